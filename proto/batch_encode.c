@@ -1,0 +1,470 @@
+/*
+ * batch_encode: see batch_encode.h. The budget of the whole collector is spent here first, so:
+ *
+ * - a column is a buffer of finished protobuf bytes, sized for the worst batch when the encoder is
+ *   made; one test per event says whether all of them have room, and none is made per byte;
+ * - an event is stored as its difference from the last one of its thread and probe (pair_table.h):
+ *   a thread that goes round a loop leaves few bytes, and zstd's time goes by the byte;
+ * - the time is two numbers that are small whether or not the call slept: `gap`, from the end of
+ *   the thread's last call to the start of this one, and `span`, from there, or from the event
+ *   before it if that is later, to its end. Their low 7 bits are noise and their high bits are not,
+ *   so these go to columns of their own: mixed, each would spoil the other for zstd.
+ *
+ * docs/protocol.md describes the columns, docs/performance.md what else was tried.
+ */
+#include "proto/batch_encode.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/batch_layout.h"
+#include "proto/limits.h"
+#include "proto/pair_table.h"
+#include "proto/wire.h"
+
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
+/* The most bytes that each part of a message can take, tags and lengths included. */
+#define SCALAR_BYTES	(1 + WIRE_VARINT_BYTES_MAX)
+#define U32_BYTES	(1 + 5)
+#define COMM_BYTES	sizeof(((struct batch_thread *)NULL)->comm)
+#define HEAD_BYTES	(5 * SCALAR_BYTES)
+#define THREAD_BYTES	(2 + 4 * U32_BYTES + (2 + COMM_BYTES) + 2)
+#define LOSS_BYTES	(2 + 3 * U32_BYTES + 2 * SCALAR_BYTES)
+#define STRING_BYTES	(4 + 3 * U32_BYTES + 3 + STRING_BYTES_MAX)
+#define STACK_BYTES	(4 + 3 * U32_BYTES + 4 + STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX)
+#define COLUMN_HEAD_BYTES 6
+
+/* What one event may add to the values and the attachments, which share the room that is left. */
+#define EVENT_VALUE_BYTES	(PROBE_FIELDS_MAX * WIRE_VARINT_BYTES_MAX)
+#define EVENT_ATTACHMENT_BYTES	(EVENT_ATTACHMENTS_MAX * STACK_BYTES)
+#define EVENT_SHARED_BYTES	(EVENT_VALUE_BYTES + EVENT_ATTACHMENT_BYTES)
+
+#define TABLES_BYTES	(BATCH_THREADS_MAX * THREAD_BYTES + BATCH_PROBES_MAX * 3 + \
+			 BATCH_LOSSES_MAX * LOSS_BYTES)
+#define FIXED_BYTES	(HEAD_BYTES + TABLES_BYTES + (BATCH_COLUMNS + 1) * COLUMN_HEAD_BYTES + \
+			 BATCH_EVENTS_MAX * BATCH_COLUMN_BYTES)
+#define SHARED_BYTES	(FRAME_RAW_BYTES_MAX - FIXED_BYTES)
+
+_Static_assert(FIXED_BYTES + 64 * EVENT_SHARED_BYTES <= FRAME_RAW_BYTES_MAX,
+	       "the fixed part leaves room for events with all they may carry");
+
+struct column {
+	uint8_t *start, *end;
+};
+
+struct loss {
+	uint32_t before, stage, reason;
+	uint64_t count, skipped;
+};
+
+struct batch_encoder {
+	/* Read and written for every event. */
+	struct column column[BATCH_COLUMNS];
+	uint8_t *value_limit;		/* the value column must not be beyond it before an event */
+	struct pair_table pairs;
+	uint64_t time_ns;		/* of the event before */
+	uint64_t thread_end_ns[BATCH_THREADS_MAX];	/* end of each thread's last call */
+	uint32_t events;
+	uint64_t skip;			/* attempts skipped since the last event or loss */
+
+	/* Read and written a few times per batch. */
+	uint32_t cpu;
+	uint64_t first_seq, start_ns, lost, skipped;
+	struct column threads, attachments;
+	uint32_t thread_count, probe_count, loss_count, attachment_count, event_attachments;
+	uint32_t probe_max;
+	uint64_t *probe_stamp;		/* generation << 16 | index, by probe id */
+	uint16_t probe[BATCH_PROBES_MAX];
+	struct loss loss[BATCH_LOSSES_MAX];
+	uint8_t *memory;		/* what all columns lie in */
+	uint8_t *message;		/* FRAME_RAW_BYTES_MAX + WIRE_WRITE_BYTES */
+};
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static size_t column_bytes(enum batch_column column)
+{
+	size_t bytes = column == COLUMN_VALUE ? SHARED_BYTES :
+			BATCH_EVENTS_MAX * batch_columns[column].entry_bytes;
+
+	return bytes + WIRE_WRITE_BYTES;
+}
+
+/* All columns in one piece, which is never touched beyond what batches use. */
+static bool allocate_columns(struct batch_encoder *encoder)
+{
+	const size_t threads = BATCH_THREADS_MAX * THREAD_BYTES + WIRE_WRITE_BYTES;
+	const size_t attachments = SHARED_BYTES + WIRE_WRITE_BYTES;
+	size_t bytes = threads + attachments;
+	uint8_t *at;
+
+	for (unsigned i = 0; i < BATCH_COLUMNS; i++)
+		bytes += column_bytes(i);
+	encoder->memory = at = malloc(bytes);
+	if (!at)
+		return false;
+	for (unsigned i = 0; i < BATCH_COLUMNS; i++) {
+		encoder->column[i].start = at;
+		at += column_bytes(i);
+	}
+	encoder->threads.start = at;
+	encoder->attachments.start = at + threads;
+	return true;
+}
+
+struct batch_encoder *batch_encoder_create(uint32_t probe_max)
+{
+	struct batch_encoder *encoder = calloc(1, sizeof(*encoder));
+
+	if (!encoder)
+		return NULL;
+	encoder->probe_max = probe_max;
+	encoder->probe_stamp = calloc(probe_max ? probe_max : 1, sizeof(*encoder->probe_stamp));
+	encoder->message = malloc(FRAME_RAW_BYTES_MAX + WIRE_WRITE_BYTES);
+	if (!encoder->probe_stamp || !encoder->message || !allocate_columns(encoder) ||
+	    pair_table_init(&encoder->pairs)) {
+		batch_encoder_destroy(encoder);
+		return NULL;
+	}
+	batch_encode_begin(encoder, 0, 0, 0);
+	return encoder;
+}
+
+void batch_encoder_destroy(struct batch_encoder *encoder)
+{
+	if (!encoder)
+		return;
+	pair_table_fini(&encoder->pairs);
+	free(encoder->memory);
+	free(encoder->message);
+	free(encoder->probe_stamp);
+	free(encoder);
+}
+
+static void set_value_limit(struct batch_encoder *encoder)
+{
+	size_t used = (size_t)(encoder->attachments.end - encoder->attachments.start);
+	uint8_t *start = encoder->column[COLUMN_VALUE].start;
+
+	if (used + EVENT_SHARED_BYTES > SHARED_BYTES ||
+	    encoder->attachment_count + EVENT_ATTACHMENTS_MAX > BATCH_ATTACHMENTS_MAX)
+		encoder->value_limit = NULL;	/* not one more */
+	else
+		encoder->value_limit = start + (SHARED_BYTES - EVENT_SHARED_BYTES - used);
+}
+
+void batch_encode_begin(struct batch_encoder *encoder, uint32_t cpu, uint64_t first_seq,
+			uint64_t time_ns)
+{
+	pair_table_clear(&encoder->pairs);
+	for (unsigned i = 0; i < BATCH_COLUMNS; i++)
+		encoder->column[i].end = encoder->column[i].start;
+	encoder->threads.end = encoder->threads.start;
+	encoder->attachments.end = encoder->attachments.start;
+	encoder->cpu = cpu;
+	encoder->first_seq = first_seq;
+	encoder->start_ns = encoder->time_ns = time_ns;
+	encoder->events = 0;
+	encoder->skip = encoder->skipped = encoder->lost = 0;
+	encoder->thread_count = encoder->probe_count = encoder->loss_count = 0;
+	encoder->attachment_count = encoder->event_attachments = 0;
+	set_value_limit(encoder);
+}
+
+/* ---- Tables --------------------------------------------------------------------------------- */
+
+static uint8_t *put_thread(uint8_t *out, const struct batch_thread *thread)
+{
+	uint8_t body[THREAD_BYTES + WIRE_WRITE_BYTES], *end = body;
+
+	end = wire_put_scalar(end, THREAD_TID, thread->tid);
+	end = wire_put_scalar(end, THREAD_PID, thread->pid);
+	end = wire_put_bytes(end, THREAD_COMM, thread->comm, strnlen(thread->comm, COMM_BYTES));
+	end = wire_put_scalar(end, THREAD_UID, thread->uid);
+	end = wire_put_scalar(end, THREAD_PPID, thread->ppid);
+	end = wire_put_scalar(end, THREAD_KERNEL, thread->kernel);
+	return wire_put_message(out, BATCH_THREAD, body, end);
+}
+
+uint32_t batch_encode_thread(struct batch_encoder *encoder, const struct batch_thread *thread,
+			     uint64_t *slot)
+{
+	uint32_t index;
+
+	if (likely(*slot >> 16 == encoder->pairs.generation))
+		return (uint32_t)*slot & 0xffff;
+	if (encoder->thread_count == BATCH_THREADS_MAX)
+		return UINT32_MAX;
+	index = encoder->thread_count++;
+	encoder->threads.end = put_thread(encoder->threads.end, thread);
+	encoder->thread_end_ns[index] = encoder->start_ns;
+	*slot = encoder->pairs.generation << 16 | index;
+	return index;
+}
+
+/* The first event of a pair in this batch. NULL: its probe is new, and one too many. */
+static struct pair *add_pair(struct batch_encoder *encoder, const struct batch_event *event)
+{
+	uint64_t *stamp;
+	struct pair *pair;
+
+	assert(event->probe < encoder->probe_max && event->thread < encoder->thread_count);
+	assert(event->fields <= PROBE_FIELDS_MAX && event->fields >= event->has_duration);
+	stamp = &encoder->probe_stamp[event->probe];
+	if (*stamp >> 16 != encoder->pairs.generation) {
+		if (encoder->probe_count == BATCH_PROBES_MAX)
+			return NULL;
+		*stamp = encoder->pairs.generation << 16 | encoder->probe_count;
+		encoder->probe[encoder->probe_count++] = event->probe;
+	}
+	pair = pair_table_add(&encoder->pairs, event->thread, event->probe);
+	pair->probe = *stamp & 0xffff;
+	return pair;
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+/* From the first skip of a batch on, every event has an entry, and those before it get theirs. */
+static void put_skipped(struct batch_encoder *encoder)
+{
+	struct column *column = &encoder->column[COLUMN_EVENT_SKIPPED];
+
+	if (column->end == column->start) {
+		memset(column->start, 0, encoder->events);
+		column->end += encoder->events;
+	}
+	column->end = wire_put(column->end, encoder->skip);
+	encoder->skip = 0;
+}
+
+static inline void put_time(struct batch_encoder *encoder, const struct batch_event *event)
+{
+	const uint64_t end_ns = event->time_ns;
+	struct column *column = encoder->column;
+	uint64_t from_ns = encoder->time_ns, gap_high = 0, span;
+
+	if (likely(event->has_duration)) {
+		uint64_t start_ns = end_ns - event->field[0];
+		uint64_t gap = start_ns - encoder->thread_end_ns[event->thread];
+
+		encoder->thread_end_ns[event->thread] = end_ns;
+		if (start_ns > from_ns)
+			from_ns = start_ns;
+		*column[COLUMN_GAP_LOW].end++ = gap & TIME_LOW_MASK;
+		gap_high = gap >> TIME_LOW_BITS;
+		if (gap_high >= GAP_HIGH_MAX) {
+			column[COLUMN_GAP_MORE].end = wire_put(column[COLUMN_GAP_MORE].end,
+							       gap_high - GAP_HIGH_MAX);
+			gap_high = GAP_HIGH_MAX;
+		}
+	}
+	span = end_ns - from_ns;
+	encoder->time_ns = end_ns;
+	*column[COLUMN_SPAN_LOW].end++ = span & TIME_LOW_MASK;
+	column[COLUMN_TIME_HIGH].end =
+		wire_put(column[COLUMN_TIME_HIGH].end,
+			 (span >> TIME_LOW_BITS) << GAP_HIGH_BITS | gap_high);
+}
+
+static inline void put_fields(struct batch_encoder *encoder, struct pair *pair,
+			      const struct batch_event *event)
+{
+	struct column *column = encoder->column;
+	uint8_t *value = column[COLUMN_VALUE].end;
+	uint32_t changed = 0, bit = 1;
+
+	for (unsigned i = event->has_duration; i < event->fields; i++, bit <<= 1) {
+		uint64_t difference = event->field[i] - pair->last[i];
+
+		if (!difference)
+			continue;
+		changed |= bit;
+		pair->last[i] = event->field[i];
+		value = wire_put(value, wire_zigzag(difference));
+	}
+	column[COLUMN_VALUE].end = value;
+	column[COLUMN_CHANGED].end = wire_put(column[COLUMN_CHANGED].end, changed);
+}
+
+bool batch_encode_event(struct batch_encoder *encoder, const struct batch_event *event)
+{
+	struct column *column = encoder->column;
+	struct pair *pair;
+
+	if (unlikely(encoder->events == BATCH_EVENTS_MAX ||
+		     column[COLUMN_VALUE].end > encoder->value_limit))
+		return false;
+	pair = pair_table_find(&encoder->pairs, event->thread, event->probe);
+	if (unlikely(!pair)) {
+		pair = add_pair(encoder, event);
+		if (!pair)
+			return false;
+	}
+	if (unlikely(encoder->skip || column[COLUMN_EVENT_SKIPPED].end !=
+				      column[COLUMN_EVENT_SKIPPED].start))
+		put_skipped(encoder);
+	column[COLUMN_EVENT_PROBE].end = wire_put(column[COLUMN_EVENT_PROBE].end, pair->probe);
+	column[COLUMN_EVENT_THREAD].end = wire_put(column[COLUMN_EVENT_THREAD].end, event->thread);
+	put_time(encoder, event);
+	put_fields(encoder, pair, event);
+	encoder->events++;
+	encoder->event_attachments = 0;
+	return true;
+}
+
+void batch_encode_skip(struct batch_encoder *encoder, uint64_t count)
+{
+	encoder->skip += count;
+	encoder->skipped += count;
+}
+
+bool batch_encode_loss(struct batch_encoder *encoder, uint64_t count, uint32_t stage,
+		       uint32_t reason)
+{
+	struct loss *last = encoder->loss_count ? &encoder->loss[encoder->loss_count - 1] : NULL;
+
+	if (!count)
+		return true;
+	if (last && last->before == encoder->events && last->stage == stage &&
+	    last->reason == reason && !encoder->skip) {
+		last->count += count;
+	} else {
+		if (encoder->loss_count == BATCH_LOSSES_MAX)
+			return false;
+		encoder->loss[encoder->loss_count++] = (struct loss){
+			.before = encoder->events,
+			.count = count,
+			.stage = stage,
+			.reason = reason,
+			.skipped = encoder->skip,
+		};
+		encoder->skip = 0;
+	}
+	encoder->lost += count;
+	return true;
+}
+
+/* ---- Attachments ---------------------------------------------------------------------------- */
+
+/* Whether the event just appended may have one more; its room was kept when it was appended. */
+static bool attachment_fits(struct batch_encoder *encoder)
+{
+	if (!encoder->events || encoder->event_attachments == EVENT_ATTACHMENTS_MAX)
+		return false;
+	encoder->event_attachments++;
+	encoder->attachment_count++;
+	return true;
+}
+
+static void put_attachment(struct batch_encoder *encoder, const uint8_t *body, const uint8_t *end)
+{
+	encoder->attachments.end = wire_put_message(encoder->attachments.end, BATCH_ATTACHMENT,
+						    body, end);
+	set_value_limit(encoder);
+}
+
+bool batch_encode_string(struct batch_encoder *encoder, uint32_t arg, const void *text,
+			 size_t bytes)
+{
+	uint8_t body[STRING_BYTES + WIRE_WRITE_BYTES], *end = body;
+
+	if (bytes > STRING_BYTES_MAX || !attachment_fits(encoder))
+		return false;
+	end = wire_put_scalar(end, ATTACHMENT_EVENT, encoder->events - 1);
+	end = wire_put_scalar(end, ATTACHMENT_KIND, ATTACHMENT_KIND_STRING);
+	end = wire_put_scalar(end, ATTACHMENT_ARG, arg);
+	end = wire_put_bytes(end, ATTACHMENT_TEXT, text, bytes);
+	put_attachment(encoder, body, end);
+	return true;
+}
+
+bool batch_encode_stack(struct batch_encoder *encoder, bool kernel, const uint64_t *frame,
+			size_t frames)
+{
+	uint8_t body[STACK_BYTES + WIRE_WRITE_BYTES], *end = body;
+	uint8_t column[STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX + WIRE_WRITE_BYTES], *at = column;
+
+	if (frames > STACK_FRAMES_MAX || !attachment_fits(encoder))
+		return false;
+	for (size_t i = 0; i < frames; i++)
+		at = wire_put(at, frame[i]);
+	end = wire_put_scalar(end, ATTACHMENT_EVENT, encoder->events - 1);
+	end = wire_put_scalar(end, ATTACHMENT_KIND,
+			      kernel ? ATTACHMENT_KIND_KSTACK : ATTACHMENT_KIND_USTACK);
+	end = wire_put_bytes(end, ATTACHMENT_FRAME, column, (size_t)(at - column));
+	put_attachment(encoder, body, end);
+	return true;
+}
+
+/* ---- The message ---------------------------------------------------------------------------- */
+
+uint32_t batch_encode_events(const struct batch_encoder *encoder)
+{
+	return encoder->events;
+}
+
+bool batch_encode_empty(const struct batch_encoder *encoder)
+{
+	return batch_encode_end_seq(encoder) == encoder->first_seq;
+}
+
+uint64_t batch_encode_end_seq(const struct batch_encoder *encoder)
+{
+	return encoder->first_seq + encoder->events + encoder->lost + encoder->skipped;
+}
+
+static uint8_t *put_column(uint8_t *out, const struct column *column)
+{
+	memcpy(out, column->start, (size_t)(column->end - column->start));
+	return out + (column->end - column->start);
+}
+
+static uint8_t *put_probes(uint8_t *out, const struct batch_encoder *encoder)
+{
+	uint8_t body[BATCH_PROBES_MAX * 3 + WIRE_WRITE_BYTES], *end = body;
+
+	for (uint32_t i = 0; i < encoder->probe_count; i++)
+		end = wire_put(end, encoder->probe[i]);
+	return wire_put_bytes(out, BATCH_PROBE, body, (size_t)(end - body));
+}
+
+static uint8_t *put_loss(uint8_t *out, const struct loss *loss)
+{
+	uint8_t body[LOSS_BYTES + WIRE_WRITE_BYTES], *end = body;
+
+	end = wire_put_scalar(end, LOSS_BEFORE, loss->before);
+	end = wire_put_scalar(end, LOSS_COUNT, loss->count);
+	end = wire_put_scalar(end, LOSS_STAGE, loss->stage);
+	end = wire_put_scalar(end, LOSS_REASON, loss->reason);
+	end = wire_put_scalar(end, LOSS_SKIPPED, loss->skipped);
+	return wire_put_message(out, BATCH_LOSS_FIELD, body, end);
+}
+
+/* Fields in the order of their numbers, as protobuf-c writes them: the same bytes. */
+const uint8_t *batch_encode_finish(struct batch_encoder *encoder, size_t *bytes)
+{
+	uint8_t *out = encoder->message;
+
+	out = wire_put_scalar(out, BATCH_CPU, encoder->cpu);
+	out = wire_put_scalar(out, BATCH_FIRST_SEQ, encoder->first_seq);
+	out = wire_put_scalar(out, BATCH_END_SEQ, batch_encode_end_seq(encoder));
+	out = wire_put_scalar(out, BATCH_TIME_NS, encoder->start_ns);
+	out = wire_put_scalar(out, BATCH_EVENTS, encoder->events);
+	out = put_column(out, &encoder->threads);
+	out = put_probes(out, encoder);
+	for (uint32_t i = 0; i < encoder->loss_count; i++)
+		out = put_loss(out, &encoder->loss[i]);
+	for (unsigned i = 0; i < BATCH_COLUMNS; i++) {
+		const struct column *column = &encoder->column[i];
+
+		out = wire_put_bytes(out, batch_columns[i].field, column->start,
+				     (size_t)(column->end - column->start));
+	}
+	out = put_column(out, &encoder->attachments);
+	*bytes = (size_t)(out - encoder->message);
+	assert(*bytes <= FRAME_RAW_BYTES_MAX);
+	return encoder->message;
+}

@@ -1,0 +1,39 @@
+/*
+ * segment: what the daemon, which writes a spool, and programs that read one must agree on beyond
+ * frames: the names of the files, and how to find a segment's end. docs/spool.md.
+ *
+ *	0000000000000007.open	being written, or cut short
+ *	0000000000000006.seg	sealed: it ends with a SegmentEnd
+ *	0000000000000005.bad	set aside because it was damaged
+ *
+ * Pure functions, any thread.
+ */
+#ifndef RINGTAIL_PROTO_SEGMENT_H
+#define RINGTAIL_PROTO_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SEGMENT_NAME_BYTES	24		/* with its zero */
+#define SEGMENT_END_BYTES_MAX	(64u << 10)	/* of the frame */
+
+enum segment_state {
+	SEGMENT_OPEN,
+	SEGMENT_SEALED,
+	SEGMENT_BAD,
+};
+
+void segment_name_format(char name[SEGMENT_NAME_BYTES], uint64_t sequence,
+			 enum segment_state state);
+
+/* False: that is no segment's name. */
+bool segment_name_parse(const char *name, uint64_t *sequence, enum segment_state *state);
+
+/*
+ * Where in the last bytes of a file (all of it, or SEGMENT_END_BYTES_MAX of it) a frame begins that
+ * says it is a SegmentEnd and that ends where they end. Its checksum is still to be checked.
+ */
+bool segment_find_end(const uint8_t *tail, size_t bytes, size_t *at);
+
+#endif
