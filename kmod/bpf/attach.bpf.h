@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * attach: the attachments of a record (strings and stacks), gathered before it is reserved.
+ *
+ * Their size must be known first, so they are gathered beside the ring and copied. The place beside
+ * it belongs to one program on one CPU: the kernel never runs a program inside itself there.
+ */
+#ifndef RINGTAIL_BPF_ATTACH_H
+#define RINGTAIL_BPF_ATTACH_H
+
+#include "kernel.bpf.h"
+#include "ring.bpf.h"
+#include "kmod/bpf/request.h"
+
+/* Of all attachments of one record: what RT_RECORD_BYTES_MAX leaves beside six arguments. */
+#define ATTACH_BYTES_MAX	1920
+#define ATTACH_STRING_BYTES	(sizeof(struct rt_attachment) + RT_STRING_BYTES_MAX)
+#define ATTACH_STACK_BYTES	(sizeof(struct rt_attachment) + RT_STACK_FRAMES_MAX * 8)
+#define ATTACH_PLACE_MASK	0x7f8	/* masks say to the verifier what our bounds say to us */
+#define ATTACH_STRINGS_MASK	0xff	/* one string's attachment */
+
+enum attach_program {
+	ATTACH_SYS_ENTER,
+	ATTACH_SYS_EXIT,
+	ATTACH_SWITCH,
+	ATTACH_WAKEUP,
+	ATTACH_WAKEUP_NEW,
+	ATTACH_FORK,
+	ATTACH_EXEC,
+	ATTACH_EXIT,
+	ATTACH_PROGRAMS,
+};
+
+struct attach {
+	__u32 bytes;
+	__u32 zero0;
+	__u8 data[ATTACH_PLACE_MASK + 8 + ATTACH_STACK_BYTES];	/* the verifier wants the slack */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ATTACH_PROGRAMS);
+	__type(key, __u32);
+	__type(value, struct attach);
+} attaches SEC(".maps");
+
+inlined struct attach *attach_begin(__u32 program)
+{
+	struct attach *attach = bpf_map_lookup_elem(&attaches, &program);
+
+	if (attach)
+		attach->bytes = 0;
+	return attach;
+}
+
+inlined struct rt_attachment *attach_place(struct attach *attach)
+{
+	return (void *)&attach->data[attach->bytes & ATTACH_PLACE_MASK];
+}
+
+inlined bool attach_has_room(const struct attach *attach, __u32 bytes)
+{
+	return attach->bytes <= ATTACH_BYTES_MAX - bytes;
+}
+
+/* Ends an attachment of `bytes`, which are in place, with zeros up to the alignment. */
+inlined void attach_end(struct attach *attach, __u16 kind, __u16 arg, __u32 bytes)
+{
+	struct rt_attachment *place = attach_place(attach);
+	__u32 last = bytes & (0xff & ~7);
+
+	if (bytes & 7)
+		*(__u64 *)&place->data[last] &= (1ULL << (8 * (bytes & 7))) - 1;
+	place->kind = kind;
+	place->arg = arg;
+	place->bytes = bytes;
+	attach->bytes += sizeof(*place) + ((bytes + 7) & ~7u);
+}
+
+enum attach_memory {
+	ATTACH_USER,
+	ATTACH_KERNEL,
+};
+
+/* One string, cut at RT_STRING_BYTES_MAX. False: it is not in memory now, or there is no room. */
+inlined bool attach_string(struct attach *attach, __u16 arg, const void *string,
+			   enum attach_memory memory)
+{
+	struct rt_attachment *place = attach_place(attach);
+	long bytes;
+
+	if (!attach_has_room(attach, ATTACH_STRING_BYTES))
+		return false;
+	bytes = memory == ATTACH_USER ?
+		bpf_probe_read_user_str(place->data, RT_STRING_BYTES_MAX + 1, string) :
+		bpf_probe_read_kernel_str(place->data, RT_STRING_BYTES_MAX + 1, string);
+	if (bytes <= 0 || bytes > RT_STRING_BYTES_MAX + 1)
+		return false;
+	attach_end(attach, RT_ATTACH_STRING, arg, bytes - 1);
+	return true;
+}
+
+struct attach_args {
+	__u64 arg[RT_SYSCALL_ARGS_MAX];
+};
+
+/* The strings among the arguments, a bit for each. Returns how many could not be had. */
+verified_once __u32 attach_strings(struct attach *attach, const struct attach_args *args,
+				   __u32 strings)
+{
+	__u32 faults = 0;
+
+	if (!attach || !args)
+		return 0;
+	for (int i = 0; i < RT_SYSCALL_ARGS_MAX; i++)
+		if (strings & 1u << i && args->arg[i])
+			faults += !attach_string(attach, i, (const void *)args->arg[i],
+						 ATTACH_USER);
+	return faults;
+}
+
+outlined void attach_stacks(void *ctx, struct attach *attach, __u32 flags)
+{
+	const __u32 bytes_max = RT_STACK_FRAMES_MAX * 8;
+	long bytes;
+
+	if (!attach)
+		return;
+	if (flags & RT_FLAG_KSTACK && attach_has_room(attach, ATTACH_STACK_BYTES)) {
+		bytes = bpf_get_stack(ctx, attach_place(attach)->data, bytes_max, 0);
+		if (bytes > 0 && bytes <= bytes_max)
+			attach_end(attach, RT_ATTACH_KSTACK, 0, bytes);
+	}
+	if (flags & RT_FLAG_USTACK && attach_has_room(attach, ATTACH_STACK_BYTES)) {
+		bytes = bpf_get_stack(ctx, attach_place(attach)->data, bytes_max, BPF_F_USER_STACK);
+		if (bytes > 0 && bytes <= bytes_max)
+			attach_end(attach, RT_ATTACH_USTACK, 0, bytes);
+	}
+}
+
+/* Adds what was gathered earlier. */
+inlined void attach_append(struct attach *attach, const struct attach *more)
+{
+	__u32 bytes = more->bytes & ATTACH_STRINGS_MASK;
+
+	if (!attach_has_room(attach, bytes))
+		return;
+	bpf_probe_read_kernel(attach_place(attach), bytes, more->data);
+	attach->bytes += bytes;
+}
+
+/* Copies what was gathered behind the payload. */
+inlined void attach_copy(const struct attach *attach, void *to)
+{
+	bpf_probe_read_kernel(to, attach->bytes & (ATTACH_PLACE_MASK | 7), attach->data);
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * kernel: the few kernel fields that the programs read. libbpf finds their real offsets in the
+ * running kernel's BTF when it loads the programs.
+ */
+#ifndef RINGTAIL_BPF_KERNEL_H
+#define RINGTAIL_BPF_KERNEL_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <stdbool.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+};
+
+struct thread_info {
+	unsigned long flags;
+	__u32 status;
+	__u32 cpu;
+};
+
+struct signal_struct {
+	struct {
+		int counter;
+	} live;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int flags;
+	int prio;
+	int exit_state;
+	int pid;
+	int tgid;
+	__u64 start_time;
+	struct task_struct *real_parent;
+	const struct cred *cred;
+	struct signal_struct *signal;
+	char comm[16];
+};
+
+struct bpf_local_storage_map {
+	int selem_ma;		/* asked after, never read */
+	int use_kmalloc_nolock;
+};
+
+struct linux_binprm {
+	const char *filename;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r10, r9, r8, dx, si, di, orig_ax;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	__u64 regs[31];
+	__u64 pstate;
+	__u64 orig_x0;
+	__s32 syscallno;
+};
+#else
+#error "no system call ABI is described here for this architecture"
+#endif
+
+#pragma clang attribute pop
+
+#if defined(__TARGET_ARCH_x86)
+#define regs_syscall(regs)	((long)(regs)->orig_ax)
+#define regs_arg0(regs)		((regs)->di)
+#define regs_arg1(regs)		((regs)->si)
+#define regs_arg2(regs)		((regs)->dx)
+#define regs_arg3(regs)		((regs)->r10)
+#define regs_arg4(regs)		((regs)->r8)
+#define regs_arg5(regs)		((regs)->r9)
+#define TS_COMPAT		0x0002
+#define call_is_foreign(task, regs) ((void)(regs), (task)->thread_info.status & TS_COMPAT)
+#elif defined(__TARGET_ARCH_arm64)
+#define regs_syscall(regs)	((long)(regs)->syscallno)
+#define regs_arg0(regs)		((regs)->orig_x0)
+#define regs_arg1(regs)		((regs)->regs[1])
+#define regs_arg2(regs)		((regs)->regs[2])
+#define regs_arg3(regs)		((regs)->regs[3])
+#define regs_arg4(regs)		((regs)->regs[4])
+#define regs_arg5(regs)		((regs)->regs[5])
+#define PSR_MODE32_BIT		0x0010
+#define call_is_foreign(task, regs) ((void)(task), (regs)->pstate & PSR_MODE32_BIT)
+#endif
+
+/* setuid, setreuid and setresuid, of 16 bits and of 32, as i386 and 32-bit Arm number them. */
+#define foreign_call_sets_uid(nr) ((nr) == 23 || (nr) == 70 || (nr) == 164 || \
+				   (nr) == 203 || (nr) == 208 || (nr) == 213)
+
+#define PF_EXITING		0x00000004
+#define PF_KTHREAD		0x00200000
+#define TASK_REPORT		0x007f	/* the bits of a state that tracefs and /proc show */
+#define TASK_REPORT_IDLE	0x0080	/* as tracefs: sleeps, and is no load */
+#define TASK_REPORT_MAX		0x0100	/* as tracefs: was preempted */
+#define TASK_IDLE		0x0402
+
+#define likely(x)		__builtin_expect(!!(x), 1)
+#define unlikely(x)		__builtin_expect(!!(x), 0)
+#define read_once(x)		(*(volatile typeof(x) *)&(x))
+#define write_once(x, v)	(*(volatile typeof(x) *)&(x) = (v))
+#define inlined			static __attribute__((always_inline)) inline
+#define outlined		static __attribute__((noinline))
+
+/*
+ * The verifier goes through a static function again for every state that any caller calls it in,
+ * and through a global one once. So what is long and seldom run is global where it can be: it takes
+ * numbers and pointers to plain memory (which may be NULL for all the verifier knows) and returns a
+ * number. A context or a task_struct it can not be given by the oldest kernels that we load on.
+ */
+#define verified_once		__attribute__((noinline))
+
+#endif

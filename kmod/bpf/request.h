@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * request: what the daemon tells the BPF programs to record.
+ *
+ * Requests are numbered by their generation, from 1. There is room for two, even and odd: the
+ * daemon fills the place that no program reads, then changes `generation`; a program reads
+ * `generation` once. So an event sees one request or the other, never a mixture.
+ */
+#ifndef RINGTAIL_BPF_REQUEST_H
+#define RINGTAIL_BPF_REQUEST_H
+
+#include "kmod/uapi/ringtail.h"
+
+/*
+ * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
+ * goes on with programs that an earlier one has loaded if both have the same.
+ */
+#define REQUEST_PROGRAMS_VERSION 1
+
+#define REQUEST_EXCLUDED_MAX	4
+#define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
+
+/*
+ * One word for each system call has all that the programs ask about it, so that they load one.
+ *
+ *	  31  30 28 27    22 21    16 15  11 10   8 7  6    5     4     3     2     1     0
+ *	+----+-----+--------+--------+------+------+--+----+-----+-----+-----+-----+-----+-----+
+ *	|rich| 0   | signed | string | 0    | args |0 |uid |known|never|saves|ret. |entry|call |
+ *	+----+-----+--------+--------+------+------+--+----+-----+-----+-----+-----+-----+-----+
+ */
+#define SYSCALL_WANTS_CALL	(1u << 0)
+#define SYSCALL_WANTS_ENTRY	(1u << 1)
+#define SYSCALL_WANTS_RETURN	(1u << 2)
+#define SYSCALL_WANTS		(SYSCALL_WANTS_CALL | SYSCALL_WANTS_ENTRY | SYSCALL_WANTS_RETURN)
+#define SYSCALL_SAVES_ARGS	(1u << 3)	/* exec: the arguments are gone at the return */
+#define SYSCALL_NEVER_RETURNS	(1u << 4)
+#define SYSCALL_IS_KNOWN	(1u << 5)	/* the catalog has it */
+#define SYSCALL_SETS_UID	(1u << 6)	/* the thread must be introduced again */
+#define SYSCALL_ARGS_SHIFT	8		/* how many arguments: 3 bits */
+#define SYSCALL_STRINGS_SHIFT	16		/* which of them are strings: a bit each */
+#define SYSCALL_SIGNED_SHIFT	22		/* which are signed and 32 bits wide: a bit each */
+#define SYSCALL_IS_RICH		(1u << 31)	/* more than a plain call record is wanted */
+
+#define syscall_args(word)	(((word) >> SYSCALL_ARGS_SHIFT) & 7)
+#define syscall_strings(word)	(((word) >> SYSCALL_STRINGS_SHIFT) & 0x3f)
+
+struct bpf_request {
+	__u32 generation;
+	__u32 syscalls_since;	/* entries of an older generation missed their return */
+	__u32 flags;		/* RT_FLAG_* */
+	__u32 sees_entries;	/* sys_enter is attached, so that it does the counting */
+	__u32 clauses;
+	__u32 sched;		/* bit i: RT_PROBE_SCHED_SWITCH + i */
+	__u32 excluded[REQUEST_EXCLUDED_MAX];
+	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
+};
+
+#define REQUEST_SCHED(probe)	(1u << ((probe) - RT_PROBE_SCHED_SWITCH))
+
+/*
+ * What is remembered of a thread while something is recorded.
+ *
+ * `known` says on which rings the thread has been introduced: each word has a bit for 32 CPUs, and
+ * above them a version, which is changed whenever the thread must be introduced again and whenever
+ * the slot changes hands. A bit is set by comparing and swapping the word that was there before the
+ * introduction was written, so one that came too late sets nothing.
+ */
+struct bpf_thread {
+	__u64 owner;		/* its task_struct; 0: free. Taken by cmpxchg, freed at its exit */
+
+	/* Written by the thread's own system calls. */
+	__u64 entry_ns;
+	__u64 entry_word;	/* the system call's word; its number above that */
+	__u32 entry_generation;	/* 0: not in a recorded call */
+
+	/* The filter's last word on it, as generations. Written by the thread's own events. */
+	__u32 passed;
+	__u32 refused;
+
+	__u32 renamed;		/* comm is newer than the task_struct's. By the thread itself */
+	char comm[RT_COMM_BYTES];
+
+	__u64 known[RT_CPUS_MAX / THREAD_KNOWN_CPUS];	/* any CPU, atomic */
+	__u32 epoch;		/* task storage: the recording it belongs to, */
+	__u32 reader;		/* and the run of the daemon that `known` is of */
+};
+
+#define THREAD_SLOTS		8192	/* a power of two */
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The BPF producer: kernel events in, records of kmod/uapi/ringtail.h out, one ring for each CPU.
+ *
+ * daemon/source_bpf.c loads it, says what to record (request.h) and attaches the programs that the
+ * request needs. Programs run wherever their tracepoint fires, interrupts included; none waits.
+ *
+ *	kernel   the kernel's structures, as far as they are read
+ *	ring     reserve, commit, bell
+ *	thread   what is remembered of a thread; introducing it to a ring's reader
+ *	filter   whose events are wanted
+ *	attach   strings and stacks
+ *	syscall, sched   the programs
+ */
+#include "syscall.bpf.h"
+#include "sched.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

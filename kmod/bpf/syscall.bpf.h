@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * syscall: syscall:*:call, entry and return.
+ *
+ * A call is one record, written at its return. What is needed from its entry waits with the thread:
+ * the time and the number, because exec and the return from a signal handler change what the
+ * registers say the number was. exec's arguments and strings are kept too; every other call still
+ * has its arguments in the registers, and its strings are read at the return, when the call itself
+ * has brought them into memory.
+ *
+ * The two programs are as short as they can be for a plain call of a thread that has its slot;
+ * everything else is done by the `slowly` functions, which know all cases.
+ */
+#ifndef RINGTAIL_BPF_SYSCALL_H
+#define RINGTAIL_BPF_SYSCALL_H
+
+#include "attach.bpf.h"
+#include "event.bpf.h"
+
+/*
+ * What an exec will have overwritten by the time it returns. Its file name is read at the entry; if
+ * it is not in memory then, sched_process_exec has the kernel's copy; and if the exec fails, the
+ * caller's is there at the return.
+ */
+struct exec_call {
+	struct attach_args args;
+	__u32 strings_wanted;		/* a bit for each argument */
+	__u32 zero0;
+	struct attach strings;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct exec_call);
+} exec_calls SEC(".maps");
+
+/* A register has garbage or zeros above an int: it is extended as the catalog says. */
+#define syscall_arg_copy(to, regs, word, i)						\
+	((to)[i] = (word) & (1u << (SYSCALL_SIGNED_SHIFT + (i))) ?			\
+			   (__u64)(__s32)regs_arg##i(regs) : regs_arg##i(regs))
+
+inlined void syscall_args_copy(__u64 *to, const struct pt_regs *regs, __u32 word)
+{
+	__u32 args = syscall_args(word);
+
+	if (args < 1)
+		return;
+	syscall_arg_copy(to, regs, word, 0);
+	if (args < 2)
+		return;
+	syscall_arg_copy(to, regs, word, 1);
+	if (args < 3)
+		return;
+	syscall_arg_copy(to, regs, word, 2);
+	if (args < 4)
+		return;
+	syscall_arg_copy(to, regs, word, 3);
+	if (args < 5)
+		return;
+	syscall_arg_copy(to, regs, word, 4);
+	if (args < 6)
+		return;
+	syscall_arg_copy(to, regs, word, 5);
+}
+
+/* A system call of another ABI, or of a number that the catalog does not have. */
+outlined void syscall_count_foreign(void)
+{
+	struct ring ring;
+
+	if (ring_of_this_cpu(&ring))
+		event_count(&ring.producer->foreign);
+}
+
+inlined void syscall_count_faults(__u32 faults)
+{
+	struct ring ring;
+
+	if (faults && ring_of_this_cpu(&ring))
+		__sync_fetch_and_add(&ring.producer->faults, faults);
+}
+
+/* Gathers what the request asks for beside the fixed part; NULL: nothing. */
+outlined struct attach *syscall_attach(void *ctx, const struct pt_regs *regs, __u32 flags,
+				       __u32 word, __u32 program)
+{
+	struct attach_args args = {};
+	struct attach *attach = attach_begin(program);
+
+	if (!attach)
+		return NULL;
+	if (flags & RT_FLAG_STRINGS && syscall_strings(word)) {
+		syscall_args_copy(args.arg, regs, word);
+		syscall_count_faults(attach_strings(attach, &args, syscall_strings(word)));
+	}
+	attach_stacks(ctx, attach, flags);
+	return attach;
+}
+
+/* ---- entry ---------------------------------------------------------------------------------- */
+
+outlined bool syscall_save_exec(const struct pt_regs *regs, __u32 flags, __u32 word)
+{
+	struct exec_call *exec = bpf_task_storage_get(&exec_calls, bpf_get_current_task_btf(), 0,
+						      BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!exec)
+		return false;
+	syscall_args_copy(exec->args.arg, regs, word);
+	exec->strings.bytes = 0;
+	exec->strings_wanted = flags & RT_FLAG_STRINGS ? syscall_strings(word) : 0;
+	attach_strings(&exec->strings, &exec->args, exec->strings_wanted);
+	return true;
+}
+
+/* From sched_process_exec. An exec has one string: its bit says which argument that is. */
+inlined void syscall_exec_succeeds(struct task_struct *task, const char *filename)
+{
+	struct exec_call *exec = bpf_task_storage_get(&exec_calls, task, 0, 0);
+
+	if (exec && exec->strings_wanted && !exec->strings.bytes)
+		attach_string(&exec->strings, exec->strings_wanted == 1 ? 0 : 1, filename,
+			      ATTACH_KERNEL);
+}
+
+/* At the return: adds the strings that were kept, or reads them now. */
+outlined void syscall_attach_exec(struct attach *attach, struct exec_call *exec)
+{
+	if (!attach || !exec)
+		return;
+	if (exec->strings.bytes)
+		attach_append(attach, &exec->strings);
+	else
+		syscall_count_faults(attach_strings(attach, &exec->args, exec->strings_wanted));
+}
+
+/*
+ * The record at an entry: syscall:*:entry, or the call that will not return. *time_ns becomes its
+ * time if it was written.
+ */
+outlined void syscall_write_entry(void *ctx, __u32 of_generation, struct bpf_thread *thread,
+				  __u32 probe, __u64 *time_ns)
+{
+	const struct bpf_request *request = request_of(of_generation);
+	__u32 word = request_syscall_word(of_generation, probe);
+	__u32 fixed = probe < RT_PROBE_SYSCALL_ENTRY ? 2 : 0;
+	__u32 bytes = RT_RECORD_HEADER_BYTES + 8 * (fixed + syscall_args(word));
+	struct pt_regs *regs = *(struct pt_regs **)ctx;
+	struct event event = { .thread = thread };
+	struct attach *attach = NULL;
+	struct reservation place;
+
+	if (!time_ns || !ring_of_this_cpu(&event.ring))
+		return;
+	event.task = bpf_get_current_task_btf();
+	if (!event_names(&event, event.task, thread))
+		return;
+	if (request->flags)
+		attach = syscall_attach(ctx, regs, request->flags, word, ATTACH_SYS_ENTER);
+	if (attach)
+		bytes += attach->bytes;
+	if (!ring_reserve(&event.ring, bytes, event.task->pid, &place))
+		return;
+	if (fixed) {
+		place.record->payload[0] = RT_DURATION_NEVER;
+		place.record->payload[1] = 0;
+		syscall_args_copy(place.record->payload + 2, regs, word);
+	} else {
+		syscall_args_copy(place.record->payload, regs, word);
+	}
+	if (attach)
+		attach_copy(attach, place.record->payload + fixed + syscall_args(word));
+	*time_ns = place.time_ns;
+	ring_commit(&event.ring, &place, bytes, probe);
+}
+
+/* Makes the call running. The time comes last: it is that of the end of our own work. */
+inlined void syscall_begin(struct bpf_thread *thread, __u64 nr, __u32 word, __u32 of_generation,
+			   __u64 time_ns)
+{
+	thread->entry_word = nr << 32 | word;
+	thread->entry_generation = of_generation;
+	thread->entry_ns = time_ns ? time_ns : bpf_ktime_get_ns();
+}
+
+outlined int syscall_enter_slowly(__u64 *ctx, __u32 of_generation)
+{
+	const struct bpf_request *request = request_of(of_generation);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_thread *thread = thread_of(task, THREAD_CONTEXT_TASK);
+	struct pt_regs *regs = (void *)ctx[0];
+	__u64 nr = ctx[1], time_ns = 0;
+	__u32 word = request_syscall_word(of_generation, nr);
+
+	if (thread)
+		thread->entry_generation = 0;
+	if (!filter_passes(request, thread)) {
+		/* Others' events may name it: its return must not be passed over. */
+		if (thread && word & SYSCALL_SETS_UID)
+			write_once(thread->refused, 0);
+		return 0;
+	}
+	if (word & SYSCALL_WANTS_ENTRY)
+		syscall_write_entry(ctx, of_generation, thread, RT_PROBE_SYSCALL_ENTRY + nr,
+				    &time_ns);
+	if (!(word & SYSCALL_WANTS_CALL))
+		return 0;
+	if (word & SYSCALL_NEVER_RETURNS) {
+		syscall_write_entry(ctx, of_generation, thread, RT_PROBE_SYSCALL_CALL + nr,
+				    &time_ns);
+		return 0;
+	}
+	if (!thread)
+		return 0;
+	if (word & SYSCALL_SAVES_ARGS && !syscall_save_exec(regs, request->flags, word))
+		return 0;
+	syscall_begin(thread, nr, word, of_generation, time_ns);
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int sys_enter(__u64 *ctx)
+{
+	__u32 now = read_once(generation);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_thread *slot = thread_slot(task->pid);
+	struct pt_regs *regs = (void *)ctx[0];
+	__u64 nr = ctx[1];
+	__u32 word = nr < RT_SYSCALLS_MAX ? request_syscall_word(now, nr) : 0;
+
+	if (unlikely(!(word & SYSCALL_IS_KNOWN) || call_is_foreign(task, regs))) {
+		syscall_count_foreign();
+		return 0;
+	}
+	if (!(word & (SYSCALL_WANTS_CALL | SYSCALL_WANTS_ENTRY | SYSCALL_SETS_UID)))
+		return 0;
+	if (unlikely(slot->owner != (__u64)task || slot->passed != now || word & SYSCALL_IS_RICH)) {
+		if (slot->owner != (__u64)task || slot->refused != now || word & SYSCALL_SETS_UID)
+			return syscall_enter_slowly(ctx, now);
+		slot->entry_generation = 0;
+		return 0;
+	}
+	syscall_begin(slot, nr, word, now, 0);
+	return 0;
+}
+
+/* ---- return --------------------------------------------------------------------------------- */
+
+outlined void syscall_write_return(void *ctx, __u32 flags, __u32 nr)
+{
+	__u32 bytes = RT_RECORD_HEADER_BYTES + 8;
+	struct attach *attach = NULL;
+	struct reservation place;
+	struct ring ring;
+
+	if (!ring_of_this_cpu(&ring))
+		return;
+	if (flags)
+		attach = syscall_attach(ctx, *(struct pt_regs **)ctx, flags, 0, ATTACH_SYS_EXIT);
+	if (attach)
+		bytes += attach->bytes;
+	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))
+		return;
+	place.record->payload[0] = ((__u64 *)ctx)[1];
+	if (attach)
+		attach_copy(attach, place.record->payload + 1);
+	ring_commit(&ring, &place, bytes, RT_PROBE_SYSCALL_RETURN + nr);
+}
+
+outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64 entry_ns)
+{
+	__u32 word = entry_word, args = syscall_args(word), nr = entry_word >> 32;
+	__u32 bytes = RT_RECORD_HEADER_BYTES + 8 * (2 + args);
+	struct pt_regs *regs = *(struct pt_regs **)ctx;
+	struct exec_call *exec = NULL;
+	struct attach *attach = NULL;
+	struct reservation place;
+	struct ring ring;
+
+	if (!ring_of_this_cpu(&ring))
+		return;
+	if (word & SYSCALL_SAVES_ARGS) {
+		exec = bpf_task_storage_get(&exec_calls, bpf_get_current_task_btf(), 0, 0);
+		if (!exec) {
+			event_count(&ring.producer->unpaired);
+			return;
+		}
+	}
+	if (flags)
+		attach = syscall_attach(ctx, regs, flags, exec ? 0 : word, ATTACH_SYS_EXIT);
+	if (attach && exec)
+		syscall_attach_exec(attach, exec);
+	if (attach)
+		bytes += attach->bytes;
+	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))
+		return;
+	place.record->payload[0] = place.time_ns - entry_ns;
+	place.record->payload[1] = ((__u64 *)ctx)[1];
+	if (exec)
+		bpf_probe_read_kernel(place.record->payload + 2, sizeof(exec->args), &exec->args);
+	else
+		syscall_args_copy(place.record->payload + 2, regs, word);
+	if (attach)
+		attach_copy(attach, place.record->payload + 2 + args);
+	ring_commit(&ring, &place, bytes, RT_PROBE_SYSCALL_CALL + nr);
+}
+
+/*
+ * The number is the entry's where one was seen; else it is the registers', of whose ABI the thread
+ * tells. What is recorded is what the request wants now, which need not be what it wanted then.
+ */
+outlined int syscall_return_slowly(__u64 *ctx, __u32 of_generation)
+{
+	struct event event = { .request = request_of(of_generation) };
+	struct pt_regs *regs = (void *)ctx[0];
+	__u64 entry_word = 0, entry_ns = 0, nr;
+	__u32 word;
+
+	event.task = bpf_get_current_task_btf();
+	event.thread = thread_of(event.task, THREAD_CONTEXT_TASK);
+	if (event.thread && event.thread->entry_generation) {
+		if (event.thread->entry_generation >= event.request->syscalls_since) {
+			entry_ns = event.thread->entry_ns;
+			entry_word = event.thread->entry_word;
+		}
+		event.thread->entry_generation = 0;
+	}
+	if (!entry_ns && call_is_foreign(event.task, regs)) {
+		if (event.thread && foreign_call_sets_uid(regs_syscall(regs)))
+			thread_make_unknown(event.thread);
+		if (!event.request->sees_entries)
+			syscall_count_foreign();
+		return 0;
+	}
+	nr = entry_ns ? entry_word >> 32 : regs_syscall(regs);
+	/* A number with x32's bit is another call's, but sets the uid as that one does. */
+	word = request_syscall_word(of_generation, nr);
+	if (word & SYSCALL_SETS_UID && event.thread)
+		thread_make_unknown(event.thread);
+	if (nr >= RT_SYSCALLS_MAX)
+		return 0;
+	if (!(word & (SYSCALL_WANTS_CALL | SYSCALL_WANTS_RETURN)) || !event_begin(&event) ||
+	    !event_names(&event, event.task, event.thread))
+		return 0;
+	if (word & SYSCALL_WANTS_RETURN)
+		syscall_write_return(ctx, event.request->flags, nr);
+	if (!(word & SYSCALL_WANTS_CALL))
+		return 0;
+	if (entry_ns)
+		syscall_write_call(ctx, event.request->flags, entry_word, entry_ns);
+	else
+		event_count(&event.ring.producer->unpaired);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int sys_exit(__u64 *ctx)
+{
+	__u32 now = read_once(generation);
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tid = task->pid;
+	struct bpf_thread *slot = thread_slot(tid);
+	__u32 bytes, word = slot->entry_word;
+	struct reservation place;
+	struct ring ring;
+
+	if (unlikely(slot->owner != (__u64)task || slot->entry_generation != now ||
+		     word & SYSCALL_IS_RICH)) {
+		if (slot->owner != (__u64)task || slot->refused != now || slot->entry_generation)
+			return syscall_return_slowly(ctx, now);
+		return 0;
+	}
+	if (unlikely(!ring_of_this_cpu(&ring) || !thread_is_marked(slot, ring.cpu)))
+		return syscall_return_slowly(ctx, now);
+	bytes = RT_RECORD_HEADER_BYTES + 8 * (2 + syscall_args(word));
+	if (unlikely(!ring_reserve_plainly(&ring, bytes, tid, &place)))
+		return syscall_return_slowly(ctx, now);
+	slot->entry_generation = 0;
+	place.record->payload[0] = place.time_ns - slot->entry_ns;
+	place.record->payload[1] = ctx[1];
+	syscall_args_copy(place.record->payload + 2, (struct pt_regs *)ctx[0], word);
+	ring_commit(&ring, &place, bytes, RT_PROBE_SYSCALL_CALL + (slot->entry_word >> 32));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR BSD-2-Clause */
+/*
+ * The ring ABI: the one header that the kernel producers (BPF and module) and user space share.
+ *
+ * One ring per CPU. Producers run on that CPU only, in any context, and nest; one consumer in user
+ * space. docs/ring-abi.md has the argument for its correctness.
+ *
+ *	 struct rt_ring_producer          data, size_bytes           slack
+ *	+------------------------+------------------------------+-----------+
+ *	| read-only to the user  | sub-buffer | sub-buffer | ...| one record|
+ *	+------------------------+------------------------------+-----------+
+ *	 RT_PAGE_BYTES             power of two                   RT_PAGE_BYTES
+ *
+ *	 struct rt_ring_consumer: a page of its own, the only one that user space may write.
+ *
+ * Positions are byte counts that only grow; a position's place in the data is its remainder by
+ * size_bytes. Records are multiples of 8 bytes and never straddle two sub-buffers.
+ */
+#ifndef RINGTAIL_UAPI_H
+#define RINGTAIL_UAPI_H
+
+#ifndef RT_UAPI_TYPES_DEFINED	/* BPF programs bring their own integer types */
+#include <linux/types.h>
+#endif
+
+#define RT_ABI_VERSION		1
+#define RT_RING_MAGIC		0x6c696174676e6972ULL	/* "ringtail", little-endian */
+
+#define RT_PAGE_BYTES		4096
+#define RT_RING_BYTES_MIN	(1u << 14)
+#define RT_RING_BYTES_MAX	(1u << 28)
+#define RT_SUBBUF_BYTES_MIN	(1u << 12)
+
+/*
+ * A record:
+ *
+ *	 63                          24 23    16 15             0
+ *	+------------------------------+--------+----------------+
+ *	| tag                          | words  | probe          |   commit
+ *	+------------------------------+--------+----------------+
+ *	| time_ns, CLOCK_MONOTONIC                               |
+ *	+-------------------------------+------------------------+
+ *	| lost, low half of lost_total  | tid                    |
+ *	+-------------------------------+------------------------+
+ *	| payload, words - 3 words                               |
+ *
+ * The producer writes everything else first and `commit` last, as a release store; the consumer
+ * reads `commit` with acquire and takes the record only if its tag is rt_record_tag() of the place
+ * it stands at. So bytes of an earlier lap, whatever they are, are not taken for a record: the tag
+ * depends on the position and on a key that only the producer and the consumer know.
+ *
+ * `lost` is what the ring had lost when the record was reserved: attempts are numbered in order,
+ * the number of a record is the records before it plus the losses before it.
+ */
+struct rt_record {
+	__u64 commit;
+	__u64 time_ns;
+	__u32 tid;
+	__u32 lost;
+	__u64 payload[];
+};
+
+#define RT_RECORD_HEADER_BYTES	24
+#define RT_RECORD_WORDS_MAX	255
+#define RT_RECORD_BYTES_MAX	(RT_RECORD_WORDS_MAX * 8)
+#define RT_TAG_MASK		(~0ULL << 24)
+
+#define rt_record_tag(pos, key)	(((((__u64)(pos)) << 21) ^ (key)) & RT_TAG_MASK)
+#define rt_record_commit(pos, key, words, probe) \
+	(rt_record_tag(pos, key) | ((__u64)(words) << 16) | (__u64)(probe))
+#define rt_commit_words(commit)	((__u32)((commit) >> 16) & 0xff)
+#define rt_commit_probe(commit)	((__u32)(commit) & 0xffff)
+
+/*
+ * Probe ids. Those below RT_PROBE_EVENT_MIN are the ring's own and never reach a client as events.
+ */
+enum rt_probe {
+	RT_PROBE_PAD		= 0,	/* filler up to the end of a sub-buffer; may be one bare word */
+	RT_PROBE_SUBBUF		= 1,	/* struct rt_subbuf, first in every sub-buffer */
+	RT_PROBE_THREAD		= 2,	/* struct rt_thread: who `tid` is from here on */
+
+	RT_PROBE_EVENT_MIN	= 0x0100,
+	RT_PROBE_SCHED_SWITCH	= 0x0100,
+	RT_PROBE_SCHED_WAKEUP	= 0x0101,
+	RT_PROBE_SCHED_FORK	= 0x0102,
+	RT_PROBE_SCHED_EXEC	= 0x0103,
+	RT_PROBE_SCHED_EXIT	= 0x0104,
+
+	RT_PROBE_SYSCALL_CALL	= 0x1000,	/* + system call number, below RT_SYSCALLS_MAX */
+	RT_PROBE_SYSCALL_ENTRY	= 0x1400,
+	RT_PROBE_SYSCALL_RETURN	= 0x1800,
+	RT_PROBE_MAX		= 0x1c00,	/* one past the last */
+};
+
+#define RT_SYSCALLS_MAX		0x400
+#define RT_SYSCALL_ARGS_MAX	6
+#define RT_COMM_BYTES		16
+#define RT_CPUS_MAX		1024
+
+/*
+ * The payload of an event is one word for each of its fields, in the order in which the catalog
+ * lists them, then its attachments. Signed fields are sign-extended. The fields of
+ *
+ *	syscall:*:call		duration_ns, ret, arguments...	record time is that of the return
+ *	syscall:*:entry		arguments...
+ *	syscall:*:return	ret
+ *	sched_switch		prev_prio, prev_state, next_tid, next_prio	record tid leaves
+ *	sched_wakeup		target_tid, prio, target_cpu	record tid wakes
+ *	sched_process_fork	child_tid, child_pid		record tid is the parent
+ *	sched_process_exec	old_tid, filename (0; the name is a string attachment)
+ *	sched_process_exit	prio, group_dead		1: the last thread of its process
+ *
+ * and of the ring's own records:
+ */
+struct rt_subbuf {		/* payload of RT_PROBE_SUBBUF: a reader may land here knowing nothing */
+	__u64 pos;		/* of this record */
+	__u64 records;		/* committed before this sub-buffer; kept in RT_POLICY_OVERWRITE */
+	__u64 lost_total;
+};
+
+/*
+ * Payload of RT_PROBE_THREAD. A thread is introduced on every ring before its first event there,
+ * and again after its name or uid changes, so that one ring's records never need another's.
+ */
+struct rt_thread {
+	__u32 pid;		/* thread group, as user space says it */
+	__u32 ppid;
+	__u32 uid;
+	__u32 flags;		/* RT_THREAD_* */
+	__u64 start_ns;		/* CLOCK_MONOTONIC; tells a thread from a later one with its tid */
+	char comm[RT_COMM_BYTES];
+};
+
+#define RT_THREAD_KERNEL	(1u << 0)
+#define RT_THREAD_EXITED	(1u << 1)	/* its last record on this ring */
+
+#define RT_DURATION_NEVER	(~0ULL)		/* the call does not return (exit, exit_group) */
+
+/*
+ * Attachments follow the payload's fixed part inside the same record, each 8-byte aligned, where a
+ * subscription asked for them. Bytes after `bytes` up to the alignment are zero.
+ */
+struct rt_attachment {
+	__u16 kind;		/* enum rt_attachment_kind */
+	__u16 arg;		/* which argument a string belongs to */
+	__u32 bytes;
+	__u8 data[];
+};
+
+enum rt_attachment_kind {
+	RT_ATTACH_STRING	= 1,	/* not terminated; cut at RT_STRING_BYTES_MAX */
+	RT_ATTACH_KSTACK	= 2,	/* u64 return addresses, innermost first */
+	RT_ATTACH_USTACK	= 3,
+};
+
+#define RT_STRING_BYTES_MAX	128
+#define RT_STACK_FRAMES_MAX	32
+
+#define RT_FLAG_KSTACK		(1u << 0)
+#define RT_FLAG_USTACK		(1u << 1)
+#define RT_FLAG_STRINGS		(1u << 2)
+
+/* Why an attempt left no record. One counter each; lost_total is their sum. */
+enum rt_lost {
+	RT_LOST_FULL		= 0,	/* the consumer was too slow */
+	RT_LOST_NEST		= 1,	/* gave up after RT_RESERVE_TRIES interruptions */
+	RT_LOST_STOPPED		= 2,	/* RT_POLICY_STOP had stopped the ring */
+	RT_LOST_BUSY		= 3,	/* RT_POLICY_OVERWRITE met an unfinished record */
+	RT_LOST_REASONS		= 8,
+};
+
+#define RT_RESERVE_TRIES	8
+
+enum rt_policy {
+	RT_POLICY_DROP		= 0,	/* refuse the newest */
+	RT_POLICY_OVERWRITE	= 1,	/* flight recorder: the oldest go */
+	RT_POLICY_STOP		= 2,	/* stop when full, and ring the bell */
+};
+
+enum rt_ring_state {
+	RT_RING_RUNNING		= 0,
+	RT_RING_STOPPED		= 1,
+};
+
+/* Written by the producer, read-only to user space. */
+struct rt_ring_producer {
+	__u64 magic;
+	__u32 version;
+	__u32 cpu;
+	__u64 size_bytes;	/* of the data: a power of two */
+	__u64 subbuf_bytes;	/* a power of two, at most size_bytes / 4 */
+	__u64 key;		/* random; only bits of RT_TAG_MASK count */
+	__u32 policy;		/* enum rt_policy */
+	__u32 state;		/* enum rt_ring_state */
+	__u64 zero0[2];
+
+	/* The hot line. */
+	__u64 producer_pos;	/* end of what is reserved: a bound, never a publication */
+	__u64 lost_total;
+	__u64 consumer_pos_seen;/* the last believable consumer_pos */
+	__u64 bell_answered;	/* the bell_at the producer last rang for */
+	__u64 zero1[4];
+
+	/* Cold: added to when something goes wrong. */
+	__u64 lost[RT_LOST_REASONS];
+	__u64 bells;		/* times the bell was rung */
+	__u64 consumer_bad;	/* consumer positions refused */
+	__u64 unpaired;		/* returns without a seen entry: the call began before we looked */
+	__u64 foreign;		/* calls through another ABI (32-bit), which are not recorded */
+	__u64 faults;		/* strings that could not be read */
+	__u64 zero2[3];
+};
+
+/*
+ * Written by user space; the kernel trusts nothing in it. `bell_at` asks for one bell when
+ * producer_pos reaches it: consumer_pos + 1 for "the next record", consumer_pos + n for a
+ * watermark, RT_BELL_NEVER for none.
+ */
+struct rt_ring_consumer {
+	__u64 consumer_pos;
+	__u64 bell_at;
+	__u64 zero0[6];
+
+	/*
+	 * The reader's notes to the one that comes after it; no producer looks at them. Attempts are
+	 * numbered within an epoch; 0: nobody has numbered them yet. The notes are written in turn,
+	 * each before the consumer_pos that it belongs to, so that one always fits, wherever a
+	 * reader ends.
+	 */
+	__u64 epoch;
+	__u64 zero1[7];
+	struct rt_ring_note {
+		__u64 pos;		/* a consumer_pos; RT_NOTE_UNFINISHED while it is written */
+		__u64 seq;		/* of the next attempt */
+		__u64 lost_seen;	/* lost_total as far as it was located */
+		__u64 owed;		/* located, and not reported yet */
+		__u64 missed;		/* overwritten unread, and not reported yet */
+		__u64 zero0[3];
+		__u64 charged[RT_LOST_REASONS];	/* of the ring's lost[], what was reported */
+	} note[2];
+};
+
+#define RT_BELL_NEVER		(~0ULL)
+#define RT_NOTE_UNFINISHED	(~0ULL)
+
+/*
+ * What the kernel filters: a probe is recorded if it is enabled and any clause passes, and every
+ * event passes where there is no clause. A superset of what is wanted is always right: the daemon
+ * filters again.
+ */
+enum rt_filter_op {
+	RT_FILTER_ANY		= 0,
+	RT_FILTER_EQ		= 1,
+	RT_FILTER_NE		= 2,
+};
+
+struct rt_filter_clause {	/* all of it must hold */
+	__u8 pid_op, tid_op, uid_op, comm_op;	/* enum rt_filter_op */
+	__u32 pid;
+	__u32 tid;
+	__u32 uid;
+	char comm[RT_COMM_BYTES];	/* padded with zeros */
+};
+
+#define RT_FILTER_CLAUSES_MAX	8
+
+#endif
