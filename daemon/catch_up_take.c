@@ -1,0 +1,302 @@
+/*
+ * catch_up_take: what the spool answers, as the stream's next frames. See catch_up.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/catch_up_private.h"
+#include "proto/limits.h"
+
+#define QUEUE_FIRST 64u
+
+/* ---- The queue ------------------------------------------------------------------------------- */
+
+static bool grow(struct catch_up *catch_up)
+{
+	uint32_t capacity = catch_up->capacity ? 2 * catch_up->capacity : QUEUE_FIRST;
+	struct frame_ref **queue = malloc(capacity * sizeof(struct frame_ref *));
+
+	if (!queue)
+		return false;
+	for (uint32_t i = catch_up->first; i != catch_up->end; i++)
+		queue[i & (capacity - 1)] = catch_up->queue[i & (catch_up->capacity - 1)];
+	free(catch_up->queue);
+	catch_up->queue = queue;
+	catch_up->capacity = capacity;
+	return true;
+}
+
+/* Takes the frame over. False: there is no memory, and it is gone. */
+static bool push(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	if (frame && (catch_up->end - catch_up->first < catch_up->capacity || grow(catch_up))) {
+		catch_up->queue[catch_up->end++ & (catch_up->capacity - 1)] = frame;
+		return true;
+	}
+	frame_ref_put(frame);
+	return false;
+}
+
+struct frame_ref *catch_up_get(const struct catch_up *catch_up, uint32_t i)
+{
+	return i < catch_up->end - catch_up->first ?
+	       catch_up->queue[(catch_up->first + i) & (catch_up->capacity - 1)] : NULL;
+}
+
+void catch_up_pass(struct catch_up *catch_up)
+{
+	frame_ref_put(catch_up->queue[catch_up->first++ & (catch_up->capacity - 1)]);
+}
+
+/* ---- Ranges ---------------------------------------------------------------------------------- */
+
+int catch_up_ring(const struct catch_up *catch_up, uint32_t cpu)
+{
+	for (uint32_t i = 0; i < catch_up_rings(catch_up); i++)
+		if (catch_up->stream->cpu_of[i] == cpu)
+			return (int)i;
+	return -1;
+}
+
+/* As a frame: attempts that will not come, or (no bytes) that were not asked for. */
+static struct frame_ref *make_gap(const struct catch_up *catch_up, uint32_t ring, uint64_t first,
+				  uint64_t end, Ringtail__V1__LossReason reason)
+{
+	const struct stream *stream = catch_up->stream;
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	struct frame_ref *frame;
+
+	gap.cpu = stream->cpu_of[ring];
+	gap.first_seq = first;
+	gap.end_seq = end;
+	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
+	gap.reason = reason;
+	frame = frame_ref_pack(stream->codec, FRAME_GAP, &gap.base);
+	if (!frame)
+		return NULL;
+	frame->cpu = gap.cpu;
+	frame->ring = catch_up->foreign ? UINT32_MAX : ring;
+	frame->first_seq = first;
+	frame->end_seq = end;
+	frame->losses = 1;
+	frame->loss[0] = (struct loss_count){(uint8_t)gap.stage, (uint8_t)gap.reason, end - first};
+	return frame;
+}
+
+bool catch_up_push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
+{
+	struct place *place = &catch_up->place[ring];
+
+	if (!push(catch_up, make_gap(catch_up, ring, place->seq, end,
+				     place->starved ?
+					     RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
+					     RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL)))
+		return false;
+	place->seq = end;
+	place->starved = false;
+	return true;
+}
+
+static bool push_quiet(struct catch_up *catch_up, uint32_t ring, uint64_t end)
+{
+	struct place *place = &catch_up->place[ring];
+	struct frame_ref *frame = frame_ref_create(FRAME_BATCH, 0);
+
+	if (frame) {
+		frame->ring = catch_up->foreign ? UINT32_MAX : ring;
+		frame->cpu = catch_up->stream->cpu_of[ring];
+		frame->first_seq = place->seq;
+		frame->end_seq = end;
+		frame->skipped = end - place->seq;
+	}
+	if (!push(catch_up, frame))
+		return false;
+	place->seq = end;
+	return true;
+}
+
+/* The first frame of a ring tells where it begins: there, or in the middle of what it holds. */
+static void begin_ring(struct catch_up *catch_up, uint32_t i, const struct frame_ref *frame)
+{
+	struct stream_ring *ring = &catch_up->stream->ring[i];
+	struct place *place = &catch_up->place[i];
+
+	if (!catch_up->foreign && ring->unknown) {
+		ring->start = ring->seen = ring->told = frame->first_seq;
+		ring->unknown = false;
+	} else if (!catch_up->foreign && place->known && frame->first_seq < place->seq) {
+		ring->start -= place->seq - frame->first_seq;
+		ring->seen = ring->told = frame->first_seq;
+	}
+	if (!place->known)
+		place->seq = frame->first_seq;
+	place->known = true;
+}
+
+static void take_range(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	uint64_t first_seq = frame->first_seq, end_seq = frame->end_seq;
+	int i = catch_up_ring(catch_up, frame->cpu);
+	struct place *place = i < 0 ? NULL : &catch_up->place[i];
+
+	/* A loss of which nobody knows the size: where a ring begins, if that is not known yet. */
+	if (place && end_seq == first_seq && !place->known) {
+		catch_up->missed = (Ringtail__V1__LossReason)frame->loss[0].reason;
+		frame_ref_put(frame);
+		return;
+	}
+	/* Such a loss elsewhere; or of a CPU that has gone since. */
+	if (!place || end_seq == first_seq) {
+		push(catch_up, frame);
+		return;
+	}
+	if (place->known && end_seq <= place->seq) {
+		frame_ref_put(frame);
+		return;
+	}
+	begin_ring(catch_up, (uint32_t)i, frame);
+	if (catch_up->missed && push(catch_up, make_gap(catch_up, (uint32_t)i, place->seq, place->seq,
+							 catch_up->missed)))
+		catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	if (first_seq > place->seq && !catch_up_push_gap(catch_up, (uint32_t)i, first_seq)) {
+		frame_ref_put(frame);
+		place->starved = true;
+		return;
+	}
+	place->starved = !push(catch_up, frame);
+	place->seq = place->starved ? first_seq : end_seq;
+}
+
+/* ---- What else there is ---------------------------------------------------------------------- */
+
+static void *unpack(const struct catch_up *catch_up, const struct frame_ref *frame,
+		    const ProtobufCMessageDescriptor *descriptor)
+{
+	struct frame_header header;
+	void *message = NULL;
+	const uint8_t *body;
+	uint8_t *raw;
+
+	if (frame_parse_header(frame->data, frame->bytes, FRAME_RAW_BYTES_MAX, &header) != FRAME_OK)
+		return NULL;
+	raw = malloc(header.raw_bytes + 1);
+	if (raw && frame_open(catch_up->stream->codec, frame->data, &header, raw, &body) == FRAME_OK)
+		message = protobuf_c_message_unpack(descriptor, NULL, header.raw_bytes, body);
+	free(raw);
+	return message;
+}
+
+/* What it says was skipped, and no frame told of, was dealt with; what is beyond is missing. */
+static bool take_position(struct catch_up *catch_up, const Ringtail__V1__Position *position)
+{
+	int ring = catch_up_ring(catch_up, position->cpu);
+	struct place *place = ring < 0 ? NULL : &catch_up->place[ring];
+
+	if (!place || !place->known || position->seq <= place->seq)
+		return true;
+	if (position->seq - place->seq > position->skipped &&
+	    !catch_up_push_gap(catch_up, (uint32_t)ring, position->seq - position->skipped))
+		place->starved = true;
+	else if (!push_quiet(catch_up, (uint32_t)ring, position->seq))
+		place->starved = true;
+	return !place->starved;
+}
+
+/* Where memory was short it is left out: it speaks of places that were not reached. */
+static void take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	Ringtail__V1__Watermark *watermark =
+		unpack(catch_up, frame, &ringtail__v1__watermark__descriptor);
+	bool whole = watermark;
+
+	for (size_t i = 0; watermark && i < watermark->n_position; i++)
+		whole &= take_position(catch_up, watermark->position[i]);
+	if (whole) {
+		frame->time_ns = watermark->time_ns;
+		push(catch_up, frame);
+	} else {
+		frame_ref_put(frame);
+	}
+	if (watermark)
+		protobuf_c_message_free_unpacked(&watermark->base, NULL);
+}
+
+static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const uint8_t *boot_id,
+					 uint64_t epoch)
+{
+	Ringtail__V1__Subscribed message = RINGTAIL__V1__SUBSCRIBED__INIT;
+	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
+
+	/* Without positions: the first frame of each CPU says where that begins. */
+	cursor.boot_id.data = (uint8_t *)boot_id;
+	cursor.boot_id.len = sizeof(catch_up->boot_id);
+	cursor.epoch = epoch;
+	message.start = &cursor;
+	message.resumed = true;
+	return frame_ref_pack(catch_up->stream->codec, FRAME_SUBSCRIBED, &message.base);
+}
+
+/* Another run begins. If the cursor was of that one, its numbers go on from there. */
+static void take_hello(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	Ringtail__V1__ServerHello *hello =
+		unpack(catch_up, frame, &ringtail__v1__server_hello__descriptor);
+	bool of_cursor;
+
+	if (!hello || hello->boot_id.len != sizeof(catch_up->boot_id)) {
+		frame_ref_put(frame);
+		goto free_hello;
+	}
+	of_cursor = catch_up->cursor && hello->epoch == catch_up->epoch &&
+		    memcmp(hello->boot_id.data, catch_up->boot_id, hello->boot_id.len) == 0;
+	for (uint32_t i = 0; i < catch_up_rings(catch_up); i++)
+		catch_up->place[i] = of_cursor ? catch_up->cursor[i] : (struct place){0};
+	catch_up->foreign = true;
+	push(catch_up, frame);
+	push(catch_up, pack_subscribed(catch_up, hello->boot_id.data, hello->epoch));
+free_hello:
+	if (hello)
+		protobuf_c_message_free_unpacked(&hello->base, NULL);
+}
+
+void catch_up_come_home(struct catch_up *catch_up)
+{
+	const struct subscription_spool *home = &catch_up->stream->subscription->spool;
+
+	catch_up->foreign = false;
+	memset(catch_up->place, 0, catch_up_rings(catch_up) * sizeof(catch_up->place[0]));
+	push(catch_up, frame_ref_get(home->hello));
+	push(catch_up, frame_ref_get(home->catalog));
+	push(catch_up, pack_subscribed(catch_up, home->boot_id, home->epoch));
+}
+
+void catch_up_take(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	bool is_range = catch_up_is_range(frame);
+
+	if (catch_up->foreign && (is_range || frame->type == FRAME_WATERMARK) &&
+	    frame->ring != UINT32_MAX)
+		catch_up_come_home(catch_up);
+	if (is_range)
+		take_range(catch_up, frame);
+	else if (frame->type == FRAME_WATERMARK)
+		take_watermark(catch_up, frame);
+	else if (frame->type == FRAME_SERVER_HELLO)
+		take_hello(catch_up, frame);
+	else if (frame->type == FRAME_CATALOG)
+		push(catch_up, frame);
+	else
+		frame_ref_put(frame);		/* its Subscribed: ours says where the stream begins */
+}
+
+void catch_up_on_frames(void *context, struct frame_ref *const *frame, unsigned n, bool end)
+{
+	struct catch_up *catch_up = context;
+	const struct subscription_spool *spool = &catch_up->stream->subscription->spool;
+
+	catch_up->asked = false;
+	catch_up->at_end = end;
+	for (unsigned i = 0; i < n; i++)
+		catch_up_take(catch_up, frame[i]);
+	spool->read(spool->context);
+}

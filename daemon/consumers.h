@@ -1,0 +1,92 @@
+/*
+ * consumers: the durable consumers that are registered: what each wants, and how far it has
+ * acknowledged. Kept in state-dir/consumers, which is replaced as a whole by the disk thread.
+ *
+ *	ringtail consumers 1
+ *	consumer NAME
+ *	flags 0
+ *	acked 1760000000000000000
+ *	filter pid%20==%2012
+ *	probe syscall:openat:call
+ *	at 00112233445566778899aabbccddeeff 1760000000000000000 0:4711 1:99
+ *	end
+ *
+ * Blanks, control bytes and '%' in texts are written as %XX. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_CONSUMERS_H
+#define RINGTAIL_DAEMON_CONSUMERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/disk_thread.h"
+#include "daemon/error.h"
+#include "daemon/limits.h"
+#include "daemon/subscription.h"
+#include "proto/ringtail.pb-c.h"
+
+/* A cursor with its own storage; a run is known by its boot id and epoch. */
+struct consumer_place {
+	bool known;
+	uint8_t boot_id[16];
+	uint64_t epoch;
+	uint32_t positions;
+	struct consumer_position {
+		uint32_t cpu;
+		uint64_t seq;
+	} *position;
+};
+
+struct consumer {
+	TAILQ_ENTRY(consumer) link;
+	char name[CONSUMER_NAME_BYTES_MAX + 1];
+	char **glob;
+	size_t globs;
+	char *filter;
+	uint32_t flags;
+	uint64_t acked_realtime_ns;	/* 0: never */
+	struct consumer_place place;	/* what is before has been acknowledged */
+
+	/* fanout's */
+	struct subscription *subscription;	/* NULL: not made yet */
+	bool connected;
+	bool internal;			/* an exporter's */
+};
+
+TAILQ_HEAD(consumer_list, consumer);
+
+struct consumers;
+
+/* Reads what there is; blocks for that. -EBADMSG: the file is not what was written. */
+int consumers_create(struct disk *disk, struct disk_thread *thread, struct consumers **consumers,
+		     struct error *error);
+
+/* What was to be saved has been given to the disk thread. NULL is safe. */
+void consumers_destroy(struct consumers *consumers);
+
+struct consumer_list *consumers_list(struct consumers *consumers);
+struct consumer *consumers_find(struct consumers *consumers, const char *name);
+
+/* Copies. -EINVAL: not a name; -ENOSPC: too many; -ENOMEM. */
+int consumers_add(struct consumers *consumers, const char *name,
+		  const struct subscription_request *request, struct consumer **consumer,
+		  struct error *error);
+void consumers_remove(struct consumers *consumers, struct consumer *consumer);
+
+/* Whether it asks for the same; else *error names what differs. */
+int consumers_compare(const struct consumer *consumer, const struct subscription_request *request,
+		      struct error *error);
+
+/* Saves, soon: writes that come while one is on its way become one. */
+void consumers_save(struct consumers *consumers);
+
+/*
+ * It has acknowledged what is before these places. Places of an earlier run than its own say nothing,
+ * and none goes back. -ENOMEM.
+ */
+int consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+			 uint64_t realtime_ns);
+
+#endif

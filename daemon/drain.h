@@ -1,0 +1,65 @@
+/*
+ * drain: one ring on its way through a worker: reader, bell, thread table, and a batcher for each
+ * subscription. The worker's thread owns it.
+ */
+#ifndef RINGTAIL_DAEMON_DRAIN_H
+#define RINGTAIL_DAEMON_DRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/batcher.h"
+#include "daemon/bell.h"
+#include "daemon/error.h"
+#include "daemon/limits.h"
+#include "daemon/meter.h"
+#include "daemon/probe_table.h"
+#include "daemon/ring_reader.h"
+#include "daemon/source.h"
+#include "daemon/thread_table.h"
+
+struct drain {
+	uint32_t index;			/* of the ring among all */
+	uint64_t ring_bytes;
+	struct ring_reader *reader;
+	struct bell bell;
+	struct thread_table *threads;
+	const struct probe_table *probes;
+	struct batcher *batcher[SUBSCRIPTIONS_MAX]; /* the first `batchers` are taken, and */
+	uint32_t subscription[SUBSCRIPTIONS_MAX];   /* whose they are */
+	uint32_t batchers;
+	uint64_t seq;			/* of the next attempt */
+	uint64_t last_time_ns;
+	uint64_t events, meta, bad;
+	bool corrupt;
+	uint32_t cached_tid, cached_thread;
+	struct meter *meter;		/* borrowed; NULL: nothing is metered */
+	struct meter_ring metered;
+
+	void *ring_map, *consumer_map;
+	size_t ring_map_bytes;
+};
+
+int drain_init(struct drain *drain, uint32_t index, const struct source_ring *source,
+	       const struct probe_table *probes, struct error *error);
+void drain_fini(struct drain *drain);
+
+/* The subscription's batcher starts at the next attempt; the drain owns it. -ENOSPC. */
+int drain_add(struct drain *drain, uint32_t subscription, struct batcher *batcher);
+
+/* Flushes and destroys a subscription's batcher. */
+void drain_remove(struct drain *drain, uint32_t subscription);
+
+/* Reads at most `records`; returns how many. Ring space is given back on the way. */
+uint32_t drain_read(struct drain *drain, uint32_t records);
+
+/* Flushes every batcher. */
+void drain_flush(struct drain *drain);
+
+/*
+ * No event of this ring that is older will come; UINT64_MAX if none at all. until_ns: a time before the
+ * ring was read, to which no writer can still be on its way.
+ */
+uint64_t drain_watermark(const struct drain *drain, uint64_t until_ns);
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * main_private: the daemon as a whole, known to main*.c alone: main.c runs it, main_start.c makes its
+ * parts, main_signals.c stops and reloads it. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_MAIN_PRIVATE_H
+#define RINGTAIL_DAEMON_MAIN_PRIVATE_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/activation.h"
+#include "daemon/changes.h"
+#include "daemon/clock.h"
+#include "daemon/config.h"
+#include "daemon/config_reload.h"
+#include "daemon/consumers.h"
+#include "daemon/control.h"
+#include "daemon/disk_thread.h"
+#include "daemon/export_feed.h"
+#include "daemon/fanout.h"
+#include "daemon/gate.h"
+#include "daemon/limits.h"
+#include "daemon/listener.h"
+#include "daemon/loader.h"
+#include "daemon/log.h"
+#include "daemon/metering.h"
+#include "daemon/metric_source.h"
+#include "daemon/privileges.h"
+#include "daemon/saved_subscriptions.h"
+#include "daemon/sandbox_engine.h"
+#include "daemon/server.h"
+#include "daemon/service_manager.h"
+#include "daemon/spool.h"
+#include "daemon/thread_journal.h"
+#include "daemon/watchdog.h"
+#include "daemon/worker.h"
+
+struct daemon {
+	int argc;
+	char **argv;
+	struct config config;
+	struct fanout_epoch epoch;
+	uint64_t started_ns;
+
+	struct activation activation;		/* what the service manager handed over */
+	struct service_manager *manager;	/* NULL: none */
+	struct saved_subscriptions *saved;
+	struct thread_journal *threads;
+	struct loader *loader;
+	unsigned listeners;
+	struct listener *listener[CONFIG_LISTEN_MAX];
+	struct event_base *base;
+	struct frame_codec *codec;
+	struct probe_table probes;
+	struct mailbox mailbox;
+	unsigned workers;
+	struct worker *worker[WORKERS_MAX];
+	struct fanout *fanout;
+	struct spooler *spooler;		/* NULL: nothing is kept on disk */
+	struct consumers *consumers;
+	uint32_t *cpu_of;			/* by ring */
+	struct disk disk;			/* the state directory; without ops: none */
+	struct disk_thread *disk_thread;	/* NULL: none */
+	struct gate *gate;
+	struct changes *changes;
+	struct control control;
+	struct server *server;
+	struct watchdog *watchdog;
+	struct metering *metering;	/* NULL: nobody wants it */
+	struct export_targets targets;
+	struct export_feed *exports;	/* NULL: nothing is exported */
+	struct event *on_term, *on_int, *on_hup, *stop_poll;
+
+	bool failed, stopping, drained;
+	uint64_t stop_deadline_ns;
+};
+
+/* How long an event may wait for its batch. */
+static inline uint64_t main_batch_interval(const struct config *config)
+{
+	return config->low_latency ? 1000000 : config->batch_interval_ns;
+}
+
+/* Makes every part, in order. What is there on failure main.c's finish() takes apart. */
+int main_start(struct daemon *daemon, struct error *error);
+
+/* SIGTERM and SIGINT stop it, SIGHUP reloads it. */
+int main_start_signals(struct daemon *daemon, struct error *error);
+
+/* A fanout's `failed`: the loader is gone, and the daemon follows it. */
+void main_on_failed(void *context);
+
+#endif

@@ -1,0 +1,131 @@
+/* sandbox_engine: see sandbox_engine.h. */
+#include "daemon/sandbox_engine.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/sandbox.h"
+#include "daemon/sandbox_view.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Rules name users and groups; the journal and the manager are told things. */
+static const char *const always[] = {
+	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime",
+	"/proc/self/statm", "/run/systemd/journal", "/run/systemd/notify",
+};
+
+static int make_state_directory(const char *path, const struct identity *identity,
+				struct error *error)
+{
+	if (mkdir(path, 0700) != 0)
+		return errno == EEXIST
+			       ? 0
+			       : error_set(error, errno, "state-dir", "cannot make %s: %s", path,
+					   strerror(errno));
+	if (chown(path, identity->uid, identity->gid) != 0)
+		return error_set(error, errno, "state-dir", "cannot give %s to its user: %s", path,
+				 strerror(errno));
+	return 0;
+}
+
+/* Back ends are looked up by name, and their certificates verified. */
+static const char *const exports[] = {
+	"/etc/hosts", "/etc/resolv.conf", "/etc/gai.conf", "/etc/ssl", "/etc/ca-certificates",
+	"/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/run/systemd/resolve",
+};
+
+static int add_all(struct sandbox_view *view, const char *const *path, size_t paths,
+		   enum sandbox_access access)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < paths; i++)
+		err = sandbox_view_add(view, path[i], access);
+	return err;
+}
+
+/* Files that are read again at a reload. */
+static int add_files(struct sandbox_view *view, const struct config *config)
+{
+	const char *const file[] = {
+		config->config, config->tls_cert, config->tls_key, config->tls_client_ca,
+		config->tokens,
+	};
+	int err = 0;
+
+	for (size_t i = 0; !err && i < LENGTH(file); i++)
+		if (file[i])
+			err = sandbox_view_add_file(view, file[i], SANDBOX_READ);
+	return err;
+}
+
+/* A unix socket's file is removed at the end. */
+static int add_sockets(struct sandbox_view *view, const struct config *config)
+{
+	int err = 0;
+
+	for (unsigned i = 0; !err && i < config->listen.count; i++)
+		if (address_is_unix(&config->listen.address[i]))
+			err = sandbox_view_add_file(
+				view, address_path(&config->listen.address[i]), SANDBOX_WRITE);
+	return err;
+}
+
+int sandbox_engine_view(const struct config *config, const struct identity *identity,
+			struct error *error)
+{
+	struct sandbox_view view = {0};
+	int err;
+
+	if (geteuid() != 0)
+		return 0;
+	err = make_state_directory(config->state_dir, identity, error);
+	if (err)
+		return err;
+	/* Whatever looks names up is loaded for it now: later, no code is. */
+	getpwnam(" ");
+	getgrnam(" ");
+	err = sandbox_view_add(&view, config->state_dir, SANDBOX_WRITE);
+	if (!err)
+		err = add_files(&view, config);
+	if (!err)
+		err = add_sockets(&view, config);
+	if (!err)
+		err = add_all(&view, always, LENGTH(always), SANDBOX_READ);
+	if (!err && config->export.count)
+		err = add_all(&view, exports, LENGTH(exports), SANDBOX_READ);
+	if (!err && config->export_ca)
+		err = sandbox_view_add_file(&view, config->export_ca, SANDBOX_READ);
+	/* A sanitizer looks there at the end. */
+	if (!err && !SANDBOX_FILTERS)
+		err = sandbox_view_add(&view, "/proc", SANDBOX_READ);
+	err = err ? error_set(error, -err, "sandbox-view", "too many places to see: %s",
+			      strerror(-err))
+		  : sandbox_view_enter(&view, error);
+	sandbox_view_fini(&view);
+	/* A container may not mount, and has a view of its own. */
+	if (err != -EPERM && err != -ENOSYS)
+		return err;
+	error_hint(error, "the engine sees all that its user may see");
+	log_failure(LOG_LEVEL_WARNING, error);
+	*error = (struct error){0};
+	return 0;
+}
+
+int sandbox_engine_calls(const struct config *config, pid_t loader, struct error *error)
+{
+	const struct sandbox_engine engine = {
+		.loader = loader,
+		.resolves = config->export.count > 0,
+	};
+
+	if (!SANDBOX_FILTERS)
+		log_warn("sandbox-off", "built with sanitizers: system calls are not filtered");
+	return sandbox_engine(&engine, error);
+}

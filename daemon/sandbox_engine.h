@@ -1,0 +1,24 @@
+/*
+ * sandbox_engine: the engine's sandbox, as its configuration has it: first the view, while it may
+ * still mount, then, when everything runs, the system calls.
+ */
+#ifndef RINGTAIL_DAEMON_SANDBOX_ENGINE_H
+#define RINGTAIL_DAEMON_SANDBOX_ENGINE_H
+
+#include <sys/types.h>
+
+#include "daemon/config.h"
+#include "daemon/error.h"
+#include "daemon/privileges.h"
+
+/*
+ * As root, before there are threads and before privileges_drop(): makes the state directory for
+ * that user, and leaves the host's file system. Who is not root is where the unit has put it.
+ */
+int sandbox_engine_view(const struct config *config, const struct identity *identity,
+			struct error *error);
+
+/* For all threads. `loader`: the one process that the engine may end. */
+int sandbox_engine_calls(const struct config *config, pid_t loader, struct error *error);
+
+#endif

@@ -1,0 +1,493 @@
+/* server: see server.h. */
+#include "daemon/server.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/counters.h"
+#include "daemon/limits.h"
+#include "daemon/log.h"
+#include "daemon/transport_tls.h"
+#include "proto/limits.h"
+
+/* In the order in which stat tells of them. */
+enum client_state {
+	CLIENT_SERVED,
+	CLIENT_PENDING,
+	CLIENT_REFUSED,		/* beyond clients-max, just long enough to be told so */
+	CLIENT_STATES,
+};
+
+struct client {
+	TAILQ_ENTRY(client) link;
+	enum client_state state;
+	enum server_door door;
+	struct session *session;	/* NULL: being made */
+};
+
+TAILQ_HEAD(client_list, client);
+
+struct server {
+	struct server_config config;
+	struct session_host host;
+	struct event *sweep;
+	uint64_t next_id;
+	rlim_t descriptors_max;
+	unsigned count[CLIENT_STATES];
+	struct client_list list[CLIENT_STATES];		/* each from its oldest */
+};
+
+static void move(struct server *server, struct client *client, enum client_state state)
+{
+	TAILQ_REMOVE(&server->list[client->state], client, link);
+	server->count[client->state]--;
+	client->state = state;
+	TAILQ_INSERT_TAIL(&server->list[state], client, link);
+	server->count[state]++;
+}
+
+static void forget_client(struct server *server, struct client *client)
+{
+	TAILQ_REMOVE(&server->list[client->state], client, link);
+	server->count[client->state]--;
+	free(client);
+}
+
+/* ---- What sessions ask ------------------------------------------------------------------------- */
+
+static int on_identify(void *context, void *client, const struct transport *transport,
+		       struct client_identity *identity, struct error *error)
+{
+	int err;
+
+	(void)context;
+	switch (((struct client *)client)->door) {
+	case SERVER_UNIX:
+		err = identity_of_unix_peer(transport->fd, identity);
+		return err ? error_set(error, -err, "peer-unknown",
+				       "the kernel does not say who this is: %s", strerror(-err)) :
+			     0;
+	case SERVER_TLS:
+		return transport_tls_identity(transport, identity, error);
+	case SERVER_PLAIN:
+		identity_set_local(identity);
+		break;
+	}
+	return 0;
+}
+
+static void set_full(const struct server *server, struct error *error)
+{
+	counter_add(COUNTER_sessions_refused, 1);
+	error_set(error, EBUSY, "too-many-clients", "this daemon serves %u clients at once",
+		  server->config.bounds.clients_max);
+	error_hint(error, "wait until one leaves, or raise clients-max");
+}
+
+static int on_admit(void *context, struct session *session, const char *token,
+		    struct error *error)
+{
+	struct server *server = context;
+	struct client *client = session_client(session);
+	int err = gate_admit(server->config.gate, session_identity(session), token, error);
+
+	if (err) {
+		counter_add(COUNTER_sessions_denied, 1);
+		return err;
+	}
+	if (client->state != CLIENT_PENDING)
+		return 0;
+	if (server->count[CLIENT_SERVED] >= server->config.bounds.clients_max) {
+		set_full(server, error);
+		return -EBUSY;
+	}
+	move(server, client, CLIENT_SERVED);
+	log_debug("client-named", "client %llu is %s, a %s", (unsigned long long)session_id(session),
+		  gate_name(server->config.gate, session_identity(session)),
+		  role_name(session_identity(session)->role));
+	return 0;
+}
+
+static struct frame_ref *on_hello(void *context, struct session *session)
+{
+	struct server *server = context;
+
+	return control_hello(server->config.control, role_name(session_identity(session)->role));
+}
+
+static struct frame_ref *on_list(void *context, const char *glob, struct error *error)
+{
+	struct server *server = context;
+
+	return control_list(server->config.control, glob, error);
+}
+
+static int compare_queues(const void *a, const void *b)
+{
+	const struct stream *one = session_stream(*(struct session *const *)a);
+	const struct stream *other = session_stream(*(struct session *const *)b);
+	struct stream_stat stat = {0}, other_stat = {0};
+
+	if (one)
+		stream_stat(one, &stat);
+	if (other)
+		stream_stat(other, &other_stat);
+	return stat.lag_bytes < other_stat.lag_bytes ? 1 : stat.lag_bytes > other_stat.lag_bytes ? -1 : 0;
+}
+
+/* All in the order in which they came; of more than can be listed, those that lag most. */
+struct frame_ref *server_stat(struct server *server)
+{
+	unsigned total = 0, n = 0;
+	struct session **session;
+	struct frame_ref *frame;
+	struct client *client;
+
+	for (unsigned i = 0; i < CLIENT_STATES; i++)
+		total += server->count[i];
+	session = calloc(total + 1, sizeof(struct session *));
+	if (!session)
+		return NULL;
+	for (unsigned i = 0; i < CLIENT_STATES; i++)
+		TAILQ_FOREACH(client, &server->list[i], link)
+			if (client->session)
+				session[n++] = client->session;
+	if (n > CLIENTS_LISTED_MAX)
+		qsort(session, n, sizeof(struct session *), compare_queues);
+	frame = control_stat(server->config.control, session,
+			     n < CLIENTS_LISTED_MAX ? n : CLIENTS_LISTED_MAX, n);
+	free(session);
+	return frame;
+}
+
+static struct frame_ref *on_stat(void *context)
+{
+	return server_stat(context);
+}
+
+static struct frame_ref *on_probes(void *context)
+{
+	struct server *server = context;
+
+	return changes_list(server->config.changes);
+}
+
+static int on_subscribe(void *context, struct session *session,
+			const Ringtail__V1__Subscribe *subscribe, struct error *error)
+{
+	struct server *server = context;
+
+	return fanout_subscribe(server->config.control->fanout, session, subscribe, error);
+}
+
+static int on_ack(void *context, struct session *session, const Ringtail__V1__Ack *ack,
+		  struct error *error)
+{
+	struct server *server = context;
+
+	return fanout_ack(server->config.control->fanout, session, ack, error);
+}
+
+static void on_change(void *context, struct session *session, const Ringtail__V1__Change *change)
+{
+	struct server *server = context;
+
+	changes_ask(server->config.changes, session, change);
+}
+
+static void on_forget(void *context, struct session *session, const char *consumer)
+{
+	struct server *server = context;
+
+	changes_ask_forget(server->config.changes, session, consumer);
+}
+
+static void on_closed(void *context, struct session *session, bool orderly)
+{
+	struct server *server = context;
+
+	fanout_leave(server->config.control->fanout, session, orderly);
+	changes_leave(server->config.changes, session);
+	forget_client(server, session_client(session));
+	log_debug("client-left", "client %llu (%s) left",
+		  (unsigned long long)session_id(session), session_peer(session));
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------- */
+
+/* Calls `visit` for every session; it may end that one. */
+static void for_each(struct server *server, void (*visit)(struct session *session, void *context),
+		     void *context)
+{
+	struct client *client, *next;
+
+	for (unsigned i = 0; i < CLIENT_STATES; i++)
+		for (client = TAILQ_FIRST(&server->list[i]); client; client = next) {
+			next = TAILQ_NEXT(client, link);
+			visit(client->session, context);
+		}
+}
+
+static void check_silence(struct session *session, void *now_ns)
+{
+	session_check_silence(session, *(uint64_t *)now_ns);
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *context)
+{
+	uint64_t now_ns = clock_monotonic();
+
+	(void)fd, (void)what;
+	for_each(context, check_silence, &now_ns);
+}
+
+static void arm_sweep(struct server *server)
+{
+	uint64_t ns = server->config.bounds.session.silence_timeout_ns / SWEEP_PART;
+	struct timeval interval = {.tv_sec = (time_t)(ns / NS_PER_S),
+				   .tv_usec = (suseconds_t)(ns % NS_PER_S / 1000)};
+
+	event_add(server->sweep, &interval);
+}
+
+struct server_bounds server_bounds_of(const struct config *config)
+{
+	return (struct server_bounds){
+		.session = {
+			.tls_timeout_ns = config->tls_timeout_ns,
+			.hello_timeout_ns = config->hello_timeout_ns,
+			.silence_timeout_ns = config->silence_timeout_ns,
+			.disconnect = config->overflow == CONFIG_OVERFLOW_DISCONNECT,
+		},
+		.clients_max = (unsigned)config->clients_max,
+		.pending_max = (unsigned)config->pending_max,
+		.insecure = config->insecure,
+	};
+}
+
+struct server *server_create(const struct server_config *config)
+{
+	struct server *server = calloc(1, sizeof(*server));
+	struct rlimit limit;
+
+	if (!server)
+		return NULL;
+	server->config = *config;
+	server->descriptors_max = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur :
+									  RLIM_INFINITY;
+	for (unsigned i = 0; i < CLIENT_STATES; i++)
+		TAILQ_INIT(&server->list[i]);
+	server->host = (struct session_host){
+		.context = server,
+		.identify = on_identify,
+		.admit = on_admit,
+		.hello = on_hello,
+		.list = on_list,
+		.stat = on_stat,
+		.probes = on_probes,
+		.subscribe = on_subscribe,
+		.ack = on_ack,
+		.change = on_change,
+		.forget = on_forget,
+		.closed = on_closed,
+	};
+	server->sweep = event_new(config->base, -1, EV_PERSIST, on_sweep, server);
+	if (!server->sweep) {
+		free(server);
+		return NULL;
+	}
+	arm_sweep(server);
+	return server;
+}
+
+static void end(struct session *session, void *context)
+{
+	(void)context;
+	session_destroy(session, true);
+}
+
+void server_destroy(struct server *server)
+{
+	if (!server)
+		return;
+	for_each(server, end, NULL);
+	event_free(server->sweep);
+	free(server);
+}
+
+/* ---- Coming in ------------------------------------------------------------------------------------ */
+
+static struct client *oldest(struct server *server, enum client_state state)
+{
+	return TAILQ_FIRST(&server->list[state]);
+}
+
+/* Who has not said who it is may not keep others from saying it. */
+static void make_room_for_pending(struct server *server)
+{
+	while (server->count[CLIENT_PENDING] >= server->config.bounds.pending_max) {
+		struct session *session = oldest(server, CLIENT_PENDING)->session;
+
+		counter_add(COUNTER_sessions_pending_evicted, 1);
+		log_info("pending-max", "client %llu (%s) goes: %u others have not said who they are",
+			 (unsigned long long)session_id(session), session_peer(session),
+			 server->count[CLIENT_PENDING] - 1);
+		session_destroy(session, false);
+	}
+}
+
+void server_serve(struct server *server, enum server_door door, struct transport *transport,
+		  const char *peer)
+{
+	struct session_config config = {
+		.base = server->config.base,
+		.host = &server->host,
+		.bounds = &server->config.bounds.session,
+		.codec = server->config.codec,
+	};
+	bool full = server->count[CLIENT_SERVED] >= server->config.bounds.clients_max;
+	struct client *client;
+	struct error error;
+
+	if (full && server->count[CLIENT_REFUSED] >= REFUSED_MAX) {
+		counter_add(COUNTER_sessions_refused, 1);
+		transport_destroy(transport);
+		return;
+	}
+	make_room_for_pending(server);
+	client = calloc(1, sizeof(*client));
+	if (!client) {
+		transport_destroy(transport);
+		goto no_memory;
+	}
+	client->state = full && door != SERVER_TLS ? CLIENT_REFUSED : CLIENT_PENDING;
+	client->door = door;
+	TAILQ_INSERT_TAIL(&server->list[client->state], client, link);
+	server->count[client->state]++;
+	config.client = client;
+	client->session = session_create(&config, transport, ++server->next_id, peer);
+	if (!client->session) {
+		forget_client(server, client);
+		goto no_memory;
+	}
+	counter_add(COUNTER_sessions_accepted, 1);
+	log_debug("client-came", "client %llu is %s",
+		  (unsigned long long)session_id(client->session), peer);
+	if (client->state == CLIENT_REFUSED) {
+		set_full(server, &error);
+		session_refuse(client->session, &error, true);
+	}
+	return;
+
+no_memory:
+	counter_add(COUNTER_sessions_out_of_memory, 1);
+	log_warn("client-memory", "cannot serve %s: out of memory", peer);
+}
+
+/* The last descriptors are for files. What fits into an empty socket is said. */
+static void refuse_descriptor(struct server *server, int fd, bool plain)
+{
+	Ringtail__V1__Error message = RINGTAIL__V1__ERROR__INIT;
+	struct frame_ref *frame;
+
+	counter_add(COUNTER_sessions_refused, 1);
+	log_warn("descriptors-exhausted", "no descriptor is left for another client: raise the limit"
+		 " (LimitNOFILE), or lower clients-max");
+	message.code = "descriptors-exhausted";
+	message.what = "this daemon has no descriptor left for another client";
+	message.hint = "raise its limit of open files (LimitNOFILE), or lower clients-max";
+	message.fatal = true;
+	frame = plain ? frame_ref_pack(server->config.codec, FRAME_ERROR, &message.base) : NULL;
+	if (frame && send(fd, frame->data, frame->bytes, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		shutdown(fd, SHUT_WR);
+	frame_ref_put(frame);
+	close(fd);
+}
+
+/* A peer that does not acknowledge what it is sent, or never has room for it, is gone by then. */
+static void bound_acknowledgement(const struct server *server, int fd)
+{
+	uint64_t ms = server->config.bounds.session.silence_timeout_ns / 1000000;
+	unsigned timeout_ms = ms < INT_MAX ? (unsigned)ms : INT_MAX;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+}
+
+void server_accept(void *context, int fd, const struct address *address, const char *peer)
+{
+	struct server *server = context;
+	enum server_door door = address_is_unix(address)				   ? SERVER_UNIX :
+				address->loopback && server->config.bounds.insecure ? SERVER_PLAIN :
+										      SERVER_TLS;
+	struct transport *transport;
+
+	if (server->descriptors_max <= DESCRIPTORS_RESERVED ||
+	    (rlim_t)fd >= server->descriptors_max - DESCRIPTORS_RESERVED) {
+		refuse_descriptor(server, fd, door != SERVER_TLS);
+		return;
+	}
+	if (door != SERVER_UNIX)
+		bound_acknowledgement(server, fd);
+	transport = door == SERVER_TLS ? transport_tls_create(gate_tls(server->config.gate), fd) :
+					 transport_plain_create(fd);
+	if (transport) {
+		server_serve(server, door, transport, peer);
+	} else {
+		counter_add(COUNTER_sessions_out_of_memory, 1);
+		log_warn("client-memory", "cannot serve %s: out of memory", peer);
+	}
+}
+
+/* ---- All of them ---------------------------------------------------------------------------------- */
+
+static void flush(struct session *session, void *idle)
+{
+	bool its_idle = session_idle(session);
+
+	session_wake(session);
+	*(bool *)idle &= its_idle;
+}
+
+bool server_flush(struct server *server)
+{
+	bool idle = true;
+
+	for_each(server, flush, &idle);
+	return idle;
+}
+
+/* Only who was let in has a role to lose. */
+static void judge(struct session *session, void *context)
+{
+	struct server *server = context;
+	struct client_identity *identity = session_identity(session);
+	struct error error;
+
+	if (identity->role == ROLE_NONE)
+		return;
+	gate_judge(server->config.gate, identity);
+	if (gate_allow(server->config.gate, identity, ROLE_VIEWER, "see anything here any more",
+		       &error) != 0) {
+		counter_add(COUNTER_sessions_denied, 1);
+		session_refuse(session, &error, true);
+	}
+}
+
+void server_set_bounds(struct server *server, const struct server_bounds *bounds)
+{
+	bool insecure = server->config.bounds.insecure;
+
+	server->config.bounds = *bounds;
+	server->config.bounds.insecure = insecure;	/* as the addresses it goes with */
+	arm_sweep(server);
+	for_each(server, judge, server);
+}
