@@ -1,0 +1,526 @@
+/*
+ * ringtail: the client library: conn brings frames, intake makes items of them; this drives both,
+ * and goes on where a connection broke.
+ */
+#include "client/ringtail.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/address.h"
+#include "client/backoff.h"
+#include "client/conn.h"
+#include "client/cursor.h"
+#include "client/failure.h"
+#include "client/intake.h"
+#include "client/limits.h"
+#include "client/subscription.h"
+#include "proto/batch_decode.h"
+#include "proto/ringtail.pb-c.h"
+
+struct ringtail {
+	enum state {
+		CONNECTED,		/* frames may come */
+		DRAINING,		/* no more frames; items still wait; then `last` */
+		WAITING,		/* between two tries to connect */
+		OVER,			/* `last` for ever */
+	} state;
+	enum ringtail_kind last;
+	bool is_file;
+	bool lost_told;			/* RINGTAIL_DISCONNECTED was given out */
+	struct address address;
+	struct conn *conn;		/* NULL while waiting */
+	struct intake *intake;
+	struct subscription *subscription;
+	struct backoff backoff;
+	uint64_t retry_ns, give_up_ns;
+	int interrupt_fd;
+	void (*tap)(void *context, const uint8_t *frame, size_t bytes);
+	void *tap_context;
+	struct ringtail_error error;
+	uint8_t hello[4096];		/* the first frame, for a tap that is set later */
+	size_t hello_bytes;
+	struct cursor cursor;
+};
+
+static struct ringtail *create(bool count_only, struct ringtail_error *error)
+{
+	struct ringtail *ringtail = calloc(1, sizeof(*ringtail));
+
+	if (ringtail) {
+		ringtail->interrupt_fd = -1;
+		ringtail->intake = intake_create(count_only);
+		backoff_init(&ringtail->backoff, conn_now_ns() ^ (uint64_t)getpid() << 32);
+	}
+	if (!ringtail || !ringtail->intake) {
+		free(ringtail);
+		failure_set(error, ENOMEM, "no-memory", "out of memory");
+		return NULL;
+	}
+	return ringtail;
+}
+
+/* So that the daemon does not go on recording for our return. */
+static void take_own_leave(struct ringtail *ringtail)
+{
+	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;
+	struct ringtail_error ignored;
+
+	if (ringtail->conn && ringtail->subscription)
+		conn_send(ringtail->conn, FRAME_BYE, &bye.base, &ignored);
+}
+
+void ringtail_close(struct ringtail *ringtail)
+{
+	if (!ringtail)
+		return;
+	take_own_leave(ringtail);
+	conn_close(ringtail->conn);
+	intake_destroy(ringtail->intake);
+	subscription_destroy(ringtail->subscription);
+	free(ringtail);
+}
+
+static int take_frame(struct ringtail *ringtail, const struct frame *frame,
+		      struct ringtail_error *error)
+{
+	if (ringtail->tap)
+		ringtail->tap(ringtail->tap_context, frame->bytes, frame->size);
+	return intake_frame(ringtail->intake, frame, error);
+}
+
+/* Takes frames until the intake has reached the phase; whatever else comes first is an error. */
+static int await(struct ringtail *ringtail, enum intake_phase phase, const char *what,
+		 struct ringtail_error *error)
+{
+	for (unsigned i = 0; i < REPLY_FRAMES_MAX; i++) {
+		struct frame frame;
+		int err;
+
+		switch (conn_wait(ringtail->conn, REPLY_TIMEOUT_MS, &frame, error)) {
+		case CONN_FRAME:
+			break;
+		case CONN_TIMEOUT:
+			err = failure_set(error, ETIMEDOUT, "timeout", "%s sent no %s within %d s",
+					  conn_name(ringtail->conn), what, REPLY_TIMEOUT_MS / 1000);
+			failure_hint(error, "is it a ringtaild? Is it overloaded?");
+			return err;
+		case CONN_INTERRUPTED:
+			return failure_set(error, EINTR, "interrupted", "interrupted");
+		case CONN_BAD:
+			return -EBADMSG;
+		default:
+			return -ECONNRESET;
+		}
+		err = take_frame(ringtail, &frame, error);
+		if (err)
+			return err;
+		if (phase == INTAKE_GREETED && frame.size <= sizeof(ringtail->hello)) {
+			memcpy(ringtail->hello, frame.bytes, frame.size);
+			ringtail->hello_bytes = frame.size;
+		}
+		if (intake_reached(ringtail->intake, phase))
+			return 0;
+	}
+	return failure_set(error, EBADMSG, "bad-reply", "%s sent %u frames and no %s among them",
+			   conn_name(ringtail->conn), REPLY_FRAMES_MAX, what);
+}
+
+static int greet(struct ringtail *ringtail, struct ringtail_error *error)
+{
+	int err = conn_open(&ringtail->address, ringtail->interrupt_fd, &ringtail->conn, error);
+
+	if (err)
+		return err;
+	err = conn_send_hello(ringtail->conn, error);
+	if (!err)
+		err = await(ringtail, INTAKE_GREETED, "hello", error);
+	if (err) {
+		conn_close(ringtail->conn);
+		ringtail->conn = NULL;
+	}
+	return err;
+}
+
+int ringtail_connect(const char *address, struct ringtail **made, struct ringtail_error *error)
+{
+	struct ringtail *ringtail = create(false, error);
+	int err;
+
+	if (!ringtail)
+		return -ENOMEM;
+	err = address_parse(address, &ringtail->address, error);
+	if (!err)
+		err = greet(ringtail, error);
+	if (err) {
+		ringtail_close(ringtail);
+		return err;
+	}
+	*made = ringtail;
+	return 0;
+}
+
+int ringtail_open(int fd, const char *name, bool count_only, struct ringtail **made,
+		  struct ringtail_error *error)
+{
+	struct ringtail *ringtail = create(count_only, error);
+	int err;
+
+	if (!ringtail) {
+		close(fd);
+		return -ENOMEM;
+	}
+	ringtail->is_file = true;
+	err = conn_open_fd(fd, name, &ringtail->conn, error);
+	if (err) {
+		ringtail_close(ringtail);
+		return err;
+	}
+	*made = ringtail;
+	return 0;
+}
+
+int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscription *wanted,
+		       struct ringtail_error *error)
+{
+	int err;
+
+	if (ringtail->is_file || ringtail->subscription)
+		return failure_set(error, EINVAL, "no-subscription", "%s takes no subscription",
+				   ringtail->is_file ? "a file" : "a subscribed connection");
+	err = subscription_create(wanted, &ringtail->subscription, error);
+	if (err)
+		return err;
+	intake_set_count_only(ringtail->intake, wanted && wanted->count_only);
+	intake_set_since(ringtail->intake, subscription_since(ringtail->subscription));
+	intake_set_since_time(ringtail->intake, wanted ? wanted->since_realtime_ns : 0);
+	err = subscription_send(ringtail->subscription, ringtail->conn, NULL, error);
+	return err ? err : await(ringtail, INTAKE_SUBSCRIBED, "answer to the subscription", error);
+}
+
+/* ---- After a connection broke --------------------------------------------------------------- */
+
+static void end_with(struct ringtail *ringtail, enum ringtail_kind last)
+{
+	ringtail->last = last;
+	ringtail->state = DRAINING;
+	intake_flush(ringtail->intake);
+}
+
+static void schedule_retry(struct ringtail *ringtail)
+{
+	ringtail->retry_ns = conn_now_ns() + backoff_next_ms(&ringtail->backoff) * 1000000ull;
+}
+
+static void lose_connection(struct ringtail *ringtail)
+{
+	conn_close(ringtail->conn);
+	ringtail->conn = NULL;
+	ringtail->state = WAITING;
+	ringtail->lost_told = false;
+	ringtail->give_up_ns = conn_now_ns() + RECONNECT_SECONDS_MAX * 1000000000ull;
+	backoff_reset(&ringtail->backoff);
+	schedule_retry(ringtail);
+	/* Nobody knows when the next watermark comes: what is here goes out now. */
+	intake_flush(ringtail->intake);
+}
+
+/* One try. 0: connected and subscribed at the cursor. Else the try's error is in ->error. */
+static int reconnect(struct ringtail *ringtail)
+{
+	int err;
+
+	intake_restart(ringtail->intake);
+	intake_cursor_come(ringtail->intake, &ringtail->cursor);
+	err = greet(ringtail, &ringtail->error);
+	if (err)
+		return err;
+	err = subscription_send(ringtail->subscription, ringtail->conn, &ringtail->cursor,
+				&ringtail->error);
+	if (!err)
+		err = await(ringtail, INTAKE_SUBSCRIBED, "answer to the subscription",
+			    &ringtail->error);
+	if (err) {
+		conn_close(ringtail->conn);
+		ringtail->conn = NULL;
+	}
+	return err;
+}
+
+/* What the daemon may say of a moment: it is being restarted or is full, or has not noticed yet that
+ * this client's connection before is gone. */
+static bool is_of_the_moment(const char *code)
+{
+	static const char *const codes[] = {
+		"shutting-down", "too-many-clients", "descriptors-exhausted", "consumer-in-use",
+	};
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
+		if (strcmp(code, codes[i]) == 0)
+			return true;
+	return false;
+}
+
+/* What will not be better next time: an answer that was understood, and is no. */
+static bool is_permanent(int err, const struct ringtail_error *error)
+{
+	return (err == -EPROTO && !is_of_the_moment(error->code)) || err == -EBADMSG ||
+	       err == -EINVAL || err == -ENOMEM;
+}
+
+/* How long poll(2) and conn_wait() may wait; -1: for ever. */
+static int left_ms(uint64_t deadline_ns)
+{
+	uint64_t now_ns = conn_now_ns();
+
+	if (deadline_ns == UINT64_MAX)
+		return -1;
+	return deadline_ns > now_ns ? (int)((deadline_ns - now_ns + 999999) / 1000000) : 0;
+}
+
+/* Waits for the next try and makes it; any kind but RINGTAIL_EVENT is to be given out. */
+static enum ringtail_kind wait_and_retry(struct ringtail *ringtail, uint64_t deadline_ns)
+{
+	uint64_t now_ns = conn_now_ns();
+	uint64_t until_ns = ringtail->retry_ns < deadline_ns ? ringtail->retry_ns : deadline_ns;
+	struct pollfd polled = { .fd = ringtail->interrupt_fd, .events = POLLIN };
+	int err;
+
+	if (until_ns > now_ns && poll(&polled, 1, left_ms(until_ns)) > 0)
+		return RINGTAIL_INTERRUPTED;
+	now_ns = conn_now_ns();
+	if (now_ns < ringtail->retry_ns)
+		return now_ns < deadline_ns ? RINGTAIL_EVENT : RINGTAIL_TIMEOUT;
+	err = reconnect(ringtail);
+	if (!err) {
+		ringtail->state = CONNECTED;
+		return RINGTAIL_RECONNECTED;
+	}
+	if (err == -EINTR)
+		return RINGTAIL_INTERRUPTED;
+	if (is_permanent(err, &ringtail->error) || now_ns > ringtail->give_up_ns) {
+		end_with(ringtail, RINGTAIL_ERROR);
+		return RINGTAIL_EVENT;
+	}
+	schedule_retry(ringtail);
+	return RINGTAIL_EVENT;
+}
+
+/* The daemon said goodbye: for good, or as one that is being restarted. */
+static void take_leave(struct ringtail *ringtail, bool retries)
+{
+	if (!retries || intake_bye_is_final(ringtail->intake)) {
+		end_with(ringtail, RINGTAIL_END);
+		return;
+	}
+	failure_set(&ringtail->error, ECONNRESET, "daemon-left", "the daemon left: %s",
+		    intake_bye(ringtail->intake));
+	lose_connection(ringtail);
+}
+
+/* ---- The stream ----------------------------------------------------------------------------- */
+
+/* Takes one frame, or notices that there will be none. False: give out `kind`. */
+static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringtail_kind *kind)
+{
+	bool retries = ringtail->subscription &&
+		       subscription_wanted(ringtail->subscription)->reconnect;
+	struct frame frame;
+	int err;
+
+	switch (conn_wait(ringtail->conn, left_ms(deadline_ns), &frame, &ringtail->error)) {
+	case CONN_FRAME:
+		err = take_frame(ringtail, &frame, &ringtail->error);
+		if (err)
+			end_with(ringtail, RINGTAIL_ERROR);
+		else if (intake_reached(ringtail->intake, INTAKE_ENDED) && !ringtail->is_file)
+			take_leave(ringtail, retries);
+		return true;
+	case CONN_TIMEOUT:
+		*kind = RINGTAIL_TIMEOUT;
+		return false;
+	case CONN_INTERRUPTED:
+		*kind = RINGTAIL_INTERRUPTED;
+		return false;
+	case CONN_END:
+		if (ringtail->is_file)
+			end_with(ringtail, RINGTAIL_END);
+		else if (retries)
+			lose_connection(ringtail);
+		else
+			end_with(ringtail, RINGTAIL_ERROR);
+		return true;
+	case CONN_LOST:
+		if (retries)
+			lose_connection(ringtail);
+		else
+			end_with(ringtail, RINGTAIL_ERROR);
+		return true;
+	case CONN_BAD:
+		break;
+	}
+	end_with(ringtail, RINGTAIL_ERROR);
+	return true;
+}
+
+static enum ringtail_kind give(struct ringtail_item *item, enum ringtail_kind kind,
+			       const char *text)
+{
+	*item = (struct ringtail_item){ .kind = kind, .text = text };
+	return kind;
+}
+
+enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item *item,
+				 int timeout_ms)
+{
+	uint64_t deadline_ns = 0;
+	enum ringtail_kind kind;
+
+	for (;;) {
+		kind = intake_next(ringtail->intake, item, &ringtail->error);
+		if (kind == RINGTAIL_ERROR) {
+			end_with(ringtail, RINGTAIL_ERROR);
+			continue;
+		}
+		if (kind != RINGTAIL_TIMEOUT)
+			return kind;
+		if (!deadline_ns)	/* the clock is read only when there is nothing at hand */
+			deadline_ns = timeout_ms < 0 ? UINT64_MAX :
+				      conn_now_ns() + (uint64_t)timeout_ms * 1000000u;
+		switch (ringtail->state) {
+		case CONNECTED:
+			if (!receive(ringtail, deadline_ns, &kind))
+				return give(item, kind, NULL);
+			break;
+		case WAITING:
+			if (!ringtail->lost_told) {
+				ringtail->lost_told = true;
+				return give(item, RINGTAIL_DISCONNECTED, ringtail->error.what);
+			}
+			kind = wait_and_retry(ringtail, deadline_ns);
+			if (kind != RINGTAIL_EVENT)
+				return give(item, kind, ringtail->address.text);
+			break;
+		case DRAINING:
+			ringtail->state = OVER;
+			break;
+		case OVER:
+			return give(item, ringtail->last, ringtail->last == RINGTAIL_END ?
+				    intake_bye(ringtail->intake) : ringtail->error.what);
+		}
+	}
+}
+
+void ringtail_flush(struct ringtail *ringtail)
+{
+	intake_flush(ringtail->intake);
+	if (ringtail->state != OVER) {
+		ringtail->state = DRAINING;
+		ringtail->last = RINGTAIL_END;
+	}
+}
+
+/* ---- What it knows -------------------------------------------------------------------------- */
+
+const struct ringtail_error *ringtail_last_error(const struct ringtail *ringtail)
+{
+	return &ringtail->error;
+}
+
+const struct ringtail_host *ringtail_host(const struct ringtail *ringtail)
+{
+	return intake_host(ringtail->intake);
+}
+
+const struct ringtail_totals *ringtail_totals(const struct ringtail *ringtail)
+{
+	return intake_totals(ringtail->intake);
+}
+
+void ringtail_set_interrupt(struct ringtail *ringtail, int fd)
+{
+	ringtail->interrupt_fd = fd;
+	if (ringtail->conn)
+		conn_set_interrupt(ringtail->conn, fd);
+}
+
+void ringtail_set_tap(struct ringtail *ringtail,
+		      void (*tap)(void *context, const uint8_t *frame, size_t bytes), void *context)
+{
+	ringtail->tap = tap;
+	ringtail->tap_context = context;
+	/* A recording begins with the hello, which came before anyone could tap. */
+	if (tap && ringtail->hello_bytes)
+		tap(context, ringtail->hello, ringtail->hello_bytes);
+}
+
+int ringtail_cursor(const struct ringtail *ringtail, char *text, size_t text_bytes)
+{
+	struct cursor *cursor = malloc(sizeof(*cursor));
+	int err;
+
+	if (!cursor)
+		return -ENOMEM;
+	intake_cursor_given(ringtail->intake, cursor);
+	err = cursor_print(cursor, text, text_bytes);
+	free(cursor);
+	return err;
+}
+
+int ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error)
+{
+	if (!ringtail->conn || !ringtail->subscription)
+		return 0;
+	intake_cursor_given(ringtail->intake, &ringtail->cursor);
+	return subscription_ack(ringtail->subscription, ringtail->conn, &ringtail->cursor, error);
+}
+
+uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word)
+{
+	unsigned shift = 64 - field->bits;
+
+	switch (field->type) {
+	case RINGTAIL_SIGNED:
+	case RINGTAIL_FD:
+		return (uint64_t)((int64_t)(word << shift) >> shift);
+	case RINGTAIL_UNSIGNED:
+	case RINGTAIL_HEX:
+	case RINGTAIL_THREAD:
+		return word << shift >> shift;
+	default:
+		return word;
+	}
+}
+
+const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid)
+{
+	const struct batch_thread *thread;
+
+	if (tid == event->thread.tid)
+		return event->thread.comm;
+	thread = event->source ? batch_decode_thread(event->source, tid) : NULL;
+	return thread ? thread->comm : NULL;
+}
+
+const char *ringtail_stage_name(unsigned stage)
+{
+	static const char *const name[] = { "ring", "decode", "queue", "history", "spool",
+					    "export" };
+
+	return stage < sizeof(name) / sizeof(*name) ? name[stage] : "unknown";
+}
+
+const char *ringtail_reason_name(unsigned reason)
+{
+	static const char *const name[] = {
+		"unknown", "ring-full", "nest", "stopped", "busy", "bad-record", "queue-full",
+		"history-gone", "other-epoch", "not-recorded", "spool-full", "disk", "corrupt",
+		"restart", "rejected", "memory", "expired",
+	};
+
+	return reason < sizeof(name) / sizeof(*name) ? name[reason] : "unknown";
+}

@@ -1,0 +1,23 @@
+/*
+ * since: where a stream is to begin, as people write it: a cursor, or a time.
+ *
+ *	-5m				so long ago
+ *	2026-11-20T18:00:00		local time; with Z: UTC
+ *	@1760000000			seconds since 1970, with a fraction if need be
+ */
+#ifndef RINGTAIL_CLIENT_SINCE_H
+#define RINGTAIL_CLIENT_SINCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/ringtail.h"
+
+/* A cursor has a '/', and no time has. */
+bool since_is_cursor(const char *text);
+
+/* -EINVAL with *error. now_ns: the wall clock. */
+int since_parse_time(const char *text, uint64_t now_ns, uint64_t *realtime_ns,
+		     struct ringtail_error *error);
+
+#endif
