@@ -1,0 +1,51 @@
+"""What a subscription costs when nothing happens: CPU time over a quiet span, all processes of
+each tracer together, all tracers over the same span."""
+import signal
+import time
+
+from peers import host, lttng, perf, ringtail
+from report import Budget, Row
+
+NAME = "idle"
+SECONDS = 20
+
+
+def measure(bench):
+    row = Row("idle", "% of a core", budget=Budget(0.2), peer="LTTng, live session")
+    perf_row = Row("idle.vs_perf", "% of a core", peer="perf record")
+    pids = {}
+    with ringtail.Load(bench, 1, bench.cpus[:1]) as sleeper:
+        with ringtail.Daemon(bench) as daemon:
+            with ringtail.stream(daemon, "-p", "syscall:*:call", "-f", sleeper.filter):
+                with bench.optional(row, lttng.Session(bench.work, live=True)) as session, \
+                     bench.optional(row, quiet_application(bench)), \
+                     bench.optional(perf_row, perf.record(bench.work, "-p", sleeper.pids[0])) \
+                        as recorder:
+                    pids["ringtail"] = daemon.processes()
+                    if session:
+                        pids["lttng"] = [session.sessiond.pid, *session.collectors()]
+                    if recorder:
+                        pids["perf"] = [recorder.pid]
+                    used = watch(pids)
+    row.samples = perf_row.samples = [used["ringtail"]]
+    row.peer_samples = [used["lttng"]] if "lttng" in used else []
+    perf_row.peer_samples = [used["perf"]] if "perf" in used else []
+    return [row, perf_row]
+
+
+def quiet_application(bench):
+    """For LTTng: an application that emits one event and then waits. Without it there is nothing
+    to watch over."""
+    return host.Child([bench.program("bench/lttng_ust_load"), 2, bench.cpus[0], 1, 60_000_000],
+                      bench.work / "quiet.log", stop=signal.SIGTERM)
+
+
+def watch(pids):
+    """Percent of one core by name."""
+    time.sleep(1)
+    before = {name: host.cpu_ns(*each) for name, each in pids.items()}
+    start = time.monotonic()
+    time.sleep(SECONDS)
+    span_ns = (time.monotonic() - start) * 1e9
+    return {name: 100 * (host.cpu_ns(*each) - before[name]) / span_ns
+            for name, each in pids.items()}

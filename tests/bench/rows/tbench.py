@@ -1,0 +1,131 @@
+"""What tracing every system call costs a program that lives of them: tbench's throughput with
+nothing, then under each tracer in turn, round after round. The ringtail rounds also say what a
+real mix of calls costs the collector and the wire."""
+import contextlib
+import time
+
+from peers import perf, ringtail, trace_cmd
+from peers.ftrace import Instance
+from peers.host import Child
+from peers.tbench import Tbench
+from report import Budget, Row, median
+
+NAME = "tbench"
+SECONDS = 3
+STEADY = 1.15  # how far apart the untraced rounds may be
+NOTHING, RINGTAIL = "nothing", "ringtail"
+FTRACE, TRACE_CMD = "ftrace, to memory only", "trace-cmd record -N"
+PERF, FLOOR = "perf record", "two empty BPF programs"
+
+
+class Traced:
+    """What the rounds leave beside the throughput: the engine's figures, and losses."""
+
+    def __init__(self):
+        self.cpu_ns_per_call, self.wire_bytes_per_call, self.calls_per_s = [], [], []
+        self.lost = self.events = 0
+        self.peer_lost = 0  # records, by trace-cmd
+
+
+@contextlib.contextmanager
+def ringtail_streams(bench, traced):
+    with ringtail.Daemon(bench) as daemon, \
+         ringtail.stream(daemon, "-p", "syscall:*:call") as client:
+        before, start = daemon.engine_cpu_ns(), time.monotonic()
+        yield
+        elapsed = time.monotonic() - start
+        spent = daemon.engine_cpu_ns() - before
+        summary = client.finish()
+    events = max(summary["events"], 1)
+    traced.cpu_ns_per_call.append(spent / events)
+    traced.wire_bytes_per_call.append(summary["wire_bytes"] / events)
+    traced.calls_per_s.append(events / elapsed)
+    traced.events += summary["events"]
+    traced.lost += summary["lost"]
+
+
+@contextlib.contextmanager
+def ftrace_records(_bench):
+    with Instance("tbench") as instance:
+        instance.record_syscalls()
+        yield
+
+
+@contextlib.contextmanager
+def trace_cmd_sends(bench, traced):
+    with trace_cmd.record_to_network(bench.work) as recording:
+        yield
+    traced.peer_lost += recording.overruns
+
+
+@contextlib.contextmanager
+def perf_records(bench):
+    with perf.record(bench.work):
+        yield
+    (bench.work / "perf.data").unlink()
+
+
+@contextlib.contextmanager
+def floor_stays(bench):
+    with Child([bench.program("bench/bpf_floor")], bench.work / "bpf_floor.log") as child:
+        child.wait_until(lambda: "ready" in child.said(), "attaching")
+        yield
+
+
+def measure(bench):
+    traced = Traced()
+    rows = {name: Row(f"tbench.{key}", "% slower", budget=budget, peer=name)
+            for name, key, budget in ((FTRACE, "vs_ftrace", Budget(1, ratio=True)),
+                                      (TRACE_CMD, "vs_trace_cmd", Budget(0.5, ratio=True)),
+                                      (PERF, "vs_perf", None), (FLOOR, "vs_bpf_floor", None))}
+    contexts = {NOTHING: contextlib.nullcontext,
+                RINGTAIL: lambda: ringtail_streams(bench, traced),
+                FTRACE: lambda: ftrace_records(bench),
+                TRACE_CMD: lambda: trace_cmd_sends(bench, traced),
+                PERF: lambda: perf_records(bench),
+                FLOOR: lambda: floor_stays(bench)}
+    throughput = throughputs(bench, contexts, rows)
+    plain = median(throughput[NOTHING])
+    if plain:  # against its median, so that one disturbed round of it does not turn a sign
+        slower = {name: [100 * (1 - under / plain) for under in throughput[name]]
+                  for name in contexts}
+        for name, row in rows.items():
+            row.samples, row.peer_samples = slower[RINGTAIL], slower[name]
+            row.doubt = disturbed(throughput[NOTHING], row)
+        rows[FTRACE].note = f"untraced: {plain:.0f} MB/s"
+    mix = Row("collector.tbench", "CPU ns/call", traced.cpu_ns_per_call, budget=Budget(50))
+    if traced.events:
+        mix.note = (f"at {median(traced.calls_per_s):,.0f} calls/s, tbench, collector and client"
+                    f" sharing the CPUs; {traced.lost:,} lost of {traced.events:,}")
+    rows[TRACE_CMD].note = f"trace-cmd lost {traced.peer_lost:,} records"
+    return [*rows.values(), mix]
+
+
+def disturbed(untraced, row):
+    """Why the slowdowns say nothing of the tracers, or None. Noise must not meet a budget."""
+    if max(untraced) > STEADY * min(untraced):
+        return f"untraced, tbench itself ran at {min(untraced):.0f} to {max(untraced):.0f} MB/s"
+    if row.peer_samples and min(row.value, row.peer_value) <= 0:
+        return "tbench was no slower when traced: that is noise"
+    return None
+
+
+def throughputs(bench, contexts, rows):
+    """MB/s by tracer and round; the order moves on by one each round."""
+    throughput = {name: [] for name in contexts}
+    order = list(contexts)
+    with Tbench(bench.work) as tbench:
+        tbench.run(2)
+        for _ in range(bench.rounds(5)):
+            for name in order:
+                speed = bench.attempt(rows.get(name, rows[FTRACE]),
+                                      lambda: run_under(tbench, contexts[name]))
+                if speed:
+                    throughput[name].append(speed)
+            order.append(order.pop(0))
+    return throughput
+
+
+def run_under(tbench, context):
+    with context():
+        return tbench.run(SECONDS)

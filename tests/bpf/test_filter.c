@@ -1,0 +1,358 @@
+/* What the kernel filters: pid, tid, comm and uid, equal and not, excluded pids, two CPUs at once. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/bpf/harness.h"
+
+#define PROBE	(RT_PROBE_SYSCALL_CALL + SYS_getppid)
+#define CALLS	200
+
+static struct harness harness;
+
+struct count {
+	uint32_t tid[2];		/* whose calls are counted */
+	uint64_t calls[2], others;
+	uint32_t cpu[2];		/* where the last was */
+};
+
+static void count_calls(void *context, uint32_t cpu, const struct ring_item *item)
+{
+	struct count *count = context;
+
+	if (item->probe != PROBE)
+		return;
+	for (int i = 0; i < 2; i++)
+		if (item->tid == count->tid[i]) {
+			count->calls[i]++;
+			count->cpu[i] = cpu;
+			return;
+		}
+	count->others++;
+}
+
+static void make_calls(int calls)
+{
+	for (int i = 0; i < calls; i++)
+		syscall(SYS_getppid);
+}
+
+/* The calls of this thread, and of a child called "other" with uid 65534, that pass the clause. */
+static struct count run_two(const struct rt_filter_clause *clause, unsigned clauses)
+{
+	struct source_request request = { .clauses = clauses };
+	struct count count = { .tid = { gettid() } };
+	int go[2];
+	char byte = 0;
+
+	memcpy(request.clause, clause, clauses * sizeof(*clause));
+	harness_want(&request, PROBE);
+	assert_int_equal(pipe(go), 0);
+	count.tid[1] = fork();
+	if (!count.tid[1]) {
+		prctl(PR_SET_NAME, "other");
+		if (setuid(65534) || read(go[0], &byte, 1) != 1)
+			_exit(1);
+		make_calls(CALLS);
+		_exit(0);
+	}
+	for (unsigned i = 0; i < clauses; i++) {	/* "the child's" */
+		if (request.clause[i].pid == UINT32_MAX)
+			request.clause[i].pid = count.tid[1];
+		if (request.clause[i].tid == UINT32_MAX)
+			request.clause[i].tid = count.tid[1];
+	}
+	harness_configure(&harness, &request);
+	usleep(20000);	/* the child has changed its uid */
+	assert_int_equal(write(go[1], &byte, 1), 1);
+	make_calls(CALLS);
+	waitpid(count.tid[1], NULL, 0);
+	close(go[0]);
+	close(go[1]);
+	harness_drain(&harness, count_calls, &count);
+	harness_reset(&harness);
+	return count;
+}
+
+static void each_field_filters_equal_and_not(void **state)
+{
+	const uint32_t me = getpid(), child = UINT32_MAX;
+	const struct {
+		struct rt_filter_clause clause[2];
+		unsigned clauses;
+		unsigned passes;	/* bit 0: this thread, bit 1: the child */
+	} row[] = {
+		{ {{ .pid_op = RT_FILTER_EQ, .pid = me }}, 1, 1 },
+		{ {{ .pid_op = RT_FILTER_EQ, .pid = child }}, 1, 2 },
+		{ {{ .pid_op = RT_FILTER_NE, .pid = me }}, 1, 2 },
+		{ {{ .tid_op = RT_FILTER_EQ, .tid = me }}, 1, 1 },
+		{ {{ .tid_op = RT_FILTER_NE, .tid = child }}, 1, 1 },
+		{ {{ .uid_op = RT_FILTER_EQ, .uid = 65534 }}, 1, 2 },
+		{ {{ .uid_op = RT_FILTER_NE, .uid = 65534 }}, 1, 1 },
+		{ {{ .comm_op = RT_FILTER_EQ, .comm = "other" }}, 1, 2 },
+		{ {{ .comm_op = RT_FILTER_NE, .comm = "other" }}, 1, 1 },
+		{ {{ .comm_op = RT_FILTER_EQ, .comm = "othe" }}, 1, 0 },
+		{ {{ .pid_op = RT_FILTER_EQ, .pid = me },
+		   { .comm_op = RT_FILTER_EQ, .comm = "other" }}, 2, 3 },
+		{ {{ .pid_op = RT_FILTER_EQ, .pid = me,
+		     .comm_op = RT_FILTER_EQ, .comm = "other" }}, 1, 0 },
+		{ {{ 0 }}, 0, 3 },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct count count = run_two(row[i].clause, row[i].clauses);
+
+		if (count.calls[0] != (row[i].passes & 1 ? CALLS : 0) ||
+		    count.calls[1] != (row[i].passes & 2 ? CALLS : 0))
+			fail_msg("row %u: %llu calls here, %llu of the child", i,
+				 (unsigned long long)count.calls[0],
+				 (unsigned long long)count.calls[1]);
+	}
+}
+
+static void a_rename_changes_who_passes_at_once(void **state)
+{
+	struct source_request request = { 0 };
+	struct count count = { .tid = { gettid() } };
+
+	(void)state;
+	prctl(PR_SET_NAME, "first");
+	harness_want(&request, PROBE);
+	harness_want_comm(&request, "second");
+	harness_configure(&harness, &request);
+	make_calls(CALLS);
+	prctl(PR_SET_NAME, "second");
+	make_calls(10);
+	prctl(PR_SET_NAME, "third");
+	make_calls(CALLS);
+	harness_drain(&harness, count_calls, &count);
+	harness_reset(&harness);
+	assert_int_equal(count.calls[0], 10);
+}
+
+/* The uids that the readers had been told of the caller, at each of its calls. */
+struct told {
+	uint32_t tid;
+	unsigned calls;
+	uint32_t uid[2];
+};
+
+static void see_uid(void *context, uint32_t cpu, const struct ring_item *item)
+{
+	struct told *told = context;
+
+	(void)cpu;
+	if (item->tid != told->tid ||
+	    (item->probe != PROBE && item->probe != RT_PROBE_SYSCALL_ENTRY + SYS_getppid))
+		return;
+	assert_int_equal(harness.last_thread_tid, told->tid);
+	if (told->calls < 2)
+		told->uid[told->calls] = harness.last_thread.uid;
+	told->calls++;
+}
+
+static long setuid_by_its_number(void)
+{
+	return syscall(SYS_setuid, 65534);
+}
+
+/* In a child called "setuid": a call, setuid, another call. */
+static struct told run_setuid(const struct source_request *request, long (*set_uid)(void))
+{
+	struct told told = { 0 };
+	int status;
+
+	harness_configure(&harness, request);
+	told.tid = fork();
+	if (!told.tid) {
+		harness_pin(0);
+		prctl(PR_SET_NAME, "setuid");
+		make_calls(1);
+		if (set_uid())
+			_exit(1);
+		make_calls(1);
+		_exit(0);
+	}
+	waitpid(told.tid, &status, 0);
+	assert_int_equal(status, 0);
+	harness_drain(&harness, see_uid, &told);
+	harness_reset(&harness);
+	return told;
+}
+
+static void setuid_introduces_the_thread_again(void **state)
+{
+	const uint32_t calls[][2] = {	/* setuid itself is recorded or is not */
+		{ PROBE, PROBE },
+		{ PROBE, RT_PROBE_SYSCALL_CALL + SYS_setuid },
+		{ RT_PROBE_SYSCALL_ENTRY + SYS_getppid, RT_PROBE_SYSCALL_ENTRY + SYS_setuid },
+		{ RT_PROBE_SYSCALL_ENTRY + SYS_getppid, RT_PROBE_SYSCALL_ENTRY + SYS_getppid },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct source_request request = { 0 };
+		struct told told;
+
+		harness_want(&request, calls[i][0]);
+		harness_want(&request, calls[i][1]);
+		harness_want_comm(&request, "setuid");
+		told = run_setuid(&request, setuid_by_its_number);
+		assert_int_equal(told.calls, 2);
+		assert_int_equal(told.uid[0], getuid());
+		assert_int_equal(told.uid[1], 65534);
+	}
+}
+
+static void setuid_changes_who_passes_at_once(void **state)
+{
+	const struct rt_filter_clause nobody = {
+		.uid_op = RT_FILTER_EQ, .uid = 65534, .comm_op = RT_FILTER_EQ, .comm = "setuid",
+	};
+	struct source_request request = { .clauses = 1, .clause = { nobody } };
+	struct told told;
+
+	(void)state;
+	harness_want(&request, PROBE);
+	told = run_setuid(&request, setuid_by_its_number);
+	assert_int_equal(told.calls, 1);
+	assert_int_equal(told.uid[0], 65534);
+}
+
+#ifdef __x86_64__
+static long setuid_of_i386(void)
+{
+	long call = 213, uid = 65534;
+
+	__asm__ volatile("int $0x80" : "+a"(call) : "b"(uid) : "memory", "r8", "r9", "r10", "r11");
+	return (int)call;
+}
+
+static void setuid_of_another_abi_introduces_the_thread_again(void **state)
+{
+	struct source_request request = { 0 };
+	struct told told;
+	pid_t probe = fork();
+	int status;
+
+	(void)state;
+	if (!probe)
+		_exit(setuid_of_i386() ? 1 : 0);
+	waitpid(probe, &status, 0);
+	if (status)
+		skip();		/* the kernel was built without it */
+	harness_want(&request, PROBE);
+	harness_want_comm(&request, "setuid");
+	told = run_setuid(&request, setuid_of_i386);
+	assert_int_equal(told.calls, 2);
+	assert_int_equal(told.uid[1], 65534);
+}
+#endif
+
+/* ---- CPUs ----------------------------------------------------------------------------------- */
+
+static void two_processes_on_two_cpus_are_both_exact(void **state)
+{
+	struct source_request request = { 0 };
+	struct count count = { 0 };
+
+	(void)state;
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		skip();
+	harness_want(&request, PROBE);
+	harness_want_comm(&request, "on a cpu");
+	harness_configure(&harness, &request);
+	for (int i = 0; i < 2; i++) {
+		count.tid[i] = fork();
+		if (count.tid[i])
+			continue;
+		harness_pin(i);
+		prctl(PR_SET_NAME, "on a cpu");
+		make_calls(20000);
+		_exit(0);
+	}
+	for (int i = 0; i < 2; i++)
+		waitpid(count.tid[i], NULL, 0);
+	harness_drain(&harness, count_calls, &count);
+	harness_reset(&harness);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(count.calls[i], 20000);
+		assert_int_equal(count.cpu[i], i);
+	}
+	assert_int_equal(count.others, 0);
+}
+
+static void *move_about(void *arg)
+{
+	for (int i = 0; i < 400; i++) {
+		harness_pin(i % 2);
+		make_calls(25);
+		if (i % 16 == 0)
+			usleep(1);
+	}
+	return arg;
+}
+
+static void threads_that_migrate_lose_nothing(void **state)
+{
+	struct source_request request = { 0 };
+	struct count count = { 0 };
+	pthread_t thread[8];
+
+	(void)state;
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		skip();
+	harness_want(&request, PROBE);
+	harness_want(&request, RT_PROBE_SYSCALL_CALL + SYS_sched_setaffinity);
+	harness_want_pid(&request, getpid());
+	harness_configure(&harness, &request);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, move_about, NULL), 0);
+	for (int i = 0; i < 8; i++)
+		pthread_join(thread[i], NULL);
+	harness_drain(&harness, count_calls, &count);
+	assert_int_equal(count.others, 8 * 400 * 25);
+	assert_int_equal(harness_counter(&harness, offsetof(struct rt_ring_producer, unpaired)), 0);
+	harness_reset(&harness);
+}
+
+static void excluded_pids_are_never_recorded(void **state)
+{
+	const struct rt_filter_clause nobody_in_particular = { 0 };
+	struct count count;
+
+	(void)state;
+	harness_close(&harness);
+	harness_open_excluding(&harness, 1 << 22, getpid());
+	count = run_two(&nobody_in_particular, 1);
+	assert_int_equal(count.calls[0], 0);
+	assert_int_equal(count.calls[1], CALLS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_field_filters_equal_and_not),
+		cmocka_unit_test(a_rename_changes_who_passes_at_once),
+		cmocka_unit_test(setuid_introduces_the_thread_again),
+		cmocka_unit_test(setuid_changes_who_passes_at_once),
+#ifdef __x86_64__
+		cmocka_unit_test(setuid_of_another_abi_introduces_the_thread_again),
+#endif
+		cmocka_unit_test(two_processes_on_two_cpus_are_both_exact),
+		cmocka_unit_test(threads_that_migrate_lose_nothing),
+		cmocka_unit_test(excluded_pids_are_never_recorded),
+	};
+	int failed;
+
+	harness_open(&harness, 1 << 22);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	harness_close(&harness);
+	return failed ? 1 : 0;
+}

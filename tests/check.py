@@ -1,0 +1,365 @@
+#!/usr/bin/env python3
+"""check: builds every variant and runs every test, one for each CPU at a time, and twice as many of
+those that mostly wait; see `make check`.
+
+A test is a program: exit 0 passed, 77 skipped (its last line says why), anything else failed. A
+cmocka program counts each of its cases. What failed is shown with the end of its output; all output
+is kept in BUILD/check/. The last line is `N passed, N failed, N skipped`.
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+
+ASAN = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+TSAN = "-fsanitize=thread"
+FUZZ = "-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined"
+SANITIZER_ENV = {
+    "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:exitcode=99",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1:exitcode=98",
+}
+CPUS = os.cpu_count() or 2
+# Scenarios wait far more than they work.
+SCENARIOS_AT_ONCE = 2 * CPUS
+OUTPUT_LINES_SHOWN = 60
+BUILD_TIMEOUT_S = 1800
+TIMEOUT_S = 300
+ASAN_SIM_SEEDS = 100
+KMOD_TIMEOUT_S = 1500
+SYSTEMD_TIMEOUT_S = 900
+FUZZ_RUNS_TIMEOUT_S = 4 * 3600
+FUZZ_EXIT = 99    # libFuzzer's own is 77, which is a skip here
+# Inputs that are longer say nothing new, and take their time; the others have seeds to go by.
+FUZZ_BYTES = {"client": 512, "export_answer": 512, "http_request": 512, "identity": 1024,
+              "request": 512, "ring": 512, "segment": 2048, "state_files": 512}
+
+# Scenarios whose threads meet in every way that matters: these also run under TSan.
+TSAN_SCENARIOS = ["exact_four_processes", "overload", "shutdown_delivers_all",
+                  "union_of_subscriptions", "resume_at_cursor", "reload", "durable_consumer",
+                  "export_counts", "metrics_exact", "restart_keeps_rings"]
+# Scenarios that take in all that the machine does: nothing runs beside them.
+SCENARIOS_ALONE = ["idle_is_quiet", "metrics_exact", "metrics_bounds", "export_defaults"]
+# Scenarios of which ASan would learn nothing: the work is another program's, the daemon is only
+# started, or all is a matter of kills, after which nobody looks at its memory.
+NOT_UNDER_ASAN = ["grafana_queries", "status_page", "protoc_decodes", "strace_agrees",
+                  "shipped_capture", "network_namespaces",
+                  "half_configured", "no_bpf", "no_btf", "idle_is_quiet", "port_in_use",
+                  "socket_in_use", "stale_socket", "restart_other_source",
+                  "killed_at_random", "killed_at_every_call", "restart_after_kill"]
+# Programs small and central enough to be worth valgrind's patience.
+VALGRIND_UNITS = ["proto/test_batch", "proto/test_frame", "daemon/test_ring_reader",
+                  "daemon/test_stream", "client/test_merge"]
+
+
+class Job:
+    """One program to run. `alone`: it measures or loads the machine, so nothing runs beside it."""
+
+    def __init__(self, name, command, env=None, timeout=TIMEOUT_S, alone=False):
+        self.name, self.command, self.env = name, command, env or {}
+        self.timeout, self.alone = timeout, alone
+
+
+class Results:
+    def __init__(self, directory):
+        self.directory = directory
+        self.lock = threading.Lock()
+        self.passed, self.failed, self.skipped = 0, [], []
+
+    def path(self, name):
+        """Where a job's output goes."""
+        return os.path.join(self.directory, re.sub(r"[^\w.-]+", "_", name) + ".log")
+
+    def add(self, name, passed, failed, skip_reason, time_taken, output):
+        with self.lock:
+            self.passed += passed
+            word = "ok"
+            if failed:
+                self.failed += [name] * failed
+                word = "FAIL"
+            elif skip_reason is not None:
+                self.skipped.append((name, skip_reason))
+                word = "skip"
+            count = f" ({passed} cases)" if passed > 1 else ""
+            print(f"  {word:4} {name}{count} {time_taken}", flush=True)
+            if skip_reason is not None:
+                print(f"       {skip_reason}", flush=True)
+            if failed:
+                lines = output.splitlines()[-OUTPUT_LINES_SHOWN:]
+                print("\n".join("       | " + line for line in lines), flush=True)
+                print(f"       whole output: {self.path(name)}", flush=True)
+
+
+def run_program(command, env, timeout, path):
+    """Its exit status (124: it had to be killed), its output, and the time that it took."""
+    begin = time.monotonic()
+    late = threading.Event()
+    with open(path, "wb") as log:
+        process = subprocess.Popen(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=subprocess.STDOUT)
+
+    def end():
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(timeout, end)
+    timer.start()
+    _, status, used = os.wait4(process.pid, 0)
+    timer.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    with open(path, errors="replace") as log:
+        output = log.read()
+    seconds = time.monotonic() - begin
+    time_taken = f"{seconds:.1f} s (CPU {used.ru_utime + used.ru_stime:.1f} s)"
+    if late.is_set():
+        return 124, output + f"\nno end after {timeout} s\n", time_taken
+    return process.returncode, output, time_taken
+
+
+def run_job(job, results):
+    status, output, time_taken = run_program(job.command, job.env, job.timeout,
+                                             results.path(job.name))
+    cases = sum(int(n) for n in re.findall(r"^\[  PASSED  \] (\d+) test", output, re.M))
+    broken = sum(int(n) for n in re.findall(r"^\[  FAILED  \] (\d+) test", output, re.M))
+    cases += len(re.findall(r"^ok \S", output, re.M))
+    broken += len(re.findall(r"^not ok \S", output, re.M))
+    reason = None
+    if status == 77:
+        cases, reason = 0, (output.strip().splitlines() or ["no reason given"])[-1]
+    elif status != 0:
+        broken = max(broken, 1)
+    else:
+        cases = max(cases, 1)
+    results.add(job.name, cases, broken, reason, time_taken, output)
+
+
+def run_jobs(jobs, results, width=CPUS):
+    """`width`: how many at a time."""
+    for job in [job for job in jobs if job.alone]:
+        run_job(job, results)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=width) as pool:
+        list(pool.map(lambda job: run_job(job, results), [job for job in jobs if not job.alone]))
+
+
+def make(results, name, *arguments):
+    name = f"build {name}"
+    status, output, time_taken = run_program(
+        ["make", "--no-print-directory", f"-j{CPUS}", *arguments], {}, BUILD_TIMEOUT_S,
+        results.path(name))
+    results.add(name, int(status == 0), int(status != 0), None, time_taken, output)
+    return status == 0
+
+
+def programs(build, kind, prefix, env=None):
+    found = sorted(path for path in glob.glob(f"{build}/{kind}/**/test_*", recursive=True)
+                   if os.access(path, os.X_OK) and os.path.isfile(path))
+    env = {"TRACECTL": f"{build}/tracectl", **(env or {})}
+    return [Job(f"{prefix} {os.path.relpath(path, f'{build}/{kind}')}", [path], env)
+            for path in found]
+
+
+def scenario_names():
+    return sorted(os.path.basename(path)[:-3] for path in glob.glob("tests/scenario/*.py")
+                  if os.path.basename(path) != "ringtail.py")
+
+
+def scenarios(build, prefix, names, env=None):
+    absent = set(names) - set(scenario_names())
+    assert not absent, f"no such scenario: {absent}"
+    return [Job(f"{prefix} {name}", [sys.executable, f"tests/scenario/{name}.py"],
+                {"RINGTAIL_BUILD": build, **(env or {})}, alone=name in SCENARIOS_ALONE)
+            for name in names]
+
+
+# ---- The parts ----------------------------------------------------------------------------------
+
+def check_arrows(options, results):
+    run_jobs([Job("arrows between rooms", [sys.executable, ".ci/arrows.py"])], results)
+    pages = sorted(glob.glob("docs/*.[1-8]"))
+    run_jobs([Job(f"man page {page}", ["mandoc", "-T", "lint", "-W", "warning", page])
+              for page in pages], results)
+
+
+def check_unit(options, results):
+    if make(results, "all", "all", "tests", f"BUILD={options.build}"):
+        jobs = programs(options.build, "unit", "unit")
+        jobs += [Job(f"unit {path}", [sys.executable, path], {"RINGTAIL_BUILD": options.build})
+                 for path in sorted(glob.glob("tests/unit/*/*_test.py"))]
+        run_jobs(jobs, results)
+
+
+def check_bpf(options, results):
+    if make(results, "all", "all", "tests", f"BUILD={options.build}"):
+        run_jobs([Job(job.name, job.command, job.env, alone=True)
+                  for job in programs(options.build, "bpf", "bpf")], results)
+
+
+def check_scenario(options, results):
+    if make(results, "all", "all", f"BUILD={options.build}"):
+        run_jobs(scenarios(options.build, "scenario", scenario_names()), results,
+                 SCENARIOS_AT_ONCE)
+
+
+def check_asan(options, results):
+    build = f"{options.build}/asan"
+    if make(results, "ASan and UBSan", "all", "tests", f"BUILD={build}", f"SANITIZE={ASAN}"):
+        run_jobs(programs(build, "unit", "asan unit", SANITIZER_ENV), results)
+        run_jobs([Job(job.name, job.command, job.env, alone=True)
+                  for job in programs(build, "bpf", "asan bpf", SANITIZER_ENV)], results)
+        run_jobs(simulations(build, "asan sim", ASAN_SIM_SEEDS, SANITIZER_ENV), results)
+        names = [name for name in scenario_names() if name not in NOT_UNDER_ASAN]
+        run_jobs(scenarios(build, "asan scenario", names, SANITIZER_ENV), results,
+                 SCENARIOS_AT_ONCE)
+
+
+def check_stress(options, results):
+    build = f"{options.build}/tsan"
+    if make(results, "TSan", "all", "tests", f"BUILD={build}", f"SANITIZE={TSAN}"):
+        found = sorted(path for path in glob.glob(f"{build}/stress/*")
+                       if os.access(path, os.X_OK))
+        run_jobs([Job(f"tsan stress {os.path.basename(path)}", [path], SANITIZER_ENV, alone=True)
+                  for path in found], results)
+        run_jobs(scenarios(build, "tsan scenario", TSAN_SCENARIOS, SANITIZER_ENV), results,
+                 SCENARIOS_AT_ONCE)
+
+
+def simulations(build, prefix, seeds, env=None):
+    """The same number of seeds for each CPU; and a short history once for each allocation in it."""
+    share = max(seeds // CPUS, 1)
+    jobs = [Job(f"{prefix} seeds {first}..{first + share - 1}",
+                [sys.executable, "tests/sim/sim_test.py", f"{build}/sim/sim", str(first),
+                 str(first + share - 1)], env, timeout=600)
+            for first in range(1, seeds, share)]
+    return jobs + [Job(f"{prefix} allocations",
+                       [f"{build}/sim/sim", "--allocations", "1", "--seed", "3"], env,
+                       timeout=600)]
+
+
+def check_sim(options, results):
+    if make(results, "simulation", f"{options.build}/sim/sim", f"BUILD={options.build}"):
+        run_jobs(simulations(options.build, "sim", options.sim_seeds), results)
+
+
+def check_model(options, results):
+    run_jobs([Job("spin model of the ring", ["sh", "tests/model/run.sh"], alone=True)], results)
+
+
+def check_valgrind(options, results):
+    if make(results, "all", "all", "tests", f"BUILD={options.build}"):
+        run_jobs([Job(f"valgrind {name}",
+                      ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
+                       f"{options.build}/unit/{name}"], {"RINGTAIL_SMALL": "1"}, timeout=300)
+                  for name in VALGRIND_UNITS
+                  if os.path.exists(f"{options.build}/unit/{name}")], results)
+
+
+def check_fuzz(options, results):
+    build = f"{options.build}/fuzz"
+    if not make(results, "fuzzers", "fuzzers", f"BUILD={build}", "CC=clang",
+                f"SANITIZE={FUZZ}", "CFLAGS=-O2 -g"):
+        return
+    if options.fuzz_runs:
+        bound, limit = f"-runs={options.fuzz_runs}", FUZZ_RUNS_TIMEOUT_S
+        said = f"{options.fuzz_runs} runs"
+    else:
+        bound, limit = f"-max_total_time={options.fuzz_seconds}", options.fuzz_seconds + 120
+        said = f"{options.fuzz_seconds} s"
+    jobs = []
+    for source in sorted(glob.glob("tests/fuzz/fuzz_*.c")):
+        name = os.path.basename(source)[len("fuzz_"):-len(".c")]
+        found = f"{build}/corpus/{name}"
+        os.makedirs(found, exist_ok=True)
+        seeds = f"tests/fuzz/corpus/{name}"
+        jobs.append(Job(f"fuzz {name} {said}",
+                        [f"{build}/bin/fuzz_{name}", bound, "-timeout=10", "-rss_limit_mb=2048",
+                         f"-error_exitcode={FUZZ_EXIT}",
+                         f"-artifact_prefix={build}/{name}-"]
+                        + ([f"-max_len={FUZZ_BYTES[name]}"] if name in FUZZ_BYTES else [])
+                        + [found] + ([seeds] if os.path.isdir(seeds) else []),
+                        timeout=limit))
+    run_jobs(jobs, results)
+
+
+def check_kmod(options, results):
+    if make(results, "all", "all", f"BUILD={options.build}"):
+        run_jobs([kmod_guest(options)], results)
+
+
+def check_systemd(options, results):
+    if make(results, "all", "all", f"BUILD={options.build}"):
+        run_jobs([systemd_guest(options)], results)
+
+
+def check_guests(options, results):
+    """Both, beside each other: a guest keeps one CPU busy."""
+    if make(results, "all", "all", f"BUILD={options.build}"):
+        run_jobs([kmod_guest(options), systemd_guest(options)], results)
+
+
+def kmod_guest(options):
+    return Job("kernel module in qemu", ["sh", "tests/kmod/run.sh", options.build],
+               timeout=KMOD_TIMEOUT_S)
+
+
+def systemd_guest(options):
+    return Job("units in qemu", ["sh", "tests/systemd/run.sh", options.build],
+               timeout=SYSTEMD_TIMEOUT_S)
+
+
+PARTS = {
+    "arrows": check_arrows,
+    "unit": check_unit,
+    "bpf": check_bpf,
+    "sim": check_sim,
+    "scenario": check_scenario,
+    "asan": check_asan,
+    "stress": check_stress,
+    "model": check_model,
+    "valgrind": check_valgrind,
+    "fuzz": check_fuzz,
+    "guests": check_guests,
+}
+# What can also be asked for alone.
+PARTS_OF_PARTS = {"kmod": check_kmod, "systemd": check_systemd}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parts = {**PARTS, **PARTS_OF_PARTS}
+    parser.add_argument("--only", choices=parts, action="append")
+    parser.add_argument("--fuzz-seconds", type=int, default=12, help="for each fuzzer")
+    parser.add_argument("--fuzz-runs", type=int, metavar="N", help="instead: of each fuzzer")
+    parser.add_argument("--sim-seeds", type=int, default=800, metavar="N",
+                        help="made-up histories to run, of each kind")
+    parser.add_argument("--allow-skip", action="append", default=None, metavar="NAME",
+                        help="a test that may be skipped; given once, any other skip is a failure")
+    options = parser.parse_args()
+    directory = os.path.join(options.build, "check")
+    os.makedirs(directory, exist_ok=True)
+    results = Results(directory)
+    begin = time.monotonic()
+    for part in options.only or PARTS:
+        print(f"{part}:", flush=True)
+        began = time.monotonic()
+        parts[part](options, results)
+        print(f"  {part}: {time.monotonic() - began:.0f} s", flush=True)
+    if options.allow_skip is not None:
+        for name, reason in list(results.skipped):
+            if name not in options.allow_skip:
+                print(f"  FAIL {name}: skipped, which is not allowed here: {reason}")
+                results.failed.append(name)
+                results.skipped.remove((name, reason))
+    print(f"in {time.monotonic() - begin:.0f} s" +
+          "".join(f"\nfailed: {name}" for name in dict.fromkeys(results.failed)))
+    print(f"{results.passed} passed, {len(results.failed)} failed, {len(results.skipped)} skipped")
+    sys.exit(1 if results.failed or not results.passed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+/*
+ * fuzz_client: frames of a daemon that says what it likes, through what a client makes of them:
+ * hellos in mid-stream, catalogs, subscriptions, batches, gaps, watermarks, byes, errors. Whatever
+ * they are, each frame brings an end of items, an item points to what is there, what is printed has
+ * no control byte that a frame brought, and where the stream stands is a cursor that reads back.
+ *
+ * The input is frames: a byte for the type, two for the body's length, little-endian, and the body.
+ * They arrive with right headers (fuzz_frame has the others), after a good hello and catalog.
+ * Bit 7 of the type: the connection breaks first.
+ */
+#include <endian.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/intake.h"
+#include "client/sink.h"
+#include "proto/limits.h"
+#include "tests/unit/client/maker.h"
+
+#define BODY_BYTES_MAX	4096u
+#define ITEMS_MAX	100000u	/* of one frame */
+#define LANES_MAX	8u	/* of CPUs, each of which has a decoder */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct intake *intake;
+static struct maker start;		/* a catalog, and a hello behind it */
+static size_t catalog_bytes;
+static struct ringtail_host host;	/* as the printers see it */
+static struct out out;
+static struct sink *text, *json;
+static bool many_lanes, other_catalog;	/* what the next input must not find */
+static volatile uint64_t seen;		/* so that nothing read is optimized away */
+
+/* Every byte that an item points to is read. */
+static uint64_t touch(const struct ringtail_item *item)
+{
+	uint64_t sum = item->seq + item->time_ns + item->count;
+
+	if (item->cpu >= LANES_MAX)
+		many_lanes = true;
+	if (item->kind != RINGTAIL_EVENT)
+		return sum;
+	sum += strlen(item->probe->spec);
+	for (unsigned i = 0; i < item->probe->fields; i++) {
+		const char *comm = NULL;
+
+		sum += ringtail_value(&item->probe->field[i], item->value[i]);
+		if (item->probe->field[i].type == RINGTAIL_THREAD)
+			comm = ringtail_thread_comm(item, (uint32_t)item->value[i]);
+		sum += comm ? strnlen(comm, 16) : 0;
+	}
+	for (size_t i = 0; i < item->attachments; i++) {
+		const struct ringtail_attachment *attachment = &item->attachment[i];
+
+		for (size_t j = 0; j < attachment->text_bytes; j++)
+			sum += attachment->text[j];
+		for (size_t j = 0; j < attachment->frames; j++)
+			sum += attachment->frame[j];
+	}
+	return sum;
+}
+
+/* It is in so many lines, if it is anything. */
+static void check_printed(size_t lines)
+{
+	size_t ended = 0;
+
+	for (size_t i = 0; i < out.used; i++) {
+		ended += out.buffer[i] == '\n';
+		if ((uint8_t)out.buffer[i] < ' ' && out.buffer[i] != '\n')
+			abort();
+	}
+	if (out.used && (ended < 1 || ended > lines || out.buffer[out.used - 1] != '\n'))
+		abort();
+	out.used = 0;
+}
+
+/* A stack has a line for each of its frames. */
+static void print(const struct ringtail_item *item)
+{
+	size_t lines = 1;
+
+	for (size_t i = 0; i < item->attachments; i++)
+		lines += item->attachment[i].frames + 1;
+	print_text.item(text, item);
+	check_printed(lines);
+	print_json.item(json, item);
+	check_printed(1);
+}
+
+static void take_items(void)
+{
+	struct ringtail_error error = {0};
+	struct ringtail_item item;
+	enum ringtail_kind kind;
+
+	for (unsigned i = 0;; i++) {
+		if (i == ITEMS_MAX)
+			abort();
+		kind = intake_next(intake, &item, &error);
+		if (kind == RINGTAIL_TIMEOUT)
+			return;
+		if (kind == RINGTAIL_ERROR) {
+			if (!error.code[0] || !error.what[0])
+				abort();
+			continue;
+		}
+		seen += touch(&item);
+		print(&item);
+	}
+}
+
+static void check_cursors(void)
+{
+	static struct cursor come, given, again;
+	static char written[CURSOR_TEXT_BYTES_MAX];
+	struct ringtail_error error;
+
+	intake_cursor_come(intake, &come);
+	intake_cursor_given(intake, &given);
+	if (come.positions != given.positions)
+		abort();
+	if (cursor_print(&given, written, sizeof(written)) == 0 &&
+	    (cursor_parse(written, &again, &error) != 0 || again.positions != given.positions))
+		abort();
+}
+
+/* A frame with this body. False: it was refused. */
+static bool send(uint8_t type, const uint8_t *body, size_t bytes)
+{
+	static uint8_t whole[FRAME_HEADER_BYTES + BODY_BYTES_MAX];
+	struct ringtail_error error = {0};
+	struct frame frame = {.bytes = whole, .size = FRAME_HEADER_BYTES + bytes};
+	uint32_t length = htole32((uint32_t)bytes), crc;
+	uint16_t magic = htole16(FRAME_MAGIC);
+
+	memcpy(whole, &magic, 2);
+	whole[2] = FRAME_VERSION;
+	whole[3] = type;
+	memcpy(whole + 4, &length, 4);
+	memcpy(whole + 8, &length, 4);
+	crc = htole32(frame_crc32c(frame_crc32c(0, whole, 12), body, bytes));
+	memcpy(whole + 12, &crc, 4);
+	memcpy(whole + FRAME_HEADER_BYTES, body, bytes);
+	if (frame_parse_header(whole, frame.size, FRAME_RAW_BYTES_MAX, &frame.header) != FRAME_OK)
+		return true;	/* no such type: the reader would not bring it */
+	other_catalog |= type == FRAME_CATALOG;
+	if (intake_frame(intake, &frame, &error) == 0)
+		return true;
+	if (!error.code[0] || !error.what[0])
+		abort();
+	return false;
+}
+
+static void send_made(size_t from, size_t to)
+{
+	struct frame frame = {.bytes = start.bytes + from, .size = to - from};
+	struct ringtail_error error;
+
+	if (frame_parse_header(frame.bytes, frame.size, FRAME_RAW_BYTES_MAX, &frame.header) !=
+		    FRAME_OK ||
+	    intake_frame(intake, &frame, &error) != 0)
+		abort();
+}
+
+static void make_all(void)
+{
+	maker_init(&start);
+	out_init(&out, open("/dev/null", O_WRONLY | O_CLOEXEC));
+	text = print_text.create(&out, &host, false);
+	json = print_json.create(&out, &host, false);
+	if (!text || !json)
+		abort();
+	maker_catalog(&start);
+	catalog_bytes = start.size;
+}
+
+/* A client that has been greeted, and knows what it knew when it was new. */
+static void begin(void)
+{
+	static uint64_t epoch;
+
+	if (!start.codec)
+		make_all();
+	if (!intake || many_lanes) {
+		intake_destroy(intake);
+		intake = intake_create(false);
+		if (!intake)
+			abort();
+		other_catalog = true;
+	}
+	/* Another run of the rings: all that was counted of the one before is forgotten. */
+	start.size = catalog_bytes;
+	maker_hello(&start, 1, ++epoch);
+	intake_restart(intake);
+	intake_set_since(intake, NULL);
+	send_made(catalog_bytes, start.size);
+	if (other_catalog)
+		send_made(0, catalog_bytes);
+	many_lanes = other_catalog = false;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	bool good = true;
+
+	begin();
+	while (good && size >= 3) {
+		size_t bytes = data[1] | (size_t)data[2] << 8;
+		uint8_t type = data[0] & 0x7f;
+
+		if (data[0] & 0x80)
+			intake_restart(intake);
+		data += 3;
+		size -= 3;
+		if (bytes > size)
+			bytes = size;
+		if (bytes > BODY_BYTES_MAX)
+			bytes = BODY_BYTES_MAX;
+		good = send(type, data, bytes);
+		host = *intake_host(intake);
+		take_items();
+		data += bytes;
+		size -= bytes;
+	}
+	check_cursors();
+	intake_flush(intake);
+	take_items();
+	if (intake_totals(intake)->frames == 0)
+		abort();
+	return 0;
+}

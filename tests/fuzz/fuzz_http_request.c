@@ -1,0 +1,40 @@
+/*
+ * fuzz_http_request: any bytes as the head of a request. What is taken for one ends where it says, and
+ * what it holds is text; a head that is whole is the same whatever follows it.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/http_request.h"
+#include "daemon/metric_text.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static void check_text(const char *text, size_t bytes_max)
+{
+	if (strlen(text) >= bytes_max || strpbrk(text, "\r\n"))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+	struct http_request request, again;
+	size_t used, used_again;
+
+	if (http_request_parse((const char *)bytes, n, &request, &used) != HTTP_OK)
+		return 0;
+	if (used < 4 || used > n || memcmp(bytes + used - 4, "\r\n\r\n", 4) != 0)
+		abort();
+	check_text(request.path, sizeof(request.path));
+	check_text(request.accept, sizeof(request.accept));
+	check_text(request.authorization, sizeof(request.authorization));
+	check_text(request.host, sizeof(request.host));
+	if (request.method != HTTP_OTHER && *request.path != '/')
+		abort();
+	if (http_request_parse((const char *)bytes, used, &again, &used_again) != HTTP_OK ||
+	    used_again != used || memcmp(&request, &again, sizeof(request)) != 0)
+		abort();
+	metric_text_negotiate(request.accept);
+	return 0;
+}

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Metrics pushed by remote write and by OTLP to real servers, through a proxy that answers badly now
+and then, and while the servers are killed and started again: every sample of every push that was
+accepted is stored, with its time and value; of those that were refused, none; and what was pushed is
+what /metrics shows."""
+import time
+
+import real  # noqa: F401
+import ringtail
+from lib import exporting, http
+from lib.process import wait_until
+from lib.protobuf import enum_value
+from real import exports, samples
+from real.collector import Collector
+from real.metrics import Prometheus, VictoriaMetrics
+from real.proxy import Proxy, Rule, Script
+
+SERVERS = [lambda case: VictoriaMetrics(case, "remote-write"), Prometheus,
+           lambda case: VictoriaMetrics(case, "otlp-metrics"),
+           lambda case: Collector(case, "otlp-metrics")]
+RULES = [Rule("429", 429, retry_after="1"), Rule("503", 503), Rule("400", 400),
+         Rule("too slow", delay_s=11, lost="answer"), Rule("lost request", lost="request"),
+         Rule("lost answer", lost="answer")]
+REJECTED = enum_value("LossReason", "REASON_REJECTED")
+CALLS = 5000
+# VictoriaMetrics keeps numbers in decimal, Prometheus as they are.
+RELATIVE = {"victoria-metrics": 1e-12, "prometheus": 0, "otelcol": 0}
+
+
+def pushed(proxy, stored):
+    """(samples of every request that the server took, or that was refused; the newest's time)."""
+    with proxy.lock:
+        records = [record for record in proxy.records_of if bool(record.stored) == stored and
+                   (stored or record.rule.status == 400)]
+    whole = samples.merge(samples.of_request(record.request) for record in records)
+    return whole, max((max(values) for values in whole.values()), default=0)
+
+
+def is_near(got, wanted, relative):
+    return abs(got - wanted) <= relative * abs(wanted)
+
+
+def differences(got, wanted, relative):
+    """What is missing, too much, or another value."""
+    for series in got.keys() | wanted.keys():
+        mine, right = got.get(series, {}), wanted.get(series, {})
+        if mine.keys() != right.keys() or not all(is_near(mine[at], right[at], relative)
+                                                  for at in right):
+            yield series, mine, right
+
+
+def check_stored(case, proxy):
+    """Every sample, and no other."""
+    server, name = proxy.behind, exports.name_of(proxy.behind)
+    wanted, last = pushed(proxy, True)
+    got = {}
+
+    def look():
+        got.update(samples.until(samples.of_server(server), last))
+        return all(max(wanted[series]) in got.get(series, {}) for series in wanted)
+    wait_until(look, f"{name}: it has the last push", 60 * ringtail.SLOW)
+    wrong = list(differences(got, wanted, RELATIVE[server.program]))
+    total = sum(len(values) for values in wanted.values())
+    case.check(not wrong, f"{name}: each of {total} samples of {len(wanted)} series is stored as it"
+                          " was pushed, and no other", len(wrong), wrong[:3])
+    refused, _ = pushed(proxy, False)
+    times = {at for values in refused.values() for at in values}
+    case.check(times and not any(at in values for values in got.values() for at in times),
+               f"{name}: nothing of what was refused is")
+
+
+def check_ledger(case, daemon, proxy):
+    name = exports.name_of(proxy.behind)
+    case.check_equal(proxy.errors, [], f"{name}: every body was understood")
+
+    def look():
+        export = exporting.stat(daemon, proxy)
+        with proxy.lock:
+            taken = {record.request.raw: record.request.items for record in proxy.records_of
+                     if record.stored}
+        rejected = sum(record.refused for record in proxy.of_rule("400"))
+        right = (sum(taken.values()), {REJECTED: rejected}, 0)
+        return (export["accepted"], export["lost"], export["residual"]) == right and right
+    accepted, lost, _ = wait_until(look, f"{name}: the ledger says what the proxy saw", 30)
+    case.say(f"ok: {name}: {accepted} points accepted, {lost[REJECTED]} refused, residual 0")
+
+
+def check_values(case, daemon, proxies):
+    """What was pushed lies between what /metrics says before and after."""
+    began = time.time() * 1000
+    before = http.metrics(daemon)
+
+    def newest(proxy):
+        with proxy.lock:
+            records = [record for record in proxy.records_of if record.stored]
+        found = samples.of_request(records[-1].request)
+        return found if min(min(values) for values in found.values()) > began else None
+    for proxy in proxies:
+        values = wait_until(lambda: newest(proxy), "another push", 60)
+        after = http.metrics(daemon)
+        compared = wrong = 0
+        for (name, labels), value in values.items():
+            if not name.endswith(("_total", "_count", "_bucket")):
+                continue
+            labels = frozenset((key, text) for key, text in labels
+                               if key not in ("job", "instance"))
+            low, high = (self_value(metrics, name, labels) for metrics in (before, after))
+            compared += 1
+            wrong += not low <= next(iter(value.values())) <= high
+        case.check(compared > 300 and not wrong,
+                   f"{exports.name_of(proxy.behind)}: {compared} counters as /metrics has them",
+                   compared, wrong)
+
+
+def self_value(metrics, name, labels):
+    """Of a series of /metrics, bounds as samples writes them; 0: not there yet."""
+    cache = metrics.__dict__.setdefault("by_labels", {})
+    if name not in cache:
+        cache[name] = {samples._series(name, dict(key))[1]: value
+                       for key, value in metrics.samples.get(name, {}).items()}
+    return cache[name].get(labels, 0)
+
+
+def restart(case, daemon, proxies, kill):
+    """Away, then back, with a push between."""
+    for proxy in proxies:
+        proxy.stop()
+    for proxy in proxies:
+        if kill:
+            exports.await_on_disk(proxy.behind)
+            proxy.behind.kill()
+        else:
+            proxy.behind.end()
+        wait_until(lambda: exporting.stat(daemon, proxy)["state"] == "retrying",
+                   f"{exports.name_of(proxy.behind)}: it is tried again", 60)
+        proxy.behind.start()
+        proxy.start()
+    for proxy in proxies:
+        wait_until(lambda: exporting.stat(daemon, proxy)["state"] == "ok",
+                   f"{exports.name_of(proxy.behind)}: it is back", 60)
+
+
+def main(case):
+    proxies = [Proxy(server, Script(RULES)) for server in exports.start_all(case, SERVERS)]
+    daemon = case.daemon(*(exports.option(proxy.behind, proxy.port) for proxy in proxies),
+                         "--http=127.0.0.1:0", "--metrics-series-max=30", "--export-interval=1s", "--export-timeout=10s",
+                         "--ring-size=16MiB", "--export-queue-size=64MiB")
+    http.await_metering(daemon)
+    load = case.load(CALLS)
+    load.run()
+    wait_until(lambda: not any(proxy.rules.left for proxy in proxies), "every rule was met", 150)
+    for kill in (True, False):
+        restart(case, daemon, proxies, kill)
+    check_values(case, daemon, proxies)
+    for proxy in proxies:
+        check_stored(case, proxy)
+        check_ledger(case, daemon, proxy)
+    case.check_balanced(daemon)
+
+
+ringtail.run(main)

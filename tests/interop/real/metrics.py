@@ -1,0 +1,66 @@
+"""metrics: VictoriaMetrics and Prometheus, with what they keep of each push, sample by sample."""
+import json
+import re
+
+from real.server import Server, fetch, fetch_json
+
+RANGE = "1h"
+
+
+class VictoriaMetrics(Server):
+    program, ready_path = "victoria-metrics", "/health"
+    paths = {"otlp-metrics": "/opentelemetry/v1/metrics", "remote-write": "/api/v1/write"}
+
+    def __init__(self, case, kind):
+        self.kind = kind
+        super().__init__(case)
+
+    @property
+    def target(self):
+        return self.paths[self.kind]
+
+    def words(self):
+        return [f"-httpListenAddr=127.0.0.1:{self.port}", f"-storageDataPath={self.dir}",
+                "-inmemoryDataFlushInterval=1s"]
+
+    def samples(self):
+        """{labels: {time in ms: value}} of all it has."""
+        fetch(f"{self.url}/internal/force_flush")
+        text = fetch(f"{self.url}/api/v1/export", **{"match[]": '{__name__=~"ringtail_.*"}'})
+        found = {}
+        for line in text.splitlines():
+            series = json.loads(line)
+            found.setdefault(frozenset(series["metric"].items()), {}).update(
+                zip(series["timestamps"], series["values"]))
+        return found
+
+    def is_on_disk(self):
+        fetch(f"{self.url}/internal/force_flush")
+        rows = re.findall(r'^vm_rows\{type="(?:storage|indexdb)/inmemory"\} (\d+)$',
+                          fetch(f"{self.url}/metrics"), re.M)
+        return rows == ["0", "0"]
+
+
+class Prometheus(Server):
+    """As a receiver of remote write."""
+
+    program, ready_path = "prometheus", "/-/ready"
+    kind, target = "remote-write", "/api/v1/write"
+
+    def words(self):
+        config = f"{self.dir}/prometheus.yml"
+        with open(config, "w") as file:
+            file.write("global: {}\n")
+        return [f"--config.file={config}", f"--storage.tsdb.path={self.dir}/data",
+                f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn",
+                "--web.enable-remote-write-receiver", "--enable-feature=exemplar-storage"]
+
+    def samples(self):
+        answer = fetch_json(f"{self.url}/api/v1/query",
+                            query=f'{{__name__=~"ringtail_.*"}}[{RANGE}]')
+        return {frozenset(series["metric"].items()):
+                {round(at * 1000): float(value) for at, value in series["values"]}
+                for series in answer["data"]["result"]}
+
+    def is_on_disk(self):
+        return True             # its log is written before it answers

@@ -1,0 +1,136 @@
+#!/bin/busybox sh
+# init: the first process of the virtual machine. Loads the module, runs the tests that the kernel
+# command line names (rt.run=GLOB), says `@ok NAME`, `@not NAME` or `@skip NAME` of each on the
+# console, and powers off. Called again as `/init FUNCTION` it runs that function alone.
+export PATH=/bin:/sbin:/usr/bin
+
+option() {
+	sed -n "s/.*\brt\.$1=\([^ ]*\).*/\1/p" /proc/cmdline
+}
+
+say() {
+	echo "@$1 $2"
+}
+
+# ---- Tests that are no programs ------------------------------------------------------------------
+
+self_test() {
+	dmesg | grep -q "ringtail: self-test passed"
+}
+
+not_allowed() {
+	echo N >/sys/module/ringtail/parameters/allow
+	if (exec 9</dev/ringtail) 2>/tmp/open; then return 1; fi
+	grep -q "not permitted" /tmp/open || return 1
+	echo Y >/sys/module/ringtail/parameters/allow
+	(exec 9</dev/ringtail)
+}
+
+# While somebody has the device open, the module stays.
+busy_while_open() {
+	exec 9</dev/ringtail || return 1
+	if rmmod ringtail 2>/tmp/rmmod; then return 1; fi
+	exec 9<&-
+	rmmod ringtail && insmod /ringtail.ko
+}
+
+load_and_unload_100() {
+	i=0
+	while [ $i -lt 100 ]; do
+		rmmod ringtail && insmod /ringtail.ko || return 1
+		i=$((i + 1))
+	done
+}
+
+if [ $$ != 1 ]; then
+	"$1"
+	exit
+fi
+
+# ---- Start ---------------------------------------------------------------------------------------
+
+/bin/busybox mkdir -p /proc /sys /dev /tmp /run /sbin /usr/bin
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mount -t tracefs trace /sys/kernel/tracing
+mount -t tmpfs tmp /tmp
+ip link set lo up
+echo 6 >/proc/sys/kernel/printk
+echo 0 >/proc/sys/kernel/kptr_restrict
+
+# With two functions on each tracepoint already, ours come and go without a change to the code.
+hold_tracepoints() {
+	for instance in one two; do
+		mkdir /sys/kernel/tracing/instances/$instance
+		cd /sys/kernel/tracing/instances/$instance
+		echo 0 >tracing_on
+		echo 8 >buffer_size_kb
+		echo 1 >events/raw_syscalls/enable
+		for event in switch wakeup wakeup_new process_exit process_exec process_fork; do
+			echo 1 >events/sched/sched_$event/enable
+		done
+		cd /
+	done
+}
+
+# run NAME SECONDS COMMAND...
+run() {
+	name=$1 seconds=$2
+	shift 2
+	case $only:$name in
+	parallel:syscall_exact* | parallel:overflow_* | parallel:hostile_[gr]*) ;;
+	parallel:*) return ;;
+	*:$only) ;;
+	*) return ;;
+	esac
+	echo "# $name" >/dev/kmsg
+	timeout -s KILL "$seconds" "$@"
+	case $? in
+	0) say ok "$name" ;;
+	77) say skip "$name" ;;
+	*) say not "$name" ;;
+	esac
+}
+
+run_module_tests() {
+	run self_test 5 /init self_test
+	for test in $(/kmod_test); do
+		run "$test" 60 /kmod_test "$test"
+	done
+	for test in not_allowed busy_while_open load_and_unload_100; do
+		run $test 120 /init $test
+	done
+	[ "$fuzz" ] && run fuzz $((fuzz + 60)) /kmod_fuzz "$fuzz"
+}
+
+# What the daemon promises with the BPF source it promises with the module.
+run_scenarios() {
+	export RINGTAIL_SLOW=8 PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8
+	chmod 755 / /ringtail /tmp
+	for scenario in exact_one_process exact_four_processes entry_and_return sched_events \
+			filters_in_kernel strings_and_stacks no_self_trace overload \
+			shutdown_delivers_all reload; do
+		run "scenario_$scenario" 150 python3 "/ringtail/tests/scenario/$scenario.py"
+	done
+}
+
+only=$(option run)
+only=${only:-*}
+fuzz=$(option fuzz)
+[ "$(option hold)" ] && hold_tracepoints
+if ! insmod /ringtail.ko; then
+	say not load
+	poweroff -f
+fi
+say ok load
+if [ -d /ringtail ]; then
+	echo 67108864 >/sys/module/ringtail/parameters/ring_bytes_max
+	run_scenarios
+else
+	run_module_tests
+fi
+run unload 20 rmmod ringtail
+say end
+poweroff -f

@@ -1,0 +1,163 @@
+#!/bin/sh
+# run: builds the module and its tests, boots Debian's kernel in a virtual machine (2 CPUs, software
+# emulation), runs them there, and prints one `ok NAME`, `not ok NAME` or `skip NAME` for each.
+#
+#	tests/kmod/run.sh [BUILD_DIR]		RT_RUN=GLOB: only these. RT_FUZZ_S=60: how long to
+#						fuzz. RT_PARALLEL=, RT_DAEMON=: without that
+#						boot. RT_CPUS=2. RT_KERNEL=6.1.0-56-amd64.
+#
+# The kernel's log must be clean: a warning, oops, stall or complaint is a failure. Exit 0 passed,
+# 1 failed, 77 skipped with the reason. Needs: qemu-system-x86, linux-image-amd64,
+# linux-headers-amd64, busybox-static, cpio, gcc, libc6-dev.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+programs=$(realpath -m "${1:-build}")
+build=$programs/kmod-test
+cpus=${RT_CPUS:-2}
+fuzz_s=${RT_FUZZ_S-60}
+timeout_s=$((480 + ${fuzz_s:-0}))
+
+skip() { echo "skip kmod: $1"; exit 77; }
+die() { echo "not ok $1"; exit 1; }
+
+newest_kernel() {
+	for image in $(ls -v /boot/vmlinuz-* 2>/dev/null | tac); do
+		version=${image#/boot/vmlinuz-}
+		[ -d "/usr/src/linux-headers-$version" ] && echo "$version" && return
+	done
+}
+
+kernel=${RT_KERNEL:-$(newest_kernel)}
+image=${RT_IMAGE:-/boot/vmlinuz-$kernel}
+headers=${RT_HEADERS:-/usr/src/linux-headers-$kernel}
+[ "$kernel" ] || skip "no kernel in /boot with its headers in /usr/src (linux-image-amd64, linux-headers-amd64)"
+command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64 (qemu-system-x86)"
+command -v cpio >/dev/null || skip "no cpio"
+[ -x /bin/busybox ] || [ -x /usr/bin/busybox ] || skip "no busybox (busybox-static)"
+busybox=$(command -v busybox)
+
+build_module() {
+	mkdir -p "$build/src/kmod" &&
+	cp -ru kmod/module kmod/uapi "$build/src/kmod/" &&
+	make -C "$build/src/kmod/module" KDIR="$headers" RINGTAIL_SELFTEST=y \
+		CONFIG_DEBUG_INFO_BTF_MODULES= >"$build/module.log" 2>&1
+}
+
+build_tests() {
+	flags="-std=gnu17 -D_GNU_SOURCE -I. -O1 -g -Wall -Wextra -Werror -static -pthread"
+	flags="$flags -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer"
+	gcc $flags -o "$build/kmod_test" tests/kmod/kmod_test.c tests/kmod/guest.c \
+		tests/kmod/test_*.c daemon/ring_reader.c daemon/ring_note.c daemon/ring_geometry.c \
+		daemon/error.c &&
+	gcc $flags -o "$build/kmod_fuzz" tests/kmod/kmod_fuzz.c
+}
+
+# pack NAME: the tree $build/NAME, with busybox, init and the module, becomes $build/NAME.gz.
+pack() {
+	root=$build/$1
+	mkdir -p "$root/bin" && cp "$busybox" "$root/bin/busybox" && ln -sf busybox "$root/bin/true" &&
+	cp tests/kmod/init.sh "$root/init" && chmod +x "$root/init" &&
+	cp "$build/src/kmod/module/ringtail.ko" "$root/" &&
+	(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$build/$1.gz"
+}
+
+# copy_program ROOT FILE...: with the libraries that it needs.
+copy_program() {
+	to=$1
+	shift
+	for file in "$@"; do
+		cp --parents -L "$file" $(ldd "$file" | grep -o '/[^ ]*') "$to/" || return 1
+	done
+}
+
+# The daemon, the client, Python and the BPF source's own scenarios, to run with the other source.
+build_daemon_root() {
+	root=$build/daemon
+	rm -rf "$root" && mkdir -p "$root/ringtail/build/tools" "$root/ringtail/tests" "$root/etc" || return
+	copy_program "$root" /usr/bin/python3 /usr/bin/zstd "$programs/ringtaild" \
+		"$programs/tracectl" "$programs/tools/load" || return
+	for module in /usr/lib/python3*/lib-dynload/*.so; do
+		case $module in
+		*_ssl* | *_sqlite* | *_tkinter* | *_curses* | *readline* | *_test*) ;;
+		*) copy_program "$root" "$module" 2>/dev/null ;;
+		esac
+	done
+	(cd / && tar c --exclude=test --exclude=tests --exclude=idlelib --exclude=tkinter \
+		--exclude=ensurepip --exclude=lib2to3 --exclude=pydoc_data --exclude=config-* \
+		--exclude=dist-packages --exclude=lib-dynload usr/lib/python3.*) | tar x -C "$root" &&
+	cp -r tests/scenario "$root/ringtail/tests/" && cp -r proto "$root/ringtail/" &&
+	mv "$root$programs/ringtaild" "$root$programs/tracectl" "$root/ringtail/build/" &&
+	mv "$root$programs/tools/load" "$root/ringtail/build/tools/" &&
+	sed -i 's/source="bpf"/source="kmod"/' "$root/ringtail/tests/scenario/ringtail.py" &&
+	printf 'root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n' >"$root/etc/passwd" &&
+	printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
+}
+
+# boot THREAD GLOB MORE ROOT: one boot, console in console-ROOT-THREAD.log. With THREAD multi each CPU is a
+# thread of the host, so that they truly run at once; but then this qemu may go on running what a CPU
+# had cached of an instruction that another one patches, so there the tracepoints must be held.
+boot() {
+	timeout -k 5 "$timeout_s" qemu-system-x86_64 -accel tcg,thread="$1" -cpu max -m 1536 \
+		-smp "$cpus" -nographic -no-reboot -monitor none -serial stdio -nodefaults \
+		-kernel "$image" -initrd "$build/$4.gz" -append \
+		"console=ttyS0 quiet panic=-1 tsc=reliable rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 rt.run=$2 $3" \
+		</dev/null 2>&1 | tr -d '\r' >"$build/console-$4-$1.log"
+}
+
+# Words that a healthy kernel does not say.
+complaints='WARNING:|BUG:|BUG |Oops|general protection|Call Trace|lockdep|possible recursive'
+complaints="$complaints|INFO: rcu|self-detected stall|soft lockup|hard LOCKUP|while atomic"
+complaints="$complaints|sleeping function|refcount_t|use-after-free|Kernel panic|blocked for more"
+
+# report THREAD ROOT: what one boot has said.
+report() {
+	console=$build/console-$2-$1.log
+	failed=0
+	grep -aoE '(@(ok|not|skip|end)( .*)?$|^# .*)' "$console" >"$build/results"
+	while read -r line; do
+		case $line in
+		@ok*) echo "ok $2-$1 ${line#@ok }" ;;
+		@skip*) echo "skip $2-$1 ${line#@skip }" ;;
+		@not*) echo "not ok $2-$1 ${line#@not }"; failed=1 ;;
+		\#*:*:*) echo "$line" ;;
+		esac
+	done <"$build/results"
+	if ! grep -q '^@end' "$build/results"; then
+		echo "not ok $2-$1 guest: it did not come to its end in $timeout_s s; the last it said:"
+		tail -20 "$console" | sed 's/^/# /'
+		failed=1
+	fi
+	if grep -aE "$complaints" "$console" | grep -v '^#' >"$build/complaints"; then
+		echo "not ok $2-$1 kernel_log: see $console"
+		sed 's/^/# /' "$build/complaints"
+		failed=1
+	else
+		echo "ok $2-$1 kernel_log"
+	fi
+	return $failed
+}
+
+mkdir -p "$build" || exit 1
+build_module || { tail -20 "$build/module.log"; die "build of ringtail.ko for $kernel"; }
+if grep -E 'warning:' "$build/module.log"; then die "build of ringtail.ko without a warning"; fi
+echo "ok build of ringtail.ko for $kernel"
+build_tests || die "build of the tests"
+mkdir -p "$build/module" && cp "$build/kmod_test" "$build/kmod_fuzz" "$build/module/" &&
+	pack module || die "build of the initramfs"
+boot single "${RT_RUN:-*}" "rt.fuzz=$fuzz_s" module
+report single module
+all=$failed
+if [ "${RT_PARALLEL-1}" ]; then
+	boot multi "${RT_RUN:-parallel}" rt.hold=1 module
+	report multi module
+	all=$((all | failed))
+fi
+if [ ! -x "$programs/ringtaild" ] || [ ! -x "$programs/tracectl" ]; then
+	echo "skip daemon: no ringtaild and tracectl in $programs"
+elif [ "${RT_DAEMON-1}" ]; then
+	build_daemon_root && pack daemon || die "build of the daemon's initramfs"
+	boot single "${RT_RUN:-*}" "" daemon
+	report single daemon
+	all=$((all | failed))
+fi
+exit $all

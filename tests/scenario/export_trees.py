@@ -1,0 +1,55 @@
+"""A process tree that was asked for is one trace: each process a span under the one that forked it,
+also across exec, with its slow calls inside; and a slow call is a trace of its own, that its log and
+its exemplar lead to, with a link to where it was in the tree."""
+import os
+import subprocess
+
+import ringtail
+from lib import exporting
+from lib.backend import Backend
+
+
+def main(case):
+    os.symlink("/bin/sh", case.path("treeroot"))
+    script = ("(flock 9; sleep 0.6) 9>lock & sleep 0.2; flock lock true; "
+              "sh -c 'sh -c \"exit 3\"; true'; wait")
+    backend, logs = Backend(), Backend()
+    daemon = case.daemon(backend.url("otlp-traces"), logs.url("otlp-logs"),
+                         "--export-trace=treero*", "--slow-call=100ms", "--export-rate=0")
+    exporting.await_begun(daemon)
+    process = subprocess.Popen([case.path("treeroot"), "-c", script], cwd=case.dir)
+    process.wait(60)
+
+    def look():
+        return [span for span in backend.spans() if span["name"] == "treeroot" and
+                not span.get("parent_span_id")]
+    root = ringtail.wait_until(look, "the root's span is stored", 60)[0]
+    spans = [span for span in backend.spans() if span["trace_id"] == root["trace_id"]]
+    case.check_equal(root["attributes"]["process.pid"], process.pid, "the root is the command")
+    by_id = {span["span_id"]: span for span in spans}
+    case.check_equal(len(by_id), len(spans), "each span has an id of its own")
+    case.check(all(span is root or span["parent_span_id"] in by_id for span in spans),
+               "each span but the root is under another")
+    case.check(all(span["start_time_unix_nano"] <= span["end_time_unix_nano"] and
+                   span["start_time_unix_nano"] >= root["start_time_unix_nano"]
+                   for span in spans), "and none begins before the root")
+    failed = [span for span in spans if span["attributes"].get("process.exit.code") == 3]
+    case.check_equal([span["name"] for span in failed], ["sh"], "the one that failed is there")
+    parent = by_id[failed[0]["parent_span_id"]]
+    case.check_equal((parent["name"], by_id[parent["parent_span_id"]]["span_id"]),
+                     ("sh", root["span_id"]), "its parent is, and that one's is the root")
+    slow = next(span for span in spans if span["name"] == "flock" and
+                "ringtail.syscall.name" in span["attributes"])
+    case.check_equal(by_id[slow["parent_span_id"]]["attributes"]["process.pid"],
+                     slow["attributes"]["process.pid"], "a slow call is in its process")
+    own = next(span for span in backend.spans() if span["span_id"] == slow["span_id"] and
+               span["trace_id"] != root["trace_id"])
+    case.check_equal([(link["trace_id"], link["span_id"]) for link in own["links"]],
+                     [(root["trace_id"], slow["span_id"])], "its own trace has a link to there")
+    ringtail.wait_until(lambda: own["trace_id"] in {record.get("trace_id")
+                                                    for record in logs.records()},
+                        "its log leads to its own trace", 60)
+    case.check_balanced(daemon)
+
+
+ringtail.run(main)

@@ -1,0 +1,1 @@
+"""What the scenario tests are made of; ringtail.py is the front door."""

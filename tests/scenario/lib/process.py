@@ -1,0 +1,142 @@
+"""process: programs under test: started, watched, ended by pid in time, output kept."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+POLL_S = 0.005
+PATIENCE_S = 60         # no measure of anything: under sanitizers, on a loaded machine, all takes its time
+
+
+class Failure(Exception):
+    """Something is not as it should be."""
+
+
+class Skip(Exception):
+    """This cannot be tried here, and why."""
+
+
+def wait_until(condition, what, timeout=PATIENCE_S):
+    """The condition's first true value."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise Failure(f"{what}: not within {timeout} s")
+        time.sleep(POLL_S)
+    return value
+
+
+class Done:
+    """How a program ended: `code`, and what it wrote as text."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def lines(self):
+        """Its JSON lines: events, and losses, which have "lost"."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def summary(self):
+        """What `--summary json` says, which is the last line of stderr."""
+        return json.loads(self.err.splitlines()[-1])
+
+
+class Process:
+    def __init__(self, case, name, words, stdin=subprocess.DEVNULL, **options):
+        self.name = name
+        self.path = {end: os.path.join(case.dir, f"{name}.{end}") for end in ("out", "err")}
+        with open(self.path["out"], "wb") as out, open(self.path["err"], "wb") as err:
+            self.popen = subprocess.Popen(words, stdin=stdin, stdout=out, stderr=err, **options)
+        self.pid = self.popen.pid
+        case.processes.append(self)
+
+    def read(self, end):
+        with open(self.path[end], encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    @property
+    def running(self):
+        return self.popen.poll() is None
+
+    def wait(self, timeout=PATIENCE_S):
+        try:
+            code = self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.name} (pid {self.pid}) does not end within {timeout} s") from None
+        return Done(code, self.read("out"), self.read("err"))
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def kill(self):
+        """The last resort, and for those that are to die without a word."""
+        if self.running:
+            self.popen.send_signal(signal.SIGCONT)
+            self.popen.kill()
+        self.popen.wait(10)
+
+    def interrupt(self, timeout=PATIENCE_S):
+        self.signal(signal.SIGINT)
+        return self.wait(timeout)
+
+    def wait_for(self, pattern, end="err", timeout=PATIENCE_S):
+        """The match of a pattern in what it writes."""
+        def look():
+            match = re.search(pattern, self.read(end), re.M)
+            if not match and not self.running:
+                match = re.search(pattern, self.read(end), re.M)
+                if not match:
+                    raise Failure(f"{self.name} ended with {self.popen.returncode} and never said "
+                                  f"/{pattern}/:\n{self.read('err')}")
+            return match
+        return wait_until(look, f"{self.name}: /{pattern}/", timeout)
+
+
+def threads(pid):
+    """The name of each thread, by tid."""
+    names = {}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/comm") as file:
+            names[int(tid)] = file.read().strip()
+    return names
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+class Load(Process):
+    """tests/tools/load, paused: it knows its pids and has made no call yet.
+
+    The kernel looks at a few pids of a filter only, and then lets everybody's calls through: for many
+    loads, give `tool` a name of its own (Case.load's `comm`) and filter by that.
+    """
+
+    def __init__(self, case, name, tool, calls, processes=1, cpus=None, rate=0):
+        pin = "--pin" if cpus is None else "--pin=" + ",".join(str(cpu) for cpu in cpus)
+        words = [tool, "-n", str(calls), "-P", str(processes), pin, f"--rate={rate}", "--pause"]
+        # Who looks for leaks calls getppid() too, in a process of the same name.
+        quiet = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+        super().__init__(case, name, words, stdin=subprocess.PIPE, env={**os.environ, **quiet})
+        self.pids = json.loads(self.wait_for(r'^{"pids".*}$', "out").group())["pids"]
+        self.filter = f"pid in ({', '.join(str(pid) for pid in self.pids)})"
+
+    def go(self):
+        self.popen.stdin.write(b"\n")
+        self.popen.stdin.close()
+
+    def run(self, timeout=60):
+        """Makes the calls; what it counted."""
+        self.go()
+        return self.result(timeout)
+
+    def result(self, timeout=60):
+        done = self.wait(timeout)
+        if done.code:
+            raise Failure(f"load failed: {done.err}")
+        return json.loads(done.out.splitlines()[1])

@@ -1,0 +1,66 @@
+"""prometheus: Debian's Prometheus, scraping a ringtaild, asked through its own query interface."""
+import json
+import os
+import shutil
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import ringtail
+from lib.process import wait_until
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Prometheus:
+    def __init__(self, case, targets=(), interval="1s", rules=None, options=()):
+        program = shutil.which("prometheus")
+        if not program:
+            raise ringtail.Skip("no prometheus here: make deps installs it")
+        self.url = f"http://127.0.0.1:{free_port()}"
+        rule_files = f"rule_files: [{json.dumps(rules)}]\n" if rules else ""
+        config = case.write("prometheus.yml", f"""global:
+  scrape_interval: {interval}
+  evaluation_interval: {interval}
+{rule_files}scrape_configs:
+  - job_name: ringtail
+    static_configs:
+      - targets: {json.dumps(list(targets))}
+""")
+        self.process = case.start(
+            program, f"--config.file={config}", f"--storage.tsdb.path={case.path('prometheus')}",
+            f"--web.listen-address={self.url[len('http://'):]}", "--log.level=warn",
+            "--enable-feature=exemplar-storage", *options)
+        wait_until(self._ready, "Prometheus is ready", 60)
+
+    def _get(self, path, **parameters):
+        query = urllib.parse.urlencode(parameters)
+        with urllib.request.urlopen(f"{self.url}{path}?{query}", timeout=20) as answer:
+            return json.load(answer)
+
+    def _ready(self):
+        try:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=5) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def query(self, expr):
+        """The series of an instant query: [{metric, value}]; a bad query is an exception."""
+        try:
+            return self._get("/api/v1/query", query=expr)["data"]["result"]
+        except urllib.error.HTTPError as error:
+            raise ringtail.Failure(f"{expr}: {error.read().decode()}") from None
+
+    def value(self, expr):
+        """The one value of a query; None: it has none."""
+        result = self.query(expr)
+        return float(result[0]["value"][1]) if result else None
+
+    def exemplars(self, expr):
+        return self._get("/api/v1/query_exemplars", query=expr, start=0, end=1 << 32)["data"]

@@ -1,0 +1,32 @@
+"""The daemon's own processes never appear in a stream, unless it is told to trace itself."""
+import ringtail
+
+
+def pids_seen(case, *options):
+    """Who called what while a load ran and a client was served, as far as a stream shows."""
+    daemon = case.daemon("--ring-size=16MiB", *options)
+    load = case.load(2000)
+    own = f"pid in ({daemon.pid}, {daemon.loader}, {load.pids[0]})"
+    stream = case.stream(daemon, "-p", "syscall:*:call", "-p", "tracepoint:sched:sched_switch",
+                         "-f", own, "-o", "json")
+    load.run()
+    ringtail.wait_until(lambda: stream.read("out").count("getppid:call") == 2000,
+                        "the load's calls")
+    for _ in range(5):
+        case.tracectl(daemon, "list", "syscall:open*")
+    stream.await_all(2000)
+    case.check_balanced(daemon)
+    done = stream.interrupt()
+    case.check_stream(done, events=done.summary["events"])
+    return daemon, {line["pid"] for line in done.lines}
+
+
+def main(case):
+    daemon, pids = pids_seen(case)
+    case.check(not {daemon.pid, daemon.loader} & pids,
+               f"neither engine {daemon.pid} nor loader {daemon.loader} appear", pids)
+    daemon, pids = pids_seen(case, "--trace-self")
+    case.check(daemon.pid in pids, "with --trace-self the engine does", pids)
+
+
+ringtail.run(main)

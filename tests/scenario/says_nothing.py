@@ -1,0 +1,13 @@
+"""A client that connects and says nothing is told so, and let go."""
+import ringtail
+from lib import hostile
+
+
+def main(case):
+    healthy = hostile.Healthy(case)
+    with healthy.daemon.connect() as connection:
+        hostile.check_refused(case, connection, "hello-timeout", "no hello came in time")
+    healthy.check()
+
+
+ringtail.run(main)

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""The status page in a real browser: its numbers move under load, nothing but the daemon is asked for
+anything, no error is on the console, it works by keyboard, and says so when the daemon is gone.
+
+Leaves screenshots in BUILD/screenshots: a phone's and a desktop's, dark and light.
+"""
+import os
+import shutil
+import sys
+
+import ringtail
+from lib import http
+from lib.chromium import Browser
+from lib.process import Skip, wait_until
+
+LOAD = """
+import os, time
+end = time.monotonic() + 90
+while time.monotonic() < end:
+    for _ in range(400):
+        os.getppid()
+        try:
+            os.stat("/nowhere")
+        except OSError:
+            pass
+    time.sleep(0.005)
+"""
+LOOKS = [("desktop", 1280, 900, False), ("phone", 390, 844, True)]
+
+
+def text(page, element):
+    return page.evaluate(f"document.getElementById('{element}').textContent")
+
+
+def await_page(case, browser, page, expression, what, seconds=30):
+    def look():
+        browser.wait(0.1)
+        return page.evaluate(expression)
+    return wait_until(look, what, seconds * ringtail.SLOW)
+
+
+def check_numbers(case, browser, page):
+    await_page(case, browser, page, "document.getElementById('lamp').textContent === 'live'",
+               "the page says that the daemon lives")
+    await_page(case, browser, page, "columns.length >= 4", "the map has seconds in it")
+    before = page.evaluate("before.syscalls")
+    await_page(case, browser, page, f"before.syscalls > {before} + 1000",
+               "the count of system calls goes on")
+    shown = text(page, "calls-rate")
+    case.check(shown.endswith("/s") and shown[0].isdigit(), "the rate of calls is a number", shown)
+    await_page(case, browser, page,
+               "[...document.querySelectorAll('#syscalls td:first-child')]"
+               ".some(cell => cell.textContent === 'getppid')", "getppid is among the calls")
+    await_page(case, browser, page,
+               "[...document.querySelectorAll('#processes td:first-child')]"
+               ".some(cell => cell.textContent.startsWith('python'))",
+               "the load is among the processes")
+    verdict = text(page, "verdict")
+    case.check(verdict.startswith("✓ all"), "the ledger is green", verdict)
+    case.check(page.evaluate("document.querySelectorAll('#rings .sum').length") ==
+               page.evaluate("before.rings.length"), "each ring has its equation")
+    case.check(page.evaluate("document.querySelectorAll('#clients .sum').length") == 1,
+               "the client has its equation")
+
+
+def check_picture(case, page):
+    """The map has more than its background in it, of the time before the page was there, too."""
+    case.check(page.evaluate("columns[0].at < performance.timeOrigin"),
+               "the map begins before the page was opened")
+    case.check(page.evaluate("columns.every((column, i) => !i || columns[i - 1].at < column.at)"),
+               "its seconds are in order")
+    colours = page.evaluate("""(() => {
+        const heat = document.getElementById("heat");
+        const data = heat.getContext("2d").getImageData(0, 0, heat.width, heat.height).data;
+        const seen = new Set();
+        for (let i = 0; i < data.length; i += 4)
+            if (data[i + 3] === 255) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+        return seen.size;
+    })()""")
+    case.check(colours > 3, "the map is drawn in several colours", colours)
+
+
+def check_keyboard(case, page):
+    page.evaluate("document.getElementById('heat').focus()")
+    page.press("ArrowLeft")
+    page.press("ArrowLeft")
+    reading = text(page, "reading")
+    case.check("calls" in reading and reading.startswith("At "),
+               "the arrow keys read the map", reading)
+    page.evaluate("document.querySelector('[data-map=sched_latency]').click()")
+    case.check("waits" in text(page, "reading"), "the other map is read the same way",
+               text(page, "reading"))
+    page.evaluate("document.querySelector('[data-map=duration]').click()")
+    page.press("Escape")
+
+
+def take_screenshots(case, browser, page):
+    directory = os.path.join(ringtail.BUILD, "screenshots")
+    os.makedirs(directory, exist_ok=True)
+    for name, width, height, mobile in LOOKS:
+        for dark in (False, True):
+            page.look(width, height, mobile, dark)
+            browser.wait(0.4)
+            page.evaluate("draw()")
+            page.screenshot(os.path.join(directory, f"{name}-{'dark' if dark else 'light'}.png"))
+            wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            case.check(wide <= 0, f"nothing is wider than the {name}", wide)
+
+
+def main(case):
+    if not shutil.which("chromium"):
+        raise Skip("there is no chromium")
+    daemon = case.daemon("--http=127.0.0.1:0")
+    case.start(sys.executable, "-c", LOAD)
+    stream = case.stream(daemon, "-p", "syscall:getppid:call", "-o", "none")
+    origin = "http://%s:%d/" % http.address_of(daemon)
+    wait_until(lambda: http.get(daemon, "/api/history")[2].count('"at"') >= 3,
+               "the daemon remembers some seconds", 30 * ringtail.SLOW)
+    with Browser(case.dir) as browser:
+        page = browser.open(origin)
+        check_numbers(case, browser, page)
+        check_picture(case, page)
+        check_keyboard(case, page)
+        take_screenshots(case, browser, page)
+        outside = [url for url in page.requests
+                   if not url.startswith(origin) and url != "data:,"]
+        case.check_equal(outside, [], "the page asks nobody but the daemon")
+        case.check(len(page.requests) > 4, "it asks each second", page.requests)
+        case.check_equal(page.errors, [], "nothing is wrong on the console")
+
+        stream.signal(2)
+        stream.wait()
+        case.check_balanced(daemon)
+        case.check_equal(daemon.stop(), 0, "the daemon ends well")
+        await_page(case, browser, page, "document.body.classList.contains('gone')",
+                   "the page says that the daemon is gone")
+        case.check("does not answer" in text(page, "gone"), "in words", text(page, "gone"))
+
+
+ringtail.run(main)

@@ -1,0 +1,45 @@
+"""Path arguments come as text and stacks as addresses, where asked for, and only there."""
+import os
+
+import ringtail
+
+
+def opens(case, daemon, *flags):
+    """What a stream shows of this process opening three names, one of them too long."""
+    names = [case.path("plain"), case.path("sp ace-\u00e4\u20ac"), case.path("x" * 200)]
+    stream = case.stream(daemon, "-p", "syscall:openat:call", "-f", f"pid == {os.getpid()}", "-o",
+                         "json", "-n", "3", *flags)
+    me = None
+    for name in names:
+        me = os.open(name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.close(me)
+    done = stream.wait()
+    case.check_stream(done, events=3)
+    return names, done.lines
+
+
+def main(case):
+    daemon = case.daemon()
+    names, events = opens(case, daemon)
+    case.check(not any({"strings", "kstack", "ustack"} & set(event) for event in events),
+               "without flags an event has no string and no stack", events)
+    case.check(all(event["args"]["mode"] == hex(0o600) and event["args"]["dfd"] == -100 and
+                   int(event["args"]["flags"], 16) & 3 == os.O_RDWR for event in events),
+               "its arguments are right", events)
+
+    names, events = opens(case, daemon, "--flags", "strings,kstack,ustack")
+    case.check(all("strings" in event for event in events), "each has its string", events)
+    texts = [event["strings"]["filename"] for event in events]
+    case.check_equal(texts[:2], names[:2], "paths come as text, UTF-8 and all")
+    case.check(names[2].startswith(texts[2]) and 100 <= len(texts[2]) <= 128,
+               "one that is too long comes cut", texts[2])
+    for event in events:
+        kernel = [int(address, 16) for address in event["kstack"]]
+        user = [int(address, 16) for address in event["ustack"]]
+        if not (kernel and user and min(kernel) >> 63 and not max(user[:1]) >> 47):
+            case.check(False, "stacks are addresses of their side", event)
+    case.say("ok: each has a kernel stack of kernel addresses and a user stack of user addresses")
+    case.check_balanced(daemon)
+
+
+ringtail.run(main)

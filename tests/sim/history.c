@@ -1,0 +1,222 @@
+/* history: see history.h. */
+#include "tests/sim/history.h"
+
+#include "daemon/limits.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_client.h"
+#include "tests/sim/sim_daemon.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#define CLIENTS_MIN 2u
+#define CLIENTS_MORE 8u
+#define QUIET_NS (60 * SIM_S)	/* by then everybody has read everything */
+#define BRIEF_NS (600 * SIM_MS)
+#define START_NS (1000 * SIM_S)
+#define NEST_NS_MAX (200 * SIM_MS)
+#define WALL_NS (1700000000 * SIM_S)
+#define WALL_2038_NS (2147483648 * SIM_S)
+#define HOUR_NS (3600 * SIM_S)
+
+static struct sim_daemon_config config;
+static bool over, restarting, stat_done, lossy;
+static unsigned overload_percent;
+static enum spool_durability durability;
+
+/* ---- What may be configured ------------------------------------------------------------------ */
+
+static void choose_reloadable(void)
+{
+	config.batch_interval_ns = sim_chance(20) ? SIM_MS : sim_between(5, 100) * SIM_MS;
+	config.history_bytes = sim_chance(50) ? 0 : sim_between(1 << 10, 1 << 20);
+	config.history_age_ns = sim_chance(20) ? 0 : sim_between(SIM_MS, 5 * SIM_S);
+	config.queue_bytes = sim_between(64 << 10, lossy ? 96 << 10 : 1 << 20);
+	config.clients_max = CLIENTS_MIN + CLIENTS_MORE + 2;
+	config.hello_timeout_ns = sim_between(1, 5) * SIM_S;
+	config.permanent = sim_chance(30) ? (int)sim_below(ORACLE_SPECS) : -1;
+	client_note_queue_bytes(config.queue_bytes);
+	client_note_queue_bytes(config.history_bytes);
+}
+
+static void choose_fixed(void)
+{
+	config.source.rings = (unsigned)sim_between(1, SOURCE_RINGS_MAX);
+	config.source.ring_bytes = 1ull << sim_between(14, 17);
+	config.workers = (unsigned)sim_between(1, config.source.rings);
+	config.source.epoch++;
+	config.durability = durability;
+	config.spool_bytes = 64 << 20;
+	config.segment_bytes = sim_between(1 << 12, 1 << 16);
+	config.sync_interval_ns = sim_between(1, 500) * SIM_MS;
+}
+
+/* ---- Restarts -------------------------------------------------------------------------------- */
+
+static void start_again(void *context)
+{
+	(void)context;
+	if (daemon_loader()) {
+		sim_after(10 * SIM_MS, start_again, NULL);
+		return;
+	}
+	restarting = false;
+	/* Whoever starts a daemon has seen to its disk. */
+	sim_disk_cut(false);
+	choose_fixed();
+	daemon_start(&config);
+}
+
+static void restart(bool orderly)
+{
+	if (restarting)
+		return;
+	restarting = true;
+	if (orderly)
+		daemon_stop();
+	else
+		daemon_kill(sim_chance(50));
+	sim_after(sim_between(SIM_MS, SIM_S), start_again, NULL);
+}
+
+/* ---- What happens ---------------------------------------------------------------------------- */
+
+static void jump_wall_clock(void)
+{
+	switch (sim_below(4)) {
+	case 0:
+		sim.wall_ns += HOUR_NS;
+		break;
+	case 1:
+		sim.wall_ns -= HOUR_NS;
+		break;
+	case 2:
+		sim.wall_ns = -(int64_t)sim.now_ns;
+		break;
+	default:
+		sim.wall_ns = WALL_2038_NS;
+	}
+	sim_log("the wall clock jumps");
+}
+
+static void disturb(struct loader *loader)
+{
+	switch (sim_below(40)) {
+	case 0:
+		jump_wall_clock();
+		break;
+	case 1:
+		choose_reloadable();
+		daemon_reload(&config);
+		break;
+	case 2:
+		source_refuse_next(loader);
+		break;
+	case 3:
+		if (!sim.brief && sim_chance(30))
+			restart(sim_chance(50));
+		break;
+	case 4:
+	case 5:
+		if (stat_done)
+			client_ask_stat(false, &stat_done);
+		break;
+	case 6:
+		if (sim.durable && sim_chance(20))
+			sim_disk_fail();
+		break;
+	default:
+		break;
+	}
+}
+
+static void happen(void *context)
+{
+	struct loader *loader = daemon_loader();
+	unsigned kind = (unsigned)sim_below(100);
+
+	(void)context;
+	if (over)
+		return;
+	if (!loader || restarting)
+		loader = NULL;
+	else if (kind < 5)
+		source_nest(loader, sim_below(NEST_NS_MAX));
+	else if (kind < 8)
+		source_lose(loader, (unsigned)sim_between(1, 5));
+	else if (kind < 10)
+		source_bad(loader);
+	else if (kind < 14)
+		disturb(loader);
+	else if (sim_below(1000) < overload_percent * 10)
+		source_burst(loader, (unsigned)sim_between(500, 4000));
+	else
+		source_burst(loader, (unsigned)sim_between(1, 60));
+	/* Now and then nothing happens for long. */
+	sim_after(sim_below(sim_chance(1) ? 4 * SIM_S : 20 * SIM_MS), happen, NULL);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+static void wait_for(const bool *done, const char *what)
+{
+	sim_run(sim.now_ns + QUIET_NS, done);
+	if (!*done)
+		sim_fail("after %llu s %s", (unsigned long long)(QUIET_NS / SIM_S), what);
+}
+
+static void end_well(void)
+{
+	struct loader *loader;
+	bool ended = false;
+
+	over = true;
+	client_calm_all();
+	sim_run(sim.now_ns + 10 * SIM_S, NULL);
+	if (!stat_done)
+		wait_for(&stat_done, "a stat is not answered");
+	client_ask_stat(true, &stat_done);
+	wait_for(&stat_done, "something is still in flight");
+	loader = daemon_loader();
+	daemon_stop();
+	for (uint64_t end = sim.now_ns + 2 * SHUTDOWN_NS; !ended; ended = !daemon_loader()) {
+		if (sim.now_ns > end)
+			sim_fail("the daemon does not end");
+		sim_run(sim.now_ns + 10 * SIM_MS, NULL);
+	}
+	/* The last bytes are still on their way. */
+	sim_run(sim.now_ns + SIM_S, NULL);
+	/* Without memory for a Bye, the end of the connection has to do. */
+	if (!sim.shortage.struck && client_unserved(source_epoch(loader)))
+		sim_fail("%s: the daemon ended without a Bye",
+			 client_unserved(source_epoch(loader)));
+	if (sim_net_sockets())
+		sim_fail("the daemon has ended and left %u sockets open", sim_net_sockets());
+}
+
+void history_run(void)
+{
+	unsigned clients = (unsigned)sim_between(CLIENTS_MIN, CLIENTS_MORE);
+	unsigned kinds = sim.durable ? CLIENT_KINDS : CLIENT_DURABLE;
+	uint64_t length_ns = sim_between(SIM_S, 8 * SIM_S);
+
+	sim.now_ns = START_NS;
+	sim.wall_ns = WALL_NS;
+	stat_done = true;
+	/* Without a healthy client queues are small; and alone, what a client leaves is left indeed. */
+	lossy = sim_chance(40);
+	clients = lossy && sim_chance(50) ? 1 : clients;
+	overload_percent = sim_chance(40) ? (unsigned)sim_below(10) : 0;
+	if (sim.durable)
+		durability = sim_chance(50) ? SPOOL_WRITTEN : SPOOL_FSYNC;
+	oracle_begin(small_catalog_get());
+	choose_fixed();
+	choose_reloadable();
+	daemon_start(&config);
+	for (unsigned i = 0; i < clients; i++)
+		client_create(i, lossy ? (enum client_kind)sim_between(CLIENT_SLOW, kinds - 1)
+				 : i ? (enum client_kind)sim_below(kinds) : CLIENT_HEALTHY);
+	sim_after(0, happen, NULL);
+	sim_run(sim.now_ns + (sim.brief ? BRIEF_NS : length_ns), NULL);
+	end_well();
+	client_summary();
+}

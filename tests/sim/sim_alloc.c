@@ -1,0 +1,116 @@
+/*
+ * sim_alloc: memory that runs out: of the daemon's allocations, the n-th fails, and so many after
+ * it. What the made-up world itself allocates never fails.
+ */
+#include <errno.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+char *__real_strdup(const char *text);
+
+/* Allocations of the world's, of which there must be enough. */
+void *sim_realloc(void *old, size_t bytes)
+{
+	void *memory = __real_realloc(old, bytes);
+
+	if (!memory)
+		sim_fail("the simulation is out of memory");
+	return memory;
+}
+
+void *sim_calloc(size_t bytes)
+{
+	return memset(sim_realloc(NULL, bytes), 0, bytes);
+}
+
+static bool fails(void)
+{
+	struct sim_shortage *shortage = &sim.shortage;
+
+	if (!shortage->armed || !sim_task_is_running())
+		return false;
+	shortage->count++;
+	if (!shortage->at || shortage->count < shortage->at ||
+	    shortage->count >= shortage->at + shortage->length)
+		return false;
+	shortage->struck = true;
+	sim_log("allocation %llu fails", (unsigned long long)shortage->count);
+	errno = ENOMEM;
+	return true;
+}
+
+/* ---- In the place of libc's ------------------------------------------------------------------ */
+
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes)
+{
+	return fails() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+	return fails() ? NULL : __real_calloc(n, bytes);
+}
+
+void *__wrap_realloc(void *old, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes)
+{
+	return fails() ? NULL : __real_realloc(old, bytes);
+}
+
+char *__wrap_strdup(const char *text);
+char *__wrap_strdup(const char *text)
+{
+	return fails() ? NULL : __real_strdup(text);
+}
+
+int __wrap_asprintf(char **text, const char *format, ...);
+int __wrap_asprintf(char **text, const char *format, ...)
+{
+	va_list arguments;
+	int n;
+
+	if (fails())
+		return -1;
+	va_start(arguments, format);
+	n = vasprintf(text, format, arguments);
+	va_end(arguments);
+	return n;
+}
+
+/* protobuf-c's own are inside its library. What it makes is freed with free(). */
+static void *allocate(void *context, size_t bytes)
+{
+	(void)context;
+	return fails() ? NULL : __real_malloc(bytes);
+}
+
+static void release(void *context, void *memory)
+{
+	(void)context;
+	free(memory);
+}
+
+ProtobufCMessage *__real_protobuf_c_message_unpack(const ProtobufCMessageDescriptor *descriptor,
+						   ProtobufCAllocator *allocator, size_t bytes,
+						   const uint8_t *data);
+ProtobufCMessage *__wrap_protobuf_c_message_unpack(const ProtobufCMessageDescriptor *descriptor,
+						   ProtobufCAllocator *allocator, size_t bytes,
+						   const uint8_t *data);
+ProtobufCMessage *__wrap_protobuf_c_message_unpack(const ProtobufCMessageDescriptor *descriptor,
+						   ProtobufCAllocator *allocator, size_t bytes,
+						   const uint8_t *data)
+{
+	ProtobufCAllocator mine = {.alloc = allocate, .free = release};
+
+	return __real_protobuf_c_message_unpack(descriptor, allocator ? allocator : &mine, bytes,
+						data);
+}

@@ -1,0 +1,49 @@
+/* sim_client_private: the inside of a client, shared by the sim_client*.c alone. */
+#ifndef RINGTAIL_TESTS_SIM_CLIENT_PRIVATE_H
+#define RINGTAIL_TESTS_SIM_CLIENT_PRIVATE_H
+
+#include "proto/frame.h"
+#include "proto/limits.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_client.h"
+
+#define CLIENT_INPUT_BYTES (FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX)
+
+struct client {
+	char name[24];
+	enum client_kind kind;
+	unsigned spec;
+	struct sim_link link;
+	struct sim_conn *conn;
+	uint64_t connection;		/* grows: what was planned for an earlier one is void */
+	struct oracle_span span;
+	struct oracle_cursor cursor;	/* of the last span; kept by those who come back */
+	struct oracle_cursor since;	/* asked for in this one */
+	struct oracle_cursor acked;	/* a durable one's */
+	const struct loader *section;	/* what comes now is of this run */
+	const struct loader *loader;	/* connected to */
+	uint64_t read_bytes, read_pause_ns, stalled_until_ns;
+	uint64_t bye_epoch;		/* that ended before its eyes */
+	bool reading, stat_only, quiet;
+	bool begun, whole;		/* something came of the stream; nothing is said to miss */
+	bool ending;			/* the daemon has closed; there is still something to read */
+	bool *done;
+	size_t input_bytes;
+	uint8_t input[CLIENT_INPUT_BYTES];
+};
+
+struct frame_codec *client_codec(void);
+uint64_t client_queue_bytes_max(void);
+
+/* Later, unless the connection is another one by then. */
+void client_plan(struct client *client, uint64_t ns, void (*act)(struct client *client));
+
+void client_hang_up(struct client *client, bool reset);
+void client_ask(struct client *client);
+void client_acknowledge(struct client *client);
+
+/* Takes one frame off the front of the input. False: there is none, or the client has gone. */
+bool client_take_frame(struct client *client);
+
+#endif

@@ -1,0 +1,415 @@
+/* sim_daemon: see sim_daemon.h. */
+#include "tests/sim/sim_daemon.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/changes.h"
+#include "daemon/clock.h"
+#include "daemon/config.h"
+#include "daemon/consumers.h"
+#include "daemon/disk_thread.h"
+#include "daemon/gate.h"
+#include "daemon/limits.h"
+#include "daemon/log.h"
+#include "daemon/server.h"
+#include "daemon/transport.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sim.h"
+
+#define STOP_POLL_MS 2
+
+struct daemon {
+	struct sim_daemon_config config;
+	struct loader *loader;
+	struct event_base *base;
+	struct frame_codec *codec;
+	struct probe_table probes;
+	struct mailbox mailbox;
+	unsigned workers;
+	struct worker *worker[WORKERS_MAX];
+	struct fanout *fanout;
+	struct control control;
+	struct gate *gate;
+	struct changes *changes;
+	struct disk disk;
+	struct disk_thread *disk_thread;
+	struct spooler *spooler;
+	struct consumers *consumers;
+	uint32_t cpu_of[SOURCE_RINGS_MAX];
+	struct server *server;
+	struct event *connections, *stop_poll;
+	int listener;
+	bool stopping, drained;
+	uint64_t stop_deadline_ns;
+};
+
+static struct daemon *running;
+
+static const char *const faults[] = {"lose-batch", "repeat-batch", "lose-watermark", "count-wrong",
+				     "deaf-kernel", "change-seq"};
+static const char *fault;
+
+static void must(int err, const struct error *error)
+{
+	if (err)
+		sim_fail("the daemon does not start: [%s] %s", error->code, error->what);
+}
+
+struct loader *daemon_loader(void)
+{
+	return running ? running->loader : NULL;
+}
+
+/* ---- Wrong on purpose ------------------------------------------------------------------------ */
+
+bool daemon_break(const char *name)
+{
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (strcmp(name, faults[i]) == 0)
+			fault = faults[i];
+	return fault;
+}
+
+void daemon_list_faults(void)
+{
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		puts(faults[i]);
+}
+
+/* Once in a while, so that there is a stream before it. */
+static bool strikes(const char *name)
+{
+	return fault && strcmp(fault, name) == 0 && sim_chance(2);
+}
+
+void __real_subscription_append(struct subscription *subscription, struct frame_ref *frame);
+void __wrap_subscription_append(struct subscription *subscription, struct frame_ref *frame);
+void __wrap_subscription_append(struct subscription *subscription, struct frame_ref *frame)
+{
+	bool batch = frame->type == FRAME_BATCH && frame->events;
+
+	if ((batch && strikes("lose-batch")) ||
+	    (frame->type == FRAME_WATERMARK && strikes("lose-watermark"))) {
+		frame_ref_put(frame);
+		return;
+	}
+	if (batch && strikes("repeat-batch"))
+		__real_subscription_append(subscription, frame_ref_get(frame));
+	if (batch && strikes("count-wrong"))
+		frame->events++;
+	__real_subscription_append(subscription, frame);
+}
+
+int __real_loader_configure(struct loader *loader, const struct source_request *request);
+int __wrap_loader_configure(struct loader *loader, const struct source_request *request);
+int __wrap_loader_configure(struct loader *loader, const struct source_request *request)
+{
+	struct source_request mine = *request;
+
+	if (fault && strcmp(fault, "deaf-kernel") == 0)
+		mine.probes[RT_PROBE_SYSCALL_CALL / 8] = 0;
+	return __real_loader_configure(loader, &mine);
+}
+
+uint64_t __real_batch_encode_end_seq(const struct batch_encoder *encoder);
+uint64_t __wrap_batch_encode_end_seq(const struct batch_encoder *encoder);
+uint64_t __wrap_batch_encode_end_seq(const struct batch_encoder *encoder)
+{
+	return __real_batch_encode_end_seq(encoder) + strikes("change-seq");
+}
+
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+static void on_log(enum log_level level, const char *code, const char *text)
+{
+	(void)level;
+	sim_log("daemon: [%s] %s", code, text);
+}
+
+static void on_failed(void *context)
+{
+	(void)context;
+	sim_fail("the daemon thinks its loader has gone");
+}
+
+static void on_connection(evutil_socket_t fd, short what, void *context)
+{
+	struct daemon *daemon = context;
+	char peer[32];
+	int accepted;
+
+	(void)fd, (void)what;
+	while ((accepted = sim_accept()) >= 0) {
+		struct transport *transport = transport_plain_create(accepted);
+
+		snprintf(peer, sizeof(peer), "sim:%d", accepted);
+		if (!transport) {
+			sim_log("daemon: no memory for %s", peer);
+			continue;
+		}
+		server_serve(daemon->server, SERVER_PLAIN, transport, peer);
+	}
+}
+
+/* As if it were read from a file. */
+static void make_config(const struct sim_daemon_config *want, struct config *config)
+{
+	const struct oracle_spec *spec = want->permanent < 0 ? NULL :
+							       &oracle_specs[want->permanent];
+	char text[1024] = "listen = tcp:127.0.0.1:7117\ninsecure = yes\n";
+	struct error error;
+
+	for (unsigned i = 0; spec && i < spec->probes; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "probe = %s\n",
+			 spec->probe[i]);
+	if (spec && *spec->filter)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "filter = %s\n",
+			 spec->filter);
+	must(config_parse_text(text, strlen(text), "sim.conf", config, &error), &error);
+	config->hello_timeout_ns = want->hello_timeout_ns;
+	config->clients_max = want->clients_max;
+}
+
+static struct frame_ref *stat_of(void *context)
+{
+	return server_stat(((struct daemon *)context)->server);
+}
+
+static void start_changes(struct daemon *daemon, const struct config *config)
+{
+	struct changes_config changes = {
+		.gate = daemon->gate, .fanout = daemon->fanout, .codec = daemon->codec,
+		.catalog = loader_catalog(daemon->loader), .disk_thread = daemon->disk_thread,
+		.stat = stat_of, .context = daemon,
+	};
+	struct error error;
+
+	must(gate_create(config, &daemon->gate, &error), &error);
+	must(changes_create(&changes, &daemon->changes, &error), &error);
+	must(changes_load(daemon->changes, &daemon->disk, &error), &error);
+	must(changes_set_config(daemon->changes, config, &error), &error);
+}
+
+static void make_workers(struct daemon *daemon)
+{
+	struct worker_config config = {.batch_interval_ns = daemon->config.batch_interval_ns,
+				       .probes = &daemon->probes, .out = &daemon->mailbox};
+	struct error error;
+
+	must(probe_table_init(&daemon->probes, loader_catalog(daemon->loader), &error), &error);
+	for (; daemon->workers < daemon->config.workers; daemon->workers++) {
+		config.id = daemon->workers;
+		must(worker_create(&config, &daemon->worker[config.id], &error), &error);
+	}
+	for (unsigned i = 0; i < loader_rings(daemon->loader); i++)
+		must(worker_add_ring(daemon->worker[i % daemon->workers], i,
+				     loader_ring(daemon->loader, i), &error), &error);
+	for (unsigned i = 0; i < daemon->workers; i++)
+		worker_set_epoch(daemon->worker[i], daemon->config.source.epoch);
+}
+
+static struct frame_ref *make_hello(void *context)
+{
+	return control_hello(&((struct daemon *)context)->control, "");
+}
+
+static void start_spool(struct daemon *daemon)
+{
+	const struct sim_daemon_config *want = &daemon->config;
+	struct spooler_config config = {
+		.base = daemon->base, .durability = want->durability,
+		.policy = SPOOL_DROP_OLDEST, .size_bytes = want->spool_bytes,
+		.age_ns = 24 * 3600 * SIM_S, .segment_bytes = want->segment_bytes,
+		.sync_interval_ns = want->sync_interval_ns, .boot_id = "0123456789abcde",
+		.epoch = want->source.epoch, .rings = want->source.rings,
+		.cpu_of = daemon->cpu_of,
+	};
+	struct error error;
+
+	sim_disk(&daemon->disk);
+	must(disk_thread_create(daemon->base, &daemon->disk, true, &daemon->disk_thread, &error),
+	     &error);
+	for (unsigned i = 0; i < want->source.rings; i++)
+		daemon->cpu_of[i] = loader_ring(daemon->loader, i)->cpu;
+	if (want->durability == SPOOL_MEMORY)
+		return;
+	config.thread = daemon->disk_thread;
+	must(spooler_create(&config, &daemon->spooler, &error), &error);
+	must(consumers_create(&daemon->disk, daemon->disk_thread, &daemon->consumers, &error),
+	     &error);
+}
+
+static void start_fanout(struct daemon *daemon)
+{
+	struct fanout_config config = {
+		.base = daemon->base, .loader = daemon->loader, .worker = daemon->worker,
+		.workers = daemon->workers, .mailbox = &daemon->mailbox, .codec = daemon->codec,
+		.epoch = {.boot_id = "0123456789abcde", .epoch = daemon->config.source.epoch},
+		.history_bytes = daemon->config.history_bytes,
+		.history_age_ns = daemon->config.history_age_ns,
+		.queue_bytes = daemon->config.queue_bytes,
+		.spooler = daemon->spooler, .consumers = daemon->consumers, .hello = make_hello,
+		.failed = on_failed, .context = daemon,
+	};
+	struct error error;
+
+	daemon->control = (struct control){
+		.codec = daemon->codec, .loader = daemon->loader, .spooler = daemon->spooler,
+		.worker = daemon->worker, .workers = daemon->workers, .epoch = config.epoch,
+		.started_ns = clock_monotonic(), .queue_bytes = config.queue_bytes,
+		.batch_interval_ns = daemon->config.batch_interval_ns,
+	};
+	must(fanout_create(&config, &daemon->fanout, &error), &error);
+	daemon->control.fanout = daemon->fanout;
+	must(fanout_restore_consumers(daemon->fanout, &error), &error);
+}
+
+/* ---- Stopping -------------------------------------------------------------------------------- */
+
+static void on_stop_poll(evutil_socket_t fd, short what, void *context)
+{
+	struct daemon *daemon = context;
+
+	(void)fd, (void)what;
+	if ((daemon->drained && server_flush(daemon->server)) ||
+	    clock_monotonic() > daemon->stop_deadline_ns)
+		event_base_loopbreak(daemon->base);
+}
+
+static void start_server(struct daemon *daemon, const struct config *settings)
+{
+	struct server_config config = {
+		.base = daemon->base, .control = &daemon->control, .codec = daemon->codec,
+		.gate = daemon->gate, .changes = daemon->changes,
+		.bounds = server_bounds_of(settings),
+	};
+
+	daemon->server = server_create(&config);
+	daemon->listener = sim_listen();
+	daemon->connections = event_new(daemon->base, daemon->listener, EV_READ | EV_PERSIST,
+					on_connection, daemon);
+	daemon->stop_poll = event_new(daemon->base, -1, EV_PERSIST, on_stop_poll, daemon);
+	event_add(daemon->connections, NULL);
+}
+
+static void finish(struct daemon *daemon)
+{
+	event_free(daemon->connections);
+	event_free(daemon->stop_poll);
+	close(daemon->listener);
+	server_destroy(daemon->server);
+	disk_thread_settle(daemon->disk_thread);
+	for (unsigned i = 0; i < daemon->workers; i++)
+		worker_destroy(daemon->worker[i]);
+	fanout_destroy(daemon->fanout);
+	consumers_destroy(daemon->consumers);
+	spooler_destroy(daemon->spooler);
+	disk_thread_destroy(daemon->disk_thread);
+	changes_destroy(daemon->changes);
+	for (struct mail *mail = mailbox_take(&daemon->mailbox), *next; mail; mail = next) {
+		next = mail->next;
+		frame_ref_put(((struct worker_mail *)mail)->frame);
+		free(mail);
+	}
+	mailbox_fini(&daemon->mailbox);
+	event_base_free(daemon->base);
+	frame_codec_destroy(daemon->codec);
+	gate_destroy(daemon->gate);
+	source_end(daemon->loader, !sim_disk_has_failed());
+	running = NULL;
+	sim_log("daemon: ended");
+}
+
+static void *run(void *context)
+{
+	struct daemon *daemon = context;
+	struct config config;
+	struct error error;
+
+	daemon->base = event_base_new();
+	daemon->codec = frame_codec_create(1);
+	if (mailbox_init(&daemon->mailbox) != 0)
+		sim_fail("the daemon does not start");
+	make_config(&daemon->config, &config);
+	make_workers(daemon);
+	start_spool(daemon);
+	start_fanout(daemon);
+	start_changes(daemon, &config);
+	for (unsigned i = 0; i < daemon->workers; i++)
+		must(worker_start(daemon->worker[i], &error), &error);
+	start_server(daemon, &config);
+	sim.shortage.armed = true;
+	config_free(&config);
+	event_base_dispatch(daemon->base);
+	finish(daemon);
+	return NULL;
+}
+
+/* ---- Orders ---------------------------------------------------------------------------------- */
+
+void daemon_start(const struct sim_daemon_config *config)
+{
+	static const struct log_sink sink = {on_log, clock_monotonic};
+	struct daemon *daemon = sim_calloc(sizeof(*daemon));
+
+	sim.shortage.armed = false;
+	log_set_sink(&sink);
+	daemon->config = *config;
+	daemon->loader = source_start(&config->source);
+	running = daemon;
+	sim_task_start("main", run, daemon);
+	sim_log("daemon: starts in epoch %llu", (unsigned long long)config->source.epoch);
+}
+
+void daemon_reload(const struct sim_daemon_config *config)
+{
+	struct server_bounds bounds;
+	struct config settings;
+	struct error error;
+
+	if (!running || !running->server || running->stopping)
+		return;
+	sim_log("daemon: is reconfigured");
+	make_config(config, &settings);
+	if (changes_set_config(running->changes, &settings, &error) != 0)
+		sim_log("daemon: refuses: [%s] %s", error.code, error.what);
+	fanout_set_bounds(running->fanout, config->history_bytes, config->history_age_ns,
+			  config->queue_bytes, 0);
+	bounds = server_bounds_of(&settings);
+	server_set_bounds(running->server, &bounds);
+	for (unsigned i = 0; i < running->workers; i++)
+		worker_set_batch_interval(running->worker[i], config->batch_interval_ns);
+	running->config = *config;
+	config_free(&settings);
+}
+
+static void on_stopped(void *context)
+{
+	((struct daemon *)context)->drained = true;
+}
+
+void daemon_stop(void)
+{
+	struct timeval interval = {.tv_usec = STOP_POLL_MS * 1000};
+
+	sim_log("daemon: is told to stop");
+	running->stopping = true;
+	source_stopping(running->loader);
+	running->stop_deadline_ns = clock_monotonic() + SHUTDOWN_NS;
+	fanout_stop(running->fanout, "simulated stop", on_stopped, running);
+	event_add(running->stop_poll, &interval);
+}
+
+void daemon_kill(bool power)
+{
+	sim_log("daemon: is killed%s", power ? ", by a power cut" : "");
+	sim_disk_cut(power);
+	source_stopping(running->loader);
+	source_end(running->loader, false);
+	sim_tasks_kill();
+	sim_net_kill();
+	running = NULL;
+}

@@ -1,0 +1,41 @@
+/* sim_daemon: the engine, wired as daemon/main.c wires it, with the made-up world at its edges. */
+#ifndef RINGTAIL_TESTS_SIM_DAEMON_H
+#define RINGTAIL_TESTS_SIM_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/spool.h"
+#include "tests/sim/sim_source.h"
+
+struct sim_daemon_config {
+	struct source_config_sim source;
+	unsigned workers, clients_max;
+	uint64_t batch_interval_ns;
+	uint64_t history_bytes, history_age_ns, queue_bytes;
+	uint64_t hello_timeout_ns;
+	int permanent;			/* of oracle_specs; -1: none */
+
+	enum spool_durability durability;
+	uint64_t spool_bytes, segment_bytes, sync_interval_ns;
+};
+
+/* The one that runs, or NULL. */
+struct loader *daemon_loader(void);
+
+void daemon_start(const struct sim_daemon_config *config);
+
+/* The part of a new configuration that takes effect while it runs. */
+void daemon_reload(const struct sim_daemon_config *config);
+
+/* An orderly stop: goes on in the background; daemon_loader() is NULL when it is done. */
+void daemon_stop(void);
+
+/* SIGKILL, perhaps of everything: what the disk was not made to keep is gone then. */
+void daemon_kill(bool power);
+
+/* Wrong on purpose, for the oracle to find: see daemon_faults[]. False: no such fault. */
+bool daemon_break(const char *fault);
+void daemon_list_faults(void);
+
+#endif

@@ -1,0 +1,126 @@
+/*
+ * sim_disk: the state directory: a disk that takes its time, fails, and forgets at a power cut. It
+ * outlives the daemons.
+ */
+#include "daemon/disk.h"
+#include "tests/lib/faulty_disk.h"
+#include "tests/sim/sim.h"
+
+#define NAP_NS_MAX (2 * SIM_MS)
+#define LONG_NAP_NS_MAX (500 * SIM_MS)
+
+static struct faulty_disk faulty;
+static bool failed;
+
+/* Whoever asks waits; others go on. */
+static void nap(void)
+{
+	if (sim_task_is_running())
+		sim_task_sleep(sim_below(sim_chance(1) ? LONG_NAP_NS_MAX : NAP_NS_MAX));
+}
+
+static int slow_open(struct disk *disk, const char *path, int flags)
+{
+	nap();
+	return faulty_open(disk, path, flags);
+}
+
+static int slow_close(struct disk *disk, int file)
+{
+	return faulty_close(disk, file);
+}
+
+static ssize_t slow_read(struct disk *disk, int file, void *bytes, size_t n, uint64_t offset)
+{
+	nap();
+	return faulty_read(disk, file, bytes, n, offset);
+}
+
+static ssize_t slow_write(struct disk *disk, int file, const void *bytes, size_t n)
+{
+	nap();
+	return faulty_write(disk, file, bytes, n);
+}
+
+static int slow_sync(struct disk *disk, int file)
+{
+	nap();
+	return faulty_sync(disk, file);
+}
+
+static int slow_truncate(struct disk *disk, int file, uint64_t bytes)
+{
+	nap();
+	return faulty_truncate(disk, file, bytes);
+}
+
+static int slow_rename(struct disk *disk, const char *from, const char *to)
+{
+	nap();
+	return faulty_rename(disk, from, to);
+}
+
+static int slow_remove(struct disk *disk, const char *path)
+{
+	nap();
+	return faulty_remove(disk, path);
+}
+
+static int slow_make_directory(struct disk *disk, const char *path)
+{
+	return faulty_make_directory(disk, path);
+}
+
+static int slow_sync_directory(struct disk *disk, const char *path)
+{
+	nap();
+	return faulty_sync_directory(disk, path);
+}
+
+static int slow_list(struct disk *disk, const char *path, disk_entry *entry, void *context)
+{
+	nap();
+	return faulty_list(disk, path, entry, context);
+}
+
+void sim_disk(struct disk *disk)
+{
+	static const struct disk_ops ops = {
+		.open = slow_open, .close = slow_close, .read = slow_read, .write = slow_write,
+		.sync = slow_sync, .truncate = slow_truncate, .rename = slow_rename,
+		.remove = slow_remove, .make_directory = slow_make_directory,
+		.sync_directory = slow_sync_directory, .list = slow_list,
+	};
+
+	if (!faulty.disk.ops)
+		faulty_disk_init(&faulty, sim_random());
+	*disk = faulty.disk;
+	disk->ops = &ops;
+}
+
+void sim_disk_fail(void)
+{
+	static const int why[] = {ENOSPC, EIO, EROFS, 0};
+
+	if (!faulty.disk.ops)
+		return;
+	failed = true;
+	faulty.fail_at = faulty.operations + sim_below(20);
+	faulty.fail_errno = why[sim_below(4)];
+	faulty.fail_for_ever = sim_chance(30);
+	sim_log("the disk fails soon%s", faulty.fail_for_ever ? ", and for ever" : "");
+}
+
+void sim_disk_cut(bool power)
+{
+	static const enum faulty_cut cuts[] = {FAULTY_DROP, FAULTY_REORDER, FAULTY_TEAR};
+
+	failed = false;
+	if (faulty.disk.ops)
+		faulty_disk_cut(&faulty, power ? cuts[sim_below(3)] : FAULTY_KILL);
+}
+
+bool sim_disk_has_failed(void)
+{
+	return failed;
+}

@@ -1,0 +1,80 @@
+/*
+ * sim_source: a loader whose kernel is made up: rings in memory, producers that write what the seed
+ * says, where the request in force lets them, and the truth about every attempt.
+ */
+#ifndef RINGTAIL_TESTS_SIM_SOURCE_H
+#define RINGTAIL_TESTS_SIM_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/loader.h"
+
+#define SOURCE_RINGS_MAX 4u
+#define ATTEMPT_WORDS_MAX 6u
+
+struct attempt {
+	enum attempt_kind {
+		ATTEMPT_EVENT,
+		ATTEMPT_META,		/* the ring's own record */
+		ATTEMPT_BAD,		/* a record that nobody can understand */
+		ATTEMPT_LOST,
+	} kind;
+	enum rt_lost reason;
+	uint16_t probe;
+	uint32_t tid;
+	uint64_t time_ns;
+	uint32_t words;
+	uint64_t word[ATTEMPT_WORDS_MAX];
+};
+
+struct source_truth {
+	uint32_t cpu;
+	uint64_t n, room;
+	struct attempt *attempt;	/* by number */
+};
+
+/* Something that happened and that the request in force did not let be recorded. */
+struct unrecorded {
+	uint32_t ring;
+	uint64_t seq, time_ns;		/* it would have been about there */
+	struct attempt attempt;
+};
+
+struct source_config_sim {
+	unsigned rings;
+	uint64_t ring_bytes;
+	uint64_t epoch;
+};
+
+/* A daemon's loader; there may have been others before. */
+struct loader *source_start(const struct source_config_sim *config);
+
+/* It will soon be told to record nothing: that events are not recorded is no surprise then. */
+void source_stopping(struct loader *loader);
+
+/* The kernel records no more for it. orderly: all that it had was read, and sent, and stored. */
+void source_end(struct loader *loader, bool orderly);
+bool source_ended_orderly(const struct loader *loader);
+
+/* The one of that epoch, or NULL. */
+struct loader *source_of_epoch(uint64_t epoch);
+
+/* Orders to the made-up kernel. */
+void source_refuse_next(struct loader *loader);		/* the next request */
+void source_burst(struct loader *loader, unsigned events);
+void source_nest(struct loader *loader, uint64_t ns);	/* a writer is interrupted for so long */
+void source_lose(struct loader *loader, unsigned n);	/* writers that gave up */
+void source_bad(struct loader *loader);
+
+uint64_t source_epoch(const struct loader *loader);
+const struct source_truth *source_truth(const struct loader *loader, unsigned ring);
+int source_ring_of(const struct loader *loader, uint32_t cpu);
+const struct unrecorded *source_unrecorded(const struct loader *loader, uint64_t *n);
+
+/* Who a thread is, everywhere. */
+uint32_t source_pid_of(uint32_t tid);
+uint32_t source_uid_of(uint32_t tid);
+void source_comm_of(uint32_t tid, char comm[RT_COMM_BYTES]);
+
+#endif

@@ -1,0 +1,130 @@
+#!/bin/sh
+# run: boots Debian's kernel with this host's own systemd in a virtual machine (2 CPUs, software
+# emulation), installs ringtail there as `make install` does, and drives it through systemctl. Prints
+# one `ok NAME` or `not ok NAME` for each thing that is to hold (guest.py says what).
+#
+#	tests/systemd/run.sh [BUILD_DIR]	RT_RUN=GLOB: only these. RT_TIMEOUT_S=840.
+#						RT_KERNEL=6.1.0-56-amd64.
+#
+# The root file system is made of the host's installed packages: systemd, Python and what ldd says
+# that they need. The kernel's log must be clean. Exit 0 passed, 1 failed, 77 skipped with the reason.
+# Needs: qemu-system-x86, linux-image-amd64, cpio, busybox-static, systemd, python3.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+programs=$(realpath -m "${1:-build}")
+build=$programs/systemd-test
+root=$build/root
+timeout_s=${RT_TIMEOUT_S:-840}
+
+skip() { echo "skip systemd: $1"; exit 77; }
+die() { echo "not ok $1"; exit 1; }
+
+kernel=${RT_KERNEL:-$(ls -v /boot/vmlinuz-* 2>/dev/null | tail -1 | sed 's/.*vmlinuz-//')}
+[ "$kernel" ] || skip "no kernel in /boot (linux-image-amd64)"
+command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64 (qemu-system-x86)"
+command -v cpio >/dev/null || skip "no cpio"
+[ -x /lib/systemd/systemd ] || skip "no systemd"
+command -v busybox >/dev/null || skip "no busybox (busybox-static)"
+
+units='basic.target sysinit.target multi-user.target local-fs.target local-fs-pre.target sockets.target
+	timers.target paths.target slices.target shutdown.target umount.target final.target
+	network.target network-pre.target systemd-journald.service
+	systemd-journald.socket systemd-journald-dev-log.socket sys-kernel-tracing.mount'
+
+# copy FILE...: with the libraries that it needs; where a link points is what counts.
+copy() {
+	for file in "$@"; do
+		for part in "$file" $(ldd "$file" 2>/dev/null | grep -o '/[^ ]*'); do
+			place=$root$(realpath "$(dirname "$part")")
+			mkdir -p "$place" && cp -uL "$part" "$place/" || return 1
+		done
+	done
+}
+
+copy_python() {
+	copy /usr/bin/python3 || return
+	for module in /usr/lib/python3*/lib-dynload/*.so; do
+		case $module in
+		*_sqlite* | *_tkinter* | *_curses* | *readline* | *_test* | *_codecs_* | *_dbm*) ;;
+		*) copy "$module" || return ;;
+		esac
+	done
+	(cd / && tar c --exclude=test --exclude=tests --exclude=idlelib --exclude=tkinter \
+		--exclude=ensurepip --exclude=lib2to3 --exclude=pydoc_data --exclude='config-*' \
+		--exclude=dist-packages --exclude=lib-dynload --exclude='*.opt-?.pyc' \
+		usr/lib/python3.*) | tar x -C "$root"
+}
+
+copy_systemd() {
+	copy /lib/systemd/systemd /lib/systemd/systemd-journald /lib/systemd/systemd-shutdown \
+		/bin/systemctl /bin/journalctl /bin/systemd-sysusers /bin/systemd-tmpfiles \
+		/bin/systemd-socket-activate /bin/mount /bin/kill /bin/dmesg /bin/sh || return
+	for unit in $units; do
+		cp -L "/lib/systemd/system/$unit" "$root/lib/systemd/system/" || return
+	done
+	mkdir -p "$root/lib/systemd/system/sysinit.target.wants" &&
+	ln -s ../systemd-journald.service ../sys-kernel-tracing.mount \
+		"$root/lib/systemd/system/sysinit.target.wants/"
+}
+
+build_root() {
+	rm -rf "$root" && mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib" "$root/usr/lib64" \
+		"$root/etc/systemd/system/multi-user.target.wants" "$root/proc" "$root/sys" \
+		"$root/dev" "$root/run" "$root/tmp" "$root/root" "$root/var/lib" "$root/var/log" \
+		"$root/usr/lib/systemd/system" "$root/test" || return
+	ln -s usr/bin "$root/bin" && ln -s usr/sbin "$root/sbin" && ln -s usr/lib "$root/lib" &&
+	ln -s usr/lib64 "$root/lib64" && cp tests/systemd/init.sh "$root/init" && chmod +x "$root/init" &&
+	cp "$(command -v busybox)" "$root/usr/bin/busybox" &&
+	ln -s ../run "$root/var/run" && copy_systemd && copy_python &&
+	make --no-print-directory -o all install BUILD="${programs#"$PWD"/}" DESTDIR="$root" \
+		>"$build/install.log" 2>&1 &&
+	copy "$programs/ringtaild" "$programs/tracectl" "$programs/tools/load" &&
+	cp "$programs/tools/load" "$root/usr/bin/load" && rm -rf "$root/${programs#/}" &&
+	cp tests/systemd/guest.py "$root/test/" && cp tests/systemd/check.service "$root/etc/systemd/system/" &&
+	ln -s ../check.service "$root/etc/systemd/system/multi-user.target.wants/" &&
+	printf 'root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n' >"$root/etc/passwd" &&
+	printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group" &&
+	echo 'passwd: files' >"$root/etc/nsswitch.conf" && echo ringtail-guest >"$root/etc/hostname" &&
+	echo 0123456789abcdef0123456789abcdef >"$root/etc/machine-id" && : >"$root/etc/os-release" &&
+	mkdir -p "$root/etc/systemd/system.conf.d" &&
+	ldconfig -r "$root" && (cd "$root" && find . | cpio -o -H newc -R +0:+0 --quiet) >"$build/root.cpio" &&
+	rm -rf "$root"
+}
+
+boot() {
+	timeout -k 5 "$timeout_s" qemu-system-x86_64 -accel tcg,thread=single -cpu max -m 1536 \
+		-smp 2 -nographic -no-reboot -monitor none -serial stdio -nodefaults \
+		-kernel "/boot/vmlinuz-$kernel" -initrd "$build/root.cpio" -append \
+		"console=ttyS0 quiet panic=-1 tsc=reliable rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 systemd.log_color=0 systemd.show_status=0 systemd.crash_reboot=1 systemd.unit=multi-user.target $*" \
+		</dev/null 2>&1 | stdbuf -oL tr -d "\r" >"$build/console.log"
+}
+
+# Words that a healthy kernel does not say.
+complaints='WARNING:|BUG:|BUG |Oops|general protection|Call Trace|lockdep|possible recursive'
+complaints="$complaints|INFO: rcu|self-detected stall|soft lockup|hard LOCKUP|while atomic"
+complaints="$complaints|sleeping function|refcount_t|use-after-free|Kernel panic|blocked for more"
+
+mkdir -p "$build" && build_root || die "build of the root file system (see $build/install.log)"
+boot "rt.run=${RT_RUN:-*}"
+failed=0
+grep -aoE '@(ok|not|note|end)( .*)?$' "$build/console.log" >"$build/results"
+while read -r line; do
+	case $line in
+	@ok*) echo "ok systemd ${line#@ok }" ;;
+	@not\ *) echo "not ok systemd ${line#@not }"; failed=1 ;;
+	@note*) echo "# ${line#@note }" ;;
+	esac
+done <"$build/results"
+if ! grep -q '^@end' "$build/results"; then
+	echo "not ok systemd guest: it did not come to its end in $timeout_s s; the last it said:"
+	tail -30 "$build/console.log" | sed 's/^/# /'
+	failed=1
+fi
+if grep -aE "$complaints" "$build/console.log" | grep -v '^@' >"$build/complaints"; then
+	echo "not ok systemd kernel_log: see $build/console.log"
+	sed 's/^/# /' "$build/complaints"
+	failed=1
+else
+	echo "ok systemd kernel_log"
+fi
+exit $failed

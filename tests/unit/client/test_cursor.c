@@ -1,0 +1,95 @@
+/* test_cursor: the text of a cursor, and every way in which one is wrong. */
+#include "tests/unit/client/check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/cursor.h"
+
+#define ID "01020304-0506-0708-090a-0b0c0d0e0f10"
+
+static struct cursor cursor;
+
+static void round_trip(void **state)
+{
+	static const char *const texts[] = {ID "/7/0:15,3:18446744073709551615", ID "/0/",
+					    ID "/1/9:0"};
+	struct ringtail_error error;
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(cursor_parse(texts[i], &cursor, &error), 0);
+		assert_int_equal(cursor_print(&cursor, text, sizeof(text)), 0);
+		assert_string_equal(text, texts[i]);
+	}
+	assert_int_equal(
+		cursor_parse("0102030405060708090A0B0C0D0E0F10/7/0:15,3:4", &cursor, &error), 0);
+	assert_int_equal(cursor.positions, 2);
+	assert_int_equal(cursor.position[1].cpu, 3);
+	assert_int_equal(cursor.boot_id[15], 16);
+	assert_int_equal(cursor.epoch, 7);
+}
+
+static void wrong(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned column;
+	} cases[] = {
+		{"", 1},
+		{"x", 1},
+		{"0102/7/0:1", 1},
+		{ID "00/7/0:1", 1},
+		{ID, 37},
+		{ID "/", 38},
+		{ID "/x/", 38},
+		{ID "/99999999999999999999/", 38},
+		{ID "/7", 39},
+		{ID "/7,0:1", 39},
+		{ID "/7/x", 40},
+		{ID "/7/0", 41},
+		{ID "/7/0:", 42},
+		{ID "/7/0:-1", 42},
+		{ID "/7/0:1,", 44},
+		{ID "/7/0:1;", 43},
+		{ID "/7/4294967296:1", 40},
+	};
+	struct ringtail_error error;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		assert_int_equal(cursor_parse(cases[i].text, &cursor, &error), -EINVAL);
+		assert_string_equal(error.code, "bad-cursor");
+		assert_int_equal(error.column, cases[i].column);
+		assert_int_equal(cursor_parse(cases[i].text, &cursor, NULL), -EINVAL);
+	}
+}
+
+static void bounds(void **state)
+{
+	char *text = malloc(1 << 16), *at = text;
+	struct ringtail_error error;
+
+	(void)state;
+	at += sprintf(at, ID "/1/");
+	for (unsigned i = 0; i < CURSOR_POSITIONS_MAX; i++)
+		at += sprintf(at, "%s%u:%u", i ? "," : "", i, i);
+	assert_int_equal(cursor_parse(text, &cursor, &error), 0);
+	assert_int_equal(cursor.positions, CURSOR_POSITIONS_MAX);
+	assert_int_equal(cursor_print(&cursor, text, 100), -ENOSPC);
+	assert_int_equal(cursor_print(&cursor, text, 10), -ENOSPC);
+	assert_int_equal(cursor_print(&cursor, text, 1 << 16), 0);
+	strcat(text, ",1:1");
+	assert_int_equal(cursor_parse(text, &cursor, &error), -EINVAL);
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(round_trip), cmocka_unit_test(wrong), cmocka_unit_test(bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

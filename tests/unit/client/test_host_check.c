@@ -1,0 +1,160 @@
+/* test_host_check: doctor's checks against hosts of the test's making. */
+#include "tests/unit/client/check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "client/host_check.h"
+
+static char root[] = "/tmp/ringtail-host-XXXXXX";
+static int bpf_result;
+
+static int try_bpf(void)
+{
+	return bpf_result;
+}
+
+/* Writes a file below the root, making its directories. */
+static void put(const char *path, const char *text)
+{
+	char full[512];
+	FILE *file;
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *at = full + strlen(root) + 1; *at; at++) {
+		if (*at != '/')
+			continue;
+		*at = '\0';
+		mkdir(full, 0755);
+		*at = '/';
+	}
+	file = fopen(full, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static struct host_check run(const char *name, const char *release)
+{
+	const struct host host = { .root = root, .release = release, .try_bpf = try_bpf };
+	struct host_check check;
+	const char *found;
+
+	for (size_t i = 0; (found = host_check(&host, i, &check)); i++)
+		if (!strcmp(found, name))
+			return check;
+	fail_msg("no check is called %s", name);
+	return check;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	return system(command);
+}
+
+static void expect(const char *name, const char *release, enum check_verdict verdict,
+		   const char *says)
+{
+	struct host_check check = run(name, release);
+
+	if (check.verdict != verdict || (!strstr(check.found, says) && !strstr(check.hint, says)))
+		fail_msg("%s: %s, '%s', '%s'", name, host_check_verdict_name(check.verdict),
+			 check.found, check.hint);
+	if (verdict != CHECK_OK && strcmp(name, "clock"))
+		assert_true(check.hint[0]);
+}
+
+static void checks(void **state)
+{
+	(void)state;
+	expect("kernel", "6.18.1", CHECK_OK, "6.18.1");
+	expect("kernel", "5.12", CHECK_OK, "5.12");
+	expect("kernel", "5.11.9", CHECK_FAIL, "newer kernel");
+	expect("kernel", "garbage", CHECK_FAIL, "older");
+
+	expect("BTF", "6.1", CHECK_FAIL, "CONFIG_DEBUG_INFO_BTF");
+	put("/sys/kernel/btf/vmlinux", "x");
+	expect("BTF", "6.1", CHECK_OK, "types");
+
+	expect("bpf(2)", "6.1", CHECK_OK, "map");
+	bpf_result = -EPERM;
+	put("/proc/sys/kernel/unprivileged_bpf_disabled", "2\n");
+	expect("bpf(2)", "6.1", CHECK_FAIL, "unprivileged_bpf_disabled is 2)");
+	bpf_result = -ENOSYS;
+	expect("bpf(2)", "6.1", CHECK_FAIL, "CONFIG_BPF_SYSCALL");
+
+	expect("capabilities", "6.1", CHECK_FAIL, "CAP_BPF and CAP_PERFMON");
+	put("/proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
+	expect("capabilities", "6.1", CHECK_OK, "CAP_BPF and CAP_PERFMON");
+	put("/proc/self/status", "CapEff:\t0000008000000000\n");
+	expect("capabilities", "6.1", CHECK_FAIL, "you lack CAP_PERFMON");
+	put("/proc/self/status", "CapEff:\t0000004000000000\n");
+	expect("capabilities", "6.1", CHECK_FAIL, "you lack CAP_BPF");
+	put("/proc/self/status", "CapEff:\t0000000000200000\n");
+	expect("capabilities", "6.1", CHECK_OK, "CAP_BPF");
+
+	expect("tracefs", "6.1", CHECK_WARN, "mount -t tracefs");
+	put("/sys/kernel/debug/tracing/events/enable", "");
+	expect("tracefs", "6.1", CHECK_OK, "debug");
+	put("/sys/kernel/tracing/events/enable", "");
+	expect("tracefs", "6.1", CHECK_OK, "/sys/kernel/tracing");
+
+	expect("lockdown", "6.1", CHECK_OK, "not locked down");
+	put("/sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
+	expect("lockdown", "6.1", CHECK_OK, "not locked down");
+	put("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
+	expect("lockdown", "6.1", CHECK_OK, "tracing is allowed");
+	put("/sys/kernel/security/lockdown", "none integrity [confidentiality]\n");
+	expect("lockdown", "6.1", CHECK_FAIL, "confidentiality");
+
+	expect("perf events", "6.1", CHECK_WARN, "CONFIG_PERF_EVENTS");
+	put("/proc/sys/kernel/perf_event_paranoid", "3\n");
+	expect("perf events", "6.1", CHECK_OK, "is 3;");
+
+	expect("clock", "6.1", CHECK_WARN, "cannot be told");
+	put("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
+	expect("clock", "6.1", CHECK_OK, "tsc");
+	put("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
+	expect("clock", "6.1", CHECK_WARN, "slow");
+
+	expect("memlock", "6.1", CHECK_OK, "cgroup");
+	assert_true(run("memlock", "5.4").verdict != CHECK_FAIL);
+
+	expect("systemd unit", "6.1", CHECK_WARN, "make install");
+	put("/etc/systemd/system/ringtaild.service", "");
+	expect("systemd unit", "6.1", CHECK_OK, "/etc/systemd");
+}
+
+static void here(void **state)
+{
+	struct host_check check;
+	struct host host;
+	size_t n = 0;
+
+	(void)state;
+	host_here(&host);
+	while (host_check(&host, n, &check)) {
+		assert_true(check.found[0]);
+		n++;
+	}
+	assert_int_equal(n, 10);
+	assert_true(host.release[0] >= '0' && host.release[0] <= '9');
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(checks), cmocka_unit_test(here) };
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

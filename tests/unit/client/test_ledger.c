@@ -1,0 +1,114 @@
+/* test_ledger: spans that meet, holes, overlaps, watermarks. */
+#include "tests/unit/client/check.h"
+
+#include <errno.h>
+
+#include "client/ledger.h"
+
+static struct ledger ledger;
+static struct cursor cursor;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&ledger, 0, sizeof(ledger));
+	return 0;
+}
+
+static void meets(void **state)
+{
+	(void)state;
+	assert_int_equal(ledger_start(&ledger, 0, 10), 0);
+	assert_int_equal(ledger_span(&ledger, 0, 10, 20), 0);
+	assert_int_equal(ledger_span(&ledger, 0, 20, 20), 0);
+	assert_int_equal(ledger_span(&ledger, 0, 20, 35), 0);
+	assert_int_equal(ledger_span(&ledger, 3, 7, 9), 0);	/* a CPU nobody announced */
+	assert_int_equal(ledger_span(&ledger, 3, 9, 12), 0);
+	assert_int_equal(ledger.residual, 0);
+	ledger_cursor(&ledger, &cursor);
+	assert_int_equal(cursor.positions, 2);
+	assert_int_equal(cursor.position[0].seq, 35);
+	assert_int_equal(cursor.position[1].cpu, 3);
+	assert_int_equal(cursor.position[1].seq, 12);
+}
+
+static void hole(void **state)
+{
+	(void)state;
+	ledger_start(&ledger, 0, 0);
+	ledger_span(&ledger, 0, 4, 10);
+	assert_int_equal(ledger.residual, 4);
+	ledger_span(&ledger, 0, 10, 12);
+	assert_int_equal(ledger.residual, 4);
+}
+
+static void overlap(void **state)
+{
+	(void)state;
+	ledger_span(&ledger, 1, 0, 10);
+	ledger_span(&ledger, 1, 8, 12);
+	assert_int_equal(ledger.residual, 2);
+	ledger_span(&ledger, 1, 3, 5);		/* all of it was told before */
+	assert_int_equal(ledger.residual, 4);
+	ledger_span(&ledger, 1, 12, 13);
+	assert_int_equal(ledger.residual, 4);
+}
+
+static void watermark(void **state)
+{
+	(void)state;
+	ledger_span(&ledger, 0, 0, 10);
+	assert_int_equal(ledger_watermark(&ledger, 0, 30, 20), 0); /* 10..29 were for others */
+	ledger_span(&ledger, 0, 30, 40);
+	assert_int_equal(ledger_watermark(&ledger, 0, 35, 0), 0);	/* an old one changes nothing */
+	ledger_span(&ledger, 0, 40, 41);
+	assert_int_equal(ledger.residual, 0);
+	ledger_watermark(&ledger, 0, 50, 10);
+	ledger_span(&ledger, 0, 45, 60);	/* but it had said that nothing is left before 50 */
+	assert_int_equal(ledger.residual, 5);
+}
+
+static void batch_missing_before_a_watermark(void **state)
+{
+	(void)state;
+	ledger_span(&ledger, 0, 0, 10);
+	ledger_watermark(&ledger, 0, 30, 5);	/* 5 were for others; a batch had the other 15 */
+	assert_int_equal(ledger.residual, 15);
+	ledger_span(&ledger, 0, 30, 40);
+	assert_int_equal(ledger.residual, 15);
+}
+
+static void start_is_kept(void **state)
+{
+	(void)state;
+	ledger_span(&ledger, 0, 0, 10);
+	ledger_start(&ledger, 0, 50);		/* after a reconnect: 10..49 need a gap */
+	ledger_span(&ledger, 0, 10, 50);
+	assert_int_equal(ledger.residual, 0);
+	ledger_restart(&ledger);
+	ledger_start(&ledger, 0, 3);
+	ledger_span(&ledger, 0, 3, 4);
+	assert_int_equal(ledger.residual, 0);
+}
+
+static void wrong(void **state)
+{
+	(void)state;
+	assert_int_equal(ledger_span(&ledger, CURSOR_POSITIONS_MAX, 0, 1), -ERANGE);
+	assert_int_equal(ledger_start(&ledger, UINT32_MAX, 0), -ERANGE);
+	assert_int_equal(ledger_watermark(&ledger, CURSOR_POSITIONS_MAX, 0, 0), -ERANGE);
+	assert_int_equal(ledger_span(&ledger, 0, 2, 1), -EBADMSG);
+	assert_int_equal(ledger.residual, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(meets, setup), cmocka_unit_test_setup(hole, setup),
+		cmocka_unit_test_setup(overlap, setup), cmocka_unit_test_setup(watermark, setup),
+		cmocka_unit_test_setup(batch_missing_before_a_watermark, setup),
+		cmocka_unit_test_setup(start_is_kept, setup), cmocka_unit_test_setup(wrong, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,365 @@
+/* test_merge: one time order out of many CPUs, up to the watermark, in bounded memory. */
+#include "tests/unit/client/check.h"
+
+#include <stdlib.h>
+
+#include "client/merge.h"
+#include "client/unpack.h"
+#include "tests/unit/client/maker.h"
+
+static struct maker maker;
+static struct catalog *catalog;
+static struct merge *merge;
+
+static int setup(void **state)
+{
+	const uint8_t *body;
+	struct frame_header header;
+	static uint8_t raw[1 << 16];
+
+	(void)state;
+	maker_init(&maker);
+	maker_catalog(&maker);
+	assert_int_equal(frame_parse_header(maker.bytes, maker.size, FRAME_RAW_BYTES_MAX, &header),
+			 0);
+	assert_int_equal(frame_open(maker.codec, maker.bytes, &header, raw, &body), FRAME_OK);
+	assert_int_equal(catalog_create(body, header.raw_bytes, &catalog, NULL), 0);
+	merge = merge_create(1 << 20);
+	assert_non_null(merge);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	merge_destroy(merge);
+	merge_destroy(NULL);
+	catalog_unref(catalog);
+	maker_fini(&maker);
+	return 0;
+}
+
+/* Ends the maker's batch and pushes it. */
+static void push(uint32_t cpu)
+{
+	const uint8_t *raw;
+	size_t bytes;
+	struct merge_entry *entry;
+
+	raw = batch_encode_finish(maker.encoder, &bytes);
+	entry = merge_entry_create(catalog, bytes);
+	memcpy(entry->message, raw, bytes);
+	assert_int_equal(merge_push(merge, cpu, entry), 0);
+}
+
+static void push_times(uint32_t cpu, uint64_t first_seq, const uint64_t *time, unsigned n)
+{
+	maker_begin(&maker, cpu, first_seq, time[0]);
+	for (unsigned i = 0; i < n; i++)
+		maker_open(&maker, 100 + cpu, time[i], 0);
+	push(cpu);
+}
+
+static void push_gap(uint32_t cpu, uint64_t first_seq, uint64_t end_seq)
+{
+	struct merge_entry *entry = merge_entry_create(NULL, 0);
+
+	entry->gap = (struct merge_gap){ .first_seq = first_seq, .end_seq = end_seq };
+	assert_int_equal(merge_push(merge, cpu, entry), 0);
+}
+
+static void expect_event(uint32_t cpu, uint64_t seq, uint64_t time)
+{
+	struct merge_item item;
+
+	assert_int_equal(merge_next(merge, &item), MERGE_EVENT);
+	assert_int_equal(item.cpu, cpu);
+	assert_int_equal(item.batch->seq, seq);
+	assert_int_equal(item.time_ns, time);
+	assert_int_equal(item.batch->event.field[2], (uint32_t)-100);
+}
+
+static void expect_nothing(void)
+{
+	struct merge_item item;
+
+	assert_int_equal(merge_next(merge, &item), MERGE_EMPTY);
+}
+
+static void order(void **state)
+{
+	(void)state;
+	expect_nothing();
+	push_times(0, 0, (uint64_t[]){ 10, 30, 50 }, 3);
+	push_times(1, 0, (uint64_t[]){ 20, 40, 60 }, 3);
+	expect_nothing();			/* no watermark yet */
+	merge_watermark(merge, 45);
+	expect_event(0, 0, 10);
+	expect_event(1, 0, 20);
+	expect_event(0, 1, 30);
+	expect_event(1, 1, 40);
+	expect_nothing();
+	merge_watermark(merge, 44);		/* never back */
+	merge_watermark(merge, 50);		/* an event at 50 may still come */
+	expect_nothing();
+	push_times(1, 3, (uint64_t[]){ 61, 62 }, 2);
+	merge_watermark(merge, 1000);
+	expect_event(0, 2, 50);
+	expect_event(1, 2, 60);
+	expect_event(1, 3, 61);
+	expect_event(1, 4, 62);
+	expect_nothing();
+	assert_int_equal(merge_late(merge), 0);
+	assert_int_equal(merge_bytes(merge), 0);
+}
+
+/* Within a CPU the order is the ring's, whatever the clock did. */
+static void ring_order(void **state)
+{
+	(void)state;
+	push_times(0, 0, (uint64_t[]){ 10, 90, 20, 30 }, 4);
+	push_times(1, 0, (uint64_t[]){ 50, 95 }, 2);
+	merge_watermark(merge, 1000);
+	expect_event(0, 0, 10);
+	expect_event(1, 0, 50);
+	expect_event(0, 1, 90);
+	expect_event(0, 2, 20);
+	expect_event(0, 3, 30);
+	expect_event(1, 1, 95);
+	expect_nothing();
+}
+
+static void losses_in_place(void **state)
+{
+	struct merge_item item;
+
+	(void)state;
+	maker_begin(&maker, 0, 5, 10);
+	maker_open(&maker, 1, 10, 0);
+	batch_encode_skip(maker.encoder, 2);
+	batch_encode_loss(maker.encoder, 7, 0, 1);
+	maker_open(&maker, 1, 30, 0);
+	push(0);
+	push_gap(0, 16, 20);
+	push_times(0, 20, (uint64_t[]){ 40 }, 1);
+	push_times(1, 0, (uint64_t[]){ 20 }, 1);
+	merge_watermark(merge, 35);
+	expect_event(0, 5, 10);
+	assert_int_equal(merge_next(merge, &item), MERGE_LOSS);
+	assert_int_equal(item.batch->loss.count, 7);
+	assert_int_equal(item.batch->loss.first_seq, 8);
+	assert_int_equal(item.time_ns, 10);
+	expect_event(1, 0, 20);
+	expect_event(0, 15, 30);
+	assert_int_equal(merge_next(merge, &item), MERGE_GAP);
+	assert_int_equal(item.gap->first_seq, 16);
+	assert_int_equal(item.time_ns, 30);
+	expect_nothing();
+	merge_watermark(merge, 41);
+	expect_event(0, 20, 40);
+	expect_nothing();
+}
+
+static void positions(void **state)
+{
+	uint64_t seq;
+	struct merge_item item;
+
+	(void)state;
+	assert_false(merge_waiting(merge, 0, &seq));
+	push_times(0, 3, (uint64_t[]){ 10, 20 }, 2);
+	push_gap(0, 5, 9);
+	assert_true(merge_waiting(merge, 0, &seq));
+	assert_int_equal(seq, 3);
+	merge_flush(merge);
+	expect_event(0, 3, 10);
+	assert_true(merge_waiting(merge, 0, &seq));
+	assert_int_equal(seq, 4);
+	expect_event(0, 4, 20);
+	assert_int_equal(merge_next(merge, &item), MERGE_GAP);
+	assert_true(merge_waiting(merge, 0, &seq));
+	assert_int_equal(seq, 9);
+	expect_nothing();
+	assert_false(merge_waiting(merge, 0, &seq));
+}
+
+/* Batches of nothing but skips vanish, and what is behind them comes. */
+static void skips_only(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		maker_begin(&maker, 0, 10 * i, 5);
+		batch_encode_skip(maker.encoder, 10);
+		push(0);
+	}
+	assert_int_equal(merge_bytes(merge), 0);
+	push_times(0, 30, (uint64_t[]){ 7 }, 1);
+	merge_watermark(merge, 100);
+	expect_event(0, 30, 7);
+	expect_nothing();
+}
+
+static void bounded(void **state)
+{
+	struct merge_item item;
+	uint64_t time[64], last = 0;
+	unsigned given = 0;
+
+	(void)state;
+	merge_destroy(merge);
+	merge = merge_create(20000);
+	for (unsigned i = 0; i < 200; i++) {
+		for (unsigned j = 0; j < 64; j++)
+			time[j] = 1000 + i * 64 + j;
+		push_times(0, i * 64, time, 64);
+		while (merge_next(merge, &item) == MERGE_EVENT) {
+			assert_true(item.time_ns >= last);	/* the oldest go first */
+			last = item.time_ns;
+			given++;
+		}
+		assert_true(merge_bytes(merge) <= 20000);
+	}
+	assert_true(given > 0 && given < 200 * 64);
+	assert_int_equal(merge_late(merge), 0);
+	/* What another CPU held back all that time is late, counted, and not thrown away. */
+	push_times(1, 0, (uint64_t[]){ 1, 2, 3 }, 3);
+	merge_flush(merge);
+	expect_event(1, 0, 1);
+	expect_event(1, 1, 2);
+	expect_event(1, 2, 3);
+	assert_int_equal(merge_late(merge), 3);
+}
+
+static void flush_is_for_what_waits(void **state)
+{
+	(void)state;
+	push_times(0, 0, (uint64_t[]){ 10, 20 }, 2);
+	push_times(1, 0, (uint64_t[]){ 15 }, 1);
+	merge_flush(merge);
+	expect_event(0, 0, 10);
+	expect_event(1, 0, 15);
+	expect_event(0, 1, 20);
+	expect_nothing();
+	push_times(0, 2, (uint64_t[]){ 30 }, 1);
+	expect_nothing();
+	merge_watermark(merge, 31);
+	expect_event(0, 2, 30);
+}
+
+/* After a boot the clock is young again, and nobody waits for the old one. */
+static void restart(void **state)
+{
+	(void)state;
+	push_times(0, 0, (uint64_t[]){ 1000 }, 1);
+	merge_watermark(merge, 2000);
+	expect_event(0, 0, 1000);
+	push_times(0, 1, (uint64_t[]){ 3000 }, 1);
+	merge_restart(merge);
+	expect_event(0, 1, 3000);
+	expect_nothing();
+	push_times(0, 0, (uint64_t[]){ 5, 9 }, 2);
+	push_times(1, 0, (uint64_t[]){ 7 }, 1);
+	expect_nothing();
+	merge_watermark(merge, 8);
+	expect_event(0, 0, 5);
+	expect_event(1, 0, 7);
+	expect_nothing();
+	assert_int_equal(merge_late(merge), 0);
+}
+
+static void damaged(void **state)
+{
+	struct merge_entry *entry;
+	struct merge_item item;
+	const uint8_t *raw;
+	size_t bytes;
+	enum merge_next next;
+	unsigned bad = 0, turned = 0;
+
+	(void)state;
+	/* Every byte of a batch, turned: an error or other values, and the next batch is whole. */
+	maker_begin(&maker, 0, 0, 10);
+	for (unsigned i = 0; i < 4; i++)
+		maker_open(&maker, 1 + i, 10 + i, 0);
+	raw = batch_encode_finish(maker.encoder, &bytes);
+	for (size_t i = 0; i < bytes; i++) {
+		entry = merge_entry_create(catalog, bytes);
+		memcpy(entry->message, raw, bytes);
+		entry->message[i] ^= 0xff;
+		entry->offset = 77;
+		assert_int_equal(merge_push(merge, 0, entry), 0);
+		merge_flush(merge);
+		turned++;
+		while ((next = merge_next(merge, &item)) != MERGE_EMPTY) {
+			if (next != MERGE_BAD)
+				continue;
+			assert_int_equal(item.offset, 77);
+			assert_true(item.why[0]);
+			bad++;
+		}
+		assert_int_equal(merge_bytes(merge), 0);
+	}
+	assert_true(bad > turned / 3);
+}
+
+/* Against a plain sort, with many CPUs. */
+static void random_order(void **state)
+{
+	enum { CPUS = 9, BATCHES = 30, EVENTS = 40 };
+	uint64_t clock[CPUS], seq[CPUS] = { 0 }, last = 0, low;
+	unsigned seed = (unsigned)getpid(), given = 0;
+	struct merge_item item;
+
+	(void)state;
+	print_message("seed %u\n", seed);
+	srandom(seed);
+	for (unsigned i = 0; i < CPUS; i++)
+		clock[i] = 1000;
+	for (unsigned batch = 0; batch < BATCHES * CPUS; batch++) {
+		unsigned cpu = (unsigned)random() % CPUS, n = 1 + (unsigned)random() % EVENTS;
+
+		maker_begin(&maker, cpu, seq[cpu], clock[cpu]);
+		for (unsigned i = 0; i < n; i++)
+			maker_open(&maker, 100 + cpu, clock[cpu] += (uint64_t)random() % 100, 0);
+		push(cpu);
+		seq[cpu] += n;
+		low = UINT64_MAX;
+		for (unsigned i = 0; i < CPUS; i++)
+			low = clock[i] < low ? clock[i] : low;
+		merge_watermark(merge, low);
+		while (merge_next(merge, &item) == MERGE_EVENT) {
+			assert_true(item.time_ns >= last && item.time_ns < low);
+			last = item.time_ns;
+			given++;
+		}
+	}
+	merge_flush(merge);
+	while (merge_next(merge, &item) == MERGE_EVENT) {
+		assert_true(item.time_ns >= last);
+		last = item.time_ns;
+		given++;
+	}
+	for (unsigned i = 0; i < CPUS; i++)
+		given -= (unsigned)seq[i];
+	assert_int_equal(given, 0);
+	assert_int_equal(merge_late(merge), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(order),
+		TEST(ring_order),
+		TEST(losses_in_place),
+		TEST(positions),
+		TEST(skips_only),
+		TEST(bounded),
+		TEST(flush_is_for_what_waits),
+		TEST(restart),
+		TEST(damaged),
+		TEST(random_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+/* test_pump: counts, ends, summaries and exit codes; the rate line; the waits between tries. */
+#include "tests/unit/client/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "client/backoff.h"
+#include "client/failure.h"
+#include "client/pump.h"
+#include "client/rate_line.h"
+#include "client/stop.h"
+#include "tests/unit/client/maker.h"
+
+static struct maker maker;
+static struct out out;
+static FILE *messages;
+static char *said;
+static size_t said_bytes;
+
+static int setup(void **state)
+{
+	(void)state;
+	maker_init(&maker);
+	maker_start(&maker);
+	check_out(&out);
+	messages = tmpfile();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	close(out.fd);
+	fclose(messages);
+	free(said);
+	said = NULL;
+	maker_fini(&maker);
+	return 0;
+}
+
+static enum exit_code run(struct pump pump, bool count_only)
+{
+	enum exit_code code;
+
+	assert_int_equal(ringtail_open(maker_file(&maker, maker.size), "test.rt", count_only,
+				       &pump.ringtail, NULL), 0);
+	pump.out = &out;
+	pump.messages = messages;
+	code = pump_run(&pump);
+	ringtail_close(pump.ringtail);
+	fflush(messages);
+	said_bytes = (size_t)ftell(messages);
+	rewind(messages);
+	free(said);
+	said = calloc(1, said_bytes + 1);
+	assert_int_equal(fread(said, 1, said_bytes, messages), said_bytes);
+	rewind(messages);
+	assert_int_equal(ftruncate(fileno(messages), 0), 0);
+	return code;
+}
+
+static unsigned lines(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+static void good(void **state)
+{
+	(void)state;
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_watermark(&maker, 2000, 5, 0);
+	assert_int_equal(run((struct pump){ .ops = &print_json, .summary = SUMMARY_JSON }, false),
+			 EXIT_GOOD);
+	assert_int_equal(lines(check_text(&out)), 5);
+	assert_non_null(strstr(said, "{\"events\":5,\"lost\":0,\"filtered\":0,\"frames\":5,\"wire_bytes\":"));
+	assert_non_null(strstr(said, ",\"ledger\":\"balanced\"}\n"));
+	assert_int_equal(lines(said), 1);
+	assert_int_equal(run((struct pump){ .ops = NULL }, true), EXIT_GOOD);
+	assert_string_equal(said, "");
+}
+
+/* A Bye's reason is the daemon's, and cannot drive a terminal. */
+static void a_last_word(void **state)
+{
+	(void)state;
+	maker_bye(&maker, "\033[2Jgone\n");
+	assert_int_equal(run((struct pump){ .ops = &print_text, .resumable = true }, false),
+			 EXIT_GOOD);
+	assert_non_null(strstr(said, "the daemon ended the stream: ?[2Jgone?\n"));
+}
+
+static void exactly_count(void **state)
+{
+	(void)state;
+	maker_batch(&maker, 0, 0, 1000, 10, 500);
+	maker_watermark(&maker, 100000, 500, 0);
+	for (uint64_t n = 1; n <= 500; n += 83) {
+		assert_int_equal(run((struct pump){.ops = &print_text,
+						   .events_max = n,
+						   .summary = SUMMARY_TEXT,
+						   .resumable = true},
+				     false),
+				 EXIT_GOOD);
+		assert_int_equal(lines(check_text(&out)), n);
+		assert_non_null(strstr(said, "resume with: --since 01020304-"));
+	}
+}
+
+static void lost(void **state)
+{
+	(void)state;
+	maker_begin(&maker, 0, 0, 1000);
+	batch_encode_loss(maker.encoder, 5, 0, 1);
+	maker_end(&maker);
+	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_JSON}, false),
+			 EXIT_LOST);
+	assert_non_null(strstr(said, "\"lost\":5"));
+	assert_non_null(strstr(said, "balanced"));
+	assert_int_equal(run((struct pump){ .ops = NULL }, true), EXIT_LOST);
+	maker.size = 0;
+	maker_start(&maker);
+	maker_gap(&maker, 0, 0, 0, 0, 3, 8);	/* of no known size, but a gap */
+	assert_int_equal(run((struct pump){ .ops = NULL }, true), EXIT_LOST);
+	maker.size = 0;
+	maker_start(&maker);
+	maker_batch(&maker, 0, 7, 1000, 10, 5);
+	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_JSON}, true), EXIT_LOST);
+	assert_non_null(strstr(said, "\"ledger\":\"residual 7\"}"));
+	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_TEXT}, true), EXIT_LOST);
+	assert_non_null(strstr(said, "ledger residual 7\n"));
+}
+
+static void fails(void **state)
+{
+	int whole;
+
+	(void)state;
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	whole = (int)maker.size;
+	maker_batch(&maker, 0, 5, 2000, 10, 5);
+	maker.size -= 2;
+	assert_int_equal(run((struct pump){ .ops = &print_text, .summary = SUMMARY_JSON }, false),
+			 EXIT_FAILED);
+	assert_int_equal(lines(check_text(&out)), 5);
+	assert_non_null(strstr(said, "test.rt is cut off: of the frame at byte"));
+	assert_non_null(strstr(said, "5 events were read before that\n"));
+	assert_non_null(strstr(said, "\"events\":5"));
+	maker.size += 2;
+	maker.bytes[whole + 20] ^= 1;
+	assert_int_equal(run((struct pump){ .ops = &print_text }, false), EXIT_FAILED);
+	assert_int_equal(lines(check_text(&out)), 5);
+	assert_non_null(strstr(said, "byte"));
+}
+
+/* A reader that goes away is no failure; a disk that is full is. */
+static void output_fails(void **state)
+{
+	int ends[2], kept = out.fd, full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+
+	(void)state;
+	signal(SIGPIPE, SIG_IGN);
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	out_init(&out, ends[1]);
+	assert_int_equal(run((struct pump){ .ops = &print_text }, false), EXIT_GOOD);
+	assert_string_equal(said, "");
+	close(ends[1]);
+	assert_true(full >= 0);
+	out_init(&out, full);
+	assert_int_equal(run((struct pump){ .ops = &print_text }, false), EXIT_FAILED);
+	assert_non_null(strstr(said, "No space left on device"));
+	close(full);
+	out_init(&out, kept);
+}
+
+/* The descriptor of a signal ends it, and what is here is still shown. */
+static void stopped(void **state)
+{
+	struct pump pump = { .ops = &print_text, .out = &out, .messages = messages };
+	int ends[2], stop;
+
+	(void)state;
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(write(ends[1], maker.bytes, maker.size), maker.size);
+	assert_int_equal(ringtail_open(ends[0], "pipe", false, &pump.ringtail, NULL), 0);
+	stop = stop_init();
+	assert_true(stop >= 0);
+	ringtail_set_interrupt(pump.ringtail, stop);
+	pump.duration_ns = 20000000;		/* nothing more comes: it ends by time */
+	assert_int_equal(pump_run(&pump), EXIT_GOOD);
+	assert_int_equal(lines(check_text(&out)), 5);
+	ringtail_close(pump.ringtail);
+	close(ends[1]);
+
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(write(ends[1], maker.bytes, maker.size), maker.size);
+	assert_int_equal(ringtail_open(ends[0], "pipe", false, &pump.ringtail, NULL), 0);
+	ringtail_set_interrupt(pump.ringtail, stop);
+	pump.duration_ns = 0;
+	raise(SIGTERM);
+	assert_int_equal(pump_run(&pump), EXIT_GOOD);
+	ringtail_close(pump.ringtail);
+	close(ends[1]);
+}
+
+static void rates(void **state)
+{
+	struct ringtail_totals totals = { .events = 1234567, .lost = 0 };
+	struct rate_line line;
+	char text[160];
+
+	(void)state;
+	rate_line_format(text, sizeof(text), 51200, 2048, &totals);
+	assert_string_equal(text,
+			    "51.2k events/s  2.00 KiB/s  1.23M events  0 lost  ledger balanced");
+	totals.residual = 1;
+	rate_line_format(text, sizeof(text), 0, 0, &totals);
+	assert_non_null(strstr(text, "ledger does not close"));
+	rate_line_init(&line, messages, false);		/* not a terminal: never */
+	assert_int_equal(rate_line_update(&line, &totals, 1), -1);
+	rate_line_clear(&line);
+	line.to = messages;				/* as if it were one */
+	assert_int_equal(rate_line_update(&line, &totals, 1000000000), RATE_LINE_INTERVAL_MS);
+	assert_int_equal(rate_line_update(&line, &totals, 1200000000), 50);
+	totals.events += 500;
+	assert_int_equal(rate_line_update(&line, &totals, 1500000000), RATE_LINE_INTERVAL_MS);
+	rate_line_clear(&line);
+	rewind(messages);
+	assert_true(fgets(text, sizeof(text), messages) != NULL);
+	assert_string_equal(text,
+			    "\r1.00k events/s  0 B/s  1.24M events  0 lost  ledger does not close"
+			    "\033[K\r\033[K");
+}
+
+static void waits(void **state)
+{
+	struct backoff one, other;
+	unsigned same = 0;
+
+	(void)state;
+	backoff_init(&one, 1);
+	backoff_init(&other, 99);
+	for (unsigned i = 0; i < 40; i++) {
+		uint32_t ceiling = i < 5 ? RECONNECT_DELAY_MS_MIN << i : RECONNECT_DELAY_MS_MAX;
+		uint32_t ms = backoff_next_ms(&one);
+
+		assert_true(ms >= ceiling / 2 && ms <= ceiling);
+		same += ms == backoff_next_ms(&other);
+	}
+	assert_true(same < 10);
+	backoff_reset(&one);
+	assert_true(backoff_next_ms(&one) <= RECONNECT_DELAY_MS_MIN);
+}
+
+/* What the other side says cannot drive a terminal, and the caret is where it should be. */
+static void failures(void **state)
+{
+	struct ringtail_error error;
+	char *text;
+	size_t bytes;
+	FILE *to = open_memstream(&text, &bytes);
+
+	(void)state;
+	failure_set(&error, EINVAL, "bad-filter", "no \033[31m%s", "colour");
+	failure_hint(&error, "do\nthis");
+	error.column = 5;
+	failure_print(to, &error, "pid = 3");
+	error.column = 500;
+	failure_print(to, &error, "pid = 3");
+	fclose(to);
+	assert_string_equal(text, "tracectl: no ?[31mcolour [bad-filter]\n    pid = 3\n        ^\n"
+			    "    do?this\ntracectl: no ?[31mcolour [bad-filter]\n    do?this\n");
+	free(text);
+	assert_int_equal(failure_set(NULL, EINVAL, "x", "y"), -EINVAL);
+	failure_hint(NULL, "z");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(good), TEST(exactly_count), TEST(lost), TEST(fails), TEST(output_fails),
+		TEST(stopped), TEST(rates), TEST(waits), TEST(failures), TEST(a_last_word),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,747 @@
+/* test_ringtail: the library against a daemon of the test's making, and against files. */
+#include "tests/unit/client/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "client/ringtail.h"
+#include "tests/unit/client/fake.h"
+#include "tests/unit/client/maker.h"
+
+static struct maker hello, stream;
+static struct ringtail_error error;
+static struct ringtail_item item;
+
+static int setup(void **state)
+{
+	(void)state;
+	maker_init(&hello);
+	maker_init(&stream);
+	maker_hello(&hello, 1, 7);
+	memset(&error, 0, sizeof(error));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	maker_fini(&hello);
+	maker_fini(&stream);
+	return 0;
+}
+
+static struct ringtail *file(size_t bytes, bool count_only)
+{
+	struct ringtail *ringtail;
+
+	assert_int_equal(ringtail_open(maker_file(&stream, bytes), "test.rt", count_only, &ringtail,
+				       &error), 0);
+	return ringtail;
+}
+
+/* The next item that is no watermark. */
+static enum ringtail_kind next(struct ringtail *ringtail)
+{
+	enum ringtail_kind kind;
+
+	do {
+		kind = ringtail_next(ringtail, &item, 3000);
+		assert_int_equal(kind, item.kind);
+	} while (kind == RINGTAIL_WATERMARK);
+	return kind;
+}
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+static void whole_file(void **state)
+{
+	struct ringtail *ringtail;
+	char text[256];
+
+	(void)state;
+	maker_start(&stream);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_batch(&stream, 1, 0, 1005, 10, 3);
+	maker_watermark(&stream, 1100, 3, 3);
+	maker_bye(&stream, "the end");
+	ringtail = file(stream.size, false);
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+		assert_int_equal(item.time_ns, 1000 + 5 * i);
+		assert_int_equal(item.cpu, i % 2);
+		assert_int_equal(item.seq, i / 2);
+		assert_string_equal(item.probe->spec, "syscall:openat:call");
+		assert_int_equal(item.probe->kind, RINGTAIL_CALL);
+		assert_int_equal(item.thread.uid, 1000);
+		assert_int_equal((int64_t)ringtail_value(&item.probe->field[2], item.value[2]),
+				 -100);
+		assert_string_equal(ringtail_thread_comm(&item, 100 + i % 2),
+				    i % 2 ? "t101" : "t100");
+		assert_null(ringtail_thread_comm(&item, 5));
+	}
+	assert_int_equal(ringtail_cursor(ringtail, text, sizeof(text)), 0);
+	assert_string_equal(text, "01020304-0506-0708-090a-0b0c0d0e0f10/7/0:3,1:3");
+	assert_int_equal(ringtail_cursor(ringtail, text, 5), -ENOSPC);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_string_equal(item.text, "the end");
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_int_equal(ringtail_totals(ringtail)->events, 6);
+	assert_int_equal(ringtail_totals(ringtail)->wire_bytes, stream.size);
+	assert_int_equal(ringtail_totals(ringtail)->frames, 7);
+	assert_int_equal(ringtail_totals(ringtail)->residual, 0);
+	assert_string_equal(ringtail_host(ringtail)->hostname, "here");
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), -EINVAL);
+	ringtail_close(ringtail);
+	ringtail_close(NULL);
+}
+
+static void counted_file(void **state)
+{
+	struct ringtail *ringtail;
+
+	(void)state;
+	maker_start(&stream);
+	maker_batch(&stream, 0, 0, 1000, 10, 300);
+	maker_begin(&stream, 1, 0, 1000);
+	batch_encode_loss(stream.encoder, 9, 0, 1);
+	maker_open(&stream, 1, 1000, 0);
+	maker_end(&stream);
+	maker_gap(&stream, 0, 300, 310, 4, 2, 6);
+	ringtail = file(stream.size, true);
+	assert_int_equal(next(ringtail), RINGTAIL_BATCH);
+	assert_int_equal(item.count, 300);
+	assert_int_equal(next(ringtail), RINGTAIL_BATCH);
+	assert_int_equal(next(ringtail), RINGTAIL_GAP);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_int_equal(ringtail_totals(ringtail)->events, 301);
+	assert_int_equal(ringtail_totals(ringtail)->lost, 13);
+	assert_int_equal(ringtail_totals(ringtail)->gaps, 1);
+	assert_int_equal(ringtail_totals(ringtail)->residual, 0);
+	ringtail_close(ringtail);
+}
+
+/* At every cut: no crash, whole frames are read, and a cut inside a frame is told. */
+static void cut_file(void **state)
+{
+	(void)state;
+	maker_start(&stream);
+	maker_batch(&stream, 0, 0, 1000, 10, 30);
+	maker_batch(&stream, 1, 0, 1000, 10, 30);
+	for (size_t cut = 0; cut <= stream.size; cut++) {
+		struct ringtail *ringtail = file(cut, false);
+		enum ringtail_kind kind;
+
+		while ((kind = next(ringtail)) == RINGTAIL_EVENT)
+			;
+		if (cut == 0)
+			assert_string_equal(ringtail_last_error(ringtail)->code, "foreign-file");
+		else if (kind == RINGTAIL_ERROR)
+			assert_string_equal(ringtail_last_error(ringtail)->code, "truncated");
+		else
+			assert_int_equal(kind, RINGTAIL_END);
+		assert_int_equal(ringtail_totals(ringtail)->events % 30, 0);
+		ringtail_close(ringtail);
+	}
+}
+
+/* Every byte turned: an error that names a place, or the same events. */
+static void damaged_file(void **state)
+{
+	(void)state;
+	maker_start(&stream);
+	maker_batch(&stream, 0, 0, 1000, 10, 30);
+	for (size_t at = 0; at < stream.size; at++) {
+		struct ringtail *ringtail;
+		enum ringtail_kind kind;
+
+		stream.bytes[at] ^= 0x55;
+		ringtail = file(stream.size, false);
+		while ((kind = next(ringtail)) == RINGTAIL_EVENT)
+			;
+		assert_int_equal(kind, RINGTAIL_ERROR);	/* the checksum sees to it */
+		assert_true(ringtail_last_error(ringtail)->what[0]);
+		ringtail_close(ringtail);
+		stream.bytes[at] ^= 0x55;
+	}
+}
+
+static void out_of_place(void **state)
+{
+	Ringtail__V1__StatRequest request = RINGTAIL__V1__STAT_REQUEST__INIT;
+	static const struct {
+		void (*make)(struct maker *maker);
+		const char *says;
+	} cases[] = {
+		{ maker_catalog, "hello must come first" },
+	};
+	struct ringtail *ringtail;
+
+	(void)state;
+	cases[0].make(&stream);
+	ringtail = file(stream.size, false);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_non_null(strstr(item.text, cases[0].says));
+	ringtail_close(ringtail);
+
+	stream.size = 0;
+	maker_hello(&stream, 1, 7);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	ringtail = file(stream.size, false);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_non_null(strstr(item.text, "before any catalog"));
+	ringtail_close(ringtail);
+
+	stream.size = 0;
+	maker_hello(&stream, 1, 7);
+	maker_message(&stream, FRAME_STAT_REQUEST, &request.base);
+	ringtail = file(stream.size, false);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_non_null(strstr(item.text, "no business"));
+	ringtail_close(ringtail);
+
+	stream.size = 0;
+	maker_start(&stream);
+	maker_batch(&stream, 5000, 0, 1000, 10, 3);
+	ringtail = file(stream.size, false);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_non_null(strstr(item.text, "out of range"));
+	ringtail_close(ringtail);
+
+	stream.size = 0;
+	maker_start(&stream);
+	maker_gap(&stream, 0, 5, 4, 0, 0, 0);
+	ringtail = file(stream.size, false);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	ringtail_close(ringtail);
+
+	stream.size = 0;
+	maker_start(&stream);
+	maker_raw(&stream, FRAME_WATERMARK, (const uint8_t *)"\x12\xff", 2);
+	ringtail = file(stream.size, false);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_non_null(strstr(item.text, "byte"));
+	ringtail_close(ringtail);
+}
+
+static void other_version(void **state)
+{
+	struct ringtail *ringtail;
+
+	(void)state;
+	maker_hello(&stream, 2, 7);
+	ringtail = file(stream.size, false);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_string_equal(ringtail_last_error(ringtail)->code, "version-mismatch");
+	assert_true(ringtail_last_error(ringtail)->hint[0]);
+	ringtail_close(ringtail);
+}
+
+static void bad_catalogs(void **state)
+{
+	static const char *const frames[] = {
+		"\x0a\x05\x08\x80\x80\x80\x01",			/* an id over 16 bits */
+		"\x0a\x00\x0a\x00",				/* two of one id */
+		"\x0a\xff",					/* no message */
+		"\x0a\x05\x08\x01\x12\x01\x1b",			/* a name that a terminal obeys */
+		"\x0a\x07\x08\x01\x2a\x03\x0a\x01\x0a",		/* a field's name of two lines */
+	};
+	static const size_t bytes[] = { 7, 4, 2, 7, 9 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes); i++) {
+		struct ringtail *ringtail;
+
+		stream.size = 0;
+		maker_hello(&stream, 1, 7);
+		maker_raw(&stream, FRAME_CATALOG, (const uint8_t *)frames[i], bytes[i]);
+		ringtail = file(stream.size, false);
+		assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+		assert_string_equal(ringtail_last_error(ringtail)->code, "bad-catalog");
+		ringtail_close(ringtail);
+	}
+}
+
+/* A megabyte of empty probes would unpack to many times that: it is refused within bounds. */
+static void catalog_bomb(void **state)
+{
+	size_t bytes = FRAME_RAW_BYTES_MAX & ~1u;
+	uint8_t *raw = malloc(bytes);
+	struct ringtail *ringtail;
+
+	(void)state;
+	for (size_t i = 0; i < bytes; i += 2)
+		memcpy(raw + i, "\x0a", 2);
+	maker_hello(&stream, 1, 7);
+	maker_raw(&stream, FRAME_CATALOG, raw, bytes);
+	free(raw);
+	ringtail = file(stream.size, false);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_string_equal(ringtail_last_error(ringtail)->code, "bad-catalog");
+	ringtail_close(ringtail);
+}
+
+static void hole_in_file(void **state)
+{
+	struct ringtail *ringtail;
+
+	(void)state;
+	maker_start(&stream);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_batch(&stream, 0, 8, 2000, 10, 3);
+	ringtail = file(stream.size, false);
+	while (next(ringtail) == RINGTAIL_EVENT)
+		;
+	assert_int_equal(ringtail_totals(ringtail)->residual, 5);
+	ringtail_close(ringtail);
+}
+
+/* A recording that went on after the host was booted anew: both halves come, in their own time. */
+static void two_boots(void **state)
+{
+	struct ringtail *ringtail;
+	static const uint64_t zero[2];
+
+	(void)state;
+	maker_start(&stream);
+	maker_batch(&stream, 0, 0, 900000, 10, 2);
+	maker_hello(&stream, 1, 8);
+	maker_catalog(&stream);
+	maker_subscribed(&stream, 2, zero);
+	maker_gap(&stream, 0, 0, 0, 0, 3, 8);
+	maker_batch(&stream, 0, 0, 1000, 10, 2);
+	maker_watermark(&stream, 2000, 2, 0);
+	ringtail = file(stream.size, false);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(item.time_ns, 900010);
+	assert_int_equal(next(ringtail), RINGTAIL_GAP);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(item.time_ns, 1000);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_int_equal(ringtail_totals(ringtail)->residual, 0);
+	assert_int_equal(ringtail_totals(ringtail)->late, 0);
+	assert_int_equal(ringtail_host(ringtail)->epoch, 8);
+	ringtail_close(ringtail);
+}
+
+/* ---- Connections ---------------------------------------------------------------------------- */
+
+static struct fake fake;
+
+static struct ringtail *connect_to(const struct fake_step *step, unsigned steps)
+{
+	struct ringtail *ringtail;
+
+	fake_start(&fake, step, steps);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), 0);
+	return ringtail;
+}
+
+/* Catalog and Subscribed, without the hello of maker_start(). */
+static void answer(const uint64_t seq[2])
+{
+	maker_catalog(&stream);
+	maker_subscribed(&stream, 2, seq);
+}
+
+static void follows(void **state)
+{
+	static const uint64_t zero[2];
+	static const char *const probes[] = { "syscall:*:call", "tracepoint:sched:*" };
+	struct ringtail_subscription wanted = {
+		.probe = probes, .probes = 2, .filter = "pid == 1",
+		.flags = RINGTAIL_KSTACK | RINGTAIL_STRINGS,
+		.since = "01020304-0506-0708-090a-0b0c0d0e0f10/7/0:0",
+	};
+	struct ringtail *ringtail;
+	int ends[2];
+
+	(void)state;
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_watermark(&stream, 1015, 3, 0);
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, true}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), -EINVAL);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(ringtail_next(ringtail, &item, 1000), RINGTAIL_WATERMARK);
+	assert_int_equal(ringtail_next(ringtail, &item, 10), RINGTAIL_TIMEOUT);
+	assert_int_equal(pipe(ends), 0);
+	ringtail_set_interrupt(ringtail, ends[0]);
+	assert_int_equal(ringtail_next(ringtail, &item, 0), RINGTAIL_TIMEOUT);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	assert_int_equal(ringtail_next(ringtail, &item, -1), RINGTAIL_INTERRUPTED);
+	ringtail_flush(ringtail);		/* the third event waited for a watermark */
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	ringtail_close(ringtail);
+	close(ends[0]);
+	close(ends[1]);
+	fake_stop(&fake);
+}
+
+static void refused(void **state)
+{
+	struct ringtail *ringtail;
+
+	(void)state;
+	maker_error(&stream, "filter-bad-character", "`=` means nothing here", "equality is ==", 5);
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), -EPROTO);
+	assert_string_equal(error.code, "filter-bad-character");
+	assert_string_equal(error.hint, "equality is ==");
+	assert_int_equal(error.column, 5);
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+static void refused_without_a_word(void **state)
+{
+	struct ringtail *ringtail;
+
+	(void)state;
+	maker_error(&stream, "", "", "", 0);
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), -EPROTO);
+	assert_string_equal(error.code, "unnamed");
+	assert_non_null(strstr(error.what, "does not say why"));
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+static void bad_subscriptions(void **state)
+{
+	static const char *probes[SUBSCRIBE_PROBES_MAX + 1];
+	char longer[FILTER_BYTES_MAX + 2];
+	const char *one = longer;
+	struct ringtail_subscription many = { .probe = probes, .probes = SUBSCRIBE_PROBES_MAX + 1 };
+	struct ringtail_subscription wordy = { .filter = longer };
+	struct ringtail_subscription named = { .probe = &one, .probes = 1 };
+	struct ringtail_subscription lost = { .since = "nowhere" };
+	struct ringtail *ringtail;
+
+	(void)state;
+	memset(longer, 'a', sizeof(longer));
+	longer[sizeof(longer) - 1] = '\0';
+	ringtail =
+		connect_to(&(struct fake_step){hello.bytes, hello.size, stream.bytes, 0, true}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, &many, &error), -EINVAL);
+	assert_int_equal(ringtail_subscribe(ringtail, &wordy, &error), -EINVAL);
+	assert_int_equal(ringtail_subscribe(ringtail, &named, &error), -EINVAL);
+	assert_int_equal(ringtail_subscribe(ringtail, &lost, &error), -EINVAL);
+	assert_string_equal(error.code, "bad-cursor");
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+/* What answers is not a daemon, or not one for us. */
+static void strangers(void **state)
+{
+	static const char ssh[] = "SSH-2.0-OpenSSH_9.2p1 Debian\r\n";
+	struct ringtail *ringtail;
+	struct maker other;
+
+	(void)state;
+	fake_start(&fake, &(struct fake_step){(const uint8_t *)ssh, sizeof(ssh) - 1, NULL, 0, true},
+		   1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -EBADMSG);
+	assert_string_equal(error.code, "no-ringtaild");
+	assert_non_null(strstr(error.what, "SSH"));
+	fake_stop(&fake);
+
+	maker_init(&other);
+	maker_hello(&other, 9, 7);
+	fake_start(&fake, &(struct fake_step){ other.bytes, other.size, NULL, 0, true }, 1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -EBADMSG);
+	assert_string_equal(error.code, "version-mismatch");
+	fake_stop(&fake);
+
+	hello.bytes[2] = 9;		/* the frame's own version */
+	fake_start(&fake, &(struct fake_step){ hello.bytes, hello.size, NULL, 0, true }, 1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -EBADMSG);
+	assert_string_equal(error.code, "bad-version");
+	fake_stop(&fake);
+
+	other.size = 0;
+	maker_error(&other, "too-many-clients", "64 clients are served already", "", 0);
+	fake_start(&fake, &(struct fake_step){ other.bytes, other.size, NULL, 0, false }, 1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -EPROTO);
+	assert_string_equal(error.code, "too-many-clients");
+	fake_stop(&fake);
+
+	fake_start(&fake, &(struct fake_step){ NULL, 0, NULL, 0, false }, 1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -ECONNRESET);
+	assert_string_equal(error.code, "connection-lost");
+	fake_stop(&fake);
+	maker_fini(&other);
+}
+
+static void nobody(void **state)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "/tmp/ringtail-test-nobody" };
+	struct ringtail *ringtail;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	(void)state;
+	assert_int_equal(ringtail_connect("unix:/nowhere/x.sock", &ringtail, &error), -ENOENT);
+	assert_string_equal(error.code, "no-daemon");
+	assert_non_null(strstr(error.hint, "systemctl start ringtaild"));
+	unlink(at.sun_path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(ringtail_connect("unix:/tmp/ringtail-test-nobody", &ringtail, &error),
+			 -ECONNREFUSED);
+	assert_string_equal(error.code, "refused");
+	close(fd);
+	unlink(at.sun_path);
+	assert_int_equal(ringtail_connect("tcp:127.0.0.1:1", &ringtail, &error), -ECONNREFUSED);
+	assert_int_equal(ringtail_connect("tcp:no.such.host.invalid:1", &ringtail, &error),
+			 -EHOSTUNREACH);
+	assert_string_equal(error.code, "unknown-host");
+	assert_int_equal(ringtail_connect("nonsense", &ringtail, &error), -EINVAL);
+	assert_int_equal(ringtail_connect("unix:/etc/passwd", &ringtail, &error), -ECONNREFUSED);
+}
+
+static void bye_ends(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+
+	(void)state;
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_bye(&stream, "shutting down");
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_string_equal(item.text, "shutting down");
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+/* The connection breaks, comes back, and the ledger goes on where it was. */
+static void reconnects(void **state)
+{
+	static const uint64_t zero[2], later[2] = { 3, 0 };
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+	struct maker second;
+
+	(void)state;
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_init(&second);
+	maker_catalog(&second);
+	maker_subscribed(&second, 2, later);
+	maker_gap(&second, 0, 3, 10, 2, 3, 7);
+	maker_batch(&second, 0, 10, 2000, 10, 2);
+	maker_bye(&second, "end");
+	ringtail = connect_to(
+		(struct fake_step[]){
+			{hello.bytes, hello.size, stream.bytes, stream.size, false},
+			{hello.bytes, hello.size - 3, NULL, 0, false}, /* a try that fails */
+			{hello.bytes, hello.size, second.bytes, second.size, false}},
+		3);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	assert_non_null(strstr(item.text, "closed the connection"));
+	assert_int_equal(next(ringtail), RINGTAIL_RECONNECTED);
+	assert_int_equal(next(ringtail), RINGTAIL_GAP);
+	assert_int_equal(item.events, 2);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(item.seq, 10);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_int_equal(ringtail_totals(ringtail)->events, 5);
+	assert_int_equal(ringtail_totals(ringtail)->residual, 0);
+	ringtail_close(ringtail);
+	maker_fini(&second);
+	fake_stop(&fake);
+}
+
+static void restart_is_waited_for(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+	struct maker second;
+
+	(void)state;
+	answer(zero);
+	maker_leave(&stream, "shutting down", false);
+	maker_init(&second);
+	maker_catalog(&second);
+	maker_subscribed(&second, 2, zero);
+	maker_bye(&second, "end");
+	ringtail = connect_to(
+		(struct fake_step[]){
+			{hello.bytes, hello.size, stream.bytes, stream.size, false},
+			{hello.bytes, hello.size, second.bytes, second.size, false}},
+		2);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	assert_string_equal(item.text, "the daemon left: shutting down");
+	assert_int_equal(next(ringtail), RINGTAIL_RECONNECTED);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_string_equal(item.text, "end");
+	ringtail_close(ringtail);
+	maker_fini(&second);
+	fake_stop(&fake);
+}
+
+static void reconnect_is_refused(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+	struct maker second;
+
+	(void)state;
+	answer(zero);
+	maker_init(&second);
+	maker_error(&second, "unknown-probe", "no probe matches", "", 0);
+	ringtail = connect_to((struct fake_step[]){
+			      { hello.bytes, hello.size, stream.bytes, stream.size, false },
+			      { hello.bytes, hello.size, second.bytes, second.size, false } }, 2);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	assert_int_equal(ringtail_next(ringtail, &item, 1), RINGTAIL_TIMEOUT);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_string_equal(ringtail_last_error(ringtail)->code, "unknown-probe");
+	ringtail_close(ringtail);
+	maker_fini(&second);
+	fake_stop(&fake);
+}
+
+/* What is of the moment is tried again. */
+static void reconnect_is_put_off(void **state)
+{
+	static const char *const code[] = { "shutting-down", "too-many-clients",
+					    "descriptors-exhausted", "consumer-in-use" };
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+	struct maker not_yet, third;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(code) / sizeof(*code); i++) {
+		stream.size = 0;
+		answer(zero);
+		maker_init(&not_yet);
+		maker_error(&not_yet, code[i], "not now", "", 0);
+		maker_init(&third);
+		maker_catalog(&third);
+		maker_subscribed(&third, 2, zero);
+		maker_bye(&third, "end");
+		ringtail = connect_to((struct fake_step[]){
+				      { hello.bytes, hello.size, stream.bytes, stream.size, false },
+				      { hello.bytes, hello.size, not_yet.bytes, not_yet.size, false },
+				      { hello.bytes, hello.size, third.bytes, third.size, false } }, 3);
+		assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+		assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+		assert_int_equal(next(ringtail), RINGTAIL_RECONNECTED);
+		assert_int_equal(next(ringtail), RINGTAIL_END);
+		ringtail_close(ringtail);
+		maker_fini(&not_yet);
+		maker_fini(&third);
+		fake_stop(&fake);
+	}
+}
+
+/* Without `reconnect`, and with frames that are damaged, it is over. */
+static void lost_for_good(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+
+	(void)state;
+	answer(zero);
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_string_equal(ringtail_last_error(ringtail)->code, "connection-lost");
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	stream.bytes[stream.size - 1] ^= 1;
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, true}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+static size_t tapped;
+
+static void tap(void *context, const uint8_t *frame, size_t bytes)
+{
+	struct maker *copy = context;
+
+	(void)frame;
+	tapped += bytes;
+	assert_true(tapped <= copy->size + hello.size);
+}
+
+static void tap_sees_all(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail *ringtail;
+
+	(void)state;
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_bye(&stream, "");
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	ringtail_set_tap(ringtail, tap, &stream);
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), 0);
+	while (next(ringtail) == RINGTAIL_EVENT)
+		;
+	assert_int_equal(tapped, stream.size + hello.size);
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+static void names(void **state)
+{
+	static const struct ringtail_field field = { .type = RINGTAIL_SIGNED, .bits = 8 };
+
+	(void)state;
+	assert_string_equal(ringtail_stage_name(2), "queue");
+	assert_string_equal(ringtail_stage_name(99), "unknown");
+	assert_string_equal(ringtail_reason_name(7), "history-gone");
+	assert_string_equal(ringtail_reason_name(99), "unknown");
+	assert_int_equal((int64_t)ringtail_value(&field, 0x180), -128);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(whole_file),        TEST(counted_file), TEST(cut_file),
+		TEST(damaged_file),      TEST(out_of_place), TEST(other_version),
+		TEST(bad_catalogs),      TEST(catalog_bomb), TEST(hole_in_file),
+		TEST(two_boots),         TEST(follows),      TEST(refused),
+		TEST(bad_subscriptions), TEST(strangers),    TEST(nobody),
+		TEST(bye_ends),          TEST(reconnects),   TEST(reconnect_is_refused),
+		TEST(reconnect_is_put_off),
+		TEST(restart_is_waited_for), TEST(refused_without_a_word),
+		TEST(lost_for_good),     TEST(tap_sees_all), TEST(names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

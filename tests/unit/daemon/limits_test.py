@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""The tables of limits and losses say what is so: each row is used, what tells of it exists, and
+docs/limits.md is made of them as they are now."""
+import contextlib
+import glob
+import io
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
+import limits  # noqa: E402
+
+os.chdir(limits.ROOT)
+SOURCES = {path: limits.read(path) for pattern in ("daemon/*.[ch]", "proto/*.[ch]", "client/*.[ch]",
+                                                   "daemon/*.def")
+           for path in glob.glob(pattern)}
+CODE = "\n".join(text for path, text in SOURCES.items() if not path.endswith("limits.def"))
+failed = 0
+
+
+def check(name, wrong):
+    global failed
+    print(f"{'not ok' if wrong else 'ok'} {name}")
+    for line in wrong:
+        print(f"    {line}")
+    failed += bool(wrong)
+
+
+def spoken_of(kind, what):
+    """Whether such a counter, metric, loss reason, error or warning is there."""
+    if kind == "counter":
+        return what in [row[0] for row in limits.counters()]
+    if kind == "loss":
+        return what in [name for name, _ in limits.enum("LossReason")]
+    if kind == "metric":  # a counter's, or named in full
+        name = what.removeprefix("ringtail_collector_").removesuffix("_total")
+        return name in [row[0] for row in limits.counters()] or what in CODE
+    return kind in ("error", "warning") and f'"{what}"' in CODE
+
+
+def told_wrongly():
+    for name, value, unit, beyond, told, text, path in limits.limits():
+        for item in told.split(", ") if told else []:
+            kind, _, what = item.partition(" ")
+            if not spoken_of(kind, what):
+                yield f"{path}: {name}: there is no {item}"
+        if not unit or not text:
+            yield f"{path}: {name}: of what, in which unit?"
+
+
+def unused():
+    for name, *_ in limits.limits():
+        if not re.search(rf"\b{name}\b", CODE):
+            yield f"{name} bounds nothing"
+
+
+def outside():
+    for path in ("proto/limits.h", "daemon/limits.h"):
+        for name in re.findall(r"^#define\s+(\w+)[^\S\n]+\S", limits.read(path), re.M):
+            if name != "LIMIT(name":
+                yield f"{path}: {name} is not in the table"
+
+
+def reasons():
+    stages = [name for name, _ in limits.enum("LossStage")]
+    names = [name for name, _ in limits.enum("LossReason")]
+    frame = limits.read("daemon/frame_ref.h")
+    for last, array in [(stages[-1], "LOSS_STAGES"), (names[-1], "LOSS_REASONS")]:
+        if not re.search(rf"{array}\t\(\w+__{last} \+ 1\)", frame):
+            yield f"daemon/frame_ref.h: {array} does not reach to {last}"
+    for name, comment in limits.enum("LossStage") + limits.enum("LossReason"):
+        if not comment:
+            yield f"proto/ringtail.proto: {name} says nothing"
+
+
+def stale():
+    page = io.StringIO()
+    with contextlib.redirect_stdout(page):
+        limits.main()
+    if page.getvalue() != limits.read("docs/limits.md"):
+        yield "docs/limits.md is not what the tables say: make docs"
+
+
+check("what is told of a limit exists", list(told_wrongly()))
+check("every limit bounds something", list(unused()))
+check("every limit is in a table", list(outside()))
+check("losses have a place and a meaning", list(reasons()))
+check("docs/limits.md is up to date", list(stale()))
+sys.exit(bool(failed))

@@ -1,0 +1,436 @@
+/*
+ * small_engine: everything of the engine but its loader, which is made by hand here, in one process:
+ * two rings that a test writes, drain workers, fanout, server, and peers as clients.
+ */
+#ifndef RINGTAIL_TESTS_SMALL_ENGINE_H
+#define RINGTAIL_TESTS_SMALL_ENGINE_H
+
+#include <sys/eventfd.h>
+
+#include "daemon/log.h"
+#include "daemon/ring_writer.h"
+#include "daemon/server.h"
+#include "tests/unit/daemon/peer.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#define ENGINE_RINGS 2
+#define ENGINE_REPORTS 64
+#define ENGINE_PID 4711
+
+static const uint32_t engine_cpu[ENGINE_RINGS] = {0, 5};
+
+/* ---- The loader, as fanout and control see it ------------------------------------------------ */
+
+struct loader {
+	int fd;
+	bool gone;
+	bool hold;			/* answers nothing until it is let */
+	bool refuse;			/* the next configuration */
+	unsigned rings, configures, questions;
+	struct source_request request;	/* the last one in force */
+	struct source_ring ring[ENGINE_RINGS];
+	struct loader_report report[ENGINE_REPORTS];
+	unsigned first, end, held;	/* reports first .. end - 1 wait; from `held` on they are held */
+};
+
+static void engine_report(struct loader *loader, struct loader_report report)
+{
+	assert_true(loader->end < ENGINE_REPORTS + loader->first);
+	loader->report[loader->end++ % ENGINE_REPORTS] = report;
+	if (!loader->hold)
+		loader->held = loader->end;
+	assert_int_equal(eventfd_write(loader->fd, 1), 0);
+}
+
+static inline void engine_let(struct loader *loader)
+{
+	loader->hold = false;
+	loader->held = loader->end;
+	assert_int_equal(eventfd_write(loader->fd, 1), 0);
+}
+
+int loader_configure(struct loader *loader, const struct source_request *request)
+{
+	struct loader_report report = {.event = LOADER_CONFIGURED,
+				       .generation = request->generation};
+
+	if (loader->gone)
+		return -EPIPE;
+	loader->configures++;
+	if (loader->refuse)
+		report.err = error_set(&report.error, EPERM, "refused", "the source cannot do that");
+	else
+		loader->request = *request;
+	loader->refuse = false;
+	engine_report(loader, report);
+	return 0;
+}
+
+int loader_ask_stats(struct loader *loader)
+{
+	loader->questions++;
+	return loader->gone ? -EPIPE : 0;
+}
+
+int loader_receive(struct loader *loader, struct loader_report *report)
+{
+	eventfd_t ignored;
+
+	eventfd_read(loader->fd, &ignored);
+	if (loader->first == loader->held)
+		return -EAGAIN;
+	*report = loader->report[loader->first++ % ENGINE_REPORTS];
+	return 0;
+}
+
+int loader_fd(const struct loader *loader)
+{
+	return loader->fd;
+}
+
+const char *loader_source_name(const struct loader *loader)
+{
+	(void)loader;
+	return "hand";
+}
+
+const Ringtail__V1__Catalog *loader_catalog(const struct loader *loader)
+{
+	(void)loader;
+	return small_catalog_get();
+}
+
+unsigned loader_rings(const struct loader *loader)
+{
+	return loader->rings;
+}
+
+const struct source_ring *loader_ring(const struct loader *loader, unsigned i)
+{
+	return &loader->ring[i];
+}
+
+/* ---- The engine ------------------------------------------------------------------------------ */
+
+struct engine {
+	struct loader loader;
+	struct ring_writer *writer[ENGINE_RINGS];
+	struct event_base *base;
+	struct frame_codec *codec;
+	struct probe_table probes;
+	struct mailbox mailbox;
+	struct worker *worker[ENGINE_RINGS];
+	unsigned workers;
+	struct fanout *fanout;
+	struct control control;
+	struct gate *gate;
+	struct disk_thread *disk_thread;	/* NULL: nothing can be changed */
+	struct changes *changes;
+	struct server *server;
+	unsigned failures, stops;
+	uint64_t written;
+};
+
+static void engine_failed(void *context)
+{
+	((struct engine *)context)->failures++;
+}
+
+static inline void engine_stopped(void *context)
+{
+	((struct engine *)context)->stops++;
+}
+
+static void engine_quiet(enum log_level level, const char *code, const char *text)
+{
+	(void)level, (void)code, (void)text;
+}
+
+static void engine_open_rings(struct engine *engine, unsigned rings)
+{
+	struct error error;
+
+	engine->loader.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	for (; engine->loader.rings < rings; engine->loader.rings++) {
+		unsigned i = engine->loader.rings;
+		struct ring_writer_config config = {.cpu = engine_cpu[i], .ring_bytes = 1 << 20,
+						    .policy = RT_POLICY_DROP};
+
+		assert_int_equal(ring_writer_create(&config, &engine->writer[i], &error), 0);
+		ring_writer_describe(engine->writer[i], &engine->loader.ring[i]);
+	}
+}
+
+static void engine_open_workers(struct engine *engine, unsigned workers)
+{
+	struct worker_config config = {.batch_interval_ns = 2000000, .probes = &engine->probes,
+				       .out = &engine->mailbox};
+	struct error error;
+
+	assert_int_equal(mailbox_init(&engine->mailbox), 0);
+	assert_int_equal(probe_table_init(&engine->probes, small_catalog_get(), &error), 0);
+	for (; engine->workers < workers; engine->workers++) {
+		config.id = engine->workers;
+		assert_int_equal(worker_create(&config, &engine->worker[config.id], &error), 0);
+	}
+	for (unsigned i = 0; i < engine->loader.rings; i++)
+		assert_int_equal(worker_add_ring(engine->worker[i % workers], i,
+						 &engine->loader.ring[i], &error), 0);
+	for (unsigned i = 0; i < workers; i++)
+		assert_int_equal(worker_start(engine->worker[i], &error), 0);
+}
+
+/* What operators change is kept here, if a test puts one here before engine_open(). */
+static struct disk *engine_disk;
+
+static inline struct frame_ref *engine_stat(void *context)
+{
+	return server_stat(((struct engine *)context)->server);
+}
+
+static inline struct server_bounds engine_bounds(unsigned clients_max)
+{
+	return (struct server_bounds){
+		.session = {.tls_timeout_ns = NS_PER_S, .hello_timeout_ns = NS_PER_S,
+			    .silence_timeout_ns = 60 * NS_PER_S},
+		.clients_max = clients_max,
+		.pending_max = 256,
+		.insecure = true,
+	};
+}
+
+static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
+			unsigned clients_max)
+{
+	static const struct log_sink sink = {engine_quiet, clock_monotonic};
+	struct fanout_config fanout = {
+		.epoch = {.boot_id = "0123456789abcde", .epoch = 99},
+		.history_bytes = 16 << 20, .history_age_ns = 30 * NS_PER_S, .queue_bytes = 8 << 20,
+	};
+	static const struct config nobody_named;
+	struct changes_config changes = {0};
+	struct server_config server;
+	struct error error;
+
+	log_set_sink(&sink);
+	memset(engine, 0, sizeof(*engine));
+	engine->base = event_base_new();
+	engine->codec = frame_codec_create(1);
+	engine_open_rings(engine, rings);
+	engine_open_workers(engine, workers);
+	fanout.base = engine->base;
+	fanout.loader = &engine->loader;
+	fanout.worker = engine->worker;
+	fanout.workers = workers;
+	fanout.mailbox = &engine->mailbox;
+	fanout.codec = engine->codec;
+	fanout.failed = engine_failed;
+	fanout.context = engine;
+	assert_int_equal(fanout_create(&fanout, &engine->fanout, &error), 0);
+	engine->control = (struct control){
+		.codec = engine->codec, .loader = &engine->loader, .fanout = engine->fanout,
+		.worker = engine->worker, .workers = workers, .epoch = fanout.epoch,
+		.started_ns = clock_monotonic(), .queue_bytes = fanout.queue_bytes,
+	};
+	assert_int_equal(gate_create(&nobody_named, &engine->gate, &error), 0);
+	if (engine_disk)
+		assert_int_equal(disk_thread_create(engine->base, engine_disk, false,
+						    &engine->disk_thread, &error), 0);
+	changes.gate = engine->gate;
+	changes.fanout = engine->fanout;
+	changes.codec = engine->codec;
+	changes.catalog = small_catalog_get();
+	changes.disk_thread = engine->disk_thread;
+	changes.stat = engine_stat;
+	changes.context = engine;
+	assert_int_equal(changes_create(&changes, &engine->changes, &error), 0);
+	server = (struct server_config){
+		.base = engine->base, .control = &engine->control, .gate = engine->gate,
+		.changes = engine->changes, .codec = engine->codec,
+		.bounds = engine_bounds(clients_max),
+	};
+	engine->server = server_create(&server);
+	assert_non_null(engine->server);
+}
+
+static void engine_close(struct engine *engine)
+{
+	server_destroy(engine->server);
+	disk_thread_destroy(engine->disk_thread);
+	changes_destroy(engine->changes);
+	gate_destroy(engine->gate);
+	for (unsigned i = 0; i < engine->workers; i++)
+		worker_destroy(engine->worker[i]);
+	fanout_destroy(engine->fanout);
+	for (struct mail *mail = mailbox_take(&engine->mailbox), *next; mail; mail = next) {
+		next = mail->next;
+		frame_ref_put(((struct worker_mail *)mail)->frame);
+		free(mail);
+	}
+	mailbox_fini(&engine->mailbox);
+	for (unsigned i = 0; i < engine->loader.rings; i++)
+		ring_writer_destroy(engine->writer[i]);
+	close(engine->loader.fd);
+	frame_codec_destroy(engine->codec);
+	event_base_free(engine->base);
+}
+
+/* As if it had come in at a unix socket: the kernel says that it is us. */
+static inline void engine_accept(struct engine *engine, int fd)
+{
+	server_serve(engine->server, SERVER_UNIX, transport_plain_create(fd), "peer");
+}
+
+static inline struct peer *engine_connect(struct engine *engine)
+{
+	struct peer *peer;
+	int fd;
+
+	peer = peer_pair(engine->base, &fd);
+	engine_accept(engine, fd);
+	return peer;
+}
+
+/* getppid calls, by turns on each ring. */
+static inline void engine_write(struct engine *engine, unsigned calls)
+{
+	for (unsigned i = 0; i < calls; i++) {
+		const uint64_t payload[] = {100, ++engine->written};
+		struct ring_writer_record record = {.probe = SMALL_GETPPID, .tid = ENGINE_PID,
+						    .payload = payload, .words = 2};
+
+		assert_int_equal(ring_writer_write(engine->writer[i % engine->loader.rings], &record),
+				 0);
+	}
+}
+
+/* ---- A client that keeps a ledger ------------------------------------------------------------ */
+
+struct watcher {
+	struct peer *peer;
+	uint64_t seq[ENGINE_RINGS], watermark_ns;
+	uint64_t events, gaps;
+	bool resumed;
+	char bye[64];			/* empty until it comes */
+};
+
+static unsigned watcher_ring(uint32_t cpu)
+{
+	return cpu == engine_cpu[1];
+}
+
+static inline void watcher_take(struct watcher *watcher, enum frame_type type, const void *message)
+{
+	assert_string_equal(watcher->bye, "");
+	if (type == FRAME_BATCH) {
+		const Ringtail__V1__Batch *batch = message;
+		unsigned ring = watcher_ring(batch->cpu);
+
+		assert_int_equal(batch->first_seq, watcher->seq[ring]);
+		watcher->seq[ring] = batch->end_seq;
+		watcher->events += batch->events;
+	} else if (type == FRAME_GAP) {
+		const Ringtail__V1__Gap *gap = message;
+		unsigned ring = watcher_ring(gap->cpu);
+
+		assert_int_equal(gap->first_seq, watcher->seq[ring]);
+		watcher->seq[ring] = gap->end_seq;
+		watcher->gaps++;
+	} else if (type == FRAME_WATERMARK) {
+		const Ringtail__V1__Watermark *watermark = message;
+
+		assert_true(watermark->time_ns >= watcher->watermark_ns);
+		watcher->watermark_ns = watermark->time_ns;
+		for (size_t i = 0; i < watermark->n_position; i++) {
+			unsigned ring = watcher_ring(watermark->position[i]->cpu);
+
+			assert_true(watermark->position[i]->seq >= watcher->seq[ring]);
+			watcher->seq[ring] = watermark->position[i]->seq;
+		}
+	} else if (type == FRAME_BYE) {
+		const Ringtail__V1__Bye *bye = message;
+
+		snprintf(watcher->bye, sizeof(watcher->bye), "%s", bye->reason);
+		for (size_t i = 0; i < bye->end->n_position; i++)
+			assert_int_equal(bye->end->position[i]->seq,
+					 watcher->seq[watcher_ring(bye->end->position[i]->cpu)]);
+	} else {
+		fail_msg("a %s in the stream", frame_type_name(type));
+	}
+}
+
+/* Takes what comes until it has that many events. */
+static inline void watcher_await(struct watcher *watcher, uint64_t events)
+{
+	uint64_t deadline = clock_monotonic() + PEER_WAIT_NS;
+
+	while (watcher->events < events && clock_monotonic() < deadline) {
+		enum frame_type type;
+		void *message = peer_next(watcher->peer, &type);
+
+		assert_non_null(message);
+		watcher_take(watcher, type, message);
+		peer_free(message);
+	}
+	assert_int_equal(watcher->events, events);
+}
+
+static inline void watcher_await_bye(struct watcher *watcher)
+{
+	uint64_t deadline = clock_monotonic() + PEER_WAIT_NS;
+
+	while (!*watcher->bye && clock_monotonic() < deadline) {
+		enum frame_type type;
+		void *message = peer_next(watcher->peer, &type);
+
+		assert_non_null(message);
+		watcher_take(watcher, type, message);
+		peer_free(message);
+	}
+	assert_true(*watcher->bye);
+}
+
+/* Takes the answer to a Subscribe. */
+static inline void watcher_start(struct watcher *watcher)
+{
+	Ringtail__V1__Subscribed *subscribed;
+
+	peer_free(peer_expect(watcher->peer, FRAME_CATALOG));
+	subscribed = peer_expect(watcher->peer, FRAME_SUBSCRIBED);
+	for (size_t i = 0; i < subscribed->start->n_position; i++)
+		watcher->seq[watcher_ring(subscribed->start->position[i]->cpu)] =
+			subscribed->start->position[i]->seq;
+	watcher->resumed = subscribed->resumed;
+	peer_free(subscribed);
+}
+
+static inline struct watcher watcher_open(struct engine *engine, const char *probe,
+					  const char *filter, Ringtail__V1__Cursor *since)
+{
+	struct watcher watcher = {.peer = engine_connect(engine)};
+
+	peer_greet(watcher.peer);
+	peer_send_subscribe(watcher.peer, probe, filter, since);
+	watcher_start(&watcher);
+	return watcher;
+}
+
+/* The daemon's side of every client's ledger, and of every ring's. */
+static inline void engine_check_ledger(struct engine *engine)
+{
+	struct peer *peer = engine_connect(engine);
+	Ringtail__V1__Stat *stat;
+
+	peer_greet(peer);
+	peer_send_stat(peer, 0);
+	stat = peer_expect(peer, FRAME_STAT);
+	for (size_t i = 0; i < stat->n_client; i++)
+		assert_int_equal(stat->client[i]->residual, 0);
+	for (size_t i = 0; i < stat->n_ring; i++)
+		assert_int_equal(stat->ring[i]->residual, 0);
+	peer_free(stat);
+	peer_close(peer);
+	peer_run(engine->base);
+}
+
+#endif

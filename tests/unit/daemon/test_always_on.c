@@ -1,0 +1,295 @@
+/*
+ * What is always on, by configuration and operators; the file that keeps it; and the audit log's lines
+ * and file, above a disk that fails at each call.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/always_on.h"
+#include "daemon/audit.h"
+#include "daemon/limits.h"
+
+static const struct config_words config = {.word = {(char *)"a:b", (char *)"c:d"}, .count = 2};
+
+/* "a:b(config) e:f(user:root)". */
+static const char *listed(const struct always_on *on)
+{
+	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
+	static char text[4096];
+	size_t n = always_on_list(on, &config, 7, list);
+
+	text[0] = '\0';
+	for (size_t i = 0; i < n; i++)
+		sprintf(text + strlen(text), "%s%s(%s)", i ? " " : "", list[i].spec, list[i].by);
+	return text;
+}
+
+static void enable(struct always_on *on, const char *spec)
+{
+	assert_int_equal(always_on_enable(on, &config, spec, "user:root", 5, NULL), 0);
+}
+
+static void disable(struct always_on *on, const char *spec)
+{
+	assert_int_equal(always_on_disable(on, &config, spec, "user:root", 5, NULL), 0);
+}
+
+static void test_enable_and_disable(void **state)
+{
+	struct always_on *on = always_on_create(), *copy;
+	struct error error;
+
+	(void)state;
+	assert_string_equal(listed(on), "a:b(config) c:d(config)");
+	enable(on, "e:f");
+	enable(on, "e:f");
+	enable(on, "a:b");
+	assert_string_equal(listed(on), "a:b(config) c:d(config) e:f(user:root)");
+	disable(on, "a:b");
+	assert_string_equal(listed(on), "c:d(config) e:f(user:root)");
+	assert_int_equal(always_on_disable(on, &config, "a:b", "x", 1, &error), -ENOENT);
+	assert_string_equal(error.code, "not-enabled");
+	copy = always_on_copy(on);
+	enable(on, "a:b");
+	disable(on, "e:f");
+	assert_string_equal(listed(on), "a:b(config) c:d(config)");
+	assert_string_equal(listed(copy), "c:d(config) e:f(user:root)");
+	assert_int_equal(always_on_disable(copy, &config, "e:g", "x", 1, &error), -ENOENT);
+	assert_non_null(strstr(error.hint, "e:f"));
+	always_on_destroy(on);
+	always_on_destroy(copy);
+	always_on_destroy(NULL);
+}
+
+static void test_bounds(void **state)
+{
+	static const char *const bad[] = {"", "a b", "a\tb", "a\nb", "\xff", "a\x7f"};
+	struct always_on *on = always_on_create();
+	char spec[CONFIG_WORD_BYTES_MAX + 2];
+	struct error error;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(always_on_enable(on, &config, bad[i], "x", 1, &error), -EINVAL);
+		assert_string_equal(error.code, "bad-probe");
+	}
+	memset(spec, 'a', sizeof(spec));
+	spec[sizeof(spec) - 1] = '\0';
+	assert_int_equal(always_on_enable(on, &config, spec, "x", 1, &error), -EINVAL);
+	for (unsigned i = 0; i < SUBSCRIBE_PROBES_MAX - 2; i++) {
+		snprintf(spec, sizeof(spec), "p:%u", i);
+		enable(on, spec);
+	}
+	assert_int_equal(always_on_enable(on, &config, "q:1", "x", 1, &error), -EINVAL);
+	assert_string_equal(error.code, "too-many-probes");
+	always_on_destroy(on);
+}
+
+static void test_file(void **state)
+{
+	struct always_on *on = always_on_create(), *again = always_on_create();
+	static const char damaged[] = "# x\nenable\t1\tuser:root\ta:c\nenable\tx\ty\tb\n"
+				      "enable\t1\ty\nremove\t1\ty\tz\nenable\t2\tz\ta:c\n"
+				      "disable\t3\tuser:root\tc:d\nenable\t1\ty\ta b\nhalf a li";
+	char *text, *same;
+
+	(void)state;
+	enable(on, "e:f*");
+	disable(on, "c:d");
+	text = always_on_print(on);
+	assert_int_equal(always_on_parse(again, text, strlen(text)), 0);
+	same = always_on_print(again);
+	assert_string_equal(text, same);
+	assert_string_equal(listed(again), "a:b(config) e:f*(user:root)");
+	always_on_destroy(again);
+	again = always_on_create();
+	/* What is well written is taken, whatever stands around it. */
+	assert_int_equal(always_on_parse(again, damaged, strlen(damaged)), 6);
+	assert_string_equal(listed(again), "a:b(config) a:c(user:root)");
+	always_on_destroy(on);
+	always_on_destroy(again);
+	free(text);
+	free(same);
+}
+
+/* ---- Audit ---------------------------------------------------------------------------------------- */
+
+static void test_line(void **state)
+{
+	char *const enable_list[] = {(char *)"syscall:\"x\\\n", (char *)"b"};
+	struct audit_attempt attempt = {
+		.realtime_ns = 1795203068617447372, .who = "user:root", .role = "operator",
+		.peer = "unix pid 1 uid 0", .action = "change", .enable = enable_list, .enables = 2,
+		.outcome = "allowed",
+	};
+	char *line = audit_line(&attempt);
+
+	(void)state;
+	assert_string_equal(line, "{\"time\":\"2026-11-20T19:31:08.617447Z\",\"who\":\"user:root\","
+				  "\"role\":\"operator\",\"peer\":\"unix pid 1 uid 0\","
+				  "\"action\":\"change\",\"enable\":[\"syscall:\\\"x\\\\\\u000a\","
+				  "\"b\"],\"disable\":[],\"outcome\":\"allowed\"}\n");
+	free(line);
+	attempt.consumer = "nightly";
+	attempt.action = "forget";
+	line = audit_line(&attempt);
+	assert_non_null(strstr(line, "\"action\":\"forget\",\"consumer\":\"nightly\",\"outcome\""));
+	free(line);
+}
+
+/* A disk of one file, of which the fail_at-th call fails; a write may be short. */
+struct small_disk {
+	struct disk disk;
+	unsigned calls, fail_at, opens, syncs, directory_syncs, renames;
+	bool short_writes, exists;
+	size_t bytes, old_bytes;
+	char text[4096];
+};
+
+static int fails(struct disk *disk)
+{
+	struct small_disk *small = (struct small_disk *)disk;
+
+	return ++small->calls == small->fail_at;
+}
+
+static int small_open(struct disk *disk, const char *path, int flags)
+{
+	struct small_disk *small = (struct small_disk *)disk;
+
+	assert_string_equal(path, AUDIT_FILE);
+	assert_int_equal(flags, O_WRONLY | O_CREAT | O_APPEND);
+	if (fails(disk))
+		return -EROFS;
+	small->exists = true;
+	small->opens++;
+	return 5;
+}
+
+static int small_close(struct disk *disk, int file)
+{
+	assert_int_equal(file, 5);
+	((struct small_disk *)disk)->opens--;
+	return 0;
+}
+
+static ssize_t small_write(struct disk *disk, int file, const void *bytes, size_t n)
+{
+	struct small_disk *small = (struct small_disk *)disk;
+
+	(void)file;
+	if (fails(disk))
+		return -ENOSPC;
+	n = small->short_writes && n > 10 ? 10 : n;
+	memcpy(small->text + small->bytes, bytes, n);
+	small->bytes += n;
+	return (ssize_t)n;
+}
+
+static int small_sync(struct disk *disk, int file)
+{
+	(void)file;
+	((struct small_disk *)disk)->syncs++;
+	return fails(disk) ? -EIO : 0;
+}
+
+static int small_sync_directory(struct disk *disk, const char *path)
+{
+	(void)path;
+	((struct small_disk *)disk)->directory_syncs++;
+	return fails(disk) ? -EIO : 0;
+}
+
+static int small_rename(struct disk *disk, const char *from, const char *to)
+{
+	struct small_disk *small = (struct small_disk *)disk;
+
+	assert_string_equal(from, AUDIT_FILE);
+	assert_string_equal(to, AUDIT_FILE_OLD);
+	small->renames++;
+	if (fails(disk))
+		return -EIO;
+	small->old_bytes = small->bytes;
+	small->bytes = 0;
+	return 0;
+}
+
+static int small_list(struct disk *disk, const char *path, disk_entry *entry, void *context)
+{
+	struct small_disk *small = (struct small_disk *)disk;
+
+	(void)path;
+	if (fails(disk))
+		return -EIO;
+	entry(context, "spool", 9);
+	if (small->exists)
+		entry(context, AUDIT_FILE, small->bytes);
+	return 0;
+}
+
+static const struct disk_ops small_ops = {
+	.open = small_open, .close = small_close, .write = small_write, .sync = small_sync,
+	.rename = small_rename, .sync_directory = small_sync_directory, .list = small_list,
+};
+
+static void test_append(void **state)
+{
+	struct small_disk small = {.disk = {.ops = &small_ops}, .short_writes = true};
+	struct audit_file file = {0};
+
+	(void)state;
+	assert_int_equal(audit_append(&file, &small.disk, "a line of some length\n"), 0);
+	assert_int_equal(small.directory_syncs, 1);
+	assert_int_equal(audit_append(&file, &small.disk, "another\n"), 0);
+	assert_int_equal(small.syncs, 2);
+	assert_int_equal(small.directory_syncs, 1);
+	assert_int_equal(small.opens, 0);
+	assert_memory_equal(small.text, "a line of some length\nanother\n", small.bytes);
+	/* Beyond its bound it begins anew. */
+	file.bytes = AUDIT_BYTES_MAX;
+	assert_int_equal(audit_append(&file, &small.disk, "third\n"), 0);
+	assert_int_equal(small.renames, 1);
+	assert_int_equal(small.bytes, 6);
+}
+
+/* Each call fails once: that line is refused, the next is whole, on a line of its own. */
+static void test_append_fails(void **state)
+{
+	(void)state;
+	for (unsigned fail_at = 1; fail_at <= 5; fail_at++) {
+		struct small_disk small = {.disk = {.ops = &small_ops}, .fail_at = fail_at,
+					   .short_writes = true};
+		struct audit_file file = {0};
+		bool failed = audit_append(&file, &small.disk, "0123456789abc\n") != 0;
+
+		assert_true(failed);
+		assert_int_equal(small.opens, 0);
+		assert_int_equal(audit_append(&file, &small.disk, "whole\n"), 0);
+		assert_true(small.bytes >= 6);
+		assert_memory_equal(small.text + small.bytes - 6, "whole\n", 6);
+		assert_true(small.bytes == 6 || small.text[small.bytes - 7] == '\n');
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_enable_and_disable),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_line),
+		cmocka_unit_test(test_append),
+		cmocka_unit_test(test_append_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+/*
+ * A batcher whose frames nobody can take, for lack of memory: what they told goes on as a gap of that
+ * size, in its place, once somebody can; what had nothing to tell is told later.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/batcher.h"
+#include "daemon/probe_table.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#define FRAMES_MAX 8u
+
+struct fixture {
+	struct batcher *batcher;
+	struct thread_table *threads;
+	struct frame_codec *codec;
+	struct batcher_spec spec;
+	struct probe_table probes;
+	bool full;			/* no memory to take a frame */
+	unsigned frames;
+	struct frame_ref *frame[FRAMES_MAX];
+};
+
+static bool take(void *context, uint32_t subscription, struct frame_ref *frame)
+{
+	struct fixture *f = context;
+
+	assert_int_equal(subscription, 3);
+	if (f->full)
+		return false;
+	assert_true(f->frames < FRAMES_MAX);
+	f->frame[f->frames++] = frame;
+	return true;
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct batcher_config config = {.sink = take, .context = f, .subscription = 3, .ring = 1,
+					.cpu = 5};
+	struct error error;
+
+	assert_non_null(f);
+	f->codec = frame_codec_create(1);
+	f->threads = thread_table_create(16);
+	assert_int_equal(probe_table_init(&f->probes, small_catalog_get(), &error), 0);
+	assert_int_equal(probe_set_add_glob(&f->spec.probes, "syscall:getppid:call",
+					    small_catalog_get(), &error), 0);
+	config.spec = &f->spec;
+	config.threads = f->threads;
+	config.codec = f->codec;
+	f->batcher = batcher_create(&config);
+	assert_non_null(f->batcher);
+	batcher_start(f->batcher, 100, 0);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	batcher_destroy(f->batcher);
+	for (unsigned i = 0; i < f->frames; i++)
+		frame_ref_put(f->frame[i]);
+	thread_table_destroy(f->threads);
+	frame_codec_destroy(f->codec);
+	free(f);
+	return 0;
+}
+
+static void add_events(struct fixture *f, unsigned events)
+{
+	const uint64_t payload[] = {100, 1};
+	struct ring_item item = {.time_ns = 1000, .tid = 7, .probe = SMALL_GETPPID, .words = 2,
+				 .payload = payload};
+
+	for (unsigned i = 0; i < events; i++)
+		batcher_event(f->batcher, &item, &f->probes.probe[SMALL_GETPPID], THREAD_NONE);
+}
+
+static void check_range(const struct frame_ref *frame, enum frame_type type, uint64_t first_seq,
+			uint64_t end_seq)
+{
+	assert_int_equal(frame->type, type);
+	assert_int_equal(frame->ring, 1);
+	assert_int_equal(frame->first_seq, first_seq);
+	assert_int_equal(frame->end_seq, end_seq);
+	assert_int_equal(frame_ref_attempts(frame),
+			 frame->events + frame->skipped + frame_ref_losses(frame));
+}
+
+static void check_gap(struct fixture *f, const struct frame_ref *frame, uint64_t events)
+{
+	struct frame_header header;
+	Ringtail__V1__Gap *gap;
+	const uint8_t *body;
+	uint8_t raw[256];
+
+	assert_int_equal(frame_ref_losses(frame), events);
+	assert_int_equal(frame->loss[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	assert_int_equal(frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header),
+			 FRAME_OK);
+	assert_int_equal(frame_open(f->codec, frame->data, &header, raw, &body), FRAME_OK);
+	gap = ringtail__v1__gap__unpack(NULL, header.raw_bytes, body);
+	assert_non_null(gap);
+	assert_int_equal(gap->cpu, 5);
+	assert_int_equal(gap->first_seq, frame->first_seq);
+	assert_int_equal(gap->end_seq, frame->end_seq);
+	assert_int_equal(gap->events, events);
+	assert_int_equal(gap->reason, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	ringtail__v1__gap__free_unpacked(gap, NULL);
+}
+
+static void test_refused_once(void **state)
+{
+	struct fixture *f = *state;
+
+	f->full = true;
+	add_events(f, 10);
+	batcher_skip(f->batcher);
+	batcher_loss(f->batcher, 4, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
+		     RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL);
+	batcher_flush(f->batcher);
+	assert_int_equal(f->frames, 0);
+	f->full = false;
+	add_events(f, 5);
+	batcher_flush(f->batcher);
+	assert_int_equal(f->frames, 2);
+	check_range(f->frame[0], FRAME_GAP, 100, 115);
+	check_gap(f, f->frame[0], 14);
+	check_range(f->frame[1], FRAME_BATCH, 115, 120);
+	assert_int_equal(f->frame[1]->events, 5);
+}
+
+/* It is one gap, however often; and it is told even if nothing comes after it. */
+static void test_refused_again(void **state)
+{
+	struct fixture *f = *state;
+
+	f->full = true;
+	for (unsigned i = 0; i < 3; i++) {
+		add_events(f, 10);
+		batcher_flush(f->batcher);
+		batcher_flush(f->batcher);
+	}
+	f->full = false;
+	batcher_flush(f->batcher);
+	batcher_flush(f->batcher);
+	assert_int_equal(f->frames, 1);
+	check_range(f->frame[0], FRAME_GAP, 100, 130);
+	check_gap(f, f->frame[0], 30);
+}
+
+/* Nobody lost anything by it: the range goes on, and belongs to the next batch. */
+static void test_skips_are_kept(void **state)
+{
+	struct fixture *f = *state;
+
+	f->full = true;
+	batcher_skip(f->batcher);
+	batcher_skip(f->batcher);
+	batcher_flush(f->batcher);
+	f->full = false;
+	add_events(f, 1);
+	batcher_flush(f->batcher);
+	assert_int_equal(f->frames, 1);
+	check_range(f->frame[0], FRAME_BATCH, 100, 103);
+	assert_int_equal(f->frame[0]->skipped, 2);
+	assert_int_equal(f->frame[0]->events, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_refused_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_refused_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_skips_are_kept, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,456 @@
+/*
+ * What operators change, from the frame to the disk: in which order it is judged, written, put in force
+ * and answered; what becomes of it when a call of the disk fails or the client is gone; and how a
+ * server keeps those away who never say who they are, or never take what they asked for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+
+#include "daemon/counters.h"
+#include "tests/unit/daemon/small_engine.h"
+
+#define CALLS "syscall:getppid:call"
+#define OPENS "syscall:openat:call"
+#define FILES 4
+
+/* Files in memory; the fail_at-th call fails. `journal` says what was done to which. */
+struct memory_disk {
+	struct disk disk;
+	unsigned calls, fail_at;
+	char journal[4096];
+	struct file {
+		char name[32];
+		char text[4096];
+	} file[FILES];
+};
+
+/* The disk thread has a copy of struct disk: there is one memory at a time. */
+static struct memory_disk *the_memory;
+
+static struct memory_disk *memory_of(struct disk *disk)
+{
+	(void)disk;
+	return the_memory;
+}
+
+static int note(struct disk *disk, const char *what, const char *name)
+{
+	struct memory_disk *memory = memory_of(disk);
+	size_t at = strlen(memory->journal);
+
+	snprintf(memory->journal + at, sizeof(memory->journal) - at, "%s %s;", what, name);
+	return ++memory->calls == memory->fail_at ? -EIO : 0;
+}
+
+static int find(struct memory_disk *memory, const char *name)
+{
+	for (int i = 0; i < FILES; i++)
+		if (strcmp(memory->file[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+static int memory_open(struct disk *disk, const char *path, int flags)
+{
+	struct memory_disk *memory = memory_of(disk);
+	int err = note(disk, "open", path), at = find(memory, path);
+
+	if (err)
+		return err;
+	if (at < 0 && !(flags & O_CREAT))
+		return -ENOENT;
+	if (at < 0) {
+		at = find(memory, "");
+		assert_true(at >= 0);
+		snprintf(memory->file[at].name, sizeof(memory->file[at].name), "%s", path);
+	}
+	if (flags & O_TRUNC)
+		memory->file[at].text[0] = '\0';
+	return at;
+}
+
+static int memory_close(struct disk *disk, int file)
+{
+	(void)disk, (void)file;
+	return 0;
+}
+
+static ssize_t memory_read(struct disk *disk, int file, void *bytes, size_t n, uint64_t offset)
+{
+	const char *text = memory_of(disk)->file[file].text;
+	size_t left = strlen(text) - offset;
+
+	n = n < left ? n : left;
+	memcpy(bytes, text + offset, n);
+	return (ssize_t)n;
+}
+
+static ssize_t memory_write(struct disk *disk, int file, const void *bytes, size_t n)
+{
+	struct file *to = &memory_of(disk)->file[file];
+	int err = note(disk, "write", to->name);
+
+	if (err)
+		return err;
+	strncat(to->text, bytes, n);
+	return (ssize_t)n;
+}
+
+static int memory_sync(struct disk *disk, int file)
+{
+	return note(disk, "sync", memory_of(disk)->file[file].name);
+}
+
+static int memory_rename(struct disk *disk, const char *from, const char *to)
+{
+	struct memory_disk *memory = memory_of(disk);
+	int err = note(disk, "rename", to), at = find(memory, from), old = find(memory, to);
+
+	if (err)
+		return err;
+	if (old >= 0)
+		memory->file[old].name[0] = '\0';
+	snprintf(memory->file[at].name, sizeof(memory->file[at].name), "%s", to);
+	return 0;
+}
+
+static int memory_sync_directory(struct disk *disk, const char *path)
+{
+	return note(disk, "sync", path);
+}
+
+static int memory_list(struct disk *disk, const char *path, disk_entry *entry, void *context)
+{
+	struct memory_disk *memory = memory_of(disk);
+
+	(void)path;
+	for (unsigned i = 0; i < FILES; i++)
+		if (memory->file[i].name[0])
+			entry(context, memory->file[i].name, strlen(memory->file[i].text));
+	return 0;
+}
+
+static const struct disk_ops memory_ops = {
+	.open = memory_open, .close = memory_close, .read = memory_read, .write = memory_write,
+	.sync = memory_sync, .rename = memory_rename, .sync_directory = memory_sync_directory,
+	.list = memory_list,
+};
+
+static const char *text_of(struct memory_disk *memory, const char *name)
+{
+	int at = find(memory, name);
+
+	return at < 0 ? "" : memory->file[at].text;
+}
+
+static void open_all(struct engine *e, struct memory_disk *memory, unsigned fail_at)
+{
+	*memory = (struct memory_disk){.disk = {.ops = &memory_ops}, .fail_at = fail_at};
+	the_memory = memory;
+	engine_disk = &memory->disk;
+	engine_open(e, 1, 1, 8);
+}
+
+static void close_all(struct engine *e)
+{
+	engine_close(e);
+	engine_disk = NULL;
+}
+
+static void send_change(struct peer *peer, const char *enable, const char *disable)
+{
+	Ringtail__V1__Change change = RINGTAIL__V1__CHANGE__INIT;
+	char *enables[] = {(char *)enable}, *disables[] = {(char *)disable};
+
+	change.enable = enables;
+	change.n_enable = enable != NULL;
+	change.disable = disables;
+	change.n_disable = disable != NULL;
+	peer_send(peer, FRAME_CHANGE, &change);
+}
+
+/* "spec(by) ..." of the answer. */
+static void expect_probes(struct peer *peer, const char *wanted)
+{
+	Ringtail__V1__Probes *probes = peer_expect(peer, FRAME_PROBES);
+	char text[1024] = "";
+
+	for (size_t i = 0; i < probes->n_probe; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? " " : "",
+			 probes->probe[i]->spec);
+	assert_string_equal(text, wanted);
+	peer_free(probes);
+}
+
+static void ask_probes(struct peer *peer)
+{
+	Ringtail__V1__ProbesRequest request = RINGTAIL__V1__PROBES_REQUEST__INIT;
+
+	peer_send(peer, FRAME_PROBES_REQUEST, &request);
+}
+
+static void test_order(void **state)
+{
+	struct memory_disk memory;
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	peer_greet(peer = engine_connect(&e));
+	send_change(peer, CALLS, NULL);
+	/* What is asked behind it waits for it. */
+	ask_probes(peer);
+	peer_send_list(peer, CALLS);
+	expect_probes(peer, CALLS);
+	expect_probes(peer, CALLS);
+	peer_free(peer_expect(peer, FRAME_CATALOG));
+	assert_string_equal(memory.journal,
+			    "open audit.log;write audit.log;sync audit.log;sync .;"
+			    "open probes.new;write probes.new;sync probes.new;rename probes;sync .;");
+	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"outcome\":\"allowed\""));
+	assert_non_null(strstr(text_of(&memory, "probes"), "\t" CALLS "\n"));
+	send_change(peer, OPENS, CALLS);
+	expect_probes(peer, OPENS);
+	send_change(peer, NULL, OPENS);
+	expect_probes(peer, "");
+	peer_close(peer);
+	close_all(&e);
+}
+
+static void test_refused(void **state)
+{
+	struct memory_disk memory;
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	peer_greet(peer = engine_connect(&e));
+	send_change(peer, "syscall:getppit:call", NULL);
+	peer_expect_error(peer, "unknown-probe", false);
+	send_change(peer, CALLS, OPENS);
+	peer_expect_error(peer, "not-enabled", false);
+	send_change(peer, NULL, NULL);
+	peer_expect_error(peer, "too-many-probes", false);
+	ask_probes(peer);
+	expect_probes(peer, "");
+	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"outcome\":\"unknown-probe\""));
+	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"outcome\":\"not-enabled\""));
+	assert_string_equal(text_of(&memory, "probes"), "");
+	peer_close(peer);
+	close_all(&e);
+}
+
+/* A viewer: its attempt is written down, and nothing else happens. */
+static void test_viewer(void **state)
+{
+	uint64_t denied = counter_read(COUNTER_changes_denied);
+	Ringtail__V1__Forget forget = RINGTAIL__V1__FORGET__INIT;
+	struct memory_disk memory;
+	struct peer *peer;
+	struct engine e;
+	int fd;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	peer = peer_pair(e.base, &fd);
+	server_serve(e.server, SERVER_PLAIN, transport_plain_create(fd), "127.0.0.1:9");
+	peer_greet(peer);
+	send_change(peer, CALLS, NULL);
+	peer_expect_error(peer, "not-allowed", false);
+	forget.consumer = (char *)"nightly";
+	peer_send(peer, FRAME_FORGET, &forget);
+	peer_expect_error(peer, "not-allowed", false);
+	assert_non_null(strstr(text_of(&memory, "audit.log"),
+			       "\"who\":\"local\",\"role\":\"viewer\",\"peer\":\"127.0.0.1:9\","
+			       "\"action\":\"change\",\"enable\":[\"" CALLS "\"],\"disable\":[],"
+			       "\"outcome\":\"not-allowed\"}\n"));
+	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"consumer\":\"nightly\""));
+	assert_int_equal(counter_read(COUNTER_changes_denied), denied + 2);
+	ask_probes(peer);
+	expect_probes(peer, "");
+	peer_close(peer);
+	close_all(&e);
+}
+
+/* Whichever call of the disk fails, the change is refused, nothing is in force, and the next works. */
+static void test_disk_fails(void **state)
+{
+	(void)state;
+	for (unsigned fail_at = 1; fail_at <= 9; fail_at++) {
+		struct memory_disk memory;
+		struct peer *peer;
+		struct engine e;
+
+		open_all(&e, &memory, fail_at);
+		peer_greet(peer = engine_connect(&e));
+		send_change(peer, CALLS, NULL);
+		peer_expect_error(peer, fail_at <= 4 ? "audit-failed" : "state-failed", false);
+		assert_true(memory.calls >= fail_at);
+		ask_probes(peer);
+		expect_probes(peer, "");
+		send_change(peer, OPENS, NULL);
+		expect_probes(peer, OPENS);
+		assert_non_null(strstr(text_of(&memory, "probes"), OPENS));
+		assert_null(strstr(text_of(&memory, "probes"), CALLS));
+		peer_close(peer);
+		close_all(&e);
+	}
+}
+
+static void test_no_disk(void **state)
+{
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 1, 1, 8);
+	peer_greet(peer = engine_connect(&e));
+	send_change(peer, CALLS, NULL);
+	peer_expect_error(peer, "audit-failed", false);
+	ask_probes(peer);
+	expect_probes(peer, "");
+	peer_close(peer);
+	engine_close(&e);
+}
+
+/* Several at once, one of which leaves before its turn: all are done, in order. */
+static void test_gone(void **state)
+{
+	struct memory_disk memory;
+	struct peer *peer[3];
+	struct engine e;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	for (unsigned i = 0; i < 3; i++)
+		peer_greet(peer[i] = engine_connect(&e));
+	send_change(peer[0], CALLS, NULL);
+	send_change(peer[1], OPENS, NULL);
+	send_change(peer[2], NULL, CALLS);
+	event_base_loop(e.base, EVLOOP_NONBLOCK);
+	peer_hang_up(peer[1]);
+	expect_probes(peer[0], CALLS);
+	expect_probes(peer[2], OPENS);
+	for (unsigned i = 0; i < 3; i++)
+		peer_close(peer[i]);
+	/* One that the end of the daemon meets half done is still written. */
+	peer_greet(peer[0] = engine_connect(&e));
+	send_change(peer[0], CALLS, NULL);
+	event_base_loop(e.base, EVLOOP_NONBLOCK);
+	peer_close(peer[0]);
+	close_all(&e);
+	assert_non_null(strstr(text_of(&memory, "probes"), CALLS));
+}
+
+static void test_comes_back(void **state)
+{
+	static const char text[] = "# x\nenable\t5\tuser:root\t" CALLS "\nenable\t6\tuser:root\tno:such\n"
+				   "nonsense\n";
+	struct config config = {.probe = {.word = {(char *)OPENS}, .count = 1}};
+	struct memory_disk memory;
+	struct peer *peer;
+	struct error error = {0};
+	struct engine e;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	assert_int_equal(changes_load(e.changes, engine_disk, &error), 0);
+	strcpy(memory.file[0].name, "probes");
+	strcpy(memory.file[0].text, text);
+	assert_int_equal(changes_load(e.changes, engine_disk, &error), 0);
+	/* What this host does not have is kept, and left out. */
+	assert_int_equal(changes_set_config(e.changes, &config, &error), 0);
+	peer_greet(peer = engine_connect(&e));
+	ask_probes(peer);
+	expect_probes(peer, OPENS " " CALLS " no:such");
+	config.probe.word[0] = (char *)"no:such:either";
+	assert_true(changes_set_config(e.changes, &config, &error) < 0);
+	assert_string_equal(error.code, "unknown-probe");
+	ask_probes(peer);
+	expect_probes(peer, OPENS " " CALLS " no:such");
+	peer_close(peer);
+	close_all(&e);
+}
+
+/* ---- Who takes the place of others ------------------------------------------------------------- */
+
+static void test_pending(void **state)
+{
+	struct server_bounds bounds = engine_bounds(8);
+	struct peer *peer[6], *served;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 1, 1, 8);
+	bounds.pending_max = 3;
+	server_set_bounds(e.server, &bounds);
+	peer_greet(served = engine_connect(&e));
+	for (unsigned i = 0; i < 6; i++)
+		peer[i] = engine_connect(&e);
+	for (unsigned i = 0; i < 3; i++)
+		peer_expect_end(peer[i]);
+	peer_greet(peer[3]);
+	peer_greet(peer[5]);
+	/* Those that were let in no longer count. */
+	for (unsigned i = 0; i < 2; i++) {
+		peer_close(peer[i]);
+		peer[i] = engine_connect(&e);
+	}
+	peer_greet(peer[4]);
+	ask_probes(served);
+	expect_probes(served, "");
+	for (unsigned i = 0; i < 6; i++)
+		peer_close(peer[i]);
+	peer_close(served);
+	engine_close(&e);
+}
+
+static void test_silence(void **state)
+{
+	struct server_bounds bounds = engine_bounds(8);
+	struct watcher watcher;
+	struct peer *idle;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 1, 1, 8);
+	bounds.session.silence_timeout_ns = 100000000;
+	server_set_bounds(e.server, &bounds);
+	watcher = watcher_open(&e, CALLS, NULL, NULL);
+	peer_greet(idle = engine_connect(&e));
+	ask_probes(idle);
+	expect_probes(idle, "");
+	peer_expect_error(idle, "silence-timeout", true);
+	peer_close(idle);
+	/* The one that has a stream, and has taken all of it, stays. */
+	peer_run_for(e.base, 300000000);
+	engine_write(&e, 100);
+	watcher_await(&watcher, 100);
+	peer_close(watcher.peer);
+	engine_close(&e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_viewer),
+		cmocka_unit_test(test_disk_fails),
+		cmocka_unit_test(test_no_disk),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_comes_back),
+		cmocka_unit_test(test_pending),
+		cmocka_unit_test(test_silence),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+/* The registry of durable consumers: what it takes, what it refuses, and its file in both directions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/consumers_file.h"
+
+static const char good[] =
+	"ringtail consumers 1\n"
+	"consumer a.b-c_1\nflags 6\nacked 17\nfilter pid%20==%2012%20%25\n"
+	"probe syscall:open*:call\nprobe x\n"
+	"at 00112233445566778899aabbccddeeff 99 0:4711 5:12\nend\n"
+	"consumer second\nflags 0\nacked 0\nfilter \nend\n";
+
+static int parse(const char *text, struct consumer_list *list, unsigned *count)
+{
+	char *copy = strdup(text);
+	struct error error;
+	int err;
+
+	TAILQ_INIT(list);
+	*count = 0;
+	assert_non_null(copy);
+	err = consumers_file_parse(copy, strlen(text), list, count, &error);
+	free(copy);
+	return err;
+}
+
+static void free_list(struct consumer_list *list)
+{
+	struct consumer *consumer;
+
+	while ((consumer = TAILQ_FIRST(list))) {
+		TAILQ_REMOVE(list, consumer, link);
+		consumer_free(consumer);
+	}
+}
+
+static void test_file_both_ways(void **state)
+{
+	struct consumer_list list;
+	struct consumer *first;
+	unsigned count;
+	size_t bytes;
+	char *text;
+
+	(void)state;
+	assert_int_equal(parse(good, &list, &count), 0);
+	assert_int_equal(count, 2);
+	first = TAILQ_FIRST(&list);
+	assert_string_equal(first->name, "a.b-c_1");
+	assert_string_equal(first->filter, "pid == 12 %");
+	assert_int_equal(first->globs, 2);
+	assert_int_equal(first->place.epoch, 99);
+	assert_int_equal(first->place.positions, 2);
+	assert_int_equal(first->place.position[1].cpu, 5);
+	assert_int_equal(first->place.position[1].seq, 12);
+	assert_false(TAILQ_NEXT(first, link)->place.known);
+	assert_int_equal(consumers_file_print(&list, &text, &bytes), 0);
+	assert_int_equal(bytes, strlen(good));
+	assert_string_equal(text, good);
+	free(text);
+	free_list(&list);
+}
+
+/* Every shorter text but those that end with a consumer's block is refused, and none harms. */
+static void test_file_cut_anywhere(void **state)
+{
+	struct consumer_list list;
+	unsigned count, accepted = 0;
+	char text[sizeof(good)];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) - 1; i++) {
+		memcpy(text, good, i);
+		text[i] = '\0';
+		accepted += parse(text, &list, &count) == 0;
+		free_list(&list);
+	}
+	assert_int_equal(accepted, 2);		/* the first line, and the first block */
+}
+
+static void test_file_refused(void **state)
+{
+	static const char *const bad[] = {
+		"ringtail consumers 2\n",
+		"ringtail consumers 1\nend\n",
+		"ringtail consumers 1\nconsumer \nfilter \nend\n",
+		"ringtail consumers 1\nconsumer a\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter %zz\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter %00\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nflags -1\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nat 0011 9 0:1\nend\n",
+	};
+	struct consumer_list list;
+	unsigned count;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		assert_int_equal(parse(bad[i], &list, &count), -EBADMSG);
+		free_list(&list);
+	}
+}
+
+static void acknowledge(struct consumer *consumer, uint64_t epoch, uint32_t cpu, uint64_t seq)
+{
+	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
+	Ringtail__V1__Position position = RINGTAIL__V1__POSITION__INIT, *list = &position;
+	uint8_t boot_id[16] = {1};
+
+	position.cpu = cpu;
+	position.seq = seq;
+	cursor.boot_id = (ProtobufCBinaryData){sizeof(boot_id), boot_id};
+	cursor.epoch = epoch;
+	cursor.n_position = 1;
+	cursor.position = &list;
+	assert_int_equal(consumer_acknowledge(consumer, &cursor, 5), 0);
+}
+
+static void test_places_never_go_back(void **state)
+{
+	struct consumer *consumer = calloc(1, sizeof(*consumer));
+
+	(void)state;
+	assert_non_null(consumer);
+	acknowledge(consumer, 10, 0, 100);
+	acknowledge(consumer, 10, 0, 50);
+	acknowledge(consumer, 10, 3, 7);
+	acknowledge(consumer, 9, 0, 1000);	/* of an earlier run */
+	assert_int_equal(consumer->place.positions, 2);
+	assert_int_equal(consumer->place.position[0].seq, 100);
+	acknowledge(consumer, 11, 3, 1);	/* another run counts anew */
+	assert_int_equal(consumer->place.positions, 1);
+	assert_int_equal(consumer->place.position[0].seq, 1);
+	consumer_free(consumer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_file_both_ways),
+		cmocka_unit_test(test_file_cut_anywhere),
+		cmocka_unit_test(test_file_refused),
+		cmocka_unit_test(test_places_never_go_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

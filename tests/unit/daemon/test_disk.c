@@ -1,0 +1,213 @@
+/*
+ * The real disk, in a directory of its own: each operation, and how it fails. The disk thread: jobs
+ * in order, and all of them done before it ends.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/disk_thread.h"
+
+struct fixture {
+	char path[64];
+	struct disk disk;
+};
+
+static void set_up(struct fixture *f)
+{
+	struct error error;
+
+	strcpy(f->path, "/tmp/ringtail-test-disk.XXXXXX");
+	assert_non_null(mkdtemp(f->path));
+	assert_int_equal(disk_posix_open(f->path, &f->disk, &error), 0);
+}
+
+static void tear_down(struct fixture *f)
+{
+	disk_posix_close(&f->disk);
+	assert_int_equal(rmdir(f->path), 0);
+}
+
+struct listed {
+	unsigned n;
+	char name[64];
+	uint64_t bytes;
+};
+
+static void on_entry(void *context, const char *name, uint64_t bytes)
+{
+	struct listed *listed = context;
+
+	listed->n++;
+	snprintf(listed->name, sizeof(listed->name), "%s", name);
+	listed->bytes = bytes;
+}
+
+static void test_files(void **state)
+{
+	const struct disk_ops *ops;
+	struct listed listed = {0};
+	struct fixture f;
+	struct stat about;
+	char bytes[16];
+	int file;
+
+	(void)state;
+	set_up(&f);
+	ops = f.disk.ops;
+	assert_int_equal(ops->make_directory(&f.disk, "d"), 0);
+	assert_int_equal(ops->make_directory(&f.disk, "d"), 0);
+	assert_int_equal(fstatat(f.disk.dir_fd, "d", &about, 0), 0);
+	assert_int_equal(about.st_mode & 0777, 0700);
+	file = ops->open(&f.disk, "d/one", O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
+	assert_true(file >= 0);
+	assert_int_equal(fstat(file, &about), 0);
+	assert_int_equal(about.st_mode & 0777, 0600);
+	assert_int_equal(ops->open(&f.disk, "d/one", O_WRONLY | O_CREAT | O_EXCL), -EEXIST);
+	assert_int_equal(ops->write(&f.disk, file, "0123456789", 10), 10);
+	assert_int_equal(ops->truncate(&f.disk, file, 6), 0);
+	assert_int_equal(ops->write(&f.disk, file, "ab", 2), 2);
+	assert_int_equal(ops->sync(&f.disk, file), 0);
+	assert_int_equal(ops->close(&f.disk, file), 0);
+	assert_int_equal(ops->rename(&f.disk, "d/one", "d/two"), 0);
+	assert_int_equal(ops->sync_directory(&f.disk, "d"), 0);
+	assert_int_equal(ops->list(&f.disk, "d", on_entry, &listed), 0);
+	assert_int_equal(listed.n, 1);
+	assert_string_equal(listed.name, "two");
+	assert_int_equal(listed.bytes, 8);
+	file = ops->open(&f.disk, "d/two", O_RDONLY);
+	assert_int_equal(ops->read(&f.disk, file, bytes, sizeof(bytes), 4), 4);
+	assert_memory_equal(bytes, "45ab", 4);
+	assert_int_equal(ops->read(&f.disk, file, bytes, sizeof(bytes), 100), 0);
+	assert_int_equal(ops->write(&f.disk, file, "x", 1), -EBADF);
+	assert_int_equal(ops->close(&f.disk, file), 0);
+	assert_int_equal(ops->remove(&f.disk, "d/two"), 0);
+	assert_int_equal(unlinkat(f.disk.dir_fd, "d", AT_REMOVEDIR), 0);
+	tear_down(&f);
+}
+
+static void test_failures(void **state)
+{
+	const struct disk_ops *ops;
+	struct listed listed = {0};
+	struct fixture f;
+	struct disk none;
+	struct error error;
+
+	(void)state;
+	set_up(&f);
+	ops = f.disk.ops;
+	assert_int_equal(ops->open(&f.disk, "missing", O_RDONLY), -ENOENT);
+	assert_int_equal(ops->close(&f.disk, 999), -EBADF);
+	assert_int_equal(ops->read(&f.disk, 999, &error, 1, 0), -EBADF);
+	assert_int_equal(ops->sync(&f.disk, 999), -EBADF);
+	assert_int_equal(ops->truncate(&f.disk, 999, 0), -EBADF);
+	assert_int_equal(ops->rename(&f.disk, "missing", "other"), -ENOENT);
+	assert_int_equal(ops->remove(&f.disk, "missing"), -ENOENT);
+	assert_int_equal(ops->make_directory(&f.disk, "missing/d"), -ENOENT);
+	assert_int_equal(ops->sync_directory(&f.disk, "missing"), -ENOENT);
+	assert_int_equal(ops->list(&f.disk, "missing", on_entry, &listed), -ENOENT);
+	assert_int_equal(disk_posix_open("/proc/missing/state", &none, &error), -ENOENT);
+	assert_string_equal(error.code, "state-dir");
+	assert_true(error.hint[0] != '\0');
+	/* Nobody else's file is followed into. */
+	assert_int_equal(symlinkat("/etc/passwd", f.disk.dir_fd, "link"), 0);
+	assert_int_equal(ops->open(&f.disk, "link", O_WRONLY | O_APPEND), -ELOOP);
+	assert_int_equal(ops->remove(&f.disk, "link"), 0);
+	tear_down(&f);
+}
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+#define JOBS 100
+
+struct numbered {
+	struct disk_job job;
+	unsigned number;
+	bool ran, again;
+};
+
+static unsigned next_run, next_done;
+static struct disk_thread *serving;
+
+static void on_run(struct disk_job *job, struct disk *disk)
+{
+	struct numbered *mine = (struct numbered *)job;
+
+	assert_non_null(disk->ops);
+	assert_int_equal(mine->number, next_run++);
+	mine->ran = true;
+}
+
+static void on_done(struct disk_job *job)
+{
+	struct numbered *mine = (struct numbered *)job;
+
+	assert_true(mine->ran);
+	assert_int_equal(mine->number, next_done++);
+	if (!mine->again)
+		return;
+	mine->again = false;
+	mine->number += JOBS;
+	disk_thread_submit(serving, job);
+}
+
+static void run_jobs(bool threaded, bool settle)
+{
+	static struct numbered job[JOBS];
+	struct event_base *base = event_base_new();
+	struct fixture f;
+	struct error error;
+
+	set_up(&f);
+	next_run = next_done = 0;
+	assert_int_equal(disk_thread_create(base, &f.disk, threaded, &serving, &error), 0);
+	assert_ptr_equal(disk_thread_disk(serving)->ops, f.disk.ops);
+	for (unsigned i = 0; i < JOBS; i++) {
+		job[i] = (struct numbered){.number = i, .again = true};
+		job[i].job.run = on_run;
+		job[i].job.done = on_done;
+		disk_thread_submit(serving, &job[i].job);
+	}
+	assert_int_equal(next_done, 0);
+	if (settle) {
+		disk_thread_settle(serving);
+		assert_int_equal(next_done, 2 * JOBS);
+	} else {
+		while (next_done < 2 * JOBS)
+			event_base_loop(base, EVLOOP_ONCE);
+	}
+	disk_thread_destroy(serving);
+	assert_int_equal(next_done, 2 * JOBS);
+	event_base_free(base);
+	tear_down(&f);
+}
+
+static void test_jobs(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		run_jobs(i & 1, i & 2);
+	disk_thread_destroy(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_jobs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,308 @@
+/*
+ * One ring on its way through a worker: records written by ring_writer come out as batches that decode
+ * to the same, for several subscriptions at once, with threads, losses, bad records and attachments.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/drain.h"
+#include "daemon/ring_writer.h"
+#include "proto/batch_decode.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#define SUBSCRIPTIONS 2
+
+struct received {
+	uint64_t seq;			/* attempts told of so far */
+	uint64_t events, losses, lost, strings, ranges;
+	uint64_t sum;			/* of the events' results */
+	char comm[16];			/* of the last event's thread */
+	bool named_target;		/* a thread that a field names came along */
+};
+
+struct fixture {
+	struct ring_writer *writer;
+	struct drain drain;
+	struct probe_table probes;
+	struct frame_codec *codec;
+	struct batcher_spec spec[SUBSCRIPTIONS];
+	struct received received[SUBSCRIPTIONS];
+	struct batch_probe batch_probe[RT_PROBE_MAX];
+};
+
+static void receive_item(struct fixture *f, struct received *received,
+			 const struct batch_decoder *decoder, const struct batch_item *item)
+{
+	(void)f;
+	if (item->kind == BATCH_LOSS) {
+		received->losses++;
+		received->lost += item->loss.count;
+		return;
+	}
+	received->events++;
+	memcpy(received->comm, item->thread->comm, sizeof(received->comm));
+	if (item->event.has_duration)
+		received->sum += item->event.field[1];
+	if (item->event.probe == RT_PROBE_SCHED_SWITCH)
+		received->named_target |=
+			batch_decode_thread(decoder, (uint32_t)item->event.field[2]) != NULL;
+	for (size_t i = 0; i < item->attachments; i++) {
+		assert_int_equal(item->attachment[i].arg, 3);	/* filename: duration, ret, dfd, it */
+		assert_memory_equal(item->attachment[i].text, "/etc/passwd", 11);
+		received->strings++;
+	}
+}
+
+static bool on_frame(void *context, uint32_t subscription, struct frame_ref *frame)
+{
+	struct fixture *f = context;
+	struct received *received = &f->received[subscription];
+	struct batch_decoder *decoder;
+	struct batch_summary summary;
+	struct frame_header header;
+	struct batch_item item;
+	const uint8_t *body;
+	uint8_t *raw;
+
+	assert_int_equal(frame->first_seq, received->seq);
+	assert_int_equal(frame->end_seq - frame->first_seq,
+			 frame->events + frame->skipped + frame_ref_losses(frame));
+	received->seq = frame->end_seq;
+	if (!frame->bytes) {
+		received->ranges++;
+		frame_ref_put(frame);
+		return true;
+	}
+	assert_int_equal(frame_parse_header(frame->data, frame->bytes, FRAME_RAW_BYTES_MAX, &header),
+			 FRAME_OK);
+	raw = malloc(header.raw_bytes);
+	assert_int_equal(frame_open(f->codec, frame->data, &header, raw, &body), FRAME_OK);
+	decoder = batch_decoder_create(f->batch_probe, RT_PROBE_MAX);
+	assert_int_equal(batch_decode_open(decoder, body, header.raw_bytes, &summary), 0);
+	assert_int_equal(summary.first_seq, frame->first_seq);
+	assert_int_equal(summary.end_seq, frame->end_seq);
+	assert_int_equal(summary.events, frame->events);
+	while (batch_decode_next(decoder, &item) != BATCH_END) {
+		if (item.kind == BATCH_ERROR)
+			fail_msg("%s", batch_decode_error(decoder));
+		receive_item(f, received, decoder, &item);
+	}
+	batch_decoder_destroy(decoder);
+	free(raw);
+	frame_ref_put(frame);
+	return true;
+}
+
+static void open_all(struct fixture *f, uint64_t ring_bytes)
+{
+	static const char *const glob[SUBSCRIPTIONS] = {"*:*:*", "syscall:openat:call"};
+	struct ring_writer_config config = {.cpu = 2, .ring_bytes = ring_bytes,
+					    .policy = RT_POLICY_DROP};
+	struct source_ring source;
+	struct error error;
+
+	memset(f, 0, sizeof(*f));
+	f->codec = frame_codec_create(1);
+	assert_int_equal(probe_table_init(&f->probes, small_catalog_get(), &error), 0);
+	for (unsigned i = 0; i < RT_PROBE_MAX; i++)
+		f->batch_probe[i] = (struct batch_probe){
+			.fields = f->probes.probe[i].fields,
+			.has_duration = f->probes.probe[i].has_duration,
+			.known = f->probes.probe[i].known,
+		};
+	assert_int_equal(ring_writer_create(&config, &f->writer, &error), 0);
+	ring_writer_describe(f->writer, &source);
+	assert_int_equal(drain_init(&f->drain, 0, &source, &f->probes, &error), 0);
+	for (uint32_t i = 0; i < SUBSCRIPTIONS; i++) {
+		struct batcher_config batcher = {
+			.spec = &f->spec[i],
+			.threads = f->drain.threads,
+			.codec = f->codec,
+			.sink = on_frame,
+			.context = f,
+			.subscription = i,
+			.cpu = 2,
+		};
+
+		f->spec[i].flags = i == 1 ? RT_FLAG_STRINGS : 0;
+		assert_int_equal(probe_set_add_glob(&f->spec[i].probes, glob[i],
+						    small_catalog_get(), &error), 0);
+		assert_int_equal(drain_add(&f->drain, i, batcher_create(&batcher)), 0);
+	}
+}
+
+static void close_all(struct fixture *f)
+{
+	drain_fini(&f->drain);
+	ring_writer_destroy(f->writer);
+	frame_codec_destroy(f->codec);
+}
+
+static int write_record(struct fixture *f, uint16_t probe, uint32_t tid, const uint64_t *payload,
+			uint32_t words, const struct ring_writer_attachment *attachment)
+{
+	struct ring_writer_record record = {
+		.probe = probe,
+		.tid = tid,
+		.payload = payload,
+		.words = words,
+		.attachment = attachment,
+		.attachments = attachment != NULL,
+	};
+
+	return ring_writer_write(f->writer, &record);
+}
+
+static void introduce(struct fixture *f, uint32_t tid, const char *comm, uint32_t flags)
+{
+	struct rt_thread thread = {.pid = tid, .flags = flags};
+
+	memcpy(thread.comm, comm, strlen(comm));
+	write_record(f, RT_PROBE_THREAD, tid, (const uint64_t *)&thread, sizeof(thread) / 8, NULL);
+}
+
+static void read_all(struct fixture *f)
+{
+	while (drain_read(&f->drain, 1000))
+		;
+	drain_flush(&f->drain);
+}
+
+static void test_two_subscriptions(void **state)
+{
+	static const struct ring_writer_attachment path = {
+		.kind = RT_ATTACH_STRING, .arg = 1, .bytes = 11, .data = "/etc/passwd"};
+	const uint64_t call[] = {1000, 3, 0, 0x1000, 0, 0}, change[] = {120, 1, 77, 120};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	introduce(&f, 77, "target", 0);
+	introduce(&f, 10, "sh", 0);
+	for (unsigned i = 0; i < 100; i++) {
+		write_record(&f, SMALL_OPENAT, 10, call, 6, &path);
+		write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+		write_record(&f, RT_PROBE_SCHED_SWITCH, 10, change, 4, NULL);
+	}
+	introduce(&f, 10, "renamed", 0);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.received[0].events, 301);
+	assert_int_equal(f.received[0].sum, 201 * 3);
+	assert_int_equal(f.received[0].strings, 0);	/* it did not ask for them */
+	assert_true(f.received[0].named_target);
+	assert_string_equal(f.received[0].comm, "renamed");
+	assert_int_equal(f.received[1].events, 100);
+	assert_int_equal(f.received[1].strings, 100);
+	assert_string_equal(f.received[1].comm, "sh");
+	assert_int_equal(f.received[0].seq, 304);
+	assert_int_equal(f.received[1].seq, 304);
+	assert_int_equal(f.drain.events, 301);
+	assert_int_equal(f.drain.meta, 3);
+	/* Only what the second does not want: it is told by a range without a frame. */
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.received[1].ranges, 1);
+	assert_int_equal(f.received[1].seq, 305);
+	close_all(&f);
+}
+
+static void test_batches_fill(void **state)
+{
+	const uint64_t call[] = {1000, 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 22);
+	introduce(&f, 10, "sh", 0);
+	for (unsigned i = 0; i < 50000; i++)
+		assert_int_equal(write_record(&f, SMALL_GETPPID, 10, call, 2, NULL), 0);
+	read_all(&f);
+	assert_int_equal(f.received[0].events, 50000);
+	assert_int_equal(f.received[0].sum, 50000);
+	assert_int_equal(f.received[0].seq, 50001);
+	close_all(&f);
+}
+
+static void test_many_threads(void **state)
+{
+	const uint64_t call[] = {1000, 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 22);
+	for (uint32_t tid = 1; tid <= 5000; tid++) {
+		introduce(&f, tid, "many", 0);
+		write_record(&f, SMALL_GETPPID, tid, call, 2, NULL);
+		introduce(&f, tid, "many", RT_THREAD_EXITED);
+	}
+	write_record(&f, SMALL_GETPPID, 1, call, 2, NULL);	/* gone: nobody knows it */
+	read_all(&f);
+	assert_int_equal(f.received[0].events, 5001);
+	assert_string_equal(f.received[0].comm, "");
+	assert_true(thread_table_size(f.drain.threads) < 10);
+	close_all(&f);
+}
+
+static void test_losses_are_placed(void **state)
+{
+	const uint64_t call[] = {1000, 1};
+	struct fixture f;
+	uint64_t written = 0, refused = 0;
+
+	(void)state;
+	open_all(&f, RT_RING_BYTES_MIN);
+	introduce(&f, 10, "sh", 0);
+	for (unsigned round = 0; round < 5; round++) {
+		for (unsigned i = 0; i < 1000; i++)
+			write_record(&f, SMALL_GETPPID, 10, call, 2, NULL) ? refused++ : written++;
+		read_all(&f);
+	}
+	assert_true(refused > 0);
+	for (unsigned i = 0; i < SUBSCRIPTIONS; i++) {
+		assert_int_equal(f.received[i].lost, refused);
+		assert_int_equal(f.received[i].losses, 5);
+		assert_int_equal(f.received[i].seq, 1 + written + refused);
+	}
+	assert_int_equal(f.received[0].events, written);
+	close_all(&f);
+}
+
+static void test_bad_records(void **state)
+{
+	const uint64_t word[6] = {0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	write_record(&f, RT_PROBE_MAX + 5, 10, word, 1, NULL);		/* no such probe */
+	write_record(&f, RT_PROBE_SYSCALL_CALL + 900, 10, word, 2, NULL);
+	write_record(&f, SMALL_OPENAT, 10, word, 3, NULL);		/* too short */
+	write_record(&f, RT_PROBE_THREAD, 10, word, 1, NULL);
+	write_record(&f, SMALL_GETPPID, 10, word, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.drain.bad, 4);
+	assert_int_equal(f.received[0].events, 1);
+	assert_int_equal(f.received[0].lost, 4);
+	assert_int_equal(f.received[0].seq, 5);
+	close_all(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two_subscriptions),
+		cmocka_unit_test(test_batches_fill),
+		cmocka_unit_test(test_many_threads),
+		cmocka_unit_test(test_losses_are_placed),
+		cmocka_unit_test(test_bad_records),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,341 @@
+/*
+ * http: heads, whole, in parts and wrong; connections that keep on, end, linger, and are too many; and
+ * the JSON of what is not text.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/counters.h"
+#include "daemon/http.h"
+#include "daemon/http_live.h"
+#include "daemon/limits.h"
+
+/* ---- Heads ----------------------------------------------------------------------------------- */
+
+static enum http_parse parse(const char *text, struct http_request *request)
+{
+	size_t used = 0;
+	enum http_parse got = http_request_parse(text, strlen(text), request, &used);
+
+	if (got == HTTP_OK)
+		assert_int_equal(used, strlen(text));
+	return got;
+}
+
+static void test_heads(void **state)
+{
+	static const struct {
+		const char *text;
+		enum http_parse got;
+	} cases[] = {
+		{"", HTTP_MORE},
+		{"GET", HTTP_MORE},
+		{"GET / HTTP/1.1\r\n", HTTP_MORE},
+		{"GET / HTTP/1.1\r\n\r", HTTP_MORE},
+		{"GET / HTTP/1.1\r\n\r\n", HTTP_OK},
+		{"DELETE * HTTP/1.1\r\n\r\n", HTTP_OK},
+		{"GET * HTTP/1.1\r\n\r\n", HTTP_BAD},
+		{"GET http://a/ HTTP/1.1\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\n\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.2\r\n\r\n", HTTP_VERSION},
+		{"GET / HTTP/2.0\r\n\r\n", HTTP_VERSION},
+		{"GET / http/1.1\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.10\r\n\r\n", HTTP_BAD},
+		{"GET  HTTP/1.1\r\n\r\n", HTTP_BAD},
+		{" GET / HTTP/1.1\r\n\r\n", HTTP_BAD},
+		{"G(T / HTTP/1.1\r\n\r\n", HTTP_BAD},
+		{"GET /\x01 HTTP/1.1\r\n\r\n", HTTP_BAD},
+		{"\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nA\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\n: b\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nA : b\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nA: \x7f\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n", HTTP_BAD},
+	};
+	struct http_request request;
+	char text[4000];
+	size_t used;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (parse(cases[i].text, &request) != cases[i].got)
+			fail_msg("%s", cases[i].text);
+	assert_int_equal(http_request_parse("GET /\0", 6, &request, &used), HTTP_BAD);
+	snprintf(text, sizeof(text), "GET /%0*d HTTP/1.1\r\n\r\n", HTTP_PATH_BYTES, 0);
+	assert_int_equal(parse(text, &request), HTTP_TOO_LONG);
+	snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nAccept: a\r\nAccept: %0*d\r\n\r\n",
+		 HTTP_FIELD_BYTES - 3, 0);
+	assert_int_equal(parse(text, &request), HTTP_TOO_LONG);
+}
+
+static void test_what_a_head_says(void **state)
+{
+	struct http_request request;
+
+	(void)state;
+	parse("GET /a%20b?c=/d HTTP/1.1\r\nHOST:\t me \r\naccept: x\r\nAccept:y\r\n"
+	      "authorization: Bearer z\r\nX-Long: 1 2 3\r\n\r\n", &request);
+	assert_int_equal(request.method, HTTP_GET);
+	assert_string_equal(request.path, "/a%20b");
+	assert_string_equal(request.host, "me");
+	assert_string_equal(request.accept, "x, y");
+	assert_string_equal(request.authorization, "Bearer z");
+	assert_true(request.keep_alive);
+	assert_false(request.has_body);
+	parse("HEAD / HTTP/1.0\r\nContent-Length: 0\r\n\r\n", &request);
+	assert_int_equal(request.method, HTTP_HEAD);
+	assert_false(request.keep_alive);
+	assert_false(request.has_body);
+	parse("PUT / HTTP/1.1\r\nConnection: te , Close\r\nContent-Length: 00\r\n\r\n", &request);
+	assert_int_equal(request.method, HTTP_OTHER);
+	assert_false(request.keep_alive);
+	assert_true(request.has_body);
+}
+
+/* ---- Connections ----------------------------------------------------------------------------- */
+
+struct bench {
+	struct event_base *base;
+	struct http *http;
+	unsigned handled;
+};
+
+static void handle(void *context, const struct http_request *request, struct bufferevent *peer,
+		   struct http_answer *answer)
+{
+	struct bench *bench = context;
+
+	assert_non_null(peer);
+	bench->handled++;
+	answer->type = "text/plain";
+	evbuffer_add_printf(answer->body, "<%s>", request->path);
+}
+
+static int bench_setup(void **state)
+{
+	struct bench *bench = calloc(1, sizeof(*bench));
+	struct http_config config;
+
+	bench->base = event_base_new();
+	config = (struct http_config){.base = bench->base, .handle = handle, .context = bench};
+	bench->http = http_create(&config);
+	assert_non_null(bench->http);
+	*state = bench;
+	return 0;
+}
+
+static int bench_teardown(void **state)
+{
+	struct bench *bench = *state;
+
+	http_destroy(bench->http);
+	event_base_free(bench->base);
+	free(bench);
+	return 0;
+}
+
+/* Both ends do not block; the server has one, the test the other. */
+static int bench_connect(struct bench *bench)
+{
+	int fds[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	http_accept(bench->http, fds[0], "test");
+	return fds[1];
+}
+
+static void bench_run(struct bench *bench)
+{
+	for (unsigned i = 0; i < 20; i++)
+		event_base_loop(bench->base, EVLOOP_NONBLOCK);
+}
+
+static void say(struct bench *bench, int fd, const char *text)
+{
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	bench_run(bench);
+}
+
+/* What came so far; *open: whether more could. */
+static char *hear(int fd, bool *open)
+{
+	static char text[64 << 10];
+	size_t at = 0;
+	ssize_t got;
+
+	while ((got = read(fd, text + at, sizeof(text) - 1 - at)) > 0)
+		at += (size_t)got;
+	*open = got < 0 && errno == EAGAIN;
+	text[at] = '\0';
+	return text;
+}
+
+static unsigned count(const char *text, const char *part)
+{
+	unsigned n = 0;
+
+	while ((text = strstr(text, part))) {
+		n++;
+		text += strlen(part);
+	}
+	return n;
+}
+
+static void test_one_after_another(void **state)
+{
+	struct bench *bench = *state;
+	int fd = bench_connect(bench);
+	const char *text;
+	bool open;
+
+	for (const char *c = "GET /slow HTTP/1.1\r\n\r\n"; *c; c++)
+		say(bench, fd, (char[]){*c, '\0'});
+	text = hear(fd, &open);
+	assert_non_null(strstr(text, "HTTP/1.1 200 OK\r\n"));
+	assert_non_null(strstr(text, "Content-Length: 7\r\n"));
+	assert_non_null(strstr(text, "\r\n\r\n</slow>"));
+	assert_true(open);
+	say(bench, fd, "GET /a HTTP/1.1\r\n\r\nHEAD /b HTTP/1.1\r\n\r\nGET /c HTTP/1.1\r\n"
+		       "Connection: close\r\n\r\nGET /d HTTP/1.1\r\n\r\n");
+	text = hear(fd, &open);
+	assert_int_equal(count(text, "HTTP/1.1 200 OK\r\n"), 3);
+	assert_non_null(strstr(text, "</a>"));
+	assert_null(strstr(text, "</b>"));
+	assert_non_null(strstr(text, "</c>"));
+	assert_null(strstr(text, "</d>"));
+	assert_int_equal(count(text, "Connection: close"), 1);
+	assert_false(open);
+	assert_int_equal(bench->handled, 4);
+	close(fd);
+	bench_run(bench);
+}
+
+static void test_refusals(void **state)
+{
+	struct bench *bench = *state;
+	char head[HTTP_HEAD_BYTES_MAX + 100];
+	bool open;
+	int fd;
+
+	fd = bench_connect(bench);
+	say(bench, fd, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcd");
+	assert_non_null(strstr(hear(fd, &open), "HTTP/1.1 405 Method Not Allowed\r\n"));
+	assert_false(open);
+	close(fd);
+	fd = bench_connect(bench);
+	say(bench, fd, "GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+	assert_non_null(strstr(hear(fd, &open), "HTTP/1.1 413 "));
+	assert_false(open);
+	close(fd);
+	fd = bench_connect(bench);
+	snprintf(head, sizeof(head), "GET / HTTP/1.1\r\nX: %0*d", (int)HTTP_HEAD_BYTES_MAX, 0);
+	say(bench, fd, head);
+	assert_non_null(strstr(hear(fd, &open), "HTTP/1.1 431 "));
+	assert_false(open);
+	close(fd);
+	assert_int_equal(bench->handled, 0);
+	bench_run(bench);
+}
+
+/* Those between two requests make room; those in the middle of one are left alone. */
+static void test_too_many(void **state)
+{
+	struct bench *bench = *state;
+	int fd[HTTP_CONNECTIONS_MAX + 2];
+	uint64_t refused = counter_read(COUNTER_http_refused);
+	bool open;
+
+	for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+		fd[i] = bench_connect(bench);
+		if (i)
+			say(bench, fd[i], "GET / HT");
+	}
+	fd[HTTP_CONNECTIONS_MAX] = bench_connect(bench);
+	say(bench, fd[HTTP_CONNECTIONS_MAX], "GET /new HTTP/1.1\r\n");
+	hear(fd[0], &open);
+	assert_false(open);
+	assert_int_equal(counter_read(COUNTER_http_refused), refused + 1);
+	fd[HTTP_CONNECTIONS_MAX + 1] = bench_connect(bench);
+	bench_run(bench);
+	hear(fd[HTTP_CONNECTIONS_MAX + 1], &open);
+	assert_false(open);
+	say(bench, fd[HTTP_CONNECTIONS_MAX], "\r\n");
+	assert_non_null(strstr(hear(fd[HTTP_CONNECTIONS_MAX], &open), "</new>"));
+	for (int i = 0; i < HTTP_CONNECTIONS_MAX + 2; i++)
+		close(fd[i]);
+	bench_run(bench);
+}
+
+static void test_gone_in_the_middle(void **state)
+{
+	struct bench *bench = *state;
+	int fd = bench_connect(bench);
+
+	say(bench, fd, "GET / HTTP/1.1\r\nX:");
+	close(fd);
+	bench_run(bench);
+	fd = bench_connect(bench);
+	assert_true(write(fd, "GET / HTTP/1.1\r\n\r\n", 18) == 18);
+	close(fd);
+	bench_run(bench);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void test_strings(void **state)
+{
+	static const struct {
+		const char *bytes, *json;
+	} cases[] = {
+		{"", "\"\""},
+		{"plain", "\"plain\""},
+		{"a\"b\\c</script>", "\"a\\\"b\\\\c</script>\""},
+		{"\n\x01\x7f", "\"\\u000a\\u0001\\u007f\""},
+		{"\xc3\xa9\xe2\x82\xac\xf0\x9f\xa6\x9d", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\xa6\x9d\""},
+		{"\x80", "\"\xef\xbf\xbd\""},
+		{"\xc0\xaf", "\"\xef\xbf\xbd\xef\xbf\xbd\""},
+		{"\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\""},
+		{"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+		{"\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[100] = "";
+		FILE *out = fmemopen(text, sizeof(text), "w");
+
+		http_live_string(cases[i].bytes, strlen(cases[i].bytes), out);
+		fclose(out);
+		assert_string_equal(text, cases[i].json);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_heads),
+		cmocka_unit_test(test_what_a_head_says),
+		cmocka_unit_test_setup_teardown(test_one_after_another, bench_setup, bench_teardown),
+		cmocka_unit_test_setup_teardown(test_refusals, bench_setup, bench_teardown),
+		cmocka_unit_test_setup_teardown(test_too_many, bench_setup, bench_teardown),
+		cmocka_unit_test_setup_teardown(test_gone_in_the_middle, bench_setup,
+						bench_teardown),
+		cmocka_unit_test(test_strings),
+	};
+
+	signal(SIGPIPE, SIG_IGN);	/* as the daemon has it */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

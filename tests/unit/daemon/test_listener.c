@@ -1,0 +1,271 @@
+/*
+ * Where the daemon listens: what it makes, whose it is, and what it does about somebody, or something,
+ * that is there already.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/listener.h"
+
+struct fixture {
+	struct event_base *base;
+	char directory[64], path[96];
+	struct address address;
+	unsigned accepted;
+	char peer[128];
+};
+
+static void on_accepted(void *context, int fd, const struct address *address, const char *peer)
+{
+	struct fixture *f = context;
+
+	(void)address;
+	f->accepted++;
+	snprintf(f->peer, sizeof(f->peer), "%s", peer);
+	assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	close(fd);
+}
+
+static void open_place(struct fixture *f)
+{
+	struct error error;
+	char text[128];
+
+	memset(f, 0, sizeof(*f));
+	f->base = event_base_new();
+	snprintf(f->directory, sizeof(f->directory), "/tmp/ringtail-listener-XXXXXX");
+	assert_non_null(mkdtemp(f->directory));
+	snprintf(f->path, sizeof(f->path), "%s/run/sock", f->directory);
+	snprintf(text, sizeof(text), "unix:%s", f->path);
+	assert_int_equal(address_parse(text, &f->address, &error), 0);
+}
+
+static void close_place(struct fixture *f)
+{
+	char run[80];
+
+	snprintf(run, sizeof(run), "%s/run", f->directory);
+	unlink(f->path);
+	rmdir(run);
+	assert_int_equal(rmdir(f->directory), 0);
+	event_base_free(f->base);
+}
+
+/* A socket bound there by somebody else; -1: no listening. */
+static int occupy(struct fixture *f, int backlog)
+{
+	char run[80];
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(run, sizeof(run), "%s/run", f->directory);
+	mkdir(run, 0755);
+	assert_int_equal(bind(fd, (struct sockaddr *)&f->address.socket, f->address.socket_bytes), 0);
+	if (backlog >= 0)
+		assert_int_equal(listen(fd, backlog), 0);
+	return fd;
+}
+
+static int connect_to(const struct address *address)
+{
+	int fd = socket(address->socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (connect(fd, (const struct sockaddr *)&address->socket, address->socket_bytes) == 0 ||
+	    errno == EINPROGRESS)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void expect_error(const struct address *address, const char *code)
+{
+	struct listener *listener;
+	struct error error;
+
+	assert_true(listener_create(address, getuid(), getgid(), &listener, &error) < 0);
+	assert_string_equal(error.code, code);
+	assert_true(*error.what && *error.hint);
+}
+
+static void run(struct fixture *f, unsigned accepted)
+{
+	for (unsigned i = 0; i < 1000 && f->accepted < accepted; i++) {
+		event_base_loop(f->base, EVLOOP_NONBLOCK);
+		usleep(100);
+	}
+	assert_int_equal(f->accepted, accepted);
+}
+
+static void test_mode_and_owner(void **state)
+{
+	uid_t uid = geteuid() == 0 ? 12 : getuid();
+	gid_t gid = geteuid() == 0 ? 34 : getgid();
+	struct listener *listener;
+	char directory[80], peer[64];
+	struct stat stat;
+	struct error error;
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	open_place(&f);
+	assert_int_equal(listener_create(&f.address, uid, gid, &listener, &error), 0);
+	assert_int_equal(lstat(f.path, &stat), 0);
+	assert_int_equal(stat.st_mode, S_IFSOCK | 0660);
+	assert_int_equal(stat.st_uid, uid);
+	assert_int_equal(stat.st_gid, gid);
+	snprintf(directory, sizeof(directory), "%s/run", f.directory);
+	assert_int_equal(lstat(directory, &stat), 0);
+	assert_int_equal(stat.st_mode, S_IFDIR | 0755);
+	assert_int_equal(stat.st_uid, uid);
+	/* Bound, but nobody is served before the daemon is ready. */
+	assert_int_equal(connect_to(&f.address), -1);
+	assert_int_equal(listener_start(listener, f.base, on_accepted, &f, &error), 0);
+	fd = connect_to(&f.address);
+	assert_true(fd >= 0);
+	run(&f, 1);
+	snprintf(peer, sizeof(peer), "unix pid %d uid %u", getpid(), getuid());
+	assert_string_equal(f.peer, peer);
+	close(fd);
+	listener_destroy(listener);
+	assert_int_equal(access(f.path, F_OK), -1);
+	listener_destroy(NULL);
+	close_place(&f);
+}
+
+static void test_stale_socket(void **state)
+{
+	struct listener *listener;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_place(&f);
+	close(occupy(&f, 1));
+	assert_int_equal(access(f.path, F_OK), 0);
+	assert_int_equal(listener_create(&f.address, getuid(), getgid(), &listener, &error), 0);
+	listener_destroy(listener);
+	close_place(&f);
+}
+
+static void test_living_socket(void **state)
+{
+	struct listener *listener;
+	struct error error;
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	open_place(&f);
+	assert_int_equal(listener_create(&f.address, getuid(), getgid(), &listener, &error), 0);
+	assert_int_equal(listener_start(listener, f.base, on_accepted, &f, &error), 0);
+	expect_error(&f.address, "listen-in-use");
+	run(&f, 1);		/* it was asked */
+	fd = connect_to(&f.address);
+	assert_true(fd >= 0);
+	run(&f, 2);
+	close(fd);
+	listener_destroy(listener);
+	close_place(&f);
+}
+
+/* Somebody who does not come to accept: that is no reason to wait for him, or to take his place. */
+static void test_busy_socket(void **state)
+{
+	struct fixture f;
+	int fd, waiting[8];
+
+	(void)state;
+	open_place(&f);
+	fd = occupy(&f, 0);
+	for (unsigned i = 0; i < 8; i++)
+		waiting[i] = connect_to(&f.address);
+	assert_int_equal(waiting[7], -1);
+	expect_error(&f.address, "listen-in-use");
+	assert_int_equal(access(f.path, F_OK), 0);
+	for (unsigned i = 0; i < 8; i++)
+		if (waiting[i] >= 0)
+			close(waiting[i]);
+	close(fd);
+	close_place(&f);
+}
+
+static void test_something_else_is_there(void **state)
+{
+	struct fixture f;
+	char run_path[80];
+	int fd;
+
+	(void)state;
+	open_place(&f);
+	close(occupy(&f, -1));
+	unlink(f.path);
+	fd = open(f.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	expect_error(&f.address, "listen-bind");
+	assert_int_equal(access(f.path, F_OK), 0);
+	unlink(f.path);
+	/* And where no directory can be made. */
+	snprintf(run_path, sizeof(run_path), "%s/run", f.directory);
+	rmdir(run_path);
+	fd = open(run_path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	close(fd);
+	expect_error(&f.address, "listen-bind");
+	unlink(run_path);
+	close_place(&f);
+	expect_error(&f.address, "listen-directory");
+}
+
+static void test_port(void **state)
+{
+	struct listener *listener;
+	struct address address, same;
+	struct error error;
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	open_place(&f);
+	assert_int_equal(address_parse("tcp:127.0.0.1:0", &address, &error), 0);
+	assert_int_equal(listener_create(&address, 0, 0, &listener, &error), 0);
+	assert_int_equal(listener_start(listener, f.base, on_accepted, &f, &error), 0);
+	assert_memory_equal(listener_text(listener), "tcp:127.0.0.1:", 14);
+	assert_int_equal(address_parse(listener_text(listener), &same, &error), 0);
+	expect_error(&same, "listen-in-use");
+	fd = connect_to(&same);
+	run(&f, 1);
+	assert_memory_equal(f.peer, "127.0.0.1:", 10);
+	close(fd);
+	listener_destroy(listener);
+	/* It is free again at once. */
+	assert_int_equal(listener_create(&same, 0, 0, &listener, &error), 0);
+	listener_destroy(listener);
+	close_place(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_mode_and_owner),
+		cmocka_unit_test(test_stale_socket),
+		cmocka_unit_test(test_living_socket),
+		cmocka_unit_test(test_busy_socket),
+		cmocka_unit_test(test_something_else_is_there),
+		cmocka_unit_test(test_port),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

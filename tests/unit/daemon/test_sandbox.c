@@ -1,0 +1,330 @@
+/* sandbox: each process may do its work, and ends at the first system call that is no part of it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/sandbox.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+enum who {
+	ENGINE,
+	ENGINE_RESOLVING,
+	LOADER,
+};
+
+#define NOBODY 1	/* a process that is never ours */
+
+/* How a child ends that goes into its sandbox and then does that: 0 well, or the signal. */
+static int ends(enum who who, void (*act)(void))
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (child == 0) {
+		const struct sandbox_engine engine = {
+			.loader = NOBODY, .resolves = who == ENGINE_RESOLVING,
+		};
+		const struct rlimit no_core = {0};
+		struct error error;
+		int err;
+
+		setrlimit(RLIMIT_CORE, &no_core);
+		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+		err = who == LOADER ? sandbox_loader(&error) : sandbox_engine(&engine, &error);
+		if (err)
+			_exit(99);
+		act();
+		_exit(0);
+	}
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status);
+	assert_int_equal(WEXITSTATUS(status), 0);
+	return 0;
+}
+
+static void must(int holds)
+{
+	if (!holds)
+		_exit(98);
+}
+
+/* ---- What is forbidden ----------------------------------------------------------------------- */
+
+static void run_program(void)
+{
+	execl("/bin/true", "true", NULL);
+}
+
+static void make_process(void)
+{
+	syscall(SYS_fork);
+}
+
+static void trace_another(void)
+{
+	syscall(SYS_ptrace, 0, 0, 0, 0);
+}
+
+static void end_another(void)
+{
+	kill(getppid(), 0);
+}
+
+static void end_loader_softly(void)
+{
+	kill(NOBODY, SIGTERM);
+}
+
+static void mount_something(void)
+{
+	syscall(SYS_mount, "none", "/", "tmpfs", 0, NULL);
+}
+
+static void change_owner(void)
+{
+	syscall(SYS_fchownat, AT_FDCWD, "/", 0, 0, 0);
+}
+
+static void become_root(void)
+{
+	syscall(SYS_setuid, 0);
+}
+
+static void load_program(void)
+{
+	syscall(SYS_bpf, 0, NULL, 0);
+}
+
+static void raise_limit(void)
+{
+	const struct rlimit limit = {0};
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void map_code(void)
+{
+	mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void map_writable_code(void)
+{
+	mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void make_code(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(page != MAP_FAILED);
+	mprotect(page, 4096, PROT_READ | PROT_EXEC);
+}
+
+static void open_internet_socket(void)
+{
+	socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static void open_raw_socket(void)
+{
+	socket(AF_PACKET, SOCK_RAW, 0);
+}
+
+static void open_unix_socket(void)
+{
+	socket(AF_UNIX, SOCK_DGRAM, 0);
+}
+
+static void listen_somewhere(void)
+{
+	listen(0, 1);
+}
+
+static void trace_performance(void)
+{
+	syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0);
+}
+
+struct row {
+	const char *name;
+	void (*act)(void);
+	int engine, resolving, loader;
+};
+
+static const struct row rows[] = {
+	{"run a program", run_program, SIGSYS, SIGSYS, SIGSYS},
+	{"make a process", make_process, SIGSYS, SIGSYS, SIGSYS},
+	{"trace another", trace_another, SIGSYS, SIGSYS, SIGSYS},
+	{"signal another", end_another, SIGSYS, SIGSYS, SIGSYS},
+	{"end the loader softly", end_loader_softly, SIGSYS, SIGSYS, SIGSYS},
+	{"mount", mount_something, SIGSYS, SIGSYS, SIGSYS},
+	{"change an owner", change_owner, SIGSYS, SIGSYS, SIGSYS},
+	{"become root", become_root, SIGSYS, SIGSYS, SIGSYS},
+	{"raise a limit", raise_limit, SIGSYS, SIGSYS, SIGSYS},
+	{"write code", map_writable_code, SIGSYS, SIGSYS, SIGSYS},
+	{"turn data into code", make_code, SIGSYS, SIGSYS, SIGSYS},
+	{"map code", map_code, SIGSYS, 0, SIGSYS},
+	{"open a raw socket", open_raw_socket, SIGSYS, SIGSYS, SIGSYS},
+	{"open an internet socket", open_internet_socket, SIGSYS, 0, SIGSYS},
+	{"open a unix socket", open_unix_socket, 0, 0, SIGSYS},
+	{"listen", listen_somewhere, SIGSYS, SIGSYS, SIGSYS},
+	{"call bpf", load_program, SIGSYS, SIGSYS, 0},
+	{"open a performance event", trace_performance, SIGSYS, SIGSYS, SIGSYS},
+};
+
+static void each_forbidden_call_is_the_end(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < LENGTH(rows); i++) {
+		const int wanted[] = {rows[i].engine, rows[i].resolving, rows[i].loader};
+
+		for (enum who who = ENGINE; who <= LOADER; who++) {
+			int got = ends(who, rows[i].act);
+
+			if (got != wanted[who])
+				print_message("%s, as %d\n", rows[i].name, who);
+			assert_int_equal(got, wanted[who]);
+		}
+	}
+}
+
+/* ---- What is not ----------------------------------------------------------------------------- */
+
+static void *hold_memory(void *context)
+{
+	char *memory = malloc(1 << 22);
+
+	must(memory != NULL);
+	memset(memory, 1, 1 << 22);
+	free(memory);
+	return context;
+}
+
+static void work_in_threads(void)
+{
+	pthread_t thread[4];
+
+	for (size_t i = 0; i < LENGTH(thread); i++)
+		must(pthread_create(&thread[i], NULL, hold_memory, NULL) == 0);
+	for (size_t i = 0; i < LENGTH(thread); i++)
+		must(pthread_join(thread[i], NULL) == 0);
+}
+
+static void write_a_file(void)
+{
+	char name[] = "/tmp/ringtail-sandbox-XXXXXX";
+	int fd = mkstemp(name);
+
+	must(fd >= 0 && write(fd, name, sizeof(name)) == sizeof(name) && fsync(fd) == 0);
+	must(ftruncate(fd, 1) == 0 && close(fd) == 0 && unlink(name) == 0);
+}
+
+static void read_a_file(void)
+{
+	FILE *file = fopen("/dev/null", "r");
+
+	must(file != NULL && fgetc(file) == EOF && fclose(file) == 0);
+}
+
+static void have_no_netlink(void)
+{
+	must(socket(AF_NETLINK, SOCK_RAW, 0) < 0 && errno == EAFNOSUPPORT);
+}
+
+static void work_goes_on(void **state)
+{
+	(void)state;
+	for (enum who who = ENGINE; who <= LOADER; who++)
+		assert_int_equal(ends(who, work_in_threads), 0);
+	for (enum who who = ENGINE; who <= ENGINE_RESOLVING; who++) {
+		assert_int_equal(ends(who, write_a_file), 0);
+		assert_int_equal(ends(who, read_a_file), 0);
+	}
+	assert_int_equal(ends(ENGINE_RESOLVING, have_no_netlink), 0);
+	assert_int_equal(ends(ENGINE, abort), SIGABRT);
+	assert_int_equal(ends(LOADER, abort), SIGABRT);
+}
+
+/* The filter is for threads that were there before it, too. */
+static void *wait_and_call(void *context)
+{
+	int *go = context;
+	char byte;
+
+	must(read(go[0], &byte, 1) == 1);
+	run_program();
+	return NULL;
+}
+
+static int early[2];
+static pthread_t early_thread;
+
+static void let_early_thread_call(void)
+{
+	must(write(early[1], "x", 1) == 1);
+	pthread_join(early_thread, NULL);
+}
+
+static void threads_made_before_are_filtered(void **state)
+{
+	pid_t child;
+	int status = 0;
+
+	(void)state;
+	child = fork();
+	if (child == 0) {
+		const struct sandbox_engine engine = {.loader = NOBODY};
+		struct error error;
+
+		must(pipe(early) == 0);
+		must(pthread_create(&early_thread, NULL, wait_and_call, early) == 0);
+		must(sandbox_engine(&engine, &error) == 0);
+		let_early_thread_call();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+}
+
+/* A sanitizer makes calls of its own, so what is built with one goes without, and says so. */
+static void sanitizers_go_without(void **state)
+{
+	(void)state;
+	assert_int_equal(ends(ENGINE, raise_limit), 0);
+	assert_int_equal(ends(LOADER, raise_limit), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest filtered[] = {
+		cmocka_unit_test(each_forbidden_call_is_the_end),
+		cmocka_unit_test(work_goes_on),
+		cmocka_unit_test(threads_made_before_are_filtered),
+	};
+	const struct CMUnitTest unfiltered[] = {
+		cmocka_unit_test(sanitizers_go_without),
+	};
+
+	return SANDBOX_FILTERS ? cmocka_run_group_tests(filtered, NULL, NULL)
+			       : cmocka_run_group_tests(unfiltered, NULL, NULL);
+}

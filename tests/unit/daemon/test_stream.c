@@ -1,0 +1,331 @@
+/*
+ * A client's place in a subscription's log: what it is sent, what it loses when it lags, what it is told
+ * of that, where a cursor begins; and its ledger, which has to close after every step.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/stream.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#define RINGS 2
+static const uint32_t cpu_of[RINGS] = {0, 5};
+
+struct fixture {
+	struct subscription *subscription;
+	struct frame_codec *codec;
+	struct stream *stream;
+	uint64_t seq[RINGS];
+
+	/* What the client knows: it checks that nothing is missing that it was not told of. */
+	uint64_t known[RINGS];
+	uint64_t events, gaps, gap_events, watermarks;
+};
+
+static void open_subscription(struct fixture *f, uint64_t history_bytes)
+{
+	static const char *const glob[] = {"syscall:read:call"};
+	struct subscription_request request = {.glob = glob, .globs = 1};
+	struct error error;
+
+	memset(f, 0, sizeof(*f));
+	f->codec = frame_codec_create(1);
+	assert_int_equal(subscription_create(&request, small_catalog_get(), RINGS, history_bytes,
+					     &f->subscription, &error), 0);
+}
+
+static void join(struct fixture *f, uint64_t lag_bytes, const uint64_t *since)
+{
+	f->stream = stream_create(f->subscription, f->codec, cpu_of, lag_bytes, since,
+				  since ? RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE
+					: RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	assert_non_null(f->stream);
+	for (unsigned i = 0; i < RINGS; i++)
+		f->known[i] = f->stream->ring[i].told;
+}
+
+static void close_all(struct fixture *f)
+{
+	stream_destroy(f->stream);
+	subscription_destroy(f->subscription);
+	frame_codec_destroy(f->codec);
+}
+
+static void check_ledger(const struct fixture *f)
+{
+	struct stream_stat stat;
+
+	stream_stat(f->stream, &stat);
+	assert_int_equal(stat.residual, 0);
+}
+
+static void append(struct fixture *f, unsigned ring, size_t bytes, uint64_t events,
+		   uint64_t skipped, uint64_t lost)
+{
+	struct frame_ref *frame = frame_ref_create(FRAME_BATCH, bytes);
+
+	memset(frame->data, 0, bytes);
+	frame->ring = ring;
+	frame->cpu = cpu_of[ring];
+	frame->first_seq = f->seq[ring];
+	frame->end_seq = f->seq[ring] += events + skipped + lost;
+	frame->events = events;
+	frame->skipped = skipped;
+	if (lost) {
+		frame->losses = 1;
+		frame->loss[0] = (struct loss_count){
+			.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
+			.reason = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
+			.count = lost,
+		};
+	}
+	subscription_append(f->subscription, frame);
+}
+
+static void append_watermark(struct fixture *f, uint64_t time_ns)
+{
+	struct frame_ref *frame = frame_ref_create(FRAME_WATERMARK, 20);
+
+	memset(frame->data, 0, 20);
+	frame->time_ns = time_ns;
+	subscription_append(f->subscription, frame);
+}
+
+/* What tells gaps and places is packed by the stream itself: unpack it as a client would. */
+static void on_tell(void *context, struct frame_ref *frame)
+{
+	struct fixture *f = context;
+	struct frame_header header;
+	uint8_t raw[1024];
+	const uint8_t *body;
+
+	assert_int_equal(frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header),
+			 FRAME_OK);
+	assert_int_equal(frame_open(f->codec, frame->data, &header, raw, &body), FRAME_OK);
+	if (frame->type == FRAME_GAP) {
+		Ringtail__V1__Gap *gap = ringtail__v1__gap__unpack(NULL, header.raw_bytes, body);
+		unsigned ring = gap->cpu == cpu_of[1];
+
+		assert_int_equal(gap->first_seq, f->known[ring]);
+		assert_true(gap->end_seq >= gap->first_seq);
+		f->known[ring] = gap->end_seq;
+		f->gaps++;
+		f->gap_events += gap->events;
+		ringtail__v1__gap__free_unpacked(gap, NULL);
+	} else {
+		Ringtail__V1__Watermark *watermark =
+			ringtail__v1__watermark__unpack(NULL, header.raw_bytes, body);
+
+		assert_int_equal(frame->type, FRAME_WATERMARK);
+		assert_int_equal(watermark->n_position, RINGS);
+		for (unsigned i = 0; i < RINGS; i++) {
+			assert_int_equal(watermark->position[i]->seq - f->known[i],
+					 watermark->position[i]->skipped);
+			f->known[i] = watermark->position[i]->seq;
+		}
+		ringtail__v1__watermark__free_unpacked(watermark, NULL);
+	}
+	frame_ref_put(frame);
+}
+
+static void receive(struct fixture *f, const struct frame_ref *frame)
+{
+	if (frame->type == FRAME_WATERMARK) {
+		for (unsigned i = 0; i < RINGS; i++)
+			f->known[i] = f->stream->ring[i].seen;
+		f->watermarks++;
+		return;
+	}
+	assert_int_equal(frame->first_seq, f->known[frame->ring]);
+	f->known[frame->ring] = frame->end_seq;
+	f->events += frame->events;
+}
+
+/* Takes at most n frames, the first of them in two parts. */
+static unsigned take(struct fixture *f, unsigned n)
+{
+	struct frame_ref *frame[4];
+	unsigned taken = 0;
+
+	while (taken < n && stream_has_work(f->stream)) {
+		unsigned peeked = stream_peek(f->stream, frame, 4, on_tell, f);
+
+		for (unsigned i = 0; i < peeked && taken < n; i++, taken++) {
+			if (taken == 0 && i == 0) {
+				stream_begin(f->stream);
+				check_ledger(f);
+				receive(f, f->stream->begun);
+				stream_ended(f->stream);
+			} else {
+				receive(f, frame[i]);
+				stream_sent(f->stream);
+			}
+			check_ledger(f);
+		}
+	}
+	return taken;
+}
+
+static void test_everything_arrives(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	append(&f, 0, 100, 50, 0, 0);	/* before the client came */
+	join(&f, 1 << 20, NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		append(&f, i % RINGS, 100, 10, 3, i % 5 == 0 ? 2 : 0);
+		append(&f, i % RINGS, 0, 0, 7, 0);
+		append_watermark(&f, i);
+		check_ledger(&f);
+	}
+	assert_int_equal(take(&f, 1000), 40);
+	assert_int_equal(f.events, 200);
+	assert_int_equal(f.stream->delivered, 200);
+	assert_int_equal(f.stream->filtered, 20 * 10);
+	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_RING]
+				       [RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL], 8);
+	assert_int_equal(f.gaps, 0);
+	assert_false(stream_has_work(f.stream));
+	for (unsigned i = 0; i < RINGS; i++)
+		assert_int_equal(f.known[i], f.seq[i]);
+	close_all(&f);
+}
+
+static void test_slow_client(void **state)
+{
+	struct fixture f;
+	unsigned seed = 42;
+	uint64_t sent = 0;
+
+	(void)state;
+	print_message("seed %u\n", seed);
+	open_subscription(&f, 1 << 20);
+	join(&f, 20000, NULL);
+	for (unsigned i = 0; i < 3000; i++) {
+		unsigned events = (unsigned)rand_r(&seed) % 20;
+
+		append(&f, (unsigned)rand_r(&seed) % RINGS, events ? 300 : 0, events,
+		       1 + (unsigned)rand_r(&seed) % 3, 0);
+		sent += events;
+		/* As workers do: after a range of nothing but skips, a watermark says where. */
+		if (!events || i % 7 == 0)
+			append_watermark(&f, i);
+		check_ledger(&f);
+		if (i % 50 == 0)
+			take(&f, 5);
+	}
+	take(&f, 100000);
+	assert_true(f.gaps > 0);
+	assert_int_equal(f.events + f.gap_events, sent);
+	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
+				       [RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL], f.gap_events);
+	for (unsigned i = 0; i < RINGS; i++)
+		assert_int_equal(f.known[i], f.seq[i]);
+	close_all(&f);
+}
+
+/* The log itself gives up what a client that reads nothing has not been sent. */
+static void test_evicted_under_the_client(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 5000);
+	join(&f, 1 << 20, NULL);
+	for (unsigned i = 0; i < 500; i++) {
+		append(&f, i % RINGS, 300, 10, 0, 1);
+		check_ledger(&f);
+	}
+	take(&f, 1000);
+	assert_int_equal(f.events + f.gap_events + f.stream->lost[0][1],
+			 500 * 11 + (f.gap_events - f.gap_events / 11 * 10));
+	assert_int_equal(f.events / 10 + f.gap_events / 11, 500);
+	check_ledger(&f);
+	close_all(&f);
+}
+
+static void test_resume_within_history(void **state)
+{
+	uint64_t since[RINGS] = {100, 40};
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	for (unsigned i = 0; i < 20; i++) {
+		append(&f, 0, 100, 10, 0, 0);
+		append(&f, 1, 100, 10, 0, 0);
+	}
+	join(&f, 1 << 20, since);
+	assert_true(f.stream->resumed);
+	/* It may begin somewhat before the cursor, never after it. */
+	assert_true(f.known[0] <= 100 && f.known[1] <= 40);
+	take(&f, 1000);
+	assert_int_equal(f.known[0], 200);
+	assert_int_equal(f.known[1], 200);
+	assert_int_equal(f.gaps, 0);
+	assert_true(f.events >= 100 + 160);
+	close_all(&f);
+}
+
+static void test_resume_too_late(void **state)
+{
+	uint64_t since[RINGS] = {15, UINT64_MAX};
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 5000);
+	for (unsigned i = 0; i < 100; i++)
+		append(&f, 0, 300, 10, 0, 0);
+	join(&f, 1 << 20, since);
+	assert_false(f.stream->resumed);
+	assert_int_equal(f.known[0], 15);
+	check_ledger(&f);
+	take(&f, 1000);
+	assert_int_equal(f.gaps, 1);
+	assert_int_equal(f.gap_events, 0);
+	assert_int_equal(f.known[0], 1000);
+	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY]
+				       [RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE],
+			 f.subscription->floor[0] - 15);
+	close_all(&f);
+}
+
+static void test_cursor_of_another_run(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 5000);
+	append(&f, 0, 100, 10, 0, 0);
+	f.stream = stream_create(f.subscription, f.codec, cpu_of, 5000, NULL,
+				 RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+	f.known[0] = 10;
+	assert_true(stream_has_work(f.stream));
+	take(&f, 10);
+	assert_int_equal(f.gaps, RINGS);
+	assert_int_equal(f.events, 0);
+	check_ledger(&f);
+	close_all(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_everything_arrives),
+		cmocka_unit_test(test_slow_client),
+		cmocka_unit_test(test_evicted_under_the_client),
+		cmocka_unit_test(test_resume_within_history),
+		cmocka_unit_test(test_resume_too_late),
+		cmocka_unit_test(test_cursor_of_another_run),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+/*
+ * test_memory: each allocation of this room fails in turn; nothing crashes, nothing leaks, and the
+ * next try works. The room's files are taken in with their malloc and calloc replaced.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include <cmocka.h>
+
+static unsigned allocations_left;
+
+static bool allocation_fails(void)
+{
+	return allocations_left-- == 0;
+}
+
+static void *failing_malloc(size_t bytes)
+{
+	return allocation_fails() ? NULL : malloc(bytes);
+}
+
+static void *failing_calloc(size_t count, size_t bytes)
+{
+	return allocation_fails() ? NULL : calloc(count, bytes);
+}
+
+static ZSTD_CCtx *failing_compressor(void)
+{
+	return allocation_fails() ? NULL : ZSTD_createCCtx();
+}
+
+static ZSTD_DCtx *failing_decompressor(void)
+{
+	return allocation_fails() ? NULL : ZSTD_createDCtx();
+}
+
+#define malloc failing_malloc
+#define calloc failing_calloc
+#define ZSTD_createCCtx failing_compressor
+#define ZSTD_createDCtx failing_decompressor
+#include "proto/pair_table.c"
+#include "proto/batch_encode.c"
+#include "proto/batch_decode.c"
+#include "proto/frame.c"
+#undef malloc
+#undef calloc
+#undef ZSTD_createCCtx
+#undef ZSTD_createDCtx
+
+#define ALLOCATIONS_MAX 16
+
+static void *create_encoder(void)
+{
+	return batch_encoder_create(100);
+}
+
+static void destroy_encoder(void *encoder)
+{
+	batch_encoder_destroy(encoder);
+}
+
+static void *create_decoder(void)
+{
+	static const struct batch_probe probe;
+
+	return batch_decoder_create(&probe, 1);
+}
+
+static void destroy_decoder(void *decoder)
+{
+	batch_decoder_destroy(decoder);
+}
+
+static void *create_codec(void)
+{
+	return frame_codec_create(1);
+}
+
+static void destroy_codec(void *codec)
+{
+	frame_codec_destroy(codec);
+}
+
+/* Fails the first allocation, then the second, ... until none is left to fail. */
+static void check(void *(*create)(void), void (*destroy)(void *), unsigned allocations)
+{
+	for (unsigned i = 0; i <= ALLOCATIONS_MAX; i++) {
+		void *made;
+
+		allocations_left = i;
+		made = create();
+		destroy(made);
+		if (made) {
+			assert_int_equal(i, allocations);
+			return;
+		}
+	}
+	fail_msg("it does not work with any number of allocations");
+}
+
+static void test_encoder(void **state)
+{
+	(void)state;
+	check(create_encoder, destroy_encoder, 6);
+}
+
+static void test_decoder(void **state)
+{
+	(void)state;
+	check(create_decoder, destroy_decoder, 3);
+}
+
+static void test_codec(void **state)
+{
+	(void)state;
+	check(create_codec, destroy_codec, 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_encoder),
+		cmocka_unit_test(test_decoder),
+		cmocka_unit_test(test_codec),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
