@@ -1,0 +1,262 @@
+# ringtail. `make` builds, `make demo` shows it, `make check` tests it; V=1 shows the commands.
+#
+# A room is a library; a program or a test is found by where it lies:
+#	proto/*.c                   libproto.a
+#	daemon/*.c but main.c       libdaemon.a, with main.c ringtaild
+#	client/*.c but main, cmd_*  libringtail.a, with those tracectl
+#	tests/unit/ROOM/test_*.c    a program each, linked with its room and proto
+#	tests/fuzz/fuzz_*.c         a libFuzzer target each
+#	tests/sim/*.c               one program: the daemon in a simulated world
+#	tests/bench/*.c             a program each
+# SANITIZE and BUILD make the same tree another way: `make unit BUILD=build/asan SANITIZE=...`.
+
+VERSION	:= 0.1.0
+BUILD	?= build
+PREFIX	?= /usr
+DESTDIR	?=
+CC	?= gcc
+CLANG	?= clang
+BPFTOOL	?= $(firstword $(shell command -v bpftool) /usr/sbin/bpftool)
+V	?= 0
+SANITIZE ?=
+
+Q	:= $(if $(filter 1,$(V)),,@)
+say	= $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' '$(1)' '$(2)')
+
+WARN	:= -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
+CFLAGS	?= -O2 -g
+CPPFLAGS := -D_GNU_SOURCE -DRINGTAIL_VERSION='"$(VERSION)"' -I. -I$(BUILD)
+ALL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -pthread $(CFLAGS) $(SANITIZE)
+LDFLAGS	+= -pthread $(SANITIZE)
+
+PROTO_LIBS  := -lprotobuf-c -lzstd -lisal
+DAEMON_LIBS := -levent_pthreads -levent_openssl -levent_core -levent_extra -lssl -lcrypto \
+	-lcurl -lsnappy -lz -lseccomp -lbpf -lsystemd -lcap $(PROTO_LIBS)
+CLIENT_LIBS := -ljansson -lssl -lcrypto -lcap $(PROTO_LIBS)
+
+# Commands of one line each, so that a failed one leaves nothing behind.
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+.PHONY: all demo check check-unit check-scenario check-kmod check-fuzz check-stress check-model \
+	check-arrows unit bench interop fuzz torture soak install clean deps docs
+
+# ---- What is missing is installed, once ---------------------------------------------------------
+
+DEPS	:= build/.deps
+deps: $(DEPS)
+$(DEPS): .ci/deps.sh
+	$(Q)mkdir -p build && sh .ci/deps.sh && touch $@
+$(DEPS)-bench: .ci/deps.sh
+	$(Q)mkdir -p build && sh .ci/deps.sh bench && touch $@ $(DEPS)
+
+# ---- Generated ----------------------------------------------------------------------------------
+
+PB_H	:= $(BUILD)/proto/ringtail.pb-c.h
+SKEL	:= $(BUILD)/kmod/ringtail.skel.h
+NUMBERS	:= $(BUILD)/daemon/syscall_numbers.inc
+PAGE	:= $(BUILD)/daemon/http_page.inc
+EXPORT_PB := $(patsubst %.proto,$(BUILD)/%.pb-c,$(wildcard proto/export/*.proto))
+GENERATED := $(PB_H) $(EXPORT_PB:%=%.h) $(SKEL) $(NUMBERS) $(PAGE)
+
+$(PB_H): proto/ringtail.proto | $(DEPS)
+	$(call say,PROTO,$<)
+	$(Q)mkdir -p $(BUILD)/proto && protoc-c -I. --c_out=$(BUILD) $<
+
+# What back ends are sent: known to the daemon alone.
+$(BUILD)/proto/export/%.pb-c.h: proto/export/%.proto | $(DEPS)
+	$(call say,PROTO,$<)
+	$(Q)mkdir -p $(@D) && protoc-c -I. --c_out=$(BUILD) $<
+
+$(NUMBERS): daemon/syscall_numbers.sh | $(DEPS)
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D) && sh $< '$(CC)' >$@
+
+$(PAGE): daemon/http_page.py daemon/http_page.html | $(DEPS)
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D) && python3 $^ >$@
+
+BPF_SOURCES := $(wildcard kmod/bpf/*.[ch]) kmod/uapi/ringtail.h
+MULTIARCH := $(shell $(CC) -print-multiarch)
+BPF_ARCH := $(patsubst x86_64,x86,$(patsubst aarch64,arm64,$(shell uname -m)))
+$(BUILD)/kmod/ringtail.bpf.o: kmod/bpf/ringtail.bpf.c $(BPF_SOURCES) | $(DEPS)
+	$(call say,BPF,$<)
+	$(Q)mkdir -p $(@D) && $(CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Werror \
+		-D__TARGET_ARCH_$(BPF_ARCH) -I. -I/usr/include/$(MULTIARCH) -c $< -o $@
+
+$(SKEL): $(BUILD)/kmod/ringtail.bpf.o
+	$(call say,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name ringtail_bpf >$@
+
+# ---- Rooms --------------------------------------------------------------------------------------
+
+PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard proto/*.c)) $(BUILD)/proto/ringtail.pb-c.o
+DAEMON_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out daemon/main.c,$(wildcard daemon/*.c))) \
+	$(EXPORT_PB:%=%.o)
+TRACECTL_C     := client/main.c $(wildcard client/cmd_*.c)
+CLIENT_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TRACECTL_C),$(wildcard client/*.c)))
+LIBPROTO  := $(BUILD)/libproto.a
+LIBDAEMON := $(BUILD)/libdaemon.a
+LIBCLIENT := $(BUILD)/libringtail.a
+LIB_proto  := $(LIBPROTO)
+LIB_daemon := $(LIBDAEMON) $(LIBPROTO)
+LIB_client := $(LIBCLIENT) $(LIBPROTO)
+LIBS_proto := $(PROTO_LIBS)
+LIBS_daemon := $(DAEMON_LIBS)
+LIBS_client := $(CLIENT_LIBS)
+
+all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/tools/load $(BUILD)/tools/swarm
+
+# -MMD tells what each object was made of; generated headers must be there before the first time.
+$(BUILD)/%.o: %.c | $(GENERATED)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/proto/ringtail.pb-c.o: $(PB_H)
+	$(call say,CC,$(PB_H:.h=.c))
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-shadow -MMD -MP -c $(PB_H:.h=.c) -o $@
+
+$(BUILD)/proto/export/%.pb-c.o: $(BUILD)/proto/export/%.pb-c.h
+	$(call say,CC,$(<:.h=.c))
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-shadow -MMD -MP -c $(<:.h=.c) -o $@
+
+$(LIBPROTO): $(PROTO_OBJECTS)
+$(LIBDAEMON): $(DAEMON_OBJECTS)
+$(LIBCLIENT): $(CLIENT_OBJECTS)
+$(LIBPROTO) $(LIBDAEMON) $(LIBCLIENT):
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/ringtaild: $(BUILD)/daemon/main.o $(LIB_daemon)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+
+$(BUILD)/tracectl: $(patsubst %.c,$(BUILD)/%.o,$(TRACECTL_C)) $(LIB_client)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
+
+$(BUILD)/tools/swarm: $(BUILD)/tests/tools/swarm.o $(LIBPROTO)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ $(PROTO_LIBS)
+
+$(BUILD)/tools/%: $(BUILD)/tests/tools/%.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^
+
+# ---- Tests --------------------------------------------------------------------------------------
+
+UNIT_C	:= $(wildcard tests/unit/proto/test_*.c tests/unit/daemon/test_*.c tests/unit/client/test_*.c)
+UNITS	:= $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_C))
+define unit_rule
+$$(BUILD)/unit/$(1)/%: $$(BUILD)/tests/unit/$(1)/%.o $$(LIB_$(1))
+	$$(call say,LD,$$@)
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LIBS_$(1))
+endef
+$(foreach room,proto daemon client,$(eval $(call unit_rule,$(room))))
+unit: $(UNITS)
+
+BPF_TESTS := $(patsubst tests/bpf/%.c,$(BUILD)/bpf/%,$(wildcard tests/bpf/test_*.c))
+BPF_HARNESS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/bpf/test_%,$(wildcard tests/bpf/*.c)))
+$(BUILD)/bpf/%: $(BUILD)/tests/bpf/%.o $(BPF_HARNESS) $(LIB_daemon)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(DAEMON_LIBS)
+
+STRESS	:= $(patsubst tests/stress/%.c,$(BUILD)/stress/%,$(wildcard tests/stress/*.c))
+$(BUILD)/stress/%: $(BUILD)/tests/stress/%.o $(LIB_daemon)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+
+# The daemon above a made-up world: what is defined in tests/sim is taken before the libraries'.
+SIM_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))
+SIM_WRAPPED := uname pthread_create pthread_join pthread_setname_np pthread_cond_wait \
+	pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast nanosleep eventfd read \
+	write close fcntl poll recv send sendmsg shutdown subscription_append loader_configure \
+	batch_encode_end_seq malloc calloc realloc strdup asprintf protobuf_c_message_unpack
+$(BUILD)/sim/sim: $(SIM_OBJECTS) $(LIB_daemon)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(DAEMON_LIBS)
+
+tests: unit $(BPF_TESTS) $(STRESS) $(BUILD)/sim/sim
+
+# A room's fuzzers are built apart, with clang and its sanitizers.
+FUZZ_BUILD := build/fuzz
+FUZZ_FLAGS := -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
+FUZZERS	:= $(patsubst tests/fuzz/%.c,$(FUZZ_BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
+ifneq ($(filter fuzzers,$(MAKECMDGOALS)),)
+fuzzers: $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
+$(BUILD)/bin/fuzz_client: $(BUILD)/tests/fuzz/fuzz_client.o $(LIB_client)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CLIENT_LIBS)
+$(BUILD)/bin/%: $(BUILD)/tests/fuzz/%.o $(LIB_daemon)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(DAEMON_LIBS)
+endif
+
+BENCH_C	:= $(wildcard tests/bench/*.c)
+BENCHES	:= $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(BENCH_C))
+$(BUILD)/bench/lttng_%: $(BUILD)/tests/bench/lttng_%.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -llttng-ust -ldl
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_daemon)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+
+-include $(shell test -d $(BUILD) && find $(BUILD) -type f -name '*.d' -not -path '$(BUILD)/*/build/*')
+
+# ---- Commands -----------------------------------------------------------------------------------
+
+# The page of limits, from the tables; a test fails where it is stale.
+docs:
+	$(Q)python3 tests/tools/limits.py >docs/limits.md.new && mv docs/limits.md.new docs/limits.md
+
+demo: all
+	$(Q)tests/demo.sh $(BUILD)
+
+check: $(DEPS)
+	$(Q)python3 tests/check.py --build build
+
+check-%: $(DEPS)
+	$(Q)python3 tests/check.py --build build --only $*
+
+$(BENCHES) $(patsubst %.c,$(BUILD)/%.o,$(BENCH_C)): | $(DEPS)-bench
+bench: all $(BENCHES)
+	$(Q)python3 tests/bench/run.py --build $(BUILD)
+
+# Real servers, built once into build/interop from the Go module proxy; needs the network for that.
+interop: all
+	$(Q)python3 tests/interop/run.py --build $(BUILD)
+
+# Of each fuzzer: so many seconds, or with FUZZ_RUNS so many inputs.
+FUZZ_SECONDS ?= 600
+FUZZ_RUNS ?=
+fuzz: $(DEPS)
+	$(Q)python3 tests/check.py --build build --only fuzz \
+		$(if $(FUZZ_RUNS),--fuzz-runs $(FUZZ_RUNS),--fuzz-seconds $(FUZZ_SECONDS))
+
+# The long forms of the fault tests, and everything at once for a long time.
+torture: all $(BUILD)/sim/sim
+	$(Q)python3 tests/torture.py --build $(BUILD)
+
+soak: all
+	$(Q)RINGTAIL_BUILD=$(BUILD) python3 tests/soak.py
+
+install: all
+	install -D -m 0755 $(BUILD)/ringtaild $(DESTDIR)$(PREFIX)/sbin/ringtaild
+	install -D -m 0755 $(BUILD)/tracectl $(DESTDIR)$(PREFIX)/bin/tracectl
+	install -D -m 0644 $(LIBCLIENT) $(DESTDIR)$(PREFIX)/lib/libringtail.a
+	install -D -m 0644 client/ringtail.h $(DESTDIR)$(PREFIX)/include/ringtail/ringtail.h
+	install -D -m 0644 proto/ringtail.proto $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.proto
+	install -D -m 0644 systemd/ringtaild.service $(DESTDIR)/lib/systemd/system/ringtaild.service
+	install -D -m 0644 systemd/ringtaild.socket $(DESTDIR)/lib/systemd/system/ringtaild.socket
+	install -D -m 0644 systemd/ringtail.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/ringtail.conf
+	install -D -m 0644 systemd/ringtail.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/ringtail.conf
+	install -D -m 0644 systemd/udev-60-ringtail.rules \
+		$(DESTDIR)$(PREFIX)/lib/udev/rules.d/60-ringtail.rules
+	install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)/etc/ringtail/ringtaild.conf
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/tracectl.1
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man4 docs/ringtail.4
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man5 docs/ringtaild.conf.5
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/ringtaild.8
+
+clean:
+	$(Q)rm -rf build
