@@ -43,12 +43,13 @@ CLIENT_LIBS := -ljansson -lssl -lcrypto -lcap $(PROTO_LIBS)
 
 # ---- What is missing is installed, once ---------------------------------------------------------
 
-DEPS	:= build/.deps
+BUILD_DEPS := build/.deps-build
+DEPS	:= build/.deps-check
 deps: $(DEPS)
-$(DEPS): .ci/deps.sh
-	$(Q)mkdir -p build && sh .ci/deps.sh && touch $@
-$(DEPS)-bench: .ci/deps.sh
-	$(Q)mkdir -p build && sh .ci/deps.sh bench && touch $@ $(DEPS)
+build/.deps-%: .ci/deps.sh
+	$(Q)mkdir -p build && sh .ci/deps.sh $* && touch $@
+$(DEPS): $(BUILD_DEPS)
+build/.deps-bench: $(DEPS)
 
 # ---- Generated ----------------------------------------------------------------------------------
 
@@ -59,27 +60,27 @@ PAGE	:= $(BUILD)/daemon/http_page.inc
 EXPORT_PB := $(patsubst %.proto,$(BUILD)/%.pb-c,$(wildcard proto/export/*.proto))
 GENERATED := $(PB_H) $(EXPORT_PB:%=%.h) $(SKEL) $(NUMBERS) $(PAGE)
 
-$(PB_H): proto/ringtail.proto | $(DEPS)
+$(PB_H): proto/ringtail.proto | $(BUILD_DEPS)
 	$(call say,PROTO,$<)
 	$(Q)mkdir -p $(BUILD)/proto && protoc-c -I. --c_out=$(BUILD) $<
 
 # What back ends are sent: known to the daemon alone.
-$(BUILD)/proto/export/%.pb-c.h: proto/export/%.proto | $(DEPS)
+$(BUILD)/proto/export/%.pb-c.h: proto/export/%.proto | $(BUILD_DEPS)
 	$(call say,PROTO,$<)
 	$(Q)mkdir -p $(@D) && protoc-c -I. --c_out=$(BUILD) $<
 
-$(NUMBERS): daemon/syscall_numbers.sh | $(DEPS)
+$(NUMBERS): daemon/syscall_numbers.sh | $(BUILD_DEPS)
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D) && sh $< '$(CC)' >$@
 
-$(PAGE): daemon/http_page.py daemon/http_page.html | $(DEPS)
+$(PAGE): daemon/http_page.py daemon/http_page.html | $(BUILD_DEPS)
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D) && python3 $^ >$@
 
 BPF_SOURCES := $(wildcard kmod/bpf/*.[ch]) kmod/uapi/ringtail.h
 MULTIARCH := $(shell $(CC) -print-multiarch)
 BPF_ARCH := $(patsubst x86_64,x86,$(patsubst aarch64,arm64,$(shell uname -m)))
-$(BUILD)/kmod/ringtail.bpf.o: kmod/bpf/ringtail.bpf.c $(BPF_SOURCES) | $(DEPS)
+$(BUILD)/kmod/ringtail.bpf.o: kmod/bpf/ringtail.bpf.c $(BPF_SOURCES) | $(BUILD_DEPS)
 	$(call say,BPF,$<)
 	$(Q)mkdir -p $(@D) && $(CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Werror \
 		-D__TARGET_ARCH_$(BPF_ARCH) -I. -I/usr/include/$(MULTIARCH) -c $< -o $@
@@ -153,6 +154,7 @@ $$(BUILD)/unit/$(1)/%: $$(BUILD)/tests/unit/$(1)/%.o $$(LIB_$(1))
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LIBS_$(1))
 endef
 $(foreach room,proto daemon client,$(eval $(call unit_rule,$(room))))
+$(patsubst %.c,$(BUILD)/%.o,$(UNIT_C) $(wildcard tests/bpf/*.c tests/stress/*.c)): | $(DEPS)
 unit: $(UNITS)
 
 BPF_TESTS := $(patsubst tests/bpf/%.c,$(BUILD)/bpf/%,$(wildcard tests/bpf/test_*.c))
@@ -218,12 +220,12 @@ check: $(DEPS)
 check-%: $(DEPS)
 	$(Q)python3 tests/check.py --build build --only $*
 
-$(BENCHES) $(patsubst %.c,$(BUILD)/%.o,$(BENCH_C)): | $(DEPS)-bench
+$(BENCHES) $(patsubst %.c,$(BUILD)/%.o,$(BENCH_C)): | build/.deps-bench
 bench: all $(BENCHES)
 	$(Q)python3 tests/bench/run.py --build $(BUILD)
 
 # Real servers, built once into build/interop from the Go module proxy; needs the network for that.
-interop: all
+interop: $(DEPS) all
 	$(Q)python3 tests/interop/run.py --build $(BUILD)
 
 # Of each fuzzer: so many seconds, or with FUZZ_RUNS so many inputs.
@@ -234,10 +236,10 @@ fuzz: $(DEPS)
 		$(if $(FUZZ_RUNS),--fuzz-runs $(FUZZ_RUNS),--fuzz-seconds $(FUZZ_SECONDS))
 
 # The long forms of the fault tests, and everything at once for a long time.
-torture: all $(BUILD)/sim/sim
+torture: $(DEPS) all $(BUILD)/sim/sim
 	$(Q)python3 tests/torture.py --build $(BUILD)
 
-soak: all
+soak: $(DEPS) all
 	$(Q)RINGTAIL_BUILD=$(BUILD) python3 tests/soak.py
 
 install: all

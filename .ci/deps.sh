@@ -1,18 +1,24 @@
 #!/bin/sh
-# Installs the Debian packages that building, showing and testing ringtail takes, if any is missing;
-# with `bench`, those of the peers it is measured against too.
+# Installs what is missing of the Debian packages that ringtail takes.
+#	usage: deps.sh build | check | bench
+# build: to build it and show it; check: to test it, too; bench: also the peers it is measured against.
 set -eu
-build='gcc make pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libevent-dev
+build='gcc make pkg-config python3 clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libevent-dev
 	protobuf-c-compiler libprotobuf-c-dev protobuf-compiler libzstd-dev libisal-dev
 	libjansson-dev libsystemd-dev libcap-dev libseccomp-dev libssl-dev
 	libcurl4-openssl-dev libsnappy-dev libc6-dev'
-test='libcmocka-dev libclang-rt-14-dev python3 spin strace valgrind tmux zstd iproute2 mandoc
+check='libcmocka-dev libclang-rt-14-dev spin strace valgrind tmux zstd iproute2 mandoc
 	qemu-system-x86 linux-image-amd64 linux-headers-amd64 cpio busybox-static systemd dbench procps
 	openssl prometheus chromium fonts-dejavu-core mount e2fsprogs util-linux'
 bench='trace-cmd linux-perf lttng-tools liblttng-ust-dev kmod dpkg-dev'
-[ "${1:-}" = bench ] || bench=
+case ${1:-} in
+build) check= bench= ;;
+check) bench= ;;
+bench) ;;
+*) echo "usage: $0 build | check | bench" >&2; exit 2 ;;
+esac
 missing=
-for package in $build $test $bench; do
+for package in $build $check $bench; do
 	dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
 		missing="$missing $package"
 done

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -24,6 +25,8 @@
 #include "client/trust.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
+
+#define TLS_RECORD_BYTES_MAX	16384	/* what may be decrypted and not read: RFC 8446, 5.1 */
 
 struct conn {
 	int fd;
@@ -480,6 +483,21 @@ enum conn_wait conn_wait(struct conn *conn, int timeout_ms, struct frame *frame,
 		if (read != FRAME_READ_MORE)
 			return ended(conn, read, error);
 	}
+}
+
+uint64_t conn_offset(const struct conn *conn)
+{
+	return frame_reader_offset(conn->reader);
+}
+
+uint64_t conn_arrived_end(const struct conn *conn)
+{
+	size_t decrypted = conn->tls ? TLS_RECORD_BYTES_MAX : 0, buffered;
+	int queued = 0;
+
+	frame_reader_peek(conn->reader, &buffered);
+	ioctl(conn->fd, FIONREAD, &queued);
+	return frame_reader_offset(conn->reader) + buffered + decrypted + (size_t)queued;
 }
 
 void conn_set_interrupt(struct conn *conn, int fd)

@@ -43,6 +43,12 @@ int conn_send_hello(struct conn *conn, struct ringtail_error *error);
 enum conn_wait conn_wait(struct conn *conn, int timeout_ms, struct frame *frame,
 			 struct ringtail_error *error);
 
+/* Of the stream: where the next frame begins, and up to where bytes have come to this host. Over TLS
+ * the latter is an upper bound: these bytes are counted as they were sent. */
+uint64_t conn_offset(const struct conn *conn);
+uint64_t conn_arrived_end(const struct conn *conn);
+
+/* -1: nothing interrupts. */
 void conn_set_interrupt(struct conn *conn, int fd);
 const char *conn_name(const struct conn *conn);
 

@@ -25,6 +25,7 @@
 struct ringtail {
 	enum state {
 		CONNECTED,		/* frames may come */
+		LEAVING,		/* only those that have come already, up to arrived_end */
 		DRAINING,		/* no more frames; items still wait; then `last` */
 		WAITING,		/* between two tries to connect */
 		OVER,			/* `last` for ever */
@@ -38,6 +39,7 @@ struct ringtail {
 	struct subscription *subscription;
 	struct backoff backoff;
 	uint64_t retry_ns, give_up_ns;
+	uint64_t arrived_end;		/* byte of the connection's stream */
 	int interrupt_fd;
 	void (*tap)(void *context, const uint8_t *frame, size_t bytes);
 	void *tap_context;
@@ -256,7 +258,8 @@ static int reconnect(struct ringtail *ringtail)
 static bool is_of_the_moment(const char *code)
 {
 	static const char *const codes[] = {
-		"shutting-down", "too-many-clients", "descriptors-exhausted", "consumer-in-use",
+		"shutting-down", "too-many-clients", "too-many-pending", "descriptors-exhausted",
+		"no-room", "consumer-in-use",
 	};
 
 	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
@@ -367,6 +370,30 @@ static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringta
 	return true;
 }
 
+/* Leaving: takes one more of the frames that had come by then. A frame that came in part is left. */
+static void receive_arrived(struct ringtail *ringtail)
+{
+	struct frame frame;
+
+	if (conn_offset(ringtail->conn) < ringtail->arrived_end) {
+		switch (conn_wait(ringtail->conn, 0, &frame, &ringtail->error)) {
+		case CONN_FRAME:
+			if (take_frame(ringtail, &frame, &ringtail->error))
+				end_with(ringtail, RINGTAIL_ERROR);
+			return;
+		case CONN_BAD:
+			end_with(ringtail, RINGTAIL_ERROR);
+			return;
+		case CONN_TIMEOUT:
+		case CONN_INTERRUPTED:
+		case CONN_END:
+		case CONN_LOST:
+			break;
+		}
+	}
+	end_with(ringtail, RINGTAIL_END);
+}
+
 static enum ringtail_kind give(struct ringtail_item *item, enum ringtail_kind kind,
 			       const char *text)
 {
@@ -396,6 +423,9 @@ enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item
 			if (!receive(ringtail, deadline_ns, &kind))
 				return give(item, kind, NULL);
 			break;
+		case LEAVING:
+			receive_arrived(ringtail);
+			break;
 		case WAITING:
 			if (!ringtail->lost_told) {
 				ringtail->lost_told = true;
@@ -417,10 +447,12 @@ enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item
 
 void ringtail_flush(struct ringtail *ringtail)
 {
-	intake_flush(ringtail->intake);
-	if (ringtail->state != OVER) {
-		ringtail->state = DRAINING;
-		ringtail->last = RINGTAIL_END;
+	if (ringtail->state == CONNECTED && !ringtail->is_file) {
+		ringtail->state = LEAVING;
+		ringtail->arrived_end = conn_arrived_end(ringtail->conn);
+		conn_set_interrupt(ringtail->conn, -1);
+	} else if (ringtail->state != LEAVING && ringtail->state != OVER) {
+		end_with(ringtail, RINGTAIL_END);
 	}
 }
 

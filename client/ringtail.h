@@ -180,7 +180,8 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item *item,
 				 int timeout_ms);
 
-/* Gives out what still waits for a watermark, without waiting for one. */
+/* Ends the stream where it is: what has come by now is given out, without waiting for a watermark or
+ * for more of it; then RINGTAIL_END. Of a file, what was read by now. */
 void ringtail_flush(struct ringtail *ringtail);
 
 void ringtail_close(struct ringtail *ringtail);

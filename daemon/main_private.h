@@ -72,7 +72,7 @@ struct daemon {
 	struct export_feed *exports;	/* NULL: nothing is exported */
 	struct event *on_term, *on_int, *on_hup, *stop_poll;
 
-	bool failed, stopping, drained;
+	bool failed, stopping, handing_over, drained;
 	uint64_t stop_deadline_ns;
 };
 

@@ -27,23 +27,25 @@ static void on_stopped(void *context)
 	struct daemon *daemon = context;
 
 	daemon->drained = true;
+	if (!daemon->handing_over)
+		daemon->stop_deadline_ns = clock_monotonic() + SHUTDOWN_NS;
 }
 
 static void stop(struct daemon *daemon, const char *reason)
 {
 	struct timeval interval = {.tv_usec = STOP_POLL_MS * 1000};
-	bool hand_over;
-
 	if (daemon->stopping)
 		return;
 	daemon->stopping = true;
-	hand_over = loader_keeps(daemon->loader) && service_manager_stores(daemon->manager);
-	daemon->stop_deadline_ns = clock_monotonic() + (hand_over ? HANDOVER_NS : SHUTDOWN_NS);
+	daemon->handing_over =
+		loader_keeps(daemon->loader) && service_manager_stores(daemon->manager);
+	daemon->stop_deadline_ns =
+		clock_monotonic() + (daemon->handing_over ? HANDOVER_NS : STOP_DRAIN_NS_MAX + SHUTDOWN_NS);
 	service_manager_notify(daemon->manager, "STOPPING=1");
 	watchdog_release_workers(daemon->watchdog);
-	log_info("stopping", "%s: %s", reason, hand_over ?
+	log_info("stopping", "%s: %s", reason, daemon->handing_over ?
 		 "the kernel records on, for the run that comes next" : "draining the rings");
-	if (hand_over)
+	if (daemon->handing_over)
 		fanout_hand_over(daemon->fanout, reason, on_stopped, daemon);
 	else
 		fanout_stop(daemon->fanout, reason, on_stopped, daemon);

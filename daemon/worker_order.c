@@ -8,6 +8,8 @@
 #include <time.h>
 
 #include "daemon/clock.h"
+#include "daemon/limits.h"
+#include "daemon/log.h"
 #include "daemon/worker_private.h"
 
 static void free_batchers(const struct worker *worker, struct batcher **batcher)
@@ -88,16 +90,29 @@ static bool anything_pending(const struct worker *worker)
 
 /*
  * The producers have been told to stop: what is left ends, unless a writer never finishes. It may have
- * been preempted with its record half written, so it is given a while, and the CPU.
+ * been preempted with its record half written, so it is given a while, and the CPU, each time anew; but
+ * a ring that never ends ends here.
  */
 static void drain_all(struct worker *worker)
 {
 	const struct timespec nap = {.tv_nsec = STOP_DRAIN_NAP_NS};
-	uint64_t deadline = clock_monotonic() + STOP_DRAIN_NS;
+	uint64_t began = clock_monotonic(), last_read = began, now = began;
 
-	while ((worker_read_rings(worker) || anything_pending(worker)) && clock_monotonic() < deadline)
-		nanosleep(&nap, NULL);
+	while (now - last_read < STOP_DRAIN_NS && now - began < STOP_DRAIN_NS_MAX) {
+		uint64_t records = worker_read_rings(worker);
+
+		now = clock_monotonic();
+		if (records)
+			last_read = now;
+		else if (anything_pending(worker))
+			nanosleep(&nap, NULL);
+		else
+			break;
+	}
 	worker_flush_pass(worker);
+	if (anything_pending(worker))
+		log_warn("rings-left", "a record in a ring was not finished, or the rings were filled "
+			 "on: what is behind it stays there");
 }
 
 /* The producers go on, so there is no end to wait for: each ring has one more turn. */

@@ -2,7 +2,8 @@
  * fake: a daemon that says what a test wants, in a process of its own.
  *
  * For each step it accepts one connection, sends `greeting` after the first frame that comes and
- * `answer` after the second, then closes, or waits for the client to close.
+ * `answer` after the second, then closes, or waits for the client to close. What is set as `later` it
+ * sends after the first answer, when a byte comes over the socket `cue`, where it says when it has.
  */
 #ifndef RINGTAIL_TESTS_CLIENT_FAKE_H
 #define RINGTAIL_TESTS_CLIENT_FAKE_H
@@ -29,6 +30,11 @@ struct fake_step {
 
 struct fake {
 	pid_t pid;
+	struct fake_later {
+		const uint8_t *bytes;		/* NULL: nothing */
+		size_t size;
+		int cue;
+	} later;
 	char dir[64], path[80], address[96];
 };
 
@@ -46,7 +52,19 @@ static bool fake_drop_frame(int fd)
 }
 
 __attribute__((unused))
-static void fake_serve(int listener, const struct fake_step *step, unsigned steps)
+static void fake_say_later(int fd, const struct fake_later *later)
+{
+	char byte;
+
+	if (!later->bytes || recv(later->cue, &byte, 1, 0) != 1)
+		return;
+	send(fd, later->bytes, later->size, MSG_NOSIGNAL);
+	send(later->cue, &byte, 1, MSG_NOSIGNAL);
+}
+
+__attribute__((unused))
+static void fake_serve(int listener, const struct fake_step *step, unsigned steps,
+		       const struct fake_later *later)
 {
 	char byte;
 
@@ -58,6 +76,8 @@ static void fake_serve(int listener, const struct fake_step *step, unsigned step
 		    send(fd, step[i].greeting, step[i].greeting_bytes, MSG_NOSIGNAL) >= 0 &&
 		    step[i].answer && fake_drop_frame(fd))
 			send(fd, step[i].answer, step[i].answer_bytes, MSG_NOSIGNAL);
+		if (i == 0)
+			fake_say_later(fd, later);
 		if (step[i].holds)
 			while (recv(fd, &byte, 1, 0) > 0)
 				;
@@ -83,7 +103,7 @@ static void fake_start(struct fake *fake, const struct fake_step *step, unsigned
 	fflush(NULL);
 	fake->pid = fork();
 	if (fake->pid == 0)
-		fake_serve(listener, step, steps);
+		fake_serve(listener, step, steps, &fake->later);
 	close(listener);
 }
 

@@ -383,6 +383,50 @@ static void follows(void **state)
 	fake_stop(&fake);
 }
 
+/* What had come before it was interrupted is given, although it lay in the socket; a part is not. */
+static void leaves_with_what_has_come(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { 0 };
+	struct fake_step step = { hello.bytes, hello.size, .holds = true };
+	struct ringtail *ringtail;
+	int cue[2], ends[2];
+	size_t answered;
+	char byte = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, cue), 0);
+	assert_int_equal(pipe(ends), 0);
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	answered = stream.size;
+	maker_batch(&stream, 0, 3, 1030, 10, 2);
+	maker_batch(&stream, 0, 5, 1050, 10, 4);
+	step.answer = stream.bytes;
+	step.answer_bytes = answered;
+	fake.later = (struct fake_later){stream.bytes + answered, stream.size - answered - 1, cue[1]};
+	ringtail = connect_to(&step, 1);
+	fake.later.bytes = NULL;
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	ringtail_set_interrupt(ringtail, ends[0]);
+	assert_int_equal(ringtail_next(ringtail, &item, 10), RINGTAIL_TIMEOUT);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	assert_int_equal(send(cue[0], &byte, 1, 0), 1);
+	assert_int_equal(recv(cue[0], &byte, 1, 0), 1);
+	assert_int_equal(ringtail_next(ringtail, &item, -1), RINGTAIL_INTERRUPTED);
+	ringtail_flush(ringtail);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_int_equal(ringtail_totals(ringtail)->residual, 0);
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+	close(ends[0]);
+	close(ends[1]);
+	close(cue[0]);
+	close(cue[1]);
+}
+
 static void refused(void **state)
 {
 	struct ringtail *ringtail;
@@ -735,7 +779,8 @@ int main(void)
 		TEST(whole_file),        TEST(counted_file), TEST(cut_file),
 		TEST(damaged_file),      TEST(out_of_place), TEST(other_version),
 		TEST(bad_catalogs),      TEST(catalog_bomb), TEST(hole_in_file),
-		TEST(two_boots),         TEST(follows),      TEST(refused),
+		TEST(two_boots),         TEST(follows),      TEST(leaves_with_what_has_come),
+		TEST(refused),
 		TEST(bad_subscriptions), TEST(strangers),    TEST(nobody),
 		TEST(bye_ends),          TEST(reconnects),   TEST(reconnect_is_refused),
 		TEST(reconnect_is_put_off),

@@ -387,6 +387,55 @@ static void test_unfinished_writer(void **state)
 	free(f);
 }
 
+/* One writer after the other is unfinished, for longer than one of them would be waited for. */
+static void test_slow_writers(void **state)
+{
+	const uint64_t payload[] = {100, 1};
+	struct ring_writer_record record = {.probe = SMALL_GETPPID, .payload = payload, .words = 2};
+	struct fixture *f = malloc(sizeof(*f));
+	struct ring_writer_slot slot, next;
+	const unsigned writers = 2 + 2 * STOP_DRAIN_NS / (500 * MS);
+
+	(void)state;
+	open_worker(f, 1, 1 * MS, 1 << 20);
+	add(f, 0);
+	for (unsigned i = 0; i < writers; i++) {
+		record.time_ns = f->written_ns[0][f->written[0]++] = clock_monotonic();
+		assert_int_equal(ring_writer_reserve(f->writer[0], 2, record.time_ns, &next), 0);
+		if (i == 0)
+			assert_int_equal(worker_drain(f->worker[0]), 0);
+		else
+			ring_writer_commit(f->writer[0], &slot, &record);
+		slot = next;
+		poll(NULL, 0, 250);
+	}
+	ring_writer_commit(f->writer[0], &slot, &record);
+	AWAIT(f, f->drained == 1);
+	assert_int_equal(f->events[0], writers);
+	close_worker(f);
+	free(f);
+}
+
+/* A writer that never finishes ends the drain; what is behind its record is not made up. */
+static void test_dead_writer(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+	struct ring_writer_slot slot;
+
+	(void)state;
+	open_worker(f, 1, 1 * MS, 1 << 20);
+	add(f, 0);
+	write_call(f, 0, SMALL_READ);
+	assert_int_equal(ring_writer_reserve(f->writer[0], 2, clock_monotonic(), &slot), 0);
+	write_call(f, 0, SMALL_READ);
+	write_call(f, 1, SMALL_READ);
+	drain(f);
+	assert_int_equal(f->events[0], 2);
+	assert_int_equal(f->losses, 0);
+	close_worker(f);
+	free(f);
+}
+
 static void test_corrupt_ring(void **state)
 {
 	struct fixture *f = malloc(sizeof(*f));
@@ -412,7 +461,6 @@ static void test_corrupt_ring(void **state)
 	free(f);
 }
 
-/* Ended with orders on their way, and frames nobody took. */
 /* Another worker on the same rings, as in a later run of the daemon; not started. */
 static void replace_worker(struct fixture *f)
 {
@@ -479,6 +527,7 @@ static void test_leaves_and_goes_on(void **state)
 	free(f);
 }
 
+/* Ended with orders on their way, and frames nobody took. */
 static void test_destroyed_busy(void **state)
 {
 	struct fixture *f = malloc(sizeof(*f));
@@ -512,6 +561,8 @@ int main(void)
 		cmocka_unit_test(test_bell_between_ticks),
 		cmocka_unit_test(test_remove),
 		cmocka_unit_test(test_unfinished_writer),
+		cmocka_unit_test(test_slow_writers),
+		cmocka_unit_test(test_dead_writer),
 		cmocka_unit_test(test_corrupt_ring),
 		cmocka_unit_test(test_destroyed_busy),
 		cmocka_unit_test(test_leaves_and_goes_on),

@@ -1,0 +1,274 @@
+/*
+ * test_spool_dir: a spool's segments as one stream: what is good of each comes, and of what is not it
+ * is said where that begins; a spool that has nothing yet is no error.
+ */
+#include "tests/unit/client/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "client/spool_dir.h"
+#include "proto/segment.h"
+#include "tests/unit/client/maker.h"
+
+static char dir[64];
+static struct maker maker;
+static FILE *messages;
+static char said[4096];
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/ringtail-spool-dir-XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	maker_init(&maker);
+	messages = tmpfile();
+	assert_non_null(messages);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	DIR *stream = opendir(dir);
+	struct dirent *entry;
+
+	(void)state;
+	while ((entry = readdir(stream)))
+		unlinkat(dirfd(stream), entry->d_name, 0);
+	closedir(stream);
+	rmdir(dir);
+	maker_fini(&maker);
+	fclose(messages);
+	return 0;
+}
+
+static void save(uint64_t sequence, enum segment_state state, size_t bytes)
+{
+	char name[SEGMENT_NAME_BYTES], path[128];
+	int fd;
+
+	segment_name_format(name, sequence, state);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, maker.bytes, bytes), bytes);
+	close(fd);
+}
+
+/* A segment's frames but its end. */
+static void make_frames(uint64_t sequence)
+{
+	Ringtail__V1__SegmentHead head = RINGTAIL__V1__SEGMENT_HEAD__INIT;
+
+	maker.size = 0;
+	head.sequence = sequence;
+	maker_message(&maker, FRAME_SEGMENT_HEAD, &head.base);
+	maker_hello(&maker, 1, 7);
+	maker_start(&maker);
+	maker_batch(&maker, 0, sequence * 10, 1000 * sequence, 10, 20);
+}
+
+static Ringtail__V1__SegmentEnd good_end(uint64_t sequence)
+{
+	Ringtail__V1__SegmentEnd end = RINGTAIL__V1__SEGMENT_END__INIT;
+
+	end.sequence = sequence;
+	end.bytes = maker.size;
+	end.crc32c = frame_crc32c(0, maker.bytes, maker.size);
+	return end;
+}
+
+static void make_segment(uint64_t sequence)
+{
+	Ringtail__V1__SegmentEnd end;
+
+	make_frames(sequence);
+	end = good_end(sequence);
+	maker_message(&maker, FRAME_SEGMENT_END, &end.base);
+}
+
+/* How many bytes come; what is said on the way is in said[]. */
+static size_t read_dir(bool *good)
+{
+	struct ringtail_error error;
+	struct spool_dir *spool;
+	size_t bytes = 0, n;
+	char part[4096];
+	ssize_t got;
+	int fd;
+
+	rewind(messages);
+	assert_int_equal(ftruncate(fileno(messages), 0), 0);
+	assert_int_equal(spool_dir_open(dir, messages, &spool, &fd, &error), 0);
+	while ((got = read(fd, part, sizeof(part))) > 0)
+		bytes += (size_t)got;
+	assert_int_equal(got, 0);
+	close(fd);
+	*good = spool_dir_close(spool);
+	rewind(messages);
+	n = fread(said, 1, sizeof(said) - 1, messages);
+	said[n] = '\0';
+	return bytes;
+}
+
+static void check_damaged_at(uint64_t sequence, enum segment_state state, size_t offset,
+			     const char *why)
+{
+	char name[SEGMENT_NAME_BYTES], line[256];
+
+	segment_name_format(name, sequence, state);
+	snprintf(line, sizeof(line), "%s is damaged at byte %zu: %s", name, offset, why);
+	if (!strstr(said, line))
+		fail_msg("'%s' is not in: %s", line, said);
+}
+
+static void whole(void **state)
+{
+	size_t bytes = 0;
+	bool good;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 3; i++) {
+		make_segment(i);
+		save(i, SEGMENT_SEALED, maker.size);
+		bytes += maker.size;
+	}
+	/* One that is being written has no end yet, and may stop inside a frame. */
+	make_frames(4);
+	save(4, SEGMENT_OPEN, maker.size);
+	assert_int_equal(read_dir(&good), bytes + maker.size);
+	assert_true(good);
+	assert_string_equal(said, "");
+	make_frames(4);
+	save(4, SEGMENT_OPEN, maker.size - 1);
+	assert_true(read_dir(&good) < bytes + maker.size - 1);
+	assert_true(good);
+	/* It has its end, and was not renamed. */
+	make_segment(4);
+	save(4, SEGMENT_OPEN, maker.size);
+	assert_int_equal(read_dir(&good), bytes + maker.size);
+	assert_true(good);
+}
+
+/* Each frame is good, and the end says that they are not those that were written. */
+static void end_speaks_of_other_bytes(void **state)
+{
+	static const struct {
+		uint32_t crc32c, sequence, bytes;	/* added to what is right */
+	} wrong[] = {{1, 0, 0}, {0x80000000, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+	bool good;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		Ringtail__V1__SegmentEnd end;
+		size_t first, before;
+
+		make_frames(1);
+		before = maker.size;
+		end = good_end(1);
+		end.crc32c ^= wrong[i].crc32c;
+		end.sequence += wrong[i].sequence;
+		end.bytes += wrong[i].bytes;
+		maker_message(&maker, FRAME_SEGMENT_END, &end.base);
+		first = maker.size;
+		save(1, SEGMENT_SEALED, first);
+		make_segment(2);
+		save(2, SEGMENT_SEALED, maker.size);
+		/* What is before it comes all the same, and so do the others. */
+		assert_int_equal(read_dir(&good), before + maker.size);
+		assert_false(good);
+		check_damaged_at(1, SEGMENT_SEALED, before,
+				 "its end speaks of another segment, or of other bytes");
+	}
+	/* Nor is it an end that nobody can read. */
+	make_frames(1);
+	maker_raw(&maker, FRAME_SEGMENT_END, (const uint8_t *)"\xff\xff\xff", 3);
+	save(1, SEGMENT_SEALED, maker.size);
+	read_dir(&good);
+	assert_false(good);
+}
+
+static void has_no_end(void **state)
+{
+	size_t before;
+	bool good;
+
+	(void)state;
+	make_frames(1);
+	before = maker.size;
+	save(1, SEGMENT_SEALED, before);
+	assert_int_equal(read_dir(&good), before);
+	assert_false(good);
+	check_damaged_at(1, SEGMENT_SEALED, before, "it has no end");
+	make_segment(1);
+	save(1, SEGMENT_SEALED, maker.size - 1);
+	assert_int_equal(read_dir(&good), before);
+	check_damaged_at(1, SEGMENT_SEALED, before, "it is cut short");
+	maker.bytes[before - 1] ^= 1;
+	save(1, SEGMENT_SEALED, maker.size);
+	assert_true(read_dir(&good) < before);
+	assert_false(good);
+	assert_non_null(strstr(said, "is damaged at byte"));
+}
+
+static void set_aside(void **state)
+{
+	bool good;
+
+	(void)state;
+	make_segment(1);
+	save(1, SEGMENT_BAD, maker.size);
+	assert_int_equal(read_dir(&good), maker.size);
+	assert_false(good);
+	assert_non_null(strstr(said, "was set aside"));
+}
+
+static int try_open(struct ringtail_error *error)
+{
+	struct spool_dir *spool;
+	int fd;
+
+	return spool_dir_open(dir, messages, &spool, &fd, error);
+}
+
+static void nothing_yet(void **state)
+{
+	struct ringtail_error error;
+
+	(void)state;
+	assert_int_equal(try_open(&error), -ENOENT);
+	assert_non_null(strstr(error.what, "no segments"));
+	/* As it is for a moment when the first frame is written: empty, or a part of a head. */
+	save(1, SEGMENT_OPEN, 0);
+	assert_int_equal(try_open(&error), -ENODATA);
+	assert_non_null(strstr(error.what, "nothing is stored in"));
+	make_frames(1);
+	save(1, SEGMENT_OPEN, 10);
+	assert_int_equal(try_open(&error), -ENODATA);
+	/* What is sealed is never empty, and no head begins like that. */
+	save(2, SEGMENT_SEALED, 0);
+	assert_int_equal(try_open(&error), -EBADMSG);
+	assert_string_equal(error.code, "no-frames");
+	teardown(NULL);
+	setup(NULL);
+	make_frames(1);
+	maker.bytes[0] ^= 1;
+	save(1, SEGMENT_OPEN, maker.size);
+	assert_int_equal(try_open(&error), -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(end_speaks_of_other_bytes, setup, teardown),
+		cmocka_unit_test_setup_teardown(has_no_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(set_aside, setup, teardown),
+		cmocka_unit_test_setup_teardown(nothing_yet, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
