@@ -299,7 +299,7 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 	place.record->payload[0] = place.time_ns - entry_ns;
 	place.record->payload[1] = ((__u64 *)ctx)[1];
 	if (exec)
-		bpf_probe_read_kernel(place.record->payload + 2, sizeof(exec->args), &exec->args);
+		bpf_probe_read_kernel(place.record->payload + 2, 8 * args, &exec->args);
 	else
 		syscall_args_copy(place.record->payload + 2, regs, word);
 	if (attach)

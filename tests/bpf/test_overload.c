@@ -14,6 +14,7 @@
 
 #define PROBE	(RT_PROBE_SYSCALL_CALL + SYS_getppid)
 #define CALLS	50000
+#define ROUNDS	40
 
 static struct harness harness;
 
@@ -59,6 +60,40 @@ static void without_a_reader_records_and_losses_are_the_attempts(void **state)
 	assert_int_equal(harness.lost, lost_total());
 	assert_int_equal(harness_counter(&harness, offsetof(struct rt_ring_producer, lost)),
 			 lost_total());
+	harness_reset(&harness);
+}
+
+static void count_calls(void *context, uint32_t cpu, const struct ring_item *item)
+{
+	(void)cpu;
+	*(uint64_t *)context += item->probe >= RT_PROBE_EVENT_MIN;
+}
+
+/* Fills rings to the last byte: what is behind the end is the oldest record, which is still to be read. */
+static void no_record_is_written_beyond_its_end(void **state)
+{
+	static const int number[] = { SYS_execve, SYS_execveat, SYS_openat };
+	struct source_request request = { 0 };
+	uint64_t records = 0, lost = harness.lost, calls = 0;
+
+	(void)state;
+	harness_pin(0);
+	harness_want(&request, PROBE);
+	for (unsigned i = 0; i < sizeof(number) / sizeof(number[0]); i++)
+		harness_want(&request, RT_PROBE_SYSCALL_CALL + number[i]);
+	harness_want_pid(&request, getpid());
+	harness_configure(&harness, &request);
+	for (unsigned i = 0; i < ROUNDS * sizeof(number) / sizeof(number[0]); i++) {
+		make_calls(i / 3);
+		for (unsigned n = 0; n < RT_RING_BYTES_MIN / 32; n++)
+			syscall(number[i % 3], -1, NULL, NULL, NULL, 0);
+		calls += i / 3 + RT_RING_BYTES_MIN / 32;
+		harness_drain(&harness, count_calls, &records);
+	}
+	make_calls(1);
+	harness_drain(&harness, count_calls, &records);
+	assert_int_equal(records + harness.lost - lost, calls + 1);
+	assert_true(records > ROUNDS);
 	harness_reset(&harness);
 }
 
@@ -162,6 +197,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_a_reader_records_and_losses_are_the_attempts),
+		cmocka_unit_test(no_record_is_written_beyond_its_end),
 		cmocka_unit_test(garbage_in_the_consumer_page_costs_only_its_writer),
 		cmocka_unit_test(the_bell_rings_once_for_each_asking),
 		cmocka_unit_test(user_space_can_not_write_a_ring),
