@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * provider_interval: interval:hz:N, a tick on one CPU, whichever has the timer.
+ * provider_interval: interval:s:1, a tick on one CPU, whichever has the timer.
  */
 #ifndef RT_PROVIDER_INTERVAL_H
 #define RT_PROVIDER_INTERVAL_H

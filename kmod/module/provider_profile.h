@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * provider_profile: profile:hz:N, where every CPU is N times a second.
+ * provider_profile: profile:hz:99, where every CPU is, 99 or rate_hz times a second.
  */
 #ifndef RT_PROVIDER_PROFILE_H
 #define RT_PROVIDER_PROFILE_H

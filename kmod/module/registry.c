@@ -67,8 +67,8 @@ static const struct described table[] = {
 	TRACEPOINT(RT_PROBE_NAPI_POLL, "napi", "napi_poll", S("ifindex"), S("work"), S("budget")),
 	TRACEPOINT(RT_PROBE_SIGNAL_DELIVER, "signal", "signal_deliver", S("sig"), S("code"),
 		   HEX("handler"), HEX("flags")),
-	PROBE(RT_PROBE_PROFILE, "profile", "hz", "tick", HEX("kernel_ip"), HEX("user_ip")),
-	PROBE(RT_PROBE_INTERVAL, "interval", "hz", "tick", U("periods")),
+	PROBE(RT_PROBE_PROFILE, "profile", "hz", "99", HEX("kernel_ip"), HEX("user_ip")),
+	PROBE(RT_PROBE_INTERVAL, "interval", "s", "1", U("periods")),
 };
 
 static const struct rt_field_info call_field[] = {
