@@ -17,24 +17,36 @@
 
 /* ---- The union ------------------------------------------------------------------------------- */
 
-static void add_clauses(struct source_request *request, const struct subscription *subscription,
-			bool *unfiltered)
+static bool has_clause(const struct source_request *request, const struct rt_filter_clause *clause)
 {
-	if (!subscription->clauses ||
-	    request->clauses + subscription->clauses > RT_FILTER_CLAUSES_MAX) {
-		*unfiltered = true;
-		return;
+	for (uint32_t i = 0; i < request->clauses; i++)
+		if (memcmp(&request->clause[i], clause, sizeof(*clause)) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Many that differ only in what the kernel does not look at take no more room than one. False: the
+ * subscription has no clause, or one for which there is no room, so that its probes go unfiltered.
+ */
+static bool add_clauses(struct source_request *request, const struct subscription *subscription)
+{
+	for (size_t i = 0; i < subscription->clauses; i++) {
+		const struct rt_filter_clause *clause = &subscription->clause[i];
+
+		if (has_clause(request, clause))
+			continue;
+		if (request->clauses == RT_FILTER_CLAUSES_MAX)
+			return false;
+		request->clause[request->clauses++] = *clause;
 	}
-	memcpy(&request->clause[request->clauses], subscription->clause,
-	       subscription->clauses * sizeof(subscription->clause[0]));
-	request->clauses += subscription->clauses;
+	return subscription->clauses;
 }
 
 static void make_union(const struct fanout *fanout, struct source_request *request)
 {
 	const struct subscription *subscription;
-	struct probe_set probes = {0};
-	bool unfiltered = false;
+	struct probe_set probes = {0}, unfiltered = {0};
 
 	memset(request, 0, sizeof(*request));
 	TAILQ_FOREACH(subscription, &fanout->subscriptions, link) {
@@ -42,14 +54,16 @@ static void make_union(const struct fanout *fanout, struct source_request *reque
 			continue;
 		probe_set_union(&probes, &subscription->spec.probes);
 		request->flags |= subscription->spec.flags;
-		add_clauses(request, subscription, &unfiltered);
+		if (!add_clauses(request, subscription))
+			probe_set_union(&unfiltered, &subscription->spec.probes);
 	}
 	if (!fanout->stopping && probe_set_count(&fanout->metered)) {
 		probe_set_union(&probes, &fanout->metered);
-		unfiltered = true;
+		probe_set_union(&unfiltered, &fanout->metered);
 	}
 	memcpy(request->probes, probes.bits, sizeof(request->probes));
-	if (unfiltered)
+	memcpy(request->unfiltered, unfiltered.bits, sizeof(request->unfiltered));
+	if (probe_set_equal(&probes, &unfiltered))
 		request->clauses = 0;
 }
 

@@ -65,6 +65,7 @@ struct source_ring {
 struct source_request {
 	uint64_t generation;
 	uint8_t probes[RT_PROBE_MAX / 8];	/* bit set by probe id */
+	uint8_t unfiltered[RT_PROBE_MAX / 8];	/* of these, which the clauses are not asked of */
 	uint32_t flags;				/* RT_FLAG_* */
 	uint32_t clauses;			/* 0: every event passes */
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];

@@ -231,6 +231,13 @@ static bool wants(const struct source_request *request, uint32_t probe)
 	return request->probes[probe / 8] & 1u << probe % 8;
 }
 
+/* Whether what is wanted of one of these probes is wanted of every thread. */
+static bool is_unfiltered(const struct source_request *request, uint32_t probe)
+{
+	return request->clauses && wants(request, probe) &&
+	       request->unfiltered[probe / 8] & 1u << probe % 8;
+}
+
 /* The wishes for one system call, in the programs' word for it. */
 static uint32_t translate_syscall(const struct source_request *request, uint32_t nr, uint32_t word)
 {
@@ -245,6 +252,9 @@ static uint32_t translate_syscall(const struct source_request *request, uint32_t
 		word |= SYSCALL_WANTS_RETURN;
 	if (word & rich || request->flags)
 		word |= SYSCALL_IS_RICH;
+	if (is_unfiltered(request, RT_PROBE_SYSCALL_CALL + nr) ||
+	    is_unfiltered(request, RT_PROBE_SYSCALL_ENTRY + nr))
+		word |= SYSCALL_UNFILTERED;
 	return word;
 }
 
@@ -261,10 +271,16 @@ static uint32_t translate(const struct source *source, const struct source_reque
 		/* Even entries alone need the returns: of the calls that set the uid. */
 		if (words[nr] & SYSCALL_WANTS)
 			programs |= PROGRAM_BIT(PROGRAM_SYS_EXIT);
+		/* A return without an entry does not look who is refused for others' sake. */
+		if (is_unfiltered(from, RT_PROBE_SYSCALL_RETURN + nr))
+			to->clauses = 0;
 	}
-	for (uint32_t probe = RT_PROBE_SCHED_SWITCH; probe <= RT_PROBE_SCHED_EXIT; probe++)
+	for (uint32_t probe = RT_PROBE_SCHED_SWITCH; probe <= RT_PROBE_SCHED_EXIT; probe++) {
 		if (wants(from, probe))
 			to->sched |= REQUEST_SCHED(probe);
+		if (is_unfiltered(from, probe))
+			to->sched_unfiltered |= REQUEST_SCHED(probe);
+	}
 	if (wants(from, RT_PROBE_SCHED_SWITCH))
 		programs |= PROGRAM_BIT(PROGRAM_SWITCH);
 	if (wants(from, RT_PROBE_SCHED_WAKEUP))

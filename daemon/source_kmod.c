@@ -255,6 +255,7 @@ static int kmod_configure(struct source *source, const struct source_request *re
 		return err ? configure_failure(error, err) : 0;
 	}
 	memcpy(select.probes, request->probes, sizeof(select.probes));
+	memcpy(select.unfiltered, request->unfiltered, sizeof(select.unfiltered));
 	memcpy(select.clause, request->clause, sizeof(select.clause));
 	err = control(source, RT_IOC_SELECT, &select);
 	if (!err && !source->recording)

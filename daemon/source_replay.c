@@ -94,6 +94,8 @@ static bool is_wanted(const struct source_request *request, const struct batch_i
 
 	if (!(request->probes[probe / 8] & 1 << probe % 8))
 		return false;
+	if (request->unfiltered[probe / 8] & 1 << probe % 8)
+		return true;
 	for (uint32_t i = 0; i < request->clauses; i++)
 		if (clause_passes(&request->clause[i], item->thread))
 			return true;

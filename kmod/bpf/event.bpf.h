@@ -17,10 +17,10 @@ struct event {
 	struct ring ring;
 };
 
-/* Whether the event's thread passes the filter; then this CPU's ring is at hand. */
-inlined bool event_begin(struct event *event)
+/* Whether the event's thread passes the filter, or need not; then this CPU's ring is at hand. */
+inlined bool event_begin(struct event *event, bool unfiltered)
 {
-	return filter_passes(event->request, event->thread) &&
+	return filter_passes(event->request, event->thread, unfiltered) &&
 	       ring_of_this_cpu(&event->ring);
 }
 

@@ -61,7 +61,19 @@ verified_once __u32 filter_clause(__u32 of_generation, __u32 i, const struct fil
 	return lasts | ((clause->comm_op == RT_FILTER_EQ) == same ? FILTER_PASSES : 0);
 }
 
-/* Of the current task, which `thread` may remember. */
+/* Whether the current task is one whose events nobody may want. */
+verified_once bool filter_excludes(__u32 of_generation)
+{
+	const struct bpf_request *request = request_of(of_generation);
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	for (int i = 0; i < REQUEST_EXCLUDED_MAX; i++)
+		if (request->excluded[i] && request->excluded[i] == (__u32)task->tgid)
+			return true;
+	return false;
+}
+
+/* What the clauses say of the current task, which `thread` may remember. */
 verified_once bool filter_evaluate(__u32 of_generation, struct bpf_thread *thread)
 {
 	const struct bpf_request *request = request_of(of_generation);
@@ -69,9 +81,8 @@ verified_once bool filter_evaluate(__u32 of_generation, struct bpf_thread *threa
 	__u32 lasts = FILTER_LASTS, said = FILTER_PASSES;
 	struct filter_comm comm;
 
-	for (int i = 0; i < REQUEST_EXCLUDED_MAX; i++)
-		if (request->excluded[i] && request->excluded[i] == (__u32)task->tgid)
-			goto refused;
+	if (filter_excludes(of_generation))
+		goto refused;
 	thread_comm(thread, task, (char *)&comm);
 	for (__u32 i = 0; i < RT_FILTER_CLAUSES_MAX && i < request->clauses; i++) {
 		said = filter_clause(of_generation, i, &comm);
@@ -90,16 +101,18 @@ refused:
 	return false;
 }
 
-/* Whether the current task's events are wanted. */
-inlined bool filter_passes(const struct bpf_request *request, struct bpf_thread *thread)
+/* Whether the current task's events are wanted; those that are unfiltered, whatever the clauses say. */
+inlined bool filter_passes(const struct bpf_request *request, struct bpf_thread *thread,
+			   bool unfiltered)
 {
 	if (likely(thread)) {
 		if (thread->passed == request->generation)
 			return true;
 		if (thread->refused == request->generation)
-			return false;
+			return unfiltered && !filter_excludes(request->generation);
 	}
-	return filter_evaluate(request->generation, thread);
+	return filter_evaluate(request->generation, thread) ||
+	       (unfiltered && !filter_excludes(request->generation));
 }
 
 #endif

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 1
+#define REQUEST_PROGRAMS_VERSION 2
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -25,7 +25,7 @@
  *
  *	  31  30 28 27    22 21    16 15  11 10   8 7  6    5     4     3     2     1     0
  *	+----+-----+--------+--------+------+------+--+----+-----+-----+-----+-----+-----+-----+
- *	|rich| 0   | signed | string | 0    | args |0 |uid |known|never|saves|ret. |entry|call |
+ *	|rich| 0   | signed | string | 0    | args |un|uid |known|never|saves|ret. |entry|call |
  *	+----+-----+--------+--------+------+------+--+----+-----+-----+-----+-----+-----+-----+
  */
 #define SYSCALL_WANTS_CALL	(1u << 0)
@@ -36,6 +36,7 @@
 #define SYSCALL_NEVER_RETURNS	(1u << 4)
 #define SYSCALL_IS_KNOWN	(1u << 5)	/* the catalog has it */
 #define SYSCALL_SETS_UID	(1u << 6)	/* the thread must be introduced again */
+#define SYSCALL_UNFILTERED	(1u << 7)	/* of every thread but the excluded ones */
 #define SYSCALL_ARGS_SHIFT	8		/* how many arguments: 3 bits */
 #define SYSCALL_STRINGS_SHIFT	16		/* which of them are strings: a bit each */
 #define SYSCALL_SIGNED_SHIFT	22		/* which are signed and 32 bits wide: a bit each */
@@ -51,6 +52,7 @@ struct bpf_request {
 	__u32 sees_entries;	/* sys_enter is attached, so that it does the counting */
 	__u32 clauses;
 	__u32 sched;		/* bit i: RT_PROBE_SCHED_SWITCH + i */
+	__u32 sched_unfiltered;	/* the same bits: of every thread but the excluded ones */
 	__u32 excluded[REQUEST_EXCLUDED_MAX];
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
 };

@@ -18,6 +18,11 @@ inlined bool sched_wants(const struct bpf_request *request, enum rt_probe probe)
 	return request->sched & REQUEST_SCHED(probe);
 }
 
+inlined bool sched_begin(struct event *event, enum rt_probe probe)
+{
+	return event_begin(event, event->request->sched_unfiltered & REQUEST_SCHED(probe));
+}
+
 /* Reserves a record of `words` payload words and whatever stacks are asked for behind them. */
 inlined bool sched_reserve(void *ctx, struct event *event, __u32 words, __u32 program,
 			   struct reservation *place, __u32 *bytes)
@@ -59,7 +64,7 @@ int sched_switch(__u64 *ctx)
 	if (!sched_wants(event.request, RT_PROBE_SCHED_SWITCH))
 		return 0;
 	event.thread = thread_of(prev, THREAD_CONTEXT_LOCKED);
-	if (!event_begin(&event))
+	if (!sched_begin(&event, RT_PROBE_SCHED_SWITCH))
 		return 0;
 	next_thread = thread_of(next, THREAD_CONTEXT_LOCKED);
 	if (!event_names(&event, prev, event.thread) || !event_names(&event, next, next_thread))
@@ -88,7 +93,7 @@ inlined int sched_wake(__u64 *ctx, __u32 program)
 		return 0;
 	event.task = bpf_get_current_task_btf();
 	event.thread = thread_of(event.task, THREAD_CONTEXT_LOCKED);
-	if (!event_begin(&event))
+	if (!sched_begin(&event, RT_PROBE_SCHED_WAKEUP))
 		return 0;
 	target_thread = thread_of(target, THREAD_CONTEXT_LOCKED);
 	if (!event_names(&event, event.task, event.thread) ||
@@ -129,7 +134,7 @@ int sched_process_fork(__u64 *ctx)
 	if (!sched_wants(event.request, RT_PROBE_SCHED_FORK))
 		return 0;
 	event.thread = thread_of(parent, THREAD_CONTEXT_TASK);
-	if (!event_begin(&event))
+	if (!sched_begin(&event, RT_PROBE_SCHED_FORK))
 		return 0;
 	child_thread = thread_of(child, THREAD_CONTEXT_TASK);
 	if (!event_names(&event, parent, event.thread) ||
@@ -191,7 +196,8 @@ int sched_process_exec(__u64 *ctx)
 		event.thread->refused = 0;
 		thread_make_unknown(event.thread);
 	}
-	if (sched_wants(event.request, RT_PROBE_SCHED_EXEC) && event_begin(&event) &&
+	if (sched_wants(event.request, RT_PROBE_SCHED_EXEC) &&
+	    sched_begin(&event, RT_PROBE_SCHED_EXEC) &&
 	    event_names(&event, event.task, event.thread))
 		sched_write_exec(ctx, &event, old_tid);
 	return 0;
@@ -232,7 +238,8 @@ int sched_process_exit(__u64 *ctx)
 	bool told = false;
 
 	event.thread = thread_of(event.task, THREAD_CONTEXT_TASK);
-	if (sched_wants(event.request, RT_PROBE_SCHED_EXIT) && event_begin(&event) &&
+	if (sched_wants(event.request, RT_PROBE_SCHED_EXIT) &&
+	    sched_begin(&event, RT_PROBE_SCHED_EXIT) &&
 	    event_names(&event, event.task, event.thread)) {
 		sched_write_exit(ctx, &event);
 		told = true;

@@ -196,7 +196,7 @@ outlined int syscall_enter_slowly(__u64 *ctx, __u32 of_generation)
 
 	if (thread)
 		thread->entry_generation = 0;
-	if (!filter_passes(request, thread)) {
+	if (!filter_passes(request, thread, word & SYSCALL_UNFILTERED)) {
 		/* Others' events may name it: its return must not be passed over. */
 		if (thread && word & SYSCALL_SETS_UID)
 			write_once(thread->refused, 0);
@@ -237,7 +237,8 @@ int sys_enter(__u64 *ctx)
 	if (!(word & (SYSCALL_WANTS_CALL | SYSCALL_WANTS_ENTRY | SYSCALL_SETS_UID)))
 		return 0;
 	if (unlikely(slot->owner != (__u64)task || slot->passed != now || word & SYSCALL_IS_RICH)) {
-		if (slot->owner != (__u64)task || slot->refused != now || word & SYSCALL_SETS_UID)
+		if (slot->owner != (__u64)task || slot->refused != now ||
+		    word & (SYSCALL_SETS_UID | SYSCALL_UNFILTERED))
 			return syscall_enter_slowly(ctx, now);
 		slot->entry_generation = 0;
 		return 0;
@@ -341,7 +342,8 @@ outlined int syscall_return_slowly(__u64 *ctx, __u32 of_generation)
 		thread_make_unknown(event.thread);
 	if (nr >= RT_SYSCALLS_MAX)
 		return 0;
-	if (!(word & (SYSCALL_WANTS_CALL | SYSCALL_WANTS_RETURN)) || !event_begin(&event) ||
+	if (!(word & (SYSCALL_WANTS_CALL | SYSCALL_WANTS_RETURN)) ||
+	    !event_begin(&event, word & SYSCALL_UNFILTERED) ||
 	    !event_names(&event, event.task, event.thread))
 		return 0;
 	if (word & SYSCALL_WANTS_RETURN)

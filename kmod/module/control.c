@@ -194,7 +194,8 @@ static long select_probes(struct rt_consumer *consumer, void __user *argument)
 		err = check_probes(consumer, select->probes);
 	if (!err)
 		err = put_plan(consumer, rt_plan_select(rt_consumer_plan_locked(consumer),
-							select->probes, &selection));
+							select->probes, select->unfiltered,
+							&selection));
 	kfree(select);
 	return err;
 }

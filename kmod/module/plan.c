@@ -87,7 +87,7 @@ static struct rt_selection with_rate(const struct rt_plan *old, u32 probe,
 	return rated;
 }
 
-struct rt_plan *rt_plan_select(const struct rt_plan *old, const u8 *probes,
+struct rt_plan *rt_plan_select(const struct rt_plan *old, const u8 *probes, const u8 *unfiltered,
 			       const struct rt_selection *selection)
 {
 	struct rt_plan *plan = kvzalloc(sizeof(*plan), GFP_KERNEL_ACCOUNT);
@@ -100,8 +100,12 @@ struct rt_plan *rt_plan_select(const struct rt_plan *old, const u8 *probes,
 
 		if (!(probes[probe >> 3] & (1u << (probe & 7))))
 			continue;
-		/* At most three differ: two timers and all the rest. */
+		/* At most four differ: two timers, and the rest with clauses and without. */
 		rated = with_rate(old, probe, selection);
+		if (unfiltered[probe >> 3] & (1u << (probe & 7))) {
+			rated.clauses = 0;
+			memset(rated.clause, 0, sizeof(rated.clause));
+		}
 		set(plan, probe, &rated);
 	}
 	return plan;

@@ -35,7 +35,7 @@ struct rt_plan {
 struct rt_plan *rt_plan_enable(const struct rt_plan *old, u32 probe,
 			       const struct rt_selection *selection);
 struct rt_plan *rt_plan_disable(const struct rt_plan *old, u32 probe);
-struct rt_plan *rt_plan_select(const struct rt_plan *old, const u8 *probes,
+struct rt_plan *rt_plan_select(const struct rt_plan *old, const u8 *probes, const u8 *unfiltered,
 			       const struct rt_selection *selection);
 /*
  * Numbers a plan that follows `old` without a break; NULL: nothing was recorded before it. A call

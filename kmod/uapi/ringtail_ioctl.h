@@ -114,6 +114,7 @@ struct rt_enable {
 /* Replaces everything that was enabled; kprobes, profile and interval keep their rate. */
 struct rt_select {
 	__u8 probes[RT_PROBE_MAX / 8];	/* bit set by probe id */
+	__u8 unfiltered[RT_PROBE_MAX / 8];	/* of these, which the clauses are not asked of */
 	__u32 flags;
 	__u32 clauses;
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];

@@ -322,9 +322,66 @@ static void threads_that_migrate_lose_nothing(void **state)
 	harness_reset(&harness);
 }
 
+static void want_unfiltered(struct source_request *request, uint32_t probe)
+{
+	harness_want(request, probe);
+	request->unfiltered[probe / 8] |= 1u << probe % 8;
+}
+
+static void count_probes(void *context, uint32_t cpu, const struct ring_item *item)
+{
+	uint64_t *count = context;
+
+	(void)cpu;
+	if (item->tid == (uint32_t)gettid() && item->probe < RT_PROBE_MAX)
+		count[item->probe]++;
+}
+
+/* One subscription's filter does not take from another, nor give it what it did not ask for. */
+static void what_is_unfiltered_is_everybodys(void **state)
+{
+	const uint32_t entry = RT_PROBE_SYSCALL_ENTRY + SYS_getuid;
+	const uint32_t unfiltered = RT_PROBE_SYSCALL_CALL + SYS_getgid;
+	const uint32_t returns = RT_PROBE_SYSCALL_RETURN + SYS_getgid;
+	struct source_request request = { 0 };
+	uint64_t *count = calloc(RT_PROBE_MAX, sizeof(*count));
+
+	(void)state;
+	harness_want(&request, PROBE);
+	want_unfiltered(&request, entry);
+	want_unfiltered(&request, unfiltered);
+	want_unfiltered(&request, RT_PROBE_SCHED_FORK);
+	harness_want_pid(&request, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		/* Of a return nobody knows at its entry who wants it: then all is recorded. */
+		if (i == 1)
+			want_unfiltered(&request, returns);
+		harness_configure(&harness, &request);
+		for (unsigned n = 0; n < CALLS; n++) {
+			syscall(SYS_getppid);
+			syscall(SYS_getuid);
+			syscall(SYS_getgid);
+		}
+		if (fork() == 0)
+			_exit(0);
+		wait(NULL);
+		harness_drain(&harness, count_probes, count);
+		assert_int_equal(count[PROBE], i * CALLS);
+		assert_int_equal(count[entry], (i + 1) * CALLS);
+		assert_int_equal(count[unfiltered], (i + 1) * CALLS);
+		assert_int_equal(count[returns], i * CALLS);
+		assert_int_equal(count[RT_PROBE_SCHED_FORK], i + 1);
+	}
+	assert_int_equal(harness_counter(&harness, offsetof(struct rt_ring_producer, unpaired)), 0);
+	free(count);
+	harness_reset(&harness);
+}
+
 static void excluded_pids_are_never_recorded(void **state)
 {
 	const struct rt_filter_clause nobody_in_particular = { 0 };
+	struct source_request request = { 0 };
+	uint64_t *calls = calloc(RT_PROBE_MAX, sizeof(*calls));
 	struct count count;
 
 	(void)state;
@@ -333,6 +390,15 @@ static void excluded_pids_are_never_recorded(void **state)
 	count = run_two(&nobody_in_particular, 1);
 	assert_int_equal(count.calls[0], 0);
 	assert_int_equal(count.calls[1], CALLS);
+	want_unfiltered(&request, PROBE);
+	harness_want(&request, RT_PROBE_SYSCALL_CALL + SYS_getgid);
+	harness_want_pid(&request, 1);
+	harness_configure(&harness, &request);
+	make_calls(CALLS);
+	harness_drain(&harness, count_probes, calls);
+	assert_int_equal(calls[PROBE], 0);
+	free(calls);
+	harness_reset(&harness);
 }
 
 int main(void)
@@ -347,6 +413,7 @@ int main(void)
 #endif
 		cmocka_unit_test(two_processes_on_two_cpus_are_both_exact),
 		cmocka_unit_test(threads_that_migrate_lose_nothing),
+		cmocka_unit_test(what_is_unfiltered_is_everybodys),
 		cmocka_unit_test(excluded_pids_are_never_recorded),
 	};
 	int failed;

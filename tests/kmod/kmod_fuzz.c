@@ -151,6 +151,8 @@ static unsigned long fill_select(struct worker *worker, void *space)
 
 		select->probes[id >> 3] |= (uint8_t)(1u << (id & 7));
 	}
+	for (unsigned i = 0; i < 8; i++)
+		select->unfiltered[below(worker, sizeof(select->unfiltered))] |= 1u << below(worker, 8);
 	select->flags = (uint32_t)below(worker, 8);
 	fill_clauses(worker, &select->clauses, select->clause);
 	return RT_IOC_SELECT;

@@ -549,6 +549,36 @@ static void two_consumers(void)
 	guest_close(&second);
 }
 
+/* Clauses are asked of some probes and not of others. */
+static void selects_unfiltered(void)
+{
+	const uint32_t unfiltered = RT_PROBE_SYSCALL_CALL + SYS_getuid;
+	struct guest_count count = {0};
+	struct rt_select select = {.clauses = 1};
+	struct guest guest;
+
+	guest_open(&guest, 1u << 20, RT_POLICY_DROP);
+	select.probes[GETPPID >> 3] |= 1u << (GETPPID & 7);
+	select.probes[unfiltered >> 3] |= 1u << (unfiltered & 7);
+	select.unfiltered[unfiltered >> 3] |= 1u << (unfiltered & 7);
+	select.clause[0].pid_op = RT_FILTER_EQ;
+	select.clause[0].pid = UINT32_MAX;
+	guest.config.flags |= RT_CONFIG_SELF;
+	check_control(guest.fd, RT_IOC_SET_CONFIG, &guest.config);
+	guest_map(&guest);
+	check_control(guest.fd, RT_IOC_SELECT, &select);
+	check_control(guest.fd, RT_IOC_START, NULL);
+	for (unsigned i = 0; i < 100; i++) {
+		syscall(SYS_getppid);
+		syscall(SYS_getuid);
+	}
+	check_control(guest.fd, RT_IOC_STOP, NULL);
+	guest_drain(&guest, &count, NULL, NULL);
+	check(count.events >= 100 && count.events < 200);
+	guest_check_ledger(&guest, &count);
+	guest_close(&guest);
+}
+
 const struct test device_tests[] = {
 	{"device_bad_addresses", bad_addresses},
 	{"device_unknown_calls", unknown_calls},
@@ -565,5 +595,6 @@ const struct test device_tests[] = {
 	{"device_simple_reader", simple_reader},
 	{"device_bell_rings", bell_rings},
 	{"device_two_consumers", two_consumers},
+	{"device_selects_unfiltered", selects_unfiltered},
 	{NULL, NULL},
 };

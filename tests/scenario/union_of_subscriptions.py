@@ -1,9 +1,34 @@
 """Clients with different wishes: the kernel records their union, and each gets only its own."""
 import collections
+import os
 
 import ringtail
 
 CALLS = 4000
+RARE = 10
+
+
+def filters_apart(case, daemon):
+    """Who asks for a rare call of everybody does not make the kernel record what another filters."""
+    watched, other = case.load(CALLS), case.load(CALLS)
+    rare = case.stream(daemon, "-p", "syscall:sched_get_priority_max:call", "-o", "json")
+    mine = case.stream(daemon, "-p", "syscall:getppid:call", "-f", f"pid == {watched.pids[0]}",
+                       "-o", "none")
+    before = daemon.recorded()
+    watched.run()
+    other.run()
+    for _ in range(RARE):
+        os.sched_get_priority_max(os.SCHED_FIFO)
+    mine.await_all(CALLS)
+    rare.await_all(RARE)
+    recorded = daemon.recorded() - before
+    case.check_stream(mine.interrupt(), events=CALLS)
+    done = rare.interrupt()
+    case.check_stream(done)
+    case.check_equal(sum(line["pid"] == os.getpid() for line in done.lines), RARE,
+                     "a rare call comes from who is not in the other's filter")
+    case.check(recorded <= CALLS + len(done.lines), "and the other's filter stays in the kernel",
+               recorded)
 
 
 def main(case):
@@ -46,6 +71,7 @@ def main(case):
     case.check_equal(collections.Counter((line["probe"], line["pid"]) for line in done.lines),
                      {(f"syscall:getppid:{kind}", loads[1].pids[0]): CALLS
                       for kind in ("entry", "return")}, "and so does the second")
+    filters_apart(case, daemon)
     ringtail.wait_until(lambda: not daemon.recording(), "no program is attached when all have left")
     case.say("ok: no program is attached when all have left")
     before = daemon.stat()["ring"]

@@ -197,6 +197,8 @@ static bool is_recorded(const struct source_request *request, const struct attem
 {
 	if (!(request->probes[attempt->probe / 8] & 1u << attempt->probe % 8))
 		return false;
+	if (request->unfiltered[attempt->probe / 8] & 1u << attempt->probe % 8)
+		return true;
 	for (uint32_t i = 0; i < request->clauses; i++)
 		if (clause_passes(&request->clause[i], attempt->tid))
 			return true;

@@ -73,6 +73,32 @@ static void test_clients(void **state)
 	}
 }
 
+/* A filter is asked of its own probes; it neither hides nor opens what others want. */
+static void test_filters_apart(void **state)
+{
+	const struct source_request *request;
+	struct watcher filtered, all;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	request = &e.loader.request;
+	filtered = watcher_open(&e, CALLS, "pid == 7", NULL);
+	assert_int_equal(request->clauses, 1);
+	assert_false(request->unfiltered[SMALL_GETPPID / 8] >> SMALL_GETPPID % 8 & 1);
+	all = watcher_open(&e, READS, NULL, NULL);
+	assert_int_equal(request->clauses, 1);
+	assert_int_equal(request->clause[0].pid, 7);
+	assert_false(request->unfiltered[SMALL_GETPPID / 8] >> SMALL_GETPPID % 8 & 1);
+	assert_true(request->unfiltered[SMALL_READ / 8] >> SMALL_READ % 8 & 1);
+	/* Without a filter on anything there are no clauses to ask. */
+	leave(&filtered);
+	await_configures(&e, 3);
+	assert_int_equal(request->clauses, 0);
+	peer_close(all.peer);
+	engine_close(&e);
+}
+
 /* The kernel records what was asked for, as long as it is, and changes meanwhile are not lost. */
 static void test_union(void **state)
 {
@@ -548,6 +574,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_clients),
+		cmocka_unit_test(test_filters_apart),
 		cmocka_unit_test(test_union),
 		cmocka_unit_test(test_refused_by_the_loader),
 		cmocka_unit_test(test_permanent),
