@@ -5,6 +5,11 @@ those that mostly wait; see `make check`.
 A test is a program: exit 0 passed, 77 skipped (its last line says why), anything else failed. A
 cmocka program counts each of its cases. What failed is shown with the end of its output; all output
 is kept in BUILD/check/. The last line is `N passed, N failed, N skipped`.
+
+Scenarios are real daemons with real deadlines, twice as many at a time as there are CPUs. One that fails
+in such company runs once more, alone: what fails alone too has failed; what does not is called unstable,
+shown with what it said, and named at the end. Nothing that a sanitizer, an assertion or the ledger has
+found is excused in this way, and no more than UNSTABLE_MAX tests are.
 """
 import argparse
 import concurrent.futures
@@ -28,6 +33,9 @@ CPUS = os.cpu_count() or 2
 # Scenarios wait far more than they work.
 SCENARIOS_AT_ONCE = 2 * CPUS
 OUTPUT_LINES_SHOWN = 60
+UNSTABLE_MAX = 3
+NO_EXCUSE = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|Segmentation fault|FAILED: not so: .*residual"
+                       r"|FAILED: not so: .*balanced")
 BUILD_TIMEOUT_S = 1800
 TIMEOUT_S = 300
 ASAN_SIM_SEEDS = 100
@@ -58,18 +66,20 @@ VALGRIND_UNITS = ["proto/test_batch", "proto/test_frame", "daemon/test_ring_read
 
 
 class Job:
-    """One program to run. `alone`: it measures or loads the machine, so nothing runs beside it."""
+    """One program to run. `alone`: it measures or loads the machine, so nothing runs beside it;
+    `again`: if it fails beside others, it runs alone."""
 
-    def __init__(self, name, command, env=None, timeout=TIMEOUT_S, alone=False):
+    def __init__(self, name, command, env=None, timeout=TIMEOUT_S, alone=False, again=False):
         self.name, self.command, self.env = name, command, env or {}
-        self.timeout, self.alone = timeout, alone
+        self.timeout, self.alone, self.again = timeout, alone, again
 
 
 class Results:
     def __init__(self, directory):
         self.directory = directory
         self.lock = threading.Lock()
-        self.passed, self.failed, self.skipped = 0, [], []
+        self.passed, self.failed, self.skipped, self.unstable = 0, [], [], []
+        self.to_repeat = []
 
     def path(self, name):
         """Where a job's output goes."""
@@ -90,9 +100,23 @@ class Results:
             if skip_reason is not None:
                 print(f"       {skip_reason}", flush=True)
             if failed:
-                lines = output.splitlines()[-OUTPUT_LINES_SHOWN:]
-                print("\n".join("       | " + line for line in lines), flush=True)
-                print(f"       whole output: {self.path(name)}", flush=True)
+                self.show(name, output)
+
+    def show(self, name, output):
+        lines = output.splitlines()[-OUTPUT_LINES_SHOWN:]
+        print("\n".join("       | " + line for line in lines), flush=True)
+        print(f"       whole output: {self.path(name)}", flush=True)
+
+    def excuse(self, job, output, time_taken):
+        """Whether its failure is left open until it has run alone."""
+        with self.lock:
+            if (not job.again or NO_EXCUSE.search(output) or
+                    len(self.unstable) + len(self.to_repeat) >= UNSTABLE_MAX):
+                return False
+            self.to_repeat.append(Job(f"{job.name} (alone)", job.command, job.env, job.timeout))
+            print(f"  ???? {job.name} {time_taken}: it will run again, alone", flush=True)
+            self.show(job.name, output)
+            return True
 
 
 def run_program(command, env, timeout, path):
@@ -135,7 +159,10 @@ def run_job(job, results):
         broken = max(broken, 1)
     else:
         cases = max(cases, 1)
+    if broken and results.excuse(job, output, time_taken):
+        return False
     results.add(job.name, cases, broken, reason, time_taken, output)
+    return not broken
 
 
 def run_jobs(jobs, results, width=CPUS):
@@ -144,6 +171,10 @@ def run_jobs(jobs, results, width=CPUS):
         run_job(job, results)
     with concurrent.futures.ThreadPoolExecutor(max_workers=width) as pool:
         list(pool.map(lambda job: run_job(job, results), [job for job in jobs if not job.alone]))
+    to_repeat, results.to_repeat = results.to_repeat, []
+    for job in to_repeat:
+        if run_job(job, results):
+            results.unstable.append(job.name)
 
 
 def make(results, name, *arguments):
@@ -172,7 +203,8 @@ def scenarios(build, prefix, names, env=None):
     absent = set(names) - set(scenario_names())
     assert not absent, f"no such scenario: {absent}"
     return [Job(f"{prefix} {name}", [sys.executable, f"tests/scenario/{name}.py"],
-                {"RINGTAIL_BUILD": build, **(env or {})}, alone=name in SCENARIOS_ALONE)
+                {"RINGTAIL_BUILD": build, **(env or {})}, alone=name in SCENARIOS_ALONE,
+                again=name not in SCENARIOS_ALONE)
             for name in names]
 
 
@@ -356,6 +388,7 @@ def main():
                 results.failed.append(name)
                 results.skipped.remove((name, reason))
     print(f"in {time.monotonic() - begin:.0f} s" +
+          "".join(f"\nunstable: {name}" for name in results.unstable) +
           "".join(f"\nfailed: {name}" for name in dict.fromkeys(results.failed)))
     print(f"{results.passed} passed, {len(results.failed)} failed, {len(results.skipped)} skipped")
     sys.exit(1 if results.failed or not results.passed else 0)
