@@ -135,6 +135,8 @@ void catch_up_destroy(struct catch_up *catch_up)
 {
 	if (!catch_up)
 		return;
+	for (unsigned i = 0; i < catch_up->answered; i++)
+		frame_ref_put(catch_up->answer[i]);
 	spool_reader_destroy(catch_up->reader);
 	while (catch_up->first != catch_up->end)
 		catch_up_pass(catch_up);
@@ -219,8 +221,9 @@ static void take_up_to(struct catch_up *catch_up, uint64_t serial, bool stranded
 
 		if (catch_up_is_range(frame))
 			any |= place->known ? frame->end_seq > place->seq : stranded;
-		if (any && (place->known || stranded || !catch_up_is_range(frame)))
-			catch_up_take(catch_up, frame_ref_get(frame));
+		if (any && (place->known || stranded || !catch_up_is_range(frame)) &&
+		    !catch_up_take(catch_up, frame_ref_get(frame)))
+			frame_ref_put(frame);
 	}
 }
 
@@ -284,6 +287,9 @@ void catch_up_go_on(struct stream *stream)
 	bool stranded = is_stranded(catch_up);
 	uint64_t serial;
 
+	catch_up_take_answer(catch_up);
+	if (catch_up->answered || catch_up->first != catch_up->end)
+		return;				/* for memory, catch_up_poke() tries again */
 	/* Even if an answer is on its way: the log has all that it could bring. */
 	if (!catch_up->foreign && log_reaches(catch_up, stranded) &&
 	    (find_change_over(catch_up, &serial) || stranded)) {
@@ -299,8 +305,13 @@ void catch_up_go_on(struct stream *stream)
 
 void catch_up_poke(struct stream *stream)
 {
+	const struct subscription_spool *spool = &stream->subscription->spool;
 	struct catch_up *catch_up = stream->catch_up;
 
-	if (catch_up && !catch_up->asked && catch_up->at_end && catch_up->first == catch_up->end)
+	if (!catch_up || catch_up->first != catch_up->end)
+		return;
+	if (catch_up->answered)
+		spool->read(spool->context);
+	else if (!catch_up->asked && catch_up->at_end)
 		ask(catch_up);
 }

@@ -19,9 +19,12 @@ struct catch_up {
 	uint32_t first, end, capacity;	/* a power of two */
 
 	bool asked;			/* an answer is on its way */
+	struct frame_ref *const *answer;	/* the last one, the reader's: what is still to be taken, */
+	unsigned answered;		/* for there was no memory; our references */
 	bool at_end;			/* the last answer had all that there was on disk, */
 	uint64_t stored;		/* and so much that was when it was asked for */
-	bool foreign;			/* what comes is of another run */
+	bool foreign;			/* what comes is of another run, */
+	bool nameless;			/* whose hello nobody can read */
 	Ringtail__V1__LossReason missed;	/* why, nobody knows how much; still to be told; or 0 */
 
 	/* Where the cursor of another run stood; its numbers count if that run comes. */
@@ -47,11 +50,17 @@ int catch_up_ring(const struct catch_up *catch_up, uint32_t cpu);
 /* A Gap from where that ring is up to `end`. False: there is no memory for it. */
 bool catch_up_push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end);
 
-/* A frame off the disk or out of the log: what of it has not come. The reference goes over. */
-void catch_up_take(struct catch_up *catch_up, struct frame_ref *frame);
+/*
+ * A frame off the disk or out of the log: what of it has not come. The reference goes over; or, false:
+ * there is no memory for what no stream can be without, nothing has changed, and it is to be tried again.
+ */
+bool catch_up_take(struct catch_up *catch_up, struct frame_ref *frame);
 
-/* This run begins, after others: from its start, wherever that is. */
-void catch_up_come_home(struct catch_up *catch_up);
+/* This run begins, after others: from its start, wherever that is. False: as above. */
+bool catch_up_come_home(struct catch_up *catch_up);
+
+/* What is left of the answer, as far as memory goes. */
+void catch_up_take_answer(struct catch_up *catch_up);
 
 /* The spool's answer. */
 void catch_up_on_frames(void *context, struct frame_ref *const *frame, unsigned n, bool end);

@@ -11,6 +11,11 @@
 
 /* ---- The queue ------------------------------------------------------------------------------- */
 
+static uint32_t queued(const struct catch_up *catch_up)
+{
+	return catch_up->end - catch_up->first;
+}
+
 static bool grow(struct catch_up *catch_up)
 {
 	uint32_t capacity = catch_up->capacity ? 2 * catch_up->capacity : QUEUE_FIRST;
@@ -26,10 +31,19 @@ static bool grow(struct catch_up *catch_up)
 	return true;
 }
 
+/* So many more can be pushed. */
+static bool reserve(struct catch_up *catch_up, uint32_t frames)
+{
+	while (catch_up->capacity - queued(catch_up) < frames)
+		if (!grow(catch_up))
+			return false;
+	return true;
+}
+
 /* Takes the frame over. False: there is no memory, and it is gone. */
 static bool push(struct catch_up *catch_up, struct frame_ref *frame)
 {
-	if (frame && (catch_up->end - catch_up->first < catch_up->capacity || grow(catch_up))) {
+	if (frame && reserve(catch_up, 1)) {
 		catch_up->queue[catch_up->end++ & (catch_up->capacity - 1)] = frame;
 		return true;
 	}
@@ -39,7 +53,7 @@ static bool push(struct catch_up *catch_up, struct frame_ref *frame)
 
 struct frame_ref *catch_up_get(const struct catch_up *catch_up, uint32_t i)
 {
-	return i < catch_up->end - catch_up->first ?
+	return i < queued(catch_up) ?
 	       catch_up->queue[(catch_up->first + i) & (catch_up->capacity - 1)] : NULL;
 }
 
@@ -133,7 +147,8 @@ static void begin_ring(struct catch_up *catch_up, uint32_t i, const struct frame
 	place->known = true;
 }
 
-static void take_range(struct catch_up *catch_up, struct frame_ref *frame)
+/* False: as catch_up_take(). */
+static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
 {
 	uint64_t first_seq = frame->first_seq, end_seq = frame->end_seq;
 	int i = catch_up_ring(catch_up, frame->cpu);
@@ -143,16 +158,14 @@ static void take_range(struct catch_up *catch_up, struct frame_ref *frame)
 	if (place && end_seq == first_seq && !place->known) {
 		catch_up->missed = (Ringtail__V1__LossReason)frame->loss[0].reason;
 		frame_ref_put(frame);
-		return;
+		return true;
 	}
 	/* Such a loss elsewhere; or of a CPU that has gone since. */
-	if (!place || end_seq == first_seq) {
-		push(catch_up, frame);
-		return;
-	}
+	if (!place || end_seq == first_seq)
+		return reserve(catch_up, 1) && push(catch_up, frame);
 	if (place->known && end_seq <= place->seq) {
 		frame_ref_put(frame);
-		return;
+		return true;
 	}
 	begin_ring(catch_up, (uint32_t)i, frame);
 	if (catch_up->missed && push(catch_up, make_gap(catch_up, (uint32_t)i, place->seq, place->seq,
@@ -161,27 +174,46 @@ static void take_range(struct catch_up *catch_up, struct frame_ref *frame)
 	if (first_seq > place->seq && !catch_up_push_gap(catch_up, (uint32_t)i, first_seq)) {
 		frame_ref_put(frame);
 		place->starved = true;
-		return;
+		return true;
 	}
 	place->starved = !push(catch_up, frame);
 	place->seq = place->starved ? first_seq : end_seq;
+	return true;
 }
 
 /* ---- What else there is ---------------------------------------------------------------------- */
 
-static void *unpack(const struct catch_up *catch_up, const struct frame_ref *frame,
-		    const ProtobufCMessageDescriptor *descriptor)
+static void *allocate(void *no_memory, size_t bytes)
 {
+	void *memory = malloc(bytes);
+
+	if (!memory)
+		*(bool *)no_memory = true;
+	return memory;
+}
+
+static void release(void *no_memory, void *memory)
+{
+	(void)no_memory;
+	free(memory);
+}
+
+/* NULL: that is no such message; or, if *no_memory, it may be one. */
+static void *unpack(const struct catch_up *catch_up, const struct frame_ref *frame,
+		    const ProtobufCMessageDescriptor *descriptor, bool *no_memory)
+{
+	ProtobufCAllocator allocator = {allocate, release, no_memory};
 	struct frame_header header;
 	void *message = NULL;
 	const uint8_t *body;
 	uint8_t *raw;
 
+	*no_memory = false;
 	if (frame_parse_header(frame->data, frame->bytes, FRAME_RAW_BYTES_MAX, &header) != FRAME_OK)
 		return NULL;
-	raw = malloc(header.raw_bytes + 1);
+	raw = allocate(no_memory, header.raw_bytes + 1);
 	if (raw && frame_open(catch_up->stream->codec, frame->data, &header, raw, &body) == FRAME_OK)
-		message = protobuf_c_message_unpack(descriptor, NULL, header.raw_bytes, body);
+		message = protobuf_c_message_unpack(descriptor, &allocator, header.raw_bytes, body);
 	free(raw);
 	return message;
 }
@@ -205,8 +237,9 @@ static bool take_position(struct catch_up *catch_up, const Ringtail__V1__Positio
 /* Where memory was short it is left out: it speaks of places that were not reached. */
 static void take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
 {
+	bool no_memory;
 	Ringtail__V1__Watermark *watermark =
-		unpack(catch_up, frame, &ringtail__v1__watermark__descriptor);
+		unpack(catch_up, frame, &ringtail__v1__watermark__descriptor, &no_memory);
 	bool whole = watermark;
 
 	for (size_t i = 0; watermark && i < watermark->n_position; i++)
@@ -237,56 +270,97 @@ static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const 
 }
 
 /* Another run begins. If the cursor was of that one, its numbers go on from there. */
-static void take_hello(struct catch_up *catch_up, struct frame_ref *frame)
+static bool begin_run(struct catch_up *catch_up, struct frame_ref *frame,
+		      const Ringtail__V1__ServerHello *hello)
 {
-	Ringtail__V1__ServerHello *hello =
-		unpack(catch_up, frame, &ringtail__v1__server_hello__descriptor);
+	struct frame_ref *subscribed =
+		pack_subscribed(catch_up, hello->boot_id.data, hello->epoch);
 	bool of_cursor;
 
-	if (!hello || hello->boot_id.len != sizeof(catch_up->boot_id)) {
-		frame_ref_put(frame);
-		goto free_hello;
+	if (!subscribed || !reserve(catch_up, 2)) {
+		frame_ref_put(subscribed);
+		return false;
 	}
 	of_cursor = catch_up->cursor && hello->epoch == catch_up->epoch &&
 		    memcmp(hello->boot_id.data, catch_up->boot_id, hello->boot_id.len) == 0;
 	for (uint32_t i = 0; i < catch_up_rings(catch_up); i++)
 		catch_up->place[i] = of_cursor ? catch_up->cursor[i] : (struct place){0};
 	catch_up->foreign = true;
+	catch_up->nameless = false;
 	push(catch_up, frame);
-	push(catch_up, pack_subscribed(catch_up, hello->boot_id.data, hello->epoch));
-free_hello:
-	if (hello)
-		protobuf_c_message_free_unpacked(&hello->base, NULL);
+	push(catch_up, subscribed);
+	return true;
 }
 
-void catch_up_come_home(struct catch_up *catch_up)
+/* False: as catch_up_take(). */
+static bool take_hello(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	bool no_memory, taken = true;
+	Ringtail__V1__ServerHello *hello =
+		unpack(catch_up, frame, &ringtail__v1__server_hello__descriptor, &no_memory);
+
+	if (hello && hello->boot_id.len == sizeof(catch_up->boot_id)) {
+		taken = begin_run(catch_up, frame, hello);
+	} else if (no_memory) {
+		taken = false;
+	} else {
+		/* A run that nobody can name: what it has is lost. */
+		catch_up->foreign = catch_up->nameless = true;
+		catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+		memset(catch_up->place, 0, catch_up_rings(catch_up) * sizeof(catch_up->place[0]));
+		frame_ref_put(frame);
+	}
+	if (hello)
+		protobuf_c_message_free_unpacked(&hello->base, NULL);
+	return taken;
+}
+
+bool catch_up_come_home(struct catch_up *catch_up)
 {
 	const struct subscription_spool *home = &catch_up->stream->subscription->spool;
+	struct frame_ref *subscribed = pack_subscribed(catch_up, home->boot_id, home->epoch);
 
-	catch_up->foreign = false;
+	if (!subscribed || !reserve(catch_up, 3)) {
+		frame_ref_put(subscribed);
+		return false;
+	}
+	catch_up->foreign = catch_up->nameless = false;
 	memset(catch_up->place, 0, catch_up_rings(catch_up) * sizeof(catch_up->place[0]));
 	push(catch_up, frame_ref_get(home->hello));
 	push(catch_up, frame_ref_get(home->catalog));
-	push(catch_up, pack_subscribed(catch_up, home->boot_id, home->epoch));
+	push(catch_up, subscribed);
+	return true;
 }
 
-void catch_up_take(struct catch_up *catch_up, struct frame_ref *frame)
+bool catch_up_take(struct catch_up *catch_up, struct frame_ref *frame)
 {
 	bool is_range = catch_up_is_range(frame);
+	bool comes_home = (is_range || frame->type == FRAME_WATERMARK) &&
+			  frame->ring != UINT32_MAX;
 
-	if (catch_up->foreign && (is_range || frame->type == FRAME_WATERMARK) &&
-	    frame->ring != UINT32_MAX)
-		catch_up_come_home(catch_up);
-	if (is_range)
-		take_range(catch_up, frame);
+	if (catch_up->foreign && comes_home && !catch_up_come_home(catch_up))
+		return false;
+	if (frame->type == FRAME_SERVER_HELLO)
+		return take_hello(catch_up, frame);
+	if (catch_up->nameless)
+		frame_ref_put(frame);
+	else if (is_range)
+		return take_range(catch_up, frame);
 	else if (frame->type == FRAME_WATERMARK)
 		take_watermark(catch_up, frame);
-	else if (frame->type == FRAME_SERVER_HELLO)
-		take_hello(catch_up, frame);
 	else if (frame->type == FRAME_CATALOG)
-		push(catch_up, frame);
+		return reserve(catch_up, 1) && push(catch_up, frame);
 	else
 		frame_ref_put(frame);		/* its Subscribed: ours says where the stream begins */
+	return true;
+}
+
+void catch_up_take_answer(struct catch_up *catch_up)
+{
+	while (catch_up->answered && catch_up_take(catch_up, *catch_up->answer)) {
+		catch_up->answer++;
+		catch_up->answered--;
+	}
 }
 
 void catch_up_on_frames(void *context, struct frame_ref *const *frame, unsigned n, bool end)
@@ -296,7 +370,8 @@ void catch_up_on_frames(void *context, struct frame_ref *const *frame, unsigned 
 
 	catch_up->asked = false;
 	catch_up->at_end = end;
-	for (unsigned i = 0; i < n; i++)
-		catch_up_take(catch_up, frame[i]);
+	catch_up->answer = frame;
+	catch_up->answered = n;
+	catch_up_take_answer(catch_up);
 	spool->read(spool->context);
 }

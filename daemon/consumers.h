@@ -5,13 +5,15 @@
  *	ringtail consumers 1
  *	consumer NAME
  *	flags 0
+ *	spool 0123456789abcdef
  *	acked 1760000000000000000
  *	filter pid%20==%2012
  *	probe syscall:openat:call
  *	at 00112233445566778899aabbccddeeff 1760000000000000000 0:4711 1:99
  *	end
  *
- * Blanks, control bytes and '%' in texts are written as %XX. Main thread.
+ * Blanks, control bytes and '%' in texts are written as %XX. The spool is where its events are kept: of
+ * the same probes there is one, whatever they were called by who asked for them first. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_CONSUMERS_H
 #define RINGTAIL_DAEMON_CONSUMERS_H
@@ -26,6 +28,7 @@
 #include "daemon/limits.h"
 #include "daemon/subscription.h"
 #include "proto/ringtail.pb-c.h"
+#include "proto/segment.h"
 
 /* A cursor with its own storage; a run is known by its boot id and epoch. */
 struct consumer_place {
@@ -46,6 +49,7 @@ struct consumer {
 	size_t globs;
 	char *filter;
 	uint32_t flags;
+	char spool[SPOOL_NAME_BYTES];	/* "": none yet */
 	uint64_t acked_realtime_ns;	/* 0: never */
 	struct consumer_place place;	/* what is before has been acknowledged */
 

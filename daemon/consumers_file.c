@@ -48,8 +48,10 @@ int consumers_file_print(const struct consumer_list *list, char **text, size_t *
 		return -ENOMEM;
 	fputs(FIRST_LINE "\n", to);
 	TAILQ_FOREACH(consumer, list, link) {
-		fprintf(to, "consumer %s\nflags %u\nacked %llu\n", consumer->name, consumer->flags,
-			(unsigned long long)consumer->acked_realtime_ns);
+		fprintf(to, "consumer %s\nflags %u\n", consumer->name, consumer->flags);
+		if (consumer->spool[0])
+			fprintf(to, "spool %s\n", consumer->spool);
+		fprintf(to, "acked %llu\n", (unsigned long long)consumer->acked_realtime_ns);
 		print_text(to, "filter", consumer->filter);
 		for (size_t i = 0; i < consumer->globs; i++)
 			print_text(to, "probe", consumer->glob[i]);
@@ -148,6 +150,14 @@ static bool parse_glob(struct consumer *consumer, char *value)
 	return larger[consumer->globs] && ++consumer->globs;
 }
 
+static bool parse_spool(struct consumer *consumer, const char *value)
+{
+	if (consumer->spool[0] || !spool_name_is_valid(value))
+		return false;
+	memcpy(consumer->spool, value, SPOOL_NAME_BYTES);
+	return true;
+}
+
 /* A line of a consumer's block. */
 static bool parse_field(struct consumer *consumer, const char *key, char *value)
 {
@@ -161,6 +171,8 @@ static bool parse_field(struct consumer *consumer, const char *key, char *value)
 	}
 	if (strcmp(key, "probe") == 0)
 		return parse_glob(consumer, value);
+	if (strcmp(key, "spool") == 0)
+		return parse_spool(consumer, value);
 	if (strcmp(key, "at") == 0)
 		return !consumer->place.position && parse_place(value, &consumer->place);
 	if (!parse_u64(&value, &number) || *value)

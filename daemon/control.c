@@ -128,9 +128,14 @@ static void fill_ring(const struct control *control, uint32_t ring, struct ring_
 	stat->meta = mine.meta;
 	stat->lost = answer->lost.list;
 	stat->n_lost = answer->lost.n;
-	stat->in_flight = mine.usage.produced - mine.usage.records - lost;
+	stat->in_flight = mine.usage.in_flight;
 	stat->size_bytes = mine.usage.size_bytes;
 	stat->used_bytes = mine.usage.unread_bytes;
+	stat->stuck_ns = mine.stuck_ns;
+	stat->foreign = mine.usage.foreign;
+	stat->unpaired = mine.usage.unpaired;
+	stat->faults = mine.usage.faults;
+	stat->consumer_bad = mine.usage.consumer_bad;
 	stat->residual = (int64_t)(stat->produced - stat->events - stat->meta - mine.bad - lost -
 				   stat->in_flight);
 }

@@ -34,34 +34,40 @@ static uint64_t fill_lost(struct answer *answer, const struct spool_stat *now)
 	return sum;
 }
 
-static void fill(void *context, const struct spool *spool)
+static void fill(void *context, const struct spool_stat *now)
 {
 	struct control_spools *spools = context;
 	struct answer *answer = &spools->answer[spools->n];
 	Ringtail__V1__SpoolStat *stat = &answer->stat;
-	struct spool_stat now;
 	uint64_t lost;
 
-	spool_stat(spool, &now);
 	ringtail__v1__spool_stat__init(stat);
-	lost = fill_lost(answer, &now);
-	stat->name = (char *)now.config->name;
-	stat->probe = (char **)now.config->probe;
-	stat->n_probe = now.config->probes;
-	stat->filter = (char *)now.config->filter;
-	stat->segments = now.segments;
-	stat->bytes = now.bytes;
-	stat->bytes_max = now.size_bytes;
-	stat->oldest_realtime_ns = now.oldest_realtime_ns;
-	stat->produced = now.produced;
-	stat->stored = now.stored;
+	lost = fill_lost(answer, now);
+	stat->name = (char *)now->config->name;
+	stat->probe = (char **)now->config->probe;
+	stat->n_probe = now->config->probes;
+	stat->filter = (char *)now->config->filter;
+	stat->segments = now->segments;
+	stat->bytes = now->bytes;
+	stat->bytes_max = now->size_bytes;
+	stat->oldest_realtime_ns = now->oldest_realtime_ns;
+	stat->produced = now->produced;
+	stat->stored = now->stored;
 	stat->lost = answer->lost;
-	stat->in_flight = now.in_flight;
-	stat->residual = (int64_t)(now.produced - now.stored - lost - now.in_flight);
-	stat->state = (char *)now.state;
-	stat->deleted = now.deleted;
-	stat->set_aside = now.set_aside;
+	stat->in_flight = now->in_flight;
+	stat->residual = (int64_t)(now->produced - now->stored - lost - now->in_flight);
+	stat->state = (char *)now->state;
+	stat->deleted = now->deleted;
+	stat->set_aside = now->set_aside;
 	spools->list[spools->n++] = stat;
+}
+
+static void fill_open(void *context, const struct spool *spool)
+{
+	struct spool_stat now;
+
+	spool_stat(spool, &now);
+	fill(context, &now);
 }
 
 const char *control_durability(const struct spooler *spooler)
@@ -80,7 +86,7 @@ const char *control_durability(const struct spooler *spooler)
 struct control_spools *control_spools_fill(const struct spooler *spooler,
 					   uint64_t batch_interval_ns, Ringtail__V1__Stat *stat)
 {
-	unsigned n = spooler ? spooler_count(spooler) : 0;
+	unsigned n = spooler ? spooler_count(spooler) + spooler_orphans(spooler) : 0;
 	struct control_spools *spools =
 		calloc(1, sizeof(*spools) + n * sizeof(spools->answer[0]));
 
@@ -91,8 +97,10 @@ struct control_spools *control_spools_fill(const struct spooler *spooler,
 		free(spools);
 		return NULL;
 	}
-	if (spooler)
-		spooler_each(spooler, fill, spools);
+	if (spooler) {
+		spooler_each(spooler, fill_open, spools);
+		spooler_each_orphan(spooler, fill, spools);
+	}
 	stat->spool = spools->list;
 	stat->n_spool = spools->n;
 	stat->durability = (char *)control_durability(spooler);

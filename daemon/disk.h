@@ -24,7 +24,8 @@ typedef void disk_entry(void *context, const char *name, uint64_t bytes);
 
 struct disk_ops {
 	/* Files are made with mode 0600, directories with 0700. flags: O_RDONLY, or O_WRONLY with
-	 * O_CREAT, O_EXCL, O_TRUNC, O_APPEND. Returns a handle. */
+	 * O_CREAT, O_EXCL, O_TRUNC, O_APPEND; without the last, the first write is at the file's
+	 * beginning. Returns a handle. */
 	int (*open)(struct disk *disk, const char *path, int flags);
 	int (*close)(struct disk *disk, int file);
 	ssize_t (*read)(struct disk *disk, int file, void *bytes, size_t n, uint64_t offset);

@@ -2,10 +2,13 @@
 #include "daemon/drain.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "daemon/clock.h"
 #include "daemon/counters.h"
+#include "daemon/log.h"
 #include "proto/ringtail.pb-c.h"
 
 static int map_ring(struct drain *drain, const struct source_ring *source, struct error *error)
@@ -220,12 +223,53 @@ void drain_flush(struct drain *drain)
 		batcher_flush(drain->batcher[i]);
 }
 
+static void tell_stuck(const struct drain *drain)
+{
+	struct ring_usage usage;
+
+	ring_reader_usage(drain->reader, &usage);
+	log_error("ring-stuck", "CPU %" PRIu32 "'s ring has stood still for %" PRIu64 " s: the record at "
+		  "position %" PRIu64 " is unfinished, and %" PRIu64 " bytes wait, it among them; the "
+		  "other CPUs no longer wait for it. Should it not go on, stop ringtaild and start it: "
+		  "that makes new rings", ring_reader_cpu(drain->reader),
+		  (uint64_t)(drain->still_ns / NS_PER_S), drain->watched_pos, usage.unread_bytes);
+}
+
+/*
+ * One look's time counts for a heartbeat at most: where all stood still, writers too, as when the machine
+ * slept, no ring is to blame.
+ */
+void drain_watch(struct drain *drain, uint64_t now_ns)
+{
+	uint64_t passed_ns = drain->looked_ns ? now_ns - drain->looked_ns : 0;
+	uint64_t pos = ring_reader_pos(drain->reader);
+	bool moved = pos != drain->watched_pos || !ring_reader_pending(drain->reader);
+
+	drain->watched_pos = pos;
+	drain->looked_ns = now_ns;
+	if (moved || drain->corrupt) {
+		if (drain->stuck && moved)
+			log_info("ring-goes-on", "CPU %" PRIu32 "'s ring goes on, after %" PRIu64 " s",
+				 ring_reader_cpu(drain->reader),
+				 (uint64_t)(drain->still_ns / NS_PER_S));
+		drain->still_ns = 0;
+		drain->stuck = false;
+		return;
+	}
+	drain->still_ns += passed_ns < HEARTBEAT_NS ? passed_ns : HEARTBEAT_NS;
+	if (drain->stuck || drain->still_ns < RING_STUCK_NS)
+		return;
+	drain->stuck = true;
+	counter_add(COUNTER_rings_stuck, 1);
+	tell_stuck(drain);
+}
+
 uint64_t drain_watermark(const struct drain *drain, uint64_t until_ns)
 {
 	if (drain->corrupt)
 		return UINT64_MAX;
 	/* A writer between reserve and commit holds back its record and those behind it. */
-	if (ring_reader_pending(drain->reader))
+	if (!drain->stuck && ring_reader_pending(drain->reader))
 		return drain->last_time_ns;
 	return until_ns;
 }

@@ -32,6 +32,10 @@ struct drain {
 	uint64_t last_time_ns;
 	uint64_t events, meta, bad;
 	bool corrupt;
+	uint64_t watched_pos;		/* where it stood at the last look, */
+	uint64_t looked_ns;		/* which was then, */
+	uint64_t still_ns;		/* and for how long it had not moved, with something to read */
+	bool stuck;			/* for RING_STUCK_NS: told, and waited for no longer */
 	uint32_t cached_tid, cached_thread;
 	struct meter *meter;		/* borrowed; NULL: nothing is metered */
 	struct meter_ring metered;
@@ -57,8 +61,15 @@ uint32_t drain_read(struct drain *drain, uint32_t records);
 void drain_flush(struct drain *drain);
 
 /*
+ * Once a pass, after the ring was read: whether it stands still, behind a record that nobody finishes.
+ * That it is stuck, and that it goes on, is logged once.
+ */
+void drain_watch(struct drain *drain, uint64_t now_ns);
+
+/*
  * No event of this ring that is older will come; UINT64_MAX if none at all. until_ns: a time before the
- * ring was read, to which no writer can still be on its way.
+ * ring was read, to which no writer can still be on its way. Of a ring that is stuck nothing is expected:
+ * should it go on, its events come late, in their order.
  */
 uint64_t drain_watermark(const struct drain *drain, uint64_t until_ns);
 

@@ -54,6 +54,27 @@ void export_choose_filter(uint64_t slow_ns, char filter[EXPORT_CHOOSE_FILTER_BYT
 	snprintf(filter + n, EXPORT_CHOOSE_FILTER_BYTES - (size_t)n, ")");
 }
 
+int export_choose_request(const struct config *config, char filter[FILTER_BYTES_MAX + 1],
+			  struct error *error)
+{
+	const char *more = config->export_filter;
+	char chosen[EXPORT_CHOOSE_FILTER_BYTES];
+	int n;
+
+	export_choose_filter(config->slow_call_ns, chosen);
+	if (config->export_probe.count)
+		n = snprintf(filter, FILTER_BYTES_MAX + 1, "%s", more ? more : "");
+	else
+		n = snprintf(filter, FILTER_BYTES_MAX + 1, more ? "(%s) && (%s)" : "%s", chosen,
+			     more);
+	if (n <= (int)FILTER_BYTES_MAX)
+		return 0;
+	error_set(error, EINVAL, "export-filter", "export-filter: with what is chosen without it, it"
+		  " is longer than %u bytes", FILTER_BYTES_MAX);
+	error_hint(error, "make it shorter, or choose with export-probe");
+	return -EINVAL;
+}
+
 /* Calls that wait for somebody else, which is what they are for: long is not slow. */
 static const char *const waits[] = {
 	"accept", "accept4", "clock_nanosleep", "epoll_pwait", "epoll_pwait2", "epoll_wait",
@@ -84,6 +105,7 @@ static bool waits_by_nature(const char *function)
 
 struct export_chooser {
 	const struct export_host *host;
+	struct export_run *run;		/* of the newest event; a reference */
 	uint64_t rate;			/* events in a second; 0: no bound */
 	uint64_t refilled_ns, tokens_ns;/* an event costs NS_PER_S / rate of them */
 	uint32_t ending[ENDING_SLOTS];
@@ -95,6 +117,7 @@ struct export_chooser *export_chooser_create(const struct export_host *host, uin
 
 	if (chooser) {
 		chooser->host = host;
+		chooser->run = export_run_get(host->run);
 		chooser->rate = events_per_s;
 		chooser->tokens_ns = NS_PER_S;
 	}
@@ -103,7 +126,19 @@ struct export_chooser *export_chooser_create(const struct export_host *host, uin
 
 void export_chooser_destroy(struct export_chooser *chooser)
 {
+	if (!chooser)
+		return;
+	export_run_put(chooser->run);
 	free(chooser);
+}
+
+/* Another run: its clock may be another, and its pids others' than those that were about to end. */
+static void enter_run(struct export_chooser *chooser, struct export_run *run)
+{
+	export_run_put(chooser->run);
+	chooser->run = export_run_get(run);
+	chooser->refilled_ns = 0;
+	memset(chooser->ending, 0, sizeof(chooser->ending));
 }
 
 static bool take_ending(struct export_chooser *chooser, uint32_t pid)
@@ -175,5 +210,7 @@ bool export_choose_within_rate(struct export_chooser *chooser, uint64_t time_ns)
 
 void export_choose(struct export_chooser *chooser, struct export_event *event)
 {
+	if (event->run != chooser->run)
+		enter_run(chooser, event->run);
 	event->class = choose(chooser, event);
 }

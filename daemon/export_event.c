@@ -41,22 +41,23 @@ static void copy_string(struct export_event *event, const struct batch_item *ite
 	}
 }
 
-struct export_event *export_event_create(const struct export_host *host, uint32_t cpu,
+struct export_event *export_event_create(struct export_run *run, uint32_t cpu,
 					 const struct batch_item *item)
 {
 	uint16_t id = item->event.probe;
 	struct export_event *event;
 	char comm[17];
 
-	if (id >= RT_PROBE_MAX || !host->probe[id])
+	if (id >= RT_PROBE_MAX || !run->probe[id])
 		return NULL;
 	event = calloc(1, sizeof(*event));
 	if (!event)
 		return NULL;
+	event->run = export_run_get(run);
 	event->time_ns = item->event.time_ns;
 	event->seq = item->seq;
 	event->cpu = cpu;
-	event->probe = host->probe[id];
+	event->probe = run->probe[id];
 	event->has_duration = item->event.has_duration;
 	event->fields = item->event.fields;
 	memcpy(event->field, item->event.field, event->fields * sizeof(event->field[0]));
@@ -65,6 +66,17 @@ struct export_event *export_event_create(const struct export_host *host, uint32_
 	memcpy(event->thread.comm, comm, sizeof(event->thread.comm));
 	copy_string(event, item);
 	return event;
+}
+
+void export_event_destroy(struct export_event *event)
+{
+	export_run_put(event->run);
+	free(event);
+}
+
+struct trace_place export_event_place(const struct export_event *event)
+{
+	return (struct trace_place){event->run->boot_id, event->run->epoch, event->cpu, event->seq};
 }
 
 const char *export_class_name(enum export_class class)

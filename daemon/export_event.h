@@ -1,7 +1,7 @@
 /*
  * export_event: an event as exporters keep it: whole in itself, with its class, and readable.
  *
- * Made by the export thread from a decoded batch; freed when the back end has it.
+ * Made by the export thread from a decoded batch; destroyed when the back end has it.
  */
 #ifndef RINGTAIL_DAEMON_EXPORT_EVENT_H
 #define RINGTAIL_DAEMON_EXPORT_EVENT_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "daemon/export_host.h"
+#include "daemon/export_run.h"
 #include "daemon/trace_id.h"
 #include "proto/batch_decode.h"
 #include "proto/limits.h"
@@ -41,13 +41,14 @@ struct export_span {
 
 struct export_event {
 	TAILQ_ENTRY(export_event) link;
+	struct export_run *run;		/* a reference */
 	uint64_t frame;			/* serial of the frame it came in */
 	uint64_t time_ns;		/* CLOCK_MONOTONIC, its end */
 	uint64_t seq;
 	uint32_t cpu;
 	enum export_class class;
 	struct batch_thread thread;	/* comm is UTF-8, see comm() */
-	const Ringtail__V1__Probe *probe;
+	const Ringtail__V1__Probe *probe;	/* its run's */
 	bool has_duration;
 	uint8_t fields, string_field;	/* string_field: whose text `string` is */
 	bool has_string;
@@ -58,9 +59,13 @@ struct export_event {
 
 TAILQ_HEAD(export_list, export_event);
 
-/* NULL: out of memory, or the probe is not in the catalog. */
-struct export_event *export_event_create(const struct export_host *host, uint32_t cpu,
+/* NULL: out of memory, or the probe is not in that run's catalog. */
+struct export_event *export_event_create(struct export_run *run, uint32_t cpu,
 					 const struct batch_item *item);
+void export_event_destroy(struct export_event *event);
+
+/* Where its record was: what its ids are made of. Borrows the event. */
+struct trace_place export_event_place(const struct export_event *event);
 
 /* "slow": stable. */
 const char *export_class_name(enum export_class class);

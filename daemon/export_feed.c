@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "daemon/clock.h"
+#include "daemon/export_ack.h"
 #include "daemon/export_choose.h"
 #include "daemon/export_thread.h"
 #include "daemon/log.h"
+#include "daemon/start_check.h"
 #include "daemon/stream.h"
 
 #define PULL_NAP_MS 100		/* where memory was short */
@@ -19,8 +21,7 @@ struct given {
 	STAILQ_ENTRY(given) link;
 	uint64_t serial;
 	struct frame_ref *frame;	/* NULL: it is taken apart */
-	uint32_t ring;			/* UINT32_MAX: none */
-	uint64_t place;			/* in that ring, once it is dealt with */
+	struct export_place place;	/* once it is dealt with */
 };
 
 /* One destination. */
@@ -35,7 +36,7 @@ struct outlet {
 	uint64_t events;		/* given, and those that never came */
 	uint64_t lost[LOSS_STAGES][LOSS_REASONS];
 	struct export_counts counts;	/* as of the last report */
-	uint64_t *upto;			/* by ring: dealt with */
+	struct export_ack *ack;
 	struct event *timer;		/* metrics: the next snapshot; events: another pull */
 };
 
@@ -44,7 +45,6 @@ struct export_feed {
 	struct export_host *host;
 	uint64_t interval_ns, queue_bytes_max;
 	char *ca_file;
-	uint32_t rings;
 	struct mailbox reports;
 	struct event *on_reports;
 	struct export_thread *thread;
@@ -82,8 +82,6 @@ static struct given *give(struct outlet *outlet, struct frame_ref *frame)
 	if (!given)
 		return NULL;
 	given->serial = outlet->serial + 1;
-	given->ring = frame->type == FRAME_BATCH && frame->ring < outlet->feed->rings ?
-		      frame->ring : UINT32_MAX;
 	if (export_thread_give(outlet->feed->thread, outlet->number, given->serial, frame->data,
 			       frame->bytes, frame->events) != 0) {
 		free(given);
@@ -138,8 +136,7 @@ static void pull(struct outlet *outlet)
 				return;
 			}
 			stream_sent(outlet->stream);
-			if (given->ring != UINT32_MAX)
-				given->place = stream_place(outlet->stream, given->ring);
+			given->place = export_ack_place(outlet->ack, outlet->stream, given->frame);
 		}
 	}
 }
@@ -149,8 +146,7 @@ static void on_live(void *context, struct stream *stream)
 	struct outlet *outlet = context;
 
 	outlet->stream = stream;
-	for (uint32_t i = 0; i < outlet->feed->rings; i++)
-		outlet->upto[i] = stream_place(stream, i);
+	export_ack_begin(outlet->ack, stream);
 	pull(outlet);
 }
 
@@ -173,7 +169,6 @@ static void on_wake(void *context)
 
 static void take_report(struct outlet *outlet, const struct export_counts *counts)
 {
-	bool acknowledge = false;
 	struct given *given;
 
 	outlet->counts = *counts;
@@ -188,15 +183,12 @@ static void take_report(struct outlet *outlet, const struct export_counts *count
 	}
 	while ((given = STAILQ_FIRST(&outlet->given)) != NULL &&
 	       given->serial <= counts->settled_frame) {
-		if (given->ring != UINT32_MAX) {
-			outlet->upto[given->ring] = given->place;
-			acknowledge = true;
-		}
+		export_ack_settle(outlet->ack, &given->place);
 		STAILQ_REMOVE_HEAD(&outlet->given, link);
 		free(given);
 	}
-	if (acknowledge && outlet->tap && outlet->feed->config.spooled)
-		fanout_tap_ack(outlet->tap, outlet->upto);
+	if (outlet->tap && outlet->feed->config.spooled)
+		export_ack_tell(outlet->ack, outlet->tap);
 	pull(outlet);
 }
 
@@ -242,8 +234,7 @@ static void on_timer(evutil_socket_t fd, short what, void *context)
 /* What to subscribe to, for every destination that takes events: so that they share one. */
 static int tap_all(struct export_feed *feed, const struct config *config, struct error *error)
 {
-	char chosen[EXPORT_CHOOSE_FILTER_BYTES], filter[FILTER_BYTES_MAX + 1];
-	const char *more = config->export_filter;
+	char filter[FILTER_BYTES_MAX + 1];
 	bool everything = feed->host->everything;
 	struct fanout_tap_config tap = {
 		.request = {
@@ -257,18 +248,16 @@ static int tap_all(struct export_feed *feed, const struct config *config, struct
 		.refused = on_refused,
 		.wake = on_wake,
 	};
-	int n;
+	/* First by itself: what is wrong with it is told in its own words and columns. */
+	int err = start_check_choice(&config->export_probe, "export-probe", config->export_filter,
+				     "export-filter", loader_catalog(feed->config.loader), error);
 
-	export_choose_filter(feed->host->slow_ns, chosen);
-	if (everything)
-		n = snprintf(filter, sizeof(filter), "%s", more ? more : "");
-	else
-		n = snprintf(filter, sizeof(filter), more ? "(%s) && (%s)" : "%s", chosen, more);
-	if (n >= (int)sizeof(filter))
-		return error_set(error, EINVAL, "export-filter", "export-filter is too long");
+	if (!err)
+		err = export_choose_request(config, filter, error);
+	if (err)
+		return err;
 	for (unsigned i = 0; i < feed->config.targets->count; i++) {
 		struct outlet *outlet = &feed->outlet[i];
-		int err;
 
 		if (!kind_of(outlet)->build) {
 			set_timer(outlet, feed->interval_ns);
@@ -313,9 +302,10 @@ static bool make_outlets(struct export_feed *feed)
 		outlet->feed = feed;
 		outlet->number = i;
 		STAILQ_INIT(&outlet->given);
-		outlet->upto = calloc(feed->rings + 1, sizeof(*outlet->upto));
+		outlet->ack = export_ack_create(loader_rings(feed->config.loader),
+						feed->config.codec);
 		outlet->timer = event_new(feed->config.base, -1, 0, on_timer, outlet);
-		if (!outlet->upto || !outlet->timer)
+		if (!outlet->ack || !outlet->timer)
 			return false;
 	}
 	return true;
@@ -332,7 +322,6 @@ int export_feed_create(const struct export_feed_config *from, struct export_feed
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	feed->config = *from;
 	feed->config.config = NULL;
-	feed->rings = loader_rings(from->loader);
 	feed->interval_ns = config->export_interval_ns;
 	feed->queue_bytes_max = config->export_queue_bytes;
 	feed->reports.fd = -1;
@@ -363,7 +352,7 @@ static void free_outlet(struct outlet *outlet)
 	fanout_untap(outlet->tap);
 	if (outlet->timer)
 		event_free(outlet->timer);
-	free(outlet->upto);
+	export_ack_destroy(outlet->ack);
 	while ((given = STAILQ_FIRST(&outlet->given)) != NULL) {
 		STAILQ_REMOVE_HEAD(&outlet->given, link);
 		frame_ref_put(given->frame);

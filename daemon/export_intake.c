@@ -15,10 +15,21 @@ struct export_intake {
 	void *state;			/* the kind's */
 	struct export_chooser *chooser;
 	struct frame_codec *codec;
-	struct batch_decoder *decoder;
+	struct export_run *run;		/* of what comes now; NULL: there was no memory for it */
+	struct batch_decoder *decoder;	/* for its probes */
+	struct batch_decoder *here;	/* for those of this run */
 	struct export_order order;
 	uint8_t raw[FRAME_RAW_BYTES_MAX];
 };
+
+static void leave_run(struct export_intake *intake)
+{
+	if (intake->decoder != intake->here)
+		batch_decoder_destroy(intake->decoder);
+	export_run_put(intake->run);
+	intake->decoder = NULL;
+	intake->run = NULL;
+}
 
 struct export_intake *export_intake_create(const struct export_host *host,
 					   const struct export_kind *kind, uint64_t events_per_s)
@@ -31,9 +42,11 @@ struct export_intake *export_intake_create(const struct export_host *host,
 	intake->kind = kind;
 	intake->chooser = export_chooser_create(host, events_per_s);
 	intake->codec = frame_codec_create(1);
-	intake->decoder = batch_decoder_create(host->shape, RT_PROBE_MAX);
+	intake->run = export_run_get(host->run);
+	intake->here = batch_decoder_create(host->run->shape, RT_PROBE_MAX);
+	intake->decoder = intake->here;
 	intake->state = kind->create ? kind->create(host) : NULL;
-	if (intake->chooser && intake->codec && intake->decoder &&
+	if (intake->chooser && intake->codec && intake->here &&
 	    (intake->state || !kind->create))
 		return intake;
 	export_intake_destroy(intake);
@@ -45,12 +58,13 @@ void export_intake_destroy(struct export_intake *intake)
 	if (!intake)
 		return;
 	for (unsigned i = 0; i < intake->order.events; i++)
-		free(intake->order.event[i]);
+		export_event_destroy(intake->order.event[i]);
 	if (intake->state)
 		intake->kind->destroy(intake->state);
 	export_chooser_destroy(intake->chooser);
 	frame_codec_destroy(intake->codec);
-	batch_decoder_destroy(intake->decoder);
+	leave_run(intake);
+	batch_decoder_destroy(intake->here);
 	free(intake);
 }
 
@@ -78,7 +92,7 @@ static void pass_on(struct export_intake *intake, uint64_t upto_ns, struct expor
 			TAILQ_INSERT_TAIL(list, event, link);
 		} else {
 			counts->filtered++;
-			free(event);
+			export_event_destroy(event);
 		}
 	}
 }
@@ -89,14 +103,15 @@ static void take_batch(struct export_intake *intake, uint64_t serial, const uint
 	struct batch_summary summary;
 	struct batch_item item;
 
-	if (batch_decode_open(intake->decoder, message, bytes, &summary) != 0)
+	if (!intake->decoder ||
+	    batch_decode_open(intake->decoder, message, bytes, &summary) != 0)
 		return;
 	while (batch_decode_next(intake->decoder, &item) < BATCH_END) {
 		struct export_event *event;
 
 		if (item.kind != BATCH_EVENT)
 			continue;
-		event = export_event_create(intake->host, summary.cpu, &item);
+		event = export_event_create(intake->run, summary.cpu, &item);
 		if (!event)
 			continue;
 		event->frame = serial;
@@ -120,6 +135,34 @@ static void take_watermark(struct export_intake *intake, const uint8_t *message,
 	ringtail__v1__watermark__free_unpacked(watermark, NULL);
 }
 
+/* Another run begins, and no watermark says that all of the one before has come: it has. */
+static void take_hello(struct export_intake *intake, const uint8_t *message, size_t bytes,
+		       struct export_list *list, struct export_intake_counts *counts)
+{
+	struct export_run *here = intake->host->run;
+	Ringtail__V1__ServerHello *hello =
+		ringtail__v1__server_hello__unpack(NULL, bytes, message);
+
+	pass_on(intake, UINT64_MAX, list, counts);
+	leave_run(intake);
+	if (hello)
+		intake->run = export_run_of_hello(here, hello);
+	if (intake->run)
+		intake->decoder = intake->run == here ? intake->here :
+				  batch_decoder_create(intake->run->shape, RT_PROBE_MAX);
+	ringtail__v1__server_hello__free_unpacked(hello, NULL);
+}
+
+static void take_catalog(struct export_intake *intake, const uint8_t *message, size_t bytes)
+{
+	Ringtail__V1__Catalog *catalog = ringtail__v1__catalog__unpack(NULL, bytes, message);
+
+	if (catalog && intake->run)
+		export_run_take_catalog(intake->run, catalog);
+	else
+		ringtail__v1__catalog__free_unpacked(catalog, NULL);
+}
+
 void export_intake_frame(struct export_intake *intake, uint64_t serial, const uint8_t *frame,
 			 size_t bytes, uint64_t events, struct export_list *list,
 			 struct export_intake_counts *counts)
@@ -133,6 +176,10 @@ void export_intake_frame(struct export_intake *intake, uint64_t serial, const ui
 	    frame_open(intake->codec, frame, &header, intake->raw, &message) == FRAME_OK) {
 		if (header.type == FRAME_BATCH)
 			take_batch(intake, serial, message, header.raw_bytes, list, counts);
+		else if (header.type == FRAME_SERVER_HELLO)
+			take_hello(intake, message, header.raw_bytes, list, counts);
+		else if (header.type == FRAME_CATALOG)
+			take_catalog(intake, message, header.raw_bytes);
 		else if (header.type == FRAME_WATERMARK)
 			take_watermark(intake, message, header.raw_bytes, list, counts);
 		else if (header.type == FRAME_BYE)

@@ -22,7 +22,8 @@ void export_intake_destroy(struct export_intake *intake);
 
 /*
  * Takes a frame of so many events apart; what is due is put at the end of *list. What cannot be
- * taken apart, for want of memory, is counted as such.
+ * taken apart, for want of memory, is counted as such. Frames are of this run until a ServerHello says
+ * of which, and its Catalog what is in them.
  */
 void export_intake_frame(struct export_intake *intake, uint64_t serial, const uint8_t *frame,
 			 size_t bytes, uint64_t events, struct export_list *list,

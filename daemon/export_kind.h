@@ -12,6 +12,7 @@
 #include "daemon/export_arena.h"
 #include "daemon/export_compress.h"
 #include "daemon/export_event.h"
+#include "daemon/export_host.h"
 #include "daemon/metric.h"
 
 /* A body before it is compressed; the data is allocated, the caller's. */
@@ -23,7 +24,7 @@ struct export_body {
 
 /* What bodies are made with. */
 struct export_maker {
-	const struct export_host *host;
+	const struct export_run *run;	/* of every event in the body */
 	struct export_arena *arena;
 	uint64_t to_realtime_ns;	/* added to an event's time, makes it the wall clock's */
 };
@@ -46,7 +47,7 @@ struct export_kind {
 	enum export_encoding encoding;
 	const char *const *headers;	/* beyond type and encoding; ends with NULL */
 
-	/* Kinds that send events: */
+	/* Kinds that send events, those of one run at a time: */
 	int (*build)(const struct export_maker *maker, const struct export_list *events,
 		     struct export_body *body);
 	/* Where there is more to an event than itself: a state, and what it makes of events, in the

@@ -42,8 +42,7 @@ static void add(struct pairs *pairs, const char *name, const char *format, ...)
 	pairs->entry->structured_metadata[pairs->entry->n_structured_metadata++] = pair;
 }
 
-static void add_all(const struct export_maker *maker, struct pairs *pairs,
-		    const struct export_event *event)
+static void add_all(struct pairs *pairs, const struct export_event *event)
 {
 	int number = export_event_errno(event);
 	char comm[17];
@@ -64,8 +63,7 @@ static void add_all(const struct export_maker *maker, struct pairs *pairs,
 		add(pairs, "ret", "%lld", (long long)event->field[1]);
 	}
 	if (event->class == EXPORT_SLOW) {
-		const struct trace_place place = {maker->host->boot_id, maker->host->epoch,
-						  event->cpu, event->seq};
+		const struct trace_place place = export_event_place(event);
 		char text[TRACE_ID_TEXT_BYTES];
 		uint8_t id[TRACE_ID_BYTES];
 
@@ -92,7 +90,7 @@ static Ringtail__Loki__Entry *make_entry(const struct export_maker *maker,
 	export_event_body(event, entry->line);
 	entry->structured_metadata =
 		export_arena_take(maker->arena, PAIRS_MAX * sizeof(*entry->structured_metadata));
-	add_all(maker, &pairs, event);
+	add_all(&pairs, event);
 	return entry;
 }
 
@@ -100,11 +98,11 @@ static Ringtail__Loki__Entry *make_entry(const struct export_maker *maker,
 static void set_labels(const struct export_maker *maker, Ringtail__Loki__Stream *stream,
 		       enum export_class class)
 {
-	char host[sizeof(maker->host->name)];
+	char host[sizeof(maker->run->name)];
 	size_t i;
 
-	for (i = 0; maker->host->name[i]; i++)
-		host[i] = strchr("\"\\", maker->host->name[i]) ? '?' : maker->host->name[i];
+	for (i = 0; maker->run->name[i]; i++)
+		host[i] = strchr("\"\\", maker->run->name[i]) ? '?' : maker->run->name[i];
 	host[i] = '\0';
 	stream->labels = export_arena_take(maker->arena, LABELS_BYTES);
 	snprintf(stream->labels, LABELS_BYTES, "{class=\"%s\", host=\"%s\", service=\"ringtail\"}",

@@ -133,20 +133,20 @@ void otlp_add_event(struct otlp_attributes *attributes, const struct export_even
 
 Ringtail__Otlp__Resource *otlp_resource(const struct export_maker *maker)
 {
-	const struct export_host *host = maker->host;
+	const struct export_run *run = maker->run;
 	Ringtail__Otlp__Resource *resource = export_arena_take(maker->arena, sizeof(*resource));
 	struct otlp_attributes attributes;
 
 	otlp_attributes_init(&attributes, maker->arena, OTLP_RESOURCE_ATTRIBUTES_MAX);
 	otlp_add_text(&attributes, "service.name", "ringtail");
 	otlp_add_text(&attributes, "service.version", RINGTAIL_VERSION);
-	otlp_add_text(&attributes, "service.instance.id", host->boot_text);
-	otlp_add_text(&attributes, "host.name", host->name);
+	otlp_add_text(&attributes, "service.instance.id", run->boot_text);
+	otlp_add_text(&attributes, "host.name", run->name);
 	otlp_add_text(&attributes, "host.arch",
-		      strcmp(host->machine, "x86_64") == 0 ? "amd64" :
-		      strcmp(host->machine, "aarch64") == 0 ? "arm64" : host->machine);
+		      strcmp(run->machine, "x86_64") == 0 ? "amd64" :
+		      strcmp(run->machine, "aarch64") == 0 ? "arm64" : run->machine);
 	otlp_add_text(&attributes, "os.type", "linux");
-	otlp_add_text(&attributes, "os.version", host->kernel);
+	otlp_add_text(&attributes, "os.version", run->kernel);
 	ringtail__otlp__resource__init(resource);
 	resource->attributes = attributes.list;
 	resource->n_attributes = attributes.n;

@@ -42,8 +42,7 @@ static char *event_name(struct export_arena *arena, const struct export_event *e
 static void set_trace(const struct export_maker *maker, Ringtail__Otlp__LogRecord *record,
 		      const struct export_event *event)
 {
-	const struct trace_place place = {maker->host->boot_id, maker->host->epoch, event->cpu,
-					  event->seq};
+	const struct trace_place place = export_event_place(event);
 
 	record->trace_id.len = TRACE_ID_BYTES;
 	record->trace_id.data = export_arena_take(maker->arena, TRACE_ID_BYTES);

@@ -111,8 +111,7 @@ static Ringtail__Otlp__Span *make_own(const struct export_maker *maker,
 				      const struct otlp_attributes *attributes,
 				      const struct export_event *event)
 {
-	const struct trace_place place = {maker->host->boot_id, maker->host->epoch, event->cpu,
-					  event->seq};
+	const struct trace_place place = export_event_place(event);
 	Ringtail__Otlp__Span *span = make_span(maker, attributes, event);
 	uint8_t id[TRACE_ID_BYTES];
 

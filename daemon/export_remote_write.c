@@ -64,7 +64,7 @@ static void set_labels(const struct making *making, Ringtail__Prometheus__TimeSe
 	size_t n = 0;
 
 	list[n++] = make_label(making, "__name__", name);
-	list[n++] = make_label(making, "instance", making->maker->host->name);
+	list[n++] = make_label(making, "instance", making->maker->run->name);
 	list[n++] = make_label(making, "job", "ringtail");
 	if (le)
 		list[n++] = make_label(making, "le", le);

@@ -37,7 +37,7 @@ struct export_sender {
 	uint64_t retry_ns;		/* when to send the first again */
 	bool flush;
 	struct event *timer;
-	const char *header[32];
+	const char *header[CONFIG_WORDS_MAX + 8];	/* all there can be, and a kind's own */
 	unsigned headers;
 	char type[64], encoding[64];
 };
@@ -93,7 +93,7 @@ static void free_events(struct export_list *list)
 
 	while ((event = TAILQ_FIRST(list)) != NULL) {
 		TAILQ_REMOVE(list, event, link);
-		free(event);
+		export_event_destroy(event);
 	}
 }
 
@@ -149,11 +149,6 @@ static void set_state(struct export_sender *sender, enum export_state state, con
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-static uint64_t to_realtime(void)
-{
-	return clock_read(CLOCK_REALTIME) - clock_monotonic();
-}
-
 /* Compresses a body into a request of those events. Without memory, they are lost. */
 static void add_request(struct export_sender *sender, int built, struct export_body *body,
 			struct export_list *list, uint64_t events)
@@ -180,16 +175,18 @@ static void add_request(struct export_sender *sender, int built, struct export_b
 	sender->requests_bytes += request->bytes;
 }
 
+/* Of the oldest events; of one run, for a body says once of which host and boot it is. */
 static void build_request(struct export_sender *sender)
 {
-	struct export_maker maker = {sender->config.host, &sender->arena, to_realtime()};
+	struct export_run *run = export_run_get(TAILQ_FIRST(&sender->queue)->run);
+	struct export_maker maker = {run, &sender->arena, export_run_to_realtime(run)};
 	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
+	struct export_event *event;
 	struct export_body body = {0};
 	uint64_t events = 0;
 
-	while (events < EXPORT_BATCH_EVENTS && !TAILQ_EMPTY(&sender->queue)) {
-		struct export_event *event = TAILQ_FIRST(&sender->queue);
-
+	while (events < EXPORT_BATCH_EVENTS && (event = TAILQ_FIRST(&sender->queue)) != NULL &&
+	       event->run == run) {
 		TAILQ_REMOVE(&sender->queue, event, link);
 		TAILQ_INSERT_TAIL(&list, event, link);
 		events++;
@@ -197,6 +194,7 @@ static void build_request(struct export_sender *sender)
 	sender->queue_events -= events;
 	sender->queued_ns = clock_monotonic();
 	add_request(sender, sender->config.kind->build(&maker, &list, &body), &body, &list, events);
+	export_run_put(run);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -298,7 +296,7 @@ static void keep_bound(struct export_sender *sender)
 			drop_request(sender);
 		} else if (event) {
 			TAILQ_REMOVE(&sender->queue, event, link);
-			free(event);
+			export_event_destroy(event);
 			sender->queue_events--;
 			sender->counts.expired++;
 		} else {
@@ -410,7 +408,7 @@ void export_sender_frame(struct export_sender *sender, uint64_t serial, const ui
 
 void export_sender_metrics(struct export_sender *sender, const struct metric_snapshot *snapshot)
 {
-	struct export_maker maker = {sender->config.host, &sender->arena, 0};
+	struct export_maker maker = {sender->config.host->run, &sender->arena, 0};
 	struct export_list none = TAILQ_HEAD_INITIALIZER(none);
 	struct export_body body = {0};
 

@@ -9,6 +9,7 @@
 #include "daemon/config.h"
 #include "daemon/export_kind.h"
 #include "daemon/limits.h"
+#include "daemon/privileges.h"
 
 #define EXPORT_NAME_BYTES 256
 
@@ -26,9 +27,15 @@ struct export_targets {
 	unsigned count;
 };
 
-/* -EINVAL: an option is wrong; -EACCES, ...: a secret cannot be read. Nothing is left then. */
-int export_targets_read(const struct config *config, struct export_targets *targets,
-			struct error *error);
+/*
+ * For a daemon that is to be that user. -EINVAL: an option is wrong; -EACCES, ...: a file that one
+ * names cannot be read. Nothing is left then.
+ */
+int export_targets_read(const struct config *config, const struct identity *identity,
+			struct export_targets *targets, struct error *error);
+/* Whether any of them is sent metrics. */
+bool export_targets_take_metrics(const struct export_targets *targets);
+
 void export_targets_free(struct export_targets *targets);
 
 #endif

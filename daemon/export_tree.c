@@ -22,6 +22,7 @@ TAILQ_HEAD(process_list, process);
 
 struct export_tree {
 	const struct export_host *host;
+	struct export_run *run;		/* of the newest event; a reference */
 	unsigned processes;
 	struct process_list bucket[BUCKETS], age;
 };
@@ -33,6 +34,7 @@ struct export_tree *export_tree_create(const struct export_host *host)
 	if (!tree)
 		return NULL;
 	tree->host = host;
+	tree->run = export_run_get(host->run);
 	TAILQ_INIT(&tree->age);
 	for (unsigned i = 0; i < BUCKETS; i++)
 		TAILQ_INIT(&tree->bucket[i]);
@@ -52,13 +54,27 @@ static void forget(struct export_tree *tree, struct process *process)
 	free(process);
 }
 
+static void forget_all(struct export_tree *tree)
+{
+	while (!TAILQ_EMPTY(&tree->age))
+		forget(tree, TAILQ_FIRST(&tree->age));
+}
+
 void export_tree_destroy(struct export_tree *tree)
 {
 	if (!tree)
 		return;
-	while (!TAILQ_EMPTY(&tree->age))
-		forget(tree, TAILQ_FIRST(&tree->age));
+	forget_all(tree);
+	export_run_put(tree->run);
 	free(tree);
+}
+
+/* What became of processes since the run before was not seen: their pids may be anybody's. */
+static void enter_run(struct export_tree *tree, struct export_run *run)
+{
+	forget_all(tree);
+	export_run_put(tree->run);
+	tree->run = export_run_get(run);
 }
 
 static struct process *find(struct export_tree *tree, uint32_t pid)
@@ -75,8 +91,7 @@ static struct process *find(struct export_tree *tree, uint32_t pid)
 static struct process *begin(struct export_tree *tree, uint32_t pid,
 			     const struct export_event *event)
 {
-	const struct trace_place place = {tree->host->boot_id, tree->host->epoch, event->cpu,
-					  event->seq};
+	const struct trace_place place = export_event_place(event);
 	struct process *process = find(tree, pid);
 
 	if (process)
@@ -141,8 +156,7 @@ static void take_exec(struct export_tree *tree, const struct export_event *event
 
 static void take_call(struct export_tree *tree, struct export_event *event)
 {
-	const struct trace_place place = {tree->host->boot_id, tree->host->epoch, event->cpu,
-					  event->seq};
+	const struct trace_place place = export_event_place(event);
 	struct process *process = find(tree, event->thread.pid);
 
 	trace_id_make_span(&place, event->span.span_id);
@@ -162,6 +176,8 @@ void export_tree_take(struct export_tree *tree, struct export_event *event)
 	const char *name = event->probe->name;
 	struct process *process;
 
+	if (event->run != tree->run)
+		enter_run(tree, event->run);
 	if (export_event_is_call(event)) {
 		take_call(tree, event);
 	} else if (strcmp(name, "sched_process_fork") == 0 && event->fields > 1) {

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "daemon/export_event.h"
+#include "daemon/export_host.h"
 
 struct export_tree;
 
@@ -19,8 +20,8 @@ struct export_tree *export_tree_create(const struct export_host *host);
 void export_tree_destroy(struct export_tree *tree);
 
 /*
- * Events in the order of time. Fills event->span: of a call, the tree that it is in, if any; of a
- * process' end, its span (is_process).
+ * Events in the order of time, one run of the rings after another. Fills event->span: of a call, the
+ * tree that it is in, if any; of a process' end, its span (is_process).
  */
 void export_tree_take(struct export_tree *tree, struct export_event *event);
 

@@ -246,6 +246,8 @@ int fanout_create(const struct fanout_config *config, struct fanout **out, struc
 	}
 	for (uint32_t i = 0; i < fanout->rings; i++)
 		fanout->cpu_of[i] = loader_ring(config->loader, i)->cpu;
+	if (config->spooler)
+		spooler_set_holder(config->spooler, fanout_each_held, fanout);
 	*out = fanout;
 	return 0;
 }
@@ -256,6 +258,8 @@ void fanout_destroy(struct fanout *fanout)
 
 	if (!fanout)
 		return;
+	if (fanout->config.spooler)
+		spooler_set_holder(fanout->config.spooler, NULL, NULL);
 	while (!TAILQ_EMPTY(&fanout->waiters))
 		fanout_stop_waiting(fanout, TAILQ_FIRST(&fanout->waiters));
 	while ((subscription = TAILQ_FIRST(&fanout->subscriptions))) {

@@ -101,7 +101,7 @@ int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error
 int fanout_restore_consumers(struct fanout *fanout, struct error *error);
 
 struct fanout_consumer_stat {
-	const char *name, *spool;	/* spool: "", not open */
+	const char *name, *spool;	/* spool: "", it has none yet */
 	bool connected, exporter;
 	uint64_t behind_bytes;		/* on disk, about */
 	uint64_t acked_realtime_ns;	/* when it acknowledged last; 0: never */
@@ -134,6 +134,9 @@ int fanout_tap(struct fanout *fanout, const struct fanout_tap_config *config,
 
 /* By ring: what is before has been dealt with. Nothing happens where it is not durable. */
 void fanout_tap_ack(struct fanout_tap *tap, const uint64_t *upto);
+
+/* The same of an earlier run of the rings, out of the spool. */
+void fanout_tap_ack_earlier(struct fanout_tap *tap, const Ringtail__V1__Cursor *upto);
 
 /* Not from inside live(), refused() or wake(). The stream goes with it. NULL is safe. */
 void fanout_untap(struct fanout_tap *tap);

@@ -262,6 +262,12 @@ void fanout_tap_ack(struct fanout_tap *tap, const uint64_t *upto)
 	free(positions);
 }
 
+void fanout_tap_ack_earlier(struct fanout_tap *tap, const Ringtail__V1__Cursor *upto)
+{
+	if (tap->stream && tap->stream->consumer)
+		fanout_acknowledge(tap->fanout, tap->stream->consumer, upto);
+}
+
 void fanout_untap(struct fanout_tap *tap)
 {
 	struct waiter *waiter, *next;

@@ -49,9 +49,10 @@ void fanout_poke_readers(struct subscription *subscription)
 }
 
 /* The same for the same probes, filter and flags, in every run: FNV-1a. */
-static void name_spool(const struct subscription *subscription, char name[32])
+static void hash_name(const struct subscription *subscription, unsigned salt,
+		      char name[SPOOL_NAME_BYTES])
 {
-	uint64_t hash = 0xcbf29ce484222325ull;
+	uint64_t hash = 0xcbf29ce484222325ull + salt;
 	const char *text;
 
 	for (size_t i = 0; i <= subscription->globs; i++) {
@@ -61,7 +62,39 @@ static void name_spool(const struct subscription *subscription, char name[32])
 		while (*text++);
 	}
 	hash = (hash ^ subscription->spec.flags) * 0x100000001b3ull;
-	snprintf(name, 32, "%016llx", (unsigned long long)hash);
+	snprintf(name, SPOOL_NAME_BYTES, "%016llx", (unsigned long long)hash);
+}
+
+/*
+ * Where the consumer's events are; else by what is asked for. That may be another's, who calls the same
+ * probes so, and found the others there: no two have one directory.
+ */
+static void name_spool(const struct fanout *fanout, const struct subscription *subscription,
+		       const struct consumer *consumer, char name[SPOOL_NAME_BYTES])
+{
+	if (consumer && consumer->spool[0] &&
+	    !spooler_has(fanout->config.spooler, consumer->spool)) {
+		memcpy(name, consumer->spool, SPOOL_NAME_BYTES);
+		return;
+	}
+	for (unsigned salt = 0; salt <= SUBSCRIPTIONS_MAX; salt++) {
+		hash_name(subscription, salt, name);
+		if (!spooler_has(fanout->config.spooler, name))
+			return;
+	}
+}
+
+/* So that the next run finds it. */
+static void note_spool(struct fanout *fanout, const struct subscription *subscription,
+		       struct consumer *consumer)
+{
+	struct spool_stat now;
+
+	spool_stat(subscription->spool.spool, &now);
+	if (strcmp(consumer->spool, now.config->name) == 0)
+		return;
+	snprintf(consumer->spool, sizeof(consumer->spool), "%s", now.config->name);
+	consumers_save(fanout->config.consumers);
 }
 
 static int no_memory(struct error *error)
@@ -69,8 +102,8 @@ static int no_memory(struct error *error)
 	return error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 }
 
-int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription,
-			struct error *error)
+static int open_spool(struct fanout *fanout, struct subscription *subscription,
+		      const struct consumer *consumer, struct error *error)
 {
 	struct subscription_spool *spool = &subscription->spool;
 	struct spool_config config = {
@@ -82,12 +115,9 @@ int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription
 		.progress = on_progress,
 		.context = subscription,
 	};
+	char name[SPOOL_NAME_BYTES];
 	uint32_t probes;
-	char name[32];
 
-	spool->unwanted = false;
-	if (!fanout->config.spooler || spool->spool)
-		return 0;
 	if (!spool->hello)
 		spool->hello = fanout->config.hello(fanout->config.context);
 	if (!spool->catalog)
@@ -100,11 +130,26 @@ int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription
 	spool->epoch = fanout->config.epoch.epoch;
 	spool->read = on_read;
 	spool->context = fanout;
-	name_spool(subscription, name);
+	name_spool(fanout, subscription, consumer, name);
 	config.name = name;
 	config.hello = frame_ref_get(spool->hello);
 	config.catalog = frame_ref_get(spool->catalog);
 	return spool_open(fanout->config.spooler, &config, &spool->spool, error);
+}
+
+int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription,
+			struct consumer *consumer, struct error *error)
+{
+	int err = 0;
+
+	subscription->spool.unwanted = false;
+	if (!fanout->config.spooler)
+		return 0;
+	if (!subscription->spool.spool)
+		err = open_spool(fanout, subscription, consumer, error);
+	if (!err && consumer)
+		note_spool(fanout, subscription, consumer);
+	return err;
 }
 
 /* Attempts that no run of the daemon has stored: a Gap, for the log and the disk. */
@@ -174,7 +219,7 @@ int fanout_take_consumer(struct fanout *fanout, const char *name,
 	err = consumer ? consumers_compare(consumer, request, error) :
 			 consumers_add(fanout->config.consumers, name, request, &consumer, error);
 	if (!err)
-		err = fanout_keep_on_disk(fanout, subscription, error);
+		err = fanout_keep_on_disk(fanout, subscription, consumer, error);
 	if (err)
 		return err;
 	if (consumer->subscription != subscription) {
@@ -204,11 +249,12 @@ int fanout_restore_consumers(struct fanout *fanout, struct error *error)
 
 		err = fanout_get_subscription(fanout, &request, &subscription, error);
 		if (!err)
-			err = fanout_keep_on_disk(fanout, subscription, error);
+			err = fanout_keep_on_disk(fanout, subscription, consumer, error);
 		if (err == -ENOMEM)
 			return err;
 		if (err) {
-			/* A kernel with other probes: it is told when it comes back. */
+			/* A kernel with other probes: it is told when it comes back, and what is
+			 * there is held for it. */
 			log_failure(LOG_LEVEL_WARNING, error);
 			continue;
 		}
@@ -246,18 +292,14 @@ void fanout_each_consumer(const struct fanout *fanout,
 			consumer->subscription ? consumer->subscription->spool.spool : NULL;
 		struct fanout_consumer_stat stat = {
 			.name = consumer->name,
-			.spool = "",
+			.spool = consumer->spool,
 			.connected = consumer->connected,
 			.exporter = consumer->internal,
 			.acked_realtime_ns = consumer->acked_realtime_ns,
 		};
-		struct spool_stat now;
 
-		if (spool) {
-			spool_stat(spool, &now);
-			stat.spool = now.config->name;
+		if (spool)
 			stat.behind_bytes = behind_bytes(consumer, spool);
-		}
 		each(context, &stat);
 	}
 }
@@ -318,11 +360,36 @@ void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,
 		release(fanout, subscription);
 }
 
+void fanout_each_held(void *context, spooler_name *name, void *name_context)
+{
+	const struct fanout *fanout = context;
+	const struct consumer *consumer;
+
+	if (!fanout->config.consumers)
+		return;
+	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link)
+		if (!consumer->subscription && consumer->spool[0])
+			name(name_context, consumer->spool);
+}
+
+/* No subscription has it: who else may need it is another such consumer. */
+static void forget_held(struct fanout *fanout, const char *spool)
+{
+	const struct consumer *consumer;
+
+	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link)
+		if (strcmp(consumer->spool, spool) == 0)
+			return;
+	if (spool[0] && !spooler_has(fanout->config.spooler, spool))
+		spooler_remove(fanout->config.spooler, spool);
+}
+
 int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error *error)
 {
 	struct consumer *consumer = fanout->config.consumers ?
 				    consumers_find(fanout->config.consumers, name) : NULL;
 	struct subscription *subscription;
+	char spool[SPOOL_NAME_BYTES];
 
 	if (!consumer) {
 		error_set(error, ENOENT, "no-such-consumer", "there is no durable consumer '%.80s'",
@@ -337,9 +404,12 @@ int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error
 		return -EBUSY;
 	}
 	subscription = consumer->subscription;
+	memcpy(spool, consumer->spool, sizeof(spool));
 	consumers_remove(fanout->config.consumers, consumer);
-	if (!subscription)
+	if (!subscription) {
+		forget_held(fanout, spool);
 		return 0;
+	}
 	subscription->consumers--;
 	if (subscription->consumers) {
 		release(fanout, subscription);

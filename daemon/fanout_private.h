@@ -7,6 +7,7 @@
 #include "daemon/consumers.h"
 #include "daemon/fanout.h"
 #include "daemon/limits.h"
+#include "daemon/spool.h"
 #include "daemon/stream.h"
 
 #define SOURCE_ENDED "the source has ended"
@@ -114,15 +115,18 @@ struct frame_ref *fanout_pack_catalog(struct fanout *fanout, const struct probe_
 
 /* ---- Durable consumers (fanout_durable.c) ------------------------------------------------------- */
 
-/* Its frames go to disk from now on, if anything does. */
+/* Its frames go to disk from now on, if anything does; for that consumer, or (NULL) for all who ask. */
 int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription,
-			struct error *error);
+			struct consumer *consumer, struct error *error);
 
 /* The registered consumer of that name, which is made if there is none. It is connected then. */
 int fanout_take_consumer(struct fanout *fanout, const char *name,
 			 const struct subscription_request *request,
 			 struct subscription *subscription, struct consumer **consumer,
 			 struct error *error);
+
+/* The spools of consumers whose subscription cannot be made: this kernel lacks its probes. */
+void fanout_each_held(void *fanout, spooler_name *name, void *context);
 
 /* What it acknowledged counts; what nobody needs any more goes. */
 void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,

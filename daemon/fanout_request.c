@@ -249,7 +249,7 @@ int fanout_set_permanent(struct fanout *fanout, const struct subscription_reques
 	if (request) {
 		err = fanout_get_subscription(fanout, request, &subscription, error);
 		if (!err)
-			err = fanout_keep_on_disk(fanout, subscription, error);
+			err = fanout_keep_on_disk(fanout, subscription, NULL, error);
 		if (err)
 			return err;
 		subscription->permanent = true;

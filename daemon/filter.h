@@ -32,6 +32,9 @@ struct filter;
  *
  * Text longer than FILTER_BYTES_MAX, or nested or longer than its bounds, is an error like any
  * other: -EINVAL, with the column and the nearest known name. An empty text is NULL and 0.
+ *
+ * Without a catalog (NULL) whatever could be an argument's name or a probe's is taken for one: what is
+ * compiled tells that the text is a filter, and is of no other use.
  */
 int filter_compile(const char *text, const Ringtail__V1__Catalog *catalog, struct filter **filter,
 		   struct error *error);

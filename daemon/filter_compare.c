@@ -95,7 +95,7 @@ static int compare_probe(struct filter_tree *tree, const Ringtail__V1__Catalog *
 	if (err)
 		return err;
 	(*node)->probes = set;
-	for (size_t i = 0; i < catalog->n_probe; i++) {
+	for (size_t i = 0; catalog && i < catalog->n_probe; i++) {
 		const Ringtail__V1__Probe *probe = catalog->probe[i];
 		const char *text = probe_text(probe, left->subject.kind, buffer);
 
@@ -104,7 +104,7 @@ static int compare_probe(struct filter_tree *tree, const Ringtail__V1__Catalog *
 					  strcmp(right->text, text) == 0))
 			probe_set_add(set, probe->id);
 	}
-	if (probe_set_count(set) == 0)
+	if (catalog && probe_set_count(set) == 0)
 		return refuse_probe(left, right, catalog, error);
 	return op == FILTER_NE ? negate(tree, left->column, node, error) : 0;
 }

@@ -104,6 +104,8 @@ static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog 
 
 	field->is_result = true;
 	memset(field->place, FIELD_ABSENT, sizeof(field->place));
+	if (!catalog)
+		return true;
 	for (size_t i = 0; i < catalog->n_probe; i++) {
 		const Ringtail__V1__Probe *probe = catalog->probe[i];
 

@@ -19,7 +19,9 @@
 #include "daemon/log.h"
 #include "daemon/service_manager.h"
 
-#define LOADER_OPEN_MS		30000
+/* The kernel attaches one program at a time, whoever asks, and waits between them for every CPU. The
+ * service manager waits for 60 s in all (TimeoutStartSec): before that, it is said what is wrong. */
+#define LOADER_OPEN_MS		50000
 #define LOADER_END_MS		10000	/* it detaches its programs; then nobody waits any more */
 #define CATALOG_BYTES_MAX	(16u << 20)
 

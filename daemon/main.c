@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/main_private.h"
+#include "daemon/start_check.h"
 
 #define EXIT_USAGE 2
 
@@ -86,6 +88,32 @@ static int run(struct daemon *daemon)
 	return daemon->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* What was printed is there, or it is said that it is not. Returns the exit status. */
+static int check_printed(int status)
+{
+	struct error error = {0};
+
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	error_set(&error, errno, "cannot-write", "cannot write: %s", strerror(errno ? errno : EIO));
+	log_failure(LOG_LEVEL_ERROR, &error);
+	return EXIT_FAILURE;
+}
+
+static int check(const struct config *config)
+{
+	struct error error = {0};
+	int err = start_check(config, &error);
+
+	if (!err) {
+		config_print(config, stdout);
+		return check_printed(EXIT_SUCCESS);
+	}
+	log_failure(LOG_LEVEL_ERROR, &error);
+	return err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
@@ -105,10 +133,12 @@ int main(int argc, char **argv)
 		status = err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
 	} else if (daemon->config.help) {
 		config_help(stdout);
+		status = check_printed(status);
 	} else if (daemon->config.version) {
 		puts("ringtaild " RINGTAIL_VERSION);
+		status = check_printed(status);
 	} else if (daemon->config.check_config) {
-		config_print(&daemon->config, stdout);
+		status = check(&daemon->config);
 	} else {
 		status = run(daemon);
 		free(daemon);

@@ -430,11 +430,12 @@ int main_start(struct daemon *daemon, struct error *error)
 		err = read_boot_id(daemon, error);
 	if (!err)
 		err = start_listeners(daemon, &identity, error);
-	if (!err && metering_is_wanted(&daemon->config))
+	if (!err)
+		err = export_targets_read(&daemon->config, &identity, &daemon->targets, error);
+	if (!err && (daemon->config.http.socket_bytes ||
+		     export_targets_take_metrics(&daemon->targets)))
 		err = metering_create(&daemon->config, identity.uid, identity.gid,
 				      &daemon->metering, error);
-	if (!err)
-		err = export_targets_read(&daemon->config, &daemon->targets, error);
 	if (!err)
 		err = start_loader(daemon, error);
 	if (!err)

@@ -44,17 +44,6 @@ static int find_probes(const struct config *config, const Ringtail__V1__Catalog 
 	return 0;
 }
 
-bool metering_is_wanted(const struct config *config)
-{
-	if (config->http.socket_bytes)
-		return true;
-	for (unsigned i = 0; i < config->export.count; i++)
-		if (strncmp(config->export.word[i], "otlp-metrics:", 13) == 0 ||
-		    strncmp(config->export.word[i], "remote-write:", 13) == 0)
-			return true;
-	return false;
-}
-
 int metering_create(const struct config *config, uid_t uid, gid_t gid, struct metering **out,
 		    struct error *error)
 {
@@ -132,6 +121,7 @@ int metering_start(struct metering *metering, const struct config *config,
 		.comm = config->metrics_comm,
 		.epoch = start->epoch.epoch,
 		.process_fd = metering->process_fd,
+		.tls = gate_tls(start->gate),
 	};
 
 	memcpy(source.boot_id, start->epoch.boot_id, sizeof(source.boot_id));

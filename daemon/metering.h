@@ -21,10 +21,7 @@
 struct event_base;
 struct metering;
 
-/* Whether anybody is to see what is metered: the HTTP server, or a back end. */
-bool metering_is_wanted(const struct config *config);
-
-/* Binds --http. 0, or -errno with *error. */
+/* Binds --http, if there is one. 0, or -errno with *error. */
 int metering_create(const struct config *config, uid_t uid, gid_t gid, struct metering **metering,
 		    struct error *error);
 

@@ -138,7 +138,7 @@ static const struct ring_row ring_row[] = {
 	 METRIC_COUNTER, RING(events), false},
 	{COLLECTOR "ring_meta_total", "", "Records of the ring's own that were read",
 	 METRIC_COUNTER, RING(meta), false},
-	{COLLECTOR "ring_in_flight", "", "Attempts that were made and not yet read",
+	{COLLECTOR "ring_in_flight", "", "Records not yet read, and losses not yet come to",
 	 METRIC_GAUGE, RING(in_flight), false},
 	{COLLECTOR "ring_size_bytes", "bytes", "Size of the ring", METRIC_GAUGE, RING(size_bytes),
 	 false},
@@ -147,6 +147,14 @@ static const struct ring_row ring_row[] = {
 	{COLLECTOR "ring_residual", "",
 	 "What is left of the ring's ledger when all is accounted for; anything but 0 is a bug",
 	 METRIC_GAUGE, RING(residual), true},
+	{COLLECTOR "ring_foreign_total", "", "Calls through another ABI, which are not recorded",
+	 METRIC_COUNTER, RING(foreign), false},
+	{COLLECTOR "ring_unpaired_total", "", "Returns of calls that had begun before anybody asked",
+	 METRIC_COUNTER, RING(unpaired), false},
+	{COLLECTOR "ring_faults_total", "", "Strings that could not be read",
+	 METRIC_COUNTER, RING(faults), false},
+	{COLLECTOR "ring_consumer_bad_total", "", "Consumer positions that the producer refused",
+	 METRIC_COUNTER, RING(consumer_bad), false},
 };
 
 static double read_number(const void *message, size_t offset, bool is_signed)
@@ -175,6 +183,13 @@ static void add_rings(struct metric_builder *builder, const Ringtail__V1__Stat *
 			metric_add(builder, read_number(stat->ring[j], ring_row[i].offset,
 							ring_row[i].is_signed), &label, 1);
 		}
+	}
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "ring_stuck_seconds", "seconds",
+		     "How long the ring has stood still behind an unfinished record; 0: it goes on");
+	for (size_t j = 0; j < stat->n_ring; j++) {
+		struct metric_label label = cpu_label(stat->ring[j]->cpu, text);
+
+		metric_add(builder, (double)stat->ring[j]->stuck_ns / 1e9, &label, 1);
 	}
 	metric_begin(builder, METRIC_COUNTER, COLLECTOR "ring_lost_total", "",
 		     "Attempts that left no event, by where and why");

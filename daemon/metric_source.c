@@ -8,6 +8,7 @@
 #include "daemon/limits.h"
 #include "daemon/metric_kernel.h"
 #include "daemon/metric_self.h"
+#include "daemon/transport_tls.h"
 #include "proto/frame.h"
 
 #define CLOCK_SET_NS_MIN	1000000000ull	/* less than that is time between two readings */
@@ -110,6 +111,14 @@ const struct metric_snapshot *metric_source_take(struct metric_source *source)
 		metric_begin(builder, METRIC_GAUGE, "ringtail_collector_metric_points_dropped", "",
 			     "Series that the last snapshot before this one had no room for");
 		metric_add(builder, source->points_dropped, NULL, 0);
+		if (source->config.tls) {
+			metric_begin(builder, METRIC_GAUGE,
+				     "ringtail_collector_tls_cert_expiry_timestamp_seconds", "seconds",
+				     "When our certificate expires, since 1970");
+			metric_add(builder,
+				   (double)transport_tls_context_expires(source->config.tls), NULL,
+				   0);
+		}
 		metric_kernel_add(source->kernel, builder, realtime_less_monotonic(source));
 		snapshot = metric_builder_end(builder, realtime_ns, source->start_realtime_ns);
 		builder = NULL;

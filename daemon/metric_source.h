@@ -10,6 +10,7 @@
 #include "daemon/metric.h"
 
 struct metric_source;
+struct transport_tls_context;
 
 struct metric_source_config {
 	/* The frame that `tracectl stat` gets, which is then the source's; NULL: out of memory. */
@@ -21,6 +22,7 @@ struct metric_source_config {
 	uint8_t boot_id[16];
 	uint64_t epoch;
 	int process_fd;			/* metric_process_open()'s; the source's from then on */
+	const struct transport_tls_context *tls;	/* borrowed; NULL: there is none */
 };
 
 /* NULL: out of memory. */

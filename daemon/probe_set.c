@@ -89,6 +89,13 @@ static int refuse_glob(const struct spec *spec, const char *glob,
 	return -ENOENT;
 }
 
+int probe_set_check_glob(const char *glob, struct error *error)
+{
+	struct spec spec;
+
+	return split(&spec, glob, error);
+}
+
 int probe_set_add_glob(struct probe_set *set, const char *glob,
 		       const Ringtail__V1__Catalog *catalog, struct error *error)
 {

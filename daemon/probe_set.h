@@ -25,6 +25,9 @@ struct probe_set {
 	uint8_t bits[RT_PROBE_MAX / 8];
 };
 
+/* Whether it is a glob of probes at all, whatever there is. */
+int probe_set_check_glob(const char *glob, struct error *error);
+
 /*
  * Adds every probe that matches. -EINVAL if it is not a glob of probes, -ENOENT if nothing matches:
  * *error then names the nearest probes. The set is unchanged on failure.

@@ -28,6 +28,7 @@
 
 #include "daemon/ring_geometry.h"
 #include "daemon/ring_note.h"
+#include "daemon/ring_reader_private.h"
 
 #define READ_AHEAD_BYTES	512	/* records come from another CPU's cache: ask for them early */
 #define HEADER_WORDS		(RT_RECORD_HEADER_BYTES / 8)
@@ -35,47 +36,6 @@
 #define BODY_BITS		24	/* of `commit` below its tag: words and probe */
 #define COPY_TRIES		RING_SUBBUFS_MIN	/* each one lands a sub-buffer further on */
 #define STEPS_MAX		32	/* of read_slowly: two fillers and a look again need 6 */
-#define CORRUPT_TEXT_BYTES	160
-
-struct ring_reader {
-	/* What the fast path needs, in one cache line. */
-	const uint8_t *base;		/* the ring's data; `copy` where the oldest may go */
-	uint64_t mask;			/* place of a position in `base` */
-	uint64_t key;
-	uint64_t pos;			/* of the next record */
-	uint64_t limit;		/* what ends by here may be taken: reserved, in one sub-buffer */
-	uint64_t seq;			/* of the next attempt */
-	uint64_t lost_seen;		/* lost_total as far as it was located */
-	const struct rt_ring_producer *producer;
-
-	struct rt_ring_consumer *consumer;
-	const uint8_t *data;
-	uint64_t *copy;			/* RT_POLICY_OVERWRITE: one sub-buffer, and slack */
-	uint64_t size_bytes, subbuf_bytes;
-	uint64_t released;		/* our consumer_pos, */
-	uint64_t released_seq;		/* and the attempt that is next there */
-	uint64_t first_seq;		/* where this reader began to count */
-	uint64_t epoch;			/* of its numbers; 0: nobody counted before */
-	uint64_t owed;			/* counted by the ring, located, not reported yet */
-	uint64_t missed;		/* overwritten before they were read, not reported yet */
-	uint64_t charged[RT_LOST_REASONS];	/* of producer->lost[], how much was reported */
-	uint64_t lost[RT_LOST_REASONS];
-	uint64_t torn;
-	enum rt_policy policy;
-	uint32_t cpu;
-	bool corrupt;
-	char corrupt_text[CORRUPT_TEXT_BYTES];
-};
-
-static uint64_t load_acquire(const __u64 *word)
-{
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
-static uint64_t subbuf_end(const struct ring_reader *reader, uint64_t pos)
-{
-	return (pos | (reader->subbuf_bytes - 1)) + 1;
-}
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
@@ -93,6 +53,8 @@ static void continue_numbers(struct ring_reader *reader)
 	reader->owed = note.owed;
 	reader->missed = note.missed;
 	memcpy(reader->charged, note.charged, sizeof(reader->charged));
+	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
+		reader->charged_before += note.charged[i];
 }
 
 int ring_reader_create(const void *map, size_t map_bytes, struct rt_ring_consumer *consumer,
@@ -179,7 +141,7 @@ static inline enum ring_read take(struct ring_reader *reader, const struct rt_re
 __attribute__((format(printf, 2, 3)))
 static void declare_corrupt(struct ring_reader *reader, const char *format, ...)
 {
-	char what[CORRUPT_TEXT_BYTES / 2];
+	char what[RING_CORRUPT_TEXT_BYTES / 2];
 	va_list args;
 
 	va_start(args, format);
@@ -204,15 +166,10 @@ static enum ring_read report_corrupt(const struct ring_reader *reader, struct ri
  */
 static enum ring_read report_lost(struct ring_reader *reader, struct ring_item *item)
 {
-	uint64_t count = reader->missed;
+	uint64_t count = reader->missed ? reader->missed : reader->owed;
 	unsigned reason = RT_LOST_FULL;
 
-	if (count) {
-		reader->missed = 0;
-		goto report;
-	}
-	count = reader->owed;
-	for (unsigned i = 0; i < RT_LOST_REASONS; i++) {
+	for (unsigned i = 0; !reader->missed && i < RT_LOST_REASONS; i++) {
 		uint64_t fresh = load_acquire(&reader->producer->lost[i]) - reader->charged[i];
 
 		if ((int64_t)fresh <= 0)
@@ -221,13 +178,17 @@ static enum ring_read report_lost(struct ring_reader *reader, struct ring_item *
 		count = fresh < count ? fresh : count;
 		break;
 	}
-	reader->charged[reason] += count;
-	reader->owed -= count;
-report:
 	if (count > RING_SEQ_MAX - reader->seq) {
 		declare_corrupt(reader, "%" PRIu64 " losses after %" PRIu64 " attempts", count,
 				reader->seq);
 		return report_corrupt(reader, item);
+	}
+	if (reader->missed) {
+		reader->missed = 0;
+		reader->overwritten += count;
+	} else {
+		reader->charged[reason] += count;
+		reader->owed -= count;
 	}
 	reader->lost[reason] += count;
 	item->seq = reader->seq;
@@ -511,21 +472,9 @@ bool ring_reader_pending(const struct ring_reader *reader)
 	return load_acquire(&reader->producer->producer_pos) != reader->pos;
 }
 
-void ring_reader_usage(const struct ring_reader *reader, struct ring_usage *usage)
+uint64_t ring_reader_pos(const struct ring_reader *reader)
 {
-	uint64_t unread = load_acquire(&reader->producer->producer_pos) - reader->released;
-
-	*usage = (struct ring_usage){
-		.produced = reader->seq - reader->first_seq,
-		.records = reader->seq - reader->first_seq,
-		.unread_bytes = unread < reader->size_bytes ? unread : reader->size_bytes,
-		.size_bytes = reader->size_bytes,
-		.torn = reader->torn,
-	};
-	for (unsigned i = 0; i < RT_LOST_REASONS; i++) {
-		usage->lost[i] = reader->lost[i];
-		usage->records -= reader->lost[i];
-	}
+	return reader->pos;
 }
 
 uint64_t ring_reader_seq(const struct ring_reader *reader)

@@ -36,14 +36,27 @@ struct ring_item {
 	enum rt_lost reason;
 };
 
-/* Since this reader was made, whatever an earlier one has read. */
+/*
+ * Since this reader was made, whatever an earlier one has read. The terms come from three places that do
+ * not know of each other: the reader's reports (`lost`), the ring's counter of each reason (the losses in
+ * `produced`), and its lost_total (those in `in_flight`). So that
+ *
+ *	produced = records + sum of lost + in_flight
+ *
+ * can fail, where the reader misses or doubles a loss, or the producer counts it in one place only.
+ */
 struct ring_usage {
-	uint64_t produced;	/* attempts, in ring order, as far as is known now */
-	uint64_t records;	/* of these, read (the ring's own among them; fillers are no attempts) */
-	uint64_t lost[RT_LOST_REASONS];	/* of these, reported as RING_LOST */
+	uint64_t produced;	/* records, unread, and what the producer counts as lost */
+	uint64_t records;	/* read (the ring's own among them; fillers are no attempts) */
+	uint64_t lost[RT_LOST_REASONS];	/* reported as RING_LOST */
+	uint64_t unread;	/* attempts between reader and producer, counted as ring_unread.h says */
+	uint64_t in_flight;	/* unread, and what is lost and not reported yet */
 	uint64_t unread_bytes;	/* reserved and not released */
 	uint64_t size_bytes;
 	uint64_t torn;		/* RT_POLICY_OVERWRITE: copies thrown away because they were lapped */
+
+	/* The ring's own, since it was made: of what never was an attempt. */
+	uint64_t foreign, unpaired, faults, consumer_bad;
 };
 
 /*
@@ -70,6 +83,9 @@ void ring_reader_disarm(struct ring_reader *reader);
 /* Whether something is reserved that was not read. */
 bool ring_reader_pending(const struct ring_reader *reader);
 
+/* Where it stands: as long as that does not change, nothing was read. */
+uint64_t ring_reader_pos(const struct ring_reader *reader);
+
 /* The number of the next attempt. */
 uint64_t ring_reader_seq(const struct ring_reader *reader);
 
@@ -80,6 +96,7 @@ uint64_t ring_reader_seq(const struct ring_reader *reader);
 uint64_t ring_reader_epoch(const struct ring_reader *reader);
 void ring_reader_set_epoch(struct ring_reader *reader, uint64_t epoch);
 
+/* Walks over what is unread, UNREAD_LOOKS_MAX at most: for once a pass. */
 void ring_reader_usage(const struct ring_reader *reader, struct ring_usage *usage);
 uint32_t ring_reader_cpu(const struct ring_reader *reader);
 

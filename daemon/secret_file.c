@@ -17,6 +17,12 @@ static int refuse(struct error *error, const char *option, const char *path, con
 
 int secret_file_open(const char *path, const char *option, int *fd, struct error *error)
 {
+	return secret_file_open_for(geteuid(), path, option, fd, error);
+}
+
+int secret_file_open_for(uid_t user, const char *path, const char *option, int *fd,
+			 struct error *error)
+{
 	struct stat stat;
 	int err;
 
@@ -30,7 +36,7 @@ int secret_file_open(const char *path, const char *option, int *fd, struct error
 	}
 	if (fstat(*fd, &stat) != 0 || !S_ISREG(stat.st_mode))
 		err = refuse(error, option, path, "is not a file");
-	else if (stat.st_uid != 0 && stat.st_uid != geteuid())
+	else if (stat.st_uid != 0 && stat.st_uid != geteuid() && stat.st_uid != user)
 		err = refuse(error, option, path, "belongs to somebody else");
 	else if (stat.st_mode & (S_IRWXO | S_IWGRP | S_IXGRP))
 		err = refuse(error, option, path, stat.st_mode & S_IROTH ?

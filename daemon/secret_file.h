@@ -5,6 +5,8 @@
 #ifndef RINGTAIL_DAEMON_SECRET_FILE_H
 #define RINGTAIL_DAEMON_SECRET_FILE_H
 
+#include <sys/types.h>
+
 #include "daemon/error.h"
 
 /*
@@ -12,5 +14,9 @@
  * our group, and closed to all others: else -EACCES. `option` names it in *error.
  */
 int secret_file_open(const char *path, const char *option, int *fd, struct error *error);
+
+/* The same for whoever is about to become that user: the file may be theirs, too. */
+int secret_file_open_for(uid_t user, const char *path, const char *option, int *fd,
+			 struct error *error);
 
 #endif

@@ -1,52 +1,20 @@
-/* server: see server.h. */
+/* server: see server.h. This file: what sessions ask, and what goes for all of them.
+ * server_accept.c: how they come in. */
 #include "daemon/server.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/clock.h"
 #include "daemon/counters.h"
 #include "daemon/limits.h"
 #include "daemon/log.h"
+#include "daemon/server_private.h"
 #include "daemon/transport_tls.h"
 #include "proto/limits.h"
 
-/* In the order in which stat tells of them. */
-enum client_state {
-	CLIENT_SERVED,
-	CLIENT_PENDING,
-	CLIENT_REFUSED,		/* beyond clients-max, just long enough to be told so */
-	CLIENT_STATES,
-};
-
-struct client {
-	TAILQ_ENTRY(client) link;
-	enum client_state state;
-	enum server_door door;
-	struct session *session;	/* NULL: being made */
-};
-
-TAILQ_HEAD(client_list, client);
-
-struct server {
-	struct server_config config;
-	struct session_host host;
-	struct event *sweep;
-	uint64_t next_id;
-	rlim_t descriptors_max;
-	unsigned count[CLIENT_STATES];
-	struct client_list list[CLIENT_STATES];		/* each from its oldest */
-};
-
-static void move(struct server *server, struct client *client, enum client_state state)
+void server_move(struct server *server, struct client *client, enum client_state state)
 {
 	TAILQ_REMOVE(&server->list[client->state], client, link);
 	server->count[client->state]--;
@@ -55,7 +23,7 @@ static void move(struct server *server, struct client *client, enum client_state
 	server->count[state]++;
 }
 
-static void forget_client(struct server *server, struct client *client)
+void server_forget_client(struct server *server, struct client *client)
 {
 	TAILQ_REMOVE(&server->list[client->state], client, link);
 	server->count[client->state]--;
@@ -85,7 +53,7 @@ static int on_identify(void *context, void *client, const struct transport *tran
 	return 0;
 }
 
-static void set_full(const struct server *server, struct error *error)
+void server_set_full(const struct server *server, struct error *error)
 {
 	counter_add(COUNTER_sessions_refused, 1);
 	error_set(error, EBUSY, "too-many-clients", "this daemon serves %u clients at once",
@@ -107,10 +75,10 @@ static int on_admit(void *context, struct session *session, const char *token,
 	if (client->state != CLIENT_PENDING)
 		return 0;
 	if (server->count[CLIENT_SERVED] >= server->config.bounds.clients_max) {
-		set_full(server, error);
+		server_set_full(server, error);
 		return -EBUSY;
 	}
-	move(server, client, CLIENT_SERVED);
+	server_move(server, client, CLIENT_SERVED);
 	log_debug("client-named", "client %llu is %s, a %s", (unsigned long long)session_id(session),
 		  gate_name(server->config.gate, session_identity(session)),
 		  role_name(session_identity(session)->role));
@@ -217,7 +185,7 @@ static void on_closed(void *context, struct session *session, bool orderly)
 
 	fanout_leave(server->config.control->fanout, session, orderly);
 	changes_leave(server->config.changes, session);
-	forget_client(server, session_client(session));
+	server_forget_client(server, session_client(session));
 	log_debug("client-left", "client %llu (%s) left",
 		  (unsigned long long)session_id(session), session_peer(session));
 }
@@ -322,129 +290,6 @@ void server_destroy(struct server *server)
 	for_each(server, end, NULL);
 	event_free(server->sweep);
 	free(server);
-}
-
-/* ---- Coming in ------------------------------------------------------------------------------------ */
-
-static struct client *oldest(struct server *server, enum client_state state)
-{
-	return TAILQ_FIRST(&server->list[state]);
-}
-
-/* Who has not said who it is may not keep others from saying it. */
-static void make_room_for_pending(struct server *server)
-{
-	while (server->count[CLIENT_PENDING] >= server->config.bounds.pending_max) {
-		struct session *session = oldest(server, CLIENT_PENDING)->session;
-
-		counter_add(COUNTER_sessions_pending_evicted, 1);
-		log_info("pending-max", "client %llu (%s) goes: %u others have not said who they are",
-			 (unsigned long long)session_id(session), session_peer(session),
-			 server->count[CLIENT_PENDING] - 1);
-		session_destroy(session, false);
-	}
-}
-
-void server_serve(struct server *server, enum server_door door, struct transport *transport,
-		  const char *peer)
-{
-	struct session_config config = {
-		.base = server->config.base,
-		.host = &server->host,
-		.bounds = &server->config.bounds.session,
-		.codec = server->config.codec,
-	};
-	bool full = server->count[CLIENT_SERVED] >= server->config.bounds.clients_max;
-	struct client *client;
-	struct error error;
-
-	if (full && server->count[CLIENT_REFUSED] >= REFUSED_MAX) {
-		counter_add(COUNTER_sessions_refused, 1);
-		transport_destroy(transport);
-		return;
-	}
-	make_room_for_pending(server);
-	client = calloc(1, sizeof(*client));
-	if (!client) {
-		transport_destroy(transport);
-		goto no_memory;
-	}
-	client->state = full && door != SERVER_TLS ? CLIENT_REFUSED : CLIENT_PENDING;
-	client->door = door;
-	TAILQ_INSERT_TAIL(&server->list[client->state], client, link);
-	server->count[client->state]++;
-	config.client = client;
-	client->session = session_create(&config, transport, ++server->next_id, peer);
-	if (!client->session) {
-		forget_client(server, client);
-		goto no_memory;
-	}
-	counter_add(COUNTER_sessions_accepted, 1);
-	log_debug("client-came", "client %llu is %s",
-		  (unsigned long long)session_id(client->session), peer);
-	if (client->state == CLIENT_REFUSED) {
-		set_full(server, &error);
-		session_refuse(client->session, &error, true);
-	}
-	return;
-
-no_memory:
-	counter_add(COUNTER_sessions_out_of_memory, 1);
-	log_warn("client-memory", "cannot serve %s: out of memory", peer);
-}
-
-/* The last descriptors are for files. What fits into an empty socket is said. */
-static void refuse_descriptor(struct server *server, int fd, bool plain)
-{
-	Ringtail__V1__Error message = RINGTAIL__V1__ERROR__INIT;
-	struct frame_ref *frame;
-
-	counter_add(COUNTER_sessions_refused, 1);
-	log_warn("descriptors-exhausted", "no descriptor is left for another client: raise the limit"
-		 " (LimitNOFILE), or lower clients-max");
-	message.code = "descriptors-exhausted";
-	message.what = "this daemon has no descriptor left for another client";
-	message.hint = "raise its limit of open files (LimitNOFILE), or lower clients-max";
-	message.fatal = true;
-	frame = plain ? frame_ref_pack(server->config.codec, FRAME_ERROR, &message.base) : NULL;
-	if (frame && send(fd, frame->data, frame->bytes, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
-		shutdown(fd, SHUT_WR);
-	frame_ref_put(frame);
-	close(fd);
-}
-
-/* A peer that does not acknowledge what it is sent, or never has room for it, is gone by then. */
-static void bound_acknowledgement(const struct server *server, int fd)
-{
-	uint64_t ms = server->config.bounds.session.silence_timeout_ns / 1000000;
-	unsigned timeout_ms = ms < INT_MAX ? (unsigned)ms : INT_MAX;
-
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
-}
-
-void server_accept(void *context, int fd, const struct address *address, const char *peer)
-{
-	struct server *server = context;
-	enum server_door door = address_is_unix(address)				   ? SERVER_UNIX :
-				address->loopback && server->config.bounds.insecure ? SERVER_PLAIN :
-										      SERVER_TLS;
-	struct transport *transport;
-
-	if (server->descriptors_max <= DESCRIPTORS_RESERVED ||
-	    (rlim_t)fd >= server->descriptors_max - DESCRIPTORS_RESERVED) {
-		refuse_descriptor(server, fd, door != SERVER_TLS);
-		return;
-	}
-	if (door != SERVER_UNIX)
-		bound_acknowledgement(server, fd);
-	transport = door == SERVER_TLS ? transport_tls_create(gate_tls(server->config.gate), fd) :
-					 transport_plain_create(fd);
-	if (transport) {
-		server_serve(server, door, transport, peer);
-	} else {
-		counter_add(COUNTER_sessions_out_of_memory, 1);
-		log_warn("client-memory", "cannot serve %s: out of memory", peer);
-	}
 }
 
 /* ---- All of them ---------------------------------------------------------------------------------- */

@@ -111,7 +111,7 @@ void session_refuse(struct session *session, const struct error *error, bool fat
 	Ringtail__V1__Error message = RINGTAIL__V1__ERROR__INIT;
 	struct frame_ref *frame;
 
-	if (session->state == SESSION_CLOSING)
+	if (session->state == SESSION_CLOSING || session->turned_away)
 		return;
 	message.code = (char *)error->code;
 	message.what = (char *)error->what;
@@ -128,8 +128,27 @@ void session_refuse(struct session *session, const struct error *error, bool fat
 		session_break(session);		/* it waits for an answer that will not come */
 	if (fatal) {
 		counter_add(COUNTER_sessions_failed, 1);
-		session_close_soon(session);
+		session->turned_away = session->state == SESSION_SHAKING;
+		if (!session->turned_away)
+			session_close_soon(session);
 	}
+}
+
+bool session_turn_away(struct session *session, const struct error *error)
+{
+	bool mute = session->state == SESSION_SHAKING;
+
+	if (mute && !transport_turn_away(session->transport)) {
+		session_refuse(session, error, true);
+		return false;
+	}
+	if (!mute) {
+		session_refuse(session, error, true);
+		session_write_out(session);
+		transport_shutdown(session->transport);
+	}
+	session_destroy(session, false);
+	return true;
 }
 
 void session_refuse_fatal(struct session *session, const char *code, const char *what,
@@ -202,7 +221,9 @@ void session_shake_hands(struct session *session)
 	struct error error = {0};
 	int err = transport_handshake(session->transport, &error);
 
-	if (!err) {
+	if (!err && session->turned_away) {
+		session_close_soon(session);
+	} else if (!err) {
 		event_add(session->readable, NULL);
 		identify(session);
 	} else if (err == -EAGAIN && session->transport->wanted == EV_WRITE) {

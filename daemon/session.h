@@ -80,6 +80,12 @@ struct session *session_create(const struct session_config *config, struct trans
 /* Ends it at once; tells the host. */
 void session_destroy(struct session *session, bool orderly);
 
+/*
+ * Ends one that has not said hello, and tells it why as far as that can be done at once. False: it is in
+ * the middle of its handshake; it is told when that is done, and ends in its own time.
+ */
+bool session_turn_away(struct session *session, const struct error *error);
+
 /* Sends a frame, taking it over, before what the stream has next. */
 void session_send(struct session *session, struct frame_ref *frame);
 

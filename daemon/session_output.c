@@ -149,7 +149,7 @@ static void consume(struct session *session, const struct gathered *gathered, si
 }
 
 /* Writes until the socket is full, a turn's worth is written, or nothing is left. */
-static void write_out(struct session *session)
+void session_write_out(struct session *session)
 {
 	struct gathered gathered;
 	size_t written = 0;
@@ -201,7 +201,7 @@ void session_wake(struct session *session)
 	if (session->config.bounds->disconnect && session->state == SESSION_READY &&
 	    session->stream && session->stream->frames_dropped)
 		refuse_slow(session);
-	write_out(session);
+	session_write_out(session);
 	if (session->broken) {
 		session_hear_last(session);
 		session_destroy(session, session->orderly);

@@ -30,6 +30,7 @@ struct session {
 	bool subscribing;		/* asked for a stream, whether it is there yet or not */
 	bool changing;			/* asked for a change; requests wait until it is answered */
 	bool orderly;			/* said Bye */
+	bool turned_away;		/* refused while shaking hands: told so once they are shaken */
 	bool broken;			/* the socket is, or memory ran out: to be closed */
 	bool write_waits_for_read;	/* TLS has to hear something before it can go on */
 	uint64_t active_ns;		/* when it last asked, or took, or had nothing to take */
@@ -61,6 +62,7 @@ void session_on_writable(evutil_socket_t fd, short what, void *context);
 void session_on_readable(evutil_socket_t fd, short what, void *context);
 void session_take_requests(struct session *session);
 void session_break(struct session *session);
+void session_write_out(struct session *session);
 void session_hear_last(struct session *session);
 void session_free(struct session *session);
 

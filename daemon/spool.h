@@ -41,7 +41,7 @@ struct spooler_config {
 	struct disk_thread *thread;	/* of the state directory; borrowed */
 	enum spool_durability durability;
 	enum spool_policy policy;
-	uint64_t size_bytes;		/* of each spool */
+	uint64_t size_bytes;		/* of each spool, and of all together that nobody asks for */
 	uint64_t age_ns;
 	uint64_t segment_bytes;
 	uint64_t sync_interval_ns;	/* SPOOL_FSYNC: how long a frame waits at most */
@@ -107,7 +107,7 @@ struct spool_stat {
 	uint64_t produced, stored, in_flight;	/* attempts */
 	uint64_t lost[LOSS_REASONS];		/* stage spool */
 	uint64_t deleted, set_aside;
-	const char *state;			/* "ok", "full", "stopped", "failed" */
+	const char *state;			/* "ok", "full", "stopped", "failed"; "unused", "held" */
 	const struct spool_config *config;	/* name, probe, filter */
 	uint64_t size_bytes;			/* its bound */
 };
@@ -118,7 +118,32 @@ void spool_stat(const struct spool *spool, struct spool_stat *stat);
 uint64_t spool_behind(const struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
 		      const struct spool_marks *place);
 
-/* All spools, in no order: `each` for every one. */
+/* ---- Those that are not open ----------------------------------------------------------------- */
+
+/*
+ * What is in the spool directory and belongs to none that is open is unused: it goes when it is too old,
+ * or too much of it is there. But whose names the holder gives are held, for somebody who cannot open
+ * them now: they have their own bounds, as if they were open. each_held: NULL, none are.
+ */
+typedef void spooler_name(void *context, const char *name);
+void spooler_set_holder(struct spooler *spooler,
+			void (*each_held)(void *holder, spooler_name *name, void *context),
+			void *holder);
+
+/* Whether one of that name is open. */
+bool spooler_has(const struct spooler *spooler, const char *name);
+
+/* Nobody needs it any more: what is there of it goes, and is not open. */
+void spooler_remove(struct spooler *spooler, const char *name);
+
+/* `each` for every one; its ledger is empty. */
+void spooler_each_orphan(const struct spooler *spooler,
+			 void (*each)(void *context, const struct spool_stat *stat), void *context);
+unsigned spooler_orphans(const struct spooler *spooler);
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+/* All that are open, in no order: `each` for every one. */
 void spooler_each(const struct spooler *spooler,
 		  void (*each)(void *context, const struct spool *spool), void *context);
 unsigned spooler_count(const struct spooler *spooler);
@@ -139,8 +164,8 @@ struct spool_place {
 };
 
 /*
- * Some frames in order, each with a reference that the callee takes over; `end`: that was all there
- * is on disk now. n may be 0. Ring by ring there is no hole: what was skipped is a Batch without
+ * Some frames in order, each with a reference that the callee takes over; the array stays until the
+ * reader is asked again or destroyed. `end`: that was all there is on disk now. n may be 0. Ring by ring there is no hole: what was skipped is a Batch without
  * bytes, what is missing is a Gap of stage spool (spool full: deleted; corrupt; disk). A batch may
  * begin before the cursor. A frame of another epoch than the daemon's has ring UINT32_MAX, and
  * before the first of each such epoch come its ServerHello, Catalog and Subscribed.

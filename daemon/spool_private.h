@@ -87,6 +87,10 @@ struct spooler {
 	struct frame_codec *codec;
 	struct event *tick;
 	LIST_HEAD(, spool) spools;
+	struct spool_orphans *orphans;
+	void (*each_held)(void *holder, spooler_name *name, void *context);	/* NULL: none are */
+	void *holder;
+	bool ending;
 };
 
 /* spool.c */

@@ -140,20 +140,49 @@ static int write_end(struct spool_store *store, struct spool_segment *segment, i
 	return err;
 }
 
-/* Cuts what is torn off, writes the end, syncs. */
-static int cut_and_end(struct spool_store *store, struct spool_segment *segment,
+/*
+ * The same bytes over themselves. Linux tells of a page that did not come to the disk once, and of this
+ * file the daemon before may have been told: what is read is then in memory alone, and no sync of ours
+ * would write it, or say so.
+ */
+static int write_again(struct spool_store *store, const struct spool_segment *segment, int from,
+		       int to, uint32_t crc)
+{
+	struct disk *disk = store->disk;
+	uint32_t written_crc = 0;
+	uint64_t at = 0;
+
+	while (at < segment->good_bytes) {
+		ssize_t got = disk->ops->read(disk, from, store->buffer,
+					      segment->good_bytes - at < FRAME_BODY_BYTES_MAX ?
+						      (size_t)(segment->good_bytes - at) :
+						      FRAME_BODY_BYTES_MAX, at);
+		int err = got > 0 ? spool_write_all(disk, to, store->buffer, (size_t)got, &at) :
+			  got < 0 ? (int)got : -EIO;
+
+		if (err)
+			return err;
+		written_crc = frame_crc32c(written_crc, store->buffer, (size_t)got);
+	}
+	return written_crc == crc ? 0 : -EIO;
+}
+
+/* Cuts what is torn off, writes the end, syncs; `from` is the same file. */
+static int cut_and_end(struct spool_store *store, struct spool_segment *segment, int from,
 		       const struct tally *tally, uint32_t crc, const char *path)
 {
 	struct disk *disk = store->disk;
-	int file = disk->ops->open(disk, path, O_WRONLY | O_APPEND), err;
+	int file = disk->ops->open(disk, path, O_WRONLY), err;
 
 	if (file < 0)
 		return file;
 	err = disk->ops->truncate(disk, file, segment->good_bytes);
 	if (!err) {
 		segment->bytes = segment->good_bytes;
-		err = write_end(store, segment, file, crc, tally);
+		err = write_again(store, segment, from, file, crc);
 	}
+	if (!err)
+		err = write_end(store, segment, file, crc, tally);
 	if (!err)
 		err = disk->ops->sync(disk, file);
 	disk->ops->close(disk, file);
@@ -161,7 +190,7 @@ static int cut_and_end(struct spool_store *store, struct spool_segment *segment,
 }
 
 /* A file that was being written becomes a sealed one; if that fails it is read as it is. */
-static int seal_salvaged(struct spool_store *store, struct spool_segment *segment,
+static int seal_salvaged(struct spool_store *store, struct spool_segment *segment, int file,
 			 const struct tally *tally, uint32_t crc)
 {
 	char from[SPOOL_PATH_BYTES], to[SPOOL_PATH_BYTES];
@@ -169,7 +198,7 @@ static int seal_salvaged(struct spool_store *store, struct spool_segment *segmen
 
 	spool_store_path(store, segment->sequence, SEGMENT_OPEN, from);
 	spool_store_path(store, segment->sequence, SEGMENT_SEALED, to);
-	err = cut_and_end(store, segment, tally, crc, from);
+	err = cut_and_end(store, segment, file, tally, crc, from);
 	if (!err)
 		err = store->disk->ops->rename(store->disk, from, to);
 	if (err)
@@ -195,7 +224,8 @@ static int salvage(struct spool_store *store, struct spool_segment *segment, int
 	err = spool_checksum(store, file, segment->good_bytes, &crc);
 	if (err)
 		return err;
-	err = seal_salvaged(store, segment, &tally, crc);
+	err = seal_salvaged(store, segment, file, &tally, crc);
+	store->bytes += segment->bytes - bytes;
 	segment->trusted = !err;
 	segment->last_time_ns = tally.last_time_ns;
 	if (err)
@@ -285,7 +315,6 @@ static void inspect_all(struct spool_store *store)
 			spool_store_set_aside(store, segment, "is damaged");
 		} else if (err) {
 			segment->readable = false;
-			segment->state = SEGMENT_BAD;
 			store->set_aside++;
 			counter_add(COUNTER_spool_set_aside, 1);
 			log_error("spool-unreadable",
@@ -304,7 +333,7 @@ static void name_missing(struct spool_store *store)
 	for (size_t i = 0; i < store->segments; i++) {
 		const struct spool_segment *segment = store->segment[i];
 
-		if (segment->state == SEGMENT_BAD)
+		if (segment->state == SEGMENT_BAD || !segment->readable)
 			continue;
 		for (uint32_t j = 0; before && before->epoch == segment->epoch &&
 				     j < segment->start->n; j++) {

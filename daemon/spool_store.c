@@ -54,6 +54,17 @@ static void segment_free(struct spool_segment *segment)
 	free(segment);
 }
 
+void spool_store_rest(struct spool_store *store)
+{
+	frame_codec_destroy(store->codec);
+	free(store->raw);
+	free(store->buffer);
+	free(store->scratch);
+	store->codec = NULL;
+	store->raw = store->buffer = NULL;
+	store->scratch = NULL;
+}
+
 void spool_store_destroy(struct spool_store *store)
 {
 	if (!store)
@@ -62,11 +73,8 @@ void spool_store_destroy(struct spool_store *store)
 		spool_segment_close(store);
 	for (size_t i = 0; i < store->segments; i++)
 		segment_free(store->segment[i]);
-	frame_codec_destroy(store->codec);
+	spool_store_rest(store);
 	free(store->segment);
-	free(store->raw);
-	free(store->buffer);
-	free(store->scratch);
 	free(store->told);
 	free(store->quiet);
 	free(store->told_durable);
@@ -130,9 +138,11 @@ void spool_store_set_aside(struct spool_store *store, struct spool_segment *segm
 
 	spool_store_path(store, segment->sequence, segment->state, from);
 	spool_store_path(store, segment->sequence, SEGMENT_BAD, to);
-	if (segment->state != SEGMENT_BAD)
-		store->disk->ops->rename(store->disk, from, to);
-	segment->state = SEGMENT_BAD;
+	/* If it keeps its name, it is passed over until the next start. */
+	if (segment->state == SEGMENT_BAD || store->disk->ops->rename(store->disk, from, to) == 0)
+		segment->state = SEGMENT_BAD;
+	else
+		segment->readable = false;
 	store->set_aside++;
 	counter_add(COUNTER_spool_set_aside, 1);
 	log_error("spool-damaged",
@@ -336,6 +346,7 @@ static int take_frames(struct spool_store *store, struct spool_turn *turn)
 		int err = spool_bounds_make_room(store, bytes + frame->bytes);
 
 		if (err == -EDQUOT) {
+			store->refused_bytes = frame->bytes;
 			turn->status = SPOOL_TURN_FULL;
 			return 0;
 		}
@@ -373,20 +384,38 @@ static void report_extents(struct spool_store *store, struct spool_turn *turn)
 		*was = now;
 }
 
-static void report(struct spool_store *store, struct spool_turn *turn)
+struct spool_files spool_store_files(const struct spool_store *store)
 {
-	report_extents(store, turn);
-	turn->durable = store->durable;
-	turn->unsynced = store->held_n != 0;
-	turn->full = store->config.policy != SPOOL_DROP_OLDEST && spool_bounds_make_room(store, 1) != 0;
-	turn->stopped = store->stopped;
-	turn->files = (struct spool_files){
+	return (struct spool_files){
 		.segments = store->segments,
 		.bytes = store->bytes,
 		.oldest_realtime_ns = store->segments ? store->segment[0]->begun_realtime_ns : 0,
 		.deleted = store->deleted,
 		.set_aside = store->set_aside,
 	};
+}
+
+/* That something smaller would fit is no room: the next batch is as large as the last. */
+static bool is_full(struct spool_store *store)
+{
+	size_t wanted = store->refused_bytes ? store->refused_bytes : 1;
+
+	if (store->config.policy == SPOOL_DROP_OLDEST)
+		return false;
+	if (spool_bounds_make_room(store, wanted) != 0)
+		return true;
+	store->refused_bytes = 0;
+	return false;
+}
+
+static void report(struct spool_store *store, struct spool_turn *turn)
+{
+	report_extents(store, turn);
+	turn->durable = store->durable;
+	turn->unsynced = store->held_n != 0;
+	turn->full = is_full(store);
+	turn->stopped = store->stopped;
+	turn->files = spool_store_files(store);
 }
 
 void spool_store_turn(struct spool_store *store, struct spool_turn *turn)

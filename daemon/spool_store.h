@@ -6,7 +6,8 @@
  * a file that failed once, to write or to sync, is never trusted again.
  *
  * Shared by spool_store.c (turns), spool_bounds.c (what goes), spool_segment.c (one file),
- * spool_recover.c (what an earlier daemon left) and spool_read.c (reading back).
+ * spool_recover.c (what an earlier daemon left), spool_read.c (reading back) and spool_orphans.c (those
+ * that are not open).
  */
 #ifndef RINGTAIL_DAEMON_SPOOL_STORE_H
 #define RINGTAIL_DAEMON_SPOOL_STORE_H
@@ -73,6 +74,7 @@ struct spool_store {
 	uint64_t next_sequence;
 	bool failing;			/* that it fails was said already */
 	bool stopped;			/* SPOOL_STOP, until half of it is free */
+	size_t refused_bytes;		/* of a frame for which there was no room, nor is now; or 0 */
 	bool orderly;			/* an earlier writer of this run ended orderly, or there was none */
 	bool final;			/* of this turn: what is sealed is the last */
 
@@ -140,6 +142,11 @@ int spool_store_create(const struct spool_store_config *config, struct disk *dis
 void spool_store_destroy(struct spool_store *store);
 
 void spool_store_turn(struct spool_store *store, struct spool_turn *turn);
+
+struct spool_files spool_store_files(const struct spool_store *store);
+
+/* From now on segments may go, and nothing is read or written: what that takes is freed. */
+void spool_store_rest(struct spool_store *store);
 
 /* ---- Shared inside --------------------------------------------------------------------------- */
 

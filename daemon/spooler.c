@@ -4,6 +4,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/limits.h"
+#include "daemon/spool_orphans.h"
 #include "daemon/spool_private.h"
 
 static void on_tick(evutil_socket_t fd, short what, void *context)
@@ -16,6 +17,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 		next = LIST_NEXT(spool, link);
 		spool_turn(spool);
 	}
+	spool_orphans_turn(spooler->orphans);
 }
 
 static int start_tick(struct spooler *spooler)
@@ -43,7 +45,8 @@ int spooler_create(const struct spooler_config *config, struct spooler **out, st
 	spooler->config = *config;
 	spooler->codec = frame_codec_create(1);
 	spooler->cpu_of = calloc(config->rings + 1, sizeof(*spooler->cpu_of));
-	if (!spooler->codec || !spooler->cpu_of || start_tick(spooler) != 0) {
+	spooler->orphans = spool_orphans_create(spooler);
+	if (!spooler->codec || !spooler->cpu_of || !spooler->orphans || start_tick(spooler) != 0) {
 		spooler_destroy(spooler);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
@@ -58,19 +61,54 @@ void spooler_destroy(struct spooler *spooler)
 
 	if (!spooler)
 		return;
+	spooler->ending = true;
 	for (spool = LIST_FIRST(&spooler->spools); spool; spool = next) {
 		next = LIST_NEXT(spool, link);
 		spool_close(spool);
 	}
-	if (!LIST_EMPTY(&spooler->spools))
-		disk_thread_settle(spooler->config.thread);
+	disk_thread_settle(spooler->config.thread);
 	while ((spool = LIST_FIRST(&spooler->spools)))
 		spool_free(spool);
+	spool_orphans_destroy(spooler->orphans);
 	if (spooler->tick)
 		event_free(spooler->tick);
 	frame_codec_destroy(spooler->codec);
 	free(spooler->cpu_of);
 	free(spooler);
+}
+
+void spooler_set_holder(struct spooler *spooler,
+			void (*each_held)(void *holder, spooler_name *name, void *context),
+			void *holder)
+{
+	spooler->each_held = each_held;
+	spooler->holder = holder;
+}
+
+bool spooler_has(const struct spooler *spooler, const char *name)
+{
+	const struct spool *spool;
+
+	LIST_FOREACH(spool, &spooler->spools, link)
+		if (!spool->closing && strcmp(spool->config.name, name) == 0)
+			return true;
+	return false;
+}
+
+void spooler_remove(struct spooler *spooler, const char *name)
+{
+	spool_orphans_remove(spooler->orphans, name);
+}
+
+void spooler_each_orphan(const struct spooler *spooler,
+			 void (*each)(void *context, const struct spool_stat *stat), void *context)
+{
+	spool_orphans_each(spooler->orphans, each, context);
+}
+
+unsigned spooler_orphans(const struct spooler *spooler)
+{
+	return spool_orphans_count(spooler->orphans);
 }
 
 void spooler_each(const struct spooler *spooler,

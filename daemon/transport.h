@@ -22,6 +22,10 @@ struct transport_ops {
 	 * make sense, so that the other side gets to read why before the socket is closed. */
 	int (*handshake)(struct transport *transport, struct error *error);
 
+	/* For one that has to go before it has shaken hands: tells it that there is no room, and is
+	 * true, where nothing was said to it yet. */
+	bool (*turn_away)(struct transport *transport);
+
 	/* As readv(2) and writev(2), but -errno instead of errno. What write() has taken is never to
 	 * be given again, though it may not have left yet: see unsent(). */
 	ssize_t (*read)(struct transport *transport, void *bytes, size_t n);
@@ -52,6 +56,11 @@ struct transport *transport_plain_create(int fd);
 static inline int transport_handshake(struct transport *transport, struct error *error)
 {
 	return transport->ops->handshake(transport, error);
+}
+
+static inline bool transport_turn_away(struct transport *transport)
+{
+	return transport->ops->turn_away(transport);
 }
 
 static inline ssize_t transport_read(struct transport *transport, void *bytes, size_t n)

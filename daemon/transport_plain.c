@@ -13,6 +13,13 @@ static int plain_handshake(struct transport *transport, struct error *error)
 	return 0;
 }
 
+/* It never has to: hands are shaken from the start. */
+static bool plain_turn_away(struct transport *transport)
+{
+	(void)transport;
+	return false;
+}
+
 static ssize_t plain_read(struct transport *transport, void *bytes, size_t n)
 {
 	ssize_t got = recv(transport->fd, bytes, n, MSG_DONTWAIT);
@@ -58,6 +65,7 @@ struct transport *transport_plain_create(int fd)
 {
 	static const struct transport_ops ops = {
 		.handshake = plain_handshake,
+		.turn_away = plain_turn_away,
 		.read = plain_read,
 		.write = plain_write,
 		.pending = plain_pending,

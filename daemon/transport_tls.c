@@ -82,6 +82,36 @@ static int tls_handshake(struct transport *transport, struct error *error)
 	return err ? err : -ECONNRESET;
 }
 
+/*
+ * Before anything was said, TLS's records are in clear, so this is all that an alert takes. Of all alerts
+ * this one is for what has nothing to do with the other side, as memory that has run out.
+ */
+void transport_tls_turn_away(int fd)
+{
+	static const uint8_t alert[] = {
+		SSL3_RT_ALERT, TLS1_2_VERSION_MAJOR, TLS1_2_VERSION_MINOR, 0, 2,
+		SSL3_AL_FATAL, SSL_AD_INTERNAL_ERROR,
+	};
+	uint8_t heard[4096];
+
+	/* To close with bytes unread would reset the connection, and the client might never see
+	 * why. */
+	recv(fd, heard, sizeof(heard), MSG_DONTWAIT);
+	if (send(fd, alert, sizeof(alert), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		shutdown(fd, SHUT_WR);
+}
+
+static bool tls_turn_away(struct transport *transport)
+{
+	struct transport_tls *tls = tls_of(transport);
+
+	if (BIO_number_written(SSL_get_wbio(tls->ssl)))
+		return false;
+	tls->failed = tls->shut = true;
+	transport_tls_turn_away(transport->fd);
+	return true;
+}
+
 static ssize_t tls_read(struct transport *transport, void *bytes, size_t n)
 {
 	struct transport_tls *tls = tls_of(transport);
@@ -251,6 +281,7 @@ struct transport *transport_tls_create(struct transport_tls_context *context, in
 {
 	static const struct transport_ops ops = {
 		.handshake = tls_handshake,
+		.turn_away = tls_turn_away,
 		.read = tls_read,
 		.write = tls_write,
 		.pending = tls_pending,
@@ -266,6 +297,7 @@ struct transport *transport_tls_create(struct transport_tls_context *context, in
 		if (tls)
 			SSL_free(tls->ssl);
 		ERR_clear_error();
+		transport_tls_turn_away(fd);
 		close(fd);
 		free(tls);
 		return NULL;

@@ -30,6 +30,9 @@ struct transport_tls_files {
 int transport_tls_context_create(const struct transport_tls_files *files,
 				 struct transport_tls_context **context, struct error *error);
 
+/* When our certificate expires, in seconds since 1970. */
+int64_t transport_tls_context_expires(const struct transport_tls_context *context);
+
 /* For connections from now on, `context` takes what `next` has; `next` is destroyed. */
 void transport_tls_context_swap(struct transport_tls_context *context,
 				struct transport_tls_context *next);
@@ -39,6 +42,10 @@ void transport_tls_context_destroy(struct transport_tls_context *context);
 
 /* Takes over fd, as transport_plain_create(). The server's side. */
 struct transport *transport_tls_create(struct transport_tls_context *context, int fd);
+
+/* Tells a client that came for TLS, and was answered nothing yet, that there is no room for it. The
+ * socket is the caller's. */
+void transport_tls_turn_away(int fd);
 
 /* After the handshake: who that is by its certificate, IDENTITY_UNPROVED without one. -EACCES with
  * *error if the certificate's name is none. */

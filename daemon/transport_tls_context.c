@@ -9,12 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/clock.h"
 #include "daemon/log.h"
 #include "daemon/secret_file.h"
 #include "daemon/transport_tls.h"
 #include "daemon/transport_tls_private.h"
 
-#define EXPIRES_SOON_S (7 * 24 * 3600)
+#define DAY_S 86400
+#define EXPIRES_SOON_DAYS 30
 
 static int refuse_file(struct error *error, int err, const char *code, const char *what,
 		       const char *path, const char *hint)
@@ -62,21 +64,37 @@ static int use_key(SSL_CTX *ssl, const char *path, struct error *error)
 	return err;
 }
 
-static void warn_of_time(SSL_CTX *ssl, const char *path)
+static int64_t seconds_of(const ASN1_TIME *time_of)
+{
+	ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
+	int days = 0, rest = 0;
+
+	if (epoch)
+		ASN1_TIME_diff(&days, &rest, epoch, time_of);
+	ASN1_TIME_free(epoch);
+	return (int64_t)days * DAY_S + rest;
+}
+
+/* Says when it expires; warns where clients will refuse it, or soon will. */
+static int64_t look_at_time(SSL_CTX *ssl, const char *path)
 {
 	const X509 *certificate = SSL_CTX_get0_certificate(ssl);
-	const ASN1_TIME *from = X509_get0_notBefore(certificate);
-	const ASN1_TIME *until = X509_get0_notAfter(certificate);
-	time_t soon = time(NULL) + EXPIRES_SOON_S;
+	int64_t from_s = seconds_of(X509_get0_notBefore(certificate));
+	int64_t until_s = seconds_of(X509_get0_notAfter(certificate));
+	int64_t now_s = (int64_t)(clock_read(CLOCK_REALTIME) / NS_PER_S);
+	int64_t days = (until_s - now_s) / DAY_S;
 
-	if (X509_cmp_current_time(until) < 0)
+	if (until_s < now_s)
 		log_warn("tls-cert-expired", "tls-cert %s has expired: clients will refuse it",
 			 path);
-	else if (X509_cmp_current_time(from) > 0)
+	else if (from_s > now_s)
 		log_warn("tls-cert-early", "tls-cert %s is not valid yet: clients will refuse it",
 			 path);
-	else if (X509_cmp_time(until, &soon) < 0)
-		log_warn("tls-cert-expires", "tls-cert %s expires within a week", path);
+	else if (days < EXPIRES_SOON_DAYS)
+		log_warn("tls-cert-expires", "tls-cert %s expires in %lld day%s: put a new one there,"
+			 " and systemctl reload ringtaild", path, (long long)days,
+			 days == 1 ? "" : "s");
+	return until_s;
 }
 
 static int believe(SSL_CTX *ssl, const struct transport_tls_files *files, struct error *error)
@@ -100,7 +118,8 @@ static int believe(SSL_CTX *ssl, const struct transport_tls_files *files, struct
 	return 0;
 }
 
-static SSL_CTX *make(const struct transport_tls_files *files, struct error *error, int *err)
+static SSL_CTX *make(const struct transport_tls_files *files, int64_t *expires_s,
+		     struct error *error, int *err)
 {
 	SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
 
@@ -127,7 +146,7 @@ static SSL_CTX *make(const struct transport_tls_files *files, struct error *erro
 		*err = believe(ssl, files, error);
 	if (*err)
 		goto fail;
-	warn_of_time(ssl, files->cert);
+	*expires_s = look_at_time(ssl, files->cert);
 	return ssl;
 
 fail:
@@ -144,13 +163,18 @@ int transport_tls_context_create(const struct transport_tls_files *files,
 
 	if (!context)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
-	context->ssl = make(files, error, &err);
+	context->ssl = make(files, &context->expires_s, error, &err);
 	if (!context->ssl) {
 		free(context);
 		return err;
 	}
 	*out = context;
 	return 0;
+}
+
+int64_t transport_tls_context_expires(const struct transport_tls_context *context)
+{
+	return context->expires_s;
 }
 
 void transport_tls_context_swap(struct transport_tls_context *context,
@@ -160,6 +184,7 @@ void transport_tls_context_swap(struct transport_tls_context *context,
 
 	/* Each connection holds the one it was made with. */
 	context->ssl = next->ssl;
+	context->expires_s = next->expires_s;
 	next->ssl = old;
 	transport_tls_context_destroy(next);
 }

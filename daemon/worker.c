@@ -43,6 +43,7 @@ static void publish_stats(struct worker *worker)
 		worker->stat[i].events = drain->events;
 		worker->stat[i].meta = drain->meta;
 		worker->stat[i].bad = drain->bad;
+		worker->stat[i].stuck_ns = drain->stuck ? drain->still_ns : 0;
 	}
 	pthread_mutex_unlock(&worker->stat_lock);
 	atomic_fetch_add_explicit(&worker->beats, 1, memory_order_relaxed);
@@ -93,10 +94,13 @@ uint64_t worker_flush_pass(struct worker *worker)
 {
 	uint64_t until = settled_time(worker), watermark = until;
 	uint64_t records = worker_read_rings(worker);
+	uint64_t now = clock_monotonic();
 
 	for (uint32_t i = 0; i < worker->rings; i++) {
-		uint64_t mine = drain_watermark(worker->drain[i], until);
+		uint64_t mine;
 
+		drain_watch(worker->drain[i], now);
+		mine = drain_watermark(worker->drain[i], until);
 		drain_flush(worker->drain[i]);
 		if (mine < watermark)
 			watermark = mine;

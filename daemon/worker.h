@@ -58,6 +58,7 @@ struct worker_mail {
 struct worker_ring_stat {
 	struct ring_usage usage;
 	uint64_t events, meta, bad;
+	uint64_t stuck_ns;		/* drain_watch(); 0: it goes on */
 };
 
 int worker_create(const struct worker_config *config, struct worker **worker, struct error *error);

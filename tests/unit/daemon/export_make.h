@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/export_event.h"
+#include "daemon/export_host.h"
 
 #define MAKE_DURATION	RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION
 #define MAKE_RESULT	RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT
@@ -71,7 +72,7 @@ static inline struct export_host *make_host(uint64_t slow_ns, const char *tree)
 	return host;
 }
 
-/* An event of a process' first thread. free() it. */
+/* An event of a process' first thread. export_event_destroy() it. */
 static inline struct export_event *make_event(const struct export_host *host,
 					      enum make_probe probe, uint32_t pid,
 					      const char *comm, uint64_t time_ns, uint64_t a,
@@ -85,11 +86,11 @@ static inline struct export_event *make_event(const struct export_host *host,
 
 	memcpy(thread.comm, comm, strnlen(comm, sizeof(thread.comm)));
 	item.event.probe = (uint16_t)probe;
-	item.event.fields = host->shape[probe].fields;
-	item.event.has_duration = host->shape[probe].has_duration;
+	item.event.fields = host->run->shape[probe].fields;
+	item.event.has_duration = host->run->shape[probe].has_duration;
 	item.event.time_ns = time_ns;
 	item.event.field = field;
-	event = export_event_create(host, 1, &item);
+	event = export_event_create(host->run, 1, &item);
 	assert(event);
 	return event;
 }

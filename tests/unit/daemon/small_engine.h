@@ -191,7 +191,7 @@ static inline struct frame_ref *engine_stat(void *context)
 static inline struct server_bounds engine_bounds(unsigned clients_max)
 {
 	return (struct server_bounds){
-		.session = {.tls_timeout_ns = NS_PER_S, .hello_timeout_ns = NS_PER_S,
+		.session = {.tls_timeout_ns = 60 * NS_PER_S, .hello_timeout_ns = 60 * NS_PER_S,
 			    .silence_timeout_ns = 60 * NS_PER_S},
 		.clients_max = clients_max,
 		.pending_max = 256,

@@ -115,13 +115,13 @@ static inline struct frame_ref *run_pack(struct run *run, enum frame_type type,
 	return frame;
 }
 
-static inline void run_open_spool(struct run *run)
+static inline void run_open_named(struct run *run, const char *name)
 {
 	static const char *const probe[] = {"syscall:read:call"};
 	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
 	struct spool_config config = {
-		.name = "run", .probe = probe, .probes = 1, .filter = "pid == 1", .flags = 5,
+		.name = name, .probe = probe, .probes = 1, .filter = "pid == 1", .flags = 5,
 		.opened = run_opened, .progress = run_progress, .context = run,
 	};
 	struct error error;
@@ -133,7 +133,13 @@ static inline void run_open_spool(struct run *run)
 	assert_int_equal(spool_open(run->spooler, &config, &run->spool, &error), 0);
 }
 
-static inline void run_open(struct run *run)
+static inline void run_open_spool(struct run *run)
+{
+	run_open_named(run, "run");
+}
+
+/* All but a spool. */
+static inline void run_start(struct run *run)
 {
 	struct error error;
 
@@ -143,6 +149,11 @@ static inline void run_open(struct run *run)
 	run->config.thread = run->thread;
 	assert_int_equal(spooler_create(&run->config, &run->spooler, &error), 0);
 	run->opened = 0;
+}
+
+static inline void run_open(struct run *run)
+{
+	run_start(run);
 	run_open_spool(run);
 	disk_thread_settle(run->thread);
 	assert_int_equal(run->opened, 1);

@@ -110,7 +110,7 @@ void spool_reader_destroy(struct spool_reader *old)
 /* The disk answers with up to n frames. */
 static void answer(unsigned n)
 {
-	struct frame_ref *frame[FRAMES];
+	static struct frame_ref *frame[FRAMES];	/* the reader's: it stays until it is asked again */
 	unsigned given = 0;
 
 	if (!reader || !reader->asked)
@@ -437,22 +437,16 @@ static void test_cannot_begin(void **state)
 }
 
 /* Another run of the rings lies before this one, and it did not end well. */
-static void test_other_run(void **state)
+static void open_other_run(struct fixture *f, bool readable)
 {
-	static const enum frame_type wanted[] = {
-		FRAME_SERVER_HELLO, FRAME_SUBSCRIBED, FRAME_CATALOG, FRAME_BATCH, FRAME_GAP,
-		FRAME_SERVER_HELLO, FRAME_CATALOG, FRAME_SUBSCRIBED, FRAME_BATCH, FRAME_WATERMARK};
 	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
-	struct fixture *f = malloc(sizeof(*f));
 	uint8_t boot_id[16] = {7};
-	struct frame_ref *gap, *frame[8];
-	unsigned n = 0;
+	struct frame_ref *gap;
 
-	(void)state;
 	open_all(f, 1 << 20, 1 << 20);
 	hello.boot_id.data = boot_id;
-	hello.boot_id.len = sizeof(boot_id);
+	hello.boot_id.len = readable ? sizeof(boot_id) : 3;
 	hello.epoch = 3;
 	spool_append(&disk, frame_ref_pack(f->codec, FRAME_SERVER_HELLO, &hello.base));
 	spool_append(&disk, frame_ref_pack(f->codec, FRAME_CATALOG, &catalog.base));
@@ -467,21 +461,110 @@ static void test_other_run(void **state)
 	assert_int_equal(catch_up_begin(f->stream, &(struct catch_up_start){.realtime_ns = 1}), 0);
 	append_batch(f, 0, 10, 100);
 	append_watermark(f);
-	for (unsigned i = 0; i < 100 && n < 10; i++) {
-		unsigned peeked;
+}
 
+/* Sends until so many have come, which are of the wanted types, in order. */
+static void send_wanted(struct fixture *f, const enum frame_type *wanted, unsigned n)
+{
+	struct frame_ref *frame[8];
+	unsigned came = 0;
+
+	for (unsigned i = 0; i < 100 && came < n; i++) {
 		catch_up_poke(f->stream);
 		answer(2);
-		peeked = stream_peek(f->stream, frame, 1, on_tell, f);
-		if (!peeked)
+		if (!stream_peek(f->stream, frame, 1, on_tell, f))
 			continue;
-		assert_int_equal(frame[0]->type, wanted[n++]);
+		assert_int_equal(frame[0]->type, wanted[came++]);
 		stream_sent(f->stream);
 		check_ledger(f);
 	}
-	assert_int_equal(n, 10);
+	assert_int_equal(came, n);
+}
+
+static const enum frame_type other_run[] = {
+	FRAME_SERVER_HELLO, FRAME_SUBSCRIBED, FRAME_CATALOG, FRAME_BATCH, FRAME_GAP,
+	FRAME_SERVER_HELLO, FRAME_CATALOG, FRAME_SUBSCRIBED, FRAME_BATCH, FRAME_WATERMARK};
+
+static void test_other_run(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+
+	(void)state;
+	open_other_run(f, true);
+	send_wanted(f, other_run, 10);
 	assert_int_equal(f->stream->foreign, 20);
 	assert_int_equal(f->stream->delivered, 30);
+	close_all(f);
+	free(f);
+}
+
+/*
+ * Memory ends at any point of that: nothing of another run comes without its hello, nor of this one;
+ * what comes is late, and what is lost is a gap.
+ */
+static void test_other_run_without_memory(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+
+	(void)state;
+	for (unsigned n = 0; n < 60; n++) {
+		bool greeted = false, subscribed = false, home = false;
+		struct frame_ref *frame[8];
+		unsigned hellos = 0;
+
+		open_other_run(f, true);
+		for (unsigned i = 0; i < 60; i++) {
+			allocations_left = i < 20 ? n / 3 : 0;
+			failures_left = i < 20 ? 1 + n % 3 : 0;
+			catch_up_poke(f->stream);
+			answer(FRAMES);
+			if (!stream_peek(f->stream, frame, 1, on_tell, f))
+				continue;
+			if (frame[0]->type == FRAME_SERVER_HELLO) {
+				home = hellos++;
+				greeted = true;
+				subscribed = false;
+			} else if (frame[0]->type == FRAME_SUBSCRIBED) {
+				assert_true(greeted);
+				subscribed = true;
+			} else if (catch_up_is_range(frame[0])) {
+				assert_true(greeted && subscribed);
+				assert_int_equal(frame[0]->ring == UINT32_MAX, !home);
+			}
+			stream_sent(f->stream);
+			check_ledger(f);
+		}
+		allocations_left = failures_left = 0;
+		assert_int_equal(hellos, 2);
+		assert_null(f->stream->catch_up);
+		assert_int_equal(f->stream->ring[0].seen, 10);
+		close_all(f);
+	}
+	/* It ends while the answer still waits for memory. */
+	open_other_run(f, true);
+	catch_up_poke(f->stream);
+	stream_peek(f->stream, &(struct frame_ref *){NULL}, 1, on_tell, f);
+	failures_left = 10;
+	answer(FRAMES);
+	assert_int_equal(f->stream->catch_up->answered, disk.end);
+	failures_left = 0;
+	close_all(f);
+	free(f);
+}
+
+/* Its hello is none: what that run has is lost, nobody knows how much, and is told before this one's. */
+static void test_nameless_run(void **state)
+{
+	static const enum frame_type wanted[] = {
+		FRAME_SERVER_HELLO, FRAME_CATALOG, FRAME_SUBSCRIBED, FRAME_GAP, FRAME_BATCH,
+		FRAME_WATERMARK};
+	struct fixture *f = malloc(sizeof(*f));
+
+	(void)state;
+	open_other_run(f, false);
+	send_wanted(f, wanted, 6);
+	assert_int_equal(f->stream->foreign, 0);
+	assert_int_equal(f->stream->delivered, 10);
 	close_all(f);
 	free(f);
 }
@@ -539,6 +622,8 @@ int main(void)
 		cmocka_unit_test(test_disk_in_another_order),
 		cmocka_unit_test(test_cannot_begin),
 		cmocka_unit_test(test_other_run),
+		cmocka_unit_test(test_other_run_without_memory),
+		cmocka_unit_test(test_nameless_run),
 		cmocka_unit_test(test_random),
 	};
 

@@ -395,8 +395,10 @@ static void test_pending(void **state)
 	peer_greet(served = engine_connect(&e));
 	for (unsigned i = 0; i < 6; i++)
 		peer[i] = engine_connect(&e);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 3; i++) {
+		peer_expect_error(peer[i], "too-many-pending", true);
 		peer_expect_end(peer[i]);
+	}
 	peer_greet(peer[3]);
 	peer_greet(peer[5]);
 	/* Those that were let in no longer count. */
@@ -422,7 +424,7 @@ static void test_silence(void **state)
 
 	(void)state;
 	engine_open(&e, 1, 1, 8);
-	bounds.session.silence_timeout_ns = 100000000;
+	bounds.session.silence_timeout_ns = 2 * NS_PER_S;
 	server_set_bounds(e.server, &bounds);
 	watcher = watcher_open(&e, CALLS, NULL, NULL);
 	peer_greet(idle = engine_connect(&e));
@@ -431,7 +433,7 @@ static void test_silence(void **state)
 	peer_expect_error(idle, "silence-timeout", true);
 	peer_close(idle);
 	/* The one that has a stream, and has taken all of it, stays. */
-	peer_run_for(e.base, 300000000);
+	peer_run_for(e.base, 3 * NS_PER_S);
 	engine_write(&e, 100);
 	watcher_await(&watcher, 100);
 	peer_close(watcher.peer);

@@ -18,6 +18,23 @@
 
 #include "daemon/disk_thread.h"
 
+/* What the file system answers to the question whether its sync can be believed; 0: its own answer. */
+static int confirm_errno;
+static unsigned confirms;
+
+static int told_fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+	confirms++;
+	if (!confirm_errno)
+		return fallocate(fd, mode, offset, bytes);
+	errno = confirm_errno;
+	return -1;
+}
+
+#define fallocate told_fallocate
+#include "daemon/disk_posix.c"
+#undef fallocate
+
 struct fixture {
 	char path[64];
 	struct disk disk;
@@ -127,6 +144,36 @@ static void test_failures(void **state)
 	tear_down(&f);
 }
 
+/* ext4 says 0 of a sync whose transaction it has just thrown away, and that it is dead when asked again. */
+static void test_sync_of_an_aborted_journal(void **state)
+{
+	static const struct {
+		int confirm, sync;
+	} cases[] = {{EROFS, -EROFS}, {EIO, -EIO}, {EOPNOTSUPP, 0}, {ENOSPC, 0}, {0, 0}};
+	struct fixture f;
+	struct stat about;
+	int file;
+
+	(void)state;
+	set_up(&f);
+	file = f.disk.ops->open(&f.disk, "file", O_WRONLY | O_CREAT | O_APPEND);
+	assert_int_equal(f.disk.ops->write(&f.disk, file, "0123", 4), 4);
+	confirms = 0;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		confirm_errno = cases[i].confirm;
+		assert_int_equal(f.disk.ops->sync(&f.disk, file), cases[i].sync);
+		assert_int_equal(confirms, i + 1);
+	}
+	/* What failed by itself is not asked about; and the question changes nothing. */
+	assert_int_equal(f.disk.ops->sync(&f.disk, 999), -EBADF);
+	assert_int_equal(confirms, sizeof(cases) / sizeof(cases[0]));
+	assert_int_equal(fstat(file, &about), 0);
+	assert_int_equal(about.st_size, 4);
+	f.disk.ops->close(&f.disk, file);
+	assert_int_equal(f.disk.ops->remove(&f.disk, "file"), 0);
+	tear_down(&f);
+}
+
 /* ---- The thread ------------------------------------------------------------------------------ */
 
 #define JOBS 100
@@ -206,6 +253,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_sync_of_an_aborted_journal),
 		cmocka_unit_test(test_jobs),
 	};
 

@@ -8,10 +8,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/clock.h"
+#include "daemon/counters.h"
 #include "daemon/drain.h"
+#include "daemon/log.h"
 #include "daemon/ring_writer.h"
 #include "proto/batch_decode.h"
 #include "tests/unit/daemon/small_catalog.h"
@@ -294,6 +298,83 @@ static void test_bad_records(void **state)
 	close_all(&f);
 }
 
+/* ---- A ring that stands still ---------------------------------------------------------------- */
+
+static struct {
+	unsigned stuck, goes_on;
+	char text[512];
+} told;
+
+static void take_line(enum log_level level, const char *code, const char *text)
+{
+	if (!strcmp(code, "ring-stuck")) {
+		assert_int_equal(level, LOG_LEVEL_ERROR);
+		snprintf(told.text, sizeof(told.text), "%s", text);
+		told.stuck++;
+	}
+	told.goes_on += !strcmp(code, "ring-goes-on");
+}
+
+/* Looks at the ring every 100 ms for that long; from *now_ns on. */
+static void watch(struct fixture *f, uint64_t *now_ns, uint64_t for_ns)
+{
+	for (uint64_t i = 0; i < for_ns / (NS_PER_S / 10); i++) {
+		read_all(f);
+		drain_watch(&f->drain, *now_ns += NS_PER_S / 10);
+	}
+}
+
+static void test_stuck(void **state)
+{
+	static const struct log_sink sink = {take_line};
+	const uint64_t call[] = {1000, 1};
+	uint64_t now = 1000 * NS_PER_S, stuck = counter_read(COUNTER_rings_stuck);
+	struct ring_writer_record late = {.probe = SMALL_GETPPID, .tid = 10, .payload = call,
+					  .words = 2};
+	struct ring_writer_slot slot;
+	struct fixture f;
+
+	(void)state;
+	log_set_sink(&sink);
+	open_all(&f, 1 << 20);
+	/* Nothing to read is no standing still. */
+	watch(&f, &now, 2 * RING_STUCK_NS);
+	assert_false(f.drain.stuck);
+	late.time_ns = 500;
+	assert_int_equal(ring_writer_reserve(f.writer, 2, 500, &slot), 0);
+	for (unsigned i = 0; i < 9; i++)
+		write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	watch(&f, &now, RING_STUCK_NS / 2);
+	assert_int_equal(drain_watermark(&f.drain, now), f.drain.last_time_ns);
+	/* The machine slept: that is nobody's standing still. */
+	now += 3600 * NS_PER_S;
+	watch(&f, &now, RING_STUCK_NS / 4);
+	assert_false(f.drain.stuck);
+	assert_int_equal(told.stuck, 0);
+	watch(&f, &now, RING_STUCK_NS / 2);
+	assert_true(f.drain.stuck);
+	assert_int_equal(drain_watermark(&f.drain, now), now);
+	assert_int_equal(told.stuck, 1);
+	assert_non_null(strstr(told.text, "CPU 2's ring has stood still for 5 s: the record at "
+			       "position 48 is unfinished, and 448 bytes wait"));
+	assert_int_equal(counter_read(COUNTER_rings_stuck), stuck + 1);
+	/* More in it changes nothing; it is told once. */
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	watch(&f, &now, 2 * RING_STUCK_NS);
+	assert_int_equal(told.stuck, 1);
+	assert_int_equal(told.goes_on, 0);
+	assert_true(f.drain.still_ns > 2 * RING_STUCK_NS);
+	/* It goes on: all of it comes, in order. */
+	ring_writer_commit(f.writer, &slot, &late);
+	watch(&f, &now, NS_PER_S);
+	assert_int_equal(f.received[0].events, 11);
+	assert_false(f.drain.stuck);
+	assert_int_equal(told.goes_on, 1);
+	assert_int_equal(f.drain.still_ns, 0);
+	close_all(&f);
+	log_set_sink(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +383,7 @@ int main(void)
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_losses_are_placed),
 		cmocka_unit_test(test_bad_records),
+		cmocka_unit_test(test_stuck),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static void make(struct fixture *fixture, const struct export_kind *kind)
 	struct export_event *event[EVENTS];
 
 	*fixture = (struct fixture){.host = make_host(1000000, NULL)};
-	maker.host = fixture->host;
+	maker.run = fixture->host->run;
 	TAILQ_INIT(&fixture->list);
 	event[0] = make_event(fixture->host, MAKE_OPENAT, 5, "slow", 5000000, 2000000, 3, 9);
 	event[0]->class = EXPORT_SLOW;
@@ -57,7 +57,7 @@ static void unmake(struct fixture *fixture)
 
 	while ((event = TAILQ_FIRST(&fixture->list)) != NULL) {
 		TAILQ_REMOVE(&fixture->list, event, link);
-		free(event);
+		export_event_destroy(event);
 	}
 	free(fixture->body.data);
 	export_arena_fini(&fixture->arena);
@@ -170,7 +170,7 @@ static void make_metrics(const struct export_kind *kind, struct fixture *fixture
 
 	*fixture = (struct fixture){.host = make_host(1, NULL)};
 	TAILQ_INIT(&fixture->list);
-	maker.host = fixture->host;
+	maker.run = fixture->host->run;
 	assert_int_equal(kind->build_metrics(&maker, snapshot, &fixture->body), 0);
 	assert_int_equal(fixture->body.items, 3);
 	metric_snapshot_put(snapshot);
@@ -318,7 +318,8 @@ static int read_targets(const char *target, const char *header, struct export_ta
 	config.export.word[config.export.count++] = (char *)"loki:http://other/";
 	if (header)
 		config.export_header.word[config.export_header.count++] = (char *)header;
-	return export_targets_read(&config, targets, error);
+	return export_targets_read(&config, &(struct identity){geteuid(), getegid()}, targets,
+				   error);
 }
 
 static void test_targets(void **state)

@@ -24,7 +24,7 @@ static enum export_class class_of(struct export_chooser *chooser, struct export_
 
 	export_choose(chooser, event);
 	class = event->class;
-	free(event);
+	export_event_destroy(event);
 	return class;
 }
 
@@ -102,7 +102,7 @@ static void test_order(void **state)
 		TAILQ_REMOVE(&list, event, link);
 		assert_int_equal(event->time_ns, expect);
 		expect += 10;
-		free(event);
+		export_event_destroy(event);
 	}
 	assert_int_equal(expect, 60);
 	free(order);
@@ -116,7 +116,7 @@ static struct export_span span_of(struct export_tree *tree, struct export_event 
 
 	export_tree_take(tree, event);
 	span = event->span;
-	free(event);
+	export_event_destroy(event);
 	return span;
 }
 
@@ -155,6 +155,37 @@ static void test_tree(void **state)
 	export_host_destroy(host);
 }
 
+/* Who has a process' pid in the next run of the rings is somebody else: its end was not seen. */
+static void test_tree_of_another_run(void **state)
+{
+	struct export_host *host = make_host(MS, "mak*"), *next = make_host(MS, "mak*");
+	struct export_tree *tree = export_tree_create(host);
+
+	(void)state;
+	span_of(tree, make_event(host, MAKE_EXEC, 10, "make", 2, 10, 0, 0));
+	assert_true(span_of(tree, make_event(host, MAKE_OPENAT, 10, "make", 3, 1, 0, 0)).in_tree);
+	assert_false(span_of(tree, make_event(next, MAKE_OPENAT, 10, "sh", 1, 1, 0, 0)).in_tree);
+	assert_false(span_of(tree, make_event(next, MAKE_EXIT, 10, "sh", 2, 0, 1, 0)).is_process);
+	export_tree_destroy(tree);
+	export_host_destroy(next);
+	export_host_destroy(host);
+}
+
+/* Nor has it said that it ends. */
+static void test_ending_in_another_run(void **state)
+{
+	struct export_host *host = make_host(MS, NULL), *next = make_host(MS, NULL);
+	struct export_chooser *chooser = export_chooser_create(host, 0);
+
+	(void)state;
+	class_of(chooser, make_event(host, MAKE_EXIT_GROUP, 7, "a", 1, NEVER, 0, 0));
+	assert_int_equal(class_of(chooser, make_event(next, MAKE_EXIT, 7, "b", 1, 120, 1, 0)),
+			 EXPORT_EXIT);
+	export_chooser_destroy(chooser);
+	export_host_destroy(next);
+	export_host_destroy(host);
+}
+
 static void test_tree_is_bounded(void **state)
 {
 	struct export_host *host = make_host(MS, "*");
@@ -178,6 +209,8 @@ int main(void)
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_tree_of_another_run),
+		cmocka_unit_test(test_ending_in_another_run),
 		cmocka_unit_test(test_tree_is_bounded),
 	};
 

@@ -37,10 +37,7 @@ static void fail_after(unsigned n)
 
 static void await_configures(struct engine *e, unsigned configures)
 {
-	uint64_t deadline = clock_monotonic() + PEER_WAIT_NS;
-
-	while (e->loader.configures < configures && clock_monotonic() < deadline)
-		peer_run_for(e->base, 1000000);
+	PEER_AWAIT(e->base, e->loader.configures >= configures);
 	assert_int_equal(e->loader.configures, configures);
 }
 
@@ -85,7 +82,7 @@ static void test_drain(void **state)
 {
 	(void)state;
 	for (unsigned n = 0; n < 2; n++) {
-		uint64_t delayed = counter_read(COUNTER_orders_delayed), deadline;
+		uint64_t delayed = counter_read(COUNTER_orders_delayed);
 		struct watcher watcher;
 		struct engine e;
 
@@ -94,10 +91,7 @@ static void test_drain(void **state)
 		engine_write(&e, EVENTS);
 		fail_after(n);
 		fanout_stop(e.fanout, "the test is over", engine_stopped, &e);
-		deadline = clock_monotonic() + PEER_WAIT_NS;
-		while (!e.stops && clock_monotonic() < deadline)
-			peer_run_for(e.base, 1000000);
-		assert_int_equal(e.stops, 1);
+		PEER_AWAIT(e.base, e.stops == 1);
 		assert_int_equal(counter_read(COUNTER_orders_delayed), delayed + 1);
 		watcher_await(&watcher, EVENTS);
 		engine_check_ledger(&e);

@@ -22,7 +22,7 @@
 #include "daemon/loader.h"
 
 #define CAPTURE "tests/data/capture.rt"
-#define WAIT_MS 3000
+#define WAIT_MS 60000
 
 static unsigned descriptors(void)
 {

@@ -583,26 +583,18 @@ static void fast_loses_nothing(void **state)
 	remove_file(&file);
 }
 
-/* An event is there by its time, and not long before it. */
-static void keeps_the_recorded_pace(void **state)
+/* Replays a file of so many events; whether each was there by its time, and in no watermark's past. */
+static bool is_in_time(const char *path, unsigned events)
 {
-	enum { EVENTS = 20 };
-	struct file file;
 	struct engine e;
 	uint64_t before, until, looked, read = 0;
 	unsigned late = 0, broken = 0;
 
-	(void)state;
-	open_recording(&file);
-	begin_batch(&file, 0, 0);
-	for (unsigned i = 0; i < EVENTS; i++)
-		put_event(&file, CALL, 0, i * 4);
-	end_batch(&file);
-	start(&e, file.path, false);
+	start(&e, path, false);
 	want(&e, CALL);
 	configure(&e);
 	before = looked = clock_monotonic();
-	for (until = before + PATIENCE_NS; read < EVENTS && looked < until;) {
+	for (until = before + PATIENCE_NS; read < events && looked < until;) {
 		uint64_t now = clock_monotonic();
 
 		drain(&e);
@@ -614,12 +606,30 @@ static void keeps_the_recorded_pace(void **state)
 		}
 		looked = now;
 	}
-	assert_int_equal(read, EVENTS);
-	assert_true(clock_monotonic() - before >= (EVENTS - 1) * 4 * STEP_NS);
-	assert_true(late < EVENTS / 2);		/* on a machine that is not ours alone */
-	assert_true(broken < 3);		/* likewise: put off between clock and write */
+	assert_int_equal(read, events);
+	assert_true(clock_monotonic() - before >= (events - 1) * 4 * STEP_NS);
 	drain_to_the_end(&e);
 	end(&e);
+	return late == 0 && broken == 0;
+}
+
+/* An event is there by its time, and not long before it. A machine that is not ours alone puts the
+ * player, or who looks, off for longer than that, but not each time. */
+static void keeps_the_recorded_pace(void **state)
+{
+	enum { EVENTS = 20, TRIES_MAX = 100 };
+	struct file file;
+	unsigned tries;
+
+	(void)state;
+	open_recording(&file);
+	begin_batch(&file, 0, 0);
+	for (unsigned i = 0; i < EVENTS; i++)
+		put_event(&file, CALL, 0, i * 4);
+	end_batch(&file);
+	for (tries = 0; tries < TRIES_MAX && !is_in_time(file.path, EVENTS); tries++)
+		;
+	assert_true(tries < TRIES_MAX);
 	remove_file(&file);
 }
 
@@ -644,7 +654,7 @@ static void closes_while_it_waits(void **state)
 		usleep(fast ? GRACE_NS / 1000 + 30000 : 30000);
 		before = clock_monotonic();
 		end(&e);
-		assert_true(clock_monotonic() - before < NS_PER_S);
+		assert_true(clock_monotonic() - before < PATIENCE_NS);
 	}
 	source_replay.close(NULL);
 	remove_file(&file);

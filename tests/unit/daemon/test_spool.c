@@ -4,6 +4,9 @@
  */
 #include "tests/unit/daemon/spool_run.h"
 
+#include "proto/limits.h"
+#include "proto/segment.h"
+
 #define FULL	RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL
 #define CORRUPT	RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT
 
@@ -243,6 +246,34 @@ static void refuses_the_newest(void **state)
 	end(&run);
 }
 
+/* As long as what was refused does not fit, whatever else would. */
+static void stays_full(void **state)
+{
+	struct spool_stat stat;
+	unsigned would_fit = 0;
+	struct run run;
+
+	(void)state;
+	for (uint64_t size = 8000; size < 9500; size += 100) {
+		begin(&run);
+		run.config.size_bytes = size;
+		run.config.policy = SPOOL_DROP_NEW;
+		run_open(&run);
+		run_script(&run, 60);
+		spool_stat(run.spool, &stat);
+		assert_string_equal(stat.state, "full");
+		would_fit += stat.bytes + 10 < size;
+		/* A turn without frames. */
+		run_now_ns += 60 * NS_PER_S;
+		spool_append(run.spool, run_watermark(&run));
+		disk_thread_settle(run.thread);
+		spool_stat(run.spool, &stat);
+		assert_string_equal(stat.state, "full");
+		end(&run);
+	}
+	assert_true(would_fit > 3);
+}
+
 static void stops_until_half_is_free(void **state)
 {
 	uint64_t upto[RUN_RINGS] = {0}, lost;
@@ -380,6 +411,101 @@ static void names_what_damage_costs(void **state)
 		assert_null(segment(3, "seg"));
 		/* The rest is all there. */
 		assert_true(back.there * 2 > produced(&run));
+		end(&run);
+	}
+}
+
+/* Another end for that file, which says that its bytes have another checksum. */
+static void replace_end(struct run *run, struct faulty_file *file)
+{
+	uint8_t raw[4096];
+	Ringtail__V1__SegmentEnd *end;
+	struct frame_header header;
+	struct frame_ref *frame;
+	const uint8_t *body;
+	size_t at;
+
+	assert_true(segment_find_end(file->bytes, file->n, &at));
+	assert_int_equal(frame_parse_header(file->bytes + at, file->n - at, sizeof(raw), &header),
+			 FRAME_OK);
+	assert_int_equal(frame_open(run->codec, file->bytes + at, &header, raw, &body), FRAME_OK);
+	end = ringtail__v1__segment_end__unpack(NULL, header.raw_bytes, body);
+	assert_int_equal(end->bytes, at);
+	assert_int_equal(end->crc32c, frame_crc32c(0, file->bytes, at));
+	end->crc32c ^= 1;
+	frame = run_pack(run, FRAME_SEGMENT_END, &end->base);
+	ringtail__v1__segment_end__free_unpacked(end, NULL);
+	assert_true(at + frame->bytes <= file->capacity);
+	memcpy(file->bytes + at, frame->data, frame->bytes);
+	file->n = at + frame->bytes;
+	frame_ref_put(frame);
+}
+
+/* Every frame is good, but the end's checksum is of other bytes: what is there comes all the same. */
+static void does_not_trust_another_end(void **state)
+{
+	struct spool_stat stat;
+	unsigned newest = 0;
+	struct run run;
+
+	(void)state;
+	begin(&run);
+	run_open(&run);
+	run_script(&run, 40);
+	run_close(&run);
+	replace_end(&run, &faulty.file[segment(3, "seg")->file]);
+	run_open(&run);
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.set_aside, 0);
+	run_read(&run, &back);
+	assert_int_equal(back.there, produced(&run));
+	assert_int_equal(back.lost, 0);
+	assert_non_null(segment(3, "bad"));
+	assert_null(segment(3, "seg"));
+	run_script(&run, 5);
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.set_aside, 1);
+	run_close(&run);
+	/* The newest is looked at when it is opened, and what it holds is not given. */
+	for (unsigned i = 1; i < 64; i++)
+		if (segment(i, "seg"))
+			newest = i;
+	replace_end(&run, &faulty.file[segment(newest, "seg")->file]);
+	run_open(&run);
+	assert_non_null(segment(newest, "bad"));
+	run_script(&run, 5);
+	read_since(&run, RUN_EPOCH, 0, 0);
+	assert_int_equal(back.there + back.lost, produced(&run));
+	assert_true(back.lost > 0);
+	end(&run);
+}
+
+/* What a killed daemon left is cut and gets an end: so many bytes there are then, and none when it goes. */
+static void counts_what_it_mends(void **state)
+{
+	uint64_t upto[RUN_RINGS] = {UINT64_MAX, UINT64_MAX};
+	struct spool_stat stat;
+	struct run run;
+
+	(void)state;
+	for (unsigned torn = 0; torn < 2; torn++) {
+		begin(&run);
+		run_open(&run);
+		run_script(&run, 4);
+		faulty.cut_at = faulty.operations;
+		run_close(&run);
+		faulty_disk_cut(&faulty, FAULTY_KILL);
+		assert_non_null(segment(1, "open"));
+		faulty.file[segment(1, "open")->file].n -= torn;
+		run_open(&run);
+		spool_stat(run.spool, &stat);
+		assert_non_null(segment(1, "seg"));
+		assert_int_equal(stat.bytes, faulty.file[segment(1, "seg")->file].n);
+		spool_release(run.spool, run_boot_id, RUN_EPOCH, upto);
+		disk_thread_settle(run.thread);
+		spool_stat(run.spool, &stat);
+		assert_int_equal(stat.segments, 0);
+		assert_int_equal(stat.bytes, 0);
 		end(&run);
 	}
 }
@@ -560,11 +686,14 @@ int main(void)
 		cmocka_unit_test(lives_on_a_full_disk),
 		cmocka_unit_test(waits_for_room_on_a_full_disk),
 		cmocka_unit_test(refuses_the_newest),
+		cmocka_unit_test(stays_full),
 		cmocka_unit_test(stops_until_half_is_free),
 		cmocka_unit_test(deletes_what_is_too_old),
 		cmocka_unit_test(a_wall_clock_set_ahead_deletes_nothing),
 		cmocka_unit_test(keeps_other_epochs_apart),
 		cmocka_unit_test(names_what_damage_costs),
+		cmocka_unit_test(does_not_trust_another_end),
+		cmocka_unit_test(counts_what_it_mends),
 		cmocka_unit_test(names_what_is_gone),
 		cmocka_unit_test(sets_a_torn_one_aside),
 		cmocka_unit_test(holds_no_more_than_its_bound),

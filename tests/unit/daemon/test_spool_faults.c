@@ -180,6 +180,51 @@ static void every_fault_and_then_a_cut(void **state)
 	}
 }
 
+/*
+ * The disk refuses everything from there on, the daemon ends, and the next one, whose disk is good again,
+ * finds what that one wrote and never could sync: what it says is durable is there after a power cut.
+ */
+static void run_with_heir(uint64_t at, enum faulty_cut how, uint64_t seed)
+{
+	uint64_t durable[RUN_RINGS];
+	struct run run;
+
+	faulty_disk_init(&faulty, seed);
+	run_init(&run, &faulty, SPOOL_FSYNC);
+	faulty.fail_at = at;
+	faulty.fail_errno = EIO;
+	faulty.fail_for_ever = true;
+	run_open(&run);
+	run_script(&run, FRAMES);
+	run_close(&run);
+	faulty_disk_cut(&faulty, FAULTY_KILL);
+	faulty.fail_for_ever = false;
+	run_open(&run);
+	memcpy(durable, run.end, sizeof(durable));
+	faulty.cut_at = faulty.operations;
+	run_close(&run);
+	faulty_disk_cut(&faulty, how);
+	run_open(&run);
+	run_read(&run, &back);
+	for (unsigned i = 0; i < RUN_RINGS; i++)
+		for (uint64_t seq = 0; seq < durable[i]; seq++)
+			assert_int_equal(back.attempt[i][seq], RUN_THERE);
+	run_fini(&run);
+	faulty_disk_fini(&faulty);
+}
+
+static void every_fault_and_an_heir(void **state)
+{
+	uint64_t operations = count_operations(SPOOL_FSYNC);
+
+	(void)state;
+	for (uint64_t at = 0; at < operations; at++) {
+		run_with_heir(at, FAULTY_DROP, 1);
+		for (uint64_t seed = 1; seed <= 4; seed++)
+			run_with_heir(at, FAULTY_REORDER, seed);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +233,7 @@ int main(void)
 		cmocka_unit_test(every_power_cut),
 		cmocka_unit_test(every_kill),
 		cmocka_unit_test(every_fault_and_then_a_cut),
+		cmocka_unit_test(every_fault_and_an_heir),
 	};
 
 	run_quiet();

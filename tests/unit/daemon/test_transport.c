@@ -11,9 +11,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,127 +22,19 @@
 #include "daemon/clock.h"
 #include "daemon/log.h"
 #include "daemon/transport_tls.h"
+#include "tests/unit/daemon/tls_place.h"
 
 #define STREAM_BYTES (3u << 20)
 #define TURNS_MAX 2000000u
+#define DAY_S 86400
 
-struct place {
-	char directory[64], cert[96], key[96], ca[96];
-	EVP_PKEY *authority, *mine;
-	X509 *authority_cert;
-};
+static char warned[64];	/* the code of the last one */
 
-static unsigned warnings;
-
-static void count_warning(enum log_level level, const char *code, const char *text)
+static void note_warning(enum log_level level, const char *code, const char *text)
 {
 	(void)text;
-	warnings += level == LOG_LEVEL_WARNING && strncmp(code, "tls-cert-", 9) == 0;
-}
-
-static X509 *sign(EVP_PKEY *of, const char *name, EVP_PKEY *by, X509 *issuer, long seconds)
-{
-	X509 *certificate = X509_new();
-	X509_NAME *subject = X509_get_subject_name(certificate);
-
-	X509_set_version(certificate, 2);
-	ASN1_INTEGER_set(X509_get_serialNumber(certificate), 7);
-	X509_gmtime_adj(X509_getm_notBefore(certificate), seconds < 0 ? seconds - 60 : -60);
-	X509_gmtime_adj(X509_getm_notAfter(certificate), seconds);
-	X509_set_pubkey(certificate, of);
-	if (name)
-		X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, (const uint8_t *)name, -1,
-					   -1, 0);
-	X509_set_issuer_name(certificate, issuer ? X509_get_subject_name(issuer) : subject);
-	if (!issuer) {
-		X509_EXTENSION *authority = X509V3_EXT_conf_nid(NULL, NULL, NID_basic_constraints,
-								"CA:TRUE");
-
-		X509_add_ext(certificate, authority, -1);
-		X509_EXTENSION_free(authority);
-	}
-	assert_true(X509_sign(certificate, by, EVP_sha256()) > 0);
-	return certificate;
-}
-
-static void write_cert(const char *path, X509 *certificate)
-{
-	FILE *file = fopen(path, "w");
-
-	assert_int_equal(PEM_write_X509(file, certificate), 1);
-	fclose(file);
-}
-
-static void write_key(const char *path, EVP_PKEY *key)
-{
-	FILE *file = fopen(path, "w");
-
-	assert_int_equal(PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL), 1);
-	fclose(file);
-	assert_int_equal(chmod(path, 0600), 0);
-}
-
-static void open_place(struct place *place, long seconds)
-{
-	X509 *certificate;
-
-	snprintf(place->directory, sizeof(place->directory), "/tmp/ringtail-tls-XXXXXX");
-	assert_non_null(mkdtemp(place->directory));
-	snprintf(place->cert, sizeof(place->cert), "%s/cert", place->directory);
-	snprintf(place->key, sizeof(place->key), "%s/key", place->directory);
-	snprintf(place->ca, sizeof(place->ca), "%s/ca", place->directory);
-	place->authority = EVP_EC_gen("P-256");
-	place->mine = EVP_EC_gen("P-256");
-	place->authority_cert = sign(place->authority, "authority", place->authority, NULL, 3600);
-	certificate = sign(place->mine, "server", place->authority, place->authority_cert, seconds);
-	write_cert(place->cert, certificate);
-	write_cert(place->ca, place->authority_cert);
-	write_key(place->key, place->mine);
-	X509_free(certificate);
-}
-
-static void close_place(struct place *place)
-{
-	unlink(place->cert);
-	unlink(place->key);
-	unlink(place->ca);
-	assert_int_equal(rmdir(place->directory), 0);
-	EVP_PKEY_free(place->authority);
-	EVP_PKEY_free(place->mine);
-	X509_free(place->authority_cert);
-}
-
-static struct transport_tls_context *open_context(const struct place *place, bool optional)
-{
-	struct transport_tls_files files = {place->cert, place->key, place->ca, optional};
-	struct transport_tls_context *context;
-	struct error error;
-
-	if (transport_tls_context_create(&files, &context, &error) != 0)
-		fail_msg("%s", error.what);
-	return context;
-}
-
-/* A client with a certificate of that name, by that authority; NULL: without one. */
-static SSL *open_client(const struct place *place, const char *name, EVP_PKEY *authority, int fd)
-{
-	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-	SSL *ssl;
-
-	if (name) {
-		EVP_PKEY *key = EVP_EC_gen("P-256");
-		X509 *certificate = sign(key, *name ? name : NULL, authority,
-					 place->authority_cert, 3600);
-
-		assert_int_equal(SSL_CTX_use_certificate(context, certificate), 1);
-		assert_int_equal(SSL_CTX_use_PrivateKey(context, key), 1);
-		X509_free(certificate);
-		EVP_PKEY_free(key);
-	}
-	ssl = SSL_new(context);
-	SSL_CTX_free(context);
-	SSL_set_fd(ssl, fd);
-	return ssl;
+	if (level == LOG_LEVEL_WARNING)
+		snprintf(warned, sizeof(warned), "%s", code);
 }
 
 struct pair {
@@ -159,7 +49,7 @@ static void open_pair(struct pair *pair, struct transport_tls_context *context,
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair->fds), 0);
 	pair->transport = transport_tls_create(context, pair->fds[0]);
 	assert_non_null(pair->transport);
-	pair->ssl = open_client(place, name, authority, pair->fds[1]);
+	pair->ssl = place_client(place, name, authority, pair->fds[1]);
 }
 
 /* 0 once both have shaken hands, or the server's error. */
@@ -196,8 +86,8 @@ static void test_identity(void **state)
 	struct pair pair;
 
 	(void)state;
-	open_place(&place, 3600);
-	context = open_context(&place, true);
+	place_open(&place, -60, 3600);
+	context = place_context(&place, true);
 	open_pair(&pair, context, &place, "alice", place.authority);
 	assert_int_equal(shake(&pair, &error), 0);
 	assert_string_equal(SSL_get_version(pair.ssl), "TLSv1.3");
@@ -218,7 +108,7 @@ static void test_identity(void **state)
 	assert_string_equal(error.code, "certificate-name");
 	close_pair(&pair);
 	transport_tls_context_destroy(context);
-	close_place(&place);
+	place_close(&place);
 }
 
 /* Whoever does not get through is told so in TLS, and may send what it likes meanwhile. */
@@ -256,8 +146,8 @@ static void test_refused(void **state)
 	struct pair pair;
 
 	(void)state;
-	open_place(&place, 3600);
-	context = open_context(&place, false);
+	place_open(&place, -60, 3600);
+	context = place_context(&place, false);
 	check_refused(context, &place, NULL, NULL);
 	check_refused(context, &place, "alice", stranger);
 	open_pair(&pair, context, &place, NULL, NULL);
@@ -275,7 +165,49 @@ static void test_refused(void **state)
 	close_pair(&pair);
 	EVP_PKEY_free(stranger);
 	transport_tls_context_destroy(context);
-	close_place(&place);
+	place_close(&place);
+}
+
+/* Before anything was said an alert says it; later, only a frame could. */
+static void test_turned_away(void **state)
+{
+	static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 80};
+	struct transport_tls_context *context;
+	struct error error = {0};
+	struct place place;
+	struct pair pair;
+	uint8_t bytes[16];
+
+	(void)state;
+	place_open(&place, -60, 3600);
+	context = place_context(&place, true);
+	for (unsigned heard = 0; heard < 2; heard++) {
+		open_pair(&pair, context, &place, NULL, NULL);
+		if (heard)
+			assert_int_equal(SSL_connect(pair.ssl), -1);
+		assert_true(transport_turn_away(pair.transport));
+		transport_destroy(pair.transport);
+		if (heard) {
+			assert_true(SSL_connect(pair.ssl) <= 0);
+			assert_int_equal(ERR_GET_REASON(ERR_peek_last_error()),
+					 SSL_AD_REASON_OFFSET + SSL_AD_INTERNAL_ERROR);
+			ERR_clear_error();
+		} else {
+			assert_int_equal(recv(pair.fds[1], bytes, sizeof(bytes), 0), sizeof(alert));
+			assert_memory_equal(bytes, alert, sizeof(alert));
+		}
+		assert_int_equal(recv(pair.fds[1], bytes, sizeof(bytes), 0), 0);
+		SSL_free(pair.ssl);
+		close(pair.fds[1]);
+	}
+	open_pair(&pair, context, &place, NULL, NULL);
+	assert_int_equal(SSL_connect(pair.ssl), -1);
+	assert_int_equal(transport_handshake(pair.transport, &error), -EAGAIN);
+	assert_false(transport_turn_away(pair.transport));
+	assert_int_equal(shake(&pair, &error), 0);
+	close_pair(&pair);
+	transport_tls_context_destroy(context);
+	place_close(&place);
 }
 
 /* ---- Bytes ---------------------------------------------------------------------------------------- */
@@ -349,8 +281,8 @@ static void test_streams(void **state)
 	int small = 1, fds[2];
 
 	(void)state;
-	open_place(&place, 3600);
-	context = open_context(&place, true);
+	place_open(&place, -60, 3600);
+	context = place_context(&place, true);
 	open_pair(&pair, context, &place, NULL, NULL);
 	setsockopt(pair.fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	assert_int_equal(shake(&pair, &error), 0);
@@ -370,7 +302,7 @@ static void test_streams(void **state)
 	assert_int_equal(transport_read(pair.transport, bytes, 64), 0);
 	close_pair(&pair);
 	transport_tls_context_destroy(context);
-	close_place(&place);
+	place_close(&place);
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 	pair.transport = transport_plain_create(fds[0]);
@@ -398,15 +330,12 @@ static void expect_files(const struct transport_tls_files *files, const char *co
 
 static void test_files(void **state)
 {
-	static const struct log_sink sink = {count_warning, clock_monotonic};
-	struct transport_tls_context *context;
 	struct transport_tls_files files;
 	struct place place, expired;
 
 	(void)state;
-	log_set_sink(&sink);
-	open_place(&place, 3600);
-	open_place(&expired, -60);
+	place_open(&place, -60, 3600);
+	place_open(&expired, -120, -60);
 	files = (struct transport_tls_files){place.cert, place.key, place.ca, false};
 	files.cert = "/none";
 	expect_files(&files, "tls-cert");
@@ -425,15 +354,45 @@ static void test_files(void **state)
 	chmod(place.key, 0600);
 	files.client_ca = place.key;
 	expect_files(&files, "tls-client-ca");
-	/* An expired one serves on: clients will say what they think of it. */
-	warnings = 0;
-	context = open_context(&expired, true);
-	assert_int_equal(warnings, 1);
-	transport_tls_context_swap(context, open_context(&place, true));
+	place_close(&place);
+	place_close(&expired);
+}
+
+/* It serves on whatever the time is: clients will say what they think of it. */
+static void test_expires(void **state)
+{
+	static const struct log_sink sink = {note_warning, clock_monotonic};
+	static const struct {
+		long from, until;
+		const char *code;
+	} row[] = {
+		{-120, -60, "tls-cert-expired"},
+		{60, 3600, "tls-cert-early"},
+		{-60, 60, "tls-cert-expires"},
+		{-60, 30 * DAY_S - 60, "tls-cert-expires"},
+		{-60, 30 * DAY_S + 60, ""},
+	};
+	struct transport_tls_context *context = NULL, *next;
+
+	(void)state;
+	log_set_sink(&sink);
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		int64_t expected = (int64_t)time(NULL) + row[i].until;
+		struct place place;
+
+		place_open(&place, row[i].from, row[i].until);
+		warned[0] = '\0';
+		next = place_context(&place, true);
+		assert_string_equal(warned, row[i].code);
+		if (context)
+			transport_tls_context_swap(context, next);
+		else
+			context = next;
+		assert_in_range(transport_tls_context_expires(context), expected, expected + 2);
+		place_close(&place);
+	}
 	transport_tls_context_destroy(context);
 	transport_tls_context_destroy(NULL);
-	close_place(&place);
-	close_place(&expired);
 	log_set_sink(NULL);
 }
 
@@ -442,8 +401,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_identity),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_turned_away),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_expires),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

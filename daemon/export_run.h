@@ -1,0 +1,58 @@
+/*
+ * export_run: a run of the rings, as exporters know it: its boot and epoch, of which ids are made;
+ * its host and its clock; and what its probes' numbers mean. Most events are of this run. Out of
+ * the spool come those of earlier ones too, each run behind its own ServerHello and Catalog, and
+ * are told as that run would have told them: the same ids, times and names.
+ *
+ * Counted by reference, because events outlive the frames that told of their run. This run is made
+ * before the export thread and ends after it; everything else happens on it.
+ */
+#ifndef RINGTAIL_DAEMON_EXPORT_RUN_H
+#define RINGTAIL_DAEMON_EXPORT_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kmod/uapi/ringtail.h"
+#include "proto/batch_decode.h"
+#include "proto/ringtail.pb-c.h"
+
+struct export_run {
+	unsigned references;
+	const Ringtail__V1__Probe *probe[RT_PROBE_MAX];	/* by id; NULL: there is none */
+	struct batch_probe shape[RT_PROBE_MAX];		/* the same, for the decoder */
+	bool described;					/* what probes there are is known */
+	Ringtail__V1__Catalog *catalog;			/* of an earlier run: owned; or NULL */
+	uint8_t boot_id[16];
+	uint64_t epoch;
+	bool this_boot;
+	uint64_t to_realtime_ns;	/* of another boot: its wall clock less its monotonic one */
+	char name[65], kernel[65], machine[65];
+	char boot_text[37];		/* boot_id as the kernel writes it */
+};
+
+/* This run. The catalog is borrowed for its life. NULL: out of memory. */
+struct export_run *export_run_create(const Ringtail__V1__Catalog *catalog,
+				     const uint8_t boot_id[16], uint64_t epoch);
+
+/*
+ * The run of a ServerHello: `here`, or one of its own, which knows no probe before its Catalog has
+ * come. A reference of the caller's; NULL: out of memory, or the hello names no run.
+ */
+struct export_run *export_run_of_hello(struct export_run *here,
+				       const Ringtail__V1__ServerHello *hello);
+
+/* An earlier run's Catalog, which is taken over. Only the first counts; this run has its own. */
+void export_run_take_catalog(struct export_run *run, Ringtail__V1__Catalog *catalog);
+
+struct export_run *export_run_get(struct export_run *run);
+void export_run_put(struct export_run *run);	/* NULL is safe */
+
+/*
+ * What, added to a time of its events, makes it the wall clock's. Of this boot: as of now, whichever
+ * run it was, for that clock goes on, and may have been set since. Of another: as its hello says.
+ */
+uint64_t export_run_to_realtime(const struct export_run *run);
+
+#endif
