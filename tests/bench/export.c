@@ -90,7 +90,7 @@ static size_t export_once(const struct export_kind *kind, const struct export_ma
 		die("out of memory");
 	while ((event = TAILQ_FIRST(&list)) != NULL) {
 		TAILQ_REMOVE(&list, event, link);
-		free(event);
+		export_event_destroy(event);
 	}
 	free(body.data);
 	free(out);
@@ -101,7 +101,7 @@ static void measure(const struct export_kind *kind, struct export_host *host, un
 {
 	struct export_intake *intake = export_intake_create(host, kind, 0);
 	struct export_arena arena = {0};
-	const struct export_maker maker = {host, &arena, 0};
+	const struct export_maker maker = {host->run, &arena, 0};
 	size_t frame_bytes, bytes = 0;
 	uint8_t *frame = make_frame(&frame_bytes);
 	uint64_t best = UINT64_MAX;

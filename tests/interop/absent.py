@@ -56,7 +56,7 @@ def main(case):
         server.start()
     for server in servers:
         name = exports.name_of(server)
-        export = exporting.await_events(daemon, server, 2 * CALLS, 90)
+        export = exporting.await_events(daemon, server, 2 * CALLS)
         case.check_equal((export["accepted"], export["lost"], export["residual"]),
                          (2 * CALLS, {}, 0), f"{name}: {2 * CALLS} accepted")
         case.check_equal(exports.await_numbers(server, range(2 * CALLS)), list(range(2 * CALLS)),

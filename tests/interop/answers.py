@@ -55,8 +55,8 @@ def main(case):
     servers = exports.start_all(case)
     proxies = [Proxy(server, Script(rules_for(server))) for server in servers]
     daemon = case.daemon(*(exports.option(server, proxy.port)
-                           for server, proxy in zip(servers, proxies)), *exporting.options(),
-                         "--export-timeout=5s")
+                           for server, proxy in zip(servers, proxies)),
+                         *exporting.options(timeout_s=5))
     exporting.await_begun(daemon)
     events = 0
     while any(proxy.rules.left for proxy in proxies):

@@ -28,12 +28,12 @@ static bool may_allocate(void)
 	return false;
 }
 
-static void *failing_calloc(size_t n, size_t bytes)
+static inline void *failing_calloc(size_t n, size_t bytes)
 {
 	return may_allocate() ? calloc(n, bytes) : NULL;
 }
 
-static void *failing_malloc(size_t bytes)
+static inline void *failing_malloc(size_t bytes)
 {
 	return may_allocate() ? malloc(bytes) : NULL;
 }

@@ -4,7 +4,8 @@
  *
  * What is written is there at once, as in a page cache; what a power cut leaves of it is what was
  * synced: a file's bytes by sync(), names by sync_directory() of their directory. After a sync that
- * failed, the bytes it was for are never durable, though later ones succeed: as Linux does it.
+ * failed, the bytes it was for are not durable, though later ones succeed, unless all were written again:
+ * as Linux does it.
  */
 #ifndef RINGTAIL_TESTS_LIB_FAULTY_DISK_H
 #define RINGTAIL_TESTS_LIB_FAULTY_DISK_H
@@ -18,6 +19,11 @@
 #include <string.h>
 
 #include "daemon/disk.h"
+
+/* What the disk itself takes never fails: where the daemon's memory does, the includer says what else. */
+#ifndef FAULTY_REALLOC
+#define FAULTY_REALLOC		realloc
+#endif
 
 #define FAULTY_FILES_MAX	512u
 #define FAULTY_HANDLES_MAX	64u
@@ -34,7 +40,9 @@ enum faulty_cut {
 struct faulty_file {
 	uint8_t *bytes, *durable;
 	size_t n, capacity, durable_n;
-	bool poisoned;		/* a sync failed: no later one reaches the disk */
+	bool poisoned;		/* a sync failed: no later one reaches the disk, until */
+	size_t poisoned_n;	/* so many bytes are written again */
+	size_t again_n;		/* so many of them are */
 };
 
 struct faulty_name {
@@ -69,7 +77,8 @@ struct faulty_disk {
 	unsigned changes;
 	struct {
 		int file;
-		bool used;
+		bool used, append;
+		size_t at;		/* of the next write, if not at the end */
 	} handle[FAULTY_HANDLES_MAX];
 
 	/* What goes wrong, and when; operations are counted from 0. */
@@ -204,6 +213,8 @@ static inline int faulty_open(struct disk *disk, const char *path, int flags)
 		handle++;
 	faulty->handle[handle].used = true;
 	faulty->handle[handle].file = name->file;
+	faulty->handle[handle].append = flags & O_APPEND;
+	faulty->handle[handle].at = 0;
 	return handle;
 }
 
@@ -253,31 +264,41 @@ static inline ssize_t faulty_write(struct disk *disk, int handle, const void *by
 	struct faulty_disk *faulty = faulty_of(disk);
 	struct faulty_file *file = faulty_at(faulty, handle);
 	int err = faulty_step(faulty);
+	size_t at, more;
 
 	if (err < 0)
 		return err;
 	if (err > 0 && n > 1)
 		n /= 2;
+	at = faulty->handle[handle].append ? file->n : faulty->handle[handle].at;
+	assert(at <= file->n);
+	more = at + n > file->n ? at + n - file->n : 0;
 	/* As much as there is room for, then nothing. */
-	if (faulty->room != UINT64_MAX && faulty_used(faulty) + n > faulty->room) {
-		if (faulty_used(faulty) >= faulty->room)
+	if (more && faulty->room != UINT64_MAX && faulty_used(faulty) + more > faulty->room) {
+		if (faulty_used(faulty) >= faulty->room && n == more)
 			return -ENOSPC;
-		n = (size_t)(faulty->room - faulty_used(faulty));
+		n -= more;
+		more = faulty_used(faulty) < faulty->room ?
+		       (size_t)(faulty->room - faulty_used(faulty)) : 0;
+		n += more;
 	}
-	if (file->n + n > file->capacity) {
-		file->capacity = 2 * (file->n + n);
-		file->bytes = realloc(file->bytes, file->capacity);
+	if (at + n > file->capacity) {
+		file->capacity = 2 * (at + n);
+		file->bytes = FAULTY_REALLOC(file->bytes, file->capacity);
 		assert(file->bytes);
 	}
 	if (n)
-		memcpy(file->bytes + file->n, bytes, n);
-	file->n += n;
+		memcpy(file->bytes + at, bytes, n);
+	file->n += more;
+	if (at <= file->again_n && at + n > file->again_n)
+		file->again_n = at + n;
+	faulty->handle[handle].at = at + n;
 	return (ssize_t)n;
 }
 
 static inline void faulty_set_durable(struct faulty_file *file, const uint8_t *bytes, size_t n)
 {
-	uint8_t *copy = malloc(n + 1);
+	uint8_t *copy = FAULTY_REALLOC(NULL, n + 1);
 
 	assert(copy);
 	if (n)
@@ -295,8 +316,12 @@ static inline int faulty_sync(struct disk *disk, int handle)
 
 	if (err < 0) {
 		file->poisoned = true;
+		file->poisoned_n = file->n;
+		file->again_n = 0;
 		return err;
 	}
+	if (file->poisoned && file->again_n >= (file->poisoned_n < file->n ? file->poisoned_n : file->n))
+		file->poisoned = false;
 	if (!file->poisoned)
 		faulty_set_durable(file, file->bytes, file->n);
 	return 0;
@@ -329,6 +354,30 @@ static inline int faulty_rename(struct disk *disk, const char *from, const char 
 	return 0;
 }
 
+/* A name in the directory `directory` of the files' paths, if it is a directory with a file in it. */
+static inline const char *faulty_directory(const char *path, const char *directory, size_t *bytes)
+{
+	size_t n = strlen(directory);
+	const char *name = path + n + 1, *slash;
+
+	if (strncmp(path, directory, n) != 0 || path[n] != '/')
+		return NULL;
+	slash = strchr(name, '/');
+	*bytes = slash ? (size_t)(slash - name) : 0;
+	return slash ? name : NULL;
+}
+
+static inline bool faulty_has_files(const struct faulty_disk *faulty, const char *directory)
+{
+	size_t n = strlen(directory);
+
+	for (unsigned i = 0; i < faulty->names.n; i++)
+		if (strncmp(faulty->names.name[i].path, directory, n) == 0 &&
+		    faulty->names.name[i].path[n] == '/')
+			return true;
+	return false;
+}
+
 static inline int faulty_remove(struct disk *disk, const char *path)
 {
 	struct faulty_disk *faulty = faulty_of(disk);
@@ -338,12 +387,12 @@ static inline int faulty_remove(struct disk *disk, const char *path)
 	if (err < 0)
 		return err;
 	if (!name)
-		return -ENOENT;
+		return faulty_has_files(faulty, path) ? -ENOTEMPTY : -ENOENT;
 	faulty_note(faulty, FAULTY_REMOVE, path, NULL, name->file);
 	return 0;
 }
 
-/* Directories are just there: what a path needs is its file. */
+/* Directories are just there: what a path needs is its file; one without files is not found. */
 static inline int faulty_make_directory(struct disk *disk, const char *path)
 {
 	int err = faulty_step(faulty_of(disk));
@@ -380,6 +429,31 @@ static inline int faulty_sync_directory(struct disk *disk, const char *path)
 	return 0;
 }
 
+/* Each once: at the first of its files. */
+static inline void faulty_list_directories(struct faulty_disk *faulty, const char *path,
+					   disk_entry *entry, void *context)
+{
+	for (unsigned i = 0; i < faulty->names.n; i++) {
+		size_t bytes, other_bytes;
+		const char *name = faulty_directory(faulty->names.name[i].path, path, &bytes), *other;
+		char text[FAULTY_PATH_BYTES];
+		unsigned j = 0;
+
+		if (!name)
+			continue;
+		for (; j < i; j++) {
+			other = faulty_directory(faulty->names.name[j].path, path, &other_bytes);
+			if (other && other_bytes == bytes && memcmp(other, name, bytes) == 0)
+				break;
+		}
+		if (j < i)
+			continue;
+		memcpy(text, name, bytes);
+		text[bytes] = '\0';
+		entry(context, text, 0);
+	}
+}
+
 static inline int faulty_list(struct disk *disk, const char *path, disk_entry *entry,
 			      void *context)
 {
@@ -395,6 +469,7 @@ static inline int faulty_list(struct disk *disk, const char *path, disk_entry *e
 			entry(context, strrchr(name->path, '/') ? strrchr(name->path, '/') + 1 :
 			      name->path, faulty->file[name->file].n);
 	}
+	faulty_list_directories(faulty, path, entry, context);
 	return 0;
 }
 

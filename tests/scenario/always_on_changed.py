@@ -16,9 +16,10 @@ def audit(case, state):
 
 def main(case):
     state = case.path("state")
-    words = [f"--state-dir={state}", "--probe=syscall:getpgid:call"]
+    before, load, late = (case.load(CALLS, comm=case.own_comm) for _ in range(3))
+    words = [f"--state-dir={state}", "--probe=syscall:getpgid:call",
+             f"--filter=comm == \"{case.own_comm}\""]
     daemon = case.daemon(*words)
-    before, load = case.load(CALLS), case.load(CALLS)
     before.run()
     case.await_rings_empty(daemon)
     case.check_equal(daemon.recorded(), 0, "getppid is not recorded yet")
@@ -61,7 +62,6 @@ def main(case):
                      [("syscall:getppid:call", "user:root"),
                       ("tracepoint:sched:sched_process_exec", "user:root")],
                      "after a restart it is as the operator left it")
-    late = case.load(CALLS)
     stream = case.stream(again, "-f", late.filter + " && function == \"getppid\"", "-o", "none")
     late.run()
     stream.await_all(CALLS)

@@ -33,6 +33,9 @@ def main(case):
     done = case.refused("--source=bpf", "--probe=syscall:openat:call", "--filter=pid = 12")
     case.check(done.code == 1 and "column 5" in done.err, "ringtaild --filter says the same",
                done.err)
+    done = case.refused("--source=bpf", "--filter=pidd == 12")
+    case.check(done.code == 1 and "column 1" in done.err and "`pid`" in done.err,
+               "also where nothing is always on yet, and what is wrong is a name", done.err)
     case.check_balanced(daemon)
 
 

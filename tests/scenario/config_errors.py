@@ -34,6 +34,26 @@ def main(case):
     again = case.refused("--check-config", config="\n".join(
         line for line in done.out.splitlines() if not line.startswith("listen")))
     case.check(again.code == 0, "and that is a file again", again.err)
+    secret = case.write("open.secret", "Bearer s3cret")
+    for words, exit_code, code, says in (
+            (["--export=loki:ftp://a"], 2, "export-url", "export: `loki:ftp://a`"),
+            (["--export=loki:http://me:s3cret@a"], 2, "export-url", "@FILE"),
+            (["--export=loki:http://a", f"--export-header=Authorization: @{secret}"], 1,
+             "secret-file-open", "can be read by everybody"),
+            (["--export=loki:http://a", f"--export-ca={case.path('none')}"], 1, "export-ca",
+             "No such file")):
+        tried, started = case.refused("--check-config", *words), case.refused(*words)
+        for done, code_wanted in ((tried, exit_code), (started, 1)):
+            case.check(done.code == code_wanted and f"[{code}]" in done.err and says in done.err and
+                       "s3cret" not in done.err + done.out, f"{words[-1]}: {code}, says {says}",
+                       done.code, done.err)
+    done = case.refused("--check-config", "--export=loki:http://a", "--export-filter=pid = 3")
+    case.check(done.code == 2 and "export-filter: " in done.err and "column 5" in done.err,
+               "--check-config reads filters too", done.code, done.err)
+    done = case.refused("--export=loki:http://a", "--export-filter=pidd == 3", "--source=bpf")
+    if "[bpf-no" not in done.err:
+        case.check(done.code == 1 and "export-filter: " in done.err and "column 1" in done.err and
+                   "pid" in done.err, "a start has names to look up, too", done.code, done.err)
     done = case.refused("--probe=syscall:openatt:call", "--source=bpf")
     if "[bpf-no" not in done.err:
         case.check(done.code == 1 and "[unknown-probe]" in done.err and

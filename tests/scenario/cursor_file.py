@@ -8,10 +8,10 @@ import ringtail
 CALLS = 200_000
 
 
-def lines(path):
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+def count(path):
+    """Its lines: they are cut where the last one ended that was kept, and counted cheaply."""
+    with open(path, "rb") as file:
+        return file.read().count(b"\n")
 
 
 def main(case):
@@ -29,14 +29,15 @@ def main(case):
     for _ in range(3):
         size = os.path.getsize(output)
         ringtail.wait_until(lambda: os.path.getsize(output) > size or
-                            len(lines(output)) == CALLS, "it prints")
+                            count(output) == CALLS, "it prints")
         process.kill()
         process = case.start("sh", "-c", command)
     load.result()
-    ringtail.wait_until(lambda: len(lines(output)) >= CALLS, "all is printed", 60 * ringtail.SLOW)
+    ringtail.wait_until(lambda: count(output) >= CALLS, "all is printed")
     case.check_balanced(daemon)
     case.check_equal(process.interrupt().code, 0, "the last one ends well")
-    events = [(event["cpu"], event["seq"]) for event in lines(output)]
+    with open(output, encoding="utf-8") as file:
+        events = [(event["cpu"], event["seq"]) for event in map(json.loads, file)]
     case.check_equal((len(events), len(set(events))), (CALLS, CALLS), f"all {CALLS} events, each once")
 
 

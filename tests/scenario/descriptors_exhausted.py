@@ -10,7 +10,8 @@ LIMIT = 160
 def main(case):
     if not shutil.which("prlimit"):
         raise ringtail.Skip("this takes prlimit")
-    daemon = case.daemon("--clients-max=1000", before=["prlimit", f"--nofile={LIMIT}:{LIMIT}"])
+    daemon = case.daemon("--clients-max=1000", "--hello-timeout=60s",     # guests ask for nothing yet
+                         before=["prlimit", f"--nofile={LIMIT}:{LIMIT}"])
     load = case.load(CALLS)
     stream = case.stream(daemon, "-p", "syscall:getppid:call", "-f", load.filter, "-o", "none")
     guests, refused = [], 0

@@ -7,6 +7,7 @@ import ringtail
 
 PROBE = "syscall:getppid:call"
 CALLS = 400_000
+RETRY_S_MAX = 60                # SPOOL_RETRY_NS_MAX
 
 
 def spool(daemon):
@@ -19,22 +20,23 @@ def lost(daemon):
 
 def run(case, state):
     daemon = case.daemon("--ring-size=64MiB", "--queue-size=64MiB", "--probe", PROBE,
+                         f"--filter=comm == \"{case.own_comm}\"",
                          "--durability=written", "--spool-policy=drop-new",
                          "--spool-segment-size=64KiB", f"--state-dir={state}", "--user=root")
-    client = case.stream(daemon, "-p", PROBE, "-o", "none")
+    client = case.stream(daemon, "-o", "none")
     events = 0
-    while spool(daemon)["state"] != "failed" and events < 20 * CALLS:
-        case.load(CALLS).run()
+    while (state_of_spool := spool(daemon)["state"]) != "failed" and events < 20 * CALLS:
+        case.load(CALLS, comm=case.own_comm).run()
         events += CALLS
-    case.check_equal(spool(daemon)["state"], "failed", "a full disk fails the spool")
+    case.check_equal(state_of_spool, "failed", "a full disk fails the spool")
     ringtail.wait_until(lambda: lost(daemon) > 0, "what does not come to disk is counted")
     case.check_equal(spool(daemon)["residual"], 0, "the spool's ledger closes")
     case.check_balanced(daemon)
     subprocess.run(["mount", "-o", "remount,size=256m", state], check=True)
     stored = spool(daemon)["stored"]
     ringtail.wait_until(lambda: spool(daemon)["state"] == "ok", "it is tried again, and goes on",
-                        timeout=100)
-    case.load(CALLS).run()
+                        2 * RETRY_S_MAX)
+    case.load(CALLS, comm=case.own_comm).run()
     ringtail.wait_until(lambda: spool(daemon)["stored"] >= stored + CALLS,
                         "what comes now is stored")
     case.check_equal(spool(daemon)["residual"], 0, "the spool's ledger closes")

@@ -41,12 +41,12 @@ def main(case):
             export = exporting.stat(daemon, somewhere)
             seen = export["events"] == CALLS and export["requests"]
             return export if seen and export["in_flight"] < CALLS // 4 else None
-        export = ringtail.wait_until(look, "it has seen every event and given up most", 60)
+        export = ringtail.wait_until(look, "it has seen every event and given up most")
         case.check_equal(export["accepted"], 0, f"{export['name']}: nothing is accepted")
         case.check_equal(export["lost"].get(EXPIRED, 0) + export["in_flight"], CALLS,
                          "all is given up or waits")
         ringtail.wait_until(lambda: exporting.stat(daemon, somewhere)["state"] == "retrying",
-                            "it says so", 60)
+                            "it says so")
         case.check(exporting.stat(daemon, somewhere)["last_error"], "and why")
     case.check_balanced(daemon)
     case.check_stream(stream.interrupt(), events=CALLS)

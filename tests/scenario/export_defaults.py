@@ -10,12 +10,6 @@ from lib.backend import Backend
 PROGRAM = """
 import fcntl, os, sys, time
 def slow():
-    if not os.fork():
-        with open(sys.argv[2]) as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            time.sleep(0.6)
-        os._exit(0)
-    time.sleep(0.3)
     with open(sys.argv[2]) as mine:
         fcntl.flock(mine, fcntl.LOCK_EX)
 def error():
@@ -43,15 +37,18 @@ globals()[sys.argv[1]]()
 
 
 def run(case, what):
-    lock = case.write("lock", "")
-    process = case.start(sys.executable, "-c", PROGRAM, what, lock)
-    process.wait(60)
+    lock = exporting.HeldLock(case.path("lock"))
+    process = case.start(sys.executable, "-c", PROGRAM, what, lock.path)
+    if what == "slow":
+        lock.let_go()
+    process.wait()
     return process.pid
 
 
 def main(case):
     logs, loki = Backend(), Backend()
-    daemon = case.daemon(logs.url("otlp-logs"), loki.url("loki"), "--slow-call=100ms")
+    daemon = case.daemon(logs.url("otlp-logs"), loki.url("loki"), "--slow-call=100ms",
+                         "--export-rate=0", "--ring-size=16MiB")
     exporting.await_begun(daemon)
     pid = {what: run(case, what) for what in ("slow", "error", "habit", "wait", "fail",
                                               "killed", "well")}
@@ -63,8 +60,8 @@ def main(case):
     def look():
         return ("exit", "ringtail.sched_process_exit") in of("killed") and \
             ("exec", "ringtail.sched_process_exec") in of("well")
-    ringtail.wait_until(look, "the last are stored", 60)
-    ringtail.wait_until(loki.lines, "so are some elsewhere", 60)
+    ringtail.wait_until(look, "the last are stored")
+    ringtail.wait_until(loki.lines, "so are some elsewhere")
     # Of what Python does at its start, nothing is slow on any machine but this: it may be busy.
     def without_slow(what):
         return [event for event in of(what) if event[0] != "slow"]

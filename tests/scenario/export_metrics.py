@@ -39,25 +39,32 @@ def count_of(series):
 def main(case):
     otlp, write = Backend(), Backend()
     daemon = case.daemon("--ring-size=16MiB", otlp.url("otlp-metrics"),
-                         write.url("remote-write"), "--export-interval=300ms")
-    ringtail.wait_until(lambda: otlp.stored and write.stored, "metrics come", 60)
+                         write.url("remote-write"), "--export-interval=1s",
+                         f"--export-timeout={exporting.TIMEOUT_S}s", "--export-queue-size=256MiB")
+    ringtail.wait_until(lambda: otlp.stored and write.stored, "metrics come")
     load = case.load(CALLS)
     load.run()
     ringtail.wait_until(lambda: otlp_calls(otlp) and otlp_calls(otlp)[1]["count"] >= CALLS,
-                        "OTLP has every call", 60)
+                        "OTLP has every call")
     metric, point = otlp_calls(otlp)
     case.check_equal(metric["histogram"]["aggregation_temporality"], 2, "it is cumulative")
     case.check_equal((sum(point["bucket_counts"]), len(point["bucket_counts"])),
                      (point["count"], len(point["explicit_bounds"]) + 1), "the buckets add up")
     case.check(point["explicit_bounds"] == sorted(set(point["explicit_bounds"])), "bounds grow")
     case.check(0 < point["start_time_unix_nano"] < point["time_unix_nano"], "it has a start")
-    ringtail.wait_until(lambda: count_of(written(write)) >= CALLS, "remote write has them", 60)
+    ringtail.wait_until(lambda: count_of(written(write)) >= CALLS, "remote write has them")
     series = written(write)
     buckets = [(labels["le"], one["samples"][0].get("value", 0)) for labels, one in series
                if labels["__name__"] == f"{NAME}_bucket"]
     values = [value for _, value in buckets]
     case.check_equal((buckets[-1], values), (("+Inf", count_of(series)), sorted(values)),
                      "buckets are cumulated")
+    for backend in (otlp, write):
+        export = exporting.stat(daemon, backend)
+        case.check_equal((export["lost"], export["residual"]), ({}, 0),
+                         f"{export['name']}: nothing lost")
+    case.check_balanced(daemon)
+    daemon.stop()               # no more comes while all that did is looked at
     for request in write.stored:
         for one in request.series:
             names = [label["name"] for label in one["labels"]]
@@ -66,11 +73,6 @@ def main(case):
     case.check_equal({request.headers["X-Prometheus-Remote-Write-Version"]
                       for request in write.stored}, {"0.1.0"}, "it says its version")
     case.check_equal(otlp.errors + write.errors, [], "every body was understood")
-    for backend in (otlp, write):
-        export = exporting.stat(daemon, backend)
-        case.check_equal((export["lost"], export["residual"]), ({}, 0),
-                         f"{export['name']}: nothing lost")
-    case.check_balanced(daemon)
 
 
 ringtail.run(main)

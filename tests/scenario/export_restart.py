@@ -14,11 +14,11 @@ def main(case):
     exporting.await_begun(daemon)
     for i in range(ROUNDS):
         exporting.fail_often(CALLS, 2 * i * CALLS)
-        ringtail.wait_until(lambda: len(backend.records()) > 2 * i * CALLS, "some are stored", 60)
+        ringtail.wait_until(lambda: len(backend.records()) > 2 * i * CALLS, "some are stored")
         backend.stop()
         exporting.fail_often(CALLS, (2 * i + 1) * CALLS)
         ringtail.wait_until(lambda: exporting.stat(daemon, backend)["state"] == "retrying",
-                            "it is tried again", 60)
+                            "it is tried again")
         backend.start()
         exporting.await_events(daemon, backend, 2 * (i + 1) * CALLS)
     export = exporting.stat(daemon, backend)

@@ -18,13 +18,13 @@ def start(case, backend):
 
 def await_retrying(daemon, backend):
     ringtail.wait_until(lambda: exporting.stat(daemon, backend)["state"] == "retrying",
-                        "the back end is away", 60)
+                        "the back end is away")
 
 
 def await_stored(daemon):
     """Until the disk has all that the export was to get."""
     ringtail.wait_until(lambda: all(not spool["in_flight"] and spool["stored"] >= 2 * CALLS
-                                    for spool in daemon.stat()["spool"]), "it is on disk", 60)
+                                    for spool in daemon.stat()["spool"]), "it is on disk")
 
 
 def main(case):
@@ -50,7 +50,7 @@ def main(case):
 
     def look():
         return len(set(exporting.numbers(backend.records()))) == 2 * CALLS
-    ringtail.wait_until(look, "each call is stored, over the daemon's end", 60)
+    ringtail.wait_until(look, "each call is stored, over the daemon's end")
     case.check_equal(backend.errors, [], "every body was understood")
     case.check_balanced(daemon)
 

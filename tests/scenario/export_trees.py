@@ -2,7 +2,6 @@
 also across exec, with its slow calls inside; and a slow call is a trace of its own, that its log and
 its exemplar lead to, with a link to where it was in the tree."""
 import os
-import subprocess
 
 import ringtail
 from lib import exporting
@@ -11,19 +10,20 @@ from lib.backend import Backend
 
 def main(case):
     os.symlink("/bin/sh", case.path("treeroot"))
-    script = ("(flock 9; sleep 0.6) 9>lock & sleep 0.2; flock lock true; "
-              "sh -c 'sh -c \"exit 3\"; true'; wait")
+    lock = exporting.HeldLock(case.path("lock"))
+    script = "flock lock true; sh -c 'sh -c \"exit 3\"; true'"
     backend, logs = Backend(), Backend()
     daemon = case.daemon(backend.url("otlp-traces"), logs.url("otlp-logs"),
                          "--export-trace=treero*", "--slow-call=100ms", "--export-rate=0")
     exporting.await_begun(daemon)
-    process = subprocess.Popen([case.path("treeroot"), "-c", script], cwd=case.dir)
-    process.wait(60)
+    process = case.start(case.path("treeroot"), "-c", script, cwd=case.dir)
+    lock.let_go()
+    process.wait()
 
     def look():
         return [span for span in backend.spans() if span["name"] == "treeroot" and
                 not span.get("parent_span_id")]
-    root = ringtail.wait_until(look, "the root's span is stored", 60)[0]
+    root = ringtail.wait_until(look, "the root's span is stored")[0]
     spans = [span for span in backend.spans() if span["trace_id"] == root["trace_id"]]
     case.check_equal(root["attributes"]["process.pid"], process.pid, "the root is the command")
     by_id = {span["span_id"]: span for span in spans}
@@ -48,7 +48,7 @@ def main(case):
                      [(root["trace_id"], slow["span_id"])], "its own trace has a link to there")
     ringtail.wait_until(lambda: own["trace_id"] in {record.get("trace_id")
                                                     for record in logs.records()},
-                        "its log leads to its own trace", 60)
+                        "its log leads to its own trace")
     case.check_balanced(daemon)
 
 

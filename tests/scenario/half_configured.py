@@ -5,6 +5,7 @@ import subprocess
 
 import ringtail
 from lib import tls
+from lib.process import PATIENCE_S
 
 GIVEN = ("tls-cert", "tls-key", "tls-client-ca", "tokens")
 ADDRESSES = {"unix": ["unix:/tmp/x"], "plain": ["tcp:127.0.0.1:7117", "insecure"],
@@ -39,7 +40,7 @@ def try_all(case):
         words += [f"--viewer={rule}" for rule in RULES[rules]]
         done = subprocess.run([os.path.join(ringtail.BUILD, "ringtaild"), "--config=/dev/null",
                                "--check-config", *words], capture_output=True, text=True,
-                              timeout=20, check=False)
+                              timeout=PATIENCE_S, check=False)
         whole = is_whole(given, place, rules)
         if (done.returncode == 0) != whole or (not whole and (
                 done.returncode != 2 or done.stderr.count("[") != 1 or ";" not in done.stderr)):

@@ -6,7 +6,7 @@ from lib import hostile, wire
 
 
 def main(case):
-    healthy = hostile.Healthy(case)
+    healthy = hostile.Healthy(case, hello_timeout=hostile.SHORT)
     with healthy.daemon.connect() as quiet, healthy.daemon.connect() as patient:
         patient.greet()
         patient.stat()

@@ -21,13 +21,14 @@ def switches(daemon):
 
 def measure(case, daemon, text):
     before = daemon.stat()["counters"]
-    count = switches(daemon)
+    count, began = switches(daemon), time.monotonic()
     time.sleep(SECONDS)
     count = switches(daemon) - count
+    share = (time.monotonic() - began) / SECONDS        # a busy machine lets it sleep longer
     after = daemon.stat()["counters"]
     woken = sum(after[name] - before[name] for name in ("ticks", "bells"))
-    case.check(woken <= WAKEUPS_MAX, f"{text}: {woken} ticks and bells in {SECONDS} s")
-    case.check(count <= SWITCHES_MAX, f"{count} wakeups of all its threads")
+    case.check(woken <= WAKEUPS_MAX * share, f"{text}: {woken} ticks and bells in {SECONDS} s")
+    case.check(count <= SWITCHES_MAX * share, f"{count} wakeups of all its threads")
 
 
 def main(case):

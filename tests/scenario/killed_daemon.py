@@ -48,8 +48,7 @@ def one(case, durability):
     # It may have been given what was not on disk yet: that does not come again.
     rest = len(set(stored) - set(had)) + AFTER
     stream = case.stream(daemon, *words)
-    ringtail.wait_until(lambda: stream.read("out").count("\n") >= rest or not stream.running,
-                        "the rest comes", 60 * ringtail.SLOW)
+    stream.await_all(rest)
     case.check_balanced(daemon)
     done = stream.interrupt()
     summary = done.summary

@@ -8,7 +8,8 @@ CALLS = 600_000
 def main(case):
     daemon = case.daemon("--ring-size=64MiB", "--durability=written", "--user=root",
                          f"--state-dir={case.path('state')}", "--history-size=64KiB",
-                         "--queue-size=64KiB", "--spool-segment-size=256KiB")
+                         "--queue-size=64KiB", "--spool-segment-size=256KiB",
+                         "--silence-timeout=1h")
     load = case.load(CALLS, 2)
     probe = "syscall:getppid:call"
     slow = daemon.connect(receive_bytes=4096)

@@ -8,7 +8,7 @@ import sys
 
 import ringtail
 from lib import http
-from lib.process import wait_until
+from lib.process import PATIENCE_S, wait_until
 
 SERIES_MAX = 3
 PROCESSES = 400
@@ -63,9 +63,9 @@ def main(case):
     for daemon in (plain, named):
         http.await_metering(daemon)
     series = len(http.metrics(plain).text.splitlines())
-    subprocess.run([sys.executable, "-c", SPAWN], check=True, timeout=80)
+    subprocess.run([sys.executable, "-c", SPAWN], check=True, timeout=PATIENCE_S)
     wait_until(lambda: http.metrics(plain).get("ringtail_exits_total") >= PROCESSES,
-               "the ends of all are seen", 30 * ringtail.SLOW)
+               "the ends of all are seen")
     found = http.metrics(plain)
     check_cap(case, found)
     check_sched(case, found)
@@ -78,7 +78,7 @@ def main(case):
     def named_all():
         comms = http.metrics(named).all("ringtail_comm_syscalls_total")
         return comms if any(labels["comm"].startswith("many") for labels, _ in comms) else None
-    comms = wait_until(named_all, "names are labels where they were asked for", 30 * ringtail.SLOW)
+    comms = wait_until(named_all, "names are labels where they were asked for")
     case.check(len(comms) <= 257 and "other" in names(comms, "comm"), "up to a bound", len(comms))
     case.check_balanced(plain, named)
 

@@ -10,7 +10,7 @@ import sys
 
 import ringtail
 from lib import http
-from lib.process import wait_until
+from lib.process import PATIENCE_S, wait_until
 
 CALLS = 100000
 FAILURES = 1234
@@ -35,7 +35,7 @@ def call(case, count, choices, wanted, arguments):
     number = numbers[("x86_64", "aarch64").index(os.uname().machine)]
     first, second = arguments.get(name, arguments[None])
     words = [str(word) for word in (count, number, first, second, int(wanted))]
-    subprocess.run([sys.executable, "-c", CALL, *words], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", CALL, *words], check=True, timeout=PATIENCE_S)
     return name
 
 
@@ -56,7 +56,7 @@ def check_formats(case, daemon):
                "each names a counter's family its own way")
     if shutil.which("promtool"):
         done = subprocess.run(["promtool", "check", "metrics"], input=plain, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S)
         case.check_equal((done.returncode, done.stdout), (0, ""), "promtool finds nothing")
 
 
@@ -89,7 +89,7 @@ def main(case):
         def look():
             now = http.metrics(daemon)
             return now if now.get(name, syscall=syscall) >= at_least else None
-        return wait_until(look, f"the calls of {syscall} are counted", 30 * ringtail.SLOW)
+        return wait_until(look, f"the calls of {syscall} are counted")
     after = count_of(called, CALLS)
     lost = sum(value for _, value in after.all("ringtail_collector_ring_lost_total"))
     case.check_equal((after.get(name, syscall=called), lost), (CALLS, 0),
@@ -112,7 +112,7 @@ def main(case):
     subprocess.run(["sleep", "0.05"], check=True)
     found = wait_until(lambda: [one for one in http.metrics(daemon, openmetrics=True).exemplars
                                 if one[1].get("syscall") == "clock_nanosleep"],
-                       "a slow call is an exemplar", 30 * ringtail.SLOW)
+                       "a slow call is an exemplar")
     metric, labels, exemplar, seconds = found[0]
     case.check(metric == "ringtail_syscall_duration_seconds_bucket" and
                len(exemplar["trace_id"]) == 32 and int(exemplar["trace_id"], 16) and

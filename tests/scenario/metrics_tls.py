@@ -7,6 +7,7 @@ import ssl
 import ringtail
 from lib import http as ours
 from lib import tls
+from lib.process import PATIENCE_S
 
 
 def main(case):
@@ -22,7 +23,8 @@ def main(case):
         context.maximum_version = minimum
         if name:
             context.load_cert_chain(*server.client_ca.issue(name))
-        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=30)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context,
+                                                 timeout=PATIENCE_S)
         try:
             headers = {"Authorization": head or f"Bearer {token}"} if token or head else {}
             connection.request("GET", path, headers=headers)

@@ -40,7 +40,7 @@ def main(case):
         ring = daemon.stat()["ring"]
         return sum(one["produced"] - one["meta"] for one in ring) >= calls and \
             not any(one["in_flight"] for one in ring) and ring
-    rings = ringtail.wait_until(accounted, "each call is accounted for", 30 * ringtail.SLOW)
+    rings = ringtail.wait_until(accounted, "each call is accounted for")
     events = sum(ring["events"] for ring in rings)
     lost = sum(one["count"] for ring in rings for one in ring["lost"])
     case.figure("recorded under a tenfold overload", events / calls, "of all calls")

@@ -29,17 +29,18 @@ def main(case):
         daemon.reload(r"\[reloaded\]")
 
     def spools():
-        return [spool["probe"] for spool in daemon.stat()["spool"]]
+        return [spool["probe"] for spool in daemon.stat()["spool"] if spool["state"] != "unused"]
 
     ringtail.wait_until(lambda: is_on("getppid"), "it is recorded")
     before.run()
     ringtail.wait_until(lambda: daemon.recorded() == CALLS, "all are recorded")
-    change("probe = syscall:getpgid:call\n")
+    # With the same filter, else the kernel would record these calls of everybody for the other client.
+    change(f"probe = syscall:getpgid:call\nfilter = {text}\n")
     ringtail.wait_until(lambda: spools() == [["syscall:getpgid:call"]], "the other is on alone")
     # Somebody else wants the same calls, so that they have numbers.
     other = case.stream(daemon, "-p", "syscall:getppid:*", "-f", text, "-o", "none")
     between.run()
-    other.await_all(CALLS)
+    other.await_all(3 * CALLS)
     other.interrupt()
     ringtail.wait_until(lambda: daemon.recording() and not daemon.client(other.pid), "it has left")
     change(ours)

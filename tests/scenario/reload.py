@@ -19,13 +19,15 @@ def rewrite(case, daemon, text):
 
 
 def main(case):
-    daemon = case.daemon(config="probe = syscall:getpgid:call\nclients-max = 10\n")
     load = case.load(CALLS)
+    # Else the kernel would record these calls of everybody, the stream's too.
+    mine = f"filter = {load.filter}\n"
+    daemon = case.daemon(config=f"probe = syscall:getpgid:call\n{mine}clients-max = 10\n")
     stream = case.stream(daemon, "-p", "syscall:getppid:call", "-f", load.filter, "-o", "none")
     case.check_equal(stream_default(case, daemon), ["syscall:getpgid:call"], "what the file says")
 
     rewrite(case, daemon, "probe = syscall:getsid:*\nprobe = tracepoint:sched:sched_process_exit\n"
-            "clients-max = 3\nhistory-size = 1MiB\nqueue-size = 1MiB\nlog-level = debug\n")
+            f"{mine}clients-max = 3\nhistory-size = 1MiB\nqueue-size = 1MiB\nlog-level = debug\n")
     daemon.reload(r"\[reloaded\]")
     case.check_equal(stream_default(case, daemon),
                      ["syscall:getsid:call", "syscall:getsid:entry", "syscall:getsid:return",

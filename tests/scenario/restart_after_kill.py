@@ -4,7 +4,7 @@ import ringtail
 from lib.service_manager import Service
 
 KILLS = 10
-CALLS = 20_000                  # around each
+CALLS = 8000                  # around each
 
 
 def twice(lines):

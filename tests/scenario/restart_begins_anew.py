@@ -25,7 +25,7 @@ class Service:
         case, daemon = self.case, self.daemon
         case.check(f"[{code}]" in daemon.log and "beginning with fresh rings" in daemon.log,
                    text, daemon.log)
-        load = case.load(CALLS)
+        load = case.load(CALLS, comm=case.own_comm)
         one = case.stream(daemon, "-p", "syscall:getppid:call", "-f", load.filter, "-o", "none")
         load.run()
         one.await_all(CALLS)
@@ -46,7 +46,8 @@ def put_foreign(service, suffix, path):
 def main(case):
     service = Service(case)
     service.start("--ring-size=1MiB")
-    service.stream = case.stream(service.daemon, "-p", "syscall:getppid:call", "-o", "json")
+    service.stream = case.stream(service.daemon, "-p", "syscall:getppid:call", "-f",
+                                 f'comm == "{case.own_comm}"', "-o", "json")
     case.check_equal(service.daemon.stop(), 0, "the first run ends well")
 
     service.start("--ring-size=2MiB")

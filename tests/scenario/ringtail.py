@@ -28,13 +28,12 @@ import time
 import traceback
 
 from lib import protobuf, wire
-from lib.process import (PATIENCE_S, Done, Failure, Load, Process, Skip, children,  # noqa: F401
+from lib.process import (SLOW, Done, Failure, Load, Process, Skip, children,    # noqa: F401
                          threads, wait_until)
 from lib.swarm import Network, Swarm                              # noqa: F401
 
 ROOT = protobuf.ROOT
 BUILD = os.path.join(ROOT, os.environ.get("RINGTAIL_BUILD", "build"))
-SLOW = float(os.environ.get("RINGTAIL_SLOW") or (3 if "ASAN_OPTIONS" in os.environ else 1))
 LONG = bool(os.environ.get("RINGTAIL_LONG"))    # as `make torture` runs it
 SECONDS_MAX = 3600 if LONG else 270     # for a whole test, under whatever it runs
 FACT_BYTES_MAX = 4000           # shown of each
@@ -63,7 +62,7 @@ class Daemon(Process):
                     raise Skip(f"no tracing here: {code[2]}")
                 raise Failure(f"ringtaild does not start:\n{self.log}")
             return "[ready]" in log
-        wait_until(look, "ringtaild is ready", PATIENCE_S * SLOW)
+        wait_until(look, "ringtaild is ready")
         self.address = re.search(r"\[listening\] listening on (\S+)", self.log).group(1)
         self.loader = children(self.pid)[0]
 
@@ -105,11 +104,11 @@ class Daemon(Process):
         self.signal(signal.SIGHUP)
         wait_until(lambda: len(re.findall(expect, self.log)) > before, f"the log says {expect}")
 
-    def stop(self, number=signal.SIGTERM, timeout=PATIENCE_S):
+    def stop(self, number=signal.SIGTERM):
         """Ends it; returns its exit code."""
         self.ended = True
         self.signal(number)
-        return self.wait(timeout * SLOW).code
+        return self.wait().code
 
     def crash(self):
         self.ended = True
@@ -136,7 +135,7 @@ class Stream(Process):
         def look():
             client = self.daemon.client(self.pid)
             return client and client["delivered"] >= events and not client["in_flight"] and client
-        return wait_until(look, f"{self.name} has {events} events", PATIENCE_S * SLOW)
+        return wait_until(look, f"{self.name} has {events} events")
 
 
 class Case:
@@ -191,7 +190,7 @@ class Case:
         """Waits until all that the kernel recorded has been read; only where nothing more comes."""
         def look():
             return not any(ring["in_flight"] for ring in daemon.stat()["ring"])
-        wait_until(look, "the rings are empty", PATIENCE_S * SLOW)
+        wait_until(look, "the rings are empty")
 
     # ---- Programs
 
@@ -231,7 +230,7 @@ class Case:
         """A ringtaild that is not to come up: how it ended."""
         daemon = self.start_daemon(*options, **more)
         daemon.ended = True
-        return daemon.wait(PATIENCE_S * SLOW)
+        return daemon.wait()
 
     def _tracectl(self, daemon, words):
         address = getattr(daemon, "address", daemon)
@@ -239,10 +238,10 @@ class Case:
                                                   address.startswith("tcp:") else [])] if daemon else []
         return [os.path.join(BUILD, "tracectl"), *connect, *words]
 
-    def tracectl(self, daemon, *words, timeout=PATIENCE_S, **options):
+    def tracectl(self, daemon, *words, **options):
         """tracectl to its end. daemon: one, an address, or None."""
         process = Process(self, self._name("tracectl"), self._tracectl(daemon, words), **options)
-        return process.wait(timeout * SLOW)
+        return process.wait()
 
     def start_stream(self, daemon, *words, command="stream"):
         words = self._tracectl(daemon, ["--summary", "json", command, *words])
@@ -311,8 +310,9 @@ class Case:
         return failed or bool(wrong)
 
 
-def _on_alarm(*_):
-    raise Failure(f"not over after {SECONDS_MAX} s")
+def _on_alarm(_, frame):
+    raise Failure(f"not over after {SECONDS_MAX} s, but here:\n"
+                  f"{''.join(traceback.format_stack(frame))}")
 
 
 def run(main):

@@ -53,7 +53,7 @@ def main(case):
 
     other = case.daemon(f"--state-dir={case.path('other')}", "--durability=fsync",
                         "--probe=syscall:getppid:call")
-    ringtail.wait_until(lambda: spooled(case), "something is in the spool", 30 * ringtail.SLOW)
+    ringtail.wait_until(lambda: spooled(case), "something is in the spool")
     capture = case.path("capture.rt")
     case.stream(other, "-p", "syscall:getppid:call", "-w", capture, command="record").interrupt()
     modes = {os.path.join(where, name): os.stat(os.path.join(where, name)).st_mode & 0o777
@@ -65,13 +65,13 @@ def main(case):
 
     strace = make_forbidden_call(case, daemon.pid, "epoll_wait,epoll_pwait,epoll_pwait2")
     daemon.ended = True
-    case.check_equal(daemon.wait(30 * ringtail.SLOW).code, -signal.SIGSYS,
+    case.check_equal(daemon.wait().code, -signal.SIGSYS,
                      "a forbidden call is the engine's end")
     strace.wait()
     strace = make_forbidden_call(case, other.loader, "poll,ppoll,restart_syscall")
     other.ended = True
     ringtail.wait_until(lambda: ask(other), "the loader does something")
-    case.check_equal(other.wait(30 * ringtail.SLOW).code, 1, "and the loader's, of which")
+    case.check_equal(other.wait().code, 1, "and the loader's, of which")
     case.check("[stopping] the loader ended" in other.log, "the engine knows", other.log)
     strace.wait()
 

@@ -1,10 +1,11 @@
 """A filter on uid follows a thread that was known with one uid and then takes another."""
+import os
 import subprocess
 
 import ringtail
 
 CALLS = 300
-UID = 54321
+UID = 40_000 + os.getpid() % 20_000     # nobody else's
 PROBE = "syscall:getppid:call"
 
 

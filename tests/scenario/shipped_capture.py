@@ -14,7 +14,7 @@ def main(case):
                "with scheduler events")
     daemon = case.daemon("--replay-pace=fast", source=f"replay:{CAPTURE}")
     stream = case.start_stream(daemon, "-p", "*:*:*", "-o", "none")
-    done = stream.wait(30)
+    done = stream.wait()
     case.check_balanced(daemon)
     case.check_stream(done, events=len(events))
 

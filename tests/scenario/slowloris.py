@@ -4,10 +4,11 @@ import ringtail
 from lib import steady, tls
 
 CLIENTS = 1000 if ringtail.LONG else 150
+TIMEOUT_S = int(3 * ringtail.SLOW)      # longer than one that speaks is kept from it by a busy machine
 
 
 def main(case):
-    healthy = steady.Steady(case, "--hello-timeout=1s", f"--pending-max={3 * CLIENTS}",
+    healthy = steady.Steady(case, f"--hello-timeout={TIMEOUT_S}s", f"--pending-max={3 * CLIENTS}",
                             "--clients-max=64", long=ringtail.LONG)
     daemon = healthy.daemon
     healthy.run()
@@ -29,7 +30,7 @@ def main(case):
     daemon.stop()
 
     server = tls.Server(case)
-    daemon = case.daemon(*server.options(), "--tls-timeout=1s", "--viewer=cert:vera",
+    daemon = case.daemon(*server.options(), f"--tls-timeout={TIMEOUT_S}s", "--viewer=cert:vera",
                          f"--pending-max={CLIENTS}",
                          listen=[f"unix:{case.path('run')}/tls.sock", "tcp:127.0.0.1:0"])
     address = [line.split()[-1] for line in daemon.log.splitlines()

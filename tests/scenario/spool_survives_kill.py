@@ -17,11 +17,12 @@ def one(case, durability):
     words = ["-p", "syscall:getppid:call", "-f", load.filter, "-o", "json", "--consumer", "nightly"]
     case.check_stream(case.stream(daemon, *words).interrupt(), events=0)
     load.run()
+    ringtail.wait_until(lambda: daemon.recorded() >= CALLS, "all of it is recorded")
 
     def is_stored():
         spool = daemon.stat()["spool"][0]
-        return daemon.recorded() >= CALLS and spool["produced"] and not spool["in_flight"]
-    ringtail.wait_until(is_stored, "all of it is stored", timeout=60)
+        return spool["produced"] >= CALLS and not spool["in_flight"]
+    ringtail.wait_until(is_stored, "all of it is stored")
     case.check_balanced(daemon)
     daemon.crash()
     files = [name for _, _, names in os.walk(os.path.join(state, "spool")) for name in names]
@@ -29,7 +30,7 @@ def one(case, durability):
     daemon = case.daemon(*options)
     ringtail.wait_until(lambda: "[spool-salvaged]" in daemon.log, "the next daemon salvages it")
     stream = case.start_stream(daemon, *words, "-n", str(CALLS))
-    lines = [json.loads(line) for line in stream.wait(60).out.splitlines()]
+    lines = [json.loads(line) for line in stream.wait().out.splitlines()]
     seen = {(event["cpu"], event["seq"]) for event in lines if "seq" in event}
     case.check_equal(len(seen), CALLS, f"{durability}: all {CALLS} events came")
     case.check_equal(sum("seq" in event for event in lines), CALLS, "and each once")

@@ -55,7 +55,7 @@ def main(case):
             return any(client["probe"] for client in connection.stat()["client"])
     ringtail.wait_until(streams, "the viewer streams")
     load.run()
-    case.check_stream(stream.wait(30 * ringtail.SLOW), events=CALLS)
+    case.check_stream(stream.wait(), events=CALLS)
     with tls.Connection(daemon.address, vera) as connection:
         case.check_equal(connection.socket.version(), "TLSv1.3", "it is TLS 1.3")
         case.check_equal(connection.greet()["role"], "viewer", "the hello says who one is")

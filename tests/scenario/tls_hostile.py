@@ -5,6 +5,7 @@ import time
 
 import ringtail
 from lib import tls, wire
+from lib.process import PATIENCE_S
 
 CALLS = 10_000
 PENDING_MAX = 20
@@ -58,7 +59,7 @@ def plain(address):
 
 def await_end(connection):
     """Until the daemon closes it."""
-    connection.settimeout(10 * ringtail.SLOW)
+    connection.settimeout(PATIENCE_S)
     try:
         while connection.recv(4096):
             pass
@@ -69,7 +70,7 @@ def await_end(connection):
 def main(case):
     server = tls.Server(case)
     daemon = case.daemon(*server.options(), "--viewer=cert:vera", "--ring-size=16MiB",
-                         "--tls-timeout=1s", f"--pending-max={PENDING_MAX}",
+                         f"--pending-max={PENDING_MAX}", config="tls-timeout = 60s\nhello-timeout = 60s\n",
                          listen=[f"unix:{case.path('run')}/h.sock", "tcp:127.0.0.1:0"])
     address = [line.split()[-1] for line in daemon.log.splitlines()
                if "listening on tcp:" in line][0]
@@ -89,18 +90,6 @@ def main(case):
     case.check_equal([slow.frame().name], ["Catalog"], "and gets its answer")
     slow.socket.close()
 
-    before = daemon.stat()["counters"]
-    silent = [plain(address) for _ in range(5)]
-    for connection in silent:
-        connection.sendall(b"\x16\x03\x01\x00\xf0")         # a record begins, and that is all
-    for connection in silent:
-        await_end(connection)
-    with plain(address) as connection:
-        connection.sendall(bytes(case.random.randrange(256) for _ in range(4000)))
-        await_end(connection)
-    failed = daemon.stat()["counters"]["tls_failed"] - before["tls_failed"]
-    case.check_equal(failed, 6, "who never ends its handshake, or has none, is sent away")
-
     crowd = [plain(address) for _ in range(3 * PENDING_MAX)]
     with tls.Connection(address, vera) as connection:
         case.check_equal(connection.greet()["role"], "viewer",
@@ -111,6 +100,21 @@ def main(case):
                stat["counters"])
     for connection in crowd:
         connection.close()
+    ringtail.wait_until(lambda: len(daemon.stat()["client"]) == 2, "they are gone")
+
+    case.write(f"{daemon.name}.conf", "tls-timeout = 1s\n")
+    daemon.reload(r"\[reloaded\]")
+    before = daemon.stat()["counters"]
+    silent = [plain(address) for _ in range(5)]
+    for connection in silent:
+        connection.sendall(b"\x16\x03\x01\x00\xf0")         # a record begins, and that is all
+    for connection in silent:
+        await_end(connection)
+    with plain(address) as connection:
+        connection.sendall(bytes(case.random.randrange(256) for _ in range(4000)))
+        await_end(connection)
+    failed = daemon.stat()["counters"]["tls_failed"] - before["tls_failed"]
+    case.check_equal(failed, 6, "who never ends its handshake in time, or has none, is sent away")
     after.run()
     stream.await_all(2 * CALLS)
     case.check_balanced(daemon)

@@ -4,7 +4,7 @@ from lib import hostile, wire
 
 
 def main(case):
-    healthy = hostile.Healthy(case)
+    healthy = hostile.Healthy(case, hello_timeout=hostile.SHORT)
     hello = wire.hello()
     for size in (1, wire.HEADER_BYTES - 1, wire.HEADER_BYTES, len(hello) - 1):
         with healthy.daemon.connect() as connection:

@@ -5,7 +5,7 @@ import os
 
 import ringtail
 
-CALLS = 200_000
+CALLS = 150_000
 
 
 def main(case):

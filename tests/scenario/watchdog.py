@@ -38,7 +38,7 @@ class Manager(threading.Thread):
 
     def await_pings(self, more, what):
         begin = self.pings
-        ringtail.wait_until(lambda: self.pings >= begin + more, what, 30 * ringtail.SLOW)
+        ringtail.wait_until(lambda: self.pings >= begin + more, what)
 
 
 class Held:
@@ -68,10 +68,8 @@ def main(case):
     worker = next(thread for thread, name in ringtail.threads(daemon.pid).items()
                   if re.search("drain|worker", name))
     held = Held(worker)
-    ringtail.wait_until(lambda: "[worker-stuck]" in daemon.log, "the daemon notices it",
-                        30 * ringtail.SLOW)
-    ringtail.wait_until(manager.is_left_alone, "while a worker is stuck, the manager hears nothing",
-                        30 * ringtail.SLOW)
+    ringtail.wait_until(lambda: "[worker-stuck]" in daemon.log, "the daemon notices it")
+    ringtail.wait_until(manager.is_left_alone, "while a worker is stuck, the manager hears nothing")
     held.let_go()
     manager.await_pings(2, "when it moves on, the manager hears so")
     case.check("[worker-moves]" in daemon.log, "and the log says so")

@@ -3,8 +3,10 @@
  * outlives the daemons.
  */
 #include "daemon/disk.h"
-#include "tests/lib/faulty_disk.h"
 #include "tests/sim/sim.h"
+
+#define FAULTY_REALLOC sim_realloc
+#include "tests/lib/faulty_disk.h"
 
 #define NAP_NS_MAX (2 * SIM_MS)
 #define LONG_NAP_NS_MAX (500 * SIM_MS)

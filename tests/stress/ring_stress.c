@@ -185,12 +185,33 @@ static void drain(struct ring_reader *reader, struct tally *tally)
 	}
 }
 
+/*
+ * The reader's account closes at any time, whatever the writers are at; and attempts only grow, where none is
+ * overwritten unseen.
+ */
+static void check_usage(const struct ring_reader *reader, enum rt_policy policy, uint64_t *produced)
+{
+	struct ring_usage usage;
+	uint64_t lost = 0;
+
+	ring_reader_usage(reader, &usage);
+	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
+		lost += usage.lost[i];
+	CHECK(usage.produced == usage.records + lost + usage.in_flight, "%" PRIu64 " produced, %" PRIu64
+	      " records, %" PRIu64 " lost, %" PRIu64 " in flight", usage.produced, usage.records, lost,
+	      usage.in_flight);
+	CHECK(policy == RT_POLICY_OVERWRITE || usage.produced >= *produced,
+	      "%" PRIu64 " produced after %" PRIu64, usage.produced, *produced);
+	*produced = usage.produced;
+}
+
 /* Reads until the time is up, asleep whenever the ring lets it. */
 static void read_until(struct ring_reader *reader, struct ring_writer *writer,
 		       uint64_t until_ns, unsigned seed, struct tally *tally)
 {
 	struct source_ring ring;
 	struct timespec now;
+	uint64_t produced = 0;
 
 	ring_writer_describe(writer, &ring);
 	for (;;) {
@@ -201,6 +222,7 @@ static void read_until(struct ring_reader *reader, struct ring_writer *writer,
 		if (now.tv_sec * 1000000000ull + now.tv_nsec >= until_ns || failures)
 			return;
 		drain(reader, tally);
+		check_usage(reader, ring_writer_map(writer, NULL)->policy, &produced);
 		ring_writer_resume(writer);	/* RT_POLICY_STOP */
 		if (!ring_reader_arm(reader, rand_r(&seed) % 3 ? rand_r(&seed) % 8192 : 1))
 			continue;
@@ -238,6 +260,7 @@ static void settle(struct ring_writer *ring, struct ring_reader *reader,
 	CHECK(tally->records + overwritten == written, "%" PRIu64 " read, %" PRIu64
 	      " overwritten of %" PRIu64, tally->records, overwritten, written);
 	CHECK(tally->lost == lost + overwritten, "%" PRIu64 " lost", tally->lost);
+	CHECK(usage.in_flight == 0, "%" PRIu64 " in flight", usage.in_flight);
 	CHECK(usage.produced == attempts && tally->seq == attempts, "%" PRIu64, usage.produced);
 	CHECK(producer->policy == RT_POLICY_OVERWRITE || !overwritten, "%" PRIu64, overwritten);
 	CHECK(!ring_reader_pending(reader), "pending");

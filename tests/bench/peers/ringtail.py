@@ -6,6 +6,7 @@ import signal
 import time
 
 from .host import Child, Unavailable, cpu_ns, descendants, resident_bytes, run
+from .roads import Road
 
 # Mappings that are rings: memory of BPF maps, of the module's device, of the replay source.
 RING_MAPPINGS = ("bpf-map", "/dev/ringtail", "memfd:")
@@ -13,17 +14,19 @@ SETTLE_S = 0.3  # several batch intervals: after it, what was recorded has been 
 
 
 class Daemon:
-    """`with Daemon(bench) as daemon`: ringtaild, its loader and its engine."""
+    """`with Daemon(bench) as daemon`: ringtaild, its loader and its engine. `road`: as
+    peers/roads.py makes them; without one it is a unix socket."""
 
-    def __init__(self, bench, *options):
-        self.bench, self.options = bench, options
+    def __init__(self, bench, *options, road=None):
+        self.bench = bench
         self.directory = bench.work / "ringtaild"
-        self.address = f"unix:{self.directory}/ringtail.sock"
+        self.road = road or Road(f"unix:{self.directory}/ringtail.sock")
+        self.options = [*self.road.options, *options]
 
     def __enter__(self):
         self.directory.mkdir(exist_ok=True)
         self.directory.chmod(0o777)  # the engine gives up root
-        command = [self.bench.program("ringtaild"), "--listen", self.address,
+        command = [self.bench.program("ringtaild"), "--listen", self.road.address,
                    "--state-dir", self.directory, *self.options]
         self.child = Child(command, self.bench.work / "ringtaild.log", stop=signal.SIGTERM)
         self.child.__enter__()
@@ -45,8 +48,8 @@ class Daemon:
             return False
 
     def tracectl(self, *command):
-        return [self.bench.program("tracectl"), "--connect", self.address, "--summary", "json",
-                *command]
+        return [self.bench.program("tracectl"), "--connect", self.road.address, *self.road.words,
+                "--summary", "json", *command]
 
     def stat(self):
         return json.loads(run(self.tracectl("stat", "-o", "json"), timeout=5).splitlines()[-1])

@@ -2,7 +2,7 @@
 compresses and sends, while a client receives them; beside it LTTng's consumer and relay."""
 import time
 
-from peers import host, lttng, ringtail
+from peers import host, lttng, ringtail, roads
 from peers.tbench import captured
 from report import Budget, Row
 
@@ -21,14 +21,25 @@ def measure(bench):
                budget=FLOOR)
     replay = Row("collector.replay", "CPU ns/call", budget=BUDGET,
                  note="tbench's calls from a file, as fast as the engine takes them")
-    lost = 0
+    tls = Row("collector.tls", "CPU ns/call", peer="the same over plain TCP", budget=BUDGET)
+    tls_unix = Row("collector.tls_unix", "CPU ns/call", peer="the same over the unix socket")
+    lost = lost_tls = 0
     capture = bench.attempt(replay, lambda: captured(bench))
     for _ in range(rounds):
         figures = bench.attempt(live, lambda: stream_load(bench))
         if figures:
             live.samples.append(figures[0])
             rate.samples.append(1e9 / figures[0])
+            tls_unix.peer_samples.append(figures[0])
             lost += figures[1]
+        figures = bench.attempt(tls, lambda: stream_load(bench, roads.tcp()))
+        if figures:
+            tls.peer_samples.append(figures[0])
+        figures = bench.attempt(tls, lambda: stream_load(bench, roads.tls(bench)))
+        if figures:
+            tls.samples.append(figures[0])
+            tls_unix.samples.append(figures[0])
+            lost_tls += figures[1]
         peer = bench.attempt(live, lambda: lttng_load(bench))
         if peer:
             live.peer_samples.append(peer)
@@ -38,12 +49,13 @@ def measure(bench):
             if figure:
                 replay.samples.append(figure)
     live.note = f"{lost} calls lost in {rounds} rounds; LTTng's events are not compressed"
-    return [live, rate, replay]
+    tls.note = f"{lost_tls} calls lost in {rounds} rounds; TLS 1.3 over loopback"
+    return [live, rate, replay, tls, tls_unix]
 
 
-def stream_load(bench):
+def stream_load(bench, road=None):
     """One process calls getppid flat out. CPU ns per call, and calls lost."""
-    with ringtail.Daemon(bench) as daemon, ringtail.Load(bench, CALLS, bench.cpus[:1]) as load:
+    with ringtail.Daemon(bench, road=road) as daemon, ringtail.Load(bench, CALLS, bench.cpus[:1]) as load:
         with ringtail.stream(daemon, "-p", "syscall:getppid:call", "-f", load.filter) as client:
             before = daemon.engine_cpu_ns()
             load.go()

@@ -3,45 +3,64 @@ with, after real work, and how much more for each client."""
 import contextlib
 import time
 
-from peers import host, ringtail
+from peers import host, ringtail, roads
 from report import Budget, Row
 
 NAME = "memory"
 CLIENTS = 100
 CALLS = 3_000_000
+FEW_CALLS = 200_000
 MIB = 1 << 20
-OPTIONS = ["--clients-max", CLIENTS + 16, "--history-size", "0"]  # no queue that fills by design
+OPTIONS = ["--clients-max", 2 * CLIENTS + 16, "--history-size", "0"]  # no queue that fills by design
 
 
 def measure(bench):
     base = Row("memory.resident", "MiB", budget=Budget(64),
                note="loader and engine after a load, without their rings, with no history kept")
     client = Row("memory.client", "KiB/client", budget=Budget(64),
-                 note=f"{CLIENTS} clients subscribed alike")
+                 note=f"the second {CLIENTS} clients, all subscribed alike")
+    tls = Row("memory.client_tls", "KiB/client", peer="a client at the unix socket",
+              budget=Budget(64), note="likewise, over TLS 1.3, with certificates")
     for _ in range(bench.rounds(1)):
         figures = bench.attempt(base, lambda: resident(bench))
         if figures:
             base.samples.append(figures[0] / MIB)
             client.samples.append(figures[1] / 1024)
-    return [base, client]
+            tls.peer_samples.append(figures[1] / 1024)
+        figures = bench.attempt(tls, lambda: resident(bench, roads.tls(bench)))
+        if figures:
+            tls.samples.append(figures[1] / 1024)
+    return [base, client, tls]
 
 
-def resident(bench):
+def resident(bench, road=None):
     """Bytes of the processes, and bytes more for each client."""
-    with ringtail.Daemon(bench, *OPTIONS) as daemon:
+    with ringtail.Daemon(bench, *OPTIONS, road=road) as daemon:
         with ringtail.Load(bench, CALLS, bench.cpus) as load:
             with ringtail.stream(daemon, "-p", "syscall:getppid:call", "-f", load.filter) as client:
                 load.go()
                 client.finish()
-        with ringtail.Load(bench, 200_000, bench.cpus) as load, contextlib.ExitStack() as clients:
-            before = daemon.resident_bytes()
-            for i in range(CLIENTS):
-                stream = host.Child(daemon.tracectl("stream", "-o", "none", "-p",
-                                                    "syscall:getppid:call", "-f", load.filter),
-                                    bench.work / f"client_{i}.log")
-                clients.enter_context(stream)
-            stream.wait_until(lambda: daemon.subscribers() >= CLIENTS, "subscribing", timeout=30)
-            load.go()
+        before = daemon.resident_bytes()
+        with ringtail.Load(bench, FEW_CALLS, bench.cpus, name="first") as first, \
+             ringtail.Load(bench, FEW_CALLS, bench.cpus, name="second") as second, \
+             contextlib.ExitStack() as clients:
+            both = f"{first.filter} || {second.filter}"
+            # The first live in what the heap has to spare after the load, the others show their size.
+            crowd(bench, daemon, clients, both, CLIENTS)
+            first.go()
             time.sleep(ringtail.SETTLE_S)
-            after = daemon.resident_bytes()
-    return before, (after - before) / CLIENTS
+            some = daemon.resident_bytes()
+            crowd(bench, daemon, clients, both, 2 * CLIENTS)
+            second.go()
+            time.sleep(ringtail.SETTLE_S)
+            all_of_them = daemon.resident_bytes()
+    return before, (all_of_them - some) / CLIENTS
+
+
+def crowd(bench, daemon, clients, text, total):
+    """Clients subscribed alike, until they are that many."""
+    for i in range(total - CLIENTS, total):
+        stream = host.Child(daemon.tracectl("stream", "-o", "none", "-p", "syscall:getppid:call",
+                                            "-f", text), bench.work / f"client_{i}.log")
+        clients.enter_context(stream)
+    stream.wait_until(lambda: daemon.subscribers() >= total, "subscribing", timeout=60)

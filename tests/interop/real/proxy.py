@@ -133,7 +133,7 @@ class Proxy(Backend):
             request = Request(PATHS[self.behind.kind], handler.headers, body)
             self._take_request(handler, body, request)
         except Exception as error:      # the test looks at it
-            self.errors.append(repr(error))
+            self.wrong.append(repr(error))
             handler.close_connection = True
 
     def _take_request(self, handler, body, request):

@@ -4,6 +4,7 @@ refuses, it forgets.
 
 The bodies are read by the same schema reader as the wire's, from proto/export/*.proto.
 """
+import functools
 import gzip
 import http.server
 import os
@@ -102,8 +103,10 @@ def unsnappy(data):
             width = 2 if tag & 3 == 2 else 4
             length, offset = (tag >> 2) + 1, int.from_bytes(data[at:at + width], "little")
             at += width
-        for _ in range(length):
-            out.append(out[-offset])
+        while length > 0:       # it may reach into what it makes
+            piece = out[len(out) - offset:len(out) - offset + length]
+            out += piece
+            length -= len(piece)
     if len(out) != size:
         raise ValueError("snappy: not as long as it says")
     return bytes(out)
@@ -115,15 +118,12 @@ def attributes(pairs):
             for pair in pairs}
 
 
-class Request:
-    """One body: `items` is how many records, spans, points or lines it holds."""
+class Content:
+    """What a body holds."""
 
-    def __init__(self, path, headers, body):
-        self.path, self.headers, self.at = path, headers, time.monotonic()
-        self.raw = gzip.decompress(body) if headers["Content-Encoding"] == "gzip" else \
-            unsnappy(body)
+    def __init__(self, path, raw):
         self.records, self.spans, self.metrics, self.streams, self.series = [], [], [], [], []
-        self.resource = {}
+        self.resource, self.raw = {}, raw
         getattr(self, {"/v1/logs": "_logs", "/v1/traces": "_traces", "/v1/metrics": "_metrics",
                        "/loki/api/v1/push": "_loki", "/api/v1/write": "_write"}[path])()
 
@@ -156,6 +156,29 @@ class Request:
         self.series = decode(PROMETHEUS, "WriteRequest", self.raw)["timeseries"]
 
 
+def _of_content(name):
+    return property(lambda request: getattr(request.content, name))
+
+
+class Request:
+    """One body, undone when somebody first looks into it: whoever sent it is answered no later for
+    that, however slow this is."""
+    records, spans, metrics = (_of_content(name) for name in ("records", "spans", "metrics"))
+    streams, series, resource = (_of_content(name) for name in ("streams", "series", "resource"))
+
+    def __init__(self, path, headers, body):
+        self.path, self.headers, self.body, self.at = path, headers, body, time.monotonic()
+
+    @functools.cached_property
+    def raw(self):
+        return gzip.decompress(self.body) if self.headers["Content-Encoding"] == "gzip" else \
+            unsnappy(self.body)
+
+    @functools.cached_property
+    def content(self):
+        return Content(self.path, self.raw)
+
+
 class Answer:
     """What to say to one request. keep: whether it is stored; hang_s: before a word is said;
     drop: the connection is closed instead."""
@@ -166,12 +189,24 @@ class Answer:
         self.hang_s, self.drop = hang_s, drop
 
 
+def reserve_port():
+    """A socket that keeps a port of 127.0.0.1 for whoever listens there with SO_REUSEADDR, as servers
+    do: nobody else is given it, not even while nobody listens."""
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    return kept
+
+
 class Backend:
     """Listens on a port of its own. `answer`: from a Request to an Answer; `tls`: an SSLContext."""
 
     def __init__(self, answer=lambda request: Answer(), tls=None):
-        self.answer, self.stored, self.seen, self.errors, self.tls = answer, [], [], [], tls
-        self.lock, self.port, self.server = threading.Lock(), 0, None
+        self.answer, self.stored, self.seen, self.tls = answer, [], [], tls
+        self.wrong = []         # what else went wrong
+        self.lock, self.server = threading.Lock(), None
+        self.reserved = reserve_port()
+        self.port = self.reserved.getsockname()[1]
         self.start()
 
     def start(self):
@@ -222,12 +257,7 @@ class Backend:
 
     def _take(self, handler):
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
-        try:
-            request = Request(handler.path, handler.headers, body)
-        except Exception as error:      # the test looks at it
-            self.errors.append(repr(error))
-            handler.close_connection = True
-            return
+        request = Request(handler.path, handler.headers, body)
         with self.lock:
             answer = self.answer(request)
             self.seen.append(request)
@@ -247,6 +277,18 @@ class Backend:
 
     def url(self, kind):
         return f"--export={kind}:http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
+
+    @property
+    def errors(self):
+        """What is wrong with the bodies that came, and whatever else is."""
+        with self.lock:
+            errors, seen = list(self.wrong), list(self.seen)
+        for request in seen:
+            try:
+                request.content
+            except Exception as error:      # the test looks at it
+                errors.append(repr(error))
+        return errors
 
     # ---- What is stored
 

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 
-ANSWER_SECONDS = 40
+from .process import PATIENCE_S
 
 
 class BrowserFailure(Exception):
@@ -55,10 +55,10 @@ class Browser:
         if self.popen.poll() is None:
             try:
                 self.call("Browser.close")
-                self.popen.wait(10)
+                self.popen.wait(PATIENCE_S)
             except (BrowserFailure, OSError, subprocess.TimeoutExpired):
                 self.popen.kill()
-                self.popen.wait(10)
+                self.popen.wait(PATIENCE_S)
         os.close(self.write_fd)
         os.close(self.read_fd)
 
@@ -86,7 +86,7 @@ class Browser:
         if session:
             request["sessionId"] = session
         os.write(self.write_fd, json.dumps(request).encode() + b"\0")
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             message = self._receive(deadline)
             if message is None:
@@ -114,7 +114,7 @@ class Browser:
             page.call(f"{domain}.enable")
         page.look(**media)
         page.call("Page.navigate", url=url)
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         while not page.evaluate(f"document.URL === {json.dumps(url)} &&"
                                 " document.readyState === 'complete'"):
             if time.monotonic() > deadline:

@@ -3,7 +3,7 @@ import http.client
 import re
 import socket
 
-from lib.process import wait_until
+from lib.process import PATIENCE_S, wait_until
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)(?: # \{(.*)\} (\S+)(?: (\S+))?)?$')
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -15,7 +15,7 @@ def address_of(daemon):
     return found.group(1), int(found.group(2))
 
 
-def get(daemon, path, method="GET", headers=None, timeout=20):
+def get(daemon, path, method="GET", headers=None, timeout=PATIENCE_S):
     """(status, headers, body)."""
     connection = http.client.HTTPConnection(*address_of(daemon), timeout=timeout)
     try:
@@ -26,7 +26,7 @@ def get(daemon, path, method="GET", headers=None, timeout=20):
         connection.close()
 
 
-def send(daemon, data, timeout=20):
+def send(daemon, data, timeout=PATIENCE_S):
     """Everything that comes back for these bytes until the server closes."""
     with socket.create_connection(address_of(daemon), timeout=timeout) as peer:
         answer = b""
@@ -77,4 +77,4 @@ def metrics(daemon, openmetrics=False):
 
 def await_metering(daemon):
     """Waits until the kernel records what is metered: system calls last."""
-    wait_until(lambda: metrics(daemon).all("ringtail_syscalls_total"), "system calls are metered", 60)
+    wait_until(lambda: metrics(daemon).all("ringtail_syscalls_total"), "system calls are metered")

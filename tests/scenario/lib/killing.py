@@ -18,7 +18,6 @@ from .service_manager import ServiceManager
 CALLS = 2000                    # of each round,
 RATE = 20_000                   # in a tenth of a second
 PROBE = "syscall:getppid:call"
-WAIT_S = 60
 
 
 def events(lines):
@@ -60,7 +59,7 @@ class Killing:
 
         def look():
             return "[ready]" in self.daemon.log or not self.daemon.running
-        wait_until(look, "the daemon is ready, or dead", WAIT_S)
+        wait_until(look, "the daemon is ready, or dead")
         self.daemon.address = self.address
         if not under:           # else it may be dead by now
             self.daemon.await_ready()
@@ -72,10 +71,10 @@ class Killing:
         self.calls += CALLS
         return self.loads.pop()
 
-    def _await_end(self, timeout=WAIT_S):
+    def _await_end(self, ):
         """The daemon's; whether it was killed. A loader that was killed ends it in order."""
         self.daemon.ended = True
-        code = self.daemon.wait(timeout).code
+        code = self.daemon.wait().code
         self.kills += code != 0
         return code
 
@@ -146,18 +145,19 @@ class Killing:
         case = self.case
         self.there.await_subscribed()
         case.await_rings_empty(self.daemon)
-        wait_until(self._is_stored, "all is stored", WAIT_S)
+        wait_until(self._is_stored, "all is stored")
         self.there.await_all()
         self.look()
         case.check_balanced(self.daemon)
         later = case.stream(self.daemon, *self._words("later"))
         wait_until(lambda: not self.stored - set(events(whole_lines(later.read("out")))) or
-                   not later.running, "who comes now gets what is stored", WAIT_S)
+                   not later.running, "who comes now gets what is stored")
         later.await_all()
         case.check_balanced(self.daemon)
         for name, stream in ("there", self.there), ("later", later):
-            done = stream.interrupt(WAIT_S)
-            case.check_equal(done.summary["ledger"], "balanced", f"{name}: its ledger closes")
+            done = stream.interrupt()
+            case.check_equal(done.summary["ledger"], "balanced", f"{name}: its ledger closes",
+                             done.code, done.lines[-3:])
             self._check(name, done.lines)
         back = sorted(self.back)
         case.figure("kills", self.kills, "")

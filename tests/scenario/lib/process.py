@@ -1,4 +1,5 @@
 """process: programs under test: started, watched, ended by pid in time, output kept."""
+import functools
 import json
 import os
 import re
@@ -7,7 +8,9 @@ import subprocess
 import time
 
 POLL_S = 0.005
-PATIENCE_S = 60         # no measure of anything: under sanitizers, on a loaded machine, all takes its time
+SLOW = float(os.environ.get("RINGTAIL_SLOW") or (3 if "ASAN_OPTIONS" in os.environ else 1))
+# No measure of anything: on a loaded machine, all takes its time. What hangs is found all the same.
+PATIENCE_S = 80 * SLOW
 
 
 class Failure(Exception):
@@ -21,11 +24,15 @@ class Skip(Exception):
 def wait_until(condition, what, timeout=PATIENCE_S):
     """The condition's first true value."""
     deadline = time.monotonic() + timeout
-    while not (value := condition()):
-        if time.monotonic() > deadline:
+    while True:
+        began = time.monotonic()
+        if value := condition():
+            return value
+        now = time.monotonic()
+        if now > deadline:
             raise Failure(f"{what}: not within {timeout} s")
-        time.sleep(POLL_S)
-    return value
+        # To look is not to keep others from doing what is waited for.
+        time.sleep(max(POLL_S, now - began))
 
 
 class Done:
@@ -34,7 +41,7 @@ class Done:
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err
 
-    @property
+    @functools.cached_property
     def lines(self):
         """Its JSON lines: events, and losses, which have "lost"."""
         return [json.loads(line) for line in self.out.splitlines()]
@@ -77,7 +84,7 @@ class Process:
         if self.running:
             self.popen.send_signal(signal.SIGCONT)
             self.popen.kill()
-        self.popen.wait(10)
+        self.popen.wait(PATIENCE_S)
 
     def interrupt(self, timeout=PATIENCE_S):
         self.signal(signal.SIGINT)
@@ -130,12 +137,12 @@ class Load(Process):
         self.popen.stdin.write(b"\n")
         self.popen.stdin.close()
 
-    def run(self, timeout=60):
+    def run(self, timeout=PATIENCE_S):
         """Makes the calls; what it counted."""
         self.go()
         return self.result(timeout)
 
-    def result(self, timeout=60):
+    def result(self, timeout=PATIENCE_S):
         done = self.wait(timeout)
         if done.code:
             raise Failure(f"load failed: {done.err}")

@@ -2,19 +2,13 @@
 import json
 import os
 import shutil
-import socket
 import urllib.error
 import urllib.parse
 import urllib.request
 
 import ringtail
-from lib.process import wait_until
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+from lib.backend import reserve_port
+from lib.process import PATIENCE_S, wait_until
 
 
 class Prometheus:
@@ -22,7 +16,8 @@ class Prometheus:
         program = shutil.which("prometheus")
         if not program:
             raise ringtail.Skip("no prometheus here: make deps installs it")
-        self.url = f"http://127.0.0.1:{free_port()}"
+        self.reserved = reserve_port()
+        self.url = f"http://127.0.0.1:{self.reserved.getsockname()[1]}"
         rule_files = f"rule_files: [{json.dumps(rules)}]\n" if rules else ""
         config = case.write("prometheus.yml", f"""global:
   scrape_interval: {interval}
@@ -36,11 +31,11 @@ class Prometheus:
             program, f"--config.file={config}", f"--storage.tsdb.path={case.path('prometheus')}",
             f"--web.listen-address={self.url[len('http://'):]}", "--log.level=warn",
             "--enable-feature=exemplar-storage", *options)
-        wait_until(self._ready, "Prometheus is ready", 60)
+        wait_until(self._ready, "Prometheus is ready")
 
     def _get(self, path, **parameters):
         query = urllib.parse.urlencode(parameters)
-        with urllib.request.urlopen(f"{self.url}{path}?{query}", timeout=20) as answer:
+        with urllib.request.urlopen(f"{self.url}{path}?{query}", timeout=PATIENCE_S) as answer:
             return json.load(answer)
 
     def _ready(self):

@@ -24,7 +24,6 @@ MESSAGE_FDS = 64
 FD_FIRST = 500          # stored ones are kept out of the way of what is handed over
 HANDED_FIRST = 3
 MIDDLE_S = 0.1          # of a load: what comes of a restart is right wherever it was
-WAIT_S = 60
 
 
 class ServiceManager:
@@ -192,7 +191,7 @@ class Service:
             load.result()
             self.case.await_rings_empty(self.daemon)
             wait_until(lambda: (self.daemon.client(stream.pid) or {"in_flight": 1})["in_flight"] == 0,
-                       "the client has all", WAIT_S)
+                       "the client has all")
         self.case.check_balanced(self.daemon)
         away = sorted(self.away)
         self.case.say(f"nobody read the rings for {away[0]:.3f} to {away[-1]:.3f} s, "

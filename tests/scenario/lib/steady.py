@@ -3,7 +3,7 @@ import os
 import re
 import time
 
-from .process import wait_until
+from .process import PATIENCE_S, wait_until
 
 RATE = 50_000                   # calls in a second
 CALLS = 20_000                  # each time
@@ -29,7 +29,7 @@ class Steady:
         by whatever else runs here."""
         load = self.loads[len(self.kept)]
         began = time.monotonic()
-        made = load.run(20 * self.calls / RATE + 60)["elapsed_ns"] / 1e9
+        made = load.run(20 * self.calls / RATE + PATIENCE_S)["elapsed_ns"] / 1e9
         self.stream.await_all((len(self.kept) + 1) * self.calls)
         self.kept.append(made / (time.monotonic() - began))
 
@@ -43,7 +43,7 @@ class Steady:
 
     def await_alone(self):
         """Until the daemon has nobody but the steady client, and no descriptor of anybody else."""
-        wait_until(lambda: len(self.daemon.stat()["client"]) <= 2, "the others are gone", 60)
+        wait_until(lambda: len(self.daemon.stat()["client"]) <= 2, "the others are gone")
 
     def finish(self):
         """All of it came, and every ledger closes."""

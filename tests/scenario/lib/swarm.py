@@ -4,9 +4,7 @@ import os
 import shutil
 import subprocess
 
-from .process import Failure, Process, Skip, wait_until
-
-ANSWER_S = 30
+from .process import PATIENCE_S, Failure, Process, Skip, wait_until
 
 
 class Swarm(Process):
@@ -31,9 +29,9 @@ class Swarm(Process):
         def look():
             lines = self.read("out").split("\n")[:-1]      # whole ones
             return lines[self.asked - 1] if len(lines) >= self.asked else None
-        return json.loads(wait_until(look, f"{self.name} answers", ANSWER_S))
+        return json.loads(wait_until(look, f"{self.name} answers"))
 
-    def until(self, condition, what, timeout=60):
+    def until(self, condition, what, timeout=PATIENCE_S):
         """The first report of which it holds."""
         latest = {}
 
@@ -46,15 +44,15 @@ class Swarm(Process):
             raise Failure(f"{failure}; {self.name}: {latest}") from None
         return latest
 
-    def await_subscribed(self, timeout=60):
+    def await_subscribed(self, timeout=PATIENCE_S):
         return self.until(lambda now: now["subscribed"] == self.clients,
                           f"all {self.clients} are subscribed", timeout)
 
-    def await_connected(self, timeout=60):
+    def await_connected(self, timeout=PATIENCE_S):
         return self.until(lambda now: now["talking"] + now["subscribed"] == self.clients,
                           f"all {self.clients} are there", timeout)
 
-    def await_events(self, events, timeout=60):
+    def await_events(self, events, timeout=PATIENCE_S):
         """Until each has so many, or was told of their loss."""
         return self.until(lambda now: now["events"] + now["lost"] >= events * self.clients,
                           f"each has {events} events", timeout)
@@ -63,7 +61,7 @@ class Swarm(Process):
         """They all go; the last counts."""
         last = self.report()
         self.popen.stdin.close()
-        if self.wait(ANSWER_S).code:
+        if self.wait().code:
             raise Failure(f"{self.name} fails:\n{self.read('err')}")
         return last
 

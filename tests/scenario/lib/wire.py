@@ -1,4 +1,5 @@
 """wire: frames as proto/frame.h draws them, and a connection that may say anything at all."""
+import ctypes
 import os
 import re
 import socket
@@ -7,9 +8,14 @@ import subprocess
 import time
 
 from . import protobuf
+from .process import PATIENCE_S
 
 MAGIC, VERSION, HEADER_BYTES = 0x7452, 1, 16
 HEADER = struct.Struct("<HBBII")
+RAW_BYTES_MAX = 1 << 20         # FRAME_RAW_BYTES_MAX
+ZSTD = ctypes.CDLL("libzstd.so.1")
+ZSTD.ZSTD_getFrameContentSize.restype = ctypes.c_uint64         # or the two largest: it is not told
+ZSTD.ZSTD_decompress.restype = ctypes.c_size_t
 
 
 def _read_types():
@@ -62,7 +68,15 @@ def hello(**values):
 
 
 def unzstd(data):
-    return subprocess.run(["zstd", "-dcq"], input=data, stdout=subprocess.PIPE, check=True).stdout
+    """A zstd frame that says how long it is undone. Hundreds come at a time: no process for each."""
+    size = ZSTD.ZSTD_getFrameContentSize(data, ctypes.c_size_t(len(data)))
+    if size > RAW_BYTES_MAX:
+        raise ValueError(f"no zstd frame, or none that says how long it is undone: {size:#x}")
+    out = ctypes.create_string_buffer(size or 1)
+    got = ZSTD.ZSTD_decompress(out, ctypes.c_size_t(size), data, ctypes.c_size_t(len(data)))
+    if got != size:
+        raise ValueError(f"bad zstd frame of {len(data)} bytes, undone {size}")
+    return out.raw[:size]
 
 
 def zstd(data):
@@ -116,7 +130,7 @@ class Connection:
         self.socket = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
         if receive_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        self.socket.settimeout(10)
+        self.socket.settimeout(PATIENCE_S)
         host, _, port = rest.rpartition(":")
         self.socket.connect(rest if unix else (host, int(port)))
         self.unread = b""
@@ -124,7 +138,7 @@ class Connection:
     def send(self, data):
         self.socket.sendall(data)
 
-    def frame(self, timeout=10):
+    def frame(self, timeout=PATIENCE_S):
         """The next frame, or None when the daemon has closed the connection."""
         deadline = time.monotonic() + timeout
         while True:
@@ -142,13 +156,13 @@ class Connection:
                 return None
             self.unread += data
 
-    def frames(self, timeout=10):
+    def frames(self, timeout=PATIENCE_S):
         """All frames up to the end of the connection."""
         deadline = time.monotonic() + timeout
         while (frame := self.frame(max(deadline - time.monotonic(), 0.001))):
             yield frame
 
-    def await_frame(self, name, timeout=10):
+    def await_frame(self, name, timeout=PATIENCE_S):
         for frame in self.frames(timeout):
             if frame.name == name:
                 return frame

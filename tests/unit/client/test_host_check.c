@@ -105,6 +105,7 @@ static void checks(void **state)
 	expect("capabilities", "6.1", CHECK_OK, "CAP_BPF");
 
 	expect("tracefs", "6.1", CHECK_WARN, "mount -t tracefs");
+	expect("tracefs", "6.1", CHECK_WARN, "a daemon started as root mounts its own");
 	put("/sys/kernel/debug/tracing/events/enable", "");
 	expect("tracefs", "6.1", CHECK_OK, "debug");
 	put("/sys/kernel/tracing/events/enable", "");

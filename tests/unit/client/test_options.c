@@ -65,7 +65,7 @@ static void errors(void **state)
 	} cases[] = {
 		{ STREAM, NULL, "stream --prob x --bad", "unknown-option", "--bad" },
 		{ STREAM, NULL, "stream --fliter x", "unknown-option", "did you mean --filter?" },
-		{ STREAM, NULL, "stream --zzzzzzzz", "unknown-option", "see --help" },
+		{ STREAM, NULL, "stream --zzzzzzzz", "unknown-option", "no option --zzzzzzzz" },
 		{ STREAM, NULL, "stream -z", "unknown-option", "-z" },
 		{ STREAM, NULL, "stream -w x", "unknown-option", "-w" },
 		{ NONE, NULL, "tracectl --conect x", "unknown-option", "did you mean --connect?" },

@@ -172,8 +172,8 @@ static void losses_text(void **state)
 		show(&print_text, false),
 		"--- nobody knows how many events lost on cpu 1: other epoch ---\n"
 		"--- 1 attempt (of these, those that pass) lost on cpu 1: unknown ---\n"
-		"--- 1234 events lost on cpu 0: ring full ---\n"
-		"--- 1 event lost on cpu 0: bad record ---\n"
+		"--- 1234 attempts (of these, those that pass) lost on cpu 0: ring full ---\n"
+		"--- 1 attempt (of these, those that pass) lost on cpu 0: bad record ---\n"
 		"--- 2 events lost on cpu 0: queue full ---\n"
 		"--- 10 attempts (of these, those that pass) lost on cpu 0: history gone ---\n");
 }

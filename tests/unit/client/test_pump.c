@@ -78,8 +78,8 @@ static void good(void **state)
 	assert_int_equal(run((struct pump){ .ops = &print_json, .summary = SUMMARY_JSON }, false),
 			 EXIT_GOOD);
 	assert_int_equal(lines(check_text(&out)), 5);
-	assert_non_null(strstr(said, "{\"events\":5,\"lost\":0,\"filtered\":0,\"frames\":5,\"wire_bytes\":"));
-	assert_non_null(strstr(said, ",\"ledger\":\"balanced\"}\n"));
+	assert_non_null(strstr(said, "{\"events\":5,\"lost\":0,\"frames\":5,\"wire_bytes\":"));
+	assert_non_null(strstr(said, ",\"ledger\":\"balanced\",\"filtered\":0,\"gaps\":0}\n"));
 	assert_int_equal(lines(said), 1);
 	assert_int_equal(run((struct pump){ .ops = NULL }, true), EXIT_GOOD);
 	assert_string_equal(said, "");
@@ -126,12 +126,20 @@ static void lost(void **state)
 	maker.size = 0;
 	maker_start(&maker);
 	maker_gap(&maker, 0, 0, 0, 0, 3, 8);	/* of no known size, but a gap */
-	assert_int_equal(run((struct pump){ .ops = NULL }, true), EXIT_LOST);
+	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_JSON}, true), EXIT_LOST);
+	assert_non_null(strstr(said, "\"lost\":0,"));
+	assert_non_null(strstr(said, ",\"gaps\":1}\n"));
+	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_TEXT}, true), EXIT_LOST);
+	assert_non_null(strstr(said, ", 0 lost and an unknown number (in 1 gap); "));
+	maker_gap(&maker, 1, 0, 0, 0, 3, 8);
+	maker_gap(&maker, 1, 0, 4, 0, 3, 7);	/* how many attempts this was is known */
+	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_TEXT}, true), EXIT_LOST);
+	assert_non_null(strstr(said, ", 4 lost and an unknown number (in 2 gaps); "));
 	maker.size = 0;
 	maker_start(&maker);
 	maker_batch(&maker, 0, 7, 1000, 10, 5);
 	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_JSON}, true), EXIT_LOST);
-	assert_non_null(strstr(said, "\"ledger\":\"residual 7\"}"));
+	assert_non_null(strstr(said, "\"ledger\":\"residual 7\","));
 	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_TEXT}, true), EXIT_LOST);
 	assert_non_null(strstr(said, "ledger residual 7\n"));
 }
@@ -175,7 +183,7 @@ static void output_fails(void **state)
 	assert_true(full >= 0);
 	out_init(&out, full);
 	assert_int_equal(run((struct pump){ .ops = &print_text }, false), EXIT_FAILED);
-	assert_non_null(strstr(said, "No space left on device"));
+	assert_string_equal(said, "tracectl: cannot write: No space left on device [cannot-write]\n");
 	close(full);
 	out_init(&out, kept);
 }
@@ -215,7 +223,7 @@ static void rates(void **state)
 {
 	struct ringtail_totals totals = { .events = 1234567, .lost = 0 };
 	struct rate_line line;
-	char text[160];
+	char text[320];
 
 	(void)state;
 	rate_line_format(text, sizeof(text), 51200, 2048, &totals);
@@ -224,18 +232,27 @@ static void rates(void **state)
 	totals.residual = 1;
 	rate_line_format(text, sizeof(text), 0, 0, &totals);
 	assert_non_null(strstr(text, "ledger does not close"));
-	rate_line_init(&line, messages, false);		/* not a terminal: never */
+	rate_line_init(&line, messages);		/* not a terminal: never */
 	assert_int_equal(rate_line_update(&line, &totals, 1), -1);
 	rate_line_clear(&line);
 	line.to = messages;				/* as if it were one */
 	assert_int_equal(rate_line_update(&line, &totals, 1000000000), RATE_LINE_INTERVAL_MS);
 	assert_int_equal(rate_line_update(&line, &totals, 1200000000), 50);
 	totals.events += 500;
+	assert_false(rate_line_due(&line, 1249999999));
+	assert_true(rate_line_due(&line, 1250000000));
 	assert_int_equal(rate_line_update(&line, &totals, 1500000000), RATE_LINE_INTERVAL_MS);
+	rate_line_clear(&line);
+	assert_int_equal(rate_line_update(&line, &totals, 1600000000), 150);	/* as it was */
+	totals.unknown = 1;
+	rate_line_format(text, sizeof(text), 0, 0, &totals);
+	assert_non_null(strstr(text, "  0 and an unknown number lost  "));
 	rate_line_clear(&line);
 	rewind(messages);
 	assert_true(fgets(text, sizeof(text), messages) != NULL);
 	assert_string_equal(text,
+			    "\r1.00k events/s  0 B/s  1.24M events  0 lost  ledger does not close"
+			    "\033[K\r\033[K"
 			    "\r1.00k events/s  0 B/s  1.24M events  0 lost  ledger does not close"
 			    "\033[K\r\033[K");
 }

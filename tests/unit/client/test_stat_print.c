@@ -113,9 +113,71 @@ static void text(void **state)
 	assert_non_null(strstr(shown, "spool 0123: 6000 produced = 5985 stored + 10 lost (ring, "
 				      "ring-full) + 5 in flight; residual 0\n"));
 	assert_non_null(strstr(shown, "2 events the kernel would not let nest\n"));
+	assert_null(strstr(shown, "stuck"));
+	assert_null(strstr(shown, "foreign"));
+	assert_null(strstr(shown, "unpaired"));
+	assert_null(strstr(shown, "faults"));
+	assert_null(strstr(shown, "consumer-bad"));
 	assert_null(strchr(shown, '\033'));
 	stat_print_text(&out, &host, &now, NULL);
 	assert_non_null(strstr(check_text(&out), "          -         6000"));
+	close(out.fd);
+}
+
+/* Lines that are there only where there is something to say. */
+static void beside_the_rings(void **state)
+{
+	Ringtail__V1__Stat stat = make(6000, 3000000000);
+	json_t *object, *found;
+	const char *shown;
+
+	(void)state;
+	ring.stuck_ns = 7900000000;
+	ring.foreign = 11;
+	ring.unpaired = 12;
+	ring.faults = 13;
+	ring.consumer_bad = 14;
+	check_out(&out);
+	stat_print_text(&out, &host, &stat, NULL);
+	shown = check_text(&out);
+	assert_non_null(strstr(shown, "residual 0\n  cpu 1: stuck for 7 s behind an unfinished record\n"));
+	assert_non_null(strstr(shown, "  beside the rings: 11 foreign: "));
+	assert_non_null(strstr(shown, "  beside the rings: 12 unpaired: "));
+	assert_non_null(strstr(shown, "  beside the rings: 13 faults: "));
+	assert_non_null(strstr(shown, "  beside the rings: 14 consumer-bad: "));
+	assert_int_equal(stat_print_json(&out, &stat), 0);
+	object = json_loads(check_text(&out), 0, NULL);
+	found = json_array_get(json_object_get(object, "rings"), 0);
+	assert_int_equal(json_integer_value(json_object_get(found, "stuck_ns")), 7900000000);
+	assert_int_equal(json_integer_value(json_object_get(found, "foreign")), 11);
+	assert_int_equal(json_integer_value(json_object_get(found, "unpaired")), 12);
+	assert_int_equal(json_integer_value(json_object_get(found, "faults")), 13);
+	assert_int_equal(json_integer_value(json_object_get(found, "consumer_bad")), 14);
+	json_decref(object);
+	close(out.fd);
+}
+
+/* On a small terminal: what matters comes first, and what is 0 not at all. */
+static void brief(void **state)
+{
+	Ringtail__V1__Stat stat = make(6000, 3000000000);
+	const char *shown, *ledger, *last;
+
+	(void)state;
+	check_out(&out);
+	stat_print_brief(&out, &host, &stat, NULL);
+	shown = check_text(&out);
+	ledger = strstr(shown, "ledger\n");
+	last = strstr(shown, "counters\n  batches");
+	assert_non_null(ledger);
+	assert_true(strstr(shown, "cpu ") < ledger && strstr(shown, "client ") < ledger);
+	assert_true(strstr(shown, "durability") > ledger);
+	assert_true(last > strstr(shown, "durability"));
+	counter.value = 0;
+	stat_print_brief(&out, &host, &stat, NULL);
+	assert_null(strstr(check_text(&out), "counters"));
+	stat_print_text(&out, &host, &stat, NULL);
+	assert_non_null(strstr(check_text(&out), "counters\n  batches"));
 	close(out.fd);
 }
 
@@ -248,7 +310,7 @@ static void requests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(text), cmocka_unit_test(json), cmocka_unit_test(requests),
+		cmocka_unit_test(text), cmocka_unit_test(brief), cmocka_unit_test(beside_the_rings), cmocka_unit_test(json), cmocka_unit_test(requests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

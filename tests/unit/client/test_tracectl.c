@@ -38,7 +38,7 @@ static int run(const char *arguments)
 	char command[2048];
 	int status;
 
-	snprintf(command, sizeof(command), "D=%s; { timeout 10 %s %s ; } >$D/out 2>$D/err", dir,
+	snprintf(command, sizeof(command), "D=%s; { timeout 120 %s %s ; } >$D/out 2>$D/err", dir,
 		 program, arguments);
 	status = system(command);
 	slurp("out", to_stdout);
@@ -99,6 +99,13 @@ static void usage(void **state)
 		{"stream -n none", "number"},
 		{"stream --since nonsense", "neither a cursor nor a time"},
 		{"record -w - -o text", "stdout cannot take both"},
+		{"stream -n 1.5", "is a whole number"},
+		{"stream --since 2099-01-01", "is in the future"},
+		{"stream --since 0123/x", "\n    0123/x\n    ^\n"},
+		{"--connect foo list", "'foo' is no address"},
+		{"--connect tcp:127.0.0.1:99999 list", "from 1 to 65535"},
+		{"list --connect unix: x", "the path is missing"},
+		{"list -o none", "text or json"},
 	};
 
 	(void)state;
@@ -107,14 +114,18 @@ static void usage(void **state)
 		assert_string_equal(to_stdout, "");
 		if (!strstr(to_stderr, cases[i].says))
 			fail_msg("'%s' says: %s", cases[i].arguments, to_stderr);
+		if (count(to_stderr, "--help") != 1)		/* where to look, but once */
+			fail_msg("'%s' says: %s", cases[i].arguments, to_stderr);
 	}
 	assert_int_equal(run("--help"), 0);
 	assert_non_null(strstr(to_stdout, "doctor"));
 	assert_int_equal(run("--version"), 0);
 	assert_int_equal(run("list --help"), 0);
 	assert_non_null(strstr(to_stdout, "Example:"));
+	assert_null(strstr(to_stdout, "none"));
 	assert_int_equal(run("record -h"), 0);
 	assert_non_null(strstr(to_stdout, "--write FILE"));
+	assert_non_null(strstr(to_stdout, "or none\n"));
 }
 
 static void reading(void **state)
@@ -143,7 +154,7 @@ static void reading(void **state)
 	assert_non_null(strstr(to_stderr, "40 events were read before that"));
 	assert_int_equal(count(to_stdout, "\n"), 40);
 	assert_int_equal(run("read $D/bad"), 1);
-	assert_non_null(strstr(to_stderr, "byte"));
+	assert_non_null(strstr(to_stderr, "/bad: watermark frame at byte "));
 	assert_int_equal(run("read /bin/sh"), 1);
 	assert_non_null(strstr(to_stderr, "ELF"));
 	assert_int_equal(run("read /dev/null"), 1);
@@ -313,13 +324,56 @@ static void doctoring(void **state)
 	assert_non_null(strstr(to_stdout, "no daemon at unix:/nowhere"));
 }
 
+/* Whatever could not write what it was asked for says so, and fails. */
+static void nothing_written(void **state)
+{
+	static const char *const alone[] = {
+		"--help", "--version", "stream --help", "token alice", "--connect unix:/nowhere doctor",
+	};
+	static const char *const asking[] = { "list", "list -o json", "stat", "stat -o json", "probes",
+					      "probes -o json", "doctor", "stream -n 3" };
+	static const struct {
+		const char *to, *says;
+	} outputs[] = {
+		{">/dev/full", "tracectl: cannot write: No space left on device [cannot-write]\n"},
+		{">&-", "tracectl: cannot write: Bad file descriptor [cannot-write]\n"},
+	};
+	static const uint64_t zero[2];
+	Ringtail__V1__Stat stat = RINGTAIL__V1__STAT__INIT;
+	Ringtail__V1__Probes probes = RINGTAIL__V1__PROBES__INIT;
+	char line[128];
+
+	(void)state;
+	maker_catalog(&stream);
+	maker_subscribed(&stream, 2, zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 20);
+	maker_message(&stream, FRAME_STAT, &stat.base);
+	maker_message(&stream, FRAME_STAT, &stat.base);
+	maker_message(&stream, FRAME_PROBES, &probes.base);
+	for (size_t to = 0; to < sizeof(outputs) / sizeof(*outputs); to++) {
+		for (size_t i = 0; i < sizeof(alone) / sizeof(*alone); i++) {
+			snprintf(line, sizeof(line), "%s %s", alone[i], outputs[to].to);
+			assert_int_equal(run(line), 1);
+			if (!strstr(to_stderr, outputs[to].says))
+				fail_msg("%s: %s", line, to_stderr);
+		}
+		for (size_t i = 0; i < sizeof(asking) / sizeof(*asking); i++) {
+			snprintf(line, sizeof(line), "%s %s", asking[i], outputs[to].to);
+			if (run_against(&stream, true, line) != 1 ||
+			    !strstr(to_stderr, outputs[to].says))
+				fail_msg("%s: %s", line, to_stderr);
+		}
+	}
+	assert_null(strstr(to_stderr, "ringtail-token"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(usage),     TEST(reading),  TEST(pipe_ends_quietly),
 		TEST(streaming), TEST(refusals), TEST(recording),
-		TEST(listing),   TEST(stats),    TEST(doctoring),
+		TEST(listing),   TEST(stats),    TEST(doctoring), TEST(nothing_written),
 	};
 	char command[128];
 	int failed;

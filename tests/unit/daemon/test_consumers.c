@@ -13,7 +13,7 @@
 
 static const char good[] =
 	"ringtail consumers 1\n"
-	"consumer a.b-c_1\nflags 6\nacked 17\nfilter pid%20==%2012%20%25\n"
+	"consumer a.b-c_1\nflags 6\nspool 0123456789abcdef\nacked 17\nfilter pid%20==%2012%20%25\n"
 	"probe syscall:open*:call\nprobe x\n"
 	"at 00112233445566778899aabbccddeeff 99 0:4711 5:12\nend\n"
 	"consumer second\nflags 0\nacked 0\nfilter \nend\n";
@@ -57,6 +57,8 @@ static void test_file_both_ways(void **state)
 	assert_string_equal(first->name, "a.b-c_1");
 	assert_string_equal(first->filter, "pid == 12 %");
 	assert_int_equal(first->globs, 2);
+	assert_string_equal(first->spool, "0123456789abcdef");
+	assert_string_equal(TAILQ_NEXT(first, link)->spool, "");
 	assert_int_equal(first->place.epoch, 99);
 	assert_int_equal(first->place.positions, 2);
 	assert_int_equal(first->place.position[1].cpu, 5);
@@ -96,6 +98,10 @@ static void test_file_refused(void **state)
 		"ringtail consumers 1\nconsumer a\nfilter %zz\nend\n",
 		"ringtail consumers 1\nconsumer a\nfilter %00\nend\n",
 		"ringtail consumers 1\nconsumer a\nfilter x\nflags -1\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nspool 0123456789abcde\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nspool ../../../../../etc\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nspool 0123456789abcdef\n"
+		"spool 0123456789abcdef\nend\n",
 		"ringtail consumers 1\nconsumer a\nfilter x\nat 0011 9 0:1\nend\n",
 	};
 	struct consumer_list list;

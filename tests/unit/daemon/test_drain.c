@@ -326,7 +326,7 @@ static void watch(struct fixture *f, uint64_t *now_ns, uint64_t for_ns)
 
 static void test_stuck(void **state)
 {
-	static const struct log_sink sink = {take_line};
+	static const struct log_sink sink = {take_line, clock_monotonic};
 	const uint64_t call[] = {1000, 1};
 	uint64_t now = 1000 * NS_PER_S, stuck = counter_read(COUNTER_rings_stuck);
 	struct ring_writer_record late = {.probe = SMALL_GETPPID, .tid = 10, .payload = call,

@@ -64,6 +64,20 @@ static void test_same_name_once(void **state)
 	assert_string_equal(nearest_of("fdd", NAMES("fd", "fd", "fd")), "`fd`");
 }
 
+static void test_shown_whole(void **state)
+{
+	char text[NEAREST_TEXT_BYTES];
+	struct nearest nearest;
+
+	(void)state;
+	nearest_init(&nearest, "opennat");
+	nearest_offer_as(&nearest, "openat", "syscall:openat:call");
+	nearest_offer_as(&nearest, "openat", "syscall:openat:call");
+	nearest_offer_as(&nearest, "close", "syscall:close:call");
+	assert_true(nearest_text(&nearest, text));
+	assert_string_equal(text, "`syscall:openat:call`");
+}
+
 static void test_long_names(void **state)
 {
 	char wanted[300], name[300];
@@ -90,6 +104,7 @@ int main(void)
 		cmocka_unit_test(test_part_of_a_name),
 		cmocka_unit_test(test_nothing_near),
 		cmocka_unit_test(test_same_name_once),
+		cmocka_unit_test(test_shown_whole),
 		cmocka_unit_test(test_long_names),
 	};
 

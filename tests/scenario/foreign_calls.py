@@ -1,0 +1,82 @@
+"""A program calls through another ABI (`int 0x80`): its calls are not recorded, and `stat`, in text and
+JSON, and /metrics say how many there were."""
+import re
+import subprocess
+
+import ringtail
+from lib import http
+from lib.process import PATIENCE_S
+
+CALLS = 1000
+NOT_HERE = 3
+# getpid is 20 there; and a number that no table has, for where the kernel has no other ABI.
+PROGRAM = f"""
+#include <stdlib.h>
+#include <unistd.h>
+
+static long call(int other)
+{{
+#ifdef __x86_64__
+	long ret = 20;
+
+	if (!other) {{
+		__asm__ volatile("int $0x80" : "+a"(ret) : : "memory", "r8", "r9", "r10", "r11");
+		return ret;
+	}}
+#endif
+	return other ? syscall(1900), getpid() : -1;
+}}
+
+int main(int argc, char **argv)
+{{
+	int other = argc > 1 && atoi(argv[1]);
+
+	for (int i = 0; i < {CALLS}; i++)
+		if (call(other) != getpid())
+			return {NOT_HERE};
+	return 0;
+}}
+"""
+
+
+def call(case):
+    """Makes the calls; how."""
+    program = case.path("foreign")
+    subprocess.run(["gcc", "-O1", "-o", program, case.write("foreign.c", PROGRAM)], check=True,
+                   timeout=PATIENCE_S)
+    code = subprocess.run([program], timeout=PATIENCE_S).returncode
+    if code == 0:
+        return "int 0x80"
+    case.check(code == NOT_HERE or code < 0, "this kernel has no other ABI", code)
+    subprocess.run([program, "1"], check=True, timeout=PATIENCE_S)
+    return "numbers beyond the table"
+
+
+def foreign(stat):
+    return sum(ring["foreign"] for ring in stat["rings"])
+
+
+def main(case):
+    daemon = case.daemon("--http=127.0.0.1:0")
+    stream = case.stream(daemon, "-p", "syscall:*:call", "-f", 'comm == "foreign"', "-o", "json")
+    before = foreign(case.tracectl(daemon, "stat", "-o", "json").lines[0])
+    how = call(case)
+
+    def counted():
+        return foreign(case.tracectl(daemon, "stat", "-o", "json").lines[0]) >= before + CALLS
+    ringtail.wait_until(counted, f"{CALLS} foreign calls, by {how}, are counted")
+    text = case.tracectl(daemon, "stat").out
+    shown = re.search(r"beside the rings: (\d+) foreign: ", text)
+    case.check(shown and int(shown[1]) >= before + CALLS, "the text says so", text)
+    shown = http.metrics(daemon).all("ringtail_collector_ring_foreign_total")
+    case.check(sum(value for _, value in shown) >= before + CALLS, "metrics say so", shown)
+    ringtail.wait_until(lambda: 'exit_group:call"' in stream.read("out"), "the program's end")
+    done = stream.interrupt()
+    case.check_stream(done)
+    own = sum(event["probe"] == "syscall:getpid:call" for event in done.lines)
+    wanted = (CALLS,) if how == "int 0x80" else (2 * CALLS, 2 * CALLS + 1)
+    case.check(own in wanted, "its own ABI's calls are events, and no others", own)
+    case.check_balanced(daemon)
+
+
+ringtail.run(main)
