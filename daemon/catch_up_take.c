@@ -99,12 +99,15 @@ static struct frame_ref *make_gap(const struct catch_up *catch_up, uint32_t ring
 
 bool catch_up_push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 {
+	const struct spool *spool = catch_up->stream->subscription->spool.spool;
 	struct place *place = &catch_up->place[ring];
+	Ringtail__V1__LossReason reason = place->starved ?
+						  RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
+						  catch_up->foreign ?
+						  RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+						  spool_gap_reason(spool, ring, end);
 
-	if (!push(catch_up, make_gap(catch_up, ring, place->seq, end,
-				     place->starved ?
-					     RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
-					     RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL)))
+	if (!push(catch_up, make_gap(catch_up, ring, place->seq, end, reason)))
 		return false;
 	place->seq = end;
 	place->starved = false;

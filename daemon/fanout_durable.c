@@ -11,6 +11,7 @@
 
 #include "daemon/catch_up.h"
 #include "daemon/clock.h"
+#include "daemon/counters.h"
 #include "daemon/fanout_private.h"
 #include "daemon/log.h"
 #include "daemon/spool.h"
@@ -187,120 +188,11 @@ void fanout_begin_ring(struct fanout *fanout, struct subscription *subscription,
 	if (stored && stored < seq)
 		gap = pack_missing(fanout, ring, stored, seq,
 				   spool_missing_reason(subscription->spool.spool));
-	if (!gap)
-		return;
-	subscription->position[ring] = subscription->floor[ring] = stored;
-	subscription_append(subscription, gap);
-}
-
-/* ---- Consumers ------------------------------------------------------------------------------- */
-
-int fanout_take_consumer(struct fanout *fanout, const char *name,
-			 const struct subscription_request *request,
-			 struct subscription *subscription, struct consumer **out,
-			 struct error *error)
-{
-	struct consumer *consumer;
-	int err;
-
-	if (!fanout->config.spooler) {
-		error_set(error, EINVAL, "not-durable",
-			  "this daemon keeps nothing on disk, and so has no durable consumers");
-		error_hint(error, "give ringtaild durability = written, or fsync");
-		return -EINVAL;
-	}
-	consumer = consumers_find(fanout->config.consumers, name);
-	if (consumer && consumer->connected) {
-		error_set(error, EBUSY, "consumer-in-use",
-			  "the durable consumer '%s' is connected already", name);
-		error_hint(error, "one connection at a time: end the other one, or take another name");
-		return -EBUSY;
-	}
-	err = consumer ? consumers_compare(consumer, request, error) :
-			 consumers_add(fanout->config.consumers, name, request, &consumer, error);
-	if (!err)
-		err = fanout_keep_on_disk(fanout, subscription, consumer, error);
-	if (err)
-		return err;
-	if (consumer->subscription != subscription) {
-		consumer->subscription = subscription;
-		subscription->consumers++;
-	}
-	consumer->connected = true;
-	*out = consumer;
-	return 0;
-}
-
-int fanout_restore_consumers(struct fanout *fanout, struct error *error)
-{
-	struct consumer *consumer;
-	int err;
-
-	if (!fanout->config.consumers)
-		return 0;
-	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
-		struct subscription_request request = {
-			.glob = (const char *const *)consumer->glob,
-			.globs = consumer->globs,
-			.filter = consumer->filter,
-			.flags = consumer->flags,
-		};
-		struct subscription *subscription;
-
-		err = fanout_get_subscription(fanout, &request, &subscription, error);
-		if (!err)
-			err = fanout_keep_on_disk(fanout, subscription, consumer, error);
-		if (err == -ENOMEM)
-			return err;
-		if (err) {
-			/* A kernel with other probes: it is told when it comes back, and what is
-			 * there is held for it. */
-			log_failure(LOG_LEVEL_WARNING, error);
-			continue;
-		}
-		consumer->subscription = subscription;
-		subscription->consumers++;
-	}
-	return 0;
-}
-
-static uint64_t behind_bytes(const struct consumer *consumer, const struct spool *spool)
-{
-	const struct consumer_place *place = &consumer->place;
-	struct spool_marks *marks = spool_marks_create(place->positions);
-	uint64_t bytes;
-
-	if (!marks)
-		return 0;
-	for (uint32_t i = 0; i < place->positions; i++)
-		spool_marks_put(marks, place->position[i].cpu, place->position[i].seq);
-	bytes = spool_behind(spool, place->boot_id, place->epoch, marks);
-	free(marks);
-	return bytes;
-}
-
-void fanout_each_consumer(const struct fanout *fanout,
-			  void (*each)(void *context, const struct fanout_consumer_stat *stat),
-			  void *context)
-{
-	const struct consumer *consumer;
-
-	if (!fanout->config.consumers)
-		return;
-	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
-		const struct spool *spool =
-			consumer->subscription ? consumer->subscription->spool.spool : NULL;
-		struct fanout_consumer_stat stat = {
-			.name = consumer->name,
-			.spool = consumer->spool,
-			.connected = consumer->connected,
-			.exporter = consumer->internal,
-			.acked_realtime_ns = consumer->acked_realtime_ns,
-		};
-
-		if (spool)
-			stat.behind_bytes = behind_bytes(consumer, spool);
-		each(context, &stat);
+	if (gap) {
+		subscription->position[ring] = subscription->floor[ring] = stored;
+		subscription_append(subscription, gap);
+	} else if (subscription->spool.spool) {
+		spool_begin_ring(subscription->spool.spool, ring, seq);
 	}
 }
 
@@ -348,6 +240,171 @@ static void release(struct fanout *fanout, struct subscription *subscription)
 	free(upto);
 }
 
+/* No subscription has it: who else may need it is another such consumer. */
+static void forget_held(struct fanout *fanout, const char *spool)
+{
+	const struct consumer *consumer;
+
+	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link)
+		if (strcmp(consumer->spool, spool) == 0)
+			return;
+	if (spool[0] && !spooler_has(fanout->config.spooler, spool))
+		spooler_remove(fanout->config.spooler, spool);
+}
+
+/* One consumer less waits for what this subscription keeps. */
+static void let_go(struct fanout *fanout, struct subscription *subscription)
+{
+	subscription->consumers--;
+	if (subscription->consumers) {
+		release(fanout, subscription);
+	} else if (!subscription->permanent && subscription != fanout->next_permanent) {
+		subscription->spool.unwanted = true;
+		fanout_check_soon(fanout);
+	}
+}
+
+/* ---- Consumers ------------------------------------------------------------------------------- */
+
+static uint64_t behind_bytes(const struct consumer *consumer, const struct spool *spool)
+{
+	const struct consumer_place *place = &consumer->place;
+	struct spool_marks *marks = spool_marks_create(place->positions);
+	uint64_t bytes;
+
+	if (!marks)
+		return 0;
+	for (uint32_t i = 0; i < place->positions; i++)
+		spool_marks_put(marks, place->position[i].cpu, place->position[i].seq);
+	bytes = spool_behind(spool, place->boot_id, place->epoch, marks);
+	free(marks);
+	return bytes;
+}
+
+/*
+ * An exporter that asks for something else than before: its place stays, so that its stream begins with a
+ * gap for what it had not sent, which goes, unless others need it.
+ */
+static int change_consumer(struct fanout *fanout, struct consumer *consumer,
+			   const struct subscription_request *request, struct error *error)
+{
+	struct subscription *before = consumer->subscription;
+	char spool[SPOOL_NAME_BYTES];
+	uint64_t bytes = before && before->spool.spool ?
+			 behind_bytes(consumer, before->spool.spool) : 0;
+	int err;
+
+	memcpy(spool, consumer->spool, sizeof(spool));
+	err = consumers_change(fanout->config.consumers, consumer, request, error);
+	if (err)
+		return err;
+	counter_add(COUNTER_exports_changed, 1);
+	log_warn("export-changed", "%s asks for something else than before: what it had not sent of"
+		 " that (about %llu bytes on disk) is given up", consumer->name,
+		 (unsigned long long)bytes);
+	consumer->subscription = NULL;
+	if (before)
+		let_go(fanout, before);
+	else
+		forget_held(fanout, spool);
+	return 0;
+}
+
+int fanout_take_consumer(struct fanout *fanout, const char *name,
+			 const struct client_identity *identity,
+			 const struct subscription_request *request,
+			 struct subscription *subscription, struct consumer **out,
+			 struct error *error)
+{
+	struct consumer *consumer = consumers_find(fanout->config.consumers, name);
+	int err;
+
+	if (!consumer)
+		err = consumers_add(fanout->config.consumers, name, identity ? identity->text : "",
+				    request, &consumer, error);
+	else
+		err = consumers_compare(consumer, request, error);
+	if (err == -EINVAL && consumer && !identity)
+		err = change_consumer(fanout, consumer, request, error);
+	if (!err)
+		err = fanout_keep_on_disk(fanout, subscription, consumer, error);
+	if (err)
+		return err;
+	if (consumer->subscription != subscription) {
+		consumer->subscription = subscription;
+		subscription->consumers++;
+	}
+	consumer->connected = true;
+	*out = consumer;
+	return 0;
+}
+
+int fanout_restore_consumers(struct fanout *fanout, struct error *error)
+{
+	struct consumer *consumer;
+	unsigned clients = 0;
+	int err;
+
+	if (!fanout->config.consumers)
+		return 0;
+	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
+		struct subscription_request request = {
+			.glob = (const char *const *)consumer->glob,
+			.globs = consumer->globs,
+			.filter = consumer->filter,
+			.flags = consumer->flags,
+		};
+		struct subscription *subscription;
+
+		/* A file of before there was that bound leaves room for the rest, too. */
+		if (!consumer_name_is_export(consumer->name) &&
+		    clients++ == CONSUMERS_OF_CLIENTS_MAX)
+			return 0;
+		err = fanout_get_subscription(fanout, &request, FANOUT_OWN, &subscription, error);
+		if (!err)
+			err = fanout_keep_on_disk(fanout, subscription, consumer, error);
+		if (err == -ENOMEM)
+			return err;
+		if (err) {
+			/* A kernel with other probes: it is told when it comes back, and what is
+			 * there is held for it. */
+			log_failure(LOG_LEVEL_WARNING, error);
+			continue;
+		}
+		consumer->subscription = subscription;
+		subscription->consumers++;
+	}
+	return 0;
+}
+
+void fanout_each_consumer(const struct fanout *fanout,
+			  void (*each)(void *context, const struct fanout_consumer_stat *stat),
+			  void *context)
+{
+	const struct consumer *consumer;
+
+	if (!fanout->config.consumers)
+		return;
+	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
+		const struct spool *spool =
+			consumer->subscription ? consumer->subscription->spool.spool : NULL;
+		struct fanout_consumer_stat stat = {
+			.name = consumer->name,
+			.owner = consumer->owner,
+			.spool = consumer->spool,
+			.connected = consumer->connected,
+			.exporter = consumer_name_is_export(consumer->name),
+			.acked_realtime_ns = consumer->acked_realtime_ns,
+		};
+
+		if (spool)
+			stat.behind_bytes = behind_bytes(consumer, spool);
+		each(context, &stat);
+	}
+}
+
+/* ---- What they say ---------------------------------------------------------------------------- */
+
 void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,
 			const Ringtail__V1__Cursor *cursor)
 {
@@ -370,18 +427,6 @@ void fanout_each_held(void *context, spooler_name *name, void *name_context)
 	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link)
 		if (!consumer->subscription && consumer->spool[0])
 			name(name_context, consumer->spool);
-}
-
-/* No subscription has it: who else may need it is another such consumer. */
-static void forget_held(struct fanout *fanout, const char *spool)
-{
-	const struct consumer *consumer;
-
-	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link)
-		if (strcmp(consumer->spool, spool) == 0)
-			return;
-	if (spool[0] && !spooler_has(fanout->config.spooler, spool))
-		spooler_remove(fanout->config.spooler, spool);
 }
 
 int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error *error)
@@ -410,12 +455,6 @@ int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error
 		forget_held(fanout, spool);
 		return 0;
 	}
-	subscription->consumers--;
-	if (subscription->consumers) {
-		release(fanout, subscription);
-	} else if (!subscription->permanent && subscription != fanout->next_permanent) {
-		subscription->spool.unwanted = true;
-		fanout_check_soon(fanout);
-	}
+	let_go(fanout, subscription);
 	return 0;
 }

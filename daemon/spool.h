@@ -90,6 +90,15 @@ void spool_remove(struct spool *spool);
 Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool);
 
 /*
+ * Where this run begins on a ring, before anything is given in. What the disk has not of what is before
+ * is named as a hole then, so that a watermark does not pass it off as skipped.
+ */
+void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq);
+
+/* Why what is missing before `end` is: it was of an earlier run, or the spool was full. */
+Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end);
+
+/*
  * The next frame: of the same kinds and in the same order as in the subscription's log; ranges
  * without bytes may be given too, and count as durable with the watermark that tells of them. The
  * reference goes over. Where the first of a ring does not begin where the spool ends, a Gap for

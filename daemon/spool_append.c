@@ -285,6 +285,33 @@ static void name_hole(struct spool *spool, struct spool_ring *ring, uint64_t fir
 	count_lost(spool, missing, reason);
 }
 
+/* This run begins beyond what an earlier one stored. */
+static void name_hole_before_run(struct spool *spool, struct spool_ring *ring)
+{
+	if (!ring->known || ring->came || ring->began <= ring->next)
+		return;
+	name_hole(spool, ring, ring->began);
+	ring->next = ring->began;
+	ring->came = true;
+}
+
+void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq)
+{
+	spool->ring[ring].began = seq;
+	if (!spool->recovered)
+		return;			/* spool_set_ends() will know where the spool ends */
+	name_hole_before_run(spool, &spool->ring[ring]);
+	if (spool->state == SPOOL_OK)
+		spool_tell_lost(spool);
+	spool_turn(spool);
+}
+
+Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end)
+{
+	return end <= spool->ring[ring].began ? spool_missing_reason(spool) :
+						RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+}
+
 /* False: the spool has it already. */
 static bool note_appended(struct spool *spool, const struct frame_ref *frame)
 {
@@ -355,6 +382,7 @@ void spool_set_ends(struct spool *spool)
 			ring->next = ring->lost.end_seq;
 			ring->known = ring->came = true;
 		}
+		name_hole_before_run(spool, ring);
 	}
 	spool_tell_lost(spool);
 	/* What came before that was known comes once more. */

@@ -37,6 +37,7 @@ struct spool_ring {
 	bool known;		/* `next` is: the spool's end, or what was appended last */
 	bool came;		/* something was appended since it was opened */
 	uint64_t next;
+	uint64_t began;		/* this run's first attempt; 0: not told yet */
 	uint64_t end;		/* durable up to here */
 	uint64_t quiet;		/* and up to here, once a watermark is: */
 	uint64_t quiet_attempts;/* so many of them */

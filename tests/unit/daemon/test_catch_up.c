@@ -78,6 +78,12 @@ void spool_remove(struct spool *spool)
 	spool_close(spool);
 }
 
+Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end)
+{
+	(void)spool, (void)ring, (void)end;
+	return RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+}
+
 void spool_stat(const struct spool *spool, struct spool_stat *stat)
 {
 	*stat = (struct spool_stat){.stored = spool->stored};

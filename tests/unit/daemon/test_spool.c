@@ -9,6 +9,7 @@
 
 #define FULL	RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL
 #define CORRUPT	RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT
+#define NOT_RECORDED RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED
 
 static struct faulty_disk faulty;
 static struct run_back back;
@@ -528,6 +529,44 @@ static void names_what_is_gone(void **state)
 	end(&run);
 }
 
+/*
+ * What a killed daemon had read and not stored is a hole, even if after it only watermarks come, which
+ * would pass it off as skipped; and whether the run begins before the spool is open or after.
+ */
+static void names_the_hole_before_this_run(void **state)
+{
+	struct spool_stat stat;
+	struct run run;
+	uint64_t lost;
+
+	(void)state;
+	for (unsigned late = 0; late < 2; late++) {
+		begin(&run);
+		run_open(&run);
+		run_script(&run, 40);
+		run_close(&run);
+		run.seq[0] += 10;
+		run_start(&run);
+		run_open_spool(&run);
+		if (late)
+			disk_thread_settle(run.thread);
+		for (unsigned i = 0; i < RUN_RINGS; i++)
+			spool_begin_ring(run.spool, i, run.seq[i]);
+		run_now_ns += 300000000;
+		spool_append(run.spool, run_watermark(&run));
+		disk_thread_settle(run.thread);
+		assert_int_equal(run.end[0], run.seq[0]);
+		run_check_ledger(&run, &stat, &lost);
+		assert_int_equal(lost, 10);
+		assert_int_equal(stat.lost[NOT_RECORDED], 10);
+		run_read(&run, &back);
+		assert_int_equal(back.lost, 10);
+		assert_int_equal(back.gaps[NOT_RECORDED], 1);
+		assert_int_equal(back.there + back.lost, produced(&run));
+		end(&run);
+	}
+}
+
 /* The newest is looked through at once: it is what a power cut may have torn. */
 static void sets_a_torn_one_aside(void **state)
 {
@@ -695,6 +734,7 @@ int main(void)
 		cmocka_unit_test(does_not_trust_another_end),
 		cmocka_unit_test(counts_what_it_mends),
 		cmocka_unit_test(names_what_is_gone),
+		cmocka_unit_test(names_the_hole_before_this_run),
 		cmocka_unit_test(sets_a_torn_one_aside),
 		cmocka_unit_test(holds_no_more_than_its_bound),
 		cmocka_unit_test(a_reader_may_go_at_any_time),
