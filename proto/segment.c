@@ -60,3 +60,9 @@ bool segment_find_end(const uint8_t *tail, size_t bytes, size_t *at)
 	}
 	return false;
 }
+
+bool spool_name_is_valid(const char *name)
+{
+	return strlen(name) == SPOOL_NAME_BYTES - 1 &&
+	       strspn(name, "0123456789abcdef") == SPOOL_NAME_BYTES - 1;
+}

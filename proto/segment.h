@@ -6,6 +6,8 @@
  *	0000000000000006.seg	sealed: it ends with a SegmentEnd
  *	0000000000000005.bad	set aside because it was damaged
  *
+ * in a directory whose name is a number, too: of what the spool holds.
+ *
  * Pure functions, any thread.
  */
 #ifndef RINGTAIL_PROTO_SEGMENT_H
@@ -18,6 +20,8 @@
 #define SEGMENT_NAME_BYTES	24		/* with its zero */
 #define SEGMENT_END_BYTES_MAX	(64u << 10)	/* of the frame */
 
+#define SPOOL_NAME_BYTES	17		/* of the directory, with its zero */
+
 enum segment_state {
 	SEGMENT_OPEN,
 	SEGMENT_SEALED,
@@ -29,6 +33,9 @@ void segment_name_format(char name[SEGMENT_NAME_BYTES], uint64_t sequence,
 
 /* False: that is no segment's name. */
 bool segment_name_parse(const char *name, uint64_t *sequence, enum segment_state *state);
+
+/* Whether a directory is called as a spool is; others are left alone. */
+bool spool_name_is_valid(const char *name);
 
 /*
  * Where in the last bytes of a file (all of it, or SEGMENT_END_BYTES_MAX of it) a frame begins that
