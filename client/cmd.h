@@ -33,9 +33,24 @@ struct cmd_tap {
 enum exit_code cmd_follow(const struct settings *settings, enum format format,
 			  const struct cmd_tap *tap);
 
-/* Prints the error and returns EXIT_FAILED; with the hint to --help, EXIT_USAGE. */
+/*
+ * Prints the error and returns EXIT_FAILED; with the hint to --help, EXIT_USAGE. `text` is what the
+ * error's column is a place in; NULL: it has none.
+ */
 enum exit_code cmd_fail(const struct ringtail_error *error, const char *text);
 enum exit_code cmd_usage(const struct ringtail_error *error, const char *command);
+enum exit_code cmd_usage_at(const struct ringtail_error *error, const char *command,
+			    const char *text);
+
+/*
+ * Ends a command whose output is complete. `err` is the errno of a write that failed, 0: none did.
+ * Returns `code`; EXIT_FAILED, after saying why, where it could not be written. A reader who has
+ * left has had what it wanted.
+ */
+enum exit_code cmd_written(int err, enum exit_code code);
+
+/* The same for what printf() wrote to stdout. */
+enum exit_code cmd_printed(enum exit_code code);
 
 /* What shows that format; NULL for none. */
 const struct sink_ops *cmd_sink(enum format format);

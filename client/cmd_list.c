@@ -3,12 +3,15 @@
  */
 #include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client/catalog.h"
 #include "client/cmd.h"
 #include "client/failure.h"
 #include "client/limits.h"
+#include "client/nearest.h"
 #include "client/request.h"
 #include "proto/ringtail.pb-c.h"
 
@@ -62,7 +65,7 @@ static int print_object(const struct ringtail_probe *probe)
 	return text ? 0 : -EBADMSG;
 }
 
-static int ask(const struct settings *settings, struct catalog **catalog,
+static int ask(const struct settings *settings, const char *glob, struct catalog **catalog,
 	       struct ringtail_error *error)
 {
 	Ringtail__V1__ListRequest list = RINGTAIL__V1__LIST_REQUEST__INIT;
@@ -73,7 +76,7 @@ static int ask(const struct settings *settings, struct catalog **catalog,
 
 	if (err)
 		return err;
-	list.glob = (char *)(settings->operand ? settings->operand : "");
+	list.glob = (char *)glob;
 	err = request_send(request, FRAME_LIST, &list.base, error);
 	if (!err)
 		err = request_wait(request, FRAME_CATALOG, REPLY_TIMEOUT_MS, &body, &bytes, error);
@@ -83,6 +86,53 @@ static int ask(const struct settings *settings, struct catalog **catalog,
 	return err;
 }
 
+/* What people know a probe by: a system call's middle part, and of others the last. */
+static const char *short_name(const struct ringtail_probe *probe)
+{
+	return strcmp(probe->provider, "syscall") ? probe->name : probe->function;
+}
+
+/* The probe that `glob`, whole or a probe's one name, was probably meant to be; NULL: none. */
+static const char *find_near(const struct catalog *catalog, const char *glob)
+{
+	size_t probes;
+	const struct ringtail_probe *probe = catalog_probes(catalog, &probes);
+	const char **name = calloc(2 * probes + 1, sizeof(*name)), *near, *spec = NULL;
+
+	if (!name)
+		return NULL;
+	for (size_t i = 0; i < probes; i++) {
+		name[i] = short_name(&probe[i]);
+		name[probes + i] = probe[i].spec;
+		if (!spec && !strcmp(name[i], glob))
+			spec = probe[i].spec;
+	}
+	near = spec ? NULL : nearest_name(glob, name, 2 * probes);
+	for (size_t i = 0; near && !spec; i++)
+		if (name[i] == near)
+			spec = probe[i % probes].spec;
+	free(name);
+	return spec;
+}
+
+/* No probe matches: what else to try. */
+static enum exit_code fail_unknown(const struct settings *settings)
+{
+	const char *glob = settings->operand ? settings->operand : "*", *near = NULL;
+	struct catalog *all = NULL;
+	struct ringtail_error error;
+
+	if (ask(settings, "", &all, &error) == 0)
+		near = find_near(all, glob);
+	failure_set(&error, ENOENT, "unknown-probe", "no probe matches '%s'", glob);
+	if (near)
+		failure_hint(&error, "did you mean '%s'? `tracectl list` shows them all", near);
+	else
+		failure_hint(&error, "`tracectl list` shows them all");
+	catalog_unref(all);
+	return cmd_fail(&error, NULL);
+}
+
 enum exit_code cmd_list(const struct settings *settings)
 {
 	const struct ringtail_probe *probe;
@@ -90,7 +140,7 @@ enum exit_code cmd_list(const struct settings *settings)
 	struct catalog *catalog;
 	size_t probes, bad = 0;
 
-	if (ask(settings, &catalog, &error))
+	if (ask(settings, settings->operand ? settings->operand : "", &catalog, &error))
 		return cmd_fail(&error, settings->operand);
 	out_init(&out, STDOUT_FILENO);
 	probe = catalog_probes(catalog, &probes);
@@ -101,13 +151,10 @@ enum exit_code cmd_list(const struct settings *settings)
 			print_line(&probe[i]);
 	}
 	catalog_unref(catalog);
-	out_flush(&out);
-	if (!probes) {
-		failure_set(&error, ENOENT, "unknown-probe", "no probe matches '%s'",
-			    settings->operand ? settings->operand : "*");
-		failure_hint(&error, "`tracectl list` shows them all");
-		return cmd_fail(&error, NULL);
-	}
+	if (out_flush(&out))
+		return cmd_written(out_error(&out), EXIT_GOOD);
+	if (!probes)
+		return fail_unknown(settings);
 	if (bad) {
 		failure_set(&error, EBADMSG, "bad-catalog",
 			    "%zu probes have names that are not UTF-8", bad);

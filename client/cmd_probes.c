@@ -111,7 +111,7 @@ static enum exit_code ask(const struct settings *settings, enum frame_type type,
 		}
 	}
 	request_close(request);
-	return err ? cmd_fail(&error, NULL) : EXIT_GOOD;
+	return err ? cmd_fail(&error, NULL) : cmd_written(out_error(&out), EXIT_GOOD);
 }
 
 enum exit_code cmd_probes(const struct settings *settings)

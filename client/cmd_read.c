@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +20,15 @@ static bool is_directory(const char *path)
 	struct stat stat_of;
 
 	return stat(path, &stat_of) == 0 && S_ISDIR(stat_of.st_mode);
+}
+
+/* No events, and no error: that is how a spool begins. */
+static enum exit_code nothing_yet(const struct ringtail_error *error,
+				  const struct settings *settings)
+{
+	fprintf(stderr, "tracectl: %s\n", error->what);
+	pump_print_summary(stderr, settings->summary, &(struct ringtail_totals){ 0 }, 0);
+	return EXIT_GOOD;
 }
 
 enum exit_code cmd_read(const struct settings *settings)
@@ -40,13 +50,17 @@ enum exit_code cmd_read(const struct settings *settings)
 	struct ringtail *ringtail;
 	struct spool_dir *dir = NULL;
 	enum exit_code code;
-	int fd = -1;
+	int fd = -1, err = 0;
 
 	if (!path) {
 		failure_set(&error, EINVAL, "no-file", "read which FILE?");
 		return cmd_usage(&error, "read");
 	}
-	if (!is_stdin && is_directory(path) && spool_dir_open(path, stderr, &dir, &fd, &error))
+	if (!is_stdin && is_directory(path))
+		err = spool_dir_open(path, stderr, &dir, &fd, &error);
+	if (err == -ENODATA)
+		return nothing_yet(&error, settings);
+	if (err)
 		return cmd_fail(&error, NULL);
 	if (!dir)
 		fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);

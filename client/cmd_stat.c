@@ -2,12 +2,14 @@
  * cmd_stat: rates, rings, clients, counters, and the loss ledger with its residuals.
  */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client/cmd.h"
 #include "client/failure.h"
 #include "client/limits.h"
 #include "client/request.h"
+#include "client/screen.h"
 #include "client/stat_print.h"
 #include "client/stop.h"
 #include "client/unpack.h"
@@ -37,25 +39,43 @@ static int take(struct request *request, int timeout_ms, struct look *look,
 	return failure_set(error, EBADMSG, "bad-message", "the daemon's answer does not unpack");
 }
 
+/* On a terminal, as much as it has rows for. */
+static int redraw(struct request *request, const struct look *now, const struct look *before,
+		  struct ringtail_error *error)
+{
+	struct screen *screen;
+	unsigned rows, columns;
+	int err = screen_create(&screen);
+
+	if (!err) {
+		screen_size(STDOUT_FILENO, &rows, &columns);
+		stat_print_brief(screen_begin(screen), request_host(request), now->stat,
+				 before->stat);
+		err = screen_draw(screen, &out, rows, columns);
+		screen_destroy(screen);
+	}
+	return err ? failure_set(error, -err, "no-memory", "no memory for what is to be shown: %s",
+				 strerror(-err)) : 0;
+}
+
 static int show(const struct settings *settings, struct request *request, const struct look *now,
 		const struct look *before, struct ringtail_error *error)
 {
-	bool redraws = settings->watch && isatty(STDOUT_FILENO);
-
 	if (settings->output == FORMAT_JSON) {
 		if (stat_print_json(&out, now->stat))
 			return failure_set(error, EBADMSG, "bad-message",
 					   "a name in the daemon's answer is not UTF-8");
+	} else if (settings->watch && isatty(STDOUT_FILENO)) {
+		int err = redraw(request, now, before, error);
+
+		if (err)
+			return err;
 	} else {
-		if (redraws)
-			out_literal(&out, "\033[H\033[J");
 		stat_print_text(&out, request_host(request), now->stat, before->stat);
-		if (settings->watch && !redraws)
+		if (settings->watch)
 			out_char(&out, '\n');
 	}
-	out_flush(&out);
-	return out_error(&out) == EPIPE ? -EPIPE : out_error(&out) ?
-	       failure_set(error, out_error(&out), "cannot-write", "cannot write") : 0;
+	return out_flush(&out);
 }
 
 /* Looks until interrupted, or until there is what was asked for. 0 or -errno with *error. */
@@ -107,7 +127,7 @@ enum exit_code cmd_stat(const struct settings *settings)
 	if (!err)
 		err = look_on(settings, request, (int)interval_ms, &balanced, &error);
 	request_close(request);
-	if (err && err != -EINTR && err != -EPIPE)
+	if (err && err != -EINTR && !out_error(&out))
 		return cmd_fail(&error, NULL);
-	return balanced ? EXIT_GOOD : EXIT_LOST;
+	return cmd_written(out_error(&out), balanced ? EXIT_GOOD : EXIT_LOST);
 }

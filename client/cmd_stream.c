@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/cmd.h"
+#include "client/cursor.h"
 #include "client/cursor_file.h"
 #include "client/failure.h"
 #include "client/since.h"
@@ -36,6 +37,7 @@ static const char *text_of(const struct settings *settings, const struct ringtai
 static int find_start(const struct settings *settings, struct ringtail_subscription *wanted,
 		      char **place, struct ringtail_error *error)
 {
+	static struct cursor cursor;	/* parsed again where it is used: a slip is usage */
 	uint64_t output_bytes;
 	struct timespec now;
 	int err = 0;
@@ -51,7 +53,7 @@ static int find_start(const struct settings *settings, struct ringtail_subscript
 		return err;
 	if (since_is_cursor(settings->since)) {
 		wanted->since = settings->since;
-		return 0;
+		return cursor_parse(settings->since, &cursor, error);
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	return since_parse_time(settings->since,
@@ -96,7 +98,7 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 	int err = find_start(settings, &wanted, &place, &error);
 
 	if (err == -EINVAL)
-		return cmd_usage(&error, tap ? "record" : "stream");
+		return cmd_usage_at(&error, tap ? "record" : "stream", settings->since);
 	if (err || ringtail_connect(settings->connect, &ringtail, &error)) {
 		free(place);
 		return cmd_fail(&error, NULL);

@@ -4,20 +4,16 @@
 #include "client/conn.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "client/conn_connect.h"
 #include "client/conn_tls.h"
 #include "client/failure.h"
 #include "client/file_kind.h"
@@ -47,174 +43,7 @@ uint64_t conn_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* 1: ready, 0: time is over, -EINTR: interrupted. deadline_ns of UINT64_MAX: wait for ever. */
-static int wait_for(int fd, short events, int interrupt_fd, uint64_t deadline_ns)
-{
-	struct pollfd polled[2] = {
-		{ .fd = fd, .events = events },
-		{ .fd = interrupt_fd, .events = POLLIN },
-	};
-
-	for (;;) {
-		uint64_t now_ns = conn_now_ns();
-		int timeout_ms = -1, n;
-
-		if (deadline_ns != UINT64_MAX) {
-			uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-
-			timeout_ms = left_ns > 3600000000000u ? 3600000 :
-				     (int)((left_ns + 999999) / 1000000);
-		}
-		n = poll(polled, 2, timeout_ms);
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0 && polled[1].revents)
-			return -EINTR;
-		if (n > 0)
-			return 1;
-		if (n == 0 && conn_now_ns() >= deadline_ns)
-			return 0;
-	}
-}
-
 /* ---- Connecting ----------------------------------------------------------------------------- */
-
-static int cannot_connect(const struct address *address, int err, struct ringtail_error *error)
-{
-	bool local = address->kind == ADDRESS_UNIX;
-
-	switch (err) {
-	case ENOENT:
-		failure_set(error, err, "no-daemon", "no daemon at %s: there is no such socket",
-			    address->text);
-		failure_hint(error,
-			     "start one: `systemctl start ringtaild`, or `ringtaild --listen %s` "
-			     "as root",
-			     address->text);
-		return -err;
-	case ECONNREFUSED:
-		failure_set(error, err, "refused", "nobody listens at %s", address->text);
-		failure_hint(error, local ? "the daemon is gone and left its socket: "
-			     "`systemctl restart ringtaild`" :
-			     "is ringtaild running there, with --listen for this address?");
-		return -err;
-	case EACCES:
-	case EPERM:
-		failure_set(error, err, "no-permission", "you may not connect to %s",
-			    address->text);
-		failure_hint(error, "join the socket's group (`ls -l` shows it), or use sudo");
-		return -err;
-	case ETIMEDOUT:
-		failure_set(error, err, "timeout", "no answer from %s within %d s", address->text,
-			    CONNECT_TIMEOUT_MS / 1000);
-		failure_hint(error, "check the address, the network and its firewalls");
-		return -err;
-	case EINTR:
-		return failure_set(error, err, "interrupted", "interrupted");
-	default:
-		return failure_set(error, err, "cannot-connect", "cannot connect to %s: %s",
-				   address->text, strerror(err));
-	}
-}
-
-/* A connected socket that does not block, or -errno. */
-static int connect_socket(int family, const struct sockaddr *to, socklen_t to_bytes,
-			  int interrupt_fd)
-{
-	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	socklen_t err_bytes;
-	int err, ready;
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, to, to_bytes) == 0)
-		return fd;
-	err = errno;
-	if (err == EINPROGRESS || err == EAGAIN) {
-		ready = wait_for(fd, POLLOUT, interrupt_fd,
-				 conn_now_ns() + CONNECT_TIMEOUT_MS * 1000000ull);
-		err_bytes = sizeof(err);
-		if (ready == 0)
-			err = ETIMEDOUT;
-		else if (ready < 0)
-			err = -ready;
-		else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &err_bytes))
-			err = errno;
-		if (!err)
-			return fd;
-	}
-	close(fd);
-	return -err;
-}
-
-static int connect_unix(const struct address *address, int interrupt_fd)
-{
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
-
-	memcpy(to.sun_path, address->path, sizeof(to.sun_path));
-	return connect_socket(AF_UNIX, (struct sockaddr *)&to, sizeof(to), interrupt_fd);
-}
-
-static bool is_loopback(const struct sockaddr *to)
-{
-	const struct sockaddr_in *in = (const void *)to;
-	const struct sockaddr_in6 *in6 = (const void *)to;
-
-	return to->sa_family == AF_INET ? ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET :
-	       to->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
-}
-
-/* A daemon whose network is gone says nothing, and never will: it is asked whether it is there. */
-static void watch_peer(int fd)
-{
-	const struct {
-		int level, name, value;
-	} options[] = {
-		{ IPPROTO_TCP, TCP_NODELAY, 1 },
-		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
-		{ IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS },
-		{ IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SECONDS },
-		{ IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES },
-	};
-
-	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
-		setsockopt(fd, options[i].level, options[i].name, &options[i].value,
-			   sizeof(options[i].value));
-}
-
-/* The first of the host's addresses that answers. */
-static int connect_tcp(const struct address *address, int interrupt_fd,
-		       struct ringtail_error *error)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found, *at;
-	int err = getaddrinfo(address->host, address->port, &hints, &found), fd = -EHOSTUNREACH;
-	bool plain = address->trust.insecure, refused = false;
-
-	if (err) {
-		failure_set(error, EHOSTUNREACH, "unknown-host", "no address of host '%s': %s",
-			    address->host, gai_strerror(err));
-		failure_hint(error, "check how it is written");
-		return -EHOSTUNREACH;
-	}
-	for (at = found; at && fd < 0 && fd != -EINTR; at = at->ai_next) {
-		refused |= plain && !is_loopback(at->ai_addr);
-		if (!plain || is_loopback(at->ai_addr))
-			fd = connect_socket(at->ai_family, at->ai_addr, at->ai_addrlen,
-					    interrupt_fd);
-	}
-	freeaddrinfo(found);
-	if (fd < 0 && refused) {
-		failure_set(error, EACCES, "insecure-remote",
-			    "%s is not on loopback: --insecure is for this host alone",
-			    address->text);
-		failure_hint(error, "without --insecure it is TLS");
-		return -EACCES;
-	}
-	if (fd < 0)
-		return cannot_connect(address, -fd, error);
-	watch_peer(fd);
-	return fd;
-}
 
 static int shake_hands(struct conn *conn, const struct address *address,
 		       struct ringtail_error *error)
@@ -226,8 +55,8 @@ static int shake_hands(struct conn *conn, const struct address *address,
 		return err;
 	frame_reader_set_source(conn->reader, conn_tls_read, conn->tls);
 	while ((err = conn_tls_shake(conn->tls, error)) == -EAGAIN) {
-		ready = wait_for(conn->fd, conn_tls_wanted(conn->tls), conn->interrupt_fd,
-				 deadline_ns);
+		ready = conn_wait_for(conn->fd, conn_tls_wanted(conn->tls), conn->interrupt_fd,
+				      deadline_ns);
 		if (ready == 0) {
 			failure_set(error, ETIMEDOUT, "timeout", "no TLS with %s within %d s",
 				    address->text, CONNECT_TIMEOUT_MS / 1000);
@@ -256,26 +85,29 @@ static int take_token(struct conn *conn, const struct address *address,
 	return err;
 }
 
+static int connect_to(const struct address *address, int interrupt_fd, struct conn **made,
+		      struct ringtail_error *error)
+{
+	int fd = conn_connect(address, interrupt_fd, error), err;
+
+	if (fd < 0)
+		return fd;
+	err = conn_open_fd(fd, address->text, made, error);
+	if (err)
+		return err;
+	(*made)->interrupt_fd = interrupt_fd;
+	(*made)->is_file = false;
+	return 0;
+}
+
 int conn_open(const struct address *address, int interrupt_fd, struct conn **made,
 	      struct ringtail_error *error)
 {
 	struct conn *conn;
-	int fd, err;
+	int err = connect_to(address, interrupt_fd, &conn, error);
 
-	if (address->kind == ADDRESS_TCP) {
-		fd = connect_tcp(address, interrupt_fd, error);
-	} else {
-		fd = connect_unix(address, interrupt_fd);
-		if (fd < 0)
-			cannot_connect(address, -fd, error);
-	}
-	if (fd < 0)
-		return fd;
-	err = conn_open_fd(fd, address->text, &conn, error);
 	if (err)
 		return err;
-	conn->interrupt_fd = interrupt_fd;
-	conn->is_file = false;
 	err = take_token(conn, address, error);
 	if (!err && address->kind == ADDRESS_TCP && !address->trust.insecure)
 		err = shake_hands(conn, address, error);
@@ -284,6 +116,21 @@ int conn_open(const struct address *address, int interrupt_fd, struct conn **mad
 	else
 		*made = conn;
 	return err;
+}
+
+int conn_see_certificate(const struct address *address, struct conn_tls_span *span,
+			 struct ringtail_error *error)
+{
+	struct conn *conn;
+	int err = connect_to(address, -1, &conn, error);
+	bool seen;
+
+	if (err)
+		return err;
+	err = shake_hands(conn, address, error);
+	seen = conn->tls && conn_tls_peer_span(conn->tls, span);
+	conn_close(conn);
+	return seen ? 0 : err;
 }
 
 int conn_open_fd(int fd, const char *name, struct conn **made, struct ringtail_error *error)
@@ -343,8 +190,8 @@ static int send_all(struct conn *conn, const uint8_t *bytes, size_t n,
 			return failure_set(error, errno, "connection-lost",
 					   "the connection to %s broke: %s", conn->name,
 					   strerror(errno));
-		ready = wait_for(conn->fd, conn->tls ? conn_tls_wanted(conn->tls) : POLLOUT,
-				 conn->interrupt_fd, deadline_ns);
+		ready = conn_wait_for(conn->fd, conn->tls ? conn_tls_wanted(conn->tls) : POLLOUT,
+				      conn->interrupt_fd, deadline_ns);
 		if (ready == 0)
 			return failure_set(error, ETIMEDOUT, "timeout",
 					   "%s does not read what is sent to it", conn->name);
@@ -474,7 +321,7 @@ enum conn_wait conn_wait(struct conn *conn, int timeout_ms, struct frame *frame,
 		if (read == FRAME_READ_BAD)
 			return bad(conn, error);
 		ready = conn->tls && conn_tls_pending(conn->tls) ?
-				1 : wait_for(conn->fd, POLLIN, conn->interrupt_fd, deadline_ns);
+				1 : conn_wait_for(conn->fd, POLLIN, conn->interrupt_fd, deadline_ns);
 		if (ready == 0)
 			return CONN_TIMEOUT;
 		if (ready < 0)

@@ -10,6 +10,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "client/address.h"
+#include "client/conn_tls_span.h"
 #include "client/frame_reader.h"
 #include "client/ringtail.h"
 
@@ -27,6 +28,13 @@ enum conn_wait {
 /* Connects, within CONNECT_TIMEOUT_MS. Nothing is said yet. */
 int conn_open(const struct address *address, int interrupt_fd, struct conn **conn,
 	      struct ringtail_error *error);
+
+/*
+ * Connects, and shakes hands only to see the daemon's certificate, believed or not. The address is one
+ * that is spoken to in TLS. -errno with *error: none was to be seen.
+ */
+int conn_see_certificate(const struct address *address, struct conn_tls_span *span,
+			 struct ringtail_error *error);
 
 /* A file, pipe or connected socket; `fd` is taken, also on failure. `name` is for messages. */
 int conn_open_fd(int fd, const char *name, struct conn **conn, struct ringtail_error *error);

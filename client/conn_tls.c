@@ -26,6 +26,8 @@ struct conn_tls {
 	short wanted;
 	bool has_cert;
 	unsigned long alert;	/* the error that ended it, or 0 */
+	bool seen;		/* the daemon's certificate; then: */
+	struct conn_tls_span span;
 };
 
 static const char *last_reason(void)
@@ -109,6 +111,17 @@ static bool expect_name(SSL *ssl, const char *name)
 	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
+/* The verdict stays what it is: this only looks. */
+static int look(int verdict, X509_STORE_CTX *store)
+{
+	const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+	struct conn_tls *tls = SSL_get_app_data(ssl);
+	const X509 *certificate = X509_STORE_CTX_get0_cert(store);
+
+	tls->seen = certificate && conn_tls_span_of(certificate, &tls->span);
+	return verdict;
+}
+
 int conn_tls_create(int fd, const struct address *address, struct conn_tls **made,
 		    struct ringtail_error *error)
 {
@@ -126,7 +139,7 @@ int conn_tls_create(int fd, const struct address *address, struct conn_tls **mad
 		failure_set(error, ENOMEM, "no-memory", "cannot set up TLS");
 		goto fail;
 	}
-	SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER, look);
 	/* An end without TLS's own is an end: a frame that is cut off shows by itself. */
 	SSL_CTX_set_options(tls->context, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_mode(tls->context,
@@ -140,6 +153,7 @@ int conn_tls_create(int fd, const struct address *address, struct conn_tls **mad
 				  "`%s` cannot be the name of a server", tls->name);
 		goto fail;
 	}
+	SSL_set_app_data(tls->ssl, tls);
 	*made = tls;
 	return 0;
 
@@ -216,8 +230,10 @@ int conn_tls_shake(struct conn_tls *tls, struct ringtail_error *error)
 	} else if (!conn_tls_refused(tls, error)) {
 		failure_set(error, EPROTO, "no-tls", "no TLS with %s: %s", tls->address,
 			    tls->alert ? last_reason() : "it closed the connection");
-		failure_hint(error, "is it a ringtaild, with tls-cert? A plain one on this host is for"
-				    " --insecure");
+		failure_hint(error, tls->alert ? "is it a ringtaild, with tls-cert? A plain one on this"
+						 " host is for --insecure" :
+			     "a ringtaild that is beyond pending-max may: try again in a moment, and see"
+			     " its log");
 	}
 	return err ? err : -ECONNRESET;
 }
@@ -263,6 +279,12 @@ bool conn_tls_pending(const struct conn_tls *tls)
 	return SSL_pending(tls->ssl) > 0;
 }
 
+bool conn_tls_peer_span(const struct conn_tls *tls, struct conn_tls_span *span)
+{
+	*span = tls->span;
+	return tls->seen;
+}
+
 bool conn_tls_refused(const struct conn_tls *tls, struct ringtail_error *error)
 {
 	int reason = ERR_GET_REASON(tls->alert);
@@ -270,6 +292,15 @@ bool conn_tls_refused(const struct conn_tls *tls, struct ringtail_error *error)
 	/* What the other side says when it gives up; OpenSSL numbers them from here. */
 	if (ERR_GET_LIB(tls->alert) != ERR_LIB_SSL || reason < SSL_AD_REASON_OFFSET)
 		return false;
+	/* The one that is not about us: it can say no more before hands are shaken. */
+	if (reason == SSL_AD_REASON_OFFSET + SSL_AD_INTERNAL_ERROR) {
+		failure_set(error, EBUSY, "no-room", "the daemon at %s has no room for another"
+			    " connection, and TLS cannot say why: %s", tls->address,
+			    ERR_reason_error_string(tls->alert));
+		failure_hint(error, "its log does: it is out of descriptors (raise LimitNOFILE), or beyond"
+				    " pending-max; try again in a moment");
+		return true;
+	}
 	failure_set(error, EACCES, "certificate-refused", "the daemon at %s %s: %s", tls->address,
 		    tls->has_cert ? "does not accept our certificate" : "wants a certificate",
 		    ERR_reason_error_string(tls->alert));

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "client/address.h"
+#include "client/conn_tls_span.h"
 #include "client/ringtail.h"
 
 struct conn_tls;
@@ -31,6 +32,9 @@ short conn_tls_wanted(const struct conn_tls *tls);
 
 /* There is something to be read that poll(2) does not know of. */
 bool conn_tls_pending(const struct conn_tls *tls);
+
+/* How long the daemon's certificate is good, believed or not; false: none has come. */
+bool conn_tls_peer_span(const struct conn_tls *tls, struct conn_tls_span *span);
 
 /* Where a read failed because the daemon refused us in TLS: *error says so, and true. */
 bool conn_tls_refused(const struct conn_tls *tls, struct ringtail_error *error);

@@ -160,8 +160,8 @@ static void check_tracefs(const struct host *host, struct host_check *check)
 	}
 	found(check, CHECK_WARN, "no tracefs is to be seen at /sys/kernel/tracing");
 	hint(check,
-	     "as root: mount -t tracefs nodev /sys/kernel/tracing; names of arguments come from "
-	     "there");
+	     "a daemon started as root mounts its own; one that is not has no names of arguments "
+	     "without: mount -t tracefs nodev /sys/kernel/tracing");
 }
 
 static void check_lockdown(const struct host *host, struct host_check *check)

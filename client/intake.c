@@ -110,28 +110,6 @@ void intake_begin_run(struct intake *intake, const struct ringtail_host *host)
 	apply_since(intake);
 }
 
-static int take_server_hello(struct intake *intake, const void *message,
-			     const struct frame *frame, struct ringtail_error *error)
-{
-	struct ringtail_host host = { 0 };
-	int err = host_from_hello(message, &host, error);
-
-	(void)frame;
-	if (err)
-		return err;
-	intake->reached[INTAKE_GREETED] = true;
-	if (same_run(&intake->host, host.boot_id, host.epoch)) {
-		intake->host = host;
-	} else if (merge_bytes(intake->merge)) {
-		merge_flush(intake->merge);
-		intake->next_host = host;
-		intake->has_next_host = true;
-	} else {
-		intake_begin_run(intake, &host);
-	}
-	return 0;
-}
-
 static int take_error(struct intake *intake, const void *message, const struct frame *frame,
 		      struct ringtail_error *error)
 {
@@ -199,8 +177,58 @@ static int take_hole(struct intake *intake, const Ringtail__V1__Position *start,
 	gap.first_seq = at->seq;
 	gap.end_seq = start->seq;
 	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
-	gap.reason = RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+	gap.reason = intake->segments_gone ? RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+					     RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
 	return take_gap(intake, &gap, frame, error);
+}
+
+/*
+ * A spool goes on with another run of the rings. Unless the one before ended in an orderly way, nobody
+ * knows how much of it is missing: a gap of no size, where it stood.
+ */
+static int take_run_end(struct intake *intake, const struct frame *frame,
+			struct ringtail_error *error)
+{
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	uint32_t cpu = 0;
+
+	while (cpu < intake->ledger->cpus && !intake->ledger->cpu[cpu].known)
+		cpu++;
+	/* A run of which nothing came, or that has all it recorded. */
+	if (cpu == intake->ledger->cpus || (intake->run_ended && !intake->segments_gone))
+		return 0;
+	gap.cpu = cpu;
+	gap.first_seq = gap.end_seq = intake->ledger->cpu[cpu].seq;
+	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
+	gap.reason = intake->segments_gone ? RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+					     RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return take_gap(intake, &gap, frame, error);
+}
+
+static int take_server_hello(struct intake *intake, const void *message,
+			     const struct frame *frame, struct ringtail_error *error)
+{
+	struct ringtail_host host = { 0 };
+	int err = host_from_hello(message, &host, error);
+
+	if (err)
+		return err;
+	intake->reached[INTAKE_GREETED] = true;
+	if (intake->segmented && !same_run(&intake->host, host.boot_id, host.epoch)) {
+		err = take_run_end(intake, frame, error);
+		if (err)
+			return err;
+	}
+	if (same_run(&intake->host, host.boot_id, host.epoch)) {
+		intake->host = host;
+	} else if (merge_bytes(intake->merge)) {
+		merge_flush(intake->merge);
+		intake->next_host = host;
+		intake->has_next_host = true;
+	} else {
+		intake_begin_run(intake, &host);
+	}
+	return 0;
 }
 
 static int take_subscribed(struct intake *intake, const void *message, const struct frame *frame,
@@ -223,7 +251,35 @@ static int take_subscribed(struct intake *intake, const void *message, const str
 	}
 	if (subscribed->since)
 		take_since(intake, subscribed->since);
+	intake->segments_gone = false;
 	intake->reached[INTAKE_SUBSCRIBED] = true;
+	return 0;
+}
+
+static int take_segment_head(struct intake *intake, const void *message, const struct frame *frame,
+			     struct ringtail_error *error)
+{
+	const Ringtail__V1__SegmentHead *head = message;
+
+	(void)frame;
+	(void)error;
+	intake->segmented = true;
+	intake->run_ended = intake->segment_final;
+	intake->segment_final = false;
+	/* One of no run stands where segments were deleted before they could be read: spool_dir. */
+	if (!head->boot_id.len)
+		intake->segments_gone = true;
+	return 0;
+}
+
+static int take_segment_end(struct intake *intake, const void *message, const struct frame *frame,
+			    struct ringtail_error *error)
+{
+	const Ringtail__V1__SegmentEnd *end = message;
+
+	(void)frame;
+	(void)error;
+	intake->segment_final = end->final;
 	return 0;
 }
 
@@ -347,6 +403,8 @@ static const struct {
 	{ FRAME_WATERMARK, &ringtail__v1__watermark__descriptor, take_watermark },
 	{ FRAME_GAP, &ringtail__v1__gap__descriptor, take_gap },
 	{ FRAME_BYE, &ringtail__v1__bye__descriptor, take_bye },
+	{ FRAME_SEGMENT_HEAD, &ringtail__v1__segment_head__descriptor, take_segment_head },
+	{ FRAME_SEGMENT_END, &ringtail__v1__segment_end__descriptor, take_segment_end },
 };
 
 static int take_unpacked(struct intake *intake, const struct frame *frame, const uint8_t *body,
@@ -377,13 +435,9 @@ int intake_frame(struct intake *intake, const struct frame *frame, struct ringta
 	intake->totals.frames++;
 	intake->totals.wire_bytes += frame->size;
 	intake->totals.raw_bytes += frame->header.raw_bytes;
-	/* A segment of a spool has a head, and an end, of its own; what they say is the daemon's. */
-	if (frame->header.type == FRAME_SEGMENT_HEAD || frame->header.type == FRAME_SEGMENT_END) {
-		intake->segmented = true;
-		return 0;
-	}
+	/* A segment of a spool has a head of its own before everything. */
 	if (!intake->reached[INTAKE_GREETED] && frame->header.type != FRAME_SERVER_HELLO &&
-	    frame->header.type != FRAME_ERROR)
+	    frame->header.type != FRAME_ERROR && frame->header.type != FRAME_SEGMENT_HEAD)
 		return bad_frame(error, frame, "the hello must come first");
 	if (frame->header.type == FRAME_BATCH)
 		return take_batch(intake, frame, error);

@@ -93,6 +93,7 @@ static void give_gap(struct intake *intake, const struct merge_item *from,
 		.reason = gap->reason,
 	};
 	intake->totals.gaps++;
+	intake->totals.unknown += !gap->events && !item->count;
 	intake->totals.lost += gap->events ? gap->events : item->count;
 }
 

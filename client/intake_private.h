@@ -10,6 +10,9 @@
 struct intake {
 	bool count_only;
 	bool segmented;				/* it is a spool's: segments follow each other */
+	bool segment_final;			/* it has ended: nothing of its run is missing after it */
+	bool run_ended;				/* so had the one before */
+	bool segments_gone;			/* some were deleted before they could be read */
 	bool reached[INTAKE_ENDED + 1];
 	struct frame_codec *codec;
 	struct catalog *catalog;

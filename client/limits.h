@@ -24,10 +24,13 @@
 #define PROBE_ID_MAX			0xffffu		/* an event's probe is 16 bits */
 #define CURSOR_TEXT_BYTES_MAX		(64u << 10)
 #define KALLSYMS_SYMBOLS_MAX		(1u << 20)
+#define OWN_FRAMES_MAX			12u		/* of a stack: the tracer's, innermost */
 #define KALLSYMS_BYTES_MAX		(64u << 20)
 #define SEGMENTS_READ_MAX		65536u		/* of one spool directory */
+#define SPOOL_LISTS_MAX			16u		/* of one that is deleted as it is read */
 #define ACK_INTERVAL_MS			500		/* between two acknowledgements */
 #define RATE_LINE_INTERVAL_MS		250		/* at most 4 redraws a second */
 #define STAT_INTERVAL_MS		1000
+#define CLOCKS_APART_NS_MAX		60000000000ull	/* of two hosts that keep time */
 
 #endif

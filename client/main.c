@@ -1,10 +1,13 @@
 /*
  * tracectl: watches a kernel through ringtaild. This file: which command, and its --help.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/address.h"
 #include "client/cmd.h"
 #include "client/failure.h"
 #include "client/nearest.h"
@@ -75,12 +78,37 @@ enum exit_code cmd_fail(const struct ringtail_error *error, const char *text)
 	return EXIT_FAILED;
 }
 
+enum exit_code cmd_usage_at(const struct ringtail_error *error, const char *command,
+			    const char *text)
+{
+	failure_print(stderr, error, text);
+	if (!strstr(error->hint, "--help"))
+		fprintf(stderr, "    tracectl %s%s--help tells more\n", command ? command : "",
+			command ? " " : "");
+	return EXIT_USAGE;
+}
+
 enum exit_code cmd_usage(const struct ringtail_error *error, const char *command)
 {
-	failure_print(stderr, error, NULL);
-	fprintf(stderr, "    tracectl %s%s--help tells more\n", command ? command : "",
-		command ? " " : "");
-	return EXIT_USAGE;
+	return cmd_usage_at(error, command, NULL);
+}
+
+enum exit_code cmd_written(int err, enum exit_code code)
+{
+	struct ringtail_error error;
+
+	if (!err || err == EPIPE)
+		return code;
+	failure_set(&error, err, "cannot-write", "cannot write: %s", strerror(err));
+	return cmd_fail(&error, NULL);
+}
+
+enum exit_code cmd_printed(enum exit_code code)
+{
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	return cmd_written(errno ? errno : EIO, code);
 }
 
 bool cmd_colour(FILE *to)
@@ -133,22 +161,36 @@ static enum exit_code unknown_command(const char *word)
 	return cmd_usage(&error, NULL);
 }
 
+/*
+ * The three standard descriptors, where the caller closed one: else the next file or socket would
+ * take its number, and be written to in its place. What stands in refuses to be used.
+ */
+static void fill_standard_fds(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
 	static struct settings settings;
 	const struct command *command;
 	struct ringtail_error error;
-	int at = options_parse(NONE, NULL, argc, argv, &settings, &error);
+	struct address address;
+	int at;
 
+	fill_standard_fds();
+	at = options_parse(NONE, NULL, argc, argv, &settings, &error);
 	if (at < 0)
 		return cmd_usage(&error, NULL);
 	if (settings.version) {
 		printf("tracectl %s\n", RINGTAIL_VERSION);
-		return EXIT_GOOD;
+		return cmd_printed(EXIT_GOOD);
 	}
 	if (settings.help) {
 		print_help();
-		return EXIT_GOOD;
+		return cmd_printed(EXIT_GOOD);
 	}
 	if (at == argc) {
 		failure_set(&error, 0, "no-command", "which command?");
@@ -163,7 +205,7 @@ int main(int argc, char **argv)
 		return cmd_usage(&error, command->name);
 	if (settings.help) {
 		print_command_help(command);
-		return EXIT_GOOD;
+		return cmd_printed(EXIT_GOOD);
 	}
 	ringtail_set_trust(&(struct ringtail_trust){
 		.ca = settings.ca,
@@ -173,5 +215,7 @@ int main(int argc, char **argv)
 		.server_name = settings.server_name,
 		.insecure = settings.insecure,
 	});
+	if (settings.connect && address_parse(settings.connect, &address, &error))
+		return cmd_usage(&error, command->name);
 	return command->run(&settings);
 }

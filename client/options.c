@@ -83,16 +83,21 @@ static int parse_flags(const struct row *row, const char *text, unsigned *flags,
 	return 0;
 }
 
+/* Only where there may be too many of them is it worth something to see none. */
+static bool shows_events(enum option_commands command)
+{
+	return command & (STREAM | RECORD | READ);
+}
+
 static int parse_format(const struct row *row, enum option_commands command, const char *text,
 			enum format *format, struct ringtail_error *error)
 {
 	static const char *const name[] = { "text", "json", "none" };
-	bool shows_events = command & (STREAM | RECORD | READ);
-	int i = parse_choice(text, name, shows_events ? 3 : 2);
+	int i = parse_choice(text, name, shows_events(command) ? 3 : 2);
 
 	if (i < 0)
-		return bad_value(error, row, text, shows_events ? "may be text, json or none" :
-				 "may be text or json");
+		return bad_value(error, row, text, shows_events(command) ?
+				 "may be text, json or none" : "may be text or json");
 	*format = (enum format)(FORMAT_TEXT + i);
 	return 0;
 }
@@ -108,7 +113,7 @@ static int parse_number(const struct row *row, const char *text, uint64_t *numbe
 	if (err == -ERANGE)
 		return bad_value(error, row, text, "is too large");
 	return bad_value(error, row, text, row->kind == COUNT ?
-			 "is a number of at least 1, as 1000 or 10k" :
+			 "is a whole number of at least 1, as 1000 or 1.5k" :
 			 "is a time above 0, as 10s, 500ms, 2min or 1h");
 }
 
@@ -198,7 +203,6 @@ static int unknown_option(enum option_commands command, const char *word,
 	if (optopt && optopt < LONG_BASE) {
 		err = failure_set(error, EINVAL, "unknown-option", "there is no option -%c",
 				  optopt);
-		failure_hint(error, "see --help");
 		return err;
 	}
 	for (size_t i = 0; i < ROWS; i++)
@@ -209,8 +213,6 @@ static int unknown_option(enum option_commands command, const char *word,
 	err = failure_set(error, EINVAL, "unknown-option", "there is no option --%s here", bare);
 	if (near)
 		failure_hint(error, "did you mean --%s?", near);
-	else
-		failure_hint(error, "see --help");
 	return err;
 }
 
@@ -269,7 +271,8 @@ void options_print_help(FILE *to, enum option_commands command)
 			snprintf(letter, sizeof(letter), "-%c, ", row->letter);
 		snprintf(left, sizeof(left), "%s--%s%s%s", letter, row->name,
 			 row->argument ? " " : "", row->argument ? row->argument : "");
-		fprintf(to, "  %-27s %s\n", left, row->help);
+		fprintf(to, "  %-27s %s%s\n", left, row->help,
+			row->kind == FORMAT && shows_events(command) ? "; or none" : "");
 	}
 }
 

@@ -14,12 +14,22 @@ void out_init(struct out *out, int fd)
 	out->column = 0;
 	out->flushed = 0;
 	out->used = 0;
+	out->before_write = NULL;
+	out->context = NULL;
+}
+
+void out_set_before_write(struct out *out, void (*before)(void *context), void *context)
+{
+	out->before_write = before;
+	out->context = context;
 }
 
 int out_flush(struct out *out)
 {
 	size_t done = 0;
 
+	if (out->used && out->before_write)
+		out->before_write(out->context);
 	while (done < out->used && !out->error) {
 		ssize_t n = write(out->fd, out->buffer + done, out->used - done);
 
@@ -105,6 +115,17 @@ void out_hex(struct out *out, uint64_t value)
 	for (unsigned i = digits; i-- > 0; value >>= 4)
 		to[2 + i] = "0123456789abcdef"[value & 15];
 	out_advance(out, 2 + digits);
+}
+
+void out_octal(struct out *out, uint64_t value)
+{
+	unsigned digits = value ? (66 - (unsigned)__builtin_clzll(value)) / 3 : 0;
+	char *to = out_room(out, 23);
+
+	to[0] = '0';
+	for (unsigned i = digits; i > 0; i--, value >>= 3)
+		to[i] = (char)('0' + (value & 7));
+	out_advance(out, 1 + digits);
 }
 
 void out_mark(struct out *out)

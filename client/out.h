@@ -18,12 +18,17 @@ struct out {
 	int error;		/* errno of the write that failed; 0: none did */
 	uint64_t column;	/* where the line began, in bytes ever written: out_pad() */
 	uint64_t flushed;
+	void (*before_write)(void *context);	/* NULL: nothing is to be done then */
+	void *context;
 	size_t used;
 	char buffer[WRITE_BUFFER_BYTES];
 };
 
 /* `fd` is borrowed. */
 void out_init(struct out *out, int fd);
+
+/* Calls `before` each time before something is written; for who shares a terminal with it. */
+void out_set_before_write(struct out *out, void (*before)(void *context), void *context);
 
 /* Writes what is held. 0 or -errno. */
 int out_flush(struct out *out);
@@ -79,8 +84,9 @@ void out_i64(struct out *out, int64_t value);
 /* Exactly `digits` decimal digits of a value that has no more. */
 void out_digits(struct out *out, uint64_t value, unsigned digits);
 
-/* "0x1f". */
+/* "0x1f"; "0644". */
 void out_hex(struct out *out, uint64_t value);
+void out_octal(struct out *out, uint64_t value);
 
 /* The column counts from here; later, blanks up to `width` columns from here. */
 void out_mark(struct out *out);

@@ -11,13 +11,17 @@
 
 #include "client/errno_name.h"
 #include "client/json_quote.h"
+#include "client/symbols.h"
 #include "client/wall_clock.h"
+#include "proto/limits.h"
 
 struct sink {
 	struct out *out;
 	const struct ringtail_host *host;
 	struct wall_clock clock;
 	uint64_t realtime_ns;		/* of the host, that the clock was set by */
+	bool symbols_tried;
+	struct symbols *symbols;	/* NULL: stacks are shown whole */
 };
 
 static struct sink *create(struct out *out, const struct ringtail_host *host, bool colour)
@@ -35,6 +39,9 @@ static struct sink *create(struct out *out, const struct ringtail_host *host, bo
 
 static void destroy(struct sink *sink)
 {
+	if (!sink)
+		return;
+	symbols_destroy(sink->symbols);
 	free(sink);
 }
 
@@ -108,6 +115,32 @@ static unsigned put_outcome(struct out *out, const struct ringtail_item *event)
 	return used;
 }
 
+/* Whether it is the text of one of the probe's fields. */
+static bool is_text(const struct ringtail_item *event, const struct ringtail_attachment *string)
+{
+	return string->kind == RINGTAIL_ATTACHED_STRING && string->field < event->probe->fields;
+}
+
+/* The names of those that were cut; none: no member. */
+static void put_strings_cut(struct out *out, const struct ringtail_item *event)
+{
+	char separator = '[';
+
+	for (size_t i = 0; i < event->attachments; i++) {
+		const struct ringtail_attachment *string = &event->attachment[i];
+
+		if (!is_text(event, string) || string->text_bytes != STRING_BYTES_MAX)
+			continue;
+		if (separator == '[')
+			out_literal(out, ",\"strings_cut\":");
+		out_char(out, separator);
+		separator = ',';
+		json_quote_text(out, event->probe->field[string->field].name);
+	}
+	if (separator == ',')
+		out_char(out, ']');
+}
+
 static void put_strings(struct out *out, const struct ringtail_item *event)
 {
 	char separator = '{';
@@ -115,8 +148,7 @@ static void put_strings(struct out *out, const struct ringtail_item *event)
 	for (size_t i = 0; i < event->attachments; i++) {
 		const struct ringtail_attachment *string = &event->attachment[i];
 
-		if (string->kind != RINGTAIL_ATTACHED_STRING ||
-		    string->field >= event->probe->fields)
+		if (!is_text(event, string))
 			continue;
 		if (separator == '{')
 			out_literal(out, ",\"strings\":");
@@ -128,16 +160,32 @@ static void put_strings(struct out *out, const struct ringtail_item *event)
 	}
 	if (separator == ',')
 		out_char(out, '}');
+	put_strings_cut(out, event);
 }
 
-static void put_stack(struct out *out, const struct ringtail_attachment *stack)
+/* Of a kernel stack, where the tracer's own part ends. */
+static size_t first_frame(struct sink *sink, const struct ringtail_attachment *stack)
 {
-	if (stack->kind == RINGTAIL_ATTACHED_KSTACK)
+	if (!sink->symbols_tried) {
+		sink->symbols_tried = true;
+		sink->symbols = symbols_of_boot(sink->host->boot_id);
+	}
+	return symbols_own_frames(sink->symbols, stack->frame, stack->frames);
+}
+
+static void put_stack(struct sink *sink, const struct ringtail_attachment *stack)
+{
+	struct out *out = sink->out;
+	size_t first = 0;
+
+	if (stack->kind == RINGTAIL_ATTACHED_KSTACK) {
 		out_literal(out, ",\"kstack\":[");
-	else
+		first = first_frame(sink, stack);
+	} else {
 		out_literal(out, ",\"ustack\":[");
-	for (size_t i = 0; i < stack->frames; i++) {
-		if (i)
+	}
+	for (size_t i = first; i < stack->frames; i++) {
+		if (i > first)
 			out_char(out, ',');
 		out_char(out, '"');
 		out_hex(out, stack->frame[i]);
@@ -177,7 +225,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 		put_strings(out, event);
 		for (size_t i = 0; i < event->attachments; i++)
 			if (event->attachment[i].kind != RINGTAIL_ATTACHED_STRING)
-				put_stack(out, &event->attachment[i]);
+				put_stack(sink, &event->attachment[i]);
 	}
 	out_literal(out, "}\n");
 }

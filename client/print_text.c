@@ -245,13 +245,15 @@ static void put_stack(struct sink *sink, const struct ringtail_attachment *stack
 {
 	struct out *out = sink->out;
 	bool kernel = stack->kind == RINGTAIL_ATTACHED_KSTACK;
+	size_t first = 0;
 
 	if (kernel && !sink->symbols_tried) {
 		sink->symbols_tried = true;
-		if (symbols_same_boot(sink->host->boot_id))
-			sink->symbols = symbols_load("/proc/kallsyms");
+		sink->symbols = symbols_of_boot(sink->host->boot_id);
 	}
-	for (size_t i = 0; i < stack->frames; i++) {
+	if (kernel)
+		first = symbols_own_frames(sink->symbols, stack->frame, stack->frames);
+	for (size_t i = first; i < stack->frames; i++) {
 		uint64_t offset = 0;
 		const char *name = kernel ? symbols_find(sink->symbols, stack->frame[i], &offset) :
 				   NULL;
@@ -301,11 +303,14 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 			put_stack(sink, &event->attachment[i]);
 }
 
-/* "--- 1234 events lost on cpu 1: ring full ---" */
+/*
+ * "--- 1234 events lost on cpu 1: queue full ---". What a ring had no room for was an attempt of all
+ * who record there: its probe is lost with it, so nobody knows whose it would have been.
+ */
 static void put_loss(struct sink *sink, const struct ringtail_item *item)
 {
-	bool known = item->kind == RINGTAIL_LOSS || item->events;
-	uint64_t count = item->kind == RINGTAIL_GAP && item->events ? item->events : item->count;
+	bool known = item->kind == RINGTAIL_GAP && item->events;
+	uint64_t count = known ? item->events : item->count;
 	struct out *out = sink->out;
 
 	paint(sink, BAD);

@@ -41,26 +41,32 @@ struct run {
 void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
 			double seconds)
 {
-	char ledger[48] = "balanced", early[48] = "", wire[UNITS_TEXT_BYTES], rate[UNITS_TEXT_BYTES];
+	char ledger[48] = "balanced", more[64] = "", early[48] = "";
+	char wire[UNITS_TEXT_BYTES], rate[UNITS_TEXT_BYTES];
 
 	if (totals->residual)
 		snprintf(ledger, sizeof(ledger), "residual %llu",
 			 (unsigned long long)totals->residual);
+	if (totals->unknown)
+		snprintf(more, sizeof(more), " and an unknown number (in %llu gap%s)",
+			 (unsigned long long)totals->unknown, totals->unknown > 1 ? "s" : "");
 	if (totals->filtered)
 		snprintf(early, sizeof(early), ", %llu before --since",
 			 (unsigned long long)totals->filtered);
 	if (format == SUMMARY_JSON)
-		fprintf(to, "{\"events\":%llu,\"lost\":%llu,\"filtered\":%llu,\"frames\":%llu,\"wire_bytes\":%llu,"
-			"\"raw_bytes\":%llu,\"seconds\":%.6f,\"ledger\":\"%s\"}\n",
+		fprintf(to, "{\"events\":%llu,\"lost\":%llu,\"frames\":%llu,\"wire_bytes\":%llu,"
+			"\"raw_bytes\":%llu,\"seconds\":%.6f,\"ledger\":\"%s\","
+			"\"filtered\":%llu,\"gaps\":%llu}\n",
 			(unsigned long long)totals->events, (unsigned long long)totals->lost,
-			(unsigned long long)totals->filtered,
 			(unsigned long long)totals->frames, (unsigned long long)totals->wire_bytes,
-			(unsigned long long)totals->raw_bytes, seconds, ledger);
+			(unsigned long long)totals->raw_bytes, seconds, ledger,
+			(unsigned long long)totals->filtered, (unsigned long long)totals->unknown);
 	else if (format == SUMMARY_TEXT)
-		fprintf(to, "%llu events in %.3f s (%s/s), %llu lost%s; %llu frames, %s; ledger %s\n",
+		fprintf(to, "%llu events in %.3f s (%s/s), %llu lost%s%s; %llu frames, %s; "
+			"ledger %s\n",
 			(unsigned long long)totals->events, seconds,
 			units_format_rate(seconds > 0 ? (double)totals->events / seconds : 0, rate),
-			(unsigned long long)totals->lost, early,
+			(unsigned long long)totals->lost, more, early,
 			(unsigned long long)totals->frames,
 			units_format_bytes((double)totals->wire_bytes, wire), ledger);
 	fflush(to);
@@ -152,7 +158,10 @@ static enum why_stopped check_clock(struct run *run)
 {
 	uint64_t now_ns = conn_now_ns();
 
-	rate_line_update(&run->rate, ringtail_totals(run->pump->ringtail), now_ns);
+	if (run->pump->show_rate && rate_line_due(&run->rate, now_ns)) {
+		flush(run->pump);		/* whole lines are above it */
+		rate_line_update(&run->rate, ringtail_totals(run->pump->ringtail), now_ns);
+	}
 	if (!acknowledge_in_time(run, now_ns))
 		return STOPPED_PLACE;
 	return now_ns >= run->end_ns && !run->flushing ? stop_softly(run) : GOES_ON;
@@ -202,10 +211,12 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 static int idle(struct run *run)
 {
 	uint64_t now_ns = conn_now_ns();
-	int rate_ms, timeout_ms = -1;
+	int rate_ms = -1, timeout_ms = -1;
 
 	flush(run->pump);
-	rate_ms = rate_line_update(&run->rate, ringtail_totals(run->pump->ringtail), now_ns);
+	if (run->pump->show_rate)
+		rate_ms = rate_line_update(&run->rate, ringtail_totals(run->pump->ringtail),
+					   now_ns);
 	if (run->end_ns != UINT64_MAX) {
 		uint64_t left_ms =
 			run->end_ns > now_ns ? (run->end_ns - now_ns + 999999) / 1000000 : 0;
@@ -279,8 +290,9 @@ static enum exit_code conclude(struct run *run, enum why_stopped why)
 		failure_print(pump->messages, &run->error, NULL);
 		code = EXIT_FAILED;
 	} else if (why == STOPPED_OUTPUT && output_error(pump) != EPIPE) {
-		fprintf(pump->messages, "tracectl: cannot write: %s\n",
-			strerror(output_error(pump)));
+		failure_set(&run->error, output_error(pump), "cannot-write", "cannot write: %s",
+			    strerror(output_error(pump)));
+		failure_print(pump->messages, &run->error, NULL);
 		code = EXIT_FAILED;
 	}
 	if (why == STOPPED_SELF && pump->resumable &&
@@ -288,6 +300,11 @@ static enum exit_code conclude(struct run *run, enum why_stopped why)
 		tell_cursor(run);
 	pump_print_summary(pump->messages, pump->summary, totals, seconds);
 	return code;
+}
+
+static void clear_rate_line(void *context)
+{
+	rate_line_clear(context);
 }
 
 enum exit_code pump_run(struct pump *pump)
@@ -301,12 +318,16 @@ enum exit_code pump_run(struct pump *pump)
 		run.sink =
 			pump->ops->create(pump->out, ringtail_host(pump->ringtail), pump->colour);
 		if (!run.sink) {
-			fprintf(pump->messages, "tracectl: out of memory\n");
+			failure_set(&run.error, ENOMEM, "no-memory", "out of memory");
+			failure_print(pump->messages, &run.error, NULL);
 			return EXIT_FAILED;
 		}
 	}
-	rate_line_init(&run.rate, pump->messages, pump->events_on_terminal || !pump->show_rate);
+	rate_line_init(&run.rate, pump->messages);
+	if (pump->show_rate && pump->events_on_terminal)
+		out_set_before_write(pump->out, clear_rate_line, &run.rate);
 	code = conclude(&run, pump_items(&run));
+	out_set_before_write(pump->out, NULL, NULL);
 	if (pump->ops)
 		pump->ops->destroy(run.sink);
 	return code;

@@ -37,8 +37,8 @@ struct pump {
 	bool resumable;			/* it makes sense to tell where to go on */
 	bool acknowledges;		/* a durable consumer: what was written need not be kept */
 	const char *cursor_path;	/* where its place is saved; NULL: nowhere */
-	bool show_rate;			/* a live line, if `messages` is a terminal */
-	bool events_on_terminal;
+	bool show_rate;			/* a live line, if `messages` is a terminal; */
+	bool events_on_terminal;	/* below the events, if they are shown on one too */
 	enum summary summary;
 	FILE *messages;			/* stderr, but for tests */
 };

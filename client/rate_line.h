@@ -14,15 +14,19 @@ struct rate_line {
 	uint64_t drawn_ns;		/* when */
 	uint64_t events, wire_bytes;	/* and what the totals were */
 	bool shown;
+	char text[160];			/* what was drawn; empty: there is no rate yet */
 };
 
-/*
- * Draws on `to` if it is a terminal, unless the events themselves scroll through one: with two
- * writers on a terminal, neither can be read.
- */
-void rate_line_init(struct rate_line *line, FILE *to, bool events_on_terminal);
+/* Draws on `to` if it is a terminal. */
+void rate_line_init(struct rate_line *line, FILE *to);
 
-/* Redraws if RATE_LINE_INTERVAL_MS have passed. Returns the ms until the next is due; -1: never. */
+/* Whether RATE_LINE_INTERVAL_MS have passed, so that an update would draw something new. */
+bool rate_line_due(const struct rate_line *line, uint64_t now_ns);
+
+/*
+ * Draws it anew if it is due, and as it was if it had been taken away. The cursor must be at the
+ * beginning of a line. Returns the ms until the next is due; -1: never.
+ */
 int rate_line_update(struct rate_line *line, const struct ringtail_totals *totals,
 		     uint64_t now_ns);
 

@@ -206,8 +206,23 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 
 /* ---- After a connection broke --------------------------------------------------------------- */
 
+/* A file's error says where in it: and in which. */
+static void name_file(struct ringtail *ringtail)
+{
+	struct ringtail_error *error = &ringtail->error;
+	const char *name = conn_name(ringtail->conn);
+	char what[sizeof(error->what)];
+
+	if (strstr(error->what, name))
+		return;
+	memcpy(what, error->what, sizeof(what));
+	snprintf(error->what, sizeof(error->what), "%.200s: %.300s", name, what);
+}
+
 static void end_with(struct ringtail *ringtail, enum ringtail_kind last)
 {
+	if (last == RINGTAIL_ERROR && ringtail->is_file)
+		name_file(ringtail);
 	ringtail->last = last;
 	ringtail->state = DRAINING;
 	intake_flush(ringtail->intake);

@@ -143,7 +143,8 @@ struct ringtail_subscription {
 
 struct ringtail_totals {
 	uint64_t events, lost;
-	uint64_t gaps;			/* told apart from a batch; counted in `lost` too */
+	uint64_t gaps;			/* told apart from a batch; counted in `lost` too, */
+	uint64_t unknown;		/* but for these, of which nobody knows the size */
 	uint64_t filtered;		/* events from before `since_realtime_ns` */
 	uint64_t late;			/* events that came after younger ones had been given out */
 	uint64_t frames, wire_bytes, raw_bytes;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "client/failure.h"
+#include "client/limits.h"
 #include "client/units.h"
 
 #define NS_PER_S 1000000000ull
@@ -82,7 +83,11 @@ int since_parse_time(const char *text, uint64_t now_ns, uint64_t *realtime_ns,
 	if (*text == '@' ? parse_epoch(text + 1, realtime_ns) : parse_calendar(text, realtime_ns)) {
 		if (!*realtime_ns)
 			*realtime_ns = 1;	/* 0 means no time */
-		return 0;
+		if (*realtime_ns <= now_ns || *realtime_ns - now_ns <= CLOCKS_APART_NS_MAX)
+			return 0;
+		failure_set(error, EINVAL, "bad-since", "--since %s is in the future", text);
+		failure_hint(error, "a stream without --since begins now");
+		return -EINVAL;
 	}
 	failure_set(error, EINVAL, "bad-since", "--since %s: neither a cursor nor a time", text);
 	failure_hint(error, "a time is -5m, 2026-11-20T18:00:00 or @1760000000; a cursor is what "

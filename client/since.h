@@ -16,7 +16,10 @@
 /* A cursor has a '/', and no time has. */
 bool since_is_cursor(const char *text);
 
-/* -EINVAL with *error. now_ns: the wall clock. */
+/*
+ * -EINVAL with *error; also for a time to come, but for as much as the clock of the traced host may
+ * be ahead of ours. now_ns: the wall clock.
+ */
 int since_parse_time(const char *text, uint64_t now_ns, uint64_t *realtime_ns,
 		     struct ringtail_error *error);
 

@@ -145,6 +145,10 @@ static void put_spools(struct out *out, const Ringtail__V1__Stat *stat)
 		    stat->durability,
 		    strcmp(stat->durability, "fsync") == 0 ? "of the machine" : "of the daemon",
 		    (unsigned long long)(stat->loss_window_ns / 1000000));
+	for (size_t i = 0; i < stat->n_spool; i++)
+		if (strcmp(stat->spool[i]->state, "failed") == 0)
+			put(out, "the spool %.100s has FAILED: what comes for it is lost until its disk "
+				 "takes it again\n", stat->spool[i]->name);
 	if (!stat->n_spool)
 		return;
 	put(out, "\n%-24s %-8s %8s %10s %10s %12s %10s %10s  %s\n", "spool", "state", "segments",
@@ -170,8 +174,8 @@ static void put_consumers(struct out *out, const Ringtail__V1__Stat *stat)
 {
 	if (!stat->n_consumer)
 		return;
-	put(out, "\n%-32s %-10s %10s  %-19s  %s\n", "durable consumer", "", "behind",
-	    "acknowledged", "spool");
+	put(out, "\n%-32s %-10s %10s  %-19s  %-16s  %s\n", "durable consumer", "", "behind",
+	    "acknowledged", "spool", "owner");
 	for (size_t i = 0; i < stat->n_consumer; i++) {
 		const Ringtail__V1__ConsumerStat *consumer = stat->consumer[i];
 		time_t acked = (time_t)(consumer->acked_realtime_ns / 1000000000u);
@@ -180,10 +184,10 @@ static void put_consumers(struct out *out, const Ringtail__V1__Stat *stat)
 
 		if (acked && gmtime_r(&acked, &utc))
 			strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &utc);
-		put(out, "%-32.64s %-10s %10s  %-19s  %.100s\n", consumer->name,
+		put(out, "%-32.64s %-10s %10s  %-19s  %-16.100s  %.100s\n", consumer->name,
 		    consumer->exporter ? "exporter" : consumer->connected ? "connected" : "away",
 		    units_format_bytes((double)consumer->behind_bytes, behind), when,
-		    consumer->spool);
+		    consumer->spool, consumer->owner);
 	}
 }
 
@@ -214,6 +218,34 @@ static void put_lost(struct out *out, Ringtail__V1__LossCount *const *lost, size
 			    ringtail_reason_name(lost[i]->reason));
 }
 
+/* What never was an attempt: a line for what there is, of all rings together. */
+static void put_beside(struct out *out, const Ringtail__V1__Stat *stat)
+{
+	uint64_t foreign = 0, unpaired = 0, faults = 0, consumer_bad = 0;
+
+	for (size_t i = 0; i < stat->n_ring; i++) {
+		foreign += stat->ring[i]->foreign;
+		unpaired += stat->ring[i]->unpaired;
+		faults += stat->ring[i]->faults;
+		consumer_bad += stat->ring[i]->consumer_bad;
+	}
+	if (stat->recursion_lost)
+		put(out, "  beside the rings: %llu events the kernel would not let nest\n",
+		    (unsigned long long)stat->recursion_lost);
+	if (foreign)
+		put(out, "  beside the rings: %llu foreign: calls through another ABI (32-bit), not "
+		    "recorded\n", (unsigned long long)foreign);
+	if (unpaired)
+		put(out, "  beside the rings: %llu unpaired: returns of calls that had begun before "
+		    "anybody asked\n", (unsigned long long)unpaired);
+	if (faults)
+		put(out, "  beside the rings: %llu faults: strings that could not be read\n",
+		    (unsigned long long)faults);
+	if (consumer_bad)
+		put(out, "  beside the rings: %llu consumer-bad: positions of the reader that the "
+		    "producer refused\n", (unsigned long long)consumer_bad);
+}
+
 static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 {
 	put(out, "\nledger\n");
@@ -226,6 +258,9 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 		put_lost(out, ring->lost, ring->n_lost);
 		put(out, " + %llu in flight; residual %lld\n", (unsigned long long)ring->in_flight,
 		    (long long)ring->residual);
+		if (ring->stuck_ns)
+			put(out, "  cpu %u: stuck for %llu s behind an unfinished record\n", ring->cpu,
+			    (unsigned long long)(ring->stuck_ns / 1000000000u));
 	}
 	for (size_t i = 0; i < stat->n_client; i++) {
 		const Ringtail__V1__ClientStat *client = stat->client[i];
@@ -256,13 +291,27 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 		put(out, " + %llu in flight; residual %lld\n",
 		    (unsigned long long)export->in_flight, (long long)export->residual);
 	}
-	if (stat->recursion_lost)
-		put(out, "  beside the rings: %llu events the kernel would not let nest\n",
-		    (unsigned long long)stat->recursion_lost);
+	put_beside(out, stat);
 }
 
-void stat_print_text(struct out *out, const struct ringtail_host *host,
-		     const Ringtail__V1__Stat *stat, const Ringtail__V1__Stat *before)
+static void put_counters(struct out *out, const Ringtail__V1__Stat *stat, bool zeros)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < stat->n_counter; i++) {
+		if (!zeros && !stat->counter[i]->value)
+			continue;
+		if (!any)
+			put(out, "\ncounters\n");
+		any = true;
+		put(out, "  %-28s %14llu  %s\n", stat->counter[i]->name,
+		    (unsigned long long)stat->counter[i]->value, stat->counter[i]->help);
+	}
+}
+
+/* What both begin with: the daemon, rates, rings and clients. */
+static void put_start(struct out *out, const struct ringtail_host *host,
+		      const Ringtail__V1__Stat *stat, const Ringtail__V1__Stat *before)
 {
 	double seconds = before ? (double)(stat->monotonic_ns - before->monotonic_ns) / 1e9 : 0;
 	uint64_t up = stat->uptime_ns / 1000000000u;
@@ -272,15 +321,28 @@ void stat_print_text(struct out *out, const struct ringtail_host *host,
 	    (unsigned long long)(up / 60 % 60), (unsigned long long)(up % 60));
 	put_rings(out, stat, before, seconds);
 	put_clients(out, stat, before, seconds);
+}
+
+void stat_print_text(struct out *out, const struct ringtail_host *host,
+		     const Ringtail__V1__Stat *stat, const Ringtail__V1__Stat *before)
+{
+	put_start(out, host, stat, before);
 	put_spools(out, stat);
 	put_consumers(out, stat);
 	put_exports(out, stat);
-	if (stat->n_counter)
-		put(out, "\ncounters\n");
-	for (size_t i = 0; i < stat->n_counter; i++)
-		put(out, "  %-28s %14llu  %s\n", stat->counter[i]->name,
-		    (unsigned long long)stat->counter[i]->value, stat->counter[i]->help);
+	put_counters(out, stat, true);
 	put_ledger(out, stat);
+}
+
+void stat_print_brief(struct out *out, const struct ringtail_host *host,
+		      const Ringtail__V1__Stat *stat, const Ringtail__V1__Stat *before)
+{
+	put_start(out, host, stat, before);
+	put_ledger(out, stat);
+	put_spools(out, stat);
+	put_consumers(out, stat);
+	put_exports(out, stat);
+	put_counters(out, stat, false);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -299,14 +361,19 @@ static json_t *lost_object(Ringtail__V1__LossCount *const *lost, size_t n)
 
 static json_t *ring_object(const Ringtail__V1__RingStat *ring)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I}",
+	return json_pack("{s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 			 "cpu", (json_int_t)ring->cpu, "produced", (json_int_t)ring->produced,
 			 "events", (json_int_t)ring->events, "meta", (json_int_t)ring->meta,
 			 "lost", lost_object(ring->lost, ring->n_lost),
 			 "in_flight", (json_int_t)ring->in_flight,
 			 "size_bytes", (json_int_t)ring->size_bytes,
 			 "used_bytes", (json_int_t)ring->used_bytes,
-			 "residual", (json_int_t)ring->residual);
+			 "residual", (json_int_t)ring->residual,
+			 "stuck_ns", (json_int_t)ring->stuck_ns,
+			 "foreign", (json_int_t)ring->foreign,
+			 "unpaired", (json_int_t)ring->unpaired,
+			 "faults", (json_int_t)ring->faults,
+			 "consumer_bad", (json_int_t)ring->consumer_bad);
 }
 
 static json_t *client_object(const Ringtail__V1__ClientStat *client)
@@ -353,10 +420,10 @@ static json_t *spool_object(const Ringtail__V1__SpoolStat *spool)
 
 static json_t *consumer_object(const Ringtail__V1__ConsumerStat *consumer)
 {
-	return json_pack("{s:s, s:s, s:b, s:b, s:I, s:I}", "name", consumer->name, "spool",
-			 consumer->spool, "connected", consumer->connected, "exporter",
-			 consumer->exporter, "behind_bytes", (json_int_t)consumer->behind_bytes,
-			 "acked_realtime_ns", (json_int_t)consumer->acked_realtime_ns);
+	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I}", "name", consumer->name, "owner",
+			 consumer->owner, "spool", consumer->spool, "connected", consumer->connected,
+			 "exporter", consumer->exporter, "behind_bytes",
+			 (json_int_t)consumer->behind_bytes, "acked_realtime_ns", (json_int_t)consumer->acked_realtime_ns);
 }
 
 static json_t *export_object(const Ringtail__V1__ExportStat *export)

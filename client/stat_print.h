@@ -14,6 +14,10 @@
 void stat_print_text(struct out *out, const struct ringtail_host *host,
 		     const Ringtail__V1__Stat *stat, const Ringtail__V1__Stat *before);
 
+/* The same for a terminal that shows its beginning only: what matters most first, no zeros. */
+void stat_print_brief(struct out *out, const struct ringtail_host *host,
+		      const Ringtail__V1__Stat *stat, const Ringtail__V1__Stat *before);
+
 /* One object, one line. -ENOMEM or -EBADMSG (a name is not UTF-8): nothing was written. */
 int stat_print_json(struct out *out, const Ringtail__V1__Stat *stat);
 

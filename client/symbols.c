@@ -122,6 +122,38 @@ const char *symbols_find(const struct symbols *symbols, uint64_t address, uint64
 	return *offset < (1u << 20) ? symbols->names + symbols->symbol[low - 1].name : NULL;
 }
 
+static int is_way_to_tracer(const char *name)
+{
+	static const char *const way[] = { "bpf_trace_run", "__bpf_trace_", "__traceiter_" };
+
+	for (size_t i = 0; name && i < sizeof(way) / sizeof(*way); i++)
+		if (!strncmp(name, way[i], strlen(way[i])))
+			return 1;
+	return 0;
+}
+
+/* The tracer comes first, then the way to it; a way further out was another tracer's. */
+size_t symbols_own_frames(const struct symbols *symbols, const uint64_t *frame, size_t frames)
+{
+	uint64_t offset;
+	size_t own = 0;
+
+	if (frames > OWN_FRAMES_MAX)
+		frames = OWN_FRAMES_MAX;
+	while (own < frames && !is_way_to_tracer(symbols_find(symbols, frame[own], &offset)))
+		own++;
+	if (own == frames)
+		return 0;
+	while (own < frames && is_way_to_tracer(symbols_find(symbols, frame[own], &offset)))
+		own++;
+	return own;
+}
+
+struct symbols *symbols_of_boot(const uint8_t boot_id[16])
+{
+	return symbols_same_boot(boot_id) ? symbols_load("/proc/kallsyms") : NULL;
+}
+
 int symbols_same_boot(const uint8_t boot_id[16])
 {
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");

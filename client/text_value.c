@@ -4,6 +4,7 @@
 #include "client/text_value.h"
 
 #include <fcntl.h>
+#include <string.h>
 
 #include "client/errno_name.h"
 #include "client/json_quote.h"
@@ -119,6 +120,19 @@ static void address(struct out *out, uint64_t value)
 		out_literal(out, "NULL");
 }
 
+/* An address, of a call whose C type says only that it is a number: brk(), mprotect(), clone(). */
+static bool is_address(const struct ringtail_field *field)
+{
+	static const char *const name[] = { "start", "brk", "newsp", "tls", "addr" };
+
+	if (strcmp(field->c_type, "unsigned long"))
+		return false;
+	for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
+		if (!strcmp(field->name, name[i]))
+			return true;
+	return false;
+}
+
 void text_value(struct out *out, const struct ringtail_item *event, unsigned number)
 {
 	const struct ringtail_field *field = &event->probe->field[number];
@@ -128,6 +142,10 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 
 	if (string) {
 		text_string(out, string->text, string->text_bytes);
+		return;
+	}
+	if (!strcmp(field->c_type, "umode_t")) {	/* as chmod(1) takes it */
+		out_octal(out, value);
 		return;
 	}
 	switch (field->type) {
@@ -159,6 +177,10 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 		address(out, value);
 		return;
 	case RINGTAIL_UNSIGNED:
+		if (is_address(field)) {
+			address(out, value);
+			return;
+		}
 		break;
 	}
 	out_u64(out, value);

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ static const struct unit duration_units[] = {
 	{ "m", 60e9 }, { "min", 60e9 }, { "h", 3600e9 }, { "d", 86400e9 },
 };
 
-static int parse(const char *text, const struct unit *unit, size_t units, uint64_t *result)
+static int parse(const char *text, const struct unit *unit, size_t units, bool whole_only,
+		 uint64_t *result)
 {
 	unsigned long long whole;
 	double value;
@@ -50,6 +52,8 @@ static int parse(const char *text, const struct unit *unit, size_t units, uint64
 		if (value >= 18446744073709551616.0)
 			return -ERANGE;
 		*result = (uint64_t)(value + 0.5);
+		if (whole_only && value != (double)*result)	/* half an event is a slip */
+			return -EINVAL;
 		return 0;
 	}
 	return -EINVAL;
@@ -57,12 +61,13 @@ static int parse(const char *text, const struct unit *unit, size_t units, uint64
 
 int units_parse_count(const char *text, uint64_t *count)
 {
-	return parse(text, count_units, sizeof(count_units) / sizeof(*count_units), count);
+	return parse(text, count_units, sizeof(count_units) / sizeof(*count_units), true, count);
 }
 
 int units_parse_duration(const char *text, uint64_t *ns)
 {
-	return parse(text, duration_units, sizeof(duration_units) / sizeof(*duration_units), ns);
+	return parse(text, duration_units, sizeof(duration_units) / sizeof(*duration_units), false,
+		     ns);
 }
 
 /* Three significant digits and a suffix; whole numbers below the first step. */
