@@ -1,61 +1,22 @@
-/* changes: see changes.h. */
-#include "daemon/changes.h"
+/* changes: see changes.h. This file: what is in force, and one change on its way. changes_ask.c: how they
+ * come. changes_denied.c: what is told of those that are denied. */
+#include "daemon/changes_private.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
-#include "daemon/always_on.h"
-#include "daemon/audit.h"
 #include "daemon/clock.h"
 #include "daemon/counters.h"
 #include "daemon/disk_file.h"
+#include "daemon/filter.h"
 #include "daemon/limits.h"
 #include "daemon/log.h"
 #include "daemon/probe_set.h"
 
 #define STATE_FILE_NEW ALWAYS_ON_FILE ".new"
 #define STATE_BYTES_MAX (1u << 20)
-
-/* Each step is one job of the disk thread. */
-enum step {
-	STEP_AUDIT,
-	STEP_KEEP,		/* the new state */
-	STEP_KEEP_OLD,		/* again: the new one could not be put in force */
-};
-
-struct change {
-	struct disk_job job;
-	TAILQ_ENTRY(change) link;
-	struct changes *changes;
-	struct session *session;	/* NULL: it has left */
-	enum step step;
-	char *who;			/* for people; also when the session has left */
-	char *peer;
-	enum role role;
-	char **enable, **disable;
-	size_t enables, disables;
-	char *consumer;			/* to be given up; NULL: it is about probes */
-	struct error error;		/* why not; without a code: allowed so far */
-	struct always_on *next;		/* what it comes to */
-	char *text;			/* for the disk: a line, or a file */
-	int disk_error;
-};
-
-struct changes {
-	struct changes_config config;
-	struct config_words words;	/* the configuration's probes, as of the last reload */
-	char *filter;
-	uint64_t config_realtime_ns;
-	struct always_on *on;
-	struct audit_file audit;	/* the disk thread's */
-	unsigned waiting;
-	TAILQ_HEAD(, change) queue;	/* the first is on its way */
-};
-
-static void begin(struct change *change);
 
 /* ---- Life ----------------------------------------------------------------------------------------- */
 
@@ -70,7 +31,14 @@ int changes_create(const struct changes_config *config, struct changes **out, st
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
 	changes->config = *config;
+	changes->allowed = (struct audit_file){.name = AUDIT_FILE, .name_old = AUDIT_FILE_OLD};
+	changes->consumers = (struct audit_rate){.max = CONSUMER_CHANGES_MAX,
+						 .window_ns = CONSUMER_CHANGES_NS};
 	TAILQ_INIT(&changes->queue);
+	if (changes_denied_init(changes) != 0) {
+		changes_destroy(changes);
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	}
 	*out = changes;
 	return 0;
 }
@@ -82,10 +50,12 @@ static void free_words(char **word, size_t n)
 	free(word);
 }
 
-static void free_change(struct change *change)
+void changes_free(struct change *change)
 {
 	free_words(change->enable, change->enables);
 	free_words(change->disable, change->disables);
+	if (change->subscribe)
+		ringtail__v1__subscribe__free_unpacked(change->subscribe, NULL);
 	always_on_destroy(change->next);
 	free(change->consumer);
 	free(change->text);
@@ -109,8 +79,9 @@ void changes_destroy(struct changes *changes)
 		return;
 	while ((change = TAILQ_FIRST(&changes->queue))) {
 		TAILQ_REMOVE(&changes->queue, change, link);
-		free_change(change);
+		changes_free(change);
 	}
+	changes_denied_fini(changes);
 	always_on_destroy(changes->on);
 	free_config(&changes->words, changes->filter);
 	free(changes);
@@ -139,6 +110,16 @@ int changes_load(struct changes *changes, struct disk *disk, struct error *error
 
 /* ---- In force --------------------------------------------------------------------------------------- */
 
+/* Also of a filter that nothing passes through yet: operators may enable something at any time. */
+static int check_filter(const struct changes *changes, const char *text, struct error *error)
+{
+	struct filter *filter = NULL;
+	int err = text ? filter_compile(text, changes->config.catalog, &filter, error) : 0;
+
+	filter_destroy(filter);
+	return err;
+}
+
 /* Tells fanout: the configuration's words and `on` together. */
 static int put_in_force(struct changes *changes, const struct config_words *words,
 			const char *filter, const struct always_on *on, struct error *error)
@@ -147,7 +128,10 @@ static int put_in_force(struct changes *changes, const struct config_words *word
 	const char *glob[2 * SUBSCRIBE_PROBES_MAX];
 	struct subscription_request request = {.glob = glob, .filter = filter};
 	size_t n = always_on_list(on, words, 0, list);
+	int err = check_filter(changes, filter, error);
 
+	if (err)
+		return err;
 	for (size_t i = 0; i < n; i++) {
 		struct probe_set probes = {0};
 		struct error unknown = {0};
@@ -218,18 +202,20 @@ static void answer(struct change *change, struct frame_ref *frame)
 	struct session *session = change->session;
 	struct change *next;
 
-	if (!frame && !change->error.code[0])
+	if (!frame && !change->error.code[0] && change->action != ACTION_REGISTER)
 		error_set(&change->error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 	TAILQ_REMOVE(&changes->queue, change, link);
 	changes->waiting--;
-	if (session)
+	if (session && change->action != ACTION_REGISTER)
 		session_answer(session, frame, &change->error);
+	else if (session && change->error.code[0])
+		session_refuse(session, &change->error, true);
 	else
 		frame_ref_put(frame);
-	free_change(change);
+	changes_free(change);
 	next = TAILQ_FIRST(&changes->queue);
 	if (next)
-		begin(next);
+		changes_begin(next);
 }
 
 static void submit(struct change *change, enum step step)
@@ -244,7 +230,7 @@ static void run(struct disk_job *job, struct disk *disk)
 	struct change *change = (struct change *)job;
 
 	change->disk_error = change->step == STEP_AUDIT ?
-				     audit_append(&change->changes->audit, disk, change->text) :
+				     audit_append(change->file, disk, change->text) :
 				     disk_file_replace(disk, ALWAYS_ON_FILE, STATE_FILE_NEW,
 						       change->text, strlen(change->text));
 }
@@ -264,6 +250,15 @@ static void forget(struct change *change)
 	int err = fanout_forget_consumer(changes->config.fanout, change->consumer, &change->error);
 
 	answer(change, err ? NULL : changes->config.stat(changes->config.context));
+}
+
+/* What was allowed then may be no more: fanout looks itself, and answers. */
+static void subscribe(struct change *change)
+{
+	if (change->session)
+		fanout_subscribe(change->changes->config.fanout, change->session,
+				 change->subscribe, &change->error);
+	answer(change, NULL);
 }
 
 /* What it comes to is kept first: what is in force is to be there after a restart too. */
@@ -305,10 +300,33 @@ static void done(struct disk_job *job)
 		answer(change, NULL);
 	else if (change->step == STEP_KEEP)
 		put_change_in_force(change);
-	else if (change->consumer)
+	else if (change->action == ACTION_FORGET)
 		forget(change);
+	else if (change->action == ACTION_REGISTER)
+		subscribe(change);
 	else
 		keep(change, change->next, STEP_KEEP);
+}
+
+/* What who is no operator may do for itself, it may not do without end: each takes a line for ever. */
+static void judge_consumer(struct change *change)
+{
+	struct changes *changes = change->changes;
+	const struct client_identity *identity = &change->identity;
+	bool registers;
+	int err = change->action == ACTION_FORGET ?
+			  fanout_may_forget(changes->config.fanout, change->consumer, identity,
+					    &change->error) :
+			  fanout_may_consume(changes->config.fanout, change->consumer, identity,
+					     &registers, &change->error);
+
+	if (err || identity->role >= ROLE_OPERATOR ||
+	    audit_rate_take(&changes->consumers, change->who, clock_monotonic()))
+		return;
+	error_set(&change->error, EBUSY, "too-many-changes",
+		  "%s has registered or given up %u durable consumers in a short time", change->who,
+		  CONSUMER_CHANGES_MAX);
+	error_hint(&change->error, "wait for an hour, or ask an operator");
 }
 
 /* Whether it may be, and what it comes to; error says why not. */
@@ -318,8 +336,12 @@ static void judge(struct change *change)
 	uint64_t now_ns = clock_read(CLOCK_REALTIME);
 	int err = 0;
 
-	if (change->error.code[0] || change->consumer)
+	if (change->error.code[0])
 		return;
+	if (change->consumer) {
+		judge_consumer(change);
+		return;
+	}
 	change->next = always_on_copy(changes->on);
 	if (!change->next) {
 		error_set(&change->error, ENOMEM, "out-of-memory", "the daemon is out of memory");
@@ -339,142 +361,49 @@ static void judge(struct change *change)
 	}
 }
 
-/* Its turn has come. */
-static void begin(struct change *change)
+void changes_begin(struct change *change)
 {
+	static const char *const action[] = {
+		[ACTION_CHANGE] = "change", [ACTION_REGISTER] = "register",
+		[ACTION_FORGET] = "forget",
+	};
+	struct changes *changes = change->changes;
 	struct audit_attempt attempt = {
 		.realtime_ns = clock_read(CLOCK_REALTIME),
 		.who = change->who,
-		.role = role_name(change->role),
+		.role = role_name(change->identity.role),
 		.peer = change->peer,
-		.action = change->consumer ? "forget" : "change",
+		.action = action[change->action],
 		.enable = change->enable,
 		.disable = change->disable,
 		.enables = change->enables,
 		.disables = change->disables,
 		.consumer = change->consumer,
 	};
+	bool allowed;
 
+	change->job.run = run;
+	change->job.done = done;
 	judge(change);
 	attempt.outcome = change->error.code[0] ? change->error.code : "allowed";
-	counter_add(change->error.code[0] ? COUNTER_changes_denied : COUNTER_changes_allowed, 1);
-	change->text = audit_line(&attempt);
+	allowed = audit_allows(&attempt);
+	counter_add(allowed ? COUNTER_changes_allowed : COUNTER_changes_denied, 1);
+	if (allowed || changes_denied_tell(changes, change->who))
+		change->text = audit_line(&attempt);
 	if (!change->text) {
 		answer(change, NULL);
 		return;
 	}
-	log_info("audit", "%.*s", (int)strlen(change->text) - 1, change->text);
-	if (change->changes->config.disk_thread) {
+	change->file = allowed ? &changes->allowed : &changes->denied;
+	if (allowed)
+		log_always(LOG_LEVEL_INFO, "audit", "%.*s", (int)strlen(change->text) - 1,
+			   change->text);
+	else
+		log_info("audit-denied", "%.*s", (int)strlen(change->text) - 1, change->text);
+	if (changes->config.disk_thread) {
 		submit(change, STEP_AUDIT);
 		return;
 	}
 	change->disk_error = -ENOENT;
 	refuse_disk(change, "audit-failed", "there is no state directory: the audit log");
-}
-
-/* ---- Asking ------------------------------------------------------------------------------------------ */
-
-static char **copy_words(char *const *word, size_t n)
-{
-	char **copy = calloc(n + 1, sizeof(*copy));
-
-	for (size_t i = 0; copy && i < n; i++) {
-		copy[i] = strdup(word[i]);
-		if (!copy[i]) {
-			free_words(copy, i);
-			return NULL;
-		}
-	}
-	return copy;
-}
-
-static void refuse_ask(struct session *session, struct change *change, int err, const char *code,
-		       const char *what)
-{
-	struct error error;
-
-	error_set(&error, err, code, "%s", what);
-	error_hint(&error, "try again, with less");
-	if (change)
-		free_change(change);
-	session_answer(session, NULL, &error);
-}
-
-static struct change *make(struct changes *changes, struct session *session, const char *what)
-{
-	struct change *change = calloc(1, sizeof(*change));
-	const struct client_identity *identity = session_identity(session);
-
-	if (!change)
-		return NULL;
-	change->job.run = run;
-	change->job.done = done;
-	change->changes = changes;
-	change->session = session;
-	change->role = identity->role;
-	change->who = strdup(gate_name(changes->config.gate, identity));
-	change->peer = strdup(session_peer(session));
-	if (!change->who || !change->peer) {
-		free_change(change);
-		return NULL;
-	}
-	gate_allow(changes->config.gate, identity, ROLE_OPERATOR, what, &change->error);
-	return change;
-}
-
-static void queue(struct changes *changes, struct change *change)
-{
-	if (changes->waiting >= CHANGES_WAITING_MAX) {
-		refuse_ask(change->session, change, EBUSY, "too-many-changes",
-			   "too many changes wait for those before them");
-		return;
-	}
-	TAILQ_INSERT_TAIL(&changes->queue, change, link);
-	if (changes->waiting++ == 0)
-		begin(change);
-}
-
-void changes_ask(struct changes *changes, struct session *session,
-		 const Ringtail__V1__Change *message)
-{
-	struct change *change;
-
-	if (message->n_enable > SUBSCRIBE_PROBES_MAX || message->n_disable > SUBSCRIBE_PROBES_MAX ||
-	    !(message->n_enable + message->n_disable)) {
-		refuse_ask(session, NULL, EINVAL, "too-many-probes",
-			   "a change names 1 to 64 probes to enable, and as many to disable");
-		return;
-	}
-	change = make(changes, session, "change what is always on");
-	if (change) {
-		change->enable = copy_words(message->enable, message->n_enable);
-		change->enables = change->enable ? message->n_enable : 0;
-		change->disable = copy_words(message->disable, message->n_disable);
-		change->disables = change->disable ? message->n_disable : 0;
-	}
-	if (!change || !change->enable || !change->disable)
-		refuse_ask(session, change, ENOMEM, "out-of-memory", "the daemon is out of memory");
-	else
-		queue(changes, change);
-}
-
-void changes_ask_forget(struct changes *changes, struct session *session, const char *consumer)
-{
-	struct change *change = make(changes, session, "give up a consumer");
-
-	if (change)
-		change->consumer = strdup(consumer);
-	if (!change || !change->consumer)
-		refuse_ask(session, change, ENOMEM, "out-of-memory", "the daemon is out of memory");
-	else
-		queue(changes, change);
-}
-
-void changes_leave(struct changes *changes, const struct session *session)
-{
-	struct change *change;
-
-	TAILQ_FOREACH(change, &changes->queue, link)
-		if (change->session == session)
-			change->session = NULL;
 }

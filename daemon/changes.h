@@ -1,11 +1,13 @@
 /*
- * changes: what operators may do: enable and disable what is always on, and give up a durable
- * consumer. One at a time, in the order in which they were asked for:
+ * changes: what is written to the audit log before it is done: operators enable and disable what is
+ * always on; whoever may come in registers durable consumers, and gives up its own (operators any). One
+ * at a time, in the order in which they were asked for:
  *
  *	ask -> judged -> audit.log, synced -> state-dir/probes, synced -> in force -> answered
  *
  * An attempt that cannot be written to the audit log is refused, and so is one that would not
- * outlive the daemon. Main thread; the disk's part on the disk thread.
+ * outlive the daemon. What is denied goes to a log of its own; beyond a few in a minute from one client
+ * it is only counted, and answered at once. Main thread; the disk's part on the disk thread.
  */
 #ifndef RINGTAIL_DAEMON_CHANGES_H
 #define RINGTAIL_DAEMON_CHANGES_H
@@ -20,6 +22,7 @@
 struct changes;
 
 struct changes_config {
+	struct event_base *base;
 	const struct gate *gate;
 	struct fanout *fanout;
 	struct frame_codec *codec;
@@ -31,6 +34,9 @@ struct changes_config {
 
 int changes_create(const struct changes_config *config, struct changes **changes,
 		   struct error *error);
+
+/* What was denied and only counted is written down. Before the disk thread ends; NULL is safe. */
+void changes_settle(struct changes *changes);
 
 /* After the disk thread. NULL is safe. */
 void changes_destroy(struct changes *changes);
@@ -51,6 +57,10 @@ struct frame_ref *changes_list(const struct changes *changes);
 void changes_ask(struct changes *changes, struct session *session,
 		 const Ringtail__V1__Change *change);
 void changes_ask_forget(struct changes *changes, struct session *session, const char *consumer);
+
+/* A Subscribe that registers a consumer, or is denied one: see session_host.subscribe. */
+void changes_ask_register(struct changes *changes, struct session *session,
+			  const Ringtail__V1__Subscribe *message);
 
 /* The session goes: what it asked for is done all the same, and not answered. */
 void changes_leave(struct changes *changes, const struct session *session);

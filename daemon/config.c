@@ -131,11 +131,44 @@ static int settle_latency(struct config *config, const struct given *flags,
 	return 0;
 }
 
+/* So that giving up a segment never gives up most of what there is. */
+static int settle_spool(struct config *config, const struct given *flags, const struct given *file,
+			struct error *error)
+{
+	uint64_t most = config->spool_bytes / 4;
+
+	if (config->spool_segment_bytes <= most)
+		return 0;
+	if (!flags->at[OPTION_spool_segment_bytes] && !file->at[OPTION_spool_segment_bytes]) {
+		config->spool_segment_bytes = most;
+		return 0;
+	}
+	error_set(error, EINVAL, "config-contradiction",
+		  "spool-segment-size is more than a quarter of spool-size");
+	error_hint(error, "whole segments go when a spool is full: make them at most %llu bytes, or the"
+		   " spool larger", (unsigned long long)most);
+	return -EINVAL;
+}
+
+static int check_memory(const struct config *config, struct error *error)
+{
+	if (config->queue_bytes <= config->memory_bytes)
+		return 0;
+	error_set(error, EINVAL, "config-contradiction",
+		  "queue-size, of one client, is more than memory-max, of all together");
+	error_hint(error, "no queue could ever fill: make it smaller, or memory-max larger");
+	return -EINVAL;
+}
+
 static int settle(struct config *config, const struct given *flags, const struct given *file,
 		  struct error *error)
 {
 	int err = settle_latency(config, flags, file, error);
 
+	if (!err)
+		err = settle_spool(config, flags, file, error);
+	if (!err)
+		err = check_memory(config, error);
 	return err ? err : config_check(config, error);
 }
 

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,41 +60,86 @@ static bool is_name(const char *name)
 	return true;
 }
 
-void consumer_free(struct consumer *consumer)
+static void free_request(struct consumer *consumer)
 {
-	if (!consumer)
-		return;
 	for (size_t i = 0; i < consumer->globs; i++)
 		free(consumer->glob[i]);
 	free(consumer->glob);
 	free(consumer->filter);
+}
+
+void consumer_free(struct consumer *consumer)
+{
+	if (!consumer)
+		return;
+	free_request(consumer);
 	free(consumer->place.position);
 	free(consumer);
 }
 
-static struct consumer *copy(const char *name, const struct subscription_request *request)
+/* What it asks for. False: out of memory. */
+static bool copy_request(struct consumer *consumer, const struct subscription_request *request)
+{
+	consumer->flags = request->flags;
+	consumer->filter = strdup(request->filter ? request->filter : "");
+	consumer->glob = calloc(request->globs + 1, sizeof(*consumer->glob));
+	consumer->globs = 0;
+	for (size_t i = 0; consumer->glob && i < request->globs; i++) {
+		consumer->glob[i] = strdup(request->glob[i]);
+		if (!consumer->glob[i])
+			return false;
+		consumer->globs++;
+	}
+	return consumer->filter && consumer->glob;
+}
+
+static struct consumer *copy(const char *name, const char *owner,
+			     const struct subscription_request *request)
 {
 	struct consumer *consumer = calloc(1, sizeof(*consumer));
 
 	if (!consumer)
 		return NULL;
 	memcpy(consumer->name, name, strlen(name));
-	consumer->flags = request->flags;
-	consumer->filter = strdup(request->filter ? request->filter : "");
-	consumer->glob = calloc(request->globs + 1, sizeof(*consumer->glob));
-	for (size_t i = 0; consumer->glob && i < request->globs; i++) {
-		consumer->glob[i] = strdup(request->glob[i]);
-		if (!consumer->glob[i])
-			break;
-		consumer->globs++;
-	}
-	if (consumer->filter && consumer->glob && consumer->globs == request->globs)
+	snprintf(consumer->owner, sizeof(consumer->owner), "%s", owner);
+	if (copy_request(consumer, request))
 		return consumer;
 	consumer_free(consumer);
 	return NULL;
 }
 
-int consumers_add(struct consumers *consumers, const char *name,
+bool consumer_name_is_export(const char *name)
+{
+	return strncmp(name, CONSUMER_EXPORT_PREFIX, strlen(CONSUMER_EXPORT_PREFIX)) == 0;
+}
+
+unsigned consumers_count(const struct consumers *consumers, const char *owner, unsigned *its_own)
+{
+	const struct consumer *consumer;
+	unsigned clients = 0;
+
+	*its_own = 0;
+	TAILQ_FOREACH(consumer, &consumers->list, link) {
+		clients += !consumer_name_is_export(consumer->name);
+		*its_own += strcmp(consumer->owner, owner) == 0;
+	}
+	return clients;
+}
+
+bool consumer_is_open_to(const struct consumer *consumer, const struct client_identity *identity)
+{
+	return identity->role >= ROLE_OPERATOR || strcmp(consumer->owner, identity->text) == 0;
+}
+
+int consumer_refuse(const char *name, struct error *error)
+{
+	error_set(error, EPERM, "consumer-not-yours",
+		  "the durable consumer '%.80s' is another client's", name);
+	error_hint(error, "take another name; or ask an operator, who may use it and give it up");
+	return -EPERM;
+}
+
+int consumers_add(struct consumers *consumers, const char *name, const char *owner,
 		  const struct subscription_request *request, struct consumer **out,
 		  struct error *error)
 {
@@ -112,13 +158,32 @@ int consumers_add(struct consumers *consumers, const char *name,
 		error_hint(error, "give up one: tracectl forget NAME");
 		return -ENOSPC;
 	}
-	consumer = copy(name, request);
+	consumer = copy(name, owner, request);
 	if (!consumer)
 		return error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 	TAILQ_INSERT_TAIL(&consumers->list, consumer, link);
 	consumers->count++;
 	consumers_save(consumers);
 	*out = consumer;
+	return 0;
+}
+
+int consumers_change(struct consumers *consumers, struct consumer *consumer,
+		     const struct subscription_request *request, struct error *error)
+{
+	struct consumer next = {0};
+
+	if (!copy_request(&next, request)) {
+		free_request(&next);
+		return error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
+	}
+	free_request(consumer);
+	consumer->glob = next.glob;
+	consumer->globs = next.globs;
+	consumer->filter = next.filter;
+	consumer->flags = next.flags;
+	consumer->spool[0] = '\0';
+	consumers_save(consumers);
 	return 0;
 }
 

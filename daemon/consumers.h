@@ -4,6 +4,7 @@
  *
  *	ringtail consumers 1
  *	consumer NAME
+ *	owner user:1000
  *	flags 0
  *	spool 0123456789abcdef
  *	acked 1760000000000000000
@@ -13,7 +14,8 @@
  *	end
  *
  * Blanks, control bytes and '%' in texts are written as %XX. The spool is where its events are kept: of
- * the same probes there is one, whatever they were called by who asked for them first. Main thread.
+ * the same probes there is one, whatever they were called by who asked for them first. The owner is the
+ * identity that registered it; a file that names none is an operator's. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_CONSUMERS_H
 #define RINGTAIL_DAEMON_CONSUMERS_H
@@ -25,10 +27,14 @@
 
 #include "daemon/disk_thread.h"
 #include "daemon/error.h"
+#include "daemon/identity.h"
 #include "daemon/limits.h"
 #include "daemon/subscription.h"
 #include "proto/ringtail.pb-c.h"
 #include "proto/segment.h"
+
+/* Names of exporters' consumers begin so, and no client's does. */
+#define CONSUMER_EXPORT_PREFIX "export-"
 
 /* A cursor with its own storage; a run is known by its boot id and epoch. */
 struct consumer_place {
@@ -45,6 +51,7 @@ struct consumer_place {
 struct consumer {
 	TAILQ_ENTRY(consumer) link;
 	char name[CONSUMER_NAME_BYTES_MAX + 1];
+	char owner[IDENTITY_TEXT_BYTES];	/* "": operators alone */
 	char **glob;
 	size_t globs;
 	char *filter;
@@ -56,7 +63,6 @@ struct consumer {
 	/* fanout's */
 	struct subscription *subscription;	/* NULL: not made yet */
 	bool connected;
-	bool internal;			/* an exporter's */
 };
 
 TAILQ_HEAD(consumer_list, consumer);
@@ -73,10 +79,27 @@ void consumers_destroy(struct consumers *consumers);
 struct consumer_list *consumers_list(struct consumers *consumers);
 struct consumer *consumers_find(struct consumers *consumers, const char *name);
 
+bool consumer_name_is_export(const char *name);
+
+/*
+ * How many clients have registered, and how many of them that one. `owner` is of client_identity.text.
+ */
+unsigned consumers_count(const struct consumers *consumers, const char *owner, unsigned *its_own);
+
+/* Whether that client may subscribe, acknowledge and give up as this consumer: its owner, or operators. */
+bool consumer_is_open_to(const struct consumer *consumer, const struct client_identity *identity);
+
+/* -EPERM with *error: that is another's. */
+int consumer_refuse(const char *name, struct error *error);
+
 /* Copies. -EINVAL: not a name; -ENOSPC: too many; -ENOMEM. */
-int consumers_add(struct consumers *consumers, const char *name,
+int consumers_add(struct consumers *consumers, const char *name, const char *owner,
 		  const struct subscription_request *request, struct consumer **consumer,
 		  struct error *error);
+
+/* It asks for this from now on, and its events are nowhere yet; its place stays. -ENOMEM. */
+int consumers_change(struct consumers *consumers, struct consumer *consumer,
+		     const struct subscription_request *request, struct error *error);
 void consumers_remove(struct consumers *consumers, struct consumer *consumer);
 
 /* Whether it asks for the same; else *error names what differs. */

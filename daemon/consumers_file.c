@@ -48,7 +48,10 @@ int consumers_file_print(const struct consumer_list *list, char **text, size_t *
 		return -ENOMEM;
 	fputs(FIRST_LINE "\n", to);
 	TAILQ_FOREACH(consumer, list, link) {
-		fprintf(to, "consumer %s\nflags %u\n", consumer->name, consumer->flags);
+		fprintf(to, "consumer %s\n", consumer->name);
+		if (consumer->owner[0])
+			print_text(to, "owner", consumer->owner);
+		fprintf(to, "flags %u\n", consumer->flags);
 		if (consumer->spool[0])
 			fprintf(to, "spool %s\n", consumer->spool);
 		fprintf(to, "acked %llu\n", (unsigned long long)consumer->acked_realtime_ns);
@@ -158,6 +161,15 @@ static bool parse_spool(struct consumer *consumer, const char *value)
 	return true;
 }
 
+static bool parse_owner(struct consumer *consumer, char *value)
+{
+	if (consumer->owner[0] || !unescape(value) || !*value ||
+	    strlen(value) >= sizeof(consumer->owner))
+		return false;
+	strcpy(consumer->owner, value);
+	return true;
+}
+
 /* A line of a consumer's block. */
 static bool parse_field(struct consumer *consumer, const char *key, char *value)
 {
@@ -171,6 +183,8 @@ static bool parse_field(struct consumer *consumer, const char *key, char *value)
 	}
 	if (strcmp(key, "probe") == 0)
 		return parse_glob(consumer, value);
+	if (strcmp(key, "owner") == 0)
+		return parse_owner(consumer, value);
 	if (strcmp(key, "spool") == 0)
 		return parse_spool(consumer, value);
 	if (strcmp(key, "at") == 0)

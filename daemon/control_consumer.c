@@ -21,6 +21,7 @@ static void fill(void *context, const struct fanout_consumer_stat *now)
 	ringtail__v1__consumer_stat__init(stat);
 	stat->name = (char *)now->name;
 	stat->spool = (char *)now->spool;
+	stat->owner = (char *)now->owner;
 	stat->connected = now->connected;
 	stat->behind_bytes = now->behind_bytes;
 	stat->acked_realtime_ns = now->acked_realtime_ns;

@@ -11,6 +11,7 @@ struct answer {
 
 struct control_spools {
 	unsigned n;
+	uint64_t unstored_ns;		/* of that which is furthest behind */
 	Ringtail__V1__SpoolStat **list;
 	struct answer answer[];
 };
@@ -64,9 +65,12 @@ static void fill(void *context, const struct spool_stat *now)
 
 static void fill_open(void *context, const struct spool *spool)
 {
+	struct control_spools *spools = context;
 	struct spool_stat now;
 
 	spool_stat(spool, &now);
+	if (spools->unstored_ns < now.unstored_ns)
+		spools->unstored_ns = now.unstored_ns;
 	fill(context, &now);
 }
 
@@ -104,9 +108,17 @@ struct control_spools *control_spools_fill(const struct spooler *spooler,
 	stat->spool = spools->list;
 	stat->n_spool = spools->n;
 	stat->durability = (char *)control_durability(spooler);
-	/* An event waits for its batch, then for the disk; without a spool, there is no bound. */
-	if (spooler)
-		stat->loss_window_ns = batch_interval_ns + spooler_sync_interval_ns(spooler);
+	/*
+	 * An event waits for its batch, then for the disk: as long as was asked for while all is well,
+	 * and for as long as the disk takes. Without a spool, there is no bound.
+	 */
+	if (spooler) {
+		uint64_t disk_ns = spooler_sync_interval_ns(spooler);
+
+		if (disk_ns < spools->unstored_ns)
+			disk_ns = spools->unstored_ns;
+		stat->loss_window_ns = batch_interval_ns + disk_ns;
+	}
 	return spools;
 }
 

@@ -2,7 +2,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -150,6 +153,27 @@ static const struct disk_ops posix_ops = {
 	.list = posix_list,
 };
 
+/* Or not there: then it can be made. */
+static bool is_writable(int dir_fd, const char *name)
+{
+	return faccessat(dir_fd, name, W_OK | X_OK, AT_EACCESS) == 0 || errno == ENOENT;
+}
+
+static int refuse_unwritable(const char *path, struct error *error)
+{
+	int err = errno;
+	const struct passwd *user = getpwuid(geteuid());
+	char *full = realpath(path, NULL);
+
+	error_set(error, err, "state-dir", "the user %s (uid %u) cannot write to the state directory %s: "
+		  "%s", user ? user->pw_name : "of no name", (unsigned)geteuid(), full ? full : path,
+		  strerror(err));
+	error_hint(error, "give it, and what is in it, to that user; or give another with --state-dir or "
+		   "--user");
+	free(full);
+	return -err;
+}
+
 int disk_posix_open(const char *path, struct disk *disk, struct error *error)
 {
 	int fd, err;
@@ -159,6 +183,11 @@ int disk_posix_open(const char *path, struct disk *disk, struct error *error)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		goto fail;
+	if (!is_writable(fd, ".") || !is_writable(fd, "spool")) {
+		err = refuse_unwritable(path, error);
+		close(fd);
+		return err;
+	}
 	*disk = (struct disk){.ops = &posix_ops, .dir_fd = fd};
 	return 0;
 

@@ -94,6 +94,18 @@ void fanout_stop(struct fanout *fanout, const char *reason, void (*done)(void *c
 int fanout_ack(struct fanout *fanout, struct session *session, const Ringtail__V1__Ack *ack,
 	       struct error *error);
 
+/*
+ * Whether that client may subscribe as this consumer now. *registers: nobody has so far, so it would be
+ * its own from then on. -EPERM, -ENOSPC, -EBUSY, ...
+ */
+int fanout_may_consume(const struct fanout *fanout, const char *name,
+		       const struct client_identity *identity, bool *registers,
+		       struct error *error);
+
+/* Whether that client may give it up. -ENOENT: there is none; -EPERM: it is another's. */
+int fanout_may_forget(const struct fanout *fanout, const char *name,
+		      const struct client_identity *identity, struct error *error);
+
 /* Gives up what is kept for it alone. -ENOENT: there is none; -EBUSY: it is connected. */
 int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error *error);
 
@@ -102,6 +114,7 @@ int fanout_restore_consumers(struct fanout *fanout, struct error *error);
 
 struct fanout_consumer_stat {
 	const char *name, *spool;	/* spool: "", it has none yet */
+	const char *owner;		/* "": operators alone */
 	bool connected, exporter;
 	uint64_t behind_bytes;		/* on disk, about */
 	uint64_t acked_realtime_ns;	/* when it acknowledged last; 0: never */
@@ -117,12 +130,14 @@ struct fanout_tap;
 
 /*
  * Like a client, without a socket: live() follows, perhaps before fanout_tap() returns, or refused(),
- * after which there is no tap any more. From live() on its owner takes frames with stream_peek() and
+ * after which there is no tap any more. On failure *tap is NULL. From live() on its owner takes frames with stream_peek() and
  * stream_sent(), and wake() says that there may be some: not from inside a call of its own.
  */
 struct fanout_tap_config {
 	struct subscription_request request;	/* borrowed for the call; no globs: what is always on */
-	const char *consumer;			/* NULL: not durable; copied */
+	const char *consumer;			/* NULL: not durable; copied. Begins with
+						   CONSUMER_EXPORT_PREFIX; what it asked for under
+						   that name before, if it was other, is given up */
 	void (*live)(void *context, struct stream *stream);
 	void (*refused)(void *context, const struct error *error);
 	void (*wake)(void *context);

@@ -43,7 +43,8 @@ static int find_permanent(struct fanout *fanout, struct subscription **subscript
 
 /* What is always recorded, and of that only what passes this filter too, with these flags. */
 static int narrow_permanent(struct fanout *fanout, const Ringtail__V1__Subscribe *subscribe,
-			    struct subscription **subscription, struct error *error)
+			    enum fanout_claim claim, struct subscription **subscription,
+			    struct error *error)
 {
 	struct subscription_request request = {.flags = flags_of(subscribe)};
 	struct subscription *permanent;
@@ -64,7 +65,7 @@ static int narrow_permanent(struct fanout *fanout, const Ringtail__V1__Subscribe
 	request.glob = (const char *const *)permanent->glob;
 	request.globs = permanent->globs;
 	request.filter = filter;
-	err = fanout_get_subscription(fanout, &request, subscription, error);
+	err = fanout_get_subscription(fanout, &request, claim, subscription, error);
 	/* The client's own text has no parenthesis before it. */
 	if (err && both && error->column > 1)
 		error->column--;
@@ -73,7 +74,8 @@ static int narrow_permanent(struct fanout *fanout, const Ringtail__V1__Subscribe
 }
 
 static int find_or_create(struct fanout *fanout, const Ringtail__V1__Subscribe *subscribe,
-			  struct subscription **subscription, struct error *error)
+			  enum fanout_claim claim, struct subscription **subscription,
+			  struct error *error)
 {
 	struct subscription_request request = {
 		.glob = (const char *const *)subscribe->probe,
@@ -83,12 +85,12 @@ static int find_or_create(struct fanout *fanout, const Ringtail__V1__Subscribe *
 	};
 
 	if (!subscribe->n_probe)
-		return narrow_permanent(fanout, subscribe, subscription, error);
+		return narrow_permanent(fanout, subscribe, claim, subscription, error);
 	if (subscribe->n_probe > SUBSCRIBE_PROBES_MAX)
 		return error_set(error, EINVAL, "too-many-probes",
 				 "%zu probe specs, and at most %u may be asked for",
 				 subscribe->n_probe, SUBSCRIBE_PROBES_MAX);
-	return fanout_get_subscription(fanout, &request, subscription, error);
+	return fanout_get_subscription(fanout, &request, claim, subscription, error);
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
@@ -130,20 +132,23 @@ static int ask(struct fanout *fanout, struct waiter *waiter, const char *consume
 		.filter = subscribe->filter,
 		.flags = flags_of(subscribe),
 	};
+	const struct client_identity *identity =
+		waiter->session ? session_identity(waiter->session) : NULL;
 	struct subscription *subscription;
-	int err = find_or_create(fanout, subscribe, &subscription, error);
+	int err = *consumer ? fanout_check_consumer(fanout, consumer, identity, error) : 0;
 
+	if (!err)
+		err = find_or_create(fanout, subscribe,
+				     identity ? FANOUT_CLIENTS : FANOUT_OWN, &subscription, error);
 	/* Perhaps since just now: whoever asks the loader may find that it is gone. */
 	if (!err && fanout->stopping)
 		err = error_set(error, ESHUTDOWN, "shutting-down", "the daemon is shutting down");
 	if (!err && *consumer) {
 		struct subscription_request request = request_of(&asked, subscription);
 
-		err = fanout_take_consumer(fanout, consumer, &request, subscription,
+		err = fanout_take_consumer(fanout, consumer, identity, &request, subscription,
 					   &waiter->consumer, error);
 	}
-	if (waiter->consumer)
-		waiter->consumer->internal = waiter->tap;
 	if (!err)
 		err = find_place(fanout, subscribe, waiter, error);
 	if (err) {
@@ -199,6 +204,9 @@ int fanout_ack(struct fanout *fanout, struct session *session, const Ringtail__V
 		return error_set(error, EINVAL, "cursor-invalid",
 				 "an acknowledgement needs a cursor, of at most %u positions",
 				 CURSOR_POSITIONS_MAX);
+	/* Since it came, it may have become less than it was. */
+	if (!consumer_is_open_to(stream->consumer, session_identity(session)))
+		return consumer_refuse(stream->consumer->name, error);
 	fanout_acknowledge(fanout, stream->consumer, ack->upto);
 	return 0;
 }
@@ -233,10 +241,13 @@ int fanout_tap(struct fanout *fanout, const struct fanout_tap_config *config,
 	tap->config = *config;
 	tap->config.consumer = NULL;
 	waiter->tap = tap;
+	/* Before it is asked for: live() and refused() may come from inside, and the latter ends it. */
 	*out = tap;
 	err = ask(fanout, waiter, config->consumer ? config->consumer : "", &subscribe, error);
-	if (err)
+	if (err) {
+		*out = NULL;
 		free(tap);
+	}
 	return err;
 }
 

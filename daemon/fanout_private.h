@@ -119,8 +119,16 @@ struct frame_ref *fanout_pack_catalog(struct fanout *fanout, const struct probe_
 int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription,
 			struct consumer *consumer, struct error *error);
 
-/* The registered consumer of that name, which is made if there is none. It is connected then. */
+/* fanout_may_consume(); identity NULL: an exporter of this daemon. */
+int fanout_check_consumer(const struct fanout *fanout, const char *name,
+			  const struct client_identity *identity, struct error *error);
+
+/*
+ * The registered consumer of that name, which is made if there is none. It is connected then. An
+ * exporter's (identity NULL) that is there with another request becomes this one.
+ */
 int fanout_take_consumer(struct fanout *fanout, const char *name,
+			 const struct client_identity *identity,
 			 const struct subscription_request *request,
 			 struct subscription *subscription, struct consumer **consumer,
 			 struct error *error);
@@ -153,9 +161,16 @@ void fanout_save(struct fanout *fanout);
 /* Appends a Bye: nothing more will come. */
 void fanout_append_bye(struct fanout *fanout, struct subscription *subscription);
 
+/* Of all subscriptions there can be, some are this daemon's own, however many clients come. */
+enum fanout_claim {
+	FANOUT_CLIENTS,
+	FANOUT_OWN,		/* always on, exported, or of the run before */
+};
+
 /* The subscription of that request, made if nobody has it yet. */
 int fanout_get_subscription(struct fanout *fanout, const struct subscription_request *request,
-			    struct subscription **subscription, struct error *error);
+			    enum fanout_claim claim, struct subscription **subscription,
+			    struct error *error);
 
 /* It records: its waiters get their streams. It never will (NULL: none will): they get the error. */
 void fanout_live(struct fanout *fanout, struct subscription *subscription);

@@ -94,8 +94,8 @@ static uint64_t next_generation(const struct fanout *fanout)
 
 /* ---- Coming and going ------------------------------------------------------------------------ */
 
-/* The one that its last client left longest ago is not kept for it any longer. */
-static void make_room(struct fanout *fanout)
+/* The one that its last client left longest ago is not kept for it any longer. False: there is none. */
+static bool make_room(struct fanout *fanout)
 {
 	struct subscription *subscription, *longest = NULL;
 
@@ -105,27 +105,43 @@ static void make_room(struct fanout *fanout)
 		    (!longest || subscription->linger_until_ns < longest->linger_until_ns))
 			longest = subscription;
 	if (!longest)
-		return;
+		return false;
 	longest->linger_until_ns = 0;
 	fanout_check_soon(fanout);
+	return true;
+}
+
+/* A hint that is true: where nobody's time is over soon, waiting is no help. */
+static void refuse_full(struct fanout *fanout, unsigned used, struct error *error)
+{
+	bool soon = make_room(fanout);
+
+	error_set(error, ENOSPC, "too-many-subscriptions",
+		  "this daemon has %u different subscriptions already", used);
+	if (soon)
+		error_hint(error, "try again in a moment, or use the same probes and filter as another"
+				  " client: equal ones share one");
+	else
+		error_hint(error, "use the same probes and filter as another client, for equal ones"
+				  " share one; or end a client, or `tracectl forget` a durable consumer:"
+				  " `tracectl stat` lists them");
 }
 
 static int take_index(struct fanout *fanout, struct subscription *subscription,
-		      struct error *error)
+		      enum fanout_claim claim, struct error *error)
 {
-	for (uint32_t i = 0; i < SUBSCRIPTIONS_MAX; i++) {
-		if (fanout->by_index[i])
-			continue;
-		fanout->by_index[i] = subscription;
-		subscription->index = i;
-		return 0;
+	unsigned free_slots = 0, first = 0;
+
+	for (uint32_t i = 0; i < SUBSCRIPTIONS_MAX; i++)
+		if (!fanout->by_index[i] && free_slots++ == 0)
+			first = i;
+	if (free_slots <= (claim == FANOUT_OWN ? 0 : SUBSCRIPTIONS_OWN)) {
+		refuse_full(fanout, SUBSCRIPTIONS_MAX - free_slots, error);
+		return -ENOSPC;
 	}
-	make_room(fanout);
-	error_set(error, ENOSPC, "too-many-subscriptions",
-		  "this daemon has %u different subscriptions already", SUBSCRIPTIONS_MAX);
-	error_hint(error, "try again in a moment, or use the same probes and filter as another "
-			  "client: equal ones share one");
-	return -ENOSPC;
+	fanout->by_index[first] = subscription;
+	subscription->index = first;
+	return 0;
 }
 
 static struct subscription *find_equal(struct fanout *fanout,
@@ -141,7 +157,8 @@ static struct subscription *find_equal(struct fanout *fanout,
 }
 
 int fanout_get_subscription(struct fanout *fanout, const struct subscription_request *request,
-			    struct subscription **out, struct error *error)
+			    enum fanout_claim claim, struct subscription **out,
+			    struct error *error)
 {
 	struct subscription *subscription, *equal;
 	int err = subscription_create(request, loader_catalog(fanout->config.loader),
@@ -156,7 +173,7 @@ int fanout_get_subscription(struct fanout *fanout, const struct subscription_req
 		*out = equal;
 		return 0;
 	}
-	err = take_index(fanout, subscription, error);
+	err = take_index(fanout, subscription, claim, error);
 	if (err) {
 		subscription_destroy(subscription);
 		return err;
@@ -247,7 +264,7 @@ int fanout_set_permanent(struct fanout *fanout, const struct subscription_reques
 	int err;
 
 	if (request) {
-		err = fanout_get_subscription(fanout, request, &subscription, error);
+		err = fanout_get_subscription(fanout, request, FANOUT_OWN, &subscription, error);
 		if (!err)
 			err = fanout_keep_on_disk(fanout, subscription, NULL, error);
 		if (err)

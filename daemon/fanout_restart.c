@@ -16,7 +16,7 @@ static int restore_one(void *context, const struct subscription_request *request
 	struct fanout *fanout = context;
 	struct subscription *subscription;
 	struct error error;
-	int err = fanout_get_subscription(fanout, request, &subscription, &error);
+	int err = fanout_get_subscription(fanout, request, FANOUT_OWN, &subscription, &error);
 
 	if (err == -ENOMEM)
 		return err;

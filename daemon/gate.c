@@ -133,9 +133,12 @@ int gate_allow(const struct gate *gate, const struct client_identity *identity, 
 	if (identity->role >= needed)
 		return 0;
 	error_set(error, EACCES, "not-allowed", "you are %s, who may not %s", name, what);
-	error_hint(error, "ask for `%s = %s` in the daemon's configuration", role_name(needed),
-		   identity->proof == IDENTITY_LOCAL && needed == ROLE_OPERATOR ?
-			   "user:NAME, and come by its unix socket" : name);
+	if (identity->proof == IDENTITY_LOCAL && needed == ROLE_OPERATOR)
+		error_hint(error, "ask for `%s = user:NAME` in the daemon's configuration, and come by its"
+			   " unix socket", role_name(needed));
+	else
+		error_hint(error, "ask for `%s = %s` in the daemon's configuration",
+			   role_name(needed), name);
 	return -EACCES;
 }
 

@@ -20,9 +20,20 @@ enum connection_state {
 	CONNECTION_LINGERING,	/* the last answer is out; what comes is thrown away */
 };
 
+/*
+ * Whoever can reach the port opens connections; only who has sent a whole request that was answered, with
+ * what it takes to be let in, has a place that no stranger can take.
+ */
+enum connection_pool {
+	POOL_STRANGERS,
+	POOL_KNOWN,
+	POOLS,
+};
+
 struct connection {
 	TAILQ_ENTRY(connection) link;
 	struct http *http;
+	enum connection_pool pool;
 	struct bufferevent *peer;
 	struct event *deadline;
 	enum connection_state state;
@@ -32,14 +43,33 @@ struct connection {
 
 struct http {
 	struct http_config config;
-	unsigned connections;
-	TAILQ_HEAD(connections, connection) list;	/* the one that was active last is last */
+	struct pool {
+		unsigned count;
+		/* Strangers as they came; of the known the one that was active last is last. */
+		TAILQ_HEAD(connections, connection) list;
+	} pool[POOLS];
 };
+
+static void leave_pool(struct connection *connection)
+{
+	struct pool *pool = &connection->http->pool[connection->pool];
+
+	TAILQ_REMOVE(&pool->list, connection, link);
+	pool->count--;
+}
+
+static void join_pool(struct connection *connection, enum connection_pool which)
+{
+	struct pool *pool = &connection->http->pool[which];
+
+	connection->pool = which;
+	TAILQ_INSERT_TAIL(&pool->list, connection, link);
+	pool->count++;
+}
 
 static void connection_destroy(struct connection *connection)
 {
-	TAILQ_REMOVE(&connection->http->list, connection, link);
-	connection->http->connections--;
+	leave_pool(connection);
 	event_free(connection->deadline);
 	bufferevent_free(connection->peer);
 	free(connection);
@@ -52,8 +82,10 @@ static void enter(struct connection *connection, enum connection_state state, ui
 
 	connection->state = state;
 	event_add(connection->deadline, &in);
-	TAILQ_REMOVE(&connection->http->list, connection, link);
-	TAILQ_INSERT_TAIL(&connection->http->list, connection, link);
+	if (connection->pool == POOL_KNOWN) {
+		leave_pool(connection);
+		join_pool(connection, POOL_KNOWN);
+	}
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *context)
@@ -65,6 +97,43 @@ static void on_deadline(evutil_socket_t fd, short what, void *context)
 	    (connection->state == CONNECTION_IDLE && connection->first))
 		counter_add(COUNTER_http_refused, 1);
 	connection_destroy(connection);
+}
+
+/* ---- Room ------------------------------------------------------------------------------------ */
+
+/* Among strangers the oldest goes, whatever it is at: it has had the longest time. */
+static void make_room_for_stranger(struct http *http)
+{
+	if (http->pool[POOL_STRANGERS].count < HTTP_STRANGERS_MAX)
+		return;
+	counter_add(COUNTER_http_refused, 1);
+	connection_destroy(TAILQ_FIRST(&http->pool[POOL_STRANGERS].list));
+}
+
+/* Among the known one goes that is between two requests, or done; one at work is left alone. */
+static bool make_room_for_known(struct http *http)
+{
+	struct connection *connection;
+
+	if (http->pool[POOL_KNOWN].count < HTTP_CONNECTIONS_MAX)
+		return true;
+	TAILQ_FOREACH(connection, &http->pool[POOL_KNOWN].list, link)
+		if (connection->state == CONNECTION_IDLE ||
+		    connection->state == CONNECTION_LINGERING) {
+			counter_add(COUNTER_http_refused, 1);
+			connection_destroy(connection);
+			return true;
+		}
+	return false;
+}
+
+/* Where there is no room it stays a stranger, and is answered as well, until its turn to go comes. */
+static void make_known(struct connection *connection)
+{
+	if (connection->pool == POOL_KNOWN || !make_room_for_known(connection->http))
+		return;
+	leave_pool(connection);
+	join_pool(connection, POOL_KNOWN);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -152,6 +221,8 @@ static void answer_request(struct connection *connection, enum http_parse got,
 		refuse(connection, &answer, status);
 	} else {
 		config->handle(config->context, request, connection->peer, &answer);
+		if (answer.status != 401 && answer.status != 403 && answer.status != 421)
+			make_known(connection);
 	}
 	send_answer(connection, &answer, request->method == HTTP_HEAD);
 	evbuffer_free(answer.body);
@@ -215,23 +286,6 @@ static void on_event(struct bufferevent *peer, short what, void *context)
 
 /* ---- Coming and going ------------------------------------------------------------------------ */
 
-/* Room is made by one that is between two requests, or done; one at work is left alone. */
-static bool make_room(struct http *http)
-{
-	struct connection *connection;
-
-	if (http->connections < HTTP_CONNECTIONS_MAX)
-		return true;
-	counter_add(COUNTER_http_refused, 1);
-	TAILQ_FOREACH(connection, &http->list, link)
-		if (connection->state == CONNECTION_IDLE ||
-		    connection->state == CONNECTION_LINGERING) {
-			connection_destroy(connection);
-			return true;
-		}
-	return false;
-}
-
 static struct bufferevent *wrap(struct http *http, int fd)
 {
 	struct bufferevent *peer;
@@ -250,7 +304,8 @@ void http_accept(void *context, int fd, const char *peer)
 	struct connection *connection;
 
 	(void)peer;
-	connection = make_room(http) ? calloc(1, sizeof(*connection)) : NULL;
+	make_room_for_stranger(http);
+	connection = calloc(1, sizeof(*connection));
 	if (!connection) {
 		close(fd);
 		return;
@@ -266,8 +321,7 @@ void http_accept(void *context, int fd, const char *peer)
 		free(connection);
 		return;
 	}
-	http->connections++;
-	TAILQ_INSERT_TAIL(&http->list, connection, link);
+	join_pool(connection, POOL_STRANGERS);
 	enter(connection, CONNECTION_IDLE, HTTP_HEAD_NS);
 	bufferevent_setcb(connection->peer, on_read, on_written, on_event, connection);
 	/* One head more than can be answered is never taken from the socket. */
@@ -282,7 +336,8 @@ struct http *http_create(const struct http_config *config)
 	if (!http)
 		return NULL;
 	http->config = *config;
-	TAILQ_INIT(&http->list);
+	for (unsigned i = 0; i < POOLS; i++)
+		TAILQ_INIT(&http->pool[i].list);
 	return http;
 }
 
@@ -292,7 +347,8 @@ void http_destroy(struct http *http)
 
 	if (!http)
 		return;
-	while ((connection = TAILQ_FIRST(&http->list)))
-		connection_destroy(connection);
+	for (unsigned i = 0; i < POOLS; i++)
+		while ((connection = TAILQ_FIRST(&http->pool[i].list)))
+			connection_destroy(connection);
 	free(http);
 }

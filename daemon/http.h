@@ -4,7 +4,9 @@
  *	head ─► handler ─► answer ─► next head, or shut down and linger
  *
  * In: connected sockets (a listener's). Each connection has one deadline for each thing it may do, so
- * that one that sends or reads a byte at a time ends as surely as one that is silent. Main thread.
+ * that one that sends or reads a byte at a time ends as surely as one that is silent. Those that have not
+ * been let in yet have places of their own, of which the oldest goes when there are too many, so that
+ * nobody who only connects keeps others out. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_HTTP_H
 #define RINGTAIL_DAEMON_HTTP_H

@@ -334,8 +334,11 @@ void listener_destroy(struct listener *listener)
 	if (listener->resume)
 		event_free(listener->resume);
 	close(listener->fd);
-	if (address_is_unix(&listener->address) && !listener->adopted)
-		unlink(address_path(&listener->address));
+	/* The directory may be of those who started us, and not of the user that we are by now. */
+	if (address_is_unix(&listener->address) && !listener->adopted &&
+	    unlink(address_path(&listener->address)) != 0 && errno != ENOENT)
+		log_warn("socket-left", "%s stays behind: %s; the next start takes it away",
+			 address_path(&listener->address), strerror(errno));
 	free(listener);
 }
 

@@ -164,24 +164,47 @@ void log_close(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void log_write(enum log_level level, const char *code, const char *format, ...)
+static bool is_wanted(enum log_level level)
+{
+	return level <= atomic_load_explicit(&level_max, memory_order_relaxed);
+}
+
+static void speak(bool always, enum log_level level, const char *code, const char *format,
+		  va_list args)
 {
 	char text[LOG_TEXT_BYTES];
-	va_list args;
 
-	if (level > atomic_load_explicit(&level_max, memory_order_relaxed))
-		return;
-	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
 	for (char *c = text; *c; c++) {		/* a peer's words must not start a line of ours */
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
 	}
 	pthread_mutex_lock(&lock);
-	if (may_speak(find_talker(code), level))
+	if (always || may_speak(find_talker(code), level))
 		sink()->write(level, code, text);
 	pthread_mutex_unlock(&lock);
+}
+
+void log_write(enum log_level level, const char *code, const char *format, ...)
+{
+	va_list args;
+
+	if (!is_wanted(level))
+		return;
+	va_start(args, format);
+	speak(false, level, code, format, args);
+	va_end(args);
+}
+
+void log_always(enum log_level level, const char *code, const char *format, ...)
+{
+	va_list args;
+
+	if (!is_wanted(level))
+		return;
+	va_start(args, format);
+	speak(true, level, code, format, args);
+	va_end(args);
 }
 
 void log_failure(enum log_level level, const struct error *error)

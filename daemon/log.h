@@ -2,7 +2,8 @@
  * log: what the daemon says to people: to the journal if stderr leads there, else to stderr.
  *
  * Every message has a stable code, what happened, and what to do. One code that says much too often
- * is cut short: LOG_BURST messages in LOG_WINDOW_NS, then a count of what was left out. Any thread.
+ * is cut short: LOG_BURST messages in LOG_WINDOW_NS, then a count of what was left out; but not
+ * what log_always() says. Any thread.
  */
 #ifndef RINGTAIL_DAEMON_LOG_H
 #define RINGTAIL_DAEMON_LOG_H
@@ -42,6 +43,10 @@ void log_set_sink(const struct log_sink *sink);
 
 __attribute__((format(printf, 3, 4)))
 void log_write(enum log_level level, const char *code, const char *format, ...);
+
+/* The same, however much that code has said: for what must not be pushed out by the like of it. */
+__attribute__((format(printf, 3, 4)))
+void log_always(enum log_level level, const char *code, const char *format, ...);
 
 #define log_error(code, ...)	log_write(LOG_LEVEL_ERROR, code, __VA_ARGS__)
 #define log_warn(code, ...)	log_write(LOG_LEVEL_WARNING, code, __VA_ARGS__)

@@ -26,6 +26,7 @@ static void finish(struct daemon *daemon)
 	export_targets_free(&daemon->targets);
 	metering_stop(daemon->metering);
 	server_destroy(daemon->server);
+	changes_settle(daemon->changes);
 	/* What the disk has still to answer is about what is there yet. */
 	if (daemon->disk_thread)
 		disk_thread_settle(daemon->disk_thread);

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "daemon/start_check.h"
+
 #define STOP_POLL_MS 2
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
@@ -77,6 +79,14 @@ static void warn_fixed(const struct config *old, const struct config *new)
 		log_warn("reload-restart", "stays as it was until ringtaild is restarted: %s", names);
 }
 
+/* What takes a restart: that would be no time to find out. */
+static int check_exports(const struct daemon *daemon, const struct config *config,
+			 struct error *error)
+{
+	return start_check_choice(&config->export_probe, "export-probe", config->export_filter,
+				  "export-filter", loader_catalog(daemon->loader), error);
+}
+
 static void on_reload(evutil_socket_t fd, short what, void *context)
 {
 	struct daemon *daemon = context;
@@ -94,6 +104,7 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 	service_manager_notify(daemon->manager, text);
 	if (config_parse_args(daemon->argc, daemon->argv, &config, &error) != 0 ||
 	    gate_create(&config, &gate, &error) != 0 ||
+	    check_exports(daemon, &config, &error) != 0 ||
 	    (daemon->metering && metering_check(daemon->metering, &config, &error) != 0) ||
 	    changes_set_config(daemon->changes, &config, &error) != 0) {
 		log_failure(LOG_LEVEL_ERROR, &error);

@@ -263,10 +263,6 @@ static int start_spool(struct daemon *daemon, struct error *error)
 
 	if (config->durability == SPOOL_MEMORY)
 		return 0;
-	if (!daemon->disk_thread)
-		return error_set(error, ENOENT, "state-dir",
-				 "durability is asked for, and %s cannot be used",
-				 config->state_dir);
 	cpu_of = calloc(spooler.rings + 1, sizeof(*cpu_of));
 	if (!cpu_of)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
@@ -279,10 +275,14 @@ static int start_spool(struct daemon *daemon, struct error *error)
 					    error);
 }
 
-/* Without a state directory nothing can be kept, and nothing be changed; the rest works. */
+/* Without a state directory nothing can be kept, and nothing be changed; the rest works, if that is all. */
 static int start_state(struct daemon *daemon, struct error *error)
 {
-	if (disk_posix_open(daemon->config.state_dir, &daemon->disk, error) != 0) {
+	int err = disk_posix_open(daemon->config.state_dir, &daemon->disk, error);
+
+	if (err && daemon->config.durability != SPOOL_MEMORY)
+		return err;
+	if (err) {
 		log_failure(LOG_LEVEL_WARNING, error);
 		*error = (struct error){0};
 		return 0;
@@ -300,6 +300,7 @@ static struct frame_ref *on_stat_wanted(void *context)
 static int start_changes(struct daemon *daemon, struct error *error)
 {
 	struct changes_config config = {
+		.base = daemon->base,
 		.gate = daemon->gate,
 		.fanout = daemon->fanout,
 		.codec = daemon->codec,

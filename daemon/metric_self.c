@@ -409,7 +409,8 @@ static void add_process(struct metric_builder *builder, const Ringtail__V1__Stat
 		add_gauge(builder, COLLECTOR "resident_memory_bytes", "bytes",
 			  "Resident memory of the engine", (double)process->resident_bytes);
 	add_gauge(builder, COLLECTOR "loss_window_seconds", "seconds",
-		  "What a crash costs at worst, by durability", (double)stat->loss_window_ns / 1e9);
+		  "What a crash costs at worst, by durability; it grows while a disk is slow "
+		  "or fails", (double)stat->loss_window_ns / 1e9);
 }
 
 void metric_self_add(struct metric_builder *builder, const Ringtail__V1__Stat *stat,

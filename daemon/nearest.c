@@ -69,6 +69,11 @@ void nearest_init(struct nearest *nearest, const char *wanted)
 
 void nearest_offer(struct nearest *nearest, const char *name)
 {
+	nearest_offer_as(nearest, name, name);
+}
+
+void nearest_offer_as(struct nearest *nearest, const char *name, const char *whole)
+{
 	char lower[NEAREST_NAME_BYTES];
 	unsigned bytes = copy_lower(lower, name);
 	unsigned limit = far(nearest);
@@ -81,7 +86,7 @@ void nearest_offer(struct nearest *nearest, const char *name)
 	if (d > limit)
 		return;
 	for (unsigned i = 0; i < nearest->count; i++) {
-		if (strncmp(nearest->best[i].name, name, NEAREST_NAME_BYTES - 1) == 0)
+		if (strncmp(nearest->best[i].name, whole, NEAREST_NAME_BYTES - 1) == 0)
 			return;
 	}
 	/* Of two as near, the one about as long. */
@@ -96,7 +101,7 @@ void nearest_offer(struct nearest *nearest, const char *name)
 	memmove(&nearest->best[place + 1], &nearest->best[place],
 		(nearest->count - 1 - place) * sizeof(nearest->best[0]));
 	nearest->best[place].rank = rank;
-	snprintf(nearest->best[place].name, NEAREST_NAME_BYTES, "%s", name);
+	snprintf(nearest->best[place].name, NEAREST_NAME_BYTES, "%s", whole);
 }
 
 bool nearest_text(const struct nearest *nearest, char *text)

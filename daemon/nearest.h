@@ -29,6 +29,9 @@ void nearest_init(struct nearest *nearest, const char *wanted);
 /* Copies the name if it is among the best so far. */
 void nearest_offer(struct nearest *nearest, const char *name);
 
+/* The same, for what is known by a shorter name: `name` is compared, `whole` is shown. */
+void nearest_offer_as(struct nearest *nearest, const char *name, const char *whole);
+
 /* "`a`, `b` or `c`" into NEAREST_TEXT_BYTES; false if nothing is near enough to be worth saying. */
 bool nearest_text(const struct nearest *nearest, char *text);
 

@@ -63,6 +63,27 @@ static bool matches(const struct spec *spec, const Ringtail__V1__Probe *probe)
 	       part_matches(name, probe->name);
 }
 
+/*
+ * One part may be the middle or the last of a probe, which is what people know it by; two may be
+ * its last ones, as perf writes them.
+ */
+static void offer_by_its_end(struct nearest *nearest, const struct spec *spec,
+			     const Ringtail__V1__Probe *probe)
+{
+	bool is_syscall = strcmp(probe->provider, "syscall") == 0;
+	char whole[NAME_BYTES_MAX * PARTS], end[NAME_BYTES_MAX * PARTS];
+
+	/* Of a system call's three, the one that a spec without its last part means. */
+	if (spec->part[2] || (is_syscall && strcmp(probe->name, "call")))
+		return;
+	snprintf(whole, sizeof(whole), "%s:%s:%s", probe->provider, probe->function, probe->name);
+	snprintf(end, sizeof(end), "%s:%s", probe->function, probe->name);
+	if (spec->part[1])
+		nearest_offer_as(nearest, end, whole);
+	else
+		nearest_offer_as(nearest, is_syscall ? probe->function : probe->name, whole);
+}
+
 /* Nothing matches `glob`: says which probes it may have been meant to be. */
 static int refuse_glob(const struct spec *spec, const char *glob,
 		       const Ringtail__V1__Catalog *catalog, struct error *error)
@@ -81,6 +102,7 @@ static int refuse_glob(const struct spec *spec, const char *glob,
 			 spec->part[1] ? ":" : "", spec->part[1] ? probe->function : "",
 			 spec->part[2] ? ":" : "", spec->part[2] ? probe->name : "");
 		nearest_offer(&nearest, name);
+		offer_by_its_end(&nearest, spec, probe);
 	}
 	if (nearest_text(&nearest, text))
 		error_hint(error, "did you mean %s?", text);

@@ -27,6 +27,7 @@ static const struct unit {
 	{ "s", QUANTITY_DURATION, 1000000000 },
 	{ "min", QUANTITY_DURATION, 60000000000 },
 	{ "h", QUANTITY_DURATION, 3600000000000 },
+	{ "d", QUANTITY_DURATION, 86400000000000 },
 };
 
 #define UNITS (sizeof(units) / sizeof(units[0]))

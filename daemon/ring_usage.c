@@ -10,28 +10,27 @@
 #include "daemon/ring_reader_private.h"
 #include "daemon/ring_unread.h"
 
-#define SUM_TRIES	4
 #define LOSERS_MAX	64	/* writers that may be between two counters */
 
 /*
- * What the producer says was lost: the sum by reason, and lost_total. A writer adds to the one and then
- * to the other. Where some are seen between the two again and again, they are in flight: they go into
- * *between, and no further apart than writers can be.
+ * What the producer says was lost, twice: the sum by reason, and what lost_total was when that was the
+ * sum. A writer adds to the one and then to the other, so of two looks at lost_total around the sum the
+ * first is not above it, and the second below it by no more than writers can be between the two; those
+ * go into *between. Anything else is left for the residual to show.
  */
 static uint64_t sum_lost(const struct rt_ring_producer *producer, uint64_t *lost_total,
 			 uint64_t *between)
 {
-	uint64_t sum = 0;
+	uint64_t before = load_acquire(&producer->lost_total), sum = 0;
 
-	for (unsigned i = 0; i < SUM_TRIES; i++) {
-		*lost_total = load_acquire(&producer->lost_total);
-		sum = 0;
-		for (unsigned j = 0; j < RT_LOST_REASONS; j++)
-			sum += load_acquire(&producer->lost[j]);
-		if (sum == *lost_total)
-			break;
-	}
-	*between = sum - *lost_total <= LOSERS_MAX ? sum - *lost_total : 0;
+	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
+		sum += load_acquire(&producer->lost[i]);
+	*lost_total = load_acquire(&producer->lost_total);
+	*between = 0;
+	if (sum >= before && sum <= *lost_total)
+		*lost_total = sum;
+	else if (sum - *lost_total <= LOSERS_MAX)
+		*between = sum - *lost_total;
 	return sum;
 }
 

@@ -153,8 +153,19 @@ static int on_subscribe(void *context, struct session *session,
 			const Ringtail__V1__Subscribe *subscribe, struct error *error)
 {
 	struct server *server = context;
+	struct fanout *fanout = server->config.control->fanout;
+	bool registers = false;
+	int err = 0;
 
-	return fanout_subscribe(server->config.control->fanout, session, subscribe, error);
+	if (*subscribe->consumer)
+		err = fanout_may_consume(fanout, subscribe->consumer, session_identity(session),
+					 &registers, error);
+	/* Who registers a consumer, or is denied one, is in the audit log first. */
+	if (registers || err == -EPERM) {
+		changes_ask_register(server->config.changes, session, subscribe);
+		return 0;
+	}
+	return err ? err : fanout_subscribe(fanout, session, subscribe, error);
 }
 
 static int on_ack(void *context, struct session *session, const Ringtail__V1__Ack *ack,

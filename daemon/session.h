@@ -48,7 +48,7 @@ struct session_host {
 	int (*ack)(void *context, struct session *session, const Ringtail__V1__Ack *ack,
 		   struct error *error);
 
-	/* For operators. session_answer() follows, later or at once; the message is borrowed. */
+	/* session_answer() follows, later or at once; the message is borrowed. */
 	void (*change)(void *context, struct session *session, const Ringtail__V1__Change *change);
 	void (*forget)(void *context, struct session *session, const char *consumer);
 

@@ -156,7 +156,7 @@ int source_bpf_check_failure(struct error *error, int err, const char *doing)
 
 	if (err == ENOMEM) {
 		error_set(error, err, "bpf-no-memory", "no memory to %s: %s", doing, what);
-		error_hint(error, "make the rings smaller (ring_bytes is for each possible CPU), or "
+		error_hint(error, "make the rings smaller (ring-size is for each possible CPU), or "
 			   "raise the memory limit of this unit or container");
 		return -err;
 	}

@@ -37,7 +37,7 @@ static int check_geometry(const struct source_config *config, int cpus, struct e
 	if (size < RT_RING_BYTES_MIN || size > RT_RING_BYTES_MAX || size & (size - 1)) {
 		error_set(error, EINVAL, "ring-size", "a ring of %llu bytes can not be",
 			  (unsigned long long)size);
-		error_hint(error, "ring_bytes must be a power of two from %u to %u",
+		error_hint(error, "ring-size must be a power of two from %u to %u",
 			   RT_RING_BYTES_MIN, RT_RING_BYTES_MAX);
 		return -EINVAL;
 	}

@@ -102,7 +102,8 @@ static int configure_rings(struct source *source, const struct source_config *co
 	}
 	error_set(error, -err, "kmod-rings", "the module cannot make rings of %llu bytes: %s",
 		  (unsigned long long)rings.ring_bytes, strerror(-err));
-	error_hint(error, "make ring-bytes smaller");
+	error_hint(error, "make ring-size smaller, or load the module with a larger ring_bytes_max,"
+			  " which is 16777216 by default");
 	return err;
 }
 

@@ -162,6 +162,8 @@ static void after_failure(struct spool *spool)
 		backoff_ns = SPOOL_RETRY_NS_MAX;
 	spool->backoff_ns = backoff_ns;
 	spool->retry_ns = clock_monotonic() + backoff_ns;
+	if (spool->state != SPOOL_FAILED)
+		spool->failed_ns = clock_monotonic();
 	spool->state = SPOOL_FAILED;
 	spool->seal = false;
 	spool_lose_all(spool, turn->err == -ENOMEM ? RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
@@ -411,6 +413,16 @@ uint64_t spool_behind(const struct spool *spool, const uint8_t boot_id[16], uint
 	return bytes;
 }
 
+/* For how long something has been waiting to be durable; of a failed one, since nothing has been. */
+static uint64_t unstored_ns(const struct spool *spool)
+{
+	uint64_t now_ns = clock_monotonic();
+
+	if (spool->state == SPOOL_FAILED)
+		return now_ns - spool->failed_ns;
+	return spool->n ? now_ns - spool->entry[spool->first].since_ns : 0;
+}
+
 void spool_stat(const struct spool *spool, struct spool_stat *stat)
 {
 	static const char *const state[] = {
@@ -430,6 +442,7 @@ void spool_stat(const struct spool *spool, struct spool_stat *stat)
 		.state = state[spool->state],
 		.config = &spool->config,
 		.size_bytes = spool->spooler->config.size_bytes,
+		.unstored_ns = unstored_ns(spool),
 	};
 	memcpy(stat->lost, spool->lost_count, sizeof(stat->lost));
 }

@@ -119,6 +119,7 @@ struct spool_stat {
 	const char *state;			/* "ok", "full", "stopped", "failed"; "unused", "held" */
 	const struct spool_config *config;	/* name, probe, filter */
 	uint64_t size_bytes;			/* its bound */
+	uint64_t unstored_ns;			/* what is older is durable, or lost */
 };
 
 void spool_stat(const struct spool *spool, struct spool_stat *stat);

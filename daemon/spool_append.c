@@ -98,6 +98,7 @@ static int push(struct spool *spool, struct spool_entry entry)
 {
 	if (spool->n == spool->capacity && grow(spool) != 0)
 		return -ENOMEM;
+	entry.since_ns = clock_monotonic();
 	*at(spool, spool->n++) = entry;
 	spool->queue_bytes += cost_of(entry.frame);
 	if (!entry.own)

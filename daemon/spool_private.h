@@ -23,6 +23,7 @@ enum spool_state {
 /* A frame on its way; `own`: a Gap or a range for what was counted as lost already. */
 struct spool_entry {
 	struct frame_ref *frame;
+	uint64_t since_ns;
 	bool own;
 };
 
@@ -76,6 +77,7 @@ struct spool {
 	uint64_t unsynced_ns;		/* since when something waits for a sync; 0: nothing does */
 	uint64_t tidied_ns;
 	uint64_t retry_ns, backoff_ns;
+	uint64_t failed_ns;		/* SPOOL_FAILED: since when */
 
 	uint64_t produced, stored;
 	uint64_t lost_count[LOSS_REASONS];

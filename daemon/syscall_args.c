@@ -126,8 +126,10 @@ static void arg_set_integer_type(struct syscall_arg *arg)
 		arg->bits = text_in(core, unsigned32) || !strncmp(core, "enum ", 5) ? 32 :
 			    !strcmp(core, "umode_t") ? 16 : 64;
 	}
-	if (arg->bits == 32 && (text_ends(arg->name, "fd") || text_ends(arg->name, "fildes"))) {
+	/* Also mmap()'s, an unsigned long: the kernel looks at its lower half, and there -1 is -1. */
+	if (text_ends(arg->name, "fd") || text_ends(arg->name, "fildes")) {
 		arg->type = RINGTAIL__V1__FIELD_TYPE__FIELD_FD;
+		arg->bits = 32;
 		return;
 	}
 	for (const char *const *word = bitset; *word; word++)
