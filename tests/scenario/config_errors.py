@@ -34,6 +34,12 @@ def main(case):
     again = case.refused("--check-config", config="\n".join(
         line for line in done.out.splitlines() if not line.startswith("listen")))
     case.check(again.code == 0, "and that is a file again", again.err)
+    for words, output, why in (("--check-config", ">/dev/full", "No space left on device"),
+                               ("--help", ">/dev/full", "No space left on device"),
+                               ("--version", ">&-", "Bad file descriptor")):
+        done = case.start("sh", "-c", f"exec {ringtail.BUILD}/ringtaild {words} {output}").wait()
+        case.check(done.code == 1 and f"[cannot-write] cannot write: {why}" in done.err,
+                   f"{words} {output}: exit 1, {why}", done.code, done.err)
     secret = case.write("open.secret", "Bearer s3cret")
     for words, exit_code, code, says in (
             (["--export=loki:ftp://a"], 2, "export-url", "export: `loki:ftp://a`"),

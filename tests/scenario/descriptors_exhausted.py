@@ -4,7 +4,7 @@ import shutil
 import ringtail
 
 CALLS = 5000
-LIMIT = 160
+LIMIT = 192
 
 
 def main(case):

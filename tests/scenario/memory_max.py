@@ -10,7 +10,7 @@ BOUND = 16 << 20
 
 
 def main(case):
-    daemon = case.daemon("--ring-size=64MiB", f"--memory-max={BOUND}B", "--queue-size=64MiB",
+    daemon = case.daemon("--ring-size=64MiB", f"--memory-max={BOUND}B", f"--queue-size={BOUND}B",
                          "--silence-timeout=1h")
     own = f"comm == \"{case.own_comm}\""
     probe = "syscall:getppid:call"

@@ -10,7 +10,7 @@ import ringtail
 from lib import http
 from lib.process import PATIENCE_S, wait_until
 
-CONNECTIONS_MAX = 32            # HTTP_CONNECTIONS_MAX
+STRANGERS_MAX = 32              # HTTP_STRANGERS_MAX
 HEAD_BYTES_MAX = 8 << 10        # HTTP_HEAD_BYTES_MAX
 
 HOST = b"Host: localhost\r\n"
@@ -70,13 +70,22 @@ def check_right(case, daemon):
     case.check(status == 404 and "/metrics" in text, "404 says what there is", text)
 
 
-def check_many(case, daemon):
-    """Those that say nothing do not keep out those that do."""
-    peers = [socket.create_connection(http.address_of(daemon), timeout=PATIENCE_S)
-             for _ in range(2 * CONNECTIONS_MAX)]
-    check_good(case, daemon, f"{len(peers)} silent connections keep nobody out")
+def check_many(case, daemon, first):
+    """Those that send no whole request keep out neither those that do nor those that did."""
     refused = daemon.stat()["counters"]["http_refused"]
-    case.check(refused >= CONNECTIONS_MAX, "those over the bound were closed, and counted", refused)
+    known = http.connect(daemon)
+    known.request("GET", "/")
+    case.check(known.getresponse().read(), "one is answered, and stays")
+    peers = []
+    for _ in range(2 * STRANGERS_MAX):
+        peers.append(socket.create_connection(http.address_of(daemon), timeout=PATIENCE_S))
+        peers[-1].sendall(first)
+    check_good(case, daemon, f"{len(peers)} connections that send {first} keep nobody out")
+    known.request("GET", "/")
+    case.check_equal(known.getresponse().status, 200, "nor the one that was answered before")
+    known.close()
+    refused = daemon.stat()["counters"]["http_refused"] - refused
+    case.check(refused >= STRANGERS_MAX, "those over the bound were closed, and counted", refused)
     for peer in peers:
         peer.setblocking(False)
 
@@ -87,7 +96,7 @@ def check_many(case, daemon):
             return False
         except ConnectionResetError:
             return True
-    wait_until(lambda: sum(map(is_closed, peers)) >= CONNECTIONS_MAX, "they see it")
+    wait_until(lambda: sum(map(is_closed, peers)) >= STRANGERS_MAX, "they see it")
     for peer in peers:
         peer.close()
 
@@ -126,7 +135,8 @@ def main(case):
     check_good(case, daemon, "a good request is answered well")
     check_right(case, daemon)
     check_wrong(case, daemon)
-    check_many(case, daemon)
+    check_many(case, daemon, b"")
+    check_many(case, daemon, b"G")
     check_trickle(case, daemon)
     check_refused(case)
     case.check_balanced(daemon)

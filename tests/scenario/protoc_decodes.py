@@ -64,6 +64,7 @@ def fields_of(message, rows):
 
 
 TYPES = {word: number for number, word in protobuf.ENUMS["FieldType"].items()}
+STRING_BYTES_MAX = 128          # proto/limits.def
 
 
 def shown(field, word):
@@ -101,8 +102,14 @@ def same(event, line):
         if kind == "ATTACH_STRING":
             name = probe["field"][attached["arg"]]["name"]
             want.setdefault("strings", {})[name] = attached["text"].decode("utf-8", "replace")
+            if len(attached["text"]) == STRING_BYTES_MAX:
+                want.setdefault("strings_cut", []).append(name)
         else:
             want[kind[len("ATTACH_"):].lower()] = [hex(address) for address in attached["frame"]]
+    # What the tracer itself had on the kernel's stack came first, and is left out of the line.
+    whole, rest = want.get("kstack", []), line.get("kstack", [])
+    if 0 < len(rest) <= len(whole) and whole[-len(rest):] == rest:
+        want["kstack"] = rest
     extra = set(line) - set(want) - {"wall", "error"}
     return not extra and all(line.get(name) == one for name, one in want.items()), want
 

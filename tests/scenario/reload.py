@@ -45,6 +45,8 @@ def main(case):
     for text, code in (("probes = syscall:getsid:call\n", "config-unknown-key"),
                        ("probe = syscall:nosuchcall:call\n", "unknown-probe"),
                        ("probe = syscall:getsid:call\nfilter = pid =\n", "filter"),
+                       ("filter = pid ==\n", "filter"), ("export-filter = pid ==\n", "filter"),
+                       ("export-probe = syscall:nosuch:call\n", "unknown-probe"),
                        ("ring-size = 1Mib\n", "unit-unknown"), ("\0binary", "config-not-text")):
         rewrite(case, daemon, text)
         daemon.reload(r"\[reload-refused\]")

@@ -33,6 +33,13 @@ def main(case):
                             ("other-epoch", "history", 0, 0) for gap in gaps),
                "the gaps say that nobody knows how much is missing", gaps)
     case.check_equal(done.lines[:len(gaps)], gaps, "they come first")
+    case.check_equal((done.summary["lost"], done.summary["gaps"]), (0, len(gaps)),
+                     "and the summary says so: nothing is known to be lost, and so many gaps")
+    case.check_equal(list(done.summary)[:7], ["events", "lost", "frames", "wire_bytes", "raw_bytes",
+                                              "seconds", "ledger"], "after what every summary has")
+    done = case.tracectl(daemon, "--summary", "text", "stream", *words, "--since", cursor,
+                         "--duration", "100ms")
+    case.check("0 lost and an unknown number (in " in done.err, "the text says it in words", done.err)
 
     done = case.tracectl(daemon, "stream", *words, "--since", cursor[:-1] + "x")
     case.check(done.code != 0 and "[bad-cursor]" in done.err and "^" in done.err,

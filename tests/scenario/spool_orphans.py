@@ -33,6 +33,16 @@ def main(case):
     def told(state_word):
         return [spool for spool in daemon.stat()["spool"] if spool["state"] == state_word]
 
+    def is_on():
+        with daemon.connect() as connection:
+            connection.greet()
+            connection.send(ringtail.wire.message("Subscribe"))
+            return bool(connection.await_frame("Catalog").values["probe"])
+
+    def all_stored():
+        spool, = told("ok")
+        return daemon.recorded() == CALLS and spool["produced"] >= CALLS and not spool["in_flight"]
+
     def change(config):
         case.write(f"{daemon.name}.conf", config)
         daemon.reload(r"\[reloaded\]")
@@ -42,8 +52,9 @@ def main(case):
     load = case.load(CALLS)
     daemon = case.daemon(*options, f"--spool-age={SPOOL_AGE_S}s",
                          config=f"probe = syscall:getppid:call\nfilter = {load.filter}\n")
+    ringtail.wait_until(is_on, "it is recorded")
     load.run()
-    ringtail.wait_until(lambda: daemon.recorded() == CALLS, "all are recorded")
+    ringtail.wait_until(all_stored, "all are stored")
     case.check_balanced(daemon)
     name = daemon.stat()["spool"][0]["name"]
     directory = os.path.join(spools, name)
@@ -71,7 +82,7 @@ def main(case):
     for consumer in ("first", "second"):
         case.check_stream(case.stream(daemon, *words, consumer).interrupt(), events=0)
     load.run()
-    ringtail.wait_until(lambda: daemon.recorded() == CALLS, "all are recorded")
+    ringtail.wait_until(all_stored, "all are stored")
     case.check_balanced(daemon)
     name = daemon.stat()["spool"][0]["name"]
     directory = os.path.join(spools, name)

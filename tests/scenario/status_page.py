@@ -9,7 +9,8 @@ import shutil
 import sys
 
 import ringtail
-from lib import http
+from lib import exporting, http
+from lib.backend import Backend
 from lib.chromium import Browser
 from lib.process import Skip, wait_until
 
@@ -25,6 +26,7 @@ while os.getppid() == parent:
             pass
     time.sleep(0.005)
 """
+RATE = 100                      # of exported events, in a second
 LOOKS = [("desktop", 1280, 900, False), ("phone", 390, 844, True)]
 
 
@@ -58,9 +60,37 @@ def check_numbers(case, browser, page):
     verdict = text(page, "verdict")
     case.check(verdict.startswith("✓ all"), "the ledger is green", verdict)
     case.check(page.evaluate("document.querySelectorAll('#rings .sum').length") ==
-               page.evaluate("before.rings.length"), "each ring has its equation")
+               page.evaluate("before.rings.length + 2"),
+               "each ring has its equation, and so have the spool and the export")
     case.check(page.evaluate("document.querySelectorAll('#clients .sum').length") == 1,
                "the client has its equation")
+
+
+def equations(page):
+    """What is on the page: names, terms as they are written, verdicts, and where those stand."""
+    return page.evaluate("""[...document.querySelectorAll('.sum')].map(line => ({
+        name: line.querySelector('.name').firstChild.textContent,
+        terms: [...line.querySelectorAll('.term')].map(term => ({sign: term.dataset.sign || '',
+            value: Number(term.querySelector('b').textContent.replace(/\\D/g, '')),
+            label: term.querySelector('span').textContent})),
+        verdict: line.querySelector('.verdict').textContent,
+        right: Math.round(line.querySelector('.verdict').getBoundingClientRect().right)}))""")
+
+
+def check_equations(case, page):
+    """The terms that are written there add up, so that the verdict beside them is true."""
+    shown = equations(page)
+    for equation in shown:
+        whole, *parts = equation["terms"]
+        case.check_equal([part["sign"] for part in parts], ["="] + ["+"] * (len(parts) - 1),
+                         f"{equation['name']} is a sum")
+        case.check(whole["value"] == sum(part["value"] for part in parts) and
+                   equation["verdict"] == "✓ balanced", "that adds up as it is written", equation)
+    export, = [equation for equation in shown if equation["name"].startswith("loki")]
+    asked = {term["label"]: term["value"] for term in export["terms"]}
+    case.check(asked["events"] and asked["not asked for"], "the export has terms to add", asked)
+    spool, = [equation for equation in shown if equation["name"].startswith("spool")]
+    case.check(spool["terms"][0]["value"], "and so has the spool", spool)
 
 
 def check_picture(case, page):
@@ -103,6 +133,8 @@ def take_screenshots(case, browser, page):
             browser.wait(0.4)
             page.evaluate("draw()")
             page.screenshot(os.path.join(directory, f"{name}-{'dark' if dark else 'light'}.png"))
+            right = {equation["right"] for equation in equations(page)}
+            case.check(len(right) == 1, "the verdicts stand in one column", right)
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             case.check(wide <= 0, f"nothing is wider than the {name}", wide)
 
@@ -110,7 +142,18 @@ def take_screenshots(case, browser, page):
 def main(case):
     if not shutil.which("chromium"):
         raise Skip("there is no chromium")
-    daemon = case.daemon("--http=127.0.0.1:0")
+    backend = Backend()
+    daemon = case.daemon("--http=127.0.0.1:0", backend.url("loki"),
+                         *(word for word in exporting.options() if "rate" not in word),
+                         f"--export-rate={RATE}", "--durability=written",
+                         f"--state-dir={case.path('state')}")
+    exporting.await_begun(daemon)
+    exporting.fail_often(10 * RATE)
+
+    def is_exported():
+        export = exporting.stat(daemon, backend)
+        return export["accepted"] and export["filtered"]
+    wait_until(is_exported, "some of it is exported, and not all")
     case.start(sys.executable, "-c", LOAD)
     stream = case.stream(daemon, "-p", "syscall:getppid:call", "-o", "none")
     origin = "http://%s:%d/" % http.address_of(daemon)
@@ -119,6 +162,7 @@ def main(case):
     with Browser(case.dir) as browser:
         page = browser.open(origin)
         check_numbers(case, browser, page)
+        check_equations(case, page)
         check_picture(case, page)
         check_keyboard(case, page)
         take_screenshots(case, browser, page)

@@ -1,5 +1,8 @@
 """Path arguments come as text and stacks as addresses, where asked for, and only there."""
+import bisect
 import os
+import re
+import time
 
 import ringtail
 
@@ -18,6 +21,29 @@ def opens(case, daemon, *flags):
     return names, done.lines
 
 
+def kernel_symbols():
+    """(address, name), sorted; none where this user is not shown the kernel's addresses."""
+    with open("/proc/kallsyms") as file:
+        words = (line.split() for line in file)
+        return sorted((int(at, 16), name) for at, _, name, *_ in words if int(at, 16))
+
+
+def stacks_begin_at_the_event(case, daemon, probe, symbols):
+    own = re.compile(r"bpf_prog_|bpf_trace_run|__bpf_trace_|__traceiter_")
+    words = ["-p", probe, "--flags", "kstack", "-n", "20"]
+    text, objects = case.stream(daemon, *words), case.stream(daemon, *words, "-o", "json")
+    for _ in range(1000):
+        os.close(os.open("/dev/null", os.O_RDONLY))
+        time.sleep(0.0001)
+    done = text.wait()
+    case.check(done.code == 0 and re.search(r"^ +0xf\w+ \w", done.out, re.M) and
+               not own.search(done.out),
+               f"{probe}: no frame of the tracer's own in text", done.out[:2000])
+    frames = {int(frame, 16) for event in objects.wait().lines for frame in event["kstack"]}
+    names = {symbols[bisect.bisect(symbols, (frame, "\x7f")) - 1][1] for frame in frames}
+    case.check(names and not any(own.match(name) for name in names), "nor in JSON", names)
+
+
 def main(case):
     daemon = case.daemon()
     names, events = opens(case, daemon)
@@ -33,12 +59,19 @@ def main(case):
     case.check_equal(texts[:2], names[:2], "paths come as text, UTF-8 and all")
     case.check(names[2].startswith(texts[2]) and 100 <= len(texts[2]) <= 128,
                "one that is too long comes cut", texts[2])
+    case.check_equal([event.get("strings_cut") for event in events], [None, None, ["filename"]],
+                     "and says so")
     for event in events:
         kernel = [int(address, 16) for address in event["kstack"]]
         user = [int(address, 16) for address in event["ustack"]]
         if not (kernel and user and min(kernel) >> 63 and not max(user[:1]) >> 47):
             case.check(False, "stacks are addresses of their side", event)
     case.say("ok: each has a kernel stack of kernel addresses and a user stack of user addresses")
+    symbols = kernel_symbols()
+    if symbols:
+        for probe in ("syscall:openat:call", "syscall:openat:entry",
+                      "tracepoint:sched:sched_switch"):
+            stacks_begin_at_the_event(case, daemon, probe, symbols)
     case.check_balanced(daemon)
 
 

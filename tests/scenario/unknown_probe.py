@@ -1,4 +1,6 @@
 """A probe that is not there is refused with the nearest names, wherever it is asked for."""
+import re
+
 import ringtail
 
 
@@ -7,10 +9,15 @@ def main(case):
     for spec, near in (("syscall:openatt:call", "syscall:openat:call"),
                        ("syscall:openat:cal", "syscall:openat:call"),
                        ("tracepoint:sched:sched_swich", "tracepoint:sched:sched_switch"),
-                       ("sycall:openat:call", "syscall:openat:call")):
-        done = case.tracectl(daemon, "stream", "-p", spec)
-        case.check(done.code == 1 and "[unknown-probe]" in done.err and spec in done.err and
-                   near in done.err, f"stream -p {spec}: did you mean {near}?", done.code, done.err)
+                       ("sycall:openat:call", "syscall:openat:call"),
+                       ("openat", "syscall:openat:call"), ("opennat", "syscall:openat:call"),
+                       ("getppid", "syscall:getppid:call"),
+                       ("sched_switch", "tracepoint:sched:sched_switch")):
+        for words in (["stream", "-p", spec], ["list", spec]):
+            done = case.tracectl(daemon, *words)
+            case.check(done.code == 1 and "[unknown-probe]" in done.err and spec in done.err and
+                       re.search(f"did you mean.*{near}", done.err),
+                       f"{' '.join(words)}: did you mean {near}?", done.code, done.err)
     for words in (["stream", "-p", "syscall:openat:call", "-p", "syscall:zzz*"],
                   ["record", "-w", case.path("x"), "-p", "syscall:zzz*"], ["list", "syscall:zzz*"]):
         done = case.tracectl(daemon, *words)

@@ -181,13 +181,14 @@ static struct frame_ref *stat_of(void *context)
 static void start_changes(struct daemon *daemon, const struct config *config)
 {
 	struct changes_config changes = {
-		.gate = daemon->gate, .fanout = daemon->fanout, .codec = daemon->codec,
+		.base = daemon->base, .fanout = daemon->fanout, .codec = daemon->codec,
 		.catalog = loader_catalog(daemon->loader), .disk_thread = daemon->disk_thread,
 		.stat = stat_of, .context = daemon,
 	};
 	struct error error;
 
 	must(gate_create(config, &daemon->gate, &error), &error);
+	changes.gate = daemon->gate;
 	must(changes_create(&changes, &daemon->changes, &error), &error);
 	must(changes_load(daemon->changes, &daemon->disk, &error), &error);
 	must(changes_set_config(daemon->changes, config, &error), &error);
@@ -301,6 +302,7 @@ static void finish(struct daemon *daemon)
 	event_free(daemon->stop_poll);
 	close(daemon->listener);
 	server_destroy(daemon->server);
+	changes_settle(daemon->changes);
 	disk_thread_settle(daemon->disk_thread);
 	for (unsigned i = 0; i < daemon->workers; i++)
 		worker_destroy(daemon->worker[i]);

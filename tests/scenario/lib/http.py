@@ -15,9 +15,14 @@ def address_of(daemon):
     return found.group(1), int(found.group(2))
 
 
+def connect(daemon, timeout=PATIENCE_S):
+    """A connection for more than one request."""
+    return http.client.HTTPConnection(*address_of(daemon), timeout=timeout)
+
+
 def get(daemon, path, method="GET", headers=None, timeout=PATIENCE_S):
     """(status, headers, body)."""
-    connection = http.client.HTTPConnection(*address_of(daemon), timeout=timeout)
+    connection = connect(daemon, timeout)
     try:
         connection.request(method, path, headers=headers or {})
         answer = connection.getresponse()

@@ -36,7 +36,7 @@ class Killing:
         self.options = ["--ring-size=16MiB", "--durability=fsync", "--spool-sync-interval=20ms",
                         "--spool-segment-size=64KiB", f"--state-dir={self.state}", "--user=root",
                         *options]
-        self.loads = [case.load(CALLS, rate=RATE, comm=case.own_comm) for _ in range(rounds)]
+        self.loads = [self._make_load() for _ in range(rounds)]
         self.pids = {load.pids[0] for load in self.loads}
         self.filter = f'comm == "{case.own_comm}"'
         self.stored, self.back, self.kills, self.calls = set(), [], 0, 0
@@ -67,8 +67,15 @@ class Killing:
         if hasattr(self, "there"):
             self.there.daemon = self.daemon
 
+    def _make_load(self):
+        return self.case.load(CALLS, rate=RATE, comm=self.case.own_comm)
+
     def _next_load(self):
+        """Those that were made before any kill come first; there may be more rounds than they."""
         self.calls += CALLS
+        if not self.loads:
+            self.loads.append(self._make_load())
+            self.pids.add(self.loads[0].pids[0])
         return self.loads.pop()
 
     def _await_end(self, ):

@@ -33,6 +33,7 @@ struct maker {
 #define MAKER_EXEC	0x0103
 #define MAKER_EXITED	0x0104
 #define MAKER_OTHER	0x0200
+#define MAKER_MPROTECT	0x1003
 #define MAKER_WALL_NS	1700000000000000000ull	/* the wall clock at monotonic 0 */
 
 __attribute__((unused))
@@ -114,7 +115,8 @@ static void maker_catalog(struct maker *maker)
 	} probes[] = {
 		{ MAKER_OPENAT, "syscall", "openat", "call",
 		  { { "duration", 3, 64 }, { "ret", 4, 64 }, { "dfd", 5, 32 },
-		    { "filename", 7, 64 }, { "flags", 2, 32 }, { "mode", 0, 16 } } },
+		    { "filename", 7, 64 }, { "flags", 2, 32 },
+		    { "mode", 0, 16 } } },
 		{ MAKER_EXIT, "syscall", "exit_group", "call",
 		  { { "duration", 3, 64 }, { "ret", 4, 64 }, { "error_code", 1, 32 } } },
 		{ MAKER_ENTRY, "syscall", "openat", "entry",
@@ -131,6 +133,9 @@ static void maker_catalog(struct maker *maker)
 		  { { "old_tid", 0, 32 }, { "filename", 7, 64 } } },
 		{ MAKER_EXITED, "tracepoint", "sched", "sched_process_exit",
 		  { { "prio", 1, 32 }, { "group_dead", 0, 8 } } },
+		{ MAKER_MPROTECT, "syscall", "mprotect", "call",
+		  { { "duration", 3, 64 }, { "ret", 4, 64 },
+		    { "start", 0, 64 }, { "len", 0, 64 }, { "prot", 2, 64 } } },
 		{ MAKER_OTHER, "tracepoint", "net", "net_dev_xmit",
 		  { { "len", 0, 32 }, { "rc", 1, 8 }, { "took", 3, 64 } } },
 	};
@@ -155,7 +160,9 @@ static void maker_catalog(struct maker *maker)
 			field[i][j].name = (char *)probes[i].field[j].name;
 			field[i][j].type = probes[i].field[j].type;
 			field[i][j].bits = (uint32_t)probes[i].field[j].bits;
-			field[i][j].c_type = "long";
+			field[i][j].c_type = !strcmp(field[i][j].name, "mode") ? "umode_t" :
+					     !field[i][j].type && field[i][j].bits == 64 ?
+					     "unsigned long" : "long";
 			probe[i].n_field = j + 1;
 		}
 	}

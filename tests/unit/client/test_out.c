@@ -34,6 +34,14 @@ static void numbers(void **state)
 	assert_string_equal(check_text(&out),
 			    "0 18446744073709551615 -9223372036854775808 -7 000042 0x0 "
 			    "0x10 0xffffffffffffffff");
+	out_octal(&out, 0);
+	out_char(&out, ' ');
+	out_octal(&out, 7);
+	out_char(&out, ' ');
+	out_octal(&out, 0644);
+	out_char(&out, ' ');
+	out_octal(&out, UINT64_MAX);
+	assert_string_equal(check_text(&out), "0 07 0644 01777777777777777777777");
 	out_mark(&out);
 	out_text(&out, "ab");
 	out_pad(&out, 5);

@@ -68,25 +68,25 @@ static void call_text(void **state)
 	assert_string_equal(
 		show(&print_text, false),
 		COLUMNS(12) "openat(dfd=AT_FDCWD, filename=0x7f0000001000, flags=0x80000, "
-			    "mode=420) = 3 "
+			    "mode=0644) = 3 "
 			    "<12.3us>\n" COLUMNS(
 				    12) "openat(dfd=AT_FDCWD, "
 					"filename=\"/tmp/\\\"a\\\"\\n\\x1b\\xff\", flags=0x80000, "
-					"mode=420) = -1 ENOENT (No such file or directory) "
+					"mode=0644) = -1 ENOENT (No such file or directory) "
 					"<12.3us>\n" COLUMNS(
 						12) "openat(dfd=AT_FDCWD, filename=0x7f0000001000, "
-						    "flags=0x80000, mode=420) = -1 "
+						    "flags=0x80000, mode=0644) = -1 "
 						    "ERESTARTSYS (To be restarted, or EINTR) "
 						    "<12.3us>\n" COLUMNS(
 							    12) "openat(dfd=AT_FDCWD, "
 								"filename=0x7f0000001000, "
-								"flags=0x80000, mode=420) = "
+								"flags=0x80000, mode=0644) = "
 								"-4000 <12.3us>\n" COLUMNS(
 									12) "openat(dfd=AT_FDCWD, "
 									    "filename="
 									    "0x7f0000001000, "
 									    "flags=0x80000, "
-									    "mode=420) = "
+									    "mode=0644) = "
 									    "0x7f0000000000 "
 									    "<12.3us>\n");
 }
@@ -95,13 +95,18 @@ static void other_text(void **state)
 {
 	static const struct {
 		uint16_t probe;
-		uint64_t field[4];
+		uint64_t field[5];
 		unsigned fields;
 		const char *text;
 	} cases[] = {
 		{MAKER_EXIT, {RINGTAIL_NEVER, 0, 1}, 3, "exit_group(error_code=1) = ?"},
 		{MAKER_ENTRY, {(uint32_t)-1, 0}, 2, "openat(dfd=-1, filename=NULL) ..."},
 		{MAKER_RETURN, {3}, 1, "... openat = 3"},
+		{MAKER_MPROTECT,
+		 {5, 0, 0x7f0000001000, 4096, 1},
+		 5,
+		 "mprotect(start=0x7f0000001000, len=4096, prot=0x1) = 0 <5ns>"},
+		{MAKER_MPROTECT, {5, 0}, 5, "mprotect(start=NULL, len=0, prot=0) = 0 <5ns>"},
 		{MAKER_RETURN,
 		 {(uint64_t)-EPERM},
 		 1,
@@ -222,6 +227,26 @@ static void an_empty_string(void **state)
 	assert_non_null(strstr(show(&print_json, false), "\"filename\":\"\""));
 }
 
+/* Both say that a text is not whole. */
+static void a_cut_string(void **state)
+{
+	char text[STRING_BYTES_MAX];
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	maker_begin(&maker, 0, 0, 1000);
+	maker_open(&maker, 12, 1000, 3);
+	batch_encode_string(maker.encoder, 3, text, sizeof(text) - 1);
+	maker_open(&maker, 12, 1001, 3);
+	batch_encode_string(maker.encoder, 3, text, sizeof(text));
+	maker_end(&maker);
+	assert_non_null(strstr(show(&print_text, false), "xxx\"..., "));
+	assert_non_null(strstr(show(&print_text, false), "xxx\", "));
+	assert_non_null(strstr(show(&print_json, false), "xxx\"}}\n"));
+	assert_non_null(strstr(show(&print_json, false),
+			       "xxx\"},\"strings_cut\":[\"filename\"]}\n"));
+}
+
 static void call_json(void **state)
 {
 	uint64_t never[3] = { RINGTAIL_NEVER, 0, (uint32_t)-1 }, other[3] = { 60, 0xff, 5 };
@@ -308,6 +333,45 @@ static void durations(void **state)
 	assert_false(errno_failed((uint64_t)-4096));
 }
 
+/* A stack's innermost frames, up to the tracepoint. */
+static void own_frames(void **state)
+{
+	enum { PROGRAM = 0x10, RUN = 0x20, BPF_TRACE = 0x30, ITERATE = 0x40, KERNEL = 0x50 };
+	static const struct {
+		uint64_t frame[16];
+		size_t frames, own;
+	} cases[] = {
+		{ { PROGRAM, PROGRAM, RUN, BPF_TRACE, ITERATE, KERNEL }, 6, 5 },
+		{ { 0xabcdef0000, RUN, ITERATE, KERNEL }, 4, 3 },	/* loaded since */
+		{ { KERNEL, ITERATE, KERNEL, RUN, KERNEL }, 5, 2 },
+		{ { KERNEL, KERNEL }, 2, 0 },
+		{ { PROGRAM, RUN }, 2, 2 },
+		{ { KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL,
+		    KERNEL, KERNEL, RUN }, 13, 0 },
+		{ { 0 }, 0, 0 },
+	};
+	char path[] = "/tmp/ringtail-test-XXXXXX";
+	int fd = mkstemp(path);
+	struct symbols *symbols;
+	uint64_t frame[16];
+
+	(void)state;
+	dprintf(fd, "ffffffff81000010 t bpf_prog_0123_main\nffffffff81000020 T bpf_trace_run2\n"
+		"ffffffff81000030 t __bpf_trace_sys_exit\nffffffff81000040 T __traceiter_sys_exit\n"
+		"ffffffff81000050 T syscall_exit_work\n");
+	close(fd);
+	symbols = symbols_load(path);
+	unlink(path);
+	assert_non_null(symbols);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		for (size_t k = 0; k < cases[i].frames; k++)
+			frame[k] = 0xffffffff81000000 + cases[i].frame[k];
+		assert_int_equal(symbols_own_frames(symbols, frame, cases[i].frames), cases[i].own);
+		assert_int_equal(symbols_own_frames(NULL, frame, cases[i].frames), 0);
+	}
+	symbols_destroy(symbols);
+}
+
 static void symbol_names(void **state)
 {
 	static const uint8_t nowhere[16];
@@ -346,7 +410,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(call_text), TEST(other_text),   TEST(named_threads), TEST(losses_text),
 		TEST(colours),   TEST(stacks),       TEST(call_json),     TEST(json_reads),
-		TEST(an_empty_string),
+		TEST(an_empty_string), TEST(a_cut_string), TEST(own_frames),
 		TEST(durations), TEST(symbol_names),
 	};
 

@@ -1,6 +1,6 @@
 /*
  * test_spool_dir: a spool's segments as one stream: what is good of each comes, and of what is not it
- * is said where that begins; a spool that has nothing yet is no error.
+ * is said where that begins; a spool that has nothing yet is no error, nor is one that goes on.
  */
 #include "tests/unit/client/check.h"
 
@@ -90,19 +90,24 @@ static void make_segment(uint64_t sequence)
 	maker_message(&maker, FRAME_SEGMENT_END, &end.base);
 }
 
-/* How many bytes come; what is said on the way is in said[]. */
-static size_t read_dir(bool *good)
+static struct spool_dir *open_dir(int *fd)
 {
 	struct ringtail_error error;
 	struct spool_dir *spool;
-	size_t bytes = 0, n;
-	char part[4096];
-	ssize_t got;
-	int fd;
 
 	rewind(messages);
 	assert_int_equal(ftruncate(fileno(messages), 0), 0);
-	assert_int_equal(spool_dir_open(dir, messages, &spool, &fd, &error), 0);
+	assert_int_equal(spool_dir_open(dir, messages, &spool, fd, &error), 0);
+	return spool;
+}
+
+/* How many bytes come; what is said on the way is in said[]. */
+static size_t read_rest(struct spool_dir *spool, int fd, bool *good)
+{
+	size_t bytes = 0, n;
+	char part[4096];
+	ssize_t got;
+
 	while ((got = read(fd, part, sizeof(part))) > 0)
 		bytes += (size_t)got;
 	assert_int_equal(got, 0);
@@ -112,6 +117,14 @@ static size_t read_dir(bool *good)
 	n = fread(said, 1, sizeof(said) - 1, messages);
 	said[n] = '\0';
 	return bytes;
+}
+
+static size_t read_dir(bool *good)
+{
+	int fd;
+	struct spool_dir *spool = open_dir(&fd);
+
+	return read_rest(spool, fd, good);
 }
 
 static void check_damaged_at(uint64_t sequence, enum segment_state state, size_t offset,
@@ -226,6 +239,133 @@ static void set_aside(void **state)
 	assert_non_null(strstr(said, "was set aside"));
 }
 
+/* ---- A daemon goes on writing it ------------------------------------------------------------- */
+
+/* More than a socket holds: what comes after it is opened only when somebody reads. */
+static size_t save_large(uint64_t sequence)
+{
+	static uint8_t noise[FRAME_RAW_BYTES_MAX];
+	Ringtail__V1__SegmentEnd end;
+
+	for (size_t i = 0; i < sizeof(noise); i++)
+		noise[i] = (uint8_t)rand();
+	make_frames(sequence);
+	maker_raw(&maker, FRAME_BATCH, noise, sizeof(noise));
+	end = good_end(sequence);
+	maker_message(&maker, FRAME_SEGMENT_END, &end.base);
+	save(sequence, SEGMENT_SEALED, maker.size);
+	return maker.size;
+}
+
+static size_t save_small(uint64_t sequence, enum segment_state state)
+{
+	make_segment(sequence);
+	save(sequence, state, maker.size);
+	return maker.size;
+}
+
+static void rename_segment(uint64_t sequence, enum segment_state from, enum segment_state to)
+{
+	char old[SEGMENT_NAME_BYTES], new[SEGMENT_NAME_BYTES];
+	int fd = open(dir, O_RDONLY | O_DIRECTORY);
+
+	segment_name_format(old, sequence, from);
+	segment_name_format(new, sequence, to);
+	assert_int_equal(renameat(fd, old, fd, new), 0);
+	close(fd);
+}
+
+static void delete_segment(uint64_t sequence)
+{
+	char name[SEGMENT_NAME_BYTES];
+	int fd = open(dir, O_RDONLY | O_DIRECTORY);
+
+	segment_name_format(name, sequence, SEGMENT_SEALED);
+	assert_int_equal(unlinkat(fd, name, 0), 0);
+	close(fd);
+}
+
+/* What stands for segments that are gone. */
+static size_t gone_bytes(void)
+{
+	Ringtail__V1__SegmentHead head = RINGTAIL__V1__SEGMENT_HEAD__INIT;
+
+	maker.size = 0;
+	maker_message(&maker, FRAME_SEGMENT_HEAD, &head.base);
+	return maker.size;
+}
+
+static void sealed_meanwhile(void **state)
+{
+	size_t bytes = save_large(1) + save_small(2, SEGMENT_OPEN);
+	struct spool_dir *spool;
+	bool good;
+	int fd;
+
+	(void)state;
+	spool = open_dir(&fd);
+	rename_segment(2, SEGMENT_OPEN, SEGMENT_SEALED);
+	assert_int_equal(read_rest(spool, fd, &good), bytes);
+	assert_true(good);
+	assert_string_equal(said, "");
+	/* Met under both names, or under neither, while the directory was read. */
+	save_small(2, SEGMENT_OPEN);
+	assert_int_equal(read_dir(&good), bytes);
+	assert_true(good);
+	rename_segment(2, SEGMENT_OPEN, SEGMENT_BAD);
+	delete_segment(2);
+	bytes += save_small(3, SEGMENT_SEALED);
+	assert_int_equal(read_dir(&good), bytes);
+	assert_false(good);
+}
+
+static void deleted_meanwhile(void **state)
+{
+	size_t bytes = save_large(1);
+	struct spool_dir *spool;
+	bool good;
+	int fd;
+
+	(void)state;
+	save_small(2, SEGMENT_SEALED);
+	save_small(3, SEGMENT_SEALED);
+	spool = open_dir(&fd);
+	/* All there was, and 5 and 6 are new: of them one is enough to tell what is missing. */
+	delete_segment(1);
+	delete_segment(2);
+	delete_segment(3);
+	bytes += save_small(5, SEGMENT_SEALED);
+	save_small(6, SEGMENT_SEALED);
+	bytes += gone_bytes();
+	assert_int_equal(read_rest(spool, fd, &good), bytes);
+	assert_true(good);
+	assert_string_equal(said, "");
+}
+
+static void deleted_and_nothing_after(void **state)
+{
+	size_t bytes = save_large(1);
+	struct spool_dir *spool;
+	bool good;
+	int fd;
+
+	(void)state;
+	save_small(2, SEGMENT_SEALED);
+	spool = open_dir(&fd);
+	delete_segment(2);
+	assert_int_equal(read_rest(spool, fd, &good), bytes + gone_bytes());
+	assert_false(good);
+	assert_non_null(strstr(said, "deleted faster than they can be read"));
+	/* Not one is left. */
+	save_small(2, SEGMENT_SEALED);
+	spool = open_dir(&fd);
+	delete_segment(1);
+	delete_segment(2);
+	assert_int_equal(read_rest(spool, fd, &good), bytes);
+	assert_false(good);
+	assert_non_null(strstr(said, "deleted faster than they can be read"));
+}
+
 static int try_open(struct ringtail_error *error)
 {
 	struct spool_dir *spool;
@@ -267,6 +407,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(end_speaks_of_other_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(has_no_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(set_aside, setup, teardown),
+		cmocka_unit_test_setup_teardown(sealed_meanwhile, setup, teardown),
+		cmocka_unit_test_setup_teardown(deleted_meanwhile, setup, teardown),
+		cmocka_unit_test_setup_teardown(deleted_and_nothing_after, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_yet, setup, teardown),
 	};
 

@@ -133,6 +133,7 @@ static void beside_the_rings(void **state)
 
 	(void)state;
 	ring.stuck_ns = 7900000000;
+	spool.state = "failed";
 	ring.foreign = 11;
 	ring.unpaired = 12;
 	ring.faults = 13;
@@ -140,6 +141,7 @@ static void beside_the_rings(void **state)
 	check_out(&out);
 	stat_print_text(&out, &host, &stat, NULL);
 	shown = check_text(&out);
+	assert_non_null(strstr(shown, "the spool 0123 has FAILED: what comes for it is lost"));
 	assert_non_null(strstr(shown, "residual 0\n  cpu 1: stuck for 7 s behind an unfinished record\n"));
 	assert_non_null(strstr(shown, "  beside the rings: 11 foreign: "));
 	assert_non_null(strstr(shown, "  beside the rings: 12 unpaired: "));

@@ -7,9 +7,11 @@
 
 #include <sys/eventfd.h>
 
+#include "daemon/consumers.h"
 #include "daemon/log.h"
 #include "daemon/ring_writer.h"
 #include "daemon/server.h"
+#include "daemon/spool.h"
 #include "tests/unit/daemon/peer.h"
 #include "tests/unit/daemon/small_catalog.h"
 
@@ -125,6 +127,8 @@ struct engine {
 	struct control control;
 	struct gate *gate;
 	struct disk_thread *disk_thread;	/* NULL: nothing can be changed */
+	struct spooler *spooler;		/* NULL: nothing is kept on it */
+	struct consumers *consumers;
 	struct changes *changes;
 	struct server *server;
 	unsigned failures, stops;
@@ -180,8 +184,42 @@ static void engine_open_workers(struct engine *engine, unsigned workers)
 		assert_int_equal(worker_start(engine->worker[i], &error), 0);
 }
 
-/* What operators change is kept here, if a test puts one here before engine_open(). */
+/*
+ * What operators change is kept here, if a test puts one here before engine_open(); and so are durable
+ * consumers, if it says so.
+ */
 static struct disk *engine_disk;
+static bool engine_durable;
+
+static inline struct frame_ref *engine_hello(void *context)
+{
+	return control_hello(&((struct engine *)context)->control, "");
+}
+
+static void engine_open_disk(struct engine *engine, struct fanout_config *fanout)
+{
+	struct spooler_config spooler = {
+		.base = engine->base, .durability = SPOOL_WRITTEN, .policy = SPOOL_DROP_OLDEST,
+		.size_bytes = 64 << 20, .age_ns = 3600 * NS_PER_S, .segment_bytes = 1 << 20,
+		.boot_id = "0123456789abcde", .epoch = fanout->epoch.epoch,
+		.rings = engine->loader.rings, .cpu_of = engine_cpu,
+	};
+	struct error error;
+
+	if (!engine_disk)
+		return;
+	assert_int_equal(disk_thread_create(engine->base, engine_disk, false,
+					    &engine->disk_thread, &error), 0);
+	if (!engine_durable)
+		return;
+	spooler.thread = engine->disk_thread;
+	assert_int_equal(spooler_create(&spooler, &engine->spooler, &error), 0);
+	assert_int_equal(consumers_create(engine_disk, engine->disk_thread, &engine->consumers,
+					  &error), 0);
+	fanout->spooler = engine->spooler;
+	fanout->consumers = engine->consumers;
+	fanout->hello = engine_hello;
+}
 
 static inline struct frame_ref *engine_stat(void *context)
 {
@@ -226,6 +264,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	fanout.codec = engine->codec;
 	fanout.failed = engine_failed;
 	fanout.context = engine;
+	engine_open_disk(engine, &fanout);
 	assert_int_equal(fanout_create(&fanout, &engine->fanout, &error), 0);
 	engine->control = (struct control){
 		.codec = engine->codec, .loader = &engine->loader, .fanout = engine->fanout,
@@ -233,9 +272,8 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 		.started_ns = clock_monotonic(), .queue_bytes = fanout.queue_bytes,
 	};
 	assert_int_equal(gate_create(&nobody_named, &engine->gate, &error), 0);
-	if (engine_disk)
-		assert_int_equal(disk_thread_create(engine->base, engine_disk, false,
-						    &engine->disk_thread, &error), 0);
+	assert_int_equal(fanout_restore_consumers(engine->fanout, &error), 0);
+	changes.base = engine->base;
 	changes.gate = engine->gate;
 	changes.fanout = engine->fanout;
 	changes.codec = engine->codec;
@@ -256,12 +294,17 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 static void engine_close(struct engine *engine)
 {
 	server_destroy(engine->server);
-	disk_thread_destroy(engine->disk_thread);
-	changes_destroy(engine->changes);
-	gate_destroy(engine->gate);
+	changes_settle(engine->changes);
+	if (engine->disk_thread)
+		disk_thread_settle(engine->disk_thread);
 	for (unsigned i = 0; i < engine->workers; i++)
 		worker_destroy(engine->worker[i]);
 	fanout_destroy(engine->fanout);
+	consumers_destroy(engine->consumers);
+	spooler_destroy(engine->spooler);
+	disk_thread_destroy(engine->disk_thread);
+	changes_destroy(engine->changes);
+	gate_destroy(engine->gate);
 	for (struct mail *mail = mailbox_take(&engine->mailbox), *next; mail; mail = next) {
 		next = mail->next;
 		frame_ref_put(((struct worker_mail *)mail)->frame);

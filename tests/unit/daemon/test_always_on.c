@@ -16,7 +16,9 @@
 
 #include "daemon/always_on.h"
 #include "daemon/audit.h"
+#include "daemon/audit_rate.h"
 #include "daemon/limits.h"
+#include "daemon/utf8.h"
 
 static const struct config_words config = {.word = {(char *)"a:b", (char *)"c:d"}, .count = 2};
 
@@ -146,6 +148,83 @@ static void test_line(void **state)
 	free(line);
 }
 
+/* As long as a request can be, and all of it to be escaped: a line about what is denied stays short. */
+static void test_line_of_denied(void **state)
+{
+	static char *spec[64], long_spec[251], long_name[4096];
+	struct audit_attempt attempt = {
+		.realtime_ns = 1795203068617447372, .who = "user:eve", .role = "viewer",
+		.peer = "unix pid 1 uid 2", .action = "change", .enable = spec, .enables = 64,
+		.disable = spec, .disables = 4, .outcome = "not-allowed",
+	};
+	char *line;
+
+	(void)state;
+	memset(long_spec, '\x01', sizeof(long_spec) - 1);
+	for (unsigned i = 0; i < 64; i++)
+		spec[i] = i % 2 ? (char *)"syscall:*:call" : long_spec;
+	line = audit_line(&attempt);
+	assert_true(strlen(line) <= AUDIT_DENIED_BYTES_MAX);
+	assert_non_null(strstr(line, "\\u0001...\",\"syscall:*:call\",\"\\u0001"));
+	assert_non_null(strstr(line, "],\"enable_more\":61,\"disable\":["));
+	assert_non_null(strstr(line, "],\"disable_more\":1,\"outcome\":\"not-allowed\"}\n"));
+	free(line);
+	/* Cut between two characters, not inside one. */
+	for (unsigned i = 0; i + 2 < sizeof(long_name); i += 2)
+		memcpy(long_name + i, "\xc3\xa9", 2);
+	attempt.consumer = attempt.who = attempt.peer = long_name;
+	line = audit_line(&attempt);
+	assert_true(strlen(line) <= AUDIT_DENIED_BYTES_MAX);
+	assert_true(utf8_is_valid(line));
+	assert_non_null(strstr(line, "\xc3\xa9...\",\"outcome\""));
+	free(line);
+	/* What is allowed is written whole. */
+	attempt.outcome = "allowed";
+	line = audit_line(&attempt);
+	assert_non_null(strstr(line, long_name));
+	free(line);
+	line = audit_line_of_more(1795203068617447372, "user:eve", 370);
+	assert_string_equal(line, "{\"time\":\"2026-11-20T19:31:08.617447Z\",\"who\":\"user:eve\","
+				  "\"denied_more\":370}\n");
+	free(line);
+}
+
+/* A few of each in its time; the rest is counted, and told of once that is over. */
+static void test_rate(void **state)
+{
+	static struct audit_rate rate = {.max = 2, .window_ns = 100};
+	const char *who;
+	uint64_t more;
+
+	(void)state;
+	assert_true(audit_rate_take(&rate, "user:a", 1000) && audit_rate_take(&rate, "user:a", 1001));
+	assert_int_equal(audit_rate_due(&rate), 0);
+	for (unsigned i = 0; i < 5; i++)
+		assert_false(audit_rate_take(&rate, "user:a", 1002 + i));
+	assert_true(audit_rate_take(&rate, "user:b", 1010));
+	assert_int_equal(audit_rate_due(&rate), 1100);
+	assert_null(audit_rate_next(&rate, 1099, &more));
+	who = audit_rate_next(&rate, 1100, &more);
+	assert_string_equal(who, "user:a");
+	assert_int_equal(more, 5);
+	assert_null(audit_rate_next(&rate, 1100, &more));
+	assert_true(audit_rate_take(&rate, "user:a", 1100));
+	/* Nobody else's place is taken while it counts; those that find none share one. */
+	for (unsigned i = 0; i < 3 * AUDIT_TALKERS_MAX; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "user:%u", i);
+		assert_int_equal(audit_rate_take(&rate, name, 1101), i < AUDIT_TALKERS_MAX - 3 + 2);
+	}
+	who = audit_rate_next(&rate, UINT64_MAX, &more);
+	assert_string_equal(who, "others");
+	assert_int_equal(more, 3 * AUDIT_TALKERS_MAX - (AUDIT_TALKERS_MAX - 3 + 2));
+	assert_true(audit_rate_take(&rate, "user:b", 1102));
+	assert_false(audit_rate_take(&rate, "user:b", 1103));
+	/* Who has nothing to tell any more makes room. */
+	assert_true(audit_rate_take(&rate, "user:late", 1300));
+}
+
 /* A disk of one file, of which the fail_at-th call fails; a write may be short. */
 struct small_disk {
 	struct disk disk;
@@ -244,7 +323,7 @@ static const struct disk_ops small_ops = {
 static void test_append(void **state)
 {
 	struct small_disk small = {.disk = {.ops = &small_ops}, .short_writes = true};
-	struct audit_file file = {0};
+	struct audit_file file = {.name = AUDIT_FILE, .name_old = AUDIT_FILE_OLD};
 
 	(void)state;
 	assert_int_equal(audit_append(&file, &small.disk, "a line of some length\n"), 0);
@@ -268,7 +347,7 @@ static void test_append_fails(void **state)
 	for (unsigned fail_at = 1; fail_at <= 5; fail_at++) {
 		struct small_disk small = {.disk = {.ops = &small_ops}, .fail_at = fail_at,
 					   .short_writes = true};
-		struct audit_file file = {0};
+		struct audit_file file = {.name = AUDIT_FILE, .name_old = AUDIT_FILE_OLD};
 		bool failed = audit_append(&file, &small.disk, "0123456789abc\n") != 0;
 
 		assert_true(failed);
@@ -287,6 +366,8 @@ int main(void)
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_line),
+		cmocka_unit_test(test_line_of_denied),
+		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_append),
 		cmocka_unit_test(test_append_fails),
 	};

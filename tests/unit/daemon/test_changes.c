@@ -13,11 +13,12 @@
 #include <fcntl.h>
 
 #include "daemon/counters.h"
+#include "daemon/limits.h"
 #include "tests/unit/daemon/small_engine.h"
 
 #define CALLS "syscall:getppid:call"
 #define OPENS "syscall:openat:call"
-#define FILES 4
+#define FILES 6
 
 /* Files in memory; the fail_at-th call fails. `journal` says what was done to which. */
 struct memory_disk {
@@ -241,11 +242,25 @@ static void test_refused(void **state)
 	peer_expect_error(peer, "too-many-probes", false);
 	ask_probes(peer);
 	expect_probes(peer, "");
-	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"outcome\":\"unknown-probe\""));
-	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"outcome\":\"not-enabled\""));
+	assert_non_null(strstr(text_of(&memory, "audit-denied.log"),
+			       "\"outcome\":\"unknown-probe\""));
+	assert_non_null(strstr(text_of(&memory, "audit-denied.log"),
+			       "\"outcome\":\"not-enabled\""));
+	assert_string_equal(text_of(&memory, "audit.log"), "");
 	assert_string_equal(text_of(&memory, "probes"), "");
 	peer_close(peer);
 	close_all(&e);
+}
+
+static struct peer *connect_viewer(struct engine *e)
+{
+	struct peer *peer;
+	int fd;
+
+	peer = peer_pair(e->base, &fd);
+	server_serve(e->server, SERVER_PLAIN, transport_plain_create(fd), "127.0.0.1:9");
+	peer_greet(peer);
+	return peer;
 }
 
 /* A viewer: its attempt is written down, and nothing else happens. */
@@ -256,28 +271,68 @@ static void test_viewer(void **state)
 	struct memory_disk memory;
 	struct peer *peer;
 	struct engine e;
-	int fd;
 
 	(void)state;
 	open_all(&e, &memory, 0);
-	peer = peer_pair(e.base, &fd);
-	server_serve(e.server, SERVER_PLAIN, transport_plain_create(fd), "127.0.0.1:9");
-	peer_greet(peer);
+	peer = connect_viewer(&e);
 	send_change(peer, CALLS, NULL);
 	peer_expect_error(peer, "not-allowed", false);
 	forget.consumer = (char *)"nightly";
 	peer_send(peer, FRAME_FORGET, &forget);
-	peer_expect_error(peer, "not-allowed", false);
-	assert_non_null(strstr(text_of(&memory, "audit.log"),
+	peer_expect_error(peer, "no-such-consumer", false);
+	assert_non_null(strstr(text_of(&memory, "audit-denied.log"),
 			       "\"who\":\"local\",\"role\":\"viewer\",\"peer\":\"127.0.0.1:9\","
 			       "\"action\":\"change\",\"enable\":[\"" CALLS "\"],\"disable\":[],"
 			       "\"outcome\":\"not-allowed\"}\n"));
-	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"consumer\":\"nightly\""));
+	assert_non_null(strstr(text_of(&memory, "audit-denied.log"), "\"consumer\":\"nightly\""));
 	assert_int_equal(counter_read(COUNTER_changes_denied), denied + 2);
 	ask_probes(peer);
 	expect_probes(peer, "");
 	peer_close(peer);
 	close_all(&e);
+}
+
+static unsigned lines_of(struct memory_disk *memory, const char *name)
+{
+	unsigned lines = 0;
+
+	for (const char *at = text_of(memory, name); (at = strchr(at, '\n')) != NULL; at++)
+		lines++;
+	return lines;
+}
+
+/* Whoever may change nothing and never tires: a few lines, then a count, and no line of others goes. */
+static void test_denied_without_end(void **state)
+{
+	uint64_t denied = counter_read(COUNTER_changes_denied);
+	struct memory_disk memory;
+	struct peer *operator, *viewer;
+	struct engine e;
+	char more[64];
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	peer_greet(operator = engine_connect(&e));
+	viewer = connect_viewer(&e);
+	for (unsigned i = 0; i < 100; i++) {
+		send_change(viewer, CALLS, NULL);
+		peer_expect_error(viewer, "not-allowed", false);
+		if (i == 50) {
+			send_change(operator, OPENS, NULL);
+			expect_probes(operator, OPENS);
+		}
+	}
+	assert_int_equal(counter_read(COUNTER_changes_denied), denied + 100);
+	assert_int_equal(lines_of(&memory, "audit-denied.log"), AUDIT_DENIED_MAX);
+	assert_int_equal(lines_of(&memory, "audit.log"), 1);
+	assert_non_null(strstr(text_of(&memory, "audit.log"), OPENS));
+	peer_close(operator);
+	peer_close(viewer);
+	close_all(&e);
+	/* What is still to be told is told at the end. */
+	snprintf(more, sizeof(more), "\"who\":\"local\",\"denied_more\":%u}\n", 100 - AUDIT_DENIED_MAX);
+	assert_non_null(strstr(text_of(&memory, "audit-denied.log"), more));
+	assert_int_equal(lines_of(&memory, "audit-denied.log"), AUDIT_DENIED_MAX + 1);
 }
 
 /* Whichever call of the disk fails, the change is refused, nothing is in force, and the next works. */
@@ -446,6 +501,7 @@ int main(void)
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_viewer),
+		cmocka_unit_test(test_denied_without_end),
 		cmocka_unit_test(test_disk_fails),
 		cmocka_unit_test(test_no_disk),
 		cmocka_unit_test(test_gone),

@@ -13,7 +13,7 @@
 
 static const char good[] =
 	"ringtail consumers 1\n"
-	"consumer a.b-c_1\nflags 6\nspool 0123456789abcdef\nacked 17\nfilter pid%20==%2012%20%25\n"
+	"consumer a.b-c_1\nowner cert:Alice%20%25\nflags 6\nspool 0123456789abcdef\nacked 17\nfilter pid%20==%2012%20%25\n"
 	"probe syscall:open*:call\nprobe x\n"
 	"at 00112233445566778899aabbccddeeff 99 0:4711 5:12\nend\n"
 	"consumer second\nflags 0\nacked 0\nfilter \nend\n";
@@ -55,6 +55,8 @@ static void test_file_both_ways(void **state)
 	assert_int_equal(count, 2);
 	first = TAILQ_FIRST(&list);
 	assert_string_equal(first->name, "a.b-c_1");
+	assert_string_equal(first->owner, "cert:Alice %");
+	assert_string_equal(TAILQ_NEXT(first, link)->owner, "");
 	assert_string_equal(first->filter, "pid == 12 %");
 	assert_int_equal(first->globs, 2);
 	assert_string_equal(first->spool, "0123456789abcdef");
@@ -98,6 +100,12 @@ static void test_file_refused(void **state)
 		"ringtail consumers 1\nconsumer a\nfilter %zz\nend\n",
 		"ringtail consumers 1\nconsumer a\nfilter %00\nend\n",
 		"ringtail consumers 1\nconsumer a\nfilter x\nflags -1\nend\n",
+		"ringtail consumers 1\nconsumer a\nowner \nfilter x\nend\n",
+		"ringtail consumers 1\nconsumer a\nowner a%0\nfilter x\nend\n",
+		"ringtail consumers 1\nconsumer a\nowner a\nowner b\nfilter x\nend\n",
+		"ringtail consumers 1\nconsumer a\nowner "
+		"01234567890123456789012345678901234567890123456789012345678901234567890123456789"
+		"\nfilter x\nend\n",
 		"ringtail consumers 1\nconsumer a\nfilter x\nspool 0123456789abcde\nend\n",
 		"ringtail consumers 1\nconsumer a\nfilter x\nspool ../../../../../etc\nend\n",
 		"ringtail consumers 1\nconsumer a\nfilter x\nspool 0123456789abcdef\n"

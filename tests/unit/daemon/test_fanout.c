@@ -14,6 +14,7 @@
 
 #define CALLS "syscall:getppid:call"
 #define READS "syscall:read:call"
+#define CLIENTS_SUBSCRIPTIONS (SUBSCRIPTIONS_MAX - SUBSCRIPTIONS_OWN)
 
 static void await_configures(struct engine *e, unsigned configures)
 {
@@ -364,27 +365,50 @@ static bool is_let_in(struct engine *e)
 	return type == FRAME_CATALOG;
 }
 
+/* One more is refused, and told what helps. */
+static void expect_hint(struct engine *e, const char *hint)
+{
+	struct peer *peer = engine_connect(e);
+	Ringtail__V1__Error *error;
+
+	peer_greet(peer);
+	peer_send_subscribe(peer, CALLS, "ret == 12345", NULL);
+	error = peer_expect(peer, FRAME_ERROR);
+	assert_string_equal(error->code, "too-many-subscriptions");
+	assert_non_null(strstr(error->hint, hint));
+	peer_free(error);
+	peer_close(peer);
+	peer_run(e->base);
+}
+
 static void test_too_many_subscriptions(void **state)
 {
-	static struct watcher watcher[SUBSCRIPTIONS_MAX];
+	static struct watcher watcher[CLIENTS_SUBSCRIPTIONS];
 	struct engine e;
 	char filter[32];
 
 	(void)state;
 	engine_open(&e, 2, 1, 200);
-	for (unsigned i = 0; i < SUBSCRIPTIONS_MAX; i++) {
+	for (unsigned i = 0; i < CLIENTS_SUBSCRIPTIONS; i++) {
 		snprintf(filter, sizeof(filter), "ret != %u", i);
 		watcher[i] = watcher_open(&e, CALLS, filter, NULL);
 	}
 	engine_write(&e, 100);
-	for (unsigned i = 0; i < SUBSCRIPTIONS_MAX; i++)
+	for (unsigned i = 0; i < CLIENTS_SUBSCRIPTIONS; i++)
 		watcher_await(&watcher[i], i && i <= 100 ? 99 : 100);
 	engine_check_ledger(&e);
+	expect_hint(&e, "end a client");
+	/* What the daemon wants for itself has room. */
+	set_permanent(&e, READS, NULL);
+	PEER_AWAIT(e.base, records(&e, SMALL_READ));
+	set_permanent(&e, NULL, NULL);
 	peer_close(watcher[9].peer);
+	peer_run(e.base);
+	expect_hint(&e, "in a moment");
 	peer_run(e.base);
 	/* The one that was left makes room, if not at once. */
 	PEER_AWAIT(e.base, is_let_in(&e));
-	for (unsigned i = 0; i < SUBSCRIPTIONS_MAX; i++)
+	for (unsigned i = 0; i < CLIENTS_SUBSCRIPTIONS; i++)
 		if (i != 9)
 			peer_close(watcher[i].peer);
 	engine_close(&e);

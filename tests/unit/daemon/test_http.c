@@ -111,6 +111,7 @@ struct bench {
 	struct event_base *base;
 	struct http *http;
 	unsigned handled;
+	int status;			/* 0: all are let in */
 };
 
 static void handle(void *context, const struct http_request *request, struct bufferevent *peer,
@@ -120,6 +121,8 @@ static void handle(void *context, const struct http_request *request, struct buf
 
 	assert_non_null(peer);
 	bench->handled++;
+	if (bench->status)
+		answer->status = bench->status;
 	answer->type = "text/plain";
 	evbuffer_add_printf(answer->body, "<%s>", request->path);
 }
@@ -250,30 +253,93 @@ static void test_refusals(void **state)
 	bench_run(bench);
 }
 
-/* Those between two requests make room; those in the middle of one are left alone. */
-static void test_too_many(void **state)
+static bool is_open(int fd)
+{
+	bool open;
+
+	hear(fd, &open);
+	return open;
+}
+
+/* Of those that have sent no whole request the oldest goes, be it silent or in the middle of one. */
+static void test_too_many_strangers(void **state)
+{
+	struct bench *bench = *state;
+	uint64_t refused = counter_read(COUNTER_http_refused);
+	int fd[3 * HTTP_STRANGERS_MAX], known = bench_connect(bench);
+	bool open;
+
+	say(bench, known, "GET /a HTTP/1.1\r\n\r\n");
+	assert_non_null(strstr(hear(known, &open), "</a>"));
+	for (int i = 0; i < 3 * HTTP_STRANGERS_MAX; i++) {
+		fd[i] = bench_connect(bench);
+		if (i % 3)
+			say(bench, fd[i], i % 3 == 1 ? "G" : "GET / HTTP/1.1\r\nX:");
+		if (i < HTTP_STRANGERS_MAX)
+			continue;
+		bench_run(bench);
+		assert_false(is_open(fd[i - HTTP_STRANGERS_MAX]));
+		assert_true(is_open(fd[i - HTTP_STRANGERS_MAX + 1]));
+	}
+	assert_int_equal(counter_read(COUNTER_http_refused), refused + 2 * HTTP_STRANGERS_MAX);
+	/* Who has been answered keeps its place, and who comes now is answered. */
+	say(bench, known, "GET /b HTTP/1.1\r\n\r\n");
+	assert_non_null(strstr(hear(known, &open), "</b>"));
+	fd[0] = bench_connect(bench);
+	say(bench, fd[0], "GET /new HTTP/1.1\r\n\r\n");
+	assert_non_null(strstr(hear(fd[0], &open), "</new>"));
+	close(known);
+	for (int i = 0; i < 3 * HTTP_STRANGERS_MAX; i++)
+		close(fd[i]);
+	bench_run(bench);
+}
+
+/* Whoever is not let in stays a stranger, though it was answered. */
+static void test_not_let_in(void **state)
+{
+	struct bench *bench = *state;
+	int denied, fd[HTTP_STRANGERS_MAX];
+	bool open;
+
+	bench->status = 401;
+	denied = bench_connect(bench);
+	say(bench, denied, "GET /a HTTP/1.1\r\n\r\n");
+	assert_non_null(strstr(hear(denied, &open), "HTTP/1.1 401 "));
+	assert_true(open);
+	for (int i = 0; i < HTTP_STRANGERS_MAX; i++) {
+		assert_true(is_open(denied));
+		fd[i] = bench_connect(bench);
+		bench_run(bench);
+	}
+	assert_false(is_open(denied));
+	close(denied);
+	for (int i = 0; i < HTTP_STRANGERS_MAX; i++)
+		close(fd[i]);
+	bench_run(bench);
+}
+
+/* Of those that have been answered, those between two requests make room; one at work is left alone. */
+static void test_too_many_known(void **state)
 {
 	struct bench *bench = *state;
 	int fd[HTTP_CONNECTIONS_MAX + 2];
-	uint64_t refused = counter_read(COUNTER_http_refused);
 	bool open;
 
 	for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
 		fd[i] = bench_connect(bench);
-		if (i)
-			say(bench, fd[i], "GET / HT");
+		say(bench, fd[i], i ? "GET /a HTTP/1.1\r\n\r\nGET /b HT" : "GET /a HTTP/1.1\r\n\r\n");
+		assert_non_null(strstr(hear(fd[i], &open), "</a>"));
 	}
-	fd[HTTP_CONNECTIONS_MAX] = bench_connect(bench);
-	say(bench, fd[HTTP_CONNECTIONS_MAX], "GET /new HTTP/1.1\r\n");
-	hear(fd[0], &open);
-	assert_false(open);
-	assert_int_equal(counter_read(COUNTER_http_refused), refused + 1);
-	fd[HTTP_CONNECTIONS_MAX + 1] = bench_connect(bench);
-	bench_run(bench);
-	hear(fd[HTTP_CONNECTIONS_MAX + 1], &open);
-	assert_false(open);
-	say(bench, fd[HTTP_CONNECTIONS_MAX], "\r\n");
-	assert_non_null(strstr(hear(fd[HTTP_CONNECTIONS_MAX], &open), "</new>"));
+	for (int i = 0; i < 2; i++) {
+		fd[HTTP_CONNECTIONS_MAX + i] = bench_connect(bench);
+		say(bench, fd[HTTP_CONNECTIONS_MAX + i], "GET /new HTTP/1.1\r\n\r\n");
+		assert_non_null(strstr(hear(fd[HTTP_CONNECTIONS_MAX + i], &open), "</new>"));
+	}
+	assert_false(is_open(fd[0]));
+	say(bench, fd[1], "TP/1.1\r\n\r\n");
+	assert_non_null(strstr(hear(fd[1], &open), "</b>"));
+	/* The last one found no room among them. */
+	assert_true(is_open(fd[HTTP_CONNECTIONS_MAX + 1]));
 	for (int i = 0; i < HTTP_CONNECTIONS_MAX + 2; i++)
 		close(fd[i]);
 	bench_run(bench);
@@ -330,7 +396,10 @@ int main(void)
 		cmocka_unit_test(test_what_a_head_says),
 		cmocka_unit_test_setup_teardown(test_one_after_another, bench_setup, bench_teardown),
 		cmocka_unit_test_setup_teardown(test_refusals, bench_setup, bench_teardown),
-		cmocka_unit_test_setup_teardown(test_too_many, bench_setup, bench_teardown),
+		cmocka_unit_test_setup_teardown(test_too_many_strangers, bench_setup,
+						bench_teardown),
+		cmocka_unit_test_setup_teardown(test_not_let_in, bench_setup, bench_teardown),
+		cmocka_unit_test_setup_teardown(test_too_many_known, bench_setup, bench_teardown),
 		cmocka_unit_test_setup_teardown(test_gone_in_the_middle, bench_setup,
 						bench_teardown),
 		cmocka_unit_test(test_strings),

@@ -928,6 +928,7 @@ static void survives_garbage(void **state)
 	(void)state;
 	print_message("SEED=%u\n", seed);
 	for (unsigned round = 0; round < 3000; round++) {
+		struct ring_usage usage;
 		struct ring_item item;
 		uint64_t sum = 0;
 		struct fixture f;
@@ -947,6 +948,8 @@ static void survives_garbage(void **state)
 			f.producer->producer_pos = rand_r(&seed) % (2 * RING_BYTES);
 		if (rand_r(&seed) % 4 == 0)
 			f.producer->lost_total = rand_r(&seed);
+		ring_reader_usage(f.reader, &usage);
+		assert_true(usage.unread <= RING_BYTES / 8);
 		for (unsigned i = 0; i < 1000; i++) {
 			enum ring_read read = ring_reader_next(f.reader, &item);
 
@@ -957,6 +960,8 @@ static void survives_garbage(void **state)
 				break;
 		}
 		ring_reader_release(f.reader);
+		ring_reader_usage(f.reader, &usage);
+		assert_true(usage.unread <= RING_BYTES / 8);
 		assert_true(sum != 1);	/* keeps the reads */
 		close_ring(&f);
 	}

@@ -1,0 +1,224 @@
+/*
+ * test_segments: a spool's segments as a stream of events: what is missing between two of them is a
+ * gap, with its size where that is known, and its reason.
+ */
+#include "tests/unit/client/check.h"
+
+#include <fcntl.h>
+
+#include "client/ringtail.h"
+#include "tests/unit/client/maker.h"
+
+enum { STAGE_SPOOL = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL };
+
+static struct maker stream;
+static struct ringtail *ringtail;
+static struct ringtail_item item;
+
+static int setup(void **state)
+{
+	(void)state;
+	maker_init(&stream);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ringtail_close(ringtail);
+	ringtail = NULL;
+	maker_fini(&stream);
+	return 0;
+}
+
+static enum ringtail_kind next(void)
+{
+	enum ringtail_kind kind;
+
+	do
+		kind = ringtail_next(ringtail, &item, 3000);
+	while (kind == RINGTAIL_WATERMARK);
+	return kind;
+}
+
+static void begin(uint64_t sequence, uint64_t epoch, uint64_t first_seq)
+{
+	Ringtail__V1__SegmentHead head = RINGTAIL__V1__SEGMENT_HEAD__INIT;
+	uint64_t start[2] = {first_seq, 0};
+	uint8_t boot_id[16] = {1};
+
+	head.sequence = sequence;
+	head.boot_id.data = boot_id;
+	head.boot_id.len = sizeof(boot_id);
+	maker_message(&stream, FRAME_SEGMENT_HEAD, &head.base);
+	maker_hello(&stream, 1, epoch);
+	maker_catalog(&stream);
+	maker_subscribed(&stream, 2, start);
+	maker_batch(&stream, 0, first_seq, 1000 * sequence, 10, 2);
+}
+
+static void end(bool final)
+{
+	Ringtail__V1__SegmentEnd said = RINGTAIL__V1__SEGMENT_END__INIT;
+
+	said.final = final;
+	maker_message(&stream, FRAME_SEGMENT_END, &said.base);
+}
+
+/* What spool_dir says of segments that were deleted as it came to them. */
+static void gone(void)
+{
+	Ringtail__V1__SegmentHead head = RINGTAIL__V1__SEGMENT_HEAD__INIT;
+
+	maker_message(&stream, FRAME_SEGMENT_HEAD, &head.base);
+}
+
+static void check_events(uint64_t first_seq)
+{
+	for (uint64_t i = 0; i < 2; i++) {
+		assert_int_equal(next(), RINGTAIL_EVENT);
+		assert_int_equal(item.seq, first_seq + i);
+	}
+}
+
+static void check_gap(uint64_t first_seq, uint64_t count, unsigned reason)
+{
+	assert_int_equal(next(), RINGTAIL_GAP);
+	assert_int_equal(item.cpu, 0);
+	assert_int_equal(item.seq, first_seq);
+	assert_int_equal(item.count, count);
+	assert_int_equal(item.stage, STAGE_SPOOL);
+	assert_int_equal(item.reason, reason);
+}
+
+static void check_end(uint64_t gaps)
+{
+	struct ringtail_totals totals;
+
+	assert_int_equal(next(), RINGTAIL_END);
+	totals = *ringtail_totals(ringtail);
+	assert_int_equal(totals.gaps, gaps);
+	assert_int_equal(totals.residual, 0);
+	assert_int_equal(totals.late, 0);
+}
+
+static void open_stream(void)
+{
+	assert_int_equal(ringtail_open(maker_file(&stream, stream.size), "spool", false, &ringtail,
+				       NULL), 0);
+}
+
+/* Killed twice: between its runs nobody knows how much is missing, and that is said. */
+static void runs_that_ended_badly(void **state)
+{
+	(void)state;
+	begin(1, 7, 0);
+	end(false);
+	begin(2, 7, 2);		/* the same run: nothing is missing */
+	begin(3, 8, 0);		/* it has no end at all */
+	end(false);
+	begin(4, 9, 5);
+	open_stream();
+	check_events(0);
+	check_events(2);
+	check_gap(4, 0, RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	check_events(0);
+	check_gap(2, 0, RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	check_events(5);
+	check_end(2);
+}
+
+static void run_that_ended_well(void **state)
+{
+	(void)state;
+	begin(1, 7, 0);
+	end(true);
+	begin(2, 8, 0);
+	end(true);
+	begin(3, 8, 2);		/* not the end of the run after all, */
+	begin(4, 9, 0);		/* which is missing */
+	open_stream();
+	check_events(0);
+	check_events(0);
+	check_events(2);
+	check_gap(4, 0, RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	check_events(0);
+	check_end(1);
+}
+
+/* Of a segment there is no more than its head: whose end it had is not known. */
+static void only_a_head(void **state)
+{
+	Ringtail__V1__SegmentHead head = RINGTAIL__V1__SEGMENT_HEAD__INIT;
+
+	(void)state;
+	begin(1, 7, 0);
+	end(true);
+	head.boot_id.data = (uint8_t *)"0123456789abcde";
+	head.boot_id.len = 16;
+	maker_message(&stream, FRAME_SEGMENT_HEAD, &head.base);
+	begin(3, 8, 0);
+	open_stream();
+	check_events(0);
+	check_gap(2, 0, RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	check_events(0);
+	check_end(1);
+}
+
+static void holes(void **state)
+{
+	(void)state;
+	begin(1, 7, 0);
+	end(false);
+	begin(3, 7, 10);	/* what lay between is damaged */
+	end(false);
+	gone();
+	begin(9, 7, 30);	/* and here it was deleted meanwhile, */
+	end(true);
+	gone();
+	begin(12, 8, 4);	/* with the end of the run, or the begin of the next one */
+	open_stream();
+	check_events(0);
+	check_gap(2, 8, RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT);
+	check_events(10);
+	check_gap(12, 18, RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
+	check_events(30);
+	check_gap(32, 0, RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
+	check_events(4);
+	check_end(3);
+}
+
+static void begins_late(void **state)
+{
+	(void)state;
+	gone();
+	begin(5, 7, 100);
+	open_stream();
+	check_events(100);
+	check_end(0);
+}
+
+static void no_such_end(void **state)
+{
+	(void)state;
+	begin(1, 7, 0);
+	maker_raw(&stream, FRAME_SEGMENT_END, (const uint8_t *)"\xff\xff\xff", 3);
+	open_stream();
+	check_events(0);
+	assert_int_equal(next(), RINGTAIL_ERROR);
+	assert_non_null(strstr(ringtail_last_error(ringtail)->what, "segment-end"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(runs_that_ended_badly, setup, teardown),
+		cmocka_unit_test_setup_teardown(run_that_ended_well, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_a_head, setup, teardown),
+		cmocka_unit_test_setup_teardown(holes, setup, teardown),
+		cmocka_unit_test_setup_teardown(begins_late, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_such_end, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

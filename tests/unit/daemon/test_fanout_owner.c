@@ -1,0 +1,386 @@
+/*
+ * Durable consumers have owners: who may register, use and give up which; how many; what is written down
+ * of that; what outlives the daemon; and exporters, whose consumers become what they ask for now.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include <ftw.h>
+
+#include "daemon/counters.h"
+#include "daemon/export_feed.h"
+#include "daemon/limits.h"
+#include "tests/unit/daemon/small_engine.h"
+
+#define CALLS "syscall:getppid:call"
+#define OPENS "syscall:openat:call"
+
+static char directory[] = "/tmp/fanout_owner.XXXXXX";
+static struct disk disk;
+
+static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
+{
+	(void)stat, (void)kind, (void)ftw;
+	return remove(path);
+}
+
+static int setup(void **state)
+{
+	struct error error;
+
+	(void)state;
+	strcpy(directory + strlen(directory) - 6, "XXXXXX");
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(disk_posix_open(directory, &disk, &error), 0);
+	engine_disk = &disk;
+	engine_durable = true;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	disk_posix_close(&disk);
+	return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The file's text, or "". */
+static const char *text_of(const char *name)
+{
+	static char text[64 << 10];
+	char path[256];
+	FILE *file;
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	file = fopen(path, "r");
+	if (file) {
+		n = fread(text, 1, sizeof(text) - 1, file);
+		fclose(file);
+	}
+	text[n] = '\0';
+	return text;
+}
+
+/* The kernel says that it is us: an operator. Or somebody of this host: a viewer, called `local`. */
+static struct peer *come(struct engine *e, bool operator)
+{
+	struct peer *peer;
+	int fd;
+
+	if (operator) {
+		peer = engine_connect(e);
+	} else {
+		peer = peer_pair(e->base, &fd);
+		server_serve(e->server, SERVER_PLAIN, transport_plain_create(fd), "127.0.0.1:9");
+	}
+	peer_greet(peer);
+	return peer;
+}
+
+static void ask(struct peer *peer, const char *consumer, const char *probe)
+{
+	Ringtail__V1__Subscribe subscribe = RINGTAIL__V1__SUBSCRIBE__INIT;
+	char *probes[] = {(char *)probe};
+
+	subscribe.probe = probes;
+	subscribe.n_probe = 1;
+	subscribe.consumer = (char *)consumer;
+	peer_send(peer, FRAME_SUBSCRIBE, &subscribe);
+}
+
+/* Comes, subscribes and goes; or is refused with that code. */
+static void subscribe_as(struct engine *e, bool operator, const char *consumer, const char *code)
+{
+	struct peer *peer = come(e, operator);
+
+	ask(peer, consumer, CALLS);
+	if (code) {
+		peer_expect_error(peer, code, true);
+	} else {
+		peer_free(peer_expect(peer, FRAME_CATALOG));
+		peer_free(peer_expect(peer, FRAME_SUBSCRIBED));
+	}
+	peer_close(peer);
+	peer_run(e->base);
+}
+
+static void forget_as(struct engine *e, bool operator, const char *consumer, const char *code)
+{
+	Ringtail__V1__Forget forget = RINGTAIL__V1__FORGET__INIT;
+	struct peer *peer = come(e, operator);
+
+	forget.consumer = (char *)consumer;
+	peer_send(peer, FRAME_FORGET, &forget);
+	if (code)
+		peer_expect_error(peer, code, false);
+	else
+		peer_free(peer_expect(peer, FRAME_STAT));
+	peer_close(peer);
+	peer_run(e->base);
+}
+
+static void test_owners(void **state)
+{
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	subscribe_as(&e, false, "mine", NULL);
+	subscribe_as(&e, true, "theirs", NULL);
+	subscribe_as(&e, false, "mine", NULL);
+	subscribe_as(&e, false, "theirs", "consumer-not-yours");
+	forget_as(&e, false, "theirs", "consumer-not-yours");
+	forget_as(&e, false, "nobodys", "no-such-consumer");
+	subscribe_as(&e, false, "export-loki-0", "consumer-reserved");
+	subscribe_as(&e, true, "export-loki-0", "consumer-reserved");
+	subscribe_as(&e, true, "mine", NULL);
+	subscribe_as(&e, false, "no name", "consumer-name");
+	engine_close(&e);
+	assert_non_null(strstr(text_of("consumers"), "consumer mine\nowner local\n"));
+	assert_non_null(strstr(text_of("consumers"), "consumer theirs\nowner user:"));
+	assert_non_null(strstr(text_of("audit.log"),
+			       "\"who\":\"local\",\"role\":\"viewer\",\"peer\":\"127.0.0.1:9\","
+			       "\"action\":\"register\",\"consumer\":\"mine\","
+			       "\"outcome\":\"allowed\"}\n"));
+	assert_null(strstr(text_of("audit.log"), "not-yours"));
+	assert_non_null(strstr(text_of("audit-denied.log"),
+			       "\"action\":\"register\",\"consumer\":\"theirs\","
+			       "\"outcome\":\"consumer-not-yours\"}\n"));
+	assert_non_null(strstr(text_of("audit-denied.log"),
+			       "\"action\":\"forget\",\"consumer\":\"theirs\","
+			       "\"outcome\":\"consumer-not-yours\"}\n"));
+	/* In the next run they are whose they were. */
+	engine_open(&e, 2, 1, 8);
+	subscribe_as(&e, false, "theirs", "consumer-not-yours");
+	forget_as(&e, false, "mine", NULL);
+	forget_as(&e, true, "theirs", NULL);
+	engine_close(&e);
+	assert_null(strstr(text_of("consumers"), "consumer "));
+	assert_non_null(strstr(text_of("audit.log"), "\"action\":\"forget\",\"consumer\":\"mine\""));
+}
+
+/* Of a file of before there were owners, only operators use or give up what is in it. */
+static void test_older_file(void **state)
+{
+	static const char text[] = "ringtail consumers 1\nconsumer old\nflags 0\nacked 0\nfilter \n"
+				   "probe " CALLS "\nend\n";
+	struct engine e;
+	char path[256];
+	FILE *file;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/consumers", directory);
+	file = fopen(path, "w");
+	fputs(text, file);
+	fclose(file);
+	engine_open(&e, 2, 1, 8);
+	subscribe_as(&e, false, "old", "consumer-not-yours");
+	forget_as(&e, false, "old", "consumer-not-yours");
+	subscribe_as(&e, true, "old", NULL);
+	forget_as(&e, true, "old", NULL);
+	engine_close(&e);
+}
+
+static void test_bounds(void **state)
+{
+	struct watcher live;
+	struct engine e;
+	char name[32];
+
+	(void)state;
+	engine_open(&e, 2, 1, 100);
+	for (unsigned i = 0; i < CONSUMERS_PER_VIEWER_MAX; i++) {
+		snprintf(name, sizeof(name), "mine-%u", i);
+		subscribe_as(&e, false, name, NULL);
+	}
+	subscribe_as(&e, false, "one-more", "too-many-consumers");
+	subscribe_as(&e, false, "mine-3", NULL);
+	for (unsigned i = CONSUMERS_PER_VIEWER_MAX; i < CONSUMERS_OF_CLIENTS_MAX; i++) {
+		snprintf(name, sizeof(name), "theirs-%u", i);
+		subscribe_as(&e, true, name, NULL);
+	}
+	subscribe_as(&e, true, "one-more", "too-many-consumers");
+	/* Room is left for who keeps nothing, and one that is given up makes some. */
+	live = watcher_open(&e, OPENS, NULL, NULL);
+	peer_close(live.peer);
+	forget_as(&e, false, "mine-0", NULL);
+	subscribe_as(&e, false, "one-more", NULL);
+	engine_close(&e);
+}
+
+/* A viewer that registers and gives up for ever leaves so many lines and no more; an operator may. */
+static void test_no_end(void **state)
+{
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	for (unsigned i = 0; i < CONSUMER_CHANGES_MAX / 2; i++) {
+		subscribe_as(&e, false, "again", NULL);
+		forget_as(&e, false, "again", NULL);
+	}
+	subscribe_as(&e, false, "again", "too-many-changes");
+	for (unsigned i = 0; i < CONSUMER_CHANGES_MAX; i++) {
+		subscribe_as(&e, true, "again", NULL);
+		forget_as(&e, true, "again", NULL);
+	}
+	engine_close(&e);
+}
+
+/* ---- Exporters ------------------------------------------------------------------------------- */
+
+struct exporter {
+	struct fanout_tap *tap;
+	struct stream *stream;
+};
+
+static void on_live(void *context, struct stream *stream)
+{
+	((struct exporter *)context)->stream = stream;
+}
+
+static void on_refused(void *context, const struct error *error)
+{
+	(void)error;
+	((struct exporter *)context)->tap = NULL;
+}
+
+static void on_wake(void *context)
+{
+	(void)context;
+}
+
+static int tap_as(struct engine *e, struct exporter *exporter, const char *consumer,
+		  const char *probe, const char *filter, struct error *error)
+{
+	struct fanout_tap_config config = {
+		.request = {.glob = &probe, .globs = 1, .filter = filter},
+		.consumer = consumer, .live = on_live, .refused = on_refused, .wake = on_wake,
+		.context = exporter,
+	};
+
+	*exporter = (struct exporter){.tap = (struct fanout_tap *)exporter};
+	return fanout_tap(e->fanout, &config, &exporter->tap, error);
+}
+
+static int tap(struct engine *e, struct exporter *exporter, const char *probe, const char *filter,
+	       struct error *error)
+{
+	return tap_as(e, exporter, "export-loki-0", probe, filter, error);
+}
+
+/* Whatever a tap is refused for, there is none then, and nothing of it. */
+static void test_taps_refused(void **state)
+{
+	struct exporter exporter, second;
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	assert_true(tap(&e, &exporter, "syscall:nosuch:call", "", &error) < 0);
+	assert_string_equal(error.code, "unknown-probe");
+	assert_null(exporter.tap);
+	assert_true(tap(&e, &exporter, CALLS, "pid==", &error) < 0);
+	assert_null(exporter.tap);
+	assert_int_equal(tap(&e, &exporter, CALLS, "", &error), 0);
+	assert_int_equal(tap(&e, &second, CALLS, "", &error), -EBUSY);
+	assert_null(second.tap);
+	fanout_untap(second.tap);
+	fanout_untap(exporter.tap);
+	/* The kernel says no. */
+	e.loader.refuse = true;
+	assert_int_equal(tap(&e, &exporter, OPENS, "", &error), 0);
+	PEER_AWAIT(e.base, !exporter.tap);
+	engine_close(&e);
+}
+
+/* Two destinations, of which the second's consumer is taken: the first one's tap goes with the feed. */
+static void test_feed_refused(void **state)
+{
+	static char *url[] = {(char *)"loki:http://127.0.0.1:9", (char *)"otlp-logs:http://127.0.0.1:9"};
+	struct config config = {.export = {.word = {url[0], url[1]}, .count = 2},
+				.export_probe = {.word = {(char *)OPENS}, .count = 1},
+				.export_queue_bytes = 1 << 20, .export_timeout_ns = NS_PER_S};
+	struct identity identity = {0};
+	struct export_targets targets;
+	struct export_feed_config from;
+	struct export_feed *feed = NULL;
+	struct exporter exporter;
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	assert_int_equal(export_targets_read(&config, &identity, &targets, &error), 0);
+	from = (struct export_feed_config){
+		.base = e.base, .fanout = e.fanout, .loader = &e.loader, .codec = e.codec,
+		.epoch = {.boot_id = "0123456789abcde", .epoch = 99}, .config = &config,
+		.targets = &targets, .spooled = true,
+	};
+	assert_int_equal(tap_as(&e, &exporter, targets.target[1].consumer, OPENS, "", &error), 0);
+	assert_int_equal(export_feed_create(&from, &feed, &error), -EBUSY);
+	assert_string_equal(error.code, "consumer-in-use");
+	fanout_untap(exporter.tap);
+	/* Once it is free, both are there; and when the daemon is about to end, neither. */
+	assert_int_equal(export_feed_create(&from, &feed, &error), 0);
+	export_feed_destroy(feed);
+	fanout_stop(e.fanout, "test", engine_stopped, &e);
+	assert_int_equal(export_feed_create(&from, &feed, &error), -ESHUTDOWN);
+	assert_string_equal(error.code, "shutting-down");
+	PEER_AWAIT(e.base, e.stops);
+	export_targets_free(&targets);
+	engine_close(&e);
+}
+
+/* It asks for something else: it gets that, and what it had of the other is not held any more. */
+static void test_export_changed(void **state)
+{
+	uint64_t changed = counter_read(COUNTER_exports_changed);
+	struct exporter exporter;
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	assert_int_equal(tap(&e, &exporter, CALLS, "", &error), 0);
+	PEER_AWAIT(e.base, exporter.stream);
+	engine_write(&e, 1000);
+	peer_run_for(e.base, 50000000);
+	fanout_untap(exporter.tap);
+	/* In one run of the daemon, and in the next. */
+	assert_int_equal(tap(&e, &exporter, CALLS, "ret > 200", &error), 0);
+	PEER_AWAIT(e.base, exporter.stream);
+	assert_int_equal(counter_read(COUNTER_exports_changed), changed + 1);
+	fanout_untap(exporter.tap);
+	engine_close(&e);
+	assert_non_null(strstr(text_of("consumers"), "filter ret%20>%20200\n"));
+	engine_open(&e, 2, 1, 8);
+	assert_int_equal(tap(&e, &exporter, OPENS, "", &error), 0);
+	assert_int_equal(counter_read(COUNTER_exports_changed), changed + 2);
+	PEER_AWAIT(e.base, exporter.stream);
+	fanout_untap(exporter.tap);
+	engine_close(&e);
+	assert_non_null(strstr(text_of("consumers"), "probe " OPENS "\n"));
+	assert_null(strstr(text_of("consumers"), CALLS));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_owners, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_older_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_taps_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_feed_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_export_changed, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
