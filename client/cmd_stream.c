@@ -95,8 +95,13 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 	enum exit_code code;
 	int interrupt_fd;
 	char *place;
-	int err = find_start(settings, &wanted, &place, &error);
+	int err;
 
+	if (settings->consumer && !*settings->consumer) {
+		failure_set(&error, EINVAL, "no-name", "--consumer is empty: it is the durable consumer's name");
+		return cmd_usage(&error, tap ? "record" : "stream");
+	}
+	err = find_start(settings, &wanted, &place, &error);
 	if (err == -EINVAL)
 		return cmd_usage_at(&error, tap ? "record" : "stream", settings->since);
 	if (err || ringtail_connect(settings->connect, &ringtail, &error)) {

@@ -186,6 +186,15 @@ static int add_listen(const struct config_option *option, struct config_listen *
 	return 0;
 }
 
+/* The family is not written here, so it is not to be read in an error. */
+static void leave_out_family(char *text)
+{
+	char *at;
+
+	while ((at = strstr(text, "tcp:")))
+		memmove(at, at + 4, strlen(at + 4) + 1);
+}
+
 static int set_http(struct address *address, const char *text, struct error *error)
 {
 	char tcp[ADDRESS_TEXT_BYTES + 8];
@@ -195,6 +204,10 @@ static int set_http(struct address *address, const char *text, struct error *err
 	err = address_parse(tcp, address, error);
 	if (!err)
 		snprintf(address->text, sizeof(address->text), "%s", text);
+	if (err && error) {
+		leave_out_family(error->what);
+		leave_out_family(error->hint);
+	}
 	return err;
 }
 

@@ -30,17 +30,6 @@ static void append(struct fanout *fanout, struct subscription *subscription,
 	fanout_keep_within(fanout);
 }
 
-static void take_frame(struct fanout *fanout, struct worker_mail *mail)
-{
-	struct subscription *subscription = by_index(fanout, mail->subscription);
-
-	/* After its Bye, only a writer that was not waited for any longer can still be heard of. */
-	if (subscription && subscription->state != SUBSCRIPTION_REMOVING && !subscription->ended)
-		append(fanout, subscription, mail->frame);
-	else
-		frame_ref_put(mail->frame);
-}
-
 static void take_started(struct fanout *fanout, const struct worker_mail *mail)
 {
 	struct subscription *subscription = by_index(fanout, mail->subscription);
@@ -90,12 +79,13 @@ static struct frame_ref *pack_watermark(struct fanout *fanout,
 }
 
 /* Where there is no memory for one, the next says the same and more. */
-static void append_watermark(struct fanout *fanout, struct subscription *subscription)
+static bool append_watermark(struct fanout *fanout, struct subscription *subscription)
 {
 	struct frame_ref *frame = pack_watermark(fanout, subscription);
 
 	if (frame)
 		append(fanout, subscription, frame);
+	return frame;
 }
 
 /* Time has come as far as the slowest worker has. */
@@ -116,12 +106,33 @@ static void take_watermark(struct fanout *fanout, const struct worker_mail *mail
 			append_watermark(fanout, subscription);
 }
 
-static void take_mail(struct fanout *fanout, struct worker_mail *mail)
+/*
+ * What was skipped without a frame is told of before the ring's next frame, which else would seem to
+ * come after a hole: the watermark that should have done so found no memory. False: neither does this.
+ */
+static bool take_frame(struct fanout *fanout, struct worker_mail *mail)
+{
+	struct subscription *subscription = by_index(fanout, mail->subscription);
+	struct frame_ref *frame = mail->frame;
+
+	/* After its Bye, only a writer that was not waited for any longer can still be heard of. */
+	if (!subscription || subscription->state == SUBSCRIPTION_REMOVING || subscription->ended) {
+		frame_ref_put(frame);
+		return true;
+	}
+	if (frame->bytes && subscription->quiet[frame->ring] &&
+	    !append_watermark(fanout, subscription))
+		return false;
+	append(fanout, subscription, frame);
+	return true;
+}
+
+/* False: there is no memory for what has to go before it. */
+static bool take_mail(struct fanout *fanout, struct worker_mail *mail)
 {
 	switch (mail->kind) {
 	case WORKER_FRAME:
-		take_frame(fanout, mail);
-		break;
+		return take_frame(fanout, mail);
 	case WORKER_WATERMARK:
 		take_watermark(fanout, mail);
 		break;
@@ -140,6 +151,7 @@ static void take_mail(struct fanout *fanout, struct worker_mail *mail)
 			  fanout->cpu_of[mail->ring]);
 		break;
 	}
+	return true;
 }
 
 void fanout_wake(struct fanout *fanout)
@@ -164,25 +176,44 @@ static uint64_t wake_bytes_max(const struct fanout *fanout)
 	return half < SEND_TURN_BYTES ? half : SEND_TURN_BYTES;
 }
 
-static void on_mail(evutil_socket_t fd, short what, void *context)
+/* Behind those that wait for memory, if any do. */
+static void fetch_mails(struct fanout *fanout)
 {
-	struct fanout *fanout = context;
-	struct mail *mail = mailbox_take(fanout->config.mailbox), *next;
+	struct mail **end = &fanout->mail;
 
-	(void)fd, (void)what;
-	for (; mail; mail = next) {
-		struct worker_mail *mine = (struct worker_mail *)mail;
+	while (*end)
+		end = &(*end)->next;
+	*end = mailbox_take(fanout->config.mailbox);
+}
+
+/*
+ * One that finds no memory waits, and all behind it, for the next mail or look: a worker whose frames
+ * wait too long gives them up as gaps.
+ */
+static void take_mails(struct fanout *fanout)
+{
+	while (fanout->mail) {
+		struct worker_mail *mine = (struct worker_mail *)fanout->mail;
 		struct worker *worker = fanout->config.worker[mine->worker];
+		struct mail *next = fanout->mail->next;
 		uint64_t bytes = mine->frame ? mine->frame->bytes : 0;
 
-		next = mail->next;
 		if (fanout->wake && fanout->wake_bytes + bytes > wake_bytes_max(fanout))
 			fanout_wake(fanout);
-		take_mail(fanout, mine);
+		if (!take_mail(fanout, mine))
+			break;
+		fanout->mail = next;
 		worker_mail_free(worker, mine, bytes);
 	}
 	if (fanout->wake)
 		fanout_wake(fanout);
+}
+
+static void on_mail(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd, (void)what;
+	fetch_mails(context);
+	take_mails(context);
 }
 
 static void on_read(evutil_socket_t fd, short what, void *context)
@@ -199,6 +230,7 @@ static void on_check(evutil_socket_t fd, short what, void *context)
 	struct subscription *subscription;
 
 	(void)fd, (void)what;
+	take_mails(fanout);
 	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
 		fanout_poke_readers(subscription);
 	fanout_order_again(fanout);
@@ -252,6 +284,17 @@ int fanout_create(const struct fanout_config *config, struct fanout **out, struc
 	return 0;
 }
 
+static void drop_mails(struct fanout *fanout)
+{
+	struct mail *next;
+
+	for (; fanout->mail; fanout->mail = next) {
+		next = fanout->mail->next;
+		frame_ref_put(((struct worker_mail *)fanout->mail)->frame);
+		free(fanout->mail);
+	}
+}
+
 void fanout_destroy(struct fanout *fanout)
 {
 	struct subscription *subscription;
@@ -274,6 +317,7 @@ void fanout_destroy(struct fanout *fanout)
 		event_free(fanout->check);
 	if (fanout->read)
 		event_free(fanout->read);
+	drop_mails(fanout);
 	free(fanout->cpu_of);
 	free(fanout->gone);
 	free(fanout);

@@ -146,8 +146,12 @@ int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription
 	subscription->spool.unwanted = false;
 	if (!fanout->config.spooler)
 		return 0;
-	if (!subscription->spool.spool)
+	if (!subscription->spool.spool) {
 		err = open_spool(fanout, subscription, consumer, error);
+		/* One that goes on already begins in the middle. */
+		for (uint32_t i = 0; !err && subscription->state == SUBSCRIPTION_LIVE && i < fanout->rings; i++)
+			spool_begin_ring(subscription->spool.spool, i, subscription->position[i]);
+	}
 	if (!err && consumer)
 		note_spool(fanout, subscription, consumer);
 	return err;
@@ -299,6 +303,7 @@ static int change_consumer(struct fanout *fanout, struct consumer *consumer,
 	if (err)
 		return err;
 	counter_add(COUNTER_exports_changed, 1);
+	counter_add(COUNTER_export_bytes_given_up, bytes);
 	log_warn("export-changed", "%s asks for something else than before: what it had not sent of"
 		 " that (about %llu bytes on disk) is given up", consumer->name,
 		 (unsigned long long)bytes);

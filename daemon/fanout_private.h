@@ -52,6 +52,7 @@ struct fanout {
 	TAILQ_HEAD(, subscription) subscriptions;
 	struct subscription *by_index[SUBSCRIPTIONS_MAX];
 	TAILQ_HEAD(, waiter) waiters;
+	struct mail *mail;		/* from workers, the oldest of which waits for memory */
 	bool wake;			/* something was appended, */
 	uint64_t wake_bytes;		/* so many bytes of it */
 

@@ -1,6 +1,7 @@
 /* http_status: see http_status.h. */
 #include "daemon/http_status.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +9,12 @@
 #include <strings.h>
 
 #include "daemon/clock.h"
+#include "daemon/counters.h"
 #include "daemon/http.h"
 #include "daemon/http_history.h"
 #include "daemon/http_live.h"
 #include "daemon/limits.h"
+#include "daemon/log.h"
 #include "daemon/metric_text.h"
 #include "daemon/transport_tls.h"
 
@@ -149,6 +152,17 @@ static const char *token_of(const struct http_request *request)
 	return at + 7 + strspn(at + 7, " ");
 }
 
+/* Denied requests leave a trace: a number, and a line that the log holds to its rate. */
+static void deny(struct http_answer *answer, int code, const struct error *error)
+{
+	counter_add(COUNTER_http_denied, 1);
+	log_warn("http-denied", "a request for the status page or its numbers is refused: %s",
+		 error->what);
+	answer->status = code;
+	answer->type = PLAIN_TEXT;
+	evbuffer_add_printf(answer->body, "%s\n%s\n", error->what, error->hint);
+}
+
 static bool admit(struct http_status *status, const struct http_request *request,
 		  struct bufferevent *peer, struct http_answer *answer)
 {
@@ -164,23 +178,35 @@ static bool admit(struct http_status *status, const struct http_request *request
 				 &error);
 	if (!err)
 		return true;
-	answer->status = *request->authorization || identity.proof != IDENTITY_UNPROVED ? 403 : 401;
-	if (answer->status == 401)
-		answer->field = "WWW-Authenticate: Bearer realm=\"ringtail\"\r\n";
-	answer->type = PLAIN_TEXT;
-	evbuffer_add_printf(answer->body, "%s\n%s\n", error.what, error.hint);
+	if (*request->authorization || identity.proof != IDENTITY_UNPROVED) {
+		deny(answer, 403, &error);
+		return false;
+	}
+	error_hint(&error, "send `Authorization: Bearer TOKEN`, or show a client certificate");
+	deny(answer, 401, &error);
+	answer->field = "WWW-Authenticate: Bearer realm=\"ringtail\"\r\n";
 	return false;
 }
 
-static bool host_is_ours(const struct http_request *request, struct http_answer *answer)
+/* Plain, and on loopback alone: whoever is on this host, but no page of another, and no token. */
+static bool admit_plain(const struct http_request *request, struct http_answer *answer)
 {
-	if (!*request->host || host_is_loopback(request->host))
-		return true;
-	answer->status = 421;
-	answer->type = PLAIN_TEXT;
-	evbuffer_add_printf(answer->body,
-			    "This server is only for this host: ask for localhost or 127.0.0.1.\n");
-	return false;
+	struct error error = {0};
+
+	if (*request->host && !host_is_loopback(request->host)) {
+		error_set(&error, EACCES, "http-host", "This server is only for this host: ask for"
+			  " localhost or 127.0.0.1.");
+		deny(answer, 421, &error);
+		return false;
+	}
+	if (*token_of(request)) {
+		error_set(&error, EACCES, "token-in-clear",
+			  "a token came over plain HTTP, where others may have read it");
+		error_hint(&error, "make a new one, and send it over TLS only; here none is needed");
+		deny(answer, 403, &error);
+		return false;
+	}
+	return true;
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -214,7 +240,7 @@ static void on_request(void *context, const struct http_request *request, struct
 		return;
 	}
 	if (status->config.gate ? !admit(status, request, peer, answer)
-				: !host_is_ours(request, answer))
+				: !admit_plain(request, answer))
 		return;
 	if (strcmp(request->path, "/metrics") == 0) {
 		enum metric_format format =

@@ -29,8 +29,8 @@ static void on_stopped(void *context)
 	struct daemon *daemon = context;
 
 	daemon->drained = true;
-	if (!daemon->handing_over)
-		daemon->stop_deadline_ns = clock_monotonic() + SHUTDOWN_NS;
+	daemon->stop_deadline_ns =
+		clock_monotonic() + (daemon->handing_over ? HANDOVER_NS : SHUTDOWN_NS);
 }
 
 static void stop(struct daemon *daemon, const char *reason)
@@ -42,7 +42,8 @@ static void stop(struct daemon *daemon, const char *reason)
 	daemon->handing_over =
 		loader_keeps(daemon->loader) && service_manager_stores(daemon->manager);
 	daemon->stop_deadline_ns =
-		clock_monotonic() + (daemon->handing_over ? HANDOVER_NS : STOP_DRAIN_NS_MAX + SHUTDOWN_NS);
+		clock_monotonic() + STOP_DRAIN_NS_MAX +
+		(daemon->handing_over ? HANDOVER_NS : SHUTDOWN_NS);
 	service_manager_notify(daemon->manager, "STOPPING=1");
 	watchdog_release_workers(daemon->watchdog);
 	log_info("stopping", "%s: %s", reason, daemon->handing_over ?

@@ -368,6 +368,20 @@ static const struct metric_snapshot *snapshot_of(void *context)
 	return metric_source_take(metering_source(daemon->metering));
 }
 
+/* What was kept for an export that is gone, or has another URL now, is kept for ever, until it is said. */
+static void tell_left_export(void *context, const struct fanout_consumer_stat *consumer)
+{
+	const struct daemon *daemon = context;
+
+	if (!consumer->exporter)
+		return;
+	for (unsigned i = 0; i < daemon->targets.count; i++)
+		if (strcmp(daemon->targets.target[i].consumer, consumer->name) == 0)
+			return;
+	log_warn("export-left", "%s is kept for an export that is not configured any more; give it up"
+		 " with `tracectl forget %s`", consumer->name, consumer->name);
+}
+
 static int start_exports(struct daemon *daemon, struct error *error)
 {
 	struct export_feed_config config = {
@@ -382,9 +396,16 @@ static int start_exports(struct daemon *daemon, struct error *error)
 		.snapshot = snapshot_of,
 		.context = daemon,
 	};
-	int err = daemon->targets.count ? export_feed_create(&config, &daemon->exports, error) : 0;
+	int err = 0;
 
+	/* How much of what they asked for before is not sent yet is known once its spools are open. */
+	if (daemon->targets.count && config.spooled)
+		disk_thread_settle(daemon->disk_thread);
+	if (daemon->targets.count)
+		err = export_feed_create(&config, &daemon->exports, error);
 	daemon->control.exports = daemon->exports;
+	if (!err)
+		fanout_each_consumer(daemon->fanout, tell_left_export, daemon);
 	return err;
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/frame_ref.h"
 
 #define COLLECTOR "ringtail_collector_"
+#define USUAL_MAX 4	/* reasons whose series are there before there is a loss; 0 ends a shorter list */
 
 /* ---- This process ---------------------------------------------------------------------------- */
 
@@ -90,32 +91,35 @@ static void add_loss(struct metric_builder *builder, const char *owner, const ch
  * would not see that one.
  */
 static void add_losses(struct metric_builder *builder, const char *owner, const char *owner_value,
-		       Ringtail__V1__LossStage stage, const Ringtail__V1__LossReason usual[2],
+		       Ringtail__V1__LossStage stage,
+		       const Ringtail__V1__LossReason usual[USUAL_MAX],
 		       Ringtail__V1__LossCount *const *lost, size_t n)
 {
-	bool there[2] = {false};
+	bool there[USUAL_MAX] = {false};
 
 	for (size_t i = 0; i < n; i++) {
 		add_loss(builder, owner, owner_value, lost[i]->stage, lost[i]->reason, lost[i]->count);
-		for (unsigned j = 0; j < 2; j++)
+		for (unsigned j = 0; j < USUAL_MAX; j++)
 			there[j] |= lost[i]->stage == stage && lost[i]->reason == usual[j];
 	}
-	for (unsigned j = 0; j < 2; j++)
+	for (unsigned j = 0; j < USUAL_MAX && usual[j]; j++)
 		if (!there[j])
 			add_loss(builder, owner, owner_value, stage, usual[j], 0);
 }
 
-static const Ringtail__V1__LossReason ring_usual[] = {
+static const Ringtail__V1__LossReason ring_usual[USUAL_MAX] = {
 	RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
 	RINGTAIL__V1__LOSS_REASON__REASON_NEST,
 };
 
-static const Ringtail__V1__LossReason spool_usual[] = {
+static const Ringtail__V1__LossReason spool_usual[USUAL_MAX] = {
 	RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL,
 	RINGTAIL__V1__LOSS_REASON__REASON_DISK,
+	RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL,
+	RINGTAIL__V1__LOSS_REASON__REASON_MEMORY,
 };
 
-static const Ringtail__V1__LossReason export_usual[] = {
+static const Ringtail__V1__LossReason export_usual[USUAL_MAX] = {
 	RINGTAIL__V1__LOSS_REASON__REASON_REJECTED,
 	RINGTAIL__V1__LOSS_REASON__REASON_EXPIRED,
 };

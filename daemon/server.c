@@ -221,20 +221,48 @@ static void check_silence(struct session *session, void *now_ns)
 	session_check_silence(session, *(uint64_t *)now_ns);
 }
 
+struct pause {
+	uint64_t ns, end_ns;
+};
+
+static void excuse(struct session *session, void *context)
+{
+	const struct pause *pause = context;
+
+	session_excuse(session, pause->ns, pause->end_ns);
+}
+
+static uint64_t sweep_interval(const struct server *server)
+{
+	uint64_t ns = server->config.bounds.session.silence_timeout_ns / SWEEP_PART;
+
+	return ns < SWEEP_NS_MAX ? ns : SWEEP_NS_MAX;
+}
+
+/*
+ * A sweep that comes late tells that the daemon was held up, with its machine or alone: whom it did not
+ * hear meanwhile was not silent.
+ */
 static void on_sweep(evutil_socket_t fd, short what, void *context)
 {
+	struct server *server = context;
 	uint64_t now_ns = clock_monotonic();
+	struct pause pause = {.ns = now_ns - server->sweep_due_ns, .end_ns = now_ns};
 
 	(void)fd, (void)what;
-	for_each(context, check_silence, &now_ns);
+	if (now_ns > server->sweep_due_ns + LATE_NS)
+		for_each(server, excuse, &pause);
+	server->sweep_due_ns = now_ns + sweep_interval(server);
+	for_each(server, check_silence, &now_ns);
 }
 
 static void arm_sweep(struct server *server)
 {
-	uint64_t ns = server->config.bounds.session.silence_timeout_ns / SWEEP_PART;
+	uint64_t ns = sweep_interval(server);
 	struct timeval interval = {.tv_sec = (time_t)(ns / NS_PER_S),
 				   .tv_usec = (suseconds_t)(ns % NS_PER_S / 1000)};
 
+	server->sweep_due_ns = clock_monotonic() + ns;
 	event_add(server->sweep, &interval);
 }
 

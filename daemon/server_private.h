@@ -29,6 +29,7 @@ struct server {
 	struct server_config config;
 	struct session_host host;
 	struct event *sweep;
+	uint64_t sweep_due_ns;
 	uint64_t next_id;
 	rlim_t descriptors_max;
 	unsigned count[CLIENT_STATES];

@@ -23,11 +23,20 @@ struct timeval session_timeval(uint64_t ns)
 				.tv_usec = (suseconds_t)(ns % NS_PER_S / 1000)};
 }
 
+static void arm_until(struct session *session, uint64_t deadline_ns, uint64_t now_ns)
+{
+	struct timeval timeout = session_timeval(deadline_ns - now_ns);
+
+	session->deadline_ns = deadline_ns;
+	event_add(session->timeout, &timeout);
+}
+
 void session_arm(struct session *session, uint64_t ns)
 {
-	struct timeval timeout = session_timeval(ns);
+	uint64_t now_ns = clock_monotonic();
 
-	event_add(session->timeout, &timeout);
+	session->excused = false;
+	arm_until(session, now_ns + ns, now_ns);
 }
 
 struct session *session_create(const struct session_config *config, struct transport *transport,
@@ -161,11 +170,25 @@ void session_refuse_fatal(struct session *session, const char *code, const char 
 	session_refuse(session, &error, true);
 }
 
+/* Once for each deadline: on a loop that is always late they pass all the same. */
+static bool passed_unseen(struct session *session)
+{
+	uint64_t now_ns = clock_monotonic();
+
+	if (session->excused || now_ns < session->deadline_ns + LATE_NS)
+		return false;
+	session->excused = true;
+	arm_until(session, 2 * now_ns - session->deadline_ns, now_ns);
+	return true;
+}
+
 static void on_timeout(evutil_socket_t fd, short what, void *context)
 {
 	struct session *session = context;
 
 	(void)fd, (void)what;
+	if (passed_unseen(session))
+		return;
 	if (session->state == SESSION_CLOSING) {
 		session_destroy(session, session->orderly);
 		return;
@@ -182,6 +205,14 @@ static void on_timeout(evutil_socket_t fd, short what, void *context)
 						   : "no request followed the hello in time",
 		     "send a ClientHello and then a request within the daemon's hello-timeout");
 	session_wake(session);
+}
+
+void session_excuse(struct session *session, uint64_t ns, uint64_t now_ns)
+{
+	/* What came in behind the pause was heard before this. */
+	session->active_ns = session->active_ns + ns < now_ns ? session->active_ns + ns : now_ns;
+	if (event_pending(session->timeout, EV_TIMEOUT, NULL) && session->deadline_ns + ns > now_ns)
+		arm_until(session, session->deadline_ns + ns, now_ns);
 }
 
 void session_check_silence(struct session *session, uint64_t now_ns)

@@ -102,6 +102,9 @@ void session_answer(struct session *session, struct frame_ref *answer, const str
 /* The stream has something new. May free the session. */
 void session_wake(struct session *session);
 
+/* For `ns` the daemon was held up: its deadlines move on by as much. */
+void session_excuse(struct session *session, uint64_t ns, uint64_t now_ns);
+
 /* Refuses one that has been silent for longer than it may. */
 void session_check_silence(struct session *session, uint64_t now_ns);
 

@@ -34,6 +34,8 @@ struct session {
 	bool broken;			/* the socket is, or memory ran out: to be closed */
 	bool write_waits_for_read;	/* TLS has to hear something before it can go on */
 	uint64_t active_ns;		/* when it last asked, or took, or had nothing to take */
+	uint64_t deadline_ns;		/* of `timeout` */
+	bool excused;			/* it passed while the daemon was held up, and was moved */
 	char peer[128];
 	char software[64];
 	struct event *readable, *writable, *timeout, *stat_timer;

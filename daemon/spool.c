@@ -88,9 +88,11 @@ static void submit(struct spool *spool, uint64_t now_ns)
 		.now_ns = now_ns,
 		.realtime_ns = clock_read(CLOCK_REALTIME),
 		.sync = sync_due(spool, now_ns),
+		.begun = spool->turn_begun,
 		.release = spool->release,
 		.release_epoch = spool->release_epoch,
 	};
+	spool_marks_assign(spool->turn_begun, spool->begun);
 	memcpy(turn->release_boot_id, spool->release_boot_id, sizeof(turn->release_boot_id));
 	spool->releasing = spool->release;
 	spool->release = NULL;
@@ -269,6 +271,8 @@ void spool_free(struct spool *spool)
 	config_free(&spool->config);
 	free(spool->entry);
 	free(spool->turn_frame);
+	free(spool->begun);
+	free(spool->turn_begun);
 	spool_extents_destroy(spool->extents);
 	free(spool->release);
 	free(spool);
@@ -347,7 +351,9 @@ int spool_open(struct spooler *spooler, const struct spool_config *config, struc
 	spool->job.run = on_run;
 	spool->job.done = on_done;
 	LIST_INSERT_HEAD(&spooler->spools, spool, link);
-	if (config_copy(&spool->config, config) != 0 || create_store(spool) != 0) {
+	spool->begun = spool_marks_create(spooler->config.rings);
+	spool->turn_begun = spool_marks_create(spooler->config.rings);
+	if (!spool->begun || !spool->turn_begun || config_copy(&spool->config, config) != 0 || create_store(spool) != 0) {
 		spool_free(spool);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}

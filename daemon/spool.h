@@ -90,8 +90,9 @@ void spool_remove(struct spool *spool);
 Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool);
 
 /*
- * Where this run begins on a ring, before anything is given in. What the disk has not of what is before
- * is named as a hole then, so that a watermark does not pass it off as skipped.
+ * Where what is given in begins on a ring, before anything is. What the disk has not of what is before is
+ * named as a hole then, so that a watermark does not pass it off as skipped; and where the disk has
+ * nothing, a reader from further back is told that it misses something.
  */
 void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq);
 

@@ -299,6 +299,7 @@ static void name_hole_before_run(struct spool *spool, struct spool_ring *ring)
 void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq)
 {
 	spool->ring[ring].began = seq;
+	spool_marks_put(spool->begun, spool->spooler->cpu_of[ring], seq);
 	if (!spool->recovered)
 		return;			/* spool_set_ends() will know where the spool ends */
 	name_hole_before_run(spool, &spool->ring[ring]);

@@ -71,6 +71,7 @@ struct spool {
 	struct spool_extents *extents;	/* NULL: not known */
 	struct frame_ref **turn_frame;
 	size_t turn_capacity;
+	struct spool_marks *begun, *turn_begun;	/* as in struct spool_turn; that one its copy */
 	struct spool_marks *release, *releasing;
 	uint8_t release_boot_id[16];
 	uint64_t release_epoch;

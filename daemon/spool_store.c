@@ -418,6 +418,19 @@ static void report(struct spool_store *store, struct spool_turn *turn)
 	turn->files = spool_store_files(store);
 }
 
+/* So that a reader who comes from further back misses what is between, and does not skip it. */
+static void note_begun(struct spool_store *store, const struct spool_marks *begun)
+{
+	for (uint32_t i = 0; begun && i < begun->n; i++) {
+		const struct spool_mark *mark = &begun->mark[i];
+
+		if (spool_marks_find(store->told, mark->cpu))
+			continue;
+		note_told(store->told, mark->cpu, mark->seq);
+		note_told(store->told_durable, mark->cpu, mark->seq);
+	}
+}
+
 void spool_store_turn(struct spool_store *store, struct spool_turn *turn)
 {
 	int err = 0;
@@ -440,8 +453,10 @@ void spool_store_turn(struct spool_store *store, struct spool_turn *turn)
 	}
 	if (!err)
 		spool_bounds_tidy(store, turn);
-	if (!err && !turn->recovered)
+	if (!err && !turn->recovered) {
+		note_begun(store, turn->begun);
 		err = take_frames(store, turn);
+	}
 	store->final = turn->final && turn->status == SPOOL_TURN_OK;
 	if (!err && !turn->recovered)
 		err = flush(store, turn->sync, turn->seal || seal_due(store));

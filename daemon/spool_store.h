@@ -119,6 +119,7 @@ struct spool_turn {
 	bool final;			/* or none ever, for this was all */
 	bool remove;			/* instead of all that: every file, and the directory */
 	uint64_t now_ns, realtime_ns;
+	const struct spool_marks *begun;	/* where rings begin of which nothing is there */
 	const struct spool_marks *release;	/* NULL: nothing */
 	uint8_t release_boot_id[16];
 	uint64_t release_epoch;

@@ -269,7 +269,11 @@ def simulations(build, prefix, seeds, env=None):
             for first in range(1, seeds, share)]
     return jobs + [Job(f"{prefix} allocations",
                        [f"{build}/sim/sim", "--allocations", "1", "--seed", "3"], env,
-                       timeout=600)]
+                       timeout=600),
+                   # Both watermarks that should have told of skips fail.
+                   Job(f"{prefix} durable, short of memory",
+                       [f"{build}/sim/sim", "--durable", "--allocations", "5", "--seed", "3",
+                        "--fail-at", "98"], env)]
 
 
 def check_sim(options, results):

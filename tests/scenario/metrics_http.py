@@ -119,10 +119,26 @@ def check_trickle(case, daemon):
     check_good(case, daemon, "and the next one is answered well")
 
 
+def check_denied(case, daemon):
+    """What is refused is counted, and in the log."""
+    def denied():
+        return daemon.stat()["counters"]["http_denied"]
+    before = denied()
+    status, _, body = http.get(daemon, "/metrics",
+                               headers={"Authorization": "Bearer rt_" + "A" * 43})
+    case.check(status == 403 and "plain HTTP" in body and "ringtail_" not in body,
+               "a token in clear is refused, so that it is noticed", status, body)
+    status, _, body = http.get(daemon, "/metrics", headers={"Host": "example.com"})
+    case.check(status == 421 and "ringtail_" not in body, "and so is another host's name", status)
+    case.check_equal(denied() - before, 2, "both are counted")
+    case.check("[http-denied]" in daemon.log, "and in the log", daemon.log)
+
+
 def check_refused(case):
     for address, code in [("0.0.0.0:0", "http-needs-tls"), ("[::]:0", "http-needs-tls"),
-                          ("example.com:80", None), ("127.0.0.1", None)]:
+                          ("example.com:80", None), ("127.0.0.1", "address-no-port")]:
         done = case.refused(f"--http={address}")
+        case.check("tcp:" not in done.err, "in the words of its own option", done.err)
         case.check(done.code == 2 and (not code or f"[{code}]" in done.err),
                    f"--http={address} is refused", done.code, done.err)
     done = case.refused("--source=bpf", "--http=127.0.0.1:0", "--metrics-probe=syscall:opanat:call")
@@ -138,6 +154,7 @@ def main(case):
     check_many(case, daemon, b"")
     check_many(case, daemon, b"G")
     check_trickle(case, daemon)
+    check_denied(case, daemon)
     check_refused(case)
     case.check_balanced(daemon)
 

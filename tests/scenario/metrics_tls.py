@@ -41,7 +41,9 @@ def main(case):
     case.check_equal((status, body), (200, "ok\n"), "whether it lives anybody may know")
     for path in ("/", "/metrics", "/api/live", "/nothing"):
         status, body = ask(path)
-        case.check(status == 401 and "ringtail_" not in body, f"nobody sees {path}", status, body)
+        case.check(status == 401 and "ringtail_" not in body and "tracectl" not in body and
+                   "Authorization: Bearer" in body, f"nobody sees {path}, and learns how to",
+                   status, body)
     status, body = ask("/metrics", token=secret(alice))
     case.check(status == 200 and "ringtail_collector_uptime_seconds" in body, "a viewer's token")
     status, body = ask("/metrics", name="carol")

@@ -1,6 +1,5 @@
 """The service manager hears that the daemon is alive only while its loop and each drain worker move:
 one that is stuck is said so, and then there is silence."""
-import ctypes
 import os
 import re
 import socket
@@ -8,8 +7,8 @@ import threading
 import time
 
 import ringtail
+from lib.held import Held
 
-PTRACE_CONT, PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 7, 17, 0x4206, 0x4207
 PATIENCE_S = 2      # of the manager
 
 
@@ -39,23 +38,6 @@ class Manager(threading.Thread):
     def await_pings(self, more, what):
         begin = self.pings
         ringtail.wait_until(lambda: self.pings >= begin + more, what)
-
-
-class Held:
-    """One thread of another process, stopped while the rest of it goes on."""
-
-    def __init__(self, thread):
-        self.thread, self.libc = thread, ctypes.CDLL(None, use_errno=True)
-        self.call(PTRACE_SEIZE)
-        self.call(PTRACE_INTERRUPT)
-        os.waitpid(thread, 0x40000000)      # __WALL: it has stopped
-
-    def call(self, request):
-        if self.libc.ptrace(ctypes.c_long(request), ctypes.c_long(self.thread), None, None) != 0:
-            raise ringtail.Skip(f"no ptrace here: {os.strerror(ctypes.get_errno())}")
-
-    def let_go(self):
-        self.call(PTRACE_DETACH)
 
 
 def main(case):

@@ -367,6 +367,16 @@ static void nothing_written(void **state)
 	assert_null(strstr(to_stderr, "ringtail-token"));
 }
 
+/* As `--consumer "$UNSET"` comes to: no consumer at all is not what was meant. */
+static void consumer_of_no_name(void **state)
+{
+	(void)state;
+	assert_int_equal(run("--connect unix:$D/none stream --consumer ''"), 2);
+	assert_non_null(strstr(to_stderr, "--consumer is empty"));
+	assert_int_equal(run("--connect unix:$D/none record -w $D/file --consumer="), 2);
+	assert_non_null(strstr(to_stderr, "--consumer is empty"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -374,6 +384,7 @@ int main(void)
 		TEST(usage),     TEST(reading),  TEST(pipe_ends_quietly),
 		TEST(streaming), TEST(refusals), TEST(recording),
 		TEST(listing),   TEST(stats),    TEST(doctoring), TEST(nothing_written),
+		TEST(consumer_of_no_name),
 	};
 	char command[128];
 	int failed;

@@ -495,6 +495,38 @@ static void test_silence(void **state)
 	engine_close(&e);
 }
 
+/* For three seconds nobody is heard, as when the machine is paused: that makes nobody silent. */
+static void test_held_up(void **state)
+{
+	const struct timespec pause = {.tv_sec = 3};
+	struct server_bounds bounds = engine_bounds(8);
+	struct peer *idle, *late, *mute;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 1, 1, 8);
+	bounds.session.silence_timeout_ns = bounds.session.hello_timeout_ns = NS_PER_S;
+	server_set_bounds(e.server, &bounds);
+	peer_greet(idle = engine_connect(&e));
+	ask_probes(idle);
+	expect_probes(idle, "");
+	late = engine_connect(&e);
+	mute = engine_connect(&e);
+	peer_run_for(e.base, NS_PER_S / 10);
+	nanosleep(&pause, NULL);
+	peer_run_for(e.base, NS_PER_S / 10);
+	peer_greet(late);
+	ask_probes(idle);
+	expect_probes(idle, "");
+	/* Later they are, as ever. */
+	peer_expect_error(mute, "hello-timeout", true);
+	peer_expect_error(idle, "silence-timeout", true);
+	peer_close(mute);
+	peer_close(late);
+	peer_close(idle);
+	engine_close(&e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -508,6 +540,7 @@ int main(void)
 		cmocka_unit_test(test_comes_back),
 		cmocka_unit_test(test_pending),
 		cmocka_unit_test(test_silence),
+		cmocka_unit_test(test_held_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

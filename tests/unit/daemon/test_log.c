@@ -93,6 +93,10 @@ static void test_rate(void **state)
 	assert_int_equal(heard.messages, LOG_BURST);
 	log_warn("other", "is not held back");
 	assert_int_equal(heard.messages, LOG_BURST + 1);
+	log_always(LOG_LEVEL_DEBUG, "chatter", "nobody wants");
+	log_always(LOG_LEVEL_WARNING, "chatter", "never held back, and not counted");
+	assert_int_equal(heard.messages, LOG_BURST + 2);
+	heard.messages--;
 
 	heard.now_ns += LOG_WINDOW_NS - 1;
 	log_warn("chatter", "still too soon");
