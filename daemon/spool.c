@@ -382,8 +382,9 @@ void spool_remove(struct spool *spool)
 
 Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool)
 {
-	return spool->orderly ? RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
-				RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return spool->orderly && !spool->config.goes_on ?
+		       RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
+		       RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
 }
 
 void spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,

@@ -65,6 +65,7 @@ struct spool_config {
 	size_t probes;
 	const char *filter;
 	uint32_t flags;
+	bool goes_on;		/* with what the run before recorded: what is missing, it lost */
 
 	/* It is open, recovered: end[ring] is one past this epoch's last attempt on disk, or 0. */
 	void (*opened)(void *context, const uint64_t *end);

@@ -51,6 +51,7 @@ struct run {
 	struct spool *spool;
 	struct frame_codec *codec;
 	unsigned opened;
+	bool goes_on;			/* as in struct spool_config */
 	uint64_t seq[RUN_RINGS];	/* of the next frame */
 	uint64_t end[RUN_RINGS];	/* told to be durable */
 };
@@ -122,7 +123,7 @@ static inline void run_open_named(struct run *run, const char *name)
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
 	struct spool_config config = {
 		.name = name, .probe = probe, .probes = 1, .filter = "pid == 1", .flags = 5,
-		.opened = run_opened, .progress = run_progress, .context = run,
+		.goes_on = run->goes_on, .opened = run_opened, .progress = run_progress, .context = run,
 	};
 	struct error error;
 

@@ -9,6 +9,7 @@
 
 #define FULL	RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL
 #define CORRUPT	RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT
+#define RESTART	RINGTAIL__V1__LOSS_REASON__REASON_RESTART
 #define NOT_RECORDED RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED
 
 static struct faulty_disk faulty;
@@ -546,6 +547,7 @@ static void names_the_hole_before_this_run(void **state)
 		run_script(&run, 40);
 		run_close(&run);
 		run.seq[0] += 10;
+		run.goes_on = late;
 		run_start(&run);
 		run_open_spool(&run);
 		if (late)
@@ -558,10 +560,10 @@ static void names_the_hole_before_this_run(void **state)
 		assert_int_equal(run.end[0], run.seq[0]);
 		run_check_ledger(&run, &stat, &lost);
 		assert_int_equal(lost, 10);
-		assert_int_equal(stat.lost[NOT_RECORDED], 10);
+		assert_int_equal(stat.lost[late ? RESTART : NOT_RECORDED], 10);
 		run_read(&run, &back);
 		assert_int_equal(back.lost, 10);
-		assert_int_equal(back.gaps[NOT_RECORDED], 1);
+		assert_int_equal(back.gaps[late ? RESTART : NOT_RECORDED], 1);
 		assert_int_equal(back.there + back.lost, produced(&run));
 		end(&run);
 	}
