@@ -174,7 +174,9 @@ static void on_bell(evutil_socket_t fd, short what, void *context)
 	counter_add(COUNTER_bells, 1);
 	bell_answer(&bell->drain->bell);
 	if (worker->mood == WORKER_IDLE) {
-		/* Let the batch fill: it is read at the tick, or when half the ring is. */
+		/* Let the batch fill: it is read at the tick, or when half the ring is. But who
+		 * looks now sees that the ring is not empty any more. */
+		publish_stats(worker);
 		go_active(worker);
 		return;
 	}
@@ -336,6 +338,7 @@ static void *run(void *context)
 	struct worker *worker = context;
 
 	pthread_setname_np(pthread_self(), "ringtail-drain");
+	publish_stats(worker);		/* of what an earlier run left in the rings, too */
 	go_active(worker);
 	event_base_dispatch(worker->base);
 	return NULL;

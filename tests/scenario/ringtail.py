@@ -191,6 +191,8 @@ class Case:
         def look():
             return not any(ring["in_flight"] for ring in daemon.stat()["ring"])
         wait_until(look, "the rings are empty")
+        time.sleep(0.1 * SLOW)          # it says how it was at the last tick
+        wait_until(look, "the rings are empty")
 
     # ---- Programs
 

@@ -36,10 +36,11 @@ def stacks_begin_at_the_event(case, daemon, probe, symbols):
         os.close(os.open("/dev/null", os.O_RDONLY))
         time.sleep(0.0001)
     done = text.wait()
-    case.check(done.code == 0 and re.search(r"^ +0xf\w+ \w", done.out, re.M) and
-               not own.search(done.out),
+    # Deeper down a tracer may stand that was itself switched away from, as this daemon's loader is.
+    first = re.findall(r"^\S.*\n +0xf\w+ (\w\S*)", done.out, re.M)
+    case.check(done.code == 0 and first and not any(own.match(name) for name in first),
                f"{probe}: no frame of the tracer's own in text", done.out[:2000])
-    frames = {int(frame, 16) for event in objects.wait().lines for frame in event["kstack"]}
+    frames = {int(event["kstack"][0], 16) for event in objects.wait().lines if event["kstack"]}
     names = {symbols[bisect.bisect(symbols, (frame, "\x7f")) - 1][1] for frame in frames}
     case.check(names and not any(own.match(name) for name in names), "nor in JSON", names)
 
