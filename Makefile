@@ -36,7 +36,8 @@ CLIENT_LIBS := -ljansson -lssl -lcrypto -lcap $(PROTO_LIBS)
 
 # Commands of one line each, so that a failed one leaves nothing behind.
 .DELETE_ON_ERROR:
-.SECONDARY:
+# What is made on the way stays; and is made again where it is gone, or its source is newer than it.
+.PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
 .PHONY: all demo check check-unit check-scenario check-kmod check-fuzz check-stress check-model \
 	check-arrows unit bench interop fuzz torture soak install clean deps docs

@@ -65,7 +65,8 @@ struct settings {
 /*
  * Takes the options that `command` knows from argv[1] on; for NONE (before the command's name) it
  * stops at the first word that is none. `operand`: what the command calls the one word that may
- * follow, "WORD..." if several may, NULL if none may. Returns the index in argv of the first word not taken, or -EINVAL with *error.
+ * follow, "WORD..." if several may, NULL if none may. Returns the index in argv of the first word not
+ * taken, or -EINVAL with *error.
  */
 int options_parse(enum option_commands command, const char *operand, int argc, char **argv,
 		  struct settings *settings, struct ringtail_error *error);

@@ -130,8 +130,9 @@ struct fanout_tap;
 
 /*
  * Like a client, without a socket: live() follows, perhaps before fanout_tap() returns, or refused(),
- * after which there is no tap any more. On failure *tap is NULL. From live() on its owner takes frames with stream_peek() and
- * stream_sent(), and wake() says that there may be some: not from inside a call of its own.
+ * after which there is no tap any more. On failure *tap is NULL. From live() on its owner takes frames
+ * with stream_peek() and stream_sent(), and wake() says that there may be some: not from inside a call of
+ * its own.
  */
 struct fanout_tap_config {
 	struct subscription_request request;	/* borrowed for the call; no globs: what is always on */

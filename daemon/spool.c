@@ -353,7 +353,8 @@ int spool_open(struct spooler *spooler, const struct spool_config *config, struc
 	LIST_INSERT_HEAD(&spooler->spools, spool, link);
 	spool->begun = spool_marks_create(spooler->config.rings);
 	spool->turn_begun = spool_marks_create(spooler->config.rings);
-	if (!spool->begun || !spool->turn_begun || config_copy(&spool->config, config) != 0 || create_store(spool) != 0) {
+	if (!spool->begun || !spool->turn_begun || config_copy(&spool->config, config) != 0 ||
+	    create_store(spool) != 0) {
 		spool_free(spool);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
