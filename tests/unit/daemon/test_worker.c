@@ -586,6 +586,44 @@ static void test_leaves_and_goes_on(void **state)
 	free(f);
 }
 
+static uint64_t unread(const struct fixture *f, unsigned ring)
+{
+	struct worker_ring_stat stat;
+
+	assert_int_equal(worker_ring_stat(f->worker[0], ring, &stat), 0);
+	return stat.usage.in_flight;
+}
+
+/* What lies in the rings is known at once, and not at the first tick, which is an hour away. */
+static void test_stat_before_a_tick(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+	struct error error;
+
+	(void)state;
+	open_worker(f, 1, 20 * MS, 1 << 20);
+	add(f, 0);
+	assert_int_equal(worker_leave(f->worker[0]), 0);
+	AWAIT(f, f->drained == 1);
+	for (unsigned i = 0; i < 10; i++)
+		write_call(f, 1, SMALL_READ);
+	replace_worker(f);
+	worker_set_batch_interval(f->worker[0], 3600 * NS_PER_S);
+	assert_int_equal(worker_start(f->worker[0], &error), 0);
+	AWAIT(f, unread(f, 1) == 10);
+	close_worker(f);
+
+	/* And of an idle one, whose bell rang. */
+	open_worker(f, 1, 1 * MS, 1 << 20);
+	AWAIT(f, f->watermarks >= 2);
+	worker_set_batch_interval(f->worker[0], 3600 * NS_PER_S);
+	poll(NULL, 0, 50);
+	write_call(f, 0, SMALL_READ);
+	AWAIT(f, unread(f, 0) == 1);
+	close_worker(f);
+	free(f);
+}
+
 /* Ended with orders on their way, and frames nobody took. */
 static void test_destroyed_busy(void **state)
 {
@@ -624,6 +662,7 @@ int main(void)
 		cmocka_unit_test(test_dead_writer),
 		cmocka_unit_test(test_stuck_ring),
 		cmocka_unit_test(test_corrupt_ring),
+		cmocka_unit_test(test_stat_before_a_tick),
 		cmocka_unit_test(test_destroyed_busy),
 		cmocka_unit_test(test_leaves_and_goes_on),
 	};
