@@ -3,7 +3,7 @@
 # A room is a library; a program or a test is found by where it lies:
 #	proto/*.c                   libproto.a
 #	daemon/*.c but main.c       libdaemon.a, with main.c ringtaild
-#	client/*.c but main, cmd_*  libringtail.a, with those tracectl
+#	client/*.c but main, cmd_*  libringtail.a, with proto/; with those tracectl
 #	tests/unit/ROOM/test_*.c    a program each, linked with its room and proto
 #	tests/fuzz/fuzz_*.c         a libFuzzer target each
 #	tests/sim/*.c               one program: the daemon in a simulated world
@@ -102,7 +102,7 @@ LIBDAEMON := $(BUILD)/libdaemon.a
 LIBCLIENT := $(BUILD)/libringtail.a
 LIB_proto  := $(LIBPROTO)
 LIB_daemon := $(LIBDAEMON) $(LIBPROTO)
-LIB_client := $(LIBCLIENT) $(LIBPROTO)
+LIB_client := $(LIBCLIENT)
 LIBS_proto := $(PROTO_LIBS)
 LIBS_daemon := $(DAEMON_LIBS)
 LIBS_client := $(CLIENT_LIBS)
@@ -124,14 +124,22 @@ $(BUILD)/proto/export/%.pb-c.o: $(BUILD)/proto/export/%.pb-c.h
 
 $(LIBPROTO): $(PROTO_OBJECTS)
 $(LIBDAEMON): $(DAEMON_OBJECTS)
-$(LIBCLIENT): $(CLIENT_OBJECTS)
+# What others link stands alone.
+$(LIBCLIENT): $(CLIENT_OBJECTS) $(PROTO_OBJECTS)
 $(LIBPROTO) $(LIBDAEMON) $(LIBCLIENT):
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+# What every event goes through is optimised as one piece in the daemon (docs/performance.md); the
+# objects hold ordinary code too, for the tests.
+HOT	:= daemon/ring_reader daemon/drain daemon/batcher daemon/meter daemon/thread_table \
+	daemon/filter daemon/filter_program proto/batch_encode
+LTO	:= $(if $(SANITIZE),,-flto=auto -ffat-lto-objects)
+$(HOT:%=$(BUILD)/%.o): ALL_CFLAGS += $(LTO)
+
 $(BUILD)/ringtaild: $(BUILD)/daemon/main.o $(LIB_daemon)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
 $(BUILD)/tracectl: $(patsubst %.c,$(BUILD)/%.o,$(TRACECTL_C)) $(LIB_client)
 	$(call say,LD,$@)
@@ -202,7 +210,7 @@ $(BUILD)/bench/lttng_%: $(BUILD)/tests/bench/lttng_%.o
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -llttng-ust -ldl
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_daemon)
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
 -include $(shell test -d $(BUILD) && find $(BUILD) -type f -name '*.d' -not -path '$(BUILD)/*/build/*')
 
@@ -248,6 +256,9 @@ install: all
 	install -D -m 0755 $(BUILD)/tracectl $(DESTDIR)$(PREFIX)/bin/tracectl
 	install -D -m 0644 $(LIBCLIENT) $(DESTDIR)$(PREFIX)/lib/libringtail.a
 	install -D -m 0644 client/ringtail.h $(DESTDIR)$(PREFIX)/include/ringtail/ringtail.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' client/ringtail.pc.in \
+		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/ringtail.pc
 	install -D -m 0644 proto/ringtail.proto $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.proto
 	install -D -m 0644 systemd/ringtaild.service $(DESTDIR)/lib/systemd/system/ringtaild.service
 	install -D -m 0644 systemd/ringtaild.socket $(DESTDIR)/lib/systemd/system/ringtaild.socket

@@ -22,6 +22,9 @@ struct batcher {
 	uint32_t slots;
 	uint32_t last_thread;		/* of the last event, by index and in the batch: events come */
 	uint32_t last_thread_in_batch;	/* in runs. THREAD_NONE: none in this batch */
+	bool by_thread;			/* the filter asks only who did it: what it said of the */
+	uint32_t judged_thread;		/* last thread it was asked of holds for the whole run. */
+	bool judged_passes;		/* THREAD_NONE: of nobody */
 
 	uint64_t first_seq, last_time_ns;
 	uint64_t skipped;
@@ -37,6 +40,8 @@ struct batcher *batcher_create(const struct batcher_config *config)
 	if (!batcher)
 		return NULL;
 	batcher->config = *config;
+	batcher->by_thread = config->spec->filter && filter_by_thread(config->spec->filter);
+	batcher->judged_thread = THREAD_NONE;
 	batcher->encoder = batch_encoder_create(RT_PROBE_MAX);
 	if (!batcher->encoder) {
 		batcher_destroy(batcher);
@@ -120,16 +125,21 @@ static bool encode_field_threads(struct batcher *batcher, const struct ring_item
 	return true;
 }
 
-static bool encode(struct batcher *batcher, const struct ring_item *item,
-		   const struct probe_info *info, uint32_t thread)
+static struct batch_event event_of(const struct ring_item *item, const struct probe_info *info)
 {
-	struct batch_event event = {
+	return (struct batch_event){
 		.probe = item->probe,
 		.fields = info->fields,
 		.has_duration = info->has_duration,
 		.time_ns = item->time_ns,
 		.field = item->payload,
 	};
+}
+
+static bool encode(struct batcher *batcher, const struct ring_item *item,
+		   const struct probe_info *info, uint32_t thread)
+{
+	struct batch_event event = event_of(item, info);
 
 	if (thread != batcher->last_thread || thread == THREAD_NONE) {
 		event.thread = encode_thread(batcher, thread, item->tid);
@@ -201,6 +211,26 @@ static void encode_attachments(struct batcher *batcher, const struct ring_item *
 	}
 }
 
+static bool passes(struct batcher *batcher, const struct ring_item *item,
+		   const struct probe_info *info, uint32_t thread)
+{
+	const struct batch_thread *who = NULL;
+	struct batch_event event;
+	bool passes;
+
+	if (thread != THREAD_NONE && thread == batcher->judged_thread)
+		return batcher->judged_passes;
+	if (thread != THREAD_NONE)
+		who = thread_table_get(batcher->config.threads, thread);
+	event = event_of(item, info);
+	passes = filter_pass(batcher->config.spec->filter, batcher->config.cpu, &event, who);
+	if (batcher->by_thread) {
+		batcher->judged_thread = thread;
+		batcher->judged_passes = passes;
+	}
+	return passes;
+}
+
 void batcher_event(struct batcher *batcher, const struct ring_item *item,
 		   const struct probe_info *info, uint32_t thread)
 {
@@ -208,23 +238,9 @@ void batcher_event(struct batcher *batcher, const struct ring_item *item,
 		batcher_skip(batcher);
 		return;
 	}
-	if (batcher->config.spec->filter) {
-		static const struct batch_thread nobody;
-		const struct batch_thread *who =
-			thread == THREAD_NONE ? &nobody
-					      : thread_table_get(batcher->config.threads, thread);
-		struct batch_event event = {
-			.probe = item->probe,
-			.fields = info->fields,
-			.has_duration = info->has_duration,
-			.time_ns = item->time_ns,
-			.field = item->payload,
-		};
-
-		if (!filter_pass(batcher->config.spec->filter, batcher->config.cpu, &event, who)) {
-			batcher_skip(batcher);
-			return;
-		}
+	if (batcher->config.spec->filter && !passes(batcher, item, info, thread)) {
+		batcher_skip(batcher);
+		return;
 	}
 	if (!encode(batcher, item, info, thread)) {
 		batcher_flush(batcher);
@@ -271,6 +287,8 @@ void batcher_forget_thread(struct batcher *batcher, uint32_t thread)
 		batcher->slot[thread] = 0;
 	if (thread == batcher->last_thread)
 		batcher->last_thread = THREAD_NONE;
+	if (thread == batcher->judged_thread)
+		batcher->judged_thread = THREAD_NONE;
 }
 
 static struct frame_ref *seal(struct batcher *batcher)

@@ -78,6 +78,11 @@ bool filter_pass(const struct filter *filter, uint32_t cpu, const struct batch_e
 	       filter_program_run(filter->program, cpu, event, thread ? thread : &nobody);
 }
 
+bool filter_by_thread(const struct filter *filter)
+{
+	return filter_program_by_thread(filter->program);
+}
+
 unsigned filter_kernel_clauses(const struct filter *filter, struct rt_filter_clause *clause,
 			       unsigned max)
 {

@@ -44,6 +44,9 @@ void filter_destroy(struct filter *filter);
 bool filter_pass(const struct filter *filter, uint32_t cpu, const struct batch_event *event,
 		 const struct batch_thread *thread);
 
+/* Whether it asks only who did it, and on which CPU: one answer for all of a thread's events there. */
+bool filter_by_thread(const struct filter *filter);
+
 /*
  * Fills at most `max` clauses whose disjunction is implied by the filter, and returns how many; 0:
  * the kernel must let everything through (no filter, nothing it can check, or too many clauses).

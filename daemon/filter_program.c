@@ -194,6 +194,34 @@ void filter_program_destroy(struct filter_program *program)
 	free(program);
 }
 
+static bool is_of_thread(const struct filter_subject *subject)
+{
+	switch (subject->kind) {
+	case SUBJECT_PID:
+	case SUBJECT_TID:
+	case SUBJECT_UID:
+	case SUBJECT_PPID:
+	case SUBJECT_KERNEL:
+	case SUBJECT_CPU:
+	case SUBJECT_COMM:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool filter_program_by_thread(const struct filter_program *program)
+{
+	for (uint16_t i = 0; i < program->tests; i++) {
+		const struct test *test = &program->test[i];
+
+		if (test->kind == TEST_PROBES || !is_of_thread(&test->left) ||
+		    (test->kind == TEST_PAIR && !is_of_thread(&test->right)))
+			return false;
+	}
+	return true;
+}
+
 /* ---- Running --------------------------------------------------------------------------------- */
 
 struct value {

@@ -26,4 +26,7 @@ void filter_program_destroy(struct filter_program *program);
 bool filter_program_run(const struct filter_program *program, uint32_t cpu,
 			const struct batch_event *event, const struct batch_thread *thread);
 
+/* Whether no test looks at the event itself. */
+bool filter_program_by_thread(const struct filter_program *program);
+
 #endif

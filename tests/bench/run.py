@@ -22,7 +22,7 @@ import time
 sys.dont_write_bytecode = True  # the tree stays as it was
 
 import report  # noqa: E402
-from peers import host  # noqa: E402
+from peers import ftrace, host  # noqa: E402
 
 GROUPS = ("producer", "encode", "collector", "tbench", "wire", "memory", "latency", "idle",
           "decode", "metrics", "export", "kmod")
@@ -114,6 +114,8 @@ def main():
         print(f"bench: other work takes {others:.0f} % of the CPUs: do not trust these figures",
               file=sys.stderr)
     rows = []
+    with contextlib.suppress(host.Unavailable):  # each row says what it misses
+        ftrace.mount()
     try:
         bench = Bench(arguments.build.resolve(), work, arguments.rounds)
         for name in groups:

@@ -4,10 +4,16 @@ import os
 import pathlib
 import re
 
-from .host import Unavailable
+from .host import Unavailable, run
 
 TRACEFS = pathlib.Path("/sys/kernel/tracing")
 KEPT = ("set_event", "current_tracer", "buffer_size_kb", "tracing_on")
+
+
+def mount():
+    """Where nobody has mounted it yet, as on a machine just installed: it stays."""
+    if not (TRACEFS / "instances").is_dir():
+        run(["mount", "-t", "tracefs", "none", TRACEFS])
 
 
 class Instance:

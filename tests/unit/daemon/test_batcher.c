@@ -1,6 +1,7 @@
 /*
  * A batcher whose frames nobody can take, for lack of memory: what they told goes on as a gap of that
- * size, in its place, once somebody can; what had nothing to tell is told later.
+ * size, in its place, once somebody can; what had nothing to tell is told later. And one with a filter:
+ * what it remembers of a thread holds until the thread is another.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,13 +16,14 @@
 #include "daemon/probe_table.h"
 #include "tests/unit/daemon/small_catalog.h"
 
-#define FRAMES_MAX 8u
+#define FRAMES_MAX 16u
 
 struct fixture {
 	struct batcher *batcher;
 	struct thread_table *threads;
 	struct frame_codec *codec;
 	struct batcher_spec spec;
+	struct filter *filter;
 	struct probe_table probes;
 	bool full;			/* no memory to take a frame */
 	unsigned frames;
@@ -177,9 +179,105 @@ static void test_skips_are_kept(void **state)
 	assert_int_equal(f->frame[0]->events, 1);
 }
 
+static uint32_t introduce(struct fixture *f, uint32_t tid, const char *comm)
+{
+	struct rt_thread thread = {.pid = 7};
+	uint32_t index;
+
+	memcpy(thread.comm, comm, strlen(comm));
+	index = thread_table_learn(f->threads, tid, &thread);
+	assert_int_not_equal(index, THREAD_NONE);
+	batcher_forget_thread(f->batcher, index);
+	batcher_skip(f->batcher);
+	return index;
+}
+
+/* One call of 100 ns that returned `ret`; returns whether it passed. */
+static bool passes(struct fixture *f, uint32_t thread, uint64_t ret)
+{
+	const uint64_t payload[] = {100, ret};
+	struct ring_item item = {.time_ns = 1000, .tid = 7, .probe = SMALL_GETPPID, .words = 2,
+				 .payload = payload};
+
+	batcher_event(f->batcher, &item, &f->probes.probe[SMALL_GETPPID], thread);
+	batcher_flush(f->batcher);
+	batcher_flush(f->batcher);
+	assert_true(f->frames > 0);
+	return f->frame[f->frames - 1]->events == 1;
+}
+
+static int set_up_filter(void **state, const char *text)
+{
+	struct fixture *f;
+	struct batcher_config config;
+	struct error error;
+
+	if (set_up(state))
+		return -1;
+	f = *state;
+	config = (struct batcher_config){.spec = &f->spec, .sink = take, .context = f,
+					 .threads = f->threads, .codec = f->codec,
+					 .subscription = 3, .ring = 1, .cpu = 5};
+	assert_int_equal(filter_compile(text, small_catalog_get(), &f->filter, &error), 0);
+	f->spec.filter = f->filter;
+	batcher_destroy(f->batcher);
+	f->batcher = batcher_create(&config);
+	assert_non_null(f->batcher);
+	batcher_start(f->batcher, 100, 0);
+	return 0;
+}
+
+static int set_up_by_name(void **state)
+{
+	return set_up_filter(state, "comm == \"sh\" && cpu == 5");
+}
+
+static int set_up_by_result(void **state)
+{
+	return set_up_filter(state, "comm == \"sh\" && ret == 1");
+}
+
+static int tear_down_filter(void **state)
+{
+	struct fixture *f = *state;
+
+	filter_destroy(f->filter);
+	return tear_down(state);
+}
+
+static void test_judged_by_thread(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t sh = introduce(f, 7, "sh"), cat = introduce(f, 8, "cat");
+
+	assert_true(passes(f, sh, 1));
+	assert_true(passes(f, sh, 2));
+	assert_false(passes(f, cat, 1));
+	assert_false(passes(f, THREAD_NONE, 1));
+	assert_true(passes(f, sh, 1));
+	assert_int_equal(introduce(f, 7, "ls"), sh);
+	assert_false(passes(f, sh, 1));
+	assert_int_equal(introduce(f, 7, "sh"), sh);
+	assert_true(passes(f, sh, 1));
+}
+
+static void test_judged_by_event(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t sh = introduce(f, 7, "sh");
+
+	assert_true(passes(f, sh, 1));
+	assert_false(passes(f, sh, 2));
+	assert_true(passes(f, sh, 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_judged_by_thread, set_up_by_name,
+						tear_down_filter),
+		cmocka_unit_test_setup_teardown(test_judged_by_event, set_up_by_result,
+						tear_down_filter),
 		cmocka_unit_test_setup_teardown(test_refused_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refused_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_skips_are_kept, set_up, tear_down),

@@ -106,6 +106,35 @@ static void test_every_event(void **state)
 	EXPECT(SMALL_READ, read_ok, NULL, { "pid == 100", false }, { "comm == \"\"", true });
 }
 
+/* One answer for all events of a thread on a CPU, or not. */
+static void test_by_thread(void **state)
+{
+	static const struct {
+		const char *text;
+		bool by_thread;
+	} want[] = {
+		{ "pid == 1", true }, { "tid != 1 || uid > 5", true }, { "ppid in (1, 2)", true },
+		{ "comm =~ \"a*\" && !kernel", true }, { "cpu == 1 && comm == \"a\"", true },
+		{ "pid == tid", true }, { "comm !in (\"a\", \"b\")", true },
+		{ "time > 4s", false }, { "pid == 1 && ret < 0", false }, { "pid == ret", false },
+		{ "ret == pid", false }, { "duration > 1ms || pid == 1", false },
+		{ "error == ENOENT", false }, { "function == \"read\"", false },
+		{ "pid == 1 || probe =~ \"*:open*:*\"", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		struct filter *filter;
+		struct error error;
+
+		if (filter_compile(want[i].text, small_catalog_get(), &filter, &error))
+			fail_msg("`%s`: %s", want[i].text, error.what);
+		if (filter_by_thread(filter) != want[i].by_thread)
+			fail_msg("`%s` is not %d", want[i].text, want[i].by_thread);
+		filter_destroy(filter);
+	}
+}
+
 static void test_text(void **state)
 {
 	static const struct batch_thread full = { .comm = "exactly16bytes!!" };
@@ -636,6 +665,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_every_event),
+		cmocka_unit_test(test_by_thread),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_absent),
