@@ -80,9 +80,10 @@ static void write_rings(const Ringtail__V1__Stat *stat, FILE *out)
 		fprintf(out,
 			"%s{\"cpu\":%u,\"produced\":%" PRIu64 ",\"events\":%" PRIu64
 			",\"meta\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64
-			",\"size\":%" PRIu64 ",\"used\":%" PRIu64,
+			",\"size\":%" PRIu64 ",\"used\":%" PRIu64 ",\"stuck_ns\":%" PRIu64,
 			i ? "," : "", ring->cpu, ring->produced, ring->events, ring->meta,
-			ring->in_flight, ring->residual, ring->size_bytes, ring->used_bytes);
+			ring->in_flight, ring->residual, ring->size_bytes, ring->used_bytes,
+			ring->stuck_ns);
 		write_losses(ring->lost, ring->n_lost, out);
 		putc('}', out);
 	}
