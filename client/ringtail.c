@@ -1,53 +1,20 @@
 /*
- * ringtail: the client library: conn brings frames, intake makes items of them; this drives both,
- * and goes on where a connection broke.
+ * ringtail: the client library: conn brings frames, intake makes items of them; this drives both.
+ * ringtail_reconnect.c: how it goes on where a connection broke.
  */
 #include "client/ringtail.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/address.h"
-#include "client/backoff.h"
-#include "client/conn.h"
-#include "client/cursor.h"
 #include "client/failure.h"
-#include "client/intake.h"
 #include "client/limits.h"
-#include "client/subscription.h"
+#include "client/ringtail_private.h"
 #include "proto/batch_decode.h"
 #include "proto/ringtail.pb-c.h"
-
-struct ringtail {
-	enum state {
-		CONNECTED,		/* frames may come */
-		LEAVING,		/* only those that have come already, up to arrived_end */
-		DRAINING,		/* no more frames; items still wait; then `last` */
-		WAITING,		/* between two tries to connect */
-		OVER,			/* `last` for ever */
-	} state;
-	enum ringtail_kind last;
-	bool is_file;
-	bool lost_told;			/* RINGTAIL_DISCONNECTED was given out */
-	struct address address;
-	struct conn *conn;		/* NULL while waiting */
-	struct intake *intake;
-	struct subscription *subscription;
-	struct backoff backoff;
-	uint64_t retry_ns, give_up_ns;
-	uint64_t arrived_end;		/* byte of the connection's stream */
-	int interrupt_fd;
-	void (*tap)(void *context, const uint8_t *frame, size_t bytes);
-	void *tap_context;
-	struct ringtail_error error;
-	uint8_t hello[4096];		/* the first frame, for a tap that is set later */
-	size_t hello_bytes;
-	struct cursor cursor;
-};
 
 static struct ringtail *create(bool count_only, struct ringtail_error *error)
 {
@@ -95,9 +62,8 @@ static int take_frame(struct ringtail *ringtail, const struct frame *frame,
 	return intake_frame(ringtail->intake, frame, error);
 }
 
-/* Takes frames until the intake has reached the phase; whatever else comes first is an error. */
-static int await(struct ringtail *ringtail, enum intake_phase phase, const char *what,
-		 struct ringtail_error *error)
+int ringtail_await(struct ringtail *ringtail, enum intake_phase phase, const char *what,
+		   struct ringtail_error *error)
 {
 	for (unsigned i = 0; i < REPLY_FRAMES_MAX; i++) {
 		struct frame frame;
@@ -132,7 +98,7 @@ static int await(struct ringtail *ringtail, enum intake_phase phase, const char 
 			   conn_name(ringtail->conn), REPLY_FRAMES_MAX, what);
 }
 
-static int greet(struct ringtail *ringtail, struct ringtail_error *error)
+int ringtail_greet(struct ringtail *ringtail, struct ringtail_error *error)
 {
 	int err = conn_open(&ringtail->address, ringtail->interrupt_fd, &ringtail->conn, error);
 
@@ -140,7 +106,7 @@ static int greet(struct ringtail *ringtail, struct ringtail_error *error)
 		return err;
 	err = conn_send_hello(ringtail->conn, error);
 	if (!err)
-		err = await(ringtail, INTAKE_GREETED, "hello", error);
+		err = ringtail_await(ringtail, INTAKE_GREETED, "hello", error);
 	if (err) {
 		conn_close(ringtail->conn);
 		ringtail->conn = NULL;
@@ -157,7 +123,7 @@ int ringtail_connect(const char *address, struct ringtail **made, struct ringtai
 		return -ENOMEM;
 	err = address_parse(address, &ringtail->address, error);
 	if (!err)
-		err = greet(ringtail, error);
+		err = ringtail_greet(ringtail, error);
 	if (err) {
 		ringtail_close(ringtail);
 		return err;
@@ -201,10 +167,11 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 	intake_set_since(ringtail->intake, subscription_since(ringtail->subscription));
 	intake_set_since_time(ringtail->intake, wanted ? wanted->since_realtime_ns : 0);
 	err = subscription_send(ringtail->subscription, ringtail->conn, NULL, error);
-	return err ? err : await(ringtail, INTAKE_SUBSCRIBED, "answer to the subscription", error);
+	return err ? err : ringtail_await(ringtail, INTAKE_SUBSCRIBED,
+					  "answer to the subscription", error);
 }
 
-/* ---- After a connection broke --------------------------------------------------------------- */
+/* ---- The stream ----------------------------------------------------------------------------- */
 
 /* A file's error says where in it: and in which. */
 static void name_file(struct ringtail *ringtail)
@@ -219,7 +186,7 @@ static void name_file(struct ringtail *ringtail)
 	snprintf(error->what, sizeof(error->what), "%.200s: %.300s", name, what);
 }
 
-static void end_with(struct ringtail *ringtail, enum ringtail_kind last)
+void ringtail_end_with(struct ringtail *ringtail, enum ringtail_kind last)
 {
 	if (last == RINGTAIL_ERROR && ringtail->is_file)
 		name_file(ringtail);
@@ -228,70 +195,7 @@ static void end_with(struct ringtail *ringtail, enum ringtail_kind last)
 	intake_flush(ringtail->intake);
 }
 
-static void schedule_retry(struct ringtail *ringtail)
-{
-	ringtail->retry_ns = conn_now_ns() + backoff_next_ms(&ringtail->backoff) * 1000000ull;
-}
-
-static void lose_connection(struct ringtail *ringtail)
-{
-	conn_close(ringtail->conn);
-	ringtail->conn = NULL;
-	ringtail->state = WAITING;
-	ringtail->lost_told = false;
-	ringtail->give_up_ns = conn_now_ns() + RECONNECT_SECONDS_MAX * 1000000000ull;
-	backoff_reset(&ringtail->backoff);
-	schedule_retry(ringtail);
-	/* Nobody knows when the next watermark comes: what is here goes out now. */
-	intake_flush(ringtail->intake);
-}
-
-/* One try. 0: connected and subscribed at the cursor. Else the try's error is in ->error. */
-static int reconnect(struct ringtail *ringtail)
-{
-	int err;
-
-	intake_restart(ringtail->intake);
-	intake_cursor_come(ringtail->intake, &ringtail->cursor);
-	err = greet(ringtail, &ringtail->error);
-	if (err)
-		return err;
-	err = subscription_send(ringtail->subscription, ringtail->conn, &ringtail->cursor,
-				&ringtail->error);
-	if (!err)
-		err = await(ringtail, INTAKE_SUBSCRIBED, "answer to the subscription",
-			    &ringtail->error);
-	if (err) {
-		conn_close(ringtail->conn);
-		ringtail->conn = NULL;
-	}
-	return err;
-}
-
-/* What the daemon may say of a moment: it is being restarted or is full, or has not noticed yet that
- * this client's connection before is gone. */
-static bool is_of_the_moment(const char *code)
-{
-	static const char *const codes[] = {
-		"shutting-down", "too-many-clients", "too-many-pending", "descriptors-exhausted",
-		"no-room", "consumer-in-use",
-	};
-
-	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
-		if (strcmp(code, codes[i]) == 0)
-			return true;
-	return false;
-}
-
-/* What will not be better next time: an answer that was understood, and is no. */
-static bool is_permanent(int err, const struct ringtail_error *error)
-{
-	return (err == -EPROTO && !is_of_the_moment(error->code)) || err == -EBADMSG ||
-	       err == -EINVAL || err == -ENOMEM;
-}
-
-/* How long poll(2) and conn_wait() may wait; -1: for ever. */
-static int left_ms(uint64_t deadline_ns)
+int ringtail_left_ms(uint64_t deadline_ns)
 {
 	uint64_t now_ns = conn_now_ns();
 
@@ -299,48 +203,6 @@ static int left_ms(uint64_t deadline_ns)
 		return -1;
 	return deadline_ns > now_ns ? (int)((deadline_ns - now_ns + 999999) / 1000000) : 0;
 }
-
-/* Waits for the next try and makes it; any kind but RINGTAIL_EVENT is to be given out. */
-static enum ringtail_kind wait_and_retry(struct ringtail *ringtail, uint64_t deadline_ns)
-{
-	uint64_t now_ns = conn_now_ns();
-	uint64_t until_ns = ringtail->retry_ns < deadline_ns ? ringtail->retry_ns : deadline_ns;
-	struct pollfd polled = { .fd = ringtail->interrupt_fd, .events = POLLIN };
-	int err;
-
-	if (until_ns > now_ns && poll(&polled, 1, left_ms(until_ns)) > 0)
-		return RINGTAIL_INTERRUPTED;
-	now_ns = conn_now_ns();
-	if (now_ns < ringtail->retry_ns)
-		return now_ns < deadline_ns ? RINGTAIL_EVENT : RINGTAIL_TIMEOUT;
-	err = reconnect(ringtail);
-	if (!err) {
-		ringtail->state = CONNECTED;
-		return RINGTAIL_RECONNECTED;
-	}
-	if (err == -EINTR)
-		return RINGTAIL_INTERRUPTED;
-	if (is_permanent(err, &ringtail->error) || now_ns > ringtail->give_up_ns) {
-		end_with(ringtail, RINGTAIL_ERROR);
-		return RINGTAIL_EVENT;
-	}
-	schedule_retry(ringtail);
-	return RINGTAIL_EVENT;
-}
-
-/* The daemon said goodbye: for good, or as one that is being restarted. */
-static void take_leave(struct ringtail *ringtail, bool retries)
-{
-	if (!retries || intake_bye_is_final(ringtail->intake)) {
-		end_with(ringtail, RINGTAIL_END);
-		return;
-	}
-	failure_set(&ringtail->error, ECONNRESET, "daemon-left", "the daemon left: %s",
-		    intake_bye(ringtail->intake));
-	lose_connection(ringtail);
-}
-
-/* ---- The stream ----------------------------------------------------------------------------- */
 
 /* Takes one frame, or notices that there will be none. False: give out `kind`. */
 static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringtail_kind *kind)
@@ -350,13 +212,14 @@ static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringta
 	struct frame frame;
 	int err;
 
-	switch (conn_wait(ringtail->conn, left_ms(deadline_ns), &frame, &ringtail->error)) {
+	switch (conn_wait(ringtail->conn, ringtail_left_ms(deadline_ns), &frame,
+			  &ringtail->error)) {
 	case CONN_FRAME:
 		err = take_frame(ringtail, &frame, &ringtail->error);
 		if (err)
-			end_with(ringtail, RINGTAIL_ERROR);
+			ringtail_end_with(ringtail, RINGTAIL_ERROR);
 		else if (intake_reached(ringtail->intake, INTAKE_ENDED) && !ringtail->is_file)
-			take_leave(ringtail, retries);
+			ringtail_take_leave(ringtail, retries);
 		return true;
 	case CONN_TIMEOUT:
 		*kind = RINGTAIL_TIMEOUT;
@@ -366,22 +229,22 @@ static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringta
 		return false;
 	case CONN_END:
 		if (ringtail->is_file)
-			end_with(ringtail, RINGTAIL_END);
+			ringtail_end_with(ringtail, RINGTAIL_END);
 		else if (retries)
-			lose_connection(ringtail);
+			ringtail_lose_connection(ringtail);
 		else
-			end_with(ringtail, RINGTAIL_ERROR);
+			ringtail_end_with(ringtail, RINGTAIL_ERROR);
 		return true;
 	case CONN_LOST:
 		if (retries)
-			lose_connection(ringtail);
+			ringtail_lose_connection(ringtail);
 		else
-			end_with(ringtail, RINGTAIL_ERROR);
+			ringtail_end_with(ringtail, RINGTAIL_ERROR);
 		return true;
 	case CONN_BAD:
 		break;
 	}
-	end_with(ringtail, RINGTAIL_ERROR);
+	ringtail_end_with(ringtail, RINGTAIL_ERROR);
 	return true;
 }
 
@@ -394,10 +257,10 @@ static void receive_arrived(struct ringtail *ringtail)
 		switch (conn_wait(ringtail->conn, 0, &frame, &ringtail->error)) {
 		case CONN_FRAME:
 			if (take_frame(ringtail, &frame, &ringtail->error))
-				end_with(ringtail, RINGTAIL_ERROR);
+				ringtail_end_with(ringtail, RINGTAIL_ERROR);
 			return;
 		case CONN_BAD:
-			end_with(ringtail, RINGTAIL_ERROR);
+			ringtail_end_with(ringtail, RINGTAIL_ERROR);
 			return;
 		case CONN_TIMEOUT:
 		case CONN_INTERRUPTED:
@@ -406,7 +269,7 @@ static void receive_arrived(struct ringtail *ringtail)
 			break;
 		}
 	}
-	end_with(ringtail, RINGTAIL_END);
+	ringtail_end_with(ringtail, RINGTAIL_END);
 }
 
 static enum ringtail_kind give(struct ringtail_item *item, enum ringtail_kind kind,
@@ -425,7 +288,7 @@ enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item
 	for (;;) {
 		kind = intake_next(ringtail->intake, item, &ringtail->error);
 		if (kind == RINGTAIL_ERROR) {
-			end_with(ringtail, RINGTAIL_ERROR);
+			ringtail_end_with(ringtail, RINGTAIL_ERROR);
 			continue;
 		}
 		if (kind != RINGTAIL_TIMEOUT)
@@ -446,7 +309,7 @@ enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item
 				ringtail->lost_told = true;
 				return give(item, RINGTAIL_DISCONNECTED, ringtail->error.what);
 			}
-			kind = wait_and_retry(ringtail, deadline_ns);
+			kind = ringtail_wait_and_retry(ringtail, deadline_ns);
 			if (kind != RINGTAIL_EVENT)
 				return give(item, kind, ringtail->address.text);
 			break;
@@ -467,7 +330,7 @@ void ringtail_flush(struct ringtail *ringtail)
 		ringtail->arrived_end = conn_arrived_end(ringtail->conn);
 		conn_set_interrupt(ringtail->conn, -1);
 	} else if (ringtail->state != LEAVING && ringtail->state != OVER) {
-		end_with(ringtail, RINGTAIL_END);
+		ringtail_end_with(ringtail, RINGTAIL_END);
 	}
 }
 

@@ -1,0 +1,460 @@
+/*
+ * test_ringtail_connect: the library against a daemon of the test's making: subscribing, refusals,
+ * leaving, and what it does when the connection breaks.
+ */
+#include "tests/unit/client/handle.h"
+
+#include <errno.h>
+
+#include "tests/unit/client/fake.h"
+
+static struct fake fake;
+
+static struct ringtail *connect_to(const struct fake_step *step, unsigned steps)
+{
+	struct ringtail *ringtail;
+
+	fake_start(&fake, step, steps);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), 0);
+	return ringtail;
+}
+
+/* Catalog and Subscribed, without the hello of maker_start(). */
+static void answer(const uint64_t seq[2])
+{
+	maker_catalog(&stream);
+	maker_subscribed(&stream, 2, seq);
+}
+
+static void follows(void **state)
+{
+	static const uint64_t zero[2];
+	static const char *const probes[] = { "syscall:*:call", "tracepoint:sched:*" };
+	struct ringtail_subscription wanted = {
+		.probe = probes, .probes = 2, .filter = "pid == 1",
+		.flags = RINGTAIL_KSTACK | RINGTAIL_STRINGS,
+		.since = "01020304-0506-0708-090a-0b0c0d0e0f10/7/0:0",
+	};
+	struct ringtail *ringtail;
+	int ends[2];
+
+	(void)state;
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_watermark(&stream, 1015, 3, 0);
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, true}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), -EINVAL);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(ringtail_next(ringtail, &item, 1000), RINGTAIL_WATERMARK);
+	assert_int_equal(ringtail_next(ringtail, &item, 10), RINGTAIL_TIMEOUT);
+	assert_int_equal(pipe(ends), 0);
+	ringtail_set_interrupt(ringtail, ends[0]);
+	assert_int_equal(ringtail_next(ringtail, &item, 0), RINGTAIL_TIMEOUT);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	assert_int_equal(ringtail_next(ringtail, &item, -1), RINGTAIL_INTERRUPTED);
+	ringtail_flush(ringtail);		/* the third event waited for a watermark */
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	ringtail_close(ringtail);
+	close(ends[0]);
+	close(ends[1]);
+	fake_stop(&fake);
+}
+
+/* What had come before it was interrupted is given, although it lay in the socket; a part is not. */
+static void leaves_with_what_has_come(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { 0 };
+	struct fake_step step = { hello.bytes, hello.size, .holds = true };
+	struct ringtail *ringtail;
+	int cue[2], ends[2];
+	size_t answered;
+	char byte = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, cue), 0);
+	assert_int_equal(pipe(ends), 0);
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	answered = stream.size;
+	maker_batch(&stream, 0, 3, 1030, 10, 2);
+	maker_batch(&stream, 0, 5, 1050, 10, 4);
+	step.answer = stream.bytes;
+	step.answer_bytes = answered;
+	fake.later = (struct fake_later){stream.bytes + answered, stream.size - answered - 1, cue[1]};
+	ringtail = connect_to(&step, 1);
+	fake.later.bytes = NULL;
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	ringtail_set_interrupt(ringtail, ends[0]);
+	assert_int_equal(ringtail_next(ringtail, &item, 10), RINGTAIL_TIMEOUT);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	assert_int_equal(send(cue[0], &byte, 1, 0), 1);
+	assert_int_equal(recv(cue[0], &byte, 1, 0), 1);
+	assert_int_equal(ringtail_next(ringtail, &item, -1), RINGTAIL_INTERRUPTED);
+	ringtail_flush(ringtail);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_int_equal(ringtail_totals(ringtail)->residual, 0);
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+	close(ends[0]);
+	close(ends[1]);
+	close(cue[0]);
+	close(cue[1]);
+}
+
+static void refused(void **state)
+{
+	struct ringtail *ringtail;
+
+	(void)state;
+	maker_error(&stream, "filter-bad-character", "`=` means nothing here", "equality is ==", 5);
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), -EPROTO);
+	assert_string_equal(error.code, "filter-bad-character");
+	assert_string_equal(error.hint, "equality is ==");
+	assert_int_equal(error.column, 5);
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+static void refused_without_a_word(void **state)
+{
+	struct ringtail *ringtail;
+
+	(void)state;
+	maker_error(&stream, "", "", "", 0);
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), -EPROTO);
+	assert_string_equal(error.code, "unnamed");
+	assert_non_null(strstr(error.what, "does not say why"));
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+static void bad_subscriptions(void **state)
+{
+	static const char *probes[SUBSCRIBE_PROBES_MAX + 1];
+	char longer[FILTER_BYTES_MAX + 2];
+	const char *one = longer;
+	struct ringtail_subscription many = { .probe = probes, .probes = SUBSCRIBE_PROBES_MAX + 1 };
+	struct ringtail_subscription wordy = { .filter = longer };
+	struct ringtail_subscription named = { .probe = &one, .probes = 1 };
+	struct ringtail_subscription lost = { .since = "nowhere" };
+	struct ringtail *ringtail;
+
+	(void)state;
+	memset(longer, 'a', sizeof(longer));
+	longer[sizeof(longer) - 1] = '\0';
+	ringtail =
+		connect_to(&(struct fake_step){hello.bytes, hello.size, stream.bytes, 0, true}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, &many, &error), -EINVAL);
+	assert_int_equal(ringtail_subscribe(ringtail, &wordy, &error), -EINVAL);
+	assert_int_equal(ringtail_subscribe(ringtail, &named, &error), -EINVAL);
+	assert_int_equal(ringtail_subscribe(ringtail, &lost, &error), -EINVAL);
+	assert_string_equal(error.code, "bad-cursor");
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+/* What answers is not a daemon, or not one for us. */
+static void strangers(void **state)
+{
+	static const char ssh[] = "SSH-2.0-OpenSSH_9.2p1 Debian\r\n";
+	struct ringtail *ringtail;
+	struct maker other;
+
+	(void)state;
+	fake_start(&fake, &(struct fake_step){(const uint8_t *)ssh, sizeof(ssh) - 1, NULL, 0, true},
+		   1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -EBADMSG);
+	assert_string_equal(error.code, "no-ringtaild");
+	assert_non_null(strstr(error.what, "SSH"));
+	fake_stop(&fake);
+
+	maker_init(&other);
+	maker_hello(&other, 9, 7);
+	fake_start(&fake, &(struct fake_step){ other.bytes, other.size, NULL, 0, true }, 1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -EBADMSG);
+	assert_string_equal(error.code, "version-mismatch");
+	fake_stop(&fake);
+
+	hello.bytes[2] = 9;		/* the frame's own version */
+	fake_start(&fake, &(struct fake_step){ hello.bytes, hello.size, NULL, 0, true }, 1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -EBADMSG);
+	assert_string_equal(error.code, "bad-version");
+	fake_stop(&fake);
+
+	other.size = 0;
+	maker_error(&other, "too-many-clients", "64 clients are served already", "", 0);
+	fake_start(&fake, &(struct fake_step){ other.bytes, other.size, NULL, 0, false }, 1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -EPROTO);
+	assert_string_equal(error.code, "too-many-clients");
+	fake_stop(&fake);
+
+	fake_start(&fake, &(struct fake_step){ NULL, 0, NULL, 0, false }, 1);
+	assert_int_equal(ringtail_connect(fake.address, &ringtail, &error), -ECONNRESET);
+	assert_string_equal(error.code, "connection-lost");
+	fake_stop(&fake);
+	maker_fini(&other);
+}
+
+static void nobody(void **state)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "/tmp/ringtail-test-nobody" };
+	struct ringtail *ringtail;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	(void)state;
+	assert_int_equal(ringtail_connect("unix:/nowhere/x.sock", &ringtail, &error), -ENOENT);
+	assert_string_equal(error.code, "no-daemon");
+	assert_non_null(strstr(error.hint, "systemctl start ringtaild"));
+	unlink(at.sun_path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(ringtail_connect("unix:/tmp/ringtail-test-nobody", &ringtail, &error),
+			 -ECONNREFUSED);
+	assert_string_equal(error.code, "refused");
+	close(fd);
+	unlink(at.sun_path);
+	assert_int_equal(ringtail_connect("tcp:127.0.0.1:1", &ringtail, &error), -ECONNREFUSED);
+	assert_int_equal(ringtail_connect("tcp:no.such.host.invalid:1", &ringtail, &error),
+			 -EHOSTUNREACH);
+	assert_string_equal(error.code, "unknown-host");
+	assert_int_equal(ringtail_connect("nonsense", &ringtail, &error), -EINVAL);
+	assert_int_equal(ringtail_connect("unix:/etc/passwd", &ringtail, &error), -ECONNREFUSED);
+}
+
+static void bye_ends(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+
+	(void)state;
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_bye(&stream, "shutting down");
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_string_equal(item.text, "shutting down");
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+/* The connection breaks, comes back, and the ledger goes on where it was. */
+static void reconnects(void **state)
+{
+	static const uint64_t zero[2], later[2] = { 3, 0 };
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+	struct maker second;
+
+	(void)state;
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_init(&second);
+	maker_catalog(&second);
+	maker_subscribed(&second, 2, later);
+	maker_gap(&second, 0, 3, 10, 2, 3, 7);
+	maker_batch(&second, 0, 10, 2000, 10, 2);
+	maker_bye(&second, "end");
+	ringtail = connect_to(
+		(struct fake_step[]){
+			{hello.bytes, hello.size, stream.bytes, stream.size, false},
+			{hello.bytes, hello.size - 3, NULL, 0, false}, /* a try that fails */
+			{hello.bytes, hello.size, second.bytes, second.size, false}},
+		3);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	assert_non_null(strstr(item.text, "closed the connection"));
+	assert_int_equal(next(ringtail), RINGTAIL_RECONNECTED);
+	assert_int_equal(next(ringtail), RINGTAIL_GAP);
+	assert_int_equal(item.events, 2);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(item.seq, 10);
+	assert_int_equal(next(ringtail), RINGTAIL_EVENT);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_int_equal(ringtail_totals(ringtail)->events, 5);
+	assert_int_equal(ringtail_totals(ringtail)->residual, 0);
+	ringtail_close(ringtail);
+	maker_fini(&second);
+	fake_stop(&fake);
+}
+
+static void restart_is_waited_for(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+	struct maker second;
+
+	(void)state;
+	answer(zero);
+	maker_leave(&stream, "shutting down", false);
+	maker_init(&second);
+	maker_catalog(&second);
+	maker_subscribed(&second, 2, zero);
+	maker_bye(&second, "end");
+	ringtail = connect_to(
+		(struct fake_step[]){
+			{hello.bytes, hello.size, stream.bytes, stream.size, false},
+			{hello.bytes, hello.size, second.bytes, second.size, false}},
+		2);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	assert_string_equal(item.text, "the daemon left: shutting down");
+	assert_int_equal(next(ringtail), RINGTAIL_RECONNECTED);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	assert_string_equal(item.text, "end");
+	ringtail_close(ringtail);
+	maker_fini(&second);
+	fake_stop(&fake);
+}
+
+static void reconnect_is_refused(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+	enum ringtail_kind kind;
+	struct maker second;
+
+	(void)state;
+	answer(zero);
+	maker_init(&second);
+	maker_error(&second, "unknown-probe", "no probe matches", "", 0);
+	ringtail = connect_to((struct fake_step[]){
+			      { hello.bytes, hello.size, stream.bytes, stream.size, false },
+			      { hello.bytes, hello.size, second.bytes, second.size, false } }, 2);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	do
+		kind = ringtail_next(ringtail, &item, 1);
+	while (kind == RINGTAIL_TIMEOUT);
+	assert_int_equal(kind, RINGTAIL_ERROR);
+	assert_string_equal(ringtail_last_error(ringtail)->code, "unknown-probe");
+	ringtail_close(ringtail);
+	maker_fini(&second);
+	fake_stop(&fake);
+}
+
+/* What is of the moment is tried again. */
+static void reconnect_is_put_off(void **state)
+{
+	static const char *const code[] = { "shutting-down", "too-many-clients",
+					    "too-many-pending", "descriptors-exhausted",
+					    "no-room", "consumer-in-use" };
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+	struct maker not_yet, third;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(code) / sizeof(*code); i++) {
+		stream.size = 0;
+		answer(zero);
+		maker_init(&not_yet);
+		maker_error(&not_yet, code[i], "not now", "", 0);
+		maker_init(&third);
+		maker_catalog(&third);
+		maker_subscribed(&third, 2, zero);
+		maker_bye(&third, "end");
+		ringtail = connect_to((struct fake_step[]){
+				      { hello.bytes, hello.size, stream.bytes, stream.size, false },
+				      { hello.bytes, hello.size, not_yet.bytes, not_yet.size, false },
+				      { hello.bytes, hello.size, third.bytes, third.size, false } }, 3);
+		assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+		assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+		assert_int_equal(next(ringtail), RINGTAIL_RECONNECTED);
+		assert_int_equal(next(ringtail), RINGTAIL_END);
+		ringtail_close(ringtail);
+		maker_fini(&not_yet);
+		maker_fini(&third);
+		fake_stop(&fake);
+	}
+}
+
+/* Without `reconnect`, and with frames that are damaged, it is over. */
+static void lost_for_good(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct ringtail *ringtail;
+
+	(void)state;
+	answer(zero);
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_string_equal(ringtail_last_error(ringtail)->code, "connection-lost");
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	stream.bytes[stream.size - 1] ^= 1;
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, true}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+static size_t tapped;
+
+static void tap(void *context, const uint8_t *frame, size_t bytes)
+{
+	struct maker *copy = context;
+
+	(void)frame;
+	tapped += bytes;
+	assert_true(tapped <= copy->size + hello.size);
+}
+
+static void tap_sees_all(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail *ringtail;
+
+	(void)state;
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_bye(&stream, "");
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	ringtail_set_tap(ringtail, tap, &stream);
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), 0);
+	while (next(ringtail) == RINGTAIL_EVENT)
+		;
+	assert_int_equal(tapped, stream.size + hello.size);
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(follows), TEST(leaves_with_what_has_come), TEST(refused),
+		TEST(bad_subscriptions), TEST(strangers), TEST(nobody), TEST(bye_ends),
+		TEST(reconnects), TEST(reconnect_is_refused), TEST(reconnect_is_put_off),
+		TEST(restart_is_waited_for), TEST(refused_without_a_word), TEST(lost_for_good),
+		TEST(tap_sees_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
