@@ -134,14 +134,33 @@ static void take_since(struct intake *intake, const Ringtail__V1__Cursor *told)
 	apply_since(intake);
 }
 
+/* What a spool gave up for lost while its disk failed may have come to the disk all the same. */
+static uint64_t come_of_gap(const struct intake *intake, const Ringtail__V1__Gap *gap)
+{
+	const struct ledger_cpu *at = gap->cpu < intake->ledger->cpus ?
+				      &intake->ledger->cpu[gap->cpu] : NULL;
+
+	if (!intake->segmented || gap->stage != RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL || !at ||
+	    !at->known || at->seq <= gap->first_seq)
+		return 0;
+	return (at->seq < gap->end_seq ? at->seq : gap->end_seq) - gap->first_seq;
+}
+
 static int take_gap(struct intake *intake, const void *message, const struct frame *frame,
 		    struct ringtail_error *error)
 {
-	const Ringtail__V1__Gap *gap = message;
+	Ringtail__V1__Gap rest = *(const Ringtail__V1__Gap *)message, *gap = &rest;
 	struct merge_entry *entry;
+	uint64_t come;
 
 	if (gap->cpu >= CURSOR_POSITIONS_MAX || gap->end_seq < gap->first_seq)
 		return bad_frame(error, frame, "its CPU or its span is out of range");
+	come = come_of_gap(intake, gap);
+	if (come && come == gap->end_seq - gap->first_seq)
+		return 0;
+	gap->first_seq += come;
+	if (gap->events > gap->end_seq - gap->first_seq)
+		gap->events = gap->end_seq - gap->first_seq;
 	/* Numbers of another run of the rings do not meet those of this one. */
 	if (gap->end_seq > gap->first_seq &&
 	    gap->reason != RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH)

@@ -52,6 +52,15 @@ static void count_lost(struct spool *spool, uint64_t attempts, Ringtail__V1__Los
 	spool->lost_count[reason] += attempts;
 }
 
+/* Whether the frame tells of its range itself. */
+static void note_range(struct spool_ring *ring, const struct frame_ref *frame)
+{
+	if (frame->bytes)
+		ring->said = frame->end_seq;
+	else if (ring->silent < frame->end_seq)
+		ring->silent = frame->end_seq;
+}
+
 /* Takes the reference. What is our own was counted before, but is to be told once more. */
 static void lose(struct spool *spool, struct spool_entry entry, Ringtail__V1__LossReason reason)
 {
@@ -60,12 +69,18 @@ static void lose(struct spool *spool, struct spool_entry entry, Ringtail__V1__Lo
 	if (is_range(frame)) {
 		struct spool_ring *ring = &spool->ring[frame->ring];
 
+		if (!frame->bytes)
+			note_range(ring, frame);
 		lose_range(spool, ring, frame->first_seq, frame->end_seq,
 			   frame->events + frame_ref_losses(frame),
 			   entry.own && frame->losses ?
 				   (Ringtail__V1__LossReason)frame->loss[0].reason : reason);
 		if (!entry.own)
 			count_lost(spool, attempts_of(frame), reason);
+	} else {
+		spool->owes_watermark = true;
+		if (spool->owed_time_ns < frame->time_ns)
+			spool->owed_time_ns = frame->time_ns;
 	}
 	frame_ref_put(frame);
 }
@@ -99,6 +114,8 @@ static int push(struct spool *spool, struct spool_entry entry)
 	if (spool->n == spool->capacity && grow(spool) != 0)
 		return -ENOMEM;
 	entry.since_ns = clock_monotonic();
+	if (is_range(entry.frame))
+		note_range(&spool->ring[entry.frame->ring], entry.frame);
 	*at(spool, spool->n++) = entry;
 	spool->queue_bytes += cost_of(entry.frame);
 	if (!entry.own)
@@ -136,12 +153,26 @@ static void lose_quiet(struct spool *spool, struct spool_ring *ring,
 	ring->quiet_attempts = 0;
 }
 
+/* What says of itself is what is durable, and what is still on its way. */
+static void note_said(struct spool *spool)
+{
+	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
+		spool->ring[i].said = spool->ring[i].end;
+	for (size_t i = 0; i < spool->n; i++) {
+		const struct frame_ref *frame = at(spool, i)->frame;
+
+		if (is_range(frame) && frame->bytes)
+			spool->ring[frame->ring].said = frame->end_seq;
+	}
+}
+
 void spool_lose_all(struct spool *spool, Ringtail__V1__LossReason reason)
 {
 	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
 		lose_quiet(spool, &spool->ring[i], reason);
 	while (spool->n)
 		lose(spool, pop(spool), reason);
+	note_said(spool);
 }
 
 void spool_discard(struct spool *spool)
@@ -166,6 +197,50 @@ void spool_lose_rest(struct spool *spool, size_t n, Ringtail__V1__LossReason rea
 		lose(spool, *at(spool, i), reason);
 	}
 	spool->n = n;
+	note_said(spool);
+}
+
+/* Where the ring's ranges without a frame end, before what was lost of it; 0: it has none. */
+static uint64_t silent_end(const struct spool_ring *ring)
+{
+	uint64_t end = ring->silent;
+
+	if (ring->lost.any && ring->lost.events && ring->lost.first_seq < end)
+		end = ring->lost.first_seq;
+	return end > ring->said ? end : 0;
+}
+
+/* A watermark that tells of the ranges of those that were lost, or of more. False: out of memory. */
+static bool push_owed_watermark(struct spool *spool)
+{
+	uint32_t rings = spool->spooler->config.rings, n = 0;
+	Ringtail__V1__Position *position = calloc(rings, sizeof(*position));
+	Ringtail__V1__Position **list = calloc(rings, sizeof(*list));
+	struct frame_ref *frame = NULL;
+	bool pushed = false;
+
+	for (uint32_t i = 0; position && list && i < rings; i++) {
+		uint64_t end = silent_end(&spool->ring[i]);
+
+		if (!end)
+			continue;
+		ringtail__v1__position__init(&position[n]);
+		position[n].cpu = spool->spooler->cpu_of[i];
+		position[n].seq = end;
+		position[n].skipped = end - spool->ring[i].said;
+		list[n] = &position[n];
+		n++;
+	}
+	if (position && list)
+		frame = spool_frame_watermark(spool->spooler->codec, spool->owed_time_ns, list, n);
+	if (frame)
+		pushed = push(spool, (struct spool_entry){.frame = frame, .own = true}) == 0;
+	if (!pushed)
+		frame_ref_put(frame);
+	spool->owes_watermark = !pushed;
+	free(list);
+	free(position);
+	return pushed;
 }
 
 /* A range that held nothing but what was skipped needs no Gap: the next watermark tells of it. */
@@ -191,6 +266,8 @@ void spool_tell_lost(struct spool *spool)
 {
 	bool left = false;
 
+	if (spool->owes_watermark && !push_owed_watermark(spool))
+		return;
 	if (!spool->lost)
 		return;
 	for (uint32_t i = 0; i < spool->spooler->config.rings; i++) {
@@ -351,7 +428,9 @@ static void append(struct spool *spool, struct frame_ref *frame)
 	}
 	if (spool->state != SPOOL_OPENING)
 		spool_tell_lost(spool);
-	if (push(spool, entry) != 0)
+	else if (spool->owes_watermark)
+		push_owed_watermark(spool);
+	if (spool->owes_watermark || push(spool, entry) != 0)
 		lose(spool, entry, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
 }
 
@@ -368,6 +447,7 @@ void spool_append(struct spool *spool, struct frame_ref *frame)
 void spool_set_ends(struct spool *spool)
 {
 	const struct spool_marks *told = spool->store->told;
+	bool owes = spool->owes_watermark;
 	size_t n = spool->n;
 
 	for (uint32_t i = 0; i < spool->spooler->config.rings; i++) {
@@ -376,8 +456,9 @@ void spool_set_ends(struct spool *spool)
 			spool_marks_find((struct spool_marks *)told, spool->spooler->cpu_of[i]);
 
 		ring->came = false;
+		ring->silent = ring->lost.any ? ring->lost.end_seq : 0;
 		ring->known = mark;
-		ring->next = ring->end = mark ? mark->seq : 0;
+		ring->next = ring->end = ring->said = mark ? mark->seq : 0;
 		if (mark && ring->lost.any && ring->lost.first_seq > mark->seq)
 			name_hole(spool, ring, ring->lost.first_seq);
 		if (ring->lost.any) {
@@ -386,6 +467,8 @@ void spool_set_ends(struct spool *spool)
 		}
 		name_hole_before_run(spool, ring);
 	}
+	/* What is owed belongs behind all that came. */
+	spool->owes_watermark = false;
 	spool_tell_lost(spool);
 	/* What came before that was known comes once more. */
 	while (n--) {
@@ -394,4 +477,5 @@ void spool_set_ends(struct spool *spool)
 		spool->produced -= attempts_of(entry.frame);
 		append(spool, entry.frame);
 	}
+	spool->owes_watermark |= owes;
 }

@@ -201,3 +201,18 @@ struct frame_ref *spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint6
 					     .reason = (uint8_t)reason, .count = events};
 	return frame;
 }
+
+struct frame_ref *spool_frame_watermark(struct frame_codec *codec, uint64_t time_ns,
+					Ringtail__V1__Position **position, size_t n)
+{
+	Ringtail__V1__Watermark watermark = RINGTAIL__V1__WATERMARK__INIT;
+	struct frame_ref *frame;
+
+	watermark.time_ns = time_ns;
+	watermark.position = position;
+	watermark.n_position = n;
+	frame = frame_ref_pack(codec, FRAME_WATERMARK, &watermark.base);
+	if (frame)
+		frame->time_ns = time_ns;
+	return frame;
+}

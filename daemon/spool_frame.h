@@ -27,4 +27,8 @@ struct frame_ref *spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint6
 				  uint64_t end_seq, uint64_t events,
 				  Ringtail__V1__LossReason reason);
 
+/* A Watermark; NULL: out of memory. */
+struct frame_ref *spool_frame_watermark(struct frame_codec *codec, uint64_t time_ns,
+					Ringtail__V1__Position **position, size_t n);
+
 #endif

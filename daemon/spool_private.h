@@ -42,6 +42,8 @@ struct spool_ring {
 	uint64_t end;		/* durable up to here */
 	uint64_t quiet;		/* and up to here, once a watermark is: */
 	uint64_t quiet_attempts;/* so many of them */
+	uint64_t said;		/* the end of the newest frame on its way that tells of its range, */
+	uint64_t silent;	/* and of the newest range without one: for a watermark to tell */
 	struct spool_lost lost;
 };
 
@@ -56,6 +58,8 @@ struct spool {
 	bool unwanted;			/* closing: and its files go */
 	bool orderly;			/* recovered: an earlier writer of this run ended orderly */
 	bool lost;			/* some ring has lost something untold */
+	bool owes_watermark;		/* one was lost, and is made up for before what comes next */
+	uint64_t owed_time_ns;
 
 	/* In order: `handed` of them are the store's; the rest wait for a turn. */
 	struct spool_entry *entry;
@@ -125,7 +129,10 @@ void spool_discard(struct spool *spool);
 /* Attempts that are not stored and not lost. */
 uint64_t spool_in_flight(const struct spool *spool);
 
-/* Puts a Gap for each ring that lost something behind what is on its way. */
+/*
+ * Puts what was lost behind what is on its way: a watermark in place of those that were, and a Gap for
+ * each ring. Without memory for all of it, the rest stays to be told.
+ */
 void spool_tell_lost(struct spool *spool);
 
 /* The oldest n are durable. True: progress was made. */

@@ -209,6 +209,32 @@ static void no_such_end(void **state)
 	assert_non_null(strstr(ringtail_last_error(ringtail)->what, "segment-end"));
 }
 
+static void give_up(uint64_t first_seq, uint64_t end_seq)
+{
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+
+	gap.first_seq = first_seq;
+	gap.end_seq = end_seq;
+	gap.events = end_seq - first_seq;
+	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
+	gap.reason = RINGTAIL__V1__LOSS_REASON__REASON_DISK;
+	maker_message(&stream, FRAME_GAP, &gap.base);
+}
+
+/* It was written, and only then the disk failed. */
+static void given_up_but_there(void **state)
+{
+	(void)state;
+	begin(1, 7, 10);
+	give_up(10, 12);
+	give_up(10, 20);
+	end(true);
+	open_stream();
+	check_events(10);
+	check_gap(12, 8, RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	check_end(1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +242,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(run_that_ended_well, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_a_head, setup, teardown),
 		cmocka_unit_test_setup_teardown(holes, setup, teardown),
+		cmocka_unit_test_setup_teardown(given_up_but_there, setup, teardown),
 		cmocka_unit_test_setup_teardown(begins_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_such_end, setup, teardown),
 	};
