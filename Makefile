@@ -145,7 +145,7 @@ $(BUILD)/tracectl: $(patsubst %.c,$(BUILD)/%.o,$(TRACECTL_C)) $(LIB_client)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
 
-$(BUILD)/tools/swarm: $(BUILD)/tests/tools/swarm.o $(LIBPROTO)
+$(BUILD)/tools/swarm: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/tools/swarm*.c)) $(LIBPROTO)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ $(PROTO_LIBS)
 

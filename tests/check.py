@@ -62,7 +62,8 @@ NOT_UNDER_ASAN = ["grafana_queries", "status_page", "protoc_decodes", "strace_ag
                   "killed_at_random", "killed_at_every_call", "restart_after_kill"]
 # Programs small and central enough to be worth valgrind's patience.
 VALGRIND_UNITS = ["proto/test_batch", "proto/test_frame", "daemon/test_ring_reader",
-                  "daemon/test_stream", "client/test_merge"]
+                  "daemon/test_ring_room", "daemon/test_ring_damage", "daemon/test_stream",
+                  "client/test_merge"]
 
 
 class Job:

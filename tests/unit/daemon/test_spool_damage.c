@@ -1,0 +1,242 @@
+/*
+ * A spool whose segments are damaged, torn, gone or never finished: what that costs is named in its
+ * place, and the rest comes back.
+ */
+#include "tests/unit/daemon/spool_in_memory.h"
+
+#include "proto/segment.h"
+
+#define CORRUPT	RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT
+#define RESTART	RINGTAIL__V1__LOSS_REASON__REASON_RESTART
+#define NOT_RECORDED RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED
+
+static void names_what_damage_costs(void **state)
+{
+	struct run run;
+
+	(void)state;
+	for (size_t at = 0; at < 1400; at += 7) {
+		struct faulty_name *name;
+		struct spool_stat stat;
+
+		begin(&run);
+		run_open(&run);
+		run_script(&run, 40);
+		run_close(&run);
+		name = segment(3, "seg");
+		assert_non_null(name);
+		assert_true(faulty.file[name->file].n > 1400);
+		faulty.file[name->file].bytes[at] ^= 0x10;
+		run_open(&run);
+		read_since(&run, RUN_EPOCH, 0, 0);
+		assert_int_equal(back.there + back.lost, produced(&run));
+		assert_true(back.lost > 0);
+		assert_true(back.gaps[CORRUPT] > 0);
+		spool_stat(run.spool, &stat);
+		assert_non_null(segment(3, "bad"));
+		assert_null(segment(3, "seg"));
+		/* The rest is all there. */
+		assert_true(back.there * 2 > produced(&run));
+		end(&run);
+	}
+}
+
+/* Another end for that file, which says that its bytes have another checksum. */
+static void replace_end(struct run *run, struct faulty_file *file)
+{
+	uint8_t raw[4096];
+	Ringtail__V1__SegmentEnd *end;
+	struct frame_header header;
+	struct frame_ref *frame;
+	const uint8_t *body;
+	size_t at;
+
+	assert_true(segment_find_end(file->bytes, file->n, &at));
+	assert_int_equal(frame_parse_header(file->bytes + at, file->n - at, sizeof(raw), &header),
+			 FRAME_OK);
+	assert_int_equal(frame_open(run->codec, file->bytes + at, &header, raw, &body), FRAME_OK);
+	end = ringtail__v1__segment_end__unpack(NULL, header.raw_bytes, body);
+	assert_int_equal(end->bytes, at);
+	assert_int_equal(end->crc32c, frame_crc32c(0, file->bytes, at));
+	end->crc32c ^= 1;
+	frame = run_pack(run, FRAME_SEGMENT_END, &end->base);
+	ringtail__v1__segment_end__free_unpacked(end, NULL);
+	assert_true(at + frame->bytes <= file->capacity);
+	memcpy(file->bytes + at, frame->data, frame->bytes);
+	file->n = at + frame->bytes;
+	frame_ref_put(frame);
+}
+
+/* Every frame is good, but the end's checksum is of other bytes: what is there comes anyway. */
+static void does_not_trust_another_end(void **state)
+{
+	struct spool_stat stat;
+	unsigned newest = 0;
+	struct run run;
+
+	(void)state;
+	begin(&run);
+	run_open(&run);
+	run_script(&run, 40);
+	run_close(&run);
+	replace_end(&run, &faulty.file[segment(3, "seg")->file]);
+	run_open(&run);
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.set_aside, 0);
+	run_read(&run, &back);
+	assert_int_equal(back.there, produced(&run));
+	assert_int_equal(back.lost, 0);
+	assert_non_null(segment(3, "bad"));
+	assert_null(segment(3, "seg"));
+	run_script(&run, 5);
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.set_aside, 1);
+	run_close(&run);
+	/* The newest is looked at when it is opened, and what it holds is not given. */
+	for (unsigned i = 1; i < 64; i++)
+		if (segment(i, "seg"))
+			newest = i;
+	replace_end(&run, &faulty.file[segment(newest, "seg")->file]);
+	run_open(&run);
+	assert_non_null(segment(newest, "bad"));
+	run_script(&run, 5);
+	read_since(&run, RUN_EPOCH, 0, 0);
+	assert_int_equal(back.there + back.lost, produced(&run));
+	assert_true(back.lost > 0);
+	end(&run);
+}
+
+/*
+ * What a killed daemon left is cut and gets an end: so many bytes there are then, and none when it
+ * goes.
+ */
+static void counts_what_it_mends(void **state)
+{
+	uint64_t upto[RUN_RINGS] = {UINT64_MAX, UINT64_MAX};
+	struct spool_stat stat;
+	struct run run;
+
+	(void)state;
+	for (unsigned torn = 0; torn < 2; torn++) {
+		begin(&run);
+		run_open(&run);
+		run_script(&run, 4);
+		faulty.cut_at = faulty.operations;
+		run_close(&run);
+		faulty_disk_cut(&faulty, FAULTY_KILL);
+		assert_non_null(segment(1, "open"));
+		faulty.file[segment(1, "open")->file].n -= torn;
+		run_open(&run);
+		spool_stat(run.spool, &stat);
+		assert_non_null(segment(1, "seg"));
+		assert_int_equal(stat.bytes, faulty.file[segment(1, "seg")->file].n);
+		spool_release(run.spool, run_boot_id, RUN_EPOCH, upto);
+		disk_thread_settle(run.thread);
+		spool_stat(run.spool, &stat);
+		assert_int_equal(stat.segments, 0);
+		assert_int_equal(stat.bytes, 0);
+		end(&run);
+	}
+}
+
+static void names_what_is_gone(void **state)
+{
+	struct run run;
+
+	(void)state;
+	begin(&run);
+	run_open(&run);
+	run_script(&run, 40);
+	run_close(&run);
+	faulty_unlink(&faulty.names, "spool/run/0000000000000003.seg");
+	run_open(&run);
+	run_read(&run, &back);
+	assert_true(back.lost > 0);
+	assert_true(back.gaps[CORRUPT] > 0);
+	assert_int_equal(back.there + back.lost, produced(&run));
+	end(&run);
+}
+
+/*
+ * What a killed daemon had read and not stored is a hole, even if after it only watermarks come,
+ * which would pass it off as skipped; and whether the run begins before the spool is open or after.
+ */
+static void names_the_hole_before_this_run(void **state)
+{
+	struct spool_stat stat;
+	struct run run;
+	uint64_t lost;
+
+	(void)state;
+	for (unsigned late = 0; late < 2; late++) {
+		begin(&run);
+		run_open(&run);
+		run_script(&run, 40);
+		run_close(&run);
+		run.seq[0] += 10;
+		run.goes_on = late;
+		run_start(&run);
+		run_open_spool(&run);
+		if (late)
+			disk_thread_settle(run.thread);
+		for (unsigned i = 0; i < RUN_RINGS; i++)
+			spool_begin_ring(run.spool, i, run.seq[i]);
+		run_now_ns += 300000000;
+		spool_append(run.spool, run_watermark(&run));
+		disk_thread_settle(run.thread);
+		assert_int_equal(run.end[0], run.seq[0]);
+		run_check_ledger(&run, &stat, &lost);
+		assert_int_equal(lost, 10);
+		assert_int_equal(stat.lost[late ? RESTART : NOT_RECORDED], 10);
+		run_read(&run, &back);
+		assert_int_equal(back.lost, 10);
+		assert_int_equal(back.gaps[late ? RESTART : NOT_RECORDED], 1);
+		assert_int_equal(back.there + back.lost, produced(&run));
+		end(&run);
+	}
+}
+
+/* The newest is looked through at once: it is what a power cut may have torn. */
+static void sets_a_torn_one_aside(void **state)
+{
+	struct spool_stat stat;
+	struct run run;
+
+	(void)state;
+	begin(&run);
+	run_open(&run);
+	run_script(&run, 12);
+	run_close(&run);
+	for (unsigned i = 9; i > 0; i--) {
+		struct faulty_name *name = segment(i, "seg");
+
+		if (!name)
+			continue;
+		faulty.file[name->file].n -= 5;
+		break;
+	}
+	run_open(&run);
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.set_aside, 1);
+	assert_true(run.end[0] < run.seq[0] || run.end[1] < run.seq[1]);
+	run_script(&run, 10);
+	run_read(&run, &back);
+	assert_int_equal(back.there + back.lost, produced(&run));
+	assert_true(back.lost > 0);
+	end(&run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_what_damage_costs),
+		cmocka_unit_test(does_not_trust_another_end),
+		cmocka_unit_test(counts_what_it_mends),
+		cmocka_unit_test(names_what_is_gone),
+		cmocka_unit_test(names_the_hole_before_this_run),
+		cmocka_unit_test(sets_a_torn_one_aside),
+	};
+
+	run_quiet();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
