@@ -210,7 +210,7 @@ static uint64_t silent_end(const struct spool_ring *ring)
 	return end > ring->said ? end : 0;
 }
 
-/* A watermark that tells of the ranges of those that were lost, or of more. False: out of memory. */
+/* A watermark in place of those that were lost. False: out of memory. */
 static bool push_owed_watermark(struct spool *spool)
 {
 	uint32_t rings = spool->spooler->config.rings, n = 0;

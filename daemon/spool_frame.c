@@ -80,7 +80,8 @@ static bool describe_batch(struct frame_ref *frame, struct wire_reader reader)
 	}
 	attempts = frame->end_seq - frame->first_seq;
 	taken = frame->events + frame_ref_losses(frame);
-	if (frame->end_seq < frame->first_seq || frame->events > attempts || taken > attempts)
+	/* None is made of no attempt at all. */
+	if (frame->end_seq <= frame->first_seq || frame->events > attempts || taken > attempts)
 		return false;
 	frame->skipped = attempts - taken;
 	return true;

@@ -62,6 +62,7 @@ static void start_again(void *context)
 	restarting = false;
 	/* Whoever starts a daemon has seen to its disk. */
 	sim_disk_cut(false);
+	sim_disk_check();
 	choose_fixed();
 	daemon_start(&config);
 }
@@ -191,6 +192,7 @@ static void end_well(void)
 			 client_unserved(source_epoch(loader)));
 	if (sim_net_sockets())
 		sim_fail("the daemon has ended and left %u sockets open", sim_net_sockets());
+	sim_disk_check();
 }
 
 void history_run(void)

@@ -106,6 +106,9 @@ bool sim_disk_has_failed(void);
 /* The daemon has died, and the power was cut or not. */
 void sim_disk_cut(bool power);
 
+/* Whatever segments are there, each by its own words. */
+void sim_disk_check(void);
+
 /* ---- Loops: sim_event.c ---------------------------------------------------------------------- */
 
 bool sim_base_ready(const struct event_base *base);

@@ -7,6 +7,7 @@
 
 #define FAULTY_REALLOC sim_realloc
 #include "tests/lib/faulty_disk.h"
+#include "tests/lib/strict_segment.h"
 
 #define NAP_NS_MAX (2 * SIM_MS)
 #define LONG_NAP_NS_MAX (500 * SIM_MS)
@@ -120,6 +121,24 @@ void sim_disk_cut(bool power)
 	failed = false;
 	if (faulty.disk.ops)
 		faulty_disk_cut(&faulty, power ? cuts[sim_below(3)] : FAULTY_KILL);
+}
+
+void sim_disk_check(void)
+{
+	struct frame_codec *codec = frame_codec_create(1);
+
+	for (unsigned i = 0; codec && i < faulty.names.n; i++) {
+		const struct faulty_name *name = &faulty.names.name[i];
+		struct strict strict = {.codec = codec};
+
+		if (name->file < 0 || (!strstr(name->path, ".seg") && !strstr(name->path, ".open")))
+			continue;
+		strict_read(&strict, faulty.file[name->file].bytes, faulty.file[name->file].n);
+		if (strict.residual)
+			sim_fail("%s: nothing in it tells of %llu attempts", name->path,
+				 (unsigned long long)strict.residual);
+	}
+	frame_codec_destroy(codec);
 }
 
 bool sim_disk_has_failed(void)

@@ -1,139 +1,12 @@
 /*
- * Ranges that were skipped have no frame: a watermark tells of them, and may be lost on its way to the
- * disk. Whoever reads the files by their own words, as `tracectl read` does, must not find a hole.
+ * Ranges that were skipped have no frame: a watermark tells of them, and may be lost on its way to
+ * the disk. Whoever reads the files by their own words, as `tracectl read` does, finds no hole.
  */
 #include "tests/unit/daemon/spool_run.h"
 
-#include "proto/frame.h"
+#include "tests/lib/strict_segment.h"
 
 static struct faulty_disk faulty;
-
-/* What a reader of the files knows of one ring. */
-struct strict_ring {
-	bool known, begins;
-	uint64_t seq;
-};
-
-struct strict {
-	struct run *run;
-	struct strict_ring ring[RUN_RINGS];
-	uint64_t residual, holes, events;
-	unsigned watermarks, gaps;
-};
-
-static struct strict_ring *ring_of(struct strict *strict, uint32_t cpu)
-{
-	for (unsigned i = 0; i < RUN_RINGS; i++)
-		if (run_cpu_of[i] == cpu)
-			return &strict->ring[i];
-	fail_msg("CPU %u", cpu);
-	return NULL;
-}
-
-static void take_range(struct strict *strict, uint32_t cpu, uint64_t first_seq, uint64_t end_seq)
-{
-	struct strict_ring *ring = ring_of(strict, cpu);
-
-	if (ring->known && first_seq > ring->seq)
-		strict->residual += first_seq - ring->seq;
-	if (ring->known && first_seq < ring->seq && !ring->begins)
-		strict->residual += (ring->seq < end_seq ? ring->seq : end_seq) - first_seq;
-	if (!ring->known || end_seq > ring->seq)
-		*ring = (struct strict_ring){.known = true, .seq = end_seq};
-}
-
-/* What was given up for lost may have come to the disk all the same. */
-static void take_gap(struct strict *strict, const Ringtail__V1__Gap *gap)
-{
-	const struct strict_ring *ring = ring_of(strict, gap->cpu);
-	uint64_t first_seq = gap->first_seq;
-
-	if (ring->known && first_seq < ring->seq)
-		first_seq = ring->seq < gap->end_seq ? ring->seq : gap->end_seq;
-	strict->gaps++;
-	if (first_seq < gap->end_seq)
-		take_range(strict, gap->cpu, first_seq, gap->end_seq);
-}
-
-static void take_watermark(struct strict *strict, const Ringtail__V1__Watermark *watermark)
-{
-	strict->watermarks++;
-	for (size_t i = 0; i < watermark->n_position; i++) {
-		const Ringtail__V1__Position *position = watermark->position[i];
-		struct strict_ring *ring = ring_of(strict, position->cpu);
-
-		if (ring->known && position->seq > ring->seq &&
-		    position->seq - ring->seq > position->skipped)
-			strict->residual += position->seq - ring->seq - position->skipped;
-		if (!ring->known || position->seq > ring->seq)
-			ring->seq = position->seq;
-		ring->known = true;
-	}
-}
-
-/* A segment begins where the one before has told to; where it does not, that is a hole with a name. */
-static void take_start(struct strict *strict, const Ringtail__V1__Cursor *start)
-{
-	for (size_t i = 0; start && i < start->n_position; i++) {
-		struct strict_ring *ring = ring_of(strict, start->position[i]->cpu);
-
-		if (ring->known && ring->seq < start->position[i]->seq)
-			strict->holes += start->position[i]->seq - ring->seq;
-		if (!ring->known || ring->seq < start->position[i]->seq)
-			ring->seq = start->position[i]->seq;
-		ring->known = ring->begins = true;
-	}
-}
-
-static void take_message(struct strict *strict, uint8_t type, const uint8_t *body, size_t bytes)
-{
-	Ringtail__V1__Subscribed *subscribed;
-	Ringtail__V1__Watermark *watermark;
-	Ringtail__V1__Batch *batch;
-	Ringtail__V1__Gap *gap;
-
-	switch (type) {
-	case FRAME_BATCH:
-		batch = ringtail__v1__batch__unpack(NULL, bytes, body);
-		take_range(strict, batch->cpu, batch->first_seq, batch->end_seq);
-		strict->events += batch->events;
-		ringtail__v1__batch__free_unpacked(batch, NULL);
-		break;
-	case FRAME_GAP:
-		gap = ringtail__v1__gap__unpack(NULL, bytes, body);
-		take_gap(strict, gap);
-		ringtail__v1__gap__free_unpacked(gap, NULL);
-		break;
-	case FRAME_WATERMARK:
-		watermark = ringtail__v1__watermark__unpack(NULL, bytes, body);
-		take_watermark(strict, watermark);
-		ringtail__v1__watermark__free_unpacked(watermark, NULL);
-		break;
-	case FRAME_SUBSCRIBED:
-		subscribed = ringtail__v1__subscribed__unpack(NULL, bytes, body);
-		take_start(strict, subscribed->start);
-		ringtail__v1__subscribed__free_unpacked(subscribed, NULL);
-		break;
-	default:
-		break;
-	}
-}
-
-static void read_file(struct strict *strict, const struct faulty_file *file)
-{
-	static uint8_t raw[FRAME_RAW_BYTES_MAX];
-	struct frame_header header;
-	const uint8_t *body;
-
-	for (size_t at = 0; at < file->n; at += FRAME_HEADER_BYTES + header.body_bytes) {
-		if (frame_parse_header(file->bytes + at, file->n - at, sizeof(raw), &header) !=
-			    FRAME_OK ||
-		    frame_open(strict->run->codec, file->bytes + at, &header, raw, &body) !=
-			    FRAME_OK)
-			return;		/* torn by the disk that failed */
-		take_message(strict, header.type, body, header.raw_bytes);
-	}
-}
 
 static int by_path(const void *a, const void *b)
 {
@@ -146,12 +19,13 @@ static void read_strictly(struct run *run, struct strict *strict)
 	static struct faulty_name name[FAULTY_FILES_MAX];
 	unsigned n = faulty.names.n;
 
-	*strict = (struct strict){.run = run};
+	*strict = (struct strict){.codec = run->codec};
 	memcpy(name, faulty.names.name, n * sizeof(name[0]));
 	qsort(name, n, sizeof(name[0]), by_path);
 	for (unsigned i = 0; i < n; i++)
 		if (name[i].file >= 0 && (strstr(name[i].path, ".seg") || strstr(name[i].path, ".open")))
-			read_file(strict, &faulty.file[name[i].file]);
+			strict_read(strict, faulty.file[name[i].file].bytes,
+				    faulty.file[name[i].file].n);
 }
 
 static void append(struct run *run, struct frame_ref *frame)
@@ -217,8 +91,12 @@ static void end(struct run *run)
 			      (unsigned long long)strict.events, strict.watermarks, strict.gaps);
 	assert_int_equal(strict.residual, 0);
 	assert_int_equal(strict.holes, 0);
-	assert_int_equal(strict.ring[0].seq, run->seq[0]);
-	assert_int_equal(strict.ring[1].seq, run->seq[1]);
+	for (unsigned i = 0; i < RUN_RINGS; i++) {
+		const struct strict_ring *ring = strict_find(&strict, run_cpu_of[i]);
+
+		assert_non_null(ring);
+		assert_int_equal(ring->seq, run->seq[i]);
+	}
 	run_fini(run);
 	faulty_disk_fini(&faulty);
 }
