@@ -145,9 +145,20 @@ static void place(struct spool_read *read, const struct spool_store *store)
 
 /* ---- One segment ----------------------------------------------------------------------------- */
 
-static bool is_oldest(const struct spool_store *store, const struct spool_segment *segment)
+/* Why what was before it is not there: deleted, damaged, or never written by a daemon that was killed. */
+static Ringtail__V1__LossReason missing_before(const struct spool_store *store,
+					       const struct spool_segment *segment)
 {
-	return store->segment[0] == segment;
+	const struct spool_segment *before = NULL;
+
+	for (size_t i = 0; store->segment[i] != segment; i++)
+		before = store->segment[i];
+	if (!before)
+		return segment->sequence > 1 ? RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+					       RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return usable(before) && before->sequence + 1 == segment->sequence ?
+		       RINGTAIL__V1__LOSS_REASON__REASON_RESTART :
+		       RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
 }
 
 /* Its first frames. 0, or as spool_scan_next(). */
@@ -182,9 +193,7 @@ static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_
 	}
 	for (unsigned i = 0; i < 3 && greets; i++)
 		spool_read_give(read, head[i]);
-	spool_read_give_missing(read, segment->start, is_oldest(read->store, segment) ?
-					RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
-					RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT);
+	spool_read_give_missing(read, segment->start, missing_before(read->store, segment));
 	return 0;
 }
 

@@ -290,8 +290,27 @@ static int inspect(struct spool_store *store, struct spool_segment *segment, boo
 	return err;
 }
 
+/* What a kill leaves between the file's name and its first byte: nobody was told of anything in it. */
+static bool drop_empty(struct spool_store *store, struct spool_segment *segment)
+{
+	char path[SPOOL_PATH_BYTES];
+
+	if (segment->state != SEGMENT_OPEN || segment->bytes)
+		return false;
+	spool_store_path(store, segment->sequence, segment->state, path);
+	if (store->disk->ops->remove(store->disk, path) != 0)
+		return false;
+	log_info("spool-empty", "segment %s was begun, and holds nothing: it is removed", path);
+	if (segment->sequence + 1 == store->next_sequence)
+		store->next_sequence--;
+	spool_store_drop(store, segment);
+	return true;
+}
+
 static void inspect_all(struct spool_store *store)
 {
+	for (size_t i = store->segments; i--;)
+		drop_empty(store, store->segment[i]);
 	for (size_t i = 0; i < store->segments; i++) {
 		struct spool_segment *segment = store->segment[i];
 		bool newest = i + 1 == store->segments;

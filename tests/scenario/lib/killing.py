@@ -85,16 +85,21 @@ class Killing:
         self.kills += code != 0
         return code
 
-    def kill_at_random(self):
-        """A round: the load, and a kill somewhere in it."""
+    def kill_after(self, seconds, meanwhile=lambda: None):
+        """A round: the load, a kill so long after its beginning, and `meanwhile` before the next run."""
         load = self._next_load()
         load.go()
-        time.sleep(self.case.random.uniform(0, 1.2 * CALLS / RATE))
+        time.sleep(seconds)
         self.daemon.signal(signal.SIGKILL)
         self._await_end()
+        meanwhile()
         self.look()
         self.start()
         load.result()
+
+    def kill_at_random(self):
+        """A round: the load, and a kill somewhere in it."""
+        self.kill_after(self.case.random.uniform(0, 1.2 * CALLS / RATE))
 
     def run_under(self, *under):
         """A round: a run that something is done to: start, load, all of it stored, an orderly end, as

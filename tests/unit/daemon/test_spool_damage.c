@@ -226,6 +226,55 @@ static void sets_a_torn_one_aside(void **state)
 	end(&run);
 }
 
+/* Killed before it wrote anything: nobody is told of damage, and the number is free again. */
+static void takes_an_empty_one_away(void **state)
+{
+	struct spool_stat stat;
+	struct run run;
+	int file;
+
+	(void)state;
+	begin(&run);
+	run_open(&run);
+	run_script(&run, 40);
+	run_close(&run);
+	file = faulty_open(&faulty.disk, "spool/run/00000000000000ff.open", O_CREAT);
+	assert_true(file >= 0);
+	faulty_close(&faulty.disk, file);
+	run_open(&run);
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.set_aside, 0);
+	assert_null(segment(0xff, "open"));
+	assert_null(segment(0xff, "bad"));
+	run_script(&run, 5);
+	assert_true(segment(0xff, "open") || segment(0xff, "seg"));
+	end(&run);
+}
+
+/* What was before the first of all segments was never written; what was before another was deleted. */
+static void says_why_the_oldest_begins_late(void **state)
+{
+	struct run run;
+
+	(void)state;
+	begin(&run);
+	run.seq[0] = 30;
+	run_open(&run);
+	for (unsigned i = 0; i < RUN_RINGS; i++)
+		spool_begin_ring(run.spool, i, run.seq[i]);
+	run_script(&run, 40);
+	read_since(&run, RUN_EPOCH, 0, 0);
+	assert_int_equal(back.gaps[RINGTAIL__V1__LOSS_REASON__REASON_RESTART], 1);
+	assert_int_equal(back.lost, 30);
+	faulty_unlink(&faulty.names, "spool/run/0000000000000001.seg");
+	run_close(&run);
+	run_open(&run);
+	read_since(&run, RUN_EPOCH, 0, 0);
+	assert_true(back.gaps[RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL] > 0);
+	assert_int_equal(back.gaps[RINGTAIL__V1__LOSS_REASON__REASON_RESTART], 0);
+	end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -235,6 +284,8 @@ int main(void)
 		cmocka_unit_test(names_what_is_gone),
 		cmocka_unit_test(names_the_hole_before_this_run),
 		cmocka_unit_test(sets_a_torn_one_aside),
+		cmocka_unit_test(takes_an_empty_one_away),
+		cmocka_unit_test(says_why_the_oldest_begins_late),
 	};
 
 	run_quiet();
