@@ -262,19 +262,16 @@ static struct frame_ref *lost_frame(struct spool *spool, uint32_t i, const struc
 	return frame;
 }
 
-void spool_tell_lost(struct spool *spool)
+/* Of each ring that lost events, or of each that did not. False: for some there is no memory. */
+static bool push_lost(struct spool *spool, bool events)
 {
-	bool left = false;
+	bool all = true;
 
-	if (spool->owes_watermark && !push_owed_watermark(spool))
-		return;
-	if (!spool->lost)
-		return;
 	for (uint32_t i = 0; i < spool->spooler->config.rings; i++) {
 		struct spool_lost *lost = &spool->ring[i].lost;
 		struct frame_ref *frame;
 
-		if (!lost->any)
+		if (!lost->any || (lost->events != 0) != events)
 			continue;
 		frame = lost_frame(spool, i, lost);
 		if (frame)
@@ -284,9 +281,20 @@ void spool_tell_lost(struct spool *spool)
 			continue;
 		}
 		frame_ref_put(frame);
-		left = true;
+		all = false;
 	}
-	spool->lost = left;
+	return all;
+}
+
+/* The watermark stands behind all that it tells of, and before the next frame of the same ring. */
+void spool_tell_lost(struct spool *spool)
+{
+	if (spool->lost && !push_lost(spool, false))
+		return;
+	if (spool->owes_watermark && !push_owed_watermark(spool))
+		return;
+	if (spool->lost)
+		spool->lost = !push_lost(spool, true);
 }
 
 /* ---- Durable --------------------------------------------------------------------------------- */

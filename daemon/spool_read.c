@@ -255,17 +255,24 @@ static struct spool_segment *segment_from(const struct spool_store *store, uint6
 	return NULL;
 }
 
-/* It cannot be read any further. What it says it holds is a gap. */
+/*
+ * It cannot be read any further. What it says it holds is a gap: with its numbers, if the reader is
+ * told, or has been, which run they are of.
+ */
 static void give_up(struct spool_read *read, struct spool_segment *segment, int err)
 {
 	bool same = read->has_epoch && of_epoch(segment, read->boot_id, read->epoch);
+	Ringtail__V1__LossReason reason = err == -EBADMSG ? RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT :
+							    RINGTAIL__V1__LOSS_REASON__REASON_DISK;
 
 	if (err == -EBADMSG && segment != read->store->current)
 		spool_store_set_aside(read->store, segment, "is damaged");
-	if (same && segment->trusted)
-		spool_read_give_missing(read, segment->end, err == -EBADMSG ?
-						RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT :
-						RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	if (!same || !segment->trusted)
+		return;
+	if (read->ours || read->greeted)
+		spool_read_give_missing(read, segment->end, reason);
+	else
+		read->passed = reason;
 }
 
 /* 1: go on; 0: enough for now; -1: that was all. */

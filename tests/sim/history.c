@@ -130,6 +130,17 @@ static void disturb(struct loader *loader)
 	}
 }
 
+/* A disk that fails for a while, is well again, and fails again. */
+static void wear_disk(void *context)
+{
+	(void)context;
+	if (over)
+		return;
+	if (daemon_serves())
+		sim_disk_fail();
+	sim_after(sim_between(100, 2000) * SIM_MS, wear_disk, NULL);
+}
+
 static void happen(void *context)
 {
 	struct loader *loader = daemon_loader();
@@ -180,8 +191,11 @@ static void end_well(void)
 	loader = daemon_loader();
 	daemon_stop();
 	for (uint64_t end = sim.now_ns + 2 * SHUTDOWN_NS; !ended; ended = !daemon_loader()) {
-		if (sim.now_ns > end)
+		/* All that waits for a slow disk is still written. */
+		if (sim.now_ns > end && sim.now_ns > sim_disk_used_ns() + SHUTDOWN_NS)
 			sim_fail("the daemon does not end");
+		if (sim.now_ns > end + QUIET_NS)
+			sim_fail("the daemon does not come to its end");
 		sim_run(sim.now_ns + 10 * SIM_MS, NULL);
 	}
 	/* The last bytes are still on their way. */
@@ -218,6 +232,8 @@ void history_run(void)
 		client_create(i, lossy ? (enum client_kind)sim_between(CLIENT_SLOW, kinds - 1)
 				 : i ? (enum client_kind)sim_below(kinds) : CLIENT_HEALTHY);
 	sim_after(0, happen, NULL);
+	if (sim.durable && sim_chance(20))
+		sim_after(sim_below(SIM_S), wear_disk, NULL);
 	sim_run(sim.now_ns + (sim.brief ? BRIEF_NS : length_ns), NULL);
 	end_well();
 	client_summary();

@@ -99,9 +99,12 @@ struct disk;
 
 void sim_disk(struct disk *disk);
 
-/* Some operation fails soon, perhaps all after it: until the next cut. */
+/* Some operation fails soon, perhaps all after it: until it is told again, or the next cut. */
 void sim_disk_fail(void);
 bool sim_disk_has_failed(void);
+
+/* When it was last asked for something. */
+uint64_t sim_disk_used_ns(void);
 
 /* The daemon has died, and the power was cut or not. */
 void sim_disk_cut(bool power);

@@ -63,6 +63,11 @@ struct loader *daemon_loader(void)
 	return running ? running->loader : NULL;
 }
 
+bool daemon_serves(void)
+{
+	return running && running->server;
+}
+
 /* ---- Wrong on purpose ------------------------------------------------------------------------ */
 
 bool daemon_break(const char *name)

@@ -23,6 +23,9 @@ struct sim_daemon_config {
 /* The one that runs, or NULL. */
 struct loader *daemon_loader(void);
 
+/* It has come up: what fails now does not keep it from starting. */
+bool daemon_serves(void);
+
 void daemon_start(const struct sim_daemon_config *config);
 
 /* The part of a new configuration that takes effect while it runs. */

@@ -14,10 +14,12 @@
 
 static struct faulty_disk faulty;
 static bool failed;
+static uint64_t used_ns;
 
 /* Whoever asks waits; others go on. */
 static void nap(void)
 {
+	used_ns = sim.now_ns;
 	if (sim_task_is_running())
 		sim_task_sleep(sim_below(sim_chance(1) ? LONG_NAP_NS_MAX : NAP_NS_MAX));
 }
@@ -107,6 +109,12 @@ void sim_disk_fail(void)
 
 	if (!faulty.disk.ops)
 		return;
+	if (faulty.fail_for_ever && faulty.operations > faulty.fail_at) {
+		faulty.fail_at = UINT64_MAX;
+		faulty.fail_for_ever = false;
+		sim_log("the disk is well again");
+		return;
+	}
 	failed = true;
 	faulty.fail_at = faulty.operations + sim_below(20);
 	faulty.fail_errno = why[sim_below(4)];
@@ -139,6 +147,11 @@ void sim_disk_check(void)
 				 (unsigned long long)strict.residual);
 	}
 	frame_codec_destroy(codec);
+}
+
+uint64_t sim_disk_used_ns(void)
+{
+	return used_ns;
 }
 
 bool sim_disk_has_failed(void)

@@ -287,7 +287,8 @@ struct run_back {
 	uint8_t attempt[RUN_RINGS][RUN_ATTEMPTS_MAX];	/* enum run_attempt */
 	uint64_t at[RUN_RINGS];
 	bool known[RUN_RINGS], end;
-	uint64_t there, lost, frames, bytes_less, foreign, gaps[LOSS_REASONS];
+	uint64_t there, lost, frames, bytes_less, gaps[LOSS_REASONS];
+	uint64_t foreign, foreign_attempts;	/* of another run of the rings */
 };
 
 static inline void run_back_range(struct run_back *back, const struct frame_ref *frame)
@@ -329,10 +330,12 @@ static void run_on_frames(void *context, struct frame_ref *const *frame, unsigne
 
 	for (unsigned i = 0; i < n; i++) {
 		back->frames++;
-		if (frame[i]->ring == UINT32_MAX)
+		if (frame[i]->ring == UINT32_MAX) {
 			back->foreign++;
-		else if (frame[i]->type == FRAME_BATCH || frame[i]->type == FRAME_GAP)
+			back->foreign_attempts += frame[i]->end_seq - frame[i]->first_seq;
+		} else if (frame[i]->type == FRAME_BATCH || frame[i]->type == FRAME_GAP) {
 			run_back_range(back, frame[i]);
+		}
 		frame_ref_put(frame[i]);
 	}
 	back->end = end;

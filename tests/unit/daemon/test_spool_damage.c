@@ -275,6 +275,31 @@ static void says_why_the_oldest_begins_late(void **state)
 	end(&run);
 }
 
+/* Of a run that nobody could say hello of, numbers would be taken for another's. */
+static void no_numbers_of_an_unknown_run(void **state)
+{
+	struct run run;
+
+	(void)state;
+	begin(&run);
+	run_open(&run);
+	run_script(&run, 40);
+	run_close(&run);
+	run.config.epoch++;
+	run_open(&run);
+	faulty.fail_at = faulty.operations;
+	faulty.fail_errno = EIO;
+	faulty.fail_for_ever = true;
+	read_since(&run, RUN_EPOCH, 3, 0);
+	assert_true(back.foreign > 0);
+	assert_int_equal(back.foreign_attempts, 0);
+	/* With the hello of that run before them they are welcome. */
+	faulty.fail_at = UINT64_MAX;
+	read_since(&run, RUN_EPOCH, 3, 0);
+	assert_true(back.foreign_attempts > 0);
+	end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +310,7 @@ int main(void)
 		cmocka_unit_test(names_the_hole_before_this_run),
 		cmocka_unit_test(sets_a_torn_one_aside),
 		cmocka_unit_test(takes_an_empty_one_away),
+		cmocka_unit_test(no_numbers_of_an_unknown_run),
 		cmocka_unit_test(says_why_the_oldest_begins_late),
 	};
 
