@@ -114,7 +114,7 @@ static void disturb(struct loader *loader)
 		break;
 	case 3:
 		if (!sim.brief && sim_chance(30))
-			restart(sim_chance(50));
+			restart(sim_chance(50) && daemon_serves());
 		break;
 	case 4:
 	case 5:

@@ -62,13 +62,14 @@ static void take_hello(struct client *client, const Ringtail__V1__ServerHello *h
 /*
  * With the first that comes, it is clear what of the place it was at does not. That nothing of that run
  * is there any more may be told, as a gap: after a jump of the clock all of it is older than spool-age.
+ * A consumer that has acknowledged nothing of that run begins in an older one, and comes to it later.
  */
 static void begin(struct client *client, const Ringtail__V1__Gap *gap)
 {
 	bool told = gap && gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH;
 
 	if (!client->begun && !told && client->whole && client->cursor.known &&
-	    client->cursor.epoch != client->span.cursor.epoch)
+	    client->cursor.epoch < client->span.cursor.epoch)
 		oracle_passed(&client->span, &client->cursor);
 	client->begun = true;
 }
