@@ -126,9 +126,17 @@ void client_acknowledge(struct client *client)
 	Ringtail__V1__Ack ack = RINGTAIL__V1__ACK__INIT;
 	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
 	Ringtail__V1__Position position[SOURCE_RINGS_MAX], *list[SOURCE_RINGS_MAX];
+	struct oracle_cursor was = client->acked, now = client->span.cursor;
 
-	client->acked = client->span.cursor;
-	fill_cursor(&cursor, position, list, &client->acked);
+	/* A stream out of the spool may begin before what was acknowledged: that is not taken back. */
+	for (unsigned i = 0; i < SOURCE_RINGS_MAX; i++)
+		if (was.known && was.epoch == now.epoch && was.knows[i] &&
+		    (!now.knows[i] || was.seq[i] > now.seq[i])) {
+			now.knows[i] = true;
+			now.seq[i] = was.seq[i];
+		}
+	client->acked = now;
+	fill_cursor(&cursor, position, list, &client->span.cursor);
 	ack.upto = &cursor;
 	send_frame(client, FRAME_ACK, &ack);
 }
