@@ -134,7 +134,7 @@ $(LIBPROTO) $(LIBDAEMON) $(LIBCLIENT):
 # objects hold ordinary code too, for the tests.
 HOT	:= daemon/ring_reader daemon/drain daemon/batcher daemon/meter daemon/thread_table \
 	daemon/filter daemon/filter_program proto/batch_encode
-LTO	:= $(if $(SANITIZE),,-flto=auto -ffat-lto-objects)
+LTO	:= $(if $(SANITIZE)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
 $(HOT:%=$(BUILD)/%.o): ALL_CFLAGS += $(LTO)
 
 $(BUILD)/ringtaild: $(BUILD)/daemon/main.o $(LIB_daemon)

@@ -132,21 +132,21 @@ static bool push_quiet(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 	return true;
 }
 
-/* The first frame of a ring tells where it begins: there, or in the middle of what it holds. */
-static void begin_ring(struct catch_up *catch_up, uint32_t i, const struct frame_ref *frame)
+/* What comes first of a ring tells where it begins: there, or in the middle of what that holds. */
+static void begin_ring(struct catch_up *catch_up, uint32_t i, uint64_t first_seq)
 {
 	struct stream_ring *ring = &catch_up->stream->ring[i];
 	struct place *place = &catch_up->place[i];
 
 	if (!catch_up->foreign && ring->unknown) {
-		ring->start = ring->seen = ring->told = frame->first_seq;
+		ring->start = ring->seen = ring->told = first_seq;
 		ring->unknown = false;
-	} else if (!catch_up->foreign && place->known && frame->first_seq < place->seq) {
-		ring->start -= place->seq - frame->first_seq;
-		ring->seen = ring->told = frame->first_seq;
+	} else if (!catch_up->foreign && place->known && first_seq < place->seq) {
+		ring->start -= place->seq - first_seq;
+		ring->seen = ring->told = first_seq;
 	}
 	if (!place->known)
-		place->seq = frame->first_seq;
+		place->seq = first_seq;
 	place->known = true;
 }
 
@@ -170,7 +170,7 @@ static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
 		frame_ref_put(frame);
 		return true;
 	}
-	begin_ring(catch_up, (uint32_t)i, frame);
+	begin_ring(catch_up, (uint32_t)i, first_seq);
 	if (catch_up->missed && push(catch_up, make_gap(catch_up, (uint32_t)i, place->seq, place->seq,
 							 catch_up->missed)))
 		catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
@@ -227,6 +227,9 @@ static bool take_position(struct catch_up *catch_up, const Ringtail__V1__Positio
 	int ring = catch_up_ring(catch_up, position->cpu);
 	struct place *place = ring < 0 ? NULL : &catch_up->place[ring];
 
+	/* Of a ring that has nothing on the disk, what is before it is not to come out of the log. */
+	if (place && !place->known && !catch_up->foreign)
+		begin_ring(catch_up, (uint32_t)ring, position->seq);
 	if (!place || !place->known || position->seq <= place->seq)
 		return true;
 	if (position->seq - place->seq > position->skipped &&
