@@ -27,7 +27,7 @@ WARN	:= -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -W
 CFLAGS	?= -O2 -g
 CPPFLAGS := -D_GNU_SOURCE -DRINGTAIL_VERSION='"$(VERSION)"' -I. -I$(BUILD)
 ALL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -pthread $(CFLAGS) $(SANITIZE)
-LDFLAGS	+= -pthread $(SANITIZE)
+LDFLAGS	+= -pthread $(SANITIZE) -fno-lto
 
 PROTO_LIBS  := -lprotobuf-c -lzstd -lisal
 DAEMON_LIBS := -levent_pthreads -levent_openssl -levent_core -levent_extra -lssl -lcrypto \
@@ -131,15 +131,16 @@ $(LIBPROTO) $(LIBDAEMON) $(LIBCLIENT):
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 # What every event goes through is optimised as one piece in the daemon (docs/performance.md); the
-# objects hold ordinary code too, for the tests.
+# objects hold ordinary code too, for the tests, which put functions of their own in the place of some.
 HOT	:= daemon/ring_reader daemon/drain daemon/batcher daemon/meter daemon/thread_table \
 	daemon/filter daemon/filter_program proto/batch_encode
 LTO	:= $(if $(SANITIZE)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
 $(HOT:%=$(BUILD)/%.o): ALL_CFLAGS += $(LTO)
+LINK_HOT := $(if $(LTO),$(CFLAGS) $(LTO) $(filter-out -fno-lto,$(LDFLAGS)),$(LDFLAGS))
 
 $(BUILD)/ringtaild: $(BUILD)/daemon/main.o $(LIB_daemon)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+	$(Q)$(CC) $(LINK_HOT) -o $@ $^ $(DAEMON_LIBS)
 
 $(BUILD)/tracectl: $(patsubst %.c,$(BUILD)/%.o,$(TRACECTL_C)) $(LIB_client)
 	$(call say,LD,$@)
@@ -210,7 +211,7 @@ $(BUILD)/bench/lttng_%: $(BUILD)/tests/bench/lttng_%.o
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -llttng-ust -ldl
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_daemon)
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LTO) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+	$(Q)mkdir -p $(@D) && $(CC) $(LINK_HOT) -o $@ $^ $(DAEMON_LIBS)
 
 -include $(shell test -d $(BUILD) && find $(BUILD) -type f -name '*.d' -not -path '$(BUILD)/*/build/*')
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import ringtail
-from lib import backend, exporting, http
+from lib import backend, exporting, http, tls
 from lib.process import wait_until
 from lib.prometheus import Prometheus
 
@@ -37,7 +37,7 @@ def rule_queries():
     exprs = re.findall(r"^ +expr: (.*)$", text, re.M)
     assert len(names) == len(exprs) > 0
     for name, expr in zip(names, exprs):
-        compared = re.fullmatch(r"(.*) (?:>|==) [\d.]+", expr)
+        compared = re.fullmatch(r"(.*) (?:>|<|==) [\d.]+", expr)
         assert compared, f"{name}: no threshold at the end of {expr}"
         yield f"alert {name}", compared[1]
 
@@ -54,7 +54,9 @@ def main(case):
     try:
         daemon = case.daemon("--http=127.0.0.1:0", "--metrics-comm", "--durability=written",
                              f"--state-dir={case.path('state')}", "--probe=syscall:close:call",
-                             refusing.url("loki"), *exporting.options())
+                             refusing.url("loki"), *exporting.options(),
+                             *tls.Server(case).options(), "--viewer=cert:anybody",
+                             listen=[f"unix:{case.path('run')}/c.sock", "tcp:127.0.0.1:0"])
         exporting.await_begun(daemon)
         http.await_metering(daemon)
         host, port = http.address_of(daemon)
