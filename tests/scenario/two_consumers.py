@@ -23,7 +23,8 @@ def main(case):
         one, = daemon.stat()["spool"]
         return one
 
-    ringtail.wait_until(lambda: not spool()["in_flight"], "all is stored")
+    ringtail.wait_until(lambda: spool()["produced"] >= CALLS and not spool()["in_flight"],
+                        "all is stored")
     before = spool()
     case.check(before["segments"] > 2 and not before["deleted"], "there are segments", before)
     for name, events, bound in (("first", CALLS, False), ("second", CALLS // 10, True),
