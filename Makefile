@@ -39,8 +39,7 @@ CLIENT_LIBS := -ljansson -lssl -lcrypto -lcap $(PROTO_LIBS)
 # What is made on the way stays; and is made again where it is gone, or its source is newer than it.
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-unit check-scenario check-kmod check-fuzz check-stress check-model \
-	check-arrows unit bench interop fuzz torture soak install clean deps docs
+.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak install clean deps docs
 
 # ---- What is missing is installed, once ---------------------------------------------------------
 
@@ -227,6 +226,7 @@ demo: all
 check: $(DEPS)
 	$(Q)python3 tests/check.py --build build
 
+# A part of it. (Not among the phony: for those there are no patterns.)
 check-%: $(DEPS)
 	$(Q)python3 tests/check.py --build build --only $*
 
