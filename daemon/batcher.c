@@ -216,19 +216,19 @@ static bool passes(struct batcher *batcher, const struct ring_item *item,
 {
 	const struct batch_thread *who = NULL;
 	struct batch_event event;
-	bool passes;
+	bool verdict;
 
 	if (thread != THREAD_NONE && thread == batcher->judged_thread)
 		return batcher->judged_passes;
 	if (thread != THREAD_NONE)
 		who = thread_table_get(batcher->config.threads, thread);
 	event = event_of(item, info);
-	passes = filter_pass(batcher->config.spec->filter, batcher->config.cpu, &event, who);
+	verdict = filter_pass(batcher->config.spec->filter, batcher->config.cpu, &event, who);
 	if (batcher->by_thread) {
 		batcher->judged_thread = thread;
-		batcher->judged_passes = passes;
+		batcher->judged_passes = verdict;
 	}
-	return passes;
+	return verdict;
 }
 
 void batcher_event(struct batcher *batcher, const struct ring_item *item,

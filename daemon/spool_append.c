@@ -52,7 +52,7 @@ static void count_lost(struct spool *spool, uint64_t attempts, Ringtail__V1__Los
 	spool->lost_count[reason] += attempts;
 }
 
-/* Whether the frame tells of its range itself. */
+/* How far the ring is told of: by frames that do so themselves, and by a watermark that is to come. */
 static void note_range(struct spool_ring *ring, const struct frame_ref *frame)
 {
 	if (frame->bytes)
@@ -287,14 +287,15 @@ static bool push_lost(struct spool *spool, bool events)
 }
 
 /* The watermark stands behind all that it tells of, and before the next frame of the same ring. */
-void spool_tell_lost(struct spool *spool)
+bool spool_tell_lost(struct spool *spool)
 {
 	if (spool->lost && !push_lost(spool, false))
-		return;
+		return false;
 	if (spool->owes_watermark && !push_owed_watermark(spool))
-		return;
+		return false;
 	if (spool->lost)
 		spool->lost = !push_lost(spool, true);
+	return !spool->lost;
 }
 
 /* ---- Durable --------------------------------------------------------------------------------- */
@@ -421,6 +422,7 @@ static bool note_appended(struct spool *spool, const struct frame_ref *frame)
 static void append(struct spool *spool, struct frame_ref *frame)
 {
 	struct spool_entry entry = {.frame = frame};
+	bool told;
 
 	if (!note_appended(spool, frame)) {
 		frame_ref_put(frame);
@@ -434,11 +436,12 @@ static void append(struct spool *spool, struct frame_ref *frame)
 		lose(spool, entry, RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL);
 		return;
 	}
-	if (spool->state != SPOOL_OPENING)
-		spool_tell_lost(spool);
-	else if (spool->owes_watermark)
-		push_owed_watermark(spool);
-	if (spool->owes_watermark || push(spool, entry) != 0)
+	/* Before the spool's end is known, only a watermark has its place. */
+	if (spool->state == SPOOL_OPENING)
+		told = !spool->owes_watermark || push_owed_watermark(spool);
+	else
+		told = spool_tell_lost(spool);
+	if (!told || push(spool, entry) != 0)
 		lose(spool, entry, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
 }
 

@@ -131,9 +131,9 @@ uint64_t spool_in_flight(const struct spool *spool);
 
 /*
  * Puts what was lost behind what is on its way: a watermark in place of those that were, and a Gap for
- * each ring. Without memory for all of it, the rest stays to be told.
+ * each ring. False: without memory for all of it, the rest stays to be told, before anything else.
  */
-void spool_tell_lost(struct spool *spool);
+bool spool_tell_lost(struct spool *spool);
 
 /* The oldest n are durable. True: progress was made. */
 bool spool_pop_durable(struct spool *spool, size_t n);

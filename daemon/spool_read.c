@@ -165,6 +165,8 @@ static Ringtail__V1__LossReason missing_before(const struct spool_store *store,
 static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_segment *segment)
 {
 	bool same = read->has_epoch && of_epoch(segment, read->boot_id, read->epoch), greets;
+	Ringtail__V1__LossReason why = missing_before(read->store, segment);
+	bool another = read->has_epoch && !same;
 	struct frame_ref *head[3];
 	int got = spool_scan_next(scan);
 
@@ -193,7 +195,10 @@ static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_
 	}
 	for (unsigned i = 0; i < 3 && greets; i++)
 		spool_read_give(read, head[i]);
-	spool_read_give_missing(read, segment->start, missing_before(read->store, segment));
+	spool_read_give_missing(read, segment->start, why);
+	/* A run's numbers are not known before it: of its lost beginning nobody knows the size. */
+	if (another && why == RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT)
+		spool_read_give_unknown(read, why);
 	return 0;
 }
 
@@ -267,11 +272,9 @@ static void give_up(struct spool_read *read, struct spool_segment *segment, int 
 
 	if (err == -EBADMSG && segment != read->store->current)
 		spool_store_set_aside(read->store, segment, "is damaged");
-	if (!same || !segment->trusted)
-		return;
-	if (read->ours || read->greeted)
+	if (same && segment->trusted && (read->ours || read->greeted))
 		spool_read_give_missing(read, segment->end, reason);
-	else
+	else if (same ? segment->trusted : read->has_epoch && err != -EBADMSG)
 		read->passed = reason;
 }
 

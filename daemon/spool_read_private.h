@@ -30,7 +30,7 @@ struct spool_read {
 
 /* spool_read_give.c. Whatever finds no memory for what it gives sets ->no_memory. */
 
-/* Takes the reference. There is always room: see take_segment(). */
+/* Takes the reference. There is always room: see step() and take_frames(). */
 void spool_read_give(struct spool_read *read, struct frame_ref *frame);
 
 /* The frame at hand. NULL: out of memory. */

@@ -291,20 +291,19 @@ static int inspect(struct spool_store *store, struct spool_segment *segment, boo
 }
 
 /* What a kill leaves between the file's name and its first byte: nobody was told of anything in it. */
-static bool drop_empty(struct spool_store *store, struct spool_segment *segment)
+static void drop_empty(struct spool_store *store, struct spool_segment *segment)
 {
 	char path[SPOOL_PATH_BYTES];
 
 	if (segment->state != SEGMENT_OPEN || segment->bytes)
-		return false;
+		return;
 	spool_store_path(store, segment->sequence, segment->state, path);
 	if (store->disk->ops->remove(store->disk, path) != 0)
-		return false;
+		return;			/* then it is one without a beginning */
 	log_info("spool-empty", "segment %s was begun, and holds nothing: it is removed", path);
 	if (segment->sequence + 1 == store->next_sequence)
 		store->next_sequence--;
 	spool_store_drop(store, segment);
-	return true;
 }
 
 static void inspect_all(struct spool_store *store)

@@ -226,7 +226,9 @@ static inline struct frame_ref *run_quiet_range(struct run *run, unsigned ring, 
 	return frame;
 }
 
-static inline struct frame_ref *run_watermark(struct run *run)
+/* `skipped`: of each ring, since the watermark before. */
+static inline struct frame_ref *run_watermark_after(struct run *run,
+						     const uint64_t skipped[RUN_RINGS])
 {
 	Ringtail__V1__Watermark watermark = RINGTAIL__V1__WATERMARK__INIT;
 	Ringtail__V1__Position position[RUN_RINGS], *list[RUN_RINGS];
@@ -236,6 +238,7 @@ static inline struct frame_ref *run_watermark(struct run *run)
 		ringtail__v1__position__init(&position[i]);
 		position[i].cpu = run_cpu_of[i];
 		position[i].seq = run->seq[i];
+		position[i].skipped = skipped[i];
 		list[i] = &position[i];
 	}
 	watermark.time_ns = run_now_ns;
@@ -244,6 +247,11 @@ static inline struct frame_ref *run_watermark(struct run *run)
 	frame = run_pack(run, FRAME_WATERMARK, &watermark.base);
 	frame->time_ns = watermark.time_ns;
 	return frame;
+}
+
+static inline struct frame_ref *run_watermark(struct run *run)
+{
+	return run_watermark_after(run, (const uint64_t[RUN_RINGS]){0});
 }
 
 /* The i-th frame of the script. */
@@ -288,6 +296,7 @@ struct run_back {
 	uint64_t at[RUN_RINGS];
 	bool known[RUN_RINGS], end;
 	uint64_t there, lost, frames, bytes_less, gaps[LOSS_REASONS];
+	uint64_t unknown[LOSS_REASONS];		/* gaps of no size */
 	uint64_t foreign, foreign_attempts;	/* of another run of the rings */
 };
 
@@ -330,7 +339,10 @@ static void run_on_frames(void *context, struct frame_ref *const *frame, unsigne
 
 	for (unsigned i = 0; i < n; i++) {
 		back->frames++;
-		if (frame[i]->ring == UINT32_MAX) {
+		if (frame[i]->type == FRAME_GAP && frame[i]->end_seq == frame[i]->first_seq) {
+			back->unknown[frame[i]->loss[0].reason]++;
+			back->foreign += frame[i]->ring == UINT32_MAX;
+		} else if (frame[i]->ring == UINT32_MAX) {
 			back->foreign++;
 			back->foreign_attempts += frame[i]->end_seq - frame[i]->first_seq;
 		} else if (frame[i]->type == FRAME_BATCH || frame[i]->type == FRAME_GAP) {

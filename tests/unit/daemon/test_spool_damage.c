@@ -300,6 +300,44 @@ static void no_numbers_of_an_unknown_run(void **state)
 	end(&run);
 }
 
+/* Who comes from an earlier run knows no numbers of this one: that its beginning is gone is said so. */
+static void names_a_lost_beginning_of_a_run(void **state)
+{
+	struct run run;
+
+	(void)state;
+	for (unsigned damaged = 0; damaged < 2; damaged++) {
+		struct faulty_name *name;
+		unsigned sequence = 1;
+
+		begin(&run);
+		run_open(&run);
+		run_script(&run, 10);
+		run_close(&run);
+		while (segment(sequence, "seg"))
+			sequence++;
+		run.config.epoch++;
+		memset(run.seq, 0, sizeof(run.seq));
+		run_open(&run);
+		run_script(&run, 40);
+		run_close(&run);
+		name = segment(sequence, "seg");
+		assert_non_null(name);
+		if (damaged)
+			faulty.file[name->file].bytes[30] ^= 0x10;	/* in its head */
+		run_open(&run);
+		read_since(&run, RUN_EPOCH, 3, 0);
+		if (damaged) {
+			assert_true(back.there < produced(&run));
+			assert_int_equal(back.unknown[CORRUPT], 1);
+		} else {
+			assert_int_equal(back.there, produced(&run));
+			assert_int_equal(back.unknown[CORRUPT], 0);
+		}
+		end(&run);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +347,7 @@ int main(void)
 		cmocka_unit_test(names_what_is_gone),
 		cmocka_unit_test(names_the_hole_before_this_run),
 		cmocka_unit_test(sets_a_torn_one_aside),
+		cmocka_unit_test(names_a_lost_beginning_of_a_run),
 		cmocka_unit_test(takes_an_empty_one_away),
 		cmocka_unit_test(no_numbers_of_an_unknown_run),
 		cmocka_unit_test(says_why_the_oldest_begins_late),

@@ -35,26 +35,10 @@ static void append(struct run *run, struct frame_ref *frame)
 	disk_thread_settle(run->thread);
 }
 
-/* A watermark as the stream makes it: of what was skipped since the one before. */
+/* As the stream makes it: of what was skipped of ring 1 since the one before. */
 static struct frame_ref *watermark(struct run *run, uint64_t skipped)
 {
-	Ringtail__V1__Watermark message = RINGTAIL__V1__WATERMARK__INIT;
-	Ringtail__V1__Position position[RUN_RINGS], *list[RUN_RINGS];
-	struct frame_ref *frame;
-
-	for (unsigned i = 0; i < RUN_RINGS; i++) {
-		ringtail__v1__position__init(&position[i]);
-		position[i].cpu = run_cpu_of[i];
-		position[i].seq = run->seq[i];
-		position[i].skipped = i ? skipped : 0;
-		list[i] = &position[i];
-	}
-	message.time_ns = run_now_ns;
-	message.position = list;
-	message.n_position = RUN_RINGS;
-	frame = run_pack(run, FRAME_WATERMARK, &message.base);
-	frame->time_ns = run_now_ns;
-	return frame;
+	return run_watermark_after(run, (const uint64_t[RUN_RINGS]){0, skipped});
 }
 
 /* Ring 0 has events, ring 1 nothing but what others asked for. */
