@@ -504,6 +504,41 @@ static void test_other_run(void **state)
 	free(f);
 }
 
+static void lose_newest_on_disk(void)
+{
+	frame_ref_put(disk.frame[--disk.end]);
+}
+
+/*
+ * The disk has lost how a ring began, and knows only from a watermark how far it is: what came before
+ * that does not come out of the log behind it.
+ */
+static void test_ring_known_by_watermark(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+	struct frame_ref *frame[8];
+
+	(void)state;
+	open_other_run(f, true);
+	lose_newest_on_disk();
+	append_batch(f, 1, 37, 100);
+	lose_newest_on_disk();
+	append_watermark(f);
+	send_wanted(f, other_run, 10);
+	for (unsigned i = 0; i < 100; i++) {
+		catch_up_poke(f->stream);
+		answer(2);
+		if (!stream_peek(f->stream, frame, 1, on_tell, f))
+			continue;
+		assert_true(frame[0]->type != FRAME_BATCH || frame[0]->ring != 1);
+		stream_sent(f->stream);
+		check_ledger(f);
+	}
+	assert_null(f->stream->catch_up);
+	close_all(f);
+	free(f);
+}
+
 /*
  * Memory ends at any point of that: nothing of another run comes without its hello, nor of this one;
  * what comes is late, and what is lost is a gap.
@@ -628,6 +663,7 @@ int main(void)
 		cmocka_unit_test(test_disk_in_another_order),
 		cmocka_unit_test(test_cannot_begin),
 		cmocka_unit_test(test_other_run),
+		cmocka_unit_test(test_ring_known_by_watermark),
 		cmocka_unit_test(test_other_run_without_memory),
 		cmocka_unit_test(test_nameless_run),
 		cmocka_unit_test(test_random),
