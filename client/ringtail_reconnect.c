@@ -1,6 +1,6 @@
 /*
  * ringtail_reconnect: what a handle does after its connection broke, or its daemon left: it waits,
- * tries again, and goes on at its cursor. See ringtail.h.
+ * tries again, and goes on at its cursor. On the thread that called ringtail_next(). See ringtail.h.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,6 +1,7 @@
 /*
  * spool_read_give: what a spool's reader is given of the frames that lie there: each attempt once,
- * and each that is missing in a Gap, in its place. See spool_read.h.
+ * and each that is missing in a Gap, in its place. In: the frame a scan has found. Out: frame_refs in
+ * read->frame. On the disk thread, as all of spool_read.h.
  */
 #include <string.h>
 
