@@ -2,8 +2,10 @@
 #
 # A room is a library; a program or a test is found by where it lies:
 #	proto/*.c                   libproto.a
-#	daemon/*.c but main.c       libdaemon.a, with main.c ringtaild
-#	client/*.c but main, cmd_*  libringtail.a, with proto/; with those tracectl
+#	query/*.c                   libquery.a
+#	daemon/, its rooms          libdaemon.a, with main.c ringtaild
+#	client/lib/*.c              libringtail.a, with proto/
+#	client/cli/*.c              libtracectl.a, with main.c and cmd_*.c tracectl
 #	tests/unit/ROOM/test_*.c    a program each, linked with its room and proto
 #	tests/fuzz/fuzz_*.c         a libFuzzer target each
 #	tests/sim/*.c               one program: the daemon in a simulated world
@@ -55,8 +57,8 @@ build/.deps-bench: $(DEPS)
 
 PB_H	:= $(BUILD)/proto/ringtail.pb-c.h
 SKEL	:= $(BUILD)/kmod/ringtail.skel.h
-NUMBERS	:= $(BUILD)/daemon/syscall_numbers.inc
-PAGE	:= $(BUILD)/daemon/http_page.inc
+NUMBERS	:= $(BUILD)/daemon/source/syscall_numbers.inc
+PAGE	:= $(BUILD)/daemon/http/page.inc
 EXPORT_PB := $(patsubst %.proto,$(BUILD)/%.pb-c,$(wildcard proto/export/*.proto))
 GENERATED := $(PB_H) $(EXPORT_PB:%=%.h) $(SKEL) $(NUMBERS) $(PAGE)
 
@@ -69,11 +71,11 @@ $(BUILD)/proto/export/%.pb-c.h: proto/export/%.proto | $(BUILD_DEPS)
 	$(call say,PROTO,$<)
 	$(Q)mkdir -p $(@D) && protoc-c -I. --c_out=$(BUILD) $<
 
-$(NUMBERS): daemon/syscall_numbers.sh | $(BUILD_DEPS)
+$(NUMBERS): daemon/source/syscall_numbers.sh | $(BUILD_DEPS)
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D) && sh $< '$(CC)' >$@
 
-$(PAGE): daemon/http_page.py daemon/http_page.html | $(BUILD_DEPS)
+$(PAGE): daemon/http/page.py daemon/http/page.html | $(BUILD_DEPS)
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D) && python3 $^ >$@
 
@@ -92,17 +94,23 @@ $(SKEL): $(BUILD)/kmod/ringtail.bpf.o
 # ---- Rooms --------------------------------------------------------------------------------------
 
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard proto/*.c)) $(BUILD)/proto/ringtail.pb-c.o
-DAEMON_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out daemon/main.c,$(wildcard daemon/*.c))) \
-	$(EXPORT_PB:%=%.o)
-TRACECTL_C     := client/main.c $(wildcard client/cmd_*.c)
-CLIENT_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TRACECTL_C),$(wildcard client/*.c)))
+QUERY_OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard query/*.c))
+DAEMON_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,\
+	$(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c))) $(EXPORT_PB:%=%.o)
+CLIENT_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/lib/*.c))
+TRACECTL_C     := client/cli/main.c $(wildcard client/cli/cmd_*.c)
+CLI_OBJECTS    := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TRACECTL_C),$(wildcard client/cli/*.c)))
 LIBPROTO  := $(BUILD)/libproto.a
+LIBQUERY  := $(BUILD)/libquery.a
 LIBDAEMON := $(BUILD)/libdaemon.a
 LIBCLIENT := $(BUILD)/libringtail.a
+LIBCLI    := $(BUILD)/libtracectl.a
 LIB_proto  := $(LIBPROTO)
-LIB_daemon := $(LIBDAEMON) $(LIBPROTO)
-LIB_client := $(LIBCLIENT)
+LIB_query  := $(LIBQUERY) $(LIBPROTO)
+LIB_daemon := $(LIBDAEMON) $(LIBQUERY) $(LIBPROTO)
+LIB_client := $(LIBCLI) $(LIBCLIENT) $(LIBQUERY) $(LIBPROTO)
 LIBS_proto := $(PROTO_LIBS)
+LIBS_query := $(PROTO_LIBS)
 LIBS_daemon := $(DAEMON_LIBS)
 LIBS_client := $(CLIENT_LIBS)
 
@@ -122,17 +130,19 @@ $(BUILD)/proto/export/%.pb-c.o: $(BUILD)/proto/export/%.pb-c.h
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-shadow -MMD -MP -c $(<:.h=.c) -o $@
 
 $(LIBPROTO): $(PROTO_OBJECTS)
+$(LIBQUERY): $(QUERY_OBJECTS)
 $(LIBDAEMON): $(DAEMON_OBJECTS)
+$(LIBCLI): $(CLI_OBJECTS)
 # What others link stands alone.
 $(LIBCLIENT): $(CLIENT_OBJECTS) $(PROTO_OBJECTS)
-$(LIBPROTO) $(LIBDAEMON) $(LIBCLIENT):
+$(LIBPROTO) $(LIBQUERY) $(LIBDAEMON) $(LIBCLIENT) $(LIBCLI):
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 # What every event goes through is optimised as one piece in the daemon (docs/performance.md); the
 # objects hold ordinary code too, for the tests, which put functions of their own in the place of some.
-HOT	:= daemon/ring_reader daemon/drain daemon/batcher daemon/meter daemon/thread_table \
-	daemon/filter daemon/filter_program proto/batch_encode
+HOT	:= daemon/ring/reader daemon/ring/thread_table daemon/collect/drain daemon/collect/batcher \
+	daemon/collect/meter query/filter query/filter_program proto/batch_encode
 LTO	:= $(if $(SANITIZE)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
 $(HOT:%=$(BUILD)/%.o): ALL_CFLAGS += $(LTO)
 LINK_HOT := $(if $(LTO),$(CFLAGS) $(LTO) $(filter-out -fno-lto,$(LDFLAGS)),$(LDFLAGS))
@@ -155,14 +165,15 @@ $(BUILD)/tools/%: $(BUILD)/tests/tools/%.o
 
 # ---- Tests --------------------------------------------------------------------------------------
 
-UNIT_C	:= $(wildcard tests/unit/proto/test_*.c tests/unit/daemon/test_*.c tests/unit/client/test_*.c)
+UNIT_ROOMS := proto query daemon client
+UNIT_C	:= $(wildcard $(foreach room,$(UNIT_ROOMS),tests/unit/$(room)/test_*.c))
 UNITS	:= $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_C))
 define unit_rule
 $$(BUILD)/unit/$(1)/%: $$(BUILD)/tests/unit/$(1)/%.o $$(LIB_$(1))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D) && $$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LIBS_$(1))
 endef
-$(foreach room,proto daemon client,$(eval $(call unit_rule,$(room))))
+$(foreach room,$(UNIT_ROOMS),$(eval $(call unit_rule,$(room))))
 $(patsubst %.c,$(BUILD)/%.o,$(UNIT_C) $(wildcard tests/bpf/*.c tests/stress/*.c)): | $(DEPS)
 unit: $(UNITS)
 
@@ -256,9 +267,9 @@ install: all
 	install -D -m 0755 $(BUILD)/ringtaild $(DESTDIR)$(PREFIX)/sbin/ringtaild
 	install -D -m 0755 $(BUILD)/tracectl $(DESTDIR)$(PREFIX)/bin/tracectl
 	install -D -m 0644 $(LIBCLIENT) $(DESTDIR)$(PREFIX)/lib/libringtail.a
-	install -D -m 0644 client/ringtail.h $(DESTDIR)$(PREFIX)/include/ringtail/ringtail.h
+	install -D -m 0644 client/lib/ringtail.h $(DESTDIR)$(PREFIX)/include/ringtail/ringtail.h
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' client/ringtail.pc.in \
+	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' client/lib/ringtail.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/ringtail.pc
 	install -D -m 0644 proto/ringtail.proto $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.proto
 	install -D -m 0644 systemd/ringtaild.service $(DESTDIR)/lib/systemd/system/ringtaild.service

@@ -1,4 +1,3 @@
-/* metering: see metering.h. */
 #include "daemon/metering.h"
 
 #include <errno.h>
@@ -6,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/http_status.h"
-#include "daemon/listener.h"
-#include "daemon/log.h"
-#include "daemon/metric_self.h"
+#include "daemon/http/status.h"
+#include "daemon/net/listener.h"
+#include "daemon/base/log.h"
+#include "daemon/metrics/self.h"
 
 struct metering {
 	const Ringtail__V1__Catalog *catalog;

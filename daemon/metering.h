@@ -11,12 +11,12 @@
 
 #include <sys/types.h>
 
-#include "daemon/config.h"
-#include "daemon/error.h"
-#include "daemon/fanout.h"
-#include "daemon/gate.h"
-#include "daemon/meter.h"
-#include "daemon/metric_source.h"
+#include "daemon/config/config.h"
+#include "query/error.h"
+#include "daemon/stream/fanout.h"
+#include "daemon/access/gate.h"
+#include "daemon/collect/meter.h"
+#include "daemon/metrics/source.h"
 
 struct event_base;
 struct metering;

@@ -1,4 +1,3 @@
-/* sandbox_engine: see sandbox_engine.h. */
 #include "daemon/sandbox_engine.h"
 
 #include <errno.h>
@@ -8,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
-#include "daemon/sandbox.h"
-#include "daemon/sandbox_view.h"
+#include "daemon/base/log.h"
+#include "daemon/host/sandbox.h"
+#include "daemon/host/sandbox_view.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -7,9 +7,9 @@
 
 #include <sys/types.h>
 
-#include "daemon/config.h"
-#include "daemon/error.h"
-#include "daemon/privileges.h"
+#include "daemon/config/config.h"
+#include "query/error.h"
+#include "daemon/host/privileges.h"
 
 /*
  * As root, before there are threads and before privileges_drop(): makes the state directory for

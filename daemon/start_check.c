@@ -1,12 +1,11 @@
-/* start_check: see start_check.h. */
 #include "daemon/start_check.h"
 
 #include <stdio.h>
 
-#include "daemon/export_choose.h"
-#include "daemon/export_target.h"
-#include "daemon/filter.h"
-#include "daemon/probe_set.h"
+#include "daemon/export/choose.h"
+#include "daemon/export/target.h"
+#include "query/filter.h"
+#include "query/probe_set.h"
 
 /* Puts the option in front of what is wrong with its text. */
 static int of_option(const char *option, int err, struct error *error)

@@ -9,8 +9,8 @@
 #ifndef RINGTAIL_DAEMON_START_CHECK_H
 #define RINGTAIL_DAEMON_START_CHECK_H
 
-#include "daemon/config.h"
-#include "daemon/error.h"
+#include "daemon/config/config.h"
+#include "query/error.h"
 #include "proto/ringtail.pb-c.h"
 
 /* 0; -EINVAL: what was written is wrong; -ENOENT, -EACCES, ...: what it names is not to be had. */

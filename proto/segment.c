@@ -1,4 +1,3 @@
-/* segment: see segment.h. */
 #include "proto/segment.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  *
  * Any context. A program stays on its CPU, so only programs that nest inside (interrupt, NMI) or
  * run while it is preempted compete for `producer_pos`; one compare-and-swap orders them, and
- * nothing waits. The reader's half is daemon/ring_reader.c.
+ * nothing waits. The reader's half is daemon/ring/reader.c.
  */
 #ifndef RINGTAIL_BPF_RING_H
 #define RINGTAIL_BPF_RING_H

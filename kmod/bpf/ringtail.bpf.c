@@ -2,7 +2,7 @@
 /*
  * The BPF producer: kernel events in, records of kmod/uapi/ringtail.h out, one ring for each CPU.
  *
- * daemon/source_bpf.c loads it, says what to record (request.h) and attaches the programs that the
+ * daemon/source/bpf.c loads it, says what to record (request.h) and attaches the programs that the
  * request needs. Programs run wherever their tracepoint fires, interrupts included; none waits.
  *
  *	kernel   the kernel's structures, as far as they are read

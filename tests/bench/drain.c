@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/clock.h"
-#include "daemon/drain.h"
-#include "daemon/recording.h"
-#include "daemon/ring_writer.h"
+#include "daemon/base/clock.h"
+#include "daemon/collect/drain.h"
+#include "daemon/source/recording.h"
+#include "daemon/ring/writer.h"
 
 #define RING_BYTES	(1u << 20)
 #define ROUNDS_MAX	99

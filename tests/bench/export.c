@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/export_intake.h"
-#include "daemon/limits.h"
+#include "daemon/export/intake.h"
+#include "daemon/base/limits.h"
 #include "proto/batch_encode.h"
 #include "proto/frame.h"
 #include "tests/unit/daemon/export_make.h"

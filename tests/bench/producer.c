@@ -29,7 +29,7 @@
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
 
-#include "daemon/source.h"
+#include "daemon/source/source.h"
 
 #define CALLS		2000		/* in a slice: 80 KB of records */
 #define SLICES		24		/* in a round, of each mode */

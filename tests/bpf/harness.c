@@ -1,4 +1,3 @@
-/* harness: see harness.h. */
 #include "tests/bpf/harness.h"
 
 #include <errno.h>

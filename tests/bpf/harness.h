@@ -11,8 +11,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "daemon/ring_reader.h"
-#include "daemon/source.h"
+#include "daemon/ring/reader.h"
+#include "daemon/source/source.h"
 
 #define HARNESS_CPUS_MAX	64
 #define HARNESS_TIDS_MAX	(1u << 22)	/* pid_max can be no more */

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/intake.h"
-#include "client/sink.h"
+#include "client/lib/intake.h"
+#include "client/cli/sink.h"
 #include "proto/limits.h"
 #include "tests/unit/client/maker.h"
 

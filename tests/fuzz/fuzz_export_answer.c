@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/export_kind.h"
+#include "daemon/export/kind.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

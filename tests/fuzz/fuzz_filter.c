@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/filter.h"
+#include "query/filter.h"
 #include "proto/limits.h"
 #include "tests/unit/daemon/small_catalog.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/http_request.h"
-#include "daemon/metric_text.h"
+#include "daemon/http/request.h"
+#include "daemon/metrics/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

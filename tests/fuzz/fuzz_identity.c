@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/roles.h"
-#include "daemon/token.h"
-#include "daemon/transport_tls.h"
+#include "daemon/access/roles.h"
+#include "daemon/access/token.h"
+#include "daemon/net/transport_tls.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

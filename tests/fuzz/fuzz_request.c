@@ -15,12 +15,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/always_on.h"
-#include "daemon/clock.h"
-#include "daemon/gate.h"
-#include "daemon/log.h"
-#include "daemon/probe_set.h"
-#include "daemon/session_private.h"
+#include "daemon/serve/always_on.h"
+#include "daemon/base/clock.h"
+#include "daemon/access/gate.h"
+#include "daemon/base/log.h"
+#include "query/probe_set.h"
+#include "daemon/serve/session_private.h"
 #include "proto/limits.h"
 #include "tests/unit/daemon/small_catalog.h"
 

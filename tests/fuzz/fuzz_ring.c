@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/drain.h"
-#include "daemon/ring_note.h"
+#include "daemon/collect/drain.h"
+#include "daemon/ring/note.h"
 #include "proto/batch_decode.h"
 #include "tests/unit/daemon/small_catalog.h"
 

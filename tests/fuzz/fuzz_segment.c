@@ -10,8 +10,8 @@
 #include <endian.h>
 #include <isa-l/crc.h>
 
-#include "daemon/log.h"
-#include "daemon/spool_read.h"
+#include "daemon/base/log.h"
+#include "daemon/spool/read.h"
 #include "proto/limits.h"
 #include "tests/lib/faulty_disk.h"
 

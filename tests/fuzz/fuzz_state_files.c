@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/always_on.h"
-#include "daemon/consumers_file.h"
-#include "daemon/saved_subscriptions.h"
+#include "daemon/serve/always_on.h"
+#include "daemon/stream/consumers_file.h"
+#include "daemon/stream/saved_subscriptions.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

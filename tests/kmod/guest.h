@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/ring_reader.h"
+#include "daemon/ring/reader.h"
 #include "kmod/uapi/ringtail_ioctl.h"
 
 #define GUEST_CPUS_MAX 16

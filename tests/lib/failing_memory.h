@@ -3,7 +3,7 @@
  *
  *	#include "tests/lib/failing_memory.h"
  *	#define malloc failing_malloc
- *	#include "daemon/ring_note.c"
+ *	#include "daemon/ring/note.c"
  *	#undef malloc
  *
  * Of a thread's allocations so many succeed, then so many fail, and then all succeed.

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/disk.h"
+#include "daemon/disk/disk.h"
 
 /* What the disk itself takes never fails: where the daemon's memory does, the includer says what else. */
 #ifndef FAULTY_REALLOC

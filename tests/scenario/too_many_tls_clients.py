@@ -12,7 +12,7 @@ from lib import tls
 CALLS = 5000
 CLIENTS_MAX = 3
 PENDING_MAX = 4
-REFUSED_MAX = 16                # daemon/limits.def
+REFUSED_MAX = 16                # daemon/base/limits.def
 DESCRIPTORS = 160
 
 

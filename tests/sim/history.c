@@ -1,7 +1,6 @@
-/* history: see history.h. */
 #include "tests/sim/history.h"
 
-#include "daemon/limits.h"
+#include "daemon/base/limits.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_client.h"

@@ -1,10 +1,9 @@
-/* oracle: see oracle.h. */
 #include "tests/sim/oracle.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/probe_table.h"
+#include "daemon/ring/probe_table.h"
 #include "proto/batch_decode.h"
 #include "proto/limits.h"
 #include "tests/sim/sim.h"

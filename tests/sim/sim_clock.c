@@ -5,8 +5,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
-#include "daemon/random.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/random.h"
 #include "tests/sim/sim.h"
 
 struct sim sim;
@@ -78,7 +78,7 @@ void sim_fail(const char *format, ...)
 	_exit(EXIT_FAILURE);
 }
 
-/* ---- In the place of daemon/clock.c, daemon/random.c ----------------------------------------- */
+/* ---- In the place of daemon/base/clock.c, daemon/base/random.c ----------------------------------------- */
 
 uint64_t clock_read(clockid_t id)
 {

@@ -1,4 +1,3 @@
-/* sim_daemon: see sim_daemon.h. */
 #include "tests/sim/sim_daemon.h"
 
 #include <event2/event.h>
@@ -6,16 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/changes.h"
-#include "daemon/clock.h"
-#include "daemon/config.h"
-#include "daemon/consumers.h"
-#include "daemon/disk_thread.h"
-#include "daemon/gate.h"
-#include "daemon/limits.h"
-#include "daemon/log.h"
-#include "daemon/server.h"
-#include "daemon/transport.h"
+#include "daemon/serve/changes.h"
+#include "daemon/base/clock.h"
+#include "daemon/config/config.h"
+#include "daemon/stream/consumers.h"
+#include "daemon/disk/thread.h"
+#include "daemon/access/gate.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/log.h"
+#include "daemon/serve/server.h"
+#include "daemon/net/transport.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/spool.h"
+#include "daemon/spool/spool.h"
 #include "tests/sim/sim_source.h"
 
 struct sim_daemon_config {

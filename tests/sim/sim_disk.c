@@ -2,7 +2,7 @@
  * sim_disk: the state directory: a disk that takes its time, fails, and forgets at a power cut. It
  * outlives the daemons.
  */
-#include "daemon/disk.h"
+#include "daemon/disk/disk.h"
 #include "tests/sim/sim.h"
 
 #define FAULTY_REALLOC sim_realloc

@@ -1,4 +1,3 @@
-/* sim_source: see sim_source.h. */
 #include "tests/sim/sim_source.h"
 
 #include <errno.h>
@@ -7,7 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "daemon/ring_writer.h"
+#include "daemon/ring/writer.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
 #include "tests/unit/daemon/small_catalog.h"
@@ -376,7 +375,7 @@ const struct unrecorded *source_unrecorded(const struct loader *loader, uint64_t
 	return loader->unrecorded;
 }
 
-/* ---- In the place of daemon/loader.c --------------------------------------------------------- */
+/* ---- In the place of daemon/source/loader.c --------------------------------------------------------- */
 
 static void answer(void *context)
 {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/loader.h"
+#include "daemon/source/loader.h"
 
 #define SOURCE_RINGS_MAX 4u
 #define ATTEMPT_WORDS_MAX 6u

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/mailbox.h"
+#include "daemon/base/mailbox.h"
 
 #define SENDERS	 4
 #define MESSAGES 50000

@@ -24,8 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/ring_reader.h"
-#include "daemon/ring_writer.h"
+#include "daemon/ring/reader.h"
+#include "daemon/ring/writer.h"
 
 #define WRITERS		3
 #define LEVELS		3		/* a thread, and two signals that interrupt each other */

@@ -51,7 +51,7 @@ def value_of(text, names):
 def limits():
     """(name, value, unit, beyond, told, help, path) of every bound that is not an option."""
     names, found = {}, []
-    for path in ["proto/limits.def", "daemon/limits.def"]:
+    for path in ["proto/limits.def", "daemon/base/limits.def"]:
         for name, value, *rest in rows(path, "LIMIT"):
             names[name] = value_of(value, names)
             found.append((name, names[name], *rest, path))
@@ -61,7 +61,7 @@ def limits():
 def options():
     """(name, default, argument, help) of every option that bounds something."""
     for member, name, kind, place, default, low, high, argument, text in \
-            rows("daemon/options.def", "OPTION"):
+            rows("daemon/config/options.def", "OPTION"):
         if kind in ("BYTES", "POWER2", "DURATION", "COUNT"):
             yield name, default, text
         elif kind == "CHOICE" and "|" in argument:
@@ -76,7 +76,7 @@ def enum(name):
 
 
 def counters():
-    return list(rows("daemon/counters.def", "COUNTER"))
+    return list(rows("daemon/base/counters.def", "COUNTER"))
 
 
 def readable(value, unit):
@@ -101,8 +101,8 @@ def table(head, lines):
 
 def main():
     print("# Limits, deadlines and losses\n")
-    print("Made by `make docs` from the tables that the code is made from: `daemon/options.def`,")
-    print("`proto/limits.def`, `daemon/limits.def`, `daemon/counters.def` and the enums LossStage")
+    print("Made by `make docs` from the tables that the code is made from: `daemon/config/options.def`,")
+    print("`proto/limits.def`, `daemon/base/limits.def`, `daemon/base/counters.def` and the enums LossStage")
     print("and LossReason of `proto/ringtail.proto`. A test fails where this page is not what they")
     print("say.\n")
     print("## Options\n")
@@ -111,7 +111,7 @@ def main():
           [(f"`{name}`", f"`{default}`", text) for name, default, text in options()])
     for path, title, text in [
             ("proto/limits.def", "On the wire", "Checked before anything is allocated."),
-            ("daemon/limits.def", "Inside the daemon", "Fixed when it is built.")]:
+            ("daemon/base/limits.def", "Inside the daemon", "Fixed when it is built.")]:
         print(f"## {title}\n\n{text}\n")
         table(["limit", "value", "of what", "beyond it", "told by"],
               [(f"`{name}`", readable(value, unit), text, beyond, told)

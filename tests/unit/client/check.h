@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/out.h"
+#include "client/cli/out.h"
 
 /* What was written to a descriptor made by memfd_create() since the last look. */
 __attribute__((unused))

@@ -7,7 +7,7 @@
 
 #include "tests/unit/client/check.h"
 
-#include "client/ringtail.h"
+#include "client/lib/ringtail.h"
 #include "tests/unit/client/maker.h"
 
 /* hello: what a daemon says first; stream: what comes after it, or a whole file. */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "client/address.h"
+#include "client/lib/address.h"
 
 static void right(void **state)
 {

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "client/cursor.h"
+#include "client/lib/cursor.h"
 
 #define ID "01020304-0506-0708-090a-0b0c0d0e0f10"
 

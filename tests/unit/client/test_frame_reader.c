@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "client/file_kind.h"
-#include "client/frame_reader.h"
+#include "client/lib/file_kind.h"
+#include "client/lib/frame_reader.h"
 #include "tests/unit/client/maker.h"
 
 /* Reads as conn does. */

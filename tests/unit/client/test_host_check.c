@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "client/host_check.h"
+#include "client/cli/host_check.h"
 
 static char root[] = "/tmp/ringtail-host-XXXXXX";
 static int bpf_result;

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "client/ledger.h"
+#include "client/lib/ledger.h"
 
 static struct ledger ledger;
 static struct cursor cursor;

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "client/merge.h"
-#include "client/unpack.h"
+#include "client/lib/merge.h"
+#include "client/lib/unpack.h"
 #include "tests/unit/client/maker.h"
 
 static struct maker maker;

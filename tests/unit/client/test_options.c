@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "client/options.h"
+#include "client/cli/options.h"
 
 static struct settings settings;
 static struct ringtail_error error;

@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "client/json_quote.h"
-#include "client/wall_clock.h"
+#include "client/cli/json_quote.h"
+#include "client/cli/wall_clock.h"
 
 static struct out out;
 

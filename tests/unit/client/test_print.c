@@ -5,10 +5,10 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "client/errno_name.h"
-#include "client/sink.h"
-#include "client/symbols.h"
-#include "client/text_value.h"
+#include "client/cli/errno_name.h"
+#include "client/cli/sink.h"
+#include "client/cli/symbols.h"
+#include "client/cli/text_value.h"
 #include "tests/unit/client/maker.h"
 
 static struct maker maker;

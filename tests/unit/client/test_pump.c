@@ -6,11 +6,11 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "client/backoff.h"
-#include "client/failure.h"
-#include "client/pump.h"
-#include "client/rate_line.h"
-#include "client/stop.h"
+#include "client/lib/backoff.h"
+#include "client/lib/failure.h"
+#include "client/cli/pump.h"
+#include "client/cli/rate_line.h"
+#include "client/cli/stop.h"
 #include "tests/unit/client/maker.h"
 
 static struct maker maker;

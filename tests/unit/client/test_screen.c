@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "client/screen.h"
+#include "client/cli/screen.h"
 
 #define CLEAR "\033[H\033[J"
 

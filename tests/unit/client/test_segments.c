@@ -6,7 +6,7 @@
 
 #include <fcntl.h>
 
-#include "client/ringtail.h"
+#include "client/lib/ringtail.h"
 #include "tests/unit/client/maker.h"
 
 enum { STAGE_SPOOL = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "client/since.h"
+#include "client/cli/since.h"
 
 #define NOW 1760000000000000000ull
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "client/spool_dir.h"
+#include "client/cli/spool_dir.h"
 #include "proto/segment.h"
 #include "tests/unit/client/maker.h"
 

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <jansson.h>
 
-#include "client/request.h"
-#include "client/stat_print.h"
-#include "client/unpack.h"
+#include "client/cli/request.h"
+#include "client/cli/stat_print.h"
+#include "client/lib/unpack.h"
 #include "tests/unit/client/fake.h"
 #include "tests/unit/client/maker.h"
 

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/token.h"
+#include "client/cli/token.h"
 
 static void makes(void **state)
 {

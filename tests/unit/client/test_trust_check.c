@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/trust_check.h"
+#include "client/cli/trust_check.h"
 #include "tests/lib/certificate.h"
 
 #define DAY_S 86400

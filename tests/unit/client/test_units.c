@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "client/nearest.h"
-#include "client/units.h"
+#include "client/cli/nearest.h"
+#include "client/cli/units.h"
 
 static void counts(void **state)
 {

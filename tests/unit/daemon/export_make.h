@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/export_event.h"
-#include "daemon/export_host.h"
+#include "daemon/export/event.h"
+#include "daemon/export/host.h"
 
 #define MAKE_DURATION	RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION
 #define MAKE_RESULT	RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT

@@ -12,9 +12,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import limits  # noqa: E402
 
 os.chdir(limits.ROOT)
-SOURCES = {path: limits.read(path) for pattern in ("daemon/*.[ch]", "proto/*.[ch]", "client/*.[ch]",
-                                                   "daemon/*.def")
-           for path in glob.glob(pattern)}
+SOURCES = {path: limits.read(path) for pattern in ("daemon/**/*.[ch]", "proto/*.[ch]", "query/*.[ch]",
+                                                   "client/**/*.[ch]", "daemon/**/*.def")
+           for path in glob.glob(pattern, recursive=True)}
 CODE = "\n".join(text for path, text in SOURCES.items() if not path.endswith("limits.def"))
 failed = 0
 
@@ -56,7 +56,7 @@ def unused():
 
 
 def outside():
-    for path in ("proto/limits.h", "daemon/limits.h"):
+    for path in ("proto/limits.h", "daemon/base/limits.h"):
         for name in re.findall(r"^#define\s+(\w+)[^\S\n]+\S", limits.read(path), re.M):
             if name != "LIMIT(name":
                 yield f"{path}: {name} is not in the table"
@@ -65,10 +65,10 @@ def outside():
 def reasons():
     stages = [name for name, _ in limits.enum("LossStage")]
     names = [name for name, _ in limits.enum("LossReason")]
-    frame = limits.read("daemon/frame_ref.h")
+    frame = limits.read("daemon/base/frame_ref.h")
     for last, array in [(stages[-1], "LOSS_STAGES"), (names[-1], "LOSS_REASONS")]:
         if not re.search(rf"{array}\t\(\w+__{last} \+ 1\)", frame):
-            yield f"daemon/frame_ref.h: {array} does not reach to {last}"
+            yield f"daemon/base/frame_ref.h: {array} does not reach to {last}"
     for name, comment in limits.enum("LossStage") + limits.enum("LossReason"):
         if not comment:
             yield f"proto/ringtail.proto: {name} says nothing"

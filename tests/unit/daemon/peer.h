@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
+#include "daemon/base/clock.h"
 #include "proto/frame.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"

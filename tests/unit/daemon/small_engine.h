@@ -7,11 +7,11 @@
 
 #include <sys/eventfd.h>
 
-#include "daemon/consumers.h"
-#include "daemon/log.h"
-#include "daemon/ring_writer.h"
-#include "daemon/server.h"
-#include "daemon/spool.h"
+#include "daemon/stream/consumers.h"
+#include "daemon/base/log.h"
+#include "daemon/ring/writer.h"
+#include "daemon/serve/server.h"
+#include "daemon/spool/spool.h"
 #include "tests/unit/daemon/peer.h"
 #include "tests/unit/daemon/small_catalog.h"
 

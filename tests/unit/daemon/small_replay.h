@@ -16,9 +16,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
-#include "daemon/ring_reader.h"
-#include "daemon/source.h"
+#include "daemon/base/clock.h"
+#include "daemon/ring/reader.h"
+#include "daemon/source/source.h"
 #include "proto/batch_encode.h"
 #include "proto/frame.h"
 #include "proto/limits.h"

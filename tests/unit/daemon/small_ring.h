@@ -14,8 +14,8 @@
 
 #include <string.h>
 
-#include "daemon/ring_reader.h"
-#include "daemon/ring_writer.h"
+#include "daemon/ring/reader.h"
+#include "daemon/ring/writer.h"
 
 #define RING_BYTES	RT_RING_BYTES_MIN
 #define SUBBUF_BYTES	RT_SUBBUF_BYTES_MIN

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/log.h"
-#include "daemon/session.h"
+#include "daemon/base/log.h"
+#include "daemon/serve/session.h"
 #include "tests/unit/daemon/peer.h"
 #include "tests/unit/daemon/small_catalog.h"
 

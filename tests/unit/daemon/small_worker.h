@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/clock.h"
+#include "daemon/base/clock.h"
 
-#include "daemon/limits.h"
-#include "daemon/ring_writer.h"
-#include "daemon/worker.h"
+#include "daemon/base/limits.h"
+#include "daemon/ring/writer.h"
+#include "daemon/collect/worker.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define RINGS 2

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/clock.h"
-#include "daemon/log.h"
-#include "daemon/spool.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/spool/spool.h"
 #include "tests/lib/faulty_disk.h"
 
 #define RUN_RINGS	2

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/address.h"
+#include "daemon/net/address.h"
 
 static void test_unix(void **state)
 {

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/always_on.h"
-#include "daemon/audit.h"
-#include "daemon/audit_rate.h"
-#include "daemon/limits.h"
-#include "daemon/utf8.h"
+#include "daemon/serve/always_on.h"
+#include "daemon/access/audit.h"
+#include "daemon/access/audit_rate.h"
+#include "daemon/base/limits.h"
+#include "query/utf8.h"
 
 static const struct config_words config = {.word = {(char *)"a:b", (char *)"c:d"}, .count = 2};
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/batcher.h"
-#include "daemon/probe_table.h"
+#include "daemon/collect/batcher.h"
+#include "daemon/ring/probe_table.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define FRAMES_MAX 16u

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/bell.h"
+#include "daemon/ring/bell.h"
 
 static bool is_rung(int fd)
 {

@@ -21,10 +21,10 @@
 
 #define calloc failing_calloc
 #define malloc failing_malloc
-#include "daemon/catch_up.c"
+#include "daemon/stream/catch_up.c"
 #undef QUEUE_FIRST
-#include "daemon/catch_up_take.c"
-#include "daemon/frame_ref.c"
+#include "daemon/stream/catch_up_take.c"
+#include "daemon/base/frame_ref.c"
 #undef calloc
 #undef malloc
 

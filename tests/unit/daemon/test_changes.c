@@ -12,8 +12,8 @@
 
 #include <fcntl.h>
 
-#include "daemon/counters.h"
-#include "daemon/limits.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
 #include "tests/unit/daemon/small_engine.h"
 
 #define CALLS "syscall:getppid:call"

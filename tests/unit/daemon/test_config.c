@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/config.h"
-#include "daemon/config_option.h"
-#include "daemon/log.h"
+#include "daemon/config/config.h"
+#include "daemon/config/option.h"
+#include "daemon/base/log.h"
 
 #define ARGS(...) \
 	((int)(sizeof((char *[]){ "ringtaild", ##__VA_ARGS__ }) / sizeof(char *))), \

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/config.h"
-#include "daemon/config_option.h"
+#include "daemon/config/config.h"
+#include "daemon/config/option.h"
 
 #define NAME_BYTES	64
 

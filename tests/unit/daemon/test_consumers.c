@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/consumers_file.h"
+#include "daemon/stream/consumers_file.h"
 
 static const char good[] =
 	"ringtail consumers 1\n"

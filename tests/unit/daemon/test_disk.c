@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/disk_thread.h"
+#include "daemon/disk/thread.h"
 
 /* What the file system answers to the question whether its sync can be believed; 0: its own answer. */
 static int confirm_errno;
@@ -32,7 +32,7 @@ static int told_fallocate(int fd, int mode, off_t offset, off_t bytes)
 }
 
 #define fallocate told_fallocate
-#include "daemon/disk_posix.c"
+#include "daemon/disk/posix.c"
 #undef fallocate
 
 struct fixture {

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/clock.h"
-#include "daemon/counters.h"
-#include "daemon/drain.h"
-#include "daemon/log.h"
-#include "daemon/ring_writer.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/collect/drain.h"
+#include "daemon/base/log.h"
+#include "daemon/ring/writer.h"
 #include "proto/batch_decode.h"
 #include "tests/unit/daemon/small_catalog.h"
 

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/fanout.h"
+#include "daemon/stream/fanout.h"
 #include "tests/lib/failing_memory.h"
 
 static void hear(struct fanout_tap *tap, const uint64_t *upto);
@@ -24,7 +24,7 @@ static void hear_earlier(struct fanout_tap *tap, const Ringtail__V1__Cursor *upt
 #define fanout_tap_ack hear
 #define fanout_tap_ack_earlier hear_earlier
 #define calloc failing_calloc
-#include "daemon/export_ack.c"
+#include "daemon/export/ack.c"
 #undef calloc
 #undef fanout_tap_ack
 #undef fanout_tap_ack_earlier

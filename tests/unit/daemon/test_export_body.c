@@ -13,9 +13,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "daemon/export_kind.h"
-#include "daemon/export_retry.h"
-#include "daemon/export_target.h"
+#include "daemon/export/kind.h"
+#include "daemon/export/retry.h"
+#include "daemon/export/target.h"
 #include "proto/export/loki.pb-c.h"
 #include "proto/export/otlp.pb-c.h"
 #include "proto/export/remote_write.pb-c.h"

@@ -8,11 +8,11 @@
 
 #include <errno.h>
 
-#include "daemon/clock.h"
-#include "daemon/counters.h"
-#include "daemon/export_choose.h"
-#include "daemon/export_order.h"
-#include "daemon/export_tree.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/export/choose.h"
+#include "daemon/export/order.h"
+#include "daemon/export/tree.h"
 #include "tests/unit/daemon/export_make.h"
 
 #define MS 1000000ull

@@ -16,11 +16,11 @@
 #include "tests/lib/failing_memory.h"
 
 #define calloc failing_calloc
-#include "daemon/export_run.c"
+#include "daemon/export/run.c"
 #undef calloc
 
-#include "daemon/export_intake.h"
-#include "daemon/frame_ref.h"
+#include "daemon/export/intake.h"
+#include "daemon/base/frame_ref.h"
 #include "tests/unit/daemon/export_make.h"
 
 #define SLOW_NS		(100 * 1000000ull)

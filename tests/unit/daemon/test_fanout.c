@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "daemon/limits.h"
+#include "daemon/base/limits.h"
 #include "tests/unit/daemon/small_engine.h"
 
 #define CALLS "syscall:getppid:call"

@@ -17,11 +17,11 @@
 
 #define calloc failing_calloc
 #define malloc failing_malloc
-#include "daemon/worker_order.c"
+#include "daemon/collect/worker_order.c"
 #undef calloc
 #undef malloc
 
-#include "daemon/counters.h"
+#include "daemon/base/counters.h"
 #include "tests/unit/daemon/small_engine.h"
 
 #define CALLS	"syscall:getppid:call"

@@ -11,9 +11,9 @@
 
 #include <ftw.h>
 
-#include "daemon/counters.h"
-#include "daemon/export_feed.h"
-#include "daemon/limits.h"
+#include "daemon/base/counters.h"
+#include "daemon/export/feed.h"
+#include "daemon/base/limits.h"
 #include "tests/unit/daemon/small_engine.h"
 
 #define CALLS "syscall:getppid:call"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/frame_log.h"
+#include "daemon/stream/frame_log.h"
 
 struct evicted {
 	uint64_t serials, next;

@@ -18,10 +18,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/gate.h"
-#include "daemon/roles.h"
-#include "daemon/secret_file.h"
-#include "daemon/token.h"
+#include "daemon/access/gate.h"
+#include "daemon/access/roles.h"
+#include "daemon/host/secret_file.h"
+#include "daemon/access/token.h"
 
 /* ---- Names ------------------------------------------------------------------------------------- */
 

@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#include "daemon/counters.h"
-#include "daemon/http.h"
-#include "daemon/http_live.h"
-#include "daemon/limits.h"
+#include "daemon/base/counters.h"
+#include "daemon/http/http.h"
+#include "daemon/http/live.h"
+#include "daemon/base/limits.h"
 
 /* ---- Heads ----------------------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/listener.h"
+#include "daemon/net/listener.h"
 
 struct fixture {
 	struct event_base *base;

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
-#include "daemon/loader.h"
+#include "daemon/base/clock.h"
+#include "daemon/source/loader.h"
 
 #define CAPTURE "tests/data/capture.rt"
 #define WAIT_MS 60000

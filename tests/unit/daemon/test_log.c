@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/log.h"
+#include "daemon/base/log.h"
 
 static struct {
 	unsigned messages;

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <stdbool.h>
 
-#include "daemon/mailbox.h"
+#include "daemon/base/mailbox.h"
 
 #define LETTERS 5
 

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/metric_kernel.h"
-#include "daemon/metric_text.h"
+#include "daemon/metrics/kernel.h"
+#include "daemon/metrics/text.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define SECOND 1000000000ull

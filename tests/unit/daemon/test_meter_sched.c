@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/counters.h"
-#include "daemon/limits.h"
-#include "daemon/meter_sched.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
+#include "daemon/collect/meter_sched.h"
 
 #define CPUS		4
 #define THREADS		40

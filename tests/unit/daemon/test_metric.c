@@ -32,12 +32,12 @@ static void *failing_malloc(size_t bytes)
 
 #define calloc failing_calloc
 #define malloc failing_malloc
-#include "daemon/metric.c"
+#include "daemon/metrics/metric.c"
 #undef calloc
 #undef malloc
 
-#include "daemon/metric_self.h"
-#include "daemon/metric_text.h"
+#include "daemon/metrics/self.h"
+#include "daemon/metrics/text.h"
 
 static void fill(struct metric_builder *builder)
 {

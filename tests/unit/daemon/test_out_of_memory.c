@@ -47,11 +47,11 @@ static char *failing_strdup(const char *text)
 #define realloc failing_realloc
 #undef strdup
 #define strdup failing_strdup
-#include "daemon/config.c"
-#include "daemon/config_value.c"
-#include "daemon/filter.c"
-#include "daemon/filter_program.c"
-#include "daemon/filter_tree.c"
+#include "daemon/config/config.c"
+#include "daemon/config/value.c"
+#include "query/filter.c"
+#include "query/filter_program.c"
+#include "query/filter_tree.c"
 #undef calloc
 #undef malloc
 #undef realloc

@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/ring_note.h"
-#include "daemon/ring_reader.h"
-#include "daemon/ring_writer.h"
+#include "daemon/ring/note.h"
+#include "daemon/ring/reader.h"
+#include "daemon/ring/writer.h"
 
 #define EPOCH		77
 #define ITEMS_MAX	2000

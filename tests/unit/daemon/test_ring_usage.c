@@ -14,10 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/limits.h"
-#include "daemon/ring_reader.h"
-#include "daemon/ring_unread.h"
-#include "daemon/ring_writer.h"
+#include "daemon/base/limits.h"
+#include "daemon/ring/reader.h"
+#include "daemon/ring/unread.h"
+#include "daemon/ring/writer.h"
 
 #define RING_BYTES	RT_RING_BYTES_MIN
 #define PROBE		RT_PROBE_SYSCALL_CALL

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/sandbox.h"
+#include "daemon/host/sandbox.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 

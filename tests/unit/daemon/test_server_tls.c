@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "daemon/counters.h"
-#include "daemon/limits.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
 #include "tests/unit/daemon/small_engine.h"
 #include "tests/unit/daemon/tls_place.h"
 

@@ -18,12 +18,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/activation.h"
-#include "daemon/limits.h"
-#include "daemon/saved_subscriptions.h"
-#include "daemon/service_manager.h"
-#include "daemon/thread_journal.h"
-#include "daemon/thread_table.h"
+#include "daemon/host/activation.h"
+#include "daemon/base/limits.h"
+#include "daemon/stream/saved_subscriptions.h"
+#include "daemon/host/service_manager.h"
+#include "daemon/ring/thread_journal.h"
+#include "daemon/ring/thread_table.h"
 
 struct fixture {
 	int socket;

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/limits.h"
-#include "daemon/spool_orphans.h"
-#include "daemon/spool_private.h"
+#include "daemon/base/limits.h"
+#include "daemon/spool/orphans.h"
+#include "daemon/spool/private.h"
 
 #define FIRST	"00000000000000a1"
 #define SECOND	"00000000000000b2"

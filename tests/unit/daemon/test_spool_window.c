@@ -2,7 +2,7 @@
  * test_spool_window: what a crash costs at worst, as stat says it: the intervals while all is well,
  * the age of what still waits while the disk is slow, and since when nothing was stored while it fails.
  */
-#include "daemon/control_spool.h"
+#include "daemon/serve/control_spool.h"
 #include "tests/unit/daemon/spool_run.h"
 
 #define BATCH_NS	40000000ull

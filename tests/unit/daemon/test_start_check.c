@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/limits.h"
+#include "daemon/base/limits.h"
 #include "daemon/start_check.h"
 #include "tests/unit/daemon/small_catalog.h"
 

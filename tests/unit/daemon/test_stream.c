@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/stream.h"
+#include "daemon/stream/stream.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define RINGS 2

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/counters.h"
-#include "daemon/thread_table.h"
+#include "daemon/base/counters.h"
+#include "daemon/ring/thread_table.h"
 
 static struct rt_thread named(const char *comm, uint32_t pid)
 {

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "daemon/trace_id.h"
+#include "daemon/base/trace_id.h"
 
 static const uint8_t boot_id[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 

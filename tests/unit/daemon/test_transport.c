@@ -19,9 +19,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
-#include "daemon/log.h"
-#include "daemon/transport_tls.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/net/transport_tls.h"
 #include "tests/unit/daemon/tls_place.h"
 
 #define STREAM_BYTES (3u << 20)

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/clock.h"
-#include "daemon/limits.h"
-#include "daemon/watchdog.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/limits.h"
+#include "daemon/host/watchdog.h"
 
 #define WORKERS 3
 #define PATIENCE_USEC "200000"

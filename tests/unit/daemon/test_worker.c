@@ -7,8 +7,8 @@
 
 #include <errno.h>
 
-#include "daemon/counters.h"
-#include "daemon/limits.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
 
 static void test_contiguous(void **state)
 {

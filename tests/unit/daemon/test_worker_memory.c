@@ -18,9 +18,9 @@
 
 #define calloc failing_calloc
 #define malloc failing_malloc
-#include "daemon/batcher.c"
-#include "daemon/frame_ref.c"
-#include "daemon/worker_out.c"
+#include "daemon/collect/batcher.c"
+#include "daemon/base/frame_ref.c"
+#include "daemon/collect/worker_out.c"
 #undef calloc
 #undef malloc
 

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/daemon/small_worker.h"
 
-#include "daemon/limits.h"
+#include "daemon/base/limits.h"
 
 /* Records reserved and not committed hold the watermark back, and the end of a drain, a while. */
 static void test_unfinished_writer(void **state)

@@ -1,0 +1,61 @@
+/*
+ * cmd: the commands of tracectl, one file each.
+ */
+#ifndef RINGTAIL_CLIENT_CLI_CMD_H
+#define RINGTAIL_CLIENT_CLI_CMD_H
+
+#include "client/cli/options.h"
+#include "client/cli/pump.h"
+
+enum exit_code cmd_list(const struct settings *settings);
+enum exit_code cmd_stream(const struct settings *settings);
+enum exit_code cmd_record(const struct settings *settings);
+enum exit_code cmd_read(const struct settings *settings);
+enum exit_code cmd_stat(const struct settings *settings);
+enum exit_code cmd_doctor(const struct settings *settings);
+enum exit_code cmd_probes(const struct settings *settings);
+enum exit_code cmd_enable(const struct settings *settings);
+enum exit_code cmd_disable(const struct settings *settings);
+enum exit_code cmd_token(const struct settings *settings);
+enum exit_code cmd_forget(const struct settings *settings);
+
+/* Who gets every frame of a recording. */
+struct cmd_tap {
+	void (*frame)(void *context, const uint8_t *frame, size_t bytes);
+	struct out *out;		/* where it writes: flushed in time */
+	void *context;
+};
+
+/*
+ * What stream and record share: connect, subscribe, pump. `format` is what is shown; `tap` may be
+ * NULL.
+ */
+enum exit_code cmd_follow(const struct settings *settings, enum format format,
+			  const struct cmd_tap *tap);
+
+/*
+ * Prints the error and returns EXIT_FAILED; with the hint to --help, EXIT_USAGE. `text` is what the
+ * error's column is a place in; NULL: it has none.
+ */
+enum exit_code cmd_fail(const struct ringtail_error *error, const char *text);
+enum exit_code cmd_usage(const struct ringtail_error *error, const char *command);
+enum exit_code cmd_usage_at(const struct ringtail_error *error, const char *command,
+			    const char *text);
+
+/*
+ * Ends a command whose output is complete. `err` is the errno of a write that failed, 0: none did.
+ * Returns `code`; EXIT_FAILED, after saying why, where it could not be written. A reader who has
+ * left has had what it wanted.
+ */
+enum exit_code cmd_written(int err, enum exit_code code);
+
+/* The same for what printf() wrote to stdout. */
+enum exit_code cmd_printed(enum exit_code code);
+
+/* What shows that format; NULL for none. */
+const struct sink_ops *cmd_sink(enum format format);
+
+/* Whether colours are wanted on that stream. */
+bool cmd_colour(FILE *to);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * cmd_doctor: what this host can do, and what to do about what it cannot.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/cli/cmd.h"
+#include "client/lib/failure.h"
+#include "client/cli/host_check.h"
+#include "client/cli/request.h"
+#include "client/cli/trust_check.h"
+
+static void print_check(const char *name, const struct host_check *check, bool colour)
+{
+	static const char *const code[] = { "\033[32m", "\033[33m", "\033[31m" };
+
+	printf("%s%-4s%s  %-13s %s\n", colour ? code[check->verdict] : "",
+	       host_check_verdict_name(check->verdict), colour ? "\033[0m" : "", name,
+	       check->found);
+	if (check->hint[0])
+		printf("      %-13s -> %s\n", "", check->hint);
+}
+
+/*
+ * The daemon's certificate, where it has one to show, for a handshake that fails for it as well. False:
+ * not even that could be asked, and *error is why.
+ */
+static bool see_certificate(const char *text, struct conn_tls_span *span, bool *seen,
+			    struct ringtail_error *error)
+{
+	struct address address;
+
+	*seen = false;
+	if (address_parse(text, &address, error))
+		return false;
+	if (address.kind != ADDRESS_TCP || address.trust.insecure)
+		return true;
+	*seen = conn_see_certificate(&address, span, error) == 0;
+	return *seen;
+}
+
+/* Whether a daemon answers at the address, and which. */
+static void check_daemon(const char *address, struct conn_tls_span *span, bool *seen,
+			 struct host_check *check)
+{
+	struct ringtail_error error;
+	struct request *request;
+
+	memset(check, 0, sizeof(*check));
+	if (!see_certificate(address, span, seen, &error) ||
+	    request_open(address, -1, &request, &error)) {
+		check->verdict = CHECK_WARN;
+		snprintf(check->found, sizeof(check->found), "%.250s", error.what);
+		snprintf(check->hint, sizeof(check->hint), "%.250s", error.hint);
+		return;
+	}
+	snprintf(check->found, sizeof(check->found), "%.60s on %.60s, source %.20s, %u CPUs%s%.16s",
+		 request_host(request)->software, request_host(request)->hostname,
+		 request_host(request)->source, request_host(request)->cpus,
+		 *request_host(request)->role ? "; you may come as " : "",
+		 request_host(request)->role);
+	request_close(request);
+}
+
+/* What is shown and looked at on the way in. False: something of it is in the way. */
+static bool check_trust(const struct conn_tls_span *daemon, bool answers, bool colour)
+{
+	struct trust_view view = { .daemon = daemon, .now_s = time(NULL) };
+	struct host_check check;
+	bool good = true;
+	const char *name;
+
+	trust_get(&view.trust);
+	for (size_t i = 0; (name = trust_check(&view, i, &check)); i++) {
+		/* Whoever comes in without it does not need it there. */
+		if (check.verdict == CHECK_FAIL && answers)
+			check.verdict = CHECK_WARN;
+		good &= check.verdict != CHECK_FAIL;
+		if (check.found[0])
+			print_check(name, &check, colour);
+	}
+	return good;
+}
+
+enum exit_code cmd_doctor(const struct settings *settings)
+{
+	bool colour = cmd_colour(stdout), works = true, trusted, answers, seen;
+	struct host_check check, answer;
+	struct conn_tls_span span;
+	struct host host;
+	const char *name;
+
+	check_daemon(settings->connect, &span, &seen, &answer);
+	answers = answer.verdict == CHECK_OK;
+	host_here(&host);
+	for (size_t i = 0; (name = host_check(&host, i, &check)); i++) {
+		/* A running daemon has what it needs; that its caller has not is no matter. */
+		if (check.verdict == CHECK_FAIL && answers)
+			check.verdict = CHECK_WARN;
+		if (check.verdict == CHECK_FAIL)
+			works = false;
+		print_check(name, &check, colour);
+	}
+	trusted = check_trust(seen ? &span : NULL, answers, colour);
+	print_check("daemon", &answer, colour);
+	printf("%s\n", !works ? "tracing cannot work here until what fails is mended" :
+	       !trusted ? "no way in to the daemon until what fails is mended" :
+	       answers ? "tracing works" : "tracing can work: start the daemon");
+	return cmd_printed(works && trusted ? EXIT_GOOD : EXIT_FAILED);
+}

@@ -1,0 +1,164 @@
+/*
+ * cmd_list: the probes of a daemon, with their fields.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lib/catalog.h"
+#include "client/cli/cmd.h"
+#include "client/lib/failure.h"
+#include "client/lib/limits.h"
+#include "client/cli/nearest.h"
+#include "client/cli/request.h"
+#include "proto/ringtail.pb-c.h"
+
+static struct out out;
+
+static const char *type_name(enum ringtail_type type)
+{
+	static const char *const name[] = {
+		"unsigned", "signed", "hex", "duration", "result", "fd", "thread", "string",
+	};
+
+	return (unsigned)type < sizeof(name) / sizeof(*name) ? name[type] : "unknown";
+}
+
+/* "syscall:openat:call(dfd, filename, flags, mode)": of a call, what the caller passes. */
+static void print_line(const struct ringtail_probe *probe)
+{
+	unsigned first = probe->kind == RINGTAIL_CALL ? 2 : 0;
+
+	out_text(&out, probe->spec);
+	out_char(&out, '(');
+	for (unsigned i = first; i < probe->fields; i++) {
+		if (i > first)
+			out_literal(&out, ", ");
+		out_text(&out, probe->field[i].name);
+	}
+	out_literal(&out, ")\n");
+}
+
+static int print_object(const struct ringtail_probe *probe)
+{
+	json_t *fields = json_array(), *object;
+	char *text;
+
+	for (unsigned i = 0; i < probe->fields; i++)
+		json_array_append_new(fields, json_pack("{s:s, s:s, s:s, s:i}",
+							"name", probe->field[i].name,
+							"type", type_name(probe->field[i].type),
+							"c_type", probe->field[i].c_type,
+							"bits", (int)probe->field[i].bits));
+	object = json_pack("{s:s, s:s, s:s, s:s, s:i, s:o}", "probe", probe->spec, "provider",
+			   probe->provider, "function", probe->function, "name", probe->name, "id",
+			   (int)probe->id, "fields", fields);
+	text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	if (text) {
+		out_text(&out, text);
+		out_char(&out, '\n');
+	}
+	free(text);
+	json_decref(object);
+	return text ? 0 : -EBADMSG;
+}
+
+static int ask(const struct settings *settings, const char *glob, struct catalog **catalog,
+	       struct ringtail_error *error)
+{
+	Ringtail__V1__ListRequest list = RINGTAIL__V1__LIST_REQUEST__INIT;
+	struct request *request;
+	const uint8_t *body;
+	size_t bytes;
+	int err = request_open(settings->connect, -1, &request, error);
+
+	if (err)
+		return err;
+	list.glob = (char *)glob;
+	err = request_send(request, FRAME_LIST, &list.base, error);
+	if (!err)
+		err = request_wait(request, FRAME_CATALOG, REPLY_TIMEOUT_MS, &body, &bytes, error);
+	if (!err)
+		err = catalog_create(body, bytes, catalog, error);
+	request_close(request);
+	return err;
+}
+
+/* What people know a probe by: a system call's middle part, and of others the last. */
+static const char *short_name(const struct ringtail_probe *probe)
+{
+	return strcmp(probe->provider, "syscall") ? probe->name : probe->function;
+}
+
+/* The probe that `glob`, whole or a probe's one name, was probably meant to be; NULL: none. */
+static const char *find_near(const struct catalog *catalog, const char *glob)
+{
+	size_t probes;
+	const struct ringtail_probe *probe = catalog_probes(catalog, &probes);
+	const char **name = calloc(2 * probes + 1, sizeof(*name)), *near, *spec = NULL;
+
+	if (!name)
+		return NULL;
+	for (size_t i = 0; i < probes; i++) {
+		name[i] = short_name(&probe[i]);
+		name[probes + i] = probe[i].spec;
+		if (!spec && !strcmp(name[i], glob))
+			spec = probe[i].spec;
+	}
+	near = spec ? NULL : nearest_name(glob, name, 2 * probes);
+	for (size_t i = 0; near && !spec; i++)
+		if (name[i] == near)
+			spec = probe[i % probes].spec;
+	free(name);
+	return spec;
+}
+
+/* No probe matches: what else to try. */
+static enum exit_code fail_unknown(const struct settings *settings)
+{
+	const char *glob = settings->operand ? settings->operand : "*", *near = NULL;
+	struct catalog *all = NULL;
+	struct ringtail_error error;
+
+	if (ask(settings, "", &all, &error) == 0)
+		near = find_near(all, glob);
+	failure_set(&error, ENOENT, "unknown-probe", "no probe matches '%s'", glob);
+	if (near)
+		failure_hint(&error, "did you mean '%s'? `tracectl list` shows them all", near);
+	else
+		failure_hint(&error, "`tracectl list` shows them all");
+	catalog_unref(all);
+	return cmd_fail(&error, NULL);
+}
+
+enum exit_code cmd_list(const struct settings *settings)
+{
+	const struct ringtail_probe *probe;
+	struct ringtail_error error;
+	struct catalog *catalog;
+	size_t probes, bad = 0;
+
+	if (ask(settings, settings->operand ? settings->operand : "", &catalog, &error))
+		return cmd_fail(&error, settings->operand);
+	out_init(&out, STDOUT_FILENO);
+	probe = catalog_probes(catalog, &probes);
+	for (size_t i = 0; i < probes; i++) {
+		if (settings->output == FORMAT_JSON)
+			bad += print_object(&probe[i]) != 0;
+		else
+			print_line(&probe[i]);
+	}
+	catalog_unref(catalog);
+	if (out_flush(&out))
+		return cmd_written(out_error(&out), EXIT_GOOD);
+	if (!probes)
+		return fail_unknown(settings);
+	if (bad) {
+		failure_set(&error, EBADMSG, "bad-catalog",
+			    "%zu probes have names that are not UTF-8", bad);
+		return cmd_fail(&error, NULL);
+	}
+	return EXIT_GOOD;
+}

@@ -1,0 +1,153 @@
+/*
+ * cmd_probes: what the daemon always records, and who wanted it; and, for operators, enable and
+ * disable, which answer with the same list.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/cli/cmd.h"
+#include "client/lib/failure.h"
+#include "client/lib/limits.h"
+#include "client/cli/request.h"
+#include "client/cli/stop.h"
+#include "client/lib/unpack.h"
+#include "proto/ringtail.pb-c.h"
+
+static struct out out;
+
+/* Names come from elsewhere: control bytes are shown, not obeyed. */
+static void print_visible(const char *text)
+{
+	for (; *text; text++)
+		out_char(&out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+}
+
+static void show_text(const Ringtail__V1__Probes *probes)
+{
+	for (size_t i = 0; i < probes->n_probe; i++) {
+		const Ringtail__V1__AlwaysOn *probe = probes->probe[i];
+		time_t seconds = (time_t)(probe->since_realtime_ns / 1000000000u);
+		char stamp[32] = "?";
+		struct tm tm;
+
+		if (localtime_r(&seconds, &tm))
+			strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S", &tm);
+		out_mark(&out);
+		print_visible(probe->spec);
+		out_char(&out, ' ');
+		out_pad(&out, 40);
+		print_visible(probe->by);
+		out_char(&out, ' ');
+		out_pad(&out, 60);
+		out_literal(&out, "since ");
+		out_text(&out, stamp);
+		out_char(&out, '\n');
+	}
+	if (*probes->filter) {
+		out_literal(&out, "of these, what passes: ");
+		print_visible(probes->filter);
+		out_char(&out, '\n');
+	}
+	if (!probes->n_probe)
+		out_literal(&out, "nothing is always on\n");
+}
+
+static int show_json(const Ringtail__V1__Probes *probes, struct ringtail_error *error)
+{
+	json_t *list = json_array(), *object;
+	char *text = NULL;
+
+	for (size_t i = 0; i < probes->n_probe; i++)
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:I}", "probe", probes->probe[i]->spec, "by",
+					probes->probe[i]->by, "since_realtime_ns",
+					(json_int_t)probes->probe[i]->since_realtime_ns));
+	object = json_pack("{s:o, s:s}", "probes", list, "filter", probes->filter);
+	if (object)
+		text = json_dumps(object, JSON_COMPACT);
+	if (text) {
+		out_text(&out, text);
+		out_char(&out, '\n');
+	}
+	free(text);
+	json_decref(object);
+	return text ? 0 : failure_set(error, EBADMSG, "bad-message",
+				      "a name in the daemon's answer is not UTF-8");
+}
+
+/* Asks that, and shows the Probes that come back. */
+static enum exit_code ask(const struct settings *settings, enum frame_type type,
+			  const ProtobufCMessage *message)
+{
+	const Ringtail__V1__Probes *probes;
+	struct ringtail_error error;
+	struct request *request;
+	struct arena *arena;
+	const uint8_t *body;
+	size_t bytes;
+	int err;
+
+	if (request_open(settings->connect, stop_init(), &request, &error))
+		return cmd_fail(&error, NULL);
+	err = request_send(request, type, message, &error);
+	if (!err)
+		err = request_wait(request, FRAME_PROBES, CHANGE_TIMEOUT_MS, &body, &bytes, &error);
+	if (!err) {
+		probes = unpack(&ringtail__v1__probes__descriptor, body, bytes, &arena);
+		if (!probes) {
+			err = failure_set(&error, EBADMSG, "bad-message",
+					  "the daemon's answer does not unpack");
+		} else {
+			out_init(&out, STDOUT_FILENO);
+			if (settings->output == FORMAT_JSON)
+				err = show_json(probes, &error);
+			else
+				show_text(probes);
+			out_flush(&out);
+			arena_destroy(arena);
+		}
+	}
+	request_close(request);
+	return err ? cmd_fail(&error, NULL) : cmd_written(out_error(&out), EXIT_GOOD);
+}
+
+enum exit_code cmd_probes(const struct settings *settings)
+{
+	Ringtail__V1__ProbesRequest message = RINGTAIL__V1__PROBES_REQUEST__INIT;
+
+	return ask(settings, FRAME_PROBES_REQUEST, &message.base);
+}
+
+static enum exit_code which(const char *command)
+{
+	struct ringtail_error error;
+
+	failure_set(&error, EINVAL, "no-probe", "%s which probes?", command);
+	failure_hint(&error, "as in tracectl %s 'syscall:open*:call'", command);
+	return cmd_usage(&error, command);
+}
+
+enum exit_code cmd_enable(const struct settings *settings)
+{
+	Ringtail__V1__Change message = RINGTAIL__V1__CHANGE__INIT;
+
+	if (!settings->operands.n)
+		return which("enable");
+	message.enable = (char **)settings->operands.text;
+	message.n_enable = settings->operands.n;
+	return ask(settings, FRAME_CHANGE, &message.base);
+}
+
+enum exit_code cmd_disable(const struct settings *settings)
+{
+	Ringtail__V1__Change message = RINGTAIL__V1__CHANGE__INIT;
+
+	if (!settings->operands.n)
+		return which("disable");
+	message.disable = (char **)settings->operands.text;
+	message.n_disable = settings->operands.n;
+	return ask(settings, FRAME_CHANGE, &message.base);
+}

@@ -1,0 +1,86 @@
+/*
+ * cmd_read: the events of a file, or of a spool directory, as stream shows them live.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/cmd.h"
+#include "client/lib/failure.h"
+#include "client/cli/spool_dir.h"
+#include "client/cli/stop.h"
+
+static struct out out;
+
+static bool is_directory(const char *path)
+{
+	struct stat stat_of;
+
+	return stat(path, &stat_of) == 0 && S_ISDIR(stat_of.st_mode);
+}
+
+/* No events, and no error: that is how a spool begins. */
+static enum exit_code nothing_yet(const struct ringtail_error *error,
+				  const struct settings *settings)
+{
+	fprintf(stderr, "tracectl: %s\n", error->what);
+	pump_print_summary(stderr, settings->summary, &(struct ringtail_totals){ 0 }, 0);
+	return EXIT_GOOD;
+}
+
+enum exit_code cmd_read(const struct settings *settings)
+{
+	enum format format = settings->output ? settings->output : FORMAT_TEXT;
+	const char *path = settings->operand;
+	bool is_stdin = path && !strcmp(path, "-");
+	struct pump pump = {
+		.out = &out,
+		.ops = cmd_sink(format),
+		.colour = cmd_colour(stdout),
+		.events_max = settings->count,
+		.events_on_terminal = format != FORMAT_NONE && isatty(STDOUT_FILENO),
+		.show_rate = true,
+		.summary = settings->summary,
+		.messages = stderr,
+	};
+	struct ringtail_error error;
+	struct ringtail *ringtail;
+	struct spool_dir *dir = NULL;
+	enum exit_code code;
+	int fd = -1, err = 0;
+
+	if (!path) {
+		failure_set(&error, EINVAL, "no-file", "read which FILE?");
+		return cmd_usage(&error, "read");
+	}
+	if (!is_stdin && is_directory(path))
+		err = spool_dir_open(path, stderr, &dir, &fd, &error);
+	if (err == -ENODATA)
+		return nothing_yet(&error, settings);
+	if (err)
+		return cmd_fail(&error, NULL);
+	if (!dir)
+		fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		failure_set(&error, errno, "cannot-read", "cannot read %s: %s", path,
+			    strerror(errno));
+		return cmd_fail(&error, NULL);
+	}
+	out_init(&out, STDOUT_FILENO);
+	/* Only a walk through every event tells a good file from a damaged one. */
+	if (ringtail_open(fd, is_stdin ? "stdin" : path, false, &ringtail, &error)) {
+		if (dir)
+			spool_dir_close(dir);
+		return cmd_fail(&error, NULL);
+	}
+	ringtail_set_interrupt(ringtail, stop_init());
+	pump.ringtail = ringtail;
+	code = pump_run(&pump);
+	ringtail_close(ringtail);
+	if (dir && !spool_dir_close(dir) && code == EXIT_GOOD)
+		code = EXIT_LOST;
+	return code;
+}

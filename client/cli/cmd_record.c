@@ -1,0 +1,106 @@
+/*
+ * cmd_record: the frames of a stream, as they come, to a file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/cmd.h"
+#include "client/lib/failure.h"
+#include "proto/frame.h"
+
+/* A file that is there already is kept until the daemon has agreed to the subscription. */
+struct recording {
+	const char *path;	/* NULL: stdout */
+	bool existed;
+	bool begun;
+};
+
+static struct out out;
+
+static void take_frame(void *context, const uint8_t *frame, size_t bytes)
+{
+	struct recording *recording = context;
+	struct frame_header header;
+
+	if (!recording->begun &&
+	    frame_parse_header(frame, bytes, UINT32_MAX, &header) == FRAME_OK &&
+	    header.type == FRAME_CATALOG) {
+		recording->begun = true;
+		if (ftruncate(out.fd, 0) && errno != EINVAL && errno != EROFS)
+			out.error = errno;	/* EINVAL: a pipe or a device needs no emptying */
+	}
+	out_bytes(&out, (const char *)frame, bytes);
+}
+
+/* Opens what -w names; refuses what a recording would spoil. */
+static int open_file(struct recording *recording, struct ringtail_error *error)
+{
+	int fd = STDOUT_FILENO;
+
+	if (recording->path) {
+		recording->existed = access(recording->path, F_OK) == 0;
+		fd = open(recording->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+	}
+	if (fd < 0)
+		return failure_set(error, errno, "cannot-write", "cannot write %s: %s",
+				   recording->path, strerror(errno));
+	if (isatty(fd)) {
+		if (recording->path)
+			close(fd);
+		failure_set(error, EINVAL, "terminal",
+			    "a recording is no text, and %s is a terminal",
+			    recording->path ? recording->path : "stdout");
+		failure_hint(error, "name a file, or pipe it: tracectl record -w - | ...");
+		return -EINVAL;
+	}
+	return fd;
+}
+
+/* The pump has told what went wrong before; here is what goes wrong at the very end. */
+static enum exit_code close_file(const struct recording *recording, enum exit_code code)
+{
+	struct ringtail_error error;
+	int err = 0;
+
+	if (!recording->begun)
+		out.used = 0;
+	else if (!out_error(&out))
+		err = -out_flush(&out);
+	if (recording->path && close(out.fd))
+		err = errno;
+	if (recording->path && !recording->begun && !recording->existed)
+		unlink(recording->path);
+	if (!err || (err == EPIPE && !recording->path))
+		return code;
+	failure_set(&error, err, "cannot-write", "cannot write %s: %s",
+		    recording->path ? recording->path : "stdout", strerror(err));
+	return cmd_fail(&error, NULL);
+}
+
+enum exit_code cmd_record(const struct settings *settings)
+{
+	enum format format = settings->output ? settings->output : FORMAT_NONE;
+	struct recording recording = { 0 };
+	const struct cmd_tap tap = { .frame = take_frame, .out = &out, .context = &recording };
+	struct ringtail_error error;
+	int fd;
+
+	if (!settings->write) {
+		failure_set(&error, EINVAL, "no-file", "record where? -w FILE is missing");
+		return cmd_usage(&error, "record");
+	}
+	if (strcmp(settings->write, "-")) {
+		recording.path = settings->write;
+	} else if (format != FORMAT_NONE) {
+		failure_set(&error, EINVAL, "stdout-twice",
+			    "stdout cannot take both the recording and the events");
+		return cmd_usage(&error, "record");
+	}
+	fd = open_file(&recording, &error);
+	if (fd < 0)
+		return cmd_fail(&error, NULL);
+	out_init(&out, fd);
+	return close_file(&recording, cmd_follow(settings, format, &tap));
+}

@@ -1,0 +1,131 @@
+/*
+ * cmd_stream: events as they happen; and what record shares with it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/cli/cmd.h"
+#include "client/lib/cursor.h"
+#include "client/cli/cursor_file.h"
+#include "client/lib/failure.h"
+#include "client/cli/since.h"
+#include "client/cli/stop.h"
+
+static struct out out;
+
+const struct sink_ops *cmd_sink(enum format format)
+{
+	return format == FORMAT_TEXT ? &print_text : format == FORMAT_JSON ? &print_json : NULL;
+}
+
+/* Which of the user's texts the column of a refusal points into. */
+static const char *text_of(const struct settings *settings, const struct ringtail_error *error)
+{
+	if (strstr(error->code, "consumer"))
+		return settings->consumer;
+	if (strstr(error->code, "cursor"))
+		return settings->since;
+	if (strstr(error->code, "probe"))
+		return settings->probe.n == 1 ? settings->probe.text[0] : NULL;
+	return settings->filter;
+}
+
+/* Where to begin: the file of a place, if there is one already; else what --since says. */
+static int find_start(const struct settings *settings, struct ringtail_subscription *wanted,
+		      char **place, struct ringtail_error *error)
+{
+	static struct cursor cursor;	/* parsed again where it is used: a slip is usage */
+	uint64_t output_bytes;
+	struct timespec now;
+	int err = 0;
+
+	*place = NULL;
+	if (settings->cursor)
+		err = cursor_file_load(settings->cursor, place, &output_bytes, error);
+	if (!err && *place) {
+		wanted->since = *place;
+		return cursor_file_cut(STDOUT_FILENO, output_bytes, error);
+	}
+	if (err || !settings->since)
+		return err;
+	if (since_is_cursor(settings->since)) {
+		wanted->since = settings->since;
+		return cursor_parse(settings->since, &cursor, error);
+	}
+	clock_gettime(CLOCK_REALTIME, &now);
+	return since_parse_time(settings->since,
+				(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+				&wanted->since_realtime_ns, error);
+}
+
+enum exit_code cmd_follow(const struct settings *settings, enum format format,
+			  const struct cmd_tap *tap)
+{
+	struct ringtail_subscription wanted = {
+		.probe = settings->probe.text,
+		.probes = settings->probe.n,
+		.filter = settings->filter,
+		.consumer = settings->consumer,
+		.flags = settings->flags,
+		/* COUNT events, and those since a cursor, can only be told apart one by one. */
+		.count_only = format == FORMAT_NONE && !settings->since && !settings->consumer &&
+			      !settings->cursor && (tap || !settings->count),
+		.reconnect = true,
+	};
+	struct pump pump = {
+		.out = &out,
+		.also = tap ? tap->out : NULL,
+		.ops = cmd_sink(format),
+		.colour = cmd_colour(stdout),
+		.events_max = settings->count,
+		.duration_ns = settings->duration,
+		.resumable = true,
+		.acknowledges = settings->consumer,
+		.cursor_path = settings->cursor,
+		.show_rate = true,
+		.events_on_terminal = format != FORMAT_NONE && isatty(STDOUT_FILENO),
+		.summary = settings->summary,
+		.messages = stderr,
+	};
+	struct ringtail_error error;
+	struct ringtail *ringtail;
+	enum exit_code code;
+	int interrupt_fd;
+	char *place;
+	int err;
+
+	if (settings->consumer && !*settings->consumer) {
+		failure_set(&error, EINVAL, "no-name", "--consumer is empty: it is the durable consumer's name");
+		return cmd_usage(&error, tap ? "record" : "stream");
+	}
+	err = find_start(settings, &wanted, &place, &error);
+	if (err == -EINVAL)
+		return cmd_usage_at(&error, tap ? "record" : "stream", settings->since);
+	if (err || ringtail_connect(settings->connect, &ringtail, &error)) {
+		free(place);
+		return cmd_fail(&error, NULL);
+	}
+	out_init(&out, STDOUT_FILENO);
+	/* Who sees us at the daemon may interrupt us: once there is an answer, we end as always. */
+	interrupt_fd = stop_init();
+	if (tap)
+		ringtail_set_tap(ringtail, tap->frame, tap->context);
+	if (ringtail_subscribe(ringtail, &wanted, &error)) {
+		code = cmd_fail(&error, text_of(settings, &error));
+	} else {
+		ringtail_set_interrupt(ringtail, interrupt_fd);
+		pump.ringtail = ringtail;
+		code = pump_run(&pump);
+	}
+	ringtail_close(ringtail);
+	free(place);
+	return code;
+}
+
+enum exit_code cmd_stream(const struct settings *settings)
+{
+	return cmd_follow(settings, settings->output ? settings->output : FORMAT_TEXT, NULL);
+}

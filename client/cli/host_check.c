@@ -1,0 +1,308 @@
+/*
+ * host_check: what of this host tracing needs, one check at a time.
+ */
+#include "client/cli/host_check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define CAP_BIT_PERFMON	38
+#define CAP_BIT_BPF	39
+#define CAP_BIT_ADMIN	21	/* CAP_SYS_ADMIN stands for both */
+
+#define KERNEL_MIN_MAJOR 5	/* 5.12: BPF with atomic compare-and-swap */
+#define KERNEL_MIN_MINOR 12
+
+__attribute__((format(printf, 3, 4)))
+static void found(struct host_check *check, enum check_verdict verdict, const char *format, ...)
+{
+	va_list args;
+
+	check->verdict = verdict;
+	va_start(args, format);
+	vsnprintf(check->found, sizeof(check->found), format, args);
+	va_end(args);
+}
+
+__attribute__((format(printf, 2, 3)))
+static void hint(struct host_check *check, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(check->hint, sizeof(check->hint), format, args);
+	va_end(args);
+}
+
+/* The file's first bytes without the newline at their end; -errno. */
+static int read_file(const struct host *host, const char *path, char *text, size_t bytes)
+{
+	char full[4096];
+	ssize_t n;
+	int fd;
+
+	snprintf(full, sizeof(full), "%s%s", host->root, path);
+	fd = open(full, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = read(fd, text, bytes - 1);
+	if (n < 0)
+		n = -errno;
+	close(fd);
+	if (n < 0)
+		return (int)n;
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return 0;
+}
+
+static bool exists(const struct host *host, const char *path)
+{
+	char full[4096];
+
+	snprintf(full, sizeof(full), "%s%s", host->root, path);
+	return access(full, F_OK) == 0;
+}
+
+static void check_kernel(const struct host *host, struct host_check *check)
+{
+	int major = 0, minor = 0;
+
+	if (sscanf(host->release, "%d.%d", &major, &minor) == 2 &&
+	    (major > KERNEL_MIN_MAJOR ||
+	     (major == KERNEL_MIN_MAJOR && minor >= KERNEL_MIN_MINOR))) {
+		found(check, CHECK_OK, "Linux %s", host->release);
+		return;
+	}
+	found(check, CHECK_FAIL, "Linux %s is older than %d.%d", host->release, KERNEL_MIN_MAJOR,
+	      KERNEL_MIN_MINOR);
+	hint(check, "run a newer kernel, or load the ringtail module");
+}
+
+static void check_btf(const struct host *host, struct host_check *check)
+{
+	if (exists(host, "/sys/kernel/btf/vmlinux")) {
+		found(check, CHECK_OK, "the kernel describes its types");
+		return;
+	}
+	found(check, CHECK_FAIL, "there is no /sys/kernel/btf/vmlinux");
+	hint(check, "run a kernel built with CONFIG_DEBUG_INFO_BTF=y, or load the ringtail module");
+}
+
+static void check_bpf(const struct host *host, struct host_check *check)
+{
+	char text[32] = "?";
+	int err = host->try_bpf();
+
+	switch (-err) {
+	case 0:
+		found(check, CHECK_OK, "a map could be made");
+		return;
+	case ENOSYS:
+		found(check, CHECK_FAIL, "this kernel has no bpf(2)");
+		hint(check, "run a kernel with CONFIG_BPF_SYSCALL=y, or load the ringtail module");
+		return;
+	case EPERM:
+		read_file(host, "/proc/sys/kernel/unprivileged_bpf_disabled", text, sizeof(text));
+		found(check, CHECK_FAIL, "not permitted (unprivileged_bpf_disabled is %s)", text);
+		hint(check,
+		     "be root or have CAP_BPF; in a container, its seccomp profile must allow bpf");
+		return;
+	default:
+		found(check, CHECK_FAIL, "a map could not be made: %s", strerror(-err));
+	}
+}
+
+static void check_capabilities(const struct host *host, struct host_check *check)
+{
+	char full[4096], line[256];
+	uint64_t caps = 0;
+	bool bpf, perfmon;
+	FILE *file;
+
+	snprintf(full, sizeof(full), "%s/proc/self/status", host->root);
+	file = fopen(full, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "CapEff:", 7))
+			caps = strtoull(line + 7, NULL, 16);
+	if (file)
+		fclose(file);
+	bpf = caps >> CAP_BIT_BPF & 1 || caps >> CAP_BIT_ADMIN & 1;
+	perfmon = caps >> CAP_BIT_PERFMON & 1 || caps >> CAP_BIT_ADMIN & 1;
+	if (bpf && perfmon) {
+		found(check, CHECK_OK, "CAP_BPF and CAP_PERFMON");
+		return;
+	}
+	found(check, CHECK_FAIL, "you lack %s%s%s", bpf ? "" : "CAP_BPF",
+	      bpf || perfmon ? "" : " and ", perfmon ? "" : "CAP_PERFMON");
+	hint(check, "be root, or: setcap cap_bpf,cap_perfmon=ep on ringtaild");
+}
+
+static void check_tracefs(const struct host *host, struct host_check *check)
+{
+	if (exists(host, "/sys/kernel/tracing/events")) {
+		found(check, CHECK_OK, "/sys/kernel/tracing");
+		return;
+	}
+	if (exists(host, "/sys/kernel/debug/tracing/events")) {
+		found(check, CHECK_OK, "/sys/kernel/debug/tracing");
+		return;
+	}
+	found(check, CHECK_WARN, "no tracefs is to be seen at /sys/kernel/tracing");
+	hint(check,
+	     "a daemon started as root mounts its own; one that is not has no names of arguments "
+	     "without: mount -t tracefs nodev /sys/kernel/tracing");
+}
+
+static void check_lockdown(const struct host *host, struct host_check *check)
+{
+	char text[128];
+
+	if (read_file(host, "/sys/kernel/security/lockdown", text, sizeof(text)) ||
+	    strstr(text, "[none]")) {
+		found(check, CHECK_OK, "the kernel is not locked down");
+		return;
+	}
+	if (strstr(text, "[confidentiality]")) {
+		found(check, CHECK_FAIL,
+		      "locked down for confidentiality: BPF may not read the kernel");
+		hint(check, "boot with lockdown=integrity or without Secure Boot's lockdown");
+		return;
+	}
+	found(check, CHECK_OK, "locked down, but tracing is allowed: %s", text);
+}
+
+static void check_paranoid(const struct host *host, struct host_check *check)
+{
+	char text[32];
+
+	if (read_file(host, "/proc/sys/kernel/perf_event_paranoid", text, sizeof(text))) {
+		found(check, CHECK_WARN, "this kernel has no perf events");
+		hint(check, "profile probes need CONFIG_PERF_EVENTS=y");
+		return;
+	}
+	found(check, CHECK_OK, "perf_event_paranoid is %s; with CAP_PERFMON it does not matter",
+	      text);
+}
+
+static void check_clock(const struct host *host, struct host_check *check)
+{
+	char text[64];
+
+	if (read_file(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		      text, sizeof(text))) {
+		found(check, CHECK_WARN, "the clock source cannot be told");
+		return;
+	}
+	if (!strcmp(text, "hpet") || !strcmp(text, "acpi_pm") || !strcmp(text, "jiffies") ||
+	    !strcmp(text, "xen")) {
+		found(check, CHECK_WARN, "%s: slow to read, and each event reads it", text);
+		hint(check,
+		     "see available_clocksource beside it; tsc, kvm-clock and arch_sys_counter are "
+		     "fast");
+		return;
+	}
+	found(check, CHECK_OK, "%s", text);
+}
+
+static void check_memlock(const struct host *host, struct host_check *check)
+{
+	int major = 0, minor = 0;
+	struct rlimit limit;
+
+	sscanf(host->release, "%d.%d", &major, &minor);
+	if (major > 5 || (major == 5 && minor >= 11)) {
+		found(check, CHECK_OK, "BPF memory is counted by cgroup, not by RLIMIT_MEMLOCK");
+		return;
+	}
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY) {
+		found(check, CHECK_OK, "RLIMIT_MEMLOCK is unlimited");
+		return;
+	}
+	found(check, CHECK_WARN, "RLIMIT_MEMLOCK is %llu KiB, and rings count against it",
+	      (unsigned long long)limit.rlim_cur / 1024);
+	hint(check, "LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited");
+}
+
+static void check_unit(const struct host *host, struct host_check *check)
+{
+	static const char *const path[] = {
+		"/etc/systemd/system/ringtaild.service",
+		"/usr/lib/systemd/system/ringtaild.service",
+		"/lib/systemd/system/ringtaild.service",
+	};
+
+	for (size_t i = 0; i < sizeof(path) / sizeof(*path); i++) {
+		if (exists(host, path[i])) {
+			found(check, CHECK_OK, "%s", path[i]);
+			return;
+		}
+	}
+	found(check, CHECK_WARN, "no ringtaild.service is installed");
+	hint(check, "`make install`, or start ringtaild by hand");
+}
+
+static const struct {
+	const char *name;
+	void (*run)(const struct host *host, struct host_check *check);
+} checks[] = {
+	{ "kernel", check_kernel },
+	{ "BTF", check_btf },
+	{ "bpf(2)", check_bpf },
+	{ "capabilities", check_capabilities },
+	{ "tracefs", check_tracefs },
+	{ "lockdown", check_lockdown },
+	{ "perf events", check_paranoid },
+	{ "clock", check_clock },
+	{ "memlock", check_memlock },
+	{ "systemd unit", check_unit },
+};
+
+const char *host_check(const struct host *host, size_t i, struct host_check *check)
+{
+	if (i >= sizeof(checks) / sizeof(*checks))
+		return NULL;
+	memset(check, 0, sizeof(*check));
+	checks[i].run(host, check);
+	return checks[i].name;
+}
+
+const char *host_check_verdict_name(enum check_verdict verdict)
+{
+	return verdict == CHECK_OK ? "ok" : verdict == CHECK_WARN ? "warn" : "FAIL";
+}
+
+static int try_bpf(void)
+{
+	union bpf_attr attr = { 0 };
+	long fd;
+
+	attr.map_type = BPF_MAP_TYPE_HASH;	/* it needs nothing but bpf(2) itself */
+	attr.key_size = 4;
+	attr.value_size = 8;
+	attr.max_entries = 1;
+	fd = syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr));
+	if (fd < 0)
+		return -errno;
+	close((int)fd);
+	return 0;
+}
+
+void host_here(struct host *host)
+{
+	static struct utsname names;
+
+	*host = (struct host){ .root = "", .release = "unknown", .try_bpf = try_bpf };
+	if (uname(&names) == 0)
+		host->release = names.release;
+}

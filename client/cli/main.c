@@ -1,0 +1,221 @@
+/*
+ * tracectl: watches a kernel through ringtaild. This file: which command, and its --help.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lib/address.h"
+#include "client/cli/cmd.h"
+#include "client/lib/failure.h"
+#include "client/cli/nearest.h"
+
+static const struct command {
+	const char *name;
+	enum option_commands bit;
+	enum exit_code (*run)(const struct settings *settings);
+	const char *operand;		/* what may follow the options */
+	const char *usage;
+	const char *summary;
+	const char *about;		/* and examples */
+} commands[] = {
+	{"list", LIST, cmd_list, "GLOB", "list [GLOB]", "probes with their fields",
+	 "Example:\n"
+	 "  tracectl list 'syscall:open*:call'\n"},
+	{"stream", STREAM, cmd_stream, NULL, "stream [-p SPEC]... [-f EXPR]",
+	 "events, as they happen",
+	 "Example:\n"
+	 "  tracectl stream -p syscall:openat:call -f 'comm == \"bash\" && error'"
+	 " --flags strings\n"},
+	{"record", RECORD, cmd_record, NULL, "record -w FILE [as stream]", "the same, to a file",
+	 "The file holds the frames as they came; read it with `tracectl read`. With -n it ends\n"
+	 "after the batch that brings the last event.\n"
+	 "Example:\n"
+	 "  tracectl record -w trace.rt -p 'syscall:*:call' --duration 10s\n"},
+	{"read", READ, cmd_read, "FILE", "read FILE", "events of a file",
+	 "FILE - is stdin.\n"
+	 "Example:\n"
+	 "  tracectl read trace.rt -o json | jq 'select(.duration > 1000000)'\n"},
+	{"forget", FORGET, cmd_forget, "NAME", "forget NAME",
+	 "gives up a durable consumer and what is kept for it",
+	 "For operators. It must not be connected.\n"
+	 "Example:\n"
+	 "  tracectl forget nightly\n"},
+	{"stat", STAT, cmd_stat, NULL, "stat [-w]", "rates, rings, clients, the loss ledger",
+	 "Example:\n"
+	 "  tracectl stat -w\n"},
+	{"probes", PROBES, cmd_probes, NULL, "probes", "what is always recorded, and who wanted it",
+	 "Example:\n"
+	 "  tracectl probes -o json\n"},
+	{"enable", ENABLE, cmd_enable, "SPEC...", "enable SPEC...",
+	 "records these always, also after a restart",
+	 "For operators. Whoever names no probe gets these too.\n"
+	 "Example:\n"
+	 "  tracectl enable 'syscall:open*:call'\n"},
+	{"disable", DISABLE, cmd_disable, "SPEC...", "disable SPEC...",
+	 "records these no longer, also after a restart",
+	 "For operators. SPEC is as `tracectl probes` shows it.\n"
+	 "Example:\n"
+	 "  tracectl disable 'syscall:open*:call'\n"},
+	{"token", TOKEN, cmd_token, "NAME", "token NAME", "makes a token for a client",
+	 "The token goes to stdout, its line for the daemon's tokens file to stderr. No daemon is\n"
+	 "asked.\n"
+	 "Example:\n"
+	 "  (umask 077; tracectl token alice >alice.token)\n"},
+	{"doctor", DOCTOR, cmd_doctor, NULL, "doctor",
+	 "what this host can do, and what to do about what it cannot",
+	 "Example:\n"
+	 "  sudo tracectl doctor\n"},
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(*commands))
+
+enum exit_code cmd_fail(const struct ringtail_error *error, const char *text)
+{
+	failure_print(stderr, error, text);
+	return EXIT_FAILED;
+}
+
+enum exit_code cmd_usage_at(const struct ringtail_error *error, const char *command,
+			    const char *text)
+{
+	failure_print(stderr, error, text);
+	if (!strstr(error->hint, "--help"))
+		fprintf(stderr, "    tracectl %s%s--help tells more\n", command ? command : "",
+			command ? " " : "");
+	return EXIT_USAGE;
+}
+
+enum exit_code cmd_usage(const struct ringtail_error *error, const char *command)
+{
+	return cmd_usage_at(error, command, NULL);
+}
+
+enum exit_code cmd_written(int err, enum exit_code code)
+{
+	struct ringtail_error error;
+
+	if (!err || err == EPIPE)
+		return code;
+	failure_set(&error, err, "cannot-write", "cannot write: %s", strerror(err));
+	return cmd_fail(&error, NULL);
+}
+
+enum exit_code cmd_printed(enum exit_code code)
+{
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	return cmd_written(errno ? errno : EIO, code);
+}
+
+bool cmd_colour(FILE *to)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(fileno(to)) && !(no && *no) && !(term && !strcmp(term, "dumb"));
+}
+
+static void print_help(void)
+{
+	printf("usage: tracectl [--connect ADDR] [--summary text|json] COMMAND\n\n");
+	for (size_t i = 0; i < COMMANDS; i++)
+		printf("  %-30s %s\n", commands[i].usage, commands[i].summary);
+	printf("\nOptions:\n");
+	options_print_help(stdout, NONE);
+	printf("\nExit: 0 good, 1 failed, 2 usage, 3 events were lost or the ledger does not close."
+	       "\n"
+	       "Example:\n  tracectl stream -p 'syscall:open*:call' -n 10\n");
+}
+
+static void print_command_help(const struct command *command)
+{
+	printf("usage: tracectl %s\n%s\n\nOptions:\n", command->usage, command->summary);
+	options_print_help(stdout, command->bit);
+	printf("\n%s", command->about);
+}
+
+static const struct command *find_command(const char *word)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (!strcmp(commands[i].name, word))
+			return &commands[i];
+	return NULL;
+}
+
+static enum exit_code unknown_command(const char *word)
+{
+	const char *names[COMMANDS], *near;
+	struct ringtail_error error;
+
+	for (size_t i = 0; i < COMMANDS; i++)
+		names[i] = commands[i].name;
+	near = nearest_name(word, names, COMMANDS);
+	failure_set(&error, 0, "unknown-command", "there is no command '%s'", word);
+	if (near)
+		failure_hint(&error, "did you mean '%s'?", near);
+	else
+		failure_hint(&error, "tracectl --help lists them");
+	return cmd_usage(&error, NULL);
+}
+
+/*
+ * The three standard descriptors, where the caller closed one: else the next file or socket would
+ * take its number, and be written to in its place. What stands in refuses to be used.
+ */
+static void fill_standard_fds(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+int main(int argc, char **argv)
+{
+	static struct settings settings;
+	const struct command *command;
+	struct ringtail_error error;
+	struct address address;
+	int at;
+
+	fill_standard_fds();
+	at = options_parse(NONE, NULL, argc, argv, &settings, &error);
+	if (at < 0)
+		return cmd_usage(&error, NULL);
+	if (settings.version) {
+		printf("tracectl %s\n", RINGTAIL_VERSION);
+		return cmd_printed(EXIT_GOOD);
+	}
+	if (settings.help) {
+		print_help();
+		return cmd_printed(EXIT_GOOD);
+	}
+	if (at == argc) {
+		failure_set(&error, 0, "no-command", "which command?");
+		failure_hint(&error, "tracectl --help lists them");
+		return cmd_usage(&error, NULL);
+	}
+	command = find_command(argv[at]);
+	if (!command)
+		return unknown_command(argv[at]);
+	at = options_parse(command->bit, command->operand, argc - at, argv + at, &settings, &error);
+	if (at < 0)
+		return cmd_usage(&error, command->name);
+	if (settings.help) {
+		print_command_help(command);
+		return cmd_printed(EXIT_GOOD);
+	}
+	ringtail_set_trust(&(struct ringtail_trust){
+		.ca = settings.ca,
+		.cert = settings.cert,
+		.key = settings.key,
+		.token_file = settings.token_file,
+		.server_name = settings.server_name,
+		.insecure = settings.insecure,
+	});
+	if (settings.connect && address_parse(settings.connect, &address, &error))
+		return cmd_usage(&error, command->name);
+	return command->run(&settings);
+}

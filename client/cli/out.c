@@ -1,0 +1,159 @@
+/*
+ * out: a buffered writer for lines.
+ */
+#include "client/cli/out.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+void out_init(struct out *out, int fd)
+{
+	out->fd = fd;
+	out->error = 0;
+	out->column = 0;
+	out->flushed = 0;
+	out->used = 0;
+	out->before_write = NULL;
+	out->context = NULL;
+}
+
+void out_set_before_write(struct out *out, void (*before)(void *context), void *context)
+{
+	out->before_write = before;
+	out->context = context;
+}
+
+int out_flush(struct out *out)
+{
+	size_t done = 0;
+
+	if (out->used && out->before_write)
+		out->before_write(out->context);
+	while (done < out->used && !out->error) {
+		ssize_t n = write(out->fd, out->buffer + done, out->used - done);
+
+		if (n >= 0) {
+			done += (size_t)n;
+		} else if (errno == EAGAIN) {	/* somebody else made our stdout non-blocking */
+			struct pollfd polled = { .fd = out->fd, .events = POLLOUT };
+
+			poll(&polled, 1, -1);
+		} else if (errno != EINTR) {
+			out->error = errno;
+		}
+	}
+	out->flushed += out->used;
+	out->used = 0;
+	return -out->error;
+}
+
+void out_bytes_long(struct out *out, const char *bytes, size_t n)
+{
+	while (n) {
+		size_t some = n < sizeof(out->buffer) ? n : sizeof(out->buffer);
+
+		memcpy(out_room(out, some), bytes, some);
+		out_advance(out, some);
+		bytes += some;
+		n -= some;
+	}
+}
+
+static const char pairs[] =
+	"00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+	"40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+	"8081828384858687888990919293949596979899";
+
+/* Decimal digits of a value before `end`; returns where they begin. */
+static char *digits_before(char *end, uint64_t value)
+{
+	while (value >= 100) {
+		end -= 2;
+		memcpy(end, pairs + value % 100 * 2, 2);
+		value /= 100;
+	}
+	if (value >= 10) {
+		end -= 2;
+		memcpy(end, pairs + value * 2, 2);
+	} else {
+		*--end = (char)('0' + value);
+	}
+	return end;
+}
+
+void out_u64(struct out *out, uint64_t value)
+{
+	char text[20], *begin = digits_before(text + sizeof(text), value);
+
+	out_bytes(out, begin, (size_t)(text + sizeof(text) - begin));
+}
+
+void out_i64(struct out *out, int64_t value)
+{
+	if (value < 0)
+		out_char(out, '-');
+	out_u64(out, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+void out_digits(struct out *out, uint64_t value, unsigned digits)
+{
+	char text[20];
+
+	memset(text, '0', sizeof(text));
+	digits_before(text + sizeof(text), value);
+	out_bytes(out, text + sizeof(text) - digits, digits);
+}
+
+void out_hex(struct out *out, uint64_t value)
+{
+	unsigned digits = value ? (67 - (unsigned)__builtin_clzll(value)) / 4 : 1;
+	char *to = out_room(out, 18);
+
+	to[0] = '0';
+	to[1] = 'x';
+	for (unsigned i = digits; i-- > 0; value >>= 4)
+		to[2 + i] = "0123456789abcdef"[value & 15];
+	out_advance(out, 2 + digits);
+}
+
+void out_octal(struct out *out, uint64_t value)
+{
+	unsigned digits = value ? (66 - (unsigned)__builtin_clzll(value)) / 3 : 0;
+	char *to = out_room(out, 23);
+
+	to[0] = '0';
+	for (unsigned i = digits; i > 0; i--, value >>= 3)
+		to[i] = (char)('0' + (value & 7));
+	out_advance(out, 1 + digits);
+}
+
+void out_mark(struct out *out)
+{
+	out->column = out->flushed + out->used;
+}
+
+void out_pad(struct out *out, unsigned width)
+{
+	uint64_t written = out->flushed + out->used - out->column;
+
+	if (written < width) {
+		memset(out_room(out, width), ' ', width - written);
+		out_advance(out, width - written);
+	}
+}
+
+size_t out_comm_bytes(const char comm[16])
+{
+	return strnlen(comm, 16);
+}
+
+void out_comm(struct out *out, const char comm[16])
+{
+	size_t n = out_comm_bytes(comm);
+	char *to = out_room(out, n);
+
+	for (size_t i = 0; i < n; i++)
+		to[i] = (unsigned char)comm[i] < 0x20 || comm[i] == 0x7f ? '?' : comm[i];
+	out_advance(out, n);
+}

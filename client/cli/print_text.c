@@ -1,0 +1,350 @@
+/*
+ * print_text: items in, one line each out, for people.
+ *
+ *	12:00:00.123456 [001] bash             812/812         openat(...) = 3 <12.3us>
+ */
+#include "client/cli/sink.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/errno_name.h"
+#include "client/cli/symbols.h"
+#include "client/cli/text_value.h"
+#include "client/cli/wall_clock.h"
+
+enum colour { PLAIN, DIM, NAME, GOOD, BAD, THREAD };
+
+struct sink {
+	struct out *out;
+	const struct ringtail_host *host;
+	bool colour;
+	struct wall_clock clock;
+	uint64_t realtime_ns;		/* of the host, that the clock was set by */
+	bool symbols_tried;
+	struct symbols *symbols;	/* NULL: addresses stay numbers */
+};
+
+static struct sink *create(struct out *out, const struct ringtail_host *host, bool colour)
+{
+	struct sink *sink = calloc(1, sizeof(*sink));
+
+	if (!sink)
+		return NULL;
+	sink->out = out;
+	sink->host = host;
+	sink->colour = colour;
+	wall_clock_init(&sink->clock, false);
+	return sink;
+}
+
+static void destroy(struct sink *sink)
+{
+	if (!sink)
+		return;
+	symbols_destroy(sink->symbols);
+	free(sink);
+}
+
+static void paint(struct sink *sink, enum colour colour)
+{
+	static const char *const code[] = {
+		[PLAIN] = "\033[0m", [DIM] = "\033[2m", [NAME] = "\033[1m", [GOOD] = "\033[32m",
+		[BAD] = "\033[31m", [THREAD] = "\033[36m",
+	};
+
+	if (sink->colour)
+		out_text(sink->out, code[colour]);
+}
+
+/* ---- Columns before the event --------------------------------------------------------------- */
+
+static void put_columns(struct sink *sink, const struct ringtail_item *item)
+{
+	struct out *out = sink->out;
+
+	if (sink->realtime_ns != sink->host->realtime_ns) {
+		sink->realtime_ns = sink->host->realtime_ns;
+		wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->realtime_ns);
+	}
+	paint(sink, DIM);
+	wall_clock_print(&sink->clock, out, item->time_ns);
+	out_literal(out, " [");
+	out_digits(out, item->cpu, item->cpu < 1000 ? 3 : 4);
+	out_literal(out, "] ");
+	paint(sink, PLAIN);
+	paint(sink, THREAD);
+	out_mark(out);
+	out_comm(out, item->thread.comm);
+	out_pad(out, 17);
+	paint(sink, PLAIN);
+	out_mark(out);
+	out_u64(out, item->thread.pid);
+	out_char(out, '/');
+	out_u64(out, item->thread.tid);
+	out_pad(out, 15);
+	out_char(out, ' ');
+}
+
+/* "(dfd=AT_FDCWD, flags=0)" of the fields from `first` on. */
+static void put_arguments(struct sink *sink, const struct ringtail_item *event, unsigned first)
+{
+	struct out *out = sink->out;
+
+	out_char(out, '(');
+	for (unsigned i = first; i < event->probe->fields; i++) {
+		if (i > first)
+			out_literal(out, ", ");
+		out_text(out, event->probe->field[i].name);
+		out_char(out, '=');
+		text_value(out, event, i);
+	}
+	out_char(out, ')');
+}
+
+static void put_result(struct sink *sink, uint64_t result)
+{
+	out_literal(sink->out, " = ");
+	paint(sink, errno_failed(result) ? BAD : GOOD);
+	text_result(sink->out, result);
+	paint(sink, PLAIN);
+}
+
+static void put_name(struct sink *sink, const char *name)
+{
+	paint(sink, NAME);
+	out_text(sink->out, name);
+	paint(sink, PLAIN);
+}
+
+/* ---- Tracepoints that read better than their fields ------------------------------------------ */
+
+/* The letter that ps and the kernel's own trace print for what the kernel reports as a state. */
+static const char *state_letter(uint64_t state)
+{
+	static const char *const letter[] = { "S", "D", "T", "t", "X", "Z", "P", "I", "R+" };
+
+	for (unsigned i = 0; i < sizeof(letter) / sizeof(*letter); i++)
+		if (state & 1u << i)
+			return letter[i];
+	return "R";
+}
+
+static void put_priority(struct out *out, uint64_t priority)
+{
+	out_literal(out, " [");
+	out_i64(out, (int32_t)priority);
+	out_char(out, ']');
+}
+
+static void put_switch(struct out *out, const struct ringtail_item *event)
+{
+	text_thread(out, event, event->thread.tid);
+	put_priority(out, event->value[0]);
+	out_char(out, ' ');
+	out_text(out, state_letter(event->value[1]));
+	out_literal(out, " ==> ");
+	text_thread(out, event, (uint32_t)event->value[2]);
+	put_priority(out, event->value[3]);
+}
+
+static void put_wakeup(struct out *out, const struct ringtail_item *event)
+{
+	text_thread(out, event, (uint32_t)event->value[0]);
+	put_priority(out, event->value[1]);
+	out_literal(out, " on cpu ");
+	out_u64(out, (uint32_t)event->value[2]);
+}
+
+static void put_fork(struct out *out, const struct ringtail_item *event)
+{
+	bool is_thread = event->value[1] == event->thread.pid;
+
+	if (is_thread)
+		out_literal(out, "new thread ");
+	else
+		out_literal(out, "new process ");
+	text_thread(out, event, (uint32_t)event->value[0]);
+}
+
+static void put_exec(struct out *out, const struct ringtail_item *event)
+{
+	text_value(out, event, 1);
+	if ((uint32_t)event->value[0] != event->thread.tid) {
+		out_literal(out, " by thread ");
+		out_u64(out, (uint32_t)event->value[0]);
+	}
+}
+
+static void put_exit(struct out *out, const struct ringtail_item *event)
+{
+	text_thread(out, event, event->thread.tid);
+	put_priority(out, event->value[0]);
+	if (event->value[1])
+		out_literal(out, ", the last of its process");
+}
+
+/* Their fields are those of kmod/uapi/ringtail.h. */
+static const struct natural {
+	const char *name;
+	unsigned fields;
+	void (*put)(struct out *out, const struct ringtail_item *event);
+} naturals[] = {
+	{ "sched_switch", 4, put_switch },
+	{ "sched_wakeup", 3, put_wakeup },
+	{ "sched_process_fork", 2, put_fork },
+	{ "sched_process_exec", 2, put_exec },
+	{ "sched_process_exit", 2, put_exit },
+};
+
+static const struct natural *find_natural(const struct ringtail_probe *probe)
+{
+	if (strcmp(probe->function, "sched"))
+		return NULL;
+	for (size_t i = 0; i < sizeof(naturals) / sizeof(*naturals); i++)
+		if (!strcmp(probe->name, naturals[i].name) && probe->fields == naturals[i].fields)
+			return &naturals[i];
+	return NULL;
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+static void put_call(struct sink *sink, const struct ringtail_item *event)
+{
+	struct out *out = sink->out;
+
+	put_name(sink, event->probe->function);
+	put_arguments(sink, event, 2);
+	if (event->value[0] == RINGTAIL_NEVER) {
+		out_literal(out, " = ?");
+		return;
+	}
+	put_result(sink, event->value[1]);
+	paint(sink, DIM);
+	out_literal(out, " <");
+	text_duration(out, event->value[0]);
+	out_char(out, '>');
+	paint(sink, PLAIN);
+}
+
+static void put_tracepoint(struct sink *sink, const struct ringtail_item *event)
+{
+	const struct natural *natural = find_natural(event->probe);
+
+	put_name(sink, natural || event->probe->kind == RINGTAIL_TRACEPOINT ? event->probe->name :
+		 event->probe->spec);
+	if (natural) {
+		out_literal(sink->out, ": ");
+		natural->put(sink->out, event);
+	} else {
+		put_arguments(sink, event, 0);
+	}
+}
+
+static void put_stack(struct sink *sink, const struct ringtail_attachment *stack)
+{
+	struct out *out = sink->out;
+	bool kernel = stack->kind == RINGTAIL_ATTACHED_KSTACK;
+	size_t first = 0;
+
+	if (kernel && !sink->symbols_tried) {
+		sink->symbols_tried = true;
+		sink->symbols = symbols_of_boot(sink->host->boot_id);
+	}
+	if (kernel)
+		first = symbols_own_frames(sink->symbols, stack->frame, stack->frames);
+	for (size_t i = first; i < stack->frames; i++) {
+		uint64_t offset = 0;
+		const char *name = kernel ? symbols_find(sink->symbols, stack->frame[i], &offset) :
+				   NULL;
+
+		out_literal(out, "                        ");
+		paint(sink, DIM);
+		out_hex(out, stack->frame[i]);
+		paint(sink, PLAIN);
+		if (name) {
+			out_char(out, ' ');
+			out_text(out, name);
+			out_char(out, '+');
+			out_hex(out, offset);
+		} else if (!kernel) {
+			out_literal(out, " (user)");
+		}
+		out_char(out, '\n');
+	}
+}
+
+static void put_event(struct sink *sink, const struct ringtail_item *event)
+{
+	struct out *out = sink->out;
+
+	put_columns(sink, event);
+	switch (event->probe->kind) {
+	case RINGTAIL_CALL:
+		put_call(sink, event);
+		break;
+	case RINGTAIL_ENTRY:
+		put_name(sink, event->probe->function);
+		put_arguments(sink, event, 0);
+		out_literal(out, " ...");
+		break;
+	case RINGTAIL_RETURN:
+		out_literal(out, "... ");
+		put_name(sink, event->probe->function);
+		put_result(sink, event->value[0]);
+		break;
+	case RINGTAIL_TRACEPOINT:
+		put_tracepoint(sink, event);
+		break;
+	}
+	out_char(out, '\n');
+	for (size_t i = 0; i < event->attachments; i++)
+		if (event->attachment[i].kind != RINGTAIL_ATTACHED_STRING)
+			put_stack(sink, &event->attachment[i]);
+}
+
+/*
+ * "--- 1234 events lost on cpu 1: queue full ---". What a ring had no room for was an attempt of all
+ * who record there: its probe is lost with it, so nobody knows whose it would have been.
+ */
+static void put_loss(struct sink *sink, const struct ringtail_item *item)
+{
+	bool known = item->kind == RINGTAIL_GAP && item->events;
+	uint64_t count = known ? item->events : item->count;
+	struct out *out = sink->out;
+
+	paint(sink, BAD);
+	out_literal(out, "--- ");
+	if (!count) {		/* another epoch: its numbers are gone with it */
+		out_literal(out, "nobody knows how many events");
+	} else {
+		out_u64(out, count);
+		out_text(out, known ? " event" : " attempt");
+		if (count > 1)
+			out_char(out, 's');
+		if (!known)
+			out_literal(out, " (of these, those that pass)");
+	}
+	out_literal(out, " lost on cpu ");
+	out_u64(out, item->cpu);
+	out_literal(out, ": ");
+	for (const char *at = ringtail_reason_name(item->reason); *at; at++)
+		out_char(out, *at == '-' ? ' ' : *at);
+	out_literal(out, " ---");
+	paint(sink, PLAIN);
+	out_char(out, '\n');
+}
+
+static void put_item(struct sink *sink, const struct ringtail_item *item)
+{
+	if (item->kind == RINGTAIL_EVENT)
+		put_event(sink, item);
+	else if (item->kind == RINGTAIL_LOSS || item->kind == RINGTAIL_GAP)
+		put_loss(sink, item);
+}
+
+const struct sink_ops print_text = {
+	.create = create,
+	.item = put_item,
+	.destroy = destroy,
+};

@@ -1,0 +1,334 @@
+/*
+ * pump: moves items from the library to a sink until there is a reason to stop.
+ */
+#include "client/cli/pump.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lib/conn.h"
+#include "client/cli/cursor_file.h"
+#include "client/lib/failure.h"
+#include "client/lib/limits.h"
+#include "client/cli/rate_line.h"
+#include "client/cli/units.h"
+
+#define ITEMS_BETWEEN_CLOCKS 4096	/* how long a flood may hide that the time is over */
+
+enum why_stopped {
+	GOES_ON,
+	STOPPED_SELF,		/* -n, --duration, a signal */
+	STOPPED_END,
+	STOPPED_ERROR,
+	STOPPED_OUTPUT,
+	STOPPED_PLACE,		/* it cannot be saved, or not acknowledged */
+};
+
+struct run {
+	struct pump *pump;
+	struct sink *sink;
+	struct rate_line rate;
+	uint64_t start_ns, end_ns;	/* end: when --duration is over */
+	uint64_t acked_ns;		/* when it acknowledged last, */
+	bool unacked;			/* and whether anything has come since */
+	struct ringtail_error error;	/* of an acknowledgement */
+	unsigned items;
+	bool flushing;			/* stopping by itself, but what is here is still shown */
+};
+
+void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
+			double seconds)
+{
+	char ledger[48] = "balanced", more[64] = "", early[48] = "";
+	char wire[UNITS_TEXT_BYTES], rate[UNITS_TEXT_BYTES];
+
+	if (totals->residual)
+		snprintf(ledger, sizeof(ledger), "residual %llu",
+			 (unsigned long long)totals->residual);
+	if (totals->unknown)
+		snprintf(more, sizeof(more), " and an unknown number (in %llu gap%s)",
+			 (unsigned long long)totals->unknown, totals->unknown > 1 ? "s" : "");
+	if (totals->filtered)
+		snprintf(early, sizeof(early), ", %llu before --since",
+			 (unsigned long long)totals->filtered);
+	if (format == SUMMARY_JSON)
+		fprintf(to, "{\"events\":%llu,\"lost\":%llu,\"frames\":%llu,\"wire_bytes\":%llu,"
+			"\"raw_bytes\":%llu,\"seconds\":%.6f,\"ledger\":\"%s\","
+			"\"filtered\":%llu,\"gaps\":%llu}\n",
+			(unsigned long long)totals->events, (unsigned long long)totals->lost,
+			(unsigned long long)totals->frames, (unsigned long long)totals->wire_bytes,
+			(unsigned long long)totals->raw_bytes, seconds, ledger,
+			(unsigned long long)totals->filtered, (unsigned long long)totals->unknown);
+	else if (format == SUMMARY_TEXT)
+		fprintf(to, "%llu events in %.3f s (%s/s), %llu lost%s%s; %llu frames, %s; "
+			"ledger %s\n",
+			(unsigned long long)totals->events, seconds,
+			units_format_rate(seconds > 0 ? (double)totals->events / seconds : 0, rate),
+			(unsigned long long)totals->lost, more, early,
+			(unsigned long long)totals->frames,
+			units_format_bytes((double)totals->wire_bytes, wire), ledger);
+	fflush(to);
+}
+
+enum exit_code pump_verdict(const struct ringtail_totals *totals)
+{
+	return totals->lost || totals->gaps || totals->residual ? EXIT_LOST : EXIT_GOOD;
+}
+
+static void note(struct run *run, const char *format, const char *text)
+{
+	char shown[512];
+
+	/* The daemon's own words: control bytes are shown, not obeyed. */
+	snprintf(shown, sizeof(shown), "%s", text ? text : "");
+	for (char *at = shown; *at; at++)
+		if ((unsigned char)*at < 0x20 || *at == 0x7f)
+			*at = '?';
+	out_flush(run->pump->out);
+	rate_line_clear(&run->rate);
+	fprintf(run->pump->messages, format, shown);
+	fflush(run->pump->messages);
+}
+
+/* Stops without losing what is here: it is still given out, then the stream ends. */
+static enum why_stopped stop_softly(struct run *run)
+{
+	if (run->flushing)
+		return STOPPED_SELF;
+	run->flushing = true;
+	ringtail_flush(run->pump->ringtail);
+	return GOES_ON;
+}
+
+/* errno of the output that failed; 0: none did. */
+static int output_error(const struct pump *pump)
+{
+	return out_error(pump->out) ? out_error(pump->out) : pump->also ? out_error(pump->also) : 0;
+}
+
+static int flush(const struct pump *pump)
+{
+	out_flush(pump->out);
+	if (pump->also)
+		out_flush(pump->also);
+	return output_error(pump);
+}
+
+static int save_place(const struct pump *pump, struct ringtail_error *error)
+{
+	char *text = malloc(CURSOR_TEXT_BYTES_MAX);
+	int err = text ? ringtail_cursor(pump->ringtail, text, CURSOR_TEXT_BYTES_MAX) : -ENOMEM;
+
+	if (err)
+		failure_set(error, -err, "cursor-file", "the place to go on at does not fit");
+	else if (text[strlen(text) - 1] != '/')	/* else no CPU has a place yet */
+		err = cursor_file_save(pump->cursor_path, text, cursor_file_output(pump->out->fd),
+				       error);
+	free(text);
+	return err;
+}
+
+/* What has been given out is written, and then saved and acknowledged, in this order. */
+static bool acknowledge(struct run *run)
+{
+	struct pump *pump = run->pump;
+
+	if (!run->unacked || (!pump->acknowledges && !pump->cursor_path))
+		return true;
+	if (flush(pump))
+		return true;			/* the caller looks at the output */
+	run->unacked = false;
+	run->acked_ns = conn_now_ns();
+	if (pump->cursor_path && save_place(pump, &run->error))
+		return false;
+	/* A connection that breaks is noticed where it is read. */
+	if (pump->acknowledges)
+		ringtail_ack(pump->ringtail, &(struct ringtail_error){ 0 });
+	return true;
+}
+
+static bool acknowledge_in_time(struct run *run, uint64_t now_ns)
+{
+	return now_ns - run->acked_ns < ACK_INTERVAL_MS * 1000000ull || acknowledge(run);
+}
+
+static enum why_stopped check_clock(struct run *run)
+{
+	uint64_t now_ns = conn_now_ns();
+
+	if (run->pump->show_rate && rate_line_due(&run->rate, now_ns)) {
+		flush(run->pump);		/* whole lines are above it */
+		rate_line_update(&run->rate, ringtail_totals(run->pump->ringtail), now_ns);
+	}
+	if (!acknowledge_in_time(run, now_ns))
+		return STOPPED_PLACE;
+	return now_ns >= run->end_ns && !run->flushing ? stop_softly(run) : GOES_ON;
+}
+
+static enum why_stopped take(struct run *run, const struct ringtail_item *item)
+{
+	const struct ringtail_totals *totals = ringtail_totals(run->pump->ringtail);
+
+	switch (item->kind) {
+	case RINGTAIL_EVENT:
+	case RINGTAIL_LOSS:
+	case RINGTAIL_GAP:
+	case RINGTAIL_BATCH:
+		run->unacked = true;
+		if (run->sink)
+			run->pump->ops->item(run->sink, item);
+		if (run->pump->events_max && totals->events >= run->pump->events_max)
+			return STOPPED_SELF;
+		return GOES_ON;
+	case RINGTAIL_WATERMARK:
+		run->unacked = true;
+		return GOES_ON;
+	case RINGTAIL_DISCONNECTED:
+		note(run, "tracectl: %s; reconnecting\n", item->text);
+		return GOES_ON;
+	case RINGTAIL_RECONNECTED:
+		note(run, "tracectl: reconnected to %s\n", item->text);
+		return GOES_ON;
+	case RINGTAIL_INTERRUPTED:
+		return stop_softly(run);
+	case RINGTAIL_END:
+		if (run->flushing)
+			return STOPPED_SELF;
+		if (run->pump->resumable)
+			note(run, "tracectl: the daemon ended the stream: %s\n", item->text);
+		return STOPPED_END;
+	case RINGTAIL_ERROR:
+		return STOPPED_ERROR;
+	case RINGTAIL_TIMEOUT:
+		break;
+	}
+	return GOES_ON;
+}
+
+/* How long to wait for the next item, after showing what there is. */
+static int idle(struct run *run)
+{
+	uint64_t now_ns = conn_now_ns();
+	int rate_ms = -1, timeout_ms = -1;
+
+	flush(run->pump);
+	if (run->pump->show_rate)
+		rate_ms = rate_line_update(&run->rate, ringtail_totals(run->pump->ringtail),
+					   now_ns);
+	if (run->end_ns != UINT64_MAX) {
+		uint64_t left_ms =
+			run->end_ns > now_ns ? (run->end_ns - now_ns + 999999) / 1000000 : 0;
+
+		timeout_ms = left_ms < 3600000 ? (int)left_ms : 3600000;
+	}
+	if (rate_ms >= 0 && (timeout_ms < 0 || rate_ms < timeout_ms))
+		timeout_ms = rate_ms;
+	if (run->unacked && (run->pump->acknowledges || run->pump->cursor_path) &&
+	    (timeout_ms < 0 || timeout_ms > ACK_INTERVAL_MS))
+		timeout_ms = ACK_INTERVAL_MS;
+	return timeout_ms;
+}
+
+static enum why_stopped pump_items(struct run *run)
+{
+	/* Also who is killed before it has saved a place finds the one where it began. */
+	if (run->pump->cursor_path && access(run->pump->cursor_path, F_OK) != 0 &&
+	    save_place(run->pump, &run->error))
+		return STOPPED_PLACE;
+	for (;;) {
+		struct ringtail_item item;
+		enum why_stopped why;
+
+		if (ringtail_next(run->pump->ringtail, &item, 0) == RINGTAIL_TIMEOUT) {
+			ringtail_next(run->pump->ringtail, &item, idle(run));
+			run->items = ITEMS_BETWEEN_CLOCKS;
+		}
+		if (output_error(run->pump))
+			return STOPPED_OUTPUT;
+		why = take(run, &item);
+		if (why == GOES_ON && (item.kind == RINGTAIL_BATCH ||
+				       ++run->items >= ITEMS_BETWEEN_CLOCKS)) {
+			run->items = 0;
+			why = check_clock(run);
+		}
+		if (why != GOES_ON)
+			return why;
+	}
+}
+
+static void tell_cursor(struct run *run)
+{
+	char *text = malloc(CURSOR_TEXT_BYTES_MAX);
+
+	if (text && !ringtail_cursor(run->pump->ringtail, text, CURSOR_TEXT_BYTES_MAX))
+		fprintf(run->pump->messages, "resume with: --since %s\n", text);
+	free(text);
+}
+
+/* Says how it ended and returns what to exit with. */
+static enum exit_code conclude(struct run *run, enum why_stopped why)
+{
+	struct pump *pump = run->pump;
+	const struct ringtail_totals *totals = ringtail_totals(pump->ringtail);
+	double seconds = (double)(conn_now_ns() - run->start_ns) / 1e9;
+	enum exit_code code = pump_verdict(totals);
+
+	if (flush(pump))
+		why = STOPPED_OUTPUT;
+	else if (why != STOPPED_PLACE && !acknowledge(run))
+		why = STOPPED_PLACE;
+	rate_line_clear(&run->rate);
+	if (why == STOPPED_ERROR) {
+		failure_print(pump->messages, ringtail_last_error(pump->ringtail), NULL);
+		if (totals->frames)
+			fprintf(pump->messages, "    %llu events were read before that\n",
+				(unsigned long long)totals->events);
+		code = EXIT_FAILED;
+	} else if (why == STOPPED_PLACE) {
+		failure_print(pump->messages, &run->error, NULL);
+		code = EXIT_FAILED;
+	} else if (why == STOPPED_OUTPUT && output_error(pump) != EPIPE) {
+		failure_set(&run->error, output_error(pump), "cannot-write", "cannot write: %s",
+			    strerror(output_error(pump)));
+		failure_print(pump->messages, &run->error, NULL);
+		code = EXIT_FAILED;
+	}
+	if (why == STOPPED_SELF && pump->resumable &&
+	    (pump->summary == SUMMARY_TEXT || isatty(fileno(pump->messages))))
+		tell_cursor(run);
+	pump_print_summary(pump->messages, pump->summary, totals, seconds);
+	return code;
+}
+
+static void clear_rate_line(void *context)
+{
+	rate_line_clear(context);
+}
+
+enum exit_code pump_run(struct pump *pump)
+{
+	struct run run = { .pump = pump, .start_ns = conn_now_ns() };
+	enum exit_code code;
+
+	run.end_ns = pump->duration_ns && pump->duration_ns < UINT64_MAX - run.start_ns ?
+		     run.start_ns + pump->duration_ns : UINT64_MAX;
+	if (pump->ops) {
+		run.sink =
+			pump->ops->create(pump->out, ringtail_host(pump->ringtail), pump->colour);
+		if (!run.sink) {
+			failure_set(&run.error, ENOMEM, "no-memory", "out of memory");
+			failure_print(pump->messages, &run.error, NULL);
+			return EXIT_FAILED;
+		}
+	}
+	rate_line_init(&run.rate, pump->messages);
+	if (pump->show_rate && pump->events_on_terminal)
+		out_set_before_write(pump->out, clear_rate_line, &run.rate);
+	code = conclude(&run, pump_items(&run));
+	out_set_before_write(pump->out, NULL, NULL);
+	if (pump->ops)
+		pump->ops->destroy(run.sink);
+	return code;
+}

@@ -1,0 +1,56 @@
+/*
+ * pump: moves items from the library to a sink until there is a reason to stop; says how it went.
+ *
+ * What stream, record and read have in common. One thread.
+ */
+#ifndef RINGTAIL_CLIENT_CLI_PUMP_H
+#define RINGTAIL_CLIENT_CLI_PUMP_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "client/cli/out.h"
+#include "client/lib/ringtail.h"
+#include "client/cli/sink.h"
+
+enum exit_code {
+	EXIT_GOOD	= 0,
+	EXIT_FAILED	= 1,
+	EXIT_USAGE	= 2,
+	EXIT_LOST	= 3,	/* events were lost, or the ledger does not close */
+};
+
+enum summary {
+	SUMMARY_NONE,
+	SUMMARY_TEXT,
+	SUMMARY_JSON,
+};
+
+struct pump {
+	struct ringtail *ringtail;
+	struct out *out;		/* flushed whenever nothing is at hand; */
+	struct out *also;		/* this too; NULL: there is no other */
+	const struct sink_ops *ops;	/* NULL: nothing is shown */
+	bool colour;
+	uint64_t events_max;		/* 0: no bound */
+	uint64_t duration_ns;		/* 0: no bound */
+	bool resumable;			/* it makes sense to tell where to go on */
+	bool acknowledges;		/* a durable consumer: what was written need not be kept */
+	const char *cursor_path;	/* where its place is saved; NULL: nowhere */
+	bool show_rate;			/* a live line, if `messages` is a terminal; */
+	bool events_on_terminal;	/* below the events, if they are shown on one too */
+	enum summary summary;
+	FILE *messages;			/* stderr, but for tests */
+};
+
+/* Runs to the end; returns what to exit with. Prints errors, notes and the summary. */
+enum exit_code pump_run(struct pump *pump);
+
+/* {"events":N,...}, one line. */
+void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
+			double seconds);
+
+/* EXIT_LOST if anything is missing, else EXIT_GOOD. */
+enum exit_code pump_verdict(const struct ringtail_totals *totals);
+
+#endif

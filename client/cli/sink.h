@@ -1,0 +1,25 @@
+/*
+ * sink: where items go to be shown: as text for people, as JSON lines for programs.
+ */
+#ifndef RINGTAIL_CLIENT_CLI_SINK_H
+#define RINGTAIL_CLIENT_CLI_SINK_H
+
+#include <stdbool.h>
+
+#include "client/cli/out.h"
+#include "client/lib/ringtail.h"
+
+struct sink;
+
+struct sink_ops {
+	/* `out` and `host` are borrowed; the host may be empty still, and change. NULL: no memory */
+	struct sink *(*create)(struct out *out, const struct ringtail_host *host, bool colour);
+
+	/* Events, losses and gaps; other kinds are passed over. */
+	void (*item)(struct sink *sink, const struct ringtail_item *item);
+	void (*destroy)(struct sink *sink);
+};
+
+extern const struct sink_ops print_text, print_json;
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * stop: SIGINT and SIGTERM as a descriptor that becomes readable, so that commands end in order.
+ */
+#ifndef RINGTAIL_CLIENT_CLI_STOP_H
+#define RINGTAIL_CLIENT_CLI_STOP_H
+
+/*
+ * From now on the first of these signals makes the returned descriptor readable for ever; a second
+ * one kills. SIGPIPE becomes EPIPE. -1: no descriptor was to be had; signals kill at once.
+ */
+int stop_init(void);
+
+#endif

@@ -1,0 +1,187 @@
+/*
+ * text_value: the values of fields as people read them.
+ */
+#include "client/cli/text_value.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "client/cli/errno_name.h"
+#include "client/cli/json_quote.h"
+#include "proto/limits.h"
+
+void text_duration(struct out *out, uint64_t ns)
+{
+	static const struct {
+		uint64_t ns;
+		const char *name;
+	} unit[] = { { 1000000000u, "s" }, { 1000000u, "ms" }, { 1000u, "us" } };
+
+	for (size_t i = 0; i < sizeof(unit) / sizeof(*unit); i++) {
+		uint64_t whole = ns / unit[i].ns;
+		unsigned decimals = whole < 10 ? 2 : whole < 100 ? 1 : 0;
+
+		if (!whole)
+			continue;
+		out_u64(out, whole);
+		if (decimals) {
+			out_char(out, '.');
+			out_digits(out, ns % unit[i].ns / (unit[i].ns / (decimals == 2 ? 100 : 10)),
+				   decimals);
+		}
+		out_text(out, unit[i].name);
+		return;
+	}
+	out_u64(out, ns);
+	out_literal(out, "ns");
+}
+
+void text_result(struct out *out, uint64_t result)
+{
+	const char *name, *text;
+	int number;
+
+	if (!errno_failed(result)) {
+		if (result > UINT32_MAX)	/* an address, as of mmap */
+			out_hex(out, result);
+		else
+			out_u64(out, result);
+		return;
+	}
+	number = (int)-(int64_t)result;
+	name = errno_name(number);
+	text = errno_text(number);
+	if (!name || !text) {
+		out_i64(out, (int64_t)result);
+		return;
+	}
+	out_literal(out, "-1 ");
+	out_text(out, name);
+	out_literal(out, " (");
+	out_text(out, text);
+	out_char(out, ')');
+}
+
+void text_thread(struct out *out, const struct ringtail_item *event, uint32_t tid)
+{
+	const char *comm = tid ? ringtail_thread_comm(event, tid) : "idle";
+
+	if (comm) {
+		out_comm(out, comm);
+		out_char(out, '/');
+	}
+	out_u64(out, tid);
+}
+
+void text_string(struct out *out, const uint8_t *at, size_t n)
+{
+	const uint8_t *end = at + n;
+
+	out_char(out, '"');
+	while (at < end) {
+		static const char escaped[] = "\"\\\n\t\r", letter[] = "\"\\ntr";
+		const char *found = *at ? strchr(escaped, *at) : NULL;
+		size_t bytes = utf8_bytes(at, (size_t)(end - at));
+
+		if (found) {
+			out_char(out, '\\');
+			out_char(out, letter[found - escaped]);
+		} else if (*at < 0x20 || *at == 0x7f || !bytes) {
+			out_literal(out, "\\x");
+			out_char(out, "0123456789abcdef"[*at >> 4]);
+			out_char(out, "0123456789abcdef"[*at & 15]);
+		} else {
+			out_bytes(out, (const char *)at, bytes);
+			at += bytes;
+			continue;
+		}
+		at++;
+	}
+	out_char(out, '"');
+	if (n == STRING_BYTES_MAX)
+		out_literal(out, "...");	/* it was cut */
+}
+
+/* The text that is attached to a field, if any. */
+static const struct ringtail_attachment *attached(const struct ringtail_item *event, unsigned field)
+{
+	for (size_t i = 0; i < event->attachments; i++)
+		if (event->attachment[i].kind == RINGTAIL_ATTACHED_STRING &&
+		    event->attachment[i].field == field)
+			return &event->attachment[i];
+	return NULL;
+}
+
+static void address(struct out *out, uint64_t value)
+{
+	if (value)
+		out_hex(out, value);
+	else
+		out_literal(out, "NULL");
+}
+
+/* An address, of a call whose C type says only that it is a number: brk(), mprotect(), clone(). */
+static bool is_address(const struct ringtail_field *field)
+{
+	static const char *const name[] = { "start", "brk", "newsp", "tls", "addr" };
+
+	if (strcmp(field->c_type, "unsigned long"))
+		return false;
+	for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
+		if (!strcmp(field->name, name[i]))
+			return true;
+	return false;
+}
+
+void text_value(struct out *out, const struct ringtail_item *event, unsigned number)
+{
+	const struct ringtail_field *field = &event->probe->field[number];
+	const struct ringtail_attachment *string =
+		event->attachments ? attached(event, number) : NULL;
+	uint64_t value = ringtail_value(field, event->value[number]);
+
+	if (string) {
+		text_string(out, string->text, string->text_bytes);
+		return;
+	}
+	if (!strcmp(field->c_type, "umode_t")) {	/* as chmod(1) takes it */
+		out_octal(out, value);
+		return;
+	}
+	switch (field->type) {
+	case RINGTAIL_SIGNED:
+		out_i64(out, (int64_t)value);
+		return;
+	case RINGTAIL_HEX:
+		if (value)
+			out_hex(out, value);
+		else
+			out_char(out, '0');
+		return;
+	case RINGTAIL_DURATION:
+		text_duration(out, value);
+		return;
+	case RINGTAIL_RESULT:
+		text_result(out, value);
+		return;
+	case RINGTAIL_FD:
+		if ((int64_t)value == AT_FDCWD)
+			out_literal(out, "AT_FDCWD");
+		else
+			out_i64(out, (int64_t)value);
+		return;
+	case RINGTAIL_THREAD:
+		text_thread(out, event, (uint32_t)value);
+		return;
+	case RINGTAIL_STRING:
+		address(out, value);
+		return;
+	case RINGTAIL_UNSIGNED:
+		if (is_address(field)) {
+			address(out, value);
+			return;
+		}
+		break;
+	}
+	out_u64(out, value);
+}

@@ -1,0 +1,25 @@
+/*
+ * text_value: the values of fields as people read them.
+ */
+#ifndef RINGTAIL_CLIENT_CLI_TEXT_VALUE_H
+#define RINGTAIL_CLIENT_CLI_TEXT_VALUE_H
+
+#include "client/cli/out.h"
+#include "client/lib/ringtail.h"
+
+/* The field of that number: AT_FDCWD, 0x80000, "a path", 12.3us, bash/123. */
+void text_value(struct out *out, const struct ringtail_item *event, unsigned field);
+
+/* "3", "0x7f0000000000", "-1 ENOENT (No such file or directory)". */
+void text_result(struct out *out, uint64_t result);
+
+/* "999ns", "1.23us", "45.6ms", "123s": three digits, cut and not rounded. */
+void text_duration(struct out *out, uint64_t ns);
+
+/* "bash/123", or "123" where the name is not known. */
+void text_thread(struct out *out, const struct ringtail_item *event, uint32_t tid);
+
+/* Bytes in quotes, with what is not printable escaped as C does. */
+void text_string(struct out *out, const uint8_t *bytes, size_t n);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * host: what a ServerHello says of the traced host.
+ */
+#include "client/lib/host.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/lib/failure.h"
+#include "proto/frame.h"
+
+static void copy_text(char *to, size_t bytes, const char *from)
+{
+	snprintf(to, bytes, "%s", from);
+}
+
+int host_from_hello(const Ringtail__V1__ServerHello *hello, struct ringtail_host *host,
+		    struct ringtail_error *error)
+{
+	if (hello->version != FRAME_VERSION) {
+		failure_set(error, EBADMSG, "version-mismatch",
+			    "the daemon (%.64s) speaks version %u of "
+			    "the protocol, this tracectl speaks %u",
+			    hello->software, hello->version, FRAME_VERSION);
+		failure_hint(error, "install the same release of ringtail on both sides");
+		return -EBADMSG;
+	}
+	if (hello->boot_id.len != sizeof(host->boot_id))
+		return failure_set(error, EBADMSG, "bad-message",
+				   "the hello has a boot id of %zu bytes, not 16",
+				   hello->boot_id.len);
+	copy_text(host->hostname, sizeof(host->hostname), hello->hostname);
+	copy_text(host->kernel, sizeof(host->kernel), hello->kernel);
+	copy_text(host->machine, sizeof(host->machine), hello->machine);
+	copy_text(host->software, sizeof(host->software), hello->software);
+	copy_text(host->source, sizeof(host->source), hello->source);
+	copy_text(host->role, sizeof(host->role), hello->role);
+	memcpy(host->boot_id, hello->boot_id.data, sizeof(host->boot_id));
+	host->epoch = hello->epoch;
+	host->monotonic_ns = hello->monotonic_ns;
+	host->realtime_ns = hello->realtime_ns;
+	host->version = hello->version;
+	host->cpus = hello->cpus;
+	return 0;
+}
+
+int host_error(const Ringtail__V1__Error *told, struct ringtail_error *error)
+{
+	failure_set(error, EPROTO, *told->code ? told->code : "unnamed", "%s",
+		    *told->what ? told->what : "the daemon refused, and does not say why");
+	failure_hint(error, "%s", told->hint);
+	if (error)
+		error->column = told->column;
+	return -EPROTO;
+}

@@ -1,0 +1,529 @@
+/*
+ * intake: see intake.h. This file: frames, each by its type. intake_give.c: items.
+ */
+#include "client/lib/intake.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/lib/failure.h"
+#include "client/lib/host.h"
+#include "client/lib/intake_private.h"
+#include "client/lib/limits.h"
+#include "client/lib/unpack.h"
+#include "proto/ringtail.pb-c.h"
+
+struct intake *intake_create(bool count_only)
+{
+	struct intake *intake = calloc(1, sizeof(*intake));
+
+	if (!intake)
+		return NULL;
+	intake->count_only = count_only;
+	intake->codec = frame_codec_create(1);
+	intake->ledger = calloc(1, sizeof(*intake->ledger));
+	intake->since_cursor = calloc(1, sizeof(*intake->since_cursor));
+	intake->merge = merge_create(MERGE_BYTES_MAX);
+	if (!intake->codec || !intake->ledger || !intake->since_cursor || !intake->merge) {
+		intake_destroy(intake);
+		return NULL;
+	}
+	return intake;
+}
+
+void intake_destroy(struct intake *intake)
+{
+	if (!intake)
+		return;
+	merge_destroy(intake->merge);
+	batch_decoder_destroy(intake->scout);
+	catalog_unref(intake->catalog);
+	frame_codec_destroy(intake->codec);
+	free(intake->ledger);
+	free(intake->since_cursor);
+	free(intake->attachment);
+	free(intake);
+}
+
+void intake_set_count_only(struct intake *intake, bool count_only)
+{
+	intake->count_only = count_only;
+}
+
+static bool same_run(const struct ringtail_host *host, const uint8_t *boot_id, uint64_t epoch)
+{
+	return host->epoch == epoch && memcmp(host->boot_id, boot_id, sizeof(host->boot_id)) == 0;
+}
+
+static void apply_since(struct intake *intake)
+{
+	const struct cursor *since = intake->since_cursor;
+
+	memset(intake->since, 0, sizeof(intake->since));
+	if (!same_run(&intake->host, since->boot_id, since->epoch))
+		return;
+	for (unsigned i = 0; i < since->positions; i++) {
+		const struct cursor_position *position = &since->position[i];
+
+		/* A CPU of which nothing comes stands there all the same. */
+		if (ledger_start(intake->ledger, position->cpu, position->seq) == 0)
+			intake->since[position->cpu] = position->seq;
+	}
+}
+
+void intake_set_since(struct intake *intake, const struct cursor *since)
+{
+	if (since)
+		*intake->since_cursor = *since;
+	else
+		memset(intake->since_cursor, 0, sizeof(*intake->since_cursor));
+	apply_since(intake);
+}
+
+void intake_set_since_time(struct intake *intake, uint64_t realtime_ns)
+{
+	intake->since_realtime_ns = realtime_ns;
+}
+
+static int bad_frame(struct ringtail_error *error, const struct frame *frame, const char *why)
+{
+	return failure_set(error, EBADMSG, "bad-message", "%s frame at byte %llu: %s",
+			   frame_type_name(frame->header.type), (unsigned long long)frame->offset,
+			   why);
+}
+
+static int no_memory(struct ringtail_error *error)
+{
+	return failure_set(error, ENOMEM, "no-memory", "out of memory for frames that wait");
+}
+
+/* ---- The frames, each by its type ----------------------------------------------------------- */
+
+void intake_begin_run(struct intake *intake, const struct ringtail_host *host)
+{
+	intake->host = *host;
+	intake->has_next_host = false;
+	ledger_restart(intake->ledger);
+	merge_restart(intake->merge);
+	apply_since(intake);
+}
+
+static int take_error(struct intake *intake, const void *message, const struct frame *frame,
+		      struct ringtail_error *error)
+{
+	(void)intake;
+	(void)frame;
+	return host_error(message, error);
+}
+
+/* What the daemon knows that this client has, at its first connection and at each one after it. */
+static void take_since(struct intake *intake, const Ringtail__V1__Cursor *told)
+{
+	struct cursor *since = intake->since_cursor;
+
+	if (told->boot_id.len == sizeof(since->boot_id)) {
+		memcpy(since->boot_id, told->boot_id.data, sizeof(since->boot_id));
+		since->epoch = told->epoch;
+		since->positions = 0;
+		for (size_t i = 0; i < told->n_position; i++)
+			since->position[since->positions++] = (struct cursor_position){
+				told->position[i]->cpu, told->position[i]->seq};
+	}
+	apply_since(intake);
+}
+
+/* What a spool gave up for lost while its disk failed may have come to the disk all the same. */
+static uint64_t come_of_gap(const struct intake *intake, const Ringtail__V1__Gap *gap)
+{
+	const struct ledger_cpu *at = gap->cpu < intake->ledger->cpus ?
+				      &intake->ledger->cpu[gap->cpu] : NULL;
+
+	if (!intake->segmented || gap->stage != RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL || !at ||
+	    !at->known || at->seq <= gap->first_seq)
+		return 0;
+	return (at->seq < gap->end_seq ? at->seq : gap->end_seq) - gap->first_seq;
+}
+
+static int take_gap(struct intake *intake, const void *message, const struct frame *frame,
+		    struct ringtail_error *error)
+{
+	Ringtail__V1__Gap rest = *(const Ringtail__V1__Gap *)message, *gap = &rest;
+	struct merge_entry *entry;
+	uint64_t come;
+
+	if (gap->cpu >= CURSOR_POSITIONS_MAX || gap->end_seq < gap->first_seq)
+		return bad_frame(error, frame, "its CPU or its span is out of range");
+	come = come_of_gap(intake, gap);
+	if (come && come == gap->end_seq - gap->first_seq)
+		return 0;
+	gap->first_seq += come;
+	if (gap->events > gap->end_seq - gap->first_seq)
+		gap->events = gap->end_seq - gap->first_seq;
+	/* Numbers of another run of the rings do not meet those of this one. */
+	if (gap->end_seq > gap->first_seq &&
+	    gap->reason != RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH)
+		ledger_span(intake->ledger, gap->cpu, gap->first_seq, gap->end_seq);
+	entry = merge_entry_create(NULL, 0);
+	if (!entry)
+		return no_memory(error);
+	entry->gap = (struct merge_gap){
+		.first_seq = gap->first_seq,
+		.end_seq = gap->end_seq,
+		.events = gap->events,
+		.stage = gap->stage,
+		.reason = gap->reason,
+	};
+	if (merge_push(intake->merge, gap->cpu, entry)) {
+		merge_entry_destroy(entry);
+		return no_memory(error);
+	}
+	return 0;
+}
+
+/* Between a segment of a spool and the one before: what is missing was in one that is gone or damaged. */
+static int take_hole(struct intake *intake, const Ringtail__V1__Position *start,
+		     const struct frame *frame, struct ringtail_error *error)
+{
+	const struct ledger_cpu *at = start->cpu < intake->ledger->cpus ?
+				      &intake->ledger->cpu[start->cpu] : NULL;
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+
+	if (!intake->segmented || !at || !at->known || at->seq >= start->seq)
+		return 0;
+	gap.cpu = start->cpu;
+	gap.first_seq = at->seq;
+	gap.end_seq = start->seq;
+	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
+	gap.reason = intake->segments_gone ? RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+					     RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+	return take_gap(intake, &gap, frame, error);
+}
+
+/*
+ * A spool goes on with another run of the rings. Unless the one before ended in an orderly way, nobody
+ * knows how much of it is missing: a gap of no size, where it stood.
+ */
+static int take_run_end(struct intake *intake, const struct frame *frame,
+			struct ringtail_error *error)
+{
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	uint32_t cpu = 0;
+
+	while (cpu < intake->ledger->cpus && !intake->ledger->cpu[cpu].known)
+		cpu++;
+	/* A run of which nothing came, or that has all it recorded. */
+	if (cpu == intake->ledger->cpus || (intake->run_ended && !intake->segments_gone))
+		return 0;
+	gap.cpu = cpu;
+	gap.first_seq = gap.end_seq = intake->ledger->cpu[cpu].seq;
+	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
+	gap.reason = intake->segments_gone ? RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+					     RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return take_gap(intake, &gap, frame, error);
+}
+
+static int take_server_hello(struct intake *intake, const void *message,
+			     const struct frame *frame, struct ringtail_error *error)
+{
+	struct ringtail_host host = { 0 };
+	int err = host_from_hello(message, &host, error);
+
+	if (err)
+		return err;
+	intake->reached[INTAKE_GREETED] = true;
+	if (intake->segmented && !same_run(&intake->host, host.boot_id, host.epoch)) {
+		err = take_run_end(intake, frame, error);
+		if (err)
+			return err;
+	}
+	if (same_run(&intake->host, host.boot_id, host.epoch)) {
+		intake->host = host;
+	} else if (merge_bytes(intake->merge)) {
+		merge_flush(intake->merge);
+		intake->next_host = host;
+		intake->has_next_host = true;
+	} else {
+		intake_begin_run(intake, &host);
+	}
+	return 0;
+}
+
+static int take_subscribed(struct intake *intake, const void *message, const struct frame *frame,
+			   struct ringtail_error *error)
+{
+	const Ringtail__V1__Subscribed *subscribed = message;
+
+	if ((subscribed->start && subscribed->start->n_position > CURSOR_POSITIONS_MAX) ||
+	    (subscribed->since && subscribed->since->n_position > CURSOR_POSITIONS_MAX))
+		return bad_frame(error, frame, "too many positions");
+	for (size_t i = 0; subscribed->start && i < subscribed->start->n_position; i++) {
+		const Ringtail__V1__Position *start = subscribed->start->position[i];
+
+		int err = take_hole(intake, start, frame, error);
+
+		if (err)
+			return err;
+		if (ledger_start(intake->ledger, start->cpu, start->seq))
+			return bad_frame(error, frame, "a CPU's number is out of range");
+	}
+	if (subscribed->since)
+		take_since(intake, subscribed->since);
+	intake->segments_gone = false;
+	intake->reached[INTAKE_SUBSCRIBED] = true;
+	return 0;
+}
+
+static int take_segment_head(struct intake *intake, const void *message, const struct frame *frame,
+			     struct ringtail_error *error)
+{
+	const Ringtail__V1__SegmentHead *head = message;
+
+	(void)frame;
+	(void)error;
+	intake->segmented = true;
+	intake->run_ended = intake->segment_final;
+	intake->segment_final = false;
+	/* One of no run stands where segments were deleted before they could be read: spool_dir. */
+	if (!head->boot_id.len)
+		intake->segments_gone = true;
+	return 0;
+}
+
+static int take_segment_end(struct intake *intake, const void *message, const struct frame *frame,
+			    struct ringtail_error *error)
+{
+	const Ringtail__V1__SegmentEnd *end = message;
+
+	(void)frame;
+	(void)error;
+	intake->segment_final = end->final;
+	return 0;
+}
+
+static int take_watermark(struct intake *intake, const void *message, const struct frame *frame,
+			  struct ringtail_error *error)
+{
+	const Ringtail__V1__Watermark *watermark = message;
+
+	if (watermark->n_position > CURSOR_POSITIONS_MAX)
+		return bad_frame(error, frame, "too many positions");
+	for (size_t i = 0; i < watermark->n_position; i++)
+		if (ledger_watermark(intake->ledger, watermark->position[i]->cpu,
+				     watermark->position[i]->seq,
+				     watermark->position[i]->skipped))
+			return bad_frame(error, frame, "a CPU's number is out of range");
+	merge_watermark(intake->merge, watermark->time_ns);
+	intake->single = (struct ringtail_item){
+		.kind = RINGTAIL_WATERMARK,
+		.time_ns = watermark->time_ns,
+	};
+	intake->has_single = true;
+	return 0;
+}
+
+static int take_bye(struct intake *intake, const void *message, const struct frame *frame,
+		    struct ringtail_error *error)
+{
+	const Ringtail__V1__Bye *bye = message;
+
+	(void)frame;
+	(void)error;
+	snprintf(intake->bye, sizeof(intake->bye), "%s", bye->reason);
+	intake->bye_is_final = bye->final;
+	intake->reached[INTAKE_ENDED] = true;
+	merge_flush(intake->merge);
+	return 0;
+}
+
+static int take_catalog(struct intake *intake, const uint8_t *body, size_t bytes,
+			struct ringtail_error *error)
+{
+	struct catalog *catalog;
+	int err = catalog_create(body, bytes, &catalog, error);
+
+	if (err)
+		return err;
+	batch_decoder_destroy(intake->scout);
+	catalog_unref(intake->catalog);
+	intake->catalog = catalog;
+	intake->scout = catalog_decoder_create(catalog);
+	return intake->scout ? 0 : no_memory(error);
+}
+
+/* A batch is un-zstd'ed straight into the entry in which it may wait. */
+static int take_batch(struct intake *intake, const struct frame *frame,
+		      struct ringtail_error *error)
+{
+	struct merge_entry *entry = NULL;
+	uint8_t *message = intake->raw;
+	struct batch_summary summary;
+	enum frame_status status;
+	const uint8_t *body;
+
+	if (!intake->catalog)
+		return bad_frame(error, frame, "it came before any catalog");
+	if (!intake->count_only) {
+		entry = merge_entry_create(intake->catalog, frame->header.raw_bytes);
+		if (!entry)
+			return no_memory(error);
+		entry->offset = frame->offset;
+		message = entry->message;
+	}
+	status = frame_open(intake->codec, frame->bytes, &frame->header, message, &body);
+	if (status != FRAME_OK) {
+		merge_entry_destroy(entry);
+		return bad_frame(error, frame, frame_status_text(status));
+	}
+	if (entry && body != entry->message) {
+		memcpy(entry->message, body, frame->header.raw_bytes);
+		body = entry->message;
+	}
+	if (batch_decode_open(intake->scout, body, frame->header.raw_bytes, &summary)) {
+		merge_entry_destroy(entry);
+		return bad_frame(error, frame, batch_decode_error(intake->scout));
+	}
+	if (ledger_span(intake->ledger, summary.cpu, summary.first_seq, summary.end_seq)) {
+		merge_entry_destroy(entry);
+		return bad_frame(error, frame, "its CPU or its span is out of range");
+	}
+	if (!entry) {
+		intake->totals.events += summary.events;
+		intake->totals.lost += summary.lost;
+		intake->single = (struct ringtail_item){
+			.kind = RINGTAIL_BATCH,
+			.cpu = summary.cpu,
+			.seq = summary.first_seq,
+			.time_ns = summary.time_ns,
+			.count = summary.events,
+		};
+		intake->has_single = true;
+		return 0;
+	}
+	if (merge_push(intake->merge, summary.cpu, entry)) {
+		merge_entry_destroy(entry);
+		return no_memory(error);
+	}
+	return 0;
+}
+
+/* ---- Which is which ------------------------------------------------------------------------- */
+
+static const struct {
+	enum frame_type type;
+	const ProtobufCMessageDescriptor *message;
+	int (*take)(struct intake *intake, const void *message, const struct frame *frame,
+		    struct ringtail_error *error);
+} unpacked[] = {
+	{ FRAME_SERVER_HELLO, &ringtail__v1__server_hello__descriptor, take_server_hello },
+	{ FRAME_ERROR, &ringtail__v1__error__descriptor, take_error },
+	{ FRAME_SUBSCRIBED, &ringtail__v1__subscribed__descriptor, take_subscribed },
+	{ FRAME_WATERMARK, &ringtail__v1__watermark__descriptor, take_watermark },
+	{ FRAME_GAP, &ringtail__v1__gap__descriptor, take_gap },
+	{ FRAME_BYE, &ringtail__v1__bye__descriptor, take_bye },
+	{ FRAME_SEGMENT_HEAD, &ringtail__v1__segment_head__descriptor, take_segment_head },
+	{ FRAME_SEGMENT_END, &ringtail__v1__segment_end__descriptor, take_segment_end },
+};
+
+static int take_unpacked(struct intake *intake, const struct frame *frame, const uint8_t *body,
+			 struct ringtail_error *error)
+{
+	for (size_t i = 0; i < sizeof(unpacked) / sizeof(*unpacked); i++) {
+		struct arena *arena;
+		void *message;
+		int err;
+
+		if (unpacked[i].type != frame->header.type)
+			continue;
+		message = unpack(unpacked[i].message, body, frame->header.raw_bytes, &arena);
+		if (!message)
+			return bad_frame(error, frame, frame_status_text(FRAME_BAD_MESSAGE));
+		err = unpacked[i].take(intake, message, frame, error);
+		arena_destroy(arena);
+		return err;
+	}
+	return bad_frame(error, frame, "it has no business in a stream");
+}
+
+int intake_frame(struct intake *intake, const struct frame *frame, struct ringtail_error *error)
+{
+	enum frame_status status;
+	const uint8_t *body;
+
+	intake->totals.frames++;
+	intake->totals.wire_bytes += frame->size;
+	intake->totals.raw_bytes += frame->header.raw_bytes;
+	/* A segment of a spool has a head of its own before everything. */
+	if (!intake->reached[INTAKE_GREETED] && frame->header.type != FRAME_SERVER_HELLO &&
+	    frame->header.type != FRAME_ERROR && frame->header.type != FRAME_SEGMENT_HEAD)
+		return bad_frame(error, frame, "the hello must come first");
+	if (frame->header.type == FRAME_BATCH)
+		return take_batch(intake, frame, error);
+	status = frame_open(intake->codec, frame->bytes, &frame->header, intake->raw, &body);
+	if (status != FRAME_OK)
+		return bad_frame(error, frame, frame_status_text(status));
+	if (frame->header.type == FRAME_CATALOG)
+		return take_catalog(intake, body, frame->header.raw_bytes, error);
+	return take_unpacked(intake, frame, body, error);
+}
+
+/* ---- What it knows --------------------------------------------------------------------------- */
+
+void intake_flush(struct intake *intake)
+{
+	merge_flush(intake->merge);
+}
+
+bool intake_reached(const struct intake *intake, enum intake_phase phase)
+{
+	return intake->reached[phase];
+}
+
+void intake_restart(struct intake *intake)
+{
+	memset(intake->reached, 0, sizeof(intake->reached));
+}
+
+const char *intake_bye(const struct intake *intake)
+{
+	return intake->bye;
+}
+
+bool intake_bye_is_final(const struct intake *intake)
+{
+	return intake->bye_is_final;
+}
+
+const struct ringtail_host *intake_host(const struct intake *intake)
+{
+	return &intake->host;
+}
+
+const struct ringtail_totals *intake_totals(struct intake *intake)
+{
+	/* These two are kept where they arise. */
+	intake->totals.late = merge_late(intake->merge);
+	intake->totals.residual = intake->ledger->residual;
+	return &intake->totals;
+}
+
+void intake_cursor_come(const struct intake *intake, struct cursor *cursor)
+{
+	memcpy(cursor->boot_id, intake->host.boot_id, sizeof(cursor->boot_id));
+	cursor->epoch = intake->host.epoch;
+	ledger_cursor(intake->ledger, cursor);
+}
+
+void intake_cursor_given(const struct intake *intake, struct cursor *cursor)
+{
+	intake_cursor_come(intake, cursor);
+	for (unsigned i = 0; i < cursor->positions; i++) {
+		uint64_t seq;
+
+		if (merge_waiting(intake->merge, cursor->position[i].cpu, &seq))
+			cursor->position[i].seq = seq;
+		if (cursor->position[i].seq < intake->since[cursor->position[i].cpu])
+			cursor->position[i].seq = intake->since[cursor->position[i].cpu];
+	}
+}

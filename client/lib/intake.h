@@ -1,0 +1,66 @@
+/*
+ * intake: frames of a daemon or a file in; host, catalog, ledger and items out.
+ *
+ * It is the same for a connection and for a recording. One thread.
+ */
+#ifndef RINGTAIL_CLIENT_LIB_INTAKE_H
+#define RINGTAIL_CLIENT_LIB_INTAKE_H
+
+#include "client/lib/cursor.h"
+#include "client/lib/frame_reader.h"
+#include "client/lib/ringtail.h"
+
+struct intake;
+
+enum intake_phase {
+	INTAKE_GREETED,		/* ServerHello has come */
+	INTAKE_SUBSCRIBED,	/* Subscribed has come */
+	INTAKE_ENDED,		/* Bye has come */
+};
+
+/* NULL when out of memory. */
+struct intake *intake_create(bool count_only);
+void intake_destroy(struct intake *intake);
+
+/* Before the first batch: whether batches are counted and checked, or turned into events. */
+void intake_set_count_only(struct intake *intake, bool count_only);
+
+/*
+ * After the hello: the stream goes on at this cursor, or NULL. The daemon may begin with a batch that
+ * has events from before it; they are not given out again. A cursor of another run says nothing.
+ */
+void intake_set_since(struct intake *intake, const struct cursor *since);
+
+/* Events from before that time of the traced host's wall clock are not given out; 0: all are. */
+void intake_set_since_time(struct intake *intake, uint64_t realtime_ns);
+
+/*
+ * Takes one frame; after it, intake_next() until it brings RINGTAIL_TIMEOUT. -EBADMSG or -ENOMEM
+ * with *error: the frame is damaged or has no business here. -EPROTO: it is an Error, told
+ * in *error.
+ */
+int intake_frame(struct intake *intake, const struct frame *frame, struct ringtail_error *error);
+
+/* The next item, RINGTAIL_TIMEOUT if there is none, RINGTAIL_ERROR with *error. */
+enum ringtail_kind intake_next(struct intake *intake, struct ringtail_item *item,
+			       struct ringtail_error *error);
+
+/* What waits for a watermark goes out without one. */
+void intake_flush(struct intake *intake);
+
+bool intake_reached(const struct intake *intake, enum intake_phase phase);
+
+/* A new connection begins: hello, catalog and subscription come again. */
+void intake_restart(struct intake *intake);
+
+/* Why Bye was said, and whether for good: else the daemon may be back in a moment. */
+const char *intake_bye(const struct intake *intake);
+bool intake_bye_is_final(const struct intake *intake);
+const struct ringtail_host *intake_host(const struct intake *intake);
+const struct ringtail_totals *intake_totals(struct intake *intake);
+
+/* Where to go on: after what has come, or after what intake_next() has given out. */
+void intake_cursor_come(const struct intake *intake, struct cursor *cursor);
+void intake_cursor_given(const struct intake *intake, struct cursor *cursor);
+
+#endif

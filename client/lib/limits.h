@@ -1,0 +1,36 @@
+/*
+ * limits: every bound of the client that is not the wire's own (those are in proto/limits.h).
+ */
+#ifndef RINGTAIL_CLIENT_LIB_LIMITS_H
+#define RINGTAIL_CLIENT_LIB_LIMITS_H
+
+#define MERGE_BYTES_MAX			(64u << 20)	/* of batches that wait for a watermark */
+#define UNPACK_BYTES_MAX		(32u << 20)	/* one protobuf message, unpacked */
+#define READ_BUFFER_BYTES		(256u << 10)	/* what one read(2) may bring */
+#define WRITE_BUFFER_BYTES		(64u << 10)
+
+#define CONNECT_TIMEOUT_MS		5000
+#define REPLY_TIMEOUT_MS		5000		/* hello, subscribe, list, first stat */
+#define CHANGE_TIMEOUT_MS		30000		/* the daemon waits for its disk */
+#define REPLY_FRAMES_MAX		8		/* before the one that answers */
+#define RECONNECT_DELAY_MS_MIN		200
+#define RECONNECT_DELAY_MS_MAX		5000
+#define RECONNECT_SECONDS_MAX		3600		/* then it gives up */
+/* Of a daemon over TCP: a live one says something each second. */
+#define KEEPALIVE_IDLE_SECONDS		5		/* of silence, before it is asked */
+#define KEEPALIVE_INTERVAL_SECONDS	5		/* between two questions */
+#define KEEPALIVE_PROBES		3		/* without an answer, it is gone */
+
+#define PROBE_ID_MAX			0xffffu		/* an event's probe is 16 bits */
+#define CURSOR_TEXT_BYTES_MAX		(64u << 10)
+#define KALLSYMS_SYMBOLS_MAX		(1u << 20)
+#define OWN_FRAMES_MAX			12u		/* of a stack: the tracer's, innermost */
+#define KALLSYMS_BYTES_MAX		(64u << 20)
+#define SEGMENTS_READ_MAX		65536u		/* of one spool directory */
+#define SPOOL_LISTS_MAX			16u		/* of one that is deleted as it is read */
+#define ACK_INTERVAL_MS			500		/* between two acknowledgements */
+#define RATE_LINE_INTERVAL_MS		250		/* at most 4 redraws a second */
+#define STAT_INTERVAL_MS		1000
+#define CLOCKS_APART_NS_MAX		60000000000ull	/* of two hosts that keep time */
+
+#endif

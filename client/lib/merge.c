@@ -1,0 +1,355 @@
+/*
+ * merge: batches of many CPUs in, their events in one time order out.
+ */
+#include "client/lib/merge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+struct lane {
+	uint32_t cpu;
+	struct merge_entry *first, **last;
+	struct batch_decoder *decoder;
+	struct catalog *decoder_catalog;	/* what the decoder was made from; a reference */
+	enum merge_next kind;			/* of what stands first; MERGE_EMPTY: none */
+	struct batch_item item;
+	struct batch_summary summary;
+	const char *why;
+	uint64_t time_ns;			/* of what stands first; only grows, */
+	uint32_t generation;			/* within one of these */
+	uint64_t seq;				/* where what was given out ends */
+};
+
+struct merge {
+	size_t bytes, bytes_max;
+	uint64_t watermark_ns;
+	uint64_t flushed;			/* entries still to go out at any time */
+	uint32_t generation, given_generation;
+	uint64_t given_ns;			/* the youngest event given out */
+	uint64_t late;
+	struct lane *current;			/* the oldest, as long as it is not over rival_ns */
+	uint64_t rival_ns;
+	struct lane *given;			/* its first was given out: step before use */
+	unsigned lanes;
+	struct lane *lane[CURSOR_POSITIONS_MAX];
+};
+
+struct merge *merge_create(size_t bytes_max)
+{
+	struct merge *merge = calloc(1, sizeof(*merge));
+
+	if (merge)
+		merge->bytes_max = bytes_max;
+	return merge;
+}
+
+struct merge_entry *merge_entry_create(struct catalog *catalog, size_t bytes)
+{
+	struct merge_entry *entry = malloc(sizeof(*entry) + bytes);
+
+	if (!entry)
+		return NULL;
+	memset(entry, 0, sizeof(*entry));
+	entry->catalog = catalog ? catalog_ref(catalog) : NULL;
+	entry->bytes = bytes;
+	return entry;
+}
+
+void merge_entry_destroy(struct merge_entry *entry)
+{
+	if (!entry)
+		return;
+	catalog_unref(entry->catalog);
+	free(entry);
+}
+
+void merge_destroy(struct merge *merge)
+{
+	if (!merge)
+		return;
+	for (unsigned i = 0; i < merge->lanes; i++) {
+		struct lane *lane = merge->lane[i];
+		struct merge_entry *entry, *next;
+
+		for (entry = lane->first; entry; entry = next) {
+			next = entry->next;
+			merge_entry_destroy(entry);
+		}
+		batch_decoder_destroy(lane->decoder);
+		catalog_unref(lane->decoder_catalog);
+		free(lane);
+	}
+	free(merge);
+}
+
+static void set_time(struct lane *lane, uint64_t time_ns)
+{
+	if (time_ns > lane->time_ns)
+		lane->time_ns = time_ns;
+}
+
+/* The lane's decoder for a catalog; decoders are large, so one serves until the catalog changes. */
+static struct batch_decoder *lane_decoder(struct lane *lane, struct catalog *catalog)
+{
+	if (lane->decoder_catalog == catalog)
+		return lane->decoder;
+	batch_decoder_destroy(lane->decoder);
+	catalog_unref(lane->decoder_catalog);
+	lane->decoder_catalog = NULL;
+	lane->decoder = catalog_decoder_create(catalog);
+	if (lane->decoder)
+		lane->decoder_catalog = catalog_ref(catalog);
+	return lane->decoder;
+}
+
+static void stand_at_bad(struct lane *lane, const char *why)
+{
+	lane->kind = MERGE_BAD;
+	lane->why = why;
+}
+
+/* Stands at the next item of the open batch; MERGE_EMPTY at its end. */
+static void decode_next(struct lane *lane)
+{
+	switch (batch_decode_next(lane->decoder, &lane->item)) {
+	case BATCH_EVENT:
+		lane->kind = MERGE_EVENT;
+		set_time(lane, lane->item.event.time_ns);
+		return;
+	case BATCH_LOSS:
+		lane->kind = MERGE_LOSS;
+		return;
+	case BATCH_END:
+		lane->kind = MERGE_EMPTY;
+		return;
+	case BATCH_ERROR:
+		break;
+	}
+	stand_at_bad(lane, batch_decode_error(lane->decoder));
+}
+
+/* Stands at what comes first in the lane's first entry. */
+static void open_first(struct lane *lane)
+{
+	struct merge_entry *entry = lane->first;
+	struct batch_decoder *decoder;
+
+	if (lane->generation != entry->generation) {
+		lane->generation = entry->generation;
+		lane->time_ns = 0;
+	}
+	if (!entry->catalog) {
+		lane->kind = MERGE_GAP;
+		return;
+	}
+	decoder = lane_decoder(lane, entry->catalog);
+	lane->summary = (struct batch_summary){ .end_seq = lane->seq };
+	if (!decoder) {
+		stand_at_bad(lane, "out of memory");
+		return;
+	}
+	if (batch_decode_open(decoder, entry->message, entry->bytes, &lane->summary)) {
+		stand_at_bad(lane, batch_decode_error(decoder));
+		return;
+	}
+	lane->seq = lane->summary.first_seq;
+	decode_next(lane);
+	if (lane->kind == MERGE_LOSS)	/* nothing before it in this batch tells when it was */
+		set_time(lane, lane->summary.time_ns);
+}
+
+/* Drops the lane's first entry, whose items have all been given out. */
+static void drop_first(struct merge *merge, struct lane *lane)
+{
+	struct merge_entry *entry = lane->first;
+
+	lane->first = entry->next;
+	if (!lane->first)
+		lane->last = &lane->first;
+	merge->bytes -= entry->bytes + sizeof(*entry);
+	if (merge->flushed)
+		merge->flushed--;
+	lane->seq = entry->catalog ? lane->summary.end_seq : entry->gap.end_seq;
+	merge_entry_destroy(entry);
+}
+
+/* Goes on until the lane stands at something or is empty; each round drops an entry. */
+static void settle(struct merge *merge, struct lane *lane)
+{
+	while (lane->first && lane->kind == MERGE_EMPTY) {
+		drop_first(merge, lane);
+		if (lane->first)
+			open_first(lane);
+	}
+}
+
+/* Past what was given out. */
+static void step(struct merge *merge, struct lane *lane)
+{
+	if (lane->kind == MERGE_EVENT || lane->kind == MERGE_LOSS) {
+		lane->seq = lane->kind == MERGE_EVENT ? lane->item.seq + 1 :
+			    lane->item.loss.first_seq + lane->item.loss.count;
+		decode_next(lane);
+	} else {
+		lane->kind = MERGE_EMPTY;
+	}
+	settle(merge, lane);
+}
+
+static struct lane *find_lane(const struct merge *merge, uint32_t cpu)
+{
+	for (unsigned i = 0; i < merge->lanes; i++)
+		if (merge->lane[i]->cpu == cpu)
+			return merge->lane[i];
+	return NULL;
+}
+
+int merge_push(struct merge *merge, uint32_t cpu, struct merge_entry *entry)
+{
+	struct lane *lane = find_lane(merge, cpu);
+
+	if (!lane) {
+		if (merge->lanes == CURSOR_POSITIONS_MAX)
+			return -ENOMEM;
+		lane = calloc(1, sizeof(*lane));
+		if (!lane)
+			return -ENOMEM;
+		lane->cpu = cpu;
+		lane->last = &lane->first;
+		merge->lane[merge->lanes++] = lane;
+	}
+	entry->generation = merge->generation;
+	*lane->last = entry;
+	lane->last = &entry->next;
+	merge->bytes += entry->bytes + sizeof(*entry);
+	if (lane->first == entry) {
+		open_first(lane);
+		settle(merge, lane);
+		merge->current = NULL;		/* there is a new rival */
+	}
+	return 0;
+}
+
+void merge_watermark(struct merge *merge, uint64_t time_ns)
+{
+	if (time_ns > merge->watermark_ns)
+		merge->watermark_ns = time_ns;
+}
+
+void merge_flush(struct merge *merge)
+{
+	merge->flushed = 0;
+	for (unsigned i = 0; i < merge->lanes; i++)
+		for (const struct merge_entry *entry = merge->lane[i]->first; entry;
+		     entry = entry->next)
+			merge->flushed++;
+}
+
+void merge_restart(struct merge *merge)
+{
+	merge_flush(merge);
+	merge->generation++;
+	merge->watermark_ns = 0;
+}
+
+/* The lane whose first item is oldest, and the time up to which it stays that. */
+static struct lane *oldest(struct merge *merge)
+{
+	struct lane *best = NULL;
+
+	merge->rival_ns = UINT64_MAX;
+	for (unsigned i = 0; i < merge->lanes; i++) {
+		struct lane *lane = merge->lane[i];
+
+		if (!lane->first)
+			continue;
+		if (!best || lane->time_ns < best->time_ns) {
+			if (best)
+				merge->rival_ns = best->time_ns;
+			best = lane;
+		} else if (lane->time_ns < merge->rival_ns) {
+			merge->rival_ns = lane->time_ns;
+		}
+	}
+	return best;
+}
+
+static void fill(struct merge *merge, struct lane *lane, struct merge_item *item)
+{
+	*item = (struct merge_item){
+		.cpu = lane->cpu,
+		.time_ns = lane->time_ns,
+		.batch = &lane->item,
+		.gap = &lane->first->gap,
+		.catalog = lane->first->catalog,
+		.decoder = lane->decoder,
+		.offset = lane->first->offset,
+	};
+	if (merge->given_generation != lane->generation) {
+		merge->given_generation = lane->generation;
+		merge->given_ns = 0;
+	}
+	if (lane->kind == MERGE_EVENT) {
+		if (lane->item.event.time_ns < merge->given_ns)
+			merge->late++;
+		else
+			merge->given_ns = lane->item.event.time_ns;
+		item->time_ns = lane->item.event.time_ns;
+	} else if (lane->kind == MERGE_BAD) {
+		item->first_seq = lane->seq;
+		item->end_seq = lane->summary.end_seq;
+		item->why = lane->why;
+	}
+}
+
+enum merge_next merge_next(struct merge *merge, struct merge_item *item)
+{
+	struct lane *lane;
+
+	if (merge->given) {
+		step(merge, merge->given);
+		merge->given = NULL;
+	}
+	lane = merge->current;
+	if (!lane || !lane->first || lane->time_ns > merge->rival_ns) {
+		lane = oldest(merge);
+		merge->current = lane;
+		if (!lane)
+			return MERGE_EMPTY;
+	}
+	if (lane->time_ns >= merge->watermark_ns && !merge->flushed &&
+	    merge->bytes <= merge->bytes_max)
+		return MERGE_EMPTY;
+	fill(merge, lane, item);
+	merge->given = lane;
+	return lane->kind;
+}
+
+bool merge_waiting(const struct merge *merge, uint32_t cpu, uint64_t *seq)
+{
+	const struct lane *lane = find_lane(merge, cpu);
+
+	if (!lane || !lane->first)
+		return false;
+	*seq = lane->seq;
+	if (merge->given == lane && lane->kind == MERGE_EVENT)
+		*seq = lane->item.seq + 1;
+	else if (merge->given == lane && lane->kind == MERGE_LOSS)
+		*seq = lane->item.loss.first_seq + lane->item.loss.count;
+	else if (merge->given == lane && lane->kind == MERGE_GAP)
+		*seq = lane->first->gap.end_seq;
+	return true;
+}
+
+uint64_t merge_late(const struct merge *merge)
+{
+	return merge->late;
+}
+
+size_t merge_bytes(const struct merge *merge)
+{
+	return merge->bytes;
+}

@@ -1,0 +1,204 @@
+/*
+ * subscription: a subscription's own copy, for the first connection and every later one.
+ */
+#include "client/lib/subscription.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/failure.h"
+#include "proto/limits.h"
+#include "proto/ringtail.pb-c.h"
+
+struct subscription {
+	struct ringtail_subscription wanted;	/* its pointers point below */
+	char *probe[SUBSCRIBE_PROBES_MAX];
+	char *filter;
+	char *consumer;			/* NULL: none */
+	struct cursor *since;
+};
+
+static int check(const struct ringtail_subscription *from, struct ringtail_error *error)
+{
+	if (from->probes > SUBSCRIBE_PROBES_MAX)
+		return failure_set(error, EINVAL, "too-many-probes", "%zu probes are asked for: a "
+				   "subscription takes %u", from->probes, SUBSCRIBE_PROBES_MAX);
+	for (size_t i = 0; i < from->probes; i++)
+		if (strlen(from->probe[i]) >= NAME_BYTES_MAX)
+			return failure_set(error, EINVAL, "too-long",
+					   "a probe's name has at most %u bytes: '%.32s...'",
+					   NAME_BYTES_MAX - 1, from->probe[i]);
+	if (from->filter && strlen(from->filter) > FILTER_BYTES_MAX)
+		return failure_set(error, EINVAL, "too-long", "a filter has at most %u bytes",
+				   FILTER_BYTES_MAX);
+	return 0;
+}
+
+int subscription_create(const struct ringtail_subscription *from, struct subscription **made,
+			struct ringtail_error *error)
+{
+	static const struct ringtail_subscription none;
+	struct subscription *subscription;
+	int err;
+
+	if (!from)
+		from = &none;
+	err = check(from, error);
+	if (err)
+		return err;
+	subscription = calloc(1, sizeof(*subscription));
+	if (!subscription)
+		return failure_set(error, ENOMEM, "no-memory", "out of memory");
+	subscription->wanted = *from;
+	for (size_t i = 0; i < from->probes; i++) {
+		subscription->probe[i] = strdup(from->probe[i]);
+		if (!subscription->probe[i])
+			goto no_memory;
+	}
+	subscription->filter = strdup(from->filter ? from->filter : "");
+	subscription->consumer = from->consumer ? strdup(from->consumer) : NULL;
+	if (!subscription->filter || (from->consumer && !subscription->consumer))
+		goto no_memory;
+	if (from->since) {
+		subscription->since = malloc(sizeof(*subscription->since));
+		if (!subscription->since)
+			goto no_memory;
+		err = cursor_parse(from->since, subscription->since, error);
+		if (err) {
+			subscription_destroy(subscription);
+			return err;
+		}
+	}
+	subscription->wanted.probe = (const char *const *)subscription->probe;
+	subscription->wanted.filter = subscription->filter;
+	subscription->wanted.consumer = subscription->consumer;
+	subscription->wanted.since = NULL;
+	*made = subscription;
+	return 0;
+
+no_memory:
+	subscription_destroy(subscription);
+	return failure_set(error, ENOMEM, "no-memory", "out of memory");
+}
+
+void subscription_destroy(struct subscription *subscription)
+{
+	if (!subscription)
+		return;
+	for (size_t i = 0; i < SUBSCRIBE_PROBES_MAX; i++)
+		free(subscription->probe[i]);
+	free(subscription->filter);
+	free(subscription->consumer);
+	free(subscription->since);
+	free(subscription);
+}
+
+const struct ringtail_subscription *subscription_wanted(const struct subscription *subscription)
+{
+	return &subscription->wanted;
+}
+
+const struct cursor *subscription_since(const struct subscription *subscription)
+{
+	return subscription->since;
+}
+
+/* The cursor as a message, in memory of the caller's. */
+static void fill_cursor(const struct cursor *from, Ringtail__V1__Cursor *to,
+			Ringtail__V1__Position *position, Ringtail__V1__Position **pointer)
+{
+	ringtail__v1__cursor__init(to);
+	to->boot_id.data = (uint8_t *)from->boot_id;
+	to->boot_id.len = sizeof(from->boot_id);
+	to->epoch = from->epoch;
+	to->n_position = from->positions;
+	to->position = pointer;
+	for (unsigned i = 0; i < from->positions; i++) {
+		ringtail__v1__position__init(&position[i]);
+		position[i].cpu = from->position[i].cpu;
+		position[i].seq = from->position[i].seq;
+		pointer[i] = &position[i];
+	}
+}
+
+/* A cursor's message and its storage. -ENOMEM. */
+struct packed_cursor {
+	Ringtail__V1__Cursor message;
+	Ringtail__V1__Position *position, **list;
+};
+
+static int pack_cursor(const struct cursor *from, struct packed_cursor *to,
+		       struct ringtail_error *error)
+{
+	to->position = calloc(from->positions + 1, sizeof(*to->position));
+	to->list = calloc(from->positions + 1, sizeof(*to->list));
+	if (!to->position || !to->list) {
+		free(to->position);
+		free(to->list);
+		return failure_set(error, ENOMEM, "no-memory", "out of memory");
+	}
+	fill_cursor(from, &to->message, to->position, to->list);
+	return 0;
+}
+
+int subscription_ack(const struct subscription *subscription, struct conn *conn,
+		     const struct cursor *upto, struct ringtail_error *error)
+{
+	Ringtail__V1__Ack message = RINGTAIL__V1__ACK__INIT;
+	struct packed_cursor cursor;
+	int err;
+
+	if (!subscription->consumer)
+		return 0;
+	err = pack_cursor(upto, &cursor, error);
+	if (err)
+		return err;
+	message.upto = &cursor.message;
+	err = conn_send(conn, FRAME_ACK, &message.base, error);
+	free(cursor.position);
+	free(cursor.list);
+	return err;
+}
+
+int subscription_send(const struct subscription *subscription, struct conn *conn,
+		      const struct cursor *since, struct ringtail_error *error)
+{
+	static const struct {
+		unsigned flag;
+		Ringtail__V1__Flag wire;
+	} flags[] = {
+		{ RINGTAIL_KSTACK, RINGTAIL__V1__FLAG__FLAG_KSTACK },
+		{ RINGTAIL_USTACK, RINGTAIL__V1__FLAG__FLAG_USTACK },
+		{ RINGTAIL_STRINGS, RINGTAIL__V1__FLAG__FLAG_STRINGS },
+	};
+	Ringtail__V1__Subscribe message = RINGTAIL__V1__SUBSCRIBE__INIT;
+	Ringtail__V1__Flag flag[sizeof(flags) / sizeof(*flags)];
+	struct packed_cursor cursor = { 0 };
+	int err;
+
+	message.n_probe = subscription->wanted.probes;
+	message.probe = (char **)subscription->probe;
+	message.filter = subscription->filter;
+	message.flag = flag;
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+		if (subscription->wanted.flags & flags[i].flag)
+			flag[message.n_flag++] = flags[i].wire;
+	if (subscription->consumer)
+		message.consumer = subscription->consumer;
+	/* Where nothing has come yet there is no place to go on from but the first one. */
+	if (!since || !since->positions)
+		since = subscription->since;
+	if (since) {
+		err = pack_cursor(since, &cursor, error);
+		if (err)
+			return err;
+		message.since = &cursor.message;
+	} else {
+		message.since_realtime_ns = subscription->wanted.since_realtime_ns;
+	}
+	err = conn_send(conn, FRAME_SUBSCRIBE, &message.base, error);
+	free(cursor.position);
+	free(cursor.list);
+	return err;
+}

@@ -1,0 +1,94 @@
+/*
+ * unpack: one protobuf message from bytes of the other side, in memory that is bounded.
+ */
+#include "client/lib/unpack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/limits.h"
+
+#define BLOCK_BYTES (16u << 10)
+
+struct block {
+	struct block *next;
+	size_t used, size;
+	_Alignas(max_align_t) uint8_t data[];
+};
+
+struct arena {
+	struct block *block;	/* the newest first */
+	size_t bytes;
+};
+
+static void *take(void *context, size_t bytes)
+{
+	struct arena *arena = context;
+	struct block *block = arena->block;
+	void *taken;
+
+	if (bytes > UNPACK_BYTES_MAX)
+		return NULL;
+	bytes = (bytes + sizeof(max_align_t) - 1) & ~(sizeof(max_align_t) - 1);
+	if (!block || block->size - block->used < bytes) {
+		size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+
+		if (arena->bytes + size > UNPACK_BYTES_MAX)
+			return NULL;
+		block = malloc(sizeof(*block) + size);
+		if (!block)
+			return NULL;
+		*block = (struct block){ .next = arena->block, .size = size };
+		arena->block = block;
+		arena->bytes += size;
+	}
+	taken = block->data + block->used;
+	block->used += bytes;
+	return taken;
+}
+
+static void keep(void *context, void *pointer)
+{
+	(void)context;
+	(void)pointer;
+}
+
+void *arena_alloc(struct arena *arena, size_t bytes)
+{
+	void *taken = take(arena, bytes);
+
+	if (taken)
+		memset(taken, 0, bytes);
+	return taken;
+}
+
+void *unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *body, size_t bytes,
+	     struct arena **arena)
+{
+	struct arena *made = calloc(1, sizeof(*made));
+	ProtobufCAllocator allocator = { .alloc = take, .free = keep, .allocator_data = made };
+	void *message;
+
+	if (!made)
+		return NULL;
+	message = protobuf_c_message_unpack(descriptor, &allocator, bytes, body);
+	if (!message) {
+		arena_destroy(made);
+		made = NULL;
+	}
+	*arena = made;
+	return message;
+}
+
+void arena_destroy(struct arena *arena)
+{
+	struct block *block, *next;
+
+	if (!arena)
+		return;
+	for (block = arena->block; block; block = next) {
+		next = block->next;
+		free(block);
+	}
+	free(arena);
+}

@@ -1,0 +1,44 @@
+/*
+ * gate: who may come in: TLS, tokens and roles as the configuration has them, together. A reload
+ * makes a new one, and changes all of them or none. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_ACCESS_GATE_H
+#define RINGTAIL_DAEMON_ACCESS_GATE_H
+
+#include "daemon/config/config.h"
+#include "query/error.h"
+#include "daemon/host/identity.h"
+
+struct gate;
+struct transport_tls_context;
+
+/* Reads the files; *error says which is missing, open to others, or wrong. */
+int gate_create(const struct config *config, struct gate **gate, struct error *error);
+
+/* `gate` becomes what `next` is, which is destroyed. Whether there is TLS stays as it was. */
+void gate_replace(struct gate *gate, struct gate *next);
+
+/* NULL is safe. */
+void gate_destroy(struct gate *gate);
+
+/* What TLS sockets are made with; NULL: there is no certificate. */
+struct transport_tls_context *gate_tls(const struct gate *gate);
+
+/*
+ * Lets somebody in: one with a token (not empty) becomes that token's; then the role is judged.
+ * 0, or -EACCES with *error, which says who that is and what to ask for.
+ */
+int gate_admit(const struct gate *gate, struct client_identity *identity, const char *token,
+	       struct error *error);
+
+/* The role anew, after a reload: what was proved then may be worth nothing now. */
+void gate_judge(const struct gate *gate, struct client_identity *identity);
+
+/* 0, or -EACCES with *error if the role is less. `what`: "change what is always on". */
+int gate_allow(const struct gate *gate, const struct client_identity *identity, enum role needed,
+	       const char *what, struct error *error);
+
+/* How people know that client: "user:alice". */
+const char *gate_name(const struct gate *gate, const struct client_identity *identity);
+
+#endif

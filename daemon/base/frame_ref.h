@@ -1,0 +1,67 @@
+/*
+ * frame_ref: a finished frame and what the ledger must know of it. Immutable once made; shared by
+ * reference between a subscription's history and its clients' queues, so that fan-out never copies.
+ *
+ * A worker makes it and hands it over; from then on it is the main thread's, and so is the count.
+ */
+#ifndef RINGTAIL_DAEMON_BASE_FRAME_REF_H
+#define RINGTAIL_DAEMON_BASE_FRAME_REF_H
+
+#include <stdint.h>
+#include <stddef.h>
+
+#include "proto/frame.h"
+#include "proto/limits.h"
+#include "proto/ringtail.pb-c.h"
+
+/* Losses by where and why, as one small array: stage and reason of the proto. */
+#define LOSS_STAGES	(RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT + 1)
+#define LOSS_REASONS	(RINGTAIL__V1__LOSS_REASON__REASON_EXPIRED + 1)
+
+struct loss_count {
+	uint8_t stage, reason;
+	uint64_t count;
+};
+
+#define FRAME_LOSSES_MAX 8		/* stage and reason pairs one batch can have */
+
+struct frame_ref {
+	uint32_t refs;
+	enum frame_type type;
+
+	/* A batch: the attempts it speaks of; end_seq - first_seq = events + skipped + losses. */
+	uint32_t ring, cpu;		/* index among all rings; what the wire says */
+	uint64_t first_seq, end_seq;
+	uint64_t events, skipped;
+	struct loss_count loss[FRAME_LOSSES_MAX];
+	uint32_t losses;
+
+	uint64_t time_ns;		/* a watermark's */
+	uint32_t raw_bytes;
+	size_t bytes;			/* 0: the ledger's business only */
+	uint8_t data[];
+};
+
+/* The attempts it speaks of; its events and in-batch losses. */
+static inline uint64_t frame_ref_attempts(const struct frame_ref *frame)
+{
+	return frame->end_seq - frame->first_seq;
+}
+
+uint64_t frame_ref_losses(const struct frame_ref *frame);
+
+/* A frame with room for `bytes`, holding one reference; NULL when out of memory. */
+struct frame_ref *frame_ref_create(enum frame_type type, size_t bytes);
+
+/* Seals any message of the proto: `raw` is its packed bytes. */
+struct frame_ref *frame_ref_seal(struct frame_codec *codec, enum frame_type type,
+				 const uint8_t *raw, uint32_t raw_bytes);
+
+/* Packs and seals; NULL when out of memory or over FRAME_RAW_BYTES_MAX. */
+struct frame_ref *frame_ref_pack(struct frame_codec *codec, enum frame_type type,
+				 const ProtobufCMessage *message);
+
+struct frame_ref *frame_ref_get(struct frame_ref *frame);
+void frame_ref_put(struct frame_ref *frame);
+
+#endif

@@ -1,0 +1,407 @@
+#include "daemon/collect/batcher.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/counters.h"
+#include "proto/batch_encode.h"
+
+/* Attempts for whose frame there was no memory: they go on as a gap once there is. */
+struct owed {
+	uint64_t first_seq, end_seq;	/* the same: none */
+	uint64_t lost, skipped;
+};
+
+struct batcher {
+	struct batcher_config config;
+
+	struct batch_encoder *encoder;
+	uint64_t *slot;			/* the encoder's word for each thread index */
+	uint32_t slots;
+	uint32_t last_thread;		/* of the last event, by index and in the batch: events come */
+	uint32_t last_thread_in_batch;	/* in runs. THREAD_NONE: none in this batch */
+	bool by_thread;			/* the filter asks only who did it: what it said of the */
+	uint32_t judged_thread;		/* last thread it was asked of holds for the whole run. */
+	bool judged_passes;		/* THREAD_NONE: of nobody */
+
+	uint64_t first_seq, last_time_ns;
+	uint64_t skipped;
+	struct loss_count loss[FRAME_LOSSES_MAX];
+	uint32_t losses;
+	struct owed owed;
+};
+
+struct batcher *batcher_create(const struct batcher_config *config)
+{
+	struct batcher *batcher = calloc(1, sizeof(*batcher));
+
+	if (!batcher)
+		return NULL;
+	batcher->config = *config;
+	batcher->by_thread = config->spec->filter && filter_by_thread(config->spec->filter);
+	batcher->judged_thread = THREAD_NONE;
+	batcher->encoder = batch_encoder_create(RT_PROBE_MAX);
+	if (!batcher->encoder) {
+		batcher_destroy(batcher);
+		return NULL;
+	}
+	return batcher;
+}
+
+void batcher_destroy(struct batcher *batcher)
+{
+	if (!batcher)
+		return;
+	batch_encoder_destroy(batcher->encoder);
+	free(batcher->slot);
+	free(batcher);
+}
+
+void batcher_start(struct batcher *batcher, uint64_t seq, uint64_t time_ns)
+{
+	batcher->first_seq = seq;
+	batcher->last_time_ns = time_ns;
+	batcher->skipped = 0;
+	batcher->losses = 0;
+	batcher->last_thread = THREAD_NONE;
+	batch_encode_begin(batcher->encoder, batcher->config.cpu, seq, time_ns);
+}
+
+/* The encoder's slot of a thread index; NULL when out of memory. */
+static uint64_t *slot_of(struct batcher *batcher, uint32_t thread)
+{
+	if (thread >= batcher->slots) {
+		uint32_t slots = batcher->slots ? batcher->slots : 256;
+		uint64_t *slot;
+
+		while (slots <= thread)
+			slots *= 2;
+		slot = realloc(batcher->slot, slots * sizeof(*slot));
+		if (!slot)
+			return NULL;
+		memset(slot + batcher->slots, 0, (slots - batcher->slots) * sizeof(*slot));
+		batcher->slot = slot;
+		batcher->slots = slots;
+	}
+	return &batcher->slot[thread];
+}
+
+/* A tid nobody introduced goes into the batch bare, and is counted. */
+static uint32_t encode_unknown(struct batcher *batcher, uint32_t tid)
+{
+	struct batch_thread bare = {.tid = tid, .pid = 0};
+	uint64_t slot = 0;
+
+	counter_add(COUNTER_threads_unknown, 1);
+	return batch_encode_thread(batcher->encoder, &bare, &slot);
+}
+
+static uint32_t encode_thread(struct batcher *batcher, uint32_t thread, uint32_t tid)
+{
+	uint64_t *slot;
+
+	if (thread == THREAD_NONE)
+		return encode_unknown(batcher, tid);
+	slot = slot_of(batcher, thread);
+	if (!slot)
+		return encode_unknown(batcher, tid);
+	return batch_encode_thread(batcher->encoder,
+				   thread_table_get(batcher->config.threads, thread), slot);
+}
+
+/* The threads that fields name travel with the batch too. */
+static bool encode_field_threads(struct batcher *batcher, const struct ring_item *item,
+				 const struct probe_info *info)
+{
+	for (unsigned i = 0; i < info->thread_fields; i++) {
+		uint32_t tid = (uint32_t)item->payload[info->thread_field[i]];
+		uint32_t thread = thread_table_find(batcher->config.threads, tid);
+
+		if (thread != THREAD_NONE && encode_thread(batcher, thread, tid) == UINT32_MAX)
+			return false;
+	}
+	return true;
+}
+
+static struct batch_event event_of(const struct ring_item *item, const struct probe_info *info)
+{
+	return (struct batch_event){
+		.probe = item->probe,
+		.fields = info->fields,
+		.has_duration = info->has_duration,
+		.time_ns = item->time_ns,
+		.field = item->payload,
+	};
+}
+
+static bool encode(struct batcher *batcher, const struct ring_item *item,
+		   const struct probe_info *info, uint32_t thread)
+{
+	struct batch_event event = event_of(item, info);
+
+	if (thread != batcher->last_thread || thread == THREAD_NONE) {
+		event.thread = encode_thread(batcher, thread, item->tid);
+		if (event.thread == UINT32_MAX)
+			return false;
+		batcher->last_thread = thread;
+		batcher->last_thread_in_batch = event.thread;
+	}
+	event.thread = batcher->last_thread_in_batch;
+	return (!info->thread_fields || encode_field_threads(batcher, item, info)) &&
+	       batch_encode_event(batcher->encoder, &event);
+}
+
+/* Arguments are counted from 0; a call has its duration and result before them. */
+static uint32_t field_of_arg(const struct probe_info *info, uint32_t arg)
+{
+	return info->has_duration ? arg + 2 : arg;
+}
+
+static bool encode_attachment(struct batcher *batcher, uint16_t probe,
+			      const struct probe_info *info,
+			      const struct rt_attachment *attachment)
+{
+	uint64_t frame[RT_STACK_FRAMES_MAX];
+	size_t frames = attachment->bytes / sizeof(frame[0]);
+
+	switch (attachment->kind) {
+	case RT_ATTACH_STRING:
+		/* An exec without its file name is not worth much: it always comes along. */
+		return (!(batcher->config.spec->flags & RT_FLAG_STRINGS) &&
+			probe != RT_PROBE_SCHED_EXEC) ||
+		       batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
+					   attachment->data, attachment->bytes);
+	case RT_ATTACH_KSTACK:
+	case RT_ATTACH_USTACK:
+		if (!(batcher->config.spec->flags & (attachment->kind == RT_ATTACH_KSTACK
+						      ? RT_FLAG_KSTACK
+						      : RT_FLAG_USTACK)))
+			return true;
+		if (frames > RT_STACK_FRAMES_MAX)
+			frames = RT_STACK_FRAMES_MAX;
+		memcpy(frame, attachment->data, frames * sizeof(frame[0]));
+		/* A stack is copied at full depth; what the walk did not fill is zero. */
+		while (frames && frame[frames - 1] == 0)
+			frames--;
+		return batch_encode_stack(batcher->encoder,
+					  attachment->kind == RT_ATTACH_KSTACK, frame, frames);
+	default:
+		return false;
+	}
+}
+
+static void encode_attachments(struct batcher *batcher, const struct ring_item *item,
+			       const struct probe_info *info)
+{
+	const uint8_t *at = (const uint8_t *)(item->payload + info->fields);
+	size_t left = (item->words - info->fields) * sizeof(uint64_t);
+
+	while (left >= sizeof(struct rt_attachment)) {
+		const struct rt_attachment *attachment = (const void *)at;
+		size_t bytes = sizeof(*attachment) + ((attachment->bytes + 7ull) & ~7ull);
+
+		if (bytes > left || !encode_attachment(batcher, item->probe, info, attachment)) {
+			counter_add(COUNTER_attachments_dropped, 1);
+			return;
+		}
+		at += bytes;
+		left -= bytes;
+	}
+}
+
+static bool passes(struct batcher *batcher, const struct ring_item *item,
+		   const struct probe_info *info, uint32_t thread)
+{
+	const struct batch_thread *who = NULL;
+	struct batch_event event;
+	bool verdict;
+
+	if (thread != THREAD_NONE && thread == batcher->judged_thread)
+		return batcher->judged_passes;
+	if (thread != THREAD_NONE)
+		who = thread_table_get(batcher->config.threads, thread);
+	event = event_of(item, info);
+	verdict = filter_pass(batcher->config.spec->filter, batcher->config.cpu, &event, who);
+	if (batcher->by_thread) {
+		batcher->judged_thread = thread;
+		batcher->judged_passes = verdict;
+	}
+	return verdict;
+}
+
+void batcher_event(struct batcher *batcher, const struct ring_item *item,
+		   const struct probe_info *info, uint32_t thread)
+{
+	if (!probe_set_test(&batcher->config.spec->probes, item->probe)) {
+		batcher_skip(batcher);
+		return;
+	}
+	if (batcher->config.spec->filter && !passes(batcher, item, info, thread)) {
+		batcher_skip(batcher);
+		return;
+	}
+	if (!encode(batcher, item, info, thread)) {
+		batcher_flush(batcher);
+		/* An empty batch has room for any one event: its record was at most 2040 bytes. */
+		if (!encode(batcher, item, info, thread))
+			assert(!"an event does not fit into an empty batch");
+	}
+	if (item->words > info->fields)
+		encode_attachments(batcher, item, info);
+	batcher->last_time_ns = item->time_ns;
+}
+
+void batcher_skip(struct batcher *batcher)
+{
+	batch_encode_skip(batcher->encoder, 1);
+	batcher->skipped++;
+}
+
+static void note_loss(struct batcher *batcher, uint64_t count, uint32_t stage, uint32_t reason)
+{
+	for (uint32_t i = 0; i < batcher->losses; i++) {
+		if (batcher->loss[i].stage == stage && batcher->loss[i].reason == reason) {
+			batcher->loss[i].count += count;
+			return;
+		}
+	}
+	batcher->loss[batcher->losses++] =
+		(struct loss_count){.stage = stage, .reason = reason, .count = count};
+}
+
+void batcher_loss(struct batcher *batcher, uint64_t count, uint32_t stage, uint32_t reason)
+{
+	if (batcher->losses == FRAME_LOSSES_MAX ||
+	    !batch_encode_loss(batcher->encoder, count, stage, reason)) {
+		batcher_flush(batcher);
+		batch_encode_loss(batcher->encoder, count, stage, reason);
+	}
+	note_loss(batcher, count, stage, reason);
+}
+
+void batcher_forget_thread(struct batcher *batcher, uint32_t thread)
+{
+	if (thread < batcher->slots)
+		batcher->slot[thread] = 0;
+	if (thread == batcher->last_thread)
+		batcher->last_thread = THREAD_NONE;
+	if (thread == batcher->judged_thread)
+		batcher->judged_thread = THREAD_NONE;
+}
+
+static struct frame_ref *seal(struct batcher *batcher)
+{
+	struct frame_ref *frame;
+	const uint8_t *raw;
+	size_t bytes;
+
+	raw = batch_encode_finish(batcher->encoder, &bytes);
+	frame = frame_ref_seal(batcher->config.codec, FRAME_BATCH, raw, (uint32_t)bytes);
+	if (!frame)
+		return NULL;
+	counter_add(COUNTER_batches, 1);
+	counter_add(COUNTER_batch_raw_bytes, bytes);
+	counter_add(COUNTER_batch_wire_bytes, frame->bytes);
+	return frame;
+}
+
+/* Gives up what is in hand: only the ledger goes on. */
+static void owe(struct batcher *batcher, uint64_t end_seq, uint32_t events)
+{
+	struct owed *owed = &batcher->owed;
+
+	if (owed->first_seq == owed->end_seq)
+		*owed = (struct owed){.first_seq = batcher->first_seq};
+	owed->end_seq = end_seq;
+	owed->lost += events;
+	owed->skipped += batcher->skipped;
+	for (uint32_t i = 0; i < batcher->losses; i++)
+		owed->lost += batcher->loss[i].count;
+	counter_add(COUNTER_batches_out_of_memory, 1);
+	batcher_start(batcher, end_seq, batcher->last_time_ns);
+}
+
+static struct frame_ref *pack_owed(const struct batcher *batcher)
+{
+	const struct owed *owed = &batcher->owed;
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	struct frame_ref *frame;
+
+	gap.cpu = batcher->config.cpu;
+	gap.first_seq = owed->first_seq;
+	gap.end_seq = owed->end_seq;
+	gap.events = owed->lost;
+	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;
+	gap.reason = RINGTAIL__V1__LOSS_REASON__REASON_MEMORY;
+	frame = frame_ref_pack(batcher->config.codec, FRAME_GAP, &gap.base);
+	if (!frame)
+		return NULL;
+	frame->losses = 1;
+	frame->loss[0] = (struct loss_count){.stage = gap.stage, .reason = gap.reason,
+					     .count = owed->lost};
+	return frame;
+}
+
+static bool send(struct batcher *batcher, struct frame_ref *frame, uint64_t first_seq,
+		 uint64_t end_seq)
+{
+	frame->ring = batcher->config.ring;
+	frame->cpu = batcher->config.cpu;
+	frame->first_seq = first_seq;
+	frame->end_seq = end_seq;
+	if (batcher->config.sink(batcher->config.context, batcher->config.subscription, frame))
+		return true;
+	frame_ref_put(frame);
+	return false;
+}
+
+/* False: there is still no memory to say it. */
+static bool send_owed(struct batcher *batcher)
+{
+	struct owed owed = batcher->owed;
+	struct frame_ref *frame;
+
+	if (owed.first_seq == owed.end_seq)
+		return true;
+	frame = pack_owed(batcher);
+	if (!frame)
+		return false;
+	frame->skipped = owed.skipped;
+	if (!send(batcher, frame, owed.first_seq, owed.end_seq))
+		return false;
+	batcher->owed = (struct owed){0};
+	return true;
+}
+
+void batcher_flush(struct batcher *batcher)
+{
+	uint64_t end_seq = batch_encode_end_seq(batcher->encoder);
+	uint32_t events = batch_encode_events(batcher->encoder);
+	uint64_t first_seq = batcher->first_seq;
+	struct frame_ref *frame = NULL;
+	bool empty = !events && !batcher->losses, may_send = send_owed(batcher);
+
+	if (end_seq == first_seq)
+		return;
+	if (may_send)
+		frame = empty ? frame_ref_create(FRAME_BATCH, 0) : seal(batcher);
+	if (!frame) {
+		if (!empty)
+			owe(batcher, end_seq, events);
+		send_owed(batcher);
+		return;
+	}
+	frame->events = events;
+	frame->skipped = batcher->skipped;
+	memcpy(frame->loss, batcher->loss, sizeof(frame->loss));
+	frame->losses = batcher->losses;
+	if (!send(batcher, frame, first_seq, end_seq)) {
+		/* Skips alone just stay in hand. */
+		if (!empty)
+			owe(batcher, end_seq, events);
+		return;
+	}
+	counter_add(COUNTER_events_encoded, events);
+	batcher_start(batcher, end_seq, batcher->last_time_ns);
+}

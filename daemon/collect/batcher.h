@@ -1,0 +1,73 @@
+/*
+ * batcher: one ring's records as one subscription sees them: what it asked for goes into a batch,
+ * the rest is counted as skipped, losses are placed. Finished batches leave as frames.
+ *
+ * A drain worker owns it. Every attempt on the ring is told to it exactly once and in order.
+ */
+#ifndef RINGTAIL_DAEMON_COLLECT_BATCHER_H
+#define RINGTAIL_DAEMON_COLLECT_BATCHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "query/filter.h"
+#include "daemon/base/frame_ref.h"
+#include "query/probe_set.h"
+#include "daemon/ring/probe_table.h"
+#include "daemon/ring/reader.h"
+#include "daemon/ring/thread_table.h"
+
+struct batcher;
+
+/* What a subscription wants, immutable while any worker knows it. */
+struct batcher_spec {
+	struct probe_set probes;
+	const struct filter *filter;	/* NULL: everything */
+	uint32_t flags;			/* RT_FLAG_*: attachments to pass on */
+};
+
+/*
+ * Takes a finished frame: a batch, or (no bytes) a range that held nothing for this subscription. False:
+ * there is no memory to take it, and it stays the batcher's.
+ */
+typedef bool batcher_sink(void *context, uint32_t subscription, struct frame_ref *frame);
+
+struct batcher_config {
+	const struct batcher_spec *spec;	/* all borrowed for the batcher's life */
+	struct thread_table *threads;
+	struct frame_codec *codec;
+	batcher_sink *sink;
+	void *context;
+	uint32_t subscription;
+	uint32_t ring, cpu;
+};
+
+struct batcher *batcher_create(const struct batcher_config *config);
+void batcher_destroy(struct batcher *batcher);
+
+/* Begins with attempt `seq`. */
+void batcher_start(struct batcher *batcher, uint64_t seq, uint64_t time_ns);
+
+/*
+ * An event of a known probe, its thread (or THREAD_NONE), and how many payload words are fields (the
+ * rest is attachments).
+ */
+void batcher_event(struct batcher *batcher, const struct ring_item *item,
+		   const struct probe_info *info, uint32_t thread);
+
+/* An attempt that is nobody's event. */
+void batcher_skip(struct batcher *batcher);
+
+/* Attempts that were lost. */
+void batcher_loss(struct batcher *batcher, uint64_t count, uint32_t stage, uint32_t reason);
+
+/* The thread with this index has another meaning from now on. */
+void batcher_forget_thread(struct batcher *batcher, uint32_t thread);
+
+/*
+ * Hands everything so far to the sink. Where there is no memory for a frame, a gap takes its place,
+ * once there is some for that.
+ */
+void batcher_flush(struct batcher *batcher);
+
+#endif

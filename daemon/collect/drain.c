@@ -1,0 +1,274 @@
+#include "daemon/collect/drain.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/log.h"
+#include "proto/ringtail.pb-c.h"
+
+static int map_ring(struct drain *drain, const struct source_ring *source, struct error *error)
+{
+	drain->ring_map_bytes = source->ring_bytes;
+	drain->ring_map = mmap(NULL, source->ring_bytes, PROT_READ, MAP_SHARED, source->ring_fd,
+			       (off_t)source->ring_offset);
+	if (drain->ring_map == MAP_FAILED) {
+		drain->ring_map = NULL;
+		return error_set(error, errno, "ring-map", "cannot map the ring of CPU %u: %s",
+				 source->cpu, strerror(errno));
+	}
+	drain->consumer_map = mmap(NULL, RT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+				   source->consumer_fd, (off_t)source->consumer_offset);
+	if (drain->consumer_map == MAP_FAILED) {
+		drain->consumer_map = NULL;
+		return error_set(error, errno, "ring-map",
+				 "cannot map the consumer page of CPU %u: %s", source->cpu,
+				 strerror(errno));
+	}
+	return 0;
+}
+
+int drain_init(struct drain *drain, uint32_t index, const struct source_ring *source,
+	       const struct probe_table *probes, struct error *error)
+{
+	int err;
+
+	*drain = (struct drain){.index = index, .probes = probes, .cached_thread = THREAD_NONE};
+	err = map_ring(drain, source, error);
+	if (err)
+		goto fail;
+	err = ring_reader_create(drain->ring_map, drain->ring_map_bytes, drain->consumer_map,
+				 &drain->reader, error);
+	if (err)
+		goto fail;
+	drain->ring_bytes = ((const struct rt_ring_producer *)drain->ring_map)->size_bytes;
+	drain->seq = ring_reader_seq(drain->reader);
+	drain->threads = thread_table_create(THREADS_PER_RING_MAX);
+	if (!drain->threads) {
+		err = error_set(error, ENOMEM, "out-of-memory", "out of memory");
+		goto fail;
+	}
+	err = bell_init(&drain->bell, source->bell, source->bell_fd, error);
+	if (err)
+		goto fail;
+	return 0;
+
+fail:
+	drain_fini(drain);
+	return err;
+}
+
+void drain_fini(struct drain *drain)
+{
+	for (unsigned i = 0; i < drain->batchers; i++)
+		batcher_destroy(drain->batcher[i]);
+	bell_fini(&drain->bell);
+	thread_table_destroy(drain->threads);
+	ring_reader_destroy(drain->reader);
+	if (drain->consumer_map)
+		munmap(drain->consumer_map, RT_PAGE_BYTES);
+	if (drain->ring_map)
+		munmap(drain->ring_map, drain->ring_map_bytes);
+	memset(drain, 0, sizeof(*drain));
+}
+
+int drain_add(struct drain *drain, uint32_t subscription, struct batcher *batcher)
+{
+	if (drain->batchers == SUBSCRIPTIONS_MAX)
+		return -ENOSPC;
+	drain->batcher[drain->batchers] = batcher;
+	drain->subscription[drain->batchers++] = subscription;
+	batcher_start(batcher, drain->seq, drain->last_time_ns);
+	return 0;
+}
+
+void drain_remove(struct drain *drain, uint32_t subscription)
+{
+	for (unsigned i = 0; i < drain->batchers; i++) {
+		if (drain->subscription[i] != subscription)
+			continue;
+		batcher_flush(drain->batcher[i]);
+		batcher_destroy(drain->batcher[i]);
+		drain->batchers--;
+		drain->batcher[i] = drain->batcher[drain->batchers];
+		drain->subscription[i] = drain->subscription[drain->batchers];
+		return;
+	}
+}
+
+static void take_thread(struct drain *drain, const struct ring_item *item)
+{
+	const struct rt_thread *thread = (const void *)item->payload;
+	uint32_t index;
+
+	drain->meta++;
+	drain->cached_thread = THREAD_NONE;
+	if (thread->flags & RT_THREAD_EXITED) {
+		thread_table_forget(drain->threads, item->tid);
+		index = THREAD_NONE;
+	} else {
+		index = thread_table_learn(drain->threads, item->tid, thread);
+	}
+	for (unsigned i = 0; i < drain->batchers; i++) {
+		if (index != THREAD_NONE)
+			batcher_forget_thread(drain->batcher[i], index);
+		batcher_skip(drain->batcher[i]);
+	}
+}
+
+static uint32_t find_thread(struct drain *drain, uint32_t tid)
+{
+	if (tid != drain->cached_tid || drain->cached_thread == THREAD_NONE) {
+		drain->cached_tid = tid;
+		drain->cached_thread = thread_table_find(drain->threads, tid);
+	}
+	return drain->cached_thread;
+}
+
+static void take_loss(struct drain *drain, uint64_t count, uint32_t stage, uint32_t reason)
+{
+	if (drain->meter)
+		meter_loss(drain->meter, &drain->metered);
+	for (unsigned i = 0; i < drain->batchers; i++)
+		batcher_loss(drain->batcher[i], count, stage, reason);
+}
+
+static void take_bad(struct drain *drain)
+{
+	drain->bad++;
+	counter_add(COUNTER_records_bad, 1);
+	take_loss(drain, 1, RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE,
+		  RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD);
+}
+
+static void take_record(struct drain *drain, const struct ring_item *item)
+{
+	const struct probe_info *info;
+	uint32_t thread;
+
+	drain->last_time_ns = item->time_ns;
+	if (item->probe == RT_PROBE_THREAD && item->words * 8 >= sizeof(struct rt_thread)) {
+		take_thread(drain, item);
+		return;
+	}
+	info = item->probe < RT_PROBE_MAX ? &drain->probes->probe[item->probe] : NULL;
+	if (!info || !info->known || item->words < info->fields) {
+		take_bad(drain);
+		return;
+	}
+	drain->events++;
+	thread = find_thread(drain, item->tid);
+	if (drain->meter)
+		meter_event(drain->meter, &drain->metered, item, drain->threads, thread);
+	for (unsigned i = 0; i < drain->batchers; i++)
+		batcher_event(drain->batcher[i], item, info, thread);
+}
+
+static uint32_t reason_of(enum rt_lost lost)
+{
+	switch (lost) {
+	case RT_LOST_FULL:
+		return RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL;
+	case RT_LOST_NEST:
+		return RINGTAIL__V1__LOSS_REASON__REASON_NEST;
+	case RT_LOST_STOPPED:
+		return RINGTAIL__V1__LOSS_REASON__REASON_STOPPED;
+	case RT_LOST_BUSY:
+		return RINGTAIL__V1__LOSS_REASON__REASON_BUSY;
+	default:
+		return RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	}
+}
+
+uint32_t drain_read(struct drain *drain, uint32_t records)
+{
+	uint32_t read = 0, released = 0;
+	struct ring_item item;
+
+	while (!drain->corrupt && read < records) {
+		enum ring_read got = ring_reader_next(drain->reader, &item);
+
+		if (got == RING_EMPTY)
+			break;
+		if (got == RING_CORRUPT) {
+			drain->corrupt = true;
+			break;
+		}
+		if (got == RING_LOST) {
+			drain->seq += item.count;
+			take_loss(drain, item.count, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
+				  reason_of(item.reason));
+		} else {
+			drain->seq++;
+			take_record(drain, &item);
+		}
+		if (++read - released == DRAIN_CHUNK_RECORDS) {
+			ring_reader_release(drain->reader);
+			released = read;
+		}
+	}
+	if (read != released)
+		ring_reader_release(drain->reader);
+	counter_add(COUNTER_records_read, read);
+	return read;
+}
+
+void drain_flush(struct drain *drain)
+{
+	for (unsigned i = 0; i < drain->batchers; i++)
+		batcher_flush(drain->batcher[i]);
+}
+
+static void tell_stuck(const struct drain *drain)
+{
+	struct ring_usage usage;
+
+	ring_reader_usage(drain->reader, &usage);
+	log_error("ring-stuck", "CPU %" PRIu32 "'s ring has stood still for %" PRIu64 " s: the record at "
+		  "position %" PRIu64 " is unfinished, and %" PRIu64 " bytes wait, it among them; the "
+		  "other CPUs no longer wait for it. Should it not go on, stop ringtaild and start it: "
+		  "that makes new rings", ring_reader_cpu(drain->reader),
+		  (uint64_t)(drain->still_ns / NS_PER_S), drain->watched_pos, usage.unread_bytes);
+}
+
+/*
+ * One look's time counts for a heartbeat at most: where all stood still, writers too, as when the machine
+ * slept, no ring is to blame.
+ */
+void drain_watch(struct drain *drain, uint64_t now_ns)
+{
+	uint64_t passed_ns = drain->looked_ns ? now_ns - drain->looked_ns : 0;
+	uint64_t pos = ring_reader_pos(drain->reader);
+	bool moved = pos != drain->watched_pos || !ring_reader_pending(drain->reader);
+
+	drain->watched_pos = pos;
+	drain->looked_ns = now_ns;
+	if (moved || drain->corrupt) {
+		if (drain->stuck && moved)
+			log_info("ring-goes-on", "CPU %" PRIu32 "'s ring goes on, after %" PRIu64 " s",
+				 ring_reader_cpu(drain->reader),
+				 (uint64_t)(drain->still_ns / NS_PER_S));
+		drain->still_ns = 0;
+		drain->stuck = false;
+		return;
+	}
+	drain->still_ns += passed_ns < HEARTBEAT_NS ? passed_ns : HEARTBEAT_NS;
+	if (drain->stuck || drain->still_ns < RING_STUCK_NS)
+		return;
+	drain->stuck = true;
+	counter_add(COUNTER_rings_stuck, 1);
+	tell_stuck(drain);
+}
+
+uint64_t drain_watermark(const struct drain *drain, uint64_t until_ns)
+{
+	if (drain->corrupt)
+		return UINT64_MAX;
+	/* A writer between reserve and commit holds back its record and those behind it. */
+	if (!drain->stuck && ring_reader_pending(drain->reader))
+		return drain->last_time_ns;
+	return until_ns;
+}

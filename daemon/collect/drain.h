@@ -1,0 +1,76 @@
+/*
+ * drain: one ring on its way through a worker: reader, bell, thread table, and a batcher for each
+ * subscription. The worker's thread owns it.
+ */
+#ifndef RINGTAIL_DAEMON_COLLECT_DRAIN_H
+#define RINGTAIL_DAEMON_COLLECT_DRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/collect/batcher.h"
+#include "daemon/ring/bell.h"
+#include "query/error.h"
+#include "daemon/base/limits.h"
+#include "daemon/collect/meter.h"
+#include "daemon/ring/probe_table.h"
+#include "daemon/ring/reader.h"
+#include "daemon/source/source.h"
+#include "daemon/ring/thread_table.h"
+
+struct drain {
+	uint32_t index;			/* of the ring among all */
+	uint64_t ring_bytes;
+	struct ring_reader *reader;
+	struct bell bell;
+	struct thread_table *threads;
+	const struct probe_table *probes;
+	struct batcher *batcher[SUBSCRIPTIONS_MAX]; /* the first `batchers` are taken, and */
+	uint32_t subscription[SUBSCRIPTIONS_MAX];   /* whose they are */
+	uint32_t batchers;
+	uint64_t seq;			/* of the next attempt */
+	uint64_t last_time_ns;
+	uint64_t events, meta, bad;
+	bool corrupt;
+	uint64_t watched_pos;		/* where it stood at the last look, */
+	uint64_t looked_ns;		/* which was then, */
+	uint64_t still_ns;		/* and for how long it had not moved, with something to read */
+	bool stuck;			/* for RING_STUCK_NS: told, and waited for no longer */
+	uint32_t cached_tid, cached_thread;
+	struct meter *meter;		/* borrowed; NULL: nothing is metered */
+	struct meter_ring metered;
+
+	void *ring_map, *consumer_map;
+	size_t ring_map_bytes;
+};
+
+int drain_init(struct drain *drain, uint32_t index, const struct source_ring *source,
+	       const struct probe_table *probes, struct error *error);
+void drain_fini(struct drain *drain);
+
+/* The subscription's batcher starts at the next attempt; the drain owns it. -ENOSPC. */
+int drain_add(struct drain *drain, uint32_t subscription, struct batcher *batcher);
+
+/* Flushes and destroys a subscription's batcher. */
+void drain_remove(struct drain *drain, uint32_t subscription);
+
+/* Reads at most `records`; returns how many. Ring space is given back on the way. */
+uint32_t drain_read(struct drain *drain, uint32_t records);
+
+/* Flushes every batcher. */
+void drain_flush(struct drain *drain);
+
+/*
+ * Once a pass, after the ring was read: whether it stands still, behind a record that nobody finishes.
+ * That it is stuck, and that it goes on, is logged once.
+ */
+void drain_watch(struct drain *drain, uint64_t now_ns);
+
+/*
+ * No event of this ring that is older will come; UINT64_MAX if none at all. until_ns: a time before the
+ * ring was read, to which no writer can still be on its way. Of a ring that is stuck nothing is expected:
+ * should it go on, its events come late, in their order.
+ */
+uint64_t drain_watermark(const struct drain *drain, uint64_t until_ns);
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * meter: see meter.h. This file: life, and what the workers do. meter_read.c: what the main thread
+ * reads.
+ */
+#include "daemon/collect/meter.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/collect/meter_private.h"
+
+#define TOP_SPAN_NS	1000000000ull
+#define ERRNO_RESTART	512		/* ERESTARTSYS and the four after it: inside the kernel only */
+#define ERRNO_MAX	4095
+
+/* A plain addition of the only writer's. */
+static inline void add(_Atomic uint64_t *total, uint64_t n)
+{
+	atomic_store_explicit(total, atomic_load_explicit(total, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static void meter_destroy(struct meter *meter)
+{
+	if (!meter)
+		return;
+	pthread_mutex_destroy(&meter->lock);
+	free(meter->call);
+	free(meter->slow);
+	free(meter->comm);
+	free(meter->event);
+	free(meter->scratch);
+	free(meter);
+}
+
+/* The big arrays cost nothing where no call falls: they are zero pages until then. */
+static struct meter *meter_create(struct meters *meters, unsigned worker)
+{
+	struct meter *meter = calloc(1, sizeof(*meter));
+
+	if (!meter)
+		return NULL;
+	pthread_mutex_init(&meter->lock, NULL);
+	meter->meters = meters;
+	meter->worker = worker;
+	meter->call = calloc(RT_SYSCALLS_MAX, sizeof(*meter->call));
+	meter->slow = calloc(RT_SYSCALLS_MAX, sizeof(*meter->slow));
+	meter->event = malloc(METER_SCHED_EVENTS_MAX * sizeof(*meter->event));
+	meter->scratch = malloc(METER_SCHED_EVENTS_MAX * sizeof(*meter->scratch));
+	if (meters->config.comm) {
+		meter->comms_max = METER_COMMS_MAX / meters->config.workers;
+		meter->comm = calloc(meter->comms_max + 1, sizeof(*meter->comm));
+	}
+	if (!meter->call || !meter->slow || !meter->event || !meter->scratch ||
+	    (meters->config.comm && !meter->comm)) {
+		meter_destroy(meter);
+		return NULL;
+	}
+	return meter;
+}
+
+struct meters *meters_create(const struct meters_config *config)
+{
+	struct meters *meters = calloc(1, sizeof(*meters));
+	bool failed = false;
+
+	if (!meters)
+		return NULL;
+	meters->config = *config;
+	meters->sched = meter_sched_create(config->workers);
+	for (unsigned i = 0; i < config->workers; i++) {
+		meters->meter[i] = meter_create(meters, i);
+		failed |= !meters->meter[i];
+	}
+	if (!meters->sched || failed) {
+		meters_destroy(meters);
+		return NULL;
+	}
+	for (size_t i = 0; i < config->catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = config->catalog->probe[i];
+
+		if (probe->id - RT_PROBE_SYSCALL_CALL < RT_SYSCALLS_MAX)
+			meters->name[probe->id - RT_PROBE_SYSCALL_CALL] = probe->function;
+	}
+	meters_set_probes(meters, config->probes);
+	meters_set_slow(meters, config->slow_ns);
+	return meters;
+}
+
+void meters_destroy(struct meters *meters)
+{
+	if (!meters)
+		return;
+	for (unsigned i = 0; i < meters->config.workers; i++)
+		meter_destroy(meters->meter[i]);
+	meter_sched_destroy(meters->sched);
+	free(meters);
+}
+
+struct meter *meters_get(struct meters *meters, unsigned worker)
+{
+	return meters->meter[worker];
+}
+
+static enum meter_action action_of(uint32_t probe)
+{
+	switch (probe) {
+	case RT_PROBE_SCHED_SWITCH:	return METER_SWITCH;
+	case RT_PROBE_SCHED_WAKEUP:	return METER_WAKEUP;
+	case RT_PROBE_SCHED_FORK:	return METER_FORK;
+	case RT_PROBE_SCHED_EXEC:	return METER_EXEC;
+	case RT_PROBE_SCHED_EXIT:	return METER_EXIT;
+	default:
+		return probe - RT_PROBE_SYSCALL_CALL < RT_SYSCALLS_MAX ? METER_CALL : METER_IGNORE;
+	}
+}
+
+void meters_set_probes(struct meters *meters, const struct probe_set *probes)
+{
+	for (uint32_t i = RT_PROBE_EVENT_MIN; i < RT_PROBE_MAX; i++)
+		atomic_store_explicit(&meters->action[i],
+				      probe_set_test(probes, i) ? action_of(i) : METER_IGNORE,
+				      memory_order_relaxed);
+}
+
+void meters_set_slow(struct meters *meters, uint64_t slow_ns)
+{
+	atomic_store_explicit(&meters->slow_ns, slow_ns, memory_order_relaxed);
+}
+
+/* ---- Who runs -------------------------------------------------------------------------------- */
+
+static struct meter_comm *find_comm(struct meter *meter, const char comm[RT_COMM_BYTES])
+{
+	uint64_t word[2];
+
+	memcpy(word, comm, sizeof(word));
+	/* Nobody knows the name: no row of the table is named nothing. */
+	if (!word[0])
+		return &meter->comm[meter->comms_max];
+	for (uint32_t i = 0; i < meter->comms; i++)
+		if (meter->comm[i].comm[0] == word[0] && meter->comm[i].comm[1] == word[1])
+			return &meter->comm[i];
+	if (meter->comms == meter->comms_max)
+		return &meter->comm[meter->comms_max];
+	/* Calls come after the name: who sees them (acquire, in meter_read.c) sees it whole. */
+	atomic_store_explicit(&meter->comm[meter->comms].comm[0], word[0], memory_order_relaxed);
+	atomic_store_explicit(&meter->comm[meter->comms].comm[1], word[1], memory_order_release);
+	return &meter->comm[meter->comms++];
+}
+
+/* What the run has counted goes into the tables, and it counts on from 0. */
+static void close_run(struct meter *meter, struct meter_ring *ring)
+{
+	struct top_entry *run = &ring->run;
+
+	if (!run->calls && !run->cpu_ns)
+		return;
+	meter_top_add(&meter->top, run);
+	if (meter->comm) {
+		struct meter_comm *comm = find_comm(meter, run->comm);
+
+		add(&comm->calls, run->calls);
+		add(&comm->cpu_ns, run->cpu_ns);
+	}
+	run->calls = run->errors = run->cpu_ns = 0;
+}
+
+__attribute__((noinline))
+static void begin_run(struct meter *meter, struct meter_ring *ring, uint32_t tid,
+		      const struct thread_table *threads, uint32_t thread)
+{
+	close_run(meter, ring);
+	ring->tid = tid;
+	ring->run = (struct top_entry){.pid = tid};
+	if (thread != THREAD_NONE) {
+		const struct batch_thread *who = thread_table_get(threads, thread);
+
+		ring->run.pid = who->pid;
+		memcpy(ring->run.comm, who->comm, sizeof(ring->run.comm));
+	}
+}
+
+/* Time on the CPU up to now, if the last switch brought the thread that runs now. */
+static void charge_cpu(struct meter_ring *ring, uint64_t now_ns)
+{
+	if (ring->running_ns && ring->running_tid == ring->tid && now_ns > ring->running_ns)
+		ring->run.cpu_ns += now_ns - ring->running_ns;
+	ring->running_ns = now_ns;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+static void add_sched(struct meter *meter, struct sched_event event)
+{
+	if (meter->events == METER_SCHED_EVENTS_MAX) {
+		meter_sched_sort(meter->event, meter->events, meter->scratch);
+		meter_sched_pass(meter->meters->sched, meter->worker, meter->event, meter->events,
+				 0);
+		meter->events = 0;
+	}
+	meter->event[meter->events++] = event;
+}
+
+static void take_switch(struct meter *meter, struct meter_ring *ring, const struct ring_item *item)
+{
+	uint32_t next_tid = (uint32_t)item->payload[2];
+
+	add(&meter->count[METER_SWITCHES], 1);
+	charge_cpu(ring, item->time_ns);
+	ring->running_tid = next_tid;
+	/* Thread 0 is every CPU's own, and waits for nothing. */
+	if (item->tid)
+		add_sched(meter, sched_event_make(SCHED_OUT, item->time_ns, item->tid,
+						  (uint32_t)item->payload[1]));
+	if (next_tid)
+		add_sched(meter, sched_event_make(SCHED_IN, item->time_ns, next_tid, 0));
+}
+
+/* The reader takes a copy whose version was even and the same before and after. */
+__attribute__((noinline))
+static void note_slow(struct meter *meter, const struct meter_ring *ring,
+		      const struct ring_item *item, uint64_t ns)
+{
+	struct meter_slow *slow =
+		&meter->slow[item->probe - RT_PROBE_SYSCALL_CALL][metric_bucket_of(ns)];
+	uint64_t version = atomic_load_explicit(&slow->version, memory_order_relaxed);
+
+	/* Rings are read one after the other: the newest stays. */
+	if (item->time_ns < atomic_load_explicit(&slow->time_ns, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&slow->version, version + 1, memory_order_relaxed);
+	/* Pairs with read_slow()'s acquires: whoever reads one of these sees the odd version. */
+	atomic_store_explicit(&slow->cpu, ring->cpu, memory_order_release);
+	atomic_store_explicit(&slow->seq, item->seq, memory_order_release);
+	atomic_store_explicit(&slow->duration_ns, ns, memory_order_release);
+	atomic_store_explicit(&slow->time_ns, item->time_ns, memory_order_release);
+	atomic_store_explicit(&slow->version, version + 2, memory_order_release);
+}
+
+static inline uint32_t errno_index(uint64_t number)
+{
+	if (number <= METER_ERRNO_LAST)
+		return (uint32_t)number;
+	return number - ERRNO_RESTART < 5 ? METER_ERRNO_RESTART + (uint32_t)(number - ERRNO_RESTART)
+					  : METER_ERRNO_OTHER;
+}
+
+static inline void take_call(struct meter *meter, struct meter_ring *ring,
+			     const struct ring_item *item)
+{
+	struct meter_call *call = &meter->call[item->probe - RT_PROBE_SYSCALL_CALL];
+	uint64_t ns = item->payload[0], failed = -item->payload[1];
+
+	ring->run.calls++;
+	if (ns == RT_DURATION_NEVER) {
+		add(&call->never, 1);
+		return;
+	}
+	meter_histogram_add(&call->duration, ns);
+	if (failed - 1 < ERRNO_MAX) {
+		ring->run.errors++;
+		add(&call->error[errno_index(failed)], 1);
+	}
+	if (ns >= atomic_load_explicit(&meter->meters->slow_ns, memory_order_relaxed))
+		note_slow(meter, ring, item, ns);
+}
+
+void meter_event(struct meter *meter, struct meter_ring *ring, const struct ring_item *item,
+		 const struct thread_table *threads, uint32_t thread)
+{
+	enum meter_action action = atomic_load_explicit(&meter->meters->action[item->probe],
+							memory_order_relaxed);
+
+	if (action == METER_IGNORE)
+		return;
+	if (item->tid != ring->tid)
+		begin_run(meter, ring, item->tid, threads, thread);
+	ring->last_ns = item->time_ns;
+	switch (action) {
+	case METER_IGNORE:
+		break;
+	case METER_CALL:
+		take_call(meter, ring, item);
+		break;
+	case METER_SWITCH:
+		take_switch(meter, ring, item);
+		break;
+	case METER_WAKEUP:
+		add(&meter->count[METER_WAKEUPS], 1);
+		if (item->payload[0])
+			add_sched(meter, sched_event_make(SCHED_WAKE, item->time_ns,
+							  (uint32_t)item->payload[0], 0));
+		break;
+	case METER_FORK:
+		add(&meter->count[METER_FORKS], 1);
+		break;
+	case METER_EXEC:
+		/* Another name from here on. */
+		add(&meter->count[METER_EXECS], 1);
+		begin_run(meter, ring, item->tid, threads, thread);
+		break;
+	case METER_EXIT:
+		add(&meter->count[METER_EXITS], 1);
+		break;
+	}
+}
+
+void meter_loss(struct meter *meter, struct meter_ring *ring)
+{
+	ring->running_ns = 0;
+	add_sched(meter, sched_event_make(SCHED_LOSS, ring->last_ns, 0, 0));
+}
+
+/* ---- The end of a pass ----------------------------------------------------------------------- */
+
+void meter_end_run(struct meter *meter, struct meter_ring *ring, struct thread_table *threads,
+		   uint64_t now_ns)
+{
+	/* It may run on without an event of its own. */
+	if (ring->running_ns && ring->running_tid && ring->running_tid != ring->tid)
+		begin_run(meter, ring, ring->running_tid, threads,
+			  thread_table_find(threads, ring->running_tid));
+	if (ring->running_ns && now_ns > ring->running_ns && ring->running_tid)
+		charge_cpu(ring, now_ns);
+	close_run(meter, ring);
+}
+
+static void publish_top(struct meter *meter, uint64_t now_ns)
+{
+	pthread_mutex_lock(&meter->lock);
+	meter->published = meter->top;
+	meter->published_span_ns = meter->top_began_ns ? now_ns - meter->top_began_ns : 0;
+	pthread_mutex_unlock(&meter->lock);
+	meter_top_clear(&meter->top);
+	meter->top_began_ns = now_ns;
+}
+
+void meter_end_pass(struct meter *meter, uint64_t watermark_ns, uint64_t now_ns)
+{
+	meter_sched_sort(meter->event, meter->events, meter->scratch);
+	meter_sched_pass(meter->meters->sched, meter->worker, meter->event, meter->events,
+			 watermark_ns);
+	meter->events = 0;
+	if (now_ns - meter->top_began_ns >= TOP_SPAN_NS)
+		publish_top(meter, now_ns);
+}

@@ -1,0 +1,391 @@
+/*
+ * worker: see worker.h.
+ *
+ * Two moods. Active: a tick every batch interval drains, flushes and says how far it came; in
+ * between, a bell at half a ring drains all rings without flushing. Idle, after a tick that found
+ * nothing: the bell is set for the next record, and a slow heartbeat carries the watermark on.
+ */
+#include "daemon/collect/worker.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/collect/drain.h"
+#include "daemon/base/limits.h"
+#include "daemon/collect/worker_private.h"
+
+void worker_mail_free(struct worker *worker, struct worker_mail *mail, uint64_t frame_bytes)
+{
+	atomic_fetch_sub_explicit(&worker->out.bytes, frame_bytes, memory_order_relaxed);
+	free(mail);
+}
+
+static uint64_t batch_interval(struct worker *worker)
+{
+	return atomic_load_explicit(&worker->batch_interval_ns, memory_order_relaxed);
+}
+
+/* ---- Passes ---------------------------------------------------------------------------------- */
+
+static void publish_stats(struct worker *worker)
+{
+	pthread_mutex_lock(&worker->stat_lock);
+	for (uint32_t i = 0; i < worker->rings; i++) {
+		const struct drain *drain = worker->drain[i];
+
+		ring_reader_usage(drain->reader, &worker->stat[i].usage);
+		worker->stat[i].events = drain->events;
+		worker->stat[i].meta = drain->meta;
+		worker->stat[i].bad = drain->bad;
+		worker->stat[i].stuck_ns = drain->stuck ? drain->still_ns : 0;
+	}
+	pthread_mutex_unlock(&worker->stat_lock);
+	atomic_fetch_add_explicit(&worker->beats, 1, memory_order_relaxed);
+}
+
+/* Takes what a ring holds now, at most a turn's worth. Returns how many records. */
+static uint64_t read_ring(struct worker *worker, struct worker_bell *bell)
+{
+	uint64_t records = drain_read(bell->drain, DRAIN_PASS_RECORDS);
+
+	if (bell->drain->corrupt && bell->corrupt) {
+		worker_out_send(&worker->out, bell->corrupt);
+		bell->corrupt = NULL;
+	}
+	return records;
+}
+
+uint64_t worker_read_rings(struct worker *worker)
+{
+	uint64_t records = 0;
+
+	for (uint32_t i = 0; i < worker->rings; i++)
+		records += read_ring(worker, &worker->bell[i]);
+	return records;
+}
+
+/*
+ * Up to when no writer is on its way any more. One reads the clock and then reserves its place, and may
+ * be preempted in between, where the kernel lets it, with nothing in the ring to show for it: it gets
+ * more than a time slice, as long as that is small beside how long events wait for their batch anyway.
+ */
+static uint64_t settled_time(struct worker *worker)
+{
+	return clock_monotonic() - batch_interval(worker) / WATERMARK_SLACK_PART;
+}
+
+static void end_meter_pass(struct worker *worker, uint64_t watermark)
+{
+	uint64_t now = clock_monotonic();
+
+	for (uint32_t i = 0; i < worker->rings; i++)
+		meter_end_run(worker->config.meter, &worker->drain[i]->metered,
+			      worker->drain[i]->threads, now);
+	meter_end_pass(worker->config.meter, watermark, now);
+}
+
+uint64_t worker_flush_pass(struct worker *worker)
+{
+	uint64_t until = settled_time(worker), watermark = until;
+	uint64_t records = worker_read_rings(worker);
+	uint64_t now = clock_monotonic();
+
+	for (uint32_t i = 0; i < worker->rings; i++) {
+		uint64_t mine;
+
+		drain_watch(worker->drain[i], now);
+		mine = drain_watermark(worker->drain[i], until);
+		drain_flush(worker->drain[i]);
+		if (mine < watermark)
+			watermark = mine;
+	}
+	worker_out_watermark(&worker->out, watermark);
+	if (worker->config.meter)
+		end_meter_pass(worker, watermark);
+	publish_stats(worker);
+	return records;
+}
+
+static void set_tick(struct worker *worker, uint64_t ns)
+{
+	struct timeval in = {.tv_sec = (time_t)(ns / NS_PER_S),
+			     .tv_usec = (suseconds_t)(ns % NS_PER_S / 1000)};
+
+	event_add(worker->tick, &in);
+}
+
+/* Asks for a bell at half the ring; where that much is there already, rings it itself. */
+static void arm_busy(struct worker_bell *bell)
+{
+	struct drain *drain = bell->drain;
+
+	if (!drain->corrupt && !ring_reader_arm(drain->reader, drain->ring_bytes / 2))
+		event_active(bell->event, EV_READ, 0);
+}
+
+static void go_active(struct worker *worker)
+{
+	worker->mood = WORKER_ACTIVE;
+	for (uint32_t i = 0; i < worker->rings; i++)
+		arm_busy(&worker->bell[i]);
+	set_tick(worker, batch_interval(worker));
+}
+
+/* Idle only if every ring promises to ring at its next record. */
+static void go_idle(struct worker *worker)
+{
+	bool armed = true;
+
+	for (uint32_t i = 0; i < worker->rings; i++)
+		if (!worker->drain[i]->corrupt)
+			armed &= ring_reader_arm(worker->drain[i]->reader, 1);
+	if (!armed) {
+		go_active(worker);
+		return;
+	}
+	worker->mood = WORKER_IDLE;
+	set_tick(worker, HEARTBEAT_NS);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *context)
+{
+	struct worker *worker = context;
+
+	(void)fd, (void)what;
+	counter_add(COUNTER_ticks, 1);
+	if (worker_flush_pass(worker))
+		go_active(worker);
+	else
+		go_idle(worker);
+}
+
+static void on_bell(evutil_socket_t fd, short what, void *context)
+{
+	struct worker_bell *bell = context;
+	struct worker *worker = bell->worker;
+
+	(void)fd, (void)what;
+	counter_add(COUNTER_bells, 1);
+	bell_answer(&bell->drain->bell);
+	if (worker->mood == WORKER_IDLE) {
+		/* Let the batch fill: it is read at the tick, or when half the ring is. But who
+		 * looks now sees that the ring is not empty any more. */
+		publish_stats(worker);
+		go_active(worker);
+		return;
+	}
+	/* Waking up costs more than a look at each ring: one bell drains them all. A ring whose writer
+	 * is unfinished may stay full: the tick will see to it. */
+	for (uint32_t i = 0; i < worker->rings; i++)
+		if (read_ring(worker, &worker->bell[i]))
+			arm_busy(&worker->bell[i]);
+}
+
+/* ---- For the main thread --------------------------------------------------------------------- */
+
+void worker_set_batch_interval(struct worker *worker, uint64_t interval_ns)
+{
+	atomic_store_explicit(&worker->batch_interval_ns, interval_ns, memory_order_relaxed);
+}
+
+uint64_t worker_beats(const struct worker *worker)
+{
+	return atomic_load_explicit(&worker->beats, memory_order_relaxed);
+}
+
+int worker_ring_stat(struct worker *worker, uint32_t ring, struct worker_ring_stat *stat)
+{
+	int err = -ENOENT;
+
+	pthread_mutex_lock(&worker->stat_lock);
+	for (uint32_t i = 0; i < worker->rings; i++) {
+		if (worker->drain[i]->index != ring)
+			continue;
+		*stat = worker->stat[i];
+		err = 0;
+	}
+	pthread_mutex_unlock(&worker->stat_lock);
+	return err;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static int create_loop(struct worker *worker)
+{
+	struct event_config *config = event_config_new();
+
+	if (!config)
+		return -ENOMEM;
+	event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+	worker->base = event_base_new_with_config(config);
+	event_config_free(config);
+	if (!worker->base)
+		return -ENOMEM;
+	worker->tick = evtimer_new(worker->base, on_tick, worker);
+	worker->orders = event_new(worker->base, mailbox_fd(&worker->in), EV_READ | EV_PERSIST,
+				   worker_on_orders, worker);
+	if (!worker->tick || !worker->orders)
+		return -ENOMEM;
+	return event_add(worker->orders, NULL) ? -ENOMEM : 0;
+}
+
+int worker_create(const struct worker_config *config, struct worker **out, struct error *error)
+{
+	struct worker *worker = calloc(1, sizeof(*worker));
+
+	if (!worker)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	worker->config = *config;
+	atomic_init(&worker->batch_interval_ns, config->batch_interval_ns);
+	pthread_mutex_init(&worker->stat_lock, NULL);
+	if (mailbox_init(&worker->in) != 0) {
+		pthread_mutex_destroy(&worker->stat_lock);
+		free(worker);
+		return error_set(error, EMFILE, "worker-create",
+				 "cannot make a drain worker: no descriptor left");
+	}
+	worker->stop.kind = ORDER_STOP;
+	worker->codec = frame_codec_create(1);
+	worker->out = (struct worker_out){
+		.id = config->id, .mailbox = config->out, .codec = worker->codec,
+	};
+	if (!worker->codec || create_loop(worker) != 0) {
+		worker_destroy(worker);
+		return error_set(error, ENOMEM, "worker-create",
+				 "cannot make a drain worker: out of memory");
+	}
+	*out = worker;
+	return 0;
+}
+
+int worker_add_ring(struct worker *worker, uint32_t ring, const struct source_ring *source,
+		    struct error *error)
+{
+	struct drain *drain = malloc(sizeof(*drain));
+	struct worker_ring_stat *stat =
+		realloc(worker->stat, (worker->rings + 1) * sizeof(*stat));
+	struct worker_bell *bell = &worker->bell[worker->rings];
+	int err;
+
+	if (stat)
+		worker->stat = stat;
+	if (!drain || !stat) {
+		free(drain);
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	}
+	memset(&stat[worker->rings], 0, sizeof(*stat));
+	err = drain_init(drain, ring, source, worker->config.probes, error);
+	if (err) {
+		free(drain);
+		return err;
+	}
+	drain->meter = worker->config.meter;
+	drain->metered.cpu = ring_reader_cpu(drain->reader);
+	*bell = (struct worker_bell){.worker = worker, .drain = drain};
+	bell->event = event_new(worker->base, drain->bell.fd, EV_READ | EV_PERSIST, on_bell, bell);
+	bell->corrupt = worker_out_mail(&worker->out, WORKER_CORRUPT, 0);
+	worker->drain[worker->rings++] = drain;
+	if (bell->corrupt)
+		bell->corrupt->ring = ring;
+	if (!bell->corrupt || !bell->event || event_add(bell->event, NULL) != 0)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	return 0;
+}
+
+static const struct drain *find_drain(const struct worker *worker, uint32_t ring)
+{
+	for (uint32_t i = 0; i < worker->rings; i++)
+		if (worker->drain[i]->index == ring)
+			return worker->drain[i];
+	return NULL;
+}
+
+int worker_baseline(const struct worker *worker, uint32_t ring, struct worker_baseline *baseline)
+{
+	const struct drain *drain = find_drain(worker, ring);
+
+	if (!drain)
+		return -ENOENT;
+	*baseline = (struct worker_baseline){
+		.epoch = ring_reader_epoch(drain->reader),
+		.seq = drain->seq,
+	};
+	return 0;
+}
+
+void worker_set_epoch(struct worker *worker, uint64_t epoch)
+{
+	for (uint32_t i = 0; i < worker->rings; i++)
+		ring_reader_set_epoch(worker->drain[i]->reader, epoch);
+}
+
+void worker_keep_threads(struct worker *worker, uint32_t ring, struct thread_ring *journal)
+{
+	for (uint32_t i = 0; journal && i < worker->rings; i++)
+		if (worker->drain[i]->index == ring)
+			thread_table_keep(worker->drain[i]->threads, journal);
+}
+
+static void *run(void *context)
+{
+	struct worker *worker = context;
+
+	pthread_setname_np(pthread_self(), "ringtail-drain");
+	publish_stats(worker);		/* of what an earlier run left in the rings, too */
+	go_active(worker);
+	event_base_dispatch(worker->base);
+	return NULL;
+}
+
+int worker_start(struct worker *worker, struct error *error)
+{
+	int err = pthread_create(&worker->thread, NULL, run, worker);
+
+	if (err)
+		return error_set(error, err, "worker-start", "cannot start a drain worker: %s",
+				 strerror(err));
+	worker->started = true;
+	return 0;
+}
+
+void worker_destroy(struct worker *worker)
+{
+	struct mail *mail, *next;
+
+	if (!worker)
+		return;
+	if (worker->started) {
+		/* What its thread uses cannot be freed under it. */
+		mailbox_send(&worker->in, &worker->stop.mail);
+		pthread_join(worker->thread, NULL);
+	}
+	for (uint32_t i = 0; i < worker->rings; i++) {
+		if (worker->bell[i].event)
+			event_free(worker->bell[i].event);
+		free(worker->bell[i].corrupt);
+		drain_fini(worker->drain[i]);
+		free(worker->drain[i]);
+	}
+	if (worker->orders)
+		event_free(worker->orders);
+	if (worker->tick)
+		event_free(worker->tick);
+	if (worker->base)
+		event_base_free(worker->base);
+	for (mail = mailbox_take(&worker->in); mail; mail = next) {
+		next = mail->next;
+		worker_free_order(worker, (struct worker_order *)mail);
+	}
+	mailbox_fini(&worker->in);
+	frame_codec_destroy(worker->codec);
+	pthread_mutex_destroy(&worker->stat_lock);
+	free(worker->stat);
+	free(worker);
+}

@@ -1,0 +1,128 @@
+/*
+ * worker: a drain worker: one thread and event loop that owns a set of rings and turns their bytes
+ * into finished frames for the main loop. No lock and no allocation for each record.
+ *
+ * In: rings, and orders from the main thread. Out: struct worker_mail in the main thread's mailbox,
+ * in the order of things: for each ring, frames are contiguous, and a watermark comes after every
+ * frame that it speaks of.
+ */
+#ifndef RINGTAIL_DAEMON_COLLECT_WORKER_H
+#define RINGTAIL_DAEMON_COLLECT_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/collect/batcher.h"
+#include "query/error.h"
+#include "daemon/base/frame_ref.h"
+#include "daemon/base/mailbox.h"
+#include "daemon/ring/probe_table.h"
+#include "daemon/ring/reader.h"
+#include "daemon/source/source.h"
+
+struct worker;
+
+struct worker_config {
+	uint32_t id;
+	uint64_t batch_interval_ns;	/* how long an event may wait for its batch */
+	const struct probe_table *probes;
+	struct meter *meter;		/* of this worker; borrowed; NULL: none */
+	struct mailbox *out;
+};
+
+struct worker_position {
+	uint32_t ring;			/* index among all rings */
+	uint64_t seq;
+};
+
+struct worker_mail {
+	struct mail mail;
+	enum worker_mail_kind {
+		WORKER_FRAME,		/* frame; its bytes are 0 for a range of nothing but skips */
+		WORKER_WATERMARK,	/* time_ns: every frame up to there was sent before */
+		WORKER_STARTED,		/* subscription, positions: it begins there */
+		WORKER_REMOVED,		/* subscription: nothing more comes of it */
+		WORKER_DRAINED,		/* everything the rings held is out */
+		WORKER_CORRUPT,		/* ring: it breaks its rules and is read no more */
+	} kind;
+	uint32_t worker;
+	uint32_t subscription;		/* index */
+	uint32_t ring;			/* WORKER_CORRUPT */
+	uint64_t time_ns;
+	struct frame_ref *frame;
+	uint32_t positions;
+	struct worker_position position[];
+};
+
+/* What a ring's ledger says; see struct RingStat in the proto. */
+struct worker_ring_stat {
+	struct ring_usage usage;
+	uint64_t events, meta, bad;
+	uint64_t stuck_ns;		/* drain_watch(); 0: it goes on */
+};
+
+int worker_create(const struct worker_config *config, struct worker **worker, struct error *error);
+
+/* Before worker_start: a ring, under its index among all rings. */
+int worker_add_ring(struct worker *worker, uint32_t ring, const struct source_ring *source,
+		    struct error *error);
+
+/*
+ * What an earlier run has left in the rings (ring_reader_epoch()): reading goes on at attempt `seq`.
+ * Before worker_start; -ENOENT if the ring is not this worker's.
+ */
+struct worker_baseline {
+	uint64_t epoch, seq;
+};
+
+int worker_baseline(const struct worker *worker, uint32_t ring, struct worker_baseline *baseline);
+
+/* Before worker_start: within what all its rings count. */
+void worker_set_epoch(struct worker *worker, uint64_t epoch);
+
+/*
+ * Before worker_start: the ring's threads are those of the journal, into which what is learnt of them
+ * goes from now on. NULL: none, and nowhere.
+ */
+void worker_keep_threads(struct worker *worker, uint32_t ring, struct thread_ring *journal);
+
+/*
+ * Before worker_start: a subscription that the kernel is recording for already. It begins with each
+ * ring's next attempt, at once; no mail says so. The spec is borrowed until WORKER_REMOVED. -ENOMEM.
+ */
+int worker_adopt_subscription(struct worker *worker, uint32_t subscription,
+			      const struct batcher_spec *spec);
+
+int worker_start(struct worker *worker, struct error *error);
+
+/* Ends the thread and frees all. NULL is safe. */
+void worker_destroy(struct worker *worker);
+
+/* Orders; each is answered by a mail. The spec is borrowed until WORKER_REMOVED. -ENOMEM. */
+int worker_add_subscription(struct worker *worker, uint32_t subscription,
+			    const struct batcher_spec *spec);
+int worker_remove_subscription(struct worker *worker, uint32_t subscription);
+int worker_drain(struct worker *worker);
+
+/*
+ * As worker_drain, where the producers go on and a later run of the daemon reads what they write: what
+ * the rings hold now is sent, and from then on they are left alone. Answered by WORKER_DRAINED.
+ */
+int worker_leave(struct worker *worker);
+
+/* For a new configuration. */
+void worker_set_batch_interval(struct worker *worker, uint64_t interval_ns);
+
+/* Its passes, one a second at least until it leaves its rings: who counts on, lives. Any thread. */
+uint64_t worker_beats(const struct worker *worker);
+
+/*
+ * A copy of a ring's ledger as of the end of the worker's last pass; from any thread. -ENOENT if the
+ * ring is not this worker's.
+ */
+int worker_ring_stat(struct worker *worker, uint32_t ring, struct worker_ring_stat *stat);
+
+/* The main thread took a mail, whose frame (if any) has that many bytes: frees it, not the frame. */
+void worker_mail_free(struct worker *worker, struct worker_mail *mail, uint64_t frame_bytes);
+
+#endif

@@ -1,0 +1,208 @@
+/* disk_posix: the real disk, below one directory. See disk.h. Any thread; it keeps no state. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/disk/disk.h"
+
+static int posix_open(struct disk *disk, const char *path, int flags)
+{
+	int fd = openat(disk->dir_fd, path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int posix_close(struct disk *disk, int file)
+{
+	(void)disk;
+	return close(file) < 0 ? -errno : 0;
+}
+
+static ssize_t posix_read(struct disk *disk, int file, void *bytes, size_t n, uint64_t offset)
+{
+	ssize_t got;
+
+	(void)disk;
+	do
+		got = pread(file, bytes, n, (off_t)offset);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+static ssize_t posix_write(struct disk *disk, int file, const void *bytes, size_t n)
+{
+	ssize_t put;
+
+	(void)disk;
+	do
+		put = write(file, bytes, n);
+	while (put < 0 && errno == EINTR);
+	return put < 0 ? -errno : put;
+}
+
+/*
+ * When ext4 aborts its journal, the transaction that was running ends without being written, and from
+ * then until the file system is marked read-only a sync that waits for that transaction finds it ended
+ * and says 0 (jbd2_complete_transaction(); docs/reliability.md). But no new transaction begins on an
+ * aborted journal: so if this one may, which asks for the space of a byte that is there already, the
+ * journal was whole when the sync said so. What else may fail here says nothing about the sync.
+ */
+static int confirm_sync(int file)
+{
+	if (fallocate(file, FALLOC_FL_KEEP_SIZE, 0, 1) == 0 || (errno != EROFS && errno != EIO))
+		return 0;
+	return -errno;
+}
+
+static int posix_sync(struct disk *disk, int file)
+{
+	(void)disk;
+	return fdatasync(file) < 0 ? -errno : confirm_sync(file);
+}
+
+static int posix_truncate(struct disk *disk, int file, uint64_t bytes)
+{
+	(void)disk;
+	return ftruncate(file, (off_t)bytes) < 0 ? -errno : 0;
+}
+
+static int posix_rename(struct disk *disk, const char *from, const char *to)
+{
+	return renameat(disk->dir_fd, from, disk->dir_fd, to) < 0 ? -errno : 0;
+}
+
+static int posix_remove(struct disk *disk, const char *path)
+{
+	if (unlinkat(disk->dir_fd, path, 0) == 0)
+		return 0;
+	return errno == EISDIR && unlinkat(disk->dir_fd, path, AT_REMOVEDIR) == 0 ? 0 : -errno;
+}
+
+static int posix_make_directory(struct disk *disk, const char *path)
+{
+	if (mkdirat(disk->dir_fd, path, 0700) == 0)
+		return 0;
+	return errno == EEXIST ? 0 : -errno;
+}
+
+static int open_directory(struct disk *disk, const char *path)
+{
+	int fd = openat(disk->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int posix_sync_directory(struct disk *disk, const char *path)
+{
+	int fd = open_directory(disk, path), err = 0;
+
+	if (fd < 0)
+		return fd;
+	if (fsync(fd) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+static int posix_list(struct disk *disk, const char *path, disk_entry *entry, void *context)
+{
+	int fd = open_directory(disk, path), err;
+	struct dirent *name;
+	DIR *directory;
+
+	if (fd < 0)
+		return fd;
+	directory = fdopendir(fd);
+	if (!directory) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	errno = 0;
+	while ((name = readdir(directory))) {
+		struct stat about;
+
+		if (strcmp(name->d_name, ".") != 0 && strcmp(name->d_name, "..") != 0 &&
+		    fstatat(fd, name->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0)
+			entry(context, name->d_name, (uint64_t)about.st_size);
+		errno = 0;
+	}
+	err = -errno;
+	closedir(directory);
+	return err;
+}
+
+static const struct disk_ops posix_ops = {
+	.open = posix_open,
+	.close = posix_close,
+	.read = posix_read,
+	.write = posix_write,
+	.sync = posix_sync,
+	.truncate = posix_truncate,
+	.rename = posix_rename,
+	.remove = posix_remove,
+	.make_directory = posix_make_directory,
+	.sync_directory = posix_sync_directory,
+	.list = posix_list,
+};
+
+/* Or not there: then it can be made. */
+static bool is_writable(int dir_fd, const char *name)
+{
+	return faccessat(dir_fd, name, W_OK | X_OK, AT_EACCESS) == 0 || errno == ENOENT;
+}
+
+static int refuse_unwritable(const char *path, struct error *error)
+{
+	int err = errno;
+	const struct passwd *user = getpwuid(geteuid());
+	char *full = realpath(path, NULL);
+
+	error_set(error, err, "state-dir", "the user %s (uid %u) cannot write to the state directory %s: "
+		  "%s", user ? user->pw_name : "of no name", (unsigned)geteuid(), full ? full : path,
+		  strerror(err));
+	error_hint(error, "give it, and what is in it, to that user; or give another with --state-dir or "
+		   "--user");
+	free(full);
+	return -err;
+}
+
+int disk_posix_open(const char *path, struct disk *disk, struct error *error)
+{
+	int fd, err;
+
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		goto fail;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		goto fail;
+	if (!is_writable(fd, ".") || !is_writable(fd, "spool")) {
+		err = refuse_unwritable(path, error);
+		close(fd);
+		return err;
+	}
+	*disk = (struct disk){.ops = &posix_ops, .dir_fd = fd};
+	return 0;
+
+fail:
+	err = errno;
+	error_set(error, err, "state-dir", "cannot open the state directory %s: %s", path,
+		  strerror(err));
+	error_hint(error, "make it (mode 0700) for the user that ringtaild runs as, or give "
+		   "another with --state-dir");
+	return -err;
+}
+
+void disk_posix_close(struct disk *disk)
+{
+	if (disk->ops && disk->dir_fd >= 0)
+		close(disk->dir_fd);
+	*disk = (struct disk){.dir_fd = -1};
+}

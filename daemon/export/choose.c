@@ -1,0 +1,215 @@
+#include "daemon/export/choose.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "kmod/uapi/ringtail.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+const char *const export_choose_globs[] = {
+	"syscall:*:call",
+	"tracepoint:sched:sched_process_fork",
+	"tracepoint:sched:sched_process_exec",
+	"tracepoint:sched:sched_process_exit",
+};
+const unsigned export_choose_globs_count = COUNT(export_choose_globs);
+
+/* What a machine, and not a program's habits, makes fail. */
+static const int errors[] = {
+	EIO, ENOSPC, EROFS, EMFILE, ENFILE, ENOMEM, EDQUOT, ESTALE, ENOBUFS,
+};
+
+/* Where a refusal tells of wrong permissions, or of somebody who tries. */
+static const char *const refused[] = {
+	"open", "openat", "openat2", "execve", "execveat", "bind", "connect", "mount", "ptrace",
+	"bpf", "setuid",
+};
+
+static bool error_matters(const char *function, int number)
+{
+	for (size_t i = 0; i < COUNT(errors); i++)
+		if (number == errors[i])
+			return true;
+	if (number == EPERM || number == EACCES)
+		for (size_t i = 0; i < COUNT(refused); i++)
+			if (strcmp(function, refused[i]) == 0)
+				return true;
+	return false;
+}
+
+void export_choose_filter(uint64_t slow_ns, char filter[EXPORT_CHOOSE_FILTER_BYTES])
+{
+	int n = snprintf(filter, EXPORT_CHOOSE_FILTER_BYTES,
+			 "duration >= %lluns || provider == \"tracepoint\" || function =~ \"exit*\""
+			 " || error in (EPERM, EACCES", (unsigned long long)slow_ns);
+
+	for (size_t i = 0; i < COUNT(errors); i++)
+		n += snprintf(filter + n, EXPORT_CHOOSE_FILTER_BYTES - (size_t)n, ", %s",
+			      strerrorname_np(errors[i]));
+	snprintf(filter + n, EXPORT_CHOOSE_FILTER_BYTES - (size_t)n, ")");
+}
+
+int export_choose_request(const struct config *config, char filter[FILTER_BYTES_MAX + 1],
+			  struct error *error)
+{
+	const char *more = config->export_filter;
+	char chosen[EXPORT_CHOOSE_FILTER_BYTES];
+	int n;
+
+	export_choose_filter(config->slow_call_ns, chosen);
+	if (config->export_probe.count)
+		n = snprintf(filter, FILTER_BYTES_MAX + 1, "%s", more ? more : "");
+	else
+		n = snprintf(filter, FILTER_BYTES_MAX + 1, more ? "(%s) && (%s)" : "%s", chosen,
+			     more);
+	if (n <= (int)FILTER_BYTES_MAX)
+		return 0;
+	error_set(error, EINVAL, "export-filter", "export-filter: with what is chosen without it, it"
+		  " is longer than %u bytes", FILTER_BYTES_MAX);
+	error_hint(error, "make it shorter, or choose with export-probe");
+	return -EINVAL;
+}
+
+/* Calls that wait for somebody else, which is what they are for: long is not slow. */
+static const char *const waits[] = {
+	"accept", "accept4", "clock_nanosleep", "epoll_pwait", "epoll_pwait2", "epoll_wait",
+	"futex", "futex_wait", "futex_waitv", "io_getevents", "io_pgetevents", "io_uring_enter",
+	"mq_timedreceive", "msgrcv", "nanosleep", "pause", "poll", "ppoll", "pselect6", "read",
+	"readv", "recvfrom", "recvmmsg", "recvmsg", "restart_syscall", "rt_sigsuspend",
+	"rt_sigtimedwait", "select", "semop", "semtimedop", "vfork", "wait4", "waitid",
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(a, *(const char *const *)b);
+}
+
+static bool waits_by_nature(const char *function)
+{
+	return bsearch(function, waits, COUNT(waits), sizeof(waits[0]),
+		       compare_names);
+}
+
+/* ---- Processes that are ending --------------------------------------------------------------- */
+
+/*
+ * A process that ends without exit_group, or exit of its first thread, was killed. Who has said
+ * that it ends is kept until it has: by pid, where a newcomer takes the place of whoever is there.
+ */
+#define ENDING_SLOTS 4096u
+
+struct export_chooser {
+	const struct export_host *host;
+	struct export_run *run;		/* of the newest event; a reference */
+	uint64_t rate;			/* events in a second; 0: no bound */
+	uint64_t refilled_ns, tokens_ns;/* an event costs NS_PER_S / rate of them */
+	uint32_t ending[ENDING_SLOTS];
+};
+
+struct export_chooser *export_chooser_create(const struct export_host *host, uint64_t events_per_s)
+{
+	struct export_chooser *chooser = calloc(1, sizeof(*chooser));
+
+	if (chooser) {
+		chooser->host = host;
+		chooser->run = export_run_get(host->run);
+		chooser->rate = events_per_s;
+		chooser->tokens_ns = NS_PER_S;
+	}
+	return chooser;
+}
+
+void export_chooser_destroy(struct export_chooser *chooser)
+{
+	if (!chooser)
+		return;
+	export_run_put(chooser->run);
+	free(chooser);
+}
+
+/* Another run: its clock may be another, and its pids others' than those that were about to end. */
+static void enter_run(struct export_chooser *chooser, struct export_run *run)
+{
+	export_run_put(chooser->run);
+	chooser->run = export_run_get(run);
+	chooser->refilled_ns = 0;
+	memset(chooser->ending, 0, sizeof(chooser->ending));
+}
+
+static bool take_ending(struct export_chooser *chooser, uint32_t pid)
+{
+	uint32_t *slot = &chooser->ending[pid % ENDING_SLOTS];
+	bool found = *slot == pid;
+
+	if (found)
+		*slot = 0;
+	return found;
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------- */
+
+static enum export_class choose_call(struct export_chooser *chooser,
+				     const struct export_event *event)
+{
+	const char *function = event->probe->function;
+	bool group = strcmp(function, "exit_group") == 0;
+
+	if (group || strcmp(function, "exit") == 0) {
+		if (group || event->thread.tid == event->thread.pid)
+			chooser->ending[event->thread.pid % ENDING_SLOTS] = event->thread.pid;
+		return group && event->fields > 2 && event->field[2] & 0xff ? EXPORT_EXIT :
+									     EXPORT_NOTHING;
+	}
+	if (error_matters(function, export_event_errno(event)))
+		return EXPORT_ERROR;
+	if (event->field[0] == RT_DURATION_NEVER || event->field[0] < chooser->host->slow_ns)
+		return EXPORT_NOTHING;
+	return waits_by_nature(function) ? EXPORT_NOTHING : EXPORT_SLOW;
+}
+
+static enum export_class choose(struct export_chooser *chooser, const struct export_event *event)
+{
+	const char *name = event->probe->name;
+
+	if (chooser->host->everything)
+		return EXPORT_EVENT;
+	if (export_event_is_call(event))
+		return choose_call(chooser, event);
+	if (strcmp(name, "sched_process_exec") == 0)
+		return EXPORT_EXEC;
+	if (strcmp(name, "sched_process_exit") == 0 && event->fields > 1 && event->field[1] &&
+	    !event->thread.kernel && !take_ending(chooser, event->thread.pid))
+		return EXPORT_EXIT;
+	return EXPORT_NOTHING;
+}
+
+/* A bucket that a second fills, by the time of events: what comes late is treated no worse. */
+bool export_choose_within_rate(struct export_chooser *chooser, uint64_t time_ns)
+{
+	uint64_t cost;
+
+	if (!chooser->rate)
+		return true;
+	cost = NS_PER_S / chooser->rate;
+	if (time_ns > chooser->refilled_ns) {
+		chooser->tokens_ns += time_ns - chooser->refilled_ns;
+		if (chooser->tokens_ns > NS_PER_S)
+			chooser->tokens_ns = NS_PER_S;
+		chooser->refilled_ns = time_ns;
+	}
+	if (chooser->tokens_ns < cost)
+		return false;
+	chooser->tokens_ns -= cost;
+	return true;
+}
+
+void export_choose(struct export_chooser *chooser, struct export_event *event)
+{
+	if (event->run != chooser->run)
+		enter_run(chooser, event->run);
+	event->class = choose(chooser, event);
+}

@@ -1,0 +1,44 @@
+/*
+ * export_choose: which events are worth a back end's while, when nobody said: slow calls, errors
+ * that matter, execs, and exits by a signal or with a status other than 0.
+ *
+ * The drain workers' filter does the coarse work, so that hardly anything is encoded for nothing;
+ * what it cannot say is decided here. docs/exporters.md has the lists. The export thread.
+ */
+#ifndef RINGTAIL_DAEMON_EXPORT_CHOOSE_H
+#define RINGTAIL_DAEMON_EXPORT_CHOOSE_H
+
+#include <stdint.h>
+
+#include "daemon/config/config.h"
+#include "query/error.h"
+#include "daemon/export/event.h"
+#include "daemon/export/host.h"
+
+/* The globs and the filter of a subscription that brings what may be chosen. */
+extern const char *const export_choose_globs[];
+extern const unsigned export_choose_globs_count;
+#define EXPORT_CHOOSE_FILTER_BYTES 1024
+void export_choose_filter(uint64_t slow_ns, char filter[EXPORT_CHOOSE_FILTER_BYTES]);
+
+/* The whole filter of what is exported: that one, unless export-probe says, and export-filter. */
+int export_choose_request(const struct config *config, char filter[FILTER_BYTES_MAX + 1],
+			  struct error *error);
+
+struct export_chooser;
+
+/* events_per_s: what it lets through at most, by the time of events; 0: no bound. NULL: memory. */
+struct export_chooser *export_chooser_create(const struct export_host *host,
+					     uint64_t events_per_s);
+void export_chooser_destroy(struct export_chooser *chooser);
+
+/*
+ * Sets the class of an event; they come in the order of time, one run of the rings after another.
+ * EXPORT_NOTHING: not to be sent.
+ */
+void export_choose(struct export_chooser *chooser, struct export_event *event);
+
+/* Whether an event of that time, the one chosen last, may still go out; if so, it is one less. */
+bool export_choose_within_rate(struct export_chooser *chooser, uint64_t time_ns);
+
+#endif

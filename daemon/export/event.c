@@ -1,0 +1,243 @@
+#include "daemon/export/event.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/utf8.h"
+#include "kmod/uapi/ringtail.h"
+
+#define ERRNO_MAX 4095
+
+/* Copies text that may be anything as UTF-8 without control characters: what back ends accept. */
+static void copy_text(char *out, const uint8_t *in, size_t bytes)
+{
+	size_t n = strnlen((const char *)in, bytes);
+	uint8_t beyond = 0x7f;
+
+	memcpy(out, in, n);
+	out[n] = '\0';
+	if (utf8_is_valid(out))
+		beyond = 0xff;
+	for (size_t i = 0; i < n; i++)
+		if (in[i] < 0x20 || in[i] == 0x7f || in[i] > beyond)
+			out[i] = '?';
+}
+
+static void copy_string(struct export_event *event, const struct batch_item *item)
+{
+	for (size_t i = 0; i < item->attachments; i++) {
+		const struct batch_attachment *from = &item->attachment[i];
+
+		if (from->kind != RINGTAIL__V1__ATTACHMENT_KIND__ATTACH_STRING ||
+		    from->text_bytes > STRING_BYTES_MAX)
+			continue;
+		event->has_string = true;
+		event->string_field = (uint8_t)from->arg;
+		copy_text(event->string, from->text, from->text_bytes);
+		return;
+	}
+}
+
+struct export_event *export_event_create(struct export_run *run, uint32_t cpu,
+					 const struct batch_item *item)
+{
+	uint16_t id = item->event.probe;
+	struct export_event *event;
+	char comm[17];
+
+	if (id >= RT_PROBE_MAX || !run->probe[id])
+		return NULL;
+	event = calloc(1, sizeof(*event));
+	if (!event)
+		return NULL;
+	event->run = export_run_get(run);
+	event->time_ns = item->event.time_ns;
+	event->seq = item->seq;
+	event->cpu = cpu;
+	event->probe = run->probe[id];
+	event->has_duration = item->event.has_duration;
+	event->fields = item->event.fields;
+	memcpy(event->field, item->event.field, event->fields * sizeof(event->field[0]));
+	event->thread = *item->thread;
+	copy_text(comm, (const uint8_t *)item->thread->comm, sizeof(item->thread->comm));
+	memcpy(event->thread.comm, comm, sizeof(event->thread.comm));
+	copy_string(event, item);
+	return event;
+}
+
+void export_event_destroy(struct export_event *event)
+{
+	export_run_put(event->run);
+	free(event);
+}
+
+struct trace_place export_event_place(const struct export_event *event)
+{
+	return (struct trace_place){event->run->boot_id, event->run->epoch, event->cpu, event->seq};
+}
+
+const char *export_class_name(enum export_class class)
+{
+	static const char *const name[] = {
+		[EXPORT_SLOW] = "slow", [EXPORT_ERROR] = "error", [EXPORT_EXEC] = "exec",
+		[EXPORT_EXIT] = "exit", [EXPORT_EVENT] = "event", [EXPORT_NOTHING] = "nothing",
+	};
+
+	return name[class];
+}
+
+void export_event_comm(const struct export_event *event, char comm[17])
+{
+	memcpy(comm, event->thread.comm, sizeof(event->thread.comm));
+	comm[sizeof(event->thread.comm)] = '\0';
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+bool export_event_is_call(const struct export_event *event)
+{
+	return event->has_duration && event->fields >= 2 &&
+	       event->probe->field[1]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT;
+}
+
+uint64_t export_event_start_ns(const struct export_event *event)
+{
+	if (!event->has_duration || event->field[0] == RT_DURATION_NEVER ||
+	    event->field[0] > event->time_ns)
+		return event->time_ns;
+	return event->time_ns - event->field[0];
+}
+
+int export_event_errno(const struct export_event *event)
+{
+	if (!export_event_is_call(event) || event->field[0] == RT_DURATION_NEVER ||
+	    event->field[1] < (uint64_t)-ERRNO_MAX)
+		return 0;
+	return (int)-(int64_t)event->field[1];
+}
+
+uint64_t export_event_value(const struct export_event *event, unsigned field)
+{
+	const Ringtail__V1__Field *as = event->probe->field[field];
+	unsigned shift = as->bits && as->bits < 64 ? 64 - as->bits : 0;
+	uint64_t word = event->field[field] << shift;
+
+	switch (as->type) {
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED:
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_FD:
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT:
+		return (uint64_t)((int64_t)word >> shift);
+	default:
+		return word >> shift;
+	}
+}
+
+const char *export_event_value_text(const struct export_event *event, unsigned field, char *text,
+				    size_t bytes)
+{
+	uint64_t value = export_event_value(event, field);
+
+	if (event->has_string && event->string_field == field) {
+		snprintf(text, bytes, "\"%s\"", event->string);
+		return text;
+	}
+	switch (event->probe->field[field]->type) {
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED:
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_FD:
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT:
+		snprintf(text, bytes, "%lld", (long long)value);
+		break;
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_HEX:
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_STRING:
+		snprintf(text, bytes, "0x%llx", (unsigned long long)value);
+		break;
+	default:
+		snprintf(text, bytes, "%llu", (unsigned long long)value);
+	}
+	return text;
+}
+
+/* ---- One line -------------------------------------------------------------------------------- */
+
+struct line {
+	char *text;
+	size_t used;
+};
+
+/* What finds no room is left out. */
+__attribute__((format(printf, 2, 3)))
+static void put(struct line *line, const char *format, ...)
+{
+	size_t room = EXPORT_BODY_BYTES - line->used;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(line->text + line->used, room, format, args);
+	va_end(args);
+	if (n > 0)
+		line->used += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+static void put_duration(struct line *line, uint64_t ns)
+{
+	if (ns >= 1000000000)
+		put(line, " <%.3fs>", (double)ns / 1e9);
+	else if (ns >= 1000000)
+		put(line, " <%.3fms>", (double)ns / 1e6);
+	else
+		put(line, " <%.3fus>", (double)ns / 1e3);
+}
+
+static void put_arguments(struct line *line, const struct export_event *event, unsigned first)
+{
+	char text[STRING_BYTES_MAX + 3];
+
+	put(line, "(");
+	for (unsigned i = first; i < event->fields; i++)
+		put(line, "%s%s=%s", i > first ? ", " : "", event->probe->field[i]->name,
+		    export_event_value_text(event, i, text, sizeof(text)));
+	put(line, ")");
+}
+
+static void put_call(struct line *line, const struct export_event *event)
+{
+	int number = export_event_errno(event);
+	const char *name = number ? strerrorname_np(number) : NULL;
+
+	put(line, "%s", event->probe->function);
+	put_arguments(line, event, 2);
+	if (event->field[0] == RT_DURATION_NEVER) {
+		put(line, " = ?");
+		return;
+	}
+	if (name)
+		put(line, " = -1 %s (%s)", name, strerrordesc_np(number));
+	else if (event->field[1] > UINT32_MAX && !number)
+		put(line, " = 0x%llx", (unsigned long long)event->field[1]);
+	else
+		put(line, " = %lld", (long long)event->field[1]);
+	put_duration(line, event->field[0]);
+}
+
+size_t export_event_body(const struct export_event *event, char body[EXPORT_BODY_BYTES])
+{
+	struct line line = {.text = body};
+	char comm[17];
+
+	export_event_comm(event, comm);
+	put(&line, "%s[%u]: ", comm, event->thread.pid);
+	if (export_event_is_call(event)) {
+		put_call(&line, event);
+	} else if (event->class == EXPORT_EXEC && event->has_string) {
+		put(&line, "runs %s", event->string);
+	} else if (event->class == EXPORT_EXIT) {
+		put(&line, "killed by a signal");
+	} else {
+		put(&line, "%s", event->probe->name);
+		put_arguments(&line, event, 0);
+	}
+	return line.used;
+}

@@ -1,0 +1,94 @@
+/*
+ * export_event: an event as exporters keep it: whole in itself, with its class, and readable.
+ *
+ * Made by the export thread from a decoded batch; destroyed when the back end has it.
+ */
+#ifndef RINGTAIL_DAEMON_EXPORT_EVENT_H
+#define RINGTAIL_DAEMON_EXPORT_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/export/run.h"
+#include "daemon/base/trace_id.h"
+#include "proto/batch_decode.h"
+#include "proto/limits.h"
+#include "proto/ringtail.pb-c.h"
+
+#define EXPORT_BODY_BYTES 1024		/* of an event as one line */
+
+/* Why it is sent: the label `class` of back ends that have few labels. */
+enum export_class {
+	EXPORT_SLOW,		/* a call that took long, and does not wait by nature */
+	EXPORT_ERROR,		/* a call that failed in a way that matters */
+	EXPORT_EXEC,		/* a process became another program */
+	EXPORT_EXIT,		/* a process ended by a signal, or with a status other than 0 */
+	EXPORT_EVENT,		/* because export-probe asked for it */
+	EXPORT_NOTHING,		/* not sent; it may tell of what is */
+};
+
+/* An event's place in a trace; only where the kind makes traces. */
+struct export_span {
+	uint8_t trace_id[TRACE_ID_BYTES];	/* of the tree it is in */
+	uint8_t span_id[SPAN_ID_BYTES];
+	uint8_t parent_id[SPAN_ID_BYTES];
+	uint64_t start_ns;		/* of a process; its end is the event's time */
+	bool in_tree, has_parent, is_process, has_exit_code;
+	uint8_t exit_code;
+	char name[17];			/* of a process: what it ran as */
+};
+
+struct export_event {
+	TAILQ_ENTRY(export_event) link;
+	struct export_run *run;		/* a reference */
+	uint64_t frame;			/* serial of the frame it came in */
+	uint64_t time_ns;		/* CLOCK_MONOTONIC, its end */
+	uint64_t seq;
+	uint32_t cpu;
+	enum export_class class;
+	struct batch_thread thread;	/* comm is UTF-8, see comm() */
+	const Ringtail__V1__Probe *probe;	/* its run's */
+	bool has_duration;
+	uint8_t fields, string_field;	/* string_field: whose text `string` is */
+	bool has_string;
+	uint64_t field[PROBE_FIELDS_MAX];
+	char string[STRING_BYTES_MAX + 1];	/* UTF-8: other bytes are '?' */
+	struct export_span span;
+};
+
+TAILQ_HEAD(export_list, export_event);
+
+/* NULL: out of memory, or the probe is not in that run's catalog. */
+struct export_event *export_event_create(struct export_run *run, uint32_t cpu,
+					 const struct batch_item *item);
+void export_event_destroy(struct export_event *event);
+
+/* Where its record was: what its ids are made of. Borrows the event. */
+struct trace_place export_event_place(const struct export_event *event);
+
+/* "slow": stable. */
+const char *export_class_name(enum export_class class);
+
+/* Its thread's name, terminated. */
+void export_event_comm(const struct export_event *event, char comm[17]);
+
+bool export_event_is_call(const struct export_event *event);
+
+/* Of a call: when it began; of anything else, its time. */
+uint64_t export_event_start_ns(const struct export_event *event);
+
+/* The errno of a call that failed; 0: it did not. */
+int export_event_errno(const struct export_event *event);
+
+/* A field's word, widened as its type says. */
+uint64_t export_event_value(const struct export_event *event, unsigned field);
+
+/* One value for people: 0x7f00, -1, "/etc/passwd". Returns text. */
+const char *export_event_value_text(const struct export_event *event, unsigned field, char *text,
+				    size_t bytes);
+
+/* `openat(dfd=3, ...) = -1 ENOSPC <120.5ms>`. Returns its bytes, less than EXPORT_BODY_BYTES. */
+size_t export_event_body(const struct export_event *event, char body[EXPORT_BODY_BYTES]);
+
+#endif

@@ -1,0 +1,452 @@
+#include "daemon/export/feed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/export/ack.h"
+#include "daemon/export/choose.h"
+#include "daemon/export/thread.h"
+#include "daemon/base/log.h"
+#include "daemon/start_check.h"
+#include "daemon/stream/stream.h"
+
+#define PULL_NAP_MS 100		/* where memory was short */
+
+/* A frame that the export thread has, or that is in its queue. */
+struct given {
+	STAILQ_ENTRY(given) link;
+	uint64_t serial;
+	struct frame_ref *frame;	/* NULL: it is taken apart */
+	struct export_place place;	/* once it is dealt with */
+};
+
+/* One destination. */
+struct outlet {
+	struct export_feed *feed;
+	unsigned number;
+	struct fanout_tap *tap;
+	struct stream *stream;
+	STAILQ_HEAD(, given) given;
+	unsigned undecoded;
+	uint64_t serial;
+	uint64_t events;		/* given, and those that never came */
+	uint64_t lost[LOSS_STAGES][LOSS_REASONS];
+	struct export_counts counts;	/* as of the last report */
+	struct export_ack *ack;
+	struct event *timer;		/* metrics: the next snapshot; events: another pull */
+};
+
+struct export_feed {
+	struct export_feed_config config;
+	struct export_host *host;
+	uint64_t interval_ns, queue_bytes_max;
+	char *ca_file;
+	struct mailbox reports;
+	struct event *on_reports;
+	struct export_thread *thread;
+	bool flushing;
+	struct outlet outlet[EXPORTS_MAX];
+};
+
+static const struct export_kind *kind_of(const struct outlet *outlet)
+{
+	return outlet->feed->config.targets->target[outlet->number].kind;
+}
+
+static void set_timer(struct outlet *outlet, uint64_t ns)
+{
+	struct timeval after = {(time_t)(ns / NS_PER_S), (suseconds_t)(ns % NS_PER_S / 1000)};
+
+	event_add(outlet->timer, &after);
+}
+
+/* ---- Frames to the export thread ------------------------------------------------------------- */
+
+static bool has_room(const struct outlet *outlet)
+{
+	const struct export_feed *feed = outlet->feed;
+
+	return outlet->undecoded < EXPORT_FRAMES_MAX &&
+	       (!feed->config.spooled || outlet->counts.queued_bytes < feed->queue_bytes_max);
+}
+
+/* NULL: no memory, the frame stays where it is. */
+static struct given *give(struct outlet *outlet, struct frame_ref *frame)
+{
+	struct given *given = calloc(1, sizeof(*given));
+
+	if (!given)
+		return NULL;
+	given->serial = outlet->serial + 1;
+	if (export_thread_give(outlet->feed->thread, outlet->number, given->serial, frame->data,
+			       frame->bytes, frame->events) != 0) {
+		free(given);
+		return NULL;
+	}
+	given->frame = frame_ref_get(frame);
+	outlet->serial++;
+	outlet->undecoded++;
+	outlet->events += frame->events;
+	STAILQ_INSERT_TAIL(&outlet->given, given, link);
+	return given;
+}
+
+/* A gap in the stream: events that will not come. */
+static void on_gap(void *context, struct frame_ref *frame)
+{
+	struct outlet *outlet = context;
+	uint8_t raw[FRAME_HEADER_BYTES * 16];
+	struct frame_header header;
+	Ringtail__V1__Gap *gap = NULL;
+	const uint8_t *body;
+
+	if (frame->type == FRAME_GAP &&
+	    frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header) == FRAME_OK &&
+	    frame_open(outlet->feed->config.codec, frame->data, &header, raw, &body) == FRAME_OK)
+		gap = ringtail__v1__gap__unpack(NULL, header.raw_bytes, body);
+	if (gap && (unsigned)gap->stage < LOSS_STAGES && (unsigned)gap->reason < LOSS_REASONS) {
+		outlet->events += gap->events;
+		outlet->lost[gap->stage][gap->reason] += gap->events;
+	}
+	ringtail__v1__gap__free_unpacked(gap, NULL);
+	frame_ref_put(frame);
+}
+
+static void pull(struct outlet *outlet)
+{
+	struct frame_ref *frame[EXPORT_FRAMES_MAX];
+
+	/* To ask is what makes a stream read on in the spool. */
+	while (outlet->stream && has_room(outlet)) {
+		bool gaps = outlet->stream->gaps;
+		unsigned n = stream_peek(outlet->stream, frame,
+					 EXPORT_FRAMES_MAX - outlet->undecoded, on_gap, outlet);
+
+		if (!n && !gaps)
+			return;
+		for (unsigned i = 0; i < n; i++) {
+			struct given *given = give(outlet, frame[i]);
+
+			if (!given) {
+				set_timer(outlet, PULL_NAP_MS * 1000000ull);
+				return;
+			}
+			stream_sent(outlet->stream);
+			given->place = export_ack_place(outlet->ack, outlet->stream, given->frame);
+		}
+	}
+}
+
+static void on_live(void *context, struct stream *stream)
+{
+	struct outlet *outlet = context;
+
+	outlet->stream = stream;
+	export_ack_begin(outlet->ack, stream);
+	pull(outlet);
+}
+
+static void on_refused(void *context, const struct error *error)
+{
+	struct outlet *outlet = context;
+
+	outlet->tap = NULL;
+	log_error("export-refused", "%s: nothing is exported: %s %s",
+		  outlet->feed->config.targets->target[outlet->number].name, error->what,
+		  error->hint);
+}
+
+static void on_wake(void *context)
+{
+	pull(context);
+}
+
+/* ---- Reports from it ------------------------------------------------------------------------- */
+
+static void take_report(struct outlet *outlet, const struct export_counts *counts)
+{
+	struct given *given;
+
+	outlet->counts = *counts;
+	STAILQ_FOREACH(given, &outlet->given, link) {
+		if (given->serial > counts->decoded_frame)
+			break;
+		if (given->frame) {
+			frame_ref_put(given->frame);
+			given->frame = NULL;
+			outlet->undecoded--;
+		}
+	}
+	while ((given = STAILQ_FIRST(&outlet->given)) != NULL &&
+	       given->serial <= counts->settled_frame) {
+		export_ack_settle(outlet->ack, &given->place);
+		STAILQ_REMOVE_HEAD(&outlet->given, link);
+		free(given);
+	}
+	if (outlet->tap && outlet->feed->config.spooled)
+		export_ack_tell(outlet->ack, outlet->tap);
+	pull(outlet);
+}
+
+static void on_reports(evutil_socket_t fd, short what, void *context)
+{
+	struct export_feed *feed = context;
+	struct mail *mail, *next;
+
+	(void)fd, (void)what;
+	for (mail = mailbox_take(&feed->reports); mail; mail = next) {
+		struct export_report *report = (struct export_report *)mail;
+
+		next = mail->next;
+		take_report(&feed->outlet[report->target], &report->counts);
+		free(report);
+	}
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *context)
+{
+	struct outlet *outlet = context;
+	struct export_feed *feed = outlet->feed;
+	const struct metric_snapshot *snapshot;
+
+	(void)fd, (void)what;
+	if (kind_of(outlet)->build) {
+		pull(outlet);
+		return;
+	}
+	set_timer(outlet, feed->interval_ns);
+	snapshot = feed->config.snapshot(feed->config.context);
+	if (!snapshot)
+		return;			/* the next one says the same and more */
+	outlet->events += snapshot->points;
+	if (export_thread_give_metrics(feed->thread, outlet->number, snapshot) != 0) {
+		outlet->events -= snapshot->points;
+		metric_snapshot_put(snapshot);
+	}
+}
+
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+/* What to subscribe to, for every destination that takes events: so that they share one. */
+static int tap_all(struct export_feed *feed, const struct config *config, struct error *error)
+{
+	char filter[FILTER_BYTES_MAX + 1];
+	bool everything = feed->host->everything;
+	struct fanout_tap_config tap = {
+		.request = {
+			.glob = everything ? (const char *const *)config->export_probe.word :
+					     export_choose_globs,
+			.globs = everything ? config->export_probe.count :
+					      export_choose_globs_count,
+			.filter = filter,
+		},
+		.live = on_live,
+		.refused = on_refused,
+		.wake = on_wake,
+	};
+	/* First by itself: what is wrong with it is told in its own words and columns. */
+	int err = start_check_choice(&config->export_probe, "export-probe", config->export_filter,
+				     "export-filter", loader_catalog(feed->config.loader), error);
+
+	if (!err)
+		err = export_choose_request(config, filter, error);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < feed->config.targets->count; i++) {
+		struct outlet *outlet = &feed->outlet[i];
+
+		if (!kind_of(outlet)->build) {
+			set_timer(outlet, feed->interval_ns);
+			continue;
+		}
+		tap.consumer = feed->config.spooled ? feed->config.targets->target[i].consumer :
+						      NULL;
+		tap.context = outlet;
+		err = fanout_tap(feed->config.fanout, &tap, &outlet->tap, error);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int start_thread(struct export_feed *feed, const struct config *config,
+			struct error *error)
+{
+	struct export_thread_config thread = {
+		.host = feed->host,
+		.targets = feed->config.targets,
+		.ca_file = feed->ca_file,
+		.queue_bytes_max = config->export_queue_bytes,
+		.timeout_ns = config->export_timeout_ns,
+		.events_per_s = config->export_rate,
+		.spooled = feed->config.spooled,
+		.reports = &feed->reports,
+	};
+
+	feed->on_reports = event_new(feed->config.base, mailbox_fd(&feed->reports),
+				     EV_READ | EV_PERSIST, on_reports, feed);
+	if (!feed->on_reports || event_add(feed->on_reports, NULL) != 0)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	return export_thread_start(&thread, &feed->thread, error);
+}
+
+static bool make_outlets(struct export_feed *feed)
+{
+	for (unsigned i = 0; i < feed->config.targets->count; i++) {
+		struct outlet *outlet = &feed->outlet[i];
+
+		outlet->feed = feed;
+		outlet->number = i;
+		STAILQ_INIT(&outlet->given);
+		outlet->ack = export_ack_create(loader_rings(feed->config.loader),
+						feed->config.codec);
+		outlet->timer = event_new(feed->config.base, -1, 0, on_timer, outlet);
+		if (!outlet->ack || !outlet->timer)
+			return false;
+	}
+	return true;
+}
+
+int export_feed_create(const struct export_feed_config *from, struct export_feed **out,
+		       struct error *error)
+{
+	const struct config *config = from->config;
+	struct export_feed *feed = calloc(1, sizeof(*feed));
+	int err;
+
+	if (!feed)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	feed->config = *from;
+	feed->config.config = NULL;
+	feed->interval_ns = config->export_interval_ns;
+	feed->queue_bytes_max = config->export_queue_bytes;
+	feed->reports.fd = -1;
+	feed->host = export_host_create(loader_catalog(from->loader), from->epoch.boot_id,
+					from->epoch.epoch, config);
+	feed->ca_file = config->export_ca ? strdup(config->export_ca) : NULL;
+	if ((config->export_ca && !feed->ca_file) ||
+	    !feed->host || !make_outlets(feed) || mailbox_init(&feed->reports) != 0)
+		err = error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	else
+		err = start_thread(feed, config, error);
+	if (!err)
+		err = tap_all(feed, config, error);
+	if (err) {
+		export_feed_destroy(feed);
+		return err;
+	}
+	*out = feed;
+	return 0;
+}
+
+/* ---- Ending ---------------------------------------------------------------------------------- */
+
+static void free_outlet(struct outlet *outlet)
+{
+	struct given *given;
+
+	fanout_untap(outlet->tap);
+	if (outlet->timer)
+		event_free(outlet->timer);
+	export_ack_destroy(outlet->ack);
+	while ((given = STAILQ_FIRST(&outlet->given)) != NULL) {
+		STAILQ_REMOVE_HEAD(&outlet->given, link);
+		frame_ref_put(given->frame);
+		free(given);
+	}
+}
+
+void export_feed_destroy(struct export_feed *feed)
+{
+	struct mail *mail, *next;
+
+	if (!feed)
+		return;
+	/* First: it reads the frames. */
+	export_thread_stop(feed->thread);
+	for (unsigned i = 0; i < EXPORTS_MAX && feed->outlet[i].feed; i++)
+		free_outlet(&feed->outlet[i]);
+	if (feed->on_reports)
+		event_free(feed->on_reports);
+	if (feed->reports.fd >= 0) {
+		for (mail = mailbox_take(&feed->reports); mail; mail = next) {
+			next = mail->next;
+			free(mail);
+		}
+		mailbox_fini(&feed->reports);
+	}
+	export_host_destroy(feed->host);
+	free(feed->ca_file);
+	free(feed);
+}
+
+bool export_feed_flush(struct export_feed *feed)
+{
+	if (!feed)
+		return true;
+	if (!feed->flushing)
+		feed->flushing = export_thread_flush(feed->thread) == 0;
+	for (unsigned i = 0; i < feed->config.targets->count; i++) {
+		const struct outlet *outlet = &feed->outlet[i];
+		struct export_feed_stat stat;
+
+		export_feed_stat(feed, i, &stat);
+		if (outlet->stream && has_room(outlet) && stream_has_work(outlet->stream))
+			return false;
+		/* A back end that is away is not waited for. */
+		if (stat.in_flight && outlet->counts.state != EXPORT_RETRYING)
+			return false;
+	}
+	return true;
+}
+
+/* ---- How it stands --------------------------------------------------------------------------- */
+
+unsigned export_feed_count(const struct export_feed *feed)
+{
+	return feed ? feed->config.targets->count : 0;
+}
+
+void export_feed_stat(const struct export_feed *feed, unsigned target,
+		      struct export_feed_stat *stat)
+{
+	static const char *const state[] = {
+		[EXPORT_OK] = "ok", [EXPORT_RETRYING] = "retrying",
+		[EXPORT_REJECTING] = "rejecting",
+	};
+	const struct outlet *outlet = &feed->outlet[target];
+	const struct export_counts *counts = &outlet->counts;
+	uint64_t *mine = stat->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT], lost = 0;
+
+	*stat = (struct export_feed_stat){
+		.name = feed->config.targets->target[target].name,
+		.state = kind_of(outlet)->build && !outlet->tap    ? "refused" :
+			 kind_of(outlet)->build && !outlet->stream ? "starting" :
+								     state[counts->state],
+		.error = counts->error,
+		.events = outlet->events,
+		.accepted = counts->accepted,
+		.filtered = counts->filtered,
+		.requests = counts->requests,
+		.retries = counts->retries,
+		.bytes = counts->bytes,
+	};
+	memcpy(stat->lost, outlet->lost, sizeof(stat->lost));
+	mine[RINGTAIL__V1__LOSS_REASON__REASON_REJECTED] += counts->rejected;
+	mine[RINGTAIL__V1__LOSS_REASON__REASON_EXPIRED] += counts->expired;
+	mine[RINGTAIL__V1__LOSS_REASON__REASON_MEMORY] += counts->memory;
+	for (unsigned i = 0; i < LOSS_STAGES; i++)
+		for (unsigned j = 0; j < LOSS_REASONS; j++)
+			lost += stat->lost[i][j];
+	/* Given and not yet taken apart, and what of the rest waits for its back end. */
+	stat->in_flight = counts->queued;
+	for (unsigned i = 0; i < LOSS_STAGES; i++)
+		for (unsigned j = 0; j < LOSS_REASONS; j++)
+			stat->in_flight -= outlet->lost[i][j];
+	stat->in_flight += outlet->events - counts->taken;
+	stat->residual = (int64_t)(stat->events - stat->accepted - stat->filtered - lost -
+				   stat->in_flight);
+}

@@ -1,0 +1,82 @@
+/*
+ * export_kind: what tells one back end's protocol from another's: where to post, how to make a body
+ * of events or metrics, and what an answer means. One row of export_kinds[] and one file each;
+ * docs/exporters.md says how to add one. The export thread.
+ *
+ *	events --take--> queue --build--> body --compress, post--> answer --judge--> verdict
+ *	metrics ------------------build-metrics--> ...
+ */
+#ifndef RINGTAIL_DAEMON_EXPORT_KIND_H
+#define RINGTAIL_DAEMON_EXPORT_KIND_H
+
+#include "daemon/export/arena.h"
+#include "daemon/export/compress.h"
+#include "daemon/export/event.h"
+#include "daemon/export/host.h"
+#include "daemon/metrics/metric.h"
+
+/* A body before it is compressed; the data is allocated, the caller's. */
+struct export_body {
+	uint8_t *data;
+	size_t bytes;
+	uint64_t items;		/* what the back end will count: log records, spans, points */
+};
+
+/* What bodies are made with. */
+struct export_maker {
+	const struct export_run *run;	/* of every event in the body */
+	struct export_arena *arena;
+	uint64_t to_realtime_ns;	/* added to an event's time, makes it the wall clock's */
+};
+
+enum export_outcome {
+	EXPORT_ACCEPTED,	/* but for `rejected` items */
+	EXPORT_REJECTED,	/* never to be sent again */
+	EXPORT_RETRY,		/* later */
+};
+
+struct export_verdict {
+	enum export_outcome outcome;
+	uint64_t rejected;	/* items of an accepted body */
+	char message[128];	/* the back end's words, if it had any */
+};
+
+struct export_kind {
+	const char *name;	/* "otlp-logs" */
+	const char *path;	/* where to post, if the URL says nothing */
+	enum export_encoding encoding;
+	const char *const *headers;	/* beyond type and encoding; ends with NULL */
+
+	/* Kinds that send events, those of one run at a time: */
+	int (*build)(const struct export_maker *maker, const struct export_list *events,
+		     struct export_body *body);
+	/* Where there is more to an event than itself: a state, and what it makes of events, in the
+	 * order of time; false: it does not go out. NULL: what was chosen goes out. */
+	void *(*create)(const struct export_host *host);
+	void (*destroy)(void *state);
+	bool (*take)(void *state, struct export_event *event);
+
+	/* Kinds that send metrics: */
+	int (*build_metrics)(const struct export_maker *maker,
+			     const struct metric_snapshot *snapshot, struct export_body *body);
+
+	void (*judge)(long status, const uint8_t *answer, size_t bytes,
+		      struct export_verdict *verdict);
+};
+
+/* Ends with NULL. */
+extern const struct export_kind *const export_kinds[];
+
+/* NULL: there is none of that name. */
+const struct export_kind *export_kind_find(const char *name);
+
+extern const struct export_kind export_otlp_logs, export_otlp_traces, export_otlp_metrics,
+	export_loki, export_remote_write;
+
+/* Any 2xx is accepted; 429, 502, 503 and 504 may be tried again; anything else is refused. */
+void export_judge_status(long status, struct export_verdict *verdict);
+
+/* Keeps the start of an answer's text for people. */
+void export_judge_text(const uint8_t *answer, size_t bytes, struct export_verdict *verdict);
+
+#endif

@@ -1,0 +1,112 @@
+#include "daemon/export/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "daemon/base/clock.h"
+#include "proto/limits.h"
+
+static void describe_probes(struct export_run *run, const Ringtail__V1__Catalog *catalog)
+{
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		if (probe->id >= RT_PROBE_MAX || probe->n_field > PROBE_FIELDS_MAX)
+			continue;	/* none of its events comes */
+		run->probe[probe->id] = probe;
+		run->shape[probe->id] = (struct batch_probe){
+			.fields = (uint8_t)probe->n_field,
+			.has_duration = probe->n_field && probe->field[0]->type ==
+					RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION,
+			.known = true,
+		};
+	}
+	run->described = true;
+}
+
+static struct export_run *create(const uint8_t id[16], uint64_t epoch, const char *name,
+				 const char *kernel, const char *machine)
+{
+	struct export_run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		return NULL;
+	run->references = 1;
+	memcpy(run->boot_id, id, sizeof(run->boot_id));
+	run->epoch = epoch;
+	snprintf(run->name, sizeof(run->name), "%s", name);
+	snprintf(run->kernel, sizeof(run->kernel), "%s", kernel);
+	snprintf(run->machine, sizeof(run->machine), "%s", machine);
+	snprintf(run->boot_text, sizeof(run->boot_text),
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
+		 id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
+		 id[12], id[13], id[14], id[15]);
+	return run;
+}
+
+struct export_run *export_run_create(const Ringtail__V1__Catalog *catalog,
+				     const uint8_t boot_id[16], uint64_t epoch)
+{
+	struct export_run *run;
+	struct utsname system;
+
+	uname(&system);
+	run = create(boot_id, epoch, system.nodename, system.release, system.machine);
+	if (!run)
+		return NULL;
+	run->this_boot = true;
+	describe_probes(run, catalog);
+	return run;
+}
+
+struct export_run *export_run_of_hello(struct export_run *here,
+				       const Ringtail__V1__ServerHello *hello)
+{
+	struct export_run *run;
+	bool this_boot;
+
+	if (hello->boot_id.len != sizeof(here->boot_id))
+		return NULL;
+	this_boot = memcmp(hello->boot_id.data, here->boot_id, sizeof(here->boot_id)) == 0;
+	if (this_boot && hello->epoch == here->epoch)
+		return export_run_get(here);
+	run = create(hello->boot_id.data, hello->epoch, hello->hostname, hello->kernel,
+		     hello->machine);
+	if (!run)
+		return NULL;
+	run->this_boot = this_boot;
+	run->to_realtime_ns = hello->realtime_ns - hello->monotonic_ns;
+	return run;
+}
+
+void export_run_take_catalog(struct export_run *run, Ringtail__V1__Catalog *catalog)
+{
+	if (run->described) {
+		ringtail__v1__catalog__free_unpacked(catalog, NULL);
+		return;
+	}
+	run->catalog = catalog;
+	describe_probes(run, catalog);
+}
+
+struct export_run *export_run_get(struct export_run *run)
+{
+	run->references++;
+	return run;
+}
+
+void export_run_put(struct export_run *run)
+{
+	if (!run || --run->references)
+		return;
+	ringtail__v1__catalog__free_unpacked(run->catalog, NULL);
+	free(run);
+}
+
+uint64_t export_run_to_realtime(const struct export_run *run)
+{
+	return run->this_boot ? clock_read(CLOCK_REALTIME) - clock_monotonic() :
+				run->to_realtime_ns;
+}

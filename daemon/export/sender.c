@@ -1,0 +1,429 @@
+#include "daemon/export/sender.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/export/intake.h"
+#include "daemon/export/retry.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/log.h"
+
+/* A body on its way, and the events that are in it (none: it has points of metrics). */
+struct request {
+	TAILQ_ENTRY(request) link;
+	uint8_t *body;
+	size_t bytes;
+	uint64_t items;			/* as the back end counts */
+	uint64_t events;		/* as we do */
+	struct export_list list;
+	unsigned tries;
+};
+
+struct export_sender {
+	struct export_sender_config config;
+	struct export_counts counts;
+	struct export_intake *intake;
+	struct export_arena arena;
+	struct export_list queue;
+	uint64_t queue_events;
+	uint64_t queued_ns;		/* when the oldest of the queue came */
+	TAILQ_HEAD(, request) requests;	/* the first is sent, or waits to be sent again */
+	uint64_t requests_events, requests_bytes;
+	struct export_call *call;
+	uint64_t retry_ns;		/* when to send the first again */
+	bool flush;
+	struct event *timer;
+	const char *header[CONFIG_WORDS_MAX + 8];	/* all there can be, and a kind's own */
+	unsigned headers;
+	char type[64], encoding[64];
+};
+
+static void pump(struct export_sender *sender);
+
+static void on_timer(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd, (void)what;
+	pump(context);
+}
+
+static void set_headers(struct export_sender *sender)
+{
+	const struct export_sender_config *config = &sender->config;
+	unsigned room = sizeof(sender->header) / sizeof(sender->header[0]);
+	const char *const *more = config->kind->headers;
+
+	snprintf(sender->type, sizeof(sender->type), "Content-Type: application/x-protobuf");
+	snprintf(sender->encoding, sizeof(sender->encoding), "Content-Encoding: %s",
+		 export_encoding_name(config->kind->encoding));
+	sender->header[sender->headers++] = sender->type;
+	sender->header[sender->headers++] = sender->encoding;
+	for (; more && *more && sender->headers < room; more++)
+		sender->header[sender->headers++] = *more;
+	for (unsigned i = 0; i < config->headers_count && sender->headers < room; i++)
+		sender->header[sender->headers++] = config->headers[i];
+}
+
+struct export_sender *export_sender_create(const struct export_sender_config *config)
+{
+	struct export_sender *sender = calloc(1, sizeof(*sender));
+
+	if (!sender)
+		return NULL;
+	sender->config = *config;
+	TAILQ_INIT(&sender->queue);
+	TAILQ_INIT(&sender->requests);
+	set_headers(sender);
+	sender->timer = event_new(config->base, -1, 0, on_timer, sender);
+	if (config->kind->build)
+		sender->intake = export_intake_create(config->host, config->kind,
+						      config->events_per_s);
+	if (sender->timer && (sender->intake || !config->kind->build))
+		return sender;
+	export_sender_destroy(sender);
+	return NULL;
+}
+
+static void free_events(struct export_list *list)
+{
+	struct export_event *event;
+
+	while ((event = TAILQ_FIRST(list)) != NULL) {
+		TAILQ_REMOVE(list, event, link);
+		export_event_destroy(event);
+	}
+}
+
+/* The first request is over, however it went. */
+static void drop_request(struct export_sender *sender)
+{
+	struct request *request = TAILQ_FIRST(&sender->requests);
+
+	TAILQ_REMOVE(&sender->requests, request, link);
+	sender->requests_events -= request->events;
+	sender->requests_bytes -= request->bytes;
+	sender->retry_ns = 0;
+	free_events(&request->list);
+	free(request->body);
+	free(request);
+}
+
+void export_sender_destroy(struct export_sender *sender)
+{
+	if (!sender)
+		return;
+	if (sender->call)
+		export_http_cancel(sender->call);
+	while (!TAILQ_EMPTY(&sender->requests))
+		drop_request(sender);
+	free_events(&sender->queue);
+	export_intake_destroy(sender->intake);
+	export_arena_fini(&sender->arena);
+	if (sender->timer)
+		event_free(sender->timer);
+	free(sender);
+}
+
+/* ---- States ---------------------------------------------------------------------------------- */
+
+static void set_state(struct export_sender *sender, enum export_state state, const char *error)
+{
+	bool same = sender->counts.state == state;
+
+	sender->counts.state = state;
+	if (error)
+		snprintf(sender->counts.error, sizeof(sender->counts.error), "%s", error);
+	if (same)
+		return;
+	if (state == EXPORT_OK)
+		log_info("export-ok", "%s: accepts what is sent", sender->config.name);
+	else if (state == EXPORT_RETRYING)
+		log_warn("export-retrying", "%s: %s: trying again", sender->config.name, error);
+	else
+		log_warn("export-rejected", "%s: %s: what it refuses is not sent again",
+			 sender->config.name, error);
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+/* Compresses a body into a request of those events. Without memory, they are lost. */
+static void add_request(struct export_sender *sender, int built, struct export_body *body,
+			struct export_list *list, uint64_t events)
+{
+	struct request *request = calloc(1, sizeof(*request));
+
+	if (!request || built != 0 ||
+	    export_compress(sender->config.kind->encoding, body->data, body->bytes,
+			    &request->body, &request->bytes) != 0) {
+		free(request);
+		free_events(list);
+		sender->counts.memory += events;
+		if (built == 0)
+			free(body->data);
+		return;
+	}
+	free(body->data);
+	request->items = body->items;
+	request->events = events;
+	TAILQ_INIT(&request->list);
+	TAILQ_CONCAT(&request->list, list, link);
+	TAILQ_INSERT_TAIL(&sender->requests, request, link);
+	sender->requests_events += events;
+	sender->requests_bytes += request->bytes;
+}
+
+/* Of the oldest events; of one run, for a body says once of which host and boot it is. */
+static void build_request(struct export_sender *sender)
+{
+	struct export_run *run = export_run_get(TAILQ_FIRST(&sender->queue)->run);
+	struct export_maker maker = {run, &sender->arena, export_run_to_realtime(run)};
+	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
+	struct export_event *event;
+	struct export_body body = {0};
+	uint64_t events = 0;
+
+	while (events < EXPORT_BATCH_EVENTS && (event = TAILQ_FIRST(&sender->queue)) != NULL &&
+	       event->run == run) {
+		TAILQ_REMOVE(&sender->queue, event, link);
+		TAILQ_INSERT_TAIL(&list, event, link);
+		events++;
+	}
+	sender->queue_events -= events;
+	sender->queued_ns = clock_monotonic();
+	add_request(sender, sender->config.kind->build(&maker, &list, &body), &body, &list, events);
+	export_run_put(run);
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+static void try_again(struct export_sender *sender, const struct export_answer *answer,
+		      const char *error)
+{
+	struct request *request = TAILQ_FIRST(&sender->requests);
+
+	sender->retry_ns = clock_monotonic() +
+			   export_retry_ns(request->tries, answer->retry_after_ns);
+	if (!answer->status && answer->sent)
+		counter_add(COUNTER_export_items_resent, request->events);
+	set_state(sender, EXPORT_RETRYING, error);
+}
+
+static void settle(struct export_sender *sender, const struct export_verdict *verdict,
+		   const char *error)
+{
+	struct request *request = TAILQ_FIRST(&sender->requests);
+	uint64_t rejected = request->events;
+
+	if (verdict->outcome == EXPORT_ACCEPTED) {
+		/* Where an event makes more items than one, they may not be of as many events. */
+		if (verdict->rejected < rejected)
+			rejected = verdict->rejected;
+		sender->counts.accepted += request->events - rejected;
+	}
+	sender->counts.rejected += rejected;
+	set_state(sender, rejected ? EXPORT_REJECTING : EXPORT_OK, rejected ? error : NULL);
+	drop_request(sender);
+}
+
+static void on_answer(void *context, const struct export_answer *answer)
+{
+	struct export_sender *sender = context;
+	struct export_verdict verdict = {.outcome = EXPORT_RETRY};
+	char error[160];
+
+	sender->call = NULL;
+	if (answer->status) {
+		sender->config.kind->judge(answer->status, answer->body, answer->bytes, &verdict);
+		snprintf(error, sizeof(error), "HTTP %ld%s%s", answer->status,
+			 verdict.message[0] ? ": " : "", verdict.message);
+	} else {
+		snprintf(error, sizeof(error), "%s", answer->error ? answer->error : "no answer");
+	}
+	if (verdict.outcome == EXPORT_RETRY)
+		try_again(sender, answer, error);
+	else
+		settle(sender, &verdict, error);
+	pump(sender);
+}
+
+static void send_first(struct export_sender *sender)
+{
+	const struct export_sender_config *config = &sender->config;
+	struct request *request = TAILQ_FIRST(&sender->requests);
+	struct export_post post = {
+		.url = config->url,
+		.headers = sender->header,
+		.headers_count = sender->headers,
+		.body = request->body,
+		.bytes = request->bytes,
+		.timeout_ns = config->timeout_ns,
+		.done = on_answer,
+		.context = sender,
+	};
+
+	if (request->tries++)
+		sender->counts.retries++;
+	sender->counts.requests++;
+	sender->counts.bytes += request->bytes;
+	sender->retry_ns = 0;
+	sender->call = export_http_post(config->http, &post);
+	if (!sender->call) {
+		const struct export_answer none = {0};
+
+		try_again(sender, &none, "out of memory");
+	}
+}
+
+/* ---- Bounds ---------------------------------------------------------------------------------- */
+
+static uint64_t queued_bytes(const struct export_sender *sender)
+{
+	return (sender->queue_events + sender->requests_events) * sizeof(struct export_event) +
+	       sender->requests_bytes;
+}
+
+/* The oldest go: those of the request that waits to be sent again, then of the queue. */
+static void keep_bound(struct export_sender *sender)
+{
+	while (!sender->config.spooled && queued_bytes(sender) > sender->config.queue_bytes_max) {
+		struct export_event *event = TAILQ_FIRST(&sender->queue);
+
+		if (!sender->call && !TAILQ_EMPTY(&sender->requests)) {
+			sender->counts.expired += TAILQ_FIRST(&sender->requests)->events;
+			drop_request(sender);
+		} else if (event) {
+			TAILQ_REMOVE(&sender->queue, event, link);
+			export_event_destroy(event);
+			sender->queue_events--;
+			sender->counts.expired++;
+		} else {
+			return;		/* what is being sent now is more than the bound */
+		}
+	}
+}
+
+/* ---- What to do next ------------------------------------------------------------------------- */
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Everything up to there is accepted, refused, or was not to be sent. */
+static uint64_t settled_frame(const struct export_sender *sender)
+{
+	uint64_t oldest = export_intake_oldest_frame(sender->intake);
+	const struct export_event *event;
+	const struct request *request;
+
+	TAILQ_FOREACH(event, &sender->queue, link)
+		oldest = min_u64(oldest, event->frame);
+	TAILQ_FOREACH(request, &sender->requests, link)
+		TAILQ_FOREACH(event, &request->list, link)
+			oldest = min_u64(oldest, event->frame);
+	return min_u64(oldest - 1, sender->counts.decoded_frame);
+}
+
+const struct export_counts *export_sender_counts(struct export_sender *sender)
+{
+	sender->counts.queued = sender->queue_events + sender->requests_events;
+	if (sender->intake) {
+		sender->counts.queued += export_intake_waiting(sender->intake);
+		sender->counts.settled_frame = settled_frame(sender);
+	}
+	sender->counts.queued_bytes = queued_bytes(sender);
+	return &sender->counts;
+}
+
+static void wake_at(struct export_sender *sender, uint64_t now_ns, uint64_t at_ns)
+{
+	uint64_t us = at_ns > now_ns ? (at_ns - now_ns) / 1000 + 1 : 0;
+	struct timeval after = {(time_t)(us / 1000000), (suseconds_t)(us % 1000000)};
+
+	event_add(sender->timer, &after);
+}
+
+static void pump_requests(struct export_sender *sender)
+{
+	while (!sender->call) {
+		uint64_t now = clock_monotonic();
+
+		if (sender->retry_ns > now) {
+			wake_at(sender, now, sender->retry_ns);
+			return;
+		}
+		if (!TAILQ_EMPTY(&sender->requests)) {
+			send_first(sender);
+			continue;
+		}
+		if (!sender->queue_events)
+			return;
+		if (sender->queue_events < EXPORT_BATCH_EVENTS && !sender->flush &&
+		    now < sender->queued_ns + EXPORT_BATCH_NS) {
+			wake_at(sender, now, sender->queued_ns + EXPORT_BATCH_NS);
+			return;
+		}
+		build_request(sender);
+	}
+}
+
+static void pump(struct export_sender *sender)
+{
+	keep_bound(sender);
+	pump_requests(sender);
+	sender->config.changed(sender->config.context);
+}
+
+/* ---- What comes in --------------------------------------------------------------------------- */
+
+static void enqueue(struct export_sender *sender, struct export_list *list,
+		    const struct export_intake_counts *counts)
+{
+	struct export_event *event;
+
+	sender->counts.taken += counts->taken;
+	sender->counts.filtered += counts->filtered;
+	sender->counts.memory += counts->memory;
+	if (!sender->queue_events)
+		sender->queued_ns = clock_monotonic();
+	TAILQ_FOREACH(event, list, link)
+		sender->queue_events++;
+	TAILQ_CONCAT(&sender->queue, list, link);
+	pump(sender);
+}
+
+void export_sender_frame(struct export_sender *sender, uint64_t serial, const uint8_t *frame,
+			 size_t bytes, uint64_t events)
+{
+	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
+	struct export_intake_counts counts = {0};
+
+	export_intake_frame(sender->intake, serial, frame, bytes, events, &list, &counts);
+	sender->counts.decoded_frame = serial;
+	enqueue(sender, &list, &counts);
+}
+
+void export_sender_metrics(struct export_sender *sender, const struct metric_snapshot *snapshot)
+{
+	struct export_maker maker = {sender->config.host->run, &sender->arena, 0};
+	struct export_list none = TAILQ_HEAD_INITIALIZER(none);
+	struct export_body body = {0};
+
+	sender->counts.taken += snapshot->points;
+	add_request(sender, sender->config.kind->build_metrics(&maker, snapshot, &body), &body,
+		    &none, snapshot->points);
+	pump(sender);
+}
+
+void export_sender_flush(struct export_sender *sender)
+{
+	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
+	struct export_intake_counts counts = {0};
+
+	sender->flush = true;
+	if (sender->intake)
+		export_intake_flush(sender->intake, &list, &counts);
+	enqueue(sender, &list, &counts);
+}

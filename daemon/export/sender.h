@@ -1,0 +1,76 @@
+/*
+ * export_sender: one destination: frames or metrics in, requests out, one at a time, until its back
+ * end has accepted or refused what is in them.
+ *
+ *	frame ─ decode ─ order ─ choose ─ queue ─ request ─ post ─ answer ─ judge
+ *	                                            ^──── later ─────────────┘
+ *
+ * The queue is bounded: beyond it the oldest goes, counted, unless the spool has what is behind (then
+ * whoever gives frames waits, see export_feed.h). A request is sent again only where its kind says so
+ * or no answer came. The export thread.
+ */
+#ifndef RINGTAIL_DAEMON_EXPORT_SENDER_H
+#define RINGTAIL_DAEMON_EXPORT_SENDER_H
+
+#include <event2/event.h>
+
+#include "daemon/export/http.h"
+#include "daemon/export/kind.h"
+#include "proto/frame.h"
+
+enum export_state {
+	EXPORT_OK,
+	EXPORT_RETRYING,	/* the back end is away, or busy */
+	EXPORT_REJECTING,	/* it refused the last request, or part of it */
+};
+
+/* What became of what it was given; events, or points of metrics. */
+struct export_counts {
+	uint64_t taken;		/* out of frames, or snapshots */
+	uint64_t accepted, filtered;
+	uint64_t rejected, expired, memory;	/* lost */
+	uint64_t queued;	/* the rest: taken, and nothing of the above */
+	uint64_t queued_bytes;
+	uint64_t requests, retries, bytes;
+	uint64_t decoded_frame;	/* serial of the newest frame taken apart, */
+	uint64_t settled_frame;	/* and of that up to which there is nothing left to send */
+	enum export_state state;
+	char error[160];	/* the last one */
+};
+
+struct export_sender_config {
+	struct event_base *base;
+	struct export_http *http;
+	const struct export_host *host;
+	const struct export_kind *kind;
+	const char *name;		/* for the log: "loki:http://..." */
+	const char *url;
+	const char *const *headers;
+	unsigned headers_count;
+	uint64_t queue_bytes_max;
+	uint64_t timeout_ns;
+	uint64_t events_per_s;		/* 0: no bound */
+	bool spooled;
+	void (*changed)(void *context);	/* counts are not what they were */
+	void *context;
+};
+
+struct export_sender;
+
+/* NULL: out of memory. */
+struct export_sender *export_sender_create(const struct export_sender_config *config);
+void export_sender_destroy(struct export_sender *sender);
+
+/* A frame, borrowed for the call, that has so many events; serials grow by one from 1. */
+void export_sender_frame(struct export_sender *sender, uint64_t serial, const uint8_t *frame,
+			 size_t bytes, uint64_t events);
+
+/* Borrowed for the call. */
+void export_sender_metrics(struct export_sender *sender, const struct metric_snapshot *snapshot);
+
+/* No more will come: sends what there is without waiting for more to go with it. */
+void export_sender_flush(struct export_sender *sender);
+
+const struct export_counts *export_sender_counts(struct export_sender *sender);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * service_manager: see service_manager.h. Each call is one datagram, descriptors as SCM_RIGHTS.
+ *
+ * The witness: the write end of a pipe, stored as everything else. A manager that does not store
+ * closes it, which the read end shows; and when this process ends, the manager sees that nobody can
+ * read and lets go of it. Everything else is stored with FDPOLL=0: a BPF map looks broken to poll(2).
+ */
+#include "daemon/host/service_manager.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/base/limits.h"
+
+#define WITNESS		"ringtail.witness"
+#define TEXT_BYTES	512
+
+struct service_manager {
+	int socket;
+	int witness;			/* read end; -1: none */
+	bool failed;			/* something could not be stored */
+};
+
+static int connect_to(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval patience = {.tv_sec = NOTIFY_WAIT_MS / 1000,
+				   .tv_usec = NOTIFY_WAIT_MS % 1000 * 1000};
+	size_t bytes = strlen(path);
+	int fd;
+
+	if ((path[0] != '/' && path[0] != '@') || bytes < 2 || bytes >= sizeof(address.sun_path))
+		return -1;
+	memcpy(address.sun_path, path, bytes);
+	if (path[0] == '@')
+		address.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	if (connect(fd, (struct sockaddr *)&address,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes)) != 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+struct service_manager *service_manager_connect(void)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct service_manager *manager = path ? calloc(1, sizeof(*manager)) : NULL;
+
+	if (!manager)
+		return NULL;
+	manager->witness = -1;
+	manager->socket = connect_to(path);
+	if (manager->socket >= 0)
+		return manager;
+	free(manager);
+	return NULL;
+}
+
+void service_manager_close(struct service_manager *manager)
+{
+	if (!manager)
+		return;
+	close(manager->socket);
+	if (manager->witness >= 0)
+		close(manager->witness);
+	free(manager);
+}
+
+static int say(struct service_manager *manager, const char *text, int fd)
+{
+	struct iovec iov = {.iov_base = (void *)text, .iov_len = strlen(text)};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	ssize_t sent;
+
+	if (fd >= 0) {
+		header.msg_control = control.bytes;
+		header.msg_controllen = sizeof(control.bytes);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	}
+	do {
+		sent = sendmsg(manager->socket, &header, MSG_NOSIGNAL);
+	} while (sent < 0 && errno == EINTR);
+	return sent < 0 ? -errno : 0;
+}
+
+int service_manager_notify(struct service_manager *manager, const char *text)
+{
+	return manager ? say(manager, text, -1) : 0;
+}
+
+int service_manager_store(struct service_manager *manager, const char *name, int fd)
+{
+	char text[TEXT_BYTES];
+	int err;
+
+	if (!manager)
+		return 0;
+	snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
+	err = say(manager, text, fd);
+	if (err)
+		manager->failed = true;
+	return err;
+}
+
+int service_manager_drop(struct service_manager *manager, const char *name, int barrier)
+{
+	char text[TEXT_BYTES];
+	int err;
+
+	if (!manager)
+		return 0;
+	snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	err = say(manager, text, -1);
+	if (!err && barrier >= 0)
+		err = say(manager, "BARRIER=1", barrier);
+	return err;
+}
+
+int service_manager_begin_store(struct service_manager *manager)
+{
+	int end[2], err;
+
+	if (!manager)
+		return 0;
+	/* One that an earlier run has left, if it is still there. */
+	err = service_manager_drop(manager, WITNESS, -1);
+	if (err)
+		return err;
+	if (pipe2(end, O_CLOEXEC) != 0)
+		return -errno;
+	err = say(manager, "FDSTORE=1\nFDNAME=" WITNESS, end[1]);
+	close(end[1]);
+	if (err) {
+		close(end[0]);
+		return err;
+	}
+	manager->witness = end[0];
+	return 0;
+}
+
+bool service_manager_stores(const struct service_manager *manager)
+{
+	struct pollfd witness;
+
+	if (!manager || manager->failed || manager->witness < 0)
+		return false;
+	witness = (struct pollfd){.fd = manager->witness};
+	return poll(&witness, 1, 0) == 0;
+}

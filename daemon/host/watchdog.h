@@ -1,0 +1,37 @@
+/*
+ * watchdog: tells the service manager that the daemon is alive: the main loop, by telling at all,
+ * and each drain worker, which beats at least once a second. When one no longer does, nothing is told,
+ * and the manager ends this process and starts another.
+ *
+ * In: $WATCHDOG_USEC; out: WATCHDOG=1. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_HOST_WATCHDOG_H
+#define RINGTAIL_DAEMON_HOST_WATCHDOG_H
+
+#include <event2/event.h>
+#include <stdint.h>
+
+#include "query/error.h"
+
+struct watchdog;
+
+struct watchdog_config {
+	struct event_base *base;
+	unsigned workers;
+	/* How often that worker has beaten; it must go on counting. */
+	uint64_t (*beats)(void *context, unsigned worker);
+	/* Tells the manager. */
+	void (*tell)(void *context);
+	void *context;
+};
+
+/* *watchdog is NULL where no manager waits to be told. */
+int watchdog_create(const struct watchdog_config *config, struct watchdog **watchdog,
+		    struct error *error);
+
+/* From now on the main loop alone counts: the workers have ended, or are about to. NULL is safe. */
+void watchdog_release_workers(struct watchdog *watchdog);
+
+void watchdog_destroy(struct watchdog *watchdog);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * http: a small HTTP/1.1 server for reading: GET and HEAD, answers from a handler.
+ *
+ *	head ─► handler ─► answer ─► next head, or shut down and linger
+ *
+ * In: connected sockets (a listener's). Each connection has one deadline for each thing it may do, so
+ * that one that sends or reads a byte at a time ends as surely as one that is silent. Those that have not
+ * been let in yet have places of their own, of which the oldest goes when there are too many, so that
+ * nobody who only connects keeps others out. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_HTTP_HTTP_H
+#define RINGTAIL_DAEMON_HTTP_HTTP_H
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+
+#include "daemon/http/request.h"
+
+struct http;
+
+struct http_answer {
+	int status;			/* 200 */
+	const char *type;		/* content type; static */
+	const char *field;		/* more header fields, each with its CRLF; static; may be NULL */
+	struct evbuffer *body;		/* what the handler put there */
+};
+
+struct http_config {
+	struct event_base *base;
+
+	/* A bufferevent that takes over fd. NULL: plain. */
+	struct bufferevent *(*wrap)(void *context, struct event_base *base, int fd);
+
+	/* Fills in the answer; its body is empty. */
+	void (*handle)(void *context, const struct http_request *request,
+		       struct bufferevent *peer, struct http_answer *answer);
+	void *context;
+};
+
+/* NULL: out of memory. */
+struct http *http_create(const struct http_config *config);
+
+/* Closes every connection. NULL is safe. */
+void http_destroy(struct http *http);
+
+/* A listener_accepted: takes over fd. */
+void http_accept(void *http, int fd, const char *peer);
+
+#endif

@@ -1,0 +1,316 @@
+#include "daemon/http/live.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/counters.h"
+#include "daemon/metrics/self.h"
+
+#define PROCESSES_SHOWN	20u
+#define CLIENTS_SHOWN	64u
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* The bytes of the UTF-8 sequence at text, 0 if it is none. */
+static size_t sequence(const unsigned char *text, size_t bytes)
+{
+	size_t n = *text < 0x80 ? 1 : *text < 0xc2 ? 0 : *text < 0xe0 ? 2 : *text < 0xf0 ? 3 :
+		   *text < 0xf5 ? 4 : 0;
+
+	if (n > bytes)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	if ((*text == 0xe0 && text[1] < 0xa0) || (*text == 0xed && text[1] > 0x9f) ||
+	    (*text == 0xf0 && text[1] < 0x90) || (*text == 0xf4 && text[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+void http_live_string(const char *text, size_t bytes, FILE *out)
+{
+	const unsigned char *at = (const unsigned char *)text, *end = at + bytes;
+
+	putc('"', out);
+	while (at < end) {
+		size_t n = sequence(at, (size_t)(end - at));
+
+		if (n == 0) {
+			fputs("\xef\xbf\xbd", out);
+			n = 1;
+		} else if (n == 1 && (*at == '"' || *at == '\\')) {
+			fprintf(out, "\\%c", *at);
+		} else if (n == 1 && (*at < ' ' || *at == 0x7f)) {
+			fprintf(out, "\\u%04x", *at);
+		} else {
+			fwrite(at, 1, n, out);
+		}
+		at += n;
+	}
+	putc('"', out);
+}
+
+static void write_text(const char *text, FILE *out)
+{
+	http_live_string(text, strlen(text), out);
+}
+
+/* ---- Ledgers --------------------------------------------------------------------------------- */
+
+static void write_losses(Ringtail__V1__LossCount *const *lost, size_t n, FILE *out)
+{
+	fputs(",\"lost\":[", out);
+	for (size_t i = 0; i < n; i++)
+		fprintf(out, "%s{\"stage\":\"%s\",\"reason\":\"%s\",\"count\":%" PRIu64 "}",
+			i ? "," : "", metric_stage_name(lost[i]->stage),
+			metric_reason_name(lost[i]->reason), lost[i]->count);
+	putc(']', out);
+}
+
+static void write_rings(const Ringtail__V1__Stat *stat, FILE *out)
+{
+	fputs(",\"rings\":[", out);
+	for (size_t i = 0; i < stat->n_ring; i++) {
+		const Ringtail__V1__RingStat *ring = stat->ring[i];
+
+		fprintf(out,
+			"%s{\"cpu\":%u,\"produced\":%" PRIu64 ",\"events\":%" PRIu64
+			",\"meta\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64
+			",\"size\":%" PRIu64 ",\"used\":%" PRIu64 ",\"stuck_ns\":%" PRIu64,
+			i ? "," : "", ring->cpu, ring->produced, ring->events, ring->meta,
+			ring->in_flight, ring->residual, ring->size_bytes, ring->used_bytes,
+			ring->stuck_ns);
+		write_losses(ring->lost, ring->n_lost, out);
+		putc('}', out);
+	}
+	putc(']', out);
+}
+
+static void write_client(const Ringtail__V1__ClientStat *client, FILE *out)
+{
+	fprintf(out, "{\"id\":%" PRIu64 ",\"peer\":", client->id);
+	write_text(client->peer, out);
+	fputs(",\"probe\":[", out);
+	for (size_t i = 0; i < client->n_probe; i++) {
+		if (i)
+			putc(',', out);
+		write_text(client->probe[i], out);
+	}
+	fputs("],\"filter\":", out);
+	write_text(client->filter, out);
+	fprintf(out,
+		",\"produced\":%" PRIu64 ",\"delivered\":%" PRIu64 ",\"filtered\":%" PRIu64
+		",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64 ",\"queue\":%" PRIu64
+		",\"wire\":%" PRIu64,
+		client->produced, client->delivered, client->filtered, client->in_flight,
+		client->residual, client->queue_bytes, client->wire_bytes);
+	write_losses(client->lost, client->n_lost, out);
+	putc('}', out);
+}
+
+static void write_clients(const Ringtail__V1__Stat *stat, FILE *out)
+{
+	fprintf(out, ",\"clients_connected\":%zu,\"clients\":[",
+		stat->clients > stat->n_client ? (size_t)stat->clients : stat->n_client);
+	for (size_t i = 0; i < stat->n_client && i < CLIENTS_SHOWN; i++) {
+		if (i)
+			putc(',', out);
+		write_client(stat->client[i], out);
+	}
+	putc(']', out);
+}
+
+static void write_spools(const Ringtail__V1__Stat *stat, FILE *out)
+{
+	fputs(",\"spools\":[", out);
+	for (size_t i = 0; i < stat->n_spool; i++) {
+		const Ringtail__V1__SpoolStat *spool = stat->spool[i];
+
+		fprintf(out, "%s{\"name\":", i ? "," : "");
+		write_text(spool->name, out);
+		fputs(",\"state\":", out);
+		write_text(spool->state, out);
+		fprintf(out,
+			",\"size\":%" PRIu64 ",\"limit\":%" PRIu64 ",\"produced\":%" PRIu64
+			",\"stored\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64,
+			spool->bytes, spool->bytes_max, spool->produced, spool->stored,
+			spool->in_flight, spool->residual);
+		write_losses(spool->lost, spool->n_lost, out);
+		putc('}', out);
+	}
+	fputs("],\"exports\":[", out);
+	for (size_t i = 0; i < stat->n_export; i++) {
+		const Ringtail__V1__ExportStat *one = stat->export[i];
+
+		fprintf(out, "%s{\"name\":", i ? "," : "");
+		write_text(one->name, out);
+		fputs(",\"state\":", out);
+		write_text(one->state, out);
+		fprintf(out,
+			",\"events\":%" PRIu64 ",\"accepted\":%" PRIu64 ",\"filtered\":%" PRIu64
+			",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64 ",\"retries\":%" PRIu64,
+			one->events, one->accepted, one->filtered, one->in_flight, one->residual,
+			one->retries);
+		write_losses(one->lost, one->n_lost, out);
+		putc('}', out);
+	}
+	putc(']', out);
+}
+
+/* ---- What the meters say --------------------------------------------------------------------- */
+
+struct shown_call {
+	uint32_t number;
+	uint64_t calls, errors, sum_ns;
+	uint64_t p50_ns, p99_ns;
+};
+
+/* The upper bound of the bucket in which that part of the calls is. */
+static uint64_t quantile_ns(const struct meter_sum *sum, double part)
+{
+	uint64_t below = 0, want = (uint64_t)((double)sum->count * part);
+
+	for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+		below += sum->bucket[i];
+		if (below > want)
+			return 1ull << (METRIC_BUCKET_MIN_SHIFT + i);
+	}
+	return 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct shown_call *left = a, *right = b;
+
+	return (right->calls > left->calls) - (right->calls < left->calls);
+}
+
+static void add_sum(struct meter_sum *to, const struct meter_sum *from)
+{
+	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+		to->bucket[i] += from->bucket[i];
+	to->sum_ns += from->sum_ns;
+	to->count += from->count;
+}
+
+static void write_sum(const char *name, const struct meter_sum *sum, FILE *out)
+{
+	fprintf(out, ",\"%s\":{\"count\":%" PRIu64 ",\"sum_ns\":%" PRIu64 ",\"buckets\":[", name,
+		sum->count, sum->sum_ns);
+	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+		fprintf(out, "%s%" PRIu64, i ? "," : "", sum->bucket[i]);
+	fputs("]}", out);
+}
+
+static void write_calls(struct meters *meters, FILE *out)
+{
+	struct shown_call *call = calloc(RT_SYSCALLS_MAX, sizeof(*call));
+	struct meter_call_sum *one = malloc(sizeof(*one));
+	struct meter_sum all = {0};
+	uint64_t calls = 0, errors = 0;
+	size_t shown = 0;
+
+	fputs(",\"calls\":[", out);
+	for (uint32_t i = 0; call && one && i < RT_SYSCALLS_MAX; i++) {
+		if (!meters_read_call(meters, i, one))
+			continue;
+		call[shown++] = (struct shown_call){
+			.number = i,
+			.calls = one->duration.count + one->never,
+			.errors = one->errors,
+			.sum_ns = one->duration.sum_ns,
+			.p50_ns = quantile_ns(&one->duration, 0.5),
+			.p99_ns = quantile_ns(&one->duration, 0.99),
+		};
+		calls += one->duration.count + one->never;
+		errors += one->errors;
+		add_sum(&all, &one->duration);
+	}
+	if (shown)
+		qsort(call, shown, sizeof(*call), by_time);
+	for (size_t i = 0; i < shown; i++) {
+		const char *name = meters_call_name(meters, call[i].number);
+
+		fprintf(out, "%s{\"name\":", i ? "," : "");
+		write_text(name ? name : "?", out);
+		fprintf(out,
+			",\"calls\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"sum_ns\":%" PRIu64
+			",\"p50_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64 "}",
+			call[i].calls, call[i].errors, call[i].sum_ns, call[i].p50_ns,
+			call[i].p99_ns);
+	}
+	fprintf(out, "],\"syscalls\":%" PRIu64 ",\"errors\":%" PRIu64, calls, errors);
+	write_sum("duration", &all, out);
+	free(call);
+	free(one);
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct top_entry *left = a, *right = b;
+
+	return (right->weight > left->weight) - (right->weight < left->weight);
+}
+
+static void write_processes(struct meters *meters, FILE *out)
+{
+	struct top_entry process[METER_PROCESSES_MAX];
+	uint64_t span_ns;
+	uint32_t n = meters_read_top(meters, process, &span_ns);
+
+	qsort(process, n, sizeof(process[0]), by_weight);
+	fprintf(out, ",\"processes_span_ns\":%" PRIu64 ",\"processes\":[", span_ns);
+	for (uint32_t i = 0; i < n && i < PROCESSES_SHOWN; i++) {
+		fprintf(out, "%s{\"pid\":%u,\"comm\":", i ? "," : "", process[i].pid);
+		http_live_string(process[i].comm, strnlen(process[i].comm, RT_COMM_BYTES), out);
+		fprintf(out,
+			",\"calls\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"cpu_ns\":%" PRIu64 "}",
+			process[i].calls, process[i].errors, process[i].cpu_ns);
+	}
+	putc(']', out);
+}
+
+static void write_meters(struct meters *meters, FILE *out)
+{
+	static const char *const count_name[METER_COUNTS] = {
+		[METER_SWITCHES] = "switches", [METER_WAKEUPS] = "wakeups",
+		[METER_FORKS] = "forks", [METER_EXECS] = "execs", [METER_EXITS] = "exits",
+	};
+	struct meter_sum sum;
+
+	for (unsigned i = 0; i < METER_COUNTS; i++)
+		fprintf(out, ",\"%s\":%" PRIu64, count_name[i], meters_read_count(meters, i));
+	meters_read_latency(meters, &sum);
+	write_sum("sched_latency", &sum, out);
+	write_calls(meters, out);
+	write_processes(meters, out);
+}
+
+void http_live_write(const Ringtail__V1__Stat *stat, struct meters *meters, FILE *out)
+{
+	struct metric_process process;
+	char host[128] = "";
+
+	metric_process_read(-1, &process);
+	gethostname(host, sizeof(host) - 1);
+	fputs("{\"host\":", out);
+	write_text(host, out);
+	fputs(",\"version\":\"" RINGTAIL_VERSION "\",\"source\":", out);
+	write_text(stat->source, out);
+	fputs(",\"durability\":", out);
+	write_text(stat->durability, out);
+	fprintf(out,
+		",\"monotonic_ns\":%" PRIu64 ",\"uptime_ns\":%" PRIu64 ",\"cpu_ns\":%" PRIu64
+		",\"records\":%" PRIu64 ",\"wire_bytes\":%" PRIu64 ",\"recursion_lost\":%" PRIu64,
+		stat->monotonic_ns, stat->uptime_ns, (uint64_t)(process.cpu_seconds * 1e9),
+		counter_read(COUNTER_records_read), counter_read(COUNTER_bytes_sent),
+		stat->recursion_lost);
+	write_rings(stat, out);
+	write_clients(stat, out);
+	write_spools(stat, out);
+	write_meters(meters, out);
+	fputs("}\n", out);
+}

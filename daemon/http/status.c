@@ -1,0 +1,310 @@
+#include "daemon/http/status.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/http/http.h"
+#include "daemon/http/history.h"
+#include "daemon/http/live.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/log.h"
+#include "daemon/metrics/text.h"
+#include "daemon/net/transport_tls.h"
+
+/* page_html[], PAGE_CONTENT_SECURITY_POLICY; made of http_page.html by http_page.py. */
+#include "daemon/http/page.inc"
+
+#define PLAIN_TEXT "text/plain; charset=utf-8"
+
+enum cached {
+	CACHED_PROMETHEUS,	/* enum metric_format, */
+	CACHED_OPENMETRICS,
+	CACHED_LIVE,
+	CACHED_HISTORY,
+	CACHED,
+};
+
+/* An answer that is used again for whoever asks soon; each that is being sent has a reference. */
+struct text {
+	unsigned references;
+	char *bytes;
+	size_t n;
+};
+
+struct http_status {
+	struct http_status_config config;
+	struct http *http;
+	struct http_history *history;
+	struct text *cached[CACHED];
+	uint64_t cached_ns[CACHED];
+};
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+static void text_put(struct text *text)
+{
+	if (!text || --text->references)
+		return;
+	free(text->bytes);
+	free(text);
+}
+
+static void on_sent(const void *bytes, size_t n, void *text)
+{
+	(void)bytes, (void)n;
+	text_put(text);
+}
+
+static bool write_text(struct http_status *status, enum cached which, FILE *out)
+{
+	if (which == CACHED_HISTORY) {
+		http_history_write(status->history, out);
+	} else if (which == CACHED_LIVE) {
+		Ringtail__V1__Stat *stat = metric_source_stat(status->config.source);
+
+		if (!stat)
+			return false;
+		http_live_write(stat, status->config.meters, out);
+		ringtail__v1__stat__free_unpacked(stat, NULL);
+	} else {
+		const struct metric_snapshot *snapshot = metric_source_take(status->config.source);
+
+		if (!snapshot)
+			return false;
+		metric_text_write(snapshot, which == CACHED_OPENMETRICS ? METRIC_OPENMETRICS
+									: METRIC_PROMETHEUS, out);
+		metric_snapshot_put(snapshot);
+	}
+	return true;
+}
+
+/* NULL: out of memory. */
+static struct text *make_text(struct http_status *status, enum cached which)
+{
+	struct text *text = calloc(1, sizeof(*text));
+	FILE *out = text ? open_memstream(&text->bytes, &text->n) : NULL;
+	bool written = out && write_text(status, which, out);
+
+	if (out && fclose(out) != 0)
+		written = false;
+	if (!written) {
+		if (text)
+			free(text->bytes);
+		free(text);
+		return NULL;
+	}
+	text->references = 1;
+	return text;
+}
+
+static void answer_text(struct http_status *status, enum cached which, const char *type,
+			struct http_answer *answer)
+{
+	struct text **cached = &status->cached[which];
+
+	if (!*cached || clock_monotonic() - status->cached_ns[which] > HTTP_CACHE_NS) {
+		text_put(*cached);
+		*cached = make_text(status, which);
+		status->cached_ns[which] = clock_monotonic();
+	}
+	answer->type = type;
+	if (*cached && evbuffer_add_reference(answer->body, (*cached)->bytes, (*cached)->n, on_sent,
+					      *cached) == 0) {
+		(*cached)->references++;
+		return;
+	}
+	answer->status = 503;
+	answer->type = PLAIN_TEXT;
+	evbuffer_add_printf(answer->body, "The daemon is out of memory.\n");
+}
+
+/* ---- Who may ask ----------------------------------------------------------------------------- */
+
+/* localhost, 127.0.0.0/8 or [::1], with or without a port. */
+static bool host_is_loopback(const char *host)
+{
+	size_t bytes = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+	const char *after = host + (bytes <= strlen(host) ? bytes : strlen(host));
+
+	if (*after && (*after != ':' || strspn(after + 1, "0123456789") != strlen(after + 1)))
+		return false;
+	if (bytes == 9 && strncasecmp(host, "localhost", 9) == 0)
+		return true;
+	if (bytes == 5 && strncmp(host, "[::1]", 5) == 0)
+		return true;
+	return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == bytes;
+}
+
+/* What follows `Bearer `, or "". */
+static const char *token_of(const struct http_request *request)
+{
+	const char *at = request->authorization;
+
+	if (strncasecmp(at, "Bearer ", 7) != 0)
+		return "";
+	return at + 7 + strspn(at + 7, " ");
+}
+
+/* Denied requests leave a trace: a number, and a line that the log holds to its rate. */
+static void deny(struct http_answer *answer, int code, const struct error *error)
+{
+	counter_add(COUNTER_http_denied, 1);
+	log_warn("http-denied", "a request for the status page or its numbers is refused: %s",
+		 error->what);
+	answer->status = code;
+	answer->type = PLAIN_TEXT;
+	evbuffer_add_printf(answer->body, "%s\n%s\n", error->what, error->hint);
+}
+
+static bool admit(struct http_status *status, const struct http_request *request,
+		  struct bufferevent *peer, struct http_answer *answer)
+{
+	struct client_identity identity = {0};
+	struct error error = {0};
+	int err;
+
+	err = transport_tls_bufferevent_identity(peer, &identity, &error);
+	if (!err)
+		err = gate_admit(status->config.gate, &identity, token_of(request), &error);
+	if (!err)
+		err = gate_allow(status->config.gate, &identity, ROLE_VIEWER, "see the status",
+				 &error);
+	if (!err)
+		return true;
+	if (*request->authorization || identity.proof != IDENTITY_UNPROVED) {
+		deny(answer, 403, &error);
+		return false;
+	}
+	error_hint(&error, "send `Authorization: Bearer TOKEN`, or show a client certificate");
+	deny(answer, 401, &error);
+	answer->field = "WWW-Authenticate: Bearer realm=\"ringtail\"\r\n";
+	return false;
+}
+
+/* Plain, and on loopback alone: whoever is on this host, but no page of another, and no token. */
+static bool admit_plain(const struct http_request *request, struct http_answer *answer)
+{
+	struct error error = {0};
+
+	if (*request->host && !host_is_loopback(request->host)) {
+		error_set(&error, EACCES, "http-host", "This server is only for this host: ask for"
+			  " localhost or 127.0.0.1.");
+		deny(answer, 421, &error);
+		return false;
+	}
+	if (*token_of(request)) {
+		error_set(&error, EACCES, "token-in-clear",
+			  "a token came over plain HTTP, where others may have read it");
+		error_hint(&error, "make a new one, and send it over TLS only; here none is needed");
+		deny(answer, 403, &error);
+		return false;
+	}
+	return true;
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+static void answer_page(struct http_answer *answer)
+{
+	answer->type = "text/html; charset=utf-8";
+	answer->field = "Content-Security-Policy: " PAGE_CONTENT_SECURITY_POLICY "\r\n";
+	evbuffer_add_reference(answer->body, page_html, sizeof(page_html), NULL, NULL);
+}
+
+static void answer_nothing_here(struct http_answer *answer)
+{
+	answer->status = 404;
+	answer->type = PLAIN_TEXT;
+	evbuffer_add_printf(answer->body, "Nothing is here. There are:\n"
+					  "  /          the status page\n"
+					  "  /metrics   for Prometheus, or as OpenMetrics\n"
+					  "  /api/live  the page's numbers, as JSON\n"
+					  "  /healthz   whether the daemon lives\n");
+}
+
+static void on_request(void *context, const struct http_request *request, struct bufferevent *peer,
+		       struct http_answer *answer)
+{
+	struct http_status *status = context;
+
+	if (strcmp(request->path, "/healthz") == 0) {
+		answer->type = PLAIN_TEXT;
+		evbuffer_add_printf(answer->body, "ok\n");
+		return;
+	}
+	if (status->config.gate ? !admit(status, request, peer, answer)
+				: !admit_plain(request, answer))
+		return;
+	if (strcmp(request->path, "/metrics") == 0) {
+		enum metric_format format =
+			metric_text_negotiate(*request->accept ? request->accept : NULL);
+
+		answer_text(status, format == METRIC_OPENMETRICS ? CACHED_OPENMETRICS
+								 : CACHED_PROMETHEUS,
+			    metric_text_content_type(format), answer);
+	} else if (strcmp(request->path, "/api/live") == 0) {
+		answer_text(status, CACHED_LIVE, "application/json", answer);
+	} else if (strcmp(request->path, "/api/history") == 0) {
+		answer_text(status, CACHED_HISTORY, "application/json", answer);
+	} else if (strcmp(request->path, "/") == 0) {
+		answer_page(answer);
+	} else {
+		answer_nothing_here(answer);
+	}
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static struct bufferevent *wrap_tls(void *context, struct event_base *base, int fd)
+{
+	struct http_status *status = context;
+
+	return transport_tls_bufferevent(gate_tls(status->config.gate), base, fd);
+}
+
+struct http_status *http_status_create(const struct http_status_config *config)
+{
+	struct http_status *status = calloc(1, sizeof(*status));
+	struct http_config http = {
+		.base = config->base,
+		.wrap = config->gate ? wrap_tls : NULL,
+		.handle = on_request,
+		.context = status,
+	};
+
+	if (!status)
+		return NULL;
+	status->config = *config;
+	status->http = http_create(&http);
+	status->history = http_history_create(config->base, config->meters);
+	if (!status->http || !status->history) {
+		http_status_destroy(status);
+		return NULL;
+	}
+	return status;
+}
+
+void http_status_destroy(struct http_status *status)
+{
+	if (!status)
+		return;
+	http_destroy(status->http);
+	http_history_destroy(status->history);
+	for (unsigned i = 0; i < CACHED; i++)
+		text_put(status->cached[i]);
+	free(status);
+}
+
+void http_status_accept(void *context, int fd, const struct address *address, const char *peer)
+{
+	struct http_status *status = context;
+
+	(void)address;
+	http_accept(status->http, fd, peer);
+}

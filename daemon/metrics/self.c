@@ -1,0 +1,428 @@
+#include "daemon/metrics/self.h"
+
+#include <fcntl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/counters.h"
+#include "daemon/base/frame_ref.h"
+
+#define COLLECTOR "ringtail_collector_"
+#define USUAL_MAX 4	/* reasons whose series are there before there is a loss; 0 ends a shorter list */
+
+/* ---- This process ---------------------------------------------------------------------------- */
+
+int metric_process_open(void)
+{
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+void metric_process_read(int fd, struct metric_process *process)
+{
+	char text[128];
+	unsigned long long pages;
+	ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	struct timespec cpu = {0};
+
+	*process = (struct metric_process){0};
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	process->cpu_seconds = (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9;
+	if (got <= 0)
+		return;
+	text[got] = '\0';
+	if (sscanf(text, "%*u %llu", &pages) == 1)
+		process->resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- Losses ---------------------------------------------------------------------------------- */
+
+/* The enum's name without its prefix, in lower case. */
+static const char *short_name(const ProtobufCEnumDescriptor *descriptor, int value,
+			      const char *prefix, char *text, size_t bytes)
+{
+	const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(descriptor, value);
+	size_t at = 0;
+
+	if (!known)
+		return "unknown";
+	for (const char *c = known->name + strlen(prefix); *c && at + 1 < bytes; c++)
+		text[at++] = *c >= 'A' && *c <= 'Z' ? (char)(*c + 'a' - 'A') : *c;
+	text[at] = '\0';
+	return text;
+}
+
+const char *metric_stage_name(Ringtail__V1__LossStage stage)
+{
+	static char text[LOSS_STAGES][24];
+
+	return short_name(&ringtail__v1__loss_stage__descriptor, (int)stage, "LOSS_",
+			  text[stage < LOSS_STAGES ? stage : 0], sizeof(text[0]));
+}
+
+const char *metric_reason_name(Ringtail__V1__LossReason reason)
+{
+	static char text[LOSS_REASONS][24];
+
+	return short_name(&ringtail__v1__loss_reason__descriptor, (int)reason, "REASON_",
+			  text[reason < LOSS_REASONS ? reason : 0], sizeof(text[0]));
+}
+
+static void add_loss(struct metric_builder *builder, const char *owner, const char *owner_value,
+		     Ringtail__V1__LossStage stage, Ringtail__V1__LossReason reason, uint64_t count)
+{
+	struct metric_label label[3] = {
+		{.name = "stage", .value = metric_stage_name(stage)},
+		{.name = "reason", .value = metric_reason_name(reason)},
+		{.name = owner, .value = owner_value},
+	};
+
+	metric_add(builder, (double)count, label, 3);
+}
+
+/*
+ * The usual losses have a series from the start: of one that appears with its first loss, increase()
+ * would not see that one.
+ */
+static void add_losses(struct metric_builder *builder, const char *owner, const char *owner_value,
+		       Ringtail__V1__LossStage stage,
+		       const Ringtail__V1__LossReason usual[USUAL_MAX],
+		       Ringtail__V1__LossCount *const *lost, size_t n)
+{
+	bool there[USUAL_MAX] = {false};
+
+	for (size_t i = 0; i < n; i++) {
+		add_loss(builder, owner, owner_value, lost[i]->stage, lost[i]->reason, lost[i]->count);
+		for (unsigned j = 0; j < USUAL_MAX; j++)
+			there[j] |= lost[i]->stage == stage && lost[i]->reason == usual[j];
+	}
+	for (unsigned j = 0; j < USUAL_MAX && usual[j]; j++)
+		if (!there[j])
+			add_loss(builder, owner, owner_value, stage, usual[j], 0);
+}
+
+static const Ringtail__V1__LossReason ring_usual[USUAL_MAX] = {
+	RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
+	RINGTAIL__V1__LOSS_REASON__REASON_NEST,
+};
+
+static const Ringtail__V1__LossReason spool_usual[USUAL_MAX] = {
+	RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL,
+	RINGTAIL__V1__LOSS_REASON__REASON_DISK,
+	RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL,
+	RINGTAIL__V1__LOSS_REASON__REASON_MEMORY,
+};
+
+static const Ringtail__V1__LossReason export_usual[USUAL_MAX] = {
+	RINGTAIL__V1__LOSS_REASON__REASON_REJECTED,
+	RINGTAIL__V1__LOSS_REASON__REASON_EXPIRED,
+};
+
+/* ---- Rings ----------------------------------------------------------------------------------- */
+
+struct ring_row {
+	const char *name, *unit, *help;
+	enum metric_type type;
+	size_t offset;
+	bool is_signed;
+};
+
+#define RING(field) offsetof(Ringtail__V1__RingStat, field)
+
+static const struct ring_row ring_row[] = {
+	{COLLECTOR "ring_attempts_total", "", "Attempts of producers to put a record into the ring",
+	 METRIC_COUNTER, RING(produced), false},
+	{COLLECTOR "ring_events_total", "", "Records that were read and understood as events",
+	 METRIC_COUNTER, RING(events), false},
+	{COLLECTOR "ring_meta_total", "", "Records of the ring's own that were read",
+	 METRIC_COUNTER, RING(meta), false},
+	{COLLECTOR "ring_in_flight", "", "Records not yet read, and losses not yet come to",
+	 METRIC_GAUGE, RING(in_flight), false},
+	{COLLECTOR "ring_size_bytes", "bytes", "Size of the ring", METRIC_GAUGE, RING(size_bytes),
+	 false},
+	{COLLECTOR "ring_used_bytes", "bytes", "Bytes of the ring that were not read yet",
+	 METRIC_GAUGE, RING(used_bytes), false},
+	{COLLECTOR "ring_residual", "",
+	 "What is left of the ring's ledger when all is accounted for; anything but 0 is a bug",
+	 METRIC_GAUGE, RING(residual), true},
+	{COLLECTOR "ring_foreign_total", "", "Calls through another ABI, which are not recorded",
+	 METRIC_COUNTER, RING(foreign), false},
+	{COLLECTOR "ring_unpaired_total", "", "Returns of calls that had begun before anybody asked",
+	 METRIC_COUNTER, RING(unpaired), false},
+	{COLLECTOR "ring_faults_total", "", "Strings that could not be read",
+	 METRIC_COUNTER, RING(faults), false},
+	{COLLECTOR "ring_consumer_bad_total", "", "Consumer positions that the producer refused",
+	 METRIC_COUNTER, RING(consumer_bad), false},
+};
+
+static double read_number(const void *message, size_t offset, bool is_signed)
+{
+	const char *at = (const char *)message + offset;
+
+	return is_signed ? (double)*(const int64_t *)at : (double)*(const uint64_t *)at;
+}
+
+static struct metric_label cpu_label(uint32_t cpu, char text[12])
+{
+	snprintf(text, 12, "%u", cpu);
+	return (struct metric_label){.name = "cpu", .value = text};
+}
+
+static void add_rings(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
+{
+	char text[12];
+
+	for (size_t i = 0; i < sizeof(ring_row) / sizeof(ring_row[0]); i++) {
+		metric_begin(builder, ring_row[i].type, ring_row[i].name, ring_row[i].unit,
+			     ring_row[i].help);
+		for (size_t j = 0; j < stat->n_ring; j++) {
+			struct metric_label label = cpu_label(stat->ring[j]->cpu, text);
+
+			metric_add(builder, read_number(stat->ring[j], ring_row[i].offset,
+							ring_row[i].is_signed), &label, 1);
+		}
+	}
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "ring_stuck_seconds", "seconds",
+		     "How long the ring has stood still behind an unfinished record; 0: it goes on");
+	for (size_t j = 0; j < stat->n_ring; j++) {
+		struct metric_label label = cpu_label(stat->ring[j]->cpu, text);
+
+		metric_add(builder, (double)stat->ring[j]->stuck_ns / 1e9, &label, 1);
+	}
+	metric_begin(builder, METRIC_COUNTER, COLLECTOR "ring_lost_total", "",
+		     "Attempts that left no event, by where and why");
+	for (size_t j = 0; j < stat->n_ring; j++) {
+		struct metric_label label = cpu_label(stat->ring[j]->cpu, text);
+
+		add_losses(builder, label.name, label.value,
+			   RINGTAIL__V1__LOSS_STAGE__LOSS_RING, ring_usual, stat->ring[j]->lost,
+			   stat->ring[j]->n_lost);
+	}
+	metric_begin(builder, METRIC_COUNTER, COLLECTOR "recursion_lost_total", "",
+		     "Events for which the kernel would not run a program inside itself");
+	metric_add(builder, (double)stat->recursion_lost, NULL, 0);
+}
+
+/* ---- Clients, all together ------------------------------------------------------------------- */
+
+static void add_gauge(struct metric_builder *builder, const char *name, const char *unit,
+		      const char *help, double value)
+{
+	metric_begin(builder, METRIC_GAUGE, name, unit, help);
+	metric_add(builder, value, NULL, 0);
+}
+
+/* They come and go, and their ledgers with them: so these are gauges of those that are here. */
+static void add_clients(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
+{
+	double produced = 0, delivered = 0, filtered = 0, in_flight = 0, queue = 0, residual = 0;
+	uint64_t lost[LOSS_STAGES][LOSS_REASONS] = {{0}};
+	uint64_t clients = stat->clients ? stat->clients : stat->n_client;
+
+	for (size_t i = 0; i < stat->n_client; i++) {
+		const Ringtail__V1__ClientStat *client = stat->client[i];
+
+		produced += (double)client->produced;
+		delivered += (double)client->delivered;
+		filtered += (double)client->filtered;
+		in_flight += (double)client->in_flight;
+		queue += (double)client->queue_bytes;
+		residual += (double)llabs(client->residual);
+		for (size_t j = 0; j < client->n_lost; j++)
+			if (client->lost[j]->stage < LOSS_STAGES &&
+			    client->lost[j]->reason < LOSS_REASONS)
+				lost[client->lost[j]->stage][client->lost[j]->reason] +=
+					client->lost[j]->count;
+	}
+	add_gauge(builder, COLLECTOR "clients", "", "Clients connected now", (double)clients);
+	add_gauge(builder, COLLECTOR "clients_attempts", "",
+		  "Attempts in the span of the connected clients' subscriptions", produced);
+	add_gauge(builder, COLLECTOR "clients_delivered", "",
+		  "Events delivered to the connected clients", delivered);
+	add_gauge(builder, COLLECTOR "clients_filtered", "",
+		  "Attempts that the connected clients had not asked for", filtered);
+	add_gauge(builder, COLLECTOR "clients_in_flight", "",
+		  "Attempts on their way to the connected clients", in_flight);
+	add_gauge(builder, COLLECTOR "clients_queue_bytes", "bytes",
+		  "Bytes that wait for the connected clients", queue);
+	add_gauge(builder, COLLECTOR "clients_residual", "",
+		  "What is left of the connected clients' ledgers; anything but 0 is a bug",
+		  residual);
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "clients_lost", "",
+		     "Events that the connected clients did not get, by where and why");
+	for (unsigned i = 0; i < LOSS_STAGES; i++)
+		for (unsigned j = 0; j < LOSS_REASONS; j++) {
+			struct metric_label label[2] = {
+				{.name = "stage", .value = metric_stage_name(i)},
+				{.name = "reason", .value = metric_reason_name(j)},
+			};
+
+			if (lost[i][j])
+				metric_add(builder, (double)lost[i][j], label, 2);
+		}
+}
+
+/* ---- Spools, consumers, back ends ------------------------------------------------------------ */
+
+struct named_row {
+	const char *name, *unit, *help;
+	enum metric_type type;
+	size_t offset;
+	bool is_signed;
+};
+
+#define SPOOL(field) offsetof(Ringtail__V1__SpoolStat, field)
+#define EXPORT(field) offsetof(Ringtail__V1__ExportStat, field)
+
+static const struct named_row spool_row[] = {
+	{COLLECTOR "spool_segments", "", "Segments on disk", METRIC_GAUGE, SPOOL(segments), false},
+	{COLLECTOR "spool_size_bytes", "bytes", "Bytes on disk", METRIC_GAUGE, SPOOL(bytes), false},
+	{COLLECTOR "spool_limit_bytes", "bytes", "Bytes that may be on disk", METRIC_GAUGE,
+	 SPOOL(bytes_max), false},
+	{COLLECTOR "spool_attempts_total", "", "Attempts in the span of the spool", METRIC_COUNTER,
+	 SPOOL(produced), false},
+	{COLLECTOR "spool_stored_total", "", "Attempts that are as durable as was asked for",
+	 METRIC_COUNTER, SPOOL(stored), false},
+	{COLLECTOR "spool_in_flight", "", "Attempts on their way to the disk", METRIC_GAUGE,
+	 SPOOL(in_flight), false},
+	{COLLECTOR "spool_residual", "",
+	 "What is left of the spool's ledger; anything but 0 is a bug", METRIC_GAUGE,
+	 SPOOL(residual), true},
+	{COLLECTOR "spool_deleted_segments_total", "",
+	 "Segments given up: acknowledged, or to stay within the bound", METRIC_COUNTER,
+	 SPOOL(deleted), false},
+	{COLLECTOR "spool_damaged_segments_total", "", "Segments found damaged and set aside",
+	 METRIC_COUNTER, SPOOL(set_aside), false},
+};
+
+static const struct named_row export_row[] = {
+	{COLLECTOR "export_events_total", "", "Events meant for the back end", METRIC_COUNTER,
+	 EXPORT(events), false},
+	{COLLECTOR "export_accepted_total", "", "Events that the back end took", METRIC_COUNTER,
+	 EXPORT(accepted), false},
+	{COLLECTOR "export_filtered_total", "", "Events not chosen for the back end",
+	 METRIC_COUNTER, EXPORT(filtered), false},
+	{COLLECTOR "export_in_flight", "", "Events on their way to the back end", METRIC_GAUGE,
+	 EXPORT(in_flight), false},
+	{COLLECTOR "export_residual", "",
+	 "What is left of the back end's ledger; anything but 0 is a bug", METRIC_GAUGE,
+	 EXPORT(residual), true},
+	{COLLECTOR "export_requests_total", "", "Requests to the back end", METRIC_COUNTER,
+	 EXPORT(requests), false},
+	{COLLECTOR "export_retries_total", "", "Requests that were sent again", METRIC_COUNTER,
+	 EXPORT(retries), false},
+	{COLLECTOR "export_sent_bytes_total", "bytes", "Bytes of bodies sent, compressed",
+	 METRIC_COUNTER, EXPORT(bytes), false},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof(array[0]))
+
+static void add_named(struct metric_builder *builder, const struct named_row *row, size_t rows,
+		      const char *label_name, const void *const *message, size_t messages,
+		      size_t name_offset)
+{
+	for (size_t i = 0; i < rows; i++) {
+		metric_begin(builder, row[i].type, row[i].name, row[i].unit, row[i].help);
+		for (size_t j = 0; j < messages; j++) {
+			struct metric_label label = {
+				.name = label_name,
+				.value = *(char *const *)((const char *)message[j] + name_offset),
+			};
+
+			metric_add(builder, read_number(message[j], row[i].offset,
+							row[i].is_signed), &label, 1);
+		}
+	}
+}
+
+static void add_spools(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
+{
+	add_named(builder, spool_row, COUNT(spool_row), "spool",
+		  (const void *const *)stat->spool, stat->n_spool, SPOOL(name));
+	metric_begin(builder, METRIC_COUNTER, COLLECTOR "spool_lost_total", "",
+		     "Attempts that are not on disk, by where and why");
+	for (size_t i = 0; i < stat->n_spool; i++)
+		add_losses(builder, "spool", stat->spool[i]->name,
+			   RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL, spool_usual, stat->spool[i]->lost,
+			   stat->spool[i]->n_lost);
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "consumer_behind_bytes", "bytes",
+		     "Bytes kept for a durable consumer");
+	for (size_t i = 0; i < stat->n_consumer; i++) {
+		struct metric_label label = {.name = "consumer", .value = stat->consumer[i]->name};
+
+		metric_add(builder, (double)stat->consumer[i]->behind_bytes, &label, 1);
+	}
+}
+
+static void add_exports(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
+{
+	add_named(builder, export_row, COUNT(export_row), "destination",
+		  (const void *const *)stat->export, stat->n_export, EXPORT(name));
+	metric_begin(builder, METRIC_COUNTER, COLLECTOR "export_lost_total", "",
+		     "Events that a back end did not get, by where and why");
+	for (size_t i = 0; i < stat->n_export; i++)
+		add_losses(builder, "destination", stat->export[i]->name,
+			   RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT, export_usual,
+			   stat->export[i]->lost, stat->export[i]->n_lost);
+}
+
+/* ---- The rest -------------------------------------------------------------------------------- */
+
+static void add_counters(struct metric_builder *builder)
+{
+	static const char *const name[COUNTERS] = {
+#define COUNTER(name, help) COLLECTOR #name "_total",
+#include "daemon/base/counters.def"
+#undef COUNTER
+	};
+
+	for (unsigned i = 0; i < COUNTERS; i++) {
+		const char *bytes = strstr(name[i], "_bytes_total");
+
+		metric_begin(builder, METRIC_COUNTER, name[i], bytes ? "bytes" : "",
+			     counter_help(i));
+		metric_add(builder, (double)counter_read(i), NULL, 0);
+	}
+}
+
+static void add_process(struct metric_builder *builder, const Ringtail__V1__Stat *stat,
+			const struct metric_process *process)
+{
+	const struct metric_label build[2] = {{.name = "version", .value = RINGTAIL_VERSION},
+					      {.name = "source", .value = stat->source}};
+	uint64_t read = counter_read(COUNTER_records_read);
+
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "build_info", "",
+		     "What runs here; always 1");
+	metric_add(builder, 1, build, 2);
+	add_gauge(builder, COLLECTOR "uptime_seconds", "seconds", "Since the daemon started",
+		  (double)stat->uptime_ns / 1e9);
+	metric_begin(builder, METRIC_COUNTER, COLLECTOR "cpu_seconds_total", "seconds",
+		     "CPU time of the engine, user and system");
+	metric_add(builder, process->cpu_seconds, NULL, 0);
+	add_gauge(builder, COLLECTOR "cpu_per_record_seconds", "seconds",
+		  "CPU time of the engine by record read, since it started",
+		  read ? process->cpu_seconds / (double)read : 0);
+	if (process->resident_bytes)
+		add_gauge(builder, COLLECTOR "resident_memory_bytes", "bytes",
+			  "Resident memory of the engine", (double)process->resident_bytes);
+	add_gauge(builder, COLLECTOR "loss_window_seconds", "seconds",
+		  "What a crash costs at worst, by durability; it grows while a disk is slow "
+		  "or fails", (double)stat->loss_window_ns / 1e9);
+}
+
+void metric_self_add(struct metric_builder *builder, const Ringtail__V1__Stat *stat,
+		     const struct metric_process *process)
+{
+	add_process(builder, stat, process);
+	add_rings(builder, stat);
+	add_clients(builder, stat);
+	add_spools(builder, stat);
+	add_exports(builder, stat);
+	add_counters(builder);
+}

@@ -1,0 +1,38 @@
+/*
+ * metric_source: where snapshots of all metrics come from: the meters, the Stat message, the process.
+ * Main thread; the snapshots are anybody's.
+ */
+#ifndef RINGTAIL_DAEMON_METRICS_SOURCE_H
+#define RINGTAIL_DAEMON_METRICS_SOURCE_H
+
+#include "daemon/base/frame_ref.h"
+#include "daemon/collect/meter.h"
+#include "daemon/metrics/metric.h"
+
+struct metric_source;
+struct transport_tls_context;
+
+struct metric_source_config {
+	/* The frame that `tracectl stat` gets, which is then the source's; NULL: out of memory. */
+	struct frame_ref *(*stat)(void *context);
+	void *context;
+	const struct meters *meters;	/* borrowed */
+	uint32_t series_max;
+	bool comm;
+	uint8_t boot_id[16];
+	uint64_t epoch;
+	int process_fd;			/* metric_process_open()'s; the source's from then on */
+	const struct transport_tls_context *tls;	/* borrowed; NULL: there is none */
+};
+
+/* NULL: out of memory. */
+struct metric_source *metric_source_create(const struct metric_source_config *config);
+void metric_source_destroy(struct metric_source *source);
+
+/* All there is to say now; one reference is the caller's. NULL: out of memory. */
+const struct metric_snapshot *metric_source_take(struct metric_source *source);
+
+/* The Stat message alone; free it with ringtail__v1__stat__free_unpacked(). NULL: out of memory. */
+Ringtail__V1__Stat *metric_source_stat(struct metric_source *source);
+
+#endif

@@ -1,0 +1,208 @@
+#include "daemon/metrics/text.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- Which format ---------------------------------------------------------------------------- */
+
+/* The q of one media range, in thousandths: 1000 where it says none, 0 where it says nonsense. */
+static int quality_of(const char *range, size_t bytes)
+{
+	char text[256];
+	const char *q;
+
+	if (bytes >= sizeof(text))
+		return 0;
+	memcpy(text, range, bytes);
+	text[bytes] = '\0';
+	for (q = strchr(text, ';'); q; q = strchr(q, ';')) {
+		q += 1 + strspn(q + 1, " \t");
+		if ((*q == 'q' || *q == 'Q') && q[1] == '=') {
+			double value = strtod(q + 2, NULL);
+
+			return value >= 0 && value <= 1 ? (int)(value * 1000) : 0;
+		}
+	}
+	return 1000;
+}
+
+static bool is_type(const char *range, const char *type)
+{
+	size_t bytes = strlen(type);
+
+	return strncasecmp(range, type, bytes) == 0 && strchr(" \t;,", range[bytes]);
+}
+
+enum metric_format metric_text_negotiate(const char *accept)
+{
+	int open = 0, plain = 0;
+
+	while (accept && *accept) {
+		size_t bytes;
+		int q;
+
+		accept += strspn(accept, " \t,");
+		bytes = strcspn(accept, ",");
+		q = quality_of(accept, bytes);
+		if (is_type(accept, "application/openmetrics-text") && q > open)
+			open = q;
+		else if (is_type(accept, "text/plain") && q > plain)
+			plain = q;
+		accept += bytes;
+	}
+	return open && open >= plain ? METRIC_OPENMETRICS : METRIC_PROMETHEUS;
+}
+
+const char *metric_text_content_type(enum metric_format format)
+{
+	return format == METRIC_OPENMETRICS
+		       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+		       : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+/* The shortest text that reads back as the same number. */
+static void write_number(double value, FILE *out)
+{
+	char text[40];
+
+	if (value == (double)(int64_t)value && value < 1e15 && value > -1e15) {
+		fprintf(out, "%" PRId64, (int64_t)value);
+		return;
+	}
+	for (int digits = 6; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	fputs(text, out);
+}
+
+/* A label's value between its quotes, or (`is_help`) a help text. */
+static void write_escaped(const char *text, bool quotes, FILE *out)
+{
+	for (; *text; text++) {
+		if (*text == '\n')
+			fputs("\\n", out);
+		else if (*text == '\\' || (*text == '"' && quotes))
+			fprintf(out, "\\%c", *text);
+		else
+			putc(*text, out);
+	}
+}
+
+/* {a="b",le="..."}, or nothing. le: NULL, or the last label's value. */
+static void write_labels(const struct metric_point *point, const char *le, FILE *out)
+{
+	const char *before = "{";
+
+	for (uint32_t i = 0; i < point->labels; i++) {
+		fprintf(out, "%s%s=\"", before, point->label[i].name);
+		write_escaped(point->label[i].value, true, out);
+		putc('"', out);
+		before = ",";
+	}
+	if (le) {
+		fprintf(out, "%sle=\"%s\"", before, le);
+		before = ",";
+	}
+	if (*before == ',')
+		putc('}', out);
+}
+
+static void write_exemplar(const struct metric_exemplar *exemplar, FILE *out)
+{
+	char id[TRACE_ID_TEXT_BYTES];
+
+	trace_id_text(exemplar->trace_id, id);
+	fprintf(out, " # {trace_id=\"%s\"} ", id);
+	write_number(exemplar->seconds, out);
+	fprintf(out, " %" PRIu64 ".%03" PRIu64, exemplar->realtime_ns / 1000000000,
+		exemplar->realtime_ns / 1000000 % 1000);
+}
+
+/* 2^-k times 10^-9 has few digits: bounds read as 2.56e-07, and are the same in every scrape. */
+static void bound_text(unsigned bucket, char text[24])
+{
+	if (bucket == METRIC_BUCKET_BOUNDS)
+		strcpy(text, "+Inf");
+	else
+		snprintf(text, 24, "%.12g", metric_bucket_seconds(bucket));
+}
+
+static void write_histogram(const struct metric_family *family, const struct metric_point *point,
+			    enum metric_format format, FILE *out)
+{
+	const struct metric_histogram *histogram = point->histogram;
+	uint64_t count = 0;
+
+	for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+		char le[24];
+
+		bound_text(i, le);
+		count += histogram->bucket[i];
+		fprintf(out, "%s_bucket", family->name);
+		write_labels(point, le, out);
+		fprintf(out, " %" PRIu64, count);
+		if (format == METRIC_OPENMETRICS && histogram->exemplar[i])
+			write_exemplar(histogram->exemplar[i], out);
+		putc('\n', out);
+	}
+	fprintf(out, "%s_sum", family->name);
+	write_labels(point, NULL, out);
+	putc(' ', out);
+	write_number(histogram->sum_seconds, out);
+	fprintf(out, "\n%s_count", family->name);
+	write_labels(point, NULL, out);
+	fprintf(out, " %" PRIu64 "\n", count);
+}
+
+/* OpenMetrics names a counter's family without the _total of its points. */
+static void write_head(const struct metric_family *family, enum metric_format format, FILE *out)
+{
+	static const char *const type_name[] = {
+		[METRIC_COUNTER] = "counter",
+		[METRIC_GAUGE] = "gauge",
+		[METRIC_HISTOGRAM] = "histogram",
+	};
+	size_t bytes = strlen(family->name);
+	int shown;
+
+	if (format == METRIC_OPENMETRICS && family->type == METRIC_COUNTER)
+		bytes -= strlen("_total");
+	shown = (int)bytes;
+	fprintf(out, "# HELP %.*s ", shown, family->name);
+	write_escaped(family->help, format == METRIC_OPENMETRICS, out);
+	fprintf(out, ".\n# TYPE %.*s %s\n", shown, family->name, type_name[family->type]);
+	if (format == METRIC_OPENMETRICS && *family->unit)
+		fprintf(out, "# UNIT %.*s %s\n", shown, family->name, family->unit);
+}
+
+static void write_point(const struct metric_family *family, const struct metric_point *point,
+			enum metric_format format, FILE *out)
+{
+	if (point->histogram) {
+		write_histogram(family, point, format, out);
+		return;
+	}
+	fputs(family->name, out);
+	write_labels(point, NULL, out);
+	putc(' ', out);
+	write_number(point->value, out);
+	putc('\n', out);
+}
+
+void metric_text_write(const struct metric_snapshot *snapshot, enum metric_format format, FILE *out)
+{
+	for (const struct metric_family *family = snapshot->first; family; family = family->next) {
+		write_head(family, format, out);
+		for (const struct metric_point *point = family->first; point; point = point->next)
+			write_point(family, point, format, out);
+	}
+	if (format == METRIC_OPENMETRICS)
+		fputs("# EOF\n", out);
+}

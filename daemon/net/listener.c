@@ -1,0 +1,347 @@
+#include "daemon/net/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/listener.h>
+#include <libgen.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/host/activation.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/log.h"
+
+#define BACKLOG 4096	/* a storm of clients that come back waits here; the kernel may lower it */
+#define ACCEPT_PAUSE_MS 100
+
+struct listener {
+	struct address address;
+	char text[ADDRESS_TEXT_BYTES];
+	int fd;
+	bool adopted;			/* the service manager's: its file stays */
+	struct evconnlistener *connections;
+	struct event *resume;
+	listener_accepted *accepted;
+	void *context;
+};
+
+static int make_directory(const char *path, uid_t uid, gid_t gid)
+{
+	char copy[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+	const char *directory;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	directory = dirname(copy);
+	if (mkdir(directory, 0755) != 0)
+		return errno == EEXIST ? 0 : -errno;
+	/* So that the engine, once it is nobody much, can still remove its socket. */
+	if (geteuid() == 0 && chown(directory, uid, gid) != 0)
+		return -errno;
+	return 0;
+}
+
+/*
+ * Whether somebody listens there; if not, what is left of them is removed. Who refuses us, or is too
+ * busy to answer, is alive.
+ */
+static bool is_alive(const struct address *address)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat stat;
+	int err = 0;
+
+	if (fd < 0)
+		return false;
+	if (connect(fd, (const struct sockaddr *)&address->socket, address->socket_bytes) != 0)
+		err = errno;
+	close(fd);
+	if (err != ECONNREFUSED)
+		return err != ENOENT && err != ENOTDIR;
+	if (lstat(address_path(address), &stat) == 0 && S_ISSOCK(stat.st_mode))
+		unlink(address_path(address));
+	return false;
+}
+
+static int bind_unix(struct listener *listener, uid_t uid, gid_t gid, struct error *error)
+{
+	const struct address *address = &listener->address;
+	int err = make_directory(address_path(address), uid, gid);
+
+	if (err) {
+		error_set(error, -err, "listen-directory", "cannot make the directory of %s: %s",
+			  address->text, strerror(-err));
+		error_hint(error, "make it, or choose another path with --listen");
+		return err;
+	}
+	if (is_alive(address)) {
+		error_set(error, EADDRINUSE, "listen-in-use", "%s: a daemon listens there already",
+			  address->text);
+		error_hint(error, "stop it, or choose another path with --listen");
+		return -EADDRINUSE;
+	}
+	if (bind(listener->fd, (const struct sockaddr *)&address->socket,
+		 address->socket_bytes) != 0) {
+		err = error_set(error, errno, "listen-bind", "cannot bind %s: %s", address->text,
+				strerror(errno));
+		error_hint(error, "something else is at that path, or its directory is closed to "
+				  "us: choose another with --listen");
+		return err;
+	}
+	if (chmod(address_path(address), 0660) != 0 ||
+	    (geteuid() == 0 && chown(address_path(address), uid, gid) != 0)) {
+		err = error_set(error, errno, "listen-bind", "cannot give %s its owner: %s",
+				address->text, strerror(errno));
+		unlink(address_path(address));
+		return err;
+	}
+	return 0;
+}
+
+static int bind_tcp(struct listener *listener, struct error *error)
+{
+	const struct address *address = &listener->address;
+	int one = 1, err;
+
+	setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(listener->fd, (const struct sockaddr *)&address->socket,
+		 address->socket_bytes) == 0)
+		return 0;
+	err = errno;
+	error_set(error, err, err == EADDRINUSE ? "listen-in-use" : "listen-bind",
+		  "cannot bind %s: %s", address->text, strerror(err));
+	error_hint(error, err == EADDRINUSE ? "another program has that port: ss -ltnp shows which; "
+					      "choose another with --listen"
+					    : "choose another address with --listen");
+	return -err;
+}
+
+static void name_port(struct listener *listener)
+{
+	struct sockaddr_storage bound;
+	socklen_t bytes = sizeof(bound);
+	char host[INET6_ADDRSTRLEN] = "";
+
+	snprintf(listener->text, sizeof(listener->text), "%s", listener->address.text);
+	if (getsockname(listener->fd, (struct sockaddr *)&bound, &bytes) != 0)
+		return;
+	if (bound.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)&bound;
+
+		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
+		snprintf(listener->text, sizeof(listener->text), "tcp:%s:%u", host,
+			 ntohs(in->sin_port));
+	} else if (bound.ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)&bound;
+
+		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
+		snprintf(listener->text, sizeof(listener->text), "tcp:[%s]:%u", host,
+			 ntohs(in6->sin6_port));
+	}
+}
+
+int listener_create(const struct address *address, uid_t uid, gid_t gid, struct listener **out,
+		    struct error *error)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+	int err;
+
+	if (!listener)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	listener->address = *address;
+	listener->fd = socket(address->socket.ss_family,
+			      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (listener->fd < 0) {
+		err = error_set(error, errno, "listen-socket", "socket: %s", strerror(errno));
+		free(listener);
+		return err;
+	}
+	err = address_is_unix(address) ? bind_unix(listener, uid, gid, error)
+				       : bind_tcp(listener, error);
+	if (err) {
+		close(listener->fd);
+		free(listener);
+		return err;
+	}
+	name_port(listener);
+	*out = listener;
+	return 0;
+}
+
+static bool is_listening_at(int fd, const struct address *address)
+{
+	struct sockaddr_storage bound = {0};
+	socklen_t bytes = sizeof(bound), value_bytes = sizeof(int);
+	int type = 0, listening = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &value_bytes) != 0 || type != SOCK_STREAM ||
+	    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &value_bytes) != 0 ||
+	    !listening || getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0 ||
+	    bound.ss_family != address->socket.ss_family)
+		return false;
+	if (address_is_unix(address))
+		return strcmp(((const struct sockaddr_un *)&bound)->sun_path,
+			      address_path(address)) == 0;
+	return bytes == address->socket_bytes && memcmp(&bound, &address->socket, bytes) == 0;
+}
+
+int listener_adopt(struct activation *activation, const struct address *address,
+		   struct listener **out, struct error *error)
+{
+	struct listener *listener;
+
+	*out = NULL;
+	for (unsigned i = 0; i < activation->count; i++) {
+		struct activation_fd *passed = &activation->entry[i];
+
+		if (passed->fd < 0 || strcmp(passed->name, LISTENER_PASSED_NAME) != 0 ||
+		    !is_listening_at(passed->fd, address))
+			continue;
+		if (evutil_make_socket_nonblocking(passed->fd) != 0)
+			return error_set(error, errno, "listen-failed", "%s: %s", address->text,
+					 strerror(errno));
+		listener = calloc(1, sizeof(*listener));
+		if (!listener)
+			return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+		listener->address = *address;
+		listener->adopted = true;
+		listener->fd = passed->fd;
+		passed->fd = -1;
+		name_port(listener);
+		*out = listener;
+		return 0;
+	}
+	return 0;
+}
+
+int listener_check_adopted(struct activation *activation, struct error *error)
+{
+	int fd = activation_next(activation, LISTENER_PASSED_NAME, NULL);
+
+	if (fd < 0)
+		return 0;
+	close(fd);
+	error_set(error, EINVAL, "listen-not-configured",
+		  "the service manager passes a socket whose address `listen` does not name");
+	error_hint(error, "give each ListenStream= of ringtaild.socket a `listen` of its own");
+	return -EINVAL;
+}
+
+static void describe_peer(const struct listener *listener, int fd, char *peer, size_t bytes)
+{
+	struct sockaddr_storage from;
+	socklen_t from_bytes = sizeof(from);
+	char host[INET6_ADDRSTRLEN] = "?";
+	struct ucred who;
+	socklen_t who_bytes = sizeof(who);
+
+	if (address_is_unix(&listener->address)) {
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_bytes) == 0)
+			snprintf(peer, bytes, "unix pid %d uid %u", who.pid, who.uid);
+		return;
+	}
+	if (getpeername(fd, (struct sockaddr *)&from, &from_bytes) != 0)
+		return;
+	if (from.ss_family == AF_INET) {
+		inet_ntop(AF_INET, &((struct sockaddr_in *)&from)->sin_addr, host, sizeof(host));
+		snprintf(peer, bytes, "%s:%u", host, ntohs(((struct sockaddr_in *)&from)->sin_port));
+	} else {
+		inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&from)->sin6_addr, host, sizeof(host));
+		snprintf(peer, bytes, "[%s]:%u", host,
+			 ntohs(((struct sockaddr_in6 *)&from)->sin6_port));
+	}
+}
+
+/* A peer that is gone without a word is found out by questions while nothing is said; what is not
+ * acknowledged is the server's to bound. */
+static void watch_peer(int fd)
+{
+	const struct {
+		int level, name, value;
+	} options[] = {
+		{IPPROTO_TCP, TCP_NODELAY, 1},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+		{IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
+		{IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES},
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+			   sizeof(options[i].value));
+}
+
+static void on_connection(struct evconnlistener *connections, evutil_socket_t fd,
+			  struct sockaddr *from, int from_bytes, void *context)
+{
+	struct listener *listener = context;
+	char peer[128] = "?";
+
+	(void)connections, (void)from, (void)from_bytes;
+	describe_peer(listener, fd, peer, sizeof(peer));
+	if (!address_is_unix(&listener->address))
+		watch_peer(fd);
+	listener->accepted(listener->context, fd, &listener->address, peer);
+}
+
+/* Out of descriptors or memory: the backlog waits until somebody has left. */
+static void on_accept_error(struct evconnlistener *connections, void *context)
+{
+	struct listener *listener = context;
+	struct timeval pause = {.tv_usec = ACCEPT_PAUSE_MS * 1000};
+
+	log_warn("accept-failed", "cannot accept on %s: %s", listener->text, strerror(errno));
+	evconnlistener_disable(connections);
+	event_add(listener->resume, &pause);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *context)
+{
+	struct listener *listener = context;
+
+	(void)fd, (void)what;
+	evconnlistener_enable(listener->connections);
+}
+
+int listener_start(struct listener *listener, struct event_base *base,
+		   listener_accepted *accepted, void *context, struct error *error)
+{
+	listener->accepted = accepted;
+	listener->context = context;
+	listener->resume = evtimer_new(base, on_resume, listener);
+	listener->connections =
+		evconnlistener_new(base, on_connection, listener,
+				   LEV_OPT_CLOSE_ON_EXEC, BACKLOG, listener->fd);
+	if (!listener->resume || !listener->connections)
+		return error_set(error, errno ? errno : ENOMEM, "listen-failed",
+				 "cannot listen on %s: %s", listener->text, strerror(errno));
+	evconnlistener_set_error_cb(listener->connections, on_accept_error);
+	return 0;
+}
+
+void listener_destroy(struct listener *listener)
+{
+	if (!listener)
+		return;
+	if (listener->connections)
+		evconnlistener_free(listener->connections);
+	if (listener->resume)
+		event_free(listener->resume);
+	close(listener->fd);
+	/* The directory may be of those who started us, and not of the user that we are by now. */
+	if (address_is_unix(&listener->address) && !listener->adopted &&
+	    unlink(address_path(&listener->address)) != 0 && errno != ENOENT)
+		log_warn("socket-left", "%s stays behind: %s; the next start takes it away",
+			 address_path(&listener->address), strerror(errno));
+	free(listener);
+}
+
+const char *listener_text(const struct listener *listener)
+{
+	return listener->text;
+}

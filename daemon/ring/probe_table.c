@@ -1,0 +1,43 @@
+#include "daemon/ring/probe_table.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int add_probe(struct probe_table *table, const Ringtail__V1__Probe *probe,
+		     struct error *error)
+{
+	struct probe_info *info;
+
+	if (probe->id < RT_PROBE_EVENT_MIN || probe->id >= RT_PROBE_MAX ||
+	    probe->n_field > PROBE_FIELDS_MAX)
+		return error_set(error, EPROTO, "catalog-invalid",
+				 "the source's catalog is invalid: probe %s:%s:%s has id %u and %zu fields",
+				 probe->provider, probe->function, probe->name, probe->id,
+				 probe->n_field);
+	info = &table->probe[probe->id];
+	info->known = true;
+	info->fields = (uint8_t)probe->n_field;
+	for (size_t i = 0; i < probe->n_field; i++) {
+		Ringtail__V1__FieldType type = probe->field[i]->type;
+
+		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION && i == 0)
+			info->has_duration = true;
+		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD &&
+		    info->thread_fields < PROBE_THREAD_FIELDS_MAX)
+			info->thread_field[info->thread_fields++] = (uint8_t)i;
+	}
+	return 0;
+}
+
+int probe_table_init(struct probe_table *table, const Ringtail__V1__Catalog *catalog,
+		     struct error *error)
+{
+	memset(table, 0, sizeof(*table));
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		int err = add_probe(table, catalog->probe[i], error);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}

@@ -1,0 +1,34 @@
+/*
+ * probe_table: what decoding a record of each probe id takes, from the catalog. Immutable once made;
+ * shared by all threads.
+ */
+#ifndef RINGTAIL_DAEMON_RING_PROBE_TABLE_H
+#define RINGTAIL_DAEMON_RING_PROBE_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "query/error.h"
+#include "kmod/uapi/ringtail.h"
+#include "proto/limits.h"
+#include "proto/ringtail.pb-c.h"
+
+#define PROBE_THREAD_FIELDS_MAX 2
+
+struct probe_info {
+	bool known;
+	bool has_duration;		/* field 0 */
+	uint8_t fields;
+	uint8_t thread_fields;
+	uint8_t thread_field[PROBE_THREAD_FIELDS_MAX]; /* those that hold a tid */
+};
+
+struct probe_table {
+	struct probe_info probe[RT_PROBE_MAX];
+};
+
+/* -EPROTO if the catalog names an id, or fields, out of bounds. */
+int probe_table_init(struct probe_table *table, const Ringtail__V1__Catalog *catalog,
+		     struct error *error);
+
+#endif

@@ -1,0 +1,506 @@
+/*
+ * ring_reader: see ring_reader.h. In: a ring in shared memory. Out: its records and losses,
+ * numbered. On the one thread that owns the reader; the producer runs beside it in any context.
+ *
+ * Who meets whom (the argument is in docs/ring-abi.md):
+ *
+ *	here						the producer
+ *	load acquire record.commit			store release record.commit, last of all
+ *	load acquire producer_pos			compare-and-swap of producer_pos
+ *	load acquire lost_total, then lost[]		adds to lost[reason], then to lost_total
+ *	store release consumer_pos			load acquire consumer_pos, before reuse
+ *		(a note for the next reader before it)
+ *	store bell_at, full barrier, load producer_pos	swap of producer_pos (full), load bell_at
+ *	copy with acquire loads, load producer_pos	swap of producer_pos, barrier, new bytes
+ *
+ * Geometry is copied and checked once; after that only `commit`, the positions and the counters are
+ * read from shared memory, each once per use, and nothing read from there can lead an access out of
+ * the mapping: a record lies within one sub-buffer, or the ring is corrupt.
+ */
+#include "daemon/ring/reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/ring/geometry.h"
+#include "daemon/ring/note.h"
+#include "daemon/ring/reader_private.h"
+
+#define READ_AHEAD_BYTES	512	/* records come from another CPU's cache: ask for them early */
+#define HEADER_WORDS		(RT_RECORD_HEADER_BYTES / 8)
+#define SUBBUF_WORDS		(HEADER_WORDS + sizeof(struct rt_subbuf) / 8)
+#define BODY_BITS		24	/* of `commit` below its tag: words and probe */
+#define COPY_TRIES		RING_SUBBUFS_MIN	/* each one lands a sub-buffer further on */
+#define STEPS_MAX		32	/* of read_slowly: two fillers and a look again need 6 */
+
+/* ---- Creation -------------------------------------------------------------------------------- */
+
+/* Goes on counting where an earlier reader ended, if it has left word of it. */
+static void continue_numbers(struct ring_reader *reader)
+{
+	struct rt_ring_note note;
+
+	if (!ring_note_read(reader->consumer, reader->pos,
+			    load_acquire(&reader->producer->lost_total), &note))
+		return;
+	reader->epoch = load_acquire(&reader->consumer->epoch);
+	reader->seq = reader->first_seq = reader->released_seq = note.seq;
+	reader->lost_seen = note.lost_seen;
+	reader->owed = note.owed;
+	reader->missed = note.missed;
+	memcpy(reader->charged, note.charged, sizeof(reader->charged));
+	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
+		reader->charged_before += note.charged[i];
+}
+
+int ring_reader_create(const void *map, size_t map_bytes, struct rt_ring_consumer *consumer,
+		       struct ring_reader **reader, struct error *error)
+{
+	struct ring_geometry geometry;
+	struct ring_reader *r;
+	int err = ring_geometry_read(map, map_bytes, consumer, &geometry, error);
+
+	if (err)
+		return err;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		goto no_memory;
+	r->producer = map;
+	r->consumer = consumer;
+	r->data = (const uint8_t *)map + RT_PAGE_BYTES;
+	r->size_bytes = geometry.size_bytes;
+	r->subbuf_bytes = geometry.subbuf_bytes;
+	r->key = geometry.key;
+	r->policy = geometry.policy;
+	r->cpu = geometry.cpu;
+	r->pos = r->limit = r->released = geometry.consumer_pos;
+	r->base = r->data;
+	r->mask = r->size_bytes - 1;
+	if (r->policy == RT_POLICY_OVERWRITE) {
+		r->copy = calloc(1, r->subbuf_bytes + RT_RECORD_HEADER_BYTES);
+		if (!r->copy)
+			goto free_reader;
+		r->base = (const uint8_t *)r->copy;
+		r->mask = r->subbuf_bytes - 1;
+	}
+	continue_numbers(r);
+	*reader = r;
+	return 0;
+
+free_reader:
+	free(r);
+no_memory:
+	return error_set(error, ENOMEM, "out-of-memory", "no memory for the reader of CPU %" PRIu32
+			 "'s ring", geometry.cpu);
+}
+
+void ring_reader_destroy(struct ring_reader *reader)
+{
+	if (!reader)
+		return;
+	free(reader->copy);
+	free(reader);
+}
+
+/* ---- Taking a record ------------------------------------------------------------------------- */
+
+/*
+ * Slack behind the data, and behind the copy, keeps a whole header readable at its last word. A
+ * volatile read of the fields is not needed: they are read after the acquire of `commit`.
+ */
+static inline const struct rt_record *record_here(const struct ring_reader *reader)
+{
+	return (const struct rt_record *)(reader->base + (reader->pos & reader->mask));
+}
+
+/* Words and probe of what is committed here; with a bit of the tag left, nothing is. */
+static inline uint64_t body_here(const struct ring_reader *reader, const struct rt_record *record)
+{
+	return load_acquire(&record->commit) ^ rt_record_tag(reader->pos, reader->key);
+}
+
+static inline enum ring_read take(struct ring_reader *reader, const struct rt_record *record,
+				  uint64_t body, struct ring_item *item)
+{
+	item->seq = reader->seq++;
+	item->time_ns = record->time_ns;
+	item->tid = record->tid;
+	item->probe = rt_commit_probe(body);
+	item->words = rt_commit_words(body) - HEADER_WORDS;
+	item->payload = (const uint64_t *)record->payload;
+	reader->pos += rt_commit_words(body) * 8;
+	return RING_RECORD;
+}
+
+/* ---- Off the fast path ----------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3)))
+static void declare_corrupt(struct ring_reader *reader, const char *format, ...)
+{
+	char what[RING_CORRUPT_TEXT_BYTES / 2];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	snprintf(reader->corrupt_text, sizeof(reader->corrupt_text),
+		 "CPU %" PRIu32 "'s ring breaks its rules at position %" PRIu64 ": %s",
+		 reader->cpu, reader->pos, what);
+	reader->corrupt = true;
+	reader->limit = 0;		/* the fast path takes nothing any more */
+}
+
+static enum ring_read report_corrupt(const struct ring_reader *reader, struct ring_item *item)
+{
+	item->seq = reader->seq;
+	return RING_CORRUPT;
+}
+
+/*
+ * Reports one reason's part of what is owed. A reason is known by its counter, which the producer
+ * adds to before lost_total; should a counter come late all the same, the rest is called full.
+ */
+static enum ring_read report_lost(struct ring_reader *reader, struct ring_item *item)
+{
+	uint64_t count = reader->missed ? reader->missed : reader->owed;
+	unsigned reason = RT_LOST_FULL;
+
+	for (unsigned i = 0; !reader->missed && i < RT_LOST_REASONS; i++) {
+		uint64_t fresh = load_acquire(&reader->producer->lost[i]) - reader->charged[i];
+
+		if ((int64_t)fresh <= 0)
+			continue;
+		reason = i;
+		count = fresh < count ? fresh : count;
+		break;
+	}
+	if (count > RING_SEQ_MAX - reader->seq) {
+		declare_corrupt(reader, "%" PRIu64 " losses after %" PRIu64 " attempts", count,
+				reader->seq);
+		return report_corrupt(reader, item);
+	}
+	if (reader->missed) {
+		reader->missed = 0;
+		reader->overwritten += count;
+	} else {
+		reader->charged[reason] += count;
+		reader->owed -= count;
+	}
+	reader->lost[reason] += count;
+	item->seq = reader->seq;
+	item->count = count;
+	item->reason = reason;
+	reader->seq += count;
+	return RING_LOST;
+}
+
+/*
+ * Takes note that `lost_total` was reached before the next record. An older value than one already
+ * seen is no error: a writer that read it, was interrupted, and went on.
+ */
+static void locate_lost(struct ring_reader *reader, uint64_t lost_total)
+{
+	if ((int64_t)(lost_total - reader->lost_seen) <= 0)
+		return;
+	reader->owed = lost_total - reader->lost_seen;
+	reader->lost_seen = lost_total;
+	reader->limit = reader->pos;	/* the fast path waits until it is reported */
+}
+
+/* A record's half of lost_total, made whole: the ring's cannot have run 2^32 ahead of it. */
+static uint64_t whole_lost(const struct ring_reader *reader, uint32_t lost)
+{
+	uint64_t now = load_acquire(&reader->producer->lost_total);
+
+	return now - (uint32_t)((uint32_t)now - lost);
+}
+
+/*
+ * Copies what is reserved of one sub-buffer, from pos on; or from the oldest whole sub-buffer, when
+ * pos was overwritten. Only a copy that was not lapped while it was made counts: its words are
+ * loaded with acquire, and if one of them is of the next lap, so is producer_pos when read after.
+ */
+static void copy_subbuf(struct ring_reader *reader, uint64_t produced)
+{
+	for (unsigned i = 0; i < COPY_TRIES; i++) {
+		uint64_t end, now;
+
+		if (produced - reader->pos > reader->size_bytes) {
+			reader->pos = produced - reader->size_bytes + reader->subbuf_bytes - 1;
+			reader->pos &= ~(reader->subbuf_bytes - 1);
+			reader->pos += i * reader->subbuf_bytes;
+		}
+		end = subbuf_end(reader, reader->pos);
+		if (end > produced)
+			end = produced;
+		for (uint64_t pos = reader->pos; pos < end; pos += 8)
+			reader->copy[(pos & reader->mask) / 8] = load_acquire((const __u64 *)
+				(reader->data + (pos & (reader->size_bytes - 1))));
+		now = load_acquire(&reader->producer->producer_pos);
+		if (now - reader->pos <= reader->size_bytes) {
+			reader->limit = end;
+			return;
+		}
+		reader->torn++;
+		produced = now;
+	}
+	reader->limit = reader->pos;
+}
+
+/* Whether the ring's bound can be one. */
+static bool believe(struct ring_reader *reader, uint64_t produced)
+{
+	if (produced % 8 || (int64_t)(produced - reader->pos) < 0)
+		declare_corrupt(reader, "producer_pos is %" PRIu64, produced);
+	else if (reader->policy != RT_POLICY_OVERWRITE &&
+		 produced - reader->released > reader->size_bytes)
+		declare_corrupt(reader, "producer_pos is %" PRIu64
+				", over what was not released", produced);
+	return !reader->corrupt;
+}
+
+/* Looks how far is reserved, and makes that much of this sub-buffer ready to be taken. */
+static void extend(struct ring_reader *reader)
+{
+	uint64_t produced = load_acquire(&reader->producer->producer_pos);
+	uint64_t end = subbuf_end(reader, reader->pos);
+
+	if (!believe(reader, produced))
+		return;
+	if (reader->policy == RT_POLICY_OVERWRITE)
+		copy_subbuf(reader, produced);
+	else
+		reader->limit = end < produced ? end : produced;
+}
+
+/*
+ * Nothing is committed at pos. What was lost since the last record stands here only if nothing is
+ * reserved either: else a record comes that says itself how much was lost before it. lost_total is
+ * read first, so that a loss after a record which is reserved meanwhile is not put before it.
+ */
+static enum ring_read read_end(struct ring_reader *reader, struct ring_item *item)
+{
+	uint64_t lost_total = load_acquire(&reader->producer->lost_total);
+	uint64_t produced = load_acquire(&reader->producer->producer_pos);
+
+	if (!believe(reader, produced))
+		return report_corrupt(reader, item);
+	if (produced != reader->pos)
+		return RING_EMPTY;
+	locate_lost(reader, lost_total);
+	return reader->owed ? report_lost(reader, item) : RING_EMPTY;
+}
+
+/* The head of a sub-buffer says what went before, even to one who did not see it. */
+static void enter_subbuf(struct ring_reader *reader, const struct rt_record *record, uint64_t body)
+{
+	const struct rt_subbuf *subbuf = (const struct rt_subbuf *)record->payload;
+	uint64_t passed = reader->seq - reader->lost_seen;
+
+	if (rt_commit_words(body) != SUBBUF_WORDS)
+		declare_corrupt(reader, "the head of a sub-buffer has %u words",
+				rt_commit_words(body));
+	else if (subbuf->pos != reader->pos)
+		declare_corrupt(reader, "the head of a sub-buffer says it is at %" PRIu64,
+				(uint64_t)subbuf->pos);
+	else if (subbuf->lost_total > load_acquire(&reader->producer->lost_total))
+		declare_corrupt(reader, "the head of a sub-buffer has more losses than the ring");
+	if (reader->corrupt)
+		return;
+	reader->pos += SUBBUF_WORDS * 8;
+	if (reader->policy == RT_POLICY_OVERWRITE && (int64_t)(subbuf->records - passed) > 0) {
+		reader->missed = subbuf->records - passed;
+		reader->limit = reader->pos;
+	}
+	locate_lost(reader, subbuf->lost_total);
+}
+
+/* What is wrong with a committed record that ends by the limit, or NULL. */
+static const char *record_fault(const struct ring_reader *reader, uint64_t body)
+{
+	bool first = !(reader->pos & (reader->subbuf_bytes - 1));
+
+	if (first != (rt_commit_probe(body) == RT_PROBE_SUBBUF))
+		return first ? "a sub-buffer without its head" : "a sub-buffer's head inside it";
+	if (rt_commit_words(body) < (rt_commit_probe(body) == RT_PROBE_PAD ? 1 : HEADER_WORDS))
+		return "a record shorter than its header";
+	return NULL;
+}
+
+/* Whether the copy has a record at pos; if not, it may have one when made again. */
+static bool is_copied(const struct ring_reader *reader)
+{
+	return reader->pos < reader->limit &&
+	       !(body_here(reader, record_here(reader)) >> BODY_BITS);
+}
+
+/*
+ * Whether the record of which `commit` was just loaded is within the limit, moved on if need be.
+ * The order matters: producer_pos, loaded after `commit`, covers a record that was committed.
+ */
+static bool is_reserved(struct ring_reader *reader, uint64_t body)
+{
+	uint64_t end = reader->pos + rt_commit_words(body) * 8;
+
+	if (end > reader->limit && reader->policy != RT_POLICY_OVERWRITE)
+		extend(reader);
+	if (end > reader->limit && !reader->corrupt)
+		declare_corrupt(reader, "a record of %u words, over the end of %s",
+				rt_commit_words(body), end > subbuf_end(reader, reader->pos) ?
+				"its sub-buffer" : "what is reserved");
+	return !reader->corrupt;
+}
+
+/*
+ * Everything but a plain record: fillers and heads are passed over, losses reported, the limit
+ * moved on, a new copy made. Each step passes something, copies, or returns.
+ */
+__attribute__((noinline))
+static enum ring_read read_slowly(struct ring_reader *reader, struct ring_item *item)
+{
+	for (unsigned i = 0; i < STEPS_MAX && !reader->corrupt; i++) {
+		const struct rt_record *record;
+		const char *fault;
+		uint64_t body;
+
+		if (reader->missed || reader->owed)
+			return report_lost(reader, item);
+		if (reader->policy == RT_POLICY_OVERWRITE && !is_copied(reader)) {
+			extend(reader);
+			if (!reader->corrupt && !is_copied(reader))
+				return read_end(reader, item);
+		}
+		record = record_here(reader);
+		body = body_here(reader, record);
+		if (body >> BODY_BITS)
+			return read_end(reader, item);
+		if (!is_reserved(reader, body))
+			break;
+		fault = record_fault(reader, body);
+		if (fault) {
+			declare_corrupt(reader, "%s", fault);
+		} else if (rt_commit_probe(body) == RT_PROBE_PAD) {
+			reader->pos += rt_commit_words(body) * 8;
+		} else if (rt_commit_probe(body) == RT_PROBE_SUBBUF) {
+			enter_subbuf(reader, record, body);
+		} else {
+			if (record->lost != (uint32_t)reader->lost_seen)
+				locate_lost(reader, whole_lost(reader, record->lost));
+			if (!reader->owed)
+				return take(reader, record, body, item);
+		}
+	}
+	return reader->corrupt ? report_corrupt(reader, item) : RING_EMPTY;
+}
+
+enum ring_read ring_reader_next(struct ring_reader *reader, struct ring_item *item)
+{
+	const struct rt_record *record = record_here(reader);
+	uint64_t body = body_here(reader, record);
+
+	/*
+	 * The limit is within one sub-buffer and within what was reserved, so this is every bound.
+	 * A sub-buffer's first record is not taken here: its head is below RT_PROBE_THREAD.
+	 */
+	if (body >> BODY_BITS || rt_commit_probe(body) < RT_PROBE_THREAD ||
+	    rt_commit_words(body) < HEADER_WORDS ||
+	    reader->pos + rt_commit_words(body) * 8 > reader->limit ||
+	    record->lost != (uint32_t)reader->lost_seen)
+		return read_slowly(reader, item);
+	__builtin_prefetch((const char *)record + READ_AHEAD_BYTES);
+	return take(reader, record, body, item);
+}
+
+/* ---- The consumer page ----------------------------------------------------------------------- */
+
+static void leave_note(struct ring_reader *reader)
+{
+	struct rt_ring_note note = {
+		.pos = reader->pos, .seq = reader->seq, .lost_seen = reader->lost_seen,
+		.owed = reader->owed, .missed = reader->missed,
+	};
+
+	memcpy(note.charged, reader->charged, sizeof(note.charged));
+	ring_note_write(reader->consumer, &note);
+}
+
+void ring_reader_release(struct ring_reader *reader)
+{
+	if (reader->pos == reader->released && reader->seq == reader->released_seq)
+		return;
+	leave_note(reader);
+	reader->released = reader->pos;
+	reader->released_seq = reader->seq;
+	__atomic_store_n(&reader->consumer->consumer_pos, reader->pos, __ATOMIC_RELEASE);
+}
+
+/*
+ * Store buffering, the one place where both sides need a full barrier: the store of bell_at comes
+ * before the load of producer_pos here, the swap of producer_pos before the load of bell_at there,
+ * so at least one side sees the other. Two sub-buffers are kept clear of the request: a ring that
+ * refuses records has rung before.
+ */
+bool ring_reader_arm(struct ring_reader *reader, uint64_t bytes)
+{
+	uint64_t most = reader->size_bytes - 2 * reader->subbuf_bytes;
+	uint64_t bell_at;
+
+	/* A sub-buffer's head may have been passed over since: no news to be woken by. */
+	ring_reader_release(reader);
+	bytes = bytes < 1 ? 1 : bytes > most ? most : bytes;
+	bell_at = reader->released + bytes;
+	__atomic_store_n(&reader->consumer->bell_at, bell_at, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&reader->producer->producer_pos, __ATOMIC_SEQ_CST) < bell_at)
+		return true;
+	ring_reader_disarm(reader);
+	return false;
+}
+
+void ring_reader_disarm(struct ring_reader *reader)
+{
+	__atomic_store_n(&reader->consumer->bell_at, RT_BELL_NEVER, __ATOMIC_RELAXED);
+}
+
+/* ---- Questions ------------------------------------------------------------------------------- */
+
+bool ring_reader_pending(const struct ring_reader *reader)
+{
+	return load_acquire(&reader->producer->producer_pos) != reader->pos;
+}
+
+uint64_t ring_reader_pos(const struct ring_reader *reader)
+{
+	return reader->pos;
+}
+
+uint64_t ring_reader_seq(const struct ring_reader *reader)
+{
+	return reader->seq;
+}
+
+uint64_t ring_reader_epoch(const struct ring_reader *reader)
+{
+	return reader->epoch;
+}
+
+/* The first note goes before the epoch: who finds the epoch finds the numbers that it is of. */
+void ring_reader_set_epoch(struct ring_reader *reader, uint64_t epoch)
+{
+	leave_note(reader);
+	reader->epoch = epoch;
+	__atomic_store_n(&reader->consumer->epoch, epoch, __ATOMIC_RELEASE);
+}
+
+uint32_t ring_reader_cpu(const struct ring_reader *reader)
+{
+	return reader->cpu;
+}
+
+const char *ring_reader_error(const struct ring_reader *reader)
+{
+	return reader->corrupt ? reader->corrupt_text : NULL;
+}

@@ -1,0 +1,106 @@
+/*
+ * ring_reader: takes records out of one ring of kmod/uapi/ringtail.h, in order, and numbers them.
+ *
+ * In: a mapped ring. Out: records and losses, as data, in the order of the attempts. One thread owns
+ * a reader. Records are borrowed from the ring until ring_reader_release().
+ */
+#ifndef RINGTAIL_DAEMON_RING_READER_H
+#define RINGTAIL_DAEMON_RING_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "query/error.h"
+#include "kmod/uapi/ringtail.h"
+
+struct ring_reader;
+
+enum ring_read {
+	RING_EMPTY,		/* nothing committed; also where a writer is unfinished */
+	RING_RECORD,
+	RING_LOST,		/* attempts that left no record stand here */
+	RING_CORRUPT,		/* the ring breaks its own rules; the reader stays here for ever */
+};
+
+struct ring_item {
+	uint64_t seq;		/* record: its number; lost: the first of them */
+	/* record */
+	uint64_t time_ns;
+	uint32_t tid;
+	uint16_t probe;
+	uint16_t words;		/* of payload */
+	const uint64_t *payload;
+	/* lost */
+	uint64_t count;
+	enum rt_lost reason;
+};
+
+/*
+ * Since this reader was made, whatever an earlier one has read. The terms come from three places that do
+ * not know of each other: the reader's reports (`lost`), the ring's counter of each reason (the losses in
+ * `produced`), and its lost_total (those in `in_flight`). So that
+ *
+ *	produced = records + sum of lost + in_flight
+ *
+ * can fail, where the reader misses or doubles a loss, or the producer counts it in one place only.
+ */
+struct ring_usage {
+	uint64_t produced;	/* records, unread, and what the producer counts as lost */
+	uint64_t records;	/* read (the ring's own among them; fillers are no attempts) */
+	uint64_t lost[RT_LOST_REASONS];	/* reported as RING_LOST */
+	uint64_t unread;	/* attempts between reader and producer, counted as ring_unread.h says */
+	uint64_t in_flight;	/* unread, and what is lost and not reported yet */
+	uint64_t unread_bytes;	/* reserved and not released */
+	uint64_t size_bytes;
+	uint64_t torn;		/* RT_POLICY_OVERWRITE: copies thrown away because they were lapped */
+
+	/* The ring's own, since it was made: of what never was an attempt. */
+	uint64_t foreign, unpaired, faults, consumer_bad;
+};
+
+/*
+ * map: producer page, data and slack, map_bytes long; consumer: its page, writable. Both borrowed.
+ * -EPROTO with *error if it is not a ring of this ABI.
+ */
+int ring_reader_create(const void *map, size_t map_bytes, struct rt_ring_consumer *consumer,
+		       struct ring_reader **reader, struct error *error);
+void ring_reader_destroy(struct ring_reader *reader);
+
+/* The next item; RT_PROBE_PAD and RT_PROBE_SUBBUF are passed over and never seen outside. */
+enum ring_read ring_reader_next(struct ring_reader *reader, struct ring_item *item);
+
+/* Gives what was read back to the producer, and leaves word for a later reader of how far it is. */
+void ring_reader_release(struct ring_reader *reader);
+
+/*
+ * Asks for a bell once `bytes` more than the consumer position are reserved (at least 1). False if
+ * they already are, and nobody will ring: read on, or come back soon.
+ */
+bool ring_reader_arm(struct ring_reader *reader, uint64_t bytes);
+void ring_reader_disarm(struct ring_reader *reader);
+
+/* Whether something is reserved that was not read. */
+bool ring_reader_pending(const struct ring_reader *reader);
+
+/* Where it stands: as long as that does not change, nothing was read. */
+uint64_t ring_reader_pos(const struct ring_reader *reader);
+
+/* The number of the next attempt. */
+uint64_t ring_reader_seq(const struct ring_reader *reader);
+
+/*
+ * Within what its numbers hold: that of the earlier reader that this one goes on from, or 0 where
+ * there was none, or it has left no word that can be true. Set it before the first record is read.
+ */
+uint64_t ring_reader_epoch(const struct ring_reader *reader);
+void ring_reader_set_epoch(struct ring_reader *reader, uint64_t epoch);
+
+/* Walks over what is unread, UNREAD_LOOKS_MAX at most: for once a pass. */
+void ring_reader_usage(const struct ring_reader *reader, struct ring_usage *usage);
+uint32_t ring_reader_cpu(const struct ring_reader *reader);
+
+/* After RING_CORRUPT: which CPU's ring, which rule, at which position. NULL before. Borrowed. */
+const char *ring_reader_error(const struct ring_reader *reader);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * thread_journal: who the threads of each ring are, for the next run of the daemon on the same rings:
+ * a memfd in the service manager's store, into which the thread tables write as they learn.
+ *
+ *	header page | ring 0: how many slots were ever used; THREADS_PER_RING_MAX of them | ring 1 ...
+ *
+ * The file is sparse: what was never used takes no memory, and is never looked at.
+ *
+ * A record that introduces a thread is released after the table has learnt it, so between this and the
+ * rings nothing is missing, wherever a run was killed. In: a table's entries. Out: the same, at the
+ * next start. A ring's slots belong to its drain worker once it has started.
+ */
+#ifndef RINGTAIL_DAEMON_RING_THREAD_JOURNAL_H
+#define RINGTAIL_DAEMON_RING_THREAD_JOURNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "query/error.h"
+#include "kmod/uapi/ringtail.h"
+
+struct activation;
+struct service_manager;
+struct thread_journal;
+
+struct thread_ring {
+	uint64_t slots;			/* used so far: the others are holes in the file */
+	struct thread_slot {
+		uint32_t used;		/* 1, and only then the rest counts; stored last */
+		uint32_t tid;
+		struct rt_thread thread;
+	} slot[];
+};
+
+/*
+ * Takes the one that the run before has left, if its rings are gone on with (`adopted`); else makes
+ * one, which the manager keeps. Without a manager *journal is NULL, which everything below takes.
+ */
+int thread_journal_open(struct activation *activation, struct service_manager *manager,
+			unsigned rings, bool adopted, struct thread_journal **journal,
+			struct error *error);
+void thread_journal_close(struct thread_journal *journal);
+
+/* A ring's part, THREADS_PER_RING_MAX slots of it; NULL: nothing is kept. */
+struct thread_ring *thread_journal_ring(struct thread_journal *journal, unsigned ring);
+
+/* Writes, and takes back, one slot; whoever dies in the middle leaves an unused one. */
+void thread_ring_write(struct thread_ring *ring, uint32_t slot, uint32_t tid,
+		       const struct rt_thread *thread);
+void thread_ring_clear(struct thread_ring *ring, uint32_t slot);
+
+#endif

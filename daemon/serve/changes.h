@@ -1,0 +1,68 @@
+/*
+ * changes: what is written to the audit log before it is done: operators enable and disable what is
+ * always on; whoever may come in registers durable consumers, and gives up its own (operators any). One
+ * at a time, in the order in which they were asked for:
+ *
+ *	ask -> judged -> audit.log, synced -> state-dir/probes, synced -> in force -> answered
+ *
+ * An attempt that cannot be written to the audit log is refused, and so is one that would not
+ * outlive the daemon. What is denied goes to a log of its own; beyond a few in a minute from one client
+ * it is only counted, and answered at once. Main thread; the disk's part on the disk thread.
+ */
+#ifndef RINGTAIL_DAEMON_SERVE_CHANGES_H
+#define RINGTAIL_DAEMON_SERVE_CHANGES_H
+
+#include "daemon/config/config.h"
+#include "daemon/disk/thread.h"
+#include "query/error.h"
+#include "daemon/stream/fanout.h"
+#include "daemon/access/gate.h"
+#include "daemon/serve/session.h"
+
+struct changes;
+
+struct changes_config {
+	struct event_base *base;
+	const struct gate *gate;
+	struct fanout *fanout;
+	struct frame_codec *codec;
+	const Ringtail__V1__Catalog *catalog;
+	struct disk_thread *disk_thread;	/* NULL: nothing can be kept, so nothing changed */
+	struct frame_ref *(*stat)(void *context);	/* what a Forget is answered with */
+	void *context;
+};
+
+int changes_create(const struct changes_config *config, struct changes **changes,
+		   struct error *error);
+
+/* What was denied and only counted is written down. Before the disk thread ends; NULL is safe. */
+void changes_settle(struct changes *changes);
+
+/* After the disk thread. NULL is safe. */
+void changes_destroy(struct changes *changes);
+
+/* What operators did before, from the state directory: before changes_set_config(). Blocks. */
+int changes_load(struct changes *changes, struct disk *disk, struct error *error);
+
+/*
+ * Puts in force what the configuration says and operators made of it. Of what operators enabled, what
+ * this host's catalog does not have is left out, with a warning.
+ */
+int changes_set_config(struct changes *changes, const struct config *config, struct error *error);
+
+/* A Probes frame; NULL: out of memory. */
+struct frame_ref *changes_list(const struct changes *changes);
+
+/* session_answer() follows. */
+void changes_ask(struct changes *changes, struct session *session,
+		 const Ringtail__V1__Change *change);
+void changes_ask_forget(struct changes *changes, struct session *session, const char *consumer);
+
+/* A Subscribe that registers a consumer, or is denied one: see session_host.subscribe. */
+void changes_ask_register(struct changes *changes, struct session *session,
+			  const Ringtail__V1__Subscribe *message);
+
+/* The session goes: what it asked for is done all the same, and not answered. */
+void changes_leave(struct changes *changes, const struct session *session);
+
+#endif

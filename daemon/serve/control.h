@@ -1,0 +1,41 @@
+/*
+ * control: the daemon's answers about itself: hello, list, stat. Main thread; each answer is a frame
+ * that the caller owns, or NULL when out of memory.
+ */
+#ifndef RINGTAIL_DAEMON_SERVE_CONTROL_H
+#define RINGTAIL_DAEMON_SERVE_CONTROL_H
+
+#include "query/error.h"
+#include "daemon/export/feed.h"
+#include "daemon/stream/fanout.h"
+#include "daemon/source/loader.h"
+#include "daemon/serve/session.h"
+#include "daemon/spool/spool.h"
+#include "daemon/collect/worker.h"
+
+struct control {
+	struct frame_codec *codec;
+	struct loader *loader;
+	struct fanout *fanout;
+	struct worker **worker;
+	unsigned workers;
+	struct fanout_epoch epoch;
+	uint64_t started_ns;
+	uint64_t queue_bytes;
+	const struct export_feed *exports;	/* NULL: none */
+	const struct spooler *spooler;		/* NULL: nothing is kept on disk */
+	uint64_t batch_interval_ns;
+};
+
+/* role: what the client may do. */
+struct frame_ref *control_hello(const struct control *control, const char *role);
+
+/* NULL with *error: unknown-probe, with the nearest names; list-too-large. */
+struct frame_ref *control_list(const struct control *control, const char *glob,
+			       struct error *error);
+
+/* session[]: the clients to tell of, of so many that are connected. */
+struct frame_ref *control_stat(const struct control *control, struct session *const *session,
+			       unsigned sessions, unsigned connected);
+
+#endif

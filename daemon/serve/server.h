@@ -1,0 +1,67 @@
+/*
+ * server: all connected clients: takes what the listeners accept, lets in whom the gate lets in,
+ * answers sessions from control, fanout and changes. Main thread.
+ *
+ * A client is pending until its hello is accepted, then served. Neither those that never say who
+ * they are nor those that are refused take a place of those that are served.
+ */
+#ifndef RINGTAIL_DAEMON_SERVE_SERVER_H
+#define RINGTAIL_DAEMON_SERVE_SERVER_H
+
+#include <stdbool.h>
+
+#include "daemon/net/address.h"
+#include "daemon/serve/changes.h"
+#include "daemon/serve/control.h"
+#include "daemon/access/gate.h"
+#include "daemon/serve/session.h"
+
+struct server;
+
+struct server_bounds {
+	struct session_bounds session;
+	unsigned clients_max, pending_max;
+	bool insecure;			/* tcp on loopback is plain */
+};
+
+struct server_config {
+	struct event_base *base;
+	struct control *control;
+	struct gate *gate;
+	struct changes *changes;
+	struct frame_codec *codec;
+	struct server_bounds bounds;
+};
+
+/* What a configuration says of them. */
+struct server_bounds server_bounds_of(const struct config *config);
+
+struct server *server_create(const struct server_config *config);
+
+/* Ends every session. NULL is safe. */
+void server_destroy(struct server *server);
+
+/* A listener_accepted: fd came in at that address. */
+void server_accept(void *server, int fd, const struct address *address, const char *peer);
+
+/* How a client came, and so how it is to prove who it is. */
+enum server_door {
+	SERVER_UNIX,
+	SERVER_PLAIN,
+	SERVER_TLS,
+};
+
+/* The same with its transport made, which is taken over. */
+void server_serve(struct server *server, enum server_door door, struct transport *transport,
+		  const char *peer);
+
+/* A Stat frame, as clients get it; NULL: out of memory, or too large. */
+struct frame_ref *server_stat(struct server *server);
+
+/* Writes what can be written; true once no client has anything left to take. */
+bool server_flush(struct server *server);
+
+/* After a reload: new bounds, and everybody's role judged anew. */
+void server_set_bounds(struct server *server, const struct server_bounds *bounds);
+
+#endif

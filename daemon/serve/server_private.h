@@ -1,0 +1,45 @@
+/* server_private: all clients together, for server*.c alone. */
+#ifndef RINGTAIL_DAEMON_SERVE_SERVER_PRIVATE_H
+#define RINGTAIL_DAEMON_SERVE_SERVER_PRIVATE_H
+
+#include <sys/queue.h>
+#include <sys/resource.h>
+
+#include "daemon/serve/server.h"
+
+/* In the order in which stat tells of them. */
+enum client_state {
+	CLIENT_SERVED,
+	CLIENT_PENDING,
+	CLIENT_TURNED_AWAY,	/* beyond pending-max, in the middle of TLS: until it can be told so */
+	CLIENT_REFUSED,		/* beyond clients-max, just long enough to be told so */
+	CLIENT_STATES,
+};
+
+struct client {
+	TAILQ_ENTRY(client) link;
+	enum client_state state;
+	enum server_door door;
+	struct session *session;	/* NULL: being made */
+};
+
+TAILQ_HEAD(client_list, client);
+
+struct server {
+	struct server_config config;
+	struct session_host host;
+	struct event *sweep;
+	uint64_t sweep_due_ns;
+	uint64_t next_id;
+	rlim_t descriptors_max;
+	unsigned count[CLIENT_STATES];
+	struct client_list list[CLIENT_STATES];		/* each from its oldest */
+};
+
+void server_move(struct server *server, struct client *client, enum client_state state);
+void server_forget_client(struct server *server, struct client *client);
+
+/* Counts one more, and says why. */
+void server_set_full(const struct server *server, struct error *error);
+
+#endif

@@ -1,0 +1,123 @@
+/*
+ * session: one connected client: its requests in, its frames out, all on the main thread's loop.
+ *
+ * It reads at most one request at a time into a bounded buffer, answers from its host (struct
+ * session_host), and writes its stream's frames as fast as the socket takes them. Whatever a client
+ * does wrong ends that client's session, with an Error frame that says why, and nobody else's.
+ */
+#ifndef RINGTAIL_DAEMON_SERVE_SESSION_H
+#define RINGTAIL_DAEMON_SERVE_SESSION_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "query/error.h"
+#include "daemon/base/frame_ref.h"
+#include "daemon/host/identity.h"
+#include "daemon/stream/stream.h"
+#include "daemon/net/transport.h"
+#include "proto/ringtail.pb-c.h"
+
+struct session;
+
+/* What sessions need of the rest of the daemon. Answers are frames the session takes over. */
+struct session_host {
+	void *context;
+
+	/* Both sides may speak now: who is it? -errno with *error refuses. `client` is the
+	 * config's. */
+	int (*identify)(void *context, void *client, const struct transport *transport,
+			struct client_identity *identity, struct error *error);
+
+	/* It said hello, with a token or an empty one: may it come in? -errno with *error refuses. */
+	int (*admit)(void *context, struct session *session, const char *token,
+		     struct error *error);
+
+	struct frame_ref *(*hello)(void *context, struct session *session);
+	struct frame_ref *(*list)(void *context, const char *glob, struct error *error);
+	struct frame_ref *(*stat)(void *context);
+	struct frame_ref *(*probes)(void *context);
+
+	/*
+	 * 0: session_subscribed() or session_refuse() follows, perhaps at once; or -errno with
+	 * *error. The message is borrowed for the call.
+	 */
+	int (*subscribe)(void *context, struct session *session,
+			 const Ringtail__V1__Subscribe *subscribe, struct error *error);
+	int (*ack)(void *context, struct session *session, const Ringtail__V1__Ack *ack,
+		   struct error *error);
+
+	/* session_answer() follows, later or at once; the message is borrowed. */
+	void (*change)(void *context, struct session *session, const Ringtail__V1__Change *change);
+	void (*forget)(void *context, struct session *session, const char *consumer);
+
+	/* The session is about to be freed. orderly: the client will not come back for its stream. */
+	void (*closed)(void *context, struct session *session, bool orderly);
+};
+
+/* What a reload may change under a session's feet. */
+struct session_bounds {
+	uint64_t tls_timeout_ns, hello_timeout_ns, silence_timeout_ns;
+	bool disconnect;		/* a client that lags more than its queue, instead of dropping */
+};
+
+struct session_config {
+	struct event_base *base;
+	const struct session_host *host;
+	const struct session_bounds *bounds;	/* borrowed */
+	struct frame_codec *codec;
+	void *client;				/* whatever the host knows it by */
+};
+
+/*
+ * Takes over the transport, and begins its handshake. `peer` is how people know it; copied. NULL: out
+ * of memory; the transport is destroyed, and the host not told.
+ */
+struct session *session_create(const struct session_config *config, struct transport *transport,
+			       uint64_t id, const char *peer);
+
+/* Ends it at once; tells the host. */
+void session_destroy(struct session *session, bool orderly);
+
+/*
+ * Ends one that has not said hello, and tells it why as far as that can be done at once. False: it is in
+ * the middle of its handshake; it is told when that is done, and ends in its own time.
+ */
+bool session_turn_away(struct session *session, const struct error *error);
+
+/* Sends a frame, taking it over, before what the stream has next. */
+void session_send(struct session *session, struct frame_ref *frame);
+
+/* The subscription stands: frames catalog and subscribed go first, then the stream's. */
+void session_subscribed(struct session *session, struct stream *stream, struct frame_ref *catalog,
+			struct frame_ref *subscribed);
+
+/* Sends an Error frame; a fatal one closes the session once it is sent. */
+void session_refuse(struct session *session, const struct error *error, bool fatal);
+
+/* Ends the wait of a change: the answer, taken over, or NULL and why not. */
+void session_answer(struct session *session, struct frame_ref *answer, const struct error *error);
+
+/* The stream has something new. May free the session. */
+void session_wake(struct session *session);
+
+/* For `ns` the daemon was held up: its deadlines move on by as much. */
+void session_excuse(struct session *session, uint64_t ns, uint64_t now_ns);
+
+/* Refuses one that has been silent for longer than it may. */
+void session_check_silence(struct session *session, uint64_t now_ns);
+
+/* Whether everything is written. */
+bool session_idle(const struct session *session);
+
+struct stream *session_stream(const struct session *session);
+struct client_identity *session_identity(struct session *session);
+void *session_client(const struct session *session);
+uint64_t session_id(const struct session *session);
+const char *session_peer(const struct session *session);
+const char *session_software(const struct session *session);
+uint64_t session_wire_bytes(const struct session *session);
+uint64_t session_frames(const struct session *session);
+
+#endif

@@ -1,0 +1,441 @@
+/*
+ * source_bpf: the producer of kmod/bpf, loaded into the kernel: `struct source_ops source_bpf`.
+ *
+ * In: requests. Out: rings that the kernel fills. The loader's one thread; no network.
+ *
+ * Opening takes CAP_BPF and CAP_PERFMON (and CAP_SYS_ADMIN or the rights to read tracefs, or the
+ * arguments of system calls have no names). Afterwards CAP_BPF and CAP_PERFMON must stay, because
+ * each request may attach programs.
+ */
+#include "daemon/source/source.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/source/bpf_check.h"
+#include "daemon/source/bpf_names.h"
+#include "daemon/source/bpf_objects.h"
+#include "daemon/source/bpf_rings.h"
+#include "daemon/source/syscall_catalog.h"
+#include "kmod/bpf/request.h"
+#include "kmod/ringtail.skel.h"
+
+#define PROGRAM_BIT(program)	(1u << (program))
+#define PROGRAMS_OF_THREADS	(PROGRAM_BIT(PROGRAM_EXIT) | PROGRAM_BIT(PROGRAM_RENAME) | \
+				 PROGRAM_BIT(PROGRAM_EXEC))
+
+struct source {
+	struct source_bpf_objects objects;
+	uint64_t ring_bytes;
+	struct source_store *store;	/* NULL: nobody keeps anything */
+	bool adopted;
+	struct error why_not;		/* code "": there was nothing to adopt */
+	Ringtail__V1__Catalog *catalog;
+	uint32_t word[RT_SYSCALLS_MAX];	/* of each system call, without wishes */
+	uint32_t excluded[REQUEST_EXCLUDED_MAX];
+	uint32_t generation;		/* of the current request */
+	uint32_t syscalls_since;	/* generation under which sys_exit was attached */
+};
+
+_Static_assert(sizeof(((struct source_config *)0)->excluded_pids) ==
+	       sizeof(((struct source *)0)->excluded), "the same pids are excluded");
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+/* sched_process_exit got a second argument in 6.16; its type has the leading context, too. */
+static bool exit_says_group_dead(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	const struct btf_type *type;
+	bool says = false;
+	int id;
+
+	if (!btf)
+		return false;
+	id = btf__find_by_name_kind(btf, "btf_trace_sched_process_exit", BTF_KIND_TYPEDEF);
+	type = id > 0 ? btf__type_by_id(btf, id) : NULL;
+	type = type ? btf__type_by_id(btf, type->type) : NULL;
+	if (type && btf_is_ptr(type))
+		type = btf__type_by_id(btf, type->type);
+	if (type && btf_is_func_proto(type))
+		says = btf_vlen(type) >= 3;
+	btf__free(btf);
+	return says;
+}
+
+static int load(struct source *source, const struct source_config *config, struct error *error)
+{
+	struct ringtail_bpf *skeleton = ringtail_bpf__open();
+	int err;
+
+	if (!skeleton)
+		return source_bpf_check_failure(error, errno, "open the BPF programs");
+	err = source_bpf_rings_size(skeleton, config, error);
+	if (err)
+		goto destroy;
+	skeleton->rodata->exit_says_group_dead = exit_says_group_dead();
+	err = ringtail_bpf__load(skeleton);
+	if (err) {
+		err = source_bpf_check_failure(error, -err, "load the BPF programs");
+		goto destroy;
+	}
+	err = source_bpf_objects_copy(&source->objects, skeleton, error);
+	if (!err)
+		err = source_bpf_rings_init(&source->objects, config->ring_bytes, error);
+destroy:
+	ringtail_bpf__destroy(skeleton);
+	return err;
+}
+
+/*
+ * The memory of a thread as it is while programs use it: on no ring is it known any more. As
+ * thread_make_unknown() of the programs.
+ */
+static void make_unknown(struct bpf_thread *thread, unsigned words)
+{
+	for (unsigned i = 0; i < words; i++) {
+		__u64 *word = &thread->known[i];
+
+		if (!(uint32_t)__atomic_load_n(word, __ATOMIC_RELAXED))
+			continue;
+		__atomic_fetch_add(word, 1ull << 32, __ATOMIC_SEQ_CST);
+		__atomic_fetch_and(word, ~0ull << 32, __ATOMIC_SEQ_CST);
+	}
+}
+
+static void publish(struct source *source, const struct bpf_request *request,
+		    const uint32_t words[RT_SYSCALLS_MAX]);
+
+/*
+ * Goes on with programs that run: at once they leave out this run's processes, and tell every ring
+ * again who the threads are.
+ */
+static void take_over(struct source *source)
+{
+	struct ringtail_bpf__bss *shared = source->objects.shared;
+	unsigned words = (source->objects.cpus + THREAD_KNOWN_CPUS - 1) / THREAD_KNOWN_CPUS;
+	struct bpf_request request;
+	unsigned place;
+
+	/* Whoever still reads the place that is written next began under the run before. */
+	source_bpf_rings_wait_for_programs(&source->objects);
+	source->generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+	place = source->generation & 1;
+	if (source->generation) {
+		request = shared->requests[place];
+		source->syscalls_since = request.syscalls_since;
+		memcpy(request.excluded, source->excluded, sizeof(request.excluded));
+		request.generation = ++source->generation;
+		publish(source, &request, shared->syscall_words[place]);
+		source_bpf_rings_wait_for_programs(&source->objects);
+	}
+	__atomic_fetch_add(&shared->reader, 1, __ATOMIC_SEQ_CST);
+	for (unsigned i = 0; i < THREAD_SLOTS; i++)
+		make_unknown(&shared->threads[i], words);
+	for (unsigned i = 0; i < source->objects.cpus; i++)
+		make_unknown(&shared->idle_threads[i], words);
+}
+
+/* What nobody goes on with must not stay attached beside what comes now. */
+static void drop_left(struct source_store *store, bool all)
+{
+	for (unsigned i = 0; i < store->kept->count; i++) {
+		struct activation_fd *entry = &store->kept->entry[i];
+
+		if (strncmp(entry->name, SOURCE_BPF_NAMES, strlen(SOURCE_BPF_NAMES)) != 0 ||
+		    (!all && entry->fd < 0))
+			continue;
+		store->drop(store->context, entry->name, -1);
+		if (entry->fd >= 0)
+			close(entry->fd);
+		entry->fd = -1;
+	}
+}
+
+/* Goes on with what an earlier run left, or says why not and begins anew. */
+static int adopt_or_load(struct source *source, const struct source_config *config,
+			 struct error *error)
+{
+	struct source_bpf_objects *objects = &source->objects;
+	int got = 0, err;
+
+	if (source->store)
+		got = source_bpf_objects_adopt(objects, source->store->kept, config,
+					       &source->why_not);
+	if (got == 1) {
+		source->adopted = true;
+		take_over(source);
+		drop_left(source->store, false);
+		return 0;
+	}
+	if (source->store)
+		drop_left(source->store, true);
+	err = load(source, config, error);
+	if (!err)
+		source_bpf_objects_keep(objects, source->store);
+	return err;
+}
+
+static void bpf_close(struct source *source);
+
+static int bpf_open(const struct source_config *config, struct source **out, struct error *error)
+{
+	struct source *source;
+	int err;
+
+	source_bpf_check_capture();
+	err = source_bpf_check_host(error);
+	if (err)
+		return err;
+	source = calloc(1, sizeof(*source));
+	if (!source)
+		return error_set(error, ENOMEM, "out-of-memory", "no memory for the BPF source");
+	source_bpf_objects_init(&source->objects);
+	source->ring_bytes = config->ring_bytes;
+	source->store = config->store;
+	memcpy(source->excluded, config->excluded_pids, sizeof(source->excluded));
+	err = adopt_or_load(source, config, error);
+	if (err)
+		goto close_source;
+	err = syscall_catalog_create(&source->catalog, source->word);
+	if (err) {
+		error_set(error, -err, "out-of-memory", "no memory for the catalog of probes");
+		goto close_source;
+	}
+	*out = source;
+	return 0;
+close_source:
+	bpf_close(source);
+	return err;
+}
+
+static void bpf_close(struct source *source)
+{
+	if (!source)
+		return;
+	source_bpf_objects_fini(&source->objects);
+	if (source->catalog)
+		ringtail__v1__catalog__free_unpacked(source->catalog, NULL);
+	free(source);
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static bool wants(const struct source_request *request, uint32_t probe)
+{
+	return request->probes[probe / 8] & 1u << probe % 8;
+}
+
+/* Whether what is wanted of one of these probes is wanted of every thread. */
+static bool is_unfiltered(const struct source_request *request, uint32_t probe)
+{
+	return request->clauses && wants(request, probe) &&
+	       request->unfiltered[probe / 8] & 1u << probe % 8;
+}
+
+/* The wishes for one system call, in the programs' word for it. */
+static uint32_t translate_syscall(const struct source_request *request, uint32_t nr, uint32_t word)
+{
+	const uint32_t rich = SYSCALL_WANTS_ENTRY | SYSCALL_WANTS_RETURN | SYSCALL_SAVES_ARGS |
+			      SYSCALL_NEVER_RETURNS | SYSCALL_SETS_UID;
+
+	if (wants(request, RT_PROBE_SYSCALL_CALL + nr))
+		word |= SYSCALL_WANTS_CALL;
+	if (wants(request, RT_PROBE_SYSCALL_ENTRY + nr))
+		word |= SYSCALL_WANTS_ENTRY;
+	if (wants(request, RT_PROBE_SYSCALL_RETURN + nr))
+		word |= SYSCALL_WANTS_RETURN;
+	if (word & rich || request->flags)
+		word |= SYSCALL_IS_RICH;
+	if (is_unfiltered(request, RT_PROBE_SYSCALL_CALL + nr) ||
+	    is_unfiltered(request, RT_PROBE_SYSCALL_ENTRY + nr))
+		word |= SYSCALL_UNFILTERED;
+	return word;
+}
+
+/* Fills in what the request wants of whom; returns which programs that takes. */
+static uint32_t translate(const struct source *source, const struct source_request *from,
+			  struct bpf_request *to, uint32_t words[RT_SYSCALLS_MAX])
+{
+	uint32_t programs = 0;
+
+	for (uint32_t nr = 0; nr < RT_SYSCALLS_MAX; nr++) {
+		words[nr] = source->word[nr] ? translate_syscall(from, nr, source->word[nr]) : 0;
+		if (words[nr] & (SYSCALL_WANTS_CALL | SYSCALL_WANTS_ENTRY))
+			programs |= PROGRAM_BIT(PROGRAM_SYS_ENTER);
+		/* Even entries alone need the returns: of the calls that set the uid. */
+		if (words[nr] & SYSCALL_WANTS)
+			programs |= PROGRAM_BIT(PROGRAM_SYS_EXIT);
+		/* A return without an entry does not look who is refused for others' sake. */
+		if (is_unfiltered(from, RT_PROBE_SYSCALL_RETURN + nr))
+			to->clauses = 0;
+	}
+	for (uint32_t probe = RT_PROBE_SCHED_SWITCH; probe <= RT_PROBE_SCHED_EXIT; probe++) {
+		if (wants(from, probe))
+			to->sched |= REQUEST_SCHED(probe);
+		if (is_unfiltered(from, probe))
+			to->sched_unfiltered |= REQUEST_SCHED(probe);
+	}
+	if (wants(from, RT_PROBE_SCHED_SWITCH))
+		programs |= PROGRAM_BIT(PROGRAM_SWITCH);
+	if (wants(from, RT_PROBE_SCHED_WAKEUP))
+		programs |= PROGRAM_BIT(PROGRAM_WAKEUP) | PROGRAM_BIT(PROGRAM_WAKEUP_NEW);
+	if (wants(from, RT_PROBE_SCHED_FORK))
+		programs |= PROGRAM_BIT(PROGRAM_FORK);
+	if (programs || to->sched)
+		programs |= PROGRAMS_OF_THREADS;
+	return programs;
+}
+
+static uint32_t attached(const struct source *source)
+{
+	uint32_t programs = 0;
+
+	for (unsigned i = 0; i < PROGRAMS; i++)
+		if (source->objects.link[i] >= 0)
+			programs |= PROGRAM_BIT(i);
+	return programs;
+}
+
+/* Whether programs that left have not gone yet, so that they remember threads all the time. */
+static bool still_remember(const struct source *source)
+{
+	for (unsigned i = 0; i < PROGRAMS; i++)
+		if (PROGRAMS_OF_THREADS & PROGRAM_BIT(i) && source->objects.leaving[i] < 0)
+			return false;
+	return true;
+}
+
+/* Programs that are attached before the request changes record nothing until it does. */
+static int attach(struct source *source, uint32_t programs, struct error *error)
+{
+	for (unsigned i = 0; i < PROGRAMS; i++) {
+		int err;
+
+		if (!(programs & PROGRAM_BIT(i)))
+			continue;
+		err = source_bpf_objects_attach(&source->objects, i, source->store);
+		if (err) {
+			source_bpf_objects_detach(&source->objects,
+						  programs & (PROGRAM_BIT(i) - 1), source->store);
+			return source_bpf_check_failure(error, -err, "attach the BPF programs");
+		}
+	}
+	return 0;
+}
+
+/* Threads were born, renamed and ended while nobody looked: nothing of what is remembered holds. */
+static void forget_threads(struct source *source)
+{
+	struct ringtail_bpf__bss *shared = source->objects.shared;
+
+	memset(shared->threads, 0, sizeof(shared->threads));
+	memset(shared->idle_threads, 0, sizeof(shared->idle_threads));
+	shared->epoch++;
+}
+
+/* Puts the request into the place that no program reads, and makes them read that one. */
+static void publish(struct source *source, const struct bpf_request *request,
+		    const uint32_t words[RT_SYSCALLS_MAX])
+{
+	struct ringtail_bpf__bss *shared = source->objects.shared;
+	unsigned place = request->generation & 1;
+
+	shared->requests[place] = *request;
+	memcpy(shared->syscall_words[place], words, sizeof(shared->syscall_words[place]));
+	__atomic_store_n(&shared->generation, request->generation, __ATOMIC_RELEASE);
+}
+
+static int bpf_configure(struct source *source, const struct source_request *request,
+			 struct error *error)
+{
+	struct bpf_request next = {
+		.generation = source->generation + 1,
+		.flags = request->flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK | RT_FLAG_STRINGS),
+		.clauses = request->clauses,
+	};
+	uint32_t before = attached(source), after, words[RT_SYSCALLS_MAX];
+	int err;
+
+	if (request->clauses > RT_FILTER_CLAUSES_MAX)
+		return error_set(error, EINVAL, "too-many-clauses", "%u filter clauses, at most %d",
+				 request->clauses, RT_FILTER_CLAUSES_MAX);
+	memcpy(next.clause, request->clause, sizeof(next.clause));
+	memcpy(next.excluded, source->excluded, sizeof(next.excluded));
+	after = translate(source, request, &next, words);
+	next.sees_entries = after & PROGRAM_BIT(PROGRAM_SYS_ENTER);
+	next.syscalls_since = before & PROGRAM_BIT(PROGRAM_SYS_EXIT) ? source->syscalls_since :
+								      next.generation;
+	if (!before && after && !still_remember(source))
+		forget_threads(source);
+	err = attach(source, after & ~before, error);
+	if (err)
+		return err;
+	publish(source, &next, words);
+	source->generation = next.generation;
+	source->syscalls_since = next.syscalls_since;
+	source_bpf_objects_detach(&source->objects, before & ~after, source->store);
+	err = source_bpf_rings_wait_for_programs(&source->objects);
+	return err ? source_bpf_check_failure(error, -err, "wait for running programs") : 0;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------ */
+
+static const Ringtail__V1__Catalog *bpf_catalog(struct source *source)
+{
+	return source->catalog;
+}
+
+static int bpf_ring(struct source *source, unsigned i, struct source_ring *ring)
+{
+	return source_bpf_rings_get(&source->objects, source->ring_bytes, i, ring);
+}
+
+static int bpf_stats(struct source *source, struct source_stats *stats)
+{
+	memset(stats, 0, sizeof(*stats));
+	for (unsigned i = 0; i < PROGRAMS; i++) {
+		struct bpf_prog_info info = {};
+		uint32_t bytes = sizeof(info);
+
+		if (bpf_obj_get_info_by_fd(source->objects.program[i], &info, &bytes))
+			return -errno;
+		stats->recursion_lost += info.recursion_misses;
+		stats->program_runs += info.run_cnt;
+	}
+	return 0;
+}
+
+static bool bpf_adopted(struct source *source, struct error *why_not)
+{
+	*why_not = source->why_not;
+	return source->adopted;
+}
+
+static int bpf_unsettled(struct source *source)
+{
+	return source->objects.barrier;
+}
+
+static void bpf_settle(struct source *source)
+{
+	source_bpf_objects_settle(&source->objects);
+}
+
+const struct source_ops source_bpf = {
+	.name = "bpf",
+	.open = bpf_open,
+	.catalog = bpf_catalog,
+	.ring = bpf_ring,
+	.configure = bpf_configure,
+	.stats = bpf_stats,
+	.adopted = bpf_adopted,
+	.unsettled = bpf_unsettled,
+	.settle = bpf_settle,
+	.close = bpf_close,
+};

@@ -1,0 +1,174 @@
+#include "daemon/source/bpf_check.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <ctype.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BTF_PATH		"/sys/kernel/btf/vmlinux"
+#define SAID_BYTES		320	/* of libbpf's last words: leaves room in ERROR_TEXT_BYTES */
+#define VERIFIER_LOG_MARK	"BEGIN PROG LOAD LOG"
+
+static struct {
+	char text[SAID_BYTES];		/* the end of it, on one line */
+	bool verifier;			/* it is the verifier's log */
+} said;
+
+/* Keeps the end of a text as one line of words. */
+static void said_keep(const char *text)
+{
+	size_t bytes = strlen(text), to = 0;
+	bool space = true;
+
+	if (bytes >= sizeof(said.text))
+		text += bytes - (sizeof(said.text) - 1);
+	for (; *text && to < sizeof(said.text) - 1; text++) {
+		if (isspace((unsigned char)*text)) {
+			if (!space)
+				said.text[to++] = ' ';
+			space = true;
+		} else {
+			said.text[to++] = *text;
+			space = false;
+		}
+	}
+	said.text[to] = '\0';
+}
+
+/* The verifier's reason is the end of its log, before libbpf's own closing lines. */
+static int said_print(enum libbpf_print_level level, const char *format, va_list args)
+{
+	char *text, *end;
+
+	if (level != LIBBPF_WARN || vasprintf(&text, format, args) < 0)
+		return 0;
+	if (strstr(text, VERIFIER_LOG_MARK)) {
+		end = strstr(text, "processed ");
+		if (!end)
+			end = strstr(text, "-- END PROG LOAD LOG");
+		if (end)
+			*end = '\0';
+		said_keep(text);
+		said.verifier = true;
+	} else if (!said.verifier) {
+		said_keep(text);
+	}
+	free(text);
+	return 0;
+}
+
+void source_bpf_check_capture(void)
+{
+	said.text[0] = '\0';
+	said.verifier = false;
+	libbpf_set_print(said_print);
+}
+
+/* ---- before loading ------------------------------------------------------------------------- */
+
+static bool has_capability(unsigned capability)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+
+	if (syscall(SYS_capget, &header, data))
+		return false;
+	return data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
+}
+
+static int check_capabilities(struct error *error)
+{
+	bool bpf = has_capability(CAP_BPF), perfmon = has_capability(CAP_PERFMON);
+
+	if ((bpf && perfmon) || has_capability(CAP_SYS_ADMIN))
+		return 0;
+	error_set(error, EPERM, "bpf-no-capability", "this process lacks %s, which loading BPF "
+		  "programs takes", !bpf && !perfmon ? "CAP_BPF and CAP_PERFMON" :
+		  !bpf ? "CAP_BPF" : "CAP_PERFMON");
+	error_hint(error, "run it as root, or `setcap cap_bpf,cap_perfmon+ep $(command -v "
+		   "ringtaild)`, or in its systemd unit AmbientCapabilities=CAP_BPF CAP_PERFMON");
+	return -EPERM;
+}
+
+/* With the capabilities there, the smallest map tells whether bpf(2) is. */
+static int check_syscall(struct error *error)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, NULL, sizeof(uint32_t), sizeof(uint32_t), 1,
+				NULL);
+	int err = errno;
+
+	if (fd >= 0) {
+		close(fd);
+		return 0;
+	}
+	if (err == ENOSYS) {
+		error_set(error, err, "bpf-not-in-kernel", "this kernel has no bpf(2): it was built "
+			  "without CONFIG_BPF_SYSCALL, or a sandbox hides it");
+		error_hint(error, "use the kernel module (--source kmod), or a kernel with BPF");
+		return -err;
+	}
+	if (err == EPERM || err == EACCES) {
+		error_set(error, err, "bpf-not-permitted", "bpf(2) is refused although the "
+			  "capabilities are there: %s", strerror(err));
+		error_hint(error, "a seccomp filter, a container without the capabilities of the "
+			   "host, or kernel lockdown is in the way; see `tracectl doctor`");
+		return -err;
+	}
+	return source_bpf_check_failure(error, err, "make a BPF map");
+}
+
+int source_bpf_check_host(struct error *error)
+{
+	int err;
+
+	if (syscall(SYS_bpf, -1, NULL, 0) && errno == ENOSYS)
+		return check_syscall(error);
+	err = check_capabilities(error);
+	if (!err)
+		err = check_syscall(error);
+	if (err)
+		return err;
+	if (access(BTF_PATH, R_OK)) {
+		err = errno;
+		error_set(error, err, "bpf-no-btf", "cannot read " BTF_PATH ": %s", strerror(err));
+		error_hint(error, "the programs need the running kernel's types: use a kernel built "
+			   "with CONFIG_DEBUG_INFO_BTF, or the kernel module (--source kmod)");
+		return -err;
+	}
+	return 0;
+}
+
+/* ---- after ---------------------------------------------------------------------------------- */
+
+int source_bpf_check_failure(struct error *error, int err, const char *doing)
+{
+	const char *what = said.text[0] ? said.text : strerror(err);
+
+	if (err == ENOMEM) {
+		error_set(error, err, "bpf-no-memory", "no memory to %s: %s", doing, what);
+		error_hint(error, "make the rings smaller (ring-size is for each possible CPU), or "
+			   "raise the memory limit of this unit or container");
+		return -err;
+	}
+	if (said.verifier) {
+		error_set(error, err, "bpf-refused", "the kernel's verifier refused to %s: ... %s",
+			  doing, what);
+		error_hint(error, "this kernel (uname -r) is one that ringtail was not tried on: "
+			   "report the text, or use the kernel module (--source kmod)");
+		return -err;
+	}
+	error_set(error, err, "bpf-failed", "cannot %s: %s (%s)", doing, what, strerror(err));
+	error_hint(error, err == EPERM ?
+		   "kernel lockdown or a security module may forbid tracing; see `tracectl doctor`" :
+		   "ringtail needs Linux 5.18 or newer with BTF; see `tracectl doctor`");
+	return -err;
+}

@@ -1,0 +1,21 @@
+/*
+ * source_bpf_check: why BPF will not do here, as a person can act on it.
+ *
+ * In: errno, this process's rights, the kernel's files, what libbpf printed. Out: an error with its
+ * code, text and hint. The loader's one thread: libbpf has one place for its output in a process.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_BPF_CHECK_H
+#define RINGTAIL_DAEMON_SOURCE_BPF_CHECK_H
+
+#include "query/error.h"
+
+/* From now on libbpf prints nothing; the end of what it would have said is kept for the errors. */
+void source_bpf_check_capture(void);
+
+/* What can be known before anything is loaded: bpf(2), capabilities, BTF. */
+int source_bpf_check_host(struct error *error);
+
+/* Says why opening, loading or attaching failed with -err. Returns -err. */
+int source_bpf_check_failure(struct error *error, int err, const char *doing);
+
+#endif

@@ -1,0 +1,87 @@
+/*
+ * source_bpf_objects: the kernel objects of the BPF producer as descriptors: maps, programs, links.
+ * They come of loading, or of a store in which an earlier run has left them.
+ *
+ * In: a loaded skeleton, or named descriptors. Out: descriptors that are checked, and the programs'
+ * variables, mapped. The loader's one thread.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_BPF_OBJECTS_H
+#define RINGTAIL_DAEMON_SOURCE_BPF_OBJECTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "query/error.h"
+#include "daemon/source/source.h"
+
+struct ringtail_bpf;
+struct ringtail_bpf__bss;
+
+/*
+ * In the order of attaching; detaching goes the other way. The first three keep the memory of
+ * threads true, so they see everything that the others may have to know.
+ */
+enum source_bpf_program {
+	PROGRAM_EXIT,
+	PROGRAM_RENAME,
+	PROGRAM_EXEC,
+	PROGRAM_FORK,
+	PROGRAM_WAKEUP,
+	PROGRAM_WAKEUP_NEW,
+	PROGRAM_SWITCH,
+	PROGRAM_SYS_ENTER,
+	PROGRAM_SYS_EXIT,
+	PROGRAMS,
+};
+
+struct source_bpf_objects {
+	int rings, consumers, bells, variables;	/* maps; -1: none */
+	int *bell;			/* [cpus]: what hangs in `bells` */
+	unsigned cpus;
+	int program[PROGRAMS];
+	int link[PROGRAMS];		/* -1: not attached */
+	int leaving[PROGRAMS];		/* detached as far as we care; until the barrier */
+	int barrier;			/* read end; -1: nothing is leaving */
+	struct ringtail_bpf__bss *shared;	/* `variables`, mapped */
+};
+
+void source_bpf_objects_init(struct source_bpf_objects *objects);
+
+/* Takes copies of what a loaded skeleton has; it may be destroyed then. */
+int source_bpf_objects_copy(struct source_bpf_objects *objects,
+			    const struct ringtail_bpf *skeleton, struct error *error);
+
+/* Maps the programs' variables. */
+int source_bpf_objects_map(struct source_bpf_objects *objects, struct error *error);
+
+/*
+ * Takes what an earlier run has left. 1: all of it is here, and fits the configuration and this
+ * program. 0: nothing was left. -errno: something was, with *error saying why it cannot be gone on
+ * with. What is not taken stays in `kept`.
+ */
+int source_bpf_objects_adopt(struct source_bpf_objects *objects, struct activation *kept,
+			     const struct source_config *config, struct error *error);
+
+/* Hands over everything but links, which are handed over as they are attached. */
+void source_bpf_objects_keep(const struct source_bpf_objects *objects, struct source_store *store);
+
+/* Closes all; what is attached stays so if a store keeps it. */
+void source_bpf_objects_fini(struct source_bpf_objects *objects);
+
+/* ---- Links ------------------------------------------------------------------------------------ */
+
+/*
+ * Where a store has a copy of a link, the program stays attached until that is closed, too. So a link
+ * that is not wanted any more leaves in two steps: the store is asked to drop it, and when it has
+ * (`barrier`), ours is closed. Until then it can be taken back, so that no program is ever attached
+ * twice. `store` may be NULL.
+ */
+int source_bpf_objects_attach(struct source_bpf_objects *objects, enum source_bpf_program program,
+			      struct source_store *store);
+void source_bpf_objects_detach(struct source_bpf_objects *objects, uint32_t programs,
+			       struct source_store *store);
+
+/* The barrier has come. */
+void source_bpf_objects_settle(struct source_bpf_objects *objects);
+
+#endif

@@ -1,0 +1,403 @@
+/* loader: the engine's end; see loader.h. */
+#include "daemon/source/loader.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/host/activation.h"
+#include "daemon/base/limits.h"
+#include "daemon/source/loader_message.h"
+#include "daemon/base/log.h"
+#include "daemon/host/service_manager.h"
+
+/* The kernel attaches one program at a time, whoever asks, and waits between them for every CPU. The
+ * service manager waits for 60 s in all (TimeoutStartSec): before that, it is said what is wrong. */
+#define LOADER_OPEN_MS		50000
+#define LOADER_END_MS		10000	/* it detaches its programs; then nobody waits any more */
+#define CATALOG_BYTES_MAX	(16u << 20)
+
+struct loader {
+	int socket;
+	pid_t pid;
+	bool gone;
+	bool asked;			/* for stats, and not answered yet */
+	char source[16];
+	Ringtail__V1__Catalog *catalog;
+	unsigned rings;
+	struct source_ring ring[RINGS_MAX];
+	bool adopted;
+	bool keeps;			/* its source has handed something over for a next run */
+	struct service_manager *manager;/* NULL: there is none */
+};
+
+const struct source_ops *source_by_name(const char *name)
+{
+	static const struct source_ops *const all[] = {&source_bpf, &source_kmod, &source_replay};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (strcmp(all[i]->name, name) == 0)
+			return all[i];
+	return NULL;
+}
+
+static int failure_to_error(const struct loader_failure *failure, struct error *error)
+{
+	error->column = 0;
+	memcpy(error->code, failure->code, sizeof(error->code));
+	memcpy(error->what, failure->what, sizeof(error->what));
+	memcpy(error->hint, failure->hint, sizeof(error->hint));
+	return failure->err;
+}
+
+static int take_ring(struct loader *loader, const struct source_ring *ring, const int *fds,
+		     unsigned n, struct error *error)
+{
+	struct source_ring *mine;
+
+	if (n != 3 || loader->rings == RINGS_MAX)
+		return error_set(error, EPROTO, "loader-protocol",
+				 "the loader sent a ring with %u descriptors as number %u", n,
+				 loader->rings);
+	mine = &loader->ring[loader->rings++];
+	*mine = *ring;
+	mine->ring_fd = fds[0];
+	mine->consumer_fd = fds[1];
+	mine->bell_fd = fds[2];
+	return 0;
+}
+
+static int take_catalog(struct loader *loader, uint64_t bytes, int fd, struct error *error)
+{
+	void *map;
+
+	if (bytes == 0 || bytes > CATALOG_BYTES_MAX)
+		return error_set(error, EPROTO, "loader-protocol",
+				 "the loader sent a catalog of %llu bytes",
+				 (unsigned long long)bytes);
+	map = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (map == MAP_FAILED)
+		return error_set(error, errno, "out-of-memory", "cannot map the catalog: %s",
+				 strerror(errno));
+	loader->catalog = ringtail__v1__catalog__unpack(NULL, bytes, map);
+	munmap(map, bytes);
+	if (!loader->catalog)
+		return error_set(error, EPROTO, "loader-protocol", "the loader's catalog is broken");
+	return 0;
+}
+
+/* Of the two messages that are for the service manager. Not to be kept is no failure yet. */
+static void take_store(struct loader *loader, struct loader_message *message, const int *fds,
+		       unsigned n)
+{
+	int err;
+
+	message->name[sizeof(message->name) - 1] = '\0';
+	if (message->type == LOADER_MSG_KEEP) {
+		err = n == 1 ? service_manager_store(loader->manager, message->name, fds[0])
+			     : -EPROTO;
+		loader->keeps = true;
+	} else {
+		err = service_manager_drop(loader->manager, message->name, n ? fds[0] : -1);
+	}
+	if (err)
+		log_warn("store-failed",
+			 "the service manager does not take '%s': %s; a restart may lose events",
+			 message->name, strerror(-err));
+	for (unsigned i = 0; i < n; i++)
+		close(fds[i]);
+}
+
+static void tell_adopted(struct loader *loader, const struct loader_message *message)
+{
+	struct error why_not = {0};
+
+	loader->adopted = message->ready.adopted;
+	if (loader->adopted)
+		log_info("restart-adopted",
+			 "going on with the %u rings of the run before, which were filled meanwhile",
+			 loader->rings);
+	else if (failure_to_error(&message->ready.why_not, &why_not))
+		log_warn(why_not.code,
+			 "beginning with fresh rings, so clients cannot resume: %s", why_not.what);
+}
+
+/* One message of the opening; 1 when it was the last, 0 when more come. */
+static int take_opening(struct loader *loader, struct error *error)
+{
+	struct pollfd poll_fd = {.fd = loader->socket, .events = POLLIN};
+	struct loader_message message;
+	int fds[LOADER_MESSAGE_FDS_MAX], err;
+	unsigned n = 0;
+
+	if (poll(&poll_fd, 1, LOADER_OPEN_MS) == 0)
+		return error_set(error, ETIMEDOUT, "loader-timeout",
+				 "the source did not open within %d s", LOADER_OPEN_MS / 1000);
+	err = loader_message_receive(loader->socket, &message, fds, &n, 0);
+	if (err == 0)
+		return error_set(error, ECHILD, "loader-died",
+				 "the loader process ended while it opened the source");
+	if (err < 0)
+		return error_set(error, -err, "loader-protocol", "cannot hear the loader: %s",
+				 strerror(-err));
+	switch (message.type) {
+	case LOADER_MSG_KEEP:
+	case LOADER_MSG_DROP:
+		take_store(loader, &message, fds, n);
+		return 0;
+	case LOADER_MSG_RING:
+		return take_ring(loader, &message.ring, fds, n, error);
+	case LOADER_MSG_FAILED:
+		return failure_to_error(&message.failed, error);
+	case LOADER_MSG_READY:
+		snprintf(loader->source, sizeof(loader->source), "%s", message.ready.source);
+		err = n == 1 ? take_catalog(loader, message.ready.catalog_bytes, fds[0], error)
+			     : error_set(error, EPROTO, "loader-protocol", "no catalog came");
+		for (unsigned i = 0; i < n; i++)
+			close(fds[i]);
+		if (!err)
+			tell_adopted(loader, &message);
+		return err ? err : 1;
+	default:
+		return error_set(error, EPROTO, "loader-protocol",
+				 "the loader said %u while opening", message.type);
+	}
+}
+
+static bool is_source(const struct activation_fd *entry)
+{
+	return entry->fd >= 0 && strncmp(entry->name, SOURCE_NAMES, strlen(SOURCE_NAMES)) == 0;
+}
+
+/* The lowest descriptor from `low` on that is the loader's: its socket, or of a source; -1: none. */
+static int next_kept(int low, int socket, const struct activation *kept)
+{
+	int next = socket >= low ? socket : -1;
+
+	for (unsigned i = 0; kept && i < kept->count; i++) {
+		int fd = is_source(&kept->entry[i]) ? kept->entry[i].fd : -1;
+
+		if (fd >= low && (next < 0 || fd < next))
+			next = fd;
+	}
+	return next;
+}
+
+/* The loader shall have nothing of the engine's: no listening socket, not the other end. */
+static void keep_only(int socket, struct activation *kept)
+{
+	int low = STDERR_FILENO + 1, next;
+
+	while ((next = next_kept(low, socket, kept)) >= 0) {
+		if (next > low)
+			close_range((unsigned)low, (unsigned)next - 1, 0);
+		low = next + 1;
+	}
+	close_range((unsigned)low, UINT_MAX, 0);
+	for (unsigned i = 0; kept && i < kept->count; i++)
+		if (!is_source(&kept->entry[i]))
+			kept->entry[i].fd = -1;
+}
+
+/* And the engine nothing of a source's: what it needs comes with the rings. */
+static void forget_sources(struct activation *kept)
+{
+	int fd;
+
+	while ((fd = activation_next(kept, SOURCE_NAMES "*", NULL)) >= 0)
+		close(fd);
+}
+
+static void exclude_self(struct source_config *config, pid_t loader, pid_t engine)
+{
+	config->excluded_pids[0] = (uint32_t)engine;
+	config->excluded_pids[1] = (uint32_t)loader;
+}
+
+/* In the child. */
+static int serve(int socket, const char *name, struct source_config *config,
+		 const struct loader_keeper *keeper)
+{
+	struct activation *kept = keeper ? keeper->activation : NULL;
+
+	keep_only(socket, kept);
+	return loader_serve(socket, name, config, keeper && keeper->manager ? kept : NULL);
+}
+
+int loader_start(const char *name, struct source_config *config, bool trace_self,
+		 const struct loader_keeper *keeper, struct loader **loader_out,
+		 struct error *error)
+{
+	struct loader *loader = calloc(1, sizeof(*loader));
+	int sockets[2], err;
+	pid_t engine = getpid();
+
+	if (!loader)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+		err = error_set(error, errno, "loader-socket", "socketpair: %s", strerror(errno));
+		goto free_loader;
+	}
+	loader->pid = fork();
+	if (loader->pid < 0) {
+		err = error_set(error, errno, "loader-fork", "cannot fork the loader: %s",
+				strerror(errno));
+		close(sockets[0]);
+		close(sockets[1]);
+		goto free_loader;
+	}
+	if (loader->pid == 0) {
+		if (!trace_self)
+			exclude_self(config, getpid(), engine);
+		_exit(serve(sockets[1], name, config, keeper));
+	}
+	if (keeper) {
+		loader->manager = keeper->manager;
+		forget_sources(keeper->activation);
+	}
+	close(sockets[1]);
+	loader->socket = sockets[0];
+	do {
+		err = take_opening(loader, error);
+	} while (err == 0);
+	if (err < 0) {
+		loader_stop(loader);
+		return err;
+	}
+	*loader_out = loader;
+	return 0;
+
+free_loader:
+	free(loader);
+	return err;
+}
+
+/* Its end of the socket closes as it exits. One that hangs we may no longer be allowed to kill. */
+static void await_end(struct loader *loader)
+{
+	struct pollfd end = {.fd = loader->socket};	/* POLLHUP comes unasked */
+
+	shutdown(loader->socket, SHUT_WR);
+	if (poll(&end, 1, LOADER_END_MS) <= 0 && kill(loader->pid, SIGKILL) != 0) {
+		log_warn("loader-stuck", "the loader, process %d, does not end", loader->pid);
+		return;
+	}
+	while (waitpid(loader->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+void loader_stop(struct loader *loader)
+{
+	if (!loader)
+		return;
+	await_end(loader);
+	close(loader->socket);
+	for (unsigned i = 0; i < loader->rings; i++) {
+		close(loader->ring[i].ring_fd);
+		close(loader->ring[i].consumer_fd);
+		close(loader->ring[i].bell_fd);
+	}
+	if (loader->catalog)
+		ringtail__v1__catalog__free_unpacked(loader->catalog, NULL);
+	free(loader);
+}
+
+int loader_configure(struct loader *loader, const struct source_request *request)
+{
+	struct loader_message message = {.type = LOADER_MSG_CONFIGURE, .configure = *request};
+
+	return loader->gone ? -EPIPE : loader_message_send(loader->socket, &message, NULL, 0);
+}
+
+int loader_ask_stats(struct loader *loader)
+{
+	struct loader_message message = {.type = LOADER_MSG_ASK_STATS};
+	int err;
+
+	/* One question at a time: the socket can never fill up, so that both ends would wait. */
+	if (loader->asked)
+		return 0;
+	err = loader->gone ? -EPIPE : loader_message_send(loader->socket, &message, NULL, 0);
+	loader->asked = !err;
+	return err;
+}
+
+int loader_receive(struct loader *loader, struct loader_report *report)
+{
+	struct loader_message message;
+	int fds[LOADER_MESSAGE_FDS_MAX], err;
+	unsigned n;
+
+	*report = (struct loader_report){.event = LOADER_GONE};
+	if (loader->gone)
+		return -EAGAIN;
+	while ((err = loader_message_receive(loader->socket, &message, fds, &n, MSG_DONTWAIT)) == 1 &&
+	       (message.type == LOADER_MSG_KEEP || message.type == LOADER_MSG_DROP))
+		take_store(loader, &message, fds, n);
+	if (err == -EAGAIN)
+		return err;
+	for (unsigned i = 0; i < n; i++)
+		close(fds[i]);
+	if (err == 1 && message.type == LOADER_MSG_CONFIGURED) {
+		report->event = LOADER_CONFIGURED;
+		report->generation = message.configured.generation;
+		report->err = failure_to_error(&message.configured.failure, &report->error);
+	} else if (err == 1 && message.type == LOADER_MSG_STATS) {
+		report->event = LOADER_STATS;
+		loader->asked = false;
+		report->stats = message.stats;
+	} else if (err == 1 && message.type == LOADER_MSG_FINISHED) {
+		report->event = LOADER_FINISHED;
+	} else {
+		loader->gone = true;
+	}
+	return 0;
+}
+
+bool loader_adopted(const struct loader *loader)
+{
+	return loader->adopted;
+}
+
+bool loader_keeps(const struct loader *loader)
+{
+	return loader->adopted || loader->keeps;
+}
+
+int loader_fd(const struct loader *loader)
+{
+	return loader->socket;
+}
+
+pid_t loader_pid(const struct loader *loader)
+{
+	return loader->pid;
+}
+
+const char *loader_source_name(const struct loader *loader)
+{
+	return loader->source;
+}
+
+const Ringtail__V1__Catalog *loader_catalog(const struct loader *loader)
+{
+	return loader->catalog;
+}
+
+unsigned loader_rings(const struct loader *loader)
+{
+	return loader->rings;
+}
+
+const struct source_ring *loader_ring(const struct loader *loader, unsigned i)
+{
+	return &loader->ring[i];
+}

@@ -1,0 +1,80 @@
+/*
+ * loader: the small privileged process that holds the source, and the engine's end of talking to it.
+ *
+ * The loader has the capabilities and no network; the engine has the network and no capabilities.
+ * Between them: one socketpair, fixed messages (struct loader_message), ring descriptors. The
+ * engine's calls are the main thread's.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_LOADER_H
+#define RINGTAIL_DAEMON_SOURCE_LOADER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "query/error.h"
+#include "daemon/source/source.h"
+#include "proto/ringtail.pb-c.h"
+
+struct activation;
+struct loader;
+struct service_manager;
+
+enum loader_event {
+	LOADER_CONFIGURED,	/* generation, and err with *error if it was refused */
+	LOADER_STATS,
+	LOADER_FINISHED,	/* the source has written its last record */
+	LOADER_GONE,		/* the process ended: nothing can be configured any more */
+};
+
+struct loader_report {
+	enum loader_event event;
+	uint64_t generation;
+	int err;
+	struct error error;
+	struct source_stats stats;
+};
+
+/* Who keeps the source's descriptors while no daemon runs. */
+struct loader_keeper {
+	struct activation *activation;		/* those that begin with "source." are taken */
+	struct service_manager *manager;	/* borrowed for the loader's life */
+};
+
+/*
+ * Forks the loader and waits until the source is open and its rings are here, or *error says why
+ * not. `name`: a source's, or "auto". Call it before there are threads. config->excluded_pids is
+ * filled in for both processes unless trace_self. `keeper` may be NULL: nobody.
+ */
+int loader_start(const char *name, struct source_config *config, bool trace_self,
+		 const struct loader_keeper *keeper, struct loader **loader, struct error *error);
+
+/* Lets the loader end, and waits for it. NULL is safe. */
+void loader_stop(struct loader *loader);
+
+/*
+ * Asks; the answer comes as a report. -EPIPE if the loader is gone. Configure only when the answer to
+ * the one before is here.
+ */
+int loader_configure(struct loader *loader, const struct source_request *request);
+int loader_ask_stats(struct loader *loader);
+
+/* The next report, without waiting: 0, or -EAGAIN. */
+int loader_receive(struct loader *loader, struct loader_report *report);
+
+int loader_fd(const struct loader *loader);
+pid_t loader_pid(const struct loader *loader);
+const char *loader_source_name(const struct loader *loader);
+const Ringtail__V1__Catalog *loader_catalog(const struct loader *loader);
+unsigned loader_rings(const struct loader *loader);
+
+/* Whether the rings are those of an earlier run, which go on being filled as it had asked for. */
+bool loader_adopted(const struct loader *loader);
+
+/* Whether the source gives a service manager what a next run needs to go on with its rings. */
+bool loader_keeps(const struct loader *loader);
+
+/* The i-th ring; its descriptors are the loader object's. */
+const struct source_ring *loader_ring(const struct loader *loader, unsigned i);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * loader_message: what loader and engine say to each other, one SOCK_SEQPACKET packet each. Both are
+ * the same binary, forked: the structs need no encoding, but sizes and types are checked all the
+ * same.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_LOADER_MESSAGE_H
+#define RINGTAIL_DAEMON_SOURCE_LOADER_MESSAGE_H
+
+#include <stdint.h>
+
+#include "daemon/host/activation.h"
+#include "query/error.h"
+#include "daemon/source/source.h"
+
+enum loader_message_type {
+	LOADER_MSG_RING,	/* loader: with 3 descriptors: ring, consumer, bell */
+	LOADER_MSG_READY,	/* loader: with the catalog's memfd */
+	LOADER_MSG_FAILED,	/* loader: the source did not open */
+	LOADER_MSG_CONFIGURE,	/* engine */
+	LOADER_MSG_CONFIGURED,	/* loader */
+	LOADER_MSG_ASK_STATS,	/* engine */
+	LOADER_MSG_STATS,	/* loader */
+	LOADER_MSG_FINISHED,	/* loader */
+	LOADER_MSG_KEEP,	/* loader: with a descriptor for the service manager's store */
+	LOADER_MSG_DROP,	/* loader: out of the store; with a barrier, or without */
+};
+
+#define LOADER_MESSAGE_FDS_MAX 3
+
+struct loader_failure {
+	int32_t err;
+	char code[48];
+	char what[ERROR_TEXT_BYTES];
+	char hint[ERROR_TEXT_BYTES];
+};
+
+struct loader_message {
+	uint32_t type;
+	union {
+		struct source_ring ring;
+		struct {
+			uint64_t catalog_bytes;
+			char source[16];
+			uint32_t adopted;
+			struct loader_failure why_not;	/* err 0: there was nothing to adopt */
+		} ready;
+		char name[ACTIVATION_NAME_BYTES];
+		struct source_request configure;
+		struct {
+			uint64_t generation;
+			struct loader_failure failure;	/* err 0: done */
+		} configured;
+		struct loader_failure failed;
+		struct source_stats stats;
+	};
+};
+
+/* 0 or -errno; a message is sent whole or not at all. fds may be NULL with n 0. */
+int loader_message_send(int socket, const struct loader_message *message, const int *fds,
+			unsigned n);
+
+/*
+ * 1 with a message, 0 at the other end's end, -EAGAIN, or -errno. Descriptors that came along are the
+ * caller's: *n of them, at most LOADER_MESSAGE_FDS_MAX.
+ */
+int loader_message_receive(int socket, struct loader_message *message, int *fds, unsigned *n,
+			   int flags);
+
+/*
+ * The loader process: serves the socket until its other end closes. `kept`: what an earlier run left
+ * in a store; NULL: there is no store. Returns the exit status.
+ */
+int loader_serve(int socket, const char *name, struct source_config *config,
+		 struct activation *kept);
+
+#endif

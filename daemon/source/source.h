@@ -1,0 +1,124 @@
+/*
+ * source: the daemon's view of a producer (BPF, kernel module, replayed file).
+ *
+ * A source lives in the loader process and fills rings of the ABI in kmod/uapi/ringtail.h; it hands
+ * out file descriptors that the engine maps, so the engine is the same for every source. All calls
+ * come from the loader's one thread.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_SOURCE_H
+#define RINGTAIL_DAEMON_SOURCE_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+
+#include "query/error.h"
+#include "kmod/uapi/ringtail.h"
+#include "proto/ringtail.pb-c.h"
+
+struct activation;
+struct source;
+
+/*
+ * Who keeps descriptors from one run of the daemon to the next. A source hands over what it takes to
+ * go on, under names, and finds it again in `kept`.
+ */
+#define SOURCE_NAMES "source."		/* what each of the names begins with */
+
+struct source_store {
+	struct activation *kept;	/* what it takes is its own then */
+
+	/* Keeps a copy. Its end of the socket may be gone: then nothing is kept. */
+	void (*keep)(void *context, const char *name, int fd);
+
+	/* Lets go of it; `barrier` is a pipe's write end, which is closed when that is done. */
+	void (*drop)(void *context, const char *name, int barrier);
+	void *context;
+};
+
+struct source_config {
+	uint64_t ring_bytes;		/* data of one CPU's ring: a power of two */
+	enum rt_policy policy;
+	uint32_t excluded_pids[4];	/* the daemon itself; 0: none */
+	const char *path;		/* kmod: the device; replay: the file; bpf: unused */
+	bool replay_fast;		/* replay: as fast as the reader allows, not at recorded pace */
+	struct source_store *store;	/* NULL: nobody keeps anything */
+};
+
+/* One CPU's ring, as descriptors and offsets to mmap. The descriptors stay the source's. */
+struct source_ring {
+	uint32_t cpu;
+	int ring_fd;			/* producer page, data, slack: mapped read-only */
+	uint64_t ring_offset;
+	uint64_t ring_bytes;		/* of the whole mapping */
+	int consumer_fd;		/* consumer page: mapped read-write */
+	uint64_t consumer_offset;
+	int bell_fd;			/* readable when the bell was rung */
+	enum source_bell {
+		SOURCE_BELL_EVENTFD,	/* read(2) answers it */
+		SOURCE_BELL_BPF_RINGBUF,/* advancing its consumer position answers it */
+		SOURCE_BELL_POLL,	/* the poll itself answers it */
+	} bell;
+};
+
+/* What the kernel shall record from now on: the union of all subscriptions. */
+struct source_request {
+	uint64_t generation;
+	uint8_t probes[RT_PROBE_MAX / 8];	/* bit set by probe id */
+	uint8_t unfiltered[RT_PROBE_MAX / 8];	/* of these, which the clauses are not asked of */
+	uint32_t flags;				/* RT_FLAG_* */
+	uint32_t clauses;			/* 0: every event passes */
+	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
+};
+
+/* Losses that no ring can see. */
+struct source_stats {
+	uint64_t recursion_lost;	/* the kernel refused to run a program inside itself */
+	uint64_t program_runs;
+};
+
+struct source_ops {
+	const char *name;
+
+	/* Loads and attaches, recording nothing yet. On failure *error says what, why, what to do. */
+	int (*open)(const struct source_config *config, struct source **source, struct error *error);
+
+	/* Every probe that can be enabled, with its fields. Borrowed until close. */
+	const Ringtail__V1__Catalog *(*catalog)(struct source *source);
+
+	/* Fills *ring with the i-th ring; -ENOENT past the last. */
+	int (*ring)(struct source *source, unsigned i, struct source_ring *ring);
+
+	/* Takes effect for every event that starts after it returns. */
+	int (*configure)(struct source *source, const struct source_request *request,
+			 struct error *error);
+
+	int (*stats)(struct source *source, struct source_stats *stats);
+
+	/* Whether a source that ends (a file) has written its last record. May be NULL: never. */
+	bool (*finished)(struct source *source);
+
+	/*
+	 * Whether an earlier run's rings were found in the store and are gone on with, recording
+	 * as it had asked for, but without this run's processes. If not, although there was
+	 * something: why. May be NULL: never.
+	 */
+	bool (*adopted)(struct source *source, struct error *why_not);
+
+	/*
+	 * Something to wait for, besides configure(): -1, or a descriptor; when it is readable or at
+	 * its end, settle() is called. May be NULL: nothing.
+	 */
+	int (*unsettled)(struct source *source);
+	void (*settle)(struct source *source);
+
+	/* Detaches (unless a store keeps it) and frees; NULL is safe. Mapped rings stay readable. */
+	void (*close)(struct source *source);
+};
+
+extern const struct source_ops source_bpf, source_kmod, source_replay;
+
+/* The source of that name, or NULL. */
+const struct source_ops *source_by_name(const char *name);
+
+#endif

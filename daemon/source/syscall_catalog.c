@@ -1,0 +1,206 @@
+/* syscall_catalog: see syscall_catalog.h. The loader's thread; nothing shared. */
+#include "daemon/source/syscall_catalog.h"
+
+#include <asm/unistd.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/source/syscall_args.h"
+#include "kmod/bpf/request.h"
+#include "proto/limits.h"
+
+#define UNNAMED_BEYOND	64	/* numbers past the last named one that newer kernels may have */
+#define FIELDS_MAX (2 + RT_SYSCALL_ARGS_MAX)
+
+/* The names of <asm/unistd.h>, by number; daemon/source/syscall_numbers.sh writes the rows. */
+static const struct syscall_number {
+	uint32_t number;
+	const char *name;
+} syscall_number[] = {
+#include "daemon/source/syscall_numbers.inc"
+};
+
+#define SYSCALL_NUMBERS (sizeof(syscall_number) / sizeof(syscall_number[0]))
+
+static const struct syscall_arg field_duration = {
+	"duration_ns", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION, 64
+};
+static const struct syscall_arg field_ret = {
+	"ret", "long", RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT, 64
+};
+
+/* As kmod/uapi/ringtail.h lists them. */
+static const struct sched_probe {
+	enum rt_probe id;
+	const char *name;
+	unsigned fields;
+	struct syscall_arg field[4];
+} sched_probe[] = {
+	{ RT_PROBE_SCHED_SWITCH, "sched_switch", 4, {
+		{ "prev_prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
+		{ "prev_state", "long", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "next_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD, 32 },
+		{ "next_prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 } } },
+	{ RT_PROBE_SCHED_WAKEUP, "sched_wakeup", 3, {
+		{ "target_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD, 32 },
+		{ "prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
+		{ "target_cpu", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 } } },
+	{ RT_PROBE_SCHED_FORK, "sched_process_fork", 2, {
+		{ "child_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD, 32 },
+		{ "child_pid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32 } } },
+	{ RT_PROBE_SCHED_EXEC, "sched_process_exec", 2, {
+		{ "old_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32 },
+		{ "filename", "const char *", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64 } } },
+	{ RT_PROBE_SCHED_EXIT, "sched_process_exit", 2, {
+		{ "prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
+		{ "group_dead", "bool", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 1 } } },
+};
+
+#define SCHED_PROBES (sizeof(sched_probe) / sizeof(sched_probe[0]))
+
+_Static_assert(FIELDS_MAX <= PROBE_FIELDS_MAX, "a call has more fields than a probe may have");
+_Static_assert(3 * RT_SYSCALLS_MAX + SCHED_PROBES <= CATALOG_PROBES_MAX, "the catalog is too small");
+
+/* ---- messages, made of the pieces that free_unpacked() frees ------------------------------- */
+
+static Ringtail__V1__Field *field_create(const struct syscall_arg *from)
+{
+	Ringtail__V1__Field *field = malloc(sizeof(*field));
+
+	if (!field)
+		return NULL;
+	ringtail__v1__field__init(field);
+	field->type = from->type;
+	field->bits = from->bits;
+	field->name = strdup(from->name);
+	field->c_type = strdup(from->c_type);
+	if (field->name && field->c_type)
+		return field;
+	ringtail__v1__field__free_unpacked(field, NULL);
+	return NULL;
+}
+
+/* Appends a probe; the catalog has room for it. */
+static int catalog_add(Ringtail__V1__Catalog *catalog, uint32_t id, const char *provider,
+		       const char *function, const char *name, const struct syscall_arg *field,
+		       unsigned fields)
+{
+	Ringtail__V1__Probe *probe = malloc(sizeof(*probe));
+
+	if (!probe)
+		return -ENOMEM;
+	ringtail__v1__probe__init(probe);
+	catalog->probe[catalog->n_probe++] = probe;
+	probe->id = id;
+	probe->provider = strdup(provider);
+	probe->function = strdup(function);
+	probe->name = strdup(name);
+	probe->field = calloc(fields ? fields : 1, sizeof(*probe->field));
+	if (!probe->provider || !probe->function || !probe->name || !probe->field)
+		return -ENOMEM;
+	for (unsigned i = 0; i < fields; i++) {
+		probe->field[i] = field_create(&field[i]);
+		if (!probe->field[i])
+			return -ENOMEM;
+		probe->n_field++;
+	}
+	return 0;
+}
+
+/* ---- the probes --------------------------------------------------------------------------- */
+
+static uint32_t syscall_word(const char *name, const struct syscall_arg *arg, unsigned args)
+{
+	uint32_t word = SYSCALL_IS_KNOWN | args << SYSCALL_ARGS_SHIFT;
+
+	if (!strcmp(name, "execve") || !strcmp(name, "execveat"))
+		word |= SYSCALL_SAVES_ARGS;
+	if (!strcmp(name, "exit") || !strcmp(name, "exit_group"))
+		word |= SYSCALL_NEVER_RETURNS;
+	if (!strcmp(name, "setuid") || !strcmp(name, "setreuid") || !strcmp(name, "setresuid"))
+		word |= SYSCALL_SETS_UID;
+	for (unsigned i = 0; i < args; i++) {
+		if (arg[i].type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING)
+			word |= 1u << (SYSCALL_STRINGS_SHIFT + i);
+		if (arg[i].bits == 32 && (arg[i].type == RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED ||
+					  arg[i].type == RINGTAIL__V1__FIELD_TYPE__FIELD_FD))
+			word |= 1u << (SYSCALL_SIGNED_SHIFT + i);
+	}
+	return word;
+}
+
+static int catalog_add_syscall(Ringtail__V1__Catalog *catalog, const struct syscall_number *call,
+			       int tracefs, uint32_t words[RT_SYSCALLS_MAX])
+{
+	struct syscall_arg field[FIELDS_MAX] = { field_duration, field_ret };
+	unsigned args = syscall_args_read(tracefs, call->name, field + 2);
+	uint32_t number = call->number;
+	int err;
+
+	words[number] = syscall_word(call->name, field + 2, args);
+	err = catalog_add(catalog, RT_PROBE_SYSCALL_CALL + number, "syscall", call->name, "call",
+			  field, 2 + args);
+	if (!err)
+		err = catalog_add(catalog, RT_PROBE_SYSCALL_ENTRY + number, "syscall", call->name,
+				  "entry", field + 2, args);
+	if (!err && !(words[number] & SYSCALL_NEVER_RETURNS))
+		err = catalog_add(catalog, RT_PROBE_SYSCALL_RETURN + number, "syscall", call->name,
+				  "return", field + 1, 1);
+	return err;
+}
+
+/* A kernel newer than the headers has calls that they do not name: those go by their numbers. */
+static int catalog_add_unnamed(Ringtail__V1__Catalog *catalog, uint32_t words[RT_SYSCALLS_MAX])
+{
+	uint32_t end = 0;
+	int err = 0;
+
+	for (uint32_t number = 0; number < RT_SYSCALLS_MAX; number++)
+		if (words[number])
+			end = number + 1 + UNNAMED_BEYOND;
+	for (uint32_t number = 0; number < end && number < RT_SYSCALLS_MAX && !err; number++) {
+		char name[sizeof("nr_4294967295")];
+		const struct syscall_number call = { number, name };
+
+		if (words[number])
+			continue;
+		snprintf(name, sizeof(name), "nr_%u", number);
+		err = catalog_add_syscall(catalog, &call, -1, words);
+	}
+	return err;
+}
+
+int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCALLS_MAX])
+{
+	Ringtail__V1__Catalog *catalog = malloc(sizeof(*catalog));
+	int tracefs, err = -ENOMEM;
+
+	if (!catalog)
+		return -ENOMEM;
+	ringtail__v1__catalog__init(catalog);
+	memset(words, 0, RT_SYSCALLS_MAX * sizeof(*words));
+	tracefs = syscall_args_open_tracefs();
+	catalog->probe = calloc(3 * RT_SYSCALLS_MAX + SCHED_PROBES, sizeof(*catalog->probe));
+	if (!catalog->probe)
+		goto close_tracefs;
+	err = 0;
+	for (unsigned i = 0; i < SYSCALL_NUMBERS && !err; i++)
+		if (syscall_number[i].number < RT_SYSCALLS_MAX)
+			err = catalog_add_syscall(catalog, &syscall_number[i], tracefs, words);
+	if (!err)
+		err = catalog_add_unnamed(catalog, words);
+	for (unsigned i = 0; i < SCHED_PROBES && !err; i++)
+		err = catalog_add(catalog, sched_probe[i].id, "tracepoint", "sched",
+				  sched_probe[i].name, sched_probe[i].field, sched_probe[i].fields);
+close_tracefs:
+	if (tracefs >= 0)
+		close(tracefs);
+	if (err)
+		ringtail__v1__catalog__free_unpacked(catalog, NULL);
+	else
+		*out = catalog;
+	return err;
+}

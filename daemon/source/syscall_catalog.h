@@ -1,0 +1,28 @@
+/*
+ * syscall_catalog: every probe that a kernel source offers: the system calls of this architecture
+ * and the scheduler's tracepoints, with their fields.
+ *
+ * Numbers that the headers do not name, up to some way past the last that they do, are nr_NUMBER
+ * with arguments arg0 to arg5: a kernel may be newer than the headers.
+ *
+ * In: the system's headers (names and numbers, at build time) and the kernel's tracefs (arguments,
+ * at run time). Out: a catalog, and what a producer must know of each number. Runs once, on the
+ * loader's thread.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_SYSCALL_CATALOG_H
+#define RINGTAIL_DAEMON_SOURCE_SYSCALL_CATALOG_H
+
+#include <stdint.h>
+
+#include "kmod/uapi/ringtail.h"
+#include "proto/ringtail.pb-c.h"
+
+/*
+ * Sets *catalog, to be freed with ringtail__v1__catalog__free_unpacked(catalog, NULL), and
+ * words[number] for each known system call to its SYSCALL_* bits of kmod/bpf/request.h that do not
+ * depend on a request; others to 0. Where tracefs can not be read, arguments are arg0 to arg5.
+ * -ENOMEM is the only failure.
+ */
+int syscall_catalog_create(Ringtail__V1__Catalog **catalog, uint32_t words[RT_SYSCALLS_MAX]);
+
+#endif

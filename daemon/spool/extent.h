@@ -1,0 +1,41 @@
+/*
+ * spool_extent: what each segment of a spool holds, as the main thread may know it: made by the disk
+ * thread when the list of segments has changed, and handed over.
+ */
+#ifndef RINGTAIL_DAEMON_SPOOL_EXTENT_H
+#define RINGTAIL_DAEMON_SPOOL_EXTENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/spool/marks.h"
+
+struct spool_store;
+
+struct spool_extent {
+	uint8_t boot_id[16];
+	uint64_t epoch;
+	uint64_t bytes;
+	struct spool_marks *start;
+	struct spool_marks *end;	/* NULL: it is being written, and its bytes are not counted here */
+};
+
+struct spool_extents {
+	size_t n;
+	uint64_t bytes;			/* of all of them */
+	struct spool_extent extent[];
+};
+
+/* NULL: out of memory. */
+struct spool_extents *spool_extents_create(const struct spool_store *store);
+void spool_extents_destroy(struct spool_extents *extents);
+
+/*
+ * About how many bytes are behind that place of that run; total: of the whole spool, now; end: how far
+ * the segment goes that is being written.
+ */
+uint64_t spool_extents_behind(const struct spool_extents *extents, uint64_t total,
+			      const struct spool_marks *end, const uint8_t boot_id[16],
+			      uint64_t epoch, const struct spool_marks *place);
+
+#endif

@@ -1,0 +1,351 @@
+/*
+ * spool_read: see spool_read.h. This file: a place, and how it goes from segment to segment.
+ * spool_read_give.c: what is given of a segment's frames.
+ */
+#include "daemon/spool/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/spool/read_private.h"
+#include "proto/limits.h"
+
+#define ERRORS_MAX 3		/* in a row, before a segment is passed over */
+
+struct spool_read *spool_read_create(struct spool_marks *since, const uint8_t boot_id[16],
+				     uint64_t epoch, uint64_t realtime_ns)
+{
+	struct spool_read *read = calloc(1, sizeof(*read));
+	struct spool_marks *at = spool_marks_create(CURSOR_POSITIONS_MAX);
+	struct spool_marks *before = spool_marks_create(CURSOR_POSITIONS_MAX);
+
+	if (!read || !at || !before) {
+		free(read);
+		free(at);
+		free(before);
+		free(since);
+		return NULL;
+	}
+	read->before = before;
+	read->since = since;
+	read->since_realtime_ns = realtime_ns;
+	read->at = at;
+	if (since) {
+		memcpy(read->boot_id, boot_id, sizeof(read->boot_id));
+		read->epoch = epoch;
+	}
+	return read;
+}
+
+void spool_read_destroy(struct spool_read *read)
+{
+	if (!read)
+		return;
+	free(read->since);
+	free(read->at);
+	free(read->before);
+	free(read);
+}
+
+/* ---- Where to begin -------------------------------------------------------------------------- */
+
+static bool of_epoch(const struct spool_segment *segment, const uint8_t boot_id[16],
+		     uint64_t epoch)
+{
+	return segment->epoch == epoch &&
+	       memcmp(segment->boot_id, boot_id, sizeof(segment->boot_id)) == 0;
+}
+
+static bool usable(const struct spool_segment *segment)
+{
+	return segment->state != SEGMENT_BAD && segment->readable;
+}
+
+/* Whether it holds nothing behind those places. */
+static bool wholly_seen(const struct spool_segment *segment, struct spool_marks *since)
+{
+	for (uint32_t i = 0; segment->end && i < segment->end->n; i++) {
+		struct spool_mark *mark = spool_marks_find(since, segment->end->mark[i].cpu);
+
+		if (!mark || mark->seq < segment->end->mark[i].seq)
+			return false;
+	}
+	return segment->end && segment->trusted;
+}
+
+/* Its run ended with it, and not orderly: what else was taken out of the rings is nowhere. */
+static bool ends_badly(const struct spool_store *store, const struct spool_segment *segment)
+{
+	size_t i = store->segments;
+
+	if (segment->final ||
+	    of_epoch(segment, store->config.boot_id, store->config.epoch))
+		return false;
+	while (store->segment[--i] != segment)
+		if (usable(store->segment[i]) &&
+		    of_epoch(store->segment[i], segment->boot_id, segment->epoch))
+			return false;
+	return true;
+}
+
+/*
+ * At a cursor: the first segment of its epoch that is not wholly before it, or the last of a run that
+ * ended badly: that this run lost something at its end is said among its own frames.
+ */
+static void place_at_cursor(struct spool_read *read, const struct spool_store *store)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < store->segments; i++) {
+		const struct spool_segment *segment = store->segment[i];
+
+		if (!usable(segment) || !of_epoch(segment, read->boot_id, read->epoch))
+			continue;
+		found = true;
+		read->sequence = segment->sequence;
+		if (!wholly_seen(segment, read->since) || ends_badly(store, segment))
+			break;
+		read->sequence++;
+	}
+	/* Nothing of the daemon's own epoch is here: all there is is older than that. */
+	if (!found && read->epoch == store->config.epoch &&
+	    memcmp(read->boot_id, store->config.boot_id, sizeof(read->boot_id)) == 0) {
+		read->sequence = store->next_sequence;
+	} else if (!found) {
+		read->passed = RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH;
+		return;
+	}
+	read->has_epoch = true;
+	read->ours = read->epoch == store->config.epoch &&
+		     memcmp(read->boot_id, store->config.boot_id, sizeof(read->boot_id)) == 0;
+	spool_marks_assign(read->at, read->since);
+}
+
+/* At a time: the last segment that was begun before it. */
+static void place_at_time(struct spool_read *read, const struct spool_store *store)
+{
+	for (size_t i = 0; i < store->segments; i++) {
+		const struct spool_segment *segment = store->segment[i];
+
+		if (usable(segment) && segment->begun_realtime_ns <= read->since_realtime_ns)
+			read->sequence = segment->sequence;
+	}
+}
+
+static void place(struct spool_read *read, const struct spool_store *store)
+{
+	if (read->since)
+		place_at_cursor(read, store);
+	else
+		place_at_time(read, store);
+	read->placed = true;
+}
+
+/* ---- One segment ----------------------------------------------------------------------------- */
+
+/* Why what was before it is not there: deleted, damaged, or never written by a daemon that was killed. */
+static Ringtail__V1__LossReason missing_before(const struct spool_store *store,
+					       const struct spool_segment *segment)
+{
+	const struct spool_segment *before = NULL;
+
+	for (size_t i = 0; store->segment[i] != segment; i++)
+		before = store->segment[i];
+	if (!before)
+		return segment->sequence > 1 ? RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+					       RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return usable(before) && before->sequence + 1 == segment->sequence ?
+		       RINGTAIL__V1__LOSS_REASON__REASON_RESTART :
+		       RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+}
+
+/* Its first frames. 0, or as spool_scan_next(). */
+static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_segment *segment)
+{
+	bool same = read->has_epoch && of_epoch(segment, read->boot_id, read->epoch), greets;
+	Ringtail__V1__LossReason why = missing_before(read->store, segment);
+	bool another = read->has_epoch && !same;
+	struct frame_ref *head[3];
+	int got = spool_scan_next(scan);
+
+	if (got != 1)
+		return got ? got : -EBADMSG;
+	if (!same) {
+		memcpy(read->boot_id, segment->boot_id, sizeof(read->boot_id));
+		read->epoch = segment->epoch;
+		read->has_epoch = true;
+		read->ours = read->epoch == read->store->config.epoch &&
+			     memcmp(read->boot_id, read->store->config.boot_id, 16) == 0;
+		read->at->n = 0;
+		read->time_ns = 0;
+	}
+	/* A cursor may be of another epoch itself: that one says its hello, too. */
+	greets = !read->ours && !(same && read->greeted);
+	read->greeted = true;
+	for (unsigned i = 0; i < 3; i++) {
+		got = spool_scan_next(scan);
+		head[i] = got == 1 && greets ? spool_read_copy_frame(scan) : NULL;
+		if (got != 1) {
+			while (i--)
+				frame_ref_put(head[i]);
+			return got ? got : -EBADMSG;
+		}
+	}
+	for (unsigned i = 0; i < 3 && greets; i++)
+		spool_read_give(read, head[i]);
+	spool_read_give_missing(read, segment->start, why);
+	/* A run's numbers are not known before it: of its lost beginning nobody knows the size. */
+	if (another && why == RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT)
+		spool_read_give_unknown(read, why);
+	return 0;
+}
+
+/* 0: to its end, 1: there is more in it, -errno. */
+static int take_frames(struct spool_read *read, struct spool_scan *scan, size_t bytes)
+{
+	int got = 1;
+
+	while (!read->no_memory) {
+		if (read->n + spool_read_worst_case(read) > read->max || read->bytes >= bytes)
+			return 1;
+		got = spool_scan_next(scan);
+		if (got != 1)
+			return got;
+		if (!spool_read_take_frame(read, scan))
+			return -EBADMSG;
+		read->offset = scan->offset;
+	}
+	return 1;
+}
+
+static int take_segment(struct spool_read *read, struct spool_segment *segment, size_t bytes)
+{
+	struct spool_store *store = read->store;
+	char path[SPOOL_PATH_BYTES];
+	struct spool_scan scan;
+	int file, err = 0, checked = 0;
+
+	spool_store_path(store, segment->sequence, segment->state, path);
+	file = store->disk->ops->open(store->disk, path, O_RDONLY);
+	if (file < 0)
+		return file;
+	/* Frames that are whole are given all the same: each has a checksum of its own. */
+	if (segment->state == SEGMENT_SEALED)
+		err = checked = spool_check(store, segment, file);
+	if (err == -EBADMSG)
+		err = 0;
+	spool_scan_init(&scan, store, file, read->offset, segment->good_bytes);
+	if (!err && !read->offset) {
+		err = enter(read, &scan, segment);
+		if (!err)
+			read->offset = scan.offset;
+	}
+	if (!err)
+		err = take_frames(read, &scan, bytes);
+	if (!err)
+		err = checked;
+	store->disk->ops->close(store->disk, file);
+	return err;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+static struct spool_segment *segment_from(const struct spool_store *store, uint64_t sequence)
+{
+	for (size_t i = 0; i < store->segments; i++)
+		if (store->segment[i]->sequence >= sequence && usable(store->segment[i]))
+			return store->segment[i];
+	return NULL;
+}
+
+/*
+ * It cannot be read any further. What it says it holds is a gap: with its numbers, if the reader is
+ * told, or has been, which run they are of.
+ */
+static void give_up(struct spool_read *read, struct spool_segment *segment, int err)
+{
+	bool same = read->has_epoch && of_epoch(segment, read->boot_id, read->epoch);
+	Ringtail__V1__LossReason reason = err == -EBADMSG ? RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT :
+							    RINGTAIL__V1__LOSS_REASON__REASON_DISK;
+
+	if (err == -EBADMSG && segment != read->store->current)
+		spool_store_set_aside(read->store, segment, "is damaged");
+	if (same && segment->trusted && (read->ours || read->greeted))
+		spool_read_give_missing(read, segment->end, reason);
+	else if (same ? segment->trusted : read->has_epoch && err != -EBADMSG)
+		read->passed = reason;
+}
+
+/* 1: go on; 0: enough for now; -1: that was all. */
+static int step(struct spool_read *read, size_t bytes)
+{
+	struct spool_segment *segment;
+	int got;
+
+	if (read->passed)
+		spool_read_give_unknown(read, read->passed);
+	read->passed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	segment = segment_from(read->store, read->sequence);
+	if (!segment)
+		return -1;
+	/* At a segment's start there may be a gap for each of its CPUs. */
+	if (read->n && read->n + 2 * spool_read_worst_case(read) +
+			       (segment->start ? segment->start->n : 0) > read->max)
+		return 0;
+	if (segment->sequence != read->sequence) {
+		read->sequence = segment->sequence;
+		read->offset = 0;
+	}
+	got = take_segment(read, segment, bytes);
+	if (got == 1)
+		return 0;
+	if (got == 0) {
+		read->errors = 0;
+		if (segment == read->store->current)
+			return -1;
+		if (ends_badly(read->store, segment))
+			spool_read_give_unknown(read, RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	} else if (got != -EBADMSG && ++read->errors < ERRORS_MAX) {
+		return 1;
+	} else {
+		read->errors = 0;
+		give_up(read, segment, got);
+		if (segment == read->store->current)
+			return -1;
+	}
+	read->sequence++;
+	read->offset = 0;
+	return 1;
+}
+
+bool spool_read_next(struct spool_read *read, struct spool_store *store, size_t bytes,
+		     struct frame_ref **frame, unsigned max, unsigned *n)
+{
+	struct spool_read before;
+	int go = 1;
+
+	read->store = store;
+	read->frame = frame;
+	read->n = 0;
+	read->max = max;
+	read->bytes = 0;
+	read->no_memory = false;
+	if (!read->placed)
+		place(read, store);
+	before = *read;
+	spool_marks_assign(read->before, read->at);
+	while (go == 1 && read->bytes < bytes && !read->no_memory)
+		go = step(read, bytes);
+	if (read->no_memory) {
+		/* Whoever asks again gets all of it. */
+		while (read->n)
+			frame_ref_put(frame[--read->n]);
+		*read = before;
+		spool_marks_assign(read->at, read->before);
+		go = 0;
+	}
+	*n = read->n;
+	return go == -1;
+}

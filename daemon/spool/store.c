@@ -1,0 +1,466 @@
+/* spool_store: see spool_store.h. This file: turns, and what is held. */
+#include "daemon/spool/store.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/log.h"
+#include "proto/limits.h"
+
+#define BUFFER_BYTES	(FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX)
+#define TRIES		2	/* a file, and when that fails, a fresh one */
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+int spool_store_create(const struct spool_store_config *config, struct disk *disk,
+		       struct spool_store **out)
+{
+	struct spool_store *store = calloc(1, sizeof(*store));
+
+	if (!store)
+		return -ENOMEM;
+	store->config = *config;
+	store->disk = disk;
+	store->file = -1;
+	store->next_sequence = 1;
+	snprintf(store->directory, sizeof(store->directory), "spool/%.*s", (int)NAME_BYTES_MAX,
+		 config->name);
+	store->codec = frame_codec_create(1);
+	store->raw = malloc(FRAME_RAW_BYTES_MAX);
+	store->buffer = malloc(BUFFER_BYTES);
+	store->scratch = spool_marks_create(CURSOR_POSITIONS_MAX);
+	store->told = spool_marks_create(config->rings);
+	store->quiet = spool_marks_create(config->rings);
+	store->told_durable = spool_marks_create(config->rings);
+	store->quiet_durable = spool_marks_create(config->rings);
+	if (!store->codec || !store->raw || !store->buffer || !store->scratch || !store->told ||
+	    !store->quiet || !store->told_durable || !store->quiet_durable) {
+		spool_store_destroy(store);
+		return -ENOMEM;
+	}
+	*out = store;
+	return 0;
+}
+
+static void segment_free(struct spool_segment *segment)
+{
+	free(segment->start);
+	free(segment->end);
+	free(segment);
+}
+
+void spool_store_rest(struct spool_store *store)
+{
+	frame_codec_destroy(store->codec);
+	free(store->raw);
+	free(store->buffer);
+	free(store->scratch);
+	store->codec = NULL;
+	store->raw = store->buffer = NULL;
+	store->scratch = NULL;
+}
+
+void spool_store_destroy(struct spool_store *store)
+{
+	if (!store)
+		return;
+	if (store->current)
+		spool_segment_close(store);
+	for (size_t i = 0; i < store->segments; i++)
+		segment_free(store->segment[i]);
+	spool_store_rest(store);
+	free(store->segment);
+	free(store->told);
+	free(store->quiet);
+	free(store->told_durable);
+	free(store->quiet_durable);
+	free(store->held);
+	free(store);
+}
+
+/* ---- The list -------------------------------------------------------------------------------- */
+
+void spool_store_path(const struct spool_store *store, uint64_t sequence, enum segment_state state,
+		      char path[SPOOL_PATH_BYTES])
+{
+	char name[SEGMENT_NAME_BYTES];
+
+	segment_name_format(name, sequence, state);
+	snprintf(path, SPOOL_PATH_BYTES, "%.*s/%s", SPOOL_PATH_BYTES - SEGMENT_NAME_BYTES - 1,
+		 store->directory, name);
+}
+
+struct spool_segment *spool_store_add(struct spool_store *store, uint64_t sequence,
+				      enum segment_state state)
+{
+	struct spool_segment *segment;
+
+	if (store->segments == store->capacity) {
+		size_t capacity = store->capacity ? 2 * store->capacity : 16;
+		struct spool_segment **list =
+			realloc(store->segment, capacity * sizeof(*list));
+
+		if (!list)
+			return NULL;
+		store->segment = list;
+		store->capacity = capacity;
+	}
+	segment = calloc(1, sizeof(*segment));
+	if (!segment)
+		return NULL;
+	segment->sequence = sequence;
+	segment->state = state;
+	store->segment[store->segments++] = segment;
+	return segment;
+}
+
+void spool_store_drop(struct spool_store *store, struct spool_segment *segment)
+{
+	size_t i = 0;
+
+	while (store->segment[i] != segment)
+		i++;
+	memmove(&store->segment[i], &store->segment[i + 1],
+		(--store->segments - i) * sizeof(store->segment[0]));
+	store->bytes -= segment->bytes;
+	segment_free(segment);
+}
+
+void spool_store_set_aside(struct spool_store *store, struct spool_segment *segment,
+			   const char *why)
+{
+	char from[SPOOL_PATH_BYTES], to[SPOOL_PATH_BYTES];
+
+	spool_store_path(store, segment->sequence, segment->state, from);
+	spool_store_path(store, segment->sequence, SEGMENT_BAD, to);
+	/* If it keeps its name, it is passed over until the next start. */
+	if (segment->state == SEGMENT_BAD || store->disk->ops->rename(store->disk, from, to) == 0)
+		segment->state = SEGMENT_BAD;
+	else
+		segment->readable = false;
+	store->set_aside++;
+	counter_add(COUNTER_spool_set_aside, 1);
+	log_error("spool-damaged",
+		  "segment %s %s; it is set aside as .bad, and what it held is a gap for whoever "
+		  "reads the spool: check the disk", from, why);
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+/* What is written of `held` is as durable as was asked for. */
+static void mark_durable(struct spool_store *store)
+{
+	size_t n = store->held_written;
+
+	if (!n)
+		return;
+	store->durable += n;
+	store->held_n -= n;
+	store->held_written = 0;
+	memmove(store->held, store->held + n, store->held_n * sizeof(store->held[0]));
+	spool_marks_assign(store->told_durable, store->told);
+	spool_marks_assign(store->quiet_durable, store->quiet);
+	store->any_durable = true;
+}
+
+/*
+ * The current file failed: it is left as it is, and what it should have held is to be written
+ * anew.
+ */
+static void abandon(struct spool_store *store, int err)
+{
+	struct spool_segment *segment = store->current;
+	char path[SPOOL_PATH_BYTES];
+
+	counter_add(COUNTER_spool_disk_errors, 1);
+	if (!store->failing)
+		log_error("spool-disk",
+			  "cannot write the spool %s: %s; check the disk, or set durability to "
+			  "memory", store->directory, strerror(-err));
+	store->failing = true;
+	store->held_written = 0;
+	spool_marks_assign(store->told, store->told_durable);
+	spool_marks_assign(store->quiet, store->quiet_durable);
+	if (!segment)
+		return;
+	segment->trusted = false;
+	spool_segment_close(store);
+	spool_store_path(store, segment->sequence, segment->state, path);
+	if (!store->any_durable && segment->state == SEGMENT_OPEN &&
+	    store->disk->ops->remove(store->disk, path) == 0) {
+		spool_store_drop(store, segment);
+		return;
+	}
+	if (!segment->end)
+		segment->end = spool_marks_copy(store->told_durable);
+}
+
+/* 0, or -errno: abandon it. */
+static int sync_current(struct spool_store *store)
+{
+	int err = store->current ? store->disk->ops->sync(store->disk, store->file) : 0;
+
+	if (!err)
+		mark_durable(store);
+	return err;
+}
+
+static int seal(struct spool_store *store)
+{
+	int err = spool_segment_end(store);
+
+	if (!err)
+		err = sync_current(store);
+	if (!err)
+		err = spool_segment_rename(store);
+	if (!err)
+		spool_segment_close(store);
+	return err;
+}
+
+static bool note_told(void *context, uint32_t cpu, uint64_t seq)
+{
+	return spool_marks_put(context, cpu, seq);
+}
+
+/* What the file says from now on: of ranges without a frame, once a watermark tells them. */
+static void note(struct spool_store *store, const struct frame_ref *frame)
+{
+	if (frame->type == FRAME_WATERMARK) {
+		for (uint32_t i = 0; i < store->quiet->n; i++)
+			note_told(store->told, store->quiet->mark[i].cpu,
+				  store->quiet->mark[i].seq);
+		store->quiet->n = 0;
+	} else if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP) {
+		note_told(frame->bytes ? store->told : store->quiet, frame->cpu, frame->end_seq);
+	}
+}
+
+static int write_held(struct spool_store *store)
+{
+	while (store->held_written < store->held_n) {
+		const struct frame_ref *frame = store->held[store->held_written];
+		int err = 0;
+
+		if (frame->bytes) {
+			if (!store->current)
+				err = spool_segment_begin(store);
+			if (!err)
+				err = spool_segment_write(store, frame);
+			if (err)
+				return err;
+		}
+		note(store, frame);
+		store->held_written++;
+		if (store->current && store->current->bytes >= store->config.segment_bytes) {
+			err = seal(store);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+/* The last segment, if there is none to say that this was all. */
+static int begin_final(struct spool_store *store)
+{
+	const struct spool_segment *last =
+		store->segments ? store->segment[store->segments - 1] : NULL;
+
+	if (store->current || !store->final ||
+	    (last && last->final && spool_segment_is_of(last, store->config.boot_id, store->config.epoch)))
+		return 0;
+	return spool_segment_begin(store);
+}
+
+/*
+ * Writes what is held, into another file if the first fails; all of it is durable then, if
+ * asked.
+ */
+static int flush(struct spool_store *store, bool sync, bool seal_it)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		err = write_held(store);
+		if (!err && sync)
+			err = sync_current(store);
+		if (!err && seal_it)
+			err = begin_final(store);
+		if (!err && seal_it && store->current)
+			err = seal(store);
+		if (!err)
+			break;
+		abandon(store, err);
+		/* A disk that is smaller than spool-size is a bound like it. */
+		if (err == -ENOSPC && store->config.policy == SPOOL_DROP_OLDEST && spool_bounds_has_old(store))
+			spool_bounds_delete_oldest(store);
+	}
+	if (err)
+		return err;
+	/* WRITTEN: it is, as of now; and ranges of no bytes need no disk. */
+	if (store->config.durability == SPOOL_WRITTEN || !store->current)
+		mark_durable(store);
+	if (store->failing && store->held_n == 0)
+		store->failing = false;
+	return 0;
+}
+
+static int hold(struct spool_store *store, struct frame_ref *frame)
+{
+	if (store->held_n == store->held_capacity) {
+		size_t capacity = store->held_capacity ? 2 * store->held_capacity : 64;
+		struct frame_ref **held = realloc(store->held, capacity * sizeof(*held));
+
+		if (!held)
+			return -ENOMEM;
+		store->held = held;
+		store->held_capacity = capacity;
+	}
+	store->held[store->held_n++] = frame;
+	return 0;
+}
+
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+static bool seal_due(const struct spool_store *store)
+{
+	uint64_t age_ns = SPOOL_SEGMENT_AGE_NS;
+
+	if (store->config.age_ns / 4 < age_ns)
+		age_ns = store->config.age_ns / 4;
+	return store->current && store->now_ns - store->begun_ns > age_ns;
+}
+
+static int take_frames(struct spool_store *store, struct spool_turn *turn)
+{
+	size_t bytes = 0;
+
+	for (; turn->taken < turn->frames; turn->taken++) {
+		struct frame_ref *frame = turn->frame[turn->taken];
+		int err = spool_bounds_make_room(store, bytes + frame->bytes);
+
+		if (err == -EDQUOT) {
+			store->refused_bytes = frame->bytes;
+			turn->status = SPOOL_TURN_FULL;
+			return 0;
+		}
+		if (!err)
+			err = hold(store, frame);
+		if (err)
+			return err;
+		bytes += frame->bytes;
+	}
+	return 0;
+}
+
+static void fail(struct spool_store *store, struct spool_turn *turn, int err)
+{
+	turn->status = SPOOL_TURN_FAILED;
+	turn->err = err;
+	store->held_n = store->held_written = 0;
+	spool_marks_assign(store->told, store->told_durable);
+	spool_marks_assign(store->quiet, store->quiet_durable);
+}
+
+/* Where there is no memory for it, the next turn tells. */
+static void report_extents(struct spool_store *store, struct spool_turn *turn)
+{
+	struct spool_shape *was = &store->shape;
+	struct spool_shape now = {store->segments, store->next_sequence, store->deleted,
+				  store->set_aside, store->current};
+
+	if (now.segments == was->segments && now.next_sequence == was->next_sequence &&
+	    now.deleted == was->deleted && now.set_aside == was->set_aside &&
+	    now.open == was->open)
+		return;
+	turn->extents = spool_extents_create(store);
+	if (turn->extents)
+		*was = now;
+}
+
+struct spool_files spool_store_files(const struct spool_store *store)
+{
+	return (struct spool_files){
+		.segments = store->segments,
+		.bytes = store->bytes,
+		.oldest_realtime_ns = store->segments ? store->segment[0]->begun_realtime_ns : 0,
+		.deleted = store->deleted,
+		.set_aside = store->set_aside,
+	};
+}
+
+/* That something smaller would fit is no room: the next batch is as large as the last. */
+static bool is_full(struct spool_store *store)
+{
+	size_t wanted = store->refused_bytes ? store->refused_bytes : 1;
+
+	if (store->config.policy == SPOOL_DROP_OLDEST)
+		return false;
+	if (spool_bounds_make_room(store, wanted) != 0)
+		return true;
+	store->refused_bytes = 0;
+	return false;
+}
+
+static void report(struct spool_store *store, struct spool_turn *turn)
+{
+	report_extents(store, turn);
+	turn->durable = store->durable;
+	turn->unsynced = store->held_n != 0;
+	turn->full = is_full(store);
+	turn->stopped = store->stopped;
+	turn->files = spool_store_files(store);
+}
+
+/* So that a reader who comes from further back misses what is between, and does not skip it. */
+static void note_begun(struct spool_store *store, const struct spool_marks *begun)
+{
+	for (uint32_t i = 0; begun && i < begun->n; i++) {
+		const struct spool_mark *mark = &begun->mark[i];
+
+		if (spool_marks_find(store->told, mark->cpu))
+			continue;
+		note_told(store->told, mark->cpu, mark->seq);
+		note_told(store->told_durable, mark->cpu, mark->seq);
+	}
+}
+
+void spool_store_turn(struct spool_store *store, struct spool_turn *turn)
+{
+	int err = 0;
+
+	turn->status = SPOOL_TURN_OK;
+	store->now_ns = turn->now_ns;
+	store->realtime_ns = turn->realtime_ns;
+	/* What comes first must be seen against what is there: so that is a turn of its own. */
+	turn->recovered = !store->recovered;
+	for (unsigned i = 0; turn->recovered && i < TRIES; i++) {
+		err = spool_store_recover(store);
+		if (!err)
+			break;
+	}
+	turn->orderly = store->orderly;
+	if (!err && turn->remove && !turn->recovered) {
+		spool_bounds_remove_all(store);
+		report(store, turn);
+		return;
+	}
+	if (!err)
+		spool_bounds_tidy(store, turn);
+	if (!err && !turn->recovered) {
+		note_begun(store, turn->begun);
+		err = take_frames(store, turn);
+	}
+	store->final = turn->final && turn->status == SPOOL_TURN_OK;
+	if (!err && !turn->recovered)
+		err = flush(store, turn->sync, turn->seal || seal_due(store));
+	if (err)
+		fail(store, turn, err);
+	report(store, turn);
+}

@@ -1,0 +1,221 @@
+/*
+ * spool_store: one spool's files. All of it runs on the disk thread, and may wait.
+ *
+ * In: frames, held by the main thread until they are told to be durable. Out: segments. What is
+ * written and not yet durable stays in `held`, so that it can be written again into another file:
+ * a file that failed once, to write or to sync, is never trusted again.
+ *
+ * Shared by spool_store.c (turns), spool_bounds.c (what goes), spool_segment.c (one file),
+ * spool_recover.c (what an earlier daemon left), spool_read.c (reading back) and spool_orphans.c (those
+ * that are not open).
+ */
+#ifndef RINGTAIL_DAEMON_SPOOL_STORE_H
+#define RINGTAIL_DAEMON_SPOOL_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/disk/disk.h"
+#include "daemon/base/frame_ref.h"
+#include "daemon/spool/spool.h"
+#include "daemon/spool/extent.h"
+#include "daemon/spool/marks.h"
+#include "proto/segment.h"
+
+#define SPOOL_PATH_BYTES 320
+
+struct spool_segment {
+	uint64_t sequence;
+	enum segment_state state;
+	uint64_t bytes;			/* of the file */
+	uint64_t good_bytes;		/* whole frames, without the SegmentEnd */
+	uint64_t begun_realtime_ns;
+	uint64_t last_time_ns;		/* of what is in it, by its boot's clock; 0: not known */
+	int64_t ended_ns;		/* monotonic; before this boot: negative */
+	bool readable;			/* its head is good: what follows is known */
+	bool trusted;			/* sealed, or never failed: what is in it is durable */
+	bool final;			/* after it nothing was taken and not stored */
+	bool checked;			/* sealed, and its bytes have the checksum that its end says: */
+	uint32_t crc32c;
+	uint8_t boot_id[16];
+	uint64_t epoch;
+	struct spool_marks *start, *end;
+};
+
+struct spool_store_config {
+	const char *name;
+	struct frame_ref *hello, *catalog;	/* borrowed */
+	const char *const *probe;		/* borrowed */
+	size_t probes;
+	const char *filter;
+	uint32_t flags;
+	enum spool_durability durability;
+	enum spool_policy policy;
+	uint64_t size_bytes, age_ns, segment_bytes;
+	uint8_t boot_id[16];
+	uint64_t epoch;
+	uint32_t rings;
+	const uint32_t *cpu_of;			/* by ring; borrowed */
+};
+
+struct spool_store {
+	struct spool_store_config config;
+	struct disk *disk;
+	char directory[SPOOL_PATH_BYTES];
+	struct frame_codec *codec;
+	uint8_t *raw;			/* one message */
+	uint8_t *buffer;		/* what scan has read ahead */
+	struct spool_marks *scratch;
+
+	bool recovered;
+	struct spool_segment **segment;	/* by sequence, oldest first */
+	size_t segments, capacity;
+	uint64_t bytes;			/* of all of them */
+	uint64_t next_sequence;
+	bool failing;			/* that it fails was said already */
+	bool stopped;			/* SPOOL_STOP, until half of it is free */
+	size_t refused_bytes;		/* of a frame for which there was no room, nor is now; or 0 */
+	bool orderly;			/* an earlier writer of this run ended orderly, or there was none */
+	bool final;			/* of this turn: what is sealed is the last */
+
+	/* The segment that is being written: the last one; NULL: the next frame begins one. */
+	struct spool_segment *current;
+	int file;
+	uint32_t crc;
+	uint64_t frames, events, first_time_ns, last_time_ns;
+	bool any_durable;		/* something in it was told to be durable */
+	uint64_t begun_ns;
+
+	struct frame_ref **held;	/* borrowed, in order, not yet durable */
+	size_t held_n, held_capacity, held_written;
+	uint64_t durable;		/* entries that ever became so */
+	struct spool_marks *told, *quiet;	/* what the files say; skipped, not yet told */
+	struct spool_marks *told_durable, *quiet_durable;
+
+	uint64_t now_ns, realtime_ns;	/* of this turn */
+	uint64_t deleted, set_aside;
+	struct spool_shape {		/* of the list of segments, when it was told last */
+		size_t segments;
+		uint64_t next_sequence, deleted, set_aside;
+		bool open;
+	} shape;
+};
+
+enum spool_turn_status {
+	SPOOL_TURN_OK,
+	SPOOL_TURN_FULL,		/* what was not taken is lost */
+	SPOOL_TURN_FAILED,		/* all that was held is lost */
+};
+
+struct spool_files {
+	uint64_t segments, bytes, oldest_realtime_ns, deleted, set_aside;
+};
+
+struct spool_turn {
+	struct frame_ref *const *frame;	/* to be written, after those before */
+	size_t frames;
+	bool sync;			/* make all of it durable now */
+	bool seal;			/* and begin another segment with the next frame; */
+	bool final;			/* or none ever, for this was all */
+	bool remove;			/* instead of all that: every file, and the directory */
+	uint64_t now_ns, realtime_ns;
+	const struct spool_marks *begun;	/* where rings begin of which nothing is there */
+	const struct spool_marks *release;	/* NULL: nothing */
+	uint8_t release_boot_id[16];
+	uint64_t release_epoch;
+
+	/* What came of it. */
+	bool recovered;			/* that was all this turn did: store->told is known now */
+	bool orderly;			/* then: see struct spool_store */
+	enum spool_turn_status status;
+	int err;			/* if failed */
+	size_t taken;			/* frames that are held or durable now */
+	uint64_t durable;		/* of the store */
+	bool unsynced;			/* something waits for a sync */
+	bool full, stopped;
+	struct spool_files files;
+	struct spool_extents *extents;	/* the callee's; NULL: they have not changed */
+};
+
+/* 0, -ENOMEM. */
+int spool_store_create(const struct spool_store_config *config, struct disk *disk,
+		       struct spool_store **store);
+void spool_store_destroy(struct spool_store *store);
+
+void spool_store_turn(struct spool_store *store, struct spool_turn *turn);
+
+struct spool_files spool_store_files(const struct spool_store *store);
+
+/* From now on segments may go, and nothing is read or written: what that takes is freed. */
+void spool_store_rest(struct spool_store *store);
+
+/* ---- Shared inside --------------------------------------------------------------------------- */
+
+/* spool_store.c */
+void spool_store_path(const struct spool_store *store, uint64_t sequence, enum segment_state state,
+		      char path[SPOOL_PATH_BYTES]);
+struct spool_segment *spool_store_add(struct spool_store *store, uint64_t sequence,
+				      enum segment_state state);
+void spool_store_drop(struct spool_store *store, struct spool_segment *segment);
+
+/* Renames it to .bad, says so, counts. */
+void spool_store_set_aside(struct spool_store *store, struct spool_segment *segment,
+			   const char *why);
+
+/* spool_bounds.c */
+bool spool_bounds_has_old(const struct spool_store *store);	/* but the current one */
+int spool_bounds_delete_oldest(struct spool_store *store);
+void spool_bounds_remove_all(struct spool_store *store);
+void spool_bounds_tidy(struct spool_store *store, const struct spool_turn *turn);
+
+/* 0: there is room for so much; -EDQUOT: full; -errno: nothing can be deleted. */
+int spool_bounds_make_room(struct spool_store *store, size_t bytes);
+bool spool_segment_is_of(const struct spool_segment *segment, const uint8_t boot_id[16],
+			 uint64_t epoch);
+
+/* spool_segment.c: the current one. 0 or -errno; after an error it is to be abandoned. */
+int spool_segment_begin(struct spool_store *store);
+int spool_segment_write(struct spool_store *store, const struct frame_ref *frame);
+int spool_segment_end(struct spool_store *store);	/* the SegmentEnd alone */
+int spool_segment_rename(struct spool_store *store);	/* to .seg, for good */
+void spool_segment_close(struct spool_store *store);
+
+/* Bytes of a file as frames. */
+struct spool_scan {
+	struct spool_store *store;
+	int file;
+	uint64_t offset, limit;		/* of the next frame; of what may be read */
+	size_t have, at;		/* in store->buffer */
+	struct frame_header header;
+	const uint8_t *frame;		/* borrowed until the next call: header and body, */
+	const uint8_t *raw;		/* and the message, of header.raw_bytes */
+};
+
+void spool_scan_init(struct spool_scan *scan, struct spool_store *store, int file, uint64_t offset,
+		     uint64_t limit);
+
+/* 1: a frame; 0: at the limit; -EBADMSG: there is no whole frame at `offset`; -errno. */
+int spool_scan_next(struct spool_scan *scan);
+
+/* Reads HEAD, HELLO, CATALOG, SUBSCRIBED; *segment says what they do. -EBADMSG, -errno. */
+int spool_scan_head(struct spool_scan *scan, struct spool_segment *segment);
+
+/* The checksum of a file's first bytes. 0 or -errno. */
+int spool_checksum(struct spool_store *store, int file, uint64_t bytes, uint32_t *crc);
+
+/* Whether a sealed segment's bytes are those it says it has. 0, -EBADMSG, -errno. */
+int spool_check(struct spool_store *store, struct spool_segment *segment, int file);
+
+/* Fills a SegmentEnd for `end` marks: packed as a frame. NULL: out of memory. */
+struct frame_ref *spool_segment_pack_end(struct spool_store *store,
+					 const struct spool_segment *segment, uint32_t crc,
+					 uint64_t frames, uint64_t events, uint64_t first_time_ns,
+					 uint64_t last_time_ns, const struct spool_marks *end);
+
+/* Writes all of it. */
+int spool_write_all(struct disk *disk, int file, const uint8_t *bytes, size_t n, uint64_t *written);
+
+/* spool_recover.c. 0 or -errno: then nothing is known, and it is to be tried again. */
+int spool_store_recover(struct spool_store *store);
+
+#endif

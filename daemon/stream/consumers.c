@@ -1,0 +1,363 @@
+/* consumers: see consumers.h. consumers_file.c: the file. */
+#include "daemon/stream/consumers.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/stream/consumers_file.h"
+#include "daemon/disk/file.h"
+#include "daemon/base/log.h"
+
+#define CONSUMERS_FILE "consumers"
+#define CONSUMERS_FILE_NEW "consumers.new"
+
+struct consumers {
+	struct disk_thread *thread;
+	struct consumer_list list;
+	unsigned count;
+	bool dirty;			/* another save must follow the one that is under way */
+	struct save *saving;
+};
+
+/* One write of the whole file, on the disk thread. */
+struct save {
+	struct disk_job job;
+	struct consumers *consumers;	/* NULL: nobody waits for it any more */
+	char *text;
+	size_t bytes;
+	int err;
+};
+
+/* ---- The list -------------------------------------------------------------------------------- */
+
+struct consumer_list *consumers_list(struct consumers *consumers)
+{
+	return &consumers->list;
+}
+
+struct consumer *consumers_find(struct consumers *consumers, const char *name)
+{
+	struct consumer *consumer;
+
+	TAILQ_FOREACH(consumer, &consumers->list, link)
+		if (strcmp(consumer->name, name) == 0)
+			return consumer;
+	return NULL;
+}
+
+static bool is_name(const char *name)
+{
+	size_t bytes = strlen(name);
+
+	if (!bytes || bytes > CONSUMER_NAME_BYTES_MAX || name[0] == '.' || name[0] == '-')
+		return false;
+	for (size_t i = 0; i < bytes; i++)
+		if (!isalnum((unsigned char)name[i]) && !strchr("._-", name[i]))
+			return false;
+	return true;
+}
+
+static void free_request(struct consumer *consumer)
+{
+	for (size_t i = 0; i < consumer->globs; i++)
+		free(consumer->glob[i]);
+	free(consumer->glob);
+	free(consumer->filter);
+}
+
+void consumer_free(struct consumer *consumer)
+{
+	if (!consumer)
+		return;
+	free_request(consumer);
+	free(consumer->place.position);
+	free(consumer);
+}
+
+/* What it asks for. False: out of memory. */
+static bool copy_request(struct consumer *consumer, const struct subscription_request *request)
+{
+	consumer->flags = request->flags;
+	consumer->filter = strdup(request->filter ? request->filter : "");
+	consumer->glob = calloc(request->globs + 1, sizeof(*consumer->glob));
+	consumer->globs = 0;
+	for (size_t i = 0; consumer->glob && i < request->globs; i++) {
+		consumer->glob[i] = strdup(request->glob[i]);
+		if (!consumer->glob[i])
+			return false;
+		consumer->globs++;
+	}
+	return consumer->filter && consumer->glob;
+}
+
+static struct consumer *copy(const char *name, const char *owner,
+			     const struct subscription_request *request)
+{
+	struct consumer *consumer = calloc(1, sizeof(*consumer));
+
+	if (!consumer)
+		return NULL;
+	memcpy(consumer->name, name, strlen(name));
+	snprintf(consumer->owner, sizeof(consumer->owner), "%s", owner);
+	if (copy_request(consumer, request))
+		return consumer;
+	consumer_free(consumer);
+	return NULL;
+}
+
+bool consumer_name_is_export(const char *name)
+{
+	return strncmp(name, CONSUMER_EXPORT_PREFIX, strlen(CONSUMER_EXPORT_PREFIX)) == 0;
+}
+
+unsigned consumers_count(const struct consumers *consumers, const char *owner, unsigned *its_own)
+{
+	const struct consumer *consumer;
+	unsigned clients = 0;
+
+	*its_own = 0;
+	TAILQ_FOREACH(consumer, &consumers->list, link) {
+		clients += !consumer_name_is_export(consumer->name);
+		*its_own += strcmp(consumer->owner, owner) == 0;
+	}
+	return clients;
+}
+
+bool consumer_is_open_to(const struct consumer *consumer, const struct client_identity *identity)
+{
+	return identity->role >= ROLE_OPERATOR || strcmp(consumer->owner, identity->text) == 0;
+}
+
+int consumer_refuse(const char *name, struct error *error)
+{
+	error_set(error, EPERM, "consumer-not-yours",
+		  "the durable consumer '%.80s' is another client's", name);
+	error_hint(error, "take another name; or ask an operator, who may use it and give it up");
+	return -EPERM;
+}
+
+int consumers_add(struct consumers *consumers, const char *name, const char *owner,
+		  const struct subscription_request *request, struct consumer **out,
+		  struct error *error)
+{
+	struct consumer *consumer;
+
+	if (!is_name(name)) {
+		error_set(error, EINVAL, "consumer-name",
+			  "'%.80s' is no name for a durable consumer", name);
+		error_hint(error, "at most %u letters, digits, '.', '_' and '-'; not first '.' or '-'",
+			   CONSUMER_NAME_BYTES_MAX);
+		return -EINVAL;
+	}
+	if (consumers->count >= CONSUMERS_MAX) {
+		error_set(error, ENOSPC, "too-many-consumers",
+			  "there are %u durable consumers already", CONSUMERS_MAX);
+		error_hint(error, "give up one: tracectl forget NAME");
+		return -ENOSPC;
+	}
+	consumer = copy(name, owner, request);
+	if (!consumer)
+		return error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
+	TAILQ_INSERT_TAIL(&consumers->list, consumer, link);
+	consumers->count++;
+	consumers_save(consumers);
+	*out = consumer;
+	return 0;
+}
+
+int consumers_change(struct consumers *consumers, struct consumer *consumer,
+		     const struct subscription_request *request, struct error *error)
+{
+	struct consumer next = {0};
+
+	if (!copy_request(&next, request)) {
+		free_request(&next);
+		return error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
+	}
+	free_request(consumer);
+	consumer->glob = next.glob;
+	consumer->globs = next.globs;
+	consumer->filter = next.filter;
+	consumer->flags = next.flags;
+	consumer->spool[0] = '\0';
+	consumers_save(consumers);
+	return 0;
+}
+
+void consumers_remove(struct consumers *consumers, struct consumer *consumer)
+{
+	TAILQ_REMOVE(&consumers->list, consumer, link);
+	consumers->count--;
+	consumer_free(consumer);
+	consumers_save(consumers);
+}
+
+static int differs(const struct consumer *consumer, const char *what, struct error *error)
+{
+	error_set(error, EINVAL, "consumer-differs",
+		  "the durable consumer '%s' is registered with other %s", consumer->name, what);
+	error_hint(error, "ask for the same as before, take another name, or give it up first:"
+			  " tracectl forget %s", consumer->name);
+	return -EINVAL;
+}
+
+int consumers_compare(const struct consumer *consumer, const struct subscription_request *request,
+		      struct error *error)
+{
+	if (consumer->globs != request->globs)
+		return differs(consumer, "probes", error);
+	for (size_t i = 0; i < request->globs; i++)
+		if (strcmp(consumer->glob[i], request->glob[i]) != 0)
+			return differs(consumer, "probes", error);
+	if (strcmp(consumer->filter, request->filter ? request->filter : "") != 0)
+		return differs(consumer, "filter", error);
+	if (consumer->flags != request->flags)
+		return differs(consumer, "flags", error);
+	return 0;
+}
+
+/* ---- Acknowledging --------------------------------------------------------------------------- */
+
+static int set_position(struct consumer_place *place, uint32_t cpu, uint64_t seq)
+{
+	struct consumer_position *larger;
+
+	for (uint32_t i = 0; i < place->positions; i++)
+		if (place->position[i].cpu == cpu) {
+			if (seq > place->position[i].seq)
+				place->position[i].seq = seq;
+			return 0;
+		}
+	larger = reallocarray(place->position, place->positions + 1, sizeof(*larger));
+	if (!larger)
+		return -ENOMEM;
+	place->position = larger;
+	place->position[place->positions++] = (struct consumer_position){cpu, seq};
+	return 0;
+}
+
+int consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+			 uint64_t realtime_ns)
+{
+	struct consumer_place *place = &consumer->place;
+	int err = 0;
+
+	if (cursor->boot_id.len != sizeof(place->boot_id) ||
+	    (place->known && cursor->epoch < place->epoch))
+		return 0;
+	if (!place->known || cursor->epoch != place->epoch ||
+	    memcmp(place->boot_id, cursor->boot_id.data, sizeof(place->boot_id)) != 0) {
+		memcpy(place->boot_id, cursor->boot_id.data, sizeof(place->boot_id));
+		place->epoch = cursor->epoch;
+		place->positions = 0;
+		place->known = true;
+	}
+	for (size_t i = 0; i < cursor->n_position && !err; i++)
+		err = set_position(place, cursor->position[i]->cpu, cursor->position[i]->seq);
+	consumer->acked_realtime_ns = realtime_ns;
+	return err;
+}
+
+/* ---- Saving ---------------------------------------------------------------------------------- */
+
+/* On the disk thread: all of it, or what was there before. */
+static void run_save(struct disk_job *job, struct disk *disk)
+{
+	struct save *save = (struct save *)job;
+
+	save->err = disk_file_replace(disk, CONSUMERS_FILE, CONSUMERS_FILE_NEW, save->text,
+				      save->bytes);
+}
+
+static void on_saved(struct disk_job *job)
+{
+	struct save *save = (struct save *)job;
+	struct consumers *consumers = save->consumers;
+
+	if (save->err)
+		log_error("consumers-save", "cannot save what durable consumers have acknowledged: %s;"
+			  " after a crash they may get some of it again", strerror(-save->err));
+	free(save->text);
+	free(save);
+	if (!consumers)
+		return;
+	consumers->saving = NULL;
+	if (consumers->dirty)
+		consumers_save(consumers);
+}
+
+void consumers_save(struct consumers *consumers)
+{
+	struct save *save;
+
+	consumers->dirty = true;
+	if (consumers->saving)
+		return;
+	save = calloc(1, sizeof(*save));
+	if (!save || consumers_file_print(&consumers->list, &save->text, &save->bytes) != 0) {
+		free(save);
+		return;			/* it stays dirty: the next one tries again */
+	}
+	save->job.run = run_save;
+	save->job.done = on_saved;
+	save->consumers = consumers;
+	consumers->saving = save;
+	consumers->dirty = false;
+	disk_thread_submit(consumers->thread, &save->job);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+int consumers_create(struct disk *disk, struct disk_thread *thread, struct consumers **out,
+		     struct error *error)
+{
+	struct consumers *consumers = calloc(1, sizeof(*consumers));
+	size_t bytes;
+	char *text;
+	int err;
+
+	if (!consumers)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	consumers->thread = thread;
+	TAILQ_INIT(&consumers->list);
+	err = disk_file_read(disk, CONSUMERS_FILE, CONSUMERS_FILE_BYTES_MAX, &text, &bytes);
+	if (err == -ENOENT) {
+		err = 0;
+	} else if (err) {
+		error_set(error, -err, "consumers-unreadable",
+			  "cannot read state-dir/" CONSUMERS_FILE ": %s", strerror(-err));
+	} else {
+		err = consumers_file_parse(text, bytes, &consumers->list, &consumers->count, error);
+	}
+	free(text);
+	if (err) {
+		consumers_destroy(consumers);
+		return err;
+	}
+	*out = consumers;
+	return 0;
+}
+
+void consumers_destroy(struct consumers *consumers)
+{
+	struct consumer *consumer;
+
+	if (!consumers)
+		return;
+	if (consumers->saving && consumers->dirty) {
+		/* In order: the newer one is behind the one that is under way. */
+		consumers->saving->consumers = NULL;
+		consumers->saving = NULL;
+		consumers_save(consumers);
+	}
+	if (consumers->saving)
+		consumers->saving->consumers = NULL;
+	while ((consumer = TAILQ_FIRST(&consumers->list))) {
+		TAILQ_REMOVE(&consumers->list, consumer, link);
+		consumer_free(consumer);
+	}
+	free(consumers);
+}

@@ -1,0 +1,119 @@
+/*
+ * consumers: the durable consumers that are registered: what each wants, and how far it has
+ * acknowledged. Kept in state-dir/consumers, which is replaced as a whole by the disk thread.
+ *
+ *	ringtail consumers 1
+ *	consumer NAME
+ *	owner user:1000
+ *	flags 0
+ *	spool 0123456789abcdef
+ *	acked 1760000000000000000
+ *	filter pid%20==%2012
+ *	probe syscall:openat:call
+ *	at 00112233445566778899aabbccddeeff 1760000000000000000 0:4711 1:99
+ *	end
+ *
+ * Blanks, control bytes and '%' in texts are written as %XX. The spool is where its events are kept: of
+ * the same probes there is one, whatever they were called by who asked for them first. The owner is the
+ * identity that registered it; a file that names none is an operator's. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_STREAM_CONSUMERS_H
+#define RINGTAIL_DAEMON_STREAM_CONSUMERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/disk/thread.h"
+#include "query/error.h"
+#include "daemon/host/identity.h"
+#include "daemon/base/limits.h"
+#include "daemon/stream/subscription.h"
+#include "proto/ringtail.pb-c.h"
+#include "proto/segment.h"
+
+/* Names of exporters' consumers begin so, and no client's does. */
+#define CONSUMER_EXPORT_PREFIX "export-"
+
+/* A cursor with its own storage; a run is known by its boot id and epoch. */
+struct consumer_place {
+	bool known;
+	uint8_t boot_id[16];
+	uint64_t epoch;
+	uint32_t positions;
+	struct consumer_position {
+		uint32_t cpu;
+		uint64_t seq;
+	} *position;
+};
+
+struct consumer {
+	TAILQ_ENTRY(consumer) link;
+	char name[CONSUMER_NAME_BYTES_MAX + 1];
+	char owner[IDENTITY_TEXT_BYTES];	/* "": operators alone */
+	char **glob;
+	size_t globs;
+	char *filter;
+	uint32_t flags;
+	char spool[SPOOL_NAME_BYTES];	/* "": none yet */
+	uint64_t acked_realtime_ns;	/* 0: never */
+	struct consumer_place place;	/* what is before has been acknowledged */
+
+	/* fanout's */
+	struct subscription *subscription;	/* NULL: not made yet */
+	bool connected;
+};
+
+TAILQ_HEAD(consumer_list, consumer);
+
+struct consumers;
+
+/* Reads what there is; blocks for that. -EBADMSG: the file is not what was written. */
+int consumers_create(struct disk *disk, struct disk_thread *thread, struct consumers **consumers,
+		     struct error *error);
+
+/* What was to be saved has been given to the disk thread. NULL is safe. */
+void consumers_destroy(struct consumers *consumers);
+
+struct consumer_list *consumers_list(struct consumers *consumers);
+struct consumer *consumers_find(struct consumers *consumers, const char *name);
+
+bool consumer_name_is_export(const char *name);
+
+/*
+ * How many clients have registered, and how many of them that one. `owner` is of client_identity.text.
+ */
+unsigned consumers_count(const struct consumers *consumers, const char *owner, unsigned *its_own);
+
+/* Whether that client may subscribe, acknowledge and give up as this consumer: its owner, or operators. */
+bool consumer_is_open_to(const struct consumer *consumer, const struct client_identity *identity);
+
+/* -EPERM with *error: that is another's. */
+int consumer_refuse(const char *name, struct error *error);
+
+/* Copies. -EINVAL: not a name; -ENOSPC: too many; -ENOMEM. */
+int consumers_add(struct consumers *consumers, const char *name, const char *owner,
+		  const struct subscription_request *request, struct consumer **consumer,
+		  struct error *error);
+
+/* It asks for this from now on, and its events are nowhere yet; its place stays. -ENOMEM. */
+int consumers_change(struct consumers *consumers, struct consumer *consumer,
+		     const struct subscription_request *request, struct error *error);
+void consumers_remove(struct consumers *consumers, struct consumer *consumer);
+
+/* Whether it asks for the same; else *error names what differs. */
+int consumers_compare(const struct consumer *consumer, const struct subscription_request *request,
+		      struct error *error);
+
+/* Saves, soon: writes that come while one is on its way become one. */
+void consumers_save(struct consumers *consumers);
+
+/*
+ * It has acknowledged what is before these places. Places of an earlier run than its own say nothing,
+ * and none goes back. -ENOMEM.
+ */
+int consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+			 uint64_t realtime_ns);
+
+#endif

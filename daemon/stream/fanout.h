@@ -1,0 +1,177 @@
+/*
+ * fanout: brings what the workers finish to the clients that want it, and tells the kernel what to
+ * record: the union of all subscriptions.
+ *
+ * In: worker mails, loader reports, subscribe requests. Out: frames appended to subscriptions,
+ * sessions woken once for each round of mails. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_STREAM_FANOUT_H
+#define RINGTAIL_DAEMON_STREAM_FANOUT_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "query/error.h"
+#include "daemon/source/loader.h"
+#include "daemon/base/mailbox.h"
+#include "daemon/serve/session.h"
+#include "daemon/stream/subscription.h"
+#include "daemon/collect/worker.h"
+
+struct consumers;
+struct fanout;
+struct saved_subscriptions;
+struct spooler;
+
+/* A run of the rings: cursors of another run mean nothing in this one. */
+struct fanout_epoch {
+	uint8_t boot_id[16];
+	uint64_t epoch;
+};
+
+struct fanout_config {
+	struct event_base *base;
+	struct loader *loader;
+	struct worker **worker;
+	unsigned workers;
+	struct mailbox *mailbox;	/* the workers' */
+	struct frame_codec *codec;
+	struct fanout_epoch epoch;
+	uint64_t history_bytes, history_age_ns, queue_bytes;
+	uint64_t memory_bytes;		/* for the logs of all subscriptions together; 0: no bound */
+
+	/* Where durable consumers' frames go; NULL, all of them, where nothing outlives the daemon. */
+	struct spooler *spooler;
+	struct consumers *consumers;
+	struct frame_ref *(*hello)(void *context);	/* what segments begin with */
+
+	struct saved_subscriptions *saved;	/* NULL: nothing is kept for a next run */
+
+	/* The loader is gone: the daemon cannot go on. */
+	void (*failed)(void *context);
+	void *context;
+};
+
+int fanout_create(const struct fanout_config *config, struct fanout **fanout, struct error *error);
+
+/* After the workers are gone. NULL is safe. */
+void fanout_destroy(struct fanout *fanout);
+
+/* See struct session_host. Without probes in the request: the permanent subscription. */
+int fanout_subscribe(struct fanout *fanout, struct session *session,
+		     const Ringtail__V1__Subscribe *subscribe, struct error *error);
+
+/* The session goes. Its subscription stays for history-age, unless it left orderly. */
+void fanout_leave(struct fanout *fanout, struct session *session, bool orderly);
+
+/* Replaces the subscription that is always on; NULL: none. */
+int fanout_set_permanent(struct fanout *fanout, const struct subscription_request *request,
+			 struct error *error);
+
+/*
+ * What the kernel records for the meters of the workers, of every process, with or without a
+ * subscription that wants it; nothing is encoded of it.
+ */
+void fanout_set_meter(struct fanout *fanout, const struct probe_set *probes);
+
+/* For new subscriptions and streams from now on. */
+void fanout_set_bounds(struct fanout *fanout, uint64_t history_bytes, uint64_t history_age_ns,
+		       uint64_t queue_bytes, uint64_t memory_bytes);
+
+/*
+ * Stops recording, drains what the rings hold, sends it and a Bye to every client, and calls `done`.
+ */
+void fanout_stop(struct fanout *fanout, const char *reason, void (*done)(void *context),
+		 void *context);
+
+/* ---- Durable consumers ------------------------------------------------------------------------ */
+
+/*
+ * A client of a durable consumer has dealt with what is before these places: they need not be kept
+ * for it. -EINVAL: its subscription is no durable consumer's, or the cursor makes no sense.
+ */
+int fanout_ack(struct fanout *fanout, struct session *session, const Ringtail__V1__Ack *ack,
+	       struct error *error);
+
+/*
+ * Whether that client may subscribe as this consumer now. *registers: nobody has so far, so it would be
+ * its own from then on. -EPERM, -ENOSPC, -EBUSY, ...
+ */
+int fanout_may_consume(const struct fanout *fanout, const char *name,
+		       const struct client_identity *identity, bool *registers,
+		       struct error *error);
+
+/* Whether that client may give it up. -ENOENT: there is none; -EPERM: it is another's. */
+int fanout_may_forget(const struct fanout *fanout, const char *name,
+		      const struct client_identity *identity, struct error *error);
+
+/* Gives up what is kept for it alone. -ENOENT: there is none; -EBUSY: it is connected. */
+int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error *error);
+
+/* The subscriptions of all registered consumers: what comes is kept for them from now on. */
+int fanout_restore_consumers(struct fanout *fanout, struct error *error);
+
+struct fanout_consumer_stat {
+	const char *name, *spool;	/* spool: "", it has none yet */
+	const char *owner;		/* "": operators alone */
+	bool connected, exporter;
+	uint64_t behind_bytes;		/* on disk, about */
+	uint64_t acked_realtime_ns;	/* when it acknowledged last; 0: never */
+};
+
+void fanout_each_consumer(const struct fanout *fanout,
+			  void (*each)(void *context, const struct fanout_consumer_stat *stat),
+			  void *context);
+
+/* ---- Consumers inside the daemon --------------------------------------------------------------- */
+
+struct fanout_tap;
+
+/*
+ * Like a client, without a socket: live() follows, perhaps before fanout_tap() returns, or refused(),
+ * after which there is no tap any more. On failure *tap is NULL. From live() on its owner takes frames
+ * with stream_peek() and stream_sent(), and wake() says that there may be some: not from inside a call of
+ * its own.
+ */
+struct fanout_tap_config {
+	struct subscription_request request;	/* borrowed for the call; no globs: what is always on */
+	const char *consumer;			/* NULL: not durable; copied. Begins with
+						   CONSUMER_EXPORT_PREFIX; what it asked for under
+						   that name before, if it was other, is given up */
+	void (*live)(void *context, struct stream *stream);
+	void (*refused)(void *context, const struct error *error);
+	void (*wake)(void *context);
+	void *context;
+};
+
+int fanout_tap(struct fanout *fanout, const struct fanout_tap_config *config,
+	       struct fanout_tap **tap, struct error *error);
+
+/* By ring: what is before has been dealt with. Nothing happens where it is not durable. */
+void fanout_tap_ack(struct fanout_tap *tap, const uint64_t *upto);
+
+/* The same of an earlier run of the rings, out of the spool. */
+void fanout_tap_ack_earlier(struct fanout_tap *tap, const Ringtail__V1__Cursor *upto);
+
+/* Not from inside live(), refused() or wake(). The stream goes with it. NULL is safe. */
+void fanout_untap(struct fanout_tap *tap);
+
+/* ---- From one run of the daemon to the next (fanout_restart.c) -------------------------------- */
+
+/*
+ * The rings are those of the run before: brings back its subscriptions, and tells the kernel what this
+ * run wants. Then, before the workers start and once the spools are open: these subscriptions begin
+ * with the first attempt that was not read.
+ */
+int fanout_restore(struct fanout *fanout, struct error *error);
+int fanout_adopt(struct fanout *fanout, struct error *error);
+
+/* As fanout_stop, but the kernel records on, and what comes after now is left to the next run. */
+void fanout_hand_over(struct fanout *fanout, const char *reason, void (*done)(void *context),
+		      void *context);
+
+/* What no ring can see, as of the loader's last answer; asks for a newer one. */
+struct source_stats fanout_source_stats(struct fanout *fanout);
+
+#endif

@@ -1,0 +1,211 @@
+/* fanout_private: the inside of fanout, shared by the fanout*.c alone. */
+#ifndef RINGTAIL_DAEMON_STREAM_FANOUT_PRIVATE_H
+#define RINGTAIL_DAEMON_STREAM_FANOUT_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include "daemon/stream/consumers.h"
+#include "daemon/stream/fanout.h"
+#include "daemon/base/limits.h"
+#include "daemon/spool/spool.h"
+#include "daemon/stream/stream.h"
+
+#define SOURCE_ENDED "the source has ended"
+
+/* Where a stream is to begin. */
+struct place {
+	enum place_from {
+		PLACE_NOW,
+		PLACE_CURSOR,		/* `since` */
+		PLACE_OTHER,		/* `cursor`, of another run of the rings */
+		PLACE_TIME,		/* `realtime_ns` */
+	} from;
+	uint64_t *since;		/* by ring, UINT64_MAX: from now; owned */
+	Ringtail__V1__Cursor *cursor;	/* owned */
+	uint64_t realtime_ns;
+};
+
+/* Who wants a stream: a session or a tap, until its subscription is live. */
+struct waiter {
+	TAILQ_ENTRY(waiter) link;
+	struct session *session;	/* NULL: `tap` */
+	struct fanout_tap *tap;
+	struct consumer *consumer;	/* NULL: not durable */
+	struct subscription *subscription;
+	struct place place;
+};
+
+struct fanout_tap {
+	struct fanout *fanout;
+	struct fanout_tap_config config;
+	struct stream *stream;		/* NULL: it waits */
+};
+
+struct fanout {
+	struct fanout_config config;
+	uint32_t rings;
+	uint32_t *cpu_of;		/* by ring */
+	uint64_t *gone;			/* by ring: the end of subscriptions that went, + 1; 0: none */
+	uint64_t worker_time_ns[WORKERS_MAX];
+	uint64_t watermark_ns;
+
+	TAILQ_HEAD(, subscription) subscriptions;
+	struct subscription *by_index[SUBSCRIPTIONS_MAX];
+	TAILQ_HEAD(, waiter) waiters;
+	struct mail *mail;		/* from workers, the oldest of which waits for memory */
+	bool wake;			/* something was appended, */
+	uint64_t wake_bytes;		/* so many bytes of it */
+
+	struct probe_set metered;	/* recorded for the meters, whoever else wants it */
+	uint64_t generation;		/* of the newest configuration sent */
+	uint64_t generation_done;	/* and answered */
+	bool dirty;			/* another must be sent once that is */
+	struct source_stats source_stats;
+
+	bool stopping;
+	bool restoring;			/* nothing is told to the kernel before all are back */
+	bool handing_over;		/* the kernel records on for the next run */
+	bool finished;			/* what the rings held is out: a Bye ends every log */
+	unsigned drains_pending;
+	unsigned drains_untold;		/* workers that are still to be told to drain */
+	char bye_reason[64];
+	void (*stopped)(void *context);
+	void *stopped_context;
+
+	struct subscription *next_permanent;	/* replaces the one that is always on when it is live */
+	struct event *mails, *reports, *check;
+	struct event *read;		/* some stream has frames off the disk */
+	uint64_t memory_used;		/* by all logs, as of the last look */
+};
+
+/* One position for each ring, and the list of them that a message takes; free() it. */
+struct fanout_positions {
+	Ringtail__V1__Position **list;
+	Ringtail__V1__Position position[];
+};
+
+struct fanout_positions *fanout_positions_create(const struct fanout *fanout);
+
+/* ---- Places (fanout_place.c) -------------------------------------------------------------------- */
+
+int place_of_cursor(const struct fanout *fanout, const Ringtail__V1__Cursor *cursor,
+		    struct place *place, struct error *error);
+int place_of_consumer(const struct fanout *fanout, const struct consumer *consumer,
+		      struct place *place, struct error *error);
+void place_free(struct place *place);
+
+/* Where in the log that time is: `since` by ring. False: it begins later. */
+bool place_find_time(const struct fanout *fanout, const struct subscription *subscription,
+		     uint64_t realtime_ns, uint64_t *since);
+
+/* ---- Joining (fanout_join.c) -------------------------------------------------------------------- */
+
+/* Its subscription is live: it gets its stream, or is refused. */
+void fanout_join(struct fanout *fanout, struct waiter *waiter);
+void waiter_refuse(struct waiter *waiter, const struct error *error);
+void waiter_free(struct waiter *waiter);
+
+/* Joins now or waits; takes the waiter over. */
+void fanout_wait(struct fanout *fanout, struct waiter *waiter, struct subscription *subscription);
+
+/* Nobody is there any more; without consumers and history it goes when that time is over. */
+void fanout_left(struct fanout *fanout, struct stream *stream, bool orderly);
+
+struct frame_ref *fanout_pack_catalog(struct fanout *fanout, const struct probe_set *probes,
+				      uint32_t *count);
+
+/* ---- Durable consumers (fanout_durable.c) ------------------------------------------------------- */
+
+/* Its frames go to disk from now on, if anything does; for that consumer, or (NULL) for all who ask. */
+int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription,
+			struct consumer *consumer, struct error *error);
+
+/* fanout_may_consume(); identity NULL: an exporter of this daemon. */
+int fanout_check_consumer(const struct fanout *fanout, const char *name,
+			  const struct client_identity *identity, struct error *error);
+
+/*
+ * The registered consumer of that name, which is made if there is none. It is connected then. An
+ * exporter's (identity NULL) that is there with another request becomes this one.
+ */
+int fanout_take_consumer(struct fanout *fanout, const char *name,
+			 const struct client_identity *identity,
+			 const struct subscription_request *request,
+			 struct subscription *subscription, struct consumer **consumer,
+			 struct error *error);
+
+/* The spools of consumers whose subscription cannot be made: this kernel lacks its probes. */
+void fanout_each_held(void *fanout, spooler_name *name, void *context);
+
+/* What it acknowledged counts; what nobody needs any more goes. */
+void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,
+			const Ringtail__V1__Cursor *cursor);
+
+/* The rings' end as this subscription knows it, with a gap for what an earlier run lost before. */
+void fanout_begin_ring(struct fanout *fanout, struct subscription *subscription, uint32_t ring,
+		       uint64_t seq);
+
+/* Streams that read the disk look again. */
+void fanout_poke_readers(struct subscription *subscription);
+
+/* ---- Memory (fanout_memory.c) ------------------------------------------------------------------- */
+
+/* Something was appended: all logs together stay within their bound. */
+void fanout_keep_within(struct fanout *fanout);
+
+/* What all want is what the kernel is to record. */
+void fanout_configure(struct fanout *fanout);
+
+/* Which subscriptions there are has changed: the next run is to know. */
+void fanout_save(struct fanout *fanout);
+
+/* Appends a Bye: nothing more will come. */
+void fanout_append_bye(struct fanout *fanout, struct subscription *subscription);
+
+/* Of all subscriptions there can be, some are this daemon's own, however many clients come. */
+enum fanout_claim {
+	FANOUT_CLIENTS,
+	FANOUT_OWN,		/* always on, exported, or of the run before */
+};
+
+/* The subscription of that request, made if nobody has it yet. */
+int fanout_get_subscription(struct fanout *fanout, const struct subscription_request *request,
+			    enum fanout_claim claim, struct subscription **subscription,
+			    struct error *error);
+
+/* It records: its waiters get their streams. It never will (NULL: none will): they get the error. */
+void fanout_live(struct fanout *fanout, struct subscription *subscription);
+void fanout_refused(struct fanout *fanout, const struct subscription *subscription,
+		    const struct error *error);
+
+void fanout_stop_waiting(struct fanout *fanout, struct waiter *waiter);
+
+/* Wakes every stream's owner. */
+void fanout_wake(struct fanout *fanout);
+
+/* What is to be always on is recorded: what was, goes. */
+void fanout_change_permanent(struct fanout *fanout);
+
+/* No worker knows it any more. */
+void fanout_forget(struct fanout *fanout, struct subscription *subscription);
+
+/* Orders that workers could not be given for want of memory. */
+void fanout_order_again(struct fanout *fanout);
+
+/* Gives up subscriptions that no client has come back for. */
+void fanout_expire(struct fanout *fanout);
+void fanout_check_soon(struct fanout *fanout);
+
+void fanout_drained(struct fanout *fanout);
+void fanout_on_report(evutil_socket_t fd, short what, void *context);
+
+/* The log is history and every client's queue at once: it reaches as far back as either. */
+static inline uint64_t fanout_log_bytes(const struct fanout *fanout)
+{
+	const struct fanout_config *config = &fanout->config;
+
+	return config->history_bytes > config->queue_bytes ? config->history_bytes :
+							     config->queue_bytes;
+}
+
+#endif

@@ -1,0 +1,407 @@
+#include "daemon/stream/stream.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/stream/catch_up.h"
+#include "daemon/base/counters.h"
+
+static bool is_range(const struct frame_ref *frame)
+{
+	return frame->type == FRAME_BATCH || frame->type == FRAME_GAP;
+}
+
+/* ---- Beginning ------------------------------------------------------------------------------- */
+
+/*
+ * Where to begin for a cursor: at the oldest entry that holds anything not seen. An entry that holds
+ * both goes out whole; the client knows what it has.
+ */
+static void rewind_to(struct stream *stream, const uint64_t *since)
+{
+	const struct subscription *subscription = stream->subscription;
+
+	stream->next = frame_log_first(subscription->log);
+	stream->resumed = true;
+	for (uint32_t i = 0; i < subscription->rings; i++) {
+		struct stream_ring *ring = &stream->ring[i];
+		uint64_t floor = subscription->floor[i], missing;
+
+		ring->start = ring->seen = ring->told = floor;
+		if (since[i] >= floor)
+			continue;
+		missing = floor - since[i];
+		ring->start = ring->told = since[i];
+		ring->gap = true;
+		stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY]
+			    [stream->missing_reason] += missing;
+		stream->gaps = true;
+		stream->resumed = false;
+	}
+}
+
+/* Passes over the entries at the front that the client has seen whole. */
+static void skip_seen(struct stream *stream, const uint64_t *since)
+{
+	const struct frame_log *log = stream->subscription->log;
+
+	for (; stream->next < frame_log_end(log); stream->next++) {
+		const struct frame_ref *frame = frame_log_get(log, stream->next);
+		struct stream_ring *ring = &stream->ring[frame->ring];
+
+		if (!is_range(frame))
+			continue;
+		if (frame->end_seq > since[frame->ring])
+			break;
+		ring->start = ring->seen = ring->told = frame->end_seq;
+	}
+}
+
+struct stream *stream_create(struct subscription *subscription, struct frame_codec *codec,
+			     const uint32_t *cpu_of, uint64_t lag_bytes_max,
+			     const uint64_t *since, Ringtail__V1__LossReason missing_reason)
+{
+	struct stream *stream =
+		calloc(1, sizeof(*stream) + subscription->rings * sizeof(stream->ring[0]));
+
+	if (!stream)
+		return NULL;
+	stream->subscription = subscription;
+	stream->codec = codec;
+	stream->cpu_of = cpu_of;
+	stream->lag_bytes_max = lag_bytes_max;
+	stream->missing_reason = missing_reason;
+	stream->joined = frame_log_end(subscription->log);
+	if (since) {
+		rewind_to(stream, since);
+		skip_seen(stream, since);
+	} else {
+		stream->next = stream->joined;
+		for (uint32_t i = 0; i < subscription->rings; i++)
+			stream->ring[i].start = stream->ring[i].seen = stream->ring[i].told =
+				subscription->position[i];
+		if (missing_reason != RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN)
+			stream_doubt(stream, missing_reason);
+	}
+	/* Where all is over, who comes late is at least told so. */
+	if (subscription->ended && stream->next == stream->joined)
+		stream->next--;
+	TAILQ_INSERT_TAIL(&subscription->streams, stream, link);
+	return stream;
+}
+
+void stream_doubt(struct stream *stream, Ringtail__V1__LossReason reason)
+{
+	stream->missing_reason = reason;
+	stream->resumed = false;
+	stream->gaps = true;
+	for (uint32_t i = 0; i < stream->subscription->rings; i++)
+		stream->ring[i].gap = true;
+}
+
+void stream_destroy(struct stream *stream)
+{
+	if (!stream)
+		return;
+	TAILQ_REMOVE(&stream->subscription->streams, stream, link);
+	catch_up_destroy(stream->catch_up);
+	frame_ref_put(stream->begun);
+	free(stream);
+}
+
+/* ---- The ledger ------------------------------------------------------------------------------ */
+
+static void count_losses(struct stream *stream, const struct frame_ref *frame)
+{
+	for (uint32_t i = 0; i < frame->losses; i++)
+		stream->lost[frame->loss[i].stage][frame->loss[i].reason] += frame->loss[i].count;
+}
+
+/* The client has it. */
+static void account_sent(struct stream *stream, const struct frame_ref *frame)
+{
+	if (is_range(frame) && frame->ring == UINT32_MAX) {
+		stream->foreign += frame_ref_attempts(frame);
+		stream->delivered += frame->events;
+		stream->filtered += frame->skipped;
+		count_losses(stream, frame);
+	} else if (is_range(frame)) {
+		struct stream_ring *ring = &stream->ring[frame->ring];
+
+		stream->delivered += frame->events;
+		stream->filtered += frame->skipped;
+		count_losses(stream, frame);
+		/* A frame sent in parts ends after later ones may have been dropped. */
+		if (ring->seen < frame->end_seq)
+			ring->seen = frame->end_seq;
+		if (frame->bytes && ring->told < frame->end_seq)
+			ring->told = frame->end_seq;
+	} else if (frame->type == FRAME_WATERMARK) {
+		stream->last_time_ns = frame->time_ns;
+		for (uint32_t i = 0; i < stream->subscription->rings; i++)
+			stream->ring[i].told = stream->ring[i].seen;
+	}
+}
+
+/* The client will not get it. */
+static void account_dropped(struct stream *stream, const struct frame_ref *frame,
+			    Ringtail__V1__LossReason reason)
+{
+	if (is_range(frame)) {
+		struct stream_ring *ring = &stream->ring[frame->ring];
+		uint64_t events = frame->events + frame_ref_losses(frame);
+
+		stream->filtered += frame->skipped;
+		stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE][reason] += frame->events;
+		stream->drop_reason = reason;
+		count_losses(stream, frame);
+		ring->seen = frame->end_seq;
+		ring->gap_events += events;
+		ring->gap |= events != 0;
+		if (frame->bytes) {
+			stream->frames_dropped++;
+			counter_add(COUNTER_frames_dropped, 1);
+			counter_add(COUNTER_events_dropped, frame->events);
+		}
+	} else if (frame->type == FRAME_WATERMARK) {
+		stream->last_time_ns = frame->time_ns;
+	}
+	stream->gaps = true;
+}
+
+static void drop_next(struct stream *stream, Ringtail__V1__LossReason reason)
+{
+	account_dropped(stream, frame_log_get(stream->subscription->log, stream->next), reason);
+	stream->next++;
+}
+
+/* A durable consumer's frames are on disk, and so it need not lose what memory cannot keep. */
+static bool falls_back(struct stream *stream)
+{
+	return stream->consumer && stream->subscription->spool.spool && !stream->gaps &&
+	       catch_up_begin(stream, NULL) == 0;
+}
+
+/* What it came back for is no lag: only history bounds that. */
+static uint64_t lag_bytes(const struct stream *stream)
+{
+	uint64_t from = stream->next > stream->joined ? stream->next : stream->joined;
+
+	return frame_log_bytes_from(stream->subscription->log, from);
+}
+
+void stream_on_append(struct stream *stream)
+{
+	const struct frame_log *log = stream->subscription->log;
+
+	if (stream->catch_up || lag_bytes(stream) <= stream->lag_bytes_max || falls_back(stream))
+		return;
+	/* Down to half, so that a slow client sees a few long gaps and not many short ones. */
+	while (frame_log_end(log) - stream->next > 1 &&
+	       lag_bytes(stream) > stream->lag_bytes_max / 2)
+		drop_next(stream, RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL);
+}
+
+void stream_on_evict(struct stream *stream, uint64_t serial, const struct frame_ref *frame,
+		     Ringtail__V1__LossReason reason)
+{
+	(void)frame;
+	if (!stream->catch_up && stream->next == serial && !falls_back(stream))
+		drop_next(stream, reason);
+}
+
+uint64_t stream_place(const struct stream *stream, uint32_t ring)
+{
+	const struct frame_ref *begun = stream->begun;
+
+	return begun && is_range(begun) && begun->ring == ring ? begun->end_seq :
+								 stream->ring[ring].seen;
+}
+
+/* Out of the spool: what has not been sent of each ring whose start is known. */
+static void stat_catch_up(const struct stream *stream, struct stream_stat *stat)
+{
+	const struct subscription *subscription = stream->subscription;
+
+	for (uint32_t i = 0; i < subscription->rings; i++)
+		if (!stream->ring[i].unknown)
+			stat->in_flight += subscription->position[i] - stream->ring[i].seen;
+	stat->lag_bytes = stream->begun ? stream->begun->bytes : 0;
+}
+
+static void stat_log(const struct stream *stream, struct stream_stat *stat)
+{
+	const struct frame_log *log = stream->subscription->log;
+
+	stat->in_flight = frame_log_attempts_from(log, stream->next);
+	stat->lag_bytes = frame_log_bytes_from(log, stream->next);
+	if (stream->begun && stream->begun->ring != UINT32_MAX)
+		stat->in_flight += frame_ref_attempts(stream->begun);
+	if (stream->begun)
+		stat->lag_bytes += stream->begun->bytes;
+}
+
+void stream_stat(const struct stream *stream, struct stream_stat *stat)
+{
+	const struct subscription *subscription = stream->subscription;
+	uint64_t lost = 0;
+
+	*stat = (struct stream_stat){.produced = stream->foreign};
+	for (uint32_t i = 0; i < subscription->rings; i++)
+		if (!stream->ring[i].unknown)
+			stat->produced += subscription->position[i] - stream->ring[i].start;
+	for (unsigned i = 0; i < LOSS_STAGES; i++)
+		for (unsigned j = 0; j < LOSS_REASONS; j++)
+			lost += stream->lost[i][j];
+	if (stream->catch_up)
+		stat_catch_up(stream, stat);
+	else
+		stat_log(stream, stat);
+	stat->residual = (int64_t)(stat->produced - stream->delivered - stream->filtered - lost -
+				   stat->in_flight);
+}
+
+/* ---- Sending --------------------------------------------------------------------------------- */
+
+static bool tell_gap(struct stream *stream, uint32_t i, stream_tell *tell, void *context)
+{
+	struct stream_ring *ring = &stream->ring[i];
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	struct frame_ref *frame;
+
+	gap.cpu = stream->cpu_of[i];
+	gap.first_seq = ring->told;
+	gap.end_seq = ring->seen;
+	gap.events = ring->gap_events;
+	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;
+	gap.reason = stream->drop_reason;
+	if (!ring->gap_events) {
+		gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY;
+		gap.reason = stream->missing_reason;
+	}
+	frame = frame_ref_pack(stream->codec, FRAME_GAP, &gap.base);
+	if (!frame)
+		return false;
+	tell(context, frame);
+	ring->gap = false;
+	ring->gap_events = 0;
+	ring->told = ring->seen;
+	return true;
+}
+
+/* After the gaps, where every ring is now: skips among what was dropped need no gap, but a place. */
+static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
+{
+	uint32_t rings = stream->subscription->rings;
+	Ringtail__V1__Watermark watermark = RINGTAIL__V1__WATERMARK__INIT;
+	Ringtail__V1__Position *position = calloc(rings, sizeof(*position));
+	Ringtail__V1__Position **list = calloc(rings, sizeof(*list));
+	struct frame_ref *frame = NULL;
+
+	if (!position || !list)
+		goto free_all;
+	for (uint32_t i = 0; i < rings; i++) {
+		ringtail__v1__position__init(&position[i]);
+		position[i].cpu = stream->cpu_of[i];
+		position[i].seq = stream->ring[i].seen;
+		position[i].skipped = stream->ring[i].seen - stream->ring[i].told;
+		list[i] = &position[i];
+	}
+	watermark.time_ns = stream->last_time_ns;
+	watermark.position = list;
+	watermark.n_position = rings;
+	frame = frame_ref_pack(stream->codec, FRAME_WATERMARK, &watermark.base);
+	if (!frame)
+		goto free_all;
+	for (uint32_t i = 0; i < rings; i++)
+		stream->ring[i].told = stream->ring[i].seen;
+	tell(context, frame);
+free_all:
+	free(position);
+	free(list);
+	return frame;
+}
+
+/* Where memory is short, what is left to tell is told later, before anything else. */
+static void tell_gaps(struct stream *stream, stream_tell *tell, void *context)
+{
+	assert(!stream->begun);
+	for (uint32_t i = 0; i < stream->subscription->rings; i++)
+		if (stream->ring[i].gap && !tell_gap(stream, i, tell, context))
+			return;
+	stream->gaps = !tell_places(stream, tell, context);
+}
+
+/* The frame that is i-th in turn. */
+static struct frame_ref *look(const struct stream *stream, unsigned i)
+{
+	const struct frame_log *log = stream->subscription->log;
+
+	if (stream->catch_up)
+		return catch_up_get(stream->catch_up, i);
+	return stream->next + i < frame_log_end(log) ? frame_log_get(log, stream->next + i) : NULL;
+}
+
+static void pass(struct stream *stream)
+{
+	if (stream->catch_up)
+		catch_up_pass(stream->catch_up);
+	else
+		stream->next++;
+}
+
+unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n,
+		     stream_tell *tell, void *context)
+{
+	struct frame_ref *next;
+	unsigned peeked = 0;
+
+	if (stream->gaps) {
+		tell_gaps(stream, tell, context);
+		return 0;
+	}
+	while (peeked < n) {
+		if (stream->catch_up && peeked == 0 && !look(stream, 0))
+			catch_up_go_on(stream);
+		next = look(stream, peeked);
+		if (!next)
+			break;
+		/* A range of skips has no bytes; at the front it is done with at once. */
+		if (next->bytes)
+			frame[peeked++] = next;
+		else if (peeked == 0)
+			account_sent(stream, next), pass(stream);
+		else
+			break;
+	}
+	return peeked;
+}
+
+void stream_sent(struct stream *stream)
+{
+	account_sent(stream, look(stream, 0));
+	pass(stream);
+}
+
+void stream_begin(struct stream *stream)
+{
+	stream->begun = frame_ref_get(look(stream, 0));
+	pass(stream);
+	/* A watermark tells where the rings are now, not where they will be when it has gone out. */
+	if (stream->begun->type == FRAME_WATERMARK)
+		account_sent(stream, stream->begun);
+}
+
+void stream_ended(struct stream *stream)
+{
+	if (stream->begun->type != FRAME_WATERMARK)
+		account_sent(stream, stream->begun);
+	frame_ref_put(stream->begun);
+	stream->begun = NULL;
+}
+
+bool stream_has_work(const struct stream *stream)
+{
+	return stream->gaps || stream->begun || look(stream, 0);
+}

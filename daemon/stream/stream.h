@@ -1,0 +1,112 @@
+/*
+ * stream: one client's place in a subscription's log, and its ledger:
+ *
+ *	produced = delivered + filtered + lost + in flight
+ *
+ * Its owner (a session, or a consumer inside the daemon) asks it for the next frame to send and tells
+ * it when that is sent. A client that lags more than its bound loses the oldest it has not been sent,
+ * and is told so in place by Gap frames; a durable consumer goes back to the spool instead. Main
+ * thread.
+ */
+#ifndef RINGTAIL_DAEMON_STREAM_STREAM_H
+#define RINGTAIL_DAEMON_STREAM_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/base/frame_ref.h"
+#include "daemon/stream/subscription.h"
+
+struct catch_up;
+struct consumer;
+
+/* Who sends what the stream has. wake() may destroy the stream. */
+struct stream_owner {
+	void (*wake)(void *context);
+	void *context;
+};
+
+struct stream_ring {
+	uint64_t start;		/* the ledger begins here */
+	uint64_t seen;		/* accounted for up to here */
+	uint64_t told;		/* and the client knows of it up to here */
+	uint64_t gap_events;	/* to be told as a Gap that ends at `seen` */
+	bool gap;
+	bool unknown;		/* its start is not known yet: the spool's first frame will say */
+};
+
+struct stream {
+	TAILQ_ENTRY(stream) link;
+	struct subscription *subscription;
+	struct stream_owner owner;
+	struct consumer *consumer;	/* NULL: not durable */
+	struct catch_up *catch_up;	/* it reads the spool, not the log; else NULL */
+	struct frame_codec *codec;
+	const uint32_t *cpu_of;		/* by ring */
+	uint64_t lag_bytes_max;
+
+	uint64_t next;			/* serial of the first entry not begun */
+	uint64_t joined;		/* serial of the log's end when it came */
+	struct frame_ref *begun;	/* being sent; a reference of our own */
+	uint64_t last_time_ns;		/* of the newest watermark passed */
+	bool gaps;			/* there is something to tell before the next entry */
+	bool resumed;
+	Ringtail__V1__LossReason missing_reason;
+	Ringtail__V1__LossReason drop_reason;	/* of the gap that is to be told */
+
+	uint64_t foreign;		/* attempts of other runs of the rings, out of the spool */
+	uint64_t delivered, filtered;
+	uint64_t lost[LOSS_STAGES][LOSS_REASONS];
+	uint64_t frames_dropped;
+	struct stream_ring ring[];
+};
+
+struct stream_stat {
+	uint64_t produced, in_flight, lag_bytes;
+	int64_t residual;
+};
+
+/*
+ * At the log's end, or with `since` (by ring, UINT64_MAX: not known) as far back as it goes; what is
+ * missing is a gap of stage history and that reason. Without `since`, a reason other than 0 makes a
+ * gap of no size. Joins the subscription. NULL: out of memory.
+ */
+struct stream *stream_create(struct subscription *subscription, struct frame_codec *codec,
+			     const uint32_t *cpu_of, uint64_t lag_bytes_max,
+			     const uint64_t *since, Ringtail__V1__LossReason missing_reason);
+void stream_destroy(struct stream *stream);
+
+/* What it came back for may be missing, nobody knows how much: a gap of no size, for that reason. */
+void stream_doubt(struct stream *stream, Ringtail__V1__LossReason reason);
+
+/*
+ * Up to n frames to send next, in order, into frame[]; returns how many. They stay the log's: they
+ * must be sent, begun or forgotten before control returns to the loop. Gaps that are due (`gaps`) come
+ * as frames into `tell`, at most one for each ring and one more, which the caller sends before: 0
+ * then. Not while a frame is begun: a gap after it must not speak of it.
+ */
+typedef void stream_tell(void *context, struct frame_ref *frame);
+unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n,
+		     stream_tell *tell, void *context);
+
+/* The first peeked frame is sent. */
+void stream_sent(struct stream *stream);
+
+/* The first peeked frame is sent in part: the stream keeps it in `begun` until stream_ended(). */
+void stream_begin(struct stream *stream);
+void stream_ended(struct stream *stream);
+
+bool stream_has_work(const struct stream *stream);
+
+/* By ring: where the client is once it has taken all that it was sent. */
+uint64_t stream_place(const struct stream *stream, uint32_t ring);
+
+/* For the subscription. */
+void stream_on_append(struct stream *stream);
+void stream_on_evict(struct stream *stream, uint64_t serial, const struct frame_ref *frame,
+		     Ringtail__V1__LossReason reason);
+
+void stream_stat(const struct stream *stream, struct stream_stat *stat);
+
+#endif

@@ -1,0 +1,139 @@
+#include "daemon/stream/subscription.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/spool/spool.h"
+#include "daemon/stream/stream.h"
+
+static void on_evict(void *context, uint64_t serial, const struct frame_ref *frame,
+		     Ringtail__V1__LossReason reason)
+{
+	struct subscription *subscription = context;
+	struct stream *stream;
+
+	TAILQ_FOREACH(stream, &subscription->streams, link)
+		stream_on_evict(stream, serial, frame, reason);
+	if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP)
+		subscription->floor[frame->ring] = frame->end_seq;
+}
+
+static int copy_globs(struct subscription *subscription,
+		      const struct subscription_request *request)
+{
+	subscription->glob = calloc(request->globs + 1, sizeof(*subscription->glob));
+	if (!subscription->glob)
+		return -ENOMEM;
+	for (; subscription->globs < request->globs; subscription->globs++) {
+		char *glob = strdup(request->glob[subscription->globs]);
+
+		if (!glob)
+			return -ENOMEM;
+		subscription->glob[subscription->globs] = glob;
+	}
+	return 0;
+}
+
+static int allocate(struct subscription *subscription, const struct subscription_request *request,
+		    uint32_t rings, uint64_t history_bytes)
+{
+	subscription->rings = rings;
+	subscription->filter_text = strdup(request->filter ? request->filter : "");
+	subscription->position = calloc(rings, sizeof(*subscription->position));
+	subscription->floor = calloc(rings, sizeof(*subscription->floor));
+	subscription->quiet = calloc(rings, sizeof(*subscription->quiet));
+	subscription->log = frame_log_create(history_bytes, on_evict, subscription);
+	if (!subscription->filter_text || !subscription->position || !subscription->floor ||
+	    !subscription->quiet ||
+	    !subscription->log)
+		return -ENOMEM;
+	return copy_globs(subscription, request);
+}
+
+int subscription_create(const struct subscription_request *request,
+			const Ringtail__V1__Catalog *catalog, uint32_t rings,
+			uint64_t history_bytes, struct subscription **out, struct error *error)
+{
+	struct subscription *subscription = calloc(1, sizeof(*subscription));
+	struct filter *filter = NULL;
+	int err;
+
+	if (!subscription)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	TAILQ_INIT(&subscription->streams);
+	if (allocate(subscription, request, rings, history_bytes) != 0) {
+		err = error_set(error, ENOMEM, "out-of-memory", "out of memory");
+		goto fail;
+	}
+	err = probe_set_from_globs(&subscription->spec.probes, subscription->glob,
+				   (unsigned)subscription->globs, catalog, error);
+	if (err)
+		goto fail;
+	err = filter_compile(subscription->filter_text, catalog, &filter, error);
+	if (err)
+		goto fail;
+	subscription->spec.filter = filter;
+	subscription->spec.flags = request->flags;
+	subscription->clauses = filter_kernel_clauses(filter, subscription->clause,
+						      RT_FILTER_CLAUSES_MAX);
+	*out = subscription;
+	return 0;
+
+fail:
+	subscription_destroy(subscription);
+	return err;
+}
+
+void subscription_destroy(struct subscription *subscription)
+{
+	if (!subscription)
+		return;
+	frame_log_destroy(subscription->log);
+	if (subscription->spool.unwanted)
+		spool_remove(subscription->spool.spool);
+	else
+		spool_close(subscription->spool.spool);
+	frame_ref_put(subscription->spool.hello);
+	frame_ref_put(subscription->spool.catalog);
+	free(subscription->spool.end);
+	filter_destroy((struct filter *)subscription->spec.filter);
+	for (size_t i = 0; i < subscription->globs; i++)
+		free(subscription->glob[i]);
+	free(subscription->glob);
+	free(subscription->filter_text);
+	free(subscription->position);
+	free(subscription->floor);
+	free(subscription->quiet);
+	free(subscription);
+}
+
+bool subscription_equal(const struct subscription *a, const struct subscription *b)
+{
+	return a->spec.flags == b->spec.flags && strcmp(a->filter_text, b->filter_text) == 0 &&
+	       probe_set_equal(&a->spec.probes, &b->spec.probes);
+}
+
+/* What a batch skipped it tells itself; a range without a frame waits for the next watermark. */
+static void note_place(struct subscription *subscription, const struct frame_ref *frame)
+{
+	subscription->position[frame->ring] = frame->end_seq;
+	if (frame->bytes)
+		subscription->quiet[frame->ring] = 0;
+	else
+		subscription->quiet[frame->ring] += frame_ref_attempts(frame);
+}
+
+void subscription_append(struct subscription *subscription, struct frame_ref *frame)
+{
+	struct stream *stream;
+
+	if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP)
+		note_place(subscription, frame);
+	subscription->ended = frame->type == FRAME_BYE;
+	if (subscription->spool.spool && frame->type != FRAME_BYE)
+		spool_append(subscription->spool.spool, frame_ref_get(frame));
+	frame_log_append(subscription->log, frame);
+	TAILQ_FOREACH(stream, &subscription->streams, link)
+		stream_on_append(stream);
+}

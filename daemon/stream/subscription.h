@@ -1,0 +1,95 @@
+/*
+ * subscription: what some clients want, and what came of it. Clients that want the same share one:
+ * its events are encoded once.
+ *
+ * Main thread; workers see only the spec, which does not change while they know it.
+ */
+#ifndef RINGTAIL_DAEMON_STREAM_SUBSCRIPTION_H
+#define RINGTAIL_DAEMON_STREAM_SUBSCRIPTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/collect/batcher.h"
+#include "query/filter.h"
+#include "daemon/stream/frame_log.h"
+#include "query/probe_set.h"
+
+struct spool;
+struct stream;
+
+enum subscription_state {
+	SUBSCRIPTION_CONFIGURING,	/* the kernel does not record it yet */
+	SUBSCRIPTION_STARTING,		/* the workers do not know it yet */
+	SUBSCRIPTION_LIVE,
+	SUBSCRIPTION_REMOVING,		/* the workers still know it */
+};
+
+/* Where its frames are kept on disk. */
+struct subscription_spool {
+	struct spool *spool;		/* NULL: nowhere */
+	bool unwanted;			/* it goes with the subscription */
+	struct frame_ref *hello, *catalog;
+	uint8_t boot_id[16];		/* this run of the rings */
+	uint64_t epoch;
+	uint64_t *end;			/* by ring: what is before is durable; 0: nothing */
+	void (*read)(void *context);	/* some stream has got frames off the disk */
+	void *context;
+};
+
+struct subscription {
+	TAILQ_ENTRY(subscription) link;
+	uint32_t index;
+	enum subscription_state state;
+	bool permanent;			/* the daemon's own, not a client's */
+	bool ended;			/* a Bye ends the log */
+	bool restored;			/* recorded since before this run of the daemon */
+	bool reborn;			/* others went, and numbers stood still until it came */
+	unsigned consumers;		/* durable ones, connected or not */
+
+	struct batcher_spec spec;
+	char *filter_text;		/* as it was written; "" for none */
+	char **glob;			/* what was asked for, for people */
+	size_t globs;
+	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
+	unsigned clauses;
+
+	uint64_t generation;		/* the configuration that has to be in force first */
+	uint32_t workers_pending;	/* have not answered yet that it starts, or goes; */
+	uint32_t workers_told;		/* the first so many have been asked */
+	uint64_t linger_until_ns;	/* without clients: when to give it up; 0: has clients */
+
+	struct subscription_spool spool;
+	struct frame_log *log;
+	uint32_t rings;
+	uint64_t *position;		/* by ring: the log's end */
+	uint64_t *floor;		/* by ring: where the log begins */
+	uint64_t *quiet;		/* by ring: attempts skipped since a frame told of the ring */
+	TAILQ_HEAD(, stream) streams;
+};
+
+struct subscription_request {
+	const char *const *glob;
+	size_t globs;
+	const char *filter;
+	uint32_t flags;			/* RT_FLAG_* */
+};
+
+/* A client's fault is -EINVAL or -ENOENT with *error: a bad filter, an unknown probe. */
+int subscription_create(const struct subscription_request *request,
+			const Ringtail__V1__Catalog *catalog, uint32_t rings,
+			uint64_t history_bytes, struct subscription **subscription,
+			struct error *error);
+void subscription_destroy(struct subscription *subscription);
+
+/* Whether two deliver the same events. */
+bool subscription_equal(const struct subscription *a, const struct subscription *b);
+
+/*
+ * Takes a frame, and lets the streams know; the spool, if there is one, gets it too. The reference goes
+ * over. After a Bye, no other.
+ */
+void subscription_append(struct subscription *subscription, struct frame_ref *frame);
+
+#endif

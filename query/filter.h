@@ -1,0 +1,57 @@
+/*
+ * filter: the expression language of subscriptions, `-f 'pid == 12 && ret < 0 && duration > 1ms'`.
+ *
+ * In: text and the catalog. Out: a program that says of one event whether it passes, and the kernel
+ * clauses that every event which passes also passes. Compiling happens on the main thread, running
+ * on the drain workers; a compiled filter is immutable.
+ */
+#ifndef RINGTAIL_QUERY_FILTER_H
+#define RINGTAIL_QUERY_FILTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "query/error.h"
+#include "kmod/uapi/ringtail.h"
+#include "proto/batch_encode.h"
+#include "proto/ringtail.pb-c.h"
+
+struct filter;
+
+/*
+ * Grammar, loosest first:
+ *	or:	and { "||" and }
+ *	and:	not { "&&" not }
+ *	not:	"!" not | "(" or ")" | compare
+ *	compare: operand op operand,  op: == != < <= > >= =~ (glob)  ;  operand: name | number | "string"
+ *		 name [ "!" ] "in" "(" value { "," value } ")"
+ * Names: pid tid uid ppid cpu time comm kernel probe provider function name, error (true if ret is
+ * an errno; `error == ENOENT` compares by name), duration, ret, and every argument name of the
+ * catalog. A comparison on a field that the event's probe lacks is false. Numbers: decimal, 0x, and
+ * with a unit ns us ms s / KiB MiB GiB.
+ *
+ * Text longer than FILTER_BYTES_MAX, or nested or longer than its bounds, is an error like any
+ * other: -EINVAL, with the column and the nearest known name. An empty text is NULL and 0.
+ *
+ * Without a catalog (NULL) whatever could be an argument's name or a probe's is taken for one: what is
+ * compiled tells that the text is a filter, and is of no other use.
+ */
+int filter_compile(const char *text, const Ringtail__V1__Catalog *catalog, struct filter **filter,
+		   struct error *error);
+void filter_destroy(struct filter *filter);
+
+/* Whether the event passes; a NULL filter passes everything. */
+bool filter_pass(const struct filter *filter, uint32_t cpu, const struct batch_event *event,
+		 const struct batch_thread *thread);
+
+/* Whether it asks only who did it, and on which CPU: one answer for all of a thread's events there. */
+bool filter_by_thread(const struct filter *filter);
+
+/*
+ * Fills at most `max` clauses whose disjunction is implied by the filter, and returns how many; 0:
+ * the kernel must let everything through (no filter, nothing it can check, or too many clauses).
+ */
+unsigned filter_kernel_clauses(const struct filter *filter, struct rt_filter_clause *clause,
+			       unsigned max);
+
+#endif

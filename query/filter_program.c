@@ -1,0 +1,373 @@
+#include "query/filter_program.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/glob.h"
+
+#define ERRNO_MAX	4095	/* a result from -4095 to -1 is an error */
+
+/* Places that are not tests. */
+#define PLACE_PASS	0xffff
+#define PLACE_FAIL	0xfffe
+_Static_assert(FILTER_NODES_MAX < PLACE_FAIL, "a place fits in 16 bits");
+
+enum test_kind {
+	TEST_THREAD,		/* a number of the thread, and */
+	TEST_FIELD,		/* one of the event: what is asked for most, so the shortest way */
+	TEST_NUMBER,		/* any other */
+	TEST_PAIR,
+	TEST_COMM,
+	TEST_COMM_GLOB,
+	TEST_PROBES,
+};
+
+/*
+ * The numbers of one sign that a comparison with a constant takes: value - low <= span, wrapping.
+ * One form for ==, <, <=, > and >=; != is == negated.
+ */
+struct range {
+	uint64_t low, span;
+	bool any;		/* false: the constant is beyond all numbers of this sign */
+};
+
+struct test {
+	uint16_t yes, no;	/* where to go on */
+	uint8_t kind;		/* enum test_kind */
+	uint8_t op;		/* of a pair */
+	bool negated;		/* of what is present: absent is always no */
+	uint8_t offset;		/* in struct batch_thread */
+	struct filter_subject left;
+	union {
+		struct range range[2];	/* of unsigned, and of signed values */
+		struct filter_subject right;
+		char comm[RT_COMM_BYTES];
+		const char *glob;
+		const struct probe_set *probes;
+	};
+};
+
+struct filter_program {
+	uint16_t start;
+	uint16_t tests;
+	struct test test[];
+};
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+/* The part of [least, most] that is in [low, high], in the wrapping form. */
+static struct range range_within(filter_number low, filter_number high, filter_number least,
+				 filter_number most)
+{
+	if (low < least)
+		low = least;
+	if (high > most)
+		high = most;
+	if (low > high)
+		return (struct range){ .any = false };
+	return (struct range){ .low = low, .span = high - low, .any = true };
+}
+
+static void make_number_kind(struct test *test)
+{
+	static const uint8_t offsets[] = {
+		[SUBJECT_PID] = offsetof(struct batch_thread, pid),
+		[SUBJECT_TID] = offsetof(struct batch_thread, tid),
+		[SUBJECT_UID] = offsetof(struct batch_thread, uid),
+		[SUBJECT_PPID] = offsetof(struct batch_thread, ppid),
+	};
+
+	test->kind = TEST_NUMBER;
+	if (test->left.kind == SUBJECT_FIELD) {
+		test->kind = TEST_FIELD;
+	} else if (test->left.kind < sizeof(offsets)) {
+		test->kind = TEST_THREAD;
+		test->offset = offsets[test->left.kind];
+	}
+}
+
+static void make_number(struct test *test, const struct filter_node *node)
+{
+	filter_number low = INT64_MIN, high = UINT64_MAX;
+
+	switch (node->op) {
+	case FILTER_LT:
+		high = node->number - 1;
+		break;
+	case FILTER_LE:
+		high = node->number;
+		break;
+	case FILTER_GT:
+		low = node->number + 1;
+		break;
+	case FILTER_GE:
+		low = node->number;
+		break;
+	default:
+		low = high = node->number;
+		break;
+	}
+	make_number_kind(test);
+	test->negated = node->op == FILTER_NE;
+	test->range[false] = range_within(low, high, 0, UINT64_MAX);
+	test->range[true] = range_within(low, high, INT64_MIN, INT64_MAX);
+}
+
+static void make_test(struct test *test, const struct filter_node *node)
+{
+	test->left = node->left;
+	switch (node->kind) {
+	case NODE_NUMBER:
+		make_number(test, node);
+		break;
+	case NODE_PAIR:
+		test->kind = TEST_PAIR;
+		test->op = node->op;
+		test->right = node->right;
+		break;
+	case NODE_COMM:
+		test->kind = node->op == FILTER_MATCH ? TEST_COMM_GLOB : TEST_COMM;
+		test->negated = node->op == FILTER_NE;
+		if (node->op == FILTER_MATCH)
+			test->glob = node->text;
+		else
+			memcpy(test->comm, node->text, strlen(node->text)); /* known to fit */
+		break;
+	default:
+		test->kind = TEST_PROBES;
+		test->probes = node->probes;
+		break;
+	}
+}
+
+/*
+ * Adds the tests of `node`, which go on at `yes` or `no`, and returns the place of the first one.
+ * Made from last to first, so that the places to go on at are known. Nested FILTER_DEPTH_MAX deep.
+ */
+static uint16_t make_tests(struct filter_program *program, const struct filter_node *node,
+			   uint16_t yes, uint16_t no)
+{
+	const struct filter_node *child;
+	struct test *test;
+
+	switch (node->kind) {
+	case NODE_NOT:
+		return make_tests(program, node->last, no, yes);
+	case NODE_AND:
+		for (child = node->last; child; child = child->before)
+			yes = make_tests(program, child, yes, no);
+		return yes;
+	case NODE_OR:
+		for (child = node->last; child; child = child->before)
+			no = make_tests(program, child, yes, no);
+		return no;
+	default:
+		test = &program->test[program->tests];
+		test->yes = yes;
+		test->no = no;
+		make_test(test, node);
+		return program->tests++;
+	}
+}
+
+int filter_program_create(const struct filter_node *root, struct filter_program **program,
+			  struct error *error)
+{
+	/* As large as a filter may get, then cut to what this one takes. */
+	struct filter_program *made = calloc(1, sizeof(*made) +
+						FILTER_NODES_MAX * sizeof(made->test[0]));
+	struct filter_program *cut;
+
+	if (!made)
+		return error_set(error, ENOMEM, "no-memory", "out of memory");
+	made->start = make_tests(made, root, PLACE_PASS, PLACE_FAIL);
+	cut = realloc(made, sizeof(*made) + made->tests * sizeof(made->test[0]));
+	*program = cut ? cut : made;
+	return 0;
+}
+
+void filter_program_destroy(struct filter_program *program)
+{
+	free(program);
+}
+
+static bool is_of_thread(const struct filter_subject *subject)
+{
+	switch (subject->kind) {
+	case SUBJECT_PID:
+	case SUBJECT_TID:
+	case SUBJECT_UID:
+	case SUBJECT_PPID:
+	case SUBJECT_KERNEL:
+	case SUBJECT_CPU:
+	case SUBJECT_COMM:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool filter_program_by_thread(const struct filter_program *program)
+{
+	for (uint16_t i = 0; i < program->tests; i++) {
+		const struct test *test = &program->test[i];
+
+		if (test->kind == TEST_PROBES || !is_of_thread(&test->left) ||
+		    (test->kind == TEST_PAIR && !is_of_thread(&test->right)))
+			return false;
+	}
+	return true;
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+struct value {
+	uint64_t bits;
+	bool is_signed;
+};
+
+/* One event, as the tests see it. */
+struct view {
+	uint32_t cpu;
+	const struct batch_event *event;
+	const struct batch_thread *thread;
+};
+
+/* False if the event has no such field. */
+static bool load_field(const struct filter_field *field, const struct batch_event *event,
+		       struct value *value)
+{
+	struct filter_place place;
+	uint64_t word;
+
+	if (event->probe >= RT_PROBE_MAX)
+		return false;
+	place = field->place[event->probe];
+	if (place.index >= event->fields)	/* FIELD_ABSENT too */
+		return false;
+	word = event->field[place.index] << place.shift;
+	value->is_signed = place.is_signed;
+	value->bits = place.is_signed ? (uint64_t)((int64_t)word >> place.shift) :
+					word >> place.shift;
+	return !place.is_duration || value->bits != RT_DURATION_NEVER;
+}
+
+static bool load(const struct filter_subject *subject, const struct view *view, struct value *value)
+{
+	value->is_signed = false;
+	switch (subject->kind) {
+	case SUBJECT_PID:
+		value->bits = view->thread->pid;
+		return true;
+	case SUBJECT_TID:
+		value->bits = view->thread->tid;
+		return true;
+	case SUBJECT_UID:
+		value->bits = view->thread->uid;
+		return true;
+	case SUBJECT_PPID:
+		value->bits = view->thread->ppid;
+		return true;
+	case SUBJECT_CPU:
+		value->bits = view->cpu;
+		return true;
+	case SUBJECT_TIME:
+		value->bits = view->event->time_ns;
+		return true;
+	case SUBJECT_KERNEL:
+		value->bits = view->thread->kernel;
+		return true;
+	case SUBJECT_FIELD:
+		return load_field(subject->field, view->event, value);
+	case SUBJECT_ERROR:
+		if (!load_field(subject->field, view->event, value))
+			return false;
+		value->bits = -value->bits;
+		value->is_signed = false;
+		if (value->bits > ERRNO_MAX)
+			value->bits = 0;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool in_range(const struct test *test, struct value value)
+{
+	const struct range *range = &test->range[value.is_signed];
+
+	return (range->any && value.bits - range->low <= range->span) != test->negated;
+}
+
+static filter_number number_of(struct value value)
+{
+	return value.is_signed ? (filter_number)(int64_t)value.bits : (filter_number)value.bits;
+}
+
+static bool test_pair(const struct test *test, const struct view *view)
+{
+	struct value left, right;
+	filter_number a, b;
+
+	if (!load(&test->left, view, &left) || !load(&test->right, view, &right))
+		return false;
+	a = number_of(left);
+	b = number_of(right);
+	switch ((enum filter_op)test->op) {
+	case FILTER_EQ:
+		return a == b;
+	case FILTER_NE:
+		return a != b;
+	case FILTER_LT:
+		return a < b;
+	case FILTER_LE:
+		return a <= b;
+	case FILTER_GT:
+		return a > b;
+	case FILTER_GE:
+		return a >= b;
+	default:
+		return false;
+	}
+}
+
+static bool test_passes(const struct test *test, const struct view *view)
+{
+	const char *comm = view->thread->comm;
+	struct value value = { 0 };
+
+	switch ((enum test_kind)test->kind) {
+	case TEST_THREAD:
+		value.bits = *(const uint32_t *)((const char *)view->thread + test->offset);
+		return in_range(test, value);
+	case TEST_FIELD:
+		return load_field(test->left.field, view->event, &value) && in_range(test, value);
+	case TEST_NUMBER:
+		return load(&test->left, view, &value) && in_range(test, value);
+	case TEST_PAIR:
+		return test_pair(test, view);
+	case TEST_COMM:
+		return (strncmp(comm, test->comm, RT_COMM_BYTES) == 0) != test->negated;
+	case TEST_COMM_GLOB:
+		return glob_match(test->glob, comm, strnlen(comm, RT_COMM_BYTES));
+	case TEST_PROBES:
+		return probe_set_test(test->probes, view->event->probe);
+	}
+	return false;
+}
+
+bool filter_program_run(const struct filter_program *program, uint32_t cpu,
+			const struct batch_event *event, const struct batch_thread *thread)
+{
+	struct view view = { cpu, event, thread };
+	uint16_t at = program->start;
+
+	while (at < PLACE_FAIL) {
+		const struct test *test = &program->test[at];
+
+		at = test_passes(test, &view) ? test->yes : test->no;
+	}
+	return at == PLACE_PASS;
+}

@@ -1,0 +1,193 @@
+#include "query/probe_set.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "query/glob.h"
+#include "query/nearest.h"
+#include "proto/limits.h"
+
+#define PARTS 3
+
+/* A glob cut at its colons; NULL where a part was left out. */
+struct spec {
+	char text[NAME_BYTES_MAX + 1];
+	const char *part[PARTS];
+};
+
+static bool part_matches(const char *pattern, const char *name)
+{
+	return glob_match(pattern, name, strlen(name));
+}
+
+static int split(struct spec *spec, const char *glob, struct error *error)
+{
+	size_t bytes = strlen(glob);
+	char *at = spec->text;
+
+	if (bytes > NAME_BYTES_MAX)
+		return error_set(error, EINVAL, "probe-bad-spec",
+				 "the probe `%.40s...` is longer than %u bytes", glob,
+				 NAME_BYTES_MAX);
+	memcpy(spec->text, glob, bytes + 1);
+	memset(spec->part, 0, sizeof(spec->part));
+	for (unsigned i = 0; at; i++) {
+		char *colon = strchr(at, ':');
+
+		if (colon)
+			*colon = '\0';
+		if (i == PARTS || !*at) {
+			error_set(error, EINVAL, "probe-bad-spec",
+				  i == PARTS ? "`%.200s` has more than three parts" :
+					       "`%.200s` has an empty part", glob);
+			error_hint(error, "a probe is provider:function:name, as in"
+					  " syscall:openat:call or tracepoint:sched:*");
+			return -EINVAL;
+		}
+		spec->part[i] = at;
+		at = colon ? colon + 1 : NULL;
+	}
+	return 0;
+}
+
+static bool matches(const struct spec *spec, const Ringtail__V1__Probe *probe)
+{
+	const char *name = spec->part[2];
+
+	if (!name)
+		name = strcmp(probe->provider, "syscall") ? "*" : "call";
+	return part_matches(spec->part[0], probe->provider) &&
+	       (!spec->part[1] || part_matches(spec->part[1], probe->function)) &&
+	       part_matches(name, probe->name);
+}
+
+/*
+ * One part may be the middle or the last of a probe, which is what people know it by; two may be
+ * its last ones, as perf writes them.
+ */
+static void offer_by_its_end(struct nearest *nearest, const struct spec *spec,
+			     const Ringtail__V1__Probe *probe)
+{
+	bool is_syscall = strcmp(probe->provider, "syscall") == 0;
+	char whole[NAME_BYTES_MAX * PARTS], end[NAME_BYTES_MAX * PARTS];
+
+	/* Of a system call's three, the one that a spec without its last part means. */
+	if (spec->part[2] || (is_syscall && strcmp(probe->name, "call")))
+		return;
+	snprintf(whole, sizeof(whole), "%s:%s:%s", probe->provider, probe->function, probe->name);
+	snprintf(end, sizeof(end), "%s:%s", probe->function, probe->name);
+	if (spec->part[1])
+		nearest_offer_as(nearest, end, whole);
+	else
+		nearest_offer_as(nearest, is_syscall ? probe->function : probe->name, whole);
+}
+
+/* Nothing matches `glob`: says which probes it may have been meant to be. */
+static int refuse_glob(const struct spec *spec, const char *glob,
+		       const Ringtail__V1__Catalog *catalog, struct error *error)
+{
+	char name[NAME_BYTES_MAX * PARTS];
+	char text[NEAREST_TEXT_BYTES];
+	struct nearest nearest;
+
+	error_set(error, ENOENT, "unknown-probe", "no probe matches `%.256s`", glob);
+	nearest_init(&nearest, glob);
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		/* Compare as much as was given: what was left out is not wrong. */
+		snprintf(name, sizeof(name), "%s%s%s%s%s", probe->provider,
+			 spec->part[1] ? ":" : "", spec->part[1] ? probe->function : "",
+			 spec->part[2] ? ":" : "", spec->part[2] ? probe->name : "");
+		nearest_offer(&nearest, name);
+		offer_by_its_end(&nearest, spec, probe);
+	}
+	if (nearest_text(&nearest, text))
+		error_hint(error, "did you mean %s?", text);
+	else
+		error_hint(error, "`tracectl list` shows every probe");
+	return -ENOENT;
+}
+
+int probe_set_check_glob(const char *glob, struct error *error)
+{
+	struct spec spec;
+
+	return split(&spec, glob, error);
+}
+
+int probe_set_add_glob(struct probe_set *set, const char *glob,
+		       const Ringtail__V1__Catalog *catalog, struct error *error)
+{
+	struct spec spec;
+	bool found = false;
+	int err = split(&spec, glob, error);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		if (probe->id < RT_PROBE_MAX && matches(&spec, probe)) {
+			probe_set_add(set, probe->id);
+			found = true;
+		}
+	}
+	return found ? 0 : refuse_glob(&spec, glob, catalog, error);
+}
+
+int probe_set_from_globs(struct probe_set *set, char *const *glob, unsigned globs,
+			 const Ringtail__V1__Catalog *catalog, struct error *error)
+{
+	memset(set, 0, sizeof(*set));
+	for (unsigned i = 0; i < globs; i++) {
+		int err = probe_set_add_glob(set, glob[i], catalog, error);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+bool probe_set_glob_matches(const char *glob, const Ringtail__V1__Probe *probe)
+{
+	struct spec spec;
+
+	return split(&spec, glob, NULL) == 0 && matches(&spec, probe);
+}
+
+void probe_set_add(struct probe_set *set, uint32_t id)
+{
+	set->bits[id / 8] |= 1u << (id % 8);
+}
+
+void probe_set_union(struct probe_set *set, const struct probe_set *other)
+{
+	for (size_t i = 0; i < sizeof(set->bits); i++)
+		set->bits[i] |= other->bits[i];
+}
+
+bool probe_set_equal(const struct probe_set *a, const struct probe_set *b)
+{
+	return memcmp(a->bits, b->bits, sizeof(a->bits)) == 0;
+}
+
+uint32_t probe_set_count(const struct probe_set *set)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < sizeof(set->bits); i++)
+		count += __builtin_popcount(set->bits[i]);
+	return count;
+}
+
+/* FNV-1a, 64 bits. */
+uint64_t probe_set_hash(const struct probe_set *set)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < sizeof(set->bits); i++)
+		hash = (hash ^ set->bits[i]) * 0x100000001b3u;
+	return hash;
+}

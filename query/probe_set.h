@@ -1,0 +1,56 @@
+/*
+ * probe_set: a set of probe ids, from globs over the catalog.
+ *
+ * A glob is provider:function:name. Parts left out at its end mean what one most often wants:
+ *
+ *	syscall:openat		syscall:openat:call
+ *	syscall			syscall:*:call
+ *	tracepoint:sched	tracepoint:sched:*
+ *
+ * that is, any function, and any name but for system calls, where it is `call`: who asks for a
+ * system call wants it once and not also as its entry and its return. Pure; any thread.
+ */
+#ifndef RINGTAIL_QUERY_PROBE_SET_H
+#define RINGTAIL_QUERY_PROBE_SET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "query/error.h"
+#include "kmod/uapi/ringtail.h"
+#include "proto/ringtail.pb-c.h"
+
+/* Bit by id, as in struct source_request. All zeros: empty. */
+struct probe_set {
+	uint8_t bits[RT_PROBE_MAX / 8];
+};
+
+/* Whether it is a glob of probes at all, whatever there is. */
+int probe_set_check_glob(const char *glob, struct error *error);
+
+/*
+ * Adds every probe that matches. -EINVAL if it is not a glob of probes, -ENOENT if nothing matches:
+ * *error then names the nearest probes. The set is unchanged on failure.
+ */
+int probe_set_add_glob(struct probe_set *set, const char *glob,
+		       const Ringtail__V1__Catalog *catalog, struct error *error);
+
+/* The same of every glob, into an empty set. */
+int probe_set_from_globs(struct probe_set *set, char *const *glob, unsigned globs,
+			 const Ringtail__V1__Catalog *catalog, struct error *error);
+
+/* Whether one probe matches one glob; false too if it is not a glob of probes. */
+bool probe_set_glob_matches(const char *glob, const Ringtail__V1__Probe *probe);
+
+void probe_set_add(struct probe_set *set, uint32_t id);	/* below RT_PROBE_MAX */
+void probe_set_union(struct probe_set *set, const struct probe_set *other);
+bool probe_set_equal(const struct probe_set *a, const struct probe_set *b);
+uint32_t probe_set_count(const struct probe_set *set);
+uint64_t probe_set_hash(const struct probe_set *set);
+
+static inline bool probe_set_test(const struct probe_set *set, uint32_t id)
+{
+	return id < RT_PROBE_MAX && (set->bits[id / 8] >> (id % 8) & 1);
+}
+
+#endif

@@ -1,0 +1,63 @@
+#include "query/utf8.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of the character at `text`; 0 if there is none. A terminator ends it early, and is no tail. */
+static unsigned character_bytes(const uint8_t *text)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};	/* that needs so many bytes */
+	unsigned bytes = *text < 0x80 ? 1 : *text >> 5 == 6 ? 2 : *text >> 4 == 14 ? 3
+		       : *text >> 3 == 30 ? 4 : 0;
+	uint32_t code = bytes == 1 ? *text : *text & (0x7fu >> bytes);
+
+	for (unsigned i = 1; i < bytes; i++) {
+		if (text[i] >> 6 != 2)
+			return 0;
+		code = code << 6 | (text[i] & 0x3f);
+	}
+	if (!bytes || code < least[bytes] || code > 0x10ffff || code >> 11 == 0xd800 >> 11)
+		return 0;
+	return bytes;
+}
+
+bool utf8_is_valid(const char *text)
+{
+	const uint8_t *at = (const uint8_t *)text;
+
+	while (*at) {
+		unsigned bytes = character_bytes(at);
+
+		if (!bytes)
+			return false;
+		at += bytes;
+	}
+	return true;
+}
+
+static bool are_valid(char *const *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!utf8_is_valid(text[i]))
+			return false;
+	return true;
+}
+
+bool utf8_is_valid_message(const ProtobufCMessage *message)
+{
+	const ProtobufCMessageDescriptor *descriptor = message->descriptor;
+
+	for (unsigned i = 0; i < descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+		const char *member = (const char *)message + field->offset;
+		const char *count = (const char *)message + field->quantifier_offset;
+
+		if (field->type != PROTOBUF_C_TYPE_STRING)
+			continue;
+		if (field->label == PROTOBUF_C_LABEL_REPEATED
+			    ? !are_valid(*(char ***)member, *(const size_t *)count)
+			    : !are_valid((char *const *)member, 1))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,483 @@
+/* filter: what passes, what is refused and at which column, and what the kernel is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "query/filter.h"
+#include "proto/limits.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+static const struct batch_thread bash = {
+	.tid = 101, .pid = 100, .ppid = 1, .uid = 1000, .comm = "bash",
+};
+static const struct batch_thread kworker = {
+	.tid = 7, .pid = 7, .ppid = 2, .uid = 0, .kernel = true, .comm = "kworker/0:1",
+};
+
+/* Words as the kernel writes them: a call's first two are its duration and its result. */
+static const uint64_t read_ok[] = { 1500, 42, 3, 0x7ffd0000, 4096 };
+static const uint64_t read_failed[] = { 2000000, (uint64_t)-EINTR, 3, 0x7ffd0000, 4096 };
+static const uint64_t openat_failed[] = {
+	900, (uint64_t)-ENOENT, (uint64_t)AT_FDCWD, 0x5555, 0x80000,
+	0xabcd01a4,	/* mode is 16 bits: 0644 */
+};
+static const uint64_t kill_all[] = { 300, 0, 0xffffffff, 9 };	/* pid -1, not sign-extended */
+static const uint64_t exit_never[] = { RT_DURATION_NEVER, 0, 1 };
+static const uint64_t sched_switch[] = { 120, 1, 101, 98 };
+
+#define EVENT(id, words) \
+	((const struct batch_event){ .probe = (id), .fields = sizeof(words) / 8, \
+				     .time_ns = 5000000000, .field = (words) })
+
+static bool passes(const char *text, const struct batch_event *event,
+		   const struct batch_thread *thread)
+{
+	struct filter *filter;
+	struct error error;
+	bool pass;
+
+	if (filter_compile(text, small_catalog_get(), &filter, &error))
+		fail_msg("`%s`: %s", text, error.what);
+	pass = filter_pass(filter, 1, event, thread);
+	filter_destroy(filter);
+	return pass;
+}
+
+struct expectation {
+	const char *text;
+	bool pass;
+};
+
+static void expect(const struct expectation *want, size_t n, const struct batch_event *event,
+		   const struct batch_thread *thread)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (passes(want[i].text, event, thread) != want[i].pass)
+			fail_msg("`%s` is not %d", want[i].text, want[i].pass);
+	}
+}
+
+#define EXPECT(id, words, thread, ...) do { \
+	const struct batch_event event_ = EVENT(id, words); \
+	const struct expectation want_[] = { __VA_ARGS__ }; \
+	expect(want_, sizeof(want_) / sizeof(want_[0]), &event_, thread); \
+} while (0)
+
+static void test_nothing(void **state)
+{
+	const struct batch_event event = EVENT(SMALL_READ, read_ok);
+	struct filter *filter = (struct filter *)&event;
+
+	(void)state;
+	assert_int_equal(filter_compile("", small_catalog_get(), &filter, NULL), 0);
+	assert_null(filter);
+	assert_int_equal(filter_compile(" \t\n", small_catalog_get(), &filter, NULL), 0);
+	assert_null(filter);
+	assert_true(filter_pass(NULL, 0, &event, &bash));
+	assert_int_equal(filter_kernel_clauses(NULL, NULL, 8), 0);
+	filter_destroy(NULL);
+}
+
+static void test_every_event(void **state)
+{
+	(void)state;
+	EXPECT(SMALL_READ, read_ok, &bash,
+	       { "pid == 100", true }, { "pid == 101", false }, { "pid != 101", true },
+	       { "tid == 101", true }, { "100 == pid", true }, { "ppid == 1", true },
+	       { "uid >= 1000", true }, { "uid > 1000", false }, { "1000 <= uid", true },
+	       { "999 < uid", true }, { "1001 > uid", true }, { "cpu == 1", true },
+	       { "cpu == 0", false }, { "time > 4s && time <= 5s", true }, { "time > 5s", false },
+	       { "kernel", false }, { "!kernel", true }, { "kernel == 0", true },
+	       { "pid == 0x64", true }, { "pid != tid", true }, { "pid < tid", true },
+	       { "tid <= pid", false }, { "pid == pid", true }, { "pid > -1", true },
+	       { "pid < -1", false }, { "pid == -1", false }, { "pid != -1", true },
+	       { "pid < 18446744073709551615", true }, { "pid == 4294967396", false });
+	EXPECT(SMALL_READ, read_ok, &kworker, { "kernel", true }, { "!kernel", false },
+	       { "kernel != 0 && uid == 0", true });
+	EXPECT(SMALL_READ, read_ok, NULL, { "pid == 100", false }, { "comm == \"\"", true });
+}
+
+/* One answer for all events of a thread on a CPU, or not. */
+static void test_by_thread(void **state)
+{
+	static const struct {
+		const char *text;
+		bool by_thread;
+	} want[] = {
+		{ "pid == 1", true }, { "tid != 1 || uid > 5", true }, { "ppid in (1, 2)", true },
+		{ "comm =~ \"a*\" && !kernel", true }, { "cpu == 1 && comm == \"a\"", true },
+		{ "pid == tid", true }, { "comm !in (\"a\", \"b\")", true },
+		{ "time > 4s", false }, { "pid == 1 && ret < 0", false }, { "pid == ret", false },
+		{ "ret == pid", false }, { "duration > 1ms || pid == 1", false },
+		{ "error == ENOENT", false }, { "function == \"read\"", false },
+		{ "pid == 1 || probe =~ \"*:open*:*\"", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		struct filter *filter;
+		struct error error;
+
+		if (filter_compile(want[i].text, small_catalog_get(), &filter, &error))
+			fail_msg("`%s`: %s", want[i].text, error.what);
+		if (filter_by_thread(filter) != want[i].by_thread)
+			fail_msg("`%s` is not %d", want[i].text, want[i].by_thread);
+		filter_destroy(filter);
+	}
+}
+
+static void test_text(void **state)
+{
+	static const struct batch_thread full = { .comm = "exactly16bytes!!" };
+
+	(void)state;
+	EXPECT(SMALL_OPENAT, openat_failed, &bash,
+	       { "comm == \"bash\"", true }, { "\"bash\" == comm", true },
+	       { "comm == \"bas\"", false }, { "comm == \"bashx\"", false },
+	       { "comm != \"bash\"", false }, { "comm != \"sh\"", true },
+	       { "comm =~ \"b*\"", true }, { "comm =~ \"bash\"", true },
+	       { "comm =~ \"c*\"", false }, { "comm =~ \"[a-c]?sh\"", true },
+	       { "comm in (\"sh\", \"bash\")", true }, { "comm !in (\"sh\", \"bash\")", false },
+	       { "comm == \"\"", false },
+	       { "provider == \"syscall\"", true }, { "function == \"openat\"", true },
+	       { "function != \"openat\"", false }, { "function == \"read\"", false },
+	       { "function =~ \"open*\"", true }, { "name == \"call\"", true },
+	       { "name == \"entry\"", false }, { "probe == \"syscall:openat:call\"", true },
+	       { "probe =~ \"*:openat:*\"", true }, { "function in (\"read\", \"openat\")", true },
+	       { "function !in (\"read\", \"kill\")", true });
+	EXPECT(RT_PROBE_SCHED_SWITCH, sched_switch, &bash,
+	       { "name == \"sched_switch\"", true }, { "provider == \"tracepoint\"", true },
+	       { "provider != \"syscall\"", true }, { "function == \"sched\"", true });
+	EXPECT(SMALL_READ, read_ok, &full, { "comm =~ \"exactly*!!\"", true },
+	       { "comm == \"exactly16bytes!\"", false });
+}
+
+static void test_fields(void **state)
+{
+	(void)state;
+	EXPECT(SMALL_READ, read_ok, &bash,
+	       { "ret == 42", true }, { "ret > 0", true }, { "ret < 0", false }, { "error", false },
+	       { "!error", true }, { "error == 0", true }, { "error != ENOENT", true },
+	       { "duration == 1500", true }, { "duration == 1500ns", true },
+	       { "duration > 1us", true }, { "duration >= 2us", false }, { "fd == 3", true },
+	       { "arg.fd == 3", true }, { "count == 4KiB", true }, { "count >= 1MiB", false },
+	       { "buf == 0x7ffd0000", true }, { "count > fd", true }, { "ret != fd", true },
+	       { "duration_ns == 1500", true }, { "fd in (0, 1, 2)", false },
+	       { "fd !in (0, 1, 2)", true }, { "fd in (1, 3)", true });
+	EXPECT(SMALL_READ, read_failed, &bash,
+	       { "error", true }, { "error == EINTR", true }, { "error == 4", true },
+	       { "ret == -EINTR", true }, { "ret == -4", true }, { "ret < 0", true },
+	       { "ret > 0", false }, { "ret < 18446744073709551615", true },
+	       { "error in (EAGAIN, EINTR)", true }, { "error != EINTR", false },
+	       { "duration > 1ms", true });
+	EXPECT(SMALL_OPENAT, openat_failed, &bash,
+	       { "dfd == -100", true }, { "dfd < 0", true }, { "mode == 0x1a4", true },
+	       { "flags == 0x80000", true }, { "filename != 0", true }, { "filename == 0", false },
+	       { "error == ENOENT && dfd != 3", true }, { "dfd < mode", true },
+	       { "mode > dfd", true }, { "mode == dfd", false }, { "mode >= mode", true });
+	EXPECT(SMALL_KILL, kill_all, &bash,
+	       { "pid == 100", true }, { "arg.pid == -1", true }, { "arg.pid == 100", false },
+	       { "sig == 9", true });
+	EXPECT(SMALL_OPENAT_RETURN, openat_failed + 1, &bash, { "ret == -ENOENT", true },
+	       { "error == ENOENT", true });
+}
+
+/* A comparison on what is not there is false, and so is its opposite; only ! turns it. */
+static void test_absent(void **state)
+{
+	static const uint64_t half[] = { 1500, 42 };
+	static const uint64_t foreign[] = { 1, 2, 3 };
+
+	(void)state;
+	EXPECT(RT_PROBE_SCHED_SWITCH, sched_switch, &bash,
+	       { "ret == 0", false }, { "ret != 0", false }, { "!(ret == 0)", true },
+	       { "error", false }, { "!error", true }, { "error == 0", false },
+	       { "error != ENOENT", false }, { "duration > 0", false }, { "fd in (1)", false },
+	       { "fd !in (1)", false }, { "fd != fd", false }, { "fd == pid", false },
+	       { "next_tid == 101", true }, { "next_tid == tid", true },
+	       { "prev_prio > next_prio", true });
+	EXPECT(SMALL_EXIT, exit_never, &bash, { "duration > 1s", false },
+	       { "duration <= 1s", false }, { "error_code == 1", true });
+	EXPECT(SMALL_READ, half, &bash, { "fd == 3", false }, { "ret == 42", true });
+	EXPECT(RT_PROBE_MAX, foreign, &bash, { "fd == 3", false }, { "ret == 2", false },
+	       { "function == \"read\"", false }, { "pid == 100", true });
+}
+
+static void test_logic(void **state)
+{
+	(void)state;
+	EXPECT(SMALL_READ, read_ok, &bash,
+	       { "pid == 100 && tid == 101", true }, { "pid == 100 && tid == 1", false },
+	       { "pid == 1 || tid == 101", true }, { "pid == 1 || tid == 1", false },
+	       { "pid == 1 && tid == 1 || uid == 1000", true },
+	       { "uid == 1000 || pid == 1 && tid == 1", true },
+	       { "(uid == 1000 || pid == 1) && tid == 1", false },
+	       { "!(pid == 1)", true }, { "!!(pid == 1)", false },
+	       { "!(pid == 1 || ret == 42)", false },
+	       { "!(pid == 1 && ret == 42) && !(kernel)", true },
+	       { "((((pid == 100))))", true }, { "pid==100&&tid==101", true },
+	       { "pid in (1)||pid in(100)", true }, { "!pid in (1)", true },
+	       { "pid == 100 && pid != 5 && uid > 3 && ret > 41 && ret < 43", true });
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *text;
+	unsigned column;
+	const char *code, *what, *hint;		/* what, after its column; hint: how it begins */
+} bad[] = {
+	/* words */
+	{ "pid = 3", 5, "filter-bad-character", "`=` means nothing here", "equality is ==" },
+	{ "pid == 3 & tid == 3", 10, "filter-bad-character", "`&` means nothing here",
+	  "and is &&" },
+	{ "pid == 3 | tid == 3", 10, "filter-bad-character", "`|` means nothing here", "or is ||" },
+	{ "comm ~ \"x\"", 6, "filter-bad-character", "`~` means nothing here",
+	  "a glob is compared with =~" },
+	{ "comm == 'x'", 9, "filter-bad-character", "`'` means nothing here",
+	  "text stands in double quotes" },
+	{ "pid == \x01", 8, "filter-bad-character", "byte 0x01 means nothing here", "" },
+	{ "pid == \xc3\xa9", 8, "filter-bad-character", "byte 0xc3 means nothing here", "" },
+	{ "comm == \"x", 9, "filter-open-string", "the text that begins here has no closing \"",
+	  "" },
+	{ "comm == \"x\\\"", 9, "filter-open-string", "the text that begins here has no closing \"",
+	  "" },
+	{ "comm == \"ab\\n\"", 12, "filter-bad-escape", "a \\ may stand only before \" and \\",
+	  "in a glob, write \\\\* for a plain *" },
+	{ "pid == 99999999999999999999", 8, "number-too-large",
+	  "`99999999999999999999` is too large", "" },
+	{ "duration > 3mss", 12, "unit-unknown", "no unit is called `mss`", "did you mean `ms`?" },
+	/* grammar */
+	{ "pid ==", 7, "filter-incomplete",
+	  "the filter ends where a name, a number or \"text\" is expected", "" },
+	{ "pid == 1 &&", 12, "filter-incomplete",
+	  "the filter ends where a name, a number or \"text\" is expected", "" },
+	{ "pid == )", 8, "filter-unexpected",
+	  "`)` stands where a name, a number or \"text\" is expected", "" },
+	{ "(pid == 1", 10, "filter-incomplete", "the filter ends where &&, || or ) is expected",
+	  "" },
+	{ "pid == 1)", 9, "filter-unexpected", "`)` stands where && or || is expected", "" },
+	{ "pid == 1 and tid == 2", 10, "filter-unexpected",
+	  "`and` stands where && or || is expected", "and is written &&" },
+	{ "pid == 1 or tid == 2", 10, "filter-unexpected", "`or` stands where && or || is expected",
+	  "or is written ||" },
+	{ "not kernel", 1, "filter-unknown-name", "no name is called `not`", "not is written !" },
+	{ "pid == 1 tid", 10, "filter-unexpected", "`tid` stands where && or || is expected", "" },
+	{ "pid !", 6, "filter-incomplete", "the filter ends where in is expected", "" },
+	{ "pid in 3", 8, "filter-unexpected", "`3` stands where ( after in is expected", "" },
+	{ "pid in ()", 9, "filter-unexpected",
+	  "`)` stands where a name, a number or \"text\" is expected", "" },
+	{ "pid in (3", 10, "filter-incomplete", "the filter ends where , or ) is expected", "" },
+	{ "pid in (3 4)", 11, "filter-unexpected", "`4` stands where , or ) is expected", "" },
+	{ "pid in (3, tid)", 12, "filter-list-name", "a list holds numbers or text, not names",
+	  "" },
+	{ "3 in (3)", 1, "filter-constant", "a name stands before in", "" },
+	{ "- pid == 3", 1, "filter-minus",
+	  "a minus may stand only before a number or an error's name", "" },
+	{ "comm == -\"x\"", 9, "filter-minus",
+	  "a minus may stand only before a number or an error's name", "" },
+	/* names */
+	{ "pidd == 3", 1, "filter-unknown-name", "no name is called `pidd`",
+	  "did you mean `pid`" },
+	{ "uid == 0 && filenam == 0", 13, "filter-unknown-name", "no name is called `filenam`",
+	  "did you mean `filename`" },
+	{ "error == ENOEN", 10, "filter-unknown-name", "no name is called `ENOEN`",
+	  "did you mean `ENOENT`" },
+	{ "comm == bash", 9, "filter-unknown-name", "no name is called `bash`",
+	  "text stands in quotes; `tracectl list` shows the arguments" },
+	{ "arg.zebra == 1", 1, "filter-unknown-name", "no name is called `zebra`",
+	  "text stands in quotes; `tracectl list` shows the arguments" },
+	{ "function == \"opnat\"", 13, "filter-unknown-probe",
+	  "no probe has the function \"opnat\"", "did you mean `openat`" },
+	{ "probe in (\"syscall:read:call\", \"zebra\")", 32, "filter-unknown-probe",
+	  "no probe has the probe \"zebra\"", "`tracectl list` shows every probe" },
+	/* types */
+	{ "comm == 3", 9, "filter-wants-text", "comm is text, and this is not",
+	  "write text in double quotes, as in comm == \"...\"" },
+	{ "3 == comm", 1, "filter-wants-text", "comm is text, and this is not", NULL },
+	{ "comm == pid", 9, "filter-wants-text", "comm is text, and this is not", NULL },
+	{ "name == ENOENT", 9, "filter-wants-text", "name is text, and this is not", NULL },
+	{ "comm < \"x\"", 8, "filter-no-order", "comm is text, which has no order here",
+	  "text is compared with ==, !=, =~ and in" },
+	{ "comm == \"a-very-long-name\"", 9, "filter-comm-too-long",
+	  "no comm has more than 15 bytes", "the kernel cuts it: write \"a-very-long-nam\"" },
+	{ "pid == \"3\"", 8, "filter-wants-number", "pid is a number, and this is text", "" },
+	{ "pid == comm", 8, "filter-wants-number", "pid is a number, and comm is text", "" },
+	{ "pid in (1, \"3\")", 12, "filter-wants-number", "pid is a number, and this is text", "" },
+	{ "error == \"ENOENT\"", 10, "filter-wants-number", "error is a number, and this is text",
+	  "an error's name stands without quotes" },
+	{ "filename == \"/etc/passwd\"", 13, "filter-only-address",
+	  "filename is an address here: filters do not see the text it points to",
+	  "compare it with a number, or filter what the client prints" },
+	{ "filename =~ \"/etc/*\"", 13, "filter-only-address",
+	  "filename is an address here: filters do not see the text it points to", NULL },
+	{ "pid =~ 3", 8, "filter-wants-text", "=~ compares text, and pid is a number", "" },
+	{ "\"b*\" =~ comm", 1, "filter-glob-left", "the glob stands on the right of =~", "" },
+	{ "3 == 3", 1, "filter-constant", "neither side of this comparison is of the event", "" },
+	{ "3", 1, "filter-constant", "this is not compared with anything", "" },
+	{ "pid", 1, "filter-no-comparison", "pid is not compared with anything",
+	  "write pid == ..., or another comparison" },
+	{ "!fd", 2, "filter-no-comparison", "fd is not compared with anything",
+	  "write fd == ..., or another comparison" },
+	{ "ret == ENOENT", 8, "filter-errno-misplaced", "ret is never an error's name",
+	  "write error == ENOENT or ret == -ENOENT" },
+	{ "error == -ENOENT", 10, "filter-errno-misplaced", "error is never minus an error's name",
+	  "write error == ENOENT or ret == -ENOENT" },
+	{ "pid == EPERM", 8, "filter-errno-misplaced", "pid is never an error's name", NULL },
+};
+
+static void test_errors(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct filter *filter;
+		struct error error;
+		char what[ERROR_TEXT_BYTES];
+
+		if (filter_compile(bad[i].text, small_catalog_get(), &filter, &error) != -EINVAL)
+			fail_msg("`%s` is not refused", bad[i].text);
+		assert_null(filter);
+		snprintf(what, sizeof(what), "filter, column %u: %s", bad[i].column, bad[i].what);
+		assert_string_equal(error.what, what);
+		assert_string_equal(error.code, bad[i].code);
+		assert_int_equal(error.column, bad[i].column);
+		if (bad[i].hint && strncmp(error.hint, bad[i].hint, strlen(bad[i].hint)))
+			fail_msg("`%s`: hint is `%s`", bad[i].text, error.hint);
+		if (bad[i].hint && !bad[i].hint[0])
+			assert_string_equal(error.hint, "");
+		assert_int_equal(filter_compile(bad[i].text, small_catalog_get(), &filter, NULL),
+				 -EINVAL);
+	}
+}
+
+/* `unit`, `times` times, between `head` and `tail`; the code of the error that it makes, or "". */
+static const char *code_of(const char *head, const char *unit, unsigned times, const char *tail)
+{
+	static struct error error;
+	char *text = malloc(strlen(head) + strlen(unit) * times + strlen(tail) + 1);
+	struct filter *filter;
+	char *to;
+	int err;
+
+	assert_non_null(text);
+	to = stpcpy(text, head);
+	for (unsigned i = 0; i < times; i++)
+		to = stpcpy(to, unit);
+	strcpy(to, tail);
+	err = filter_compile(text, small_catalog_get(), &filter, &error);
+	filter_destroy(filter);
+	free(text);
+	return err ? error.code : "";
+}
+
+static void test_bounds(void **state)
+{
+	(void)state;
+	assert_string_equal(code_of("kernel", " ", FILTER_BYTES_MAX - 6, ""), "");
+	assert_string_equal(code_of("kernel", " ", FILTER_BYTES_MAX - 5, ""), "filter-too-long");
+	assert_string_equal(code_of("", "!", 64, "kernel"), "");
+	assert_string_equal(code_of("", "!", 65, "kernel"), "filter-too-deep");
+	assert_string_equal(code_of("", "(", 65, "kernel"), "filter-too-deep");
+	assert_string_equal(code_of("", "(", 4000, ""), "filter-too-deep");
+	assert_string_equal(code_of("uid in (0", ",1", 1022, ")"), "");
+	assert_string_equal(code_of("uid in (0", ",1", 1023, ")"), "filter-too-long");
+	assert_string_equal(code_of("kernel", "||name!=\"call\"", 64, ""), "");
+	assert_string_equal(code_of("kernel", "||name!=\"call\"", 65, ""), "filter-too-long");
+	assert_string_equal(code_of("fd==1||ret==1||sig==1||mode==1||dfd==1||prio==1||flags==1||"
+				    "count==1||error_code==1||next_tid==1||next_prio==1||buf==1||"
+				    "prev_prio==1||prev_state==1||target_tid==1||filename==1",
+				    "||arg.pid==1", 1, ""), "filter-too-long");
+	assert_string_equal(code_of("", "a", NAME_BYTES_MAX + 1, "==1"), "filter-unknown-name");
+}
+
+/* ---- What the kernel is told ----------------------------------------------------------------- */
+
+static unsigned clauses_of(const char *text, struct rt_filter_clause *clause, unsigned max)
+{
+	struct filter *filter;
+	unsigned n;
+
+	if (filter_compile(text, small_catalog_get(), &filter, NULL))
+		fail_msg("`%s` is refused", text);
+	n = filter_kernel_clauses(filter, clause, max);
+	filter_destroy(filter);
+	return n;
+}
+
+static void test_clauses(void **state)
+{
+	struct rt_filter_clause c[RT_FILTER_CLAUSES_MAX];
+
+	(void)state;
+	assert_int_equal(clauses_of("pid == 5", c, 8), 1);
+	assert_true(c[0].pid_op == RT_FILTER_EQ && c[0].pid == 5);
+	assert_true(!c[0].tid_op && !c[0].uid_op && !c[0].comm_op);
+
+	assert_int_equal(clauses_of("!(tid == 5) && comm != \"sh\" && uid == 0 && ret > 3", c, 8),
+			 1);
+	assert_true(c[0].tid_op == RT_FILTER_NE && c[0].tid == 5);
+	assert_true(c[0].uid_op == RT_FILTER_EQ && c[0].uid == 0);
+	assert_true(c[0].comm_op == RT_FILTER_NE);
+	assert_memory_equal(c[0].comm, "sh\0\0\0\0\0\0\0\0\0\0\0\0\0", RT_COMM_BYTES);
+
+	assert_int_equal(clauses_of("pid in (1, 2, 3) && uid == 0", c, 8), 3);
+	for (int i = 0; i < 3; i++)
+		assert_true(c[i].pid_op == RT_FILTER_EQ && c[i].uid_op == RT_FILTER_EQ);
+	assert_int_equal(c[0].pid + c[1].pid + c[2].pid, 6);
+	assert_int_equal(clauses_of("pid in (1, 2, 3)", c, 2), 0);
+	assert_int_equal(clauses_of("pid in (1,2,3,4,5,6,7,8,9)", c, 8), 0);
+	assert_int_equal(clauses_of("pid in (1,2,3,4,5,6,7,8,8,8)", c, 8), 8);
+	assert_int_equal(clauses_of("pid in (1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18)"
+				    " && comm == \"x\"", c, 8), 1);
+	assert_int_equal(clauses_of("pid in (1,2,3,4,5) && tid in (1,2,3,4,5)", c, 8), 5);
+	assert_int_equal(clauses_of("pid !in (1, 2)", c, 8), 1);
+	assert_int_equal(c[0].pid_op, RT_FILTER_NE);
+
+	/* What the kernel cannot check lets everything through, in an `or`. */
+	assert_int_equal(clauses_of("pid == 5 || ret < 0", c, 8), 0);
+	assert_int_equal(clauses_of("pid < 5", c, 8), 0);
+	assert_int_equal(clauses_of("pid != 4294967296", c, 8), 0);
+	assert_int_equal(clauses_of("pid == 1 || pid != 1", c, 8), 2);
+	assert_int_equal(clauses_of("comm =~ \"b*\"", c, 8), 0);
+	assert_int_equal(clauses_of("comm =~ \"bash\"", c, 8), 1);
+
+	/* What cannot be at all is asked of nobody. */
+	assert_int_equal(clauses_of("pid == 1 && pid == 2", c, 8), 1);
+	assert_true(c[0].pid_op == RT_FILTER_EQ && c[0].pid == UINT32_MAX);
+	assert_int_equal(clauses_of("pid == 1 && pid != 1", c, 8), 1);
+	assert_int_equal(c[0].pid, UINT32_MAX);
+	assert_int_equal(clauses_of("pid == -1", c, 8), 1);
+	assert_int_equal(c[0].pid, UINT32_MAX);
+	assert_int_equal(clauses_of("pid == -1 || pid == 7", c, 8), 1);
+	assert_int_equal(c[0].pid, 7);
+	assert_int_equal(clauses_of("pid == 1", c, 0), 0);
+	/* One clause that another covers goes. */
+	assert_int_equal(clauses_of("pid == 1 && uid == 0 || pid == 1", c, 8), 1);
+	assert_int_equal(c[0].uid_op, RT_FILTER_ANY);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_every_event),
+		cmocka_unit_test(test_by_thread),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_fields),
+		cmocka_unit_test(test_absent),
+		cmocka_unit_test(test_logic),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_clauses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

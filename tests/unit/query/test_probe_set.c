@@ -1,0 +1,177 @@
+/* probe_set: which probes a glob names, and what is said of one that names none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "query/probe_set.h"
+#include "proto/limits.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#define GLOBS(...) ((char *const[]){ __VA_ARGS__ }), \
+	sizeof((char *const[]){ __VA_ARGS__ }) / sizeof(char *)
+
+static void assert_globs(char *const *glob, unsigned globs, const uint32_t *ids, unsigned count)
+{
+	struct probe_set set, want = { 0 };
+
+	for (unsigned i = 0; i < count; i++)
+		probe_set_add(&want, ids[i]);
+	assert_int_equal(probe_set_from_globs(&set, glob, globs, small_catalog_get(), NULL), 0);
+	if (!probe_set_equal(&set, &want))
+		fail_msg("%s names %u probes", glob[0], probe_set_count(&set));
+}
+
+#define ASSERT_GLOB(glob, ...) \
+	assert_globs(GLOBS((char *)glob), ((const uint32_t[]){ __VA_ARGS__ }), \
+		     sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+
+static void test_full(void **state)
+{
+	(void)state;
+	ASSERT_GLOB("syscall:openat:call", SMALL_OPENAT);
+	ASSERT_GLOB("syscall:openat:*", SMALL_OPENAT, SMALL_OPENAT_ENTRY, SMALL_OPENAT_RETURN);
+	ASSERT_GLOB("syscall:[gk]*:call", SMALL_GETPPID, SMALL_KILL);
+	ASSERT_GLOB("*:*:*switch", RT_PROBE_SCHED_SWITCH);
+	ASSERT_GLOB("*:*:return", SMALL_OPENAT_RETURN);
+}
+
+static void test_parts_left_out(void **state)
+{
+	(void)state;
+	ASSERT_GLOB("syscall:openat", SMALL_OPENAT);
+	ASSERT_GLOB("syscall", SMALL_READ, SMALL_KILL, SMALL_GETPPID, SMALL_EXIT, SMALL_OPENAT);
+	ASSERT_GLOB("tracepoint:sched", RT_PROBE_SCHED_SWITCH, RT_PROBE_SCHED_WAKEUP);
+	ASSERT_GLOB("tracepoint", RT_PROBE_SCHED_SWITCH, RT_PROBE_SCHED_WAKEUP);
+	ASSERT_GLOB("*", SMALL_READ, SMALL_KILL, SMALL_GETPPID, SMALL_EXIT, SMALL_OPENAT,
+		    RT_PROBE_SCHED_SWITCH, RT_PROBE_SCHED_WAKEUP);
+}
+
+static void test_many(void **state)
+{
+	static const uint32_t both[] = { SMALL_READ, SMALL_KILL };
+
+	(void)state;
+	assert_globs(GLOBS((char *)"syscall:read", (char *)"syscall:kill"), both, 2);
+	assert_globs(NULL, 0, NULL, 0);
+}
+
+static void test_bad(void **state)
+{
+	static const struct {
+		const char *glob;
+		int err;
+		const char *code, *what, *hint;
+	} bad[] = {
+		{ "syscall:opnat", -ENOENT, "unknown-probe", "no probe matches `syscall:opnat`",
+		  "did you mean `syscall:openat`" },
+		{ "syscal:getppid:call", -ENOENT, "unknown-probe",
+		  "no probe matches `syscal:getppid:call`", "did you mean `syscall:getppid:call`" },
+		{ "sched_wakeup", -ENOENT, "unknown-probe", "no probe matches `sched_wakeup`",
+		  "did you mean `tracepoint:sched:sched_wakeup`" },
+		{ "sched:sched_switch", -ENOENT, "unknown-probe",
+		  "no probe matches `sched:sched_switch`",
+		  "did you mean `tracepoint:sched:sched_switch`" },
+		{ "openat", -ENOENT, "unknown-probe", "no probe matches `openat`",
+		  "did you mean `syscall:openat:call`" },
+		{ "opennat", -ENOENT, "unknown-probe", "no probe matches `opennat`",
+		  "did you mean `syscall:openat:call`" },
+		{ "syscal", -ENOENT, "unknown-probe", "no probe matches `syscal`",
+		  "did you mean `syscall`" },
+		{ "tracepoint:sched:switch", -ENOENT, "unknown-probe",
+		  "no probe matches `tracepoint:sched:switch`",
+		  "did you mean `tracepoint:sched:sched_switch`" },
+		{ "zebra:*", -ENOENT, "unknown-probe", "no probe matches `zebra:*`",
+		  "`tracectl list` shows every probe" },
+		{ "", -EINVAL, "probe-bad-spec", "`` has an empty part",
+		  "a probe is provider:function:name, as in syscall:openat:call or"
+		  " tracepoint:sched:*" },
+		{ "syscall::call", -EINVAL, "probe-bad-spec", "`syscall::call` has an empty part",
+		  NULL },
+		{ "syscall:", -EINVAL, "probe-bad-spec", "`syscall:` has an empty part", NULL },
+		{ "a:b:c:d", -EINVAL, "probe-bad-spec", "`a:b:c:d` has more than three parts",
+		  NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct probe_set set = { { 1 } }, before = set;
+		struct error error;
+
+		assert_int_equal(probe_set_add_glob(&set, bad[i].glob, small_catalog_get(), &error),
+				 bad[i].err);
+		assert_string_equal(error.code, bad[i].code);
+		assert_string_equal(error.what, bad[i].what);
+		if (bad[i].hint)	/* its start: less near names may follow */
+			assert_memory_equal(error.hint, bad[i].hint, strlen(bad[i].hint));
+		assert_true(probe_set_equal(&set, &before));
+	}
+}
+
+static void test_long_glob(void **state)
+{
+	char glob[NAME_BYTES_MAX + 2];
+	struct probe_set set = { 0 };
+	struct error error;
+
+	(void)state;
+	memset(glob, '*', sizeof(glob) - 1);
+	glob[sizeof(glob) - 1] = '\0';
+	assert_int_equal(probe_set_add_glob(&set, glob, small_catalog_get(), &error), -EINVAL);
+	assert_string_equal(error.code, "probe-bad-spec");
+	glob[NAME_BYTES_MAX] = '\0';
+	assert_int_equal(probe_set_add_glob(&set, glob, small_catalog_get(), &error), 0);
+}
+
+static void test_one_probe(void **state)
+{
+	const Ringtail__V1__Probe *read = small_catalog_get()->probe[0];
+
+	(void)state;
+	assert_true(probe_set_glob_matches("syscall:read", read));
+	assert_true(probe_set_glob_matches("*", read));
+	assert_false(probe_set_glob_matches("syscall:write", read));
+	assert_false(probe_set_glob_matches("::", read));
+}
+
+static void test_algebra(void **state)
+{
+	struct probe_set a = { 0 }, b = { 0 };
+
+	(void)state;
+	assert_int_equal(probe_set_count(&a), 0);
+	probe_set_add(&a, 0);
+	probe_set_add(&a, RT_PROBE_MAX - 1);
+	probe_set_add(&b, 77);
+	assert_false(probe_set_equal(&a, &b));
+	assert_true(probe_set_hash(&a) != probe_set_hash(&b));
+	probe_set_union(&b, &a);
+	assert_int_equal(probe_set_count(&b), 3);
+	assert_true(probe_set_test(&b, 0) && probe_set_test(&b, 77));
+	assert_true(probe_set_test(&b, RT_PROBE_MAX - 1));
+	assert_false(probe_set_test(&b, 78));
+	assert_false(probe_set_test(&b, RT_PROBE_MAX));
+	assert_false(probe_set_test(&b, UINT32_MAX));
+	probe_set_add(&a, 77);
+	assert_true(probe_set_equal(&a, &b));
+	assert_true(probe_set_hash(&a) == probe_set_hash(&b));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_parts_left_out),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_long_glob),
+		cmocka_unit_test(test_one_probe),
+		cmocka_unit_test(test_algebra),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+/* What is text, what only looks like it, and which strings of a message are looked at. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "query/utf8.h"
+#include "proto/ringtail.pb-c.h"
+
+static void test_text(void **state)
+{
+	static const char *const good[] = {
+		"", "abc\n\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
+		"\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "a\xc3\xa4z",
+	};
+	static const char *const bad[] = {
+		"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2z", "\xe0\x9f\xbf", "\xe1\x80",
+		"\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
+		"\xf8\x88\x80\x80\x80", "\xff", "abc\xf0\x9f\x98",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_true(utf8_is_valid(good[i]));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(utf8_is_valid(bad[i]));
+}
+
+static void test_message(void **state)
+{
+	Ringtail__V1__Subscribe subscribe = RINGTAIL__V1__SUBSCRIBE__INIT;
+	char *probe[] = {"a", "b"};
+
+	(void)state;
+	assert_true(utf8_is_valid_message(&subscribe.base));
+	subscribe.probe = probe;
+	subscribe.n_probe = 2;
+	assert_true(utf8_is_valid_message(&subscribe.base));
+	probe[1] = "\xff";
+	assert_false(utf8_is_valid_message(&subscribe.base));
+	subscribe.n_probe = 1;
+	assert_true(utf8_is_valid_message(&subscribe.base));
+	subscribe.filter = "\xff";
+	assert_false(utf8_is_valid_message(&subscribe.base));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_message),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
