@@ -12,8 +12,8 @@ A test is a file named for its condition:
 
     ringtail.run(main)
 
-It has a directory of its own, ends only what it started, and exits 0, 1, or 77 with the reason when
-this host cannot run it. RINGTAIL_BUILD names the directory of the programs (default: build),
+It has a directory of its own, ends only what it started, and exits 0, 1, 77 with the reason when
+this host cannot run it, or LATE when nothing is wrong but that something was not so in time. RINGTAIL_BUILD names the directory of the programs (default: build),
 RINGTAIL_SLOW by how much to stretch its waits (3 with ASAN_OPTIONS), RINGTAIL_SEED its seed,
 RINGTAIL_LONG asks for its long form.
 """
@@ -28,7 +28,7 @@ import time
 import traceback
 
 from lib import protobuf, wire
-from lib.process import (SLOW, Done, Failure, Load, Process, Skip, children,    # noqa: F401
+from lib.process import (SLOW, Done, Failure, Late, Load, Process, Skip, children,  # noqa: F401
                          threads, wait_until)
 from lib.swarm import Network, Swarm                              # noqa: F401
 
@@ -37,6 +37,7 @@ BUILD = os.path.join(ROOT, os.environ.get("RINGTAIL_BUILD", "build"))
 LONG = bool(os.environ.get("RINGTAIL_LONG"))    # as `make torture` runs it
 SECONDS_MAX = 3600 if LONG else 270     # for a whole test, under whatever it runs
 FACT_BYTES_MAX = 4000           # shown of each
+LATE = 75                       # EX_TEMPFAIL of sysexits.h: check.py tries it once more, alone
 CANNOT_TRACE = {"bpf-no-capability", "bpf-not-permitted", "bpf-not-in-kernel", "bpf-no-btf"}
 
 
@@ -170,21 +171,22 @@ class Case:
         """`tracectl stat -o json` says that every ledger closes."""
         for daemon in daemons:
             done = self.tracectl(daemon, "stat", "-o", "json")
-            self.check_equal(done.code, 0, "stat exits with 0")
+            self.check(done.out, "stat answers", done.code, done.err)
             stat = done.lines[0]
             parts = stat["rings"] + stat["clients"]
             self.check(stat["balanced"] and not any(part["residual"] for part in parts),
                        f"residual 0 of {len(stat['rings'])} rings, {len(stat['clients'])} clients",
                        parts)
+            self.check_equal(done.code, 0, "stat exits with 0")
 
     def check_stream(self, done, events=None, lost=0):
         """How a stream is to end that has so many events (None: any number) and lost so many."""
-        self.check_equal(done.code, 3 if lost else 0, f"the client exits with {3 if lost else 0}")
         summary = done.summary
         self.check_equal(summary["ledger"], "balanced", "the client's ledger is balanced")
         self.check_equal(summary["lost"], lost, f"{lost or 'nothing'} is lost")
         if events is not None:
             self.check_equal(summary["events"], events, f"exactly {events} events")
+        self.check_equal(done.code, 3 if lost else 0, f"the client exits with {3 if lost else 0}")
 
     def await_rings_empty(self, daemon):
         """Waits until all that the kernel recorded has been read; only where nothing more comes."""
@@ -302,18 +304,31 @@ class Case:
             if text:
                 print(f"--- {process.name} (pid {process.pid}), stderr, its end:\n{text[-4000:]}")
 
+    def _residuals(self):
+        """What the ledgers of the daemons that still serve do not account for."""
+        wrong = []
+        for daemon in [process for process in self.processes if isinstance(process, Daemon)]:
+            if not daemon.running or not hasattr(daemon, "address"):
+                continue
+            daemon.signal(signal.SIGCONT)
+            try:
+                self.check_balanced(daemon)
+            except (Failure, OSError, ValueError) as failure:
+                wrong.append(str(failure))
+        return wrong
+
     def close(self, failed):
-        wrong = self._stop_all()
+        wrong = (self._residuals() if failed else []) + self._stop_all()
         for text in wrong:
             self.say(f"FAILED: {text}")
         if failed or wrong:
             self._show_logs()
         shutil.rmtree(self.dir, ignore_errors=True)
-        return failed or bool(wrong)
+        return bool(wrong)
 
 
 def _on_alarm(_, frame):
-    raise Failure(f"not over after {SECONDS_MAX} s, but here:\n"
+    raise Late(f"not over after {SECONDS_MAX} s, but here:\n"
                   f"{''.join(traceback.format_stack(frame))}")
 
 
@@ -324,7 +339,7 @@ def run(main):
         if not os.access(os.path.join(BUILD, program), os.X_OK):
             sys.exit(f"{name}: {BUILD}/{program} is not there: run make")
     case = Case(name)
-    skipped, failed = None, False
+    skipped, failed, late = None, False, False
     began = time.monotonic()
     signal.signal(signal.SIGALRM, _on_alarm)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -334,6 +349,9 @@ def run(main):
         main(case)
     except Skip as reason:
         skipped = f"skipped: {reason}"
+    except Late as failure:
+        case.say(f"FAILED: {failure}")
+        late = True
     except Failure as failure:
         case.say(f"FAILED: {failure}")
         failed = True
@@ -342,6 +360,7 @@ def run(main):
         failed = True
     finally:
         signal.alarm(0)
-        failed = case.close(failed)
-    case.say(f"{'failed' if failed else skipped or 'passed'}, in {time.monotonic() - began:.1f} s")
-    sys.exit(1 if failed else 77 if skipped else 0)
+        failed |= case.close(failed or late)
+    word = "failed" if failed else "late" if late else skipped or "passed"
+    case.say(f"{word}, in {time.monotonic() - began:.1f} s")
+    sys.exit(1 if failed else LATE if late else 77 if skipped else 0)

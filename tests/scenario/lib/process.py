@@ -17,6 +17,10 @@ class Failure(Exception):
     """Something is not as it should be."""
 
 
+class Late(Failure):
+    """Something was not so in time: perhaps it never will be, perhaps the machine is busy."""
+
+
 class Skip(Exception):
     """This cannot be tried here, and why."""
 
@@ -30,7 +34,7 @@ def wait_until(condition, what, timeout=PATIENCE_S):
             return value
         now = time.monotonic()
         if now > deadline:
-            raise Failure(f"{what}: not within {timeout} s")
+            raise Late(f"{what}: not within {timeout} s")
         # To look is not to keep others from doing what is waited for.
         time.sleep(max(POLL_S, now - began))
 
@@ -73,7 +77,7 @@ class Process:
         try:
             code = self.popen.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise Failure(f"{self.name} (pid {self.pid}) does not end within {timeout} s") from None
+            raise Late(f"{self.name} (pid {self.pid}) does not end within {timeout} s") from None
         return Done(code, self.read("out"), self.read("err"))
 
     def signal(self, number):

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from .process import PATIENCE_S, Failure, Process, Skip, wait_until
+from .process import PATIENCE_S, Failure, Late, Process, Skip, wait_until
 
 
 class Swarm(Process):
@@ -40,8 +40,8 @@ class Swarm(Process):
             return condition(latest)
         try:
             wait_until(look, what, timeout)
-        except Failure as failure:
-            raise Failure(f"{failure}; {self.name}: {latest}") from None
+        except Late as late:
+            raise Late(f"{late}; {self.name}: {latest}") from None
         return latest
 
     def await_subscribed(self, timeout=PATIENCE_S):
