@@ -47,7 +47,7 @@ FUZZ_RUNS_TIMEOUT_S = 4 * 3600
 FUZZ_EXIT = 99    # libFuzzer's own is 77, which is a skip here
 # Inputs that are longer say nothing new, and take their time; the others have seeds to go by.
 FUZZ_BYTES = {"client": 512, "export_answer": 512, "http_request": 512, "identity": 1024,
-              "request": 512, "ring": 512, "segment": 2048, "state_files": 512}
+              "loader_message": 512, "request": 512, "ring": 512, "segment": 2048, "state_files": 512}
 
 # Scenarios whose threads meet in every way that matters: these also run under TSan.
 TSAN_SCENARIOS = ["exact_four_processes", "overload", "shutdown_delivers_all",

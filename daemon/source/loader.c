@@ -58,15 +58,22 @@ static int failure_to_error(const struct loader_failure *failure, struct error *
 	return failure->err;
 }
 
+static void close_all(const int *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		close(fds[i]);
+}
+
 static int take_ring(struct loader *loader, const struct source_ring *ring, const int *fds,
 		     unsigned n, struct error *error)
 {
 	struct source_ring *mine;
 
-	if (n != 3 || loader->rings == RINGS_MAX)
+	if (loader->rings == RINGS_MAX) {
+		close_all(fds, n);
 		return error_set(error, EPROTO, "loader-protocol",
-				 "the loader sent a ring with %u descriptors as number %u", n,
-				 loader->rings);
+				 "the loader sent more than %u rings", loader->rings);
+	}
 	mine = &loader->ring[loader->rings++];
 	*mine = *ring;
 	mine->ring_fd = fds[0];
@@ -100,10 +107,8 @@ static void take_store(struct loader *loader, struct loader_message *message, co
 {
 	int err;
 
-	message->name[sizeof(message->name) - 1] = '\0';
 	if (message->type == LOADER_MSG_KEEP) {
-		err = n == 1 ? service_manager_store(loader->manager, message->name, fds[0])
-			     : -EPROTO;
+		err = service_manager_store(loader->manager, message->name, fds[0]);
 		loader->keeps = true;
 	} else {
 		err = service_manager_drop(loader->manager, message->name, n ? fds[0] : -1);
@@ -112,8 +117,7 @@ static void take_store(struct loader *loader, struct loader_message *message, co
 		log_warn("store-failed",
 			 "the service manager does not take '%s': %s; a restart may lose events",
 			 message->name, strerror(-err));
-	for (unsigned i = 0; i < n; i++)
-		close(fds[i]);
+	close_all(fds, n);
 }
 
 static void tell_adopted(struct loader *loader, const struct loader_message *message)
@@ -141,7 +145,7 @@ static int take_opening(struct loader *loader, struct error *error)
 	if (poll(&poll_fd, 1, LOADER_OPEN_MS) == 0)
 		return error_set(error, ETIMEDOUT, "loader-timeout",
 				 "the source did not open within %d s", LOADER_OPEN_MS / 1000);
-	err = loader_message_receive(loader->socket, &message, fds, &n, 0);
+	err = loader_message_receive(loader->socket, LOADER_END_LOADER, &message, fds, &n, 0);
 	if (err == 0)
 		return error_set(error, ECHILD, "loader-died",
 				 "the loader process ended while it opened the source");
@@ -159,10 +163,8 @@ static int take_opening(struct loader *loader, struct error *error)
 		return failure_to_error(&message.failed, error);
 	case LOADER_MSG_READY:
 		snprintf(loader->source, sizeof(loader->source), "%s", message.ready.source);
-		err = n == 1 ? take_catalog(loader, message.ready.catalog_bytes, fds[0], error)
-			     : error_set(error, EPROTO, "loader-protocol", "no catalog came");
-		for (unsigned i = 0; i < n; i++)
-			close(fds[i]);
+		err = take_catalog(loader, message.ready.catalog_bytes, fds[0], error);
+		close_all(fds, n);
 		if (!err)
 			tell_adopted(loader, &message);
 		return err ? err : 1;
@@ -339,13 +341,13 @@ int loader_receive(struct loader *loader, struct loader_report *report)
 	*report = (struct loader_report){.event = LOADER_GONE};
 	if (loader->gone)
 		return -EAGAIN;
-	while ((err = loader_message_receive(loader->socket, &message, fds, &n, MSG_DONTWAIT)) == 1 &&
+	while ((err = loader_message_receive(loader->socket, LOADER_END_LOADER, &message, fds, &n,
+					     MSG_DONTWAIT)) == 1 &&
 	       (message.type == LOADER_MSG_KEEP || message.type == LOADER_MSG_DROP))
 		take_store(loader, &message, fds, n);
 	if (err == -EAGAIN)
 		return err;
-	for (unsigned i = 0; i < n; i++)
-		close(fds[i]);
+	close_all(fds, n);
 	if (err == 1 && message.type == LOADER_MSG_CONFIGURED) {
 		report->event = LOADER_CONFIGURED;
 		report->generation = message.configured.generation;

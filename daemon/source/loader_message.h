@@ -1,7 +1,8 @@
 /*
- * loader_message: what loader and engine say to each other, one SOCK_SEQPACKET packet each. Both are
- * the same binary, forked: the structs need no encoding, but sizes and types are checked all the
- * same.
+ * loader_message: what loader and engine send to each other, one SOCK_SEQPACKET packet each. Both are
+ * the same binary, forked: the structs need no encoding. Neither end believes the other: an engine that
+ * was taken over must not get further than the loader's few messages. So the receiver checks size,
+ * kind, sender, number of descriptors and the end of each text before anybody looks at a message.
  */
 #ifndef RINGTAIL_DAEMON_SOURCE_LOADER_MESSAGE_H
 #define RINGTAIL_DAEMON_SOURCE_LOADER_MESSAGE_H
@@ -12,6 +13,7 @@
 #include "query/error.h"
 #include "daemon/source/source.h"
 
+/* Which end sends it, and with how many descriptors, is a row in loader_message.c. */
 enum loader_message_type {
 	LOADER_MSG_RING,	/* loader: with 3 descriptors: ring, consumer, bell */
 	LOADER_MSG_READY,	/* loader: with the catalog's memfd */
@@ -23,6 +25,12 @@ enum loader_message_type {
 	LOADER_MSG_FINISHED,	/* loader */
 	LOADER_MSG_KEEP,	/* loader: with a descriptor for the service manager's store */
 	LOADER_MSG_DROP,	/* loader: out of the store; with a barrier, or without */
+	LOADER_MSG_TYPES
+};
+
+enum loader_end {
+	LOADER_END_ENGINE,
+	LOADER_END_LOADER,
 };
 
 #define LOADER_MESSAGE_FDS_MAX 3
@@ -60,11 +68,13 @@ int loader_message_send(int socket, const struct loader_message *message, const 
 			unsigned n);
 
 /*
- * 1 with a message, 0 at the other end's end, -EAGAIN, or -errno. Descriptors that came along are the
- * caller's: *n of them, at most LOADER_MESSAGE_FDS_MAX.
+ * 1 with a message of that sender, 0 at the other end's end, -EAGAIN, or -errno. Descriptors that came
+ * along are the caller's: *n of them, as many as the kind of message has, at most
+ * LOADER_MESSAGE_FDS_MAX. A packet that is not such a message is -EPROTO: every descriptor that came
+ * with it is closed, *n is 0, and the caller ends the conversation.
  */
-int loader_message_receive(int socket, struct loader_message *message, int *fds, unsigned *n,
-			   int flags);
+int loader_message_receive(int socket, enum loader_end sender, struct loader_message *message,
+			   int *fds, unsigned *n, int flags);
 
 /*
  * The loader process: serves the socket until its other end closes. `kept`: what an earlier run left

@@ -186,13 +186,13 @@ static int serve(int socket, const struct source_ops *ops, struct source *source
 			ops->settle(source);
 		if (!(poll_fd[0].revents & (POLLIN | POLLHUP)))
 			continue;
-		err = loader_message_receive(socket, &message, fds, &n, MSG_DONTWAIT);
+		/* No message of the engine's has descriptors. */
+		err = loader_message_receive(socket, LOADER_END_ENGINE, &message, fds, &n,
+					     MSG_DONTWAIT);
 		if (err == -EAGAIN)
 			continue;
 		if (err <= 0)
 			return err;
-		for (unsigned i = 0; i < n; i++)
-			close(fds[i]);
 		err = answer(socket, ops, source, &message);
 		if (err)
 			return err;
