@@ -17,9 +17,6 @@ struct filter {
 	struct filter_clauses clauses;
 };
 
-/* An event whose thread nobody has introduced. */
-static const struct batch_thread nobody;
-
 static bool is_blank(const char *text)
 {
 	while (isspace((unsigned char)*text))
@@ -74,8 +71,7 @@ void filter_destroy(struct filter *filter)
 bool filter_pass(const struct filter *filter, uint32_t cpu, const struct batch_event *event,
 		 const struct batch_thread *thread)
 {
-	return !filter ||
-	       filter_program_run(filter->program, cpu, event, thread ? thread : &nobody);
+	return !filter || filter_program_run(filter->program, cpu, event, thread);
 }
 
 bool filter_by_thread(const struct filter *filter)

@@ -27,8 +27,9 @@ struct filter;
  *		 name [ "!" ] "in" "(" value { "," value } ")"
  * Names: pid tid uid ppid cpu time comm kernel probe provider function name, error (true if ret is
  * an errno; `error == ENOENT` compares by name), duration, ret, and every argument name of the
- * catalog. A comparison on a field that the event's probe lacks is false. Numbers: decimal, 0x, and
- * with a unit ns us ms s / KiB MiB GiB.
+ * catalog. What an event does not have (a field of other probes; ret and duration of a call that never
+ * returns) is absent: no comparison with it holds, not even !=, and so the negation of one does.
+ * Numbers: decimal, 0x, and with a unit ns us ms s / KiB MiB GiB.
  *
  * Text longer than FILTER_BYTES_MAX, or nested or longer than its bounds, is an error like any
  * other: -EINVAL, with the column and the nearest known name. An empty text is NULL and 0.
@@ -40,7 +41,10 @@ int filter_compile(const char *text, const Ringtail__V1__Catalog *catalog, struc
 		   struct error *error);
 void filter_destroy(struct filter *filter);
 
-/* Whether the event passes; a NULL filter passes everything. */
+/*
+ * Whether the event passes; a NULL filter passes everything. Of a thread that nobody has introduced, all
+ * but its tid is zero: it has no other name, and comparisons with what it lacks do not hold.
+ */
 bool filter_pass(const struct filter *filter, uint32_t cpu, const struct batch_event *event,
 		 const struct batch_thread *thread);
 

@@ -129,6 +129,7 @@ static int compare_comm(struct filter_tree *tree, const struct filter_operand *l
 	if (err)
 		return err;
 	(*node)->op = op;
+	(*node)->left = left->subject;
 	(*node)->text = right->text;
 	return 0;
 }

@@ -86,7 +86,6 @@ static struct filter_place place_of(const Ringtail__V1__Field *field, unsigned i
 		place.is_signed = true;
 		break;
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION:
-		place.is_duration = true;
 		bits = 64;
 		break;
 	default:
@@ -94,6 +93,15 @@ static struct filter_place place_of(const Ringtail__V1__Field *field, unsigned i
 	}
 	place.shift = 64 - bits;
 	return place;
+}
+
+/* A call's duration and its result, which field 0 says are not there if the call never returns. */
+static bool is_outcome(const Ringtail__V1__Probe *probe, size_t k)
+{
+	if (probe->field[0]->type != RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION)
+		return false;
+	return k == 0 ||
+	       (k == 1 && probe->field[1]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT);
 }
 
 /* Fills in the field's place in every probe; whether there is any. */
@@ -116,6 +124,7 @@ static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog 
 			if (!is_field(candidate, field->name, field->is_error))
 				continue;
 			field->place[probe->id] = place_of(candidate, k);
+			field->place[probe->id].is_outcome = is_outcome(probe, k);
 			field->is_result &= candidate->type ==
 					    RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT;
 			field->is_string |= candidate->type ==

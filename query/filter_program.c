@@ -251,7 +251,7 @@ static bool load_field(const struct filter_field *field, const struct batch_even
 	value->is_signed = place.is_signed;
 	value->bits = place.is_signed ? (uint64_t)((int64_t)word >> place.shift) :
 					word >> place.shift;
-	return !place.is_duration || value->bits != RT_DURATION_NEVER;
+	return !place.is_outcome || event->field[0] != RT_DURATION_NEVER;
 }
 
 static bool load(const struct filter_subject *subject, const struct view *view, struct value *value)
@@ -358,12 +358,42 @@ static bool test_passes(const struct test *test, const struct view *view)
 	return false;
 }
 
+/* What is asked of a thread that nobody has introduced: it has a tid, and was seen on a CPU. */
+static bool is_of_known_thread(const struct filter_subject *subject)
+{
+	return is_of_thread(subject) && subject->kind != SUBJECT_TID &&
+	       subject->kind != SUBJECT_CPU;
+}
+
+static bool stranger_passes(const struct test *test, const struct view *view)
+{
+	if (test->kind != TEST_PROBES && is_of_known_thread(&test->left))
+		return false;
+	if (test->kind == TEST_PAIR && is_of_known_thread(&test->right))
+		return false;
+	return test_passes(test, view);
+}
+
+static bool run_stranger(const struct filter_program *program, const struct view *view)
+{
+	uint16_t at = program->start;
+
+	while (at < PLACE_FAIL) {
+		const struct test *test = &program->test[at];
+
+		at = stranger_passes(test, view) ? test->yes : test->no;
+	}
+	return at == PLACE_PASS;
+}
+
 bool filter_program_run(const struct filter_program *program, uint32_t cpu,
 			const struct batch_event *event, const struct batch_thread *thread)
 {
 	struct view view = { cpu, event, thread };
 	uint16_t at = program->start;
 
+	if (!thread->pid && !thread->comm[0])
+		return run_stranger(program, &view);
 	while (at < PLACE_FAIL) {
 		const struct test *test = &program->test[at];
 

@@ -48,7 +48,7 @@ struct filter_place {
 	uint8_t index;		/* FIELD_ABSENT: it has none of that name */
 	uint8_t shift : 6;	/* 64 less its width */
 	uint8_t is_signed : 1;
-	uint8_t is_duration : 1;/* RT_DURATION_NEVER is absent */
+	uint8_t is_outcome : 1;	/* absent from a call that never returns */
 };
 
 /* A name of the catalog, and its place in every probe that has it. */

@@ -194,6 +194,23 @@ static void put_stack(struct sink *sink, const struct ringtail_attachment *stack
 	out_char(out, ']');
 }
 
+/* Of one that the daemon was not introduced to, its tid is all there is. */
+static void put_thread(struct out *out, const struct ringtail_thread *thread)
+{
+	bool is_known = thread->pid || thread->comm[0];
+
+	if (is_known) {
+		out_literal(out, ",\"pid\":");
+		out_u64(out, thread->pid);
+	}
+	out_literal(out, ",\"tid\":");
+	out_u64(out, thread->tid);
+	if (is_known) {
+		out_literal(out, ",\"comm\":");
+		json_quote(out, thread->comm, out_comm_bytes(thread->comm));
+	}
+}
+
 static void put_event(struct sink *sink, const struct ringtail_item *event)
 {
 	const struct ringtail_probe *probe = event->probe;
@@ -205,12 +222,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	out_u64(out, event->seq);
 	out_literal(out, ",\"probe\":");
 	json_quote_text(out, probe->spec);
-	out_literal(out, ",\"pid\":");
-	out_u64(out, event->thread.pid);
-	out_literal(out, ",\"tid\":");
-	out_u64(out, event->thread.tid);
-	out_literal(out, ",\"comm\":");
-	json_quote(out, event->thread.comm, out_comm_bytes(event->thread.comm));
+	put_thread(out, &event->thread);
 	first = put_outcome(out, event);
 	out_literal(out, ",\"args\":{");
 	for (unsigned i = first; i < probe->fields; i++) {

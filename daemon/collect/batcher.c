@@ -213,7 +213,7 @@ static void encode_attachments(struct batcher *batcher, const struct ring_item *
 static bool passes(struct batcher *batcher, const struct ring_item *item,
 		   const struct probe_info *info, uint32_t thread)
 {
-	const struct batch_thread *who = NULL;
+	const struct batch_thread bare = {.tid = item->tid}, *who = &bare;
 	struct batch_event event;
 	bool verdict;
 

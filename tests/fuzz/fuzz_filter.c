@@ -40,7 +40,7 @@ static void check_events(const struct filter *filter)
 	static const struct batch_thread threads[] = {
 		{ .pid = 1, .tid = 1, .uid = 0, .comm = "a" },
 		{ .pid = 2, .tid = 1, .uid = 3, .comm = "exactly16bytes!!" },
-		{ .pid = 0, .tid = 0, .uid = UINT32_MAX, .kernel = true },
+		{ .pid = 0, .tid = 0, .uid = UINT32_MAX, .kernel = true, .comm = "swapper/0" },
 	};
 	const Ringtail__V1__Catalog *catalog = small_catalog_get();
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];

@@ -31,6 +31,7 @@ static const uint64_t openat_failed[] = {
 };
 static const uint64_t kill_all[] = { 300, 0, 0xffffffff, 9 };	/* pid -1, not sign-extended */
 static const uint64_t exit_never[] = { RT_DURATION_NEVER, 0, 1 };
+static const uint64_t exit_returned[] = { 7, (uint64_t)-EPERM, 1 };	/* as no kernel does */
 static const uint64_t sched_switch[] = { 120, 1, 101, 98 };
 
 #define EVENT(id, words) \
@@ -102,7 +103,6 @@ static void test_every_event(void **state)
 	       { "pid < 18446744073709551615", true }, { "pid == 4294967396", false });
 	EXPECT(SMALL_READ, read_ok, &kworker, { "kernel", true }, { "!kernel", false },
 	       { "kernel != 0 && uid == 0", true });
-	EXPECT(SMALL_READ, read_ok, NULL, { "pid == 100", false }, { "comm == \"\"", true });
 }
 
 /* One answer for all events of a thread on a CPU, or not. */
@@ -206,9 +206,35 @@ static void test_absent(void **state)
 	       { "prev_prio > next_prio", true });
 	EXPECT(SMALL_EXIT, exit_never, &bash, { "duration > 1s", false },
 	       { "duration <= 1s", false }, { "error_code == 1", true });
+	EXPECT(SMALL_EXIT, exit_never, &bash, { "ret == 0", false }, { "ret != 0", false },
+	       { "ret < 1", false }, { "ret != -ENOENT", false }, { "!(ret == 0)", true },
+	       { "ret in (0)", false }, { "ret !in (0)", false }, { "ret == ret", false },
+	       { "error == 0", false }, { "error != 0", false }, { "error", false },
+	       { "!error", true }, { "duration == 18446744073709551615", false },
+	       { "duration != 5", false }, { "!(duration > 1s)", true },
+	       { "duration_ns >= 0", false }, { "ret < error_code", false });
+	EXPECT(SMALL_EXIT, exit_returned, &bash, { "ret == -EPERM", true }, { "error", true },
+	       { "duration == 7", true }, { "error_code == 1", true });
 	EXPECT(SMALL_READ, half, &bash, { "fd == 3", false }, { "ret == 42", true });
 	EXPECT(RT_PROBE_MAX, foreign, &bash, { "fd == 3", false }, { "ret == 2", false },
 	       { "function == \"read\"", false }, { "pid == 100", true });
+}
+
+/* Of a thread that nobody has introduced, its tid is all that is known. */
+static void test_stranger(void **state)
+{
+	static const struct batch_thread stranger = { .tid = 55 };
+
+	(void)state;
+	EXPECT(SMALL_READ, read_ok, &stranger,
+	       { "tid == 55", true }, { "tid != 55", false }, { "cpu == 1", true },
+	       { "ret == 42", true }, { "function == \"read\"", true },
+	       { "pid == 0", false }, { "pid != 0", false }, { "!(pid == 0)", true },
+	       { "uid == 0", false }, { "ppid in (0)", false }, { "ppid !in (1)", false },
+	       { "kernel", false }, { "kernel == 0", false }, { "!kernel", true },
+	       { "comm == \"\"", false }, { "comm != \"bash\"", false },
+	       { "comm =~ \"*\"", false }, { "!(comm =~ \"b*\")", true },
+	       { "pid == tid", false }, { "tid > pid", false }, { "fd < uid", false });
 }
 
 static void test_logic(void **state)
@@ -473,6 +499,7 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_absent),
+		cmocka_unit_test(test_stranger),
 		cmocka_unit_test(test_logic),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_bounds),
