@@ -38,6 +38,7 @@ void intake_destroy(struct intake *intake)
 	if (!intake)
 		return;
 	merge_destroy(intake->merge);
+	merge_entry_destroy(intake->held_gap);
 	batch_decoder_destroy(intake->scout);
 	catalog_unref(intake->catalog);
 	frame_codec_destroy(intake->codec);
@@ -146,6 +147,25 @@ static uint64_t come_of_gap(const struct intake *intake, const Ringtail__V1__Gap
 	return (at->seq < gap->end_seq ? at->seq : gap->end_seq) - gap->first_seq;
 }
 
+static int push_gap(struct intake *intake, uint32_t cpu, struct merge_entry *entry,
+		    struct ringtail_error *error)
+{
+	if (merge_push(intake->merge, cpu, entry)) {
+		merge_entry_destroy(entry);
+		return no_memory(error);
+	}
+	return 0;
+}
+
+/* What came after it tells where it stands: between two runs, or where it came. */
+static int release_gap(struct intake *intake, struct ringtail_error *error)
+{
+	struct merge_entry *entry = intake->held_gap;
+
+	intake->held_gap = NULL;
+	return entry ? push_gap(intake, intake->held_cpu, entry, error) : 0;
+}
+
 static int take_gap(struct intake *intake, const void *message, const struct frame *frame,
 		    struct ringtail_error *error)
 {
@@ -175,10 +195,15 @@ static int take_gap(struct intake *intake, const void *message, const struct fra
 		.stage = gap->stage,
 		.reason = gap->reason,
 	};
-	if (merge_push(intake->merge, gap->cpu, entry)) {
+	if (gap->end_seq > gap->first_seq)
+		return push_gap(intake, gap->cpu, entry, error);
+	/* Of no size: perhaps what is missing between this run of the rings and the next one. */
+	if (release_gap(intake, error)) {
 		merge_entry_destroy(entry);
-		return no_memory(error);
+		return -ENOMEM;
 	}
+	intake->held_gap = entry;
+	intake->held_cpu = gap->cpu;
 	return 0;
 }
 
@@ -238,10 +263,13 @@ static int take_server_hello(struct intake *intake, const void *message,
 		if (err)
 			return err;
 	}
+	err = release_gap(intake, error);
+	if (err)
+		return err;
 	if (same_run(&intake->host, host.boot_id, host.epoch)) {
 		intake->host = host;
 	} else if (merge_bytes(intake->merge)) {
-		merge_flush(intake->merge);
+		merge_end_run(intake->merge);
 		intake->next_host = host;
 		intake->has_next_host = true;
 	} else {
@@ -458,6 +486,9 @@ int intake_frame(struct intake *intake, const struct frame *frame, struct ringta
 	if (!intake->reached[INTAKE_GREETED] && frame->header.type != FRAME_SERVER_HELLO &&
 	    frame->header.type != FRAME_ERROR && frame->header.type != FRAME_SEGMENT_HEAD)
 		return bad_frame(error, frame, "the hello must come first");
+	if (frame->header.type != FRAME_SERVER_HELLO && frame->header.type != FRAME_SEGMENT_HEAD &&
+	    frame->header.type != FRAME_SEGMENT_END && release_gap(intake, error))
+		return -ENOMEM;
 	if (frame->header.type == FRAME_BATCH)
 		return take_batch(intake, frame, error);
 	status = frame_open(intake->codec, frame->bytes, &frame->header, intake->raw, &body);
@@ -472,6 +503,10 @@ int intake_frame(struct intake *intake, const struct frame *frame, struct ringta
 
 void intake_flush(struct intake *intake)
 {
+	if (release_gap(intake, NULL)) {	/* it cannot be shown, but it is not forgotten */
+		intake->totals.gaps++;
+		intake->totals.unknown++;
+	}
 	merge_flush(intake->merge);
 }
 

@@ -29,6 +29,8 @@ struct intake {
 	struct ringtail_host host;
 	struct ringtail_host next_host;		/* its run begins when that before has been given out */
 	bool has_next_host;
+	struct merge_entry *held_gap;		/* of no size; NULL: none. Its place is known a frame later */
+	uint32_t held_cpu;
 	struct ringtail_totals totals;
 	char bye[NAME_BYTES_MAX];
 	bool bye_is_final;

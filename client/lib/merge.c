@@ -143,6 +143,8 @@ static void open_first(struct lane *lane)
 	}
 	if (!entry->catalog) {
 		lane->kind = MERGE_GAP;
+		if (entry->ends_run)
+			lane->time_ns = UINT64_MAX;
 		return;
 	}
 	decoder = lane_decoder(lane, entry->catalog);
@@ -248,6 +250,23 @@ void merge_flush(struct merge *merge)
 			merge->flushed++;
 }
 
+void merge_end_run(struct merge *merge)
+{
+	merge_flush(merge);
+	merge->current = NULL;
+	for (unsigned i = 0; i < merge->lanes; i++) {
+		struct lane *lane = merge->lane[i];
+		struct merge_entry *entry, *gap = NULL;
+
+		for (entry = lane->first; entry; entry = entry->next)
+			gap = entry->catalog ? NULL : gap ? gap : entry;
+		for (entry = gap; entry; entry = entry->next)
+			entry->ends_run = true;
+		if (gap && gap == lane->first)
+			lane->time_ns = UINT64_MAX;
+	}
+}
+
 void merge_restart(struct merge *merge)
 {
 	merge_flush(merge);
@@ -292,7 +311,9 @@ static void fill(struct merge *merge, struct lane *lane, struct merge_item *item
 		merge->given_generation = lane->generation;
 		merge->given_ns = 0;
 	}
-	if (lane->kind == MERGE_EVENT) {
+	if (lane->first->ends_run) {
+		item->time_ns = merge->given_ns;
+	} else if (lane->kind == MERGE_EVENT) {
 		if (lane->item.event.time_ns < merge->given_ns)
 			merge->late++;
 		else

@@ -35,6 +35,7 @@ struct merge_entry {
 	struct merge_gap gap;
 	uint64_t offset;		/* of its frame, for messages */
 	uint32_t generation;		/* merge_restart()s before it */
+	bool ends_run;			/* a gap after which its CPU has nothing more of its run */
 	size_t bytes;
 	uint8_t message[];
 };
@@ -75,7 +76,13 @@ void merge_watermark(struct merge *merge, uint64_t time_ns);
 /* What waits now may go out, whatever the watermark is. */
 void merge_flush(struct merge *merge);
 
-/* The same, and what comes from now on has another clock: the host was booted anew. */
+/*
+ * The same, and the run of the rings is over: a gap that ends a CPU's lane stands behind all that every
+ * CPU has of the run, as it is what is missing before the next one.
+ */
+void merge_end_run(struct merge *merge);
+
+/* The same as merge_flush(), and what comes from now on has another clock: the host was booted anew. */
 void merge_restart(struct merge *merge);
 
 /* The item is borrowed until the next call. */
