@@ -69,6 +69,8 @@ struct export_event *export_event_create(struct export_run *run, uint32_t cpu,
 
 void export_event_destroy(struct export_event *event)
 {
+	if (event->frames)
+		export_frames_release(event->frames, event->frame);
 	export_run_put(event->run);
 	free(event);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "daemon/export/frames.h"
 #include "daemon/export/run.h"
 #include "daemon/base/trace_id.h"
 #include "proto/batch_decode.h"
@@ -42,7 +43,8 @@ struct export_span {
 struct export_event {
 	TAILQ_ENTRY(export_event) link;
 	struct export_run *run;		/* a reference */
-	uint64_t frame;			/* serial of the frame it came in */
+	struct export_frames *frames;	/* which wait for it, with the one it came in; or NULL */
+	uint64_t frame;			/* that one's serial */
 	uint64_t time_ns;		/* CLOCK_MONOTONIC, its end */
 	uint64_t seq;
 	uint32_t cpu;

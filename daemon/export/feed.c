@@ -30,6 +30,7 @@ struct outlet {
 	struct fanout_tap *tap;
 	struct stream *stream;
 	STAILQ_HEAD(, given) given;
+	struct given *next;		/* the oldest that is not taken apart; NULL: all are */
 	unsigned undecoded;
 	uint64_t serial;
 	uint64_t events;		/* given, and those that never came */
@@ -70,7 +71,10 @@ static bool has_room(const struct outlet *outlet)
 	const struct export_feed *feed = outlet->feed;
 
 	return outlet->undecoded < EXPORT_FRAMES_MAX &&
-	       (!feed->config.spooled || outlet->counts.queued_bytes < feed->queue_bytes_max);
+	       (!feed->config.spooled ||
+		(outlet->counts.queued_bytes < feed->queue_bytes_max &&
+		 outlet->serial - outlet->counts.settled_frame <
+			 EXPORT_FRAMES_UNSETTLED_MAX - EXPORT_FRAMES_MAX));
 }
 
 /* NULL: no memory, the frame stays where it is. */
@@ -89,6 +93,8 @@ static struct given *give(struct outlet *outlet, struct frame_ref *frame)
 	given->frame = frame_ref_get(frame);
 	outlet->serial++;
 	outlet->undecoded++;
+	if (!outlet->next)
+		outlet->next = given;
 	outlet->events += frame->events;
 	STAILQ_INSERT_TAIL(&outlet->given, given, link);
 	return given;
@@ -171,14 +177,11 @@ static void take_report(struct outlet *outlet, const struct export_counts *count
 	struct given *given;
 
 	outlet->counts = *counts;
-	STAILQ_FOREACH(given, &outlet->given, link) {
-		if (given->serial > counts->decoded_frame)
-			break;
-		if (given->frame) {
-			frame_ref_put(given->frame);
-			given->frame = NULL;
-			outlet->undecoded--;
-		}
+	while ((given = outlet->next) != NULL && given->serial <= counts->decoded_frame) {
+		frame_ref_put(given->frame);
+		given->frame = NULL;
+		outlet->undecoded--;
+		outlet->next = STAILQ_NEXT(given, link);
 	}
 	while ((given = STAILQ_FIRST(&outlet->given)) != NULL &&
 	       given->serial <= counts->settled_frame) {
@@ -397,7 +400,8 @@ bool export_feed_flush(struct export_feed *feed)
 		if (outlet->stream && has_room(outlet) && stream_has_work(outlet->stream))
 			return false;
 		/* A back end that is away is not waited for. */
-		if (stat.in_flight && outlet->counts.state != EXPORT_RETRYING)
+		if (stat.in_flight && outlet->counts.state != EXPORT_RETRYING &&
+		    outlet->counts.state != EXPORT_HELD)
 			return false;
 	}
 	return true;
@@ -415,7 +419,7 @@ void export_feed_stat(const struct export_feed *feed, unsigned target,
 {
 	static const char *const state[] = {
 		[EXPORT_OK] = "ok", [EXPORT_RETRYING] = "retrying",
-		[EXPORT_REJECTING] = "rejecting",
+		[EXPORT_REJECTING] = "rejecting", [EXPORT_HELD] = "held",
 	};
 	const struct outlet *outlet = &feed->outlet[target];
 	const struct export_counts *counts = &outlet->counts;

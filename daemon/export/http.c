@@ -34,6 +34,24 @@ static void call_destroy(struct export_call *call)
 
 /* ---- Done ------------------------------------------------------------------------------------ */
 
+/* The two sides do not agree on whom to trust, or whether there is TLS: time alone mends nothing. */
+static bool is_about_tls(CURLcode result)
+{
+	switch (result) {
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_CIPHER:
+	case CURLE_SSL_ISSUER_ERROR:
+	case CURLE_SSL_INVALIDCERTSTATUS:
+	case CURLE_SSL_CLIENTCERT:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void finish(struct export_call *call, CURLcode result)
 {
 	struct export_answer answer = {.body = call->answer, .bytes = call->answer_bytes};
@@ -50,6 +68,7 @@ static void finish(struct export_call *call, CURLcode result)
 						(uint64_t)retry_after * NS_PER_S : UINT64_MAX;
 	if (result != CURLE_OK)
 		answer.error = call->error[0] ? call->error : curl_easy_strerror(result);
+	answer.mistrusted = is_about_tls(result);
 	/* 1xx promises an answer, and is none. */
 	if (answer.status < 200)
 		answer.status = 0;

@@ -20,7 +20,8 @@ struct export_answer {
 	uint64_t retry_after_ns;/* asked for; 0: not */
 	const uint8_t *body;
 	size_t bytes;
-	const char *error;	/* where there was no answer */
+	bool mistrusted;	/* TLS failed: the certificate, or the other side speaks no TLS */
+	const char *error;	/* where there was no answer, or not all of it came; else NULL */
 };
 
 struct export_post {

@@ -1,5 +1,6 @@
 #include "daemon/export/intake.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "daemon/base/counters.h"
@@ -18,6 +19,8 @@ struct export_intake {
 	struct batch_decoder *decoder;	/* for its probes */
 	struct batch_decoder *here;	/* for those of this run */
 	struct export_order order;
+	struct export_frames *frames;	/* or NULL */
+	uint64_t newest_frame;
 	uint8_t raw[FRAME_RAW_BYTES_MAX];
 };
 
@@ -58,6 +61,7 @@ void export_intake_destroy(struct export_intake *intake)
 		return;
 	for (unsigned i = 0; i < intake->order.events; i++)
 		export_event_destroy(intake->order.event[i]);
+	free(intake->frames);
 	if (intake->state)
 		intake->kind->destroy(intake->state);
 	export_chooser_destroy(intake->chooser);
@@ -96,8 +100,17 @@ static void pass_on(struct export_intake *intake, uint64_t upto_ns, struct expor
 	}
 }
 
-static void take_batch(struct export_intake *intake, uint64_t serial, const uint8_t *message,
-		       size_t bytes, struct export_list *list, struct export_intake_counts *counts)
+/* It has not been dealt with before it is destroyed. */
+static void hold_frame(struct export_intake *intake, struct export_event *event)
+{
+	event->frames = intake->frames;
+	event->frame = intake->newest_frame;
+	if (event->frames)
+		export_frames_hold(event->frames, event->frame);
+}
+
+static void take_batch(struct export_intake *intake, const uint8_t *message, size_t bytes,
+		       struct export_list *list, struct export_intake_counts *counts)
 {
 	struct batch_summary summary;
 	struct batch_item item;
@@ -113,7 +126,7 @@ static void take_batch(struct export_intake *intake, uint64_t serial, const uint
 		event = export_event_create(intake->run, summary.cpu, &item);
 		if (!event)
 			continue;
-		event->frame = serial;
+		hold_frame(intake, event);
 		if (intake->order.events == EXPORT_ORDER_EVENTS_MAX) {
 			counter_add(COUNTER_export_events_unordered, intake->order.events);
 			pass_on(intake, UINT64_MAX, list, counts);
@@ -170,11 +183,14 @@ void export_intake_frame(struct export_intake *intake, uint64_t serial, const ui
 	struct frame_header header;
 	const uint8_t *message;
 
+	intake->newest_frame = serial;
+	if (intake->frames)
+		export_frames_begin(intake->frames, serial);
 	if (frame_parse_header(frame, bytes, FRAME_RAW_BYTES_MAX, &header) == FRAME_OK &&
 	    bytes == FRAME_HEADER_BYTES + header.body_bytes &&
 	    frame_open(intake->codec, frame, &header, intake->raw, &message) == FRAME_OK) {
 		if (header.type == FRAME_BATCH)
-			take_batch(intake, serial, message, header.raw_bytes, list, counts);
+			take_batch(intake, message, header.raw_bytes, list, counts);
 		else if (header.type == FRAME_SERVER_HELLO)
 			take_hello(intake, message, header.raw_bytes, list, counts);
 		else if (header.type == FRAME_CATALOG)
@@ -201,12 +217,13 @@ uint64_t export_intake_waiting(const struct export_intake *intake)
 	return intake->order.events;
 }
 
-uint64_t export_intake_oldest_frame(const struct export_intake *intake)
+int export_intake_track(struct export_intake *intake)
 {
-	uint64_t oldest = UINT64_MAX;
+	intake->frames = calloc(1, sizeof(*intake->frames));
+	return intake->frames ? 0 : -ENOMEM;
+}
 
-	for (unsigned i = 0; i < intake->order.events; i++)
-		if (intake->order.event[i]->frame < oldest)
-			oldest = intake->order.event[i]->frame;
-	return oldest;
+uint64_t export_intake_settled_frame(struct export_intake *intake)
+{
+	return intake->frames ? export_frames_settled(intake->frames) : intake->newest_frame;
 }

@@ -33,8 +33,17 @@ void export_intake_frame(struct export_intake *intake, uint64_t serial, const ui
 void export_intake_flush(struct export_intake *intake, struct export_list *list,
 			 struct export_intake_counts *counts);
 
-/* Taken and not yet due; and of these, the serial of the oldest one's frame, UINT64_MAX: none. */
+/* Taken and not yet due. */
 uint64_t export_intake_waiting(const struct export_intake *intake);
-uint64_t export_intake_oldest_frame(const struct export_intake *intake);
+
+/*
+ * Before the first frame: keeps how far all is dealt with, for whoever acknowledges it. At most
+ * EXPORT_FRAMES_UNSETTLED_MAX frames may be given beyond that. The events must be destroyed before
+ * the intake. -ENOMEM.
+ */
+int export_intake_track(struct export_intake *intake);
+
+/* Every event up to there is filtered or destroyed. Without export_intake_track(): was taken apart. */
+uint64_t export_intake_settled_frame(struct export_intake *intake);
 
 #endif

@@ -17,11 +17,13 @@ const struct export_kind *export_kind_find(const char *name)
 
 void export_judge_status(long status, struct export_verdict *verdict)
 {
-	*verdict = (struct export_verdict){.outcome = EXPORT_REJECTED};
+	*verdict = (struct export_verdict){.outcome = EXPORT_HOLD};
 	if (status / 100 == 2)
 		verdict->outcome = EXPORT_ACCEPTED;
-	else if (status == 429 || (status >= 502 && status <= 504))
+	else if (status == 408 || status == 429 || status / 100 == 5)
 		verdict->outcome = EXPORT_RETRY;
+	else if (status == 400 || status == 413 || status == 422)
+		verdict->outcome = EXPORT_REJECTED;
 }
 
 void export_judge_text(const uint8_t *answer, size_t bytes, struct export_verdict *verdict)

@@ -31,8 +31,9 @@ struct export_maker {
 
 enum export_outcome {
 	EXPORT_ACCEPTED,	/* but for `rejected` items */
-	EXPORT_REJECTED,	/* never to be sent again */
-	EXPORT_RETRY,		/* later */
+	EXPORT_REJECTED,	/* for something that is in it: the rest may be accepted without that */
+	EXPORT_RETRY,		/* the back end is away or busy: later */
+	EXPORT_HOLD,		/* it refuses whoever sends, whatever is sent: once that is mended */
 };
 
 struct export_verdict {
@@ -73,7 +74,10 @@ const struct export_kind *export_kind_find(const char *name);
 extern const struct export_kind export_otlp_logs, export_otlp_traces, export_otlp_metrics,
 	export_loki, export_remote_write;
 
-/* Any 2xx is accepted; 429, 502, 503 and 504 may be tried again; anything else is refused. */
+/*
+ * Any 2xx is accepted; 400, 413 and 422 are about what is in the body; 408, 429 and any 5xx pass. All
+ * else (a redirection, 401, 403, 404 ...) is about the URL, the headers or the back end's settings.
+ */
 void export_judge_status(long status, struct export_verdict *verdict);
 
 /* Keeps the start of an answer's text for people. */

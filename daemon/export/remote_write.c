@@ -221,12 +221,9 @@ static int build_metrics(const struct export_maker *maker, const struct metric_s
 	return 0;
 }
 
-/* Its specification wants every 5xx tried again, not only those that say so. */
 static void judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict)
 {
 	export_judge_status(status, verdict);
-	if (status / 100 == 5)
-		verdict->outcome = EXPORT_RETRY;
 	if (verdict->outcome != EXPORT_ACCEPTED)
 		export_judge_text(answer, bytes, verdict);
 }

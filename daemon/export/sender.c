@@ -19,7 +19,7 @@ struct request {
 	uint64_t items;			/* as the back end counts */
 	uint64_t events;		/* as we do */
 	struct export_list list;
-	unsigned tries;
+	bool sent;			/* before */
 };
 
 struct export_sender {
@@ -33,7 +33,8 @@ struct export_sender {
 	TAILQ_HEAD(, request) requests;	/* the first is sent, or waits to be sent again */
 	uint64_t requests_events, requests_bytes;
 	struct export_call *call;
-	uint64_t retry_ns;		/* when to send the first again */
+	uint64_t retry_ns;		/* when to send the first, whichever that is then */
+	unsigned failures;		/* since something was answered */
 	bool flush;
 	struct event *timer;
 	const char *header[CONFIG_WORDS_MAX + 8];	/* all there can be, and a kind's own */
@@ -73,6 +74,8 @@ struct export_sender *export_sender_create(const struct export_sender_config *co
 	if (!sender)
 		return NULL;
 	sender->config = *config;
+	/* No disk holds metrics: their queue is all there is. */
+	sender->config.spooled = config->spooled && config->kind->build;
 	TAILQ_INIT(&sender->queue);
 	TAILQ_INIT(&sender->requests);
 	set_headers(sender);
@@ -80,7 +83,8 @@ struct export_sender *export_sender_create(const struct export_sender_config *co
 	if (config->kind->build)
 		sender->intake = export_intake_create(config->host, config->kind,
 						      config->events_per_s);
-	if (sender->timer && (sender->intake || !config->kind->build))
+	if (sender->timer && (sender->intake || !config->kind->build) &&
+	    (!sender->config.spooled || export_intake_track(sender->intake) == 0))
 		return sender;
 	export_sender_destroy(sender);
 	return NULL;
@@ -104,7 +108,6 @@ static void drop_request(struct export_sender *sender)
 	TAILQ_REMOVE(&sender->requests, request, link);
 	sender->requests_events -= request->events;
 	sender->requests_bytes -= request->bytes;
-	sender->retry_ns = 0;
 	free_events(&request->list);
 	free(request->body);
 	free(request);
@@ -128,29 +131,38 @@ void export_sender_destroy(struct export_sender *sender)
 
 /* ---- States ---------------------------------------------------------------------------------- */
 
+static void note_error(struct export_sender *sender, const char *error)
+{
+	snprintf(sender->counts.error, sizeof(sender->counts.error), "%s", error);
+	sender->counts.error_realtime_ns = clock_read(CLOCK_REALTIME);
+}
+
 static void set_state(struct export_sender *sender, enum export_state state, const char *error)
 {
 	bool same = sender->counts.state == state;
 
 	sender->counts.state = state;
 	if (error)
-		snprintf(sender->counts.error, sizeof(sender->counts.error), "%s", error);
+		note_error(sender, error);
 	if (same)
 		return;
 	if (state == EXPORT_OK)
 		log_info("export-ok", "%s: accepts what is sent", sender->config.name);
 	else if (state == EXPORT_RETRYING)
 		log_warn("export-retrying", "%s: %s: trying again", sender->config.name, error);
-	else
-		log_warn("export-rejected", "%s: %s: what it refuses is not sent again",
-			 sender->config.name, error);
+	else if (state == EXPORT_HELD)
+		log_error("export-held", "%s: %s: nothing is accepted; what export-queue-size%s"
+			  " is kept, and sent once that is mended: look at the URL, export-header"
+			  " and export-ca, and at the back end's settings", sender->config.name,
+			  error, sender->config.spooled ? " and the spool hold" : " holds");
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* Compresses a body into a request of those events. Without memory, they are lost. */
-static void add_request(struct export_sender *sender, int built, struct export_body *body,
-			struct export_list *list, uint64_t events)
+/* Compresses a body into a request of those events. NULL: there is no memory, they are lost. */
+static struct request *make_request(struct export_sender *sender, int built,
+				    struct export_body *body, struct export_list *list,
+				    uint64_t events)
 {
 	struct request *request = calloc(1, sizeof(*request));
 
@@ -162,54 +174,104 @@ static void add_request(struct export_sender *sender, int built, struct export_b
 		sender->counts.memory += events;
 		if (built == 0)
 			free(body->data);
-		return;
+		return NULL;
 	}
 	free(body->data);
 	request->items = body->items;
 	request->events = events;
 	TAILQ_INIT(&request->list);
 	TAILQ_CONCAT(&request->list, list, link);
-	TAILQ_INSERT_TAIL(&sender->requests, request, link);
 	sender->requests_events += events;
 	sender->requests_bytes += request->bytes;
+	return request;
 }
 
-/* Of the oldest events; of one run, for a body says once of which host and boot it is. */
-static void build_request(struct export_sender *sender)
+/*
+ * A request of the first events of a list, so many at most; of one run, for a body says once of which
+ * host and boot it is. *taken: how many those are. NULL: there is no memory, they are lost.
+ */
+static struct request *build_request(struct export_sender *sender, struct export_list *from,
+				     uint64_t events_max, uint64_t *taken)
 {
-	struct export_run *run = export_run_get(TAILQ_FIRST(&sender->queue)->run);
+	struct export_run *run = export_run_get(TAILQ_FIRST(from)->run);
 	struct export_maker maker = {run, &sender->arena, export_run_to_realtime(run)};
 	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
 	struct export_event *event;
 	struct export_body body = {0};
+	struct request *request;
 	uint64_t events = 0;
 
-	while (events < EXPORT_BATCH_EVENTS && (event = TAILQ_FIRST(&sender->queue)) != NULL &&
-	       event->run == run) {
-		TAILQ_REMOVE(&sender->queue, event, link);
+	while (events < events_max && (event = TAILQ_FIRST(from)) != NULL && event->run == run) {
+		TAILQ_REMOVE(from, event, link);
 		TAILQ_INSERT_TAIL(&list, event, link);
 		events++;
 	}
+	*taken = events;
+	request = make_request(sender, sender->config.kind->build(&maker, &list, &body), &body,
+			       &list, events);
+	export_run_put(run);
+	return request;
+}
+
+/* Of the oldest events that are in none yet. */
+static void add_request(struct export_sender *sender)
+{
+	uint64_t events;
+	struct request *request = build_request(sender, &sender->queue, EXPORT_BATCH_EVENTS,
+						&events);
+
 	sender->queue_events -= events;
 	sender->queued_ns = clock_monotonic();
-	add_request(sender, sender->config.kind->build(&maker, &list, &body), &body, &list, events);
-	export_run_put(run);
+	if (request)
+		TAILQ_INSERT_TAIL(&sender->requests, request, link);
+}
+
+/* The first request becomes two, of half its events each. */
+static void split_first(struct export_sender *sender)
+{
+	struct request *request = TAILQ_FIRST(&sender->requests), *half[2];
+	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
+	uint64_t events = request->events, taken;
+
+	TAILQ_CONCAT(&list, &request->list, link);
+	drop_request(sender);
+	half[0] = build_request(sender, &list, events / 2, &taken);
+	half[1] = build_request(sender, &list, events - events / 2, &taken);
+	for (int i = 1; i >= 0; i--)
+		if (half[i])
+			TAILQ_INSERT_HEAD(&sender->requests, half[i], link);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
+/* How long to wait is the destination's: the first request may be given up meanwhile. */
 static void try_again(struct export_sender *sender, const struct export_answer *answer,
-		      const char *error)
+		      enum export_state state, const char *error)
 {
 	struct request *request = TAILQ_FIRST(&sender->requests);
 
 	sender->retry_ns = clock_monotonic() +
-			   export_retry_ns(request->tries, answer->retry_after_ns);
+			   export_retry_ns(++sender->failures, answer->retry_after_ns);
 	if (!answer->status && answer->sent)
 		counter_add(COUNTER_export_items_resent, request->events);
-	set_state(sender, EXPORT_RETRYING, error);
+	set_state(sender, state, error);
 }
 
+/* What was refused, in words: the event, where it is one. */
+static void say_rejected(const struct export_sender *sender, const struct request *request,
+			 uint64_t rejected, const char *error)
+{
+	const struct export_event *event = TAILQ_FIRST(&request->list);
+	char line[EXPORT_BODY_BYTES] = "";
+
+	if (request->events == 1 && event)
+		export_event_body(event, line);
+	log_warn("export-rejected", "%s: %s: %llu of a request of %llu refused: lost, not sent"
+		 " again%s%.300s", sender->config.name, error, (unsigned long long)rejected,
+		 (unsigned long long)request->events, line[0] ? ": " : "", line);
+}
+
+/* Only the answer to a whole body, or to a single event, says what was refused. */
 static void settle(struct export_sender *sender, const struct export_verdict *verdict,
 		   const char *error)
 {
@@ -221,10 +283,40 @@ static void settle(struct export_sender *sender, const struct export_verdict *ve
 		if (verdict->rejected < rejected)
 			rejected = verdict->rejected;
 		sender->counts.accepted += request->events - rejected;
+		sender->counts.accepted_realtime_ns = clock_read(CLOCK_REALTIME);
 	}
 	sender->counts.rejected += rejected;
 	set_state(sender, rejected ? EXPORT_REJECTING : EXPORT_OK, rejected ? error : NULL);
+	if (rejected)
+		say_rejected(sender, request, rejected, error);
 	drop_request(sender);
+}
+
+/* A server that wants TLS says so of every request that comes without, as a 400. */
+static bool wants_tls(const struct export_sender *sender, long status,
+		      const struct export_verdict *verdict)
+{
+	return status == 400 && strncmp(sender->config.url, "http:", 5) == 0 &&
+	       strcasestr(verdict->message, "https");
+}
+
+static void follow(struct export_sender *sender, const struct export_answer *answer,
+		   const struct export_verdict *verdict, const char *error)
+{
+	const struct request *request = TAILQ_FIRST(&sender->requests);
+
+	if (verdict->outcome == EXPORT_RETRY || verdict->outcome == EXPORT_HOLD) {
+		try_again(sender, answer, verdict->outcome == EXPORT_HOLD ? EXPORT_HELD :
+							 EXPORT_RETRYING, error);
+		return;
+	}
+	sender->failures = 0;
+	sender->retry_ns = 0;
+	if (verdict->outcome == EXPORT_REJECTED && !TAILQ_EMPTY(&request->list) &&
+	    request->events > 1)
+		split_first(sender);
+	else
+		settle(sender, verdict, error);
 }
 
 static void on_answer(void *context, const struct export_answer *answer)
@@ -236,15 +328,19 @@ static void on_answer(void *context, const struct export_answer *answer)
 	sender->call = NULL;
 	if (answer->status) {
 		sender->config.kind->judge(answer->status, answer->body, answer->bytes, &verdict);
+		if (wants_tls(sender, answer->status, &verdict))
+			verdict.outcome = EXPORT_HOLD;
 		snprintf(error, sizeof(error), "HTTP %ld%s%s", answer->status,
 			 verdict.message[0] ? ": " : "", verdict.message);
 	} else {
+		if (answer->mistrusted)
+			verdict.outcome = EXPORT_HOLD;
 		snprintf(error, sizeof(error), "%s", answer->error ? answer->error : "no answer");
 	}
-	if (verdict.outcome == EXPORT_RETRY)
-		try_again(sender, answer, error);
-	else
-		settle(sender, &verdict, error);
+	/* Its first line said yes: what else it would have said is lost, what was sent is not. */
+	if (verdict.outcome == EXPORT_ACCEPTED && answer->error)
+		note_error(sender, "the answer was cut short after its status");
+	follow(sender, answer, &verdict, error);
 	pump(sender);
 }
 
@@ -263,16 +359,16 @@ static void send_first(struct export_sender *sender)
 		.context = sender,
 	};
 
-	if (request->tries++)
+	if (request->sent)
 		sender->counts.retries++;
+	request->sent = true;
 	sender->counts.requests++;
 	sender->counts.bytes += request->bytes;
-	sender->retry_ns = 0;
 	sender->call = export_http_post(config->http, &post);
 	if (!sender->call) {
 		const struct export_answer none = {0};
 
-		try_again(sender, &none, "out of memory");
+		try_again(sender, &none, EXPORT_RETRYING, "out of memory");
 	}
 }
 
@@ -306,32 +402,12 @@ static void keep_bound(struct export_sender *sender)
 
 /* ---- What to do next ------------------------------------------------------------------------- */
 
-static uint64_t min_u64(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Everything up to there is accepted, refused, or was not to be sent. */
-static uint64_t settled_frame(const struct export_sender *sender)
-{
-	uint64_t oldest = export_intake_oldest_frame(sender->intake);
-	const struct export_event *event;
-	const struct request *request;
-
-	TAILQ_FOREACH(event, &sender->queue, link)
-		oldest = min_u64(oldest, event->frame);
-	TAILQ_FOREACH(request, &sender->requests, link)
-		TAILQ_FOREACH(event, &request->list, link)
-			oldest = min_u64(oldest, event->frame);
-	return min_u64(oldest - 1, sender->counts.decoded_frame);
-}
-
 const struct export_counts *export_sender_counts(struct export_sender *sender)
 {
 	sender->counts.queued = sender->queue_events + sender->requests_events;
 	if (sender->intake) {
 		sender->counts.queued += export_intake_waiting(sender->intake);
-		sender->counts.settled_frame = settled_frame(sender);
+		sender->counts.settled_frame = export_intake_settled_frame(sender->intake);
 	}
 	sender->counts.queued_bytes = queued_bytes(sender);
 	return &sender->counts;
@@ -365,7 +441,7 @@ static void pump_requests(struct export_sender *sender)
 			wake_at(sender, now, sender->queued_ns + EXPORT_BATCH_NS);
 			return;
 		}
-		build_request(sender);
+		add_request(sender);
 	}
 }
 
@@ -410,10 +486,14 @@ void export_sender_metrics(struct export_sender *sender, const struct metric_sna
 	struct export_maker maker = {sender->config.host->run, &sender->arena, 0};
 	struct export_list none = TAILQ_HEAD_INITIALIZER(none);
 	struct export_body body = {0};
+	struct request *request;
 
 	sender->counts.taken += snapshot->points;
-	add_request(sender, sender->config.kind->build_metrics(&maker, snapshot, &body), &body,
-		    &none, snapshot->points);
+	request = make_request(sender,
+			       sender->config.kind->build_metrics(&maker, snapshot, &body), &body,
+			       &none, snapshot->points);
+	if (request)
+		TAILQ_INSERT_TAIL(&sender->requests, request, link);
 	pump(sender);
 }
 

@@ -6,8 +6,9 @@
  *	                                            ^──── later ─────────────┘
  *
  * The queue is bounded: beyond it the oldest goes, counted, unless the spool has what is behind (then
- * whoever gives frames waits, see export_feed.h). A request is sent again only where its kind says so
- * or no answer came. The export thread.
+ * whoever gives frames waits, see export_feed.h). A request is sent again, later each time, until it is
+ * answered; a back end that refuses whoever sends has it kept as one that is away. One that refuses
+ * what is in it is sent its halves, until what it refuses is alone. The export thread.
  */
 #ifndef RINGTAIL_DAEMON_EXPORT_SENDER_H
 #define RINGTAIL_DAEMON_EXPORT_SENDER_H
@@ -21,6 +22,7 @@
 enum export_state {
 	EXPORT_OK,
 	EXPORT_RETRYING,	/* the back end is away, or busy */
+	EXPORT_HELD,		/* it refuses us: credentials, URL, certificate */
 	EXPORT_REJECTING,	/* it refused the last request, or part of it */
 };
 
@@ -35,7 +37,9 @@ struct export_counts {
 	uint64_t decoded_frame;	/* serial of the newest frame taken apart, */
 	uint64_t settled_frame;	/* and of that up to which there is nothing left to send */
 	enum export_state state;
-	char error[160];	/* the last one */
+	uint64_t accepted_realtime_ns;	/* when something was last accepted; 0: never */
+	uint64_t error_realtime_ns;	/* when there was an error last; 0: never */
+	char error[160];		/* that one */
 };
 
 struct export_sender_config {

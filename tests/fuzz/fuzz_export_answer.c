@@ -1,6 +1,6 @@
 /*
  * fuzz_export_answer: any bytes as a back end's answer, to any kind, under any status. Whatever they
- * are, the verdict is one of three, and its text can be shown.
+ * are, the verdict is one of four, and its text can be shown.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	status = 200 + (bytes[0] | bytes[1] << 8) % 400;
 	for (unsigned i = 0; export_kinds[i]; i++) {
 		export_kinds[i]->judge(status, bytes + 2, n - 2, &verdict);
-		if (verdict.outcome > EXPORT_RETRY ||
+		if (verdict.outcome > EXPORT_HOLD ||
 		    (verdict.rejected && verdict.outcome != EXPORT_ACCEPTED) ||
 		    (status / 100 == 2) != (verdict.outcome == EXPORT_ACCEPTED))
 			abort();

@@ -1,6 +1,7 @@
-"""What a back end answers decides: busy or away is tried again, as late as it asked for; refused is
-counted and never sent again; partly refused is counted; any kind of yes is yes. Only where the answer
-itself was lost does the back end get something twice, and that is counted too."""
+"""What a back end answers decides: busy, broken or away is tried again, as late as it asked for, however
+often it says so; what it refuses is counted and never sent again; partly refused is counted; any kind of
+yes is yes, also one that is cut short. Only where the answer itself was lost does the back end get
+something twice, and that is counted too."""
 import email.utils
 import time
 
@@ -37,19 +38,22 @@ def date_soon():
 BACKENDS = {
     "429, seconds": first(2, Answer(429, headers={"Retry-After": "2"})),
     "429, date": first(1, date_soon),
+    "429, four times": first(4, Answer(429)),
     "503": first(3, Answer(503)),
+    "500": first(2, Answer(500, b"empty ring")),
     "502": first(1, Answer(502)),
     "504": first(1, Answer(504)),
     "400": lambda _: Answer(400, b"no such thing"),
-    "500": lambda _: Answer(500),
     "partial": first(1, partial(3)),
     "not protobuf": lambda _: Answer(200, b"all is well"),
     "204": lambda _: Answer(204),
     "slow": lambda _: Answer(hang_s=1.5),
+    "cut short": lambda _: Answer(200, b"\x0a\x04", cut=True),
+    "500, cut short": first(1, Answer(500, b"emp", cut=True)),
     "lost answer": first(1, Answer(200, keep=True, drop=True)),
     "lost request": first(1, Answer(200, keep=False, drop=True)),
 }
-REFUSED = {"400", "500"}
+REFUSED = {"400"}
 ASKED_S = {"429, seconds": 2.0, "429, date": 1.5}       # a date has no fractions
 
 
@@ -78,7 +82,11 @@ def check(case, daemon, name, backend):
     if name in ASKED_S:
         gap = backend.seen[1].at - backend.seen[0].at
         case.check(gap >= ASKED_S[name], f"{name}: it is waited for as long as it asked", gap)
-    if name in REFUSED or name in ("partial", "not protobuf", "204", "slow"):
+    if name in REFUSED:
+        requests = [sorted(exporting.numbers(request.records)) for request in backend.seen]
+        case.check_equal(sorted(one for one, *more in requests if not more), list(range(CALLS)),
+                         f"{name}: each event was refused alone")
+    if name in REFUSED or name in ("partial", "not protobuf", "204", "slow", "cut short"):
         case.check_equal(export["retries"], 0, f"{name}: nothing is tried again")
         check_sent_once(case, name, backend)
     elif name != "lost answer":

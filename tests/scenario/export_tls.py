@@ -54,11 +54,12 @@ def main(case):
     daemon = case.daemon(stranger.url("otlp-logs"), *exporting.options())
     exporting.await_begun(daemon)
     exporting.fail_often(CALLS)
-    ringtail.wait_until(lambda: exporting.stat(daemon, stranger)["state"] == "retrying",
+    ringtail.wait_until(lambda: exporting.stat(daemon, stranger)["state"] == "held",
                         "who is not vouched for is not believed")
     error = exporting.stat(daemon, stranger)["last_error"]
     case.check("certificate" in error, "and the reason is told", error)
     case.check_equal(stranger.seen, [], "it was told nothing")
+    case.check_equal(exporting.stat(daemon, stranger)["in_flight"], CALLS, "all is kept")
     case.check_balanced(daemon)
 
 

@@ -181,12 +181,13 @@ class Request:
 
 class Answer:
     """What to say to one request. keep: whether it is stored; hang_s: before a word is said;
-    drop: the connection is closed instead."""
+    drop: the connection is closed instead; cut: before the end of the body."""
 
-    def __init__(self, status=200, body=b"", headers=(), keep=None, hang_s=0, drop=False):
+    def __init__(self, status=200, body=b"", headers=(), keep=None, hang_s=0, drop=False,
+                 cut=False):
         self.status, self.body, self.headers = status, body, dict(headers)
         self.keep = status // 100 == 2 if keep is None else keep
-        self.hang_s, self.drop = hang_s, drop
+        self.hang_s, self.drop, self.cut = hang_s, drop, cut
 
 
 def reserve_port():
@@ -271,9 +272,12 @@ class Backend:
         handler.send_response(answer.status)
         for name, value in answer.headers.items():
             handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(answer.body)))
+        handler.send_header("Content-Length", str(len(answer.body) + (100 if answer.cut else 0)))
         handler.end_headers()
         handler.wfile.write(answer.body)
+        if answer.cut:
+            handler.close_connection = True
+            handler.connection.shutdown(socket.SHUT_RDWR)
 
     def url(self, kind):
         return f"--export={kind}:http{'s' if self.tls else ''}://127.0.0.1:{self.port}"

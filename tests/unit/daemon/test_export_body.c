@@ -271,11 +271,15 @@ static void test_judge(void **state)
 		enum export_outcome outcome;
 	} row[] = {
 		{&export_otlp_logs, 200, EXPORT_ACCEPTED}, {&export_otlp_logs, 204, EXPORT_ACCEPTED},
-		{&export_otlp_logs, 301, EXPORT_REJECTED}, {&export_otlp_logs, 400, EXPORT_REJECTED},
-		{&export_otlp_logs, 429, EXPORT_RETRY}, {&export_otlp_logs, 500, EXPORT_REJECTED},
-		{&export_loki, 501, EXPORT_REJECTED}, {&export_loki, 502, EXPORT_RETRY},
+		{&export_otlp_logs, 301, EXPORT_HOLD}, {&export_otlp_logs, 400, EXPORT_REJECTED},
+		{&export_otlp_logs, 429, EXPORT_RETRY}, {&export_otlp_logs, 500, EXPORT_RETRY},
+		{&export_loki, 501, EXPORT_RETRY}, {&export_loki, 502, EXPORT_RETRY},
 		{&export_loki, 503, EXPORT_RETRY}, {&export_loki, 504, EXPORT_RETRY},
-		{&export_loki, 505, EXPORT_REJECTED}, {&export_remote_write, 500, EXPORT_RETRY},
+		{&export_loki, 500, EXPORT_RETRY}, {&export_loki, 505, EXPORT_RETRY},
+		{&export_loki, 408, EXPORT_RETRY}, {&export_loki, 413, EXPORT_REJECTED},
+		{&export_loki, 422, EXPORT_REJECTED}, {&export_loki, 401, EXPORT_HOLD},
+		{&export_otlp_traces, 403, EXPORT_HOLD}, {&export_otlp_metrics, 404, EXPORT_HOLD},
+		{&export_remote_write, 500, EXPORT_RETRY}, {&export_remote_write, 308, EXPORT_HOLD},
 		{&export_remote_write, 400, EXPORT_REJECTED},
 		{&export_remote_write, 204, EXPORT_ACCEPTED},
 	};

@@ -1,0 +1,549 @@
+/*
+ * What becomes of a request by what its back end answers, and for how long: busy, away, refusing
+ * whoever sends, refusing one event of many, saying half of an answer. And that what waits is
+ * bounded, and no more to look at the more there is.
+ *
+ * The back end is this test: what is posted is answered here, and time is what the test says.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "daemon/export/http.h"
+#include "daemon/base/clock.h"
+#include "tests/unit/daemon/export_make.h"
+
+static struct export_call *take_post(struct export_http *http, const struct export_post *post);
+static void forget_post(struct export_call *call);
+static uint64_t test_clock(void);
+
+#define export_http_post take_post
+#define export_http_cancel forget_post
+#define clock_monotonic test_clock
+#include "daemon/export/sender.c"
+#undef export_http_post
+#undef export_http_cancel
+#undef clock_monotonic
+
+#include "proto/batch_encode.h"
+
+#define SLOW_NS 1000000u
+#define EVENTS_MAX 512u
+
+static uint64_t now_ns = 1000 * NS_PER_S;
+static struct export_post post;
+static bool posted;
+static unsigned posts, bytes_posted;
+
+static uint64_t test_clock(void)
+{
+	return now_ns;
+}
+
+static struct export_call *take_post(struct export_http *http, const struct export_post *from)
+{
+	(void)http;
+	assert_false(posted);		/* one at a time */
+	post = *from;
+	posted = true;
+	posts++;
+	bytes_posted += (unsigned)from->bytes;
+	return (struct export_call *)&post;
+}
+
+static void forget_post(struct export_call *call)
+{
+	(void)call;
+	posted = false;
+}
+
+struct fixture {
+	struct event_base *base;
+	struct export_host *host;
+	struct export_sender *sender;
+	uint64_t serial;
+	unsigned changes;
+	bool accepted[EVENTS_MAX];
+};
+
+static void count_change(void *context)
+{
+	((struct fixture *)context)->changes++;
+}
+
+static void open_sender(struct fixture *fixture, const struct export_kind *kind, const char *url,
+			bool spooled, uint64_t queue_bytes)
+{
+	const struct export_sender_config config = {
+		.base = fixture->base, .host = fixture->host, .kind = kind, .name = "here",
+		.url = url, .queue_bytes_max = queue_bytes, .timeout_ns = NS_PER_S,
+		.spooled = spooled, .changed = count_change, .context = fixture,
+	};
+
+	export_sender_destroy(fixture->sender);
+	posted = false;
+	posts = bytes_posted = 0;
+	fixture->serial = 0;
+	fixture->sender = export_sender_create(&config);
+	assert_non_null(fixture->sender);
+}
+
+static int make(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	assert_non_null(fixture);
+	fixture->base = event_base_new();
+	fixture->host = make_host(SLOW_NS, NULL);
+	open_sender(fixture, &export_otlp_logs, "http://there/v1/logs", true, 1 << 30);
+	*state = fixture;
+	return 0;
+}
+
+static int unmake(void **state)
+{
+	struct fixture *fixture = *state;
+
+	export_sender_destroy(fixture->sender);
+	export_host_destroy(fixture->host);
+	event_base_free(fixture->base);
+	free(fixture);
+	return 0;
+}
+
+/* ---- What is given --------------------------------------------------------------------------- */
+
+/* A batch of slow calls whose third field counts from `first`, or a watermark beyond all. */
+static void give(struct fixture *fixture, unsigned events, uint64_t first)
+{
+	struct batch_encoder *encoder = batch_encoder_create(MAKE_PROBES);
+	struct frame_codec *codec = frame_codec_create(1);
+	const struct batch_thread thread = {.tid = 7, .pid = 7, .ppid = 1, .comm = "worker"};
+	const uint8_t *message;
+	uint64_t slot = 0;
+	uint8_t *frame;
+	size_t bytes;
+
+	batch_encode_begin(encoder, 0, 1, 0);
+	for (unsigned i = 0; i < events; i++) {
+		const uint64_t field[3] = {SLOW_NS, i, first + i};
+		struct batch_event event = {.probe = MAKE_OPENAT, .fields = 3, .field = field,
+					    .has_duration = true, .time_ns = 2 * SLOW_NS + i};
+
+		event.thread = batch_encode_thread(encoder, &thread, &slot);
+		assert_true(batch_encode_event(encoder, &event));
+	}
+	message = batch_encode_finish(encoder, &bytes);
+	frame = malloc(frame_bound((uint32_t)bytes));
+	bytes = frame_seal(codec, FRAME_BATCH, message, (uint32_t)bytes, frame);
+	export_sender_frame(fixture->sender, ++fixture->serial, frame, bytes, events);
+	free(frame);
+	frame_codec_destroy(codec);
+	batch_encoder_destroy(encoder);
+}
+
+static void give_and_flush(struct fixture *fixture, unsigned events)
+{
+	give(fixture, events, 0);
+	export_sender_flush(fixture->sender);
+}
+
+/* ---- What is answered ------------------------------------------------------------------------ */
+
+static void say(struct fixture *fixture, struct export_answer answer)
+{
+	(void)fixture;
+	assert_true(posted);
+	posted = false;
+	post.done(post.context, &answer);
+}
+
+static void say_status(struct fixture *fixture, long status, const char *text)
+{
+	say(fixture, (struct export_answer){.status = status, .sent = true,
+					    .body = (const uint8_t *)text, .bytes = strlen(text)});
+}
+
+/* Later: nothing goes out before that, and something then. */
+static void wait_for_post(struct fixture *fixture, uint64_t least_ns, uint64_t most_ns)
+{
+	assert_false(posted);
+	now_ns += least_ns - 1;
+	pump(fixture->sender);
+	assert_false(posted);
+	now_ns += most_ns - least_ns + 1;
+	pump(fixture->sender);
+	assert_true(posted);
+}
+
+static bool holds(const struct fixture *fixture, uint64_t number)
+{
+	const struct request *request = TAILQ_FIRST(&fixture->sender->requests);
+	const struct export_event *event;
+
+	TAILQ_FOREACH(event, &request->list, link)
+		if (event->field[2] == number)
+			return true;
+	return false;
+}
+
+static void note_accepted(struct fixture *fixture)
+{
+	const struct request *request = TAILQ_FIRST(&fixture->sender->requests);
+	const struct export_event *event;
+
+	TAILQ_FOREACH(event, &request->list, link) {
+		assert_false(fixture->accepted[event->field[2]]);
+		fixture->accepted[event->field[2]] = true;
+	}
+}
+
+static void check_counts(struct fixture *fixture, uint64_t taken, uint64_t accepted,
+			 uint64_t rejected, uint64_t queued)
+{
+	const struct export_counts *counts = export_sender_counts(fixture->sender);
+
+	assert_int_equal(counts->taken, taken);
+	assert_int_equal(counts->accepted, accepted);
+	assert_int_equal(counts->rejected, rejected);
+	assert_int_equal(counts->expired + counts->memory + counts->filtered, 0);
+	assert_int_equal(counts->queued, queued);
+}
+
+/* ---- Tests ----------------------------------------------------------------------------------- */
+
+/* However often it is said: not the fourth time, nor the hundredth, is anything given up. */
+static void test_busy_or_broken_is_tried_for_ever(void **state)
+{
+	static const long status[] = {429, 500, 501, 502, 503, 504, 505, 507, 599, 408, 0};
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 20);
+	for (unsigned i = 0; i < 100; i++) {
+		uint64_t most = i < 7 ? (uint64_t)EXPORT_RETRY_NS_MIN << i : EXPORT_RETRY_NS_MAX;
+
+		say_status(fixture, status[i % 11], "empty ring");
+		check_counts(fixture, 20, 0, 0, 20);
+		assert_int_equal(fixture->sender->counts.state, EXPORT_RETRYING);
+		wait_for_post(fixture, most / 2, most);
+	}
+	assert_int_equal(export_sender_counts(fixture->sender)->retries, 100);
+	say_status(fixture, 200, "");
+	check_counts(fixture, 20, 20, 0, 0);
+	assert_int_equal(fixture->sender->counts.state, EXPORT_OK);
+}
+
+static void test_four_429s_drop_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 20);
+	for (unsigned i = 0; i < 4; i++) {
+		say(fixture, (struct export_answer){.status = 429, .sent = true,
+						    .retry_after_ns = 40 * NS_PER_S});
+		check_counts(fixture, 20, 0, 0, 20);
+		wait_for_post(fixture, 40 * NS_PER_S, 40 * NS_PER_S);
+	}
+	say_status(fixture, 204, "");
+	check_counts(fixture, 20, 20, 0, 0);
+}
+
+/* Credentials, URL, redirections: kept until somebody has mended it, and told. */
+static void test_refusing_whoever_sends_is_held(void **state)
+{
+	static const long status[] = {301, 302, 307, 308, 401, 403, 404, 405, 407, 410, 415, 431};
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 20);
+	for (unsigned i = 0; i < sizeof(status) / sizeof(status[0]); i++) {
+		char error[40];
+
+		say_status(fixture, status[i], "no org id");
+		snprintf(error, sizeof(error), "HTTP %ld: no org id", status[i]);
+		assert_string_equal(fixture->sender->counts.error, error);
+		assert_int_not_equal(fixture->sender->counts.error_realtime_ns, 0);
+		assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+		check_counts(fixture, 20, 0, 0, 20);
+		now_ns += EXPORT_RETRY_NS_MAX;
+		pump(fixture->sender);
+	}
+	say_status(fixture, 200, "");
+	check_counts(fixture, 20, 20, 0, 0);
+}
+
+static void test_tls_that_fails_is_held(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 20);
+	say(fixture, (struct export_answer){.mistrusted = true, .error = "certificate expired"});
+	assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+	check_counts(fixture, 20, 0, 0, 20);
+	now_ns += EXPORT_RETRY_NS_MAX;
+	pump(fixture->sender);
+	/* Go's servers, and nginx, of a request without TLS: no event is to blame. */
+	say_status(fixture, 400, "Client sent an HTTP request to an HTTPS server.\n");
+	assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+	check_counts(fixture, 20, 0, 0, 20);
+}
+
+/* One event of many is refused, or is too much: that one is lost. */
+static void check_poison(struct fixture *fixture, long status, uint64_t poison)
+{
+	uint64_t rejected = 0;
+
+	open_sender(fixture, &export_loki, "https://there", true, 1 << 30);
+	memset(fixture->accepted, 0, sizeof(fixture->accepted));
+	give_and_flush(fixture, EVENTS_MAX);
+	for (unsigned i = 0; i < 2 * EVENTS_MAX && posted; i++) {
+		if (holds(fixture, poison)) {
+			rejected += fixture->sender->requests.tqh_first->events == 1;
+			say_status(fixture, status, "this is wrong");
+			/* What is right waits for no one. */
+			assert_true(posted || rejected);
+		} else {
+			note_accepted(fixture);
+			say_status(fixture, 204, "");
+		}
+	}
+	assert_false(posted);
+	check_counts(fixture, EVENTS_MAX, EVENTS_MAX - 1, 1, 0);
+	assert_in_range(posts, 2, 20);
+	for (unsigned i = 0; i < EVENTS_MAX; i++)
+		assert_int_equal(fixture->accepted[i], i != poison);
+}
+
+static void test_poison_is_found_and_alone_is_lost(void **state)
+{
+	check_poison(*state, 400, 0);
+	check_poison(*state, 413, 300);
+	check_poison(*state, 422, EVENTS_MAX - 1);
+}
+
+/* A back end that refuses everything is asked about everything once, and the ledger says so. */
+static void test_all_refused_is_lost_and_ends(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, EVENTS_MAX);
+	while (posted && posts < 4 * EVENTS_MAX)
+		say_status(fixture, 400, "no");
+	assert_int_equal(posts, 2 * EVENTS_MAX - 1);
+	check_counts(fixture, EVENTS_MAX, 0, EVENTS_MAX, 0);
+	assert_int_equal(fixture->sender->counts.state, EXPORT_REJECTING);
+}
+
+/* What comes after a split is not to come before it. */
+static void test_order_is_kept_over_a_split(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t next = 0;
+
+	give_and_flush(fixture, 8);
+	give(fixture, 4, 8);
+	export_sender_flush(fixture->sender);
+	say_status(fixture, 413, "too much");
+	while (posted) {
+		const struct request *request = TAILQ_FIRST(&fixture->sender->requests);
+		const struct export_event *event;
+
+		TAILQ_FOREACH(event, &request->list, link)
+			assert_int_equal(event->field[2], next++);
+		say_status(fixture, 200, "");
+	}
+	assert_int_equal(next, 12);
+}
+
+static void test_partial_success_is_not_sent_again(void **state)
+{
+	static const uint8_t partial[] = {0x0a, 4, 0x08, 5, 0x12, 0};
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 20);
+	say(fixture, (struct export_answer){.status = 200, .sent = true, .body = partial,
+					    .bytes = sizeof(partial)});
+	assert_false(posted);
+	check_counts(fixture, 20, 15, 5, 0);
+	assert_int_equal(fixture->sender->counts.state, EXPORT_REJECTING);
+}
+
+/* The status was said, and then it hung up. */
+static void test_answer_cut_short(void **state)
+{
+	static const uint8_t partial[] = {0x0a, 40, 0x08, 5};
+	struct fixture *fixture = *state;
+	const struct export_answer yes = {.status = 200, .sent = true, .body = partial,
+					  .bytes = sizeof(partial), .error = "cut"};
+	const struct export_answer no = {.status = 500, .sent = true, .error = "cut"};
+
+	give_and_flush(fixture, 20);
+	say(fixture, no);
+	check_counts(fixture, 20, 0, 0, 20);
+	now_ns += EXPORT_RETRY_NS_MAX;
+	pump(fixture->sender);
+	say(fixture, yes);
+	check_counts(fixture, 20, 20, 0, 0);
+	assert_non_null(strstr(fixture->sender->counts.error, "cut short"));
+}
+
+/* Without a word: it may have had it, so what is sent again is counted. */
+static void test_hang_up_is_tried_again(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t before = counter_read(COUNTER_export_items_resent);
+
+	give_and_flush(fixture, 20);
+	say(fixture, (struct export_answer){.error = "refused"});
+	now_ns += EXPORT_RETRY_NS_MAX;
+	pump(fixture->sender);
+	assert_int_equal(counter_read(COUNTER_export_items_resent), before);
+	say(fixture, (struct export_answer){.sent = true, .error = "hung up"});
+	assert_int_equal(counter_read(COUNTER_export_items_resent), before + 20);
+	check_counts(fixture, 20, 0, 0, 20);
+}
+
+/* The oldest go, but who is away is not asked more often for that. */
+static void test_full_queue_keeps_the_pace(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct export_counts *counts;
+
+	open_sender(fixture, &export_otlp_logs, "http://there", false,
+		    1000 * sizeof(struct export_event));
+	for (unsigned i = 0; i < 40; i++) {
+		give_and_flush(fixture, 100);
+		if (posted)
+			say(fixture, (struct export_answer){.error = "refused"});
+	}
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(posts, 1);
+	assert_int_equal(counts->taken, 4000);
+	assert_int_equal(counts->expired + counts->queued, 4000);
+	assert_in_range(counts->queued, 400, 1000);
+}
+
+/* No spool has metrics: what waits of them is bounded in memory, also where one keeps events. */
+static void test_metrics_are_bounded_with_a_spool(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct export_counts *counts;
+
+	open_sender(fixture, &export_remote_write, "http://there", true, 2000);
+	for (unsigned i = 0; i < 100; i++) {
+		struct metric_builder *builder = metric_builder_create(1 << 20);
+		const struct metric_snapshot *snapshot;
+
+		metric_begin(builder, METRIC_GAUGE, "level", "", "A level");
+		metric_add(builder, i, NULL, 0);
+		snapshot = metric_builder_end(builder, now_ns, now_ns);
+		export_sender_metrics(fixture->sender, snapshot);
+		metric_snapshot_put(snapshot);
+		if (posted)
+			say(fixture, (struct export_answer){.error = "refused"});
+	}
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->taken, 100);
+	assert_int_equal(counts->expired + counts->queued, 100);
+	assert_in_range(counts->queued_bytes, 1, 2000);
+}
+
+/* ---- How far all is dealt with --------------------------------------------------------------- */
+
+static void check_settled(struct fixture *fixture, uint64_t wanted)
+{
+	assert_int_equal(export_sender_counts(fixture->sender)->settled_frame, wanted);
+}
+
+static void test_settled_is_what_nothing_waits_of(void **state)
+{
+	struct fixture *fixture = *state;
+
+	check_settled(fixture, 0);
+	give(fixture, 3, 0);
+	check_settled(fixture, 0);
+	export_sender_flush(fixture->sender);		/* the first goes out */
+	give(fixture, 0, 0);
+	give(fixture, 5, 0);
+	check_settled(fixture, 0);
+	say_status(fixture, 200, "");
+	check_settled(fixture, 2);
+	export_sender_flush(fixture->sender);
+	say_status(fixture, 500, "");
+	check_settled(fixture, 2);
+	now_ns += EXPORT_RETRY_NS_MAX;
+	pump(fixture->sender);
+	say_status(fixture, 400, "");			/* split in two */
+	say_status(fixture, 200, "");
+	check_settled(fixture, 2);
+	say_status(fixture, 200, "");
+	check_settled(fixture, 3);
+}
+
+/* As many frames as may be, over and over: the place in the table comes round. */
+static void test_settled_over_many_frames(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (unsigned round = 0; round < 3; round++) {
+		uint64_t before = fixture->serial;
+
+		give_and_flush(fixture, 1);
+		for (unsigned i = 0; i < EXPORT_FRAMES_UNSETTLED_MAX - 2; i++)
+			export_sender_frame(fixture->sender, ++fixture->serial,
+					    (const uint8_t *)"", 0, 0);
+		check_settled(fixture, before);
+		say_status(fixture, 200, "");
+		check_settled(fixture, fixture->serial);
+	}
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* To walk over what waits takes a thousand times as long as is allowed here. */
+static void test_report_costs_no_more_the_more_waits(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t began;
+
+	for (unsigned i = 0; i < 100; i++)
+		give_and_flush(fixture, EVENTS_MAX);
+	began = cpu_ns();
+	for (unsigned i = 0; i < 5000; i++)
+		assert_int_equal(export_sender_counts(fixture->sender)->settled_frame, 0);
+	assert_in_range(cpu_ns() - began, 0, NS_PER_S / 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, unmake)
+		TEST(test_busy_or_broken_is_tried_for_ever),
+		TEST(test_four_429s_drop_nothing),
+		TEST(test_refusing_whoever_sends_is_held),
+		TEST(test_tls_that_fails_is_held),
+		TEST(test_poison_is_found_and_alone_is_lost),
+		TEST(test_all_refused_is_lost_and_ends),
+		TEST(test_order_is_kept_over_a_split),
+		TEST(test_partial_success_is_not_sent_again),
+		TEST(test_answer_cut_short),
+		TEST(test_hang_up_is_tried_again),
+		TEST(test_full_queue_keeps_the_pace),
+		TEST(test_metrics_are_bounded_with_a_spool),
+		TEST(test_settled_is_what_nothing_waits_of),
+		TEST(test_settled_over_many_frames),
+		TEST(test_report_costs_no_more_the_more_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
