@@ -119,6 +119,9 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 		ringtail_set_interrupt(ringtail, interrupt_fd);
 		pump.ringtail = ringtail;
 		code = pump_run(&pump);
+		/* What was recorded is whole: tracectl itself ended it. The daemon's own Bye is there. */
+		if (tap && pump.ended_by && ringtail_end_tap(ringtail, pump.ended_by, &error))
+			code = cmd_fail(&error, NULL);
 	}
 	ringtail_close(ringtail);
 	free(place);

@@ -125,7 +125,7 @@ static void print_help(void)
 		printf("  %-30s %s\n", commands[i].usage, commands[i].summary);
 	printf("\nOptions:\n");
 	options_print_help(stdout, NONE);
-	printf("\nExit: 0 good, 1 failed, 2 usage, 3 events were lost or the ledger does not close."
+	printf("\nExit: 0 good, 1 failed, 2 usage, 3 events were lost, the ledger does not close,\n      or a file was cut short."
 	       "\n"
 	       "Example:\n  tracectl stream -p 'syscall:open*:call' -n 10\n");
 }

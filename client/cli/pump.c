@@ -47,6 +47,8 @@ void pump_print_summary(FILE *to, enum summary format, const struct ringtail_tot
 	if (totals->residual)
 		snprintf(ledger, sizeof(ledger), "residual %llu",
 			 (unsigned long long)totals->residual);
+	else if (totals->cut_short)
+		snprintf(ledger, sizeof(ledger), "cut short");
 	if (totals->unknown)
 		snprintf(more, sizeof(more), " and an unknown number (in %llu gap%s)",
 			 (unsigned long long)totals->unknown, totals->unknown > 1 ? "s" : "");
@@ -74,7 +76,8 @@ void pump_print_summary(FILE *to, enum summary format, const struct ringtail_tot
 
 enum exit_code pump_verdict(const struct ringtail_totals *totals)
 {
-	return totals->lost || totals->gaps || totals->residual ? EXIT_LOST : EXIT_GOOD;
+	return totals->lost || totals->gaps || totals->residual || totals->cut_short ? EXIT_LOST :
+										       EXIT_GOOD;
 }
 
 static void note(struct run *run, const char *format, const char *text)
@@ -93,10 +96,11 @@ static void note(struct run *run, const char *format, const char *text)
 }
 
 /* Stops without losing what is here: it is still given out, then the stream ends. */
-static enum why_stopped stop_softly(struct run *run)
+static enum why_stopped stop_softly(struct run *run, const char *why)
 {
 	if (run->flushing)
 		return STOPPED_SELF;
+	run->pump->ended_by = why;
 	run->flushing = true;
 	ringtail_flush(run->pump->ringtail);
 	return GOES_ON;
@@ -164,7 +168,8 @@ static enum why_stopped check_clock(struct run *run)
 	}
 	if (!acknowledge_in_time(run, now_ns))
 		return STOPPED_PLACE;
-	return now_ns >= run->end_ns && !run->flushing ? stop_softly(run) : GOES_ON;
+	return now_ns >= run->end_ns && !run->flushing ? stop_softly(run, "--duration is over") :
+							 GOES_ON;
 }
 
 static enum why_stopped take(struct run *run, const struct ringtail_item *item)
@@ -179,9 +184,10 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 		run->unacked = true;
 		if (run->sink)
 			run->pump->ops->item(run->sink, item);
-		if (run->pump->events_max && totals->events >= run->pump->events_max)
-			return STOPPED_SELF;
-		return GOES_ON;
+		if (!run->pump->events_max || totals->events < run->pump->events_max)
+			return GOES_ON;
+		run->pump->ended_by = "it has as many events as -n asked for";
+		return STOPPED_SELF;
 	case RINGTAIL_WATERMARK:
 		run->unacked = true;
 		return GOES_ON;
@@ -192,7 +198,7 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 		note(run, "tracectl: reconnected to %s\n", item->text);
 		return GOES_ON;
 	case RINGTAIL_INTERRUPTED:
-		return stop_softly(run);
+		return stop_softly(run, "tracectl was interrupted");
 	case RINGTAIL_END:
 		if (run->flushing)
 			return STOPPED_SELF;
@@ -294,7 +300,13 @@ static enum exit_code conclude(struct run *run, enum why_stopped why)
 			    strerror(output_error(pump)));
 		failure_print(pump->messages, &run->error, NULL);
 		code = EXIT_FAILED;
+	} else if (why == STOPPED_OUTPUT && !out_error(pump->also ? pump->also : pump->out)) {
+		pump->ended_by = "nobody reads the events any more";
 	}
+	if (why == STOPPED_ERROR)
+		pump->ended_by = NULL;
+	else if (totals->cut_short)
+		failure_print(pump->messages, ringtail_last_error(pump->ringtail), NULL);
 	if (why == STOPPED_SELF && pump->resumable &&
 	    (pump->summary == SUMMARY_TEXT || isatty(fileno(pump->messages))))
 		tell_cursor(run);

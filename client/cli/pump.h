@@ -41,6 +41,7 @@ struct pump {
 	bool events_on_terminal;	/* below the events, if they are shown on one too */
 	enum summary summary;
 	FILE *messages;			/* stderr, but for tests */
+	const char *ended_by;		/* out: why it stopped by itself; NULL: it did not */
 };
 
 /* Runs to the end; returns what to exit with. Prints errors, notes and the summary. */

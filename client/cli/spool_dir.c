@@ -310,6 +310,22 @@ static bool send_gone(struct spool_dir *dir)
 	return send_all(dir->socket, dir->frame, bytes);
 }
 
+/*
+ * All that is stored has been read. The newest segment of a daemon that is at work has no end yet, and
+ * nothing is wrong with it; of any other, send_segment() has said what was.
+ */
+static void send_end(struct spool_dir *dir)
+{
+	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;
+	size_t bytes;
+
+	bye.reason = "that is all that is stored";
+	bye.final = true;
+	bytes = ringtail__v1__bye__pack(&bye, dir->raw);
+	bytes = frame_seal(dir->codec, FRAME_BYE, dir->raw, (uint32_t)bytes, dir->frame);
+	send_all(dir->socket, dir->frame, bytes);
+}
+
 /* Where in the list the first segment is that comes after that one. */
 static size_t first_after(const struct spool_dir *dir, uint64_t sequence)
 {
@@ -374,6 +390,8 @@ static void *run(void *context)
 		fprintf(dir->messages, "tracectl: segments of %s are deleted faster than they can be "
 			"read; the rest is left out\n", dir->path);
 	}
+	if (dir->given)
+		send_end(dir);
 	close(dir->socket);
 	dir->socket = -1;
 	return NULL;

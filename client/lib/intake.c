@@ -479,6 +479,7 @@ int intake_frame(struct intake *intake, const struct frame *frame, struct ringta
 	enum frame_status status;
 	const uint8_t *body;
 
+	intake->is_whole = frame->header.type == FRAME_BYE || frame->header.type == FRAME_SEGMENT_END;
 	intake->totals.frames++;
 	intake->totals.wire_bytes += frame->size;
 	intake->totals.raw_bytes += frame->header.raw_bytes;
@@ -513,6 +514,16 @@ void intake_flush(struct intake *intake)
 bool intake_reached(const struct intake *intake, enum intake_phase phase)
 {
 	return intake->reached[phase];
+}
+
+bool intake_is_whole(const struct intake *intake)
+{
+	return intake->is_whole;
+}
+
+void intake_set_cut_short(struct intake *intake)
+{
+	intake->totals.cut_short = 1;
 }
 
 void intake_restart(struct intake *intake)

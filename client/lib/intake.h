@@ -50,6 +50,12 @@ void intake_flush(struct intake *intake);
 
 bool intake_reached(const struct intake *intake, enum intake_phase phase);
 
+/* Whether the last frame was one that ends a recording, or a segment. */
+bool intake_is_whole(const struct intake *intake);
+
+/* It is not, and there will be no more: the totals say so. */
+void intake_set_cut_short(struct intake *intake);
+
 /* A new connection begins: hello, catalog and subscription come again. */
 void intake_restart(struct intake *intake);
 

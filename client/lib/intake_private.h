@@ -14,6 +14,7 @@ struct intake {
 	bool run_ended;				/* so had the one before */
 	bool segments_gone;			/* some were deleted before they could be read */
 	bool reached[INTAKE_ENDED + 1];
+	bool is_whole;				/* the last frame was an end */
 	struct frame_codec *codec;
 	struct catalog *catalog;
 	struct batch_decoder *scout;		/* opens batches as they come, for cpu and span */

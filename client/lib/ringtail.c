@@ -195,6 +195,23 @@ void ringtail_end_with(struct ringtail *ringtail, enum ringtail_kind last)
 	intake_flush(ringtail->intake);
 }
 
+/* Whole frames, and then nothing: whether that was all there was, its last frame tells. */
+static void end_file(struct ringtail *ringtail)
+{
+	struct ringtail_error *error = &ringtail->error;
+
+	if (!intake_is_whole(ringtail->intake)) {
+		failure_set(error, EBADMSG, "cut-short",
+			    "%.200s has no end: it was cut short after byte %llu, or is still being "
+			    "written", conn_name(ringtail->conn),
+			    (unsigned long long)conn_offset(ringtail->conn));
+		failure_hint(error, "what is before that byte was read; what may have been behind it is "
+			     "not known. If it is being written, read it again later");
+		intake_set_cut_short(ringtail->intake);
+	}
+	ringtail_end_with(ringtail, RINGTAIL_END);
+}
+
 int ringtail_left_ms(uint64_t deadline_ns)
 {
 	uint64_t now_ns = conn_now_ns();
@@ -229,7 +246,7 @@ static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringta
 		return false;
 	case CONN_END:
 		if (ringtail->is_file)
-			ringtail_end_with(ringtail, RINGTAIL_END);
+			end_file(ringtail);
 		else if (retries)
 			ringtail_lose_connection(ringtail);
 		else
@@ -356,16 +373,6 @@ void ringtail_set_interrupt(struct ringtail *ringtail, int fd)
 	ringtail->interrupt_fd = fd;
 	if (ringtail->conn)
 		conn_set_interrupt(ringtail->conn, fd);
-}
-
-void ringtail_set_tap(struct ringtail *ringtail,
-		      void (*tap)(void *context, const uint8_t *frame, size_t bytes), void *context)
-{
-	ringtail->tap = tap;
-	ringtail->tap_context = context;
-	/* A recording begins with the hello, which came before anyone could tap. */
-	if (tap && ringtail->hello_bytes)
-		tap(context, ringtail->hello, ringtail->hello_bytes);
 }
 
 int ringtail_cursor(const struct ringtail *ringtail, char *text, size_t text_bytes)

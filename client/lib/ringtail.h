@@ -91,7 +91,8 @@ enum ringtail_kind {
 	RINGTAIL_RECONNECTED,
 	RINGTAIL_TIMEOUT,	/* nothing came in time */
 	RINGTAIL_INTERRUPTED,	/* the descriptor of ringtail_set_interrupt() became readable */
-	RINGTAIL_END,		/* the daemon or the file ended in good order; `text` says why */
+	RINGTAIL_END,		/* the daemon or the file ended; `text` says why. A file may have been cut
+				 * short: totals.cut_short, and ringtail_last_error() says where */
 	RINGTAIL_ERROR,		/* ringtail_last_error() says which; the handle stays there */
 };
 
@@ -149,6 +150,7 @@ struct ringtail_totals {
 	uint64_t late;			/* events that came after younger ones had been given out */
 	uint64_t frames, wire_bytes, raw_bytes;
 	uint64_t residual;		/* attempts nobody accounted for; 0: the ledger closes */
+	uint64_t cut_short;		/* of a file: 1 if it ends without saying so */
 };
 
 /*
@@ -198,6 +200,12 @@ void ringtail_set_interrupt(struct ringtail *ringtail, int fd);
 void ringtail_set_tap(struct ringtail *ringtail,
 		      void (*tap)(void *context, const uint8_t *frame, size_t bytes),
 		      void *context);
+
+/*
+ * Ends the recording: the tap sees a Bye with that reason, and nothing after it. A reader says of one
+ * without that it was cut short. 0 or -ENOMEM.
+ */
+int ringtail_end_tap(struct ringtail *ringtail, const char *reason, struct ringtail_error *error);
 
 /* After what was given out, as text for `since`. -ENOSPC if it does not fit. */
 int ringtail_cursor(const struct ringtail *ringtail, char *text, size_t text_bytes);

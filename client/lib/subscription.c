@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/cursor_message.h"
 #include "client/lib/failure.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
@@ -104,60 +105,21 @@ const struct cursor *subscription_since(const struct subscription *subscription)
 	return subscription->since;
 }
 
-/* The cursor as a message, in memory of the caller's. */
-static void fill_cursor(const struct cursor *from, Ringtail__V1__Cursor *to,
-			Ringtail__V1__Position *position, Ringtail__V1__Position **pointer)
-{
-	ringtail__v1__cursor__init(to);
-	to->boot_id.data = (uint8_t *)from->boot_id;
-	to->boot_id.len = sizeof(from->boot_id);
-	to->epoch = from->epoch;
-	to->n_position = from->positions;
-	to->position = pointer;
-	for (unsigned i = 0; i < from->positions; i++) {
-		ringtail__v1__position__init(&position[i]);
-		position[i].cpu = from->position[i].cpu;
-		position[i].seq = from->position[i].seq;
-		pointer[i] = &position[i];
-	}
-}
-
-/* A cursor's message and its storage. -ENOMEM. */
-struct packed_cursor {
-	Ringtail__V1__Cursor message;
-	Ringtail__V1__Position *position, **list;
-};
-
-static int pack_cursor(const struct cursor *from, struct packed_cursor *to,
-		       struct ringtail_error *error)
-{
-	to->position = calloc(from->positions + 1, sizeof(*to->position));
-	to->list = calloc(from->positions + 1, sizeof(*to->list));
-	if (!to->position || !to->list) {
-		free(to->position);
-		free(to->list);
-		return failure_set(error, ENOMEM, "no-memory", "out of memory");
-	}
-	fill_cursor(from, &to->message, to->position, to->list);
-	return 0;
-}
-
 int subscription_ack(const struct subscription *subscription, struct conn *conn,
 		     const struct cursor *upto, struct ringtail_error *error)
 {
 	Ringtail__V1__Ack message = RINGTAIL__V1__ACK__INIT;
-	struct packed_cursor cursor;
+	struct cursor_message cursor;
 	int err;
 
 	if (!subscription->consumer)
 		return 0;
-	err = pack_cursor(upto, &cursor, error);
+	err = cursor_message_init(&cursor, upto, error);
 	if (err)
 		return err;
 	message.upto = &cursor.message;
 	err = conn_send(conn, FRAME_ACK, &message.base, error);
-	free(cursor.position);
-	free(cursor.list);
+	cursor_message_fini(&cursor);
 	return err;
 }
 
@@ -174,7 +136,7 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 	};
 	Ringtail__V1__Subscribe message = RINGTAIL__V1__SUBSCRIBE__INIT;
 	Ringtail__V1__Flag flag[sizeof(flags) / sizeof(*flags)];
-	struct packed_cursor cursor = { 0 };
+	struct cursor_message cursor = { 0 };
 	int err;
 
 	message.n_probe = subscription->wanted.probes;
@@ -190,7 +152,7 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 	if (!since || !since->positions)
 		since = subscription->since;
 	if (since) {
-		err = pack_cursor(since, &cursor, error);
+		err = cursor_message_init(&cursor, since, error);
 		if (err)
 			return err;
 		message.since = &cursor.message;
@@ -198,7 +160,6 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 		message.since_realtime_ns = subscription->wanted.since_realtime_ns;
 	}
 	err = conn_send(conn, FRAME_SUBSCRIBE, &message.base, error);
-	free(cursor.position);
-	free(cursor.list);
+	cursor_message_fini(&cursor);
 	return err;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/log.h"
 #include "daemon/source/recording_private.h"
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
@@ -271,6 +272,10 @@ static int add_frames(struct recording *recording, struct error *error)
 			err = add_frame(recording, decoder, offset, &header, error);
 		offset += FRAME_HEADER_BYTES + header.body_bytes;
 	} while (!err && offset < recording->size_bytes);
+	if (!err && header.type != FRAME_BYE)
+		log_warn("recording-cut-short", "%s has no end: it was cut short after byte %" PRIu64
+			 ", or is still being written; what it has is replayed", recording->path,
+			 offset);
 	batch_decoder_destroy(decoder);
 	return err;
 }

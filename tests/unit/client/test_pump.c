@@ -75,10 +75,11 @@ static void good(void **state)
 	(void)state;
 	maker_batch(&maker, 0, 0, 1000, 10, 5);
 	maker_watermark(&maker, 2000, 5, 0);
+	maker_bye(&maker, "all");
 	assert_int_equal(run((struct pump){ .ops = &print_json, .summary = SUMMARY_JSON }, false),
 			 EXIT_GOOD);
 	assert_int_equal(lines(check_text(&out)), 5);
-	assert_non_null(strstr(said, "{\"events\":5,\"lost\":0,\"frames\":5,\"wire_bytes\":"));
+	assert_non_null(strstr(said, "{\"events\":5,\"lost\":0,\"frames\":6,\"wire_bytes\":"));
 	assert_non_null(strstr(said, ",\"ledger\":\"balanced\",\"filtered\":0,\"gaps\":0}\n"));
 	assert_int_equal(lines(said), 1);
 	assert_int_equal(run((struct pump){ .ops = NULL }, true), EXIT_GOOD);
@@ -118,6 +119,7 @@ static void lost(void **state)
 	maker_begin(&maker, 0, 0, 1000);
 	batch_encode_loss(maker.encoder, 5, 0, 1);
 	maker_end(&maker);
+	maker_bye(&maker, "all");
 	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_JSON}, false),
 			 EXIT_LOST);
 	assert_non_null(strstr(said, "\"lost\":5"));
@@ -174,6 +176,7 @@ static void output_fails(void **state)
 	(void)state;
 	signal(SIGPIPE, SIG_IGN);
 	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_bye(&maker, "all");
 	assert_int_equal(pipe(ends), 0);
 	close(ends[0]);
 	out_init(&out, ends[1]);
@@ -196,6 +199,7 @@ static void stopped(void **state)
 
 	(void)state;
 	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_bye(&maker, "all");
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(write(ends[1], maker.bytes, maker.size), maker.size);
 	assert_int_equal(ringtail_open(ends[0], "pipe", false, &pump.ringtail, NULL), 0);

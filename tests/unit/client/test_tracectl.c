@@ -130,14 +130,19 @@ static void usage(void **state)
 
 static void reading(void **state)
 {
+	size_t end_bytes;
+
 	(void)state;
 	maker_start(&stream);
 	maker_batch(&stream, 0, 0, 1000, 10, 20);
 	maker_batch(&stream, 1, 0, 1005, 10, 20);
 	maker_watermark(&stream, 2000, 20, 20);
+	end_bytes = stream.size;
+	maker_bye(&stream, "all");
 	save("good", stream.bytes, stream.size);
+	save("short", stream.bytes, end_bytes);
 	save("cut", stream.bytes, stream.size - 1);
-	stream.bytes[stream.size - 1] ^= 1;
+	stream.bytes[end_bytes - 1] ^= 1;
 	save("bad", stream.bytes, stream.size);
 	assert_int_equal(run("--summary json read $D/good"), 0);
 	assert_int_equal(count(to_stdout, "\n"), 40);
@@ -153,6 +158,13 @@ static void reading(void **state)
 	assert_non_null(strstr(to_stderr, "cut off"));
 	assert_non_null(strstr(to_stderr, "40 events were read before that"));
 	assert_int_equal(count(to_stdout, "\n"), 40);
+	assert_int_equal(run("--summary json read $D/short"), 3);	/* all frames are whole */
+	assert_int_equal(count(to_stdout, "\n"), 40);
+	assert_non_null(strstr(to_stderr, "/short has no end: it was cut short after byte "));
+	assert_non_null(strstr(to_stderr, "\"ledger\":\"cut short\""));
+	assert_int_equal(run("read - <$D/short"), 3);
+	assert_non_null(strstr(to_stderr, "stdin has no end"));
+	assert_int_equal(run("read -n 7 $D/short"), 0);			/* it did not look so far */
 	assert_int_equal(run("read $D/bad"), 1);
 	assert_non_null(strstr(to_stderr, "/bad: watermark frame at byte "));
 	assert_int_equal(run("read /bin/sh"), 1);
@@ -173,6 +185,7 @@ static void pipe_ends_quietly(void **state)
 	maker_start(&stream);
 	for (unsigned i = 0; i < 20; i++)
 		maker_batch(&stream, 0, i * 500, 1000 + i * 5000, 10, 500);
+	maker_bye(&stream, "all");
 	save("long", stream.bytes, stream.size);
 	assert_int_equal(run("read $D/long | head -n 1"), 0);
 	assert_int_equal(count(to_stdout, "\n"), 1);
