@@ -114,8 +114,16 @@ void intake_begin_run(struct intake *intake, const struct ringtail_host *host)
 static int take_error(struct intake *intake, const void *message, const struct frame *frame,
 		      struct ringtail_error *error)
 {
+	const Ringtail__V1__Error *refused = message;
+
 	(void)intake;
 	(void)frame;
+	/*
+	 * A daemon that was killed may not know yet that this client has what it acknowledges. Nothing was
+	 * changed, and the stream goes on: the next acknowledgement says more.
+	 */
+	if (!refused->fatal && strcmp(refused->code, "ack-beyond") == 0)
+		return 0;
 	return host_error(message, error);
 }
 

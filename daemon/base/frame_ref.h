@@ -37,6 +37,8 @@ struct frame_ref {
 	uint32_t losses;
 
 	uint64_t time_ns;		/* a watermark's */
+	uint8_t boot_id[16];		/* a ServerHello's, where an earlier run of the rings begins; */
+	uint64_t epoch;			/* else 0 */
 	uint32_t raw_bytes;
 	size_t bytes;			/* 0: the ledger's business only */
 	uint8_t data[];

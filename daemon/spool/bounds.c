@@ -50,7 +50,16 @@ static bool wholly_before(const struct spool_segment *segment, const struct spoo
 	return segment->end;
 }
 
-/* How many of the oldest are wholly before that place; what is of an earlier epoch is. */
+/* One that nobody can read goes with its neighbours. */
+static bool was_always_on(const struct spool_segment *segment)
+{
+	return segment->readable && !segment->for_consumers;
+}
+
+/*
+ * How many of the oldest are wholly before that place; what is of an earlier epoch is. Never one that was
+ * always on: acknowledgements free what exists for consumers alone.
+ */
 static size_t released(const struct spool_store *store, const struct spool_turn *turn)
 {
 	size_t n = 0, released = 0;
@@ -58,6 +67,8 @@ static size_t released(const struct spool_store *store, const struct spool_turn 
 	for (; n < store->segments && store->segment[n] != store->current; n++) {
 		const struct spool_segment *segment = store->segment[n];
 
+		if (was_always_on(segment))
+			return released;
 		if (!spool_segment_is_of(segment, turn->release_boot_id, turn->release_epoch))
 			continue;
 		if (!wholly_before(segment, turn->release))
@@ -71,15 +82,16 @@ static size_t released(const struct spool_store *store, const struct spool_turn 
 	return released;
 }
 
-/* Nobody wants any of it. */
-void spool_bounds_remove_all(struct spool_store *store)
+/* The oldest segments, as many as that; and the directory, if those are all. */
+static void remove_oldest(struct spool_store *store, size_t n)
 {
+	bool all = n == store->segments;
 	int err = 0;
 
-	if (store->current)
-		spool_segment_close(store);
-	while (!err && store->segments)
+	while (!err && n--)
 		err = spool_bounds_delete_oldest(store);
+	if (!err && !all)
+		return;
 	if (!err)
 		err = store->disk->ops->remove(store->disk, store->directory);
 	if (!err || err == -ENOENT)
@@ -87,6 +99,28 @@ void spool_bounds_remove_all(struct spool_store *store)
 	if (err)
 		log_warn("spool-remove", "cannot delete the spool %s, which nobody needs: %s",
 			 store->directory, strerror(-err));
+}
+
+/* There are too many spools, and of those that nobody asks for it is the oldest. */
+void spool_bounds_remove_all(struct spool_store *store)
+{
+	if (store->current)
+		spool_segment_close(store);
+	remove_oldest(store, store->segments);
+}
+
+/* Its last consumer was given up. What was always on is not the consumer's to give up. */
+void spool_bounds_remove_unneeded(struct spool_store *store)
+{
+	size_t n = 0;
+
+	if (store->current)
+		spool_segment_close(store);
+	while (n < store->segments && !was_always_on(store->segment[n]))
+		n++;
+	while (n && n < store->segments && !store->segment[n - 1]->readable)
+		n--;
+	remove_oldest(store, n);
 }
 
 /* Too old, or not needed any more. That a file cannot be deleted shows when room is needed. */

@@ -185,7 +185,7 @@ static void tend(struct spool_orphans *orphans, struct orphan *orphan)
 		spool_store_rest(store);
 	}
 	if (fate == UNWANTED)
-		spool_bounds_remove_all(store);
+		spool_bounds_remove_unneeded(store);
 	spool_bounds_tidy(store, &nothing_released);
 	if (fate == HELD && store->config.policy == SPOOL_DROP_OLDEST)
 		spool_bounds_make_room(store, 0);

@@ -81,6 +81,7 @@ static struct frame_ref *pack_head(struct spool_store *store)
 	head.filter = (char *)(config->filter ? config->filter : "");
 	head.flag = flag;
 	head.n_flag = list_flags(config->flags, flag);
+	head.for_consumers = store->current->for_consumers;
 	return frame_ref_pack(store->codec, FRAME_SEGMENT_HEAD, &head.base);
 }
 
@@ -171,6 +172,7 @@ int spool_segment_begin(struct spool_store *store)
 	segment->begun_realtime_ns = store->realtime_ns;
 	segment->ended_ns = (int64_t)store->now_ns;
 	segment->trusted = true;
+	segment->for_consumers = !store->always_on;
 	segment->epoch = store->config.epoch;
 	memcpy(segment->boot_id, store->config.boot_id, sizeof(segment->boot_id));
 	segment->start = spool_marks_copy(store->told);
@@ -361,6 +363,7 @@ static int read_head(struct spool_scan *scan, struct spool_segment *segment)
 		memcpy(segment->boot_id, head->boot_id.data, sizeof(segment->boot_id));
 		segment->epoch = head->epoch;
 		segment->begun_realtime_ns = head->realtime_ns;
+		segment->for_consumers = head->for_consumers;
 		err = 0;
 	}
 	if (head)

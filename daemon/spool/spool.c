@@ -88,6 +88,7 @@ static void submit(struct spool *spool, uint64_t now_ns)
 		.now_ns = now_ns,
 		.realtime_ns = clock_read(CLOCK_REALTIME),
 		.sync = sync_due(spool, now_ns),
+		.always_on = spool->config.always_on,
 		.begun = spool->turn_begun,
 		.release = spool->release,
 		.release_epoch = spool->release_epoch,
@@ -186,8 +187,9 @@ static void set_state(struct spool *spool)
 		return;
 	}
 	if (spool->state != SPOOL_FULL && spool->state != SPOOL_STOPPED)
-		log_warn("spool-full", "the spool %s is full: what comes is lost until consumers "
-			 "acknowledge, or spool-size is larger", spool->config.name);
+		log_warn("spool-full", "the spool %s is full: what comes is lost until segments "
+			 "are older than spool-age, consumers acknowledge what is kept for them alone, "
+			 "or spool-size is larger", spool->config.name);
 	spool->state = turn->stopped ? SPOOL_STOPPED : SPOOL_FULL;
 }
 
@@ -386,6 +388,11 @@ Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool)
 	return spool->orderly && !spool->config.goes_on ?
 		       RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
 		       RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+}
+
+void spool_set_always_on(struct spool *spool, bool always_on)
+{
+	spool->config.always_on = always_on;
 }
 
 void spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,

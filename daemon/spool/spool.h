@@ -66,6 +66,7 @@ struct spool_config {
 	const char *filter;
 	uint32_t flags;
 	bool goes_on;		/* with what the run before recorded: what is missing, it lost */
+	bool always_on;		/* as spool_set_always_on() */
 
 	/* It is open, recovered: end[ring] is one past this epoch's last attempt on disk, or 0. */
 	void (*opened)(void *context, const uint64_t *end);
@@ -81,7 +82,7 @@ int spool_open(struct spooler *spooler, const struct spool_config *config, struc
 /* After what was given in is durable, or given up. The files stay. */
 void spool_close(struct spool *spool);
 
-/* The same, but what is there goes, the directory too. */
+/* The same, but what is there for consumers alone goes, and the directory, if it is empty then. */
 void spool_remove(struct spool *spool);
 
 /*
@@ -108,6 +109,13 @@ Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ri
  * over.
  */
 void spool_append(struct spool *spool, struct frame_ref *frame);
+
+/*
+ * What is recorded from now on is always on, or is kept for durable consumers alone. A segment with
+ * anything in it that was always on is deleted for spool-size and spool-age only: spool_release() and
+ * spool_remove() leave it, and what is newer.
+ */
+void spool_set_always_on(struct spool *spool, bool always_on);
 
 /* Nobody needs what is before these places any more; segments wholly before them go. By ring. */
 void spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
@@ -145,7 +153,7 @@ void spooler_set_holder(struct spooler *spooler,
 /* Whether one of that name is open. */
 bool spooler_has(const struct spooler *spooler, const char *name);
 
-/* Nobody needs it any more: what is there of it goes, and is not open. */
+/* The same of one that is not open. */
 void spooler_remove(struct spooler *spooler, const char *name);
 
 /* `each` for every one; its ledger is empty. */

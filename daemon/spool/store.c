@@ -431,6 +431,16 @@ static void note_begun(struct spool_store *store, const struct spool_marks *begu
 	}
 }
 
+/*
+ * A segment says in its head whose it is. So one that is for consumers alone ends before what is always on
+ * begins; and one that stays when its consumers are given up ends as it should.
+ */
+static bool seal_first(const struct spool_store *store, const struct spool_turn *turn)
+{
+	return store->current && !turn->recovered &&
+	       (store->current->for_consumers ? turn->always_on : turn->remove);
+}
+
 void spool_store_turn(struct spool_store *store, struct spool_turn *turn)
 {
 	int err = 0;
@@ -446,8 +456,11 @@ void spool_store_turn(struct spool_store *store, struct spool_turn *turn)
 			break;
 	}
 	turn->orderly = store->orderly;
+	if (!err && seal_first(store, turn))
+		err = flush(store, turn->sync, true);
+	store->always_on = turn->always_on;
 	if (!err && turn->remove && !turn->recovered) {
-		spool_bounds_remove_all(store);
+		spool_bounds_remove_unneeded(store);
 		report(store, turn);
 		return;
 	}

@@ -35,6 +35,7 @@ struct spool_segment {
 	bool readable;			/* its head is good: what follows is known */
 	bool trusted;			/* sealed, or never failed: what is in it is durable */
 	bool final;			/* after it nothing was taken and not stored */
+	bool for_consumers;		/* nothing in it was always on */
 	bool checked;			/* sealed, and its bytes have the checksum that its end says: */
 	uint32_t crc32c;
 	uint8_t boot_id[16];
@@ -72,6 +73,7 @@ struct spool_store {
 	size_t segments, capacity;
 	uint64_t bytes;			/* of all of them */
 	uint64_t next_sequence;
+	bool always_on;			/* what is written now: see spool_set_always_on() */
 	bool failing;			/* that it fails was said already */
 	bool stopped;			/* SPOOL_STOP, until half of it is free */
 	size_t refused_bytes;		/* of a frame for which there was no room, nor is now; or 0 */
@@ -115,6 +117,7 @@ struct spool_turn {
 	struct frame_ref *const *frame;	/* to be written, after those before */
 	size_t frames;
 	bool sync;			/* make all of it durable now */
+	bool always_on;			/* what of it is written into new segments */
 	bool seal;			/* and begin another segment with the next frame; */
 	bool final;			/* or none ever, for this was all */
 	bool remove;			/* instead of all that: every file, and the directory */
@@ -166,6 +169,7 @@ void spool_store_set_aside(struct spool_store *store, struct spool_segment *segm
 bool spool_bounds_has_old(const struct spool_store *store);	/* but the current one */
 int spool_bounds_delete_oldest(struct spool_store *store);
 void spool_bounds_remove_all(struct spool_store *store);
+void spool_bounds_remove_unneeded(struct spool_store *store);
 void spool_bounds_tidy(struct spool_store *store, const struct spool_turn *turn);
 
 /* 0: there is room for so much; -EDQUOT: full; -errno: nothing can be deleted. */

@@ -293,6 +293,8 @@ static bool begin_run(struct catch_up *catch_up, struct frame_ref *frame,
 		catch_up->place[i] = of_cursor ? catch_up->cursor[i] : (struct place){0};
 	catch_up->foreign = true;
 	catch_up->nameless = false;
+	memcpy(frame->boot_id, hello->boot_id.data, sizeof(frame->boot_id));
+	frame->epoch = hello->epoch;
 	push(catch_up, frame);
 	push(catch_up, subscribed);
 	return true;

@@ -74,6 +74,9 @@ void consumer_free(struct consumer *consumer)
 		return;
 	free_request(consumer);
 	free(consumer->place.position);
+	for (unsigned i = 0; i < consumer->runs; i++)
+		free(consumer->sent[i].position);
+	free(consumer->sent);
 	free(consumer);
 }
 
@@ -237,6 +240,70 @@ static int set_position(struct consumer_place *place, uint32_t cpu, uint64_t seq
 	place->position = larger;
 	place->position[place->positions++] = (struct consumer_position){cpu, seq};
 	return 0;
+}
+
+static bool is_of_run(const struct consumer_place *place, const uint8_t boot_id[16], uint64_t epoch)
+{
+	return place->known && place->epoch == epoch &&
+	       memcmp(place->boot_id, boot_id, sizeof(place->boot_id)) == 0;
+}
+
+/* The places of that run, which is made if there is room. NULL: there is none. */
+static struct consumer_place *find_run(struct consumer *consumer, const uint8_t boot_id[16],
+				       uint64_t epoch)
+{
+	struct consumer_place *larger;
+
+	for (unsigned i = consumer->runs; i-- > 0;)
+		if (is_of_run(&consumer->sent[i], boot_id, epoch))
+			return &consumer->sent[i];
+	if (consumer->runs == CONSUMER_RUNS_MAX) {
+		free(consumer->sent[0].position);
+		memmove(&consumer->sent[0], &consumer->sent[1],
+			--consumer->runs * sizeof(consumer->sent[0]));
+	}
+	larger = reallocarray(consumer->sent, consumer->runs + 1, sizeof(*larger));
+	if (!larger)
+		return NULL;
+	consumer->sent = larger;
+	larger += consumer->runs++;
+	*larger = (struct consumer_place){.known = true, .epoch = epoch};
+	memcpy(larger->boot_id, boot_id, sizeof(larger->boot_id));
+	return larger;
+}
+
+void consumer_note_sent(struct consumer *consumer, const uint8_t boot_id[16], uint64_t epoch,
+			uint32_t cpu, uint64_t seq)
+{
+	struct consumer_place *run = find_run(consumer, boot_id, epoch);
+
+	if (run && set_position(run, cpu, seq) != 0)
+		return;				/* it is sent again before it can be acknowledged */
+}
+
+static uint64_t upto_of(const struct consumer_place *place, const uint8_t boot_id[16],
+			uint64_t epoch, uint32_t cpu)
+{
+	if (!is_of_run(place, boot_id, epoch))
+		return 0;
+	for (uint32_t i = 0; i < place->positions; i++)
+		if (place->position[i].cpu == cpu)
+			return place->position[i].seq;
+	return 0;
+}
+
+uint64_t consumer_sent_upto(const struct consumer *consumer, const uint8_t boot_id[16],
+			    uint64_t epoch, uint32_t cpu)
+{
+	uint64_t upto = upto_of(&consumer->place, boot_id, epoch, cpu);
+
+	for (unsigned i = 0; i < consumer->runs; i++) {
+		uint64_t sent = upto_of(&consumer->sent[i], boot_id, epoch, cpu);
+
+		if (sent > upto)
+			upto = sent;
+	}
+	return upto;
 }
 
 int consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,

@@ -63,6 +63,9 @@ struct consumer {
 	/* fanout's */
 	struct subscription *subscription;	/* NULL: not made yet */
 	bool connected;
+	/* How far it was sent what, of each run of the rings, since this daemon started. */
+	struct consumer_place *sent;
+	unsigned runs;
 };
 
 TAILQ_HEAD(consumer_list, consumer);
@@ -108,6 +111,17 @@ int consumers_compare(const struct consumer *consumer, const struct subscription
 
 /* Saves, soon: writes that come while one is on its way become one. */
 void consumers_save(struct consumers *consumers);
+
+/*
+ * It was sent all of that CPU, in that run, up to there. Of more than CONSUMER_RUNS_MAX runs, and where
+ * there is no memory, it is forgotten: then it is sent again before it can be acknowledged.
+ */
+void consumer_note_sent(struct consumer *consumer, const uint8_t boot_id[16], uint64_t epoch,
+			uint32_t cpu, uint64_t seq);
+
+/* How far it was sent what, in some run of the daemon: what it acknowledged was. 0: nothing. */
+uint64_t consumer_sent_upto(const struct consumer *consumer, const uint8_t boot_id[16],
+			    uint64_t epoch, uint32_t cpu);
 
 /*
  * It has acknowledged what is before these places. Places of an earlier run than its own say nothing,

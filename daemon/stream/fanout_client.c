@@ -207,7 +207,10 @@ int fanout_ack(struct fanout *fanout, struct session *session, const Ringtail__V
 	/* Since it came, it may have become less than it was. */
 	if (!consumer_is_open_to(stream->consumer, session_identity(session)))
 		return consumer_refuse(stream->consumer->name, error);
-	fanout_acknowledge(fanout, stream->consumer, ack->upto);
+	if (fanout_check_ack(fanout, stream, ack->upto, error) != 0)
+		return -EINVAL;
+	if (ack->upto->n_position)
+		fanout_acknowledge(fanout, stream->consumer, ack->upto);
 	return 0;
 }
 

@@ -113,6 +113,7 @@ static int open_spool(struct fanout *fanout, struct subscription *subscription,
 		.filter = subscription->filter_text,
 		.flags = subscription->spec.flags,
 		.goes_on = subscription->restored,
+		.always_on = !consumer,
 		.opened = on_opened,
 		.progress = on_progress,
 		.context = subscription,
@@ -155,6 +156,8 @@ int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription
 	}
 	if (!err && consumer)
 		note_spool(fanout, subscription, consumer);
+	else if (!err)
+		spool_set_always_on(subscription->spool.spool, true);
 	return err;
 }
 
@@ -410,6 +413,56 @@ void fanout_each_consumer(const struct fanout *fanout,
 }
 
 /* ---- What they say ---------------------------------------------------------------------------- */
+
+static int refuse_ack(const char *code, const char *name, const char *what, struct error *error)
+{
+	counter_add(COUNTER_acks_refused, 1);
+	error_set(error, EINVAL, code, "the acknowledgement of the durable consumer '%s' %s", name,
+		  what);
+	error_hint(error, "nothing was changed: acknowledge what has come, each CPU once, in the run of"
+			  " the rings that it came from");
+	return -EINVAL;
+}
+
+static bool is_named_twice(const Ringtail__V1__Cursor *cursor, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (cursor->position[j]->cpu == cursor->position[i]->cpu)
+			return true;
+	return false;
+}
+
+/* How far that CPU was sent: in this connection, or before. */
+static uint64_t sent_upto(const struct fanout *fanout, const struct stream *stream,
+			  const Ringtail__V1__Cursor *cursor, uint32_t cpu)
+{
+	uint64_t upto = consumer_sent_upto(stream->consumer, cursor->boot_id.data, cursor->epoch, cpu);
+	int ring = fanout_ring_of(fanout, cpu);
+
+	if (ring < 0 || stream->ring[ring].unknown ||
+	    !fanout_is_this_run(fanout, cursor->boot_id.data, cursor->boot_id.len, cursor->epoch))
+		return upto;
+	return stream->ring[ring].seen > upto ? stream->ring[ring].seen : upto;
+}
+
+int fanout_check_ack(const struct fanout *fanout, const struct stream *stream,
+		     const Ringtail__V1__Cursor *cursor, struct error *error)
+{
+	const struct consumer *consumer = stream->consumer;
+
+	if (cursor->boot_id.len != sizeof(consumer->place.boot_id))
+		return refuse_ack("cursor-invalid", consumer->name, "names no boot", error);
+	for (size_t i = 0; i < cursor->n_position; i++) {
+		const Ringtail__V1__Position *position = cursor->position[i];
+
+		if (is_named_twice(cursor, i))
+			return refuse_ack("cursor-invalid", consumer->name, "names a CPU twice", error);
+		if (position->seq > sent_upto(fanout, stream, cursor, position->cpu))
+			return refuse_ack("ack-beyond", consumer->name,
+					  "is of more than it was sent", error);
+	}
+	return 0;
+}
 
 void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,
 			const Ringtail__V1__Cursor *cursor)

@@ -354,8 +354,10 @@ void fanout_left(struct fanout *fanout, struct stream *stream, bool orderly)
 {
 	struct subscription *subscription = stream->subscription;
 
-	if (stream->consumer)
+	if (stream->consumer) {
+		stream_note_sent(stream, fanout->config.epoch.boot_id, fanout->config.epoch.epoch);
 		stream->consumer->connected = false;
+	}
 	/* The stream itself goes with its owner, in a moment. */
 	if (subscription->permanent || TAILQ_FIRST(&subscription->streams) != stream ||
 	    TAILQ_NEXT(stream, link))

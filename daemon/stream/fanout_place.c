@@ -19,7 +19,7 @@ void place_free(struct place *place)
 	*place = (struct place){0};
 }
 
-static int ring_of(const struct fanout *fanout, uint32_t cpu)
+int fanout_ring_of(const struct fanout *fanout, uint32_t cpu)
 {
 	for (uint32_t i = 0; i < fanout->rings; i++)
 		if (fanout->cpu_of[i] == cpu)
@@ -41,7 +41,7 @@ static Ringtail__V1__Cursor *copy_cursor(const Ringtail__V1__Cursor *cursor)
 	return copy;
 }
 
-static bool is_this_run(const struct fanout *fanout, const uint8_t *boot_id, size_t bytes,
+bool fanout_is_this_run(const struct fanout *fanout, const uint8_t *boot_id, size_t bytes,
 			uint64_t epoch)
 {
 	const struct fanout_epoch *mine = &fanout->config.epoch;
@@ -71,14 +71,14 @@ int place_of_cursor(const struct fanout *fanout, const Ringtail__V1__Cursor *cur
 		return error_set(error, EINVAL, "cursor-invalid",
 				 "the cursor has %zu positions, and at most %u make sense",
 				 cursor->n_position, CURSOR_POSITIONS_MAX);
-	if (!is_this_run(fanout, cursor->boot_id.data, cursor->boot_id.len, cursor->epoch)) {
+	if (!fanout_is_this_run(fanout, cursor->boot_id.data, cursor->boot_id.len, cursor->epoch)) {
 		place->cursor = copy_cursor(cursor);
 		place->from = PLACE_OTHER;
 		return place->cursor ? 0 : no_memory(error);
 	}
 	err = make_since(fanout, place, error);
 	for (size_t i = 0; i < cursor->n_position && !err; i++) {
-		int ring = ring_of(fanout, cursor->position[i]->cpu);
+		int ring = fanout_ring_of(fanout, cursor->position[i]->cpu);
 
 		if (ring < 0)
 			return error_set(error, EINVAL, "cursor-invalid",
@@ -124,14 +124,14 @@ int place_of_consumer(const struct fanout *fanout, const struct consumer *consum
 
 	if (!from->known)
 		return 0;
-	if (!is_this_run(fanout, from->boot_id, sizeof(from->boot_id), from->epoch))
+	if (!fanout_is_this_run(fanout, from->boot_id, sizeof(from->boot_id), from->epoch))
 		return place_of_other_run(from, place, error);
 	err = make_since(fanout, place, error);
 	/* A CPU that it has not acknowledged anything of is there from its beginning. */
 	for (uint32_t i = 0; i < fanout->rings && !err; i++)
 		place->since[i] = 0;
 	for (uint32_t i = 0; i < from->positions && !err; i++) {
-		int ring = ring_of(fanout, from->position[i].cpu);
+		int ring = fanout_ring_of(fanout, from->position[i].cpu);
 
 		if (ring >= 0)
 			place->since[ring] = from->position[i].seq;

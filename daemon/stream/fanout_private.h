@@ -94,6 +94,11 @@ int place_of_consumer(const struct fanout *fanout, const struct consumer *consum
 		      struct place *place, struct error *error);
 void place_free(struct place *place);
 
+/* Whether that is this run of the rings; the ring of a CPU, or -1. */
+bool fanout_is_this_run(const struct fanout *fanout, const uint8_t *boot_id, size_t bytes,
+			uint64_t epoch);
+int fanout_ring_of(const struct fanout *fanout, uint32_t cpu);
+
 /* Where in the log that time is: `since` by ring. False: it begins later. */
 bool place_find_time(const struct fanout *fanout, const struct subscription *subscription,
 		     uint64_t realtime_ns, uint64_t *since);
@@ -136,6 +141,13 @@ int fanout_take_consumer(struct fanout *fanout, const char *name,
 
 /* The spools of consumers whose subscription cannot be made: this kernel lacks its probes. */
 void fanout_each_held(void *fanout, spooler_name *name, void *context);
+
+/*
+ * -EINVAL: an acknowledgement of what this consumer was not sent, in this connection or an earlier one; it
+ * is refused, and counted. That of an earlier run than its place changes nothing, and is none.
+ */
+int fanout_check_ack(const struct fanout *fanout, const struct stream *stream,
+		     const Ringtail__V1__Cursor *upto, struct error *error);
 
 /* What it acknowledged counts; what nobody needs any more goes. */
 void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,

@@ -283,8 +283,11 @@ void fanout_change_permanent(struct fanout *fanout)
 	struct subscription *other;
 
 	TAILQ_FOREACH(other, &fanout->subscriptions, link) {
-		if (other->permanent && other != fanout->next_permanent)
+		if (other->permanent && other != fanout->next_permanent) {
 			other->linger_until_ns = 0;
+			if (other->spool.spool)
+				spool_set_always_on(other->spool.spool, false);
+		}
 		other->permanent = other == fanout->next_permanent;
 	}
 	fanout->next_permanent = NULL;

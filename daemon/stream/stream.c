@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/stream/catch_up.h"
+#include "daemon/stream/consumers.h"
 #include "daemon/base/counters.h"
 
 static bool is_range(const struct frame_ref *frame)
@@ -126,6 +127,9 @@ static void account_sent(struct stream *stream, const struct frame_ref *frame)
 		stream->delivered += frame->events;
 		stream->filtered += frame->skipped;
 		count_losses(stream, frame);
+		if (stream->consumer)
+			consumer_note_sent(stream->consumer, stream->boot_id, stream->epoch,
+					   frame->cpu, frame->end_seq);
 	} else if (is_range(frame)) {
 		struct stream_ring *ring = &stream->ring[frame->ring];
 
@@ -141,6 +145,9 @@ static void account_sent(struct stream *stream, const struct frame_ref *frame)
 		stream->last_time_ns = frame->time_ns;
 		for (uint32_t i = 0; i < stream->subscription->rings; i++)
 			stream->ring[i].told = stream->ring[i].seen;
+	} else if (frame->type == FRAME_SERVER_HELLO) {
+		memcpy(stream->boot_id, frame->boot_id, sizeof(stream->boot_id));
+		stream->epoch = frame->epoch;
 	}
 }
 
@@ -217,6 +224,14 @@ uint64_t stream_place(const struct stream *stream, uint32_t ring)
 
 	return begun && is_range(begun) && begun->ring == ring ? begun->end_seq :
 								 stream->ring[ring].seen;
+}
+
+void stream_note_sent(const struct stream *stream, const uint8_t boot_id[16], uint64_t epoch)
+{
+	for (uint32_t i = 0; stream->consumer && i < stream->subscription->rings; i++)
+		if (!stream->ring[i].unknown)
+			consumer_note_sent(stream->consumer, boot_id, epoch, stream->cpu_of[i],
+					   stream->ring[i].seen);
 }
 
 /* Out of the spool: what has not been sent of each ring whose start is known. */

@@ -41,6 +41,8 @@ struct stream {
 	struct subscription *subscription;
 	struct stream_owner owner;
 	struct consumer *consumer;	/* NULL: not durable */
+	uint8_t boot_id[16];		/* of the earlier run whose frames it sends, out of the spool */
+	uint64_t epoch;
 	struct catch_up *catch_up;	/* it reads the spool, not the log; else NULL */
 	struct frame_codec *codec;
 	const uint32_t *cpu_of;		/* by ring */
@@ -98,6 +100,9 @@ void stream_begin(struct stream *stream);
 void stream_ended(struct stream *stream);
 
 bool stream_has_work(const struct stream *stream);
+
+/* The durable consumer was sent what it was sent, whatever becomes of the stream. */
+void stream_note_sent(const struct stream *stream, const uint8_t boot_id[16], uint64_t epoch);
 
 /* By ring: where the client is once it has taken all that it was sent. */
 uint64_t stream_place(const struct stream *stream, uint32_t ring);

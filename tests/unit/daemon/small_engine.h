@@ -190,6 +190,8 @@ static void engine_open_workers(struct engine *engine, unsigned workers)
  */
 static struct disk *engine_disk;
 static bool engine_durable;
+static size_t engine_segment_bytes = 1 << 20;
+static uint64_t engine_epoch = 99;	/* this run of the rings */
 
 static inline struct frame_ref *engine_hello(void *context)
 {
@@ -200,7 +202,7 @@ static void engine_open_disk(struct engine *engine, struct fanout_config *fanout
 {
 	struct spooler_config spooler = {
 		.base = engine->base, .durability = SPOOL_WRITTEN, .policy = SPOOL_DROP_OLDEST,
-		.size_bytes = 64 << 20, .age_ns = 3600 * NS_PER_S, .segment_bytes = 1 << 20,
+		.size_bytes = 64 << 20, .age_ns = 3600 * NS_PER_S, .segment_bytes = engine_segment_bytes,
 		.boot_id = "0123456789abcde", .epoch = fanout->epoch.epoch,
 		.rings = engine->loader.rings, .cpu_of = engine_cpu,
 	};
@@ -242,7 +244,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 {
 	static const struct log_sink sink = {engine_quiet, clock_monotonic};
 	struct fanout_config fanout = {
-		.epoch = {.boot_id = "0123456789abcde", .epoch = 99},
+		.epoch = {.boot_id = "0123456789abcde", .epoch = engine_epoch},
 		.history_bytes = 16 << 20, .history_age_ns = 30 * NS_PER_S, .queue_bytes = 8 << 20,
 	};
 	static const struct config nobody_named;

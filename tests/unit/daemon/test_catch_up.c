@@ -21,6 +21,7 @@
 
 #define calloc failing_calloc
 #define malloc failing_malloc
+#include "daemon/stream/consumers.h"
 #include "daemon/stream/catch_up.c"
 #undef QUEUE_FIRST
 #include "daemon/stream/catch_up_take.c"
@@ -33,7 +34,7 @@
 #define RINGS		2
 #define FRAMES		4096
 #define SEQS		65536
-#define SOMEBODY	((struct consumer *)1)
+static struct consumer somebody;
 
 static const uint32_t cpu_of[RINGS] = {0, 5};
 
@@ -172,7 +173,7 @@ static void open_all(struct fixture *f, uint64_t history_bytes, uint64_t lag_byt
 	f->subscription->spool.catalog = frame_ref_create(FRAME_CATALOG, 4);
 	f->stream = stream_create(f->subscription, f->codec, cpu_of, lag_bytes, NULL,
 				  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
-	f->stream->consumer = SOMEBODY;
+	f->stream->consumer = &somebody;
 }
 
 static void close_all(struct fixture *f)
@@ -463,7 +464,7 @@ static void open_other_run(struct fixture *f, bool readable)
 	stream_destroy(f->stream);
 	f->stream = stream_create(f->subscription, f->codec, cpu_of, 1 << 20, NULL,
 				  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
-	f->stream->consumer = SOMEBODY;
+	f->stream->consumer = &somebody;
 	assert_int_equal(catch_up_begin(f->stream, &(struct catch_up_start){.realtime_ns = 1}), 0);
 	append_batch(f, 0, 10, 100);
 	append_watermark(f);

@@ -1,0 +1,469 @@
+/*
+ * What acknowledgements of durable consumers free, and what they do not: only what a consumer was sent, at
+ * the slowest consumer's place, and nothing that was always on. What a consumer gives up is written down
+ * first, or it gives up nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include <ftw.h>
+
+#include "daemon/access/audit.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
+#include "tests/unit/daemon/small_engine.h"
+
+#define CALLS	"syscall:getppid:call"
+#define ROUNDS	24u
+#define CALLS_OF_ROUND 100u
+
+static char directory[] = "/tmp/consumer_acks.XXXXXX";
+static struct disk disk;
+static struct disk_ops ops;		/* of the real disk, but for the audit log while it fails */
+static int (*open_file)(struct disk *disk, const char *path, int flags);
+static bool audit_fails;
+
+static int open_or_fail(struct disk *of, const char *path, int flags)
+{
+	return audit_fails && strcmp(path, AUDIT_FILE) == 0 ? -EIO : open_file(of, path, flags);
+}
+
+static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
+{
+	(void)stat, (void)kind, (void)ftw;
+	return remove(path);
+}
+
+static int setup(void **state)
+{
+	struct error error;
+
+	(void)state;
+	strcpy(directory + strlen(directory) - 6, "XXXXXX");
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(disk_posix_open(directory, &disk, &error), 0);
+	ops = *disk.ops;
+	open_file = ops.open;
+	ops.open = open_or_fail;
+	disk.ops = &ops;
+	engine_disk = &disk;
+	engine_durable = true;
+	engine_segment_bytes = 1500;
+	engine_epoch = 99;
+	audit_fails = false;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	disk_posix_close(&disk);
+	return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- Consumers ------------------------------------------------------------------------------- */
+
+/* A viewer, called `local`, that subscribes as that consumer; probe NULL: to what is always on. */
+static struct watcher consume(struct engine *e, const char *name, const char *probe)
+{
+	Ringtail__V1__Subscribe subscribe = RINGTAIL__V1__SUBSCRIBE__INIT;
+	char *probes[] = {(char *)probe};
+	struct watcher watcher = {0};
+	int fd;
+
+	watcher.peer = peer_pair(e->base, &fd);
+	server_serve(e->server, SERVER_PLAIN, transport_plain_create(fd), "127.0.0.1:9");
+	peer_greet(watcher.peer);
+	subscribe.probe = probes;
+	subscribe.n_probe = probe != NULL;
+	subscribe.consumer = (char *)name;
+	peer_send(watcher.peer, FRAME_SUBSCRIBE, &subscribe);
+	watcher_start(&watcher);
+	return watcher;
+}
+
+static void leave(struct engine *e, struct watcher *watcher)
+{
+	peer_close(watcher->peer);
+	peer_run(e->base);
+}
+
+/* Of what is told of one ring, as a cursor. */
+struct place {
+	char boot_id[16];
+	uint64_t epoch;
+	uint32_t cpus, cpu[ENGINE_RINGS];
+	uint64_t seq[ENGINE_RINGS];
+};
+
+static struct place place_of(const struct watcher *watcher)
+{
+	return (struct place){.boot_id = "0123456789abcde", .epoch = engine_epoch,
+			      .cpus = ENGINE_RINGS, .cpu = {engine_cpu[0], engine_cpu[1]},
+			      .seq = {watcher->seq[0], watcher->seq[1]}};
+}
+
+static void acknowledge(struct peer *peer, const struct place *place)
+{
+	Ringtail__V1__Position position[ENGINE_RINGS], *list[ENGINE_RINGS];
+	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
+	Ringtail__V1__Ack ack = RINGTAIL__V1__ACK__INIT;
+
+	cursor.boot_id.data = (uint8_t *)place->boot_id;
+	cursor.boot_id.len = sizeof(place->boot_id);
+	cursor.epoch = place->epoch;
+	cursor.position = list;
+	cursor.n_position = place->cpus;
+	for (uint32_t i = 0; i < place->cpus; i++) {
+		ringtail__v1__position__init(&position[i]);
+		position[i].cpu = place->cpu[i];
+		position[i].seq = place->seq[i];
+		list[i] = &position[i];
+	}
+	ack.upto = &cursor;
+	peer_send(peer, FRAME_ACK, &ack);
+}
+
+static void expect_refused(struct watcher *watcher, const struct place *place, const char *code)
+{
+	uint64_t refused = counter_read(COUNTER_acks_refused);
+	Ringtail__V1__Error *error;
+
+	acknowledge(watcher->peer, place);
+	error = peer_await(watcher->peer, FRAME_ERROR);
+	assert_string_equal(error->code, code);
+	assert_false(error->fatal);
+	peer_free(error);
+	assert_int_equal(counter_read(COUNTER_acks_refused), refused + 1);
+}
+
+/* Acknowledges all that came, and waits for the disk to have done what follows from it. */
+static void acknowledge_all(struct engine *e, struct watcher *watcher)
+{
+	struct place place = place_of(watcher);
+
+	acknowledge(watcher->peer, &place);
+	peer_run_for(e->base, 50000000);
+	disk_thread_settle(e->disk_thread);
+	peer_run_for(e->base, 10000000);
+}
+
+static void forget(struct engine *e, const char *name, const char *code)
+{
+	Ringtail__V1__Forget message = RINGTAIL__V1__FORGET__INIT;
+	struct peer *peer = engine_connect(e);
+
+	peer_greet(peer);
+	message.consumer = (char *)name;
+	peer_send(peer, FRAME_FORGET, &message);
+	if (code)
+		peer_expect_error(peer, code, false);
+	else
+		peer_free(peer_expect(peer, FRAME_STAT));
+	peer_close(peer);
+	peer_run_for(e->base, 50000000);
+}
+
+static const char *text_of(const char *name)
+{
+	static char text[64 << 10];
+	char path[256];
+	FILE *file;
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	file = fopen(path, "r");
+	if (file) {
+		n = fread(text, 1, sizeof(text) - 1, file);
+		fclose(file);
+	}
+	text[n] = '\0';
+	return text;
+}
+
+static unsigned files;
+
+static int count_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
+{
+	(void)path, (void)stat, (void)ftw;
+	files += kind == FTW_F;
+	return 0;
+}
+
+/* Segments on disk, of all spools. */
+static unsigned segments(void)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/spool", directory);
+	files = 0;
+	nftw(path, count_one, 8, FTW_PHYS);
+	return files;
+}
+
+static void set_always_on(struct engine *e, const char *probe)
+{
+	struct subscription_request request = {.glob = &probe, .globs = 1, .filter = ""};
+	struct error error;
+
+	assert_int_equal(fanout_set_permanent(e->fanout, probe ? &request : NULL, &error), 0);
+	peer_run_for(e->base, 50000000);
+}
+
+/* Events enough for many segments; returns how many segments there are. */
+static unsigned fill(struct engine *e)
+{
+	unsigned before = segments();
+
+	for (unsigned i = 0; i < ROUNDS || segments() < before + 6; i++) {
+		engine_write(e, CALLS_OF_ROUND);
+		peer_run_for(e->base, 5000000);
+		assert_true(i < 100 * ROUNDS);
+	}
+	peer_run_for(e->base, 50000000);
+	return segments();
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static void consumer_acks_beyond(void **state)
+{
+	struct watcher watcher;
+	struct place good, bad;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	engine_write(&e, 1000);
+	watcher_await(&watcher, 1000);
+	good = place_of(&watcher);
+
+	bad = good, bad.seq[0] = bad.seq[1] = UINT64_MAX;
+	expect_refused(&watcher, &bad, "ack-beyond");
+	bad = good, bad.seq[1]++;
+	expect_refused(&watcher, &bad, "ack-beyond");
+	bad = good, bad.cpu[0] = 7;
+	expect_refused(&watcher, &bad, "ack-beyond");
+	bad = good, bad.boot_id[3] = '!';
+	expect_refused(&watcher, &bad, "ack-beyond");
+	bad = good, bad.epoch++;
+	expect_refused(&watcher, &bad, "ack-beyond");
+	bad = good, bad.epoch--;
+	expect_refused(&watcher, &bad, "ack-beyond");
+	bad = good, bad.cpu[1] = bad.cpu[0], bad.seq[1] = bad.seq[0];
+	expect_refused(&watcher, &bad, "cursor-invalid");
+	leave(&e, &watcher);
+	disk_thread_settle(e.disk_thread);
+	assert_non_null(strstr(text_of("consumers"), "acked 0\n"));
+
+	/* What an earlier connection was sent may be acknowledged before it is sent again. */
+	watcher = consume(&e, "mine", CALLS);
+	acknowledge(watcher.peer, &good);
+	peer_run_for(e.base, 20000000);
+	leave(&e, &watcher);
+	disk_thread_settle(e.disk_thread);
+	assert_null(strstr(text_of("consumers"), "acked 0\n"));
+	/* Nothing goes back, and nobody is refused for saying less. */
+	watcher = consume(&e, "mine", CALLS);
+	assert_int_equal(watcher.seq[0], good.seq[0]);
+	bad = good, bad.seq[0] -= 5, bad.cpus = 1;
+	acknowledge(watcher.peer, &bad);
+	bad = good, bad.cpus = 0;
+	acknowledge(watcher.peer, &bad);
+	engine_write(&e, 10);
+	watcher_await(&watcher, 10);
+	leave(&e, &watcher);
+	watcher = consume(&e, "mine", CALLS);
+	assert_int_equal(watcher.seq[0], good.seq[0]);
+	leave(&e, &watcher);
+	engine_close(&e);
+}
+
+/* Of an earlier run of the rings, too: what came out of the spool, and no more. */
+static void consumer_acks_beyond_an_earlier_run(void **state)
+{
+	struct watcher watcher;
+	struct place earlier, bad;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	engine_write(&e, 1000);
+	watcher_await(&watcher, 1000);
+	earlier = place_of(&watcher);
+	leave(&e, &watcher);
+	engine_close(&e);
+
+	engine_epoch = 100;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	for (unsigned events = 0; events < 1000;) {
+		Ringtail__V1__Batch *batch = peer_await(watcher.peer, FRAME_BATCH);
+
+		events += batch->events;
+		peer_free(batch);
+	}
+	bad = earlier, bad.seq[0] += 1000;
+	expect_refused(&watcher, &bad, "ack-beyond");
+	acknowledge(watcher.peer, &earlier);
+	peer_run_for(e.base, 20000000);
+	leave(&e, &watcher);
+	engine_close(&e);
+	assert_null(strstr(text_of("consumers"), "acked 0\n"));
+}
+
+/* ---- What is freed --------------------------------------------------------------------------- */
+
+static void always_on_kept_from_acks(void **state)
+{
+	struct watcher watcher;
+	struct engine e;
+	unsigned kept;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	set_always_on(&e, CALLS);
+	watcher = consume(&e, "mine", NULL);
+	kept = fill(&e);
+	watcher_await(&watcher, e.written);
+	acknowledge_all(&e, &watcher);
+	leave(&e, &watcher);
+	assert_true(segments() >= kept);
+	forget(&e, "mine", NULL);
+	assert_true(segments() >= kept);
+
+	/* It is on no longer: what was recorded stays all the same, what comes is the consumer's alone. */
+	watcher = consume(&e, "mine", CALLS);
+	set_always_on(&e, NULL);
+	watcher.events = 0;
+	fill(&e);
+	watcher_await(&watcher, watcher.events + ROUNDS * CALLS_OF_ROUND);
+	acknowledge_all(&e, &watcher);
+	leave(&e, &watcher);
+	assert_true(segments() >= kept);
+	forget(&e, "mine", NULL);
+	assert_true(segments() >= kept);
+	engine_close(&e);
+
+	/* Nor do the daemon's next run, and one who asks for the same as what was always on then. */
+	engine_epoch = 100;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	peer_run_for(e.base, 50000000);
+	leave(&e, &watcher);
+	forget(&e, "mine", NULL);
+	disk_thread_settle(e.disk_thread);
+	assert_true(segments() >= kept);
+	engine_close(&e);
+}
+
+/* It becomes always on while a segment that was the consumer's alone is written. */
+static void always_on_begins_a_segment(void **state)
+{
+	struct watcher watcher;
+	struct engine e;
+	unsigned freed, kept;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	fill(&e);
+	watcher_await(&watcher, e.written);
+	acknowledge_all(&e, &watcher);
+	freed = segments();
+	assert_true(freed <= 1);
+	set_always_on(&e, CALLS);
+	kept = fill(&e);
+	watcher_await(&watcher, e.written);
+	acknowledge_all(&e, &watcher);
+	assert_true(segments() >= kept - freed);
+	leave(&e, &watcher);
+	engine_close(&e);
+}
+
+/* Whoever of them is the slowest, in whatever order they are listed; and of each CPU, the slowest. */
+static void freed_at_the_slowest_place(void **state)
+{
+	static const char *const name[] = {"first", "second", "third"};
+
+	(void)state;
+	for (unsigned slowest = 0; slowest < 3; slowest++) {
+		struct watcher watcher[3];
+		struct place half;
+		unsigned kept;
+		struct engine e;
+
+		if (slowest)
+			setup(NULL);
+		engine_open(&e, 2, 1, 8);
+		for (unsigned i = 0; i < 3; i++)
+			watcher[i] = consume(&e, name[i], CALLS);
+		kept = fill(&e);
+		for (unsigned i = 0; i < 3; i++)
+			watcher_await(&watcher[i], e.written);
+		for (unsigned i = 0; i < 3; i++)
+			if (i != slowest)
+				acknowledge_all(&e, &watcher[i]);
+		assert_true(segments() >= kept);
+		/* One CPU of two. */
+		half = place_of(&watcher[slowest]);
+		half.cpus = 1;
+		acknowledge(watcher[slowest].peer, &half);
+		peer_run_for(e.base, 50000000);
+		assert_true(segments() >= kept);
+		acknowledge_all(&e, &watcher[slowest]);
+		assert_true(segments() <= 1);
+		for (unsigned i = 0; i < 3; i++)
+			leave(&e, &watcher[i]);
+		engine_close(&e);
+		if (slowest < 2)
+			teardown(NULL);
+	}
+}
+
+/* ---- What is written down -------------------------------------------------------------------- */
+
+static void kept_while_the_audit_log_fails(void **state)
+{
+	struct watcher watcher;
+	struct engine e;
+	unsigned kept;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	kept = fill(&e);
+	leave(&e, &watcher);
+	audit_fails = true;
+	forget(&e, "mine", "audit-failed");
+	assert_true(segments() >= kept);
+	audit_fails = false;
+	watcher = consume(&e, "mine", CALLS);		/* it is there, as it was */
+	watcher_await(&watcher, e.written);
+	leave(&e, &watcher);
+	assert_null(strstr(text_of(AUDIT_FILE), "\"action\":\"forget\""));
+	forget(&e, "mine", NULL);
+	PEER_AWAIT(e.base, segments() == 0);
+	assert_non_null(strstr(text_of(AUDIT_FILE), "\"action\":\"forget\",\"consumer\":\"mine\""));
+	engine_close(&e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(consumer_acks_beyond, setup, teardown),
+		cmocka_unit_test_setup_teardown(consumer_acks_beyond_an_earlier_run, setup, teardown),
+		cmocka_unit_test_setup_teardown(always_on_kept_from_acks, setup, teardown),
+		cmocka_unit_test_setup_teardown(always_on_begins_a_segment, setup, teardown),
+		cmocka_unit_test_setup_teardown(freed_at_the_slowest_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(kept_while_the_audit_log_fails, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
