@@ -157,7 +157,7 @@ $(BUILD)/tracectl: $(patsubst %.c,$(BUILD)/%.o,$(TRACECTL_C)) $(LIB_client)
 
 $(BUILD)/tools/swarm: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/tools/swarm*.c)) $(LIBPROTO)
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ $(PROTO_LIBS)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lssl -lcrypto $(PROTO_LIBS)
 
 $(BUILD)/tools/%: $(BUILD)/tests/tools/%.o
 	$(call say,LD,$@)

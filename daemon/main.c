@@ -54,6 +54,8 @@ static void finish(struct daemon *daemon)
 			free(mail);
 		}
 		mailbox_fini(&daemon->mailbox);
+		turnstile_destroy(daemon->local);
+		turnstile_destroy(daemon->remote);
 		event_base_free(daemon->base);
 	}
 	frame_codec_destroy(daemon->codec);

@@ -22,6 +22,7 @@
 #include "daemon/access/gate.h"
 #include "daemon/base/limits.h"
 #include "daemon/net/listener.h"
+#include "daemon/net/turnstile.h"
 #include "daemon/source/loader.h"
 #include "daemon/base/log.h"
 #include "daemon/metering.h"
@@ -51,6 +52,7 @@ struct daemon {
 	unsigned listeners;
 	struct listener *listener[CONFIG_LISTEN_MAX];
 	struct event_base *base;
+	struct turnstile *local, *remote;	/* the lines of those who come by unix socket, and else */
 	struct frame_codec *codec;
 	struct probe_table probes;
 	struct mailbox mailbox;

@@ -101,7 +101,12 @@ static int start_loop(struct daemon *daemon, struct error *error)
 		event_config_free(config);
 	}
 	daemon->codec = frame_codec_create(1);
-	if (!daemon->base || !daemon->codec || mailbox_init(&daemon->mailbox) != 0)
+	if (daemon->base) {
+		daemon->local = turnstile_create(daemon->base);
+		daemon->remote = turnstile_create(daemon->base);
+	}
+	if (!daemon->local || !daemon->remote || !daemon->codec ||
+	    mailbox_init(&daemon->mailbox) != 0)
 		return error_set(error, ENOMEM, "out-of-memory", "cannot make the main loop");
 	return 0;
 }
@@ -324,6 +329,7 @@ static int start_server(struct daemon *daemon, struct error *error)
 		.gate = daemon->gate,
 		.changes = daemon->changes,
 		.codec = daemon->codec,
+		.turnstile = daemon->remote,
 		.bounds = server_bounds_of(&daemon->config),
 	};
 
@@ -331,7 +337,10 @@ static int start_server(struct daemon *daemon, struct error *error)
 	if (!daemon->server)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	for (unsigned i = 0; i < daemon->listeners; i++) {
-		int err = listener_start(daemon->listener[i], daemon->base, server_accept,
+		/* Those on this host never wait for those who come over the network. */
+		bool is_local = address_is_unix(&daemon->config.listen.address[i]);
+		int err = listener_start(daemon->listener[i], daemon->base,
+					 is_local ? daemon->local : daemon->remote, server_accept,
 					 daemon->server, error);
 
 		if (err)
@@ -350,6 +359,7 @@ static int start_metering(struct daemon *daemon, struct error *error)
 {
 	struct metering_start start = {
 		.base = daemon->base,
+		.turnstile = daemon->remote,
 		.fanout = daemon->fanout,
 		.gate = daemon->gate,
 		.epoch = daemon->epoch,

@@ -91,6 +91,7 @@ static int serve(struct metering *metering, const struct config *config,
 {
 	struct http_status_config status = {
 		.base = start->base,
+		.turnstile = start->turnstile,
 		.source = metering->source,
 		.meters = metering->meters,
 		.gate = config->http.loopback ? NULL : start->gate,
@@ -100,8 +101,8 @@ static int serve(struct metering *metering, const struct config *config,
 	metering->status = http_status_create(&status);
 	if (!metering->status)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
-	err = listener_start(metering->listener, start->base, http_status_accept, metering->status,
-			     error);
+	err = listener_start(metering->listener, start->base, start->turnstile, http_status_accept,
+			     metering->status, error);
 	if (!err)
 		log_info("serving", "the status page and metrics are at %s://%s/",
 			 status.gate ? "https" : "http",

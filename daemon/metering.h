@@ -19,6 +19,7 @@
 #include "daemon/metrics/source.h"
 
 struct event_base;
+struct turnstile;
 struct metering;
 
 /* Binds --http, if there is one. 0, or -errno with *error. */
@@ -37,6 +38,7 @@ struct meter *metering_meter(struct metering *metering, unsigned worker);
 
 struct metering_start {
 	struct event_base *base;
+	struct turnstile *turnstile;
 	struct fanout *fanout;
 	const struct gate *gate;
 	struct fanout_epoch epoch;

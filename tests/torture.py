@@ -18,7 +18,9 @@ import time
 LONG = [("killed_at_random", 40), ("killed_at_every_call", 1), ("restart_keeps_rings", 1),
         ("disk_dies", 1), ("disk_full", 1), ("descriptors_exhausted", 1),
         ("crowd_of_nuisances", 1), ("half_open_peer", 3), ("slowloris", 1),
-        ("reconnect_storm", 1), ("thousands_connected", 1), ("overload_tenfold", 1)]
+        ("reconnect_storm", 1), ("storm_of_strangers", 1), ("thousands_connected", 1),
+        ("overload_tenfold", 1)]
+STORMED = ("stream", "status page", "unix socket")
 # A figure's name, and what it may be.
 BOUNDS = {
     "rate of the healthy client": lambda value: value >= 0.9,
@@ -26,6 +28,10 @@ BOUNDS = {
     "drained after a tenfold overload": lambda value: value <= 2,
     "back after a kill, median": lambda value: value <= 1,
     "nobody read the rings, at most": lambda value: value < 1,
+    **{f"stat answered {way} in a storm on the {door}, p99": lambda value: value <= 100
+       for way in ("over TLS", "by unix socket") for door in STORMED},
+    **{f"rate of the stream in a storm on the {door}": lambda value: value >= 0.9
+       for door in STORMED},
 }
 TIMEOUT_S = 3600
 

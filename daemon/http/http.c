@@ -11,8 +11,11 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
+#include "daemon/net/transport_tls.h"
+#include "daemon/net/turnstile.h"
 
 enum connection_state {
+	CONNECTION_SHAKING,	/* hands, in TLS */
 	CONNECTION_IDLE,	/* nothing of a request has come */
 	CONNECTION_READING,
 	CONNECTION_WRITING,
@@ -33,7 +36,10 @@ struct connection {
 	TAILQ_ENTRY(connection) link;
 	struct http *http;
 	enum connection_pool pool;
-	struct bufferevent *peer;
+	struct transport *transport;	/* while shaking hands; then NULL */
+	struct event *ready;		/* its socket, as long */
+	struct turnstile_place turn;
+	struct bufferevent *peer;	/* then */
 	struct event *deadline;
 	enum connection_state state;
 	bool first;		/* no request has been answered yet */
@@ -66,12 +72,23 @@ static void join_pool(struct connection *connection, enum connection_pool which)
 	pool->count++;
 }
 
+static void connection_free(struct connection *connection)
+{
+	turnstile_leave(connection->http->config.turnstile, &connection->turn);
+	if (connection->ready)
+		event_free(connection->ready);
+	if (connection->deadline)
+		event_free(connection->deadline);
+	if (connection->peer)
+		bufferevent_free(connection->peer);
+	transport_destroy(connection->transport);
+	free(connection);
+}
+
 static void connection_destroy(struct connection *connection)
 {
 	leave_pool(connection);
-	event_free(connection->deadline);
-	bufferevent_free(connection->peer);
-	free(connection);
+	connection_free(connection);
 }
 
 static void enter(struct connection *connection, enum connection_state state, uint64_t ns)
@@ -92,8 +109,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *context)
 	struct connection *connection = context;
 
 	(void)fd, (void)what;
-	if (connection->state == CONNECTION_READING || connection->state == CONNECTION_WRITING ||
-	    (connection->state == CONNECTION_IDLE && connection->first))
+	if (connection->state == CONNECTION_SHAKING || connection->state == CONNECTION_READING ||
+	    connection->state == CONNECTION_WRITING || (connection->state == CONNECTION_IDLE && connection->first))
 		counter_add(COUNTER_http_refused, 1);
 	connection_destroy(connection);
 }
@@ -285,16 +302,76 @@ static void on_event(struct bufferevent *peer, short what, void *context)
 
 /* ---- Coming and going ------------------------------------------------------------------------ */
 
-static struct bufferevent *wrap(struct http *http, int fd)
+/* Hands are shaken, or need not be: from now on it is about requests. Takes over `peer`. */
+static void open_for_requests(struct connection *connection, struct bufferevent *peer)
 {
+	connection->peer = peer;
+	connection->state = CONNECTION_IDLE;
+	bufferevent_setcb(peer, on_read, on_written, on_event, connection);
+	/* One head more than can be answered is never taken from the socket. */
+	bufferevent_setwatermark(peer, EV_READ, 0, HTTP_HEAD_BYTES_MAX);
+	bufferevent_enable(peer, EV_READ | EV_WRITE);
+}
+
+static void wait_for_socket(struct connection *connection, short what)
+{
+	event_assign(connection->ready, connection->http->config.base, connection->transport->fd,
+		     what, event_get_callback(connection->ready), connection);
+	event_add(connection->ready, NULL);
+}
+
+/* Its turn. */
+static void shake_hands(void *context)
+{
+	struct connection *connection = context;
+	struct transport *transport = connection->transport;
+	struct bufferevent *peer = NULL;
+	struct error error;
+	int err = transport_handshake(transport, &error);
+
+	if (err == -EAGAIN) {
+		wait_for_socket(connection, transport->wanted);
+		return;
+	}
+	if (!err) {
+		connection->transport = NULL;
+		peer = transport_tls_bufferevent(transport, connection->http->config.base);
+	}
+	if (peer) {
+		open_for_requests(connection, peer);
+		return;
+	}
+	counter_add(COUNTER_http_refused, 1);
+	connection_destroy(connection);
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *context)
+{
+	struct connection *connection = context;
+
+	(void)fd, (void)what;
+	turnstile_join(connection->http->config.turnstile, &connection->turn);
+}
+
+/* What it takes to begin. False: out of memory; fd is taken over all the same. */
+static bool begin(struct connection *connection, int fd)
+{
+	const struct http_config *config = &connection->http->config;
 	struct bufferevent *peer;
 
-	if (http->config.wrap)
-		return http->config.wrap(http->config.context, http->config.base, fd);
-	peer = bufferevent_socket_new(http->config.base, fd, BEV_OPT_CLOSE_ON_FREE);
-	if (!peer)
+	connection->deadline = evtimer_new(config->base, on_deadline, connection);
+	if (config->tls) {
+		connection->transport = transport_tls_create(config->tls, fd);
+		connection->ready = event_new(config->base, fd, EV_READ, on_ready, connection);
+		return connection->deadline && connection->transport && connection->ready &&
+		       event_add(connection->ready, NULL) == 0;
+	}
+	peer = bufferevent_socket_new(config->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	if (peer)
+		open_for_requests(connection, peer);
+	else
 		close(fd);
-	return peer;
+	return connection->deadline && peer;
 }
 
 void http_accept(void *context, int fd, const char *peer)
@@ -311,21 +388,13 @@ void http_accept(void *context, int fd, const char *peer)
 	}
 	connection->http = http;
 	connection->first = true;
-	connection->peer = wrap(http, fd);
-	connection->deadline = connection->peer ? evtimer_new(http->config.base, on_deadline,
-							      connection) : NULL;
-	if (!connection->deadline) {
-		if (connection->peer)
-			bufferevent_free(connection->peer);
-		free(connection);
+	connection->turn = (struct turnstile_place){.go = shake_hands, .context = connection};
+	if (!begin(connection, fd)) {
+		connection_free(connection);
 		return;
 	}
 	join_pool(connection, POOL_STRANGERS);
-	enter(connection, CONNECTION_IDLE, HTTP_HEAD_NS);
-	bufferevent_setcb(connection->peer, on_read, on_written, on_event, connection);
-	/* One head more than can be answered is never taken from the socket. */
-	bufferevent_setwatermark(connection->peer, EV_READ, 0, HTTP_HEAD_BYTES_MAX);
-	bufferevent_enable(connection->peer, EV_READ | EV_WRITE);
+	enter(connection, connection->state, HTTP_HEAD_NS);
 }
 
 struct http *http_create(const struct http_config *config)

@@ -1,7 +1,7 @@
 /*
  * http: a small HTTP/1.1 server for reading: GET and HEAD, answers from a handler.
  *
- *	head ─► handler ─► answer ─► next head, or shut down and linger
+ *	(TLS, in its turn) ─► head ─► handler ─► answer ─► next head, or shut down and linger
  *
  * In: connected sockets (a listener's). Each connection has one deadline for each thing it may do, so
  * that one that sends or reads a byte at a time ends as surely as one that is silent. Those that have not
@@ -18,6 +18,8 @@
 #include "daemon/http/request.h"
 
 struct http;
+struct transport_tls_context;
+struct turnstile;
 
 struct http_answer {
 	int status;			/* 200 */
@@ -29,8 +31,8 @@ struct http_answer {
 struct http_config {
 	struct event_base *base;
 
-	/* A bufferevent that takes over fd. NULL: plain. */
-	struct bufferevent *(*wrap)(void *context, struct event_base *base, int fd);
+	struct transport_tls_context *tls;	/* NULL: plain */
+	struct turnstile *turnstile;		/* where handshakes wait; NULL: they do not */
 
 	/* Fills in the answer; its body is empty. */
 	void (*handle)(void *context, const struct http_request *request,

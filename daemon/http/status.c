@@ -261,19 +261,13 @@ static void on_request(void *context, const struct http_request *request, struct
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static struct bufferevent *wrap_tls(void *context, struct event_base *base, int fd)
-{
-	struct http_status *status = context;
-
-	return transport_tls_bufferevent(gate_tls(status->config.gate), base, fd);
-}
-
 struct http_status *http_status_create(const struct http_status_config *config)
 {
 	struct http_status *status = calloc(1, sizeof(*status));
 	struct http_config http = {
 		.base = config->base,
-		.wrap = config->gate ? wrap_tls : NULL,
+		.turnstile = config->turnstile,
+		.tls = config->gate ? gate_tls(config->gate) : NULL,
 		.handle = on_request,
 		.context = status,
 	};

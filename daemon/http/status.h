@@ -22,9 +22,11 @@
 #include "daemon/metrics/source.h"
 
 struct http_status;
+struct turnstile;
 
 struct http_status_config {
 	struct event_base *base;
+	struct turnstile *turnstile;	/* where handshakes in TLS wait */
 	struct metric_source *source;
 	struct meters *meters;
 	const struct gate *gate;	/* NULL: plain, on loopback */

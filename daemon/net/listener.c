@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <event2/listener.h>
 #include <libgen.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,6 +15,7 @@
 #include "daemon/host/activation.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/net/turnstile.h"
 
 #define BACKLOG 4096	/* a storm of clients that come back waits here; the kernel may lower it */
 #define ACCEPT_PAUSE_MS 100
@@ -25,8 +25,9 @@ struct listener {
 	char text[ADDRESS_TEXT_BYTES];
 	int fd;
 	bool adopted;			/* the service manager's: its file stays */
-	struct evconnlistener *connections;
-	struct event *resume;
+	struct turnstile *turnstile;
+	struct turnstile_place place;
+	struct event *readable, *resume;
 	listener_accepted *accepted;
 	void *context;
 };
@@ -276,51 +277,77 @@ static void watch_peer(int fd)
 			   sizeof(options[i].value));
 }
 
-static void on_connection(struct evconnlistener *connections, evutil_socket_t fd,
-			  struct sockaddr *from, int from_bytes, void *context)
+static void take(struct listener *listener, int fd)
 {
-	struct listener *listener = context;
 	char peer[128] = "?";
 
-	(void)connections, (void)from, (void)from_bytes;
 	describe_peer(listener, fd, peer, sizeof(peer));
 	if (!address_is_unix(&listener->address))
 		watch_peer(fd);
 	listener->accepted(listener->context, fd, &listener->address, peer);
 }
 
-/* Out of descriptors or memory: the backlog waits until somebody has left. */
-static void on_accept_error(struct evconnlistener *connections, void *context)
+/* What accept(2) says of a connection that broke in the queue; the next one may be whole. */
+static bool is_about_one(int err)
 {
-	struct listener *listener = context;
+	return err == EINTR || err == ECONNABORTED || err == EPROTO || err == ENOPROTOOPT ||
+	       err == ENETDOWN || err == ENETUNREACH || err == EHOSTDOWN || err == EHOSTUNREACH ||
+	       err == ENONET || err == EOPNOTSUPP || err == EPERM;
+}
+
+/* Out of descriptors or memory: the backlog waits until somebody has left. */
+static void pause_accepting(struct listener *listener, int err)
+{
 	struct timeval pause = {.tv_usec = ACCEPT_PAUSE_MS * 1000};
 
-	log_warn("accept-failed", "cannot accept on %s: %s", listener->text, strerror(errno));
-	evconnlistener_disable(connections);
+	log_warn("accept-failed", "cannot accept on %s: %s", listener->text, strerror(err));
 	event_add(listener->resume, &pause);
 }
 
-static void on_resume(evutil_socket_t fd, short what, void *context)
+/* Its turn: as long as more may wait in the backlog it stays in line. */
+static void accept_some(void *context)
+{
+	struct listener *listener = context;
+
+	for (unsigned i = 0; i < ACCEPT_TURN_MAX; i++) {
+		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			take(listener, fd);
+		} else if (errno == EAGAIN) {
+			event_add(listener->readable, NULL);
+			return;
+		} else if (!is_about_one(errno)) {
+			pause_accepting(listener, errno);
+			return;
+		}
+	}
+	turnstile_join(listener->turnstile, &listener->place);
+}
+
+/* Somebody has connected, or a pause is over. */
+static void on_connection(evutil_socket_t fd, short what, void *context)
 {
 	struct listener *listener = context;
 
 	(void)fd, (void)what;
-	evconnlistener_enable(listener->connections);
+	turnstile_join(listener->turnstile, &listener->place);
 }
 
 int listener_start(struct listener *listener, struct event_base *base,
-		   listener_accepted *accepted, void *context, struct error *error)
+		   struct turnstile *turnstile, listener_accepted *accepted, void *context,
+		   struct error *error)
 {
+	listener->turnstile = turnstile;
+	listener->place = (struct turnstile_place){.go = accept_some, .context = listener};
 	listener->accepted = accepted;
 	listener->context = context;
-	listener->resume = evtimer_new(base, on_resume, listener);
-	listener->connections =
-		evconnlistener_new(base, on_connection, listener,
-				   LEV_OPT_CLOSE_ON_EXEC, BACKLOG, listener->fd);
-	if (!listener->resume || !listener->connections)
+	listener->resume = evtimer_new(base, on_connection, listener);
+	listener->readable = event_new(base, listener->fd, EV_READ, on_connection, listener);
+	if (!listener->resume || !listener->readable || listen(listener->fd, BACKLOG) != 0 ||
+	    event_add(listener->readable, NULL) != 0)
 		return error_set(error, errno ? errno : ENOMEM, "listen-failed",
 				 "cannot listen on %s: %s", listener->text, strerror(errno));
-	evconnlistener_set_error_cb(listener->connections, on_accept_error);
 	return 0;
 }
 
@@ -328,8 +355,9 @@ void listener_destroy(struct listener *listener)
 {
 	if (!listener)
 		return;
-	if (listener->connections)
-		evconnlistener_free(listener->connections);
+	turnstile_leave(listener->turnstile, &listener->place);
+	if (listener->readable)
+		event_free(listener->readable);
 	if (listener->resume)
 		event_free(listener->resume);
 	close(listener->fd);

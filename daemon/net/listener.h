@@ -16,6 +16,7 @@
 
 struct activation;
 struct listener;
+struct turnstile;
 
 typedef void listener_accepted(void *context, int fd, const struct address *address,
 			       const char *peer);
@@ -37,9 +38,10 @@ int listener_adopt(struct activation *activation, const struct address *address,
 /* -EINVAL where a socket is left whose clients nobody would serve. */
 int listener_check_adopted(struct activation *activation, struct error *error);
 
-/* Begins to accept. */
+/* Begins to accept: a few connections whenever its turn comes. */
 int listener_start(struct listener *listener, struct event_base *base,
-		   listener_accepted *accepted, void *context, struct error *error);
+		   struct turnstile *turnstile, listener_accepted *accepted, void *context,
+		   struct error *error);
 
 /* Closes, and removes the socket file if it is ours. NULL is safe. */
 void listener_destroy(struct listener *listener);

@@ -48,6 +48,7 @@ struct transport {
 	const struct transport_ops *ops;
 	int fd;
 	short wanted;
+	bool shakes;		/* hands: that takes time, and something from the other side first */
 };
 
 /* Takes over fd, a connected nonblocking socket. NULL: out of memory, fd is closed. */

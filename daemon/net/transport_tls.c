@@ -302,7 +302,8 @@ struct transport *transport_tls_create(struct transport_tls_context *context, in
 		free(tls);
 		return NULL;
 	}
-	tls->transport = (struct transport){.ops = &ops, .fd = fd, .wanted = EV_READ};
+	tls->transport = (struct transport){.ops = &ops, .fd = fd, .wanted = EV_READ,
+					    .shakes = true};
 	return &tls->transport;
 }
 
@@ -381,21 +382,20 @@ int transport_tls_name_of(const uint8_t *der, size_t bytes, char name[IDENTITY_N
 
 /* ---- For HTTP ---------------------------------------------------------------------------------- */
 
-struct bufferevent *transport_tls_bufferevent(struct transport_tls_context *context,
-					      struct event_base *base, int fd)
+struct bufferevent *transport_tls_bufferevent(struct transport *transport,
+					      struct event_base *base)
 {
-	SSL *ssl = SSL_new(context->ssl);
-	struct bufferevent *bufferevent = NULL;
+	struct transport_tls *tls = tls_of(transport);
+	struct bufferevent *bufferevent =
+		bufferevent_openssl_socket_new(base, transport->fd, tls->ssl, BUFFEREVENT_SSL_OPEN,
+					       BEV_OPT_CLOSE_ON_FREE);
 
-	if (ssl)
-		bufferevent = bufferevent_openssl_socket_new(
-			base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
 	if (!bufferevent) {
-		SSL_free(ssl);
-		if (fd >= 0)
-			close(fd);
+		tls_destroy(transport);
 		return NULL;
 	}
+	free(tls->held);
+	free(tls);
 	/* Who hangs up without a word has sent a whole request before, or none that counts. */
 	bufferevent_openssl_set_allow_dirty_shutdown(bufferevent, 1);
 	return bufferevent;

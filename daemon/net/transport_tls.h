@@ -52,10 +52,10 @@ void transport_tls_turn_away(int fd);
 int transport_tls_identity(const struct transport *transport, struct client_identity *identity,
 			   struct error *error);
 
-/* For the HTTP server: a bufferevent that takes over fd, and shakes hands by itself. NULL: out of
- * memory, fd is closed. */
-struct bufferevent *transport_tls_bufferevent(struct transport_tls_context *context,
-					      struct event_base *base, int fd);
+/* For the HTTP server: once hands are shaken, a bufferevent that takes the transport's place. NULL: out
+ * of memory, and the transport is destroyed. */
+struct bufferevent *transport_tls_bufferevent(struct transport *transport,
+					      struct event_base *base);
 
 /* As transport_tls_identity(), of a bufferevent that transport_tls_bufferevent() made. */
 int transport_tls_bufferevent_identity(struct bufferevent *bufferevent,

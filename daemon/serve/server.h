@@ -30,6 +30,7 @@ struct server_config {
 	struct gate *gate;
 	struct changes *changes;
 	struct frame_codec *codec;
+	struct turnstile *turnstile;	/* where handshakes in TLS wait; NULL: they do not */
 	struct server_bounds bounds;
 };
 

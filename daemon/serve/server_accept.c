@@ -66,6 +66,7 @@ void server_serve(struct server *server, enum server_door door, struct transport
 		.host = &server->host,
 		.bounds = &server->config.bounds.session,
 		.codec = server->config.codec,
+		.turnstile = server->config.turnstile,
 	};
 	bool full = server->count[CLIENT_SERVED] >= server->config.bounds.clients_max;
 	struct client *client;

@@ -55,6 +55,7 @@ struct session *session_create(const struct session_config *config, struct trans
 	session->active_ns = clock_monotonic();
 	identity_set_unproved(&session->identity);
 	snprintf(session->peer, sizeof(session->peer), "%s", peer);
+	session->turn = (struct turnstile_place){.go = session_take_turn, .context = session};
 	STAILQ_INIT(&session->answers);
 	session->input = malloc(INPUT_BYTES_FIRST);
 	session->input_capacity = INPUT_BYTES_FIRST;
@@ -70,7 +71,9 @@ struct session *session_create(const struct session_config *config, struct trans
 		return NULL;
 	}
 	session_arm(session, config->bounds->tls_timeout_ns);
-	session_shake_hands(session);
+	/* In TLS the client speaks first, and then waits for its turn. */
+	if (!transport->shakes)
+		session_shake_hands(session);
 	return session;
 }
 
@@ -78,6 +81,7 @@ void session_free(struct session *session)
 {
 	struct answer *answer;
 
+	turnstile_leave(session->config.turnstile, &session->turn);
 	if (session->readable)
 		event_free(session->readable);
 	if (session->writable)

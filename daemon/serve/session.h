@@ -20,6 +20,7 @@
 #include "proto/ringtail.pb-c.h"
 
 struct session;
+struct turnstile;
 
 /* What sessions need of the rest of the daemon. Answers are frames the session takes over. */
 struct session_host {
@@ -68,6 +69,7 @@ struct session_config {
 	const struct session_bounds *bounds;	/* borrowed */
 	struct frame_codec *codec;
 	void *client;				/* whatever the host knows it by */
+	struct turnstile *turnstile;		/* where it waits to shake hands; NULL: it does not */
 };
 
 /*

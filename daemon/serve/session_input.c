@@ -333,19 +333,10 @@ static ssize_t receive(struct session *session)
 	return got;
 }
 
-void session_on_readable(evutil_socket_t fd, short what, void *context)
+static void hear(struct session *session)
 {
-	struct session *session = context;
-	ssize_t got;
+	ssize_t got = receive(session);
 
-	(void)fd, (void)what;
-	if (session->state == SESSION_SHAKING) {
-		session_shake_hands(session);
-		/* What came right behind the handshake may be inside the transport already. */
-		if (session->state != SESSION_NEW)
-			return;
-	}
-	got = receive(session);
 	if (got == -EAGAIN) {
 		if (session->transport->wanted == EV_WRITE) {
 			event_del(session->readable);
@@ -359,6 +350,30 @@ void session_on_readable(evutil_socket_t fd, short what, void *context)
 	}
 	session->active_ns = clock_monotonic();
 	session_wake(session);
+}
+
+void session_take_turn(void *context)
+{
+	struct session *session = context;
+
+	session_shake_hands(session);
+	/* What came right behind the handshake may be inside the transport already. */
+	if (session->state == SESSION_NEW)
+		hear(session);
+}
+
+void session_on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct session *session = context;
+
+	(void)fd, (void)what;
+	if (session->state != SESSION_SHAKING) {
+		hear(session);
+		return;
+	}
+	/* A handshake is dear, and whoever connects can ask for one. */
+	event_del(session->readable);
+	turnstile_join(session->config.turnstile, &session->turn);
 }
 
 /*

@@ -4,6 +4,7 @@
 
 #include <sys/queue.h>
 
+#include "daemon/net/turnstile.h"
 #include "daemon/serve/session.h"
 
 #define INPUT_BYTES_FIRST 1024u	/* of a session's input; larger requests make it grow */
@@ -39,6 +40,7 @@ struct session {
 	char peer[128];
 	char software[64];
 	struct event *readable, *writable, *timeout, *stat_timer;
+	struct turnstile_place turn;	/* to shake hands */
 
 	uint8_t *input;
 	size_t input_bytes, input_capacity, input_wanted;
@@ -56,6 +58,7 @@ struct session {
 struct timeval session_timeval(uint64_t ns);
 void session_arm(struct session *session, uint64_t ns);
 void session_shake_hands(struct session *session);
+void session_take_turn(void *session);
 void session_close_soon(struct session *session);
 void session_refuse_fatal(struct session *session, const char *code, const char *what,
 			  const char *hint);

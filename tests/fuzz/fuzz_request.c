@@ -243,7 +243,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0)
 		abort();
 	bytes = malloc(size);
-	config = (struct session_config){host.base, &host.ops, &bounds, host.codec, NULL};
+	config = (struct session_config){host.base, &host.ops, &bounds, host.codec, NULL, NULL};
 	host.session = session_create(&config, transport_plain_create(fds[0]), 1, "fuzzer");
 	if (!bytes || !host.session)
 		abort();

@@ -2,7 +2,7 @@
  * swarm: thousands of clients in one process, well or badly behaved.
  *
  *	swarm --connect unix:PATH|tcp:HOST:PORT [--mode MODE] [--clients N] [--probe SPEC]
- *	      [--filter EXPR] [--hold MS] [--tls] [--seed N]
+ *	      [--filter EXPR] [--hold MS] [--rate N] [--tls] [--seed N]
  *
  *	connected	says hello, and asks for something small now and then
  *	stream		subscribes, and reads and checks all that comes
@@ -11,6 +11,9 @@
  *	slowloris	dribbles a hello that never ends (--tls: a TLS handshake), a byte each --hold
  *	stall		subscribes and then reads nothing any more
  *	reset		breaks off in the middle of what it says or hears, without a FIN, and comes back
+ *	strangers	--rate of them in a second, whatever the daemon does: each begins a TLS handshake
+ *			(see swarm_strangers.c); --clients are there at once, and `subscriptions`
+ *			counts the handshakes that were ended
  *
  * A line `report` on stdin is answered by one JSON line of counts; the end of stdin ends it. One
  * thread, one epoll. That thousands get the same frames is made cheap by remembering what was in a
@@ -36,6 +39,7 @@
 
 static const char *const mode_name[MODES] = {
 	"connected", "stream", "trickle", "storm", "slowloris", "stall", "reset",
+	"strangers",
 };
 
 struct options options;
@@ -143,7 +147,8 @@ static void run(void)
 static void usage(void)
 {
 	fprintf(stderr, "usage: swarm --connect unix:PATH|tcp:HOST:PORT [--mode MODE] "
-			"[--clients N] [--probe SPEC] [--filter EXPR] [--hold MS] [--tls] [--seed N]\n");
+			"[--clients N] [--probe SPEC] [--filter EXPR] [--hold MS] [--rate N] [--tls] "
+			"[--seed N]\n");
 	exit(2);
 }
 
@@ -186,6 +191,7 @@ static void parse_options(int argc, char **argv)
 		{"clients", required_argument, NULL, 'n'}, {"probe", required_argument, NULL, 'p'},
 		{"filter", required_argument, NULL, 'f'},  {"hold", required_argument, NULL, 'h'},
 		{"tls", no_argument, NULL, 't'},           {"seed", required_argument, NULL, 's'},
+		{"rate", required_argument, NULL, 'r'},
 		{NULL, 0, NULL, 0},
 	};
 	int name;
@@ -201,12 +207,14 @@ static void parse_options(int argc, char **argv)
 		case 'f': options.filter = optarg; break;
 		case 'h': options.hold_ns = strtoull(optarg, NULL, 10) * NS_PER_MS; break;
 		case 't': options.tls = true; break;
+		case 'r': options.rate = (unsigned)strtoul(optarg, NULL, 10); break;
 		case 's': random_state = strtoull(optarg, NULL, 10); break;
 		default: usage();
 		}
 	}
 	if (optind < argc || !options.address_bytes || !options.clients ||
-	    options.clients > CLIENTS_MAX || (options.tls && options.mode != SLOWLORIS))
+	    options.clients > CLIENTS_MAX || (options.tls && options.mode != SLOWLORIS) ||
+	    !options.rate != (options.mode != STRANGERS))
 		usage();
 }
 
@@ -224,9 +232,11 @@ int main(int argc, char **argv)
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	client_make_requests();
+	if (options.mode == STRANGERS)
+		strangers_prepare();
 	for (unsigned i = 0; i < options.clients; i++) {
 		clients[i].fd = -1;
-		clients[i].due_ns = 1;
+		clients[i].due_ns = options.mode == STRANGERS ? stranger_next(&clients[i]) : 1;
 	}
 	run();
 	for (unsigned i = 0; i < options.clients; i++) {

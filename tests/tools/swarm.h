@@ -1,6 +1,7 @@
 /*
  * swarm.h: what the files of swarm share. swarm.c takes the options, waits for all clients at once
- * and counts; swarm_client.c is what one client does, in each mode; swarm_stream.c what it hears.
+ * and counts; swarm_client.c is what one client does, in each mode; swarm_stream.c what it hears;
+ * swarm_strangers.c those who begin TLS.
  */
 #ifndef RINGTAIL_TESTS_TOOLS_SWARM_H
 #define RINGTAIL_TESTS_TOOLS_SWARM_H
@@ -17,7 +18,7 @@
 #define NS_PER_MS	1000000ull
 #define RETRY_NS	10000000ull
 
-enum mode { CONNECTED, STREAM, TRICKLE, STORM, SLOWLORIS, STALL, RESET, MODES };
+enum mode { CONNECTED, STREAM, TRICKLE, STORM, SLOWLORIS, STALL, RESET, STRANGERS, MODES };
 
 struct options {
 	struct sockaddr_storage address;
@@ -27,6 +28,7 @@ struct options {
 	char *probe;
 	const char *filter;
 	uint64_t hold_ns;
+	unsigned rate;		/* strangers: of all, in a second */
 	bool tls;
 };
 
@@ -47,6 +49,8 @@ struct client {
 	size_t input_bytes, input_capacity;
 	uint64_t next_seq[CPUS_MAX];
 	uint64_t events, lost;
+	struct ssl_st *ssl;	/* strangers */
+	uint64_t next_ns;	/* strangers: when it comes again */
 };
 
 struct counts {
@@ -79,6 +83,16 @@ void client_on_due(struct client *client);
 
 /* What it is told of from now on. */
 void client_wait_for(struct client *client, bool readable, bool writable);
+
+/* ---- swarm_strangers.c ----------------------------------------------------------------------- */
+
+void strangers_prepare(void);
+
+/* It has gone, or was never there: when it comes. */
+uint64_t stranger_next(struct client *client);
+
+/* Its socket is ready. False: the daemon has closed. */
+bool stranger_on_ready(struct client *client);
 
 /* ---- swarm_stream.c -------------------------------------------------------------------------- */
 

@@ -88,12 +88,13 @@ static void leave(struct client *client, uint64_t after_ns)
 {
 	struct linger abrupt = {.l_onoff = 1};
 
-	if (options.mode == RESET)
+	/* Strangers would run out of ports that wait for the end of a connection. */
+	if (options.mode == RESET || options.mode == STRANGERS)
 		setsockopt(client->fd, SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
 	close(client->fd);
 	client->fd = -1;
 	client->state = AWAY;
-	client->due_ns = now_ns() + after_ns;
+	client->due_ns = options.mode == STRANGERS ? stranger_next(client) : now_ns() + after_ns;
 }
 
 static void say(struct client *client)
@@ -211,6 +212,8 @@ static void on_connected(struct client *client)
 	client->state = TALKING;
 	if (options.mode == CONNECTED)
 		client->due_ns = now_ns() + ASK_AGAIN_NS;
+	if (options.mode == STRANGERS)
+		client->due_ns = client->next_ns + 1000000000ull * options.clients / options.rate;
 	client_wait_for(client, true, true);
 }
 
@@ -221,6 +224,11 @@ void client_on_due(struct client *client)
 		come(client);
 	} else if (options.mode == SLOWLORIS) {
 		say(client);
+	} else if (options.mode == STRANGERS) {
+		counts.broken_off++;
+		leave(client, 0);
+		if (client->due_ns <= now_ns())
+			client_on_due(client);
 	} else if (options.mode == STORM) {
 		counts.broken_off++;
 		leave(client, 0);
@@ -239,6 +247,13 @@ void client_on_ready(struct client *client, uint32_t events)
 {
 	if (client->state == CONNECTING)
 		on_connected(client);
+	if (options.mode == STRANGERS && client->fd >= 0) {
+		if (!stranger_on_ready(client)) {
+			counts.closed++;
+			leave(client, 0);
+		}
+		return;
+	}
 	if (client->fd >= 0 && events & EPOLLOUT && client->said < request_bytes)
 		say(client);
 	if (client->fd >= 0 && events & (EPOLLIN | EPOLLHUP | EPOLLERR))

@@ -94,6 +94,12 @@ class ServiceManager:
             self._take_all()
             return [value for when, what, value in self.said if what == name and when >= since]
 
+    def times(self, name, since=0):
+        """When that name was assigned, from a time on."""
+        with self.lock:
+            self._take_all()
+            return [when for when, what, _ in self.said if what == name and when >= since]
+
     def await_heard(self, name, value, since=0):
         wait_until(lambda: value in self.heard(name, since), f"{name}={value} is heard")
 

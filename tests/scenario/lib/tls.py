@@ -25,13 +25,15 @@ class Authority:
                  "-addext", "basicConstraints=critical,CA:TRUE")
         os.chmod(self.cert, 0o644)
 
-    def issue(self, stem, subject=None, names="", days=2):
-        """A certificate and key, as paths; `names`: of a server, as "IP:127.0.0.1,DNS:host"."""
+    def issue(self, stem, subject=None, names="", days=2, rsa=None):
+        """A certificate and key, as paths; `names`: of a server, as "IP:127.0.0.1,DNS:host". `rsa`: the
+        bits of a key that is dear to sign with."""
         cert, key, request = (self.case.path(f"{stem}.{end}") for end in ("pem", "key", "csr"))
         extensions = self.case.write(f"{stem}.ext", f"subjectAltName={names}\n" if names else
                                      "basicConstraints=CA:FALSE\n")
-        _openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
-                 key, "-out", request, "-subj", subject or f"/CN={stem}")
+        kind = [f"rsa:{rsa}"] if rsa else ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+        _openssl("req", "-newkey", *kind, "-nodes", "-keyout", key, "-out", request, "-subj",
+                 subject or f"/CN={stem}")
         _openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key, "-out", cert,
                  "-CAcreateserial", "-days", str(days), "-extfile", extensions)
         os.chmod(cert, 0o644)
@@ -51,10 +53,10 @@ def give(path, user="nobody", mode=0o600):
 class Server:
     """What a daemon with TLS is started with; each client is known by a certificate."""
 
-    def __init__(self, case, names="IP:127.0.0.1,DNS:localhost"):
+    def __init__(self, case, names="IP:127.0.0.1,DNS:localhost", rsa=None):
         self.case = case
         self.server_ca, self.client_ca = Authority(case, "server-ca"), Authority(case, "client-ca")
-        self.cert, self.key = self.server_ca.issue("server", names=names)
+        self.cert, self.key = self.server_ca.issue("server", names=names, rsa=rsa)
         give(self.key)
 
     def options(self, clients=True):

@@ -187,7 +187,7 @@ static inline void open_session(struct fixture *f, uint64_t timeout_ns)
 					on_probes, on_subscribe, on_ack, on_change, on_forget,
 					on_closed};
 	f->bounds = (struct session_bounds){timeout_ns, timeout_ns, 60 * NS_PER_S, false};
-	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f};
+	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f, NULL};
 	f->peer = peer_pair(f->base, &f->fd);
 	f->session = session_create(&config, transport_plain_create(f->fd), 7, "somebody");
 	assert_non_null(f->session);

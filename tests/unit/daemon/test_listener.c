@@ -17,10 +17,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/net/listener.h"
+#include "daemon/net/turnstile.h"
 
 struct fixture {
 	struct event_base *base;
+	struct turnstile *turnstile;
 	char directory[64], path[96];
 	struct address address;
 	unsigned accepted;
@@ -46,6 +49,7 @@ static void open_place(struct fixture *f)
 
 	memset(f, 0, sizeof(*f));
 	f->base = event_base_new();
+	f->turnstile = turnstile_create(f->base);
 	snprintf(f->directory, sizeof(f->directory), "/tmp/ringtail-listener-XXXXXX");
 	assert_non_null(mkdtemp(f->directory));
 	snprintf(f->path, sizeof(f->path), "%s/run/sock", f->directory);
@@ -61,6 +65,7 @@ static void close_place(struct fixture *f)
 	unlink(f->path);
 	rmdir(run);
 	assert_int_equal(rmdir(f->directory), 0);
+	turnstile_destroy(f->turnstile);
 	event_base_free(f->base);
 }
 
@@ -87,6 +92,13 @@ static int connect_to(const struct address *address)
 		return fd;
 	close(fd);
 	return -1;
+}
+
+static int start(struct fixture *f, struct listener *listener)
+{
+	struct error error;
+
+	return listener_start(listener, f->base, f->turnstile, on_accepted, f, &error);
 }
 
 static void expect_error(const struct address *address, const char *code)
@@ -132,7 +144,7 @@ static void test_mode_and_owner(void **state)
 	assert_int_equal(stat.st_uid, uid);
 	/* Bound, but nobody is served before the daemon is ready. */
 	assert_int_equal(connect_to(&f.address), -1);
-	assert_int_equal(listener_start(listener, f.base, on_accepted, &f, &error), 0);
+	assert_int_equal(start(&f, listener), 0);
 	fd = connect_to(&f.address);
 	assert_true(fd >= 0);
 	run(&f, 1);
@@ -170,7 +182,7 @@ static void test_living_socket(void **state)
 	(void)state;
 	open_place(&f);
 	assert_int_equal(listener_create(&f.address, getuid(), getgid(), &listener, &error), 0);
-	assert_int_equal(listener_start(listener, f.base, on_accepted, &f, &error), 0);
+	assert_int_equal(start(&f, listener), 0);
 	expect_error(&f.address, "listen-in-use");
 	run(&f, 1);		/* it was asked */
 	fd = connect_to(&f.address);
@@ -241,7 +253,7 @@ static void test_port(void **state)
 	open_place(&f);
 	assert_int_equal(address_parse("tcp:127.0.0.1:0", &address, &error), 0);
 	assert_int_equal(listener_create(&address, 0, 0, &listener, &error), 0);
-	assert_int_equal(listener_start(listener, f.base, on_accepted, &f, &error), 0);
+	assert_int_equal(start(&f, listener), 0);
 	assert_memory_equal(listener_text(listener), "tcp:127.0.0.1:", 14);
 	assert_int_equal(address_parse(listener_text(listener), &same, &error), 0);
 	expect_error(&same, "listen-in-use");
@@ -256,6 +268,64 @@ static void test_port(void **state)
 	close_place(&f);
 }
 
+/* ---- A storm ---------------------------------------------------------------------------------- */
+
+#define STORM 400u
+
+struct let_in {
+	struct fixture *f;
+	unsigned turns, accepted, between_max;
+};
+
+/* Its socket is always ready, as of a client that has much to ask. */
+static void on_let_in(evutil_socket_t fd, short what, void *context)
+{
+	struct let_in *let_in = context;
+	unsigned between = let_in->f->accepted - let_in->accepted;
+
+	(void)fd, (void)what;
+	let_in->turns++;
+	let_in->accepted = let_in->f->accepted;
+	if (between > let_in->between_max)
+		let_in->between_max = between;
+}
+
+/* However many connect at once, few are accepted between two turns of a client that was let in. */
+static void test_storm_of_strangers(void **state)
+{
+	struct let_in let_in = {0};
+	struct listener *listener;
+	struct event *event;
+	struct error error;
+	struct fixture f;
+	int ready[2], fd[STORM];
+
+	(void)state;
+	open_place(&f);
+	assert_int_equal(listener_create(&f.address, getuid(), getgid(), &listener, &error), 0);
+	assert_int_equal(start(&f, listener), 0);
+	for (unsigned i = 0; i < STORM; i++) {
+		fd[i] = connect_to(&f.address);
+		assert_true(fd[i] >= 0);
+	}
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(write(ready[1], "", 1), 1);
+	let_in.f = &f;
+	event = event_new(f.base, ready[0], EV_READ | EV_PERSIST, on_let_in, &let_in);
+	event_add(event, NULL);
+	while (f.accepted < STORM)
+		event_base_loop(f.base, EVLOOP_ONCE);
+	assert_true(let_in.between_max <= STRANGERS_TURN_MAX * ACCEPT_TURN_MAX);
+	assert_true(let_in.turns >= STORM / (STRANGERS_TURN_MAX * ACCEPT_TURN_MAX));
+	event_free(event);
+	for (unsigned i = 0; i < STORM; i++)
+		close(fd[i]);
+	close(ready[0]);
+	close(ready[1]);
+	listener_destroy(listener);
+	close_place(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +335,7 @@ int main(void)
 		cmocka_unit_test(test_busy_socket),
 		cmocka_unit_test(test_something_else_is_there),
 		cmocka_unit_test(test_port),
+		cmocka_unit_test(test_storm_of_strangers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,99 @@
+"""A thousand strangers in a second, who begin TLS handshakes on the stream's port, on that of the status page,
+or on the unix socket: a client that was let in is answered, its stream goes on, and the service manager hears
+that the daemon is alive. Handshakes with this key are so dear that no daemon can end as many."""
+import os
+import re
+import time
+
+import ringtail
+from lib import http, tls, wire
+from lib.process import SLOW
+from lib.service_manager import ServiceManager
+
+RATE = 1000                     # connections in a second
+AT_ONCE = 300                   # of them
+ASKED = 1000 if ringtail.LONG else 25           # stats, in each storm, by each way
+BETWEEN_S = 0.01
+LOAD, LOAD_RATE = (1_000_000, 50_000) if ringtail.LONG else (20_000, 20_000)
+# What a machine with other work keeps; frozen as it was, the daemon answered after the storm.
+ANSWER_S = 4 * SLOW
+PATIENCE_S = 8                  # of the service manager
+
+
+def percentile(times, part):
+    return sorted(times)[min(int(len(times) * part), len(times) - 1)]
+
+
+def ask(connection):
+    """Each a whole answer of one that is connected already; how long they took, in seconds."""
+    times = []
+    for _ in range(ASKED):
+        began = time.monotonic()
+        connection.send(wire.message("StatRequest"))
+        try:
+            connection.await_frame("Stat", timeout=ANSWER_S)
+        except TimeoutError:
+            raise ringtail.Failure(f"no answer comes within {ANSWER_S} s, but {len(times)} before "
+                                   "it") from None
+        times.append(time.monotonic() - began)
+        time.sleep(BETWEEN_S)
+    return times
+
+
+def main(case):
+    server = tls.Server(case, rsa=3072)
+    manager = ServiceManager(case)
+    daemon = case.daemon(*server.options(), "--viewer=cert:vera", "--ring-size=16MiB",
+                         "--http=0.0.0.0:0",
+                         env={**os.environ, "NOTIFY_SOCKET": manager.path,
+                              "WATCHDOG_USEC": str(PATIENCE_S * 1000000)},
+                         listen=[f"unix:{case.path('run')}/s.sock", "tcp:127.0.0.1:0"])
+    port = re.search(r"listening on (tcp:\S+)", daemon.log)[1]
+    doors = {"stream": port, "status page": f"tcp:127.0.0.1:{http.address_of(daemon)[1]}",
+             "unix socket": daemon.address}
+    vera = tls.Connection(port, server.client("vera"))
+    vera.greet()
+    root = daemon.connect()
+    root.greet()
+    loads = [case.load(LOAD, rate=LOAD_RATE) for _ in range(1 + len(doors))]
+    pids = ", ".join(str(load.pids[0]) for load in loads)
+    stream = case.stream(daemon, "-p", "syscall:getppid:call", "-f", f"pid in ({pids})", "-o", "none")
+
+    def keep_up(done, load):
+        """The load, and at what part of its rate the stream had it."""
+        began = time.monotonic()
+        made = load.run(20 * LOAD / LOAD_RATE + 60 * SLOW)["elapsed_ns"] / 1e9
+        stream.await_all(done * LOAD)
+        return made / (time.monotonic() - began)
+
+    keep_up(1, loads[0])
+    quiet = ask(vera)
+    case.figure("stat answered in quiet, p99", percentile(quiet, 0.99) * 1e3, "ms")
+    for i, (door, address) in enumerate(doors.items()):
+        storm = case.swarm(address, "strangers", AT_ONCE, f"--rate={RATE}")
+        storm.until(lambda now: now["came"] >= AT_ONCE, "the storm is there")
+        stormy = time.monotonic()
+        for name, connection in (("over TLS", vera), ("by unix socket", root)):
+            times = ask(connection)
+            case.figure(f"stat answered {name} in a storm on the {door}, p99",
+                        percentile(times, 0.99) * 1e3, "ms")
+            case.say(f"ok: {name}, each of {ASKED} answers comes within {ANSWER_S} s")
+        case.figure(f"rate of the stream in a storm on the {door}", keep_up(2 + i, loads[1 + i]),
+                    "of the load's")
+        began = time.monotonic()
+        done = case.tracectl(daemon, "stat")
+        case.check_equal(done.code, 0, "by unix socket a new client is let in", done.err)
+        case.figure(f"tracectl stat in a storm on the {door}", time.monotonic() - began, "s")
+        heard = [stormy, *manager.times("WATCHDOG", since=stormy), time.monotonic()]
+        longest = max(after - before for before, after in zip(heard, heard[1:]))
+        case.check(longest < PATIENCE_S, "the manager hears in time that the daemon is alive", heard)
+        now = storm.leave()
+        case.check(now["subscriptions"] or door == "unix socket", "handshakes were ended", now)
+        case.figure(f"strangers on the {door}", now["came"], "")
+    vera.close()
+    root.close()
+    case.check_balanced(daemon)
+    case.check_stream(stream.interrupt(), events=len(loads) * LOAD)
+
+
+ringtail.run(main)
