@@ -1,4 +1,4 @@
-# ringtail. `make` builds, `make demo` shows it, `make check` tests it; V=1 shows the commands.
+# ringtail. `make` builds, `make help` lists the rest; V=1 shows the commands.
 #
 # A room is a library; a program or a test is found by where it lies:
 #	proto/*.c                   libproto.a
@@ -41,13 +41,13 @@ CLIENT_LIBS := -ljansson -lssl -lcrypto -lcap $(PROTO_LIBS)
 # What is made on the way stays; and is made again where it is gone, or its source is newer than it.
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
-.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak install clean deps docs
+.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate install clean deps docs t help compile_commands.json
 
 # ---- What is missing is installed, once ---------------------------------------------------------
 
 BUILD_DEPS := build/.deps-build
 DEPS	:= build/.deps-check
-deps: $(DEPS)
+deps: $(DEPS) ## installs what building and testing takes
 build/.deps-%: .ci/deps.sh
 	$(Q)mkdir -p build && sh .ci/deps.sh $* && touch $@
 $(DEPS): $(BUILD_DEPS)
@@ -114,7 +114,7 @@ LIBS_query := $(PROTO_LIBS)
 LIBS_daemon := $(DAEMON_LIBS)
 LIBS_client := $(CLIENT_LIBS)
 
-all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/tools/load $(BUILD)/tools/swarm
+all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/tools/load $(BUILD)/tools/swarm ## builds ringtaild, tracectl and the tools
 
 # -MMD tells what each object was made of; generated headers must be there before the first time.
 $(BUILD)/%.o: %.c | $(GENERATED)
@@ -175,7 +175,7 @@ $$(BUILD)/unit/$(1)/%: $$(BUILD)/tests/unit/$(1)/%.o $$(LIB_$(1))
 endef
 $(foreach room,$(UNIT_ROOMS),$(eval $(call unit_rule,$(room))))
 $(patsubst %.c,$(BUILD)/%.o,$(UNIT_C) $(wildcard tests/bpf/*.c tests/stress/*.c)): | $(DEPS)
-unit: $(UNITS)
+unit: $(UNITS) ## builds the unit tests
 
 BPF_TESTS := $(patsubst tests/bpf/%.c,$(BUILD)/bpf/%,$(wildcard tests/bpf/test_*.c))
 BPF_HARNESS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/bpf/test_%,$(wildcard tests/bpf/*.c)))
@@ -198,7 +198,7 @@ $(BUILD)/sim/sim: $(SIM_OBJECTS) $(LIB_daemon)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(DAEMON_LIBS)
 
-tests: unit $(BPF_TESTS) $(STRESS) $(BUILD)/sim/sim
+tests: unit $(BPF_TESTS) $(STRESS) $(BUILD)/sim/sim ## builds every test program
 
 # A room's fuzzers are built apart, with clang and its sanitizers.
 FUZZ_BUILD := build/fuzz
@@ -227,43 +227,57 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_daemon)
 
 # ---- Commands -----------------------------------------------------------------------------------
 
+t: $(DEPS) ## runs the test T=NAME, of whatever kind (make t T=stream)
+	$(Q)python3 tests/one.py --build $(BUILD) $(T)
+
+help: ## lists these
+	@sed -n 's/^\([a-z][a-z_.%-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 32
+
+compile_commands.json: $(GENERATED) ## for clangd and editors
+	$(Q)$(MAKE) -Bn V=1 all tests 2>/dev/null | python3 tests/tools/compile_commands.py >$@
+
 # The page of limits, from the tables; a test fails where it is stale.
-docs:
+docs: ## makes docs/limits.md from the tables
 	$(Q)python3 tests/tools/limits.py >docs/limits.md.new && mv docs/limits.md.new docs/limits.md
 
-demo: all
+demo: all ## traces this kernel for a minute and shows what comes
 	$(Q)tests/demo.sh $(BUILD)
 
-check: $(DEPS)
+check: $(DEPS) ## runs every test
 	$(Q)python3 tests/check.py --build build
 
 # A part of it. (Not among the phony: for those there are no patterns.)
-check-%: $(DEPS)
+check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests
 	$(Q)python3 tests/check.py --build build --only $*
 
 $(BENCHES) $(patsubst %.c,$(BUILD)/%.o,$(BENCH_C)): | build/.deps-bench
-bench: all $(BENCHES)
+bench: all $(BENCHES) ## measures every budget beside ftrace, trace-cmd, perf and LTTng
 	$(Q)python3 tests/bench/run.py --build $(BUILD)
 
 # Real servers, built once into build/interop from the Go module proxy; needs the network for that.
-interop: $(DEPS) all
+interop: $(DEPS) all ## checks what real back ends stored
 	$(Q)python3 tests/interop/run.py --build $(BUILD)
 
 # Of each fuzzer: so many seconds, or with FUZZ_RUNS so many inputs.
 FUZZ_SECONDS ?= 600
 FUZZ_RUNS ?=
-fuzz: $(DEPS)
+fuzz: $(DEPS) ## fuzzes each decoder for FUZZ_SECONDS, or FUZZ_RUNS inputs
 	$(Q)python3 tests/check.py --build build --only fuzz \
 		$(if $(FUZZ_RUNS),--fuzz-runs $(FUZZ_RUNS),--fuzz-seconds $(FUZZ_SECONDS))
 
+# Known ways to break the code, each of which some test is to notice (ROOM=daemon/ring: of that room's).
+mutate: $(DEPS) ## breaks the code in known ways: does a test notice? (ROOM=PATH, CHANGED=1, SECONDS=N)
+	$(Q)python3 tests/mutate/run.py --build build $(if $(ROOM),--room $(ROOM)) \
+		$(if $(CHANGED),--changed) $(if $(SECONDS),--seconds $(SECONDS))
+
 # The long forms of the fault tests, and everything at once for a long time.
-torture: $(DEPS) all $(BUILD)/sim/sim
+torture: $(DEPS) all $(BUILD)/sim/sim ## the long forms of the fault tests
 	$(Q)python3 tests/torture.py --build $(BUILD)
 
-soak: $(DEPS) all
+soak: $(DEPS) all ## everything at once, for a long time
 	$(Q)RINGTAIL_BUILD=$(BUILD) python3 tests/soak.py
 
-install: all
+install: all ## into DESTDIR and PREFIX
 	install -D -m 0755 $(BUILD)/ringtaild $(DESTDIR)$(PREFIX)/sbin/ringtaild
 	install -D -m 0755 $(BUILD)/tracectl $(DESTDIR)$(PREFIX)/bin/tracectl
 	install -D -m 0644 $(LIBCLIENT) $(DESTDIR)$(PREFIX)/lib/libringtail.a
@@ -284,5 +298,5 @@ install: all
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man5 docs/ringtaild.conf.5
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/ringtaild.8
 
-clean:
+clean: ## removes build/
 	$(Q)rm -rf build
