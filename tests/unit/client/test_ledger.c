@@ -78,6 +78,22 @@ static void batch_missing_before_a_watermark(void **state)
 	assert_int_equal(ledger.residual, 15);
 }
 
+/* As a daemon that sends a batch again: only the first batch of a connection may reach back. */
+static void batch_that_comes_twice(void **state)
+{
+	(void)state;
+	ledger_start(&ledger, 0, 5);
+	ledger_span(&ledger, 0, 0, 10);
+	assert_int_equal(ledger.residual, 0);
+	ledger_span(&ledger, 0, 0, 10);
+	assert_int_equal(ledger.residual, 10);
+	ledger_start(&ledger, 0, 10);		/* after a reconnect */
+	ledger_span(&ledger, 0, 8, 12);
+	assert_int_equal(ledger.residual, 10);
+	ledger_span(&ledger, 0, 8, 12);
+	assert_int_equal(ledger.residual, 14);
+}
+
 static void start_is_kept(void **state)
 {
 	(void)state;
@@ -85,7 +101,11 @@ static void start_is_kept(void **state)
 	ledger_start(&ledger, 0, 50);		/* after a reconnect: 10..49 need a gap */
 	ledger_span(&ledger, 0, 10, 50);
 	assert_int_equal(ledger.residual, 0);
+	ledger_start(&ledger, 0, 90);
+	ledger_span(&ledger, 0, 90, 95);	/* and 50..89 have none */
+	assert_int_equal(ledger.residual, 40);
 	ledger_restart(&ledger);
+	ledger.residual = 0;
 	ledger_start(&ledger, 0, 3);
 	ledger_span(&ledger, 0, 3, 4);
 	assert_int_equal(ledger.residual, 0);
@@ -107,6 +127,7 @@ int main(void)
 		cmocka_unit_test_setup(meets, setup), cmocka_unit_test_setup(hole, setup),
 		cmocka_unit_test_setup(overlap, setup), cmocka_unit_test_setup(watermark, setup),
 		cmocka_unit_test_setup(batch_missing_before_a_watermark, setup),
+		cmocka_unit_test_setup(batch_that_comes_twice, setup),
 		cmocka_unit_test_setup(start_is_kept, setup), cmocka_unit_test_setup(wrong, setup),
 	};
 

@@ -218,6 +218,28 @@ static void test_tokens(void **state)
 	free(bob);
 }
 
+/* A digest that is right but for one byte, whichever, is another token's. */
+static void test_every_byte_of_a_digest_counts(void **state)
+{
+	char *line = line_of("alice", "rt_one");
+	char *digits = strrchr(line, ':') + 1;
+	struct client_identity identity;
+	struct tokens *tokens;
+	struct error error;
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * SHA256_DIGEST_LENGTH; i++) {
+		char right = digits[i];
+
+		digits[i] = right == '0' ? '1' : '0';
+		assert_int_equal(tokens_parse(line, strlen(line), "x", &tokens, &error), 0);
+		assert_int_equal(tokens_find(tokens, "rt_one", &identity), -EACCES);
+		tokens_destroy(tokens);
+		digits[i] = right;
+	}
+	free(line);
+}
+
 static void test_bad_tokens(void **state)
 {
 	static const char digits[] =
@@ -305,6 +327,31 @@ static void test_secret_files(void **state)
 	}
 }
 
+static void test_token_file_too_large(void **state)
+{
+	char path[] = "/tmp/ringtail-tokens-XXXXXX", *line = line_of("alice", "rt_one");
+	size_t bytes = 1 << 20;
+	char *text = calloc(1, bytes + 1);
+	struct tokens *tokens = NULL;
+	struct error error;
+
+	(void)state;
+	close(mkstemp(path));
+	memset(text, '#', bytes);
+	memcpy(text, line, strlen(line));
+	text[strlen(line)] = '\n';
+	write_file(path, text, 0600);
+	assert_int_equal(tokens_load(path, &tokens, &error), -EFBIG);
+	assert_non_null(strstr(error.what, "larger than"));
+	text[1000] = '\0';
+	write_file(path, text, 0600);
+	assert_int_equal(tokens_load(path, &tokens, &error), 0);
+	tokens_destroy(tokens);
+	unlink(path);
+	free(text);
+	free(line);
+}
+
 /* ---- All together --------------------------------------------------------------------------------- */
 
 static void test_gate(void **state)
@@ -367,7 +414,9 @@ int main(void)
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_bad_rules),
 		cmocka_unit_test(test_tokens),
+		cmocka_unit_test(test_every_byte_of_a_digest_counts),
 		cmocka_unit_test(test_bad_tokens),
+		cmocka_unit_test(test_token_file_too_large),
 		cmocka_unit_test(test_secret_files),
 		cmocka_unit_test(test_gate),
 	};

@@ -263,6 +263,105 @@ static void test_losses_alone(void **state)
 	ring_writer_destroy(f.writer);
 }
 
+/* A reader that ends between two reasons' parts of one loss: the next one reports the other part. */
+static void test_ends_between_two_reasons(void **state)
+{
+	static struct fixture f;
+	struct ring_reader *reader;
+	struct item first, second;
+	uint64_t seq;
+
+	(void)state;
+	setup_ring(&f);
+	reader = open_reader(&f, f.consumer);
+	while (read_item(reader, &first))
+		;
+	f.producer->lost[RT_LOST_FULL] += 3;
+	f.producer->lost[RT_LOST_NEST] += 2;
+	f.producer->lost_total += 5;
+	assert_true(read_item(reader, &first));
+	ring_reader_release(reader);
+	seq = ring_reader_seq(reader);
+	ring_reader_destroy(reader);
+	reader = open_reader(&f, f.consumer);
+	assert_int_equal(ring_reader_seq(reader), seq);
+	assert_true(read_item(reader, &second));
+	assert_int_equal(first.kind, RING_LOST);
+	assert_int_equal(second.kind, RING_LOST);
+	assert_int_not_equal(first.reason, second.reason);
+	assert_int_equal(first.count, first.reason == RT_LOST_FULL ? 3 : 2);
+	assert_int_equal(second.count, second.reason == RT_LOST_FULL ? 3 : 2);
+	assert_false(read_item(reader, &second));
+	ring_reader_destroy(reader);
+	ring_writer_destroy(f.writer);
+}
+
+static struct rt_ring_note note_at(uint64_t pos, uint64_t seq, uint64_t lost)
+{
+	return (struct rt_ring_note){.pos = pos, .seq = seq, .lost_seen = lost, .charged = {lost}};
+}
+
+/* Losses move no position: of two notes of one position the newer is read, the older overwritten. */
+static void test_two_notes_of_one_position(void **state)
+{
+	static __attribute__((aligned(RT_PAGE_BYTES))) struct rt_ring_consumer page;
+	struct rt_ring_note note, a = note_at(64, 20, 10), b = note_at(64, 24, 14),
+			    c = note_at(64, 30, 20), d = note_at(64, 31, 21);
+
+	(void)state;
+	ring_note_write(&page, &a);
+	ring_note_write(&page, &b);
+	assert_true(ring_note_read(&page, 64, 14, &note));
+	assert_int_equal(note.seq, 24);
+	ring_note_write(&page, &c);
+	assert_int_equal(page.note[0].seq + page.note[1].seq, 24 + 30);
+	assert_true(ring_note_read(&page, 64, 20, &note));
+	assert_int_equal(note.seq, 30);
+	ring_note_write(&page, &d);
+	assert_int_equal(page.note[0].seq + page.note[1].seq, 30 + 31);
+	assert_true(ring_note_read(&page, 64, 21, &note));
+	assert_int_equal(note.seq, 31);
+}
+
+/* A writer that ends at any instruction leaves the old note or the new one, never a part of each. */
+static void test_note_written_in_part(void **state)
+{
+	struct rt_ring_consumer *page = mmap(NULL, RT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+					     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct rt_ring_note note, a = note_at(64, 20, 10), b = note_at(64, 24, 14),
+			    c = note_at(64, 30, 20);
+	int status = 0;
+	pid_t pid;
+
+	(void)state;
+	assert_true(page != MAP_FAILED);
+	ring_note_write(page, &a);
+	ring_note_write(page, &b);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+			_exit(77);
+		raise(SIGSTOP);
+		ring_note_write(page, &c);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	for (unsigned steps = 0; steps < STEPS_MAX && WIFSTOPPED(status); steps++) {
+		assert_true(ring_note_read(page, 64, 20, &note));
+		assert_true(note.seq == b.seq || note.seq == c.seq);
+		assert_memory_equal(&note, note.seq == b.seq ? &b : &c, sizeof(note));
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+	}
+	assert_true(WIFEXITED(status));
+	assert_true(ring_note_read(page, 64, 20, &note));
+	assert_int_equal(note.seq, c.seq);
+	munmap(page, RT_PAGE_BYTES);
+}
+
 /* Notes that cannot be true: the reader reads, and says that its numbers are nobody's. */
 static void test_impossible_notes(void **state)
 {
@@ -283,7 +382,11 @@ static void test_impossible_notes(void **state)
 			switch (damage) {
 			case 0: mine->pos += 8; break;
 			case 1: mine->pos = RT_NOTE_UNFINISHED; break;
-			case 2: mine->lost_seen = f.producer->lost_total + 1; break;
+			case 2:
+				mine->lost_seen = f.producer->lost_total + 1;
+				mine->charged[RT_LOST_FULL] = mine->lost_seen - mine->owed;
+				mine->seq = 2 * mine->lost_seen;
+				break;
 			case 3: mine->owed = mine->lost_seen + 1; break;
 			case 4: mine->charged[RT_LOST_NEST]++; break;
 			case 5: mine->lost_seen = mine->charged[0] = 100; mine->seq = 99; break;
@@ -307,6 +410,9 @@ int main(void)
 		cmocka_unit_test(test_stopped_anywhere),
 		cmocka_unit_test(test_goes_on),
 		cmocka_unit_test(test_losses_alone),
+		cmocka_unit_test(test_ends_between_two_reasons),
+		cmocka_unit_test(test_two_notes_of_one_position),
+		cmocka_unit_test(test_note_written_in_part),
 		cmocka_unit_test(test_impossible_notes),
 	};
 
