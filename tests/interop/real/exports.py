@@ -2,16 +2,16 @@
 import ringtail
 from lib.process import wait_until
 from real.collector import Collector
-from real.logs import VictoriaLogs
+from real.logs import Loki, VictoriaLogs
 from real.traces import Jaeger
 
 EVENT_SERVERS = [lambda case: VictoriaLogs(case, "otlp-logs"),
                  lambda case: VictoriaLogs(case, "loki"),
-                 Jaeger,
+                 Loki, Jaeger,
                  lambda case: Collector(case, "otlp-logs"),
                  lambda case: Collector(case, "otlp-traces")]
-# Keep what comes twice as one: a span has one place.
-ONCE = {"jaeger"}
+# Keep what comes twice as one: a span has one place, a line of a stream has one time.
+ONCE = {"jaeger", "loki"}
 
 
 def start_all(case, makers=tuple(EVENT_SERVERS)):

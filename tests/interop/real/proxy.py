@@ -81,10 +81,10 @@ def items_of(request):
 class Rule:
     """status: said instead of asking the server. delay_s: before anything. cut: so many items are
     left out, and refused. lost: "request" or "answer": the connection is closed before the server
-    has heard of it, or after it has answered."""
+    has heard of it, or after it has answered. times: in a row."""
 
-    def __init__(self, name, status=0, retry_after=None, delay_s=0, cut=0, lost=None):
-        self.name, self.status, self.retry_after = name, status, retry_after
+    def __init__(self, name, status=0, retry_after=None, delay_s=0, cut=0, lost=None, times=1):
+        self.name, self.status, self.retry_after, self.times = name, status, retry_after, times
         self.delay_s, self.cut, self.lost = delay_s, cut, lost
 
     def headers(self):
@@ -98,10 +98,10 @@ PASS = Rule("pass")
 
 
 class Script:
-    """Each rule once, with a good answer after it."""
+    """Each rule, with a good answer after it."""
 
     def __init__(self, rules):
-        self.left = [rule for bad in rules for rule in (bad, PASS)]
+        self.left = [rule for bad in rules for rule in [bad] * bad.times + [PASS]]
 
     def __call__(self, request):
         if self.left and self.left[0].cut > request.items:
