@@ -371,6 +371,7 @@ static void *run(void *context)
 	unsigned lists = 0;
 	size_t i = 0;
 
+	pthread_setname_np(pthread_self(), "tracectl-spool");
 	while (i < dir->segments && dir->segment[i].sequence <= last) {
 		struct segment *segment = &dir->segment[i];
 		enum sent sent;

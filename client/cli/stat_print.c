@@ -170,6 +170,20 @@ static void put_spools(struct out *out, const Ringtail__V1__Stat *stat)
 	}
 }
 
+#define WHEN_BYTES 32
+
+/* "2026-11-22 17:00:00", UTC; "never". Returns text. */
+static const char *format_when(uint64_t realtime_ns, char text[WHEN_BYTES])
+{
+	time_t when = (time_t)(realtime_ns / 1000000000u);
+	struct tm utc;
+
+	if (!when || !gmtime_r(&when, &utc) ||
+	    !strftime(text, WHEN_BYTES, "%Y-%m-%d %H:%M:%S", &utc))
+		snprintf(text, WHEN_BYTES, "never");
+	return text;
+}
+
 static void put_consumers(struct out *out, const Ringtail__V1__Stat *stat)
 {
 	if (!stat->n_consumer)
@@ -178,15 +192,12 @@ static void put_consumers(struct out *out, const Ringtail__V1__Stat *stat)
 	    "acknowledged", "spool", "owner");
 	for (size_t i = 0; i < stat->n_consumer; i++) {
 		const Ringtail__V1__ConsumerStat *consumer = stat->consumer[i];
-		time_t acked = (time_t)(consumer->acked_realtime_ns / 1000000000u);
-		char behind[UNITS_TEXT_BYTES], when[32] = "never";
-		struct tm utc;
+		char behind[UNITS_TEXT_BYTES], when[WHEN_BYTES];
 
-		if (acked && gmtime_r(&acked, &utc))
-			strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &utc);
 		put(out, "%-32.64s %-10s %10s  %-19s  %-16.100s  %.100s\n", consumer->name,
 		    consumer->exporter ? "exporter" : consumer->connected ? "connected" : "away",
-		    units_format_bytes((double)consumer->behind_bytes, behind), when,
+		    units_format_bytes((double)consumer->behind_bytes, behind),
+		    format_when(consumer->acked_realtime_ns, when),
 		    consumer->spool, consumer->owner);
 	}
 }
@@ -195,16 +206,23 @@ static void put_exports(struct out *out, const Ringtail__V1__Stat *stat)
 {
 	if (!stat->n_export)
 		return;
-	put(out, "\n%-40s %-10s %10s %10s %10s %8s  %s\n", "export", "state", "accepted", "lost",
-	    "waiting", "requests", "last error");
+	put(out, "\n%-40s %-10s %10s %10s %10s %10s %8s  %-19s  %s\n", "export", "state",
+	    "accepted", "lost", "waiting", "on disk", "requests", "last accepted", "last error");
 	for (size_t i = 0; i < stat->n_export; i++) {
 		const Ringtail__V1__ExportStat *export = stat->export[i];
+		char disk[UNITS_TEXT_BYTES], accepted[WHEN_BYTES], error[WHEN_BYTES];
 
-		put(out, "%-40.200s %-10s %10llu %10llu %10llu %8llu  %.160s\n", export->name,
+		put(out, "%-40.200s %-10s %10llu %10llu %10llu %10s %8llu  %-19s", export->name,
 		    export->state, (unsigned long long)export->accepted,
 		    (unsigned long long)sum_lost(export->lost, export->n_lost),
 		    (unsigned long long)export->in_flight,
-		    (unsigned long long)export->requests, export->last_error);
+		    units_format_bytes((double)export->spool_bytes, disk),
+		    (unsigned long long)export->requests,
+		    format_when(export->accepted_realtime_ns, accepted));
+		if (export->last_error[0])
+			put(out, "  %s: %.160s", format_when(export->error_realtime_ns, error),
+			    export->last_error);
+		put(out, "\n");
 	}
 }
 
@@ -428,7 +446,7 @@ static json_t *consumer_object(const Ringtail__V1__ConsumerStat *consumer)
 
 static json_t *export_object(const Ringtail__V1__ExportStat *export)
 {
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I}",
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 			 "name", export->name, "state", export->state,
 			 "last_error", export->last_error,
 			 "events", (json_int_t)export->events,
@@ -439,7 +457,10 @@ static json_t *export_object(const Ringtail__V1__ExportStat *export)
 			 "requests", (json_int_t)export->requests,
 			 "retries", (json_int_t)export->retries,
 			 "bytes", (json_int_t)export->bytes,
-			 "residual", (json_int_t)export->residual);
+			 "residual", (json_int_t)export->residual,
+			 "spool_bytes", (json_int_t)export->spool_bytes,
+			 "accepted_realtime_ns", (json_int_t)export->accepted_realtime_ns,
+			 "error_realtime_ns", (json_int_t)export->error_realtime_ns);
 }
 
 int stat_print_json(struct out *out, const Ringtail__V1__Stat *stat)

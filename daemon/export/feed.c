@@ -431,6 +431,10 @@ void export_feed_stat(const struct export_feed *feed, unsigned target,
 			 kind_of(outlet)->build && !outlet->stream ? "starting" :
 								     state[counts->state],
 		.error = counts->error,
+		.consumer = feed->config.spooled && kind_of(outlet)->build ?
+				    feed->config.targets->target[target].consumer : NULL,
+		.accepted_realtime_ns = counts->accepted_realtime_ns,
+		.error_realtime_ns = counts->error_realtime_ns,
 		.events = outlet->events,
 		.accepted = counts->accepted,
 		.filtered = counts->filtered,

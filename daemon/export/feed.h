@@ -50,6 +50,8 @@ bool export_feed_flush(struct export_feed *feed);
 
 struct export_feed_stat {
 	const char *name, *state, *error;	/* borrowed until the next turn of the loop */
+	const char *consumer;			/* whose is what the spool keeps for it; or NULL */
+	uint64_t accepted_realtime_ns, error_realtime_ns;	/* the last time; 0: never */
 	uint64_t events, accepted, filtered, in_flight;
 	uint64_t lost[LOSS_STAGES][LOSS_REASONS];
 	uint64_t requests, retries, bytes;

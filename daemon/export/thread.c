@@ -123,6 +123,7 @@ static void *run(void *context)
 {
 	struct export_thread *thread = context;
 
+	pthread_setname_np(pthread_self(), "ringtail-export");
 	/* Of this thread alone, as Linux has it; that it stays as urgent as others costs little. */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	sem_post(&thread->ready);

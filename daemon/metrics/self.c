@@ -318,6 +318,9 @@ static const struct named_row export_row[] = {
 	 EXPORT(retries), false},
 	{COLLECTOR "export_sent_bytes_total", "bytes", "Bytes of bodies sent, compressed",
 	 METRIC_COUNTER, EXPORT(bytes), false},
+	{COLLECTOR "export_spool_bytes", "bytes",
+	 "Bytes on disk that the back end has not accepted; 0 without a spool", METRIC_GAUGE,
+	 EXPORT(spool_bytes), false},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array[0]))
@@ -359,8 +362,46 @@ static void add_spools(struct metric_builder *builder, const Ringtail__V1__Stat 
 	}
 }
 
+/* A series for each state there is, of which one is 1: one that changes leaves no old one behind. */
+static void add_export_states(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
+{
+	static const char *const state[] = {"starting", "refused", "ok", "retrying", "held",
+					    "rejecting"};
+
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "export_state", "",
+		     "Whether the back end is in that state: 1 for one of them");
+	for (size_t i = 0; i < stat->n_export; i++)
+		for (size_t j = 0; j < COUNT(state); j++) {
+			const struct metric_label label[2] = {
+				{.name = "destination", .value = stat->export[i]->name},
+				{.name = "state", .value = state[j]},
+			};
+
+			metric_add(builder, strcmp(stat->export[i]->state, state[j]) == 0, label, 2);
+		}
+}
+
+static void add_export_times(struct metric_builder *builder, const Ringtail__V1__Stat *stat,
+			     const char *name, const char *help, size_t offset)
+{
+	metric_begin(builder, METRIC_GAUGE, name, "seconds", help);
+	for (size_t i = 0; i < stat->n_export; i++) {
+		struct metric_label label = {.name = "destination",
+					     .value = stat->export[i]->name};
+
+		metric_add(builder, read_number(stat->export[i], offset, false) / 1e9, &label, 1);
+	}
+}
+
 static void add_exports(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
 {
+	add_export_states(builder, stat);
+	add_export_times(builder, stat, COLLECTOR "export_last_accepted_timestamp_seconds",
+			 "When the back end accepted something last; 0: never",
+			 EXPORT(accepted_realtime_ns));
+	add_export_times(builder, stat, COLLECTOR "export_last_error_timestamp_seconds",
+			 "When the back end last refused something or did not answer; 0: never",
+			 EXPORT(error_realtime_ns));
 	add_named(builder, export_row, COUNT(export_row), "destination",
 		  (const void *const *)stat->export, stat->n_export, EXPORT(name));
 	metric_begin(builder, METRIC_COUNTER, COLLECTOR "export_lost_total", "",

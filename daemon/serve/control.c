@@ -187,8 +187,17 @@ struct export_answer_stat {
 	struct loss_list lost;
 };
 
+/* What the disk keeps for a consumer. */
+static uint64_t spooled_bytes(const Ringtail__V1__Stat *stat, const char *consumer)
+{
+	for (size_t i = 0; consumer && i < stat->n_consumer; i++)
+		if (strcmp(stat->consumer[i]->name, consumer) == 0)
+			return stat->consumer[i]->behind_bytes;
+	return 0;
+}
+
 static void fill_export(const struct control *control, unsigned i,
-			struct export_answer_stat *answer)
+			const Ringtail__V1__Stat *all, struct export_answer_stat *answer)
 {
 	Ringtail__V1__ExportStat *stat = &answer->stat;
 	const struct export_feed_stat *now = &answer->now;
@@ -212,6 +221,9 @@ static void fill_export(const struct control *control, unsigned i,
 	stat->bytes = now->bytes;
 	stat->state = (char *)now->state;
 	stat->last_error = (char *)now->error;
+	stat->spool_bytes = spooled_bytes(all, now->consumer);
+	stat->accepted_realtime_ns = now->accepted_realtime_ns;
+	stat->error_realtime_ns = now->error_realtime_ns;
 }
 
 static void fill_counters(Ringtail__V1__Counter *counter, Ringtail__V1__Counter **list)
@@ -256,7 +268,7 @@ struct frame_ref *control_stat(const struct control *control, struct session *co
 		list[rings + i] = &client[i].stat;
 	}
 	for (unsigned i = 0; i < exports; i++) {
-		fill_export(control, i, &export[i]);
+		fill_export(control, i, &stat, &export[i]);
 		list[rings + sessions + i] = &export[i].stat;
 	}
 	fill_counters(counter, counters);

@@ -321,6 +321,7 @@ static void *play(void *argument)
 	struct recording_item item;
 	struct error error;
 
+	pthread_setname_np(pthread_self(), "ringtail-replay");
 	sleep_until(source, clock_monotonic() + GRACE_NS);
 	player.shift_ns = clock_monotonic() + LEAD_NS - recording_first_ns(source->recording);
 	while (read != RECORDING_END && read != RECORDING_FAILED &&

@@ -1,11 +1,13 @@
 """A back end that refuses whoever sends, whatever is sent (credentials, URL, a redirection, TLS on one side
 alone), takes nothing, and nothing is lost to it: what is exported waits, also over an end of the daemon,
 the state says so and why, and all of it goes out once that is mended."""
-import subprocess
+import re
 import ssl
+import subprocess
+import time
 
 import ringtail
-from lib import exporting
+from lib import exporting, http
 from lib.backend import Answer, Backend
 
 CALLS = 600         # more than a request holds
@@ -42,7 +44,7 @@ def make_context(case):
 
 def start(case, urls):
     daemon = case.daemon(*urls, *exporting.options(), "--durability=written",
-                         "--spool-sync-interval=100ms", f"--state-dir={case.path('state')}",
+                         "--spool-sync-interval=100ms", "--http=127.0.0.1:0", f"--state-dir={case.path('state')}",
                          "--export-queue-size=64KiB")
     exporting.await_begun(daemon)
     return daemon
@@ -57,6 +59,26 @@ def check_held(case, daemon, name, backend):
                      f"{name}: nothing is accepted, and nothing given up")
     wanted = f"HTTP {name[:3]}" if name[0].isdigit() else "certificate"
     case.check(wanted in export["last_error"], f"{name}: and why", export["last_error"])
+    case.check(time.time() - 600 < export["error_realtime_ns"] / 1e9 <= time.time() and
+               export["accepted_realtime_ns"] == 0, f"{name}: and when", export)
+    return export
+
+
+def check_metrics(case, daemon, backends):
+    """Each destination's state and times are in /metrics as in stat."""
+    metrics = http.metrics(daemon)
+    prefix = "ringtail_collector_export_"
+    for name, backend in backends.items():
+        export = exporting.stat(daemon, backend)
+        states = {labels["state"]: value for labels, value in metrics.all(prefix + "state")
+                  if labels["destination"] == export["name"]}
+        case.check_equal((states.pop("held"), set(states.values())), (1, {0}),
+                         f"{name}: /metrics has its state")
+        accepted, error, disk = (metrics.get(prefix + what, destination=export["name"])
+                                 for what in ("last_accepted_timestamp_seconds",
+                                              "last_error_timestamp_seconds", "spool_bytes"))
+        case.check(accepted == 0 and time.time() - 600 < error <= time.time() and disk > 0,
+                   f"{name}: and its times", accepted, error, disk)
 
 
 def await_stored(daemon, calls):
@@ -76,6 +98,13 @@ def main(case):
     case.check(daemon.log.count("[export-held]") >= len(backends), "the log says so of each")
     case.check("export-header" in daemon.log, "and what to look at")
     await_stored(daemon, CALLS)
+    check_metrics(case, daemon, backends)
+    for name, backend in backends.items():
+        case.check(exporting.stat(daemon, backend)["spool_bytes"] > 0,
+                   f"{name}: stat says what waits on disk")
+    text = case.tracectl(daemon, "stat").out
+    case.check(len(re.findall(r"held .* never +20\d\d-\d\d-\d\d \d\d:\d\d:\d\d: \S", text)) ==
+               len(backends), "stat says so to people, with the time of the error", text)
     case.check_balanced(daemon)
     daemon.crash()
     daemon = start(case, urls)

@@ -62,7 +62,7 @@ def check_formats(case, daemon):
 
 def check_counters(case, found):
     """Each row of the daemon's table is a metric."""
-    with open(os.path.join(ringtail.ROOT, "daemon", "counters.def"), encoding="utf-8") as table:
+    with open(os.path.join(ringtail.ROOT, "daemon", "base", "counters.def"), encoding="utf-8") as table:
         rows = re.findall(r"^COUNTER\((\w+),", table.read(), re.M)
     missing = [row for row in rows if not found.all(f"ringtail_collector_{row}_total")]
     case.check(len(rows) > 20 and not missing, f"all {len(rows)} counters are there", missing)
