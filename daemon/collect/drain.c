@@ -10,7 +10,7 @@
 #include "daemon/base/log.h"
 #include "proto/ringtail.pb-c.h"
 
-static int map_ring(struct drain *drain, const struct source_ring *source, struct error *error)
+static int map_ring(struct drain *drain, const struct ring_handle *source, struct error *error)
 {
 	drain->ring_map_bytes = source->ring_bytes;
 	drain->ring_map = mmap(NULL, source->ring_bytes, PROT_READ, MAP_SHARED, source->ring_fd,
@@ -31,7 +31,7 @@ static int map_ring(struct drain *drain, const struct source_ring *source, struc
 	return 0;
 }
 
-int drain_init(struct drain *drain, uint32_t index, const struct source_ring *source,
+int drain_init(struct drain *drain, uint32_t index, const struct ring_handle *source,
 	       const struct probe_table *probes, struct error *error)
 {
 	int err;

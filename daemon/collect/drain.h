@@ -44,7 +44,7 @@ struct drain {
 	size_t ring_map_bytes;
 };
 
-int drain_init(struct drain *drain, uint32_t index, const struct source_ring *source,
+int drain_init(struct drain *drain, uint32_t index, const struct ring_handle *source,
 	       const struct probe_table *probes, struct error *error);
 void drain_fini(struct drain *drain);
 

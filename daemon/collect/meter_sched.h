@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "daemon/metrics/metric.h"
+#include "daemon/collect/meter_bucket.h"
 
 struct meter_sched;
 
@@ -43,7 +43,7 @@ enum off_reason {		/* why a thread left its CPU */
 
 /* One writer, any reader. */
 struct meter_histogram {
-	_Atomic uint64_t bucket[METRIC_BUCKETS];
+	_Atomic uint64_t bucket[METER_BUCKETS];
 	_Atomic uint64_t sum_ns;
 };
 

@@ -265,7 +265,7 @@ int worker_create(const struct worker_config *config, struct worker **out, struc
 	return 0;
 }
 
-int worker_add_ring(struct worker *worker, uint32_t ring, const struct source_ring *source,
+int worker_add_ring(struct worker *worker, uint32_t ring, const struct ring_handle *source,
 		    struct error *error)
 {
 	struct drain *drain = malloc(sizeof(*drain));

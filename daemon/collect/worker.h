@@ -64,7 +64,7 @@ struct worker_ring_stat {
 int worker_create(const struct worker_config *config, struct worker **worker, struct error *error);
 
 /* Before worker_start: a ring, under its index among all rings. */
-int worker_add_ring(struct worker *worker, uint32_t ring, const struct source_ring *source,
+int worker_add_ring(struct worker *worker, uint32_t ring, const struct ring_handle *source,
 		    struct error *error);
 
 /*

@@ -15,7 +15,7 @@
 #define EXEMPLAR_BYTES	(sizeof(Ringtail__Otlp__Exemplar) + sizeof(void *) + 32u)
 #define POINT_BYTES	(sizeof(Ringtail__Otlp__HistogramPoint) + sizeof(void *) +	\
 			 METRIC_LABELS_MAX * LABEL_BYTES + 64u)
-#define HISTOGRAM_BYTES	(METRIC_BUCKETS * (sizeof(uint64_t) + EXEMPLAR_BYTES) + 32u)
+#define HISTOGRAM_BYTES	(METER_BUCKETS * (sizeof(uint64_t) + EXEMPLAR_BYTES) + 32u)
 
 struct making {
 	const struct export_maker *maker;
@@ -83,11 +83,11 @@ static Ringtail__Otlp__HistogramPoint *make_histogram(const struct making *makin
 	histogram->has_sum_case = RINGTAIL__OTLP__HISTOGRAM_POINT__HAS_SUM_SUM;
 	histogram->sum = from->sum_seconds;
 	histogram->bucket_counts = (uint64_t *)from->bucket;
-	histogram->n_bucket_counts = METRIC_BUCKETS;
+	histogram->n_bucket_counts = METER_BUCKETS;
 	histogram->explicit_bounds = making->bounds;
-	histogram->n_explicit_bounds = METRIC_BUCKET_BOUNDS;
-	histogram->exemplars = take(making, METRIC_BUCKETS * sizeof(*histogram->exemplars));
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+	histogram->n_explicit_bounds = METER_BUCKET_BOUNDS;
+	histogram->exemplars = take(making, METER_BUCKETS * sizeof(*histogram->exemplars));
+	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		if (from->exemplar[i])
 			histogram->exemplars[histogram->n_exemplars++] =
 				make_exemplar(making, from->exemplar[i]);
@@ -163,7 +163,7 @@ static Ringtail__Otlp__Metric *make_metric(const struct making *making,
 
 static size_t arena_bytes(const struct metric_snapshot *snapshot)
 {
-	size_t bytes = OTLP_COMMON_BYTES + METRIC_BUCKET_BOUNDS * sizeof(double) + 64;
+	size_t bytes = OTLP_COMMON_BYTES + METER_BUCKET_BOUNDS * sizeof(double) + 64;
 
 	for (const struct metric_family *family = snapshot->first; family; family = family->next) {
 		bytes += FAMILY_BYTES + family->points * POINT_BYTES;
@@ -185,9 +185,9 @@ static int build_metrics(const struct export_maker *maker, const struct metric_s
 
 	if (export_arena_reserve(maker->arena, arena_bytes(snapshot)) != 0)
 		return -ENOMEM;
-	making.bounds = take(&making, METRIC_BUCKET_BOUNDS * sizeof(*making.bounds));
-	for (unsigned i = 0; i < METRIC_BUCKET_BOUNDS; i++)
-		making.bounds[i] = metric_bucket_seconds(i);
+	making.bounds = take(&making, METER_BUCKET_BOUNDS * sizeof(*making.bounds));
+	for (unsigned i = 0; i < METER_BUCKET_BOUNDS; i++)
+		making.bounds[i] = meter_bucket_seconds(i);
 	scope.metrics = take(&making, snapshot->families * sizeof(*scope.metrics));
 	for (const struct metric_family *family = snapshot->first; family; family = family->next)
 		scope.metrics[scope.n_metrics++] = make_metric(&making, family);

@@ -12,7 +12,7 @@
 #include "proto/export/remote_write.pb-c.h"
 
 #define LABELS_MAX	(METRIC_LABELS_MAX + 4u)	/* name, instance, job, le */
-#define HISTOGRAM_SERIES (METRIC_BUCKETS + 2u)
+#define HISTOGRAM_SERIES (METER_BUCKETS + 2u)
 #define TEXT_BYTES	32u
 #define NAME_SUFFIX_BYTES 8u			/* "_bucket" */
 #define SERIES_BYTES								\
@@ -27,7 +27,7 @@ struct making {
 	const struct export_maker *maker;
 	const struct metric_snapshot *snapshot;
 	Ringtail__Prometheus__WriteRequest *request;
-	char *le[METRIC_BUCKETS];	/* as texts */
+	char *le[METER_BUCKETS];	/* as texts */
 };
 
 static void *take(const struct making *making, size_t bytes)
@@ -130,7 +130,7 @@ static void add_histogram(struct making *making, const struct metric_family *fam
 	const struct metric_histogram *from = point->histogram;
 	uint64_t sum = 0;
 
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+	for (unsigned i = 0; i < METER_BUCKETS; i++) {
 		Ringtail__Prometheus__TimeSeries *series;
 
 		sum += from->bucket[i];
@@ -171,10 +171,10 @@ static void add_family(struct making *making, const struct metric_family *family
 /* As /metrics writes them, so that both make the same series. */
 static void write_bounds(struct making *making)
 {
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+	for (unsigned i = 0; i < METER_BUCKETS; i++) {
 		making->le[i] = take(making, TEXT_BYTES);
-		if (i < METRIC_BUCKET_BOUNDS)
-			snprintf(making->le[i], TEXT_BYTES, "%.12g", metric_bucket_seconds(i));
+		if (i < METER_BUCKET_BOUNDS)
+			snprintf(making->le[i], TEXT_BYTES, "%.12g", meter_bucket_seconds(i));
 		else
 			snprintf(making->le[i], TEXT_BYTES, "+Inf");
 	}
@@ -182,13 +182,13 @@ static void write_bounds(struct making *making)
 
 static size_t arena_bytes(const struct metric_snapshot *snapshot, size_t *series)
 {
-	size_t bytes = METRIC_BUCKETS * TEXT_BYTES + 64;
+	size_t bytes = METER_BUCKETS * TEXT_BYTES + 64;
 
 	*series = 0;
 	for (const struct metric_family *family = snapshot->first; family; family = family->next) {
 		bytes += sizeof(Ringtail__Prometheus__MetricMetadata) + sizeof(void *) + 32;
 		if (family->type == METRIC_HISTOGRAM) {
-			bytes += family->points * (METRIC_BUCKETS * EXEMPLAR_BYTES +
+			bytes += family->points * (METER_BUCKETS * EXEMPLAR_BYTES +
 						   3 * (strlen(family->name) + 32));
 			*series += family->points * HISTOGRAM_SERIES;
 		} else {

@@ -9,7 +9,7 @@
 
 struct second {
 	uint64_t realtime_ns;
-	uint64_t duration[METRIC_BUCKETS], latency[METRIC_BUCKETS];
+	uint64_t duration[METER_BUCKETS], latency[METER_BUCKETS];
 };
 
 struct http_history {
@@ -22,7 +22,7 @@ struct http_history {
 
 static void subtract(uint64_t *to, const struct meter_sum *now, const struct meter_sum *then)
 {
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		to[i] = now->bucket[i] - then->bucket[i];
 }
 
@@ -70,7 +70,7 @@ void http_history_destroy(struct http_history *history)
 static void write_counts(const char *name, const uint64_t *count, FILE *out)
 {
 	fprintf(out, ",\"%s\":[", name);
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		fprintf(out, "%s%" PRIu64, i ? "," : "", count[i]);
 	putc(']', out);
 }

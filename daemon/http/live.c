@@ -173,10 +173,10 @@ static uint64_t quantile_ns(const struct meter_sum *sum, double part)
 {
 	uint64_t below = 0, want = (uint64_t)((double)sum->count * part);
 
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+	for (unsigned i = 0; i < METER_BUCKETS; i++) {
 		below += sum->bucket[i];
 		if (below > want)
-			return 1ull << (METRIC_BUCKET_MIN_SHIFT + i);
+			return 1ull << (METER_BUCKET_MIN_SHIFT + i);
 	}
 	return 0;
 }
@@ -190,7 +190,7 @@ static int by_time(const void *a, const void *b)
 
 static void add_sum(struct meter_sum *to, const struct meter_sum *from)
 {
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		to->bucket[i] += from->bucket[i];
 	to->sum_ns += from->sum_ns;
 	to->count += from->count;
@@ -200,7 +200,7 @@ static void write_sum(const char *name, const struct meter_sum *sum, FILE *out)
 {
 	fprintf(out, ",\"%s\":{\"count\":%" PRIu64 ",\"sum_ns\":%" PRIu64 ",\"buckets\":[", name,
 		sum->count, sum->sum_ns);
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		fprintf(out, "%s%" PRIu64, i ? "," : "", sum->bucket[i]);
 	fputs("]}", out);
 }

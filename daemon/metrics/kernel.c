@@ -16,7 +16,7 @@ struct metric_kernel {
 	bool has_pair[RT_SYSCALLS_MAX][METER_ERRNOS];
 	bool seen[RT_SYSCALLS_MAX];		/* in this snapshot: sum[] is set */
 	struct meter_call_sum sum[RT_SYSCALLS_MAX];
-	struct metric_exemplar exemplar[METRIC_BUCKETS];
+	struct metric_exemplar exemplar[METER_BUCKETS];
 };
 
 struct metric_kernel *metric_kernel_create(const struct metric_kernel_config *config)
@@ -87,7 +87,7 @@ static bool pair_has_series(struct metric_kernel *kernel, uint32_t number, uint3
 
 static void add_sum(struct meter_sum *to, const struct meter_sum *from)
 {
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		to->bucket[i] += from->bucket[i];
 	to->count += from->count;
 	to->sum_ns += from->sum_ns;
@@ -109,7 +109,7 @@ static struct metric_histogram histogram_of(const struct meter_sum *sum)
 static void add_exemplars(struct metric_kernel *kernel, struct metric_histogram *histogram,
 			  uint32_t number, uint64_t realtime_less_monotonic_ns)
 {
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+	for (unsigned i = 0; i < METER_BUCKETS; i++) {
 		struct metric_exemplar *exemplar = &kernel->exemplar[i];
 		struct meter_slow_call slow;
 		struct trace_place place;

@@ -30,11 +30,6 @@ struct metric_builder {
 	struct metric_family family;	/* begun, not yet in the list */
 };
 
-double metric_bucket_seconds(unsigned i)
-{
-	return (double)(1ull << (METRIC_BUCKET_MIN_SHIFT + i)) / 1e9;
-}
-
 /* ---- The arena ------------------------------------------------------------------------------- */
 
 static struct chunk *chunk_create(size_t bytes)
@@ -202,7 +197,7 @@ void metric_add_histogram(struct metric_builder *builder, const struct metric_hi
 	struct metric_histogram *mine;
 	size_t more = sizeof(*histogram);
 
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		if (histogram->exemplar[i])
 			more += sizeof(*histogram->exemplar[i]);
 	if (!has_room(builder, point_bytes(label, labels, more)))
@@ -210,7 +205,7 @@ void metric_add_histogram(struct metric_builder *builder, const struct metric_hi
 	mine = take_copy(builder, histogram, sizeof(*mine));
 	if (!mine)
 		return;
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		if (mine->exemplar[i])
 			mine->exemplar[i] = take_copy(builder, mine->exemplar[i],
 						      sizeof(*mine->exemplar[i]));

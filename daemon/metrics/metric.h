@@ -16,11 +16,7 @@
 #include <stdint.h>
 
 #include "daemon/base/trace_id.h"
-
-/* The buckets of every histogram of time: up to 256 ns, 512 ns, ... 2^34 ns (17 s), and beyond. */
-#define METRIC_BUCKET_MIN_SHIFT	8u
-#define METRIC_BUCKET_BOUNDS	27u
-#define METRIC_BUCKETS		(METRIC_BUCKET_BOUNDS + 1u)
+#include "daemon/collect/meter_bucket.h"
 
 #define METRIC_LABELS_MAX	4u
 
@@ -45,8 +41,8 @@ struct metric_exemplar {
 struct metric_histogram {
 	uint64_t count;		/* the sum of the buckets */
 	double sum_seconds;
-	uint64_t bucket[METRIC_BUCKETS];	/* not cumulated; the last is beyond every bound */
-	const struct metric_exemplar *exemplar[METRIC_BUCKETS]; /* NULL: none */
+	uint64_t bucket[METER_BUCKETS];	/* not cumulated; the last is beyond every bound */
+	const struct metric_exemplar *exemplar[METER_BUCKETS]; /* NULL: none */
 };
 
 struct metric_point {
@@ -74,20 +70,6 @@ struct metric_snapshot {
 	uint32_t dropped;		/* points that found no room */
 	const struct metric_family *first;
 };
-
-/* The bound of bucket i in seconds, i below METRIC_BUCKET_BOUNDS: a value equal to it is in it. */
-double metric_bucket_seconds(unsigned i);
-
-/* The bucket of a duration. */
-static inline unsigned metric_bucket_of(uint64_t ns)
-{
-	unsigned shift;
-
-	if (ns <= 1ull << METRIC_BUCKET_MIN_SHIFT)
-		return 0;
-	shift = 64u - (unsigned)__builtin_clzll(ns - 1) - METRIC_BUCKET_MIN_SHIFT;
-	return shift < METRIC_BUCKET_BOUNDS ? shift : METRIC_BUCKET_BOUNDS;
-}
 
 /* For whoever keeps a snapshot; from any thread. put(NULL) is safe. */
 const struct metric_snapshot *metric_snapshot_get(const struct metric_snapshot *snapshot);

@@ -128,10 +128,10 @@ static void write_exemplar(const struct metric_exemplar *exemplar, FILE *out)
 /* 2^-k times 10^-9 has few digits: bounds read as 2.56e-07, and are the same in every scrape. */
 static void bound_text(unsigned bucket, char text[24])
 {
-	if (bucket == METRIC_BUCKET_BOUNDS)
+	if (bucket == METER_BUCKET_BOUNDS)
 		strcpy(text, "+Inf");
 	else
-		snprintf(text, 24, "%.12g", metric_bucket_seconds(bucket));
+		snprintf(text, 24, "%.12g", meter_bucket_seconds(bucket));
 }
 
 static void write_histogram(const struct metric_family *family, const struct metric_point *point,
@@ -140,7 +140,7 @@ static void write_histogram(const struct metric_family *family, const struct met
 	const struct metric_histogram *histogram = point->histogram;
 	uint64_t count = 0;
 
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+	for (unsigned i = 0; i < METER_BUCKETS; i++) {
 		char le[24];
 
 		bound_text(i, le);

@@ -7,17 +7,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int bell_init(struct bell *bell, enum source_bell kind, int fd, struct error *error)
+int bell_init(struct bell *bell, enum ring_bell kind, int fd, struct error *error)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	int err;
 
 	*bell = (struct bell){.kind = kind, .fd = fd};
 	/* It is answered also when nobody rang: that must not wait. Only this side ever reads it. */
-	if (kind == SOURCE_BELL_EVENTFD && fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+	if (kind == RING_BELL_EVENTFD && fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
 		return error_set(error, errno, "bell-flags", "cannot set a ring's bell up: %s",
 				 strerror(errno));
-	if (kind != SOURCE_BELL_BPF_RINGBUF)
+	if (kind != RING_BELL_BPF_RINGBUF)
 		return 0;
 	/* linux/bpf.h: the first page is the consumer's position, the second the producer's. */
 	bell->consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -53,18 +53,18 @@ void bell_answer(struct bell *bell)
 	uint64_t count;
 
 	switch (bell->kind) {
-	case SOURCE_BELL_EVENTFD:
+	case RING_BELL_EVENTFD:
 		while (read(bell->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 			;
 		break;
-	case SOURCE_BELL_BPF_RINGBUF:
+	case RING_BELL_BPF_RINGBUF:
 		/* What was said does not matter, only that something was. */
 		atomic_store_explicit((_Atomic unsigned long *)bell->consumer,
 				      atomic_load_explicit((_Atomic unsigned long *)bell->producer,
 							   memory_order_acquire),
 				      memory_order_release);
 		break;
-	case SOURCE_BELL_POLL:
+	case RING_BELL_POLL:
 		break;
 	}
 }

@@ -6,15 +6,15 @@
 #define RINGTAIL_DAEMON_RING_BELL_H
 
 #include "query/error.h"
-#include "daemon/source/source.h"
+#include "daemon/ring/handle.h"
 
 struct bell {
-	enum source_bell kind;
+	enum ring_bell kind;
 	int fd;				/* borrowed; readable when rung */
-	void *consumer, *producer;	/* SOURCE_BELL_BPF_RINGBUF: its position pages */
+	void *consumer, *producer;	/* RING_BELL_BPF_RINGBUF: its position pages */
 };
 
-int bell_init(struct bell *bell, enum source_bell kind, int fd, struct error *error);
+int bell_init(struct bell *bell, enum ring_bell kind, int fd, struct error *error);
 void bell_fini(struct bell *bell);
 void bell_answer(struct bell *bell);
 

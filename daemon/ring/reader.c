@@ -26,9 +26,54 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/ring/geometry.h"
 #include "daemon/ring/note.h"
-#include "daemon/ring/reader_private.h"
+#include "daemon/ring/unread.h"
+
+#define CORRUPT_TEXT_BYTES	160
+
+struct ring_reader {
+	/* What the fast path needs, in one cache line. */
+	const uint8_t *base;		/* the ring's data; `copy` where the oldest may go */
+	uint64_t mask;			/* place of a position in `base` */
+	uint64_t key;
+	uint64_t pos;			/* of the next record */
+	uint64_t limit;		/* what ends by here may be taken: reserved, in one sub-buffer */
+	uint64_t seq;			/* of the next attempt */
+	uint64_t lost_seen;		/* lost_total as far as it was located */
+	const struct rt_ring_producer *producer;
+
+	struct rt_ring_consumer *consumer;
+	const uint8_t *data;
+	uint64_t *copy;			/* RT_POLICY_OVERWRITE: one sub-buffer, and slack */
+	uint64_t size_bytes, subbuf_bytes;
+	uint64_t released;		/* our consumer_pos, */
+	uint64_t released_seq;		/* and the attempt that is next there */
+	uint64_t first_seq;		/* where this reader began to count */
+	uint64_t epoch;			/* of its numbers; 0: nobody counted before */
+	uint64_t owed;			/* counted by the ring, located, not reported yet */
+	uint64_t missed;		/* overwritten before they were read, not reported yet */
+	uint64_t charged[RT_LOST_REASONS];	/* of producer->lost[], how much was reported, */
+	uint64_t charged_before;		/* and by the reader before this one */
+	uint64_t lost[RT_LOST_REASONS];
+	uint64_t overwritten;			/* of these, what was `missed` */
+	uint64_t torn;
+	enum rt_policy policy;
+	uint32_t cpu;
+	bool corrupt;
+	char corrupt_text[CORRUPT_TEXT_BYTES];
+};
+
+static inline uint64_t load_acquire(const __u64 *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t subbuf_end(const struct ring_reader *reader, uint64_t pos)
+{
+	return (pos | (reader->subbuf_bytes - 1)) + 1;
+}
 
 #define READ_AHEAD_BYTES	512	/* records come from another CPU's cache: ask for them early */
 #define HEADER_WORDS		(RT_RECORD_HEADER_BYTES / 8)
@@ -36,6 +81,7 @@
 #define BODY_BITS		24	/* of `commit` below its tag: words and probe */
 #define COPY_TRIES		RING_SUBBUFS_MIN	/* each one lands a sub-buffer further on */
 #define STEPS_MAX		32	/* of read_slowly: two fillers and a look again need 6 */
+#define LOSERS_MAX		64	/* writers that may be between two counters */
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
@@ -141,7 +187,7 @@ static inline enum ring_read take(struct ring_reader *reader, const struct rt_re
 __attribute__((format(printf, 2, 3)))
 static void declare_corrupt(struct ring_reader *reader, const char *format, ...)
 {
-	char what[RING_CORRUPT_TEXT_BYTES / 2];
+	char what[CORRUPT_TEXT_BYTES / 2];
 	va_list args;
 
 	va_start(args, format);
@@ -503,4 +549,75 @@ uint32_t ring_reader_cpu(const struct ring_reader *reader)
 const char *ring_reader_error(const struct ring_reader *reader)
 {
 	return reader->corrupt ? reader->corrupt_text : NULL;
+}
+
+/* ---- Usage: what was read, beside what the producer says it has written ------------------------ */
+
+/*
+ * What the producer says was lost, twice: the sum by reason, and what lost_total was when that was the
+ * sum. A writer adds to the one and then to the other, so of two looks at lost_total around the sum the
+ * first is not above it, and the second below it by no more than writers can be between the two; those
+ * go into *between. Anything else is left for the residual to show.
+ */
+static uint64_t sum_lost(const struct rt_ring_producer *producer, uint64_t *lost_total,
+			 uint64_t *between)
+{
+	uint64_t before = load_acquire(&producer->lost_total), sum = 0;
+
+	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
+		sum += load_acquire(&producer->lost[i]);
+	*lost_total = load_acquire(&producer->lost_total);
+	*between = 0;
+	if (sum >= before && sum <= *lost_total)
+		*lost_total = sum;
+	else if (sum - *lost_total <= LOSERS_MAX)
+		*between = sum - *lost_total;
+	return sum;
+}
+
+/*
+ * The span is of the ring itself, whatever the reader's copy has; where the oldest goes, what was
+ * overwritten is counted when the reader comes upon it.
+ */
+static uint64_t count_unread(const struct ring_reader *reader, uint64_t produced)
+{
+	struct ring_span span = {
+		.data = reader->data, .size_bytes = reader->size_bytes, .key = reader->key,
+		.pos = reader->pos, .end = produced,
+	};
+
+	if (reader->corrupt || (int64_t)(produced - reader->pos) < 0)
+		return 0;
+	if (produced - reader->pos > reader->size_bytes)
+		span.pos = subbuf_end(reader, produced - reader->size_bytes - 1);
+	return ring_unread_count(&span, UNREAD_LOOKS_MAX);
+}
+
+void ring_reader_usage(const struct ring_reader *reader, struct ring_usage *usage)
+{
+	const struct rt_ring_producer *producer = reader->producer;
+	uint64_t produced = load_acquire(&producer->producer_pos);
+	uint64_t unread = produced - reader->released;
+	uint64_t lost_total, between, sum = sum_lost(producer, &lost_total, &between);
+	uint64_t records = reader->seq - reader->first_seq;
+	uint64_t count = count_unread(reader, produced);
+
+	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
+		records -= reader->lost[i];
+	*usage = (struct ring_usage){
+		.produced = records + count + sum - reader->charged_before +
+			    reader->overwritten + reader->missed,
+		.records = records,
+		.unread = count,
+		.in_flight = count + lost_total + between - reader->lost_seen + reader->owed +
+			     reader->missed,
+		.unread_bytes = unread < reader->size_bytes ? unread : reader->size_bytes,
+		.size_bytes = reader->size_bytes,
+		.torn = reader->torn,
+		.foreign = load_acquire(&producer->foreign),
+		.unpaired = load_acquire(&producer->unpaired),
+		.faults = load_acquire(&producer->faults),
+		.consumer_bad = load_acquire(&producer->consumer_bad),
+	};
+	memcpy(usage->lost, reader->lost, sizeof(usage->lost));
 }

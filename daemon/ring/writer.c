@@ -479,15 +479,15 @@ void ring_writer_resume(struct ring_writer *writer)
 	__atomic_store_n(&writer->producer->state, RT_RING_RUNNING, __ATOMIC_RELEASE);
 }
 
-void ring_writer_describe(const struct ring_writer *writer, struct source_ring *ring)
+void ring_writer_describe(const struct ring_writer *writer, struct ring_handle *ring)
 {
-	*ring = (struct source_ring){
+	*ring = (struct ring_handle){
 		.cpu = writer->cpu,
 		.ring_fd = writer->ring_fd,
 		.ring_bytes = writer->map_bytes,
 		.consumer_fd = writer->consumer_fd,
 		.bell_fd = writer->bell_fd,
-		.bell = SOURCE_BELL_EVENTFD,
+		.bell = RING_BELL_EVENTFD,
 	};
 }
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "query/error.h"
-#include "daemon/source/source.h"
+#include "daemon/ring/handle.h"
 #include "kmod/uapi/ringtail.h"
 
 struct ring_writer;
@@ -87,7 +87,7 @@ void ring_writer_lose(struct ring_writer *writer, enum rt_lost reason, uint64_t 
 void ring_writer_resume(struct ring_writer *writer);
 
 /* The ring as a source shows it; the descriptors stay the writer's. */
-void ring_writer_describe(const struct ring_writer *writer, struct source_ring *ring);
+void ring_writer_describe(const struct ring_writer *writer, struct ring_handle *ring);
 
 /* The writer's own mappings, borrowed. */
 struct rt_ring_producer *ring_writer_map(const struct ring_writer *writer, size_t *bytes);

@@ -391,7 +391,7 @@ static const Ringtail__V1__Catalog *bpf_catalog(struct source *source)
 	return source->catalog;
 }
 
-static int bpf_ring(struct source *source, unsigned i, struct source_ring *ring)
+static int bpf_ring(struct source *source, unsigned i, struct ring_handle *ring)
 {
 	return source_bpf_rings_get(&source->objects, source->ring_bytes, i, ring);
 }

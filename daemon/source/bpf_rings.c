@@ -170,13 +170,13 @@ int source_bpf_rings_init(struct source_bpf_objects *objects, uint64_t ring_byte
 }
 
 int source_bpf_rings_get(const struct source_bpf_objects *objects, uint64_t ring_bytes, unsigned i,
-			 struct source_ring *ring)
+			 struct ring_handle *ring)
 {
 	uint64_t stride = source_bpf_rings_stride(ring_bytes);
 
 	if (i >= objects->cpus)
 		return -ENOENT;
-	*ring = (struct source_ring){
+	*ring = (struct ring_handle){
 		.cpu = i,
 		.ring_fd = objects->rings,
 		.ring_offset = i * stride,
@@ -184,7 +184,7 @@ int source_bpf_rings_get(const struct source_bpf_objects *objects, uint64_t ring
 		.consumer_fd = objects->consumers,
 		.consumer_offset = (uint64_t)i * RT_PAGE_BYTES,
 		.bell_fd = objects->bell[i],
-		.bell = SOURCE_BELL_BPF_RINGBUF,
+		.bell = RING_BELL_BPF_RINGBUF,
 	};
 	return 0;
 }

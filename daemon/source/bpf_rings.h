@@ -32,7 +32,7 @@ int source_bpf_rings_init(struct source_bpf_objects *objects, uint64_t ring_byte
 
 /* As source_ops.ring. */
 int source_bpf_rings_get(const struct source_bpf_objects *objects, uint64_t ring_bytes, unsigned i,
-			 struct source_ring *ring);
+			 struct ring_handle *ring);
 
 /*
  * Returns when every program run that started before the call has ended: the kernel waits for that

@@ -30,7 +30,7 @@ struct source {
 	uint64_t ring_bytes;
 	Ringtail__V1__Catalog *catalog;
 	unsigned rings;
-	struct source_ring ring[RT_CPUS_MAX];
+	struct ring_handle ring[RT_CPUS_MAX];
 };
 
 static int control(struct source *source, unsigned long command, void *argument)
@@ -121,14 +121,14 @@ static bool has_ring(struct source *source, uint32_t cpu)
 
 static int add_ring(struct source *source, uint32_t cpu, struct error *error)
 {
-	struct source_ring *ring = &source->ring[source->rings];
+	struct ring_handle *ring = &source->ring[source->rings];
 	struct rt_bell bell = {.cpu = cpu};
 	int err = 0;
 
 	bell.eventfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (bell.eventfd < 0)
 		err = -errno;
-	*ring = (struct source_ring){
+	*ring = (struct ring_handle){
 		.cpu = cpu,
 		.ring_fd = source->device,
 		.ring_offset = RT_MAP_RING(cpu),
@@ -136,7 +136,7 @@ static int add_ring(struct source *source, uint32_t cpu, struct error *error)
 		.consumer_fd = source->device,
 		.consumer_offset = RT_MAP_CONSUMER(cpu),
 		.bell_fd = bell.eventfd,
-		.bell = SOURCE_BELL_EVENTFD,
+		.bell = RING_BELL_EVENTFD,
 	};
 	if (!err) {
 		source->rings++;
@@ -216,7 +216,7 @@ static const Ringtail__V1__Catalog *kmod_catalog(struct source *source)
 	return source->catalog;
 }
 
-static int kmod_ring(struct source *source, unsigned i, struct source_ring *ring)
+static int kmod_ring(struct source *source, unsigned i, struct ring_handle *ring)
 {
 	if (i >= source->rings)
 		return -ENOENT;

@@ -33,7 +33,7 @@ struct loader {
 	char source[16];
 	Ringtail__V1__Catalog *catalog;
 	unsigned rings;
-	struct source_ring ring[RINGS_MAX];
+	struct ring_handle ring[RINGS_MAX];
 	bool adopted;
 	bool keeps;			/* its source has handed something over for a next run */
 	struct service_manager *manager;/* NULL: there is none */
@@ -64,10 +64,10 @@ static void close_all(const int *fds, unsigned n)
 		close(fds[i]);
 }
 
-static int take_ring(struct loader *loader, const struct source_ring *ring, const int *fds,
+static int take_ring(struct loader *loader, const struct ring_handle *ring, const int *fds,
 		     unsigned n, struct error *error)
 {
-	struct source_ring *mine;
+	struct ring_handle *mine;
 
 	if (loader->rings == RINGS_MAX) {
 		close_all(fds, n);
@@ -399,7 +399,7 @@ unsigned loader_rings(const struct loader *loader)
 	return loader->rings;
 }
 
-const struct source_ring *loader_ring(const struct loader *loader, unsigned i)
+const struct ring_handle *loader_ring(const struct loader *loader, unsigned i)
 {
 	return &loader->ring[i];
 }

@@ -75,6 +75,6 @@ bool loader_adopted(const struct loader *loader);
 bool loader_keeps(const struct loader *loader);
 
 /* The i-th ring; its descriptors are the loader object's. */
-const struct source_ring *loader_ring(const struct loader *loader, unsigned i);
+const struct ring_handle *loader_ring(const struct loader *loader, unsigned i);
 
 #endif

@@ -45,7 +45,7 @@ struct loader_failure {
 struct loader_message {
 	uint32_t type;
 	union {
-		struct source_ring ring;
+		struct ring_handle ring;
 		struct {
 			uint64_t catalog_bytes;
 			char source[16];

@@ -1,22 +1,74 @@
-/* recording: see recording.h. This file: what lies where in it. recording_play.c: its items. */
+/*
+ * recording: see recording.h. First what lies where in the file, then its events and losses, one by one:
+ * the batches of different CPUs lie in the file as they were flushed, not in order of time, so each CPU
+ * is a stream of its own with its own decoder, and the stream with the oldest event goes next.
+ */
 #include "daemon/source/recording.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/source/recording_private.h"
+#include "proto/frame.h"
+#include "proto/limits.h"
+
+/* Where one batch lies, or a gap of its CPU's. */
+struct recording_part {
+	uint64_t offset;
+	struct batch_loss gap;		/* .count is 0 for a batch */
+};
+
+struct recording_stream {
+	uint32_t cpu;
+	unsigned index;
+	struct recording_part *part;
+	size_t parts, next_part;
+
+	/* What comes next of it, looked at ahead of time. */
+	struct batch_decoder *decoder;
+	uint8_t *raw;			/* of the open batch, FRAME_RAW_BYTES_MAX */
+	bool is_open;
+	enum recording_read ready;
+	struct batch_item item;
+	struct batch_loss loss;
+	uint64_t time_ns;		/* of `item`; of a loss, that of the event before it */
+};
+
+struct recording {
+	char *path;
+	int fd;
+	uint64_t size_bytes;
+	uint64_t first_ns;
+	struct frame_codec *codec;
+	uint8_t *frame;			/* one frame as it lies in the file */
+	uint8_t *raw;			/* for opening: the body of that frame */
+	Ringtail__V1__Catalog **catalogs;	/* as they came; `catalog` borrows from them */
+	size_t catalog_count;
+	Ringtail__V1__Catalog catalog;
+	struct probe_table probes;
+	struct batch_probe batch_probe[RT_PROBE_MAX];
+
+	struct recording_stream *stream[RT_CPUS_MAX];	/* by CPU until opened, then packed */
+	unsigned streams;
+	struct recording_stream *current;
+	uint64_t turn_end_ns;		/* up to here no other stream is older */
+	enum recording_read over;	/* END or FAILED, once it is */
+};
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
-int recording_bad_frame(const struct recording *recording, uint64_t offset, struct error *error,
-			const char *format, ...)
+/* Why the frame at `offset` is none that could be played, as an error: -EBADMSG. */
+__attribute__((format(printf, 4, 5)))
+static int bad_frame(const struct recording *recording, uint64_t offset, struct error *error,
+		     const char *format, ...)
 {
 	char why[ERROR_TEXT_BYTES / 2];
 	va_list args;
@@ -54,8 +106,9 @@ static ssize_t read_at(const struct recording *recording, uint8_t *to, size_t by
 	return done;
 }
 
-int recording_read_frame(struct recording *recording, uint64_t offset, uint8_t *raw,
-			 struct frame_header *header, struct error *error)
+/* Reads the frame at `offset` and checks it. Its body is in `raw` then, always. */
+static int read_frame(struct recording *recording, uint64_t offset, uint8_t *raw,
+		      struct frame_header *header, struct error *error)
 {
 	ssize_t n = read_at(recording, recording->frame, FRAME_HEADER_BYTES, offset);
 	enum frame_status status;
@@ -66,18 +119,18 @@ int recording_read_frame(struct recording *recording, uint64_t offset, uint8_t *
 				 recording->path, strerror(-n));
 	status = frame_parse_header(recording->frame, n, FRAME_RAW_BYTES_MAX, header);
 	if (status != FRAME_OK)
-		return recording_bad_frame(recording, offset, error, "%s",
+		return bad_frame(recording, offset, error, "%s",
 					   frame_status_text(status));
 	n = read_at(recording, recording->frame + FRAME_HEADER_BYTES, header->body_bytes,
 		    offset + FRAME_HEADER_BYTES);
 	if (n != (ssize_t)header->body_bytes)
-		return recording_bad_frame(recording, offset, error,
+		return bad_frame(recording, offset, error,
 					   "the file ends %zd bytes into the body "
 					   "of a %s frame that has %" PRIu32, n,
 					   frame_type_name(header->type), header->body_bytes);
 	status = frame_open(recording->codec, recording->frame, header, raw, &body);
 	if (status != FRAME_OK)
-		return recording_bad_frame(recording, offset, error, "%s",
+		return bad_frame(recording, offset, error, "%s",
 					   frame_status_text(status));
 	if (body != raw)
 		memcpy(raw, body, header->raw_bytes);
@@ -115,7 +168,7 @@ static int add_catalog(struct recording *recording, uint64_t offset,
 		return no_memory(recording, error);
 	catalog = ringtail__v1__catalog__unpack(NULL, header->raw_bytes, recording->raw);
 	if (!catalog)
-		return recording_bad_frame(recording, offset, error, "not a catalog");
+		return bad_frame(recording, offset, error, "not a catalog");
 	recording->catalogs[recording->catalog_count++] = catalog;
 	for (size_t i = 0; i < catalog->n_probe; i++) {
 		uint32_t id = catalog->probe[i]->id;
@@ -123,7 +176,7 @@ static int add_catalog(struct recording *recording, uint64_t offset,
 		if (id < RT_PROBE_MAX && recording->probes.probe[id].known) {
 			if (recording->probes.probe[id].fields == catalog->probe[i]->n_field)
 				continue;
-			return recording_bad_frame(recording, offset, error,
+			return bad_frame(recording, offset, error,
 						   "probe %" PRIu32 " is not what it was", id);
 		}
 		if (!grow(&all->probe, all->n_probe, sizeof(*all->probe)))
@@ -131,10 +184,10 @@ static int add_catalog(struct recording *recording, uint64_t offset,
 		all->probe[all->n_probe++] = catalog->probe[i];
 	}
 	if (all->n_probe > CATALOG_PROBES_MAX)
-		return recording_bad_frame(recording, offset, error, "over %u probes",
+		return bad_frame(recording, offset, error, "over %u probes",
 					   CATALOG_PROBES_MAX);
 	if (probe_table_init(&recording->probes, all, &why))
-		return recording_bad_frame(recording, offset, error, "%s", why.what);
+		return bad_frame(recording, offset, error, "%s", why.what);
 	for (unsigned id = 0; id < RT_PROBE_MAX; id++) {
 		const struct probe_info *info = &recording->probes.probe[id];
 
@@ -168,7 +221,7 @@ static int add_part(struct recording *recording, uint64_t offset, uint32_t cpu,
 	struct recording_stream *stream;
 
 	if (cpu >= RT_CPUS_MAX)
-		return recording_bad_frame(recording, offset, error,
+		return bad_frame(recording, offset, error,
 					   "CPU %" PRIu32 ", over the bound of %u",
 					   cpu, RT_CPUS_MAX);
 	stream = stream_of(recording, cpu);
@@ -200,16 +253,16 @@ static int add_batch(struct recording *recording, struct batch_decoder *decoder,
 	struct batch_item item;
 
 	if (batch_decode_open(decoder, recording->raw, header->raw_bytes, &summary))
-		return recording_bad_frame(recording, offset, error, "%s",
+		return bad_frame(recording, offset, error, "%s",
 					   batch_decode_error(decoder));
 	while (batch_decode_next(decoder, &item) != BATCH_END) {
 		if (item.kind == BATCH_ERROR)
-			return recording_bad_frame(recording, offset, error, "%s",
+			return bad_frame(recording, offset, error, "%s",
 						   batch_decode_error(decoder));
 		if (item.kind != BATCH_EVENT)
 			continue;
 		if (!fits_record(&item))
-			return recording_bad_frame(recording, offset, error,
+			return bad_frame(recording, offset, error,
 						   "event %" PRIu64 " has more attachments "
 						   "than a record holds", item.seq);
 		if (!recording->first_ns || item.event.time_ns < recording->first_ns)
@@ -227,7 +280,7 @@ static int add_gap(struct recording *recording, uint64_t offset, const struct fr
 	uint32_t cpu;
 
 	if (!gap)
-		return recording_bad_frame(recording, offset, error, "not a gap");
+		return bad_frame(recording, offset, error, "not a gap");
 	cpu = gap->cpu;
 	if (gap->end_seq > gap->first_seq) {
 		loss.first_seq = gap->first_seq;
@@ -243,7 +296,7 @@ static int add_frame(struct recording *recording, struct batch_decoder *decoder,
 		     const struct frame_header *header, struct error *error)
 {
 	if (!offset && header->type != FRAME_SERVER_HELLO)
-		return recording_bad_frame(recording, offset, error, "it begins with a %s frame",
+		return bad_frame(recording, offset, error, "it begins with a %s frame",
 					   frame_type_name(header->type));
 	switch (header->type) {
 	case FRAME_CATALOG:
@@ -267,7 +320,7 @@ static int add_frames(struct recording *recording, struct error *error)
 	if (!decoder)
 		return no_memory(recording, error);
 	do {
-		err = recording_read_frame(recording, offset, recording->raw, &header, error);
+		err = read_frame(recording, offset, recording->raw, &header, error);
 		if (!err)
 			err = add_frame(recording, decoder, offset, &header, error);
 		offset += FRAME_HEADER_BYTES + header.body_bytes;
@@ -380,4 +433,124 @@ uint32_t recording_cpu(const struct recording *recording, unsigned stream)
 uint64_t recording_first_ns(const struct recording *recording)
 {
 	return recording->first_ns;
+}
+
+/* ---- Playing ----------------------------------------------------------------------------------- */
+
+/* Opens a stream's next batch, or makes its next gap ready. */
+static int open_part(struct recording *recording, struct recording_stream *stream,
+		     struct error *error)
+{
+	const struct recording_part *part = &stream->part[stream->next_part++];
+	struct batch_summary summary;
+	struct frame_header header;
+	int err;
+
+	if (part->gap.count) {
+		stream->loss = part->gap;
+		stream->ready = RECORDING_LOSS;
+		return 0;
+	}
+	err = read_frame(recording, part->offset, stream->raw, &header, error);
+	if (err)
+		return err;
+	if (batch_decode_open(stream->decoder, stream->raw, header.raw_bytes, &summary))
+		return bad_frame(recording, part->offset, error, "%s",
+					   batch_decode_error(stream->decoder));
+	stream->is_open = true;
+	return 0;
+}
+
+/* Looks at what comes next of a stream. */
+static int look_ahead(struct recording *recording, struct recording_stream *stream,
+		      struct error *error)
+{
+	stream->ready = RECORDING_END;
+	while (stream->ready == RECORDING_END) {
+		if (!stream->is_open) {
+			int err;
+
+			if (stream->next_part == stream->parts)
+				return 0;
+			err = open_part(recording, stream, error);
+			if (err)
+				return err;
+			continue;
+		}
+		switch (batch_decode_next(stream->decoder, &stream->item)) {
+		case BATCH_EVENT:
+			stream->time_ns = stream->item.event.time_ns;
+			stream->ready = RECORDING_EVENT;
+			break;
+		case BATCH_LOSS:
+			stream->loss = stream->item.loss;
+			stream->ready = RECORDING_LOSS;
+			break;
+		case BATCH_END:
+			stream->is_open = false;
+			break;
+		case BATCH_ERROR:
+			return bad_frame(recording,
+						   stream->part[stream->next_part - 1].offset,
+						   error, "%s",
+						   batch_decode_error(stream->decoder));
+		}
+	}
+	return 0;
+}
+
+/* Gives the turn to the stream that is oldest, for as long as it is. NULL: all are at their end. */
+static struct recording_stream *choose_stream(struct recording *recording)
+{
+	recording->current = NULL;
+	recording->turn_end_ns = UINT64_MAX;
+	for (unsigned i = 0; i < recording->streams; i++) {
+		struct recording_stream *stream = recording->stream[i];
+
+		if (stream->ready == RECORDING_END)
+			continue;
+		if (!recording->current || stream->time_ns < recording->current->time_ns) {
+			if (recording->current)
+				recording->turn_end_ns = recording->current->time_ns;
+			recording->current = stream;
+		} else if (stream->time_ns < recording->turn_end_ns) {
+			recording->turn_end_ns = stream->time_ns;
+		}
+	}
+	return recording->current;
+}
+
+/* The first call looks at every stream, each later one at the one whose item was given out. */
+static int look_on(struct recording *recording, struct error *error)
+{
+	int err = 0;
+
+	if (recording->current)
+		return look_ahead(recording, recording->current, error);
+	for (unsigned i = 0; i < recording->streams && !err; i++)
+		err = look_ahead(recording, recording->stream[i], error);
+	return err;
+}
+
+enum recording_read recording_next(struct recording *recording, struct recording_item *item,
+				   struct error *error)
+{
+	struct recording_stream *stream;
+
+	if (recording->over)
+		return recording->over;
+	if (look_on(recording, error))
+		return recording->over = RECORDING_FAILED;
+	stream = recording->current;
+	if (!stream || stream->ready == RECORDING_END || stream->time_ns > recording->turn_end_ns)
+		stream = choose_stream(recording);
+	if (!stream)
+		return recording->over = RECORDING_END;
+	*item = (struct recording_item){
+		.stream = stream->index,
+		.batch = &stream->item,
+		.decoder = stream->decoder,
+		.loss = stream->loss,
+	};
+	return stream->ready;
 }

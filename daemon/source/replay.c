@@ -426,7 +426,7 @@ static const Ringtail__V1__Catalog *replay_catalog(struct source *source)
 	return recording_catalog(source->recording);
 }
 
-static int replay_ring(struct source *source, unsigned i, struct source_ring *ring)
+static int replay_ring(struct source *source, unsigned i, struct ring_handle *ring)
 {
 	if (i >= source->rings)
 		return -ENOENT;

@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "query/error.h"
+#include "daemon/ring/handle.h"
 #include "kmod/uapi/ringtail.h"
 #include "proto/ringtail.pb-c.h"
 
@@ -45,22 +46,6 @@ struct source_config {
 	struct source_store *store;	/* NULL: nobody keeps anything */
 };
 
-/* One CPU's ring, as descriptors and offsets to mmap. The descriptors stay the source's. */
-struct source_ring {
-	uint32_t cpu;
-	int ring_fd;			/* producer page, data, slack: mapped read-only */
-	uint64_t ring_offset;
-	uint64_t ring_bytes;		/* of the whole mapping */
-	int consumer_fd;		/* consumer page: mapped read-write */
-	uint64_t consumer_offset;
-	int bell_fd;			/* readable when the bell was rung */
-	enum source_bell {
-		SOURCE_BELL_EVENTFD,	/* read(2) answers it */
-		SOURCE_BELL_BPF_RINGBUF,/* advancing its consumer position answers it */
-		SOURCE_BELL_POLL,	/* the poll itself answers it */
-	} bell;
-};
-
 /* What the kernel shall record from now on: the union of all subscriptions. */
 struct source_request {
 	uint64_t generation;
@@ -87,7 +72,7 @@ struct source_ops {
 	const Ringtail__V1__Catalog *(*catalog)(struct source *source);
 
 	/* Fills *ring with the i-th ring; -ENOENT past the last. */
-	int (*ring)(struct source *source, unsigned i, struct source_ring *ring);
+	int (*ring)(struct source *source, unsigned i, struct ring_handle *ring);
 
 	/* Takes effect for every event that starts after it returns. */
 	int (*configure)(struct source *source, const struct source_request *request,

@@ -116,7 +116,7 @@ static int run_stream(const char *path, unsigned stream, uint64_t *spent, uint64
 	struct batcher_spec spec = {0};
 	struct recording *recording;
 	struct ring_writer *writer;
-	struct source_ring source;
+	struct ring_handle source;
 	struct meters *meters;
 	struct drain drain;
 	bool more;

@@ -223,7 +223,7 @@ static struct source *source;
 static bool ringtail_open(void)
 {
 	const struct source_config config = { .ring_bytes = RING_BYTES, .excluded_pids = { 1 } };
-	struct source_ring ring;
+	struct ring_handle ring;
 	struct error error;
 
 	if (source_bpf.open(&config, &source, &error)) {

@@ -22,7 +22,7 @@ struct harness_ring {
 	struct rt_ring_consumer *consumer;
 	size_t map_bytes;
 	struct ring_reader *reader;
-	struct source_ring source;
+	struct ring_handle source;
 	uint8_t *known;			/* bit per tid: introduced on this ring and not gone */
 	uint64_t seq;			/* of the next item */
 	uint64_t time_ns;		/* of the last record */

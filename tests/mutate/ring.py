@@ -1,7 +1,6 @@
 """Mutants of the ring's reader: numbers, losses, notes for the next reader."""
 READER = "daemon/ring/reader.c"
 NOTE = "daemon/ring/note.c"
-USAGE = "daemon/ring/usage.c"
 TESTS = ["unit/ring_reader", "unit/ring_usage", "unit/ring_note", "unit/ring_room", "unit/ring_damage"]
 
 MUTANTS = [
@@ -81,6 +80,6 @@ MUTANTS = [
      ["unit/ring_note"]),
     ("ring-note-of-the-two-the-older", NOTE, "(found && mine.seq < note->seq)",
      "(found && mine.seq > note->seq)", ["unit/ring_note"]),
-    ("ring-usage-counts-what-was-charged-before", USAGE, " - reader->charged_before", "",
+    ("ring-usage-counts-what-was-charged-before", READER, " - reader->charged_before", "",
      ["unit/ring_usage"]),
 ]

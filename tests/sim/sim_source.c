@@ -26,7 +26,7 @@ struct ring {
 struct loader {
 	struct source_config_sim config;
 	struct ring ring[SOURCE_RINGS_MAX];
-	struct source_ring shown[SOURCE_RINGS_MAX];
+	struct ring_handle shown[SOURCE_RINGS_MAX];
 	struct source_request request;
 	bool ended, refuse, stopping, orderly;
 	struct loader *before;		/* of the daemon's run before */
@@ -453,7 +453,7 @@ unsigned loader_rings(const struct loader *loader)
 	return loader->config.rings;
 }
 
-const struct source_ring *loader_ring(const struct loader *loader, unsigned i)
+const struct ring_handle *loader_ring(const struct loader *loader, unsigned i)
 {
 	return &loader->shown[i];
 }

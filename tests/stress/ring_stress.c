@@ -209,7 +209,7 @@ static void check_usage(const struct ring_reader *reader, enum rt_policy policy,
 static void read_until(struct ring_reader *reader, struct ring_writer *writer,
 		       uint64_t until_ns, unsigned seed, struct tally *tally)
 {
-	struct source_ring ring;
+	struct ring_handle ring;
 	struct timespec now;
 	uint64_t produced = 0;
 

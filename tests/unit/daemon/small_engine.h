@@ -30,7 +30,7 @@ struct loader {
 	bool refuse;			/* the next configuration */
 	unsigned rings, configures, questions;
 	struct source_request request;	/* the last one in force */
-	struct source_ring ring[ENGINE_RINGS];
+	struct ring_handle ring[ENGINE_RINGS];
 	struct loader_report report[ENGINE_REPORTS];
 	unsigned first, end, held;	/* reports first .. end - 1 wait; from `held` on they are held */
 };
@@ -107,7 +107,7 @@ unsigned loader_rings(const struct loader *loader)
 	return loader->rings;
 }
 
-const struct source_ring *loader_ring(const struct loader *loader, unsigned i)
+const struct ring_handle *loader_ring(const struct loader *loader, unsigned i)
 {
 	return &loader->ring[i];
 }

@@ -212,7 +212,7 @@ static inline void start(struct engine *e, const char *path, bool fast)
 	struct source_config config = {
 		.ring_bytes = RT_RING_BYTES_MIN, .path = path, .replay_fast = fast,
 	};
-	struct source_ring ring;
+	struct ring_handle ring;
 	struct error error;
 
 	memset(e, 0, sizeof(*e));

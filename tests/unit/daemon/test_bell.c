@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -27,7 +28,7 @@ static void test_eventfd(void **state)
 	struct bell bell;
 
 	(void)state;
-	assert_int_equal(bell_init(&bell, SOURCE_BELL_EVENTFD, fd, &error), 0);
+	assert_int_equal(bell_init(&bell, RING_BELL_EVENTFD, fd, &error), 0);
 	bell_answer(&bell);
 	assert_int_equal(eventfd_write(fd, 3), 0);
 	assert_true(is_rung(fd));
@@ -49,7 +50,7 @@ static void test_bpf_ringbuf(void **state)
 	assert_int_equal(ftruncate(fd, 2 * page), 0);
 	pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(pages, MAP_FAILED);
-	assert_int_equal(bell_init(&bell, SOURCE_BELL_BPF_RINGBUF, fd, &error), 0);
+	assert_int_equal(bell_init(&bell, RING_BELL_BPF_RINGBUF, fd, &error), 0);
 	pages[page / sizeof(*pages)] = 4096;
 	bell_answer(&bell);
 	assert_int_equal(pages[0], 4096);
@@ -65,7 +66,7 @@ static void test_poll(void **state)
 	struct bell bell;
 
 	(void)state;
-	assert_int_equal(bell_init(&bell, SOURCE_BELL_POLL, -1, &error), 0);
+	assert_int_equal(bell_init(&bell, RING_BELL_POLL, -1, &error), 0);
 	bell_answer(&bell);
 	bell_fini(&bell);
 }
@@ -76,9 +77,9 @@ static void test_no_descriptor(void **state)
 	struct bell bell;
 
 	(void)state;
-	assert_true(bell_init(&bell, SOURCE_BELL_EVENTFD, -1, &error) < 0);
+	assert_true(bell_init(&bell, RING_BELL_EVENTFD, -1, &error) < 0);
 	assert_string_equal(error.code, "bell-flags");
-	assert_true(bell_init(&bell, SOURCE_BELL_BPF_RINGBUF, -1, &error) < 0);
+	assert_true(bell_init(&bell, RING_BELL_BPF_RINGBUF, -1, &error) < 0);
 	assert_string_equal(error.code, "bell-map");
 	bell_fini(&bell);
 }

@@ -108,7 +108,7 @@ static void open_all(struct fixture *f, uint64_t ring_bytes)
 	static const char *const glob[SUBSCRIPTIONS] = {"*:*:*", "syscall:openat:call"};
 	struct ring_writer_config config = {.cpu = 2, .ring_bytes = ring_bytes,
 					    .policy = RT_POLICY_DROP};
-	struct source_ring source;
+	struct ring_handle source;
 	struct error error;
 
 	memset(f, 0, sizeof(*f));

@@ -186,7 +186,7 @@ static void test_remote_write(void **state)
 	request = ringtail__prometheus__write_request__unpack(NULL, fixture.body.bytes,
 							      fixture.body.data);
 	assert_non_null(request);
-	assert_int_equal(request->n_timeseries, 2 + METRIC_BUCKETS + 2);
+	assert_int_equal(request->n_timeseries, 2 + METER_BUCKETS + 2);
 	for (size_t i = 0; i < request->n_timeseries; i++) {
 		const Ringtail__Prometheus__TimeSeries *series = request->timeseries[i];
 

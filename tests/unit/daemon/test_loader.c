@@ -97,7 +97,7 @@ static void test_opens_and_ends(void **state)
 {
 	unsigned before = descriptors();
 	struct loader *loader = start_capture();
-	const struct source_ring *ring;
+	const struct ring_handle *ring;
 
 	(void)state;
 	assert_string_equal(loader_source_name(loader), "replay");

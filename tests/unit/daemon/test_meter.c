@@ -91,17 +91,17 @@ static void end_pass(struct bench *bench)
 static void test_buckets(void **state)
 {
 	(void)state;
-	assert_int_equal(metric_bucket_of(0), 0);
-	assert_int_equal(metric_bucket_of(256), 0);
-	assert_int_equal(metric_bucket_of(257), 1);
-	for (unsigned i = 0; i < METRIC_BUCKET_BOUNDS; i++) {
-		uint64_t bound = 1ull << (METRIC_BUCKET_MIN_SHIFT + i);
+	assert_int_equal(meter_bucket_of(0), 0);
+	assert_int_equal(meter_bucket_of(256), 0);
+	assert_int_equal(meter_bucket_of(257), 1);
+	for (unsigned i = 0; i < METER_BUCKET_BOUNDS; i++) {
+		uint64_t bound = 1ull << (METER_BUCKET_MIN_SHIFT + i);
 
-		assert_int_equal(metric_bucket_of(bound), i);
-		assert_int_equal(metric_bucket_of(bound + 1), i + 1);
-		assert_true(metric_bucket_seconds(i) == (double)bound / 1e9);
+		assert_int_equal(meter_bucket_of(bound), i);
+		assert_int_equal(meter_bucket_of(bound + 1), i + 1);
+		assert_true(meter_bucket_seconds(i) == (double)bound / 1e9);
 	}
-	assert_int_equal(metric_bucket_of(UINT64_MAX), METRIC_BUCKET_BOUNDS);
+	assert_int_equal(meter_bucket_of(UINT64_MAX), METER_BUCKET_BOUNDS);
 }
 
 static void test_calls(void **state)
@@ -164,10 +164,10 @@ static void test_slow_calls(void **state)
 
 	(void)state;
 	call(bench, 7, SMALL_READ, 999999, 0);
-	assert_false(meters_read_slow(bench->meters, 0, metric_bucket_of(999999), &slow));
+	assert_false(meters_read_slow(bench->meters, 0, meter_bucket_of(999999), &slow));
 	call(bench, 7, SMALL_READ, 1000000, 0);
 	call(bench, 7, SMALL_READ, 1000001, 0);
-	assert_true(meters_read_slow(bench->meters, 0, metric_bucket_of(1000000), &slow));
+	assert_true(meters_read_slow(bench->meters, 0, meter_bucket_of(1000000), &slow));
 	assert_int_equal(slow.cpu, 3);
 	assert_int_equal(slow.seq, 2);
 	assert_int_equal(slow.duration_ns, 1000001);
@@ -178,7 +178,7 @@ static void test_slow_calls(void **state)
 	/* Another ring, read later, was earlier: what is kept does not go back. */
 	bench->now = 500;
 	call(bench, 7, SMALL_READ, 1000000, 0);
-	assert_true(meters_read_slow(bench->meters, 0, metric_bucket_of(1000000), &slow));
+	assert_true(meters_read_slow(bench->meters, 0, meter_bucket_of(1000000), &slow));
 	assert_int_equal(slow.time_ns, 1002);
 	bench_destroy(bench);
 }

@@ -35,7 +35,7 @@ static uint64_t count_of(const struct meter_histogram *histogram)
 {
 	uint64_t count = 0;
 
-	for (unsigned i = 0; i < METRIC_BUCKETS; i++)
+	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		count += histogram->bucket[i];
 	return count;
 }

@@ -94,7 +94,7 @@ static void carries_attachments(void **state)
 static void reads_a_read_only_mapping(void **state)
 {
 	struct ring_reader *reader;
-	struct source_ring ring;
+	struct ring_handle ring;
 	struct ring_item item;
 	struct error error;
 	struct fixture f;

@@ -32,7 +32,7 @@ static uint64_t drain(struct fixture *f, uint64_t *lost)
 
 static bool bell_is_rung(struct fixture *f)
 {
-	struct source_ring ring;
+	struct ring_handle ring;
 	uint64_t rings;
 
 	ring_writer_describe(f->writer, &ring);

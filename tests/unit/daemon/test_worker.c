@@ -180,7 +180,7 @@ static void replace_worker(struct fixture *f)
 	worker_destroy(f->worker[0]);
 	assert_int_equal(worker_create(&config, &f->worker[0], &error), 0);
 	for (unsigned i = 0; i < RINGS; i++) {
-		struct source_ring ring;
+		struct ring_handle ring;
 
 		ring_writer_describe(f->writer[i], &ring);
 		assert_int_equal(worker_add_ring(f->worker[0], i, &ring, &error), 0);
