@@ -235,8 +235,8 @@ static int take_hole(struct intake *intake, const Ringtail__V1__Position *start,
 }
 
 /*
- * A spool goes on with another run of the rings. Unless the one before ended in an orderly way, nobody
- * knows how much of it is missing: a gap of no size, where it stood.
+ * A spool goes on with another run of the rings. Between the two nothing was recorded; and of one that did
+ * not end in order, something may not have been stored. Nobody knows how much: a gap of no size.
  */
 static int take_run_end(struct intake *intake, const struct frame *frame,
 			struct ringtail_error *error)
@@ -246,13 +246,13 @@ static int take_run_end(struct intake *intake, const struct frame *frame,
 
 	while (cpu < intake->ledger->cpus && !intake->ledger->cpu[cpu].known)
 		cpu++;
-	/* A run of which nothing came, or that has all it recorded. */
-	if (cpu == intake->ledger->cpus || (intake->run_ended && !intake->segments_gone))
-		return 0;
+	if (cpu == intake->ledger->cpus)
+		return 0;			/* there was none before */
 	gap.cpu = cpu;
 	gap.first_seq = gap.end_seq = intake->ledger->cpu[cpu].seq;
 	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
 	gap.reason = intake->segments_gone ? RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+		     intake->run_ended	   ? RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
 					     RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
 	return take_gap(intake, &gap, frame, error);
 }

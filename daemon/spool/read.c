@@ -75,13 +75,12 @@ static bool wholly_seen(const struct spool_segment *segment, struct spool_marks 
 	return segment->end && segment->trusted;
 }
 
-/* Its run ended with it, and not orderly: what else was taken out of the rings is nowhere. */
-static bool ends_badly(const struct spool_store *store, const struct spool_segment *segment)
+/* Whether an earlier run of the rings has nothing behind it. */
+static bool ends_run(const struct spool_store *store, const struct spool_segment *segment)
 {
 	size_t i = store->segments;
 
-	if (segment->final ||
-	    of_epoch(segment, store->config.boot_id, store->config.epoch))
+	if (of_epoch(segment, store->config.boot_id, store->config.epoch))
 		return false;
 	while (store->segment[--i] != segment)
 		if (usable(store->segment[i]) &&
@@ -91,8 +90,8 @@ static bool ends_badly(const struct spool_store *store, const struct spool_segme
 }
 
 /*
- * At a cursor: the first segment of its epoch that is not wholly before it, or the last of a run that
- * ended badly: that this run lost something at its end is said among its own frames.
+ * At a cursor: the first segment of its epoch that is not wholly before it. The last segment of an earlier
+ * run is read in any case: behind it stands the Gap for the time until the next run.
  */
 static void place_at_cursor(struct spool_read *read, const struct spool_store *store)
 {
@@ -105,7 +104,7 @@ static void place_at_cursor(struct spool_read *read, const struct spool_store *s
 			continue;
 		found = true;
 		read->sequence = segment->sequence;
-		if (!wholly_seen(segment, read->since) || ends_badly(store, segment))
+		if (!wholly_seen(segment, read->since) || ends_run(store, segment))
 			break;
 		read->sequence++;
 	}
@@ -161,43 +160,86 @@ static Ringtail__V1__LossReason missing_before(const struct spool_store *store,
 		       RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
 }
 
-/* Its first frames. 0, or as spool_scan_next(). */
-static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_segment *segment)
+/*
+ * Between two runs of the rings nothing was recorded, however the first one ended; and what that had read
+ * and not stored is nowhere, unless it ended in order. How much that is nobody knows.
+ */
+static void end_run(struct spool_read *read, Ringtail__V1__LossReason reason)
 {
-	bool same = read->has_epoch && of_epoch(segment, read->boot_id, read->epoch), greets;
-	Ringtail__V1__LossReason why = missing_before(read->store, segment);
-	bool another = read->has_epoch && !same;
-	struct frame_ref *head[3];
+	if (read->run_end)
+		return;
+	spool_read_give_unknown(read, reason);
+	read->run_end = reason;
+}
+
+static Ringtail__V1__LossReason run_end_of(const struct spool_store *store,
+					   const struct spool_segment *last)
+{
+	size_t i = 0;
+
+	if (last->final)
+		return RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED;
+	while (store->segment[i] != last)
+		i++;
+	return i + 1 < store->segments && !usable(store->segment[i + 1]) ?
+		       RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT :
+		       RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+}
+
+static void begin_run(struct spool_read *read, const struct spool_segment *segment)
+{
+	memcpy(read->boot_id, segment->boot_id, sizeof(read->boot_id));
+	read->epoch = segment->epoch;
+	read->has_epoch = true;
+	read->ours = of_epoch(segment, read->store->config.boot_id, read->store->config.epoch);
+	read->greeted = false;
+	read->run_end = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	read->at->n = 0;
+	read->time_ns = 0;
+}
+
+/* Behind its SegmentHead: what a reader of a new run is to have first. 1, or as spool_scan_next(). */
+static int scan_heads(struct spool_read *read, struct spool_scan *scan, struct frame_ref *head[3])
+{
 	int got = spool_scan_next(scan);
 
+	for (unsigned i = 0; i < 3 && got == 1; i++) {
+		got = spool_scan_next(scan);
+		head[i] = got == 1 ? spool_read_copy_frame(scan) : NULL;
+		read->no_memory |= got == 1 && !head[i];
+	}
+	return got;
+}
+
+/* Its first frames. 0, or as spool_scan_next(): then nothing has changed. */
+static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_segment *segment)
+{
+	bool same = read->has_epoch && of_epoch(segment, read->boot_id, read->epoch);
+	Ringtail__V1__LossReason why = missing_before(read->store, segment);
+	bool another = read->has_epoch && !same, is_told;
+	struct frame_ref *head[3] = {NULL};
+	int got = scan_heads(read, scan, head);
+	bool greets;
+
+	if (got == 1 && another)
+		end_run(read, why);
+	is_told = read->run_end == why;
+	if (got == 1 && !same)
+		begin_run(read, segment);
+	/* A cursor may be of another epoch itself: that one says its hello, too. */
+	greets = got == 1 && !read->ours && !read->greeted;
+	for (unsigned i = 0; i < 3; i++) {
+		if (greets && head[i])
+			spool_read_give(read, head[i]);
+		else
+			frame_ref_put(head[i]);
+	}
 	if (got != 1)
 		return got ? got : -EBADMSG;
-	if (!same) {
-		memcpy(read->boot_id, segment->boot_id, sizeof(read->boot_id));
-		read->epoch = segment->epoch;
-		read->has_epoch = true;
-		read->ours = read->epoch == read->store->config.epoch &&
-			     memcmp(read->boot_id, read->store->config.boot_id, 16) == 0;
-		read->at->n = 0;
-		read->time_ns = 0;
-	}
-	/* A cursor may be of another epoch itself: that one says its hello, too. */
-	greets = !read->ours && !(same && read->greeted);
 	read->greeted = true;
-	for (unsigned i = 0; i < 3; i++) {
-		got = spool_scan_next(scan);
-		head[i] = got == 1 && greets ? spool_read_copy_frame(scan) : NULL;
-		if (got != 1) {
-			while (i--)
-				frame_ref_put(head[i]);
-			return got ? got : -EBADMSG;
-		}
-	}
-	for (unsigned i = 0; i < 3 && greets; i++)
-		spool_read_give(read, head[i]);
 	spool_read_give_missing(read, segment->start, why);
 	/* A run's numbers are not known before it: of its lost beginning nobody knows the size. */
-	if (another && why == RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT)
+	if (another && why == RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT && !is_told)
 		spool_read_give_unknown(read, why);
 	return 0;
 }
@@ -305,8 +347,8 @@ static int step(struct spool_read *read, size_t bytes)
 		read->errors = 0;
 		if (segment == read->store->current)
 			return -1;
-		if (ends_badly(read->store, segment))
-			spool_read_give_unknown(read, RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+		if (ends_run(read->store, segment))
+			end_run(read, run_end_of(read->store, segment));
 	} else if (got != -EBADMSG && ++read->errors < ERRORS_MAX) {
 		return 1;
 	} else {

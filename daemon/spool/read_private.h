@@ -12,6 +12,7 @@ struct spool_read {
 	uint64_t sequence;		/* of the segment being read; the next, if offset is 0 */
 	uint64_t offset;		/* of the next frame in it */
 	bool has_epoch, ours, greeted;
+	Ringtail__V1__LossReason run_end;	/* of the Gap that stands behind this epoch; 0: not given */
 	uint8_t boot_id[16];
 	uint64_t epoch;
 	struct spool_marks *at;		/* everything before has been given */

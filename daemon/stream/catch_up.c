@@ -120,6 +120,7 @@ int catch_up_begin(struct stream *stream, const struct catch_up_start *start)
 	if (!catch_up)
 		return -ENOMEM;
 	catch_up->stream = stream;
+	catch_up->missed = start ? start->missed : RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
 	for (uint32_t i = 0; i < rings; i++)
 		set_ring(catch_up, i, start);
 	err = open_reader(catch_up, start);
@@ -270,15 +271,11 @@ static void begin_in_log(struct stream *stream)
 
 static void change_over(struct stream *stream, uint64_t serial)
 {
-	Ringtail__V1__LossReason missed = stream->catch_up->missed;
-
 	catch_up_destroy(stream->catch_up);
 	stream->catch_up = NULL;
 	stream->next = serial;
 	stream->joined = frame_log_end(stream->subscription->log);
 	begin_in_log(stream);
-	if (missed)
-		stream_doubt(stream, missed);
 }
 
 void catch_up_go_on(struct stream *stream)
@@ -294,7 +291,7 @@ void catch_up_go_on(struct stream *stream)
 	if (!catch_up->foreign && log_reaches(catch_up, stranded) &&
 	    (find_change_over(catch_up, &serial) || stranded)) {
 		take_up_to(catch_up, serial, stranded);
-		if (catch_up->first == catch_up->end)
+		if (catch_up_push_missed(catch_up, 0) && catch_up->first == catch_up->end)
 			change_over(stream, serial);
 	} else if (catch_up->foreign && stranded) {
 		catch_up_come_home(catch_up);

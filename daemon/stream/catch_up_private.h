@@ -25,7 +25,8 @@ struct catch_up {
 	uint64_t stored;		/* and so much that was when it was asked for */
 	bool foreign;			/* what comes is of another run, */
 	bool nameless;			/* whose hello nobody can read */
-	Ringtail__V1__LossReason missed;	/* why, nobody knows how much; still to be told; or 0 */
+	/* Why what is between here and the next frame is missing, of no known size; 0: nothing is. */
+	Ringtail__V1__LossReason missed;
 
 	/* Where the cursor of another run stood; its numbers count if that run comes. */
 	uint8_t boot_id[16];
@@ -49,6 +50,9 @@ int catch_up_ring(const struct catch_up *catch_up, uint32_t cpu);
 
 /* A Gap from where that ring is up to `end`. False: there is no memory for it. */
 bool catch_up_push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end);
+
+/* If something is missed: a Gap of no size, where that ring is. False: there is no memory for it. */
+bool catch_up_push_missed(struct catch_up *catch_up, uint32_t ring);
 
 /*
  * A frame off the disk or out of the log: what of it has not come. The reference goes over; or, false:

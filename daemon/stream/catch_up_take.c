@@ -114,6 +114,17 @@ bool catch_up_push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 	return true;
 }
 
+bool catch_up_push_missed(struct catch_up *catch_up, uint32_t ring)
+{
+	uint64_t seq = catch_up->place[ring].seq;
+
+	if (catch_up->missed &&
+	    !push(catch_up, make_gap(catch_up, ring, seq, seq, catch_up->missed)))
+		return false;
+	catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	return true;
+}
+
 static bool push_quiet(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 {
 	struct place *place = &catch_up->place[ring];
@@ -157,8 +168,11 @@ static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
 	int i = catch_up_ring(catch_up, frame->cpu);
 	struct place *place = i < 0 ? NULL : &catch_up->place[i];
 
-	/* A loss of which nobody knows the size: where a ring begins, if that is not known yet. */
-	if (place && end_seq == first_seq && !place->known) {
+	/*
+	 * A loss of which nobody knows the size: it is told where the next frame begins. Behind a run
+	 * that is the next run, so that the Gap stands between the two on every CPU.
+	 */
+	if (place && end_seq == first_seq && (catch_up->foreign || !place->known)) {
 		catch_up->missed = (Ringtail__V1__LossReason)frame->loss[0].reason;
 		frame_ref_put(frame);
 		return true;
@@ -171,9 +185,8 @@ static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
 		return true;
 	}
 	begin_ring(catch_up, (uint32_t)i, first_seq);
-	if (catch_up->missed && push(catch_up, make_gap(catch_up, (uint32_t)i, place->seq, place->seq,
-							 catch_up->missed)))
-		catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	if (!catch_up_push_missed(catch_up, (uint32_t)i))
+		return false;
 	if (first_seq > place->seq && !catch_up_push_gap(catch_up, (uint32_t)i, first_seq)) {
 		frame_ref_put(frame);
 		place->starved = true;
@@ -246,7 +259,7 @@ static void take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
 	bool no_memory;
 	Ringtail__V1__Watermark *watermark =
 		unpack(catch_up, frame, &ringtail__v1__watermark__descriptor, &no_memory);
-	bool whole = watermark;
+	bool whole = watermark && catch_up_push_missed(catch_up, 0);
 
 	for (size_t i = 0; watermark && i < watermark->n_position; i++)
 		whole &= take_position(catch_up, watermark->position[i]);
@@ -283,7 +296,7 @@ static bool begin_run(struct catch_up *catch_up, struct frame_ref *frame,
 		pack_subscribed(catch_up, hello->boot_id.data, hello->epoch);
 	bool of_cursor;
 
-	if (!subscribed || !reserve(catch_up, 2)) {
+	if (!subscribed || !reserve(catch_up, 3)) {
 		frame_ref_put(subscribed);
 		return false;
 	}
@@ -297,6 +310,7 @@ static bool begin_run(struct catch_up *catch_up, struct frame_ref *frame,
 	frame->epoch = hello->epoch;
 	push(catch_up, frame);
 	push(catch_up, subscribed);
+	catch_up_push_missed(catch_up, 0);
 	return true;
 }
 
@@ -328,7 +342,7 @@ bool catch_up_come_home(struct catch_up *catch_up)
 	const struct subscription_spool *home = &catch_up->stream->subscription->spool;
 	struct frame_ref *subscribed = pack_subscribed(catch_up, home->boot_id, home->epoch);
 
-	if (!subscribed || !reserve(catch_up, 3)) {
+	if (!subscribed || !reserve(catch_up, 4)) {
 		frame_ref_put(subscribed);
 		return false;
 	}
@@ -337,6 +351,7 @@ bool catch_up_come_home(struct catch_up *catch_up)
 	push(catch_up, frame_ref_get(home->hello));
 	push(catch_up, frame_ref_get(home->catalog));
 	push(catch_up, subscribed);
+	catch_up_push_missed(catch_up, 0);
 	return true;
 }
 

@@ -68,7 +68,8 @@ def main(case):
     done = read(daemon, BOB, "alices")
     case.check(done.code == 1 and "[consumer-not-yours]" in done.err, "so it is after a restart",
                done.err)
-    case.check_equal(read(daemon, ALICE, "alices").code, 0, "alice goes on")
+    case.check_equal(read(daemon, ALICE, "alices").code, 3,
+                     "alice goes on, and is told that nothing was recorded meanwhile")
     case.check_equal(read(daemon, EVE, "alices").code, 0, "and so may an operator")
     check_demoted(case, daemon, start_as)
     case.check_equal(ask(daemon, ALICE, "forget", "alices").code, 0, "alice gives up her own")

@@ -128,6 +128,7 @@ static void runs_that_ended_badly(void **state)
 	check_end(2);
 }
 
+/* All that it recorded is there, and until the next run nothing was recorded. */
 static void run_that_ended_well(void **state)
 {
 	(void)state;
@@ -139,11 +140,12 @@ static void run_that_ended_well(void **state)
 	begin(4, 9, 0);		/* which is missing */
 	open_stream();
 	check_events(0);
+	check_gap(2, 0, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
 	check_events(0);
 	check_events(2);
 	check_gap(4, 0, RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
 	check_events(0);
-	check_end(1);
+	check_end(2);
 }
 
 /* Of a segment there is no more than its head: whose end it had is not known. */

@@ -460,6 +460,7 @@ static void open_other_run(struct fixture *f, bool readable)
 	spool_append(&disk, make_batch(UINT32_MAX, cpu_of[0], 5000, 20, 100));
 	gap = make_batch(UINT32_MAX, cpu_of[0], 5020, 0, 10);
 	gap->type = FRAME_GAP;
+	gap->loss[0].reason = RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
 	spool_append(&disk, gap);
 	stream_destroy(f->stream);
 	f->stream = stream_create(f->subscription, f->codec, cpu_of, 1 << 20, NULL,
@@ -489,8 +490,8 @@ static void send_wanted(struct fixture *f, const enum frame_type *wanted, unsign
 }
 
 static const enum frame_type other_run[] = {
-	FRAME_SERVER_HELLO, FRAME_SUBSCRIBED, FRAME_CATALOG, FRAME_BATCH, FRAME_GAP,
-	FRAME_SERVER_HELLO, FRAME_CATALOG, FRAME_SUBSCRIBED, FRAME_BATCH, FRAME_WATERMARK};
+	FRAME_SERVER_HELLO, FRAME_SUBSCRIBED, FRAME_CATALOG, FRAME_BATCH,
+	FRAME_SERVER_HELLO, FRAME_CATALOG, FRAME_SUBSCRIBED, FRAME_GAP, FRAME_BATCH, FRAME_WATERMARK};
 
 static void test_other_run(void **state)
 {

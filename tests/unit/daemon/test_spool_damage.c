@@ -6,6 +6,7 @@
 
 #include "proto/segment.h"
 
+#define NOT_RECORDED RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED
 #define CORRUPT	RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT
 #define RESTART	RINGTAIL__V1__LOSS_REASON__REASON_RESTART
 #define NOT_RECORDED RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED
@@ -334,6 +335,7 @@ static void names_a_lost_beginning_of_a_run(void **state)
 			assert_int_equal(back.there, produced(&run));
 			assert_int_equal(back.unknown[CORRUPT], 0);
 		}
+		assert_int_equal(back.unknown[NOT_RECORDED], 1);
 		end(&run);
 	}
 }
