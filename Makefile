@@ -193,7 +193,7 @@ SIM_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))
 SIM_WRAPPED := uname pthread_create pthread_join pthread_setname_np pthread_cond_wait \
 	pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast nanosleep eventfd read \
 	write close fcntl poll recv send sendmsg shutdown subscription_append loader_configure \
-	batch_encode_end_seq malloc calloc realloc strdup asprintf protobuf_c_message_unpack
+	batch_encode_end_seq spool_read_give_unknown malloc calloc realloc strdup asprintf protobuf_c_message_unpack
 $(BUILD)/sim/sim: $(SIM_OBJECTS) $(LIB_daemon)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(DAEMON_LIBS)

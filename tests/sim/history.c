@@ -66,13 +66,17 @@ static void start_again(void *context)
 	daemon_start(&config);
 }
 
-static void restart(bool orderly)
+static void restart(void)
 {
+	bool serves = daemon_serves();
+
 	if (restarting)
 		return;
 	restarting = true;
-	if (orderly)
+	if (serves && sim_chance(50))
 		daemon_stop();
+	else if (serves && sim_chance(30))
+		daemon_orphan();
 	else
 		daemon_kill(sim_chance(50));
 	sim_after(sim_between(SIM_MS, SIM_S), start_again, NULL);
@@ -113,7 +117,7 @@ static void disturb(struct loader *loader)
 		break;
 	case 3:
 		if (!sim.brief && sim_chance(30))
-			restart(sim_chance(50) && daemon_serves());
+			restart();
 		break;
 	case 4:
 	case 5:
@@ -140,17 +144,11 @@ static void wear_disk(void *context)
 	sim_after(sim_between(100, 2000) * SIM_MS, wear_disk, NULL);
 }
 
-static void happen(void *context)
+static void happen_to(struct loader *loader)
 {
-	struct loader *loader = daemon_loader();
 	unsigned kind = (unsigned)sim_below(100);
 
-	(void)context;
-	if (over)
-		return;
-	if (!loader || restarting)
-		loader = NULL;
-	else if (kind < 5)
+	if (kind < 5)
 		source_nest(loader, sim_below(NEST_NS_MAX));
 	else if (kind < 8)
 		source_lose(loader, (unsigned)sim_between(1, 5));
@@ -162,6 +160,18 @@ static void happen(void *context)
 		source_burst(loader, (unsigned)sim_between(500, 4000));
 	else
 		source_burst(loader, (unsigned)sim_between(1, 60));
+}
+
+static void happen(void *context)
+{
+	(void)context;
+	if (over)
+		return;
+	/* What no daemon records happens all the same. */
+	if (!daemon_loader())
+		source_burst(source_newest(), (unsigned)sim_between(1, 60));
+	else if (!restarting)
+		happen_to(daemon_loader());
 	/* Now and then nothing happens for long. */
 	sim_after(sim_below(sim_chance(1) ? 4 * SIM_S : 20 * SIM_MS), happen, NULL);
 }

@@ -166,6 +166,67 @@ static void check_joint(struct oracle_span *span, unsigned ring, uint64_t first_
 			 span->client, what, ring, first_seq, end_seq, span->cursor.seq[ring]);
 }
 
+/* ---- From one run to the next ----------------------------------------------------------------- */
+
+void oracle_come_from(struct oracle_span *span, const struct oracle_cursor *place)
+{
+	span->has_run = place->known;
+	span->run = place->epoch;
+	span->told = false;
+}
+
+static uint64_t count_unrecorded(const struct oracle_span *span, uint64_t epoch)
+{
+	const struct loader *loader = source_of_epoch(epoch);
+	const struct unrecorded *unrecorded;
+	uint64_t n = 0, wanted = 0;
+
+	unrecorded = loader ? source_unrecorded(loader, &n) : NULL;
+	while (n--)
+		wanted += span->spec->passes(&unrecorded[n].attempt);
+	return wanted;
+}
+
+/* Something of a run comes: if it had something of another, nothing was recorded between the two. */
+static void enter_run(struct oracle_span *span)
+{
+	if (span->has_run && span->run != span->cursor.epoch && !span->told &&
+	    !sim.shortage.struck)
+		sim_fail("%s: comes from epoch %" PRIu64 " to %" PRIu64 " without a gap, and %"
+			 PRIu64 " events that it asked for were not recorded", span->client, span->run,
+			 span->cursor.epoch, count_unrecorded(span, span->run));
+	span->has_run = true;
+	span->run = span->cursor.epoch;
+	span->told = false;
+}
+
+static bool says_restart(const Ringtail__V1__Gap *gap)
+{
+	return gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED ||
+	       gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_RESTART ||
+	       gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH;
+}
+
+/*
+ * A gap of no size. In memory there is one for each ring; off the disk one stands between two runs, and
+ * none anywhere else. Its reason is how the first of the two ended.
+ */
+static void check_restart(struct oracle_span *span, const Ringtail__V1__Gap *gap)
+{
+	bool crosses = span->has_run && span->run != span->cursor.epoch;
+	const struct loader *from = crosses ? source_of_epoch(span->run) : NULL;
+
+	if (gap->stage == RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL && says_restart(gap) &&
+	    span->has_run && (!crosses || span->told) && !sim.shortage.struck)
+		sim_fail("%s: a gap of no size in epoch %" PRIu64 ", and nothing is missing there",
+			 span->client, span->cursor.epoch);
+	if (from && gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED &&
+	    !source_ended_well(from))
+		sim_fail("%s: epoch %" PRIu64 " was killed, and is told to have ended in order",
+			 span->client, span->run);
+	span->told |= crosses;
+}
+
 void oracle_subscribed(struct oracle_span *span, const struct loader *loader,
 		       const Ringtail__V1__Subscribed *message, const struct oracle_cursor *since)
 {
@@ -284,6 +345,7 @@ void oracle_batch(struct oracle_span *span, const uint8_t *message, uint32_t byt
 	if (batch_decode_open(decoder, message, bytes, &summary) != 0)
 		sim_fail("%s: a batch is no good: %s", span->client, batch_decode_error(decoder));
 	ring = ring_of(span, summary.cpu);
+	enter_run(span);
 	check_joint(span, ring, summary.first_seq, summary.end_seq, "batch");
 	seq = summary.first_seq;
 	while (batch_decode_next(decoder, &item) != BATCH_END) {
@@ -331,6 +393,12 @@ void oracle_gap(struct oracle_span *span, const Ringtail__V1__Gap *gap)
 	sim_log("%s: gap of ring %u, %" PRIu64 " .. %" PRIu64 ", stage %d, reason %d, %" PRIu64
 		" events", span->client, ring, gap->first_seq, gap->end_seq, gap->stage,
 		gap->reason, gap->events);
+	if (gap->end_seq == gap->first_seq) {
+		check_restart(span, gap);
+		span->gaps++;
+		return;
+	}
+	enter_run(span);
 	check_joint(span, ring, gap->first_seq, gap->end_seq, "gap");
 	if (gap->end_seq > source_truth(span->loader, ring)->n)
 		sim_fail("%s: a gap beyond the end of ring %u", span->client, ring);
@@ -347,6 +415,7 @@ void oracle_gap(struct oracle_span *span, const Ringtail__V1__Gap *gap)
 
 void oracle_watermark(struct oracle_span *span, const Ringtail__V1__Watermark *message)
 {
+	enter_run(span);
 	/* Off the disk may come what was said before what the client has: it is true all the same. */
 	if (message->time_ns < span->watermark_ns && !span->durable)
 		sim_fail("%s: a watermark goes back in time", span->client);
@@ -380,6 +449,7 @@ void oracle_watermark(struct oracle_span *span, const Ringtail__V1__Watermark *m
 
 void oracle_bye(struct oracle_span *span, const Ringtail__V1__Bye *message)
 {
+	enter_run(span);
 	for (size_t i = 0; i < message->end->n_position; i++) {
 		const Ringtail__V1__Position *position = message->end->position[i];
 		unsigned ring = ring_of(span, position->cpu);

@@ -44,12 +44,17 @@ struct oracle_span {
 	bool live;			/* from Subscribed until it ends */
 	const struct loader *loader;
 	struct oracle_cursor cursor, since;
+	bool has_run, told;		/* it has something of that run of the rings; what came after it */
+	uint64_t run;			/* was not recorded, and it was told so */
 	uint64_t watermark_ns;
 	uint64_t events, lost, gaps;
 };
 
 /* Before the first span. */
 void oracle_begin(const Ringtail__V1__Catalog *catalog);
+
+/* It comes back from there. */
+void oracle_come_from(struct oracle_span *span, const struct oracle_cursor *place);
 
 /* The daemon's answer to a Subscribe, in which `since` was asked for. */
 void oracle_subscribed(struct oracle_span *span, const struct loader *loader,

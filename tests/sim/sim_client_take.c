@@ -87,8 +87,10 @@ static void take_subscribed(struct client *client, const Ringtail__V1__Subscribe
 	if (client->begun && span->cursor.epoch != message->start->epoch)
 		oracle_passed(span, &span->cursor);
 	client->whole |= message->resumed || client->kind == CLIENT_DURABLE;
-	if (!span->loader)
+	if (!span->loader) {
 		oracle_watch(span);
+		oracle_come_from(span, &client->since);
+	}
 	oracle_subscribed(span, client->section, message, &client->since);
 	span->live = client->section == client->loader;
 	sim_log("%s: subscribed%s, epoch %llu", client->name, message->resumed ? ", resumed" : "",

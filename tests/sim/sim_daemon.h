@@ -34,6 +34,9 @@ void daemon_reload(const struct sim_daemon_config *config);
 /* An orderly stop: goes on in the background; daemon_loader() is NULL when it is done. */
 void daemon_stop(void);
 
+/* SIGKILL of its loader alone: the engine sends what the rings hold, and ends as at a stop. */
+void daemon_orphan(void);
+
 /* SIGKILL, perhaps of everything: what the disk was not made to keep is gone then. */
 void daemon_kill(bool power);
 

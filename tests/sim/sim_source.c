@@ -28,7 +28,7 @@ struct loader {
 	struct ring ring[SOURCE_RINGS_MAX];
 	struct ring_handle shown[SOURCE_RINGS_MAX];
 	struct source_request request;
-	bool ended, refuse, stopping, orderly;
+	bool ended, refuse, stopping, orderly, stored, dead;
 	struct loader *before;		/* of the daemon's run before */
 	int fd;
 	struct loader_report report[REPORTS_MAX];
@@ -224,9 +224,7 @@ static struct ring *choose_ring(struct loader *loader)
 /* A writer takes a place on a ring: false if it is not let, or there is none. */
 static bool begin(struct loader *loader, struct ring *ring, struct attempt *attempt)
 {
-	if (loader->ended)
-		return false;
-	if (!is_recorded(&loader->request, attempt)) {
+	if (loader->ended || !is_recorded(&loader->request, attempt)) {
 		leave_out(loader, ring, attempt);
 		return false;
 	}
@@ -326,15 +324,42 @@ void source_stopping(struct loader *loader)
 	loader->stopping = true;
 }
 
-void source_end(struct loader *loader, bool orderly)
+void source_end(struct loader *loader, bool orderly, bool stored)
 {
 	loader->ended = true;
 	loader->orderly = orderly;
+	loader->stored = stored;
+}
+
+bool source_ended_well(const struct loader *loader)
+{
+	return loader->orderly;
+}
+
+struct loader *source_newest(void)
+{
+	return newest;
+}
+
+static void report(struct loader *loader, const struct loader_report *report)
+{
+	uint64_t one = 1;
+
+	loader->report[loader->end++ % REPORTS_MAX] = *report;
+	if (write(loader->fd, &one, sizeof(one)) != sizeof(one))
+		sim_fail("the kernel's answer does not get through");
+}
+
+void source_die(struct loader *loader)
+{
+	sim_log("the loader dies");
+	loader->dead = loader->ended = loader->stopping = true;
+	report(loader, &(struct loader_report){.event = LOADER_GONE});
 }
 
 bool source_ended_orderly(const struct loader *loader)
 {
-	return loader->orderly;
+	return loader->orderly && loader->stored;
 }
 
 struct loader *source_of_epoch(uint64_t epoch)
@@ -381,32 +406,32 @@ static void answer(void *context)
 {
 	struct pending *pending = context;
 	struct loader *loader = pending->loader;
-	uint64_t one = 1;
 
 	if (!loader->ended) {
-		struct loader_report *report = &loader->report[loader->end++ % REPORTS_MAX];
+		struct loader_report told = {.event = LOADER_CONFIGURED,
+					     .generation = pending->request.generation};
 
-		*report = (struct loader_report){.event = LOADER_CONFIGURED,
-						 .generation = pending->request.generation};
 		if (loader->refuse)
-			report->err = error_set(&report->error, EPERM, "sim-refused",
-						"the made-up kernel does not want to");
+			told.err = error_set(&told.error, EPERM, "sim-refused",
+					     "the made-up kernel does not want to");
 		else
 			loader->request = pending->request;
 		sim_log("kernel: generation %llu %s",
 			(unsigned long long)pending->request.generation,
 			loader->refuse ? "refused" : "in force");
 		loader->refuse = false;
-		if (write(loader->fd, &one, sizeof(one)) != sizeof(one))
-			sim_fail("the kernel's answer does not get through");
+		report(loader, &told);
 	}
 	free(pending);
 }
 
 int loader_configure(struct loader *loader, const struct source_request *request)
 {
-	struct pending *pending = sim_calloc(sizeof(*pending));
+	struct pending *pending;
 
+	if (loader->dead)
+		return -EPIPE;
+	pending = sim_calloc(sizeof(*pending));
 	pending->loader = loader;
 	pending->request = *request;
 	sim_after(sim_below(ANSWER_NS_MAX), answer, pending);

@@ -53,9 +53,16 @@ struct loader *source_start(const struct source_config_sim *config);
 /* It will soon be told to record nothing: that events are not recorded is no surprise then. */
 void source_stopping(struct loader *loader);
 
-/* The kernel records no more for it. orderly: all that it had was read, and sent, and stored. */
-void source_end(struct loader *loader, bool orderly);
+/* The kernel records no more for it. orderly: all that it had was read, and sent, and `stored`. */
+void source_end(struct loader *loader, bool orderly, bool stored);
 bool source_ended_orderly(const struct loader *loader);
+bool source_ended_well(const struct loader *loader);	/* it was not killed */
+
+/* The loader process dies: nothing is recorded any more, and its engine is told so. */
+void source_die(struct loader *loader);
+
+/* Of the newest run, that goes on or has ended; what happens then is recorded by nobody. */
+struct loader *source_newest(void);
 
 /* The one of that epoch, or NULL. */
 struct loader *source_of_epoch(uint64_t epoch);

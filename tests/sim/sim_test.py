@@ -11,6 +11,7 @@ import tempfile
 
 REPEATED = 5		# seeds whose log is made twice
 FAULT_SEEDS = "1..200"	# in which each fault must show
+DURABLE_FAULTS = {"hide-restart"}
 failed = 0
 
 
@@ -46,5 +47,6 @@ with tempfile.TemporaryDirectory() as directory:
 if first == 1:
     for fault in run("--list-faults")[1].split():
         check(f"a daemon with {fault} is found out",
-              *run("--fault", fault, "--seeds", FAULT_SEEDS))
+              *run("--fault", fault, "--seeds", FAULT_SEEDS,
+                   *["--durable"] * (fault in DURABLE_FAULTS)))
 sys.exit(bool(failed))
