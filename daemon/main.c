@@ -81,11 +81,8 @@ static int run(struct daemon *daemon)
 		finish(daemon);
 		return EXIT_FAILURE;
 	}
-	log_info("ready", "ready: source %s, %u rings of %llu KiB, %zu probes",
-		 loader_source_name(daemon->loader), loader_rings(daemon->loader),
-		 (unsigned long long)daemon->config.ring_bytes / 1024,
-		 loader_catalog(daemon->loader)->n_probe);
-	service_manager_notify(daemon->manager, "READY=1");
+	daemon->started = true;
+	main_tell_ready(daemon);
 	event_base_dispatch(daemon->base);
 	finish(daemon);
 	return daemon->failed ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -75,6 +75,8 @@ struct daemon {
 	struct event *on_term, *on_int, *on_hup, *stop_poll;
 
 	bool failed, stopping, handing_over, drained;
+	bool started, always_on;	/* all parts are there; what is always on is recorded */
+	struct error refusal;		/* of what is always on, during main_start() */
 	uint64_t stop_deadline_ns;
 };
 
@@ -89,6 +91,12 @@ int main_start(struct daemon *daemon, struct error *error);
 
 /* SIGTERM and SIGINT stop it, SIGHUP reloads it. */
 int main_start_signals(struct daemon *daemon, struct error *error);
+
+/* What is always on by the configuration, or why not: a struct changes_config's `applied`. */
+void main_on_applied(void *context, const struct error *error);
+
+/* Says so once it serves and records. */
+void main_tell_ready(struct daemon *daemon);
 
 /* A fanout's `failed`: the loader is gone, and the daemon follows it. */
 void main_on_failed(void *context);

@@ -69,6 +69,50 @@ void main_on_failed(void *context)
 	stop(daemon, "the loader ended");
 }
 
+void main_tell_ready(struct daemon *daemon)
+{
+	if (!daemon->started || !daemon->always_on)
+		return;
+	log_info("ready", "ready: source %s, %u rings of %llu KiB, %zu probes",
+		 loader_source_name(daemon->loader), loader_rings(daemon->loader),
+		 (unsigned long long)daemon->config.ring_bytes / 1024,
+		 loader_catalog(daemon->loader)->n_probe);
+	service_manager_notify(daemon->manager, "READY=1");
+}
+
+/* A daemon that cannot record what it is to record always does not pretend to run. */
+static void take_first(struct daemon *daemon, const struct error *error)
+{
+	if (!error) {
+		daemon->always_on = true;
+		main_tell_ready(daemon);
+	} else if (!daemon->started) {
+		daemon->refusal = *error;
+	} else if (!daemon->stopping) {
+		log_failure(LOG_LEVEL_ERROR, error);
+		daemon->failed = true;
+		stop(daemon, "what is to be always on cannot be recorded");
+	}
+}
+
+void main_on_applied(void *context, const struct error *error)
+{
+	struct daemon *daemon = context;
+
+	if (!daemon->always_on) {
+		take_first(daemon, error);
+		return;
+	}
+	if (error) {
+		log_failure(LOG_LEVEL_ERROR, error);
+		log_error("always-on-refused", "what is always on stays as it was; the rest of the"
+			  " configuration is in force");
+	} else {
+		log_info("reloaded", "the configuration is in force");
+	}
+	service_manager_notify(daemon->manager, "READY=1");
+}
+
 /* ---- Reloading ------------------------------------------------------------------------------- */
 
 static void warn_fixed(const struct config *old, const struct config *new)
@@ -107,11 +151,12 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 	    gate_create(&config, &gate, &error) != 0 ||
 	    check_exports(daemon, &config, &error) != 0 ||
 	    (daemon->metering && metering_check(daemon->metering, &config, &error) != 0) ||
-	    changes_set_config(daemon->changes, &config, &error) != 0) {
+	    changes_check_config(daemon->changes, &config, &error) != 0) {
 		log_failure(LOG_LEVEL_ERROR, &error);
 		log_error("reload-refused", "the configuration stays as it was");
 		gate_destroy(gate);
 		config_free(&config);
+		service_manager_notify(daemon->manager, "READY=1");
 	} else {
 		warn_fixed(&daemon->config, &config);
 		log_open(config.log_level);
@@ -128,9 +173,9 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 		daemon->control.batch_interval_ns = main_batch_interval(&config);
 		config_free(&daemon->config);
 		daemon->config = config;
-		log_info("reloaded", "the configuration is in force");
+		if (changes_set_config(daemon->changes, &daemon->config, &error) != 0)
+			main_on_applied(daemon, &error);
 	}
-	service_manager_notify(daemon->manager, "READY=1");
 }
 
 int main_start_signals(struct daemon *daemon, struct error *error)

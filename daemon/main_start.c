@@ -312,13 +312,19 @@ static int start_changes(struct daemon *daemon, struct error *error)
 		.catalog = loader_catalog(daemon->loader),
 		.disk_thread = daemon->disk_thread,
 		.stat = on_stat_wanted,
+		.applied = main_on_applied,
 		.context = daemon,
 	};
 	int err = changes_create(&config, &daemon->changes, error);
 
 	if (!err && daemon->disk_thread)
 		err = changes_load(daemon->changes, &daemon->disk, error);
-	return err ? err : changes_set_config(daemon->changes, &daemon->config, error);
+	if (!err)
+		err = changes_set_config(daemon->changes, &daemon->config, error);
+	if (err || !daemon->refusal.code[0])
+		return err;
+	*error = daemon->refusal;
+	return -ECANCELED;
 }
 
 static int start_server(struct daemon *daemon, struct error *error)

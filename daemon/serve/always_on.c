@@ -78,6 +78,16 @@ static void drop(struct always_on *on, unsigned i)
 	memmove(&on->mark[i], &on->mark[i + 1], (on->count - i) * sizeof(on->mark[0]));
 }
 
+bool always_on_drop_enabled(struct always_on *on)
+{
+	unsigned before = on->count;
+
+	for (unsigned i = on->count; i--;)
+		if (on->mark[i].enabled)
+			drop(on, i);
+	return on->count != before;
+}
+
 /* The mark's place, or on->count. */
 static unsigned find(const struct always_on *on, const char *spec, bool enabled)
 {

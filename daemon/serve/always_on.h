@@ -32,6 +32,9 @@ struct always_on *always_on_create(void);		/* NULL: out of memory */
 struct always_on *always_on_copy(const struct always_on *on);
 void always_on_destroy(struct always_on *on);
 
+/* Forgets what operators enabled, not what they disabled. Whether there was any. */
+bool always_on_drop_enabled(struct always_on *on);
+
 /* A spec that is on already stays as it is. -EINVAL, -ENOMEM with *error. */
 int always_on_enable(struct always_on *on, const struct config_words *config, const char *spec,
 		     const char *by, uint64_t realtime_ns, struct error *error);

@@ -18,6 +18,9 @@
 #define STATE_FILE_NEW ALWAYS_ON_FILE ".new"
 #define STATE_BYTES_MAX (1u << 20)
 
+static void in_force(void *change, const struct error *error);
+static void make_attempt(const struct change *change, struct audit_attempt *attempt);
+
 /* ---- Life ----------------------------------------------------------------------------------------- */
 
 int changes_create(const struct changes_config *config, struct changes **out, struct error *error)
@@ -50,8 +53,16 @@ static void free_words(char **word, size_t n)
 	free(word);
 }
 
+static void free_config(struct config_words *words, char *filter)
+{
+	for (unsigned i = 0; i < words->count; i++)
+		free(words->word[i]);
+	free(filter);
+}
+
 void changes_free(struct change *change)
 {
+	free_config(&change->words, change->filter);
 	free_words(change->enable, change->enables);
 	free_words(change->disable, change->disables);
 	if (change->subscribe)
@@ -62,13 +73,6 @@ void changes_free(struct change *change)
 	free(change->who);
 	free(change->peer);
 	free(change);
-}
-
-static void free_config(struct config_words *words, char *filter)
-{
-	for (unsigned i = 0; i < words->count; i++)
-		free(words->word[i]);
-	free(filter);
 }
 
 void changes_destroy(struct changes *changes)
@@ -120,18 +124,16 @@ static int check_filter(const struct changes *changes, const char *text, struct 
 	return err;
 }
 
-/* Tells fanout: the configuration's words and `on` together. */
+/* Tells fanout: the configuration's words and `on` together. done() follows if this is 0. */
 static int put_in_force(struct changes *changes, const struct config_words *words,
-			const char *filter, const struct always_on *on, struct error *error)
+			const char *filter, const struct always_on *on, struct change *change,
+			struct error *error)
 {
 	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
 	const char *glob[2 * SUBSCRIBE_PROBES_MAX];
 	struct subscription_request request = {.glob = glob, .filter = filter};
 	size_t n = always_on_list(on, words, 0, list);
-	int err = check_filter(changes, filter, error);
 
-	if (err)
-		return err;
 	for (size_t i = 0; i < n; i++) {
 		struct probe_set probes = {0};
 		struct error unknown = {0};
@@ -143,33 +145,60 @@ static int put_in_force(struct changes *changes, const struct config_words *word
 			log_warn("always-on-unknown", "%s, which %s enabled, is left out: %s",
 				 list[i].spec, list[i].by, unknown.what);
 	}
-	return fanout_set_permanent(changes->config.fanout, request.globs ? &request : NULL, error);
+	return fanout_set_permanent(changes->config.fanout, request.globs ? &request : NULL,
+				    in_force, change, error);
+}
+
+int changes_check_config(const struct changes *changes, const struct config *config,
+			 struct error *error)
+{
+	int err = check_filter(changes, config->filter, error);
+
+	for (unsigned i = 0; i < config->probe.count && !err; i++) {
+		struct probe_set probes = {0};
+
+		err = probe_set_add_glob(&probes, config->probe.word[i], changes->config.catalog,
+					 error);
+	}
+	return err;
+}
+
+static int copy_config(struct change *change, const struct config *config)
+{
+	struct config_words *words = &change->words;
+
+	for (; words->count < config->probe.count; words->count++) {
+		words->word[words->count] = strdup(config->probe.word[words->count]);
+		if (!words->word[words->count])
+			return -ENOMEM;
+	}
+	if (config->filter)
+		change->filter = strdup(config->filter);
+	return config->filter && !change->filter ? -ENOMEM : 0;
 }
 
 int changes_set_config(struct changes *changes, const struct config *config, struct error *error)
 {
-	struct config_words words = {0};
-	char *filter = NULL;
-	int err = 0;
+	struct change *change;
+	int err = changes_check_config(changes, config, error);
 
-	for (; words.count < config->probe.count && !err; words.count += !err) {
-		words.word[words.count] = strdup(config->probe.word[words.count]);
-		err = words.word[words.count] ? 0 : -ENOMEM;
-	}
-	if (!err && config->filter && !(filter = strdup(config->filter)))
-		err = -ENOMEM;
 	if (err)
-		error_set(error, ENOMEM, "out-of-memory", "out of memory");
-	else
-		err = put_in_force(changes, &words, filter, changes->on, error);
-	if (err) {
-		free_config(&words, filter);
 		return err;
+	if (changes->waiting >= CHANGES_WAITING_MAX)
+		return error_set(error, EBUSY, "too-many-changes",
+				 "too many changes wait for those before them");
+	change = calloc(1, sizeof(*change));
+	if (!change || copy_config(change, config) != 0) {
+		if (change)
+			changes_free(change);
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
-	free_config(&changes->words, changes->filter);
-	changes->words = words;
-	changes->filter = filter;
-	changes->config_realtime_ns = clock_read(CLOCK_REALTIME);
+	change->changes = changes;
+	change->action = ACTION_CONFIG;
+	change->realtime_ns = clock_read(CLOCK_REALTIME);
+	TAILQ_INSERT_TAIL(&changes->queue, change, link);
+	if (changes->waiting++ == 0)
+		changes_begin(change);
 	return 0;
 }
 
@@ -202,7 +231,8 @@ static void answer(struct change *change, struct frame_ref *frame)
 	struct session *session = change->session;
 	struct change *next;
 
-	if (!frame && !change->error.code[0] && change->action != ACTION_REGISTER)
+	if (!frame && !change->error.code[0] &&
+	    (change->action == ACTION_CHANGE || change->action == ACTION_FORGET))
 		error_set(&change->error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 	TAILQ_REMOVE(&changes->queue, change, link);
 	changes->waiting--;
@@ -229,10 +259,26 @@ static void run(struct disk_job *job, struct disk *disk)
 {
 	struct change *change = (struct change *)job;
 
-	change->disk_error = change->step == STEP_AUDIT ?
+	change->disk_error = change->step == STEP_AUDIT || change->step == STEP_OUTCOME ?
 				     audit_append(change->file, disk, change->text) :
 				     disk_file_replace(disk, ALWAYS_ON_FILE, STATE_FILE_NEW,
 						       change->text, strlen(change->text));
+}
+
+/* What was allowed and not done is in audit.log too; then the client learns why. */
+static void tell_outcome(struct change *change)
+{
+	struct audit_attempt attempt;
+
+	make_attempt(change, &attempt);
+	free(change->text);
+	change->text = audit_line(&attempt);
+	if (!change->text) {
+		answer(change, NULL);
+		return;
+	}
+	log_always(LOG_LEVEL_WARNING, "audit", "%.*s", (int)strlen(change->text) - 1, change->text);
+	submit(change, STEP_OUTCOME);
 }
 
 static void refuse_disk(struct change *change, const char *code, const char *what)
@@ -241,7 +287,6 @@ static void refuse_disk(struct change *change, const char *code, const char *wha
 		  strerror(-change->disk_error));
 	error_hint(&change->error, "nothing was changed; see to the disk of state-dir");
 	log_failure(LOG_LEVEL_ERROR, &change->error);
-	answer(change, NULL);
 }
 
 static void forget(struct change *change)
@@ -261,7 +306,6 @@ static void subscribe(struct change *change)
 	answer(change, NULL);
 }
 
-/* What it comes to is kept first: what is in force is to be there after a restart too. */
 static void keep(struct change *change, const struct always_on *on, enum step step)
 {
 	free(change->text);
@@ -272,14 +316,95 @@ static void keep(struct change *change, const struct always_on *on, enum step st
 		answer(change, NULL);
 }
 
-static void put_change_in_force(struct change *change)
+static void force(struct change *change, enum step step)
+{
+	struct changes *changes = change->changes;
+	struct error error = {0};
+	int err;
+
+	change->step = step;
+	err = put_in_force(changes, &changes->words, changes->filter,
+			   step == STEP_FORCE ? change->next : changes->on, change, &error);
+	if (err)
+		in_force(change, &error);
+}
+
+static void take_change_in_force(struct change *change, const struct error *error)
+{
+	struct changes *changes = change->changes;
+
+	if (change->step == STEP_FORCE && !error) {
+		keep(change, change->next, STEP_KEEP);
+	} else if (change->step == STEP_FORCE) {
+		change->error = *error;
+		tell_outcome(change);
+	} else {
+		if (error)
+			log_failure(LOG_LEVEL_ERROR, error);
+		keep(change, changes->on, STEP_KEEP_OLD);
+	}
+}
+
+static void take_config(struct change *change)
+{
+	struct changes *changes = change->changes;
+
+	free_config(&changes->words, changes->filter);
+	changes->words = change->words;
+	changes->filter = change->filter;
+	changes->config_realtime_ns = change->realtime_ns;
+	change->words.count = 0;
+	change->filter = NULL;
+}
+
+/* Where what operators enabled keeps the daemon from starting, nobody could disable it. */
+static bool leave_out_operators(struct change *change, const struct error *error)
+{
+	struct changes *changes = change->changes;
+
+	if (changes->started || strcmp(error->code, "shutting-down") == 0 ||
+	    strcmp(error->code, "loader-gone") == 0 || !always_on_drop_enabled(changes->on))
+		return false;
+	log_failure(LOG_LEVEL_ERROR, error);
+	log_error("always-on-left-out", "what operators enabled is left out, for it cannot be recorded:"
+		  " `tracectl probes` lists what is always on, `tracectl enable` tries again");
+	changes_begin(change);
+	return true;
+}
+
+static void take_config_in_force(struct change *change, const struct error *error)
+{
+	struct changes *changes = change->changes;
+
+	if (error && leave_out_operators(change, error))
+		return;
+	if (!error) {
+		take_config(change);
+		changes->started = true;
+	}
+	if (changes->config.applied)
+		changes->config.applied(changes->config.context, error);
+	answer(change, NULL);
+}
+
+static void in_force(void *context, const struct error *error)
+{
+	struct change *change = context;
+
+	if (change->action == ACTION_CONFIG)
+		take_config_in_force(change, error);
+	else
+		take_change_in_force(change, error);
+}
+
+static void take_kept(struct change *change)
 {
 	struct changes *changes = change->changes;
 	struct always_on *old = changes->on;
 
-	if (put_in_force(changes, &changes->words, changes->filter, change->next,
-			 &change->error) != 0) {
-		keep(change, old, STEP_KEEP_OLD);
+	if (change->disk_error) {
+		refuse_disk(change, "state-failed", "the state of the probes");
+		force(change, STEP_FORCE_OLD);
 		return;
 	}
 	changes->on = change->next;
@@ -287,25 +412,42 @@ static void put_change_in_force(struct change *change)
 	answer(change, changes_list(changes));
 }
 
+static void take_audited(struct change *change)
+{
+	if (change->disk_error) {
+		refuse_disk(change, "audit-failed", "the audit log");
+		answer(change, NULL);
+	} else if (change->error.code[0]) {
+		answer(change, NULL);
+	} else if (change->action == ACTION_FORGET) {
+		forget(change);
+	} else if (change->action == ACTION_REGISTER) {
+		subscribe(change);
+	} else {
+		force(change, STEP_FORCE);
+	}
+}
+
 static void done(struct disk_job *job)
 {
 	struct change *change = (struct change *)job;
 
-	if (change->step == STEP_KEEP_OLD)
+	switch (change->step) {
+	case STEP_AUDIT:
+		take_audited(change);
+		break;
+	case STEP_KEEP:
+		take_kept(change);
+		break;
+	case STEP_KEEP_OLD:
+		tell_outcome(change);
+		break;
+	case STEP_OUTCOME:
+	case STEP_FORCE:
+	case STEP_FORCE_OLD:
 		answer(change, NULL);
-	else if (change->disk_error)
-		refuse_disk(change, change->step == STEP_AUDIT ? "audit-failed" : "state-failed",
-			    change->step == STEP_AUDIT ? "the audit log" : "the state of the probes");
-	else if (change->error.code[0])
-		answer(change, NULL);
-	else if (change->step == STEP_KEEP)
-		put_change_in_force(change);
-	else if (change->action == ACTION_FORGET)
-		forget(change);
-	else if (change->action == ACTION_REGISTER)
-		subscribe(change);
-	else
-		keep(change, change->next, STEP_KEEP);
+		break;
+	}
 }
 
 /* What who is no operator may do for itself, it may not do without end: each takes a line for ever. */
@@ -361,14 +503,15 @@ static void judge(struct change *change)
 	}
 }
 
-void changes_begin(struct change *change)
+/* As the audit log has it. */
+static void make_attempt(const struct change *change, struct audit_attempt *attempt)
 {
 	static const char *const action[] = {
 		[ACTION_CHANGE] = "change", [ACTION_REGISTER] = "register",
-		[ACTION_FORGET] = "forget",
+		[ACTION_FORGET] = "forget", [ACTION_CONFIG] = "",
 	};
-	struct changes *changes = change->changes;
-	struct audit_attempt attempt = {
+
+	*attempt = (struct audit_attempt){
 		.realtime_ns = clock_read(CLOCK_REALTIME),
 		.who = change->who,
 		.role = role_name(change->identity.role),
@@ -379,13 +522,33 @@ void changes_begin(struct change *change)
 		.enables = change->enables,
 		.disables = change->disables,
 		.consumer = change->consumer,
+		.outcome = change->error.code[0] ? change->error.code : "allowed",
 	};
+}
+
+static void begin_config(struct change *change)
+{
+	struct changes *changes = change->changes;
+	struct error error = {0};
+
+	if (put_in_force(changes, &change->words, change->filter, changes->on, change, &error) != 0)
+		in_force(change, &error);
+}
+
+void changes_begin(struct change *change)
+{
+	struct changes *changes = change->changes;
+	struct audit_attempt attempt;
 	bool allowed;
 
+	if (change->action == ACTION_CONFIG) {
+		begin_config(change);
+		return;
+	}
 	change->job.run = run;
 	change->job.done = done;
 	judge(change);
-	attempt.outcome = change->error.code[0] ? change->error.code : "allowed";
+	make_attempt(change, &attempt);
 	allowed = audit_allows(&attempt);
 	counter_add(allowed ? COUNTER_changes_allowed : COUNTER_changes_denied, 1);
 	if (allowed || changes_denied_tell(changes, change->who))
@@ -406,4 +569,5 @@ void changes_begin(struct change *change)
 	}
 	change->disk_error = -ENOENT;
 	refuse_disk(change, "audit-failed", "there is no state directory: the audit log");
+	answer(change, NULL);
 }

@@ -3,10 +3,12 @@
  * always on; whoever may come in registers durable consumers, and gives up its own (operators any). One
  * at a time, in the order in which they were asked for:
  *
- *	ask -> judged -> audit.log, synced -> state-dir/probes, synced -> in force -> answered
+ *	ask -> judged -> audit.log, synced -> in force -> state-dir/probes, synced -> answered
  *
- * An attempt that cannot be written to the audit log is refused, and so is one that would not
- * outlive the daemon. What is denied goes to a log of its own; beyond a few in a minute from one client
+ * An attempt that cannot be written to the audit log is refused, and so are one that the loader or the
+ * kernel refuses and one that would not outlive the daemon: then what was in force before is again, and
+ * audit.log has a second line, whose outcome is the error's code. A reload of the configuration takes its
+ * turn like any other. What is denied goes to a log of its own; beyond a few in a minute from one client
  * it is only counted, and answered at once. Main thread; the disk's part on the disk thread.
  */
 #ifndef RINGTAIL_DAEMON_SERVE_CHANGES_H
@@ -29,6 +31,8 @@ struct changes_config {
 	const Ringtail__V1__Catalog *catalog;
 	struct disk_thread *disk_thread;	/* NULL: nothing can be kept, so nothing changed */
 	struct frame_ref *(*stat)(void *context);	/* what a Forget is answered with */
+	/* What is always on by a configuration is in force (NULL), or why not. May be NULL. */
+	void (*applied)(void *context, const struct error *error);
 	void *context;
 };
 
@@ -45,9 +49,13 @@ void changes_destroy(struct changes *changes);
 int changes_load(struct changes *changes, struct disk *disk, struct error *error);
 
 /*
- * Puts in force what the configuration says and operators made of it. Of what operators enabled, what
- * this host's catalog does not have is left out, with a warning.
+ * What the configuration says, and operators made of it, is put in force soon, or stays as it was:
+ * applied() follows, perhaps before this returns. Of what operators enabled, what this host's catalog does not have is left out,
+ * with a warning; and all of it, with an error, where a start would fail of it. A probe or a filter that
+ * is wrong is an error here.
  */
+int changes_check_config(const struct changes *changes, const struct config *config,
+			 struct error *error);
 int changes_set_config(struct changes *changes, const struct config *config, struct error *error);
 
 /* A Probes frame; NULL: out of memory. */

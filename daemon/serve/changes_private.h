@@ -13,13 +13,17 @@ enum action {
 	ACTION_CHANGE,		/* what is always on */
 	ACTION_REGISTER,	/* a durable consumer: then it is subscribed to */
 	ACTION_FORGET,		/* one that is given up */
+	ACTION_CONFIG,		/* a new configuration: nobody waits for the answer */
 };
 
-/* Each step is one job of the disk thread. */
+/* Each step but those in force is one job of the disk thread. */
 enum step {
 	STEP_AUDIT,
+	STEP_FORCE,
 	STEP_KEEP,		/* the new state */
-	STEP_KEEP_OLD,		/* again: the new one could not be put in force */
+	STEP_FORCE_OLD,		/* back: the new state could not be kept */
+	STEP_KEEP_OLD,		/* and perhaps it is there all the same */
+	STEP_OUTCOME,		/* audit.log: what was allowed was not done */
 };
 
 struct change {
@@ -38,6 +42,9 @@ struct change {
 	Ringtail__V1__Subscribe *subscribe;	/* of ACTION_REGISTER */
 	struct error error;		/* why not; without a code: allowed so far */
 	struct always_on *next;		/* what it comes to */
+	struct config_words words;	/* of ACTION_CONFIG */
+	char *filter;
+	uint64_t realtime_ns;
 	char *text;			/* for the disk: a line, or a file */
 	struct audit_file *file;	/* where the line goes */
 	int disk_error;
@@ -48,6 +55,7 @@ struct changes {
 	struct config_words words;	/* the configuration's probes, as of the last reload */
 	char *filter;
 	uint64_t config_realtime_ns;
+	bool started;			/* some configuration is in force */
 	struct always_on *on;
 	struct audit_file allowed, denied;	/* the disk thread's */
 	struct audit_rate denials;	/* which of them are written */

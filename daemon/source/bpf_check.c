@@ -159,6 +159,13 @@ int source_bpf_check_failure(struct error *error, int err, const char *doing)
 			   "raise the memory limit of this unit or container");
 		return -err;
 	}
+	if (err == EMFILE || err == ENFILE) {
+		error_set(error, err, "bpf-no-descriptors", "cannot %s: %s", doing, strerror(err));
+		error_hint(error, err == EMFILE ?
+			   "raise the daemon's limit of open files: LimitNOFILE= of its unit, or ulimit -n" :
+			   "raise the system's limit of open files: sysctl fs.file-max");
+		return -err;
+	}
 	if (said.verifier) {
 		error_set(error, err, "bpf-refused", "the kernel's verifier refused to %s: ... %s",
 			  doing, what);

@@ -65,9 +65,15 @@ int fanout_subscribe(struct fanout *fanout, struct session *session,
 /* The session goes. Its subscription stays for history-age, unless it left orderly. */
 void fanout_leave(struct fanout *fanout, struct session *session, bool orderly);
 
-/* Replaces the subscription that is always on; NULL: none. */
+/*
+ * Replaces the subscription that is always on; NULL: none. If it returns 0, done() follows, perhaps before
+ * it returns: with NULL once the kernel records what is asked for and no longer what was given up; or with
+ * the reason why not, and then what was always on stays. The next only after that: -EBUSY. done may be NULL.
+ */
+typedef void fanout_done(void *context, const struct error *error);
+
 int fanout_set_permanent(struct fanout *fanout, const struct subscription_request *request,
-			 struct error *error);
+			 fanout_done *done, void *context, struct error *error);
 
 /*
  * What the kernel records for the meters of the workers, of every process, with or without a

@@ -57,6 +57,7 @@ struct fanout {
 	uint64_t wake_bytes;		/* so many bytes of it */
 
 	struct probe_set metered;	/* recorded for the meters, whoever else wants it */
+	struct probe_set metered_asked, metered_had;	/* as last sent, and as last in force */
 	uint64_t generation;		/* of the newest configuration sent */
 	uint64_t generation_done;	/* and answered */
 	bool dirty;			/* another must be sent once that is */
@@ -73,6 +74,11 @@ struct fanout {
 	void *stopped_context;
 
 	struct subscription *next_permanent;	/* replaces the one that is always on when it is live */
+	struct {
+		fanout_done *done;	/* NULL: nobody waits for it */
+		void *context;
+		uint64_t generation;	/* the one before is given up then; 0: it is not live yet */
+	} permanent;
 	struct event *mails, *reports, *check;
 	struct event *read;		/* some stream has frames off the disk */
 	uint64_t memory_used;		/* by all logs, as of the last look */
@@ -197,6 +203,9 @@ void fanout_wake(struct fanout *fanout);
 
 /* What is to be always on is recorded: what was, goes. */
 void fanout_change_permanent(struct fanout *fanout);
+
+/* Who waits for what is to be always on is answered; NULL: it is in force. */
+void fanout_end_permanent(struct fanout *fanout, const struct error *error);
 
 /* No worker knows it any more. */
 void fanout_forget(struct fanout *fanout, struct subscription *subscription);

@@ -43,20 +43,22 @@ static bool add_clauses(struct source_request *request, const struct subscriptio
 	return subscription->clauses;
 }
 
-static void make_union(const struct fanout *fanout, struct source_request *request)
+static void make_union(struct fanout *fanout, struct source_request *request)
 {
 	const struct subscription *subscription;
 	struct probe_set probes = {0}, unfiltered = {0};
 
 	memset(request, 0, sizeof(*request));
 	TAILQ_FOREACH(subscription, &fanout->subscriptions, link) {
-		if (subscription->state == SUBSCRIPTION_REMOVING || fanout->stopping)
+		if (subscription->state == SUBSCRIPTION_REMOVING || subscription->held ||
+		    fanout->stopping)
 			continue;
 		probe_set_union(&probes, &subscription->spec.probes);
 		request->flags |= subscription->spec.flags;
 		if (!add_clauses(request, subscription))
 			probe_set_union(&unfiltered, &subscription->spec.probes);
 	}
+	fanout->metered_asked = fanout->metered;
 	if (!fanout->stopping && probe_set_count(&fanout->metered)) {
 		probe_set_union(&probes, &fanout->metered);
 		probe_set_union(&unfiltered, &fanout->metered);
@@ -257,12 +259,27 @@ void fanout_expire(struct fanout *fanout)
 			remove_subscription(fanout, subscription);
 }
 
+void fanout_end_permanent(struct fanout *fanout, const struct error *error)
+{
+	fanout_done *done = fanout->permanent.done;
+
+	fanout->permanent.done = NULL;
+	fanout->permanent.generation = 0;
+	if (done)
+		done(fanout->permanent.context, error);
+}
+
 int fanout_set_permanent(struct fanout *fanout, const struct subscription_request *request,
-			 struct error *error)
+			 fanout_done *done, void *context, struct error *error)
 {
 	struct subscription *subscription = NULL;
 	int err;
 
+	if (fanout->stopping)
+		return error_set(error, ESHUTDOWN, "shutting-down", "the daemon is shutting down");
+	if (fanout->permanent.done)
+		return error_set(error, EBUSY, "too-many-changes",
+				 "another change of what is always on is on its way");
 	if (request) {
 		err = fanout_get_subscription(fanout, request, FANOUT_OWN, &subscription, error);
 		if (!err)
@@ -273,6 +290,9 @@ int fanout_set_permanent(struct fanout *fanout, const struct subscription_reques
 	}
 	/* What was always on stays on until what is to be is recorded. */
 	fanout->next_permanent = subscription;
+	fanout->permanent.done = done;
+	fanout->permanent.context = context;
+	fanout->permanent.generation = 0;
 	if (!subscription || subscription->state == SUBSCRIPTION_LIVE)
 		fanout_change_permanent(fanout);
 	return 0;
@@ -291,7 +311,10 @@ void fanout_change_permanent(struct fanout *fanout)
 		other->permanent = other == fanout->next_permanent;
 	}
 	fanout->next_permanent = NULL;
-	fanout_check_soon(fanout);
+	fanout_expire(fanout);
+	fanout->permanent.generation = next_generation(fanout);
+	if (fanout->permanent.generation <= fanout->generation_done)
+		fanout_end_permanent(fanout, NULL);
 }
 
 void fanout_set_meter(struct fanout *fanout, const struct probe_set *probes)
@@ -328,40 +351,142 @@ void fanout_order_again(struct fanout *fanout)
 	tell_drain(fanout);
 }
 
+/* ---- Refusals: whoever is at fault, and nobody else ---------------------------------------------- */
+
+static bool is_suspect(const struct subscription *subscription, uint64_t generation)
+{
+	return subscription->state == SUBSCRIPTION_CONFIGURING && !subscription->held &&
+	       subscription->generation <= generation;
+}
+
+static struct subscription *first_suspect(struct fanout *fanout, uint64_t generation)
+{
+	struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
+		if (is_suspect(subscription, generation))
+			return subscription;
+	return NULL;
+}
+
+/* Those that came with `first` wait until it is known whether that was refused. */
+static bool hold_others(struct fanout *fanout, const struct subscription *first,
+			uint64_t generation)
+{
+	struct subscription *subscription;
+	bool any = false;
+
+	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
+		if (subscription != first && is_suspect(subscription, generation))
+			any = subscription->held = true;
+	return any;
+}
+
+static void ask_again(struct fanout *fanout, struct subscription *subscription)
+{
+	subscription->held = false;
+	fanout_configure(fanout);
+	subscription->generation = next_generation(fanout);
+}
+
+static void refuse_meter(struct fanout *fanout, const struct error *error)
+{
+	log_failure(LOG_LEVEL_ERROR, error);
+	log_error("meter-refused", "what metrics are made of is not recorded: they show less");
+	if (probe_set_equal(&fanout->metered, &fanout->metered_asked))
+		fanout->metered = fanout->metered_had;
+	fanout->metered_asked = fanout->metered_had;
+}
+
+/* What was always on stays so, where this was to take its place. */
+static void refuse(struct fanout *fanout, struct subscription *subscription,
+		   const struct error *error)
+{
+	bool was_next = subscription == fanout->next_permanent;
+
+	log_failure(LOG_LEVEL_ERROR, error);
+	fanout_refused(fanout, subscription, error);
+	fanout_forget(fanout, subscription);
+	if (was_next)
+		fanout_end_permanent(fanout, error);
+}
+
+/* One of those that were new is to blame. Where there are several, the first is asked for alone. */
+static void take_refusal(struct fanout *fanout, const struct loader_report *report)
+{
+	bool meter = !probe_set_equal(&fanout->metered_asked, &fanout->metered_had);
+	struct subscription *first = meter ? NULL : first_suspect(fanout, report->generation);
+
+	if (hold_others(fanout, first, report->generation)) {
+		if (first)
+			ask_again(fanout, first);
+		else
+			fanout_configure(fanout);
+		return;
+	}
+	if (meter)
+		refuse_meter(fanout, &report->error);
+	else if (first)
+		refuse(fanout, first, &report->error);
+	else
+		log_failure(LOG_LEVEL_ERROR, &report->error);
+	/* What was refused may have taken something away, too: again, without what was new. */
+	if (meter || first)
+		fanout->dirty = true;
+}
+
+static void take_acceptance(struct fanout *fanout, const struct loader_report *report)
+{
+	struct subscription *subscription;
+
+	fanout->metered_had = fanout->metered_asked;
+	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
+		if (is_suspect(subscription, report->generation))
+			change_state(fanout, subscription, SUBSCRIPTION_STARTING);
+}
+
+/* The next of those that wait for their turn. */
+static void release_held(struct fanout *fanout)
+{
+	struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
+		if (subscription->held) {
+			ask_again(fanout, subscription);
+			return;
+		}
+}
+
 static void take_configured(struct fanout *fanout, const struct loader_report *report)
 {
-	struct subscription *subscription, *next;
-	bool forgot = false;
-
 	fanout->generation_done = report->generation;
 	if (report->err)
-		log_failure(LOG_LEVEL_ERROR, &report->error);
-	for (subscription = TAILQ_FIRST(&fanout->subscriptions); subscription;
-	     subscription = next) {
-		next = TAILQ_NEXT(subscription, link);
-		if (subscription->state != SUBSCRIPTION_CONFIGURING ||
-		    subscription->generation > report->generation)
-			continue;
-		if (report->err) {
-			fanout_refused(fanout, subscription, &report->error);
-			fanout_forget(fanout, subscription);
-			forgot = true;
-		} else {
-			change_state(fanout, subscription, SUBSCRIPTION_STARTING);
-		}
-	}
-	/* What was refused may have taken something away, too: again, without those that were new. */
-	if (fanout->dirty || forgot)
+		take_refusal(fanout, report);
+	else
+		take_acceptance(fanout, report);
+	if (fanout->generation == fanout->generation_done)
+		release_held(fanout);
+	if (fanout->generation == fanout->generation_done && fanout->dirty)
 		fanout_configure(fanout);
-	else if (fanout->stopping && !fanout->handing_over && !fanout->drains_pending)
+	else if (fanout->generation == fanout->generation_done && fanout->stopping &&
+		 !fanout->handing_over && !fanout->drains_pending)
 		drain(fanout);
+	if (fanout->permanent.generation && fanout->permanent.generation <= report->generation)
+		fanout_end_permanent(fanout, NULL);
 }
 
 /* It took its producers with it; what they wrote is still in the rings. */
 static void take_gone(struct fanout *fanout)
 {
+	struct error error;
+
 	event_del(fanout->reports);
 	log_error("loader-gone", "the loader process ended: nothing is recorded any more");
+	error_set(&error, ECHILD, "loader-gone",
+		  "the loader process ended before the kernel recorded what was asked for");
+	error_hint(&error, "ask again once ringtaild has restarted; its log says what happened");
+	fanout_refused(fanout, NULL, &error);
+	fanout_end_permanent(fanout, &error);
 	fanout->config.failed(fanout->config.context);
 	if (fanout->stopping && !fanout->handing_over && !fanout->drains_pending)
 		drain(fanout);
@@ -469,6 +594,7 @@ void fanout_stop(struct fanout *fanout, const char *reason, void (*done)(void *c
 	error_set(&error, ESHUTDOWN, "shutting-down", "the daemon is shutting down");
 	fanout_refused(fanout, NULL, &error);
 	fanout->stopping = true;
+	fanout_end_permanent(fanout, &error);
 	snprintf(fanout->bye_reason, sizeof(fanout->bye_reason), "%s", reason);
 	fanout->stopped = done;
 	fanout->stopped_context = context;

@@ -45,6 +45,7 @@ struct subscription {
 	bool permanent;			/* the daemon's own, not a client's */
 	bool ended;			/* a Bye ends the log */
 	bool restored;			/* recorded since before this run of the daemon */
+	bool held;			/* configuring: its turn comes after others' that are tried */
 	bool reborn;			/* others went, and numbers stood still until it came */
 	unsigned consumers;		/* durable ones, connected or not */
 

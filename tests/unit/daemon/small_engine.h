@@ -27,7 +27,8 @@ struct loader {
 	int fd;
 	bool gone;
 	bool hold;			/* answers nothing until it is let */
-	bool refuse;			/* the next configuration */
+	bool refuse;			/* the next configuration, */
+	unsigned refuse_probe;		/* and each that asks for this one */
 	unsigned rings, configures, questions;
 	struct source_request request;	/* the last one in force */
 	struct ring_handle ring[ENGINE_RINGS];
@@ -42,6 +43,15 @@ static void engine_report(struct loader *loader, struct loader_report report)
 	if (!loader->hold)
 		loader->held = loader->end;
 	assert_int_equal(eventfd_write(loader->fd, 1), 0);
+}
+
+/* As where its process ended. */
+static inline void engine_lose_loader(struct loader *loader)
+{
+	loader->gone = true;
+	loader->hold = false;
+	loader->first = loader->end;
+	engine_report(loader, (struct loader_report){.event = LOADER_GONE});
 }
 
 static inline void engine_let(struct loader *loader)
@@ -59,7 +69,9 @@ int loader_configure(struct loader *loader, const struct source_request *request
 	if (loader->gone)
 		return -EPIPE;
 	loader->configures++;
-	if (loader->refuse)
+	if (loader->refuse || (loader->refuse_probe &&
+			       request->probes[loader->refuse_probe / 8] >>
+				       loader->refuse_probe % 8 & 1))
 		report.err = error_set(&report.error, EPERM, "refused", "the source cannot do that");
 	else
 		loader->request = *request;
@@ -132,6 +144,8 @@ struct engine {
 	struct changes *changes;
 	struct server *server;
 	unsigned failures, stops;
+	unsigned applied;			/* configurations' words for what is always on, */
+	struct error not_applied;		/* and why the last was not; "": it was */
 	uint64_t written;
 };
 
@@ -143,6 +157,14 @@ static void engine_failed(void *context)
 static inline void engine_stopped(void *context)
 {
 	((struct engine *)context)->stops++;
+}
+
+static inline void engine_applied(void *context, const struct error *error)
+{
+	struct engine *engine = context;
+
+	engine->applied++;
+	engine->not_applied = error ? *error : (struct error){0};
 }
 
 static void engine_quiet(enum log_level level, const char *code, const char *text)
@@ -282,6 +304,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	changes.catalog = small_catalog_get();
 	changes.disk_thread = engine->disk_thread;
 	changes.stat = engine_stat;
+	changes.applied = engine_applied;
 	changes.context = engine;
 	assert_int_equal(changes_create(&changes, &engine->changes, &error), 0);
 	server = (struct server_config){

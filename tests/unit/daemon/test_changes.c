@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <sys/socket.h>
 
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
@@ -18,6 +19,7 @@
 
 #define CALLS "syscall:getppid:call"
 #define OPENS "syscall:openat:call"
+#define READS "syscall:read:call"
 #define FILES 6
 
 /* Files in memory; the fail_at-th call fails. `journal` says what was done to which. */
@@ -396,13 +398,188 @@ static void test_gone(void **state)
 	expect_probes(peer[2], OPENS);
 	for (unsigned i = 0; i < 3; i++)
 		peer_close(peer[i]);
-	/* One that the end of the daemon meets half done is still written. */
+	/* One that the end of the daemon meets half done was not answered, and is not kept. */
 	peer_greet(peer[0] = engine_connect(&e));
+	e.loader.hold = true;
 	send_change(peer[0], CALLS, NULL);
 	event_base_loop(e.base, EVLOOP_NONBLOCK);
 	peer_close(peer[0]);
 	close_all(&e);
-	assert_non_null(strstr(text_of(&memory, "probes"), CALLS));
+	assert_null(strstr(text_of(&memory, "probes"), CALLS));
+}
+
+static bool records(const struct engine *e, unsigned probe)
+{
+	return e->loader.request.probes[probe / 8] >> probe % 8 & 1;
+}
+
+/* Nothing is answered, and nothing kept, before the loader has reported. */
+static void test_answered_when_in_force(void **state)
+{
+	struct memory_disk memory;
+	struct peer *peer;
+	struct engine e;
+	char byte;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	peer_greet(peer = engine_connect(&e));
+	for (unsigned round = 0; round < 4; round++) {
+		bool enables = round % 2 == 0;
+
+		e.loader.hold = true;
+		send_change(peer, enables ? CALLS : NULL, enables ? NULL : CALLS);
+		peer_run_for(e.base, 20 * 1000000);
+		assert_int_equal(recv(peer->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT), -1);
+		assert_true((strstr(text_of(&memory, "probes"), CALLS) == NULL) == enables);
+		engine_let(&e.loader);
+		expect_probes(peer, enables ? CALLS : "");
+		assert_true(records(&e, SMALL_GETPPID) == enables);
+		assert_true((strstr(text_of(&memory, "probes"), CALLS) != NULL) == enables);
+	}
+	peer_close(peer);
+	close_all(&e);
+}
+
+/* The loader refuses: what was always on stays, on disk and in force, and the audit log says what became
+ * of what it had allowed. Two more that wait behind it are done. */
+static void test_loader_refuses(void **state)
+{
+	struct peer *peer, *other;
+	struct memory_disk memory;
+	struct engine e;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	peer_greet(peer = engine_connect(&e));
+	peer_greet(other = engine_connect(&e));
+	send_change(peer, OPENS, NULL);
+	expect_probes(peer, OPENS);
+	e.loader.refuse_probe = SMALL_GETPPID;
+	e.loader.hold = true;
+	send_change(peer, CALLS, OPENS);
+	send_change(other, READS, NULL);
+	peer_run(e.base);
+	engine_let(&e.loader);
+	peer_expect_error(peer, "refused", false);
+	expect_probes(other, OPENS " syscall:read:call");
+	assert_true(records(&e, SMALL_OPENAT) && records(&e, SMALL_READ));
+	assert_null(strstr(text_of(&memory, "probes"), CALLS));
+	assert_int_equal(lines_of(&memory, "audit.log"), 4);
+	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"outcome\":\"refused\""));
+	/* A disable whose rest is refused does not happen either. */
+	e.loader.refuse_probe = SMALL_READ;
+	send_change(peer, NULL, OPENS);
+	peer_expect_error(peer, "refused", false);
+	ask_probes(peer);
+	expect_probes(peer, OPENS " syscall:read:call");
+	e.loader.refuse_probe = 0;
+	send_change(peer, CALLS, NULL);
+	expect_probes(peer, OPENS " syscall:read:call " CALLS);
+	peer_close(peer);
+	peer_close(other);
+	close_all(&e);
+}
+
+/* The loader ends between question and answer. */
+static void test_loader_gone(void **state)
+{
+	struct memory_disk memory;
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	peer_greet(peer = engine_connect(&e));
+	e.loader.hold = true;
+	send_change(peer, CALLS, NULL);
+	PEER_AWAIT(e.base, e.loader.configures);
+	engine_lose_loader(&e.loader);
+	peer_expect_error(peer, "loader-gone", false);
+	assert_int_equal(e.failures, 1);
+	assert_string_equal(text_of(&memory, "probes"), "");
+	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"outcome\":\"loader-gone\""));
+	peer_close(peer);
+	close_all(&e);
+}
+
+static void set_config(struct engine *e, const char *probe)
+{
+	struct config config = {.probe = {.word = {(char *)probe}, .count = 1}};
+	struct error error;
+
+	assert_int_equal(changes_set_config(e->changes, &config, &error), 0);
+}
+
+/* A reload waits its turn behind a change, and the next change behind it; one that is refused leaves what
+ * was. */
+static void test_reload_among_changes(void **state)
+{
+	struct memory_disk memory;
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	set_config(&e, OPENS);
+	PEER_AWAIT(e.base, e.applied == 1);
+	assert_string_equal(e.not_applied.code, "");
+	peer_greet(peer = engine_connect(&e));
+	e.loader.hold = true;
+	send_change(peer, CALLS, NULL);
+	peer_run(e.base);
+	set_config(&e, READS);
+	assert_int_equal(e.applied, 1);
+	engine_let(&e.loader);
+	expect_probes(peer, OPENS " " CALLS);
+	PEER_AWAIT(e.base, e.applied == 2);
+	assert_string_equal(e.not_applied.code, "");
+	assert_true(records(&e, SMALL_READ) && records(&e, SMALL_GETPPID) &&
+		    !records(&e, SMALL_OPENAT));
+	e.loader.refuse_probe = SMALL_OPENAT;
+	set_config(&e, OPENS);
+	PEER_AWAIT(e.base, e.applied == 3);
+	assert_string_equal(e.not_applied.code, "refused");
+	ask_probes(peer);
+	expect_probes(peer, "syscall:read:call " CALLS);
+	assert_true(records(&e, SMALL_READ) && records(&e, SMALL_GETPPID));
+	peer_close(peer);
+	close_all(&e);
+}
+
+/* A start does not fail of what an operator enabled; it does of the configuration's own. */
+static void test_start_is_refused(void **state)
+{
+	static const char text[] = "enable\t5\tuser:root\t" CALLS "\ndisable\t6\tuser:root\t" READS "\n";
+	struct config config = {.probe = {.word = {(char *)OPENS, (char *)READS}, .count = 2}};
+	struct memory_disk memory;
+	struct error error;
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	strcpy(memory.file[0].name, "probes");
+	strcpy(memory.file[0].text, text);
+	assert_int_equal(changes_load(e.changes, engine_disk, &error), 0);
+	e.loader.refuse_probe = SMALL_GETPPID;
+	assert_int_equal(changes_set_config(e.changes, &config, &error), 0);
+	PEER_AWAIT(e.base, e.applied);
+	assert_string_equal(e.not_applied.code, "");
+	assert_true(records(&e, SMALL_OPENAT) && !records(&e, SMALL_GETPPID) &&
+		    !records(&e, SMALL_READ));
+	peer_greet(peer = engine_connect(&e));
+	ask_probes(peer);
+	expect_probes(peer, OPENS);
+	peer_close(peer);
+	close_all(&e);
+
+	open_all(&e, &memory, 0);
+	e.loader.refuse_probe = SMALL_OPENAT;
+	set_config(&e, OPENS);
+	PEER_AWAIT(e.base, e.applied);
+	assert_string_equal(e.not_applied.code, "refused");
+	close_all(&e);
 }
 
 static void test_comes_back(void **state)
@@ -423,6 +600,7 @@ static void test_comes_back(void **state)
 	assert_int_equal(changes_load(e.changes, engine_disk, &error), 0);
 	/* What this host does not have is kept, and left out. */
 	assert_int_equal(changes_set_config(e.changes, &config, &error), 0);
+	PEER_AWAIT(e.base, e.applied);
 	peer_greet(peer = engine_connect(&e));
 	ask_probes(peer);
 	expect_probes(peer, OPENS " " CALLS " no:such");
@@ -537,6 +715,11 @@ int main(void)
 		cmocka_unit_test(test_disk_fails),
 		cmocka_unit_test(test_no_disk),
 		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_answered_when_in_force),
+		cmocka_unit_test(test_loader_refuses),
+		cmocka_unit_test(test_loader_gone),
+		cmocka_unit_test(test_reload_among_changes),
+		cmocka_unit_test(test_start_is_refused),
 		cmocka_unit_test(test_comes_back),
 		cmocka_unit_test(test_pending),
 		cmocka_unit_test(test_silence),

@@ -210,7 +210,8 @@ static void set_always_on(struct engine *e, const char *probe)
 	struct subscription_request request = {.glob = &probe, .globs = 1, .filter = ""};
 	struct error error;
 
-	assert_int_equal(fanout_set_permanent(e->fanout, probe ? &request : NULL, &error), 0);
+	assert_int_equal(fanout_set_permanent(e->fanout, probe ? &request : NULL, NULL, NULL,
+					      &error), 0);
 	peer_run_for(e->base, 50000000);
 }
 

@@ -27,12 +27,37 @@ static bool records(const struct engine *e, unsigned probe)
 	return e->loader.request.probes[probe / 8] >> probe % 8 & 1;
 }
 
-static void set_permanent(struct engine *e, const char *probe, const char *filter)
+struct permanent {
+	unsigned done;
+	char code[sizeof(((struct error *)0)->code)];	/* "": it is in force */
+};
+
+static void on_permanent(void *context, const struct error *error)
+{
+	struct permanent *permanent = context;
+
+	permanent->done++;
+	snprintf(permanent->code, sizeof(permanent->code), "%s", error ? error->code : "");
+}
+
+static void ask_permanent(struct engine *e, const char *probe, const char *filter,
+			  struct permanent *permanent)
 {
 	struct subscription_request request = {.glob = &probe, .globs = 1, .filter = filter};
 	struct error error;
 
-	assert_int_equal(fanout_set_permanent(e->fanout, probe ? &request : NULL, &error), 0);
+	*permanent = (struct permanent){0};
+	assert_int_equal(fanout_set_permanent(e->fanout, probe ? &request : NULL, on_permanent,
+					      permanent, &error), 0);
+}
+
+static void set_permanent(struct engine *e, const char *probe, const char *filter)
+{
+	struct permanent permanent;
+
+	ask_permanent(e, probe, filter, &permanent);
+	PEER_AWAIT(e->base, permanent.done);
+	assert_string_equal(permanent.code, "");
 }
 
 static void leave(struct watcher *watcher)
@@ -191,6 +216,115 @@ static void test_refused_by_the_loader(void **state)
 	peer_free(peer_expect(peer, FRAME_CATALOG));
 	peer_close(peer);
 	peer_close(calls.peer);
+	engine_close(&e);
+}
+
+/* Three come while the loader is busy, so that it hears of them at once: one is refused, not three. */
+static void test_one_of_three_is_refused(void **state)
+{
+	static const char *const probes[] = {CALLS, READS, "syscall:openat:call"};
+	struct peer *peer[3];
+	struct watcher calls;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 2, 8);
+	e.loader.refuse_probe = SMALL_READ;
+	e.loader.hold = true;
+	peer_greet(peer[0] = engine_connect(&e));
+	peer_greet(peer[1] = engine_connect(&e));
+	peer_greet(peer[2] = engine_connect(&e));
+	for (unsigned i = 0; i < 3; i++)
+		peer_send_subscribe(peer[i], probes[i], NULL, NULL);
+	calls = (struct watcher){.peer = engine_connect(&e)};
+	peer_greet(calls.peer);
+	peer_send_subscribe(calls.peer, CALLS, NULL, NULL);
+	peer_run(e.base);
+	engine_let(&e.loader);
+	peer_expect_error(peer[1], "refused", true);
+	watcher_start(&calls);
+	for (unsigned i = 0; i < 3; i += 2) {
+		peer_free(peer_expect(peer[i], FRAME_CATALOG));
+		peer_free(peer_expect(peer[i], FRAME_SUBSCRIBED));
+	}
+	assert_true(records(&e, SMALL_GETPPID) && records(&e, SMALL_OPENAT) &&
+		    !records(&e, SMALL_READ));
+	engine_write(&e, 10);
+	watcher_await(&calls, 10);
+	for (unsigned i = 0; i < 3; i++)
+		peer_close(peer[i]);
+	peer_close(calls.peer);
+	engine_close(&e);
+}
+
+/* What the meters want is refused, by itself or with a client's: the client does not pay for it. */
+static void test_meter_is_refused(void **state)
+{
+	struct probe_set wanted = {0}, none = {0};
+	struct watcher calls;
+	struct engine e;
+
+	(void)state;
+	probe_set_add(&wanted, SMALL_READ);
+	for (unsigned together = 0; together < 2; together++) {
+		engine_open(&e, 2, 1, 8);
+		e.loader.refuse_probe = SMALL_READ;
+		e.loader.hold = together;
+		calls = (struct watcher){.peer = engine_connect(&e)};
+		peer_greet(calls.peer);
+		if (together)
+			fanout_set_meter(e.fanout, &none);
+		fanout_set_meter(e.fanout, &wanted);
+		peer_send_subscribe(calls.peer, CALLS, NULL, NULL);
+		peer_run(e.base);
+		engine_let(&e.loader);
+		watcher_start(&calls);
+		assert_true(records(&e, SMALL_GETPPID) && !records(&e, SMALL_READ));
+		engine_write(&e, 10);
+		watcher_await(&calls, 10);
+		/* It may be wanted again. */
+		e.loader.refuse_probe = 0;
+		fanout_set_meter(e.fanout, &wanted);
+		PEER_AWAIT(e.base, records(&e, SMALL_READ));
+		peer_close(calls.peer);
+		engine_close(&e);
+	}
+}
+
+/* What was always on stays on where what is to be is refused, and whoever asked learns why. */
+static void test_permanent_is_refused(void **state)
+{
+	struct permanent permanent;
+	struct watcher first;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	set_permanent(&e, CALLS, NULL);
+	e.loader.refuse_probe = SMALL_READ;
+	e.loader.hold = true;
+	ask_permanent(&e, READS, NULL, &permanent);
+	peer_run(e.base);
+	assert_int_equal(permanent.done, 0);
+	engine_let(&e.loader);
+	PEER_AWAIT(e.base, permanent.done);
+	assert_string_equal(permanent.code, "refused");
+	PEER_AWAIT(e.base, records(&e, SMALL_GETPPID) && !records(&e, SMALL_READ));
+	first = watcher_open(&e, NULL, NULL, NULL);
+	engine_write(&e, 10);
+	watcher_await(&first, 10);
+	leave(&first);
+	/* In force is: the new is recorded, and the old is not any more. */
+	e.loader.refuse_probe = 0;
+	peer_run(e.base);
+	ask_permanent(&e, READS, NULL, &permanent);
+	PEER_AWAIT(e.base, permanent.done);
+	assert_string_equal(permanent.code, "");
+	assert_true(records(&e, SMALL_READ) && !records(&e, SMALL_GETPPID));
+	engine_lose_loader(&e.loader);
+	ask_permanent(&e, CALLS, NULL, &permanent);
+	PEER_AWAIT(e.base, permanent.done);
+	assert_string_equal(permanent.code, "loader-gone");
 	engine_close(&e);
 }
 
@@ -626,6 +760,9 @@ int main(void)
 		cmocka_unit_test(test_union),
 		cmocka_unit_test(test_union_of_filters),
 		cmocka_unit_test(test_refused_by_the_loader),
+		cmocka_unit_test(test_one_of_three_is_refused),
+		cmocka_unit_test(test_meter_is_refused),
+		cmocka_unit_test(test_permanent_is_refused),
 		cmocka_unit_test(test_permanent),
 		cmocka_unit_test(test_cursor),
 		cmocka_unit_test(test_comes_back_for_much),
