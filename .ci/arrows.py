@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 """arrows: the rooms include each other only downhill, as docs/architecture.md draws them.
 
+	usage: arrows.py [--objects BUILD]
+
 A room is a folder. DAEMON is the ordered list of the daemon's: each may include the rooms before it,
 never one after it. Prints each include that goes another way, and fails. DEBTS names those that
 still do, each of which must be there: one that is paid leaves the list.
+
+With --objects, the same is asked of what was built: an object may use no symbol that is defined in a
+room it may not include, whatever header told it of the symbol.
 """
+import argparse
 import fnmatch
 import os
 import re
@@ -34,6 +40,12 @@ DEBTS = {
     ("daemon/config/check.c", "daemon/access/roles.h"),
     ("daemon/stream/fanout.h", "daemon/serve/session.h"),
 }
+
+# Uses of symbols that go uphill today: the room, and the symbol.
+DEBT_SYMBOLS = {("stream", symbol) for symbol in ("session_identity", "session_stream", "session_refuse",
+                                                  "session_subscribed", "session_wake")}
+DEBT_SYMBOLS |= {("config", "roles_admit_any"), ("config", "roles_check_rule"),
+                 ("export", "start_check_choice")}
 
 # Libraries that one place alone knows.
 LIBRARIES = {
@@ -96,7 +108,64 @@ def check_downhill(path, include):
     return DAEMON.index(target) <= DAEMON.index(source)
 
 
+def room_of(path):
+    """Any room: a folder of the daemon's, or a top-level one."""
+    inner = daemon_room(path)
+    if inner:
+        return inner
+    found = re.match(r"(client/\w+|proto|query|daemon)/", path)
+    return found.group(1) if found else None
+
+
+def may_use(source, target):
+    """Whether a room's objects may use symbols of another."""
+    shared = ["proto", "query"]
+    if source == target or source == "daemon" or target in shared[:shared.index(source) + 1
+                                                                 if source in shared else 2]:
+        return True
+    if source in DAEMON and target in DAEMON:
+        return DAEMON.index(target) <= DAEMON.index(source)
+    return source == "client/cli" and target == "client/lib"
+
+
+def check_objects(build):
+    """Prints each use of a symbol that goes uphill; how many there are."""
+    defined, used = {}, []
+    listed = subprocess.run(["find", *[f"{build}/{top}" for top in ("daemon", "client", "proto",
+                                                                   "query")], "-name", "*.o"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    objects = [path for path in sorted(listed)
+               if os.path.exists(os.path.relpath(path, build)[:-2] + ".c")]
+    for path in objects:
+        name = os.path.relpath(path, build)[:-2] + ".c"
+        for line in subprocess.run(["nm", path], stdout=subprocess.PIPE, text=True,
+                                   check=True).stdout.splitlines():
+            words = line.split()
+            if words[-2] == "U":
+                used.append((name, words[-1]))
+            elif words[-2] in "TDBRCG":
+                defined.setdefault(words[-1], set()).add(name)
+    wrong, debts = set(), set(DEBT_SYMBOLS)
+    for name, symbol in used:
+        homes = defined.get(symbol, set())
+        if not homes or any(may_use(room_of(name), room_of(home)) for home in homes):
+            continue
+        if (room_of(name), symbol) in DEBT_SYMBOLS:
+            debts.discard((room_of(name), symbol))
+        else:
+            wrong.add(f"{name}: uses {symbol} of {' '.join(sorted(homes))}, uphill")
+    wrong |= {f"{room} no longer uses {symbol}: take it off the list of debts"
+              for room, symbol in debts}
+    print("\n".join(sorted(wrong) + [f"{len(objects)} objects, {len(wrong)} uses uphill"]))
+    return len(wrong)
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--objects", metavar="BUILD")
+    options = parser.parse_args()
+    if options.objects:
+        sys.exit(1 if check_objects(options.objects) else 0)
     files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h"],
                            stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     wrong, debts = 0, set(DEBTS)

@@ -240,6 +240,8 @@ def check_unit(options, results):
         jobs = programs(options.build, "unit", "unit")
         jobs += [Job(f"unit {path}", [sys.executable, path], {"RINGTAIL_BUILD": options.build})
                  for path in sorted(glob.glob("tests/unit/*/*_test.py"))]
+        jobs += [Job("arrows between objects",
+                     [sys.executable, ".ci/arrows.py", "--objects", options.build])]
         run_jobs(jobs, results)
 
 
