@@ -288,6 +288,7 @@ install: all ## into DESTDIR and PREFIX
 	install -D -m 0644 proto/ringtail.proto $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.proto
 	install -D -m 0644 systemd/ringtaild.service $(DESTDIR)/lib/systemd/system/ringtaild.service
 	install -D -m 0644 systemd/ringtaild.socket $(DESTDIR)/lib/systemd/system/ringtaild.socket
+	install -D -m 0644 systemd/network.conf $(DESTDIR)$(PREFIX)/share/ringtail/network.conf
 	install -D -m 0644 systemd/ringtail.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/ringtail.conf
 	install -D -m 0644 systemd/ringtail.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/ringtail.conf
 	install -D -m 0644 systemd/udev-60-ringtail.rules \

@@ -47,21 +47,26 @@ static int read_boot_id(struct daemon *daemon, struct error *error)
 	return 0;
 }
 
-static int start_loader(struct daemon *daemon, struct error *error)
+static int start_loader(struct daemon *daemon, const struct identity *engine, struct error *error)
 {
+	struct identity identity;
 	struct config *config = &daemon->config;
 	struct source_config source = {
 		.ring_bytes = config->ring_bytes,
 		.policy = RT_POLICY_DROP,
 		.path = config->source.path,
 		.replay_fast = config->replay_pace == CONFIG_PACE_FAST,
+		.identity = &identity,
 	};
 	struct loader_keeper keeper = {
 		.activation = &daemon->activation,
 		.manager = daemon->manager,
 	};
-	int err = loader_start(config->source.name, &source, config->trace_self, &keeper,
-			       &daemon->loader, error);
+	int err = privileges_find_loader(engine, &identity, error);
+
+	if (!err)
+		err = loader_start(config->source.name, &source, config->trace_self, &keeper,
+				   &daemon->loader, error);
 
 	if (err)
 		return err;
@@ -470,12 +475,14 @@ int main_start(struct daemon *daemon, struct error *error)
 		err = start_listeners(daemon, &identity, error);
 	if (!err)
 		err = export_targets_read(&daemon->config, &identity, &daemon->targets, error);
+	if (!err && daemon->targets.count)
+		err = address_check_network("export", error);
 	if (!err && (daemon->config.http.socket_bytes ||
 		     export_targets_take_metrics(&daemon->targets)))
 		err = metering_create(&daemon->config, identity.uid, identity.gid,
 				      &daemon->metering, error);
 	if (!err)
-		err = start_loader(daemon, error);
+		err = start_loader(daemon, &identity, error);
 	if (!err)
 		privileges_raise_priority();
 	if (!err)

@@ -1,8 +1,10 @@
 #include "daemon/sandbox_engine.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +13,8 @@
 #include "daemon/host/sandbox.h"
 #include "daemon/host/sandbox_view.h"
 
+#define NSSWITCH_LINE_BYTES	512
+#define NSSWITCH_LINES_MAX	256
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Rules name users and groups; the journal and the manager are told things. */
@@ -76,20 +80,55 @@ static int add_sockets(struct sandbox_view *view, const struct config *config)
 	return err;
 }
 
+/*
+ * The libraries that nsswitch.conf names for a database. The C library would load them when it first
+ * needs them, and by then no code can be loaded; one that is there already it takes as it is.
+ */
+static void load_resolvers(const char *database)
+{
+	FILE *file = fopen("/etc/nsswitch.conf", "re");
+	char line[NSSWITCH_LINE_BYTES], library[NSSWITCH_LINE_BYTES + 16], *rest, *word;
+	size_t bytes = strlen(database);
+
+	for (unsigned i = 0; file && i < NSSWITCH_LINES_MAX && fgets(line, sizeof(line), file); i++) {
+		if (strncmp(line, database, bytes) != 0 || line[bytes] != ':')
+			continue;
+		line[strcspn(line, "#\n")] = '\0';
+		for (word = strtok_r(line + bytes + 1, " \t", &rest); word;
+		     word = strtok_r(NULL, " \t", &rest)) {
+			snprintf(library, sizeof(library), "libnss_%s.so.2", word);
+			/* [NOTFOUND=return] is none, and files and dns are in the C library. */
+			if (!strpbrk(word, "[]=/"))
+				dlopen(library, RTLD_NOW);
+		}
+	}
+	if (file)
+		fclose(file);
+}
+
+/* Whatever looks names up is loaded for it now. */
+static void load_names(const struct config *config)
+{
+	getpwnam(" ");
+	getgrnam(" ");
+	if (config->export.count)
+		load_resolvers("hosts");
+}
+
 int sandbox_engine_view(const struct config *config, const struct identity *identity,
 			struct error *error)
 {
 	struct sandbox_view view = {0};
 	int err;
 
-	if (geteuid() != 0)
-		return 0;
+	load_names(config);
+	if (geteuid() != 0) {
+		err = sandbox_view_of_unit("engine", error);
+		return err < 0 ? err : 0;
+	}
 	err = make_state_directory(config->state_dir, identity, error);
 	if (err)
 		return err;
-	/* Whatever looks names up is loaded for it now: later, no code is. */
-	getpwnam(" ");
-	getgrnam(" ");
 	err = sandbox_view_add(&view, config->state_dir, SANDBOX_WRITE);
 	if (!err)
 		err = add_files(&view, config);

@@ -12,8 +12,9 @@
 #include "daemon/host/privileges.h"
 
 /*
- * As root, before there are threads and before privileges_drop(): makes the state directory for
- * that user, and leaves the host's file system. Who is not root is where the unit has put it.
+ * Before there are threads and before privileges_drop(): loads what is still needed of the host's
+ * libraries, and leaves its file system. As root it makes the state directory for that user, and the
+ * tree; otherwise it moves into the tree that the unit has made, if there is one.
  */
 int sandbox_engine_view(const struct config *config, const struct identity *identity,
 			struct error *error);

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/capability.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -63,20 +64,128 @@ void privileges_raise_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* ---- The loader's user ------------------------------------------------------------------------ */
+
+#define LOADER_USER	"ringtail-loader"
+/* Of these neither systemd nor a distribution gives any to anybody (systemd's UIDS-GIDS.md). */
+#define LOADER_UID_MIN	65520
+#define LOADER_UID_MAX	65533
+
+static bool has_capability(cap_value_t capability)
+{
+	cap_flag_value_t has = CAP_CLEAR;
+	cap_t now = cap_get_proc();
+
+	if (now)
+		cap_get_flag(now, capability, CAP_EFFECTIVE, &has);
+	cap_free(now);
+	return has == CAP_SET;
+}
+
+static bool may_change_user(void)
+{
+	return has_capability(CAP_SETUID) && has_capability(CAP_SETGID);
+}
+
+static bool find_account(struct identity *loader)
+{
+	const struct passwd *entry = getpwnam(LOADER_USER);
+
+	if (entry)
+		*loader = (struct identity){.uid = entry->pw_uid, .gid = entry->pw_gid};
+	return entry;
+}
+
+static bool find_number(const struct identity *engine, struct identity *loader)
+{
+	for (uid_t id = LOADER_UID_MIN; id <= LOADER_UID_MAX; id++) {
+		if (id == engine->uid || getpwuid(id) || getgrgid(id))
+			continue;
+		*loader = (struct identity){.uid = id, .gid = id};
+		return true;
+	}
+	return false;
+}
+
+int privileges_find_loader(const struct identity *engine, struct identity *loader,
+			   struct error *error)
+{
+	*loader = (struct identity){.uid = geteuid(), .gid = getegid()};
+	if (!may_change_user() || ((find_account(loader) || find_number(engine, loader)) &&
+				   loader->uid != 0 && loader->uid != engine->uid))
+		return 0;
+	error_set(error, EINVAL, "loader-user", "there is no user for the loader: " LOADER_USER
+		  " is missing, root, or the engine's user");
+	error_hint(error, "make one: useradd --system --no-create-home --shell /usr/sbin/nologin "
+		   LOADER_USER);
+	return -EINVAL;
+}
+
+void privileges_open_as_root(bool on)
+{
+	if (geteuid() != 0)
+		setfsuid(on ? 0 : geteuid());
+}
+
+/* ---- Giving up ------------------------------------------------------------------------------- */
+
+static int become(const struct identity *identity, struct error *error)
+{
+	if (may_change_user() &&
+	    (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || setgroups(0, NULL) != 0 ||
+	     setresgid(identity->gid, identity->gid, identity->gid) != 0 ||
+	     setresuid(identity->uid, identity->uid, identity->uid) != 0))
+		return error_set(error, errno, "privileges-drop", "cannot become uid %u: %s",
+				 identity->uid, strerror(errno));
+	return 0;
+}
+
+/* What can never be had again: of those who may say so. */
+static void forget_bounds(void)
+{
+	for (unsigned long i = 0; has_capability(CAP_SETPCAP) && i <= CAP_LAST_CAP; i++)
+		prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+}
+
+/* Those of `keep` that this process has; what is inherited or ambient goes, too. */
+static int set_capabilities(const cap_value_t *keep, size_t count)
+{
+	cap_t now = cap_get_proc(), next = cap_init();
+	int err = now && next ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < count; i++) {
+		cap_flag_value_t has = CAP_CLEAR;
+
+		if (cap_get_flag(now, keep[i], CAP_PERMITTED, &has) != 0 ||
+		    cap_set_flag(next, CAP_PERMITTED, 1, &keep[i], has) != 0 ||
+		    cap_set_flag(next, CAP_EFFECTIVE, 1, &keep[i], has) != 0)
+			err = -errno;
+	}
+	if (!err && cap_set_proc(next) != 0)
+		err = -errno;
+	cap_free(now);
+	cap_free(next);
+	return err;
+}
+
+int privileges_keep(const struct identity *identity, const cap_value_t *keep, size_t count,
+		    struct error *error)
+{
+	int err;
+
+	forget_bounds();
+	err = become(identity, error);
+	if (err)
+		return err;
+	err = set_capabilities(keep, count);
+	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		err = -errno;
+	return err ? error_set(error, -err, "privileges-drop", "cannot give up capabilities: %s",
+			       strerror(-err))
+		   : 0;
+}
+
 int privileges_drop(const struct identity *identity, struct error *error)
 {
-	cap_t none = cap_init();
-	int err = 0;
-
-	if (geteuid() == 0 && (setgroups(0, NULL) != 0 ||
-			       setresgid(identity->gid, identity->gid, identity->gid) != 0 ||
-			       setresuid(identity->uid, identity->uid, identity->uid) != 0))
-		err = error_set(error, errno, "privileges-drop", "cannot become uid %u: %s",
-				identity->uid, strerror(errno));
-	if (!err && (!none || cap_set_proc(none) != 0 ||
-		     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0))
-		err = error_set(error, errno, "privileges-drop",
-				"cannot give up capabilities: %s", strerror(errno));
-	cap_free(none);
-	return err;
+	return privileges_keep(identity, NULL, 0, error);
 }

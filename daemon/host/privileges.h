@@ -1,9 +1,12 @@
 /*
- * privileges: what the engine gives up once the loader is forked and the sockets are bound.
+ * privileges: who each of the two processes becomes, and what it gives up: the engine once the loader
+ * is forked and the sockets are bound, the loader once its source is open.
  */
 #ifndef RINGTAIL_DAEMON_HOST_PRIVILEGES_H
 #define RINGTAIL_DAEMON_HOST_PRIVILEGES_H
 
+#include <stdbool.h>
+#include <sys/capability.h>
 #include <sys/types.h>
 
 #include "query/error.h"
@@ -24,6 +27,23 @@ void privileges_raise_priority(void);
 
 /* As many descriptors as we may have: each ring takes three, and each client one. */
 void privileges_raise_descriptors(void);
+
+/*
+ * Whom the loader becomes, who is neither root nor the engine: the account `ringtail-loader`; without
+ * one, a number that belongs to nobody. Who may not change users stays who he is, and *loader is that.
+ */
+int privileges_find_loader(const struct identity *engine, struct identity *loader,
+			   struct error *error);
+
+/*
+ * Whether files are opened as root's until it is turned off: for a process that may change users and
+ * has no other right to read tracefs. It changes nothing else, and for nobody else.
+ */
+void privileges_open_as_root(bool on);
+
+/* Becomes that user, in no group, with these capabilities at most, and no way to get others. */
+int privileges_keep(const struct identity *identity, const cap_value_t *keep, size_t count,
+		    struct error *error);
 
 /* Becomes that user, with no capabilities and no way to get any. */
 int privileges_drop(const struct identity *identity, struct error *error);

@@ -21,7 +21,7 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Memory, time, signals, threads and files: both processes. */
+/* Memory, time, signals, threads and what is open: both processes. */
 static const int common[] = {
 	SCMP_SYS(brk),		SCMP_SYS(munmap),	SCMP_SYS(mremap),	SCMP_SYS(madvise),
 	SCMP_SYS(futex),	SCMP_SYS(sched_yield),	SCMP_SYS(getrandom),	SCMP_SYS(restart_syscall),
@@ -35,10 +35,9 @@ static const int common[] = {
 	SCMP_SYS(getcpu),
 	SCMP_SYS(read),		SCMP_SYS(readv),	SCMP_SYS(pread64),	SCMP_SYS(write),
 	SCMP_SYS(writev),	SCMP_SYS(close),	SCMP_SYS(lseek),	SCMP_SYS(dup),
-	SCMP_SYS(fstat),	SCMP_SYS(newfstatat),	SCMP_SYS(statx),	SCMP_SYS(openat),
-	SCMP_SYS(getdents64),	SCMP_SYS(readlink),	SCMP_SYS(readlinkat),
+	SCMP_SYS(fstat),
 	SCMP_SYS(poll),		SCMP_SYS(ppoll),	SCMP_SYS(recvmsg),	SCMP_SYS(sendmsg),
-	SCMP_SYS(shutdown),	SCMP_SYS(memfd_create),	/* a catalog; a long line of the journal */
+	SCMP_SYS(shutdown),
 	SCMP_SYS(fcntl),	SCMP_SYS(set_robust_list), SCMP_SYS(rseq),	SCMP_SYS(membarrier),
 };
 
@@ -51,7 +50,10 @@ static const int engine_calls[] = {
 	/* Clients. */
 	SCMP_SYS(accept4),	SCMP_SYS(connect),	SCMP_SYS(recvfrom),	SCMP_SYS(sendto),
 	SCMP_SYS(getsockname),	SCMP_SYS(getpeername),	SCMP_SYS(getsockopt),	SCMP_SYS(setsockopt),
+	SCMP_SYS(memfd_create),	/* what clients want, for the next run; a long line of the journal */
 	/* The state directory, and configuration that is read again. */
+	SCMP_SYS(newfstatat),	SCMP_SYS(statx),	SCMP_SYS(openat),	SCMP_SYS(getdents64),
+	SCMP_SYS(readlink),	SCMP_SYS(readlinkat),
 	SCMP_SYS(open),		SCMP_SYS(stat),		SCMP_SYS(lstat),	SCMP_SYS(access),
 	SCMP_SYS(faccessat),	SCMP_SYS(faccessat2),	SCMP_SYS(statfs),	SCMP_SYS(fstatfs),
 	SCMP_SYS(pwrite64),	SCMP_SYS(pwritev),	SCMP_SYS(pwritev2),	SCMP_SYS(preadv),
@@ -68,7 +70,7 @@ static const int resolver_calls[] = {
 	SCMP_SYS(timerfd_gettime),
 };
 
-/* Programs are attached and detached; /proc is read for the names of threads. */
+/* Programs are attached and detached, the module is told. Whatever has a path was opened before. */
 static const int loader_calls[] = {
 	SCMP_SYS(bpf),		SCMP_SYS(ioctl),
 	SCMP_SYS(pipe2),	/* the barrier of source_bpf_objects */
@@ -150,13 +152,16 @@ static int allow_sockets(scmp_filter_ctx filter, bool resolves)
 	return err;
 }
 
-/* The resolver loads a library for each way to find a name; what is written is never executed. */
+/*
+ * The resolver has its libraries (sandbox_engine_view). Should nsswitch.conf name another one later,
+ * the resolver cannot map its code, and does without: that is no reason to end.
+ */
 static int allow_resolver(scmp_filter_ctx filter)
 {
 	int err = allow(filter, resolver_calls, LENGTH(resolver_calls));
 
 	return err ? err
-		   : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+		   : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(mmap), 1,
 				      SCMP_A2(SCMP_CMP_EQ, PROT_READ | PROT_EXEC));
 }
 

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define UNIT_VIEWS "/ringtail"	/* TemporaryFileSystem= of systemd/ringtaild.service */
 #define ROOT_BYTES_MAX "256k"	/* of the empty tree: directories and files to mount on */
 
 /* ---- Which places ---------------------------------------------------------------------------- */
@@ -244,4 +245,20 @@ int sandbox_view_enter(struct sandbox_view *view, struct error *error)
 	return err ? error_set(error, -err, "sandbox-view",
 			       "cannot leave the host's file system: %s", strerror(-err))
 		   : 0;
+}
+
+int sandbox_view_of_unit(const char *name, struct error *error)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), UNIT_VIEWS "/%s", name);
+	if (chroot(path) != 0)
+		return errno == EPERM || errno == ENOENT || errno == ENOTDIR
+			       ? 0
+			       : error_set(error, errno, "sandbox-view", "cannot move into %s: %s",
+					   path, strerror(errno));
+	if (chdir("/") != 0)
+		return error_set(error, errno, "sandbox-view", "cannot move into %s: %s", path,
+				 strerror(errno));
+	return 1;
 }

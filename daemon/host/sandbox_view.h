@@ -1,6 +1,7 @@
 /*
- * sandbox_view: what the engine still sees of the file system: an empty tree with the few places
- * that it works with. Who may not make one (who is not root) is given one by the unit.
+ * sandbox_view: what a process still sees of the file system: the engine an empty tree with the few
+ * places that it works with, the loader nothing. Who is root makes the tree; the unit has made one for
+ * each of them, for those whom it starts.
  */
 #ifndef RINGTAIL_DAEMON_HOST_SANDBOX_VIEW_H
 #define RINGTAIL_DAEMON_HOST_SANDBOX_VIEW_H
@@ -40,6 +41,13 @@ int sandbox_view_add_file(struct sandbox_view *view, const char *path, enum sand
  * -ENOSYS before Linux 5.12: nothing is changed then.
  */
 int sandbox_view_enter(struct sandbox_view *view, struct error *error);
+
+/*
+ * The calling process moves into the tree that the unit has made for it: /ringtail/NAME, which has the
+ * places under the names that they had. 1: it is there; 0: there is none, or the process may not
+ * (without CAP_SYS_CHROOT).
+ */
+int sandbox_view_of_unit(const char *name, struct error *error);
 
 void sandbox_view_fini(struct sandbox_view *view);
 

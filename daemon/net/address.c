@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "query/quantity.h"
 
@@ -100,4 +101,24 @@ int address_parse(const char *text, struct address *address, struct error *error
 const char *address_path(const struct address *address)
 {
 	return ((const struct sockaddr_un *)&address->socket)->sun_path;
+}
+
+int address_no_network(const char *wanted, int err, struct error *error)
+{
+	error_set(error, err, "no-network", "%s: cannot open an internet socket: %s", wanted,
+		  strerror(err));
+	error_hint(error, "under systemd: install -D -m 0644 /usr/share/ringtail/network.conf "
+		   "/etc/systemd/system/ringtaild.service.d/network.conf, then systemctl "
+		   "daemon-reload; clients need only a ListenStream= in ringtaild.socket");
+	return -err;
+}
+
+int address_check_network(const char *wanted, struct error *error)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return address_no_network(wanted, errno, error);
+	close(fd);
+	return 0;
 }

@@ -33,4 +33,10 @@ static inline bool address_is_unix(const struct address *address)
 /* The path of a unix address. */
 const char *address_path(const struct address *address);
 
+/* The last socket() for the network failed with `err`: says so, and what opens the network of the unit. */
+int address_no_network(const char *wanted, int err, struct error *error);
+
+/* Whether this process may open internet sockets for what is `wanted`: 0, or *error says what to do. */
+int address_check_network(const char *wanted, struct error *error);
+
 #endif

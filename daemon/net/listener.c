@@ -158,7 +158,7 @@ int listener_create(const struct address *address, uid_t uid, gid_t gid, struct 
 	listener->fd = socket(address->socket.ss_family,
 			      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (listener->fd < 0) {
-		err = error_set(error, errno, "listen-socket", "socket: %s", strerror(errno));
+		err = address_no_network(address->text, errno, error);
 		free(listener);
 		return err;
 	}

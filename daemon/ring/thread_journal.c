@@ -9,6 +9,7 @@
 
 #include "daemon/host/activation.h"
 #include "daemon/base/limits.h"
+#include "daemon/base/memory_file.h"
 #include "daemon/base/log.h"
 #include "daemon/host/service_manager.h"
 
@@ -81,7 +82,7 @@ static struct header *map_left(struct activation *activation, unsigned rings)
 
 static struct header *make(struct service_manager *manager, unsigned rings, struct error *error)
 {
-	int fd = memfd_create("ringtail-threads", MFD_CLOEXEC);
+	int fd = memory_file_create("ringtail-threads", false);
 	size_t bytes = journal_bytes(rings);
 	struct header *map = NULL;
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory_file.h"
 #include "daemon/base/random.h"
 
 #define HEADER_WORDS		(RT_RECORD_HEADER_BYTES / 8)
@@ -69,9 +70,11 @@ static void *create_memory(const char *name, size_t bytes, bool sealed, int *fd)
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (sealed ? F_SEAL_FUTURE_WRITE : 0);
 	void *map;
 
-	*fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd < 0)
+	*fd = memory_file_create(name, true);
+	if (*fd < 0) {
+		errno = -*fd;
 		return MAP_FAILED;
+	}
 	if (ftruncate(*fd, bytes) || fallocate(*fd, 0, 0, bytes))
 		goto close_fd;
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);

@@ -1,7 +1,8 @@
 /*
  * loader_serve: the loader process. In: requests from the engine; out: rings, the catalog, answers.
- * No network, after opening the source no capability but those that configuring takes, and no system
- * call that is not on the list (sandbox.h).
+ * Once the source is open it has no network, a user of its own, an empty file tree, no capability but
+ * those that configuring takes, and no system call that is not on the list (sandbox.h): none of those
+ * has a path. So whatever has to be opened, source_ops.open opens.
  */
 #include "daemon/source/loader_message.h"
 
@@ -12,14 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/capability.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/memory_file.h"
+#include "daemon/host/privileges.h"
 #include "daemon/host/sandbox.h"
-
+#include "daemon/host/sandbox_view.h"
 
 #define FINISH_POLL_MS 20
 
@@ -61,26 +63,45 @@ static int open_source(const char *name, const struct source_config *config,
 	return (*ops)->open(config, source, error);
 }
 
+/* ---- Giving up ------------------------------------------------------------------------------- */
+
+/* Nothing at all: what is still to be done is done with descriptors. */
+static int enter_view(struct error *error)
+{
+	struct sandbox_view view = {0};
+	int err = sandbox_view_of_unit("loader", error);
+
+	if (err)
+		return err < 0 ? err : 0;
+	if (chdir("/") != 0)
+		return error_set(error, errno, "sandbox-view", "chdir: %s", strerror(errno));
+	/* A sanitizer looks there at the end. */
+	if (!SANDBOX_FILTERS)
+		sandbox_view_add(&view, "/proc", SANDBOX_READ);
+	err = sandbox_view_enter(&view, error);
+	sandbox_view_fini(&view);
+	/* Who may not mount has the tree that it was started in; it can open nothing of it. */
+	return err == -EPERM || err == -ENOSYS ? 0 : err;
+}
+
 /* Attaching and detaching programs is all that is left to do. */
-static void drop_capabilities(void)
+static int confine(const struct source_config *config, struct error *error)
 {
 	static const cap_value_t keep[] = {CAP_BPF, CAP_PERFMON};
-	cap_t now = cap_get_proc(), next = cap_init();
+	const struct identity same = {.uid = geteuid(), .gid = getegid()};
+	int err;
 
-	for (size_t i = 0; now && next && i < sizeof(keep) / sizeof(keep[0]); i++) {
-		cap_flag_value_t has = CAP_CLEAR;
-
-		if (cap_get_flag(now, keep[i], CAP_PERMITTED, &has) == 0 && has == CAP_SET) {
-			cap_set_flag(next, CAP_PERMITTED, 1, &keep[i], CAP_SET);
-			cap_set_flag(next, CAP_EFFECTIVE, 1, &keep[i], CAP_SET);
-		}
-	}
-	if (next)
-		cap_set_proc(next);
-	cap_free(now);
-	cap_free(next);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	/* An empty network namespace; without CAP_SYS_ADMIN there is nothing to leave it with. */
+	if (unshare(CLONE_NEWNET) != 0 && errno != EPERM)
+		fprintf(stderr, "ringtaild: loader: unshare: %s\n", strerror(errno));
+	err = enter_view(error);
+	if (!err)
+		err = privileges_keep(config->identity ? config->identity : &same, keep,
+				      sizeof(keep) / sizeof(keep[0]), error);
+	return err ? err : sandbox_loader(error);
 }
+
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static int send_rings(int socket, const struct source_ops *ops, struct source *source)
 {
@@ -100,8 +121,8 @@ static int send_rings(int socket, const struct source_ops *ops, struct source *s
 static int catalog_memfd(const Ringtail__V1__Catalog *catalog, uint64_t *bytes)
 {
 	size_t size = ringtail__v1__catalog__get_packed_size(catalog);
+	int fd = memory_file_create("ringtail-catalog", false);
 	uint8_t *packed = malloc(size + 1);
-	int fd = memfd_create("ringtail-catalog", MFD_CLOEXEC);
 	ssize_t written = -1;
 
 	if (packed && fd >= 0) {
@@ -117,22 +138,18 @@ static int catalog_memfd(const Ringtail__V1__Catalog *catalog, uint64_t *bytes)
 	return -ENOMEM;
 }
 
-static int send_ready(int socket, const struct source_ops *ops, struct source *source)
+/* The message that the source is open, and the descriptor that goes with it, or -errno. */
+static int make_ready(struct loader_message *message, const struct source_ops *ops,
+		      struct source *source)
 {
-	struct loader_message message = {.type = LOADER_MSG_READY};
 	struct error why_not = {0};
-	int fd = catalog_memfd(ops->catalog(source), &message.ready.catalog_bytes);
-	int err;
 
-	if (fd < 0)
-		return fd;
-	snprintf(message.ready.source, sizeof(message.ready.source), "%s", ops->name);
-	message.ready.adopted = ops->adopted && ops->adopted(source, &why_not);
-	if (!message.ready.adopted && why_not.code[0])
-		describe(&message.ready.why_not, -ESTALE, &why_not);
-	err = loader_message_send(socket, &message, &fd, 1);
-	close(fd);
-	return err;
+	*message = (struct loader_message){.type = LOADER_MSG_READY};
+	snprintf(message->ready.source, sizeof(message->ready.source), "%s", ops->name);
+	message->ready.adopted = ops->adopted && ops->adopted(source, &why_not);
+	if (!message->ready.adopted && why_not.code[0])
+		describe(&message->ready.why_not, -ESTALE, &why_not);
+	return catalog_memfd(ops->catalog(source), &message->ready.catalog_bytes);
 }
 
 static int answer(int socket, const struct source_ops *ops, struct source *source,
@@ -158,6 +175,8 @@ static int answer(int socket, const struct source_ops *ops, struct source *sourc
 	}
 	return loader_message_send(socket, &message, NULL, 0);
 }
+
+/* ---- Serving --------------------------------------------------------------------------------- */
 
 static int serve(int socket, const struct source_ops *ops, struct source *source)
 {
@@ -229,6 +248,38 @@ static void drop_rest(struct source_store *store)
 	}
 }
 
+static int fail(int socket, int err, const struct error *error)
+{
+	struct loader_message message = {.type = LOADER_MSG_FAILED};
+
+	describe(&message.failed, err, error);
+	loader_message_send(socket, &message, NULL, 0);
+	return EXIT_FAILURE;
+}
+
+/* With an open source: gives up everything else, hands over the rings, and answers until the end. */
+static int run(int socket, const struct source_config *config, const struct source_ops *ops,
+	       struct source *source)
+{
+	struct loader_message ready;
+	struct error error = {0};
+	int catalog = make_ready(&ready, ops, source);
+	int err = catalog < 0 ? catalog : confine(config, &error);
+
+	if (catalog < 0)
+		error_set(&error, -catalog, "out-of-memory", "cannot hand over the catalog: %s",
+			  strerror(-catalog));
+	if (err)
+		fail(socket, err, &error);
+	if (!err)
+		err = send_rings(socket, ops, source);
+	if (!err)
+		err = loader_message_send(socket, &ready, &catalog, 1);
+	if (catalog >= 0)
+		close(catalog);
+	return err ? err : serve(socket, ops, source);
+}
+
 int loader_serve(int socket, const char *name, struct source_config *config,
 		 struct activation *kept)
 {
@@ -248,29 +299,16 @@ int loader_serve(int socket, const char *name, struct source_config *config,
 	prctl(PR_SET_NAME, "ringtail-loader");
 
 	config->store = kept ? &store : NULL;
+	if (config->identity)
+		privileges_open_as_root(true);
 	err = open_source(name, config, &ops, &source, &error);
+	if (config->identity)
+		privileges_open_as_root(false);
 	if (kept)
 		drop_rest(&store);
-	if (err) {
-		struct loader_message message = {.type = LOADER_MSG_FAILED};
-
-		describe(&message.failed, err, &error);
-		loader_message_send(socket, &message, NULL, 0);
-		return EXIT_FAILURE;
-	}
-	/* An empty network namespace; without CAP_SYS_ADMIN there is nothing to leave it with. */
-	if (unshare(CLONE_NEWNET) != 0 && errno != EPERM)
-		fprintf(stderr, "ringtaild: loader: unshare: %s\n", strerror(errno));
-	drop_capabilities();
-	err = sandbox_loader(&error);
 	if (err)
-		fprintf(stderr, "ringtaild: loader: %s\n", error.what);
-	if (!err)
-		err = send_rings(socket, ops, source);
-	if (!err)
-		err = send_ready(socket, ops, source);
-	if (!err)
-		err = serve(socket, ops, source);
+		return fail(socket, err, &error);
+	err = run(socket, config, ops, source);
 	ops->close(source);
 	return err == 0 || err == -EPIPE || err == -ECONNRESET ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -18,6 +18,7 @@
 #include "proto/ringtail.pb-c.h"
 
 struct activation;
+struct identity;
 struct source;
 
 /*
@@ -44,6 +45,7 @@ struct source_config {
 	const char *path;		/* kmod: the device; replay: the file; bpf: unused */
 	bool replay_fast;		/* replay: as fast as the reader allows, not at recorded pace */
 	struct source_store *store;	/* NULL: nobody keeps anything */
+	const struct identity *identity;	/* whom the loader becomes; NULL: nobody else */
 };
 
 /* What the kernel shall record from now on: the union of all subscriptions. */

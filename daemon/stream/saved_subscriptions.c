@@ -24,6 +24,7 @@
 
 #include "daemon/host/activation.h"
 #include "daemon/base/limits.h"
+#include "daemon/base/memory_file.h"
 #include "daemon/host/service_manager.h"
 
 #define NAME		"ringtail.subscriptions."
@@ -221,11 +222,11 @@ int saved_subscriptions_restore(struct saved_subscriptions *saved, saved_subscri
 static int store_version(struct saved_subscriptions *saved, uint64_t version, const char *text,
 			 size_t bytes)
 {
-	int fd = memfd_create("ringtail-subscriptions", MFD_CLOEXEC), err = 0;
+	int fd = memory_file_create("ringtail-subscriptions", false), err = 0;
 	char name[ACTIVATION_NAME_BYTES];
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (pwrite(fd, text, bytes, 0) != (ssize_t)bytes)
 		err = -ENOMEM;
 	snprintf(name, sizeof(name), NAME "%" PRIu64, version);

@@ -1,14 +1,35 @@
-"""Started as root, the engine is nobody and can nothing; the loader keeps two capabilities."""
+"""Started as root and in groups, the engine is another user who can nothing; the loader is a third
+one, who has two capabilities and nothing else: no group, no network, no file."""
 import os
 import pwd
+import shutil
 
 import ringtail
+
+
+def wanted_loader():
+    """The number of the loader's account; None: there is none."""
+    try:
+        return str(pwd.getpwnam("ringtail-loader").pw_uid)
+    except KeyError:
+        return None
+
+
+def files_seen(daemon):
+    """A sanitizer looks into /proc at the end."""
+    sanitized = "[sandbox-off]" in daemon.log
+    return [name for name in os.listdir(f"/proc/{daemon.loader}/root")
+            if not (sanitized and name == "proc")]
 
 
 def main(case):
     if os.geteuid():
         raise ringtail.Skip("only root has something to give up")
-    daemon = case.daemon("--user=nobody")
+    if not shutil.which("setpriv"):
+        raise ringtail.Skip("setpriv is not installed")
+    # Who starts it is in groups, and can hand capabilities on: none of it must stay.
+    daemon = case.daemon("--user=nobody",
+                         before=["setpriv", "--groups=0,1,4,27", "--inh-caps=+setuid,+chown"])
 
     def status(pid):
         with open(f"/proc/{pid}/status") as file:
@@ -17,11 +38,22 @@ def main(case):
     engine, loader = status(daemon.pid), status(daemon.loader)
     nobody = str(pwd.getpwnam("nobody").pw_uid)
     case.check_equal(engine["Uid"].split(), [nobody] * 4, "the engine is nobody")
-    case.check_equal(engine["Groups"].strip(), "", "in no group")
-    case.check_equal([int(engine[kind], 16) for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb")],
-                     [0] * 4, "without capabilities")
-    case.check_equal(int(loader["CapEff"], 16), 3 << 38,
-                     "the loader has CAP_PERFMON and CAP_BPF alone")
+    kinds = "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"
+    case.check_equal([int(engine[kind], 16) for kind in kinds], [0] * 5, "without capabilities")
+    user = wanted_loader()
+    if user is None:
+        case.check(65520 <= int(loader["Uid"].split()[0]) <= 65533,
+                   "the loader has a number that nobody has", loader["Uid"])
+        user = loader["Uid"].split()[0]
+    case.check_equal(loader["Uid"].split(), [user] * 4, "the loader is a user of its own")
+    case.check(user not in ("0", nobody), "who is neither root nor the engine", user)
+    for name, status_of in ("engine", engine), ("loader", loader):
+        gid = status_of["Gid"].split()
+        case.check(len(set(gid)) == 1 and gid[0] != "0", f"the {name}'s group is not root's", gid)
+        case.check_equal(status_of["Groups"].strip(), "", f"the {name} is in no other")
+    case.check_equal([int(loader[kind], 16) for kind in kinds],
+                     [0, 3 << 38, 3 << 38, 0, 0], "the loader has CAP_PERFMON and CAP_BPF alone")
+    case.check_equal(files_seen(daemon), [], "it sees no file")
     networks = {os.readlink(f"/proc/{pid}/ns/net") for pid in ("self", daemon.loader)}
     case.check_equal(len(networks), 2, "and a network namespace of its own")
     links = [os.readlink(f"/proc/{daemon.loader}/fd/{fd}")

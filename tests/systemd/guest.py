@@ -170,15 +170,20 @@ class Stream:
 
 # ---- The tests ----------------------------------------------------------------------------------
 
+def user_id(name):
+    with open("/etc/passwd") as users:
+        return next((int(line.split(":")[2]) for line in users if line.startswith(f"{name}:")),
+                    None)
+
+
 def users_and_directories():
     # This machine is slow to start the daemon anew: the rings hold what happens meanwhile.
     with open("/etc/ringtail/ringtaild.conf", "a") as config:
         config.write("ring-size = 16MiB\n")
     run("systemd-sysusers")
     run("systemd-tmpfiles", "--create", "/usr/lib/tmpfiles.d/ringtail.conf")
-    uid = int(run("id", "-u", "ringtail") if shutil.which("id") else
-              next(line.split(":")[2] for line in open("/etc/passwd")
-                   if line.startswith("ringtail:")))
+    uid = user_id("ringtail")
+    check(user_id("ringtail-loader") not in (None, uid), "the loader has an account of its own")
     for path, mode in ("/var/lib/ringtail", 0o700), ("/run/ringtail", 0o755):
         found = os.stat(path)
         check((found.st_uid, found.st_mode & 0o777) == (uid, mode), f"{path} is its own", found)
@@ -203,26 +208,38 @@ def streams_exactly():
 
 
 def sees_little():
+    """Each process its own tree, which the unit has made: the engine's with its places, the loader's
+    without any. Neither has the program or its libraries."""
+    check(os.listdir(f"/proc/{loader_pid()}/root") == [], "the loader sees no file",
+          os.listdir(f"/proc/{loader_pid()}/root"))
     root = f"/proc/{main_pid()}/root"
-    check(set(os.listdir(root)) <= {"bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc",
-                                    "root", "home", "run", "sbin", "sys", "tmp", "usr", "var"},
-          "what the unit does not name is not there", os.listdir(root))
-    check(set(os.listdir(f"{root}/var")) <= {"lib", "tmp"} and
-          os.listdir(f"{root}/var/lib") == ["ringtail"], "of /var its own directory",
-          os.listdir(f"{root}/var"), os.listdir(f"{root}/var/lib"))
-    check({"ringtail"} <= set(os.listdir(f"{root}/etc")) <= {
-        "ringtail", "ld.so.cache", "passwd", "group", "nsswitch.conf", "hosts", "resolv.conf",
-        "gai.conf", "ssl", "localtime"}, "of /etc its configuration, and who is who",
-          os.listdir(f"{root}/etc"))
-    check(all(name not in os.listdir(f"{root}/dev") for name in ("mem", "kmem", "ttyS0")),
-          "of /dev the harmless", os.listdir(f"{root}/dev"))
+    found = {where[len(root):] or "/": set(os.listdir(where)) for where in
+             [root, *(f"{root}/{name}" for name in ("etc", "proc", "run", "var", "var/lib"))]}
+    check({"etc", "proc", "run", "var"} <= found["/"] <= {"etc", "proc", "run", "usr", "var"},
+          "what the unit does not name is not there", found)
+    check(found["/var"] == {"lib"} and found["/var/lib"] == {"ringtail"}, "of /var its own directory",
+          found)
+    check({"ringtail"} <= found["/etc"] <= {"ringtail", "passwd", "group", "nsswitch.conf", "hosts",
+                                            "resolv.conf", "gai.conf", "ssl", "localtime"},
+          "of /etc its configuration, and who is who", found)
+    check(found["/run"] == {"ringtail", "systemd"} and found["/proc"] == {"self"},
+          "of the others, what it works with", found)
+    check(not os.path.exists(f"{root}/usr/bin") and not os.path.exists(f"{root}/usr/lib"),
+          "no program, no library")
+    with open(f"{root}/proc/self/statm") as mine, open(f"/proc/{main_pid()}/statm") as wanted:
+        check(mine.read().split()[0] == wanted.read().split()[0], "its size is its own")
 
 
 def can_little():
     engine, loader = status(main_pid()), status(loader_pid())
-    check([int(engine[kind], 16) for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb")] == [0] * 4,
-          "the engine has no capabilities", engine)
-    check(int(loader["CapEff"], 16) == 3 << 38, "the loader has CAP_PERFMON and CAP_BPF", loader)
+    kinds = "CapInh", "CapPrm", "CapEff", "CapAmb"
+    check([int(engine[kind], 16) for kind in kinds] == [0] * 4, "the engine has no capabilities", engine)
+    check([int(loader[kind], 16) for kind in kinds] == [0, 3 << 38, 3 << 38, 0],
+          "the loader has CAP_PERFMON and CAP_BPF", loader)
+    for status_of, name in (engine, "ringtail"), (loader, "ringtail-loader"):
+        check(status_of["Uid"].split() == [str(user_id(name))] * 4, f"{name} is its user", status_of)
+        check("0" not in status_of["Gid"].split() and not status_of["Groups"].strip(),
+              f"{name} is in no other group", status_of)
     for pid in main_pid(), loader_pid():
         for thread in os.listdir(f"/proc/{pid}/task"):
             check(status(f"{pid}/task/{thread}")["Seccomp"] == "2", "each thread has a filter")
@@ -231,6 +248,12 @@ def can_little():
                for fd in os.listdir(f"/proc/{loader_pid()}/fd") if int(fd) > 2]
     check(sum(link.startswith("socket:") for link in sockets) == 1,
           "the loader has one socket, to the engine", sockets)
+
+
+def arguments_have_names():
+    """Which only root may read, from tracefs: the loader does, at its start."""
+    probe = json.loads(run("tracectl", "list", "-o", "json", "syscall:openat:call").splitlines()[0])
+    check("filename" in json.dumps(probe), "openat has a filename", probe)
 
 
 def limits_in_force():
@@ -256,6 +279,52 @@ def socket_activated():
         wait_until(lambda: show("ActiveState") == "active", "a connection has started it")
         balanced()
     check(os.path.exists("/run/ringtail/ringtail.sock"), "the socket is there")
+
+
+def drop_in(unit, name, text):
+    os.makedirs(f"/run/systemd/system/{unit}.d", exist_ok=True)
+    with open(f"/run/systemd/system/{unit}.d/{name}.conf", "w") as file:
+        file.write(text)
+    run("systemctl", "daemon-reload")
+
+
+def tcp_by_socket_unit():
+    """The unit has no network; tcp clients come through the socket unit's socket."""
+    run("systemctl", "stop", SOCKET, SERVICE)
+    with open("/etc/ringtail/ringtaild.conf", "a") as config:
+        config.write("listen = unix:/run/ringtail/ringtail.sock\nlisten = tcp:127.0.0.1:7117\n"
+                     "insecure = yes\n")
+    before = codes().count("no-network")
+    run("systemctl", "start", SERVICE, code=1)
+    wait_until(lambda: codes().count("no-network") > before, "it cannot listen by itself")
+    check(log_has(r"network\.conf"), "and says what opens the network")
+    run("systemctl", "stop", SERVICE)
+    run("systemctl", "reset-failed", SERVICE, code=None)
+    drop_in(SOCKET, "tcp", "[Socket]\nListenStream=127.0.0.1:7117\n")
+    run("systemctl", "start", SOCKET, SERVICE)
+    found = json.loads(run("tracectl", "--connect", "tcp:127.0.0.1:7117", "--insecure", "stat", "-o",
+                           "json"))
+    check(found["balanced"], "a tcp client is served")
+
+
+def network_by_drop_in():
+    """What README says to install opens the network."""
+    run("systemctl", "stop", SOCKET, SERVICE)
+    os.unlink(f"/run/systemd/system/{SOCKET}.d/tcp.conf")
+    with open("/usr/share/ringtail/network.conf") as file:
+        drop_in(SERVICE, "network", file.read())
+    run("systemctl", "start", SOCKET, SERVICE)
+    run("tracectl", "--connect", "tcp:127.0.0.1:7117", "--insecure", "stat")
+    run("systemctl", "stop", SERVICE)
+    os.unlink(f"/run/systemd/system/{SERVICE}.d/network.conf")
+    path = "/etc/ringtail/ringtaild.conf"
+    with open(path) as config:
+        lines = [line for line in config if not line.startswith(("listen =", "insecure ="))]
+    with open(path, "w") as config:
+        config.writelines(lines)
+    run("systemctl", "daemon-reload")
+    run("systemctl", "start", SOCKET, SERVICE)
+    balanced()
 
 
 def reloads():
@@ -368,8 +437,9 @@ def stops():
     check(not os.path.exists("/run/ringtail/ringtail.sock"), "its socket is gone")
 
 
-TESTS = [users_and_directories, starts, streams_exactly, sees_little, can_little, limits_in_force,
-         socket_activated, reloads, clock_jumps, restarts_under_load, killed_under_load, watchdog_fires, stops]
+TESTS = [users_and_directories, starts, streams_exactly, sees_little, can_little, arguments_have_names,
+         limits_in_force, socket_activated, tcp_by_socket_unit, network_by_drop_in, reloads,
+         clock_jumps, restarts_under_load, killed_under_load, watchdog_fires, stops]
 
 
 def main():

@@ -70,9 +70,25 @@ static void must(int holds)
 
 /* ---- What is forbidden ----------------------------------------------------------------------- */
 
+/* A program that runs would be ended when it loads its libraries; so would a file that is one. */
 static void run_program(void)
 {
-	execl("/bin/true", "true", NULL);
+	char *const words[] = {NULL};
+
+	syscall(SYS_execve, "/nowhere", words, words);
+}
+
+static void run_descriptor(void)
+{
+	char *const words[] = {NULL};
+
+	syscall(SYS_execveat, STDERR_FILENO, "", words, words, AT_EMPTY_PATH);
+}
+
+static void make_process_by_clone(void)
+{
+	if (syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) == 0)
+		_exit(0);
 }
 
 static void make_process(void)
@@ -122,9 +138,102 @@ static void raise_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+static void refused(const void *page)
+{
+	must(page == MAP_FAILED && errno == EACCES);
+}
+
 static void map_code(void)
 {
-	mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	refused(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+}
+
+/* As an intruder would who may not map writable code: he writes a file, and maps that. */
+static void map_file_of_code(void)
+{
+	static const unsigned char code[4096] = {0xc3};
+	int fd = memfd_create("code", MFD_CLOEXEC);
+
+	must(fd >= 0 && write(fd, code, sizeof(code)) == sizeof(code));
+	refused(mmap(NULL, sizeof(code), PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0));
+}
+
+static void map_library(void)
+{
+	int fd = open("/bin/true", O_RDONLY | O_CLOEXEC);
+
+	must(fd >= 0);
+	refused(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0));
+}
+
+static void map_code_alone(void)
+{
+	mmap(NULL, 4096, PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void make_code_with_key(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(page != MAP_FAILED);
+	syscall(SYS_pkey_mprotect, page, 4096, PROT_READ | PROT_EXEC, -1);
+}
+
+static void attach_code(void)
+{
+	syscall(SYS_shmat, 0, NULL, 0100000 /* SHM_EXEC */);
+}
+
+/* With this, what is readable would be code. */
+static void make_all_reading_code(void)
+{
+	syscall(SYS_personality, 0x0400000 /* READ_IMPLIES_EXEC */);
+}
+
+static void open_path(void)
+{
+	syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY);
+}
+
+static void open_path_strictly(void)
+{
+	const uint64_t how[3] = {O_RDONLY};
+
+	syscall(SYS_openat2, AT_FDCWD, "/dev/null", how, sizeof(how));
+}
+
+static void make_file(void)
+{
+	syscall(SYS_memfd_create, "file", 0);
+}
+
+static void look_up_path(void)
+{
+	char status[256];
+
+	syscall(SYS_newfstatat, AT_FDCWD, "/", status, 0);
+}
+
+static void read_link(void)
+{
+	char text[16];
+
+	syscall(SYS_readlinkat, AT_FDCWD, "/proc/self", text, sizeof(text));
+}
+
+static void leave_view(void)
+{
+	syscall(SYS_chroot, ".");
+}
+
+static void open_as_root(void)
+{
+	syscall(SYS_setfsuid, 0);
+}
+
+static void take_capabilities(void)
+{
+	syscall(SYS_capset, NULL, NULL);
 }
 
 static void map_writable_code(void)
@@ -173,6 +282,8 @@ struct row {
 
 static const struct row rows[] = {
 	{"run a program", run_program, SIGSYS, SIGSYS, SIGSYS},
+	{"run a descriptor", run_descriptor, SIGSYS, SIGSYS, SIGSYS},
+	{"make a process by clone", make_process_by_clone, SIGSYS, SIGSYS, SIGSYS},
 	{"make a process", make_process, SIGSYS, SIGSYS, SIGSYS},
 	{"trace another", trace_another, SIGSYS, SIGSYS, SIGSYS},
 	{"signal another", end_another, SIGSYS, SIGSYS, SIGSYS},
@@ -184,6 +295,20 @@ static const struct row rows[] = {
 	{"write code", map_writable_code, SIGSYS, SIGSYS, SIGSYS},
 	{"turn data into code", make_code, SIGSYS, SIGSYS, SIGSYS},
 	{"map code", map_code, SIGSYS, 0, SIGSYS},
+	{"map a file of code", map_file_of_code, SIGSYS, 0, SIGSYS},
+	{"map a library", map_library, SIGSYS, 0, SIGSYS},
+	{"map code that cannot be read", map_code_alone, SIGSYS, SIGSYS, SIGSYS},
+	{"turn data into code, with a key", make_code_with_key, SIGSYS, SIGSYS, SIGSYS},
+	{"attach code", attach_code, SIGSYS, SIGSYS, SIGSYS},
+	{"make all that is read code", make_all_reading_code, SIGSYS, SIGSYS, SIGSYS},
+	{"open a path", open_path, 0, 0, SIGSYS},
+	{"open a path strictly", open_path_strictly, SIGSYS, SIGSYS, SIGSYS},
+	{"make a file in memory", make_file, 0, 0, SIGSYS},
+	{"look up a path", look_up_path, 0, 0, SIGSYS},
+	{"read a link", read_link, 0, 0, SIGSYS},
+	{"leave the view", leave_view, SIGSYS, SIGSYS, SIGSYS},
+	{"open as root", open_as_root, SIGSYS, SIGSYS, SIGSYS},
+	{"take capabilities", take_capabilities, SIGSYS, SIGSYS, SIGSYS},
 	{"open a raw socket", open_raw_socket, SIGSYS, SIGSYS, SIGSYS},
 	{"open an internet socket", open_internet_socket, SIGSYS, 0, SIGSYS},
 	{"open a unix socket", open_unix_socket, 0, 0, SIGSYS},

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
-EXPOSURE_MAX = 1.6
+EXPOSURE_MAX = 1.0
 failed = 0
 
 
