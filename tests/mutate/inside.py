@@ -1,0 +1,30 @@
+"""Mutants of what the two processes give up, and of what they believe of each other."""
+SANDBOX = "daemon/host/sandbox.c"
+PRIVILEGES = "daemon/host/privileges.c"
+MESSAGE = "daemon/source/loader_message.c"
+SERVE = "daemon/source/loader_serve.c"
+
+MUTANTS = [
+    ("sandbox-engine-may-exec", SANDBOX, "	SCMP_SYS(wait4),", "	SCMP_SYS(wait4), SCMP_SYS(execve),",
+     ["unit/sandbox"]),
+    ("sandbox-loader-may-open", SANDBOX, "	SCMP_SYS(bpf),		SCMP_SYS(ioctl),",
+     "	SCMP_SYS(bpf), SCMP_SYS(openat), SCMP_SYS(ioctl),", ["unit/sandbox"]),
+    ("sandbox-exporter-may-map-code", SANDBOX, "seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(mmap)",
+     "seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap)", ["unit/sandbox"]),
+    ("privileges-groups-stay", PRIVILEGES, " || setgroups(0, NULL) != 0 ||", " ||",
+     ["scenario/privileges_dropped"]),
+    ("privileges-bounds-stay", PRIVILEGES, "	forget_bounds();\n", "	(void)forget_bounds;\n", ["scenario/privileges_dropped"]),
+    ("privileges-loader-stays-root", SERVE,
+     "privileges_keep(config->identity ? config->identity : &same, keep,",
+     "privileges_keep(config->identity ? &same : &same, keep,", ["scenario/privileges_dropped"]),
+    ("loader-sees-files", SERVE, "	err = enter_view(error);\n", "	err = 0;\n	(void)enter_view;\n",
+     ["scenario/privileges_dropped"]),
+    ("loader-message-fourth-descriptor", MESSAGE, "			if (*n < LOADER_MESSAGE_FDS_MAX)",
+     "			if (*n <= LOADER_MESSAGE_FDS_MAX)", ["unit/loader_message"]),
+    ("loader-message-of-either-end", MESSAGE, "	return kind->sender == sender && fds",
+     "	return (kind->sender == sender || sender) && fds", ["unit/loader_message"]),
+    ("loader-message-leaves-descriptors", MESSAGE, "	while (*n)\n		close(fds[--*n]);",
+     "	*n = 0;", ["unit/loader_message"]),
+    ("loader-message-of-any-length", MESSAGE, "	if (got == sizeof(*message) && !(",
+     "	if (!(", ["unit/loader_message"]),
+]
