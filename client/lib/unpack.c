@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/lib/limits.h"
+#include "proto/message.h"
 
 #define BLOCK_BYTES (16u << 10)
 
@@ -71,7 +72,7 @@ void *unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *body, 
 
 	if (!made)
 		return NULL;
-	message = protobuf_c_message_unpack(descriptor, &allocator, bytes, body);
+	message = message_unpack(descriptor, &allocator, body, bytes);
 	if (!message) {
 		arena_destroy(made);
 		made = NULL;

@@ -5,6 +5,7 @@
 
 #include "daemon/stream/stream.h"
 #include "proto/limits.h"
+#include "proto/message.h"
 
 #define HELLO_BYTES_MAX 4096	/* its texts are names, of a host and of versions */
 
@@ -71,7 +72,8 @@ static struct export_place place_of_hello(const struct export_ack *ack,
 
 	if (frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header) == FRAME_OK &&
 	    frame_open(ack->codec, frame->data, &header, raw, &body) == FRAME_OK)
-		hello = ringtail__v1__server_hello__unpack(NULL, header.raw_bytes, body);
+		hello = message_unpack(&ringtail__v1__server_hello__descriptor, NULL, body,
+				       header.raw_bytes);
 	if (hello && hello->boot_id.len == sizeof(place.boot_id)) {
 		place.kind = EXPORT_PLACE_RUN;
 		place.seq = hello->epoch;

@@ -12,6 +12,7 @@
 #include "daemon/base/log.h"
 #include "daemon/start_check.h"
 #include "daemon/stream/stream.h"
+#include "proto/message.h"
 
 #define PULL_NAP_MS 100		/* where memory was short */
 
@@ -112,7 +113,7 @@ static void on_gap(void *context, struct frame_ref *frame)
 	if (frame->type == FRAME_GAP &&
 	    frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header) == FRAME_OK &&
 	    frame_open(outlet->feed->config.codec, frame->data, &header, raw, &body) == FRAME_OK)
-		gap = ringtail__v1__gap__unpack(NULL, header.raw_bytes, body);
+		gap = message_unpack(&ringtail__v1__gap__descriptor, NULL, body, header.raw_bytes);
 	if (gap && (unsigned)gap->stage < LOSS_STAGES && (unsigned)gap->reason < LOSS_REASONS) {
 		outlet->events += gap->events;
 		outlet->lost[gap->stage][gap->reason] += gap->events;

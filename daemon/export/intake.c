@@ -7,6 +7,7 @@
 #include "daemon/export/choose.h"
 #include "daemon/export/order.h"
 #include "proto/frame.h"
+#include "proto/message.h"
 #include "proto/ringtail.pb-c.h"
 
 struct export_intake {
@@ -140,7 +141,7 @@ static void take_watermark(struct export_intake *intake, const uint8_t *message,
 			   struct export_list *list, struct export_intake_counts *counts)
 {
 	Ringtail__V1__Watermark *watermark =
-		ringtail__v1__watermark__unpack(NULL, bytes, message);
+		message_unpack(&ringtail__v1__watermark__descriptor, NULL, message, bytes);
 
 	if (watermark)
 		pass_on(intake, watermark->time_ns, list, counts);
@@ -153,7 +154,7 @@ static void take_hello(struct export_intake *intake, const uint8_t *message, siz
 {
 	struct export_run *here = intake->host->run;
 	Ringtail__V1__ServerHello *hello =
-		ringtail__v1__server_hello__unpack(NULL, bytes, message);
+		message_unpack(&ringtail__v1__server_hello__descriptor, NULL, message, bytes);
 
 	pass_on(intake, UINT64_MAX, list, counts);
 	leave_run(intake);
@@ -167,7 +168,8 @@ static void take_hello(struct export_intake *intake, const uint8_t *message, siz
 
 static void take_catalog(struct export_intake *intake, const uint8_t *message, size_t bytes)
 {
-	Ringtail__V1__Catalog *catalog = ringtail__v1__catalog__unpack(NULL, bytes, message);
+	Ringtail__V1__Catalog *catalog = message_unpack(&ringtail__v1__catalog__descriptor, NULL, message,
+							bytes);
 
 	if (catalog && intake->run)
 		export_run_take_catalog(intake->run, catalog);

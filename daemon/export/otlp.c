@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kmod/uapi/ringtail.h"
+#include "proto/message.h"
 
 void otlp_attributes_init(struct otlp_attributes *attributes, struct export_arena *arena,
 			  size_t max)
@@ -181,7 +182,7 @@ void otlp_judge(long status, const uint8_t *answer, size_t bytes, struct export_
 		export_judge_text(answer, bytes, verdict);
 		return;
 	}
-	response = ringtail__otlp__response__unpack(NULL, bytes, answer);
+	response = message_unpack(&ringtail__otlp__response__descriptor, NULL, answer, bytes);
 	if (response && response->partial_success) {
 		const Ringtail__Otlp__PartialSuccess *partial = response->partial_success;
 		const char *text = partial->error_message;

@@ -9,6 +9,7 @@
 #include "daemon/metrics/self.h"
 #include "daemon/net/transport_tls.h"
 #include "proto/frame.h"
+#include "proto/message.h"
 
 #define CLOCK_SET_NS_MIN	1000000000ull	/* less than that is time between two readings */
 
@@ -74,7 +75,8 @@ Ringtail__V1__Stat *metric_source_stat(struct metric_source *source)
 	    FRAME_OK) {
 		raw = malloc(header.raw_bytes + 1);
 		if (raw && frame_open(source->codec, frame->data, &header, raw, &body) == FRAME_OK)
-			stat = ringtail__v1__stat__unpack(NULL, header.raw_bytes, body);
+			stat = message_unpack(&ringtail__v1__stat__descriptor, NULL, body,
+					      header.raw_bytes);
 		free(raw);
 	}
 	frame_ref_put(frame);

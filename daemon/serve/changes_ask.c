@@ -5,6 +5,7 @@
 
 #include "daemon/serve/changes_private.h"
 #include "daemon/base/limits.h"
+#include "proto/message.h"
 
 static char **copy_words(char *const *word, size_t n)
 {
@@ -121,7 +122,7 @@ static Ringtail__V1__Subscribe *copy_subscribe(const Ringtail__V1__Subscribe *me
 	if (!packed)
 		return NULL;
 	ringtail__v1__subscribe__pack(message, packed);
-	copy = ringtail__v1__subscribe__unpack(NULL, bytes, packed);
+	copy = message_unpack(&ringtail__v1__subscribe__descriptor, NULL, packed, bytes);
 	free(packed);
 	return copy;
 }

@@ -11,6 +11,7 @@
 #include "daemon/serve/session_private.h"
 #include "query/utf8.h"
 #include "proto/limits.h"
+#include "proto/message.h"
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
@@ -206,6 +207,27 @@ static void dispatch(struct session *session, enum frame_type type, const void *
 	}
 }
 
+/* Before a byte of it is unpacked: what no client of ours packs costs nothing. */
+static bool check_request(struct session *session, const ProtobufCMessageDescriptor *descriptor,
+			  const uint8_t *body, uint32_t bytes)
+{
+	struct message_place place;
+	enum message_fault fault =
+		message_check(descriptor, body, bytes, REQUEST_ELEMENTS_MAX, &place);
+	struct error error;
+
+	if (fault == MESSAGE_GOOD)
+		return true;
+	counter_add(COUNTER_frames_bad, 1);
+	error_set(&error, EPROTO, message_fault_code(fault), "request %llu from this client: %s%s%s %s",
+		  (unsigned long long)session->requests + 1, place.message, place.field ? "." : "",
+		  place.field ? place.field : "", message_fault_text(fault));
+	error_hint(&error, "send what docs/protocol.md says: a field once, unless it is repeated, and at"
+			   " most %d elements", REQUEST_ELEMENTS_MAX);
+	session_refuse(session, &error, true);
+	return false;
+}
+
 /* What a client may send, once it has said hello. */
 static void take_request(struct session *session, enum frame_type type, const uint8_t *body,
 			 uint32_t bytes)
@@ -232,7 +254,9 @@ static void take_request(struct session *session, enum frame_type type, const ui
 			     "the connection speaks ringtail frames, docs/protocol.md");
 		return;
 	}
-	message = protobuf_c_message_unpack(message_of[type], NULL, bytes, body);
+	if (!check_request(session, message_of[type], body, bytes))
+		return;
+	message = message_unpack_checked(message_of[type], NULL, body, bytes);
 	if (!message || !utf8_is_valid_message(message)) {
 		refuse_frame(session, FRAME_BAD_MESSAGE);
 		goto free_message;

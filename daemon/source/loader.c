@@ -18,6 +18,7 @@
 #include "daemon/source/loader_message.h"
 #include "daemon/base/log.h"
 #include "daemon/host/service_manager.h"
+#include "proto/message.h"
 
 /* The kernel attaches one program at a time, whoever asks, and waits between them for every CPU. The
  * service manager waits for 60 s in all (TimeoutStartSec): before that, it is said what is wrong. */
@@ -94,7 +95,7 @@ static int take_catalog(struct loader *loader, uint64_t bytes, int fd, struct er
 	if (map == MAP_FAILED)
 		return error_set(error, errno, "out-of-memory", "cannot map the catalog: %s",
 				 strerror(errno));
-	loader->catalog = ringtail__v1__catalog__unpack(NULL, bytes, map);
+	loader->catalog = message_unpack(&ringtail__v1__catalog__descriptor, NULL, map, bytes);
 	munmap(map, bytes);
 	if (!loader->catalog)
 		return error_set(error, EPROTO, "loader-protocol", "the loader's catalog is broken");

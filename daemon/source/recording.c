@@ -19,6 +19,7 @@
 #include "daemon/base/log.h"
 #include "proto/frame.h"
 #include "proto/limits.h"
+#include "proto/message.h"
 
 /* Where one batch lies, or a gap of its CPU's. */
 struct recording_part {
@@ -166,7 +167,8 @@ static int add_catalog(struct recording *recording, uint64_t offset,
 
 	if (!grow(&recording->catalogs, recording->catalog_count, sizeof(catalog)))
 		return no_memory(recording, error);
-	catalog = ringtail__v1__catalog__unpack(NULL, header->raw_bytes, recording->raw);
+	catalog = message_unpack(&ringtail__v1__catalog__descriptor, NULL, recording->raw,
+				 header->raw_bytes);
 	if (!catalog)
 		return bad_frame(recording, offset, error, "not a catalog");
 	recording->catalogs[recording->catalog_count++] = catalog;
@@ -275,7 +277,8 @@ static int add_batch(struct recording *recording, struct batch_decoder *decoder,
 static int add_gap(struct recording *recording, uint64_t offset, const struct frame_header *header,
 		   struct error *error)
 {
-	Ringtail__V1__Gap *gap = ringtail__v1__gap__unpack(NULL, header->raw_bytes, recording->raw);
+	Ringtail__V1__Gap *gap = message_unpack(&ringtail__v1__gap__descriptor, NULL, recording->raw,
+						header->raw_bytes);
 	struct batch_loss loss = { 0 };
 	uint32_t cpu;
 

@@ -14,6 +14,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/spool/private.h"
+#include "proto/message.h"
 #include "proto/segment.h"
 
 /* With one that is about to go. */
@@ -163,8 +164,8 @@ static Ringtail__V1__SegmentHead *read_head(struct spool_store *store)
 			continue;
 		spool_scan_init(&scan, store, file, 0, segment->bytes);
 		if (spool_scan_next(&scan) == 1 && scan.header.type == FRAME_SEGMENT_HEAD)
-			head = ringtail__v1__segment_head__unpack(NULL, scan.header.raw_bytes,
-								  scan.raw);
+			head = message_unpack(&ringtail__v1__segment_head__descriptor, NULL, scan.raw,
+					      scan.header.raw_bytes);
 		store->disk->ops->close(store->disk, file);
 	}
 	return head;

@@ -12,6 +12,7 @@
 #include "daemon/base/log.h"
 #include "daemon/spool/frame.h"
 #include "daemon/spool/store.h"
+#include "proto/message.h"
 
 /* ---- What a file holds ----------------------------------------------------------------------- */
 
@@ -77,7 +78,8 @@ static int scan_frames(struct spool_scan *scan, struct spool_segment *segment, s
 static int take_end(struct spool_segment *segment, const struct spool_scan *scan, uint64_t offset)
 {
 	Ringtail__V1__SegmentEnd *end =
-		ringtail__v1__segment_end__unpack(NULL, scan->header.raw_bytes, scan->raw);
+		message_unpack(&ringtail__v1__segment_end__descriptor, NULL, scan->raw,
+			       scan->header.raw_bytes);
 	int err = -EBADMSG;
 
 	if (end && end->sequence == segment->sequence && end->bytes == offset) {

@@ -9,6 +9,7 @@
 
 #include "daemon/spool/frame.h"
 #include "daemon/spool/store.h"
+#include "proto/message.h"
 
 #define BUFFER_BYTES (FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX)
 
@@ -355,7 +356,8 @@ static int expect(struct spool_scan *scan, enum frame_type type)
 static int read_head(struct spool_scan *scan, struct spool_segment *segment)
 {
 	Ringtail__V1__SegmentHead *head =
-		ringtail__v1__segment_head__unpack(NULL, scan->header.raw_bytes, scan->raw);
+		message_unpack(&ringtail__v1__segment_head__descriptor, NULL, scan->raw,
+			       scan->header.raw_bytes);
 	int err = -EBADMSG;
 
 	if (head && head->sequence == segment->sequence &&
@@ -374,7 +376,8 @@ static int read_head(struct spool_scan *scan, struct spool_segment *segment)
 static int read_start(struct spool_scan *scan, struct spool_segment *segment)
 {
 	Ringtail__V1__Subscribed *message =
-		ringtail__v1__subscribed__unpack(NULL, scan->header.raw_bytes, scan->raw);
+		message_unpack(&ringtail__v1__subscribed__descriptor, NULL, scan->raw,
+			       scan->header.raw_bytes);
 	struct spool_marks *start;
 
 	if (!message)

@@ -6,6 +6,7 @@
 
 #include "daemon/stream/catch_up_private.h"
 #include "proto/limits.h"
+#include "proto/message.h"
 
 #define QUEUE_FIRST 64u
 
@@ -229,7 +230,7 @@ static void *unpack(const struct catch_up *catch_up, const struct frame_ref *fra
 		return NULL;
 	raw = allocate(no_memory, header.raw_bytes + 1);
 	if (raw && frame_open(catch_up->stream->codec, frame->data, &header, raw, &body) == FRAME_OK)
-		message = protobuf_c_message_unpack(descriptor, &allocator, header.raw_bytes, body);
+		message = message_unpack(descriptor, &allocator, body, header.raw_bytes);
 	free(raw);
 	return message;
 }

@@ -5,6 +5,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/stream/fanout_private.h"
+#include "proto/message.h"
 
 static int no_memory(struct error *error)
 {
@@ -36,7 +37,7 @@ static Ringtail__V1__Cursor *copy_cursor(const Ringtail__V1__Cursor *cursor)
 	if (!packed)
 		return NULL;
 	ringtail__v1__cursor__pack(cursor, packed);
-	copy = ringtail__v1__cursor__unpack(NULL, bytes, packed);
+	copy = message_unpack(&ringtail__v1__cursor__descriptor, NULL, packed, bytes);
 	free(packed);
 	return copy;
 }

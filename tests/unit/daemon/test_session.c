@@ -183,6 +183,53 @@ static void send_no_message(struct peer *peer)
 					   (const uint8_t *)"\xff\xff\xff", 3, frame));
 }
 
+static void send_raw(struct peer *peer, enum frame_type type, const void *raw, size_t bytes)
+{
+	uint8_t frame[4096];
+
+	assert_true(frame_bound((uint32_t)bytes) <= sizeof(frame));
+	peer_write(peer, frame, frame_seal(peer->codec, type, raw, (uint32_t)bytes, frame));
+}
+
+/* A cursor again and again: a few bytes each, that protobuf-c merges with all before it. */
+static void send_repeated_field(struct peer *peer)
+{
+	uint8_t raw[2000];
+
+	for (size_t i = 0; i < sizeof(raw); i += 4)
+		memcpy(raw + i, "\x22\x02\x10\x05", 4);
+	peer_greet(peer);
+	send_raw(peer, FRAME_SUBSCRIBE, raw, sizeof(raw));
+}
+
+static void send_repeated_inside(struct peer *peer)
+{
+	peer_greet(peer);
+	send_raw(peer, FRAME_ACK, "\x0a\x04\x10\x01\x10\x01", 6);
+}
+
+static void send_wrong_wire_type(struct peer *peer)
+{
+	peer_greet(peer);
+	send_raw(peer, FRAME_FORGET, "\x08\x01", 2);
+}
+
+static void send_nul(struct peer *peer)
+{
+	peer_greet(peer);
+	send_raw(peer, FRAME_FORGET, "\x0a\x03" "a\0b", 5);
+}
+
+static void send_too_many_elements(struct peer *peer)
+{
+	uint8_t raw[2 * (REQUEST_ELEMENTS_MAX + 1)], frame[2 * sizeof(raw)];
+
+	for (size_t i = 0; i < sizeof(raw); i += 2)
+		memcpy(raw + i, "\x0a\x00", 2);
+	peer_greet(peer);
+	peer_write(peer, frame, frame_seal(peer->codec, FRAME_SUBSCRIBE, raw, sizeof(raw), frame));
+}
+
 static void test_refusals(void **state)
 {
 	static const struct {
@@ -200,6 +247,11 @@ static void test_refusals(void **state)
 		{send_oversized, "too-large"},
 		{send_bad_checksum, "bad-checksum"},
 		{send_no_message, "bad-message"},
+		{send_repeated_field, "field-repeated"},
+		{send_repeated_inside, "field-repeated"},
+		{send_wrong_wire_type, "field-type"},
+		{send_nul, "field-nul"},
+		{send_too_many_elements, "too-many-elements"},
 		{send_strange_software, "bad-message"},
 		{send_strange_probe, "bad-message"},
 	};
