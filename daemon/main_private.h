@@ -27,6 +27,7 @@
 #include "daemon/base/log.h"
 #include "daemon/metering.h"
 #include "daemon/metrics/source.h"
+#include "daemon/host/machine.h"
 #include "daemon/host/privileges.h"
 #include "daemon/stream/saved_subscriptions.h"
 #include "daemon/sandbox_engine.h"

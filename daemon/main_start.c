@@ -23,7 +23,7 @@ static int start_manager(struct daemon *daemon, struct error *error)
 	return daemon->saved ? 0 : error_set(error, ENOMEM, "out-of-memory", "out of memory");
 }
 
-static int read_boot_id(struct daemon *daemon, struct error *error)
+static int read_identity(struct daemon *daemon, struct error *error)
 {
 	char text[64] = "";
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -43,6 +43,7 @@ static int read_boot_id(struct daemon *daemon, struct error *error)
 	}
 	if (digits != 32)
 		return error_set(error, EIO, "boot-id", "cannot read the kernel's boot_id");
+	machine_read_id(NULL);
 	daemon->started_ns = clock_monotonic();
 	return 0;
 }
@@ -470,7 +471,7 @@ int main_start(struct daemon *daemon, struct error *error)
 	if (!err)
 		err = start_manager(daemon, error);
 	if (!err)
-		err = read_boot_id(daemon, error);
+		err = read_identity(daemon, error);
 	if (!err)
 		err = start_listeners(daemon, &identity, error);
 	if (!err)

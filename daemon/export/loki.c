@@ -15,7 +15,7 @@
 #include "proto/export/loki.pb-c.h"
 
 #define LABELS_BYTES	256u
-#define PAIRS_MAX	10u
+#define PAIRS_MAX	11u
 #define PAIR_VALUE_BYTES (STRING_BYTES_MAX + 8u)
 #define PAIR_BYTES	(EXPORT_ARENA_ROUND(sizeof(Ringtail__Loki__Pair)) +	\
 			 EXPORT_ARENA_ROUND(PAIR_VALUE_BYTES) + sizeof(void *))
@@ -42,12 +42,27 @@ static void add(struct pairs *pairs, const char *name, const char *format, ...)
 	pairs->entry->structured_metadata[pairs->entry->n_structured_metadata++] = pair;
 }
 
+/* Loki, and Grafana over it, call it the line's level. */
+static const char *level_of(enum export_class class)
+{
+	switch (class) {
+	case EXPORT_ERROR:
+		return "error";
+	case EXPORT_SLOW:
+	case EXPORT_EXIT:
+		return "warn";
+	default:
+		return "info";
+	}
+}
+
 static void add_all(struct pairs *pairs, const struct export_event *event)
 {
 	int number = export_event_errno(event);
 	char comm[17];
 
 	export_event_comm(event, comm);
+	add(pairs, "level", "%s", level_of(event->class));
 	add(pairs, "pid", "%u", event->thread.pid);
 	add(pairs, "tid", "%u", event->thread.tid);
 	add(pairs, "comm", "%s", comm);

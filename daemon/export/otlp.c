@@ -131,7 +131,7 @@ void otlp_add_event(struct otlp_attributes *attributes, const struct export_even
 
 /* ---- Around the events ----------------------------------------------------------------------- */
 
-Ringtail__Otlp__Resource *otlp_resource(const struct export_maker *maker)
+Ringtail__Otlp__Resource *otlp_resource(const struct export_maker *maker, bool with_boot)
 {
 	const struct export_run *run = maker->run;
 	Ringtail__Otlp__Resource *resource = export_arena_take(maker->arena, sizeof(*resource));
@@ -140,8 +140,13 @@ Ringtail__Otlp__Resource *otlp_resource(const struct export_maker *maker)
 	otlp_attributes_init(&attributes, maker->arena, OTLP_RESOURCE_ATTRIBUTES_MAX);
 	otlp_add_text(&attributes, "service.name", "ringtail");
 	otlp_add_text(&attributes, "service.version", RINGTAIL_VERSION);
-	otlp_add_text(&attributes, "service.instance.id", run->boot_text);
+	/* As `instance` of remote write and `host` of Loki: one name everywhere. */
+	otlp_add_text(&attributes, "service.instance.id", run->name);
 	otlp_add_text(&attributes, "host.name", run->name);
+	if (run->host_id[0])
+		otlp_add_text(&attributes, "host.id", run->host_id);
+	if (with_boot)
+		otlp_add_text(&attributes, "ringtail.boot.id", run->boot_text);
 	otlp_add_text(&attributes, "host.arch",
 		      strcmp(run->machine, "x86_64") == 0 ? "amd64" :
 		      strcmp(run->machine, "aarch64") == 0 ? "arm64" : run->machine);

@@ -12,7 +12,10 @@
 #include "proto/export/otlp.pb-c.h"
 
 #define OTLP_EVENT_ATTRIBUTES_MAX	(12u + PROBE_FIELDS_MAX)
-#define OTLP_RESOURCE_ATTRIBUTES_MAX	8u
+#define OTLP_RESOURCE_ATTRIBUTES_MAX	9u
+
+/* The version of the semantic conventions whose names these are. */
+#define OTLP_SCHEMA_URL	((char *)"https://opentelemetry.io/schemas/1.29.0")
 
 /* What the attributes of one event take of an arena, at most. */
 #define OTLP_KEY_BYTES_MAX		(NAME_BYTES_MAX + 32u)
@@ -41,7 +44,11 @@ Ringtail__Otlp__AnyValue *otlp_text(struct export_arena *arena, const char *valu
 /* Everything an event has to say of itself. */
 void otlp_add_event(struct otlp_attributes *attributes, const struct export_event *event);
 
-Ringtail__Otlp__Resource *otlp_resource(const struct export_maker *maker);
+/*
+ * The host: the same over boots, for a back end may make a series of each resource. with_boot: says
+ * which boot it was, too, where each item is a thing of its own.
+ */
+Ringtail__Otlp__Resource *otlp_resource(const struct export_maker *maker, bool with_boot);
 Ringtail__Otlp__Scope *otlp_scope(const struct export_maker *maker);
 
 /* Packs into an allocated body. -ENOMEM. */

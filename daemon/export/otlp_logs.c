@@ -95,7 +95,8 @@ static int build(const struct export_maker *maker, const struct export_list *eve
 	TAILQ_FOREACH(event, events, link)
 		scope.log_records[scope.n_log_records++] = make_record(maker, event);
 	scope.scope = otlp_scope(maker);
-	resource.resource = otlp_resource(maker);
+	resource.resource = otlp_resource(maker, true);
+	resource.schema_url = scope.schema_url = OTLP_SCHEMA_URL;
 	resource.scope_logs = &scopes;
 	resource.n_scope_logs = 1;
 	request.resource_logs = &resources;

@@ -192,7 +192,8 @@ static int build_metrics(const struct export_maker *maker, const struct metric_s
 	for (const struct metric_family *family = snapshot->first; family; family = family->next)
 		scope.metrics[scope.n_metrics++] = make_metric(&making, family);
 	scope.scope = otlp_scope(maker);
-	resource.resource = otlp_resource(maker);
+	resource.resource = otlp_resource(maker, false);
+	resource.schema_url = scope.schema_url = OTLP_SCHEMA_URL;
 	resource.scope_metrics = &scopes;
 	resource.n_scope_metrics = 1;
 	request.resource_metrics = &resources;

@@ -165,7 +165,8 @@ static int build(const struct export_maker *maker, const struct export_list *eve
 	TAILQ_FOREACH(event, events, link)
 		make_spans(maker, &scope, event);
 	scope.scope = otlp_scope(maker);
-	resource.resource = otlp_resource(maker);
+	resource.resource = otlp_resource(maker, true);
+	resource.schema_url = scope.schema_url = OTLP_SCHEMA_URL;
 	resource.scope_spans = &scopes;
 	resource.n_scope_spans = 1;
 	request.resource_spans = &resources;

@@ -57,6 +57,7 @@ struct export_run *export_run_create(const Ringtail__V1__Catalog *catalog,
 	if (!run)
 		return NULL;
 	run->this_boot = true;
+	snprintf(run->host_id, sizeof(run->host_id), "%s", machine_id());
 	describe_probes(run, catalog);
 	return run;
 }
@@ -77,6 +78,9 @@ struct export_run *export_run_of_hello(struct export_run *here,
 	if (!run)
 		return NULL;
 	run->this_boot = this_boot;
+	/* A hello does not say which machine: the same name on the same disk is the same. */
+	if (strcmp(run->name, here->name) == 0)
+		memcpy(run->host_id, here->host_id, sizeof(run->host_id));
 	run->to_realtime_ns = hello->realtime_ns - hello->monotonic_ns;
 	return run;
 }

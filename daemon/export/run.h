@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/host/machine.h"
 #include "kmod/uapi/ringtail.h"
 #include "proto/batch_decode.h"
 #include "proto/ringtail.pb-c.h"
@@ -29,6 +30,7 @@ struct export_run {
 	bool this_boot;
 	uint64_t to_realtime_ns;	/* of another boot: its wall clock less its monotonic one */
 	char name[65], kernel[65], machine[65];
+	char host_id[MACHINE_ID_BYTES];	/* "": not known */
 	char boot_text[37];		/* boot_id as the kernel writes it */
 };
 

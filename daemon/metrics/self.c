@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/counters.h"
 #include "daemon/base/frame_ref.h"
+#include "daemon/host/machine.h"
 
 #define COLLECTOR "ringtail_collector_"
 #define USUAL_MAX 4	/* reasons whose series are there before there is a loss; 0 ends a shorter list */
@@ -437,7 +439,14 @@ static void add_process(struct metric_builder *builder, const Ringtail__V1__Stat
 	const struct metric_label build[2] = {{.name = "version", .value = RINGTAIL_VERSION},
 					      {.name = "source", .value = stat->source}};
 	uint64_t read = counter_read(COUNTER_records_read);
+	struct utsname system;
+	const struct metric_label host[2] = {{.name = "host_name", .value = system.nodename},
+					     {.name = "host_id", .value = machine_id()}};
 
+	uname(&system);
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "host_info", "",
+		     "Which host this is, by the names that exports have; always 1");
+	metric_add(builder, 1, host, 2);
 	metric_begin(builder, METRIC_GAUGE, COLLECTOR "build_info", "",
 		     "What runs here; always 1");
 	metric_add(builder, 1, build, 2);

@@ -48,7 +48,8 @@ def check_collector(case, server):
 def check_loki(case, server):
     fields, line = server.events()[0]
     right = {"service": "ringtail", "host": os.uname().nodename, "class": "event",
-             "pid": str(os.getpid()), "event": "close", "errno": "EBADF", "ret": str(EBADF)}
+             "pid": str(os.getpid()), "event": "close", "errno": "EBADF", "ret": str(EBADF),
+             "level": "info", "detected_level": "info"}
     wrong = {key: fields.get(key) for key, value in right.items() if fields.get(key) != value}
     case.check(not wrong and "= -1 EBADF" in line, "fields are right", wrong, fields, line)
 

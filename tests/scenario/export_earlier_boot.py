@@ -82,7 +82,7 @@ def main(case):
         earlier = numbers[0] < CALLS
         mixed += earlier != (numbers[-1] < CALLS)
         case.check_equal([request.resource[key] for key in
-                          ("service.instance.id", "host.name", "os.version")],
+                          ("ringtail.boot.id", "host.name", "os.version")],
                          [str(BOOT), HOST, KERNEL] if earlier else
                          [here, system.nodename, system.release],
                          f"calls {numbers[0]} to {numbers[-1]} are of the "

@@ -130,6 +130,8 @@ class Content:
     def _resources(self, message, outer, inner, leaf):
         for resource in decode(OTLP, message, self.raw)[outer]:
             self.resource = attributes(resource["resource"]["attributes"])
+            self.schemas = {resource["schema_url"], *(scope["schema_url"]
+                                                      for scope in resource[inner])}
             for scope in resource[inner]:
                 yield from scope[leaf]
 
