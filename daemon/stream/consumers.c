@@ -20,6 +20,8 @@ struct consumers {
 	unsigned count;
 	bool dirty;			/* another save must follow the one that is under way */
 	struct save *saving;
+	void (*saved)(void *context, int err);	/* NULL: nobody waits for it */
+	void *context;
 };
 
 /* One write of the whole file, on the disk thread. */
@@ -339,10 +341,21 @@ static void run_save(struct disk_job *job, struct disk *disk)
 				      save->bytes);
 }
 
+static void mark_saved(struct consumers *consumers, int err)
+{
+	struct consumer *consumer;
+
+	TAILQ_FOREACH(consumer, &consumers->list, link) {
+		consumer->kept |= consumer->saving && !err;
+		consumer->saving = false;
+	}
+}
+
 static void on_saved(struct disk_job *job)
 {
 	struct save *save = (struct save *)job;
 	struct consumers *consumers = save->consumers;
+	int err = save->err;
 
 	if (save->err)
 		log_error("consumers-save", "cannot save what durable consumers have acknowledged: %s;"
@@ -352,12 +365,23 @@ static void on_saved(struct disk_job *job)
 	if (!consumers)
 		return;
 	consumers->saving = NULL;
+	mark_saved(consumers, err);
 	if (consumers->dirty)
 		consumers_save(consumers);
+	if (consumers->saved)
+		consumers->saved(consumers->context, err);
+}
+
+void consumers_set_saved(struct consumers *consumers, void (*saved)(void *context, int err),
+			 void *context)
+{
+	consumers->saved = saved;
+	consumers->context = context;
 }
 
 void consumers_save(struct consumers *consumers)
 {
+	struct consumer *consumer;
 	struct save *save;
 
 	consumers->dirty = true;
@@ -368,6 +392,8 @@ void consumers_save(struct consumers *consumers)
 		free(save);
 		return;			/* it stays dirty: the next one tries again */
 	}
+	TAILQ_FOREACH(consumer, &consumers->list, link)
+		consumer->saving = consumer->place.known;
 	save->job.run = run_save;
 	save->job.done = on_saved;
 	save->consumers = consumers;

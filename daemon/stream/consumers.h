@@ -60,6 +60,9 @@ struct consumer {
 	uint64_t acked_realtime_ns;	/* 0: never */
 	struct consumer_place place;	/* what is before has been acknowledged */
 
+	bool kept;			/* on disk, with the place that it began at */
+	bool saving;			/* so it will be, once the save that is under way has ended */
+
 	/* fanout's */
 	struct subscription *subscription;	/* NULL: not made yet */
 	bool connected;
@@ -111,6 +114,10 @@ int consumers_compare(const struct consumer *consumer, const struct subscription
 
 /* Saves, soon: writes that come while one is on its way become one. */
 void consumers_save(struct consumers *consumers);
+
+/* saved() is called after each of them, with 0 or -errno. */
+void consumers_set_saved(struct consumers *consumers, void (*saved)(void *context, int err),
+			 void *context);
 
 /*
  * It was sent all of that CPU, in that run, up to there. Of more than CONSUMER_RUNS_MAX runs, and where

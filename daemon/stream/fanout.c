@@ -234,6 +234,7 @@ static void on_check(evutil_socket_t fd, short what, void *context)
 	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
 		fanout_poke_readers(subscription);
 	fanout_order_again(fanout);
+	fanout_register_again(fanout);
 	fanout_expire(fanout);
 }
 
@@ -280,6 +281,8 @@ int fanout_create(const struct fanout_config *config, struct fanout **out, struc
 		fanout->cpu_of[i] = loader_ring(config->loader, i)->cpu;
 	if (config->spooler)
 		spooler_set_holder(config->spooler, fanout_each_held, fanout);
+	if (config->consumers)
+		consumers_set_saved(config->consumers, fanout_consumers_saved, fanout);
 	*out = fanout;
 	return 0;
 }
@@ -303,6 +306,8 @@ void fanout_destroy(struct fanout *fanout)
 		return;
 	if (fanout->config.spooler)
 		spooler_set_holder(fanout->config.spooler, NULL, NULL);
+	if (fanout->config.consumers)
+		consumers_set_saved(fanout->config.consumers, NULL, NULL);
 	while (!TAILQ_EMPTY(&fanout->waiters))
 		fanout_stop_waiting(fanout, TAILQ_FIRST(&fanout->waiters));
 	while ((subscription = TAILQ_FIRST(&fanout->subscriptions))) {

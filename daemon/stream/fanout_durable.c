@@ -386,6 +386,16 @@ int fanout_restore_consumers(struct fanout *fanout, struct error *error)
 	return 0;
 }
 
+static bool is_waiting(const struct fanout *fanout, const struct consumer *consumer)
+{
+	const struct waiter *waiter;
+
+	TAILQ_FOREACH(waiter, &fanout->waiters, link)
+		if (waiter->consumer == consumer)
+			return true;
+	return false;
+}
+
 void fanout_each_consumer(const struct fanout *fanout,
 			  void (*each)(void *context, const struct fanout_consumer_stat *stat),
 			  void *context)
@@ -401,7 +411,7 @@ void fanout_each_consumer(const struct fanout *fanout,
 			.name = consumer->name,
 			.owner = consumer->owner,
 			.spool = consumer->spool,
-			.connected = consumer->connected,
+			.connected = consumer->connected && !is_waiting(fanout, consumer),
 			.exporter = consumer_name_is_export(consumer->name),
 			.acked_realtime_ns = consumer->acked_realtime_ns,
 		};

@@ -1,6 +1,7 @@
 /* fanout_join: those who wait for their subscription, and the streams they get. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/stream/catch_up.h"
 #include "daemon/base/clock.h"
@@ -240,7 +241,24 @@ static void give_to_session(struct fanout *fanout, struct waiter *waiter, struct
 	session_subscribed(waiter->session, stream, catalog, subscribed);
 }
 
-void fanout_join(struct fanout *fanout, struct waiter *waiter)
+static void give(struct fanout *fanout, struct waiter *waiter, struct stream *stream)
+{
+	waiter->stream = NULL;
+	if (waiter->session) {
+		give_to_session(fanout, waiter, stream);
+		return;
+	}
+	waiter->tap->stream = stream;
+	stream->owner = (struct stream_owner){wake_tap, waiter->tap};
+	waiter->tap->config.live(waiter->tap->config.context, stream);
+}
+
+static void wake_nobody(void *context)
+{
+	(void)context;
+}
+
+bool fanout_join(struct fanout *fanout, struct waiter *waiter)
 {
 	struct subscription *subscription = waiter->subscription;
 	struct stream *stream = create_stream(fanout, subscription, &waiter->place);
@@ -249,7 +267,7 @@ void fanout_join(struct fanout *fanout, struct waiter *waiter)
 	if (!stream) {
 		error_set(&error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 		waiter_refuse(waiter, &error);
-		return;
+		return true;
 	}
 	if (may_have_missed(subscription, waiter))
 		stream_doubt(stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
@@ -259,13 +277,63 @@ void fanout_join(struct fanout *fanout, struct waiter *waiter)
 	stream->consumer = waiter->consumer;
 	if (stream->consumer)
 		register_place(fanout, stream->consumer, stream);
-	if (waiter->session) {
-		give_to_session(fanout, waiter, stream);
+	if (stream->consumer && !stream->consumer->kept) {
+		stream->owner = (struct stream_owner){wake_nobody, NULL};
+		waiter->stream = stream;
+		return false;
+	}
+	give(fanout, waiter, stream);
+	return true;
+}
+
+/* A client's registration that cannot be kept is none; an exporter's is tried again with each save. */
+static void take_unkept(struct fanout *fanout, struct waiter *waiter, int err)
+{
+	char name[sizeof(waiter->consumer->name)];
+	struct error error;
+
+	if (!waiter->session) {
+		give(fanout, waiter, waiter->stream);
+		fanout_stop_waiting(fanout, waiter);
 		return;
 	}
-	waiter->tap->stream = stream;
-	stream->owner = (struct stream_owner){wake_tap, waiter->tap};
-	waiter->tap->config.live(waiter->tap->config.context, stream);
+	memcpy(name, waiter->consumer->name, sizeof(name));
+	error_set(&error, -err, "state-failed", "the durable consumer '%s' cannot be kept: %s", name,
+		  strerror(-err));
+	error_hint(&error, "nothing was registered; see to the disk of state-dir");
+	waiter_refuse(waiter, &error);
+	fanout_stop_waiting(fanout, waiter);
+	fanout_forget_consumer(fanout, name, &error);
+}
+
+void fanout_consumers_saved(void *context, int err)
+{
+	struct fanout *fanout = context;
+	struct waiter *waiter, *next;
+
+	for (waiter = TAILQ_FIRST(&fanout->waiters); waiter; waiter = next) {
+		next = TAILQ_NEXT(waiter, link);
+		if (!waiter->stream)
+			continue;
+		if (waiter->consumer->kept) {
+			give(fanout, waiter, waiter->stream);
+			fanout_stop_waiting(fanout, waiter);
+		} else if (err) {
+			take_unkept(fanout, waiter, err);
+		}
+	}
+}
+
+void fanout_register_again(struct fanout *fanout)
+{
+	struct waiter *waiter;
+
+	TAILQ_FOREACH(waiter, &fanout->waiters, link)
+		if (waiter->stream && !waiter->consumer->saving) {
+			register_place(fanout, waiter->consumer, waiter->stream);
+			consumers_save(fanout->config.consumers);
+			return;
+		}
 }
 
 void waiter_refuse(struct waiter *waiter, const struct error *error)
@@ -284,6 +352,7 @@ void waiter_refuse(struct waiter *waiter, const struct error *error)
 
 void waiter_free(struct waiter *waiter)
 {
+	stream_destroy(waiter->stream);
 	place_free(&waiter->place);
 	free(waiter);
 }
@@ -297,12 +366,10 @@ void fanout_stop_waiting(struct fanout *fanout, struct waiter *waiter)
 void fanout_wait(struct fanout *fanout, struct waiter *waiter, struct subscription *subscription)
 {
 	waiter->subscription = subscription;
-	if (subscription->state == SUBSCRIPTION_LIVE) {
-		fanout_join(fanout, waiter);
+	if (subscription->state == SUBSCRIPTION_LIVE && fanout_join(fanout, waiter))
 		waiter_free(waiter);
-	} else {
+	else
 		TAILQ_INSERT_TAIL(&fanout->waiters, waiter, link);
-	}
 }
 
 static bool is_reborn(const struct fanout *fanout, const struct subscription *subscription)
@@ -329,10 +396,10 @@ void fanout_live(struct fanout *fanout, struct subscription *subscription)
 		fanout_append_bye(fanout, subscription);
 	for (waiter = TAILQ_FIRST(&fanout->waiters); waiter; waiter = next) {
 		next = TAILQ_NEXT(waiter, link);
-		if (waiter->subscription != subscription)
+		if (waiter->subscription != subscription || waiter->stream)
 			continue;
-		fanout_join(fanout, waiter);
-		fanout_stop_waiting(fanout, waiter);
+		if (fanout_join(fanout, waiter))
+			fanout_stop_waiting(fanout, waiter);
 	}
 }
 

@@ -33,6 +33,7 @@ struct waiter {
 	struct consumer *consumer;	/* NULL: not durable */
 	struct subscription *subscription;
 	struct place place;
+	struct stream *stream;		/* its own once its consumer is on disk; NULL: not live yet */
 };
 
 struct fanout_tap {
@@ -111,8 +112,15 @@ bool place_find_time(const struct fanout *fanout, const struct subscription *sub
 
 /* ---- Joining (fanout_join.c) -------------------------------------------------------------------- */
 
-/* Its subscription is live: it gets its stream, or is refused. */
-void fanout_join(struct fanout *fanout, struct waiter *waiter);
+/*
+ * Its subscription is live: it gets its stream, or is refused. False: not before its consumer's
+ * registration is on disk, so that no crash takes back what was confirmed.
+ */
+bool fanout_join(struct fanout *fanout, struct waiter *waiter);
+
+/* The consumers were saved, or not: who waits for that. And again what found no memory. */
+void fanout_consumers_saved(void *fanout, int err);
+void fanout_register_again(struct fanout *fanout);
 void waiter_refuse(struct waiter *waiter, const struct error *error);
 void waiter_free(struct waiter *waiter);
 

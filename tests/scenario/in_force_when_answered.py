@@ -80,6 +80,30 @@ def subscriptions(case, daemon):
                          f"{name}: {CLIENTS} times, all {CALLS} calls from the answer on")
 
 
+def consumers(case):
+    """A durable consumer is on disk too by then: a crash right after the answer does not take it back."""
+    state = case.path("durable")
+    daemon = case.daemon(f"--state-dir={state}", "--user=root", "--durability=fsync",
+                         "--batch-interval=5ms")
+    missing = []
+    for i in range(CLIENTS):
+        with daemon.connect() as connection:
+            connection.greet()
+            connection.send(wire.message("Subscribe", probe=[PROBE], consumer=f"c{i}",
+                                         filter=f"pid == {os.getpid()} && ret > {-2 - i}"))
+            connection.await_frame("Subscribed")
+            with open(f"{state}/consumers") as file:
+                block = file.read().partition(f"consumer c{i}\n")[2].partition("end\n")[0]
+            if "\nat " not in block:
+                missing.append(block)
+    case.check_equal(missing, [], f"{CLIENTS} times, a consumer is on disk with its place when it is"
+                     " answered")
+    got = [subscribe(daemon, 1, consumer=f"d{i}", flag=["FLAG_KSTACK"] * (i % 2))
+           for i in range(CLIENTS)]
+    case.check_equal(got, [[CALLS]] * CLIENTS, f"and all {CALLS} calls are recorded from then on")
+    daemon.crash()
+
+
 def audit(state):
     with open(f"{state}/audit.log") as file:
         return [json.loads(line)["outcome"] for line in file]
@@ -142,6 +166,7 @@ def main(case):
     subscriptions(case, daemon)
     refused(case, daemon, state)
     case.check_balanced(daemon)
+    consumers(case)
 
 
 ringtail.run(main)

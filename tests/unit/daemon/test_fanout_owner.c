@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <ftw.h>
+#include <sys/socket.h>
 
 #include "daemon/base/counters.h"
 #include "daemon/export/feed.h"
@@ -21,6 +22,7 @@
 
 static char directory[] = "/tmp/fanout_owner.XXXXXX";
 static struct disk disk;
+static int (*posix_rename)(struct disk *disk, const char *from, const char *to);
 
 static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
 {
@@ -162,6 +164,66 @@ static void test_owners(void **state)
 	engine_close(&e);
 	assert_null(strstr(text_of("consumers"), "consumer "));
 	assert_non_null(strstr(text_of("audit.log"), "\"action\":\"forget\",\"consumer\":\"mine\""));
+}
+
+/* A disk that looks, before the file of consumers is put in place, who has been answered by then. */
+static struct disk_ops watchful_ops;
+static bool disk_full;
+static int client_fd;
+static unsigned answered_too_early, renames;
+
+static int watchful_rename(struct disk *watchful, const char *from, const char *to)
+{
+	char byte;
+
+	if (strcmp(to, "consumers") != 0)
+		return posix_rename(watchful, from, to);
+	renames++;
+	answered_too_early += !strstr(text_of("consumers"), "\nat ") &&
+			      recv(client_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+	return disk_full ? -ENOSPC : posix_rename(watchful, from, to);
+}
+
+static void watch_disk(void)
+{
+	watchful_ops = *disk.ops;
+	posix_rename = watchful_ops.rename;
+	watchful_ops.rename = watchful_rename;
+	disk.ops = &watchful_ops;
+}
+
+/* Whoever registers is answered once a crash would not take it back; and refused if that cannot be. */
+static void test_confirmed_when_kept(void **state)
+{
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	watch_disk();
+	engine_open(&e, 2, 1, 8);
+	peer = come(&e, false);
+	client_fd = peer->fd;
+	ask(peer, "mine", CALLS);
+	peer_free(peer_expect(peer, FRAME_CATALOG));
+	assert_non_null(strstr(text_of("consumers"), "consumer mine\n"));
+	assert_non_null(strstr(text_of("consumers"), "\nat "));
+	assert_true(renames && !answered_too_early);
+	peer_free(peer_expect(peer, FRAME_SUBSCRIBED));
+	peer_close(peer);
+	peer_run(e.base);
+	/* One that goes before it is answered leaves its name, and nothing that hurts. */
+	ask(peer = come(&e, false), "gone", OPENS);
+	event_base_loop(e.base, EVLOOP_NONBLOCK);
+	peer_close(peer);
+	peer_run(e.base);
+	disk_full = true;
+	subscribe_as(&e, false, "mine", NULL);
+	subscribe_as(&e, false, "never", "state-failed");
+	disk_full = false;
+	forget_as(&e, false, "never", "no-such-consumer");
+	subscribe_as(&e, false, "never", NULL);
+	engine_close(&e);
+	assert_non_null(strstr(text_of("consumers"), "consumer never\n"));
 }
 
 /* Of a file of before there were owners, only operators use or give up what is in it. */
@@ -374,6 +436,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_owners, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_confirmed_when_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_older_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_end, setup, teardown),
