@@ -6,10 +6,10 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/host/as_user.h"
 #include "daemon/host/sandbox.h"
 #include "daemon/host/sandbox_view.h"
 
@@ -26,15 +26,15 @@ static const char *const always[] = {
 static int make_state_directory(const char *path, const struct identity *identity,
 				struct error *error)
 {
-	if (mkdir(path, 0700) != 0)
-		return errno == EEXIST
-			       ? 0
-			       : error_set(error, errno, "state-dir", "cannot make %s: %s", path,
-					   strerror(errno));
-	if (chown(path, identity->uid, identity->gid) != 0)
-		return error_set(error, errno, "state-dir", "cannot give %s to its user: %s", path,
-				 strerror(errno));
-	return 0;
+	int err = as_user_make_directory(identity, path, 0700);
+
+	if (!err)
+		return 0;
+	error_set(error, -err, "state-dir", "cannot make %s for its user (uid %u): %s", path,
+		  identity->uid, strerror(-err));
+	error_hint(error, "make it, mode 0700, and give it to that user; or give another with"
+		   " --state-dir");
+	return err;
 }
 
 /* Back ends are looked up by name, and their certificates verified. */

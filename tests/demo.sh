@@ -6,21 +6,33 @@ set -u
 build=${1:-build}
 capture=tests/data/capture.rt
 work=$(mktemp -d)
-address=unix:$work/ringtail.sock
-tracectl="$build/tracectl --connect $address"
 sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
+run=$($sudo mktemp -d)
+address=unix:$run/ringtail.sock
+tracectl="$build/tracectl --connect $address"
 daemon=
 
 stop() {
 	[ -n "$daemon" ] && $sudo kill "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null
 	daemon=
 }
-trap 'stop; rm -rf "$work"' EXIT
+trap 'stop; rm -rf "$work"; $sudo rm -rf "$run"' EXIT
 trap 'exit 130' INT TERM
 
 title() {
 	printf '\n== %s\n' "$*"
+}
+
+# The user that the daemon runs as, once it has bound its socket and loaded its programs.
+make_user() {
+	getent passwd ringtail >/dev/null && return
+	echo 'There is no user ringtail yet, for the daemon to run as. This makes it, as `make install` and'
+	echo 'systemd-sysusers would:'
+	set -x
+	$sudo useradd --system --user-group --no-create-home --home-dir /var/lib/ringtail \
+		--shell /usr/sbin/nologin ringtail
+	{ set +x; } 2>/dev/null
 }
 
 # start SOURCE: 0 once the daemon is ready; what it says is in $work/log.
@@ -32,8 +44,8 @@ start() {
 		kill -0 "$daemon" 2>/dev/null || { wait "$daemon"; daemon=; return 1; }
 		sleep 0.1
 	done
-	$sudo chmod 0666 "$work/ringtail.sock"
-	$sudo chmod 0755 "$work"
+	$sudo chmod 0666 "$run/ringtail.sock"
+	$sudo chmod 0755 "$run"
 }
 
 # await_client PROBE: until a client is subscribed to it.
@@ -96,6 +108,7 @@ show_replay() {
 }
 
 title "ringtaild on $(uname -sr)"
+make_user
 # A ring for a million calls in a fifth of a second, whatever else the machine is doing.
 if start --ring-size 16MiB; then
 	cat "$work/log"

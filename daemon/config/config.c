@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -15,6 +14,7 @@
 #include "daemon/config/value.h"
 
 #define RUN_SOCKET		"unix:/run/ringtail/ringtail.sock"
+#define USER_DEFAULT		"ringtail"
 #define USER_SOCKET		"ringtail.sock"		/* in $XDG_RUNTIME_DIR */
 #define LOW_LATENCY_NS		1000000
 #define PLACE_BYTES		256
@@ -99,8 +99,7 @@ static int ask_system(struct config *config, struct error *error)
 		err = config_value_set(&config_options[OPTION_listen], config, listen, error);
 	}
 	if (!err && !config->user)
-		err = config_value_set(&config_options[OPTION_user], config,
-				       getpwnam("ringtail") ? "ringtail" : "nobody", error);
+		err = config_value_set(&config_options[OPTION_user], config, USER_DEFAULT, error);
 	return err;
 }
 

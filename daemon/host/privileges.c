@@ -34,7 +34,9 @@ int privileges_find(const char *user, struct identity *identity, struct error *e
 	entry = getpwnam(user);
 	if (!entry) {
 		error_set(error, ENOENT, "user-unknown", "there is no user '%s' to run as", user);
-		error_hint(error, "create it, or name another with --user");
+		error_hint(error, "make it with `systemd-sysusers ringtail.conf`, or with `useradd"
+			   " --system --user-group %s`; or name another, which no other program runs"
+			   " as, with --user", user);
 		return -ENOENT;
 	}
 	*identity = (struct identity){.uid = entry->pw_uid, .gid = entry->pw_gid};

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/host/activation.h"
+#include "daemon/host/as_user.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/net/turnstile.h"
@@ -32,76 +33,91 @@ struct listener {
 	void *context;
 };
 
-static int make_directory(const char *path, uid_t uid, gid_t gid)
-{
-	char copy[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
-	const char *directory;
-
-	snprintf(copy, sizeof(copy), "%s", path);
-	directory = dirname(copy);
-	if (mkdir(directory, 0755) != 0)
-		return errno == EEXIST ? 0 : -errno;
-	/* So that the engine, once it is nobody much, can still remove its socket. */
-	if (geteuid() == 0 && chown(directory, uid, gid) != 0)
-		return -errno;
-	return 0;
-}
-
 /*
- * Whether somebody listens there; if not, what is left of them is removed. Who refuses us, or is too
- * busy to answer, is alive.
+ * Whether somebody listens there: 1; if not, what is left of them is removed: 0. Who is too busy to answer
+ * is alive. -EACCES where it cannot be asked, or not be removed.
  */
-static bool is_alive(const struct address *address)
+static int is_alive(const struct address *address)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct stat stat;
 	int err = 0;
 
 	if (fd < 0)
-		return false;
+		return 0;
 	if (connect(fd, (const struct sockaddr *)&address->socket, address->socket_bytes) != 0)
 		err = errno;
 	close(fd);
+	if (err == EACCES)
+		return -EACCES;
 	if (err != ECONNREFUSED)
 		return err != ENOENT && err != ENOTDIR;
-	if (lstat(address_path(address), &stat) == 0 && S_ISSOCK(stat.st_mode))
-		unlink(address_path(address));
-	return false;
+	if (lstat(address_path(address), &stat) == 0 && S_ISSOCK(stat.st_mode) &&
+	    unlink(address_path(address)) != 0 && errno == EACCES)
+		return -EACCES;
+	return 0;
 }
 
-static int bind_unix(struct listener *listener, uid_t uid, gid_t gid, struct error *error)
+static int make_directory(const struct address *address, const struct identity *owner,
+			  struct error *error)
+{
+	char copy[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+	int err;
+
+	snprintf(copy, sizeof(copy), "%s", address_path(address));
+	err = as_user_make_directory(owner, dirname(copy), 0755);
+	if (!err)
+		return 0;
+	error_set(error, -err, "listen-directory", "cannot make the directory of %s: %s",
+		  address->text, strerror(-err));
+	error_hint(error, "make it, or choose another path with --listen");
+	return err;
+}
+
+/* Its mode and owner are right from the beginning: afterwards the name may lead anywhere. */
+static int bind_here(void *context)
+{
+	const struct listener *listener = context;
+	const struct address *address = &listener->address;
+	int err = is_alive(address);
+	mode_t before;
+
+	if (err)
+		return err;
+	before = umask(0117);
+	if (bind(listener->fd, (const struct sockaddr *)&address->socket,
+		 address->socket_bytes) != 0)
+		err = -errno;
+	umask(before);
+	return err;
+}
+
+static int bind_unix(struct listener *listener, const struct identity *owner, struct error *error)
 {
 	const struct address *address = &listener->address;
-	int err = make_directory(address_path(address), uid, gid);
+	int err = make_directory(address, owner, error);
 
-	if (err) {
-		error_set(error, -err, "listen-directory", "cannot make the directory of %s: %s",
-			  address->text, strerror(-err));
-		error_hint(error, "make it, or choose another path with --listen");
+	if (err)
 		return err;
-	}
-	if (is_alive(address)) {
+	err = as_user(owner, address_path(address), bind_here, listener);
+	if (err > 0) {
 		error_set(error, EADDRINUSE, "listen-in-use", "%s: a daemon listens there already",
 			  address->text);
 		error_hint(error, "stop it, or choose another path with --listen");
 		return -EADDRINUSE;
 	}
-	if (bind(listener->fd, (const struct sockaddr *)&address->socket,
-		 address->socket_bytes) != 0) {
-		err = error_set(error, errno, "listen-bind", "cannot bind %s: %s", address->text,
-				strerror(errno));
+	if (err == -EACCES || err == -EPERM) {
+		error_set(error, -err, "listen-bind", "cannot bind %s: uid %u may not write to its"
+			  " directory, or not replace what is there", address->text, owner->uid);
+		error_hint(error, "give the directory to that user, or to root alone with all above"
+			   " it; or choose another path with --listen");
+	} else if (err) {
+		error_set(error, -err, "listen-bind", "cannot bind %s: %s", address->text,
+			  strerror(-err));
 		error_hint(error, "something else is at that path, or its directory is closed to "
 				  "us: choose another with --listen");
-		return err;
 	}
-	if (chmod(address_path(address), 0660) != 0 ||
-	    (geteuid() == 0 && chown(address_path(address), uid, gid) != 0)) {
-		err = error_set(error, errno, "listen-bind", "cannot give %s its owner: %s",
-				address->text, strerror(errno));
-		unlink(address_path(address));
-		return err;
-	}
-	return 0;
+	return err;
 }
 
 static int bind_tcp(struct listener *listener, struct error *error)
@@ -149,6 +165,7 @@ static void name_port(struct listener *listener)
 int listener_create(const struct address *address, uid_t uid, gid_t gid, struct listener **out,
 		    struct error *error)
 {
+	const struct identity owner = {.uid = uid, .gid = gid};
 	struct listener *listener = calloc(1, sizeof(*listener));
 	int err;
 
@@ -162,8 +179,14 @@ int listener_create(const struct address *address, uid_t uid, gid_t gid, struct 
 		free(listener);
 		return err;
 	}
-	err = address_is_unix(address) ? bind_unix(listener, uid, gid, error)
+	err = address_is_unix(address) ? bind_unix(listener, &owner, error)
 				       : bind_tcp(listener, error);
+	/* Whoever connects before the daemon is ready waits; to be refused would mean that it is gone. */
+	if (!err && listen(listener->fd, BACKLOG) != 0) {
+		err = error_set(error, errno, "listen-failed", "cannot listen on %s: %s",
+				address->text, strerror(errno));
+		error_hint(error, "choose another address with --listen");
+	}
 	if (err) {
 		close(listener->fd);
 		free(listener);
@@ -344,8 +367,7 @@ int listener_start(struct listener *listener, struct event_base *base,
 	listener->context = context;
 	listener->resume = evtimer_new(base, on_connection, listener);
 	listener->readable = event_new(base, listener->fd, EV_READ, on_connection, listener);
-	if (!listener->resume || !listener->readable || listen(listener->fd, BACKLOG) != 0 ||
-	    event_add(listener->readable, NULL) != 0)
+	if (!listener->resume || !listener->readable || event_add(listener->readable, NULL) != 0)
 		return error_set(error, errno ? errno : ENOMEM, "listen-failed",
 				 "cannot listen on %s: %s", listener->text, strerror(errno));
 	return 0;

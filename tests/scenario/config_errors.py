@@ -34,7 +34,7 @@ def main(case):
     again = case.refused("--check-config", config="\n".join(
         line for line in done.out.splitlines() if not line.startswith("listen")))
     case.check(again.code == 0, "and that is a file again", again.err)
-    for words, output, why in (("--check-config", ">/dev/full", "No space left on device"),
+    for words, output, why in (("--check-config --user=root", ">/dev/full", "No space left on device"),
                                ("--help", ">/dev/full", "No space left on device"),
                                ("--version", ">&-", "Bad file descriptor")):
         done = case.start("sh", "-c", f"exec {ringtail.BUILD}/ringtaild {words} {output}").wait()

@@ -28,7 +28,7 @@ import time
 import traceback
 
 from lib import protobuf, wire
-from lib.process import (SLOW, Done, Failure, Late, Load, Process, Skip, children,  # noqa: F401
+from lib.process import (ENGINE_USER, SLOW, Done, Failure, Late, Load, Process, Skip, children,  # noqa: F401
                          threads, wait_until)
 from lib.swarm import Network, Swarm                              # noqa: F401
 
@@ -220,6 +220,8 @@ class Case:
         listen = listen or [f"unix:{self.path('run')}/{name}.sock"]
         if not any("state-dir" in words for words in options):
             options = (f"--state-dir={self.path(name)}.state", *options)
+        if os.geteuid() == 0 and not any(words.startswith("--user=") for words in options):
+            options = (f"--user={ENGINE_USER}", *options)
         words = [*before, os.path.join(BUILD, "ringtaild"), f"--config={config}",
                  *(f"--listen={address}" for address in listen), *options]
         return Daemon(self, name, words, **popen)

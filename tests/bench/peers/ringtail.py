@@ -6,7 +6,7 @@ import signal
 import time
 
 from .host import Child, Unavailable, cpu_ns, descendants, resident_bytes, run
-from .roads import Road
+from .roads import ENGINE_USER, Road
 
 # Mappings that are rings: memory of BPF maps, of the module's device, of the replay source.
 RING_MAPPINGS = ("bpf-map", "/dev/ringtail", "memfd:")
@@ -27,7 +27,7 @@ class Daemon:
         self.directory.mkdir(exist_ok=True)
         self.directory.chmod(0o777)  # the engine gives up root
         command = [self.bench.program("ringtaild"), "--listen", self.road.address,
-                   "--state-dir", self.directory, *self.options]
+                   "--state-dir", self.directory, "--user", ENGINE_USER, *self.options]
         self.child = Child(command, self.bench.work / "ringtaild.log", stop=signal.SIGTERM)
         self.child.__enter__()
         try:

@@ -5,7 +5,7 @@ import pwd
 from .host import free_port, run
 
 CLIENT = "bench"
-ENGINE_USER = "nobody"  # whom the engine becomes where there is no user ringtail
+ENGINE_USER = "nobody"  # to run as: every machine has it
 
 
 class Road:
@@ -27,7 +27,7 @@ def tls(bench):
     engine = pwd.getpwnam(ENGINE_USER)
     os.chown(key, engine.pw_uid, engine.pw_gid)
     return Road(f"tcp:127.0.0.1:{free_port()}",
-                ["--user", ENGINE_USER, "--tls-cert", cert, "--tls-key", key, "--tls-client-ca",
+                ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca",
                  authority[0], "--viewer", f"cert:{CLIENT}"],
                 ["--ca", authority[0], "--cert", their_cert, "--key", their_key])
 

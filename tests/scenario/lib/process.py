@@ -2,11 +2,15 @@
 import functools
 import json
 import os
+import pwd
 import re
 import signal
 import subprocess
 import time
 
+# Whom a daemon that is started as root runs as: who has no user ringtail has this one.
+ENGINE_USER = next(name for name in ("ringtail", "nobody")
+                   if any(entry.pw_name == name for entry in pwd.getpwall()))
 POLL_S = 0.005
 SLOW = float(os.environ.get("RINGTAIL_SLOW") or (3 if "ASAN_OPTIONS" in os.environ else 1))
 # No measure of anything: on a loaded machine, all takes its time. What hangs is found all the same.

@@ -5,6 +5,7 @@ import ssl
 import subprocess
 
 from . import wire
+from .process import ENGINE_USER
 
 EXPIRED = ["-days", "-1"]
 
@@ -40,7 +41,7 @@ class Authority:
         return cert, key
 
 
-def give(path, user="nobody", mode=0o600):
+def give(path, user=ENGINE_USER, mode=0o600):
     """The file belongs to whom the daemon becomes."""
     if os.geteuid() == 0:
         import pwd

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
@@ -136,20 +137,21 @@ static void test_good(void **state)
 
 static void test_too_many(void **state)
 {
-	char text[EXPORTS_MAX + 1][32], *argv[EXPORTS_MAX + 4] = {
-		(char *)"ringtaild", (char *)"--config=/dev/null", (char *)"--listen=unix:/tmp/x"};
+	char text[EXPORTS_MAX + 1][32], *argv[EXPORTS_MAX + 5] = {
+		(char *)"ringtaild", (char *)"--config=/dev/null", (char *)"--listen=unix:/tmp/x",
+		(char *)"--user=root"};
 	struct config config;
 	struct error error;
 
 	(void)state;
 	for (int i = 0; i <= EXPORTS_MAX; i++) {
 		snprintf(text[i], sizeof(text[i]), "--export=loki:http://a:%d", i + 1);
-		argv[i + 3] = text[i];
+		argv[i + 4] = text[i];
 	}
 	/* The number of words is the option's own bound: no configuration gets as far as a start. */
-	assert_int_equal(config_parse_args(EXPORTS_MAX + 4, argv, &config, &error), -EINVAL);
+	assert_int_equal(config_parse_args(EXPORTS_MAX + 5, argv, &config, &error), -EINVAL);
 	assert_string_equal(error.code, "config-too-many");
-	assert_int_equal(config_parse_args(EXPORTS_MAX + 3, argv, &config, &error), 0);
+	assert_int_equal(config_parse_args(EXPORTS_MAX + 4, argv, &config, &error), 0);
 	assert_int_equal(start_check(&config, &error), 0);
 	config_free(&config);
 }
@@ -314,6 +316,13 @@ static void test_user(void **state)
 	assert_int_equal(config_parse_args(4, argv, &config, &error), 0);
 	assert_int_equal(start_check(&config, &error), -ENOENT);
 	assert_string_equal(error.code, "user-unknown");
+	assert_non_null(strstr(error.hint, "useradd --system --user-group no-such-user-here"));
+	config_free(&config);
+	/* Nor is another user taken who is there, where none is named. */
+	assert_int_equal(config_parse_args(3, argv, &config, &error), 0);
+	assert_string_equal(config.user, "ringtail");
+	if (!getpwnam("ringtail"))
+		assert_int_equal(start_check(&config, &error), -ENOENT);
 	config_free(&config);
 }
 
