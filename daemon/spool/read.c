@@ -318,6 +318,8 @@ static void give_up(struct spool_read *read, struct spool_segment *segment, int 
 		spool_read_give_missing(read, segment->end, reason);
 	else if (same ? segment->trusted : read->has_epoch && err != -EBADMSG)
 		read->passed = reason;
+	if (same && ends_run(read->store, segment))
+		end_run(read, segment->trusted ? run_end_of(read->store, segment) : reason);
 }
 
 /* 1: go on; 0: enough for now; -1: that was all. */
