@@ -308,6 +308,9 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 		put_lost(out, export->lost, export->n_lost);
 		put(out, " + %llu in flight; residual %lld\n",
 		    (unsigned long long)export->in_flight, (long long)export->residual);
+		if (export->gaps)
+			put(out, "    and an unknown number lost, in %llu gap%s\n",
+			    (unsigned long long)export->gaps, export->gaps > 1 ? "s" : "");
 	}
 	put_beside(out, stat);
 }
@@ -446,13 +449,14 @@ static json_t *consumer_object(const Ringtail__V1__ConsumerStat *consumer)
 
 static json_t *export_object(const Ringtail__V1__ExportStat *export)
 {
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 			 "name", export->name, "state", export->state,
 			 "last_error", export->last_error,
 			 "events", (json_int_t)export->events,
 			 "accepted", (json_int_t)export->accepted,
 			 "filtered", (json_int_t)export->filtered,
 			 "lost", lost_object(export->lost, export->n_lost),
+			 "gaps", (json_int_t)export->gaps,
 			 "in_flight", (json_int_t)export->in_flight,
 			 "requests", (json_int_t)export->requests,
 			 "retries", (json_int_t)export->retries,

@@ -12,7 +12,7 @@
 struct export_ack {
 	struct frame_codec *codec;
 	uint32_t rings;
-	uint64_t *upto;			/* this run's, by ring */
+	uint64_t *upto;			/* this run's, by ring; UINT64_MAX: not known where that begins */
 	bool news;			/* of this run */
 
 	/* The newest earlier run of which anything was settled; positions are of its CPUs. */
@@ -57,7 +57,7 @@ void export_ack_destroy(struct export_ack *ack)
 void export_ack_begin(struct export_ack *ack, const struct stream *stream)
 {
 	for (uint32_t i = 0; i < ack->rings; i++)
-		ack->upto[i] = stream_place(stream, i);
+		ack->upto[i] = stream->ring[i].unknown ? UINT64_MAX : stream_place(stream, i);
 }
 
 /* Of an earlier run: from here on it is that one's frames. */

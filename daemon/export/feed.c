@@ -36,6 +36,7 @@ struct outlet {
 	uint64_t serial;
 	uint64_t events;		/* given, and those that never came */
 	uint64_t lost[LOSS_STAGES][LOSS_REASONS];
+	uint64_t gaps;			/* of no known size */
 	struct export_counts counts;	/* as of the last report */
 	struct export_ack *ack;
 	struct event *timer;		/* metrics: the next snapshot; events: another pull */
@@ -78,6 +79,30 @@ static bool has_room(const struct outlet *outlet)
 			 EXPORT_FRAMES_UNSETTLED_MAX - EXPORT_FRAMES_MAX));
 }
 
+/*
+ * Events that will not come: how many, or at most so many, where only the attempts are known; and where
+ * nothing is known of their number, as between two runs of the rings, that there was such a gap.
+ */
+static void count_gap(struct outlet *outlet, const struct frame_ref *frame)
+{
+	uint8_t raw[FRAME_HEADER_BYTES * 16];
+	struct frame_header header;
+	Ringtail__V1__Gap *gap = NULL;
+	const uint8_t *body;
+
+	if (frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header) == FRAME_OK &&
+	    frame_open(outlet->feed->config.codec, frame->data, &header, raw, &body) == FRAME_OK)
+		gap = message_unpack(&ringtail__v1__gap__descriptor, NULL, body, header.raw_bytes);
+	if (gap && (unsigned)gap->stage < LOSS_STAGES && (unsigned)gap->reason < LOSS_REASONS) {
+		uint64_t events = gap->events ? gap->events : gap->end_seq - gap->first_seq;
+
+		outlet->events += events;
+		outlet->lost[gap->stage][gap->reason] += events;
+		outlet->gaps += !events;
+	}
+	ringtail__v1__gap__free_unpacked(gap, NULL);
+}
+
 /* NULL: no memory, the frame stays where it is. */
 static struct given *give(struct outlet *outlet, struct frame_ref *frame)
 {
@@ -97,28 +122,17 @@ static struct given *give(struct outlet *outlet, struct frame_ref *frame)
 	if (!outlet->next)
 		outlet->next = given;
 	outlet->events += frame->events;
+	if (frame->type == FRAME_GAP)
+		count_gap(outlet, frame);
 	STAILQ_INSERT_TAIL(&outlet->given, given, link);
 	return given;
 }
 
-/* A gap in the stream: events that will not come. */
+/* What the stream itself lost. */
 static void on_gap(void *context, struct frame_ref *frame)
 {
-	struct outlet *outlet = context;
-	uint8_t raw[FRAME_HEADER_BYTES * 16];
-	struct frame_header header;
-	Ringtail__V1__Gap *gap = NULL;
-	const uint8_t *body;
-
-	if (frame->type == FRAME_GAP &&
-	    frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header) == FRAME_OK &&
-	    frame_open(outlet->feed->config.codec, frame->data, &header, raw, &body) == FRAME_OK)
-		gap = message_unpack(&ringtail__v1__gap__descriptor, NULL, body, header.raw_bytes);
-	if (gap && (unsigned)gap->stage < LOSS_STAGES && (unsigned)gap->reason < LOSS_REASONS) {
-		outlet->events += gap->events;
-		outlet->lost[gap->stage][gap->reason] += gap->events;
-	}
-	ringtail__v1__gap__free_unpacked(gap, NULL);
+	if (frame->type == FRAME_GAP)
+		count_gap(context, frame);
 	frame_ref_put(frame);
 }
 
@@ -442,6 +456,7 @@ void export_feed_stat(const struct export_feed *feed, unsigned target,
 		.requests = counts->requests,
 		.retries = counts->retries,
 		.bytes = counts->bytes,
+		.gaps = outlet->gaps,
 	};
 	memcpy(stat->lost, outlet->lost, sizeof(stat->lost));
 	mine[RINGTAIL__V1__LOSS_REASON__REASON_REJECTED] += counts->rejected;

@@ -54,6 +54,7 @@ struct export_feed_stat {
 	uint64_t accepted_realtime_ns, error_realtime_ns;	/* the last time; 0: never */
 	uint64_t events, accepted, filtered, in_flight;
 	uint64_t lost[LOSS_STAGES][LOSS_REASONS];
+	uint64_t gaps;			/* of which nobody knows the size */
 	uint64_t requests, retries, bytes;
 	int64_t residual;
 };

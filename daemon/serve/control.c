@@ -216,6 +216,7 @@ static void fill_export(const struct control *control, unsigned i,
 	stat->n_lost = answer->lost.n;
 	stat->in_flight = now->in_flight;
 	stat->residual = now->residual;
+	stat->gaps = now->gaps;
 	stat->requests = now->requests;
 	stat->retries = now->retries;
 	stat->bytes = now->bytes;

@@ -154,7 +154,10 @@ struct fanout_tap_config {
 int fanout_tap(struct fanout *fanout, const struct fanout_tap_config *config,
 	       struct fanout_tap **tap, struct error *error);
 
-/* By ring: what is before has been dealt with. Nothing happens where it is not durable. */
+/*
+ * By ring: what is before has been dealt with; UINT64_MAX: nothing of that ring. Nothing happens where it
+ * is not durable.
+ */
 void fanout_tap_ack(struct fanout_tap *tap, const uint64_t *upto);
 
 /* The same of an earlier run of the rings, out of the spool. */

@@ -265,13 +265,16 @@ void fanout_tap_ack(struct fanout_tap *tap, const uint64_t *upto)
 	positions = fanout_positions_create(fanout);
 	if (!positions)
 		return;			/* the next one says more */
-	for (uint32_t i = 0; i < fanout->rings; i++)
-		positions->position[i].seq = upto[i];
 	cursor.boot_id.data = fanout->config.epoch.boot_id;
 	cursor.boot_id.len = sizeof(fanout->config.epoch.boot_id);
 	cursor.epoch = fanout->config.epoch.epoch;
 	cursor.position = positions->list;
-	cursor.n_position = fanout->rings;
+	for (uint32_t i = 0; i < fanout->rings; i++) {
+		if (upto[i] == UINT64_MAX)
+			continue;
+		positions->list[cursor.n_position] = &positions->position[i];
+		positions->list[cursor.n_position++]->seq = upto[i];
+	}
 	fanout_acknowledge(fanout, tap->stream->consumer, &cursor);
 	free(positions);
 }
