@@ -4,7 +4,7 @@
 #	proto/*.c                   libproto.a
 #	query/*.c                   libquery.a
 #	daemon/, its rooms          libdaemon.a, with main.c ringtaild
-#	client/lib/*.c              libringtail.a, with proto/
+#	client/lib/*.c              libringtail.a, with proto/ and what it takes of query/
 #	client/cli/*.c              libtracectl.a, with main.c and cmd_*.c tracectl
 #	tests/unit/ROOM/test_*.c    a program each, linked with its room and proto
 #	tests/fuzz/fuzz_*.c         a libFuzzer target each
@@ -134,7 +134,7 @@ $(LIBQUERY): $(QUERY_OBJECTS)
 $(LIBDAEMON): $(DAEMON_OBJECTS)
 $(LIBCLI): $(CLI_OBJECTS)
 # What others link stands alone.
-$(LIBCLIENT): $(CLIENT_OBJECTS) $(PROTO_OBJECTS)
+$(LIBCLIENT): $(CLIENT_OBJECTS) $(PROTO_OBJECTS) $(BUILD)/query/utf8.o $(BUILD)/query/visible.o
 $(LIBPROTO) $(LIBQUERY) $(LIBDAEMON) $(LIBCLIENT) $(LIBCLI):
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^

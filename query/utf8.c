@@ -1,22 +1,22 @@
 #include "query/utf8.h"
 
-#include <stddef.h>
-#include <stdint.h>
+#include <string.h>
 
-/* Bytes of the character at `text`; 0 if there is none. A terminator ends it early, and is no tail. */
-static unsigned character_bytes(const uint8_t *text)
+size_t utf8_decode(const uint8_t *at, size_t n, uint32_t *code)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};	/* that needs so many bytes */
-	unsigned bytes = *text < 0x80 ? 1 : *text >> 5 == 6 ? 2 : *text >> 4 == 14 ? 3
-		       : *text >> 3 == 30 ? 4 : 0;
-	uint32_t code = bytes == 1 ? *text : *text & (0x7fu >> bytes);
+	unsigned bytes = *at < 0x80 ? 1 : *at >> 5 == 6 ? 2 : *at >> 4 == 14 ? 3
+		       : *at >> 3 == 30 ? 4 : 0;
 
+	*code = bytes == 1 ? *at : *at & (0x7fu >> bytes);
+	if (!bytes || bytes > n)
+		return 0;
 	for (unsigned i = 1; i < bytes; i++) {
-		if (text[i] >> 6 != 2)
+		if (at[i] >> 6 != 2)
 			return 0;
-		code = code << 6 | (text[i] & 0x3f);
+		*code = *code << 6 | (at[i] & 0x3f);
 	}
-	if (!bytes || code < least[bytes] || code > 0x10ffff || code >> 11 == 0xd800 >> 11)
+	if (*code < least[bytes] || *code > 0x10ffff || *code >> 11 == 0xd800 >> 11)
 		return 0;
 	return bytes;
 }
@@ -24,13 +24,13 @@ static unsigned character_bytes(const uint8_t *text)
 bool utf8_is_valid(const char *text)
 {
 	const uint8_t *at = (const uint8_t *)text;
+	size_t n = strlen(text), bytes;
+	uint32_t code;
 
-	while (*at) {
-		unsigned bytes = character_bytes(at);
-
+	for (; n; at += bytes, n -= bytes) {
+		bytes = utf8_decode(at, n, &code);
 		if (!bytes)
 			return false;
-		at += bytes;
 	}
 	return true;
 }

@@ -10,16 +10,20 @@
 #include "client/cli/host_check.h"
 #include "client/cli/request.h"
 #include "client/cli/trust_check.h"
+#include "query/visible.h"
 
 static void print_check(const char *name, const struct host_check *check, bool colour)
 {
 	static const char *const code[] = { "\033[32m", "\033[33m", "\033[31m" };
 
-	printf("%s%-4s%s  %-13s %s\n", colour ? code[check->verdict] : "",
-	       host_check_verdict_name(check->verdict), colour ? "\033[0m" : "", name,
-	       check->found);
-	if (check->hint[0])
-		printf("      %-13s -> %s\n", "", check->hint);
+	printf("%s%-4s%s  %-13s ", colour ? code[check->verdict] : "",
+	       host_check_verdict_name(check->verdict), colour ? "\033[0m" : "", name);
+	visible_put(stdout, check->found);
+	if (check->hint[0]) {
+		printf("\n      %-13s -> ", "");
+		visible_put(stdout, check->hint);
+	}
+	putchar('\n');
 }
 
 /*

@@ -9,9 +9,10 @@
 
 #include "client/lib/catalog.h"
 #include "client/cli/cmd.h"
+#include "client/cli/json_quote.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
-#include "client/cli/nearest.h"
+#include "query/nearest.h"
 #include "client/cli/request.h"
 #include "proto/ringtail.pb-c.h"
 
@@ -57,7 +58,7 @@ static int print_object(const struct ringtail_probe *probe)
 			   (int)probe->id, "fields", fields);
 	text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	if (text) {
-		out_text(&out, text);
+		json_put(&out, text);
 		out_char(&out, '\n');
 	}
 	free(text);
@@ -92,41 +93,34 @@ static const char *short_name(const struct ringtail_probe *probe)
 	return strcmp(probe->provider, "syscall") ? probe->name : probe->function;
 }
 
-/* The probe that `glob`, whole or a probe's one name, was probably meant to be; NULL: none. */
-static const char *find_near(const struct catalog *catalog, const char *glob)
+/* What `glob`, a whole probe or a probe's one name, was probably meant to be. False: there is none. */
+static bool find_near(const struct catalog *catalog, const char *glob, char text[NEAREST_TEXT_BYTES])
 {
+	struct nearest nearest;
 	size_t probes;
 	const struct ringtail_probe *probe = catalog_probes(catalog, &probes);
-	const char **name = calloc(2 * probes + 1, sizeof(*name)), *near, *spec = NULL;
 
-	if (!name)
-		return NULL;
+	nearest_init(&nearest, glob);
 	for (size_t i = 0; i < probes; i++) {
-		name[i] = short_name(&probe[i]);
-		name[probes + i] = probe[i].spec;
-		if (!spec && !strcmp(name[i], glob))
-			spec = probe[i].spec;
+		nearest_offer_as(&nearest, short_name(&probe[i]), probe[i].spec);
+		nearest_offer(&nearest, probe[i].spec);
 	}
-	near = spec ? NULL : nearest_name(glob, name, 2 * probes);
-	for (size_t i = 0; near && !spec; i++)
-		if (name[i] == near)
-			spec = probe[i % probes].spec;
-	free(name);
-	return spec;
+	return nearest_text(&nearest, text);
 }
 
 /* No probe matches: what else to try. */
 static enum exit_code fail_unknown(const struct settings *settings)
 {
-	const char *glob = settings->operand ? settings->operand : "*", *near = NULL;
+	const char *glob = settings->operand ? settings->operand : "*";
+	char near[NEAREST_TEXT_BYTES] = "";
 	struct catalog *all = NULL;
 	struct ringtail_error error;
 
 	if (ask(settings, "", &all, &error) == 0)
-		near = find_near(all, glob);
+		find_near(all, glob, near);
 	failure_set(&error, ENOENT, "unknown-probe", "no probe matches '%s'", glob);
-	if (near)
-		failure_hint(&error, "did you mean '%s'? `tracectl list` shows them all", near);
+	if (*near)
+		failure_hint(&error, "did you mean %s? `tracectl list` shows them all", near);
 	else
 		failure_hint(&error, "`tracectl list` shows them all");
 	catalog_unref(all);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/cli/cmd.h"
+#include "client/cli/json_quote.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
 #include "client/cli/request.h"
@@ -17,13 +18,6 @@
 #include "proto/ringtail.pb-c.h"
 
 static struct out out;
-
-/* Names come from elsewhere: control bytes are shown, not obeyed. */
-static void print_visible(const char *text)
-{
-	for (; *text; text++)
-		out_char(&out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
-}
 
 static void show_text(const Ringtail__V1__Probes *probes)
 {
@@ -36,10 +30,10 @@ static void show_text(const Ringtail__V1__Probes *probes)
 		if (localtime_r(&seconds, &tm))
 			strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S", &tm);
 		out_mark(&out);
-		print_visible(probe->spec);
+		out_visible(&out, probe->spec);
 		out_char(&out, ' ');
 		out_pad(&out, 40);
-		print_visible(probe->by);
+		out_visible(&out, probe->by);
 		out_char(&out, ' ');
 		out_pad(&out, 60);
 		out_literal(&out, "since ");
@@ -48,7 +42,7 @@ static void show_text(const Ringtail__V1__Probes *probes)
 	}
 	if (*probes->filter) {
 		out_literal(&out, "of these, what passes: ");
-		print_visible(probes->filter);
+		out_visible(&out, probes->filter);
 		out_char(&out, '\n');
 	}
 	if (!probes->n_probe)
@@ -69,7 +63,7 @@ static int show_json(const Ringtail__V1__Probes *probes, struct ringtail_error *
 	if (object)
 		text = json_dumps(object, JSON_COMPACT);
 	if (text) {
-		out_text(&out, text);
+		json_put(&out, text);
 		out_char(&out, '\n');
 	}
 	free(text);

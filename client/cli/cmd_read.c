@@ -26,7 +26,7 @@ static bool is_directory(const char *path)
 static enum exit_code nothing_yet(const struct ringtail_error *error,
 				  const struct settings *settings)
 {
-	fprintf(stderr, "tracectl: %s\n", error->what);
+	failure_say(stderr, "%s", error->what);
 	pump_print_summary(stderr, settings->summary, &(struct ringtail_totals){ 0 }, 0);
 	return EXIT_GOOD;
 }

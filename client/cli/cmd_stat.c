@@ -13,6 +13,7 @@
 #include "client/cli/stat_print.h"
 #include "client/cli/stop.h"
 #include "client/lib/unpack.h"
+#include "query/visible.h"
 
 #define FIRST_LOOK_MS 250	/* without --watch: the span that rates are taken over */
 
@@ -20,11 +21,11 @@ static struct out out;
 
 /* One Stat and what holds it. */
 struct look {
-	const Ringtail__V1__Stat *stat;
+	Ringtail__V1__Stat *stat;
 	struct arena *arena;
 };
 
-static int take(struct request *request, int timeout_ms, struct look *look,
+static int take(struct request *request, int timeout_ms, bool is_text, struct look *look,
 		struct ringtail_error *error)
 {
 	const uint8_t *body;
@@ -34,6 +35,8 @@ static int take(struct request *request, int timeout_ms, struct look *look,
 	if (err)
 		return err;
 	look->stat = unpack(&ringtail__v1__stat__descriptor, body, bytes, &look->arena);
+	if (look->stat && is_text)	/* a name with a newline would make lines of its own */
+		visible_replace_message(&look->stat->base);
 	if (look->stat)
 		return 0;
 	return failure_set(error, EBADMSG, "bad-message", "the daemon's answer does not unpack");
@@ -87,7 +90,8 @@ static int look_on(const struct settings *settings, struct request *request, int
 	int err;
 
 	for (;;) {
-		err = take(request, interval_ms + REPLY_TIMEOUT_MS, &now, error);
+		err = take(request, interval_ms + REPLY_TIMEOUT_MS,
+			   settings->output != FORMAT_JSON, &now, error);
 		if (err)
 			break;
 		*balanced = stat_balanced(now.stat);

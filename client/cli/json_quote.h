@@ -1,8 +1,9 @@
 /*
  * json_quote: bytes of any kind as a JSON string, with its quotes.
  *
- * UTF-8 passes through; what JSON wants escaped is; a byte that is not part of UTF-8 becomes the
- * character of its number, \u0080 to \u00ff.
+ * Text that is visible passes through; what JSON wants escaped is, and so is what is hidden
+ * (query/visible.h); a byte that is not part of UTF-8 becomes the character of its number, \u0080 to
+ * \u00ff.
  */
 #ifndef RINGTAIL_CLIENT_CLI_JSON_QUOTE_H
 #define RINGTAIL_CLIENT_CLI_JSON_QUOTE_H
@@ -19,7 +20,7 @@ static inline void json_quote_text(struct out *out, const char *text)
 	json_quote(out, text, strlen(text));
 }
 
-/* Bytes of the UTF-8 character at the start of n > 0 bytes; 0: it is none. */
-size_t utf8_bytes(const unsigned char *at, size_t n);
+/* JSON that another library made: what is hidden can only be in its strings, and is escaped there. */
+void json_put(struct out *out, const char *text);
 
 #endif

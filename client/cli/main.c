@@ -10,7 +10,7 @@
 #include "client/lib/address.h"
 #include "client/cli/cmd.h"
 #include "client/lib/failure.h"
-#include "client/cli/nearest.h"
+#include "query/nearest.h"
 
 static const struct command {
 	const char *name;
@@ -125,8 +125,8 @@ static void print_help(void)
 		printf("  %-30s %s\n", commands[i].usage, commands[i].summary);
 	printf("\nOptions:\n");
 	options_print_help(stdout, NONE);
-	printf("\nExit: 0 good, 1 failed, 2 usage, 3 events were lost, the ledger does not close,\n      or a file was cut short."
-	       "\n"
+	printf("\nExit: 0 good, 1 failed, 2 usage, 3 events were lost, the ledger does not close,\n"
+	       "      or a file was cut short.\n"
 	       "Example:\n  tracectl stream -p 'syscall:open*:call' -n 10\n");
 }
 
@@ -147,15 +147,16 @@ static const struct command *find_command(const char *word)
 
 static enum exit_code unknown_command(const char *word)
 {
-	const char *names[COMMANDS], *near;
+	char near[NEAREST_TEXT_BYTES];
 	struct ringtail_error error;
+	struct nearest nearest;
 
+	nearest_init(&nearest, word);
 	for (size_t i = 0; i < COMMANDS; i++)
-		names[i] = commands[i].name;
-	near = nearest_name(word, names, COMMANDS);
+		nearest_offer(&nearest, commands[i].name);
 	failure_set(&error, 0, "unknown-command", "there is no command '%s'", word);
-	if (near)
-		failure_hint(&error, "did you mean '%s'?", near);
+	if (nearest_text(&nearest, near))
+		failure_hint(&error, "did you mean %s?", near);
 	else
 		failure_hint(&error, "tracectl --help lists them");
 	return cmd_usage(&error, NULL);

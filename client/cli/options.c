@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "client/lib/failure.h"
-#include "client/cli/nearest.h"
 #include "client/cli/units.h"
+#include "query/nearest.h"
 
 enum kind { TEXT, TEXTS, COUNT, DURATION, FLAGS, FORMAT, SUMMARY, SWITCH };
 
@@ -68,13 +68,17 @@ static int parse_flags(const struct row *row, const char *text, unsigned *flags,
 		snprintf(word, sizeof(word), "%.*s", (int)(bytes < 15 ? bytes : 15), at);
 		i = parse_choice(word, name, 3);
 		if (i < 0) {
-			const char *near = nearest_name(word, name, 3);
+			char near[NEAREST_TEXT_BYTES];
+			struct nearest nearest;
 			int err = bad_value(error, row, text,
 					    "may be kstack, ustack and strings, with "
 					    "commas between");
 
-			if (near)
-				failure_hint(error, "did you mean '%s' by '%s'?", near, word);
+			nearest_init(&nearest, word);
+			for (i = 0; i < 3; i++)
+				nearest_offer(&nearest, name[i]);
+			if (nearest_text(&nearest, near))
+				failure_hint(error, "did you mean %s by '%s'?", near, word);
 			return err;
 		}
 		*flags |= flag[i];
@@ -195,9 +199,8 @@ static const struct row *find_row(enum option_commands command, int found)
 static int unknown_option(enum option_commands command, const char *word,
 			  struct ringtail_error *error)
 {
-	const char *names[ROWS], *near;
-	size_t n = 0;
-	char bare[64];
+	char bare[64], near[NEAREST_TEXT_BYTES];
+	struct nearest nearest;
 	int err;
 
 	if (optopt && optopt < LONG_BASE) {
@@ -205,14 +208,18 @@ static int unknown_option(enum option_commands command, const char *word,
 				  optopt);
 		return err;
 	}
-	for (size_t i = 0; i < ROWS; i++)
-		if (applies(&rows[i], command))
-			names[n++] = rows[i].name;
 	snprintf(bare, sizeof(bare), "%.*s", (int)strcspn(word + 2, "="), word + 2);
-	near = nearest_name(bare, names, n);
+	nearest_init(&nearest, bare);
+	for (size_t i = 0; i < ROWS; i++) {
+		char whole[NEAREST_NAME_BYTES];
+
+		snprintf(whole, sizeof(whole), "--%s", rows[i].name);
+		if (applies(&rows[i], command))
+			nearest_offer_as(&nearest, rows[i].name, whole);
+	}
 	err = failure_set(error, EINVAL, "unknown-option", "there is no option --%s here", bare);
-	if (near)
-		failure_hint(error, "did you mean --%s?", near);
+	if (nearest_text(&nearest, near))
+		failure_hint(error, "did you mean %s?", near);
 	return err;
 }
 

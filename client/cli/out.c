@@ -7,6 +7,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "query/visible.h"
+
 void out_init(struct out *out, int fd)
 {
 	out->fd = fd;
@@ -150,10 +152,26 @@ size_t out_comm_bytes(const char comm[16])
 
 void out_comm(struct out *out, const char comm[16])
 {
-	size_t n = out_comm_bytes(comm);
-	char *to = out_room(out, n);
+	char *to = out_room(out, 17);
 
-	for (size_t i = 0; i < n; i++)
-		to[i] = (unsigned char)comm[i] < 0x20 || comm[i] == 0x7f ? '?' : comm[i];
-	out_advance(out, n);
+	out_advance(out, visible_copy(to, 17, comm, out_comm_bytes(comm)));
+}
+
+void out_visible(struct out *out, const char *text)
+{
+	size_t n = strlen(text), bytes;
+	uint32_t code;
+
+	while (n) {
+		bytes = visible_span(text, n);
+		out_bytes(out, text, bytes);
+		text += bytes;
+		n -= bytes;
+		if (!n)
+			break;
+		visible_next(text, n, &bytes, &code);
+		out_char(out, '?');
+		text += bytes;
+		n -= bytes;
+	}
 }

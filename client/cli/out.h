@@ -92,8 +92,11 @@ void out_octal(struct out *out, uint64_t value);
 void out_mark(struct out *out);
 void out_pad(struct out *out, unsigned width);
 
-/* A thread's name: at most 16 bytes, perhaps terminated; control bytes are shown as '?'. */
+/* A thread's name: at most 16 bytes, perhaps terminated; what is hidden is shown as '?'. */
 size_t out_comm_bytes(const char comm[16]);
 void out_comm(struct out *out, const char comm[16]);
+
+/* Text from elsewhere, of any length; what is hidden (query/visible.h) is shown as '?'. */
+void out_visible(struct out *out, const char *text);
 
 #endif

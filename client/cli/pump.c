@@ -14,6 +14,7 @@
 #include "client/lib/limits.h"
 #include "client/cli/rate_line.h"
 #include "client/cli/units.h"
+#include "query/visible.h"
 
 #define ITEMS_BETWEEN_CLOCKS 4096	/* how long a flood may hide that the time is over */
 
@@ -84,11 +85,7 @@ static void note(struct run *run, const char *format, const char *text)
 {
 	char shown[512];
 
-	/* The daemon's own words: control bytes are shown, not obeyed. */
-	snprintf(shown, sizeof(shown), "%s", text ? text : "");
-	for (char *at = shown; *at; at++)
-		if ((unsigned char)*at < 0x20 || *at == 0x7f)
-			*at = '?';
+	visible_copy(shown, sizeof(shown), text ? text : "", text ? strlen(text) : 0);
 	out_flush(run->pump->out);
 	rate_line_clear(&run->rate);
 	fprintf(run->pump->messages, format, shown);

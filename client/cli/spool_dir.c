@@ -130,8 +130,8 @@ static int list(struct spool_dir *dir, struct ringtail_error *error)
 static void report(struct spool_dir *dir, struct sending *sending, const char *why)
 {
 	dir->damaged = sending->damaged = true;
-	fprintf(dir->messages, "tracectl: %s/%s is damaged at byte %" PRIu64 ": %s; the rest of it is "
-		"left out\n", dir->path, sending->name, sending->offset, why);
+	failure_say(dir->messages, "%s/%s is damaged at byte %" PRIu64 ": %s; the rest of it is left out",
+		    dir->path, sending->name, sending->offset, why);
 }
 
 static bool read_all(int file, uint8_t *to, size_t bytes, size_t *got)
@@ -283,8 +283,7 @@ static enum sent send_segment(struct spool_dir *dir, struct segment *segment)
 	}
 	if (segment->state == SEGMENT_BAD) {
 		dir->damaged = true;
-		fprintf(dir->messages, "tracectl: %s/%s was set aside by ringtaild\n", dir->path,
-			name);
+		failure_say(dir->messages, "%s/%s was set aside by ringtaild", dir->path, name);
 	}
 	reads = send_frames(dir, &sending);
 	/* Whole frames, and not all of them. */
@@ -388,8 +387,8 @@ static void *run(void *context)
 	/* No head came that would tell how much is missing. */
 	if (dir->gone) {
 		dir->damaged = true;
-		fprintf(dir->messages, "tracectl: segments of %s are deleted faster than they can be "
-			"read; the rest is left out\n", dir->path);
+		failure_say(dir->messages, "segments of %s are deleted faster than they can be read; the "
+			    "rest is left out", dir->path);
 	}
 	if (dir->given)
 		send_end(dir);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/cli/json_quote.h"
 #include "client/cli/units.h"
 
 #define BAR_COLUMNS 20
@@ -24,10 +25,17 @@ static void put(struct out *out, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	for (char *at = line; *at; at++)	/* names from elsewhere go to a terminal */
-		if ((unsigned char)*at < 0x20 && *at != '\n')
-			*at = '?';
-	out_text(out, line);
+	for (char *at = line, *end; *at; at = end) {	/* a name may have been cut in its middle */
+		bool ends;
+
+		end = at + strcspn(at, "\n");
+		ends = *end == '\n';
+		*end = '\0';
+		out_visible(out, at);
+		if (ends)
+			out_char(out, '\n');
+		end += ends;
+	}
 }
 
 bool stat_balanced(const Ringtail__V1__Stat *stat)
@@ -503,7 +511,7 @@ int stat_print_json(struct out *out, const Ringtail__V1__Stat *stat)
 	json_decref(all);
 	if (!text)
 		return -EBADMSG;
-	out_text(out, text);
+	json_put(out, text);
 	out_char(out, '\n');
 	free(text);
 	return 0;

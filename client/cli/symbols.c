@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/lib/limits.h"
+#include "query/visible.h"
 
 struct symbol {
 	uint64_t address;
@@ -71,6 +72,7 @@ static int add_line(struct symbols *symbols, const char *line)
 	};
 	memcpy(symbols->names + symbols->names_bytes, end, bytes);
 	symbols->names[symbols->names_bytes + bytes] = '\0';
+	visible_replace(symbols->names + symbols->names_bytes);
 	symbols->names_bytes += bytes + 1;
 	return 0;
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "client/cli/errno_name.h"
-#include "client/cli/json_quote.h"
 #include "proto/limits.h"
+#include "query/visible.h"
 
 void text_duration(struct out *out, uint64_t ns)
 {
@@ -73,29 +73,37 @@ void text_thread(struct out *out, const struct ringtail_item *event, uint32_t ti
 	out_u64(out, tid);
 }
 
+static void put_hex_bytes(struct out *out, const uint8_t *at, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		out_literal(out, "\\x");
+		out_char(out, "0123456789abcdef"[at[i] >> 4]);
+		out_char(out, "0123456789abcdef"[at[i] & 15]);
+	}
+}
+
 void text_string(struct out *out, const uint8_t *at, size_t n)
 {
 	const uint8_t *end = at + n;
+	size_t bytes;
 
 	out_char(out, '"');
-	while (at < end) {
+	for (; at < end; at += bytes) {
 		static const char escaped[] = "\"\\\n\t\r", letter[] = "\"\\ntr";
-		const char *found = *at ? strchr(escaped, *at) : NULL;
-		size_t bytes = utf8_bytes(at, (size_t)(end - at));
+		enum visible what;
+		const char *found;
+		uint32_t code;
 
+		what = visible_next(at, (size_t)(end - at), &bytes, &code);
+		found = *at ? strchr(escaped, *at) : NULL;
 		if (found) {
 			out_char(out, '\\');
 			out_char(out, letter[found - escaped]);
-		} else if (*at < 0x20 || *at == 0x7f || !bytes) {
-			out_literal(out, "\\x");
-			out_char(out, "0123456789abcdef"[*at >> 4]);
-			out_char(out, "0123456789abcdef"[*at & 15]);
-		} else {
+		} else if (what == VISIBLE_SHOWN) {
 			out_bytes(out, (const char *)at, bytes);
-			at += bytes;
-			continue;
+		} else {
+			put_hex_bytes(out, at, bytes);
 		}
-		at++;
 	}
 	out_char(out, '"');
 	if (n == STRING_BYTES_MAX)

@@ -12,17 +12,14 @@
 #include <sys/random.h>
 
 #include "client/lib/failure.h"
+#include "query/visible.h"
 
 #define RANDOM_BYTES 32
 
 static bool is_name(const char *name)
 {
-	if (!*name || strlen(name) > TOKEN_NAME_BYTES_MAX)
-		return false;
-	for (; *name; name++)
-		if ((unsigned char)*name <= ' ' || *name == 0x7f || *name == ':' || *name == '#')
-			return false;
-	return true;
+	return *name && strlen(name) <= TOKEN_NAME_BYTES_MAX && visible_is_all(name) &&
+	       !strpbrk(name, " :#");
 }
 
 /* Six bits a letter; the last one holds four. */

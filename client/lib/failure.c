@@ -4,7 +4,10 @@
 #include "client/lib/failure.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "query/visible.h"
 
 int failure_set(struct ringtail_error *error, int err, const char *code, const char *format, ...)
 {
@@ -13,10 +16,11 @@ int failure_set(struct ringtail_error *error, int err, const char *code, const c
 	if (!error)
 		return -err;
 	memset(error, 0, sizeof(*error));
-	snprintf(error->code, sizeof(error->code), "%s", code);
+	visible_copy(error->code, sizeof(error->code), code, strlen(code));
 	va_start(args, format);
 	vsnprintf(error->what, sizeof(error->what), format, args);
 	va_end(args);
+	visible_replace(error->what);
 	return -err;
 }
 
@@ -29,30 +33,42 @@ void failure_hint(struct ringtail_error *error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(error->hint, sizeof(error->hint), format, args);
 	va_end(args);
+	visible_replace(error->hint);
 }
 
-/* Text from the other side goes to a terminal: control bytes are shown, not obeyed. */
-static void print_visible(FILE *to, const char *text)
+void failure_say(FILE *to, const char *format, ...)
 {
-	for (; *text; text++)
-		fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, to);
+	char *line = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&line, format, args) < 0)
+		line = NULL;
+	va_end(args);
+	fputs("tracectl: ", to);
+	visible_put(to, line ? line : "out of memory for a message");
+	fputc('\n', to);
+	free(line);
 }
 
 void failure_print(FILE *to, const struct ringtail_error *error, const char *text)
 {
 	fputs("tracectl: ", to);
-	print_visible(to, error->what);
-	if (error->code[0])
-		fprintf(to, " [%s]", error->code);
+	visible_put(to, error->what);
+	if (error->code[0]) {
+		fputs(" [", to);
+		visible_put(to, error->code);
+		fputc(']', to);
+	}
 	fputc('\n', to);
 	if (error->column && text && error->column <= strlen(text) + 1) {
 		fputs("    ", to);
-		print_visible(to, text);
+		visible_put(to, text);
 		fprintf(to, "\n    %*s^\n", (int)error->column - 1, "");
 	}
 	if (error->hint[0]) {
 		fputs("    ", to);
-		print_visible(to, error->hint);
+		visible_put(to, error->hint);
 		fputc('\n', to);
 	}
 }

@@ -4,15 +4,15 @@
 #include "client/lib/host.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "client/lib/failure.h"
 #include "proto/frame.h"
+#include "query/visible.h"
 
 static void copy_text(char *to, size_t bytes, const char *from)
 {
-	snprintf(to, bytes, "%s", from);
+	visible_copy(to, bytes, from, strlen(from));
 }
 
 int host_from_hello(const Ringtail__V1__ServerHello *hello, struct ringtail_host *host,

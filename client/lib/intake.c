@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "client/lib/failure.h"
@@ -14,6 +13,7 @@
 #include "client/lib/limits.h"
 #include "client/lib/unpack.h"
 #include "proto/ringtail.pb-c.h"
+#include "query/visible.h"
 
 struct intake *intake_create(bool count_only)
 {
@@ -366,7 +366,7 @@ static int take_bye(struct intake *intake, const void *message, const struct fra
 
 	(void)frame;
 	(void)error;
-	snprintf(intake->bye, sizeof(intake->bye), "%s", bye->reason);
+	visible_copy(intake->bye, sizeof(intake->bye), bye->reason, strlen(bye->reason));
 	intake->bye_is_final = bye->final;
 	intake->reached[INTAKE_ENDED] = true;
 	merge_flush(intake->merge);

@@ -15,6 +15,7 @@
 #include "client/lib/ringtail_private.h"
 #include "proto/batch_decode.h"
 #include "proto/ringtail.pb-c.h"
+#include "query/visible.h"
 
 static struct ringtail *create(bool count_only, struct ringtail_error *error)
 {
@@ -184,6 +185,7 @@ static void name_file(struct ringtail *ringtail)
 		return;
 	memcpy(what, error->what, sizeof(what));
 	snprintf(error->what, sizeof(error->what), "%.200s: %.300s", name, what);
+	visible_replace(error->what);
 }
 
 void ringtail_end_with(struct ringtail *ringtail, enum ringtail_kind last)

@@ -9,33 +9,35 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
+#include "query/visible.h"
 
 #define CUT_BYTES 64		/* of a text, as it is written, where it may be cut */
 #define CUT_MARK "..."
 
-/*
- * All that is written is UTF-8 already: only what JSON itself would misread is changed. At most `max`
- * bytes come of it, and then the mark.
- */
+/* One piece of a text as JSON has it, which does nothing to whoever shows the line. Bytes written. */
+static size_t put_piece(FILE *out, const char *at, size_t n, size_t *took)
+{
+	uint32_t code;
+
+	if (visible_next(at, n, took, &code) != VISIBLE_SHOWN)
+		return (size_t)fprintf(out, "\\u%04x", (unsigned)code);
+	if (*at == '"' || *at == '\\')
+		return (size_t)fprintf(out, "\\%c", *at);
+	return fwrite(at, 1, *took, out);
+}
+
+/* At most `max` bytes come of it, and then the mark. */
 static void put_text(FILE *out, const char *text, size_t max)
 {
-	size_t bytes = 0;
+	size_t n = strlen(text), bytes = 0, took;
 
 	fputc('"', out);
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-		bool begins = (c & 0xc0) != 0x80;
-
-		if (begins && bytes + 6 > max) {
+	for (; n; text += took, n -= took) {
+		if (bytes + 6 > max) {
 			fputs(CUT_MARK, out);
 			break;
 		}
-		if (c == '"' || c == '\\')
-			bytes += (size_t)fprintf(out, "\\%c", c);
-		else if (c < 0x20 || c == 0x7f)
-			bytes += (size_t)fprintf(out, "\\u%04x", c);
-		else
-			bytes += fputc(c, out) != EOF;
+		bytes += put_piece(out, text, n, &took);
 	}
 	fputc('"', out);
 }

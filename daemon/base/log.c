@@ -15,6 +15,8 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION	/* the code says where */
 #include <systemd/sd-journal.h>
 
+#include "query/visible.h"
+
 static const struct level {
 	const char *name;
 	int priority;
@@ -174,10 +176,7 @@ static void speak(bool always, enum log_level level, const char *code, const cha
 	char text[LOG_TEXT_BYTES];
 
 	vsnprintf(text, sizeof(text), format, args);
-	for (char *c = text; *c; c++) {		/* a peer's words must not start a line of ours */
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-	}
+	visible_replace(text);		/* a peer's words must not start a line of ours, nor do worse */
 	pthread_mutex_lock(&lock);
 	if (always || may_speak(find_talker(code), level))
 		sink()->write(level, code, text);

@@ -5,25 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "query/utf8.h"
+#include "query/visible.h"
 #include "kmod/uapi/ringtail.h"
 
 #define ERRNO_MAX 4095
-
-/* Copies text that may be anything as UTF-8 without control characters: what back ends accept. */
-static void copy_text(char *out, const uint8_t *in, size_t bytes)
-{
-	size_t n = strnlen((const char *)in, bytes);
-	uint8_t beyond = 0x7f;
-
-	memcpy(out, in, n);
-	out[n] = '\0';
-	if (utf8_is_valid(out))
-		beyond = 0xff;
-	for (size_t i = 0; i < n; i++)
-		if (in[i] < 0x20 || in[i] == 0x7f || in[i] > beyond)
-			out[i] = '?';
-}
 
 static void copy_string(struct export_event *event, const struct batch_item *item)
 {
@@ -35,7 +20,8 @@ static void copy_string(struct export_event *event, const struct batch_item *ite
 			continue;
 		event->has_string = true;
 		event->string_field = (uint8_t)from->arg;
-		copy_text(event->string, from->text, from->text_bytes);
+		visible_copy(event->string, sizeof(event->string), from->text,
+			     strnlen((const char *)from->text, from->text_bytes));
 		return;
 	}
 }
@@ -61,7 +47,8 @@ struct export_event *export_event_create(struct export_run *run, uint32_t cpu,
 	event->fields = item->event.fields;
 	memcpy(event->field, item->event.field, event->fields * sizeof(event->field[0]));
 	event->thread = *item->thread;
-	copy_text(comm, (const uint8_t *)item->thread->comm, sizeof(item->thread->comm));
+	visible_copy(comm, sizeof(comm), item->thread->comm,
+		     strnlen((const char *)item->thread->comm, sizeof(item->thread->comm)));
 	memcpy(event->thread.comm, comm, sizeof(event->thread.comm));
 	copy_string(event, item);
 	return event;

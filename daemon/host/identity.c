@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "query/utf8.h"
+#include "query/visible.h"
 
 const char *role_name(enum role role)
 {
@@ -17,21 +17,11 @@ const char *role_name(enum role role)
 bool identity_is_name(const void *bytes, size_t n)
 {
 	char text[IDENTITY_NAME_BYTES] = "";
-	const uint8_t *at = bytes;
 
 	if (n == 0 || n >= IDENTITY_NAME_BYTES)
 		return false;
 	memcpy(text, bytes, n);
-	if (!utf8_is_valid(text))
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		/* Also the controls of ISO 8859, C2 80 to C2 9F. */
-		if (at[i] < 0x20 || at[i] == 0x7f)
-			return false;
-		if (at[i] == 0xc2 && i + 1 < n && at[i + 1] < 0xa0)
-			return false;
-	}
-	return true;
+	return strlen(text) == n && visible_is_all(text);
 }
 
 void identity_set_name(struct client_identity *identity, enum identity_proof proof,

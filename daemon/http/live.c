@@ -7,48 +7,30 @@
 
 #include "daemon/base/counters.h"
 #include "daemon/metrics/self.h"
+#include "query/visible.h"
 
 #define PROCESSES_SHOWN	20u
 #define CLIENTS_SHOWN	64u
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* The bytes of the UTF-8 sequence at text, 0 if it is none. */
-static size_t sequence(const unsigned char *text, size_t bytes)
+void http_live_string(const char *at, size_t n, FILE *out)
 {
-	size_t n = *text < 0x80 ? 1 : *text < 0xc2 ? 0 : *text < 0xe0 ? 2 : *text < 0xf0 ? 3 :
-		   *text < 0xf5 ? 4 : 0;
-
-	if (n > bytes)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	if ((*text == 0xe0 && text[1] < 0xa0) || (*text == 0xed && text[1] > 0x9f) ||
-	    (*text == 0xf0 && text[1] < 0x90) || (*text == 0xf4 && text[1] > 0x8f))
-		return 0;
-	return n;
-}
-
-void http_live_string(const char *text, size_t bytes, FILE *out)
-{
-	const unsigned char *at = (const unsigned char *)text, *end = at + bytes;
+	size_t bytes;
+	uint32_t code;
 
 	putc('"', out);
-	while (at < end) {
-		size_t n = sequence(at, (size_t)(end - at));
+	for (; n; at += bytes, n -= bytes) {
+		enum visible what = visible_next(at, n, &bytes, &code);
 
-		if (n == 0) {
+		if (what == VISIBLE_NO_TEXT)
 			fputs("\xef\xbf\xbd", out);
-			n = 1;
-		} else if (n == 1 && (*at == '"' || *at == '\\')) {
+		else if (what == VISIBLE_HIDDEN)
+			fprintf(out, "\\u%04x", (unsigned)code);
+		else if (*at == '"' || *at == '\\')
 			fprintf(out, "\\%c", *at);
-		} else if (n == 1 && (*at < ' ' || *at == 0x7f)) {
-			fprintf(out, "\\u%04x", *at);
-		} else {
-			fwrite(at, 1, n, out);
-		}
-		at += n;
+		else
+			fwrite(at, 1, bytes, out);
 	}
 	putc('"', out);
 }

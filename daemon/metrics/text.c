@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "query/visible.h"
+
 /* ---- Which format ---------------------------------------------------------------------------- */
 
 /* The q of one media range, in thousandths: 1000 where it says none, 0 where it says nonsense. */
@@ -85,13 +87,21 @@ static void write_number(double value, FILE *out)
 /* A label's value between its quotes, or (`is_help`) a help text. */
 static void write_escaped(const char *text, bool quotes, FILE *out)
 {
-	for (; *text; text++) {
+	size_t n = strlen(text), bytes;
+	uint32_t code;
+
+	for (; n; text += bytes, n -= bytes) {
+		bool shown = visible_next(text, n, &bytes, &code) == VISIBLE_SHOWN;
+
 		if (*text == '\n')
 			fputs("\\n", out);
 		else if (*text == '\\' || (*text == '"' && quotes))
 			fprintf(out, "\\%c", *text);
-		else
-			putc(*text, out);
+		else if (shown)
+			fwrite(text, 1, bytes, out);
+		else	/* so that two names stay two */
+			for (size_t i = 0; i < bytes; i++)
+				fprintf(out, "\\\\x%02x", (unsigned char)text[i]);
 	}
 }
 

@@ -2,7 +2,7 @@
  * fuzz_client: frames of a daemon that says what it likes, through what a client makes of them:
  * hellos in mid-stream, catalogs, subscriptions, batches, gaps, watermarks, byes, errors. Whatever
  * they are, each frame brings an end of items, an item points to what is there, what is printed has
- * no control byte that a frame brought, and where the stream stands is a cursor that reads back.
+ * nothing hidden (query/visible.h) that a frame brought, and where the stream stands is a cursor that reads back.
  *
  * The input is frames: a byte for the type, two for the body's length, little-endian, and the body.
  * They arrive with right headers (fuzz_frame has the others), after a good hello and catalog.
@@ -16,6 +16,7 @@
 #include "client/lib/intake.h"
 #include "client/cli/sink.h"
 #include "proto/limits.h"
+#include "query/visible.h"
 #include "tests/unit/client/maker.h"
 
 #define BODY_BYTES_MAX	4096u
@@ -69,10 +70,14 @@ static void check_printed(size_t lines)
 
 	for (size_t i = 0; i < out.used; i++) {
 		ended += out.buffer[i] == '\n';
-		if ((uint8_t)out.buffer[i] < ' ' && out.buffer[i] != '\n')
+		if (out.buffer[i] == '\n')
+			out.buffer[i] = ' ';
+		else if (i + 1 == out.used)
 			abort();
 	}
-	if (out.used && (ended < 1 || ended > lines || out.buffer[out.used - 1] != '\n'))
+	if (visible_span(out.buffer, out.used) < out.used)
+		abort();
+	if (out.used && (ended < 1 || ended > lines))
 		abort();
 	out.used = 0;
 }

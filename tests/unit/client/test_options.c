@@ -64,11 +64,11 @@ static void errors(void **state)
 		const char *operand, *line, *code, *says;
 	} cases[] = {
 		{ STREAM, NULL, "stream --prob x --bad", "unknown-option", "--bad" },
-		{ STREAM, NULL, "stream --fliter x", "unknown-option", "did you mean --filter?" },
+		{ STREAM, NULL, "stream --fliter x", "unknown-option", "did you mean `--filter`" },
 		{ STREAM, NULL, "stream --zzzzzzzz", "unknown-option", "no option --zzzzzzzz" },
 		{ STREAM, NULL, "stream -z", "unknown-option", "-z" },
 		{ STREAM, NULL, "stream -w x", "unknown-option", "-w" },
-		{ NONE, NULL, "tracectl --conect x", "unknown-option", "did you mean --connect?" },
+		{ NONE, NULL, "tracectl --conect x", "unknown-option", "did you mean `--connect`" },
 		{ NONE, NULL, "tracectl -n 5", "unknown-option", "-n" },
 		{ NONE, NULL, "tracectl --connect", "no-value", "--connect" },
 		{ STREAM, NULL, "stream -p", "no-value", "-p" },

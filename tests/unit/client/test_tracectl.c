@@ -90,10 +90,10 @@ static void usage(void **state)
 		const char *arguments, *says;
 	} cases[] = {
 		{"", "which command?"},
-		{"steam", "did you mean 'stream'?"},
+		{"steam", "did you mean `stream`"},
 		{"frobnicate", "--help lists them"},
-		{"--sumary json stream", "did you mean --summary?"},
-		{"stream --fliter y", "did you mean --filter?"},
+		{"--sumary json stream", "did you mean `--summary`"},
+		{"stream --fliter y", "did you mean `--filter`"},
 		{"read", "which FILE?"},
 		{"record", "-w FILE is missing"},
 		{"stream -n none", "number"},

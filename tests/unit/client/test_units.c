@@ -1,9 +1,8 @@
-/* test_units: numbers, durations and sizes, and the nearest name. */
+/* test_units: numbers, durations and sizes. */
 #include "tests/unit/client/check.h"
 
 #include <errno.h>
 
-#include "client/cli/nearest.h"
 #include "client/cli/units.h"
 
 static void counts(void **state)
@@ -82,28 +81,10 @@ static void formats(void **state)
 	assert_string_equal(units_format_bytes(1e18, text), "909495 TiB");
 }
 
-static void nearest(void **state)
-{
-	static const char *const names[] = { "list", "stream", "record", "read", "stat", "doctor" };
-	char longer[200];
-
-	(void)state;
-	assert_string_equal(nearest_name("steam", names, 6), "stream");
-	assert_string_equal(nearest_name("recrod", names, 6), "record");
-	assert_string_equal(nearest_name("lst", names, 6), "list");
-	assert_string_equal(nearest_name("doc", names, 6), "doctor");
-	assert_null(nearest_name("xyzzy", names, 6));
-	assert_null(nearest_name("", names, 6));
-	memset(longer, 'a', sizeof(longer));
-	longer[sizeof(longer) - 1] = '\0';
-	assert_null(nearest_name(longer, names, 6));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts), cmocka_unit_test(durations), cmocka_unit_test(formats),
-		cmocka_unit_test(nearest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
