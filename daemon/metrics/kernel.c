@@ -1,12 +1,14 @@
 #include "daemon/metrics/kernel.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "query/utf8.h"
+#include "query/visible.h"
 
-#define OTHER "other"
+#define OTHER "other"			/* no system call and no errno is called that, */
+#define OTHER_COMMS "(all other names)"	/* but a process may be: it cannot have so long a name */
 #define COMM_TEXT_BYTES (4 * RT_COMM_BYTES + 1)
 
 struct metric_kernel {
@@ -260,6 +262,8 @@ static void add_counts(struct metric_kernel *kernel, struct metric_builder *buil
 	}
 }
 
+static_assert(sizeof(OTHER_COMMS) - 1 > RT_COMM_BYTES, "no thread has this name");
+
 /*
  * A name of a program is any bytes, a label is UTF-8: what is not plain text is shown byte by byte. Only
  * such a name has a backslash, so that two names stay two.
@@ -267,12 +271,10 @@ static void add_counts(struct metric_kernel *kernel, struct metric_builder *buil
 static void comm_text(const struct meter_comm_sum *comm, char text[COMM_TEXT_BYTES])
 {
 	size_t at = 0;
-	bool plain = utf8_is_valid(comm->comm);
+	bool plain = visible_is_all(comm->comm) && !strchr(comm->comm, '\\');
 
-	for (const char *c = comm->comm; *c; c++)
-		plain &= (unsigned char)*c >= ' ' && *c != '\\' && *c != 0x7f;
 	if (!*comm->comm || plain) {
-		strcpy(text, *comm->comm ? comm->comm : OTHER);
+		strcpy(text, *comm->comm ? comm->comm : OTHER_COMMS);
 		return;
 	}
 	for (const char *c = comm->comm; *c; c++)
