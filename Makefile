@@ -286,6 +286,10 @@ install: all ## into DESTDIR and PREFIX
 	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' client/lib/ringtail.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/ringtail.pc
 	install -D -m 0644 proto/ringtail.proto $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.proto
+	install -D -m 0644 proto/frame_types.def $(DESTDIR)$(PREFIX)/share/ringtail/frame_types.def
+	install -d $(DESTDIR)$(PREFIX)/share/doc/ringtail
+	install -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/ringtail README.md SECURITY.md \
+		$(wildcard docs/*.md) tests/data/capture.rt
 	install -D -m 0644 systemd/ringtaild.service $(DESTDIR)/lib/systemd/system/ringtaild.service
 	install -D -m 0644 systemd/ringtaild.socket $(DESTDIR)/lib/systemd/system/ringtaild.socket
 	install -D -m 0644 systemd/network.conf $(DESTDIR)$(PREFIX)/share/ringtail/network.conf

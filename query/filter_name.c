@@ -82,7 +82,6 @@ static struct filter_place place_of(const Ringtail__V1__Field *field, unsigned i
 		break;
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED:
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT:
-	case RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD:	/* kill(-1) */
 		place.is_signed = true;
 		break;
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION:

@@ -403,8 +403,9 @@ uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word)
 	unsigned shift = 64 - field->bits;
 
 	switch (field->type) {
+	case RINGTAIL_FD:	/* often declared wider, but the kernel looks at the lower half */
+		return (uint64_t)(int32_t)word;
 	case RINGTAIL_SIGNED:
-	case RINGTAIL_FD:
 		return (uint64_t)((int64_t)(word << shift) >> shift);
 	case RINGTAIL_UNSIGNED:
 	case RINGTAIL_HEX:

@@ -110,7 +110,8 @@ int export_event_errno(const struct export_event *event)
 uint64_t export_event_value(const struct export_event *event, unsigned field)
 {
 	const Ringtail__V1__Field *as = event->probe->field[field];
-	unsigned shift = as->bits && as->bits < 64 ? 64 - as->bits : 0;
+	unsigned bits = as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_FD ? 32 : as->bits;
+	unsigned shift = bits && bits < 64 ? 64 - bits : 0;
 	uint64_t word = event->field[field] << shift;
 
 	switch (as->type) {
