@@ -58,6 +58,7 @@ struct spool {
 	bool unwanted;			/* closing: and its files go */
 	bool orderly;			/* recovered: an earlier writer of this run ended orderly */
 	bool lost;			/* some ring has lost something untold */
+	uint64_t recorded_realtime_ns;	/* when this run began to record; 0: it has not */
 	bool owes_watermark;		/* one was lost, and is made up for before what comes next */
 	uint64_t owed_time_ns;
 

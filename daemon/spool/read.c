@@ -122,15 +122,43 @@ static void place_at_cursor(struct spool_read *read, const struct spool_store *s
 	spool_marks_assign(read->at, read->since);
 }
 
-/* At a time: the last segment that was begun before it. */
+/* Why what is before the oldest segment that can be read (NULL: there is none) is not there. */
+static Ringtail__V1__LossReason missing_at_begin(const struct spool_store *store,
+						 const struct spool_segment *oldest)
+{
+	for (size_t i = 0; i < store->segments && store->segment[i] != oldest; i++)
+		if (!store->segment[i]->hollow)
+			return RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+	return (oldest ? oldest->sequence : store->next_sequence) > 1 ?
+		       RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+		       RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED;
+}
+
+/* At a time: the last segment from which on all is there since then. None is: the oldest. */
 static void place_at_time(struct spool_read *read, const struct spool_store *store)
 {
+	uint64_t wanted = read->since_realtime_ns;
+	const struct spool_segment *oldest = NULL;
+	bool found = false;
+
 	for (size_t i = 0; i < store->segments; i++) {
 		const struct spool_segment *segment = store->segment[i];
 
-		if (usable(segment) && segment->begun_realtime_ns <= read->since_realtime_ns)
-			read->sequence = segment->sequence;
+		if (!usable(segment))
+			continue;
+		if (!oldest)
+			oldest = segment;
+		if (segment->whole_realtime_ns > wanted)
+			continue;
+		read->sequence = segment->sequence;
+		found = true;
 	}
+	/* This run has recorded since then, and nothing of it has come to the disk yet. */
+	if (!oldest && !store->segments && store->recorded_realtime_ns &&
+	    store->recorded_realtime_ns <= wanted)
+		found = true;
+	if (!found && wanted)
+		read->passed = missing_at_begin(store, oldest);
 }
 
 static void place(struct spool_read *read, const struct spool_store *store)
@@ -316,10 +344,32 @@ static void give_up(struct spool_read *read, struct spool_segment *segment, int 
 		spool_store_set_aside(read->store, segment, "is damaged");
 	if (same && segment->trusted && (read->ours || read->greeted))
 		spool_read_give_missing(read, segment->end, reason);
-	else if (same ? segment->trusted : read->has_epoch && err != -EBADMSG)
+	else if (same ? segment->trusted : !read->has_epoch || err != -EBADMSG)
 		read->passed = reason;
 	if (same && ends_run(read->store, segment))
 		end_run(read, segment->trusted ? run_end_of(read->store, segment) : reason);
+}
+
+/*
+ * Behind the last segment that can be read there are others. Of this run, the next that is written says
+ * by its numbers what they held; of another one, nobody knows how much.
+ */
+static bool pass_damaged_end(struct spool_read *read)
+{
+	const struct spool_store *store = read->store;
+	bool passed = false;
+
+	for (size_t i = 0; i < store->segments; i++) {
+		const struct spool_segment *segment = store->segment[i];
+
+		if (segment->sequence < read->sequence || usable(segment) || segment->hollow)
+			continue;
+		read->sequence = segment->sequence + 1;
+		read->offset = 0;
+		passed |= !segment->readable ||
+			  !of_epoch(segment, store->config.boot_id, store->config.epoch);
+	}
+	return passed;
 }
 
 /* 1: go on; 0: enough for now; -1: that was all. */
@@ -332,6 +382,10 @@ static int step(struct spool_read *read, size_t bytes)
 		spool_read_give_unknown(read, read->passed);
 	read->passed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
 	segment = segment_from(read->store, read->sequence);
+	if (!segment && pass_damaged_end(read)) {
+		spool_read_give_unknown(read, RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT);
+		return -1;
+	}
 	if (!segment)
 		return -1;
 	/* At a segment's start there may be a gap for each of its CPUs. */

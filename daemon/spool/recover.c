@@ -331,6 +331,7 @@ static void inspect_all(struct spool_store *store)
 		if (err == -EBADMSG && segment->state == SEGMENT_OPEN && !segment->readable) {
 			/* It never came to say what it holds: nothing was told to be in it. */
 			spool_store_set_aside(store, segment, "has no beginning");
+			segment->hollow = true;
 		} else if (err == -EBADMSG) {
 			spool_store_set_aside(store, segment, "is damaged");
 		} else if (err) {

@@ -82,6 +82,7 @@ static struct frame_ref *pack_head(struct spool_store *store)
 	head.filter = (char *)(config->filter ? config->filter : "");
 	head.flag = flag;
 	head.n_flag = list_flags(config->flags, flag);
+	head.whole_realtime_ns = store->current->whole_realtime_ns;
 	head.for_consumers = store->current->for_consumers;
 	return frame_ref_pack(store->codec, FRAME_SEGMENT_HEAD, &head.base);
 }
@@ -154,6 +155,17 @@ static int write_heads(struct spool_store *store)
 	return err ? err : write_own(store, pack_subscribed(store));
 }
 
+/* Nothing of this run has been written before. */
+static bool begins_run(const struct spool_store *store, const struct spool_segment *segment)
+{
+	for (size_t i = 0; i < store->segments; i++)
+		if (store->segment[i] != segment &&
+		    spool_segment_is_of(store->segment[i], store->config.boot_id,
+					store->config.epoch))
+			return false;
+	return !store->begun_run;
+}
+
 int spool_segment_begin(struct spool_store *store)
 {
 	struct spool_segment *segment = spool_store_add(store, store->next_sequence, SEGMENT_OPEN);
@@ -171,6 +183,8 @@ int spool_segment_begin(struct spool_store *store)
 	store->any_durable = false;
 	store->begun_ns = store->now_ns;
 	segment->begun_realtime_ns = store->realtime_ns;
+	segment->whole_realtime_ns = begins_run(store, segment) && store->recorded_realtime_ns ?
+					     store->recorded_realtime_ns : store->realtime_ns;
 	segment->ended_ns = (int64_t)store->now_ns;
 	segment->trusted = true;
 	segment->for_consumers = !store->always_on;
@@ -190,6 +204,7 @@ int spool_segment_begin(struct spool_store *store)
 	if (!err)
 		err = write_heads(store);
 	segment->readable = !err;
+	store->begun_run |= !err;
 	return err;
 }
 
@@ -365,6 +380,8 @@ static int read_head(struct spool_scan *scan, struct spool_segment *segment)
 		memcpy(segment->boot_id, head->boot_id.data, sizeof(segment->boot_id));
 		segment->epoch = head->epoch;
 		segment->begun_realtime_ns = head->realtime_ns;
+		segment->whole_realtime_ns = head->whole_realtime_ns ? head->whole_realtime_ns :
+								       head->realtime_ns;
 		segment->for_consumers = head->for_consumers;
 		err = 0;
 	}

@@ -87,6 +87,7 @@ static void submit(struct spool *spool, uint64_t now_ns)
 	*turn = (struct spool_turn){
 		.now_ns = now_ns,
 		.realtime_ns = clock_read(CLOCK_REALTIME),
+		.recorded_realtime_ns = spool->recorded_realtime_ns,
 		.sync = sync_due(spool, now_ns),
 		.always_on = spool->config.always_on,
 		.begun = spool->turn_begun,
@@ -393,6 +394,12 @@ Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool)
 void spool_set_always_on(struct spool *spool, bool always_on)
 {
 	spool->config.always_on = always_on;
+}
+
+void spool_set_recorded(struct spool *spool, uint64_t realtime_ns)
+{
+	if (!spool->recorded_realtime_ns)
+		spool->recorded_realtime_ns = realtime_ns;
 }
 
 void spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,

@@ -98,6 +98,9 @@ Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool);
  */
 void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq);
 
+/* From that time on, this run records what the spool is of; the first word counts. */
+void spool_set_recorded(struct spool *spool, uint64_t realtime_ns);
+
 /* Why what is missing before `end` is: it was of an earlier run, or the spool was full. */
 Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end);
 

@@ -448,6 +448,7 @@ void spool_store_turn(struct spool_store *store, struct spool_turn *turn)
 	turn->status = SPOOL_TURN_OK;
 	store->now_ns = turn->now_ns;
 	store->realtime_ns = turn->realtime_ns;
+	store->recorded_realtime_ns = turn->recorded_realtime_ns;
 	/* What comes first must be seen against what is there: so that is a turn of its own. */
 	turn->recovered = !store->recovered;
 	for (unsigned i = 0; turn->recovered && i < TRIES; i++) {

@@ -30,9 +30,12 @@ struct spool_segment {
 	uint64_t bytes;			/* of the file */
 	uint64_t good_bytes;		/* whole frames, without the SegmentEnd */
 	uint64_t begun_realtime_ns;
+	uint64_t whole_realtime_ns;	/* all from then on is in it or in later ones; of a run's first,
+					   that is when recording began */
 	uint64_t last_time_ns;		/* of what is in it, by its boot's clock; 0: not known */
 	int64_t ended_ns;		/* monotonic; before this boot: negative */
 	bool readable;			/* its head is good: what follows is known */
+	bool hollow;			/* set aside, for it was never told that anything is in it */
 	bool trusted;			/* sealed, or never failed: what is in it is durable */
 	bool final;			/* after it nothing was taken and not stored */
 	bool for_consumers;		/* nothing in it was always on */
@@ -95,6 +98,8 @@ struct spool_store {
 	struct spool_marks *told_durable, *quiet_durable;
 
 	uint64_t now_ns, realtime_ns;	/* of this turn */
+	uint64_t recorded_realtime_ns;	/* when this run began to record; 0: it has not */
+	bool begun_run;			/* a segment of this run was begun */
 	uint64_t deleted, set_aside;
 	struct spool_shape {		/* of the list of segments, when it was told last */
 		size_t segments;
@@ -122,6 +127,7 @@ struct spool_turn {
 	bool final;			/* or none ever, for this was all */
 	bool remove;			/* instead of all that: every file, and the directory */
 	uint64_t now_ns, realtime_ns;
+	uint64_t recorded_realtime_ns;	/* see spool_set_recorded(); 0: not yet */
 	const struct spool_marks *begun;	/* where rings begin of which nothing is there */
 	const struct spool_marks *release;	/* NULL: nothing */
 	uint8_t release_boot_id[16];

@@ -151,6 +151,8 @@ int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription
 	if (!subscription->spool.spool) {
 		err = open_spool(fanout, subscription, consumer, error);
 		/* One that goes on already begins in the middle. */
+		if (!err && subscription->state == SUBSCRIPTION_LIVE)
+			spool_set_recorded(subscription->spool.spool, clock_read(CLOCK_REALTIME));
 		for (uint32_t i = 0; !err && subscription->state == SUBSCRIPTION_LIVE && i < fanout->rings; i++)
 			spool_begin_ring(subscription->spool.spool, i, subscription->position[i]);
 	}

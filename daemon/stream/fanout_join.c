@@ -151,17 +151,22 @@ static struct stream *create_at_time(struct fanout *fanout, struct subscription 
 				     const struct place *place)
 {
 	uint64_t *since = calloc(fanout->rings + 1, sizeof(*since));
+	enum place_found found;
 	struct stream *stream;
 
 	if (!since)
 		return NULL;
-	if (place_find_time(fanout, subscription, place->realtime_ns, since) ||
-	    !subscription->spool.spool)
+	found = place_find_time(fanout, subscription, place->realtime_ns, since);
+	if (found == PLACE_FOUND || !subscription->spool.spool)
 		stream = create(fanout, subscription, since,
 				RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE);
 	else
 		stream = create_from_disk(fanout, subscription, &(struct catch_up_start){
 						  .realtime_ns = place->realtime_ns});
+	if (stream && found == PLACE_BEFORE_RECORDING && !subscription->spool.spool)
+		stream_miss(stream, subscription->restored ?
+				    RINGTAIL__V1__LOSS_REASON__REASON_RESTART :
+				    RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
 	free(since);
 	return stream;
 }
@@ -385,6 +390,9 @@ void fanout_live(struct fanout *fanout, struct subscription *subscription)
 	struct waiter *waiter, *next;
 
 	subscription->state = SUBSCRIPTION_LIVE;
+	reach_begin(subscription->reach, clock_monotonic(), subscription->floor);
+	if (subscription->spool.spool)
+		spool_set_recorded(subscription->spool.spool, clock_read(CLOCK_REALTIME));
 	subscription->reborn = is_reborn(fanout, subscription);
 	if (!subscription->permanent)
 		subscription->linger_until_ns =

@@ -149,11 +149,10 @@ static uint64_t monotonic_of(uint64_t realtime_ns)
 	return age < monotonic ? monotonic - age : 0;
 }
 
-bool place_find_time(const struct fanout *fanout, const struct subscription *subscription,
-		     uint64_t realtime_ns, uint64_t *since)
+/* The newest watermark in the log that is not after that time; UINT64_MAX: there is none. */
+static uint64_t find_watermark(const struct frame_log *log, uint64_t wanted_ns)
 {
-	const struct frame_log *log = subscription->log;
-	uint64_t wanted_ns = monotonic_of(realtime_ns), found = UINT64_MAX;
+	uint64_t found = UINT64_MAX;
 
 	for (uint64_t serial = frame_log_first(log); serial < frame_log_end(log); serial++) {
 		const struct frame_ref *frame = frame_log_get(log, serial);
@@ -161,8 +160,20 @@ bool place_find_time(const struct fanout *fanout, const struct subscription *sub
 		if (frame->type == FRAME_WATERMARK && frame->time_ns <= wanted_ns)
 			found = serial;
 	}
+	return found;
+}
+
+enum place_found place_find_time(const struct fanout *fanout,
+				 const struct subscription *subscription, uint64_t realtime_ns,
+				 uint64_t *since)
+{
+	const struct frame_log *log = subscription->log;
+	const struct reach *reach = subscription->reach;
+	uint64_t wanted_ns = monotonic_of(realtime_ns), found = find_watermark(log, wanted_ns);
+
 	for (uint32_t i = 0; i < fanout->rings; i++)
-		since[i] = subscription->floor[i];
+		since[i] = found != UINT64_MAX || reach_holds(reach, wanted_ns) ?
+				   subscription->floor[i] : reach_seq(reach, wanted_ns, i);
 	for (uint64_t serial = frame_log_first(log); found != UINT64_MAX && serial < found;
 	     serial++) {
 		const struct frame_ref *frame = frame_log_get(log, serial);
@@ -170,5 +181,7 @@ bool place_find_time(const struct fanout *fanout, const struct subscription *sub
 		if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP)
 			since[frame->ring] = frame->end_seq;
 	}
-	return found != UINT64_MAX;
+	if (wanted_ns < reach_recorded_ns(reach))
+		return PLACE_BEFORE_RECORDING;
+	return found != UINT64_MAX || reach_holds(reach, wanted_ns) ? PLACE_FOUND : PLACE_GIVEN_UP;
 }

@@ -106,8 +106,17 @@ bool fanout_is_this_run(const struct fanout *fanout, const uint8_t *boot_id, siz
 			uint64_t epoch);
 int fanout_ring_of(const struct fanout *fanout, uint32_t cpu);
 
-/* Where in the log that time is: `since` by ring. False: it begins later. */
-bool place_find_time(const struct fanout *fanout, const struct subscription *subscription,
+/*
+ * Where that time is: `since` by ring, as near before it as is known. The log has all from there on; or
+ * it has given some of it up; or so it may have, and the time is before recording began.
+ */
+enum place_found {
+	PLACE_FOUND,
+	PLACE_GIVEN_UP,
+	PLACE_BEFORE_RECORDING,
+};
+
+enum place_found place_find_time(const struct fanout *fanout, const struct subscription *subscription,
 		     uint64_t realtime_ns, uint64_t *since);
 
 /* ---- Joining (fanout_join.c) -------------------------------------------------------------------- */

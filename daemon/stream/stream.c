@@ -101,6 +101,13 @@ void stream_doubt(struct stream *stream, Ringtail__V1__LossReason reason)
 		stream->ring[i].gap = true;
 }
 
+void stream_miss(struct stream *stream, Ringtail__V1__LossReason reason)
+{
+	stream->missed |= 1u << reason;
+	stream->resumed = false;
+	stream->gaps = true;
+}
+
 void stream_destroy(struct stream *stream)
 {
 	if (!stream)
@@ -305,6 +312,28 @@ static bool tell_gap(struct stream *stream, uint32_t i, stream_tell *tell, void 
 	return true;
 }
 
+/* Told of the first ring alone: of all of them nobody knows how much it was. */
+static bool tell_missed(struct stream *stream, stream_tell *tell, void *context)
+{
+	for (unsigned reason = 0; stream->missed; reason++) {
+		Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+		struct frame_ref *frame;
+
+		if (!(stream->missed & 1u << reason))
+			continue;
+		gap.cpu = stream->cpu_of[0];
+		gap.first_seq = gap.end_seq = stream->ring[0].told;
+		gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY;
+		gap.reason = (Ringtail__V1__LossReason)reason;
+		frame = frame_ref_pack(stream->codec, FRAME_GAP, &gap.base);
+		if (!frame)
+			return false;
+		tell(context, frame);
+		stream->missed &= ~(1u << reason);
+	}
+	return true;
+}
+
 /* After the gaps, where every ring is now: skips among what was dropped need no gap, but a place. */
 static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
 {
@@ -317,15 +346,18 @@ static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
 	if (!position || !list)
 		goto free_all;
 	for (uint32_t i = 0; i < rings; i++) {
-		ringtail__v1__position__init(&position[i]);
-		position[i].cpu = stream->cpu_of[i];
-		position[i].seq = stream->ring[i].seen;
-		position[i].skipped = stream->ring[i].seen - stream->ring[i].told;
-		list[i] = &position[i];
+		Ringtail__V1__Position *at = &position[watermark.n_position];
+
+		if (stream->ring[i].unknown)
+			continue;
+		ringtail__v1__position__init(at);
+		at->cpu = stream->cpu_of[i];
+		at->seq = stream->ring[i].seen;
+		at->skipped = stream->ring[i].seen - stream->ring[i].told;
+		list[watermark.n_position++] = at;
 	}
 	watermark.time_ns = stream->last_time_ns;
 	watermark.position = list;
-	watermark.n_position = rings;
 	frame = frame_ref_pack(stream->codec, FRAME_WATERMARK, &watermark.base);
 	if (!frame)
 		goto free_all;
@@ -342,6 +374,8 @@ free_all:
 static void tell_gaps(struct stream *stream, stream_tell *tell, void *context)
 {
 	assert(!stream->begun);
+	if (!tell_missed(stream, tell, context))
+		return;
 	for (uint32_t i = 0; i < stream->subscription->rings; i++)
 		if (stream->ring[i].gap && !tell_gap(stream, i, tell, context))
 			return;

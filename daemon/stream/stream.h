@@ -53,6 +53,7 @@ struct stream {
 	struct frame_ref *begun;	/* being sent; a reference of our own */
 	uint64_t last_time_ns;		/* of the newest watermark passed */
 	bool gaps;			/* there is something to tell before the next entry */
+	uint32_t missed;		/* bits of reasons: of each, a gap of no size to tell first */
 	bool resumed;
 	Ringtail__V1__LossReason missing_reason;
 	Ringtail__V1__LossReason drop_reason;	/* of the gap that is to be told */
@@ -78,6 +79,9 @@ struct stream *stream_create(struct subscription *subscription, struct frame_cod
 			     const uint32_t *cpu_of, uint64_t lag_bytes_max,
 			     const uint64_t *since, Ringtail__V1__LossReason missing_reason);
 void stream_destroy(struct stream *stream);
+
+/* The past that was asked for is not all there, nobody knows how much: one gap of no size. */
+void stream_miss(struct stream *stream, Ringtail__V1__LossReason reason);
 
 /* What it came back for may be missing, nobody knows how much: a gap of no size, for that reason. */
 void stream_doubt(struct stream *stream, Ringtail__V1__LossReason reason);

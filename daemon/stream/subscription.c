@@ -15,8 +15,12 @@ static void on_evict(void *context, uint64_t serial, const struct frame_ref *fra
 
 	TAILQ_FOREACH(stream, &subscription->streams, link)
 		stream_on_evict(stream, serial, frame, reason);
-	if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP)
+	if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP) {
 		subscription->floor[frame->ring] = frame->end_seq;
+		reach_tear(subscription->reach);
+	} else if (frame->type == FRAME_WATERMARK) {
+		reach_give_up(subscription->reach, frame->time_ns, subscription->floor);
+	}
 }
 
 static int copy_globs(struct subscription *subscription,
@@ -44,9 +48,9 @@ static int allocate(struct subscription *subscription, const struct subscription
 	subscription->floor = calloc(rings, sizeof(*subscription->floor));
 	subscription->quiet = calloc(rings, sizeof(*subscription->quiet));
 	subscription->log = frame_log_create(history_bytes, on_evict, subscription);
+	subscription->reach = reach_create(rings);
 	if (!subscription->filter_text || !subscription->position || !subscription->floor ||
-	    !subscription->quiet ||
-	    !subscription->log)
+	    !subscription->quiet || !subscription->log || !subscription->reach)
 		return -ENOMEM;
 	return copy_globs(subscription, request);
 }
@@ -90,6 +94,7 @@ void subscription_destroy(struct subscription *subscription)
 	if (!subscription)
 		return;
 	frame_log_destroy(subscription->log);
+	reach_destroy(subscription->reach);
 	if (subscription->spool.unwanted)
 		spool_remove(subscription->spool.spool);
 	else

@@ -15,6 +15,7 @@
 #include "query/filter.h"
 #include "daemon/stream/frame_log.h"
 #include "query/probe_set.h"
+#include "daemon/stream/reach.h"
 
 struct spool;
 struct stream;
@@ -63,6 +64,7 @@ struct subscription {
 
 	struct subscription_spool spool;
 	struct frame_log *log;
+	struct reach *reach;		/* how far back that goes */
 	uint32_t rings;
 	uint64_t *position;		/* by ring: the log's end */
 	uint64_t *floor;		/* by ring: where the log begins */

@@ -11,13 +11,14 @@ def one(case, calls, *options):
     daemon = case.daemon("--ring-size=64MiB", "--probe=syscall:getppid:call",
                          f"--filter=pid in ({pids})", *options)
     case.stream(daemon, "-o", "none").interrupt()       # what is always on is recorded by now
+    begun = time.time()
     early.run()
     time.sleep(0.1)
     between = time.time()
     time.sleep(0.1)
     late.run()
     ringtail.wait_until(lambda: daemon.recorded() == 2 * calls, "all are recorded")
-    for since, events in ((f"@{between:.6f}", calls), ("-1h", 2 * calls)):
+    for since, events in ((f"@{between:.6f}", calls), (f"@{begun:.6f}", 2 * calls)):
         done = case.start_stream(daemon, "-o", "json", "--since", since, "-n", str(events)).wait()
         case.check_stream(done, events=events)
         filtered = done.summary["filtered"]

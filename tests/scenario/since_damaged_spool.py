@@ -1,0 +1,75 @@
+"""--since with a time out of a spool of which segments are damaged or deleted: the only one, the first,
+one in the middle, the last. Whoever asks for that past is told that it is not there."""
+import glob
+import os
+import time
+
+import ringtail
+
+CALLS = 20_000
+
+
+def flip(path):
+    with open(path, "r+b") as file:
+        file.seek(os.path.getsize(path) // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ 0x40]))
+
+
+class Spool:
+    """Some segments that an earlier run has written."""
+
+    def __init__(self, case, name, segments):
+        self.case = case
+        self.directory = case.path(name)
+        self.options = ("--ring-size=64MiB", "--probe=syscall:getppid:call",
+                        f"--filter=comm == \"{case.own_comm}\"", "--durability=written",
+                        f"--state-dir={self.directory}", "--user=root",
+                        "--spool-segment-size=64KiB", "--history-size=64KiB", "--queue-size=64KiB")
+        daemon = case.daemon(*self.options)
+        case.stream(daemon, "-o", "none").interrupt()
+        self.begun, self.calls = time.time(), 0
+        while True:
+            case.load(CALLS, 2, comm=case.own_comm).run()
+            self.calls += CALLS
+            ringtail.wait_until(lambda: daemon.recorded() == self.calls, "all are recorded")
+            ringtail.wait_until(lambda: not daemon.stat()["spool"][0]["in_flight"], "all is stored")
+            if len(self.files()) + 1 >= segments:
+                break
+        daemon.stop()
+
+    def files(self):
+        return sorted(glob.glob(f"{self.directory}/spool/*/*.seg"))
+
+    def look(self, text, reason, *more):
+        daemon = self.case.daemon(*self.options, *more)
+        stream = self.case.stream(daemon, "-o", "json", "--since", f"@{self.begun:.6f}")
+        stream.await_all()
+        self.case.check_balanced(daemon)
+        done = stream.interrupt()
+        gaps = [line for line in done.lines if "lost" in line]
+        self.case.check_equal((done.code, done.summary["ledger"]), (3, "balanced"), text, done.err)
+        self.case.check(reason in {gap["reason"] for gap in gaps}, f"{text}: why", gaps)
+        self.case.check(done.summary["events"] < self.calls, f"{text}: events are missing")
+        daemon.stop()
+
+
+def main(case):
+    only = Spool(case, "only", 1)
+    case.check_equal(len(only.files()), 1, "one segment")
+    flip(only.files()[0])
+    only.look("the only segment is damaged", "corrupt")
+    only.look("it was set aside by the daemon before", "corrupt")
+
+    for place, which in (("first", 0), ("middle", 1), ("last", -1)):
+        spool = Spool(case, place, 3)
+        flip(spool.files()[which])
+        spool.look(f"the {place} segment is damaged", "corrupt")
+
+    deleted = Spool(case, "deleted", 3)
+    os.unlink(deleted.files()[0])       # as spool-size and spool-age do
+    deleted.look("the first segment was deleted", "spool-full")
+
+
+ringtail.run(main)
