@@ -166,6 +166,7 @@ static const char *status_text(int status)
 	case 413:	return "Content Too Large";
 	case 421:	return "Misdirected Request";
 	case 431:	return "Request Header Fields Too Large";
+	case 501:	return "Not Implemented";
 	case 503:	return "Service Unavailable";
 	case 505:	return "HTTP Version Not Supported";
 	default:	return "Internal Server Error";
@@ -214,6 +215,7 @@ static int refusal_of(enum http_parse got, const struct http_request *request)
 	case HTTP_BAD:		return 400;
 	case HTTP_TOO_LONG:	return 431;
 	case HTTP_VERSION:	return 505;
+	case HTTP_CODING:	return 501;
 	default:		return request->has_body ? 413 : 0;
 	}
 }
@@ -237,7 +239,7 @@ static void answer_request(struct connection *connection, enum http_parse got,
 		refuse(connection, &answer, status);
 	} else {
 		config->handle(config->context, request, connection->peer, &answer);
-		if (answer.status != 401 && answer.status != 403 && answer.status != 421)
+		if (answer.admitted)
 			make_known(connection);
 	}
 	send_answer(connection, &answer, request->method == HTTP_HEAD);

@@ -26,6 +26,7 @@ struct http_answer {
 	const char *type;		/* content type; static */
 	const char *field;		/* more header fields, each with its CRLF; static; may be NULL */
 	struct evbuffer *body;		/* what the handler put there */
+	bool admitted;			/* whoever asked proved that it may: it is no stranger any more */
 };
 
 struct http_config {

@@ -1,9 +1,11 @@
 /*
  * http_request: see http_request.h. RFC 9112, strictly: lines end in CRLF, fields are not folded, a
- * name is followed by its colon at once. A request that two servers could read in two ways is refused.
+ * name is followed by its colon at once, HTTP/1.1 has one Host. A request that two servers could read in
+ * two ways is refused: with a length and a transfer coding, or with two lengths.
  */
 #include "daemon/http/request.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -74,6 +76,57 @@ static enum http_parse copy(struct text text, char *to, size_t bytes)
 	return HTTP_OK;
 }
 
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* uri-host [ ":" port ], RFC 3986: a name, an IPv4 address, or an IPv6 address in brackets. */
+static bool is_host(struct text host)
+{
+	size_t name = 0;
+
+	if (host.bytes && *host.at == '[') {
+		while (name < host.bytes && host.at[name] != ']')
+			name++;
+		if (name < 3 || name++ == host.bytes ||
+		    (name < host.bytes && host.at[name] != ':'))
+			return false;
+	}
+	for (size_t i = 0; i < host.bytes; i++) {
+		unsigned char c = (unsigned char)host.at[i];
+
+		if (i < name ? !isxdigit(c) && !strchr("[:.]", c) && c != 'v'
+			     : !isalnum(c) && !strchr("-._~!$&'()*+,;=%:", c))
+			return false;
+	}
+	for (const char *colon = memchr(host.at + name, ':', host.bytes - name), *c = colon;
+	     colon && ++c < host.at + host.bytes;)
+		if (!is_digit(*c))
+			return false;
+	return true;
+}
+
+/* http://host/path: what stands there counts, and not Host. The path is left. */
+static enum http_parse parse_authority(struct text *target, struct http_request *request)
+{
+	size_t scheme = target->bytes > 8 && strncasecmp(target->at, "https://", 8) == 0 ? 8 : 7;
+	struct text host;
+
+	if (target->bytes <= scheme || (scheme == 7 && strncasecmp(target->at, "http://", 7) != 0))
+		return HTTP_BAD;
+	host = (struct text){target->at + scheme, 0};
+	while (host.bytes < target->bytes - scheme && !strchr("/?", host.at[host.bytes]))
+		host.bytes++;
+	*target = (struct text){host.at + host.bytes, target->bytes - scheme - host.bytes};
+	/* An empty path is that of the root. */
+	if (!target->bytes || *target->at != '/')
+		*target = (struct text){"/", 1};
+	if (!host.bytes || !is_host(host))
+		return HTTP_BAD;
+	return copy(host, request->host, sizeof(request->host));
+}
+
 static enum http_parse parse_line(struct text line, struct http_request *request)
 {
 	struct text method, target, path;
@@ -81,19 +134,26 @@ static enum http_parse parse_line(struct text line, struct http_request *request
 	if (!cut(&line, ' ', &method) || !is_token(method) || !cut(&line, ' ', &target) ||
 	    !is_text(target, false) || !target.bytes)
 		return HTTP_BAD;
-	if (line.bytes != strlen("HTTP/1.1") || memcmp(line.at, "HTTP/", 5) != 0)
+	if (line.bytes != strlen("HTTP/1.1") || memcmp(line.at, "HTTP/", 5) != 0 ||
+	    !is_digit(line.at[5]) || line.at[6] != '.' || !is_digit(line.at[7]))
 		return HTTP_BAD;
-	if (memcmp(line.at, "HTTP/1.1", 8) == 0)
-		request->keep_alive = true;
-	else if (memcmp(line.at, "HTTP/1.0", 8) != 0)
+	if (line.at[5] != '1')
 		return HTTP_VERSION;
+	/* A later 1.x means at least what 1.1 does. */
+	request->keep_alive = line.at[7] != '0';
 	request->method = HTTP_OTHER;
 	if (method.bytes == 3 && memcmp(method.at, "GET", 3) == 0)
 		request->method = HTTP_GET;
 	else if (method.bytes == 4 && memcmp(method.at, "HEAD", 4) == 0)
 		request->method = HTTP_HEAD;
-	if (*target.at != '/')
-		return request->method == HTTP_OTHER ? HTTP_OK : HTTP_BAD;
+	if (*target.at != '/' && request->method == HTTP_OTHER)
+		return HTTP_OK;
+	if (*target.at != '/') {
+		enum http_parse got = parse_authority(&target, request);
+
+		if (got != HTTP_OK)
+			return got;
+	}
 	return cut(&target, '?', &path) ? copy(path, request->path, sizeof(request->path))
 					: copy(target, request->path, sizeof(request->path));
 }
@@ -137,6 +197,44 @@ static bool has_word(struct text list, const char *word)
 	return false;
 }
 
+/* One of them, be it empty; where the target has named a host, that counts. */
+static enum http_parse parse_host(struct text value, struct http_request *request)
+{
+	if (request->has_host || !is_host(value))
+		return HTTP_BAD;
+	request->has_host = true;
+	return *request->host ? HTTP_OK : copy(value, request->host, sizeof(request->host));
+}
+
+static enum http_parse parse_length(struct text value, struct http_request *request)
+{
+	if (request->has_length || !value.bytes)
+		return HTTP_BAD;
+	request->has_length = true;
+	for (size_t i = 0; i < value.bytes; i++) {
+		if (!is_digit(value.at[i]))
+			return HTTP_BAD;
+		request->has_body |= value.at[i] != '0';
+	}
+	return HTTP_OK;
+}
+
+static enum http_parse parse_coding(struct text value, struct http_request *request)
+{
+	if (request->has_coding)
+		return HTTP_BAD;
+	request->has_coding = request->has_body = true;
+	return text_is(value, "chunked") ? HTTP_OK : HTTP_CODING;
+}
+
+/* All of the head together. */
+static enum http_parse judge(const struct http_request *request, bool is_old)
+{
+	if (request->has_coding && (request->has_length || is_old))
+		return HTTP_BAD;
+	return request->has_host || is_old ? HTTP_OK : HTTP_BAD;
+}
+
 static enum http_parse parse_field(struct text line, struct http_request *request)
 {
 	struct text name;
@@ -152,14 +250,14 @@ static enum http_parse parse_field(struct text line, struct http_request *reques
 	if (text_is(name, "authorization"))
 		return once(line, request->authorization, sizeof(request->authorization));
 	if (text_is(name, "host"))
-		return once(line, request->host, sizeof(request->host));
+		return parse_host(line, request);
 	if (text_is(name, "connection")) {
 		if (has_word(line, "close"))
 			request->keep_alive = false;
 	} else if (text_is(name, "transfer-encoding")) {
-		request->has_body = true;
+		return parse_coding(line, request);
 	} else if (text_is(name, "content-length")) {
-		request->has_body |= !text_is(line, "0");
+		return parse_length(line, request);
 	}
 	return HTTP_OK;
 }
@@ -169,21 +267,29 @@ enum http_parse http_request_parse(const char *bytes, size_t n, struct http_requ
 {
 	struct text rest = {bytes, n}, line;
 	enum http_parse got;
+	bool is_old;
 
 	memset(request, 0, sizeof(*request));
 	if (!memmem(bytes, n, "\r\n\r\n", 4)) {
 		/* Nothing that is bad already is waited for. */
 		return memchr(bytes, '\0', n) ? HTTP_BAD : HTTP_MORE;
 	}
+	/* An empty line may be left from what came before. */
+	if (memcmp(rest.at, "\r\n", 2) == 0 && !next_line(&rest, &line))
+		return HTTP_BAD;
 	got = next_line(&rest, &line) ? parse_line(line, request) : HTTP_BAD;
-	while (got == HTTP_OK) {
+	is_old = !request->keep_alive;
+	while (got == HTTP_OK || got == HTTP_CODING) {
+		enum http_parse field;
+
 		if (!next_line(&rest, &line))
 			return HTTP_BAD;
 		if (!line.bytes) {
 			*used = n - rest.bytes;
-			return HTTP_OK;
+			return judge(request, is_old) == HTTP_OK ? got : HTTP_BAD;
 		}
-		got = parse_field(line, request);
+		field = parse_field(line, request);
+		got = field == HTTP_OK ? got : field;
 	}
 	return got;
 }

@@ -21,10 +21,11 @@ struct http_request {
 	enum http_method method;
 	bool keep_alive;			/* the peer would send another on this connection */
 	bool has_body;
+	bool has_host, has_length, has_coding;	/* those fields have come */
 	char path[HTTP_PATH_BYTES];		/* without the query; not decoded */
 	char accept[HTTP_FIELD_BYTES];		/* "" if there is none; all of them, joined */
 	char authorization[HTTP_FIELD_BYTES];
-	char host[HTTP_PATH_BYTES];
+	char host[HTTP_PATH_BYTES];		/* of the target, if it names one, else of Host */
 };
 
 enum http_parse {
@@ -32,7 +33,8 @@ enum http_parse {
 	HTTP_MORE,		/* the head is not over */
 	HTTP_BAD,		/* not HTTP, or not well-formed: 400 */
 	HTTP_TOO_LONG,		/* a path or a field that is: 431 */
-	HTTP_VERSION,		/* neither 1.0 nor 1.1: 505 */
+	HTTP_VERSION,		/* not 1.x: 505 */
+	HTTP_CODING,		/* a transfer coding that is not known: 501 */
 };
 
 /* *used: the bytes of the head, if HTTP_OK. */

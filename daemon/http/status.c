@@ -241,6 +241,7 @@ static void on_request(void *context, const struct http_request *request, struct
 	if (status->config.gate ? !admit(status, request, peer, answer)
 				: !admit_plain(request, answer))
 		return;
+	answer->admitted = true;
 	if (strcmp(request->path, "/metrics") == 0) {
 		enum metric_format format =
 			metric_text_negotiate(*request->accept ? request->accept : NULL);

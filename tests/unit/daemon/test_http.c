@@ -42,28 +42,29 @@ static void test_heads(void **state)
 	} cases[] = {
 		{"", HTTP_MORE},
 		{"GET", HTTP_MORE},
-		{"GET / HTTP/1.1\r\n", HTTP_MORE},
-		{"GET / HTTP/1.1\r\n\r", HTTP_MORE},
-		{"GET / HTTP/1.1\r\n\r\n", HTTP_OK},
-		{"DELETE * HTTP/1.1\r\n\r\n", HTTP_OK},
-		{"GET * HTTP/1.1\r\n\r\n", HTTP_BAD},
-		{"GET http://a/ HTTP/1.1\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nHost: a\r\n", HTTP_MORE},
+		{"GET / HTTP/1.1\r\nHost: a\r\n\r", HTTP_MORE},
+		{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_OK},
+		{"DELETE * HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_OK},
+		{"GET * HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
+		{"GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
 		{"GET / HTTP/1.1\n\r\n\r\n", HTTP_BAD},
-		{"GET / HTTP/1.2\r\n\r\n", HTTP_VERSION},
+		{"GET / HTTP/1.2\r\nHost: a\r\n\r\n", HTTP_OK},
+		{"GET / HTTP/1.x\r\nHost: a\r\n\r\n", HTTP_BAD},
 		{"GET / HTTP/2.0\r\n\r\n", HTTP_VERSION},
 		{"GET / http/1.1\r\n\r\n", HTTP_BAD},
 		{"GET / HTTP/1.10\r\n\r\n", HTTP_BAD},
-		{"GET  HTTP/1.1\r\n\r\n", HTTP_BAD},
-		{" GET / HTTP/1.1\r\n\r\n", HTTP_BAD},
-		{"G(T / HTTP/1.1\r\n\r\n", HTTP_BAD},
-		{"GET /\x01 HTTP/1.1\r\n\r\n", HTTP_BAD},
+		{"GET  HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
+		{" GET / HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
+		{"G(T / HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
+		{"GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
 		{"\r\n\r\n", HTTP_BAD},
-		{"GET / HTTP/1.1\r\nA\r\n\r\n", HTTP_BAD},
-		{"GET / HTTP/1.1\r\n: b\r\n\r\n", HTTP_BAD},
-		{"GET / HTTP/1.1\r\nA : b\r\n\r\n", HTTP_BAD},
-		{"GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n", HTTP_BAD},
-		{"GET / HTTP/1.1\r\nA: \x7f\r\n\r\n", HTTP_BAD},
-		{"GET / HTTP/1.1\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nHost: a\r\nA\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nHost: a\r\nA : b\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nHost: a\r\nA: \x7f\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n", HTTP_BAD},
 	};
 	struct http_request request;
 	char text[4000];
@@ -74,9 +75,9 @@ static void test_heads(void **state)
 		if (parse(cases[i].text, &request) != cases[i].got)
 			fail_msg("%s", cases[i].text);
 	assert_int_equal(http_request_parse("GET /\0", 6, &request, &used), HTTP_BAD);
-	snprintf(text, sizeof(text), "GET /%0*d HTTP/1.1\r\n\r\n", HTTP_PATH_BYTES, 0);
+	snprintf(text, sizeof(text), "GET /%0*d HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_PATH_BYTES, 0);
 	assert_int_equal(parse(text, &request), HTTP_TOO_LONG);
-	snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nAccept: a\r\nAccept: %0*d\r\n\r\n",
+	snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a\r\nAccept: a\r\nAccept: %0*d\r\n\r\n",
 		 HTTP_FIELD_BYTES - 3, 0);
 	assert_int_equal(parse(text, &request), HTTP_TOO_LONG);
 }
@@ -99,10 +100,106 @@ static void test_what_a_head_says(void **state)
 	assert_int_equal(request.method, HTTP_HEAD);
 	assert_false(request.keep_alive);
 	assert_false(request.has_body);
-	parse("PUT / HTTP/1.1\r\nConnection: te , Close\r\nContent-Length: 00\r\n\r\n", &request);
+	parse("PUT / HTTP/1.1\r\nHost: a\r\nConnection: te , Close\r\nContent-Length: 10\r\n\r\n", &request);
 	assert_int_equal(request.method, HTTP_OTHER);
 	assert_false(request.keep_alive);
 	assert_true(request.has_body);
+}
+
+/* RFC 9112 3.2: HTTP/1.1 has one Host, which is a host. What the target names counts instead. */
+static void test_http_without_host(void **state)
+{
+	static const struct {
+		const char *head;
+		enum http_parse got;
+		const char *host, *path;
+	} cases[] = {
+		{"GET /a HTTP/1.1\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.2\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.0\r\n", HTTP_OK, "", "/a"},
+		{"GET /a HTTP/1.1\r\nHost:\r\n", HTTP_OK, "", "/a"},
+		{"GET /a HTTP/1.1\r\nHost: b:80\r\n", HTTP_OK, "b:80", "/a"},
+		{"GET /a HTTP/1.1\r\nHost: [::1]:80\r\n", HTTP_OK, "[::1]:80", "/a"},
+		{"GET /a HTTP/1.1\r\nHost: b\r\nHost: b\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost:\r\nHost: b\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: b, c\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: b c\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: b/c\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: me@b\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: b:c\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: b:1:2\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: [::1\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: [::1]b\r\n", HTTP_BAD, NULL, NULL},
+		{"GET http://b:80/a?c HTTP/1.1\r\nHost: d\r\n", HTTP_OK, "b:80", "/a"},
+		{"GET HTTPS://b HTTP/1.1\r\nHost: d\r\n", HTTP_OK, "b", "/"},
+		{"GET http://b?c HTTP/1.1\r\nHost: d\r\n", HTTP_OK, "b", "/"},
+		{"GET http://b/a HTTP/1.1\r\n", HTTP_BAD, NULL, NULL},
+		{"GET http://b/a HTTP/1.0\r\n", HTTP_OK, "b", "/a"},
+		{"GET http:///a HTTP/1.1\r\nHost: d\r\n", HTTP_BAD, NULL, NULL},
+		{"GET http://me@b/a HTTP/1.1\r\nHost: d\r\n", HTTP_BAD, NULL, NULL},
+		{"\r\nGET /a HTTP/1.1\r\nHost: b\r\n", HTTP_OK, "b", "/a"},
+		{"\r\n\r\nGET /a HTTP/1.1\r\nHost: b\r\n", HTTP_BAD, NULL, NULL},
+	};
+	struct http_request request;
+	char text[200];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "%s\r\n", cases[i].head);
+		if (parse(text, &request) != cases[i].got)
+			fail_msg("%s", cases[i].head);
+		if (cases[i].got != HTTP_OK)
+			continue;
+		assert_string_equal(request.host, cases[i].host);
+		assert_string_equal(request.path, cases[i].path);
+	}
+}
+
+/* RFC 9112 6: what two servers could read as two different requests is none. */
+static void test_smuggled(void **state)
+{
+	static const struct {
+		const char *fields;
+		enum http_parse got;
+		bool has_body;
+	} cases[] = {
+		{"Content-Length: 0\r\n", HTTP_OK, false},
+		{"Content-Length: 000\r\n", HTTP_OK, false},
+		{"Content-Length: 10\r\n", HTTP_OK, true},
+		{"Content-Length: 99999999999999999999999\r\n", HTTP_OK, true},
+		{"Content-Length:\r\n", HTTP_BAD, false},
+		{"Content-Length: +1\r\n", HTTP_BAD, false},
+		{"Content-Length: 0x1\r\n", HTTP_BAD, false},
+		{"Content-Length: 1, 1\r\n", HTTP_BAD, false},
+		{"Content-Length: 1\r\nContent-Length: 1\r\n", HTTP_BAD, false},
+		{"Content-Length: 0\r\nContent-Length: 1\r\n", HTTP_BAD, false},
+		{"Content-Length : 1\r\n", HTTP_BAD, false},
+		{"Content-Length: 1\r\n 2\r\n", HTTP_BAD, false},
+		{"Transfer-Encoding: chunked\r\n", HTTP_OK, true},
+		{"Transfer-Encoding: Chunked\r\n", HTTP_OK, true},
+		{"Transfer-Encoding: gzip, chunked\r\n", HTTP_CODING, true},
+		{"Transfer-Encoding: xchunked\r\n", HTTP_CODING, true},
+		{"Transfer-Encoding:\r\n", HTTP_CODING, true},
+		{"Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n", HTTP_BAD, false},
+		{"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n", HTTP_BAD, false},
+		{"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", HTTP_BAD, false},
+		{"Content-Length: 3\r\nTransfer-Encoding: x\r\n", HTTP_BAD, false},
+		{"X: a\rTransfer-Encoding: chunked\r\n", HTTP_BAD, false},
+		{"X: a\n\r\n", HTTP_BAD, false},
+	};
+	struct http_request request;
+	char text[200];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a\r\n%s\r\n", cases[i].fields);
+		if (parse(text, &request) != cases[i].got)
+			fail_msg("%s", cases[i].fields);
+		if (cases[i].got != HTTP_BAD)
+			assert_int_equal(request.has_body, cases[i].has_body);
+	}
+	assert_int_equal(parse("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", &request),
+			 HTTP_BAD);
 }
 
 /* ---- Connections ----------------------------------------------------------------------------- */
@@ -123,6 +220,7 @@ static void handle(void *context, const struct http_request *request, struct buf
 	bench->handled++;
 	if (bench->status)
 		answer->status = bench->status;
+	answer->admitted = !bench->status && strcmp(request->path, "/healthz") != 0;
 	answer->type = "text/plain";
 	evbuffer_add_printf(answer->body, "<%s>", request->path);
 }
@@ -204,15 +302,15 @@ static void test_one_after_another(void **state)
 	const char *text;
 	bool open;
 
-	for (const char *c = "GET /slow HTTP/1.1\r\n\r\n"; *c; c++)
+	for (const char *c = "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"; *c; c++)
 		say(bench, fd, (char[]){*c, '\0'});
 	text = hear(fd, &open);
 	assert_non_null(strstr(text, "HTTP/1.1 200 OK\r\n"));
 	assert_non_null(strstr(text, "Content-Length: 7\r\n"));
 	assert_non_null(strstr(text, "\r\n\r\n</slow>"));
 	assert_true(open);
-	say(bench, fd, "GET /a HTTP/1.1\r\n\r\nHEAD /b HTTP/1.1\r\n\r\nGET /c HTTP/1.1\r\n"
-		       "Connection: close\r\n\r\nGET /d HTTP/1.1\r\n\r\n");
+	say(bench, fd, "GET /a HTTP/1.1\r\nHost: a\r\n\r\nHEAD /b HTTP/1.1\r\nHost: a\r\n\r\nGET /c HTTP/1.1\r\nHost: a\r\n"
+		       "Connection: close\r\n\r\nGET /d HTTP/1.1\r\nHost: a\r\n\r\n");
 	text = hear(fd, &open);
 	assert_int_equal(count(text, "HTTP/1.1 200 OK\r\n"), 3);
 	assert_non_null(strstr(text, "</a>"));
@@ -234,17 +332,17 @@ static void test_refusals(void **state)
 	int fd;
 
 	fd = bench_connect(bench);
-	say(bench, fd, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcd");
+	say(bench, fd, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcd");
 	assert_non_null(strstr(hear(fd, &open), "HTTP/1.1 405 Method Not Allowed\r\n"));
 	assert_false(open);
 	close(fd);
 	fd = bench_connect(bench);
-	say(bench, fd, "GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+	say(bench, fd, "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
 	assert_non_null(strstr(hear(fd, &open), "HTTP/1.1 413 "));
 	assert_false(open);
 	close(fd);
 	fd = bench_connect(bench);
-	snprintf(head, sizeof(head), "GET / HTTP/1.1\r\nX: %0*d", (int)HTTP_HEAD_BYTES_MAX, 0);
+	snprintf(head, sizeof(head), "GET / HTTP/1.1\r\nHost: a\r\nX: %0*d", (int)HTTP_HEAD_BYTES_MAX, 0);
 	say(bench, fd, head);
 	assert_non_null(strstr(hear(fd, &open), "HTTP/1.1 431 "));
 	assert_false(open);
@@ -269,12 +367,12 @@ static void test_too_many_strangers(void **state)
 	int fd[3 * HTTP_STRANGERS_MAX], known = bench_connect(bench);
 	bool open;
 
-	say(bench, known, "GET /a HTTP/1.1\r\n\r\n");
+	say(bench, known, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
 	assert_non_null(strstr(hear(known, &open), "</a>"));
 	for (int i = 0; i < 3 * HTTP_STRANGERS_MAX; i++) {
 		fd[i] = bench_connect(bench);
 		if (i % 3)
-			say(bench, fd[i], i % 3 == 1 ? "G" : "GET / HTTP/1.1\r\nX:");
+			say(bench, fd[i], i % 3 == 1 ? "G" : "GET / HTTP/1.1\r\nHost: a\r\nX:");
 		if (i < HTTP_STRANGERS_MAX)
 			continue;
 		bench_run(bench);
@@ -283,10 +381,10 @@ static void test_too_many_strangers(void **state)
 	}
 	assert_int_equal(counter_read(COUNTER_http_refused), refused + 2 * HTTP_STRANGERS_MAX);
 	/* Who has been answered keeps its place, and who comes now is answered. */
-	say(bench, known, "GET /b HTTP/1.1\r\n\r\n");
+	say(bench, known, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n");
 	assert_non_null(strstr(hear(known, &open), "</b>"));
 	fd[0] = bench_connect(bench);
-	say(bench, fd[0], "GET /new HTTP/1.1\r\n\r\n");
+	say(bench, fd[0], "GET /new HTTP/1.1\r\nHost: a\r\n\r\n");
 	assert_non_null(strstr(hear(fd[0], &open), "</new>"));
 	close(known);
 	for (int i = 0; i < 3 * HTTP_STRANGERS_MAX; i++)
@@ -303,7 +401,7 @@ static void test_not_let_in(void **state)
 
 	bench->status = 401;
 	denied = bench_connect(bench);
-	say(bench, denied, "GET /a HTTP/1.1\r\n\r\n");
+	say(bench, denied, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
 	assert_non_null(strstr(hear(denied, &open), "HTTP/1.1 401 "));
 	assert_true(open);
 	for (int i = 0; i < HTTP_STRANGERS_MAX; i++) {
@@ -318,6 +416,35 @@ static void test_not_let_in(void **state)
 	bench_run(bench);
 }
 
+/* Nor does one take a place of those let in that was answered without being asked who it is. */
+static void test_healthz_takes_no_place(void **state)
+{
+	struct bench *bench = *state;
+	int asks, known = bench_connect(bench), fd[HTTP_STRANGERS_MAX];
+	bool open;
+
+	say(bench, known, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+	assert_non_null(strstr(hear(known, &open), "</a>"));
+	for (int i = 0; i < 2 * HTTP_CONNECTIONS_MAX; i++) {
+		asks = bench_connect(bench);
+		say(bench, asks, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+		assert_non_null(strstr(hear(asks, &open), "</healthz>"));
+		assert_true(open);
+		for (int j = 0; i == 0 && j < HTTP_STRANGERS_MAX; j++) {
+			fd[j] = bench_connect(bench);
+			bench_run(bench);
+		}
+		assert_int_equal(is_open(asks), i > 0);
+		close(asks);
+		bench_run(bench);
+	}
+	for (int i = 0; i < HTTP_STRANGERS_MAX; i++)
+		close(fd[i]);
+	assert_true(is_open(known));
+	close(known);
+	bench_run(bench);
+}
+
 /* Of those that have been answered, those between two requests make room; one at work is left alone. */
 static void test_too_many_known(void **state)
 {
@@ -327,16 +454,16 @@ static void test_too_many_known(void **state)
 
 	for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
 		fd[i] = bench_connect(bench);
-		say(bench, fd[i], i ? "GET /a HTTP/1.1\r\n\r\nGET /b HT" : "GET /a HTTP/1.1\r\n\r\n");
+		say(bench, fd[i], i ? "GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HT" : "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
 		assert_non_null(strstr(hear(fd[i], &open), "</a>"));
 	}
 	for (int i = 0; i < 2; i++) {
 		fd[HTTP_CONNECTIONS_MAX + i] = bench_connect(bench);
-		say(bench, fd[HTTP_CONNECTIONS_MAX + i], "GET /new HTTP/1.1\r\n\r\n");
+		say(bench, fd[HTTP_CONNECTIONS_MAX + i], "GET /new HTTP/1.1\r\nHost: a\r\n\r\n");
 		assert_non_null(strstr(hear(fd[HTTP_CONNECTIONS_MAX + i], &open), "</new>"));
 	}
 	assert_false(is_open(fd[0]));
-	say(bench, fd[1], "TP/1.1\r\n\r\n");
+	say(bench, fd[1], "TP/1.1\r\nHost: a\r\n\r\n");
 	assert_non_null(strstr(hear(fd[1], &open), "</b>"));
 	/* The last one found no room among them. */
 	assert_true(is_open(fd[HTTP_CONNECTIONS_MAX + 1]));
@@ -350,11 +477,11 @@ static void test_gone_in_the_middle(void **state)
 	struct bench *bench = *state;
 	int fd = bench_connect(bench);
 
-	say(bench, fd, "GET / HTTP/1.1\r\nX:");
+	say(bench, fd, "GET / HTTP/1.1\r\nHost: a\r\nX:");
 	close(fd);
 	bench_run(bench);
 	fd = bench_connect(bench);
-	assert_true(write(fd, "GET / HTTP/1.1\r\n\r\n", 18) == 18);
+	assert_true(write(fd, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 27) == 27);
 	close(fd);
 	bench_run(bench);
 }
@@ -394,11 +521,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_heads),
 		cmocka_unit_test(test_what_a_head_says),
+		cmocka_unit_test(test_http_without_host),
+		cmocka_unit_test(test_smuggled),
 		cmocka_unit_test_setup_teardown(test_one_after_another, bench_setup, bench_teardown),
 		cmocka_unit_test_setup_teardown(test_refusals, bench_setup, bench_teardown),
 		cmocka_unit_test_setup_teardown(test_too_many_strangers, bench_setup,
 						bench_teardown),
 		cmocka_unit_test_setup_teardown(test_not_let_in, bench_setup, bench_teardown),
+		cmocka_unit_test_setup_teardown(test_healthz_takes_no_place, bench_setup,
+						bench_teardown),
 		cmocka_unit_test_setup_teardown(test_too_many_known, bench_setup, bench_teardown),
 		cmocka_unit_test_setup_teardown(test_gone_in_the_middle, bench_setup,
 						bench_teardown),
