@@ -81,6 +81,8 @@ struct daemon {
 	uint64_t stop_deadline_ns;
 };
 
+struct fanout_viewers main_viewers_of(const struct config *config);
+
 /* How long an event may wait for its batch. */
 static inline uint64_t main_batch_interval(const struct config *config)
 {

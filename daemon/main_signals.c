@@ -137,6 +137,7 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 	struct daemon *daemon = context;
 	struct gate *gate = NULL;
 	struct server_bounds bounds;
+	struct fanout_viewers viewers;
 	struct error error = {0};
 	struct config config;
 	char text[64];
@@ -173,6 +174,8 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 		daemon->control.batch_interval_ns = main_batch_interval(&config);
 		config_free(&daemon->config);
 		daemon->config = config;
+		viewers = main_viewers_of(&daemon->config);
+		fanout_set_viewers(daemon->fanout, &viewers);
 		if (changes_set_config(daemon->changes, &daemon->config, &error) != 0)
 			main_on_applied(daemon, &error);
 	}

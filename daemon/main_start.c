@@ -212,6 +212,17 @@ static struct frame_ref *make_hello(void *context)
 	return control_hello(&daemon->control, "");
 }
 
+struct fanout_viewers main_viewers_of(const struct config *config)
+{
+	return (struct fanout_viewers){
+		.probe = &config->viewer_probe,
+		.strings = config->viewer_strings,
+		.stacks = config->viewer_stacks,
+		.rate = config->viewer_rate,
+		.subscriptions = config->viewer_subscriptions,
+	};
+}
+
 static int start_fanout(struct daemon *daemon, struct error *error)
 {
 	struct fanout_config config = {
@@ -226,6 +237,7 @@ static int start_fanout(struct daemon *daemon, struct error *error)
 		.history_age_ns = daemon->config.history_age_ns,
 		.queue_bytes = daemon->config.queue_bytes,
 		.memory_bytes = daemon->config.memory_bytes,
+		.viewers = main_viewers_of(&daemon->config),
 		.spooler = daemon->spooler,
 		.consumers = daemon->consumers,
 		.hello = make_hello,

@@ -439,7 +439,7 @@ const char *ringtail_reason_name(unsigned reason)
 	static const char *const name[] = {
 		"unknown", "ring-full", "nest", "stopped", "busy", "bad-record", "queue-full",
 		"history-gone", "other-epoch", "not-recorded", "spool-full", "disk", "corrupt",
-		"restart", "rejected", "memory", "expired",
+		"restart", "rejected", "memory", "expired", "rate-limit",
 	};
 
 	return reason < sizeof(name) / sizeof(*name) ? name[reason] : "unknown";

@@ -11,6 +11,8 @@
 static const unsigned char takes_effect[OPTIONS] = {
 	[OPTION_tls_cert] = 1, [OPTION_tls_key] = 1, [OPTION_tls_client_ca] = 1,
 	[OPTION_tokens] = 1, [OPTION_viewer] = 1, [OPTION_operator] = 1,
+	[OPTION_viewer_probe] = 1, [OPTION_viewer_strings] = 1, [OPTION_viewer_stacks] = 1,
+	[OPTION_viewer_rate] = 1, [OPTION_viewer_subscriptions] = 1,
 	[OPTION_probe] = 1, [OPTION_filter] = 1,
 	[OPTION_batch_interval_ns] = 1, [OPTION_low_latency] = 1,
 	[OPTION_history_bytes] = 1, [OPTION_history_age_ns] = 1,

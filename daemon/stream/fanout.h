@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "query/error.h"
+#include "daemon/config/config.h"
 #include "daemon/source/loader.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/serve/session.h"
@@ -28,6 +29,14 @@ struct spooler;
 struct fanout_epoch {
 	uint8_t boot_id[16];
 	uint64_t epoch;
+};
+
+/* What viewers may ask for; operators, and the daemon itself, may ask for anything. */
+struct fanout_viewers {
+	const struct config_words *probe;	/* globs; borrowed, none: any probe */
+	bool strings, stacks;
+	uint64_t rate;				/* events in a second, of one stream; 0: no bound */
+	uint64_t subscriptions;			/* different ones, of all viewers together */
 };
 
 struct fanout_config {
@@ -46,6 +55,7 @@ struct fanout_config {
 	struct consumers *consumers;
 	struct frame_ref *(*hello)(void *context);	/* what segments begin with */
 
+	struct fanout_viewers viewers;
 	struct saved_subscriptions *saved;	/* NULL: nothing is kept for a next run */
 
 	/* The loader is gone: the daemon cannot go on. */
@@ -84,6 +94,9 @@ void fanout_set_meter(struct fanout *fanout, const struct probe_set *probes);
 /* For new subscriptions and streams from now on. */
 void fanout_set_bounds(struct fanout *fanout, uint64_t history_bytes, uint64_t history_age_ns,
 		       uint64_t queue_bytes, uint64_t memory_bytes);
+
+/* For what is asked for from now on; the rate also for streams that are there. */
+void fanout_set_viewers(struct fanout *fanout, const struct fanout_viewers *viewers);
 
 /*
  * Stops recording, drains what the rings hold, sends it and a Bye to every client, and calls `done`.

@@ -52,6 +52,8 @@ static int narrow_permanent(struct fanout *fanout, const Ringtail__V1__Subscribe
 	char *filter;
 	int err = find_permanent(fanout, &permanent, error);
 
+	if (!err)
+		err = fanout_check_viewer(fanout, claim, request.flags, NULL, error);
 	if (err)
 		return err;
 	if (!*subscribe->filter && !request.flags) {
@@ -84,12 +86,21 @@ static int find_or_create(struct fanout *fanout, const Ringtail__V1__Subscribe *
 		.flags = flags_of(subscribe),
 	};
 
+	struct probe_set probes;
+	int err;
+
 	if (!subscribe->n_probe)
 		return narrow_permanent(fanout, subscribe, claim, subscription, error);
 	if (subscribe->n_probe > SUBSCRIBE_PROBES_MAX)
 		return error_set(error, EINVAL, "too-many-probes",
 				 "%zu probe specs, and at most %u may be asked for",
 				 subscribe->n_probe, SUBSCRIBE_PROBES_MAX);
+	err = probe_set_from_globs(&probes, subscribe->probe, (unsigned)subscribe->n_probe,
+				   loader_catalog(fanout->config.loader), error);
+	if (!err)
+		err = fanout_check_viewer(fanout, claim, request.flags, &probes, error);
+	if (err)
+		return err;
 	return fanout_get_subscription(fanout, &request, claim, subscription, error);
 }
 
@@ -138,8 +149,8 @@ static int ask(struct fanout *fanout, struct waiter *waiter, const char *consume
 	int err = *consumer ? fanout_check_consumer(fanout, consumer, identity, error) : 0;
 
 	if (!err)
-		err = find_or_create(fanout, subscribe,
-				     identity ? FANOUT_CLIENTS : FANOUT_OWN, &subscription, error);
+		err = find_or_create(fanout, subscribe, fanout_claim_of(identity), &subscription,
+				     error);
 	/* Perhaps since just now: whoever asks the loader may find that it is gone. */
 	if (!err && fanout->stopping)
 		err = error_set(error, ESHUTDOWN, "shutting-down", "the daemon is shutting down");

@@ -282,6 +282,8 @@ bool fanout_join(struct fanout *fanout, struct waiter *waiter)
 	stream->consumer = waiter->consumer;
 	if (stream->consumer)
 		register_place(fanout, stream->consumer, stream);
+	if (waiter->session && session_identity(waiter->session)->role < ROLE_OPERATOR)
+		stream_set_rate(stream, fanout->config.viewers.rate);
 	if (stream->consumer && !stream->consumer->kept) {
 		stream->owner = (struct stream_owner){wake_nobody, NULL};
 		waiter->stream = stream;

@@ -119,6 +119,18 @@ enum place_found {
 enum place_found place_find_time(const struct fanout *fanout, const struct subscription *subscription,
 		     uint64_t realtime_ns, uint64_t *since);
 
+/* ---- Viewers (fanout_viewer.c) ------------------------------------------------------------------ */
+
+/* NULL: this daemon itself, which may ask for anything. */
+enum fanout_claim fanout_claim_of(const struct client_identity *identity);
+
+/* -EACCES: a viewer may not ask for that. probes NULL: those that are always on. */
+int fanout_check_viewer(const struct fanout *fanout, enum fanout_claim claim, uint32_t flags,
+			const struct probe_set *probes, struct error *error);
+
+/* Whether viewers may make one more. */
+int fanout_check_viewers_room(const struct fanout *fanout, struct error *error);
+
 /* ---- Joining (fanout_join.c) -------------------------------------------------------------------- */
 
 /*
@@ -199,6 +211,7 @@ void fanout_append_bye(struct fanout *fanout, struct subscription *subscription)
 
 /* Of all subscriptions there can be, some are this daemon's own, however many clients come. */
 enum fanout_claim {
+	FANOUT_VIEWERS,		/* some of what clients have */
 	FANOUT_CLIENTS,
 	FANOUT_OWN,		/* always on, exported, or of the run before */
 };

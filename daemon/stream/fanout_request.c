@@ -175,7 +175,10 @@ int fanout_get_subscription(struct fanout *fanout, const struct subscription_req
 		*out = equal;
 		return 0;
 	}
-	err = take_index(fanout, subscription, claim, error);
+	err = claim == FANOUT_VIEWERS ? fanout_check_viewers_room(fanout, error) : 0;
+	if (!err)
+		err = take_index(fanout, subscription, claim, error);
+	subscription->viewers = claim == FANOUT_VIEWERS;
 	if (err) {
 		subscription_destroy(subscription);
 		return err;

@@ -6,6 +6,7 @@
 
 #include "daemon/stream/catch_up.h"
 #include "daemon/stream/consumers.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 
 static bool is_range(const struct frame_ref *frame)
@@ -129,6 +130,7 @@ static void count_losses(struct stream *stream, const struct frame_ref *frame)
 /* The client has it. */
 static void account_sent(struct stream *stream, const struct frame_ref *frame)
 {
+	stream->rate.credit -= (double)frame->events;
 	if (is_range(frame) && frame->ring == UINT32_MAX) {
 		stream->foreign += frame_ref_attempts(frame);
 		stream->delivered += frame->events;
@@ -173,7 +175,8 @@ static void account_dropped(struct stream *stream, const struct frame_ref *frame
 		ring->seen = frame->end_seq;
 		ring->gap_events += events;
 		ring->gap |= events != 0;
-		if (frame->bytes) {
+		/* It was not too slow, but had its share. */
+		if (frame->bytes && reason != RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT) {
 			stream->frames_dropped++;
 			counter_add(COUNTER_frames_dropped, 1);
 			counter_add(COUNTER_events_dropped, frame->events);
@@ -382,6 +385,60 @@ static void tell_gaps(struct stream *stream, stream_tell *tell, void *context)
 	stream->gaps = !tell_places(stream, tell, context);
 }
 
+/* ---- The rate -------------------------------------------------------------------------------- */
+
+void stream_set_rate(struct stream *stream, uint64_t events)
+{
+	stream->rate = (struct stream_rate){.bound = true, .events = events,
+					    .credit = (double)events,
+					    .since_ns = clock_monotonic(),
+					    .dropped = stream->rate.dropped};
+}
+
+/* Whether it has had its share. A durable consumer takes what is on the disk as fast as it can. */
+static bool is_over_rate(struct stream *stream)
+{
+	struct stream_rate *rate = &stream->rate;
+	double most = (double)rate->events;
+	uint64_t now_ns;
+
+	if (!rate->events || stream->consumer || stream->catch_up)
+		return false;
+	now_ns = clock_monotonic();
+	rate->credit += (double)(now_ns - rate->since_ns) / NS_PER_S * most;
+	rate->since_ns = now_ns;
+	if (rate->credit > most)
+		rate->credit = most;
+	if (rate->credit <= 0)
+		rate->over = true;
+	else if (rate->credit >= most / 4)
+		rate->over = false;
+	return rate->over;
+}
+
+/* Of what waits, all but a Bye, and what tells of no events. It is told when the time is over. */
+static void drop_over_rate(struct stream *stream)
+{
+	const struct frame_log *log = stream->subscription->log;
+
+	stream->rate.dropped |= stream->gaps;
+	stream->gaps = false;
+	while (stream->next < frame_log_end(log)) {
+		const struct frame_ref *frame = frame_log_get(log, stream->next);
+
+		if (frame->type == FRAME_BYE) {
+			stream->gaps = stream->rate.dropped;
+			stream->rate.dropped = false;
+			return;
+		}
+		if (is_range(frame))
+			counter_add(COUNTER_events_over_rate, frame->events);
+		drop_next(stream, RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT);
+		stream->rate.dropped = true;
+		stream->gaps = false;
+	}
+}
+
 /* The frame that is i-th in turn. */
 static struct frame_ref *look(const struct stream *stream, unsigned i)
 {
@@ -406,6 +463,12 @@ unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n
 	struct frame_ref *next;
 	unsigned peeked = 0;
 
+	if (is_over_rate(stream)) {
+		drop_over_rate(stream);
+	} else if (stream->rate.dropped) {
+		stream->gaps = true;
+		stream->rate.dropped = false;
+	}
 	if (stream->gaps) {
 		tell_gaps(stream, tell, context);
 		return 0;

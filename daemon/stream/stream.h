@@ -36,6 +36,20 @@ struct stream_ring {
 	bool unknown;		/* its start is not known yet: the spool's first frame will say */
 };
 
+/*
+ * How much it may be sent: so many events in a second, and what it was not sent in the second before. Once
+ * that is used up, what comes is lost until a quarter of a second's is there: a few long gaps, not many
+ * short ones.
+ */
+struct stream_rate {
+	bool bound;			/* it is a viewer's */
+	uint64_t events;		/* in a second; 0: any number */
+	double credit;			/* below 0: so many too many were sent */
+	uint64_t since_ns;		/* of the credit */
+	bool over;
+	bool dropped;			/* and what was lost is still to be told */
+};
+
 struct stream {
 	TAILQ_ENTRY(stream) link;
 	struct subscription *subscription;
@@ -48,6 +62,7 @@ struct stream {
 	const uint32_t *cpu_of;		/* by ring */
 	uint64_t lag_bytes_max;
 
+	struct stream_rate rate;
 	uint64_t next;			/* serial of the first entry not begun */
 	uint64_t joined;		/* serial of the log's end when it came */
 	struct frame_ref *begun;	/* being sent; a reference of our own */
@@ -110,6 +125,9 @@ void stream_note_sent(const struct stream *stream, const uint8_t boot_id[16], ui
 
 /* By ring: where the client is once it has taken all that it was sent. */
 uint64_t stream_place(const struct stream *stream, uint32_t ring);
+
+/* It is a viewer's, and gets so many events in a second at most; 0: any number. */
+void stream_set_rate(struct stream *stream, uint64_t events);
 
 /* For the subscription. */
 void stream_on_append(struct stream *stream);

@@ -44,6 +44,7 @@ struct subscription {
 	uint32_t index;
 	enum subscription_state state;
 	bool permanent;			/* the daemon's own, not a client's */
+	bool viewers;			/* a viewer made it */
 	bool ended;			/* a Bye ends the log */
 	bool restored;			/* recorded since before this run of the daemon */
 	bool held;			/* configuring: its turn comes after others' that are tried */

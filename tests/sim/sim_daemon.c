@@ -265,6 +265,7 @@ static void start_spool(struct daemon *daemon)
 static void start_fanout(struct daemon *daemon)
 {
 	struct fanout_config config = {
+		.viewers = {.strings = true, .stacks = true, .subscriptions = SUBSCRIPTIONS_MAX},
 		.base = daemon->base, .loader = daemon->loader, .worker = daemon->worker,
 		.workers = daemon->workers, .mailbox = &daemon->mailbox, .codec = daemon->codec,
 		.epoch = {.boot_id = "0123456789abcde", .epoch = daemon->config.source.epoch},

@@ -16,7 +16,7 @@ class Road:
 
 
 def tcp():
-    return Road(f"tcp:127.0.0.1:{free_port()}", ["--insecure"], ["--insecure"])
+    return Road(f"tcp:127.0.0.1:{free_port()}", ["--insecure", "--viewer-rate=0"], ["--insecure"])
 
 
 def tls(bench):
@@ -28,7 +28,7 @@ def tls(bench):
     os.chown(key, engine.pw_uid, engine.pw_gid)
     return Road(f"tcp:127.0.0.1:{free_port()}",
                 ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca",
-                 authority[0], "--viewer", f"cert:{CLIENT}"],
+                 authority[0], "--viewer", f"cert:{CLIENT}", "--viewer-rate=0"],
                 ["--ca", authority[0], "--cert", their_cert, "--key", their_key])
 
 

@@ -214,6 +214,8 @@ static struct disk *engine_disk;
 static bool engine_durable;
 static size_t engine_segment_bytes = 1 << 20;
 static uint64_t engine_epoch = 99;	/* this run of the rings */
+static struct fanout_viewers engine_viewers = {.strings = true, .stacks = true,
+					       .subscriptions = SUBSCRIPTIONS_MAX};
 
 static inline struct frame_ref *engine_hello(void *context)
 {
@@ -281,6 +283,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	engine_open_rings(engine, rings);
 	engine_open_workers(engine, workers);
 	fanout.base = engine->base;
+	fanout.viewers = engine_viewers;
 	fanout.loader = &engine->loader;
 	fanout.worker = engine->worker;
 	fanout.workers = workers;

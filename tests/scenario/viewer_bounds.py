@@ -1,0 +1,59 @@
+"""Viewers ask for more than they may: stacks, probes, subscriptions, events in a second. They are refused before
+the kernel hears of it, and told by what; what is too much is a gap, while an operator gets all of it."""
+import re
+
+import ringtail
+from lib import protobuf, wire
+
+CALLS = 100_000
+RATE = 10_000
+PROBE = "syscall:getppid:call"
+
+
+def main(case):
+    daemon = case.daemon("--insecure", "--viewer-probe=syscall", "--viewer-subscriptions=1",
+                         f"--viewer-rate={RATE}", "--ring-size=64MiB",
+                         listen=[f"unix:{case.path('run')}/d.sock", "tcp:127.0.0.1:0"])
+    plain = re.search(r"listening on (tcp:127.0.0.1:\d+)", daemon.log)[1]
+
+    def refused(code, word, probes, **values):
+        with wire.Connection(plain) as viewer:
+            viewer.greet()
+            viewer.send(wire.message("Subscribe", probe=probes, **values))
+            error = viewer.await_frame("Error").values
+            case.check_equal((error["code"], error["fatal"]), (code, True), f"refused: {error['what']}")
+            case.check(word in error["hint"], "it says who can change that", error["hint"])
+
+    refused("viewer-flags", "viewer-stacks = yes", ["*"],
+            flag=[protobuf.enum_value("Flag", "FLAG_KSTACK"), protobuf.enum_value("Flag", "FLAG_USTACK")])
+    refused("viewer-probes", "syscall; an operator", ["*"])
+    refused("viewer-probes", "viewer-probe", ["tracepoint:sched:sched_switch"])
+    case.check_equal(daemon.recording(), 0, "the kernel has heard of none of it")
+    case.check_equal(daemon.stat()["counters"]["configures"], 0, "and was told nothing")
+
+    load = case.load(CALLS)
+    operator = case.stream(daemon, "-p", PROBE, "-f", load.filter, "--flags", "kstack", "-o", "none")
+    viewer = wire.Connection(plain)
+    viewer.greet()
+    viewer.subscribe([PROBE], load.filter)
+    refused("viewer-subscriptions", "viewer-subscriptions", ["syscall:openat:call"])
+    load.run()
+    case.check_equal(operator.await_all(CALLS)["delivered"], CALLS, "an operator gets all")
+    events, lost = 0, 0
+    while events + lost < CALLS:
+        frame = viewer.frame()
+        if frame.name == "Batch":
+            events += frame.values["events"]
+        elif frame.name == "Gap":
+            case.check_equal(frame.values["reason"],
+                             protobuf.enum_value("LossReason", "REASON_RATE_LIMIT"), "a gap says why")
+            lost += frame.values["events"]
+    case.check_equal(events + lost, CALLS, "each event came, or is in a gap")
+    case.check(events >= RATE and lost > 0, "the viewer had its share, and no more", events, lost)
+    case.check_equal(daemon.stat()["counters"]["events_over_rate"], lost, "the daemon counts the rest")
+    case.check_balanced(daemon)
+    viewer.close()
+    case.check_stream(operator.interrupt(), events=CALLS)
+
+
+ringtail.run(main)
