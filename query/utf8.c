@@ -34,30 +34,3 @@ bool utf8_is_valid(const char *text)
 	}
 	return true;
 }
-
-static bool are_valid(char *const *text, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!utf8_is_valid(text[i]))
-			return false;
-	return true;
-}
-
-bool utf8_is_valid_message(const ProtobufCMessage *message)
-{
-	const ProtobufCMessageDescriptor *descriptor = message->descriptor;
-
-	for (unsigned i = 0; i < descriptor->n_fields; i++) {
-		const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-		const char *member = (const char *)message + field->offset;
-		const char *count = (const char *)message + field->quantifier_offset;
-
-		if (field->type != PROTOBUF_C_TYPE_STRING)
-			continue;
-		if (field->label == PROTOBUF_C_LABEL_REPEATED
-			    ? !are_valid(*(char ***)member, *(const size_t *)count)
-			    : !are_valid((char *const *)member, 1))
-			return false;
-	}
-	return true;
-}

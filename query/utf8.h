@@ -5,7 +5,6 @@
 #ifndef RINGTAIL_QUERY_UTF8_H
 #define RINGTAIL_QUERY_UTF8_H
 
-#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,8 +14,5 @@ size_t utf8_decode(const uint8_t *at, size_t n, uint32_t *code);
 
 /* Of the shortest form, no surrogates, up to U+10FFFF. */
 bool utf8_is_valid(const char *text);
-
-/* The same of every string in a message, but not in the messages inside it. */
-bool utf8_is_valid_message(const ProtobufCMessage *message);
 
 #endif

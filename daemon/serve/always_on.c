@@ -7,7 +7,7 @@
 
 #include "query/nearest.h"
 #include "query/quantity.h"
-#include "query/utf8.h"
+#include "query/visible.h"
 
 #define MARKS_MAX (2 * SUBSCRIBE_PROBES_MAX)
 
@@ -113,9 +113,9 @@ static int check_spec(const char *spec, struct error *error)
 	size_t bytes = strlen(spec);
 
 	for (const char *c = spec; *c; c++)
-		if ((unsigned char)*c <= ' ' || *c == 0x7f)
+		if (*c == ' ')
 			bytes = 0;
-	if (bytes && bytes <= CONFIG_WORD_BYTES_MAX && utf8_is_valid(spec))
+	if (bytes && bytes <= CONFIG_WORD_BYTES_MAX && visible_is_all(spec))
 		return 0;
 	return error_set(error, EINVAL, "bad-probe", "`%.60s` is no probe: 1 to %u bytes of text,"
 			 " without blanks", spec, CONFIG_WORD_BYTES_MAX);
@@ -225,7 +225,7 @@ static int parse_line(struct always_on *on, char *line)
 		return -EINVAL;
 	enabled = strcmp(verb, "enable") == 0;
 	if ((!enabled && strcmp(verb, "disable") != 0) || strlen(by) >= IDENTITY_TEXT_BYTES ||
-	    !utf8_is_valid(by) || quantity_parse(since, QUANTITY_COUNT, &since_ns, NULL) != 0 ||
+	    !visible_is_all(by) || quantity_parse(since, QUANTITY_COUNT, &since_ns, NULL) != 0 ||
 	    check_spec(spec, NULL) != 0)
 		return -EINVAL;
 	if (find(on, spec, true) < on->count || find(on, spec, false) < on->count)

@@ -12,7 +12,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/serve/session_private.h"
-#include "query/utf8.h"
+#include "query/visible.h"
 #include "proto/limits.h"
 
 static void on_timeout(evutil_socket_t fd, short what, void *context);
@@ -122,13 +122,17 @@ void session_close_soon(struct session *session)
 void session_refuse(struct session *session, const struct error *error, bool fatal)
 {
 	Ringtail__V1__Error message = RINGTAIL__V1__ERROR__INIT;
+	struct error shown = *error;
 	struct frame_ref *frame;
 
 	if (session->state == SESSION_CLOSING || session->turned_away)
 		return;
-	message.code = (char *)error->code;
-	message.what = (char *)error->what;
-	message.hint = (char *)error->hint;
+	/* A text of the client's that is cut in it may end inside a character. */
+	visible_replace(shown.what);
+	visible_replace(shown.hint);
+	message.code = shown.code;
+	message.what = shown.what;
+	message.hint = shown.hint;
 	message.column = error->column;
 	message.fatal = fatal;
 	counter_add(COUNTER_requests_refused, 1);

@@ -9,7 +9,8 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/serve/session_private.h"
-#include "query/utf8.h"
+#include "query/message_text.h"
+#include "query/visible.h"
 #include "proto/limits.h"
 #include "proto/message.h"
 
@@ -41,7 +42,8 @@ static void take_hello(struct session *session, const Ringtail__V1__ClientHello 
 		session_refuse(session, &error, true);
 		return;
 	}
-	snprintf(session->software, sizeof(session->software), "%s", hello->software);
+	visible_copy(session->software, sizeof(session->software), hello->software,
+		     strlen(hello->software));
 	if (session->config.host->admit(session->config.host->context, session, hello->token,
 					&refused) != 0) {
 		session_refuse(session, &refused, true);
@@ -228,6 +230,26 @@ static bool check_request(struct session *session, const ProtobufCMessageDescrip
 	return false;
 }
 
+/* What it says is shown to others, and kept: text is of one line, and acts on nobody's terminal. */
+static bool check_text(struct session *session, const ProtobufCMessage *message)
+{
+	struct message_text_place place;
+	struct error error;
+
+	if (message_text_is_visible(message, &place))
+		return true;
+	counter_add(COUNTER_frames_bad, 1);
+	error_set(&error, EPROTO, "text-invalid", place.no_text ?
+		  "request %llu from this client: %s.%s has the byte %02X at %zu, which is not UTF-8" :
+		  "request %llu from this client: %s.%s has U+%04X at byte %zu, which does not show",
+		  (unsigned long long)session->requests + 1, place.message, place.field,
+		  (unsigned)place.code, place.byte + 1);
+	error_hint(&error, "send text as UTF-8 in one line, without control characters and without"
+			   " those that turn the direction of text");
+	session_refuse(session, &error, true);
+	return false;
+}
+
 /* What a client may send, once it has said hello. */
 static void take_request(struct session *session, enum frame_type type, const uint8_t *body,
 			 uint32_t bytes)
@@ -257,16 +279,17 @@ static void take_request(struct session *session, enum frame_type type, const ui
 	if (!check_request(session, message_of[type], body, bytes))
 		return;
 	message = message_unpack_checked(message_of[type], NULL, body, bytes);
-	if (!message || !utf8_is_valid_message(message)) {
+	if (!message) {
 		refuse_frame(session, FRAME_BAD_MESSAGE);
-		goto free_message;
+		return;
 	}
+	if (!check_text(session, message))
+		goto free_message;
 	event_del(session->timeout);
 	session->requests++;
 	dispatch(session, type, message);
 free_message:
-	if (message)
-		protobuf_c_message_free_unpacked(message, NULL);
+	protobuf_c_message_free_unpacked(message, NULL);
 }
 
 /* ---- Input ----------------------------------------------------------------------------------- */

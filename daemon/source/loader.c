@@ -19,6 +19,7 @@
 #include "daemon/base/log.h"
 #include "daemon/host/service_manager.h"
 #include "proto/message.h"
+#include "query/message_text.h"
 
 /* The kernel attaches one program at a time, whoever asks, and waits between them for every CPU. The
  * service manager waits for 60 s in all (TimeoutStartSec): before that, it is said what is wrong. */
@@ -85,6 +86,7 @@ static int take_ring(struct loader *loader, const struct ring_handle *ring, cons
 
 static int take_catalog(struct loader *loader, uint64_t bytes, int fd, struct error *error)
 {
+	struct message_text_place place;
 	void *map;
 
 	if (bytes == 0 || bytes > CATALOG_BYTES_MAX)
@@ -97,7 +99,7 @@ static int take_catalog(struct loader *loader, uint64_t bytes, int fd, struct er
 				 strerror(errno));
 	loader->catalog = message_unpack(&ringtail__v1__catalog__descriptor, NULL, map, bytes);
 	munmap(map, bytes);
-	if (!loader->catalog)
+	if (!loader->catalog || !message_text_is_visible(&loader->catalog->base, &place))
 		return error_set(error, EPROTO, "loader-protocol", "the loader's catalog is broken");
 	return 0;
 }

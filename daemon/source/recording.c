@@ -20,6 +20,7 @@
 #include "proto/frame.h"
 #include "proto/limits.h"
 #include "proto/message.h"
+#include "query/message_text.h"
 
 /* Where one batch lies, or a gap of its CPU's. */
 struct recording_part {
@@ -163,6 +164,7 @@ static int add_catalog(struct recording *recording, uint64_t offset,
 		       const struct frame_header *header, struct error *error)
 {
 	Ringtail__V1__Catalog *all = &recording->catalog, *catalog;
+	struct message_text_place place;
 	struct error why;
 
 	if (!grow(&recording->catalogs, recording->catalog_count, sizeof(catalog)))
@@ -172,6 +174,8 @@ static int add_catalog(struct recording *recording, uint64_t offset,
 	if (!catalog)
 		return bad_frame(recording, offset, error, "not a catalog");
 	recording->catalogs[recording->catalog_count++] = catalog;
+	if (!message_text_is_visible(&catalog->base, &place))
+		return bad_frame(recording, offset, error, "a catalog with names that are no text");
 	for (size_t i = 0; i < catalog->n_probe; i++) {
 		uint32_t id = catalog->probe[i]->id;
 

@@ -24,7 +24,7 @@ def main(case):
     daemon = case.daemon("--insecure", f"--state-dir={state}",
                          listen=[f"unix:{case.path('run')}/d.sock", "tcp:127.0.0.1:0"])
     plain = re.search(r"listening on (tcp:127.0.0.1:\d+)", daemon.log)[1]
-    specs = ["\x01" * SPEC_BYTES] * SPECS
+    specs = ['"' * SPEC_BYTES] * SPECS      # each is written as two bytes
     with wire.Connection(plain) as viewer:
         viewer.greet()
         for i in range(ASKED):

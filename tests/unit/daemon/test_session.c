@@ -252,8 +252,8 @@ static void test_refusals(void **state)
 		{send_wrong_wire_type, "field-type"},
 		{send_nul, "field-nul"},
 		{send_too_many_elements, "too-many-elements"},
-		{send_strange_software, "bad-message"},
-		{send_strange_probe, "bad-message"},
+		{send_strange_software, "text-invalid"},
+		{send_strange_probe, "text-invalid"},
 	};
 
 	(void)state;
@@ -273,6 +273,47 @@ static void test_refusals(void **state)
 		assert_int_equal(f.closed, 0);
 		close_session(&f);
 	}
+}
+
+/* Whatever would forge a line in what others are shown, or act on their terminal, in any text of any request. */
+static void forged_lines(void **state)
+{
+	static const char *const hidden[] = {"a\nb", "a\rb", "\x1b[2J", "\x7f", "\xc2\x85",
+					     "\xe2\x80\xa8", "\xe2\x80\xae", "\xff", "\t"};
+	static const struct {
+		enum frame_type type;
+		uint8_t field;
+		const char *name;
+	} texts[] = {
+		{FRAME_CLIENT_HELLO, 4, "ClientHello.software"}, {FRAME_CLIENT_HELLO, 5, "ClientHello.token"},
+		{FRAME_LIST, 1, "ListRequest.glob"}, {FRAME_SUBSCRIBE, 1, "Subscribe.probe"},
+		{FRAME_SUBSCRIBE, 2, "Subscribe.filter"}, {FRAME_SUBSCRIBE, 5, "Subscribe.consumer"},
+		{FRAME_FORGET, 1, "Forget.consumer"}, {FRAME_CHANGE, 1, "Change.enable"},
+		{FRAME_CHANGE, 2, "Change.disable"}, {FRAME_BYE, 1, "Bye.reason"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		for (size_t j = 0; j < sizeof(hidden) / sizeof(*hidden); j++) {
+			uint8_t raw[64] = {(uint8_t)(texts[i].field << 3 | 2),
+					   (uint8_t)strlen(hidden[j])};
+			Ringtail__V1__Error *error;
+			struct fixture f;
+
+			memcpy(raw + 2, hidden[j], raw[1]);
+			open_session(&f, LONG_NS);
+			if (texts[i].type != FRAME_CLIENT_HELLO)
+				peer_greet(f.peer);
+			send_raw(f.peer, texts[i].type, raw, 2u + raw[1]);
+			error = peer_await(f.peer, FRAME_ERROR);
+			assert_string_equal(error->code, "text-invalid");
+			assert_true(error->fatal && *error->hint);
+			assert_non_null(strstr(error->what, texts[i].name));
+			assert_null(strpbrk(error->what, "\n\r\x1b\x7f\t"));
+			peer_free(error);
+			peer_expect_end(f.peer);
+			close_session(&f);
+		}
 }
 
 static void test_subscribe_refused(void **state)
@@ -426,6 +467,7 @@ int main(void)
 		cmocka_unit_test(test_requests_without_waiting),
 		cmocka_unit_test(test_byte_by_byte),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(forged_lines),
 		cmocka_unit_test(test_subscribe_refused),
 		cmocka_unit_test(test_stream_comes_too_late),
 		cmocka_unit_test(test_no_hello),

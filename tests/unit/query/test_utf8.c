@@ -1,4 +1,4 @@
-/* What is text, what only looks like it, and which strings of a message are looked at. */
+/* What is text, and what only looks like it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,6 @@
 #include <cmocka.h>
 
 #include "query/utf8.h"
-#include "proto/ringtail.pb-c.h"
 
 static void test_text(void **state)
 {
@@ -27,29 +26,10 @@ static void test_text(void **state)
 		assert_false(utf8_is_valid(bad[i]));
 }
 
-static void test_message(void **state)
-{
-	Ringtail__V1__Subscribe subscribe = RINGTAIL__V1__SUBSCRIBE__INIT;
-	char *probe[] = {"a", "b"};
-
-	(void)state;
-	assert_true(utf8_is_valid_message(&subscribe.base));
-	subscribe.probe = probe;
-	subscribe.n_probe = 2;
-	assert_true(utf8_is_valid_message(&subscribe.base));
-	probe[1] = "\xff";
-	assert_false(utf8_is_valid_message(&subscribe.base));
-	subscribe.n_probe = 1;
-	assert_true(utf8_is_valid_message(&subscribe.base));
-	subscribe.filter = "\xff";
-	assert_false(utf8_is_valid_message(&subscribe.base));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_message),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
