@@ -10,7 +10,10 @@
 #	tests/fuzz/fuzz_*.c         a libFuzzer target each
 #	tests/sim/*.c               one program: the daemon in a simulated world
 #	tests/bench/*.c             a program each
-# SANITIZE and BUILD make the same tree another way: `make unit BUILD=build/asan SANITIZE=...`.
+# The same tree in other ways, each in a BUILD of its own; `make check` builds these, and no others:
+#	make BUILD=build/asan SANITIZE=-fsanitize=address,undefined
+#	make BUILD=build/tsan SANITIZE=-fsanitize=thread
+#	make fuzzers all BUILD=build/fuzz CC=clang SANITIZE=-fsanitize=address,undefined,fuzzer-no-link
 
 VERSION	:= 0.1.0
 BUILD	?= build
@@ -21,6 +24,7 @@ CLANG	?= clang
 BPFTOOL	?= $(firstword $(shell command -v bpftool) /usr/sbin/bpftool)
 V	?= 0
 SANITIZE ?=
+comma	:= ,
 
 Q	:= $(if $(filter 1,$(V)),,@)
 say	= $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' '$(1)' '$(2)')
@@ -28,13 +32,35 @@ say	= $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' '$(1)' '$(2)')
 WARN	:= -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 CFLAGS	?= -O2 -g
 CPPFLAGS := -D_GNU_SOURCE -DRINGTAIL_VERSION='"$(VERSION)"' -I. -I$(BUILD)
-ALL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -pthread $(CFLAGS) $(SANITIZE)
-LDFLAGS	+= -pthread $(SANITIZE) -fno-lto
+# What makes a bug harder to use, as far as this compiler knows it (tests/unit/daemon/hardened_test.py
+# reads the programs). Fortified calls take an optimiser, and sanitizers check the same calls themselves.
+takes	= $(shell $(CC) -Werror $(1) -S -o /dev/null -x c /dev/null 2>/dev/null && echo '$(1)')
+HARDEN	:= -fPIE $(foreach flag,-fstack-protector-strong -fstack-clash-protection \
+	-ftrivial-auto-var-init=zero -fcf-protection=full -mbranch-protection=standard,\
+	$(call takes,$(flag)))
+# What a sanitizer finds is the end, and its traces have every frame.
+SANITIZED := $(if $(SANITIZE),$(SANITIZE) -fno-omit-frame-pointer \
+	$(if $(findstring undefined,$(SANITIZE)),-fno-sanitize-recover=undefined))
+FORTIFY	:= $(if $(SANITIZE)$(filter -O0 -Og,$(CFLAGS)),,$(if $(findstring -O,$(CFLAGS)),\
+	-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3))
+# Debian's crt1.o has no CET note, so the linker would leave ours out: it is told.
+HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code \
+	$(if $(findstring -fcf-protection,$(HARDEN)),-Wl$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
+ALL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -pthread $(CFLAGS) $(HARDEN) $(FORTIFY) \
+	$(SANITIZED)
+LDFLAGS	+= -pthread $(HARDEN_LD) $(SANITIZE) -fno-lto
 
 PROTO_LIBS  := -lprotobuf-c -lzstd -lisal
 DAEMON_LIBS := -levent_pthreads -levent_openssl -levent_core -levent_extra -lssl -lcrypto \
 	-lcurl -lsnappy -lz -lseccomp -lbpf -lsystemd -lcap $(PROTO_LIBS)
 CLIENT_LIBS := -ljansson -lssl -lcrypto -lcap $(PROTO_LIBS)
+
+# Objects of other flags are made again.
+FLAGS	:= $(BUILD)/.flags
+FLAGS_TEXT := $(CC) $(ALL_CFLAGS)
+$(FLAGS): always
+	$(Q)mkdir -p $(@D) && echo '$(FLAGS_TEXT)' | cmp -s - $@ || echo '$(FLAGS_TEXT)' >$@
+.PHONY: always
 
 # Commands of one line each, so that a failed one leaves nothing behind.
 .DELETE_ON_ERROR:
@@ -117,7 +143,7 @@ LIBS_client := $(CLIENT_LIBS)
 all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/tools/load $(BUILD)/tools/swarm ## builds ringtaild, tracectl and the tools
 
 # -MMD tells what each object was made of; generated headers must be there before the first time.
-$(BUILD)/%.o: %.c | $(GENERATED)
+$(BUILD)/%.o: %.c $(FLAGS) | $(GENERATED)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
@@ -145,7 +171,7 @@ HOT	:= daemon/ring/reader daemon/ring/thread_table daemon/collect/drain daemon/c
 	daemon/collect/meter query/filter query/filter_program proto/batch_encode
 LTO	:= $(if $(SANITIZE)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
 $(HOT:%=$(BUILD)/%.o): ALL_CFLAGS += $(LTO)
-LINK_HOT := $(if $(LTO),$(CFLAGS) $(LTO) $(filter-out -fno-lto,$(LDFLAGS)),$(LDFLAGS))
+LINK_HOT := $(if $(LTO),$(CFLAGS) $(HARDEN) $(LTO) $(filter-out -fno-lto,$(LDFLAGS)),$(LDFLAGS))
 
 $(BUILD)/ringtaild: $(BUILD)/daemon/main.o $(LIB_daemon)
 	$(call say,LD,$@)
@@ -202,7 +228,6 @@ tests: unit $(BPF_TESTS) $(STRESS) $(BUILD)/sim/sim ## builds every test program
 
 # A room's fuzzers are built apart, with clang and its sanitizers.
 FUZZ_BUILD := build/fuzz
-FUZZ_FLAGS := -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 FUZZERS	:= $(patsubst tests/fuzz/%.c,$(FUZZ_BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
 ifneq ($(filter fuzzers,$(MAKECMDGOALS)),)
 fuzzers: $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))

@@ -157,10 +157,11 @@ static void parse_address(char *text)
 	struct sockaddr_un *un = (void *)&options.address;
 	struct sockaddr_in *in = (void *)&options.address;
 	char *port = strrchr(text, ':');
+	size_t bytes = strlen(text);
 
-	if (strncmp(text, "unix:", 5) == 0 && strlen(text + 5) < sizeof(un->sun_path)) {
+	if (strncmp(text, "unix:", 5) == 0 && bytes - 5 < sizeof(un->sun_path)) {
 		un->sun_family = AF_UNIX;
-		memcpy(un->sun_path, text + 5, strlen(text + 5) + 1);
+		memcpy(un->sun_path, text + 5, bytes - 5 + 1);
 		options.address_bytes = sizeof(*un);
 		return;
 	}

@@ -187,7 +187,7 @@ static void test_stderr(void **state)
 	(void)state;
 	capture_stderr(speak_short, text, sizeof(text), NULL);
 	assert_string_equal(text, "ringtaild: warning: [disk-full] what to do: delete\n");
-	capture_stderr(speak_short, text, sizeof(text), "12345:%2$llu");
+	capture_stderr(speak_short, text, sizeof(text), "%llu5:%llu");
 	assert_string_equal(text, "ringtaild: warning: [disk-full] what to do: delete\n");
 	capture_stderr(speak_short, text, sizeof(text), "nonsense");
 	assert_string_equal(text, "ringtaild: warning: [disk-full] what to do: delete\n");
