@@ -143,6 +143,7 @@ static void open_first(struct lane *lane)
 	}
 	if (!entry->catalog) {
 		lane->kind = MERGE_GAP;
+		lane->seq = entry->gap.first_seq;
 		if (entry->ends_run)
 			lane->time_ns = UINT64_MAX;
 		return;

@@ -183,6 +183,27 @@ static void positions(void **state)
 	assert_false(merge_waiting(merge, 0, &seq));
 }
 
+/* A gap comes first of a new run: the numbers of the run before are no place in it. */
+static void position_at_a_gap_of_a_new_run(void **state)
+{
+	struct merge_item item;
+	uint64_t seq;
+
+	(void)state;
+	push_times(0, 4000, (uint64_t[]){ 10 }, 1);
+	merge_restart(merge);
+	expect_event(0, 4000, 10);
+	push_gap(0, 7, 7);
+	expect_nothing();
+	assert_true(merge_waiting(merge, 0, &seq));
+	assert_int_equal(seq, 7);
+	merge_watermark(merge, 1);
+	assert_int_equal(merge_next(merge, &item), MERGE_GAP);
+	push_times(0, 7, (uint64_t[]){ 5 }, 1);
+	assert_true(merge_waiting(merge, 0, &seq));
+	assert_int_equal(seq, 7);
+}
+
 /* Batches of nothing but skips vanish, and what is behind them comes. */
 static void skips_only(void **state)
 {
@@ -353,6 +374,7 @@ int main(void)
 		TEST(ring_order),
 		TEST(losses_in_place),
 		TEST(positions),
+		TEST(position_at_a_gap_of_a_new_run),
 		TEST(skips_only),
 		TEST(bounded),
 		TEST(flush_is_for_what_waits),
