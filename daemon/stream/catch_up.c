@@ -120,7 +120,6 @@ int catch_up_begin(struct stream *stream, const struct catch_up_start *start)
 	if (!catch_up)
 		return -ENOMEM;
 	catch_up->stream = stream;
-	catch_up->missed = start ? start->missed : RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
 	for (uint32_t i = 0; i < rings; i++)
 		set_ring(catch_up, i, start);
 	err = open_reader(catch_up, start);

@@ -23,7 +23,6 @@ struct catch_up_start {
 	const uint64_t *since;			/* by ring, of this run of the rings */
 	const Ringtail__V1__Cursor *cursor;	/* of another run */
 	uint64_t realtime_ns;			/* 0: the oldest there is */
-	Ringtail__V1__LossReason missed;	/* not 0: what is before may be missing */
 };
 
 /*

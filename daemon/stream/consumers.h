@@ -66,6 +66,7 @@ struct consumer {
 	/* fanout's */
 	struct subscription *subscription;	/* NULL: not made yet */
 	bool connected;
+	bool unrecorded;		/* an earlier run of the daemon recorded nothing for it */
 	/* How far it was sent what, of each run of the rings, since this daemon started. */
 	struct consumer_place *sent;
 	unsigned runs;

@@ -200,6 +200,7 @@ void fanout_begin_ring(struct fanout *fanout, struct subscription *subscription,
 				   spool_missing_reason(subscription->spool.spool));
 	if (gap) {
 		subscription->position[ring] = subscription->floor[ring] = stored;
+		subscription->begins_late = true;
 		subscription_append(subscription, gap);
 	} else if (subscription->spool.spool) {
 		spool_begin_ring(subscription->spool.spool, ring, seq);
@@ -383,6 +384,7 @@ int fanout_restore_consumers(struct fanout *fanout, struct error *error)
 			continue;
 		}
 		consumer->subscription = subscription;
+		consumer->unrecorded = fanout->restoring && !subscription->restored;
 		subscription->consumers++;
 	}
 	return 0;
@@ -483,6 +485,7 @@ void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,
 
 	if (consumer_acknowledge(consumer, cursor, clock_read(CLOCK_REALTIME)) != 0)
 		return;				/* the next one says more */
+	consumer->unrecorded = false;
 	consumers_save(fanout->config.consumers);
 	if (subscription && subscription->spool.spool)
 		release(fanout, subscription);

@@ -147,6 +147,16 @@ static bool may_have_missed(const struct subscription *subscription, const struc
 	return true;
 }
 
+/*
+ * The same of a consumer that an earlier run of the daemon recorded nothing for, as it kept nothing on disk,
+ * on rings that go on: if they had stood still, no gap of a known size is in its stream.
+ */
+static bool was_unrecorded(const struct waiter *waiter)
+{
+	return waiter->consumer && waiter->consumer->unrecorded &&
+	       waiter->place.from == PLACE_CURSOR && !waiter->subscription->begins_late;
+}
+
 static struct stream *create_at_time(struct fanout *fanout, struct subscription *subscription,
 				     const struct place *place)
 {
@@ -274,7 +284,7 @@ bool fanout_join(struct fanout *fanout, struct waiter *waiter)
 		waiter_refuse(waiter, &error);
 		return true;
 	}
-	if (may_have_missed(subscription, waiter))
+	if (may_have_missed(subscription, waiter) || was_unrecorded(waiter))
 		stream_doubt(stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
 	subscription->linger_until_ns = 0;
 	if (waiter->place.from == PLACE_CURSOR || waiter->place.from == PLACE_OTHER)

@@ -48,6 +48,7 @@ struct subscription {
 	bool ended;			/* a Bye ends the log */
 	bool restored;			/* recorded since before this run of the daemon */
 	bool held;			/* configuring: its turn comes after others' that are tried */
+	bool begins_late;		/* behind what is on disk: a gap says how much */
 	bool reborn;			/* others went, and numbers stood still until it came */
 	unsigned consumers;		/* durable ones, connected or not */
 
