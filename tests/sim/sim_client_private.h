@@ -26,6 +26,7 @@ struct client {
 	uint64_t read_bytes, read_pause_ns, stalled_until_ns;
 	uint64_t bye_epoch;		/* that ended before its eyes */
 	bool reading, stat_only, quiet;
+	bool registered;		/* as a durable consumer, and told so */
 	bool begun, whole;		/* something came of the stream; nothing is said to miss */
 	bool ending;			/* the daemon has closed; there is still something to read */
 	bool *done;

@@ -80,9 +80,12 @@ static void take_subscribed(struct client *client, const Ringtail__V1__Subscribe
 
 	if (!client->section)
 		sim_fail("%s: subscribed without a hello", client->name);
-	if (client->kind == CLIENT_DURABLE) {
+	if (client->kind == CLIENT_DURABLE && !span->loader) {
 		if (message->since)
 			take_since(client, message->since);
+		else if (client->registered && !sim.shortage.struck)
+			sim_fail("%s: is told again that it is registered: it was forgotten", client->name);
+		client->registered = true;
 	}
 	if (client->begun && span->cursor.epoch != message->start->epoch)
 		oracle_passed(span, &span->cursor);
