@@ -42,10 +42,7 @@ struct batch_decoder *batch_decoder_create(const struct batch_probe *probe, uint
 
 	if (!decoder)
 		return NULL;
-	if (pair_table_init(&decoder->pairs)) {
-		free(decoder);
-		return NULL;
-	}
+	pair_table_init_empty(&decoder->pairs);
 	decoder->probe = probe;
 	decoder->probe_max = probe_max;
 	decoder->last = BATCH_END;
@@ -57,7 +54,14 @@ void batch_decoder_destroy(struct batch_decoder *decoder)
 	if (!decoder)
 		return;
 	pair_table_fini(&decoder->pairs);
+	batch_open_fini(&decoder->batch);
 	free(decoder);
+}
+
+size_t batch_decoder_bytes(const struct batch_decoder *decoder)
+{
+	return sizeof(*decoder) + pair_table_bytes(&decoder->pairs) +
+	       decoder->batch.attachments_room * sizeof(*decoder->batch.attachment);
 }
 
 const char *batch_decode_error(const struct batch_decoder *decoder)
@@ -130,11 +134,12 @@ int batch_decode_open(struct batch_decoder *decoder, const uint8_t *message, siz
 		err = check_probes(decoder);
 	if (!err)
 		err = summarize(decoder, summary);
+	if (!err && pair_table_reserve(&decoder->pairs, batch->events))
+		err = batch_open_error(batch, "no memory for %" PRIu32 " events", batch->events);
 	if (err) {
 		batch->threads = 0;
 		return err;
 	}
-	pair_table_clear(&decoder->pairs);
 	decoder->time_ns = batch->time_ns;
 	decoder->seq = batch->first_seq;
 	decoder->event = decoder->loss = decoder->attachment = 0;
@@ -311,9 +316,14 @@ static bool get_event(struct batch_decoder *decoder, struct batch_item *item)
 	if (!get_below(decoder, COLUMN_EVENT_PROBE, batch->probes, &index) ||
 	    !get_below(decoder, COLUMN_EVENT_THREAD, batch->threads, &thread))
 		return false;
-	pair = pair_table_find(&decoder->pairs, (uint32_t)thread, (uint32_t)index);
+	pair = pair_table_find_in(&decoder->pairs, decoder->pairs.slot_bits, (uint32_t)thread,
+				  (uint32_t)index);
 	if (unlikely(!pair))
 		pair = pair_table_add(&decoder->pairs, (uint32_t)thread, (uint32_t)index);
+	if (unlikely(!pair)) {
+		batch_open_error(&decoder->batch, "no memory at event %" PRIu32, decoder->event);
+		return false;
+	}
 	probe = &decoder->probe[batch->probe[index]];
 	event->probe = batch->probe[index];
 	event->fields = probe->fields;

@@ -65,6 +65,9 @@ struct batch_summary {
 struct batch_decoder *batch_decoder_create(const struct batch_probe *probe, uint32_t probe_max);
 void batch_decoder_destroy(struct batch_decoder *decoder);
 
+/* What it holds: it grows with the batches that it opens, and as it walks through one. */
+size_t batch_decoder_bytes(const struct batch_decoder *decoder);
+
 /* Opens a message, borrowed until the next open. 0, or -EBADMSG: batch_decode_error() tells. */
 int batch_decode_open(struct batch_decoder *decoder, const uint8_t *message, size_t bytes,
 		      struct batch_summary *summary);

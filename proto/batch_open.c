@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int batch_open_error(struct open_batch *batch, const char *format, ...)
@@ -176,6 +177,28 @@ static bool take_attachment(const struct wire_field *field, struct open_attachme
 	return true;
 }
 
+static bool make_room(struct open_batch *batch)
+{
+	uint32_t room = batch->attachments_room ? 2 * batch->attachments_room : 64;
+	struct open_attachment *larger;
+
+	if (batch->attachments < batch->attachments_room)
+		return true;
+	larger = realloc(batch->attachment, room * sizeof(*larger));
+	if (!larger)
+		return false;
+	batch->attachment = larger;
+	batch->attachments_room = room;
+	return true;
+}
+
+void batch_open_fini(struct open_batch *batch)
+{
+	free(batch->attachment);
+	batch->attachment = NULL;
+	batch->attachments_room = 0;
+}
+
 static int open_attachment(struct open_batch *batch, struct wire_reader body)
 {
 	/* Of an empty string there is nothing in the message: it points to some byte all the same. */
@@ -185,6 +208,8 @@ static int open_attachment(struct open_batch *batch, struct wire_reader body)
 
 	if (batch->attachments == BATCH_ATTACHMENTS_MAX)
 		return batch_open_error(batch, "over %u attachments", BATCH_ATTACHMENTS_MAX);
+	if (!make_room(batch))
+		return batch_open_error(batch, "no memory for its attachments");
 	attachment = &batch->attachment[batch->attachments++];
 	*attachment = (struct open_attachment){ 0 };
 	while (body.at < body.end) {

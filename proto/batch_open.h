@@ -34,7 +34,8 @@ struct open_batch {
 	struct batch_thread thread[BATCH_THREADS_MAX];
 	uint16_t probe[BATCH_PROBES_MAX];
 	struct open_loss loss[BATCH_LOSSES_MAX];
-	struct open_attachment attachment[BATCH_ATTACHMENTS_MAX];
+	struct open_attachment *attachment;		/* owned; grows up to BATCH_ATTACHMENTS_MAX */
+	uint32_t attachments_room;
 	struct wire_reader column[BATCH_COLUMNS];	/* absent: empty */
 	char error[BATCH_ERROR_BYTES];
 };
@@ -44,6 +45,9 @@ struct open_batch {
  * then not to be used.
  */
 int batch_open(struct open_batch *batch, const uint8_t *message, size_t bytes, uint32_t probe_max);
+
+/* Frees what it has grown. One of zeros is fine. */
+void batch_open_fini(struct open_batch *batch);
 
 /* Writes batch->error and returns -EBADMSG. */
 __attribute__((format(printf, 2, 3)))

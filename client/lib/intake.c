@@ -41,6 +41,7 @@ void intake_destroy(struct intake *intake)
 	merge_entry_destroy(intake->held_gap);
 	batch_decoder_destroy(intake->scout);
 	catalog_unref(intake->catalog);
+	free(intake->catalog_body);
 	frame_codec_destroy(intake->codec);
 	free(intake->ledger);
 	free(intake->since_cursor);
@@ -373,19 +374,32 @@ static int take_bye(struct intake *intake, const void *message, const struct fra
 	return 0;
 }
 
+/* Of all that there are only the newest stays: batches of others go out before anything else comes. */
 static int take_catalog(struct intake *intake, const uint8_t *body, size_t bytes,
 			struct ringtail_error *error)
 {
 	struct catalog *catalog;
-	int err = catalog_create(body, bytes, &catalog, error);
+	uint8_t *copy;
+	int err;
 
+	if (intake->catalog && bytes == intake->catalog_bytes &&
+	    memcmp(body, intake->catalog_body, bytes) == 0)
+		return 0;
+	err = catalog_create(body, bytes, &catalog, error);
 	if (err)
 		return err;
 	batch_decoder_destroy(intake->scout);
+	intake->scout = catalog_decoder_create(catalog);
+	copy = malloc(bytes + 1);
+	if (copy)
+		memcpy(copy, body, bytes);
+	free(intake->catalog_body);
+	intake->catalog_body = copy;
+	intake->catalog_bytes = bytes;
 	catalog_unref(intake->catalog);
 	intake->catalog = catalog;
-	intake->scout = catalog_decoder_create(catalog);
-	return intake->scout ? 0 : no_memory(error);
+	merge_set_catalog(intake->merge, catalog);
+	return intake->scout && copy ? 0 : no_memory(error);
 }
 
 /* A batch is un-zstd'ed straight into the entry in which it may wait. */

@@ -17,6 +17,8 @@ struct intake {
 	bool is_whole;				/* the last frame was an end */
 	struct frame_codec *codec;
 	struct catalog *catalog;
+	uint8_t *catalog_body;			/* what it was made of: mostly the next one is the same */
+	size_t catalog_bytes;
 	struct batch_decoder *scout;		/* opens batches as they come, for cpu and span */
 	struct ledger *ledger;
 	struct merge *merge;

@@ -5,7 +5,11 @@
 #define RINGTAIL_CLIENT_LIB_LIMITS_H
 
 #define MERGE_BYTES_MAX			(64u << 20)	/* of batches that wait for a watermark */
-#define UNPACK_BYTES_MAX		(32u << 20)	/* one protobuf message, unpacked */
+#define MERGE_DECODE_BYTES_MAX		(128u << 20)	/* of the decoders of what is being merged */
+/* A message, unpacked: a byte of it can become many, so each has what an honest one takes at most. */
+#define UNPACK_CATALOG_BYTES_MAX	(16u << 20)
+#define UNPACK_STAT_BYTES_MAX		(8u << 20)
+#define UNPACK_BYTES_MAX		(1u << 20)	/* any other */
 #define READ_BUFFER_BYTES		(256u << 10)	/* what one read(2) may bring */
 #define WRITE_BUFFER_BYTES		(64u << 10)
 

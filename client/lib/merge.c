@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/limits.h"
 #include "proto/limits.h"
 
 struct lane {
@@ -14,6 +15,7 @@ struct lane {
 	struct merge_entry *first, **last;
 	struct batch_decoder *decoder;
 	struct catalog *decoder_catalog;	/* what the decoder was made from; a reference */
+	size_t decoder_bytes;			/* as they are counted in the merge */
 	enum merge_next kind;			/* of what stands first; MERGE_EMPTY: none */
 	struct batch_item item;
 	struct batch_summary summary;
@@ -25,6 +27,9 @@ struct lane {
 
 struct merge {
 	size_t bytes, bytes_max;
+	size_t decoder_bytes;			/* of all lanes */
+	struct lane *whole;			/* its first goes out before anything else; NULL: none */
+	const struct catalog *catalog;		/* the newest, to be compared alone */
 	uint64_t watermark_ns;
 	uint64_t flushed;			/* entries still to go out at any time */
 	uint32_t generation, given_generation;
@@ -91,14 +96,30 @@ static void set_time(struct lane *lane, uint64_t time_ns)
 		lane->time_ns = time_ns;
 }
 
-/* The lane's decoder for a catalog; decoders are large, so one serves until the catalog changes. */
-static struct batch_decoder *lane_decoder(struct lane *lane, struct catalog *catalog)
+static void count_decoder(struct merge *merge, struct lane *lane)
+{
+	size_t bytes = lane->decoder ? batch_decoder_bytes(lane->decoder) : 0;
+
+	merge->decoder_bytes += bytes - lane->decoder_bytes;
+	lane->decoder_bytes = bytes;
+}
+
+static void drop_decoder(struct merge *merge, struct lane *lane)
+{
+	batch_decoder_destroy(lane->decoder);
+	catalog_unref(lane->decoder_catalog);
+	lane->decoder = NULL;
+	lane->decoder_catalog = NULL;
+	count_decoder(merge, lane);
+}
+
+/* The lane's decoder for a catalog; one serves until the catalog changes. */
+static struct batch_decoder *lane_decoder(struct merge *merge, struct lane *lane,
+					  struct catalog *catalog)
 {
 	if (lane->decoder_catalog == catalog)
 		return lane->decoder;
-	batch_decoder_destroy(lane->decoder);
-	catalog_unref(lane->decoder_catalog);
-	lane->decoder_catalog = NULL;
+	drop_decoder(merge, lane);
 	lane->decoder = catalog_decoder_create(catalog);
 	if (lane->decoder)
 		lane->decoder_catalog = catalog_ref(catalog);
@@ -132,7 +153,7 @@ static void decode_next(struct lane *lane)
 }
 
 /* Stands at what comes first in the lane's first entry. */
-static void open_first(struct lane *lane)
+static void open_first(struct merge *merge, struct lane *lane)
 {
 	struct merge_entry *entry = lane->first;
 	struct batch_decoder *decoder;
@@ -148,7 +169,7 @@ static void open_first(struct lane *lane)
 			lane->time_ns = UINT64_MAX;
 		return;
 	}
-	decoder = lane_decoder(lane, entry->catalog);
+	decoder = lane_decoder(merge, lane, entry->catalog);
 	lane->summary = (struct batch_summary){ .end_seq = lane->seq };
 	if (!decoder) {
 		stand_at_bad(lane, "out of memory");
@@ -156,10 +177,12 @@ static void open_first(struct lane *lane)
 	}
 	if (batch_decode_open(decoder, entry->message, entry->bytes, &lane->summary)) {
 		stand_at_bad(lane, batch_decode_error(decoder));
+		count_decoder(merge, lane);
 		return;
 	}
 	lane->seq = lane->summary.first_seq;
 	decode_next(lane);
+	count_decoder(merge, lane);
 	if (lane->kind == MERGE_LOSS)	/* nothing before it in this batch tells when it was */
 		set_time(lane, lane->summary.time_ns);
 }
@@ -177,6 +200,13 @@ static void drop_first(struct merge *merge, struct lane *lane)
 		merge->flushed--;
 	lane->seq = entry->catalog ? lane->summary.end_seq : entry->gap.end_seq;
 	merge_entry_destroy(entry);
+	/* An idle decoder is kept for the next batch, as long as there is room for others. */
+	if (merge->whole == lane ||
+	    (!lane->first && (merge->decoder_bytes > MERGE_DECODE_BYTES_MAX / 2 ||
+			      lane->decoder_catalog != merge->catalog)))
+		drop_decoder(merge, lane);
+	if (merge->whole == lane)
+		merge->whole = NULL;
 }
 
 /* Goes on until the lane stands at something or is empty; each round drops an entry. */
@@ -185,7 +215,7 @@ static void settle(struct merge *merge, struct lane *lane)
 	while (lane->first && lane->kind == MERGE_EMPTY) {
 		drop_first(merge, lane);
 		if (lane->first)
-			open_first(lane);
+			open_first(merge, lane);
 	}
 }
 
@@ -196,6 +226,7 @@ static void step(struct merge *merge, struct lane *lane)
 		lane->seq = lane->kind == MERGE_EVENT ? lane->item.seq + 1 :
 			    lane->item.loss.first_seq + lane->item.loss.count;
 		decode_next(lane);
+		count_decoder(merge, lane);
 	} else {
 		lane->kind = MERGE_EMPTY;
 	}
@@ -229,7 +260,7 @@ int merge_push(struct merge *merge, uint32_t cpu, struct merge_entry *entry)
 	lane->last = &entry->next;
 	merge->bytes += entry->bytes + sizeof(*entry);
 	if (lane->first == entry) {
-		open_first(lane);
+		open_first(merge, lane);
 		settle(merge, lane);
 		merge->current = NULL;		/* there is a new rival */
 	}
@@ -240,6 +271,15 @@ void merge_watermark(struct merge *merge, uint64_t time_ns)
 {
 	if (time_ns > merge->watermark_ns)
 		merge->watermark_ns = time_ns;
+}
+
+void merge_set_catalog(struct merge *merge, const struct catalog *catalog)
+{
+	merge->catalog = catalog;
+	merge_flush(merge);
+	for (unsigned i = 0; i < merge->lanes; i++)
+		if (!merge->lane[i]->first)
+			drop_decoder(merge, merge->lane[i]);
 }
 
 void merge_flush(struct merge *merge)
@@ -335,14 +375,18 @@ enum merge_next merge_next(struct merge *merge, struct merge_item *item)
 		step(merge, merge->given);
 		merge->given = NULL;
 	}
-	lane = merge->current;
-	if (!lane || !lane->first || lane->time_ns > merge->rival_ns) {
+	if (!merge->whole && merge->decoder_bytes > MERGE_DECODE_BYTES_MAX)
+		merge->whole = oldest(merge);
+	lane = merge->whole ? merge->whole : merge->current;
+	if (merge->whole) {
+		merge->current = NULL;
+	} else if (!lane || !lane->first || lane->time_ns > merge->rival_ns) {
 		lane = oldest(merge);
 		merge->current = lane;
 		if (!lane)
 			return MERGE_EMPTY;
 	}
-	if (lane->time_ns >= merge->watermark_ns && !merge->flushed &&
+	if (lane->time_ns >= merge->watermark_ns && !merge->flushed && !merge->whole &&
 	    merge->bytes <= merge->bytes_max)
 		return MERGE_EMPTY;
 	fill(merge, lane, item);

@@ -6,7 +6,8 @@
  *	push --> lane of CPU n: ...                        --'     up to the watermark
  *
  * What waits, waits as batches (some 4 bytes for an event); only the first batch of each lane is
- * being decoded. The order within a CPU is never touched. When more than bytes_max wait, the oldest
+ * being decoded, and decoders have a bound of their own, MERGE_DECODE_BYTES_MAX: beyond it batches go
+ * out whole, one after the other. The order within a CPU is never touched. When more than bytes_max wait, the oldest
  * go out without a watermark, and events that come after younger ones are counted as late. One
  * thread.
  */
@@ -72,6 +73,9 @@ int merge_push(struct merge *merge, uint32_t cpu, struct merge_entry *entry);
 
 /* Nothing older than `time_ns` will be pushed. */
 void merge_watermark(struct merge *merge, uint64_t time_ns);
+
+/* Batches have that catalog from now on: what waits, of another one, may go out. Borrowed. */
+void merge_set_catalog(struct merge *merge, const struct catalog *catalog);
 
 /* What waits now may go out, whatever the watermark is. */
 void merge_flush(struct merge *merge);

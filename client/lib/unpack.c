@@ -8,6 +8,7 @@
 
 #include "client/lib/limits.h"
 #include "proto/message.h"
+#include "proto/ringtail.pb-c.h"
 
 #define BLOCK_BYTES (16u << 10)
 
@@ -19,8 +20,14 @@ struct block {
 
 struct arena {
 	struct block *block;	/* the newest first */
-	size_t bytes;
+	size_t bytes, bytes_max;
 };
+
+static size_t bytes_max_of(const ProtobufCMessageDescriptor *descriptor)
+{
+	return descriptor == &ringtail__v1__catalog__descriptor ? UNPACK_CATALOG_BYTES_MAX :
+	       descriptor == &ringtail__v1__stat__descriptor ? UNPACK_STAT_BYTES_MAX : UNPACK_BYTES_MAX;
+}
 
 static void *take(void *context, size_t bytes)
 {
@@ -28,13 +35,13 @@ static void *take(void *context, size_t bytes)
 	struct block *block = arena->block;
 	void *taken;
 
-	if (bytes > UNPACK_BYTES_MAX)
+	if (bytes > arena->bytes_max)
 		return NULL;
 	bytes = (bytes + sizeof(max_align_t) - 1) & ~(sizeof(max_align_t) - 1);
 	if (!block || block->size - block->used < bytes) {
 		size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
 
-		if (arena->bytes + size > UNPACK_BYTES_MAX)
+		if (arena->bytes + size > arena->bytes_max)
 			return NULL;
 		block = malloc(sizeof(*block) + size);
 		if (!block)
@@ -72,6 +79,7 @@ void *unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *body, 
 
 	if (!made)
 		return NULL;
+	made->bytes_max = bytes_max_of(descriptor);
 	message = message_unpack(descriptor, &allocator, body, bytes);
 	if (!message) {
 		arena_destroy(made);

@@ -2,7 +2,7 @@
  * unpack: one protobuf message from bytes of the other side, in memory that is bounded.
  *
  * A message of a few bytes can unpack to many times its size (an empty repeated message takes two);
- * so it is built in an arena of at most UNPACK_BYTES_MAX and freed as one.
+ * so it is built in an arena of at most UNPACK_*_BYTES_MAX and freed as one.
  */
 #ifndef RINGTAIL_CLIENT_LIB_UNPACK_H
 #define RINGTAIL_CLIENT_LIB_UNPACK_H

@@ -113,7 +113,7 @@ static void test_encoder(void **state)
 static void test_decoder(void **state)
 {
 	(void)state;
-	check(create_decoder, destroy_decoder, 3);
+	check(create_decoder, destroy_decoder, 1);	/* its tables grow as batches need them */
 }
 
 static void test_codec(void **state)
