@@ -47,7 +47,7 @@ int cursor_file_load(const char *path, char **cursor, uint64_t *output_bytes,
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
 	}
 	text[bytes] = '\0';
-	if (sscanf(text, FIRST_LINE "at %65535s%n", at, &end) != 1 || !end || text[end] != '\n' ||
+	if (strlen(text) != bytes || sscanf(text, FIRST_LINE "at %65535s%n", at, &end) != 1 || !end || text[end] != '\n' ||
 	    sscanf(text + end, "\noutput %lu", output_bytes) != 1 || text[bytes - 1] != '\n') {
 		free(text);
 		free(at);
@@ -56,6 +56,25 @@ int cursor_file_load(const char *path, char **cursor, uint64_t *output_bytes,
 	free(text);
 	*cursor = at;
 	return 0;
+}
+
+/*
+ * The new file, beside the old one. Somebody else may write in that directory: what already has the name
+ * is not followed and not written to. One that a crash left is removed; whoever makes another meanwhile
+ * is not waited for.
+ */
+static FILE *open_new(const char *path)
+{
+	int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int fd = open(path, flags, 0666);
+	FILE *file;
+
+	if (fd < 0 && errno == EEXIST && unlink(path) == 0)
+		fd = open(path, flags, 0666);
+	file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!file && fd >= 0)
+		close(fd);
+	return file;
 }
 
 int cursor_file_save(const char *path, const char *cursor, uint64_t output_bytes,
@@ -67,21 +86,23 @@ int cursor_file_save(const char *path, const char *cursor, uint64_t output_bytes
 
 	if (asprintf(&new_path, "%s.new", path) < 0)
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
-	file = fopen(new_path, "we");
+	file = open_new(new_path);
 	if (!file) {
 		err = bad_errno(new_path, "write", errno, error);
 		free(new_path);
 		return err;
 	}
 	fprintf(file, FIRST_LINE "at %s\noutput %lu\n", cursor, output_bytes);
-	if (fflush(file) != 0 || ferror(file) || fdatasync(fileno(file)) != 0)
+	if (fflush(file) != 0 || ferror(file) || fsync(fileno(file)) != 0)
 		err = errno ? errno : EIO;
 	if (fclose(file) != 0 && !err)
 		err = errno;
 	if (!err && rename(new_path, path) != 0)
 		err = errno;
-	if (err)
+	if (err) {
+		unlink(new_path);
 		err = bad_errno(path, "write", err, error);
+	}
 	free(new_path);
 	return err;
 }

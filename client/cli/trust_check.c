@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,19 +19,10 @@ static void put_error(struct host_check *check, const struct ringtail_error *err
 	snprintf(check->hint, sizeof(check->hint), "%.250s", error->hint);
 }
 
-/* Of a file that can be read, and that others cannot. */
-static void check_mode(const char *path, struct host_check *check)
+/* Of a file that can be read: it would have been refused if others could, or its group. */
+static void put_good(const char *path, struct host_check *check)
 {
-	struct stat stat_of;
-
 	check->verdict = CHECK_OK;
-	if (stat(path, &stat_of) == 0 && stat_of.st_mode & (S_IRWXG | S_IRWXO)) {
-		check->verdict = CHECK_WARN;
-		snprintf(check->found, sizeof(check->found), "%.200s is open to its group (mode %04o)",
-			 path, stat_of.st_mode & 07777);
-		snprintf(check->hint, sizeof(check->hint), "chmod 0600 %.200s", path);
-		return;
-	}
 	snprintf(check->found, sizeof(check->found), "%.200s is ours alone", path);
 }
 
@@ -46,7 +36,7 @@ static void check_token(const struct trust_view *view, struct host_check *check)
 	if (trust_read_token(&view->trust, token, &error))
 		put_error(check, &error);
 	else
-		check_mode(view->trust.token_file, check);
+		put_good(view->trust.token_file, check);
 	explicit_bzero(token, sizeof(token));
 	if (check->verdict == CHECK_FAIL && !check->hint[0])
 		snprintf(check->hint, sizeof(check->hint), "it is to be ours and of mode 0600;"
@@ -68,7 +58,7 @@ static void check_key(const struct trust_view *view, struct host_check *check)
 		return;
 	}
 	close(fd);
-	check_mode(view->trust.key, check);
+	put_good(view->trust.key, check);
 }
 
 /* `whose`: the certificate, as a sentence begins with it. */

@@ -47,11 +47,11 @@ int trust_open_secret(const char *path, const char *what, int *fd, struct ringta
 	if (*fd < 0)
 		return failure_set(error, errno, "no-secret", "cannot open the %s file %s: %s", what,
 				   path, strerror(errno));
-	if (fstat(*fd, &stat) == 0 && S_ISREG(stat.st_mode) && !(stat.st_mode & S_IRWXO))
+	if (fstat(*fd, &stat) == 0 && S_ISREG(stat.st_mode) && !(stat.st_mode & (S_IRWXG | S_IRWXO)))
 		return 0;
 	close(*fd);
 	err = failure_set(error, EACCES, "open-secret",
-			  "the %s file %s is no file, or others may read it", what, path);
+			  "the %s file %s is no file, or its group or others may read it", what, path);
 	failure_hint(error, "chmod 0600; if somebody may have read it, make a new one");
 	return err;
 }
@@ -71,6 +71,11 @@ int trust_read_token(const struct ringtail_trust *trust, char token[TRUST_TOKEN_
 	got = read(fd, token, TRUST_TOKEN_BYTES_MAX - 1);
 	close(fd);
 	token[got < 0 ? 0 : got] = '\0';
+	if (got > 0 && strlen(token) < (size_t)got) {	/* else the token would end there */
+		explicit_bzero(token, TRUST_TOKEN_BYTES_MAX);
+		return failure_set(error, EINVAL, "bad-token-file", "%s has a NUL in it: it is no text",
+				   trust->token_file);
+	}
 	token[strcspn(token, "\r\n")] = '\0';
 	if (token[0] && got < TRUST_TOKEN_BYTES_MAX - 1)
 		return 0;

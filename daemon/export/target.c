@@ -194,6 +194,9 @@ static int read_secret(const char *path, const struct identity *identity,
 				     "%.200s has %u bytes or more", path,
 				     EXPORT_SECRET_BYTES_MAX);
 	value[used] = '\0';
+	if (strlen(value) < used)	/* else the value would end there */
+		return refuse_header(error, "the value is its first line, and text", "%.200s has a NUL in"
+				     " it", path);
 	value[strcspn(value, "\r\n")] = '\0';
 	return 0;
 }

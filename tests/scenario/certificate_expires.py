@@ -62,14 +62,14 @@ def main(case):
     doctor(1, *late, expect=[r"^FAIL  certificate .*late.pem has expired on 20..-", r"^warn  daemon",
                              r"^no way in to the daemon until what fails is mended"])
     os.chmod(soon[5], 0o640)
-    doctor(0, *soon, expect=[r"^warn  key file .* is open to its group \(mode 0640\)",
+    doctor(1, *soon, expect=[r"^FAIL  key file .* its group or others may read it",
                              r"-> chmod 0600"])
     os.chmod(soon[5], 0o644)
     doctor(1, *soon, expect=[r"^FAIL  key file .* others may read it"])
 
     doctor(0, *ca, "--token-file", alice, expect=[r"^ok    token file .* is ours alone"])
     os.chmod(alice, 0o660)
-    doctor(0, *ca, "--token-file", alice, expect=[r"^warn  token file .* \(mode 0660\)"])
+    doctor(1, *ca, "--token-file", alice, expect=[r"^FAIL  token file .* its group or others"])
     os.chmod(alice, 0o604)
     doctor(1, *ca, "--token-file", alice, expect=[r"^FAIL  token file .* others may read it",
                                                   r"-> chmod 0600; if somebody may have"])

@@ -77,7 +77,7 @@ static void tokens(void **state)
 	put("token", "rt_secret\n", 0400);
 	expect("token file", &view, CHECK_OK, "ours alone", "");
 	put("token", "rt_secret\n", 0640);
-	expect("token file", &view, CHECK_WARN, "mode 0640", "chmod 0600");
+	expect("token file", &view, CHECK_FAIL, "its group or others may read it", "chmod 0600");
 	put("token", "rt_secret\n", 0604);
 	expect("token file", &view, CHECK_FAIL, "others may read it", "make a new one");
 	put("token", "", 0600);
@@ -115,7 +115,9 @@ static void keys(void **state)
 	view.trust.key = put("key", "key", 0600);
 	expect("key file", &view, CHECK_OK, "ours alone", "");
 	put("key", "key", 0660);
-	expect("key file", &view, CHECK_WARN, "mode 0660", "chmod 0600");
+	expect("key file", &view, CHECK_FAIL, "its group or others may read it", "chmod 0600");
+	put("key", "key", 0620);
+	expect("key file", &view, CHECK_FAIL, "its group or others may read it", "chmod 0600");
 	put("key", "key", 0644);
 	expect("key file", &view, CHECK_FAIL, "others may read it", "chmod 0600");
 	view.trust.key = "/nowhere/key";
