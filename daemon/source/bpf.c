@@ -242,7 +242,7 @@ static bool is_unfiltered(const struct source_request *request, uint32_t probe)
 static uint32_t translate_syscall(const struct source_request *request, uint32_t nr, uint32_t word)
 {
 	const uint32_t rich = SYSCALL_WANTS_ENTRY | SYSCALL_WANTS_RETURN | SYSCALL_SAVES_ARGS |
-			      SYSCALL_NEVER_RETURNS | SYSCALL_SETS_UID;
+			      SYSCALL_NEVER_RETURNS | SYSCALL_SETS_UID | SYSCALL_IS_UNKNOWN;
 
 	if (wants(request, RT_PROBE_SYSCALL_CALL + nr))
 		word |= SYSCALL_WANTS_CALL;

@@ -161,7 +161,7 @@ static int catalog_add_unnamed(Ringtail__V1__Catalog *catalog, uint32_t words[RT
 	for (uint32_t number = 0; number < RT_SYSCALLS_MAX; number++)
 		if (words[number])
 			end = number + 1 + UNNAMED_BEYOND;
-	for (uint32_t number = 0; number < end && number < RT_SYSCALLS_MAX && !err; number++) {
+	for (uint32_t number = 0; number < end && number < RT_SYSCALL_UNKNOWN && !err; number++) {
 		char name[sizeof("nr_4294967295")];
 		const struct syscall_number call = { number, name };
 
@@ -170,6 +170,34 @@ static int catalog_add_unnamed(Ringtail__V1__Catalog *catalog, uint32_t words[RT
 		snprintf(name, sizeof(name), "nr_%u", number);
 		err = catalog_add_syscall(catalog, &call, -1, words);
 	}
+	return err;
+}
+
+/* What no table has is recorded as one call, which says its number. */
+static int catalog_add_unknown(Ringtail__V1__Catalog *catalog, uint32_t words[RT_SYSCALLS_MAX])
+{
+	static const struct syscall_arg field[] = {
+		{ "duration_ns", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION, 64 },
+		{ "ret", "long", RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT, 64 },
+		{ "nr", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
+		{ "arg0", "unsigned long", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "arg1", "unsigned long", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "arg2", "unsigned long", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "arg3", "unsigned long", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "arg4", "unsigned long", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "arg5", "unsigned long", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+	};
+	const unsigned args = sizeof(field) / sizeof(field[0]) - 2;
+	int err;
+
+	words[RT_SYSCALL_UNKNOWN] = SYSCALL_IS_KNOWN | SYSCALL_IS_UNKNOWN |
+				    args << SYSCALL_ARGS_SHIFT;
+	err = catalog_add(catalog, RT_PROBE_SYSCALL_CALL + RT_SYSCALL_UNKNOWN, "syscall", "unknown",
+			  "call", field, 2 + args);
+	if (!err)
+		err = catalog_add(catalog, RT_PROBE_SYSCALL_ENTRY + RT_SYSCALL_UNKNOWN, "syscall",
+				  "unknown", "entry", field + 2, args);
+	/* A return alone does not tell its number from a signal handler's return. */
 	return err;
 }
 
@@ -188,10 +216,12 @@ int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCAL
 		goto close_tracefs;
 	err = 0;
 	for (unsigned i = 0; i < SYSCALL_NUMBERS && !err; i++)
-		if (syscall_number[i].number < RT_SYSCALLS_MAX)
+		if (syscall_number[i].number < RT_SYSCALL_UNKNOWN)
 			err = catalog_add_syscall(catalog, &syscall_number[i], tracefs, words);
 	if (!err)
 		err = catalog_add_unnamed(catalog, words);
+	if (!err)
+		err = catalog_add_unknown(catalog, words);
 	for (unsigned i = 0; i < SCHED_PROBES && !err; i++)
 		err = catalog_add(catalog, sched_probe[i].id, "tracepoint", "sched",
 				  sched_probe[i].name, sched_probe[i].field, sched_probe[i].fields);

@@ -74,7 +74,7 @@ struct pt_regs {
 #pragma clang attribute pop
 
 #if defined(__TARGET_ARCH_x86)
-#define regs_syscall(regs)	((long)(regs)->orig_ax)
+#define regs_syscall(regs)	((long)(int)(regs)->orig_ax)	/* as the kernel reads it */
 #define regs_arg0(regs)		((regs)->di)
 #define regs_arg1(regs)		((regs)->si)
 #define regs_arg2(regs)		((regs)->dx)

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 2
+#define REQUEST_PROGRAMS_VERSION 3
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -23,10 +23,10 @@
 /*
  * One word for each system call has all that the programs ask about it, so that they load one.
  *
- *	  31  30 28 27    22 21    16 15  11 10   8 7  6    5     4     3     2     1     0
- *	+----+-----+--------+--------+------+------+--+----+-----+-----+-----+-----+-----+-----+
- *	|rich| 0   | signed | string | 0    | args |un|uid |known|never|saves|ret. |entry|call |
- *	+----+-----+--------+--------+------+------+--+----+-----+-----+-----+-----+-----+-----+
+ *	  31  30 28 27    22 21    16 15 12 11  10   8 7  6    5     4     3     2     1     0
+ *	+----+-----+--------+--------+-----+---+------+--+----+-----+-----+-----+-----+-----+-----+
+ *	|rich| 0   | signed | string | 0   |unk| args |un|uid |known|never|saves|ret. |entry|call |
+ *	+----+-----+--------+--------+-----+---+------+--+----+-----+-----+-----+-----+-----+-----+
  */
 #define SYSCALL_WANTS_CALL	(1u << 0)
 #define SYSCALL_WANTS_ENTRY	(1u << 1)
@@ -40,6 +40,7 @@
 #define SYSCALL_ARGS_SHIFT	8		/* how many arguments: 3 bits */
 #define SYSCALL_STRINGS_SHIFT	16		/* which of them are strings: a bit each */
 #define SYSCALL_SIGNED_SHIFT	22		/* which are signed and 32 bits wide: a bit each */
+#define SYSCALL_IS_UNKNOWN	(1u << 11)	/* stands for every number without a name */
 #define SYSCALL_IS_RICH		(1u << 31)	/* more than a plain call record is wanted */
 
 #define syscall_args(word)	(((word) >> SYSCALL_ARGS_SHIFT) & 7)

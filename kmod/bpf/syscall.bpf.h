@@ -65,7 +65,31 @@ inlined void syscall_args_copy(__u64 *to, const struct pt_regs *regs, __u32 word
 	syscall_arg_copy(to, regs, word, 5);
 }
 
-/* A system call of another ABI, or of a number that the catalog does not have. */
+/* All that a call is told of; of one without a name also its number, and every register. */
+inlined void syscall_fields_copy(__u64 *to, const struct pt_regs *regs, __u32 word)
+{
+	if (!(word & SYSCALL_IS_UNKNOWN)) {
+		syscall_args_copy(to, regs, word);
+		return;
+	}
+	to[0] = regs_syscall(regs);
+	to[1] = regs_arg0(regs);
+	to[2] = regs_arg1(regs);
+	to[3] = regs_arg2(regs);
+	to[4] = regs_arg3(regs);
+	to[5] = regs_arg4(regs);
+	to[6] = regs_arg5(regs);
+}
+
+/* The place of a number in the words: its own, or that of all without a name. */
+inlined __u64 syscall_place(__u32 of_generation, __u64 nr)
+{
+	if (nr < RT_SYSCALLS_MAX && request_syscall_word(of_generation, nr) & SYSCALL_IS_KNOWN)
+		return nr;
+	return RT_SYSCALL_UNKNOWN;
+}
+
+/* A system call of another ABI. */
 outlined void syscall_count_foreign(void)
 {
 	struct ring ring;
@@ -166,9 +190,9 @@ outlined void syscall_write_entry(void *ctx, __u32 of_generation, struct bpf_thr
 	if (fixed) {
 		place.record->payload[0] = RT_DURATION_NEVER;
 		place.record->payload[1] = 0;
-		syscall_args_copy(place.record->payload + 2, regs, word);
+		syscall_fields_copy(place.record->payload + 2, regs, word);
 	} else {
-		syscall_args_copy(place.record->payload, regs, word);
+		syscall_fields_copy(place.record->payload, regs, word);
 	}
 	if (attach)
 		attach_copy(attach, place.record->payload + fixed + syscall_args(word));
@@ -191,7 +215,7 @@ outlined int syscall_enter_slowly(__u64 *ctx, __u32 of_generation)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct bpf_thread *thread = thread_of(task, THREAD_CONTEXT_TASK);
 	struct pt_regs *regs = (void *)ctx[0];
-	__u64 nr = ctx[1], time_ns = 0;
+	__u64 nr = syscall_place(of_generation, ctx[1]), time_ns = 0;
 	__u32 word = request_syscall_word(of_generation, nr);
 
 	if (thread)
@@ -231,6 +255,8 @@ int sys_enter(__u64 *ctx)
 	__u32 word = nr < RT_SYSCALLS_MAX ? request_syscall_word(now, nr) : 0;
 
 	if (unlikely(!(word & SYSCALL_IS_KNOWN) || call_is_foreign(task, regs))) {
+		if (!call_is_foreign(task, regs))
+			return syscall_enter_slowly(ctx, now);
 		syscall_count_foreign();
 		return 0;
 	}
@@ -302,7 +328,7 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 	if (exec)
 		bpf_probe_read_kernel(place.record->payload + 2, 8 * args, &exec->args);
 	else
-		syscall_args_copy(place.record->payload + 2, regs, word);
+		syscall_fields_copy(place.record->payload + 2, regs, word);
 	if (attach)
 		attach_copy(attach, place.record->payload + 2 + args);
 	ring_commit(&ring, &place, bytes, RT_PROBE_SYSCALL_CALL + nr);
@@ -335,13 +361,18 @@ outlined int syscall_return_slowly(__u64 *ctx, __u32 of_generation)
 			syscall_count_foreign();
 		return 0;
 	}
-	nr = entry_ns ? entry_word >> 32 : regs_syscall(regs);
+	nr = entry_ns ? entry_word >> 32 : (__u64)regs_syscall(regs);
 	/* A number with x32's bit is another call's, but sets the uid as that one does. */
-	word = request_syscall_word(of_generation, nr);
+	word = request_syscall_word(of_generation,
+				    nr == RT_SYSCALL_UNKNOWN ? (__u64)regs_syscall(regs) : nr);
 	if (word & SYSCALL_SETS_UID && event.thread)
 		thread_make_unknown(event.thread);
+	/* -1 may be a signal handler's return, which has put other registers in their place. */
+	if (!entry_ns && nr != (__u64)-1)
+		nr = syscall_place(of_generation, nr);
 	if (nr >= RT_SYSCALLS_MAX)
 		return 0;
+	word = request_syscall_word(of_generation, nr);
 	if (!(word & (SYSCALL_WANTS_CALL | SYSCALL_WANTS_RETURN)) ||
 	    !event_begin(&event, word & SYSCALL_UNFILTERED) ||
 	    !event_names(&event, event.task, event.thread))

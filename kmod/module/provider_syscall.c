@@ -40,10 +40,10 @@ static void count_in_ring(struct rt_consumer *consumer, size_t counter)
 	preempt_enable_notrace();
 }
 
-/* A call of the 32-bit table, or of x32. */
+/* A call of the 32-bit table, or of x32; or of a number that no table has. */
 static bool is_foreign(long nr)
 {
-	return in_compat_syscall() || nr >= RT_SYSCALLS_MAX;
+	return in_compat_syscall() || nr < 0 || nr >= RT_SYSCALLS_MAX;
 }
 
 static u64 cut(const struct rt_syscall_shape *shape, u32 i, u64 value)
@@ -179,8 +179,11 @@ static void enter(struct rt_consumer *consumer, struct pt_regs *regs, u32 nr)
 	bool entry = plan->of_probe[RT_PROBE_SYSCALL_ENTRY + nr];
 	u64 arg[RT_SYSCALL_ARGS_MAX];
 
-	if (!call && !entry)
+	if (!call && !entry) {
+		if (unlikely(!rt_syscall_get(nr)))
+			count_in_ring(consumer, offsetof(struct rt_ring_producer, foreign));
 		return;
+	}
 	if (rt_consumer_excludes_current(consumer))
 		return;
 	read_args(regs, arg);
@@ -194,8 +197,6 @@ static void probe_sys_enter(void *data, struct pt_regs *regs, long id)
 {
 	struct rt_consumer *consumer = data;
 
-	if (id < 0)
-		return;
 	if (unlikely(is_foreign(id))) {
 		count_in_ring(consumer, offsetof(struct rt_ring_producer, foreign));
 		return;

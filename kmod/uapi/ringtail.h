@@ -93,6 +93,7 @@ enum rt_probe {
 };
 
 #define RT_SYSCALLS_MAX		0x400
+#define RT_SYSCALL_UNKNOWN	(RT_SYSCALLS_MAX - 1)	/* in place of all numbers without a name */
 #define RT_SYSCALL_ARGS_MAX	6
 #define RT_COMM_BYTES		16
 #define RT_CPUS_MAX		1024
@@ -104,6 +105,7 @@ enum rt_probe {
  *	syscall:*:call		duration_ns, ret, arguments...	record time is that of the return
  *	syscall:*:entry		arguments...
  *	syscall:*:return	ret
+ *	syscall:unknown:*	as call and entry, with nr and all six registers for the arguments
  *	sched_switch		prev_prio, prev_state, next_tid, next_prio	record tid leaves
  *	sched_wakeup		target_tid, prio, target_cpu	record tid wakes
  *	sched_process_fork	child_tid, child_pid		record tid is the parent
