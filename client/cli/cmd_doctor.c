@@ -8,9 +8,13 @@
 #include "client/cli/cmd.h"
 #include "client/lib/failure.h"
 #include "client/cli/host_check.h"
+#include "client/cli/loss_advice.h"
 #include "client/cli/request.h"
 #include "client/cli/trust_check.h"
 #include "query/visible.h"
+#include "client/lib/unpack.h"
+
+#define STAT_WAIT_MS 5000
 
 static void print_check(const char *name, const struct host_check *check, bool colour)
 {
@@ -44,13 +48,45 @@ static bool see_certificate(const char *text, struct conn_tls_span *span, bool *
 	return *seen;
 }
 
+/* What the daemon has lost since it started, and what to do about it. */
+static void check_losses(struct request *request, bool colour)
+{
+	Ringtail__V1__StatRequest message = RINGTAIL__V1__STAT_REQUEST__INIT;
+	const Ringtail__V1__Stat *stat = NULL;
+	struct ringtail_error error;
+	struct host_check check = {.verdict = CHECK_OK};
+	struct loss_advice advice;
+	struct arena *arena = NULL;
+	const uint8_t *body;
+	unsigned reason = 0;
+	size_t bytes;
+
+	if (request_send(request, FRAME_STAT_REQUEST, &message.base, &error) == 0 &&
+	    request_wait(request, FRAME_STAT, STAT_WAIT_MS, &body, &bytes, &error) == 0)
+		stat = unpack(&ringtail__v1__stat__descriptor, body, bytes, &arena);
+	if (!stat)
+		return;
+	while (loss_advice_next(stat, &reason, &advice)) {
+		check.verdict = CHECK_WARN;
+		snprintf(check.found, sizeof(check.found), "%s: %.200s", advice.name, advice.what);
+		snprintf(check.hint, sizeof(check.hint), "%s", advice.remedy);
+		print_check("losses", &check, colour);
+	}
+	if (check.verdict == CHECK_OK) {
+		snprintf(check.found, sizeof(check.found), "none since the daemon started");
+		print_check("losses", &check, colour);
+	}
+	arena_destroy(arena);
+}
+
 /* Whether a daemon answers at the address, and which. */
 static void check_daemon(const char *address, struct conn_tls_span *span, bool *seen,
-			 struct host_check *check)
+			 struct host_check *check, struct request **open)
 {
 	struct ringtail_error error;
 	struct request *request;
 
+	*open = NULL;
 	memset(check, 0, sizeof(*check));
 	if (!see_certificate(address, span, seen, &error) ||
 	    request_open(address, -1, &request, &error)) {
@@ -64,7 +100,7 @@ static void check_daemon(const char *address, struct conn_tls_span *span, bool *
 		 request_host(request)->source, request_host(request)->cpus,
 		 *request_host(request)->role ? "; you may come as " : "",
 		 request_host(request)->role);
-	request_close(request);
+	*open = request;
 }
 
 /* What is shown and looked at on the way in. False: something of it is in the way. */
@@ -92,10 +128,11 @@ enum exit_code cmd_doctor(const struct settings *settings)
 	bool colour = cmd_colour(stdout), works = true, trusted, answers, seen;
 	struct host_check check, answer;
 	struct conn_tls_span span;
+	struct request *request;
 	struct host host;
 	const char *name;
 
-	check_daemon(settings->connect, &span, &seen, &answer);
+	check_daemon(settings->connect, &span, &seen, &answer, &request);
 	answers = answer.verdict == CHECK_OK;
 	host_here(&host);
 	for (size_t i = 0; (name = host_check(&host, i, &check)); i++) {
@@ -108,6 +145,10 @@ enum exit_code cmd_doctor(const struct settings *settings)
 	}
 	trusted = check_trust(seen ? &span : NULL, answers, colour);
 	print_check("daemon", &answer, colour);
+	if (request) {
+		check_losses(request, colour);
+		request_close(request);
+	}
 	printf("%s\n", !works ? "tracing cannot work here until what fails is mended" :
 	       !trusted ? "no way in to the daemon until what fails is mended" :
 	       answers ? "tracing works" : "tracing can work: start the daemon");

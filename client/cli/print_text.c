@@ -304,7 +304,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 }
 
 /*
- * "--- 1234 events lost on cpu 1: queue full ---". What a ring had no room for was an attempt of all
+ * "--- 1234 events lost on cpu 1: queue full (raise queue-size) ---". What a ring had no room for was an attempt of all
  * who record there: its probe is lost with it, so nobody knows whose it would have been.
  */
 static void put_loss(struct sink *sink, const struct ringtail_item *item)
@@ -330,7 +330,9 @@ static void put_loss(struct sink *sink, const struct ringtail_item *item)
 	out_literal(out, ": ");
 	for (const char *at = ringtail_reason_name(item->reason); *at; at++)
 		out_char(out, *at == '-' ? ' ' : *at);
-	out_literal(out, " ---");
+	out_literal(out, " (");
+	out_text(out, ringtail_reason_remedy(item->reason));
+	out_literal(out, ") ---");
 	paint(sink, PLAIN);
 	out_char(out, '\n');
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/cli/loss_advice.h"
 #include "client/cli/json_quote.h"
 #include "client/cli/units.h"
 
@@ -272,6 +273,16 @@ static void put_beside(struct out *out, const Ringtail__V1__Stat *stat)
 		    "producer refused\n", (unsigned long long)consumer_bad);
 }
 
+/* What was lost since the daemon started can be kept from happening again. */
+static void put_advice(struct out *out, const Ringtail__V1__Stat *stat)
+{
+	struct loss_advice advice;
+	unsigned reason = 0;
+
+	while (loss_advice_next(stat, &reason, &advice))
+		put(out, "  %s: %s\n    -> %s\n", advice.name, advice.what, advice.remedy);
+}
+
 static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 {
 	put(out, "\nledger\n");
@@ -321,6 +332,7 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 			    (unsigned long long)export->gaps, export->gaps > 1 ? "s" : "");
 	}
 	put_beside(out, stat);
+	put_advice(out, stat);
 }
 
 static void put_counters(struct out *out, const Ringtail__V1__Stat *stat, bool zeros)
@@ -381,10 +393,11 @@ static json_t *lost_object(Ringtail__V1__LossCount *const *lost, size_t n)
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(all, json_pack("{s:s, s:s, s:I}", "stage",
+		json_array_append_new(all, json_pack("{s:s, s:s, s:I, s:s}", "stage",
 						     ringtail_stage_name(lost[i]->stage), "reason",
 						     ringtail_reason_name(lost[i]->reason), "count",
-						     (json_int_t)lost[i]->count));
+						     (json_int_t)lost[i]->count, "remedy",
+						     ringtail_reason_remedy(lost[i]->reason)));
 	return all;
 }
 

@@ -13,6 +13,7 @@
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
 #include "client/lib/ringtail_private.h"
+#include "proto/losses.h"
 #include "proto/batch_decode.h"
 #include "proto/ringtail.pb-c.h"
 #include "query/visible.h"
@@ -436,11 +437,10 @@ const char *ringtail_stage_name(unsigned stage)
 
 const char *ringtail_reason_name(unsigned reason)
 {
-	static const char *const name[] = {
-		"unknown", "ring-full", "nest", "stopped", "busy", "bad-record", "queue-full",
-		"history-gone", "other-epoch", "not-recorded", "spool-full", "disk", "corrupt",
-		"restart", "rejected", "memory", "expired", "rate-limit",
-	};
+	return loss_reason(reason)->name;
+}
 
-	return reason < sizeof(name) / sizeof(*name) ? name[reason] : "unknown";
+const char *ringtail_reason_remedy(unsigned reason)
+{
+	return loss_reason(reason)->remedy;
 }

@@ -224,5 +224,6 @@ const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid
 
 const char *ringtail_stage_name(unsigned stage);	/* "ring" */
 const char *ringtail_reason_name(unsigned reason);	/* "ring-full" */
+const char *ringtail_reason_remedy(unsigned reason);	/* what to do about it; never NULL */
 
 #endif

@@ -8,6 +8,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/metrics/self.h"
 #include "query/visible.h"
+#include "proto/losses.h"
 
 #define PROCESSES_SHOWN	20u
 #define CLIENTS_SHOWN	64u
@@ -46,9 +47,10 @@ static void write_losses(Ringtail__V1__LossCount *const *lost, size_t n, FILE *o
 {
 	fputs(",\"lost\":[", out);
 	for (size_t i = 0; i < n; i++)
-		fprintf(out, "%s{\"stage\":\"%s\",\"reason\":\"%s\",\"count\":%" PRIu64 "}",
-			i ? "," : "", metric_stage_name(lost[i]->stage),
-			metric_reason_name(lost[i]->reason), lost[i]->count);
+		fprintf(out, "%s{\"stage\":\"%s\",\"reason\":\"%s\",\"remedy\":\"%s\",\"count\":%"
+			PRIu64 "}", i ? "," : "", metric_stage_name(lost[i]->stage),
+			metric_reason_name(lost[i]->reason), loss_reason(lost[i]->reason)->remedy,
+			lost[i]->count);
 	putc(']', out);
 }
 

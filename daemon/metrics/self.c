@@ -12,6 +12,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/frame_ref.h"
 #include "daemon/host/machine.h"
+#include "proto/losses.h"
 
 #define COLLECTOR "ringtail_collector_"
 #define USUAL_MAX 4	/* reasons whose series are there before there is a loss; 0 ends a shorter list */
@@ -67,12 +68,17 @@ const char *metric_stage_name(Ringtail__V1__LossStage stage)
 			  text[stage < LOSS_STAGES ? stage : 0], sizeof(text[0]));
 }
 
+/* As clients call it, with underscores: hyphens are no part of a label's habit. */
 const char *metric_reason_name(Ringtail__V1__LossReason reason)
 {
 	static char text[LOSS_REASONS][24];
+	char *name = text[reason < LOSS_REASONS ? reason : 0];
 
-	return short_name(&ringtail__v1__loss_reason__descriptor, (int)reason, "REASON_",
-			  text[reason < LOSS_REASONS ? reason : 0], sizeof(text[0]));
+	snprintf(name, sizeof(text[0]), "%s", loss_reason(reason)->name);
+	for (char *at = name; *at; at++)
+		if (*at == '-')
+			*at = '_';
+	return name;
 }
 
 static void add_loss(struct metric_builder *builder, const char *owner, const char *owner_value,

@@ -62,6 +62,12 @@ def main(case):
     texts = re.findall(r".*ring-full.*|.*ring full.*", done["text"].out)
     case.check(len(texts) == len(losses), f"the text shows them too: {texts[0] if texts else None}",
                done["text"].out[:3000])
+    remedy = "raise ring-size, or ask for fewer probes or a narrower filter"
+    case.check(all(remedy in text for text in texts), "and say what to do", texts[:3])
+    for command in "stat", "doctor":
+        told = case.tracectl(daemon, command)
+        case.check(re.search(rf"ring full: .*\n +-> +{remedy} \(ring-size is [0-9.]+ ?[KMG]iB now\)",
+                             told.out), f"{command} says what to do", told.out, told.err)
 
 
 ringtail.run(main)

@@ -75,6 +75,11 @@ def enum(name):
             re.findall(r"^\t(\w+) = \d+;[ \t]*(?:// (.*))?$", body.group(1), re.M)]
 
 
+def reasons():
+    """(symbol, name, what happened, what to do) of each reason of a loss."""
+    return list(rows("proto/losses.def", "LOSS_REASON"))
+
+
 def counters():
     return list(rows("daemon/base/counters.def", "COUNTER"))
 
@@ -102,9 +107,8 @@ def table(head, lines):
 def main():
     print("# Limits, deadlines and losses\n")
     print("Made by `make docs` from the tables that the code is made from: `daemon/config/options.def`,")
-    print("`proto/limits.def`, `daemon/base/limits.def`, `daemon/base/counters.def` and the enums LossStage")
-    print("and LossReason of `proto/ringtail.proto`. A test fails where this page is not what they")
-    print("say.\n")
+    print("`proto/limits.def`, `proto/losses.def`, `daemon/base/limits.def`, `daemon/base/counters.def` and")
+    print("the enum LossStage of `proto/ringtail.proto`. A test fails where this page is not what they say.\n")
     print("## Options\n")
     print("What the one who runs the daemon decides; `ringtaild.conf`(5) says more.\n")
     table(["option", "default", "what"],
@@ -121,7 +125,8 @@ def main():
     print("destination; `tracectl stat` shows them, and they are the labels `stage` and `reason` of")
     print("the metrics.\n")
     table(["stage", "what"], enum("LossStage"))
-    table(["reason", "what"], enum("LossReason"))
+    table(["reason", "in text", "what happened", "what to do"],
+          [(f"REASON_{symbol}", name, what, remedy) for symbol, name, what, remedy in reasons()])
     print("## What the daemon counts about itself\n")
     table(["counter", "what"], [(f"`{name}`", text) for name, text in counters()])
 

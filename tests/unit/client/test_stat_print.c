@@ -112,6 +112,9 @@ static void text(void **state)
 				      "last 1040 ms\n"));
 	assert_non_null(strstr(shown, "spool 0123: 6000 produced = 5985 stored + 10 lost (ring, "
 				      "ring-full) + 5 in flight; residual 0\n"));
+	assert_non_null(strstr(shown, "  ring full: the kernel recorded faster than the daemon drained "
+				      "the ring\n    -> raise ring-size, or ask for fewer probes or a "
+				      "narrower filter (ring-size is 1.00 MiB now)\n"));
 	assert_non_null(strstr(shown, "2 events the kernel would not let nest\n"));
 	assert_null(strstr(shown, "stuck"));
 	assert_null(strstr(shown, "foreign"));

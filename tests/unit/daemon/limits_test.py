@@ -39,6 +39,9 @@ def spoken_of(kind, what):
     return kind in ("error", "warning") and f'"{what}"' in CODE
 
 
+OPTIONS = {name for _, name, *_ in limits.rows("daemon/config/options.def", "OPTION")}
+
+
 def told_wrongly():
     for name, value, unit, beyond, told, text, path in limits.limits():
         for item in told.split(", ") if told else []:
@@ -72,6 +75,15 @@ def reasons():
     for name, comment in limits.enum("LossStage") + limits.enum("LossReason"):
         if not comment:
             yield f"proto/ringtail.proto: {name} says nothing"
+    rows = [f"REASON_{symbol}" for symbol, *_ in limits.reasons()]
+    if rows != names:
+        yield f"proto/losses.def: not the reasons of LossReason: {set(rows) ^ set(names)}"
+    for symbol, name, what, remedy in limits.reasons():
+        if name != symbol.lower().replace("_", "-") or not what or not remedy:
+            yield f"proto/losses.def: {symbol}: its name, what happened, and what to do?"
+        for option in re.findall(r"\b[a-z]+-(?:size|age|max|rate)\b", remedy):
+            if option not in OPTIONS:
+                yield f"proto/losses.def: {symbol}: there is no option {option}"
 
 
 def stale():
