@@ -126,15 +126,16 @@ static void put_clients(struct out *out, const Ringtail__V1__Stat *stat,
 {
 	if (!stat->n_client)
 		return;
-	put(out, "\n%6s %-16s %10s %12s %10s %10s %10s  %s\n", "client", "software", "events",
+	put(out, "\n%6s %-16s %-16s %10s %12s %10s %10s %10s  %s\n", "client", "identity",
+	    "software", "events",
 	    "all events", "lost", "wire", "waiting", "probes");
 	for (size_t i = 0; i < stat->n_client; i++) {
 		const Ringtail__V1__ClientStat *client = stat->client[i];
 		const Ringtail__V1__ClientStat *was = client_before(before, client->id);
 		char events[UNITS_TEXT_BYTES], wire[UNITS_TEXT_BYTES], waiting[UNITS_TEXT_BYTES];
 
-		put(out, "%6llu %-16.16s %10s %12llu %10llu %10s %10s  ",
-		    (unsigned long long)client->id, client->software,
+		put(out, "%6llu %-16.16s %-16.16s %10s %12llu %10llu %10s %10s  ",
+		    (unsigned long long)client->id, client->identity, client->software,
 		    rate(client->delivered, was ? &was->delivered : NULL, seconds, events),
 		    (unsigned long long)client->delivered,
 		    (unsigned long long)sum_lost(client->lost, client->n_lost),
@@ -424,9 +425,9 @@ static json_t *client_object(const Ringtail__V1__ClientStat *client)
 
 	for (size_t i = 0; i < client->n_probe; i++)
 		json_array_append_new(probes, json_string(client->probe[i]));
-	return json_pack("{s:I, s:s, s:s, s:o, s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I}",
-			 "id", (json_int_t)client->id, "peer", client->peer, "software",
-			 client->software, "probes", probes, "filter", client->filter,
+	return json_pack("{s:I, s:s, s:s, s:s, s:o, s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I}",
+			 "id", (json_int_t)client->id, "peer", client->peer,
+			 "identity", client->identity, "software", client->software, "probes", probes, "filter", client->filter,
 			 "produced", (json_int_t)client->produced,
 			 "delivered", (json_int_t)client->delivered,
 			 "filtered", (json_int_t)client->filtered,

@@ -55,8 +55,8 @@ static int reconnect(struct ringtail *ringtail)
 static bool is_of_the_moment(const char *code)
 {
 	static const char *const codes[] = {
-		"shutting-down", "too-many-clients", "too-many-pending", "descriptors-exhausted",
-		"no-room", "consumer-in-use",
+		"shutting-down", "too-many-clients", "too-many-of-identity", "too-many-pending",
+		"descriptors-exhausted", "no-room", "consumer-in-use",
 	};
 
 	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)

@@ -175,6 +175,7 @@ static void fill_client(const struct session *session, struct client_answer *ans
 	stat->id = session_id(session);
 	stat->peer = (char *)session_peer(session);
 	stat->software = (char *)session_software(session);
+	stat->identity = (char *)session_name(session);
 	stat->wire_bytes = session_wire_bytes(session);
 	stat->frames = session_frames(session);
 	if (session_stream(session))

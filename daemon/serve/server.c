@@ -1,5 +1,5 @@
 /* server: see server.h. This file: what sessions ask, and what goes for all of them.
- * server_accept.c: how they come in. */
+ * server_accept.c: how they come in; server_places.c: for whom there is a place. */
 #include "daemon/serve/server.h"
 
 #include <errno.h>
@@ -10,23 +10,35 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/base/random.h"
 #include "daemon/serve/server_private.h"
 #include "daemon/net/transport_tls.h"
 #include "proto/limits.h"
 
-void server_move(struct server *server, struct client *client, enum client_state state)
+void server_enlist(struct server *server, struct client *client)
+{
+	TAILQ_INSERT_TAIL(&server->list[client->state], client, link);
+	server->count[client->state]++;
+	server->pending_from[client->origin] += client->state == CLIENT_PENDING;
+}
+
+static void leave_list(struct server *server, struct client *client)
 {
 	TAILQ_REMOVE(&server->list[client->state], client, link);
 	server->count[client->state]--;
+	server->pending_from[client->origin] -= client->state == CLIENT_PENDING;
+}
+
+void server_move(struct server *server, struct client *client, enum client_state state)
+{
+	leave_list(server, client);
 	client->state = state;
-	TAILQ_INSERT_TAIL(&server->list[state], client, link);
-	server->count[state]++;
+	server_enlist(server, client);
 }
 
 void server_forget_client(struct server *server, struct client *client)
 {
-	TAILQ_REMOVE(&server->list[client->state], client, link);
-	server->count[client->state]--;
+	leave_list(server, client);
 	free(client);
 }
 
@@ -74,10 +86,9 @@ static int on_admit(void *context, struct session *session, const char *token,
 	}
 	if (client->state != CLIENT_PENDING)
 		return 0;
-	if (server->count[CLIENT_SERVED] >= server->config.bounds.clients_max) {
-		server_set_full(server, error);
-		return -EBUSY;
-	}
+	err = server_find_place(server, session_identity(session), error);
+	if (err)
+		return err;
 	server_move(server, client, CLIENT_SERVED);
 	log_debug("client-named", "client %llu is %s, a %s", (unsigned long long)session_id(session),
 		  gate_name(server->config.gate, session_identity(session)),
@@ -277,6 +288,8 @@ struct server_bounds server_bounds_of(const struct config *config)
 		},
 		.clients_max = (unsigned)config->clients_max,
 		.pending_max = (unsigned)config->pending_max,
+		.identity_max = (unsigned)(config->identity_max ? config->identity_max :
+								  (config->clients_max + 1) / 2),
 		.insecure = config->insecure,
 	};
 }
@@ -289,6 +302,10 @@ struct server *server_create(const struct server_config *config)
 	if (!server)
 		return NULL;
 	server->config = *config;
+	if (random_bytes(&server->origin_seed, sizeof(server->origin_seed)) != 0) {
+		free(server);
+		return NULL;
+	}
 	server->descriptors_max = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur :
 									  RLIM_INFINITY;
 	for (unsigned i = 0; i < CLIENT_STATES; i++)

@@ -21,6 +21,7 @@ struct server;
 struct server_bounds {
 	struct session_bounds session;
 	unsigned clients_max, pending_max;
+	unsigned identity_max;		/* of clients_max, of one identity; 0: no bound */
 	bool insecure;			/* tcp on loopback is plain */
 };
 

@@ -34,7 +34,7 @@ static void turn_away(struct server *server, struct client *client)
 	struct error error;
 
 	error_set(&error, EBUSY, "too-many-pending", "of %u connections that have not said who they"
-		  " are, as many as this daemon holds, this was the oldest",
+		  " are, as many as this daemon holds, this was the oldest from where most come",
 		  server->config.bounds.pending_max);
 	error_hint(&error, "come back in a moment, or raise pending-max");
 	if (session_turn_away(client->session, &error))
@@ -48,7 +48,7 @@ static void turn_away(struct server *server, struct client *client)
 static void make_room_for_pending(struct server *server)
 {
 	while (server->count[CLIENT_PENDING] >= server->config.bounds.pending_max) {
-		struct client *client = oldest(server, CLIENT_PENDING);
+		struct client *client = server_pending_to_go(server);
 
 		counter_add(COUNTER_sessions_pending_evicted, 1);
 		log_info("pending-max", "client %llu (%s) goes: %u others have not said who they are",
@@ -83,12 +83,12 @@ void server_serve(struct server *server, enum server_door door, struct transport
 		transport_destroy(transport);
 		goto no_memory;
 	}
+	client->origin = server_origin_of(server, peer);
 	client->state = full && door != SERVER_TLS ? CLIENT_REFUSED : CLIENT_PENDING;
 	if (client->state == CLIENT_PENDING)
 		make_room_for_pending(server);
 	client->door = door;
-	TAILQ_INSERT_TAIL(&server->list[client->state], client, link);
-	server->count[client->state]++;
+	server_enlist(server, client);
 	config.client = client;
 	client->session = session_create(&config, transport, ++server->next_id, peer);
 	if (!client->session) {

@@ -16,10 +16,13 @@ enum client_state {
 	CLIENT_STATES,
 };
 
+#define ORIGINS 256u	/* users and addresses share so many counts */
+
 struct client {
 	TAILQ_ENTRY(client) link;
 	enum client_state state;
 	enum server_door door;
+	uint8_t origin;			/* where it comes from: a user, or an address */
 	struct session *session;	/* NULL: being made */
 };
 
@@ -33,13 +36,31 @@ struct server {
 	uint64_t next_id;
 	rlim_t descriptors_max;
 	unsigned count[CLIENT_STATES];
+	unsigned pending_from[ORIGINS];	/* of count[CLIENT_PENDING] */
+	uint64_t origin_seed;
 	struct client_list list[CLIENT_STATES];		/* each from its oldest */
 };
 
+/* Takes its place in the list of its state. */
+void server_enlist(struct server *server, struct client *client);
 void server_move(struct server *server, struct client *client, enum client_state state);
 void server_forget_client(struct server *server, struct client *client);
 
 /* Counts one more, and says why. */
 void server_set_full(const struct server *server, struct error *error);
+
+/* ---- server_places.c ------------------------------------------------------------------------- */
+
+/* Of clients-max. */
+unsigned server_kept_for_operators(const struct server *server);
+
+/* Whether there is a place for one that was let in; -EBUSY with *error: what is full, and what to do. */
+int server_find_place(const struct server *server, const struct client_identity *identity,
+		      struct error *error);
+
+uint8_t server_origin_of(const struct server *server, const char *peer);
+
+/* Of those that have not said who they are, the oldest from where most of them come. */
+struct client *server_pending_to_go(const struct server *server);
 
 #endif

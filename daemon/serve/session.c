@@ -306,6 +306,11 @@ const char *session_peer(const struct session *session)
 	return session->peer;
 }
 
+const char *session_name(const struct session *session)
+{
+	return session->identity.text;
+}
+
 const char *session_software(const struct session *session)
 {
 	return session->software;

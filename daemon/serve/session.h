@@ -118,6 +118,7 @@ struct client_identity *session_identity(struct session *session);
 void *session_client(const struct session *session);
 uint64_t session_id(const struct session *session);
 const char *session_peer(const struct session *session);
+const char *session_name(const struct session *session);	/* its identity's, as "cert:alice" */
 const char *session_software(const struct session *session);
 uint64_t session_wire_bytes(const struct session *session);
 uint64_t session_frames(const struct session *session);

@@ -27,7 +27,8 @@ def main(case):
     case.check_equal(stream_default(case, daemon), ["syscall:getpgid:call"], "what the file says")
 
     rewrite(case, daemon, "probe = syscall:getsid:*\nprobe = tracepoint:sched:sched_process_exit\n"
-            f"{mine}clients-max = 3\nhistory-size = 1MiB\nqueue-size = 1MiB\nlog-level = debug\n")
+            f"{mine}clients-max = 3\nclients-per-identity = 3\nhistory-size = 1MiB\n"
+            "queue-size = 1MiB\nlog-level = debug\n")
     daemon.reload(r"\[reloaded\]")
     case.check_equal(stream_default(case, daemon),
                      ["syscall:getsid:call", "syscall:getsid:entry", "syscall:getsid:return",

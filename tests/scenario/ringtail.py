@@ -222,6 +222,10 @@ class Case:
             options = (f"--state-dir={self.path(name)}.state", *options)
         if os.geteuid() == 0 and not any(words.startswith("--user=") for words in options):
             options = (f"--user={ENGINE_USER}", *options)
+        # All that a test connects is of one user, or two.
+        for words in options:
+            if words.startswith("--clients-max="):
+                options = (words.replace("max", "per-identity"), *options)
         words = [*before, os.path.join(BUILD, "ringtaild"), f"--config={config}",
                  *(f"--listen={address}" for address in listen), *options]
         return Daemon(self, name, words, **popen)

@@ -11,7 +11,8 @@ CLIENTS = 100
 CALLS = 3_000_000
 FEW_CALLS = 200_000
 MIB = 1 << 20
-OPTIONS = ["--clients-max", 2 * CLIENTS + 16, "--history-size", "0"]  # no queue that fills by design
+OPTIONS = ["--clients-max", 2 * CLIENTS + 16, "--clients-per-identity", 2 * CLIENTS + 16,
+           "--history-size", "0"]  # no queue that fills by design
 
 
 def measure(bench):
