@@ -10,12 +10,15 @@
 #include "client/lib/limits.h"
 #include "proto/limits.h"
 
+#define STEPS_BETWEEN_COUNTS 64u
+
 struct lane {
 	uint32_t cpu;
 	struct merge_entry *first, **last;
 	struct batch_decoder *decoder;
 	struct catalog *decoder_catalog;	/* what the decoder was made from; a reference */
-	size_t decoder_bytes;			/* as they are counted in the merge */
+	size_t decoder_bytes;			/* as they are counted in the merge, now and then */
+	unsigned steps;
 	enum merge_next kind;			/* of what stands first; MERGE_EMPTY: none */
 	struct batch_item item;
 	struct batch_summary summary;
@@ -226,7 +229,9 @@ static void step(struct merge *merge, struct lane *lane)
 		lane->seq = lane->kind == MERGE_EVENT ? lane->item.seq + 1 :
 			    lane->item.loss.first_seq + lane->item.loss.count;
 		decode_next(lane);
-		count_decoder(merge, lane);
+		/* It grows by an event's at most, and to count it costs as much as to decode one. */
+		if (++lane->steps % STEPS_BETWEEN_COUNTS == 0)
+			count_decoder(merge, lane);
 	} else {
 		lane->kind = MERGE_EMPTY;
 	}
@@ -370,21 +375,21 @@ static void fill(struct merge *merge, struct lane *lane, struct merge_item *item
 enum merge_next merge_next(struct merge *merge, struct merge_item *item)
 {
 	struct lane *lane;
+	bool over;
 
 	if (merge->given) {
 		step(merge, merge->given);
 		merge->given = NULL;
 	}
-	if (!merge->whole && merge->decoder_bytes > MERGE_DECODE_BYTES_MAX)
-		merge->whole = oldest(merge);
+	over = merge->decoder_bytes > MERGE_DECODE_BYTES_MAX;
 	lane = merge->whole ? merge->whole : merge->current;
-	if (merge->whole) {
-		merge->current = NULL;
-	} else if (!lane || !lane->first || lane->time_ns > merge->rival_ns) {
+	if (!lane || !lane->first || (!merge->whole && (over || lane->time_ns > merge->rival_ns))) {
 		lane = oldest(merge);
 		merge->current = lane;
 		if (!lane)
 			return MERGE_EMPTY;
+		if (over)
+			merge->whole = lane;
 	}
 	if (lane->time_ns >= merge->watermark_ns && !merge->flushed && !merge->whole &&
 	    merge->bytes <= merge->bytes_max)

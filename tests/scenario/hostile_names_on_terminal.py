@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import ringtail
-from lib import fake_daemon, wire
+from lib import fake_daemon, http, wire
 from lib.fake_daemon import FakeDaemon
 from lib.process import PATIENCE_S
 
@@ -80,6 +80,14 @@ def hostile_hello(case):
         for output in ("text", "json"):
             run(case, *at, "stream", "-o", output, code=0)
         daemon.stop()
+    # A NUL in text is refused: what is behind it is not left out in silence.
+    nul = FakeDaemon(case, {"ListRequest": wire.message("Error", code="a\0b", what="c"),
+                            "StatRequest": wire.message("Stat", source="a\0b"),
+                            "Subscribe": fake_daemon.stream(b"", bye="a\0b")})
+    for words in (["list"], ["stat"], ["stream"]):
+        done = run(case, "--connect", nul.address, *words, code=1)
+        case.check(done.stderr, "which is told")
+    nul.stop()
     version = FakeDaemon(case, {"ClientHello": fake_daemon.hello(version=9, **names)})
     run(case, "--connect", version.address, "stat", code=1)
     version.stop()
@@ -180,6 +188,8 @@ for name in {names!r}:
         connection.send(wire.message("Subscribe", probe=["syscall:getppid:call"], consumer=VALID))
         run(case, "--connect", daemon.address, "stat", code=0)
         run(case, "--connect", daemon.address, "stat", "-o", "json", code=0, json_lines=True)
+        for page in ("/metrics", "/api/live", "/api/history"):
+            look(case, {page: http.get(daemon, page)[2].encode()}, "ringtaild")
     case.check_balanced(daemon)
     daemon.stop()
     with open(daemon.path["err"], "rb") as log:
