@@ -60,6 +60,7 @@ struct consumer {
 	uint64_t acked_realtime_ns;	/* 0: never */
 	struct consumer_place place;	/* what is before has been acknowledged */
 
+	bool earlier;			/* an earlier run of the daemon has registered it */
 	bool kept;			/* on disk, with the place that it began at */
 	bool saving;			/* so it will be, once the save that is under way has ended */
 

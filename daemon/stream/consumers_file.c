@@ -220,6 +220,7 @@ static bool parse_line(char *line, struct consumer **open, struct consumer_list 
 	if (*open && strcmp(line, "end") == 0) {
 		if (!(*open)->filter || *count == CONSUMERS_MAX)
 			return false;
+		(*open)->earlier = true;
 		(*open)->kept = (*open)->place.known;
 		TAILQ_INSERT_TAIL(list, *open, link);
 		(*count)++;

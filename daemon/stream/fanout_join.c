@@ -303,10 +303,24 @@ bool fanout_join(struct fanout *fanout, struct waiter *waiter)
 	return true;
 }
 
-/* A client's registration that cannot be kept is none; an exporter's is tried again with each save. */
+/* It gets the error and waits no more. A client's registration that was never confirmed is none. */
+static void refuse_waiter(struct fanout *fanout, struct waiter *waiter, const struct error *error)
+{
+	char name[CONSUMER_NAME_BYTES_MAX + 1] = "";
+	struct error ignored;
+
+	if (waiter->session && waiter->consumer && !waiter->consumer->kept &&
+	    !waiter->consumer->earlier)
+		memcpy(name, waiter->consumer->name, sizeof(name));
+	waiter_refuse(waiter, error);
+	fanout_stop_waiting(fanout, waiter);
+	if (name[0])
+		fanout_forget_consumer(fanout, name, &ignored);
+}
+
+/* An exporter's registration that cannot be kept now is tried again with each save. */
 static void take_unkept(struct fanout *fanout, struct waiter *waiter, int err)
 {
-	char name[sizeof(waiter->consumer->name)];
 	struct error error;
 
 	if (!waiter->session) {
@@ -314,13 +328,10 @@ static void take_unkept(struct fanout *fanout, struct waiter *waiter, int err)
 		fanout_stop_waiting(fanout, waiter);
 		return;
 	}
-	memcpy(name, waiter->consumer->name, sizeof(name));
-	error_set(&error, -err, "state-failed", "the durable consumer '%s' cannot be kept: %s", name,
-		  strerror(-err));
+	error_set(&error, -err, "state-failed", "the durable consumer '%s' cannot be kept: %s",
+		  waiter->consumer->name, strerror(-err));
 	error_hint(&error, "nothing was registered; see to the disk of state-dir");
-	waiter_refuse(waiter, &error);
-	fanout_stop_waiting(fanout, waiter);
-	fanout_forget_consumer(fanout, name, &error);
+	refuse_waiter(fanout, waiter, &error);
 }
 
 void fanout_consumers_saved(void *context, int err)
@@ -432,8 +443,7 @@ void fanout_refused(struct fanout *fanout, const struct subscription *subscripti
 		next = TAILQ_NEXT(waiter, link);
 		if (subscription && waiter->subscription != subscription)
 			continue;
-		waiter_refuse(waiter, error);
-		fanout_stop_waiting(fanout, waiter);
+		refuse_waiter(fanout, waiter, error);
 	}
 }
 

@@ -226,6 +226,24 @@ static void test_confirmed_when_kept(void **state)
 	assert_non_null(strstr(text_of("consumers"), "consumer never\n"));
 }
 
+/* The loader refuses what a new consumer asks for: nothing of it stays. */
+static void test_refused_registration(void **state)
+{
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	e.loader.refuse_probe = SMALL_GETPPID;
+	subscribe_as(&e, false, "mine", "refused");
+	peer_run_for(e.base, 20000000);
+	assert_null(strstr(text_of("consumers"), "consumer mine"));
+	forget_as(&e, false, "mine", "no-such-consumer");
+	e.loader.refuse_probe = 0;
+	subscribe_as(&e, false, "mine", NULL);
+	engine_close(&e);
+	assert_non_null(strstr(text_of("consumers"), "consumer mine\n"));
+}
+
 /* Of a file of before there were owners, only operators use or give up what is in it. */
 static void test_older_file(void **state)
 {
@@ -437,6 +455,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_owners, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_confirmed_when_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused_registration, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_older_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_end, setup, teardown),
