@@ -1,0 +1,46 @@
+"""Mutants of what viewers may do to the record, to others, and to the kernel."""
+BOUNDS = "daemon/spool/bounds.c"
+STORE = "daemon/spool/store.c"
+DURABLE = "daemon/stream/fanout_durable.c"
+MESSAGE = "proto/message.c"
+INPUT = "daemon/serve/session_input.c"
+VIEWER = "daemon/stream/fanout_viewer.c"
+STREAM = "daemon/stream/stream.c"
+ACKS, VIEWERS = ["unit/consumer_acks"], ["unit/viewer_bounds"]
+
+MUTANTS = [
+    ("acks-free-what-is-always-on", BOUNDS,
+     "	return segment->readable && !segment->for_consumers;", "	return !segment;", ACKS),
+    ("always-on-goes-on-in-a-consumers-segment", STORE,
+     "	       (store->current->for_consumers ? turn->always_on : turn->remove);",
+     "	       !store->current->for_consumers && turn->remove;", ACKS),
+    ("freed-at-the-last-listed-place", DURABLE,
+     "consumer->place.epoch == oldest->epoch && seq < upto[i])",
+     "consumer->place.epoch == oldest->epoch)", ACKS),
+    ("acks-of-what-was-not-sent", DURABLE,
+     "if (position->seq > sent_upto(fanout, stream, cursor, position->cpu))",
+     "if (position->seq > sent_upto(fanout, stream, cursor, position->cpu) + 1)", ACKS),
+    ("acks-of-a-cpu-twice", DURABLE, "		if (is_named_twice(cursor, i))",
+     "		if (is_named_twice(cursor, i) && !i)", ACKS),
+    ("forgotten-though-the-audit-log-failed", "daemon/serve/changes.c",
+     "	if (change->disk_error) {\n		refuse_disk(change, \"audit-failed\", \"the audit log\");",
+     "	if (change->disk_error && change->action != ACTION_FORGET) {\n"
+     "		refuse_disk(change, \"audit-failed\", \"the audit log\");", ACKS),
+    ("fields-come-twice", MESSAGE, "	if (*seen & bit)", "	if (*seen & bit & 1)",
+     ["unit/message"]),
+    ("elements-without-end", MESSAGE, "	if (n > check->elements)", "	if (n > check->elements + 1)",
+     ["unit/message"]),
+    ("requests-not-looked-over", INPUT,
+     "	if (!check_request(session, message_of[type], body, bytes))",
+     "	if (!check_request(session, message_of[type], body, 0))", ["unit/session"]),
+    ("text-forges-lines", INPUT, "	if (!check_text(session, message))",
+     "	if (!check_text(session, message) && false)", ["unit/session"]),
+    ("viewers-have-stacks", VIEWER, "RT_FLAG_USTACK) && !viewers->stacks)",
+     "RT_FLAG_USTACK) && !viewers)", VIEWERS),
+    ("viewers-have-any-probe", VIEWER, "		    !probe_set_test(&allowed, catalog->probe[i]->id)) {",
+     "		    !probe_set_count(&allowed)) {", VIEWERS),
+    ("viewers-make-one-subscription-more", VIEWER,
+     "	if (made < fanout->config.viewers.subscriptions)",
+     "	if (made <= fanout->config.viewers.subscriptions)", VIEWERS),
+    ("viewers-have-any-rate", STREAM, "	return rate->over;", "	return false;", VIEWERS),
+]
