@@ -242,6 +242,7 @@ static int start_fanout(struct daemon *daemon, struct error *error)
 		.consumers = daemon->consumers,
 		.hello = make_hello,
 		.saved = daemon->manager ? daemon->saved : NULL,
+		.file_strings = daemon->config.export_strings,
 		.failed = main_on_failed,
 		.context = daemon,
 	};

@@ -169,6 +169,7 @@ static bool encode_attachment(struct batcher *batcher, uint16_t probe,
 	case RT_ATTACH_STRING:
 		/* An exec without its file name is not worth much: it always comes along. */
 		return (!(batcher->config.spec->flags & RT_FLAG_STRINGS) &&
+			!batcher->config.spec->file_strings &&
 			probe != RT_PROBE_SCHED_EXEC) ||
 		       batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
 					   attachment->data, attachment->bytes);

@@ -171,6 +171,16 @@ static enum export_class choose_call(struct export_chooser *chooser,
 	return waits_by_nature(function) ? EXPORT_NOTHING : EXPORT_SLOW;
 }
 
+/* A process ends. A status other than 0 was told by its exit_group. */
+static enum export_class choose_exit(struct export_chooser *chooser,
+				     const struct export_event *event)
+{
+	bool said = take_ending(chooser, event->thread.pid);
+	int signal = export_event_signal(event);
+
+	return signal > 0 || (signal < 0 && !said) ? EXPORT_EXIT : EXPORT_NOTHING;
+}
+
 static enum export_class choose(struct export_chooser *chooser, const struct export_event *event)
 {
 	const char *name = event->probe->name;
@@ -182,8 +192,8 @@ static enum export_class choose(struct export_chooser *chooser, const struct exp
 	if (strcmp(name, "sched_process_exec") == 0)
 		return EXPORT_EXEC;
 	if (strcmp(name, "sched_process_exit") == 0 && event->fields > 1 && event->field[1] &&
-	    !event->thread.kernel && !take_ending(chooser, event->thread.pid))
-		return EXPORT_EXIT;
+	    !event->thread.kernel)
+		return choose_exit(chooser, event);
 	return EXPORT_NOTHING;
 }
 

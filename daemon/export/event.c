@@ -5,13 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/source/syscall_catalog.h"
 #include "query/visible.h"
 #include "kmod/uapi/ringtail.h"
 
 #define ERRNO_MAX 4095
 
+/*
+ * The first text that the kernel read for it: a path, mostly. Here is where all text of an event that is
+ * exported passes, and where what must not leave the host is to be made unreadable.
+ */
 static void copy_string(struct export_event *event, const struct batch_item *item)
 {
+	/* Others are there only because a client streams them. */
+	if (export_event_is_call(event) && !syscall_names_file(event->probe->function))
+		return;
 	for (size_t i = 0; i < item->attachments; i++) {
 		const struct batch_attachment *from = &item->attachment[i];
 
@@ -212,6 +220,23 @@ static void put_call(struct line *line, const struct export_event *event)
 	put_duration(line, event->field[0]);
 }
 
+int export_event_signal(const struct export_event *event)
+{
+	/* As wait(2) has it: the low bits are the signal, the one above them says that it left a core. */
+	return event->fields > 2 ? (int)(event->field[2] & 0x7f) : -1;
+}
+
+const char *export_event_signal_name(int signal, char text[24])
+{
+	const char *name = sigabbrev_np(signal);
+
+	if (name)
+		snprintf(text, 24, "SIG%s", name);
+	else
+		snprintf(text, 24, "signal %d", signal);
+	return text;
+}
+
 size_t export_event_body(const struct export_event *event, char body[EXPORT_BODY_BYTES])
 {
 	struct line line = {.text = body};
@@ -224,7 +249,10 @@ size_t export_event_body(const struct export_event *event, char body[EXPORT_BODY
 	} else if (event->class == EXPORT_EXEC && event->has_string) {
 		put(&line, "runs %s", event->string);
 	} else if (event->class == EXPORT_EXIT) {
-		put(&line, "killed by a signal");
+		char name[24];
+
+		put(&line, "killed by %s", export_event_signal(event) > 0 ?
+		    export_event_signal_name(export_event_signal(event), name) : "a signal");
 	} else {
 		put(&line, "%s", event->probe->name);
 		put_arguments(&line, event, 0);

@@ -83,6 +83,12 @@ uint64_t export_event_start_ns(const struct export_event *event);
 /* The errno of a call that failed; 0: it did not. */
 int export_event_errno(const struct export_event *event);
 
+/* Of the end of a process: the signal that ended it, 0: none; -1: its run did not record that. */
+int export_event_signal(const struct export_event *event);
+
+/* "SIGKILL"; "signal 40". Returns text. */
+const char *export_event_signal_name(int signal, char text[24]);
+
 /* A field's word, widened as its type says. */
 uint64_t export_event_value(const struct export_event *event, unsigned field);
 

@@ -15,7 +15,7 @@
 #include "proto/export/loki.pb-c.h"
 
 #define LABELS_BYTES	256u
-#define PAIRS_MAX	11u
+#define PAIRS_MAX	12u
 #define PAIR_VALUE_BYTES (STRING_BYTES_MAX + 8u)
 #define PAIR_BYTES	(EXPORT_ARENA_ROUND(sizeof(Ringtail__Loki__Pair)) +	\
 			 EXPORT_ARENA_ROUND(PAIR_VALUE_BYTES) + sizeof(void *))
@@ -76,6 +76,12 @@ static void add_all(struct pairs *pairs, const struct export_event *event)
 	if (export_event_is_call(event) && event->field[0] != RT_DURATION_NEVER) {
 		add(pairs, "duration_ns", "%llu", (unsigned long long)event->field[0]);
 		add(pairs, "ret", "%lld", (long long)event->field[1]);
+	}
+	if (event->class == EXPORT_EXIT && !export_event_is_call(event) &&
+	    export_event_signal(event) > 0) {
+		char name[24];
+
+		add(pairs, "signal", "%s", export_event_signal_name(export_event_signal(event), name));
 	}
 	if (event->class == EXPORT_SLOW) {
 		const struct trace_place place = export_event_place(event);

@@ -73,9 +73,6 @@ static void add_thread(struct otlp_attributes *attributes, const struct export_e
 	otlp_add_number(attributes, "process.user.id", event->thread.uid);
 	otlp_add_number(attributes, "thread.id", event->thread.tid);
 	otlp_add_text(attributes, "thread.name", copy);
-	/* A process is called what its first thread is called: `Name` in /proc/PID/status. */
-	if (event->thread.tid == event->thread.pid)
-		otlp_add_text(attributes, "process.executable.name", copy);
 }
 
 static void add_value(struct otlp_attributes *attributes, const struct export_event *event,
@@ -121,6 +118,13 @@ void otlp_add_event(struct otlp_attributes *attributes, const struct export_even
 	if (export_event_is_call(event)) {
 		add_call(attributes, event);
 		return;
+	}
+	if (event->class == EXPORT_EXIT && export_event_signal(event) > 0) {
+		char name[24];
+
+		export_event_signal_name(export_event_signal(event), name);
+		otlp_add_text(attributes, "ringtail.signal",
+			      export_arena_text(attributes->arena, name));
 	}
 	if (event->class == EXPORT_EXEC && event->has_string)
 		otlp_add_text(attributes, "process.executable.path", event->string);

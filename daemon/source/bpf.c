@@ -250,7 +250,11 @@ static uint32_t translate_syscall(const struct source_request *request, uint32_t
 		word |= SYSCALL_WANTS_ENTRY;
 	if (wants(request, RT_PROBE_SYSCALL_RETURN + nr))
 		word |= SYSCALL_WANTS_RETURN;
-	if (word & rich || request->flags)
+	/* Nobody wants the strings of all calls: where no file is named, nothing is read. */
+	if (!(request->flags & RT_FLAG_STRINGS) && !(word & SYSCALL_NAMES_FILE))
+		word &= ~SYSCALL_STRINGS;
+	if (word & rich || request->flags & ~SOURCE_FILE_STRINGS ||
+	    (request->flags && word & SYSCALL_STRINGS))
 		word |= SYSCALL_IS_RICH;
 	if (is_unfiltered(request, RT_PROBE_SYSCALL_CALL + nr) ||
 	    is_unfiltered(request, RT_PROBE_SYSCALL_ENTRY + nr))
@@ -362,6 +366,8 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	uint32_t before = attached(source), after, words[RT_SYSCALLS_MAX];
 	int err;
 
+	if (request->flags & SOURCE_FILE_STRINGS)
+		next.flags |= RT_FLAG_STRINGS;
 	if (request->clauses > RT_FILTER_CLAUSES_MAX)
 		return error_set(error, EINVAL, "too-many-clauses", "%u filter clauses, at most %d",
 				 request->clauses, RT_FILTER_CLAUSES_MAX);

@@ -247,7 +247,8 @@ static int configure_failure(struct error *error, int err)
 static int kmod_configure(struct source *source, const struct source_request *request,
 			  struct error *error)
 {
-	struct rt_select select = {.flags = request->flags, .clauses = request->clauses};
+	struct rt_select select = {.flags = request->flags & ~SOURCE_FILE_STRINGS,
+				   .clauses = request->clauses};
 	int err;
 
 	if (is_empty(request)) {

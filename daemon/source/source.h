@@ -48,12 +48,18 @@ struct source_config {
 	const struct identity *identity;	/* whom the loader becomes; NULL: nobody else */
 };
 
+/*
+ * Of the calls that name a file (open, exec, mount, unlink and their kin) strings are recorded, as
+ * with RT_FLAG_STRINGS of all calls; a source that has no such choice leaves it out.
+ */
+#define SOURCE_FILE_STRINGS	(1u << 31)
+
 /* What the kernel shall record from now on: the union of all subscriptions. */
 struct source_request {
 	uint64_t generation;
 	uint8_t probes[RT_PROBE_MAX / 8];	/* bit set by probe id */
 	uint8_t unfiltered[RT_PROBE_MAX / 8];	/* of these, which the clauses are not asked of */
-	uint32_t flags;				/* RT_FLAG_* */
+	uint32_t flags;				/* RT_FLAG_*, SOURCE_FILE_STRINGS */
 	uint32_t clauses;			/* 0: every event passes */
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
 };

@@ -54,9 +54,10 @@ static const struct sched_probe {
 	{ RT_PROBE_SCHED_EXEC, "sched_process_exec", 2, {
 		{ "old_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32 },
 		{ "filename", "const char *", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64 } } },
-	{ RT_PROBE_SCHED_EXIT, "sched_process_exit", 2, {
+	{ RT_PROBE_SCHED_EXIT, "sched_process_exit", 3, {
 		{ "prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
-		{ "group_dead", "bool", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 1 } } },
+		{ "group_dead", "bool", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 1 },
+		{ "exit_code", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 } } },
 };
 
 #define SCHED_PROBES (sizeof(sched_probe) / sizeof(sched_probe[0]))
@@ -112,6 +113,17 @@ static int catalog_add(Ringtail__V1__Catalog *catalog, uint32_t id, const char *
 
 /* ---- the probes --------------------------------------------------------------------------- */
 
+bool syscall_names_file(const char *name)
+{
+	static const char *const file[] = {"open", "openat", "openat2", "creat", "execve", "execveat",
+					   "mount", "umount2", "unlink", "unlinkat"};
+
+	for (size_t i = 0; i < sizeof(file) / sizeof(file[0]); i++)
+		if (strcmp(name, file[i]) == 0)
+			return true;
+	return false;
+}
+
 static uint32_t syscall_word(const char *name, const struct syscall_arg *arg, unsigned args)
 {
 	uint32_t word = SYSCALL_IS_KNOWN | args << SYSCALL_ARGS_SHIFT;
@@ -122,6 +134,8 @@ static uint32_t syscall_word(const char *name, const struct syscall_arg *arg, un
 		word |= SYSCALL_NEVER_RETURNS;
 	if (!strcmp(name, "setuid") || !strcmp(name, "setreuid") || !strcmp(name, "setresuid"))
 		word |= SYSCALL_SETS_UID;
+	if (syscall_names_file(name))
+		word |= SYSCALL_NAMES_FILE;
 	for (unsigned i = 0; i < args; i++) {
 		if (arg[i].type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING)
 			word |= 1u << (SYSCALL_STRINGS_SHIFT + i);

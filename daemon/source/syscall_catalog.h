@@ -12,6 +12,7 @@
 #ifndef RINGTAIL_DAEMON_SOURCE_SYSCALL_CATALOG_H
 #define RINGTAIL_DAEMON_SOURCE_SYSCALL_CATALOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kmod/uapi/ringtail.h"
@@ -24,5 +25,8 @@
  * -ENOMEM is the only failure.
  */
 int syscall_catalog_create(Ringtail__V1__Catalog **catalog, uint32_t words[RT_SYSCALLS_MAX]);
+
+/* Whether a call is one whose error says little without the file that it names: SOURCE_FILE_STRINGS. */
+bool syscall_names_file(const char *name);
 
 #endif

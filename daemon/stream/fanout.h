@@ -49,6 +49,7 @@ struct fanout_config {
 	struct fanout_epoch epoch;
 	uint64_t history_bytes, history_age_ns, queue_bytes;
 	uint64_t memory_bytes;		/* for the logs of all subscriptions together; 0: no bound */
+	bool file_strings;		/* exports are given the strings of calls that name a file */
 
 	/* Where durable consumers' frames go; NULL, all of them, where nothing outlives the daemon. */
 	struct spooler *spooler;

@@ -149,8 +149,9 @@ static int ask(struct fanout *fanout, struct waiter *waiter, const char *consume
 	int err = *consumer ? fanout_check_consumer(fanout, consumer, identity, error) : 0;
 
 	if (!err)
-		err = find_or_create(fanout, subscribe, fanout_claim_of(identity), &subscription,
-				     error);
+		err = find_or_create(fanout, subscribe,
+				     waiter->tap ? FANOUT_EXPORT : fanout_claim_of(identity),
+				     &subscription, error);
 	/* Perhaps since just now: whoever asks the loader may find that it is gone. */
 	if (!err && fanout->stopping)
 		err = error_set(error, ESHUTDOWN, "shutting-down", "the daemon is shutting down");

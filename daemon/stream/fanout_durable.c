@@ -372,7 +372,10 @@ int fanout_restore_consumers(struct fanout *fanout, struct error *error)
 		if (!consumer_name_is_export(consumer->name) &&
 		    clients++ == CONSUMERS_OF_CLIENTS_MAX)
 			return 0;
-		err = fanout_get_subscription(fanout, &request, FANOUT_OWN, &subscription, error);
+		err = fanout_get_subscription(fanout, &request,
+					      consumer_name_is_export(consumer->name) ?
+						      FANOUT_EXPORT : FANOUT_OWN,
+					      &subscription, error);
 		if (!err)
 			err = fanout_keep_on_disk(fanout, subscription, consumer, error);
 		if (err == -ENOMEM)

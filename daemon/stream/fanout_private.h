@@ -213,7 +213,8 @@ void fanout_append_bye(struct fanout *fanout, struct subscription *subscription)
 enum fanout_claim {
 	FANOUT_VIEWERS,		/* some of what clients have */
 	FANOUT_CLIENTS,
-	FANOUT_OWN,		/* always on, exported, or of the run before */
+	FANOUT_OWN,		/* always on, or of the run before */
+	FANOUT_EXPORT,
 };
 
 /* The subscription of that request, made if nobody has it yet. */

@@ -55,6 +55,8 @@ static void make_union(struct fanout *fanout, struct source_request *request)
 			continue;
 		probe_set_union(&probes, &subscription->spec.probes);
 		request->flags |= subscription->spec.flags;
+		if (subscription->spec.file_strings)
+			request->flags |= SOURCE_FILE_STRINGS;
 		if (!add_clauses(request, subscription))
 			probe_set_union(&unfiltered, &subscription->spec.probes);
 	}
@@ -137,7 +139,7 @@ static int take_index(struct fanout *fanout, struct subscription *subscription,
 	for (uint32_t i = 0; i < SUBSCRIPTIONS_MAX; i++)
 		if (!fanout->by_index[i] && free_slots++ == 0)
 			first = i;
-	if (free_slots <= (claim == FANOUT_OWN ? 0 : SUBSCRIPTIONS_OWN)) {
+	if (free_slots <= (claim >= FANOUT_OWN ? 0 : SUBSCRIPTIONS_OWN)) {
 		refuse_full(fanout, SUBSCRIPTIONS_MAX - free_slots, error);
 		return -ENOSPC;
 	}
@@ -183,6 +185,8 @@ int fanout_get_subscription(struct fanout *fanout, const struct subscription_req
 		subscription_destroy(subscription);
 		return err;
 	}
+	/* No part of what it is: an export goes on with the same one, whatever this is. */
+	subscription->spec.file_strings = claim == FANOUT_EXPORT && fanout->config.file_strings;
 	TAILQ_INSERT_TAIL(&fanout->subscriptions, subscription, link);
 	fanout_configure(fanout);
 	subscription->generation = next_generation(fanout);

@@ -38,6 +38,7 @@ struct task_struct {
 	unsigned int flags;
 	int prio;
 	int exit_state;
+	int exit_code;
 	int pid;
 	int tgid;
 	__u64 start_time;

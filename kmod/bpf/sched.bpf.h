@@ -220,11 +220,12 @@ inlined void sched_write_exit(__u64 *ctx, struct event *event)
 	struct reservation place;
 	__u32 bytes;
 
-	if (!sched_reserve(ctx, event, 2, ATTACH_EXIT, &place, &bytes))
+	if (!sched_reserve(ctx, event, 3, ATTACH_EXIT, &place, &bytes))
 		return;
 	place.record->payload[0] = (__s64)task->prio;
 	place.record->payload[1] = exit_says_group_dead ? ctx[1] & 0xff
 							: task->signal->live.counter == 0;
+	place.record->payload[2] = (__s64)task->exit_code;
 	ring_commit(&event->ring, &place, bytes, RT_PROBE_SCHED_EXIT);
 }
 

@@ -44,7 +44,7 @@ static const struct described table[] = {
 	TRACEPOINT(RT_PROBE_SCHED_EXEC, "sched", "sched_process_exec", U32("old_tid"),
 		   TEXT("filename")),
 	TRACEPOINT(RT_PROBE_SCHED_EXIT, "sched", "sched_process_exit", S("prio"),
-		   {RT_FIELD_UNSIGNED, 1, "group_dead", "bool"}),
+		   {RT_FIELD_UNSIGNED, 1, "group_dead", "bool"}, S("exit_code")),
 	TRACEPOINT(RT_PROBE_IRQ_ENTRY, "irq", "irq_handler_entry", S("irq"), TEXT("name")),
 	TRACEPOINT(RT_PROBE_IRQ_EXIT, "irq", "irq_handler_exit", S("irq"), S("ret")),
 	TRACEPOINT(RT_PROBE_SOFTIRQ_ENTRY, "irq", "softirq_entry", U32("vec")),
