@@ -247,6 +247,8 @@ static enum http_parse parse_field(struct text line, struct http_request *reques
 		line.bytes--;
 	if (text_is(name, "accept"))
 		return append(line, request->accept, sizeof(request->accept));
+	if (text_is(name, "accept-encoding"))
+		return append(line, request->accept_encoding, sizeof(request->accept_encoding));
 	if (text_is(name, "authorization"))
 		return once(line, request->authorization, sizeof(request->authorization));
 	if (text_is(name, "host"))

@@ -24,6 +24,7 @@ struct http_request {
 	bool has_host, has_length, has_coding;	/* those fields have come */
 	char path[HTTP_PATH_BYTES];		/* without the query; not decoded */
 	char accept[HTTP_FIELD_BYTES];		/* "" if there is none; all of them, joined */
+	char accept_encoding[HTTP_FIELD_BYTES];	/* the same */
 	char authorization[HTTP_FIELD_BYTES];
 	char host[HTTP_PATH_BYTES];		/* of the target, if it names one, else of Host */
 };

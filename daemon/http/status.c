@@ -9,6 +9,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
+#include "daemon/http/gzip.h"
 #include "daemon/http/http.h"
 #include "daemon/http/history.h"
 #include "daemon/http/live.h"
@@ -25,6 +26,8 @@
 enum cached {
 	CACHED_PROMETHEUS,	/* enum metric_format, */
 	CACHED_OPENMETRICS,
+	CACHED_PROMETHEUS_GZIP,	/* the same, compressed */
+	CACHED_OPENMETRICS_GZIP,
 	CACHED_LIVE,
 	CACHED_HISTORY,
 	CACHED,
@@ -77,10 +80,24 @@ static bool write_text(struct http_status *status, enum cached which, FILE *out)
 
 		if (!snapshot)
 			return false;
-		metric_text_write(snapshot, which == CACHED_OPENMETRICS ? METRIC_OPENMETRICS
-									: METRIC_PROMETHEUS, out);
+		metric_text_write(snapshot, which == CACHED_OPENMETRICS ||
+						    which == CACHED_OPENMETRICS_GZIP ?
+					    METRIC_OPENMETRICS : METRIC_PROMETHEUS, out);
 		metric_snapshot_put(snapshot);
 	}
+	return true;
+}
+
+static bool compress_text(struct text *text)
+{
+	size_t bytes;
+	char *small;
+
+	if (http_gzip(text->bytes, text->n, &small, &bytes) != 0)
+		return false;
+	free(text->bytes);
+	text->bytes = small;
+	text->n = bytes;
 	return true;
 }
 
@@ -93,6 +110,8 @@ static struct text *make_text(struct http_status *status, enum cached which)
 
 	if (out && fclose(out) != 0)
 		written = false;
+	if (written && (which == CACHED_PROMETHEUS_GZIP || which == CACHED_OPENMETRICS_GZIP))
+		written = compress_text(text);
 	if (!written) {
 		if (text)
 			free(text->bytes);
@@ -217,6 +236,22 @@ static void answer_page(struct http_answer *answer)
 	evbuffer_add_reference(answer->body, page_html, sizeof(page_html), NULL, NULL);
 }
 
+static void answer_metrics(struct http_status *status, const struct http_request *request,
+			   struct http_answer *answer)
+{
+	enum metric_format format =
+		metric_text_negotiate(*request->accept ? request->accept : NULL);
+	bool gzip = http_gzip_is_asked_for(request->accept_encoding);
+	enum cached which = format == METRIC_OPENMETRICS ?
+			    (gzip ? CACHED_OPENMETRICS_GZIP : CACHED_OPENMETRICS) :
+			    (gzip ? CACHED_PROMETHEUS_GZIP : CACHED_PROMETHEUS);
+
+	answer_text(status, which, metric_text_content_type(format), answer);
+	answer->field = gzip && answer->status == 200 ?
+				"Content-Encoding: gzip\r\nVary: Accept, Accept-Encoding\r\n" :
+				"Vary: Accept, Accept-Encoding\r\n";
+}
+
 static void answer_nothing_here(struct http_answer *answer)
 {
 	answer->status = 404;
@@ -243,12 +278,7 @@ static void on_request(void *context, const struct http_request *request, struct
 		return;
 	answer->admitted = true;
 	if (strcmp(request->path, "/metrics") == 0) {
-		enum metric_format format =
-			metric_text_negotiate(*request->accept ? request->accept : NULL);
-
-		answer_text(status, format == METRIC_OPENMETRICS ? CACHED_OPENMETRICS
-								 : CACHED_PROMETHEUS,
-			    metric_text_content_type(format), answer);
+		answer_metrics(status, request, answer);
 	} else if (strcmp(request->path, "/api/live") == 0) {
 		answer_text(status, CACHED_LIVE, "application/json", answer);
 	} else if (strcmp(request->path, "/api/history") == 0) {

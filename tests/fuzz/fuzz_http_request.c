@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/http/gzip.h"
 #include "daemon/http/request.h"
 #include "daemon/metrics/text.h"
 
@@ -28,6 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		abort();
 	check_text(request.path, sizeof(request.path));
 	check_text(request.accept, sizeof(request.accept));
+	check_text(request.accept_encoding, sizeof(request.accept_encoding));
+	http_gzip_is_asked_for(request.accept_encoding);
 	check_text(request.authorization, sizeof(request.authorization));
 	check_text(request.host, sizeof(request.host));
 	if (request.method != HTTP_OTHER && *request.path != '/')
