@@ -3,16 +3,25 @@
 
 A dashboard is rows of panels; a panel is a title, a kind, a unit, and queries with their legends. What
 is the same in every panel stands here once. `RATE` is the window that Grafana chooses for the zoom.
+
+They import into any Grafana as they are: which data source to ask is a variable, whose first value is
+what the import asks for (`__inputs`), or, where they are provisioned, the default one of its type.
 """
 import json
 import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCE = {"type": "prometheus", "uid": "ringtail-prometheus"}
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+LOGS = {"type": "loki", "uid": "${logs}"}
+# variable: its label, the plugin, and what an import asks for it; of traces it asks for nothing, since who
+# has none could not import
+SOURCES = {"datasource": ("metrics from", "prometheus", "Prometheus", "DS_PROMETHEUS"),
+           "logs": ("events from", "loki", "Loki", "DS_LOKI"),
+           "traces": ("traces from", "jaeger", "Jaeger", None)}
 RATE = "$__rate_interval"
-HOSTS = 'instance=~"$instance"'
-CALLS = 'instance=~"$instance", syscall=~"$syscall"'
+HOSTS = 'job=~"$job", instance=~"$instance"'
+CALLS = 'job=~"$job", instance=~"$instance", syscall=~"$syscall"'
 SELF = "ringtail_collector_"
 
 
@@ -68,10 +77,11 @@ OVERVIEW = [
       [(f"topk(10, sum by (syscall) ({rate(DURATION + '_sum', CALLS)}))", "{{syscall}}")],
       "Seconds in each second, summed over all threads, waiting included.")],
     [("Calls", "table", "short", 24, 9,
-      [(f"sum by (syscall) ({rate('ringtail_syscalls_total', CALLS)})", "calls each second"),
+      [(f"sum by (syscall) ({rate('ringtail_syscalls_total', CALLS)})", "calls each second", "ops"),
        (f"sum by (syscall) ({rate(DURATION + '_sum', CALLS)}) / "
-        f"sum by (syscall) ({rate(DURATION + '_count', CALLS)})", "mean duration"),
-       (f"sum by (syscall) ({rate('ringtail_syscall_errors_total', CALLS)})", "errors each second")],
+        f"sum by (syscall) ({rate(DURATION + '_count', CALLS)})", "mean duration", "s"),
+       (f"sum by (syscall) ({rate('ringtail_syscall_errors_total', CALLS)})", "errors each second",
+        "ops")],
       "One row for each call.")],
 ]
 
@@ -168,22 +178,50 @@ COLLECTOR = [
         "{{destination}} {{reason}}"),
        (f"sum by (destination) ({rate(SELF + 'export_accepted_total')})",
         "{{destination}} accepted")], "Needs an `export`.")],
+    [("State of back ends", "timeseries", "bool", 8, 8,
+      [(f"{own('export_state')} == 1", "{{instance}} {{destination}} {{state}}")],
+      "held: it refuses whoever sends; `tracectl stat` has its answer. Needs an `export`."),
+     ("Since a back end accepted", "timeseries", "s", 8, 8,
+      [(f"time() - ({own('export_last_accepted_timestamp_seconds')} > 0)",
+        "{{instance}} {{destination}}")],
+      "It means little where nothing waits."),
+     ("Waiting for back ends", "timeseries", "short", 8, 8,
+      [(own("export_in_flight"), "{{instance}} {{destination}}")],
+      "Events, and points of metrics, in memory. What is on disk is under \"Kept for consumers\".")],
 ]
+
+EVENTS = '{service="ringtail", class=~"$class", host=~"$host"}'
+LOG = [
+    [("Events", "timeseries", "ops", 24, 7,
+      [(f"sum by (class) (rate({EVENTS}[$__auto]))", "{{class}}")],
+      "What the daemon exports: slow calls, errors that matter, execs, exits that failed.")],
+    [("Log", "logs", "none", 24, 18, [(EVENTS, "")],
+      "A slow call has a trace: the link is in the details of its line.")],
+]
+
+# Where a panel turns red: what is beyond it has an alert, or should not be.
+RED = {"Lost": 1, "Ledger's residual": 1, "Residuals": 1, "How full the rings are": 0.8,
+       "Worst-case loss": 60, "Since a back end accepted": 600, "Collector": 0.5, "Cost": 0.5,
+       "Failed": 0.5}
 
 DASHBOARDS = {
     "overview": ("Kernel: overview", OVERVIEW, True),
     "scheduler": ("Kernel: scheduler", SCHEDULER, False),
     "processes": ("Kernel: processes", PROCESSES, False),
     "collector": ("ringtail: the collector", COLLECTOR, False),
+    "events": ("Kernel: events", LOG, False),
 }
 
 
 # ---- JSON ---------------------------------------------------------------------------------------
 
-def target(number, kind, query):
-    expr, legend = query
-    one = {"refId": chr(ord("A") + number), "datasource": SOURCE, "expr": expr,
+def target(number, kind, source, query):
+    expr, legend = query[:2]
+    one = {"refId": chr(ord("A") + number), "datasource": source, "expr": expr,
            "legendFormat": legend or "__auto"}
+    if source is LOGS:
+        one.update(queryType="range", editorMode="code")
+        return one
     if kind == "heatmap":
         one["format"] = "heatmap"
     if kind == "table":
@@ -202,52 +240,131 @@ def options_of(kind):
                 "tooltip": {"mode": "single"}}
     if kind == "table":
         return {"showHeader": True}
+    if kind == "logs":
+        return {"showTime": True, "wrapLogMessage": False, "enableLogDetails": True,
+                "sortOrder": "Descending", "dedupStrategy": "none", "prettifyLogMessage": False}
     return {"legend": {"displayMode": "table", "placement": "right", "calcs": ["lastNotNull"]},
             "tooltip": {"mode": "multi", "sort": "desc"}}
 
 
 def merge_table(queries):
-    names = {f"Value #{chr(ord('A') + i)}": legend for i, (_, legend) in enumerate(queries)}
+    names = {f"Value #{chr(ord('A') + i)}": query[1] for i, query in enumerate(queries)}
     return [{"id": "merge", "options": {}},
             {"id": "organize", "options": {"excludeByName": {"Time": True}, "renameByName": names}}]
 
 
-def panel(number, x, y, row):
+def defaults_of(title, kind, unit):
+    steps = [{"color": "green", "value": None}]
+    if title in RED:
+        steps.append({"color": "red", "value": RED[title]})
+    defaults = {"unit": unit, "thresholds": {"mode": "absolute", "steps": steps}}
+    if kind != "logs":
+        defaults["min"] = 0
+    if kind == "timeseries":
+        defaults["custom"] = {"thresholdsStyle": {"mode": "line" if title in RED else "off"}}
+    return defaults
+
+
+def override(column, *properties):
+    return {"matcher": {"id": "byName", "options": column},
+            "properties": [{"id": name, "value": value} for name, value in properties]}
+
+
+TRACE_LINK = {"title": "its trace", "url": "", "internal": {
+    "datasourceUid": "${traces}", "datasourceName": "", "query": {"query": "${__value.raw}"}}}
+
+
+def overrides_of(kind, queries):
+    if kind == "logs":
+        return [override("trace_id", ("links", [TRACE_LINK]))]
+    return [override(legend, ("unit", unit)) for _, legend, unit in
+            (query for query in queries if len(query) == 3)]
+
+
+def panel(number, x, y, row, source):
     title, kind, unit, width, height, queries, tells = row
-    one = {"id": number, "title": title, "type": kind, "description": tells, "datasource": SOURCE,
+    one = {"id": number, "title": title, "type": kind, "description": tells, "datasource": source,
            "gridPos": {"x": x, "y": y, "w": width, "h": height},
-           "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+           "fieldConfig": {"defaults": defaults_of(title, kind, unit),
+                           "overrides": overrides_of(kind, queries)},
            "options": options_of(kind),
-           "targets": [target(i, kind, query) for i, query in enumerate(queries)]}
+           "targets": [target(i, kind, source, query) for i, query in enumerate(queries)]}
     if kind == "table":
         one["transformations"] = merge_table(queries)
+    if kind == "logs":      # so that a link can be put to a name in them
+        one["transformations"] = [{"id": "extractFields",
+                                   "options": {"source": "labels", "format": "json"}}]
     return one
 
 
-def variable(name, label, query):
-    return {"name": name, "label": label, "type": "query", "datasource": SOURCE, "query": query,
+def source_variable(name):
+    label, plugin, _, asked = SOURCES[name]
+    current = {"text": f"${{{asked}}}", "value": f"${{{asked}}}"} if asked else {}
+    return {"name": name, "label": label, "type": "datasource", "query": plugin, "refresh": 1,
+            "regex": "", "multi": False, "includeAll": False,
+            "options": [], "current": current}
+
+
+def variable(name, label, query, source):
+    return {"name": name, "label": label, "type": "query", "datasource": source, "query": query,
             "refresh": 2, "multi": True, "includeAll": True, "allValue": ".*",
             "current": {"text": ["All"], "value": ["$__all"]}}
 
 
+def label_of_logs(label):
+    return {"label": label, "stream": '{service="ringtail"}', "type": 1, "refId": label}
+
+
+def variables_of(source, by_call):
+    if source is LOGS:
+        return [source_variable("logs"), source_variable("traces"),
+                variable("host", "host", label_of_logs("host"), source),
+                variable("class", "class", label_of_logs("class"), source)]
+    variables = [source_variable("datasource"),
+                 variable("job", "job", "label_values(ringtail_collector_build_info, job)", source),
+                 variable("instance", "host",
+                          'label_values(ringtail_collector_build_info{job=~"$job"}, instance)',
+                          source)]
+    if by_call:
+        variables.append(variable("syscall", "call", "label_values(ringtail_syscalls_total{"
+                                  'job=~"$job", instance=~"$instance"}, syscall)', source))
+    return variables
+
+
+def inputs_of(variables):
+    return [{"name": asked, "label": title, "description": f"the {title} that ringtail's data is in",
+             "type": "datasource", "pluginId": plugin, "pluginName": title}
+            for _, plugin, title, asked in (SOURCES[one["name"]] for one in variables
+                                            if one["type"] == "datasource") if asked]
+
+
+def requires_of(panels, inputs):
+    return [{"type": "grafana", "id": "grafana", "name": "Grafana", "version": "10.0.0"}] + \
+        [{"type": "datasource", "id": one["pluginId"], "name": one["pluginName"],
+          "version": "1.0.0"} for one in inputs] + \
+        [{"type": "panel", "id": kind, "name": kind, "version": ""}
+         for kind in sorted({one["type"] for one in panels})]
+
+
 def dashboard(name):
     title, rows, by_call = DASHBOARDS[name]
+    source = LOGS if rows is LOG else SOURCE
     panels, y = [], 0
     for row in rows:
         x = 0
         for one in row:
-            panels.append(panel(len(panels) + 1, x, y, one))
+            panels.append(panel(len(panels) + 1, x, y, one, source))
             x += one[3]
         y += max(one[4] for one in row)
-    variables = [variable("instance", "host", "label_values(ringtail_collector_build_info, instance)")]
-    if by_call:
-        variables.append(variable("syscall", "call",
-                                  'label_values(ringtail_syscalls_total{instance=~"$instance"}, syscall)'))
-    return {"uid": f"ringtail-{name}", "title": title, "tags": ["ringtail", "kernel"],
+    variables = variables_of(source, by_call)
+    inputs = inputs_of(variables)
+    return {"__inputs": inputs, "__requires": requires_of(panels, inputs), "id": None,
+            "uid": f"ringtail-{name}", "title": title, "tags": ["ringtail", "kernel"],
             "schemaVersion": 39, "editable": True, "graphTooltip": 1, "refresh": "10s",
             "time": {"from": "now-15m", "to": "now"}, "templating": {"list": variables},
             "links": [{"type": "dashboards", "tags": ["ringtail"], "title": "ringtail",
-                       "asDropdown": True}],
+                       "asDropdown": True, "keepTime": True, "includeVars": True,
+                       "targetBlank": False}],
             "panels": panels}
 
 

@@ -14,7 +14,8 @@ from lib.process import wait_until
 from lib.prometheus import Prometheus
 
 GRAFANA = os.path.join(ringtail.ROOT, "grafana")
-VARIABLES = {"$__rate_interval": "10s", "$__range": "1m", "$instance": ".*", "$syscall": ".*"}
+VARIABLES = {"$__rate_interval": "10s", "$__range": "1m", "$instance": ".*", "$syscall": ".*",
+             "$job": ".*"}
 
 
 def panel_queries():
@@ -23,6 +24,8 @@ def panel_queries():
             dashboard = json.load(file)
         for panel in dashboard["panels"]:
             for target in panel["targets"]:
+                if target["datasource"]["type"] != "prometheus":
+                    continue
                 expr = target["expr"]
                 for name, value in VARIABLES.items():
                     expr = expr.replace(name, value)
@@ -52,10 +55,11 @@ def main(case):
         case.check_equal(done.returncode, 0, " ".join([words[0], *words[1:3]]))
 
     refusing = backend.Backend(lambda request: backend.Answer(400))
+    accepting = backend.Backend()
     try:
         daemon = case.daemon("--http=127.0.0.1:0", "--metrics-comm", "--durability=written",
                              f"--state-dir={case.path('state')}", "--probe=syscall:close:call",
-                             refusing.url("loki"), *exporting.options(),
+                             refusing.url("loki"), accepting.url("otlp-logs"), *exporting.options(),
                              *tls.Server(case).options(), "--viewer=cert:anybody",
                              listen=[f"unix:{case.path('run')}/c.sock", "tcp:127.0.0.1:0"])
         exporting.await_begun(daemon)
@@ -83,6 +87,7 @@ def main(case):
         case.check_balanced(daemon)
     finally:
         refusing.stop()
+        accepting.stop()
 
 
 ringtail.run(main)
