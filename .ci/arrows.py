@@ -66,7 +66,7 @@ LIBRARIES = {
                     "client/cli/token*", "tests/*"],
     r"curl/.*": ["daemon/export/*", "tests/*"],
     r"snappy-c\.h": ["daemon/export/*", "tests/*"],
-    r"zlib\.h": ["daemon/export/*", "tests/*"],
+    r"zlib\.h": ["daemon/base/gzip.c", "tests/*"],
     r"proto/export/.*": ["daemon/export/*", "tests/*"],
     r"seccomp\.h": ["daemon/host/sandbox*", "daemon/sandbox_engine*", "tests/*"],
 }

@@ -9,6 +9,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
+#include "daemon/base/gzip.h"
 #include "daemon/http/gzip.h"
 #include "daemon/http/http.h"
 #include "daemon/http/history.h"
@@ -91,12 +92,12 @@ static bool write_text(struct http_status *status, enum cached which, FILE *out)
 static bool compress_text(struct text *text)
 {
 	size_t bytes;
-	char *small;
+	uint8_t *small;
 
-	if (http_gzip(text->bytes, text->n, &small, &bytes) != 0)
+	if (gzip_compress((const uint8_t *)text->bytes, text->n, &small, &bytes) != 0)
 		return false;
 	free(text->bytes);
-	text->bytes = small;
+	text->bytes = (char *)small;
 	text->n = bytes;
 	return true;
 }

@@ -1,0 +1,13 @@
+/*
+ * gzip: a text compressed, as quickly as zlib can. Pure; any thread.
+ */
+#ifndef RINGTAIL_DAEMON_BASE_GZIP_H
+#define RINGTAIL_DAEMON_BASE_GZIP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Into allocated bytes, the caller's. -ENOMEM, -EIO. */
+int gzip_compress(const uint8_t *in, size_t in_bytes, uint8_t **out, size_t *out_bytes);
+
+#endif
