@@ -10,4 +10,7 @@
 /* Into allocated bytes, the caller's. -ENOMEM, -EIO. */
 int gzip_compress(const uint8_t *in, size_t in_bytes, uint8_t **out, size_t *out_bytes);
 
+/* What gzip_compress() made, undone: its end is believed when it says how much that is. */
+int gzip_undo(const uint8_t *in, size_t in_bytes, uint8_t **out, size_t *out_bytes);
+
 #endif

@@ -29,3 +29,23 @@ int export_compress(enum export_encoding encoding, const uint8_t *in, size_t in_
 	return encoding == EXPORT_GZIP ? gzip_compress(in, in_bytes, out, out_bytes) :
 					 compress_snappy(in, in_bytes, out, out_bytes);
 }
+
+static int undo_snappy(const uint8_t *in, size_t in_bytes, uint8_t **out, size_t *out_bytes)
+{
+	if (snappy_uncompressed_length((const char *)in, in_bytes, out_bytes) != SNAPPY_OK)
+		return -EIO;
+	*out = malloc(*out_bytes + 1);
+	if (!*out)
+		return -ENOMEM;
+	if (snappy_uncompress((const char *)in, in_bytes, (char *)*out, out_bytes) == SNAPPY_OK)
+		return 0;
+	free(*out);
+	return -EIO;
+}
+
+int export_compress_undo(enum export_encoding encoding, const uint8_t *in, size_t in_bytes,
+			 uint8_t **out, size_t *out_bytes)
+{
+	return encoding == EXPORT_GZIP ? gzip_undo(in, in_bytes, out, out_bytes) :
+					 undo_snappy(in, in_bytes, out, out_bytes);
+}

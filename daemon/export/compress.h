@@ -20,4 +20,8 @@ const char *export_encoding_name(enum export_encoding encoding);
 int export_compress(enum export_encoding encoding, const uint8_t *in, size_t in_bytes,
 		    uint8_t **out, size_t *out_bytes);
 
+/* What export_compress() made, undone. -ENOMEM, -EIO. */
+int export_compress_undo(enum export_encoding encoding, const uint8_t *in, size_t in_bytes,
+			 uint8_t **out, size_t *out_bytes);
+
 #endif

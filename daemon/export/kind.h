@@ -60,6 +60,9 @@ struct export_kind {
 	/* Kinds that send metrics: */
 	int (*build_metrics)(const struct export_maker *maker,
 			     const struct metric_snapshot *snapshot, struct export_body *body);
+	/* Of a body that it made, so many points from that one on. -ENOMEM. */
+	int (*build_part)(const uint8_t *body, size_t bytes, uint64_t from, uint64_t points,
+			  struct export_body *part);
 
 	void (*judge)(long status, const uint8_t *answer, size_t bytes,
 		      struct export_verdict *verdict);

@@ -3,9 +3,11 @@
  * histograms have explicit bounds, and both have exemplars. Names are those of /metrics.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/export/otlp.h"
+#include "proto/message.h"
 
 /* Of a family with its lists, and of a point; on the safe side of the arena's rounding. */
 #define FAMILY_BYTES	(sizeof(Ringtail__Otlp__Metric) + sizeof(Ringtail__Otlp__Histogram) + \
@@ -202,10 +204,122 @@ static int build_metrics(const struct export_maker *maker, const struct metric_s
 	return otlp_pack(&request.base, body);
 }
 
+/* ---- A part ---------------------------------------------------------------------------------- */
+
+/* All three kinds of data begin with their points. */
+static size_t *points_of(Ringtail__Otlp__Metric *metric, void ****list)
+{
+	switch (metric->data_case) {
+	case RINGTAIL__OTLP__METRIC__DATA_GAUGE:
+		*list = (void ***)&metric->gauge->data_points;
+		return &metric->gauge->n_data_points;
+	case RINGTAIL__OTLP__METRIC__DATA_SUM:
+		*list = (void ***)&metric->sum->data_points;
+		return &metric->sum->n_data_points;
+	case RINGTAIL__OTLP__METRIC__DATA_HISTOGRAM:
+		*list = (void ***)&metric->histogram->data_points;
+		return &metric->histogram->n_data_points;
+	default:
+		return NULL;
+	}
+}
+
+/* What a metric's list was before it was cut, and is again before it is freed. */
+struct cut {
+	size_t n;
+	void **list;
+};
+
+/* Leaves the points from `from` on, so many, of all metrics together. */
+static void cut_points(Ringtail__Otlp__ScopeMetrics *scope, struct cut *cut, uint64_t from,
+		       uint64_t points)
+{
+	for (size_t i = 0; i < scope->n_metrics; i++) {
+		void ***list;
+		size_t *n = points_of(scope->metrics[i], &list), skipped, left;
+
+		if (!n)
+			continue;
+		cut[i] = (struct cut){*n, *list};
+		skipped = from < *n ? from : *n;
+		left = *n - skipped < points ? *n - skipped : points;
+		from -= skipped;
+		points -= left;
+		*list += skipped;
+		*n = left;
+	}
+}
+
+static void uncut_points(Ringtail__Otlp__ScopeMetrics *scope, const struct cut *cut)
+{
+	for (size_t i = 0; i < scope->n_metrics; i++) {
+		void ***list;
+		size_t *n = points_of(scope->metrics[i], &list);
+
+		if (!n)
+			continue;
+		*n = cut[i].n;
+		*list = cut[i].list;
+	}
+}
+
+/* Without the metrics that have no points left. */
+static int pack_cut(Ringtail__Otlp__MetricsRequest *request, Ringtail__Otlp__ScopeMetrics *scope,
+		    struct export_body *part)
+{
+	Ringtail__Otlp__Metric **all = scope->metrics, **some = calloc(scope->n_metrics + 1,
+								       sizeof(*some));
+	size_t n = scope->n_metrics;
+	int err;
+
+	if (!some)
+		return -ENOMEM;
+	scope->metrics = some;
+	scope->n_metrics = 0;
+	for (size_t i = 0; i < n; i++) {
+		void ***list;
+		const size_t *points = points_of(all[i], &list);
+
+		if (points && *points)
+			some[scope->n_metrics++] = all[i];
+	}
+	err = otlp_pack(&request->base, part);
+	scope->metrics = all;
+	scope->n_metrics = n;
+	free(some);
+	return err;
+}
+
+static int build_part(const uint8_t *body, size_t bytes, uint64_t from, uint64_t points,
+		      struct export_body *part)
+{
+	Ringtail__Otlp__MetricsRequest *request =
+		message_unpack_checked(&ringtail__otlp__metrics_request__descriptor, NULL, body,
+				       bytes);	/* made here */
+	Ringtail__Otlp__ScopeMetrics *scope;
+	struct cut *cut;
+	int err = -ENOMEM;
+
+	if (!request)
+		return err;
+	scope = request->resource_metrics[0]->scope_metrics[0];
+	cut = calloc(scope->n_metrics + 1, sizeof(*cut));
+	if (cut) {
+		cut_points(scope, cut, from, points);
+		part->items = points;
+		err = pack_cut(request, scope, part);
+		uncut_points(scope, cut);
+	}
+	free(cut);
+	ringtail__otlp__metrics_request__free_unpacked(request, NULL);
+	return err;
+}
+
 const struct export_kind export_otlp_metrics = {
 	.name = "otlp-metrics",
 	.path = "/v1/metrics",
 	.encoding = EXPORT_GZIP,
 	.build_metrics = build_metrics,
+	.build_part = build_part,
 	.judge = otlp_judge,
 };

@@ -10,6 +10,7 @@
 
 #include "daemon/export/kind.h"
 #include "proto/export/remote_write.pb-c.h"
+#include "proto/message.h"
 
 #define LABELS_MAX	(METRIC_LABELS_MAX + 4u)	/* name, instance, job, le */
 #define HISTOGRAM_SERIES (METER_BUCKETS + 2u)
@@ -221,6 +222,57 @@ static int build_metrics(const struct export_maker *maker, const struct metric_s
 	return 0;
 }
 
+/* ---- A part ---------------------------------------------------------------------------------- */
+
+static bool is_bucket(const Ringtail__Prometheus__TimeSeries *series)
+{
+	for (size_t i = 0; i < series->n_labels; i++)
+		if (strcmp(series->labels[i]->name, "le") == 0)
+			return true;
+	return false;
+}
+
+/* The series behind those of one point: a histogram's are its buckets, its count and its sum. */
+static size_t skip_point(const Ringtail__Prometheus__WriteRequest *request, size_t at)
+{
+	bool histogram = false;
+
+	while (at < request->n_timeseries && is_bucket(request->timeseries[at])) {
+		histogram = true;
+		at++;
+	}
+	at += histogram ? 2 : 1;
+	return at < request->n_timeseries ? at : request->n_timeseries;
+}
+
+static int build_part(const uint8_t *body, size_t bytes, uint64_t from, uint64_t points,
+		      struct export_body *part)
+{
+	Ringtail__Prometheus__WriteRequest *whole =
+		message_unpack_checked(&ringtail__prometheus__write_request__descriptor, NULL,
+				       body, bytes);	/* made here */
+	Ringtail__Prometheus__WriteRequest request;
+	size_t begin = 0, end;
+
+	if (!whole)
+		return -ENOMEM;
+	request = *whole;
+	for (uint64_t i = 0; i < from; i++)
+		begin = skip_point(whole, begin);
+	end = begin;
+	for (uint64_t i = 0; i < points; i++)
+		end = skip_point(whole, end);
+	request.timeseries += begin;
+	request.n_timeseries = end - begin;
+	part->items = points;
+	part->bytes = ringtail__prometheus__write_request__get_packed_size(&request);
+	part->data = malloc(part->bytes + 1);
+	if (part->data)
+		ringtail__prometheus__write_request__pack(&request, part->data);
+	ringtail__prometheus__write_request__free_unpacked(whole, NULL);
+	return part->data ? 0 : -ENOMEM;
+}
+
 static void judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict)
 {
 	export_judge_status(status, verdict);
@@ -236,5 +288,6 @@ const struct export_kind export_remote_write = {
 	.encoding = EXPORT_SNAPPY,
 	.headers = headers,
 	.build_metrics = build_metrics,
+	.build_part = build_part,
 	.judge = judge,
 };

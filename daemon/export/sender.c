@@ -20,6 +20,7 @@ struct request {
 	uint64_t events;		/* as we do */
 	struct export_list list;
 	bool sent;			/* before */
+	bool is_part;			/* of one that was refused */
 };
 
 struct export_sender {
@@ -35,6 +36,7 @@ struct export_sender {
 	struct export_call *call;
 	uint64_t retry_ns;		/* when to send the first, whichever that is then */
 	unsigned failures;		/* since something was answered */
+	unsigned splits;		/* of the push of metrics whose parts are being sent */
 	bool flush;
 	struct event *timer;
 	const char *header[CONFIG_WORDS_MAX + 8];	/* all there can be, and a kind's own */
@@ -226,8 +228,42 @@ static void add_request(struct export_sender *sender)
 		TAILQ_INSERT_TAIL(&sender->requests, request, link);
 }
 
+/* So many points of a push of metrics, from that one on. NULL: there is no memory, they are lost. */
+static struct request *part_of(struct export_sender *sender, const uint8_t *raw, size_t bytes,
+			       uint64_t from, uint64_t points)
+{
+	struct export_list none = TAILQ_HEAD_INITIALIZER(none);
+	struct export_body body = {0};
+	int err = raw ? sender->config.kind->build_part(raw, bytes, from, points, &body) : -ENOMEM;
+
+	return make_request(sender, err, &body, &none, points);
+}
+
+/* Of metrics: the body is all there is of it. */
+static void split_points(struct export_sender *sender)
+{
+	struct request *request = TAILQ_FIRST(&sender->requests), *half[2];
+	uint64_t points = request->events;
+	uint8_t *raw = NULL;
+	size_t bytes = 0;
+
+	if (export_compress_undo(sender->config.kind->encoding, request->body, request->bytes,
+				 &raw, &bytes) != 0)
+		raw = NULL;
+	drop_request(sender);
+	half[0] = part_of(sender, raw, bytes, 0, points / 2);
+	half[1] = part_of(sender, raw, bytes, points / 2, points - points / 2);
+	free(raw);
+	for (int i = 1; i >= 0; i--)
+		if (half[i])
+			TAILQ_INSERT_HEAD(&sender->requests, half[i], link);
+	for (int i = 0; i < 2; i++)
+		if (half[i])
+			half[i]->is_part = true;
+}
+
 /* The first request becomes two, of half its events each. */
-static void split_first(struct export_sender *sender)
+static void split_events(struct export_sender *sender)
 {
 	struct request *request = TAILQ_FIRST(&sender->requests), *half[2];
 	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
@@ -312,9 +348,14 @@ static void follow(struct export_sender *sender, const struct export_answer *ans
 	}
 	sender->failures = 0;
 	sender->retry_ns = 0;
-	if (verdict->outcome == EXPORT_REJECTED && !TAILQ_EMPTY(&request->list) &&
-	    request->events > 1)
-		split_first(sender);
+	if (!request->is_part)
+		sender->splits = 0;
+	if (verdict->outcome != EXPORT_REJECTED || request->events <= 1)
+		settle(sender, verdict, error);
+	else if (!TAILQ_EMPTY(&request->list))
+		split_events(sender);
+	else if (sender->splits++ < EXPORT_METRIC_SPLITS_MAX)
+		split_points(sender);
 	else
 		settle(sender, verdict, error);
 }

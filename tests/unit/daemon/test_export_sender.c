@@ -452,6 +452,106 @@ static void test_metrics_are_bounded_with_a_spool(void **state)
 	assert_in_range(counts->queued_bytes, 1, 2000);
 }
 
+/* ---- Metrics --------------------------------------------------------------------------------- */
+
+#define GAUGES 40u
+#define HISTOGRAMS 3u
+
+static void give_metrics(struct fixture *fixture)
+{
+	struct metric_builder *builder = metric_builder_create(1 << 20);
+	struct metric_histogram histogram = {.count = 3, .sum_seconds = 1, .bucket = {1, 2}};
+	const struct metric_snapshot *snapshot;
+	char text[2][16];
+
+	metric_begin(builder, METRIC_HISTOGRAM, "durations_seconds", "seconds", "How long");
+	for (unsigned i = 0; i < HISTOGRAMS; i++) {
+		snprintf(text[0], sizeof(text[0]), "h%u", i);
+		metric_add_histogram(builder, &histogram,
+				     &(struct metric_label){.name = "n", .value = text[0]}, 1);
+	}
+	metric_begin(builder, METRIC_GAUGE, "level", "", "A level");
+	for (unsigned i = 0; i < GAUGES; i++) {
+		snprintf(text[1], sizeof(text[1]), "g%02u", i);
+		metric_add(builder, i, &(struct metric_label){.name = "n", .value = text[1]}, 1);
+	}
+	snapshot = metric_builder_end(builder, now_ns, now_ns);
+	export_sender_metrics(fixture->sender, snapshot);
+	metric_snapshot_put(snapshot);
+}
+
+/* Whether the body under way has that text. */
+static bool body_has(const struct fixture *fixture, const char *text)
+{
+	size_t bytes;
+	uint8_t *raw;
+	bool has;
+
+	assert_int_equal(export_compress_undo(fixture->sender->config.kind->encoding, post.body,
+					      post.bytes, &raw, &bytes), 0);
+	has = memmem(raw, bytes, text, strlen(text));
+	free(raw);
+	return has;
+}
+
+/* Each point is accepted once, or is the one that is refused. */
+static void check_metric_poison(struct fixture *fixture, const struct export_kind *kind,
+				const char *poison)
+{
+	unsigned seen[GAUGES] = {0}, requests = 0;
+
+	open_sender(fixture, kind, "https://there", true, 1 << 30);
+	give_metrics(fixture);
+	for (; posted && requests < 100; requests++) {
+		if (body_has(fixture, poison)) {
+			say_status(fixture, 400, "out of bounds");
+			continue;
+		}
+		for (unsigned i = 0; i < GAUGES; i++) {
+			char text[16];
+
+			snprintf(text, sizeof(text), "g%02u", i);
+			seen[i] += body_has(fixture, text);
+		}
+		say_status(fixture, 200, "");
+	}
+	assert_in_range(requests, 3, 20);
+	check_counts(fixture, GAUGES + HISTOGRAMS, GAUGES + HISTOGRAMS - 1, 1, 0);
+	for (unsigned i = 0; i < GAUGES; i++) {
+		char text[16];
+
+		snprintf(text, sizeof(text), "g%02u", i);
+		assert_int_equal(seen[i], strcmp(text, poison) != 0);
+	}
+}
+
+static void test_poison_among_metrics_alone_is_lost(void **state)
+{
+	static const struct export_kind *const kind[] = {&export_remote_write,
+							 &export_otlp_metrics};
+
+	for (unsigned i = 0; i < 2; i++) {
+		check_metric_poison(*state, kind[i], "g00");
+		check_metric_poison(*state, kind[i], "g39");
+		check_metric_poison(*state, kind[i], "g17");
+		check_metric_poison(*state, kind[i], "h1");
+	}
+}
+
+static void test_metrics_all_refused_ends_soon(void **state)
+{
+	struct fixture *fixture = *state;
+
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	for (unsigned i = 0; i < 3; i++) {
+		give_metrics(fixture);
+		while (posted && posts < 1000)
+			say_status(fixture, 413, "too large");
+	}
+	assert_in_range(posts, 3, 3 * (2 * EXPORT_METRIC_SPLITS_MAX + 1));
+	check_counts(fixture, 3 * (GAUGES + HISTOGRAMS), 0, 3 * (GAUGES + HISTOGRAMS), 0);
+}
+
 /* ---- How far all is dealt with --------------------------------------------------------------- */
 
 static void check_settled(struct fixture *fixture, uint64_t wanted)
@@ -540,6 +640,8 @@ int main(void)
 		TEST(test_hang_up_is_tried_again),
 		TEST(test_full_queue_keeps_the_pace),
 		TEST(test_metrics_are_bounded_with_a_spool),
+		TEST(test_poison_among_metrics_alone_is_lost),
+		TEST(test_metrics_all_refused_ends_soon),
 		TEST(test_settled_is_what_nothing_waits_of),
 		TEST(test_settled_over_many_frames),
 		TEST(test_report_costs_no_more_the_more_waits),
