@@ -37,6 +37,7 @@ struct frame_ref {
 	uint32_t losses;
 
 	uint64_t time_ns;		/* a watermark's */
+	uint64_t made_ns;		/* of one in a log: no event before it there is younger */
 	uint8_t boot_id[16];		/* a ServerHello's, where an earlier run of the rings begins; */
 	uint64_t epoch;			/* else 0 */
 	uint32_t raw_bytes;

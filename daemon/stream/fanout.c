@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/stream/fanout_private.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
@@ -74,6 +75,7 @@ static struct frame_ref *pack_watermark(struct fanout *fanout,
 	if (!frame)
 		return NULL;
 	frame->time_ns = fanout->watermark_ns;
+	frame->made_ns = clock_monotonic();
 	memset(subscription->quiet, 0, fanout->rings * sizeof(*subscription->quiet));
 	return frame;
 }

@@ -149,7 +149,10 @@ static uint64_t monotonic_of(uint64_t realtime_ns)
 	return age < monotonic ? monotonic - age : 0;
 }
 
-/* The newest watermark in the log that is not after that time; UINT64_MAX: there is none. */
+/*
+ * The newest watermark in the log that was made before that time; UINT64_MAX: there is none. Its own time
+ * is somewhat earlier, and events between the two may be in batches before it.
+ */
 static uint64_t find_watermark(const struct frame_log *log, uint64_t wanted_ns)
 {
 	uint64_t found = UINT64_MAX;
@@ -157,7 +160,7 @@ static uint64_t find_watermark(const struct frame_log *log, uint64_t wanted_ns)
 	for (uint64_t serial = frame_log_first(log); serial < frame_log_end(log); serial++) {
 		const struct frame_ref *frame = frame_log_get(log, serial);
 
-		if (frame->type == FRAME_WATERMARK && frame->time_ns <= wanted_ns)
+		if (frame->type == FRAME_WATERMARK && frame->made_ns <= wanted_ns)
 			found = serial;
 	}
 	return found;

@@ -17,7 +17,7 @@ void reach_destroy(struct reach *reach);
 /* Recording has begun: each ring with the attempt seq[ring]. */
 void reach_begin(struct reach *reach, uint64_t time_ns, const uint64_t *seq);
 
-/* The log gives up a watermark: of each ring, it has given up what is before seq[ring]. */
+/* The log gives up a watermark that was made then: of each ring, it has given up what is before seq[ring]. */
 void reach_give_up(struct reach *reach, uint64_t time_ns, const uint64_t *seq);
 
 /* And attempts behind it. */

@@ -19,7 +19,7 @@ static void on_evict(void *context, uint64_t serial, const struct frame_ref *fra
 		subscription->floor[frame->ring] = frame->end_seq;
 		reach_tear(subscription->reach);
 	} else if (frame->type == FRAME_WATERMARK) {
-		reach_give_up(subscription->reach, frame->time_ns, subscription->floor);
+		reach_give_up(subscription->reach, frame->made_ns, subscription->floor);
 	}
 }
 
