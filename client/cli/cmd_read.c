@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/cli/cmd.h"
 #include "client/lib/failure.h"
+#include "client/cli/since.h"
 #include "client/cli/spool_dir.h"
 #include "client/cli/stop.h"
 
@@ -29,6 +31,26 @@ static enum exit_code nothing_yet(const struct ringtail_error *error,
 	failure_say(stderr, "%s", error->what);
 	pump_print_summary(stderr, settings->summary, &(struct ringtail_totals){ 0 }, 0);
 	return EXIT_GOOD;
+}
+
+static int find_span(const struct settings *settings, uint64_t *since_ns, uint64_t *until_ns,
+		     struct ringtail_error *error)
+{
+	struct timespec now;
+	uint64_t now_ns;
+	int err = 0;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	*since_ns = *until_ns = 0;
+	if (settings->since)
+		err = since_parse_time(settings->since, now_ns, since_ns, error);
+	if (!err && settings->until)
+		err = since_parse_until(settings->until, now_ns, until_ns, error);
+	if (!err && settings->since && settings->until && *until_ns <= *since_ns)
+		err = failure_set(error, EINVAL, "bad-until", "--until %s is not after --since %s",
+				  settings->until, settings->since);
+	return err;
 }
 
 enum exit_code cmd_read(const struct settings *settings)
@@ -51,11 +73,15 @@ enum exit_code cmd_read(const struct settings *settings)
 	struct spool_dir *dir = NULL;
 	enum exit_code code;
 	int fd = -1, err = 0;
+	uint64_t since_ns, until_ns;
 
 	if (!path) {
 		failure_set(&error, EINVAL, "no-file", "read which FILE?");
 		return cmd_usage(&error, "read");
 	}
+	if (find_span(settings, &since_ns, &until_ns, &error))
+		return cmd_usage(&error, "read");
+	pump.from_past = settings->since;
 	if (!is_stdin && is_directory(path))
 		err = spool_dir_open(path, stderr, &dir, &fd, &error);
 	if (err == -ENODATA)
@@ -76,6 +102,7 @@ enum exit_code cmd_read(const struct settings *settings)
 			spool_dir_close(dir);
 		return cmd_fail(&error, NULL);
 	}
+	ringtail_set_span(ringtail, since_ns, until_ns);
 	ringtail_set_interrupt(ringtail, stop_init());
 	pump.ringtail = ringtail;
 	code = pump_run(&pump);

@@ -61,6 +61,33 @@ static int find_start(const struct settings *settings, struct ringtail_subscript
 				&wanted->since_realtime_ns, error);
 }
 
+/* Refuses what makes no sense with --until, or would acknowledge what is left out. */
+static int find_end(const struct settings *settings, uint64_t since_ns, uint64_t *until_ns,
+		    struct ringtail_error *error)
+{
+	struct timespec now;
+	uint64_t now_ns;
+	int err;
+
+	*until_ns = 0;
+	if (!settings->until)
+		return 0;
+	if (settings->consumer || settings->cursor)
+		return failure_set(error, EINVAL, "until-and-place", "--until leaves out what comes "
+				   "after it, and --%s would pass over that",
+				   settings->consumer ? "consumer" : "cursor");
+	clock_gettime(CLOCK_REALTIME, &now);
+	now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	err = since_parse_until(settings->until, now_ns, until_ns, error);
+	if (err || (settings->since ? *until_ns > since_ns : *until_ns > now_ns))
+		return err;
+	failure_set(error, EINVAL, "bad-until", "--until %s is not after the stream's beginning",
+		    settings->until);
+	failure_hint(error, "a stream without --since begins now; tracectl stream --since -5m "
+		     "--until now shows the last five minutes");
+	return -EINVAL;
+}
+
 enum exit_code cmd_follow(const struct settings *settings, enum format format,
 			  const struct cmd_tap *tap)
 {
@@ -72,7 +99,7 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 		.flags = settings->flags,
 		/* COUNT events, and those since a cursor, can only be told apart one by one. */
 		.count_only = format == FORMAT_NONE && !settings->since && !settings->consumer &&
-			      !settings->cursor && (tap || !settings->count),
+			      !settings->cursor && !settings->until && (tap || !settings->count),
 		.reconnect = true,
 	};
 	struct pump pump = {
@@ -82,6 +109,7 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 		.colour = cmd_colour(stdout),
 		.events_max = settings->count,
 		.duration_ns = settings->duration,
+		.from_past = settings->since || settings->consumer || settings->cursor,
 		.resumable = true,
 		.acknowledges = settings->consumer,
 		.cursor_path = settings->cursor,
@@ -104,6 +132,10 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 	err = find_start(settings, &wanted, &place, &error);
 	if (err == -EINVAL)
 		return cmd_usage_at(&error, tap ? "record" : "stream", settings->since);
+	if (!err && find_end(settings, wanted.since_realtime_ns, &pump.until_realtime_ns, &error)) {
+		free(place);
+		return cmd_usage_at(&error, tap ? "record" : "stream", settings->until);
+	}
 	if (err || ringtail_connect(settings->connect, &ringtail, &error)) {
 		free(place);
 		return cmd_fail(&error, NULL);
@@ -113,6 +145,7 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 	interrupt_fd = stop_init();
 	if (tap)
 		ringtail_set_tap(ringtail, tap->frame, tap->context);
+	ringtail_set_span(ringtail, wanted.since_realtime_ns, pump.until_realtime_ns);
 	if (ringtail_subscribe(ringtail, &wanted, &error)) {
 		code = cmd_fail(&error, text_of(settings, &error));
 	} else {

@@ -36,13 +36,16 @@ struct run {
 	bool unacked;			/* and whether anything has come since */
 	struct ringtail_error error;	/* of an acknowledgement */
 	unsigned items;
+	uint64_t began_realtime_ns;	/* the start, by the traced host's clock */
+	bool past_over;			/* all that was before it has come */
+	uint32_t missing;		/* bits of reasons of gaps */
 	bool flushing;			/* stopping by itself, but what is here is still shown */
 };
 
 void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
 			double seconds)
 {
-	char ledger[48] = "balanced", more[64] = "", early[48] = "";
+	char ledger[48] = "balanced", more[64] = "", early[64] = "";
 	char wire[UNITS_TEXT_BYTES], rate[UNITS_TEXT_BYTES];
 
 	if (totals->residual)
@@ -54,7 +57,7 @@ void pump_print_summary(FILE *to, enum summary format, const struct ringtail_tot
 		snprintf(more, sizeof(more), " and an unknown number (in %llu gap%s)",
 			 (unsigned long long)totals->unknown, totals->unknown > 1 ? "s" : "");
 	if (totals->filtered)
-		snprintf(early, sizeof(early), ", %llu before --since",
+		snprintf(early, sizeof(early), ", %llu outside --since and --until",
 			 (unsigned long long)totals->filtered);
 	if (format == SUMMARY_JSON)
 		fprintf(to, "{\"events\":%llu,\"lost\":%llu,\"frames\":%llu,\"wire_bytes\":%llu,"
@@ -169,6 +172,20 @@ static enum why_stopped check_clock(struct run *run)
 							 GOES_ON;
 }
 
+/* The past has come, or cannot come now: --duration counts from here. */
+static void begin_duration(struct run *run)
+{
+	const struct pump *pump = run->pump;
+	uint64_t now_ns;
+
+	if (run->past_over)
+		return;
+	run->past_over = true;
+	now_ns = conn_now_ns();
+	if (pump->duration_ns && pump->duration_ns < UINT64_MAX - now_ns)
+		run->end_ns = now_ns + pump->duration_ns;
+}
+
 static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 {
 	const struct ringtail_totals *totals = ringtail_totals(run->pump->ringtail);
@@ -179,6 +196,8 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 	case RINGTAIL_GAP:
 	case RINGTAIL_BATCH:
 		run->unacked = true;
+		if (item->kind == RINGTAIL_GAP && item->reason < 32)
+			run->missing |= 1u << item->reason;
 		if (run->sink)
 			run->pump->ops->item(run->sink, item);
 		if (!run->pump->events_max || totals->events < run->pump->events_max)
@@ -187,8 +206,14 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 		return STOPPED_SELF;
 	case RINGTAIL_WATERMARK:
 		run->unacked = true;
+		if (item->realtime_ns >= run->began_realtime_ns)
+			begin_duration(run);
+		if (run->pump->until_realtime_ns &&
+		    item->realtime_ns >= run->pump->until_realtime_ns)
+			return stop_softly(run, "the time that --until asked for has come");
 		return GOES_ON;
 	case RINGTAIL_DISCONNECTED:
+		begin_duration(run);
 		note(run, "tracectl: %s; reconnecting\n", item->text);
 		return GOES_ON;
 	case RINGTAIL_RECONNECTED:
@@ -270,6 +295,29 @@ static void tell_cursor(struct run *run)
 	free(text);
 }
 
+/* Of what of the past was not there: why, and what to do to have it the next time. */
+static void tell_remedies(const struct run *run)
+{
+	static const struct {
+		const char *reason, *remedy;
+	} remedies[] = {
+		{ "not-recorded", "nothing recorded this at the time; record it always: tracectl "
+		  "enable SPEC, or ringtaild --probe SPEC" },
+		{ "history-gone", "memory does not reach so far back: raise history-size, or set "
+		  "durability = written" },
+		{ "restart", "the daemon was restarted: set durability = fsync, or written" },
+		{ "spool-full", "the spool does not reach so far back: raise spool-size or spool-age" },
+		{ "corrupt", "segments of the spool are damaged: check the disk" },
+	};
+
+	for (unsigned reason = 0; run->pump->from_past && reason < 32; reason++)
+		for (size_t i = 0; i < sizeof(remedies) / sizeof(*remedies); i++)
+			if (run->missing & 1u << reason &&
+			    !strcmp(ringtail_reason_name(reason), remedies[i].reason))
+				fprintf(run->pump->messages, "tracectl: the past is not all there: %s\n",
+					remedies[i].remedy);
+}
+
 /* Says how it ended and returns what to exit with. */
 static enum exit_code conclude(struct run *run, enum why_stopped why)
 {
@@ -304,7 +352,8 @@ static enum exit_code conclude(struct run *run, enum why_stopped why)
 		pump->ended_by = NULL;
 	else if (totals->cut_short)
 		failure_print(pump->messages, ringtail_last_error(pump->ringtail), NULL);
-	if (why == STOPPED_SELF && pump->resumable &&
+	tell_remedies(run);
+	if (why == STOPPED_SELF && pump->resumable && !pump->until_realtime_ns &&
 	    (pump->summary == SUMMARY_TEXT || isatty(fileno(pump->messages))))
 		tell_cursor(run);
 	pump_print_summary(pump->messages, pump->summary, totals, seconds);
@@ -318,11 +367,12 @@ static void clear_rate_line(void *context)
 
 enum exit_code pump_run(struct pump *pump)
 {
-	struct run run = { .pump = pump, .start_ns = conn_now_ns() };
+	struct run run = { .pump = pump, .start_ns = conn_now_ns(), .end_ns = UINT64_MAX };
 	enum exit_code code;
 
-	run.end_ns = pump->duration_ns && pump->duration_ns < UINT64_MAX - run.start_ns ?
-		     run.start_ns + pump->duration_ns : UINT64_MAX;
+	run.began_realtime_ns = ringtail_host(pump->ringtail)->realtime_ns;
+	if (!pump->from_past)
+		begin_duration(&run);
 	if (pump->ops) {
 		run.sink =
 			pump->ops->create(pump->out, ringtail_host(pump->ringtail), pump->colour);

@@ -70,18 +70,35 @@ static bool parse_calendar(const char *text, uint64_t *ns)
 	return true;
 }
 
-int since_parse_time(const char *text, uint64_t now_ns, uint64_t *realtime_ns,
-		     struct ringtail_error *error)
+static bool parse_time(const char *text, uint64_t now_ns, uint64_t *realtime_ns)
 {
 	uint64_t age_ns;
 
-	if (*text == '-' && units_parse_duration(text + 1, &age_ns) == 0) {
+	if (*text == '-' && units_parse_duration(text + 1, &age_ns) == 0)
 		*realtime_ns = age_ns < now_ns ? now_ns - age_ns : 1;
+	else if (!(*text == '@' ? parse_epoch(text + 1, realtime_ns) :
+				  parse_calendar(text, realtime_ns)))
+		return false;
+	if (!*realtime_ns)
+		*realtime_ns = 1;	/* 0 means no time */
+	return true;
+}
+
+int since_parse_until(const char *text, uint64_t now_ns, uint64_t *realtime_ns,
+		      struct ringtail_error *error)
+{
+	*realtime_ns = now_ns;
+	if (strcmp(text, "now") == 0 || parse_time(text, now_ns, realtime_ns))
 		return 0;
-	}
-	if (*text == '@' ? parse_epoch(text + 1, realtime_ns) : parse_calendar(text, realtime_ns)) {
-		if (!*realtime_ns)
-			*realtime_ns = 1;	/* 0 means no time */
+	failure_set(error, EINVAL, "bad-until", "--until %s: no time", text);
+	failure_hint(error, "a time is now, -5m, 2026-11-20T18:00:00 or @1760000000");
+	return -EINVAL;
+}
+
+int since_parse_time(const char *text, uint64_t now_ns, uint64_t *realtime_ns,
+		     struct ringtail_error *error)
+{
+	if (parse_time(text, now_ns, realtime_ns)) {
 		if (*realtime_ns <= now_ns || *realtime_ns - now_ns <= CLOCKS_APART_NS_MAX)
 			return 0;
 		failure_set(error, EINVAL, "bad-since", "--since %s is in the future", text);

@@ -23,4 +23,8 @@ bool since_is_cursor(const char *text);
 int since_parse_time(const char *text, uint64_t now_ns, uint64_t *realtime_ns,
 		     struct ringtail_error *error);
 
+/* The same, a time to come or not, and `now`. */
+int since_parse_until(const char *text, uint64_t now_ns, uint64_t *realtime_ns,
+		      struct ringtail_error *error);
+
 #endif

@@ -89,6 +89,16 @@ void intake_set_since_time(struct intake *intake, uint64_t realtime_ns)
 	intake->since_realtime_ns = realtime_ns;
 }
 
+void intake_set_until_time(struct intake *intake, uint64_t realtime_ns)
+{
+	intake->until_realtime_ns = realtime_ns;
+}
+
+void intake_check_begin(struct intake *intake)
+{
+	intake->check_begin = true;
+}
+
 static int bad_frame(struct ringtail_error *error, const struct frame *frame, const char *why)
 {
 	return failure_set(error, EBADMSG, "bad-message", "%s frame at byte %llu: %s",
@@ -305,6 +315,8 @@ static int take_subscribed(struct intake *intake, const void *message, const str
 		if (ledger_start(intake->ledger, start->cpu, start->seq))
 			return bad_frame(error, frame, "a CPU's number is out of range");
 	}
+	if (!intake->whole_realtime_ns)
+		intake->whole_realtime_ns = subscribed->from_realtime_ns;
 	if (subscribed->since)
 		take_since(intake, subscribed->since);
 	intake->segments_gone = false;
@@ -319,6 +331,11 @@ static int take_segment_head(struct intake *intake, const void *message, const s
 
 	(void)frame;
 	(void)error;
+	if (!intake->segmented) {
+		intake->whole_realtime_ns = head->whole_realtime_ns ? head->whole_realtime_ns :
+								      head->realtime_ns;
+		intake->begins_first = head->sequence <= 1;
+	}
 	intake->segmented = true;
 	intake->run_ended = intake->segment_final;
 	intake->segment_final = false;
@@ -339,6 +356,35 @@ static int take_segment_end(struct intake *intake, const void *message, const st
 	return 0;
 }
 
+/*
+ * The first of a file that tells of a time. What happened before it, or before the file was begun, was not
+ * recorded, or is not there any more: a gap of no size, if that was asked for.
+ */
+static int take_begin(struct intake *intake, uint32_t cpu, uint64_t seq, uint64_t time_ns,
+		      const struct frame *frame, struct ringtail_error *error)
+{
+	const struct ringtail_host *host = &intake->host;
+	uint64_t first = time_ns + host->realtime_ns - host->monotonic_ns;
+	uint64_t begin = intake->whole_realtime_ns ? intake->whole_realtime_ns :
+			 first < host->realtime_ns ? first : host->realtime_ns;
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+
+	/* A ring's very first batch counts its times from 0, and tells nothing. */
+	if (!intake->check_begin || (!time_ns && !intake->whole_realtime_ns))
+		return 0;
+	intake->check_begin = false;
+	if (begin <= intake->since_realtime_ns)
+		return 0;
+	gap.cpu = cpu;
+	gap.first_seq = gap.end_seq = seq;
+	gap.stage = intake->segmented ? RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL :
+					RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY;
+	gap.reason = intake->segmented && !intake->begins_first ?
+			     RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+			     RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED;
+	return take_gap(intake, &gap, frame, error);
+}
+
 static int take_watermark(struct intake *intake, const void *message, const struct frame *frame,
 			  struct ringtail_error *error)
 {
@@ -355,9 +401,11 @@ static int take_watermark(struct intake *intake, const void *message, const stru
 	intake->single = (struct ringtail_item){
 		.kind = RINGTAIL_WATERMARK,
 		.time_ns = watermark->time_ns,
+		.realtime_ns = watermark->time_ns + intake->host.realtime_ns -
+			       intake->host.monotonic_ns,
 	};
 	intake->has_single = true;
-	return 0;
+	return take_begin(intake, 0, 0, watermark->time_ns, frame, error);
 }
 
 static int take_bye(struct intake *intake, const void *message, const struct frame *frame,
@@ -411,6 +459,7 @@ static int take_batch(struct intake *intake, const struct frame *frame,
 	struct batch_summary summary;
 	enum frame_status status;
 	const uint8_t *body;
+	int err;
 
 	if (!intake->catalog)
 		return bad_frame(error, frame, "it came before any catalog");
@@ -437,6 +486,11 @@ static int take_batch(struct intake *intake, const struct frame *frame,
 	if (ledger_span(intake->ledger, summary.cpu, summary.first_seq, summary.end_seq)) {
 		merge_entry_destroy(entry);
 		return bad_frame(error, frame, "its CPU or its span is out of range");
+	}
+	err = take_begin(intake, summary.cpu, summary.first_seq, summary.time_ns, frame, error);
+	if (err) {
+		merge_entry_destroy(entry);
+		return err;
 	}
 	if (!entry) {
 		intake->totals.events += summary.events;

@@ -34,6 +34,12 @@ void intake_set_since(struct intake *intake, const struct cursor *since);
 /* Events from before that time of the traced host's wall clock are not given out; 0: all are. */
 void intake_set_since_time(struct intake *intake, uint64_t realtime_ns);
 
+/* Nor is what happened at that time or later; 0: all is. */
+void intake_set_until_time(struct intake *intake, uint64_t realtime_ns);
+
+/* Of a file: one that begins later than the time above begins with a gap of no size. */
+void intake_check_begin(struct intake *intake);
+
 /*
  * Takes one frame; after it, intake_next() until it brings RINGTAIL_TIMEOUT. -EBADMSG or -ENOMEM
  * with *error: the frame is damaged or has no business here. -EPROTO: it is an Error, told

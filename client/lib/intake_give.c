@@ -104,6 +104,25 @@ static bool is_too_early(const struct intake *intake, uint64_t time_ns)
 	return intake->since_realtime_ns && time_ns + offset_ns < intake->since_realtime_ns;
 }
 
+static bool is_too_late(const struct intake *intake, uint64_t time_ns)
+{
+	uint64_t offset_ns = intake->host.realtime_ns - intake->host.monotonic_ns;
+
+	return intake->until_realtime_ns && time_ns + offset_ns >= intake->until_realtime_ns;
+}
+
+/* Whether it is outside the span of time that was asked for; an event that is counts. */
+static bool is_outside(struct intake *intake, enum merge_next next, const struct merge_item *from)
+{
+	if (next == MERGE_EVENT &&
+	    (is_too_early(intake, from->batch->event.time_ns) ||
+	     is_too_late(intake, from->batch->event.time_ns))) {
+		intake->totals.filtered++;
+		return true;
+	}
+	return (next == MERGE_LOSS || next == MERGE_GAP) && is_too_late(intake, from->time_ns);
+}
+
 /* Whether an event, a loss or a gap is from before where the stream goes on. */
 static bool is_seen(const struct intake *intake, enum merge_next next, const struct merge_item *from)
 {
@@ -121,14 +140,9 @@ enum ringtail_kind intake_next(struct intake *intake, struct ringtail_item *item
 	struct merge_item from;
 	enum merge_next next;
 
-	for (;;) {
+	do
 		next = merge_next(intake->merge, &from);
-		if (is_seen(intake, next, &from))
-			continue;
-		if (next != MERGE_EVENT || !is_too_early(intake, from.batch->event.time_ns))
-			break;
-		intake->totals.filtered++;
-	}
+	while (is_seen(intake, next, &from) || is_outside(intake, next, &from));
 	switch (next) {
 	case MERGE_EVENT:
 		give_event(intake, &from, item);

@@ -24,7 +24,10 @@ struct intake {
 	struct merge *merge;
 	struct cursor *since_cursor;		/* what is before was given out long ago; */
 	uint64_t since[CURSOR_POSITIONS_MAX];	/* by cpu, if it is of this run */
-	uint64_t since_realtime_ns;
+	uint64_t since_realtime_ns, until_realtime_ns;	/* 0: no bound */
+	bool check_begin;			/* nothing has come that tells when this file begins, */
+	uint64_t whole_realtime_ns;		/* but its segment's head, or Subscribed; 0: neither */
+	bool begins_first;			/* it is the first that its spool has written */
 	struct ringtail_item single;		/* count_only: a batch; else a watermark */
 	bool has_single;
 	struct ringtail_attachment *attachment;

@@ -167,7 +167,8 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 		return err;
 	intake_set_count_only(ringtail->intake, wanted && wanted->count_only);
 	intake_set_since(ringtail->intake, subscription_since(ringtail->subscription));
-	intake_set_since_time(ringtail->intake, wanted ? wanted->since_realtime_ns : 0);
+	if (wanted && wanted->since_realtime_ns)
+		intake_set_since_time(ringtail->intake, wanted->since_realtime_ns);
 	err = subscription_send(ringtail->subscription, ringtail->conn, NULL, error);
 	return err ? err : ringtail_await(ringtail, INTAKE_SUBSCRIBED,
 					  "answer to the subscription", error);
@@ -369,6 +370,14 @@ const struct ringtail_host *ringtail_host(const struct ringtail *ringtail)
 const struct ringtail_totals *ringtail_totals(const struct ringtail *ringtail)
 {
 	return intake_totals(ringtail->intake);
+}
+
+void ringtail_set_span(struct ringtail *ringtail, uint64_t since_ns, uint64_t until_ns)
+{
+	intake_set_since_time(ringtail->intake, since_ns);
+	intake_set_until_time(ringtail->intake, until_ns);
+	if (ringtail->is_file && since_ns)
+		intake_check_begin(ringtail->intake);
 }
 
 void ringtail_set_interrupt(struct ringtail *ringtail, int fd)

@@ -101,6 +101,7 @@ struct ringtail_item {
 	uint32_t cpu;
 	uint64_t seq;		/* event: its number; loss, gap: the first that is missing */
 	uint64_t time_ns;	/* CLOCK_MONOTONIC of the traced host */
+	uint64_t realtime_ns;	/* watermark: the same by its wall clock */
 
 	const struct ringtail_probe *probe;
 	const uint64_t *value;	/* one for each field of the probe, as sent: ringtail_value() */
@@ -146,7 +147,8 @@ struct ringtail_totals {
 	uint64_t events, lost;
 	uint64_t gaps;			/* told apart from a batch; counted in `lost` too, */
 	uint64_t unknown;		/* but for these, of which nobody knows the size */
-	uint64_t filtered;		/* events from before `since_realtime_ns` */
+	uint64_t filtered;		/* events from before `since_realtime_ns`, or after the end of
+					   the span */
 	uint64_t late;			/* events that came after younger ones had been given out */
 	uint64_t frames, wire_bytes, raw_bytes;
 	uint64_t residual;		/* attempts nobody accounted for; 0: the ledger closes */
@@ -192,6 +194,13 @@ void ringtail_close(struct ringtail *ringtail);
 const struct ringtail_error *ringtail_last_error(const struct ringtail *ringtail);
 const struct ringtail_host *ringtail_host(const struct ringtail *ringtail);
 const struct ringtail_totals *ringtail_totals(const struct ringtail *ringtail);
+
+/*
+ * Only what happened from that time on and before that other, by the traced host's wall clock; 0: no bound.
+ * Of a file that begins later than since_ns, a gap says so. What is left out counts as filtered. Before the
+ * first item; a subscription's own since_realtime_ns is set by ringtail_subscribe().
+ */
+void ringtail_set_span(struct ringtail *ringtail, uint64_t since_ns, uint64_t until_ns);
 
 /* A descriptor that ends any wait by becoming readable, for a signal handler's pipe; -1: none. */
 void ringtail_set_interrupt(struct ringtail *ringtail, int fd);

@@ -73,6 +73,8 @@ static struct frame_ref *pack_subscribed(struct fanout *fanout, const struct str
 	} else if (place->from == PLACE_OTHER) {
 		message.since = place->cursor;
 	}
+	message.from_realtime_ns = place->from == PLACE_TIME ? place->realtime_ns :
+				   place->from == PLACE_NOW ? clock_read(CLOCK_REALTIME) : 0;
 	message.probes = probes;
 	message.resumed = stream->resumed;
 	frame = frame_ref_pack(fanout->config.codec, FRAME_SUBSCRIBED, &message.base);

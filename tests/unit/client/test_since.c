@@ -50,9 +50,26 @@ static void times(void **state)
 	assert_false(since_is_cursor("-5m"));
 }
 
+/* The same times, and those to come, and now. */
+static void until(void **state)
+{
+	struct ringtail_error error;
+	uint64_t ns;
+
+	(void)state;
+	assert_int_equal(since_parse_until("now", NOW, &ns, &error), 0);
+	assert_int_equal(ns, NOW);
+	assert_int_equal(since_parse_until("-5m", NOW, &ns, &error), 0);
+	assert_int_equal(ns, NOW - 300000000000ull);
+	assert_int_equal(since_parse_until("@1760009999", NOW, &ns, &error), 0);
+	assert_int_equal(ns, 1760009999000000000ull);
+	assert_int_equal(since_parse_until("then", NOW, &ns, &error), -EINVAL);
+	assert_string_equal(error.code, "bad-until");
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(times) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(times), cmocka_unit_test(until) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
