@@ -12,6 +12,7 @@
 #include "daemon/start_check.h"
 
 #define EXIT_USAGE 2
+#define PRINTED_BYTES_MAX (64u << 10)	/* of --help, the largest there is, and far beyond it */
 
 static void free_event(struct event *event)
 {
@@ -88,6 +89,14 @@ static int run(struct daemon *daemon)
 	return daemon->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* What is printed fits into stdout's buffer, so that all of it is written, and can fail, in one place. */
+static void buffer_stdout(void)
+{
+	static char buffer[PRINTED_BYTES_MAX];
+
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+}
+
 /* What was printed is there, or it is said that it is not. Returns the exit status. */
 static int check_printed(int status)
 {
@@ -120,6 +129,7 @@ int main(int argc, char **argv)
 	struct error error = {0};
 	int err, status = EXIT_SUCCESS;
 
+	buffer_stdout();
 	if (!daemon) {
 		fputs("ringtaild: out of memory\n", stderr);
 		return EXIT_FAILURE;
