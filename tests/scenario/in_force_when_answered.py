@@ -4,7 +4,7 @@ program can be attached) is refused, with the reason, and leaves nothing behind.
 import itertools
 import json
 import os
-import resource
+import subprocess
 
 import ringtail
 from lib import batch, wire
@@ -115,19 +115,28 @@ def kept(state):
 
 
 class NoMoreDescriptors:
-    """The loader opens no more: bpf(2) then fails where it would make a link."""
+    """The loader opens no more: bpf(2) then fails where it would make a link. Its limit is its own user's
+    to set: root without CAP_SYS_RESOURCE may not."""
 
     def __init__(self, daemon):
         self.pid = daemon.loader
+        with open(f"/proc/{self.pid}/status") as file:
+            status = dict(line.split(":", 1) for line in file)
+        self.user = [f"--reuid={status['Uid'].split()[0]}", f"--regid={status['Gid'].split()[0]}",
+                     "--clear-groups"]
+
+    def limit(self, *words):
+        return subprocess.run(["setpriv", *self.user, "prlimit", f"--pid={self.pid}", *words],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def __enter__(self):
         used = set(map(int, os.listdir(f"/proc/{self.pid}/fd")))
         free = next(number for number in itertools.count() if number not in used)
-        self.old = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (free, self.old[1]))
+        self.old = self.limit("--nofile", "--noheadings", "--output=SOFT").strip()
+        self.limit(f"--nofile={free}:")
 
     def __exit__(self, *_):
-        resource.prlimit(self.pid, resource.RLIMIT_NOFILE, self.old)
+        self.limit(f"--nofile={self.old}:")
 
 
 def refused(case, daemon, state):

@@ -25,7 +25,8 @@ def main(case):
 
     def accounted():
         ring = next((ring for ring in daemon.stat()["ring"] if ring["lost"]), None)
-        return ring and ring["produced"] - ring["meta"] >= calls and ring
+        return (ring and ring["produced"] - ring["meta"] >= calls and not ring["in_flight"]
+                and ring)
     ring = ringtail.wait_until(accounted, "all calls are accounted for")
     for stream in streams.values():
         client = stream.await_all(ring["events"])

@@ -12,7 +12,7 @@ def main(case):
             (wire.message("Stat", uptime_ns=1), "unexpected-frame", "does not send this"),
             (wire.message("ServerHello", version=1), "unexpected-frame", "does not send this"),
             (wire.hello(), "unexpected-frame", "does not send this"),
-            (wire.seal("Subscribe", b"\xff\xff\xff"), "bad-message", "does not hold the message")):
+            (wire.seal("Subscribe", b"\xff\xff\xff"), "bad-message", "Subscribe is no message")):
         with healthy.daemon.connect() as connection:
             connection.greet()
             connection.send(data)
