@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/lib/conn.h"
 #include "client/lib/address.h"
 #include "client/cli/cmd.h"
 #include "client/lib/failure.h"
@@ -173,6 +174,11 @@ static void fill_standard_fds(void)
 			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+static void say_waiting(const char *text)
+{
+	fprintf(stderr, "tracectl: %s\n", text);
+}
+
 int main(int argc, char **argv)
 {
 	static struct settings settings;
@@ -182,6 +188,7 @@ int main(int argc, char **argv)
 	int at;
 
 	fill_standard_fds();
+	conn_set_notice(say_waiting);
 	at = options_parse(NONE, NULL, argc, argv, &settings, &error);
 	if (at < 0)
 		return cmd_usage(&error, NULL);

@@ -43,28 +43,55 @@ uint64_t conn_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* ---- A daemon that is starting --------------------------------------------------------------- */
+
+static conn_notice *notice_set;
+
+void conn_set_notice(conn_notice *notice)
+{
+	notice_set = notice;
+}
+
+/* 0 once the socket is ready, or -errno. */
+static int wait_while_starting(struct conn *conn, short events, struct ringtail_error *error)
+{
+	int ready = conn_wait_for(conn->fd, events, conn->interrupt_fd,
+				  conn_now_ns() + STARTING_NOTICE_MS * 1000000ull);
+	char text[sizeof(conn->name) + 128];
+
+	if (ready == 0) {
+		snprintf(text, sizeof(text), "%s listens, but does not answer yet: the daemon is "
+			 "starting, or is busy; waiting for up to %d s", conn->name,
+			 STARTING_TIMEOUT_MS / 1000);
+		if (notice_set)
+			notice_set(text);
+		ready = conn_wait_for(conn->fd, events, conn->interrupt_fd,
+				      conn_now_ns() + STARTING_TIMEOUT_MS * 1000000ull);
+	}
+	if (ready > 0)
+		return 0;
+	if (ready < 0)
+		return failure_set(error, -ready, "interrupted", "interrupted");
+	failure_set(error, ETIMEDOUT, "timeout", "%s listens, but has not answered for %d s: the "
+		    "daemon is starting, or is held up", conn->name, STARTING_TIMEOUT_MS / 1000);
+	failure_hint(error, "`systemctl status ringtaild` and `journalctl -u ringtaild` say which");
+	return -ETIMEDOUT;
+}
+
 /* ---- Connecting ----------------------------------------------------------------------------- */
 
 static int shake_hands(struct conn *conn, const struct address *address,
 		       struct ringtail_error *error)
 {
-	uint64_t deadline_ns = conn_now_ns() + CONNECT_TIMEOUT_MS * 1000000ull;
-	int err = conn_tls_create(conn->fd, address, &conn->tls, error), ready;
+	int err = conn_tls_create(conn->fd, address, &conn->tls, error);
 
 	if (err)
 		return err;
 	frame_reader_set_source(conn->reader, conn_tls_read, conn->tls);
 	while ((err = conn_tls_shake(conn->tls, error)) == -EAGAIN) {
-		ready = conn_wait_for(conn->fd, conn_tls_wanted(conn->tls), conn->interrupt_fd,
-				      deadline_ns);
-		if (ready == 0) {
-			failure_set(error, ETIMEDOUT, "timeout", "no TLS with %s within %d s",
-				    address->text, CONNECT_TIMEOUT_MS / 1000);
-			failure_hint(error, "a plain daemon on this host is for --insecure");
-			return -ETIMEDOUT;
-		}
-		if (ready < 0)
-			return failure_set(error, -ready, "interrupted", "interrupted");
+		err = wait_while_starting(conn, conn_tls_wanted(conn->tls), error);
+		if (err)
+			return err;
 	}
 	return err;
 }
@@ -245,7 +272,9 @@ int conn_send_hello(struct conn *conn, struct ringtail_error *error)
 	hello.token = conn->token;
 	err = conn_send(conn, FRAME_CLIENT_HELLO, &hello.base, error);
 	/* A daemon that lets nobody in says why, and closes: that is there to be read. */
-	return err == -EPIPE || err == -ECONNRESET ? 0 : err;
+	if (err)
+		return err == -EPIPE || err == -ECONNRESET ? 0 : err;
+	return conn->tls ? 0 : wait_while_starting(conn, POLLIN, error);
 }
 
 /* What comes first is not the magic of a frame, or there is nothing at all. */

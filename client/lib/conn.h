@@ -45,6 +45,11 @@ int conn_send(struct conn *conn, enum frame_type type, const ProtobufCMessage *m
 	      struct ringtail_error *error);
 
 /* ClientHello. */
+/* Called when a daemon listens and does not answer yet, with what to tell the user. */
+typedef void conn_notice(const char *text);
+void conn_set_notice(conn_notice *notice);
+
+/* Waits for the answer to begin, too: a daemon that is starting listens already. */
 int conn_send_hello(struct conn *conn, struct ringtail_error *error);
 
 /* The next frame, borrowed until the next call. timeout_ms < 0: no timeout. */

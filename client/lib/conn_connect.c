@@ -61,8 +61,8 @@ static int cannot_connect(const struct address *address, int err, struct ringtai
 		return -err;
 	case ECONNREFUSED:
 		failure_set(error, err, "refused", "nobody listens at %s", address->text);
-		failure_hint(error, local ? "the daemon is gone and left its socket: "
-			     "`systemctl restart ringtaild`" :
+		failure_hint(error, local ? "the daemon has ended without removing its socket: "
+			     "`systemctl start ringtaild`, or `ringtaild` as root" :
 			     "is ringtaild running there, with --listen for this address?");
 		return -err;
 	case EACCES:
