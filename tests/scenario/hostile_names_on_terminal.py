@@ -174,7 +174,9 @@ for name in {names!r}:
     recording = case.stream(daemon, "-w", path, "-p", "syscall:openat:call", "--flags", "strings",
                             command="record")
     subprocess.run([sys.executable, "-c", script], check=True, timeout=PATIENCE_S)
-    recording.await_all()
+    read = [os.path.join(ringtail.BUILD, "tracectl"), "read", path]
+    ringtail.wait_until(lambda: subprocess.run(read, capture_output=True, check=False).stdout.count(
+        b"/nowhere/") >= len(BAD) ** 2, "all of them are seen")
     recording.interrupt()
     for output in ("text", "json"):
         done = run(case, "read", path, "-o", output, code=0, json_lines=output == "json")
