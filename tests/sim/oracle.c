@@ -258,7 +258,7 @@ void oracle_subscribed(struct oracle_span *span, const struct loader *loader,
 		return;
 	unrecorded = source_unrecorded(loader, &n);
 	while (message->resumed && n-- && unrecorded[n].time_ns > since->left_ns)
-		if (span->spec->passes(&unrecorded[n].attempt))
+		if (!unrecorded[n].after_end && span->spec->passes(&unrecorded[n].attempt))
 			sim_fail("%s: resumed without a gap, and an event before %" PRIu64
 				 " of ring %u was not recorded while it was away",
 				 span->client, unrecorded[n].seq, unrecorded[n].ring);

@@ -190,6 +190,7 @@ static void make_config(const struct sim_daemon_config *want, struct config *con
 	must(config_parse_text(text, strlen(text), "sim.conf", config, &error), &error);
 	config->hello_timeout_ns = want->hello_timeout_ns;
 	config->clients_max = want->clients_max;
+	config->identity_max = want->clients_max;	/* all of them are one */
 }
 
 static struct frame_ref *stat_of(void *context)

@@ -207,7 +207,8 @@ static bool is_recorded(const struct source_request *request, const struct attem
 static void leave_out(struct loader *loader, struct ring *ring, const struct attempt *attempt)
 {
 	struct unrecorded mine = {.ring = (uint32_t)(ring - loader->ring), .seq = ring->truth.n,
-				  .time_ns = sim.now_ns, .attempt = *attempt};
+				  .time_ns = sim.now_ns, .after_end = loader->stopping,
+				  .attempt = *attempt};
 
 	loader->unrecorded = enlarge(loader->unrecorded, loader->unrecorded_n,
 				     &loader->unrecorded_room, sizeof(mine));

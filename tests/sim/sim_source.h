@@ -38,6 +38,7 @@ struct source_truth {
 struct unrecorded {
 	uint32_t ring;
 	uint64_t seq, time_ns;		/* it would have been about there */
+	bool after_end;			/* the daemon was told to stop before: a Bye tells of it */
 	struct attempt attempt;
 };
 
