@@ -275,6 +275,31 @@ static void test_losses_are_placed(void **state)
 		assert_int_equal(f.received[i].seq, 1 + written + refused);
 	}
 	assert_int_equal(f.received[0].events, written);
+	/* Who comes now begins behind all of it. */
+	assert_int_equal(f.drain.seq, 1 + written + refused);
+	close_all(&f);
+}
+
+/* What a subscription has in hand when it goes is sent; who stays goes on. */
+static void test_removed_with_a_batch_in_hand(void **state)
+{
+	const uint64_t call[] = {1000, 3, 0, 0, 0, 0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	for (unsigned i = 0; i < 10; i++)
+		write_record(&f, SMALL_OPENAT, 10, call, 6, NULL);
+	assert_int_equal(drain_read(&f.drain, 1000), 10);
+	assert_int_equal(f.received[0].events, 0);
+	drain_remove(&f.drain, 0);
+	assert_int_equal(f.received[0].events, 10);
+	assert_int_equal(f.received[0].seq, 10);
+	write_record(&f, SMALL_OPENAT, 10, call, 6, NULL);
+	read_all(&f);
+	assert_int_equal(f.received[0].events, 10);
+	assert_int_equal(f.received[1].events, 11);
+	assert_int_equal(f.received[1].seq, 11);
 	close_all(&f);
 }
 
@@ -382,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_batches_fill),
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_losses_are_placed),
+		cmocka_unit_test(test_removed_with_a_batch_in_hand),
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_stuck),
 	};

@@ -148,6 +148,7 @@ static void test_remove(void **state)
 static void test_corrupt_ring(void **state)
 {
 	struct fixture *f = malloc(sizeof(*f));
+	uint64_t corrupt_ns;
 	size_t bytes;
 
 	(void)state;
@@ -159,12 +160,14 @@ static void test_corrupt_ring(void **state)
 	__atomic_store_n(&ring_writer_map(f->writer[1], &bytes)->producer_pos, 12345677,
 			 __ATOMIC_SEQ_CST);
 	AWAIT(f, f->corrupt == 1);
+	corrupt_ns = clock_monotonic();
 	/* The other ring goes on, and time with it. */
 	for (unsigned i = 0; i < 100; i++)
 		write_call(f, 0, SMALL_READ);
 	drain(f);
 	assert_int_equal(f->events[0], 102);
 	assert_int_equal(f->corrupt, 1);
+	AWAIT(f, f->watermark_ns[0] > corrupt_ns);
 	assert_true(f->watermark_ns[0] <= clock_monotonic());
 	close_worker(f);
 	free(f);
@@ -194,6 +197,7 @@ static void test_leaves_and_goes_on(void **state)
 	struct fixture *f = malloc(sizeof(*f));
 	struct worker_baseline baseline;
 	struct error error;
+	uint64_t beats;
 
 	(void)state;
 	open_worker(f, 1, 20 * MS, 1 << 20);
@@ -203,6 +207,7 @@ static void test_leaves_and_goes_on(void **state)
 		write_call(f, i % 2, SMALL_GETPPID);
 	assert_int_equal(worker_leave(f->worker[0]), 0);
 	AWAIT(f, f->drained == 1);
+	beats = worker_beats(f->worker[0]);
 	assert_int_equal(f->events[0], 1000);
 	for (unsigned i = 0; i < 500; i++)
 		write_call(f, i % 2, SMALL_GETPPID);
@@ -211,6 +216,9 @@ static void test_leaves_and_goes_on(void **state)
 	AWAIT(f, f->drained == 2);
 	add(f, 1);
 	assert_int_equal(f->events[0], 1000);
+	/* Nor by itself: the tick of its batches comes no more. */
+	poll(NULL, 0, 60);
+	assert_int_equal(worker_beats(f->worker[0]), beats);
 
 	replace_worker(f);
 	for (unsigned i = 0; i < RINGS; i++) {

@@ -24,8 +24,11 @@
 #undef calloc
 #undef malloc
 
+#include "daemon/base/counters.h"
 #include "tests/unit/daemon/small_catalog.h"
 
+#define RING		3u
+#define CPU		5u
 #define PLENTY		1000000u
 #define BATCHES		6
 #define EVENTS		20		/* in each; and a skip and a loss */
@@ -40,7 +43,7 @@ struct fixture {
 	uint64_t seq;			/* written */
 
 	/* What came. */
-	uint64_t seq_seen, events, skipped, lost, out_of_memory;
+	uint64_t seq_seen, events, skipped, lost, out_of_memory, given_up, bytes;
 };
 
 static void setup_batcher(struct fixture *f)
@@ -59,7 +62,7 @@ static void setup_batcher(struct fixture *f)
 	f->threads = thread_table_create(16);
 	f->batcher = batcher_create(&(struct batcher_config){
 		.spec = &f->spec, .threads = f->threads, .codec = f->out.codec,
-		.sink = worker_out_frame, .context = &f->out,
+		.sink = worker_out_frame, .context = &f->out, .ring = RING, .cpu = CPU,
 	});
 	assert_non_null(f->batcher);
 	batcher_start(f->batcher, 0, 0);
@@ -83,6 +86,28 @@ static void write_batch(struct fixture *f)
 	batcher_flush(f->batcher);
 }
 
+/* What a client is told is what the ledger has of it. */
+static void check_gap(const struct fixture *f, const struct frame_ref *frame)
+{
+	struct frame_header header;
+	const uint8_t *body;
+	uint8_t raw[256];
+	Ringtail__V1__Gap *gap;
+
+	assert_int_equal(frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header),
+			 FRAME_OK);
+	assert_int_equal(frame_open(f->out.codec, frame->data, &header, raw, &body), FRAME_OK);
+	gap = ringtail__v1__gap__unpack(NULL, header.raw_bytes, body);
+	assert_non_null(gap);
+	assert_int_equal(gap->cpu, CPU);
+	assert_int_equal(gap->first_seq, frame->first_seq);
+	assert_int_equal(gap->end_seq, frame->end_seq);
+	assert_int_equal(gap->events, frame_ref_losses(frame));
+	assert_int_equal(gap->stage, frame->loss[0].stage);
+	assert_int_equal(gap->reason, frame->loss[0].reason);
+	ringtail__v1__gap__free_unpacked(gap, NULL);
+}
+
 static void take_mails(struct fixture *f)
 {
 	struct mail *mail = mailbox_take(&f->mailbox), *next;
@@ -93,6 +118,10 @@ static void take_mails(struct fixture *f)
 
 		next = mail->next;
 		assert_int_equal(mine->kind, WORKER_FRAME);
+		assert_int_equal(frame->ring, RING);
+		assert_int_equal(frame->cpu, CPU);
+		if (frame->type == FRAME_GAP)
+			check_gap(f, frame);
 		assert_int_equal(frame->first_seq, f->seq_seen);
 		assert_int_equal(frame_ref_attempts(frame),
 				 frame->events + frame->skipped + frame_ref_losses(frame));
@@ -103,7 +132,10 @@ static void take_mails(struct fixture *f)
 			f->lost += frame->loss[i].count;
 			if (frame->loss[i].reason == RINGTAIL__V1__LOSS_REASON__REASON_MEMORY)
 				f->out_of_memory += frame->loss[i].count;
+			if (frame->loss[i].reason == RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL)
+				f->given_up += frame->loss[i].count;
 		}
+		f->bytes += frame->bytes;
 		frame_ref_put(frame);
 		free(mine);
 	}
@@ -161,6 +193,106 @@ static void test_none_for_a_while(void **state)
 	assert_int_equal(run_with(0, PLENTY), BATCHES * (EVENTS + 3));
 }
 
+/* Losses of more kinds than a frame tells of, and one reason at two stages: each is told as it was. */
+static void test_losses_of_many_kinds(void **state)
+{
+	const uint32_t ring = RINGTAIL__V1__LOSS_STAGE__LOSS_RING;
+	const uint32_t decode = RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE;
+	uint64_t count = 0;
+	struct mail *mail;
+	struct fixture f;
+
+	(void)state;
+	setup_batcher(&f);
+	batcher_loss(f.batcher, 3, ring, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	batcher_loss(f.batcher, 4, decode, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	batcher_loss(f.batcher, 5, ring, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	f.seq = 12;
+	batcher_flush(f.batcher);
+	mail = mailbox_take(&f.mailbox);
+	assert_non_null(mail);
+	assert_int_equal(((struct worker_mail *)mail)->frame->losses, 2);
+	assert_int_equal(((struct worker_mail *)mail)->frame->loss[0].count, 8);
+	assert_int_equal(((struct worker_mail *)mail)->frame->loss[1].count, 4);
+	f.seq_seen = ((struct worker_mail *)mail)->frame->end_seq;
+	frame_ref_put(((struct worker_mail *)mail)->frame);
+	free(mail);
+	for (unsigned i = 0; i < 2 * FRAME_LOSSES_MAX; i++) {
+		batcher_loss(f.batcher, 1 + i, i % 2 ? ring : decode, i / 2 % LOSS_REASONS);
+		count += 1 + i;
+	}
+	f.seq += count;
+	batcher_flush(f.batcher);
+	take_mails(&f);
+	assert_int_equal(f.lost, count);
+	assert_int_equal(f.seq_seen, f.seq);
+	close_batcher(&f);
+}
+
+static uint64_t handed_over(struct fixture *f)
+{
+	return atomic_load(&f->out.bytes);
+}
+
+/* The main loop takes nothing: what is beyond the bound is given up as a gap, and skips are no loss. */
+static void test_main_loop_far_behind(void **state)
+{
+	uint64_t dropped = counter_read(COUNTER_handoff_dropped);
+	struct fixture f;
+
+	(void)state;
+	setup_batcher(&f);
+	write_batch(&f);
+	take_mails(&f);
+	assert_true(f.bytes);
+	assert_int_equal(handed_over(&f), f.bytes);
+	assert_int_equal(f.given_up, 0);
+	atomic_store(&f.out.bytes, HANDOFF_BYTES_MAX + 1);
+	write_batch(&f);
+	take_mails(&f);
+	assert_int_equal(f.given_up, EVENTS + 3);
+	assert_int_equal(counter_read(COUNTER_handoff_dropped), dropped + 1);
+	/* Skips alone have no bytes to give up. */
+	f.seq++;
+	batcher_skip(f.batcher);
+	batcher_flush(f.batcher);
+	take_mails(&f);
+	assert_int_equal(counter_read(COUNTER_handoff_dropped), dropped + 1);
+	atomic_store(&f.out.bytes, 0);
+	write_batch(&f);
+	take_mails(&f);
+	assert_int_equal(f.given_up, EVENTS + 3);
+	assert_int_equal(f.events, 2 * EVENTS);
+	assert_int_equal(f.skipped, 4);
+	assert_int_equal(f.lost, EVENTS + 9);
+	assert_int_equal(f.seq_seen, f.seq);
+	close_batcher(&f);
+}
+
+/* And there is no memory for that gap: the batch does not go out instead. */
+static void test_main_loop_far_behind_without_memory(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < 12; n++) {
+		struct fixture f;
+
+		setup_batcher(&f);
+		atomic_store(&f.out.bytes, HANDOFF_BYTES_MAX + 1);
+		allocations_left = n;
+		failures_left = 1;
+		write_batch(&f);
+		allocations_left = PLENTY;
+		failures_left = 0;
+		write_batch(&f);
+		take_mails(&f);
+		assert_int_equal(f.events, 0);
+		assert_int_equal(f.lost, 2 * (EVENTS + 3));
+		assert_int_equal(f.skipped, 2);
+		assert_int_equal(f.seq_seen, f.seq);
+		close_batcher(&f);
+	}
+}
+
 static void test_watermark(void **state)
 {
 	struct worker_mail *mail;
@@ -185,6 +317,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_allocation),
 		cmocka_unit_test(test_none_for_a_while),
+		cmocka_unit_test(test_losses_of_many_kinds),
+		cmocka_unit_test(test_main_loop_far_behind),
+		cmocka_unit_test(test_main_loop_far_behind_without_memory),
 		cmocka_unit_test(test_watermark),
 	};
 

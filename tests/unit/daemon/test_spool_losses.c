@@ -1,0 +1,657 @@
+/*
+ * What a spool says of what it could not keep: each loss in its place, with its numbers, its events and its
+ * reason, told once, and nothing called durable that a power cut takes.
+ */
+#include "tests/unit/daemon/spool_run.h"
+
+#include <stdio.h>
+
+#include "daemon/base/limits.h"
+#include "tests/lib/strict_segment.h"
+
+#define TOLD_MAX	4096u
+#define NEVER		UINT64_MAX
+#define RETRY_NS	(2 * SPOOL_RETRY_NS_MAX)
+
+static struct faulty_disk faulty;
+
+/* ---- What the files say ----------------------------------------------------------------------- */
+
+struct told {
+	enum frame_type type;
+	unsigned ring;
+	uint64_t first, end, events;	/* a Gap's, or a Batch's */
+	Ringtail__V1__LossReason reason;
+	uint64_t time_ns, positions, seq[RUN_RINGS], skipped[RUN_RINGS];	/* a Watermark's */
+};
+
+static struct told told[TOLD_MAX];
+static unsigned tolds;
+static struct strict strict;
+
+static unsigned ring_of(uint32_t cpu)
+{
+	return cpu == run_cpu_of[1];
+}
+
+static void note_gap(const Ringtail__V1__Gap *gap)
+{
+	told[tolds++] = (struct told){.type = FRAME_GAP, .ring = ring_of(gap->cpu),
+				      .first = gap->first_seq, .end = gap->end_seq,
+				      .events = gap->events, .reason = gap->reason};
+}
+
+static void note_watermark(const Ringtail__V1__Watermark *watermark)
+{
+	struct told *mine = &told[tolds++];
+
+	*mine = (struct told){.type = FRAME_WATERMARK, .time_ns = watermark->time_ns,
+			      .positions = watermark->n_position};
+	for (size_t i = 0; i < watermark->n_position; i++) {
+		unsigned ring = ring_of(watermark->position[i]->cpu);
+
+		mine->seq[ring] = watermark->position[i]->seq;
+		mine->skipped[ring] = watermark->position[i]->skipped;
+	}
+}
+
+static void note_batch(const Ringtail__V1__Batch *batch)
+{
+	told[tolds++] = (struct told){.type = FRAME_BATCH, .ring = ring_of(batch->cpu),
+				      .first = batch->first_seq, .end = batch->end_seq,
+				      .events = batch->events};
+}
+
+static void note(uint8_t type, const uint8_t *body, size_t bytes)
+{
+	ProtobufCMessage *message = NULL;
+
+	assert_true(tolds < TOLD_MAX);
+	if (type == FRAME_GAP) {
+		message = (ProtobufCMessage *)ringtail__v1__gap__unpack(NULL, bytes, body);
+		note_gap((Ringtail__V1__Gap *)message);
+	} else if (type == FRAME_WATERMARK) {
+		message = (ProtobufCMessage *)ringtail__v1__watermark__unpack(NULL, bytes, body);
+		note_watermark((Ringtail__V1__Watermark *)message);
+	} else if (type == FRAME_BATCH) {
+		message = (ProtobufCMessage *)ringtail__v1__batch__unpack(NULL, bytes, body);
+		note_batch((Ringtail__V1__Batch *)message);
+	}
+	if (message)
+		protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void read_file(struct run *run, const struct faulty_file *file)
+{
+	static uint8_t raw[FRAME_RAW_BYTES_MAX];
+	struct frame_header header;
+	const uint8_t *body;
+
+	for (size_t at = 0; at < file->n; at += FRAME_HEADER_BYTES + header.body_bytes) {
+		if (frame_parse_header(file->bytes + at, file->n - at, sizeof(raw), &header) !=
+			    FRAME_OK ||
+		    frame_open(run->codec, file->bytes + at, &header, raw, &body) != FRAME_OK)
+			return;
+		note(header.type, body, header.raw_bytes);
+	}
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct faulty_name *)a)->path, ((const struct faulty_name *)b)->path);
+}
+
+/* Every segment, in order: `told`, and whether that has holes. */
+static void read_all(struct run *run)
+{
+	static struct faulty_name name[FAULTY_FILES_MAX];
+	unsigned n = faulty.names.n;
+
+	tolds = 0;
+	strict = (struct strict){.codec = run->codec};
+	memcpy(name, faulty.names.name, n * sizeof(name[0]));
+	qsort(name, n, sizeof(name[0]), by_path);
+	for (unsigned i = 0; i < n; i++) {
+		const struct faulty_file *file = &faulty.file[name[i].file < 0 ? 0 : name[i].file];
+		const char *path = name[i].path;
+
+		if (name[i].file < 0 || !(strstr(path, ".seg") || strstr(path, ".open")))
+			continue;
+		read_file(run, file);
+		strict_read(&strict, file->bytes, file->n);
+	}
+	assert_int_equal(strict.residual, 0);
+	assert_int_equal(strict.holes, 0);
+}
+
+/* The i-th of that type. */
+static const struct told *nth(enum frame_type type, unsigned n)
+{
+	for (unsigned i = 0; i < tolds; i++)
+		if (told[i].type == type && n-- == 0)
+			return &told[i];
+	fail_msg("there is none");
+	return NULL;
+}
+
+static unsigned count(enum frame_type type)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < tolds; i++)
+		n += told[i].type == type;
+	return n;
+}
+
+static void expect_gap(const struct told *gap, unsigned ring, uint64_t first, uint64_t end,
+		       uint64_t events, Ringtail__V1__LossReason reason)
+{
+	assert_int_equal(gap->ring, ring);
+	assert_int_equal(gap->first, first);
+	assert_int_equal(gap->end, end);
+	assert_int_equal(gap->events, events);
+	assert_int_equal(gap->reason, reason);
+}
+
+/* ---- A run ------------------------------------------------------------------------------------ */
+
+static void begin(struct run *run, enum spool_durability durability)
+{
+	faulty_disk_init(&faulty, 1);
+	run_init(run, &faulty, durability);
+	run->config.segment_bytes = 1 << 20;
+	run->config.size_bytes = 8 << 20;
+}
+
+static void end(struct run *run)
+{
+	run_fini(run);
+	faulty_disk_fini(&faulty);
+}
+
+static void settle(struct run *run)
+{
+	run_now_ns += 300000000;
+	disk_thread_settle(run->thread);
+}
+
+static void append(struct run *run, struct frame_ref *frame)
+{
+	spool_append(run->spool, frame);
+	settle(run);
+}
+
+static void break_disk(void)
+{
+	faulty.fail_at = faulty.operations;
+	faulty.fail_errno = EIO;
+	faulty.fail_for_ever = true;
+}
+
+static void mend_disk(void)
+{
+	faulty.fail_at = NEVER;
+	run_now_ns += RETRY_NS;
+}
+
+static uint64_t events_of(const struct frame_ref *frame)
+{
+	return frame->events + frame_ref_losses(frame);
+}
+
+/* ---- Durable ---------------------------------------------------------------------------------- */
+
+/* The sync comes each few seconds: until it has come nothing is durable, and a power cut takes it. */
+static void durable_with_the_sync_alone(void **state)
+{
+	uint64_t durable;
+	struct run run;
+
+	(void)state;
+	begin(&run, SPOOL_FSYNC);
+	run.config.sync_interval_ns = 10 * NS_PER_S;
+	run_open(&run);
+	for (unsigned i = 0; i < 4; i++)
+		append(&run, run_batch(&run, 0, 5, 1));
+	assert_int_equal(run.end[0], 0);
+	run_now_ns += 10 * NS_PER_S;
+	append(&run, run_batch(&run, 0, 5, 1));
+	durable = run.end[0];
+	assert_int_equal(durable, run.seq[0]);
+	append(&run, run_batch(&run, 0, 5, 1));
+	assert_int_equal(run.end[0], durable);
+	/* The power goes: the daemon that comes next finds what was told, and no more. */
+	faulty.cut_at = faulty.operations;
+	run_close(&run);
+	faulty_disk_cut(&faulty, FAULTY_DROP);
+	run_open(&run);
+	assert_int_equal(run.end[0], durable);
+	end(&run);
+}
+
+/* Whoever keeps a spool as the system writes it is told at once. */
+static void written_is_durable_at_once(void **state)
+{
+	struct run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	assert_int_equal(run.end[0], run.seq[0]);
+	end(&run);
+}
+
+/* ---- What was lost ---------------------------------------------------------------------------- */
+
+/* Several frames of both rings while the disk fails: a Gap for each ring, with all of its events. */
+static void disk_fails(void **state)
+{
+	uint64_t events[RUN_RINGS] = {0}, first[RUN_RINGS], seq[RUN_RINGS];
+	struct spool_stat stat;
+	struct run run;
+	uint64_t lost;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	for (unsigned i = 0; i < 4; i++)
+		append(&run, run_batch(&run, i % 2, 5, 1));
+	memcpy(first, run.seq, sizeof(first));
+	break_disk();
+	for (unsigned i = 0; i < 9; i++) {
+		struct frame_ref *frame = run_batch(&run, i % 2, 4 + i % 3, i % 4);
+
+		events[i % 2] += events_of(frame);
+		append(&run, frame);
+	}
+	memcpy(seq, run.seq, sizeof(seq));
+	mend_disk();
+	append(&run, run_batch(&run, 0, 5, 1));
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(lost, seq[0] - first[0] + seq[1] - first[1]);
+	assert_int_equal(stat.lost[RINGTAIL__V1__LOSS_REASON__REASON_DISK], lost);
+	read_all(&run);
+	assert_int_equal(count(FRAME_GAP), 2);
+	for (unsigned i = 0; i < RUN_RINGS; i++)
+		expect_gap(nth(FRAME_GAP, i), i, first[i], seq[i], events[i],
+			   RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	end(&run);
+}
+
+/* A watermark in place of those that were lost: as far in time as they, and as far as the skips go. */
+static void watermarks_are_made_up_for(void **state)
+{
+	const struct told *made;
+	uint64_t time_ns, told_of;
+	struct run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 1, 5, 0));
+	told_of = run.seq[1];
+	break_disk();
+	append(&run, run_quiet_range(&run, 1, 3));
+	append(&run, run_watermark_after(&run, (const uint64_t[RUN_RINGS]){0, 3}));
+	append(&run, run_quiet_range(&run, 1, 4));
+	time_ns = run_now_ns;
+	append(&run, run_watermark_after(&run, (const uint64_t[RUN_RINGS]){0, 4}));
+	mend_disk();
+	append(&run, run_batch(&run, 0, 5, 0));
+	/* It speaks of the skips: they are durable, without another. */
+	assert_int_equal(run.end[1], told_of + 7);
+	read_all(&run);
+	assert_int_equal(count(FRAME_GAP), 0);
+	assert_int_equal(count(FRAME_WATERMARK), 1);
+	made = nth(FRAME_WATERMARK, 0);
+	assert_int_equal(made->time_ns, time_ns);
+	assert_int_equal(made->positions, 1);
+	assert_int_equal(made->seq[1], told_of + 7);
+	assert_int_equal(made->skipped[1], 7);
+	end(&run);
+}
+
+/* Skips, and then events of the same ring: what speaks of the skips stands before the events' Gap. */
+static void skips_before_a_loss(void **state)
+{
+	uint64_t first, events;
+	struct frame_ref *frame;
+	struct run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 1, 5, 0));
+	append(&run, run_quiet_range(&run, 1, 3));	/* no disk is needed for it */
+	first = run.seq[1];
+	break_disk();
+	append(&run, run_watermark_after(&run, (const uint64_t[RUN_RINGS]){0, 3}));
+	frame = run_batch(&run, 1, 5, 0);
+	events = events_of(frame);
+	append(&run, frame);
+	mend_disk();
+	append(&run, run_batch(&run, 0, 5, 0));
+	append(&run, run_batch(&run, 1, 5, 0));
+	read_all(&run);
+	assert_int_equal(count(FRAME_GAP), 1);
+	/* The skips were on their way with the watermark, and are lost with it. */
+	assert_true(nth(FRAME_GAP, 0)->first <= first);
+	assert_int_equal(nth(FRAME_GAP, 0)->events, events);
+	end(&run);
+}
+
+/* Of a Gap that did not come to the disk the reason stays what it was. */
+static void gap_is_lost_itself(void **state)
+{
+	struct run run;
+	uint64_t was;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	was = run.seq[0];
+	faulty.cut_at = faulty.operations;
+	run_close(&run);
+	faulty_disk_cut(&faulty, FAULTY_KILL);
+	run_open(&run);
+	break_disk();
+	spool_begin_ring(run.spool, 0, was + 20);
+	settle(&run);
+	mend_disk();
+	run.seq[0] = was + 20;
+	append(&run, run_watermark(&run));
+	read_all(&run);
+	assert_int_equal(count(FRAME_GAP), 1);
+	expect_gap(nth(FRAME_GAP, 0), 0, was, was + 20, 20,
+		   RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	end(&run);
+}
+
+/* What is on its way is bounded; what came later was lost first, and the Gap begins with the earlier. */
+static void queue_is_full_and_then_the_disk_fails(void **state)
+{
+	const uint32_t bytes = 8 << 20;
+	struct spool_stat stat;
+	struct run run;
+	uint64_t lost;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	break_disk();
+	for (unsigned i = 0; i < 12; i++) {
+		struct frame_ref *frame = frame_ref_create(FRAME_BATCH, bytes);
+
+		assert_non_null(frame);
+		memset(frame->data, 0, 64);
+		frame->cpu = run_cpu_of[0];
+		frame->first_seq = run.seq[0];
+		frame->end_seq = run.seq[0] += 10;
+		frame->events = 10;
+		spool_append(run.spool, frame);
+	}
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(stat.lost[RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL], lost);
+	assert_true(lost >= 12 * 10 - SPOOL_HELD_BYTES_MAX / bytes * 10 && lost < 120);
+	settle(&run);
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(lost, 120);
+	mend_disk();
+	append(&run, run_watermark(&run));
+	read_all(&run);
+	assert_int_equal(count(FRAME_GAP), 1);
+	expect_gap(nth(FRAME_GAP, 0), 0, 0, 120, 120, RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(lost, 120);
+	assert_int_equal(stat.in_flight, 0);
+	end(&run);
+}
+
+/* ---- Over a restart ---------------------------------------------------------------------------- */
+
+/* What the spool has already comes again: it is neither stored nor counted anew. */
+static void what_is_there_comes_again(void **state)
+{
+	struct spool_stat stat;
+	uint64_t lost, was;
+	struct run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	was = run.seq[0];
+	run_close(&run);
+	run_open(&run);
+	run.seq[0] = 0;
+	append(&run, run_batch(&run, 0, 5, 1));
+	assert_int_equal(run.seq[0], was);
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(stat.produced, 0);
+	append(&run, run_batch(&run, 0, 5, 1));
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(stat.produced, run.seq[0] - was);
+	read_all(&run);
+	assert_int_equal(count(FRAME_BATCH), 2);
+	end(&run);
+}
+
+/*
+ * What came while the spool was opened waited, and counts once; a watermark that was lost meanwhile is made
+ * up for.
+ */
+static void comes_while_it_is_opened(void **state)
+{
+	struct spool_stat stat;
+	struct run run;
+	uint64_t lost;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_start(&run);
+	run_open_spool(&run);
+	for (unsigned i = 0; i < 4; i++)
+		spool_append(run.spool, run_batch(&run, i % 2, 5, 1));
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(stat.produced, run.seq[0] + run.seq[1]);
+	assert_int_equal(stat.in_flight, stat.produced);
+	settle(&run);
+	settle(&run);
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(stat.produced, run.seq[0] + run.seq[1]);
+	assert_int_equal(stat.stored, stat.produced);
+	read_all(&run);
+	assert_int_equal(count(FRAME_BATCH), 4);
+	end(&run);
+}
+
+/* The disk fails as the spool is opened: skips and their watermark are told once it does not. */
+static void fails_as_it_is_opened(void **state)
+{
+	const struct told *made;
+	uint64_t time_ns;
+	struct run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_start(&run);
+	break_disk();
+	run_open_spool(&run);
+	spool_append(run.spool, run_quiet_range(&run, 1, 3));
+	time_ns = run_now_ns;
+	spool_append(run.spool, run_watermark_after(&run, (const uint64_t[RUN_RINGS]){0, 3}));
+	settle(&run);
+	mend_disk();
+	append(&run, run_batch(&run, 0, 5, 0));
+	settle(&run);
+	run_now_ns += RETRY_NS;
+	append(&run, run_batch(&run, 0, 5, 0));
+	read_all(&run);
+	assert_true(count(FRAME_WATERMARK) > 0);
+	made = nth(FRAME_WATERMARK, 0);
+	assert_true(made->time_ns >= time_ns);
+	assert_int_equal(made->seq[1], 3);
+	assert_int_equal(made->skipped[1], 3);
+	end(&run);
+}
+
+/* ---- Anything, in any order -------------------------------------------------------------------- */
+
+static uint8_t is_event[RUN_RINGS][RUN_ATTEMPTS_MAX];
+static uint64_t untold[RUN_RINGS];	/* skipped without a frame since one told of the ring */
+
+static unsigned dice(unsigned *seed, unsigned sides)
+{
+	return (unsigned)rand_r(seed) % sides;
+}
+
+static void append_watermark(struct run *run)
+{
+	spool_append(run->spool, run_watermark_after(run, untold));
+	memset(untold, 0, sizeof(untold));
+}
+
+/* As the main loop does it: what was skipped is told before the ring's next frame. */
+static void append_something(struct run *run, unsigned *seed)
+{
+	unsigned ring = dice(seed, RUN_RINGS), what = dice(seed, 8);
+	uint64_t first = run->seq[ring];
+	struct frame_ref *frame;
+
+	run_now_ns += 100000000;
+	if (what < 3 && untold[ring])
+		append_watermark(run);
+	if (what < 3) {
+		frame = run_batch(run, ring, 1 + dice(seed, 5), dice(seed, 3));
+		memset(&is_event[ring][first], 1, events_of(frame));
+		spool_append(run->spool, frame);
+	} else if (what < 6) {
+		frame = run_quiet_range(run, ring, 1 + dice(seed, 4));
+		untold[ring] += frame->skipped;
+		spool_append(run->spool, frame);
+	} else {
+		append_watermark(run);
+	}
+}
+
+/* The disk fails now and then, and the spool is full now and then. */
+static void something_happens(unsigned *seed)
+{
+	unsigned what = dice(seed, 16);
+
+	if (what == 0) {
+		faulty.fail_at = faulty.operations + dice(seed, 6);
+		faulty.fail_errno = EIO;
+		faulty.fail_for_ever = dice(seed, 2);
+	} else if (what < 3) {
+		faulty.fail_at = NEVER;
+		run_now_ns += dice(seed, 2) ? RETRY_NS : 5 * NS_PER_S;
+	} else if (what == 3) {
+		run_now_ns += 500 * NS_PER_S;
+	}
+}
+
+/* No Gap says more or less than there was: each holds whole frames. */
+static void check_gaps(void)
+{
+	for (unsigned i = 0; i < tolds; i++) {
+		uint64_t events = 0;
+
+		if (told[i].type != FRAME_GAP)
+			continue;
+		for (uint64_t seq = told[i].first; seq < told[i].end; seq++)
+			events += is_event[told[i].ring][seq];
+		assert_int_equal(told[i].events, events);
+	}
+}
+
+static void check_end(struct run *run)
+{
+	struct spool_stat stat;
+	uint64_t lost;
+
+	run_check_ledger(run, &stat, &lost);
+	assert_int_equal(stat.in_flight, 0);
+	assert_int_equal(stat.produced, run->seq[0] + run->seq[1]);
+	read_all(run);
+	check_gaps();
+	for (unsigned i = 0; i < RUN_RINGS; i++) {
+		const struct strict_ring *ring = strict_find(&strict, run_cpu_of[i]);
+
+		assert_non_null(ring);
+		assert_int_equal(ring->seq, run->seq[i]);
+		assert_int_equal(run->end[i], run->seq[i]);
+	}
+}
+
+static void history(unsigned seed)
+{
+	enum spool_durability durability = seed % 2 ? SPOOL_FSYNC : SPOOL_WRITTEN;
+	struct run run;
+
+	begin(&run, durability);
+	run.config.policy = SPOOL_DROP_NEW;
+	run.config.segment_bytes = 1500;
+	run.config.size_bytes = 8000 + 1000 * (seed % 5);
+	run.config.age_ns = 400 * NS_PER_S;
+	memset(is_event, 0, sizeof(is_event));
+	memset(untold, 0, sizeof(untold));
+	run_open(&run);
+	for (unsigned step = 0; step < 120; step++) {
+		append_something(&run, &seed);
+		if (dice(&seed, 3) == 0)
+			disk_thread_settle(run.thread);
+		something_happens(&seed);
+	}
+	/* The disk is good, there is room, and all that is left is told. */
+	for (unsigned i = 0; i < 4; i++) {
+		disk_thread_settle(run.thread);
+		faulty.fail_at = NEVER;
+		run_now_ns += 500 * NS_PER_S;
+		append_watermark(&run);
+		disk_thread_settle(run.thread);
+	}
+	for (unsigned i = 0; i < RUN_RINGS; i++) {
+		struct frame_ref *frame = run_batch(&run, i, 1, 0);
+
+		memset(&is_event[i][frame->first_seq], 1, events_of(frame));
+		spool_append(run.spool, frame);
+		disk_thread_settle(run.thread);
+	}
+	check_end(&run);
+	end(&run);
+}
+
+static void anything_in_any_order(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 400; seed++) {
+		if (getenv("RINGTAIL_SEED") && seed != strtoul(getenv("RINGTAIL_SEED"), NULL, 0))
+			continue;
+		if (getenv("SPOOL_RUN_LOG"))
+			fprintf(stderr, "seed %u\n", seed);
+		history(seed);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(durable_with_the_sync_alone),
+		cmocka_unit_test(written_is_durable_at_once),
+		cmocka_unit_test(disk_fails),
+		cmocka_unit_test(watermarks_are_made_up_for),
+		cmocka_unit_test(skips_before_a_loss),
+		cmocka_unit_test(gap_is_lost_itself),
+		cmocka_unit_test(queue_is_full_and_then_the_disk_fails),
+		cmocka_unit_test(what_is_there_comes_again),
+		cmocka_unit_test(comes_while_it_is_opened),
+		cmocka_unit_test(fails_as_it_is_opened),
+		cmocka_unit_test(anything_in_any_order),
+	};
+
+	run_quiet();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
