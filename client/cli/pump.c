@@ -261,12 +261,13 @@ static int idle(struct run *run)
 
 static enum why_stopped pump_items(struct run *run)
 {
+	struct ringtail_item item;	/* of all turns: a local of each would be zeroed for each event */
+
 	/* Also who is killed before it has saved a place finds the one where it began. */
 	if (run->pump->cursor_path && access(run->pump->cursor_path, F_OK) != 0 &&
 	    save_place(run->pump, &run->error))
 		return STOPPED_PLACE;
 	for (;;) {
-		struct ringtail_item item;
 		enum why_stopped why;
 
 		if (ringtail_next(run->pump->ringtail, &item, 0) == RINGTAIL_TIMEOUT) {
