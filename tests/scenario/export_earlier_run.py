@@ -66,6 +66,20 @@ def behind(daemon):
     return ringtail.wait_until(look, "metrics and stat say the same of consumers", 60)
 
 
+def await_settled(case, daemon):
+    """Until all that was accepted is acknowledged, and that is on disk: a kill undoes none of it."""
+    def look():
+        stat = daemon.stat()
+        with open(case.path("state/consumers")) as file:
+            kept = file.read()
+        settled = [one for export in stat["export"] for one in stat["consumer"]
+                   if one["name"].startswith(f"export-{export['name'].split(':')[0]}-")
+                   and one["acked_realtime_ns"] >= export["accepted_realtime_ns"] > 0
+                   and f"acked {one['acked_realtime_ns']}\n" in kept]
+        return len(settled) == len(stat["export"])
+    ringtail.wait_until(look, "what was accepted is settled on disk", 60)
+
+
 def check(case, trace, began, ended, traces, logs):
     spans = [span for span in traces.spans() if span["trace_id"].hex() == trace]
     case.check_equal(len(spans), 1, "its span is there, once")
@@ -86,6 +100,7 @@ def main(case):
     for backend in (traces, logs):
         exporting.await_events(daemon, backend, 1)
     check(case, *calls[0], traces, logs)
+    await_settled(case, daemon)
     traces.stop()
     logs.stop()
     daemon.crash()

@@ -30,7 +30,7 @@ def one(case, *options):
     ringtail.wait_until(lambda: daemon.recorded() >= CALLS, "all are recorded")
     look(case, daemon, f"@{begun:.6f}", CALLS, [])
     look(case, daemon, "-1h", CALLS, ["not-recorded"])
-    look(case, daemon, f"@{begun:.6f}", 0, ["not-recorded"], "-p", "syscall:setfsgid:call")
+    look(case, daemon, f"@{begun:.6f}", 0, ["not-recorded"], "-p", "syscall:sched_rr_get_interval:call")
     daemon.stop()
 
 
