@@ -1,0 +1,38 @@
+/*
+ * rebatch: a frame of one subscription in, the frame of the same attempts as another would have had it out:
+ * what that did not ask for is counted as skipped. Its probes and its filter are those of the catalog of
+ * the run that the frame is of. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_STREAM_REBATCH_H
+#define RINGTAIL_DAEMON_STREAM_REBATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/frame_ref.h"
+#include "daemon/stream/subscription.h"
+
+struct rebatch;
+
+/* All borrowed but the catalog; the encoder may be others' too, between two calls. NULL: out of memory. */
+struct rebatch *rebatch_create(const struct subscription *wanted,
+			       const Ringtail__V1__Catalog *catalog, struct frame_codec *codec,
+			       struct batch_encoder *encoder);
+void rebatch_destroy(struct rebatch *rebatch);
+
+/* A catalog's frame: of the frames after it. False: there is no memory for it, and nothing has changed. */
+bool rebatch_learn(struct rebatch *rebatch, const struct frame_ref *catalog);
+
+/* The filter is none there: nothing of that run can be told to be wanted. */
+bool rebatch_is_blind(const struct rebatch *rebatch);
+
+/*
+ * A batch's or gap's attempts from `from` on. A batch with bytes becomes one with bytes, though it be empty;
+ * one that cannot be read becomes a gap. NULL: there is no memory for it.
+ */
+struct frame_ref *rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from);
+
+/* The same without its content, for whoever only counts: how many events of it are left is not known. */
+void rebatch_cut(const struct frame_ref *frame, uint64_t from, struct frame_ref *part);
+
+#endif
