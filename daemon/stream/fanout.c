@@ -256,7 +256,9 @@ static int add_events(struct fanout *fanout)
 				    fanout_on_report, fanout);
 	fanout->check = event_new(base, -1, EV_PERSIST, on_check, fanout);
 	fanout->read = event_new(base, -1, 0, on_read, fanout);
+	fanout->turns = past_turns_create(base);
 	if (!fanout->mails || !fanout->reports || !fanout->check || !fanout->read ||
+	    !fanout->turns ||
 	    event_add(fanout->mails, NULL) != 0 || event_add(fanout->reports, NULL) != 0 ||
 	    event_add(fanout->check, &interval) != 0)
 		return -ENOMEM;
@@ -324,6 +326,7 @@ void fanout_destroy(struct fanout *fanout)
 		event_free(fanout->check);
 	if (fanout->read)
 		event_free(fanout->read);
+	past_turns_destroy(fanout->turns);
 	drop_mails(fanout);
 	free(fanout->cpu_of);
 	free(fanout->gone);

@@ -159,8 +159,8 @@ static bool was_unrecorded(const struct waiter *waiter)
 	       waiter->place.from == PLACE_CURSOR && !waiter->subscription->begins_late;
 }
 
-static struct stream *create_at_time(struct fanout *fanout, struct subscription *subscription,
-				     const struct place *place)
+static struct stream *create_of_record(struct fanout *fanout, struct subscription *subscription,
+				       const struct place *place)
 {
 	uint64_t *since = calloc(fanout->rings + 1, sizeof(*since));
 	enum place_found found;
@@ -180,6 +180,42 @@ static struct stream *create_at_time(struct fanout *fanout, struct subscription 
 				    RINGTAIL__V1__LOSS_REASON__REASON_RESTART :
 				    RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
 	free(since);
+	return stream;
+}
+
+/* NULL: out of memory. */
+static struct stream *create_from_donor(struct fanout *fanout, struct subscription *subscription,
+					struct subscription *donor, const struct place *place)
+{
+	struct stream *from = create_of_record(fanout, donor, place);
+	struct stream *stream = from ? create(fanout, subscription, NULL,
+					      RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN) : NULL;
+
+	if (stream && past_begin(fanout->turns, stream, from,
+				 loader_catalog(fanout->config.loader)) == 0)
+		return stream;
+	stream_destroy(stream);
+	stream_destroy(from);
+	return NULL;
+}
+
+/* What it did not record then, another one may have. */
+static struct stream *create_at_time(struct fanout *fanout, struct subscription *subscription,
+				     const struct place *place)
+{
+	struct subscription *donor;
+	struct stream *stream;
+	bool whole;
+
+	donor = fanout_find_donor(fanout, subscription, place->realtime_ns, &whole);
+	if (!donor)
+		return create_of_record(fanout, subscription, place);
+	stream = create_from_donor(fanout, subscription, donor, place);
+	if (stream && !whole)
+		stream_miss(stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+	/* Its reader is none that comes back, but may be all that has kept it. */
+	if (stream)
+		donor->linger_until_ns = clock_monotonic() + fanout->config.history_age_ns;
 	return stream;
 }
 

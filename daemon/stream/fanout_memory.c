@@ -12,7 +12,7 @@ static uint64_t needed_from(const struct subscription *subscription)
 	const struct stream *stream;
 
 	TAILQ_FOREACH(stream, &subscription->streams, link)
-		if (!stream->catch_up && stream->next < from)
+		if (stream_in_log(stream) && stream->next < from)
 			from = stream->next;
 	return from;
 }

@@ -8,6 +8,7 @@
 #include "daemon/stream/fanout.h"
 #include "daemon/base/limits.h"
 #include "daemon/spool/spool.h"
+#include "daemon/stream/past.h"
 #include "daemon/stream/stream.h"
 
 #define SOURCE_ENDED "the source has ended"
@@ -82,6 +83,7 @@ struct fanout {
 	} permanent;
 	struct event *mails, *reports, *check;
 	struct event *read;		/* some stream has frames off the disk */
+	struct past_turns *turns;	/* of streams that read another subscription's record */
 	uint64_t memory_used;		/* by all logs, as of the last look */
 };
 
@@ -118,6 +120,16 @@ enum place_found {
 
 enum place_found place_find_time(const struct fanout *fanout, const struct subscription *subscription,
 		     uint64_t realtime_ns, uint64_t *since);
+
+/* ---- Donors (fanout_donor.c) -------------------------------------------------------------------- */
+
+/*
+ * Whose record has of that time what this subscription asks for, as much as any has: *whole, all of it. NULL:
+ * none has any of it that this one has not.
+ */
+struct subscription *fanout_find_donor(const struct fanout *fanout,
+				       const struct subscription *wanted, uint64_t realtime_ns,
+				       bool *whole);
 
 /* ---- Viewers (fanout_viewer.c) ------------------------------------------------------------------ */
 

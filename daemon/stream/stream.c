@@ -6,6 +6,7 @@
 
 #include "daemon/stream/catch_up.h"
 #include "daemon/stream/consumers.h"
+#include "daemon/stream/past.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 
@@ -115,6 +116,7 @@ void stream_destroy(struct stream *stream)
 		return;
 	TAILQ_REMOVE(&stream->subscription->streams, stream, link);
 	catch_up_destroy(stream->catch_up);
+	past_destroy(stream->past);
 	frame_ref_put(stream->begun);
 	free(stream);
 }
@@ -189,14 +191,19 @@ static void account_dropped(struct stream *stream, const struct frame_ref *frame
 
 static void drop_next(struct stream *stream, Ringtail__V1__LossReason reason)
 {
-	account_dropped(stream, frame_log_get(stream->subscription->log, stream->next), reason);
+	const struct frame_ref *frame = frame_log_get(stream->subscription->log, stream->next);
+	struct frame_ref part;
+
+	if (!stream->past || past_leave_out(stream->past, frame, &part))
+		account_dropped(stream, stream->past ? &part : frame, reason);
 	stream->next++;
 }
 
 /* A durable consumer's frames are on disk, and so it need not lose what memory cannot keep. */
 static bool falls_back(struct stream *stream)
 {
-	return stream->consumer && stream->subscription->spool.spool && !stream->gaps &&
+	return (stream->consumer || stream->patient) && !stream->past &&
+	       stream->subscription->spool.spool && !stream->gaps &&
 	       catch_up_begin(stream, NULL) == 0;
 }
 
@@ -212,7 +219,7 @@ void stream_on_append(struct stream *stream)
 {
 	const struct frame_log *log = stream->subscription->log;
 
-	if (stream->catch_up || lag_bytes(stream) <= stream->lag_bytes_max || falls_back(stream))
+	if (!stream_in_log(stream) || lag_bytes(stream) <= stream->lag_bytes_max || falls_back(stream))
 		return;
 	/* Down to half, so that a slow client sees a few long gaps and not many short ones. */
 	while (frame_log_end(log) - stream->next > 1 &&
@@ -224,7 +231,7 @@ void stream_on_evict(struct stream *stream, uint64_t serial, const struct frame_
 		     Ringtail__V1__LossReason reason)
 {
 	(void)frame;
-	if (!stream->catch_up && stream->next == serial && !falls_back(stream))
+	if (stream_in_log(stream) && stream->next == serial && !falls_back(stream))
 		drop_next(stream, reason);
 }
 
@@ -275,11 +282,15 @@ void stream_stat(const struct stream *stream, struct stream_stat *stat)
 	*stat = (struct stream_stat){.produced = stream->foreign};
 	for (uint32_t i = 0; i < subscription->rings; i++)
 		if (!stream->ring[i].unknown)
-			stat->produced += subscription->position[i] - stream->ring[i].start;
+			stat->produced += (stream->past ? past_end(stream->past, i) :
+							  subscription->position[i]) -
+					  stream->ring[i].start;
 	for (unsigned i = 0; i < LOSS_STAGES; i++)
 		for (unsigned j = 0; j < LOSS_REASONS; j++)
 			lost += stream->lost[i][j];
-	if (stream->catch_up)
+	if (stream->past)
+		past_stat(stream->past, stat);
+	else if (stream->catch_up)
 		stat_catch_up(stream, stat);
 	else
 		stat_log(stream, stat);
@@ -402,7 +413,7 @@ static bool is_over_rate(struct stream *stream)
 	double most = (double)rate->events;
 	uint64_t now_ns;
 
-	if (!rate->events || stream->consumer || stream->catch_up)
+	if (!rate->events || stream->consumer || stream->catch_up || stream->past)
 		return false;
 	now_ns = clock_monotonic();
 	rate->credit += (double)(now_ns - rate->since_ns) / NS_PER_S * most;
@@ -444,6 +455,8 @@ static struct frame_ref *look(const struct stream *stream, unsigned i)
 {
 	const struct frame_log *log = stream->subscription->log;
 
+	if (stream->past)
+		return past_get(stream->past, i);
 	if (stream->catch_up)
 		return catch_up_get(stream->catch_up, i);
 	return stream->next + i < frame_log_end(log) ? frame_log_get(log, stream->next + i) : NULL;
@@ -451,10 +464,27 @@ static struct frame_ref *look(const struct stream *stream, unsigned i)
 
 static void pass(struct stream *stream)
 {
-	if (stream->catch_up)
+	if (stream->past)
+		past_pass(stream->past);
+	else if (stream->catch_up)
 		catch_up_pass(stream->catch_up);
 	else
 		stream->next++;
+}
+
+/* Nothing is left to give: what gives it is asked for more. */
+static void go_on(struct stream *stream)
+{
+	if (stream->past && !look(stream, 0))
+		past_go_on(stream);
+	if (!stream->past && stream->catch_up && !look(stream, 0))
+		catch_up_go_on(stream);
+}
+
+/* What is ready was before what is missing. */
+static bool must_tell(const struct stream *stream)
+{
+	return stream->gaps && !(stream->past && look(stream, 0));
 }
 
 unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n,
@@ -469,13 +499,14 @@ unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n
 		stream->gaps = true;
 		stream->rate.dropped = false;
 	}
-	if (stream->gaps) {
-		tell_gaps(stream, tell, context);
-		return 0;
-	}
 	while (peeked < n) {
-		if (stream->catch_up && peeked == 0 && !look(stream, 0))
-			catch_up_go_on(stream);
+		if (peeked == 0 && !must_tell(stream))
+			go_on(stream);
+		if (peeked == 0 && must_tell(stream)) {
+			if (!stream->begun)
+				tell_gaps(stream, tell, context);
+			return 0;
+		}
 		next = look(stream, peeked);
 		if (!next)
 			break;
@@ -515,5 +546,20 @@ void stream_ended(struct stream *stream)
 
 bool stream_has_work(const struct stream *stream)
 {
-	return stream->gaps || stream->begun || look(stream, 0);
+	return stream->gaps || stream->begun || look(stream, 0) ||
+	       (stream->past && past_has_work(stream->past));
+}
+
+struct frame_ref *stream_take(struct stream *stream)
+{
+	struct frame_ref *frame;
+
+	go_on(stream);
+	frame = look(stream, 0);
+	if (!frame)
+		return NULL;
+	frame_ref_get(frame);
+	account_sent(stream, frame);
+	pass(stream);
+	return frame;
 }

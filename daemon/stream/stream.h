@@ -20,6 +20,7 @@
 
 struct catch_up;
 struct consumer;
+struct past;
 
 /* Who sends what the stream has. wake() may destroy the stream. */
 struct stream_owner {
@@ -58,6 +59,9 @@ struct stream {
 	uint8_t boot_id[16];		/* of the earlier run whose frames it sends, out of the spool */
 	uint64_t epoch;
 	struct catch_up *catch_up;	/* it reads the spool, not the log; else NULL */
+	struct past *past;		/* what was before its subscription comes first; else NULL */
+	bool away;			/* out of another's record still, not out of the log */
+	bool patient;			/* where memory ends, it goes back to the spool */
 	struct frame_codec *codec;
 	const uint32_t *cpu_of;		/* by ring */
 	uint64_t lag_bytes_max;
@@ -119,6 +123,15 @@ void stream_begin(struct stream *stream);
 void stream_ended(struct stream *stream);
 
 bool stream_has_work(const struct stream *stream);
+
+/* For a stream that nobody sends: the next frame, also without bytes, as if it were sent; a reference. */
+struct frame_ref *stream_take(struct stream *stream);
+
+/* It reads its subscription's log, and needs what is there. */
+static inline bool stream_in_log(const struct stream *stream)
+{
+	return !stream->catch_up && !stream->away;
+}
 
 /* The durable consumer was sent what it was sent, whatever becomes of the stream. */
 void stream_note_sent(const struct stream *stream, const uint8_t boot_id[16], uint64_t epoch);
