@@ -351,6 +351,41 @@ static void test_falls_back(void **state)
 	free(f);
 }
 
+/*
+ * One frame is out in part as memory ends, and there is more of it to send: the disk goes on behind that
+ * frame, which the client has once it is out.
+ */
+static void test_falls_back_in_mid_frame(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+	struct frame_ref *frame[8];
+
+	(void)state;
+	for (unsigned ring = 0; ring < RINGS; ring++) {
+		open_all(f, 4096, 2048);
+		append_batch(f, ring, 10, 100);
+		append_batch(f, !ring, 10, 100);
+		assert_true(stream_peek(f->stream, frame, 8, on_tell, f) > 0);
+		take(f, frame[0]);
+		stream_begin(f->stream);
+		for (unsigned i = 0; i < 60; i++) {
+			append_batch(f, i % RINGS, 10, 100);
+			check_ledger(f);
+		}
+		append_watermark(f);
+		assert_non_null(f->stream->catch_up);
+		assert_int_equal(stream_place(f->stream, ring), 10);
+		assert_int_equal(stream_place(f->stream, !ring), 0);
+		stream_ended(f->stream);
+		check_ledger(f);
+		send_all(f);
+		assert_int_equal(f->events, 620);
+		assert_int_equal(f->gap_attempts, 0);
+		close_all(f);
+	}
+	free(f);
+}
+
 /* The oldest went: a gap of just that, and the rest. */
 static void test_deleted(void **state)
 {
@@ -660,6 +695,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_falls_back),
+		cmocka_unit_test(test_falls_back_in_mid_frame),
 		cmocka_unit_test(test_deleted),
 		cmocka_unit_test(test_stranded),
 		cmocka_unit_test(test_disk_in_another_order),

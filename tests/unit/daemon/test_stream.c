@@ -114,6 +114,10 @@ static void on_tell(void *context, struct frame_ref *frame)
 
 		assert_int_equal(gap->first_seq, f->known[ring]);
 		assert_true(gap->end_seq >= gap->first_seq);
+		assert_int_equal(gap->stage, gap->events ? RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE :
+							   RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY);
+		assert_int_equal(gap->reason, gap->events ? f->stream->drop_reason :
+							    f->stream->missing_reason);
 		f->known[ring] = gap->end_seq;
 		f->gaps++;
 		f->gap_events += gap->events;
@@ -232,6 +236,110 @@ static void test_slow_client(void **state)
 	close_all(&f);
 }
 
+/* Events, and behind them skips, of one ring, and skips alone of the other: one gap, and both places. */
+static void test_skips_among_what_was_dropped(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 4000, NULL);
+	for (unsigned i = 0; i < 5; i++)
+		append(&f, 0, 300, 10, 0, 0);
+	append(&f, 0, 0, 0, 3, 0);
+	append(&f, 1, 0, 0, 4, 0);
+	assert_false(f.stream->gaps);
+	append(&f, 1, 3900, 10, 0, 0);
+	check_ledger(&f);
+	assert_int_equal(take(&f, 10), 1);
+	assert_int_equal(f.gaps, 1);
+	assert_int_equal(f.gap_events, 50);
+	assert_int_equal(f.events, 10);
+	assert_int_equal(f.stream->filtered, 7);
+	for (unsigned i = 0; i < RINGS; i++)
+		assert_int_equal(f.known[i], f.seq[i]);
+	close_all(&f);
+}
+
+/*
+ * What is dropped while a frame goes out in part is a gap behind that frame; and a watermark that went out
+ * in part has told of the skips before it.
+ */
+static void test_dropped_behind_a_frame_in_parts(void **state)
+{
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 4000, NULL);
+	append(&f, 0, 0, 0, 3, 0);
+	append_watermark(&f, 1);
+	assert_int_equal(take(&f, 1), 1);
+	assert_int_equal(f.known[0], 3);
+	append(&f, 0, 300, 10, 0, 0);
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+	stream_begin(f.stream);
+	receive(&f, f.stream->begun);
+	for (unsigned i = 0; i < 5; i++)
+		append(&f, 0, 300, 10, 0, 0);
+	append(&f, 1, 3900, 10, 0, 0);
+	assert_true(f.stream->gaps);
+	check_ledger(&f);
+	stream_ended(f.stream);
+	check_ledger(&f);
+	assert_int_equal(take(&f, 10), 1);
+	assert_int_equal(f.gaps, 1);
+	assert_int_equal(f.gap_events, 50);
+	for (unsigned i = 0; i < RINGS; i++)
+		assert_int_equal(f.known[i], f.seq[i]);
+	close_all(&f);
+}
+
+/* And behind a watermark in part: that has told of what was before it, and of nothing that was dropped. */
+static void test_dropped_behind_a_watermark_in_parts(void **state)
+{
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 4000, NULL);
+	append(&f, 0, 0, 0, 3, 0);
+	append_watermark(&f, 1);
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+	stream_begin(f.stream);
+	receive(&f, f.stream->begun);
+	assert_int_equal(f.known[0], 3);
+	for (unsigned i = 0; i < 5; i++)
+		append(&f, 0, 300, 10, 0, 0);
+	append(&f, 1, 3900, 10, 0, 0);
+	stream_ended(f.stream);
+	assert_int_equal(take(&f, 10), 1);
+	assert_int_equal(f.gaps, 1);
+	assert_int_equal(f.gap_events, 50);
+	check_ledger(&f);
+	close_all(&f);
+}
+
+/* A client that lags too far loses what is older than half of that: not a frame at a time, and not all. */
+static void test_drops_down_to_half(void **state)
+{
+	struct stream_stat stat;
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 20000, NULL);
+	while (!f.stream->gaps && f.seq[0] < 1000) {
+		append(&f, 0, 300, 10, 0, 0);
+		stream_stat(f.stream, &stat);
+		assert_true(stat.lag_bytes <= 20000);
+	}
+	assert_true(stat.lag_bytes <= 10000 && stat.lag_bytes > 9000);
+	close_all(&f);
+}
+
 /* The log itself gives up what a client that reads nothing has not been sent. */
 static void test_evicted_under_the_client(void **state)
 {
@@ -321,6 +429,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_everything_arrives),
 		cmocka_unit_test(test_slow_client),
+		cmocka_unit_test(test_skips_among_what_was_dropped),
+		cmocka_unit_test(test_dropped_behind_a_frame_in_parts),
+		cmocka_unit_test(test_dropped_behind_a_watermark_in_parts),
+		cmocka_unit_test(test_drops_down_to_half),
 		cmocka_unit_test(test_evicted_under_the_client),
 		cmocka_unit_test(test_resume_within_history),
 		cmocka_unit_test(test_resume_too_late),
