@@ -67,7 +67,7 @@ $(FLAGS): always
 # What is made on the way stays; and is made again where it is gone, or its source is newer than it.
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
-.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate install clean deps docs t help compile_commands.json
+.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate install uninstall clean deps docs t help compile_commands.json
 
 # ---- What is missing is installed, once ---------------------------------------------------------
 
@@ -322,11 +322,23 @@ install: all ## into DESTDIR and PREFIX
 	install -D -m 0644 systemd/ringtail.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/ringtail.conf
 	install -D -m 0644 systemd/udev-60-ringtail.rules \
 		$(DESTDIR)$(PREFIX)/lib/udev/rules.d/60-ringtail.rules
-	install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)/etc/ringtail/ringtaild.conf
+	install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)$(PREFIX)/share/ringtail/ringtaild.conf
+	test -e $(DESTDIR)/etc/ringtail/ringtaild.conf || \
+		install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)/etc/ringtail/ringtaild.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/tracectl.1
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man4 docs/ringtail.4
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man5 docs/ringtaild.conf.5
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/ringtaild.8
+
+# What install leaves, by installing it elsewhere and taking the names; /etc and /var stay.
+uninstall: all ## removes what install left, but for /etc/ringtail and /var/lib/ringtail
+	$(Q)scratch=$$(mktemp -d) && \
+	$(MAKE) --no-print-directory install DESTDIR=$$scratch PREFIX=$(PREFIX) >/dev/null && \
+	(cd $$scratch && find . -type f -not -path './etc/*' | sed 's,^\.,,') | \
+		while read -r name; do rm -f "$(DESTDIR)$$name"; done && \
+	rm -rf $$scratch && \
+	rm -rf $(DESTDIR)$(PREFIX)/share/ringtail $(DESTDIR)$(PREFIX)/share/doc/ringtail \
+		$(DESTDIR)$(PREFIX)/include/ringtail
 
 clean: ## removes build/
 	$(Q)rm -rf build

@@ -38,4 +38,17 @@ with tempfile.TemporaryDirectory() as root:
     code, said = run("cc", "-Wall", "-Wextra", "-Werror", "-o", f"{root}/example",
                      f"{root}/example.c", *flags.split())
     check("the example is built", said if code else "")
+    own = f"{root}/etc/ringtail/ringtaild.conf"
+    with open(own, "a") as config:
+        config.write("# ours\n")
+    install = ("-C", ROOT, "-o", "all", f"DESTDIR={root}", "PREFIX=/opt/ringtail")
+    code, said = run("make", "install", *install)
+    with open(own) as config:
+        check("a configuration that is there stays", said if code or "# ours" not in config.read()
+              else "")
+    code, said = run("make", "uninstall", *install)
+    left = [os.path.join(directory, name) for directory, _, names in os.walk(root)
+            for name in names if not name.startswith("example")]
+    check("uninstall leaves the configuration alone, and nothing else",
+          said if code else " ".join(left) if left != [own] else "")
 sys.exit(1 if failed else 0)
