@@ -220,6 +220,19 @@ static void test_absent(void **state)
 	       { "function == \"read\"", false }, { "pid == 100", true });
 }
 
+/* What stands behind an event's last field is not its next one. */
+static void test_fields_end_where_the_event_says(void **state)
+{
+	const struct batch_event cut = { .probe = SMALL_READ, .fields = 2, .field = read_ok };
+	static const struct expectation want[] = {
+		{ "fd == 3", false }, { "fd != 4", false }, { "count == 4096", false },
+		{ "ret == 42", true },
+	};
+
+	(void)state;
+	expect(want, sizeof(want) / sizeof(want[0]), &cut, &bash);
+}
+
 /* Of a thread that nobody has introduced, its tid is all that is known. */
 static void test_stranger(void **state)
 {
@@ -499,6 +512,7 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_absent),
+		cmocka_unit_test(test_fields_end_where_the_event_says),
 		cmocka_unit_test(test_stranger),
 		cmocka_unit_test(test_logic),
 		cmocka_unit_test(test_errors),

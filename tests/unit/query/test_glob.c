@@ -25,6 +25,7 @@ static const struct {
 	{ "**", "x", true },		{ "*?", "", false },
 	{ "*?", "x", true },		{ "[abc]x", "bx", true },
 	{ "[abc]x", "dx", false },	{ "[a-c]", "b", true },
+	{ "[a-c]", "a", true },		{ "[a-c]", "c", true },
 	{ "[a-c]", "d", false },	{ "[!a-c]", "d", true },
 	{ "[!a-c]", "b", false },	{ "[^a]", "b", true },
 	{ "[]]", "]", true },		{ "[a-]", "-", true },

@@ -60,6 +60,41 @@ static void test_many(void **state)
 	assert_globs(NULL, 0, NULL, 0);
 }
 
+/* What was asked for before is not asked for any more. */
+static void test_a_set_is_made_anew(void **state)
+{
+	struct probe_set set;
+
+	(void)state;
+	memset(&set, 0xff, sizeof(set));
+	assert_int_equal(probe_set_from_globs(&set, GLOBS((char *)"syscall:read"),
+					      small_catalog_get(), NULL), 0);
+	assert_int_equal(probe_set_count(&set), 1);
+	assert_true(probe_set_test(&set, SMALL_READ));
+}
+
+/* Catalogs come from elsewhere: an id that no set has a bit for is in none, and writes nowhere. */
+static void test_a_probe_beyond_the_last_is_in_no_set(void **state)
+{
+	Ringtail__V1__Probe beyond = *small_catalog_get()->probe[0], *probes[] = { &beyond };
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	struct {
+		struct probe_set set;
+		uint8_t behind[64];
+	} place = { 0 };
+
+	(void)state;
+	catalog.n_probe = 1;
+	catalog.probe = probes;
+	beyond.id = RT_PROBE_MAX;
+	assert_int_equal(probe_set_add_glob(&place.set, "syscall:read", &catalog, NULL), -ENOENT);
+	for (size_t i = 0; i < sizeof(place.behind); i++)
+		assert_int_equal(place.behind[i], 0);
+	beyond.id = RT_PROBE_MAX - 1;
+	assert_int_equal(probe_set_add_glob(&place.set, "syscall:read", &catalog, NULL), 0);
+	assert_int_equal(probe_set_count(&place.set), 1);
+}
+
 static void test_bad(void **state)
 {
 	static const struct {
@@ -167,6 +202,8 @@ int main(void)
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_parts_left_out),
 		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_a_set_is_made_anew),
+		cmocka_unit_test(test_a_probe_beyond_the_last_is_in_no_set),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_long_glob),
 		cmocka_unit_test(test_one_probe),

@@ -72,19 +72,21 @@ static void test_message(void **state)
 {
 	Ringtail__V1__Stat stat = RINGTAIL__V1__STAT__INIT;
 	Ringtail__V1__ClientStat client = RINGTAIL__V1__CLIENT_STAT__INIT, *clients[] = {&client};
-	char source[] = "\x1b", peer[] = "\n", probe[] = "\xc2\x9b", *probes[] = {probe, ""};
+	char source[] = "\x1b", peer[] = "\n", probe[] = "\xc2\x9b", last[] = "\x7f";
+	char *probes[] = {probe, "", last};
 
 	(void)state;
 	stat.source = source;
 	stat.n_client = 1;
 	stat.client = clients;
 	client.peer = peer;
-	client.n_probe = 2;
+	client.n_probe = 3;
 	client.probe = probes;
 	visible_replace_message(&stat.base);
 	assert_string_equal(source, "?");
 	assert_string_equal(peer, "?");
 	assert_string_equal(probe, "?");
+	assert_string_equal(last, "?");
 	assert_string_equal(stat.durability, "");
 }
 
