@@ -156,10 +156,11 @@ static void test_most_events(void **state)
 }
 
 /*
- * Every event carries all it may, every value at its longest: the batch says that it is full before
- * anything is refused, and the message is within its bound. Then with values alone.
+ * Every event carries all it may, every value at its longest, and the first `attached` have all that may
+ * be attached: the batch says that it is full before anything is refused, and the message is within its
+ * bound, whichever of the two fills the room that they share.
  */
-static void fill(bool attach)
+static void fill(uint32_t attached)
 {
 	struct story *story = story_create(1, 0);
 	struct batch_decoder *decoder = batch_decoder_create(story->probe, STORY_PROBE_IDS);
@@ -189,7 +190,7 @@ static void fill(bool attach)
 		batch_encode_skip(encoder, 1ULL << 40);
 		if (!batch_encode_event(encoder, &event))
 			break;
-		for (unsigned i = 0; attach && i < EVENT_ATTACHMENTS_MAX; i++)
+		for (unsigned i = 0; events < attached && i < EVENT_ATTACHMENTS_MAX; i++)
 			assert_true(i < 6 ? batch_encode_string(encoder, UINT32_MAX, text,
 								sizeof(text)) :
 				    batch_encode_stack(encoder, i == 6, stack, STACK_FRAMES_MAX));
@@ -199,8 +200,8 @@ static void fill(bool attach)
 	assert_int_equal(batch_decode_open(decoder, message, bytes, &summary), 0);
 	assert_int_equal(summary.events, events);
 	assert_int_equal(summary.skipped, (uint64_t)(events + 1) << 40);
-	while (batch_decode_next(decoder, &item) == BATCH_EVENT)
-		assert_int_equal(item.attachments, attach ? EVENT_ATTACHMENTS_MAX : 0);
+	for (uint32_t i = 0; batch_decode_next(decoder, &item) == BATCH_EVENT; i++)
+		assert_int_equal(item.attachments, i < attached ? EVENT_ATTACHMENTS_MAX : 0);
 	assert_int_equal(item.kind, BATCH_END);
 	batch_decoder_destroy(decoder);
 	free(story);
@@ -209,8 +210,9 @@ static void fill(bool attach)
 static void test_full(void **state)
 {
 	(void)state;
-	fill(true);
-	fill(false);
+	fill(UINT32_MAX);
+	fill(0);
+	fill(300);
 }
 
 static void test_tables_full(void **state)
@@ -256,6 +258,7 @@ static void test_losses_and_skips(void **state)
 	story_skip(story, 2);
 	story_loss(story, 1, 0, 1);
 	story_loss(story, 1, 2, 6);
+	story_loss(story, 2, 2, 5);
 	story_skip(story, 7);
 	story_event(story, 1, 0, 100);
 	story_event(story, 1, 0, 101);

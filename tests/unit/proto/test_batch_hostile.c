@@ -18,11 +18,13 @@
 #define PROBE_IDS	100
 #define EVENTS		4
 
-static const struct batch_probe probes[PROBE_IDS] = {
+/* The last is beyond those that the decoder is told of: were it looked at, it would do. */
+static const struct batch_probe probes[PROBE_IDS + 1] = {
 	[10] = { .known = true, .fields = 3, .has_duration = true },
 	[11] = { .known = true, .fields = 2 },
 	[12] = { .known = true, .fields = 17 },
 	[13] = { .known = true, .fields = 0, .has_duration = true },
+	[PROBE_IDS] = { .known = true, .fields = 2 },
 };
 
 static struct batch_decoder *decoder;
@@ -220,6 +222,7 @@ static void test_numbers(void **state)
 	EXPECT("numbers run past 119", good->loss.skipped = 1 + 6);
 	EXPECT("", good->event_skipped[3] = 5);
 	EXPECT("4294967295 events, 8192 are allowed", good->batch.events = UINT32_MAX);
+	EXPECT("8193 events, 8192 are allowed", good->batch.events = BATCH_EVENTS_MAX + 1);
 	EXPECT("goes on", good->batch.events--);
 }
 
@@ -252,7 +255,15 @@ static void test_losses(void **state)
 
 static void test_attachments(void **state)
 {
+	static Ringtail__V1__Attachment *many[BATCH_ATTACHMENTS_MAX + 1];
+
 	(void)state;
+	EXPECT("over 24576 attachments", {
+		for (size_t i = 0; i <= BATCH_ATTACHMENTS_MAX; i++)
+			many[i] = &good->attachment;
+		good->batch.attachment = many;
+		good->batch.n_attachment = BATCH_ATTACHMENTS_MAX + 1;
+	});
 	EXPECT("an attachment belongs to no event", good->second_attachment.event = EVENTS);
 	EXPECT("attachments are not in the order", good->second_attachment.event = 0);
 	EXPECT("attachment of unknown kind 0", good->attachment.kind = 0);
@@ -272,7 +283,7 @@ static void test_wire_format(void **state)
 {
 	(void)state;
 	EXPECT_EXTRA("not a protobuf message", "\x08");			/* ends in a varint */
-	EXPECT_EXTRA("not a protobuf message", "\x00");			/* field 0 */
+	EXPECT_EXTRA("not a protobuf message", "\x00\x05");		/* field 0 */
 	EXPECT_EXTRA("not a protobuf message", "\x7a\x05""abcd");	/* ends in bytes */
 	EXPECT_EXTRA("not a protobuf message", "\x7b\x7c");		/* a group */
 	EXPECT_EXTRA("not a protobuf message", "\xd1\x0f""1234567");	/* ends in a fixed64 */

@@ -47,6 +47,24 @@ static void test_other_names(void **state)
 		assert_false(segment_name_parse(names[i], &sequence, &is));
 }
 
+static void test_spool_names(void **state)
+{
+	char name[2 * SPOOL_NAME_BYTES] = "";
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(name) - 1; n++) {
+		assert_int_equal(spool_name_is_valid(name), n == SPOOL_NAME_BYTES - 1);
+		name[n] = "0123456789abcdef"[n % 16];
+	}
+	name[SPOOL_NAME_BYTES - 1] = '/';
+	assert_false(spool_name_is_valid(name));
+	name[SPOOL_NAME_BYTES - 1] = '\0';
+	for (const char *c = "/.gAF\n \xff"; *c; c++) {
+		name[3] = *c;
+		assert_false(spool_name_is_valid(name));
+	}
+}
+
 /* A file of some frame, then the end; `end` says where. */
 static size_t make_file(uint8_t *out, size_t *end)
 {
@@ -102,6 +120,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_other_names),
+		cmocka_unit_test(test_spool_names),
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_running_checksum),
 	};
