@@ -94,6 +94,7 @@ static void order(void **state)
 	push_times(1, 0, (uint64_t[]){ 20, 40, 60 }, 3);
 	expect_nothing();			/* no watermark yet */
 	merge_watermark(merge, 45);
+	merge_watermark(merge, 15);		/* never back */
 	expect_event(0, 0, 10);
 	expect_event(1, 0, 20);
 	expect_event(0, 1, 30);
@@ -181,6 +182,18 @@ static void positions(void **state)
 	assert_int_equal(seq, 9);
 	expect_nothing();
 	assert_false(merge_waiting(merge, 0, &seq));
+	/* A loss that was given out is behind, too. */
+	maker_begin(&maker, 0, 9, 30);
+	batch_encode_loss(maker.encoder, 4, 0, 1);
+	maker_open(&maker, 1, 40, 0);
+	push(0);
+	merge_flush(merge);
+	assert_true(merge_waiting(merge, 0, &seq));
+	assert_int_equal(seq, 9);
+	assert_int_equal(merge_next(merge, &item), MERGE_LOSS);
+	assert_true(merge_waiting(merge, 0, &seq));
+	assert_int_equal(seq, 13);
+	expect_event(0, 13, 40);
 }
 
 /* A gap comes first of a new run: the numbers of the run before are no place in it. */

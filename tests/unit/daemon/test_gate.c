@@ -128,6 +128,8 @@ static void test_rules(void **state)
 	struct config_words viewer = words(4, "cert:a*", "token:alice", "group:77", "user:1234");
 	struct config_words operator = words(2, "cert:admin", "user:1234");
 	struct client_identity root = {.proof = IDENTITY_USER, .text = "user:0"};
+	struct client_identity other = {.proof = IDENTITY_TOKEN, .text = "token:bob", .uid = 1234,
+					.groups = 1, .group = {77}};
 	struct roles *roles;
 
 	(void)state;
@@ -144,6 +146,8 @@ static void test_rules(void **state)
 	assert_int_equal(judge_user(roles, 1234, 1), ROLE_OPERATOR);
 	assert_int_equal(judge_user(roles, 1235, 77), ROLE_VIEWER);
 	assert_int_equal(judge_user(roles, 1235, 78), ROLE_NONE);
+	/* Only the kernel says who is of a group, by a unix socket. */
+	assert_int_equal(roles_judge(roles, &other), ROLE_NONE);
 	assert_string_equal(roles_name(roles, &root), "user:root");
 	roles_destroy(roles);
 }
@@ -395,6 +399,11 @@ static void test_gate(void **state)
 	assert_int_equal(gate_create(&config, &next, &error), 0);
 	gate_replace(gate, next);
 	gate_judge(gate, &identity);
+	assert_int_equal(identity.role, ROLE_NONE);
+	/* And bob, whose token is good, is nobody whom a rule names. */
+	identity_set_unproved(&identity);
+	assert_int_equal(gate_admit(gate, &identity, "rt_two", &error), -EACCES);
+	assert_string_equal(error.code, "not-allowed");
 	assert_int_equal(identity.role, ROLE_NONE);
 	/* A gate that cannot be made leaves the one there is. */
 	write_file(path, "nothing\n", 0600);
