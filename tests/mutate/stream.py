@@ -48,8 +48,8 @@ MUTANTS = [
      "		stat->in_flight += frame_ref_attempts(stream->begun);", "		stat->in_flight += 0;", SENDING),
     ("stream-drops-what-is-older-than-half", STREAM,
      "	       lag_bytes(stream) > stream->lag_bytes_max / 2)", "	       lag_bytes(stream) > 0)", SENDING),
-    ("stream-lags-without-a-bound", STREAM, "	if (stream->catch_up || lag_bytes(stream) <= stream->lag_bytes_max || ",
-     "	if (stream->catch_up || stream || ", SENDING),
+    ("stream-lags-without-a-bound", STREAM, "	if (!stream_in_log(stream) || lag_bytes(stream) <= stream->lag_bytes_max || ",
+     "	if (!stream_in_log(stream) || stream || ", SENDING),
     ("stream-history-is-lag", STREAM,
      "	uint64_t from = stream->next > stream->joined ? stream->next : stream->joined;",
      "	uint64_t from = stream->next;", SENDING + ["unit/fanout"]),
@@ -67,9 +67,9 @@ MUTANTS = [
     ("memory-max-takes-of-the-smallest", MEMORY, "		if (its > most) {", "		if (its && (!most || its < most)) {",
      ALL_LOGS),
     ("memory-max-takes-of-the-first", MEMORY, "		if (its > most) {", "		if (its && !most) {", ALL_LOGS),
-    ("memory-max-needed-of-the-fastest", MEMORY, "		if (!stream->catch_up && stream->next < from)",
-     "		if (!stream->catch_up)", ALL_LOGS),
-    ("memory-max-needed-by-who-reads-the-disk", MEMORY, "		if (!stream->catch_up && stream->next < from)",
+    ("memory-max-needed-of-the-fastest", MEMORY, "		if (stream_in_log(stream) && stream->next < from)",
+     "		if (stream_in_log(stream))", ALL_LOGS),
+    ("memory-max-needed-by-who-reads-the-disk", MEMORY, "		if (stream_in_log(stream) && stream->next < from)",
      "		if (stream->next < from)", ALL_LOGS),
 
     # The main loop, and durable consumers.
