@@ -67,7 +67,8 @@ $(FLAGS): always
 # What is made on the way stays; and is made again where it is gone, or its source is newer than it.
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
-.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate install uninstall clean deps docs t help compile_commands.json
+.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate sim-coverage install uninstall \
+	clean deps docs t help compile_commands.json
 
 # ---- What is missing is installed, once ---------------------------------------------------------
 
@@ -219,7 +220,8 @@ SIM_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))
 SIM_WRAPPED := uname pthread_create pthread_join pthread_setname_np pthread_cond_wait \
 	pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast nanosleep eventfd read \
 	write close fcntl poll recv send sendmsg shutdown subscription_append loader_configure \
-	batch_encode_end_seq spool_read_give_unknown malloc calloc realloc strdup asprintf protobuf_c_message_unpack
+	batch_encode_end_seq spool_read_give_unknown spool_store_turn spool_release \
+	consumer_acknowledge spool_frame_watermark roles_judge malloc calloc realloc strdup asprintf protobuf_c_message_unpack
 $(BUILD)/sim/sim: $(SIM_OBJECTS) $(LIB_daemon)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(DAEMON_LIBS)
@@ -289,6 +291,12 @@ FUZZ_RUNS ?=
 fuzz: $(DEPS) ## fuzzes each decoder for FUZZ_SECONDS, or FUZZ_RUNS inputs
 	$(Q)python3 tests/check.py --build build --only fuzz \
 		$(if $(FUZZ_RUNS),--fuzz-runs $(FUZZ_RUNS),--fuzz-seconds $(FUZZ_SECONDS))
+
+# What of the daemon's rooms the simulation never enters; tests/sim/never_entered.txt must say just that.
+sim-coverage: $(DEPS) ## lists which functions the simulation never enters
+	$(Q)$(MAKE) $(BUILD)/gcov/sim/sim BUILD=$(BUILD)/gcov SANITIZE=--coverage \
+		CFLAGS='-O1 -g -DSIM_COVERAGE'
+	$(Q)python3 tests/sim/coverage.py $(BUILD)/gcov
 
 # Known ways to break the code, each of which some test is to notice (ROOM=daemon/ring: of that room's).
 mutate: $(DEPS) ## breaks the code in known ways: does a test notice? (ROOM=PATH, CHANGED=1, SECONDS=N)

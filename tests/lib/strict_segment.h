@@ -23,10 +23,12 @@ struct strict_ring {
 	uint32_t cpu;
 	bool begins;			/* a segment does: its first frame may hold what is known */
 	uint64_t seq;
+	uint64_t told;			/* some frame tells of what is before, not where it begins */
 };
 
 struct strict {
 	struct frame_codec *codec;
+	uint64_t epoch;			/* of its last hello */
 	struct strict_ring ring[STRICT_RINGS_MAX];
 	unsigned rings;
 	uint64_t residual, holes, events;
@@ -48,6 +50,14 @@ static inline void strict_know(struct strict *strict, uint32_t cpu, uint64_t seq
 		strict->ring[strict->rings++] = (struct strict_ring){.cpu = cpu, .seq = seq};
 }
 
+static inline void strict_tell(struct strict *strict, uint32_t cpu, uint64_t seq)
+{
+	struct strict_ring *ring = strict_find(strict, cpu);
+
+	if (ring && ring->told < seq)
+		ring->told = seq;
+}
+
 static inline void strict_range(struct strict *strict, uint32_t cpu, uint64_t first_seq,
 				uint64_t end_seq)
 {
@@ -55,6 +65,7 @@ static inline void strict_range(struct strict *strict, uint32_t cpu, uint64_t fi
 
 	if (!ring) {
 		strict_know(strict, cpu, end_seq);
+		strict_tell(strict, cpu, end_seq);
 		return;
 	}
 	if (first_seq > ring->seq)
@@ -65,6 +76,7 @@ static inline void strict_range(struct strict *strict, uint32_t cpu, uint64_t fi
 		ring->seq = end_seq;
 		ring->begins = false;
 	}
+	strict_tell(strict, cpu, end_seq);
 }
 
 /* What was given up for lost may have come to the disk all the same. */
@@ -88,11 +100,10 @@ static inline void strict_watermark(struct strict *strict,
 		const Ringtail__V1__Position *position = watermark->position[i];
 		struct strict_ring *ring = strict_find(strict, position->cpu);
 
-		if (!ring) {
+		if (!ring)
 			strict_know(strict, position->cpu, position->seq);
-			continue;
-		}
-		if (position->seq <= ring->seq)
+		strict_tell(strict, position->cpu, position->seq);
+		if (!ring || position->seq <= ring->seq)
 			continue;
 		if (position->seq - ring->seq > position->skipped)
 			strict->residual += position->seq - ring->seq - position->skipped;
@@ -124,6 +135,7 @@ static inline void strict_message(struct strict *strict, uint8_t type, const uin
 				  size_t bytes)
 {
 	Ringtail__V1__Subscribed *subscribed;
+	Ringtail__V1__ServerHello *hello;
 	Ringtail__V1__Watermark *watermark;
 	Ringtail__V1__Batch *batch;
 	Ringtail__V1__Gap *gap;
@@ -150,6 +162,12 @@ static inline void strict_message(struct strict *strict, uint8_t type, const uin
 			break;
 		strict_watermark(strict, watermark);
 		ringtail__v1__watermark__free_unpacked(watermark, NULL);
+		break;
+	case FRAME_SERVER_HELLO:
+		hello = ringtail__v1__server_hello__unpack(NULL, bytes, body);
+		strict->epoch = hello ? hello->epoch : 0;
+		if (hello)
+			ringtail__v1__server_hello__free_unpacked(hello, NULL);
 		break;
 	case FRAME_SUBSCRIBED:
 		subscribed = ringtail__v1__subscribed__unpack(NULL, bytes, body);

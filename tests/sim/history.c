@@ -29,7 +29,9 @@ static void choose_reloadable(void)
 	config.batch_interval_ns = sim_chance(20) ? SIM_MS : sim_between(5, 100) * SIM_MS;
 	config.history_bytes = sim_chance(50) ? 0 : sim_between(1 << 10, 1 << 20);
 	config.history_age_ns = sim_chance(20) ? 0 : sim_between(SIM_MS, 5 * SIM_S);
-	config.queue_bytes = sim_between(64 << 10, lossy ? 96 << 10 : 1 << 20);
+	/* So small that a consumer that is connected falls back to the disk. */
+	config.queue_bytes = lossy && sim_chance(50) ? sim_between(1 << 10, 16 << 10) :
+				     sim_between(64 << 10, lossy ? 96 << 10 : 1 << 20);
 	config.clients_max = CLIENTS_MIN + CLIENTS_MORE + 2;
 	config.hello_timeout_ns = sim_between(1, 5) * SIM_S;
 	config.permanent = sim_chance(30) ? (int)sim_below(ORACLE_SPECS) : -1;
@@ -45,8 +47,10 @@ static void choose_fixed(void)
 	config.source.epoch++;
 	config.durability = durability;
 	config.spool_bytes = 64 << 20;
-	config.segment_bytes = sim_between(1 << 12, 1 << 16);
-	config.sync_interval_ns = sim_between(1, 500) * SIM_MS;
+	config.segment_bytes = sim_chance(50) ? sim_between(1 << 10, 1 << 12) :
+						sim_between(1 << 12, 1 << 16);
+	/* As it is shipped, or so short that most turns sync. */
+	config.sync_interval_ns = sim_chance(30) ? SIM_S : sim_between(1, 500) * SIM_MS;
 }
 
 /* ---- Restarts -------------------------------------------------------------------------------- */
@@ -86,6 +90,7 @@ static void restart(void)
 
 static void jump_wall_clock(void)
 {
+	sim.gave_up = true;		/* what is kept may be too old by it */
 	switch (sim_below(4)) {
 	case 0:
 		sim.wall_ns += HOUR_NS;
@@ -104,7 +109,7 @@ static void jump_wall_clock(void)
 
 static void disturb(struct loader *loader)
 {
-	switch (sim_below(40)) {
+	switch (sim_below(46)) {
 	case 0:
 		jump_wall_clock();
 		break;
@@ -116,7 +121,7 @@ static void disturb(struct loader *loader)
 		source_refuse_next(loader);
 		break;
 	case 3:
-		if (!sim.brief && sim_chance(30))
+		if (!sim.brief && sim_chance(sim.durable ? 80 : 30))
 			restart();
 		break;
 	case 4:
@@ -127,6 +132,18 @@ static void disturb(struct loader *loader)
 	case 6:
 		if (sim.durable && sim_chance(20))
 			sim_disk_fail();
+		break;
+	case 40:
+	case 41:
+		/* A healthy client would lose by it. */
+		if (lossy)
+			daemon_lag(sim_between(1, 400) * SIM_MS);
+		break;
+	case 42:
+	case 43:
+	case 44:
+	case 45:
+		client_ask_change();
 		break;
 	default:
 		break;
@@ -233,6 +250,7 @@ void history_run(void)
 	overload_percent = sim_chance(40) ? (unsigned)sim_below(10) : 0;
 	if (sim.durable)
 		durability = sim_chance(50) ? SPOOL_WRITTEN : SPOOL_FSYNC;
+	sim.operators = sim_chance(50);
 	oracle_begin(small_catalog_get());
 	choose_fixed();
 	choose_reloadable();

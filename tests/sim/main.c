@@ -4,6 +4,7 @@
  *	sim --seed N [--steps] [--log FILE]	one, with all that is said of it
  *	sim --seeds A..B			many; ends at the first that fails
  *	sim --durable --seeds A..B		with spool, durable consumers and disk faults
+ *	sim --expect TEXT --seed N ...		must come to where TEXT is logged, or fails
  *	sim --fault NAME --seeds A..B		with a daemon that is wrong: must fail, or exits 1
  *	sim --allocations LENGTH --seeds A..B	each short, and once for each of the daemon's
  *						allocations: that one fails, and LENGTH - 1 more
@@ -25,9 +26,18 @@
 #define EXIT_USAGE 2
 #define SEED_SECONDS_MAX 120
 
+/* Where coverage is counted, _exit() would lose it. */
+#ifdef SIM_COVERAGE
+void __gcov_dump(void);
+#else
+static void __gcov_dump(void)
+{
+}
+#endif
+
 struct wish {
 	uint64_t first, last;
-	const char *log, *fault;
+	const char *log, *fault, *expect;
 	bool steps, durable;
 	uint64_t fail_at, fail_for;	/* 0: no allocation fails */
 };
@@ -36,7 +46,7 @@ static uint64_t *allocations;	/* of the daemon's, in the last history */
 
 static int usage(void)
 {
-	fputs("usage: sim --seed N [--steps] [--log FILE] | --seeds A..B, [--durable] [--fault NAME] "
+	fputs("usage: sim --seed N [--steps] [--log FILE] | --seeds A..B, [--durable] [--fault NAME] [--expect TEXT] "
 	      "[--allocations LENGTH [--fail-at N]] | --list-faults\n", stderr);
 	return EXIT_USAGE;
 }
@@ -48,6 +58,7 @@ static void run_seed(const struct wish *wish, uint64_t seed)
 	sim.steps = wish->steps;
 	sim.brief = wish->fail_for;
 	sim.durable = wish->durable;
+	sim.expect = wish->expect;
 	sim.shortage.at = wish->fail_at;
 	sim.shortage.length = wish->fail_for;
 	alarm(SEED_SECONDS_MAX);
@@ -61,8 +72,11 @@ static void run_seed(const struct wish *wish, uint64_t seed)
 	}
 	history_run();
 	*allocations = sim.shortage.count;
+	if (sim.expect && !sim.met)
+		sim_fail("it is there for `%s`, and has not come to it", sim.expect);
 	if (sim.log)
 		fclose(sim.log);
+	__gcov_dump();
 	_exit(EXIT_SUCCESS);
 }
 
@@ -139,6 +153,7 @@ int main(int argc, char **argv)
 		{"durable", no_argument, NULL, 'd'},
 		{"allocations", required_argument, NULL, 'a'},
 		{"fail-at", required_argument, NULL, 'A'},
+		{"expect", required_argument, NULL, 'e'},
 		{"fault", required_argument, NULL, 'f'}, {"list-faults", no_argument, NULL, 'F'},
 		{NULL, 0, NULL, 0},
 	};
@@ -162,6 +177,9 @@ int main(int argc, char **argv)
 			break;
 		case 'f':
 			wish.fault = optarg;
+			break;
+		case 'e':
+			wish.expect = optarg;
 			break;
 		case 'd':
 			wish.durable = true;

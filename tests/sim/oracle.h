@@ -41,9 +41,11 @@ struct oracle_span {
 	const struct oracle_spec *spec;
 	bool healthy;			/* it must lose nothing by being slow */
 	bool durable;			/* it may go on off the disk, in an earlier epoch */
+	bool consumer;			/* what it has not acknowledged is kept for it */
 	bool live;			/* from Subscribed until it ends */
 	const struct loader *loader;
 	struct oracle_cursor cursor, since;
+	bool ended;			/* it was told that the run is over: nothing more comes of it */
 	bool has_run, told;		/* it has something of that run of the rings; what came after it */
 	uint64_t run;			/* was not recorded, and it was told so */
 	uint64_t watermark_ns;

@@ -43,6 +43,10 @@ struct sim {
 	struct sim_shortage shortage;
 	bool brief;			/* a short history, without restarts */
 	bool durable;			/* the daemon keeps what it has on disk */
+	bool gave_up;			/* disk or clock gave it a reason to delete what is kept */
+	bool operators;			/* who comes is an operator */
+	const char *expect;		/* text that the log must have, or the history missed its point */
+	bool met;
 };
 
 extern struct sim sim;

@@ -148,6 +148,40 @@ void client_ask(struct client *client)
 	send_frame(client, FRAME_STAT_REQUEST, &request);
 }
 
+static struct client *some_consumer(void)
+{
+	struct client *found = NULL;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < client_n; i++)
+		if (clients[i]->kind == CLIENT_DURABLE && sim_below(++n) == 0)
+			found = clients[i];
+	return found;
+}
+
+static void send_change(struct client *client)
+{
+	const struct oracle_spec *spec = &oracle_specs[sim_below(ORACLE_SPECS)];
+	Ringtail__V1__ProbesRequest look = RINGTAIL__V1__PROBES_REQUEST__INIT;
+	Ringtail__V1__Change change = RINGTAIL__V1__CHANGE__INIT;
+	Ringtail__V1__Forget forget = RINGTAIL__V1__FORGET__INIT;
+	struct client *consumer = some_consumer();
+	uint64_t what = sim_below(consumer ? 8 : 7);
+
+	if (what < 6) {
+		*(what < 3 ? &change.enable : &change.disable) = (char **)spec->probe;
+		*(what < 3 ? &change.n_enable : &change.n_disable) = spec->probes;
+		send_frame(client, FRAME_CHANGE, &change);
+	} else if (what == 6) {
+		send_frame(client, FRAME_PROBES_REQUEST, &look);
+	} else {
+		consumer->given_up = true;
+		forget.consumer = consumer->name;
+		sim_log("%s: gives up %s", client->name, consumer->name);
+		send_frame(client, FRAME_FORGET, &forget);
+	}
+}
+
 static void send_rubbish(struct client *client)
 {
 	uint8_t bytes[64];
@@ -191,6 +225,9 @@ void client_hang_up(struct client *client, bool reset)
 
 static void come_back_soon(struct client *client)
 {
+	client->busy = false;
+	if (client->operates)
+		return;
 	if (!client->stat_only || !*client->done)
 		client_plan(client, sim_between(SIM_MS, 500 * SIM_MS), come);
 }
@@ -330,18 +367,21 @@ static void come(struct client *client)
 	client->span = (struct oracle_span){.client = client->name,
 					    .spec = &oracle_specs[client->spec],
 					    .healthy = client->kind == CLIENT_HEALTHY,
-					    .durable = sim.durable};
+					    .durable = sim.durable,
+					    .consumer = client->kind == CLIENT_DURABLE};
 	sim_log("%s: connects as %u", client->name, sim_conn_id(client->conn));
 	if (client->kind == CLIENT_RUDE && !calm && sim_chance(30)) {
 		send_rubbish(client);
 		return;
 	}
 	send_hello(client);
-	if (client->stat_only)
+	if (client->operates)
+		send_change(client);
+	else if (client->stat_only)
 		client_ask(client);
 	else
 		send_subscribe(client);
-	if (!calm && !client->stat_only)
+	if (!calm && !client->stat_only && !client->operates)
 		behave(client);
 }
 
@@ -366,7 +406,7 @@ struct client *client_create(unsigned id, enum client_kind kind)
 
 	client->kind = kind;
 	client->spec = (unsigned)sim_below(ORACLE_SPECS);
-	if (kind == CLIENT_SLOW) {
+	if (kind == CLIENT_SLOW || (kind == CLIENT_DURABLE && sim_chance(50))) {
 		client->read_bytes = sim_between(1, 2000);
 		client->read_pause_ns = sim_between(SIM_MS, 100 * SIM_MS);
 	}
@@ -398,6 +438,19 @@ void client_ask_stat(bool quiet, bool *done)
 	asker->kind = CLIENT_VISITOR;
 	asker->quiet = quiet;
 	asker->done = done;
+	client_plan(asker, 0, come);
+}
+
+void client_ask_change(void)
+{
+	static struct client *asker;
+
+	if (!asker)
+		asker = create("operator", 0);
+	if (asker->busy)
+		return;
+	asker->operates = asker->busy = true;
+	asker->kind = CLIENT_VISITOR;
 	client_plan(asker, 0, come);
 }
 

@@ -27,6 +27,9 @@ void client_calm_all(void);
 /* One that asks for stats, until *done is set by an answer in which nothing was left to do. */
 void client_ask_stat(bool quiet, bool *done);
 
+/* One that enables or disables what is always on, gives up a consumer, or looks; if none is there. */
+void client_ask_change(void);
+
 /* A healthy client that has not seen that epoch's Bye, or NULL. */
 const char *client_unserved(uint64_t epoch);
 void client_summary(void);

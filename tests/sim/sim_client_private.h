@@ -26,7 +26,11 @@ struct client {
 	uint64_t read_bytes, read_pause_ns, stalled_until_ns;
 	uint64_t bye_epoch;		/* that ended before its eyes */
 	bool reading, stat_only, quiet;
+	bool operates, busy;		/* asks for a change; it is on its way */
 	bool registered;		/* as a durable consumer, and told so */
+	bool given_up;			/* somebody asked for that: it may come about any time */
+	struct oracle_cursor told;	/* the last place that the daemon said it had acknowledged, */
+	const struct loader *told_by;	/* in that run */
 	bool begun, whole;		/* something came of the stream; nothing is said to miss */
 	bool ending;			/* the daemon has closed; there is still something to read */
 	bool *done;

@@ -21,6 +21,25 @@ static void take_stat(struct client *client, const Ringtail__V1__Stat *stat)
 		client_plan(client, 100 * SIM_MS, client_ask);
 }
 
+/* What the daemon said once, it does not take back; a run that was killed need not have kept it. */
+static void check_not_back(struct client *client)
+{
+	const struct oracle_cursor *told = &client->told, *now = &client->since;
+
+	if (told->known && !client->given_up && !sim.shortage.struck &&
+	    client->told_by == client->loader) {
+		bool back = now->epoch < told->epoch;
+
+		for (unsigned i = 0; i < SOURCE_RINGS_MAX; i++)
+			back |= now->epoch == told->epoch && told->knows[i] &&
+				(!now->knows[i] || now->seq[i] < told->seq[i]);
+		if (back)
+			sim_fail("%s: what it had acknowledged is taken back", client->name);
+	}
+	client->told = *now;
+	client->told_by = client->loader;
+}
+
 /*
  * What the daemon says that this consumer has acknowledged. It may have forgotten some of it, and
  * then that the consumer was ever there, which it is since it was registered anew.
@@ -48,6 +67,14 @@ static void take_since(struct client *client, const Ringtail__V1__Cursor *since)
 	}
 	if (!client->acked.known || since->epoch > client->acked.epoch)
 		client->acked = client->since;
+	check_not_back(client);
+}
+
+/* Somebody gave it up, or tried: if it was registered anew, it begins anew. */
+static void begin_anew(struct client *client)
+{
+	client->acked.known = client->cursor.known = client->told.known = false;
+	client->registered = false;
 }
 
 /* A stream out of the spool has a hello for each run of the rings that it comes from. */
@@ -81,6 +108,8 @@ static void take_subscribed(struct client *client, const Ringtail__V1__Subscribe
 	if (!client->section)
 		sim_fail("%s: subscribed without a hello", client->name);
 	if (client->kind == CLIENT_DURABLE && !span->loader) {
+		if (client->given_up)
+			begin_anew(client);
 		if (message->since)
 			take_since(client, message->since);
 		else if (client->registered && !sim.shortage.struck)
@@ -112,6 +141,7 @@ static void take_message(struct client *client, enum frame_type type, const uint
 		[FRAME_WATERMARK] = &ringtail__v1__watermark__descriptor,
 		[FRAME_BYE] = &ringtail__v1__bye__descriptor,
 		[FRAME_STAT] = &ringtail__v1__stat__descriptor,
+		[FRAME_PROBES] = &ringtail__v1__probes__descriptor,
 	};
 	size_t types = sizeof(message_of) / sizeof(message_of[0]);
 	ProtobufCMessage *message;
@@ -124,7 +154,11 @@ static void take_message(struct client *client, enum frame_type type, const uint
 	if ((type == FRAME_GAP || type == FRAME_WATERMARK || type == FRAME_BYE) &&
 	    !client->span.loader)
 		sim_fail("%s: a %s before it is subscribed", client->name, frame_type_name(type));
-	if (type == FRAME_ERROR) {
+	if (client->operates && (type == FRAME_STAT || type == FRAME_PROBES || type == FRAME_ERROR)) {
+		sim_log("%s: is answered with a %s", client->name, frame_type_name(type));
+		client_hang_up(client, false);
+		client->busy = false;
+	} else if (type == FRAME_ERROR) {
 		sim_log("%s: refused: [%s] %s", client->name,
 			((Ringtail__V1__Error *)message)->code,
 			((Ringtail__V1__Error *)message)->what);

@@ -54,6 +54,14 @@ void sim_log(const char *format, ...)
 {
 	va_list arguments;
 
+	if (sim.expect && !sim.met) {
+		char text[1024];
+
+		va_start(arguments, format);
+		vsnprintf(text, sizeof(text), format, arguments);
+		va_end(arguments);
+		sim.met = strstr(text, sim.expect);
+	}
 	if (!sim.log)
 		return;
 	va_start(arguments, format);

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "daemon/serve/changes.h"
+#include "daemon/access/roles.h"
 #include "daemon/base/clock.h"
+#include "daemon/collect/worker_private.h"
 #include "daemon/config/config.h"
 #include "daemon/stream/consumers.h"
 #include "daemon/disk/thread.h"
@@ -15,9 +17,11 @@
 #include "daemon/base/log.h"
 #include "daemon/serve/server.h"
 #include "daemon/net/transport.h"
+#include "daemon/spool/frame.h"
 #include "daemon/spool/read_private.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_stored.h"
 
 #define STOP_POLL_MS 2
 
@@ -40,7 +44,8 @@ struct daemon {
 	struct consumers *consumers;
 	uint32_t cpu_of[SOURCE_RINGS_MAX];
 	struct server *server;
-	struct event *connections, *stop_poll;
+	struct event *connections, *stop_poll, *lag;
+	uint64_t lag_ns;
 	int listener;
 	bool stopping, drained, orphaned;
 	uint64_t stop_deadline_ns;
@@ -49,7 +54,8 @@ struct daemon {
 static struct daemon *running;
 
 static const char *const faults[] = {"lose-batch", "repeat-batch", "lose-watermark", "count-wrong",
-				     "deaf-kernel", "change-seq", "hide-restart"};
+				     "deaf-kernel", "change-seq", "hide-restart", "durable-early",
+				     "release-too-far", "ack-back"};
 static const char *fault;
 
 static void must(int err, const struct error *error)
@@ -134,6 +140,78 @@ void __wrap_spool_read_give_unknown(struct spool_read *read, Ringtail__V1__LossR
 	if (!fault || strcmp(fault, "hide-restart") != 0 ||
 	    reason != RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED)
 		__real_spool_read_give_unknown(read, reason);
+}
+
+static bool is_broken(const char *name)
+{
+	return fault && strcmp(fault, name) == 0;
+}
+
+/* What is written counts as durable before it is synced. */
+void __real_spool_store_turn(struct spool_store *store, struct spool_turn *turn);
+void __wrap_spool_store_turn(struct spool_store *store, struct spool_turn *turn);
+void __wrap_spool_store_turn(struct spool_store *store, struct spool_turn *turn)
+{
+	enum spool_durability durability = store->config.durability;
+
+	if (is_broken("durable-early"))
+		store->config.durability = SPOOL_WRITTEN;
+	__real_spool_store_turn(store, turn);
+	store->config.durability = durability;
+}
+
+/* Segments go that somebody has not acknowledged. */
+void __real_spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
+			  const uint64_t *upto);
+void __wrap_spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
+			  const uint64_t *upto);
+void __wrap_spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
+			  const uint64_t *upto)
+{
+	uint64_t all[SOURCE_RINGS_MAX];
+
+	memset(all, 0xff, sizeof(all));
+	__real_spool_release(spool, boot_id, epoch, is_broken("release-too-far") ? all : upto);
+}
+
+/* What a consumer has acknowledged is forgotten in part. */
+int __real_consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+				uint64_t realtime_ns);
+int __wrap_consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+				uint64_t realtime_ns);
+int __wrap_consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+				uint64_t realtime_ns)
+{
+	int err = __real_consumer_acknowledge(consumer, cursor, realtime_ns);
+
+	for (uint32_t i = 0; is_broken("ack-back") && i < consumer->place.positions; i++)
+		consumer->place.position[i].seq /= 2;
+	return err;
+}
+
+/* Told, so that a pinned seed can ask for it. */
+struct frame_ref *__real_spool_frame_watermark(struct frame_codec *codec, uint64_t time_ns,
+					       Ringtail__V1__Position **position, size_t n);
+struct frame_ref *__wrap_spool_frame_watermark(struct frame_codec *codec, uint64_t time_ns,
+					       Ringtail__V1__Position **position, size_t n);
+struct frame_ref *__wrap_spool_frame_watermark(struct frame_codec *codec, uint64_t time_ns,
+					       Ringtail__V1__Position **position, size_t n)
+{
+	struct frame_ref *frame = __real_spool_frame_watermark(codec, time_ns, position, n);
+
+	sim_log("spool: an owed watermark %s%s", n ? "that tells of skips " : "",
+		frame ? "is made up for" : "has no memory");
+	return frame;
+}
+
+/* ---- The rest of the world ------------------------------------------------------------------- */
+
+/* Nobody can prove who he is over plain tcp: some histories believe everybody. */
+enum role __real_roles_judge(const struct roles *roles, const struct client_identity *identity);
+enum role __wrap_roles_judge(const struct roles *roles, const struct client_identity *identity);
+enum role __wrap_roles_judge(const struct roles *roles, const struct client_identity *identity)
+{
+	return sim.operators ? ROLE_OPERATOR : __real_roles_judge(roles, identity);
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
@@ -301,6 +379,18 @@ static void on_stop_poll(evutil_socket_t fd, short what, void *context)
 		event_base_loopbreak(daemon->base);
 }
 
+static void on_lag(evutil_socket_t fd, short what, void *context)
+{
+	struct daemon *daemon = context;
+
+	(void)fd, (void)what;
+	for (unsigned i = 0; i < daemon->workers; i++)
+		daemon->worker[i]->out.bytes += HANDOFF_BYTES_MAX + 1;
+	sim_task_sleep(daemon->lag_ns);
+	for (unsigned i = 0; i < daemon->workers; i++)
+		daemon->worker[i]->out.bytes -= HANDOFF_BYTES_MAX + 1;
+}
+
 static void start_server(struct daemon *daemon, const struct config *settings)
 {
 	struct server_config config = {
@@ -313,6 +403,7 @@ static void start_server(struct daemon *daemon, const struct config *settings)
 	daemon->listener = sim_listen();
 	daemon->connections = event_new(daemon->base, daemon->listener, EV_READ | EV_PERSIST,
 					on_connection, daemon);
+	daemon->lag = event_new(daemon->base, -1, 0, on_lag, daemon);
 	daemon->stop_poll = event_new(daemon->base, -1, EV_PERSIST, on_stop_poll, daemon);
 	event_add(daemon->connections, NULL);
 }
@@ -321,6 +412,7 @@ static void finish(struct daemon *daemon)
 {
 	event_free(daemon->connections);
 	event_free(daemon->stop_poll);
+	event_free(daemon->lag);
 	close(daemon->listener);
 	server_destroy(daemon->server);
 	changes_settle(daemon->changes);
@@ -409,6 +501,15 @@ void daemon_reload(const struct sim_daemon_config *config)
 	config_free(&settings);
 }
 
+void daemon_lag(uint64_t ns)
+{
+	if (!daemon_serves() || running->stopping)
+		return;
+	sim_log("daemon: its main loop stands still for %llu ms", (unsigned long long)(ns / SIM_MS));
+	running->lag_ns = ns;
+	event_active(running->lag, EV_TIMEOUT, 0);
+}
+
 static void on_stopped(void *context)
 {
 	((struct daemon *)context)->drained = true;
@@ -435,7 +536,9 @@ void daemon_orphan(void)
 void daemon_kill(bool power)
 {
 	sim_log("daemon: is killed%s", power ? ", by a power cut" : "");
+	sim_stored_note(power && running->config.durability == SPOOL_FSYNC ? running->spooler : NULL);
 	sim_disk_cut(power);
+	sim_stored_check();
 	source_stopping(running->loader);
 	source_end(running->loader, false, false);
 	sim_tasks_kill();

@@ -40,6 +40,9 @@ void daemon_orphan(void);
 /* SIGKILL, perhaps of everything: what the disk was not made to keep is gone then. */
 void daemon_kill(bool power);
 
+/* Its main loop stands still for so long, and the workers have sent as much as they may before. */
+void daemon_lag(uint64_t ns);
+
 /* Wrong on purpose, for the oracle to find: see daemon_faults[]. False: no such fault. */
 bool daemon_break(const char *fault);
 void daemon_list_faults(void);

@@ -4,6 +4,7 @@
  */
 #include "daemon/disk/disk.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_stored.h"
 
 #define FAULTY_REALLOC sim_realloc
 #include "tests/lib/faulty_disk.h"
@@ -115,7 +116,7 @@ void sim_disk_fail(void)
 		sim_log("the disk is well again");
 		return;
 	}
-	failed = true;
+	failed = sim.gave_up = true;
 	faulty.fail_at = faulty.operations + sim_below(20);
 	faulty.fail_errno = why[sim_below(4)];
 	faulty.fail_for_ever = sim_chance(30);
@@ -145,6 +146,30 @@ void sim_disk_check(void)
 		if (strict.residual)
 			sim_fail("%s: nothing in it tells of %llu attempts", name->path,
 				 (unsigned long long)strict.residual);
+	}
+	frame_codec_destroy(codec);
+}
+
+void sim_disk_told(const char *spool, uint64_t epoch, uint64_t told[SOURCE_RINGS_MAX])
+{
+	struct frame_codec *codec = frame_codec_create(1);
+	char directory[FAULTY_PATH_BYTES];
+
+	memset(told, 0, SOURCE_RINGS_MAX * sizeof(told[0]));
+	snprintf(directory, sizeof(directory), "spool/%s", spool);
+	for (unsigned i = 0; codec && i < faulty.names.n; i++) {
+		const struct faulty_name *name = &faulty.names.name[i];
+		struct strict strict = {.codec = codec};
+
+		if (name->file < 0 || !faulty_is_in(name->path, directory))
+			continue;
+		strict_read(&strict, faulty.file[name->file].bytes, faulty.file[name->file].n);
+		for (unsigned j = 0; strict.epoch == epoch && j < strict.rings; j++) {
+			int ring = source_ring_of(source_of_epoch(epoch), strict.ring[j].cpu);
+
+			if (ring >= 0 && told[ring] < strict.ring[j].told)
+				told[ring] = strict.ring[j].told;
+		}
 	}
 	frame_codec_destroy(codec);
 }

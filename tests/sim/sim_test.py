@@ -11,7 +11,7 @@ import tempfile
 
 REPEATED = 5		# seeds whose log is made twice
 FAULT_SEEDS = "1..200"	# in which each fault must show
-DURABLE_FAULTS = {"hide-restart"}
+DURABLE_FAULTS = {"hide-restart", "durable-early", "release-too-far", "ack-back"}
 failed = 0
 
 

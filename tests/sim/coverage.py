@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The simulation's coverage: which functions of the daemon's rooms no seed ever enters.
+
+	coverage.py BUILD [SEEDS]
+
+BUILD is one made with --coverage, with sim/sim in it. Runs SEEDS seeds of each kind (200), prints a line
+for each room, and compares what was never entered with tests/sim/never_entered.txt: FILE FUNCTION a
+line, and after a # why. The list must be exact: a function that is entered now is to be taken off it, one
+that is entered no more is to be reached again. Exit status 0 if it is, else 1.
+"""
+import glob
+import json
+import os
+import subprocess
+import sys
+
+ROOMS = ["stream", "spool", "collect", "serve", "ring"]
+SEEDS = 200
+HERE = os.path.dirname(os.path.abspath(__file__))
+ALLOWED = os.path.join(HERE, "never_entered.txt")
+TOP = os.path.dirname(os.path.dirname(HERE))
+
+
+def run_seeds(build, seeds):
+    for old in glob.glob(f"{build}/**/*.gcda", recursive=True):
+        os.unlink(old)
+    for kind in ([], ["--durable"]):
+        subprocess.run([f"{build}/sim/sim", *kind, "--seeds", f"1..{seeds}"], check=True)
+
+
+def functions(build, room):
+    """{(file, function): entered}, of a room; none of its files may be without figures."""
+    found = {}
+    for source in sorted(glob.glob(f"{TOP}/daemon/{room}/*.c")):
+        name = os.path.relpath(source, TOP)
+        notes = os.path.join(build, name[:-len(".c")] + ".gcno")
+        done = subprocess.run(["gcov", "--json-format", "--stdout", notes], cwd=TOP, check=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        for one in json.loads(done.stdout)["files"]:
+            if os.path.relpath(os.path.join(TOP, one["file"]), TOP) != name:
+                continue
+            for function in one["functions"]:
+                key = (name, function["name"])
+                found[key] = found.get(key, False) or function["execution_count"] > 0
+    return found
+
+
+def read_allowed():
+    with open(ALLOWED) as lines:
+        words = [line.split("#")[0].split() for line in lines]
+    return {tuple(each) for each in words if each}
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    run_seeds(build, int(sys.argv[2]) if len(sys.argv) > 2 else SEEDS)
+    never = set()
+    for room in ROOMS:
+        all_of_it = functions(build, room)
+        missed = {key for key, entered in all_of_it.items() if not entered}
+        never |= missed
+        print(f"daemon/{room}: {len(all_of_it) - len(missed)} of {len(all_of_it)} functions entered")
+        if not all_of_it:
+            sys.exit(f"coverage: {build} has no figures of daemon/{room}")
+    allowed = read_allowed()
+    for file, function in sorted(never - allowed):
+        print(f"never entered: {file} {function}")
+    for file, function in sorted(allowed - never):
+        print(f"entered, or gone: {file} {function}: take it off {os.path.relpath(ALLOWED, TOP)}")
+    print(f"sim-coverage: {len(never)} functions never entered, {len(allowed)} expected")
+    return never != allowed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
