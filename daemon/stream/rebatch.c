@@ -30,10 +30,10 @@ struct rebatch {
 /* One batch on its way. */
 struct copy {
 	struct rebatch *rebatch;
-	struct frame_ref meta;		/* what the new frame is to say of itself */
 	uint64_t next;			/* attempts before it are in the new batch */
 	const struct batch_thread *threads;
 	uint64_t slot[BATCH_THREADS_MAX];
+	struct frame_ref meta;		/* what the new frame is to say of itself; it has no bytes */
 };
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
