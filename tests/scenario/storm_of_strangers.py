@@ -44,7 +44,7 @@ def main(case):
     server = tls.Server(case, rsa=3072)
     manager = ServiceManager(case)
     daemon = case.daemon(*server.options(), "--viewer=cert:vera", "--ring-size=16MiB",
-                         "--http=0.0.0.0:0",
+                         "--http=0.0.0.0:0", "--silence-timeout=1h",
                          env={**os.environ, "NOTIFY_SOCKET": manager.path,
                               "WATCHDOG_USEC": str(PATIENCE_S * 1000000)},
                          listen=[f"unix:{case.path('run')}/s.sock", "tcp:127.0.0.1:0"])
@@ -53,8 +53,11 @@ def main(case):
              "unix socket": daemon.address}
     vera = tls.Connection(port, server.client("vera"))
     vera.greet()
+    quiet = ask(vera)
+    case.figure("stat answered in quiet, p99", percentile(quiet, 0.99) * 1e3, "ms")
     root = daemon.connect()
     root.greet()
+    ask(root)
     loads = [case.load(LOAD, rate=LOAD_RATE) for _ in range(1 + len(doors))]
     pids = ", ".join(str(load.pids[0]) for load in loads)
     stream = case.stream(daemon, "-p", "syscall:getppid:call", "-f", f"pid in ({pids})", "-o", "none")
@@ -67,8 +70,6 @@ def main(case):
         return made / (time.monotonic() - began)
 
     keep_up(1, loads[0])
-    quiet = ask(vera)
-    case.figure("stat answered in quiet, p99", percentile(quiet, 0.99) * 1e3, "ms")
     for i, (door, address) in enumerate(doors.items()):
         storm = case.swarm(address, "strangers", AT_ONCE, f"--rate={RATE}")
         storm.until(lambda now: now["came"] >= AT_ONCE, "the storm is there")
