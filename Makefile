@@ -161,7 +161,7 @@ $(LIBQUERY): $(QUERY_OBJECTS)
 $(LIBDAEMON): $(DAEMON_OBJECTS)
 $(LIBCLI): $(CLI_OBJECTS)
 # What others link stands alone.
-$(LIBCLIENT): $(CLIENT_OBJECTS) $(PROTO_OBJECTS) $(BUILD)/query/utf8.o $(BUILD)/query/visible.o
+$(LIBCLIENT): $(CLIENT_OBJECTS) $(PROTO_OBJECTS) $(QUERY_OBJECTS)
 $(LIBPROTO) $(LIBQUERY) $(LIBDAEMON) $(LIBCLIENT) $(LIBCLI):
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^

@@ -42,6 +42,9 @@ enum exit_code cmd_usage(const struct ringtail_error *error, const char *command
 enum exit_code cmd_usage_at(const struct ringtail_error *error, const char *command,
 			    const char *text);
 
+/* Which of the user's texts the column of a refusal points into; NULL: none. */
+const char *cmd_text_of(const struct settings *settings, const struct ringtail_error *error);
+
 /*
  * Ends a command whose output is complete. `err` is the errno of a write that failed, 0: none did.
  * Returns `code`; EXIT_FAILED, after saying why, where it could not be written. A reader who has

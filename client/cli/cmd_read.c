@@ -103,6 +103,14 @@ enum exit_code cmd_read(const struct settings *settings)
 		return cmd_fail(&error, NULL);
 	}
 	ringtail_set_span(ringtail, since_ns, until_ns);
+	if ((settings->probe.n || settings->filter) &&
+	    ringtail_select(ringtail, settings->probe.text, settings->probe.n, settings->filter,
+			    &error)) {
+		ringtail_close(ringtail);
+		if (dir)
+			spool_dir_close(dir);
+		return cmd_usage_at(&error, "read", cmd_text_of(settings, &error));
+	}
 	ringtail_set_interrupt(ringtail, stop_init());
 	pump.ringtail = ringtail;
 	code = pump_run(&pump);

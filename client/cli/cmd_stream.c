@@ -21,8 +21,7 @@ const struct sink_ops *cmd_sink(enum format format)
 	return format == FORMAT_TEXT ? &print_text : format == FORMAT_JSON ? &print_json : NULL;
 }
 
-/* Which of the user's texts the column of a refusal points into. */
-static const char *text_of(const struct settings *settings, const struct ringtail_error *error)
+const char *cmd_text_of(const struct settings *settings, const struct ringtail_error *error)
 {
 	if (strstr(error->code, "consumer"))
 		return settings->consumer;
@@ -147,7 +146,7 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 		ringtail_set_tap(ringtail, tap->frame, tap->context);
 	ringtail_set_span(ringtail, wanted.since_realtime_ns, pump.until_realtime_ns);
 	if (ringtail_subscribe(ringtail, &wanted, &error)) {
-		code = cmd_fail(&error, text_of(settings, &error));
+		code = cmd_fail(&error, cmd_text_of(settings, &error));
 	} else {
 		ringtail_set_interrupt(ringtail, interrupt_fd);
 		pump.ringtail = ringtail;

@@ -57,7 +57,7 @@ void pump_print_summary(FILE *to, enum summary format, const struct ringtail_tot
 		snprintf(more, sizeof(more), " and an unknown number (in %llu gap%s)",
 			 (unsigned long long)totals->unknown, totals->unknown > 1 ? "s" : "");
 	if (totals->filtered)
-		snprintf(early, sizeof(early), ", %llu outside --since and --until",
+		snprintf(early, sizeof(early), ", %llu not chosen",
 			 (unsigned long long)totals->filtered);
 	if (format == SUMMARY_JSON)
 		fprintf(to, "{\"events\":%llu,\"lost\":%llu,\"frames\":%llu,\"wire_bytes\":%llu,"

@@ -10,6 +10,7 @@
 
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
+#include "client/lib/selection.h"
 #include "client/lib/unpack.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
@@ -22,6 +23,8 @@ struct catalog {
 	const struct ringtail_probe **by_id;	/* [id_end] */
 	struct batch_probe *shape;		/* [id_end], for decoders */
 	uint32_t id_end;
+	const Ringtail__V1__Catalog *message;
+	struct selection_test *wanted;		/* NULL: every event */
 };
 
 static int bad(struct ringtail_error *error, const char *what)
@@ -157,6 +160,7 @@ int catalog_create(const uint8_t *body, size_t bytes, struct catalog **made,
 	catalog->references = 1;
 	catalog->arena = arena;
 	catalog->probes = message->n_probe;
+	catalog->message = message;
 	catalog->probe = arena_alloc(arena, message->n_probe * sizeof(*catalog->probe));
 	err = catalog->probe ? 0 : out_of_memory(error);
 	for (size_t i = 0; !err && i < message->n_probe; i++)
@@ -179,8 +183,23 @@ struct catalog *catalog_ref(struct catalog *catalog)
 
 void catalog_unref(struct catalog *catalog)
 {
-	if (catalog && --catalog->references == 0)
-		arena_destroy(catalog->arena);
+	if (!catalog || --catalog->references)
+		return;
+	selection_test_destroy(catalog->wanted);
+	arena_destroy(catalog->arena);
+}
+
+int catalog_select(struct catalog *catalog, struct selection *selection)
+{
+	if (!selection)
+		return 0;
+	catalog->wanted = selection_test_create(selection, catalog->message);
+	return catalog->wanted ? 0 : -ENOMEM;
+}
+
+bool catalog_selects(const struct catalog *catalog, uint32_t cpu, const struct batch_item *item)
+{
+	return !catalog->wanted || selection_test_pass(catalog->wanted, cpu, item);
 }
 
 const struct ringtail_probe *catalog_probe(const struct catalog *catalog, uint32_t id)

@@ -10,6 +10,7 @@
 #include "proto/batch_decode.h"
 
 struct catalog;
+struct selection;
 
 /* From the body of a Catalog frame. -EBADMSG or -ENOMEM with *error; *catalog is the caller's. */
 int catalog_create(const uint8_t *body, size_t bytes, struct catalog **catalog,
@@ -22,6 +23,10 @@ const struct ringtail_probe *catalog_probe(const struct catalog *catalog, uint32
 
 /* In the order of the frame. */
 const struct ringtail_probe *catalog_probes(const struct catalog *catalog, size_t *probes);
+
+/* Before the first event: what is wanted of these probes' events; NULL: all. -ENOMEM. */
+int catalog_select(struct catalog *catalog, struct selection *selection);
+bool catalog_selects(const struct catalog *catalog, uint32_t cpu, const struct batch_item *item);
 
 struct batch_decoder *catalog_decoder_create(const struct catalog *catalog);
 

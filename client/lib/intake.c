@@ -94,6 +94,11 @@ void intake_set_until_time(struct intake *intake, uint64_t realtime_ns)
 	intake->until_realtime_ns = realtime_ns;
 }
 
+void intake_set_selection(struct intake *intake, struct selection *selection)
+{
+	intake->selection = selection;
+}
+
 void intake_check_begin(struct intake *intake)
 {
 	intake->check_begin = true;
@@ -436,6 +441,10 @@ static int take_catalog(struct intake *intake, const uint8_t *body, size_t bytes
 	err = catalog_create(body, bytes, &catalog, error);
 	if (err)
 		return err;
+	if (catalog_select(catalog, intake->selection)) {
+		catalog_unref(catalog);
+		return no_memory(error);
+	}
 	batch_decoder_destroy(intake->scout);
 	intake->scout = catalog_decoder_create(catalog);
 	copy = malloc(bytes + 1);

@@ -11,6 +11,7 @@
 #include "client/lib/ringtail.h"
 
 struct intake;
+struct selection;
 
 enum intake_phase {
 	INTAKE_GREETED,		/* ServerHello has come */
@@ -36,6 +37,9 @@ void intake_set_since_time(struct intake *intake, uint64_t realtime_ns);
 
 /* Nor is what happened at that time or later; 0: all is. */
 void intake_set_until_time(struct intake *intake, uint64_t realtime_ns);
+
+/* Of a file, before its first frame: only events that it wants are given out. It is borrowed. */
+void intake_set_selection(struct intake *intake, struct selection *selection);
 
 /* Of a file: one that begins later than the time above begins with a gap of no size. */
 void intake_check_begin(struct intake *intake);

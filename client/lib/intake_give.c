@@ -111,12 +111,13 @@ static bool is_too_late(const struct intake *intake, uint64_t time_ns)
 	return intake->until_realtime_ns && time_ns + offset_ns >= intake->until_realtime_ns;
 }
 
-/* Whether it is outside the span of time that was asked for; an event that is counts. */
+/* Whether it is outside the span of time that was asked for, or not wanted; an event that is counts. */
 static bool is_outside(struct intake *intake, enum merge_next next, const struct merge_item *from)
 {
 	if (next == MERGE_EVENT &&
 	    (is_too_early(intake, from->batch->event.time_ns) ||
-	     is_too_late(intake, from->batch->event.time_ns))) {
+	     is_too_late(intake, from->batch->event.time_ns) ||
+	     !catalog_selects(from->catalog, from->cpu, from->batch))) {
 		intake->totals.filtered++;
 		return true;
 	}

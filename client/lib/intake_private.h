@@ -25,6 +25,7 @@ struct intake {
 	struct cursor *since_cursor;		/* what is before was given out long ago; */
 	uint64_t since[CURSOR_POSITIONS_MAX];	/* by cpu, if it is of this run */
 	uint64_t since_realtime_ns, until_realtime_ns;	/* 0: no bound */
+	struct selection *selection;		/* NULL: every event; borrowed */
 	bool check_begin;			/* nothing has come that tells when this file begins, */
 	uint64_t whole_realtime_ns;		/* but its segment's head, or Subscribed; 0: neither */
 	bool begins_first;			/* it is the first that its spool has written */

@@ -53,6 +53,7 @@ void ringtail_close(struct ringtail *ringtail)
 	conn_close(ringtail->conn);
 	intake_destroy(ringtail->intake);
 	subscription_destroy(ringtail->subscription);
+	selection_destroy(ringtail->selection);
 	free(ringtail);
 }
 
@@ -192,8 +193,14 @@ static void name_file(struct ringtail *ringtail)
 
 void ringtail_end_with(struct ringtail *ringtail, enum ringtail_kind last)
 {
-	if (last == RINGTAIL_ERROR && ringtail->is_file)
+	const struct ringtail_error *refusal = selection_refusal(ringtail->selection);
+
+	if (last == RINGTAIL_END && refusal) {
+		ringtail->error = *refusal;
+		last = RINGTAIL_ERROR;
+	} else if (last == RINGTAIL_ERROR && ringtail->is_file) {
 		name_file(ringtail);
+	}
 	ringtail->last = last;
 	ringtail->state = DRAINING;
 	intake_flush(ringtail->intake);
@@ -378,6 +385,21 @@ void ringtail_set_span(struct ringtail *ringtail, uint64_t since_ns, uint64_t un
 	intake_set_until_time(ringtail->intake, until_ns);
 	if (ringtail->is_file && since_ns)
 		intake_check_begin(ringtail->intake);
+}
+
+int ringtail_select(struct ringtail *ringtail, const char *const *probe, size_t probes,
+		    const char *filter, struct ringtail_error *error)
+{
+	int err;
+
+	if (!ringtail->is_file || ringtail->selection)
+		return failure_set(error, EINVAL, "no-selection", "%s",
+				   ringtail->is_file ? "what is wanted of this file was said before" :
+				   "a connection is asked by its subscription");
+	err = selection_create(probe, probes, filter, &ringtail->selection, error);
+	if (!err)
+		intake_set_selection(ringtail->intake, ringtail->selection);
+	return err;
 }
 
 void ringtail_set_interrupt(struct ringtail *ringtail, int fd)

@@ -147,8 +147,8 @@ struct ringtail_totals {
 	uint64_t events, lost;
 	uint64_t gaps;			/* told apart from a batch; counted in `lost` too, */
 	uint64_t unknown;		/* but for these, of which nobody knows the size */
-	uint64_t filtered;		/* events from before `since_realtime_ns`, or after the end of
-					   the span */
+	uint64_t filtered;		/* events from before `since_realtime_ns`, after the end of
+					   the span, or not wanted by ringtail_select() */
 	uint64_t late;			/* events that came after younger ones had been given out */
 	uint64_t frames, wire_bytes, raw_bytes;
 	uint64_t residual;		/* attempts nobody accounted for; 0: the ledger closes */
@@ -201,6 +201,15 @@ const struct ringtail_totals *ringtail_totals(const struct ringtail *ringtail);
  * first item; a subscription's own since_realtime_ns is set by ringtail_subscribe().
  */
 void ringtail_set_span(struct ringtail *ringtail, uint64_t since_ns, uint64_t until_ns);
+
+/*
+ * Of a file, before its first item: only events of these probes (globs; 0: all) which pass the filter
+ * (NULL: all) are given out; the others count as filtered. Losses are told all the same: nobody knows what
+ * they were. -EINVAL with *error, and its column, for what no catalog could make sense of; a file none of
+ * whose catalogs has such probes or fields ends with RINGTAIL_ERROR.
+ */
+int ringtail_select(struct ringtail *ringtail, const char *const *probe, size_t probes,
+		    const char *filter, struct ringtail_error *error);
 
 /* A descriptor that ends any wait by becoming readable, for a signal handler's pipe; -1: none. */
 void ringtail_set_interrupt(struct ringtail *ringtail, int fd);

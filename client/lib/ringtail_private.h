@@ -8,6 +8,7 @@
 #include "client/lib/cursor.h"
 #include "client/lib/intake.h"
 #include "client/lib/ringtail.h"
+#include "client/lib/selection.h"
 #include "client/lib/subscription.h"
 
 struct ringtail {
@@ -25,6 +26,7 @@ struct ringtail {
 	struct conn *conn;		/* NULL while waiting */
 	struct intake *intake;
 	struct subscription *subscription;
+	struct selection *selection;	/* of a file; NULL: every event */
 	struct backoff backoff;
 	uint64_t retry_ns, give_up_ns;
 	uint64_t arrived_end;		/* byte of the connection's stream */

@@ -1,6 +1,7 @@
 """A field that an event does not have is absent in filters as it is in JSON: no comparison with it holds.
 Real events of which some have `ret`, `duration` and `fd` and some do not; the witness reads the JSON of an
-unfiltered stream and knows nothing of how filters are compiled, in the kernel or in the daemon."""
+unfiltered stream and knows nothing of how filters are compiled, in the kernel, in the daemon or by
+`tracectl read`, which chooses the same events of a recording."""
 import operator
 import subprocess
 
@@ -137,6 +138,34 @@ def chosen_filters(pid):
     yield Not(Chain("||", Compare("pid", "!=", pid), Compare("fd", "==", 3)))
 
 
+def identities(events):
+    return {(event["cpu"], event["seq"]) for event in events}
+
+
+def check_recording(case, path, events, filters):
+    for filter in filters:
+        read = case.tracectl(None, "--summary", "json", "read", path, "-f", filter.text, "-o", "json")
+        wanted = [event for event in events if filter.holds(event)]
+        case.check_equal((read.code, read.summary["ledger"], read.summary["events"],
+                          read.summary["filtered"]),
+                         (0, "balanced", len(wanted), len(events) - len(wanted)),
+                         f"{filter.text}: read counts what it chooses of the recording")
+        case.check_equal(identities(read.lines), identities(wanted), "and these are the same events")
+    read = case.tracectl(None, "read", path, "-p", "syscall:exit*", "-p", "syscall:openat:entry", "-o",
+                         "json")
+    case.check_equal(identities(read.lines),
+                     identities(event for event in events if event["probe"] == "syscall:openat:entry" or
+                                event["probe"].startswith("syscall:exit")),
+                     "read chooses by probe, with the globs that stream takes")
+    for words, said in ((("-f", "rett == 1"), "no name is called `rett`"),
+                        (("-p", "syscall:opennat"), "no probe matches `syscall:opennat`")):
+        read = case.tracectl(None, "read", path, *words)
+        case.check(read.code == 1 and said in read.err and not read.out,
+                   f"read {words} says that no event can be meant", read.err)
+    read = case.tracectl(None, "read", path, "-f", "ret >> 1")
+    case.check(read.code == 2 and "column 6" in read.err, "and where a filter is no filter", read.err)
+
+
 def main(case):
     name = case.own_comm
     program = case.path(name)
@@ -147,6 +176,8 @@ def main(case):
     own = f'comm == "{name}"'
     words = [word for probe in PROBES for word in ("-p", probe)]
     witness = case.stream(daemon, *words, "-f", own, "-o", "json")
+    path = case.path("all.rt")
+    recorder = case.stream(daemon, "-w", path, *words, "-f", own, command="record")
     filters = [*chosen_filters(load.pid), *(random_filter(case.random, load.pid, 3)
                                             for _ in range(RANDOM_FILTERS))]
     streams = [case.start_stream(daemon, *words, "-f", f"{own} && {filter.text}", "-o", "json")
@@ -163,12 +194,15 @@ def main(case):
     case.check(len(never) >= ROUNDS and not any("ret" in event or "duration" in event
                                                 for event in never),
                f"JSON has no ret and no duration of {len(never)} calls that never return", never[:3])
+    recorder.await_all(ROUNDS)
+    case.check_stream(recorder.interrupt())
+    check_recording(case, path, events, filters)
     for stream, filter in zip(streams, filters):
         stream.await_all()
         done = stream.interrupt()
         case.check_stream(done)
-        wanted = {(event["cpu"], event["seq"]) for event in events if filter.holds(event)}
-        got = {(event["cpu"], event["seq"]) for event in done.lines}
+        wanted = identities(event for event in events if filter.holds(event))
+        got = identities(done.lines)
         wrong = [event for event in events + done.lines
                  if (event["cpu"], event["seq"]) in wanted ^ got]
         case.check(got == wanted and len(got) == len(done.lines),
