@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/host/activation.h"
 #include "daemon/source/bpf_check.h"
-#include "daemon/source/bpf_names.h"
 #include "daemon/source/bpf_objects.h"
 #include "daemon/source/bpf_rings.h"
 #include "daemon/source/syscall_catalog.h"

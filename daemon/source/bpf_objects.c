@@ -1,20 +1,118 @@
-/* source_bpf_objects: see source_bpf_objects.h. This file: where they come from, links, the end. */
 #include "daemon/source/bpf_objects.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/host/activation.h"
+#include "daemon/ring/geometry.h"
 #include "daemon/source/bpf_check.h"
-#include "daemon/source/bpf_names.h"
+#include "daemon/source/bpf_rings.h"
 #include "kmod/bpf/request.h"
 #include "kmod/ringtail.skel.h"
+
+/*
+ * ---- Names -------------------------------------------------------------------------------------
+ *
+ * In a store: "source.bpf.TAG." and what it is. The tag is of everything that this program and the
+ * loaded ones agree upon, so that objects of another agreement are not mistaken for ours. Each returns
+ * `name`.
+ */
+
+#define FNV_OFFSET	0xcbf29ce484222325ull	/* FNV-1a, 64 bits */
+#define FNV_PRIME	0x100000001b3ull
+
+/*
+ * The number is the programs' own and goes up with every change of what they do; the places below
+ * catch one that moves what they share and forgets it.
+ */
+static uint64_t agreement_tag(void)
+{
+	typedef struct ringtail_bpf__bss variables;
+	const uint64_t agreed[] = {
+		REQUEST_PROGRAMS_VERSION,
+		RT_ABI_VERSION,
+		sizeof(variables),
+		offsetof(variables, requests),
+		offsetof(variables, syscall_words),
+		offsetof(variables, generation),
+		offsetof(variables, threads),
+		offsetof(variables, idle_threads),
+		offsetof(variables, epoch),
+		offsetof(variables, reader),
+		sizeof(struct bpf_request),
+		offsetof(struct bpf_request, excluded),
+		offsetof(struct bpf_request, clause),
+		sizeof(struct bpf_thread),
+		offsetof(struct bpf_thread, known),
+		sizeof(struct rt_ring_producer),
+		sizeof(struct rt_ring_consumer),
+		PROGRAMS,
+	};
+	uint64_t tag = FNV_OFFSET;
+
+	for (unsigned i = 0; i < sizeof(agreed) / sizeof(agreed[0]); i++)
+		tag = (tag ^ agreed[i]) * FNV_PRIME;
+	return tag;
+}
+
+static const char *program_name(enum source_bpf_program program)
+{
+	static const char *const name[PROGRAMS] = {
+		[PROGRAM_EXIT] = "sched_process_exit",
+		[PROGRAM_RENAME] = "task_rename",
+		[PROGRAM_EXEC] = "sched_process_exec",
+		[PROGRAM_FORK] = "sched_process_fork",
+		[PROGRAM_WAKEUP] = "sched_wakeup",
+		[PROGRAM_WAKEUP_NEW] = "sched_wakeup_new",
+		[PROGRAM_SWITCH] = "sched_switch",
+		[PROGRAM_SYS_ENTER] = "sys_enter",
+		[PROGRAM_SYS_EXIT] = "sys_exit",
+	};
+
+	return name[program];
+}
+
+static const char *name_object(char name[ACTIVATION_NAME_BYTES], const char *what)
+{
+	snprintf(name, ACTIVATION_NAME_BYTES, SOURCE_BPF_NAMES "%016" PRIx64 ".%s",
+		 agreement_tag(), what);
+	return name;
+}
+
+static const char *name_program(char name[ACTIVATION_NAME_BYTES], enum source_bpf_program program)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "program.%s", program_name(program));
+	return name_object(name, what);
+}
+
+static const char *name_link(char name[ACTIVATION_NAME_BYTES], enum source_bpf_program program)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "link.%s", program_name(program));
+	return name_object(name, what);
+}
+
+static const char *name_bell(char name[ACTIVATION_NAME_BYTES], unsigned cpu)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "bell.%u", cpu);
+	return name_object(name, what);
+}
+
+/* ---- Descriptors ------------------------------------------------------------------------------- */
 
 void source_bpf_objects_init(struct source_bpf_objects *objects)
 {
@@ -105,14 +203,14 @@ void source_bpf_objects_keep(const struct source_bpf_objects *objects, struct so
 	if (!store)
 		return;
 	for (unsigned i = 0; i < PROGRAMS; i++)
-		store->keep(store->context, source_bpf_name_program(name, i),
+		store->keep(store->context, name_program(name, i),
 			    objects->program[i]);
 	for (unsigned i = 0; i < objects->cpus; i++)
-		store->keep(store->context, source_bpf_name_bell(name, i), objects->bell[i]);
-	store->keep(store->context, source_bpf_name(name, "map.bells"), objects->bells);
-	store->keep(store->context, source_bpf_name(name, "map.consumers"), objects->consumers);
-	store->keep(store->context, source_bpf_name(name, "map.variables"), objects->variables);
-	store->keep(store->context, source_bpf_name(name, "map.rings"), objects->rings);
+		store->keep(store->context, name_bell(name, i), objects->bell[i]);
+	store->keep(store->context, name_object(name, "map.bells"), objects->bells);
+	store->keep(store->context, name_object(name, "map.consumers"), objects->consumers);
+	store->keep(store->context, name_object(name, "map.variables"), objects->variables);
+	store->keep(store->context, name_object(name, "map.rings"), objects->rings);
 }
 
 /* ---- Links ------------------------------------------------------------------------------------ */
@@ -131,7 +229,7 @@ int source_bpf_objects_attach(struct source_bpf_objects *objects, enum source_bp
 		return -errno;
 	}
 	if (store)
-		store->keep(store->context, source_bpf_name_link(name, program),
+		store->keep(store->context, name_link(name, program),
 			    objects->link[program]);
 	return 0;
 }
@@ -149,7 +247,7 @@ static void drop(struct source_bpf_objects *objects, enum source_bpf_program pro
 	close_one(&objects->barrier);
 	if (pipe2(end, O_CLOEXEC | O_NONBLOCK) == 0)
 		objects->barrier = end[0];
-	store->drop(store->context, source_bpf_name_link(name, program), end[1]);
+	store->drop(store->context, name_link(name, program), end[1]);
 	close_one(&end[1]);
 }
 
@@ -171,4 +269,208 @@ void source_bpf_objects_settle(struct source_bpf_objects *objects)
 	for (int i = PROGRAMS - 1; i >= 0; i--)
 		close_one(&objects->leaving[i]);
 	close_one(&objects->barrier);
+}
+
+/* ---- What an earlier run has left ------------------------------------------------------------- */
+
+/*
+ * Kernel objects in a store are looked at one by one, and taken all or none. What a descriptor is, the
+ * kernel says; its name is only where to look.
+ */
+
+static int refuse(struct error *error, const char *name, const char *why)
+{
+	return error_set(error, ESTALE, "restart-foreign", "%s of the earlier run: %s", name, why);
+}
+
+/* Whether the descriptor is of that kind, as its link in /proc says. */
+static bool is_kind(int fd, const char *kind)
+{
+	char path[64], text[64] = "", wanted[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	snprintf(wanted, sizeof(wanted), "anon_inode:%s", kind);
+	return readlink(path, text, sizeof(text) - 1) > 0 && strcmp(text, wanted) == 0;
+}
+
+struct wanted_map {
+	const char *what;		/* in its name */
+	enum bpf_map_type type;
+	uint32_t value_bytes, entries;
+};
+
+/* Takes a map out of the store. One that is no such map is closed. */
+static int take_map(struct activation *kept, const char *name, const struct wanted_map *wanted,
+		    int *fd, struct error *error)
+{
+	struct bpf_map_info info = {};
+	uint32_t bytes = sizeof(info);
+
+	*fd = activation_next(kept, name, NULL);
+	if (*fd < 0)
+		return refuse(error, name, "it is not there");
+	if (!is_kind(*fd, "bpf-map") || bpf_obj_get_info_by_fd(*fd, &info, &bytes) != 0)
+		return refuse(error, name, "it is no BPF map");
+	if (info.type != wanted->type || info.value_size != wanted->value_bytes ||
+	    info.max_entries != wanted->entries)
+		return refuse(error, name, "it is another kind of map");
+	return 0;
+}
+
+static int take_maps(struct source_bpf_objects *objects, struct activation *kept,
+		     uint64_t stride, struct error *error)
+{
+	const struct wanted_map wanted[] = {
+		{"map.rings", BPF_MAP_TYPE_ARRAY, (uint32_t)stride, objects->cpus},
+		{"map.consumers", BPF_MAP_TYPE_ARRAY, RT_PAGE_BYTES, objects->cpus},
+		{"map.bells", BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(uint32_t), objects->cpus},
+		{"map.variables", BPF_MAP_TYPE_ARRAY, sizeof(struct ringtail_bpf__bss), 1},
+	};
+	int *const fd[] = {&objects->rings, &objects->consumers, &objects->bells,
+			   &objects->variables};
+	const struct wanted_map bell = {"bell", BPF_MAP_TYPE_RINGBUF, 0, RT_PAGE_BYTES};
+	char name[ACTIVATION_NAME_BYTES];
+	int err = 0;
+
+	for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !err; i++)
+		err = take_map(kept, name_object(name, wanted[i].what), &wanted[i], fd[i],
+			       error);
+	for (unsigned i = 0; i < objects->cpus && !err; i++)
+		err = take_map(kept, name_bell(name, i), &bell, &objects->bell[i],
+			       error);
+	return err;
+}
+
+/* A program, and its link if it is attached. */
+static int take_program(struct source_bpf_objects *objects, struct activation *kept,
+			enum source_bpf_program program, struct error *error)
+{
+	int *fd = &objects->program[program], *link = &objects->link[program];
+	struct bpf_prog_info info = {};
+	struct bpf_link_info link_info = {};
+	uint32_t bytes = sizeof(info), link_bytes = sizeof(link_info);
+	char name[ACTIVATION_NAME_BYTES];
+
+	*fd = activation_next(kept, name_program(name, program), NULL);
+	if (*fd < 0)
+		return refuse(error, name, "it is not there");
+	if (!is_kind(*fd, "bpf-prog") || bpf_obj_get_info_by_fd(*fd, &info, &bytes) != 0)
+		return refuse(error, name, "it is no BPF program");
+	if (info.type != BPF_PROG_TYPE_TRACING ||
+	    strncmp(info.name, program_name(program), sizeof(info.name) - 1) != 0)
+		return refuse(error, name, "it is another program");
+	*link = activation_next(kept, name_link(name, program), NULL);
+	if (*link < 0)
+		return 0;
+	if (!is_kind(*link, "bpf_link") ||
+	    bpf_obj_get_info_by_fd(*link, &link_info, &link_bytes) != 0)
+		return refuse(error, name, "it is no BPF link");
+	if (link_info.prog_id != info.id)
+		return refuse(error, name, "it is the link of another program");
+	return 0;
+}
+
+/* Whether each ring is one, of the size that is configured. */
+static int check_rings(const struct source_bpf_objects *objects, uint64_t stride,
+		       struct error *error)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < objects->cpus && !err; i++) {
+		struct rt_ring_consumer *consumer;
+		struct ring_geometry geometry;
+		void *ring;
+
+		ring = mmap(NULL, stride, PROT_READ, MAP_SHARED, objects->rings,
+			    (off_t)(i * stride));
+		consumer = mmap(NULL, RT_PAGE_BYTES, PROT_READ, MAP_SHARED, objects->consumers,
+				(off_t)i * RT_PAGE_BYTES);
+		if (ring == MAP_FAILED || consumer == MAP_FAILED)
+			err = error_set(error, errno, "restart-foreign",
+					"the rings of the earlier run cannot be mapped: %s",
+					strerror(errno));
+		else
+			err = ring_geometry_read(ring, stride, consumer, &geometry, error);
+		if (!err && geometry.cpu != i)
+			err = error_set(error, ESTALE, "restart-foreign",
+					"CPU %u's ring of the earlier run is of CPU %u", i,
+					geometry.cpu);
+		if (ring != MAP_FAILED)
+			munmap(ring, stride);
+		if (consumer != MAP_FAILED)
+			munmap(consumer, RT_PAGE_BYTES);
+	}
+	return err;
+}
+
+/* The most frequent reason, and no fault: said in the words of the configuration. */
+static int check_size(const struct activation *kept, const struct source_config *config,
+		      uint64_t stride, struct error *error)
+{
+	char name[ACTIVATION_NAME_BYTES];
+	struct bpf_map_info info = {};
+	uint32_t bytes = sizeof(info);
+
+	name_object(name, "map.rings");
+	for (unsigned i = 0; i < kept->count; i++)
+		if (kept->entry[i].fd >= 0 && strcmp(kept->entry[i].name, name) == 0 &&
+		    is_kind(kept->entry[i].fd, "bpf-map") &&
+		    bpf_obj_get_info_by_fd(kept->entry[i].fd, &info, &bytes) == 0 &&
+		    info.value_size != stride && info.value_size > 2 * RT_PAGE_BYTES)
+			return error_set(error, ESTALE, "restart-ring-size",
+					 "the rings of the earlier run are of %u KiB, and ring-size "
+					 "is %llu KiB now", (info.value_size - 2 * RT_PAGE_BYTES) >> 10,
+					 (unsigned long long)config->ring_bytes >> 10);
+	return 0;
+}
+
+/* Whether there is anything of a BPF producer; of this agreement, or of another. */
+static int find(const struct activation *kept, struct error *error)
+{
+	char ours[ACTIVATION_NAME_BYTES];
+	bool any = false;
+
+	name_object(ours, "");
+	for (unsigned i = 0; i < kept->count; i++) {
+		const struct activation_fd *entry = &kept->entry[i];
+
+		if (entry->fd < 0 ||
+		    strncmp(entry->name, SOURCE_BPF_NAMES, strlen(SOURCE_BPF_NAMES)) != 0)
+			continue;
+		if (strncmp(entry->name, ours, strlen(ours)) == 0)
+			return 1;
+		any = true;
+	}
+	return any ? error_set(error, ESTALE, "restart-other-version",
+			       "the programs in the kernel are of another version than this daemon's")
+		   : 0;
+}
+
+int source_bpf_objects_adopt(struct source_bpf_objects *objects, struct activation *kept,
+			     const struct source_config *config, struct error *error)
+{
+	uint64_t stride = source_bpf_rings_stride(config->ring_bytes);
+	int cpus = libbpf_num_possible_cpus(), err = find(kept, error);
+
+	if (err <= 0)
+		return err;
+	err = check_size(kept, config, stride, error);
+	if (err)
+		return err;
+	objects->cpus = cpus > 0 ? (unsigned)cpus : 0;
+	objects->bell = calloc(objects->cpus + 1, sizeof(*objects->bell));
+	if (!objects->bell)
+		return error_set(error, ENOMEM, "out-of-memory", "no memory for %d bells", cpus);
+	for (unsigned i = 0; i < objects->cpus; i++)
+		objects->bell[i] = -1;
+	err = take_maps(objects, kept, stride, error);
+	for (unsigned i = 0; i < PROGRAMS && !err; i++)
+		err = take_program(objects, kept, i, error);
+	if (!err)
+		err = check_rings(objects, stride, error);
+	if (!err)
+		err = source_bpf_objects_map(objects, error);
+	if (err)
+		source_bpf_objects_fini(objects);
+	return err ? err : 1;
 }

@@ -14,6 +14,9 @@
 #include "query/error.h"
 #include "daemon/source/source.h"
 
+/* What the names of the BPF producer's objects begin with in a store. */
+#define SOURCE_BPF_NAMES "source.bpf."
+
 struct ringtail_bpf;
 struct ringtail_bpf__bss;
 
