@@ -192,13 +192,16 @@ $(BUILD)/tools/%: $(BUILD)/tests/tools/%.o
 
 # ---- Tests --------------------------------------------------------------------------------------
 
+# What a test defines as __wrap_NAME is called in the place of NAME, which it knows as __real_NAME.
+wrapped	= $$(nm $(1) | sed -n 's/.* T __wrap_/-Wl,--wrap=/p')
+
 UNIT_ROOMS := proto query daemon client
 UNIT_C	:= $(wildcard $(foreach room,$(UNIT_ROOMS),tests/unit/$(room)/test_*.c))
 UNITS	:= $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_C))
 define unit_rule
 $$(BUILD)/unit/$(1)/%: $$(BUILD)/tests/unit/$(1)/%.o $$(LIB_$(1))
 	$$(call say,LD,$$@)
-	$$(Q)mkdir -p $$(@D) && $$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LIBS_$(1))
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(LDFLAGS) $$(call wrapped,$$<) -o $$@ $$^ -lcmocka $$(LIBS_$(1))
 endef
 $(foreach room,$(UNIT_ROOMS),$(eval $(call unit_rule,$(room))))
 $(patsubst %.c,$(BUILD)/%.o,$(UNIT_C) $(wildcard tests/bpf/*.c tests/stress/*.c)): | $(DEPS)
@@ -217,14 +220,9 @@ $(BUILD)/stress/%: $(BUILD)/tests/stress/%.o $(LIB_daemon)
 
 # The daemon above a made-up world: what is defined in tests/sim is taken before the libraries'.
 SIM_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))
-SIM_WRAPPED := uname pthread_create pthread_join pthread_setname_np pthread_cond_wait \
-	pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast nanosleep eventfd read \
-	write close fcntl poll recv send sendmsg shutdown subscription_append loader_configure \
-	batch_encode_end_seq spool_read_give_unknown spool_store_turn spool_release \
-	consumer_acknowledge spool_frame_watermark roles_judge malloc calloc realloc strdup asprintf protobuf_c_message_unpack
 $(BUILD)/sim/sim: $(SIM_OBJECTS) $(LIB_daemon)
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(DAEMON_LIBS)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) $(call wrapped,$(SIM_OBJECTS)) -o $@ $^ $(DAEMON_LIBS)
 
 tests: unit $(BPF_TESTS) $(STRESS) $(BUILD)/sim/sim ## builds every test program
 

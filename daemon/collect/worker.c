@@ -1,28 +1,79 @@
 /*
- * worker: see worker.h.
- *
  * Two moods. Active: a tick every batch interval drains, flushes and says how far it came; in
  * between, a bell at half a ring drains all rings without flushing. Idle, after a tick that found
  * nothing: the bell is set for the next record, and a slow heartbeat carries the watermark on.
  */
 #include "daemon/collect/worker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
-#include "daemon/collect/drain.h"
 #include "daemon/base/limits.h"
-#include "daemon/collect/worker_private.h"
+#include "daemon/base/log.h"
+#include "daemon/collect/drain.h"
+#include "daemon/collect/handoff.h"
+
+enum worker_mood {
+	WORKER_IDLE,
+	WORKER_ACTIVE,
+	WORKER_LEFT,		/* the rings are a later run's */
+};
+
+struct worker_order {
+	struct mail mail;
+	enum {
+		ORDER_ADD,
+		ORDER_REMOVE,
+		ORDER_DRAIN,
+		ORDER_LEAVE,
+		ORDER_STOP,
+	} kind;
+	uint32_t subscription;
+	struct batcher **batcher;	/* ORDER_ADD: one for each ring */
+	struct worker_mail *answer;	/* what is promised with the order; NULL: nothing */
+};
+
+struct worker_bell {
+	struct worker *worker;
+	struct drain *drain;
+	struct event *event;
+	struct worker_mail *corrupt;	/* to be sent when it is; NULL: it was */
+};
+
+struct worker {
+	struct worker_config config;
+	_Atomic uint64_t batch_interval_ns;
+	struct mailbox in;
+	struct handoff handoff;
+	struct worker_order stop;	/* the last one: it must not need memory */
+
+	pthread_t thread;
+	bool started;
+	struct event_base *base;
+	struct event *orders, *tick;
+	struct frame_codec *codec;
+	enum worker_mood mood;
+
+	struct drain *drain[RINGS_MAX];
+	struct worker_bell bell[RINGS_MAX];
+	uint32_t rings;
+
+	pthread_mutex_t stat_lock;	/* taken once a pass */
+	struct worker_ring_stat *stat;
+	_Atomic uint64_t beats;		/* passes */
+};
 
 void worker_mail_free(struct worker *worker, struct worker_mail *mail, uint64_t frame_bytes)
 {
-	atomic_fetch_sub_explicit(&worker->out.bytes, frame_bytes, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&worker->handoff.bytes, frame_bytes, memory_order_relaxed);
 	free(mail);
 }
 
@@ -55,13 +106,13 @@ static uint64_t read_ring(struct worker *worker, struct worker_bell *bell)
 	uint64_t records = drain_read(bell->drain, DRAIN_PASS_RECORDS);
 
 	if (bell->drain->corrupt && bell->corrupt) {
-		worker_out_send(&worker->out, bell->corrupt);
+		handoff_send(&worker->handoff, bell->corrupt);
 		bell->corrupt = NULL;
 	}
 	return records;
 }
 
-uint64_t worker_read_rings(struct worker *worker)
+static uint64_t read_rings(struct worker *worker)
 {
 	uint64_t records = 0;
 
@@ -90,10 +141,10 @@ static void end_meter_pass(struct worker *worker, uint64_t watermark)
 	meter_end_pass(worker->config.meter, watermark, now);
 }
 
-uint64_t worker_flush_pass(struct worker *worker)
+uint64_t worker_pass(struct worker *worker)
 {
 	uint64_t until = settled_time(worker), watermark = until;
-	uint64_t records = worker_read_rings(worker);
+	uint64_t records = read_rings(worker);
 	uint64_t now = clock_monotonic();
 
 	for (uint32_t i = 0; i < worker->rings; i++) {
@@ -105,7 +156,7 @@ uint64_t worker_flush_pass(struct worker *worker)
 		if (mine < watermark)
 			watermark = mine;
 	}
-	worker_out_watermark(&worker->out, watermark);
+	handoff_watermark(&worker->handoff, watermark);
 	if (worker->config.meter)
 		end_meter_pass(worker, watermark);
 	publish_stats(worker);
@@ -159,7 +210,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 
 	(void)fd, (void)what;
 	counter_add(COUNTER_ticks, 1);
-	if (worker_flush_pass(worker))
+	if (worker_pass(worker))
 		go_active(worker);
 	else
 		go_idle(worker);
@@ -185,6 +236,170 @@ static void on_bell(evutil_socket_t fd, short what, void *context)
 	for (uint32_t i = 0; i < worker->rings; i++)
 		if (read_ring(worker, &worker->bell[i]))
 			arm_busy(&worker->bell[i]);
+}
+
+/*
+ * ---- Orders ------------------------------------------------------------------------------------
+ *
+ * What the main thread asks, and what comes of it. Everything that needs memory is made on the main
+ * thread, where a request can still be refused.
+ */
+
+static void free_batchers(const struct worker *worker, struct batcher **batcher)
+{
+	for (uint32_t i = 0; batcher && i < worker->rings; i++)
+		batcher_destroy(batcher[i]);
+	free(batcher);
+}
+
+/* One for each ring; NULL: no memory. */
+static struct batcher **make_batchers(struct worker *worker, uint32_t subscription,
+				      const struct batcher_spec *spec)
+{
+	struct batcher **batcher = calloc(worker->rings + 1, sizeof(*batcher));
+
+	for (uint32_t i = 0; batcher && i < worker->rings; i++) {
+		const struct drain *drain = worker->drain[i];
+		struct batcher_config config = {
+			.spec = spec,
+			.threads = drain->threads,
+			.codec = worker->codec,
+			.sink = handoff_frame,
+			.context = &worker->handoff,
+			.subscription = subscription,
+			.ring = drain->index,
+			.cpu = ring_reader_cpu(drain->reader),
+		};
+
+		batcher[i] = batcher_create(&config);
+		if (!batcher[i]) {
+			free_batchers(worker, batcher);
+			return NULL;
+		}
+	}
+	return batcher;
+}
+
+/* There is room: a subscription's index is below SUBSCRIPTIONS_MAX, and its own. */
+static void add_batchers(struct worker *worker, uint32_t subscription, struct batcher **batcher)
+{
+	for (uint32_t i = 0; i < worker->rings; i++) {
+		int err = drain_add(worker->drain[i], subscription, batcher[i]);
+
+		assert(err == 0);
+		(void)err;
+	}
+	free(batcher);
+}
+
+static void add_subscription(struct worker *worker, struct worker_order *order)
+{
+	/* What is in the rings was recorded for others, before this one began. */
+	if (worker->mood != WORKER_LEFT)
+		read_rings(worker);
+	add_batchers(worker, order->subscription, order->batcher);
+	order->batcher = NULL;
+	for (uint32_t i = 0; i < worker->rings; i++)
+		order->answer->position[i] = (struct worker_position){
+			.ring = worker->drain[i]->index,
+			.seq = worker->drain[i]->seq,
+		};
+}
+
+static void remove_subscription(struct worker *worker, const struct worker_order *order)
+{
+	for (uint32_t i = 0; i < worker->rings; i++)
+		drain_remove(worker->drain[i], order->subscription);
+}
+
+static bool anything_pending(const struct worker *worker)
+{
+	for (uint32_t i = 0; i < worker->rings; i++)
+		if (!worker->drain[i]->corrupt &&
+		    ring_reader_pending(worker->drain[i]->reader))
+			return true;
+	return false;
+}
+
+/*
+ * The producers have been told to stop: what is left ends, unless a writer never finishes. It may have
+ * been preempted with its record half written, so it is given a while, and the CPU, each time anew; but
+ * a ring that never ends ends here.
+ */
+static void drain_all(struct worker *worker)
+{
+	const struct timespec nap = {.tv_nsec = STOP_DRAIN_NAP_NS};
+	uint64_t began = clock_monotonic(), last_read = began, now = began;
+
+	while (now - last_read < STOP_DRAIN_NS && now - began < STOP_DRAIN_NS_MAX) {
+		uint64_t records = read_rings(worker);
+
+		now = clock_monotonic();
+		if (records)
+			last_read = now;
+		else if (anything_pending(worker))
+			nanosleep(&nap, NULL);
+		else
+			break;
+	}
+	worker_pass(worker);
+	if (anything_pending(worker))
+		log_warn("rings-left", "a record in a ring was not finished, or the rings were filled "
+			 "on: what is behind it stays there");
+}
+
+/* The producers go on, so there is no end to wait for: each ring has one more turn. */
+static void leave(struct worker *worker)
+{
+	event_del(worker->tick);
+	for (uint32_t i = 0; i < worker->rings; i++)
+		event_del(worker->bell[i].event);
+	if (worker->mood != WORKER_LEFT)
+		worker_pass(worker);
+	worker->mood = WORKER_LEFT;
+}
+
+static void free_order(struct worker *worker, struct worker_order *order)
+{
+	free_batchers(worker, order->batcher);
+	free(order->answer);
+	if (order != &worker->stop)
+		free(order);
+}
+
+static void on_orders(evutil_socket_t fd, short what, void *context)
+{
+	struct worker *worker = context;
+	struct mail *mail = mailbox_take(&worker->in);
+
+	(void)fd, (void)what;
+	while (mail) {
+		struct worker_order *order = (struct worker_order *)mail;
+
+		mail = mail->next;
+		switch (order->kind) {
+		case ORDER_ADD:
+			add_subscription(worker, order);
+			break;
+		case ORDER_REMOVE:
+			remove_subscription(worker, order);
+			break;
+		case ORDER_DRAIN:
+			if (worker->mood != WORKER_LEFT)
+				drain_all(worker);
+			break;
+		case ORDER_LEAVE:
+			leave(worker);
+			break;
+		case ORDER_STOP:
+			event_base_loopbreak(worker->base);
+			break;
+		}
+		if (order->answer)
+			handoff_send(&worker->handoff, order->answer);
+		order->answer = NULL;
+		free_order(worker, order);
+	}
 }
 
 /* ---- For the main thread --------------------------------------------------------------------- */
@@ -214,6 +429,65 @@ int worker_ring_stat(struct worker *worker, uint32_t ring, struct worker_ring_st
 	return err;
 }
 
+static int send_order(struct worker *worker, struct worker_order order,
+		      enum worker_mail_kind answer, uint32_t positions)
+{
+	struct worker_order *mine = malloc(sizeof(*mine));
+
+	order.answer = handoff_mail(&worker->handoff, answer, positions);
+	if (!mine || !order.answer) {
+		free_batchers(worker, order.batcher);
+		free(order.answer);
+		free(mine);
+		return -ENOMEM;
+	}
+	order.answer->subscription = order.subscription;
+	*mine = order;
+	mailbox_send(&worker->in, &mine->mail);
+	return 0;
+}
+
+int worker_add_subscription(struct worker *worker, uint32_t subscription,
+			    const struct batcher_spec *spec)
+{
+	struct batcher **batcher = make_batchers(worker, subscription, spec);
+
+	if (!batcher)
+		return -ENOMEM;
+	return send_order(worker, (struct worker_order){.kind = ORDER_ADD,
+							.subscription = subscription,
+							.batcher = batcher},
+			  WORKER_STARTED, worker->rings);
+}
+
+int worker_remove_subscription(struct worker *worker, uint32_t subscription)
+{
+	return send_order(worker, (struct worker_order){.kind = ORDER_REMOVE,
+							.subscription = subscription},
+			  WORKER_REMOVED, 0);
+}
+
+int worker_drain(struct worker *worker)
+{
+	return send_order(worker, (struct worker_order){.kind = ORDER_DRAIN}, WORKER_DRAINED, 0);
+}
+
+int worker_leave(struct worker *worker)
+{
+	return send_order(worker, (struct worker_order){.kind = ORDER_LEAVE}, WORKER_DRAINED, 0);
+}
+
+int worker_adopt_subscription(struct worker *worker, uint32_t subscription,
+			      const struct batcher_spec *spec)
+{
+	struct batcher **batcher = make_batchers(worker, subscription, spec);
+
+	if (!batcher)
+		return -ENOMEM;
+	add_batchers(worker, subscription, batcher);
+	return 0;
+}
+
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 static int create_loop(struct worker *worker)
@@ -230,7 +504,7 @@ static int create_loop(struct worker *worker)
 		return -ENOMEM;
 	worker->tick = evtimer_new(worker->base, on_tick, worker);
 	worker->orders = event_new(worker->base, mailbox_fd(&worker->in), EV_READ | EV_PERSIST,
-				   worker_on_orders, worker);
+				   on_orders, worker);
 	if (!worker->tick || !worker->orders)
 		return -ENOMEM;
 	return event_add(worker->orders, NULL) ? -ENOMEM : 0;
@@ -253,7 +527,7 @@ int worker_create(const struct worker_config *config, struct worker **out, struc
 	}
 	worker->stop.kind = ORDER_STOP;
 	worker->codec = frame_codec_create(1);
-	worker->out = (struct worker_out){
+	worker->handoff = (struct handoff){
 		.id = config->id, .mailbox = config->out, .codec = worker->codec,
 	};
 	if (!worker->codec || create_loop(worker) != 0) {
@@ -290,7 +564,7 @@ int worker_add_ring(struct worker *worker, uint32_t ring, const struct ring_hand
 	drain->metered.cpu = ring_reader_cpu(drain->reader);
 	*bell = (struct worker_bell){.worker = worker, .drain = drain};
 	bell->event = event_new(worker->base, drain->bell.fd, EV_READ | EV_PERSIST, on_bell, bell);
-	bell->corrupt = worker_out_mail(&worker->out, WORKER_CORRUPT, 0);
+	bell->corrupt = handoff_mail(&worker->handoff, WORKER_CORRUPT, 0);
 	worker->drain[worker->rings++] = drain;
 	if (bell->corrupt)
 		bell->corrupt->ring = ring;
@@ -381,7 +655,7 @@ void worker_destroy(struct worker *worker)
 		event_base_free(worker->base);
 	for (mail = mailbox_take(&worker->in); mail; mail = next) {
 		next = mail->next;
-		worker_free_order(worker, (struct worker_order *)mail);
+		free_order(worker, (struct worker_order *)mail);
 	}
 	mailbox_fini(&worker->in);
 	frame_codec_destroy(worker->codec);

@@ -95,6 +95,12 @@ int worker_adopt_subscription(struct worker *worker, uint32_t subscription,
 
 int worker_start(struct worker *worker, struct error *error);
 
+/*
+ * Drains, flushes, and reports how far every ring has come; returns how many records there were. The
+ * thread does that at each tick; without worker_start, whoever is in its place.
+ */
+uint64_t worker_pass(struct worker *worker);
+
 /* Ends the thread and frees all. NULL is safe. */
 void worker_destroy(struct worker *worker);
 

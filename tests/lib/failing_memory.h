@@ -1,10 +1,6 @@
 /*
- * failing_memory: an allocator that fails, for a test that includes the code it is to fail in:
- *
- *	#include "tests/lib/failing_memory.h"
- *	#define malloc failing_malloc
- *	#include "daemon/ring/note.c"
- *	#undef malloc
+ * failing_memory: an allocator that fails, for a test that includes this: it is linked with it in the place
+ * of the C library's (the Makefile: what a test defines as __wrap_NAME).
  *
  * Of a thread's allocations so many succeed, then so many fail, and then all succeed.
  */
@@ -28,14 +24,26 @@ static bool may_allocate(void)
 	return false;
 }
 
-static inline void *failing_calloc(size_t n, size_t bytes)
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
 {
-	return may_allocate() ? calloc(n, bytes) : NULL;
+	return may_allocate() ? __real_malloc(bytes) : NULL;
 }
 
-static inline void *failing_malloc(size_t bytes)
+void *__wrap_calloc(size_t n, size_t bytes)
 {
-	return may_allocate() ? malloc(bytes) : NULL;
+	return may_allocate() ? __real_calloc(n, bytes) : NULL;
+}
+
+void *__wrap_realloc(void *memory, size_t bytes)
+{
+	return may_allocate() ? __real_realloc(memory, bytes) : NULL;
 }
 
 #endif

@@ -2,9 +2,8 @@
 given up, what a watermark promises, and what a worker does when it is stopped or handed over."""
 BATCHER = "daemon/collect/batcher.c"
 DRAIN = "daemon/collect/drain.c"
-OUT = "daemon/collect/worker_out.c"
 WORKER = "daemon/collect/worker.c"
-ORDER = "daemon/collect/worker_order.c"
+HANDOFF = "daemon/collect/handoff.c"
 
 MEMORY = ["unit/worker_memory"]
 BATCHING = ["unit/batcher", "unit/worker_memory", "unit/drain"]
@@ -12,23 +11,23 @@ WORKING = ["unit/worker_watermark", "unit/worker", "unit/worker_unfinished"]
 
 MUTANTS = [
     # What is given up on the way to the main loop.
-    ("handoff-gives-up-skips-too", OUT, "	instead->skipped = frame->skipped;\n", "", MEMORY),
-    ("handoff-gap-forgets-the-losses-within", OUT,
+    ("handoff-gives-up-skips-too", HANDOFF, "	instead->skipped = frame->skipped;\n", "", MEMORY),
+    ("handoff-gap-forgets-the-losses-within", HANDOFF,
      "	gap.events = frame->events + frame_ref_losses(frame);", "	gap.events = frame->events;", MEMORY),
-    ("handoff-gap-ends-early", OUT, "	gap.end_seq = frame->end_seq;\n", "	gap.end_seq = frame->first_seq + 1;\n",
+    ("handoff-gap-ends-early", HANDOFF, "	gap.end_seq = frame->end_seq;\n", "	gap.end_seq = frame->first_seq + 1;\n",
      MEMORY),
-    ("handoff-gap-frame-ends-early", OUT, "	instead->end_seq = frame->end_seq;\n",
+    ("handoff-gap-frame-ends-early", HANDOFF, "	instead->end_seq = frame->end_seq;\n",
      "	instead->end_seq = frame->first_seq + 1;\n", MEMORY),
-    ("handoff-gap-of-another-ring", OUT, "	instead->ring = frame->ring;\n", "", MEMORY),
-    ("handoff-without-a-bound", OUT, "					    HANDOFF_BYTES_MAX;",
+    ("handoff-gap-of-another-ring", HANDOFF, "	instead->ring = frame->ring;\n", "", MEMORY),
+    ("handoff-without-a-bound", HANDOFF, "					    HANDOFF_BYTES_MAX;",
      "					    UINT64_MAX - 1;", MEMORY),
-    ("handoff-bytes-not-counted", OUT,
-     "	atomic_fetch_add_explicit(&out->bytes, frame->bytes, memory_order_relaxed);\n", "", MEMORY),
-    ("handoff-drop-uncounted", OUT, "		counter_add(COUNTER_handoff_dropped, 1);\n", "", MEMORY),
-    ("handoff-sent-over-the-bound-without-memory", OUT, "	if (!mail || (full && !instead)) {",
+    ("handoff-bytes-not-counted", HANDOFF,
+     "	atomic_fetch_add_explicit(&handoff->bytes, frame->bytes, memory_order_relaxed);\n", "", MEMORY),
+    ("handoff-drop-uncounted", HANDOFF, "		counter_add(COUNTER_handoff_dropped, 1);\n", "", MEMORY),
+    ("handoff-sent-over-the-bound-without-memory", HANDOFF, "	if (!mail || (full && !instead)) {",
      "	if (!mail) {", MEMORY),
     ("handoff-bytes-never-come-back", WORKER,
-     "	atomic_fetch_sub_explicit(&worker->out.bytes, frame_bytes, memory_order_relaxed);\n",
+     "	atomic_fetch_sub_explicit(&worker->handoff.bytes, frame_bytes, memory_order_relaxed);\n",
      "	(void)worker, (void)frame_bytes;\n", ["unit/worker_watermark"]),
 
     # Batches.
@@ -94,26 +93,26 @@ MUTANTS = [
      "	return clock_monotonic() - batch_interval(worker) / WATERMARK_SLACK_PART;",
      "	(void)batch_interval;\n	(void)worker;\n	return clock_monotonic();", WORKING),
     ("worker-time-taken-after-the-rings", WORKER,
-     "	uint64_t until = settled_time(worker), watermark = until;\n	uint64_t records = worker_read_rings(worker);",
-     "	uint64_t records = worker_read_rings(worker);\n	uint64_t until = settled_time(worker), watermark = until;",
+     "	uint64_t until = settled_time(worker), watermark = until;\n	uint64_t records = read_rings(worker);",
+     "	uint64_t records = read_rings(worker);\n	uint64_t until = settled_time(worker), watermark = until;",
      WORKING,
      "what a writer adds once its ring is read is pending, and that holds the watermark back"),
     ("worker-watermark-before-the-frames", WORKER, "		drain_flush(worker->drain[i]);\n", "", WORKING),
     ("worker-watermark-of-the-fastest-ring", WORKER, "		if (mine < watermark)\n			watermark = mine;",
      "		if (mine != until)\n			watermark = until;\n		if (i + 1 == worker->rings)\n			watermark = mine;", WORKING),
-    ("worker-corrupt-ring-untold", WORKER, "		worker_out_send(&worker->out, bell->corrupt);\n		bell->corrupt = NULL;",
+    ("worker-corrupt-ring-untold", WORKER, "		handoff_send(&worker->handoff, bell->corrupt);\n		bell->corrupt = NULL;",
      "		(void)worker;", ["unit/worker"]),
     ("worker-idle-with-a-ring-that-does-not-ring", WORKER, "	if (!armed) {\n		go_active",
      "	if (false) {\n		go_active", WORKING),
-    ("worker-new-subscription-gets-what-was-before", ORDER,
-     "	if (worker->mood != WORKER_LEFT)\n		worker_read_rings(worker);\n	add_batchers", "	add_batchers",
+    ("worker-new-subscription-gets-what-was-before", WORKER,
+     "	if (worker->mood != WORKER_LEFT)\n		read_rings(worker);\n	add_batchers", "	add_batchers",
      WORKING),
-    ("worker-ends-before-an-unfinished-record", ORDER, "		else if (anything_pending(worker))\n			nanosleep",
+    ("worker-ends-before-an-unfinished-record", WORKER, "		else if (anything_pending(worker))\n			nanosleep",
      "		else if (false)\n			nanosleep", WORKING),
-    ("worker-ends-unflushed", ORDER, "			break;\n	}\n	worker_flush_pass(worker);", "			break;\n	}", WORKING),
-    ("worker-leaves-unflushed", ORDER, "	if (worker->mood != WORKER_LEFT)\n		worker_flush_pass(worker);\n", "",
+    ("worker-ends-unflushed", WORKER, "			break;\n	}\n	worker_pass(worker);", "			break;\n	}", WORKING),
+    ("worker-leaves-unflushed", WORKER, "	if (worker->mood != WORKER_LEFT)\n		worker_pass(worker);\n", "",
      WORKING),
-    ("worker-left-is-drained", ORDER, "			if (worker->mood != WORKER_LEFT)\n				drain_all(worker);",
+    ("worker-left-is-drained", WORKER, "			if (worker->mood != WORKER_LEFT)\n				drain_all(worker);",
      "			drain_all(worker);", WORKING),
-    ("worker-left-reads-on", ORDER, "	event_del(worker->tick);\n", "", WORKING),
+    ("worker-left-reads-on", WORKER, "	event_del(worker->tick);\n", "", WORKING),
 ]

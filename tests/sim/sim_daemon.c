@@ -8,7 +8,7 @@
 #include "daemon/serve/changes.h"
 #include "daemon/access/roles.h"
 #include "daemon/base/clock.h"
-#include "daemon/collect/worker_private.h"
+#include "daemon/collect/worker.h"
 #include "daemon/config/config.h"
 #include "daemon/stream/consumers.h"
 #include "daemon/disk/thread.h"
@@ -385,10 +385,10 @@ static void on_lag(evutil_socket_t fd, short what, void *context)
 
 	(void)fd, (void)what;
 	for (unsigned i = 0; i < daemon->workers; i++)
-		daemon->worker[i]->out.bytes += HANDOFF_BYTES_MAX + 1;
+		worker_mail_free(daemon->worker[i], NULL, -(uint64_t)(HANDOFF_BYTES_MAX + 1));
 	sim_task_sleep(daemon->lag_ns);
 	for (unsigned i = 0; i < daemon->workers; i++)
-		daemon->worker[i]->out.bytes -= HANDOFF_BYTES_MAX + 1;
+		worker_mail_free(daemon->worker[i], NULL, HANDOFF_BYTES_MAX + 1);
 }
 
 static void start_server(struct daemon *daemon, const struct config *settings)

@@ -2,8 +2,6 @@
  * A durable stream between its log and a spool that is an array here: however it lags, however the disk
  * answers, deletes and forgets, and wherever memory ends, each event comes once or is in a gap, in order,
  * and the ledger closes after every step.
- *
- * What reads the spool is compiled into this program with an allocator that can fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,15 +17,10 @@
 
 #include "tests/lib/failing_memory.h"
 
-#define calloc failing_calloc
-#define malloc failing_malloc
 #include "daemon/stream/consumers.h"
 #include "daemon/stream/catch_up.c"
 #undef QUEUE_FIRST
 #include "daemon/stream/catch_up_take.c"
-#include "daemon/base/frame_ref.c"
-#undef calloc
-#undef malloc
 
 #include "tests/unit/daemon/small_catalog.h"
 

@@ -23,9 +23,7 @@ static void hear_earlier(struct fanout_tap *tap, const Ringtail__V1__Cursor *upt
 
 #define fanout_tap_ack hear
 #define fanout_tap_ack_earlier hear_earlier
-#define calloc failing_calloc
 #include "daemon/export/ack.c"
-#undef calloc
 #undef fanout_tap_ack
 #undef fanout_tap_ack_earlier
 

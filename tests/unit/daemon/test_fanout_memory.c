@@ -1,8 +1,6 @@
 /*
  * No memory for an order to a worker: whichever it is (start, remove, drain), it is given a moment later,
  * and no client notices more than that.
- *
- * What makes orders is compiled into this program with an allocator that can fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,26 +11,63 @@
 
 #include <cmocka.h>
 
-#include "tests/lib/failing_memory.h"
-
-#define calloc failing_calloc
-#define malloc failing_malloc
-#include "daemon/collect/worker_order.c"
-#undef calloc
-#undef malloc
-
 #include "daemon/base/counters.h"
+#include "tests/lib/failing_memory.h"
 #include "tests/unit/daemon/small_engine.h"
 
 #define CALLS	"syscall:getppid:call"
 #define READS	"syscall:read:call"
 #define EVENTS	1000u
 
-/* The n-th allocation from now on fails. */
+static unsigned orders_allocations_left, orders_failures_left;
+
+/* The n-th allocation for an order from now on fails. */
 static void fail_after(unsigned n)
 {
-	allocations_left = n;
-	failures_left = 1;
+	orders_allocations_left = n;
+	orders_failures_left = 1;
+}
+
+static void begin_order(void)
+{
+	allocations_left = orders_allocations_left;
+	failures_left = orders_failures_left;
+}
+
+static int end_order(int err)
+{
+	orders_allocations_left = allocations_left;
+	orders_failures_left = failures_left;
+	allocations_left = failures_left = 0;
+	return err;
+}
+
+int __real_worker_add_subscription(struct worker *worker, uint32_t subscription,
+				   const struct batcher_spec *spec);
+int __wrap_worker_add_subscription(struct worker *worker, uint32_t subscription,
+				   const struct batcher_spec *spec);
+int __real_worker_remove_subscription(struct worker *worker, uint32_t subscription);
+int __wrap_worker_remove_subscription(struct worker *worker, uint32_t subscription);
+int __real_worker_drain(struct worker *worker);
+int __wrap_worker_drain(struct worker *worker);
+
+int __wrap_worker_add_subscription(struct worker *worker, uint32_t subscription,
+				   const struct batcher_spec *spec)
+{
+	begin_order();
+	return end_order(__real_worker_add_subscription(worker, subscription, spec));
+}
+
+int __wrap_worker_remove_subscription(struct worker *worker, uint32_t subscription)
+{
+	begin_order();
+	return end_order(__real_worker_remove_subscription(worker, subscription));
+}
+
+int __wrap_worker_drain(struct worker *worker)
+{
+	begin_order();
+	return end_order(__real_worker_drain(worker));
 }
 
 static void await_configures(struct engine *e, unsigned configures)
@@ -57,8 +92,8 @@ static void test_start_and_remove(void **state)
 		before = watcher_open(&e, CALLS, NULL, NULL);
 		fail_after(n);
 		late = watcher_open(&e, CALLS, "ret >= 0", NULL);
-		failed = !failures_left;
-		allocations_left = failures_left = 0;
+		failed = !orders_failures_left;
+		orders_allocations_left = orders_failures_left = 0;
 		engine_write(&e, EVENTS);
 		watcher_await(&before, EVENTS);
 		watcher_await(&late, EVENTS);
@@ -71,7 +106,7 @@ static void test_start_and_remove(void **state)
 		engine_write(&e, EVENTS);
 		watcher_await(&before, 2 * EVENTS);
 		engine_check_ledger(&e);
-		allocations_left = failures_left = 0;
+		orders_allocations_left = orders_failures_left = 0;
 		peer_close(before.peer);
 		engine_close(&e);
 	}

@@ -1,8 +1,6 @@
 /*
  * A worker without memory: whichever allocation fails, each attempt is accounted for once, in order, and
  * what was lost is said once there is memory again.
- *
- * What encodes and sends is compiled into this program with an allocator that can fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,17 +12,11 @@
 
 #include <cmocka.h>
 
-#include "tests/lib/failing_memory.h"
-
-#define calloc failing_calloc
-#define malloc failing_malloc
-#include "daemon/collect/batcher.c"
-#include "daemon/base/frame_ref.c"
-#include "daemon/collect/worker_out.c"
-#undef calloc
-#undef malloc
-
 #include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
+#include "daemon/collect/batcher.h"
+#include "daemon/collect/handoff.h"
+#include "tests/lib/failing_memory.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define RING		3u
@@ -35,7 +27,7 @@
 
 struct fixture {
 	struct mailbox mailbox;
-	struct worker_out out;
+	struct handoff out;
 	struct thread_table *threads;
 	struct probe_table probes;
 	struct batcher_spec spec;
@@ -62,7 +54,7 @@ static void setup_batcher(struct fixture *f)
 	f->threads = thread_table_create(16);
 	f->batcher = batcher_create(&(struct batcher_config){
 		.spec = &f->spec, .threads = f->threads, .codec = f->out.codec,
-		.sink = worker_out_frame, .context = &f->out, .ring = RING, .cpu = CPU,
+		.sink = handoff_frame, .context = &f->out, .ring = RING, .cpu = CPU,
 	});
 	assert_non_null(f->batcher);
 	batcher_start(f->batcher, 0, 0);
@@ -302,9 +294,9 @@ static void test_watermark(void **state)
 	setup_batcher(&f);
 	allocations_left = 0;
 	failures_left = 1;
-	worker_out_watermark(&f.out, 5);
+	handoff_watermark(&f.out, 5);
 	assert_null(mailbox_take(&f.mailbox));
-	worker_out_watermark(&f.out, 6);
+	handoff_watermark(&f.out, 6);
 	mail = (struct worker_mail *)mailbox_take(&f.mailbox);
 	assert_non_null(mail);
 	assert_int_equal(mail->time_ns, 6);

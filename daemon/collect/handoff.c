@@ -1,12 +1,12 @@
-#include "daemon/collect/worker_out.h"
+#include "daemon/collect/handoff.h"
 
 #include <stdlib.h>
 
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 
-struct worker_mail *worker_out_mail(const struct worker_out *out, enum worker_mail_kind kind,
-				    uint32_t positions)
+struct worker_mail *handoff_mail(const struct handoff *handoff, enum worker_mail_kind kind,
+				 uint32_t positions)
 {
 	struct worker_mail *mail =
 		calloc(1, sizeof(*mail) + positions * sizeof(mail->position[0]));
@@ -14,21 +14,21 @@ struct worker_mail *worker_out_mail(const struct worker_out *out, enum worker_ma
 	if (!mail)
 		return NULL;
 	mail->kind = kind;
-	mail->worker = out->id;
+	mail->worker = handoff->id;
 	mail->positions = positions;
 	return mail;
 }
 
-void worker_out_send(struct worker_out *out, struct worker_mail *mail)
+void handoff_send(struct handoff *handoff, struct worker_mail *mail)
 {
-	mailbox_send(out->mailbox, &mail->mail);
+	mailbox_send(handoff->mailbox, &mail->mail);
 }
 
 /*
  * The main loop is far behind: the batch's bytes are given up, and the range goes on as a gap. Its
  * events are the client's loss, by stage queue.
  */
-static struct frame_ref *give_up(struct worker_out *out, const struct frame_ref *frame)
+static struct frame_ref *give_up(struct handoff *handoff, const struct frame_ref *frame)
 {
 	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
 	struct frame_ref *instead;
@@ -39,7 +39,7 @@ static struct frame_ref *give_up(struct worker_out *out, const struct frame_ref 
 	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;
 	gap.reason = RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL;
 	gap.events = frame->events + frame_ref_losses(frame);
-	instead = frame_ref_pack(out->codec, FRAME_GAP, &gap.base);
+	instead = frame_ref_pack(handoff->codec, FRAME_GAP, &gap.base);
 	if (!instead)
 		return NULL;
 	instead->ring = frame->ring;
@@ -53,13 +53,13 @@ static struct frame_ref *give_up(struct worker_out *out, const struct frame_ref 
 	return instead;
 }
 
-bool worker_out_frame(void *context, uint32_t subscription, struct frame_ref *frame)
+bool handoff_frame(void *context, uint32_t subscription, struct frame_ref *frame)
 {
-	struct worker_out *out = context;
-	struct worker_mail *mail = worker_out_mail(out, WORKER_FRAME, 0);
-	bool full = frame->bytes && atomic_load_explicit(&out->bytes, memory_order_relaxed) >
+	struct handoff *handoff = context;
+	struct worker_mail *mail = handoff_mail(handoff, WORKER_FRAME, 0);
+	bool full = frame->bytes && atomic_load_explicit(&handoff->bytes, memory_order_relaxed) >
 					    HANDOFF_BYTES_MAX;
-	struct frame_ref *instead = mail && full ? give_up(out, frame) : NULL;
+	struct frame_ref *instead = mail && full ? give_up(handoff, frame) : NULL;
 
 	if (!mail || (full && !instead)) {
 		free(mail);
@@ -72,17 +72,17 @@ bool worker_out_frame(void *context, uint32_t subscription, struct frame_ref *fr
 	}
 	mail->subscription = subscription;
 	mail->frame = frame;
-	atomic_fetch_add_explicit(&out->bytes, frame->bytes, memory_order_relaxed);
-	worker_out_send(out, mail);
+	atomic_fetch_add_explicit(&handoff->bytes, frame->bytes, memory_order_relaxed);
+	handoff_send(handoff, mail);
 	return true;
 }
 
-void worker_out_watermark(struct worker_out *out, uint64_t time_ns)
+void handoff_watermark(struct handoff *handoff, uint64_t time_ns)
 {
-	struct worker_mail *mail = worker_out_mail(out, WORKER_WATERMARK, 0);
+	struct worker_mail *mail = handoff_mail(handoff, WORKER_WATERMARK, 0);
 
 	if (!mail)
 		return;
 	mail->time_ns = time_ns;
-	worker_out_send(out, mail);
+	handoff_send(handoff, mail);
 }
