@@ -1,21 +1,60 @@
-/* server: see server.h. This file: what sessions ask, and what goes for all of them.
- * server_accept.c: how they come in; server_places.c: for whom there is a place. */
 #include "daemon/serve/server.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/base/random.h"
-#include "daemon/serve/server_private.h"
 #include "daemon/net/transport_tls.h"
 #include "proto/limits.h"
 
-void server_enlist(struct server *server, struct client *client)
+/* In the order in which stat tells of them. */
+enum client_state {
+	CLIENT_SERVED,
+	CLIENT_PENDING,
+	CLIENT_TURNED_AWAY,	/* beyond pending-max, in the middle of TLS: until it can be told so */
+	CLIENT_REFUSED,		/* beyond clients-max, just long enough to be told so */
+	CLIENT_STATES,
+};
+
+#define ORIGINS 256u	/* users and addresses share so many counts */
+
+struct client {
+	TAILQ_ENTRY(client) link;
+	enum client_state state;
+	enum server_door door;
+	uint8_t origin;			/* where it comes from: a user, or an address */
+	struct session *session;	/* NULL: being made */
+};
+
+TAILQ_HEAD(client_list, client);
+
+struct server {
+	struct server_config config;
+	struct session_host host;
+	struct event *sweep;
+	uint64_t sweep_due_ns;
+	uint64_t next_id;
+	rlim_t descriptors_max;
+	unsigned count[CLIENT_STATES];
+	unsigned pending_from[ORIGINS];	/* of count[CLIENT_PENDING] */
+	uint64_t origin_seed;
+	struct client_list list[CLIENT_STATES];		/* each from its oldest */
+};
+
+/* Takes its place in the list of its state. */
+static void enlist(struct server *server, struct client *client)
 {
 	TAILQ_INSERT_TAIL(&server->list[client->state], client, link);
 	server->count[client->state]++;
@@ -29,20 +68,275 @@ static void leave_list(struct server *server, struct client *client)
 	server->pending_from[client->origin] -= client->state == CLIENT_PENDING;
 }
 
-void server_move(struct server *server, struct client *client, enum client_state state)
+static void move(struct server *server, struct client *client, enum client_state state)
 {
 	leave_list(server, client);
 	client->state = state;
-	server_enlist(server, client);
+	enlist(server, client);
 }
 
-void server_forget_client(struct server *server, struct client *client)
+static void forget_client(struct server *server, struct client *client)
 {
 	leave_list(server, client);
 	free(client);
 }
 
-/* ---- What sessions ask ------------------------------------------------------------------------- */
+/* ---- Who may have a place, and who gives one up, so that no one keeps others out ------------- */
+
+/* Counts one more, and says why. */
+static void set_full(const struct server *server, struct error *error)
+{
+	counter_add(COUNTER_sessions_refused, 1);
+	error_set(error, EBUSY, "too-many-clients", "this daemon serves %u clients at once",
+		  server->config.bounds.clients_max);
+	error_hint(error, "wait until one leaves, or raise clients-max");
+}
+
+/* Of clients-max. */
+static unsigned kept_for_operators(const struct server *server)
+{
+	unsigned part = server->config.bounds.clients_max / OPERATORS_KEPT_PART;
+
+	if (server->config.bounds.clients_max < OPERATORS_KEPT_FROM)
+		return 0;
+	return part < 1 ? 1 : part < OPERATORS_KEPT_MAX ? part : OPERATORS_KEPT_MAX;
+}
+
+static int refuse_identity(const struct client_identity *identity, unsigned has,
+			   struct error *error)
+{
+	counter_add(COUNTER_sessions_refused, 1);
+	counter_add(COUNTER_sessions_of_one_refused, 1);
+	error_set(error, EBUSY, "too-many-of-identity",
+		  "%s has %u connections here, as many as one identity may have", identity->text,
+		  has);
+	error_hint(error, "close one of them, or raise clients-per-identity");
+	return -EBUSY;
+}
+
+static int refuse_viewer(const struct server *server, unsigned kept, struct error *error)
+{
+	counter_add(COUNTER_sessions_refused, 1);
+	error_set(error, EBUSY, "too-many-clients", "this daemon serves %u clients at once, and keeps"
+		  " %u of these places for operators", server->config.bounds.clients_max, kept);
+	error_hint(error, "wait until one leaves, or raise clients-max");
+	return -EBUSY;
+}
+
+/* Whether there is a place for one that was let in; -EBUSY with *error: what is full, and what to do. */
+static int find_place(const struct server *server, const struct client_identity *identity,
+		      struct error *error)
+{
+	unsigned kept = kept_for_operators(server), viewers = 0, same = 0;
+	const struct server_bounds *bounds = &server->config.bounds;
+	const struct client *client;
+
+	TAILQ_FOREACH(client, &server->list[CLIENT_SERVED], link) {
+		const struct client_identity *other = session_identity(client->session);
+
+		viewers += other->role != ROLE_OPERATOR;
+		same += strcmp(other->text, identity->text) == 0;
+	}
+	if (server->count[CLIENT_SERVED] >= bounds->clients_max) {
+		set_full(server, error);
+		return -EBUSY;
+	}
+	if (bounds->identity_max && same >= bounds->identity_max)
+		return refuse_identity(identity, same, error);
+	if (identity->role != ROLE_OPERATOR && viewers >= bounds->clients_max - kept)
+		return refuse_viewer(server, kept, error);
+	return 0;
+}
+
+/* ---- Those that have not said who they are --------------------------------------------------- */
+
+/* "unix pid 12 uid 34" comes from a user, and "1.2.3.4:56" from an address. */
+static uint8_t origin_of(const struct server *server, const char *peer)
+{
+	const char *user = strncmp(peer, "unix ", 5) == 0 ? strstr(peer, " uid ") : NULL;
+	const char *from = user ? user : peer, *port = user ? NULL : strrchr(peer, ':');
+	size_t bytes = port ? (size_t)(port - from) : strlen(from);
+	uint64_t hash = server->origin_seed;
+
+	/* FNV-1a (Fowler, Noll, Vo), from where nobody outside knows. */
+	for (size_t i = 0; i < bytes; i++)
+		hash = (hash ^ (uint8_t)from[i]) * 0x100000001b3ull;
+	return (uint8_t)((hash ^ hash >> 32) % ORIGINS);
+}
+
+/* Of those that have not said who they are, the oldest from where most of them come. */
+static struct client *pending_to_go(const struct server *server)
+{
+	unsigned most = 0;
+	struct client *client;
+
+	for (unsigned i = 0; i < ORIGINS; i++)
+		if (server->pending_from[i] > most)
+			most = server->pending_from[i];
+	TAILQ_FOREACH(client, &server->list[CLIENT_PENDING], link)
+		if (server->pending_from[client->origin] == most)
+			return client;
+	return NULL;
+}
+
+/* ---- Coming in: by which door, and what becomes of those that there is no room for ----------- */
+
+/*
+ * Whoever is turned away is told by which limit, as far as that costs next to nothing:
+ *
+ *	plain, and TLS that is shaken hands with	an Error frame, into a socket that is empty
+ *	TLS, in the middle of its handshake		that frame once it is shaken; TURNED_AWAY_MAX wait so
+ *	TLS, of which nothing was heard yet		an alert, which can say no more than "no room"
+ */
+static struct client *oldest(struct server *server, enum client_state state)
+{
+	return TAILQ_FIRST(&server->list[state]);
+}
+
+static void turn_away(struct server *server, struct client *client)
+{
+	struct error error;
+
+	error_set(&error, EBUSY, "too-many-pending", "of %u connections that have not said who they"
+		  " are, as many as this daemon holds, this was the oldest from where most come",
+		  server->config.bounds.pending_max);
+	error_hint(&error, "come back in a moment, or raise pending-max");
+	if (session_turn_away(client->session, &error))
+		return;
+	if (server->count[CLIENT_TURNED_AWAY] == TURNED_AWAY_MAX)
+		session_destroy(oldest(server, CLIENT_TURNED_AWAY)->session, false);
+	move(server, client, CLIENT_TURNED_AWAY);
+}
+
+/* Who has not said who it is may not keep others from saying it. */
+static void make_room_for_pending(struct server *server)
+{
+	while (server->count[CLIENT_PENDING] >= server->config.bounds.pending_max) {
+		struct client *client = pending_to_go(server);
+
+		counter_add(COUNTER_sessions_pending_evicted, 1);
+		log_info("pending-max", "client %llu (%s) goes: %u others have not said who they are",
+			 (unsigned long long)session_id(client->session),
+			 session_peer(client->session), server->count[CLIENT_PENDING] - 1);
+		turn_away(server, client);
+	}
+}
+
+void server_serve(struct server *server, enum server_door door, struct transport *transport,
+		  const char *peer)
+{
+	struct session_config config = {
+		.base = server->config.base,
+		.host = &server->host,
+		.bounds = &server->config.bounds.session,
+		.codec = server->config.codec,
+		.turnstile = server->config.turnstile,
+	};
+	bool full = server->count[CLIENT_SERVED] >= server->config.bounds.clients_max;
+	struct client *client;
+	struct error error;
+
+	/* Who comes in TLS is pending meanwhile, and hears it when it has said who it is. */
+	if (full && door != SERVER_TLS && server->count[CLIENT_REFUSED] >= REFUSED_MAX) {
+		counter_add(COUNTER_sessions_refused, 1);
+		transport_destroy(transport);
+		return;
+	}
+	client = calloc(1, sizeof(*client));
+	if (!client) {
+		transport_destroy(transport);
+		goto no_memory;
+	}
+	client->origin = origin_of(server, peer);
+	client->state = full && door != SERVER_TLS ? CLIENT_REFUSED : CLIENT_PENDING;
+	if (client->state == CLIENT_PENDING)
+		make_room_for_pending(server);
+	client->door = door;
+	enlist(server, client);
+	config.client = client;
+	client->session = session_create(&config, transport, ++server->next_id, peer);
+	if (!client->session) {
+		forget_client(server, client);
+		goto no_memory;
+	}
+	counter_add(COUNTER_sessions_accepted, 1);
+	log_debug("client-came", "client %llu is %s",
+		  (unsigned long long)session_id(client->session), peer);
+	if (client->state == CLIENT_REFUSED) {
+		set_full(server, &error);
+		session_refuse(client->session, &error, true);
+	}
+	return;
+
+no_memory:
+	counter_add(COUNTER_sessions_out_of_memory, 1);
+	log_warn("client-memory", "cannot serve %s: out of memory", peer);
+}
+
+/* What fits into an empty socket is said. */
+static void say_no_descriptor(const struct server *server, int fd)
+{
+	Ringtail__V1__Error message = RINGTAIL__V1__ERROR__INIT;
+	struct frame_ref *frame;
+
+	message.code = "descriptors-exhausted";
+	message.what = "this daemon has no descriptor left for another client";
+	message.hint = "raise its limit of open files (LimitNOFILE), or lower clients-max";
+	message.fatal = true;
+	frame = frame_ref_pack(server->config.codec, FRAME_ERROR, &message.base);
+	if (frame && send(fd, frame->data, frame->bytes, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		shutdown(fd, SHUT_WR);
+	frame_ref_put(frame);
+}
+
+/* The last descriptors are for files. */
+static void refuse_descriptor(const struct server *server, enum server_door door, int fd)
+{
+	counter_add(COUNTER_sessions_refused, 1);
+	log_warn("descriptors-exhausted", "no descriptor is left for another client: raise the limit"
+		 " (LimitNOFILE), or lower clients-max");
+	if (door == SERVER_TLS)
+		transport_tls_turn_away(fd);
+	else
+		say_no_descriptor(server, fd);
+	close(fd);
+}
+
+/* A peer that does not acknowledge what it is sent, or never has room for it, is gone by then. */
+static void bound_acknowledgement(const struct server *server, int fd)
+{
+	uint64_t ms = server->config.bounds.session.silence_timeout_ns / 1000000;
+	unsigned timeout_ms = ms < INT_MAX ? (unsigned)ms : INT_MAX;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+}
+
+void server_accept(void *context, int fd, const struct address *address, const char *peer)
+{
+	struct server *server = context;
+	enum server_door door = address_is_unix(address)				   ? SERVER_UNIX :
+				address->loopback && server->config.bounds.insecure ? SERVER_PLAIN :
+										      SERVER_TLS;
+	struct transport *transport;
+
+	if (server->descriptors_max <= DESCRIPTORS_RESERVED ||
+	    (rlim_t)fd >= server->descriptors_max - DESCRIPTORS_RESERVED) {
+		refuse_descriptor(server, door, fd);
+		return;
+	}
+	if (door != SERVER_UNIX)
+		bound_acknowledgement(server, fd);
+	transport = door == SERVER_TLS ? transport_tls_create(gate_tls(server->config.gate), fd) :
+					 transport_plain_create(fd);
+	if (transport) {
+		server_serve(server, door, transport, peer);
+	} else {
+		counter_add(COUNTER_sessions_out_of_memory, 1);
+		log_warn("client-memory", "cannot serve %s: out of memory", peer);
+	}
+}
+
+/* ---- What sessions ask ----------------------------------------------------------------------- */
 
 static int on_identify(void *context, void *client, const struct transport *transport,
 		       struct client_identity *identity, struct error *error)
@@ -65,14 +359,6 @@ static int on_identify(void *context, void *client, const struct transport *tran
 	return 0;
 }
 
-void server_set_full(const struct server *server, struct error *error)
-{
-	counter_add(COUNTER_sessions_refused, 1);
-	error_set(error, EBUSY, "too-many-clients", "this daemon serves %u clients at once",
-		  server->config.bounds.clients_max);
-	error_hint(error, "wait until one leaves, or raise clients-max");
-}
-
 static int on_admit(void *context, struct session *session, const char *token,
 		    struct error *error)
 {
@@ -86,10 +372,10 @@ static int on_admit(void *context, struct session *session, const char *token,
 	}
 	if (client->state != CLIENT_PENDING)
 		return 0;
-	err = server_find_place(server, session_identity(session), error);
+	err = find_place(server, session_identity(session), error);
 	if (err)
 		return err;
-	server_move(server, client, CLIENT_SERVED);
+	move(server, client, CLIENT_SERVED);
 	log_debug("client-named", "client %llu is %s, a %s", (unsigned long long)session_id(session),
 		  gate_name(server->config.gate, session_identity(session)),
 		  role_name(session_identity(session)->role));
@@ -207,12 +493,12 @@ static void on_closed(void *context, struct session *session, bool orderly)
 
 	fanout_leave(server->config.control->fanout, session, orderly);
 	changes_leave(server->config.changes, session);
-	server_forget_client(server, session_client(session));
+	forget_client(server, session_client(session));
 	log_debug("client-left", "client %llu (%s) left",
 		  (unsigned long long)session_id(session), session_peer(session));
 }
 
-/* ---- Life ---------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 /* Calls `visit` for every session; it may end that one. */
 static void for_each(struct server *server, void (*visit)(struct session *session, void *context),
@@ -348,7 +634,7 @@ void server_destroy(struct server *server)
 	free(server);
 }
 
-/* ---- All of them ---------------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 static void flush(struct session *session, void *idle)
 {
