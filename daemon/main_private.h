@@ -15,7 +15,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/reload.h"
 #include "daemon/stream/consumers.h"
-#include "daemon/serve/control.h"
+#include "daemon/serve/answers.h"
 #include "daemon/disk/thread.h"
 #include "daemon/export/feed.h"
 #include "daemon/stream/fanout.h"
@@ -67,7 +67,7 @@ struct daemon {
 	struct disk_thread *disk_thread;	/* NULL: none */
 	struct gate *gate;
 	struct changes *changes;
-	struct control control;
+	struct answers answers;
 	struct server *server;
 	struct watchdog *watchdog;
 	struct metering *metering;	/* NULL: nobody wants it */

@@ -163,7 +163,7 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 		log_open(config.log_level);
 		fanout_set_bounds(daemon->fanout, config.history_bytes, config.history_age_ns,
 				  config.queue_bytes, config.memory_bytes);
-		daemon->control.queue_bytes = config.queue_bytes;
+		daemon->answers.queue_bytes = config.queue_bytes;
 		gate_replace(daemon->gate, gate);
 		bounds = server_bounds_of(&config);
 		server_set_bounds(daemon->server, &bounds);
@@ -171,7 +171,7 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 			metering_reload(daemon->metering, &config);
 		for (unsigned i = 0; i < daemon->workers; i++)
 			worker_set_batch_interval(daemon->worker[i], main_batch_interval(&config));
-		daemon->control.batch_interval_ns = main_batch_interval(&config);
+		daemon->answers.batch_interval_ns = main_batch_interval(&config);
 		config_free(&daemon->config);
 		daemon->config = config;
 		viewers = main_viewers_of(&daemon->config);

@@ -209,7 +209,7 @@ static struct frame_ref *make_hello(void *context)
 {
 	const struct daemon *daemon = context;
 
-	return control_hello(&daemon->control, "");
+	return answers_hello(&daemon->answers, "");
 }
 
 struct fanout_viewers main_viewers_of(const struct config *config)
@@ -248,7 +248,7 @@ static int start_fanout(struct daemon *daemon, struct error *error)
 	};
 	int err;
 
-	daemon->control = (struct control){
+	daemon->answers = (struct answers){
 		.codec = daemon->codec,
 		.loader = daemon->loader,
 		.worker = daemon->worker,
@@ -259,8 +259,8 @@ static int start_fanout(struct daemon *daemon, struct error *error)
 		.batch_interval_ns = main_batch_interval(&daemon->config),
 	};
 	err = fanout_create(&config, &daemon->fanout, error);
-	daemon->control.fanout = daemon->fanout;
-	daemon->control.spooler = daemon->spooler;
+	daemon->answers.fanout = daemon->fanout;
+	daemon->answers.spooler = daemon->spooler;
 	if (!err && loader_adopted(daemon->loader))
 		err = fanout_restore(daemon->fanout, error);
 	return err ? err : fanout_restore_consumers(daemon->fanout, error);
@@ -350,7 +350,7 @@ static int start_server(struct daemon *daemon, struct error *error)
 {
 	struct server_config config = {
 		.base = daemon->base,
-		.control = &daemon->control,
+		.answers = &daemon->answers,
 		.gate = daemon->gate,
 		.changes = daemon->changes,
 		.codec = daemon->codec,
@@ -438,7 +438,7 @@ static int start_exports(struct daemon *daemon, struct error *error)
 		disk_thread_settle(daemon->disk_thread);
 	if (daemon->targets.count)
 		err = export_feed_create(&config, &daemon->exports, error);
-	daemon->control.exports = daemon->exports;
+	daemon->answers.exports = daemon->exports;
 	if (!err)
 		fanout_each_consumer(daemon->fanout, tell_left_export, daemon);
 	return err;

@@ -386,14 +386,14 @@ static struct frame_ref *on_hello(void *context, struct session *session)
 {
 	struct server *server = context;
 
-	return control_hello(server->config.control, role_name(session_identity(session)->role));
+	return answers_hello(server->config.answers, role_name(session_identity(session)->role));
 }
 
 static struct frame_ref *on_list(void *context, const char *glob, struct error *error)
 {
 	struct server *server = context;
 
-	return control_list(server->config.control, glob, error);
+	return answers_list(server->config.answers, glob, error);
 }
 
 static int compare_queues(const void *a, const void *b)
@@ -428,7 +428,7 @@ struct frame_ref *server_stat(struct server *server)
 				session[n++] = client->session;
 	if (n > CLIENTS_LISTED_MAX)
 		qsort(session, n, sizeof(struct session *), compare_queues);
-	frame = control_stat(server->config.control, session,
+	frame = answers_stat(server->config.answers, session,
 			     n < CLIENTS_LISTED_MAX ? n : CLIENTS_LISTED_MAX, n);
 	free(session);
 	return frame;
@@ -450,7 +450,7 @@ static int on_subscribe(void *context, struct session *session,
 			const Ringtail__V1__Subscribe *subscribe, struct error *error)
 {
 	struct server *server = context;
-	struct fanout *fanout = server->config.control->fanout;
+	struct fanout *fanout = server->config.answers->fanout;
 	bool registers = false;
 	int err = 0;
 
@@ -470,7 +470,7 @@ static int on_ack(void *context, struct session *session, const Ringtail__V1__Ac
 {
 	struct server *server = context;
 
-	return fanout_ack(server->config.control->fanout, session, ack, error);
+	return fanout_ack(server->config.answers->fanout, session, ack, error);
 }
 
 static void on_change(void *context, struct session *session, const Ringtail__V1__Change *change)
@@ -491,7 +491,7 @@ static void on_closed(void *context, struct session *session, bool orderly)
 {
 	struct server *server = context;
 
-	fanout_leave(server->config.control->fanout, session, orderly);
+	fanout_leave(server->config.answers->fanout, session, orderly);
 	changes_leave(server->config.changes, session);
 	forget_client(server, session_client(session));
 	log_debug("client-left", "client %llu (%s) left",

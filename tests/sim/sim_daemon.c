@@ -35,7 +35,7 @@ struct daemon {
 	unsigned workers;
 	struct worker *worker[WORKERS_MAX];
 	struct fanout *fanout;
-	struct control control;
+	struct answers answers;
 	struct gate *gate;
 	struct changes *changes;
 	struct disk disk;
@@ -312,7 +312,7 @@ static void make_workers(struct daemon *daemon)
 
 static struct frame_ref *make_hello(void *context)
 {
-	return control_hello(&((struct daemon *)context)->control, "");
+	return answers_hello(&((struct daemon *)context)->answers, "");
 }
 
 static void start_spool(struct daemon *daemon)
@@ -356,14 +356,14 @@ static void start_fanout(struct daemon *daemon)
 	};
 	struct error error;
 
-	daemon->control = (struct control){
+	daemon->answers = (struct answers){
 		.codec = daemon->codec, .loader = daemon->loader, .spooler = daemon->spooler,
 		.worker = daemon->worker, .workers = daemon->workers, .epoch = config.epoch,
 		.started_ns = clock_monotonic(), .queue_bytes = config.queue_bytes,
 		.batch_interval_ns = daemon->config.batch_interval_ns,
 	};
 	must(fanout_create(&config, &daemon->fanout, &error), &error);
-	daemon->control.fanout = daemon->fanout;
+	daemon->answers.fanout = daemon->fanout;
 	must(fanout_restore_consumers(daemon->fanout, &error), &error);
 }
 
@@ -394,7 +394,7 @@ static void on_lag(evutil_socket_t fd, short what, void *context)
 static void start_server(struct daemon *daemon, const struct config *settings)
 {
 	struct server_config config = {
-		.base = daemon->base, .control = &daemon->control, .codec = daemon->codec,
+		.base = daemon->base, .answers = &daemon->answers, .codec = daemon->codec,
 		.gate = daemon->gate, .changes = daemon->changes,
 		.bounds = server_bounds_of(settings),
 	};

@@ -136,7 +136,7 @@ struct engine {
 	struct worker *worker[ENGINE_RINGS];
 	unsigned workers;
 	struct fanout *fanout;
-	struct control control;
+	struct answers answers;
 	struct gate *gate;
 	struct disk_thread *disk_thread;	/* NULL: nothing can be changed */
 	struct spooler *spooler;		/* NULL: nothing is kept on it */
@@ -219,7 +219,7 @@ static struct fanout_viewers engine_viewers = {.strings = true, .stacks = true,
 
 static inline struct frame_ref *engine_hello(void *context)
 {
-	return control_hello(&((struct engine *)context)->control, "");
+	return answers_hello(&((struct engine *)context)->answers, "");
 }
 
 static void engine_open_disk(struct engine *engine, struct fanout_config *fanout)
@@ -293,7 +293,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	fanout.context = engine;
 	engine_open_disk(engine, &fanout);
 	assert_int_equal(fanout_create(&fanout, &engine->fanout, &error), 0);
-	engine->control = (struct control){
+	engine->answers = (struct answers){
 		.codec = engine->codec, .loader = &engine->loader, .fanout = engine->fanout,
 		.worker = engine->worker, .workers = workers, .epoch = fanout.epoch,
 		.started_ns = clock_monotonic(), .queue_bytes = fanout.queue_bytes,
@@ -311,7 +311,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	changes.context = engine;
 	assert_int_equal(changes_create(&changes, &engine->changes, &error), 0);
 	server = (struct server_config){
-		.base = engine->base, .control = &engine->control, .gate = engine->gate,
+		.base = engine->base, .answers = &engine->answers, .gate = engine->gate,
 		.changes = engine->changes, .codec = engine->codec,
 		.bounds = engine_bounds(clients_max),
 	};

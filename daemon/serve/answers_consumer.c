@@ -1,10 +1,10 @@
-#include "daemon/serve/control_consumer.h"
+#include "daemon/serve/answers_consumer.h"
 
 #include <stdlib.h>
 
 #include "daemon/base/limits.h"
 
-struct control_consumers {
+struct answers_consumers {
 	size_t n;
 	Ringtail__V1__ConsumerStat *list[CONSUMERS_MAX];
 	Ringtail__V1__ConsumerStat stat[CONSUMERS_MAX];
@@ -12,7 +12,7 @@ struct control_consumers {
 
 static void fill(void *context, const struct fanout_consumer_stat *now)
 {
-	struct control_consumers *consumers = context;
+	struct answers_consumers *consumers = context;
 	Ringtail__V1__ConsumerStat *stat = &consumers->stat[consumers->n];
 
 	if (consumers->n == CONSUMERS_MAX)
@@ -28,10 +28,10 @@ static void fill(void *context, const struct fanout_consumer_stat *now)
 	consumers->list[consumers->n++] = stat;
 }
 
-struct control_consumers *control_consumers_fill(const struct fanout *fanout,
+struct answers_consumers *answers_consumers_fill(const struct fanout *fanout,
 						 Ringtail__V1__Stat *stat)
 {
-	struct control_consumers *consumers = calloc(1, sizeof(*consumers));
+	struct answers_consumers *consumers = calloc(1, sizeof(*consumers));
 
 	if (!consumers)
 		return NULL;
@@ -41,7 +41,7 @@ struct control_consumers *control_consumers_fill(const struct fanout *fanout,
 	return consumers;
 }
 
-void control_consumers_destroy(struct control_consumers *consumers)
+void answers_consumers_destroy(struct answers_consumers *consumers)
 {
 	free(consumers);
 }

@@ -1,4 +1,4 @@
-#include "daemon/serve/control.h"
+#include "daemon/serve/answers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/serve/control_consumer.h"
-#include "daemon/serve/control_spool.h"
+#include "daemon/serve/answers_consumer.h"
+#include "daemon/serve/answers_spool.h"
 #include "daemon/base/counters.h"
 #include "proto/limits.h"
 
-struct frame_ref *control_hello(const struct control *control, const char *role)
+struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 {
 	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
 	Ringtail__V1__Feature feature[] = {RINGTAIL__V1__FEATURE__FEATURE_WATERMARK,
@@ -28,24 +28,24 @@ struct frame_ref *control_hello(const struct control *control, const char *role)
 	hello.hostname = host.nodename;
 	hello.kernel = host.release;
 	hello.machine = host.machine;
-	hello.source = (char *)loader_source_name(control->loader);
-	hello.boot_id.data = (uint8_t *)control->epoch.boot_id;
-	hello.boot_id.len = sizeof(control->epoch.boot_id);
-	hello.epoch = control->epoch.epoch;
+	hello.source = (char *)loader_source_name(answers->loader);
+	hello.boot_id.data = (uint8_t *)answers->epoch.boot_id;
+	hello.boot_id.len = sizeof(answers->epoch.boot_id);
+	hello.epoch = answers->epoch.epoch;
 	hello.monotonic_ns = clock_monotonic();
 	hello.realtime_ns = clock_read(CLOCK_REALTIME);
-	hello.cpus = loader_rings(control->loader);
+	hello.cpus = loader_rings(answers->loader);
 	hello.raw_bytes_max = FRAME_RAW_BYTES_MAX;
-	hello.queue_bytes = control->queue_bytes;
+	hello.queue_bytes = answers->queue_bytes;
 	hello.role = (char *)role;
-	hello.durability = (char *)control_durability(control->spooler);
-	return frame_ref_pack(control->codec, FRAME_SERVER_HELLO, &hello.base);
+	hello.durability = (char *)answers_durability(answers->spooler);
+	return frame_ref_pack(answers->codec, FRAME_SERVER_HELLO, &hello.base);
 }
 
-struct frame_ref *control_list(const struct control *control, const char *glob,
+struct frame_ref *answers_list(const struct answers *answers, const char *glob,
 			       struct error *error)
 {
-	const Ringtail__V1__Catalog *all = loader_catalog(control->loader);
+	const Ringtail__V1__Catalog *all = loader_catalog(answers->loader);
 	Ringtail__V1__Catalog some = RINGTAIL__V1__CATALOG__INIT;
 	struct probe_set probes = {0};
 	struct frame_ref *frame;
@@ -60,7 +60,7 @@ struct frame_ref *control_list(const struct control *control, const char *glob,
 	for (size_t i = 0; i < all->n_probe; i++)
 		if (!*glob || probe_set_test(&probes, all->probe[i]->id))
 			some.probe[some.n_probe++] = all->probe[i];
-	frame = frame_ref_pack(control->codec, FRAME_CATALOG, &some.base);
+	frame = frame_ref_pack(answers->codec, FRAME_CATALOG, &some.base);
 	free(some.probe);
 	if (!frame) {
 		error_set(error, EMSGSIZE, "list-too-large",
@@ -97,7 +97,7 @@ struct ring_answer {
 	struct loss_list lost;
 };
 
-static void fill_ring(const struct control *control, uint32_t ring, struct ring_answer *answer)
+static void fill_ring(const struct answers *answers, uint32_t ring, struct ring_answer *answer)
 {
 	static const uint32_t reasons[RT_LOST_REASONS] = {
 		[RT_LOST_FULL] = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
@@ -111,8 +111,8 @@ static void fill_ring(const struct control *control, uint32_t ring, struct ring_
 
 	ringtail__v1__ring_stat__init(stat);
 	answer->lost.n = 0;
-	for (unsigned i = 0; i < control->workers; i++)
-		if (worker_ring_stat(control->worker[i], ring, &mine) == 0)
+	for (unsigned i = 0; i < answers->workers; i++)
+		if (worker_ring_stat(answers->worker[i], ring, &mine) == 0)
 			break;
 	for (unsigned i = 0; i < RT_LOST_REASONS; i++) {
 		lost += mine.usage.lost[i];
@@ -121,7 +121,7 @@ static void fill_ring(const struct control *control, uint32_t ring, struct ring_
 	}
 	add_loss(&answer->lost, RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE,
 		 RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD, mine.bad);
-	stat->cpu = loader_ring(control->loader, ring)->cpu;
+	stat->cpu = loader_ring(answers->loader, ring)->cpu;
 	stat->produced = mine.usage.produced;
 	stat->events = mine.events;
 	stat->meta = mine.meta;
@@ -197,13 +197,13 @@ static uint64_t spooled_bytes(const Ringtail__V1__Stat *stat, const char *consum
 	return 0;
 }
 
-static void fill_export(const struct control *control, unsigned i,
+static void fill_export(const struct answers *answers, unsigned i,
 			const Ringtail__V1__Stat *all, struct export_answer_stat *answer)
 {
 	Ringtail__V1__ExportStat *stat = &answer->stat;
 	const struct export_feed_stat *now = &answer->now;
 
-	export_feed_stat(control->exports, i, &answer->now);
+	export_feed_stat(answers->exports, i, &answer->now);
 	ringtail__v1__export_stat__init(stat);
 	answer->lost.n = 0;
 	for (uint32_t j = 0; j < LOSS_STAGES; j++)
@@ -239,30 +239,30 @@ static void fill_counters(Ringtail__V1__Counter *counter, Ringtail__V1__Counter 
 	}
 }
 
-struct frame_ref *control_stat(const struct control *control, struct session *const *session,
+struct frame_ref *answers_stat(const struct answers *answers, struct session *const *session,
 			       unsigned sessions, unsigned connected)
 {
-	unsigned rings = loader_rings(control->loader);
+	unsigned rings = loader_rings(answers->loader);
 	Ringtail__V1__Stat stat = RINGTAIL__V1__STAT__INIT;
 	Ringtail__V1__Counter counter[COUNTERS], *counters[COUNTERS];
 	struct ring_answer *ring = calloc(rings + 1, sizeof(*ring));
 	struct client_answer *client = calloc(sessions + 1, sizeof(*client));
-	unsigned exports = export_feed_count(control->exports);
+	unsigned exports = export_feed_count(answers->exports);
 	struct export_answer_stat *export = calloc(exports + 1, sizeof(*export));
 	void **list = calloc(rings + sessions + exports + 1, sizeof(*list));
-	struct control_spools *spools =
-		control_spools_fill(control->spooler, control->batch_interval_ns, &stat);
-	struct control_consumers *consumers = control_consumers_fill(control->fanout, &stat);
+	struct answers_spools *spools =
+		answers_spools_fill(answers->spooler, answers->batch_interval_ns, &stat);
+	struct answers_consumers *consumers = answers_consumers_fill(answers->fanout, &stat);
 	struct frame_ref *frame = NULL;
 
 	if (!ring || !client || !export || !list || !spools || !consumers)
 		goto free_all;
 	stat.monotonic_ns = clock_monotonic();
-	stat.uptime_ns = stat.monotonic_ns - control->started_ns;
-	stat.source = (char *)loader_source_name(control->loader);
-	stat.recursion_lost = fanout_source_stats(control->fanout).recursion_lost;
+	stat.uptime_ns = stat.monotonic_ns - answers->started_ns;
+	stat.source = (char *)loader_source_name(answers->loader);
+	stat.recursion_lost = fanout_source_stats(answers->fanout).recursion_lost;
 	for (unsigned i = 0; i < rings; i++) {
-		fill_ring(control, i, &ring[i]);
+		fill_ring(answers, i, &ring[i]);
 		list[i] = &ring[i].stat;
 	}
 	for (unsigned i = 0; i < sessions; i++) {
@@ -270,7 +270,7 @@ struct frame_ref *control_stat(const struct control *control, struct session *co
 		list[rings + i] = &client[i].stat;
 	}
 	for (unsigned i = 0; i < exports; i++) {
-		fill_export(control, i, &stat, &export[i]);
+		fill_export(answers, i, &stat, &export[i]);
 		list[rings + sessions + i] = &export[i].stat;
 	}
 	fill_counters(counter, counters);
@@ -283,14 +283,14 @@ struct frame_ref *control_stat(const struct control *control, struct session *co
 	stat.n_export = exports;
 	stat.counter = counters;
 	stat.n_counter = COUNTERS;
-	frame = frame_ref_pack(control->codec, FRAME_STAT, &stat.base);
+	frame = frame_ref_pack(answers->codec, FRAME_STAT, &stat.base);
 
 free_all:
 	free(ring);
 	free(client);
 	free(export);
 	free(list);
-	control_spools_destroy(spools);
-	control_consumers_destroy(consumers);
+	answers_spools_destroy(spools);
+	answers_consumers_destroy(consumers);
 	return frame;
 }

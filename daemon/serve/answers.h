@@ -1,9 +1,9 @@
 /*
- * control: the daemon's answers about itself: hello, list, stat. Main thread; each answer is a frame
+ * answers: the daemon's answers about itself: hello, list, stat. Main thread; each answer is a frame
  * that the caller owns, or NULL when out of memory.
  */
-#ifndef RINGTAIL_DAEMON_SERVE_CONTROL_H
-#define RINGTAIL_DAEMON_SERVE_CONTROL_H
+#ifndef RINGTAIL_DAEMON_SERVE_ANSWERS_H
+#define RINGTAIL_DAEMON_SERVE_ANSWERS_H
 
 #include "query/error.h"
 #include "daemon/export/feed.h"
@@ -13,7 +13,7 @@
 #include "daemon/spool/spool.h"
 #include "daemon/collect/worker.h"
 
-struct control {
+struct answers {
 	struct frame_codec *codec;
 	struct loader *loader;
 	struct fanout *fanout;
@@ -28,14 +28,14 @@ struct control {
 };
 
 /* role: what the client may do. */
-struct frame_ref *control_hello(const struct control *control, const char *role);
+struct frame_ref *answers_hello(const struct answers *answers, const char *role);
 
 /* NULL with *error: unknown-probe, with the nearest names; list-too-large. */
-struct frame_ref *control_list(const struct control *control, const char *glob,
+struct frame_ref *answers_list(const struct answers *answers, const char *glob,
 			       struct error *error);
 
 /* session[]: the clients to tell of, of so many that are connected. */
-struct frame_ref *control_stat(const struct control *control, struct session *const *session,
+struct frame_ref *answers_stat(const struct answers *answers, struct session *const *session,
 			       unsigned sessions, unsigned connected);
 
 #endif

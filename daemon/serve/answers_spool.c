@@ -1,4 +1,4 @@
-#include "daemon/serve/control_spool.h"
+#include "daemon/serve/answers_spool.h"
 
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@ struct answer {
 	Ringtail__V1__LossCount *lost[LOSS_REASONS];
 };
 
-struct control_spools {
+struct answers_spools {
 	unsigned n;
 	uint64_t unstored_ns;		/* of that which is furthest behind */
 	Ringtail__V1__SpoolStat **list;
@@ -36,7 +36,7 @@ static uint64_t fill_lost(struct answer *answer, const struct spool_stat *now)
 
 static void fill(void *context, const struct spool_stat *now)
 {
-	struct control_spools *spools = context;
+	struct answers_spools *spools = context;
 	struct answer *answer = &spools->answer[spools->n];
 	Ringtail__V1__SpoolStat *stat = &answer->stat;
 	uint64_t lost;
@@ -64,7 +64,7 @@ static void fill(void *context, const struct spool_stat *now)
 
 static void fill_open(void *context, const struct spool *spool)
 {
-	struct control_spools *spools = context;
+	struct answers_spools *spools = context;
 	struct spool_stat now;
 
 	spool_stat(spool, &now);
@@ -73,7 +73,7 @@ static void fill_open(void *context, const struct spool *spool)
 	fill(context, &now);
 }
 
-const char *control_durability(const struct spooler *spooler)
+const char *answers_durability(const struct spooler *spooler)
 {
 	switch (spooler ? spooler_durability(spooler) : SPOOL_MEMORY) {
 	case SPOOL_MEMORY:
@@ -86,11 +86,11 @@ const char *control_durability(const struct spooler *spooler)
 	return "";
 }
 
-struct control_spools *control_spools_fill(const struct spooler *spooler,
+struct answers_spools *answers_spools_fill(const struct spooler *spooler,
 					   uint64_t batch_interval_ns, Ringtail__V1__Stat *stat)
 {
 	unsigned n = spooler ? spooler_count(spooler) + spooler_orphans(spooler) : 0;
-	struct control_spools *spools =
+	struct answers_spools *spools =
 		calloc(1, sizeof(*spools) + n * sizeof(spools->answer[0]));
 
 	if (!spools)
@@ -106,7 +106,7 @@ struct control_spools *control_spools_fill(const struct spooler *spooler,
 	}
 	stat->spool = spools->list;
 	stat->n_spool = spools->n;
-	stat->durability = (char *)control_durability(spooler);
+	stat->durability = (char *)answers_durability(spooler);
 	/*
 	 * An event waits for its batch, then for the disk: as long as was asked for while all is well,
 	 * and for as long as the disk takes. Without a spool, there is no bound.
@@ -121,7 +121,7 @@ struct control_spools *control_spools_fill(const struct spooler *spooler,
 	return spools;
 }
 
-void control_spools_destroy(struct control_spools *spools)
+void answers_spools_destroy(struct answers_spools *spools)
 {
 	if (!spools)
 		return;
