@@ -27,7 +27,7 @@ static void finish(struct daemon *daemon)
 	export_targets_free(&daemon->targets);
 	metering_stop(daemon->metering);
 	server_destroy(daemon->server);
-	changes_settle(daemon->changes);
+	control_settle(daemon->control);
 	/* What the disk has still to answer is about what is there yet. */
 	if (daemon->disk_thread)
 		disk_thread_settle(daemon->disk_thread);
@@ -38,7 +38,7 @@ static void finish(struct daemon *daemon)
 	consumers_destroy(daemon->consumers);
 	spooler_destroy(daemon->spooler);
 	disk_thread_destroy(daemon->disk_thread);
-	changes_destroy(daemon->changes);
+	control_destroy(daemon->control);
 	free(daemon->cpu_of);
 	for (unsigned i = 0; i < daemon->listeners; i++)
 		listener_destroy(daemon->listener[i]);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "daemon/host/activation.h"
-#include "daemon/serve/changes.h"
+#include "daemon/serve/control.h"
 #include "daemon/base/clock.h"
 #include "daemon/config/config.h"
 #include "daemon/config/reload.h"
@@ -66,7 +66,7 @@ struct daemon {
 	struct disk disk;			/* the state directory; without ops: none */
 	struct disk_thread *disk_thread;	/* NULL: none */
 	struct gate *gate;
-	struct changes *changes;
+	struct control *control;
 	struct answers answers;
 	struct server *server;
 	struct watchdog *watchdog;
@@ -95,7 +95,7 @@ int main_start(struct daemon *daemon, struct error *error);
 /* SIGTERM and SIGINT stop it, SIGHUP reloads it. */
 int main_start_signals(struct daemon *daemon, struct error *error);
 
-/* What is always on by the configuration, or why not: a struct changes_config's `applied`. */
+/* What is always on by the configuration, or why not: a struct control_config's `applied`. */
 void main_on_applied(void *context, const struct error *error);
 
 /* Says so once it serves and records. */

@@ -152,7 +152,7 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 	    gate_create(&config, &gate, &error) != 0 ||
 	    check_exports(daemon, &config, &error) != 0 ||
 	    (daemon->metering && metering_check(daemon->metering, &config, &error) != 0) ||
-	    changes_check_config(daemon->changes, &config, &error) != 0) {
+	    control_check_config(daemon->control, &config, &error) != 0) {
 		log_failure(LOG_LEVEL_ERROR, &error);
 		log_error("reload-refused", "the configuration stays as it was");
 		gate_destroy(gate);
@@ -176,7 +176,7 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 		daemon->config = config;
 		viewers = main_viewers_of(&daemon->config);
 		fanout_set_viewers(daemon->fanout, &viewers);
-		if (changes_set_config(daemon->changes, &daemon->config, &error) != 0)
+		if (control_set_config(daemon->control, &daemon->config, &error) != 0)
 			main_on_applied(daemon, &error);
 	}
 }

@@ -321,9 +321,9 @@ static struct frame_ref *on_stat_wanted(void *context)
 	return server_stat(daemon->server);
 }
 
-static int start_changes(struct daemon *daemon, struct error *error)
+static int start_control(struct daemon *daemon, struct error *error)
 {
-	struct changes_config config = {
+	struct control_config config = {
 		.base = daemon->base,
 		.gate = daemon->gate,
 		.fanout = daemon->fanout,
@@ -334,12 +334,12 @@ static int start_changes(struct daemon *daemon, struct error *error)
 		.applied = main_on_applied,
 		.context = daemon,
 	};
-	int err = changes_create(&config, &daemon->changes, error);
+	int err = control_create(&config, &daemon->control, error);
 
 	if (!err && daemon->disk_thread)
-		err = changes_load(daemon->changes, &daemon->disk, error);
+		err = control_load(daemon->control, &daemon->disk, error);
 	if (!err)
-		err = changes_set_config(daemon->changes, &daemon->config, error);
+		err = control_set_config(daemon->control, &daemon->config, error);
 	if (err || !daemon->refusal.code[0])
 		return err;
 	*error = daemon->refusal;
@@ -352,7 +352,7 @@ static int start_server(struct daemon *daemon, struct error *error)
 		.base = daemon->base,
 		.answers = &daemon->answers,
 		.gate = daemon->gate,
-		.changes = daemon->changes,
+		.control = daemon->control,
 		.codec = daemon->codec,
 		.turnstile = daemon->remote,
 		.bounds = server_bounds_of(&daemon->config),
@@ -522,7 +522,7 @@ int main_start(struct daemon *daemon, struct error *error)
 	if (!err)
 		err = start_fanout(daemon, error);
 	if (!err)
-		err = start_changes(daemon, error);
+		err = start_control(daemon, error);
 	if (!err)
 		err = start_workers(daemon, error);
 	if (!err)

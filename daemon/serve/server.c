@@ -443,7 +443,7 @@ static struct frame_ref *on_probes(void *context)
 {
 	struct server *server = context;
 
-	return changes_list(server->config.changes);
+	return control_probes(server->config.control);
 }
 
 static int on_subscribe(void *context, struct session *session,
@@ -459,7 +459,7 @@ static int on_subscribe(void *context, struct session *session,
 					 &registers, error);
 	/* Who registers a consumer, or is denied one, is in the audit log first. */
 	if (registers || err == -EPERM) {
-		changes_ask_register(server->config.changes, session, subscribe);
+		control_ask_register(server->config.control, session, subscribe);
 		return 0;
 	}
 	return err ? err : fanout_subscribe(fanout, session, subscribe, error);
@@ -477,14 +477,14 @@ static void on_change(void *context, struct session *session, const Ringtail__V1
 {
 	struct server *server = context;
 
-	changes_ask(server->config.changes, session, change);
+	control_ask(server->config.control, session, change);
 }
 
 static void on_forget(void *context, struct session *session, const char *consumer)
 {
 	struct server *server = context;
 
-	changes_ask_forget(server->config.changes, session, consumer);
+	control_ask_forget(server->config.control, session, consumer);
 }
 
 static void on_closed(void *context, struct session *session, bool orderly)
@@ -492,7 +492,7 @@ static void on_closed(void *context, struct session *session, bool orderly)
 	struct server *server = context;
 
 	fanout_leave(server->config.answers->fanout, session, orderly);
-	changes_leave(server->config.changes, session);
+	control_leave(server->config.control, session);
 	forget_client(server, session_client(session));
 	log_debug("client-left", "client %llu (%s) left",
 		  (unsigned long long)session_id(session), session_peer(session));

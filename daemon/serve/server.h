@@ -1,6 +1,6 @@
 /*
  * server: all connected clients: takes what the listeners accept, lets in whom the gate lets in,
- * answers sessions from answers, fanout and changes. Main thread.
+ * answers sessions from answers, fanout and control. Main thread.
  *
  * A client is pending until its hello is accepted, then served. Neither those that never say who
  * they are nor those that are refused take a place of those that are served.
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "daemon/net/address.h"
-#include "daemon/serve/changes.h"
+#include "daemon/serve/control.h"
 #include "daemon/serve/answers.h"
 #include "daemon/access/gate.h"
 #include "daemon/serve/session.h"
@@ -29,7 +29,7 @@ struct server_config {
 	struct event_base *base;
 	struct answers *answers;
 	struct gate *gate;
-	struct changes *changes;
+	struct control *control;
 	struct frame_codec *codec;
 	struct turnstile *turnstile;	/* where handshakes in TLS wait; NULL: they do not */
 	struct server_bounds bounds;

@@ -72,7 +72,7 @@ static int on_ack(void *context, struct session *session, const Ringtail__V1__Ac
 	return ack->upto ? 0 : error_set(error, EINVAL, "not-durable", "nothing is kept");
 }
 
-/* As changes.c judges one, without its disk. */
+/* As control.c judges one, without its disk. */
 static void on_change(void *context, struct session *session, const Ringtail__V1__Change *change)
 {
 	static const struct config_words none;

@@ -29,7 +29,7 @@ MUTANTS = [
     ("roles-defaults-beside-rules", ROLES, "	if (!err && !viewer->count && !operator->count)", "	if (!err)",
      ["unit/gate"]),
     ("audit-torn-line-swallows-the-next", AUDIT, "	if (file->torn)\n", "	if (false)\n", ["unit/always_on"]),
-    ("audit-not-synced", AUDIT, "		err = disk->ops->sync(disk, handle);\n", "		err = 0;\n", ["unit/always_on", "unit/changes"]),
+    ("audit-not-synced", AUDIT, "		err = disk->ops->sync(disk, handle);\n", "		err = 0;\n", ["unit/always_on", "unit/control"]),
     ("audit-grows-without-end", AUDIT, "file->bytes + bytes > AUDIT_BYTES_MAX) {", "file->bytes > 2 * AUDIT_BYTES_MAX) {",
      ["unit/always_on"]),
     ("audit-half-a-write-is-whole", AUDIT, "		n -= (size_t)written;", "		n = 0;", ["unit/always_on"]),

@@ -22,7 +22,7 @@ MUTANTS = [
      "if (position->seq > sent_upto(fanout, stream, cursor, position->cpu) + 1)", ACKS),
     ("acks-of-a-cpu-twice", DURABLE, "		if (is_named_twice(cursor, i))",
      "		if (is_named_twice(cursor, i) && !i)", ACKS),
-    ("forgotten-though-the-audit-log-failed", "daemon/serve/changes.c",
+    ("forgotten-though-the-audit-log-failed", "daemon/serve/control.c",
      "	if (change->disk_error) {\n		refuse_disk(change, \"audit-failed\", \"the audit log\");",
      "	if (change->disk_error && change->action != ACTION_FORGET) {\n"
      "		refuse_disk(change, \"audit-failed\", \"the audit log\");", ACKS),

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/serve/changes.h"
+#include "daemon/serve/control.h"
 #include "daemon/access/roles.h"
 #include "daemon/base/clock.h"
 #include "daemon/collect/worker.h"
@@ -37,7 +37,7 @@ struct daemon {
 	struct fanout *fanout;
 	struct answers answers;
 	struct gate *gate;
-	struct changes *changes;
+	struct control *control;
 	struct disk disk;
 	struct disk_thread *disk_thread;
 	struct spooler *spooler;
@@ -276,9 +276,9 @@ static struct frame_ref *stat_of(void *context)
 	return server_stat(((struct daemon *)context)->server);
 }
 
-static void start_changes(struct daemon *daemon, const struct config *config)
+static void start_control(struct daemon *daemon, const struct config *config)
 {
-	struct changes_config changes = {
+	struct control_config control = {
 		.base = daemon->base, .fanout = daemon->fanout, .codec = daemon->codec,
 		.catalog = loader_catalog(daemon->loader), .disk_thread = daemon->disk_thread,
 		.stat = stat_of, .context = daemon,
@@ -286,10 +286,10 @@ static void start_changes(struct daemon *daemon, const struct config *config)
 	struct error error;
 
 	must(gate_create(config, &daemon->gate, &error), &error);
-	changes.gate = daemon->gate;
-	must(changes_create(&changes, &daemon->changes, &error), &error);
-	must(changes_load(daemon->changes, &daemon->disk, &error), &error);
-	must(changes_set_config(daemon->changes, config, &error), &error);
+	control.gate = daemon->gate;
+	must(control_create(&control, &daemon->control, &error), &error);
+	must(control_load(daemon->control, &daemon->disk, &error), &error);
+	must(control_set_config(daemon->control, config, &error), &error);
 }
 
 static void make_workers(struct daemon *daemon)
@@ -395,7 +395,7 @@ static void start_server(struct daemon *daemon, const struct config *settings)
 {
 	struct server_config config = {
 		.base = daemon->base, .answers = &daemon->answers, .codec = daemon->codec,
-		.gate = daemon->gate, .changes = daemon->changes,
+		.gate = daemon->gate, .control = daemon->control,
 		.bounds = server_bounds_of(settings),
 	};
 
@@ -415,7 +415,7 @@ static void finish(struct daemon *daemon)
 	event_free(daemon->lag);
 	close(daemon->listener);
 	server_destroy(daemon->server);
-	changes_settle(daemon->changes);
+	control_settle(daemon->control);
 	disk_thread_settle(daemon->disk_thread);
 	for (unsigned i = 0; i < daemon->workers; i++)
 		worker_destroy(daemon->worker[i]);
@@ -423,7 +423,7 @@ static void finish(struct daemon *daemon)
 	consumers_destroy(daemon->consumers);
 	spooler_destroy(daemon->spooler);
 	disk_thread_destroy(daemon->disk_thread);
-	changes_destroy(daemon->changes);
+	control_destroy(daemon->control);
 	for (struct mail *mail = mailbox_take(&daemon->mailbox), *next; mail; mail = next) {
 		next = mail->next;
 		frame_ref_put(((struct worker_mail *)mail)->frame);
@@ -452,7 +452,7 @@ static void *run(void *context)
 	make_workers(daemon);
 	start_spool(daemon);
 	start_fanout(daemon);
-	start_changes(daemon, &config);
+	start_control(daemon, &config);
 	for (unsigned i = 0; i < daemon->workers; i++)
 		must(worker_start(daemon->worker[i], &error), &error);
 	start_server(daemon, &config);
@@ -489,7 +489,7 @@ void daemon_reload(const struct sim_daemon_config *config)
 		return;
 	sim_log("daemon: is reconfigured");
 	make_config(config, &settings);
-	if (changes_set_config(running->changes, &settings, &error) != 0)
+	if (control_set_config(running->control, &settings, &error) != 0)
 		sim_log("daemon: refuses: [%s] %s", error.code, error.what);
 	fanout_set_bounds(running->fanout, config->history_bytes, config->history_age_ns,
 			  config->queue_bytes, 0);

@@ -141,7 +141,7 @@ struct engine {
 	struct disk_thread *disk_thread;	/* NULL: nothing can be changed */
 	struct spooler *spooler;		/* NULL: nothing is kept on it */
 	struct consumers *consumers;
-	struct changes *changes;
+	struct control *control;
 	struct server *server;
 	unsigned failures, stops;
 	unsigned applied;			/* configurations' words for what is always on, */
@@ -272,7 +272,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 		.history_bytes = 16 << 20, .history_age_ns = 30 * NS_PER_S, .queue_bytes = 8 << 20,
 	};
 	static const struct config nobody_named;
-	struct changes_config changes = {0};
+	struct control_config control = {0};
 	struct server_config server;
 	struct error error;
 
@@ -300,19 +300,19 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	};
 	assert_int_equal(gate_create(&nobody_named, &engine->gate, &error), 0);
 	assert_int_equal(fanout_restore_consumers(engine->fanout, &error), 0);
-	changes.base = engine->base;
-	changes.gate = engine->gate;
-	changes.fanout = engine->fanout;
-	changes.codec = engine->codec;
-	changes.catalog = small_catalog_get();
-	changes.disk_thread = engine->disk_thread;
-	changes.stat = engine_stat;
-	changes.applied = engine_applied;
-	changes.context = engine;
-	assert_int_equal(changes_create(&changes, &engine->changes, &error), 0);
+	control.base = engine->base;
+	control.gate = engine->gate;
+	control.fanout = engine->fanout;
+	control.codec = engine->codec;
+	control.catalog = small_catalog_get();
+	control.disk_thread = engine->disk_thread;
+	control.stat = engine_stat;
+	control.applied = engine_applied;
+	control.context = engine;
+	assert_int_equal(control_create(&control, &engine->control, &error), 0);
 	server = (struct server_config){
 		.base = engine->base, .answers = &engine->answers, .gate = engine->gate,
-		.changes = engine->changes, .codec = engine->codec,
+		.control = engine->control, .codec = engine->codec,
 		.bounds = engine_bounds(clients_max),
 	};
 	engine->server = server_create(&server);
@@ -322,7 +322,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 static void engine_close(struct engine *engine)
 {
 	server_destroy(engine->server);
-	changes_settle(engine->changes);
+	control_settle(engine->control);
 	if (engine->disk_thread)
 		disk_thread_settle(engine->disk_thread);
 	for (unsigned i = 0; i < engine->workers; i++)
@@ -331,7 +331,7 @@ static void engine_close(struct engine *engine)
 	consumers_destroy(engine->consumers);
 	spooler_destroy(engine->spooler);
 	disk_thread_destroy(engine->disk_thread);
-	changes_destroy(engine->changes);
+	control_destroy(engine->control);
 	gate_destroy(engine->gate);
 	for (struct mail *mail = mailbox_take(&engine->mailbox), *next; mail; mail = next) {
 		next = mail->next;

@@ -1,48 +1,109 @@
-/* changes: see changes.h. This file: what is in force, and one change on its way. changes_ask.c: how they
- * come. changes_denied.c: what is told of those that are denied. */
-#include "daemon/serve/changes_private.h"
+#include "daemon/serve/control.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
+#include "daemon/access/audit.h"
+#include "daemon/access/audit_rate.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
-#include "daemon/disk/file.h"
-#include "query/filter.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/disk/file.h"
+#include "daemon/serve/always_on.h"
+#include "daemon/serve/denials.h"
+#include "query/filter.h"
 #include "query/probe_set.h"
+#include "proto/message.h"
 
 #define STATE_FILE_NEW ALWAYS_ON_FILE ".new"
 #define STATE_BYTES_MAX (1u << 20)
 
+enum action {
+	ACTION_CHANGE,		/* what is always on */
+	ACTION_REGISTER,	/* a durable consumer: then it is subscribed to */
+	ACTION_FORGET,		/* one that is given up */
+	ACTION_CONFIG,		/* a new configuration: nobody waits for the answer */
+};
+
+/* Each step but those in force is one job of the disk thread. */
+enum step {
+	STEP_AUDIT,
+	STEP_FORCE,
+	STEP_KEEP,		/* the new state */
+	STEP_FORCE_OLD,		/* back: the new state could not be kept */
+	STEP_KEEP_OLD,		/* and perhaps it is there all the same */
+	STEP_OUTCOME,		/* audit.log: what was allowed was not done */
+};
+
+struct change {
+	struct disk_job job;
+	TAILQ_ENTRY(change) link;
+	struct control *control;
+	struct session *session;	/* NULL: it has left */
+	enum action action;
+	enum step step;
+	struct client_identity identity;
+	char *who;			/* for people; also when the session has left */
+	char *peer;
+	char **enable, **disable;
+	size_t enables, disables;
+	char *consumer;			/* NULL: it is about probes */
+	Ringtail__V1__Subscribe *subscribe;	/* of ACTION_REGISTER */
+	struct error error;		/* why not; without a code: allowed so far */
+	struct always_on *next;		/* what it comes to */
+	struct config_words words;	/* of ACTION_CONFIG */
+	char *filter;
+	uint64_t realtime_ns;
+	char *text;			/* for the disk: a line, or a file */
+	struct audit_file *file;	/* where the line goes */
+	int disk_error;
+};
+
+struct control {
+	struct control_config config;
+	struct config_words words;	/* the configuration's probes, as of the last reload */
+	char *filter;
+	uint64_t config_realtime_ns;
+	bool started;			/* some configuration is in force */
+	struct always_on *on;
+	struct audit_file allowed;	/* the disk thread's */
+	struct denials *denials;
+	struct audit_rate consumers;	/* of who is no operator: registered or given up */
+	unsigned waiting;
+	TAILQ_HEAD(, change) queue;	/* the first is on its way */
+};
+
+static void begin(struct change *change);
 static void in_force(void *change, const struct error *error);
 static void make_attempt(const struct change *change, struct audit_attempt *attempt);
 
-/* ---- Life ----------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
-int changes_create(const struct changes_config *config, struct changes **out, struct error *error)
+int control_create(const struct control_config *config, struct control **out, struct error *error)
 {
-	struct changes *changes = calloc(1, sizeof(*changes));
+	struct control *control = calloc(1, sizeof(*control));
 
-	if (changes)
-		changes->on = always_on_create();
-	if (!changes || !changes->on) {
-		free(changes);
+	if (control)
+		control->on = always_on_create();
+	if (!control || !control->on) {
+		free(control);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
-	changes->config = *config;
-	changes->allowed = (struct audit_file){.name = AUDIT_FILE, .name_old = AUDIT_FILE_OLD};
-	changes->consumers = (struct audit_rate){.max = CONSUMER_CHANGES_MAX,
+	control->config = *config;
+	control->allowed = (struct audit_file){.name = AUDIT_FILE, .name_old = AUDIT_FILE_OLD};
+	control->consumers = (struct audit_rate){.max = CONSUMER_CHANGES_MAX,
 						 .window_ns = CONSUMER_CHANGES_NS};
-	TAILQ_INIT(&changes->queue);
-	if (changes_denied_init(changes) != 0) {
-		changes_destroy(changes);
+	TAILQ_INIT(&control->queue);
+	control->denials = denials_create(config->base, config->disk_thread);
+	if (!control->denials) {
+		control_destroy(control);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
-	*out = changes;
+	*out = control;
 	return 0;
 }
 
@@ -60,7 +121,7 @@ static void free_config(struct config_words *words, char *filter)
 	free(filter);
 }
 
-void changes_free(struct change *change)
+static void free_change(struct change *change)
 {
 	free_config(&change->words, change->filter);
 	free_words(change->enable, change->enables);
@@ -75,23 +136,23 @@ void changes_free(struct change *change)
 	free(change);
 }
 
-void changes_destroy(struct changes *changes)
+void control_destroy(struct control *control)
 {
 	struct change *change;
 
-	if (!changes)
+	if (!control)
 		return;
-	while ((change = TAILQ_FIRST(&changes->queue))) {
-		TAILQ_REMOVE(&changes->queue, change, link);
-		changes_free(change);
+	while ((change = TAILQ_FIRST(&control->queue))) {
+		TAILQ_REMOVE(&control->queue, change, link);
+		free_change(change);
 	}
-	changes_denied_fini(changes);
-	always_on_destroy(changes->on);
-	free_config(&changes->words, changes->filter);
-	free(changes);
+	denials_destroy(control->denials);
+	always_on_destroy(control->on);
+	free_config(&control->words, control->filter);
+	free(control);
 }
 
-int changes_load(struct changes *changes, struct disk *disk, struct error *error)
+int control_load(struct control *control, struct disk *disk, struct error *error)
 {
 	size_t bytes;
 	char *text;
@@ -102,7 +163,7 @@ int changes_load(struct changes *changes, struct disk *disk, struct error *error
 	if (err)
 		return error_set(error, -err, "state-probes", "cannot read %s in state-dir: %s",
 				 ALWAYS_ON_FILE, strerror(-err));
-	bad = always_on_parse(changes->on, text, bytes);
+	bad = always_on_parse(control->on, text, bytes);
 	free(text);
 	if (bad < 0)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
@@ -112,20 +173,20 @@ int changes_load(struct changes *changes, struct disk *disk, struct error *error
 	return 0;
 }
 
-/* ---- In force --------------------------------------------------------------------------------------- */
+/* ---- In force -------------------------------------------------------------------------------- */
 
 /* Also of a filter that nothing passes through yet: operators may enable something at any time. */
-static int check_filter(const struct changes *changes, const char *text, struct error *error)
+static int check_filter(const struct control *control, const char *text, struct error *error)
 {
 	struct filter *filter = NULL;
-	int err = text ? filter_compile(text, changes->config.catalog, &filter, error) : 0;
+	int err = text ? filter_compile(text, control->config.catalog, &filter, error) : 0;
 
 	filter_destroy(filter);
 	return err;
 }
 
 /* Tells fanout: the configuration's words and `on` together. done() follows if this is 0. */
-static int put_in_force(struct changes *changes, const struct config_words *words,
+static int put_in_force(struct control *control, const struct config_words *words,
 			const char *filter, const struct always_on *on, struct change *change,
 			struct error *error)
 {
@@ -139,25 +200,25 @@ static int put_in_force(struct changes *changes, const struct config_words *word
 		struct error unknown = {0};
 
 		if (strcmp(list[i].by, "config") == 0 ||
-		    probe_set_add_glob(&probes, list[i].spec, changes->config.catalog, &unknown) == 0)
+		    probe_set_add_glob(&probes, list[i].spec, control->config.catalog, &unknown) == 0)
 			glob[request.globs++] = list[i].spec;
 		else
 			log_warn("always-on-unknown", "%s, which %s enabled, is left out: %s",
 				 list[i].spec, list[i].by, unknown.what);
 	}
-	return fanout_set_permanent(changes->config.fanout, request.globs ? &request : NULL,
+	return fanout_set_permanent(control->config.fanout, request.globs ? &request : NULL,
 				    in_force, change, error);
 }
 
-int changes_check_config(const struct changes *changes, const struct config *config,
+int control_check_config(const struct control *control, const struct config *config,
 			 struct error *error)
 {
-	int err = check_filter(changes, config->filter, error);
+	int err = check_filter(control, config->filter, error);
 
 	for (unsigned i = 0; i < config->probe.count && !err; i++) {
 		struct probe_set probes = {0};
 
-		err = probe_set_add_glob(&probes, config->probe.word[i], changes->config.catalog,
+		err = probe_set_add_glob(&probes, config->probe.word[i], control->config.catalog,
 					 error);
 	}
 	return err;
@@ -177,38 +238,38 @@ static int copy_config(struct change *change, const struct config *config)
 	return config->filter && !change->filter ? -ENOMEM : 0;
 }
 
-int changes_set_config(struct changes *changes, const struct config *config, struct error *error)
+int control_set_config(struct control *control, const struct config *config, struct error *error)
 {
 	struct change *change;
-	int err = changes_check_config(changes, config, error);
+	int err = control_check_config(control, config, error);
 
 	if (err)
 		return err;
-	if (changes->waiting >= CHANGES_WAITING_MAX)
+	if (control->waiting >= CHANGES_WAITING_MAX)
 		return error_set(error, EBUSY, "too-many-changes",
 				 "too many changes wait for those before them");
 	change = calloc(1, sizeof(*change));
 	if (!change || copy_config(change, config) != 0) {
 		if (change)
-			changes_free(change);
+			free_change(change);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
-	change->changes = changes;
+	change->control = control;
 	change->action = ACTION_CONFIG;
 	change->realtime_ns = clock_read(CLOCK_REALTIME);
-	TAILQ_INSERT_TAIL(&changes->queue, change, link);
-	if (changes->waiting++ == 0)
-		changes_begin(change);
+	TAILQ_INSERT_TAIL(&control->queue, change, link);
+	if (control->waiting++ == 0)
+		begin(change);
 	return 0;
 }
 
-struct frame_ref *changes_list(const struct changes *changes)
+struct frame_ref *control_probes(const struct control *control)
 {
 	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
 	Ringtail__V1__AlwaysOn probe[2 * SUBSCRIBE_PROBES_MAX], *probes[2 * SUBSCRIBE_PROBES_MAX];
 	Ringtail__V1__Probes message = RINGTAIL__V1__PROBES__INIT;
 
-	message.n_probe = always_on_list(changes->on, &changes->words, changes->config_realtime_ns,
+	message.n_probe = always_on_list(control->on, &control->words, control->config_realtime_ns,
 					 list);
 	for (size_t i = 0; i < message.n_probe; i++) {
 		ringtail__v1__always_on__init(&probe[i]);
@@ -218,40 +279,40 @@ struct frame_ref *changes_list(const struct changes *changes)
 		probes[i] = &probe[i];
 	}
 	message.probe = probes;
-	if (changes->filter)
-		message.filter = changes->filter;
-	return frame_ref_pack(changes->config.codec, FRAME_PROBES, &message.base);
+	if (control->filter)
+		message.filter = control->filter;
+	return frame_ref_pack(control->config.codec, FRAME_PROBES, &message.base);
 }
 
-/* ---- One change ------------------------------------------------------------------------------------- */
+/* ---- One change ------------------------------------------------------------------------------ */
 
 static void answer(struct change *change, struct frame_ref *frame)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 	struct session *session = change->session;
 	struct change *next;
 
 	if (!frame && !change->error.code[0] &&
 	    (change->action == ACTION_CHANGE || change->action == ACTION_FORGET))
 		error_set(&change->error, ENOMEM, "out-of-memory", "the daemon is out of memory");
-	TAILQ_REMOVE(&changes->queue, change, link);
-	changes->waiting--;
+	TAILQ_REMOVE(&control->queue, change, link);
+	control->waiting--;
 	if (session && change->action != ACTION_REGISTER)
 		session_answer(session, frame, &change->error);
 	else if (session && change->error.code[0])
 		session_refuse(session, &change->error, true);
 	else
 		frame_ref_put(frame);
-	changes_free(change);
-	next = TAILQ_FIRST(&changes->queue);
+	free_change(change);
+	next = TAILQ_FIRST(&control->queue);
 	if (next)
-		changes_begin(next);
+		begin(next);
 }
 
 static void submit(struct change *change, enum step step)
 {
 	change->step = step;
-	disk_thread_submit(change->changes->config.disk_thread, &change->job);
+	disk_thread_submit(change->control->config.disk_thread, &change->job);
 }
 
 /* On the disk thread. */
@@ -291,17 +352,17 @@ static void refuse_disk(struct change *change, const char *code, const char *wha
 
 static void forget(struct change *change)
 {
-	struct changes *changes = change->changes;
-	int err = fanout_forget_consumer(changes->config.fanout, change->consumer, &change->error);
+	struct control *control = change->control;
+	int err = fanout_forget_consumer(control->config.fanout, change->consumer, &change->error);
 
-	answer(change, err ? NULL : changes->config.stat(changes->config.context));
+	answer(change, err ? NULL : control->config.stat(control->config.context));
 }
 
 /* What was allowed then may be no more: fanout looks itself, and answers. */
 static void subscribe(struct change *change)
 {
 	if (change->session)
-		fanout_subscribe(change->changes->config.fanout, change->session,
+		fanout_subscribe(change->control->config.fanout, change->session,
 				 change->subscribe, &change->error);
 	answer(change, NULL);
 }
@@ -318,20 +379,20 @@ static void keep(struct change *change, const struct always_on *on, enum step st
 
 static void force(struct change *change, enum step step)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 	struct error error = {0};
 	int err;
 
 	change->step = step;
-	err = put_in_force(changes, &changes->words, changes->filter,
-			   step == STEP_FORCE ? change->next : changes->on, change, &error);
+	err = put_in_force(control, &control->words, control->filter,
+			   step == STEP_FORCE ? change->next : control->on, change, &error);
 	if (err)
 		in_force(change, &error);
 }
 
 static void take_change_in_force(struct change *change, const struct error *error)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 
 	if (change->step == STEP_FORCE && !error) {
 		keep(change, change->next, STEP_KEEP);
@@ -341,18 +402,18 @@ static void take_change_in_force(struct change *change, const struct error *erro
 	} else {
 		if (error)
 			log_failure(LOG_LEVEL_ERROR, error);
-		keep(change, changes->on, STEP_KEEP_OLD);
+		keep(change, control->on, STEP_KEEP_OLD);
 	}
 }
 
 static void take_config(struct change *change)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 
-	free_config(&changes->words, changes->filter);
-	changes->words = change->words;
-	changes->filter = change->filter;
-	changes->config_realtime_ns = change->realtime_ns;
+	free_config(&control->words, control->filter);
+	control->words = change->words;
+	control->filter = change->filter;
+	control->config_realtime_ns = change->realtime_ns;
 	change->words.count = 0;
 	change->filter = NULL;
 }
@@ -360,30 +421,30 @@ static void take_config(struct change *change)
 /* Where what operators enabled keeps the daemon from starting, nobody could disable it. */
 static bool leave_out_operators(struct change *change, const struct error *error)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 
-	if (changes->started || strcmp(error->code, "shutting-down") == 0 ||
-	    strcmp(error->code, "loader-gone") == 0 || !always_on_drop_enabled(changes->on))
+	if (control->started || strcmp(error->code, "shutting-down") == 0 ||
+	    strcmp(error->code, "loader-gone") == 0 || !always_on_drop_enabled(control->on))
 		return false;
 	log_failure(LOG_LEVEL_ERROR, error);
 	log_error("always-on-left-out", "what operators enabled is left out, for it cannot be recorded:"
 		  " `tracectl probes` lists what is always on, `tracectl enable` tries again");
-	changes_begin(change);
+	begin(change);
 	return true;
 }
 
 static void take_config_in_force(struct change *change, const struct error *error)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 
 	if (error && leave_out_operators(change, error))
 		return;
 	if (!error) {
 		take_config(change);
-		changes->started = true;
+		control->started = true;
 	}
-	if (changes->config.applied)
-		changes->config.applied(changes->config.context, error);
+	if (control->config.applied)
+		control->config.applied(control->config.context, error);
 	answer(change, NULL);
 }
 
@@ -399,17 +460,17 @@ static void in_force(void *context, const struct error *error)
 
 static void take_kept(struct change *change)
 {
-	struct changes *changes = change->changes;
-	struct always_on *old = changes->on;
+	struct control *control = change->control;
+	struct always_on *old = control->on;
 
 	if (change->disk_error) {
 		refuse_disk(change, "state-failed", "the state of the probes");
 		force(change, STEP_FORCE_OLD);
 		return;
 	}
-	changes->on = change->next;
+	control->on = change->next;
 	change->next = old;
-	answer(change, changes_list(changes));
+	answer(change, control_probes(control));
 }
 
 static void take_audited(struct change *change)
@@ -453,17 +514,17 @@ static void done(struct disk_job *job)
 /* What who is no operator may do for itself, it may not do without end: each takes a line for ever. */
 static void judge_consumer(struct change *change)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 	const struct client_identity *identity = &change->identity;
 	bool registers;
 	int err = change->action == ACTION_FORGET ?
-			  fanout_may_forget(changes->config.fanout, change->consumer, identity,
+			  fanout_may_forget(control->config.fanout, change->consumer, identity,
 					    &change->error) :
-			  fanout_may_consume(changes->config.fanout, change->consumer, identity,
+			  fanout_may_consume(control->config.fanout, change->consumer, identity,
 					     &registers, &change->error);
 
 	if (err || identity->role >= ROLE_OPERATOR ||
-	    audit_rate_take(&changes->consumers, change->who, clock_monotonic()))
+	    audit_rate_take(&control->consumers, change->who, clock_monotonic()))
 		return;
 	error_set(&change->error, EBUSY, "too-many-changes",
 		  "%s has registered or given up %u durable consumers in a short time", change->who,
@@ -474,7 +535,7 @@ static void judge_consumer(struct change *change)
 /* Whether it may be, and what it comes to; error says why not. */
 static void judge(struct change *change)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 	uint64_t now_ns = clock_read(CLOCK_REALTIME);
 	int err = 0;
 
@@ -484,21 +545,21 @@ static void judge(struct change *change)
 		judge_consumer(change);
 		return;
 	}
-	change->next = always_on_copy(changes->on);
+	change->next = always_on_copy(control->on);
 	if (!change->next) {
 		error_set(&change->error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 		return;
 	}
 	for (size_t i = 0; i < change->disables && !err; i++)
-		err = always_on_disable(change->next, &changes->words, change->disable[i],
+		err = always_on_disable(change->next, &control->words, change->disable[i],
 					change->who, now_ns, &change->error);
 	for (size_t i = 0; i < change->enables && !err; i++) {
 		struct probe_set probes = {0};
 
-		err = probe_set_add_glob(&probes, change->enable[i], changes->config.catalog,
+		err = probe_set_add_glob(&probes, change->enable[i], control->config.catalog,
 					 &change->error);
 		if (!err)
-			err = always_on_enable(change->next, &changes->words, change->enable[i],
+			err = always_on_enable(change->next, &control->words, change->enable[i],
 					       change->who, now_ns, &change->error);
 	}
 }
@@ -528,16 +589,17 @@ static void make_attempt(const struct change *change, struct audit_attempt *atte
 
 static void begin_config(struct change *change)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 	struct error error = {0};
 
-	if (put_in_force(changes, &change->words, change->filter, changes->on, change, &error) != 0)
+	if (put_in_force(control, &change->words, change->filter, control->on, change, &error) != 0)
 		in_force(change, &error);
 }
 
-void changes_begin(struct change *change)
+/* Its turn has come. */
+static void begin(struct change *change)
 {
-	struct changes *changes = change->changes;
+	struct control *control = change->control;
 	struct audit_attempt attempt;
 	bool allowed;
 
@@ -551,23 +613,176 @@ void changes_begin(struct change *change)
 	make_attempt(change, &attempt);
 	allowed = audit_allows(&attempt);
 	counter_add(allowed ? COUNTER_changes_allowed : COUNTER_changes_denied, 1);
-	if (allowed || changes_denied_tell(changes, change->who))
+	if (allowed || denials_take(control->denials, change->who))
 		change->text = audit_line(&attempt);
 	if (!change->text) {
 		answer(change, NULL);
 		return;
 	}
-	change->file = allowed ? &changes->allowed : &changes->denied;
+	change->file = allowed ? &control->allowed : denials_file(control->denials);
 	if (allowed)
 		log_always(LOG_LEVEL_INFO, "audit", "%.*s", (int)strlen(change->text) - 1,
 			   change->text);
 	else
 		log_info("audit-denied", "%.*s", (int)strlen(change->text) - 1, change->text);
-	if (changes->config.disk_thread) {
+	if (control->config.disk_thread) {
 		submit(change, STEP_AUDIT);
 		return;
 	}
 	change->disk_error = -ENOENT;
 	refuse_disk(change, "audit-failed", "there is no state directory: the audit log");
 	answer(change, NULL);
+}
+
+/* ---- What sessions ask ----------------------------------------------------------------------- */
+
+static char **copy_words(char *const *word, size_t n)
+{
+	char **copy = calloc(n + 1, sizeof(*copy));
+
+	for (size_t i = 0; copy && i < n; i++) {
+		copy[i] = strdup(word[i]);
+		if (!copy[i]) {
+			while (i--)
+				free(copy[i]);
+			free(copy);
+			return NULL;
+		}
+	}
+	return copy;
+}
+
+/* A subscription that is refused ends its connection. */
+static void refuse_ask(struct session *session, enum action action, struct change *change, int err,
+		       const char *code, const char *what)
+{
+	struct error error;
+
+	error_set(&error, err, code, "%s", what);
+	error_hint(&error, "try again, with less");
+	if (change)
+		free_change(change);
+	if (action == ACTION_REGISTER)
+		session_refuse(session, &error, true);
+	else
+		session_answer(session, NULL, &error);
+}
+
+static struct change *make(struct control *control, struct session *session, enum action action)
+{
+	struct change *change = calloc(1, sizeof(*change));
+	const struct client_identity *identity = session_identity(session);
+
+	if (!change)
+		return NULL;
+	change->control = control;
+	change->session = session;
+	change->action = action;
+	change->identity = *identity;
+	change->who = strdup(gate_name(control->config.gate, identity));
+	change->peer = strdup(session_peer(session));
+	if (!change->who || !change->peer) {
+		free_change(change);
+		return NULL;
+	}
+	/* Consumers have owners: who may is told when its turn has come. */
+	if (action == ACTION_CHANGE)
+		gate_allow(control->config.gate, identity, ROLE_OPERATOR, "change what is always on",
+			   &change->error);
+	return change;
+}
+
+static void queue(struct control *control, struct change *change)
+{
+	if (control->waiting >= CHANGES_WAITING_MAX) {
+		refuse_ask(change->session, change->action, change, EBUSY, "too-many-changes",
+			   "too many changes wait for those before them");
+		return;
+	}
+	TAILQ_INSERT_TAIL(&control->queue, change, link);
+	if (control->waiting++ == 0)
+		begin(change);
+}
+
+void control_ask(struct control *control, struct session *session,
+		 const Ringtail__V1__Change *message)
+{
+	struct change *change;
+
+	if (message->n_enable > SUBSCRIBE_PROBES_MAX || message->n_disable > SUBSCRIBE_PROBES_MAX ||
+	    !(message->n_enable + message->n_disable)) {
+		refuse_ask(session, ACTION_CHANGE, NULL, EINVAL, "too-many-probes",
+			   "a change names 1 to 64 probes to enable, and as many to disable");
+		return;
+	}
+	change = make(control, session, ACTION_CHANGE);
+	if (change) {
+		change->enable = copy_words(message->enable, message->n_enable);
+		change->enables = change->enable ? message->n_enable : 0;
+		change->disable = copy_words(message->disable, message->n_disable);
+		change->disables = change->disable ? message->n_disable : 0;
+	}
+	if (!change || !change->enable || !change->disable)
+		refuse_ask(session, ACTION_CHANGE, change, ENOMEM, "out-of-memory",
+			   "the daemon is out of memory");
+	else
+		queue(control, change);
+}
+
+void control_ask_forget(struct control *control, struct session *session, const char *consumer)
+{
+	struct change *change = make(control, session, ACTION_FORGET);
+
+	if (change)
+		change->consumer = strdup(consumer);
+	if (!change || !change->consumer)
+		refuse_ask(session, ACTION_FORGET, change, ENOMEM, "out-of-memory",
+			   "the daemon is out of memory");
+	else
+		queue(control, change);
+}
+
+static Ringtail__V1__Subscribe *copy_subscribe(const Ringtail__V1__Subscribe *message)
+{
+	size_t bytes = ringtail__v1__subscribe__get_packed_size(message);
+	uint8_t *packed = malloc(bytes + 1);
+	Ringtail__V1__Subscribe *copy;
+
+	if (!packed)
+		return NULL;
+	ringtail__v1__subscribe__pack(message, packed);
+	copy = message_unpack(&ringtail__v1__subscribe__descriptor, NULL, packed, bytes);
+	free(packed);
+	return copy;
+}
+
+void control_ask_register(struct control *control, struct session *session,
+			  const Ringtail__V1__Subscribe *message)
+{
+	struct change *change = make(control, session, ACTION_REGISTER);
+
+	if (change) {
+		change->consumer = strdup(message->consumer);
+		change->subscribe = copy_subscribe(message);
+	}
+	if (!change || !change->consumer || !change->subscribe)
+		refuse_ask(session, ACTION_REGISTER, change, ENOMEM, "out-of-memory",
+			   "the daemon is out of memory");
+	else
+		queue(control, change);
+}
+
+void control_leave(struct control *control, const struct session *session)
+{
+	struct change *change;
+
+	TAILQ_FOREACH(change, &control->queue, link)
+		if (change->session == session)
+			change->session = NULL;
+}
+
+void control_settle(struct control *control)
+{
+	if (control)
+		denials_settle(control->denials);
 }

@@ -1,5 +1,5 @@
 /*
- * changes: what is written to the audit log before it is done: operators enable and disable what is
+ * control: the control plane: what is written to the audit log before it is done: operators enable and disable what is
  * always on; whoever may come in registers durable consumers, and gives up its own (operators any). One
  * at a time, in the order in which they were asked for:
  *
@@ -11,8 +11,8 @@
  * turn like any other. What is denied goes to a log of its own; beyond a few in a minute from one client
  * it is only counted, and answered at once. Main thread; the disk's part on the disk thread.
  */
-#ifndef RINGTAIL_DAEMON_SERVE_CHANGES_H
-#define RINGTAIL_DAEMON_SERVE_CHANGES_H
+#ifndef RINGTAIL_DAEMON_SERVE_CONTROL_H
+#define RINGTAIL_DAEMON_SERVE_CONTROL_H
 
 #include "daemon/config/config.h"
 #include "daemon/disk/thread.h"
@@ -21,9 +21,9 @@
 #include "daemon/access/gate.h"
 #include "daemon/serve/session.h"
 
-struct changes;
+struct control;
 
-struct changes_config {
+struct control_config {
 	struct event_base *base;
 	const struct gate *gate;
 	struct fanout *fanout;
@@ -36,17 +36,17 @@ struct changes_config {
 	void *context;
 };
 
-int changes_create(const struct changes_config *config, struct changes **changes,
+int control_create(const struct control_config *config, struct control **control,
 		   struct error *error);
 
 /* What was denied and only counted is written down. Before the disk thread ends; NULL is safe. */
-void changes_settle(struct changes *changes);
+void control_settle(struct control *control);
 
 /* After the disk thread. NULL is safe. */
-void changes_destroy(struct changes *changes);
+void control_destroy(struct control *control);
 
-/* What operators did before, from the state directory: before changes_set_config(). Blocks. */
-int changes_load(struct changes *changes, struct disk *disk, struct error *error);
+/* What operators did before, from the state directory: before control_set_config(). Blocks. */
+int control_load(struct control *control, struct disk *disk, struct error *error);
 
 /*
  * What the configuration says, and operators made of it, is put in force soon, or stays as it was:
@@ -54,23 +54,23 @@ int changes_load(struct changes *changes, struct disk *disk, struct error *error
  * with a warning; and all of it, with an error, where a start would fail of it. A probe or a filter that
  * is wrong is an error here.
  */
-int changes_check_config(const struct changes *changes, const struct config *config,
+int control_check_config(const struct control *control, const struct config *config,
 			 struct error *error);
-int changes_set_config(struct changes *changes, const struct config *config, struct error *error);
+int control_set_config(struct control *control, const struct config *config, struct error *error);
 
 /* A Probes frame; NULL: out of memory. */
-struct frame_ref *changes_list(const struct changes *changes);
+struct frame_ref *control_probes(const struct control *control);
 
 /* session_answer() follows. */
-void changes_ask(struct changes *changes, struct session *session,
+void control_ask(struct control *control, struct session *session,
 		 const Ringtail__V1__Change *change);
-void changes_ask_forget(struct changes *changes, struct session *session, const char *consumer);
+void control_ask_forget(struct control *control, struct session *session, const char *consumer);
 
 /* A Subscribe that registers a consumer, or is denied one: see session_host.subscribe. */
-void changes_ask_register(struct changes *changes, struct session *session,
+void control_ask_register(struct control *control, struct session *session,
 			  const Ringtail__V1__Subscribe *message);
 
 /* The session goes: what it asked for is done all the same, and not answered. */
-void changes_leave(struct changes *changes, const struct session *session);
+void control_leave(struct control *control, const struct session *session);
 
 #endif

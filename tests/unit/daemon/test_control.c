@@ -508,7 +508,7 @@ static void set_config(struct engine *e, const char *probe)
 	struct config config = {.probe = {.word = {(char *)probe}, .count = 1}};
 	struct error error;
 
-	assert_int_equal(changes_set_config(e->changes, &config, &error), 0);
+	assert_int_equal(control_set_config(e->control, &config, &error), 0);
 }
 
 /* A reload waits its turn behind a change, and the next change behind it; one that is refused leaves what
@@ -561,9 +561,9 @@ static void test_start_is_refused(void **state)
 	open_all(&e, &memory, 0);
 	strcpy(memory.file[0].name, "probes");
 	strcpy(memory.file[0].text, text);
-	assert_int_equal(changes_load(e.changes, engine_disk, &error), 0);
+	assert_int_equal(control_load(e.control, engine_disk, &error), 0);
 	e.loader.refuse_probe = SMALL_GETPPID;
-	assert_int_equal(changes_set_config(e.changes, &config, &error), 0);
+	assert_int_equal(control_set_config(e.control, &config, &error), 0);
 	PEER_AWAIT(e.base, e.applied);
 	assert_string_equal(e.not_applied.code, "");
 	assert_true(records(&e, SMALL_OPENAT) && !records(&e, SMALL_GETPPID) &&
@@ -594,18 +594,18 @@ static void test_comes_back(void **state)
 
 	(void)state;
 	open_all(&e, &memory, 0);
-	assert_int_equal(changes_load(e.changes, engine_disk, &error), 0);
+	assert_int_equal(control_load(e.control, engine_disk, &error), 0);
 	strcpy(memory.file[0].name, "probes");
 	strcpy(memory.file[0].text, text);
-	assert_int_equal(changes_load(e.changes, engine_disk, &error), 0);
+	assert_int_equal(control_load(e.control, engine_disk, &error), 0);
 	/* What this host does not have is kept, and left out. */
-	assert_int_equal(changes_set_config(e.changes, &config, &error), 0);
+	assert_int_equal(control_set_config(e.control, &config, &error), 0);
 	PEER_AWAIT(e.base, e.applied);
 	peer_greet(peer = engine_connect(&e));
 	ask_probes(peer);
 	expect_probes(peer, OPENS " " CALLS " no:such");
 	config.probe.word[0] = (char *)"no:such:either";
-	assert_true(changes_set_config(e.changes, &config, &error) < 0);
+	assert_true(control_set_config(e.control, &config, &error) < 0);
 	assert_string_equal(error.code, "unknown-probe");
 	ask_probes(peer);
 	expect_probes(peer, OPENS " " CALLS " no:such");
