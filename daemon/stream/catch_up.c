@@ -98,7 +98,7 @@ static void set_ring(struct catch_up *catch_up, uint32_t i, const struct catch_u
 	if (!start) {
 		catch_up->place[i] = (struct place){.seq = stream_place(stream, i),
 						    .known = !ring->unknown};
-	} else if (start->since) {
+	} else if (start->since && start->since[i] != SINCE_BEGIN) {
 		uint64_t seq = start->since[i];
 
 		if (seq > stream->subscription->position[i])

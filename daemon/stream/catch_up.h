@@ -20,7 +20,7 @@ struct catch_up;
 
 /* Where to begin; the first that is there. */
 struct catch_up_start {
-	const uint64_t *since;			/* by ring, of this run of the rings */
+	const uint64_t *since;			/* by ring, of this run of the rings; or SINCE_BEGIN */
 	const Ringtail__V1__Cursor *cursor;	/* of another run */
 	uint64_t realtime_ns;			/* 0: the oldest there is */
 };

@@ -63,7 +63,7 @@ static struct frame_ref *pack_subscribed(struct fanout *fanout, const struct str
 		fill_cursor(fanout, &since, had);
 		since.n_position = 0;
 		for (uint32_t i = 0; i < fanout->rings; i++)
-			if (place->since[i] != UINT64_MAX) {
+			if (place->since[i] < SINCE_BEGIN) {
 				Ringtail__V1__Position *position = had->list[since.n_position++];
 
 				position->cpu = fanout->cpu_of[i];
@@ -96,9 +96,17 @@ static struct stream *create(struct fanout *fanout, struct subscription *subscri
 static bool is_in_log(const struct subscription *subscription, const uint64_t *since)
 {
 	for (uint32_t i = 0; i < subscription->rings; i++)
-		if (since[i] < subscription->floor[i])
+		if (since[i] < subscription->floor[i] || since[i] == SINCE_BEGIN)
 			return false;
 	return true;
+}
+
+/* Where nothing is on disk, the record begins when the subscription did; or did in a run of before. */
+static void settle_begin(const struct subscription *subscription, uint64_t *since)
+{
+	for (uint32_t i = 0; i < subscription->rings; i++)
+		if (since[i] == SINCE_BEGIN)
+			since[i] = subscription->restored ? 0 : reach_seq(subscription->reach, 0, i);
 }
 
 static struct stream *create_from_disk(struct fanout *fanout, struct subscription *subscription,
@@ -122,6 +130,7 @@ static struct stream *create_at_cursor(struct fanout *fanout, struct subscriptio
 	if (subscription->spool.spool && !is_in_log(subscription, place->since))
 		return create_from_disk(fanout, subscription,
 					&(struct catch_up_start){.since = place->since});
+	settle_begin(subscription, place->since);
 	/* A log that has given nothing up begins where it began to be recorded, or where the run
 	 * before was killed: what that one had read and not sent is gone. */
 	return create(fanout, subscription, place->since,

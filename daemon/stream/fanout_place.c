@@ -128,9 +128,12 @@ int place_of_consumer(const struct fanout *fanout, const struct consumer *consum
 	if (!fanout_is_this_run(fanout, from->boot_id, sizeof(from->boot_id), from->epoch))
 		return place_of_other_run(from, place, error);
 	err = make_since(fanout, place, error);
-	/* A CPU that it has not acknowledged anything of is there from its beginning. */
+	/*
+	 * A CPU that it has not acknowledged anything of is there from its beginning. Where that is, it may
+	 * not have been told yet: a watermark says so, or the CPU's first batch.
+	 */
 	for (uint32_t i = 0; i < fanout->rings && !err; i++)
-		place->since[i] = 0;
+		place->since[i] = SINCE_BEGIN;
 	for (uint32_t i = 0; i < from->positions && !err; i++) {
 		int ring = fanout_ring_of(fanout, from->position[i].cpu);
 

@@ -21,7 +21,7 @@ struct place {
 		PLACE_OTHER,		/* `cursor`, of another run of the rings */
 		PLACE_TIME,		/* `realtime_ns` */
 	} from;
-	uint64_t *since;		/* by ring, UINT64_MAX: from now; owned */
+	uint64_t *since;		/* by ring, UINT64_MAX: from now, or SINCE_BEGIN; owned */
 	Ringtail__V1__Cursor *cursor;	/* owned */
 	uint64_t realtime_ns;
 };

@@ -28,6 +28,9 @@ struct stream_owner {
 	void *context;
 };
 
+/* In place of a number, where a stream is to begin on a ring: with the first that this run recorded. */
+#define SINCE_BEGIN	(UINT64_MAX - 1)
+
 struct stream_ring {
 	uint64_t start;		/* the ledger begins here */
 	uint64_t seen;		/* accounted for up to here */

@@ -448,6 +448,79 @@ static void freed_at_the_slowest_place(void **state)
 	}
 }
 
+/* ---- What a place says ------------------------------------------------------------------------ */
+
+static void write_first_ring(struct engine *e, unsigned calls)
+{
+	const uint64_t payload[] = {100, 1};
+	struct ring_writer_record record = {.probe = SMALL_GETPPID, .tid = ENGINE_PID,
+					    .payload = payload, .words = 2};
+
+	for (unsigned i = 0; i < calls; i++)
+		assert_int_equal(ring_writer_write(e->writer[0], &record), 0);
+}
+
+/* The first Batch of this run, behind all of the run before. */
+static struct place await_run(struct watcher *watcher)
+{
+	struct place place = {.boot_id = "0123456789abcde", .epoch = engine_epoch, .cpus = 1};
+	Ringtail__V1__Batch *batch;
+	Ringtail__V1__ServerHello *hello;
+
+	do {
+		hello = peer_await(watcher->peer, FRAME_SERVER_HELLO);
+		place.epoch = hello->epoch;
+		peer_free(hello);
+	} while (place.epoch != engine_epoch);
+	batch = peer_await(watcher->peer, FRAME_BATCH);
+	place.cpu[0] = batch->cpu;
+	place.seq[0] = batch->end_seq;
+	peer_free(batch);
+	return place;
+}
+
+/*
+ * It was sent a batch of one CPU of a run, and acknowledges that, before a watermark tells where the
+ * run's record begins on the others: there it has missed nothing when it comes back, whatever the
+ * numbers were that its subscription did not record.
+ */
+static void acknowledged_before_the_first_watermark(void **state)
+{
+	struct watcher watcher;
+	struct place place;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	engine_write(&e, 100);
+	watcher_await(&watcher, 100);
+	leave(&e, &watcher);
+	engine_close(&e);
+
+	engine_epoch = 100;
+	engine_open(&e, 2, 1, 8);
+	engine_write(&e, 50);			/* before its subscription is there */
+	peer_run_for(e.base, 20000000);
+	write_first_ring(&e, 10);
+	watcher = consume(&e, "mine", CALLS);
+	place = await_run(&watcher);
+	assert_int_equal(place.cpu[0], engine_cpu[0]);
+	acknowledge(watcher.peer, &place);
+	peer_run_for(e.base, 20000000);
+	leave(&e, &watcher);
+
+	watcher = consume(&e, "mine", CALLS);
+	assert_true(watcher.resumed);
+	watcher.seq[0] = place.seq[0];
+	watcher.seq[1] = 25;
+	engine_write(&e, 10);
+	watcher_await(&watcher, 10);
+	assert_int_equal(watcher.gaps, 0);
+	leave(&e, &watcher);
+	engine_close(&e);
+}
+
 /* ---- What is written down -------------------------------------------------------------------- */
 
 static void kept_while_the_audit_log_fails(void **state)
@@ -483,6 +556,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(always_on_kept_from_acks, setup, teardown),
 		cmocka_unit_test_setup_teardown(always_on_begins_a_segment, setup, teardown),
 		cmocka_unit_test_setup_teardown(freed_at_the_slowest_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(acknowledged_before_the_first_watermark, setup, teardown),
 		cmocka_unit_test_setup_teardown(kept_while_the_audit_log_fails, setup, teardown),
 	};
 
