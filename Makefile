@@ -297,9 +297,9 @@ sim-coverage: $(DEPS) ## lists which functions the simulation never enters
 	$(Q)python3 tests/sim/coverage.py $(BUILD)/gcov
 
 # Known ways to break the code, each of which some test is to notice (ROOM=daemon/ring: of that room's).
-mutate: $(DEPS) ## breaks the code in known ways: does a test notice? (ROOM=PATH, CHANGED=1, SECONDS=N)
+mutate: $(DEPS) ## breaks the code in known ways: does a test notice? (ROOM=PATH, CHANGED=1, FRESH=1, SECONDS=N)
 	$(Q)python3 tests/mutate/run.py --build build $(if $(ROOM),--room $(ROOM)) \
-		$(if $(CHANGED),--changed) $(if $(SECONDS),--seconds $(SECONDS))
+		$(if $(CHANGED),--changed) $(if $(FRESH),--fresh) $(if $(SECONDS),--seconds $(SECONDS))
 
 # The long forms of the fault tests, and everything at once for a long time.
 torture: $(DEPS) all $(BUILD)/sim/sim ## the long forms of the fault tests
