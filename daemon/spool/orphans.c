@@ -1,5 +1,5 @@
 /*
- * spool_orphans: see spool_orphans.h. A turn is one job on the disk thread, which takes up one spool
+ * A turn is one job on the disk thread, which takes up one spool
  * more, with all of its files, and tends those that it has; jobs run in order, so that a spool that is
  * opened meanwhile is first seen by its own job, or is let go of before that.
  */
@@ -13,7 +13,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
-#include "daemon/spool/private.h"
+#include "daemon/spool/store.h"
 #include "proto/message.h"
 #include "proto/segment.h"
 
@@ -51,8 +51,10 @@ struct row {
 
 struct spool_orphans {
 	struct disk_job job;
-	struct spooler *spooler;
-	bool busy;
+	const struct spooler_config *config;
+	spool_orphans_names *each_name;
+	void *context;			/* of each_name */
+	bool busy, stopped;
 	uint64_t looked_ns;
 	struct names unwanted;		/* for the next turn */
 	struct row row[TENDED_MAX];
@@ -113,7 +115,7 @@ static void orphan_free(struct orphan *orphan)
 
 static void take_up(struct spool_orphans *orphans, const char *name)
 {
-	const struct spooler_config *common = &orphans->spooler->config;
+	const struct spooler_config *common = orphans->config;
 	struct spool_store_config config = {
 		.name = name,
 		.durability = common->durability,
@@ -186,10 +188,10 @@ static void tend(struct spool_orphans *orphans, struct orphan *orphan)
 		spool_store_rest(store);
 	}
 	if (fate == UNWANTED)
-		spool_bounds_remove_unneeded(store);
-	spool_bounds_tidy(store, &nothing_released);
+		spool_store_remove_unneeded(store);
+	spool_store_tidy(store, &nothing_released);
 	if (fate == HELD && store->config.policy == SPOOL_DROP_OLDEST)
-		spool_bounds_make_room(store, 0);
+		spool_store_make_room(store, 0);
 }
 
 /* True: nothing of it is left. */
@@ -259,14 +261,14 @@ static void keep_within(struct spool_orphans *orphans)
 	struct orphan *orphan;
 	unsigned unused;
 
-	while (unused_bytes(orphans) > orphans->spooler->config.size_bytes) {
+	while (unused_bytes(orphans) > orphans->config->size_bytes) {
 		orphan = oldest(orphans, false, &unused);
-		if (!orphan || spool_bounds_delete_oldest(orphan->store) != 0)
+		if (!orphan || spool_store_delete_oldest(orphan->store) != 0)
 			break;
 	}
 	orphan = oldest(orphans, true, &unused);
 	if (unused > SPOOL_ORPHANS_MAX)
-		spool_bounds_remove_all(orphan->store);
+		spool_store_remove_all(orphan->store);
 }
 
 static void on_entry(void *context, const char *name, uint64_t bytes)
@@ -351,42 +353,42 @@ static void on_run(struct disk_job *job, struct disk *disk)
 
 /* ---- On the main thread ---------------------------------------------------------------------- */
 
-static void add_held(void *context, const char *name)
+static void add(struct spool_orphans *orphans, const char *name, enum fate fate)
 {
-	struct spool_orphans *orphans = context;
-
-	if (add_name(&orphans->names, name, HELD) != 0)
+	if (add_name(&orphans->names, name, fate) != 0)
 		orphans->no_memory = true;
 }
 
-/* Those that are asked for first: one that was to go may be wanted again. */
+static void add_asked_for(void *context, const char *name)
+{
+	add(context, name, ASKED_FOR);
+}
+
+static void add_held(void *context, const char *name)
+{
+	add(context, name, HELD);
+}
+
+/* False: out of memory. */
 static bool gather_names(struct spool_orphans *orphans)
 {
-	const struct spooler *spooler = orphans->spooler;
-	const struct spool *spool;
-	int err = 0;
-
 	orphans->names.n = 0;
 	orphans->no_memory = false;
-	LIST_FOREACH(spool, &spooler->spools, link)
-		if (!err)
-			err = add_name(&orphans->names, spool->config.name, ASKED_FOR);
-	if (spooler->each_held)
-		spooler->each_held(spooler->holder, add_held, orphans);
-	for (size_t i = 0; i < orphans->unwanted.n && !err; i++)
-		err = add_name(&orphans->names, orphans->unwanted.name[i].name, UNWANTED);
-	return !err && !orphans->no_memory;
+	orphans->each_name(orphans->context, add_asked_for, add_held, orphans);
+	for (size_t i = 0; i < orphans->unwanted.n; i++)
+		add(orphans, orphans->unwanted.name[i].name, UNWANTED);
+	return !orphans->no_memory;
 }
 
 static void submit(struct spool_orphans *orphans)
 {
 	if (!gather_names(orphans))
-		return;				/* out of memory: the next tick tries again */
+		return;				/* the next tick tries again */
 	orphans->unwanted.n = 0;
 	orphans->now_ns = orphans->looked_ns = clock_monotonic();
 	orphans->realtime_ns = clock_read(CLOCK_REALTIME);
 	orphans->busy = true;
-	disk_thread_submit(orphans->spooler->config.thread, &orphans->job);
+	disk_thread_submit(orphans->config->thread, &orphans->job);
 }
 
 static void on_done(struct disk_job *job)
@@ -401,7 +403,7 @@ static void on_done(struct disk_job *job)
 		orphans->gone = orphan->next;
 		orphan_free(orphan);
 	}
-	if ((orphans->more || orphans->unwanted.n) && !orphans->spooler->ending)
+	if ((orphans->more || orphans->unwanted.n) && !orphans->stopped)
 		submit(orphans);
 }
 
@@ -445,14 +447,15 @@ void spool_orphans_each(const struct spool_orphans *orphans,
 			.set_aside = row->files.set_aside,
 			.state = row->held ? "held" : "unused",
 			.config = &config,
-			.size_bytes = orphans->spooler->config.size_bytes,
+			.size_bytes = orphans->config->size_bytes,
 		};
 
 		each(context, &stat);
 	}
 }
 
-struct spool_orphans *spool_orphans_create(struct spooler *spooler)
+struct spool_orphans *spool_orphans_create(const struct spooler_config *config,
+					   spool_orphans_names *each_name, void *context)
 {
 	struct spool_orphans *orphans = calloc(1, sizeof(*orphans));
 
@@ -460,8 +463,16 @@ struct spool_orphans *spool_orphans_create(struct spooler *spooler)
 		return NULL;
 	orphans->job.run = on_run;
 	orphans->job.done = on_done;
-	orphans->spooler = spooler;
+	orphans->config = config;
+	orphans->each_name = each_name;
+	orphans->context = context;
 	return orphans;
+}
+
+void spool_orphans_stop(struct spool_orphans *orphans)
+{
+	if (orphans)
+		orphans->stopped = true;
 }
 
 void spool_orphans_destroy(struct spool_orphans *orphans)

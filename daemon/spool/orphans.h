@@ -13,8 +13,16 @@
 
 struct spool_orphans;
 
-/* NULL: out of memory. */
-struct spool_orphans *spool_orphans_create(struct spooler *spooler);
+/* Calls `asked_for` with each name that a subscription's spool has, then `held` with each that is held. */
+typedef void spool_orphans_names(void *context, spooler_name *asked_for, spooler_name *held,
+				 void *names);
+
+/* The config is borrowed for its life. NULL: out of memory. */
+struct spool_orphans *spool_orphans_create(const struct spooler_config *config,
+					   spool_orphans_names *each_name, void *context);
+
+/* Only the turn that is under way ends yet. NULL is safe. */
+void spool_orphans_stop(struct spool_orphans *orphans);
 
 /* After the disk thread has settled. NULL is safe. */
 void spool_orphans_destroy(struct spool_orphans *orphans);

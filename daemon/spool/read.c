@@ -1,7 +1,3 @@
-/*
- * spool_read: see spool_read.h. This file: a place, and how it goes from segment to segment.
- * spool_read_give.c: what is given of a segment's frames.
- */
 #include "daemon/spool/read.h"
 
 #include <errno.h>
@@ -9,10 +5,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/spool/read_private.h"
+#include "daemon/spool/frame.h"
 #include "proto/limits.h"
 
 #define ERRORS_MAX 3		/* in a row, before a segment is passed over */
+
+struct spool_read {
+	bool placed;			/* the first segment is found */
+	struct spool_marks *since;
+	uint64_t since_realtime_ns;
+
+	uint64_t sequence;		/* of the segment being read; the next, if offset is 0 */
+	uint64_t offset;		/* of the next frame in it */
+	bool has_epoch, ours, greeted;
+	Ringtail__V1__LossReason run_end;	/* of the Gap that stands behind this epoch; 0: not given */
+	uint8_t boot_id[16];
+	uint64_t epoch;
+	struct spool_marks *at;		/* everything before has been given */
+	struct spool_marks *before;	/* `at`, when a call began */
+	uint64_t time_ns;		/* of the newest watermark given */
+	unsigned errors;
+	Ringtail__V1__LossReason passed;	/* what was passed over to get here; 0: nothing */
+
+	/* Of one call. */
+	struct spool_store *store;
+	struct frame_ref **frame;
+	unsigned n, max;
+	size_t bytes;
+	bool no_memory;
+};
 
 struct spool_read *spool_read_create(struct spool_marks *since, const uint8_t boot_id[16],
 				     uint64_t epoch, uint64_t realtime_ns)
@@ -170,6 +191,196 @@ static void place(struct spool_read *read, const struct spool_store *store)
 	read->placed = true;
 }
 
+/*
+ * ---- What is given -----------------------------------------------------------------------------
+ *
+ * Of the frames that lie there: each attempt once, and each that is missing in a Gap, in its place.
+ * Whatever finds no memory for what it gives sets ->no_memory.
+ */
+
+static uint32_t ring_of(const struct spool_read *read, uint32_t cpu)
+{
+	const struct spool_store *store = read->store;
+
+	for (uint32_t i = 0; read->ours && i < store->config.rings; i++)
+		if (store->config.cpu_of[i] == cpu)
+			return i;
+	return UINT32_MAX;
+}
+
+/* Takes the reference. There is always room: see step() and take_frames(). */
+static void give(struct spool_read *read, struct frame_ref *frame)
+{
+	if (!frame) {
+		read->no_memory = true;
+		return;
+	}
+	frame->ring = frame->type == FRAME_BATCH || frame->type == FRAME_GAP ?
+			      ring_of(read, frame->cpu) : read->ours ? 0 : UINT32_MAX;
+	if (read->n == read->max) {
+		frame_ref_put(frame);
+		read->no_memory = true;
+		return;
+	}
+	read->frame[read->n++] = frame;
+	read->bytes += frame->bytes;
+}
+
+static void give_gap(struct spool_read *read, uint32_t cpu, uint64_t first_seq, uint64_t end_seq,
+		     Ringtail__V1__LossReason reason)
+{
+	give(read, spool_frame_gap(read->store->codec, cpu, first_seq, end_seq, 0,
+					      reason));
+	spool_marks_put(read->at, cpu, end_seq);
+}
+
+/*
+ * A range that was not asked for: it has no bytes, and only the ledger of our own epoch needs
+ * it.
+ */
+static void give_skipped(struct spool_read *read, uint32_t cpu, uint64_t first_seq,
+			 uint64_t end_seq)
+{
+	struct frame_ref *frame;
+
+	spool_marks_put(read->at, cpu, end_seq);
+	if (!read->ours)
+		return;
+	frame = frame_ref_create(FRAME_BATCH, 0);
+	if (frame) {
+		frame->cpu = cpu;
+		frame->first_seq = first_seq;
+		frame->end_seq = end_seq;
+		frame->skipped = end_seq - first_seq;
+	}
+	give(read, frame);
+}
+
+/* The frame at hand. NULL: out of memory. */
+static struct frame_ref *copy_frame(const struct spool_scan *scan)
+{
+	size_t bytes = FRAME_HEADER_BYTES + (size_t)scan->header.body_bytes;
+	struct frame_ref *frame = frame_ref_create(scan->header.type, bytes);
+
+	if (!frame)
+		return NULL;
+	frame->raw_bytes = scan->header.raw_bytes;
+	memcpy(frame->data, scan->frame, bytes);
+	return frame;
+}
+
+/* A loss of which nobody knows the size, only that it was here. */
+static void give_unknown(struct spool_read *read, Ringtail__V1__LossReason reason)
+{
+	const struct spool_mark *mark = read->at->n ? &read->at->mark[0] : NULL;
+	uint32_t cpu = mark ? mark->cpu : read->store->config.cpu_of[0];
+	uint64_t seq = mark ? mark->seq : 0;
+
+	give(read, spool_frame_gap(read->store->codec, cpu, seq, seq, 0, reason));
+}
+
+/* What is between here and these places is not on disk any more. */
+static void give_missing(struct spool_read *read, const struct spool_marks *upto,
+			     Ringtail__V1__LossReason reason)
+{
+	for (uint32_t i = 0; upto && i < upto->n; i++) {
+		const struct spool_mark *to = &upto->mark[i];
+		const struct spool_mark *mark = spool_marks_find(read->at, to->cpu);
+
+		if (!mark)
+			spool_marks_put(read->at, to->cpu, to->seq);
+		else if (mark->seq < to->seq)
+			give_gap(read, to->cpu, mark->seq, to->seq, reason);
+	}
+}
+
+static void give_range(struct spool_read *read, struct frame_ref *frame)
+{
+	struct spool_mark *mark = spool_marks_find(read->at, frame->cpu);
+
+	if (mark && frame->end_seq <= mark->seq) {
+		frame_ref_put(frame);
+		return;
+	}
+	if (mark && frame->first_seq > mark->seq)
+		give_skipped(read, frame->cpu, mark->seq, frame->first_seq);
+	if (mark && frame->type == FRAME_GAP && frame->first_seq < mark->seq) {
+		Ringtail__V1__LossReason reason = (Ringtail__V1__LossReason)frame->loss[0].reason;
+
+		give_gap(read, frame->cpu, mark->seq, frame->end_seq, reason);
+		frame_ref_put(frame);
+		return;
+	}
+	spool_marks_put(read->at, frame->cpu, frame->end_seq);
+	give(read, frame);
+}
+
+static bool is_told(void *context, uint32_t cpu, uint64_t seq, uint64_t skipped)
+{
+	struct spool_mark *mark = spool_marks_find(context, cpu);
+
+	(void)skipped;
+	return mark && mark->seq >= seq;
+}
+
+static bool give_position(void *context, uint32_t cpu, uint64_t seq, uint64_t skipped)
+{
+	struct spool_read *read = context;
+	struct spool_mark *mark = spool_marks_find(read->at, cpu);
+
+	(void)skipped;
+	if (mark && mark->seq < seq)
+		give_skipped(read, cpu, mark->seq, seq);
+	else if (!mark)
+		spool_marks_put(read->at, cpu, seq);
+	return true;
+}
+
+static void give_watermark(struct spool_read *read, const struct spool_scan *scan,
+			   struct frame_ref *frame)
+{
+	const uint8_t *raw = scan->raw;
+	size_t bytes = scan->header.raw_bytes;
+
+	if (frame->time_ns <= read->time_ns &&
+	    spool_frame_positions(raw, bytes, is_told, read->at)) {
+		frame_ref_put(frame);
+		return;
+	}
+	spool_frame_positions(raw, bytes, give_position, read);
+	if (read->time_ns < frame->time_ns)
+		read->time_ns = frame->time_ns;
+	give(read, frame);
+}
+
+/* Gives of the frame at hand what was not given yet. False: what it says cannot be. */
+static bool take_frame(struct spool_read *read, const struct spool_scan *scan)
+{
+	struct frame_ref *frame = copy_frame(scan);
+
+	if (!frame) {
+		read->no_memory = true;
+		return true;
+	}
+	if (!spool_frame_describe(frame, scan->raw, scan->header.raw_bytes)) {
+		frame_ref_put(frame);
+		return false;
+	}
+	if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP)
+		give_range(read, frame);
+	else if (frame->type == FRAME_WATERMARK)
+		give_watermark(read, scan, frame);
+	else
+		frame_ref_put(frame);
+	return true;
+}
+
+/* The most frames that one frame read may become: a range skipped on each CPU, and itself. */
+static unsigned worst_case(const struct spool_read *read)
+{
+	return read->at->n + 8;
+}
+
 /* ---- One segment ----------------------------------------------------------------------------- */
 
 /* Why what was before it is not there: deleted, damaged, or never written by a daemon that was killed. */
@@ -196,7 +407,7 @@ static void end_run(struct spool_read *read, Ringtail__V1__LossReason reason)
 {
 	if (read->run_end)
 		return;
-	spool_read_give_unknown(read, reason);
+	give_unknown(read, reason);
 	read->run_end = reason;
 }
 
@@ -233,7 +444,7 @@ static int scan_heads(struct spool_read *read, struct spool_scan *scan, struct f
 
 	for (unsigned i = 0; i < 3 && got == 1; i++) {
 		got = spool_scan_next(scan);
-		head[i] = got == 1 ? spool_read_copy_frame(scan) : NULL;
+		head[i] = got == 1 ? copy_frame(scan) : NULL;
 		read->no_memory |= got == 1 && !head[i];
 	}
 	return got;
@@ -258,17 +469,17 @@ static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_
 	greets = got == 1 && !read->ours && !read->greeted;
 	for (unsigned i = 0; i < 3; i++) {
 		if (greets && head[i])
-			spool_read_give(read, head[i]);
+			give(read, head[i]);
 		else
 			frame_ref_put(head[i]);
 	}
 	if (got != 1)
 		return got ? got : -EBADMSG;
 	read->greeted = true;
-	spool_read_give_missing(read, segment->start, why);
+	give_missing(read, segment->start, why);
 	/* A run's numbers are not known before it: of its lost beginning nobody knows the size. */
 	if (another && why == RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT && !is_told)
-		spool_read_give_unknown(read, why);
+		give_unknown(read, why);
 	return 0;
 }
 
@@ -278,12 +489,12 @@ static int take_frames(struct spool_read *read, struct spool_scan *scan, size_t 
 	int got = 1;
 
 	while (!read->no_memory) {
-		if (read->n + spool_read_worst_case(read) > read->max || read->bytes >= bytes)
+		if (read->n + worst_case(read) > read->max || read->bytes >= bytes)
 			return 1;
 		got = spool_scan_next(scan);
 		if (got != 1)
 			return got;
-		if (!spool_read_take_frame(read, scan))
+		if (!take_frame(read, scan))
 			return -EBADMSG;
 		read->offset = scan->offset;
 	}
@@ -343,7 +554,7 @@ static void give_up(struct spool_read *read, struct spool_segment *segment, int 
 	if (err == -EBADMSG && segment != read->store->current)
 		spool_store_set_aside(read->store, segment, "is damaged");
 	if (same && segment->trusted && (read->ours || read->greeted))
-		spool_read_give_missing(read, segment->end, reason);
+		give_missing(read, segment->end, reason);
 	else if (same ? segment->trusted : !read->has_epoch || err != -EBADMSG)
 		read->passed = reason;
 	if (same && ends_run(read->store, segment))
@@ -379,17 +590,17 @@ static int step(struct spool_read *read, size_t bytes)
 	int got;
 
 	if (read->passed)
-		spool_read_give_unknown(read, read->passed);
+		give_unknown(read, read->passed);
 	read->passed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
 	segment = segment_from(read->store, read->sequence);
 	if (!segment && pass_damaged_end(read)) {
-		spool_read_give_unknown(read, RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT);
+		give_unknown(read, RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT);
 		return -1;
 	}
 	if (!segment)
 		return -1;
 	/* At a segment's start there may be a gap for each of its CPUs. */
-	if (read->n && read->n + 2 * spool_read_worst_case(read) +
+	if (read->n && read->n + 2 * worst_case(read) +
 			       (segment->start ? segment->start->n : 0) > read->max)
 		return 0;
 	if (segment->sequence != read->sequence) {

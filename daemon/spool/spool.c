@@ -1,14 +1,574 @@
-/* spool: see spool.h. This file: one spool, and its turns on the disk thread. */
+/*
+ * The main thread's half of a spool: what is on its way to the disk and what became of it, turns on the
+ * disk thread, and readers. The ledger: produced = stored + lost + what is in the queue, in attempts.
+ */
 #include "daemon/spool/spool.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
-#include "daemon/spool/private.h"
+#include "daemon/spool/frame.h"
+#include "daemon/spool/orphans.h"
+#include "daemon/spool/read.h"
+#include "daemon/spool/store.h"
+
+#define TICK_NS_MIN 10000000ull	/* the spools get a turn no more often */
+
+enum spool_state {
+	SPOOL_OPENING,
+	SPOOL_OK,
+	SPOOL_FULL,
+	SPOOL_STOPPED,
+	SPOOL_FAILED,		/* until retry_ns */
+};
+
+/* A frame on its way; `own`: a Gap or a range for what was counted as lost already. */
+struct spool_entry {
+	struct frame_ref *frame;
+	uint64_t since_ns;
+	bool own;
+};
+
+/* What of one ring was lost and is still to be told, as a Gap before what comes next. */
+struct spool_lost {
+	bool any;
+	uint64_t first_seq, end_seq, events;
+	Ringtail__V1__LossReason reason;
+};
+
+struct spool_ring {
+	bool known;		/* `next` is: the spool's end, or what was appended last */
+	bool came;		/* something was appended since it was opened */
+	uint64_t next;
+	uint64_t began;		/* this run's first attempt; 0: not told yet */
+	uint64_t end;		/* durable up to here */
+	uint64_t quiet;		/* and up to here, once a watermark is: */
+	uint64_t quiet_attempts;/* so many of them */
+	uint64_t said;		/* the end of the newest frame on its way that tells of its range, */
+	uint64_t silent;	/* and of the newest range without one: for a watermark to tell */
+	struct spool_lost lost;
+};
+
+struct spool {
+	LIST_ENTRY(spool) link;
+	struct spooler *spooler;
+	struct spool_config config;
+	struct spool_store *store;	/* the disk thread's while a job is under way */
+	enum spool_state state;
+	bool recovered;		/* the store knows what is there */
+	bool opened, closing, seal;	/* `seal`: wanted when all that waits is written */
+	bool unwanted;			/* closing: and its files go */
+	bool orderly;			/* recovered: an earlier writer of this run ended orderly */
+	bool lost;			/* some ring has lost something untold */
+	uint64_t recorded_realtime_ns;	/* when this run began to record; 0: it has not */
+	bool owes_watermark;		/* one was lost, and is made up for before what comes next */
+	uint64_t owed_time_ns;
+
+	/* In order: `handed` of them are the store's; the rest wait for a turn. */
+	struct spool_entry *entry;
+	size_t first, n, handed, capacity;
+	uint64_t queue_bytes, queue_attempts;
+	uint64_t durable;		/* the store's count, as far as popped */
+
+	struct disk_job job;
+	bool busy;
+	unsigned readers;		/* that exist, or whose job is under way */
+	struct spool_turn turn;
+	struct spool_files files;	/* after the last turn */
+	struct spool_extents *extents;	/* NULL: not known */
+	struct frame_ref **turn_frame;
+	size_t turn_capacity;
+	struct spool_marks *begun, *turn_begun;	/* as in struct spool_turn; that one its copy */
+	struct spool_marks *release, *releasing;
+	uint8_t release_boot_id[16];
+	uint64_t release_epoch;
+	uint64_t unsynced_ns;		/* since when something waits for a sync; 0: nothing does */
+	uint64_t tidied_ns;
+	uint64_t retry_ns, backoff_ns;
+	uint64_t failed_ns;		/* SPOOL_FAILED: since when */
+
+	uint64_t produced, stored;
+	uint64_t lost_count[LOSS_REASONS];
+	struct spool_ring ring[];
+};
+
+struct spooler {
+	struct spooler_config config;
+	uint32_t *cpu_of;
+	struct frame_codec *codec;
+	struct event *tick;
+	LIST_HEAD(, spool) spools;
+	struct spool_orphans *orphans;
+	void (*each_held)(void *holder, spooler_name *name, void *context);	/* NULL: none are */
+	void *holder;
+};
+
+static bool is_range(const struct frame_ref *frame)
+{
+	return frame->type == FRAME_BATCH || frame->type == FRAME_GAP;
+}
+
+static uint64_t attempts_of(const struct frame_ref *frame)
+{
+	return is_range(frame) ? frame_ref_attempts(frame) : 0;
+}
+
+/* What it costs in memory. */
+static uint64_t cost_of(const struct frame_ref *frame)
+{
+	return frame->bytes + sizeof(*frame) + sizeof(struct spool_entry);
+}
+
+/* ---- Losing ---------------------------------------------------------------------------------- */
+
+static void lose_range(struct spool *spool, struct spool_ring *ring, uint64_t first_seq,
+		       uint64_t end_seq, uint64_t events, Ringtail__V1__LossReason reason)
+{
+	struct spool_lost *lost = &ring->lost;
+
+	if (!lost->any)
+		*lost = (struct spool_lost){.any = true, .first_seq = first_seq,
+					    .end_seq = end_seq};
+	if (lost->first_seq > first_seq)
+		lost->first_seq = first_seq;
+	if (lost->end_seq < end_seq)
+		lost->end_seq = end_seq;
+	lost->events += events;
+	lost->reason = reason;
+	spool->lost = true;
+}
+
+static void count_lost(struct spool *spool, uint64_t attempts, Ringtail__V1__LossReason reason)
+{
+	spool->lost_count[reason] += attempts;
+}
+
+/* How far the ring is told of: by frames that do so themselves, and by a watermark that is to come. */
+static void note_range(struct spool_ring *ring, const struct frame_ref *frame)
+{
+	if (frame->bytes)
+		ring->said = frame->end_seq;
+	else if (ring->silent < frame->end_seq)
+		ring->silent = frame->end_seq;
+}
+
+/* Takes the reference. What is our own was counted before, but is to be told once more. */
+static void lose(struct spool *spool, struct spool_entry entry, Ringtail__V1__LossReason reason)
+{
+	struct frame_ref *frame = entry.frame;
+
+	if (is_range(frame)) {
+		struct spool_ring *ring = &spool->ring[frame->ring];
+
+		if (!frame->bytes)
+			note_range(ring, frame);
+		lose_range(spool, ring, frame->first_seq, frame->end_seq,
+			   frame->events + frame_ref_losses(frame),
+			   entry.own && frame->losses ?
+				   (Ringtail__V1__LossReason)frame->loss[0].reason : reason);
+		if (!entry.own)
+			count_lost(spool, attempts_of(frame), reason);
+	} else {
+		spool->owes_watermark = true;
+		if (spool->owed_time_ns < frame->time_ns)
+			spool->owed_time_ns = frame->time_ns;
+	}
+	frame_ref_put(frame);
+}
+
+/* ---- The queue ------------------------------------------------------------------------------- */
+
+static struct spool_entry *at(struct spool *spool, size_t i)
+{
+	return &spool->entry[(spool->first + i) & (spool->capacity - 1)];
+}
+
+static int grow(struct spool *spool)
+{
+	size_t capacity = spool->capacity ? 2 * spool->capacity : 64;
+	struct spool_entry *entry = malloc(capacity * sizeof(*entry));
+
+	if (!entry)
+		return -ENOMEM;
+	for (size_t i = 0; i < spool->n; i++)
+		entry[i] = *at(spool, i);
+	free(spool->entry);
+	spool->entry = entry;
+	spool->capacity = capacity;
+	spool->first = 0;
+	return 0;
+}
+
+/* Takes the reference, or -ENOMEM. */
+static int push(struct spool *spool, struct spool_entry entry)
+{
+	if (spool->n == spool->capacity && grow(spool) != 0)
+		return -ENOMEM;
+	entry.since_ns = clock_monotonic();
+	if (is_range(entry.frame))
+		note_range(&spool->ring[entry.frame->ring], entry.frame);
+	*at(spool, spool->n++) = entry;
+	spool->queue_bytes += cost_of(entry.frame);
+	if (!entry.own)
+		spool->queue_attempts += attempts_of(entry.frame);
+	return 0;
+}
+
+static void uncount(struct spool *spool, const struct spool_entry *entry)
+{
+	spool->queue_bytes -= cost_of(entry->frame);
+	if (!entry->own)
+		spool->queue_attempts -= attempts_of(entry->frame);
+}
+
+static struct spool_entry pop(struct spool *spool)
+{
+	struct spool_entry entry = *at(spool, 0);
+
+	spool->first = (spool->first + 1) & (spool->capacity - 1);
+	spool->n--;
+	if (spool->handed)
+		spool->handed--;
+	uncount(spool, &entry);
+	return entry;
+}
+
+/* Of ranges without a frame, the watermark that should have told of them. */
+static void lose_quiet(struct spool *spool, struct spool_ring *ring,
+		       Ringtail__V1__LossReason reason)
+{
+	if (!ring->quiet_attempts)
+		return;
+	lose_range(spool, ring, ring->quiet - ring->quiet_attempts, ring->quiet, 0, reason);
+	count_lost(spool, ring->quiet_attempts, reason);
+	ring->quiet_attempts = 0;
+}
+
+/* What says of itself is what is durable, and what is still on its way. */
+static void note_said(struct spool *spool)
+{
+	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
+		spool->ring[i].said = spool->ring[i].end;
+	for (size_t i = 0; i < spool->n; i++) {
+		const struct frame_ref *frame = at(spool, i)->frame;
+
+		if (is_range(frame) && frame->bytes)
+			spool->ring[frame->ring].said = frame->end_seq;
+	}
+}
+
+/* Everything that is on its way is lost. */
+static void lose_all(struct spool *spool, Ringtail__V1__LossReason reason)
+{
+	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
+		lose_quiet(spool, &spool->ring[i], reason);
+	while (spool->n)
+		lose(spool, pop(spool), reason);
+	note_said(spool);
+}
+
+/* What is on its way is not wanted any more. */
+static void discard(struct spool *spool)
+{
+	while (spool->n)
+		frame_ref_put(pop(spool).frame);
+}
+
+/* Attempts that are not stored and not lost. */
+static uint64_t in_flight(const struct spool *spool)
+{
+	uint64_t attempts = spool->queue_attempts;
+
+	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
+		attempts += spool->ring[i].quiet_attempts;
+	return attempts;
+}
+
+/* What is behind the n that the store took is lost. */
+static void lose_rest(struct spool *spool, size_t n, Ringtail__V1__LossReason reason)
+{
+	for (size_t i = n; i < spool->n; i++) {
+		uncount(spool, at(spool, i));
+		lose(spool, *at(spool, i), reason);
+	}
+	spool->n = n;
+	note_said(spool);
+}
+
+/* Where the ring's ranges without a frame end, before what was lost of it; 0: it has none. */
+static uint64_t silent_end(const struct spool_ring *ring)
+{
+	uint64_t end = ring->silent;
+
+	if (ring->lost.any && ring->lost.events && ring->lost.first_seq < end)
+		end = ring->lost.first_seq;
+	return end > ring->said ? end : 0;
+}
+
+/* A watermark in place of those that were lost. False: out of memory. */
+static bool push_owed_watermark(struct spool *spool)
+{
+	uint32_t rings = spool->spooler->config.rings, n = 0;
+	Ringtail__V1__Position *position = calloc(rings, sizeof(*position));
+	Ringtail__V1__Position **list = calloc(rings, sizeof(*list));
+	struct frame_ref *frame = NULL;
+	bool pushed = false;
+
+	for (uint32_t i = 0; position && list && i < rings; i++) {
+		uint64_t end = silent_end(&spool->ring[i]);
+
+		if (!end)
+			continue;
+		ringtail__v1__position__init(&position[n]);
+		position[n].cpu = spool->spooler->cpu_of[i];
+		position[n].seq = end;
+		position[n].skipped = end - spool->ring[i].said;
+		list[n] = &position[n];
+		n++;
+	}
+	if (position && list)
+		frame = spool_frame_watermark(spool->spooler->codec, spool->owed_time_ns, list, n);
+	if (frame)
+		pushed = push(spool, (struct spool_entry){.frame = frame, .own = true}) == 0;
+	if (!pushed)
+		frame_ref_put(frame);
+	spool->owes_watermark = !pushed;
+	free(list);
+	free(position);
+	return pushed;
+}
+
+/* A range that held nothing but what was skipped needs no Gap: the next watermark tells of it. */
+static struct frame_ref *lost_frame(struct spool *spool, uint32_t i, const struct spool_lost *lost)
+{
+	uint32_t cpu = spool->spooler->cpu_of[i];
+	struct frame_ref *frame;
+
+	if (lost->events)
+		return spool_frame_gap(spool->spooler->codec, cpu, lost->first_seq, lost->end_seq,
+				       lost->events, lost->reason);
+	frame = frame_ref_create(FRAME_BATCH, 0);
+	if (frame) {
+		frame->cpu = cpu;
+		frame->first_seq = lost->first_seq;
+		frame->end_seq = lost->end_seq;
+		frame->skipped = lost->end_seq - lost->first_seq;
+	}
+	return frame;
+}
+
+/* Of each ring that lost events, or of each that did not. False: for some there is no memory. */
+static bool push_lost(struct spool *spool, bool events)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < spool->spooler->config.rings; i++) {
+		struct spool_lost *lost = &spool->ring[i].lost;
+		struct frame_ref *frame;
+
+		if (!lost->any || (lost->events != 0) != events)
+			continue;
+		frame = lost_frame(spool, i, lost);
+		if (frame)
+			frame->ring = i;
+		if (frame && push(spool, (struct spool_entry){.frame = frame, .own = true}) == 0) {
+			lost->any = false;
+			continue;
+		}
+		frame_ref_put(frame);
+		all = false;
+	}
+	return all;
+}
+
+/*
+ * Puts what was lost behind what is on its way: a watermark in place of those that were, and a Gap for
+ * each ring. The watermark stands behind all that it tells of, and before the next frame of the same ring.
+ * False: without memory for all of it, the rest stays to be told, before anything else.
+ */
+static bool tell_lost(struct spool *spool)
+{
+	if (spool->lost && !push_lost(spool, false))
+		return false;
+	if (spool->owes_watermark && !push_owed_watermark(spool))
+		return false;
+	if (spool->lost)
+		spool->lost = !push_lost(spool, true);
+	return !spool->lost;
+}
+
+/* ---- Durable --------------------------------------------------------------------------------- */
+
+static bool raise(uint64_t *end, uint64_t to)
+{
+	if (*end >= to)
+		return false;
+	*end = to;
+	return true;
+}
+
+/* What a frame that is durable now says of its ring; a watermark, of ranges without a frame. */
+static bool note_durable(struct spool *spool, const struct spool_entry *entry)
+{
+	const struct frame_ref *frame = entry->frame;
+	uint64_t attempts = entry->own ? 0 : attempts_of(frame);
+	bool any = false;
+
+	if (is_range(frame) && frame->bytes) {
+		any = raise(&spool->ring[frame->ring].end, frame->end_seq);
+		spool->stored += attempts;
+	} else if (is_range(frame)) {
+		raise(&spool->ring[frame->ring].quiet, frame->end_seq);
+		spool->ring[frame->ring].quiet_attempts += attempts;
+	} else if (frame->type == FRAME_WATERMARK) {
+		for (uint32_t i = 0; i < spool->spooler->config.rings; i++) {
+			struct spool_ring *ring = &spool->ring[i];
+
+			any |= raise(&ring->end, ring->quiet);
+			spool->stored += ring->quiet_attempts;
+			ring->quiet_attempts = 0;
+		}
+	}
+	return any;
+}
+
+/* The oldest n are durable. True: progress was made. */
+static bool pop_durable(struct spool *spool, size_t n)
+{
+	bool any = false;
+
+	while (n--) {
+		struct spool_entry entry = pop(spool);
+
+		any |= note_durable(spool, &entry);
+		frame_ref_put(entry.frame);
+	}
+	return any;
+}
+
+/* ---- Appending ------------------------------------------------------------------------------- */
+
+static bool losing(const struct spool *spool)
+{
+	return spool->state == SPOOL_FULL || spool->state == SPOOL_STOPPED ||
+	       (spool->state == SPOOL_FAILED &&
+		(!spool->recovered || clock_monotonic() < spool->retry_ns));
+}
+
+static Ringtail__V1__LossReason reason_of(const struct spool *spool)
+{
+	return spool->state == SPOOL_FAILED ? RINGTAIL__V1__LOSS_REASON__REASON_DISK :
+					      RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+}
+
+/* Between the spool's end and the first that came after it was opened. */
+static void name_hole(struct spool *spool, struct spool_ring *ring, uint64_t first_seq)
+{
+	Ringtail__V1__LossReason reason = spool_missing_reason(spool);
+	uint64_t missing = first_seq - ring->next;
+
+	spool->produced += missing;
+	lose_range(spool, ring, ring->next, first_seq, missing, reason);
+	count_lost(spool, missing, reason);
+}
+
+/* This run begins beyond what an earlier one stored. */
+static void name_hole_before_run(struct spool *spool, struct spool_ring *ring)
+{
+	if (!ring->known || ring->came || ring->began <= ring->next)
+		return;
+	name_hole(spool, ring, ring->began);
+	ring->next = ring->began;
+	ring->came = true;
+}
+
+/* False: the spool has it already. */
+static bool note_appended(struct spool *spool, const struct frame_ref *frame)
+{
+	struct spool_ring *ring;
+
+	if (!is_range(frame))
+		return true;
+	ring = &spool->ring[frame->ring];
+	if (ring->known && frame->end_seq <= ring->next)
+		return false;
+	if (ring->known && !ring->came && frame->first_seq > ring->next)
+		name_hole(spool, ring, frame->first_seq);
+	spool->produced += frame_ref_attempts(frame);
+	ring->next = frame->end_seq;
+	ring->known = ring->came = true;
+	return true;
+}
+
+/* Takes the reference. */
+static void append(struct spool *spool, struct frame_ref *frame)
+{
+	struct spool_entry entry = {.frame = frame};
+	bool told;
+
+	if (!note_appended(spool, frame)) {
+		frame_ref_put(frame);
+		return;
+	}
+	if (losing(spool)) {
+		lose(spool, entry, reason_of(spool));
+		return;
+	}
+	if (spool->queue_bytes + cost_of(frame) > SPOOL_HELD_BYTES_MAX) {
+		lose(spool, entry, RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL);
+		return;
+	}
+	/* Before the spool's end is known, only a watermark has its place. */
+	if (spool->state == SPOOL_OPENING)
+		told = !spool->owes_watermark || push_owed_watermark(spool);
+	else
+		told = tell_lost(spool);
+	if (!told || push(spool, entry) != 0)
+		lose(spool, entry, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+}
+
+/* The store knows where it ends: what waits is looked at anew. */
+static void set_ends(struct spool *spool)
+{
+	const struct spool_marks *told = spool->store->told;
+	bool owes = spool->owes_watermark;
+	size_t n = spool->n;
+
+	for (uint32_t i = 0; i < spool->spooler->config.rings; i++) {
+		struct spool_ring *ring = &spool->ring[i];
+		const struct spool_mark *mark =
+			spool_marks_find((struct spool_marks *)told, spool->spooler->cpu_of[i]);
+
+		ring->came = false;
+		ring->silent = ring->lost.any ? ring->lost.end_seq : 0;
+		ring->known = mark;
+		ring->next = ring->end = ring->said = mark ? mark->seq : 0;
+		if (mark && ring->lost.any && ring->lost.first_seq > mark->seq)
+			name_hole(spool, ring, ring->lost.first_seq);
+		if (ring->lost.any) {
+			ring->next = ring->lost.end_seq;
+			ring->known = ring->came = true;
+		}
+		name_hole_before_run(spool, ring);
+	}
+	/* What is owed belongs behind all that came. */
+	spool->owes_watermark = false;
+	tell_lost(spool);
+	/* What came before that was known comes once more. */
+	while (n--) {
+		struct spool_entry entry = pop(spool);
+
+		spool->produced -= attempts_of(entry.frame);
+		append(spool, entry.frame);
+	}
+	spool->owes_watermark |= owes;
+}
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
@@ -23,11 +583,6 @@ static void on_run(struct disk_job *job, struct disk *disk)
 
 	(void)disk;
 	spool_store_turn(spool->store, &spool->turn);
-}
-
-static struct spool_entry *entry_at(struct spool *spool, size_t i)
-{
-	return &spool->entry[(spool->first + i) & (spool->capacity - 1)];
 }
 
 /* The next frames, as many as one turn may have. */
@@ -48,7 +603,7 @@ static void gather(struct spool *spool)
 	turn->frame = spool->turn_frame;
 	while (turn->frames < waiting && turn->frames < spool->turn_capacity &&
 	       bytes < SPOOL_TURN_BYTES) {
-		struct frame_ref *frame = entry_at(spool, spool->handed + turn->frames)->frame;
+		struct frame_ref *frame = at(spool, spool->handed + turn->frames)->frame;
 
 		spool->turn_frame[turn->frames++] = frame;
 		bytes += frame->bytes;
@@ -130,7 +685,8 @@ static bool must_wait(const struct spool *spool)
 	return false;
 }
 
-void spool_turn(struct spool *spool)
+/* Gives the store what waits, or what is due; nothing, if it is at work or there is nothing to do. */
+static void take_turn(struct spool *spool)
 {
 	uint64_t now_ns = clock_monotonic();
 
@@ -138,9 +694,49 @@ void spool_turn(struct spool *spool)
 		return;
 	/* What was lost while the disk failed is told by the try that comes now. */
 	if (spool->state == SPOOL_FAILED && spool->recovered && turn_due(spool, now_ns))
-		spool_tell_lost(spool);
+		tell_lost(spool);
 	if (turn_due(spool, now_ns))
 		submit(spool, now_ns);
+}
+
+static void config_free(struct spool_config *config)
+{
+	free((char *)config->name);
+	free((char *)config->filter);
+	for (size_t i = 0; config->probe && i < config->probes; i++)
+		free((char *)config->probe[i]);
+	free((void *)config->probe);
+	frame_ref_put(config->hello);
+	frame_ref_put(config->catalog);
+}
+
+/* Whatever it still holds is lost. */
+static void destroy(struct spool *spool)
+{
+	LIST_REMOVE(spool, link);
+	lose_all(spool, RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	spool_store_destroy(spool->store);
+	config_free(&spool->config);
+	free(spool->entry);
+	free(spool->turn_frame);
+	free(spool->begun);
+	free(spool->turn_begun);
+	spool_extents_destroy(spool->extents);
+	free(spool->release);
+	free(spool);
+}
+
+/* Frees it, if it is closing and nothing is under way. */
+static void free_if_done(struct spool *spool)
+{
+	struct spooler *spooler = spool->spooler;
+
+	if (!spool->closing || !is_idle(spool) || spool->readers)
+		return;
+	destroy(spool);
+	LIST_FOREACH(spool, &spooler->spools, link)
+		if (spool->state == SPOOL_OPENING)
+			take_turn(spool);
 }
 
 static void report_progress(struct spool *spool,
@@ -170,7 +766,7 @@ static void after_failure(struct spool *spool)
 		spool->failed_ns = clock_monotonic();
 	spool->state = SPOOL_FAILED;
 	spool->seal = false;
-	spool_lose_all(spool, turn->err == -ENOMEM ? RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
+	lose_all(spool, turn->err == -ENOMEM ? RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
 						     RINGTAIL__V1__LOSS_REASON__REASON_DISK);
 }
 
@@ -206,14 +802,14 @@ static void take_result(struct spool *spool)
 		spool->state = SPOOL_OK;
 		spool->recovered = true;
 		spool->orderly = turn->orderly;
-		spool_set_ends(spool);
+		set_ends(spool);
 	} else if (turn->status == SPOOL_TURN_FULL) {
-		spool_lose_rest(spool, spool->handed,
+		lose_rest(spool, spool->handed,
 				RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
 	}
 	set_state(spool);
 	if (spool->state == SPOOL_OK)
-		spool_tell_lost(spool);
+		tell_lost(spool);
 }
 
 static void on_done(struct disk_job *job)
@@ -230,13 +826,13 @@ static void on_done(struct disk_job *job)
 	free(spool->releasing);
 	spool->releasing = NULL;
 	if (turn->remove) {
-		spool_discard(spool);
-		spool_free_if_done(spool);
+		discard(spool);
+		free_if_done(spool);
 		return;
 	}
 	if (turn->status != SPOOL_TURN_FAILED)
 		spool->handed += turn->taken;
-	progress = spool_pop_durable(spool, (size_t)(turn->durable - spool->durable));
+	progress = pop_durable(spool, (size_t)(turn->durable - spool->durable));
 	spool->durable = turn->durable;
 	spool->files = turn->files;
 	if (!turn->unsynced)
@@ -249,49 +845,11 @@ static void on_done(struct disk_job *job)
 	} else if ((progress || turn->recovered) && spool->config.progress) {
 		report_progress(spool, spool->config.progress);
 	}
-	spool_turn(spool);
-	spool_free_if_done(spool);
+	take_turn(spool);
+	free_if_done(spool);
 }
 
 /* ---- One spool ------------------------------------------------------------------------------- */
-
-static void config_free(struct spool_config *config)
-{
-	free((char *)config->name);
-	free((char *)config->filter);
-	for (size_t i = 0; config->probe && i < config->probes; i++)
-		free((char *)config->probe[i]);
-	free((void *)config->probe);
-	frame_ref_put(config->hello);
-	frame_ref_put(config->catalog);
-}
-
-void spool_free(struct spool *spool)
-{
-	LIST_REMOVE(spool, link);
-	spool_lose_all(spool, RINGTAIL__V1__LOSS_REASON__REASON_DISK);
-	spool_store_destroy(spool->store);
-	config_free(&spool->config);
-	free(spool->entry);
-	free(spool->turn_frame);
-	free(spool->begun);
-	free(spool->turn_begun);
-	spool_extents_destroy(spool->extents);
-	free(spool->release);
-	free(spool);
-}
-
-void spool_free_if_done(struct spool *spool)
-{
-	struct spooler *spooler = spool->spooler;
-
-	if (!spool->closing || !is_idle(spool) || spool->readers)
-		return;
-	spool_free(spool);
-	LIST_FOREACH(spool, &spooler->spools, link)
-		if (spool->state == SPOOL_OPENING)
-			spool_turn(spool);
-}
 
 static int config_copy(struct spool_config *to, const struct spool_config *from)
 {
@@ -358,10 +916,10 @@ int spool_open(struct spooler *spooler, const struct spool_config *config, struc
 	spool->turn_begun = spool_marks_create(spooler->config.rings);
 	if (!spool->begun || !spool->turn_begun || config_copy(&spool->config, config) != 0 ||
 	    create_store(spool) != 0) {
-		spool_free(spool);
+		destroy(spool);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
-	spool_turn(spool);
+	take_turn(spool);
 	*out = spool;
 	return 0;
 }
@@ -373,8 +931,8 @@ void spool_close(struct spool *spool)
 	spool->closing = spool->seal = true;
 	spool->config.opened = NULL;
 	spool->config.progress = NULL;
-	spool_turn(spool);
-	spool_free_if_done(spool);
+	take_turn(spool);
+	free_if_done(spool);
 }
 
 void spool_remove(struct spool *spool)
@@ -389,6 +947,34 @@ Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool)
 	return spool->orderly && !spool->config.goes_on ?
 		       RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
 		       RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+}
+
+void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq)
+{
+	spool->ring[ring].began = seq;
+	spool_marks_put(spool->begun, spool->spooler->cpu_of[ring], seq);
+	if (!spool->recovered)
+		return;			/* set_ends() will know where the spool ends */
+	name_hole_before_run(spool, &spool->ring[ring]);
+	if (spool->state == SPOOL_OK)
+		tell_lost(spool);
+	take_turn(spool);
+}
+
+Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end)
+{
+	return end <= spool->ring[ring].began ? spool_missing_reason(spool) :
+						RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+}
+
+void spool_append(struct spool *spool, struct frame_ref *frame)
+{
+	if (frame->type != FRAME_WATERMARK && !is_range(frame)) {
+		frame_ref_put(frame);
+		return;
+	}
+	append(spool, frame);
+	take_turn(spool);
 }
 
 void spool_set_always_on(struct spool *spool, bool always_on)
@@ -416,7 +1002,12 @@ void spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoc
 	spool->release = marks;
 	memcpy(spool->release_boot_id, boot_id, sizeof(spool->release_boot_id));
 	spool->release_epoch = epoch;
-	spool_turn(spool);
+	take_turn(spool);
+}
+
+uint64_t spool_durable(const struct spool *spool, uint32_t ring)
+{
+	return spool->ring[ring].end;
 }
 
 uint64_t spool_behind(const struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
@@ -460,11 +1051,261 @@ void spool_stat(const struct spool *spool, struct spool_stat *stat)
 		.set_aside = spool->files.set_aside,
 		.produced = spool->produced,
 		.stored = spool->stored,
-		.in_flight = spool_in_flight(spool),
+		.in_flight = in_flight(spool),
 		.state = state[spool->state],
 		.config = &spool->config,
 		.size_bytes = spool->spooler->config.size_bytes,
 		.unstored_ns = unstored_ns(spool),
 	};
 	memcpy(stat->lost, spool->lost_count, sizeof(stat->lost));
+}
+
+/* ---- Readers --------------------------------------------------------------------------------- */
+
+struct spool_reader {
+	struct disk_job job;
+	struct spool *spool;
+	struct spool_read *read;	/* the disk thread's while busy */
+	spool_frames *frames;
+	void *context;
+	bool busy, destroyed;
+
+	size_t bytes;			/* the question */
+	unsigned n;			/* the answer */
+	bool end;
+	struct frame_ref *frame[SPOOL_READ_FRAMES_MAX];
+};
+
+static void reader_free(struct spool_reader *reader)
+{
+	struct spool *spool = reader->spool;
+
+	spool_read_destroy(reader->read);
+	free(reader);
+	spool->readers--;
+	free_if_done(spool);
+}
+
+static void on_read(struct disk_job *job, struct disk *disk)
+{
+	struct spool_reader *reader = (struct spool_reader *)job;
+
+	(void)disk;
+	reader->end = spool_read_next(reader->read, reader->spool->store, reader->bytes,
+				      reader->frame, SPOOL_READ_FRAMES_MAX, &reader->n);
+}
+
+static void on_read_done(struct disk_job *job)
+{
+	struct spool_reader *reader = (struct spool_reader *)job;
+
+	reader->busy = false;
+	if (!reader->destroyed) {
+		reader->frames(reader->context, reader->frame, reader->n, reader->end);
+		return;
+	}
+	for (unsigned i = 0; i < reader->n; i++)
+		frame_ref_put(reader->frame[i]);
+	reader_free(reader);
+}
+
+int spool_reader_create(struct spool *spool, const struct spool_place *where, spool_frames *frames,
+			void *context, struct spool_reader **out)
+{
+	const Ringtail__V1__Cursor *cursor = where->cursor;
+	struct spool_reader *reader = calloc(1, sizeof(*reader));
+	struct spool_marks *since = cursor ? spool_marks_from(cursor) : NULL;
+	uint8_t boot_id[16] = {0};
+
+	if (!reader || (cursor && !since)) {
+		free(since);
+		free(reader);
+		return -ENOMEM;
+	}
+	if (cursor && cursor->boot_id.len == sizeof(boot_id))
+		memcpy(boot_id, cursor->boot_id.data, sizeof(boot_id));
+	reader->read = spool_read_create(since, boot_id, cursor ? cursor->epoch : 0,
+					 where->realtime_ns);
+	if (!reader->read) {
+		free(reader);
+		return -ENOMEM;
+	}
+	reader->job.run = on_read;
+	reader->job.done = on_read_done;
+	reader->spool = spool;
+	reader->frames = frames;
+	reader->context = context;
+	spool->readers++;
+	*out = reader;
+	return 0;
+}
+
+void spool_reader_next(struct spool_reader *reader, size_t bytes)
+{
+	reader->busy = true;
+	reader->bytes = bytes < SPOOL_READ_BYTES_MAX ? bytes : SPOOL_READ_BYTES_MAX;
+	disk_thread_submit(reader->spool->spooler->config.thread, &reader->job);
+}
+
+void spool_reader_destroy(struct spool_reader *reader)
+{
+	if (!reader)
+		return;
+	/* The callee may end it from within frames(): then it is not busy any more. */
+	if (reader->busy)
+		reader->destroyed = true;
+	else
+		reader_free(reader);
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+void spooler_turn(struct spooler *spooler)
+{
+	struct spool *spool, *next;
+
+	for (spool = LIST_FIRST(&spooler->spools); spool; spool = next) {
+		next = LIST_NEXT(spool, link);
+		take_turn(spool);
+	}
+	spool_orphans_turn(spooler->orphans);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd, (void)what;
+	spooler_turn(context);
+}
+
+/* For the orphans. Those that are asked for come first: one that was to go may be wanted again. */
+static void each_name(void *context, spooler_name *asked_for, spooler_name *held, void *names)
+{
+	const struct spooler *spooler = context;
+	const struct spool *spool;
+
+	LIST_FOREACH(spool, &spooler->spools, link)
+		asked_for(names, spool->config.name);
+	if (spooler->each_held)
+		spooler->each_held(spooler->holder, held, names);
+}
+
+static int start_tick(struct spooler *spooler)
+{
+	uint64_t tick_ns = spooler->config.sync_interval_ns / 2;
+	struct timeval interval;
+
+	if (tick_ns < TICK_NS_MIN || spooler->config.durability != SPOOL_FSYNC)
+		tick_ns = NS_PER_S;
+	if (tick_ns > NS_PER_S)
+		tick_ns = NS_PER_S;
+	interval = (struct timeval){.tv_sec = (time_t)(tick_ns / NS_PER_S),
+				    .tv_usec = (suseconds_t)(tick_ns % NS_PER_S / 1000)};
+	spooler->tick = event_new(spooler->config.base, -1, EV_PERSIST, on_tick, spooler);
+	return spooler->tick && event_add(spooler->tick, &interval) == 0 ? 0 : -ENOMEM;
+}
+
+int spooler_create(const struct spooler_config *config, struct spooler **out, struct error *error)
+{
+	struct spooler *spooler = calloc(1, sizeof(*spooler));
+
+	if (!spooler)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	LIST_INIT(&spooler->spools);
+	spooler->config = *config;
+	spooler->codec = frame_codec_create(1);
+	spooler->cpu_of = calloc(config->rings + 1, sizeof(*spooler->cpu_of));
+	spooler->orphans = spool_orphans_create(&spooler->config, each_name, spooler);
+	if (!spooler->codec || !spooler->cpu_of || !spooler->orphans || start_tick(spooler) != 0) {
+		spooler_destroy(spooler);
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	}
+	memcpy(spooler->cpu_of, config->cpu_of, config->rings * sizeof(*spooler->cpu_of));
+	*out = spooler;
+	return 0;
+}
+
+void spooler_destroy(struct spooler *spooler)
+{
+	struct spool *spool, *next;
+
+	if (!spooler)
+		return;
+	spool_orphans_stop(spooler->orphans);
+	for (spool = LIST_FIRST(&spooler->spools); spool; spool = next) {
+		next = LIST_NEXT(spool, link);
+		spool_close(spool);
+	}
+	disk_thread_settle(spooler->config.thread);
+	while ((spool = LIST_FIRST(&spooler->spools)))
+		destroy(spool);
+	spool_orphans_destroy(spooler->orphans);
+	if (spooler->tick)
+		event_free(spooler->tick);
+	frame_codec_destroy(spooler->codec);
+	free(spooler->cpu_of);
+	free(spooler);
+}
+
+void spooler_set_holder(struct spooler *spooler,
+			void (*each_held)(void *holder, spooler_name *name, void *context),
+			void *holder)
+{
+	spooler->each_held = each_held;
+	spooler->holder = holder;
+}
+
+bool spooler_has(const struct spooler *spooler, const char *name)
+{
+	const struct spool *spool;
+
+	LIST_FOREACH(spool, &spooler->spools, link)
+		if (!spool->closing && strcmp(spool->config.name, name) == 0)
+			return true;
+	return false;
+}
+
+void spooler_remove(struct spooler *spooler, const char *name)
+{
+	spool_orphans_remove(spooler->orphans, name);
+}
+
+void spooler_each_orphan(const struct spooler *spooler,
+			 void (*each)(void *context, const struct spool_stat *stat), void *context)
+{
+	spool_orphans_each(spooler->orphans, each, context);
+}
+
+unsigned spooler_orphans(const struct spooler *spooler)
+{
+	return spool_orphans_count(spooler->orphans);
+}
+
+void spooler_each(const struct spooler *spooler,
+		  void (*each)(void *context, const struct spool *spool), void *context)
+{
+	const struct spool *spool;
+
+	LIST_FOREACH(spool, &spooler->spools, link)
+		if (!spool->closing)
+			each(context, spool);
+}
+
+unsigned spooler_count(const struct spooler *spooler)
+{
+	const struct spool *spool;
+	unsigned n = 0;
+
+	LIST_FOREACH(spool, &spooler->spools, link)
+		n += !spool->closing;
+	return n;
+}
+
+enum spool_durability spooler_durability(const struct spooler *spooler)
+{
+	return spooler->config.durability;
+}
+
+uint64_t spooler_sync_interval_ns(const struct spooler *spooler)
+{
+	return spooler->config.durability == SPOOL_FSYNC ? spooler->config.sync_interval_ns : 0;
 }

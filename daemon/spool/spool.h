@@ -54,6 +54,9 @@ struct spooler_config {
 int spooler_create(const struct spooler_config *config, struct spooler **spooler,
 		   struct error *error);
 
+/* With each tick of its own; a turn for each spool, where it is due. */
+void spooler_turn(struct spooler *spooler);
+
 /* Seals and syncs what is open; waits for the disk. Nobody is called any more. NULL is safe. */
 void spooler_destroy(struct spooler *spooler);
 
@@ -136,6 +139,9 @@ struct spool_stat {
 };
 
 void spool_stat(const struct spool *spool, struct spool_stat *stat);
+
+/* Every attempt of the ring before is durable. */
+uint64_t spool_durable(const struct spool *spool, uint32_t ring);
 
 /* About how many bytes on disk are behind that place. */
 uint64_t spool_behind(const struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,

@@ -5,9 +5,8 @@
  * written and not yet durable stays in `held`, so that it can be written again into another file:
  * a file that failed once, to write or to sync, is never trusted again.
  *
- * Shared by spool_store.c (turns), spool_bounds.c (what goes), spool_segment.c (one file),
- * spool_recover.c (what an earlier daemon left), spool_read.c (reading back) and spool_orphans.c (those
- * that are not open).
+ * This header is of the room's inside: store.c (turns, and what goes), segment.c (one file), recover.c
+ * (what an earlier daemon left), read.c (reading back) and orphans.c (those that are not open).
  */
 #ifndef RINGTAIL_DAEMON_SPOOL_STORE_H
 #define RINGTAIL_DAEMON_SPOOL_STORE_H
@@ -160,7 +159,7 @@ void spool_store_rest(struct spool_store *store);
 
 /* ---- Shared inside --------------------------------------------------------------------------- */
 
-/* spool_store.c */
+/* store.c */
 void spool_store_path(const struct spool_store *store, uint64_t sequence, enum segment_state state,
 		      char path[SPOOL_PATH_BYTES]);
 struct spool_segment *spool_store_add(struct spool_store *store, uint64_t sequence,
@@ -171,19 +170,17 @@ void spool_store_drop(struct spool_store *store, struct spool_segment *segment);
 void spool_store_set_aside(struct spool_store *store, struct spool_segment *segment,
 			   const char *why);
 
-/* spool_bounds.c */
-bool spool_bounds_has_old(const struct spool_store *store);	/* but the current one */
-int spool_bounds_delete_oldest(struct spool_store *store);
-void spool_bounds_remove_all(struct spool_store *store);
-void spool_bounds_remove_unneeded(struct spool_store *store);
-void spool_bounds_tidy(struct spool_store *store, const struct spool_turn *turn);
+int spool_store_delete_oldest(struct spool_store *store);
+void spool_store_remove_all(struct spool_store *store);
+void spool_store_remove_unneeded(struct spool_store *store);
+void spool_store_tidy(struct spool_store *store, const struct spool_turn *turn);
 
 /* 0: there is room for so much; -EDQUOT: full; -errno: nothing can be deleted. */
-int spool_bounds_make_room(struct spool_store *store, size_t bytes);
+int spool_store_make_room(struct spool_store *store, size_t bytes);
 bool spool_segment_is_of(const struct spool_segment *segment, const uint8_t boot_id[16],
 			 uint64_t epoch);
 
-/* spool_segment.c: the current one. 0 or -errno; after an error it is to be abandoned. */
+/* segment.c: the current one. 0 or -errno; after an error it is to be abandoned. */
 int spool_segment_begin(struct spool_store *store);
 int spool_segment_write(struct spool_store *store, const struct frame_ref *frame);
 int spool_segment_end(struct spool_store *store);	/* the SegmentEnd alone */
@@ -225,7 +222,7 @@ struct frame_ref *spool_segment_pack_end(struct spool_store *store,
 /* Writes all of it. */
 int spool_write_all(struct disk *disk, int file, const uint8_t *bytes, size_t n, uint64_t *written);
 
-/* spool_recover.c. 0 or -errno: then nothing is known, and it is to be tried again. */
+/* recover.c. 0 or -errno: then nothing is known, and it is to be tried again. */
 int spool_store_recover(struct spool_store *store);
 
 #endif

@@ -1,5 +1,4 @@
 """Mutants of what viewers may do to the record, to others, and to the kernel."""
-BOUNDS = "daemon/spool/bounds.c"
 STORE = "daemon/spool/store.c"
 DURABLE = "daemon/stream/fanout_durable.c"
 MESSAGE = "proto/message.c"
@@ -9,7 +8,7 @@ STREAM = "daemon/stream/stream.c"
 ACKS, VIEWERS = ["unit/consumer_acks"], ["unit/viewer_bounds"]
 
 MUTANTS = [
-    ("acks-free-what-is-always-on", BOUNDS,
+    ("acks-free-what-is-always-on", STORE,
      "	return segment->readable && !segment->for_consumers;", "	return !segment;", ACKS),
     ("always-on-goes-on-in-a-consumers-segment", STORE,
      "	       (store->current->for_consumers ? turn->always_on : turn->remove);",

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "daemon/spool/private.h"
+#include "daemon/spool/spool.h"
+#include "proto/segment.h"
 #include "tests/sim/sim.h"
 
 #define SPOOLS_MAX 64u
@@ -20,25 +21,27 @@ static unsigned promises;
 static void note(void *context, const struct spool *spool)
 {
 	struct promise *promise = &promised[promises];
+	const struct source_config_sim *source = context;
 	uint64_t told[SOURCE_RINGS_MAX];
+	struct spool_stat stat;
 
-	(void)context;
 	if (promises == SPOOLS_MAX)
 		sim_fail("more spools than the simulation counts");
-	snprintf(promise->name, sizeof(promise->name), "%s", spool->config.name);
-	promise->epoch = spool->spooler->config.epoch;
-	promise->rings = spool->spooler->config.rings;
+	spool_stat(spool, &stat);
+	snprintf(promise->name, sizeof(promise->name), "%s", stat.config->name);
+	promise->epoch = source->epoch;
+	promise->rings = source->rings;
 	sim_disk_told(promise->name, promise->epoch, told);
 	for (uint32_t i = 0; i < promise->rings; i++)
-		promise->end[i] = spool->ring[i].end < told[i] ? spool->ring[i].end : told[i];
+		promise->end[i] = spool_durable(spool, i) < told[i] ? spool_durable(spool, i) : told[i];
 	promises++;
 }
 
-void sim_stored_note(const struct spooler *spooler)
+void sim_stored_note(const struct spooler *spooler, const struct source_config_sim *source)
 {
 	promises = 0;
 	if (spooler)
-		spooler_each(spooler, note, NULL);
+		spooler_each(spooler, note, (void *)source);
 }
 
 void sim_stored_check(void)

@@ -15,7 +15,7 @@ struct spooler;
 void sim_disk_told(const char *spool, uint64_t epoch, uint64_t told[SOURCE_RINGS_MAX]);
 
 /* Before the cut, and after it. NULL: nothing is stored. */
-void sim_stored_note(const struct spooler *spooler);
+void sim_stored_note(const struct spooler *spooler, const struct source_config_sim *source);
 void sim_stored_check(void);
 
 #endif

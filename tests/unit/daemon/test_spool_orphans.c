@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/spool/orphans.h"
-#include "daemon/spool/private.h"
+#include "proto/segment.h"
 
 #define FIRST	"00000000000000a1"
 #define SECOND	"00000000000000b2"
@@ -45,7 +44,7 @@ static void leave(struct run *run, const char *name, unsigned frames)
 static void turn(struct run *run)
 {
 	run_now_ns += SPOOL_TIDY_NS;
-	spool_orphans_turn(run->spooler->orphans);
+	spooler_turn(run->spooler);
 	disk_thread_settle(run->thread);
 }
 
@@ -195,7 +194,7 @@ static void asked_for_again(void **state)
 		/* A turn is on its way, or has been. */
 		run_now_ns += SPOOL_TIDY_NS;
 		if (when == 2)
-			spool_orphans_turn(run.spooler->orphans);
+			spooler_turn(run.spooler);
 		run_open_named(&run, FIRST);
 		disk_thread_settle(run.thread);
 		turn(&run);
@@ -345,7 +344,7 @@ static void removed_at_once(void **state)
 	assert_true(bytes_of(THIRD) > 0);
 	/* It is wanted again before its turn comes. */
 	run_now_ns += SPOOL_TIDY_NS;
-	spool_orphans_turn(run.spooler->orphans);
+	spooler_turn(run.spooler);
 	spooler_remove(run.spooler, THIRD);
 	run_open_named(&run, THIRD);
 	disk_thread_settle(run.thread);
