@@ -182,7 +182,7 @@ void export_http_destroy(struct export_http *http)
 
 /* ---- A request ------------------------------------------------------------------------------- */
 
-/* An answer is kept as far as there is room; the rest is read and forgotten. */
+/* An answer ends where there is no more room for it: whoever sends without end is left at that. */
 static size_t on_answer(char *data, size_t size, size_t n, void *context)
 {
 	struct export_call *call = context;
@@ -192,7 +192,7 @@ static size_t on_answer(char *data, size_t size, size_t n, void *context)
 		room = bytes;
 	memcpy(call->answer + call->answer_bytes, data, room);
 	call->answer_bytes += room;
-	return bytes;
+	return room;
 }
 
 static bool add_header(struct export_call *call, const char *header)

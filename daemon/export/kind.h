@@ -39,6 +39,7 @@ enum export_outcome {
 struct export_verdict {
 	enum export_outcome outcome;
 	uint64_t rejected;	/* items of an accepted body */
+	bool names_event;	/* of a refusal: what it says is of an event, not of the settings */
 	char message[128];	/* the back end's words, if it had any */
 };
 

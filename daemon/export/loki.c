@@ -169,9 +169,16 @@ static int build(const struct export_maker *maker, const struct export_list *eve
 
 static void judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict)
 {
+	/* Its distributor's and its ingester's words for an entry that no settings of ours mend. */
+	static const char *const of_entry[] = {"timestamp too old", "timestamp too new",
+					       "too far behind", "out of order"};
+
 	export_judge_status(status, verdict);
 	if (verdict->outcome != EXPORT_ACCEPTED)
 		export_judge_text(answer, bytes, verdict);
+	for (size_t i = 0; i < sizeof(of_entry) / sizeof(of_entry[0]); i++)
+		if (strstr(verdict->message, of_entry[i]))
+			verdict->names_event = true;
 }
 
 const struct export_kind export_loki = {

@@ -21,6 +21,7 @@ struct request {
 	struct export_list list;
 	bool sent;			/* before */
 	bool is_part;			/* of one that was refused */
+	unsigned round;			/* in which it was refused alone */
 };
 
 struct export_sender {
@@ -31,11 +32,15 @@ struct export_sender {
 	struct export_list queue;
 	uint64_t queue_events;
 	uint64_t queued_ns;		/* when the oldest of the queue came */
-	TAILQ_HEAD(, request) requests;	/* the first is sent, or waits to be sent again */
-	uint64_t requests_events, requests_bytes;
+	TAILQ_HEAD(request_list, request) requests;	/* the first is sent, or waits to be sent again */
+	struct request_list aside;	/* refused alone, and nothing else was accepted since */
+	uint64_t requests_events, requests_bytes;	/* of both */
 	struct export_call *call;
 	uint64_t retry_ns;		/* when to send the first, whichever that is then */
-	unsigned failures;		/* since something was answered */
+	unsigned failures;		/* since something was accepted, or refused for what it is */
+	unsigned busy;			/* 429s, one after the other */
+	bool accepts;			/* something was accepted since a whole request was refused */
+	unsigned round, asked;		/* how often all was refused; refused alone since */
 	unsigned splits;		/* of the push of metrics whose parts are being sent */
 	bool flush;
 	struct event *timer;
@@ -80,6 +85,7 @@ struct export_sender *export_sender_create(const struct export_sender_config *co
 	sender->config.spooled = config->spooled && config->kind->build;
 	TAILQ_INIT(&sender->queue);
 	TAILQ_INIT(&sender->requests);
+	TAILQ_INIT(&sender->aside);
 	set_headers(sender);
 	sender->timer = event_new(config->base, -1, 0, on_timer, sender);
 	if (config->kind->build)
@@ -102,17 +108,22 @@ static void free_events(struct export_list *list)
 	}
 }
 
-/* The first request is over, however it went. */
-static void drop_request(struct export_sender *sender)
+/* The first request of a list is over, however it went. */
+static void drop_first(struct export_sender *sender, struct request_list *of)
 {
-	struct request *request = TAILQ_FIRST(&sender->requests);
+	struct request *request = TAILQ_FIRST(of);
 
-	TAILQ_REMOVE(&sender->requests, request, link);
+	TAILQ_REMOVE(of, request, link);
 	sender->requests_events -= request->events;
 	sender->requests_bytes -= request->bytes;
 	free_events(&request->list);
 	free(request->body);
 	free(request);
+}
+
+static void drop_request(struct export_sender *sender)
+{
+	drop_first(sender, &sender->requests);
 }
 
 void export_sender_destroy(struct export_sender *sender)
@@ -123,6 +134,8 @@ void export_sender_destroy(struct export_sender *sender)
 		export_http_cancel(sender->call);
 	while (!TAILQ_EMPTY(&sender->requests))
 		drop_request(sender);
+	while (!TAILQ_EMPTY(&sender->aside))
+		drop_first(sender, &sender->aside);
 	free_events(&sender->queue);
 	export_intake_destroy(sender->intake);
 	export_arena_fini(&sender->arena);
@@ -239,6 +252,16 @@ static struct request *part_of(struct export_sender *sender, const uint8_t *raw,
 	return make_request(sender, err, &body, &none, points);
 }
 
+/* NULL: there was no memory for it. */
+static void put_halves(struct export_sender *sender, struct request *half[2])
+{
+	for (int i = 1; i >= 0; i--)
+		if (half[i]) {
+			half[i]->is_part = true;
+			TAILQ_INSERT_HEAD(&sender->requests, half[i], link);
+		}
+}
+
 /* Of metrics: the body is all there is of it. */
 static void split_points(struct export_sender *sender)
 {
@@ -254,12 +277,7 @@ static void split_points(struct export_sender *sender)
 	half[0] = part_of(sender, raw, bytes, 0, points / 2);
 	half[1] = part_of(sender, raw, bytes, points / 2, points - points / 2);
 	free(raw);
-	for (int i = 1; i >= 0; i--)
-		if (half[i])
-			TAILQ_INSERT_HEAD(&sender->requests, half[i], link);
-	for (int i = 0; i < 2; i++)
-		if (half[i])
-			half[i]->is_part = true;
+	put_halves(sender, half);
 }
 
 /* The first request becomes two, of half its events each. */
@@ -273,9 +291,7 @@ static void split_events(struct export_sender *sender)
 	drop_request(sender);
 	half[0] = build_request(sender, &list, events / 2, &taken);
 	half[1] = build_request(sender, &list, events - events / 2, &taken);
-	for (int i = 1; i >= 0; i--)
-		if (half[i])
-			TAILQ_INSERT_HEAD(&sender->requests, half[i], link);
+	put_halves(sender, half);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -286,6 +302,7 @@ static void try_again(struct export_sender *sender, const struct export_answer *
 {
 	struct request *request = TAILQ_FIRST(&sender->requests);
 
+	sender->accepts = false;
 	sender->retry_ns = clock_monotonic() +
 			   export_retry_ns(++sender->failures, answer->retry_after_ns);
 	if (!answer->status && answer->sent)
@@ -307,25 +324,80 @@ static void say_rejected(const struct export_sender *sender, const struct reques
 		 (unsigned long long)request->events, line[0] ? ": " : "", line);
 }
 
-/* Only the answer to a whole body, or to a single event, says what was refused. */
-static void settle(struct export_sender *sender, const struct export_verdict *verdict,
+/* The first request of a list is lost. */
+static void reject(struct export_sender *sender, struct request_list *of, uint64_t rejected,
 		   const char *error)
 {
-	struct request *request = TAILQ_FIRST(&sender->requests);
-	uint64_t rejected = request->events;
-
-	if (verdict->outcome == EXPORT_ACCEPTED) {
-		/* Where an event makes more items than one, they may not be of as many events. */
-		if (verdict->rejected < rejected)
-			rejected = verdict->rejected;
-		sender->counts.accepted += request->events - rejected;
-		sender->counts.accepted_realtime_ns = clock_read(CLOCK_REALTIME);
-	}
 	sender->counts.rejected += rejected;
-	set_state(sender, rejected ? EXPORT_REJECTING : EXPORT_OK, rejected ? error : NULL);
-	if (rejected)
-		say_rejected(sender, request, rejected, error);
-	drop_request(sender);
+	set_state(sender, EXPORT_REJECTING, error);
+	say_rejected(sender, TAILQ_FIRST(of), rejected, error);
+	drop_first(sender, of);
+}
+
+/*
+ * Something was accepted. What was refused alone a moment ago was so for what it is; what was refused
+ * before all was held is asked about once more, for meanwhile somebody may have mended the back end.
+ */
+static void judge_aside(struct export_sender *sender)
+{
+	struct request_list again = TAILQ_HEAD_INITIALIZER(again);
+	struct request *request;
+	char error[sizeof(sender->counts.error)];
+
+	snprintf(error, sizeof(error), "%s", sender->counts.error);
+	sender->accepts = true;
+	sender->asked = 0;
+	while ((request = TAILQ_FIRST(&sender->aside)) != NULL) {
+		if (request->round == sender->round) {
+			reject(sender, &sender->aside, request->events, error);
+			continue;
+		}
+		TAILQ_REMOVE(&sender->aside, request, link);
+		TAILQ_INSERT_TAIL(&again, request, link);
+	}
+	TAILQ_CONCAT(&again, &sender->requests, link);
+	TAILQ_CONCAT(&sender->requests, &again, link);
+}
+
+/* A whole body, but for so many: where an event makes more items than one, those may be of fewer. */
+static void settle_accepted(struct export_sender *sender, uint64_t rejected, const char *error)
+{
+	struct request *request = TAILQ_FIRST(&sender->requests);
+
+	if (rejected > request->events)
+		rejected = request->events;
+	sender->counts.accepted += request->events - rejected;
+	sender->counts.accepted_realtime_ns = clock_read(CLOCK_REALTIME);
+	if (rejected) {
+		reject(sender, &sender->requests, rejected, error);
+	} else {
+		set_state(sender, EXPORT_OK, NULL);
+		drop_request(sender);
+	}
+	judge_aside(sender);
+}
+
+/*
+ * The first request, which cannot be split, is refused, and nothing was accepted since a whole one was:
+ * a server with a wrong path, or that takes no writes, answers 400 to all alike. It waits for what
+ * becomes of the next. If that goes on, or there is no next, all of them wait.
+ */
+static void set_aside(struct export_sender *sender, const struct export_answer *answer,
+		      const char *error)
+{
+	struct request *request = TAILQ_FIRST(&sender->requests);
+	unsigned most = sender->failures ? EXPORT_ASIDE_AGAIN : EXPORT_ASIDE_MAX;
+
+	request->round = sender->round;
+	request->is_part = true;	/* its next refusal says nothing of the others */
+	TAILQ_REMOVE(&sender->requests, request, link);
+	TAILQ_INSERT_TAIL(&sender->aside, request, link);
+	note_error(sender, error);
+	if (++sender->asked < most && (sender->queue_events || !TAILQ_EMPTY(&sender->requests)))
+		return;
+	sender->asked = 0;
+	sender->round++;
+	try_again(sender, answer, EXPORT_HELD, error);
 }
 
 /* A server that wants TLS says so of every request that comes without, as a 400. */
@@ -336,28 +408,72 @@ static bool wants_tls(const struct export_sender *sender, long status,
 	       strcasestr(verdict->message, "https");
 }
 
-static void follow(struct export_sender *sender, const struct export_answer *answer,
+/* The first request becomes two: false if it is one event, or one push has been split often enough. */
+static bool split(struct export_sender *sender)
+{
+	const struct request *request = TAILQ_FIRST(&sender->requests);
+
+	if (request->events <= 1)
+		return false;
+	if (!TAILQ_EMPTY(&request->list)) {
+		split_events(sender);
+		return true;
+	}
+	if (!request->is_part)
+		sender->splits = 0;
+	if (sender->splits++ >= EXPORT_METRIC_SPLITS_MAX)
+		return false;
+	split_points(sender);
+	return true;
+}
+
+/* Something that is in it, or all of it. */
+static void refuse(struct export_sender *sender, const struct export_answer *answer,
 		   const struct export_verdict *verdict, const char *error)
 {
 	const struct request *request = TAILQ_FIRST(&sender->requests);
 
-	if (verdict->outcome == EXPORT_RETRY || verdict->outcome == EXPORT_HOLD) {
-		try_again(sender, answer, verdict->outcome == EXPORT_HOLD ? EXPORT_HELD :
-							 EXPORT_RETRYING, error);
+	if (!request->is_part)
+		sender->accepts = false;
+	if (split(sender))
+		return;
+	if (!sender->accepts && !verdict->names_event) {
+		set_aside(sender, answer, error);
 		return;
 	}
 	sender->failures = 0;
-	sender->retry_ns = 0;
-	if (!request->is_part)
-		sender->splits = 0;
-	if (verdict->outcome != EXPORT_REJECTED || request->events <= 1)
-		settle(sender, verdict, error);
-	else if (!TAILQ_EMPTY(&request->list))
-		split_events(sender);
-	else if (sender->splits++ < EXPORT_METRIC_SPLITS_MAX)
-		split_points(sender);
-	else
-		settle(sender, verdict, error);
+	reject(sender, &sender->requests, request->events, error);
+}
+
+/* Busy, time and again: it may be too much at once for the rate that it takes. */
+static void send_later(struct export_sender *sender, const struct export_answer *answer,
+		 enum export_state state, const char *error)
+{
+	try_again(sender, answer, state, error);
+	sender->busy = answer->status == 429 ? sender->busy + 1 : 0;
+	if (sender->busy >= EXPORT_BUSY_TRIES && split(sender))
+		sender->failures = sender->busy = 0;
+}
+
+static void follow(struct export_sender *sender, const struct export_answer *answer,
+		   const struct export_verdict *verdict, const char *error)
+{
+	switch (verdict->outcome) {
+	case EXPORT_RETRY:
+		send_later(sender, answer, EXPORT_RETRYING, error);
+		break;
+	case EXPORT_HOLD:
+		send_later(sender, answer, EXPORT_HELD, error);
+		break;
+	case EXPORT_REJECTED:
+		refuse(sender, answer, verdict, error);
+		break;
+	case EXPORT_ACCEPTED:
+		sender->failures = sender->busy = 0;
+		sender->retry_ns = 0;
+		settle_accepted(sender, verdict->rejected, error);
+		break;
+	}
 }
 
 static void on_answer(void *context, const struct export_answer *answer)
@@ -427,7 +543,10 @@ static void keep_bound(struct export_sender *sender)
 	while (!sender->config.spooled && queued_bytes(sender) > sender->config.queue_bytes_max) {
 		struct export_event *event = TAILQ_FIRST(&sender->queue);
 
-		if (!sender->call && !TAILQ_EMPTY(&sender->requests)) {
+		if (!TAILQ_EMPTY(&sender->aside)) {
+			sender->counts.expired += TAILQ_FIRST(&sender->aside)->events;
+			drop_first(sender, &sender->aside);
+		} else if (!sender->call && !TAILQ_EMPTY(&sender->requests)) {
 			sender->counts.expired += TAILQ_FIRST(&sender->requests)->events;
 			drop_request(sender);
 		} else if (event) {
@@ -475,8 +594,13 @@ static void pump_requests(struct export_sender *sender)
 			send_first(sender);
 			continue;
 		}
-		if (!sender->queue_events)
-			return;
+		if (!sender->queue_events) {
+			/* All there is was refused alone, and it is time to ask again. */
+			if (TAILQ_EMPTY(&sender->aside))
+				return;
+			TAILQ_CONCAT(&sender->requests, &sender->aside, link);
+			continue;
+		}
 		if (sender->queue_events < EXPORT_BATCH_EVENTS && !sender->flush &&
 		    now < sender->queued_ns + EXPORT_BATCH_NS) {
 			wake_at(sender, now, sender->queued_ns + EXPORT_BATCH_NS);

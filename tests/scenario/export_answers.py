@@ -1,5 +1,5 @@
 """What a back end answers decides: busy, broken or away is tried again, as late as it asked for, however
-often it says so; what it refuses is counted and never sent again; partly refused is counted; any kind of
+often it says so; partly refused is counted; any kind of
 yes is yes, also one that is cut short. Only where the answer itself was lost does the back end get
 something twice, and that is counted too."""
 import email.utils
@@ -43,7 +43,6 @@ BACKENDS = {
     "500": first(2, Answer(500, b"empty ring")),
     "502": first(1, Answer(502)),
     "504": first(1, Answer(504)),
-    "400": lambda _: Answer(400, b"no such thing"),
     "partial": first(1, partial(3)),
     "not protobuf": lambda _: Answer(200, b"all is well"),
     "204": lambda _: Answer(204),
@@ -53,7 +52,6 @@ BACKENDS = {
     "lost answer": first(1, Answer(200, keep=True, drop=True)),
     "lost request": first(1, Answer(200, keep=False, drop=True)),
 }
-REFUSED = {"400"}
 ASKED_S = {"429, seconds": 2.0, "429, date": 1.5}       # a date has no fractions
 
 
@@ -64,15 +62,13 @@ def check_sent_once(case, name, backend):
 
 def check(case, daemon, name, backend):
     export = exporting.await_events(daemon, backend, CALLS)
-    rejected = CALLS if name in REFUSED else 3 if name == "partial" else 0
+    rejected = 3 if name == "partial" else 0
     lost = {REJECTED: rejected} if rejected else {}
     case.check_equal((export["accepted"], export["lost"], export["residual"]),
                      (CALLS - rejected, lost, 0), f"{name}: the ledger")
     case.check_equal(backend.errors, [], f"{name}: every body was understood")
     got = exporting.numbers(backend.records())
-    if name in REFUSED:
-        case.check_equal((got, export["state"]), ([], "rejecting"), f"{name}: nothing is stored")
-    elif name == "lost answer":
+    if name == "lost answer":
         case.check_equal(sorted(set(got)), list(range(CALLS)), f"{name}: everything is stored")
         twice = len(got) - CALLS
         resent = daemon.stat()["counters"]["export_items_resent"]
@@ -82,11 +78,7 @@ def check(case, daemon, name, backend):
     if name in ASKED_S:
         gap = backend.seen[1].at - backend.seen[0].at
         case.check(gap >= ASKED_S[name], f"{name}: it is waited for as long as it asked", gap)
-    if name in REFUSED:
-        requests = [sorted(exporting.numbers(request.records)) for request in backend.seen]
-        case.check_equal(sorted(one for one, *more in requests if not more), list(range(CALLS)),
-                         f"{name}: each event was refused alone")
-    if name in REFUSED or name in ("partial", "not protobuf", "204", "slow", "cut short"):
+    if name in ("partial", "not protobuf", "204", "slow", "cut short"):
         case.check_equal(export["retries"], 0, f"{name}: nothing is tried again")
         check_sent_once(case, name, backend)
     elif name != "lost answer":

@@ -1,5 +1,5 @@
 """A back end that refuses whoever sends, whatever is sent (credentials, URL, a redirection, TLS on one side
-alone), takes nothing, and nothing is lost to it: what is exported waits, also over an end of the daemon,
+alone; also one that says 400 to each event, as VictoriaLogs does of a wrong path), takes nothing, and nothing is lost to it: what is exported waits, also over an end of the daemon,
 the state says so and why, and all of it goes out once that is mended."""
 import re
 import ssl
@@ -17,6 +17,7 @@ REFUSALS = {
     "404": Answer(404, b"404 page not found"),
     "301": Answer(301, headers={"Location": "http://127.0.0.1:1/elsewhere"}),
     "308": Answer(308, headers={"Location": "http://127.0.0.1:1/elsewhere"}),
+    "400, of a path": Answer(400, b'unsupported path requested: "/v1/logs"'),
     "400, of TLS": Answer(400, b"Client sent an HTTP request to an HTTPS server.\n"),
 }
 

@@ -325,17 +325,112 @@ static void test_poison_is_found_and_alone_is_lost(void **state)
 	check_poison(*state, 422, EVENTS_MAX - 1);
 }
 
-/* A back end that refuses everything is asked about everything once, and the ledger says so. */
-static void test_all_refused_is_lost_and_ends(void **state)
+/*
+ * A server with a wrong path answers 400 to everything: nothing is to blame for that alone. It is asked
+ * about a few alone, then held, and asked about fewer each time; once it is mended all of it goes out.
+ */
+static void test_all_refused_is_held(void **state)
 {
 	struct fixture *fixture = *state;
+	unsigned before;
 
 	give_and_flush(fixture, EVENTS_MAX);
 	while (posted && posts < 4 * EVENTS_MAX)
+		say_status(fixture, 400, "unsupported path");
+	assert_in_range(posts, EXPORT_ASIDE_MAX, 3 * EXPORT_ASIDE_MAX);
+	for (unsigned i = 0; i < 2 * EVENTS_MAX; i++) {
+		check_counts(fixture, EVENTS_MAX, 0, 0, EVENTS_MAX);
+		assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+		before = posts;
+		wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+		while (posted)
+			say_status(fixture, 400, "unsupported path");
+		assert_in_range(posts - before, 1, 3 * EXPORT_ASIDE_AGAIN + 10);
+	}
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	while (posted) {
+		note_accepted(fixture);
+		say_status(fixture, 200, "");
+	}
+	check_counts(fixture, EVENTS_MAX, EVENTS_MAX, 0, 0);
+	assert_int_equal(fixture->sender->counts.state, EXPORT_OK);
+}
+
+/* What is refused alone before and after all was held has been asked about twice, and is lost. */
+static void test_poison_held_with_all_is_lost_in_the_end(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 20);
+	while (posted)
+		say_status(fixture, 400, "path");
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	while (posted) {
+		bool poison = holds(fixture, 3) || holds(fixture, 17);
+
+		if (!poison)
+			note_accepted(fixture);
+		say_status(fixture, poison ? 400 : 200, "");
+	}
+	check_counts(fixture, 20, 18, 2, 0);
+}
+
+/* One event, nothing else to compare it with: kept, until something is accepted. */
+static void test_refused_alone_waits_for_another(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 1);
+	for (unsigned i = 0; i < 10; i++) {
 		say_status(fixture, 400, "no");
-	assert_int_equal(posts, 2 * EVENTS_MAX - 1);
+		assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+		check_counts(fixture, 1, 0, 0, 1);
+		wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	}
+	say_status(fixture, 400, "no");
+	give(fixture, 1, 1);
+	export_sender_flush(fixture->sender);
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	assert_true(holds(fixture, 1));
+	say_status(fixture, 200, "");
+	assert_true(holds(fixture, 0));
+	say_status(fixture, 400, "no");
+	check_counts(fixture, 2, 1, 1, 0);
+	assert_false(posted);
+}
+
+/* Loki says which entry is too old: no settings of ours mend that, and what is new is behind it. */
+static void test_too_old_is_lost_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+
+	open_sender(fixture, &export_loki, "https://there", true, 1 << 30);
+	give_and_flush(fixture, EVENTS_MAX);
+	while (posted)
+		say_status(fixture, 400, "entry for stream '{...}' has timestamp too old: 2026");
 	check_counts(fixture, EVENTS_MAX, 0, EVENTS_MAX, 0);
-	assert_int_equal(fixture->sender->counts.state, EXPORT_REJECTING);
+	assert_int_equal(posts, 2 * EVENTS_MAX - 1);
+}
+
+/* More than fits what a back end takes at once is answered 429 for ever: parts of it are not. */
+static void test_busy_with_much_is_sent_less(void **state)
+{
+	struct fixture *fixture = *state;
+	unsigned accepted = 0;
+
+	give_and_flush(fixture, EVENTS_MAX);
+	for (unsigned i = 0; i < 1000 && accepted < EVENTS_MAX; i++) {
+		uint64_t events = TAILQ_FIRST(&fixture->sender->requests)->events;
+
+		if (events <= 100) {
+			accepted += (unsigned)events;
+			note_accepted(fixture);
+		}
+		say_status(fixture, events > 100 ? 429 : 200, "");
+		if (!posted && accepted < EVENTS_MAX)
+			wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	}
+	check_counts(fixture, EVENTS_MAX, EVENTS_MAX, 0, 0);
 }
 
 /* What comes after a split is not to come before it. */
@@ -538,18 +633,24 @@ static void test_poison_among_metrics_alone_is_lost(void **state)
 	}
 }
 
-static void test_metrics_all_refused_ends_soon(void **state)
+/* As of events: held after so many, sent once it is mended. */
+static void test_metrics_all_refused_are_held(void **state)
 {
 	struct fixture *fixture = *state;
+	uint64_t points = 3 * (GAUGES + HISTOGRAMS);
 
 	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
 	for (unsigned i = 0; i < 3; i++) {
 		give_metrics(fixture);
 		while (posted && posts < 1000)
-			say_status(fixture, 413, "too large");
+			say_status(fixture, 400, "unsupported path");
 	}
 	assert_in_range(posts, 3, 3 * (2 * EXPORT_METRIC_SPLITS_MAX + 1));
-	check_counts(fixture, 3 * (GAUGES + HISTOGRAMS), 0, 3 * (GAUGES + HISTOGRAMS), 0);
+	check_counts(fixture, points, 0, 0, points);
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	while (posted)
+		say_status(fixture, 200, "");
+	check_counts(fixture, points, points, 0, 0);
 }
 
 /* ---- How far all is dealt with --------------------------------------------------------------- */
@@ -633,7 +734,11 @@ int main(void)
 		TEST(test_refusing_whoever_sends_is_held),
 		TEST(test_tls_that_fails_is_held),
 		TEST(test_poison_is_found_and_alone_is_lost),
-		TEST(test_all_refused_is_lost_and_ends),
+		TEST(test_all_refused_is_held),
+		TEST(test_poison_held_with_all_is_lost_in_the_end),
+		TEST(test_refused_alone_waits_for_another),
+		TEST(test_too_old_is_lost_at_once),
+		TEST(test_busy_with_much_is_sent_less),
 		TEST(test_order_is_kept_over_a_split),
 		TEST(test_partial_success_is_not_sent_again),
 		TEST(test_answer_cut_short),
@@ -641,7 +746,7 @@ int main(void)
 		TEST(test_full_queue_keeps_the_pace),
 		TEST(test_metrics_are_bounded_with_a_spool),
 		TEST(test_poison_among_metrics_alone_is_lost),
-		TEST(test_metrics_all_refused_ends_soon),
+		TEST(test_metrics_all_refused_are_held),
 		TEST(test_settled_is_what_nothing_waits_of),
 		TEST(test_settled_over_many_frames),
 		TEST(test_report_costs_no_more_the_more_waits),
