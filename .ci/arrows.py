@@ -22,6 +22,13 @@ import sys
 DAEMON = ["base", "disk", "host", "ring", "net", "config", "access", "source", "collect", "spool",
           "stream", "metrics", "http", "export", "serve"]
 
+# The module's files, likewise; `name.h` where a header lies below its .c, which wires what lies between.
+MODULE = ["compat", "param", "plan", "filter", "syscall_table", "ring", "ring_walk", "call", "exec_text",
+          "thread", "attach", "consumer.h", "snapshot", "emit", "tracepoint.h", "provider_interval",
+          "provider_kprobe", "provider_profile", "provider_sched", "provider_syscall",
+          "provider_tracepoint", "tracepoint.c", "consumer.c", "registry", "device.h", "control",
+          "device_map", "device_read", "device.c", "selftest", "main"]
+
 # What the other rooms may include of the project.
 ROOMS = {
     "kmod/uapi/": ["kmod/uapi/"],
@@ -114,6 +121,16 @@ def check_downhill(path, include):
     return DAEMON.index(target) <= DAEMON.index(source)
 
 
+def check_module(path, include):
+    if not path.startswith("kmod/module/") or not include.endswith(".h") or "/" in include:
+        return True
+
+    def rank(name):
+        stem = name[:-2]
+        return MODULE.index(stem if stem in MODULE else name)
+    return rank(include) <= rank(os.path.basename(path))
+
+
 def room_of(path):
     """Any room: a folder of the daemon's, or a top-level one."""
     inner = daemon_room(path)
@@ -204,6 +221,8 @@ def main():
                     debts.remove((path, include))
                 else:
                     reasons.append("that room lies uphill")
+            if not check_module(path, include):
+                reasons.append("that file of the module lies uphill")
             for reason in reasons:
                 print(f"{path}:{number}: includes {include}: {reason}")
                 wrong += 1

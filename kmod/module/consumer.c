@@ -22,6 +22,7 @@
 #include "provider_kprobe.h"
 #include "provider_profile.h"
 #include "snapshot.h"
+#include "thread.h"
 #include "tracepoint.h"
 
 #define RING_BYTES_DEFAULT	(1u << 20)
@@ -133,9 +134,14 @@ static int make_ring(struct rt_consumer *consumer, u32 cpu)
 
 	if (*slot)
 		return 0;
-	ring = rt_ring_create(consumer, cpu, &consumer->geometry);
+	ring = rt_ring_create(cpu, &consumer->geometry, rt_consumer_ring_bell, consumer);
 	if (!ring)
 		return -ENOMEM;
+	ring->threads = rt_thread_cache_create(cpu_to_node(cpu));
+	if (!ring->threads) {
+		rt_ring_destroy(ring);
+		return -ENOMEM;
+	}
 	/* Pairs with the dependency of whoever loads the pointer: the ring is there whole. */
 	smp_store_release(slot, ring);
 	return 0;
@@ -162,6 +168,9 @@ void rt_consumer_drop_rings(struct rt_consumer *consumer)
 	for_each_possible_cpu(cpu) {
 		struct rt_ring **slot = per_cpu_ptr(consumer->ring, cpu);
 
+		if (!*slot)
+			continue;
+		rt_thread_cache_destroy((*slot)->threads);
 		rt_ring_destroy(*slot);
 		*slot = NULL;
 	}

@@ -18,8 +18,6 @@
 #include <linux/topology.h>
 #include <linux/vmalloc.h>
 
-#include "consumer.h"
-#include "thread.h"
 #include "kmod/uapi/ringtail_ioctl.h"
 
 static_assert(PAGE_SIZE == RT_PAGE_BYTES);
@@ -40,7 +38,9 @@ struct place {
 
 static void bell_work(struct irq_work *work)
 {
-	rt_consumer_ring_bell(container_of(work, struct rt_ring, bell));
+	struct rt_ring *ring = container_of(work, struct rt_ring, bell);
+
+	ring->rung(ring);
 }
 
 static void init_page(struct rt_ring *ring)
@@ -60,8 +60,8 @@ static void init_page(struct rt_ring *ring)
 	smp_store_release(&page->magic, RT_RING_MAGIC);
 }
 
-struct rt_ring *rt_ring_create(struct rt_consumer *owner, u32 cpu,
-			       const struct rt_geometry *geometry)
+struct rt_ring *rt_ring_create(u32 cpu, const struct rt_geometry *geometry,
+			       void (*rung)(struct rt_ring *ring), struct rt_consumer *owner)
 {
 	u64 subbufs = geometry->size_bytes / geometry->subbuf_bytes;
 	struct rt_ring *ring = kzalloc_node(sizeof(*ring), GFP_KERNEL, cpu_to_node(cpu));
@@ -69,6 +69,7 @@ struct rt_ring *rt_ring_create(struct rt_consumer *owner, u32 cpu,
 	if (!ring)
 		return NULL;
 	ring->cpu = cpu;
+	ring->rung = rung;
 	ring->owner = owner;
 	ring->size_bytes = geometry->size_bytes;
 	ring->subbuf_bytes = geometry->subbuf_bytes;
@@ -79,8 +80,7 @@ struct rt_ring *rt_ring_create(struct rt_consumer *owner, u32 cpu,
 	ring->page = vmalloc_user(RT_RING_MAP_BYTES(geometry->size_bytes));
 	ring->consumer = vmalloc_user(RT_PAGE_BYTES);
 	ring->committed = kvcalloc(subbufs, sizeof(*ring->committed), GFP_KERNEL);
-	ring->threads = rt_thread_cache_create(cpu_to_node(cpu));
-	if (!ring->page || !ring->consumer || !ring->committed || !ring->threads) {
+	if (!ring->page || !ring->consumer || !ring->committed) {
 		rt_ring_destroy(ring);
 		return NULL;
 	}
@@ -96,7 +96,6 @@ void rt_ring_destroy(struct rt_ring *ring)
 	irq_work_sync(&ring->bell);
 	if (ring->eventfd)
 		eventfd_ctx_put(ring->eventfd);
-	rt_thread_cache_destroy(ring->threads);
 	kvfree(ring->committed);
 	vfree(ring->consumer);
 	vfree(ring->page);

@@ -51,11 +51,12 @@ struct rt_ring {
 	u64 counted;			/* RT_POLICY_OVERWRITE: {records reserved, position} */
 	u64 counted_base;
 	local64_t *committed;		/* RT_POLICY_OVERWRITE: bytes ever, of each sub-buffer */
-	struct rt_thread_cache *threads;
+	struct rt_thread_cache *threads;	/* thread.c's; NULL: it introduces nobody */
 
 	/* The bell. */
 	struct irq_work bell;
-	struct rt_consumer *owner;
+	void (*rung)(struct rt_ring *ring);	/* in any context but an NMI */
+	struct rt_consumer *owner;		/* for whoever has rung */
 	struct eventfd_ctx *eventfd;	/* set under owner->rings_lock */
 };
 
@@ -70,8 +71,8 @@ struct rt_reservation {
 /* Asks for any sub-buffer, in rt_ring_reserve(). */
 #define RT_SUBBUF_ANY		(~0ULL)
 /* NULL when out of memory. May sleep. */
-struct rt_ring *rt_ring_create(struct rt_consumer *owner, u32 cpu,
-			       const struct rt_geometry *geometry);
+struct rt_ring *rt_ring_create(u32 cpu, const struct rt_geometry *geometry,
+			       void (*rung)(struct rt_ring *ring), struct rt_consumer *owner);
 /* Nothing may write any more. Pages that are mapped live on until they are unmapped. */
 void rt_ring_destroy(struct rt_ring *ring);
 

@@ -160,7 +160,8 @@ static int test_policy(struct rt_consumer *owner, enum rt_policy policy)
 	if (!writer)
 		return err;
 	writer->random = 1;
-	writer->ring = rt_ring_create(owner, raw_smp_processor_id(), &geometry);
+	writer->ring = rt_ring_create(raw_smp_processor_id(), &geometry,
+				      rt_consumer_ring_bell, owner);
 	if (writer->ring) {
 		err = write_all(writer, &walked);
 		if (!err)
@@ -202,7 +203,8 @@ static int test_consumer_page(struct rt_consumer *owner)
 
 	if (!writer)
 		return err;
-	writer->ring = rt_ring_create(owner, raw_smp_processor_id(), &geometry);
+	writer->ring = rt_ring_create(raw_smp_processor_id(), &geometry,
+				      rt_consumer_ring_bell, owner);
 	if (writer->ring) {
 		preempt_disable();
 		err = test_bad_consumer(writer->ring, writer);
