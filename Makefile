@@ -68,7 +68,7 @@ $(FLAGS): always
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
 .PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate sim-coverage install uninstall \
-	clean deps docs t help compile_commands.json
+	clean deps docs t tidy help compile_commands.json
 
 # ---- What is missing is installed, once ---------------------------------------------------------
 
@@ -260,6 +260,10 @@ help: ## lists these
 
 compile_commands.json: $(GENERATED) ## for clangd and editors
 	$(Q)$(MAKE) -Bn V=1 all tests 2>/dev/null | python3 tests/tools/compile_commands.py >$@
+
+TIDY	?= $(shell git ls-files 'daemon/*.c' 'client/*.c' 'query/*.c' 'proto/*.c')
+tidy: $(DEPS) compile_commands.json ## looks for mistakes with clang-tidy (TIDY='FILE...', or all files)
+	$(Q)printf '%s\n' $(TIDY) | xargs -P $$(nproc) -n 4 clang-tidy --quiet -p . 2>/dev/null
 
 # The page of limits, from the tables; a test fails where it is stale.
 docs: ## makes docs/limits.md from the tables
