@@ -6,6 +6,7 @@
 #include "client/cli/sink.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client/cli/errno_name.h"
@@ -303,9 +304,22 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 			put_stack(sink, &event->attachment[i]);
 }
 
+/* 42331 as 42,331. */
+static void put_grouped(struct out *out, uint64_t count)
+{
+	char digits[24];
+	int n = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count);
+
+	for (int i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			out_char(out, ',');
+		out_char(out, digits[i]);
+	}
+}
+
 /*
- * "--- 1234 events lost on cpu 1: queue full (raise queue-size) ---". What a ring had no room for was an attempt of all
- * who record there: its probe is lost with it, so nobody knows whose it would have been.
+ * "--- up to 42,331 events lost on CPU 0: ring full (raise ring-size) ---". "Up to": a ring that is full loses
+ * the probe of an event with the event, so nobody knows whether this stream had asked for it.
  */
 static void put_loss(struct sink *sink, const struct ringtail_item *item)
 {
@@ -315,17 +329,17 @@ static void put_loss(struct sink *sink, const struct ringtail_item *item)
 
 	paint(sink, BAD);
 	out_literal(out, "--- ");
-	if (!count) {		/* another epoch: its numbers are gone with it */
-		out_literal(out, "nobody knows how many events");
+	if (!count) {		/* of another run of the rings, which took its numbers with it */
+		out_literal(out, "an unknown number of events");
 	} else {
-		out_u64(out, count);
-		out_text(out, known ? " event" : " attempt");
+		if (!known)
+			out_literal(out, "up to ");
+		put_grouped(out, count);
+		out_literal(out, " event");
 		if (count > 1)
 			out_char(out, 's');
-		if (!known)
-			out_literal(out, " (of these, those that pass)");
 	}
-	out_literal(out, " lost on cpu ");
+	out_literal(out, " lost on CPU ");
 	out_u64(out, item->cpu);
 	out_literal(out, ": ");
 	for (const char *at = ringtail_reason_name(item->reason); *at; at++)

@@ -46,7 +46,7 @@ def main(case):
                      "each that tells of the loss names the remedy")
     case.check_balanced(daemon)
     out = stream.interrupt().out
-    case.check(re.search(rf"^--- .* lost on cpu 0: ring full \({REMEDY}\) ---$", out, re.M),
+    case.check(re.search(rf"^--- .* lost on CPU 0: ring full \({REMEDY}\) ---$", out, re.M),
                "so does the stream", out[-2000:])
 
 

@@ -175,17 +175,17 @@ static void losses_text(void **state)
 	maker_gap(&maker, 1, 0, 1, 0, 9, 99);
 	assert_string_equal(
 		show(&print_text, false),
-		"--- nobody knows how many events lost on cpu 1: other epoch "
+		"--- an unknown number of events lost on CPU 1: other epoch "
 		"(keep events on disk over a restart: durability, and --consumer for the client) ---\n"
-		"--- 1 attempt (of these, those that pass) lost on cpu 1: unknown "
+		"--- up to 1 event lost on CPU 1: unknown "
 		"(run the same version of ringtaild and tracectl) ---\n"
-		"--- 1234 attempts (of these, those that pass) lost on cpu 0: ring full "
+		"--- up to 1,234 events lost on CPU 0: ring full "
 		"(raise ring-size, or ask for fewer probes or a narrower filter) ---\n"
-		"--- 1 attempt (of these, those that pass) lost on cpu 0: bad record "
+		"--- up to 1 event lost on CPU 0: bad record "
 		"(restart the daemon, so that it loads its own producer; report it if it comes again) ---\n"
-		"--- 2 events lost on cpu 0: queue full "
+		"--- 2 events lost on CPU 0: queue full "
 		"(raise queue-size, or ask for fewer probes or a narrower filter) ---\n"
-		"--- 10 attempts (of these, those that pass) lost on cpu 0: history gone "
+		"--- up to 10 events lost on CPU 0: history gone "
 		"(raise history-size and history-age, or keep events on disk: durability) ---\n");
 }
 

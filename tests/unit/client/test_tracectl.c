@@ -227,7 +227,7 @@ static void streaming(void **state)
 	maker_gap(&stream, 0, 20, 30, 5, 2, 6);
 	maker_bye(&stream, "end");
 	assert_int_equal(run_against(&stream, false, "stream"), 3);
-	assert_non_null(strstr(to_stdout, "--- 5 events lost on cpu 0: queue full (raise queue-size"));
+	assert_non_null(strstr(to_stdout, "--- 5 events lost on CPU 0: queue full (raise queue-size"));
 	assert_non_null(strstr(to_stderr, "\"lost\":5,"));
 	maker_error(&stream, "x", "y", "z", 0);		/* after Bye nobody listens */
 	assert_int_equal(run_against(&stream, false, "stream"), 3);
