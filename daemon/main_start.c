@@ -318,7 +318,7 @@ static struct frame_ref *on_stat_wanted(void *context)
 {
 	struct daemon *daemon = context;
 
-	return server_stat(daemon->server);
+	return server_stat_frame(daemon->server);
 }
 
 static int start_control(struct daemon *daemon, struct error *error)
@@ -375,7 +375,7 @@ static int start_server(struct daemon *daemon, struct error *error)
 	return 0;
 }
 
-static struct frame_ref *stat_of(void *server)
+static struct daemon_stat *stat_of(void *server)
 {
 	return server_stat(server);
 }

@@ -43,8 +43,8 @@ struct metering_start {
 	const struct gate *gate;
 	struct fanout_epoch epoch;
 
-	/* The frame that `tracectl stat` gets. */
-	struct frame_ref *(*stat)(void *context);
+	/* How the daemon stands: a metric_source_config's. */
+	struct daemon_stat *(*stat)(void *context);
 	void *context;
 };
 

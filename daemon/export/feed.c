@@ -409,7 +409,7 @@ bool export_feed_flush(struct export_feed *feed)
 		feed->flushing = export_thread_flush(feed->thread) == 0;
 	for (unsigned i = 0; i < feed->config.targets->count; i++) {
 		const struct outlet *outlet = &feed->outlet[i];
-		struct export_feed_stat stat;
+		struct stat_export stat;
 
 		export_feed_stat(feed, i, &stat);
 		if (outlet->stream && has_room(outlet) && stream_has_work(outlet->stream))
@@ -429,8 +429,7 @@ unsigned export_feed_count(const struct export_feed *feed)
 	return feed ? feed->config.targets->count : 0;
 }
 
-void export_feed_stat(const struct export_feed *feed, unsigned target,
-		      struct export_feed_stat *stat)
+void export_feed_stat(const struct export_feed *feed, unsigned target, struct stat_export *stat)
 {
 	static const char *const state[] = {
 		[EXPORT_OK] = "ok", [EXPORT_RETRYING] = "retrying",
@@ -438,9 +437,9 @@ void export_feed_stat(const struct export_feed *feed, unsigned target,
 	};
 	const struct outlet *outlet = &feed->outlet[target];
 	const struct export_counts *counts = &outlet->counts;
-	uint64_t *mine = stat->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT], lost = 0;
+	uint64_t *mine = stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT], lost = 0;
 
-	*stat = (struct export_feed_stat){
+	*stat = (struct stat_export){
 		.name = feed->config.targets->target[target].name,
 		.state = kind_of(outlet)->build && !outlet->tap    ? "refused" :
 			 kind_of(outlet)->build && !outlet->stream ? "starting" :
@@ -458,13 +457,14 @@ void export_feed_stat(const struct export_feed *feed, unsigned target,
 		.bytes = counts->bytes,
 		.gaps = outlet->gaps,
 	};
-	memcpy(stat->lost, outlet->lost, sizeof(stat->lost));
+	memcpy(stat->lost_by, outlet->lost, sizeof(stat->lost_by));
+	stat->lost = (struct stat_losses){stat->lost_by, 0, LOSS_STAGES};
 	mine[RINGTAIL__V1__LOSS_REASON__REASON_REJECTED] += counts->rejected;
 	mine[RINGTAIL__V1__LOSS_REASON__REASON_EXPIRED] += counts->expired;
 	mine[RINGTAIL__V1__LOSS_REASON__REASON_MEMORY] += counts->memory;
 	for (unsigned i = 0; i < LOSS_STAGES; i++)
 		for (unsigned j = 0; j < LOSS_REASONS; j++)
-			lost += stat->lost[i][j];
+			lost += stat->lost_by[i][j];
 	/* Given and not yet taken apart, and what of the rest waits for its back end. */
 	stat->in_flight = counts->queued;
 	for (unsigned i = 0; i < LOSS_STAGES; i++)

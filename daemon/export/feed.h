@@ -17,6 +17,7 @@
 #include "daemon/export/target.h"
 #include "daemon/stream/fanout.h"
 #include "daemon/metrics/metric.h"
+#include "daemon/metrics/stat.h"
 
 struct export_feed;
 
@@ -48,20 +49,9 @@ bool export_feed_flush(struct export_feed *feed);
 
 /* ---- How it stands --------------------------------------------------------------------------- */
 
-struct export_feed_stat {
-	const char *name, *state, *error;	/* borrowed until the next turn of the loop */
-	const char *consumer;			/* whose is what the spool keeps for it; or NULL */
-	uint64_t accepted_realtime_ns, error_realtime_ns;	/* the last time; 0: never */
-	uint64_t events, accepted, filtered, in_flight;
-	uint64_t lost[LOSS_STAGES][LOSS_REASONS];
-	uint64_t gaps;			/* of which nobody knows the size */
-	uint64_t requests, retries, bytes;
-	int64_t residual;
-};
-
 /* NULL has none. */
 unsigned export_feed_count(const struct export_feed *feed);
-void export_feed_stat(const struct export_feed *feed, unsigned target,
-		      struct export_feed_stat *stat);
+/* Of one destination, but what the spool keeps for it (spool_bytes). */
+void export_feed_stat(const struct export_feed *feed, unsigned target, struct stat_export *stat);
 
 #endif

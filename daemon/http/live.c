@@ -43,42 +43,48 @@ static void write_text(const char *text, FILE *out)
 
 /* ---- Ledgers --------------------------------------------------------------------------------- */
 
-static void write_losses(Ringtail__V1__LossCount *const *lost, size_t n, FILE *out)
+static void write_losses(const struct stat_losses *losses, FILE *out)
 {
+	const char *before = "";
+	struct loss_count loss;
+
 	fputs(",\"lost\":[", out);
-	for (size_t i = 0; i < n; i++)
+	for (unsigned at = 0; stat_losses_next(losses, &at, &loss);) {
 		fprintf(out, "%s{\"stage\":\"%s\",\"reason\":\"%s\",\"remedy\":\"%s\",\"count\":%"
-			PRIu64 "}", i ? "," : "", metric_stage_name(lost[i]->stage),
-			metric_reason_name(lost[i]->reason), loss_reason(lost[i]->reason)->remedy,
-			lost[i]->count);
+			PRIu64 "}", before, metric_stage_name(loss.stage),
+			metric_reason_name(loss.reason), loss_reason(loss.reason)->remedy,
+			loss.count);
+		before = ",";
+	}
 	putc(']', out);
 }
 
-static void write_rings(const Ringtail__V1__Stat *stat, FILE *out)
+static void write_rings(const struct daemon_stat *stat, FILE *out)
 {
 	fputs(",\"rings\":[", out);
-	for (size_t i = 0; i < stat->n_ring; i++) {
-		const Ringtail__V1__RingStat *ring = stat->ring[i];
+	for (unsigned i = 0; i < stat->rings; i++) {
+		const struct stat_ring *ring = &stat->ring[i];
 
 		fprintf(out,
 			"%s{\"cpu\":%u,\"produced\":%" PRIu64 ",\"events\":%" PRIu64
 			",\"meta\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64
 			",\"size\":%" PRIu64 ",\"used\":%" PRIu64 ",\"stuck_ns\":%" PRIu64,
-			i ? "," : "", ring->cpu, ring->produced, ring->events, ring->meta,
-			ring->in_flight, ring->residual, ring->size_bytes, ring->used_bytes,
-			ring->stuck_ns);
-		write_losses(ring->lost, ring->n_lost, out);
+			i ? "," : "", ring->cpu, ring->now.usage.produced, ring->now.events,
+			ring->now.meta, ring->now.usage.in_flight, ring->residual,
+			ring->now.usage.size_bytes, ring->now.usage.unread_bytes,
+			ring->now.stuck_ns);
+		write_losses(&ring->lost, out);
 		putc('}', out);
 	}
 	putc(']', out);
 }
 
-static void write_client(const Ringtail__V1__ClientStat *client, FILE *out)
+static void write_client(const struct stat_client *client, FILE *out)
 {
 	fprintf(out, "{\"id\":%" PRIu64 ",\"peer\":", client->id);
 	write_text(client->peer, out);
 	fputs(",\"probe\":[", out);
-	for (size_t i = 0; i < client->n_probe; i++) {
+	for (size_t i = 0; i < client->probes; i++) {
 		if (i)
 			putc(',', out);
 		write_text(client->probe[i], out);
@@ -89,45 +95,44 @@ static void write_client(const Ringtail__V1__ClientStat *client, FILE *out)
 		",\"produced\":%" PRIu64 ",\"delivered\":%" PRIu64 ",\"filtered\":%" PRIu64
 		",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64 ",\"queue\":%" PRIu64
 		",\"wire\":%" PRIu64,
-		client->produced, client->delivered, client->filtered, client->in_flight,
-		client->residual, client->queue_bytes, client->wire_bytes);
-	write_losses(client->lost, client->n_lost, out);
+		client->now.produced, client->delivered, client->filtered, client->now.in_flight,
+		client->now.residual, client->now.lag_bytes, client->wire_bytes);
+	write_losses(&client->lost, out);
 	putc('}', out);
 }
 
-static void write_clients(const Ringtail__V1__Stat *stat, FILE *out)
+static void write_clients(const struct daemon_stat *stat, FILE *out)
 {
-	fprintf(out, ",\"clients_connected\":%zu,\"clients\":[",
-		stat->clients > stat->n_client ? (size_t)stat->clients : stat->n_client);
-	for (size_t i = 0; i < stat->n_client && i < CLIENTS_SHOWN; i++) {
+	fprintf(out, ",\"clients_connected\":%u,\"clients\":[", stat->connected);
+	for (unsigned i = 0; i < stat->clients && i < CLIENTS_SHOWN; i++) {
 		if (i)
 			putc(',', out);
-		write_client(stat->client[i], out);
+		write_client(&stat->client[i], out);
 	}
 	putc(']', out);
 }
 
-static void write_spools(const Ringtail__V1__Stat *stat, FILE *out)
+static void write_spools(const struct daemon_stat *stat, FILE *out)
 {
 	fputs(",\"spools\":[", out);
-	for (size_t i = 0; i < stat->n_spool; i++) {
-		const Ringtail__V1__SpoolStat *spool = stat->spool[i];
+	for (unsigned i = 0; i < stat->spools; i++) {
+		const struct stat_spool *spool = &stat->spool[i];
 
 		fprintf(out, "%s{\"name\":", i ? "," : "");
 		write_text(spool->name, out);
 		fputs(",\"state\":", out);
-		write_text(spool->state, out);
+		write_text(spool->now.state, out);
 		fprintf(out,
 			",\"size\":%" PRIu64 ",\"limit\":%" PRIu64 ",\"produced\":%" PRIu64
 			",\"stored\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64,
-			spool->bytes, spool->bytes_max, spool->produced, spool->stored,
-			spool->in_flight, spool->residual);
-		write_losses(spool->lost, spool->n_lost, out);
+			spool->now.bytes, spool->now.size_bytes, spool->now.produced,
+			spool->now.stored, spool->now.in_flight, spool->residual);
+		write_losses(&spool->lost, out);
 		putc('}', out);
 	}
 	fputs("],\"exports\":[", out);
-	for (size_t i = 0; i < stat->n_export; i++) {
-		const Ringtail__V1__ExportStat *one = stat->export[i];
+	for (unsigned i = 0; i < stat->exports; i++) {
+		const struct stat_export *one = &stat->export[i];
 
 		fprintf(out, "%s{\"name\":", i ? "," : "");
 		write_text(one->name, out);
@@ -138,7 +143,7 @@ static void write_spools(const Ringtail__V1__Stat *stat, FILE *out)
 			",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64 ",\"retries\":%" PRIu64,
 			one->events, one->accepted, one->filtered, one->in_flight, one->residual,
 			one->retries);
-		write_losses(one->lost, one->n_lost, out);
+		write_losses(&one->lost, out);
 		putc('}', out);
 	}
 	putc(']', out);
@@ -273,7 +278,7 @@ static void write_meters(struct meters *meters, FILE *out)
 	write_processes(meters, out);
 }
 
-void http_live_write(const Ringtail__V1__Stat *stat, struct meters *meters, FILE *out)
+void http_live_write(const struct daemon_stat *stat, struct meters *meters, FILE *out)
 {
 	struct metric_process process;
 	char host[128] = "";

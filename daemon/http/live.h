@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #include "daemon/collect/meter.h"
-#include "proto/ringtail.pb-c.h"
+#include "daemon/metrics/stat.h"
 
-void http_live_write(const Ringtail__V1__Stat *stat, struct meters *meters, FILE *out);
+void http_live_write(const struct daemon_stat *stat, struct meters *meters, FILE *out);
 
 /* A JSON string, quoted; bytes that are not UTF-8 are shown as U+FFFD. */
 void http_live_string(const char *text, size_t bytes, FILE *out);

@@ -70,12 +70,12 @@ static bool write_text(struct http_status *status, enum cached which, FILE *out)
 	if (which == CACHED_HISTORY) {
 		http_history_write(status->history, out);
 	} else if (which == CACHED_LIVE) {
-		Ringtail__V1__Stat *stat = metric_source_stat(status->config.source);
+		struct daemon_stat *stat = metric_source_stat(status->config.source);
 
 		if (!stat)
 			return false;
 		http_live_write(stat, status->config.meters, out);
-		ringtail__v1__stat__free_unpacked(stat, NULL);
+		daemon_stat_free(stat);
 	} else {
 		const struct metric_snapshot *snapshot = metric_source_take(status->config.source);
 

@@ -60,7 +60,7 @@ static const char *short_name(const ProtobufCEnumDescriptor *descriptor, int val
 	return text;
 }
 
-const char *metric_stage_name(Ringtail__V1__LossStage stage)
+const char *metric_stage_name(unsigned stage)
 {
 	static char text[LOSS_STAGES][24];
 
@@ -69,7 +69,7 @@ const char *metric_stage_name(Ringtail__V1__LossStage stage)
 }
 
 /* As clients call it, with underscores: hyphens are no part of a label's habit. */
-const char *metric_reason_name(Ringtail__V1__LossReason reason)
+const char *metric_reason_name(unsigned reason)
 {
 	static char text[LOSS_REASONS][24];
 	char *name = text[reason < LOSS_REASONS ? reason : 0];
@@ -81,13 +81,13 @@ const char *metric_reason_name(Ringtail__V1__LossReason reason)
 	return name;
 }
 
-static void add_loss(struct metric_builder *builder, const char *owner, const char *owner_value,
-		     Ringtail__V1__LossStage stage, Ringtail__V1__LossReason reason, uint64_t count)
+static void add_loss(struct metric_builder *builder, const struct metric_label *owner,
+		     unsigned stage, unsigned reason, uint64_t count)
 {
 	struct metric_label label[3] = {
 		{.name = "stage", .value = metric_stage_name(stage)},
 		{.name = "reason", .value = metric_reason_name(reason)},
-		{.name = owner, .value = owner_value},
+		*owner,
 	};
 
 	metric_add(builder, (double)count, label, 3);
@@ -97,21 +97,21 @@ static void add_loss(struct metric_builder *builder, const char *owner, const ch
  * The usual losses have a series from the start: of one that appears with its first loss, increase()
  * would not see that one.
  */
-static void add_losses(struct metric_builder *builder, const char *owner, const char *owner_value,
-		       Ringtail__V1__LossStage stage,
+static void add_losses(struct metric_builder *builder, struct metric_label owner, unsigned stage,
 		       const Ringtail__V1__LossReason usual[USUAL_MAX],
-		       Ringtail__V1__LossCount *const *lost, size_t n)
+		       const struct stat_losses *losses)
 {
 	bool there[USUAL_MAX] = {false};
+	struct loss_count loss;
 
-	for (size_t i = 0; i < n; i++) {
-		add_loss(builder, owner, owner_value, lost[i]->stage, lost[i]->reason, lost[i]->count);
+	for (unsigned at = 0; stat_losses_next(losses, &at, &loss);) {
+		add_loss(builder, &owner, loss.stage, loss.reason, loss.count);
 		for (unsigned j = 0; j < USUAL_MAX; j++)
-			there[j] |= lost[i]->stage == stage && lost[i]->reason == usual[j];
+			there[j] |= loss.stage == stage && loss.reason == usual[j];
 	}
 	for (unsigned j = 0; j < USUAL_MAX && usual[j]; j++)
 		if (!there[j])
-			add_loss(builder, owner, owner_value, stage, usual[j], 0);
+			add_loss(builder, &owner, stage, usual[j], 0);
 }
 
 static const Ringtail__V1__LossReason ring_usual[USUAL_MAX] = {
@@ -131,86 +131,87 @@ static const Ringtail__V1__LossReason export_usual[USUAL_MAX] = {
 	RINGTAIL__V1__LOSS_REASON__REASON_EXPIRED,
 };
 
-/* ---- Rings ----------------------------------------------------------------------------------- */
+/* ---- Numbers of a struct, a family each ------------------------------------------------------ */
 
-struct ring_row {
+struct row {
 	const char *name, *unit, *help;
 	enum metric_type type;
 	size_t offset;
 	bool is_signed;
 };
 
-#define RING(field) offsetof(Ringtail__V1__RingStat, field)
+#define COUNT(array) (sizeof(array) / sizeof(array[0]))
 
-static const struct ring_row ring_row[] = {
-	{COLLECTOR "ring_attempts_total", "", "Attempts of producers to put a record into the ring",
-	 METRIC_COUNTER, RING(produced), false},
-	{COLLECTOR "ring_events_total", "", "Records that were read and understood as events",
-	 METRIC_COUNTER, RING(events), false},
-	{COLLECTOR "ring_meta_total", "", "Records of the ring's own that were read",
-	 METRIC_COUNTER, RING(meta), false},
-	{COLLECTOR "ring_in_flight", "", "Records not yet read, and losses not yet come to",
-	 METRIC_GAUGE, RING(in_flight), false},
-	{COLLECTOR "ring_size_bytes", "bytes", "Size of the ring", METRIC_GAUGE, RING(size_bytes),
-	 false},
-	{COLLECTOR "ring_used_bytes", "bytes", "Bytes of the ring that were not read yet",
-	 METRIC_GAUGE, RING(used_bytes), false},
-	{COLLECTOR "ring_residual", "",
-	 "What is left of the ring's ledger when all is accounted for; anything but 0 is a bug",
-	 METRIC_GAUGE, RING(residual), true},
-	{COLLECTOR "ring_foreign_total", "", "Calls through another ABI, which are not recorded",
-	 METRIC_COUNTER, RING(foreign), false},
-	{COLLECTOR "ring_unpaired_total", "", "Returns of calls that had begun before anybody asked",
-	 METRIC_COUNTER, RING(unpaired), false},
-	{COLLECTOR "ring_faults_total", "", "Strings that could not be read",
-	 METRIC_COUNTER, RING(faults), false},
-	{COLLECTOR "ring_consumer_bad_total", "", "Consumer positions that the producer refused",
-	 METRIC_COUNTER, RING(consumer_bad), false},
-};
-
-static double read_number(const void *message, size_t offset, bool is_signed)
+static double read_number(const void *from, size_t offset, bool is_signed)
 {
-	const char *at = (const char *)message + offset;
+	const char *at = (const char *)from + offset;
 
 	return is_signed ? (double)*(const int64_t *)at : (double)*(const uint64_t *)at;
 }
 
-static struct metric_label cpu_label(uint32_t cpu, char text[12])
+/* Of each of n structs of so many bytes, which begin with their name. */
+static void add_rows(struct metric_builder *builder, const struct row *row, size_t rows,
+		     const char *label_name, const void *first, size_t bytes, unsigned n)
 {
-	snprintf(text, 12, "%u", cpu);
-	return (struct metric_label){.name = "cpu", .value = text};
-}
+	for (size_t i = 0; i < rows; i++) {
+		metric_begin(builder, row[i].type, row[i].name, row[i].unit, row[i].help);
+		for (unsigned j = 0; j < n; j++) {
+			const void *one = (const char *)first + j * bytes;
+			struct metric_label label = {.name = label_name,
+						     .value = *(const char *const *)one};
 
-static void add_rings(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
-{
-	char text[12];
-
-	for (size_t i = 0; i < sizeof(ring_row) / sizeof(ring_row[0]); i++) {
-		metric_begin(builder, ring_row[i].type, ring_row[i].name, ring_row[i].unit,
-			     ring_row[i].help);
-		for (size_t j = 0; j < stat->n_ring; j++) {
-			struct metric_label label = cpu_label(stat->ring[j]->cpu, text);
-
-			metric_add(builder, read_number(stat->ring[j], ring_row[i].offset,
-							ring_row[i].is_signed), &label, 1);
+			metric_add(builder, read_number(one, row[i].offset, row[i].is_signed),
+				   &label, 1);
 		}
 	}
+}
+
+/* ---- Rings ----------------------------------------------------------------------------------- */
+
+#define RING(field) offsetof(struct stat_ring, field)
+
+static const struct row ring_row[] = {
+	{COLLECTOR "ring_attempts_total", "", "Attempts of producers to put a record into the ring",
+	 METRIC_COUNTER, RING(now.usage.produced), false},
+	{COLLECTOR "ring_events_total", "", "Records that were read and understood as events",
+	 METRIC_COUNTER, RING(now.events), false},
+	{COLLECTOR "ring_meta_total", "", "Records of the ring's own that were read",
+	 METRIC_COUNTER, RING(now.meta), false},
+	{COLLECTOR "ring_in_flight", "", "Records not yet read, and losses not yet come to",
+	 METRIC_GAUGE, RING(now.usage.in_flight), false},
+	{COLLECTOR "ring_size_bytes", "bytes", "Size of the ring", METRIC_GAUGE, RING(now.usage.size_bytes),
+	 false},
+	{COLLECTOR "ring_used_bytes", "bytes", "Bytes of the ring that were not read yet",
+	 METRIC_GAUGE, RING(now.usage.unread_bytes), false},
+	{COLLECTOR "ring_residual", "",
+	 "What is left of the ring's ledger when all is accounted for; anything but 0 is a bug",
+	 METRIC_GAUGE, RING(residual), true},
+	{COLLECTOR "ring_foreign_total", "", "Calls through another ABI, which are not recorded",
+	 METRIC_COUNTER, RING(now.usage.foreign), false},
+	{COLLECTOR "ring_unpaired_total", "", "Returns of calls that had begun before anybody asked",
+	 METRIC_COUNTER, RING(now.usage.unpaired), false},
+	{COLLECTOR "ring_faults_total", "", "Strings that could not be read",
+	 METRIC_COUNTER, RING(now.usage.faults), false},
+	{COLLECTOR "ring_consumer_bad_total", "", "Consumer positions that the producer refused",
+	 METRIC_COUNTER, RING(now.usage.consumer_bad), false},
+};
+
+static void add_rings(struct metric_builder *builder, const struct daemon_stat *stat)
+{
+	add_rows(builder, ring_row, COUNT(ring_row), "cpu", stat->ring, sizeof(*stat->ring),
+		 stat->rings);
 	metric_begin(builder, METRIC_GAUGE, COLLECTOR "ring_stuck_seconds", "seconds",
 		     "How long the ring has stood still behind an unfinished record; 0: it goes on");
-	for (size_t j = 0; j < stat->n_ring; j++) {
-		struct metric_label label = cpu_label(stat->ring[j]->cpu, text);
+	for (unsigned i = 0; i < stat->rings; i++) {
+		struct metric_label label = {.name = "cpu", .value = stat->ring[i].name};
 
-		metric_add(builder, (double)stat->ring[j]->stuck_ns / 1e9, &label, 1);
+		metric_add(builder, (double)stat->ring[i].now.stuck_ns / 1e9, &label, 1);
 	}
 	metric_begin(builder, METRIC_COUNTER, COLLECTOR "ring_lost_total", "",
 		     "Attempts that left no event, by where and why");
-	for (size_t j = 0; j < stat->n_ring; j++) {
-		struct metric_label label = cpu_label(stat->ring[j]->cpu, text);
-
-		add_losses(builder, label.name, label.value,
-			   RINGTAIL__V1__LOSS_STAGE__LOSS_RING, ring_usual, stat->ring[j]->lost,
-			   stat->ring[j]->n_lost);
-	}
+	for (unsigned i = 0; i < stat->rings; i++)
+		add_losses(builder, (struct metric_label){"cpu", stat->ring[i].name},
+			   RINGTAIL__V1__LOSS_STAGE__LOSS_RING, ring_usual, &stat->ring[i].lost);
 	metric_begin(builder, METRIC_COUNTER, COLLECTOR "recursion_lost_total", "",
 		     "Events for which the kernel would not run a program inside itself");
 	metric_add(builder, (double)stat->recursion_lost, NULL, 0);
@@ -226,28 +227,25 @@ static void add_gauge(struct metric_builder *builder, const char *name, const ch
 }
 
 /* They come and go, and their ledgers with them: so these are gauges of those that are here. */
-static void add_clients(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
+static void add_clients(struct metric_builder *builder, const struct daemon_stat *stat)
 {
 	double produced = 0, delivered = 0, filtered = 0, in_flight = 0, queue = 0, residual = 0;
 	uint64_t lost[LOSS_STAGES][LOSS_REASONS] = {{0}};
-	uint64_t clients = stat->clients ? stat->clients : stat->n_client;
 
-	for (size_t i = 0; i < stat->n_client; i++) {
-		const Ringtail__V1__ClientStat *client = stat->client[i];
+	for (unsigned i = 0; i < stat->clients; i++) {
+		const struct stat_client *client = &stat->client[i];
+		struct loss_count loss;
 
-		produced += (double)client->produced;
+		produced += (double)client->now.produced;
 		delivered += (double)client->delivered;
 		filtered += (double)client->filtered;
-		in_flight += (double)client->in_flight;
-		queue += (double)client->queue_bytes;
-		residual += (double)llabs(client->residual);
-		for (size_t j = 0; j < client->n_lost; j++)
-			if (client->lost[j]->stage < LOSS_STAGES &&
-			    client->lost[j]->reason < LOSS_REASONS)
-				lost[client->lost[j]->stage][client->lost[j]->reason] +=
-					client->lost[j]->count;
+		in_flight += (double)client->now.in_flight;
+		queue += (double)client->now.lag_bytes;
+		residual += (double)llabs(client->now.residual);
+		for (unsigned at = 0; stat_losses_next(&client->lost, &at, &loss);)
+			lost[loss.stage][loss.reason] += loss.count;
 	}
-	add_gauge(builder, COLLECTOR "clients", "", "Clients connected now", (double)clients);
+	add_gauge(builder, COLLECTOR "clients", "", "Clients connected now", stat->connected);
 	add_gauge(builder, COLLECTOR "clients_attempts", "",
 		  "Attempts in the span of the connected clients' subscriptions", produced);
 	add_gauge(builder, COLLECTOR "clients_delivered", "",
@@ -263,52 +261,45 @@ static void add_clients(struct metric_builder *builder, const Ringtail__V1__Stat
 		  residual);
 	metric_begin(builder, METRIC_GAUGE, COLLECTOR "clients_lost", "",
 		     "Events that the connected clients did not get, by where and why");
-	for (unsigned i = 0; i < LOSS_STAGES; i++)
-		for (unsigned j = 0; j < LOSS_REASONS; j++) {
-			struct metric_label label[2] = {
-				{.name = "stage", .value = metric_stage_name(i)},
-				{.name = "reason", .value = metric_reason_name(j)},
-			};
+	for (unsigned at = 0; at < LOSS_STAGES * LOSS_REASONS; at++) {
+		unsigned stage = at / LOSS_REASONS, reason = at % LOSS_REASONS;
+		struct metric_label label[2] = {
+			{.name = "stage", .value = metric_stage_name(stage)},
+			{.name = "reason", .value = metric_reason_name(reason)},
+		};
 
-			if (lost[i][j])
-				metric_add(builder, (double)lost[i][j], label, 2);
-		}
+		if (lost[stage][reason])
+			metric_add(builder, (double)lost[stage][reason], label, 2);
+	}
 }
 
 /* ---- Spools, consumers, back ends ------------------------------------------------------------ */
 
-struct named_row {
-	const char *name, *unit, *help;
-	enum metric_type type;
-	size_t offset;
-	bool is_signed;
-};
+#define SPOOL(field) offsetof(struct stat_spool, field)
+#define EXPORT(field) offsetof(struct stat_export, field)
 
-#define SPOOL(field) offsetof(Ringtail__V1__SpoolStat, field)
-#define EXPORT(field) offsetof(Ringtail__V1__ExportStat, field)
-
-static const struct named_row spool_row[] = {
-	{COLLECTOR "spool_segments", "", "Segments on disk", METRIC_GAUGE, SPOOL(segments), false},
-	{COLLECTOR "spool_size_bytes", "bytes", "Bytes on disk", METRIC_GAUGE, SPOOL(bytes), false},
+static const struct row spool_row[] = {
+	{COLLECTOR "spool_segments", "", "Segments on disk", METRIC_GAUGE, SPOOL(now.segments), false},
+	{COLLECTOR "spool_size_bytes", "bytes", "Bytes on disk", METRIC_GAUGE, SPOOL(now.bytes), false},
 	{COLLECTOR "spool_limit_bytes", "bytes", "Bytes that may be on disk", METRIC_GAUGE,
-	 SPOOL(bytes_max), false},
+	 SPOOL(now.size_bytes), false},
 	{COLLECTOR "spool_attempts_total", "", "Attempts in the span of the spool", METRIC_COUNTER,
-	 SPOOL(produced), false},
+	 SPOOL(now.produced), false},
 	{COLLECTOR "spool_stored_total", "", "Attempts that are as durable as was asked for",
-	 METRIC_COUNTER, SPOOL(stored), false},
+	 METRIC_COUNTER, SPOOL(now.stored), false},
 	{COLLECTOR "spool_in_flight", "", "Attempts on their way to the disk", METRIC_GAUGE,
-	 SPOOL(in_flight), false},
+	 SPOOL(now.in_flight), false},
 	{COLLECTOR "spool_residual", "",
 	 "What is left of the spool's ledger; anything but 0 is a bug", METRIC_GAUGE,
 	 SPOOL(residual), true},
 	{COLLECTOR "spool_deleted_segments_total", "",
 	 "Segments given up: acknowledged, or to stay within the bound", METRIC_COUNTER,
-	 SPOOL(deleted), false},
+	 SPOOL(now.deleted), false},
 	{COLLECTOR "spool_damaged_segments_total", "", "Segments found damaged and set aside",
-	 METRIC_COUNTER, SPOOL(set_aside), false},
+	 METRIC_COUNTER, SPOOL(now.set_aside), false},
 };
 
-static const struct named_row export_row[] = {
+static const struct row export_row[] = {
 	{COLLECTOR "export_events_total", "", "Events meant for the back end", METRIC_COUNTER,
 	 EXPORT(events), false},
 	{COLLECTOR "export_accepted_total", "", "Events that the back end took", METRIC_COUNTER,
@@ -334,77 +325,56 @@ static const struct named_row export_row[] = {
 	 EXPORT(spool_bytes), false},
 };
 
-#define COUNT(array) (sizeof(array) / sizeof(array[0]))
-
-static void add_named(struct metric_builder *builder, const struct named_row *row, size_t rows,
-		      const char *label_name, const void *const *message, size_t messages,
-		      size_t name_offset)
+static void add_spools(struct metric_builder *builder, const struct daemon_stat *stat)
 {
-	for (size_t i = 0; i < rows; i++) {
-		metric_begin(builder, row[i].type, row[i].name, row[i].unit, row[i].help);
-		for (size_t j = 0; j < messages; j++) {
-			struct metric_label label = {
-				.name = label_name,
-				.value = *(char *const *)((const char *)message[j] + name_offset),
-			};
-
-			metric_add(builder, read_number(message[j], row[i].offset,
-							row[i].is_signed), &label, 1);
-		}
-	}
-}
-
-static void add_spools(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
-{
-	add_named(builder, spool_row, COUNT(spool_row), "spool",
-		  (const void *const *)stat->spool, stat->n_spool, SPOOL(name));
+	add_rows(builder, spool_row, COUNT(spool_row), "spool", stat->spool, sizeof(*stat->spool),
+		 stat->spools);
 	metric_begin(builder, METRIC_COUNTER, COLLECTOR "spool_lost_total", "",
 		     "Attempts that are not on disk, by where and why");
-	for (size_t i = 0; i < stat->n_spool; i++)
-		add_losses(builder, "spool", stat->spool[i]->name,
-			   RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL, spool_usual, stat->spool[i]->lost,
-			   stat->spool[i]->n_lost);
+	for (unsigned i = 0; i < stat->spools; i++)
+		add_losses(builder, (struct metric_label){"spool", stat->spool[i].name},
+			   RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL, spool_usual, &stat->spool[i].lost);
 	metric_begin(builder, METRIC_GAUGE, COLLECTOR "consumer_behind_bytes", "bytes",
 		     "Bytes kept for a durable consumer");
-	for (size_t i = 0; i < stat->n_consumer; i++) {
-		struct metric_label label = {.name = "consumer", .value = stat->consumer[i]->name};
+	for (unsigned i = 0; i < stat->consumers; i++) {
+		struct metric_label label = {.name = "consumer", .value = stat->consumer[i].name};
 
-		metric_add(builder, (double)stat->consumer[i]->behind_bytes, &label, 1);
+		metric_add(builder, (double)stat->consumer[i].behind_bytes, &label, 1);
 	}
 }
 
 /* A series for each state there is, of which one is 1: one that changes leaves no old one behind. */
-static void add_export_states(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
+static void add_export_states(struct metric_builder *builder, const struct daemon_stat *stat)
 {
 	static const char *const state[] = {"starting", "refused", "ok", "retrying", "held",
 					    "rejecting"};
 
 	metric_begin(builder, METRIC_GAUGE, COLLECTOR "export_state", "",
 		     "Whether the back end is in that state: 1 for one of them");
-	for (size_t i = 0; i < stat->n_export; i++)
+	for (unsigned i = 0; i < stat->exports; i++)
 		for (size_t j = 0; j < COUNT(state); j++) {
 			const struct metric_label label[2] = {
-				{.name = "destination", .value = stat->export[i]->name},
+				{.name = "destination", .value = stat->export[i].name},
 				{.name = "state", .value = state[j]},
 			};
 
-			metric_add(builder, strcmp(stat->export[i]->state, state[j]) == 0, label, 2);
+			metric_add(builder, strcmp(stat->export[i].state, state[j]) == 0, label, 2);
 		}
 }
 
-static void add_export_times(struct metric_builder *builder, const Ringtail__V1__Stat *stat,
+static void add_export_times(struct metric_builder *builder, const struct daemon_stat *stat,
 			     const char *name, const char *help, size_t offset)
 {
 	metric_begin(builder, METRIC_GAUGE, name, "seconds", help);
-	for (size_t i = 0; i < stat->n_export; i++) {
+	for (unsigned i = 0; i < stat->exports; i++) {
 		struct metric_label label = {.name = "destination",
-					     .value = stat->export[i]->name};
+					     .value = stat->export[i].name};
 
-		metric_add(builder, read_number(stat->export[i], offset, false) / 1e9, &label, 1);
+		metric_add(builder, read_number(&stat->export[i], offset, false) / 1e9, &label, 1);
 	}
 }
 
-static void add_exports(struct metric_builder *builder, const Ringtail__V1__Stat *stat)
+static void add_exports(struct metric_builder *builder, const struct daemon_stat *stat)
 {
 	add_export_states(builder, stat);
 	add_export_times(builder, stat, COLLECTOR "export_last_accepted_timestamp_seconds",
@@ -413,14 +383,14 @@ static void add_exports(struct metric_builder *builder, const Ringtail__V1__Stat
 	add_export_times(builder, stat, COLLECTOR "export_last_error_timestamp_seconds",
 			 "When the back end last refused something or did not answer; 0: never",
 			 EXPORT(error_realtime_ns));
-	add_named(builder, export_row, COUNT(export_row), "destination",
-		  (const void *const *)stat->export, stat->n_export, EXPORT(name));
+	add_rows(builder, export_row, COUNT(export_row), "destination", stat->export,
+		 sizeof(*stat->export), stat->exports);
 	metric_begin(builder, METRIC_COUNTER, COLLECTOR "export_lost_total", "",
 		     "Events that a back end did not get, by where and why");
-	for (size_t i = 0; i < stat->n_export; i++)
-		add_losses(builder, "destination", stat->export[i]->name,
+	for (unsigned i = 0; i < stat->exports; i++)
+		add_losses(builder, (struct metric_label){"destination", stat->export[i].name},
 			   RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT, export_usual,
-			   stat->export[i]->lost, stat->export[i]->n_lost);
+			   &stat->export[i].lost);
 }
 
 /* ---- The rest -------------------------------------------------------------------------------- */
@@ -442,7 +412,7 @@ static void add_counters(struct metric_builder *builder)
 	}
 }
 
-static void add_process(struct metric_builder *builder, const Ringtail__V1__Stat *stat,
+static void add_process(struct metric_builder *builder, const struct daemon_stat *stat,
 			const struct metric_process *process)
 {
 	const struct metric_label build[2] = {{.name = "version", .value = RINGTAIL_VERSION},
@@ -475,7 +445,7 @@ static void add_process(struct metric_builder *builder, const Ringtail__V1__Stat
 		  "or fails", (double)stat->loss_window_ns / 1e9);
 }
 
-void metric_self_add(struct metric_builder *builder, const Ringtail__V1__Stat *stat,
+void metric_self_add(struct metric_builder *builder, const struct daemon_stat *stat,
 		     const struct metric_process *process)
 {
 	add_process(builder, stat, process);

@@ -1,13 +1,13 @@
 /*
  * metric_self: the collector's own health as families of metrics: every counter, the ledgers, what it
- * costs. In: the Stat message that `tracectl stat` shows, so that both say the same, and what the
+ * costs. In: what `tracectl stat` is made of too (stat.h), so that both say the same, and what the
  * kernel says of this process. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_METRICS_SELF_H
 #define RINGTAIL_DAEMON_METRICS_SELF_H
 
 #include "daemon/metrics/metric.h"
-#include "proto/ringtail.pb-c.h"
+#include "daemon/metrics/stat.h"
 
 /* What this process takes. */
 struct metric_process {
@@ -22,11 +22,11 @@ struct metric_process {
 int metric_process_open(void);
 void metric_process_read(int fd, struct metric_process *process);
 
-void metric_self_add(struct metric_builder *builder, const Ringtail__V1__Stat *stat,
+void metric_self_add(struct metric_builder *builder, const struct daemon_stat *stat,
 		     const struct metric_process *process);
 
 /* "ring", "queue_full": a loss's stage and reason as labels say them. */
-const char *metric_stage_name(Ringtail__V1__LossStage stage);
-const char *metric_reason_name(Ringtail__V1__LossReason reason);
+const char *metric_stage_name(unsigned stage);
+const char *metric_reason_name(unsigned reason);
 
 #endif

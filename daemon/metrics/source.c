@@ -8,15 +8,12 @@
 #include "daemon/metrics/kernel.h"
 #include "daemon/metrics/self.h"
 #include "daemon/net/transport_tls.h"
-#include "proto/frame.h"
-#include "proto/message.h"
 
 #define CLOCK_SET_NS_MIN	1000000000ull	/* less than that is time between two readings */
 
 struct metric_source {
 	struct metric_source_config config;
 	struct metric_kernel *kernel;
-	struct frame_codec *codec;
 	uint64_t start_realtime_ns;
 	uint64_t realtime_less_monotonic_ns;
 	uint32_t points_dropped;	/* in the last snapshot */
@@ -41,9 +38,8 @@ struct metric_source *metric_source_create(const struct metric_source_config *co
 		kernel.boot_id[i] = config->boot_id[i];
 	source->config = *config;
 	source->start_realtime_ns = clock_read(CLOCK_REALTIME);
-	source->codec = frame_codec_create(1);
 	source->kernel = metric_kernel_create(&kernel);
-	if (!source->codec || !source->kernel) {
+	if (!source->kernel) {
 		metric_source_destroy(source);
 		return NULL;
 	}
@@ -56,31 +52,13 @@ void metric_source_destroy(struct metric_source *source)
 		return;
 	if (source->config.process_fd >= 0)
 		close(source->config.process_fd);
-	frame_codec_destroy(source->codec);
 	metric_kernel_destroy(source->kernel);
 	free(source);
 }
 
-Ringtail__V1__Stat *metric_source_stat(struct metric_source *source)
+struct daemon_stat *metric_source_stat(struct metric_source *source)
 {
-	struct frame_ref *frame = source->config.stat(source->config.context);
-	Ringtail__V1__Stat *stat = NULL;
-	struct frame_header header;
-	const uint8_t *body;
-	uint8_t *raw;
-
-	if (!frame)
-		return NULL;
-	if (frame_parse_header(frame->data, frame->bytes, FRAME_RAW_BYTES_MAX, &header) ==
-	    FRAME_OK) {
-		raw = malloc(header.raw_bytes + 1);
-		if (raw && frame_open(source->codec, frame->data, &header, raw, &body) == FRAME_OK)
-			stat = message_unpack(&ringtail__v1__stat__descriptor, NULL, body,
-					      header.raw_bytes);
-		free(raw);
-	}
-	frame_ref_put(frame);
-	return stat;
+	return source->config.stat(source->config.context);
 }
 
 /*
@@ -101,7 +79,7 @@ const struct metric_snapshot *metric_source_take(struct metric_source *source)
 {
 	uint64_t realtime_ns = clock_read(CLOCK_REALTIME);
 	struct metric_builder *builder = metric_builder_create(METRIC_BYTES_MAX);
-	Ringtail__V1__Stat *stat = metric_source_stat(source);
+	struct daemon_stat *stat = metric_source_stat(source);
 	const struct metric_snapshot *snapshot = NULL;
 	struct metric_process process;
 
@@ -127,7 +105,6 @@ const struct metric_snapshot *metric_source_take(struct metric_source *source)
 	if (snapshot)
 		source->points_dropped = snapshot->dropped;
 	metric_builder_destroy(builder);
-	if (stat)
-		ringtail__v1__stat__free_unpacked(stat, NULL);
+	daemon_stat_free(stat);
 	return snapshot;
 }

@@ -1,20 +1,20 @@
 /*
- * metric_source: where snapshots of all metrics come from: the meters, the Stat message, the process.
+ * metric_source: where snapshots of all metrics come from: the meters, the daemon's stat, the process.
  * Main thread; the snapshots are anybody's.
  */
 #ifndef RINGTAIL_DAEMON_METRICS_SOURCE_H
 #define RINGTAIL_DAEMON_METRICS_SOURCE_H
 
-#include "daemon/base/frame_ref.h"
 #include "daemon/collect/meter.h"
 #include "daemon/metrics/metric.h"
+#include "daemon/metrics/stat.h"
 
 struct metric_source;
 struct transport_tls_context;
 
 struct metric_source_config {
-	/* The frame that `tracectl stat` gets, which is then the source's; NULL: out of memory. */
-	struct frame_ref *(*stat)(void *context);
+	/* How the daemon stands, for daemon_stat_free(); NULL: out of memory. */
+	struct daemon_stat *(*stat)(void *context);
 	void *context;
 	const struct meters *meters;	/* borrowed */
 	uint32_t series_max;
@@ -32,7 +32,7 @@ void metric_source_destroy(struct metric_source *source);
 /* All there is to say now; one reference is the caller's. NULL: out of memory. */
 const struct metric_snapshot *metric_source_take(struct metric_source *source);
 
-/* The Stat message alone; free it with ringtail__v1__stat__free_unpacked(). NULL: out of memory. */
-Ringtail__V1__Stat *metric_source_stat(struct metric_source *source);
+/* How the daemon stands, alone; for daemon_stat_free(). NULL: out of memory. */
+struct daemon_stat *metric_source_stat(struct metric_source *source);
 
 #endif

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/serve/answers_consumer.h"
-#include "daemon/serve/answers_spool.h"
 #include "daemon/base/counters.h"
+#include "daemon/serve/stat.h"
 #include "proto/limits.h"
 
 struct frame_ref *answers_hello(const struct answers *answers, const char *role)
@@ -38,7 +37,7 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 	hello.raw_bytes_max = FRAME_RAW_BYTES_MAX;
 	hello.queue_bytes = answers->queue_bytes;
 	hello.role = (char *)role;
-	hello.durability = (char *)answers_durability(answers->spooler);
+	hello.durability = (char *)stat_durability(answers->spooler);
 	return frame_ref_pack(answers->codec, FRAME_SERVER_HELLO, &hello.base);
 }
 
@@ -72,225 +71,249 @@ struct frame_ref *answers_list(const struct answers *answers, const char *glob,
 
 /* ---- Stat ------------------------------------------------------------------------------------ */
 
-/* Loss counts as messages, with their own storage. */
-struct loss_list {
-	Ringtail__V1__LossCount count[LOSS_STAGES * LOSS_REASONS];
-	Ringtail__V1__LossCount *list[LOSS_STAGES * LOSS_REASONS];
-	size_t n;
+/* Messages of one type, and the list that names them. */
+struct rows {
+	char *message;
+	void **list;
 };
 
-static void add_loss(struct loss_list *losses, uint32_t stage, uint32_t reason, uint64_t count)
-{
-	Ringtail__V1__LossCount *loss = &losses->count[losses->n];
+struct packing {
+	Ringtail__V1__Stat stat;
+	Ringtail__V1__Counter counter[COUNTERS], *counters[COUNTERS];
+	struct rows ring, client, spool, consumer, export, loss;
+	size_t losses;			/* used, of loss */
+};
 
-	if (!count)
-		return;
-	ringtail__v1__loss_count__init(loss);
-	loss->stage = (Ringtail__V1__LossStage)stage;
-	loss->reason = (Ringtail__V1__LossReason)reason;
-	loss->count = count;
-	losses->list[losses->n++] = loss;
+static bool make_rows(struct rows *rows, size_t n, size_t bytes)
+{
+	rows->message = calloc(n + 1, bytes);
+	rows->list = calloc(n + 1, sizeof(*rows->list));
+	if (!rows->message || !rows->list)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		rows->list[i] = rows->message + i * bytes;
+	return true;
 }
 
-struct ring_answer {
-	Ringtail__V1__RingStat stat;
-	struct loss_list lost;
-};
-
-static void fill_ring(const struct answers *answers, uint32_t ring, struct ring_answer *answer)
+static void free_rows(struct rows *rows)
 {
-	static const uint32_t reasons[RT_LOST_REASONS] = {
-		[RT_LOST_FULL] = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
-		[RT_LOST_NEST] = RINGTAIL__V1__LOSS_REASON__REASON_NEST,
-		[RT_LOST_STOPPED] = RINGTAIL__V1__LOSS_REASON__REASON_STOPPED,
-		[RT_LOST_BUSY] = RINGTAIL__V1__LOSS_REASON__REASON_BUSY,
-	};
-	Ringtail__V1__RingStat *stat = &answer->stat;
-	struct worker_ring_stat mine = {0};
-	uint64_t lost = 0;
+	free(rows->message);
+	free(rows->list);
+}
 
-	ringtail__v1__ring_stat__init(stat);
-	answer->lost.n = 0;
-	for (unsigned i = 0; i < answers->workers; i++)
-		if (worker_ring_stat(answers->worker[i], ring, &mine) == 0)
-			break;
-	for (unsigned i = 0; i < RT_LOST_REASONS; i++) {
-		lost += mine.usage.lost[i];
-		add_loss(&answer->lost, RINGTAIL__V1__LOSS_STAGE__LOSS_RING, reasons[i],
-			 mine.usage.lost[i]);
+static size_t count_losses(const struct stat_losses *losses)
+{
+	struct loss_count loss;
+	size_t n = 0;
+
+	for (unsigned at = 0; stat_losses_next(losses, &at, &loss);)
+		n++;
+	return n;
+}
+
+static bool make_room(struct packing *packing, const struct daemon_stat *stat)
+{
+	size_t losses = 0;
+
+	for (unsigned i = 0; i < stat->rings; i++)
+		losses += count_losses(&stat->ring[i].lost);
+	for (unsigned i = 0; i < stat->clients; i++)
+		losses += count_losses(&stat->client[i].lost);
+	for (unsigned i = 0; i < stat->spools; i++)
+		losses += count_losses(&stat->spool[i].lost);
+	for (unsigned i = 0; i < stat->exports; i++)
+		losses += count_losses(&stat->export[i].lost);
+	return make_rows(&packing->loss, losses, sizeof(Ringtail__V1__LossCount)) &&
+	       make_rows(&packing->ring, stat->rings, sizeof(Ringtail__V1__RingStat)) &&
+	       make_rows(&packing->client, stat->clients, sizeof(Ringtail__V1__ClientStat)) &&
+	       make_rows(&packing->spool, stat->spools, sizeof(Ringtail__V1__SpoolStat)) &&
+	       make_rows(&packing->consumer, stat->consumers, sizeof(Ringtail__V1__ConsumerStat)) &&
+	       make_rows(&packing->export, stat->exports, sizeof(Ringtail__V1__ExportStat));
+}
+
+/* Returns how many. */
+static size_t pack_losses(struct packing *packing, const struct stat_losses *losses,
+			  Ringtail__V1__LossCount ***list)
+{
+	size_t first = packing->losses;
+	struct loss_count loss;
+
+	*list = (Ringtail__V1__LossCount **)packing->loss.list + first;
+	for (unsigned at = 0; stat_losses_next(losses, &at, &loss);) {
+		Ringtail__V1__LossCount *count = packing->loss.list[packing->losses++];
+
+		ringtail__v1__loss_count__init(count);
+		count->stage = (Ringtail__V1__LossStage)loss.stage;
+		count->reason = (Ringtail__V1__LossReason)loss.reason;
+		count->count = loss.count;
 	}
-	add_loss(&answer->lost, RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE,
-		 RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD, mine.bad);
-	stat->cpu = loader_ring(answers->loader, ring)->cpu;
-	stat->produced = mine.usage.produced;
-	stat->events = mine.events;
-	stat->meta = mine.meta;
-	stat->lost = answer->lost.list;
-	stat->n_lost = answer->lost.n;
-	stat->in_flight = mine.usage.in_flight;
-	stat->size_bytes = mine.usage.size_bytes;
-	stat->used_bytes = mine.usage.unread_bytes;
-	stat->stuck_ns = mine.stuck_ns;
-	stat->foreign = mine.usage.foreign;
-	stat->unpaired = mine.usage.unpaired;
-	stat->faults = mine.usage.faults;
-	stat->consumer_bad = mine.usage.consumer_bad;
-	stat->residual = (int64_t)(stat->produced - stat->events - stat->meta - mine.bad - lost -
-				   stat->in_flight);
+	return packing->losses - first;
 }
 
-struct client_answer {
-	Ringtail__V1__ClientStat stat;
-	struct loss_list lost;
-};
-
-static void fill_stream(const struct stream *stream, struct client_answer *answer)
+static void pack_ring(struct packing *packing, const struct stat_ring *ring,
+		      Ringtail__V1__RingStat *message)
 {
-	Ringtail__V1__ClientStat *stat = &answer->stat;
-	struct stream_stat now;
-
-	stream_stat(stream, &now);
-	for (uint32_t i = 0; i < LOSS_STAGES; i++)
-		for (uint32_t j = 0; j < LOSS_REASONS; j++)
-			add_loss(&answer->lost, i, j, stream->lost[i][j]);
-	stat->probe = stream->subscription->glob;
-	stat->n_probe = stream->subscription->globs;
-	stat->filter = stream->subscription->filter_text;
-	stat->produced = now.produced;
-	stat->delivered = stream->delivered;
-	stat->filtered = stream->filtered;
-	stat->lost = answer->lost.list;
-	stat->n_lost = answer->lost.n;
-	stat->in_flight = now.in_flight;
-	stat->queue_bytes = now.lag_bytes;
-	stat->residual = now.residual;
+	ringtail__v1__ring_stat__init(message);
+	message->cpu = ring->cpu;
+	message->produced = ring->now.usage.produced;
+	message->events = ring->now.events;
+	message->meta = ring->now.meta;
+	message->n_lost = pack_losses(packing, &ring->lost, &message->lost);
+	message->in_flight = ring->now.usage.in_flight;
+	message->size_bytes = ring->now.usage.size_bytes;
+	message->used_bytes = ring->now.usage.unread_bytes;
+	message->stuck_ns = ring->now.stuck_ns;
+	message->foreign = ring->now.usage.foreign;
+	message->unpaired = ring->now.usage.unpaired;
+	message->faults = ring->now.usage.faults;
+	message->consumer_bad = ring->now.usage.consumer_bad;
+	message->residual = ring->residual;
 }
 
-static void fill_client(const struct session *session, struct client_answer *answer)
+static void pack_client(struct packing *packing, const struct stat_client *client,
+			Ringtail__V1__ClientStat *message)
 {
-	Ringtail__V1__ClientStat *stat = &answer->stat;
-
-	ringtail__v1__client_stat__init(stat);
-	answer->lost.n = 0;
-	stat->id = session_id(session);
-	stat->peer = (char *)session_peer(session);
-	stat->software = (char *)session_software(session);
-	stat->identity = (char *)session_name(session);
-	stat->wire_bytes = session_wire_bytes(session);
-	stat->frames = session_frames(session);
-	if (session_stream(session))
-		fill_stream(session_stream(session), answer);
+	ringtail__v1__client_stat__init(message);
+	message->id = client->id;
+	message->peer = (char *)client->peer;
+	message->software = (char *)client->software;
+	message->identity = (char *)client->identity;
+	message->wire_bytes = client->wire_bytes;
+	message->frames = client->frames;
+	message->probe = (char **)client->probe;
+	message->n_probe = client->probes;
+	message->filter = (char *)client->filter;
+	message->produced = client->now.produced;
+	message->delivered = client->delivered;
+	message->filtered = client->filtered;
+	message->n_lost = pack_losses(packing, &client->lost, &message->lost);
+	message->in_flight = client->now.in_flight;
+	message->queue_bytes = client->now.lag_bytes;
+	message->residual = client->now.residual;
 }
 
-struct export_answer_stat {
-	struct export_feed_stat now;
-	Ringtail__V1__ExportStat stat;
-	struct loss_list lost;
-};
-
-/* What the disk keeps for a consumer. */
-static uint64_t spooled_bytes(const Ringtail__V1__Stat *stat, const char *consumer)
+static void pack_spool(struct packing *packing, const struct stat_spool *spool,
+		       Ringtail__V1__SpoolStat *message)
 {
-	for (size_t i = 0; consumer && i < stat->n_consumer; i++)
-		if (strcmp(stat->consumer[i]->name, consumer) == 0)
-			return stat->consumer[i]->behind_bytes;
-	return 0;
+	const struct spool_stat *now = &spool->now;
+
+	ringtail__v1__spool_stat__init(message);
+	message->name = (char *)spool->name;
+	message->probe = (char **)now->config->probe;
+	message->n_probe = now->config->probes;
+	message->filter = (char *)now->config->filter;
+	message->segments = now->segments;
+	message->bytes = now->bytes;
+	message->bytes_max = now->size_bytes;
+	message->oldest_realtime_ns = now->oldest_realtime_ns;
+	message->produced = now->produced;
+	message->stored = now->stored;
+	message->n_lost = pack_losses(packing, &spool->lost, &message->lost);
+	message->in_flight = now->in_flight;
+	message->residual = spool->residual;
+	message->state = (char *)now->state;
+	message->deleted = now->deleted;
+	message->set_aside = now->set_aside;
 }
 
-static void fill_export(const struct answers *answers, unsigned i,
-			const Ringtail__V1__Stat *all, struct export_answer_stat *answer)
+static void pack_consumer(const struct fanout_consumer_stat *consumer,
+			  Ringtail__V1__ConsumerStat *message)
 {
-	Ringtail__V1__ExportStat *stat = &answer->stat;
-	const struct export_feed_stat *now = &answer->now;
-
-	export_feed_stat(answers->exports, i, &answer->now);
-	ringtail__v1__export_stat__init(stat);
-	answer->lost.n = 0;
-	for (uint32_t j = 0; j < LOSS_STAGES; j++)
-		for (uint32_t k = 0; k < LOSS_REASONS; k++)
-			add_loss(&answer->lost, j, k, now->lost[j][k]);
-	stat->name = (char *)now->name;
-	stat->events = now->events;
-	stat->accepted = now->accepted;
-	stat->filtered = now->filtered;
-	stat->lost = answer->lost.list;
-	stat->n_lost = answer->lost.n;
-	stat->in_flight = now->in_flight;
-	stat->residual = now->residual;
-	stat->gaps = now->gaps;
-	stat->requests = now->requests;
-	stat->retries = now->retries;
-	stat->bytes = now->bytes;
-	stat->state = (char *)now->state;
-	stat->last_error = (char *)now->error;
-	stat->spool_bytes = spooled_bytes(all, now->consumer);
-	stat->accepted_realtime_ns = now->accepted_realtime_ns;
-	stat->error_realtime_ns = now->error_realtime_ns;
+	ringtail__v1__consumer_stat__init(message);
+	message->name = (char *)consumer->name;
+	message->spool = (char *)consumer->spool;
+	message->owner = (char *)consumer->owner;
+	message->connected = consumer->connected;
+	message->behind_bytes = consumer->behind_bytes;
+	message->acked_realtime_ns = consumer->acked_realtime_ns;
+	message->exporter = consumer->exporter;
 }
 
-static void fill_counters(Ringtail__V1__Counter *counter, Ringtail__V1__Counter **list)
+static void pack_export(struct packing *packing, const struct stat_export *export,
+			Ringtail__V1__ExportStat *message)
+{
+	ringtail__v1__export_stat__init(message);
+	message->name = (char *)export->name;
+	message->events = export->events;
+	message->accepted = export->accepted;
+	message->filtered = export->filtered;
+	message->n_lost = pack_losses(packing, &export->lost, &message->lost);
+	message->in_flight = export->in_flight;
+	message->residual = export->residual;
+	message->gaps = export->gaps;
+	message->requests = export->requests;
+	message->retries = export->retries;
+	message->bytes = export->bytes;
+	message->state = (char *)export->state;
+	message->last_error = (char *)export->error;
+	message->spool_bytes = export->spool_bytes;
+	message->accepted_realtime_ns = export->accepted_realtime_ns;
+	message->error_realtime_ns = export->error_realtime_ns;
+}
+
+static void pack_rows(struct packing *packing, const struct daemon_stat *stat)
+{
+	Ringtail__V1__Stat *message = &packing->stat;
+
+	message->n_ring = stat->rings;
+	message->ring = (Ringtail__V1__RingStat **)packing->ring.list;
+	for (unsigned i = 0; i < stat->rings; i++)
+		pack_ring(packing, &stat->ring[i], message->ring[i]);
+	message->n_client = stat->clients;
+	message->client = (Ringtail__V1__ClientStat **)packing->client.list;
+	for (unsigned i = 0; i < stat->clients; i++)
+		pack_client(packing, &stat->client[i], message->client[i]);
+	message->n_spool = stat->spools;
+	message->spool = (Ringtail__V1__SpoolStat **)packing->spool.list;
+	for (unsigned i = 0; i < stat->spools; i++)
+		pack_spool(packing, &stat->spool[i], message->spool[i]);
+	message->n_consumer = stat->consumers;
+	message->consumer = (Ringtail__V1__ConsumerStat **)packing->consumer.list;
+	for (unsigned i = 0; i < stat->consumers; i++)
+		pack_consumer(&stat->consumer[i], message->consumer[i]);
+	message->n_export = stat->exports;
+	message->export = (Ringtail__V1__ExportStat **)packing->export.list;
+	for (unsigned i = 0; i < stat->exports; i++)
+		pack_export(packing, &stat->export[i], message->export[i]);
+}
+
+static void pack_counters(struct packing *packing)
 {
 	for (unsigned i = 0; i < COUNTERS; i++) {
-		ringtail__v1__counter__init(&counter[i]);
-		counter[i].name = (char *)counter_name(i);
-		counter[i].help = (char *)counter_help(i);
-		counter[i].value = counter_read(i);
-		list[i] = &counter[i];
+		Ringtail__V1__Counter *counter = packing->counters[i] = &packing->counter[i];
+
+		ringtail__v1__counter__init(counter);
+		counter->name = (char *)counter_name(i);
+		counter->help = (char *)counter_help(i);
+		counter->value = counter_read(i);
 	}
+	packing->stat.counter = packing->counters;
+	packing->stat.n_counter = COUNTERS;
 }
 
-struct frame_ref *answers_stat(const struct answers *answers, struct session *const *session,
-			       unsigned sessions, unsigned connected)
+struct frame_ref *answers_stat(const struct answers *answers, const struct daemon_stat *stat)
 {
-	unsigned rings = loader_rings(answers->loader);
-	Ringtail__V1__Stat stat = RINGTAIL__V1__STAT__INIT;
-	Ringtail__V1__Counter counter[COUNTERS], *counters[COUNTERS];
-	struct ring_answer *ring = calloc(rings + 1, sizeof(*ring));
-	struct client_answer *client = calloc(sessions + 1, sizeof(*client));
-	unsigned exports = export_feed_count(answers->exports);
-	struct export_answer_stat *export = calloc(exports + 1, sizeof(*export));
-	void **list = calloc(rings + sessions + exports + 1, sizeof(*list));
-	struct answers_spools *spools =
-		answers_spools_fill(answers->spooler, answers->batch_interval_ns, &stat);
-	struct answers_consumers *consumers = answers_consumers_fill(answers->fanout, &stat);
+	struct packing packing = {.stat = RINGTAIL__V1__STAT__INIT};
+	Ringtail__V1__Stat *message = &packing.stat;
 	struct frame_ref *frame = NULL;
 
-	if (!ring || !client || !export || !list || !spools || !consumers)
-		goto free_all;
-	stat.monotonic_ns = clock_monotonic();
-	stat.uptime_ns = stat.monotonic_ns - answers->started_ns;
-	stat.source = (char *)loader_source_name(answers->loader);
-	stat.recursion_lost = fanout_source_stats(answers->fanout).recursion_lost;
-	for (unsigned i = 0; i < rings; i++) {
-		fill_ring(answers, i, &ring[i]);
-		list[i] = &ring[i].stat;
+	message->monotonic_ns = stat->monotonic_ns;
+	message->uptime_ns = stat->uptime_ns;
+	message->source = (char *)stat->source;
+	message->recursion_lost = stat->recursion_lost;
+	message->durability = (char *)stat->durability;
+	message->loss_window_ns = stat->loss_window_ns;
+	message->clients = stat->connected;
+	if (make_room(&packing, stat)) {
+		pack_rows(&packing, stat);
+		pack_counters(&packing);
+		frame = frame_ref_pack(answers->codec, FRAME_STAT, &message->base);
 	}
-	for (unsigned i = 0; i < sessions; i++) {
-		fill_client(session[i], &client[i]);
-		list[rings + i] = &client[i].stat;
-	}
-	for (unsigned i = 0; i < exports; i++) {
-		fill_export(answers, i, &stat, &export[i]);
-		list[rings + sessions + i] = &export[i].stat;
-	}
-	fill_counters(counter, counters);
-	stat.ring = (Ringtail__V1__RingStat **)list;
-	stat.n_ring = rings;
-	stat.client = (Ringtail__V1__ClientStat **)(list + rings);
-	stat.n_client = sessions;
-	stat.clients = connected;
-	stat.export = (Ringtail__V1__ExportStat **)(list + rings + sessions);
-	stat.n_export = exports;
-	stat.counter = counters;
-	stat.n_counter = COUNTERS;
-	frame = frame_ref_pack(answers->codec, FRAME_STAT, &stat.base);
-
-free_all:
-	free(ring);
-	free(client);
-	free(export);
-	free(list);
-	answers_spools_destroy(spools);
-	answers_consumers_destroy(consumers);
+	free_rows(&packing.ring);
+	free_rows(&packing.client);
+	free_rows(&packing.spool);
+	free_rows(&packing.consumer);
+	free_rows(&packing.export);
+	free_rows(&packing.loss);
 	return frame;
 }

@@ -1,12 +1,14 @@
 /*
- * answers: the daemon's answers about itself: hello, list, stat. Main thread; each answer is a frame
- * that the caller owns, or NULL when out of memory.
+ * answers: the daemon's answers about itself, hello, list and stat, as messages: the edge where plain
+ * structs become protobuf. Main thread; each answer is a frame that the caller owns, or NULL when out of
+ * memory.
  */
 #ifndef RINGTAIL_DAEMON_SERVE_ANSWERS_H
 #define RINGTAIL_DAEMON_SERVE_ANSWERS_H
 
 #include "query/error.h"
 #include "daemon/export/feed.h"
+#include "daemon/metrics/stat.h"
 #include "daemon/stream/fanout.h"
 #include "daemon/source/loader.h"
 #include "daemon/serve/session.h"
@@ -34,8 +36,7 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 struct frame_ref *answers_list(const struct answers *answers, const char *glob,
 			       struct error *error);
 
-/* session[]: the clients to tell of, of so many that are connected. */
-struct frame_ref *answers_stat(const struct answers *answers, struct session *const *session,
-			       unsigned sessions, unsigned connected);
+/* NULL also where it does not fit into a frame. */
+struct frame_ref *answers_stat(const struct answers *answers, const struct daemon_stat *stat);
 
 #endif

@@ -17,6 +17,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/random.h"
 #include "daemon/net/transport_tls.h"
+#include "daemon/serve/stat.h"
 #include "proto/limits.h"
 
 /* In the order in which stat tells of them. */
@@ -410,11 +411,11 @@ static int compare_queues(const void *a, const void *b)
 }
 
 /* All in the order in which they came; of more than can be listed, those that lag most. */
-struct frame_ref *server_stat(struct server *server)
+struct daemon_stat *server_stat(struct server *server)
 {
 	unsigned total = 0, n = 0;
+	struct daemon_stat *stat;
 	struct session **session;
-	struct frame_ref *frame;
 	struct client *client;
 
 	for (unsigned i = 0; i < CLIENT_STATES; i++)
@@ -428,15 +429,20 @@ struct frame_ref *server_stat(struct server *server)
 				session[n++] = client->session;
 	if (n > CLIENTS_LISTED_MAX)
 		qsort(session, n, sizeof(struct session *), compare_queues);
-	frame = answers_stat(server->config.answers, session,
-			     n < CLIENTS_LISTED_MAX ? n : CLIENTS_LISTED_MAX, n);
+	stat = stat_gather(server->config.answers, session,
+			   n < CLIENTS_LISTED_MAX ? n : CLIENTS_LISTED_MAX, n);
 	free(session);
-	return frame;
+	return stat;
 }
 
-static struct frame_ref *on_stat(void *context)
+struct frame_ref *server_stat_frame(void *context)
 {
-	return server_stat(context);
+	struct server *server = context;
+	struct daemon_stat *stat = server_stat(server);
+	struct frame_ref *frame = stat ? answers_stat(server->config.answers, stat) : NULL;
+
+	daemon_stat_free(stat);
+	return frame;
 }
 
 static struct frame_ref *on_probes(void *context)
@@ -602,7 +608,7 @@ struct server *server_create(const struct server_config *config)
 		.admit = on_admit,
 		.hello = on_hello,
 		.list = on_list,
-		.stat = on_stat,
+		.stat = server_stat_frame,
 		.probes = on_probes,
 		.subscribe = on_subscribe,
 		.ack = on_ack,

@@ -57,8 +57,11 @@ enum server_door {
 void server_serve(struct server *server, enum server_door door, struct transport *transport,
 		  const char *peer);
 
-/* A Stat frame, as clients get it; NULL: out of memory, or too large. */
-struct frame_ref *server_stat(struct server *server);
+/* How the daemon stands, with its clients; for daemon_stat_free(). NULL: out of memory. */
+struct daemon_stat *server_stat(struct server *server);
+
+/* The same as clients get it; NULL: out of memory, or too large. */
+struct frame_ref *server_stat_frame(void *server);
 
 /* Writes what can be written; true once no client has anything left to take. */
 bool server_flush(struct server *server);

@@ -285,7 +285,7 @@ static void make_config(const struct sim_daemon_config *want, struct config *con
 
 static struct frame_ref *stat_of(void *context)
 {
-	return server_stat(((struct daemon *)context)->server);
+	return server_stat_frame(((struct daemon *)context)->server);
 }
 
 static void start_control(struct daemon *daemon, const struct config *config)

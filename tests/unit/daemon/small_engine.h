@@ -249,7 +249,7 @@ static void engine_open_disk(struct engine *engine, struct fanout_config *fanout
 
 static inline struct frame_ref *engine_stat(void *context)
 {
-	return server_stat(((struct engine *)context)->server);
+	return server_stat_frame(((struct engine *)context)->server);
 }
 
 static inline struct server_bounds engine_bounds(unsigned clients_max)

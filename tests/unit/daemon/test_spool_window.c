@@ -2,7 +2,7 @@
  * test_spool_window: what a crash costs at worst, as stat says it: the intervals while all is well,
  * the age of what still waits while the disk is slow, and since when nothing was stored while it fails.
  */
-#include "daemon/serve/answers_spool.h"
+#include "daemon/serve/stat.h"
 #include "tests/unit/daemon/spool_run.h"
 
 #define BATCH_NS	40000000ull
@@ -27,14 +27,16 @@ static void end(struct run *run)
 
 static uint64_t window_ns(const struct run *run, const char *state)
 {
-	Ringtail__V1__Stat stat = RINGTAIL__V1__STAT__INIT;
-	struct answers_spools *spools = answers_spools_fill(run->spooler, BATCH_NS, &stat);
+	struct daemon_stat *stat = calloc(1, sizeof(*stat));
+	uint64_t window;
 
-	assert_non_null(spools);
-	assert_int_equal(stat.n_spool, 1);
-	assert_string_equal(stat.spool[0]->state, state);
-	answers_spools_destroy(spools);
-	return stat.loss_window_ns;
+	assert_non_null(stat);
+	assert_int_equal(stat_gather_spools(stat, run->spooler, BATCH_NS), 0);
+	assert_int_equal(stat->spools, 1);
+	assert_string_equal(stat->spool[0].now.state, state);
+	window = stat->loss_window_ns;
+	daemon_stat_free(stat);
+	return window;
 }
 
 static void well(void **state)
