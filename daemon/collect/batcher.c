@@ -167,10 +167,10 @@ static bool encode_attachment(struct batcher *batcher, uint16_t probe,
 
 	switch (attachment->kind) {
 	case RT_ATTACH_STRING:
-		/* An exec without its file name is not worth much: it always comes along. */
+		/* An exec or a map without its file name is not worth much: it always comes along. */
 		return (!(batcher->config.spec->flags & RT_FLAG_STRINGS) &&
 			!batcher->config.spec->file_strings &&
-			probe != RT_PROBE_SCHED_EXEC) ||
+			probe != RT_PROBE_SCHED_EXEC && probe != RT_PROBE_PROCESS_MAP) ||
 		       batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
 					   attachment->data, attachment->bytes);
 	case RT_ATTACH_KSTACK:

@@ -74,6 +74,7 @@ static const int resolver_calls[] = {
 static const int loader_calls[] = {
 	SCMP_SYS(bpf),		SCMP_SYS(ioctl),
 	SCMP_SYS(pipe2),	/* the barrier of source_bpf_objects */
+	SCMP_SYS(perf_event_open), /* the clocks of profile:hz:* */
 };
 
 static int allow(scmp_filter_ctx filter, const int *call, size_t calls)

@@ -17,10 +17,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/host/activation.h"
 #include "daemon/source/bpf_check.h"
+#include "daemon/source/bpf_maps.h"
 #include "daemon/source/bpf_objects.h"
 #include "daemon/source/bpf_rings.h"
+#include "daemon/source/bpf_timers.h"
 #include "daemon/source/syscall_catalog.h"
 #include "kmod/bpf/request.h"
 #include "kmod/ringtail.skel.h"
@@ -31,6 +34,8 @@
 
 struct source {
 	struct source_bpf_objects objects;
+	struct source_bpf_timers timers;
+	struct source_bpf_maps maps;
 	uint64_t ring_bytes;
 	struct source_store *store;	/* NULL: nobody keeps anything */
 	bool adopted;
@@ -128,6 +133,7 @@ static void take_over(struct source *source)
 	place = source->generation & 1;
 	if (source->generation) {
 		request = shared->requests[place];
+		source_bpf_timers_adopt(&source->timers, &request);
 		source->syscalls_since = request.syscalls_since;
 		memcpy(request.excluded, source->excluded, sizeof(request.excluded));
 		request.generation = ++source->generation;
@@ -135,6 +141,7 @@ static void take_over(struct source *source)
 		source_bpf_rings_wait_for_programs(&source->objects);
 	}
 	__atomic_fetch_add(&shared->reader, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&shared->maps_reader, 1, __ATOMIC_SEQ_CST);
 	for (unsigned i = 0; i < THREAD_SLOTS; i++)
 		make_unknown(&shared->threads[i], words);
 	for (unsigned i = 0; i < source->objects.cpus; i++)
@@ -198,8 +205,11 @@ static int bpf_open(const struct source_config *config, struct source **out, str
 	source_bpf_objects_init(&source->objects);
 	source->ring_bytes = config->ring_bytes;
 	source->store = config->store;
+	source_bpf_timers_init(&source->timers, &source->objects, source->store);
 	memcpy(source->excluded, config->excluded_pids, sizeof(source->excluded));
 	err = adopt_or_load(source, config, error);
+	if (!err)
+		err = source_bpf_maps_init(&source->maps, &source->objects, error);
 	if (err)
 		goto close_source;
 	err = syscall_catalog_create(&source->catalog, source->word);
@@ -218,6 +228,8 @@ static void bpf_close(struct source *source)
 {
 	if (!source)
 		return;
+	source_bpf_maps_fini(&source->maps);
+	source_bpf_timers_fini(&source->timers);
 	source_bpf_objects_fini(&source->objects);
 	if (source->catalog)
 		ringtail__v1__catalog__free_unpacked(source->catalog, NULL);
@@ -284,6 +296,12 @@ static uint32_t translate(const struct source *source, const struct source_reque
 			to->sched |= REQUEST_SCHED(probe);
 		if (is_unfiltered(from, probe))
 			to->sched_unfiltered |= REQUEST_SCHED(probe);
+	}
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++) {
+		if (is_unfiltered(from, RT_PROBE_TIMER + slot))
+			to->timer[slot].flags |= TIMER_UNFILTERED;
+		if (wants(from, RT_PROBE_TIMER + slot))
+			programs |= PROGRAMS_OF_THREADS;
 	}
 	if (wants(from, RT_PROBE_SCHED_SWITCH))
 		programs |= PROGRAM_BIT(PROGRAM_SWITCH);
@@ -355,6 +373,30 @@ static void publish(struct source *source, const struct bpf_request *request,
 	__atomic_store_n(&shared->generation, request->generation, __ATOMIC_RELEASE);
 }
 
+static uint32_t wanted_timers(const struct source_request *request)
+{
+	uint32_t timers = 0;
+
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++)
+		if (wants(request, RT_PROBE_TIMER + slot))
+			timers |= 1u << slot;
+	return timers;
+}
+
+/* What is attached before the request is published records nothing until then. */
+static int attach_wanted(struct source *source, const struct source_request *request,
+			 uint32_t programs, struct bpf_request *next, struct error *error)
+{
+	int err = attach(source, programs, error);
+
+	if (err)
+		return err;
+	err = source_bpf_timers_attach(&source->timers, wanted_timers(request), next, error);
+	if (err)
+		source_bpf_objects_detach(&source->objects, programs, source->store);
+	return err;
+}
+
 static int bpf_configure(struct source *source, const struct source_request *request,
 			 struct error *error)
 {
@@ -379,13 +421,15 @@ static int bpf_configure(struct source *source, const struct source_request *req
 								      next.generation;
 	if (!before && after && !still_remember(source))
 		forget_threads(source);
-	err = attach(source, after & ~before, error);
+	err = attach_wanted(source, request, after & ~before, &next, error);
 	if (err)
 		return err;
 	publish(source, &next, words);
+	__atomic_fetch_add(&source->objects.shared->maps_reader, 1, __ATOMIC_SEQ_CST);
 	source->generation = next.generation;
 	source->syscalls_since = next.syscalls_since;
 	source_bpf_objects_detach(&source->objects, before & ~after, source->store);
+	source_bpf_timers_detach(&source->timers, wanted_timers(request));
 	err = source_bpf_rings_wait_for_programs(&source->objects);
 	return err ? source_bpf_check_failure(error, -err, "wait for running programs") : 0;
 }
@@ -404,7 +448,10 @@ static int bpf_ring(struct source *source, unsigned i, struct ring_handle *ring)
 
 static int bpf_stats(struct source *source, struct source_stats *stats)
 {
-	memset(stats, 0, sizeof(*stats));
+	*stats = (struct source_stats){
+		.maps_too_late = source->maps.too_late,
+		.maps_left_out = source->objects.shared->maps_left_out,
+	};
 	for (unsigned i = 0; i < PROGRAMS; i++) {
 		struct bpf_prog_info info = {};
 		uint32_t bytes = sizeof(info);
@@ -433,6 +480,18 @@ static void bpf_settle(struct source *source)
 	source_bpf_objects_settle(&source->objects);
 }
 
+static int bpf_attention(struct source *source, int *timeout_ms)
+{
+	*timeout_ms = source_bpf_timers_any(&source->timers) ? CPUS_FOLLOW_MS : -1;
+	return source_bpf_maps_fd(&source->maps);
+}
+
+static void bpf_attend(struct source *source)
+{
+	source_bpf_timers_follow(&source->timers);
+	source_bpf_maps_look(&source->maps);
+}
+
 const struct source_ops source_bpf = {
 	.name = "bpf",
 	.open = bpf_open,
@@ -443,5 +502,7 @@ const struct source_ops source_bpf = {
 	.adopted = bpf_adopted,
 	.unsettled = bpf_unsettled,
 	.settle = bpf_settle,
+	.attention = bpf_attention,
+	.attend = bpf_attend,
 	.close = bpf_close,
 };

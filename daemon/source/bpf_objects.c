@@ -48,9 +48,13 @@ static uint64_t agreement_tag(void)
 		offsetof(variables, idle_threads),
 		offsetof(variables, epoch),
 		offsetof(variables, reader),
+		offsetof(variables, maps_reader),
+		offsetof(variables, maps_told_count),
 		sizeof(struct bpf_request),
 		offsetof(struct bpf_request, excluded),
+		offsetof(struct bpf_request, timer),
 		offsetof(struct bpf_request, clause),
+		sizeof(struct maps_found),
 		sizeof(struct bpf_thread),
 		offsetof(struct bpf_thread, known),
 		sizeof(struct rt_ring_producer),
@@ -76,6 +80,9 @@ static const char *program_name(enum source_bpf_program program)
 		[PROGRAM_SWITCH] = "sched_switch",
 		[PROGRAM_SYS_ENTER] = "sys_enter",
 		[PROGRAM_SYS_EXIT] = "sys_exit",
+		[PROGRAM_TIMER] = "timer",
+		[PROGRAM_MAPS_FIND] = "maps_find",
+		[PROGRAM_MAPS_TELL] = "maps_tell",
 	};
 
 	return name[program];
@@ -104,6 +111,14 @@ static const char *name_link(char name[ACTIVATION_NAME_BYTES], enum source_bpf_p
 	return name_object(name, what);
 }
 
+const char *source_bpf_name_timer(char *name, unsigned slot, unsigned cpu)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "timer.%u.%u", slot, cpu);
+	return name_object(name, what);
+}
+
 static const char *name_bell(char name[ACTIVATION_NAME_BYTES], unsigned cpu)
 {
 	char what[64];
@@ -112,12 +127,15 @@ static const char *name_bell(char name[ACTIVATION_NAME_BYTES], unsigned cpu)
 	return name_object(name, what);
 }
 
+#define MAPS	6	/* that are kept, beside the bells */
+
 /* ---- Descriptors ------------------------------------------------------------------------------- */
 
 void source_bpf_objects_init(struct source_bpf_objects *objects)
 {
 	*objects = (struct source_bpf_objects){
-		.rings = -1, .consumers = -1, .bells = -1, .variables = -1, .barrier = -1,
+		.rings = -1, .consumers = -1, .bells = -1, .variables = -1, .maps_found = -1, .maps_wanted = -1,
+		.barrier = -1,
 	};
 	for (unsigned i = 0; i < PROGRAMS; i++)
 		objects->program[i] = objects->link[i] = objects->leaving[i] = -1;
@@ -146,6 +164,8 @@ void source_bpf_objects_fini(struct source_bpf_objects *objects)
 	close_one(&objects->consumers);
 	close_one(&objects->bells);
 	close_one(&objects->variables);
+	close_one(&objects->maps_found);
+	close_one(&objects->maps_wanted);
 	close_one(&objects->barrier);
 	source_bpf_objects_init(objects);
 }
@@ -174,21 +194,26 @@ int source_bpf_objects_copy(struct source_bpf_objects *objects,
 		[PROGRAM_SWITCH] = skeleton->progs.sched_switch,
 		[PROGRAM_SYS_ENTER] = skeleton->progs.sys_enter,
 		[PROGRAM_SYS_EXIT] = skeleton->progs.sys_exit,
+		[PROGRAM_TIMER] = skeleton->progs.timer,
+		[PROGRAM_MAPS_FIND] = skeleton->progs.maps_find,
+		[PROGRAM_MAPS_TELL] = skeleton->progs.maps_tell,
 	};
 	struct {
 		int *to, from;
-	} copy[4 + PROGRAMS] = {
+	} copy[MAPS + PROGRAMS] = {
 		{&objects->rings, bpf_map__fd(skeleton->maps.rings)},
 		{&objects->consumers, bpf_map__fd(skeleton->maps.consumers)},
 		{&objects->bells, bpf_map__fd(skeleton->maps.bells)},
 		{&objects->variables, bpf_map__fd(skeleton->maps.bss)},
+		{&objects->maps_found, bpf_map__fd(skeleton->maps.maps_found)},
+		{&objects->maps_wanted, bpf_map__fd(skeleton->maps.maps_wanted)},
 	};
 
 	for (unsigned i = 0; i < PROGRAMS; i++) {
-		copy[4 + i].to = &objects->program[i];
-		copy[4 + i].from = bpf_program__fd(program[i]);
+		copy[MAPS + i].to = &objects->program[i];
+		copy[MAPS + i].from = bpf_program__fd(program[i]);
 	}
-	for (unsigned i = 0; i < 4 + PROGRAMS; i++) {
+	for (unsigned i = 0; i < MAPS + PROGRAMS; i++) {
 		*copy[i].to = fcntl(copy[i].from, F_DUPFD_CLOEXEC, 0);
 		if (*copy[i].to < 0)
 			return source_bpf_check_failure(error, errno, "keep the BPF objects");
@@ -210,6 +235,8 @@ void source_bpf_objects_keep(const struct source_bpf_objects *objects, struct so
 	store->keep(store->context, name_object(name, "map.bells"), objects->bells);
 	store->keep(store->context, name_object(name, "map.consumers"), objects->consumers);
 	store->keep(store->context, name_object(name, "map.variables"), objects->variables);
+	store->keep(store->context, name_object(name, "map.maps_found"), objects->maps_found);
+	store->keep(store->context, name_object(name, "map.maps_wanted"), objects->maps_wanted);
 	store->keep(store->context, name_object(name, "map.rings"), objects->rings);
 }
 
@@ -325,9 +352,11 @@ static int take_maps(struct source_bpf_objects *objects, struct activation *kept
 		{"map.consumers", BPF_MAP_TYPE_ARRAY, RT_PAGE_BYTES, objects->cpus},
 		{"map.bells", BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(uint32_t), objects->cpus},
 		{"map.variables", BPF_MAP_TYPE_ARRAY, sizeof(struct ringtail_bpf__bss), 1},
+		{"map.maps_found", BPF_MAP_TYPE_ARRAY, sizeof(struct maps_found), 1},
+		{"map.maps_wanted", BPF_MAP_TYPE_RINGBUF, 0, MAPS_WANTED_BYTES},
 	};
 	int *const fd[] = {&objects->rings, &objects->consumers, &objects->bells,
-			   &objects->variables};
+			   &objects->variables, &objects->maps_found, &objects->maps_wanted};
 	const struct wanted_map bell = {"bell", BPF_MAP_TYPE_RINGBUF, 0, RT_PAGE_BYTES};
 	char name[ACTIVATION_NAME_BYTES];
 	int err = 0;
@@ -356,7 +385,8 @@ static int take_program(struct source_bpf_objects *objects, struct activation *k
 		return refuse(error, name, "it is not there");
 	if (!is_kind(*fd, "bpf-prog") || bpf_obj_get_info_by_fd(*fd, &info, &bytes) != 0)
 		return refuse(error, name, "it is no BPF program");
-	if (info.type != BPF_PROG_TYPE_TRACING ||
+	if (info.type != (program == PROGRAM_TIMER ? BPF_PROG_TYPE_PERF_EVENT
+						   : BPF_PROG_TYPE_TRACING) ||
 	    strncmp(info.name, program_name(program), sizeof(info.name) - 1) != 0)
 		return refuse(error, name, "it is another program");
 	*link = activation_next(kept, name_link(name, program), NULL);

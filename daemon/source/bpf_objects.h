@@ -34,11 +34,14 @@ enum source_bpf_program {
 	PROGRAM_SWITCH,
 	PROGRAM_SYS_ENTER,
 	PROGRAM_SYS_EXIT,
+	PROGRAM_TIMER,		/* from here on: attached and run in other ways */
+	PROGRAM_MAPS_FIND,
+	PROGRAM_MAPS_TELL,
 	PROGRAMS,
 };
 
 struct source_bpf_objects {
-	int rings, consumers, bells, variables;	/* maps; -1: none */
+	int rings, consumers, bells, variables, maps_found, maps_wanted;	/* maps; -1: none */
 	int *bell;			/* [cpus]: what hangs in `bells` */
 	unsigned cpus;
 	int program[PROGRAMS];
@@ -83,6 +86,9 @@ int source_bpf_objects_attach(struct source_bpf_objects *objects, enum source_bp
 			      struct source_store *store);
 void source_bpf_objects_detach(struct source_bpf_objects *objects, uint32_t programs,
 			       struct source_store *store);
+
+/* What the link of a timer on a CPU is called in a store; returns `name` (ACTIVATION_NAME_BYTES). */
+const char *source_bpf_name_timer(char *name, unsigned slot, unsigned cpu);
 
 /* The barrier has come. */
 void source_bpf_objects_settle(struct source_bpf_objects *objects);

@@ -183,17 +183,21 @@ static int serve(int socket, const struct source_ops *ops, struct source *source
 	bool finish_told = !ops->finished;
 
 	for (;;) {
+		int timeout_ms = -1, asks = ops->attention ? ops->attention(source, &timeout_ms) : -1;
 		struct pollfd poll_fd[] = {
 			{.fd = socket, .events = POLLIN},
 			{.fd = ops->unsettled ? ops->unsettled(source) : -1, .events = POLLIN},
+			{.fd = asks, .events = POLLIN},
 		};
 		struct loader_message message;
 		int fds[LOADER_MESSAGE_FDS_MAX], err;
 		unsigned n;
 
-		err = poll(poll_fd, 2, finish_told ? -1 : FINISH_POLL_MS);
+		err = poll(poll_fd, 3, finish_told ? timeout_ms : FINISH_POLL_MS);
 		if (err < 0 && errno != EINTR)
 			return -errno;
+		if (ops->attend && (err == 0 || poll_fd[2].revents))
+			ops->attend(source);
 		if (!finish_told && ops->finished(source)) {
 			message = (struct loader_message){.type = LOADER_MSG_FINISHED};
 			err = loader_message_send(socket, &message, NULL, 0);

@@ -108,7 +108,8 @@ static bool attachment_is_wanted(const struct source_request *request, uint16_t 
 {
 	switch (kind) {
 	case RT_ATTACH_STRING:
-		return request->flags & RT_FLAG_STRINGS || probe == RT_PROBE_SCHED_EXEC;
+		return request->flags & RT_FLAG_STRINGS || probe == RT_PROBE_SCHED_EXEC ||
+		       probe == RT_PROBE_PROCESS_MAP;
 	case RT_ATTACH_KSTACK:
 		return request->flags & RT_FLAG_KSTACK;
 	case RT_ATTACH_USTACK:

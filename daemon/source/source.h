@@ -68,6 +68,8 @@ struct source_request {
 struct source_stats {
 	uint64_t recursion_lost;	/* the kernel refused to run a program inside itself */
 	uint64_t program_runs;
+	uint64_t maps_too_late;		/* processes with a stack that ended before their maps were read */
+	uint64_t maps_left_out;		/* maps beyond MAPS_PER_PROCESS_MAX of one process */
 };
 
 struct source_ops {
@@ -104,6 +106,14 @@ struct source_ops {
 	 */
 	int (*unsettled)(struct source *source);
 	void (*settle)(struct source *source);
+
+	/*
+	 * What else the source waits for: a descriptor that is readable when the kernel's side asks
+	 * for something (-1: none), and after how long to look anyhow (-1: never). Then attend() is
+	 * called. May be NULL: nothing.
+	 */
+	int (*attention)(struct source *source, int *timeout_ms);
+	void (*attend)(struct source *source);
 
 	/* Detaches (unless a store keeps it) and frees; NULL is safe. Mapped rings stay readable. */
 	void (*close)(struct source *source);

@@ -33,37 +33,54 @@ static const struct syscall_arg field_ret = {
 };
 
 /* As kmod/uapi/ringtail.h lists them. */
-static const struct sched_probe {
-	enum rt_probe id;
-	const char *name;
+static const struct fixed_probe {
+	uint32_t id;
+	const char *provider, *function, *name;
 	unsigned fields;
-	struct syscall_arg field[4];
-} sched_probe[] = {
-	{ RT_PROBE_SCHED_SWITCH, "sched_switch", 4, {
+	struct syscall_arg field[10];
+} fixed_probe[] = {
+	{ RT_PROBE_SCHED_SWITCH, "tracepoint", "sched", "sched_switch", 4, {
 		{ "prev_prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
 		{ "prev_state", "long", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
 		{ "next_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD, 32 },
 		{ "next_prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 } } },
-	{ RT_PROBE_SCHED_WAKEUP, "sched_wakeup", 3, {
+	{ RT_PROBE_SCHED_WAKEUP, "tracepoint", "sched", "sched_wakeup", 3, {
 		{ "target_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD, 32 },
 		{ "prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
 		{ "target_cpu", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 } } },
-	{ RT_PROBE_SCHED_FORK, "sched_process_fork", 2, {
+	{ RT_PROBE_SCHED_FORK, "tracepoint", "sched", "sched_process_fork", 2, {
 		{ "child_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD, 32 },
 		{ "child_pid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32 } } },
-	{ RT_PROBE_SCHED_EXEC, "sched_process_exec", 2, {
+	{ RT_PROBE_SCHED_EXEC, "tracepoint", "sched", "sched_process_exec", 2, {
 		{ "old_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32 },
 		{ "filename", "const char *", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64 } } },
-	{ RT_PROBE_SCHED_EXIT, "sched_process_exit", 3, {
+	{ RT_PROBE_SCHED_EXIT, "tracepoint", "sched", "sched_process_exit", 3, {
 		{ "prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
 		{ "group_dead", "bool", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 1 },
 		{ "exit_code", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 } } },
+	{ RT_PROBE_TIMER + RT_TIMER_PROFILE_99HZ, "profile", "hz", "99", 3, {
+		{ "kernel_ip", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "user_ip", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "periods", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 } } },
+	{ RT_PROBE_TIMER + RT_TIMER_INTERVAL_1S, "interval", "s", "1", 1, {
+		{ "periods", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 } } },
+	{ RT_PROBE_PROCESS_MAP, "process", "map", "executable", 10, {
+		{ "start", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "bytes", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 },
+		{ "offset", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "build_id0", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "build_id1", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+		{ "build_id2", "u32", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 32 },
+		{ "device", "dev_t", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32 },
+		{ "inode", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 },
+		{ "path", "const char *", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64 },
+		{ "path_more", "const char *", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64 } } },
 };
 
-#define SCHED_PROBES (sizeof(sched_probe) / sizeof(sched_probe[0]))
+#define FIXED_PROBES (sizeof(fixed_probe) / sizeof(fixed_probe[0]))
 
 _Static_assert(FIELDS_MAX <= PROBE_FIELDS_MAX, "a call has more fields than a probe may have");
-_Static_assert(3 * RT_SYSCALLS_MAX + SCHED_PROBES <= CATALOG_PROBES_MAX, "the catalog is too small");
+_Static_assert(3 * RT_SYSCALLS_MAX + FIXED_PROBES <= CATALOG_PROBES_MAX, "the catalog is too small");
 
 /* ---- messages, made of the pieces that free_unpacked() frees ------------------------------- */
 
@@ -225,7 +242,7 @@ int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCAL
 	ringtail__v1__catalog__init(catalog);
 	memset(words, 0, RT_SYSCALLS_MAX * sizeof(*words));
 	tracefs = syscall_args_open_tracefs();
-	catalog->probe = calloc(3 * RT_SYSCALLS_MAX + SCHED_PROBES, sizeof(*catalog->probe));
+	catalog->probe = calloc(3 * RT_SYSCALLS_MAX + FIXED_PROBES, sizeof(*catalog->probe));
 	if (!catalog->probe)
 		goto close_tracefs;
 	err = 0;
@@ -236,9 +253,10 @@ int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCAL
 		err = catalog_add_unnamed(catalog, words);
 	if (!err)
 		err = catalog_add_unknown(catalog, words);
-	for (unsigned i = 0; i < SCHED_PROBES && !err; i++)
-		err = catalog_add(catalog, sched_probe[i].id, "tracepoint", "sched",
-				  sched_probe[i].name, sched_probe[i].field, sched_probe[i].fields);
+	for (unsigned i = 0; i < FIXED_PROBES && !err; i++)
+		err = catalog_add(catalog, fixed_probe[i].id, fixed_probe[i].provider,
+				  fixed_probe[i].function, fixed_probe[i].name,
+				  fixed_probe[i].field, fixed_probe[i].fields);
 close_tracefs:
 	if (tracefs >= 0)
 		close(tracefs);

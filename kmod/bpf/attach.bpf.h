@@ -19,6 +19,16 @@
 #define ATTACH_PLACE_MASK	0x7f8	/* masks say to the verifier what our bounds say to us */
 #define ATTACH_STRINGS_MASK	0xff	/* one string's attachment */
 
+/* Goes up when all maps must be told again: nobody had asked for stacks, or another reader reads. */
+__u32 maps_reader;
+
+struct maps_told {
+	__u64 memory;		/* the mm_struct: an exec has another */
+	__u64 executable;	/* pages */
+	__u64 time_ns;
+	__u64 reader;
+};
+
 enum attach_program {
 	ATTACH_SYS_ENTER,
 	ATTACH_SYS_EXIT,
@@ -28,6 +38,8 @@ enum attach_program {
 	ATTACH_FORK,
 	ATTACH_EXEC,
 	ATTACH_EXIT,
+	ATTACH_TIMER,
+	ATTACH_MAPS,
 	ATTACH_PROGRAMS,
 };
 
@@ -119,6 +131,48 @@ verified_once __u32 attach_strings(struct attach *attach, const struct attach_ar
 	return faults;
 }
 
+/* Processes whose maps have been told, or asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAPS_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct maps_told);
+} maps_told SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, MAPS_WANTED_BYTES);
+} maps_wanted SEC(".maps");
+
+/*
+ * A stack of addresses is worth nothing without the maps of its process. Where those are not known as
+ * they are now, the daemon is asked to look (maps.bpf.h). What shows that they have changed is an
+ * exec's new memory and the amount that is executable. They are told again after a while, for those
+ * who came later and for what was lost. If the ring buffer is full, the next stack asks again.
+ */
+outlined void attach_maps(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tgid = task->tgid;
+	struct maps_told *told = bpf_map_lookup_elem(&maps_told, &tgid);
+	struct maps_told now = {
+		.memory = (__u64)BPF_CORE_READ(task, mm),
+		.executable = BPF_CORE_READ(task, mm, exec_vm),
+		.reader = read_once(maps_reader),
+		.time_ns = bpf_ktime_get_ns(),
+	};
+	struct maps_wanted wanted = { .tid = task->pid };
+
+	if (!now.memory)
+		return;
+	if (told && told->memory == now.memory && told->reader == now.reader &&
+	    now.time_ns - told->time_ns <
+		    (told->executable == now.executable ? MAPS_STALE_NS : MAPS_AGAIN_NS))
+		return;
+	if (!bpf_ringbuf_output(&maps_wanted, &wanted, sizeof(wanted), BPF_RB_FORCE_WAKEUP))
+		bpf_map_update_elem(&maps_told, &tgid, &now, BPF_ANY);
+}
+
 outlined void attach_stacks(void *ctx, struct attach *attach, __u32 flags)
 {
 	const __u32 bytes_max = RT_STACK_FRAMES_MAX * 8;
@@ -133,8 +187,10 @@ outlined void attach_stacks(void *ctx, struct attach *attach, __u32 flags)
 	}
 	if (flags & RT_FLAG_USTACK && attach_has_room(attach, ATTACH_STACK_BYTES)) {
 		bytes = bpf_get_stack(ctx, attach_place(attach)->data, bytes_max, BPF_F_USER_STACK);
-		if (bytes > 0 && bytes <= bytes_max)
+		if (bytes > 0 && bytes <= bytes_max) {
 			attach_end(attach, RT_ATTACH_USTACK, 0, bytes);
+			attach_maps();
+		}
 	}
 }
 

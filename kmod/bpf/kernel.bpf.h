@@ -33,8 +33,36 @@ struct signal_struct {
 	} live;
 };
 
+struct mm_struct {
+	unsigned long exec_vm;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct path {
+	void *dentry;
+};
+
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end, vm_flags, vm_pgoff;
+	struct file *vm_file;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
+	struct mm_struct *mm;
 	unsigned int flags;
 	int prio;
 	int exit_state;
@@ -59,11 +87,12 @@ struct linux_binprm {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long r10, r9, r8, dx, si, di, orig_ax;
+	unsigned long r10, r9, r8, dx, si, di, orig_ax, ip;
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 regs[31];
+	__u64 pc;
 	__u64 pstate;
 	__u64 orig_x0;
 	__s32 syscallno;
@@ -82,6 +111,7 @@ struct pt_regs {
 #define regs_arg3(regs)		((regs)->r10)
 #define regs_arg4(regs)		((regs)->r8)
 #define regs_arg5(regs)		((regs)->r9)
+#define regs_place(regs)	((regs)->ip)
 #define TS_COMPAT		0x0002
 #define call_is_foreign(task, regs) ((void)(regs), (task)->thread_info.status & TS_COMPAT)
 #elif defined(__TARGET_ARCH_arm64)
@@ -92,6 +122,7 @@ struct pt_regs {
 #define regs_arg3(regs)		((regs)->regs[3])
 #define regs_arg4(regs)		((regs)->regs[4])
 #define regs_arg5(regs)		((regs)->regs[5])
+#define regs_place(regs)	((regs)->pc)
 #define PSR_MODE32_BIT		0x0010
 #define call_is_foreign(task, regs) ((void)(task), (regs)->pstate & PSR_MODE32_BIT)
 #endif
@@ -106,6 +137,10 @@ struct pt_regs {
 #define TASK_REPORT_IDLE	0x0080	/* as tracefs: sleeps, and is no load */
 #define TASK_REPORT_MAX		0x0100	/* as tracefs: was preempted */
 #define TASK_IDLE		0x0402
+
+#define PAGE_SHIFT		12
+#define VM_EXEC			0x00000004
+#define place_is_kernel(ip)	((__s64)(ip) < 0)	/* the upper half, on x86 and on Arm */
 
 #define likely(x)		__builtin_expect(!!(x), 1)
 #define unlikely(x)		__builtin_expect(!!(x), 0)

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 4
+#define REQUEST_PROGRAMS_VERSION 5
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -48,6 +48,25 @@
 #define syscall_args(word)	(((word) >> SYSCALL_ARGS_SHIFT) & 7)
 #define syscall_strings(word)	(((word) >> SYSCALL_STRINGS_SHIFT) & 0x3f)
 
+/*
+ * A timer is a perf event on each CPU (a profile) or on one (an interval), to which the program is
+ * attached with a cookie: the slot, and above it the attachment's number. One that is on its way out
+ * still ticks for a moment, and its number is not the timer's any more.
+ */
+struct request_timer {
+	__u64 period_ns;
+	__u32 attachment;	/* 0: nobody wants it */
+	__u16 flags;		/* TIMER_* */
+	__u16 probe;		/* what its events are of */
+};
+
+#define TIMER_INTERVAL		(1u << 0)	/* no sample: of nobody, and without a stack */
+#define TIMER_UNFILTERED	(1u << 1)	/* of every thread but the excluded ones */
+
+#define timer_cookie(attachment, slot) ((__u64)(attachment) << 8 | (slot))
+#define timer_cookie_slot(cookie)	((__u32)(cookie) & (RT_TIMERS_MAX - 1))
+#define timer_cookie_attachment(cookie)	((__u32)((cookie) >> 8))
+
 struct bpf_request {
 	__u32 generation;
 	__u32 syscalls_since;	/* entries of an older generation missed their return */
@@ -57,6 +76,7 @@ struct bpf_request {
 	__u32 sched;		/* bit i: RT_PROBE_SCHED_SWITCH + i */
 	__u32 sched_unfiltered;	/* the same bits: of every thread but the excluded ones */
 	__u32 excluded[REQUEST_EXCLUDED_MAX];
+	struct request_timer timer[RT_TIMERS_MAX];
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
 };
 
@@ -91,5 +111,36 @@ struct bpf_thread {
 };
 
 #define THREAD_SLOTS		8192	/* a power of two */
+
+/* From the programs to the daemon: a stack was taken of a process whose maps nobody knows. */
+struct maps_wanted {
+	__u32 tid;
+	__u32 zero0;
+};
+
+#define MAPS_PROCESSES		16384	/* whose maps are known to be told */
+#define MAPS_WANTED_BYTES	16384	/* of the ring buffer in which maps_wanted wait */
+#define MAPS_PER_PROCESS_MAX	512	/* executable ones */
+#define MAPS_AGAIN_NS		100000000ull	/* between two looks at one process that changes */
+#define MAPS_STALE_NS		10000000000ull	/* ... and at one that does not */
+#define MAPS_PATH_BYTES		(2 * RT_STRING_BYTES_MAX)
+#define MAPS_PIECE_BYTES	1024		/* of a file's notes, read at once */
+#define MAPS_BUILD_ID_WORDS	3
+
+struct maps_one {
+	__u64 start, bytes, offset, base;	/* base: where the file's first byte lies; 0: nowhere */
+	__u64 device, inode;
+	char path[MAPS_PATH_BYTES];
+};
+
+/* What the iterators that look at a process share: the daemon runs one of them at a time. */
+struct maps_found {
+	__u32 count;
+	__u32 zero0;
+	__u64 base, base_inode, base_device;	/* of the file that was seen last */
+	__u64 build_id[MAPS_BUILD_ID_WORDS];
+	__u8 piece[MAPS_PIECE_BYTES + 64];
+	struct maps_one one[MAPS_PER_PROCESS_MAX];
+};
 
 #endif

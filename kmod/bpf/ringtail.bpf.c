@@ -10,9 +10,11 @@
  *	thread   what is remembered of a thread; introducing it to a ring's reader
  *	filter   whose events are wanted
  *	attach   strings and stacks
- *	syscall, sched   the programs
+ *	syscall, sched, timer, maps   the programs
  */
 #include "syscall.bpf.h"
 #include "sched.bpf.h"
+#include "timer.bpf.h"
+#include "maps.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -86,11 +86,18 @@ enum rt_probe {
 	RT_PROBE_SCHED_EXEC	= 0x0103,
 	RT_PROBE_SCHED_EXIT	= 0x0104,
 
+	RT_PROBE_PROCESS_MAP	= 0x0180,
+	RT_PROBE_TIMER		= 0x0300,	/* + slot, below RT_TIMERS_MAX: samples and ticks */
+
 	RT_PROBE_SYSCALL_CALL	= 0x1000,	/* + system call number, below RT_SYSCALLS_MAX */
 	RT_PROBE_SYSCALL_ENTRY	= 0x1400,
 	RT_PROBE_SYSCALL_RETURN	= 0x1800,
 	RT_PROBE_MAX		= 0x1c00,	/* one past the last */
 };
+
+#define RT_TIMERS_MAX		16
+#define RT_TIMER_PROFILE_99HZ	0		/* the slots whose probes are there from the start */
+#define RT_TIMER_INTERVAL_1S	1
 
 #define RT_SYSCALLS_MAX		0x400
 #define RT_SYSCALL_UNKNOWN	(RT_SYSCALLS_MAX - 1)	/* in place of all numbers without a name */
@@ -111,6 +118,11 @@ enum rt_probe {
  *	sched_process_fork	child_tid, child_pid		record tid is the parent
  *	sched_process_exec	old_tid, filename (0; the name is a string attachment)
  *	sched_process_exit	prio, group_dead		1: the last thread of its process
+ *	profile:hz:*		kernel_ip, user_ip, periods	where the CPU was: one of the two is 0
+ *	interval:*		periods				since the last; more than 1: it came late
+ *	process_map		start, bytes, offset, build_id (3 words), device, inode, path, path_more
+ *				(0; the text is a string attachment each): executable memory of the
+ *				record's process, told when a stack needs it
  *
  * and of the ring's own records:
  */

@@ -1,0 +1,311 @@
+#include "daemon/source/bpf_timers.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/limits.h"
+#include "daemon/host/activation.h"
+
+#define ONLINE_PATH	"/sys/devices/system/cpu/online"
+#define RATE_PATH	"/proc/sys/kernel/perf_event_max_sample_rate"
+#define TIMER_BIT(slot)	(1u << (slot))
+
+/* ---- Which CPUs there are ------------------------------------------------------------------- */
+
+/* "0-3,5": whether it has `cpu`. A list that cannot be read has every CPU: opening says the rest. */
+static bool list_has(const char *list, unsigned cpu)
+{
+	if (!*list)
+		return true;
+	while (*list) {
+		char *end;
+		unsigned long first = strtoul(list, &end, 10), last = first;
+
+		if (end == list)
+			return false;
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		if (cpu >= first && cpu <= last)
+			return true;
+		list = *end == ',' ? end + 1 : "";
+	}
+	return false;
+}
+
+/* Reads a small file that is held open. "": it says nothing. */
+static void read_text(int fd, char *text, size_t bytes)
+{
+	ssize_t got = fd >= 0 ? pread(fd, text, bytes - 1, 0) : 0;
+
+	text[got > 0 ? got : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+}
+
+/* ---- One link ------------------------------------------------------------------------------- */
+
+static int open_clock(uint64_t period_ns, unsigned cpu)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = period_ns,
+	};
+	long fd = syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* The link holds the event. */
+static int attach_one(struct source_bpf_timers *timers, unsigned slot, unsigned cpu)
+{
+	struct source_bpf_timer *timer = &timers->timer[slot];
+	LIBBPF_OPTS(bpf_link_create_opts, options,
+		    .perf_event.bpf_cookie = timer_cookie(timer->attachment, slot));
+	char name[ACTIVATION_NAME_BYTES];
+	int event = open_clock(timer->period_ns, cpu);
+
+	if (event < 0)
+		return event;
+	timer->link[cpu] = bpf_link_create(timers->objects->program[PROGRAM_TIMER], event,
+					   BPF_PERF_EVENT, &options);
+	close(event);
+	if (timer->link[cpu] < 0) {
+		timer->link[cpu] = -1;
+		return -errno;
+	}
+	if (timers->store)
+		timers->store->keep(timers->store->context, source_bpf_name_timer(name, slot, cpu),
+				    timer->link[cpu]);
+	return 0;
+}
+
+static void detach_one(struct source_bpf_timers *timers, unsigned slot, unsigned cpu)
+{
+	struct source_bpf_timer *timer = &timers->timer[slot];
+	char name[ACTIVATION_NAME_BYTES];
+
+	if (timer->link[cpu] < 0)
+		return;
+	if (timers->store)
+		timers->store->drop(timers->store->context, source_bpf_name_timer(name, slot, cpu), -1);
+	close(timer->link[cpu]);
+	timer->link[cpu] = -1;
+}
+
+/* ---- One timer ------------------------------------------------------------------------------ */
+
+static int make_links(struct source_bpf_timer *timer, unsigned cpus)
+{
+	if (timer->link)
+		return 0;
+	timer->link = malloc((cpus + 1) * sizeof(*timer->link));
+	if (!timer->link)
+		return -ENOMEM;
+	for (unsigned i = 0; i < cpus; i++)
+		timer->link[i] = -1;
+	return 0;
+}
+
+static void detach_all(struct source_bpf_timers *timers, unsigned slot)
+{
+	struct source_bpf_timer *timer = &timers->timer[slot];
+
+	for (unsigned i = 0; timer->link && i < timers->objects->cpus; i++)
+		detach_one(timers, slot, i);
+	timer->attachment = 0;
+}
+
+/*
+ * On every CPU that is online and has none; off those that went. An interval has one link in all. A
+ * CPU that goes offline meanwhile is no failure.
+ */
+static int attach_all(struct source_bpf_timers *timers, unsigned slot)
+{
+	struct source_bpf_timer *timer = &timers->timer[slot];
+	unsigned links = 0;
+	int err = make_links(timer, timers->objects->cpus);
+
+	for (unsigned i = 0; i < timers->objects->cpus && !err; i++) {
+		if (!list_has(timers->online, i) || (timer->interval && links)) {
+			detach_one(timers, slot, i);
+			continue;
+		}
+		if (timer->link[i] < 0)
+			err = attach_one(timers, slot, i);
+		links += !err;
+		if (err == -ENODEV || err == -ENXIO)
+			err = 0;
+	}
+	return err || links ? err : -ENODEV;
+}
+
+/* ---- What is wanted ------------------------------------------------------------------------- */
+
+/* The kernel would throttle it, and so sample less often than the probe's name says. */
+static int check_rate(struct source_bpf_timers *timers, const struct source_bpf_timer *timer,
+		      struct error *error)
+{
+	char text[32];
+	unsigned long long allowed, rate = NS_PER_S / timer->period_ns;
+
+	read_text(timers->rate_fd, text, sizeof(text));
+	allowed = strtoull(text, NULL, 10);
+	if (timer->interval || !allowed || rate <= allowed)
+		return 0;
+	error_set(error, EINVAL, "profile-rate",
+		  "%s: the kernel allows %llu samples a second (perf_event_max_sample_rate)",
+		  timer->name, allowed);
+	error_hint(error, "ask for profile:hz:%llu or less, or raise it: "
+		   "sysctl kernel.perf_event_max_sample_rate=%llu", allowed, rate);
+	return -EINVAL;
+}
+
+static int attach_slot(struct source_bpf_timers *timers, unsigned slot, struct error *error)
+{
+	struct source_bpf_timer *timer = &timers->timer[slot];
+	int err;
+
+	if (timer->attachment)
+		return 0;
+	err = check_rate(timers, timer, error);
+	if (err)
+		return err;
+	timer->attachment = ++timers->attachments;
+	err = attach_all(timers, slot);
+	if (!err)
+		return 0;
+	detach_all(timers, slot);
+	error_set(error, -err, "profile-failed", "%s: cannot open the CPU clock's perf event: %s",
+		  timer->name, strerror(-err));
+	error_hint(error, err == -EMFILE ? "raise the daemon's limit of open files: LimitNOFILE= of "
+		   "its unit, or ulimit -n" : "the kernel needs CONFIG_PERF_EVENTS, and a container or "
+		   "security module must not forbid perf_event_open(2)");
+	return err;
+}
+
+int source_bpf_timers_attach(struct source_bpf_timers *timers, uint32_t wanted,
+			     struct bpf_request *request, struct error *error)
+{
+	uint32_t added = 0;
+
+	read_text(timers->online_fd, timers->online, sizeof(timers->online));
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++) {
+		struct source_bpf_timer *timer = &timers->timer[slot];
+		bool was = timer->attachment;
+		int err;
+
+		if (!(wanted & TIMER_BIT(slot)))
+			continue;
+		err = attach_slot(timers, slot, error);
+		if (err) {
+			for (unsigned i = 0; i < slot; i++)
+				if (added & TIMER_BIT(i))
+					detach_all(timers, i);
+			return err;
+		}
+		added |= was ? 0 : TIMER_BIT(slot);
+		request->timer[slot].period_ns = timer->period_ns;
+		request->timer[slot].attachment = timer->attachment;
+		request->timer[slot].probe = timer->probe;
+		if (timer->interval)
+			request->timer[slot].flags |= TIMER_INTERVAL;
+	}
+	return 0;
+}
+
+void source_bpf_timers_detach(struct source_bpf_timers *timers, uint32_t wanted)
+{
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++)
+		if (!(wanted & TIMER_BIT(slot)) && timers->timer[slot].attachment)
+			detach_all(timers, slot);
+}
+
+bool source_bpf_timers_any(const struct source_bpf_timers *timers)
+{
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++)
+		if (timers->timer[slot].attachment)
+			return true;
+	return false;
+}
+
+void source_bpf_timers_follow(struct source_bpf_timers *timers)
+{
+	char online[sizeof(timers->online)];
+
+	read_text(timers->online_fd, online, sizeof(online));
+	if (strcmp(online, timers->online) == 0)
+		return;
+	memcpy(timers->online, online, sizeof(online));
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++)
+		if (timers->timer[slot].attachment)
+			attach_all(timers, slot);
+}
+
+/* ---- From one run to the next --------------------------------------------------------------- */
+
+void source_bpf_timers_adopt(struct source_bpf_timers *timers, const struct bpf_request *request)
+{
+	char name[ACTIVATION_NAME_BYTES];
+
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++) {
+		struct source_bpf_timer *timer = &timers->timer[slot];
+		uint32_t attachment = request->timer[slot].attachment;
+
+		if (attachment > timers->attachments)
+			timers->attachments = attachment;
+		if (!attachment || request->timer[slot].period_ns != timer->period_ns ||
+		    make_links(timer, timers->objects->cpus))
+			continue;
+		timer->attachment = attachment;
+		for (unsigned i = 0; i < timers->objects->cpus; i++)
+			timer->link[i] = activation_next(timers->store->kept,
+							 source_bpf_name_timer(name, slot, i), NULL);
+	}
+}
+
+/* Both are read later, when there is no path any more. */
+void source_bpf_timers_init(struct source_bpf_timers *timers, struct source_bpf_objects *objects,
+			    struct source_store *store)
+{
+	*timers = (struct source_bpf_timers){
+		.objects = objects,
+		.store = store,
+		.online_fd = open(ONLINE_PATH, O_RDONLY | O_CLOEXEC),
+		.rate_fd = open(RATE_PATH, O_RDONLY | O_CLOEXEC),
+		.timer[RT_TIMER_PROFILE_99HZ] = {
+			"profile:hz:99", RT_PROBE_TIMER + RT_TIMER_PROFILE_99HZ, NS_PER_S / 99,
+		},
+		.timer[RT_TIMER_INTERVAL_1S] = {
+			"interval:s:1", RT_PROBE_TIMER + RT_TIMER_INTERVAL_1S, NS_PER_S,
+			.interval = true,
+		},
+	};
+}
+
+void source_bpf_timers_fini(struct source_bpf_timers *timers)
+{
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++) {
+		struct source_bpf_timer *timer = &timers->timer[slot];
+
+		for (unsigned i = 0; timer->link && i < timers->objects->cpus; i++)
+			if (timer->link[i] >= 0)
+				close(timer->link[i]);
+		free(timer->link);
+	}
+	if (timers->online_fd >= 0)
+		close(timers->online_fd);
+	if (timers->rate_fd >= 0)
+		close(timers->rate_fd);
+	memset(timers, 0, sizeof(*timers));
+	timers->online_fd = timers->rate_fd = -1;
+}
