@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <linux/netlink.h>
+#include <linux/perf_event.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -74,7 +75,6 @@ static const int resolver_calls[] = {
 static const int loader_calls[] = {
 	SCMP_SYS(bpf),		SCMP_SYS(ioctl),
 	SCMP_SYS(pipe2),	/* the barrier of source_bpf_objects */
-	SCMP_SYS(perf_event_open), /* the clocks of profile:hz:* */
 };
 
 static int allow(scmp_filter_ctx filter, const int *call, size_t calls)
@@ -217,10 +217,23 @@ int sandbox_engine(const struct sandbox_engine *engine, struct error *error)
 	return load(filter, err, error);
 }
 
+/* The clocks of profile:hz:*: events of a CPU, never of one process. */
+static int allow_cpu_events(scmp_filter_ctx filter)
+{
+	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(perf_event_open), 3,
+				SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)-1),
+				SCMP_A3(SCMP_CMP_EQ, (scmp_datum_t)-1),
+				SCMP_A4(SCMP_CMP_EQ, PERF_FLAG_FD_CLOEXEC));
+}
+
 int sandbox_loader(struct error *error)
 {
 	scmp_filter_ctx filter;
 	int err = begin(&filter);
 
-	return load(filter, err ? err : allow(filter, loader_calls, LENGTH(loader_calls)), error);
+	if (!err)
+		err = allow(filter, loader_calls, LENGTH(loader_calls));
+	if (!err)
+		err = allow_cpu_events(filter);
+	return load(filter, err, error);
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <linux/perf_event.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -274,6 +275,11 @@ static void trace_performance(void)
 	syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0);
 }
 
+static void sample_cpu(void)
+{
+	syscall(SYS_perf_event_open, NULL, -1l, 0l, -1l, PERF_FLAG_FD_CLOEXEC);
+}
+
 struct row {
 	const char *name;
 	void (*act)(void);
@@ -314,7 +320,8 @@ static const struct row rows[] = {
 	{"open a unix socket", open_unix_socket, 0, 0, SIGSYS},
 	{"listen", listen_somewhere, SIGSYS, SIGSYS, SIGSYS},
 	{"call bpf", load_program, SIGSYS, SIGSYS, 0},
-	{"open a performance event", trace_performance, SIGSYS, SIGSYS, SIGSYS},
+	{"open a performance event of a process", trace_performance, SIGSYS, SIGSYS, SIGSYS},
+	{"open a performance event of a CPU", sample_cpu, SIGSYS, SIGSYS, 0},
 };
 
 static void each_forbidden_call_is_the_end(void **state)
