@@ -68,7 +68,7 @@ $(FLAGS): always
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
 .PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate sim-coverage install uninstall \
-	clean deps docs t tidy help compile_commands.json
+	stress clean deps docs t tidy help compile_commands.json
 
 # ---- What is missing is installed, once ---------------------------------------------------------
 
@@ -224,7 +224,8 @@ $(BUILD)/sim/sim: $(SIM_OBJECTS) $(LIB_daemon)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) $(call wrapped,$(SIM_OBJECTS)) -o $@ $^ $(DAEMON_LIBS)
 
-tests: unit $(BPF_TESTS) $(STRESS) $(BUILD)/sim/sim ## builds every test program
+stress: $(STRESS)
+tests: unit stress $(BPF_TESTS) $(BUILD)/sim/sim ## builds every test program
 
 # A room's fuzzers are built apart, with clang and its sanitizers.
 FUZZ_BUILD := build/fuzz

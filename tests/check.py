@@ -17,6 +17,7 @@ import concurrent.futures
 import glob
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -39,6 +40,7 @@ UNSTABLE_MAX = 3
 LATE = 75               # tests/scenario/ringtail.py: nothing wrong but the time
 NO_EXCUSE = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|Segmentation fault")
 UNSTABLE = "unstable.txt"
+COST = "tests/cost.txt"
 BUILD_TIMEOUT_S = 1800
 TIMEOUT_S = 300
 ASAN_SIM_SEEDS = 100
@@ -272,7 +274,7 @@ def check_asan(options, results):
 
 def check_stress(options, results):
     build = f"{options.build}/tsan"
-    if make(results, "TSan", "all", "tests", f"BUILD={build}", f"SANITIZE={TSAN}"):
+    if make(results, "TSan", "all", "stress", f"BUILD={build}", f"SANITIZE={TSAN}"):
         found = sorted(path for path in glob.glob(f"{build}/stress/*")
                        if os.access(path, os.X_OK))
         run_jobs([Job(f"tsan stress {os.path.basename(path)}", [path], SANITIZER_ENV, alone=True)
@@ -359,6 +361,38 @@ def check_guests(options, results):
         run_jobs([kmod_guest(options), systemd_guest(options)], results)
 
 
+def cpu_seconds():
+    """Of all programs that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def yardstick_seconds():
+    """CPU seconds that this machine takes to compile a fixed text; the median of five."""
+    text = "".join(f"unsigned f{i}(const unsigned *a, unsigned n) {{ unsigned s = {i}; "
+                   f"for (unsigned k = 0; k < n; k++) s = s * {2 * i + 3}u + (a[k] ^ s >> {i % 13 + 1}); "
+                   "return s; }\n" for i in range(200))
+    taken = []
+    for _ in range(5):
+        began = cpu_seconds()
+        subprocess.run(["gcc", "-O2", "-x", "c", "-S", "-o", "/dev/null", "-"], input=text, text=True,
+                       env={**os.environ, "CCACHE_DISABLE": "1"}, check=True)
+        taken.append(cpu_seconds() - began)
+    return sorted(taken)[2]
+
+
+def check_cost(options, results, spent):
+    """The whole check costs no more CPU than COST allows, counted in yardsticks, for hosts differ."""
+    if not options.cost:
+        return
+    with open(COST) as file:
+        allowed = float(file.read().split()[-1])
+    cost = spent / yardstick_seconds()
+    said = f"the check cost {cost:.0f} yardsticks of CPU; {COST} says {allowed:.0f}"
+    results.add("cost of the check", int(cost <= 1.1 * allowed), int(cost > 1.1 * allowed), None, said,
+                f"{said}. Find what grew, or change {COST} and say why.")
+
+
 def kmod_guest(options):
     return Job("kernel module in qemu", ["sh", "tests/kmod/run.sh", options.build],
                timeout=KMOD_TIMEOUT_S)
@@ -395,6 +429,8 @@ def main():
     parser.add_argument("--fuzz-runs", type=int, metavar="N", help="instead: of each fuzzer")
     parser.add_argument("--sim-seeds", type=int, default=800, metavar="N",
                         help="made-up histories to run, of each kind")
+    parser.add_argument("--cost", action="store_true",
+                        help=f"fail if it costs a tenth more CPU than {COST} says")
     parser.add_argument("--allow-skip", action="append", default=None, metavar="NAME",
                         help="a test that may be skipped; given once, any other skip is a failure")
     options = parser.parse_args()
@@ -405,15 +441,18 @@ def main():
     for part in options.only or PARTS:
         print(f"{part}:", flush=True)
         began = time.monotonic()
+        cpu_began = cpu_seconds()
         parts[part](options, results)
-        print(f"  {part}: {time.monotonic() - began:.0f} s", flush=True)
+        print(f"  {part}: {time.monotonic() - began:.0f} s (CPU {cpu_seconds() - cpu_began:.0f} s)",
+              flush=True)
     if options.allow_skip is not None:
         for name, reason in list(results.skipped):
             if name not in options.allow_skip:
                 print(f"  FAIL {name}: skipped, which is not allowed here: {reason}")
                 results.failed.append(name)
                 results.skipped.remove((name, reason))
-    print(f"in {time.monotonic() - begin:.0f} s" +
+    check_cost(options, results, cpu_seconds())
+    print(f"in {time.monotonic() - begin:.0f} s (CPU {cpu_seconds():.0f} s)" +
           f", {len(results.unstable)} unstable" +
           "".join(f"\nunstable: {name}" for name in results.unstable) +
           "".join(f"\nfailed: {name}" for name in dict.fromkeys(results.failed)))

@@ -100,8 +100,7 @@ static int make_bells(struct source_bpf_objects *objects, struct error *error)
 static int init_producer(struct rt_ring_producer *producer, uint64_t size_bytes, uint32_t cpu)
 {
 	struct rt_record *record = (void *)((uint8_t *)producer + RT_PAGE_BYTES);
-	struct rt_subbuf *subbuf = (void *)record->payload;
-	const uint32_t bytes = RT_RECORD_HEADER_BYTES + sizeof(*subbuf);
+	const uint32_t bytes = RT_RECORD_HEADER_BYTES + sizeof(struct rt_subbuf);
 	uint64_t key;
 	int err = random_bytes(&key, sizeof(key));
 
