@@ -86,8 +86,9 @@ PB_H	:= $(BUILD)/proto/ringtail.pb-c.h
 SKEL	:= $(BUILD)/kmod/ringtail.skel.h
 NUMBERS	:= $(BUILD)/daemon/source/syscall_numbers.inc
 PAGE	:= $(BUILD)/daemon/http/page.inc
+CONSTANTS := $(BUILD)/query/constants.inc
 EXPORT_PB := $(patsubst %.proto,$(BUILD)/%.pb-c,$(wildcard proto/export/*.proto))
-GENERATED := $(PB_H) $(EXPORT_PB:%=%.h) $(SKEL) $(NUMBERS) $(PAGE)
+GENERATED := $(PB_H) $(EXPORT_PB:%=%.h) $(SKEL) $(NUMBERS) $(PAGE) $(CONSTANTS)
 
 $(PB_H): proto/ringtail.proto | $(BUILD_DEPS)
 	$(call say,PROTO,$<)
@@ -97,6 +98,10 @@ $(PB_H): proto/ringtail.proto | $(BUILD_DEPS)
 $(BUILD)/proto/export/%.pb-c.h: proto/export/%.proto | $(BUILD_DEPS)
 	$(call say,PROTO,$<)
 	$(Q)mkdir -p $(@D) && protoc-c -I. --c_out=$(BUILD) $<
+
+$(CONSTANTS): query/constants.py query/constants.def | $(BUILD_DEPS)
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D) && python3 query/constants.py '$(CC)' query/constants.def >$@.new && mv $@.new $@
 
 $(NUMBERS): daemon/source/syscall_numbers.sh | $(BUILD_DEPS)
 	$(call say,GEN,$@)

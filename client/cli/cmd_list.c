@@ -82,7 +82,7 @@ static int ask(const struct settings *settings, const char *glob, struct catalog
 	if (!err)
 		err = request_wait(request, FRAME_CATALOG, REPLY_TIMEOUT_MS, &body, &bytes, error);
 	if (!err)
-		err = catalog_create(body, bytes, catalog, error);
+		err = catalog_create(body, bytes, NULL, catalog, error);
 	request_close(request);
 	return err;
 }

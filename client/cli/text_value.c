@@ -128,8 +128,11 @@ static void address(struct out *out, uint64_t value)
 		out_literal(out, "NULL");
 }
 
-/* An address, of a call whose C type says only that it is a number: brk(), mprotect(), clone(). */
-static bool is_address(const struct ringtail_field *field)
+/*
+ * An address, of a call whose C type says only that it is a number: brk(), mprotect(), clone(); and the last
+ * argument of ioctl(), prctl() and the like, where it is too large for anything else.
+ */
+static bool is_address(const struct ringtail_field *field, uint64_t value)
 {
 	static const char *const name[] = { "start", "brk", "newsp", "tls", "addr" };
 
@@ -138,7 +141,7 @@ static bool is_address(const struct ringtail_field *field)
 	for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
 		if (!strcmp(field->name, name[i]))
 			return true;
-	return false;
+	return value > UINT32_MAX;
 }
 
 void text_value(struct out *out, const struct ringtail_item *event, unsigned number)
@@ -147,9 +150,14 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 	const struct ringtail_attachment *string =
 		event->attachments ? attached(event, number) : NULL;
 	uint64_t value = ringtail_value(field, event->value[number]);
+	char name[256];
 
 	if (string) {
 		text_string(out, string->text, string->text_bytes);
+		return;
+	}
+	if (field->names && ringtail_value_name(event, number, name, sizeof(name))) {
+		out_text(out, name);
 		return;
 	}
 	if (!strcmp(field->c_type, "umode_t")) {	/* as chmod(1) takes it */
@@ -185,7 +193,7 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 		address(out, value);
 		return;
 	case RINGTAIL_UNSIGNED:
-		if (is_address(field)) {
+		if (is_address(field, value)) {
 			address(out, value);
 			return;
 		}

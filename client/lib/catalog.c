@@ -14,6 +14,15 @@
 #include "client/lib/unpack.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
+#include "query/constant.h"
+
+#if defined(__x86_64__)
+#define BUILT_FOR "x86_64"
+#elif defined(__aarch64__)
+#define BUILT_FOR "aarch64"
+#else
+#define BUILT_FOR ""
+#endif
 
 struct catalog {
 	unsigned references;
@@ -25,6 +34,7 @@ struct catalog {
 	uint32_t id_end;
 	const Ringtail__V1__Catalog *message;
 	struct selection_test *wanted;		/* NULL: every event */
+	bool foreign;				/* another processor's */
 };
 
 static int bad(struct ringtail_error *error, const char *what)
@@ -54,6 +64,16 @@ static bool is_printable(const char *name)
 		if (*name < ' ' || *name > '~')
 			return false;
 	return true;
+}
+
+/* By which names a system call's argument goes. */
+static const void *names_of(const struct catalog *catalog, const Ringtail__V1__Probe *probe,
+			    const char *field)
+{
+	const struct constant_rule *rule =
+		strcmp(probe->provider, "syscall") ? NULL : constant_rule(probe->function, field);
+
+	return rule && catalog->foreign && constant_rule_by_machine(rule) ? NULL : rule;
 }
 
 static int fill_probe(struct catalog *catalog, struct ringtail_probe *probe,
@@ -89,6 +109,7 @@ static int fill_probe(struct catalog *catalog, struct ringtail_probe *probe,
 			.c_type = from->c_type,
 			.type = (enum ringtail_type)from->type,
 			.bits = field_bits(from->bits),
+			.names = names_of(catalog, message, from->name),
 		};
 	}
 	*probe = (struct ringtail_probe){
@@ -137,7 +158,7 @@ static int index_probes(struct catalog *catalog, struct ringtail_error *error)
 	return 0;
 }
 
-int catalog_create(const uint8_t *body, size_t bytes, struct catalog **made,
+int catalog_create(const uint8_t *body, size_t bytes, const char *machine, struct catalog **made,
 		   struct ringtail_error *error)
 {
 	const Ringtail__V1__Catalog *message;
@@ -161,6 +182,7 @@ int catalog_create(const uint8_t *body, size_t bytes, struct catalog **made,
 	catalog->arena = arena;
 	catalog->probes = message->n_probe;
 	catalog->message = message;
+	catalog->foreign = machine && strcmp(machine, BUILT_FOR);
 	catalog->probe = arena_alloc(arena, message->n_probe * sizeof(*catalog->probe));
 	err = catalog->probe ? 0 : out_of_memory(error);
 	for (size_t i = 0; !err && i < message->n_probe; i++)

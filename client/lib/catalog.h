@@ -12,8 +12,11 @@
 struct catalog;
 struct selection;
 
-/* From the body of a Catalog frame. -EBADMSG or -ENOMEM with *error; *catalog is the caller's. */
-int catalog_create(const uint8_t *body, size_t bytes, struct catalog **catalog,
+/*
+ * From the body of a Catalog frame. `machine`: the traced host's, as uname(2) has it, by which numbers have
+ * names; NULL: this one's. -EBADMSG or -ENOMEM with *error; *catalog is the caller's.
+ */
+int catalog_create(const uint8_t *body, size_t bytes, const char *machine, struct catalog **catalog,
 		   struct ringtail_error *error);
 struct catalog *catalog_ref(struct catalog *catalog);
 void catalog_unref(struct catalog *catalog);

@@ -438,7 +438,7 @@ static int take_catalog(struct intake *intake, const uint8_t *body, size_t bytes
 	if (intake->catalog && bytes == intake->catalog_bytes &&
 	    memcmp(body, intake->catalog_body, bytes) == 0)
 		return 0;
-	err = catalog_create(body, bytes, &catalog, error);
+	err = catalog_create(body, bytes, intake->host.machine, &catalog, error);
 	if (err)
 		return err;
 	if (catalog_select(catalog, intake->selection)) {

@@ -16,6 +16,7 @@
 #include "proto/losses.h"
 #include "proto/batch_decode.h"
 #include "proto/ringtail.pb-c.h"
+#include "query/constant.h"
 #include "query/visible.h"
 
 static struct ringtail *create(bool count_only, struct ringtail_error *error)
@@ -446,6 +447,36 @@ uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word)
 	default:
 		return word;
 	}
+}
+
+/* The value of another field of the event, by its name. */
+static bool other_is(const struct ringtail_item *event, const char *name, uint32_t value)
+{
+	for (unsigned i = 0; i < event->probe->fields; i++)
+		if (!strcmp(event->probe->field[i].name, name))
+			return (uint32_t)event->value[i] == value;
+	return false;
+}
+
+size_t ringtail_value_name(const struct ringtail_item *event, unsigned field, char *text,
+			   size_t text_bytes)
+{
+	const struct ringtail_field *of = &event->probe->field[field];
+	const struct constant_rule *rule = of->names;
+	char name[CONSTANT_TEXT_BYTES];
+	const char *other;
+	uint32_t value;
+	size_t bytes;
+
+	while (rule && (other = constant_rule_other(rule, &value)) && !other_is(event, other, value))
+		rule = constant_rule_next(rule);
+	if (!rule)
+		return 0;
+	bytes = constant_print(rule, ringtail_value(of, event->value[field]), name);
+	if (!bytes || bytes >= text_bytes)
+		return 0;
+	memcpy(text, name, bytes + 1);
+	return bytes;
 }
 
 const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid)

@@ -41,6 +41,7 @@ struct ringtail_field {
 	const char *c_type;
 	enum ringtail_type type;
 	unsigned bits;		/* 8, 16, 32 or 64 */
+	const void *names;	/* the library's own: ringtail_value_name() */
 };
 
 enum ringtail_probe_kind {
@@ -236,6 +237,13 @@ int ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error);
 
 /* The word with the field's own width and sign. */
 uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word);
+
+/*
+ * What a value is called in C: "O_RDONLY|O_CLOEXEC", "SIGKILL", "AF_INET". Its length without the NUL; 0: it
+ * has no name, or it does not fit.
+ */
+size_t ringtail_value_name(const struct ringtail_item *event, unsigned field, char *text,
+			   size_t text_bytes);
 
 /* The name of a thread that an event speaks of, or NULL; at most 16 bytes, as in the thread. */
 const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid);

@@ -23,7 +23,7 @@ static int setup(void **state)
 	assert_int_equal(frame_parse_header(maker.bytes, maker.size, FRAME_RAW_BYTES_MAX, &header),
 			 0);
 	assert_int_equal(frame_open(maker.codec, maker.bytes, &header, raw, &body), FRAME_OK);
-	assert_int_equal(catalog_create(body, header.raw_bytes, &catalog, NULL), 0);
+	assert_int_equal(catalog_create(body, header.raw_bytes, NULL, &catalog, NULL), 0);
 	merge = merge_create(1 << 20);
 	assert_non_null(merge);
 	return 0;

@@ -67,25 +67,25 @@ static void call_text(void **state)
 	maker_end(&maker);
 	assert_string_equal(
 		show(&print_text, false),
-		COLUMNS(12) "openat(dfd=AT_FDCWD, filename=0x7f0000001000, flags=0x80000, "
+		COLUMNS(12) "openat(dfd=AT_FDCWD, filename=0x7f0000001000, flags=O_RDONLY|O_CLOEXEC, "
 			    "mode=0644) = 3 "
 			    "<12.3us>\n" COLUMNS(
 				    12) "openat(dfd=AT_FDCWD, "
-					"filename=\"/tmp/\\\"a\\\"\\n\\x1b\\xff\", flags=0x80000, "
+					"filename=\"/tmp/\\\"a\\\"\\n\\x1b\\xff\", flags=O_RDONLY|O_CLOEXEC, "
 					"mode=0644) = -1 ENOENT (No such file or directory) "
 					"<12.3us>\n" COLUMNS(
 						12) "openat(dfd=AT_FDCWD, filename=0x7f0000001000, "
-						    "flags=0x80000, mode=0644) = -1 "
+						    "flags=O_RDONLY|O_CLOEXEC, mode=0644) = -1 "
 						    "ERESTARTSYS (To be restarted, or EINTR) "
 						    "<12.3us>\n" COLUMNS(
 							    12) "openat(dfd=AT_FDCWD, "
 								"filename=0x7f0000001000, "
-								"flags=0x80000, mode=0644) = "
+								"flags=O_RDONLY|O_CLOEXEC, mode=0644) = "
 								"-4000 <12.3us>\n" COLUMNS(
 									12) "openat(dfd=AT_FDCWD, "
 									    "filename="
 									    "0x7f0000001000, "
-									    "flags=0x80000, "
+									    "flags=O_RDONLY|O_CLOEXEC, "
 									    "mode=0644) = "
 									    "0x7f0000000000 "
 									    "<12.3us>\n");
@@ -105,8 +105,8 @@ static void other_text(void **state)
 		{MAKER_MPROTECT,
 		 {5, 0, 0x7f0000001000, 4096, 1},
 		 5,
-		 "mprotect(start=0x7f0000001000, len=4096, prot=0x1) = 0 <5ns>"},
-		{MAKER_MPROTECT, {5, 0}, 5, "mprotect(start=NULL, len=0, prot=0) = 0 <5ns>"},
+		 "mprotect(start=0x7f0000001000, len=4096, prot=PROT_READ) = 0 <5ns>"},
+		{MAKER_MPROTECT, {5, 0}, 5, "mprotect(start=NULL, len=0, prot=PROT_NONE) = 0 <5ns>"},
 		{MAKER_RETURN,
 		 {(uint64_t)-EPERM},
 		 1,
