@@ -42,7 +42,7 @@ struct daemon {
 	int argc;
 	char **argv;
 	struct config config;
-	struct fanout_epoch epoch;
+	struct run run;
 	uint64_t started_ns;
 
 	struct activation activation;		/* what the service manager handed over */

@@ -38,7 +38,7 @@ static int read_identity(struct daemon *daemon, struct error *error)
 
 		if (!at)
 			continue;
-		daemon->epoch.boot_id[digits / 2] |= (uint8_t)((at - hex) << (digits % 2 ? 0 : 4));
+		daemon->run.boot_id[digits / 2] |= (uint8_t)((at - hex) << (digits % 2 ? 0 : 4));
 		digits++;
 	}
 	if (digits != 32)
@@ -165,16 +165,16 @@ static void choose_epoch(struct daemon *daemon)
 		struct worker_baseline baseline = {0};
 
 		worker_baseline(daemon->worker[i % daemon->workers], i, &baseline);
-		same &= baseline.epoch && (!i || baseline.epoch == daemon->epoch.epoch);
-		daemon->epoch.epoch = baseline.epoch;
+		same &= baseline.epoch && (!i || baseline.epoch == daemon->run.epoch);
+		daemon->run.epoch = baseline.epoch;
 	}
 	if (!same)
-		daemon->epoch.epoch = clock_read(CLOCK_REALTIME);
+		daemon->run.epoch = clock_read(CLOCK_REALTIME);
 	if (!same && loader_adopted(daemon->loader))
 		log_warn("restart-numbers", "the run before has left no word of how its rings were "
 			 "numbered: clients cannot resume");
 	for (unsigned i = 0; i < daemon->workers; i++)
-		worker_set_epoch(daemon->worker[i], daemon->epoch.epoch);
+		worker_set_epoch(daemon->worker[i], daemon->run.epoch);
 }
 
 static int keep_threads(struct daemon *daemon, struct error *error)
@@ -232,7 +232,7 @@ static int start_fanout(struct daemon *daemon, struct error *error)
 		.workers = daemon->workers,
 		.mailbox = &daemon->mailbox,
 		.codec = daemon->codec,
-		.epoch = daemon->epoch,
+		.run = daemon->run,
 		.history_bytes = daemon->config.history_bytes,
 		.history_age_ns = daemon->config.history_age_ns,
 		.queue_bytes = daemon->config.queue_bytes,
@@ -253,7 +253,7 @@ static int start_fanout(struct daemon *daemon, struct error *error)
 		.loader = daemon->loader,
 		.worker = daemon->worker,
 		.workers = daemon->workers,
-		.epoch = daemon->epoch,
+		.run = daemon->run,
 		.started_ns = daemon->started_ns,
 		.queue_bytes = daemon->config.queue_bytes,
 		.batch_interval_ns = main_batch_interval(&daemon->config),
@@ -279,7 +279,7 @@ static int start_spool(struct daemon *daemon, struct error *error)
 		.age_ns = config->spool_age_ns,
 		.segment_bytes = config->spool_segment_bytes,
 		.sync_interval_ns = config->spool_sync_interval_ns,
-		.epoch = daemon->epoch.epoch,
+		.run = daemon->run,
 		.rings = loader_rings(daemon->loader),
 	};
 	uint32_t *cpu_of;
@@ -292,7 +292,6 @@ static int start_spool(struct daemon *daemon, struct error *error)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	for (uint32_t i = 0; i < spooler.rings; i++)
 		cpu_of[i] = loader_ring(daemon->loader, i)->cpu;
-	memcpy(spooler.boot_id, daemon->epoch.boot_id, sizeof(spooler.boot_id));
 	spooler.cpu_of = daemon->cpu_of = cpu_of;
 	err = spooler_create(&spooler, &daemon->spooler, error);
 	return err ? err : consumers_create(&daemon->disk, daemon->disk_thread, &daemon->consumers,
@@ -387,7 +386,7 @@ static int start_metering(struct daemon *daemon, struct error *error)
 		.turnstile = daemon->remote,
 		.fanout = daemon->fanout,
 		.gate = daemon->gate,
-		.epoch = daemon->epoch,
+		.run = daemon->run,
 		.stat = stat_of,
 		.context = daemon->server,
 	};
@@ -424,7 +423,7 @@ static int start_exports(struct daemon *daemon, struct error *error)
 		.fanout = daemon->fanout,
 		.loader = daemon->loader,
 		.codec = daemon->codec,
-		.epoch = daemon->epoch,
+		.run = daemon->run,
 		.config = &daemon->config,
 		.targets = &daemon->targets,
 		.spooled = daemon->config.durability != SPOOL_MEMORY,

@@ -119,12 +119,12 @@ int metering_start(struct metering *metering, const struct config *config,
 		.meters = metering->meters,
 		.series_max = (uint32_t)config->metrics_series_max,
 		.comm = config->metrics_comm,
-		.epoch = start->epoch.epoch,
+		.epoch = start->run.epoch,
 		.process_fd = metering->process_fd,
 		.tls = gate_tls(start->gate),
 	};
 
-	memcpy(source.boot_id, start->epoch.boot_id, sizeof(source.boot_id));
+	memcpy(source.boot_id, start->run.boot_id, sizeof(source.boot_id));
 	metering->process_fd = -1;
 	metering->source = metric_source_create(&source);
 	if (!metering->source)

@@ -41,7 +41,7 @@ struct metering_start {
 	struct turnstile *turnstile;
 	struct fanout *fanout;
 	const struct gate *gate;
-	struct fanout_epoch epoch;
+	struct run run;
 
 	/* How the daemon stands: a metric_source_config's. */
 	struct daemon_stat *(*stat)(void *context);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stddef.h>
 
+#include "proto/cursor.h"
 #include "proto/frame.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
@@ -38,8 +39,7 @@ struct frame_ref {
 
 	uint64_t time_ns;		/* a watermark's */
 	uint64_t made_ns;		/* of one in a log: no event before it there is younger */
-	uint8_t boot_id[16];		/* a ServerHello's, where an earlier run of the rings begins; */
-	uint64_t epoch;			/* else 0 */
+	struct run run;			/* a ServerHello's, where an earlier run of the rings begins */
 	uint32_t raw_bytes;
 	size_t bytes;			/* 0: the ledger's business only */
 	uint8_t data[];

@@ -11,33 +11,24 @@
 
 struct export_ack {
 	struct frame_codec *codec;
-	uint32_t rings;
-	uint64_t *upto;			/* this run's, by ring; UINT64_MAX: not known where that begins */
-	bool news;			/* of this run */
-
-	/* The newest earlier run of which anything was settled; positions are of its CPUs. */
-	bool earlier_known, earlier_news;
-	uint8_t boot_id[16];
-	Ringtail__V1__Cursor cursor;
-	Ringtail__V1__Position *position, **list;
+	struct cursor *here;		/* without rings of which it is not known where they begin */
+	struct cursor *earlier;		/* of the newest earlier run of which anything was settled */
+	bool earlier_known;
+	bool here_news, earlier_news;
 };
 
-struct export_ack *export_ack_create(uint32_t rings, struct frame_codec *codec)
+struct export_ack *export_ack_create(const struct run *run, uint32_t rings,
+				     struct frame_codec *codec)
 {
 	struct export_ack *ack = calloc(1, sizeof(*ack));
 
 	if (!ack)
 		return NULL;
 	ack->codec = codec;
-	ack->rings = rings;
-	ringtail__v1__cursor__init(&ack->cursor);
-	ack->cursor.boot_id.data = ack->boot_id;
-	ack->cursor.boot_id.len = sizeof(ack->boot_id);
-	ack->upto = calloc(rings + 1, sizeof(*ack->upto));
-	ack->position = calloc(CURSOR_POSITIONS_MAX, sizeof(*ack->position));
-	ack->list = calloc(CURSOR_POSITIONS_MAX, sizeof(*ack->list));
-	if (ack->upto && ack->position && ack->list) {
-		ack->cursor.position = ack->list;
+	ack->here = cursor_create(rings);
+	ack->earlier = cursor_create(CURSOR_POSITIONS_MAX);
+	if (ack->here && ack->earlier) {
+		ack->here->run = *run;
 		return ack;
 	}
 	export_ack_destroy(ack);
@@ -48,16 +39,17 @@ void export_ack_destroy(struct export_ack *ack)
 {
 	if (!ack)
 		return;
-	free(ack->upto);
-	free(ack->position);
-	free(ack->list);
+	free(ack->here);
+	free(ack->earlier);
 	free(ack);
 }
 
 void export_ack_begin(struct export_ack *ack, const struct stream *stream)
 {
-	for (uint32_t i = 0; i < ack->rings; i++)
-		ack->upto[i] = stream->ring[i].unknown ? UINT64_MAX : stream_place(stream, i);
+	ack->here->n = 0;
+	for (uint32_t i = 0; i < ack->here->capacity; i++)
+		if (!stream->ring[i].unknown)
+			cursor_append(ack->here, stream->cpu_of[i], stream_place(stream, i));
 }
 
 /* Of an earlier run: from here on it is that one's frames. */
@@ -74,11 +66,10 @@ static struct export_place place_of_hello(const struct export_ack *ack,
 	    frame_open(ack->codec, frame->data, &header, raw, &body) == FRAME_OK)
 		hello = message_unpack(&ringtail__v1__server_hello__descriptor, NULL, body,
 				       header.raw_bytes);
-	if (hello && hello->boot_id.len == sizeof(place.boot_id)) {
+	if (hello)
+		place.run = run_of_message(hello->boot_id, hello->epoch);
+	if (run_is_named(&place.run))
 		place.kind = EXPORT_PLACE_RUN;
-		place.seq = hello->epoch;
-		memcpy(place.boot_id, hello->boot_id.data, sizeof(place.boot_id));
-	}
 	ringtail__v1__server_hello__free_unpacked(hello, NULL);
 	return place;
 }
@@ -91,32 +82,12 @@ struct export_place export_ack_place(const struct export_ack *ack, const struct 
 	if (frame->type == FRAME_SERVER_HELLO && earlier)
 		return place_of_hello(ack, frame);
 	if (frame->type == FRAME_BATCH && earlier)
-		return (struct export_place){EXPORT_PLACE_CPU, frame->cpu, frame->end_seq, {0}};
-	if (frame->type == FRAME_BATCH && frame->ring < ack->rings)
-		return (struct export_place){EXPORT_PLACE_RING, frame->ring,
-					     stream_place(stream, frame->ring), {0}};
+		return (struct export_place){.kind = EXPORT_PLACE_EARLIER, .cpu = frame->cpu,
+					     .seq = frame->end_seq};
+	if (frame->type == FRAME_BATCH && frame->ring < ack->here->capacity)
+		return (struct export_place){.kind = EXPORT_PLACE_HERE, .cpu = frame->cpu,
+					     .seq = stream_place(stream, frame->ring)};
 	return (struct export_place){.kind = EXPORT_PLACE_NONE};
-}
-
-static void settle_cpu(struct export_ack *ack, uint32_t cpu, uint64_t seq)
-{
-	Ringtail__V1__Cursor *cursor = &ack->cursor;
-	size_t i = 0;
-
-	if (!ack->earlier_known)
-		return;
-	while (i < cursor->n_position && ack->list[i]->cpu != cpu)
-		i++;
-	if (i == CURSOR_POSITIONS_MAX)
-		return;			/* of so many CPUs some are sent again */
-	if (i == cursor->n_position) {
-		ringtail__v1__position__init(&ack->position[i]);
-		ack->list[i] = &ack->position[i];
-		ack->list[i]->cpu = cpu;
-		cursor->n_position++;
-	}
-	ack->list[i]->seq = seq;
-	ack->earlier_news = true;
 }
 
 void export_ack_settle(struct export_ack *ack, const struct export_place *place)
@@ -124,30 +95,33 @@ void export_ack_settle(struct export_ack *ack, const struct export_place *place)
 	switch (place->kind) {
 	case EXPORT_PLACE_NONE:
 		break;
-	case EXPORT_PLACE_RING:
-		ack->upto[place->of] = place->seq;
-		ack->news = true;
+	case EXPORT_PLACE_HERE:
+		ack->here_news |= cursor_put(ack->here, place->cpu, place->seq);
 		break;
-	case EXPORT_PLACE_CPU:
-		settle_cpu(ack, place->of, place->seq);
+	case EXPORT_PLACE_EARLIER:
+		/* Of more CPUs than there is room for some are sent again. */
+		ack->earlier_news |= ack->earlier_known &&
+				     cursor_put(ack->earlier, place->cpu, place->seq);
 		break;
 	case EXPORT_PLACE_NOWHERE:
 		ack->earlier_known = false;
 		break;
 	case EXPORT_PLACE_RUN:
 		ack->earlier_known = true;
-		memcpy(ack->boot_id, place->boot_id, sizeof(ack->boot_id));
-		ack->cursor.epoch = place->seq;
-		ack->cursor.n_position = 0;
+		ack->earlier->run = place->run;
+		ack->earlier->n = 0;
 		break;
 	}
 }
 
-void export_ack_tell(struct export_ack *ack, struct fanout_tap *tap)
+void export_ack_tell(struct export_ack *ack, struct fanout *fanout, struct subscriber *subscriber)
 {
+	struct error ignored;
+
+	/* Refused where its stream is not there yet: the next one says more. */
 	if (ack->earlier_news)
-		fanout_tap_ack_earlier(tap, &ack->cursor);
-	if (ack->news)
-		fanout_tap_ack(tap, ack->upto);
-	ack->earlier_news = ack->news = false;
+		fanout_ack(fanout, subscriber, ack->earlier, &ignored);
+	if (ack->here_news)
+		fanout_ack(fanout, subscriber, ack->here, &ignored);
+	ack->earlier_news = ack->here_news = false;
 }

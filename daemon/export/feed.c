@@ -28,7 +28,7 @@ struct given {
 struct outlet {
 	struct export_feed *feed;
 	unsigned number;
-	struct fanout_tap *tap;
+	struct subscriber subscriber;
 	struct stream *stream;
 	STAILQ_HEAD(, given) given;
 	struct given *next;		/* the oldest that is not taken apart; NULL: all are */
@@ -161,20 +161,21 @@ static void pull(struct outlet *outlet)
 	}
 }
 
-static void on_live(void *context, struct stream *stream)
+static int on_live(void *context, struct stream *stream, const struct beginning *from)
 {
 	struct outlet *outlet = context;
 
+	(void)from;
 	outlet->stream = stream;
 	export_ack_begin(outlet->ack, stream);
 	pull(outlet);
+	return 0;
 }
 
 static void on_refused(void *context, const struct error *error)
 {
 	struct outlet *outlet = context;
 
-	outlet->tap = NULL;
 	log_error("export-refused", "%s: nothing is exported: %s %s",
 		  outlet->feed->config.targets->target[outlet->number].name, error->what,
 		  error->hint);
@@ -204,8 +205,8 @@ static void take_report(struct outlet *outlet, const struct export_counts *count
 		STAILQ_REMOVE_HEAD(&outlet->given, link);
 		free(given);
 	}
-	if (outlet->tap && outlet->feed->config.spooled)
-		export_ack_tell(outlet->ack, outlet->tap);
+	if (outlet->stream && outlet->feed->config.spooled)
+		export_ack_tell(outlet->ack, outlet->feed->config.fanout, &outlet->subscriber);
 	pull(outlet);
 }
 
@@ -253,17 +254,14 @@ static int tap_all(struct export_feed *feed, const struct config *config, struct
 {
 	char filter[FILTER_BYTES_MAX + 1];
 	bool everything = feed->host->everything;
-	struct fanout_tap_config tap = {
-		.request = {
+	struct subscribe_request request = {
+		.what = {
 			.glob = everything ? (const char *const *)config->export_probe.word :
 					     export_choose_globs,
 			.globs = everything ? config->export_probe.count :
 					      export_choose_globs_count,
 			.filter = filter,
 		},
-		.live = on_live,
-		.refused = on_refused,
-		.wake = on_wake,
 	};
 	/* First by itself: what is wrong with it is told in its own words and columns. */
 	int err = start_check_choice(&config->export_probe, "export-probe", config->export_filter,
@@ -280,10 +278,11 @@ static int tap_all(struct export_feed *feed, const struct config *config, struct
 			set_timer(outlet, feed->interval_ns);
 			continue;
 		}
-		tap.consumer = feed->config.spooled ? feed->config.targets->target[i].consumer :
-						      NULL;
-		tap.context = outlet;
-		err = fanout_tap(feed->config.fanout, &tap, &outlet->tap, error);
+		request.consumer = feed->config.spooled ?
+					   feed->config.targets->target[i].consumer : NULL;
+		outlet->subscriber = (struct subscriber){.live = on_live, .refused = on_refused,
+							 .wake = on_wake, .context = outlet};
+		err = fanout_subscribe(feed->config.fanout, &outlet->subscriber, &request, error);
 		if (err)
 			return err;
 	}
@@ -319,7 +318,8 @@ static bool make_outlets(struct export_feed *feed)
 		outlet->feed = feed;
 		outlet->number = i;
 		STAILQ_INIT(&outlet->given);
-		outlet->ack = export_ack_create(loader_rings(feed->config.loader),
+		outlet->ack = export_ack_create(&feed->config.run,
+						loader_rings(feed->config.loader),
 						feed->config.codec);
 		outlet->timer = event_new(feed->config.base, -1, 0, on_timer, outlet);
 		if (!outlet->ack || !outlet->timer)
@@ -342,8 +342,8 @@ int export_feed_create(const struct export_feed_config *from, struct export_feed
 	feed->interval_ns = config->export_interval_ns;
 	feed->queue_bytes_max = config->export_queue_bytes;
 	feed->reports.fd = -1;
-	feed->host = export_host_create(loader_catalog(from->loader), from->epoch.boot_id,
-					from->epoch.epoch, config);
+	feed->host = export_host_create(loader_catalog(from->loader), from->run.boot_id,
+					from->run.epoch, config);
 	feed->ca_file = config->export_ca ? strdup(config->export_ca) : NULL;
 	if ((config->export_ca && !feed->ca_file) ||
 	    !feed->host || !make_outlets(feed) || mailbox_init(&feed->reports) != 0)
@@ -366,7 +366,8 @@ static void free_outlet(struct outlet *outlet)
 {
 	struct given *given;
 
-	fanout_untap(outlet->tap);
+	fanout_leave(outlet->feed->config.fanout, &outlet->subscriber, true);
+	stream_destroy(outlet->stream);
 	if (outlet->timer)
 		event_free(outlet->timer);
 	export_ack_destroy(outlet->ack);
@@ -441,9 +442,10 @@ void export_feed_stat(const struct export_feed *feed, unsigned target, struct st
 
 	*stat = (struct stat_export){
 		.name = feed->config.targets->target[target].name,
-		.state = kind_of(outlet)->build && !outlet->tap    ? "refused" :
-			 kind_of(outlet)->build && !outlet->stream ? "starting" :
-								     state[counts->state],
+		.state = kind_of(outlet)->build && !outlet->stream ?
+				 outlet->subscriber.state == SUBSCRIBER_AWAY ? "refused" :
+									       "starting" :
+				 state[counts->state],
 		.error = counts->error,
 		.consumer = feed->config.spooled && kind_of(outlet)->build ?
 				    feed->config.targets->target[target].consumer : NULL,

@@ -26,7 +26,7 @@ struct export_feed_config {
 	struct fanout *fanout;
 	struct loader *loader;
 	struct frame_codec *codec;
-	struct fanout_epoch epoch;
+	struct run run;
 	const struct config *config;		/* borrowed for the call */
 	struct export_targets *targets;		/* borrowed for its life */
 	bool spooled;				/* taps are durable consumers */

@@ -28,9 +28,9 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 	hello.kernel = host.release;
 	hello.machine = host.machine;
 	hello.source = (char *)loader_source_name(answers->loader);
-	hello.boot_id.data = (uint8_t *)answers->epoch.boot_id;
-	hello.boot_id.len = sizeof(answers->epoch.boot_id);
-	hello.epoch = answers->epoch.epoch;
+	hello.boot_id.data = (uint8_t *)answers->run.boot_id;
+	hello.boot_id.len = sizeof(answers->run.boot_id);
+	hello.epoch = answers->run.epoch;
 	hello.monotonic_ns = clock_monotonic();
 	hello.realtime_ns = clock_read(CLOCK_REALTIME);
 	hello.cpus = loader_rings(answers->loader);

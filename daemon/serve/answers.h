@@ -21,7 +21,7 @@ struct answers {
 	struct fanout *fanout;
 	struct worker **worker;
 	unsigned workers;
-	struct fanout_epoch epoch;
+	struct run run;
 	uint64_t started_ns;
 	uint64_t queue_bytes;
 	const struct export_feed *exports;	/* NULL: none */

@@ -52,7 +52,7 @@ struct change {
 	char **enable, **disable;
 	size_t enables, disables;
 	char *consumer;			/* NULL: it is about probes */
-	Ringtail__V1__Subscribe *subscribe;	/* of ACTION_REGISTER */
+	struct subscribe_request *subscribe;	/* of ACTION_REGISTER */
 	struct error error;		/* why not; without a code: allowed so far */
 	struct always_on *next;		/* what it comes to */
 	struct config_words words;	/* of ACTION_CONFIG */
@@ -126,8 +126,7 @@ static void free_change(struct change *change)
 	free_config(&change->words, change->filter);
 	free_words(change->enable, change->enables);
 	free_words(change->disable, change->disables);
-	if (change->subscribe)
-		ringtail__v1__subscribe__free_unpacked(change->subscribe, NULL);
+	free(change->subscribe);
 	always_on_destroy(change->next);
 	free(change->consumer);
 	free(change->text);
@@ -362,8 +361,9 @@ static void forget(struct change *change)
 static void subscribe(struct change *change)
 {
 	if (change->session)
-		fanout_subscribe(change->control->config.fanout, change->session,
-				 change->subscribe, &change->error);
+		fanout_subscribe(change->control->config.fanout,
+				 session_subscriber(change->session), change->subscribe,
+				 &change->error);
 	answer(change, NULL);
 }
 
@@ -742,30 +742,18 @@ void control_ask_forget(struct control *control, struct session *session, const 
 		queue(control, change);
 }
 
-static Ringtail__V1__Subscribe *copy_subscribe(const Ringtail__V1__Subscribe *message)
-{
-	size_t bytes = ringtail__v1__subscribe__get_packed_size(message);
-	uint8_t *packed = malloc(bytes + 1);
-	Ringtail__V1__Subscribe *copy;
-
-	if (!packed)
-		return NULL;
-	ringtail__v1__subscribe__pack(message, packed);
-	copy = message_unpack(&ringtail__v1__subscribe__descriptor, NULL, packed, bytes);
-	free(packed);
-	return copy;
-}
-
 void control_ask_register(struct control *control, struct session *session,
-			  const Ringtail__V1__Subscribe *message)
+			  struct subscribe_request *request)
 {
 	struct change *change = make(control, session, ACTION_REGISTER);
 
 	if (change) {
-		change->consumer = strdup(message->consumer);
-		change->subscribe = copy_subscribe(message);
+		change->consumer = strdup(request->consumer);
+		change->subscribe = request;
+	} else {
+		free(request);
 	}
-	if (!change || !change->consumer || !change->subscribe)
+	if (!change || !change->consumer)
 		refuse_ask(session, ACTION_REGISTER, change, ENOMEM, "out-of-memory",
 			   "the daemon is out of memory");
 	else

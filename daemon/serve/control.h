@@ -66,9 +66,9 @@ void control_ask(struct control *control, struct session *session,
 		 const Ringtail__V1__Change *change);
 void control_ask_forget(struct control *control, struct session *session, const char *consumer);
 
-/* A Subscribe that registers a consumer, or is denied one: see session_host.subscribe. */
+/* A request that registers a consumer, or is denied one: taken over, in one piece. */
 void control_ask_register(struct control *control, struct session *session,
-			  const Ringtail__V1__Subscribe *message);
+			  struct subscribe_request *request);
 
 /* The session goes: what it asked for is done all the same, and not answered. */
 void control_leave(struct control *control, const struct session *session);

@@ -17,6 +17,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/random.h"
 #include "daemon/net/transport_tls.h"
+#include "daemon/serve/request.h"
 #include "daemon/serve/stat.h"
 #include "proto/limits.h"
 
@@ -457,26 +458,58 @@ static int on_subscribe(void *context, struct session *session,
 {
 	struct server *server = context;
 	struct fanout *fanout = server->config.answers->fanout;
+	struct subscribe_request *request = request_of_subscribe(subscribe, error);
 	bool registers = false;
 	int err = 0;
 
-	if (*subscribe->consumer)
-		err = fanout_may_consume(fanout, subscribe->consumer, session_identity(session),
+	if (!request)
+		return -EINVAL;
+	if (request->consumer)
+		err = fanout_may_consume(fanout, request->consumer, session_identity(session),
 					 &registers, error);
 	/* Who registers a consumer, or is denied one, is in the audit log first. */
 	if (registers || err == -EPERM) {
-		control_ask_register(server->config.control, session, subscribe);
+		control_ask_register(server->config.control, session, request);
 		return 0;
 	}
-	return err ? err : fanout_subscribe(fanout, session, subscribe, error);
+	if (!err)
+		err = fanout_subscribe(fanout, session_subscriber(session), request, error);
+	free(request);
+	return err;
+}
+
+static int on_live(void *context, struct session *session, struct stream *stream,
+		   const struct beginning *from)
+{
+	struct server *server = context;
+	const struct answers *answers = server->config.answers;
+	struct frame_ref *catalog, *subscribed = NULL;
+	uint32_t probes;
+
+	catalog = subscription_pack_catalog(stream->subscription, loader_catalog(answers->loader),
+					    answers->codec, &probes);
+	if (catalog)
+		subscribed = request_pack_subscribed(answers->codec, &answers->run, stream, from, probes);
+	if (!subscribed) {
+		frame_ref_put(catalog);
+		return -ENOMEM;
+	}
+	session_subscribed(session, stream, catalog, subscribed);
+	return 0;
 }
 
 static int on_ack(void *context, struct session *session, const Ringtail__V1__Ack *ack,
 		  struct error *error)
 {
 	struct server *server = context;
+	struct cursor *upto = request_of_ack(ack, error);
+	int err;
 
-	return fanout_ack(server->config.answers->fanout, session, ack, error);
+	if (!upto)
+		return -EINVAL;
+	err = fanout_ack(server->config.answers->fanout, session_subscriber(session), upto, error);
+	free(upto);
+	return err;
 }
 
 static void on_change(void *context, struct session *session, const Ringtail__V1__Change *change)
@@ -497,7 +530,7 @@ static void on_closed(void *context, struct session *session, bool orderly)
 {
 	struct server *server = context;
 
-	fanout_leave(server->config.answers->fanout, session, orderly);
+	fanout_leave(server->config.answers->fanout, session_subscriber(session), orderly);
 	control_leave(server->config.control, session);
 	forget_client(server, session_client(session));
 	log_debug("client-left", "client %llu (%s) left",
@@ -611,6 +644,7 @@ struct server *server_create(const struct server_config *config)
 		.stat = server_stat_frame,
 		.probes = on_probes,
 		.subscribe = on_subscribe,
+		.live = on_live,
 		.ack = on_ack,
 		.change = on_change,
 		.forget = on_forget,

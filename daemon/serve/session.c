@@ -62,6 +62,7 @@ struct session {
 	bool part_is_stream;
 	STAILQ_HEAD(, answer) answers;
 	unsigned replies;		/* of these */
+	struct subscriber subscriber;
 	struct stream *stream;
 	uint64_t wire_bytes, frames;
 };
@@ -973,6 +974,23 @@ void session_check_silence(struct session *session, uint64_t now_ns)
 
 /* ---- The beginning --------------------------------------------------------------------------- */
 
+static int on_live(void *context, struct stream *stream, const struct beginning *from)
+{
+	struct session *session = context;
+
+	return session->config.host->live(session->config.host->context, session, stream, from);
+}
+
+static void on_refused(void *context, const struct error *error)
+{
+	session_refuse(context, error, true);
+}
+
+static void on_wake(void *context)
+{
+	session_wake(context);
+}
+
 struct session *session_create(const struct session_config *config, struct transport *transport,
 			       uint64_t id, const char *peer)
 {
@@ -990,6 +1008,9 @@ struct session *session_create(const struct session_config *config, struct trans
 	identity_set_unproved(&session->identity);
 	snprintf(session->peer, sizeof(session->peer), "%s", peer);
 	session->turn = (struct turnstile_place){.go = take_turn, .context = session};
+	session->subscriber = (struct subscriber){.identity = &session->identity, .live = on_live,
+						  .refused = on_refused, .wake = on_wake,
+						  .context = session};
 	STAILQ_INIT(&session->answers);
 	session->input = malloc(INPUT_BYTES_FIRST);
 	session->input_capacity = INPUT_BYTES_FIRST;
@@ -1012,6 +1033,11 @@ struct session *session_create(const struct session_config *config, struct trans
 }
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
+
+struct subscriber *session_subscriber(struct session *session)
+{
+	return &session->subscriber;
+}
 
 struct stream *session_stream(const struct session *session)
 {

@@ -15,7 +15,7 @@
 #include "query/error.h"
 #include "daemon/base/frame_ref.h"
 #include "daemon/host/identity.h"
-#include "daemon/stream/stream.h"
+#include "daemon/stream/subscriber.h"
 #include "daemon/net/transport.h"
 #include "proto/ringtail.pb-c.h"
 
@@ -40,8 +40,12 @@ struct session_host {
 	struct frame_ref *(*stat)(void *context);
 	struct frame_ref *(*probes)(void *context);
 
+	/* Its stream begins there. -ENOMEM: it does not; else session_subscribed() was called. */
+	int (*live)(void *context, struct session *session, struct stream *stream,
+		    const struct beginning *from);
+
 	/*
-	 * 0: session_subscribed() or session_refuse() follows, perhaps at once; or -errno with
+	 * 0: live() or session_refuse() follows, perhaps at once; or -errno with
 	 * *error. The message is borrowed for the call.
 	 */
 	int (*subscribe)(void *context, struct session *session,
@@ -113,6 +117,8 @@ void session_check_silence(struct session *session, uint64_t now_ns);
 /* Whether everything is written. */
 bool session_idle(const struct session *session);
 
+/* As which the session gets its stream. */
+struct subscriber *session_subscriber(struct session *session);
 struct stream *session_stream(const struct session *session);
 struct client_identity *session_identity(struct session *session);
 void *session_client(const struct session *session);

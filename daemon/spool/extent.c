@@ -7,11 +7,9 @@
 
 static bool fill(struct spool_extent *extent, const struct spool_segment *segment, bool open)
 {
-	*extent = (struct spool_extent){.epoch = segment->epoch,
-					.bytes = open ? 0 : segment->bytes};
-	memcpy(extent->boot_id, segment->boot_id, sizeof(extent->boot_id));
-	extent->start = spool_marks_copy(segment->start);
-	extent->end = open ? NULL : spool_marks_copy(segment->end);
+	*extent = (struct spool_extent){.run = segment->run, .bytes = open ? 0 : segment->bytes};
+	extent->start = cursor_copy(segment->start);
+	extent->end = open ? NULL : cursor_copy(segment->end);
 	return extent->start && (open || extent->end);
 }
 
@@ -49,22 +47,15 @@ void spool_extents_destroy(struct spool_extents *extents)
 	free(extents);
 }
 
-static uint64_t find(const struct spool_marks *marks, uint32_t cpu)
-{
-	struct spool_mark *mark = spool_marks_find((struct spool_marks *)marks, cpu);
-
-	return mark ? mark->seq : 0;
-}
-
 /* Of the attempts between start and end, the share that is not before the place. */
-static double share_behind(const struct spool_marks *start, const struct spool_marks *end,
-			   const struct spool_marks *place)
+static double share_behind(const struct cursor *start, const struct cursor *end,
+			   const struct cursor *place)
 {
 	uint64_t all = 0, behind = 0;
 
 	for (uint32_t i = 0; i < end->n; i++) {
-		uint64_t to = end->mark[i].seq, from = find(start, end->mark[i].cpu);
-		uint64_t at = find(place, end->mark[i].cpu);
+		uint64_t to = end->position[i].seq, from = cursor_seq(start, end->position[i].cpu, 0);
+		uint64_t at = cursor_seq(place, end->position[i].cpu, 0);
 
 		if (to <= from)
 			continue;
@@ -75,19 +66,18 @@ static double share_behind(const struct spool_marks *start, const struct spool_m
 }
 
 uint64_t spool_extents_behind(const struct spool_extents *extents, uint64_t total,
-			      const struct spool_marks *end, const uint8_t boot_id[16],
-			      uint64_t epoch, const struct spool_marks *place)
+			      const struct cursor *end, const struct cursor *place)
 {
 	uint64_t open_bytes = total > extents->bytes ? total - extents->bytes : 0, behind = 0;
 
 	for (size_t i = 0; i < extents->n; i++) {
 		const struct spool_extent *extent = &extents->extent[i];
 		uint64_t bytes = extent->end ? extent->bytes : open_bytes;
-		const struct spool_marks *to = extent->end ? extent->end : end;
+		const struct cursor *to = extent->end ? extent->end : end;
 
-		if (extent->epoch == epoch && memcmp(extent->boot_id, boot_id, 16) == 0)
+		if (run_equal(&extent->run, &place->run))
 			behind += (uint64_t)(share_behind(extent->start, to, place) * (double)bytes);
-		else if (extent->epoch > epoch)
+		else if (extent->run.epoch > place->run.epoch)
 			behind += bytes;
 	}
 	return behind;

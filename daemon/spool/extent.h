@@ -8,16 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/spool/marks.h"
+#include "proto/cursor.h"
 
 struct spool_store;
 
 struct spool_extent {
-	uint8_t boot_id[16];
-	uint64_t epoch;
+	struct run run;
 	uint64_t bytes;
-	struct spool_marks *start;
-	struct spool_marks *end;	/* NULL: it is being written, and its bytes are not counted here */
+	struct cursor *start;
+	struct cursor *end;	/* NULL: it is being written, and its bytes are not counted here */
 };
 
 struct spool_extents {
@@ -35,7 +34,6 @@ void spool_extents_destroy(struct spool_extents *extents);
  * the segment goes that is being written.
  */
 uint64_t spool_extents_behind(const struct spool_extents *extents, uint64_t total,
-			      const struct spool_marks *end, const uint8_t boot_id[16],
-			      uint64_t epoch, const struct spool_marks *place);
+			      const struct cursor *end, const struct cursor *place);
 
 #endif

@@ -122,11 +122,10 @@ static void take_up(struct spool_orphans *orphans, const char *name)
 		.policy = common->policy,
 		.size_bytes = common->size_bytes,
 		.age_ns = common->age_ns,
-		.epoch = common->epoch,
+		.run = common->run,
 	};
 	struct orphan *orphan = calloc(1, sizeof(*orphan));
 
-	memcpy(config.boot_id, common->boot_id, sizeof(config.boot_id));
 	/* Without memory now, the next turn finds it again. */
 	if (!orphan || spool_store_create(&config, orphans->disk, &orphan->store) != 0) {
 		free(orphan);

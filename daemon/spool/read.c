@@ -12,17 +12,16 @@
 
 struct spool_read {
 	bool placed;			/* the first segment is found */
-	struct spool_marks *since;
+	struct cursor *since;
 	uint64_t since_realtime_ns;
 
 	uint64_t sequence;		/* of the segment being read; the next, if offset is 0 */
 	uint64_t offset;		/* of the next frame in it */
 	bool has_epoch, ours, greeted;
 	Ringtail__V1__LossReason run_end;	/* of the Gap that stands behind this epoch; 0: not given */
-	uint8_t boot_id[16];
-	uint64_t epoch;
-	struct spool_marks *at;		/* everything before has been given */
-	struct spool_marks *before;	/* `at`, when a call began */
+	struct run run;
+	struct cursor *at;		/* everything before has been given */
+	struct cursor *before;	/* `at`, when a call began */
 	uint64_t time_ns;		/* of the newest watermark given */
 	unsigned errors;
 	Ringtail__V1__LossReason passed;	/* what was passed over to get here; 0: nothing */
@@ -35,12 +34,11 @@ struct spool_read {
 	bool no_memory;
 };
 
-struct spool_read *spool_read_create(struct spool_marks *since, const uint8_t boot_id[16],
-				     uint64_t epoch, uint64_t realtime_ns)
+struct spool_read *spool_read_create(struct cursor *since, uint64_t realtime_ns)
 {
 	struct spool_read *read = calloc(1, sizeof(*read));
-	struct spool_marks *at = spool_marks_create(CURSOR_POSITIONS_MAX);
-	struct spool_marks *before = spool_marks_create(CURSOR_POSITIONS_MAX);
+	struct cursor *at = cursor_create(CURSOR_POSITIONS_MAX);
+	struct cursor *before = cursor_create(CURSOR_POSITIONS_MAX);
 
 	if (!read || !at || !before) {
 		free(read);
@@ -53,10 +51,8 @@ struct spool_read *spool_read_create(struct spool_marks *since, const uint8_t bo
 	read->since = since;
 	read->since_realtime_ns = realtime_ns;
 	read->at = at;
-	if (since) {
-		memcpy(read->boot_id, boot_id, sizeof(read->boot_id));
-		read->epoch = epoch;
-	}
+	if (since)
+		read->run = since->run;
 	return read;
 }
 
@@ -72,25 +68,18 @@ void spool_read_destroy(struct spool_read *read)
 
 /* ---- Where to begin -------------------------------------------------------------------------- */
 
-static bool of_epoch(const struct spool_segment *segment, const uint8_t boot_id[16],
-		     uint64_t epoch)
-{
-	return segment->epoch == epoch &&
-	       memcmp(segment->boot_id, boot_id, sizeof(segment->boot_id)) == 0;
-}
-
 static bool usable(const struct spool_segment *segment)
 {
 	return segment->state != SEGMENT_BAD && segment->readable;
 }
 
 /* Whether it holds nothing behind those places. */
-static bool wholly_seen(const struct spool_segment *segment, struct spool_marks *since)
+static bool wholly_seen(const struct spool_segment *segment, struct cursor *since)
 {
 	for (uint32_t i = 0; segment->end && i < segment->end->n; i++) {
-		struct spool_mark *mark = spool_marks_find(since, segment->end->mark[i].cpu);
+		struct position *mark = cursor_find(since, segment->end->position[i].cpu);
 
-		if (!mark || mark->seq < segment->end->mark[i].seq)
+		if (!mark || mark->seq < segment->end->position[i].seq)
 			return false;
 	}
 	return segment->end && segment->trusted;
@@ -101,11 +90,11 @@ static bool ends_run(const struct spool_store *store, const struct spool_segment
 {
 	size_t i = store->segments;
 
-	if (of_epoch(segment, store->config.boot_id, store->config.epoch))
+	if (run_equal(&segment->run, &store->config.run))
 		return false;
 	while (store->segment[--i] != segment)
 		if (usable(store->segment[i]) &&
-		    of_epoch(store->segment[i], segment->boot_id, segment->epoch))
+		    run_equal(&store->segment[i]->run, &segment->run))
 			return false;
 	return true;
 }
@@ -121,7 +110,7 @@ static void place_at_cursor(struct spool_read *read, const struct spool_store *s
 	for (size_t i = 0; i < store->segments; i++) {
 		const struct spool_segment *segment = store->segment[i];
 
-		if (!usable(segment) || !of_epoch(segment, read->boot_id, read->epoch))
+		if (!usable(segment) || !run_equal(&segment->run, &read->run))
 			continue;
 		found = true;
 		read->sequence = segment->sequence;
@@ -130,17 +119,15 @@ static void place_at_cursor(struct spool_read *read, const struct spool_store *s
 		read->sequence++;
 	}
 	/* Nothing of the daemon's own epoch is here: all there is is older than that. */
-	if (!found && read->epoch == store->config.epoch &&
-	    memcmp(read->boot_id, store->config.boot_id, sizeof(read->boot_id)) == 0) {
+	if (!found && run_equal(&read->run, &store->config.run)) {
 		read->sequence = store->next_sequence;
 	} else if (!found) {
 		read->passed = RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH;
 		return;
 	}
 	read->has_epoch = true;
-	read->ours = read->epoch == store->config.epoch &&
-		     memcmp(read->boot_id, store->config.boot_id, sizeof(read->boot_id)) == 0;
-	spool_marks_assign(read->at, read->since);
+	read->ours = run_equal(&read->run, &store->config.run);
+	cursor_assign(read->at, read->since);
 }
 
 /* Why what is before the oldest segment that can be read (NULL: there is none) is not there. */
@@ -231,7 +218,7 @@ static void give_gap(struct spool_read *read, uint32_t cpu, uint64_t first_seq, 
 {
 	give(read, spool_frame_gap(read->store->codec, cpu, first_seq, end_seq, 0,
 					      reason));
-	spool_marks_put(read->at, cpu, end_seq);
+	cursor_put(read->at, cpu, end_seq);
 }
 
 /*
@@ -243,7 +230,7 @@ static void give_skipped(struct spool_read *read, uint32_t cpu, uint64_t first_s
 {
 	struct frame_ref *frame;
 
-	spool_marks_put(read->at, cpu, end_seq);
+	cursor_put(read->at, cpu, end_seq);
 	if (!read->ours)
 		return;
 	frame = frame_ref_create(FRAME_BATCH, 0);
@@ -272,7 +259,7 @@ static struct frame_ref *copy_frame(const struct spool_scan *scan)
 /* A loss of which nobody knows the size, only that it was here. */
 static void give_unknown(struct spool_read *read, Ringtail__V1__LossReason reason)
 {
-	const struct spool_mark *mark = read->at->n ? &read->at->mark[0] : NULL;
+	const struct position *mark = read->at->n ? &read->at->position[0] : NULL;
 	uint32_t cpu = mark ? mark->cpu : read->store->config.cpu_of[0];
 	uint64_t seq = mark ? mark->seq : 0;
 
@@ -280,15 +267,15 @@ static void give_unknown(struct spool_read *read, Ringtail__V1__LossReason reaso
 }
 
 /* What is between here and these places is not on disk any more. */
-static void give_missing(struct spool_read *read, const struct spool_marks *upto,
+static void give_missing(struct spool_read *read, const struct cursor *upto,
 			     Ringtail__V1__LossReason reason)
 {
 	for (uint32_t i = 0; upto && i < upto->n; i++) {
-		const struct spool_mark *to = &upto->mark[i];
-		const struct spool_mark *mark = spool_marks_find(read->at, to->cpu);
+		const struct position *to = &upto->position[i];
+		const struct position *mark = cursor_find(read->at, to->cpu);
 
 		if (!mark)
-			spool_marks_put(read->at, to->cpu, to->seq);
+			cursor_put(read->at, to->cpu, to->seq);
 		else if (mark->seq < to->seq)
 			give_gap(read, to->cpu, mark->seq, to->seq, reason);
 	}
@@ -296,7 +283,7 @@ static void give_missing(struct spool_read *read, const struct spool_marks *upto
 
 static void give_range(struct spool_read *read, struct frame_ref *frame)
 {
-	struct spool_mark *mark = spool_marks_find(read->at, frame->cpu);
+	struct position *mark = cursor_find(read->at, frame->cpu);
 
 	if (mark && frame->end_seq <= mark->seq) {
 		frame_ref_put(frame);
@@ -311,13 +298,13 @@ static void give_range(struct spool_read *read, struct frame_ref *frame)
 		frame_ref_put(frame);
 		return;
 	}
-	spool_marks_put(read->at, frame->cpu, frame->end_seq);
+	cursor_put(read->at, frame->cpu, frame->end_seq);
 	give(read, frame);
 }
 
 static bool is_told(void *context, uint32_t cpu, uint64_t seq, uint64_t skipped)
 {
-	struct spool_mark *mark = spool_marks_find(context, cpu);
+	struct position *mark = cursor_find(context, cpu);
 
 	(void)skipped;
 	return mark && mark->seq >= seq;
@@ -326,13 +313,13 @@ static bool is_told(void *context, uint32_t cpu, uint64_t seq, uint64_t skipped)
 static bool give_position(void *context, uint32_t cpu, uint64_t seq, uint64_t skipped)
 {
 	struct spool_read *read = context;
-	struct spool_mark *mark = spool_marks_find(read->at, cpu);
+	struct position *mark = cursor_find(read->at, cpu);
 
 	(void)skipped;
 	if (mark && mark->seq < seq)
 		give_skipped(read, cpu, mark->seq, seq);
 	else if (!mark)
-		spool_marks_put(read->at, cpu, seq);
+		cursor_put(read->at, cpu, seq);
 	return true;
 }
 
@@ -427,10 +414,9 @@ static Ringtail__V1__LossReason run_end_of(const struct spool_store *store,
 
 static void begin_run(struct spool_read *read, const struct spool_segment *segment)
 {
-	memcpy(read->boot_id, segment->boot_id, sizeof(read->boot_id));
-	read->epoch = segment->epoch;
+	read->run = segment->run;
 	read->has_epoch = true;
-	read->ours = of_epoch(segment, read->store->config.boot_id, read->store->config.epoch);
+	read->ours = run_equal(&segment->run, &read->store->config.run);
 	read->greeted = false;
 	read->run_end = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
 	read->at->n = 0;
@@ -453,7 +439,7 @@ static int scan_heads(struct spool_read *read, struct spool_scan *scan, struct f
 /* Its first frames. 0, or as spool_scan_next(): then nothing has changed. */
 static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_segment *segment)
 {
-	bool same = read->has_epoch && of_epoch(segment, read->boot_id, read->epoch);
+	bool same = read->has_epoch && run_equal(&segment->run, &read->run);
 	Ringtail__V1__LossReason why = missing_before(read->store, segment);
 	bool another = read->has_epoch && !same, is_told;
 	struct frame_ref *head[3] = {NULL};
@@ -547,7 +533,7 @@ static struct spool_segment *segment_from(const struct spool_store *store, uint6
  */
 static void give_up(struct spool_read *read, struct spool_segment *segment, int err)
 {
-	bool same = read->has_epoch && of_epoch(segment, read->boot_id, read->epoch);
+	bool same = read->has_epoch && run_equal(&segment->run, &read->run);
 	Ringtail__V1__LossReason reason = err == -EBADMSG ? RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT :
 							    RINGTAIL__V1__LOSS_REASON__REASON_DISK;
 
@@ -578,7 +564,7 @@ static bool pass_damaged_end(struct spool_read *read)
 		read->sequence = segment->sequence + 1;
 		read->offset = 0;
 		passed |= !segment->readable ||
-			  !of_epoch(segment, store->config.boot_id, store->config.epoch);
+			  !run_equal(&segment->run, &store->config.run);
 	}
 	return passed;
 }
@@ -644,7 +630,7 @@ bool spool_read_next(struct spool_read *read, struct spool_store *store, size_t 
 	if (!read->placed)
 		place(read, store);
 	before = *read;
-	spool_marks_assign(read->before, read->at);
+	cursor_assign(read->before, read->at);
 	while (go == 1 && read->bytes < bytes && !read->no_memory)
 		go = step(read, bytes);
 	if (read->no_memory) {
@@ -652,7 +638,7 @@ bool spool_read_next(struct spool_read *read, struct spool_store *store, size_t 
 		while (read->n)
 			frame_ref_put(frame[--read->n]);
 		*read = before;
-		spool_marks_assign(read->at, read->before);
+		cursor_assign(read->at, read->before);
 		go = 0;
 	}
 	*n = read->n;

@@ -13,11 +13,10 @@
 struct spool_read;
 
 /*
- * From a cursor's places (taken over; boot_id and epoch are theirs), or with NULL from a time, 0:
+ * From a cursor (taken over), or with NULL from a time, 0:
  * from the oldest. NULL: out of memory, and `since` is freed.
  */
-struct spool_read *spool_read_create(struct spool_marks *since, const uint8_t boot_id[16],
-				     uint64_t epoch, uint64_t realtime_ns);
+struct spool_read *spool_read_create(struct cursor *since, uint64_t realtime_ns);
 void spool_read_destroy(struct spool_read *read);
 
 /*

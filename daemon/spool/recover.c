@@ -24,16 +24,16 @@ struct tally {
 
 static bool note_position(void *context, uint32_t cpu, uint64_t seq, uint64_t skipped)
 {
-	struct spool_marks *marks = context;
-	struct spool_mark *mark = spool_marks_find(marks, cpu);
+	struct cursor *marks = context;
+	struct position *mark = cursor_find(marks, cpu);
 
 	(void)skipped;
-	return (mark && mark->seq >= seq) || spool_marks_put(marks, cpu, seq);
+	return (mark && mark->seq >= seq) || cursor_put(marks, cpu, seq);
 }
 
 static bool note_frame(struct spool_scan *scan, struct tally *tally)
 {
-	struct spool_marks *marks = scan->store->scratch;
+	struct cursor *marks = scan->store->scratch;
 	struct frame_ref frame = {.type = scan->header.type};
 
 	if (!spool_frame_describe(&frame, scan->raw, scan->header.raw_bytes))
@@ -61,7 +61,7 @@ static int scan_frames(struct spool_scan *scan, struct spool_segment *segment, s
 	int got;
 
 	*tally = (struct tally){0};
-	spool_marks_assign(scan->store->scratch, segment->start);
+	cursor_assign(scan->store->scratch, segment->start);
 	segment->good_bytes = scan->offset;
 	while ((got = spool_scan_next(scan)) == 1) {
 		if (scan->header.type == FRAME_SEGMENT_END) {
@@ -84,7 +84,7 @@ static int take_end(struct spool_segment *segment, const struct spool_scan *scan
 
 	if (end && end->sequence == segment->sequence && end->bytes == offset) {
 		free(segment->end);
-		segment->end = spool_marks_from(end->end);
+		segment->end = cursor_of_message(end->end);
 		segment->good_bytes = offset;
 		segment->final = end->final;
 		segment->crc32c = end->crc32c;
@@ -220,7 +220,7 @@ static int salvage(struct spool_store *store, struct spool_segment *segment, int
 	if (err)
 		return err;
 	free(segment->end);
-	segment->end = spool_marks_copy(store->scratch);
+	segment->end = cursor_copy(store->scratch);
 	if (!segment->end)
 		return -ENOMEM;
 	err = spool_checksum(store, file, segment->good_bytes, &crc);
@@ -356,10 +356,10 @@ static void name_missing(struct spool_store *store)
 
 		if (segment->state == SEGMENT_BAD || !segment->readable)
 			continue;
-		for (uint32_t j = 0; before && before->epoch == segment->epoch &&
+		for (uint32_t j = 0; before && before->run.epoch == segment->run.epoch &&
 				     j < segment->start->n; j++) {
-			const struct spool_mark *start = &segment->start->mark[j];
-			const struct spool_mark *end = spool_marks_find(before->end, start->cpu);
+			const struct position *start = &segment->start->position[j];
+			const struct position *end = cursor_find(before->end, start->cpu);
 
 			if (!end || end->seq >= start->seq)
 				continue;
@@ -461,8 +461,8 @@ static void set_ages(struct spool_store *store)
 		struct spool_segment *segment = store->segment[i];
 		bool this_boot = segment->readable && segment->last_time_ns &&
 				 segment->last_time_ns <= store->now_ns &&
-				 memcmp(segment->boot_id, store->config.boot_id,
-					sizeof(segment->boot_id)) == 0;
+				 memcmp(segment->run.boot_id, store->config.run.boot_id,
+					sizeof(segment->run.boot_id)) == 0;
 
 		segment->ended_ns = this_boot ? (int64_t)segment->last_time_ns :
 						ended_in_another_boot(store, i);
@@ -471,9 +471,7 @@ static void set_ages(struct spool_store *store)
 
 static bool is_ours(const struct spool_store *store, const struct spool_segment *segment)
 {
-	return segment->state != SEGMENT_BAD && segment->readable &&
-	       segment->epoch == store->config.epoch &&
-	       memcmp(segment->boot_id, store->config.boot_id, sizeof(segment->boot_id)) == 0;
+	return segment->state != SEGMENT_BAD && spool_segment_is_of(segment, &store->config.run);
 }
 
 int spool_store_recover(struct spool_store *store)
@@ -500,9 +498,9 @@ int spool_store_recover(struct spool_store *store)
 			store->orderly = segment->final;
 		if (is_ours(store, segment) &&
 		    (segment->trusted || store->config.durability == SPOOL_WRITTEN))
-			spool_marks_assign(store->told, segment->end);
+			cursor_assign(store->told, segment->end);
 	}
-	spool_marks_assign(store->told_durable, store->told);
+	cursor_assign(store->told_durable, store->told);
 	store->recovered = true;
 	store->failing = false;
 	return 0;

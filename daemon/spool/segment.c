@@ -73,9 +73,9 @@ static struct frame_ref *pack_head(struct spool_store *store)
 
 	head.sequence = store->current->sequence;
 	head.spool = (char *)config->name;
-	head.boot_id.data = store->config.boot_id;
-	head.boot_id.len = sizeof(store->config.boot_id);
-	head.epoch = config->epoch;
+	head.boot_id.data = store->config.run.boot_id;
+	head.boot_id.len = sizeof(store->config.run.boot_id);
+	head.epoch = config->run.epoch;
 	head.realtime_ns = store->current->begun_realtime_ns;
 	head.probe = (char **)config->probe;
 	head.n_probe = config->probes;
@@ -87,48 +87,44 @@ static struct frame_ref *pack_head(struct spool_store *store)
 	return frame_ref_pack(store->codec, FRAME_SEGMENT_HEAD, &head.base);
 }
 
-static void fill_cursor(const struct spool_segment *segment, const struct spool_marks *marks,
-			Ringtail__V1__Position **list, Ringtail__V1__Cursor *cursor)
+static struct cursor_message *make_cursor(const struct spool_segment *segment,
+					  const struct cursor *marks)
 {
-	ringtail__v1__cursor__init(cursor);
-	cursor->boot_id.data = (uint8_t *)segment->boot_id;
-	cursor->boot_id.len = sizeof(segment->boot_id);
-	cursor->epoch = segment->epoch;
-	cursor->position = list;
-	cursor->n_position = marks->n;
+	struct cursor_message *made = cursor_message_create(marks);
+
+	if (!made)
+		return NULL;
+	made->run = segment->run;
+	made->cursor.epoch = segment->run.epoch;
+	return made;
 }
 
 static struct frame_ref *pack_subscribed(struct spool_store *store)
 {
 	Ringtail__V1__Subscribed message = RINGTAIL__V1__SUBSCRIBED__INIT;
-	Ringtail__V1__Position *position, **list;
-	Ringtail__V1__Cursor cursor;
+	struct cursor_message *start = make_cursor(store->current, store->told);
 	struct frame_ref *frame;
 
-	if (!spool_marks_list(store->told, &position, &list))
+	if (!start)
 		return NULL;
-	fill_cursor(store->current, store->told, list, &cursor);
-	message.start = &cursor;
+	message.start = &start->cursor;
 	message.resumed = true;
 	frame = frame_ref_pack(store->codec, FRAME_SUBSCRIBED, &message.base);
-	free(position);
-	free(list);
+	free(start);
 	return frame;
 }
 
 struct frame_ref *spool_segment_pack_end(struct spool_store *store,
 					 const struct spool_segment *segment, uint32_t crc,
 					 uint64_t frames, uint64_t events, uint64_t first_time_ns,
-					 uint64_t last_time_ns, const struct spool_marks *marks)
+					 uint64_t last_time_ns, const struct cursor *marks)
 {
 	Ringtail__V1__SegmentEnd message = RINGTAIL__V1__SEGMENT_END__INIT;
-	Ringtail__V1__Position *position, **list;
-	Ringtail__V1__Cursor cursor;
+	struct cursor_message *end = make_cursor(segment, marks);
 	struct frame_ref *frame;
 
-	if (!spool_marks_list(marks, &position, &list))
+	if (!end)
 		return NULL;
-	fill_cursor(segment, marks, list, &cursor);
 	message.sequence = segment->sequence;
 	message.bytes = segment->good_bytes;
 	message.crc32c = crc;
@@ -136,11 +132,10 @@ struct frame_ref *spool_segment_pack_end(struct spool_store *store,
 	message.events = events;
 	message.first_time_ns = first_time_ns;
 	message.last_time_ns = last_time_ns;
-	message.end = &cursor;
+	message.end = &end->cursor;
 	message.final = segment->final;
 	frame = frame_ref_pack(store->codec, FRAME_SEGMENT_END, &message.base);
-	free(position);
-	free(list);
+	free(end);
 	return frame;
 }
 
@@ -160,8 +155,7 @@ static bool begins_run(const struct spool_store *store, const struct spool_segme
 {
 	for (size_t i = 0; i < store->segments; i++)
 		if (store->segment[i] != segment &&
-		    spool_segment_is_of(store->segment[i], store->config.boot_id,
-					store->config.epoch))
+		    spool_segment_is_of(store->segment[i], &store->config.run))
 			return false;
 	return !store->begun_run;
 }
@@ -188,9 +182,8 @@ int spool_segment_begin(struct spool_store *store)
 	segment->ended_ns = (int64_t)store->now_ns;
 	segment->trusted = true;
 	segment->for_consumers = !store->always_on;
-	segment->epoch = store->config.epoch;
-	memcpy(segment->boot_id, store->config.boot_id, sizeof(segment->boot_id));
-	segment->start = spool_marks_copy(store->told);
+	segment->run = store->config.run;
+	segment->start = cursor_copy(store->told);
 	if (!segment->start)
 		return -ENOMEM;
 	spool_store_path(store, segment->sequence, SEGMENT_OPEN, path);
@@ -231,7 +224,7 @@ int spool_segment_end(struct spool_store *store)
 	int err;
 
 	free(segment->end);
-	segment->end = spool_marks_copy(store->told);
+	segment->end = cursor_copy(store->told);
 	if (!segment->end)
 		return -ENOMEM;
 	segment->final = store->final;
@@ -376,9 +369,8 @@ static int read_head(struct spool_scan *scan, struct spool_segment *segment)
 	int err = -EBADMSG;
 
 	if (head && head->sequence == segment->sequence &&
-	    head->boot_id.len == sizeof(segment->boot_id)) {
-		memcpy(segment->boot_id, head->boot_id.data, sizeof(segment->boot_id));
-		segment->epoch = head->epoch;
+	    head->boot_id.len == sizeof(segment->run.boot_id)) {
+		segment->run = run_of_message(head->boot_id, head->epoch);
 		segment->begun_realtime_ns = head->realtime_ns;
 		segment->whole_realtime_ns = head->whole_realtime_ns ? head->whole_realtime_ns :
 								       head->realtime_ns;
@@ -395,11 +387,11 @@ static int read_start(struct spool_scan *scan, struct spool_segment *segment)
 	Ringtail__V1__Subscribed *message =
 		message_unpack(&ringtail__v1__subscribed__descriptor, NULL, scan->raw,
 			       scan->header.raw_bytes);
-	struct spool_marks *start;
+	struct cursor *start;
 
 	if (!message)
 		return -EBADMSG;
-	start = spool_marks_from(message->start);
+	start = cursor_of_message(message->start);
 	ringtail__v1__subscribed__free_unpacked(message, NULL);
 	if (!start)
 		return -ENOMEM;

@@ -84,10 +84,8 @@ struct spool {
 	struct spool_extents *extents;	/* NULL: not known */
 	struct frame_ref **turn_frame;
 	size_t turn_capacity;
-	struct spool_marks *begun, *turn_begun;	/* as in struct spool_turn; that one its copy */
-	struct spool_marks *release, *releasing;
-	uint8_t release_boot_id[16];
-	uint64_t release_epoch;
+	struct cursor *begun, *turn_begun;	/* as in struct spool_turn; that one its copy */
+	struct cursor *release, *releasing;
 	uint64_t unsynced_ns;		/* since when something waits for a sync; 0: nothing does */
 	uint64_t tidied_ns;
 	uint64_t retry_ns, backoff_ns;
@@ -536,14 +534,14 @@ static void append(struct spool *spool, struct frame_ref *frame)
 /* The store knows where it ends: what waits is looked at anew. */
 static void set_ends(struct spool *spool)
 {
-	const struct spool_marks *told = spool->store->told;
+	const struct cursor *told = spool->store->told;
 	bool owes = spool->owes_watermark;
 	size_t n = spool->n;
 
 	for (uint32_t i = 0; i < spool->spooler->config.rings; i++) {
 		struct spool_ring *ring = &spool->ring[i];
-		const struct spool_mark *mark =
-			spool_marks_find((struct spool_marks *)told, spool->spooler->cpu_of[i]);
+		const struct position *mark =
+			cursor_find(told, spool->spooler->cpu_of[i]);
 
 		ring->came = false;
 		ring->silent = ring->lost.any ? ring->lost.end_seq : 0;
@@ -647,10 +645,8 @@ static void submit(struct spool *spool, uint64_t now_ns)
 		.always_on = spool->config.always_on,
 		.begun = spool->turn_begun,
 		.release = spool->release,
-		.release_epoch = spool->release_epoch,
 	};
-	spool_marks_assign(spool->turn_begun, spool->begun);
-	memcpy(turn->release_boot_id, spool->release_boot_id, sizeof(turn->release_boot_id));
+	cursor_assign(spool->turn_begun, spool->begun);
 	spool->releasing = spool->release;
 	spool->release = NULL;
 	spool->tidied_ns = now_ns;
@@ -885,7 +881,7 @@ static int create_store(struct spool *spool)
 		.size_bytes = common->size_bytes,
 		.age_ns = common->age_ns,
 		.segment_bytes = common->segment_bytes,
-		.epoch = common->epoch,
+		.run = common->run,
 		.rings = common->rings,
 		.cpu_of = spool->spooler->cpu_of,
 	};
@@ -893,7 +889,6 @@ static int create_store(struct spool *spool)
 	/* So that giving up a segment never gives up most of what there is. */
 	if (config.segment_bytes > config.size_bytes / 4)
 		config.segment_bytes = config.size_bytes / 4;
-	memcpy(config.boot_id, common->boot_id, sizeof(config.boot_id));
 	return spool_store_create(&config, disk_thread_disk(common->thread), &spool->store);
 }
 
@@ -912,8 +907,8 @@ int spool_open(struct spooler *spooler, const struct spool_config *config, struc
 	spool->job.run = on_run;
 	spool->job.done = on_done;
 	LIST_INSERT_HEAD(&spooler->spools, spool, link);
-	spool->begun = spool_marks_create(spooler->config.rings);
-	spool->turn_begun = spool_marks_create(spooler->config.rings);
+	spool->begun = cursor_create(spooler->config.rings);
+	spool->turn_begun = cursor_create(spooler->config.rings);
 	if (!spool->begun || !spool->turn_begun || config_copy(&spool->config, config) != 0 ||
 	    create_store(spool) != 0) {
 		destroy(spool);
@@ -952,7 +947,7 @@ Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool)
 void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq)
 {
 	spool->ring[ring].began = seq;
-	spool_marks_put(spool->begun, spool->spooler->cpu_of[ring], seq);
+	cursor_put(spool->begun, spool->spooler->cpu_of[ring], seq);
 	if (!spool->recovered)
 		return;			/* set_ends() will know where the spool ends */
 	name_hole_before_run(spool, &spool->ring[ring]);
@@ -988,20 +983,15 @@ void spool_set_recorded(struct spool *spool, uint64_t realtime_ns)
 		spool->recorded_realtime_ns = realtime_ns;
 }
 
-void spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
-		   const uint64_t *upto)
+void spool_release(struct spool *spool, const struct cursor *upto)
 {
-	struct spool_marks *marks = spool_marks_create(spool->spooler->config.rings);
+	struct cursor *copy = cursor_copy(upto);
 
 	/* Without memory now, the next release says the same and more. */
-	if (!marks)
+	if (!copy)
 		return;
-	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
-		spool_marks_put(marks, spool->spooler->cpu_of[i], upto[i]);
 	free(spool->release);
-	spool->release = marks;
-	memcpy(spool->release_boot_id, boot_id, sizeof(spool->release_boot_id));
-	spool->release_epoch = epoch;
+	spool->release = copy;
 	take_turn(spool);
 }
 
@@ -1010,18 +1000,16 @@ uint64_t spool_durable(const struct spool *spool, uint32_t ring)
 	return spool->ring[ring].end;
 }
 
-uint64_t spool_behind(const struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
-		      const struct spool_marks *place)
+uint64_t spool_behind(const struct spool *spool, const struct cursor *place)
 {
 	uint32_t rings = spool->spooler->config.rings;
-	struct spool_marks *end = spool_marks_create(rings);
+	struct cursor *end = cursor_create(rings);
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; end && i < rings; i++)
-		spool_marks_put(end, spool->spooler->cpu_of[i], spool->ring[i].end);
+		cursor_put(end, spool->spooler->cpu_of[i], spool->ring[i].end);
 	if (end && spool->extents)
-		bytes = spool_extents_behind(spool->extents, spool->files.bytes, end, boot_id, epoch,
-					     place);
+		bytes = spool_extents_behind(spool->extents, spool->files.bytes, end, place);
 	free(end);
 	return bytes;
 }
@@ -1112,20 +1100,15 @@ static void on_read_done(struct disk_job *job)
 int spool_reader_create(struct spool *spool, const struct spool_place *where, spool_frames *frames,
 			void *context, struct spool_reader **out)
 {
-	const Ringtail__V1__Cursor *cursor = where->cursor;
 	struct spool_reader *reader = calloc(1, sizeof(*reader));
-	struct spool_marks *since = cursor ? spool_marks_from(cursor) : NULL;
-	uint8_t boot_id[16] = {0};
+	struct cursor *since = where->cursor ? cursor_copy(where->cursor) : NULL;
 
-	if (!reader || (cursor && !since)) {
+	if (!reader || (where->cursor && !since)) {
 		free(since);
 		free(reader);
 		return -ENOMEM;
 	}
-	if (cursor && cursor->boot_id.len == sizeof(boot_id))
-		memcpy(boot_id, cursor->boot_id.data, sizeof(boot_id));
-	reader->read = spool_read_create(since, boot_id, cursor ? cursor->epoch : 0,
-					 where->realtime_ns);
+	reader->read = spool_read_create(since, where->realtime_ns);
 	if (!reader->read) {
 		free(reader);
 		return -ENOMEM;

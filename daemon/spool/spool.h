@@ -17,7 +17,7 @@
 #include "daemon/disk/thread.h"
 #include "query/error.h"
 #include "daemon/base/frame_ref.h"
-#include "daemon/spool/marks.h"
+#include "proto/cursor.h"
 #include "proto/ringtail.pb-c.h"
 
 struct spooler;		/* all of them, above one disk thread */
@@ -45,8 +45,7 @@ struct spooler_config {
 	uint64_t age_ns;
 	uint64_t segment_bytes;
 	uint64_t sync_interval_ns;	/* SPOOL_FSYNC: how long a frame waits at most */
-	uint8_t boot_id[16];
-	uint64_t epoch;
+	struct run run;			/* this one */
 	uint32_t rings;
 	const uint32_t *cpu_of;		/* by ring; borrowed */
 };
@@ -123,9 +122,8 @@ void spool_append(struct spool *spool, struct frame_ref *frame);
  */
 void spool_set_always_on(struct spool *spool, bool always_on);
 
-/* Nobody needs what is before these places any more; segments wholly before them go. By ring. */
-void spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
-		   const uint64_t *upto);
+/* Nobody needs what is before these places any more; segments wholly before them go. */
+void spool_release(struct spool *spool, const struct cursor *upto);
 
 struct spool_stat {
 	uint64_t segments, bytes, oldest_realtime_ns;
@@ -144,8 +142,7 @@ void spool_stat(const struct spool *spool, struct spool_stat *stat);
 uint64_t spool_durable(const struct spool *spool, uint32_t ring);
 
 /* About how many bytes on disk are behind that place. */
-uint64_t spool_behind(const struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
-		      const struct spool_marks *place);
+uint64_t spool_behind(const struct spool *spool, const struct cursor *place);
 
 /* ---- Those that are not open ----------------------------------------------------------------- */
 
@@ -188,7 +185,7 @@ uint64_t spooler_sync_interval_ns(const struct spooler *spooler);
  * somewhat before it. A cursor of an epoch that the spool knows nothing of begins with the oldest.
  */
 struct spool_place {
-	const Ringtail__V1__Cursor *cursor;	/* NULL: realtime_ns; 0: the oldest there is */
+	const struct cursor *cursor;	/* NULL: realtime_ns; 0: the oldest there is */
 	uint64_t realtime_ns;
 };
 

@@ -32,11 +32,11 @@ int spool_store_create(const struct spool_store_config *config, struct disk *dis
 	store->codec = frame_codec_create(1);
 	store->raw = malloc(FRAME_RAW_BYTES_MAX);
 	store->buffer = malloc(BUFFER_BYTES);
-	store->scratch = spool_marks_create(CURSOR_POSITIONS_MAX);
-	store->told = spool_marks_create(config->rings);
-	store->quiet = spool_marks_create(config->rings);
-	store->told_durable = spool_marks_create(config->rings);
-	store->quiet_durable = spool_marks_create(config->rings);
+	store->scratch = cursor_create(CURSOR_POSITIONS_MAX);
+	store->told = cursor_create(config->rings);
+	store->quiet = cursor_create(config->rings);
+	store->told_durable = cursor_create(config->rings);
+	store->quiet_durable = cursor_create(config->rings);
 	if (!store->codec || !store->raw || !store->buffer || !store->scratch || !store->told ||
 	    !store->quiet || !store->told_durable || !store->quiet_durable) {
 		spool_store_destroy(store);
@@ -172,18 +172,16 @@ static bool has_old(const struct spool_store *store)
 	return store->segments && store->segment[0] != store->current;
 }
 
-bool spool_segment_is_of(const struct spool_segment *segment, const uint8_t boot_id[16],
-		       uint64_t epoch)
+bool spool_segment_is_of(const struct spool_segment *segment, const struct run *run)
 {
-	return segment->readable && segment->epoch == epoch &&
-	       memcmp(segment->boot_id, boot_id, sizeof(segment->boot_id)) == 0;
+	return segment->readable && run_equal(&segment->run, run);
 }
 
-static bool wholly_before(const struct spool_segment *segment, const struct spool_marks *upto)
+static bool wholly_before(const struct spool_segment *segment, const struct cursor *upto)
 {
 	for (uint32_t i = 0; segment->end && i < segment->end->n; i++) {
-		const struct spool_mark *end = &segment->end->mark[i];
-		struct spool_mark *mark = spool_marks_find((struct spool_marks *)upto, end->cpu);
+		const struct position *end = &segment->end->position[i];
+		struct position *mark = cursor_find(upto, end->cpu);
 
 		if (!mark || mark->seq < end->seq)
 			return false;
@@ -210,15 +208,14 @@ static size_t released(const struct spool_store *store, const struct spool_turn 
 
 		if (was_always_on(segment))
 			return released;
-		if (!spool_segment_is_of(segment, turn->release_boot_id, turn->release_epoch))
+		if (!spool_segment_is_of(segment, &turn->release->run))
 			continue;
 		if (!wholly_before(segment, turn->release))
 			return n > released ? n : released;
 		released = n + 1;
 	}
 	/* Of the daemon's own epoch, and in no segment that is sealed: all of those are older. */
-	if (turn->release_epoch == store->config.epoch &&
-	    memcmp(turn->release_boot_id, store->config.boot_id, 16) == 0)
+	if (run_equal(&turn->release->run, &store->config.run))
 		return n;
 	return released;
 }
@@ -314,8 +311,8 @@ static void mark_durable(struct spool_store *store)
 	store->held_n -= n;
 	store->held_written = 0;
 	memmove(store->held, store->held + n, store->held_n * sizeof(store->held[0]));
-	spool_marks_assign(store->told_durable, store->told);
-	spool_marks_assign(store->quiet_durable, store->quiet);
+	cursor_assign(store->told_durable, store->told);
+	cursor_assign(store->quiet_durable, store->quiet);
 	store->any_durable = true;
 }
 
@@ -335,8 +332,8 @@ static void abandon(struct spool_store *store, int err)
 			  "memory", store->directory, strerror(-err));
 	store->failing = true;
 	store->held_written = 0;
-	spool_marks_assign(store->told, store->told_durable);
-	spool_marks_assign(store->quiet, store->quiet_durable);
+	cursor_assign(store->told, store->told_durable);
+	cursor_assign(store->quiet, store->quiet_durable);
 	if (!segment)
 		return;
 	segment->trusted = false;
@@ -348,7 +345,7 @@ static void abandon(struct spool_store *store, int err)
 		return;
 	}
 	if (!segment->end)
-		segment->end = spool_marks_copy(store->told_durable);
+		segment->end = cursor_copy(store->told_durable);
 }
 
 /* 0, or -errno: abandon it. */
@@ -376,7 +373,7 @@ static int seal(struct spool_store *store)
 
 static bool note_told(void *context, uint32_t cpu, uint64_t seq)
 {
-	return spool_marks_put(context, cpu, seq);
+	return cursor_put(context, cpu, seq);
 }
 
 /* What the file says from now on: of ranges without a frame, once a watermark tells them. */
@@ -384,8 +381,8 @@ static void note(struct spool_store *store, const struct frame_ref *frame)
 {
 	if (frame->type == FRAME_WATERMARK) {
 		for (uint32_t i = 0; i < store->quiet->n; i++)
-			note_told(store->told, store->quiet->mark[i].cpu,
-				  store->quiet->mark[i].seq);
+			note_told(store->told, store->quiet->position[i].cpu,
+				  store->quiet->position[i].seq);
 		store->quiet->n = 0;
 	} else if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP) {
 		note_told(frame->bytes ? store->told : store->quiet, frame->cpu, frame->end_seq);
@@ -424,7 +421,7 @@ static int begin_final(struct spool_store *store)
 		store->segments ? store->segment[store->segments - 1] : NULL;
 
 	if (store->current || !store->final ||
-	    (last && last->final && spool_segment_is_of(last, store->config.boot_id, store->config.epoch)))
+	    (last && last->final && spool_segment_is_of(last, &store->config.run)))
 		return 0;
 	return spool_segment_begin(store);
 }
@@ -515,8 +512,8 @@ static void fail(struct spool_store *store, struct spool_turn *turn, int err)
 	turn->status = SPOOL_TURN_FAILED;
 	turn->err = err;
 	store->held_n = store->held_written = 0;
-	spool_marks_assign(store->told, store->told_durable);
-	spool_marks_assign(store->quiet, store->quiet_durable);
+	cursor_assign(store->told, store->told_durable);
+	cursor_assign(store->quiet, store->quiet_durable);
 }
 
 /* Where there is no memory for it, the next turn tells. */
@@ -570,12 +567,12 @@ static void report(struct spool_store *store, struct spool_turn *turn)
 }
 
 /* So that a reader who comes from further back misses what is between, and does not skip it. */
-static void note_begun(struct spool_store *store, const struct spool_marks *begun)
+static void note_begun(struct spool_store *store, const struct cursor *begun)
 {
 	for (uint32_t i = 0; begun && i < begun->n; i++) {
-		const struct spool_mark *mark = &begun->mark[i];
+		const struct position *mark = &begun->position[i];
 
-		if (spool_marks_find(store->told, mark->cpu))
+		if (cursor_find(store->told, mark->cpu))
 			continue;
 		note_told(store->told, mark->cpu, mark->seq);
 		note_told(store->told_durable, mark->cpu, mark->seq);

@@ -18,7 +18,7 @@
 #include "daemon/base/frame_ref.h"
 #include "daemon/spool/spool.h"
 #include "daemon/spool/extent.h"
-#include "daemon/spool/marks.h"
+#include "proto/cursor.h"
 #include "proto/segment.h"
 
 #define SPOOL_PATH_BYTES 320
@@ -40,9 +40,8 @@ struct spool_segment {
 	bool for_consumers;		/* nothing in it was always on */
 	bool checked;			/* sealed, and its bytes have the checksum that its end says: */
 	uint32_t crc32c;
-	uint8_t boot_id[16];
-	uint64_t epoch;
-	struct spool_marks *start, *end;
+	struct run run;
+	struct cursor *start, *end;
 };
 
 struct spool_store_config {
@@ -55,8 +54,7 @@ struct spool_store_config {
 	enum spool_durability durability;
 	enum spool_policy policy;
 	uint64_t size_bytes, age_ns, segment_bytes;
-	uint8_t boot_id[16];
-	uint64_t epoch;
+	struct run run;
 	uint32_t rings;
 	const uint32_t *cpu_of;			/* by ring; borrowed */
 };
@@ -68,7 +66,7 @@ struct spool_store {
 	struct frame_codec *codec;
 	uint8_t *raw;			/* one message */
 	uint8_t *buffer;		/* what scan has read ahead */
-	struct spool_marks *scratch;
+	struct cursor *scratch;
 
 	bool recovered;
 	struct spool_segment **segment;	/* by sequence, oldest first */
@@ -93,8 +91,8 @@ struct spool_store {
 	struct frame_ref **held;	/* borrowed, in order, not yet durable */
 	size_t held_n, held_capacity, held_written;
 	uint64_t durable;		/* entries that ever became so */
-	struct spool_marks *told, *quiet;	/* what the files say; skipped, not yet told */
-	struct spool_marks *told_durable, *quiet_durable;
+	struct cursor *told, *quiet;	/* what the files say; skipped, not yet told */
+	struct cursor *told_durable, *quiet_durable;
 
 	uint64_t now_ns, realtime_ns;	/* of this turn */
 	uint64_t recorded_realtime_ns;	/* when this run began to record; 0: it has not */
@@ -127,10 +125,8 @@ struct spool_turn {
 	bool remove;			/* instead of all that: every file, and the directory */
 	uint64_t now_ns, realtime_ns;
 	uint64_t recorded_realtime_ns;	/* see spool_set_recorded(); 0: not yet */
-	const struct spool_marks *begun;	/* where rings begin of which nothing is there */
-	const struct spool_marks *release;	/* NULL: nothing */
-	uint8_t release_boot_id[16];
-	uint64_t release_epoch;
+	const struct cursor *begun;	/* where rings begin of which nothing is there */
+	const struct cursor *release;	/* NULL: nothing */
 
 	/* What came of it. */
 	bool recovered;			/* that was all this turn did: store->told is known now */
@@ -177,8 +173,7 @@ void spool_store_tidy(struct spool_store *store, const struct spool_turn *turn);
 
 /* 0: there is room for so much; -EDQUOT: full; -errno: nothing can be deleted. */
 int spool_store_make_room(struct spool_store *store, size_t bytes);
-bool spool_segment_is_of(const struct spool_segment *segment, const uint8_t boot_id[16],
-			 uint64_t epoch);
+bool spool_segment_is_of(const struct spool_segment *segment, const struct run *run);
 
 /* segment.c: the current one. 0 or -errno; after an error it is to be abandoned. */
 int spool_segment_begin(struct spool_store *store);
@@ -217,7 +212,7 @@ int spool_check(struct spool_store *store, struct spool_segment *segment, int fi
 struct frame_ref *spool_segment_pack_end(struct spool_store *store,
 					 const struct spool_segment *segment, uint32_t crc,
 					 uint64_t frames, uint64_t events, uint64_t first_time_ns,
-					 uint64_t last_time_ns, const struct spool_marks *end);
+					 uint64_t last_time_ns, const struct cursor *end);
 
 /* Writes all of it. */
 int spool_write_all(struct disk *disk, int file, const uint8_t *bytes, size_t n, uint64_t *written);

@@ -14,107 +14,73 @@
 
 /* ---- From the log to the spool --------------------------------------------------------------- */
 
-/* By ring, as a cursor; free() it. NULL: out of memory. */
-struct ring_cursor {
-	Ringtail__V1__Cursor cursor;
-	Ringtail__V1__Position **list;
-	Ringtail__V1__Position position[];
-};
-
-static struct ring_cursor *make_cursor(const struct catch_up *catch_up)
+/* From where the stream is, or from a cursor of this run. */
+static bool is_home(const struct stream *stream, const struct spool_place *start)
 {
-	const struct subscription_spool *home = &catch_up->stream->subscription->spool;
+	return !start || (start->cursor &&
+			  run_equal(&start->cursor->run, &stream->subscription->spool.run));
+}
+
+/* Where the stream is, as a cursor of this run; free() it. NULL: out of memory. */
+static struct cursor *make_cursor(const struct catch_up *catch_up)
+{
 	uint32_t rings = catch_up_rings(catch_up);
-	struct ring_cursor *made =
-		calloc(1, sizeof(*made) + rings * (sizeof(made->position[0]) +
-						   sizeof(*made->list)));
+	struct cursor *made = cursor_create(rings);
 
 	if (!made)
 		return NULL;
-	made->list = (Ringtail__V1__Position **)&made->position[rings];
-	ringtail__v1__cursor__init(&made->cursor);
-	made->cursor.boot_id.data = (uint8_t *)home->boot_id;
-	made->cursor.boot_id.len = sizeof(home->boot_id);
-	made->cursor.epoch = home->epoch;
-	made->cursor.position = made->list;
-	made->cursor.n_position = rings;
-	for (uint32_t i = 0; i < rings; i++) {
-		ringtail__v1__position__init(&made->position[i]);
-		made->position[i].cpu = catch_up->stream->cpu_of[i];
-		made->position[i].seq = catch_up->place[i].seq;
-		made->list[i] = &made->position[i];
-	}
+	made->run = catch_up->stream->subscription->spool.run;
+	for (uint32_t i = 0; i < rings; i++)
+		cursor_append(made, catch_up->stream->cpu_of[i], catch_up->ring[i].seq);
 	return made;
 }
 
-static int keep_cursor(struct catch_up *catch_up, const Ringtail__V1__Cursor *cursor)
+/* A cursor of another run counts if that run comes. */
+static int open_reader(struct catch_up *catch_up, const struct spool_place *start)
 {
-	if (cursor->boot_id.len != sizeof(catch_up->boot_id))
-		return 0;
-	catch_up->cursor = calloc(catch_up_rings(catch_up), sizeof(*catch_up->cursor));
-	if (!catch_up->cursor)
-		return -ENOMEM;
-	memcpy(catch_up->boot_id, cursor->boot_id.data, sizeof(catch_up->boot_id));
-	catch_up->epoch = cursor->epoch;
-	for (size_t i = 0; i < cursor->n_position; i++) {
-		int ring = catch_up_ring(catch_up, cursor->position[i]->cpu);
-
-		if (ring >= 0)
-			catch_up->cursor[ring] = (struct place){.seq = cursor->position[i]->seq,
-							  .known = true};
-	}
-	return 0;
-}
-
-static int open_reader(struct catch_up *catch_up, const struct catch_up_start *start)
-{
-	struct spool_place place = {0};
-	struct ring_cursor *here = NULL;
+	bool home = is_home(catch_up->stream, start);
+	struct cursor *cursor = home ? make_cursor(catch_up) :
+				start->cursor ? cursor_copy(start->cursor) : NULL;
+	struct spool_place place = {.cursor = cursor, .realtime_ns = home ? 0 : start->realtime_ns};
 	int err;
 
-	if (!start || start->since) {
-		here = make_cursor(catch_up);
-		if (!here)
-			return -ENOMEM;
-		place.cursor = &here->cursor;
-	} else {
-		place.cursor = start->cursor;
-		place.realtime_ns = start->realtime_ns;
-		err = start->cursor ? keep_cursor(catch_up, start->cursor) : 0;
-		if (err)
-			return err;
-	}
+	if (!cursor && (home || start->cursor))
+		return -ENOMEM;
 	err = spool_reader_create(catch_up->stream->subscription->spool.spool, &place, catch_up_on_frames,
 				  catch_up, &catch_up->reader);
-	free(here);
+	if (!home && !err)
+		catch_up->cursor = cursor;
+	else
+		free(cursor);
 	return err;
 }
 
-static void set_ring(struct catch_up *catch_up, uint32_t i, const struct catch_up_start *start)
+static void set_ring(struct catch_up *catch_up, uint32_t i, const struct spool_place *start)
 {
 	struct stream *stream = catch_up->stream;
 	struct stream_ring *ring = &stream->ring[i];
 
-	if (!start) {
-		catch_up->place[i] = (struct place){.seq = stream_place(stream, i),
-						    .known = !ring->unknown};
-	} else if (start->since && start->since[i] != SINCE_BEGIN) {
-		uint64_t seq = start->since[i];
+	uint64_t end = stream->subscription->position[i];
+	uint64_t seq = !start ? stream_place(stream, i) :
+		       is_home(stream, start) ? cursor_seq(start->cursor, stream->cpu_of[i], end) :
+						SINCE_BEGIN;
 
-		if (seq > stream->subscription->position[i])
-			seq = stream->subscription->position[i];
-		ring->start = ring->seen = ring->told = seq;
-		catch_up->place[i] = (struct place){.seq = seq, .known = true};
-	} else {
+	if (start && seq == SINCE_BEGIN) {
 		*ring = (struct stream_ring){.unknown = true};
+		return;
 	}
+	if (start) {
+		seq = seq < end ? seq : end;
+		ring->start = ring->seen = ring->told = seq;
+	}
+	catch_up->ring[i] = (struct catch_up_ring){.seq = seq, .known = !ring->unknown};
 }
 
-int catch_up_begin(struct stream *stream, const struct catch_up_start *start)
+int catch_up_begin(struct stream *stream, const struct spool_place *start)
 {
 	uint32_t rings = stream->subscription->rings;
 	struct catch_up *catch_up =
-		calloc(1, sizeof(*catch_up) + rings * sizeof(catch_up->place[0]));
+		calloc(1, sizeof(*catch_up) + rings * sizeof(catch_up->ring[0]));
 	int err;
 
 	if (!catch_up)
@@ -162,13 +128,13 @@ static bool find_change_over(const struct catch_up *catch_up, uint64_t *serial)
 	bool found = true;
 
 	for (uint32_t i = 0; i < catch_up_rings(catch_up); i++)
-		found &= catch_up->place[i].known;
+		found &= catch_up->ring[i].known;
 	*serial = frame_log_first(log);
 	for (uint64_t at = *serial; at < frame_log_end(log); at++) {
 		const struct frame_ref *frame = frame_log_get(log, at);
-		const struct place *place = &catch_up->place[frame->ring];
+		const struct catch_up_ring *ring = &catch_up->ring[frame->ring];
 
-		if (!catch_up_is_range(frame) || !place->known || frame->end_seq > place->seq)
+		if (!catch_up_is_range(frame) || !ring->known || frame->end_seq > ring->seq)
 			continue;
 		*serial = at + 1;
 		found = true;
@@ -196,10 +162,10 @@ static bool log_reaches(struct catch_up *catch_up, bool stranded)
 	const struct subscription *subscription = catch_up->stream->subscription;
 
 	for (uint32_t i = 0; i < subscription->rings; i++) {
-		const struct place *place = &catch_up->place[i];
+		const struct catch_up_ring *ring = &catch_up->ring[i];
 
-		if (place->known && place->seq < subscription->floor[i] &&
-		    !((stranded || place->starved) &&
+		if (ring->known && ring->seq < subscription->floor[i] &&
+		    !((stranded || ring->starved) &&
 		      catch_up_push_gap(catch_up, i, subscription->floor[i])))
 			return false;
 	}
@@ -217,11 +183,11 @@ static void take_up_to(struct catch_up *catch_up, uint64_t serial, bool stranded
 
 	for (uint64_t at = frame_log_first(log); at < serial; at++) {
 		struct frame_ref *frame = frame_log_get(log, at);
-		const struct place *place = &catch_up->place[frame->ring];
+		const struct catch_up_ring *ring = &catch_up->ring[frame->ring];
 
 		if (catch_up_is_range(frame))
-			any |= place->known ? frame->end_seq > place->seq : stranded;
-		if (any && (place->known || stranded || !catch_up_is_range(frame)) &&
+			any |= ring->known ? frame->end_seq > ring->seq : stranded;
+		if (any && (ring->known || stranded || !catch_up_is_range(frame)) &&
 		    !catch_up_take(catch_up, frame_ref_get(frame)))
 			frame_ref_put(frame);
 	}

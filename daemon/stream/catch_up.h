@@ -14,22 +14,16 @@
 #include <stdint.h>
 
 #include "daemon/base/frame_ref.h"
+#include "daemon/spool/spool.h"
 #include "daemon/stream/stream.h"
 
 struct catch_up;
-
-/* Where to begin; the first that is there. */
-struct catch_up_start {
-	const uint64_t *since;			/* by ring, of this run of the rings; or SINCE_BEGIN */
-	const Ringtail__V1__Cursor *cursor;	/* of another run */
-	uint64_t realtime_ns;			/* 0: the oldest there is */
-};
 
 /*
  * The stream reads the spool from now on. Nothing of the stream may be begun and unsent before
  * `start`. NULL: from where the stream is. -ENOMEM, and nothing has changed.
  */
-int catch_up_begin(struct stream *stream, const struct catch_up_start *start);
+int catch_up_begin(struct stream *stream, const struct spool_place *start);
 
 /* Without a word to anybody. NULL is safe. */
 void catch_up_destroy(struct catch_up *catch_up);

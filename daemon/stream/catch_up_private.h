@@ -6,7 +6,7 @@
 #include "daemon/spool/spool.h"
 
 /* How far the frames that came have got on one ring; of a run at a time. */
-struct place {
+struct catch_up_ring {
 	uint64_t seq;
 	bool known;
 	bool starved;			/* what follows was dropped for want of memory */
@@ -28,11 +28,8 @@ struct catch_up {
 	/* Why what is between here and the next frame is missing, of no known size; 0: nothing is. */
 	Ringtail__V1__LossReason missed;
 
-	/* Where the cursor of another run stood; its numbers count if that run comes. */
-	uint8_t boot_id[16];
-	uint64_t epoch;
-	struct place *cursor;
-	struct place place[];		/* by ring */
+	struct cursor *cursor;		/* of another run: its numbers count if that comes; or NULL */
+	struct catch_up_ring ring[];
 };
 
 static inline uint32_t catch_up_rings(const struct catch_up *catch_up)

@@ -101,7 +101,7 @@ static struct frame_ref *make_gap(const struct catch_up *catch_up, uint32_t ring
 bool catch_up_push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 {
 	const struct spool *spool = catch_up->stream->subscription->spool.spool;
-	struct place *place = &catch_up->place[ring];
+	struct catch_up_ring *place = &catch_up->ring[ring];
 	Ringtail__V1__LossReason reason = place->starved ?
 						  RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
 						  catch_up->foreign ?
@@ -117,7 +117,7 @@ bool catch_up_push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 
 bool catch_up_push_missed(struct catch_up *catch_up, uint32_t ring)
 {
-	uint64_t seq = catch_up->place[ring].seq;
+	uint64_t seq = catch_up->ring[ring].seq;
 
 	if (catch_up->missed &&
 	    !push(catch_up, make_gap(catch_up, ring, seq, seq, catch_up->missed)))
@@ -128,7 +128,7 @@ bool catch_up_push_missed(struct catch_up *catch_up, uint32_t ring)
 
 static bool push_quiet(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 {
-	struct place *place = &catch_up->place[ring];
+	struct catch_up_ring *place = &catch_up->ring[ring];
 	struct frame_ref *frame = frame_ref_create(FRAME_BATCH, 0);
 
 	if (frame) {
@@ -148,7 +148,7 @@ static bool push_quiet(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 static void begin_ring(struct catch_up *catch_up, uint32_t i, uint64_t first_seq)
 {
 	struct stream_ring *ring = &catch_up->stream->ring[i];
-	struct place *place = &catch_up->place[i];
+	struct catch_up_ring *place = &catch_up->ring[i];
 
 	if (!catch_up->foreign && ring->unknown) {
 		ring->start = ring->seen = ring->told = first_seq;
@@ -167,7 +167,7 @@ static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
 {
 	uint64_t first_seq = frame->first_seq, end_seq = frame->end_seq;
 	int i = catch_up_ring(catch_up, frame->cpu);
-	struct place *place = i < 0 ? NULL : &catch_up->place[i];
+	struct catch_up_ring *place = i < 0 ? NULL : &catch_up->ring[i];
 
 	/*
 	 * A loss of which nobody knows the size: it is told where the next frame begins. Behind a run
@@ -239,7 +239,7 @@ static void *unpack(const struct catch_up *catch_up, const struct frame_ref *fra
 static bool take_position(struct catch_up *catch_up, const Ringtail__V1__Position *position)
 {
 	int ring = catch_up_ring(catch_up, position->cpu);
-	struct place *place = ring < 0 ? NULL : &catch_up->place[ring];
+	struct catch_up_ring *place = ring < 0 ? NULL : &catch_up->ring[ring];
 
 	/* Of a ring that has nothing on the disk, what is before it is not to come out of the log. */
 	if (place && !place->known && !catch_up->foreign)
@@ -274,16 +274,15 @@ static void take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
 		protobuf_c_message_free_unpacked(&watermark->base, NULL);
 }
 
-static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const uint8_t *boot_id,
-					 uint64_t epoch)
+static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const struct run *run)
 {
 	Ringtail__V1__Subscribed message = RINGTAIL__V1__SUBSCRIBED__INIT;
 	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
 
 	/* Without positions: the first frame of each CPU says where that begins. */
-	cursor.boot_id.data = (uint8_t *)boot_id;
-	cursor.boot_id.len = sizeof(catch_up->boot_id);
-	cursor.epoch = epoch;
+	cursor.boot_id.data = (uint8_t *)run->boot_id;
+	cursor.boot_id.len = sizeof(run->boot_id);
+	cursor.epoch = run->epoch;
 	message.start = &cursor;
 	message.resumed = true;
 	return frame_ref_pack(catch_up->stream->codec, FRAME_SUBSCRIBED, &message.base);
@@ -291,24 +290,26 @@ static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const 
 
 /* Another run begins. If the cursor was of that one, its numbers go on from there. */
 static bool begin_run(struct catch_up *catch_up, struct frame_ref *frame,
-		      const Ringtail__V1__ServerHello *hello)
+		      const struct run *run)
 {
-	struct frame_ref *subscribed =
-		pack_subscribed(catch_up, hello->boot_id.data, hello->epoch);
-	bool of_cursor;
+	struct frame_ref *subscribed = pack_subscribed(catch_up, run);
+	const struct cursor *cursor = catch_up->cursor;
 
 	if (!subscribed || !reserve(catch_up, 3)) {
 		frame_ref_put(subscribed);
 		return false;
 	}
-	of_cursor = catch_up->cursor && hello->epoch == catch_up->epoch &&
-		    memcmp(hello->boot_id.data, catch_up->boot_id, hello->boot_id.len) == 0;
-	for (uint32_t i = 0; i < catch_up_rings(catch_up); i++)
-		catch_up->place[i] = of_cursor ? catch_up->cursor[i] : (struct place){0};
+	if (cursor && !run_equal(&cursor->run, run))
+		cursor = NULL;
+	for (uint32_t i = 0; i < catch_up_rings(catch_up); i++) {
+		const struct position *at =
+			cursor ? cursor_find(cursor, catch_up->stream->cpu_of[i]) : NULL;
+
+		catch_up->ring[i] = (struct catch_up_ring){.seq = at ? at->seq : 0, .known = at};
+	}
 	catch_up->foreign = true;
 	catch_up->nameless = false;
-	memcpy(frame->boot_id, hello->boot_id.data, sizeof(frame->boot_id));
-	frame->epoch = hello->epoch;
+	frame->run = *run;
 	push(catch_up, frame);
 	push(catch_up, subscribed);
 	catch_up_push_missed(catch_up, 0);
@@ -319,18 +320,21 @@ static bool begin_run(struct catch_up *catch_up, struct frame_ref *frame,
 static bool take_hello(struct catch_up *catch_up, struct frame_ref *frame)
 {
 	bool no_memory, taken = true;
+	struct run run = {0};
 	Ringtail__V1__ServerHello *hello =
 		unpack(catch_up, frame, &ringtail__v1__server_hello__descriptor, &no_memory);
 
-	if (hello && hello->boot_id.len == sizeof(catch_up->boot_id)) {
-		taken = begin_run(catch_up, frame, hello);
+	if (hello)
+		run = run_of_message(hello->boot_id, hello->epoch);
+	if (run_is_named(&run)) {
+		taken = begin_run(catch_up, frame, &run);
 	} else if (no_memory) {
 		taken = false;
 	} else {
 		/* A run that nobody can name: what it has is lost. */
 		catch_up->foreign = catch_up->nameless = true;
 		catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
-		memset(catch_up->place, 0, catch_up_rings(catch_up) * sizeof(catch_up->place[0]));
+		memset(catch_up->ring, 0, catch_up_rings(catch_up) * sizeof(catch_up->ring[0]));
 		frame_ref_put(frame);
 	}
 	if (hello)
@@ -341,14 +345,14 @@ static bool take_hello(struct catch_up *catch_up, struct frame_ref *frame)
 bool catch_up_come_home(struct catch_up *catch_up)
 {
 	const struct subscription_spool *home = &catch_up->stream->subscription->spool;
-	struct frame_ref *subscribed = pack_subscribed(catch_up, home->boot_id, home->epoch);
+	struct frame_ref *subscribed = pack_subscribed(catch_up, &home->run);
 
 	if (!subscribed || !reserve(catch_up, 4)) {
 		frame_ref_put(subscribed);
 		return false;
 	}
 	catch_up->foreign = catch_up->nameless = false;
-	memset(catch_up->place, 0, catch_up_rings(catch_up) * sizeof(catch_up->place[0]));
+	memset(catch_up->ring, 0, catch_up_rings(catch_up) * sizeof(catch_up->ring[0]));
 	push(catch_up, frame_ref_get(home->hello));
 	push(catch_up, frame_ref_get(home->catalog));
 	push(catch_up, subscribed);

@@ -75,10 +75,9 @@ void consumer_free(struct consumer *consumer)
 	if (!consumer)
 		return;
 	free_request(consumer);
-	free(consumer->place.position);
+	free(consumer->place);
 	for (unsigned i = 0; i < consumer->runs; i++)
-		free(consumer->sent[i].position);
-	free(consumer->sent);
+		free(consumer->sent[i]);
 	free(consumer);
 }
 
@@ -226,81 +225,53 @@ int consumers_compare(const struct consumer *consumer, const struct subscription
 
 /* ---- Acknowledging --------------------------------------------------------------------------- */
 
-static int set_position(struct consumer_place *place, uint32_t cpu, uint64_t seq)
+/* No position goes back. */
+static int advance(struct cursor **place, uint32_t cpu, uint64_t seq)
 {
-	struct consumer_position *larger;
-
-	for (uint32_t i = 0; i < place->positions; i++)
-		if (place->position[i].cpu == cpu) {
-			if (seq > place->position[i].seq)
-				place->position[i].seq = seq;
-			return 0;
-		}
-	larger = reallocarray(place->position, place->positions + 1, sizeof(*larger));
-	if (!larger)
-		return -ENOMEM;
-	place->position = larger;
-	place->position[place->positions++] = (struct consumer_position){cpu, seq};
-	return 0;
-}
-
-static bool is_of_run(const struct consumer_place *place, const uint8_t boot_id[16], uint64_t epoch)
-{
-	return place->known && place->epoch == epoch &&
-	       memcmp(place->boot_id, boot_id, sizeof(place->boot_id)) == 0;
+	return cursor_seq(*place, cpu, 0) > seq ? 0 : cursor_add(place, cpu, seq);
 }
 
 /* The places of that run, which is made if there is room. NULL: there is none. */
-static struct consumer_place *find_run(struct consumer *consumer, const uint8_t boot_id[16],
-				       uint64_t epoch)
+static struct cursor **find_run(struct consumer *consumer, const struct run *run)
 {
-	struct consumer_place *larger;
+	struct cursor *made;
 
 	for (unsigned i = consumer->runs; i-- > 0;)
-		if (is_of_run(&consumer->sent[i], boot_id, epoch))
+		if (run_equal(&consumer->sent[i]->run, run))
 			return &consumer->sent[i];
+	made = cursor_create(0);
+	if (!made)
+		return NULL;
+	made->run = *run;
 	if (consumer->runs == CONSUMER_RUNS_MAX) {
-		free(consumer->sent[0].position);
+		free(consumer->sent[0]);
 		memmove(&consumer->sent[0], &consumer->sent[1],
 			--consumer->runs * sizeof(consumer->sent[0]));
 	}
-	larger = reallocarray(consumer->sent, consumer->runs + 1, sizeof(*larger));
-	if (!larger)
-		return NULL;
-	consumer->sent = larger;
-	larger += consumer->runs++;
-	*larger = (struct consumer_place){.known = true, .epoch = epoch};
-	memcpy(larger->boot_id, boot_id, sizeof(larger->boot_id));
-	return larger;
+	consumer->sent[consumer->runs] = made;
+	return &consumer->sent[consumer->runs++];
 }
 
-void consumer_note_sent(struct consumer *consumer, const uint8_t boot_id[16], uint64_t epoch,
-			uint32_t cpu, uint64_t seq)
+void consumer_note_sent(struct consumer *consumer, const struct run *run, uint32_t cpu,
+			uint64_t seq)
 {
-	struct consumer_place *run = find_run(consumer, boot_id, epoch);
+	struct cursor **sent = find_run(consumer, run);
 
-	if (run && set_position(run, cpu, seq) != 0)
+	if (sent && advance(sent, cpu, seq) != 0)
 		return;				/* it is sent again before it can be acknowledged */
 }
 
-static uint64_t upto_of(const struct consumer_place *place, const uint8_t boot_id[16],
-			uint64_t epoch, uint32_t cpu)
+static uint64_t upto_of(const struct cursor *place, const struct run *run, uint32_t cpu)
 {
-	if (!is_of_run(place, boot_id, epoch))
-		return 0;
-	for (uint32_t i = 0; i < place->positions; i++)
-		if (place->position[i].cpu == cpu)
-			return place->position[i].seq;
-	return 0;
+	return place && run_equal(&place->run, run) ? cursor_seq(place, cpu, 0) : 0;
 }
 
-uint64_t consumer_sent_upto(const struct consumer *consumer, const uint8_t boot_id[16],
-			    uint64_t epoch, uint32_t cpu)
+uint64_t consumer_sent_upto(const struct consumer *consumer, const struct run *run, uint32_t cpu)
 {
-	uint64_t upto = upto_of(&consumer->place, boot_id, epoch, cpu);
+	uint64_t upto = upto_of(consumer->place, run, cpu);
 
 	for (unsigned i = 0; i < consumer->runs; i++) {
-		uint64_t sent = upto_of(&consumer->sent[i], boot_id, epoch, cpu);
+		uint64_t sent = upto_of(consumer->sent[i], run, cpu);
 
 		if (sent > upto)
 			upto = sent;
@@ -308,24 +279,24 @@ uint64_t consumer_sent_upto(const struct consumer *consumer, const uint8_t boot_
 	return upto;
 }
 
-int consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+int consumer_acknowledge(struct consumer *consumer, const struct cursor *upto,
 			 uint64_t realtime_ns)
 {
-	struct consumer_place *place = &consumer->place;
 	int err = 0;
 
-	if (cursor->boot_id.len != sizeof(place->boot_id) ||
-	    (place->known && cursor->epoch < place->epoch))
+	if (!run_is_named(&upto->run) ||
+	    (consumer->place && upto->run.epoch < consumer->place->run.epoch))
 		return 0;
-	if (!place->known || cursor->epoch != place->epoch ||
-	    memcmp(place->boot_id, cursor->boot_id.data, sizeof(place->boot_id)) != 0) {
-		memcpy(place->boot_id, cursor->boot_id.data, sizeof(place->boot_id));
-		place->epoch = cursor->epoch;
-		place->positions = 0;
-		place->known = true;
+	if (!consumer->place)
+		consumer->place = cursor_create(upto->n);
+	if (!consumer->place)
+		return -ENOMEM;
+	if (!run_equal(&consumer->place->run, &upto->run)) {
+		consumer->place->run = upto->run;
+		consumer->place->n = 0;
 	}
-	for (size_t i = 0; i < cursor->n_position && !err; i++)
-		err = set_position(place, cursor->position[i]->cpu, cursor->position[i]->seq);
+	for (uint32_t i = 0; i < upto->n && !err; i++)
+		err = advance(&consumer->place, upto->position[i].cpu, upto->position[i].seq);
 	consumer->acked_realtime_ns = realtime_ns;
 	return err;
 }
@@ -393,7 +364,7 @@ void consumers_save(struct consumers *consumers)
 		return;			/* it stays dirty: the next one tries again */
 	}
 	TAILQ_FOREACH(consumer, &consumers->list, link)
-		consumer->saving = consumer->place.known;
+		consumer->saving = consumer->place;
 	save->job.run = run_save;
 	save->job.done = on_saved;
 	save->consumers = consumers;

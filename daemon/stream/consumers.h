@@ -30,23 +30,11 @@
 #include "daemon/host/identity.h"
 #include "daemon/base/limits.h"
 #include "daemon/stream/subscription.h"
-#include "proto/ringtail.pb-c.h"
+#include "proto/cursor.h"
 #include "proto/segment.h"
 
 /* Names of exporters' consumers begin so, and no client's does. */
 #define CONSUMER_EXPORT_PREFIX "export-"
-
-/* A cursor with its own storage; a run is known by its boot id and epoch. */
-struct consumer_place {
-	bool known;
-	uint8_t boot_id[16];
-	uint64_t epoch;
-	uint32_t positions;
-	struct consumer_position {
-		uint32_t cpu;
-		uint64_t seq;
-	} *position;
-};
 
 struct consumer {
 	TAILQ_ENTRY(consumer) link;
@@ -58,7 +46,7 @@ struct consumer {
 	uint32_t flags;
 	char spool[SPOOL_NAME_BYTES];	/* "": none yet */
 	uint64_t acked_realtime_ns;	/* 0: never */
-	struct consumer_place place;	/* what is before has been acknowledged */
+	struct cursor *place;		/* what is before has been acknowledged; NULL: not known yet */
 
 	bool earlier;			/* an earlier run of the daemon has registered it */
 	bool kept;			/* on disk, with the place that it began at */
@@ -69,7 +57,7 @@ struct consumer {
 	bool connected;
 	bool unrecorded;		/* an earlier run of the daemon recorded nothing for it */
 	/* How far it was sent what, of each run of the rings, since this daemon started. */
-	struct consumer_place *sent;
+	struct cursor *sent[CONSUMER_RUNS_MAX];
 	unsigned runs;
 };
 
@@ -125,18 +113,17 @@ void consumers_set_saved(struct consumers *consumers, void (*saved)(void *contex
  * It was sent all of that CPU, in that run, up to there. Of more than CONSUMER_RUNS_MAX runs, and where
  * there is no memory, it is forgotten: then it is sent again before it can be acknowledged.
  */
-void consumer_note_sent(struct consumer *consumer, const uint8_t boot_id[16], uint64_t epoch,
-			uint32_t cpu, uint64_t seq);
+void consumer_note_sent(struct consumer *consumer, const struct run *run, uint32_t cpu,
+			uint64_t seq);
 
 /* How far it was sent what, in some run of the daemon: what it acknowledged was. 0: nothing. */
-uint64_t consumer_sent_upto(const struct consumer *consumer, const uint8_t boot_id[16],
-			    uint64_t epoch, uint32_t cpu);
+uint64_t consumer_sent_upto(const struct consumer *consumer, const struct run *run, uint32_t cpu);
 
 /*
  * It has acknowledged what is before these places. Places of an earlier run than its own say nothing,
  * and none goes back. -ENOMEM.
  */
-int consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+int consumer_acknowledge(struct consumer *consumer, const struct cursor *upto,
 			 uint64_t realtime_ns);
 
 #endif

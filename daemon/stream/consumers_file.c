@@ -24,15 +24,15 @@ static void print_text(FILE *to, const char *key, const char *text)
 	fputc('\n', to);
 }
 
-static void print_place(FILE *to, const struct consumer_place *place)
+static void print_place(FILE *to, const struct cursor *place)
 {
-	if (!place->known)
+	if (!place)
 		return;
 	fputs("at ", to);
-	for (unsigned i = 0; i < sizeof(place->boot_id); i++)
-		fprintf(to, "%02x", place->boot_id[i]);
-	fprintf(to, " %llu", (unsigned long long)place->epoch);
-	for (uint32_t i = 0; i < place->positions; i++)
+	for (unsigned i = 0; i < sizeof(place->run.boot_id); i++)
+		fprintf(to, "%02x", place->run.boot_id[i]);
+	fprintf(to, " %llu", (unsigned long long)place->run.epoch);
+	for (uint32_t i = 0; i < place->n; i++)
 		fprintf(to, " %u:%llu", place->position[i].cpu,
 			(unsigned long long)place->position[i].seq);
 	fputc('\n', to);
@@ -58,7 +58,7 @@ int consumers_file_print(const struct consumer_list *list, char **text, size_t *
 		print_text(to, "filter", consumer->filter);
 		for (size_t i = 0; i < consumer->globs; i++)
 			print_text(to, "probe", consumer->glob[i]);
-		print_place(to, &consumer->place);
+		print_place(to, consumer->place);
 		fputs("end\n", to);
 	}
 	failed = ferror(to);
@@ -109,33 +109,28 @@ static bool parse_u64(char **at, uint64_t *value)
 	return errno == 0;
 }
 
-static bool parse_place(char *at, struct consumer_place *place)
+static bool parse_place(char *at, struct cursor **place)
 {
-	uint64_t cpu;
+	struct run run = {0};
+	uint64_t cpu, seq;
 
-	for (unsigned i = 0; i < 2 * sizeof(place->boot_id); i++, at++) {
+	for (unsigned i = 0; i < 2 * sizeof(run.boot_id); i++, at++) {
 		int digit = hex_digit(*at);
 
 		if (digit < 0)
 			return false;
-		place->boot_id[i / 2] = (uint8_t)(place->boot_id[i / 2] << 4 | digit);
+		run.boot_id[i / 2] = (uint8_t)(run.boot_id[i / 2] << 4 | digit);
 	}
-	if (*at++ != ' ' || !parse_u64(&at, &place->epoch))
+	if (*at++ != ' ' || !parse_u64(&at, &run.epoch))
 		return false;
-	place->position = calloc(CURSOR_POSITIONS_MAX, sizeof(*place->position));
-	if (!place->position)
+	*place = cursor_create(CURSOR_POSITIONS_MAX);
+	if (!*place)
 		return false;
-	while (*at) {
-		struct consumer_position *position = &place->position[place->positions];
-
-		if (place->positions == CURSOR_POSITIONS_MAX || *at++ != ' ' ||
-		    !parse_u64(&at, &cpu) || cpu > UINT32_MAX || *at++ != ':' ||
-		    !parse_u64(&at, &position->seq))
+	(*place)->run = run;
+	while (*at)
+		if (*at++ != ' ' || !parse_u64(&at, &cpu) || cpu > UINT32_MAX || *at++ != ':' ||
+		    !parse_u64(&at, &seq) || !cursor_put(*place, (uint32_t)cpu, seq))
 			return false;
-		position->cpu = (uint32_t)cpu;
-		place->positions++;
-	}
-	place->known = true;
 	return true;
 }
 
@@ -188,7 +183,7 @@ static bool parse_field(struct consumer *consumer, const char *key, char *value)
 	if (strcmp(key, "spool") == 0)
 		return parse_spool(consumer, value);
 	if (strcmp(key, "at") == 0)
-		return !consumer->place.position && parse_place(value, &consumer->place);
+		return !consumer->place && parse_place(value, &consumer->place);
 	if (!parse_u64(&value, &number) || *value)
 		return false;
 	if (strcmp(key, "acked") == 0)
@@ -221,7 +216,7 @@ static bool parse_line(char *line, struct consumer **open, struct consumer_list 
 		if (!(*open)->filter || *count == CONSUMERS_MAX)
 			return false;
 		(*open)->earlier = true;
-		(*open)->kept = (*open)->place.known;
+		(*open)->kept = (*open)->place;
 		TAILQ_INSERT_TAIL(list, *open, link);
 		(*count)++;
 		*open = NULL;

@@ -58,20 +58,18 @@ static struct frame_ref *pack_watermark(struct fanout *fanout,
 					struct subscription *subscription)
 {
 	Ringtail__V1__Watermark message = RINGTAIL__V1__WATERMARK__INIT;
-	struct fanout_positions *positions = fanout_positions_create(fanout);
+	struct cursor_message *places = fanout_places(fanout, subscription->position);
 	struct frame_ref *frame;
 
-	if (!positions)
+	if (!places)
 		return NULL;
-	for (uint32_t i = 0; i < fanout->rings; i++) {
-		positions->position[i].seq = subscription->position[i];
-		positions->position[i].skipped = subscription->quiet[i];
-	}
+	for (uint32_t i = 0; i < fanout->rings; i++)
+		places->position[i].skipped = subscription->quiet[i];
 	message.time_ns = fanout->watermark_ns;
-	message.position = positions->list;
+	message.position = places->list;
 	message.n_position = fanout->rings;
 	frame = frame_ref_pack(fanout->config.codec, FRAME_WATERMARK, &message.base);
-	free(positions);
+	free(places);
 	if (!frame)
 		return NULL;
 	frame->time_ns = fanout->watermark_ns;
@@ -166,7 +164,7 @@ void fanout_wake(struct fanout *fanout)
 	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
 		for (stream = TAILQ_FIRST(&subscription->streams); stream; stream = next) {
 			next = TAILQ_NEXT(stream, link);
-			stream->owner.wake(stream->owner.context);
+			subscriber_wake(stream->subscriber);
 		}
 }
 
@@ -274,7 +272,7 @@ int fanout_create(const struct fanout_config *config, struct fanout **out, struc
 	fanout->config = *config;
 	fanout->rings = loader_rings(config->loader);
 	TAILQ_INIT(&fanout->subscriptions);
-	TAILQ_INIT(&fanout->waiters);
+	TAILQ_INIT(&fanout->waiting);
 	fanout->cpu_of = calloc(fanout->rings + 1, sizeof(*fanout->cpu_of));
 	fanout->gone = calloc(fanout->rings + 1, sizeof(*fanout->gone));
 	if (!fanout->cpu_of || !fanout->gone || add_events(fanout) != 0) {
@@ -312,8 +310,8 @@ void fanout_destroy(struct fanout *fanout)
 		spooler_set_holder(fanout->config.spooler, NULL, NULL);
 	if (fanout->config.consumers)
 		consumers_set_saved(fanout->config.consumers, NULL, NULL);
-	while (!TAILQ_EMPTY(&fanout->waiters))
-		fanout_stop_waiting(fanout, TAILQ_FIRST(&fanout->waiters));
+	while (!TAILQ_EMPTY(&fanout->waiting))
+		fanout_leave(fanout, TAILQ_FIRST(&fanout->waiting), false);
 	while ((subscription = TAILQ_FIRST(&fanout->subscriptions))) {
 		TAILQ_REMOVE(&fanout->subscriptions, subscription, link);
 		subscription_destroy(subscription);

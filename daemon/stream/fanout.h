@@ -16,7 +16,7 @@
 #include "daemon/config/config.h"
 #include "daemon/source/loader.h"
 #include "daemon/base/mailbox.h"
-#include "daemon/serve/session.h"
+#include "daemon/stream/subscriber.h"
 #include "daemon/stream/subscription.h"
 #include "daemon/collect/worker.h"
 
@@ -24,12 +24,6 @@ struct consumers;
 struct fanout;
 struct saved_subscriptions;
 struct spooler;
-
-/* A run of the rings: cursors of another run mean nothing in this one. */
-struct fanout_epoch {
-	uint8_t boot_id[16];
-	uint64_t epoch;
-};
 
 /* What viewers may ask for; operators, and the daemon itself, may ask for anything. */
 struct fanout_viewers {
@@ -46,7 +40,7 @@ struct fanout_config {
 	unsigned workers;
 	struct mailbox *mailbox;	/* the workers' */
 	struct frame_codec *codec;
-	struct fanout_epoch epoch;
+	struct run run;
 	uint64_t history_bytes, history_age_ns, queue_bytes;
 	uint64_t memory_bytes;		/* for the logs of all subscriptions together; 0: no bound */
 	bool file_strings;		/* exports are given the strings of calls that name a file */
@@ -69,12 +63,16 @@ int fanout_create(const struct fanout_config *config, struct fanout **fanout, st
 /* After the workers are gone. NULL is safe. */
 void fanout_destroy(struct fanout *fanout);
 
-/* See struct session_host. Without probes in the request: the permanent subscription. */
-int fanout_subscribe(struct fanout *fanout, struct session *session,
-		     const Ringtail__V1__Subscribe *subscribe, struct error *error);
+/*
+ * 0: live() or refused() follows, perhaps at once; or -errno with *error. All of the request is borrowed for
+ * the call. An exporter's consumer is named with CONSUMER_EXPORT_PREFIX; what it asked for under that name
+ * before, if it was other, is given up.
+ */
+int fanout_subscribe(struct fanout *fanout, struct subscriber *subscriber,
+		     const struct subscribe_request *request, struct error *error);
 
-/* The session goes. Its subscription stays for history-age, unless it left orderly. */
-void fanout_leave(struct fanout *fanout, struct session *session, bool orderly);
+/* Its subscription stays for history-age, unless it left orderly. Not from inside live() or refused(). */
+void fanout_leave(struct fanout *fanout, struct subscriber *subscriber, bool orderly);
 
 /*
  * Replaces the subscription that is always on; NULL: none. If it returns 0, done() follows, perhaps before
@@ -108,10 +106,10 @@ void fanout_stop(struct fanout *fanout, const char *reason, void (*done)(void *c
 /* ---- Durable consumers ------------------------------------------------------------------------ */
 
 /*
- * A client of a durable consumer has dealt with what is before these places: they need not be kept
- * for it. -EINVAL: its subscription is no durable consumer's, or the cursor makes no sense.
+ * A durable consumer has dealt with what is before these places: they need not be kept for it. -EINVAL: it
+ * is none, or was not sent so much.
  */
-int fanout_ack(struct fanout *fanout, struct session *session, const Ringtail__V1__Ack *ack,
+int fanout_ack(struct fanout *fanout, struct subscriber *subscriber, const struct cursor *upto,
 	       struct error *error);
 
 /*
@@ -143,42 +141,6 @@ struct fanout_consumer_stat {
 void fanout_each_consumer(const struct fanout *fanout,
 			  void (*each)(void *context, const struct fanout_consumer_stat *stat),
 			  void *context);
-
-/* ---- Consumers inside the daemon --------------------------------------------------------------- */
-
-struct fanout_tap;
-
-/*
- * Like a client, without a socket: live() follows, perhaps before fanout_tap() returns, or refused(),
- * after which there is no tap any more. On failure *tap is NULL. From live() on its owner takes frames
- * with stream_peek() and stream_sent(), and wake() says that there may be some: not from inside a call of
- * its own.
- */
-struct fanout_tap_config {
-	struct subscription_request request;	/* borrowed for the call; no globs: what is always on */
-	const char *consumer;			/* NULL: not durable; copied. Begins with
-						   CONSUMER_EXPORT_PREFIX; what it asked for under
-						   that name before, if it was other, is given up */
-	void (*live)(void *context, struct stream *stream);
-	void (*refused)(void *context, const struct error *error);
-	void (*wake)(void *context);
-	void *context;
-};
-
-int fanout_tap(struct fanout *fanout, const struct fanout_tap_config *config,
-	       struct fanout_tap **tap, struct error *error);
-
-/*
- * By ring: what is before has been dealt with; UINT64_MAX: nothing of that ring. Nothing happens where it
- * is not durable.
- */
-void fanout_tap_ack(struct fanout_tap *tap, const uint64_t *upto);
-
-/* The same of an earlier run of the rings, out of the spool. */
-void fanout_tap_ack_earlier(struct fanout_tap *tap, const Ringtail__V1__Cursor *upto);
-
-/* Not from inside live(), refused() or wake(). The stream goes with it. NULL is safe. */
-void fanout_untap(struct fanout_tap *tap);
 
 /* ---- From one run of the daemon to the next (fanout_restart.c) -------------------------------- */
 

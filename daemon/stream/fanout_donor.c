@@ -71,9 +71,10 @@ static bool covers(const struct subscription *donor, const struct subscription *
 }
 
 static enum reach_rank rank(const struct fanout *fanout, const struct subscription *donor,
-			    const struct subscription *wanted, uint64_t realtime_ns, uint64_t *since)
+			    const struct subscription *wanted, uint64_t realtime_ns,
+			    struct cursor *since)
 {
-	enum place_found found = place_find_time(fanout, donor, realtime_ns, since);
+	enum place_found found = beginning_find_time(fanout, donor, realtime_ns, since);
 
 	if (found == PLACE_FOUND || donor->spool.spool)
 		return REACHES_ALL;
@@ -85,12 +86,12 @@ struct subscription *fanout_find_donor(const struct fanout *fanout,
 				       const struct subscription *wanted, uint64_t realtime_ns,
 				       bool *whole)
 {
-	uint64_t *since = calloc(fanout->rings + 1, sizeof(*since));
+	struct cursor *since = fanout_cursor(fanout, NULL);
 	struct subscription *donor, *best = NULL;
 	unsigned best_rank = 0;
 
 	if (!since || wanted->spool.spool ||
-	    place_find_time(fanout, wanted, realtime_ns, since) == PLACE_FOUND) {
+	    beginning_find_time(fanout, wanted, realtime_ns, since) == PLACE_FOUND) {
 		free(since);
 		return NULL;
 	}

@@ -124,13 +124,13 @@ static int open_spool(struct fanout *fanout, struct subscription *subscription,
 	if (!spool->hello)
 		spool->hello = fanout->config.hello(fanout->config.context);
 	if (!spool->catalog)
-		spool->catalog = fanout_pack_catalog(fanout, &subscription->spec.probes, &probes);
+		spool->catalog = subscription_pack_catalog(subscription, loader_catalog(fanout->config.loader),
+							   fanout->config.codec, &probes);
 	if (!spool->end)
 		spool->end = calloc(fanout->rings + 1, sizeof(*spool->end));
 	if (!spool->hello || !spool->catalog || !spool->end)
 		return no_memory(error);
-	memcpy(spool->boot_id, fanout->config.epoch.boot_id, sizeof(spool->boot_id));
-	spool->epoch = fanout->config.epoch.epoch;
+	spool->run = fanout->config.run;
 	spool->read = on_read;
 	spool->context = fanout;
 	name_spool(fanout, subscription, consumer, name);
@@ -209,45 +209,39 @@ void fanout_begin_ring(struct fanout *fanout, struct subscription *subscription,
 
 /* ---- Letting go ------------------------------------------------------------------------------ */
 
-static uint64_t acked_of(const struct consumer_place *place, uint32_t cpu)
-{
-	for (uint32_t i = 0; i < place->positions; i++)
-		if (place->position[i].cpu == cpu)
-			return place->position[i].seq;
-	return 0;
-}
-
 /* What is before the slowest consumer's place is needed by none. */
 static void release(struct fanout *fanout, struct subscription *subscription)
 {
-	const struct consumer_place *oldest = NULL;
+	const struct cursor *oldest = NULL;
 	const struct consumer *consumer;
-	uint64_t *upto;
+	struct cursor *upto;
 
 	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
 		if (consumer->subscription != subscription)
 			continue;
-		if (!consumer->place.known)
+		if (!consumer->place)
 			return;
-		if (!oldest || consumer->place.epoch < oldest->epoch)
-			oldest = &consumer->place;
+		if (!oldest || consumer->place->run.epoch < oldest->run.epoch)
+			oldest = consumer->place;
 	}
-	upto = calloc(fanout->rings + 1, sizeof(*upto));
-	if (!oldest || !upto) {
-		free(upto);
+	upto = oldest ? fanout_cursor(fanout, NULL) : NULL;
+	if (!upto)
 		return;
-	}
+	upto->run = oldest->run;
 	for (uint32_t i = 0; i < fanout->rings; i++) {
-		upto[i] = UINT64_MAX;
-		TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
-			uint64_t seq = acked_of(&consumer->place, fanout->cpu_of[i]);
+		struct position *at = &upto->position[i];
 
-			if (consumer->subscription == subscription &&
-			    consumer->place.epoch == oldest->epoch && seq < upto[i])
-				upto[i] = seq;
+		at->seq = UINT64_MAX;
+		TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
+			uint64_t seq = consumer->subscription != subscription ||
+				       consumer->place->run.epoch != oldest->run.epoch ?
+					       UINT64_MAX : cursor_seq(consumer->place, at->cpu, 0);
+
+			if (seq < at->seq)
+				at->seq = seq;
 		}
 	}
-	spool_release(subscription->spool.spool, oldest->boot_id, oldest->epoch, upto);
+	spool_release(subscription->spool.spool, upto);
 	free(upto);
 }
 
@@ -279,17 +273,9 @@ static void let_go(struct fanout *fanout, struct subscription *subscription)
 
 static uint64_t behind_bytes(const struct consumer *consumer, const struct spool *spool)
 {
-	const struct consumer_place *place = &consumer->place;
-	struct spool_marks *marks = spool_marks_create(place->positions);
-	uint64_t bytes;
+	static const struct cursor nowhere;
 
-	if (!marks)
-		return 0;
-	for (uint32_t i = 0; i < place->positions; i++)
-		spool_marks_put(marks, place->position[i].cpu, place->position[i].seq);
-	bytes = spool_behind(spool, place->boot_id, place->epoch, marks);
-	free(marks);
-	return bytes;
+	return spool_behind(spool, consumer->place ? consumer->place : &nowhere);
 }
 
 /*
@@ -395,10 +381,10 @@ int fanout_restore_consumers(struct fanout *fanout, struct error *error)
 
 static bool is_waiting(const struct fanout *fanout, const struct consumer *consumer)
 {
-	const struct waiter *waiter;
+	const struct subscriber *subscriber;
 
-	TAILQ_FOREACH(waiter, &fanout->waiters, link)
-		if (waiter->consumer == consumer)
+	TAILQ_FOREACH(subscriber, &fanout->waiting, link)
+		if (subscriber->consumer == consumer)
 			return true;
 	return false;
 }
@@ -441,38 +427,30 @@ static int refuse_ack(const char *code, const char *name, const char *what, stru
 	return -EINVAL;
 }
 
-static bool is_named_twice(const Ringtail__V1__Cursor *cursor, size_t i)
-{
-	for (size_t j = 0; j < i; j++)
-		if (cursor->position[j]->cpu == cursor->position[i]->cpu)
-			return true;
-	return false;
-}
-
 /* How far that CPU was sent: in this connection, or before. */
 static uint64_t sent_upto(const struct fanout *fanout, const struct stream *stream,
-			  const Ringtail__V1__Cursor *cursor, uint32_t cpu)
+			  const struct cursor *cursor, uint32_t cpu)
 {
-	uint64_t upto = consumer_sent_upto(stream->consumer, cursor->boot_id.data, cursor->epoch, cpu);
+	uint64_t upto = consumer_sent_upto(stream->consumer, &cursor->run, cpu);
 	int ring = fanout_ring_of(fanout, cpu);
 
 	if (ring < 0 || stream->ring[ring].unknown ||
-	    !fanout_is_this_run(fanout, cursor->boot_id.data, cursor->boot_id.len, cursor->epoch))
+	    !run_equal(&cursor->run, &fanout->config.run))
 		return upto;
 	return stream->ring[ring].seen > upto ? stream->ring[ring].seen : upto;
 }
 
 int fanout_check_ack(const struct fanout *fanout, const struct stream *stream,
-		     const Ringtail__V1__Cursor *cursor, struct error *error)
+		     const struct cursor *cursor, struct error *error)
 {
 	const struct consumer *consumer = stream->consumer;
 
-	if (cursor->boot_id.len != sizeof(consumer->place.boot_id))
+	if (!run_is_named(&cursor->run))
 		return refuse_ack("cursor-invalid", consumer->name, "names no boot", error);
-	for (size_t i = 0; i < cursor->n_position; i++) {
-		const Ringtail__V1__Position *position = cursor->position[i];
+	for (uint32_t i = 0; i < cursor->n; i++) {
+		const struct position *position = &cursor->position[i];
 
-		if (is_named_twice(cursor, i))
+		if (cursor_find(cursor, position->cpu) != position)
 			return refuse_ack("cursor-invalid", consumer->name, "names a CPU twice", error);
 		if (position->seq > sent_upto(fanout, stream, cursor, position->cpu))
 			return refuse_ack("ack-beyond", consumer->name,
@@ -482,11 +460,11 @@ int fanout_check_ack(const struct fanout *fanout, const struct stream *stream,
 }
 
 void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,
-			const Ringtail__V1__Cursor *cursor)
+			const struct cursor *upto)
 {
 	struct subscription *subscription = consumer->subscription;
 
-	if (consumer_acknowledge(consumer, cursor, clock_read(CLOCK_REALTIME)) != 0)
+	if (consumer_acknowledge(consumer, upto, clock_read(CLOCK_REALTIME)) != 0)
 		return;				/* the next one says more */
 	consumer->unrecorded = false;
 	consumers_save(fanout->config.consumers);

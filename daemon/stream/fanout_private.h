@@ -13,36 +13,6 @@
 
 #define SOURCE_ENDED "the source has ended"
 
-/* Where a stream is to begin. */
-struct place {
-	enum place_from {
-		PLACE_NOW,
-		PLACE_CURSOR,		/* `since` */
-		PLACE_OTHER,		/* `cursor`, of another run of the rings */
-		PLACE_TIME,		/* `realtime_ns` */
-	} from;
-	uint64_t *since;		/* by ring, UINT64_MAX: from now, or SINCE_BEGIN; owned */
-	Ringtail__V1__Cursor *cursor;	/* owned */
-	uint64_t realtime_ns;
-};
-
-/* Who wants a stream: a session or a tap, until its subscription is live. */
-struct waiter {
-	TAILQ_ENTRY(waiter) link;
-	struct session *session;	/* NULL: `tap` */
-	struct fanout_tap *tap;
-	struct consumer *consumer;	/* NULL: not durable */
-	struct subscription *subscription;
-	struct place place;
-	struct stream *stream;		/* its own once its consumer is on disk; NULL: not live yet */
-};
-
-struct fanout_tap {
-	struct fanout *fanout;
-	struct fanout_tap_config config;
-	struct stream *stream;		/* NULL: it waits */
-};
-
 struct fanout {
 	struct fanout_config config;
 	uint32_t rings;
@@ -53,7 +23,7 @@ struct fanout {
 
 	TAILQ_HEAD(, subscription) subscriptions;
 	struct subscription *by_index[SUBSCRIPTIONS_MAX];
-	TAILQ_HEAD(, waiter) waiters;
+	TAILQ_HEAD(, subscriber) waiting;
 	struct mail *mail;		/* from workers, the oldest of which waits for memory */
 	bool wake;			/* something was appended, */
 	uint64_t wake_bytes;		/* so many bytes of it */
@@ -87,30 +57,24 @@ struct fanout {
 	uint64_t memory_used;		/* by all logs, as of the last look */
 };
 
-/* One position for each ring, and the list of them that a message takes; free() it. */
-struct fanout_positions {
-	Ringtail__V1__Position **list;
-	Ringtail__V1__Position position[];
-};
-
-struct fanout_positions *fanout_positions_create(const struct fanout *fanout);
+/* A cursor of this run with a position for each ring, in order; free() it. NULL: out of memory. */
+struct cursor_message *fanout_places(const struct fanout *fanout, const uint64_t *seq);
+struct cursor *fanout_cursor(const struct fanout *fanout, const uint64_t *seq);
 
 /* ---- Places (fanout_place.c) -------------------------------------------------------------------- */
 
-int place_of_cursor(const struct fanout *fanout, const Ringtail__V1__Cursor *cursor,
-		    struct place *place, struct error *error);
-int place_of_consumer(const struct fanout *fanout, const struct consumer *consumer,
-		      struct place *place, struct error *error);
-void place_free(struct place *place);
+int beginning_of_cursor(const struct fanout *fanout, const struct cursor *cursor,
+		    struct beginning *place, struct error *error);
+int beginning_of_consumer(const struct fanout *fanout, const struct consumer *consumer,
+		      struct beginning *place, struct error *error);
+void beginning_free(struct beginning *place);
 
-/* Whether that is this run of the rings; the ring of a CPU, or -1. */
-bool fanout_is_this_run(const struct fanout *fanout, const uint8_t *boot_id, size_t bytes,
-			uint64_t epoch);
+/* The ring of a CPU, or -1. */
 int fanout_ring_of(const struct fanout *fanout, uint32_t cpu);
 
 /*
- * Where that time is: `since` by ring, as near before it as is known. The log has all from there on; or
- * it has given some of it up; or so it may have, and the time is before recording began.
+ * Where that time is: `since`, of every ring in order, as near before it as is known. The log has all from
+ * there on; or it has given some of it up; or so it may have, and the time is before recording began.
  */
 enum place_found {
 	PLACE_FOUND,
@@ -118,8 +82,8 @@ enum place_found {
 	PLACE_BEFORE_RECORDING,
 };
 
-enum place_found place_find_time(const struct fanout *fanout, const struct subscription *subscription,
-		     uint64_t realtime_ns, uint64_t *since);
+enum place_found beginning_find_time(const struct fanout *fanout, const struct subscription *subscription,
+		     uint64_t realtime_ns, struct cursor *since);
 
 /* ---- Donors (fanout_donor.c) -------------------------------------------------------------------- */
 
@@ -143,28 +107,18 @@ int fanout_check_viewer(const struct fanout *fanout, enum fanout_claim claim, ui
 /* Whether viewers may make one more. */
 int fanout_check_viewers_room(const struct fanout *fanout, struct error *error);
 
-/* ---- Joining (fanout_join.c) -------------------------------------------------------------------- */
+/* ---- Joining (subscriber.c) --------------------------------------------------------------------- */
 
-/*
- * Its subscription is live: it gets its stream, or is refused. False: not before its consumer's
- * registration is on disk, so that no crash takes back what was confirmed.
- */
-bool fanout_join(struct fanout *fanout, struct waiter *waiter);
+/* It is live: they get their streams, or are refused; or wait until their consumers are on disk. */
+void fanout_join_waiting(struct fanout *fanout, const struct subscription *subscription);
+
+/* It never will be (NULL: none will): they get the error. */
+void fanout_refused(struct fanout *fanout, const struct subscription *subscription,
+		    const struct error *error);
 
 /* The consumers were saved, or not: who waits for that. And again what found no memory. */
 void fanout_consumers_saved(void *fanout, int err);
 void fanout_register_again(struct fanout *fanout);
-void waiter_refuse(struct waiter *waiter, const struct error *error);
-void waiter_free(struct waiter *waiter);
-
-/* Joins now or waits; takes the waiter over. */
-void fanout_wait(struct fanout *fanout, struct waiter *waiter, struct subscription *subscription);
-
-/* Nobody is there any more; without consumers and history it goes when that time is over. */
-void fanout_left(struct fanout *fanout, struct stream *stream, bool orderly);
-
-struct frame_ref *fanout_pack_catalog(struct fanout *fanout, const struct probe_set *probes,
-				      uint32_t *count);
 
 /* ---- Durable consumers (fanout_durable.c) ------------------------------------------------------- */
 
@@ -194,11 +148,11 @@ void fanout_each_held(void *fanout, spooler_name *name, void *context);
  * is refused, and counted. That of an earlier run than its place changes nothing, and is none.
  */
 int fanout_check_ack(const struct fanout *fanout, const struct stream *stream,
-		     const Ringtail__V1__Cursor *upto, struct error *error);
+		     const struct cursor *upto, struct error *error);
 
 /* What it acknowledged counts; what nobody needs any more goes. */
 void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,
-			const Ringtail__V1__Cursor *cursor);
+			const struct cursor *upto);
 
 /* The rings' end as this subscription knows it, with a gap for what an earlier run lost before. */
 void fanout_begin_ring(struct fanout *fanout, struct subscription *subscription, uint32_t ring,
@@ -234,12 +188,8 @@ int fanout_get_subscription(struct fanout *fanout, const struct subscription_req
 			    enum fanout_claim claim, struct subscription **subscription,
 			    struct error *error);
 
-/* It records: its waiters get their streams. It never will (NULL: none will): they get the error. */
+/* It records. */
 void fanout_live(struct fanout *fanout, struct subscription *subscription);
-void fanout_refused(struct fanout *fanout, const struct subscription *subscription,
-		    const struct error *error);
-
-void fanout_stop_waiting(struct fanout *fanout, struct waiter *waiter);
 
 /* Wakes every stream's owner. */
 void fanout_wake(struct fanout *fanout);

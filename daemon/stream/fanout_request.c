@@ -234,6 +234,32 @@ static void remove_subscription(struct fanout *fanout, struct subscription *subs
 	fanout_configure(fanout);
 }
 
+static bool is_reborn(const struct fanout *fanout, const struct subscription *subscription)
+{
+	for (uint32_t i = 0; i < fanout->rings; i++)
+		if (subscription->floor[i] + 1 != fanout->gone[i])
+			return false;
+	return !subscription->restored;
+}
+
+void fanout_live(struct fanout *fanout, struct subscription *subscription)
+{
+	subscription->state = SUBSCRIPTION_LIVE;
+	reach_begin(subscription->reach, clock_monotonic(), subscription->floor);
+	if (subscription->spool.spool)
+		spool_set_recorded(subscription->spool.spool, clock_read(CLOCK_REALTIME));
+	subscription->reborn = is_reborn(fanout, subscription);
+	if (!subscription->permanent)
+		subscription->linger_until_ns =
+			clock_monotonic() + fanout->config.history_age_ns;
+	if (subscription == fanout->next_permanent)
+		fanout_change_permanent(fanout);
+	fanout_save(fanout);
+	if (fanout->finished)
+		fanout_append_bye(fanout, subscription);
+	fanout_join_waiting(fanout, subscription);
+}
+
 void fanout_forget(struct fanout *fanout, struct subscription *subscription)
 {
 	struct consumer *consumer;
@@ -532,44 +558,19 @@ struct source_stats fanout_source_stats(struct fanout *fanout)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-struct fanout_positions *fanout_positions_create(const struct fanout *fanout)
-{
-	struct fanout_positions *positions =
-		calloc(1, sizeof(*positions) + fanout->rings * (sizeof(positions->position[0]) +
-								sizeof(*positions->list)));
-
-	if (!positions)
-		return NULL;
-	positions->list = (Ringtail__V1__Position **)&positions->position[fanout->rings];
-	for (uint32_t i = 0; i < fanout->rings; i++) {
-		ringtail__v1__position__init(&positions->position[i]);
-		positions->position[i].cpu = fanout->cpu_of[i];
-		positions->list[i] = &positions->position[i];
-	}
-	return positions;
-}
-
 void fanout_append_bye(struct fanout *fanout, struct subscription *subscription)
 {
 	Ringtail__V1__Bye message = RINGTAIL__V1__BYE__INIT;
-	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
-	struct fanout_positions *positions = fanout_positions_create(fanout);
+	struct cursor_message *end = fanout_places(fanout, subscription->position);
 	struct frame_ref *frame;
 
-	if (!positions)
+	if (!end)
 		return;			/* the connection's end tells as much */
-	for (uint32_t i = 0; i < fanout->rings; i++)
-		positions->position[i].seq = subscription->position[i];
-	cursor.boot_id.data = fanout->config.epoch.boot_id;
-	cursor.boot_id.len = sizeof(fanout->config.epoch.boot_id);
-	cursor.epoch = fanout->config.epoch.epoch;
-	cursor.position = positions->list;
-	cursor.n_position = fanout->rings;
 	message.reason = fanout->stopping ? fanout->bye_reason : SOURCE_ENDED;
 	message.final = !fanout->stopping;
-	message.end = &cursor;
+	message.end = &end->cursor;
 	frame = frame_ref_pack(fanout->config.codec, FRAME_BYE, &message.base);
-	free(positions);
+	free(end);
 	if (!frame)
 		return;
 	subscription_append(subscription, frame);

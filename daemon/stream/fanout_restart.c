@@ -85,12 +85,7 @@ void fanout_save(struct fanout *fanout)
 		return;
 	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
 		if (subscription->state == SUBSCRIPTION_LIVE)
-			request[n++] = (struct subscription_request){
-				.glob = (const char *const *)subscription->glob,
-				.globs = subscription->globs,
-				.filter = subscription->filter_text,
-				.flags = subscription->spec.flags,
-			};
+			request[n++] = subscription_request_of(subscription);
 	err = saved_subscriptions_save(fanout->config.saved, request, n);
 	if (err)
 		log_warn("subscriptions-not-saved",

@@ -11,7 +11,7 @@
 enum fanout_claim fanout_claim_of(const struct client_identity *identity)
 {
 	if (!identity)
-		return FANOUT_OWN;
+		return FANOUT_EXPORT;
 	return identity->role >= ROLE_OPERATOR ? FANOUT_CLIENTS : FANOUT_VIEWERS;
 }
 

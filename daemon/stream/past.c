@@ -7,6 +7,7 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/stream/rebatch.h"
+#include "daemon/stream/subscriber.h"
 #include "kmod/uapi/ringtail.h"
 
 struct past_turns {
@@ -59,7 +60,7 @@ static void on_turn(evutil_socket_t fd, short what, void *context)
 	past->waiting = false;
 	past->budget = PAST_TURN_BYTES;
 	set_timer(turns);
-	past->stream->owner.wake(past->stream->owner.context);
+	subscriber_wake(past->stream->subscriber);
 }
 
 struct past_turns *past_turns_create(struct event_base *base)
@@ -134,11 +135,6 @@ static uint32_t rings_of(const struct past *past)
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-static void wake_nobody(void *context)
-{
-	(void)context;
-}
-
 /* A ring whose start the spool's first frame of it tells. */
 static void begin_ring(struct past *past, uint32_t i)
 {
@@ -175,7 +171,6 @@ int past_begin(struct past_turns *turns, struct stream *stream, struct stream *f
 	past->turns = turns;
 	past->stream = stream;
 	past->from = from;
-	from->owner = (struct stream_owner){wake_nobody, NULL};
 	from->patient = true;
 	stream->past = past;
 	stream->away = true;

@@ -11,7 +11,7 @@
 #include "proto/message.h"
 
 /* What a run's probes are, and what of them is wanted. */
-struct run {
+struct other_run {
 	struct probe_table table;
 	struct batch_probe batch_probe[RT_PROBE_MAX];
 	struct probe_set probes;
@@ -24,7 +24,7 @@ struct rebatch {
 	const struct subscription *wanted;
 	struct frame_codec *codec;
 	struct batch_encoder *encoder;
-	struct run *run;
+	struct other_run *run;
 };
 
 /* One batch on its way. */
@@ -38,7 +38,7 @@ struct copy {
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-static void run_destroy(struct run *run)
+static void run_destroy(struct other_run *run)
 {
 	if (!run)
 		return;
@@ -48,7 +48,7 @@ static void run_destroy(struct run *run)
 }
 
 /* What that run did not have, nobody can have asked for. */
-static void choose_probes(struct run *run, const struct subscription *wanted,
+static void choose_probes(struct other_run *run, const struct subscription *wanted,
 			  const Ringtail__V1__Catalog *catalog)
 {
 	struct error unknown;
@@ -58,10 +58,10 @@ static void choose_probes(struct run *run, const struct subscription *wanted,
 			continue;
 }
 
-static struct run *run_create(const struct subscription *wanted,
+static struct other_run *run_create(const struct subscription *wanted,
 			      const Ringtail__V1__Catalog *catalog)
 {
-	struct run *run = calloc(1, sizeof(*run));
+	struct other_run *run = calloc(1, sizeof(*run));
 	struct error error;
 	int err;
 
@@ -138,7 +138,7 @@ bool rebatch_learn(struct rebatch *rebatch, const struct frame_ref *frame)
 {
 	Ringtail__V1__Catalog *catalog;
 	const uint8_t *body;
-	struct run *run;
+	struct other_run *run;
 	uint32_t bytes;
 	uint8_t *raw;
 	bool bad;
@@ -174,7 +174,7 @@ static void skip_to(struct copy *copy, uint64_t seq)
 
 static bool is_wanted(const struct copy *copy, const struct batch_item *item)
 {
-	const struct run *run = copy->rebatch->run;
+	const struct other_run *run = copy->rebatch->run;
 
 	return item->seq >= copy->next && !run->blind &&
 	       probe_set_test(&run->probes, item->event.probe) &&
@@ -190,7 +190,7 @@ static uint32_t copy_thread(struct copy *copy, const struct batch_thread *thread
 /* The threads that fields name travel with the batch too. */
 static bool copy_field_threads(struct copy *copy, const struct batch_event *event)
 {
-	const struct run *run = copy->rebatch->run;
+	const struct other_run *run = copy->rebatch->run;
 	const struct probe_info *info = &run->table.probe[event->probe];
 
 	for (unsigned i = 0; i < info->thread_fields; i++) {

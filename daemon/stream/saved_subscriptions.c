@@ -69,27 +69,27 @@ int saved_subscriptions_print(const struct subscription_request *request, size_t
 
 /* ---- Parsing ----------------------------------------------------------------------------------- */
 
-struct cursor {
+struct text {
 	const char *at, *end;
 };
 
-static bool take_literal(struct cursor *cursor, const char *literal)
+static bool take_literal(struct text *text, const char *literal)
 {
 	size_t bytes = strlen(literal);
 
-	if ((size_t)(cursor->end - cursor->at) < bytes || memcmp(cursor->at, literal, bytes) != 0)
+	if ((size_t)(text->end - text->at) < bytes || memcmp(text->at, literal, bytes) != 0)
 		return false;
-	cursor->at += bytes;
+	text->at += bytes;
 	return true;
 }
 
-static bool take_number(struct cursor *cursor, uint64_t max, uint64_t *number)
+static bool take_number(struct text *text, uint64_t max, uint64_t *number)
 {
 	unsigned digits = 0;
 
-	for (*number = 0; cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9';
-	     cursor->at++) {
-		*number = *number * 10 + (uint64_t)(*cursor->at - '0');
+	for (*number = 0; text->at < text->end && *text->at >= '0' && *text->at <= '9';
+	     text->at++) {
+		*number = *number * 10 + (uint64_t)(*text->at - '0');
 		if (++digits > WORD_DIGITS || *number > max)
 			return false;
 	}
@@ -97,36 +97,36 @@ static bool take_number(struct cursor *cursor, uint64_t max, uint64_t *number)
 }
 
 /* A copy of the word, for free(); NULL if there is none. */
-static char *take_word(struct cursor *cursor, const char *key)
+static char *take_word(struct text *text, const char *key)
 {
 	uint64_t bytes;
 	char *word;
 
-	if (!take_literal(cursor, key) ||
-	    !take_number(cursor, SAVED_SUBSCRIPTIONS_BYTES_MAX, &bytes) ||
-	    !take_literal(cursor, ":") || (uint64_t)(cursor->end - cursor->at) <= bytes ||
-	    cursor->at[bytes] != '\n' || memchr(cursor->at, '\0', bytes))
+	if (!take_literal(text, key) ||
+	    !take_number(text, SAVED_SUBSCRIPTIONS_BYTES_MAX, &bytes) ||
+	    !take_literal(text, ":") || (uint64_t)(text->end - text->at) <= bytes ||
+	    text->at[bytes] != '\n' || memchr(text->at, '\0', bytes))
 		return NULL;
-	word = strndup(cursor->at, bytes);
-	cursor->at += bytes + 1;
+	word = strndup(text->at, bytes);
+	text->at += bytes + 1;
 	return word;
 }
 
-static int take_subscription(struct cursor *cursor, saved_subscription *each, void *context,
+static int take_subscription(struct text *text, saved_subscription *each, void *context,
 			     struct error *error)
 {
 	char *glob[SUBSCRIBE_PROBES_MAX] = {0}, *filter = NULL;
 	uint64_t flags, globs;
-	bool good = take_literal(cursor, "subscription ") &&
-		    take_number(cursor, UINT32_MAX, &flags) && take_literal(cursor, " ") &&
-		    take_number(cursor, SUBSCRIBE_PROBES_MAX, &globs) &&
-		    take_literal(cursor, "\n");
+	bool good = take_literal(text, "subscription ") &&
+		    take_number(text, UINT32_MAX, &flags) && take_literal(text, " ") &&
+		    take_number(text, SUBSCRIBE_PROBES_MAX, &globs) &&
+		    take_literal(text, "\n");
 	int err = -EBADMSG;
 
 	for (size_t i = 0; good && i < globs; i++)
-		good = (glob[i] = take_word(cursor, "probe ")) != NULL;
+		good = (glob[i] = take_word(text, "probe ")) != NULL;
 	if (good)
-		good = (filter = take_word(cursor, "filter ")) != NULL;
+		good = (filter = take_word(text, "filter ")) != NULL;
 	if (good)
 		err = each(context, &(struct subscription_request){
 			.glob = (const char *const *)glob,
@@ -146,11 +146,11 @@ static int take_subscription(struct cursor *cursor, saved_subscription *each, vo
 int saved_subscriptions_parse(const char *text, size_t bytes, saved_subscription *each,
 			      void *context, struct error *error)
 {
-	struct cursor cursor = {text, text + bytes};
+	struct text at = {text, text + bytes};
 	int err = 0;
 
-	for (unsigned i = 0; i < SUBSCRIPTIONS_MAX && cursor.at < cursor.end && !err; i++)
-		err = take_subscription(&cursor, each, context, error);
+	for (unsigned i = 0; i < SUBSCRIPTIONS_MAX && at.at < at.end && !err; i++)
+		err = take_subscription(&at, each, context, error);
 	return err;
 }
 

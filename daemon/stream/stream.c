@@ -21,7 +21,7 @@ static bool is_range(const struct frame_ref *frame)
  * Where to begin for a cursor: at the oldest entry that holds anything not seen. An entry that holds
  * both goes out whole; the client knows what it has.
  */
-static void rewind_to(struct stream *stream, const uint64_t *since)
+static void rewind_to(struct stream *stream, const struct cursor *since)
 {
 	const struct subscription *subscription = stream->subscription;
 
@@ -29,23 +29,23 @@ static void rewind_to(struct stream *stream, const uint64_t *since)
 	stream->resumed = true;
 	for (uint32_t i = 0; i < subscription->rings; i++) {
 		struct stream_ring *ring = &stream->ring[i];
-		uint64_t floor = subscription->floor[i], missing;
+		uint64_t floor = subscription->floor[i];
+		uint64_t from = cursor_seq(since, stream->cpu_of[i], floor);
 
 		ring->start = ring->seen = ring->told = floor;
-		if (since[i] >= floor)
+		if (from >= floor)
 			continue;
-		missing = floor - since[i];
-		ring->start = ring->told = since[i];
+		ring->start = ring->told = from;
 		ring->gap = true;
 		stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY]
-			    [stream->missing_reason] += missing;
+			    [stream->missing_reason] += floor - from;
 		stream->gaps = true;
 		stream->resumed = false;
 	}
 }
 
 /* Passes over the entries at the front that the client has seen whole. */
-static void skip_seen(struct stream *stream, const uint64_t *since)
+static void skip_seen(struct stream *stream, const struct cursor *since)
 {
 	const struct frame_log *log = stream->subscription->log;
 
@@ -55,7 +55,7 @@ static void skip_seen(struct stream *stream, const uint64_t *since)
 
 		if (!is_range(frame))
 			continue;
-		if (frame->end_seq > since[frame->ring])
+		if (frame->end_seq > cursor_seq(since, stream->cpu_of[frame->ring], UINT64_MAX))
 			break;
 		ring->start = ring->seen = ring->told = frame->end_seq;
 	}
@@ -63,7 +63,7 @@ static void skip_seen(struct stream *stream, const uint64_t *since)
 
 struct stream *stream_create(struct subscription *subscription, struct frame_codec *codec,
 			     const uint32_t *cpu_of, uint64_t lag_bytes_max,
-			     const uint64_t *since, Ringtail__V1__LossReason missing_reason)
+			     const struct cursor *since, Ringtail__V1__LossReason missing_reason)
 {
 	struct stream *stream =
 		calloc(1, sizeof(*stream) + subscription->rings * sizeof(stream->ring[0]));
@@ -139,8 +139,8 @@ static void account_sent(struct stream *stream, const struct frame_ref *frame)
 		stream->filtered += frame->skipped;
 		count_losses(stream, frame);
 		if (stream->consumer)
-			consumer_note_sent(stream->consumer, stream->boot_id, stream->epoch,
-					   frame->cpu, frame->end_seq);
+			consumer_note_sent(stream->consumer, &stream->run, frame->cpu,
+					   frame->end_seq);
 	} else if (is_range(frame)) {
 		struct stream_ring *ring = &stream->ring[frame->ring];
 
@@ -157,8 +157,7 @@ static void account_sent(struct stream *stream, const struct frame_ref *frame)
 		for (uint32_t i = 0; i < stream->subscription->rings; i++)
 			stream->ring[i].told = stream->ring[i].seen;
 	} else if (frame->type == FRAME_SERVER_HELLO) {
-		memcpy(stream->boot_id, frame->boot_id, sizeof(stream->boot_id));
-		stream->epoch = frame->epoch;
+		stream->run = frame->run;
 	}
 }
 
@@ -243,11 +242,21 @@ uint64_t stream_place(const struct stream *stream, uint32_t ring)
 								 stream->ring[ring].seen;
 }
 
-void stream_note_sent(const struct stream *stream, const uint8_t boot_id[16], uint64_t epoch)
+struct cursor *stream_told(const struct stream *stream)
+{
+	struct cursor *told = cursor_create(stream->subscription->rings);
+
+	for (uint32_t i = 0; told && i < stream->subscription->rings; i++)
+		if (!stream->ring[i].unknown)
+			cursor_append(told, stream->cpu_of[i], stream->ring[i].told);
+	return told;
+}
+
+void stream_note_sent(const struct stream *stream, const struct run *run)
 {
 	for (uint32_t i = 0; stream->consumer && i < stream->subscription->rings; i++)
 		if (!stream->ring[i].unknown)
-			consumer_note_sent(stream->consumer, boot_id, epoch, stream->cpu_of[i],
+			consumer_note_sent(stream->consumer, run, stream->cpu_of[i],
 					   stream->ring[i].seen);
 }
 
@@ -351,37 +360,33 @@ static bool tell_missed(struct stream *stream, stream_tell *tell, void *context)
 /* After the gaps, where every ring is now: skips among what was dropped need no gap, but a place. */
 static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
 {
-	uint32_t rings = stream->subscription->rings;
 	Ringtail__V1__Watermark watermark = RINGTAIL__V1__WATERMARK__INIT;
-	Ringtail__V1__Position *position = calloc(rings, sizeof(*position));
-	Ringtail__V1__Position **list = calloc(rings, sizeof(*list));
+	struct cursor *told = stream_told(stream);
+	struct cursor_message *message = told ? cursor_message_create(told) : NULL;
 	struct frame_ref *frame = NULL;
 
-	if (!position || !list)
-		goto free_all;
-	for (uint32_t i = 0; i < rings; i++) {
-		Ringtail__V1__Position *at = &position[watermark.n_position];
+	free(told);
+	if (!message)
+		return false;
+	watermark.time_ns = stream->last_time_ns;
+	watermark.position = message->list;
+	for (uint32_t i = 0; i < stream->subscription->rings; i++) {
+		Ringtail__V1__Position *at = &message->position[watermark.n_position];
 
 		if (stream->ring[i].unknown)
 			continue;
-		ringtail__v1__position__init(at);
-		at->cpu = stream->cpu_of[i];
 		at->seq = stream->ring[i].seen;
 		at->skipped = stream->ring[i].seen - stream->ring[i].told;
-		list[watermark.n_position++] = at;
+		watermark.n_position++;
 	}
-	watermark.time_ns = stream->last_time_ns;
-	watermark.position = list;
 	frame = frame_ref_pack(stream->codec, FRAME_WATERMARK, &watermark.base);
+	free(message);
 	if (!frame)
-		goto free_all;
-	for (uint32_t i = 0; i < rings; i++)
+		return false;
+	for (uint32_t i = 0; i < stream->subscription->rings; i++)
 		stream->ring[i].told = stream->ring[i].seen;
 	tell(context, frame);
-free_all:
-	free(position);
-	free(list);
-	return frame;
+	return true;
 }
 
 /* Where memory is short, what is left to tell is told later, before anything else. */

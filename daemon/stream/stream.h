@@ -21,12 +21,7 @@
 struct catch_up;
 struct consumer;
 struct past;
-
-/* Who sends what the stream has. wake() may destroy the stream. */
-struct stream_owner {
-	void (*wake)(void *context);
-	void *context;
-};
+struct subscriber;
 
 /* In place of a number, where a stream is to begin on a ring: with the first that this run recorded. */
 #define SINCE_BEGIN	(UINT64_MAX - 1)
@@ -57,10 +52,9 @@ struct stream_rate {
 struct stream {
 	TAILQ_ENTRY(stream) link;
 	struct subscription *subscription;
-	struct stream_owner owner;
+	struct subscriber *subscriber;	/* who sends what it has; NULL: nobody */
 	struct consumer *consumer;	/* NULL: not durable */
-	uint8_t boot_id[16];		/* of the earlier run whose frames it sends, out of the spool */
-	uint64_t epoch;
+	struct run run;			/* the earlier one whose frames it sends, out of the spool */
 	struct catch_up *catch_up;	/* it reads the spool, not the log; else NULL */
 	struct past *past;		/* what was before its subscription comes first; else NULL */
 	bool away;			/* out of another's record still, not out of the log */
@@ -93,13 +87,13 @@ struct stream_stat {
 };
 
 /*
- * At the log's end, or with `since` (by ring, UINT64_MAX: not known) as far back as it goes; what is
- * missing is a gap of stage history and that reason. Without `since`, a reason other than 0 makes a
- * gap of no size. Joins the subscription. NULL: out of memory.
+ * At the log's end, or with `since`, of this run, as far back as it goes: what is missing is a gap of
+ * stage history and that reason; a CPU that it does not name is at the log's end. Without `since`, a
+ * reason other than 0 makes a gap of no size. Joins the subscription. NULL: out of memory.
  */
 struct stream *stream_create(struct subscription *subscription, struct frame_codec *codec,
 			     const uint32_t *cpu_of, uint64_t lag_bytes_max,
-			     const uint64_t *since, Ringtail__V1__LossReason missing_reason);
+			     const struct cursor *since, Ringtail__V1__LossReason missing_reason);
 void stream_destroy(struct stream *stream);
 
 /* The past that was asked for is not all there, nobody knows how much: one gap of no size. */
@@ -137,7 +131,10 @@ static inline bool stream_in_log(const struct stream *stream)
 }
 
 /* The durable consumer was sent what it was sent, whatever becomes of the stream. */
-void stream_note_sent(const struct stream *stream, const uint8_t boot_id[16], uint64_t epoch);
+void stream_note_sent(const struct stream *stream, const struct run *run);
+
+/* How far its client knows of each CPU whose start is known, for the caller to free. NULL: out of memory. */
+struct cursor *stream_told(const struct stream *stream);
 
 /* By ring: where the client is once it has taken all that it was sent. */
 uint64_t stream_place(const struct stream *stream, uint32_t ring);

@@ -113,6 +113,35 @@ void subscription_destroy(struct subscription *subscription)
 	free(subscription);
 }
 
+struct subscription_request subscription_request_of(const struct subscription *subscription)
+{
+	return (struct subscription_request){
+		.glob = (const char *const *)subscription->glob,
+		.globs = subscription->globs,
+		.filter = subscription->filter_text,
+		.flags = subscription->spec.flags,
+	};
+}
+
+struct frame_ref *subscription_pack_catalog(const struct subscription *subscription,
+					    const Ringtail__V1__Catalog *all,
+					    struct frame_codec *codec, uint32_t *probes)
+{
+	Ringtail__V1__Catalog mine = RINGTAIL__V1__CATALOG__INIT;
+	struct frame_ref *frame;
+
+	mine.probe = calloc(all->n_probe + 1, sizeof(*mine.probe));
+	if (!mine.probe)
+		return NULL;
+	for (size_t i = 0; i < all->n_probe; i++)
+		if (probe_set_test(&subscription->spec.probes, all->probe[i]->id))
+			mine.probe[mine.n_probe++] = all->probe[i];
+	*probes = (uint32_t)mine.n_probe;
+	frame = frame_ref_pack(codec, FRAME_CATALOG, &mine.base);
+	free(mine.probe);
+	return frame;
+}
+
 bool subscription_equal(const struct subscription *a, const struct subscription *b)
 {
 	return a->spec.flags == b->spec.flags && strcmp(a->filter_text, b->filter_text) == 0 &&

@@ -32,8 +32,7 @@ struct subscription_spool {
 	struct spool *spool;		/* NULL: nowhere */
 	bool unwanted;			/* it goes with the subscription */
 	struct frame_ref *hello, *catalog;
-	uint8_t boot_id[16];		/* this run of the rings */
-	uint64_t epoch;
+	struct run run;			/* this one of the rings */
 	uint64_t *end;			/* by ring: what is before is durable; 0: nothing */
 	void (*read)(void *context);	/* some stream has got frames off the disk */
 	void *context;
@@ -87,6 +86,14 @@ int subscription_create(const struct subscription_request *request,
 			uint64_t history_bytes, struct subscription **subscription,
 			struct error *error);
 void subscription_destroy(struct subscription *subscription);
+
+/* What was asked for, borrowed. */
+struct subscription_request subscription_request_of(const struct subscription *subscription);
+
+/* The catalog of its probes alone; how many. NULL: out of memory. */
+struct frame_ref *subscription_pack_catalog(const struct subscription *subscription,
+					    const Ringtail__V1__Catalog *all,
+					    struct frame_codec *codec, uint32_t *probes);
 
 /* Whether two deliver the same events. */
 bool subscription_equal(const struct subscription *a, const struct subscription *b);

@@ -182,7 +182,7 @@ static void open_host(struct host *host)
 	host->base = event_base_new();
 	host->codec = frame_codec_create(1);
 	host->ops = (struct session_host){host, on_identify, on_admit, on_hello, on_list, on_stat,
-					  on_probes, on_subscribe, on_ack, on_change, on_forget,
+					  on_probes, NULL, on_subscribe, on_ack, on_change, on_forget,
 					  on_closed};
 	if (!host->base || !host->codec || gate_create(&nobody_named, &host->gate, NULL) != 0)
 		abort();

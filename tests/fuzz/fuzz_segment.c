@@ -115,16 +115,16 @@ static void close_store(void)
 	free(store->held);
 }
 
-static void check_frame(const struct frame_ref *frame, struct spool_marks *at)
+static void check_frame(const struct frame_ref *frame, struct cursor *at)
 {
-	struct spool_mark *mark;
+	struct position *mark;
 
 	/* Before the frames of an epoch come its places. */
 	if (frame->type == FRAME_SUBSCRIBED)
 		at->n = 0;
 	if (frame->type != FRAME_BATCH && frame->type != FRAME_GAP)
 		return;
-	mark = spool_marks_find(at, frame->cpu);
+	mark = cursor_find(at, frame->cpu);
 	if (frame->end_seq < frame->first_seq)
 		abort();
 	/* A loss of unknown size stands behind all that was given, or skipped. */
@@ -137,13 +137,13 @@ static void check_frame(const struct frame_ref *frame, struct spool_marks *at)
 	if (mark && (frame->ring != UINT32_MAX ? frame->end_seq <= mark->seq && frame->bytes :
 						 frame->end_seq <= mark->seq))
 		abort();
-	spool_marks_put(at, frame->cpu, frame->end_seq);
+	cursor_put(at, frame->cpu, frame->end_seq);
 }
 
 static uint64_t read_all(void)
 {
-	struct spool_read *read = spool_read_create(NULL, NULL, 0, 0);
-	struct spool_marks *at = spool_marks_create(CURSOR_POSITIONS_MAX);
+	struct spool_read *read = spool_read_create(NULL, 0);
+	struct cursor *at = cursor_create(CURSOR_POSITIONS_MAX);
 	static struct frame_ref *frame[FRAMES];
 	uint64_t frames = 0, reads = 0;
 	bool end = false;

@@ -22,8 +22,8 @@ MUTANTS = [
     ("spool-written-anew-from-the-middle", STORE,
      "	store->failing = true;\n	store->held_written = 0;\n", "	store->failing = true;\n", WRITING),
     ("spool-failed-file-counts-as-told", STORE,
-     "	store->held_written = 0;\n	spool_marks_assign(store->told, store->told_durable);\n"
-     "	spool_marks_assign(store->quiet, store->quiet_durable);\n	if (!segment)",
+     "	store->held_written = 0;\n	cursor_assign(store->told, store->told_durable);\n"
+     "	cursor_assign(store->quiet, store->quiet_durable);\n	if (!segment)",
      "	store->held_written = 0;\n	if (!segment)", WRITING),
     ("spool-one-try-only", STORE, "#define TRIES		2", "#define TRIES		1", WRITING),
     ("spool-quiet-is-told-without-a-watermark", STORE,

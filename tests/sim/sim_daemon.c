@@ -173,31 +173,30 @@ void __wrap_spool_store_turn(struct spool_store *store, struct spool_turn *turn)
 }
 
 /* Segments go that somebody has not acknowledged. */
-void __real_spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
-			  const uint64_t *upto);
-void __wrap_spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
-			  const uint64_t *upto);
-void __wrap_spool_release(struct spool *spool, const uint8_t boot_id[16], uint64_t epoch,
-			  const uint64_t *upto)
+void __real_spool_release(struct spool *spool, const struct cursor *upto);
+void __wrap_spool_release(struct spool *spool, const struct cursor *upto);
+void __wrap_spool_release(struct spool *spool, const struct cursor *upto)
 {
-	uint64_t all[SOURCE_RINGS_MAX];
+	struct cursor *all = is_broken("release-too-far") ? cursor_copy(upto) : NULL;
 
-	memset(all, 0xff, sizeof(all));
-	__real_spool_release(spool, boot_id, epoch, is_broken("release-too-far") ? all : upto);
+	for (uint32_t i = 0; all && i < all->n; i++)
+		all->position[i].seq = UINT64_MAX;
+	__real_spool_release(spool, all ? all : upto);
+	free(all);
 }
 
 /* What a consumer has acknowledged is forgotten in part. */
-int __real_consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+int __real_consumer_acknowledge(struct consumer *consumer, const struct cursor *upto,
 				uint64_t realtime_ns);
-int __wrap_consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+int __wrap_consumer_acknowledge(struct consumer *consumer, const struct cursor *upto,
 				uint64_t realtime_ns);
-int __wrap_consumer_acknowledge(struct consumer *consumer, const Ringtail__V1__Cursor *cursor,
+int __wrap_consumer_acknowledge(struct consumer *consumer, const struct cursor *upto,
 				uint64_t realtime_ns)
 {
-	int err = __real_consumer_acknowledge(consumer, cursor, realtime_ns);
+	int err = __real_consumer_acknowledge(consumer, upto, realtime_ns);
 
-	for (uint32_t i = 0; is_broken("ack-back") && i < consumer->place.positions; i++)
-		consumer->place.position[i].seq /= 2;
+	for (uint32_t i = 0; is_broken("ack-back") && consumer->place && i < consumer->place->n; i++)
+		consumer->place->position[i].seq /= 2;
 	return err;
 }
 
@@ -334,8 +333,8 @@ static void start_spool(struct daemon *daemon)
 		.base = daemon->base, .durability = want->durability,
 		.policy = SPOOL_DROP_OLDEST, .size_bytes = want->spool_bytes,
 		.age_ns = 24 * 3600 * SIM_S, .segment_bytes = want->segment_bytes,
-		.sync_interval_ns = want->sync_interval_ns, .boot_id = "0123456789abcde",
-		.epoch = want->source.epoch, .rings = want->source.rings,
+		.sync_interval_ns = want->sync_interval_ns, .run = {.boot_id = "0123456789abcde",
+			.epoch = want->source.epoch}, .rings = want->source.rings,
 		.cpu_of = daemon->cpu_of,
 	};
 	struct error error;
@@ -359,7 +358,7 @@ static void start_fanout(struct daemon *daemon)
 		.viewers = {.strings = true, .stacks = true, .subscriptions = SUBSCRIPTIONS_MAX},
 		.base = daemon->base, .loader = daemon->loader, .worker = daemon->worker,
 		.workers = daemon->workers, .mailbox = &daemon->mailbox, .codec = daemon->codec,
-		.epoch = {.boot_id = "0123456789abcde", .epoch = daemon->config.source.epoch},
+		.run = {.boot_id = "0123456789abcde", .epoch = daemon->config.source.epoch},
 		.history_bytes = daemon->config.history_bytes,
 		.history_age_ns = daemon->config.history_age_ns,
 		.queue_bytes = daemon->config.queue_bytes,
@@ -370,7 +369,7 @@ static void start_fanout(struct daemon *daemon)
 
 	daemon->answers = (struct answers){
 		.codec = daemon->codec, .loader = daemon->loader, .spooler = daemon->spooler,
-		.worker = daemon->worker, .workers = daemon->workers, .epoch = config.epoch,
+		.worker = daemon->worker, .workers = daemon->workers, .run = config.run,
 		.started_ns = clock_monotonic(), .queue_bytes = config.queue_bytes,
 		.batch_interval_ns = daemon->config.batch_interval_ns,
 	};

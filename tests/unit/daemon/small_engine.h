@@ -227,7 +227,7 @@ static void engine_open_disk(struct engine *engine, struct fanout_config *fanout
 	struct spooler_config spooler = {
 		.base = engine->base, .durability = SPOOL_WRITTEN, .policy = SPOOL_DROP_OLDEST,
 		.size_bytes = 64 << 20, .age_ns = 3600 * NS_PER_S, .segment_bytes = engine_segment_bytes,
-		.boot_id = "0123456789abcde", .epoch = fanout->epoch.epoch,
+		.run = fanout->run,
 		.rings = engine->loader.rings, .cpu_of = engine_cpu,
 	};
 	struct error error;
@@ -268,7 +268,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 {
 	static const struct log_sink sink = {engine_quiet, clock_monotonic};
 	struct fanout_config fanout = {
-		.epoch = {.boot_id = "0123456789abcde", .epoch = engine_epoch},
+		.run = {.boot_id = "0123456789abcde", .epoch = engine_epoch},
 		.history_bytes = 16 << 20, .history_age_ns = 30 * NS_PER_S, .queue_bytes = 8 << 20,
 	};
 	static const struct config nobody_named;
@@ -295,7 +295,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	assert_int_equal(fanout_create(&fanout, &engine->fanout, &error), 0);
 	engine->answers = (struct answers){
 		.codec = engine->codec, .loader = &engine->loader, .fanout = engine->fanout,
-		.worker = engine->worker, .workers = workers, .epoch = fanout.epoch,
+		.worker = engine->worker, .workers = workers, .run = fanout.run,
 		.started_ns = clock_monotonic(), .queue_bytes = fanout.queue_bytes,
 	};
 	assert_int_equal(gate_create(&nobody_named, &engine->gate, &error), 0);

@@ -184,7 +184,7 @@ static inline void open_session(struct fixture *f, uint64_t timeout_ns)
 	assert_int_equal(subscription_create(&request, small_catalog_get(), RINGS, 64 << 20,
 					     &f->subscription, &error), 0);
 	f->host = (struct session_host){f, on_identify, on_admit, on_hello, on_list, on_stat,
-					on_probes, on_subscribe, on_ack, on_change, on_forget,
+					on_probes, NULL, on_subscribe, on_ack, on_change, on_forget,
 					on_closed};
 	f->bounds = (struct session_bounds){timeout_ns, timeout_ns, 60 * NS_PER_S, false};
 	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f, NULL};

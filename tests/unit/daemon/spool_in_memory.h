@@ -12,19 +12,19 @@
 static struct faulty_disk faulty;
 static struct run_back back;
 
-static inline void begin(struct run *run)
+static inline void begin(struct spool_run *run)
 {
 	faulty_disk_init(&faulty, 1);
 	run_init(run, &faulty, SPOOL_WRITTEN);
 }
 
-static inline void end(struct run *run)
+static inline void end(struct spool_run *run)
 {
 	run_fini(run);
 	faulty_disk_fini(&faulty);
 }
 
-static inline uint64_t produced(const struct run *run)
+static inline uint64_t produced(const struct spool_run *run)
 {
 	uint64_t sum = 0;
 
@@ -33,25 +33,12 @@ static inline uint64_t produced(const struct run *run)
 	return sum;
 }
 
-static inline void read_since(struct run *run, uint64_t epoch, uint64_t first, uint64_t second)
+static inline void read_since(struct spool_run *run, uint64_t epoch, uint64_t first, uint64_t second)
 {
-	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
-	Ringtail__V1__Position position[RUN_RINGS], *list[RUN_RINGS];
-	struct spool_place place = {.cursor = &cursor};
-	uint64_t seq[RUN_RINGS] = {first, second};
+	struct cursor *cursor = run_cursor(epoch, (uint64_t[RUN_RINGS]){first, second});
 
-	for (unsigned i = 0; i < RUN_RINGS; i++) {
-		ringtail__v1__position__init(&position[i]);
-		position[i].cpu = run_cpu_of[i];
-		position[i].seq = seq[i];
-		list[i] = &position[i];
-	}
-	cursor.boot_id.data = (uint8_t *)run_boot_id;
-	cursor.boot_id.len = sizeof(run_boot_id);
-	cursor.epoch = epoch;
-	cursor.position = list;
-	cursor.n_position = RUN_RINGS;
-	run_read_from(run, &back, &place);
+	run_read_from(run, &back, &(struct spool_place){.cursor = cursor});
+	free(cursor);
 }
 
 /* The file of a segment, by its number. */

@@ -41,7 +41,7 @@ uint64_t clock_monotonic(void)
 	return run_now_ns;
 }
 
-struct run {
+struct spool_run {
 	struct disk *disk;
 	bool threaded;
 	struct event_base *base;
@@ -71,7 +71,7 @@ static inline void run_quiet(void)
 
 static void run_progress(void *context, const uint64_t *end)
 {
-	struct run *run = context;
+	struct spool_run *run = context;
 
 	for (unsigned i = 0; i < RUN_RINGS; i++) {
 		assert_true(end[i] >= run->end[i]);
@@ -81,13 +81,41 @@ static void run_progress(void *context, const uint64_t *end)
 
 static void run_opened(void *context, const uint64_t *end)
 {
-	struct run *run = context;
+	struct spool_run *run = context;
 
 	run->opened++;
 	memcpy(run->end, end, sizeof(run->end));
 }
 
-static inline void run_init(struct run *run, struct faulty_disk *faulty,
+static inline struct run run_of(uint64_t epoch)
+{
+	struct run run = {.epoch = epoch};
+
+	memcpy(run.boot_id, run_boot_id, sizeof(run.boot_id));
+	return run;
+}
+
+/* Places on every ring; free() it. */
+static inline struct cursor *run_cursor(uint64_t epoch, const uint64_t *seq)
+{
+	struct cursor *cursor = cursor_create(RUN_RINGS);
+
+	assert_non_null(cursor);
+	cursor->run = run_of(epoch);
+	for (unsigned i = 0; i < RUN_RINGS; i++)
+		assert_true(cursor_put(cursor, run_cpu_of[i], seq[i]));
+	return cursor;
+}
+
+static inline void run_release(struct spool_run *run, uint64_t epoch, const uint64_t *upto)
+{
+	struct cursor *cursor = run_cursor(epoch, upto);
+
+	spool_release(run->spool, cursor);
+	free(cursor);
+}
+
+static inline void run_init(struct spool_run *run, struct faulty_disk *faulty,
 			    enum spool_durability durability)
 {
 	memset(run, 0, sizeof(*run));
@@ -98,16 +126,15 @@ static inline void run_init(struct run *run, struct faulty_disk *faulty,
 		.size_bytes = 1 << 20,
 		.age_ns = 3600 * NS_PER_S,
 		.segment_bytes = 1500,
-		.epoch = RUN_EPOCH,
 		.rings = RUN_RINGS,
 		.cpu_of = run_cpu_of,
 	};
-	memcpy(run->config.boot_id, run_boot_id, sizeof(run_boot_id));
+	run->config.run = run_of(RUN_EPOCH);
 	run->codec = frame_codec_create(1);
 	run->base = event_base_new();
 }
 
-static inline struct frame_ref *run_pack(struct run *run, enum frame_type type,
+static inline struct frame_ref *run_pack(struct spool_run *run, enum frame_type type,
 					 const ProtobufCMessage *message)
 {
 	struct frame_ref *frame = frame_ref_pack(run->codec, type, message);
@@ -116,7 +143,7 @@ static inline struct frame_ref *run_pack(struct run *run, enum frame_type type,
 	return frame;
 }
 
-static inline void run_open_named(struct run *run, const char *name)
+static inline void run_open_named(struct spool_run *run, const char *name)
 {
 	static const char *const probe[] = {"syscall:read:call"};
 	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
@@ -127,20 +154,20 @@ static inline void run_open_named(struct run *run, const char *name)
 	};
 	struct error error;
 
-	hello.epoch = run->config.epoch;
+	hello.epoch = run->config.run.epoch;
 	config.hello = run_pack(run, FRAME_SERVER_HELLO, &hello.base);
 	config.catalog = run_pack(run, FRAME_CATALOG, &catalog.base);
 	memset(run->end, 0, sizeof(run->end));
 	assert_int_equal(spool_open(run->spooler, &config, &run->spool, &error), 0);
 }
 
-static inline void run_open_spool(struct run *run)
+static inline void run_open_spool(struct spool_run *run)
 {
 	run_open_named(run, "run");
 }
 
 /* All but a spool. */
-static inline void run_start(struct run *run)
+static inline void run_start(struct spool_run *run)
 {
 	struct error error;
 
@@ -152,7 +179,7 @@ static inline void run_start(struct run *run)
 	run->opened = 0;
 }
 
-static inline void run_open(struct run *run)
+static inline void run_open(struct spool_run *run)
 {
 	run_start(run);
 	run_open_spool(run);
@@ -160,7 +187,7 @@ static inline void run_open(struct run *run)
 	assert_int_equal(run->opened, 1);
 }
 
-static inline void run_close(struct run *run)
+static inline void run_close(struct spool_run *run)
 {
 	spooler_destroy(run->spooler);
 	disk_thread_destroy(run->thread);
@@ -168,7 +195,7 @@ static inline void run_close(struct run *run)
 	run->thread = NULL;
 }
 
-static inline void run_fini(struct run *run)
+static inline void run_fini(struct spool_run *run)
 {
 	if (run->spooler)
 		run_close(run);
@@ -178,7 +205,7 @@ static inline void run_fini(struct run *run)
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
-static inline struct frame_ref *run_batch(struct run *run, unsigned ring, unsigned events,
+static inline struct frame_ref *run_batch(struct spool_run *run, unsigned ring, unsigned events,
 					  unsigned skipped)
 {
 	Ringtail__V1__Batch batch = RINGTAIL__V1__BATCH__INIT;
@@ -213,7 +240,7 @@ static inline struct frame_ref *run_batch(struct run *run, unsigned ring, unsign
 	return frame;
 }
 
-static inline struct frame_ref *run_quiet_range(struct run *run, unsigned ring, unsigned skipped)
+static inline struct frame_ref *run_quiet_range(struct spool_run *run, unsigned ring, unsigned skipped)
 {
 	struct frame_ref *frame = frame_ref_create(FRAME_BATCH, 0);
 
@@ -227,7 +254,7 @@ static inline struct frame_ref *run_quiet_range(struct run *run, unsigned ring, 
 }
 
 /* `skipped`: of each ring, since the watermark before. */
-static inline struct frame_ref *run_watermark_after(struct run *run,
+static inline struct frame_ref *run_watermark_after(struct spool_run *run,
 						     const uint64_t skipped[RUN_RINGS])
 {
 	Ringtail__V1__Watermark watermark = RINGTAIL__V1__WATERMARK__INIT;
@@ -249,13 +276,13 @@ static inline struct frame_ref *run_watermark_after(struct run *run,
 	return frame;
 }
 
-static inline struct frame_ref *run_watermark(struct run *run)
+static inline struct frame_ref *run_watermark(struct spool_run *run)
 {
 	return run_watermark_after(run, (const uint64_t[RUN_RINGS]){0});
 }
 
 /* The i-th frame of the script. */
-static inline struct frame_ref *run_frame(struct run *run, unsigned i)
+static inline struct frame_ref *run_frame(struct spool_run *run, unsigned i)
 {
 	if (i % 5 == 4)
 		return run_watermark(run);
@@ -264,7 +291,7 @@ static inline struct frame_ref *run_frame(struct run *run, unsigned i)
 	return run_batch(run, i % 2, 5 + i % 3, i % 4);
 }
 
-static inline void run_script(struct run *run, unsigned frames)
+static inline void run_script(struct spool_run *run, unsigned frames)
 {
 	for (unsigned i = 0; i < frames; i++) {
 		run_now_ns += 300000000;
@@ -273,7 +300,7 @@ static inline void run_script(struct run *run, unsigned frames)
 	}
 }
 
-static inline void run_check_ledger(struct run *run, struct spool_stat *stat, uint64_t *lost)
+static inline void run_check_ledger(struct spool_run *run, struct spool_stat *stat, uint64_t *lost)
 {
 	spool_stat(run->spool, stat);
 	*lost = 0;
@@ -353,7 +380,7 @@ static void run_on_frames(void *context, struct frame_ref *const *frame, unsigne
 	back->end = end;
 }
 
-static inline void run_read_from(struct run *run, struct run_back *back,
+static inline void run_read_from(struct spool_run *run, struct run_back *back,
 				 const struct spool_place *place)
 {
 	memset(back, 0, sizeof(*back));
@@ -367,7 +394,7 @@ static inline void run_read_from(struct run *run, struct run_back *back,
 	spool_reader_destroy(back->reader);
 }
 
-static inline void run_read(struct run *run, struct run_back *back)
+static inline void run_read(struct spool_run *run, struct run_back *back)
 {
 	struct spool_place place = {0};
 

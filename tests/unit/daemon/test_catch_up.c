@@ -494,7 +494,7 @@ static void open_other_run(struct fixture *f, bool readable)
 	f->stream = stream_create(f->subscription, f->codec, cpu_of, 1 << 20, NULL,
 				  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
 	f->stream->consumer = &somebody;
-	assert_int_equal(catch_up_begin(f->stream, &(struct catch_up_start){.realtime_ns = 1}), 0);
+	assert_int_equal(catch_up_begin(f->stream, &(struct spool_place){.realtime_ns = 1}), 0);
 	append_batch(f, 0, 10, 100);
 	append_watermark(f);
 }

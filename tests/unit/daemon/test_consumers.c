@@ -61,11 +61,11 @@ static void test_file_both_ways(void **state)
 	assert_int_equal(first->globs, 2);
 	assert_string_equal(first->spool, "0123456789abcdef");
 	assert_string_equal(TAILQ_NEXT(first, link)->spool, "");
-	assert_int_equal(first->place.epoch, 99);
-	assert_int_equal(first->place.positions, 2);
-	assert_int_equal(first->place.position[1].cpu, 5);
-	assert_int_equal(first->place.position[1].seq, 12);
-	assert_false(TAILQ_NEXT(first, link)->place.known);
+	assert_int_equal(first->place->run.epoch, 99);
+	assert_int_equal(first->place->n, 2);
+	assert_int_equal(first->place->position[1].cpu, 5);
+	assert_int_equal(first->place->position[1].seq, 12);
+	assert_null(TAILQ_NEXT(first, link)->place);
 	assert_int_equal(consumers_file_print(&list, &text, &bytes), 0);
 	assert_int_equal(bytes, strlen(good));
 	assert_string_equal(text, good);
@@ -124,17 +124,13 @@ static void test_file_refused(void **state)
 
 static void acknowledge(struct consumer *consumer, uint64_t epoch, uint32_t cpu, uint64_t seq)
 {
-	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
-	Ringtail__V1__Position position = RINGTAIL__V1__POSITION__INIT, *list = &position;
-	uint8_t boot_id[16] = {1};
+	struct cursor *cursor = cursor_create(1);
 
-	position.cpu = cpu;
-	position.seq = seq;
-	cursor.boot_id = (ProtobufCBinaryData){sizeof(boot_id), boot_id};
-	cursor.epoch = epoch;
-	cursor.n_position = 1;
-	cursor.position = &list;
-	assert_int_equal(consumer_acknowledge(consumer, &cursor, 5), 0);
+	assert_non_null(cursor);
+	cursor->run = (struct run){.boot_id = {1}, .epoch = epoch};
+	cursor_append(cursor, cpu, seq);
+	assert_int_equal(consumer_acknowledge(consumer, cursor, 5), 0);
+	free(cursor);
 }
 
 static void test_places_never_go_back(void **state)
@@ -147,11 +143,11 @@ static void test_places_never_go_back(void **state)
 	acknowledge(consumer, 10, 0, 50);
 	acknowledge(consumer, 10, 3, 7);
 	acknowledge(consumer, 9, 0, 1000);	/* of an earlier run */
-	assert_int_equal(consumer->place.positions, 2);
-	assert_int_equal(consumer->place.position[0].seq, 100);
+	assert_int_equal(consumer->place->n, 2);
+	assert_int_equal(consumer->place->position[0].seq, 100);
 	acknowledge(consumer, 11, 3, 1);	/* another run counts anew */
-	assert_int_equal(consumer->place.positions, 1);
-	assert_int_equal(consumer->place.position[0].seq, 1);
+	assert_int_equal(consumer->place->n, 1);
+	assert_int_equal(consumer->place->position[0].seq, 1);
 	consumer_free(consumer);
 }
 

@@ -314,20 +314,15 @@ static void test_no_end(void **state)
 
 /* ---- Exporters ------------------------------------------------------------------------------- */
 
-struct exporter {
-	struct fanout_tap *tap;
-	struct stream *stream;
-};
-
-static void on_live(void *context, struct stream *stream)
+static int on_live(void *context, struct stream *stream, const struct beginning *from)
 {
-	((struct exporter *)context)->stream = stream;
+	(void)context, (void)stream, (void)from;
+	return 0;
 }
 
 static void on_refused(void *context, const struct error *error)
 {
-	(void)error;
-	((struct exporter *)context)->tap = NULL;
+	(void)context, (void)error;
 }
 
 static void on_wake(void *context)
@@ -335,20 +330,26 @@ static void on_wake(void *context)
 	(void)context;
 }
 
-static int tap_as(struct engine *e, struct exporter *exporter, const char *consumer,
+static int tap_as(struct engine *e, struct subscriber *exporter, const char *consumer,
 		  const char *probe, const char *filter, struct error *error)
 {
-	struct fanout_tap_config config = {
-		.request = {.glob = &probe, .globs = 1, .filter = filter},
-		.consumer = consumer, .live = on_live, .refused = on_refused, .wake = on_wake,
-		.context = exporter,
+	struct subscribe_request request = {
+		.what = {.glob = &probe, .globs = 1, .filter = filter}, .consumer = consumer,
 	};
 
-	*exporter = (struct exporter){.tap = (struct fanout_tap *)exporter};
-	return fanout_tap(e->fanout, &config, &exporter->tap, error);
+	*exporter = (struct subscriber){.live = on_live, .refused = on_refused, .wake = on_wake};
+	return fanout_subscribe(e->fanout, exporter, &request, error);
 }
 
-static int tap(struct engine *e, struct exporter *exporter, const char *probe, const char *filter,
+static void untap(struct engine *e, struct subscriber *exporter)
+{
+	struct stream *stream = exporter->stream;
+
+	fanout_leave(e->fanout, exporter, true);
+	stream_destroy(stream);
+}
+
+static int tap(struct engine *e, struct subscriber *exporter, const char *probe, const char *filter,
 	       struct error *error)
 {
 	return tap_as(e, exporter, "export-loki-0", probe, filter, error);
@@ -357,7 +358,7 @@ static int tap(struct engine *e, struct exporter *exporter, const char *probe, c
 /* Whatever a tap is refused for, there is none then, and nothing of it. */
 static void test_taps_refused(void **state)
 {
-	struct exporter exporter, second;
+	struct subscriber exporter, second;
 	struct error error;
 	struct engine e;
 
@@ -365,18 +366,18 @@ static void test_taps_refused(void **state)
 	engine_open(&e, 2, 1, 8);
 	assert_true(tap(&e, &exporter, "syscall:nosuch:call", "", &error) < 0);
 	assert_string_equal(error.code, "unknown-probe");
-	assert_null(exporter.tap);
+	assert_int_equal(exporter.state, SUBSCRIBER_AWAY);
 	assert_true(tap(&e, &exporter, CALLS, "pid==", &error) < 0);
-	assert_null(exporter.tap);
+	assert_int_equal(exporter.state, SUBSCRIBER_AWAY);
 	assert_int_equal(tap(&e, &exporter, CALLS, "", &error), 0);
 	assert_int_equal(tap(&e, &second, CALLS, "", &error), -EBUSY);
-	assert_null(second.tap);
-	fanout_untap(second.tap);
-	fanout_untap(exporter.tap);
+	assert_int_equal(second.state, SUBSCRIBER_AWAY);
+	untap(&e, &second);
+	untap(&e, &exporter);
 	/* The kernel says no. */
 	e.loader.refuse = true;
 	assert_int_equal(tap(&e, &exporter, OPENS, "", &error), 0);
-	PEER_AWAIT(e.base, !exporter.tap);
+	PEER_AWAIT(e.base, exporter.state == SUBSCRIBER_AWAY);
 	engine_close(&e);
 }
 
@@ -391,7 +392,7 @@ static void test_feed_refused(void **state)
 	struct export_targets targets;
 	struct export_feed_config from;
 	struct export_feed *feed = NULL;
-	struct exporter exporter;
+	struct subscriber exporter;
 	struct error error;
 	struct engine e;
 
@@ -400,13 +401,13 @@ static void test_feed_refused(void **state)
 	assert_int_equal(export_targets_read(&config, &identity, &targets, &error), 0);
 	from = (struct export_feed_config){
 		.base = e.base, .fanout = e.fanout, .loader = &e.loader, .codec = e.codec,
-		.epoch = {.boot_id = "0123456789abcde", .epoch = 99}, .config = &config,
+		.run = {.boot_id = "0123456789abcde", .epoch = 99}, .config = &config,
 		.targets = &targets, .spooled = true,
 	};
 	assert_int_equal(tap_as(&e, &exporter, targets.target[1].consumer, OPENS, "", &error), 0);
 	assert_int_equal(export_feed_create(&from, &feed, &error), -EBUSY);
 	assert_string_equal(error.code, "consumer-in-use");
-	fanout_untap(exporter.tap);
+	untap(&e, &exporter);
 	/* Once it is free, both are there; and when the daemon is about to end, neither. */
 	assert_int_equal(export_feed_create(&from, &feed, &error), 0);
 	export_feed_destroy(feed);
@@ -422,7 +423,7 @@ static void test_feed_refused(void **state)
 static void test_export_changed(void **state)
 {
 	uint64_t changed = counter_read(COUNTER_exports_changed);
-	struct exporter exporter;
+	struct subscriber exporter;
 	struct error error;
 	struct engine e;
 
@@ -432,19 +433,19 @@ static void test_export_changed(void **state)
 	PEER_AWAIT(e.base, exporter.stream);
 	engine_write(&e, 1000);
 	peer_run_for(e.base, 50000000);
-	fanout_untap(exporter.tap);
+	untap(&e, &exporter);
 	/* In one run of the daemon, and in the next. */
 	assert_int_equal(tap(&e, &exporter, CALLS, "ret > 200", &error), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	assert_int_equal(counter_read(COUNTER_exports_changed), changed + 1);
-	fanout_untap(exporter.tap);
+	untap(&e, &exporter);
 	engine_close(&e);
 	assert_non_null(strstr(text_of("consumers"), "filter ret%20>%20200\n"));
 	engine_open(&e, 2, 1, 8);
 	assert_int_equal(tap(&e, &exporter, OPENS, "", &error), 0);
 	assert_int_equal(counter_read(COUNTER_exports_changed), changed + 2);
 	PEER_AWAIT(e.base, exporter.stream);
-	fanout_untap(exporter.tap);
+	untap(&e, &exporter);
 	engine_close(&e);
 	assert_non_null(strstr(text_of("consumers"), "probe " OPENS "\n"));
 	assert_null(strstr(text_of("consumers"), CALLS));

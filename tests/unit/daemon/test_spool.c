@@ -9,7 +9,7 @@
 static void comes_back_whole(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;
@@ -38,7 +38,7 @@ static void comes_back_whole(void **state)
 
 static void begins_at_a_cursor(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -62,7 +62,7 @@ static void begins_at_a_time(void **state)
 {
 	struct spool_place place = {0};
 	uint64_t middle, seq[RUN_RINGS];
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -83,7 +83,7 @@ static void begins_at_a_time(void **state)
 static void drops_the_oldest(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;
@@ -108,7 +108,7 @@ static void drops_the_oldest(void **state)
 static void lives_on_a_full_disk(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;
@@ -132,7 +132,7 @@ static void lives_on_a_full_disk(void **state)
 static void waits_for_room_on_a_full_disk(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;
@@ -160,7 +160,7 @@ static void refuses_the_newest(void **state)
 {
 	struct spool_stat stat;
 	uint64_t lost, upto[RUN_RINGS];
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -175,7 +175,7 @@ static void refuses_the_newest(void **state)
 	assert_int_equal(stat.deleted, 0);
 	/* Acknowledged, some of it goes, and there is room again. */
 	memcpy(upto, run.end, sizeof(upto));
-	spool_release(run.spool, run_boot_id, RUN_EPOCH, upto);
+	run_release(&run, RUN_EPOCH, upto);
 	disk_thread_settle(run.thread);
 	run_script(&run, 10);
 	run_check_ledger(&run, &stat, &lost);
@@ -193,7 +193,7 @@ static void stays_full(void **state)
 {
 	struct spool_stat stat;
 	unsigned would_fit = 0;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	for (uint64_t size = 8000; size < 9500; size += 100) {
@@ -220,7 +220,7 @@ static void stops_until_half_is_free(void **state)
 {
 	uint64_t upto[RUN_RINGS] = {0}, lost;
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -235,7 +235,7 @@ static void stops_until_half_is_free(void **state)
 
 		for (unsigned j = 0; j < RUN_RINGS; j++)
 			upto[j] = run.end[j] * i / 10;
-		spool_release(run.spool, run_boot_id, RUN_EPOCH, upto);
+		run_release(&run, RUN_EPOCH, upto);
 		disk_thread_settle(run.thread);
 		spool_stat(run.spool, &stat);
 		assert_true(stat.bytes <= bytes);
@@ -248,7 +248,7 @@ static void stops_until_half_is_free(void **state)
 static void deletes_what_is_too_old(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -268,7 +268,7 @@ static void a_wall_clock_set_ahead_deletes_nothing(void **state)
 	const uint64_t begun_ns = run_realtime_ns;
 	struct spool_stat stat;
 	uint64_t segments;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -293,7 +293,7 @@ static void keeps_other_epochs_apart(void **state)
 {
 	uint64_t older[RUN_RINGS], upto[RUN_RINGS] = {1, 1};
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -301,7 +301,7 @@ static void keeps_other_epochs_apart(void **state)
 	run_script(&run, 20);
 	memcpy(older, run.seq, sizeof(older));
 	run_close(&run);
-	run.config.epoch = RUN_EPOCH + 1;
+	run.config.run.epoch = RUN_EPOCH + 1;
 	memset(run.seq, 0, sizeof(run.seq));
 	run_open(&run);
 	for (unsigned i = 0; i < RUN_RINGS; i++)
@@ -316,7 +316,7 @@ static void keeps_other_epochs_apart(void **state)
 	assert_int_equal(back.there, produced(&run));
 	assert_true(back.foreign > 3 && back.foreign < 3 + 20 - 2 + 1);
 	/* Who has acknowledged anything of this run needs nothing of that one. */
-	spool_release(run.spool, run_boot_id, RUN_EPOCH + 1, upto);
+	run_release(&run, RUN_EPOCH + 1, upto);
 	disk_thread_settle(run.thread);
 	run_read(&run, &back);
 	assert_int_equal(back.foreign, 0);
@@ -329,7 +329,7 @@ static void keeps_other_epochs_apart(void **state)
 static void holds_no_more_than_its_bound(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;
@@ -355,7 +355,7 @@ static void a_reader_may_go_at_any_time(void **state)
 {
 	struct spool_place place = {0};
 	struct spool_reader *reader;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -375,7 +375,7 @@ static void a_reader_may_go_at_any_time(void **state)
 static void opens_again_while_it_closes(void **state)
 {
 	struct spool *before;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -415,7 +415,7 @@ static void above_a_real_disk(void **state)
 	struct spool_stat stat;
 	struct error error;
 	struct disk disk;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;

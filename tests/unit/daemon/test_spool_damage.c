@@ -13,7 +13,7 @@
 
 static void names_what_damage_costs(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	for (size_t at = 0; at < 1400; at += 7) {
@@ -43,7 +43,7 @@ static void names_what_damage_costs(void **state)
 }
 
 /* Another end for that file, which says that its bytes have another checksum. */
-static void replace_end(struct run *run, struct faulty_file *file)
+static void replace_end(struct spool_run *run, struct faulty_file *file)
 {
 	uint8_t raw[4096];
 	Ringtail__V1__SegmentEnd *end;
@@ -73,7 +73,7 @@ static void does_not_trust_another_end(void **state)
 {
 	struct spool_stat stat;
 	unsigned newest = 0;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -115,7 +115,7 @@ static void counts_what_it_mends(void **state)
 {
 	uint64_t upto[RUN_RINGS] = {UINT64_MAX, UINT64_MAX};
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	for (unsigned torn = 0; torn < 2; torn++) {
@@ -131,7 +131,7 @@ static void counts_what_it_mends(void **state)
 		spool_stat(run.spool, &stat);
 		assert_non_null(segment(1, "seg"));
 		assert_int_equal(stat.bytes, faulty.file[segment(1, "seg")->file].n);
-		spool_release(run.spool, run_boot_id, RUN_EPOCH, upto);
+		run_release(&run, RUN_EPOCH, upto);
 		disk_thread_settle(run.thread);
 		spool_stat(run.spool, &stat);
 		assert_int_equal(stat.segments, 0);
@@ -142,7 +142,7 @@ static void counts_what_it_mends(void **state)
 
 static void names_what_is_gone(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -165,7 +165,7 @@ static void names_what_is_gone(void **state)
 static void names_the_hole_before_this_run(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;
@@ -201,7 +201,7 @@ static void names_the_hole_before_this_run(void **state)
 static void sets_a_torn_one_aside(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -231,7 +231,7 @@ static void sets_a_torn_one_aside(void **state)
 static void takes_an_empty_one_away(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	int file;
 
 	(void)state;
@@ -255,7 +255,7 @@ static void takes_an_empty_one_away(void **state)
 /* What was before the first of all segments was never written; what was before another was deleted. */
 static void says_why_the_oldest_begins_late(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -279,14 +279,14 @@ static void says_why_the_oldest_begins_late(void **state)
 /* Of a run that nobody could say hello of, numbers would be taken for another's. */
 static void no_numbers_of_an_unknown_run(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
 	run_open(&run);
 	run_script(&run, 40);
 	run_close(&run);
-	run.config.epoch++;
+	run.config.run.epoch++;
 	run_open(&run);
 	faulty.fail_at = faulty.operations;
 	faulty.fail_errno = EIO;
@@ -304,7 +304,7 @@ static void no_numbers_of_an_unknown_run(void **state)
 /* Who comes from an earlier run knows no numbers of this one: that its beginning is gone is said so. */
 static void names_a_lost_beginning_of_a_run(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	for (unsigned damaged = 0; damaged < 2; damaged++) {
@@ -317,7 +317,7 @@ static void names_a_lost_beginning_of_a_run(void **state)
 		run_close(&run);
 		while (segment(sequence, "seg"))
 			sequence++;
-		run.config.epoch++;
+		run.config.run.epoch++;
 		memset(run.seq, 0, sizeof(run.seq));
 		run_open(&run);
 		run_script(&run, 40);

@@ -12,7 +12,7 @@ static struct run_back back;
 /* How many operations the run takes when nothing goes wrong. */
 static uint64_t count_operations(enum spool_durability durability)
 {
-	struct run run;
+	struct spool_run run;
 	uint64_t n;
 
 	faulty_disk_init(&faulty, 1);
@@ -26,7 +26,7 @@ static uint64_t count_operations(enum spool_durability durability)
 }
 
 /* Whatever failed: what is not read back was counted, and nothing is there twice. */
-static void check_after_fault(struct run *run, uint64_t lost)
+static void check_after_fault(struct spool_run *run, uint64_t lost)
 {
 	uint64_t produced = 0;
 
@@ -48,7 +48,7 @@ static void check_after_fault(struct run *run, uint64_t lost)
 static void run_with_fault(enum spool_durability durability, uint64_t at, int err, bool for_ever)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	faulty_disk_init(&faulty, 1);
@@ -102,7 +102,7 @@ static void run_with_cut(enum spool_durability durability, uint64_t at, enum fau
 			 uint64_t seed, uint64_t fail_at)
 {
 	uint64_t durable[RUN_RINGS], was[RUN_RINGS];
-	struct run run;
+	struct spool_run run;
 
 	faulty_disk_init(&faulty, seed);
 	run_init(&run, &faulty, durability);
@@ -187,7 +187,7 @@ static void every_fault_and_then_a_cut(void **state)
 static void run_with_heir(uint64_t at, enum faulty_cut how, uint64_t seed)
 {
 	uint64_t durable[RUN_RINGS];
-	struct run run;
+	struct spool_run run;
 
 	faulty_disk_init(&faulty, seed);
 	run_init(&run, &faulty, SPOOL_FSYNC);

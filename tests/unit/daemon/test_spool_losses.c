@@ -81,7 +81,7 @@ static void note(uint8_t type, const uint8_t *body, size_t bytes)
 		protobuf_c_message_free_unpacked(message, NULL);
 }
 
-static void read_file(struct run *run, const struct faulty_file *file)
+static void read_file(struct spool_run *run, const struct faulty_file *file)
 {
 	static uint8_t raw[FRAME_RAW_BYTES_MAX];
 	struct frame_header header;
@@ -102,7 +102,7 @@ static int by_path(const void *a, const void *b)
 }
 
 /* Every segment, in order: `told`, and whether that has holes. */
-static void read_all(struct run *run)
+static void read_all(struct spool_run *run)
 {
 	static struct faulty_name name[FAULTY_FILES_MAX];
 	unsigned n = faulty.names.n;
@@ -155,7 +155,7 @@ static void expect_gap(const struct told *gap, unsigned ring, uint64_t first, ui
 
 /* ---- A run ------------------------------------------------------------------------------------ */
 
-static void begin(struct run *run, enum spool_durability durability)
+static void begin(struct spool_run *run, enum spool_durability durability)
 {
 	faulty_disk_init(&faulty, 1);
 	run_init(run, &faulty, durability);
@@ -163,19 +163,19 @@ static void begin(struct run *run, enum spool_durability durability)
 	run->config.size_bytes = 8 << 20;
 }
 
-static void end(struct run *run)
+static void end(struct spool_run *run)
 {
 	run_fini(run);
 	faulty_disk_fini(&faulty);
 }
 
-static void settle(struct run *run)
+static void settle(struct spool_run *run)
 {
 	run_now_ns += 300000000;
 	disk_thread_settle(run->thread);
 }
 
-static void append(struct run *run, struct frame_ref *frame)
+static void append(struct spool_run *run, struct frame_ref *frame)
 {
 	spool_append(run->spool, frame);
 	settle(run);
@@ -205,7 +205,7 @@ static uint64_t events_of(const struct frame_ref *frame)
 static void durable_with_the_sync_alone(void **state)
 {
 	uint64_t durable;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_FSYNC);
@@ -232,7 +232,7 @@ static void durable_with_the_sync_alone(void **state)
 /* Whoever keeps a spool as the system writes it is told at once. */
 static void written_is_durable_at_once(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_WRITTEN);
@@ -249,7 +249,7 @@ static void disk_fails(void **state)
 {
 	uint64_t events[RUN_RINGS] = {0}, first[RUN_RINGS], seq[RUN_RINGS];
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;
@@ -284,7 +284,7 @@ static void watermarks_are_made_up_for(void **state)
 {
 	const struct told *made;
 	uint64_t time_ns, told_of;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_WRITTEN);
@@ -317,7 +317,7 @@ static void skips_before_a_loss(void **state)
 {
 	uint64_t first, events;
 	struct frame_ref *frame;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_WRITTEN);
@@ -344,7 +344,7 @@ static void skips_before_a_loss(void **state)
 /* Of a Gap that did not come to the disk the reason stays what it was. */
 static void gap_is_lost_itself(void **state)
 {
-	struct run run;
+	struct spool_run run;
 	uint64_t was;
 
 	(void)state;
@@ -374,7 +374,7 @@ static void queue_is_full_and_then_the_disk_fails(void **state)
 {
 	const uint32_t bytes = 8 << 20;
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;
@@ -416,7 +416,7 @@ static void what_is_there_comes_again(void **state)
 {
 	struct spool_stat stat;
 	uint64_t lost, was;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_WRITTEN);
@@ -445,7 +445,7 @@ static void what_is_there_comes_again(void **state)
 static void comes_while_it_is_opened(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 	uint64_t lost;
 
 	(void)state;
@@ -472,7 +472,7 @@ static void fails_as_it_is_opened(void **state)
 {
 	const struct told *made;
 	uint64_t time_ns;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_WRITTEN);
@@ -507,14 +507,14 @@ static unsigned dice(unsigned *seed, unsigned sides)
 	return (unsigned)rand_r(seed) % sides;
 }
 
-static void append_watermark(struct run *run)
+static void append_watermark(struct spool_run *run)
 {
 	spool_append(run->spool, run_watermark_after(run, untold));
 	memset(untold, 0, sizeof(untold));
 }
 
 /* As the main loop does it: what was skipped is told before the ring's next frame. */
-static void append_something(struct run *run, unsigned *seed)
+static void append_something(struct spool_run *run, unsigned *seed)
 {
 	unsigned ring = dice(seed, RUN_RINGS), what = dice(seed, 8);
 	uint64_t first = run->seq[ring];
@@ -567,7 +567,7 @@ static void check_gaps(void)
 	}
 }
 
-static void check_end(struct run *run)
+static void check_end(struct spool_run *run)
 {
 	struct spool_stat stat;
 	uint64_t lost;
@@ -589,7 +589,7 @@ static void check_end(struct run *run)
 static void history(unsigned seed)
 {
 	enum spool_durability durability = seed % 2 ? SPOOL_FSYNC : SPOOL_WRITTEN;
-	struct run run;
+	struct spool_run run;
 
 	begin(&run, durability);
 	run.config.policy = SPOOL_DROP_NEW;

@@ -18,20 +18,20 @@
 static struct faulty_disk faulty;
 static struct run_back back;
 
-static void begin(struct run *run)
+static void begin(struct spool_run *run)
 {
 	faulty_disk_init(&faulty, 1);
 	run_init(run, &faulty, SPOOL_WRITTEN);
 }
 
-static void end(struct run *run)
+static void end(struct spool_run *run)
 {
 	run_fini(run);
 	faulty_disk_fini(&faulty);
 }
 
 /* Something is written there, and then nobody asks for it any more. */
-static void leave(struct run *run, const char *name, unsigned frames)
+static void leave(struct spool_run *run, const char *name, unsigned frames)
 {
 	run_open_named(run, name);
 	disk_thread_settle(run->thread);
@@ -41,7 +41,7 @@ static void leave(struct run *run, const char *name, unsigned frames)
 	disk_thread_settle(run->thread);
 }
 
-static void turn(struct run *run)
+static void turn(struct spool_run *run)
 {
 	run_now_ns += SPOOL_TIDY_NS;
 	spooler_turn(run->spooler);
@@ -74,7 +74,7 @@ static void on_row(void *context, const struct spool_stat *stat)
 	assert_int_equal(stat->oldest_realtime_ns > 0, stat->segments > 0);
 }
 
-static struct rows look(const struct run *run)
+static struct rows look(const struct spool_run *run)
 {
 	struct rows rows = {0};
 
@@ -99,7 +99,7 @@ static uint64_t bytes_of(const char *name)
 static void gets_old(void **state)
 {
 	struct rows rows, before;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -130,7 +130,7 @@ static void by_its_boots_clock(void **state)
 {
 	const uint64_t begun_ns = run_realtime_ns;
 	struct rows before;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -145,7 +145,7 @@ static void by_its_boots_clock(void **state)
 	turn(&run);
 	assert_int_equal(look(&run).segments, before.segments);
 	run_close(&run);
-	run.config.boot_id[0] ^= 1;
+	run.config.run.boot_id[0] ^= 1;
 	run_start(&run);
 	turn(&run);
 	assert_int_equal(look(&run).n, 0);
@@ -157,7 +157,7 @@ static void by_its_boots_clock(void **state)
 /* A killed daemon's: its open segment is looked through, and gets old as the others do. */
 static void left_open(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -181,7 +181,7 @@ static void left_open(void **state)
 static void asked_for_again(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	for (unsigned when = 0; when < 3; when++) {
@@ -212,7 +212,7 @@ static void asked_for_again(void **state)
 
 static void share_one_bound(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -239,7 +239,7 @@ static void share_one_bound(void **state)
 static void not_too_many(void **state)
 {
 	char name[SPOOL_NAME_BYTES];
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -268,7 +268,7 @@ static void hold_first(void *holder, spooler_name *name, void *context)
 static void held(void **state)
 {
 	bool holds = true;
-	struct run run;
+	struct spool_run run;
 	uint64_t bytes;
 
 	(void)state;
@@ -303,7 +303,7 @@ static void held_is_bounded(void **state)
 {
 	static const enum spool_policy policies[] = {SPOOL_DROP_OLDEST, SPOOL_DROP_NEW};
 	bool holds = true;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
@@ -327,7 +327,7 @@ static void held_is_bounded(void **state)
 
 static void removed_at_once(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -357,7 +357,7 @@ static void removed_at_once(void **state)
 static void disk_fails(void **state)
 {
 	static const int errnos[] = {EIO, ENOSPC, EROFS};
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	for (unsigned i = 0; i < 300; i++) {
@@ -403,7 +403,7 @@ static void above_a_real_disk(void **state)
 	char path[] = "/tmp/ringtail-test-orphans.XXXXXX", command[64];
 	struct error error;
 	struct disk disk;
-	struct run run;
+	struct spool_run run;
 	int fd;
 
 	(void)state;

@@ -21,7 +21,7 @@ static void check_told(Ringtail__V1__LossReason reason, uint64_t of_it, uint64_t
 }
 
 /* Nothing it still had to write or to seal comes to the disk. */
-static void kill_run(struct run *run)
+static void kill_run(struct spool_run *run)
 {
 	faulty.fail_at = faulty.operations;
 	faulty.fail_errno = EIO;
@@ -30,13 +30,13 @@ static void kill_run(struct run *run)
 	faulty.fail_at = UINT64_MAX;
 }
 
-static void next_run(struct run *run, bool orderly)
+static void next_run(struct spool_run *run, bool orderly)
 {
 	if (orderly)
 		run_close(run);
 	else
 		kill_run(run);
-	run->config.epoch++;
+	run->config.run.epoch++;
 	memset(run->seq, 0, sizeof(run->seq));
 	run_open(run);
 }
@@ -47,7 +47,7 @@ static void is_told_between_two_runs(void **state)
 		bool orderly = variant & 1, writes = variant & 2, whole = variant & 4;
 		Ringtail__V1__LossReason reason = orderly ? NOT_RECORDED : RESTART;
 		uint64_t old[RUN_RINGS];
-		struct run run;
+		struct spool_run run;
 
 		(void)state;
 		begin(&run);
@@ -71,7 +71,7 @@ static void is_told_between_two_runs(void **state)
 
 static void is_told_of_each_restart(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -95,7 +95,7 @@ static void is_told_of_each_restart(void **state)
 static void is_told_when_the_run_before_is_deleted(void **state)
 {
 	uint64_t upto[RUN_RINGS] = {1, 1};
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -103,7 +103,7 @@ static void is_told_when_the_run_before_is_deleted(void **state)
 	run_script(&run, 10);
 	next_run(&run, true);
 	run_script(&run, 10);
-	spool_release(run.spool, run_boot_id, RUN_EPOCH + 1, upto);
+	run_release(&run, RUN_EPOCH + 1, upto);
 	disk_thread_settle(run.thread);
 	read_since(&run, RUN_EPOCH, 3, 3);
 	check_told(OTHER_EPOCH, 1, 1);
@@ -116,7 +116,7 @@ static void is_told_when_a_run_is_deleted_under_its_reader(void **state)
 {
 	uint64_t upto[RUN_RINGS] = {1, 1};
 	struct spool_place oldest = {0};
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);
@@ -130,7 +130,7 @@ static void is_told_when_a_run_is_deleted_under_its_reader(void **state)
 	spool_reader_next(back.reader, 700);
 	disk_thread_settle(run.thread);
 	assert_true(back.foreign > 0 && !back.end);
-	spool_release(run.spool, run_boot_id, RUN_EPOCH + 1, upto);
+	run_release(&run, RUN_EPOCH + 1, upto);
 	disk_thread_settle(run.thread);
 	for (unsigned i = 0; i < 1000 && !back.end; i++) {
 		spool_reader_next(back.reader, 700);
@@ -145,7 +145,7 @@ static void is_told_when_a_run_is_deleted_under_its_reader(void **state)
 /* The rings go on: nothing was missed, and nothing is told. */
 static void is_not_told_where_the_rings_go_on(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run);

@@ -14,7 +14,7 @@ static int by_path(const void *a, const void *b)
 }
 
 /* Every segment, in order. */
-static void read_strictly(struct run *run, struct strict *strict)
+static void read_strictly(struct spool_run *run, struct strict *strict)
 {
 	static struct faulty_name name[FAULTY_FILES_MAX];
 	unsigned n = faulty.names.n;
@@ -28,7 +28,7 @@ static void read_strictly(struct run *run, struct strict *strict)
 				    faulty.file[name[i].file].n);
 }
 
-static void append(struct run *run, struct frame_ref *frame)
+static void append(struct spool_run *run, struct frame_ref *frame)
 {
 	run_now_ns += 300000000;
 	spool_append(run->spool, frame);
@@ -36,13 +36,13 @@ static void append(struct run *run, struct frame_ref *frame)
 }
 
 /* As the stream makes it: of what was skipped of ring 1 since the one before. */
-static struct frame_ref *watermark(struct run *run, uint64_t skipped)
+static struct frame_ref *watermark(struct spool_run *run, uint64_t skipped)
 {
 	return run_watermark_after(run, (const uint64_t[RUN_RINGS]){0, skipped});
 }
 
 /* Ring 0 has events, ring 1 nothing but what others asked for. */
-static void steps(struct run *run, unsigned n)
+static void steps(struct spool_run *run, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		append(run, run_batch(run, 0, 5, 1));
@@ -51,7 +51,7 @@ static void steps(struct run *run, unsigned n)
 	}
 }
 
-static void begin(struct run *run, enum spool_durability durability, uint64_t segment_bytes)
+static void begin(struct spool_run *run, enum spool_durability durability, uint64_t segment_bytes)
 {
 	faulty_disk_init(&faulty, 1);
 	run_init(run, &faulty, durability);
@@ -59,7 +59,7 @@ static void begin(struct run *run, enum spool_durability durability, uint64_t se
 	run_open(run);
 }
 
-static void end(struct run *run)
+static void end(struct spool_run *run)
 {
 	struct spool_stat stat;
 	struct strict strict;
@@ -87,7 +87,7 @@ static void end(struct run *run)
 
 static void all_is_well(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_WRITTEN, 1 << 20);
@@ -99,7 +99,7 @@ static void all_is_well(void **state)
 static void fail_for_a_time(enum spool_durability durability, uint64_t segment_bytes, uint64_t at,
 			    int err, bool until_later)
 {
-	struct run run;
+	struct spool_run run;
 
 	begin(&run, durability, segment_bytes);
 	faulty.fail_at = faulty.failed_at = faulty.operations + at;
@@ -133,7 +133,7 @@ static void the_disk_fails_for_a_time(void **state)
 static void the_spool_is_full_for_a_time(void **state)
 {
 	struct spool_stat stat;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	faulty_disk_init(&faulty, 1);

@@ -10,7 +10,7 @@
 
 static struct faulty_disk faulty;
 
-static void begin(struct run *run, enum spool_durability durability)
+static void begin(struct spool_run *run, enum spool_durability durability)
 {
 	run_quiet();
 	faulty_disk_init(&faulty, 1);
@@ -19,13 +19,13 @@ static void begin(struct run *run, enum spool_durability durability)
 	run_open(run);
 }
 
-static void end(struct run *run)
+static void end(struct spool_run *run)
 {
 	run_fini(run);
 	faulty_disk_fini(&faulty);
 }
 
-static uint64_t window_ns(const struct run *run, const char *state)
+static uint64_t window_ns(const struct spool_run *run, const char *state)
 {
 	struct daemon_stat *stat = calloc(1, sizeof(*stat));
 	uint64_t window;
@@ -41,7 +41,7 @@ static uint64_t window_ns(const struct run *run, const char *state)
 
 static void well(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_FSYNC);
@@ -58,7 +58,7 @@ static void well(void **state)
 /* The disk thread hangs in a call: as here, where it gets no turn. */
 static void slow(void **state)
 {
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_FSYNC);
@@ -76,7 +76,7 @@ static void slow(void **state)
 static void failed(void **state)
 {
 	uint64_t failed_ns;
-	struct run run;
+	struct spool_run run;
 
 	(void)state;
 	begin(&run, SPOOL_WRITTEN);

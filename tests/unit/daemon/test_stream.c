@@ -42,9 +42,15 @@ static void open_subscription(struct fixture *f, uint64_t history_bytes)
 
 static void join(struct fixture *f, uint64_t lag_bytes, const uint64_t *since)
 {
-	f->stream = stream_create(f->subscription, f->codec, cpu_of, lag_bytes, since,
+	struct cursor *cursor = since ? cursor_create(RINGS) : NULL;
+
+	for (unsigned i = 0; cursor && i < RINGS; i++)
+		if (since[i] != UINT64_MAX)
+			cursor_append(cursor, cpu_of[i], since[i]);
+	f->stream = stream_create(f->subscription, f->codec, cpu_of, lag_bytes, cursor,
 				  since ? RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE
 					: RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	free(cursor);
 	assert_non_null(f->stream);
 	for (unsigned i = 0; i < RINGS; i++)
 		f->known[i] = f->stream->ring[i].told;
