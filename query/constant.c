@@ -142,12 +142,16 @@ size_t constant_print(const struct constant_rule *rule, uint64_t value,
 	return made.full ? 0 : made.bytes;
 }
 
-bool constant_find(const char *name, uint64_t *value)
+/* So few below 0 that no flag and no ioctl() is among them. */
+#define NEGATIVE_MIN 0xfffff000u
+
+bool constant_find(const char *name, int64_t *value)
 {
 	for (size_t i = 0; i < SETS; i++)
 		for (const struct constant *at = set_table[i].constant; at->name; at++)
 			if (!strcmp(at->name, name)) {
-				*value = at->value;
+				*value = at->value < NEGATIVE_MIN ? (int64_t)at->value :
+									(int32_t)at->value;
 				return true;
 			}
 	return false;

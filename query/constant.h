@@ -36,8 +36,11 @@ bool constant_rule_by_machine(const struct constant_rule *rule);
 size_t constant_print(const struct constant_rule *rule, uint64_t value,
 		      char text[CONSTANT_TEXT_BYTES]);
 
-/* The value of a name, for a person who writes `flags & O_WRONLY`. False if there is no such name. */
-bool constant_find(const char *name, uint64_t *value);
+/*
+ * The value of a name, for a person who writes `flags & O_WRONLY`: below 0 if it is in C, as AT_FDCWD. False if
+ * there is no such name.
+ */
+bool constant_find(const char *name, int64_t *value);
 
 /* Every name, in no order; NULL past the last. */
 const char *constant_name(size_t i);

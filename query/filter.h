@@ -23,13 +23,16 @@ struct filter;
  *	or:	and { "||" and }
  *	and:	not { "&&" not }
  *	not:	"!" not | "(" or ")" | compare
- *	compare: operand op operand,  op: == != < <= > >= =~ (glob)  ;  operand: name | number | "string"
- *		 name [ "!" ] "in" "(" value { "," value } ")"
+ *	compare: operand op operand,  op: == != < <= > >= =~ (glob)
+ *		 operand [ "!" ] "in" "(" value { "," value } ")"
+ *		 name "&" number		some of these bits are set
+ *	operand: name | name "&" number | number | "string"
  * Names: pid tid uid ppid cpu time comm kernel probe provider function name, error (true if ret is
  * an errno; `error == ENOENT` compares by name), duration, ret, and every argument name of the
  * catalog. What an event does not have (a field of other probes; ret and duration of a call that never
  * returns) is absent: no comparison with it holds, not even !=, and so the negation of one does.
- * Numbers: decimal, 0x, and with a unit ns us ms s / KiB MiB GiB.
+ * Numbers: decimal, 0x, with a unit ns us ms s / KiB MiB GiB; and the names of constants in the kernel's
+ * headers: O_WRONLY, SIGKILL, AF_INET (query/constants.def).
  *
  * Text longer than FILTER_BYTES_MAX, or nested or longer than its bounds, is an error like any
  * other: -EINVAL, with the column and the nearest known name. An empty text is NULL and 0.

@@ -228,6 +228,57 @@ static int compare_number(struct filter_tree *tree, const struct filter_operand 
 	return 0;
 }
 
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+int filter_compare_bits(struct filter_operand *operand, const struct filter_operand *mask,
+			struct error *error)
+{
+	if (operand->kind != OPERAND_SUBJECT || filter_subject_is_text(&operand->subject)) {
+		filter_refuse(error, operand->column, "filter-bits",
+			      "before & stands the name of a number of the event");
+		error_hint(error, "as in flags & O_WRONLY; and is written &&");
+		return -EINVAL;
+	}
+	if (mask->kind != OPERAND_NUMBER || mask->number <= 0 || mask->number > UINT64_MAX) {
+		filter_refuse(error, mask->column, "filter-bits",
+			      mask->kind == OPERAND_NUMBER && !mask->number ?
+			      "no bit is set in this, so it never holds" :
+			      "behind & stands a number with a bit that may be set");
+		error_hint(error, "as in flags & O_WRONLY, or flags & O_ACCMODE == O_RDONLY; and is written &&");
+		return -EINVAL;
+	}
+	operand->kind = OPERAND_BITS;
+	operand->mask = (uint64_t)mask->number;
+	return 0;
+}
+
+static int compare_bits(struct filter_tree *tree, const struct filter_operand *left, enum filter_op op,
+			filter_number number, struct filter_node **node, struct error *error)
+{
+	int err = filter_tree_node(tree, NODE_BITS, left->column, node, error);
+
+	if (err)
+		return err;
+	(*node)->op = op;
+	(*node)->left = left->subject;
+	(*node)->mask = left->mask;
+	(*node)->number = number;
+	return 0;
+}
+
+static int compare_bits_with(struct filter_tree *tree, const struct filter_operand *left,
+			     enum filter_op op, const struct filter_operand *right,
+			     struct filter_node **node, struct error *error)
+{
+	if (right->kind != OPERAND_NUMBER || (op != FILTER_EQ && op != FILTER_NE)) {
+		filter_refuse(error, right->column, "filter-bits",
+			      "bits are compared with a number, by ==, != or in");
+		error_hint(error, "as in flags & O_ACCMODE == O_RDONLY");
+		return -EINVAL;
+	}
+	return compare_bits(tree, left, op, right->number, node, error);
+}
+
 /* ---- All ------------------------------------------------------------------------------------- */
 
 int filter_compare(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
@@ -235,6 +286,10 @@ int filter_compare(struct filter_tree *tree, const Ringtail__V1__Catalog *catalo
 		   const struct filter_operand *right, struct filter_node **node,
 		   struct error *error)
 {
+	if (left->kind == OPERAND_BITS)
+		return compare_bits_with(tree, left, op, right, node, error);
+	if (right->kind == OPERAND_BITS)
+		return compare_bits_with(tree, right, op, left, node, error);
 	if (left->kind != OPERAND_SUBJECT && right->kind != OPERAND_SUBJECT)
 		return filter_refuse(error, left->column, "filter-constant",
 				     "neither side of this comparison is of the event");
@@ -259,6 +314,8 @@ int filter_compare_nothing(struct filter_tree *tree, const struct filter_operand
 	const char *name;
 	int err;
 
+	if (operand->kind == OPERAND_BITS)
+		return compare_bits(tree, operand, FILTER_NE, 0, node, error);
 	if (operand->kind != OPERAND_SUBJECT)
 		return filter_refuse(error, operand->column, "filter-constant",
 				     "this is not compared with anything");

@@ -15,12 +15,14 @@ struct filter_operand {
 	enum {
 		OPERAND_SUBJECT,
 		OPERAND_NUMBER,
+		OPERAND_BITS,		/* of a number: subject & mask */
 		OPERAND_ERRNO,		/* ENOENT or -ENOENT: a number for few subjects */
 		OPERAND_TEXT,
 	} kind;
 	unsigned column;
 	struct filter_subject subject;
 	filter_number number;
+	uint64_t mask;
 	const char *text;
 };
 
@@ -30,7 +32,11 @@ int filter_compare(struct filter_tree *tree, const Ringtail__V1__Catalog *catalo
 		   const struct filter_operand *right, struct filter_node **node,
 		   struct error *error);
 
-/* The operand alone, where it is something that is or is not: error, kernel. */
+/* subject & mask, into *operand. -EINVAL with *error if it is text, or no bit could be set. */
+int filter_compare_bits(struct filter_operand *operand, const struct filter_operand *mask,
+			struct error *error);
+
+/* The operand alone, where it is something that is or is not: error, kernel, flags & O_WRONLY. */
 int filter_compare_nothing(struct filter_tree *tree, const struct filter_operand *operand,
 			   struct filter_node **node, struct error *error);
 

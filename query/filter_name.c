@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "query/constant.h"
 #include "query/nearest.h"
 
 #define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
@@ -157,6 +158,8 @@ static int refuse_name(const char *name, unsigned column, const Ringtail__V1__Ca
 		nearest_offer(&nearest, typed[i]);
 	for (size_t i = 0; i < COUNT(errnos); i++)
 		nearest_offer(&nearest, errnos[i].name);
+	for (size_t i = 0; constant_name(i); i++)
+		nearest_offer(&nearest, constant_name(i));
 	for (int i = 1; i < ERRNO_LIBC_MAX; i++) {
 		if (strerrorname_np(i))
 			nearest_offer(&nearest, strerrorname_np(i));
@@ -209,7 +212,7 @@ static int use_field(const char *name, bool is_error, unsigned column,
 
 int filter_name_resolve(const struct filter_token *token, const Ringtail__V1__Catalog *catalog,
 			struct filter_tree *tree, enum filter_meaning *meaning,
-			struct filter_subject *subject, int *number, struct error *error)
+			struct filter_subject *subject, int64_t *number, struct error *error)
 {
 	char name[NAME_BYTES_MAX + 1];
 	const char *field = name;
@@ -232,6 +235,10 @@ int filter_name_resolve(const struct filter_token *token, const Ringtail__V1__Ca
 	*number = errno_of(name);
 	if (*number) {
 		*meaning = MEANS_ERRNO;
+		return 0;
+	}
+	if (constant_find(name, number)) {
+		*meaning = MEANS_CONSTANT;
 		return 0;
 	}
 	if (strncmp(name, FIELD_PREFIX, strlen(FIELD_PREFIX)) == 0)

@@ -1,8 +1,8 @@
 /*
  * filter_name: what the names in a filter stand for.
  *
- * Three kinds: what every event has (pid, comm), fields of the catalog (fd, filename), and names of
- * errors (ENOENT), which are numbers. Where a field has the name of something that every event has,
+ * Four kinds: what every event has (pid, comm), fields of the catalog (fd, filename), and names of
+ * errors (ENOENT) and of constants (O_WRONLY), which are numbers. Where a field has the name of something that every event has,
  * `arg.pid` is the field. Private to filter*.c; main thread.
  */
 #ifndef RINGTAIL_QUERY_FILTER_NAME_H
@@ -15,6 +15,7 @@
 enum filter_meaning {
 	MEANS_SUBJECT,
 	MEANS_ERRNO,
+	MEANS_CONSTANT,		/* O_WRONLY, SIGKILL: query/constant.h */
 };
 
 /*
@@ -23,7 +24,7 @@ enum filter_meaning {
  */
 int filter_name_resolve(const struct filter_token *token, const Ringtail__V1__Catalog *catalog,
 			struct filter_tree *tree, enum filter_meaning *meaning,
-			struct filter_subject *subject, int *number, struct error *error);
+			struct filter_subject *subject, int64_t *number, struct error *error);
 
 /* As it is written: "comm", "arg.fd". */
 const char *filter_subject_name(const struct filter_subject *subject);

@@ -59,21 +59,21 @@ static int take(struct parser *parser, enum filter_token_kind kind, const char *
 static int parse_name(struct parser *parser, struct filter_operand *operand)
 {
 	enum filter_meaning meaning;
-	int number;
+	int64_t number;
 	int err = filter_name_resolve(&parser->token, parser->catalog, parser->tree, &meaning,
 				      &operand->subject, &number, parser->error);
 
 	if (err)
 		return err;
 	operand->kind = OPERAND_SUBJECT;
-	if (meaning == MEANS_ERRNO) {
-		operand->kind = OPERAND_ERRNO;
+	if (meaning != MEANS_SUBJECT) {
+		operand->kind = meaning == MEANS_ERRNO ? OPERAND_ERRNO : OPERAND_NUMBER;
 		operand->number = number;
 	}
 	return advance(parser);
 }
 
-static int parse_operand(struct parser *parser, struct filter_operand *operand)
+static int parse_plain(struct parser *parser, struct filter_operand *operand)
 {
 	bool negative = parser->token.kind == TOKEN_MINUS;
 	int err = 0;
@@ -107,6 +107,23 @@ static int parse_operand(struct parser *parser, struct filter_operand *operand)
 				     "a minus may stand only before a number or an error's name");
 	operand->number = -operand->number;
 	return 0;
+}
+
+/* `&` binds closer than a comparison does: flags & O_ACCMODE == O_RDWR. */
+static int parse_operand(struct parser *parser, struct filter_operand *operand)
+{
+	struct filter_operand mask;
+	int err = parse_plain(parser, operand);
+
+	if (err || parser->token.kind != TOKEN_BITS)
+		return err;
+	err = advance(parser);
+	if (!err)
+		err = parse_plain(parser, &mask);
+	/* Without a catalog any name may be a field's: one that has it will say. */
+	if (!err && !parser->catalog && mask.kind == OPERAND_SUBJECT)
+		mask = (struct filter_operand){ .kind = OPERAND_NUMBER, .number = 1 };
+	return err ? err : filter_compare_bits(operand, &mask, parser->error);
 }
 
 /* ---- Comparisons ----------------------------------------------------------------------------- */
@@ -157,7 +174,7 @@ static int parse_list(struct parser *parser, const struct filter_operand *name, 
 		struct filter_node *compare;
 
 		err = parse_operand(parser, &value);
-		if (!err && value.kind == OPERAND_SUBJECT)
+		if (!err && (value.kind == OPERAND_SUBJECT || value.kind == OPERAND_BITS))
 			err = filter_refuse(parser->error, value.column, "filter-list-name",
 					    "a list holds numbers or text, not names");
 		if (!err)
@@ -198,7 +215,7 @@ static int parse_compare(struct parser *parser, struct filter_node **node)
 	if (err)
 		return err;
 	if (token_is_word(&parser->token, "in")) {
-		if (left.kind != OPERAND_SUBJECT)
+		if (left.kind != OPERAND_SUBJECT && left.kind != OPERAND_BITS)
 			return filter_refuse(parser->error, left.column, "filter-constant",
 					     "a name stands before in");
 		err = advance(parser);

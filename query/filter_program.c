@@ -19,6 +19,7 @@ enum test_kind {
 	TEST_FIELD,		/* one of the event: what is asked for most, so the shortest way */
 	TEST_NUMBER,		/* any other */
 	TEST_PAIR,
+	TEST_BITS,
 	TEST_COMM,
 	TEST_COMM_GLOB,
 	TEST_PROBES,
@@ -43,6 +44,9 @@ struct test {
 	union {
 		struct range range[2];	/* of unsigned, and of signed values */
 		struct filter_subject right;
+		struct bits {
+			uint64_t mask, value;
+		} bits;
 		char comm[RT_COMM_BYTES];
 		const char *glob;
 		const struct probe_set *probes;
@@ -126,6 +130,11 @@ static void make_test(struct test *test, const struct filter_node *node)
 		test->kind = TEST_PAIR;
 		test->op = node->op;
 		test->right = node->right;
+		break;
+	case NODE_BITS:
+		test->kind = TEST_BITS;
+		test->negated = node->op == FILTER_NE;
+		test->bits = (struct bits){ node->mask, (uint64_t)node->number };
 		break;
 	case NODE_COMM:
 		test->kind = node->op == FILTER_MATCH ? TEST_COMM_GLOB : TEST_COMM;
@@ -348,6 +357,9 @@ static bool test_passes(const struct test *test, const struct view *view)
 		return load(&test->left, view, &value) && in_range(test, value);
 	case TEST_PAIR:
 		return test_pair(test, view);
+	case TEST_BITS:
+		return load(&test->left, view, &value) &&
+		       ((value.bits & test->bits.mask) == test->bits.value) != test->negated;
 	case TEST_COMM:
 		return (strncmp(comm, test->comm, RT_COMM_BYTES) == 0) != test->negated;
 	case TEST_COMM_GLOB:

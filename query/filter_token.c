@@ -17,7 +17,7 @@ static const struct symbol {
 	{ "&&", TOKEN_AND }, { "||", TOKEN_OR },    { "==", TOKEN_EQ },   { "!=", TOKEN_NE },
 	{ "<=", TOKEN_LE },  { ">=", TOKEN_GE },    { "=~", TOKEN_MATCH }, { "<", TOKEN_LT },
 	{ ">", TOKEN_GT },   { "!", TOKEN_NOT },    { "(", TOKEN_OPEN },  { ")", TOKEN_CLOSE },
-	{ ",", TOKEN_COMMA }, { "-", TOKEN_MINUS },
+	{ ",", TOKEN_COMMA }, { "-", TOKEN_MINUS }, { "&", TOKEN_BITS },
 };
 
 /* What people write who come from other languages. */
@@ -26,7 +26,6 @@ static const struct {
 	const char *right;
 } slips[] = {
 	{ '=', "equality is ==" },
-	{ '&', "and is &&" },
 	{ '|', "or is ||" },
 	{ '~', "a glob is compared with =~" },
 	{ '\'', "text stands in double quotes" },

@@ -22,6 +22,7 @@ enum filter_token_kind {
 	TOKEN_MINUS,
 	TOKEN_NOT,
 	TOKEN_AND,
+	TOKEN_BITS,		/* & */
 	TOKEN_OR,
 	TOKEN_EQ,
 	TOKEN_NE,

@@ -84,6 +84,7 @@ enum filter_node_kind {
 	NODE_NOT,
 	NODE_NUMBER,		/* left op number; false where left is absent */
 	NODE_PAIR,		/* left op right; false where either is absent */
+	NODE_BITS,		/* (left & mask) op number, op: EQ NE; false where left is absent */
 	NODE_COMM,		/* comm op text, op: EQ NE MATCH */
 	NODE_PROBES,		/* the probe is in the set */
 };
@@ -96,6 +97,7 @@ struct filter_node {
 	struct filter_node *before;
 	struct filter_subject left, right;
 	filter_number number;
+	uint64_t mask;
 	const char *text;
 	const struct probe_set *probes;
 };

@@ -97,7 +97,7 @@ static void another_argument_decides(void **state)
 
 static void names_have_values(void **state)
 {
-	uint64_t value;
+	int64_t value;
 	size_t names = 0;
 
 	(void)state;
@@ -105,6 +105,8 @@ static void names_have_values(void **state)
 	assert_int_equal(value, O_CLOEXEC);
 	assert_true(constant_find("SIGKILL", &value));
 	assert_int_equal(value, SIGKILL);
+	assert_true(constant_find("AT_FDCWD", &value));
+	assert_int_equal(value, AT_FDCWD);
 	assert_false(constant_find("O_NOTHING", &value));
 	assert_false(constant_find("", &value));
 	while (constant_name(names))

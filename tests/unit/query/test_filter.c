@@ -250,6 +250,27 @@ static void test_stranger(void **state)
 	       { "pid == tid", false }, { "tid > pid", false }, { "fd < uid", false });
 }
 
+static void test_bits_and_constants(void **state)
+{
+	(void)state;
+	EXPECT(SMALL_OPENAT, openat_failed, &bash,
+	       { "flags & O_CLOEXEC", true }, { "flags & O_CREAT", false },
+	       { "!(flags & O_CREAT)", true }, { "flags & 0x80001", true },
+	       { "flags & O_ACCMODE == O_RDONLY", true }, { "flags & O_ACCMODE == O_WRONLY", false },
+	       { "flags & O_ACCMODE != O_WRONLY", true }, { "O_RDWR == flags & O_ACCMODE", false },
+	       { "flags & O_ACCMODE in (O_WRONLY, O_RDONLY)", true },
+	       { "flags & O_ACCMODE !in (O_WRONLY, O_RDWR)", true }, { "dfd == AT_FDCWD", true },
+	       { "dfd != AT_FDCWD", false }, { "mode & 0777 == 0644", false },
+	       { "mode & 0x1ff == 0x1a4", true }, { "pid & 4", true }, { "pid & 3", false },
+	       { "flags == O_CLOEXEC", true }, { "pid == 100 && flags & O_CLOEXEC", true });
+	EXPECT(SMALL_KILL, kill_all, &bash, { "sig == SIGKILL", true }, { "sig == SIGTERM", false },
+	       { "sig in (SIGTERM, SIGKILL)", true }, { "arg.pid & 0x80000000", true });
+	/* What is not there has no bits, set or not. */
+	EXPECT(SMALL_READ, read_ok, &bash, { "flags & O_CLOEXEC", false },
+	       { "flags & O_CLOEXEC == 0", false }, { "flags & O_CLOEXEC != 0", false },
+	       { "!(flags & O_CLOEXEC == 0)", true });
+}
+
 static void test_logic(void **state)
 {
 	(void)state;
@@ -276,8 +297,6 @@ static const struct {
 } bad[] = {
 	/* words */
 	{ "pid = 3", 5, "filter-bad-character", "`=` means nothing here", "equality is ==" },
-	{ "pid == 3 & tid == 3", 10, "filter-bad-character", "`&` means nothing here",
-	  "and is &&" },
 	{ "pid == 3 | tid == 3", 10, "filter-bad-character", "`|` means nothing here", "or is ||" },
 	{ "comm ~ \"x\"", 6, "filter-bad-character", "`~` means nothing here",
 	  "a glob is compared with =~" },
@@ -370,6 +389,19 @@ static const struct {
 	  "write error == ENOENT or ret == -ENOENT" },
 	{ "error == -ENOENT", 10, "filter-errno-misplaced", "error is never minus an error's name",
 	  "write error == ENOENT or ret == -ENOENT" },
+	{ "error == O_CRAET", 10, "filter-unknown-name", "no name is called `O_CRAET`",
+	  "did you mean `O_CREAT`" },
+	{ "comm & 1", 1, "filter-bits", "before & stands the name of a number of the event",
+	  "as in flags & O_WRONLY; and is written &&" },
+	{ "3 & 1 == 1", 1, "filter-bits", "before & stands the name of a number of the event", NULL },
+	{ "pid == 3 & tid == 3", 8, "filter-bits",
+	  "before & stands the name of a number of the event",
+	  "as in flags & O_WRONLY; and is written &&" },
+	{ "pid & tid", 7, "filter-bits", "behind & stands a number with a bit that may be set", NULL },
+	{ "flags & O_RDONLY", 9, "filter-bits", "no bit is set in this, so it never holds", NULL },
+	{ "flags & 1 < 3", 13, "filter-bits", "bits are compared with a number, by ==, != or in",
+	  "as in flags & O_ACCMODE == O_RDONLY" },
+	{ "flags & 1 == pid", 14, "filter-bits", "bits are compared with a number, by ==, != or in", NULL },
 	{ "pid == EPERM", 8, "filter-errno-misplaced", "pid is never an error's name", NULL },
 };
 
@@ -514,6 +546,7 @@ int main(void)
 		cmocka_unit_test(test_absent),
 		cmocka_unit_test(test_fields_end_where_the_event_says),
 		cmocka_unit_test(test_stranger),
+		cmocka_unit_test(test_bits_and_constants),
 		cmocka_unit_test(test_logic),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_bounds),
