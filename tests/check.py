@@ -45,6 +45,9 @@ BUILD_TIMEOUT_S = 1800
 TIMEOUT_S = 300
 ASAN_SIM_SEEDS = 100
 KMOD_TIMEOUT_S = 1500
+KERNEL_TIMEOUT_S = 1500         # a download, and guest.sh's own time
+SERVER_BUILD_TIMEOUT_S = 1500
+INTEROP_TIMEOUT_S = 600
 SYSTEMD_TIMEOUT_S = 900
 FUZZ_RUNS_TIMEOUT_S = 4 * 3600
 FUZZ_EXIT = 99    # libFuzzer's own is 77, which is a skip here
@@ -65,6 +68,13 @@ NOT_UNDER_ASAN = ["grafana_queries", "status_page", "protoc_decodes", "strace_ag
                   "half_configured", "no_bpf", "no_btf", "idle_is_quiet", "port_in_use",
                   "socket_in_use", "stale_socket", "restart_other_source",
                   "killed_at_random", "killed_at_every_call", "restart_after_kill"]
+# Whose kernels run the BPF source in a virtual machine: this machine's newest in /boot, and those of other
+# suites of Debian.
+KERNELS = {"this suite": [], "Debian trixie": ["trixie"]}
+# tests/interop/servers.py; Loki takes ten minutes to build, so that is left to `make interop`.
+SERVERS = ["victoria-logs", "victoria-metrics", "jaeger", "otelcol", "loki"]
+SERVERS_IF_KEPT = {"loki"}
+NO_INTEROP_CASES = {"run", "servers"}
 # Programs small and central enough to be worth valgrind's patience.
 VALGRIND_UNITS = ["proto/test_batch", "proto/test_frame", "daemon/test_ring_reader",
                   "daemon/test_ring_room", "daemon/test_ring_damage", "daemon/test_stream",
@@ -403,6 +413,33 @@ def systemd_guest(options):
                timeout=SYSTEMD_TIMEOUT_S)
 
 
+def check_kernels(options, results):
+    """The BPF source under other kernels, one after the other: limits of time hold in a guest, too."""
+    if make(results, "all", "all", "tests", f"BUILD={options.build}"):
+        run_jobs([Job(f"kernel of {name} in qemu",
+                      [sys.executable, "tests/kernels/run.py", options.build, *suite],
+                      timeout=KERNEL_TIMEOUT_S, alone=True)
+                  for name, suite in KERNELS.items()], results)
+
+
+def check_backends(options, results):
+    """What real servers have stored. Those that cannot be had are skips of their own, and the cases do
+    without them; with none of them there are no cases."""
+    if not make(results, "all", "all", f"BUILD={options.build}"):
+        return
+    directory = os.path.join(options.build, "interop")
+    run_jobs([Job(f"server {name}", [sys.executable, "tests/interop/servers.py", name, directory]
+                  + (["--kept"] if name in SERVERS_IF_KEPT else []),
+                  timeout=SERVER_BUILD_TIMEOUT_S, alone=True) for name in SERVERS], results)
+    if not any(os.access(os.path.join(directory, name), os.X_OK) for name in SERVERS):
+        return
+    cases = sorted(os.path.basename(path)[:-3] for path in glob.glob("tests/interop/*.py"))
+    run_jobs([Job(f"interop {name}", [sys.executable, f"tests/interop/{name}.py"],
+                  {"RINGTAIL_BUILD": options.build, "RINGTAIL_INTEROP": directory},
+                  timeout=INTEROP_TIMEOUT_S, alone=True, again=True)
+              for name in cases if name not in NO_INTEROP_CASES], results)
+
+
 PARTS = {
     "arrows": check_arrows,
     "unit": check_unit,
@@ -416,6 +453,8 @@ PARTS = {
     "fuzz": check_fuzz,
     "guests": check_guests,
 }
+# What takes the network, to download what it runs: --more.
+PARTS_MORE = {"kernels": check_kernels, "backends": check_backends}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"kmod": check_kmod, "systemd": check_systemd}
 
@@ -423,8 +462,9 @@ PARTS_OF_PARTS = {"kmod": check_kmod, "systemd": check_systemd}
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
-    parts = {**PARTS, **PARTS_OF_PARTS}
+    parts = {**PARTS, **PARTS_MORE, **PARTS_OF_PARTS}
     parser.add_argument("--only", choices=parts, action="append")
+    parser.add_argument("--more", action="store_true", help="the parts that take the network")
     parser.add_argument("--fuzz-seconds", type=int, default=12, help="for each fuzzer")
     parser.add_argument("--fuzz-runs", type=int, metavar="N", help="instead: of each fuzzer")
     parser.add_argument("--sim-seeds", type=int, default=800, metavar="N",
@@ -433,12 +473,18 @@ def main():
                         help=f"fail if it costs a tenth more CPU than {COST} says")
     parser.add_argument("--allow-skip", action="append", default=None, metavar="NAME",
                         help="a test that may be skipped; given once, any other skip is a failure")
+    parser.add_argument("--allow-skips-of", metavar="FILE",
+                        help="a file of such names, a line each, with the reason after #")
     options = parser.parse_args()
+    if options.allow_skips_of:
+        with open(options.allow_skips_of) as file:
+            names = [line.partition("#")[0].strip() for line in file]
+        options.allow_skip = (options.allow_skip or []) + [name for name in names if name]
     directory = os.path.join(options.build, "check")
     os.makedirs(directory, exist_ok=True)
     results = Results(directory)
     begin = time.monotonic()
-    for part in options.only or PARTS:
+    for part in options.only or (PARTS_MORE if options.more else PARTS):
         print(f"{part}:", flush=True)
         began = time.monotonic()
         cpu_began = cpu_seconds()

@@ -29,10 +29,8 @@ def say(text):
 
 def versions(built):
     """What is tested against, a line each."""
-    modules = {name: version for name, (_, version, _) in servers.SERVERS.items()}
-    modules["otelcol"] = servers.COLLECTOR_VERSION
     for name in built:
-        say(f"  server {name} {modules[name]}")
+        say(f"  server {name} {servers.version_of(name)}")
     prometheus = shutil.which("prometheus")
     if prometheus:
         done = subprocess.run([prometheus, "--version"], stdout=subprocess.PIPE,

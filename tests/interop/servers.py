@@ -1,19 +1,33 @@
 """The real servers that exporters are tested against, built from the Go module proxy.
 
-Each is a module at a fixed version, copied out of the module cache (`go install` refuses modules with
-replace directives) and built once into a directory that outlives the run. What cannot be had is
-returned with the reason.
+Each is a module at a fixed version, which Go checks against its checksum database, copied out of the module
+cache (`go install` refuses modules with replace directives) and built once; tests/tools/cache.py says
+where it is kept. What cannot be had is returned with the reason.
+
+	usage: servers.py NAME DIRECTORY [--kept]
+
+builds that one into the directory. Exit 77: the module proxy cannot be reached; with --kept: it was not built
+before.
 """
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
+import time
+import urllib.error
 import urllib.request
 import zipfile
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+
+import cache  # noqa: E402
+
 GO_LEAST = (1, 24)
 TOOLCHAIN = "v0.0.1-go1.26.0.linux-amd64"
+TOOLCHAIN_SHA256 = "38461905b98c59173672814302e222ab43b652274bc0c95817b08b71ab66b705"
 PROXY = os.environ.get("GOPROXY", "https://proxy.golang.org").split(",")[0]
 BUILD_SECONDS_MAX = 3000         # Loki: over 2,000 packages, ten minutes of two CPUs
 
@@ -52,8 +66,19 @@ ABSENT = {
 }
 
 
+PROBES, PROBE_NAP_S = 3, 5
+# What Go says where its proxy, or the checksum database, does not answer as it should.
+NETWORK = re.compile(r"dial tcp|no such host|i/o timeout|connection re(set|fused)|TLS handshake|"
+                     r"unexpected EOF|timeout awaiting|network is unreachable|"
+                     r": (403|429|5\d\d) [A-Z]|502 Bad|stream error|server misbehaving")
+
+
 class Unavailable(Exception):
-    pass
+    """`unreachable`: for want of the network, and of nothing that is ours."""
+
+    def __init__(self, reason, unreachable=False):
+        super().__init__(reason)
+        self.unreachable = unreachable
 
 
 def run(words, **options):
@@ -63,33 +88,60 @@ def run(words, **options):
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{' '.join(words)}: no end after {BUILD_SECONDS_MAX} s") from None
     if done.returncode:
-        raise Unavailable(f"{' '.join(words)}: {done.stderr.strip()[-600:]}")
+        raise Unavailable(f"{' '.join(words)}: {done.stderr.strip()[-600:]}",
+                          bool(NETWORK.search(done.stderr)))
     return done.stdout
 
 
-def find_go(directory):
-    """A Go that is new enough: the machine's, or the toolchain that the module proxy has."""
-    for go in (shutil.which("go"), "/usr/local/go/bin/go", f"{directory}/go/bin/go"):
-        if go and os.access(go, os.X_OK):
-            found = re.search(r"go(\d+)\.(\d+)", run([go, "version"]))
-            if found and (int(found[1]), int(found[2])) >= GO_LEAST:
-                return go
-    archive = f"{directory}/toolchain.zip"
-    try:
-        urllib.request.urlretrieve(f"{PROXY}/golang.org/toolchain/@v/{TOOLCHAIN}.zip", archive)
-    except OSError as error:
-        raise Unavailable(f"there is no Go here, nor at the module proxy: {error}") from None
-    prefix = f"golang.org/toolchain@{TOOLCHAIN}/"
+def probe_proxy():
+    """Raises Unavailable if the module proxy does not answer."""
+    for left in reversed(range(PROBES)):
+        try:
+            urllib.request.urlopen(f"{PROXY}/golang.org/toolchain/@v/{TOOLCHAIN}.info",
+                                   timeout=20).close()
+            return
+        except (urllib.error.URLError, OSError) as error:
+            if not left:
+                raise Unavailable(f"the Go module proxy {PROXY} does not answer: {error}",
+                                  unreachable=True) from None
+            time.sleep(PROBE_NAP_S)
+
+
+def unpack(archive, prefix, directory):
     with zipfile.ZipFile(archive) as files:
         for name in files.namelist():
-            path = os.path.join(directory, "go", name[len(prefix):])
+            path = os.path.join(directory, name[len(prefix):])
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with files.open(name) as source, open(path, "wb") as target:
                 shutil.copyfileobj(source, target)
             if "/bin/" in name or "/pkg/tool/" in name:
                 os.chmod(path, 0o755)
+
+
+def find_go():
+    """A Go that is new enough: the machine's, or the toolchain that the module proxy has."""
+    kept = cache.directory("go") + f"/{TOOLCHAIN}"
+    for go in (shutil.which("go"), "/usr/local/go/bin/go", f"{kept}/bin/go"):
+        if go and os.access(go, os.X_OK):
+            found = re.search(r"go(\d+)\.(\d+)", run([go, "version"]))
+            if found and (int(found[1]), int(found[2])) >= GO_LEAST:
+                return go
+    archive, part = f"{kept}.zip", f"{kept}.part"
+    try:
+        urllib.request.urlretrieve(f"{PROXY}/golang.org/toolchain/@v/{TOOLCHAIN}.zip", archive)
+    except OSError as error:
+        raise Unavailable(f"there is no Go here, nor at the module proxy: {error}",
+                          unreachable=True) from None
+    with open(archive, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != TOOLCHAIN_SHA256:
+        os.remove(archive)
+        raise Unavailable(f"the Go toolchain's SHA-256 is {digest}, not {TOOLCHAIN_SHA256}")
+    shutil.rmtree(part, ignore_errors=True)
+    unpack(archive, f"golang.org/toolchain@{TOOLCHAIN}/", part)
     os.remove(archive)
-    return f"{directory}/go/bin/go"
+    os.replace(part, kept)
+    return f"{kept}/bin/go"
 
 
 def environment(go):
@@ -110,8 +162,8 @@ def build_module(go, directory, name):
         run([go, "mod", "edit", f"-dropreplace={replaced}"], cwd=copy, env=env)
         env["GOFLAGS"] += " -mod=mod"   # go.sum lacks it
     run([go, "build", "-o", f"{directory}/{name}.part", package], cwd=copy, env=env)
-    os.replace(f"{directory}/{name}.part", f"{directory}/{name}")
     shutil.rmtree(copy)
+    return f"{directory}/{name}.part"
 
 
 def build_collector(go, directory):
@@ -122,8 +174,35 @@ def build_collector(go, directory):
     with open(f"{directory}/otelcol.yaml", "w") as config:
         config.write(COLLECTOR.format(out=source))
     run([f"{directory}/builder", "--config", f"{directory}/otelcol.yaml"], cwd=directory, env=env)
-    os.replace(f"{source}/otelcol", f"{directory}/otelcol")
+    os.replace(f"{source}/otelcol", f"{directory}/otelcol.part")
     shutil.rmtree(source)
+    return f"{directory}/otelcol.part"
+
+
+NAMES = [*SERVERS, "otelcol"]
+
+
+def version_of(name):
+    return COLLECTOR_VERSION if name == "otelcol" else SERVERS[name][1]
+
+
+def kept_at(name):
+    """Where it is, or would be."""
+    return f"{cache.directory('servers')}/{name}-{version_of(name)}"
+
+
+def build(name, directory):
+    """It is DIRECTORY/NAME then."""
+    kept = kept_at(name)
+    if not os.access(kept, os.X_OK):
+        probe_proxy()
+        go, where = find_go(), os.path.dirname(kept)
+        os.replace(build_collector(go, where) if name == "otelcol" else
+                   build_module(go, where, name), kept)
+    link = f"{directory}/{name}"
+    if os.path.lexists(link):
+        os.remove(link)
+    os.symlink(kept, link)
 
 
 def build_all(directory, say):
@@ -131,17 +210,30 @@ def build_all(directory, say):
     os.makedirs(directory, exist_ok=True)
     absent = dict(ABSENT)
     servers = {}
-    for name in [*SERVERS, "otelcol"]:
-        path = f"{directory}/{name}"
+    for name in NAMES:
         try:
-            if not os.access(path, os.X_OK):
+            if not os.access(kept_at(name), os.X_OK):
                 say(f"building {name}")
-                go = find_go(directory)
-                if name == "otelcol":
-                    build_collector(go, directory)
-                else:
-                    build_module(go, directory, name)
-            servers[name] = path
+            build(name, directory)
+            servers[name] = f"{directory}/{name}"
         except Unavailable as reason:
             absent[name] = str(reason)
     return servers, absent
+
+
+def main():
+    name, directory, *kept = sys.argv[1:]
+    os.makedirs(directory, exist_ok=True)
+    if kept and not os.access(kept_at(name), os.X_OK):
+        print(f"{name} takes long to build: make interop does so")
+        sys.exit(77)
+    try:
+        build(name, directory)
+    except Unavailable as reason:
+        print(" ".join(str(reason).split()))
+        sys.exit(77 if reason.unreachable else 1)
+    print(f"{name} {version_of(name)}")
+
+
+if __name__ == "__main__":
+    main()

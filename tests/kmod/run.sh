@@ -17,6 +17,8 @@ cpus=${RT_CPUS:-2}
 fuzz_s=${RT_FUZZ_S-60}
 timeout_s=$((480 + ${fuzz_s:-0}))
 
+. tests/kernels/daemon_root.sh
+
 skip() { echo "skip kmod: $1"; exit 77; }
 die() { echo "not ok $1"; exit 1; }
 
@@ -59,38 +61,6 @@ pack() {
 	cp tests/kmod/init.sh "$root/init" && chmod +x "$root/init" &&
 	cp "$build/src/kmod/module/ringtail.ko" "$root/" &&
 	(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$build/$1.gz"
-}
-
-# copy_program ROOT FILE...: with the libraries that it needs.
-copy_program() {
-	to=$1
-	shift
-	for file in "$@"; do
-		cp --parents -L "$file" $(ldd "$file" | grep -o '/[^ ]*') "$to/" || return 1
-	done
-}
-
-# The daemon, the client, Python and the BPF source's own scenarios, to run with the other source.
-build_daemon_root() {
-	root=$build/daemon
-	rm -rf "$root" && mkdir -p "$root/ringtail/build/tools" "$root/ringtail/tests" "$root/etc" || return
-	copy_program "$root" /usr/bin/python3 /usr/bin/zstd "$programs/ringtaild" \
-		"$programs/tracectl" "$programs/tools/load" || return
-	for module in /usr/lib/python3*/lib-dynload/*.so; do
-		case $module in
-		*_ssl* | *_sqlite* | *_tkinter* | *_curses* | *readline* | *_test*) ;;
-		*) copy_program "$root" "$module" 2>/dev/null ;;
-		esac
-	done
-	(cd / && tar c --exclude=test --exclude=tests --exclude=idlelib --exclude=tkinter \
-		--exclude=ensurepip --exclude=lib2to3 --exclude=pydoc_data --exclude=config-* \
-		--exclude=dist-packages --exclude=lib-dynload usr/lib/python3.*) | tar x -C "$root" &&
-	cp -r tests/scenario "$root/ringtail/tests/" && cp -r proto "$root/ringtail/" &&
-	mv "$root$programs/ringtaild" "$root$programs/tracectl" "$root/ringtail/build/" &&
-	mv "$root$programs/tools/load" "$root/ringtail/build/tools/" &&
-	sed -i 's/source="bpf"/source="kmod"/' "$root/ringtail/tests/scenario/ringtail.py" &&
-	printf 'root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n' >"$root/etc/passwd" &&
-	printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
 }
 
 # boot THREAD GLOB MORE ROOT: one boot, console in console-ROOT-THREAD.log. With THREAD multi each CPU is a
@@ -155,7 +125,7 @@ fi
 if [ ! -x "$programs/ringtaild" ] || [ ! -x "$programs/tracectl" ]; then
 	echo "skip daemon: no ringtaild and tracectl in $programs"
 elif [ "${RT_DAEMON-1}" ]; then
-	build_daemon_root && pack daemon || die "build of the daemon's initramfs"
+	build_daemon_root "$build/daemon" "$programs" kmod && pack daemon || die "build of the daemon's initramfs"
 	boot single "${RT_RUN:-*}" "" daemon
 	report single daemon
 	all=$((all | failed))

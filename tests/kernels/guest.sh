@@ -1,0 +1,113 @@
+#!/bin/sh
+# guest: runs the BPF source under another kernel, in a virtual machine (software emulation, 2 CPUs): the
+# tests of tests/bpf, then scenarios with the real daemon, which count each event and close its ledgers.
+#
+#	usage: tests/kernels/guest.sh BUILD [KERNEL-IMAGE]
+#
+# Prints the tests' own words, `ok NAME` or `not ok NAME` of each scenario, and of the kernel's log, which must
+# be clean. Exit 0 passed, 1 failed, 77 skipped with the reason. Needs qemu-system-x86, busybox-static, cpio.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:?directory of ringtaild and the test programs}
+image=${2:-$(ls -v /boot/vmlinuz-* 2>/dev/null | tail -1)}
+timeout_s=1200
+scenarios='exact_one_process exact_four_processes entry_and_return sched_events filters_in_kernel
+	strings_and_stacks no_self_trace overload shutdown_delivers_all reload'
+
+. tests/kernels/daemon_root.sh
+
+for tool in qemu-system-x86_64 busybox cpio zstd; do
+	command -v $tool >/dev/null || { echo "SKIP: no $tool"; exit 77; }
+done
+[ -r "$image" ] || { echo "SKIP: no kernel image"; exit 77; }
+
+root=$(mktemp -d)
+trap 'rm -rf "$root" "$root.gz" "$root.log" "$root.tsc"' EXIT
+
+# The guest's TSC is the host's. A guest that measures it while the host is busy measures a fraction: its clock
+# then runs some times too fast, and every time limit in it is as much shorter. So it is told.
+tsc=
+if gcc -O1 -x c -o "$root.tsc" - 2>/dev/null <<'MEASURE'
+#include <stdio.h>
+#include <time.h>
+#include <x86intrin.h>
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+int main(void)
+{
+	double begin = now(), end;
+	unsigned long long first = __rdtsc(), last;
+
+	do {
+		end = now();
+		last = __rdtsc();
+	} while (end - begin < 0.3);
+	printf("%.0f\n", (double)(last - first) / (end - begin) / 1000);
+	return 0;
+}
+MEASURE
+then
+	tsc="tsc_early_khz=$("$root.tsc")"
+fi
+build_daemon_root "$root" "$build" bpf || { echo "not ok the guest's tree"; exit 1; }
+mkdir -p "$root/bin" "$root/bpf"
+cp "$(command -v busybox)" "$root/bin/busybox"
+ln -s busybox "$root/bin/true"
+for test in "$build"/bpf/test_*; do
+	[ -f "$test" ] && [ -x "$test" ] || continue
+	cp "$test" "$root/bpf/"
+	ldd "$test" | grep -oE '/[^ ]+' | while read -r library; do
+		mkdir -p "$root$(dirname "$library")"
+		cp -L "$library" "$root$library"
+	done
+done
+cat >"$root/init" <<INIT
+#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /tmp /run /sbin /usr/bin
+/bin/busybox --install -s /bin
+export PATH=/bin:/sbin:/usr/bin RINGTAIL_SLOW=8 PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp
+mount -t tmpfs run /run
+mount -t tracefs trace /sys/kernel/tracing
+ip link set lo up
+chmod 755 / /ringtail /tmp
+echo "# kernel \$(uname -r)"
+for test in /bpf/test_*; do
+	timeout -s KILL 180 "\$test" && echo "@ok \${test#/bpf/}" || echo "@not \${test#/bpf/}"
+done
+for scenario in $(echo $scenarios); do
+	timeout -s KILL 300 python3 /ringtail/tests/scenario/\$scenario.py >/tmp/said 2>&1
+	case \$? in
+	0) echo "@ok \$scenario" ;;
+	*) cat /tmp/said; echo "@not \$scenario" ;;
+	esac
+done
+echo @end
+poweroff -f
+INIT
+chmod +x "$root/init"
+(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$root.gz"
+timeout -k 5 $timeout_s qemu-system-x86_64 -accel tcg,thread=single -cpu max -m 1536 -smp 2 \
+	-nographic -no-reboot -monitor none -serial stdio -nodefaults -kernel "$image" \
+	-initrd "$root.gz" -append \
+	"console=ttyS0 quiet panic=-1 tsc=reliable $tsc rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60" \
+	</dev/null 2>&1 | tr -d '\r' >"$root.log"
+
+# The programs' cases are counted where cmocka says how many passed.
+sed 's/^@not /not ok /; /^@ok test_/d; s/^@ok /ok /' "$root.log" | grep -av 'RUN  '
+grep -aq '^@end' "$root.log" || { echo "not ok guest: it did not come to its end in $timeout_s s"; exit 1; }
+if grep -aqE 'WARNING:|BUG[: ]|Oops|general protection|Call Trace|INFO: rcu|soft lockup|Kernel panic' \
+		"$root.log"; then
+	echo "not ok kernel_log"
+	exit 1
+fi
+echo "ok kernel_log"
+! grep -aq '^@not' "$root.log"
