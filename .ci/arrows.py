@@ -71,7 +71,8 @@ LIBRARIES = {
     r"curl/.*": ["daemon/export/*", "tests/*"],
     r"snappy-c\.h": ["daemon/export/*", "tests/*"],
     r"zlib\.h": ["daemon/base/gzip.c", "tests/*"],
-    r"proto/export/.*": ["daemon/export/*", "tests/*"],
+    r"proto/export/(?!exposition).*": ["daemon/export/*", "tests/*"],
+    r"proto/export/exposition.*": ["daemon/metrics/exposition.c", "tests/*"],
     r"seccomp\.h": ["daemon/host/sandbox*", "daemon/sandbox_engine*", "tests/*"],
 }
 

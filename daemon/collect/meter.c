@@ -399,19 +399,41 @@ static uint64_t load(const _Atomic uint64_t *total)
 	return atomic_load_explicit(total, memory_order_relaxed);
 }
 
+/* Most calls are never made: their cells are not looked at, nor the sums written that nobody reads. */
+static bool is_empty(const struct meter_histogram *histogram)
+{
+	return !load(&histogram->sum_ns) && !load(&histogram->cell[0]);
+}
+
 static void add_histogram(struct meter_sum *sum, const struct meter_histogram *histogram)
 {
-	for (unsigned i = 0; i < METER_BUCKETS; i++) {
-		uint64_t n = load(&histogram->bucket[i]);
+	if (is_empty(histogram))
+		return;
+	for (unsigned i = 0; i < METER_CELLS; i++) {
+		uint64_t n = load(&histogram->cell[i]);
 
-		sum->bucket[i] += n;
+		sum->cell[i] += n;
+		sum->bucket[meter_bucket_of_cell(i)] += n;
 		sum->count += n;
 	}
 	sum->sum_ns += load(&histogram->sum_ns);
 }
 
+static bool was_seen(const struct meters *meters, uint32_t number)
+{
+	for (unsigned i = 0; i < meters->config.workers; i++) {
+		const struct meter_call *call = &meters->meter[i]->call[number];
+
+		if (!is_empty(&call->duration) || load(&call->never))
+			return true;
+	}
+	return false;
+}
+
 bool meters_read_call(const struct meters *meters, uint32_t number, struct meter_call_sum *sum)
 {
+	if (!was_seen(meters, number))
+		return false;
 	*sum = (struct meter_call_sum){0};
 	for (unsigned i = 0; i < meters->config.workers; i++) {
 		const struct meter_call *call = &meters->meter[i]->call[number];

@@ -109,7 +109,8 @@ void meter_end_pass(struct meter *meter, uint64_t watermark_ns, uint64_t now_ns)
 
 /* The sum over all workers. */
 struct meter_sum {
-	uint64_t bucket[METER_BUCKETS];
+	uint64_t cell[METER_CELLS];
+	uint64_t bucket[METER_BUCKETS];	/* the same, coarser */
 	uint64_t sum_ns, count;		/* count: the sum of the buckets */
 };
 

@@ -57,7 +57,7 @@ static void add(_Atomic uint64_t *total, uint64_t n)
 
 void meter_histogram_add(struct meter_histogram *histogram, uint64_t ns)
 {
-	add(&histogram->bucket[meter_bucket_of(ns)], 1);
+	add(&histogram->cell[meter_cell_of(ns)], 1);
 	add(&histogram->sum_ns, ns);
 }
 

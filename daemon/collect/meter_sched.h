@@ -43,7 +43,7 @@ enum off_reason {		/* why a thread left its CPU */
 
 /* One writer, any reader. */
 struct meter_histogram {
-	_Atomic uint64_t bucket[METER_BUCKETS];
+	_Atomic uint64_t cell[METER_CELLS];
 	_Atomic uint64_t sum_ns;
 };
 

@@ -16,6 +16,7 @@
 #include "daemon/http/live.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/metrics/exposition.h"
 #include "daemon/metrics/text.h"
 #include "daemon/net/transport_tls.h"
 
@@ -25,11 +26,9 @@
 #define PLAIN_TEXT "text/plain; charset=utf-8"
 
 enum cached {
-	CACHED_PROMETHEUS,	/* enum metric_format, */
-	CACHED_OPENMETRICS,
-	CACHED_PROMETHEUS_GZIP,	/* the same, compressed */
-	CACHED_OPENMETRICS_GZIP,
-	CACHED_LIVE,
+	CACHED_METRICS,					/* of each enum metric_format, */
+	CACHED_GZIP = CACHED_METRICS + METRIC_FORMATS,	/* and the same, compressed */
+	CACHED_LIVE = CACHED_GZIP + METRIC_FORMATS,
 	CACHED_HISTORY,
 	CACHED,
 };
@@ -65,8 +64,19 @@ static void on_sent(const void *bytes, size_t n, void *text)
 	text_put(text);
 }
 
+static bool write_metrics(const struct metric_snapshot *snapshot, enum metric_format format,
+			  FILE *out)
+{
+	if (format == METRIC_PROTOBUF)
+		return metric_exposition_write(snapshot, out) == 0;
+	metric_text_write(snapshot, format, out);
+	return true;
+}
+
 static bool write_text(struct http_status *status, enum cached which, FILE *out)
 {
+	bool written = true;
+
 	if (which == CACHED_HISTORY) {
 		http_history_write(status->history, out);
 	} else if (which == CACHED_LIVE) {
@@ -81,12 +91,10 @@ static bool write_text(struct http_status *status, enum cached which, FILE *out)
 
 		if (!snapshot)
 			return false;
-		metric_text_write(snapshot, which == CACHED_OPENMETRICS ||
-						    which == CACHED_OPENMETRICS_GZIP ?
-					    METRIC_OPENMETRICS : METRIC_PROMETHEUS, out);
+		written = write_metrics(snapshot, (which - CACHED_METRICS) % METRIC_FORMATS, out);
 		metric_snapshot_put(snapshot);
 	}
-	return true;
+	return written;
 }
 
 static bool compress_text(struct text *text)
@@ -111,7 +119,7 @@ static struct text *make_text(struct http_status *status, enum cached which)
 
 	if (out && fclose(out) != 0)
 		written = false;
-	if (written && (which == CACHED_PROMETHEUS_GZIP || which == CACHED_OPENMETRICS_GZIP))
+	if (written && which >= CACHED_GZIP && which < CACHED_LIVE)
 		written = compress_text(text);
 	if (!written) {
 		if (text)
@@ -243,9 +251,7 @@ static void answer_metrics(struct http_status *status, const struct http_request
 	enum metric_format format =
 		metric_text_negotiate(*request->accept ? request->accept : NULL);
 	bool gzip = http_gzip_is_asked_for(request->accept_encoding);
-	enum cached which = format == METRIC_OPENMETRICS ?
-			    (gzip ? CACHED_OPENMETRICS_GZIP : CACHED_OPENMETRICS) :
-			    (gzip ? CACHED_PROMETHEUS_GZIP : CACHED_PROMETHEUS);
+	enum cached which = (gzip ? CACHED_GZIP : CACHED_METRICS) + format;
 
 	answer_text(status, which, metric_text_content_type(format), answer);
 	answer->field = gzip && answer->status == 200 ?
@@ -259,7 +265,7 @@ static void answer_nothing_here(struct http_answer *answer)
 	answer->type = PLAIN_TEXT;
 	evbuffer_add_printf(answer->body, "Nothing is here. There are:\n"
 					  "  /          the status page\n"
-					  "  /metrics   for Prometheus, or as OpenMetrics\n"
+					  "  /metrics   for Prometheus, as OpenMetrics or protobuf\n"
 					  "  /api/live  the page's numbers, as JSON\n"
 					  "  /healthz   whether the daemon lives\n");
 }

@@ -19,6 +19,7 @@ struct metric_kernel {
 	bool seen[RT_SYSCALLS_MAX];		/* in this snapshot: sum[] is set */
 	struct meter_call_sum sum[RT_SYSCALLS_MAX];
 	struct metric_exemplar exemplar[METER_BUCKETS];
+	struct metric_cell cell[METER_CELLS];
 };
 
 struct metric_kernel *metric_kernel_create(const struct metric_kernel_config *config)
@@ -89,6 +90,8 @@ static bool pair_has_series(struct metric_kernel *kernel, uint32_t number, uint3
 
 static void add_sum(struct meter_sum *to, const struct meter_sum *from)
 {
+	for (unsigned i = 0; i < METER_CELLS; i++)
+		to->cell[i] += from->cell[i];
 	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		to->bucket[i] += from->bucket[i];
 	to->count += from->count;
@@ -97,13 +100,20 @@ static void add_sum(struct meter_sum *to, const struct meter_sum *from)
 
 /* ---- Families -------------------------------------------------------------------------------- */
 
-static struct metric_histogram histogram_of(const struct meter_sum *sum)
+/* Its cells are the kernel's until the next. */
+static struct metric_histogram histogram_of(struct metric_kernel *kernel,
+					    const struct meter_sum *sum)
 {
 	struct metric_histogram histogram = {
 		.count = sum->count,
 		.sum_seconds = (double)sum->sum_ns / 1e9,
+		.cell = kernel->cell,
 	};
 
+	for (uint32_t i = 0; i < METER_CELLS; i++)
+		if (sum->cell[i])
+			kernel->cell[histogram.cells++] =
+				(struct metric_cell){i, sum->cell[i]};
 	memcpy(histogram.bucket, sum->bucket, sizeof(histogram.bucket));
 	return histogram;
 }
@@ -150,12 +160,12 @@ static void add_durations(struct metric_kernel *kernel, struct metric_builder *b
 			add_sum(&rest, &kernel->sum[i].duration);
 			continue;
 		}
-		histogram = histogram_of(&kernel->sum[i].duration);
+		histogram = histogram_of(kernel, &kernel->sum[i].duration);
 		add_exemplars(kernel, &histogram, i, realtime_less_monotonic_ns);
 		metric_add_histogram(builder, &histogram, &label, 1);
 	}
 	if (rest.count) {
-		histogram = histogram_of(&rest);
+		histogram = histogram_of(kernel, &rest);
 		metric_add_histogram(builder, &histogram, &other, 1);
 	}
 }
@@ -230,7 +240,7 @@ static void add_sched(struct metric_kernel *kernel, struct metric_builder *build
 	metric_begin(builder, METRIC_HISTOGRAM, "ringtail_sched_latency_seconds", "seconds",
 		     "How long threads waited for a CPU after they were woken");
 	meters_read_latency(kernel->config.meters, &sum);
-	histogram = histogram_of(&sum);
+	histogram = histogram_of(kernel, &sum);
 	metric_add_histogram(builder, &histogram, NULL, 0);
 	metric_begin(builder, METRIC_HISTOGRAM, "ringtail_offcpu_seconds", "seconds",
 		     "How long threads were off the CPU, by why they left it");
@@ -238,7 +248,7 @@ static void add_sched(struct metric_kernel *kernel, struct metric_builder *build
 		struct metric_label label = {.name = "reason", .value = off_reason_name(i)};
 
 		meters_read_off_cpu(kernel->config.meters, i, &sum);
-		histogram = histogram_of(&sum);
+		histogram = histogram_of(kernel, &sum);
 		metric_add_histogram(builder, &histogram, &label, 1);
 	}
 }

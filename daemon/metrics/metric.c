@@ -195,7 +195,8 @@ void metric_add_histogram(struct metric_builder *builder, const struct metric_hi
 			  const struct metric_label *label, uint32_t labels)
 {
 	struct metric_histogram *mine;
-	size_t more = sizeof(*histogram);
+	size_t cells = histogram->cells * sizeof(*histogram->cell);
+	size_t more = sizeof(*histogram) + cells;
 
 	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		if (histogram->exemplar[i])
@@ -205,6 +206,8 @@ void metric_add_histogram(struct metric_builder *builder, const struct metric_hi
 	mine = take_copy(builder, histogram, sizeof(*mine));
 	if (!mine)
 		return;
+	if (cells)
+		mine->cell = take_copy(builder, histogram->cell, cells);
 	for (unsigned i = 0; i < METER_BUCKETS; i++)
 		if (mine->exemplar[i])
 			mine->exemplar[i] = take_copy(builder, mine->exemplar[i],

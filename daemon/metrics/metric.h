@@ -38,11 +38,19 @@ struct metric_exemplar {
 	uint64_t realtime_ns;
 };
 
+/* How many are in a cell of the meter's (daemon/collect/meter_bucket.h). */
+struct metric_cell {
+	uint32_t cell;
+	uint64_t count;
+};
+
 struct metric_histogram {
 	uint64_t count;		/* the sum of the buckets */
 	double sum_seconds;
 	uint64_t bucket[METER_BUCKETS];	/* not cumulated; the last is beyond every bound */
 	const struct metric_exemplar *exemplar[METER_BUCKETS]; /* NULL: none */
+	uint32_t cells;
+	const struct metric_cell *cell;	/* the same as the buckets, finer; those that are not empty, in order */
 };
 
 struct metric_point {

@@ -38,9 +38,36 @@ static bool is_type(const char *range, const char *type)
 	return strncasecmp(range, type, bytes) == 0 && strchr(" \t;,", range[bytes]);
 }
 
+/* Whether a media range has that parameter, quoted or not. */
+static bool has_parameter(const char *range, size_t bytes, const char *name, const char *value)
+{
+	size_t name_bytes = strlen(name), value_bytes = strlen(value);
+	const char *end = range + bytes, *at = range;
+
+	while ((at = memchr(at, ';', (size_t)(end - at))) != NULL) {
+		at += 1 + strspn(at + 1, " \t");
+		if (strncasecmp(at, name, name_bytes) != 0 || at[name_bytes] != '=')
+			continue;
+		at += name_bytes + 1;
+		at += *at == '"';
+		if (strncasecmp(at, value, value_bytes) == 0 && strchr(" \t;,\"", at[value_bytes]))
+			return true;
+	}
+	return false;
+}
+
+/* Of protobuf there are many: this is the one that we write. */
+static bool is_protobuf(const char *range, size_t bytes)
+{
+	return is_type(range, "application/vnd.google.protobuf") &&
+	       has_parameter(range, bytes, "proto", "io.prometheus.client.MetricFamily") &&
+	       has_parameter(range, bytes, "encoding", "delimited");
+}
+
 enum metric_format metric_text_negotiate(const char *accept)
 {
-	int open = 0, plain = 0;
+	int best = 0, quality[METRIC_FORMATS] = {0};
+	enum metric_format format = METRIC_PROMETHEUS;
 
 	while (accept && *accept) {
 		size_t bytes;
@@ -49,20 +76,33 @@ enum metric_format metric_text_negotiate(const char *accept)
 		accept += strspn(accept, " \t,");
 		bytes = strcspn(accept, ",");
 		q = quality_of(accept, bytes);
-		if (is_type(accept, "application/openmetrics-text") && q > open)
-			open = q;
-		else if (is_type(accept, "text/plain") && q > plain)
-			plain = q;
+		if (is_protobuf(accept, bytes) && q > quality[METRIC_PROTOBUF])
+			quality[METRIC_PROTOBUF] = q;
+		else if (is_type(accept, "application/openmetrics-text") &&
+			 q > quality[METRIC_OPENMETRICS])
+			quality[METRIC_OPENMETRICS] = q;
+		else if (is_type(accept, "text/plain") && q > quality[METRIC_PROMETHEUS])
+			quality[METRIC_PROMETHEUS] = q;
 		accept += bytes;
 	}
-	return open && open >= plain ? METRIC_OPENMETRICS : METRIC_PROMETHEUS;
+	for (unsigned i = 0; i < METRIC_FORMATS; i++)
+		if (quality[i] && quality[i] >= best) {
+			best = quality[i];
+			format = i;
+		}
+	return format;
 }
 
 const char *metric_text_content_type(enum metric_format format)
 {
-	return format == METRIC_OPENMETRICS
-		       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-		       : "text/plain; version=0.0.4; charset=utf-8";
+	static const char *const type[METRIC_FORMATS] = {
+		[METRIC_PROMETHEUS] = "text/plain; version=0.0.4; charset=utf-8",
+		[METRIC_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+		[METRIC_PROTOBUF] = "application/vnd.google.protobuf;"
+				    " proto=io.prometheus.client.MetricFamily; encoding=delimited",
+	};
+
+	return type[format];
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */

@@ -12,14 +12,15 @@ from lib.process import PATIENCE_S, wait_until
 
 
 class Prometheus:
-    def __init__(self, case, targets=(), interval="1s", rules=None, options=()):
+    def __init__(self, case, targets=(), interval="1s", rules=None, options=(),
+                 name="prometheus"):
         program = shutil.which("prometheus")
         if not program:
             raise ringtail.Skip("no prometheus here: make deps installs it")
         self.reserved = reserve_port()
         self.url = f"http://127.0.0.1:{self.reserved.getsockname()[1]}"
         rule_files = f"rule_files: [{json.dumps(rules)}]\n" if rules else ""
-        config = case.write("prometheus.yml", f"""global:
+        config = case.write(f"{name}.yml", f"""global:
   scrape_interval: {interval}
   evaluation_interval: {interval}
 {rule_files}scrape_configs:
@@ -28,7 +29,7 @@ class Prometheus:
       - targets: {json.dumps(list(targets))}
 """)
         self.process = case.start(
-            program, f"--config.file={config}", f"--storage.tsdb.path={case.path('prometheus')}",
+            program, f"--config.file={config}", f"--storage.tsdb.path={case.path(name)}",
             f"--web.listen-address={self.url[len('http://'):]}", "--log.level=warn",
             "--enable-feature=exemplar-storage", *options)
         wait_until(self._ready, "Prometheus is ready")

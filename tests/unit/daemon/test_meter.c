@@ -104,6 +104,59 @@ static void test_buckets(void **state)
 	assert_int_equal(meter_bucket_of(UINT64_MAX), METER_BUCKET_BOUNDS);
 }
 
+/* 2^(i/8), i from -400 on: by eighths' roots of two, and doubling. */
+static long double bound_of(int i)
+{
+	static const long double part[8] = {
+		1.0L, 1.0905077326652576592070106557607L, 1.1892071150027210667174999705605L,
+		1.2968395546510096659337541177925L, 1.4142135623730950488016887242097L,
+		1.5422108254079408236122918620907L, 1.6817928305074290860622509524664L,
+		1.8340080864093424634870831895883L,
+	};
+	long double bound = part[(i + 400) % 8];
+
+	for (int whole = (i + 400) / 8 - 50; whole; whole += whole < 0 ? 1 : -1)
+		bound *= whole < 0 ? 0.5L : 2.0L;
+	return bound;
+}
+
+/* In the bucket of either kind that it belongs to, as somebody else computes those. */
+static void check_cell(uint64_t ns)
+{
+	unsigned cell = meter_cell_of(ns);
+	long double seconds = (long double)ns / 1e9L;
+	int native = meter_native_of_cell(cell);
+
+	assert_in_range(cell, 0, METER_CELLS - 1);
+	assert_int_equal(meter_bucket_of_cell(cell), meter_bucket_of(ns));
+	assert_true((cell == 0) == (seconds <= (long double)METER_NATIVE_ZERO_SECONDS));
+	if (cell && cell < METER_CELLS - 1) {
+		assert_true(seconds > bound_of(native - 1));
+		assert_true(seconds <= bound_of(native));
+	}
+}
+
+static void test_cells(void **state)
+{
+	unsigned last = 0;
+
+	(void)state;
+	for (uint64_t ns = 0; ns < 5000; ns++)
+		check_cell(ns);
+	for (unsigned shift = 8; shift < 63; shift++)
+		for (int i = -2; i <= 2; i++)
+			check_cell((1ull << shift) + (uint64_t)i);
+	for (int i = -176; i <= 97; i++)
+		for (int j = -2; j <= 2; j++)
+			check_cell((uint64_t)((int64_t)(1e9L * bound_of(i)) + j));
+	check_cell(UINT64_MAX);
+	for (uint64_t ns = 1; ns < 1ull << 43; ns += ns / 50 + 1) {
+		assert_in_range(meter_cell_of(ns), last, last + 2);	/* one is narrow */
+		last = meter_cell_of(ns);
+	}
+	assert_int_equal(last, METER_CELLS - 1);
+}
+
 static void test_calls(void **state)
 {
 	struct bench *bench = bench_create(1, false);
@@ -394,6 +447,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_buckets),
+		cmocka_unit_test(test_cells),
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_only_what_is_metered),
 		cmocka_unit_test(test_slow_calls),

@@ -35,8 +35,8 @@ static uint64_t count_of(const struct meter_histogram *histogram)
 {
 	uint64_t count = 0;
 
-	for (unsigned i = 0; i < METER_BUCKETS; i++)
-		count += histogram->bucket[i];
+	for (unsigned i = 0; i < METER_CELLS; i++)
+		count += histogram->cell[i];
 	return count;
 }
 

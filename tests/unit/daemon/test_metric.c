@@ -3,6 +3,7 @@
  * are what both formats want. metric.c is compiled in with an allocator that can fail.
  */
 #include <setjmp.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,8 +37,10 @@ static void *failing_malloc(size_t bytes)
 #undef calloc
 #undef malloc
 
+#include "daemon/metrics/exposition.h"
 #include "daemon/metrics/self.h"
 #include "daemon/metrics/text.h"
+#include "proto/export/exposition.pb-c.h"
 
 static void fill(struct metric_builder *builder)
 {
@@ -172,6 +175,116 @@ static void test_out_of_memory(void **state)
 	assert_int_equal(failures, 3);
 }
 
+#define PROTOBUF "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily"
+
+/* The next message, after its length. */
+static Ringtail__Exposition__MetricFamily *next_family(const uint8_t **at, const uint8_t *end)
+{
+	Ringtail__Exposition__MetricFamily *family;
+	size_t bytes = 0;
+	unsigned shift = 0;
+
+	for (; **at & 0x80; (*at)++, shift += 7)
+		bytes |= (size_t)(**at & 0x7f) << shift;
+	bytes |= (size_t)*(*at)++ << shift;
+	assert_true(bytes <= (size_t)(end - *at));
+	family = ringtail__exposition__metric_family__unpack(NULL, bytes, *at);
+	assert_non_null(family);
+	*at += bytes;
+	return family;
+}
+
+/* Observations of 100 ns (twice), 250 ns, 300 ns (thrice), 1 s (four), 2 s and 80 min. */
+static const struct metric_snapshot *make_histogram(void)
+{
+	static const struct {
+		uint64_t ns, count;
+	} given[] = {{100, 2}, {250, 1}, {257, 3}, {1000000000, 4}, {2000000000, 1},
+		     {4800000000000, 1}};
+	const struct metric_exemplar exemplar = {.seconds = 2, .realtime_ns = 1500000001};
+	struct metric_cell cell[6];
+	struct metric_histogram histogram = {.count = 12, .sum_seconds = 4806, .cells = 6,
+					     .cell = cell};
+	const struct metric_label label = {"name", "a\x1b\n\"b\""};
+	struct metric_builder *builder = metric_builder_create(1 << 20);
+
+	for (unsigned i = 0; i < 6; i++) {
+		cell[i] = (struct metric_cell){meter_cell_of(given[i].ns), given[i].count};
+		histogram.bucket[meter_bucket_of(given[i].ns)] += given[i].count;
+	}
+	histogram.exemplar[meter_bucket_of(2000000000)] = &exemplar;
+	metric_begin(builder, METRIC_COUNTER, "a_total", "", "Some");
+	metric_add(builder, 3, NULL, 0);
+	metric_begin(builder, METRIC_HISTOGRAM, "b_seconds", "seconds", "Times");
+	metric_add_histogram(builder, &histogram, &label, 1);
+	metric_begin(builder, METRIC_GAUGE, "c", "", "Level");
+	metric_add(builder, -1.5, NULL, 0);
+	return metric_builder_end(builder, 2, 1);
+}
+
+static void check_histogram(const Ringtail__Exposition__Histogram *histogram)
+{
+	/* 2^-22 s is 238 ns: bucket -175 holds 250 and 257, which a bound of ours keeps in two cells. */
+	static const int32_t offset[] = {-175, 174, 7, 88};
+	static const uint64_t count[] = {4, 4, 1, 1};
+	int64_t sum = 0;
+
+	assert_int_equal(histogram->sample_count, 12);
+	assert_true(histogram->sample_sum == 4806);
+	assert_int_equal(histogram->n_bucket, METER_BUCKETS);
+	assert_int_equal(histogram->bucket[0]->cumulative_count, 3);
+	assert_int_equal(histogram->bucket[1]->cumulative_count, 6);
+	assert_true(isinf(histogram->bucket[METER_BUCKETS - 1]->upper_bound));
+	assert_int_equal(histogram->bucket[METER_BUCKETS - 1]->cumulative_count, 12);
+	assert_int_equal(histogram->schema, 3);
+	assert_true(histogram->zero_threshold == 0x1p-22);
+	assert_int_equal(histogram->zero_count, 2);
+	assert_int_equal(histogram->n_positive_span, 4);
+	assert_int_equal(histogram->n_positive_delta, 4);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(histogram->positive_span[i]->offset, offset[i]);
+		assert_int_equal(histogram->positive_span[i]->length, 1);
+		sum += histogram->positive_delta[i];
+		assert_int_equal(sum, count[i]);
+	}
+}
+
+static void test_protobuf(void **state)
+{
+	const struct metric_snapshot *snapshot = make_histogram();
+	Ringtail__Exposition__MetricFamily *family;
+	Ringtail__Exposition__Metric *metric;
+	const uint8_t *at;
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	(void)state;
+	assert_int_equal(metric_exposition_write(snapshot, out), 0);
+	fclose(out);
+	at = (const uint8_t *)text;
+	family = next_family(&at, (const uint8_t *)text + bytes);
+	assert_string_equal(family->name, "a_total");
+	assert_string_equal(family->help, "Some.");
+	assert_int_equal(family->type, RINGTAIL__EXPOSITION__METRIC_TYPE__COUNTER);
+	assert_true(family->metric[0]->counter->value == 3);
+	ringtail__exposition__metric_family__free_unpacked(family, NULL);
+	family = next_family(&at, (const uint8_t *)text + bytes);
+	assert_int_equal(family->type, RINGTAIL__EXPOSITION__METRIC_TYPE__HISTOGRAM);
+	metric = family->metric[0];
+	assert_string_equal(metric->label[0]->value, "a\\x1b\n\"b\"");
+	check_histogram(metric->histogram);
+	assert_true(metric->histogram->bucket[23]->exemplar->value == 2);
+	assert_int_equal(metric->histogram->bucket[23]->exemplar->timestamp->nanos, 500000001);
+	ringtail__exposition__metric_family__free_unpacked(family, NULL);
+	family = next_family(&at, (const uint8_t *)text + bytes);
+	assert_true(family->metric[0]->gauge->value == -1.5);
+	ringtail__exposition__metric_family__free_unpacked(family, NULL);
+	assert_ptr_equal(at, text + bytes);
+	free(text);
+	metric_snapshot_put(snapshot);
+}
+
 static void test_negotiation(void **state)
 {
 	static const struct {
@@ -193,6 +306,16 @@ static void test_negotiation(void **state)
 		{"application/openmetrics-text;q=x", METRIC_PROMETHEUS},
 		{"application/openmetrics-text;q=7", METRIC_PROMETHEUS},
 		{",,;,application/openmetrics-text", METRIC_OPENMETRICS},
+		{PROTOBUF ";encoding=delimited", METRIC_PROTOBUF},
+		{PROTOBUF "; Encoding=\"delimited\" ;q=0.1", METRIC_PROTOBUF},
+		{PROTOBUF ";encoding=delimited,application/openmetrics-text,text/plain", METRIC_PROTOBUF},
+		{PROTOBUF ";encoding=delimited;q=0.3,text/plain;q=0.4", METRIC_PROMETHEUS},
+		{PROTOBUF ";encoding=delimited;q=0", METRIC_PROMETHEUS},
+		{PROTOBUF ";encoding=text", METRIC_PROMETHEUS},
+		{PROTOBUF ";encoding=delimited2,text/plain;encoding=delimited", METRIC_PROMETHEUS},
+		{PROTOBUF, METRIC_PROMETHEUS},
+		{PROTOBUF ";", METRIC_PROMETHEUS},
+		{"application/vnd.google.protobuf;encoding=delimited", METRIC_PROMETHEUS},
 	};
 
 	(void)state;
@@ -230,6 +353,7 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_protobuf),
 		cmocka_unit_test(test_negotiation),
 		cmocka_unit_test(test_names_of_losses),
 		cmocka_unit_test(test_process),
