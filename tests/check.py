@@ -71,9 +71,9 @@ NOT_UNDER_ASAN = ["grafana_queries", "status_page", "protoc_decodes", "strace_ag
 # Whose kernels run the BPF source in a virtual machine: this machine's newest in /boot, and those of other
 # suites of Debian.
 KERNELS = {"this suite": [], "Debian trixie": ["trixie"]}
-# tests/interop/servers.py; Loki takes ten minutes to build, so that is left to `make interop`.
-SERVERS = ["victoria-logs", "victoria-metrics", "jaeger", "otelcol", "loki"]
-SERVERS_IF_KEPT = {"loki"}
+# tests/interop/servers.py; two take ten minutes each to build, so that is left to `make interop`.
+SERVERS = ["victoria-logs", "victoria-metrics", "jaeger", "otelcol", "prometheus-3", "loki"]
+SERVERS_IF_KEPT = {"prometheus-3", "loki"}
 NO_INTEROP_CASES = {"run", "servers"}
 # Programs small and central enough to be worth valgrind's patience.
 VALGRIND_UNITS = ["proto/test_batch", "proto/test_frame", "daemon/test_ring_reader",

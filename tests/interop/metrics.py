@@ -12,26 +12,47 @@ from lib.process import wait_until
 from lib.protobuf import enum_value
 from real import exports, samples
 from real.collector import Collector
-from real.metrics import Prometheus, VictoriaMetrics
+from real.metrics import Prometheus, Prometheus3, VictoriaMetrics
 from real.proxy import Proxy, Rule, Script
 
-SERVERS = [lambda case: VictoriaMetrics(case, "remote-write"), Prometheus,
+SERVERS = [lambda case: VictoriaMetrics(case, "remote-write"), Prometheus, Prometheus3,
            lambda case: VictoriaMetrics(case, "otlp-metrics"),
            lambda case: Collector(case, "otlp-metrics")]
 RULES = [Rule("429", 429, retry_after="1"), Rule("503", 503), Rule("400", 400),
          Rule("too slow", delay_s=11, lost="answer"), Rule("lost request", lost="request"),
          Rule("lost answer", lost="answer")]
+REFUSED = "400"                  # of those, what is refused for what is in it
 REJECTED = enum_value("LossReason", "REASON_REJECTED")
 CALLS = 5000
 # VictoriaMetrics keeps numbers in decimal, Prometheus as they are.
-RELATIVE = {"victoria-metrics": 1e-12, "prometheus": 0, "otelcol": 0}
+RELATIVE = {"victoria-metrics": 1e-12, "prometheus": 0, "prometheus-3": 0, "otelcol": 0}
+
+
+def times_of(request):
+    return {at for values in samples.of_request(request).values() for at in values}
+
+
+class RefusingScript(Script):
+    """What was refused for what is in it is refused again, whole or in part."""
+
+    def __init__(self, rules):
+        super().__init__(rules)
+        self.refusal = next(rule for rule in rules if rule.name == REFUSED)
+        self.refused = set()
+
+    def __call__(self, request):
+        times = times_of(request)
+        rule = self.refusal if times & self.refused else super().__call__(request)
+        if rule is self.refusal:
+            self.refused |= times
+        return rule
 
 
 def pushed(proxy, stored):
     """(samples of every request that the server took, or that was refused; the newest's time)."""
     with proxy.lock:
         records = [record for record in proxy.records_of if bool(record.stored) == stored and
-                   (stored or record.rule.status == 400)]
+                   (stored or record.rule.name == REFUSED)]
     whole = samples.merge(samples.of_request(record.request) for record in records)
     return whole, max((max(values) for values in whole.values()), default=0)
 
@@ -78,7 +99,7 @@ def check_ledger(case, daemon, proxy):
         with proxy.lock:
             taken = {record.request.raw: record.request.items for record in proxy.records_of
                      if record.stored}
-        rejected = sum(record.refused for record in proxy.of_rule("400"))
+        rejected = max(record.request.items for record in proxy.of_rule(REFUSED))    # the whole push
         right = (sum(taken.values()), {REJECTED: rejected}, 0)
         return (export["accepted"], export["lost"], export["residual"]) == right and right
     accepted, lost, _ = wait_until(look, f"{name}: the ledger says what the proxy saw", 30)
@@ -141,7 +162,7 @@ def restart(case, daemon, proxies, kill):
 
 
 def main(case):
-    proxies = [Proxy(server, Script(RULES)) for server in exports.start_all(case, SERVERS)]
+    proxies = [Proxy(server, RefusingScript(RULES)) for server in exports.start_all(case, SERVERS)]
     daemon = case.daemon(*(exports.option(proxy.behind, proxy.port) for proxy in proxies),
                          "--http=127.0.0.1:0", "--metrics-series-max=30", "--export-interval=1s", "--export-timeout=10s",
                          "--ring-size=16MiB", "--export-queue-size=64MiB")

@@ -38,6 +38,7 @@ SERVERS = {
     "victoria-logs": ("github.com/VictoriaMetrics/VictoriaLogs", "v1.43.1",
                       "./app/victoria-logs"),
     "jaeger": ("github.com/jaegertracing/jaeger", "v1.76.0", "./cmd/all-in-one"),
+    "prometheus-3": ("github.com/prometheus/prometheus", "v0.305.0", "./cmd/prometheus"),    # 3.5.0
     "loki": ("github.com/grafana/loki/v3", "v3.7.8", "./cmd/loki"),
 }
 # name: modules that the server's go.mod takes from its own repository, where a module's archive does
