@@ -48,22 +48,22 @@ static int read_identity(struct daemon *daemon, struct error *error)
 	return 0;
 }
 
-static int start_loader(struct daemon *daemon, const struct identity *engine, struct error *error)
+static int start_loader(struct daemon *daemon, const struct account *engine, struct error *error)
 {
-	struct identity identity;
+	struct account account;
 	struct config *config = &daemon->config;
 	struct source_config source = {
 		.ring_bytes = config->ring_bytes,
 		.policy = RT_POLICY_DROP,
 		.path = config->source.path,
 		.replay_fast = config->replay_pace == CONFIG_PACE_FAST,
-		.identity = &identity,
+		.account = &account,
 	};
 	struct loader_keeper keeper = {
 		.activation = &daemon->activation,
 		.manager = daemon->manager,
 	};
-	int err = privileges_find_loader(engine, &identity, error);
+	int err = privileges_find_loader(engine, &account, error);
 
 	if (!err)
 		err = loader_start(config->source.name, &source, config->trace_self, &keeper,
@@ -77,7 +77,7 @@ static int start_loader(struct daemon *daemon, const struct identity *engine, st
 	return probe_table_init(&daemon->probes, loader_catalog(daemon->loader), error);
 }
 
-static int start_listeners(struct daemon *daemon, const struct identity *identity,
+static int start_listeners(struct daemon *daemon, const struct account *account,
 			   struct error *error)
 {
 	const struct config_listen *listen = &daemon->config.listen;
@@ -88,7 +88,7 @@ static int start_listeners(struct daemon *daemon, const struct identity *identit
 		int err = listener_adopt(&daemon->activation, address, listener, error);
 
 		if (!err && !*listener)
-			err = listener_create(address, identity->uid, identity->gid, listener,
+			err = listener_create(address, account->uid, account->gid, listener,
 					      error);
 		if (err)
 			return err;
@@ -474,8 +474,8 @@ static int start_watchdog(struct daemon *daemon, struct error *error)
 
 int main_start(struct daemon *daemon, struct error *error)
 {
-	struct identity identity;
-	int err = privileges_find(daemon->config.user, &identity, error);
+	struct account account;
+	int err = privileges_find(daemon->config.user, &account, error);
 
 	privileges_raise_descriptors();
 	/* Addresses first: that one is taken is quick to find out, and loading takes a while; who
@@ -485,23 +485,23 @@ int main_start(struct daemon *daemon, struct error *error)
 	if (!err)
 		err = read_identity(daemon, error);
 	if (!err)
-		err = start_listeners(daemon, &identity, error);
+		err = start_listeners(daemon, &account, error);
 	if (!err)
-		err = export_targets_read(&daemon->config, &identity, &daemon->targets, error);
+		err = export_targets_read(&daemon->config, &account, &daemon->targets, error);
 	if (!err && daemon->targets.count)
 		err = address_check_network("export", error);
 	if (!err && (daemon->config.http.socket_bytes ||
 		     export_targets_take_metrics(&daemon->targets)))
-		err = metering_create(&daemon->config, identity.uid, identity.gid,
+		err = metering_create(&daemon->config, account.uid, account.gid,
 				      &daemon->metering, error);
 	if (!err)
-		err = start_loader(daemon, &identity, error);
+		err = start_loader(daemon, &account, error);
 	if (!err)
 		privileges_raise_priority();
 	if (!err)
-		err = sandbox_engine_view(&daemon->config, &identity, error);
+		err = sandbox_engine_view(&daemon->config, &account, error);
 	if (!err)
-		err = privileges_drop(&identity, error);
+		err = privileges_drop(&account, error);
 	if (!err)
 		err = gate_create(&daemon->config, &daemon->gate, error);
 	if (!err)

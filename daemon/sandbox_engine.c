@@ -23,15 +23,15 @@ static const char *const always[] = {
 	"/proc/self/statm", "/run/systemd/journal", "/run/systemd/notify",
 };
 
-static int make_state_directory(const char *path, const struct identity *identity,
+static int make_state_directory(const char *path, const struct account *account,
 				struct error *error)
 {
-	int err = as_user_make_directory(identity, path, 0700);
+	int err = as_user_make_directory(account, path, 0700);
 
 	if (!err)
 		return 0;
 	error_set(error, -err, "state-dir", "cannot make %s for its user (uid %u): %s", path,
-		  identity->uid, strerror(-err));
+		  account->uid, strerror(-err));
 	error_hint(error, "make it, mode 0700, and give it to that user; or give another with"
 		   " --state-dir");
 	return err;
@@ -115,7 +115,7 @@ static void load_names(const struct config *config)
 		load_resolvers("hosts");
 }
 
-int sandbox_engine_view(const struct config *config, const struct identity *identity,
+int sandbox_engine_view(const struct config *config, const struct account *account,
 			struct error *error)
 {
 	struct sandbox_view view = {0};
@@ -126,7 +126,7 @@ int sandbox_engine_view(const struct config *config, const struct identity *iden
 		err = sandbox_view_of_unit("engine", error);
 		return err < 0 ? err : 0;
 	}
-	err = make_state_directory(config->state_dir, identity, error);
+	err = make_state_directory(config->state_dir, account, error);
 	if (err)
 		return err;
 	err = sandbox_view_add(&view, config->state_dir, SANDBOX_WRITE);

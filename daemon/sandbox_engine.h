@@ -16,7 +16,7 @@
  * libraries, and leaves its file system. As root it makes the state directory for that user, and the
  * tree; otherwise it moves into the tree that the unit has made, if there is one.
  */
-int sandbox_engine_view(const struct config *config, const struct identity *identity,
+int sandbox_engine_view(const struct config *config, const struct account *account,
 			struct error *error);
 
 /* For all threads. `loader`: the one process that the engine may end. */

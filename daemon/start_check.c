@@ -48,12 +48,12 @@ int start_check_choice(const struct config_words *globs, const char *globs_optio
 	return 0;
 }
 
-static int check_exports(const struct config *config, const struct identity *identity,
+static int check_exports(const struct config *config, const struct account *account,
 			 struct error *error)
 {
 	char filter[FILTER_BYTES_MAX + 1];
 	struct export_targets targets;
-	int err = export_targets_read(config, identity, &targets, error);
+	int err = export_targets_read(config, account, &targets, error);
 
 	if (err)
 		return err;
@@ -65,11 +65,11 @@ static int check_exports(const struct config *config, const struct identity *ide
 
 int start_check(const struct config *config, struct error *error)
 {
-	struct identity identity;
-	int err = privileges_find(config->user, &identity, error);
+	struct account account;
+	int err = privileges_find(config->user, &account, error);
 
 	if (!err)
-		err = check_exports(config, &identity, error);
+		err = check_exports(config, &account, error);
 	if (!err)
 		err = start_check_choice(&config->probe, "probe", config->filter, "filter", NULL,
 					 error);

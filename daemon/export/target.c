@@ -176,12 +176,12 @@ static int refuse_header(struct error *error, const char *hint, const char *what
 }
 
 /* The file's first line. */
-static int read_secret(const char *path, const struct identity *identity,
+static int read_secret(const char *path, const struct account *account,
 		       char value[EXPORT_SECRET_BYTES_MAX], struct error *error)
 {
 	size_t used = 0;
 	ssize_t got;
-	int fd, err = secret_file_open_for(identity->uid, path, "export-header", &fd, error);
+	int fd, err = secret_file_open_for(account->uid, path, "export-header", &fd, error);
 
 	if (err)
 		return err;
@@ -248,7 +248,7 @@ static int add_header(struct export_targets *targets, const struct export_kind *
 }
 
 /* "[KIND ]Name: value", "[KIND ]Name: @FILE". */
-static int read_header(struct export_targets *targets, const struct identity *identity,
+static int read_header(struct export_targets *targets, const struct account *account,
 		       const char *word, struct error *error)
 {
 	static const char token[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -277,7 +277,7 @@ static int read_header(struct export_targets *targets, const struct identity *id
 	value = name + bytes + 1;
 	value += strspn(value, " \t");
 	if (*value == '@') {
-		err = read_secret(value + 1, identity, secret, error);
+		err = read_secret(value + 1, account, secret, error);
 		value = secret;
 	}
 	if (!err)
@@ -288,11 +288,11 @@ static int read_header(struct export_targets *targets, const struct identity *id
 /* ---- The authority --------------------------------------------------------------------------- */
 
 /* Each connection reads it anew, as the daemon's user. */
-static bool may_read(const struct stat *stat, const struct identity *identity)
+static bool may_read(const struct stat *stat, const struct account *account)
 {
-	if (stat->st_uid == identity->uid)
+	if (stat->st_uid == account->uid)
 		return stat->st_mode & S_IRUSR;
-	if (stat->st_gid == identity->gid)
+	if (stat->st_gid == account->gid)
 		return stat->st_mode & S_IRGRP;
 	return stat->st_mode & S_IROTH;
 }
@@ -308,7 +308,7 @@ static bool holds_certificate(FILE *file)
 	return false;
 }
 
-static int check_ca(const char *path, const struct identity *identity, struct error *error)
+static int check_ca(const char *path, const struct account *account, struct error *error)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = fd < 0 ? errno : 0;
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
@@ -319,7 +319,7 @@ static int check_ca(const char *path, const struct identity *identity, struct er
 		err = errno;
 	if (!err && !S_ISREG(stat.st_mode))
 		what = "is not a file";
-	else if (!err && !may_read(&stat, identity))
+	else if (!err && !may_read(&stat, account))
 		what = "is closed to the daemon's user";
 	else if (!err && !holds_certificate(file))
 		what = "holds no certificate";
@@ -332,11 +332,11 @@ static int check_ca(const char *path, const struct identity *identity, struct er
 	error_set(error, EINVAL, "export-ca", "export-ca: %.200s: %s", path,
 		  what ? what : strerror(err));
 	error_hint(error, "name a file of certificates in PEM form that the daemon's user (uid %u)"
-			  " can read", identity->uid);
+			  " can read", account->uid);
 	return err ? -err : -EINVAL;
 }
 
-int export_targets_read(const struct config *config, const struct identity *identity,
+int export_targets_read(const struct config *config, const struct account *account,
 			struct export_targets *targets, struct error *error)
 {
 	int err = 0;
@@ -345,9 +345,9 @@ int export_targets_read(const struct config *config, const struct identity *iden
 	for (unsigned i = 0; !err && i < config->export.count; i++)
 		err = add_target(targets, config->export.word[i], error);
 	for (unsigned i = 0; !err && i < config->export_header.count; i++)
-		err = read_header(targets, identity, config->export_header.word[i], error);
+		err = read_header(targets, account, config->export_header.word[i], error);
 	if (!err && config->export_ca)
-		err = check_ca(config->export_ca, identity, error);
+		err = check_ca(config->export_ca, account, error);
 	if (err)
 		export_targets_free(targets);
 	return err;

@@ -31,7 +31,7 @@ struct export_targets {
  * For a daemon that is to be that user. -EINVAL: an option is wrong; -EACCES, ...: a file that one
  * names cannot be read. Nothing is left then.
  */
-int export_targets_read(const struct config *config, const struct identity *identity,
+int export_targets_read(const struct config *config, const struct account *account,
 			struct export_targets *targets, struct error *error);
 /* Whether any of them is sent metrics. */
 bool export_targets_take_metrics(const struct export_targets *targets);

@@ -143,7 +143,7 @@ static int raise_override(void)
 }
 
 /* The kernel takes root's rights over files away with the file system's user id, and gives them back. */
-static int work_as(const struct identity *user, bool overrides, as_user_work *work, void *context)
+static int work_as(const struct account *user, bool overrides, as_user_work *work, void *context)
 {
 	int groups = getgroups(0, NULL), err = 0;
 	gid_t *group = calloc((size_t)(groups > 0 ? groups : 0) + 1, sizeof(*group));
@@ -171,7 +171,7 @@ static int work_as(const struct identity *user, bool overrides, as_user_work *wo
 	return err;
 }
 
-int as_user(const struct identity *user, const char *path, as_user_work *work, void *context)
+int as_user(const struct account *user, const char *path, as_user_work *work, void *context)
 {
 	int err;
 
@@ -198,7 +198,7 @@ static int make_directory(void *context)
 	return err;
 }
 
-int as_user_make_directory(const struct identity *user, const char *path, mode_t mode)
+int as_user_make_directory(const struct account *user, const char *path, mode_t mode)
 {
 	struct directory directory = {.path = path, .mode = mode};
 

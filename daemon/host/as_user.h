@@ -18,9 +18,9 @@
 typedef int as_user_work(void *context);
 
 /* Does the work, which is about `path`. Whoever is not root, or becomes root, just does it. */
-int as_user(const struct identity *user, const char *path, as_user_work *work, void *context);
+int as_user(const struct account *user, const char *path, as_user_work *work, void *context);
 
 /* Makes that directory, if there is none. Its mode is exactly that one. */
-int as_user_make_directory(const struct identity *user, const char *path, mode_t mode);
+int as_user_make_directory(const struct account *user, const char *path, mode_t mode);
 
 #endif

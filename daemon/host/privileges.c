@@ -24,11 +24,11 @@ struct sched_attributes {
 #define DRAIN_NICE (-10)
 #define DRAIN_SLICE_NS 100000	/* the kernel's least */
 
-int privileges_find(const char *user, struct identity *identity, struct error *error)
+int privileges_find(const char *user, struct account *account, struct error *error)
 {
 	const struct passwd *entry;
 
-	*identity = (struct identity){.uid = geteuid(), .gid = getegid()};
+	*account = (struct account){.uid = geteuid(), .gid = getegid()};
 	if (geteuid() != 0)
 		return 0;
 	entry = getpwnam(user);
@@ -39,7 +39,7 @@ int privileges_find(const char *user, struct identity *identity, struct error *e
 			   " as, with --user", user);
 		return -ENOENT;
 	}
-	*identity = (struct identity){.uid = entry->pw_uid, .gid = entry->pw_gid};
+	*account = (struct account){.uid = entry->pw_uid, .gid = entry->pw_gid};
 	return 0;
 }
 
@@ -89,31 +89,31 @@ static bool may_change_user(void)
 	return has_capability(CAP_SETUID) && has_capability(CAP_SETGID);
 }
 
-static bool find_account(struct identity *loader)
+static bool find_loader_account(struct account *loader)
 {
 	const struct passwd *entry = getpwnam(LOADER_USER);
 
 	if (entry)
-		*loader = (struct identity){.uid = entry->pw_uid, .gid = entry->pw_gid};
+		*loader = (struct account){.uid = entry->pw_uid, .gid = entry->pw_gid};
 	return entry;
 }
 
-static bool find_number(const struct identity *engine, struct identity *loader)
+static bool find_number(const struct account *engine, struct account *loader)
 {
 	for (uid_t id = LOADER_UID_MIN; id <= LOADER_UID_MAX; id++) {
 		if (id == engine->uid || getpwuid(id) || getgrgid(id))
 			continue;
-		*loader = (struct identity){.uid = id, .gid = id};
+		*loader = (struct account){.uid = id, .gid = id};
 		return true;
 	}
 	return false;
 }
 
-int privileges_find_loader(const struct identity *engine, struct identity *loader,
+int privileges_find_loader(const struct account *engine, struct account *loader,
 			   struct error *error)
 {
-	*loader = (struct identity){.uid = geteuid(), .gid = getegid()};
-	if (!may_change_user() || ((find_account(loader) || find_number(engine, loader)) &&
+	*loader = (struct account){.uid = geteuid(), .gid = getegid()};
+	if (!may_change_user() || ((find_loader_account(loader) || find_number(engine, loader)) &&
 				   loader->uid != 0 && loader->uid != engine->uid))
 		return 0;
 	error_set(error, EINVAL, "loader-user", "there is no user for the loader: " LOADER_USER
@@ -131,14 +131,14 @@ void privileges_open_as_root(bool on)
 
 /* ---- Giving up ------------------------------------------------------------------------------- */
 
-static int become(const struct identity *identity, struct error *error)
+static int become(const struct account *account, struct error *error)
 {
 	if (may_change_user() &&
 	    (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || setgroups(0, NULL) != 0 ||
-	     setresgid(identity->gid, identity->gid, identity->gid) != 0 ||
-	     setresuid(identity->uid, identity->uid, identity->uid) != 0))
+	     setresgid(account->gid, account->gid, account->gid) != 0 ||
+	     setresuid(account->uid, account->uid, account->uid) != 0))
 		return error_set(error, errno, "privileges-drop", "cannot become uid %u: %s",
-				 identity->uid, strerror(errno));
+				 account->uid, strerror(errno));
 	return 0;
 }
 
@@ -170,13 +170,13 @@ static int set_capabilities(const cap_value_t *keep, size_t count)
 	return err;
 }
 
-int privileges_keep(const struct identity *identity, const cap_value_t *keep, size_t count,
+int privileges_keep(const struct account *account, const cap_value_t *keep, size_t count,
 		    struct error *error)
 {
 	int err;
 
 	forget_bounds();
-	err = become(identity, error);
+	err = become(account, error);
 	if (err)
 		return err;
 	err = set_capabilities(keep, count);
@@ -187,7 +187,7 @@ int privileges_keep(const struct identity *identity, const cap_value_t *keep, si
 		   : 0;
 }
 
-int privileges_drop(const struct identity *identity, struct error *error)
+int privileges_drop(const struct account *account, struct error *error)
 {
-	return privileges_keep(identity, NULL, 0, error);
+	return privileges_keep(account, NULL, 0, error);
 }

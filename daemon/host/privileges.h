@@ -11,13 +11,14 @@
 
 #include "query/error.h"
 
-struct identity {
+/* A user of this host that a process becomes. */
+struct account {
 	uid_t uid;
 	gid_t gid;
 };
 
 /* Whom to become; who we are, when not root. -ENOENT: there is no such user. */
-int privileges_find(const char *user, struct identity *identity, struct error *error);
+int privileges_find(const char *user, struct account *account, struct error *error);
 
 /*
  * Takes a better place in the scheduler's queue, where we may: a ring is small, and its producers can
@@ -32,7 +33,7 @@ void privileges_raise_descriptors(void);
  * Whom the loader becomes, who is neither root nor the engine: the account `ringtail-loader`; without
  * one, a number that belongs to nobody. Who may not change users stays who he is, and *loader is that.
  */
-int privileges_find_loader(const struct identity *engine, struct identity *loader,
+int privileges_find_loader(const struct account *engine, struct account *loader,
 			   struct error *error);
 
 /*
@@ -42,10 +43,10 @@ int privileges_find_loader(const struct identity *engine, struct identity *loade
 void privileges_open_as_root(bool on);
 
 /* Becomes that user, in no group, with these capabilities at most, and no way to get others. */
-int privileges_keep(const struct identity *identity, const cap_value_t *keep, size_t count,
+int privileges_keep(const struct account *account, const cap_value_t *keep, size_t count,
 		    struct error *error);
 
 /* Becomes that user, with no capabilities and no way to get any. */
-int privileges_drop(const struct identity *identity, struct error *error);
+int privileges_drop(const struct account *account, struct error *error);
 
 #endif

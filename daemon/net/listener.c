@@ -58,7 +58,7 @@ static int is_alive(const struct address *address)
 	return 0;
 }
 
-static int make_directory(const struct address *address, const struct identity *owner,
+static int make_directory(const struct address *address, const struct account *owner,
 			  struct error *error)
 {
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
@@ -92,7 +92,7 @@ static int bind_here(void *context)
 	return err;
 }
 
-static int bind_unix(struct listener *listener, const struct identity *owner, struct error *error)
+static int bind_unix(struct listener *listener, const struct account *owner, struct error *error)
 {
 	const struct address *address = &listener->address;
 	int err = make_directory(address, owner, error);
@@ -165,7 +165,7 @@ static void name_port(struct listener *listener)
 int listener_create(const struct address *address, uid_t uid, gid_t gid, struct listener **out,
 		    struct error *error)
 {
-	const struct identity owner = {.uid = uid, .gid = gid};
+	const struct account owner = {.uid = uid, .gid = gid};
 	struct listener *listener = calloc(1, sizeof(*listener));
 	int err;
 

@@ -88,7 +88,7 @@ static int enter_view(struct error *error)
 static int confine(const struct source_config *config, struct error *error)
 {
 	static const cap_value_t keep[] = {CAP_BPF, CAP_PERFMON};
-	const struct identity same = {.uid = geteuid(), .gid = getegid()};
+	const struct account same = {.uid = geteuid(), .gid = getegid()};
 	int err;
 
 	/* An empty network namespace; without CAP_SYS_ADMIN there is nothing to leave it with. */
@@ -96,7 +96,7 @@ static int confine(const struct source_config *config, struct error *error)
 		fprintf(stderr, "ringtaild: loader: unshare: %s\n", strerror(errno));
 	err = enter_view(error);
 	if (!err)
-		err = privileges_keep(config->identity ? config->identity : &same, keep,
+		err = privileges_keep(config->account ? config->account : &same, keep,
 				      sizeof(keep) / sizeof(keep[0]), error);
 	return err ? err : sandbox_loader(error);
 }
@@ -303,10 +303,10 @@ int loader_serve(int socket, const char *name, struct source_config *config,
 	prctl(PR_SET_NAME, "ringtail-loader");
 
 	config->store = kept ? &store : NULL;
-	if (config->identity)
+	if (config->account)
 		privileges_open_as_root(true);
 	err = open_source(name, config, &ops, &source, &error);
-	if (config->identity)
+	if (config->account)
 		privileges_open_as_root(false);
 	if (kept)
 		drop_rest(&store);

@@ -18,7 +18,7 @@
 #include "proto/ringtail.pb-c.h"
 
 struct activation;
-struct identity;
+struct account;
 struct source;
 
 /*
@@ -45,7 +45,7 @@ struct source_config {
 	const char *path;		/* kmod: the device; replay: the file; bpf: unused */
 	bool replay_fast;		/* replay: as fast as the reader allows, not at recorded pace */
 	struct source_store *store;	/* NULL: nobody keeps anything */
-	const struct identity *identity;	/* whom the loader becomes; NULL: nobody else */
+	const struct account *account;	/* whom the loader becomes; NULL: nobody else */
 };
 
 /*

@@ -27,7 +27,7 @@
 #define RACES 3000u
 #define RACER_S 60
 
-static const struct identity user = {.uid = 12345, .gid = 23456};
+static const struct account user = {.uid = 12345, .gid = 23456};
 
 struct place {
 	char top[64];		/* root's */
@@ -102,7 +102,7 @@ static void test_directories(void **state)
 	assert_is(path, S_IFDIR | 0700, 0);
 	assert_int_equal(as_user_make_directory(&user, in(path, "d"), 0700), 0);
 	assert_is(in(path, "d"), S_IFDIR | 0700, user.uid);
-	assert_int_equal(as_user_make_directory(&(struct identity){0}, in(path, "e"), 0700), 0);
+	assert_int_equal(as_user_make_directory(&(struct account){0}, in(path, "e"), 0700), 0);
 	assert_is(in(path, "e"), S_IFDIR | 0700, 0);
 	assert_int_equal(as_user_make_directory(&user, in(place->top, "none/f"), 0700), -ENOENT);
 }

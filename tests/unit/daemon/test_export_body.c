@@ -322,7 +322,7 @@ static int read_targets(const char *target, const char *header, struct export_ta
 	config.export.word[config.export.count++] = (char *)"loki:http://other/";
 	if (header)
 		config.export_header.word[config.export_header.count++] = (char *)header;
-	return export_targets_read(&config, &(struct identity){geteuid(), getegid()}, targets,
+	return export_targets_read(&config, &(struct account){geteuid(), getegid()}, targets,
 				   error);
 }
 

@@ -388,7 +388,7 @@ static void test_feed_refused(void **state)
 	struct config config = {.export = {.word = {url[0], url[1]}, .count = 2},
 				.export_probe = {.word = {(char *)OPENS}, .count = 1},
 				.export_queue_bytes = 1 << 20, .export_timeout_ns = NS_PER_S};
-	struct identity identity = {0};
+	struct account account = {0};
 	struct export_targets targets;
 	struct export_feed_config from;
 	struct export_feed *feed = NULL;
@@ -398,7 +398,7 @@ static void test_feed_refused(void **state)
 
 	(void)state;
 	engine_open(&e, 2, 1, 8);
-	assert_int_equal(export_targets_read(&config, &identity, &targets, &error), 0);
+	assert_int_equal(export_targets_read(&config, &account, &targets, &error), 0);
 	from = (struct export_feed_config){
 		.base = e.base, .fanout = e.fanout, .loader = &e.loader, .codec = e.codec,
 		.run = {.boot_id = "0123456789abcde", .epoch = 99}, .config = &config,
