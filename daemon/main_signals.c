@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "daemon/start_check.h"
+#include "daemon/config/choice.h"
 
 #define STOP_POLL_MS 2
 
@@ -128,8 +128,8 @@ static void warn_fixed(const struct config *old, const struct config *new)
 static int check_exports(const struct daemon *daemon, const struct config *config,
 			 struct error *error)
 {
-	return start_check_choice(&config->export_probe, "export-probe", config->export_filter,
-				  "export-filter", loader_catalog(daemon->loader), error);
+	return config_check_choice(&config->export_probe, "export-probe", config->export_filter,
+				   "export-filter", loader_catalog(daemon->loader), error);
 }
 
 static void on_reload(evutil_socket_t fd, short what, void *context)

@@ -11,17 +11,8 @@
 
 #include "daemon/config/config.h"
 #include "query/error.h"
-#include "proto/ringtail.pb-c.h"
 
 /* 0; -EINVAL: what was written is wrong; -ENOENT, -EACCES, ...: what it names is not to be had. */
 int start_check(const struct config *config, struct error *error);
-
-/*
- * The probes and the filter of one option each: "export-probe", "export-filter". With a catalog they
- * have to be in it. filter: NULL for none.
- */
-int start_check_choice(const struct config_words *globs, const char *globs_option,
-		       const char *filter, const char *filter_option,
-		       const Ringtail__V1__Catalog *catalog, struct error *error);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/access/roles.h"
+#include "daemon/config/rule.h"
 
 __attribute__((format(printf, 4, 5)))
 static int refuse(struct error *error, const char *code, const char *hint, const char *what, ...);
@@ -106,7 +106,8 @@ static int check_words(const struct config_words *words, enum role role, struct 
 {
 	for (unsigned i = 0; i < words->count; i++) {
 		char what[ERROR_TEXT_BYTES];
-		int err = roles_check_rule(words->word[i], role, error);
+		struct rule rule;
+		int err = rule_parse(words->word[i], role, &rule, error);
 
 		if (err) {
 			snprintf(what, sizeof(what), "%s: %.400s", role_name(role), error->what);
@@ -121,8 +122,8 @@ static int check_words(const struct config_words *words, enum role role, struct 
 static int check_way(const struct config *config, enum identity_proof proof, const char *given,
 		     const char *option, const char *prefix, struct error *error)
 {
-	bool any = roles_admit_any(&config->viewer, proof) ||
-		   roles_admit_any(&config->operator, proof);
+	bool any = rule_admits_any(&config->viewer, proof) ||
+		   rule_admits_any(&config->operator, proof);
 
 	if (given && !any)
 		return refuse(error, "nobody-allowed",

@@ -10,7 +10,7 @@
 #include "daemon/export/choose.h"
 #include "daemon/export/thread.h"
 #include "daemon/base/log.h"
-#include "daemon/start_check.h"
+#include "daemon/config/choice.h"
 #include "daemon/stream/stream.h"
 #include "proto/message.h"
 
@@ -264,8 +264,8 @@ static int tap_all(struct export_feed *feed, const struct config *config, struct
 		},
 	};
 	/* First by itself: what is wrong with it is told in its own words and columns. */
-	int err = start_check_choice(&config->export_probe, "export-probe", config->export_filter,
-				     "export-filter", loader_catalog(feed->config.loader), error);
+	int err = config_check_choice(&config->export_probe, "export-probe", config->export_filter,
+				      "export-filter", loader_catalog(feed->config.loader), error);
 
 	if (!err)
 		err = export_choose_request(config, filter, error);

@@ -22,6 +22,7 @@
 #include "daemon/access/roles.h"
 #include "daemon/host/secret_file.h"
 #include "daemon/access/token.h"
+#include "daemon/config/rule.h"
 
 /* ---- Names ------------------------------------------------------------------------------------- */
 
@@ -167,17 +168,18 @@ static void test_bad_rules(void **state)
 	};
 	struct config_words none = {0}, nobody = words(1, "user:no-such-user-here");
 	struct roles *roles;
+	struct rule rule;
 	struct error error;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		assert_int_equal(roles_check_rule(bad[i].rule, bad[i].role, &error), -EINVAL);
+		assert_int_equal(rule_parse(bad[i].rule, bad[i].role, &rule, &error), -EINVAL);
 		assert_string_equal(error.code, bad[i].code);
 		assert_true(*error.hint);
 	}
 	assert_int_equal(roles_create(&nobody, &none, &roles, &error), -EINVAL);
 	assert_string_equal(error.code, "rule-nobody");
-	assert_true(roles_admit_any(&nobody, IDENTITY_CERT) == false);
+	assert_true(rule_admits_any(&nobody, IDENTITY_CERT) == false);
 }
 
 /* ---- Tokens ------------------------------------------------------------------------------------- */

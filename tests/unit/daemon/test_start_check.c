@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/config/choice.h"
 #include "daemon/start_check.h"
 #include "tests/unit/daemon/small_catalog.h"
 
@@ -289,15 +290,15 @@ static void test_catalog(void **state)
 	struct error error;
 
 	(void)state;
-	assert_int_equal(start_check_choice(&globs, "export-probe", "dfd == 3", "export-filter",
+	assert_int_equal(config_check_choice(&globs, "export-probe", "dfd == 3", "export-filter",
 					    catalog, &error), 0);
-	assert_int_equal(start_check_choice(&globs, "export-probe", "dfdd == 3", "export-filter",
+	assert_int_equal(config_check_choice(&globs, "export-probe", "dfdd == 3", "export-filter",
 					    catalog, &error), -EINVAL);
 	assert_string_equal(error.code, "filter-unknown-name");
 	assert_int_equal(error.column, 1);
 	assert_non_null(strstr(error.what, "export-filter: "));
 	globs.word[0] = (char *)"syscall:openatt";
-	assert_int_equal(start_check_choice(&globs, "export-probe", NULL, NULL, catalog, &error),
+	assert_int_equal(config_check_choice(&globs, "export-probe", NULL, NULL, catalog, &error),
 			 -ENOENT);
 	assert_string_equal(error.code, "unknown-probe");
 	assert_non_null(strstr(error.what, "export-probe: "));
