@@ -59,7 +59,7 @@ LIBRARIES = {
     r"zstd\.h": ["proto/frame.c", "tests/*"],
     r"isa-l/.*|crc\.h": ["proto/frame.c", "tests/*"],
     r"jansson\.h": ["client/*", "tests/*"],
-    r"event2/.*": ["daemon/main*", "daemon/host/watchdog*", "daemon/disk/thread*", "daemon/net/*",
+    r"event2/.*": ["daemon/engine*", "daemon/host/watchdog*", "daemon/disk/thread*", "daemon/net/*",
                    "daemon/collect/*", "daemon/spool/*", "daemon/stream/*", "daemon/http/*",
                    "daemon/export/*", "daemon/serve/*", "tests/*"],
     r"openssl/.*": ["daemon/net/transport_tls*", "daemon/access/token*", "client/lib/conn_tls*",

@@ -1,6 +1,6 @@
 /*
  * metering: the meters, the snapshots made of them, and the HTTP server that shows them, as one part
- * of the daemon: what daemon/main.c starts and stops. Main thread.
+ * of the daemon: what daemon/engine.c starts and stops. Main thread.
  *
  *	create	before /proc is out of sight and ports below 1024 are out of reach
  *	prepare	before the workers: they get their meters

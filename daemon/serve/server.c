@@ -412,8 +412,9 @@ static int compare_queues(const void *a, const void *b)
 }
 
 /* All in the order in which they came; of more than can be listed, those that lag most. */
-struct daemon_stat *server_stat(struct server *server)
+struct daemon_stat *server_stat(void *context)
 {
+	struct server *server = context;
 	unsigned total = 0, n = 0;
 	struct daemon_stat *stat;
 	struct session **session;

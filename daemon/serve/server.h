@@ -58,7 +58,7 @@ void server_serve(struct server *server, enum server_door door, struct transport
 		  const char *peer);
 
 /* How the daemon stands, with its clients; for daemon_stat_free(). NULL: out of memory. */
-struct daemon_stat *server_stat(struct server *server);
+struct daemon_stat *server_stat(void *server);
 
 /* The same as clients get it; NULL: out of memory, or too large. */
 struct frame_ref *server_stat_frame(void *server);

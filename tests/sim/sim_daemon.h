@@ -1,4 +1,4 @@
-/* sim_daemon: the engine, wired as daemon/main.c wires it, with the made-up world at its edges. */
+/* sim_daemon: the engine, wired as daemon/engine.c wires it, with the made-up world at its edges. */
 #ifndef RINGTAIL_TESTS_SIM_DAEMON_H
 #define RINGTAIL_TESTS_SIM_DAEMON_H
 

@@ -1,0 +1,990 @@
+#include "daemon/engine.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/access/gate.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/log.h"
+#include "daemon/collect/worker.h"
+#include "daemon/config/choice.h"
+#include "daemon/config/reload.h"
+#include "daemon/disk/thread.h"
+#include "daemon/export/feed.h"
+#include "daemon/host/activation.h"
+#include "daemon/host/machine.h"
+#include "daemon/host/privileges.h"
+#include "daemon/host/service_manager.h"
+#include "daemon/host/watchdog.h"
+#include "daemon/metering.h"
+#include "daemon/net/listener.h"
+#include "daemon/net/turnstile.h"
+#include "daemon/parts.h"
+#include "daemon/ring/thread_journal.h"
+#include "daemon/sandbox_engine.h"
+#include "daemon/serve/answers.h"
+#include "daemon/serve/control.h"
+#include "daemon/serve/server.h"
+#include "daemon/source/loader.h"
+#include "daemon/spool/spool.h"
+#include "daemon/stream/consumers.h"
+#include "daemon/stream/fanout.h"
+#include "daemon/stream/saved_subscriptions.h"
+
+#define STOP_POLL_MS 2
+
+/* In this order, and never back. */
+enum engine_state {
+	ENGINE_STARTING,	/* parts are made; no event of the loop has come yet */
+	ENGINE_RUNNING,		/* all parts are there */
+	ENGINE_EMPTYING,	/* told to stop: what the rings hold goes to the clients, and a Bye */
+	ENGINE_FLUSHING,	/* they have that, and get a while to read it */
+};
+
+struct engine {
+	int argc;
+	char **argv;
+	struct config config;
+	struct account account;			/* whom the engine becomes */
+	struct run run;
+	uint64_t started_ns;
+
+	struct activation activation;		/* what the service manager handed over */
+	struct service_manager *manager;	/* NULL: none */
+	struct saved_subscriptions *saved;
+	struct thread_journal *threads;
+	struct loader *loader;
+	unsigned listeners;
+	struct listener *listener[CONFIG_LISTEN_MAX];
+	struct event_base *base;
+	struct turnstile *local, *remote;	/* the lines of those who come by unix socket, and else */
+	struct frame_codec *codec;
+	struct probe_table probes;
+	struct mailbox mailbox;
+	unsigned workers;
+	struct worker *worker[WORKERS_MAX];
+	struct fanout *fanout;
+	struct spooler *spooler;		/* NULL: nothing is kept on disk */
+	struct consumers *consumers;
+	uint32_t *cpu_of;			/* by ring */
+	struct disk disk;			/* the state directory; without ops: none */
+	struct disk_thread *disk_thread;	/* NULL: none */
+	struct gate *gate;
+	struct control *control;
+	struct answers answers;
+	struct server *server;
+	struct watchdog *watchdog;
+	struct metering *metering;	/* NULL: nobody wants it */
+	struct export_targets targets;
+	struct export_feed *exports;	/* NULL: nothing is exported */
+	struct event *on_term, *on_int, *on_hup, *stop_poll;
+
+	enum engine_state state;
+	uint64_t stop_deadline_ns;
+	bool always_on;			/* what is always on is recorded */
+	bool handing_over;		/* at the stop: the next run goes on with these rings */
+	bool failed;			/* the process's exit status */
+	struct error refusal;		/* of what is always on, while it starts */
+};
+
+/* ---- Stopping -------------------------------------------------------------------------------- */
+
+static void on_stop_poll(evutil_socket_t fd, short what, void *context)
+{
+	struct engine *engine = context;
+
+	(void)fd, (void)what;
+	if ((engine->state == ENGINE_FLUSHING && server_flush(engine->server) &&
+	     export_feed_flush(engine->exports)) ||
+	    clock_monotonic() > engine->stop_deadline_ns)
+		event_base_loopbreak(engine->base);
+}
+
+static uint64_t flush_ns(const struct engine *engine)
+{
+	return engine->handing_over ? HANDOVER_NS : SHUTDOWN_NS;
+}
+
+static void on_emptied(void *context)
+{
+	struct engine *engine = context;
+
+	engine->state = ENGINE_FLUSHING;
+	engine->stop_deadline_ns = clock_monotonic() + flush_ns(engine);
+}
+
+static void stop(struct engine *engine, const char *reason)
+{
+	struct timeval interval = {.tv_usec = STOP_POLL_MS * 1000};
+
+	if (engine->state >= ENGINE_EMPTYING)
+		return;
+	engine->state = ENGINE_EMPTYING;
+	engine->handing_over =
+		loader_keeps(engine->loader) && service_manager_stores(engine->manager);
+	engine->stop_deadline_ns = clock_monotonic() + STOP_DRAIN_NS_MAX + flush_ns(engine);
+	service_manager_notify(engine->manager, "STOPPING=1");
+	watchdog_release_workers(engine->watchdog);
+	log_info("stopping", "%s: %s", reason, engine->handing_over ?
+		 "the kernel records on, for the run that comes next" : "draining the rings");
+	if (engine->handing_over)
+		fanout_hand_over(engine->fanout, reason, on_emptied, engine);
+	else
+		fanout_stop(engine->fanout, reason, on_emptied, engine);
+	event_add(engine->stop_poll, &interval);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *context)
+{
+	(void)what;
+	stop(context, number == SIGINT ? "interrupted" : "shutting down");
+}
+
+static void on_loader_gone(void *context)
+{
+	struct engine *engine = context;
+
+	engine->failed = true;
+	stop(engine, "the loader ended");
+}
+
+/* ---- Ready: it serves, and what is always on is recorded ------------------------------------- */
+
+static void tell_ready(struct engine *engine)
+{
+	if (engine->state == ENGINE_STARTING || !engine->always_on)
+		return;
+	log_info("ready", "ready: source %s, %u rings of %llu KiB, %zu probes",
+		 loader_source_name(engine->loader), loader_rings(engine->loader),
+		 (unsigned long long)engine->config.ring_bytes / 1024,
+		 loader_catalog(engine->loader)->n_probe);
+	service_manager_notify(engine->manager, "READY=1");
+}
+
+/* A daemon that cannot record what it is to record always does not pretend to run. */
+static void take_first(struct engine *engine, const struct error *error)
+{
+	if (!error) {
+		engine->always_on = true;
+		tell_ready(engine);
+	} else if (engine->state == ENGINE_STARTING) {
+		engine->refusal = *error;
+	} else if (engine->state == ENGINE_RUNNING) {
+		log_failure(LOG_LEVEL_ERROR, error);
+		engine->failed = true;
+		stop(engine, "what is to be always on cannot be recorded");
+	}
+}
+
+/* What is always on by the configuration, or why not: a control_config's `applied`. */
+static void on_applied(void *context, const struct error *error)
+{
+	struct engine *engine = context;
+
+	if (!engine->always_on) {
+		take_first(engine, error);
+		return;
+	}
+	if (error) {
+		log_failure(LOG_LEVEL_ERROR, error);
+		log_error("always-on-refused", "what is always on stays as it was; the rest of the"
+			  " configuration is in force");
+	} else {
+		log_info("reloaded", "the configuration is in force");
+	}
+	service_manager_notify(engine->manager, "READY=1");
+}
+
+/* ---- Reloading ------------------------------------------------------------------------------- */
+
+static struct fanout_viewers viewers_of(const struct config *config);
+
+static void warn_fixed(const struct config *old, const struct config *new)
+{
+	char names[512];
+
+	config_reload_ignored(old, new, names, sizeof(names));
+	if (names[0])
+		log_warn("reload-restart", "stays as it was until ringtaild is restarted: %s", names);
+}
+
+/* 0: *config and *gate can be put in force. What takes a restart is checked, too: that would be no time
+ * to find out. */
+static int read_again(struct engine *engine, struct config *config, struct gate **gate,
+		      struct error *error)
+{
+	int err = config_parse_args(engine->argc, engine->argv, config, error);
+
+	if (!err)
+		err = gate_create(config, gate, error);
+	if (!err)
+		err = config_check_choice(&config->export_probe, "export-probe",
+					  config->export_filter, "export-filter",
+					  loader_catalog(engine->loader), error);
+	if (!err && engine->metering)
+		err = metering_check(engine->metering, config, error);
+	return err ? err : control_check_config(engine->control, config, error);
+}
+
+/* Takes over both. */
+static void put_in_force(struct engine *engine, const struct config *config, struct gate *gate)
+{
+	struct server_bounds bounds = server_bounds_of(config);
+	struct fanout_viewers viewers;
+
+	warn_fixed(&engine->config, config);
+	log_open(config->log_level);
+	fanout_set_bounds(engine->fanout, config->history_bytes, config->history_age_ns,
+			  config->queue_bytes, config->memory_bytes);
+	engine->answers.queue_bytes = config->queue_bytes;
+	engine->answers.batch_interval_ns = config->batch_interval_ns;
+	gate_replace(engine->gate, gate);
+	server_set_bounds(engine->server, &bounds);
+	if (engine->metering)
+		metering_reload(engine->metering, config);
+	for (unsigned i = 0; i < engine->workers; i++)
+		worker_set_batch_interval(engine->worker[i], config->batch_interval_ns);
+	config_free(&engine->config);
+	engine->config = *config;
+	viewers = viewers_of(&engine->config);
+	fanout_set_viewers(engine->fanout, &viewers);
+}
+
+static void on_reload(evutil_socket_t fd, short what, void *context)
+{
+	struct engine *engine = context;
+	struct gate *gate = NULL;
+	struct error error = {0};
+	struct config config;
+	char text[64];
+
+	(void)fd, (void)what;
+	if (engine->state >= ENGINE_EMPTYING)
+		return;
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
+		 (unsigned long long)(clock_monotonic() / 1000));
+	service_manager_notify(engine->manager, text);
+	if (read_again(engine, &config, &gate, &error) != 0) {
+		log_failure(LOG_LEVEL_ERROR, &error);
+		log_error("reload-refused", "the configuration stays as it was");
+		gate_destroy(gate);
+		config_free(&config);
+		service_manager_notify(engine->manager, "READY=1");
+		return;
+	}
+	put_in_force(engine, &config, gate);
+	if (control_set_config(engine->control, &engine->config, &error) != 0)
+		on_applied(engine, &error);
+}
+
+/* ---- Parts: of the host, and before there is a loop ------------------------------------------ */
+
+static int find_account(struct engine *engine, struct error *error)
+{
+	privileges_raise_descriptors();
+	return privileges_find(engine->config.user, &engine->account, error);
+}
+
+static int take_from_manager(struct engine *engine, struct error *error)
+{
+	int err = activation_take(&engine->activation);
+
+	if (err)
+		return error_set(error, -err, "activation",
+				 "the descriptors of the service manager cannot be taken: %s",
+				 strerror(-err));
+	engine->manager = service_manager_connect();
+	engine->saved = saved_subscriptions_create(engine->manager, &engine->activation);
+	return engine->saved ? 0 : error_set(error, ENOMEM, "out-of-memory", "out of memory");
+}
+
+static void leave_manager(struct engine *engine)
+{
+	saved_subscriptions_destroy(engine->saved);
+	service_manager_close(engine->manager);
+	activation_close(&engine->activation);
+}
+
+static int read_boot_id(struct engine *engine, struct error *error)
+{
+	char text[64] = "";
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	unsigned digits = 0;
+
+	if (fd >= 0)
+		close(fd);
+	for (ssize_t i = 0; i < got && digits < 32; i++) {
+		static const char hex[] = "0123456789abcdef";
+		const char *at = text[i] ? strchr(hex, text[i]) : NULL;
+
+		if (!at)
+			continue;
+		engine->run.boot_id[digits / 2] |= (uint8_t)((at - hex) << (digits % 2 ? 0 : 4));
+		digits++;
+	}
+	if (digits != 32)
+		return error_set(error, EIO, "boot-id", "cannot read the kernel's boot_id");
+	machine_read_id(NULL);
+	engine->started_ns = clock_monotonic();
+	return 0;
+}
+
+static int bind_addresses(struct engine *engine, struct error *error)
+{
+	const struct config_listen *listen = &engine->config.listen;
+
+	for (; engine->listeners < listen->count; engine->listeners++) {
+		const struct address *address = &listen->address[engine->listeners];
+		struct listener **listener = &engine->listener[engine->listeners];
+		int err = listener_adopt(&engine->activation, address, listener, error);
+
+		if (!err && !*listener)
+			err = listener_create(address, engine->account.uid, engine->account.gid,
+					      listener, error);
+		if (err)
+			return err;
+	}
+	return listener_check_adopted(&engine->activation, error);
+}
+
+static void close_addresses(struct engine *engine)
+{
+	while (engine->listeners)
+		listener_destroy(engine->listener[--engine->listeners]);
+}
+
+static int read_targets(struct engine *engine, struct error *error)
+{
+	int err = export_targets_read(&engine->config, &engine->account, &engine->targets, error);
+
+	if (!err && engine->targets.count)
+		err = address_check_network("export", error);
+	return err;
+}
+
+static void free_targets(struct engine *engine)
+{
+	export_targets_free(&engine->targets);
+}
+
+static int make_metering(struct engine *engine, struct error *error)
+{
+	if (!engine->config.http.socket_bytes && !export_targets_take_metrics(&engine->targets))
+		return 0;
+	return metering_create(&engine->config, engine->account.uid, engine->account.gid,
+			       &engine->metering, error);
+}
+
+static void free_metering(struct engine *engine)
+{
+	metering_destroy(engine->metering);
+}
+
+static int fork_loader(struct engine *engine, struct error *error)
+{
+	struct config *config = &engine->config;
+	struct account account;
+	struct source_config source = {
+		.ring_bytes = config->ring_bytes,
+		.policy = RT_POLICY_DROP,
+		.path = config->source.path,
+		.replay_fast = config->replay_pace == CONFIG_PACE_FAST,
+		.account = &account,
+	};
+	struct loader_keeper keeper = {
+		.activation = &engine->activation,
+		.manager = engine->manager,
+	};
+	int err = privileges_find_loader(&engine->account, &account, error);
+
+	if (!err)
+		err = loader_start(config->source.name, &source, config->trace_self, &keeper,
+				   &engine->loader, error);
+	if (err)
+		return err;
+	if (service_manager_begin_store(engine->manager) != 0)
+		log_warn("store-failed", "the service manager cannot be asked to keep the rings: a "
+			 "restart may lose events");
+	privileges_raise_priority();
+	return probe_table_init(&engine->probes, loader_catalog(engine->loader), error);
+}
+
+static void end_loader(struct engine *engine)
+{
+	loader_stop(engine->loader);
+}
+
+static int give_up_rights(struct engine *engine, struct error *error)
+{
+	int err = sandbox_engine_view(&engine->config, &engine->account, error);
+
+	return err ? err : privileges_drop(&engine->account, error);
+}
+
+static int make_gate(struct engine *engine, struct error *error)
+{
+	return gate_create(&engine->config, &engine->gate, error);
+}
+
+static void free_gate(struct engine *engine)
+{
+	gate_destroy(engine->gate);
+}
+
+/* ---- Parts: the loop, the disk, the workers -------------------------------------------------- */
+
+static int make_loop(struct engine *engine, struct error *error)
+{
+	struct event_config *config = event_config_new();
+
+	if (config) {
+		event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+		engine->base = event_base_new_with_config(config);
+		event_config_free(config);
+	}
+	engine->codec = frame_codec_create(1);
+	if (engine->base) {
+		engine->local = turnstile_create(engine->base);
+		engine->remote = turnstile_create(engine->base);
+	}
+	if (!engine->local || !engine->remote || !engine->codec ||
+	    mailbox_init(&engine->mailbox) != 0)
+		return error_set(error, ENOMEM, "out-of-memory", "cannot make the main loop");
+	return 0;
+}
+
+static void free_loop(struct engine *engine)
+{
+	struct mail *mail = engine->mailbox.fd < 0 ? NULL : mailbox_take(&engine->mailbox), *next;
+
+	for (; mail; mail = next) {
+		next = mail->next;
+		frame_ref_put(((struct worker_mail *)mail)->frame);
+		free(mail);
+	}
+	mailbox_fini(&engine->mailbox);
+	turnstile_destroy(engine->local);
+	turnstile_destroy(engine->remote);
+	if (engine->base)
+		event_base_free(engine->base);
+	frame_codec_destroy(engine->codec);
+}
+
+/* Without a state directory nothing can be kept, and nothing be changed; the rest works, if that is all. */
+static int open_state(struct engine *engine, struct error *error)
+{
+	int err = disk_posix_open(engine->config.state_dir, &engine->disk, error);
+
+	if (err && engine->config.durability != SPOOL_MEMORY)
+		return err;
+	if (err) {
+		log_failure(LOG_LEVEL_WARNING, error);
+		*error = (struct error){0};
+		return 0;
+	}
+	return disk_thread_create(engine->base, &engine->disk, true, &engine->disk_thread, error);
+}
+
+static void close_state(struct engine *engine)
+{
+	disk_thread_destroy(engine->disk_thread);
+	if (engine->disk.ops)
+		disk_posix_close(&engine->disk);
+}
+
+static int take_signals(struct engine *engine, struct error *error)
+{
+	signal(SIGPIPE, SIG_IGN);
+	engine->on_term = evsignal_new(engine->base, SIGTERM, on_signal, engine);
+	engine->on_int = evsignal_new(engine->base, SIGINT, on_signal, engine);
+	engine->on_hup = evsignal_new(engine->base, SIGHUP, on_reload, engine);
+	engine->stop_poll = event_new(engine->base, -1, EV_PERSIST, on_stop_poll, engine);
+	if (!engine->on_term || !engine->on_int || !engine->on_hup || !engine->stop_poll ||
+	    event_add(engine->on_term, NULL) != 0 || event_add(engine->on_int, NULL) != 0 ||
+	    event_add(engine->on_hup, NULL) != 0)
+		return error_set(error, ENOMEM, "out-of-memory", "cannot take signals");
+	return 0;
+}
+
+static void leave_signals(struct engine *engine)
+{
+	struct event *event[] = {engine->on_term, engine->on_int, engine->on_hup, engine->stop_poll};
+
+	for (unsigned i = 0; i < sizeof(event) / sizeof(event[0]); i++)
+		if (event[i])
+			event_free(event[i]);
+}
+
+static int open_journal(struct engine *engine, struct error *error)
+{
+	return thread_journal_open(&engine->activation, engine->manager, loader_rings(engine->loader),
+				   loader_adopted(engine->loader), &engine->threads, error);
+}
+
+static void close_journal(struct engine *engine)
+{
+	thread_journal_close(engine->threads);
+}
+
+static int make_meters(struct engine *engine, unsigned rings, struct error *error)
+{
+	unsigned wanted = (unsigned)engine->config.workers;
+
+	if (!engine->metering)
+		return 0;
+	return metering_prepare(engine->metering, &engine->config, loader_catalog(engine->loader),
+				rings && rings < wanted ? rings : rings ? wanted : 1, error);
+}
+
+static int give_rings(struct engine *engine, unsigned rings, struct error *error)
+{
+	for (unsigned i = 0; i < rings; i++) {
+		struct worker *worker = engine->worker[i % engine->workers];
+		int err = worker_add_ring(worker, i, loader_ring(engine->loader, i), error);
+
+		if (err)
+			return err;
+		worker_keep_threads(worker, i, thread_journal_ring(engine->threads, i));
+	}
+	return 0;
+}
+
+/* The numbers of the run before go on where all rings have them; else these are of a new epoch. */
+static void choose_epoch(struct engine *engine)
+{
+	unsigned rings = loader_rings(engine->loader);
+	bool same = loader_adopted(engine->loader) && rings;
+
+	for (unsigned i = 0; i < rings; i++) {
+		struct worker_baseline baseline = {0};
+
+		worker_baseline(engine->worker[i % engine->workers], i, &baseline);
+		same &= baseline.epoch && (!i || baseline.epoch == engine->run.epoch);
+		engine->run.epoch = baseline.epoch;
+	}
+	if (!same)
+		engine->run.epoch = clock_read(CLOCK_REALTIME);
+	if (!same && loader_adopted(engine->loader))
+		log_warn("restart-numbers", "the run before has left no word of how its rings were "
+			 "numbered: clients cannot resume");
+	for (unsigned i = 0; i < engine->workers; i++)
+		worker_set_epoch(engine->worker[i], engine->run.epoch);
+}
+
+static int make_workers(struct engine *engine, struct error *error)
+{
+	unsigned rings = loader_rings(engine->loader), wanted = (unsigned)engine->config.workers;
+	int err = make_meters(engine, rings, error);
+
+	/* Without rings (an empty recording) there is still one, to say that it has read all of them. */
+	while (!err && (!engine->workers || (engine->workers < wanted && engine->workers < rings))) {
+		struct worker_config config = {
+			.id = engine->workers,
+			.batch_interval_ns = engine->config.batch_interval_ns,
+			.probes = &engine->probes,
+			.meter = engine->metering ? metering_meter(engine->metering,
+								   engine->workers) : NULL,
+			.out = &engine->mailbox,
+		};
+
+		err = worker_create(&config, &engine->worker[engine->workers], error);
+		engine->workers += !err;
+	}
+	if (!err)
+		err = give_rings(engine, rings, error);
+	if (!err)
+		choose_epoch(engine);
+	return err;
+}
+
+/* What the disk has still to answer is about what is there yet. */
+static void end_workers(struct engine *engine)
+{
+	if (engine->disk_thread)
+		disk_thread_settle(engine->disk_thread);
+	while (engine->workers)
+		worker_destroy(engine->worker[--engine->workers]);
+}
+
+/* ---- Parts: the record, and who gets it ------------------------------------------------------ */
+
+/* Where frames of what is always on and of durable consumers are kept. */
+static int open_spool(struct engine *engine, struct error *error)
+{
+	const struct config *config = &engine->config;
+	struct spooler_config spooler = {
+		.base = engine->base,
+		.thread = engine->disk_thread,
+		.durability = config->durability,
+		.policy = config->spool_policy,
+		.size_bytes = config->spool_bytes,
+		.age_ns = config->spool_age_ns,
+		.segment_bytes = config->spool_segment_bytes,
+		.sync_interval_ns = config->spool_sync_interval_ns,
+		.run = engine->run,
+		.rings = loader_rings(engine->loader),
+	};
+	int err;
+
+	if (config->durability == SPOOL_MEMORY)
+		return 0;
+	spooler.cpu_of = engine->cpu_of = calloc(spooler.rings + 1, sizeof(*engine->cpu_of));
+	if (!engine->cpu_of)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	for (uint32_t i = 0; i < spooler.rings; i++)
+		engine->cpu_of[i] = loader_ring(engine->loader, i)->cpu;
+	err = spooler_create(&spooler, &engine->spooler, error);
+	return err ? err : consumers_create(&engine->disk, engine->disk_thread, &engine->consumers,
+					    error);
+}
+
+static void close_spool(struct engine *engine)
+{
+	consumers_destroy(engine->consumers);
+	spooler_destroy(engine->spooler);
+	/* Which still says to the disk thread what to write. */
+	if (engine->disk_thread)
+		disk_thread_settle(engine->disk_thread);
+	free(engine->cpu_of);
+}
+
+/* What frames on disk begin with: as to a client, but that nobody's role is meant. */
+static struct frame_ref *make_hello(void *context)
+{
+	const struct engine *engine = context;
+
+	return answers_hello(&engine->answers, "");
+}
+
+static struct fanout_viewers viewers_of(const struct config *config)
+{
+	return (struct fanout_viewers){
+		.probe = &config->viewer_probe,
+		.strings = config->viewer_strings,
+		.stacks = config->viewer_stacks,
+		.rate = config->viewer_rate,
+		.subscriptions = config->viewer_subscriptions,
+	};
+}
+
+static int make_fanout(struct engine *engine, struct error *error)
+{
+	struct fanout_config config = {
+		.base = engine->base,
+		.loader = engine->loader,
+		.worker = engine->worker,
+		.workers = engine->workers,
+		.mailbox = &engine->mailbox,
+		.codec = engine->codec,
+		.run = engine->run,
+		.history_bytes = engine->config.history_bytes,
+		.history_age_ns = engine->config.history_age_ns,
+		.queue_bytes = engine->config.queue_bytes,
+		.memory_bytes = engine->config.memory_bytes,
+		.viewers = viewers_of(&engine->config),
+		.spooler = engine->spooler,
+		.consumers = engine->consumers,
+		.hello = make_hello,
+		.saved = engine->manager ? engine->saved : NULL,
+		.file_strings = engine->config.export_strings,
+		.failed = on_loader_gone,
+		.context = engine,
+	};
+	int err;
+
+	engine->answers = (struct answers){
+		.codec = engine->codec,
+		.loader = engine->loader,
+		.worker = engine->worker,
+		.workers = engine->workers,
+		.run = engine->run,
+		.started_ns = engine->started_ns,
+		.queue_bytes = engine->config.queue_bytes,
+		.batch_interval_ns = engine->config.batch_interval_ns,
+		.spooler = engine->spooler,
+	};
+	err = fanout_create(&config, &engine->fanout, error);
+	engine->answers.fanout = engine->fanout;
+	if (!err && loader_adopted(engine->loader))
+		err = fanout_restore(engine->fanout, error);
+	return err ? err : fanout_restore_consumers(engine->fanout, error);
+}
+
+static void free_fanout(struct engine *engine)
+{
+	fanout_destroy(engine->fanout);
+}
+
+static struct frame_ref *on_stat_wanted(void *context)
+{
+	return server_stat_frame(((struct engine *)context)->server);
+}
+
+static int make_control(struct engine *engine, struct error *error)
+{
+	struct control_config config = {
+		.base = engine->base,
+		.gate = engine->gate,
+		.fanout = engine->fanout,
+		.codec = engine->codec,
+		.catalog = loader_catalog(engine->loader),
+		.disk_thread = engine->disk_thread,
+		.stat = on_stat_wanted,
+		.applied = on_applied,
+		.context = engine,
+	};
+	int err = control_create(&config, &engine->control, error);
+
+	if (!err && engine->disk_thread)
+		err = control_load(engine->control, &engine->disk, error);
+	if (!err)
+		err = control_set_config(engine->control, &engine->config, error);
+	if (err || !engine->refusal.code[0])
+		return err;
+	*error = engine->refusal;
+	return -ECANCELED;
+}
+
+/* Nothing that it asked of the disk may be under way. */
+static void free_control(struct engine *engine)
+{
+	control_settle(engine->control);
+	if (engine->disk_thread)
+		disk_thread_settle(engine->disk_thread);
+	control_destroy(engine->control);
+}
+
+/* What the run before was asked for goes on without a gap, so it is there before anything is read. */
+static int start_reading(struct engine *engine, struct error *error)
+{
+	int err = 0;
+
+	if (loader_adopted(engine->loader)) {
+		if (engine->disk_thread)
+			disk_thread_settle(engine->disk_thread);
+		err = fanout_adopt(engine->fanout, error);
+	}
+	for (unsigned i = 0; i < engine->workers && !err; i++)
+		err = worker_start(engine->worker[i], error);
+	return err;
+}
+
+static int start_server(struct engine *engine, struct error *error)
+{
+	struct server_config config = {
+		.base = engine->base,
+		.answers = &engine->answers,
+		.gate = engine->gate,
+		.control = engine->control,
+		.codec = engine->codec,
+		.turnstile = engine->remote,
+		.bounds = server_bounds_of(&engine->config),
+	};
+
+	engine->server = server_create(&config);
+	if (!engine->server)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	for (unsigned i = 0; i < engine->listeners; i++) {
+		/* Those on this host never wait for those who come over the network. */
+		bool is_local = address_is_unix(&engine->config.listen.address[i]);
+		int err = listener_start(engine->listener[i], engine->base,
+					 is_local ? engine->local : engine->remote, server_accept,
+					 engine->server, error);
+
+		if (err)
+			return err;
+		log_info("listening", "listening on %s", listener_text(engine->listener[i]));
+	}
+	return 0;
+}
+
+static void end_server(struct engine *engine)
+{
+	close_addresses(engine);
+	server_destroy(engine->server);
+}
+
+/* ---- Parts: metrics, back ends, and who watches ---------------------------------------------- */
+
+static int start_metering(struct engine *engine, struct error *error)
+{
+	struct metering_start start = {
+		.base = engine->base,
+		.turnstile = engine->remote,
+		.fanout = engine->fanout,
+		.gate = engine->gate,
+		.run = engine->run,
+		.stat = server_stat,
+		.context = engine->server,
+	};
+
+	return engine->metering ? metering_start(engine->metering, &engine->config, &start, error)
+				: 0;
+}
+
+static void stop_metering(struct engine *engine)
+{
+	metering_stop(engine->metering);
+}
+
+static const struct metric_snapshot *snapshot_of(void *context)
+{
+	return metric_source_take(metering_source(((struct engine *)context)->metering));
+}
+
+/* What was kept for an export that is gone, or has another URL now, is kept for ever, until it is said. */
+static void tell_left_export(void *context, const struct fanout_consumer_stat *consumer)
+{
+	const struct engine *engine = context;
+
+	if (!consumer->exporter)
+		return;
+	for (unsigned i = 0; i < engine->targets.count; i++)
+		if (strcmp(engine->targets.target[i].consumer, consumer->name) == 0)
+			return;
+	log_warn("export-left", "%s is kept for an export that is not configured any more; give it up"
+		 " with `tracectl forget %s`", consumer->name, consumer->name);
+}
+
+static int start_exports(struct engine *engine, struct error *error)
+{
+	struct export_feed_config config = {
+		.base = engine->base,
+		.fanout = engine->fanout,
+		.loader = engine->loader,
+		.codec = engine->codec,
+		.run = engine->run,
+		.config = &engine->config,
+		.targets = &engine->targets,
+		.spooled = engine->config.durability != SPOOL_MEMORY,
+		.snapshot = snapshot_of,
+		.context = engine,
+	};
+	int err = 0;
+
+	/* How much of what they asked for before is not sent yet is known once its spools are open. */
+	if (engine->targets.count && config.spooled)
+		disk_thread_settle(engine->disk_thread);
+	if (engine->targets.count)
+		err = export_feed_create(&config, &engine->exports, error);
+	engine->answers.exports = engine->exports;
+	if (!err)
+		fanout_each_consumer(engine->fanout, tell_left_export, engine);
+	return err;
+}
+
+static void end_exports(struct engine *engine)
+{
+	engine->answers.exports = NULL;
+	export_feed_destroy(engine->exports);
+}
+
+static uint64_t worker_beats_of(void *context, unsigned i)
+{
+	const struct engine *engine = context;
+
+	return worker_beats(engine->worker[i]);
+}
+
+static void tell_watchdog(void *context)
+{
+	service_manager_notify(((struct engine *)context)->manager, "WATCHDOG=1");
+}
+
+static int start_watchdog(struct engine *engine, struct error *error)
+{
+	struct watchdog_config config = {
+		.base = engine->base,
+		.workers = engine->workers,
+		.beats = worker_beats_of,
+		.tell = tell_watchdog,
+		.context = engine,
+	};
+
+	return watchdog_create(&config, &engine->watchdog, error);
+}
+
+static void end_watchdog(struct engine *engine)
+{
+	watchdog_destroy(engine->watchdog);
+}
+
+static int limit_calls(struct engine *engine, struct error *error)
+{
+	return sandbox_engine_calls(&engine->config, loader_pid(engine->loader), error);
+}
+
+/* ---- The order ------------------------------------------------------------------------------- */
+
+static const struct part parts[] = {
+	{"account",	find_account,		NULL},
+	{"manager",	take_from_manager,	leave_manager},
+	{"boot",	read_boot_id,		NULL},
+	/* Addresses first: that one is taken is quick to find out, and loading takes a while; who
+	 * connects meanwhile waits. */
+	{"addresses",	bind_addresses,		close_addresses},
+	{"targets",	read_targets,		free_targets},
+	{"metering",	make_metering,		free_metering},
+	/* The loader is forked before there is a thread or a loop. */
+	{"loader",	fork_loader,		end_loader},
+	{"rights",	give_up_rights,		NULL},
+	{"gate",	make_gate,		free_gate},
+	{"loop",	make_loop,		free_loop},
+	{"state",	open_state,		close_state},
+	{"signals",	take_signals,		leave_signals},
+	{"journal",	open_journal,		close_journal},
+	{"workers",	make_workers,		end_workers},
+	{"spool",	open_spool,		close_spool},
+	{"fanout",	make_fanout,		free_fanout},
+	{"control",	make_control,		free_control},
+	/* Workers end before what they read for, fanout's subscriptions, is freed. */
+	{"reading",	start_reading,		end_workers},
+	{"server",	start_server,		end_server},
+	{"status",	start_metering,		stop_metering},
+	{"exports",	start_exports,		end_exports},
+	{"watchdog",	start_watchdog,		end_watchdog},
+	/* What is left to do takes few system calls: from here on others are the end. */
+	{"calls",	limit_calls,		NULL},
+};
+
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
+
+int engine_run(struct config *config, int argc, char **argv)
+{
+	struct engine *engine = calloc(1, sizeof(*engine));
+	struct error error = {0};
+	int status = EXIT_FAILURE;
+
+	if (!engine) {
+		fputs("ringtaild: out of memory\n", stderr);
+		config_free(config);
+		return EXIT_FAILURE;
+	}
+	engine->argc = argc;
+	engine->argv = argv;
+	engine->config = *config;
+	engine->mailbox.fd = -1;
+	log_open(engine->config.log_level);
+	if (parts_start(parts, PARTS, engine, &error) != 0) {
+		log_failure(LOG_LEVEL_ERROR, &error);
+	} else {
+		engine->state = ENGINE_RUNNING;
+		tell_ready(engine);
+		event_base_dispatch(engine->base);
+		parts_stop(parts, PARTS, engine);
+		status = engine->failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
+	config_free(&engine->config);
+	log_close();
+	free(engine);
+	return status;
+}
