@@ -705,22 +705,22 @@ static void queue(struct control *control, struct change *change)
 }
 
 void control_ask(struct control *control, struct session *session,
-		 const Ringtail__V1__Change *message)
+		 const struct change_request *request)
 {
 	struct change *change;
 
-	if (message->n_enable > SUBSCRIBE_PROBES_MAX || message->n_disable > SUBSCRIBE_PROBES_MAX ||
-	    !(message->n_enable + message->n_disable)) {
+	if (request->enables > SUBSCRIBE_PROBES_MAX || request->disables > SUBSCRIBE_PROBES_MAX ||
+	    !(request->enables + request->disables)) {
 		refuse_ask(session, ACTION_CHANGE, NULL, EINVAL, "too-many-probes",
 			   "a change names 1 to 64 probes to enable, and as many to disable");
 		return;
 	}
 	change = make(control, session, ACTION_CHANGE);
 	if (change) {
-		change->enable = copy_words(message->enable, message->n_enable);
-		change->enables = change->enable ? message->n_enable : 0;
-		change->disable = copy_words(message->disable, message->n_disable);
-		change->disables = change->disable ? message->n_disable : 0;
+		change->enable = copy_words(request->enable, request->enables);
+		change->enables = change->enable ? request->enables : 0;
+		change->disable = copy_words(request->disable, request->disables);
+		change->disables = change->disable ? request->disables : 0;
 	}
 	if (!change || !change->enable || !change->disable)
 		refuse_ask(session, ACTION_CHANGE, change, ENOMEM, "out-of-memory",

@@ -63,7 +63,7 @@ struct frame_ref *control_probes(const struct control *control);
 
 /* session_answer() follows. */
 void control_ask(struct control *control, struct session *session,
-		 const Ringtail__V1__Change *change);
+		 const struct change_request *request);
 void control_ask_forget(struct control *control, struct session *session, const char *consumer);
 
 /* A request that registers a consumer, or is denied one: taken over, in one piece. */

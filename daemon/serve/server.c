@@ -513,11 +513,12 @@ static int on_ack(void *context, struct session *session, const Ringtail__V1__Ac
 	return err;
 }
 
-static void on_change(void *context, struct session *session, const Ringtail__V1__Change *change)
+static void on_change(void *context, struct session *session,
+		      const struct change_request *request)
 {
 	struct server *server = context;
 
-	control_ask(server->config.control, session, change);
+	control_ask(server->config.control, session, request);
 }
 
 static void on_forget(void *context, struct session *session, const char *consumer)

@@ -26,11 +26,15 @@ struct answer {
 	bool reply;			/* to a request; else the stream tells of a gap */
 };
 
+/* In this order; only SESSION_CHANGING goes back, to SESSION_READY. */
 enum session_state {
 	SESSION_SHAKING,		/* hands, in TLS: nothing can be said yet */
+	SESSION_TURNED_AWAY,		/* refused meanwhile: told so once hands are shaken */
 	SESSION_NEW,			/* no hello yet */
-	SESSION_READY,
-	SESSION_CLOSING,		/* refused, or said Bye: answers are still sent, input is not heeded */
+	SESSION_READY,			/* what it asks is answered */
+	SESSION_CHANGING,		/* asked for a change: requests wait until that is answered */
+	SESSION_CLOSING,		/* refused: answers are still sent, input is not heeded */
+	SESSION_LEAVING,		/* said Bye: the same, and it will not come back for its stream */
 };
 
 struct session {
@@ -40,9 +44,6 @@ struct session {
 	uint64_t id;
 	enum session_state state;
 	bool subscribing;		/* asked for a stream, whether it is there yet or not */
-	bool changing;			/* asked for a change; requests wait until it is answered */
-	bool orderly;			/* said Bye */
-	bool turned_away;		/* refused while shaking hands: told so once they are shaken */
 	bool broken;			/* the socket is, or memory ran out: to be closed */
 	bool write_waits_for_read;	/* TLS has to hear something before it can go on */
 	uint64_t active_ns;		/* when it last asked, or took, or had nothing to take */
@@ -66,6 +67,16 @@ struct session {
 	struct stream *stream;
 	uint64_t wire_bytes, frames;
 };
+
+static bool is_shaking(const struct session *session)
+{
+	return session->state <= SESSION_TURNED_AWAY;
+}
+
+static bool is_closing(const struct session *session)
+{
+	return session->state >= SESSION_CLOSING;
+}
 
 static struct timeval timeval_of(uint64_t ns)
 {
@@ -155,7 +166,7 @@ static void gather_stream(struct session *session, struct gathered *gathered)
 	struct frame_ref *frame[SEND_IOV_MAX];
 	unsigned n;
 
-	if (gathered->n == SEND_IOV_MAX || session->state == SESSION_CLOSING)
+	if (gathered->n == SEND_IOV_MAX || is_closing(session))
 		return;
 	/* Gaps are told when it is their turn: until then they grow, and stay one for each ring. */
 	if (gathered->n && session->stream->gaps)
@@ -258,14 +269,14 @@ bool session_idle(const struct session *session)
 {
 	return !session->part_sent && STAILQ_EMPTY(&session->answers) &&
 	       !transport_unsent(session->transport) &&
-	       (!session->stream || session->state == SESSION_CLOSING ||
+	       (!session->stream || is_closing(session) ||
 		!stream_has_work(session->stream));
 }
 
 void session_send(struct session *session, struct frame_ref *frame)
 {
 	/* A fatal Error, and the client's Bye, is the last word. */
-	if (session->state == SESSION_CLOSING) {
+	if (is_closing(session)) {
 		frame_ref_put(frame);
 		return;
 	}
@@ -299,7 +310,7 @@ void session_refuse(struct session *session, const struct error *error, bool fat
 	struct error shown = *error;
 	struct frame_ref *frame;
 
-	if (session->state == SESSION_CLOSING || session->turned_away)
+	if (is_closing(session) || session->state == SESSION_TURNED_AWAY)
 		return;
 	/* A text of the client's that is cut in it may end inside a character. */
 	visible_replace(shown.what);
@@ -319,8 +330,9 @@ void session_refuse(struct session *session, const struct error *error, bool fat
 		break_off(session);		/* it waits for an answer that will not come */
 	if (fatal) {
 		counter_add(COUNTER_sessions_failed, 1);
-		session->turned_away = session->state == SESSION_SHAKING;
-		if (!session->turned_away)
+		if (is_shaking(session))
+			session->state = SESSION_TURNED_AWAY;
+		else
 			close_soon(session);
 	}
 }
@@ -378,9 +390,14 @@ void session_destroy(struct session *session, bool orderly)
 	free_session(session);
 }
 
+static void end(struct session *session)
+{
+	session_destroy(session, session->state == SESSION_LEAVING);
+}
+
 bool session_turn_away(struct session *session, const struct error *error)
 {
-	bool mute = session->state == SESSION_SHAKING;
+	bool mute = is_shaking(session);
 
 	if (mute && !transport_turn_away(session->transport)) {
 		session_refuse(session, error, true);
@@ -530,19 +547,27 @@ static void take_probes(struct session *session)
 
 static void take_change(struct session *session, const Ringtail__V1__Change *change)
 {
-	session->changing = true;
-	session->config.host->change(session->config.host->context, session, change);
+	const struct change_request request = {
+		.enable = change->enable,
+		.enables = change->n_enable,
+		.disable = change->disable,
+		.disables = change->n_disable,
+	};
+
+	session->state = SESSION_CHANGING;
+	session->config.host->change(session->config.host->context, session, &request);
 }
 
 static void take_forget(struct session *session, const Ringtail__V1__Forget *forget)
 {
-	session->changing = true;
+	session->state = SESSION_CHANGING;
 	session->config.host->forget(session->config.host->context, session, forget->consumer);
 }
 
 void session_answer(struct session *session, struct frame_ref *answer, const struct error *error)
 {
-	session->changing = false;
+	if (session->state == SESSION_CHANGING)
+		session->state = SESSION_READY;
 	if (answer)
 		session_send(session, answer);
 	else
@@ -553,8 +578,8 @@ void session_answer(struct session *session, struct frame_ref *answer, const str
 
 static void take_bye(struct session *session)
 {
-	session->orderly = true;
 	close_soon(session);
+	session->state = SESSION_LEAVING;
 }
 
 static void dispatch(struct session *session, enum frame_type type, const void *message)
@@ -685,7 +710,7 @@ static bool take_frame(struct session *session)
 	enum frame_status status;
 	size_t bytes;
 
-	if (session->state == SESSION_CLOSING)
+	if (is_closing(session))
 		return false;
 	status = frame_parse_header(session->input, session->input_bytes, REQUEST_RAW_BYTES_MAX,
 				    &header);
@@ -753,7 +778,7 @@ static ssize_t receive(struct session *session)
 	}
 	/* Read on while closing: to close with bytes unread would reset the connection, and the
 	 * client might never see why. */
-	if (session->state == SESSION_CLOSING)
+	if (is_closing(session))
 		session->input_bytes = 0;
 	got = transport_read(session->transport, session->input + session->input_bytes,
 			     session->input_capacity - session->input_bytes);
@@ -764,15 +789,21 @@ static ssize_t receive(struct session *session)
 
 /* ---- Turns: what waits is written, then requests are taken ----------------------------------- */
 
+/* The answer to the request before comes first. */
+static bool must_wait(const struct session *session)
+{
+	return session->replies || session->state == SESSION_CHANGING;
+}
+
 /*
  * Takes what has come in, one request at a time: while an answer waits to be written, the next request
  * waits too, and then nothing is read. So one who asks and never listens costs one answer.
  */
 static void take_requests(struct session *session)
 {
-	while (!session->replies && !session->changing && take_frame(session))
+	while (!must_wait(session) && take_frame(session))
 		;
-	if ((session->replies || session->changing) && session->state != SESSION_CLOSING) {
+	if (must_wait(session) && !is_closing(session)) {
 		event_del(session->readable);
 		return;
 	}
@@ -786,24 +817,24 @@ static void take_requests(struct session *session)
 /* The client has gone: perhaps it said before that it would not come back. */
 static void hear_last(struct session *session)
 {
-	if (session->state == SESSION_SHAKING)
+	if (is_shaking(session))
 		return;
 	receive(session);
-	while (!session->replies && !session->changing && take_frame(session))
+	while (!must_wait(session) && take_frame(session))
 		;
 }
 
 void session_wake(struct session *session)
 {
-	if (session->state == SESSION_SHAKING)
+	if (is_shaking(session))
 		return;
-	if (session->config.bounds->disconnect && session->state == SESSION_READY &&
-	    session->stream && session->stream->frames_dropped)
+	if (session->config.bounds->disconnect && !is_closing(session) && session->stream &&
+	    session->stream->frames_dropped)
 		refuse_slow(session);
 	write_out(session);
 	if (session->broken) {
 		hear_last(session);
-		session_destroy(session, session->orderly);
+		end(session);
 		return;
 	}
 	take_requests(session);
@@ -811,7 +842,7 @@ void session_wake(struct session *session)
 		event_add(session->readable, NULL);
 	else if (!session_idle(session))
 		event_add(session->writable, NULL);
-	else if (session->state == SESSION_CLOSING)
+	else if (is_closing(session))
 		transport_shutdown(session->transport);	/* the client's own end of file ends it */
 }
 
@@ -827,7 +858,7 @@ static void hear(struct session *session)
 		return;
 	}
 	if (got <= 0) {
-		session_destroy(session, session->orderly);
+		end(session);
 		return;
 	}
 	session->active_ns = clock_monotonic();
@@ -852,7 +883,7 @@ static void shake_hands(struct session *session)
 	struct error error = {0};
 	int err = transport_handshake(session->transport, &error);
 
-	if (!err && session->turned_away) {
+	if (!err && session->state == SESSION_TURNED_AWAY) {
 		close_soon(session);
 	} else if (!err) {
 		event_add(session->readable, NULL);
@@ -886,7 +917,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 	struct session *session = context;
 
 	(void)fd, (void)what;
-	if (session->state != SESSION_SHAKING) {
+	if (!is_shaking(session)) {
 		hear(session);
 		return;
 	}
@@ -900,7 +931,7 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 	struct session *session = context;
 
 	(void)what;
-	if (session->state == SESSION_SHAKING)
+	if (is_shaking(session))
 		on_readable(fd, EV_READ, session);
 	else
 		session_wake(session);
@@ -927,11 +958,11 @@ static void on_timeout(evutil_socket_t fd, short what, void *context)
 	(void)fd, (void)what;
 	if (passed_unseen(session))
 		return;
-	if (session->state == SESSION_CLOSING) {
-		session_destroy(session, session->orderly);
+	if (is_closing(session)) {
+		end(session);
 		return;
 	}
-	if (session->state == SESSION_SHAKING) {
+	if (is_shaking(session)) {
 		counter_add(COUNTER_tls_failed, 1);
 		log_info("tls-timeout", "client %llu (%s): no TLS came in time",
 			 (unsigned long long)session->id, session->peer);
@@ -958,7 +989,7 @@ void session_check_silence(struct session *session, uint64_t now_ns)
 	bool waits = !session_idle(session);
 	bool fed = session->stream || event_pending(session->stat_timer, EV_TIMEOUT, NULL);
 
-	if (session->state != SESSION_READY || session->changing)
+	if (session->state != SESSION_READY)
 		return;
 	/* It has taken all there is, and will be given more. */
 	if (!waits && fed)

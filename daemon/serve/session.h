@@ -22,6 +22,12 @@
 struct session;
 struct turnstile;
 
+/* What is always on is to change so. */
+struct change_request {
+	char *const *enable, *const *disable;
+	size_t enables, disables;
+};
+
 /* What sessions need of the rest of the daemon. Answers are frames the session takes over. */
 struct session_host {
 	void *context;
@@ -53,8 +59,9 @@ struct session_host {
 	int (*ack)(void *context, struct session *session, const Ringtail__V1__Ack *ack,
 		   struct error *error);
 
-	/* session_answer() follows, later or at once; the message is borrowed. */
-	void (*change)(void *context, struct session *session, const Ringtail__V1__Change *change);
+	/* session_answer() follows, later or at once; the request is borrowed. */
+	void (*change)(void *context, struct session *session,
+		       const struct change_request *request);
 	void (*forget)(void *context, struct session *session, const char *consumer);
 
 	/* The session is about to be freed. orderly: the client will not come back for its stream. */

@@ -73,7 +73,7 @@ static int on_ack(void *context, struct session *session, const Ringtail__V1__Ac
 }
 
 /* As control.c judges one, without its disk. */
-static void on_change(void *context, struct session *session, const Ringtail__V1__Change *change)
+static void on_change(void *context, struct session *session, const struct change_request *change)
 {
 	static const struct config_words none;
 	struct always_on *on = always_on_create();
@@ -81,9 +81,9 @@ static void on_change(void *context, struct session *session, const Ringtail__V1
 	int err = on ? 0 : -ENOMEM;
 	char *text;
 
-	for (size_t i = 0; i < change->n_enable && !err; i++)
+	for (size_t i = 0; i < change->enables && !err; i++)
 		err = always_on_enable(on, &none, change->enable[i], "fuzzer", 1, &error);
-	for (size_t i = 0; i < change->n_disable && !err; i++)
+	for (size_t i = 0; i < change->disables && !err; i++)
 		err = always_on_disable(on, &none, change->disable[i], "fuzzer", 1, &error);
 	text = on ? always_on_print(on) : NULL;
 	always_on_destroy(on);

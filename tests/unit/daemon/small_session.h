@@ -77,12 +77,12 @@ static int on_ack(void *context, struct session *session, const Ringtail__V1__Ac
 	return ack->upto ? 0 : error_set(error, EINVAL, "not-durable", "nothing is kept for this one");
 }
 
-static void on_change(void *context, struct session *session, const Ringtail__V1__Change *change)
+static void on_change(void *context, struct session *session, const struct change_request *change)
 {
 	struct fixture *f = context;
 
 	assert_ptr_equal(session, f->session);
-	f->changes += change->n_enable;
+	f->changes += change->enables;
 }
 
 static void on_forget(void *context, struct session *session, const char *consumer)
