@@ -13,7 +13,7 @@
 #include "daemon/config/config.h"
 #include "query/error.h"
 #include "daemon/export/event.h"
-#include "daemon/export/host.h"
+#include "daemon/export/run.h"
 
 /* The globs and the filter of a subscription that brings what may be chosen. */
 extern const char *const export_choose_globs[];

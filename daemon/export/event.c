@@ -1,5 +1,6 @@
 #include "daemon/export/event.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,42 @@ void export_event_comm(const struct export_event *event, char comm[17])
 {
 	memcpy(comm, event->thread.comm, sizeof(event->thread.comm));
 	comm[sizeof(event->thread.comm)] = '\0';
+}
+
+/* ---- The frames they came in ------------------------------------------------------------------ */
+
+static uint32_t *slot(struct export_frames *frames, uint64_t serial)
+{
+	assert(serial - frames->base < EXPORT_FRAMES_UNSETTLED_MAX);
+	return &frames->waiting[serial % EXPORT_FRAMES_UNSETTLED_MAX];
+}
+
+void export_frames_begin(struct export_frames *frames, uint64_t serial)
+{
+	if (!frames->base)
+		frames->base = serial;
+	export_frames_settled(frames);
+	*slot(frames, serial) = 0;
+	frames->newest = serial;
+}
+
+void export_frames_hold(struct export_frames *frames, uint64_t serial)
+{
+	++*slot(frames, serial);
+}
+
+void export_frames_release(struct export_frames *frames, uint64_t serial)
+{
+	--*slot(frames, serial);
+}
+
+uint64_t export_frames_settled(struct export_frames *frames)
+{
+	if (!frames->base)
+		return 0;
+	while (frames->base <= frames->newest && !*slot(frames, frames->base))
+		frames->base++;
+	return frames->base - 1;
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */

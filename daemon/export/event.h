@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "daemon/export/frames.h"
 #include "daemon/export/run.h"
+#include "daemon/base/limits.h"
 #include "daemon/base/trace_id.h"
 #include "proto/batch_decode.h"
 #include "proto/limits.h"
@@ -39,6 +39,31 @@ struct export_span {
 	uint8_t exit_code;
 	char name[17];			/* of a process: what it ran as */
 };
+
+/*
+ * How many events of each frame are still to be dealt with, and so up to which frame
+ * all is: a value that is kept as events come and go, for looking at all that wait costs more the
+ * longer a back end is away.
+ *
+ *	settled         base                   newest
+ *	────────────────┼──────────────────────┼─────────
+ *	nothing waits   waiting[] of each frame   not begun
+ */
+struct export_frames {
+	uint64_t base;		/* the oldest frame of which something may wait */
+	uint64_t newest;
+	uint32_t waiting[EXPORT_FRAMES_UNSETTLED_MAX];	/* by serial modulo the size */
+};
+
+/* A frame's events follow. Serials grow; the newest is less than the size of waiting[] ahead. */
+void export_frames_begin(struct export_frames *frames, uint64_t serial);
+
+/* One of its events waits; does so no more. */
+void export_frames_hold(struct export_frames *frames, uint64_t serial);
+void export_frames_release(struct export_frames *frames, uint64_t serial);
+
+/* Nothing waits of this frame and of all before; 0: of none that can be said. */
+uint64_t export_frames_settled(struct export_frames *frames);
 
 struct export_event {
 	TAILQ_ENTRY(export_event) link;

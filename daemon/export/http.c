@@ -62,7 +62,7 @@ static void finish(struct export_call *call, CURLcode result)
 	/* In seconds, whichever of its two forms the header had. */
 	curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after);
 	answer.sent = (size_t)sent == call->post.bytes;
-	/* Whoever asks for more than can be counted gets the longest there is: see export_retry.h. */
+	/* Whoever asks for more than can be counted gets the longest there is: see export_retry_ns(). */
 	if (retry_after > 0)
 		answer.retry_after_ns = (uint64_t)retry_after < UINT64_MAX / NS_PER_S ?
 						(uint64_t)retry_after * NS_PER_S : UINT64_MAX;

@@ -36,3 +36,10 @@ void export_judge_text(const uint8_t *answer, size_t bytes, struct export_verdic
 		n--;
 	verdict->message[n] = '\0';
 }
+
+void export_judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict)
+{
+	export_judge_status(status, verdict);
+	if (verdict->outcome != EXPORT_ACCEPTED)
+		export_judge_text(answer, bytes, verdict);
+}

@@ -9,18 +9,10 @@
 #ifndef RINGTAIL_DAEMON_EXPORT_KIND_H
 #define RINGTAIL_DAEMON_EXPORT_KIND_H
 
-#include "daemon/export/arena.h"
-#include "daemon/export/compress.h"
+#include "daemon/export/body.h"
 #include "daemon/export/event.h"
-#include "daemon/export/host.h"
+#include "daemon/export/run.h"
 #include "daemon/metrics/metric.h"
-
-/* A body before it is compressed; the data is allocated, the caller's. */
-struct export_body {
-	uint8_t *data;
-	size_t bytes;
-	uint64_t items;		/* what the back end will count: log records, spans, points */
-};
 
 /* What bodies are made with. */
 struct export_maker {
@@ -83,6 +75,9 @@ extern const struct export_kind export_otlp_logs, export_otlp_traces, export_otl
  * else (a redirection, 401, 403, 404 ...) is about the URL, the headers or the back end's settings.
  */
 void export_judge_status(long status, struct export_verdict *verdict);
+
+/* Where the status says all, and the answer is a text for people. */
+void export_judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict);
 
 /* Keeps the start of an answer's text for people. */
 void export_judge_text(const uint8_t *answer, size_t bytes, struct export_verdict *verdict);

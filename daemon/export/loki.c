@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/clock.h"
@@ -158,13 +157,7 @@ static int build(const struct export_maker *maker, const struct export_list *eve
 		stream[event->class].entries[stream[event->class].n_entries++] =
 			make_entry(maker, event);
 	request.streams = list;
-	body->items = all;
-	body->bytes = ringtail__loki__push_request__get_packed_size(&request);
-	body->data = malloc(body->bytes + 1);
-	if (!body->data)
-		return -ENOMEM;
-	ringtail__loki__push_request__pack(&request, body->data);
-	return 0;
+	return export_body_pack(body, &request.base, all);
 }
 
 static void judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict)
@@ -173,9 +166,7 @@ static void judge(long status, const uint8_t *answer, size_t bytes, struct expor
 	static const char *const of_entry[] = {"timestamp too old", "timestamp too new",
 					       "too far behind", "out of order"};
 
-	export_judge_status(status, verdict);
-	if (verdict->outcome != EXPORT_ACCEPTED)
-		export_judge_text(answer, bytes, verdict);
+	export_judge(status, answer, bytes, verdict);
 	for (size_t i = 0; i < sizeof(of_entry) / sizeof(of_entry[0]); i++)
 		if (strstr(verdict->message, of_entry[i]))
 			verdict->names_event = true;

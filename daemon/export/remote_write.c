@@ -213,13 +213,7 @@ static int build_metrics(const struct export_maker *maker, const struct metric_s
 	request.metadata = take(&making, snapshot->families * sizeof(*request.metadata));
 	for (const struct metric_family *family = snapshot->first; family; family = family->next)
 		add_family(&making, family);
-	body->items = snapshot->points;
-	body->bytes = ringtail__prometheus__write_request__get_packed_size(&request);
-	body->data = malloc(body->bytes + 1);
-	if (!body->data)
-		return -ENOMEM;
-	ringtail__prometheus__write_request__pack(&request, body->data);
-	return 0;
+	return export_body_pack(body, &request.base, snapshot->points);
 }
 
 /* ---- A part ---------------------------------------------------------------------------------- */
@@ -253,6 +247,7 @@ static int build_part(const uint8_t *body, size_t bytes, uint64_t from, uint64_t
 				       body, bytes);	/* made here */
 	Ringtail__Prometheus__WriteRequest request;
 	size_t begin = 0, end;
+	int err;
 
 	if (!whole)
 		return -ENOMEM;
@@ -264,20 +259,9 @@ static int build_part(const uint8_t *body, size_t bytes, uint64_t from, uint64_t
 		end = skip_point(whole, end);
 	request.timeseries += begin;
 	request.n_timeseries = end - begin;
-	part->items = points;
-	part->bytes = ringtail__prometheus__write_request__get_packed_size(&request);
-	part->data = malloc(part->bytes + 1);
-	if (part->data)
-		ringtail__prometheus__write_request__pack(&request, part->data);
+	err = export_body_pack(part, &request.base, points);
 	ringtail__prometheus__write_request__free_unpacked(whole, NULL);
-	return part->data ? 0 : -ENOMEM;
-}
-
-static void judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict)
-{
-	export_judge_status(status, verdict);
-	if (verdict->outcome != EXPORT_ACCEPTED)
-		export_judge_text(answer, bytes, verdict);
+	return err;
 }
 
 static const char *const headers[] = {"X-Prometheus-Remote-Write-Version: 0.1.0", NULL};
@@ -289,5 +273,5 @@ const struct export_kind export_remote_write = {
 	.headers = headers,
 	.build_metrics = build_metrics,
 	.build_part = build_part,
-	.judge = judge,
+	.judge = export_judge,
 };

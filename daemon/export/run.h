@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/config/config.h"
 #include "daemon/host/machine.h"
 #include "kmod/uapi/ringtail.h"
 #include "proto/batch_decode.h"
@@ -56,5 +57,19 @@ void export_run_put(struct export_run *run);	/* NULL is safe */
  * run it was, for that clock goes on, and may have been set since. Of another: as its hello says.
  */
 uint64_t export_run_to_realtime(const struct export_run *run);
+
+/* What all exporters know of this run and of what is to be exported. Immutable; outlives the thread. */
+struct export_host {
+	struct export_run *run;		/* this one */
+	uint64_t slow_ns;
+	bool everything;		/* export-probe chose: send whatever comes */
+	struct config_words tree;	/* globs: commands whose process trees are traces */
+};
+
+/* The catalog is borrowed for its life. NULL: out of memory. */
+struct export_host *export_host_create(const Ringtail__V1__Catalog *catalog,
+				       const uint8_t boot_id[16], uint64_t epoch,
+				       const struct config *config);
+void export_host_destroy(struct export_host *host);
 
 #endif

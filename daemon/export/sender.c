@@ -7,9 +7,9 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/export/intake.h"
-#include "daemon/export/retry.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/base/random.h"
 
 /* A body on its way, and the events that are in it (none: it has points of metrics). */
 struct request {
@@ -295,6 +295,21 @@ static void split_events(struct export_sender *sender)
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
+
+uint64_t export_retry_ns(unsigned tries, uint64_t asked_ns)
+{
+	uint64_t wait = EXPORT_RETRY_NS_MIN, chance;
+
+	while (--tries && wait < EXPORT_RETRY_NS_MAX)
+		wait *= 2;
+	if (wait > EXPORT_RETRY_NS_MAX)
+		wait = EXPORT_RETRY_NS_MAX;
+	if (random_bytes(&chance, sizeof(chance)) == 0)
+		wait = wait / 2 + chance % (wait / 2);
+	if (asked_ns > EXPORT_RETRY_AFTER_NS_MAX)
+		asked_ns = EXPORT_RETRY_AFTER_NS_MAX;
+	return asked_ns > wait ? asked_ns : wait;
+}
 
 /* How long to wait is the destination's: the first request may be given up meanwhile. */
 static void try_again(struct export_sender *sender, const struct export_answer *answer,

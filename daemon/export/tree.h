@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "daemon/export/event.h"
-#include "daemon/export/host.h"
+#include "daemon/export/run.h"
 
 struct export_tree;
 

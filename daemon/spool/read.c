@@ -217,7 +217,7 @@ static void give_gap(struct spool_read *read, uint32_t cpu, uint64_t first_seq, 
 		     Ringtail__V1__LossReason reason)
 {
 	give(read, spool_frame_gap(read->store->codec, cpu, first_seq, end_seq, 0,
-					      reason));
+				   reason));
 	cursor_put(read->at, cpu, end_seq);
 }
 
@@ -268,7 +268,7 @@ static void give_unknown(struct spool_read *read, Ringtail__V1__LossReason reaso
 
 /* What is between here and these places is not on disk any more. */
 static void give_missing(struct spool_read *read, const struct cursor *upto,
-			     Ringtail__V1__LossReason reason)
+			 Ringtail__V1__LossReason reason)
 {
 	for (uint32_t i = 0; upto && i < upto->n; i++) {
 		const struct position *to = &upto->position[i];

@@ -763,7 +763,7 @@ static void after_failure(struct spool *spool)
 	spool->state = SPOOL_FAILED;
 	spool->seal = false;
 	lose_all(spool, turn->err == -ENOMEM ? RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
-						     RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+		 RINGTAIL__V1__LOSS_REASON__REASON_DISK);
 }
 
 static void set_state(struct spool *spool)
@@ -801,7 +801,7 @@ static void take_result(struct spool *spool)
 		set_ends(spool);
 	} else if (turn->status == SPOOL_TURN_FULL) {
 		lose_rest(spool, spool->handed,
-				RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
+			  RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
 	}
 	set_state(spool);
 	if (spool->state == SPOOL_OK)

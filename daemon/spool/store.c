@@ -270,7 +270,7 @@ void spool_store_tidy(struct spool_store *store, const struct spool_turn *turn)
 		if (spool_store_delete_oldest(store) != 0)
 			return;
 	while (has_old(store) && (int64_t)store->now_ns - store->segment[0]->ended_ns >
-					 (int64_t)store->config.age_ns)
+	       (int64_t)store->config.age_ns)
 		if (spool_store_delete_oldest(store) != 0)
 			return;
 }

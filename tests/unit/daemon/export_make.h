@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/export/event.h"
-#include "daemon/export/host.h"
+#include "daemon/export/run.h"
 
 #define MAKE_DURATION	RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION
 #define MAKE_RESULT	RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT

@@ -14,7 +14,7 @@
 #include <zlib.h>
 
 #include "daemon/export/kind.h"
-#include "daemon/export/retry.h"
+#include "daemon/export/sender.h"
 #include "daemon/export/target.h"
 #include "proto/export/loki.pb-c.h"
 #include "proto/export/otlp.pb-c.h"

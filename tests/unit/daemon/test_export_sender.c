@@ -11,26 +11,17 @@
 #include <stdint.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
-#include "daemon/export/http.h"
 #include "daemon/base/clock.h"
-#include "tests/unit/daemon/export_make.h"
-
-static struct export_call *take_post(struct export_http *http, const struct export_post *post);
-static void forget_post(struct export_call *call);
-static uint64_t test_clock(void);
-
-#define export_http_post take_post
-#define export_http_cancel forget_post
-#define clock_monotonic test_clock
-#include "daemon/export/sender.c"
-#undef export_http_post
-#undef export_http_cancel
-#undef clock_monotonic
-
+#include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
+#include "daemon/export/http.h"
+#include "daemon/export/sender.h"
 #include "proto/batch_encode.h"
+#include "tests/unit/daemon/export_make.h"
 
 #define SLOW_NS 1000000u
 #define EVENTS_MAX 512u
@@ -40,12 +31,17 @@ static struct export_post post;
 static bool posted;
 static unsigned posts, bytes_posted;
 
-static uint64_t test_clock(void)
+uint64_t __wrap_clock_monotonic(void);
+struct export_call *__wrap_export_http_post(struct export_http *http,
+					    const struct export_post *from);
+void __wrap_export_http_cancel(struct export_call *call);
+
+uint64_t __wrap_clock_monotonic(void)
 {
 	return now_ns;
 }
 
-static struct export_call *take_post(struct export_http *http, const struct export_post *from)
+struct export_call *__wrap_export_http_post(struct export_http *http, const struct export_post *from)
 {
 	(void)http;
 	assert_false(posted);		/* one at a time */
@@ -56,7 +52,7 @@ static struct export_call *take_post(struct export_http *http, const struct expo
 	return (struct export_call *)&post;
 }
 
-static void forget_post(struct export_call *call)
+void __wrap_export_http_cancel(struct export_call *call)
 {
 	(void)call;
 	posted = false;
@@ -65,6 +61,7 @@ static void forget_post(struct export_call *call)
 struct fixture {
 	struct event_base *base;
 	struct export_host *host;
+	const struct export_kind *kind;
 	struct export_sender *sender;
 	uint64_t serial;
 	unsigned changes;
@@ -89,6 +86,7 @@ static void open_sender(struct fixture *fixture, const struct export_kind *kind,
 	posted = false;
 	posts = bytes_posted = 0;
 	fixture->serial = 0;
+	fixture->kind = kind;
 	fixture->sender = export_sender_create(&config);
 	assert_non_null(fixture->sender);
 }
@@ -169,37 +167,68 @@ static void say_status(struct fixture *fixture, long status, const char *text)
 					    .body = (const uint8_t *)text, .bytes = strlen(text)});
 }
 
+/* As its timer would: all has been flushed, so nothing is there to be flushed. */
+static void wake(struct fixture *fixture)
+{
+	export_sender_flush(fixture->sender);
+}
+
 /* Later: nothing goes out before that, and something then. */
 static void wait_for_post(struct fixture *fixture, uint64_t least_ns, uint64_t most_ns)
 {
 	assert_false(posted);
 	now_ns += least_ns - 1;
-	pump(fixture->sender);
+	wake(fixture);
 	assert_false(posted);
 	now_ns += most_ns - least_ns + 1;
-	pump(fixture->sender);
+	wake(fixture);
 	assert_true(posted);
 }
 
-static bool holds(const struct fixture *fixture, uint64_t number)
+/* The body under way, as it was before it was compressed; to be freed. */
+static uint8_t *read_body(const struct fixture *fixture, size_t *bytes)
 {
-	const struct request *request = TAILQ_FIRST(&fixture->sender->requests);
-	const struct export_event *event;
+	uint8_t *raw;
 
-	TAILQ_FOREACH(event, &request->list, link)
-		if (event->field[2] == number)
+	assert_int_equal(export_compress_undo(fixture->kind->encoding, post.body, post.bytes, &raw,
+					      bytes), 0);
+	return raw;
+}
+
+/* Of the events in the body under way: the numbers that they have as third field; how many. */
+static unsigned read_numbers(const struct fixture *fixture, uint64_t number[EVENTS_MAX])
+{
+	static const char before[] = "(dfd=";
+	unsigned n = 0;
+	size_t bytes;
+	uint8_t *raw = read_body(fixture, &bytes), *at = raw;
+
+	while ((at = memmem(at, bytes - (size_t)(at - raw), before, strlen(before)))) {
+		assert_true(n < EVENTS_MAX);
+		at += strlen(before);
+		number[n++] = strtoull((char *)at, NULL, 10);
+	}
+	free(raw);
+	return n;
+}
+
+static bool holds(const struct fixture *fixture, uint64_t wanted)
+{
+	uint64_t number[EVENTS_MAX];
+
+	for (unsigned i = read_numbers(fixture, number); i-- > 0;)
+		if (number[i] == wanted)
 			return true;
 	return false;
 }
 
 static void note_accepted(struct fixture *fixture)
 {
-	const struct request *request = TAILQ_FIRST(&fixture->sender->requests);
-	const struct export_event *event;
+	uint64_t number[EVENTS_MAX];
 
-	TAILQ_FOREACH(event, &request->list, link) {
-		assert_false(fixture->accepted[event->field[2]]);
-		fixture->accepted[event->field[2]] = true;
+	for (unsigned i = read_numbers(fixture, number); i-- > 0;) {
+		assert_false(fixture->accepted[number[i]]);
+		fixture->accepted[number[i]] = true;
 	}
 }
 
@@ -229,13 +258,13 @@ static void test_busy_or_broken_is_tried_for_ever(void **state)
 
 		say_status(fixture, status[i % 11], "empty ring");
 		check_counts(fixture, 20, 0, 0, 20);
-		assert_int_equal(fixture->sender->counts.state, EXPORT_RETRYING);
+		assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_RETRYING);
 		wait_for_post(fixture, most / 2, most);
 	}
 	assert_int_equal(export_sender_counts(fixture->sender)->retries, 100);
 	say_status(fixture, 200, "");
 	check_counts(fixture, 20, 20, 0, 0);
-	assert_int_equal(fixture->sender->counts.state, EXPORT_OK);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_OK);
 }
 
 static void test_four_429s_drop_nothing(void **state)
@@ -265,12 +294,12 @@ static void test_refusing_whoever_sends_is_held(void **state)
 
 		say_status(fixture, status[i], "no org id");
 		snprintf(error, sizeof(error), "HTTP %ld: no org id", status[i]);
-		assert_string_equal(fixture->sender->counts.error, error);
-		assert_int_not_equal(fixture->sender->counts.error_realtime_ns, 0);
-		assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+		assert_string_equal(export_sender_counts(fixture->sender)->error, error);
+		assert_int_not_equal(export_sender_counts(fixture->sender)->error_realtime_ns, 0);
+		assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
 		check_counts(fixture, 20, 0, 0, 20);
 		now_ns += EXPORT_RETRY_NS_MAX;
-		pump(fixture->sender);
+		wake(fixture);
 	}
 	say_status(fixture, 200, "");
 	check_counts(fixture, 20, 20, 0, 0);
@@ -282,27 +311,27 @@ static void test_tls_that_fails_is_held(void **state)
 
 	give_and_flush(fixture, 20);
 	say(fixture, (struct export_answer){.mistrusted = true, .error = "certificate expired"});
-	assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
 	check_counts(fixture, 20, 0, 0, 20);
 	now_ns += EXPORT_RETRY_NS_MAX;
-	pump(fixture->sender);
+	wake(fixture);
 	/* Go's servers, and nginx, of a request without TLS: no event is to blame. */
 	say_status(fixture, 400, "Client sent an HTTP request to an HTTPS server.\n");
-	assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
 	check_counts(fixture, 20, 0, 0, 20);
 }
 
 /* One event of many is refused, or is too much: that one is lost. */
 static void check_poison(struct fixture *fixture, long status, uint64_t poison)
 {
-	uint64_t rejected = 0;
+	uint64_t rejected = 0, number[EVENTS_MAX];
 
 	open_sender(fixture, &export_loki, "https://there", true, 1 << 30);
 	memset(fixture->accepted, 0, sizeof(fixture->accepted));
 	give_and_flush(fixture, EVENTS_MAX);
 	for (unsigned i = 0; i < 2 * EVENTS_MAX && posted; i++) {
 		if (holds(fixture, poison)) {
-			rejected += fixture->sender->requests.tqh_first->events == 1;
+			rejected += read_numbers(fixture, number) == 1;
 			say_status(fixture, status, "this is wrong");
 			/* What is right waits for no one. */
 			assert_true(posted || rejected);
@@ -340,7 +369,7 @@ static void test_all_refused_is_held(void **state)
 	assert_in_range(posts, EXPORT_ASIDE_MAX, 3 * EXPORT_ASIDE_MAX);
 	for (unsigned i = 0; i < 2 * EVENTS_MAX; i++) {
 		check_counts(fixture, EVENTS_MAX, 0, 0, EVENTS_MAX);
-		assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+		assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
 		before = posts;
 		wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
 		while (posted)
@@ -353,7 +382,7 @@ static void test_all_refused_is_held(void **state)
 		say_status(fixture, 200, "");
 	}
 	check_counts(fixture, EVENTS_MAX, EVENTS_MAX, 0, 0);
-	assert_int_equal(fixture->sender->counts.state, EXPORT_OK);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_OK);
 }
 
 /* What is refused alone before and after all was held has been asked about twice, and is lost. */
@@ -383,7 +412,7 @@ static void test_refused_alone_waits_for_another(void **state)
 	give_and_flush(fixture, 1);
 	for (unsigned i = 0; i < 10; i++) {
 		say_status(fixture, 400, "no");
-		assert_int_equal(fixture->sender->counts.state, EXPORT_HELD);
+		assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
 		check_counts(fixture, 1, 0, 0, 1);
 		wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
 	}
@@ -420,10 +449,11 @@ static void test_busy_with_much_is_sent_less(void **state)
 
 	give_and_flush(fixture, EVENTS_MAX);
 	for (unsigned i = 0; i < 1000 && accepted < EVENTS_MAX; i++) {
-		uint64_t events = TAILQ_FIRST(&fixture->sender->requests)->events;
+		uint64_t number[EVENTS_MAX];
+		unsigned events = read_numbers(fixture, number);
 
 		if (events <= 100) {
-			accepted += (unsigned)events;
+			accepted += events;
 			note_accepted(fixture);
 		}
 		say_status(fixture, events > 100 ? 429 : 200, "");
@@ -437,18 +467,17 @@ static void test_busy_with_much_is_sent_less(void **state)
 static void test_order_is_kept_over_a_split(void **state)
 {
 	struct fixture *fixture = *state;
-	uint64_t next = 0;
+	uint64_t next = 0, number[EVENTS_MAX];
 
 	give_and_flush(fixture, 8);
 	give(fixture, 4, 8);
 	export_sender_flush(fixture->sender);
 	say_status(fixture, 413, "too much");
 	while (posted) {
-		const struct request *request = TAILQ_FIRST(&fixture->sender->requests);
-		const struct export_event *event;
+		unsigned n = read_numbers(fixture, number);
 
-		TAILQ_FOREACH(event, &request->list, link)
-			assert_int_equal(event->field[2], next++);
+		for (unsigned i = 0; i < n; i++)
+			assert_int_equal(number[i], next++);
 		say_status(fixture, 200, "");
 	}
 	assert_int_equal(next, 12);
@@ -464,7 +493,7 @@ static void test_partial_success_is_not_sent_again(void **state)
 					    .bytes = sizeof(partial)});
 	assert_false(posted);
 	check_counts(fixture, 20, 15, 5, 0);
-	assert_int_equal(fixture->sender->counts.state, EXPORT_REJECTING);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_REJECTING);
 }
 
 /* The status was said, and then it hung up. */
@@ -480,10 +509,10 @@ static void test_answer_cut_short(void **state)
 	say(fixture, no);
 	check_counts(fixture, 20, 0, 0, 20);
 	now_ns += EXPORT_RETRY_NS_MAX;
-	pump(fixture->sender);
+	wake(fixture);
 	say(fixture, yes);
 	check_counts(fixture, 20, 20, 0, 0);
-	assert_non_null(strstr(fixture->sender->counts.error, "cut short"));
+	assert_non_null(strstr(export_sender_counts(fixture->sender)->error, "cut short"));
 }
 
 /* Without a word: it may have had it, so what is sent again is counted. */
@@ -495,7 +524,7 @@ static void test_hang_up_is_tried_again(void **state)
 	give_and_flush(fixture, 20);
 	say(fixture, (struct export_answer){.error = "refused"});
 	now_ns += EXPORT_RETRY_NS_MAX;
-	pump(fixture->sender);
+	wake(fixture);
 	assert_int_equal(counter_read(COUNTER_export_items_resent), before);
 	say(fixture, (struct export_answer){.sent = true, .error = "hung up"});
 	assert_int_equal(counter_read(COUNTER_export_items_resent), before + 20);
@@ -579,12 +608,9 @@ static void give_metrics(struct fixture *fixture)
 static bool body_has(const struct fixture *fixture, const char *text)
 {
 	size_t bytes;
-	uint8_t *raw;
-	bool has;
+	uint8_t *raw = read_body(fixture, &bytes);
+	bool has = memmem(raw, bytes, text, strlen(text));
 
-	assert_int_equal(export_compress_undo(fixture->sender->config.kind->encoding, post.body,
-					      post.bytes, &raw, &bytes), 0);
-	has = memmem(raw, bytes, text, strlen(text));
 	free(raw);
 	return has;
 }
@@ -677,7 +703,7 @@ static void test_settled_is_what_nothing_waits_of(void **state)
 	say_status(fixture, 500, "");
 	check_settled(fixture, 2);
 	now_ns += EXPORT_RETRY_NS_MAX;
-	pump(fixture->sender);
+	wake(fixture);
 	say_status(fixture, 400, "");			/* split in two */
 	say_status(fixture, 200, "");
 	check_settled(fixture, 2);
