@@ -8,7 +8,7 @@
 #include "client/cli/cmd.h"
 #include "client/lib/failure.h"
 #include "client/cli/host_check.h"
-#include "client/cli/loss_advice.h"
+#include "client/cli/stat_print.h"
 #include "client/cli/request.h"
 #include "client/cli/trust_check.h"
 #include "query/visible.h"

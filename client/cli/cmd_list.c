@@ -9,7 +9,7 @@
 
 #include "client/lib/catalog.h"
 #include "client/cli/cmd.h"
-#include "client/cli/json_quote.h"
+#include "client/cli/out.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
 #include "query/nearest.h"

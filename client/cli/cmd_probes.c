@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/cli/cmd.h"
-#include "client/cli/json_quote.h"
+#include "client/cli/out.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
 #include "client/cli/request.h"

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "query/visible.h"
@@ -173,5 +175,115 @@ void out_visible(struct out *out, const char *text)
 		out_char(out, '?');
 		text += bytes;
 		n -= bytes;
+	}
+}
+
+/* ---- Bytes of any kind as JSON --------------------------------------------------------------- */
+
+static void escape(struct out *out, uint32_t code)
+{
+	char *to = out_room(out, 6);
+
+	to[0] = '\\';
+	to[1] = 'u';
+	for (unsigned i = 0; i < 4; i++)
+		to[2 + i] = "0123456789abcdef"[code >> (12 - 4 * i) & 15];
+	out_advance(out, 6);
+}
+
+/* One piece that is not plain. How many bytes it took. */
+static size_t put_piece(struct out *out, const char *at, size_t n)
+{
+	size_t bytes;
+	uint32_t code;
+
+	if (visible_next(at, n, &bytes, &code) == VISIBLE_SHOWN)
+		out_bytes(out, at, bytes);
+	else
+		escape(out, code);
+	return bytes;
+}
+
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+void json_quote(struct out *out, const char *at, size_t n)
+{
+	const char *end = at + n;
+
+	out_char(out, '"');
+	while (at < end) {
+		const char *plain = at;
+
+		while (at < end && is_plain((unsigned char)*at))
+			at++;
+		out_bytes(out, plain, (size_t)(at - plain));
+		if (at == end)
+			break;
+		if (*at == '"' || *at == '\\') {
+			out_char(out, '\\');
+			out_char(out, *at++);
+		} else {
+			at += put_piece(out, at, (size_t)(end - at));
+		}
+	}
+	out_char(out, '"');
+}
+
+void json_put(struct out *out, const char *text)
+{
+	size_t n = strlen(text);
+
+	while (n) {
+		size_t bytes = visible_span(text, n);
+
+		out_bytes(out, text, bytes);
+		if (bytes < n)
+			bytes += put_piece(out, text + bytes, n - bytes);
+		text += bytes;
+		n -= bytes;
+	}
+}
+
+/* ---- Times of day ---------------------------------------------------------------------------- */
+
+void wall_clock_init(struct wall_clock *clock, bool utc)
+{
+	tzset();		/* localtime_r() need not */
+	*clock = (struct wall_clock){ .utc = utc, .second = UINT64_MAX };
+}
+
+void wall_clock_set(struct wall_clock *clock, uint64_t monotonic_ns, uint64_t realtime_ns)
+{
+	clock->offset_ns = realtime_ns - monotonic_ns;
+	clock->second = UINT64_MAX;
+}
+
+void wall_clock_print(struct wall_clock *clock, struct out *out, uint64_t monotonic_ns)
+{
+	uint64_t wall_ns = monotonic_ns + clock->offset_ns;
+	uint64_t second = wall_ns / 1000000000u;
+
+	if (second != clock->second) {
+		time_t when = (time_t)second;
+		struct tm parts = { 0 };
+
+		if (clock->utc)
+			gmtime_r(&when, &parts);
+		else
+			localtime_r(&when, &parts);
+		clock->text_bytes =
+			(unsigned)strftime(clock->text, sizeof(clock->text),
+					   clock->utc ? "%Y-%m-%dT%H:%M:%S." : "%H:%M:%S.", &parts);
+		clock->second = second;
+	}
+	out_bytes(out, clock->text, clock->text_bytes);
+	if (clock->utc) {
+		out_digits(out, wall_ns % 1000000000u, 9);
+		out_char(out, 'Z');
+	} else {
+		out_digits(out, wall_ns % 1000000000u / 1000, 6);
 	}
 }

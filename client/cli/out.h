@@ -7,6 +7,7 @@
 #ifndef RINGTAIL_CLIENT_CLI_OUT_H
 #define RINGTAIL_CLIENT_CLI_OUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -98,5 +99,43 @@ void out_comm(struct out *out, const char comm[16]);
 
 /* Text from elsewhere, of any length; what is hidden (query/visible.h) is shown as '?'. */
 void out_visible(struct out *out, const char *text);
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/*
+ * Bytes of any kind as a JSON string, with its quotes.
+ *
+ * Text that is visible passes through; what JSON wants escaped is, and so is what is hidden
+ * (query/visible.h); a byte that is not part of UTF-8 becomes the character of its number, \u0080 to
+ * \u00ff.
+ */
+void json_quote(struct out *out, const char *bytes, size_t n);
+
+static inline void json_quote_text(struct out *out, const char *text)
+{
+	json_quote(out, text, strlen(text));
+}
+
+/* JSON that another library made: what is hidden can only be in its strings, and is escaped there. */
+void json_put(struct out *out, const char *text);
+
+/* ---- Times of day ---------------------------------------------------------------------------- */
+
+/* The traced host's CLOCK_MONOTONIC as a time of day: the text is made once a second of events. */
+struct wall_clock {
+	uint64_t offset_ns;	/* wall - monotonic, modulo 2^64 */
+	uint64_t second;	/* that `text` is of */
+	bool utc;
+	unsigned text_bytes;
+	char text[32];
+};
+
+/* utc: "2026-01-31T12:00:00.123456789Z", else local "12:00:00.123456". */
+void wall_clock_init(struct wall_clock *clock, bool utc);
+
+/* Both clocks at one moment. */
+void wall_clock_set(struct wall_clock *clock, uint64_t monotonic_ns, uint64_t realtime_ns);
+
+void wall_clock_print(struct wall_clock *clock, struct out *out, uint64_t monotonic_ns);
 
 #endif

@@ -9,10 +9,9 @@
 
 #include <stdlib.h>
 
-#include "client/cli/errno_name.h"
-#include "client/cli/json_quote.h"
+#include "client/cli/text_value.h"
+#include "client/cli/out.h"
 #include "client/cli/symbols.h"
-#include "client/cli/wall_clock.h"
 #include "proto/limits.h"
 
 struct sink {

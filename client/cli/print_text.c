@@ -9,10 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/errno_name.h"
 #include "client/cli/symbols.h"
 #include "client/cli/text_value.h"
-#include "client/cli/wall_clock.h"
+#include "client/cli/out.h"
 
 enum colour { PLAIN, DIM, NAME, GOOD, BAD, THREAD };
 

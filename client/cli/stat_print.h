@@ -24,4 +24,20 @@ int stat_print_json(struct out *out, const Ringtail__V1__Stat *stat);
 /* Whether every equation of it closes. */
 bool stat_balanced(const Ringtail__V1__Stat *stat);
 
+/* What was lost, and what to do so that it is not lost again. */
+#define LOSS_ADVICE_BYTES 256
+
+struct loss_advice {
+	char name[32];			/* "ring full" */
+	const char *what;		/* happened */
+	char remedy[LOSS_ADVICE_BYTES];
+};
+
+/*
+ * The advice for the next reason from *reason on for which a ring, a client, a spool or an export has
+ * lost something; *reason is the one after it then. False: there is no other.
+ */
+bool loss_advice_next(const Ringtail__V1__Stat *stat, unsigned *reason,
+		      struct loss_advice *advice);
+
 #endif

@@ -4,6 +4,9 @@
 #ifndef RINGTAIL_CLIENT_CLI_TEXT_VALUE_H
 #define RINGTAIL_CLIENT_CLI_TEXT_VALUE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "client/cli/out.h"
 #include "client/lib/ringtail.h"
 
@@ -21,5 +24,17 @@ void text_thread(struct out *out, const struct ringtail_item *event, uint32_t ti
 
 /* Bytes in quotes, with what is not printable escaped as C does. */
 void text_string(struct out *out, const uint8_t *bytes, size_t n);
+
+/* Whether a call that returned this failed. */
+static inline bool errno_failed(uint64_t result)
+{
+	return result >= (uint64_t)-4095;
+}
+
+/* "ENOENT" for 2, "ERESTARTSYS" for 512; NULL for a number without a name. */
+const char *errno_name(int number);
+
+/* "No such file or directory"; NULL likewise. */
+const char *errno_text(int number);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/lib/conn_tls_span.h"
+#include "client/lib/conn_tls.h"
 #include "client/cli/host_check.h"
 #include "client/lib/trust.h"
 

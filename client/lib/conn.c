@@ -16,7 +16,7 @@
 #include "client/lib/conn_connect.h"
 #include "client/lib/conn_tls.h"
 #include "client/lib/failure.h"
-#include "client/lib/file_kind.h"
+#include "client/lib/frame_reader.h"
 #include "client/lib/limits.h"
 #include "client/lib/trust.h"
 #include "proto/limits.h"

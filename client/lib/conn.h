@@ -10,7 +10,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "client/lib/address.h"
-#include "client/lib/conn_tls_span.h"
+#include "client/lib/conn_tls.h"
 #include "client/lib/frame_reader.h"
 #include "client/lib/ringtail.h"
 

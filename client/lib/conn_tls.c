@@ -1,6 +1,3 @@
-/*
- * conn_tls: our side of TLS 1.3 on a connected nonblocking socket.
- */
 #include "client/lib/conn_tls.h"
 
 #include <arpa/inet.h>
@@ -8,15 +5,19 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/lib/failure.h"
 #include "client/lib/trust.h"
+
+#define DAY_S 86400
 
 struct conn_tls {
 	SSL_CTX *context;
@@ -29,6 +30,53 @@ struct conn_tls {
 	bool seen;		/* the daemon's certificate; then: */
 	struct conn_tls_span span;
 };
+
+/* ---- How long a certificate is good ----------------------------------------------------------- */
+
+static bool seconds_of(const ASN1_TIME *time_of, int64_t *seconds)
+{
+	time_t epoch = 0;
+	ASN1_TIME *from = ASN1_TIME_set(NULL, epoch);
+	int days, rest;
+	bool good = from && ASN1_TIME_diff(&days, &rest, from, time_of) == 1;
+
+	if (good)
+		*seconds = (int64_t)days * DAY_S + rest;
+	ASN1_TIME_free(from);
+	return good;
+}
+
+/* False: its times are none. */
+static bool span_of(const X509 *certificate, struct conn_tls_span *span)
+{
+	bool good = seconds_of(X509_get0_notBefore(certificate), &span->from_s) &&
+		    seconds_of(X509_get0_notAfter(certificate), &span->until_s);
+
+	ERR_clear_error();
+	return good;
+}
+
+int conn_tls_span_of_file(const char *path, struct conn_tls_span *span,
+			  struct ringtail_error *error)
+{
+	FILE *file = fopen(path, "re");
+	X509 *certificate;
+	int err = 0;
+
+	if (!file)
+		return failure_set(error, errno, "no-certificate", "cannot open %s: %s", path,
+				   strerror(errno));
+	certificate = PEM_read_X509(file, NULL, NULL, NULL);
+	fclose(file);
+	if (!certificate || !span_of(certificate, span))
+		err = failure_set(error, EINVAL, "bad-certificate", "%s holds no certificate in PEM",
+				  path);
+	X509_free(certificate);
+	ERR_clear_error();
+	return err;
+}
+
+/* ---- Whom we believe, and what we show -------------------------------------------------------- */
 
 static const char *last_reason(void)
 {
@@ -118,7 +166,7 @@ static int look(int verdict, X509_STORE_CTX *store)
 	struct conn_tls *tls = SSL_get_app_data(ssl);
 	const X509 *certificate = X509_STORE_CTX_get0_cert(store);
 
-	tls->seen = certificate && conn_tls_span_of(certificate, &tls->span);
+	tls->seen = certificate && span_of(certificate, &tls->span);
 	return verdict;
 }
 

@@ -7,13 +7,18 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "client/lib/address.h"
-#include "client/lib/conn_tls_span.h"
 #include "client/lib/ringtail.h"
 
 struct conn_tls;
+
+/* How long a certificate is good: seconds since 1970. */
+struct conn_tls_span {
+	int64_t from_s, until_s;
+};
 
 /* `fd` is borrowed. Reads the files of the address' trust; *error says what is wrong with them. */
 int conn_tls_create(int fd, const struct address *address, struct conn_tls **tls,
@@ -38,5 +43,9 @@ bool conn_tls_peer_span(const struct conn_tls *tls, struct conn_tls_span *span);
 
 /* Where a read failed because the daemon refused us in TLS: *error says so, and true. */
 bool conn_tls_refused(const struct conn_tls *tls, struct ringtail_error *error);
+
+/* Of the first certificate in a PEM file. -errno with *error: there is none. */
+int conn_tls_span_of_file(const char *path, struct conn_tls_span *span,
+			  struct ringtail_error *error);
 
 #endif

@@ -51,4 +51,7 @@ enum frame_status frame_reader_status(const struct frame_reader *reader);
 uint64_t frame_reader_offset(const struct frame_reader *reader);
 const uint8_t *frame_reader_peek(const struct frame_reader *reader, size_t *bytes);
 
+/* What bytes that begin no frame look like: "gzip data", "text", ... for a message: `it looks like %s`. Never NULL. */
+const char *file_kind_name(const uint8_t *bytes, size_t n);
+
 #endif

@@ -1,6 +1,3 @@
-/*
- * intake: see intake.h. This file: frames, each by its type. intake_give.c: items.
- */
 #include "client/lib/intake.h"
 
 #include <errno.h>
@@ -9,11 +6,50 @@
 
 #include "client/lib/failure.h"
 #include "client/lib/host.h"
-#include "client/lib/intake_private.h"
+#include "client/lib/ledger.h"
 #include "client/lib/limits.h"
+#include "client/lib/merge.h"
 #include "client/lib/unpack.h"
+#include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
 #include "query/visible.h"
+
+struct intake {
+	bool count_only;
+	bool segmented;				/* it is a spool's: segments follow each other */
+	bool segment_final;			/* it has ended: nothing of its run is missing after it */
+	bool run_ended;				/* so had the one before */
+	bool segments_gone;			/* some were deleted before they could be read */
+	bool reached[INTAKE_ENDED + 1];
+	bool is_whole;				/* the last frame was an end */
+	struct frame_codec *codec;
+	struct catalog *catalog;
+	uint8_t *catalog_body;			/* what it was made of: mostly the next one is the same */
+	size_t catalog_bytes;
+	struct batch_decoder *scout;		/* opens batches as they come, for cpu and span */
+	struct ledger *ledger;
+	struct merge *merge;
+	struct cursor *since_cursor;		/* what is before was given out long ago; */
+	uint64_t since[CURSOR_POSITIONS_MAX];	/* by cpu, if it is of this run */
+	uint64_t since_realtime_ns, until_realtime_ns;	/* 0: no bound */
+	struct selection *selection;		/* NULL: every event; borrowed */
+	bool check_begin;			/* nothing has come that tells when this file begins, */
+	uint64_t whole_realtime_ns;		/* but its segment's head, or Subscribed; 0: neither */
+	bool begins_first;			/* it is the first that its spool has written */
+	struct ringtail_item single;		/* count_only: a batch; else a watermark */
+	bool has_single;
+	struct ringtail_attachment *attachment;
+	size_t attachments_max;
+	struct ringtail_host host;
+	struct ringtail_host next_host;		/* its run begins when that before has been given out */
+	bool has_next_host;
+	struct merge_entry *held_gap;		/* of no size; NULL: none. Its place is known a frame later */
+	uint32_t held_cpu;
+	struct ringtail_totals totals;
+	char bye[NAME_BYTES_MAX];
+	bool bye_is_final;
+	uint8_t raw[FRAME_RAW_BYTES_MAX];	/* of the frame at hand, unless it is a batch */
+};
 
 struct intake *intake_create(bool count_only)
 {
@@ -118,7 +154,8 @@ static int no_memory(struct ringtail_error *error)
 
 /* ---- The frames, each by its type ----------------------------------------------------------- */
 
-void intake_begin_run(struct intake *intake, const struct ringtail_host *host)
+/* Another run of the rings counts anew. */
+static void begin_run(struct intake *intake, const struct ringtail_host *host)
 {
 	intake->host = *host;
 	intake->has_next_host = false;
@@ -297,7 +334,7 @@ static int take_server_hello(struct intake *intake, const void *message,
 		intake->next_host = host;
 		intake->has_next_host = true;
 	} else {
-		intake_begin_run(intake, &host);
+		begin_run(intake, &host);
 	}
 	return 0;
 }
@@ -583,6 +620,174 @@ int intake_frame(struct intake *intake, const struct frame *frame, struct ringta
 	if (frame->header.type == FRAME_CATALOG)
 		return take_catalog(intake, body, frame->header.raw_bytes, error);
 	return take_unpacked(intake, frame, body, error);
+}
+
+/* ---- Items: what has come, one by one --------------------------------------------------------- */
+
+/* The wire's attachments in the library's words. They fit, or the item goes without. */
+static void give_attachments(struct intake *intake, const struct batch_item *from,
+			     struct ringtail_item *item)
+{
+	if (from->attachments > intake->attachments_max) {
+		struct ringtail_attachment *larger =
+			reallocarray(intake->attachment, from->attachments, sizeof(*larger));
+
+		if (!larger)
+			return;
+		intake->attachment = larger;
+		intake->attachments_max = from->attachments;
+	}
+	for (size_t i = 0; i < from->attachments; i++)
+		intake->attachment[i] = (struct ringtail_attachment){
+			.kind = (enum ringtail_attachment_kind)from->attachment[i].kind,
+			.field = from->attachment[i].arg,
+			.text = from->attachment[i].text,
+			.text_bytes = from->attachment[i].text_bytes,
+			.frame = from->attachment[i].frame,
+			.frames = from->attachment[i].frames,
+		};
+	item->attachment = intake->attachment;
+	item->attachments = from->attachments;
+}
+
+static void give_event(struct intake *intake, const struct merge_item *from,
+		       struct ringtail_item *item)
+{
+	const struct batch_item *batch = from->batch;
+	const struct batch_thread *thread = batch->thread;
+
+	intake->totals.events++;
+	item->kind = RINGTAIL_EVENT;
+	item->cpu = from->cpu;
+	item->seq = batch->seq;
+	item->time_ns = batch->event.time_ns;
+	item->probe = catalog_probe(from->catalog, batch->event.probe);
+	item->value = batch->event.field;
+	item->thread.tid = thread->tid;
+	item->thread.pid = thread->pid;
+	item->thread.ppid = thread->ppid;
+	item->thread.uid = thread->uid;
+	item->thread.kernel = thread->kernel;
+	memcpy(item->thread.comm, thread->comm, sizeof(item->thread.comm));
+	item->attachment = NULL;
+	item->attachments = 0;
+	item->source = from->decoder;
+	if (batch->attachments)
+		give_attachments(intake, batch, item);
+}
+
+static void give_loss(struct intake *intake, const struct merge_item *from,
+		      struct ringtail_item *item)
+{
+	const struct batch_loss *loss = &from->batch->loss;
+
+	intake->totals.lost += loss->count;
+	*item = (struct ringtail_item){
+		.kind = RINGTAIL_LOSS,
+		.cpu = from->cpu,
+		.seq = loss->first_seq,
+		.time_ns = from->time_ns,
+		.count = loss->count,
+		.stage = loss->stage,
+		.reason = loss->reason,
+	};
+}
+
+static void give_gap(struct intake *intake, const struct merge_item *from,
+		     struct ringtail_item *item)
+{
+	const struct merge_gap *gap = from->gap;
+	uint64_t seen = intake->since[from->cpu];
+	uint64_t first_seq = gap->first_seq < seen && seen < gap->end_seq ? seen : gap->first_seq;
+
+	*item = (struct ringtail_item){
+		.kind = RINGTAIL_GAP,
+		.cpu = from->cpu,
+		.seq = first_seq,
+		.time_ns = from->time_ns,
+		.count = gap->end_seq - first_seq,
+		.events = gap->events,
+		.stage = gap->stage,
+		.reason = gap->reason,
+	};
+	intake->totals.gaps++;
+	intake->totals.unknown += !gap->events && !item->count;
+	intake->totals.lost += gap->events ? gap->events : item->count;
+}
+
+static bool is_too_early(const struct intake *intake, uint64_t time_ns)
+{
+	uint64_t offset_ns = intake->host.realtime_ns - intake->host.monotonic_ns;
+
+	return intake->since_realtime_ns && time_ns + offset_ns < intake->since_realtime_ns;
+}
+
+static bool is_too_late(const struct intake *intake, uint64_t time_ns)
+{
+	uint64_t offset_ns = intake->host.realtime_ns - intake->host.monotonic_ns;
+
+	return intake->until_realtime_ns && time_ns + offset_ns >= intake->until_realtime_ns;
+}
+
+/* Whether it is outside the span of time that was asked for, or not wanted; an event that is counts. */
+static bool is_outside(struct intake *intake, enum merge_next next, const struct merge_item *from)
+{
+	if (next == MERGE_EVENT &&
+	    (is_too_early(intake, from->batch->event.time_ns) ||
+	     is_too_late(intake, from->batch->event.time_ns) ||
+	     !catalog_selects(from->catalog, from->cpu, from->batch))) {
+		intake->totals.filtered++;
+		return true;
+	}
+	return (next == MERGE_LOSS || next == MERGE_GAP) && is_too_late(intake, from->time_ns);
+}
+
+/* Whether an event, a loss or a gap is from before where the stream goes on. */
+static bool is_seen(const struct intake *intake, enum merge_next next, const struct merge_item *from)
+{
+	if (next == MERGE_EVENT)
+		return from->batch->seq < intake->since[from->cpu];
+	if (next == MERGE_GAP)
+		return from->gap->end_seq > from->gap->first_seq &&
+		       from->gap->end_seq <= intake->since[from->cpu];
+	return next == MERGE_LOSS && from->batch->loss.first_seq < intake->since[from->cpu];
+}
+
+enum ringtail_kind intake_next(struct intake *intake, struct ringtail_item *item,
+			       struct ringtail_error *error)
+{
+	struct merge_item from;
+	enum merge_next next;
+
+	do
+		next = merge_next(intake->merge, &from);
+	while (is_seen(intake, next, &from) || is_outside(intake, next, &from));
+	switch (next) {
+	case MERGE_EVENT:
+		give_event(intake, &from, item);
+		return item->kind;
+	case MERGE_LOSS:
+		give_loss(intake, &from, item);
+		return item->kind;
+	case MERGE_GAP:
+		give_gap(intake, &from, item);
+		return item->kind;
+	case MERGE_BAD:
+		if (from.end_seq > from.first_seq)
+			intake->ledger->residual += from.end_seq - from.first_seq;
+		failure_set(error, EBADMSG, "bad-message", "batch frame at byte %llu: %s",
+			    (unsigned long long)from.offset, from.why);
+		return RINGTAIL_ERROR;
+	case MERGE_EMPTY:
+		if (intake->has_next_host)
+			begin_run(intake, &intake->next_host);
+		break;
+	}
+	if (!intake->has_single)
+		return RINGTAIL_TIMEOUT;
+	intake->has_single = false;
+	*item = intake->single;
+	return item->kind;
 }
 
 /* ---- What it knows --------------------------------------------------------------------------- */

@@ -1,23 +1,57 @@
 /*
  * ringtail: the client library: conn brings frames, intake makes items of them; this drives both.
- * ringtail_reconnect.c: how it goes on where a connection broke.
  */
 #include "client/lib/ringtail.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/lib/address.h"
+#include "client/lib/backoff.h"
+#include "client/lib/conn.h"
+#include "client/lib/cursor.h"
 #include "client/lib/failure.h"
+#include "client/lib/intake.h"
 #include "client/lib/limits.h"
-#include "client/lib/ringtail_private.h"
-#include "proto/losses.h"
+#include "client/lib/selection.h"
+#include "client/lib/subscription.h"
 #include "proto/batch_decode.h"
+#include "proto/losses.h"
 #include "proto/ringtail.pb-c.h"
 #include "query/constant.h"
 #include "query/visible.h"
+
+struct ringtail {
+	enum state {
+		CONNECTED,		/* frames may come */
+		LEAVING,		/* only those that have come already, up to arrived_end */
+		DRAINING,		/* no more frames; items still wait; then `last` */
+		WAITING,		/* between two tries to connect */
+		OVER,			/* `last` for ever */
+	} state;
+	enum ringtail_kind last;
+	bool is_file;
+	bool lost_told;			/* RINGTAIL_DISCONNECTED was given out */
+	struct address address;
+	struct conn *conn;		/* NULL while waiting */
+	struct intake *intake;
+	struct subscription *subscription;
+	struct selection *selection;	/* of a file; NULL: every event */
+	struct backoff backoff;
+	uint64_t retry_ns, give_up_ns;
+	uint64_t arrived_end;		/* byte of the connection's stream */
+	int interrupt_fd;
+	void (*tap)(void *context, const uint8_t *frame, size_t bytes);
+	void *tap_context;
+	struct ringtail_error error;
+	uint8_t hello[4096];		/* the first frame, for a tap that is set later */
+	size_t hello_bytes;
+	struct cursor cursor;
+};
 
 static struct ringtail *create(bool count_only, struct ringtail_error *error)
 {
@@ -66,8 +100,9 @@ static int take_frame(struct ringtail *ringtail, const struct frame *frame,
 	return intake_frame(ringtail->intake, frame, error);
 }
 
-int ringtail_await(struct ringtail *ringtail, enum intake_phase phase, const char *what,
-		   struct ringtail_error *error)
+/* Takes frames until the intake has reached the phase; whatever else comes first is an error. */
+static int await(struct ringtail *ringtail, enum intake_phase phase, const char *what,
+		 struct ringtail_error *error)
 {
 	for (unsigned i = 0; i < REPLY_FRAMES_MAX; i++) {
 		struct frame frame;
@@ -102,7 +137,8 @@ int ringtail_await(struct ringtail *ringtail, enum intake_phase phase, const cha
 			   conn_name(ringtail->conn), REPLY_FRAMES_MAX, what);
 }
 
-int ringtail_greet(struct ringtail *ringtail, struct ringtail_error *error)
+/* Connects, and takes frames up to the daemon's hello. */
+static int greet(struct ringtail *ringtail, struct ringtail_error *error)
 {
 	int err = conn_open(&ringtail->address, ringtail->interrupt_fd, &ringtail->conn, error);
 
@@ -110,7 +146,7 @@ int ringtail_greet(struct ringtail *ringtail, struct ringtail_error *error)
 		return err;
 	err = conn_send_hello(ringtail->conn, error);
 	if (!err)
-		err = ringtail_await(ringtail, INTAKE_GREETED, "hello", error);
+		err = await(ringtail, INTAKE_GREETED, "hello", error);
 	if (err) {
 		conn_close(ringtail->conn);
 		ringtail->conn = NULL;
@@ -127,7 +163,7 @@ int ringtail_connect(const char *address, struct ringtail **made, struct ringtai
 		return -ENOMEM;
 	err = address_parse(address, &ringtail->address, error);
 	if (!err)
-		err = ringtail_greet(ringtail, error);
+		err = greet(ringtail, error);
 	if (err) {
 		ringtail_close(ringtail);
 		return err;
@@ -172,8 +208,8 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 	if (wanted && wanted->since_realtime_ns)
 		intake_set_since_time(ringtail->intake, wanted->since_realtime_ns);
 	err = subscription_send(ringtail->subscription, ringtail->conn, NULL, error);
-	return err ? err : ringtail_await(ringtail, INTAKE_SUBSCRIBED,
-					  "answer to the subscription", error);
+	return err ? err : await(ringtail, INTAKE_SUBSCRIBED,
+				 "answer to the subscription", error);
 }
 
 /* ---- The stream ----------------------------------------------------------------------------- */
@@ -192,7 +228,8 @@ static void name_file(struct ringtail *ringtail)
 	visible_replace(error->what);
 }
 
-void ringtail_end_with(struct ringtail *ringtail, enum ringtail_kind last)
+/* No more frames: what waits is given out, and then `last` for ever. */
+static void end_with(struct ringtail *ringtail, enum ringtail_kind last)
 {
 	const struct ringtail_error *refusal = selection_refusal(ringtail->selection);
 
@@ -221,10 +258,11 @@ static void end_file(struct ringtail *ringtail)
 			     "not known. If it is being written, read it again later");
 		intake_set_cut_short(ringtail->intake);
 	}
-	ringtail_end_with(ringtail, RINGTAIL_END);
+	end_with(ringtail, RINGTAIL_END);
 }
 
-int ringtail_left_ms(uint64_t deadline_ns)
+/* How long poll(2) and conn_wait() may wait; -1: for ever. */
+static int left_ms(uint64_t deadline_ns)
 {
 	uint64_t now_ns = conn_now_ns();
 
@@ -232,6 +270,113 @@ int ringtail_left_ms(uint64_t deadline_ns)
 		return -1;
 	return deadline_ns > now_ns ? (int)((deadline_ns - now_ns + 999999) / 1000000) : 0;
 }
+
+/* ---- Where a connection broke: it waits, tries again, and goes on at its cursor -------------- */
+
+static void schedule_retry(struct ringtail *ringtail)
+{
+	ringtail->retry_ns = conn_now_ns() + backoff_next_ms(&ringtail->backoff) * 1000000ull;
+}
+
+/* It is closed, and tried again from now on. */
+static void lose_connection(struct ringtail *ringtail)
+{
+	conn_close(ringtail->conn);
+	ringtail->conn = NULL;
+	ringtail->state = WAITING;
+	ringtail->lost_told = false;
+	ringtail->give_up_ns = conn_now_ns() + RECONNECT_SECONDS_MAX * 1000000000ull;
+	backoff_reset(&ringtail->backoff);
+	schedule_retry(ringtail);
+	/* Nobody knows when the next watermark comes: what is here goes out now. */
+	intake_flush(ringtail->intake);
+}
+
+/* One try. 0: connected and subscribed at the cursor. Else the try's error is in ->error. */
+static int reconnect(struct ringtail *ringtail)
+{
+	int err;
+
+	intake_restart(ringtail->intake);
+	intake_cursor_come(ringtail->intake, &ringtail->cursor);
+	err = greet(ringtail, &ringtail->error);
+	if (err)
+		return err;
+	err = subscription_send(ringtail->subscription, ringtail->conn, &ringtail->cursor,
+				&ringtail->error);
+	if (!err)
+		err = await(ringtail, INTAKE_SUBSCRIBED, "answer to the subscription",
+			    &ringtail->error);
+	if (err) {
+		conn_close(ringtail->conn);
+		ringtail->conn = NULL;
+	}
+	return err;
+}
+
+/* What the daemon may say of a moment: it is being restarted or is full, or has not noticed yet that
+ * this client's connection before is gone. */
+static bool is_of_the_moment(const char *code)
+{
+	static const char *const codes[] = {
+		"shutting-down", "too-many-clients", "too-many-of-identity", "too-many-pending",
+		"descriptors-exhausted", "no-room", "consumer-in-use",
+	};
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
+		if (strcmp(code, codes[i]) == 0)
+			return true;
+	return false;
+}
+
+/* What will not be better next time: an answer that was understood, and is no. */
+static bool is_permanent(int err, const struct ringtail_error *error)
+{
+	return (err == -EPROTO && !is_of_the_moment(error->code)) || err == -EBADMSG ||
+	       err == -EINVAL || err == -ENOMEM;
+}
+
+/* Waits for the next try and makes it; any kind but RINGTAIL_EVENT is to be given out. */
+static enum ringtail_kind wait_and_retry(struct ringtail *ringtail, uint64_t deadline_ns)
+{
+	uint64_t now_ns = conn_now_ns();
+	uint64_t until_ns = ringtail->retry_ns < deadline_ns ? ringtail->retry_ns : deadline_ns;
+	struct pollfd polled = { .fd = ringtail->interrupt_fd, .events = POLLIN };
+	int err;
+
+	if (until_ns > now_ns && poll(&polled, 1, left_ms(until_ns)) > 0)
+		return RINGTAIL_INTERRUPTED;
+	now_ns = conn_now_ns();
+	if (now_ns < ringtail->retry_ns)
+		return now_ns < deadline_ns ? RINGTAIL_EVENT : RINGTAIL_TIMEOUT;
+	err = reconnect(ringtail);
+	if (!err) {
+		ringtail->state = CONNECTED;
+		return RINGTAIL_RECONNECTED;
+	}
+	if (err == -EINTR)
+		return RINGTAIL_INTERRUPTED;
+	if (is_permanent(err, &ringtail->error) || now_ns > ringtail->give_up_ns) {
+		end_with(ringtail, RINGTAIL_ERROR);
+		return RINGTAIL_EVENT;
+	}
+	schedule_retry(ringtail);
+	return RINGTAIL_EVENT;
+}
+
+/* The daemon said goodbye: for good, or as one that is being restarted. */
+static void take_leave(struct ringtail *ringtail, bool retries)
+{
+	if (!retries || intake_bye_is_final(ringtail->intake)) {
+		end_with(ringtail, RINGTAIL_END);
+		return;
+	}
+	failure_set(&ringtail->error, ECONNRESET, "daemon-left", "the daemon left: %s",
+		    intake_bye(ringtail->intake));
+	lose_connection(ringtail);
+}
+
+/* ---- Frames --------------------------------------------------------------------------------- */
 
 /* Takes one frame, or notices that there will be none. False: give out `kind`. */
 static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringtail_kind *kind)
@@ -241,14 +386,14 @@ static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringta
 	struct frame frame;
 	int err;
 
-	switch (conn_wait(ringtail->conn, ringtail_left_ms(deadline_ns), &frame,
+	switch (conn_wait(ringtail->conn, left_ms(deadline_ns), &frame,
 			  &ringtail->error)) {
 	case CONN_FRAME:
 		err = take_frame(ringtail, &frame, &ringtail->error);
 		if (err)
-			ringtail_end_with(ringtail, RINGTAIL_ERROR);
+			end_with(ringtail, RINGTAIL_ERROR);
 		else if (intake_reached(ringtail->intake, INTAKE_ENDED) && !ringtail->is_file)
-			ringtail_take_leave(ringtail, retries);
+			take_leave(ringtail, retries);
 		return true;
 	case CONN_TIMEOUT:
 		*kind = RINGTAIL_TIMEOUT;
@@ -260,20 +405,20 @@ static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringta
 		if (ringtail->is_file)
 			end_file(ringtail);
 		else if (retries)
-			ringtail_lose_connection(ringtail);
+			lose_connection(ringtail);
 		else
-			ringtail_end_with(ringtail, RINGTAIL_ERROR);
+			end_with(ringtail, RINGTAIL_ERROR);
 		return true;
 	case CONN_LOST:
 		if (retries)
-			ringtail_lose_connection(ringtail);
+			lose_connection(ringtail);
 		else
-			ringtail_end_with(ringtail, RINGTAIL_ERROR);
+			end_with(ringtail, RINGTAIL_ERROR);
 		return true;
 	case CONN_BAD:
 		break;
 	}
-	ringtail_end_with(ringtail, RINGTAIL_ERROR);
+	end_with(ringtail, RINGTAIL_ERROR);
 	return true;
 }
 
@@ -286,10 +431,10 @@ static void receive_arrived(struct ringtail *ringtail)
 		switch (conn_wait(ringtail->conn, 0, &frame, &ringtail->error)) {
 		case CONN_FRAME:
 			if (take_frame(ringtail, &frame, &ringtail->error))
-				ringtail_end_with(ringtail, RINGTAIL_ERROR);
+				end_with(ringtail, RINGTAIL_ERROR);
 			return;
 		case CONN_BAD:
-			ringtail_end_with(ringtail, RINGTAIL_ERROR);
+			end_with(ringtail, RINGTAIL_ERROR);
 			return;
 		case CONN_TIMEOUT:
 		case CONN_INTERRUPTED:
@@ -298,7 +443,7 @@ static void receive_arrived(struct ringtail *ringtail)
 			break;
 		}
 	}
-	ringtail_end_with(ringtail, RINGTAIL_END);
+	end_with(ringtail, RINGTAIL_END);
 }
 
 static enum ringtail_kind give(struct ringtail_item *item, enum ringtail_kind kind,
@@ -317,7 +462,7 @@ enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item
 	for (;;) {
 		kind = intake_next(ringtail->intake, item, &ringtail->error);
 		if (kind == RINGTAIL_ERROR) {
-			ringtail_end_with(ringtail, RINGTAIL_ERROR);
+			end_with(ringtail, RINGTAIL_ERROR);
 			continue;
 		}
 		if (kind != RINGTAIL_TIMEOUT)
@@ -338,7 +483,7 @@ enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item
 				ringtail->lost_told = true;
 				return give(item, RINGTAIL_DISCONNECTED, ringtail->error.what);
 			}
-			kind = ringtail_wait_and_retry(ringtail, deadline_ns);
+			kind = wait_and_retry(ringtail, deadline_ns);
 			if (kind != RINGTAIL_EVENT)
 				return give(item, kind, ringtail->address.text);
 			break;
@@ -359,7 +504,7 @@ void ringtail_flush(struct ringtail *ringtail)
 		ringtail->arrived_end = conn_arrived_end(ringtail->conn);
 		conn_set_interrupt(ringtail->conn, -1);
 	} else if (ringtail->state != LEAVING && ringtail->state != OVER) {
-		ringtail_end_with(ringtail, RINGTAIL_END);
+		end_with(ringtail, RINGTAIL_END);
 	}
 }
 
@@ -505,4 +650,58 @@ const char *ringtail_reason_name(unsigned reason)
 const char *ringtail_reason_remedy(unsigned reason)
 {
 	return loss_reason(reason)->remedy;
+}
+
+/* ---- A recording of what comes: its hello, each frame, and its end ---------------------------- */
+
+void ringtail_set_tap(struct ringtail *ringtail,
+		      void (*tap)(void *context, const uint8_t *frame, size_t bytes), void *context)
+{
+	ringtail->tap = tap;
+	ringtail->tap_context = context;
+	/* A recording begins with the hello, which came before anyone could tap. */
+	if (tap && ringtail->hello_bytes)
+		tap(context, ringtail->hello, ringtail->hello_bytes);
+}
+
+static int give_bye(struct ringtail *ringtail, const Ringtail__V1__Bye *bye,
+		    struct ringtail_error *error)
+{
+	size_t raw_bytes = ringtail__v1__bye__get_packed_size(bye), bytes;
+	struct frame_codec *codec = frame_codec_create(1);
+	uint8_t *raw = malloc(raw_bytes), *frame = malloc(frame_bound((uint32_t)raw_bytes));
+	int err = 0;
+
+	if (codec && raw && frame) {
+		ringtail__v1__bye__pack(bye, raw);
+		bytes = frame_seal(codec, FRAME_BYE, raw, (uint32_t)raw_bytes, frame);
+		ringtail->tap(ringtail->tap_context, frame, bytes);
+	} else {
+		err = failure_set(error, ENOMEM, "no-memory", "out of memory for the recording's end");
+	}
+	frame_codec_destroy(codec);
+	free(raw);
+	free(frame);
+	return err;
+}
+
+int ringtail_end_tap(struct ringtail *ringtail, const char *reason, struct ringtail_error *error)
+{
+	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;
+	struct cursor_message end;
+	int err;
+
+	if (!ringtail->tap)
+		return 0;
+	intake_cursor_come(ringtail->intake, &ringtail->cursor);
+	err = cursor_message_init(&end, &ringtail->cursor, error);
+	if (err)
+		return err;
+	bye.reason = (char *)reason;
+	bye.end = &end.message;
+	bye.final = true;
+	err = give_bye(ringtail, &bye, error);
+	cursor_message_fini(&end);
+	ringtail->tap = NULL;
+	return err;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lib/cursor_message.h"
+#include "client/lib/cursor.h"
 #include "client/lib/failure.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "client/lib/file_kind.h"
 #include "client/lib/frame_reader.h"
 #include "tests/unit/client/maker.h"
 

@@ -7,8 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "client/cli/json_quote.h"
-#include "client/cli/wall_clock.h"
+#include "client/cli/out.h"
 
 static struct out out;
 

@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "client/cli/errno_name.h"
 #include "client/cli/sink.h"
 #include "client/cli/symbols.h"
 #include "client/cli/text_value.h"
