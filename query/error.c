@@ -1,4 +1,3 @@
-/* error: see error.h. Any thread; touches nothing shared. */
 #include "query/error.h"
 
 #include <stdarg.h>

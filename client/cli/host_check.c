@@ -1,6 +1,3 @@
-/*
- * host_check: what of this host tracing needs, one check at a time.
- */
 #include "client/cli/host_check.h"
 
 #include <errno.h>

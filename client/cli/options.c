@@ -1,6 +1,3 @@
-/*
- * options: the command line, as the rows of options.def say.
- */
 #include "client/cli/options.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * out: a buffered writer for lines.
- */
 #include "client/cli/out.h"
 
 #include <errno.h>

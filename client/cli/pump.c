@@ -1,6 +1,3 @@
-/*
- * pump: moves items from the library to a sink until there is a reason to stop.
- */
 #include "client/cli/pump.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * rate_line: the live line at the bottom of a terminal.
- */
 #include "client/cli/rate_line.h"
 
 #include <sys/ioctl.h>

@@ -1,6 +1,3 @@
-/*
- * request: one question to a daemon and its answers.
- */
 #include "client/cli/request.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * stat_print: a Stat of the daemon, for people and for programs.
- */
 #include "client/cli/stat_print.h"
 
 #include <errno.h>

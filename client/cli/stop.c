@@ -1,6 +1,3 @@
-/*
- * stop: SIGINT and SIGTERM as a descriptor that becomes readable.
- */
 #include "client/cli/stop.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * symbols: names of kernel addresses, from /proc/kallsyms.
- */
 #include "client/cli/symbols.h"
 
 #include <ctype.h>

@@ -1,6 +1,3 @@
-/*
- * text_value: the values of fields as people read them.
- */
 #include "client/cli/text_value.h"
 
 #include <fcntl.h>

@@ -1,6 +1,3 @@
-/*
- * token: a secret for a client, and its line in the daemon's tokens file.
- */
 #include "client/cli/token.h"
 
 #include <errno.h>

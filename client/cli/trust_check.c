@@ -1,6 +1,3 @@
-/*
- * trust_check: what we are to show a daemon, and what it shows us.
- */
 #include "client/cli/trust_check.h"
 
 #include <errno.h>

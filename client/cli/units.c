@@ -1,6 +1,3 @@
-/*
- * units: numbers, durations and sizes as people write and read them.
- */
 #include "client/cli/units.h"
 
 #include <ctype.h>

@@ -1,6 +1,3 @@
-/*
- * address: where the daemon listens, as text and as parts.
- */
 #include "client/lib/address.h"
 
 #include <errno.h>

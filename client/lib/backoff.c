@@ -1,6 +1,3 @@
-/*
- * backoff: how long to wait before the next try.
- */
 #include "client/lib/backoff.h"
 
 #include "client/lib/limits.h"

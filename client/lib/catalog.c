@@ -1,6 +1,3 @@
-/*
- * catalog: the probes that may come, from a Catalog frame.
- */
 #include "client/lib/catalog.h"
 
 #include <errno.h>

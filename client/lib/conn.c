@@ -1,6 +1,3 @@
-/*
- * conn: a byte stream of frames, to a daemon (both ways) or from a file (one way).
- */
 #include "client/lib/conn.h"
 
 #include <errno.h>

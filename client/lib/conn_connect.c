@@ -1,6 +1,3 @@
-/*
- * conn_connect: a socket to the address, and waiting for it.
- */
 #include "client/lib/conn_connect.h"
 
 #include <errno.h>

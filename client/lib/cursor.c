@@ -1,6 +1,3 @@
-/*
- * cursor: a place in every CPU's ring, as text.
- */
 #include "client/lib/cursor.h"
 
 #include <ctype.h>

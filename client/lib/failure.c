@@ -1,6 +1,3 @@
-/*
- * failure: fills a ringtail_error, and says it to a person.
- */
 #include "client/lib/failure.h"
 
 #include <stdarg.h>

@@ -1,6 +1,3 @@
-/*
- * frame_reader: bytes from a descriptor in, whole frames out.
- */
 #include "client/lib/frame_reader.h"
 
 #include <errno.h>

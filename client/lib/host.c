@@ -1,6 +1,3 @@
-/*
- * host: what a ServerHello says of the traced host.
- */
 #include "client/lib/host.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * ledger: checks that what comes for each CPU leaves no attempt out and tells none twice.
- */
 #include "client/lib/ledger.h"
 
 #include <errno.h>

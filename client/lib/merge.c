@@ -1,6 +1,3 @@
-/*
- * merge: batches of many CPUs in, their events in one time order out.
- */
 #include "client/lib/merge.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* selection: see selection.h. */
 #include "client/lib/selection.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * subscription: a subscription's own copy, for the first connection and every later one.
- */
 #include "client/lib/subscription.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * trust: whom we believe to be the daemon, and what we show it of ourselves.
- */
 #include "client/lib/trust.h"
 
 #include <errno.h>

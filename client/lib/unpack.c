@@ -1,6 +1,3 @@
-/*
- * unpack: one protobuf message from bytes of the other side, in memory that is bounded.
- */
 #include "client/lib/unpack.h"
 
 #include <stdlib.h>

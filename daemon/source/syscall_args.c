@@ -1,4 +1,3 @@
-/* syscall_args: see syscall_args.h. The loader's thread; nothing shared. */
 #include "daemon/source/syscall_args.h"
 
 #include <ctype.h>

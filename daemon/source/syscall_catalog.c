@@ -1,4 +1,3 @@
-/* syscall_catalog: see syscall_catalog.h. The loader's thread; nothing shared. */
 #include "daemon/source/syscall_catalog.h"
 
 #include <asm/unistd.h>
