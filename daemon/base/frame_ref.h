@@ -7,8 +7,9 @@
 #ifndef RINGTAIL_DAEMON_BASE_FRAME_REF_H
 #define RINGTAIL_DAEMON_BASE_FRAME_REF_H
 
-#include <stdint.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/cursor.h"
 #include "proto/frame.h"
@@ -49,6 +50,12 @@ struct frame_ref {
 static inline uint64_t frame_ref_attempts(const struct frame_ref *frame)
 {
 	return frame->end_seq - frame->first_seq;
+}
+
+/* Whether it speaks of attempts: of one ring, from first_seq to end_seq. */
+static inline bool frame_ref_is_range(const struct frame_ref *frame)
+{
+	return frame->type == FRAME_BATCH || frame->type == FRAME_GAP;
 }
 
 uint64_t frame_ref_losses(const struct frame_ref *frame);

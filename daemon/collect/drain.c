@@ -167,22 +167,6 @@ static void take_record(struct drain *drain, const struct ring_item *item)
 		batcher_event(drain->batcher[i], item, info, thread);
 }
 
-static uint32_t reason_of(enum rt_lost lost)
-{
-	switch (lost) {
-	case RT_LOST_FULL:
-		return RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL;
-	case RT_LOST_NEST:
-		return RINGTAIL__V1__LOSS_REASON__REASON_NEST;
-	case RT_LOST_STOPPED:
-		return RINGTAIL__V1__LOSS_REASON__REASON_STOPPED;
-	case RT_LOST_BUSY:
-		return RINGTAIL__V1__LOSS_REASON__REASON_BUSY;
-	default:
-		return RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
-	}
-}
-
 uint32_t drain_read(struct drain *drain, uint32_t records)
 {
 	uint32_t read = 0, released = 0;
@@ -200,7 +184,7 @@ uint32_t drain_read(struct drain *drain, uint32_t records)
 		if (got == RING_LOST) {
 			drain->seq += item.count;
 			take_loss(drain, item.count, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
-				  reason_of(item.reason));
+				  ring_loss_reason(item.reason));
 		} else {
 			drain->seq++;
 			take_record(drain, &item);

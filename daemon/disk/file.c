@@ -30,15 +30,16 @@ int disk_file_read(struct disk *disk, const char *path, size_t bytes_max, char *
 	return 0;
 }
 
-static int write_all(struct disk *disk, int file, const char *text, size_t bytes)
+int disk_write_all(struct disk *disk, int file, const uint8_t *bytes, size_t n, uint64_t *written)
 {
-	while (bytes) {
-		ssize_t put = disk->ops->write(disk, file, text, bytes);
+	while (n) {
+		ssize_t put = disk->ops->write(disk, file, bytes, n);
 
 		if (put <= 0)
 			return put ? (int)put : -EIO;
-		text += put;
-		bytes -= (size_t)put;
+		*written += (uint64_t)put;
+		bytes += put;
+		n -= (size_t)put;
 	}
 	return 0;
 }
@@ -47,10 +48,11 @@ int disk_file_replace(struct disk *disk, const char *path, const char *path_new,
 		      size_t bytes)
 {
 	int file = disk->ops->open(disk, path_new, O_WRONLY | O_CREAT | O_TRUNC), err, closed;
+	uint64_t written = 0;
 
 	if (file < 0)
 		return file;
-	err = write_all(disk, file, text, bytes);
+	err = disk_write_all(disk, file, (const uint8_t *)text, bytes, &written);
 	if (!err)
 		err = disk->ops->sync(disk, file);
 	closed = disk->ops->close(disk, file);

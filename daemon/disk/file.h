@@ -7,6 +7,9 @@
 
 #include "daemon/disk/disk.h"
 
+/* Writes all of it; adds to *written what came to be written. 0 or -errno. */
+int disk_write_all(struct disk *disk, int file, const uint8_t *bytes, size_t n, uint64_t *written);
+
 /*
  * What it holds, at most bytes_max of that, and a NUL behind; free() it. 0, or -errno with *text NULL:
  * -ENOENT where there is none.

@@ -30,6 +30,7 @@
 #include "daemon/ring/geometry.h"
 #include "daemon/ring/note.h"
 #include "daemon/ring/unread.h"
+#include "proto/ringtail.pb-c.h"
 
 #define CORRUPT_TEXT_BYTES	160
 
@@ -101,6 +102,26 @@ static void continue_numbers(struct ring_reader *reader)
 	memcpy(reader->charged, note.charged, sizeof(reader->charged));
 	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
 		reader->charged_before += note.charged[i];
+}
+
+static const uint32_t loss_reason[RT_LOST_REASONS] = {
+	[RT_LOST_FULL] = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
+	[RT_LOST_NEST] = RINGTAIL__V1__LOSS_REASON__REASON_NEST,
+	[RT_LOST_STOPPED] = RINGTAIL__V1__LOSS_REASON__REASON_STOPPED,
+	[RT_LOST_BUSY] = RINGTAIL__V1__LOSS_REASON__REASON_BUSY,
+};
+
+uint32_t ring_loss_reason(enum rt_lost lost)
+{
+	return lost < RT_LOST_REASONS ? loss_reason[lost] : 0;
+}
+
+enum rt_lost ring_lost_for(uint32_t reason)
+{
+	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
+		if (reason && loss_reason[i] == reason)
+			return i;
+	return RT_LOST_FULL;
 }
 
 int ring_reader_create(const void *map, size_t map_bytes, struct rt_ring_consumer *consumer,

@@ -59,6 +59,10 @@ struct ring_usage {
 	uint64_t foreign, unpaired, faults, consumer_bad;
 };
 
+/* What a loss of the ring is on the wire: a LossReason. Its inverse; what no ring loses for is full. */
+uint32_t ring_loss_reason(enum rt_lost lost);
+enum rt_lost ring_lost_for(uint32_t reason);
+
 /*
  * map: producer page, data and slack, map_bytes long; consumer: its page, writable. Both borrowed.
  * -EPROTO with *error if it is not a ring of this ABI.

@@ -12,12 +12,6 @@
 
 static void gather_ring(const struct answers *answers, uint32_t ring, struct stat_ring *stat)
 {
-	static const uint32_t reasons[RT_LOST_REASONS] = {
-		[RT_LOST_FULL] = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
-		[RT_LOST_NEST] = RINGTAIL__V1__LOSS_REASON__REASON_NEST,
-		[RT_LOST_STOPPED] = RINGTAIL__V1__LOSS_REASON__REASON_STOPPED,
-		[RT_LOST_BUSY] = RINGTAIL__V1__LOSS_REASON__REASON_BUSY,
-	};
 	const struct worker_ring_stat *now = &stat->now;
 	uint64_t lost = 0;
 
@@ -26,7 +20,8 @@ static void gather_ring(const struct answers *answers, uint32_t ring, struct sta
 			break;
 	for (unsigned i = 0; i < RT_LOST_REASONS; i++) {
 		lost += now->usage.lost[i];
-		stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_RING][reasons[i]] = now->usage.lost[i];
+		stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_RING][ring_loss_reason(i)] =
+			now->usage.lost[i];
 	}
 	stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE]
 		     [RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD] = now->bad;

@@ -30,6 +30,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/source/recording.h"
+#include "daemon/ring/reader.h"
 #include "daemon/ring/writer.h"
 #include "daemon/ring/thread_table.h"
 
@@ -256,21 +257,6 @@ static void write_event(struct player *player, const struct recording_item *item
 	write_record(source, ring, &record);
 }
 
-/* What the ring has no reason for is called full: somebody was too slow. */
-static enum rt_lost lost_reason(uint32_t reason)
-{
-	switch (reason) {
-	case RINGTAIL__V1__LOSS_REASON__REASON_NEST:
-		return RT_LOST_NEST;
-	case RINGTAIL__V1__LOSS_REASON__REASON_STOPPED:
-		return RT_LOST_STOPPED;
-	case RINGTAIL__V1__LOSS_REASON__REASON_BUSY:
-		return RT_LOST_BUSY;
-	default:
-		return RT_LOST_FULL;
-	}
-}
-
 /* ---- Playing --------------------------------------------------------------------------------- */
 
 /* Sleeps until then, or until the source is being closed. */
@@ -332,7 +318,7 @@ static void *play(void *argument)
 			play_event(&player, &item);
 		else if (read == RECORDING_LOSS)
 			ring_writer_lose(source->ring[item.stream].writer,
-					 lost_reason(item.loss.reason), item.loss.count);
+					 ring_lost_for(item.loss.reason), item.loss.count);
 	}
 	if (read == RECORDING_FAILED)
 		log_failure(LOG_LEVEL_ERROR, &error);

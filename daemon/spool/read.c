@@ -202,7 +202,7 @@ static void give(struct spool_read *read, struct frame_ref *frame)
 		read->no_memory = true;
 		return;
 	}
-	frame->ring = frame->type == FRAME_BATCH || frame->type == FRAME_GAP ?
+	frame->ring = frame_ref_is_range(frame) ?
 			      ring_of(read, frame->cpu) : read->ours ? 0 : UINT32_MAX;
 	if (read->n == read->max) {
 		frame_ref_put(frame);
@@ -353,7 +353,7 @@ static bool take_frame(struct spool_read *read, const struct spool_scan *scan)
 		frame_ref_put(frame);
 		return false;
 	}
-	if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP)
+	if (frame_ref_is_range(frame))
 		give_range(read, frame);
 	else if (frame->type == FRAME_WATERMARK)
 		give_watermark(read, scan, frame);

@@ -10,6 +10,7 @@
 
 #include "daemon/base/counters.h"
 #include "daemon/base/log.h"
+#include "daemon/disk/file.h"
 #include "daemon/spool/frame.h"
 #include "daemon/spool/store.h"
 #include "proto/message.h"
@@ -132,7 +133,7 @@ static int write_end(struct spool_store *store, struct spool_segment *segment, i
 						       tally->events, tally->first_time_ns,
 						       tally->last_time_ns, segment->end);
 	uint64_t written = 0;
-	int err = end ? spool_write_all(store->disk, file, end->data, end->bytes, &written) :
+	int err = end ? disk_write_all(store->disk, file, end->data, end->bytes, &written) :
 			-ENOMEM;
 
 	segment->crc32c = crc;
@@ -159,7 +160,7 @@ static int write_again(struct spool_store *store, const struct spool_segment *se
 					      segment->good_bytes - at < FRAME_BODY_BYTES_MAX ?
 						      (size_t)(segment->good_bytes - at) :
 						      FRAME_BODY_BYTES_MAX, at);
-		int err = got > 0 ? spool_write_all(disk, to, store->buffer, (size_t)got, &at) :
+		int err = got > 0 ? disk_write_all(disk, to, store->buffer, (size_t)got, &at) :
 			  got < 0 ? (int)got : -EIO;
 
 		if (err)

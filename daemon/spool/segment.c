@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/disk/file.h"
 #include "daemon/spool/frame.h"
 #include "daemon/spool/store.h"
 #include "proto/message.h"
@@ -15,27 +16,11 @@
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-int spool_write_all(struct disk *disk, int file, const uint8_t *bytes, size_t n, uint64_t *written)
-{
-	while (n) {
-		ssize_t put = disk->ops->write(disk, file, bytes, n);
-
-		if (put < 0)
-			return (int)put;
-		if (put == 0)
-			return -EIO;
-		*written += (uint64_t)put;
-		bytes += put;
-		n -= (size_t)put;
-	}
-	return 0;
-}
-
 static int write_bytes(struct spool_store *store, const uint8_t *bytes, size_t n)
 {
 	struct spool_segment *segment = store->current;
 	uint64_t written = 0;
-	int err = spool_write_all(store->disk, store->file, bytes, n, &written);
+	int err = disk_write_all(store->disk, store->file, bytes, n, &written);
 
 	segment->bytes += written;
 	store->bytes += written;

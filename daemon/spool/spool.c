@@ -107,14 +107,9 @@ struct spooler {
 	void *holder;
 };
 
-static bool is_range(const struct frame_ref *frame)
-{
-	return frame->type == FRAME_BATCH || frame->type == FRAME_GAP;
-}
-
 static uint64_t attempts_of(const struct frame_ref *frame)
 {
-	return is_range(frame) ? frame_ref_attempts(frame) : 0;
+	return frame_ref_is_range(frame) ? frame_ref_attempts(frame) : 0;
 }
 
 /* What it costs in memory. */
@@ -161,7 +156,7 @@ static void lose(struct spool *spool, struct spool_entry entry, Ringtail__V1__Lo
 {
 	struct frame_ref *frame = entry.frame;
 
-	if (is_range(frame)) {
+	if (frame_ref_is_range(frame)) {
 		struct spool_ring *ring = &spool->ring[frame->ring];
 
 		if (!frame->bytes)
@@ -209,7 +204,7 @@ static int push(struct spool *spool, struct spool_entry entry)
 	if (spool->n == spool->capacity && grow(spool) != 0)
 		return -ENOMEM;
 	entry.since_ns = clock_monotonic();
-	if (is_range(entry.frame))
+	if (frame_ref_is_range(entry.frame))
 		note_range(&spool->ring[entry.frame->ring], entry.frame);
 	*at(spool, spool->n++) = entry;
 	spool->queue_bytes += cost_of(entry.frame);
@@ -256,7 +251,7 @@ static void note_said(struct spool *spool)
 	for (size_t i = 0; i < spool->n; i++) {
 		const struct frame_ref *frame = at(spool, i)->frame;
 
-		if (is_range(frame) && frame->bytes)
+		if (frame_ref_is_range(frame) && frame->bytes)
 			spool->ring[frame->ring].said = frame->end_seq;
 	}
 }
@@ -418,10 +413,10 @@ static bool note_durable(struct spool *spool, const struct spool_entry *entry)
 	uint64_t attempts = entry->own ? 0 : attempts_of(frame);
 	bool any = false;
 
-	if (is_range(frame) && frame->bytes) {
+	if (frame_ref_is_range(frame) && frame->bytes) {
 		any = raise(&spool->ring[frame->ring].end, frame->end_seq);
 		spool->stored += attempts;
-	} else if (is_range(frame)) {
+	} else if (frame_ref_is_range(frame)) {
 		raise(&spool->ring[frame->ring].quiet, frame->end_seq);
 		spool->ring[frame->ring].quiet_attempts += attempts;
 	} else if (frame->type == FRAME_WATERMARK) {
@@ -491,7 +486,7 @@ static bool note_appended(struct spool *spool, const struct frame_ref *frame)
 {
 	struct spool_ring *ring;
 
-	if (!is_range(frame))
+	if (!frame_ref_is_range(frame))
 		return true;
 	ring = &spool->ring[frame->ring];
 	if (ring->known && frame->end_seq <= ring->next)
@@ -964,7 +959,7 @@ Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ri
 
 void spool_append(struct spool *spool, struct frame_ref *frame)
 {
-	if (frame->type != FRAME_WATERMARK && !is_range(frame)) {
+	if (frame->type != FRAME_WATERMARK && !frame_ref_is_range(frame)) {
 		frame_ref_put(frame);
 		return;
 	}

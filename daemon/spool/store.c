@@ -384,7 +384,7 @@ static void note(struct spool_store *store, const struct frame_ref *frame)
 			note_told(store->told, store->quiet->position[i].cpu,
 				  store->quiet->position[i].seq);
 		store->quiet->n = 0;
-	} else if (frame->type == FRAME_BATCH || frame->type == FRAME_GAP) {
+	} else if (frame_ref_is_range(frame)) {
 		note_told(frame->bytes ? store->told : store->quiet, frame->cpu, frame->end_seq);
 	}
 }

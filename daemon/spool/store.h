@@ -214,9 +214,6 @@ struct frame_ref *spool_segment_pack_end(struct spool_store *store,
 					 uint64_t frames, uint64_t events, uint64_t first_time_ns,
 					 uint64_t last_time_ns, const struct cursor *end);
 
-/* Writes all of it. */
-int spool_write_all(struct disk *disk, int file, const uint8_t *bytes, size_t n, uint64_t *written);
-
 /* recover.c. 0 or -errno: then nothing is known, and it is to be tried again. */
 int spool_store_recover(struct spool_store *store);
 

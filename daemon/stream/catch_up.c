@@ -134,7 +134,7 @@ static bool find_change_over(const struct catch_up *catch_up, uint64_t *serial)
 		const struct frame_ref *frame = frame_log_get(log, at);
 		const struct catch_up_ring *ring = &catch_up->ring[frame->ring];
 
-		if (!catch_up_is_range(frame) || !ring->known || frame->end_seq > ring->seq)
+		if (!frame_ref_is_range(frame) || !ring->known || frame->end_seq > ring->seq)
 			continue;
 		*serial = at + 1;
 		found = true;
@@ -185,9 +185,9 @@ static void take_up_to(struct catch_up *catch_up, uint64_t serial, bool stranded
 		struct frame_ref *frame = frame_log_get(log, at);
 		const struct catch_up_ring *ring = &catch_up->ring[frame->ring];
 
-		if (catch_up_is_range(frame))
+		if (frame_ref_is_range(frame))
 			any |= ring->known ? frame->end_seq > ring->seq : stranded;
-		if (any && (ring->known || stranded || !catch_up_is_range(frame)) &&
+		if (any && (ring->known || stranded || !frame_ref_is_range(frame)) &&
 		    !catch_up_take(catch_up, frame_ref_get(frame)))
 			frame_ref_put(frame);
 	}

@@ -37,11 +37,6 @@ static inline uint32_t catch_up_rings(const struct catch_up *catch_up)
 	return catch_up->stream->subscription->rings;
 }
 
-static inline bool catch_up_is_range(const struct frame_ref *frame)
-{
-	return frame->type == FRAME_BATCH || frame->type == FRAME_GAP;
-}
-
 /* The ring of that CPU, or -1. */
 int catch_up_ring(const struct catch_up *catch_up, uint32_t cpu);
 

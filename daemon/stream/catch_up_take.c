@@ -362,7 +362,7 @@ bool catch_up_come_home(struct catch_up *catch_up)
 
 bool catch_up_take(struct catch_up *catch_up, struct frame_ref *frame)
 {
-	bool is_range = catch_up_is_range(frame);
+	bool is_range = frame_ref_is_range(frame);
 	bool comes_home = (is_range || frame->type == FRAME_WATERMARK) &&
 			  frame->ring != UINT32_MAX;
 

@@ -123,11 +123,6 @@ void past_pass(struct past *past)
 	frame_ref_put(past->ready[past->first++ % PAST_FRAMES_MAX]);
 }
 
-static bool is_range(const struct frame_ref *frame)
-{
-	return frame->type == FRAME_BATCH || frame->type == FRAME_GAP;
-}
-
 static uint32_t rings_of(const struct past *past)
 {
 	return past->stream->subscription->rings;
@@ -248,7 +243,7 @@ static bool take(struct past *past)
 		return frame;
 	past->taken = frame;
 	begin_rings(past);
-	if (!is_range(frame))
+	if (!frame_ref_is_range(frame))
 		return true;
 	past->filtered += frame->skipped;
 	for (uint32_t i = 0; i < frame->losses; i++)
@@ -286,12 +281,12 @@ static bool make_ready(struct past *past)
 {
 	struct frame_ref *frame = past->taken;
 
-	if (is_range(frame) && !make_range(past, frame))
+	if (frame_ref_is_range(frame) && !make_range(past, frame))
 		return false;
 	if (frame->type == FRAME_CATALOG && !make_catalog(past, frame))
 		return false;
 	/* A Bye ends the other's log: ours has its own. */
-	if (!is_range(frame) && frame->type != FRAME_CATALOG && frame->type != FRAME_BYE)
+	if (!frame_ref_is_range(frame) && frame->type != FRAME_CATALOG && frame->type != FRAME_BYE)
 		push(past, frame_ref_get(frame));
 	frame_ref_put(frame);
 	past->taken = NULL;
@@ -365,7 +360,7 @@ static bool read_frame(struct past *past, struct frame_ref *frame)
 	struct past_ring *ring = &past->ring[frame->ring];
 	struct frame_ref *made;
 
-	if (!is_range(frame))
+	if (!frame_ref_is_range(frame))
 		return true;
 	if (frame->end_seq > ring->place) {
 		made = frame->first_seq < ring->place ?
@@ -451,10 +446,10 @@ bool past_has_work(const struct past *past)
 bool past_leave_out(struct past *past, const struct frame_ref *frame, struct frame_ref *part)
 {
 	struct past_ring *ring = &past->ring[frame->ring];
-	bool any = !is_range(frame) || frame->end_seq > ring->place;
+	bool any = !frame_ref_is_range(frame) || frame->end_seq > ring->place;
 
-	rebatch_cut(frame, is_range(frame) ? ring->place : 0, part);
-	if (!is_range(frame))
+	rebatch_cut(frame, frame_ref_is_range(frame) ? ring->place : 0, part);
+	if (!frame_ref_is_range(frame))
 		return true;
 	if (any)
 		ring->place = frame->end_seq;
@@ -473,7 +468,7 @@ static void stat_frame(const struct frame_ref *frame, struct stream_stat *stat)
 {
 	if (!frame)
 		return;
-	if (is_range(frame) && frame->ring != UINT32_MAX)
+	if (frame_ref_is_range(frame) && frame->ring != UINT32_MAX)
 		stat->in_flight += frame_ref_attempts(frame);
 	stat->lag_bytes += frame->bytes;
 }
@@ -488,6 +483,6 @@ void past_stat(const struct past *past, struct stream_stat *stat)
 	for (uint32_t i = 0; i < rings_of(past); i++)
 		if (!stream->ring[i].unknown)
 			stat->in_flight += past_end(past, i) - past->ring[i].place;
-	if (past->taken && is_range(past->taken) && past->taken->ring != UINT32_MAX)
+	if (past->taken && frame_ref_is_range(past->taken) && past->taken->ring != UINT32_MAX)
 		stat->lag_bytes += past->taken->bytes;
 }

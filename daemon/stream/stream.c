@@ -10,11 +10,6 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 
-static bool is_range(const struct frame_ref *frame)
-{
-	return frame->type == FRAME_BATCH || frame->type == FRAME_GAP;
-}
-
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
 /*
@@ -53,7 +48,7 @@ static void skip_seen(struct stream *stream, const struct cursor *since)
 		const struct frame_ref *frame = frame_log_get(log, stream->next);
 		struct stream_ring *ring = &stream->ring[frame->ring];
 
-		if (!is_range(frame))
+		if (!frame_ref_is_range(frame))
 			continue;
 		if (frame->end_seq > cursor_seq(since, stream->cpu_of[frame->ring], UINT64_MAX))
 			break;
@@ -133,7 +128,7 @@ static void count_losses(struct stream *stream, const struct frame_ref *frame)
 static void account_sent(struct stream *stream, const struct frame_ref *frame)
 {
 	stream->rate.credit -= (double)frame->events;
-	if (is_range(frame) && frame->ring == UINT32_MAX) {
+	if (frame_ref_is_range(frame) && frame->ring == UINT32_MAX) {
 		stream->foreign += frame_ref_attempts(frame);
 		stream->delivered += frame->events;
 		stream->filtered += frame->skipped;
@@ -141,7 +136,7 @@ static void account_sent(struct stream *stream, const struct frame_ref *frame)
 		if (stream->consumer)
 			consumer_note_sent(stream->consumer, &stream->run, frame->cpu,
 					   frame->end_seq);
-	} else if (is_range(frame)) {
+	} else if (frame_ref_is_range(frame)) {
 		struct stream_ring *ring = &stream->ring[frame->ring];
 
 		stream->delivered += frame->events;
@@ -165,7 +160,7 @@ static void account_sent(struct stream *stream, const struct frame_ref *frame)
 static void account_dropped(struct stream *stream, const struct frame_ref *frame,
 			    Ringtail__V1__LossReason reason)
 {
-	if (is_range(frame)) {
+	if (frame_ref_is_range(frame)) {
 		struct stream_ring *ring = &stream->ring[frame->ring];
 		uint64_t events = frame->events + frame_ref_losses(frame);
 
@@ -238,7 +233,7 @@ uint64_t stream_place(const struct stream *stream, uint32_t ring)
 {
 	const struct frame_ref *begun = stream->begun;
 
-	return begun && is_range(begun) && begun->ring == ring ? begun->end_seq :
+	return begun && frame_ref_is_range(begun) && begun->ring == ring ? begun->end_seq :
 								 stream->ring[ring].seen;
 }
 
@@ -447,7 +442,7 @@ static void drop_over_rate(struct stream *stream)
 			stream->rate.dropped = false;
 			return;
 		}
-		if (is_range(frame))
+		if (frame_ref_is_range(frame))
 			counter_add(COUNTER_events_over_rate, frame->events);
 		drop_next(stream, RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT);
 		stream->rate.dropped = true;

@@ -58,8 +58,8 @@ MUTANTS = [
 
     # To the disk, and back.
     ("catch-up-falls-back-in-mid-frame", STREAM,
-     "	return begun && is_range(begun) && begun->ring == ring ? begun->end_seq :\n",
-     "	return begun && is_range(begun) && begun->ring == UINT32_MAX ? begun->end_seq :\n", CATCHING),
+     "	return begun && frame_ref_is_range(begun) && begun->ring == ring ? begun->end_seq :\n",
+     "	return begun && frame_ref_is_range(begun) && begun->ring == UINT32_MAX ? begun->end_seq :\n", CATCHING),
 
     # Logs, one and all.
     ("memory-max-takes-what-is-needed-first", MEMORY, "		struct subscription *from = largest(fanout, idle_bytes);",

@@ -598,7 +598,7 @@ static void test_other_run_without_memory(void **state)
 			} else if (frame[0]->type == FRAME_SUBSCRIBED) {
 				assert_true(greeted);
 				subscribed = true;
-			} else if (catch_up_is_range(frame[0])) {
+			} else if (frame_ref_is_range(frame[0])) {
 				assert_true(greeted && subscribed);
 				assert_int_equal(frame[0]->ring == UINT32_MAX, !home);
 			}

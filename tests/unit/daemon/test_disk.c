@@ -16,24 +16,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/disk/disk.h"
 #include "daemon/disk/thread.h"
 
 /* What the file system answers to the question whether its sync can be believed; 0: its own answer. */
 static int confirm_errno;
 static unsigned confirms;
 
-static int told_fallocate(int fd, int mode, off_t offset, off_t bytes)
+int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
+
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
 	confirms++;
 	if (!confirm_errno)
-		return fallocate(fd, mode, offset, bytes);
+		return __real_fallocate(fd, mode, offset, bytes);
 	errno = confirm_errno;
 	return -1;
 }
-
-#define fallocate told_fallocate
-#include "daemon/disk/posix.c"
-#undef fallocate
 
 struct fixture {
 	char path[64];
