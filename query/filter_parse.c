@@ -1,16 +1,824 @@
-/* filter_parse: see filter_parse.h. Recursive descent: a function for each rule of the grammar. */
+/* Recursive descent: a function for each rule of the grammar. */
 #include "query/filter_parse.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "query/filter_compare.h"
-#include "query/filter_name.h"
-#include "query/filter_token.h"
+#include "query/constant.h"
+#include "query/filter_tree.h"
+#include "query/glob.h"
+#include "query/nearest.h"
+#include "query/quantity.h"
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+enum token_kind {
+	TOKEN_END,
+	TOKEN_NAME,		/* letters, digits, _ and . */
+	TOKEN_NUMBER,
+	TOKEN_STRING,
+	TOKEN_OPEN,
+	TOKEN_CLOSE,
+	TOKEN_COMMA,
+	TOKEN_MINUS,
+	TOKEN_NOT,
+	TOKEN_AND,
+	TOKEN_BITS,		/* & */
+	TOKEN_OR,
+	TOKEN_EQ,
+	TOKEN_NE,
+	TOKEN_LE,
+	TOKEN_GE,
+	TOKEN_LT,
+	TOKEN_GT,
+	TOKEN_MATCH,
+};
+
+struct token {
+	enum token_kind kind;
+	unsigned column;	/* 1-based */
+	const char *at;		/* in the filter's text, */
+	int bytes;		/* not terminated */
+	uint64_t number;	/* TOKEN_NUMBER, its unit applied */
+	const char *text;	/* TOKEN_STRING, without quotes and escapes, terminated */
+};
+
+struct lexer {
+	const char *begin;
+	const char *at;
+	char *strings;		/* where the next string goes: room for as much text as is left */
+};
+
+/* Longer ones first where one begins another. */
+static const struct symbol {
+	const char *text;
+	enum token_kind kind;
+} symbols[] = {
+	{ "&&", TOKEN_AND }, { "||", TOKEN_OR },    { "==", TOKEN_EQ },   { "!=", TOKEN_NE },
+	{ "<=", TOKEN_LE },  { ">=", TOKEN_GE },    { "=~", TOKEN_MATCH }, { "<", TOKEN_LT },
+	{ ">", TOKEN_GT },   { "!", TOKEN_NOT },    { "(", TOKEN_OPEN },  { ")", TOKEN_CLOSE },
+	{ ",", TOKEN_COMMA }, { "-", TOKEN_MINUS }, { "&", TOKEN_BITS },
+};
+
+/* What people write who come from other languages. */
+static const struct {
+	char wrong;
+	const char *right;
+} slips[] = {
+	{ '=', "equality is ==" },
+	{ '|', "or is ||" },
+	{ '~', "a glob is compared with =~" },
+	{ '\'', "text stands in double quotes" },
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool name_goes_on(unsigned char c)
+{
+	return isalnum(c) || c == '_' || c == '.';
+}
+
+/* `strings` has room for the text and a terminator: a string is shorter than its quotes. */
+static void init_lexer(struct lexer *lexer, const char *text, char *strings)
+{
+	*lexer = (struct lexer){ .begin = text, .at = text, .strings = strings };
+}
+
+static int read_number(struct token *token, struct error *error)
+{
+	struct error inner;
+	size_t used;
+
+	if (quantity_read(token->at, strlen(token->at), QUANTITY_ANY, &token->number, &used,
+			  &inner)) {
+		filter_refuse(error, token->column, inner.code, "%s", inner.what);
+		error_hint(error, "%s", inner.hint);
+		return -EINVAL;
+	}
+	token->kind = TOKEN_NUMBER;
+	token->bytes = used;
+	return 0;
+}
+
+static int read_string(struct lexer *lexer, struct token *token, struct error *error)
+{
+	const char *from = token->at + 1;
+	char *to = lexer->strings;
+
+	for (; *from != '"'; from++) {
+		if (*from == '\0')
+			return filter_refuse(error, token->column, "filter-open-string",
+					     "the text that begins here has no closing \"");
+		if (*from == '\\') {
+			from++;
+			if (*from != '"' && *from != '\\') {
+				filter_refuse(error, token->column + (from - 1 - token->at),
+					      "filter-bad-escape",
+					      "a \\ may stand only before \" and \\");
+				error_hint(error, "in a glob, write \\\\* for a plain *");
+				return -EINVAL;
+			}
+		}
+		*to++ = *from;
+	}
+	*to++ = '\0';
+	token->kind = TOKEN_STRING;
+	token->text = lexer->strings;
+	token->bytes = from + 1 - token->at;
+	lexer->strings = to;
+	return 0;
+}
+
+static int read_symbol(struct token *token, struct error *error)
+{
+	unsigned char c = *token->at;
+
+	for (size_t i = 0; i < COUNT(symbols); i++) {
+		size_t bytes = strlen(symbols[i].text);
+
+		if (strncmp(token->at, symbols[i].text, bytes) == 0) {
+			token->kind = symbols[i].kind;
+			token->bytes = bytes;
+			return 0;
+		}
+	}
+	if (isprint(c))
+		filter_refuse(error, token->column, "filter-bad-character",
+			      "`%c` means nothing here", c);
+	else
+		filter_refuse(error, token->column, "filter-bad-character",
+			      "byte 0x%02x means nothing here", c);
+	for (size_t i = 0; i < COUNT(slips); i++) {
+		if (slips[i].wrong == (char)c)
+			error_hint(error, "%s", slips[i].right);
+	}
+	return -EINVAL;
+}
+
+/* The next token; TOKEN_END at the end and after it. -EINVAL with *error. */
+static int next_token(struct lexer *lexer, struct token *token, struct error *error)
+{
+	unsigned char c;
+	int err = 0;
+
+	while (isspace((unsigned char)*lexer->at))
+		lexer->at++;
+	c = *lexer->at;
+	*token = (struct token){
+		.at = lexer->at,
+		.column = lexer->at - lexer->begin + 1,
+	};
+	if (c == '\0')
+		return 0;
+	if (isdigit(c)) {
+		err = read_number(token, error);
+	} else if (c == '"') {
+		err = read_string(lexer, token, error);
+	} else if (isalpha(c) || c == '_') {
+		token->kind = TOKEN_NAME;
+		while (name_goes_on(token->at[token->bytes]))
+			token->bytes++;
+	} else {
+		err = read_symbol(token, error);
+	}
+	lexer->at += token->bytes;
+	return err;
+}
+
+/*
+ * ---- Names -------------------------------------------------------------------------------------
+ *
+ * Four kinds: what every event has (pid, comm), fields of the catalog (fd, filename), and names of
+ * errors (ENOENT) and of constants (O_WRONLY), which are numbers. Where a field has the name of
+ * something that every event has, `arg.pid` is the field.
+ */
+
+enum meaning {
+	MEANS_SUBJECT,
+	MEANS_ERRNO,
+	MEANS_CONSTANT,		/* O_WRONLY, SIGKILL: query/constant.h */
+};
+
+#define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
+#define FIELD_PREFIX	"arg."
+#define ERRNO_LIBC_MAX	256	/* libc names none beyond */
+
+static const struct {
+	const char *name;
+	enum filter_subject_kind kind;
+} subjects[] = {
+	{ "pid", SUBJECT_PID },		{ "tid", SUBJECT_TID },
+	{ "uid", SUBJECT_UID },		{ "ppid", SUBJECT_PPID },
+	{ "cpu", SUBJECT_CPU },		{ "time", SUBJECT_TIME },
+	{ "kernel", SUBJECT_KERNEL },	{ "error", SUBJECT_ERROR },
+	{ "comm", SUBJECT_COMM },	{ "probe", SUBJECT_PROBE },
+	{ "provider", SUBJECT_PROVIDER }, { "function", SUBJECT_FUNCTION },
+	{ "name", SUBJECT_NAME },
+};
+
+/* Fields that are known by their type, whatever the catalog calls them, and in any catalog. */
+static const char *const typed[] = { "duration", "ret" };
+
+/* Errors that libc has no name for (seen where a signal cut a call short), or a second one. */
+static const struct {
+	const char *name;
+	int number;
+} errnos[] = {
+	{ "EWOULDBLOCK", EWOULDBLOCK },	{ "ENOTSUP", ENOTSUP },
+	{ "EDEADLOCK", EDEADLOCK },	{ "ERESTARTSYS", 512 },
+	{ "ERESTARTNOINTR", 513 },	{ "ERESTARTNOHAND", 514 },
+	{ "ENOIOCTLCMD", 515 },		{ "ERESTART_RESTARTBLOCK", 516 },
+};
+
+static const struct {
+	const char *word, *sign;
+} operators[] = { { "and", "&&" }, { "or", "||" }, { "not", "!" } };
+
+/* The number of an error's name, or 0. */
+static int errno_of(const char *name)
+{
+	for (size_t i = 0; i < COUNT(errnos); i++) {
+		if (strcmp(errnos[i].name, name) == 0)
+			return errnos[i].number;
+	}
+	for (int i = 1; i < ERRNO_LIBC_MAX; i++) {
+		const char *known = strerrorname_np(i);
+
+		if (known && strcmp(known, name) == 0)
+			return i;
+	}
+	return 0;
+}
+
+/* ---- Fields ---------------------------------------------------------------------------------- */
+
+static bool is_field(const Ringtail__V1__Field *field, const char *name, bool want_error)
+{
+	if (want_error || field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT)
+		return field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT &&
+		       (want_error || strcmp(name, "ret") == 0 || strcmp(name, field->name) == 0);
+	if (field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION &&
+	    strcmp(name, "duration") == 0)
+		return true;
+	return strcmp(name, field->name) == 0;
+}
+
+static struct filter_place place_of(const Ringtail__V1__Field *field, unsigned index)
+{
+	unsigned bits = field->bits && field->bits < 64 ? field->bits : 64;
+	struct filter_place place = { .index = index };
+
+	switch (field->type) {
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_FD:
+		bits = 32;	/* often declared unsigned, but it is -1 that is passed */
+		place.is_signed = true;
+		break;
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED:
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT:
+		place.is_signed = true;
+		break;
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION:
+		bits = 64;
+		break;
+	default:
+		break;
+	}
+	place.shift = 64 - bits;
+	return place;
+}
+
+/* A call's duration and its result, which field 0 says are not there if the call never returns. */
+static bool is_outcome(const Ringtail__V1__Probe *probe, size_t k)
+{
+	if (probe->field[0]->type != RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION)
+		return false;
+	return k == 0 ||
+	       (k == 1 && probe->field[1]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT);
+}
+
+/* Fills in the field's place in every probe; whether there is any. */
+static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog *catalog)
+{
+	bool found = false;
+
+	field->is_result = true;
+	memset(field->place, FIELD_ABSENT, sizeof(field->place));
+	if (!catalog)
+		return true;
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		if (probe->id >= RT_PROBE_MAX)
+			continue;
+		for (size_t k = 0; k < probe->n_field && k < PROBE_FIELDS_MAX; k++) {
+			const Ringtail__V1__Field *candidate = probe->field[k];
+
+			if (!is_field(candidate, field->name, field->is_error))
+				continue;
+			field->place[probe->id] = place_of(candidate, k);
+			field->place[probe->id].is_outcome = is_outcome(probe, k);
+			field->is_result &= candidate->type ==
+					    RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT;
+			field->is_string |= candidate->type ==
+					    RINGTAIL__V1__FIELD_TYPE__FIELD_STRING;
+			found = true;
+			break;
+		}
+	}
+	return found;
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static int refuse_name(const char *name, unsigned column, const Ringtail__V1__Catalog *catalog,
+		       struct error *error)
+{
+	char text[NEAREST_TEXT_BYTES];
+	struct nearest nearest;
+
+	filter_refuse(error, column, "filter-unknown-name", "no name is called `%.60s`", name);
+	for (size_t i = 0; i < COUNT(operators); i++) {
+		if (strcmp(name, operators[i].word) == 0) {
+			error_hint(error, "%s is written %s", name, operators[i].sign);
+			return -EINVAL;
+		}
+	}
+	nearest_init(&nearest, name);
+	for (size_t i = 0; i < COUNT(subjects); i++)
+		nearest_offer(&nearest, subjects[i].name);
+	for (size_t i = 0; i < COUNT(typed); i++)
+		nearest_offer(&nearest, typed[i]);
+	for (size_t i = 0; i < COUNT(errnos); i++)
+		nearest_offer(&nearest, errnos[i].name);
+	for (size_t i = 0; constant_name(i); i++)
+		nearest_offer(&nearest, constant_name(i));
+	for (int i = 1; i < ERRNO_LIBC_MAX; i++) {
+		if (strerrorname_np(i))
+			nearest_offer(&nearest, strerrorname_np(i));
+	}
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		for (size_t k = 0; k < catalog->probe[i]->n_field; k++)
+			nearest_offer(&nearest, catalog->probe[i]->field[k]->name);
+	}
+	if (nearest_text(&nearest, text))
+		error_hint(error, "did you mean %s?", text);
+	else
+		error_hint(error, "text stands in quotes; `tracectl list` shows the arguments");
+	return -EINVAL;
+}
+
+static bool is_typed(const char *name)
+{
+	for (size_t i = 0; i < COUNT(typed); i++) {
+		if (strcmp(name, typed[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The tree's field of that name, made if it is new. */
+static int use_field(const char *name, bool is_error, unsigned column,
+		     const Ringtail__V1__Catalog *catalog, struct filter_tree *tree,
+		     const struct filter_field **used, struct error *error)
+{
+	struct filter_field *field;
+	int err;
+
+	for (unsigned i = 0; i < tree->fields; i++) {
+		field = tree->field[i];
+		if (field->is_error == is_error && strcmp(field->name, name) == 0) {
+			*used = field;
+			return 0;
+		}
+	}
+	err = filter_tree_field(tree, column, &field, error);
+	if (err)
+		return err;
+	strcpy(field->name, name);
+	field->is_error = is_error;
+	if (!find_places(field, catalog) && !is_error && !is_typed(name))
+		return refuse_name(name, column, catalog, error);
+	*used = field;
+	return 0;
+}
+
+/*
+ * What the token, a TOKEN_NAME, stands for: *subject, or *number. 0 and *meaning, or -EINVAL with
+ * the nearest names. Fields go to the tree.
+ */
+static int resolve_name(const struct token *token, const Ringtail__V1__Catalog *catalog,
+			struct filter_tree *tree, enum meaning *meaning,
+			struct filter_subject *subject, int64_t *number, struct error *error)
+{
+	char name[NAME_BYTES_MAX + 1];
+	const char *field = name;
+
+	if (token->bytes > (int)NAME_BYTES_MAX)
+		return filter_refuse(error, token->column, "filter-unknown-name",
+				     "no name has more than %u bytes", NAME_BYTES_MAX);
+	snprintf(name, sizeof(name), "%.*s", token->bytes, token->at);
+	*meaning = MEANS_SUBJECT;
+	*subject = (struct filter_subject){ .kind = SUBJECT_FIELD };
+	for (size_t i = 0; i < COUNT(subjects); i++) {
+		if (strcmp(name, subjects[i].name))
+			continue;
+		subject->kind = subjects[i].kind;
+		if (subject->kind == SUBJECT_ERROR)
+			return use_field(name, true, token->column, catalog, tree, &subject->field,
+					 error);
+		return 0;
+	}
+	*number = errno_of(name);
+	if (*number) {
+		*meaning = MEANS_ERRNO;
+		return 0;
+	}
+	if (constant_find(name, number)) {
+		*meaning = MEANS_CONSTANT;
+		return 0;
+	}
+	if (strncmp(name, FIELD_PREFIX, strlen(FIELD_PREFIX)) == 0)
+		field += strlen(FIELD_PREFIX);
+	return use_field(field, false, token->column, catalog, tree, &subject->field, error);
+}
+
+/* As it is written: "comm", "arg.fd". */
+static const char *name_of_subject(const struct filter_subject *subject)
+{
+	if (subject->kind == SUBJECT_FIELD)
+		return subject->field->name;
+	for (size_t i = 0; i < COUNT(subjects); i++) {
+		if (subjects[i].kind == subject->kind)
+			return subjects[i].name;
+	}
+	return "?";
+}
+
+static bool is_text(const struct filter_subject *subject)
+{
+	return subject->kind >= SUBJECT_COMM;
+}
+
+/*
+ * ---- Comparisons -------------------------------------------------------------------------------
+ *
+ * From two operands to a typed node of the tree. Here is decided what may be compared with what, and
+ * every refusal says what would have done.
+ */
+
+/* One side of a comparison. */
+struct operand {
+	enum {
+		OPERAND_SUBJECT,
+		OPERAND_NUMBER,
+		OPERAND_BITS,		/* of a number: subject & mask */
+		OPERAND_ERRNO,		/* ENOENT or -ENOENT: a number for few subjects */
+		OPERAND_TEXT,
+	} kind;
+	unsigned column;
+	struct filter_subject subject;
+	filter_number number;
+	uint64_t mask;
+	const char *text;
+};
+
+#define COMM_TEXT_BYTES_MAX	(RT_COMM_BYTES - 1)	/* the kernel cuts names to this */
+#define PROBE_NAME_BYTES	(3 * NAME_BYTES_MAX + 3)
+
+/* What `a op b` is as `b op a`. */
+static enum filter_op mirrored(enum filter_op op)
+{
+	switch (op) {
+	case FILTER_LT:
+		return FILTER_GT;
+	case FILTER_LE:
+		return FILTER_GE;
+	case FILTER_GT:
+		return FILTER_LT;
+	case FILTER_GE:
+		return FILTER_LE;
+	default:
+		return op;
+	}
+}
+
+static int negate(struct filter_tree *tree, unsigned column, struct filter_node **node,
+		  struct error *error)
+{
+	struct filter_node *not;
+	int err = filter_tree_node(tree, NODE_NOT, column, &not, error);
+
+	if (err)
+		return err;
+	filter_node_add(not, *node);
+	*node = not;
+	return 0;
+}
+
+/* ---- Probe names ----------------------------------------------------------------------------- */
+
+/* The part of a probe's name that the subject is. */
+static const char *probe_text(const Ringtail__V1__Probe *probe, enum filter_subject_kind kind,
+			      char *buffer)
+{
+	switch (kind) {
+	case SUBJECT_PROVIDER:
+		return probe->provider;
+	case SUBJECT_FUNCTION:
+		return probe->function;
+	case SUBJECT_NAME:
+		return probe->name;
+	default:
+		snprintf(buffer, PROBE_NAME_BYTES, "%s:%s:%s", probe->provider, probe->function,
+			 probe->name);
+		return buffer;
+	}
+}
+
+static int refuse_probe(const struct operand *left, const struct operand *right,
+			const Ringtail__V1__Catalog *catalog, struct error *error)
+{
+	char buffer[PROBE_NAME_BYTES], text[NEAREST_TEXT_BYTES];
+	struct nearest nearest;
+
+	filter_refuse(error, right->column, "filter-unknown-probe", "no probe has the %s \"%.60s\"",
+		      name_of_subject(&left->subject), right->text);
+	nearest_init(&nearest, right->text);
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		nearest_offer(&nearest, probe_text(catalog->probe[i], left->subject.kind, buffer));
+	if (nearest_text(&nearest, text))
+		error_hint(error, "did you mean %s?", text);
+	else
+		error_hint(error, "`tracectl list` shows every probe");
+	return -EINVAL;
+}
+
+/* A name is looked up now, so that an event's probe id is all there is to test. */
+static int compare_probe(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
+			 const struct operand *left, enum filter_op op,
+			 const struct operand *right, struct filter_node **node,
+			 struct error *error)
+{
+	char buffer[PROBE_NAME_BYTES];
+	struct probe_set *set;
+	int err = filter_tree_set(tree, left->column, &set, error);
+
+	if (!err)
+		err = filter_tree_node(tree, NODE_PROBES, left->column, node, error);
+	if (err)
+		return err;
+	(*node)->probes = set;
+	for (size_t i = 0; catalog && i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+		const char *text = probe_text(probe, left->subject.kind, buffer);
+
+		if (probe->id < RT_PROBE_MAX &&
+		    (op == FILTER_MATCH ? glob_match(right->text, text, strlen(text)) :
+					  strcmp(right->text, text) == 0))
+			probe_set_add(set, probe->id);
+	}
+	if (catalog && probe_set_count(set) == 0)
+		return refuse_probe(left, right, catalog, error);
+	return op == FILTER_NE ? negate(tree, left->column, node, error) : 0;
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+static int compare_comm(struct filter_tree *tree, const struct operand *left,
+			enum filter_op op, const struct operand *right,
+			struct filter_node **node, struct error *error)
+{
+	int err;
+
+	if (op == FILTER_MATCH && !glob_is_pattern(right->text))
+		op = FILTER_EQ;		/* the kernel can test that */
+	if (op != FILTER_MATCH && strlen(right->text) > COMM_TEXT_BYTES_MAX) {
+		filter_refuse(error, right->column, "filter-comm-too-long",
+			      "no comm has more than %u bytes", COMM_TEXT_BYTES_MAX);
+		error_hint(error, "the kernel cuts it: write \"%.*s\"", COMM_TEXT_BYTES_MAX,
+			   right->text);
+		return -EINVAL;
+	}
+	err = filter_tree_node(tree, NODE_COMM, left->column, node, error);
+	if (err)
+		return err;
+	(*node)->op = op;
+	(*node)->left = left->subject;
+	(*node)->text = right->text;
+	return 0;
+}
+
+static int compare_text(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
+			const struct operand *left, enum filter_op op,
+			const struct operand *right, struct filter_node **node,
+			struct error *error)
+{
+	const char *name = name_of_subject(&left->subject);
+
+	if (right->kind != OPERAND_TEXT) {
+		filter_refuse(error, right->column, "filter-wants-text",
+			      "%s is text, and this is not", name);
+		error_hint(error, "write text in double quotes, as in %s == \"...\"", name);
+		return -EINVAL;
+	}
+	if (op != FILTER_EQ && op != FILTER_NE && op != FILTER_MATCH) {
+		filter_refuse(error, right->column, "filter-no-order",
+			      "%s is text, which has no order here", name);
+		error_hint(error, "text is compared with ==, !=, =~ and in");
+		return -EINVAL;
+	}
+	if (left->subject.kind == SUBJECT_COMM)
+		return compare_comm(tree, left, op, right, node, error);
+	return compare_probe(tree, catalog, left, op, right, node, error);
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+static int refuse_text(const struct operand *left, const struct operand *right,
+		       struct error *error)
+{
+	const char *name = name_of_subject(&left->subject);
+	bool text_subject = right->kind == OPERAND_SUBJECT;
+
+	if (left->subject.kind == SUBJECT_FIELD && left->subject.field->is_string) {
+		filter_refuse(error, right->column, "filter-only-address",
+			      "%s is an address here: filters do not see the text it points to",
+			      name);
+		error_hint(error, "compare it with a number, or filter what the client prints");
+	} else {
+		filter_refuse(error, right->column, "filter-wants-number",
+			      "%s is a number, and %s is text", name,
+			      text_subject ? name_of_subject(&right->subject) : "this");
+		if (left->subject.kind == SUBJECT_ERROR)
+			error_hint(error, "an error's name stands without quotes");
+	}
+	return -EINVAL;
+}
+
+/* ENOENT goes with `error`, and -ENOENT with what a system call returns; nothing else. */
+static int check_errno(const struct operand *left, const struct operand *right,
+		       struct error *error)
+{
+	const struct filter_subject *subject = &left->subject;
+	bool negative = right->number < 0;
+
+	if (subject->kind == SUBJECT_ERROR && !negative)
+		return 0;
+	if (subject->kind == SUBJECT_FIELD && subject->field->is_result && negative)
+		return 0;
+	filter_refuse(error, right->column, "filter-errno-misplaced",
+		      "%s is never %san error's name", name_of_subject(subject),
+		      negative ? "minus " : "");
+	error_hint(error, "write error == ENOENT or ret == -ENOENT");
+	return -EINVAL;
+}
+
+static int compare_number(struct filter_tree *tree, const struct operand *left,
+			  enum filter_op op, const struct operand *right,
+			  struct filter_node **node, struct error *error)
+{
+	enum filter_node_kind kind = right->kind == OPERAND_SUBJECT ? NODE_PAIR : NODE_NUMBER;
+	int err = 0;
+
+	if (right->kind == OPERAND_TEXT ||
+	    (right->kind == OPERAND_SUBJECT && is_text(&right->subject)))
+		return refuse_text(left, right, error);
+	if (op == FILTER_MATCH) {
+		filter_refuse(error, right->column, "filter-wants-text",
+			      "=~ compares text, and %s is a number",
+			      name_of_subject(&left->subject));
+		return -EINVAL;
+	}
+	if (right->kind == OPERAND_ERRNO)
+		err = check_errno(left, right, error);
+	if (!err)
+		err = filter_tree_node(tree, kind, left->column, node, error);
+	if (err)
+		return err;
+	(*node)->op = op;
+	(*node)->left = left->subject;
+	(*node)->right = right->subject;
+	(*node)->number = right->number;
+	return 0;
+}
+
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+/* subject & mask, into *operand. -EINVAL with *error if it is text, or no bit could be set. */
+static int mask_operand(struct operand *operand, const struct operand *mask,
+			struct error *error)
+{
+	if (operand->kind != OPERAND_SUBJECT || is_text(&operand->subject)) {
+		filter_refuse(error, operand->column, "filter-bits",
+			      "before & stands the name of a number of the event");
+		error_hint(error, "as in flags & O_WRONLY; and is written &&");
+		return -EINVAL;
+	}
+	if (mask->kind != OPERAND_NUMBER || mask->number <= 0 || mask->number > UINT64_MAX) {
+		filter_refuse(error, mask->column, "filter-bits",
+			      mask->kind == OPERAND_NUMBER && !mask->number ?
+			      "no bit is set in this, so it never holds" :
+			      "behind & stands a number with a bit that may be set");
+		error_hint(error, "as in flags & O_WRONLY, or flags & O_ACCMODE == O_RDONLY; and is written &&");
+		return -EINVAL;
+	}
+	operand->kind = OPERAND_BITS;
+	operand->mask = (uint64_t)mask->number;
+	return 0;
+}
+
+static int compare_bits(struct filter_tree *tree, const struct operand *left, enum filter_op op,
+			filter_number number, struct filter_node **node, struct error *error)
+{
+	int err = filter_tree_node(tree, NODE_BITS, left->column, node, error);
+
+	if (err)
+		return err;
+	(*node)->op = op;
+	(*node)->left = left->subject;
+	(*node)->mask = left->mask;
+	(*node)->number = number;
+	return 0;
+}
+
+static int compare_bits_with(struct filter_tree *tree, const struct operand *left,
+			     enum filter_op op, const struct operand *right,
+			     struct filter_node **node, struct error *error)
+{
+	if (right->kind != OPERAND_NUMBER || (op != FILTER_EQ && op != FILTER_NE)) {
+		filter_refuse(error, right->column, "filter-bits",
+			      "bits are compared with a number, by ==, != or in");
+		error_hint(error, "as in flags & O_ACCMODE == O_RDONLY");
+		return -EINVAL;
+	}
+	return compare_bits(tree, left, op, right->number, node, error);
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+/* left op right. 0 and *node, or -EINVAL (-ENOMEM) with *error. */
+static int make_comparison(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
+			   const struct operand *left, enum filter_op op,
+			   const struct operand *right, struct filter_node **node,
+			   struct error *error)
+{
+	if (left->kind == OPERAND_BITS)
+		return compare_bits_with(tree, left, op, right, node, error);
+	if (right->kind == OPERAND_BITS)
+		return compare_bits_with(tree, right, op, left, node, error);
+	if (left->kind != OPERAND_SUBJECT && right->kind != OPERAND_SUBJECT)
+		return filter_refuse(error, left->column, "filter-constant",
+				     "neither side of this comparison is of the event");
+	if (left->kind != OPERAND_SUBJECT) {
+		const struct operand *swap = left;
+
+		if (op == FILTER_MATCH)
+			return filter_refuse(error, left->column, "filter-glob-left",
+					     "the glob stands on the right of =~");
+		left = right;
+		right = swap;
+		op = mirrored(op);
+	}
+	if (is_text(&left->subject))
+		return compare_text(tree, catalog, left, op, right, node, error);
+	return compare_number(tree, left, op, right, node, error);
+}
+
+/* The operand alone, where it is something that is or is not: error, kernel, flags & O_WRONLY. */
+static int make_test(struct filter_tree *tree, const struct operand *operand,
+		     struct filter_node **node, struct error *error)
+{
+	const char *name;
+	int err;
+
+	if (operand->kind == OPERAND_BITS)
+		return compare_bits(tree, operand, FILTER_NE, 0, node, error);
+	if (operand->kind != OPERAND_SUBJECT)
+		return filter_refuse(error, operand->column, "filter-constant",
+				     "this is not compared with anything");
+	if (operand->subject.kind != SUBJECT_ERROR && operand->subject.kind != SUBJECT_KERNEL) {
+		name = name_of_subject(&operand->subject);
+		filter_refuse(error, operand->column, "filter-no-comparison",
+			      "%s is not compared with anything", name);
+		error_hint(error, "write %s == ..., or another comparison", name);
+		return -EINVAL;
+	}
+	err = filter_tree_node(tree, NODE_NUMBER, operand->column, node, error);
+	if (err)
+		return err;
+	(*node)->op = FILTER_NE;
+	(*node)->left = operand->subject;
+	return 0;
+}
+
+/* ---- The grammar ----------------------------------------------------------------------------- */
 
 struct parser {
-	struct filter_lexer lexer;
-	struct filter_token token;	/* the next one, not yet taken */
+	struct lexer lexer;
+	struct token token;	/* the next one, not yet taken */
 	struct filter_tree *tree;
 	const Ringtail__V1__Catalog *catalog;
 	unsigned depth;
@@ -21,10 +829,10 @@ static int parse_or(struct parser *parser, struct filter_node **node);
 
 static int advance(struct parser *parser)
 {
-	return filter_token_next(&parser->lexer, &parser->token, parser->error);
+	return next_token(&parser->lexer, &parser->token, parser->error);
 }
 
-static bool token_is_word(const struct filter_token *token, const char *word)
+static bool token_is_word(const struct token *token, const char *word)
 {
 	return token->kind == TOKEN_NAME && token->bytes == (int)strlen(word) &&
 	       memcmp(token->at, word, token->bytes) == 0;
@@ -33,7 +841,7 @@ static bool token_is_word(const struct filter_token *token, const char *word)
 /* The token at hand is not what the grammar wants. */
 static int refuse_token(struct parser *parser, const char *wanted)
 {
-	const struct filter_token *token = &parser->token;
+	const struct token *token = &parser->token;
 
 	if (token->kind == TOKEN_END)
 		filter_refuse(parser->error, token->column, "filter-incomplete",
@@ -49,19 +857,19 @@ static int refuse_token(struct parser *parser, const char *wanted)
 	return -EINVAL;
 }
 
-static int take(struct parser *parser, enum filter_token_kind kind, const char *wanted)
+static int take(struct parser *parser, enum token_kind kind, const char *wanted)
 {
 	return parser->token.kind == kind ? advance(parser) : refuse_token(parser, wanted);
 }
 
 /* ---- Operands -------------------------------------------------------------------------------- */
 
-static int parse_name(struct parser *parser, struct filter_operand *operand)
+static int parse_name(struct parser *parser, struct operand *operand)
 {
-	enum filter_meaning meaning;
+	enum meaning meaning;
 	int64_t number;
-	int err = filter_name_resolve(&parser->token, parser->catalog, parser->tree, &meaning,
-				      &operand->subject, &number, parser->error);
+	int err = resolve_name(&parser->token, parser->catalog, parser->tree, &meaning,
+			       &operand->subject, &number, parser->error);
 
 	if (err)
 		return err;
@@ -73,12 +881,12 @@ static int parse_name(struct parser *parser, struct filter_operand *operand)
 	return advance(parser);
 }
 
-static int parse_plain(struct parser *parser, struct filter_operand *operand)
+static int parse_plain(struct parser *parser, struct operand *operand)
 {
 	bool negative = parser->token.kind == TOKEN_MINUS;
 	int err = 0;
 
-	*operand = (struct filter_operand){ .column = parser->token.column };
+	*operand = (struct operand){ .column = parser->token.column };
 	if (negative)
 		err = advance(parser);
 	if (err)
@@ -110,9 +918,9 @@ static int parse_plain(struct parser *parser, struct filter_operand *operand)
 }
 
 /* `&` binds closer than a comparison does: flags & O_ACCMODE == O_RDWR. */
-static int parse_operand(struct parser *parser, struct filter_operand *operand)
+static int parse_operand(struct parser *parser, struct operand *operand)
 {
-	struct filter_operand mask;
+	struct operand mask;
 	int err = parse_plain(parser, operand);
 
 	if (err || parser->token.kind != TOKEN_BITS)
@@ -122,13 +930,13 @@ static int parse_operand(struct parser *parser, struct filter_operand *operand)
 		err = parse_plain(parser, &mask);
 	/* Without a catalog any name may be a field's: one that has it will say. */
 	if (!err && !parser->catalog && mask.kind == OPERAND_SUBJECT)
-		mask = (struct filter_operand){ .kind = OPERAND_NUMBER, .number = 1 };
-	return err ? err : filter_compare_bits(operand, &mask, parser->error);
+		mask = (struct operand){ .kind = OPERAND_NUMBER, .number = 1 };
+	return err ? err : mask_operand(operand, &mask, parser->error);
 }
 
 /* ---- Comparisons ----------------------------------------------------------------------------- */
 
-static bool comparison_op(enum filter_token_kind kind, enum filter_op *op)
+static bool comparison_op(enum token_kind kind, enum filter_op *op)
 {
 	switch (kind) {
 	case TOKEN_EQ:
@@ -161,7 +969,7 @@ static bool comparison_op(enum filter_token_kind kind, enum filter_op *op)
  * name in (a, b) is name == a || name == b, and name !in (a, b) is name != a && name != b: so both
  * are false of a field that the event's probe lacks.
  */
-static int parse_list(struct parser *parser, const struct filter_operand *name, bool negated,
+static int parse_list(struct parser *parser, const struct operand *name, bool negated,
 		      struct filter_node **node)
 {
 	int err = take(parser, TOKEN_OPEN, "( after in");
@@ -170,7 +978,7 @@ static int parse_list(struct parser *parser, const struct filter_operand *name, 
 		err = filter_tree_node(parser->tree, negated ? NODE_AND : NODE_OR, name->column,
 				       node, parser->error);
 	while (!err) {
-		struct filter_operand value;
+		struct operand value;
 		struct filter_node *compare;
 
 		err = parse_operand(parser, &value);
@@ -178,9 +986,9 @@ static int parse_list(struct parser *parser, const struct filter_operand *name, 
 			err = filter_refuse(parser->error, value.column, "filter-list-name",
 					    "a list holds numbers or text, not names");
 		if (!err)
-			err = filter_compare(parser->tree, parser->catalog, name,
-					     negated ? FILTER_NE : FILTER_EQ, &value, &compare,
-					     parser->error);
+			err = make_comparison(parser->tree, parser->catalog, name,
+					      negated ? FILTER_NE : FILTER_EQ, &value, &compare,
+					      parser->error);
 		if (err)
 			break;
 		filter_node_add(*node, compare);
@@ -193,7 +1001,7 @@ static int parse_list(struct parser *parser, const struct filter_operand *name, 
 
 static int parse_compare(struct parser *parser, struct filter_node **node)
 {
-	struct filter_operand left, right;
+	struct operand left, right;
 	bool negated;
 	enum filter_op op;
 	int err = parse_operand(parser, &left);
@@ -205,8 +1013,8 @@ static int parse_compare(struct parser *parser, struct filter_node **node)
 		if (!err)
 			err = parse_operand(parser, &right);
 		if (!err)
-			err = filter_compare(parser->tree, parser->catalog, &left, op, &right, node,
-					     parser->error);
+			err = make_comparison(parser->tree, parser->catalog, &left, op, &right, node,
+					      parser->error);
 		return err;
 	}
 	negated = parser->token.kind == TOKEN_NOT;
@@ -223,7 +1031,7 @@ static int parse_compare(struct parser *parser, struct filter_node **node)
 	}
 	if (negated)
 		return refuse_token(parser, "in");
-	return filter_compare_nothing(parser->tree, &left, node, parser->error);
+	return make_test(parser->tree, &left, node, parser->error);
 }
 
 /* ---- Not, and, or ---------------------------------------------------------------------------- */
@@ -262,7 +1070,7 @@ static int parse_not(struct parser *parser, struct filter_node **node)
 
 /* One or more of `rule`, with `sign` between them, under a node of `kind` if there are more. */
 static int parse_chain(struct parser *parser, enum filter_node_kind kind,
-		       enum filter_token_kind sign,
+		       enum token_kind sign,
 		       int (*rule)(struct parser *, struct filter_node **),
 		       struct filter_node **node)
 {
@@ -303,7 +1111,7 @@ int filter_parse(const char *text, const Ringtail__V1__Catalog *catalog, struct 
 	struct parser parser = { .tree = tree, .catalog = catalog, .error = error };
 	int err;
 
-	filter_lexer_init(&parser.lexer, text, tree->text);
+	init_lexer(&parser.lexer, text, tree->text);
 	err = advance(&parser);
 	if (!err)
 		err = parse_or(&parser, root);

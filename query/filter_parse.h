@@ -1,7 +1,7 @@
 /*
  * filter_parse: the text of a filter to its tree, by the grammar in filter.h.
  *
- * Private to filter*.c; main thread.
+ * Private to filter.c; main thread.
  */
 #ifndef RINGTAIL_QUERY_FILTER_PARSE_H
 #define RINGTAIL_QUERY_FILTER_PARSE_H
