@@ -17,7 +17,12 @@ struct spool_read {
 
 	uint64_t sequence;		/* of the segment being read; the next, if offset is 0 */
 	uint64_t offset;		/* of the next frame in it */
-	bool has_epoch, ours, greeted;
+	enum {
+		RUN_UNKNOWN,		/* the oldest that is there */
+		RUN_NAMED,		/* an earlier one, which a cursor or a segment names: `run` */
+		RUN_GREETED,		/* the same, and its hello was given */
+		RUN_OURS,
+	} whose;			/* run `at` is of */
 	Ringtail__V1__LossReason run_end;	/* of the Gap that stands behind this epoch; 0: not given */
 	struct run run;
 	struct cursor *at;		/* everything before has been given */
@@ -105,7 +110,7 @@ static bool ends_run(const struct spool_store *store, const struct spool_segment
  */
 static void place_at_cursor(struct spool_read *read, const struct spool_store *store)
 {
-	bool found = false;
+	bool ours = run_equal(&read->run, &store->config.run), found = false;
 
 	for (size_t i = 0; i < store->segments; i++) {
 		const struct spool_segment *segment = store->segment[i];
@@ -119,14 +124,13 @@ static void place_at_cursor(struct spool_read *read, const struct spool_store *s
 		read->sequence++;
 	}
 	/* Nothing of the daemon's own epoch is here: all there is is older than that. */
-	if (!found && run_equal(&read->run, &store->config.run)) {
+	if (!found && ours) {
 		read->sequence = store->next_sequence;
 	} else if (!found) {
 		read->passed = RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH;
 		return;
 	}
-	read->has_epoch = true;
-	read->ours = run_equal(&read->run, &store->config.run);
+	read->whose = ours ? RUN_OURS : RUN_NAMED;
 	cursor_assign(read->at, read->since);
 }
 
@@ -189,7 +193,7 @@ static uint32_t ring_of(const struct spool_read *read, uint32_t cpu)
 {
 	const struct spool_store *store = read->store;
 
-	for (uint32_t i = 0; read->ours && i < store->config.rings; i++)
+	for (uint32_t i = 0; read->whose == RUN_OURS && i < store->config.rings; i++)
 		if (store->config.cpu_of[i] == cpu)
 			return i;
 	return UINT32_MAX;
@@ -203,7 +207,7 @@ static void give(struct spool_read *read, struct frame_ref *frame)
 		return;
 	}
 	frame->ring = frame_ref_is_range(frame) ?
-			      ring_of(read, frame->cpu) : read->ours ? 0 : UINT32_MAX;
+			      ring_of(read, frame->cpu) : read->whose == RUN_OURS ? 0 : UINT32_MAX;
 	if (read->n == read->max) {
 		frame_ref_put(frame);
 		read->no_memory = true;
@@ -231,7 +235,7 @@ static void give_skipped(struct spool_read *read, uint32_t cpu, uint64_t first_s
 	struct frame_ref *frame;
 
 	cursor_put(read->at, cpu, end_seq);
-	if (!read->ours)
+	if (read->whose != RUN_OURS)
 		return;
 	frame = frame_ref_create(FRAME_BATCH, 0);
 	if (frame) {
@@ -415,9 +419,7 @@ static Ringtail__V1__LossReason run_end_of(const struct spool_store *store,
 static void begin_run(struct spool_read *read, const struct spool_segment *segment)
 {
 	read->run = segment->run;
-	read->has_epoch = true;
-	read->ours = run_equal(&segment->run, &read->store->config.run);
-	read->greeted = false;
+	read->whose = run_equal(&read->run, &read->store->config.run) ? RUN_OURS : RUN_NAMED;
 	read->run_end = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
 	read->at->n = 0;
 	read->time_ns = 0;
@@ -439,9 +441,9 @@ static int scan_heads(struct spool_read *read, struct spool_scan *scan, struct f
 /* Its first frames. 0, or as spool_scan_next(): then nothing has changed. */
 static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_segment *segment)
 {
-	bool same = read->has_epoch && run_equal(&segment->run, &read->run);
+	bool same = read->whose != RUN_UNKNOWN && run_equal(&segment->run, &read->run);
 	Ringtail__V1__LossReason why = missing_before(read->store, segment);
-	bool another = read->has_epoch && !same, is_told;
+	bool another = read->whose != RUN_UNKNOWN && !same, is_told;
 	struct frame_ref *head[3] = {NULL};
 	int got = scan_heads(read, scan, head);
 	bool greets;
@@ -452,7 +454,7 @@ static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_
 	if (got == 1 && !same)
 		begin_run(read, segment);
 	/* A cursor may be of another epoch itself: that one says its hello, too. */
-	greets = got == 1 && !read->ours && !read->greeted;
+	greets = got == 1 && read->whose == RUN_NAMED;
 	for (unsigned i = 0; i < 3; i++) {
 		if (greets && head[i])
 			give(read, head[i]);
@@ -461,7 +463,8 @@ static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_
 	}
 	if (got != 1)
 		return got ? got : -EBADMSG;
-	read->greeted = true;
+	if (greets)
+		read->whose = RUN_GREETED;
 	give_missing(read, segment->start, why);
 	/* A run's numbers are not known before it: of its lost beginning nobody knows the size. */
 	if (another && why == RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT && !is_told)
@@ -533,15 +536,15 @@ static struct spool_segment *segment_from(const struct spool_store *store, uint6
  */
 static void give_up(struct spool_read *read, struct spool_segment *segment, int err)
 {
-	bool same = read->has_epoch && run_equal(&segment->run, &read->run);
+	bool same = read->whose != RUN_UNKNOWN && run_equal(&segment->run, &read->run);
 	Ringtail__V1__LossReason reason = err == -EBADMSG ? RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT :
 							    RINGTAIL__V1__LOSS_REASON__REASON_DISK;
 
 	if (err == -EBADMSG && segment != read->store->current)
 		spool_store_set_aside(read->store, segment, "is damaged");
-	if (same && segment->trusted && (read->ours || read->greeted))
+	if (same && segment->trusted && read->whose >= RUN_GREETED)
 		give_missing(read, segment->end, reason);
-	else if (same ? segment->trusted : !read->has_epoch || err != -EBADMSG)
+	else if (same ? segment->trusted : read->whose == RUN_UNKNOWN || err != -EBADMSG)
 		read->passed = reason;
 	if (same && ends_run(read->store, segment))
 		end_run(read, segment->trusted ? run_end_of(read->store, segment) : reason);

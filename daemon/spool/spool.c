@@ -20,12 +20,23 @@
 
 #define TICK_NS_MIN 10000000ull	/* the spools get a turn no more often */
 
+/* From its owner's view; only forward. */
+enum spool_life {
+	SPOOL_NEW,		/* opened() has not been called */
+	SPOOL_IN_USE,
+	SPOOL_CLOSING,		/* what waits is still to be written, and then the segment to be ended */
+	SPOOL_REMOVING,		/* its files are still to go */
+	SPOOL_CLOSED,		/* that is done, or given up: it goes when nothing is under way */
+};
+
+/* From the disk's view. From SPOOL_OK on it is known what is there. */
 enum spool_state {
-	SPOOL_OPENING,
+	SPOOL_OPENING,		/* what an earlier daemon left is looked at */
+	SPOOL_UNREAD,		/* that failed; at retry_ns it is tried again */
 	SPOOL_OK,
 	SPOOL_FULL,
 	SPOOL_STOPPED,
-	SPOOL_FAILED,		/* until retry_ns */
+	SPOOL_FAILED,		/* it cannot be written; at retry_ns it is tried again */
 };
 
 /* A frame on its way; `own`: a Gap or a range for what was counted as lost already. */
@@ -60,11 +71,9 @@ struct spool {
 	struct spooler *spooler;
 	struct spool_config config;
 	struct spool_store *store;	/* the disk thread's while a job is under way */
+	enum spool_life life;
 	enum spool_state state;
-	bool recovered;		/* the store knows what is there */
-	bool opened, closing, seal;	/* `seal`: wanted when all that waits is written */
-	bool unwanted;			/* closing: and its files go */
-	bool orderly;			/* recovered: an earlier writer of this run ended orderly */
+	bool orderly;			/* once it is known: an earlier writer of this run ended orderly */
 	bool lost;			/* some ring has lost something untold */
 	uint64_t recorded_realtime_ns;	/* when this run began to record; 0: it has not */
 	bool owes_watermark;		/* one was lost, and is made up for before what comes next */
@@ -89,7 +98,7 @@ struct spool {
 	uint64_t unsynced_ns;		/* since when something waits for a sync; 0: nothing does */
 	uint64_t tidied_ns;
 	uint64_t retry_ns, backoff_ns;
-	uint64_t failed_ns;		/* SPOOL_FAILED: since when */
+	uint64_t failed_ns;		/* SPOOL_UNREAD, SPOOL_FAILED: since when */
 
 	uint64_t produced, stored;
 	uint64_t lost_count[LOSS_REASONS];
@@ -447,17 +456,22 @@ static bool pop_durable(struct spool *spool, size_t n)
 
 /* ---- Appending ------------------------------------------------------------------------------- */
 
+static bool has_failed(const struct spool *spool)
+{
+	return spool->state == SPOOL_UNREAD || spool->state == SPOOL_FAILED;
+}
+
 static bool losing(const struct spool *spool)
 {
 	return spool->state == SPOOL_FULL || spool->state == SPOOL_STOPPED ||
-	       (spool->state == SPOOL_FAILED &&
-		(!spool->recovered || clock_monotonic() < spool->retry_ns));
+	       spool->state == SPOOL_UNREAD ||
+	       (spool->state == SPOOL_FAILED && clock_monotonic() < spool->retry_ns);
 }
 
 static Ringtail__V1__LossReason reason_of(const struct spool *spool)
 {
-	return spool->state == SPOOL_FAILED ? RINGTAIL__V1__LOSS_REASON__REASON_DISK :
-					      RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+	return has_failed(spool) ? RINGTAIL__V1__LOSS_REASON__REASON_DISK :
+				   RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
 }
 
 /* Between the spool's end and the first that came after it was opened. */
@@ -610,18 +624,24 @@ static bool sync_due(const struct spool *spool, uint64_t now_ns)
 	if (config->durability != SPOOL_FSYNC)
 		return false;
 	/* More often than the tick comes: with every turn. */
-	if (config->sync_interval_ns < 2 * TICK_NS_MIN || spool->closing)
+	if (config->sync_interval_ns < 2 * TICK_NS_MIN || spool->life >= SPOOL_CLOSING)
 		return true;
 	/* Half of it, for the tick comes twice in it. */
 	return spool->unsynced_ns && now_ns - spool->unsynced_ns >= config->sync_interval_ns / 2;
 }
 
+/* Whether its end is still to be written, or its files are to go. */
+static bool is_ending(const struct spool *spool)
+{
+	return spool->life == SPOOL_CLOSING || spool->life == SPOOL_REMOVING;
+}
+
 /* Whether there is anything to do that needs the disk. */
 static bool turn_due(const struct spool *spool, uint64_t now_ns)
 {
-	if (spool->seal || spool->state == SPOOL_OPENING)
+	if (is_ending(spool) || spool->state == SPOOL_OPENING)
 		return true;
-	if (spool->state == SPOOL_FAILED)
+	if (has_failed(spool))
 		return now_ns >= spool->retry_ns;
 	return spool->n > spool->handed || spool->release ||
 	       (spool->unsynced_ns && sync_due(spool, now_ns)) ||
@@ -645,15 +665,15 @@ static void submit(struct spool *spool, uint64_t now_ns)
 	spool->releasing = spool->release;
 	spool->release = NULL;
 	spool->tidied_ns = now_ns;
-	if (spool->state != SPOOL_OPENING && !spool->unwanted)
+	if (spool->state != SPOOL_OPENING && spool->life != SPOOL_REMOVING)
 		gather(spool);
 	/* The turn that recovers does nothing else. */
-	turn->seal = spool->seal && spool->recovered &&
-		     (spool->unwanted || turn->frames == spool->n - spool->handed);
-	turn->final = turn->seal && spool->closing && !spool->lost;
-	turn->remove = turn->seal && spool->unwanted;
+	turn->remove = spool->life == SPOOL_REMOVING && spool->state >= SPOOL_OK;
+	turn->seal = turn->remove || (spool->life == SPOOL_CLOSING && spool->state >= SPOOL_OK &&
+				      turn->frames == spool->n - spool->handed);
+	turn->final = turn->seal && !spool->lost;
 	if (turn->seal)
-		spool->seal = false;
+		spool->life = SPOOL_CLOSED;
 	if (turn->frames && !spool->unsynced_ns)
 		spool->unsynced_ns = now_ns;
 	spool->busy = true;
@@ -662,7 +682,7 @@ static void submit(struct spool *spool, uint64_t now_ns)
 
 static bool is_idle(const struct spool *spool)
 {
-	return !spool->busy && !spool->n && !spool->seal && !spool->release;
+	return !spool->busy && !spool->n && !is_ending(spool) && !spool->release;
 }
 
 /* An older one of the same name is not done yet: two must not have the same files. */
@@ -684,7 +704,7 @@ static void take_turn(struct spool *spool)
 	if (spool->busy || (spool->state == SPOOL_OPENING && must_wait(spool)))
 		return;
 	/* What was lost while the disk failed is told by the try that comes now. */
-	if (spool->state == SPOOL_FAILED && spool->recovered && turn_due(spool, now_ns))
+	if (spool->state == SPOOL_FAILED && turn_due(spool, now_ns))
 		tell_lost(spool);
 	if (turn_due(spool, now_ns))
 		submit(spool, now_ns);
@@ -717,12 +737,12 @@ static void destroy(struct spool *spool)
 	free(spool);
 }
 
-/* Frees it, if it is closing and nothing is under way. */
+/* Frees it, if it is closed and nothing is under way. */
 static void free_if_done(struct spool *spool)
 {
 	struct spooler *spooler = spool->spooler;
 
-	if (!spool->closing || !is_idle(spool) || spool->readers)
+	if (spool->life != SPOOL_CLOSED || !is_idle(spool) || spool->readers)
 		return;
 	destroy(spool);
 	LIST_FOREACH(spool, &spooler->spools, link)
@@ -753,10 +773,11 @@ static void after_failure(struct spool *spool)
 		backoff_ns = SPOOL_RETRY_NS_MAX;
 	spool->backoff_ns = backoff_ns;
 	spool->retry_ns = clock_monotonic() + backoff_ns;
-	if (spool->state != SPOOL_FAILED)
+	if (!has_failed(spool))
 		spool->failed_ns = clock_monotonic();
-	spool->state = SPOOL_FAILED;
-	spool->seal = false;
+	spool->state = spool->state < SPOOL_OK ? SPOOL_UNREAD : SPOOL_FAILED;
+	if (is_ending(spool))
+		spool->life = SPOOL_CLOSED;
 	lose_all(spool, turn->err == -ENOMEM ? RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
 		 RINGTAIL__V1__LOSS_REASON__REASON_DISK);
 }
@@ -791,7 +812,6 @@ static void take_result(struct spool *spool)
 	}
 	if (turn->recovered) {
 		spool->state = SPOOL_OK;
-		spool->recovered = true;
 		spool->orderly = turn->orderly;
 		set_ends(spool);
 	} else if (turn->status == SPOOL_TURN_FULL) {
@@ -829,8 +849,8 @@ static void on_done(struct disk_job *job)
 	if (!turn->unsynced)
 		spool->unsynced_ns = 0;
 	take_result(spool);
-	if (!spool->opened) {
-		spool->opened = true;
+	if (spool->life == SPOOL_NEW) {
+		spool->life = SPOOL_IN_USE;
 		if (spool->config.opened)
 			report_progress(spool, spool->config.opened);
 	} else if ((progress || turn->recovered) && spool->config.progress) {
@@ -914,22 +934,26 @@ int spool_open(struct spooler *spooler, const struct spool_config *config, struc
 	return 0;
 }
 
-void spool_close(struct spool *spool)
+static void end(struct spool *spool, enum spool_life life)
 {
-	if (!spool)
-		return;
-	spool->closing = spool->seal = true;
+	if (spool->life < life)
+		spool->life = life;
 	spool->config.opened = NULL;
 	spool->config.progress = NULL;
 	take_turn(spool);
 	free_if_done(spool);
 }
 
+void spool_close(struct spool *spool)
+{
+	if (spool)
+		end(spool, SPOOL_CLOSING);
+}
+
 void spool_remove(struct spool *spool)
 {
 	if (spool)
-		spool->unwanted = true;
-	spool_close(spool);
+		end(spool, SPOOL_REMOVING);
 }
 
 Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool)
@@ -943,7 +967,7 @@ void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq)
 {
 	spool->ring[ring].began = seq;
 	cursor_put(spool->begun, spool->spooler->cpu_of[ring], seq);
-	if (!spool->recovered)
+	if (spool->state < SPOOL_OK)
 		return;			/* set_ends() will know where the spool ends */
 	name_hole_before_run(spool, &spool->ring[ring]);
 	if (spool->state == SPOOL_OK)
@@ -1014,7 +1038,7 @@ static uint64_t unstored_ns(const struct spool *spool)
 {
 	uint64_t now_ns = clock_monotonic();
 
-	if (spool->state == SPOOL_FAILED)
+	if (has_failed(spool))
 		return now_ns - spool->failed_ns;
 	return spool->n ? now_ns - spool->entry[spool->first].since_ns : 0;
 }
@@ -1022,8 +1046,8 @@ static uint64_t unstored_ns(const struct spool *spool)
 void spool_stat(const struct spool *spool, struct spool_stat *stat)
 {
 	static const char *const state[] = {
-		[SPOOL_OPENING] = "ok", [SPOOL_OK] = "ok", [SPOOL_FULL] = "full",
-		[SPOOL_STOPPED] = "stopped", [SPOOL_FAILED] = "failed",
+		[SPOOL_OPENING] = "ok", [SPOOL_UNREAD] = "failed", [SPOOL_OK] = "ok",
+		[SPOOL_FULL] = "full", [SPOOL_STOPPED] = "stopped", [SPOOL_FAILED] = "failed",
 	};
 
 	*stat = (struct spool_stat){
@@ -1048,10 +1072,14 @@ void spool_stat(const struct spool *spool, struct spool_stat *stat)
 struct spool_reader {
 	struct disk_job job;
 	struct spool *spool;
-	struct spool_read *read;	/* the disk thread's while busy */
+	struct spool_read *read;	/* the disk thread's while its job is under way */
 	spool_frames *frames;
 	void *context;
-	bool busy, destroyed;
+	enum {
+		READER_IDLE,
+		READER_ASKED,		/* its job is under way */
+		READER_UNWANTED,	/* so it is, and nobody waits for it: it goes behind it */
+	} state;
 
 	size_t bytes;			/* the question */
 	unsigned n;			/* the answer */
@@ -1082,8 +1110,8 @@ static void on_read_done(struct disk_job *job)
 {
 	struct spool_reader *reader = (struct spool_reader *)job;
 
-	reader->busy = false;
-	if (!reader->destroyed) {
+	if (reader->state == READER_ASKED) {
+		reader->state = READER_IDLE;
 		reader->frames(reader->context, reader->frame, reader->n, reader->end);
 		return;
 	}
@@ -1120,7 +1148,7 @@ int spool_reader_create(struct spool *spool, const struct spool_place *where, sp
 
 void spool_reader_next(struct spool_reader *reader, size_t bytes)
 {
-	reader->busy = true;
+	reader->state = READER_ASKED;
 	reader->bytes = bytes < SPOOL_READ_BYTES_MAX ? bytes : SPOOL_READ_BYTES_MAX;
 	disk_thread_submit(reader->spool->spooler->config.thread, &reader->job);
 }
@@ -1129,9 +1157,9 @@ void spool_reader_destroy(struct spool_reader *reader)
 {
 	if (!reader)
 		return;
-	/* The callee may end it from within frames(): then it is not busy any more. */
-	if (reader->busy)
-		reader->destroyed = true;
+	/* The callee may end it from within frames(): then it is idle. */
+	if (reader->state == READER_ASKED)
+		reader->state = READER_UNWANTED;
 	else
 		reader_free(reader);
 }
@@ -1237,7 +1265,7 @@ bool spooler_has(const struct spooler *spooler, const char *name)
 	const struct spool *spool;
 
 	LIST_FOREACH(spool, &spooler->spools, link)
-		if (!spool->closing && strcmp(spool->config.name, name) == 0)
+		if (spool->life < SPOOL_CLOSING && strcmp(spool->config.name, name) == 0)
 			return true;
 	return false;
 }
@@ -1264,7 +1292,7 @@ void spooler_each(const struct spooler *spooler,
 	const struct spool *spool;
 
 	LIST_FOREACH(spool, &spooler->spools, link)
-		if (!spool->closing)
+		if (spool->life < SPOOL_CLOSING)
 			each(context, spool);
 }
 
@@ -1274,7 +1302,7 @@ unsigned spooler_count(const struct spooler *spooler)
 	unsigned n = 0;
 
 	LIST_FOREACH(spool, &spooler->spools, link)
-		n += !spool->closing;
+		n += spool->life < SPOOL_CLOSING;
 	return n;
 }
 
