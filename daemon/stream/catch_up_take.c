@@ -171,9 +171,10 @@ static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
 
 	/*
 	 * A loss of which nobody knows the size: it is told where the next frame begins. Behind a run
-	 * that is the next run, so that the Gap stands between the two on every CPU.
+	 * that is the next run, so that the Gap stands between the two on every CPU, be it one that this
+	 * run has not.
 	 */
-	if (place && end_seq == first_seq && (catch_up->foreign || !place->known)) {
+	if (end_seq == first_seq && (catch_up->foreign || (place && !place->known))) {
 		catch_up->missed = (Ringtail__V1__LossReason)frame->loss[0].reason;
 		frame_ref_put(frame);
 		return true;

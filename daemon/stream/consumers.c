@@ -373,6 +373,11 @@ void consumers_save(struct consumers *consumers)
 	disk_thread_submit(consumers->thread, &save->job);
 }
 
+bool consumers_are_given(const struct consumers *consumers)
+{
+	return !consumers->dirty;
+}
+
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 int consumers_create(struct disk *disk, struct disk_thread *thread, struct consumers **out,

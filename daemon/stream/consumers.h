@@ -105,6 +105,12 @@ int consumers_compare(const struct consumer *consumer, const struct subscription
 /* Saves, soon: writes that come while one is on its way become one. */
 void consumers_save(struct consumers *consumers);
 
+/*
+ * Whether all that is known has been given to the disk thread. What depends on that, and is given to it
+ * afterwards, is done afterwards.
+ */
+bool consumers_are_given(const struct consumers *consumers);
+
 /* saved() is called after each of them, with 0 or -errno. */
 void consumers_set_saved(struct consumers *consumers, void (*saved)(void *context, int err),
 			 void *context);

@@ -245,6 +245,23 @@ static void release(struct fanout *fanout, struct subscription *subscription)
 	free(upto);
 }
 
+/*
+ * A segment goes when what its consumers acknowledged is on its way to the disk, before it: after a power
+ * cut they may get something again, and it has to be there.
+ */
+void fanout_release(struct fanout *fanout)
+{
+	struct subscription *subscription;
+
+	if (!consumers_are_given(fanout->config.consumers))
+		return;				/* fanout_consumers_saved() tries again */
+	TAILQ_FOREACH(subscription, &fanout->subscriptions, link) {
+		if (subscription->owes_release && subscription->spool.spool)
+			release(fanout, subscription);
+		subscription->owes_release = false;
+	}
+}
+
 /* No subscription has it: who else may need it is another such consumer. */
 static void forget_held(struct fanout *fanout, const char *spool)
 {
@@ -262,7 +279,8 @@ static void let_go(struct fanout *fanout, struct subscription *subscription)
 {
 	subscription->consumers--;
 	if (subscription->consumers) {
-		release(fanout, subscription);
+		subscription->owes_release = true;
+		fanout_release(fanout);
 	} else if (!subscription->permanent && subscription != fanout->next_permanent) {
 		subscription->spool.unwanted = true;
 		fanout_check_soon(fanout);
@@ -468,8 +486,9 @@ void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,
 		return;				/* the next one says more */
 	consumer->unrecorded = false;
 	consumers_save(fanout->config.consumers);
-	if (subscription && subscription->spool.spool)
-		release(fanout, subscription);
+	if (subscription)
+		subscription->owes_release = true;
+	fanout_release(fanout);
 }
 
 void fanout_each_held(void *context, spooler_name *name, void *name_context)

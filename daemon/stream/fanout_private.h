@@ -123,6 +123,9 @@ void fanout_register_again(struct fanout *fanout);
 /* ---- Durable consumers (fanout_durable.c) ------------------------------------------------------- */
 
 /* Its frames go to disk from now on, if anything does; for that consumer, or (NULL) for all who ask. */
+/* Frees what no durable consumer needs, where that is not known to the disk yet. */
+void fanout_release(struct fanout *fanout);
+
 int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription,
 			struct consumer *consumer, struct error *error);
 

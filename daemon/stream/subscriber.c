@@ -426,6 +426,7 @@ void fanout_consumers_saved(void *context, int err)
 		else if (err)
 			take_unkept(fanout, subscriber, err);
 	}
+	fanout_release(fanout);
 }
 
 void fanout_register_again(struct fanout *fanout)

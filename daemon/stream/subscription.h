@@ -50,6 +50,7 @@ struct subscription {
 	bool begins_late;		/* behind what is on disk: a gap says how much */
 	bool reborn;			/* others went, and numbers stood still until it came */
 	unsigned consumers;		/* durable ones, connected or not */
+	bool owes_release;		/* they need less than before: the disk is to be told so */
 
 	struct batcher_spec spec;
 	char *filter_text;		/* as it was written; "" for none */

@@ -83,7 +83,7 @@ class Coverage:
         self.tests = {}
         for test in run.one.unit_tests(build):
             if test.targets[0].startswith(build) and os.path.exists(test.targets[0]):
-                self.tests[test.title] = test
+                self.tests[test.source] = test
 
     def measure(self, title):
         """Runs the test, with its figures in a folder of its own; how long it takes."""
@@ -139,7 +139,8 @@ def main():
     run.make(tree, list(one.unit_tests("build")))
     coverage = Coverage(options.coverage, os.path.join(folder, "coverage"))
     os.makedirs(coverage.folder, exist_ok=True)
-    os.makedirs(os.path.join(coverage.folder, "unit"), exist_ok=True)
+    for source in coverage.tests:
+        os.makedirs(os.path.join(coverage.folder, source), exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(coverage.measure, coverage.tests))
     runner = run.Runner(tree, None)

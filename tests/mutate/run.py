@@ -86,15 +86,16 @@ def find_test(name):
 
 def misfits(mutants):
     """Finds each mutant's file and text; what is wrong with those that have none, or name no test."""
-    known = {test.title for test in one.all_tests(BUILD)}
+    titles = [test.title for test in one.all_tests(BUILD)]
+    names = titles + [test.source for test in one.all_tests(BUILD)]
     for mutant in mutants:
         try:
             mutant.file, mutant.text = place.mutated(mutant)
         except place.Misfit as misfit:
             yield f"{mutant.name}: {misfit}"
         for name in mutant.tests:
-            if name not in known:
-                yield f"{mutant.name}: there is no test {name}"
+            if names.count(name) != 1:
+                yield f"{mutant.name}: {names.count(name)} tests are called {name}; its source file is a name, too"
 
 
 # ---- The tree -----------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ void oracle_come_from(struct oracle_span *span, const struct oracle_cursor *plac
 {
 	span->has_run = place->known;
 	span->run = place->epoch;
-	span->told = span->ended = false;
+	span->told = false;
 }
 
 static uint64_t count_unrecorded(const struct oracle_span *span, uint64_t epoch)
@@ -190,9 +190,6 @@ static uint64_t count_unrecorded(const struct oracle_span *span, uint64_t epoch)
 /* Something of a run comes: if it had something of another, nothing was recorded between the two. */
 static void enter_run(struct oracle_span *span)
 {
-	if (span->ended && span->run == span->cursor.epoch && !sim.shortage.struck)
-		sim_fail("%s: more comes of epoch %" PRIu64 ", of which it was told that it is over",
-			 span->client, span->run);
 	if (span->has_run && span->run != span->cursor.epoch && !span->told &&
 	    !sim.shortage.struck)
 		sim_fail("%s: comes from epoch %" PRIu64 " to %" PRIu64 " without a gap, and %"
@@ -200,7 +197,7 @@ static void enter_run(struct oracle_span *span)
 			 span->cursor.epoch, count_unrecorded(span, span->run));
 	span->has_run = true;
 	span->run = span->cursor.epoch;
-	span->told = span->ended = false;
+	span->told = false;
 }
 
 static bool says_restart(const Ringtail__V1__Gap *gap)
@@ -211,26 +208,23 @@ static bool says_restart(const Ringtail__V1__Gap *gap)
 }
 
 /*
- * A gap of no size. In memory there is one for each ring; off the disk one stands between two runs, and
- * none anywhere else: at the end of an earlier run, or where the later one begins. Its reason is how the
- * first of the two ended.
+ * A gap of no size. In memory there is one for each ring; off the disk one stands between two runs, where
+ * the later one begins, and none anywhere else. Its reason is how the first of the two ended.
  */
 static void check_restart(struct oracle_span *span, const Ringtail__V1__Gap *gap)
 {
 	bool crosses = span->has_run && span->run != span->cursor.epoch;
-	bool ends = span->has_run && !crosses && !span->told && !span->live;
-	const struct loader *from = crosses || ends ? source_of_epoch(span->run) : NULL;
+	const struct loader *from = crosses ? source_of_epoch(span->run) : NULL;
 
 	if (gap->stage == RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL && says_restart(gap) &&
-	    span->has_run && !ends && (!crosses || span->told) && !sim.shortage.struck)
+	    span->has_run && (!crosses || span->told) && !sim.shortage.struck)
 		sim_fail("%s: a gap of no size in epoch %" PRIu64 ", and nothing is missing there",
 			 span->client, span->cursor.epoch);
 	if (from && gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED &&
 	    !source_ended_well(from))
 		sim_fail("%s: epoch %" PRIu64 " was killed, and is told to have ended in order",
 			 span->client, span->run);
-	span->told |= crosses || ends;
-	span->ended |= ends;
+	span->told |= crosses;
 }
 
 void oracle_subscribed(struct oracle_span *span, const struct loader *loader,

@@ -45,7 +45,6 @@ struct oracle_span {
 	bool live;			/* from Subscribed until it ends */
 	const struct loader *loader;
 	struct oracle_cursor cursor, since;
-	bool ended;			/* it was told that the run is over: nothing more comes of it */
 	bool has_run, told;		/* it has something of that run of the rings; what came after it */
 	uint64_t run;			/* was not recorded, and it was told so */
 	uint64_t watermark_ns;

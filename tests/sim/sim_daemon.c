@@ -55,7 +55,7 @@ static struct daemon *running;
 
 static const char *const faults[] = {"lose-batch", "repeat-batch", "lose-watermark", "count-wrong",
 				     "deaf-kernel", "change-seq", "hide-restart", "durable-early",
-				     "release-too-far", "ack-back"};
+				     "release-too-far", "ack-back", "free-early"};
 static const char *fault;
 
 static void must(int err, const struct error *error)
@@ -183,6 +183,14 @@ void __wrap_spool_release(struct spool *spool, const struct cursor *upto)
 		all->position[i].seq = UINT64_MAX;
 	__real_spool_release(spool, all ? all : upto);
 	free(all);
+}
+
+/* Segments go before it is known to the disk that they are needed no more. */
+bool __real_consumers_are_given(const struct consumers *consumers);
+bool __wrap_consumers_are_given(const struct consumers *consumers);
+bool __wrap_consumers_are_given(const struct consumers *consumers)
+{
+	return is_broken("free-early") || __real_consumers_are_given(consumers);
 }
 
 /* What a consumer has acknowledged is forgotten in part. */

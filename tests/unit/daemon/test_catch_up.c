@@ -471,8 +471,8 @@ static void test_cannot_begin(void **state)
 	}
 }
 
-/* Another run of the rings lies before this one, and it did not end well. */
-static void open_other_run(struct fixture *f, bool readable)
+/* Another run of the rings lies before this one, and it did not end well, as is told of that CPU. */
+static void open_other_run(struct fixture *f, bool readable, uint32_t ended_cpu)
 {
 	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
@@ -486,7 +486,7 @@ static void open_other_run(struct fixture *f, bool readable)
 	spool_append(&disk, frame_ref_pack(f->codec, FRAME_SERVER_HELLO, &hello.base));
 	spool_append(&disk, frame_ref_pack(f->codec, FRAME_CATALOG, &catalog.base));
 	spool_append(&disk, make_batch(UINT32_MAX, cpu_of[0], 5000, 20, 100));
-	gap = make_batch(UINT32_MAX, cpu_of[0], 5020, 0, 10);
+	gap = make_batch(UINT32_MAX, ended_cpu, 5020, 0, 10);
 	gap->type = FRAME_GAP;
 	gap->loss[0].reason = RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
 	spool_append(&disk, gap);
@@ -521,16 +521,20 @@ static const enum frame_type other_run[] = {
 	FRAME_SERVER_HELLO, FRAME_SUBSCRIBED, FRAME_CATALOG, FRAME_BATCH,
 	FRAME_SERVER_HELLO, FRAME_CATALOG, FRAME_SUBSCRIBED, FRAME_GAP, FRAME_BATCH, FRAME_WATERMARK};
 
+/* The gap stands behind the run's hello, also where that CPU has no ring any more. */
 static void test_other_run(void **state)
 {
+	static const uint32_t ended_cpu[] = {0, 9};
 	struct fixture *f = malloc(sizeof(*f));
 
 	(void)state;
-	open_other_run(f, true);
-	send_wanted(f, other_run, 10);
-	assert_int_equal(f->stream->foreign, 20);
-	assert_int_equal(f->stream->delivered, 30);
-	close_all(f);
+	for (unsigned i = 0; i < 2; i++) {
+		open_other_run(f, true, ended_cpu[i]);
+		send_wanted(f, other_run, 10);
+		assert_int_equal(f->stream->foreign, 20);
+		assert_int_equal(f->stream->delivered, 30);
+		close_all(f);
+	}
 	free(f);
 }
 
@@ -549,7 +553,7 @@ static void test_ring_known_by_watermark(void **state)
 	struct frame_ref *frame[8];
 
 	(void)state;
-	open_other_run(f, true);
+	open_other_run(f, true, cpu_of[0]);
 	lose_newest_on_disk();
 	append_batch(f, 1, 37, 100);
 	lose_newest_on_disk();
@@ -583,7 +587,7 @@ static void test_other_run_without_memory(void **state)
 		struct frame_ref *frame[8];
 		unsigned hellos = 0;
 
-		open_other_run(f, true);
+		open_other_run(f, true, cpu_of[0]);
 		for (unsigned i = 0; i < 60; i++) {
 			allocations_left = i < 20 ? n / 3 : 0;
 			failures_left = i < 20 ? 1 + n % 3 : 0;
@@ -612,7 +616,7 @@ static void test_other_run_without_memory(void **state)
 		close_all(f);
 	}
 	/* It ends while the answer still waits for memory. */
-	open_other_run(f, true);
+	open_other_run(f, true, cpu_of[0]);
 	catch_up_poke(f->stream);
 	stream_peek(f->stream, &(struct frame_ref *){NULL}, 1, on_tell, f);
 	failures_left = 10;
@@ -632,7 +636,7 @@ static void test_nameless_run(void **state)
 	struct fixture *f = malloc(sizeof(*f));
 
 	(void)state;
-	open_other_run(f, false);
+	open_other_run(f, false, cpu_of[0]);
 	send_wanted(f, wanted, 6);
 	assert_int_equal(f->stream->foreign, 0);
 	assert_int_equal(f->stream->delivered, 10);
