@@ -14,6 +14,8 @@ import subprocess
 OPTIMISED_AS_ONE = ("-flto=auto", "-ffat-lto-objects")
 PROGRAMS = ("ringtaild", "tracectl")
 TIMEOUT_S = 600
+# What a test's object wraps, as the Makefile asks for it.
+WRAPPED = re.compile(r"\$\(nm ([^|]*\S) *\|[^)]*\)")
 
 
 class DoesNotBuild(Exception):
@@ -35,7 +37,8 @@ class Commands:
     def take(self, line):
         if not re.search(r"\bar rcs | -o ", line):
             return
-        words = shlex.split(line.split("&&")[-1])
+        words = shlex.split(WRAPPED.sub(lambda nm: "wrapped:" + nm.group(1).replace(" ", ":"),
+                                        line.split("&&")[-1]))
         if words[0] == "ar":
             self.archive[words[2]] = words[3:]
         elif "-c" in words and words[words.index("-c") + 1].endswith(".c"):
@@ -128,12 +131,21 @@ class Overlay:
             words = [self.object(word) if word in self.commands.compile else
                      self.library(word) if word in self.commands.archive else word
                      for word in self.commands.link[program] if word not in OPTIMISED_AS_ONE]
+            words = [flag for word in words for flag in self.wraps(word)]
             self.linked[program] = program
             if self.commands.made_of(program, self.path):
                 words[words.index("-o") + 1] = self.inside(program)
                 run(words, self.commands.tree)
                 self.linked[program] = self.inside(program)
         return self.linked[program]
+
+    def wraps(self, word):
+        """The word, or the flags that it stands for."""
+        if not word.startswith("wrapped:"):
+            return [word]
+        symbols = subprocess.run(["nm", *map(self.object, word.split(":")[1:])], cwd=self.commands.tree, text=True,
+                                 stdout=subprocess.PIPE, check=True).stdout
+        return ["-Wl,--wrap=" + name for name in re.findall(r" T __wrap_(\w+)", symbols)]
 
     def build_folder(self, build):
         """What RINGTAIL_BUILD names: the tree's own, with the programs of the overlay."""

@@ -1,25 +1,21 @@
 #!/usr/bin/env python3
 """invent: breaks the code in ways that nobody has chosen, and shows what no unit test notices.
 
-	usage: invent.py [--build DIR] [--coverage DIR] [--each N] [--seed N] [--jobs N] [--seconds N] PATH...
+	usage: invent.py [--build DIR] [--each N] [--seed N] [--jobs N] [--seconds N] [--rows FILE] PATH...
 
 PATH: a file or a folder of C code. Of each function below it N mutants are made (1), at places that the
 seed decides: a comparison shifted or turned around, a condition that always or never holds, a statement
-left out, a one added or dropped, another result. Each is tried with the unit tests that run through its
-line, as measured in DIR (build/gcov: `make unit BUILD=build/gcov SANITIZE=--coverage CFLAGS='-O1 -g'`),
-the quickest first. What is printed of a survivor is nearly a row for tests/mutate/*.py: many a survivor is
-equivalent, or a matter of speed, so a person has to judge each. Exit status 0.
+left out, a one added or dropped, another result. Each is tried with the unit tests that its file's rows in
+tests/mutate/*.py name, and with those that include its header, the quickest first. A survivor is shown;
+many a one is equivalent, or a matter of speed, so a person has to judge it. --rows: what was killed is
+written there, as rows for a list. Exit status 0.
 """
 import argparse
 import concurrent.futures
 import functools
-import glob
-import json
 import os
 import random
 import re
-import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -36,7 +32,7 @@ TESTS_SECONDS_MAX = 12      # what one mutant's tests may take together
 SWAPS = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "),
     (r" != ", " == "), (r" && ", " || "), (r" \|\| ", " && "), (r" \+ 1\b", ""), (r" - 1\b", ""),
-    (r" \+ ", " - "), (r" - ", " + "), (r" \+= ", " = "), (r" -= ", " = "), (r"\+\+", ""), (r"([(!&| ])!(?=[a-z])", r"\1"),
+    (r" \+ ", " - "), (r" - ", " + "), (r" \+= ", " = "), (r" -= ", " = "), (r"([(!&| ])!(?=[a-z])", r"\1"),
     (r"\breturn true;", "return false;"), (r"\breturn false;", "return true;"), (r"\breturn 0;", "return -EIO;"),
     (r"\breturn -E\w+;", "return 0;"), (r"\breturn err;", "return 0;"), (r" \? (.+?) : (.+?);", r" ? \2 : \1;"),
     (r"= true;", "= false;"), (r"= false;", "= true;"), (r"\bif \((.*)\)( \{)?$", r"if (false)\2"),
@@ -44,7 +40,8 @@ SWAPS = [
 ]
 STATEMENT = re.compile(r"^\t+[a-z_*(][^=]*(?:\)|\+\+|--)( [-+|&]?= .*)?;$|^\t+[a-z_*][\w\[\]>.*-]* [-+|&]?= .*;$")
 LOOPS = re.compile(r"^\t*(?:for|while) ")
-DULL = re.compile(r"\blog_|\bassert\(|error_set|_Static_assert|free\(|^\t+(?:return|goto|break|continue)\b|_print\(|fprintf")
+DULL = re.compile(r"\blog_|\bassert\(|error_set|error_hint|_Static_assert|(?:free|destroy|put|fini|close)\(|_print\(|fprintf")
+STAYS = re.compile(r"^\t+(?:return|goto|break|continue)\b")
 
 
 def mutants_of_line(line):
@@ -56,7 +53,7 @@ def mutants_of_line(line):
             new = line[:match.start()] + match.expand(put) + line[match.end():]
             if new != line:
                 yield new
-    if STATEMENT.match(line) and not DULL.search(line):
+    if STATEMENT.match(line) and not STAYS.match(line):
         indent = re.match(r"\t+", line).group(0)
         yield f"{indent};"
 
@@ -75,60 +72,65 @@ def candidates(path):
     return found
 
 
-class Coverage:
-    """Which unit tests run through a line."""
+class Tests:
+    """Which unit tests may notice what is wrong in a file."""
 
-    def __init__(self, build, folder):
-        self.build, self.folder, self.lock = os.path.abspath(build), folder, threading.Lock()
-        self.tests = {}
-        for test in run.one.unit_tests(build):
-            if test.targets[0].startswith(build) and os.path.exists(test.targets[0]):
-                self.tests[test.source] = test
+    def __init__(self, known):
+        self.seconds, self.listed = {}, {}
+        for name, kept in known.tests.items():
+            self.seconds[name] = kept["seconds"]
+        for mutant in run.load_mutants():
+            where = place.place_of(mutant.place)[0]
+            self.listed.setdefault(where, set()).update(
+                run.find_test(name).source for name in mutant.tests if name.startswith("unit/"))
+        self.units = {test.source: test for test in one.unit_tests(run.BUILD) if test.source.endswith(".c")}
+        self.texts = {source: place.text_of(source) for source in self.units}
 
-    def measure(self, title):
-        """Runs the test, with its figures in a folder of its own; how long it takes."""
-        place_of_it, test = os.path.join(self.folder, title), self.tests[title]
-        if os.path.exists(place_of_it + ".seconds"):
-            return
-        began = time.monotonic()
-        subprocess.run(test.command, env={**os.environ, **test.env, "GCOV_PREFIX": place_of_it},
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       timeout=300, check=False)
-        with open(place_of_it + ".seconds", "w") as file:
-            file.write(str(time.monotonic() - began))
-
-    def seconds(self, title):
-        with open(os.path.join(self.folder, title) + ".seconds") as file:
-            return float(file.read())
+    def seconds_of(self, source):
+        return self.seconds.get(source, self.seconds.get(self.units[source].title, 1.0))
 
     @functools.lru_cache(maxsize=None)
-    def lines(self, path):
-        """{line: [title, ...]} of the file."""
-        found = {}
-        for title in self.tests:
-            base = os.path.join(self.build, path[:-2])
-            data = os.path.join(self.folder, title) + base + ".gcda"
-            if not os.path.exists(data):
-                continue
-            if not os.path.exists(data[:-2] + "no"):
-                shutil.copy(base + ".gcno", data[:-4] + "gcno")
-            done = subprocess.run(["gcov", "--json-format", "--stdout", data], stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL, check=False)
-            for file in json.loads(done.stdout or '{"files": []}')["files"]:
-                if os.path.normpath(file["file"]) == path:
-                    for line in file["lines"]:
-                        if line["count"]:
-                            found.setdefault(line["line_number"], []).append(title)
-        return {line: sorted(titles, key=self.seconds) for line, titles in found.items()}
+    def of(self, path):
+        header = re.sub(r"\.c$", ".h", path)
+        wanted = self.listed.get(path, set()) | {
+            source for source, text in self.texts.items()
+            if f'"{header}"' in text or os.path.basename(source) == "test_" + os.path.basename(path)}
+        chosen, spent = [], 0
+        for source in sorted(wanted & set(self.units), key=self.seconds_of):
+            spent += self.seconds_of(source)
+            if spent < TESTS_SECONDS_MAX or not chosen:
+                chosen.append(source)
+        return chosen
+
+
+def how(old, new):
+    """In a word, what was done to the line."""
+    if new.strip() == ";":
+        return "left-out"
+    for pattern, name in ((r"if \(false\)", "never"), (r"if \(true\)", "always")):
+        if re.search(pattern, new):
+            return name
+    return "differs"
+
+
+def row_of(where, function, old, new, killer, taken):
+    """A row for a list; the line, with the one before it where it stands twice in its function."""
+    name = stem = f"{os.path.basename(where)[:-2]}-{function}-{how(old, new)}".replace("_", "-")
+    for number in range(2, 99):
+        if name not in taken:
+            break
+        name = f"{stem}-{number}"
+    taken.add(name)
+    return f'    ("{name}", "{os.path.dirname(where)}:{function}",\n     {old!r},\n     {new!r}, ["{killer}"]),\n'
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--coverage", default="build/gcov")
     parser.add_argument("--each", type=int, default=1, help="mutants of each function")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--jobs", type=int, default=run.CPUS)
+    parser.add_argument("--rows", help="where rows of what was killed go")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("path", nargs="+")
     options = parser.parse_args()
@@ -137,14 +139,10 @@ def main():
     tree = os.path.join(folder, "tree-of-inventions")
     run.copy_tree(tree)
     run.make(tree, list(one.unit_tests("build")))
-    coverage = Coverage(options.coverage, os.path.join(folder, "coverage"))
-    os.makedirs(coverage.folder, exist_ok=True)
-    for source in coverage.tests:
-        os.makedirs(os.path.join(coverage.folder, source), exist_ok=True)
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(coverage.measure, coverage.tests))
+    tests = Tests(run.Known(os.path.join(folder, "results.json"), ""))
     runner = run.Runner(tree, None)
-    runner.timeout = lambda name: 10 * coverage.seconds(name) + 10
+    runner.timeout = lambda name: 10 * tests.seconds_of(name) + 10
+    taken = {mutant.name for mutant in run.load_mutants()}
     chance, chosen = random.Random(options.seed), []
     for path in [path for where in options.path for path in place.files_below(where) if path.endswith(".c")]:
         for function, found in sorted(candidates(path).items()):
@@ -157,24 +155,23 @@ def main():
         number, (path, function, line, old, new) = numbered
         if time.monotonic() - began > options.seconds:
             return
-        tests, spent = [], 0
-        for title in coverage.lines(path).get(line, []):
-            spent += coverage.seconds(title)
-            if spent < TESTS_SECONDS_MAX or not tests:
-                tests.append(title)
         lines = place.text_of(path).split("\n")
         lines[line - 1] = new
-        mutant = run.Mutant(f"invented-{number}", path, old, new, tests)
+        mutant = run.Mutant(f"invented-{number}", path, old, new, tests.of(path))
         mutant.file, mutant.text = path, "\n".join(lines)
-        outcome = "uncovered"
-        if tests:
+        outcome, detail = "without a test", ""
+        if mutant.tests:
             outcome, detail = runner.try_mutant(mutant, os.path.join(folder, f"invented-{threading.get_ident()}"))
-            if outcome == "does not build" and detail.startswith("no test"):
-                outcome = "uncovered"
         counts[outcome] = counts.get(outcome, 0) + 1
-        if outcome in ("survived", "uncovered"):
-            print(f"{outcome} {path}:{line} {function}()\n-{old.strip()}\n+{new.strip()}"
-                  + (f"\n  {' '.join(tests[:6])}" if tests else ""), flush=True)
+        if outcome == "survived":
+            print(f"{outcome} {path}:{line} {function}()\n-{old.strip()}\n+{new.strip()}\n  "
+                  + " ".join(os.path.basename(name)[5:-2] for name in mutant.tests), flush=True)
+        begin, end = place.spans(path)[function][0]
+        if outcome == "killed" and options.rows and place.text_of(path)[begin:end].count(old) == 1:
+            title = run.find_test(detail).title
+            with open(options.rows, "a") as rows:
+                rows.write(row_of(path, function, old, new,
+                                  title if len(one.find(title)) == 1 else detail, taken))
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(try_one, enumerate(chosen)))

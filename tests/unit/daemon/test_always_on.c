@@ -183,6 +183,12 @@ static void test_line_of_denied(void **state)
 	line = audit_line(&attempt);
 	assert_non_null(strstr(line, long_name));
 	free(line);
+	attempt.consumer = NULL;
+	line = audit_line(&attempt);
+	assert_null(strstr(line, "_more"));
+	assert_null(strstr(line, "..."));
+	assert_true(strlen(line) > 34 * (6 * (sizeof(long_spec) - 1) + strlen("syscall:*:call")));
+	free(line);
 	line = audit_line_of_more(1795203068617447372, "user:eve", 370);
 	assert_string_equal(line, "{\"time\":\"2026-11-20T19:31:08.617447Z\",\"who\":\"user:eve\","
 				  "\"denied_more\":370}\n");
@@ -223,6 +229,33 @@ static void test_rate(void **state)
 	assert_false(audit_rate_take(&rate, "user:b", 1103));
 	/* Who has nothing to tell any more makes room. */
 	assert_true(audit_rate_take(&rate, "user:late", 1300));
+}
+
+/* Who has something to tell keeps its place until it is asked for, however long ago that was. */
+static void test_rate_forgets_nobody(void **state)
+{
+	static struct audit_rate rate = {.max = 1, .window_ns = 100};
+	unsigned told = 0;
+	uint64_t more;
+	char name[16];
+
+	(void)state;
+	for (unsigned i = 0; i < AUDIT_TALKERS_MAX - 1; i++) {
+		snprintf(name, sizeof(name), "user:%u", i);
+		assert_true(audit_rate_take(&rate, name, 1000));
+		assert_false(audit_rate_take(&rate, name, 1000));
+	}
+	assert_true(audit_rate_take(&rate, "user:late", 5000));
+	assert_false(audit_rate_take(&rate, "user:later", 5000));
+	assert_int_equal(audit_rate_due(&rate), 1100);
+	/* In a window of its own it may speak again, and what it owes stays. */
+	assert_true(audit_rate_take(&rate, "user:0", 5000));
+	for (const char *who; (who = audit_rate_next(&rate, 6000, &more)); told++) {
+		assert_int_equal(more, 1);
+		assert_string_equal(who, told == AUDIT_TALKERS_MAX - 1 ? "others" : who);
+	}
+	assert_int_equal(told, AUDIT_TALKERS_MAX);
+	assert_int_equal(audit_rate_due(&rate), 0);
 }
 
 /* A disk of one file, of which the fail_at-th call fails; a write may be short. */
@@ -334,10 +367,14 @@ static void test_append(void **state)
 	assert_int_equal(small.opens, 0);
 	assert_memory_equal(small.text, "a line of some length\nanother\n", small.bytes);
 	/* Beyond its bound it begins anew. */
-	file.bytes = AUDIT_BYTES_MAX;
+	file.bytes = AUDIT_BYTES_MAX - 6;
 	assert_int_equal(audit_append(&file, &small.disk, "third\n"), 0);
+	assert_int_equal(small.renames, 0);
+	assert_int_equal(file.bytes, AUDIT_BYTES_MAX);
+	assert_int_equal(audit_append(&file, &small.disk, "fourth\n"), 0);
 	assert_int_equal(small.renames, 1);
-	assert_int_equal(small.bytes, 6);
+	assert_int_equal(small.bytes, 7);
+	assert_int_equal(small.directory_syncs, 2);
 }
 
 /* Each call fails once: that line is refused, the next is whole, on a line of its own. */
@@ -368,6 +405,7 @@ int main(void)
 		cmocka_unit_test(test_line),
 		cmocka_unit_test(test_line_of_denied),
 		cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_rate_forgets_nobody),
 		cmocka_unit_test(test_append),
 		cmocka_unit_test(test_append_fails),
 	};
