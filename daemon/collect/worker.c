@@ -32,7 +32,7 @@ struct worker_order {
 	enum {
 		ORDER_ADD,
 		ORDER_REMOVE,
-		ORDER_DRAIN,
+		ORDER_EMPTY,
 		ORDER_LEAVE,
 		ORDER_STOP,
 	} kind;
@@ -384,7 +384,7 @@ static void on_orders(evutil_socket_t fd, short what, void *context)
 		case ORDER_REMOVE:
 			remove_subscription(worker, order);
 			break;
-		case ORDER_DRAIN:
+		case ORDER_EMPTY:
 			if (worker->mood != WORKER_LEFT)
 				drain_all(worker);
 			break;
@@ -467,14 +467,14 @@ int worker_remove_subscription(struct worker *worker, uint32_t subscription)
 			  WORKER_REMOVED, 0);
 }
 
-int worker_drain(struct worker *worker)
+int worker_empty(struct worker *worker)
 {
-	return send_order(worker, (struct worker_order){.kind = ORDER_DRAIN}, WORKER_DRAINED, 0);
+	return send_order(worker, (struct worker_order){.kind = ORDER_EMPTY}, WORKER_EMPTIED, 0);
 }
 
 int worker_leave(struct worker *worker)
 {
-	return send_order(worker, (struct worker_order){.kind = ORDER_LEAVE}, WORKER_DRAINED, 0);
+	return send_order(worker, (struct worker_order){.kind = ORDER_LEAVE}, WORKER_EMPTIED, 0);
 }
 
 int worker_adopt_subscription(struct worker *worker, uint32_t subscription,

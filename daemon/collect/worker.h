@@ -42,7 +42,7 @@ struct worker_mail {
 		WORKER_WATERMARK,	/* time_ns: every frame up to there was sent before */
 		WORKER_STARTED,		/* subscription, positions: it begins there */
 		WORKER_REMOVED,		/* subscription: nothing more comes of it */
-		WORKER_DRAINED,		/* everything the rings held is out */
+		WORKER_EMPTIED,		/* everything the rings held is out */
 		WORKER_CORRUPT,		/* ring: it breaks its rules and is read no more */
 	} kind;
 	uint32_t worker;
@@ -108,11 +108,12 @@ void worker_destroy(struct worker *worker);
 int worker_add_subscription(struct worker *worker, uint32_t subscription,
 			    const struct batcher_spec *spec);
 int worker_remove_subscription(struct worker *worker, uint32_t subscription);
-int worker_drain(struct worker *worker);
+/* All that the rings hold is sent; then they are empty, where the producers have stopped. */
+int worker_empty(struct worker *worker);
 
 /*
- * As worker_drain, where the producers go on and a later run of the daemon reads what they write: what
- * the rings hold now is sent, and from then on they are left alone. Answered by WORKER_DRAINED.
+ * As worker_empty, where the producers go on and a later run of the daemon reads what they write: what
+ * the rings hold now is sent, and from then on they are left alone. Answered by WORKER_EMPTIED.
  */
 int worker_leave(struct worker *worker);
 

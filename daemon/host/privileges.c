@@ -21,8 +21,8 @@ struct sched_attributes {
 	uint64_t runtime_ns, deadline_ns, period_ns;
 };
 
-#define DRAIN_NICE (-10)
-#define DRAIN_SLICE_NS 100000	/* the kernel's least */
+#define READER_NICE (-10)
+#define READER_SLICE_NS 100000	/* the kernel's least */
 
 int privileges_find(const char *user, struct account *account, struct error *error)
 {
@@ -47,12 +47,12 @@ void privileges_raise_priority(void)
 {
 	struct sched_attributes attributes = {.size = sizeof(attributes), .policy = SCHED_OTHER};
 
-	if (getpriority(PRIO_PROCESS, 0) > DRAIN_NICE)
-		setpriority(PRIO_PROCESS, 0, DRAIN_NICE);
+	if (getpriority(PRIO_PROCESS, 0) > READER_NICE)
+		setpriority(PRIO_PROCESS, 0, READER_NICE);
 	/* Since Linux 6.12 a normal task may ask for short slices, and so for early deadlines: it is
 	 * picked sooner when it wakes, for no more CPU time than others get. Before, it is ignored. */
 	attributes.nice = getpriority(PRIO_PROCESS, 0);
-	attributes.runtime_ns = DRAIN_SLICE_NS;
+	attributes.runtime_ns = READER_SLICE_NS;
 	syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

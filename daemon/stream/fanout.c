@@ -142,7 +142,7 @@ static bool take_mail(struct fanout *fanout, struct worker_mail *mail)
 	case WORKER_REMOVED:
 		take_removed(fanout, mail);
 		break;
-	case WORKER_DRAINED:
+	case WORKER_EMPTIED:
 		fanout_drained(fanout);
 		break;
 	case WORKER_CORRUPT:

@@ -363,7 +363,7 @@ void fanout_set_meter(struct fanout *fanout, const struct probe_set *probes)
 static void tell_drain(struct fanout *fanout)
 {
 	while (fanout->drains_untold &&
-	       has_order(worker_drain(fanout->config.worker[fanout->drains_untold - 1])))
+	       has_order(worker_empty(fanout->config.worker[fanout->drains_untold - 1])))
 		fanout->drains_untold--;
 }
 

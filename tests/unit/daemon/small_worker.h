@@ -130,7 +130,7 @@ static void take_mail(struct fixture *f, const struct worker_mail *mail)
 	case WORKER_REMOVED:
 		f->removed[subscription] = ++f->removals[subscription] == f->workers;
 		break;
-	case WORKER_DRAINED:
+	case WORKER_EMPTIED:
 		f->drained++;
 		break;
 	case WORKER_CORRUPT:
@@ -211,7 +211,7 @@ static inline void remove_one(struct fixture *f, unsigned subscription)
 static inline void drain(struct fixture *f)
 {
 	for (unsigned i = 0; i < f->workers; i++)
-		assert_int_equal(worker_drain(f->worker[i]), 0);
+		assert_int_equal(worker_empty(f->worker[i]), 0);
 	AWAIT(f, f->drained == f->workers);
 }
 

@@ -48,8 +48,8 @@ int __wrap_worker_add_subscription(struct worker *worker, uint32_t subscription,
 				   const struct batcher_spec *spec);
 int __real_worker_remove_subscription(struct worker *worker, uint32_t subscription);
 int __wrap_worker_remove_subscription(struct worker *worker, uint32_t subscription);
-int __real_worker_drain(struct worker *worker);
-int __wrap_worker_drain(struct worker *worker);
+int __real_worker_empty(struct worker *worker);
+int __wrap_worker_empty(struct worker *worker);
 
 int __wrap_worker_add_subscription(struct worker *worker, uint32_t subscription,
 				   const struct batcher_spec *spec)
@@ -64,10 +64,10 @@ int __wrap_worker_remove_subscription(struct worker *worker, uint32_t subscripti
 	return end_order(__real_worker_remove_subscription(worker, subscription));
 }
 
-int __wrap_worker_drain(struct worker *worker)
+int __wrap_worker_empty(struct worker *worker)
 {
 	begin_order();
-	return end_order(__real_worker_drain(worker));
+	return end_order(__real_worker_empty(worker));
 }
 
 static void await_configures(struct engine *e, unsigned configures)

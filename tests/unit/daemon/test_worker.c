@@ -212,7 +212,7 @@ static void test_leaves_and_goes_on(void **state)
 	for (unsigned i = 0; i < 500; i++)
 		write_call(f, i % 2, SMALL_GETPPID);
 	/* It reads no more, whatever it is asked for. */
-	assert_int_equal(worker_drain(f->worker[0]), 0);
+	assert_int_equal(worker_empty(f->worker[0]), 0);
 	AWAIT(f, f->drained == 2);
 	add(f, 1);
 	assert_int_equal(f->events[0], 1000);
@@ -294,7 +294,7 @@ static void test_destroyed_busy(void **state)
 		write_call(f, i % RINGS, SMALL_READ);
 	worker_add_subscription(f->worker[0], 1, &f->spec[1]);
 	worker_remove_subscription(f->worker[1], 0);
-	worker_drain(f->worker[0]);
+	worker_empty(f->worker[0]);
 	close_worker(f);
 	/* And one that was never started. */
 	struct worker_config config = {.batch_interval_ns = MS, .probes = &f->probes};
