@@ -7,6 +7,7 @@
 #ifndef RINGTAIL_TESTS_LIB_FAILING_MEMORY_H
 #define RINGTAIL_TESTS_LIB_FAILING_MEMORY_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -44,6 +45,26 @@ void *__wrap_calloc(size_t n, size_t bytes)
 void *__wrap_realloc(void *memory, size_t bytes)
 {
 	return may_allocate() ? __real_realloc(memory, bytes) : NULL;
+}
+
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+
+char *__wrap_strdup(const char *text)
+{
+	return may_allocate() ? __real_strdup(text) : NULL;
+}
+
+/* From now on all fail but the first n; or none does. */
+static inline void memory_fails_after(unsigned n)
+{
+	allocations_left = n;
+	failures_left = UINT_MAX;
+}
+
+static inline void memory_suffices(void)
+{
+	allocations_left = failures_left = 0;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * metric: snapshots are whole or not there, bounded, and outlive their makers' interest; as text they
- * are what both formats want. metric.c is compiled in with an allocator that can fail.
+ * are what both formats want.
  */
 #include <setjmp.h>
 #include <math.h>
@@ -14,33 +14,12 @@
 
 #include <cmocka.h>
 
-static unsigned allocations_left = UINT32_MAX;	/* until one fails */
-
-static bool may_allocate(void)
-{
-	return allocations_left && allocations_left--;
-}
-
-static void *failing_calloc(size_t n, size_t bytes)
-{
-	return may_allocate() ? calloc(n, bytes) : NULL;
-}
-
-static void *failing_malloc(size_t bytes)
-{
-	return may_allocate() ? malloc(bytes) : NULL;
-}
-
-#define calloc failing_calloc
-#define malloc failing_malloc
-#include "daemon/metrics/metric.c"
-#undef calloc
-#undef malloc
-
 #include "daemon/metrics/exposition.h"
+#include "daemon/metrics/metric.h"
 #include "daemon/metrics/self.h"
 #include "daemon/metrics/text.h"
 #include "proto/export/exposition.pb-c.h"
+#include "tests/lib/failing_memory.h"
 
 static void fill(struct metric_builder *builder)
 {
@@ -161,12 +140,12 @@ static void test_out_of_memory(void **state)
 		struct metric_builder *builder;
 		const struct metric_snapshot *snapshot;
 
-		allocations_left = n;
+		memory_fails_after(n);
 		builder = metric_builder_create(1 << 20);
 		if (builder)
 			fill(builder);
 		snapshot = builder ? metric_builder_end(builder, 0, 0) : NULL;
-		allocations_left = UINT32_MAX;
+		memory_suffices();
 		made = snapshot;
 		failures += !made;
 		metric_snapshot_put(snapshot);

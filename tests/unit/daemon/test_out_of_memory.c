@@ -1,8 +1,6 @@
 /*
  * Out of memory in config and filter: the n-th allocation fails, for every n, and nothing is lost
  * or used that is not there.
- *
- * The sources that allocate are compiled into this program with an allocator that can fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,48 +13,9 @@
 
 #include <cmocka.h>
 
-static unsigned allocations_left;	/* until one fails */
-
-static bool may_allocate(void)
-{
-	return allocations_left && allocations_left--;
-}
-
-static void *failing_calloc(size_t n, size_t bytes)
-{
-	return may_allocate() ? calloc(n, bytes) : NULL;
-}
-
-static void *failing_malloc(size_t bytes)
-{
-	return may_allocate() ? malloc(bytes) : NULL;
-}
-
-static void *failing_realloc(void *old, size_t bytes)
-{
-	return may_allocate() ? realloc(old, bytes) : NULL;
-}
-
-static char *failing_strdup(const char *text)
-{
-	return may_allocate() ? strdup(text) : NULL;
-}
-
-#define calloc failing_calloc
-#define malloc failing_malloc
-#define realloc failing_realloc
-#undef strdup
-#define strdup failing_strdup
-#include "daemon/config/config.c"
-#include "daemon/config/value.c"
-#include "query/filter.c"
-#include "query/filter_program.c"
-#include "query/filter_tree.c"
-#undef calloc
-#undef malloc
-#undef realloc
-#undef strdup
-
+#include "daemon/config/config.h"
+#include "query/filter.h"
+#include "tests/lib/failing_memory.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define ALLOCATIONS_MAX 100
@@ -64,6 +23,7 @@ static char *failing_strdup(const char *text)
 static void test_filter(void **state)
 {
 	static const char text[] = "pid == 3 && fd > 2 && ret < 0 && error && name == \"call\"";
+	const Ringtail__V1__Catalog *catalog = small_catalog_get();
 	unsigned n, failures = 0;
 
 	(void)state;
@@ -72,19 +32,17 @@ static void test_filter(void **state)
 		struct error error;
 		int err;
 
-		allocations_left = n;
-		err = filter_compile(text, small_catalog_get(), &filter, &error);
-		if (!err && allocations_left) {
+		memory_fails_after(n);
+		err = filter_compile(text, catalog, &filter, &error);
+		memory_suffices();
+		if (!err) {
 			filter_destroy(filter);
 			break;
 		}
-		if (err) {
-			failures++;
-			assert_int_equal(err, -ENOMEM);
-			assert_string_equal(error.code, "no-memory");
-			assert_null(filter);
-		}
-		filter_destroy(filter);
+		failures++;
+		assert_int_equal(err, -ENOMEM);
+		assert_string_equal(error.code, "no-memory");
+		assert_null(filter);
 	}
 	assert_true(n < ALLOCATIONS_MAX);
 	assert_true(failures >= 7);	/* filter, tree, nodes, three fields, set; program */
@@ -102,8 +60,9 @@ static void test_config(void **state)
 		struct error error;
 		int err;
 
-		allocations_left = n;
+		memory_fails_after(n);
 		err = config_parse_text(text, strlen(text), "x.conf", &config, &error);
+		memory_suffices();
 		if (!err) {
 			config_free(&config);
 			break;
@@ -125,8 +84,9 @@ static void test_config_file(void **state)
 		struct config config;
 		int err;
 
-		allocations_left = n;
+		memory_fails_after(n);
 		err = config_parse_args(5, argv, &config, NULL);
+		memory_suffices();
 		if (!err) {
 			config_free(&config);
 			break;
