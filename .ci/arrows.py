@@ -5,8 +5,7 @@
 
 A room is a folder. DAEMON is the ordered list of the daemon's: each may include the rooms before it,
 never one after it. Prints each include that goes another way, and each call of what one place alone
-calls, and fails. DEBTS names those that
-still do, each of which must be there: one that is paid leaves the list.
+calls, and fails.
 
 With --objects, the same is asked of what was built: an object may use no symbol that is defined in a
 room it may not include, whatever header told it of the symbol.
@@ -41,12 +40,6 @@ ROOMS = {
     "client/lib/": ["client/lib/", "query/", "proto/"],
     "client/cli/": ["client/", "query/", "proto/"],
 }
-
-# Includes that go uphill today: (from, to).
-DEBTS = set()
-
-# Uses of symbols that go uphill today: the room, and the symbol.
-DEBT_SYMBOLS = set()
 
 # Libraries that one place alone knows.
 LIBRARIES = {
@@ -162,17 +155,12 @@ def check_objects(build):
                 used.append((name, words[-1]))
             elif words[-2] in "TDBRCG":
                 defined.setdefault(words[-1], set()).add(name)
-    wrong, debts = set(), set(DEBT_SYMBOLS)
+    wrong = set()
     for name, symbol in used:
         homes = defined.get(symbol, set())
         if not homes or any(may_use(room_of(name), room_of(home)) for home in homes):
             continue
-        if (room_of(name), symbol) in DEBT_SYMBOLS:
-            debts.discard((room_of(name), symbol))
-        else:
-            wrong.add(f"{name}: uses {symbol} of {' '.join(sorted(homes))}, uphill")
-    wrong |= {f"{room} no longer uses {symbol}: take it off the list of debts"
-              for room, symbol in debts}
+        wrong.add(f"{name}: uses {symbol} of {' '.join(sorted(homes))}, uphill")
     print("\n".join(sorted(wrong) + [f"{len(objects)} objects, {len(wrong)} uses uphill"]))
     return len(wrong)
 
@@ -185,7 +173,7 @@ def main():
         sys.exit(1 if check_objects(options.objects) else 0)
     files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h"],
                            stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-    wrong, debts = 0, set(DEBTS)
+    wrong = 0
     for path in files:
         if not os.path.exists(path):
             continue            # removed, and not committed yet
@@ -211,19 +199,13 @@ def main():
             if not check_library(path, include):
                 reasons.append("one place alone knows that library")
             if quoted and not check_downhill(path, include):
-                if (path, include) in debts:
-                    debts.remove((path, include))
-                else:
-                    reasons.append("that room lies uphill")
+                reasons.append("that room lies uphill")
             if not check_module(path, include):
                 reasons.append("that file of the module lies uphill")
             for reason in reasons:
                 print(f"{path}:{number}: includes {include}: {reason}")
                 wrong += 1
-    for path, include in sorted(debts):
-        print(f"{path}: no longer includes {include}: take it off the list of debts")
-        wrong += 1
-    print(f"{len(files)} files, {wrong} includes against the arrows, {len(DEBTS)} known to go uphill")
+    print(f"{len(files)} files, {wrong} includes against the arrows")
     sys.exit(1 if wrong else 0)
 
 
