@@ -1,6 +1,7 @@
 /*
  * sandbox_engine: the engine's sandbox, as its configuration has it: first the view, while it may
- * still mount, then, when everything runs, the system calls.
+ * still mount, then, when everything runs, the system calls. In: the configuration; out: a smaller
+ * process. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_SANDBOX_ENGINE_H
 #define RINGTAIL_DAEMON_SANDBOX_ENGINE_H

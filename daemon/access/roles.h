@@ -1,9 +1,9 @@
 /*
  * roles: who may do what, by the options viewer and operator. What no rule allows is denied.
  *
- * How a rule is written: config/rule.h. Root, and who started the daemon, are operators always. Without any rule, group:ringtail and local are
- * viewers. Names of users and groups are looked up when the rules are made, never when somebody
- * connects.
+ * How a rule is written: config/rule.h. Root, and who started the daemon, are operators always. Without
+ * any rule, group:ringtail and local are viewers. Names of users and groups are looked up when the rules
+ * are made, never when somebody connects. In: rules, and who a client is; out: its role. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_ACCESS_ROLES_H
 #define RINGTAIL_DAEMON_ACCESS_ROLES_H

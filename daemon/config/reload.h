@@ -1,4 +1,4 @@
-/* config_reload: which options a reload cannot change. Main thread. */
+/* config_reload: which options a reload cannot change. In: two configurations; out: names. Main thread. */
 #ifndef RINGTAIL_DAEMON_CONFIG_RELOAD_H
 #define RINGTAIL_DAEMON_CONFIG_RELOAD_H
 

@@ -1,7 +1,7 @@
 /*
  * machine: what a host is called in every back end and over every boot: /etc/machine-id, as
  * machine-id(5) has it. Read once, before the engine gives up what it may see; from then on any
- * thread.
+ * thread. In: the file; out: the id.
  */
 #ifndef RINGTAIL_DAEMON_HOST_MACHINE_H
 #define RINGTAIL_DAEMON_HOST_MACHINE_H

@@ -1,6 +1,7 @@
 /*
  * privileges: who each of the two processes becomes, and what it gives up: the engine once the loader
- * is forked and the sockets are bound, the loader once its source is open.
+ * is forked and the sockets are bound, the loader once its source is open. In: names of users; out:
+ * accounts, and this process as one of them. The main thread, before there is another.
  */
 #ifndef RINGTAIL_DAEMON_HOST_PRIVILEGES_H
 #define RINGTAIL_DAEMON_HOST_PRIVILEGES_H

@@ -1,7 +1,8 @@
 /*
  * sandbox: what each of the two processes can no longer do, once it has started. A filter in the
  * kernel ends the process (SIGSYS) at the first system call that is not on its list: one that makes
- * such a call is not ours any more.
+ * such a call is not ours any more. In: what the process still does; out: a filter. The main thread, for
+ * all threads.
  */
 #ifndef RINGTAIL_DAEMON_HOST_SANDBOX_H
 #define RINGTAIL_DAEMON_HOST_SANDBOX_H

@@ -1,7 +1,8 @@
 /*
  * sandbox_view: what a process still sees of the file system: the engine an empty tree with the few
  * places that it works with, the loader nothing. Who is root makes the tree; the unit has made one for
- * each of them, for those whom it starts.
+ * each of them, for those whom it starts. In: places; out: a tree that this process is in. The main thread,
+ * before there is another.
  */
 #ifndef RINGTAIL_DAEMON_HOST_SANDBOX_VIEW_H
 #define RINGTAIL_DAEMON_HOST_SANDBOX_VIEW_H

@@ -1,6 +1,6 @@
 /*
  * secret_file: a file that only we may read: keys, tokens. Opened once and judged by what was opened,
- * so that nobody can swap it in between.
+ * so that nobody can swap it in between. In: a path; out: a descriptor, or why not. Any thread.
  */
 #ifndef RINGTAIL_DAEMON_HOST_SECRET_FILE_H
 #define RINGTAIL_DAEMON_HOST_SECRET_FILE_H

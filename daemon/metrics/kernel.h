@@ -2,7 +2,7 @@
  * metric_kernel: the meters' counts as families of metrics, with a bound on how many series there
  * are. A system call gets its own series when it is first seen, up to `series_max`; those after it
  * share the series `other`. The same goes for pairs of call and errno. What has a series keeps it, so
- * that no counter ever goes back. Main thread.
+ * that no counter ever goes back. In: the meters; out: families of a snapshot. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_METRICS_KERNEL_H
 #define RINGTAIL_DAEMON_METRICS_KERNEL_H

@@ -1,7 +1,7 @@
 /*
  * metric_self: the collector's own health as families of metrics: every counter, the ledgers, what it
  * costs. In: what `tracectl stat` is made of too (stat.h), so that both say the same, and what the
- * kernel says of this process. Main thread.
+ * kernel says of this process. Out: families of a snapshot. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_METRICS_SELF_H
 #define RINGTAIL_DAEMON_METRICS_SELF_H

@@ -1,6 +1,6 @@
 /*
- * metric_source: where snapshots of all metrics come from: the meters, the daemon's stat, the process.
- * Main thread; the snapshots are anybody's.
+ * metric_source: makes snapshots of all metrics. In: the meters, the daemon's stat, what the kernel says of
+ * this process. Out: snapshots, which are anybody's. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_METRICS_SOURCE_H
 #define RINGTAIL_DAEMON_METRICS_SOURCE_H

@@ -1,6 +1,7 @@
 /*
- * metric_text: which format a scrape asks for; and a snapshot as text, in one of the two formats that Prometheus reads: its own, 0.0.4,
- * and OpenMetrics 1.0.0, which has units, exemplars and an end. Pure; any thread.
+ * metric_text: which format a scrape asks for; and a snapshot as text, in one of the two formats that
+ * Prometheus reads: its own, 0.0.4, and OpenMetrics 1.0.0, which has units, exemplars and an end. In: an
+ * Accept header, a snapshot; out: a format, text. Pure; any thread.
  */
 #ifndef RINGTAIL_DAEMON_METRICS_TEXT_H
 #define RINGTAIL_DAEMON_METRICS_TEXT_H

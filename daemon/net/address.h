@@ -2,8 +2,8 @@
  * address: where a daemon listens, `unix:PATH` or `tcp:HOST:PORT`, as text and as a socket address.
  *
  * HOST is a number, in brackets if it is IPv6, or `localhost`, which is 127.0.0.1: no name is
- * looked up, so that what may be listened on is decided here and not by a resolver. Pure; any
- * thread.
+ * looked up, so that what may be listened on is decided here and not by a resolver. In: text; out: a
+ * socket address, or why it is none. Pure; any thread.
  */
 #ifndef RINGTAIL_DAEMON_NET_ADDRESS_H
 #define RINGTAIL_DAEMON_NET_ADDRESS_H

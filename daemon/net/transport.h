@@ -1,6 +1,7 @@
 /*
  * transport: a connected stream socket, as it is (transport_plain.c) or inside TLS
- * (transport_tls.c), behind one table of operations. Nothing here blocks. Main thread.
+ * (transport_tls.c), behind one table of operations. In: a connected socket; out: its bytes, both ways.
+ * Nothing here blocks. Main thread.
  *
  * Where an operation returns -EAGAIN, `wanted` says what the socket must become first: EV_READ or
  * EV_WRITE. TLS may have to write in order to read, and the other way round.

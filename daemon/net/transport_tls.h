@@ -1,10 +1,11 @@
 /*
  * transport_tls: TLS 1.3 for everybody who listens: our certificate and key, and the authority whose
- * clients' certificates we believe.
+ * clients' certificates we believe. In: these files, connected sockets; out: transports, and who is at
+ * their other end. Main thread.
  *
  * A context is shared by all sockets. A reload gives it new files; connections made before go on as
  * they are. No older version, no compression, no tickets and no early data: each connection proves
- * itself anew. Main thread.
+ * itself anew.
  */
 #ifndef RINGTAIL_DAEMON_NET_TRANSPORT_TLS_H
 #define RINGTAIL_DAEMON_NET_TRANSPORT_TLS_H

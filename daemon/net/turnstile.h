@@ -1,5 +1,6 @@
 /*
- * turnstile: how much of the main loop's time goes to connections that have not been let in.
+ * turnstile: how much of the main loop's time goes to connections that have not been let in. In: those
+ * that wait; out: their turns. Main thread.
  *
  *	a client that was let in	the loop serves it whenever its socket is ready
  *	a stranger			waits in line. A turn serves the line from its front for STRANGERS_TURN_NS;
@@ -7,7 +8,7 @@
  *
  * So strangers get half of the loop's time at most, and a client that was let in waits for one turn at
  * most, however many strangers there are. A turn always ends one piece of work: a handshake that takes
- * longer than STRANGERS_TURN_NS is a turn of its own. Main thread.
+ * longer than STRANGERS_TURN_NS is a turn of its own.
  */
 #ifndef RINGTAIL_DAEMON_NET_TURNSTILE_H
 #define RINGTAIL_DAEMON_NET_TURNSTILE_H

@@ -1,11 +1,12 @@
 /*
- * always_on: which probes are always recorded: the configuration's, but for those that an operator
+ * always_on: which probes are always recorded: the configuration's without those that an operator
  * disabled, and those that an operator enabled. What operators did outlives the daemon:
  *
  *	state-dir/probes:	enable <TAB> since_realtime_ns <TAB> by <TAB> spec
  *				disable <TAB> ...
  *
- * Pure; main thread.
+ * In: the configuration's probes, operators' changes, the file's text. Out: the list, the text. Pure;
+ * main thread.
  */
 #ifndef RINGTAIL_DAEMON_SERVE_ALWAYS_ON_H
 #define RINGTAIL_DAEMON_SERVE_ALWAYS_ON_H

@@ -1,7 +1,8 @@
 /*
- * answers: the daemon's answers about itself, hello, list and stat, as messages: the edge where plain
- * structs become protobuf. Main thread; each answer is a frame that the caller owns, or NULL when out of
- * memory.
+ * answers: the edge where the daemon's own structs become messages: hello, list and stat.
+ *
+ * In: the loader's catalog, struct daemon_stat. Out: frames; each is the caller's, or NULL when out of
+ * memory. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_SERVE_ANSWERS_H
 #define RINGTAIL_DAEMON_SERVE_ANSWERS_H

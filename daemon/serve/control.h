@@ -1,15 +1,17 @@
 /*
- * control: the control plane: what is written to the audit log before it is done: operators enable and disable what is
- * always on; whoever may come in registers durable consumers, and gives up its own (operators any). One
- * at a time, in the order in which they were asked for:
+ * control: the control plane: what changes the daemon while it runs.
+ *
+ * In: operators' changes of what is always on; durable consumers that clients register, and give up
+ * (each its own, operators any); new configurations. Out: what fanout is to record, lines of the audit
+ * log, state-dir/probes, and an answer. Main thread; the disk's part on the disk thread. One at a time,
+ * in the order in which they were asked for:
  *
  *	ask -> judged -> audit.log, synced -> in force -> state-dir/probes, synced -> answered
  *
- * An attempt that cannot be written to the audit log is refused, and so are one that the loader or the
- * kernel refuses and one that would not outlive the daemon: then what was in force before is again, and
- * audit.log has a second line, whose outcome is the error's code. A reload of the configuration takes its
- * turn like any other. What is denied goes to a log of its own; beyond a few in a minute from one client
- * it is only counted, and answered at once. Main thread; the disk's part on the disk thread.
+ * A change that cannot be written to the audit log is refused, and so is one that the loader or the
+ * kernel refuses, and one that would not outlive the daemon: then what was in force before is again,
+ * and audit.log has a second line, whose outcome is the error's code. What is denied goes to a log of
+ * its own (denials.h); beyond a few in a minute from one client it is only counted, and answered at once.
  */
 #ifndef RINGTAIL_DAEMON_SERVE_CONTROL_H
 #define RINGTAIL_DAEMON_SERVE_CONTROL_H

@@ -1,6 +1,8 @@
 /*
- * server: all connected clients: takes what the listeners accept, lets in whom the gate lets in,
- * answers sessions from answers, fanout and control. Main thread.
+ * server: all connected clients.
+ *
+ * In: sockets from the listeners. Out: sessions, for whom the gate lets in, which are answered from
+ * answers, fanout and control. Main thread.
  *
  * A client is pending until its hello is accepted, then served. Neither those that never say who
  * they are nor those that are refused take a place of those that are served.

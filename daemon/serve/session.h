@@ -1,5 +1,8 @@
 /*
- * session: one connected client: its requests in, its frames out, all on the main thread's loop.
+ * session: one connected client.
+ *
+ * In: its requests, as bytes of a transport; answers from its host; its stream's frames. Out: the same,
+ * as plain structs and as bytes. Main thread.
  *
  * It reads at most one request at a time into a bounded buffer, answers from its host (struct
  * session_host), and writes its stream's frames as fast as the socket takes them. Whatever a client
