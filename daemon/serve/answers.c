@@ -69,6 +69,26 @@ struct frame_ref *answers_list(const struct answers *answers, const char *glob,
 	return frame;
 }
 
+struct frame_ref *answers_probes(struct frame_codec *codec, const struct always_on_probe *list, size_t n,
+				 const char *filter)
+{
+	Ringtail__V1__AlwaysOn probe[2 * SUBSCRIBE_PROBES_MAX], *probes[2 * SUBSCRIBE_PROBES_MAX];
+	Ringtail__V1__Probes message = RINGTAIL__V1__PROBES__INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		ringtail__v1__always_on__init(&probe[i]);
+		probe[i].spec = (char *)list[i].spec;
+		probe[i].by = (char *)list[i].by;
+		probe[i].since_realtime_ns = list[i].since_realtime_ns;
+		probes[i] = &probe[i];
+	}
+	message.n_probe = n;
+	message.probe = probes;
+	if (filter)
+		message.filter = (char *)filter;
+	return frame_ref_pack(codec, FRAME_PROBES, &message.base);
+}
+
 /* ---- Stat ------------------------------------------------------------------------------------ */
 
 /* Messages of one type, and the list that names them. */

@@ -1,5 +1,5 @@
 /*
- * answers: the edge where the daemon's own structs become messages: hello, list and stat.
+ * answers: the edge where the daemon's own structs become messages: hello, list, probes and stat.
  *
  * In: the loader's catalog, struct daemon_stat. Out: frames; each is the caller's, or NULL when out of
  * memory. Main thread.
@@ -12,6 +12,7 @@
 #include "daemon/metrics/stat.h"
 #include "daemon/stream/fanout.h"
 #include "daemon/source/loader.h"
+#include "daemon/serve/always_on.h"
 #include "daemon/serve/session.h"
 #include "daemon/spool/spool.h"
 #include "daemon/collect/worker.h"
@@ -36,6 +37,10 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 /* NULL with *error: unknown-probe, with the nearest names; list-too-large. */
 struct frame_ref *answers_list(const struct answers *answers, const char *glob,
 			       struct error *error);
+
+/* What is always on: at most 2 * SUBSCRIBE_PROBES_MAX, and the filter or NULL. */
+struct frame_ref *answers_probes(struct frame_codec *codec, const struct always_on_probe *list, size_t n,
+				 const char *filter);
 
 /* NULL also where it does not fit into a frame. */
 struct frame_ref *answers_stat(const struct answers *answers, const struct daemon_stat *stat);

@@ -14,10 +14,10 @@
 #include "daemon/base/log.h"
 #include "daemon/disk/file.h"
 #include "daemon/serve/always_on.h"
+#include "daemon/serve/answers.h"
 #include "daemon/serve/denials.h"
 #include "query/filter.h"
 #include "query/probe_set.h"
-#include "proto/message.h"
 
 #define STATE_FILE_NEW ALWAYS_ON_FILE ".new"
 #define STATE_BYTES_MAX (1u << 20)
@@ -265,22 +265,9 @@ int control_set_config(struct control *control, const struct config *config, str
 struct frame_ref *control_probes(const struct control *control)
 {
 	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
-	Ringtail__V1__AlwaysOn probe[2 * SUBSCRIBE_PROBES_MAX], *probes[2 * SUBSCRIBE_PROBES_MAX];
-	Ringtail__V1__Probes message = RINGTAIL__V1__PROBES__INIT;
+	size_t n = always_on_list(control->on, &control->words, control->config_realtime_ns, list);
 
-	message.n_probe = always_on_list(control->on, &control->words, control->config_realtime_ns,
-					 list);
-	for (size_t i = 0; i < message.n_probe; i++) {
-		ringtail__v1__always_on__init(&probe[i]);
-		probe[i].spec = (char *)list[i].spec;
-		probe[i].by = (char *)list[i].by;
-		probe[i].since_realtime_ns = list[i].since_realtime_ns;
-		probes[i] = &probe[i];
-	}
-	message.probe = probes;
-	if (control->filter)
-		message.filter = control->filter;
-	return frame_ref_pack(control->config.codec, FRAME_PROBES, &message.base);
+	return answers_probes(control->config.codec, list, n, control->filter);
 }
 
 /* ---- One change ------------------------------------------------------------------------------ */
