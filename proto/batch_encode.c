@@ -406,11 +406,6 @@ uint32_t batch_encode_events(const struct batch_encoder *encoder)
 	return encoder->events;
 }
 
-bool batch_encode_empty(const struct batch_encoder *encoder)
-{
-	return batch_encode_end_seq(encoder) == encoder->first_seq;
-}
-
 uint64_t batch_encode_end_seq(const struct batch_encoder *encoder)
 {
 	return encoder->first_seq + encoder->events + encoder->lost + encoder->skipped;

@@ -62,9 +62,8 @@ bool batch_encode_string(struct batch_encoder *encoder, uint32_t arg, const void
 bool batch_encode_stack(struct batch_encoder *encoder, bool kernel, const uint64_t *frame,
 			size_t frames);
 
-/* Events, and anything at all (events, losses or skips), since begin. */
+/* Events since begin, and up to where attempts were accounted for: events, losses and skips. */
 uint32_t batch_encode_events(const struct batch_encoder *encoder);
-bool batch_encode_empty(const struct batch_encoder *encoder);
 uint64_t batch_encode_end_seq(const struct batch_encoder *encoder);
 
 /*

@@ -150,13 +150,6 @@ int probe_set_from_globs(struct probe_set *set, char *const *glob, unsigned glob
 	return 0;
 }
 
-bool probe_set_glob_matches(const char *glob, const Ringtail__V1__Probe *probe)
-{
-	struct spec spec;
-
-	return split(&spec, glob, NULL) == 0 && matches(&spec, probe);
-}
-
 void probe_set_add(struct probe_set *set, uint32_t id)
 {
 	set->bits[id / 8] |= 1u << (id % 8);
@@ -180,14 +173,4 @@ uint32_t probe_set_count(const struct probe_set *set)
 	for (size_t i = 0; i < sizeof(set->bits); i++)
 		count += __builtin_popcount(set->bits[i]);
 	return count;
-}
-
-/* FNV-1a, 64 bits. */
-uint64_t probe_set_hash(const struct probe_set *set)
-{
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < sizeof(set->bits); i++)
-		hash = (hash ^ set->bits[i]) * 0x100000001b3u;
-	return hash;
 }

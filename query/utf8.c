@@ -1,7 +1,5 @@
 #include "query/utf8.h"
 
-#include <string.h>
-
 size_t utf8_decode(const uint8_t *at, size_t n, uint32_t *code)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};	/* that needs so many bytes */
@@ -19,18 +17,4 @@ size_t utf8_decode(const uint8_t *at, size_t n, uint32_t *code)
 	if (*code < least[bytes] || *code > 0x10ffff || *code >> 11 == 0xd800 >> 11)
 		return 0;
 	return bytes;
-}
-
-bool utf8_is_valid(const char *text)
-{
-	const uint8_t *at = (const uint8_t *)text;
-	size_t n = strlen(text), bytes;
-	uint32_t code;
-
-	for (; n; at += bytes, n -= bytes) {
-		bytes = utf8_decode(at, n, &code);
-		if (!bytes)
-			return false;
-	}
-	return true;
 }

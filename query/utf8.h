@@ -5,14 +5,13 @@
 #ifndef RINGTAIL_QUERY_UTF8_H
 #define RINGTAIL_QUERY_UTF8_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the character at the start of n > 0 bytes, and its code; 0: it is none. As utf8_is_valid(). */
+/*
+ * Bytes of the character at the start of n > 0 bytes, and its code; 0: it is none. Of the shortest form,
+ * no surrogates, up to U+10FFFF.
+ */
 size_t utf8_decode(const uint8_t *at, size_t n, uint32_t *code);
-
-/* Of the shortest form, no surrogates, up to U+10FFFF. */
-bool utf8_is_valid(const char *text);
 
 #endif

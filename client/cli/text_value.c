@@ -110,7 +110,8 @@ static void put_hex_bytes(struct out *out, const uint8_t *at, size_t bytes)
 	}
 }
 
-void text_string(struct out *out, const uint8_t *at, size_t n)
+/* Bytes in quotes, with what is not printable escaped as C does. */
+static void text_string(struct out *out, const uint8_t *at, size_t n)
 {
 	const uint8_t *end = at + n;
 	size_t bytes;

@@ -22,9 +22,6 @@ void text_duration(struct out *out, uint64_t ns);
 /* "bash/123", or "123" where the name is not known. */
 void text_thread(struct out *out, const struct ringtail_item *event, uint32_t tid);
 
-/* Bytes in quotes, with what is not printable escaped as C does. */
-void text_string(struct out *out, const uint8_t *bytes, size_t n);
-
 /* Whether a call that returned this failed. */
 static inline bool errno_failed(uint64_t result)
 {

@@ -102,8 +102,3 @@ void trace_id_text(const uint8_t id[TRACE_ID_BYTES], char text[TRACE_ID_TEXT_BYT
 {
 	put_hex(id, TRACE_ID_BYTES, text);
 }
-
-void trace_id_span_text(const uint8_t id[SPAN_ID_BYTES], char text[SPAN_ID_TEXT_BYTES])
-{
-	put_hex(id, SPAN_ID_BYTES, text);
-}

@@ -14,7 +14,6 @@
 #define TRACE_ID_BYTES		16
 #define TRACE_ID_TEXT_BYTES	33	/* in hex, with its end */
 #define SPAN_ID_BYTES		8
-#define SPAN_ID_TEXT_BYTES	17
 
 /* A record's place in one run of the rings; cpu as the wire says it. */
 struct trace_place {
@@ -32,6 +31,5 @@ void trace_id_make_span(const struct trace_place *place, uint8_t id[SPAN_ID_BYTE
 
 /* Lower-case hex, as exemplars and logs carry it. */
 void trace_id_text(const uint8_t id[TRACE_ID_BYTES], char text[TRACE_ID_TEXT_BYTES]);
-void trace_id_span_text(const uint8_t id[SPAN_ID_BYTES], char text[SPAN_ID_TEXT_BYTES]);
 
 #endif

@@ -8,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "kmod/uapi/ringtail.h"
 
+#define CHOSEN_BYTES 1024
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 const char *const export_choose_globs[] = {
@@ -41,26 +42,26 @@ static bool error_matters(const char *function, int number)
 	return false;
 }
 
-void export_choose_filter(uint64_t slow_ns, char filter[EXPORT_CHOOSE_FILTER_BYTES])
+static void make_filter(uint64_t slow_ns, char filter[CHOSEN_BYTES])
 {
-	int n = snprintf(filter, EXPORT_CHOOSE_FILTER_BYTES,
+	int n = snprintf(filter, CHOSEN_BYTES,
 			 "duration >= %lluns || provider == \"tracepoint\" || function =~ \"exit*\""
 			 " || error in (EPERM, EACCES", (unsigned long long)slow_ns);
 
 	for (size_t i = 0; i < COUNT(errors); i++)
-		n += snprintf(filter + n, EXPORT_CHOOSE_FILTER_BYTES - (size_t)n, ", %s",
+		n += snprintf(filter + n, CHOSEN_BYTES - (size_t)n, ", %s",
 			      strerrorname_np(errors[i]));
-	snprintf(filter + n, EXPORT_CHOOSE_FILTER_BYTES - (size_t)n, ")");
+	snprintf(filter + n, CHOSEN_BYTES - (size_t)n, ")");
 }
 
 int export_choose_request(const struct config *config, char filter[FILTER_BYTES_MAX + 1],
 			  struct error *error)
 {
 	const char *more = config->export_filter;
-	char chosen[EXPORT_CHOOSE_FILTER_BYTES];
+	char chosen[CHOSEN_BYTES];
 	int n;
 
-	export_choose_filter(config->slow_call_ns, chosen);
+	make_filter(config->slow_call_ns, chosen);
 	if (config->export_probe.count)
 		n = snprintf(filter, FILTER_BYTES_MAX + 1, "%s", more ? more : "");
 	else

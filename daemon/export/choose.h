@@ -15,13 +15,11 @@
 #include "daemon/export/event.h"
 #include "daemon/export/run.h"
 
-/* The globs and the filter of a subscription that brings what may be chosen. */
+/* The globs of a subscription that brings what may be chosen. */
 extern const char *const export_choose_globs[];
 extern const unsigned export_choose_globs_count;
-#define EXPORT_CHOOSE_FILTER_BYTES 1024
-void export_choose_filter(uint64_t slow_ns, char filter[EXPORT_CHOOSE_FILTER_BYTES]);
 
-/* The whole filter of what is exported: that one, unless export-probe says, and export-filter. */
+/* The filter of what is exported: what may be chosen, unless export-probe says, and export-filter. */
 int export_choose_request(const struct config *config, char filter[FILTER_BYTES_MAX + 1],
 			  struct error *error);
 

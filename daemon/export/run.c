@@ -46,8 +46,9 @@ static struct export_run *create(const uint8_t id[16], uint64_t epoch, const cha
 	return run;
 }
 
-struct export_run *export_run_create(const Ringtail__V1__Catalog *catalog,
-				     const uint8_t boot_id[16], uint64_t epoch)
+/* This run. NULL: out of memory. */
+static struct export_run *create_here(const Ringtail__V1__Catalog *catalog,
+				      const uint8_t boot_id[16], uint64_t epoch)
 {
 	struct export_run *run;
 	struct utsname system;
@@ -125,7 +126,7 @@ struct export_host *export_host_create(const Ringtail__V1__Catalog *catalog,
 
 	if (!host)
 		return NULL;
-	host->run = export_run_create(catalog, boot_id, epoch);
+	host->run = create_here(catalog, boot_id, epoch);
 	if (!host->run) {
 		free(host);
 		return NULL;

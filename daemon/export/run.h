@@ -35,10 +35,6 @@ struct export_run {
 	char boot_text[37];		/* boot_id as the kernel writes it */
 };
 
-/* This run. The catalog is borrowed for its life. NULL: out of memory. */
-struct export_run *export_run_create(const Ringtail__V1__Catalog *catalog,
-				     const uint8_t boot_id[16], uint64_t epoch);
-
 /*
  * The run of a ServerHello: `here`, or one of its own, which knows no probe before its Catalog has
  * come. A reference of the caller's; NULL: out of memory, or the hello names no run.

@@ -287,6 +287,7 @@ void source_bpf_timers_init(struct source_bpf_timers *timers, struct source_bpf_
 		.rate_fd = open(RATE_PATH, O_RDONLY | O_CLOEXEC),
 		.timer[RT_TIMER_PROFILE_99HZ] = {
 			"profile:hz:99", RT_PROBE_TIMER + RT_TIMER_PROFILE_99HZ, NS_PER_S / 99,
+			.interval = false,
 		},
 		.timer[RT_TIMER_INTERVAL_1S] = {
 			"interval:s:1", RT_PROBE_TIMER + RT_TIMER_INTERVAL_1S, NS_PER_S,
