@@ -45,6 +45,7 @@ struct orphan {
 /* What is told of one. */
 struct row {
 	const struct orphan *orphan;
+	struct spool_config config;		/* of it, as far as is known; points into it */
 	struct spool_files files;
 	bool held;
 };
@@ -315,6 +316,21 @@ static void take_up_some(struct spool_orphans *orphans)
 		take_up(orphans, orphans->found);
 }
 
+static struct spool_config config_of(const struct orphan *orphan)
+{
+	const Ringtail__V1__SegmentHead *head = orphan->head;
+
+	if (!head)
+		return (struct spool_config){.name = orphan->name, .filter = ""};
+	return (struct spool_config){
+		.name = orphan->name,
+		.probe = (const char *const *)head->probe,
+		.probes = head->n_probe < SPOOL_ORPHAN_PROBES_SHOWN ? head->n_probe :
+								      SPOOL_ORPHAN_PROBES_SHOWN,
+		.filter = head->filter,
+	};
+}
+
 static void tell(struct spool_orphans *orphans)
 {
 	orphans->new_rows = 0;
@@ -326,6 +342,7 @@ static void tell(struct spool_orphans *orphans)
 			continue;
 		orphans->new_row[orphans->new_rows++] = (struct row){
 			.orphan = orphan,
+			.config = config_of(orphan),
 			.held = fate_of(orphans, orphan->name) == HELD,
 			.files = spool_store_files(store),
 		};
@@ -430,14 +447,6 @@ void spool_orphans_each(const struct spool_orphans *orphans,
 {
 	for (unsigned i = 0; i < orphans->rows; i++) {
 		const struct row *row = &orphans->row[i];
-		const Ringtail__V1__SegmentHead *head = row->orphan->head;
-		struct spool_config config = {
-			.name = row->orphan->name,
-			.probe = head ? (const char *const *)head->probe : NULL,
-			.probes = !head ? 0 : head->n_probe < SPOOL_ORPHAN_PROBES_SHOWN ?
-					       head->n_probe : SPOOL_ORPHAN_PROBES_SHOWN,
-			.filter = head ? head->filter : "",
-		};
 		struct spool_stat stat = {
 			.segments = row->files.segments,
 			.bytes = row->files.bytes,
@@ -445,7 +454,7 @@ void spool_orphans_each(const struct spool_orphans *orphans,
 			.deleted = row->files.deleted,
 			.set_aside = row->files.set_aside,
 			.state = row->held ? "held" : "unused",
-			.config = &config,
+			.config = &row->config,
 			.size_bytes = orphans->config->size_bytes,
 		};
 

@@ -162,7 +162,7 @@ bool spooler_has(const struct spooler *spooler, const char *name);
 /* The same of one that is not open. */
 void spooler_remove(struct spooler *spooler, const char *name);
 
-/* `each` for every one; its ledger is empty. */
+/* `each` for every one; its ledger is empty. What it points to stays until the loop's next turn. */
 void spooler_each_orphan(const struct spooler *spooler,
 			 void (*each)(void *context, const struct spool_stat *stat), void *context);
 unsigned spooler_orphans(const struct spooler *spooler);

@@ -51,6 +51,7 @@ static void turn(struct spool_run *run)
 struct rows {
 	unsigned n, unused, held, probes;
 	uint64_t bytes, segments, deleted;
+	const struct spool_config *config[64];
 	char names[4096], first[SPOOL_NAME_BYTES];
 };
 
@@ -58,7 +59,8 @@ static void on_row(void *context, const struct spool_stat *stat)
 {
 	struct rows *rows = context;
 
-	rows->n++;
+	assert_true(rows->n < 64);
+	rows->config[rows->n++] = stat->config;
 	rows->unused += strcmp(stat->state, "unused") == 0;
 	rows->held += strcmp(stat->state, "held") == 0;
 	rows->bytes += stat->bytes;
@@ -80,6 +82,13 @@ static struct rows look(const struct spool_run *run)
 
 	spooler_each_orphan(run->spooler, on_row, &rows);
 	assert_int_equal(rows.n, spooler_orphans(run->spooler));
+	/* Whoever keeps what it was given finds it as it was: a stat is made a message later. */
+	for (unsigned i = 0; i < rows.n; i++) {
+		assert_int_equal(strlen(rows.config[i]->name), SPOOL_NAME_BYTES - 1);
+		assert_non_null(strstr(rows.names, rows.config[i]->name));
+		for (unsigned j = 0; j < i; j++)
+			assert_ptr_not_equal(rows.config[i], rows.config[j]);
+	}
 	assert_int_equal(rows.unused + rows.held, rows.n);
 	return rows;
 }
