@@ -121,7 +121,12 @@ def row_of(where, function, old, new, killer, taken):
             break
         name = f"{stem}-{number}"
     taken.add(name)
-    return f'    ("{name}", "{os.path.dirname(where)}:{function}",\n     {old!r},\n     {new!r}, ["{killer}"]),\n'
+    try:
+        place.place_of(f"{os.path.dirname(where)}:{function}")
+        where = os.path.dirname(where)
+    except place.Misfit:
+        pass
+    return f'    ("{name}", "{where}:{function}",\n     {old!r},\n     {new!r}, ["{killer}"]),\n'
 
 
 def main():
