@@ -6,7 +6,7 @@
 PATH: a file or a folder of C code. Of each function below it N mutants are made (1), at places that the
 seed decides: a comparison shifted or turned around, a condition that always or never holds, a statement
 left out, a one added or dropped, another result. Each is tried with the unit tests that its file's rows in
-tests/mutate/*.py name, and with those that include its header, the quickest first. A survivor is shown;
+tests/mutate/*.py name, and with those that include a header of its room, the quickest first. A survivor is shown;
 many a one is equivalent, or a matter of speed, so a person has to judge it. --rows: what was killed is
 written there, as rows for a list. Exit status 0.
 """
@@ -27,7 +27,7 @@ import one      # noqa: E402
 import place    # noqa: E402
 import run      # noqa: E402
 
-TESTS_SECONDS_MAX = 12      # what one mutant's tests may take together
+TESTS_SECONDS_MAX = 25      # what one mutant's tests may take together
 # (what stands, what is put there); tried wherever they match in a line.
 SWAPS = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "),
@@ -84,7 +84,13 @@ class Tests:
             self.listed.setdefault(where, set()).update(
                 run.find_test(name).source for name in mutant.tests if name.startswith("unit/"))
         self.units = {test.source: test for test in one.unit_tests(run.BUILD) if test.source.endswith(".c")}
-        self.texts = {source: place.text_of(source) for source in self.units}
+        self.texts = {source: self.text_of(source) for source in self.units}
+
+    @staticmethod
+    def text_of(source):
+        """With what it shares with its neighbours."""
+        text = place.text_of(source)
+        return text + "".join(place.text_of(path) for path in re.findall(r'"(tests/unit/\S+\.h)"', text))
 
     def seconds_of(self, source):
         return self.seconds.get(source, self.seconds.get(self.units[source].title, 1.0))
@@ -94,7 +100,7 @@ class Tests:
         header = re.sub(r"\.c$", ".h", path)
         wanted = self.listed.get(path, set()) | {
             source for source, text in self.texts.items()
-            if f'"{header}"' in text or os.path.basename(source) == "test_" + os.path.basename(path)}
+            if f'"{header}"' in text or f'"{os.path.dirname(path)}/' in text or os.path.basename(source) == "test_" + os.path.basename(path)}
         chosen, spent = [], 0
         for source in sorted(wanted & set(self.units), key=self.seconds_of):
             spent += self.seconds_of(source)

@@ -5,8 +5,9 @@
 
 BUILD is one made with --coverage, with sim/sim in it. Runs SEEDS seeds of each kind (200), prints a line
 for each room, and compares what was never entered with tests/sim/never_entered.txt: FILE FUNCTION a
-line, and after a # why. The list must be exact: a function that is entered now is to be taken off it, one
-that is entered no more is to be reached again. Exit status 0 if it is, else 1.
+line, in groups, each under a comment that says why. The list must be exact: a function that is entered
+now is to be taken off it, one that is entered no more is to be reached again. Exit status 0 if it is,
+else 1.
 """
 import glob
 import json
@@ -46,9 +47,22 @@ def functions(build, room):
 
 
 def read_allowed():
+    """Each entry stands in a group that a comment says the reason of; a blank line ends a group."""
+    allowed, reason = [], ""
     with open(ALLOWED) as lines:
-        words = [line.split("#")[0].split() for line in lines]
-    return {tuple(each) for each in words if each}
+        for line in lines:
+            if line.startswith("#"):
+                reason = line
+            elif not line.strip():
+                reason = ""
+            elif reason:
+                allowed.append(tuple(line.split()))
+            else:
+                sys.exit(f"{os.path.relpath(ALLOWED, TOP)}: no reason is given for {line.strip()}")
+    twice = {entry for entry in allowed if allowed.count(entry) > 1}
+    if twice:
+        sys.exit(f"{os.path.relpath(ALLOWED, TOP)}: more than once: {sorted(twice)}")
+    return set(allowed)
 
 
 def main():

@@ -55,7 +55,7 @@ static struct daemon *running;
 
 static const char *const faults[] = {"lose-batch", "repeat-batch", "lose-watermark", "count-wrong",
 				     "deaf-kernel", "change-seq", "hide-restart", "durable-early",
-				     "release-too-far", "ack-back", "free-early"};
+				     "release-too-far", "ack-back", "free-early", "skip-lost"};
 static const char *fault;
 
 static void must(int err, const struct error *error)
@@ -206,6 +206,31 @@ int __wrap_consumer_acknowledge(struct consumer *consumer, const struct cursor *
 	for (uint32_t i = 0; is_broken("ack-back") && consumer->place && i < consumer->place->n; i++)
 		consumer->place->position[i].seq /= 2;
 	return err;
+}
+
+/* What the disk lost, and should be told as a Gap, is told as skipped. */
+struct frame_ref *__real_spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
+					 uint64_t end_seq, uint64_t events,
+					 Ringtail__V1__LossReason reason);
+struct frame_ref *__wrap_spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
+					 uint64_t end_seq, uint64_t events,
+					 Ringtail__V1__LossReason reason);
+struct frame_ref *__wrap_spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
+					 uint64_t end_seq, uint64_t events,
+					 Ringtail__V1__LossReason reason)
+{
+	struct frame_ref *frame;
+
+	if (!is_broken("skip-lost") || end_seq == first_seq)
+		return __real_spool_frame_gap(codec, cpu, first_seq, end_seq, events, reason);
+	frame = frame_ref_create(FRAME_BATCH, 0);
+	if (frame) {
+		frame->cpu = cpu;
+		frame->first_seq = first_seq;
+		frame->end_seq = end_seq;
+		frame->skipped = end_seq - first_seq;
+	}
+	return frame;
 }
 
 /* Told, so that a pinned seed can ask for it. */

@@ -9,7 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <event2/event.h>
+#include <stdio.h>
+
+#include "daemon/disk/thread.h"
 #include "daemon/stream/consumers_file.h"
+#include "tests/lib/faulty_disk.h"
 
 static const char good[] =
 	"ringtail consumers 1\n"
@@ -151,6 +156,155 @@ static void test_places_never_go_back(void **state)
 	consumer_free(consumer);
 }
 
+/* ---- The registry ----------------------------------------------------------------------------- */
+
+static struct faulty_disk faulty;
+
+struct registry {
+	struct event_base *base;
+	struct disk_thread *thread;
+	struct consumers *consumers;
+	int saved;			/* what the last save came to */
+};
+
+static void on_saved(void *context, int err)
+{
+	((struct registry *)context)->saved = err;
+}
+
+static void open_registry(struct registry *r)
+{
+	struct error error;
+
+	*r = (struct registry){.base = event_base_new(), .saved = 1};
+	faulty_disk_init(&faulty, 1);
+	assert_int_equal(disk_thread_create(r->base, &faulty.disk, false, &r->thread, &error), 0);
+	assert_int_equal(consumers_create(&faulty.disk, r->thread, &r->consumers, &error), 0);
+	consumers_set_saved(r->consumers, on_saved, r);
+}
+
+static void close_registry(struct registry *r)
+{
+	consumers_destroy(r->consumers);
+	disk_thread_settle(r->thread);
+	disk_thread_destroy(r->thread);
+	event_base_free(r->base);
+	faulty_disk_fini(&faulty);
+}
+
+static void settle(struct registry *r)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		disk_thread_settle(r->thread);
+		event_base_loop(r->base, EVLOOP_NONBLOCK);
+	}
+}
+
+static int add(struct registry *r, const char *name, const char *owner, struct consumer **consumer,
+	       struct error *error)
+{
+	static const char *const glob[] = {"syscall:read:call"};
+
+	return consumers_add(r->consumers, name, owner,
+			     &(struct subscription_request){.glob = glob, .globs = 1, .filter = "", .flags = 2},
+			     consumer, error);
+}
+
+static void test_registered_as_it_asks(void **state)
+{
+	static const char *const one[] = {"syscall:read:call"}, *const other[] = {"x"},
+			  *const two[] = {"syscall:read:call", "x"};
+	const struct {
+		struct subscription_request request;
+		const char *what;	/* NULL: the same */
+	} cases[] = {
+		{{.glob = one, .globs = 1, .filter = "", .flags = 2}, NULL},
+		{{.glob = one, .globs = 1, .flags = 2}, NULL},
+		{{.glob = other, .globs = 1, .filter = "", .flags = 2}, "probes"},
+		{{.glob = two, .globs = 2, .filter = "", .flags = 2}, "probes"},
+		{{.globs = 0, .filter = "", .flags = 2}, "probes"},
+		{{.glob = one, .globs = 1, .filter = "pid == 1", .flags = 2}, "filter"},
+		{{.glob = one, .globs = 1, .filter = "", .flags = 6}, "flags"},
+	};
+	struct consumer *consumer;
+	struct error error;
+	struct registry r;
+
+	(void)state;
+	open_registry(&r);
+	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int err = consumers_compare(consumer, &cases[i].request, &error);
+
+		assert_int_equal(err, cases[i].what ? -EINVAL : 0);
+		if (err)
+			assert_non_null(strstr(error.what, cases[i].what));
+	}
+	close_registry(&r);
+}
+
+static void test_names_and_bounds(void **state)
+{
+	static const char *const bad[] = {"", ".a", "-a", "a b", "a/b", "a\n"};
+	char name[CONSUMER_NAME_BYTES_MAX + 2];
+	struct consumer *consumer;
+	struct error error;
+	struct registry r;
+	unsigned own;
+
+	(void)state;
+	open_registry(&r);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(add(&r, bad[i], "user:a", &consumer, &error), -EINVAL);
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	assert_int_equal(add(&r, name, "user:a", &consumer, &error), -EINVAL);
+	assert_int_equal(add(&r, name + 1, "user:a", &consumer, &error), 0);
+	assert_int_equal(add(&r, "export-x", "", &consumer, &error), 0);
+	assert_int_equal(add(&r, "b", "user:b", &consumer, &error), 0);
+	assert_int_equal(consumers_count(r.consumers, "user:b", &own), 2);
+	assert_int_equal(own, 1);
+	for (unsigned i = 3; i < CONSUMERS_MAX; i++) {
+		snprintf(name, sizeof(name), "n%u", i);
+		assert_int_equal(add(&r, name, "user:a", &consumer, &error), 0);
+	}
+	assert_int_equal(add(&r, "late", "user:a", &consumer, &error), -ENOSPC);
+	consumers_remove(r.consumers, consumers_find(r.consumers, "b"));
+	assert_int_equal(add(&r, "late", "user:a", &consumer, &error), 0);
+	settle(&r);
+	close_registry(&r);
+}
+
+/* A registration is kept when the disk has it, with its place, and not before. */
+static void test_kept_when_saved(void **state)
+{
+	struct consumer *consumer;
+	struct error error;
+	struct registry r;
+
+	(void)state;
+	open_registry(&r);
+	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
+	settle(&r);
+	assert_int_equal(r.saved, 0);
+	assert_false(consumer->kept);		/* it has no place yet */
+	acknowledge(consumer, 10, 0, 100);
+	faulty.fail_at = faulty.operations;
+	faulty.fail_errno = EIO;
+	faulty.fail_for_ever = true;
+	consumers_save(r.consumers);
+	assert_true(consumers_are_given(r.consumers));
+	settle(&r);
+	assert_int_equal(r.saved, -EIO);
+	assert_false(consumer->kept);
+	faulty.fail_at = UINT64_MAX;
+	consumers_save(r.consumers);
+	settle(&r);
+	assert_int_equal(r.saved, 0);
+	assert_true(consumer->kept);
+	close_registry(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -158,6 +312,9 @@ int main(void)
 		cmocka_unit_test(test_file_cut_anywhere),
 		cmocka_unit_test(test_file_refused),
 		cmocka_unit_test(test_places_never_go_back),
+		cmocka_unit_test(test_registered_as_it_asks),
+		cmocka_unit_test(test_names_and_bounds),
+		cmocka_unit_test(test_kept_when_saved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

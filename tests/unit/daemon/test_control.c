@@ -609,6 +609,12 @@ static void test_comes_back(void **state)
 	assert_string_equal(error.code, "unknown-probe");
 	ask_probes(peer);
 	expect_probes(peer, OPENS " " CALLS " no:such");
+	/* A filter is looked at also where nothing passes through it yet. */
+	config.probe.count = 0;
+	config.filter = (char *)"no such field == 1";
+	assert_true(control_set_config(e.control, &config, &error) < 0);
+	ask_probes(peer);
+	expect_probes(peer, OPENS " " CALLS " no:such");
 	peer_close(peer);
 	close_all(&e);
 }

@@ -26,6 +26,49 @@ static Ringtail__V1__Stat *await_stat(struct peer *peer)
 	return peer_await(peer, FRAME_STAT);
 }
 
+/* `local`: nothing proves who it is, so it is no operator. */
+static struct peer *connect_viewer(struct engine *e)
+{
+	struct peer *peer;
+	int fd;
+
+	peer = peer_pair(e->base, &fd);
+	server_serve(e->server, SERVER_PLAIN, transport_plain_create(fd), "127.0.0.1:9");
+	return peer;
+}
+
+/* Of the clients that may be there, how many viewers come in before the others are kept for operators. */
+static void test_places_kept_for_operators(void **state)
+{
+	static const struct {
+		unsigned clients_max, viewers;
+	} bound[] = {{3, 3}, {4, 3}, {8, 7}, {16, 14}, {80, 72}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bound) / sizeof(bound[0]); i++) {
+		struct peer *viewer[80], *late, *operator;
+		struct engine e;
+
+		engine_open(&e, 2, 1, bound[i].clients_max);
+		for (unsigned j = 0; j < bound[i].viewers; j++)
+			peer_greet(viewer[j] = connect_viewer(&e));
+		peer_send_hello(late = connect_viewer(&e));
+		peer_expect_error(late, "too-many-clients", true);
+		peer_close(late);
+		peer_run(e.base);
+		operator = engine_connect(&e);
+		if (bound[i].viewers < bound[i].clients_max)
+			peer_greet(operator);
+		else
+			peer_expect_error(operator, "too-many-clients", true);
+		peer_close(operator);
+		for (unsigned j = 0; j < bound[i].viewers; j++)
+			peer_close(viewer[j]);
+		peer_run(e.base);
+		engine_close(&e);
+	}
+}
+
 static void test_too_many_clients(void **state)
 {
 	struct peer *peer[2], *third, *crowd[40];
@@ -198,6 +241,7 @@ static void test_flush(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_places_kept_for_operators),
 		cmocka_unit_test(test_too_many_clients),
 		cmocka_unit_test(test_nobody_disturbs_another),
 		cmocka_unit_test(test_list),
