@@ -11,6 +11,9 @@ enum exit_code cmd_list(const struct settings *settings);
 enum exit_code cmd_stream(const struct settings *settings);
 enum exit_code cmd_record(const struct settings *settings);
 enum exit_code cmd_read(const struct settings *settings);
+enum exit_code cmd_count(const struct settings *settings);
+enum exit_code cmd_hist(const struct settings *settings);
+enum exit_code cmd_summary(const struct settings *settings);
 enum exit_code cmd_stat(const struct settings *settings);
 enum exit_code cmd_doctor(const struct settings *settings);
 enum exit_code cmd_probes(const struct settings *settings);
@@ -26,12 +29,22 @@ struct cmd_tap {
 	void *context;
 };
 
-/*
- * What stream and record share: connect, subscribe, pump. `format` is what is shown; `tap` may be
- * NULL.
- */
-enum exit_code cmd_follow(const struct settings *settings, enum format format,
-			  const struct cmd_tap *tap);
+/* Where the events go: ops NULL: nowhere. The sink is taken; NULL: the ops create one. */
+struct cmd_view {
+	const struct sink_ops *ops;
+	struct sink *sink;
+};
+
+/* Where all commands write to: stdout. */
+struct out *cmd_out(void);
+
+/* What stream, record and the questions share: connect, subscribe, pump. `tap` may be NULL. */
+enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view *view,
+			  const struct cmd_tap *tap, const char *command);
+
+/* The same of a file, settings->operand. */
+enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd_view *view,
+			       const char *command);
 
 /*
  * Prints the error and returns EXIT_FAILED; with the hint to --help, EXIT_USAGE. `text` is what the

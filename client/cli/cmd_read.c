@@ -15,8 +15,6 @@
 #include "client/cli/spool_dir.h"
 #include "client/cli/stop.h"
 
-static struct out out;
-
 static bool is_directory(const char *path)
 {
 	struct stat stat_of;
@@ -53,17 +51,18 @@ static int find_span(const struct settings *settings, uint64_t *since_ns, uint64
 	return err;
 }
 
-enum exit_code cmd_read(const struct settings *settings)
+enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd_view *view,
+			       const char *command)
 {
-	enum format format = settings->output ? settings->output : FORMAT_TEXT;
 	const char *path = settings->operand;
 	bool is_stdin = path && !strcmp(path, "-");
 	struct pump pump = {
-		.out = &out,
-		.ops = cmd_sink(format),
+		.out = cmd_out(),
+		.ops = view->ops,
+		.sink = view->sink,
 		.colour = cmd_colour(stdout),
 		.events_max = settings->count,
-		.events_on_terminal = format != FORMAT_NONE && isatty(STDOUT_FILENO),
+		.events_on_terminal = view->ops && isatty(STDOUT_FILENO),
 		.show_rate = true,
 		.summary = settings->summary,
 		.messages = stderr,
@@ -75,12 +74,8 @@ enum exit_code cmd_read(const struct settings *settings)
 	int fd = -1, err = 0;
 	uint64_t since_ns, until_ns;
 
-	if (!path) {
-		failure_set(&error, EINVAL, "no-file", "read which FILE?");
-		return cmd_usage(&error, "read");
-	}
 	if (find_span(settings, &since_ns, &until_ns, &error))
-		return cmd_usage(&error, "read");
+		return cmd_usage(&error, command);
 	pump.from_past = settings->since;
 	if (!is_stdin && is_directory(path))
 		err = spool_dir_open(path, stderr, &dir, &fd, &error);
@@ -95,7 +90,7 @@ enum exit_code cmd_read(const struct settings *settings)
 			    strerror(errno));
 		return cmd_fail(&error, NULL);
 	}
-	out_init(&out, STDOUT_FILENO);
+	out_init(cmd_out(), STDOUT_FILENO);
 	/* Only a walk through every event tells a good file from a damaged one. */
 	if (ringtail_open(fd, is_stdin ? "stdin" : path, false, &ringtail, &error)) {
 		if (dir)
@@ -109,7 +104,7 @@ enum exit_code cmd_read(const struct settings *settings)
 		ringtail_close(ringtail);
 		if (dir)
 			spool_dir_close(dir);
-		return cmd_usage_at(&error, "read", cmd_text_of(settings, &error));
+		return cmd_usage_at(&error, command, cmd_text_of(settings, &error));
 	}
 	ringtail_set_interrupt(ringtail, stop_init());
 	pump.ringtail = ringtail;
@@ -118,4 +113,17 @@ enum exit_code cmd_read(const struct settings *settings)
 	if (dir && !spool_dir_close(dir) && code == EXIT_GOOD)
 		code = EXIT_LOST;
 	return code;
+}
+
+enum exit_code cmd_read(const struct settings *settings)
+{
+	const struct cmd_view view = {
+		.ops = cmd_sink(settings->output ? settings->output : FORMAT_TEXT),
+	};
+	struct ringtail_error error;
+
+	if (settings->operand)
+		return cmd_follow_file(settings, &view, "read");
+	failure_set(&error, EINVAL, "no-file", "read which FILE?");
+	return cmd_usage(&error, "read");
 }

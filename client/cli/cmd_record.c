@@ -102,5 +102,6 @@ enum exit_code cmd_record(const struct settings *settings)
 	if (fd < 0)
 		return cmd_fail(&error, NULL);
 	out_init(&out, fd);
-	return close_file(&recording, cmd_follow(settings, format, &tap));
+	return close_file(&recording, cmd_follow(settings, &(struct cmd_view){ .ops = cmd_sink(format) },
+						 &tap, "record"));
 }

@@ -87,8 +87,13 @@ static int find_end(const struct settings *settings, uint64_t since_ns, uint64_t
 	return -EINVAL;
 }
 
-enum exit_code cmd_follow(const struct settings *settings, enum format format,
-			  const struct cmd_tap *tap)
+struct out *cmd_out(void)
+{
+	return &out;
+}
+
+enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view *view,
+			  const struct cmd_tap *tap, const char *command)
 {
 	struct ringtail_subscription wanted = {
 		.probe = settings->probe.text,
@@ -97,14 +102,15 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 		.consumer = settings->consumer,
 		.flags = settings->flags,
 		/* COUNT events, and those since a cursor, can only be told apart one by one. */
-		.count_only = format == FORMAT_NONE && !settings->since && !settings->consumer &&
+		.count_only = !view->ops && !settings->since && !settings->consumer &&
 			      !settings->cursor && !settings->until && (tap || !settings->count),
 		.reconnect = true,
 	};
 	struct pump pump = {
 		.out = &out,
 		.also = tap ? tap->out : NULL,
-		.ops = cmd_sink(format),
+		.ops = view->ops,
+		.sink = view->sink,
 		.colour = cmd_colour(stdout),
 		.events_max = settings->count,
 		.duration_ns = settings->duration,
@@ -113,7 +119,7 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 		.acknowledges = settings->consumer,
 		.cursor_path = settings->cursor,
 		.show_rate = true,
-		.events_on_terminal = format != FORMAT_NONE && isatty(STDOUT_FILENO),
+		.events_on_terminal = view->ops && isatty(STDOUT_FILENO),
 		.summary = settings->summary,
 		.messages = stderr,
 	};
@@ -126,14 +132,14 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 
 	if (settings->consumer && !*settings->consumer) {
 		failure_set(&error, EINVAL, "no-name", "--consumer is empty: it is the durable consumer's name");
-		return cmd_usage(&error, tap ? "record" : "stream");
+		return cmd_usage(&error, command);
 	}
 	err = find_start(settings, &wanted, &place, &error);
 	if (err == -EINVAL)
-		return cmd_usage_at(&error, tap ? "record" : "stream", settings->since);
+		return cmd_usage_at(&error, command, settings->since);
 	if (!err && find_end(settings, wanted.since_realtime_ns, &pump.until_realtime_ns, &error)) {
 		free(place);
-		return cmd_usage_at(&error, tap ? "record" : "stream", settings->until);
+		return cmd_usage_at(&error, command, settings->until);
 	}
 	if (err || ringtail_connect(settings->connect, &ringtail, &error)) {
 		free(place);
@@ -162,5 +168,9 @@ enum exit_code cmd_follow(const struct settings *settings, enum format format,
 
 enum exit_code cmd_stream(const struct settings *settings)
 {
-	return cmd_follow(settings, settings->output ? settings->output : FORMAT_TEXT, NULL);
+	const struct cmd_view view = {
+		.ops = cmd_sink(settings->output ? settings->output : FORMAT_TEXT),
+	};
+
+	return cmd_follow(settings, &view, NULL, "stream");
 }

@@ -39,6 +39,19 @@ static const struct command {
 	 "FILE - is stdin.\n"
 	 "Example:\n"
 	 "  tracectl read trace.rt -o json | jq 'select(.duration > 1000000)'\n"},
+	{"count", ASK, cmd_count, "FILE", "count [-p SPEC]... [--by NAME,...] [FILE]",
+	 "how many events, by what they have in common",
+	 "Of a daemon until Ctrl-C, --duration or -n; or of a file or a spool directory.\n"
+	 "Example:\n"
+	 "  tracectl count -p syscall -f error --by comm,function,error --top 10 --duration 10s\n"},
+	{"hist", ASK, cmd_hist, "FILE", "hist [-p SPEC]... [--of NAME] [FILE]",
+	 "how a number is spread: durations, sizes, anything",
+	 "Example:\n"
+	 "  tracectl hist -p syscall:read --of ret --by comm --duration 10s\n"},
+	{"summary", ASK, cmd_summary, "FILE", "summary [-f EXPR] [--by NAME,...] [FILE]",
+	 "calls, errors and times, most time first, as strace -c",
+	 "Example:\n"
+	 "  tracectl summary -f 'comm == \"redis-server\"' --duration 10s\n"},
 	{"forget", FORGET, cmd_forget, "NAME", "forget NAME",
 	 "gives up a durable consumer and what is kept for it",
 	 "For operators. It must not be connected.\n"

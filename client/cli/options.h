@@ -28,8 +28,9 @@ enum option_commands {
 	ENABLE	= 1 << 8,
 	DISABLE	= 1 << 9,
 	TOKEN	= 1 << 10,
+	ASK	= 1 << 11,	/* count, hist, summary */
 	EVERY	= LIST | STREAM | RECORD | READ | STAT | DOCTOR | FORGET | PROBES | ENABLE | DISABLE |
-		  TOKEN,
+		  TOKEN | ASK,
 };
 
 enum format {

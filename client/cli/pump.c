@@ -203,6 +203,8 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 		return STOPPED_SELF;
 	case RINGTAIL_WATERMARK:
 		run->unacked = true;
+		if (run->sink)
+			run->pump->ops->item(run->sink, item);
 		if (item->realtime_ns >= run->began_realtime_ns)
 			begin_duration(run);
 		if (run->pump->until_realtime_ns &&
@@ -367,13 +369,14 @@ enum exit_code pump_run(struct pump *pump)
 {
 	struct run run = { .pump = pump, .start_ns = conn_now_ns(), .end_ns = UINT64_MAX };
 	enum exit_code code;
+	enum why_stopped why;
 
 	run.began_realtime_ns = ringtail_host(pump->ringtail)->realtime_ns;
 	if (!pump->from_past)
 		begin_duration(&run);
 	if (pump->ops) {
-		run.sink =
-			pump->ops->create(pump->out, ringtail_host(pump->ringtail), pump->colour);
+		run.sink = pump->sink ? pump->sink :
+				pump->ops->create(pump->out, ringtail_host(pump->ringtail), pump->colour);
 		if (!run.sink) {
 			failure_set(&run.error, ENOMEM, "no-memory", "out of memory");
 			failure_print(pump->messages, &run.error, NULL);
@@ -383,7 +386,10 @@ enum exit_code pump_run(struct pump *pump)
 	rate_line_init(&run.rate, pump->messages);
 	if (pump->show_rate && pump->events_on_terminal)
 		out_set_before_write(pump->out, clear_rate_line, &run.rate);
-	code = conclude(&run, pump_items(&run));
+	why = pump_items(&run);
+	if (pump->ops && pump->ops->end)
+		pump->ops->end(run.sink);
+	code = conclude(&run, why);
 	out_set_before_write(pump->out, NULL, NULL);
 	if (pump->ops)
 		pump->ops->destroy(run.sink);

@@ -31,6 +31,7 @@ struct pump {
 	struct out *out;		/* flushed whenever nothing is at hand; */
 	struct out *also;		/* this too; NULL: there is no other */
 	const struct sink_ops *ops;	/* NULL: nothing is shown */
+	struct sink *sink;		/* what ops act on, taken; NULL: they create it */
 	bool colour;
 	uint64_t events_max;		/* 0: no bound */
 	uint64_t duration_ns;		/* 0: no bound; counts from the moment at which: */

@@ -15,8 +15,9 @@ struct sink_ops {
 	/* `out` and `host` are borrowed; the host may be empty still, and change. NULL: no memory */
 	struct sink *(*create)(struct out *out, const struct ringtail_host *host, bool colour);
 
-	/* Events, losses and gaps; other kinds are passed over. */
+	/* Events, losses, gaps and watermarks; other kinds are passed over. */
 	void (*item)(struct sink *sink, const struct ringtail_item *item);
+	void (*end)(struct sink *sink);	/* nothing more comes; NULL: that is nothing to it */
 	void (*destroy)(struct sink *sink);
 };
 

@@ -34,6 +34,7 @@
 #define KALLSYMS_BYTES_MAX		(64u << 20)
 #define SEGMENTS_READ_MAX		65536u		/* of one spool directory */
 #define SPOOL_LISTS_MAX			16u		/* of one that is deleted as it is read */
+#define ANSWER_ROWS_MAX			16384u		/* of a table: more keys are counted together */
 #define ACK_INTERVAL_MS			500		/* between two acknowledgements */
 #define RATE_LINE_INTERVAL_MS		250		/* at most 4 redraws a second */
 #define STAT_INTERVAL_MS		1000

@@ -1,0 +1,700 @@
+/* answer: see answer.h. */
+#include "client/cli/answer.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/errno_name.h"
+#include "client/cli/text_value.h"
+#include "client/cli/units.h"
+#include "client/lib/failure.h"
+#include "client/lib/limits.h"
+#include "query/tally.h"
+
+#define KEY_BYTES_MAX	512u	/* of all its parts; what is longer is cut */
+#define PART_END	'\x1f'	/* in no part: hidden characters are shown as '?' */
+#define BAR_CELLS	40u
+#define SLOTS_MIN	1024u
+
+struct row {
+	char *key;		/* the parts, each with PART_END behind it */
+	uint32_t hash;
+	uint32_t numbers;	/* bit by part: it is a number */
+	bool of_time;		/* its values are durations */
+	uint64_t events, errors, absent;	/* absent: events without the value, or with one below 0 */
+	struct tally tally;
+};
+
+struct sink {
+	struct answer_question question;
+	struct out *out;
+	unsigned parts;
+	char name[ANSWER_BY_MAX][64];
+	bool any;			/* event has come */
+	bool seen[ANSWER_BY_MAX + 1];	/* some event had it; the last: `of` */
+	struct row **slot;
+	size_t slots, rows;
+	uint64_t lost, gaps_unknown, events, crowded;
+	uint64_t begun_ns, next_ns;	/* of the interval, CLOCK_MONOTONIC of the host; 0: none yet */
+	uint64_t last_ns;		/* of what came last */
+	struct out scratch;
+	char key[KEY_BYTES_MAX];
+	size_t key_bytes;
+	uint32_t numbers;
+};
+
+/* ---- What an event has ----------------------------------------------------------------------- */
+
+static int field_of(const struct ringtail_probe *probe, const char *name)
+{
+	for (unsigned i = 0; i < probe->fields; i++)
+		if (!strcmp(probe->field[i].name, name) ||
+		    (probe->field[i].type == RINGTAIL_DURATION && !strcmp(name, "duration")) ||
+		    (probe->field[i].type == RINGTAIL_RESULT && !strcmp(name, "ret")))
+			return (int)i;
+	return -1;
+}
+
+static bool never_returns(const struct ringtail_item *event)
+{
+	return event->probe->kind == RINGTAIL_CALL && event->value[0] == RINGTAIL_NEVER;
+}
+
+/* The errno of a call's result; 0: it has none. */
+static int error_of(const struct ringtail_item *event)
+{
+	int i = field_of(event->probe, "ret");
+
+	return i >= 0 && !never_returns(event) && errno_failed(event->value[i]) ?
+		       (int)-(int64_t)event->value[i] : 0;
+}
+
+static bool put_error(struct out *out, const struct ringtail_item *event)
+{
+	int number = error_of(event);
+
+	if (!number)
+		out_literal(out, "none");
+	else if (errno_name(number))
+		out_text(out, errno_name(number));
+	else
+		out_u64(out, (uint64_t)number);
+	return true;
+}
+
+/* The text of a field: what is attached to it, without quotes, or its value. */
+static bool put_field(struct out *out, const struct ringtail_item *event, const char *name,
+		      bool *number)
+{
+	int i = field_of(event->probe, name);
+
+	if (i < 0 || (i < 2 && never_returns(event)))
+		return false;
+	for (size_t k = 0; k < event->attachments; k++)
+		if (event->attachment[k].kind == RINGTAIL_ATTACHED_STRING &&
+		    event->attachment[k].field == (unsigned)i) {
+			char text[KEY_BYTES_MAX];
+
+			snprintf(text, sizeof(text), "%.*s", (int)event->attachment[k].text_bytes,
+				 (const char *)event->attachment[k].text);
+			out_visible(out, text);
+			return true;
+		}
+	*number = event->probe->field[i].type == RINGTAIL_UNSIGNED ||
+		  event->probe->field[i].type == RINGTAIL_SIGNED ||
+		  event->probe->field[i].type == RINGTAIL_FD;
+	text_value(out, event, (unsigned)i);
+	return true;
+}
+
+/* False if the event has nothing of that name. */
+static bool put_part(struct out *out, const struct ringtail_item *event, const char *name, bool *number)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} ids[] = {
+		{ "pid", offsetof(struct ringtail_thread, pid) },
+		{ "tid", offsetof(struct ringtail_thread, tid) },
+		{ "ppid", offsetof(struct ringtail_thread, ppid) },
+		{ "uid", offsetof(struct ringtail_thread, uid) },
+	};
+	const struct {
+		const char *name, *text;
+	} texts[] = {
+		{ "probe", event->probe->spec },
+		{ "provider", event->probe->provider },
+		{ "function", event->probe->function },
+		{ "name", event->probe->name },
+	};
+
+	*number = true;
+	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++)
+		if (!strcmp(name, ids[i].name)) {
+			out_u64(out, *(const uint32_t *)((const char *)&event->thread + ids[i].offset));
+			return true;
+		}
+	if (!strcmp(name, "cpu")) {
+		out_u64(out, event->cpu);
+		return true;
+	}
+	*number = false;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		if (!strcmp(name, texts[i].name)) {
+			out_visible(out, texts[i].text);
+			return true;
+		}
+	if (!strcmp(name, "comm")) {
+		out_comm(out, event->thread.comm);
+		return true;
+	}
+	if (!strcmp(name, "error"))
+		return put_error(out, event);
+	return put_field(out, event, name, number);
+}
+
+/* The value that is asked for; false if the event has none, or one below 0. */
+static bool value_of(const struct sink *sink, const struct ringtail_item *event, uint64_t *value,
+		     bool *of_time)
+{
+	int i = field_of(event->probe, sink->question.of);
+	const struct ringtail_field *field;
+
+	if (i < 0 || (i < 2 && never_returns(event)))
+		return false;
+	field = &event->probe->field[i];
+	*of_time = field->type == RINGTAIL_DURATION;
+	*value = ringtail_value(field, event->value[i]);
+	return !((field->type == RINGTAIL_SIGNED || field->type == RINGTAIL_RESULT) &&
+		 (int64_t)*value < 0);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static uint32_t hash_of(const char *key, size_t bytes)
+{
+	uint32_t hash = 2166136261u;	/* FNV-1a */
+
+	for (size_t i = 0; i < bytes; i++)
+		hash = (hash ^ (uint8_t)key[i]) * 16777619u;
+	return hash;
+}
+
+static void make_key(struct sink *sink, const struct ringtail_item *event)
+{
+	struct out *scratch = &sink->scratch;
+
+	sink->key_bytes = 0;
+	sink->numbers = 0;
+	for (unsigned i = 0; i < sink->parts; i++) {
+		size_t room = KEY_BYTES_MAX - 2 - sink->key_bytes - (sink->parts - i);
+		bool number = false;
+
+		scratch->used = 0;
+		if (put_part(scratch, event, sink->name[i], &number))
+			sink->seen[i] = true;
+		else
+			out_char(scratch, '-');
+		if (scratch->used < room)
+			room = scratch->used;
+		memcpy(sink->key + sink->key_bytes, scratch->buffer, room);
+		sink->key_bytes += room;
+		sink->key[sink->key_bytes++] = PART_END;
+		sink->numbers |= (uint32_t)number << i;
+	}
+	sink->key[sink->key_bytes] = '\0';
+}
+
+static void grow(struct sink *sink)
+{
+	size_t slots = sink->slots ? sink->slots * 2 : SLOTS_MIN;
+	struct row **larger = calloc(slots, sizeof(*larger));
+
+	if (!larger)
+		return;
+	for (size_t i = 0; i < sink->slots; i++) {
+		size_t at;
+
+		if (!sink->slot[i])
+			continue;
+		at = sink->slot[i]->hash & (slots - 1);
+		while (larger[at])
+			at = (at + 1) & (slots - 1);
+		larger[at] = sink->slot[i];
+	}
+	free(sink->slot);
+	sink->slot = larger;
+	sink->slots = slots;
+}
+
+/* The row of sink->key; NULL where there are too many already, or no memory. */
+static struct row *row_of(struct sink *sink)
+{
+	uint32_t hash = hash_of(sink->key, sink->key_bytes);
+	struct row *row;
+	size_t at;
+
+	if (sink->rows * 2 >= sink->slots)
+		grow(sink);
+	if (sink->rows * 2 >= sink->slots)
+		return NULL;
+	for (at = hash & (sink->slots - 1); (row = sink->slot[at]); at = (at + 1) & (sink->slots - 1))
+		if (row->hash == hash && !strcmp(row->key, sink->key))
+			return row;
+	row = sink->rows < ANSWER_ROWS_MAX ? calloc(1, sizeof(*row)) : NULL;
+	if (row && !(row->key = strdup(sink->key))) {
+		free(row);
+		row = NULL;
+	}
+	if (!row)
+		return NULL;
+	row->hash = hash;
+	row->numbers = sink->numbers;
+	sink->slot[at] = row;
+	sink->rows++;
+	return row;
+}
+
+static void forget_rows(struct sink *sink)
+{
+	for (size_t i = 0; i < sink->slots; i++) {
+		if (!sink->slot[i])
+			continue;
+		tally_clear(&sink->slot[i]->tally);
+		free(sink->slot[i]->key);
+		free(sink->slot[i]);
+		sink->slot[i] = NULL;
+	}
+	sink->rows = 0;
+	sink->lost = sink->gaps_unknown = sink->events = sink->crowded = 0;
+}
+
+static void add_event(struct sink *sink, const struct ringtail_item *event)
+{
+	struct row *row;
+	bool of_time = false;
+	uint64_t value;
+
+	sink->events++;
+	sink->any = true;
+	make_key(sink, event);
+	row = row_of(sink);
+	if (!row) {
+		sink->crowded++;
+		return;
+	}
+	row->events++;
+	row->errors += error_of(event) != 0;
+	if (!sink->question.of)
+		return;
+	if (value_of(sink, event, &value, &of_time)) {
+		sink->seen[ANSWER_BY_MAX] = true;
+		row->of_time = of_time;
+		tally_add(&row->tally, value);
+	} else {
+		row->absent++;
+	}
+}
+
+/* ---- Printing -------------------------------------------------------------------------------- */
+
+static int by_most(const void *a, const void *b)
+{
+	const struct row *left = *(struct row *const *)a, *right = *(struct row *const *)b;
+
+	if (left->events != right->events)
+		return left->events < right->events ? 1 : -1;
+	return strcmp(left->key, right->key);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct row *left = *(struct row *const *)a, *right = *(struct row *const *)b;
+
+	if (left->tally.sum != right->tally.sum)
+		return left->tally.sum < right->tally.sum ? 1 : -1;
+	return by_most(a, b);
+}
+
+/* Part i of a key: where it begins, and its length. */
+static const char *part(const char *key, unsigned i, int *bytes)
+{
+	while (i--)
+		key = strchr(key, PART_END) + 1;
+	*bytes = (int)(strchr(key, PART_END) - key);
+	return key;
+}
+
+__attribute__((format(printf, 2, 3)))
+static void put(struct out *out, const char *format, ...)
+{
+	char text[KEY_BYTES_MAX + 256];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	out_text(out, text);
+}
+
+static const char *value_text(const struct row *row, uint64_t value, char text[UNITS_TEXT_BYTES])
+{
+	if (row->of_time)
+		return units_format_duration(value, text);
+	snprintf(text, UNITS_TEXT_BYTES, "%llu", (unsigned long long)value);
+	return text;
+}
+
+static uint64_t mean(const struct tally *tally)
+{
+	return tally->count ? (uint64_t)(tally->sum / tally->count) : 0;
+}
+
+static void put_key(struct sink *sink, const struct row *row)
+{
+	for (unsigned i = 0; i < sink->parts; i++) {
+		int bytes;
+		const char *text = part(row->key, i, &bytes);
+
+		put(sink->out, "%s%.*s", i ? "  " : "", bytes, text);
+	}
+	out_char(sink->out, '\n');
+}
+
+static void put_names(struct sink *sink)
+{
+	for (unsigned i = 0; i < sink->parts; i++)
+		put(sink->out, "%s%s", i ? "  " : "", sink->name[i]);
+	out_char(sink->out, '\n');
+}
+
+static void put_count(struct sink *sink, struct row **row, size_t rows)
+{
+	char sum[UNITS_TEXT_BYTES], min[UNITS_TEXT_BYTES], middle[UNITS_TEXT_BYTES],
+		max[UNITS_TEXT_BYTES];
+
+	put(sink->out, sink->question.of ? "%12s %10s %10s %10s %10s  " : "%12s  ", "COUNT", "SUM", "MIN",
+	    "MEAN", "MAX");
+	put_names(sink);
+	for (size_t i = 0; i < rows; i++) {
+		const struct tally *tally = &row[i]->tally;
+
+		put(sink->out, "%12llu", (unsigned long long)row[i]->events);
+		if (sink->question.of)
+			put(sink->out, " %10s %10s %10s %10s", value_text(row[i], (uint64_t)tally->sum, sum),
+			    value_text(row[i], tally->min, min), value_text(row[i], mean(tally), middle),
+			    value_text(row[i], tally->max, max));
+		out_literal(sink->out, "  ");
+		put_key(sink, row[i]);
+	}
+}
+
+static void put_summary(struct sink *sink, struct row **row, size_t rows, long double all)
+{
+	char total[UNITS_TEXT_BYTES], middle[UNITS_TEXT_BYTES], half[UNITS_TEXT_BYTES],
+		most[UNITS_TEXT_BYTES], max[UNITS_TEXT_BYTES];
+
+	put(sink->out, "%6s %9s %9s %9s %9s %9s %10s %9s  ", "%TIME", "TOTAL", "MEAN", "P50", "P99", "MAX",
+	    "CALLS", "ERRORS");
+	put_names(sink);
+	for (size_t i = 0; i < rows; i++) {
+		const struct tally *tally = &row[i]->tally;
+
+		put(sink->out, "%6.2f %9s %9s %9s %9s %9s %10llu %9llu  ",
+		    all > 0 ? (double)(100 * tally->sum / all) : 0,
+		    value_text(row[i], (uint64_t)tally->sum, total), value_text(row[i], mean(tally), middle),
+		    value_text(row[i], tally_quantile(tally, 0.5), half),
+		    value_text(row[i], tally_quantile(tally, 0.99), most),
+		    value_text(row[i], tally->max, max), (unsigned long long)row[i]->events,
+		    (unsigned long long)row[i]->errors);
+		put_key(sink, row[i]);
+	}
+}
+
+/* From the power of two that the least value is in to that of the greatest. */
+static void put_hist_row(struct sink *sink, const struct row *row)
+{
+	const struct tally *tally = &row->tally;
+	char low_text[UNITS_TEXT_BYTES], high_text[UNITS_TEXT_BYTES];
+	uint64_t most = 0, low;
+
+	if (sink->parts)
+		put_key(sink, row);
+	put(sink->out, "  %llu values, ", (unsigned long long)tally->count);
+	put(sink->out, "p50 %s, ", value_text(row, tally_quantile(tally, 0.5), low_text));
+	put(sink->out, "p90 %s, ", value_text(row, tally_quantile(tally, 0.9), low_text));
+	put(sink->out, "p99 %s, ", value_text(row, tally_quantile(tally, 0.99), low_text));
+	put(sink->out, "p99.9 %s, ", value_text(row, tally_quantile(tally, 0.999), low_text));
+	put(sink->out, "max %s\n", value_text(row, tally->max, low_text));
+	for (int pass = 0; pass < 2 && tally->count; pass++)
+		for (low = tally->min ? 1ull << (63 - __builtin_clzll(tally->min)) : 0;;
+		     low = low ? low * 2 : 1) {
+			uint64_t high = low ? low + (low - 1) : 0;
+			uint64_t n = tally_between(tally, low, high);
+
+			if (n > most)
+				most = n;
+			if (pass)
+				put(sink->out, "  %9s .. %-9s %10llu |%.*s\n", value_text(row, low, low_text),
+				    value_text(row, high, high_text), (unsigned long long)n,
+				    (int)(most ? n * BAR_CELLS / most : 0),
+				    "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@");
+			if (high >= tally->max)
+				break;
+		}
+}
+
+/* Which of the names that were asked for no event had; NULL: all were seen, or no event was. */
+static const char *unknown_name(const struct sink *sink)
+{
+	if (!sink->any)
+		return NULL;
+	for (unsigned i = 0; i < sink->parts; i++)
+		if (!sink->seen[i])
+			return sink->name[i];
+	return sink->question.of && !sink->seen[ANSWER_BY_MAX] ? sink->question.of : NULL;
+}
+
+static void put_loss(struct sink *sink)
+{
+	if (sink->crowded)
+		put(sink->out, "%12llu more events in rows beyond the first %u\n",
+		    (unsigned long long)sink->crowded, ANSWER_ROWS_MAX);
+	if (sink->lost)
+		put(sink->out, "up to %llu more events were lost: a count above may be so much higher\n",
+		    (unsigned long long)sink->lost);
+	if (sink->gaps_unknown)
+		put(sink->out, "an unknown number of events is missing too (%llu gaps)\n",
+		    (unsigned long long)sink->gaps_unknown);
+	if (unknown_name(sink))
+		put(sink->out, "no event had `%.64s`; `tracectl list` shows the fields\n",
+		    unknown_name(sink));
+}
+
+static void put_time(struct sink *sink, uint64_t until_ns)
+{
+	char took[UNITS_TEXT_BYTES];
+
+	if (sink->question.interval_ns)
+		put(sink->out, "--- %s, %llu events ---\n",
+		    units_format_duration(until_ns - sink->begun_ns, took),
+		    (unsigned long long)sink->events);
+}
+
+static json_t *key_json(const struct sink *sink, const struct row *row)
+{
+	json_t *key = json_object();
+
+	for (unsigned i = 0; i < sink->parts; i++) {
+		int bytes;
+		const char *text = part(row->key, i, &bytes);
+		char *end;
+		long long number = strtoll(text, &end, 10);
+
+		json_object_set_new(key, sink->name[i],
+				    row->numbers >> i & 1 && end == text + bytes ?
+					    json_integer(number) : json_stringn(text, (size_t)bytes));
+	}
+	return key;
+}
+
+static void set_tally(json_t *object, const struct tally *tally, bool with_spread)
+{
+	static const struct {
+		const char *name;
+		double part;
+	} quantile[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 }, { "p99.9", 0.999 } };
+	json_t *spread = json_array();
+
+	json_object_set_new(object, "values", json_integer((json_int_t)tally->count));
+	json_object_set_new(object, "sum", json_integer((json_int_t)tally->sum));
+	json_object_set_new(object, "min", json_integer((json_int_t)tally->min));
+	json_object_set_new(object, "max", json_integer((json_int_t)tally->max));
+	for (size_t i = 0; i < sizeof(quantile) / sizeof(*quantile); i++)
+		json_object_set_new(object, quantile[i].name,
+				    json_integer((json_int_t)tally_quantile(tally, quantile[i].part)));
+	for (uint64_t low = 0; tally->count && with_spread; low = low ? low * 2 : 1) {
+		uint64_t high = low ? low + (low - 1) : 0, n = tally_between(tally, low, high);
+
+		if (n)
+			json_array_append_new(spread, json_pack("[I,I,I]", (json_int_t)low,
+								(json_int_t)high, (json_int_t)n));
+		if (high >= tally->max)
+			break;
+	}
+	if (with_spread)
+		json_object_set_new(object, "buckets", spread);
+	else
+		json_decref(spread);
+}
+
+/* One object a row, and one at the end of all rows. */
+static void put_json(struct sink *sink, struct row **row, size_t rows, uint64_t until_ns)
+{
+	for (size_t i = 0; i <= rows; i++) {
+		json_t *object = json_object();
+		char *text;
+
+		if (i < rows) {
+			json_object_set_new(object, "key", key_json(sink, row[i]));
+			json_object_set_new(object, "count", json_integer((json_int_t)row[i]->events));
+			json_object_set_new(object, "count_max",
+					    json_integer((json_int_t)(row[i]->events + sink->lost)));
+			if (sink->question.of) {
+				json_object_set_new(object, "errors",
+						    json_integer((json_int_t)row[i]->errors));
+				set_tally(object, &row[i]->tally,
+					  sink->question.shape == ANSWER_HIST);
+			}
+		} else {
+			json_object_set_new(object, "events", json_integer((json_int_t)sink->events));
+			json_object_set_new(object, "lost", json_integer((json_int_t)sink->lost));
+			json_object_set_new(object, "gaps", json_integer((json_int_t)sink->gaps_unknown));
+			json_object_set_new(object, "beyond_rows",
+					    json_integer((json_int_t)sink->crowded));
+			if (unknown_name(sink))
+				json_object_set_new(object, "unknown", json_string(unknown_name(sink)));
+			json_object_set_new(object, "rows", json_integer((json_int_t)sink->rows));
+			json_object_set_new(object, "seconds",
+					    json_real((double)(until_ns - sink->begun_ns) / 1e9));
+		}
+		text = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+		if (text) {
+			out_text(sink->out, text);
+			out_char(sink->out, '\n');
+		}
+		free(text);
+		json_decref(object);
+	}
+}
+
+static void print(struct sink *sink, uint64_t until_ns)
+{
+	struct row **row = calloc(sink->rows + 1, sizeof(*row));
+	size_t rows = 0;
+	long double all = 0;
+
+	for (size_t i = 0; row && i < sink->slots; i++)
+		if (sink->slot[i]) {
+			all += sink->slot[i]->tally.sum;
+			row[rows++] = sink->slot[i];
+		}
+	if (row)
+		qsort(row, rows, sizeof(*row), sink->question.shape == ANSWER_SUMMARY ? by_time : by_most);
+	if (sink->question.top && rows > sink->question.top)
+		rows = sink->question.top;
+	if (sink->question.json) {
+		put_json(sink, row, rows, until_ns);
+	} else {
+		put_time(sink, until_ns);
+		if (sink->question.shape == ANSWER_COUNT)
+			put_count(sink, row, rows);
+		else if (sink->question.shape == ANSWER_SUMMARY)
+			put_summary(sink, row, rows, all);
+		for (size_t i = 0; sink->question.shape == ANSWER_HIST && i < rows; i++)
+			put_hist_row(sink, row[i]);
+		put_loss(sink);
+	}
+	free(row);
+	forget_rows(sink);
+}
+
+/* ---- The sink -------------------------------------------------------------------------------- */
+
+/* Intervals end by the host's clock: what happened before an end is in the table before it. */
+static void end_intervals(struct sink *sink, uint64_t time_ns)
+{
+	if (!sink->begun_ns)
+		sink->begun_ns = time_ns;
+	if (!sink->question.interval_ns)
+		return;
+	if (!sink->next_ns)
+		sink->next_ns = sink->begun_ns + sink->question.interval_ns;
+	while (time_ns >= sink->next_ns) {
+		print(sink, sink->next_ns);
+		sink->begun_ns = sink->next_ns;
+		sink->next_ns += sink->question.interval_ns;
+	}
+}
+
+static void take_item(struct sink *sink, const struct ringtail_item *item)
+{
+	if (item->time_ns > sink->last_ns) {
+		sink->last_ns = item->time_ns;
+		end_intervals(sink, item->time_ns);
+	}
+	switch (item->kind) {
+	case RINGTAIL_EVENT:
+		add_event(sink, item);
+		break;
+	case RINGTAIL_LOSS:
+		sink->lost += item->count;
+		break;
+	case RINGTAIL_GAP:
+		sink->lost += item->events ? item->events : item->count;
+		sink->gaps_unknown += !item->events && !item->count;
+		break;
+	default:
+		break;
+	}
+}
+
+static void destroy(struct sink *sink)
+{
+	if (!sink)
+		return;
+	forget_rows(sink);
+	free(sink->slot);
+	free(sink);
+}
+
+static int take_names(struct sink *sink, const char *by, struct ringtail_error *error)
+{
+	for (const char *at = by; *at;) {
+		size_t bytes = strcspn(at, ",");
+
+		if (sink->parts == ANSWER_BY_MAX)
+			return failure_set(error, EINVAL, "bad-by", "--by takes at most %u names",
+					   ANSWER_BY_MAX);
+		if (!bytes || bytes >= sizeof(sink->name[0]))
+			return failure_set(error, EINVAL, "bad-by", "--by %.60s: names stand with "
+					   "commas between", by);
+		memcpy(sink->name[sink->parts++], at, bytes);
+		at += bytes;
+		if (*at == ',' && !*++at)
+			return failure_set(error, EINVAL, "bad-by", "--by %.60s: a name is missing at "
+					   "its end", by);
+	}
+	return 0;
+}
+
+struct sink *answer_create(const struct answer_question *question, struct out *out,
+			   struct ringtail_error *error)
+{
+	struct sink *sink = calloc(1, sizeof(*sink));
+
+	if (!sink) {
+		failure_set(error, ENOMEM, "no-memory", "out of memory");
+		return NULL;
+	}
+	sink->question = *question;
+	sink->out = out;
+	out_init(&sink->scratch, -1);
+	if (take_names(sink, question->by ? question->by : "", error)) {
+		free(sink);
+		return NULL;
+	}
+	return sink;
+}
+
+static void end(struct sink *sink)
+{
+	print(sink, sink->last_ns);
+}
+
+const struct sink_ops answer_ops = { .item = take_item, .end = end, .destroy = destroy };

@@ -1,0 +1,38 @@
+/*
+ * answer: a sink that counts events by what they have in common, and prints tables instead of events.
+ *
+ *	fields of events -> a key (texts) -> a tally for each key -> rows, most first
+ *
+ * What was lost stands with the answer: a count is an interval, from what was seen to that and what was lost.
+ * One thread.
+ */
+#ifndef RINGTAIL_CLIENT_CLI_ANSWER_H
+#define RINGTAIL_CLIENT_CLI_ANSWER_H
+
+#include "client/cli/sink.h"
+
+#define ANSWER_BY_MAX	8u
+
+enum answer_shape {
+	ANSWER_COUNT,		/* how many; with `of`: sum, least, mean, greatest */
+	ANSWER_HIST,		/* how the values of `of` are spread */
+	ANSWER_SUMMARY,		/* calls, errors, times: as strace -c */
+};
+
+struct answer_question {
+	enum answer_shape shape;
+	const char *by;		/* names with commas between; NULL: by none */
+	const char *of;		/* a number of the event; NULL: its duration, or none for COUNT */
+	uint64_t top;		/* rows; 0: all */
+	uint64_t interval_ns;	/* a table each; 0: one at the end */
+	bool json;
+};
+
+/* NULL with *error if `by` is no list of names, or when out of memory. Borrows the texts. */
+struct sink *answer_create(const struct answer_question *question, struct out *out,
+			   struct ringtail_error *error);
+
+/* `create` is NULL: answer_create() makes the sink. */
+extern const struct sink_ops answer_ops;
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * cmd_ask: count, hist and summary: questions about events, of a daemon as they happen or of a file.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/cli/answer.h"
+#include "client/cli/cmd.h"
+#include "client/lib/failure.h"
+
+static enum exit_code ask(const struct settings *settings, struct answer_question question,
+			  const char *command)
+{
+	struct settings asked = *settings;
+	struct cmd_view view = { .ops = &answer_ops };
+	struct ringtail_error error;
+	enum exit_code code;
+
+	question.by = settings->by ? settings->by : question.by;
+	question.of = settings->of ? settings->of : question.of;
+	question.top = settings->top;
+	question.interval_ns = settings->interval;
+	question.json = settings->output == FORMAT_JSON;
+	if (!asked.probe.n && question.shape != ANSWER_COUNT)
+		asked.probe = (struct texts){ .n = 1, .text = { "syscall:*:call" } };
+	view.sink = answer_create(&question, cmd_out(), &error);
+	if (!view.sink)
+		return cmd_usage(&error, command);
+	code = settings->operand ? cmd_follow_file(&asked, &view, command) :
+				   cmd_follow(&asked, &view, NULL, command);
+	return code;
+}
+
+enum exit_code cmd_count(const struct settings *settings)
+{
+	return ask(settings, (struct answer_question){ .shape = ANSWER_COUNT, .by = "probe" }, "count");
+}
+
+enum exit_code cmd_hist(const struct settings *settings)
+{
+	return ask(settings, (struct answer_question){ .shape = ANSWER_HIST, .of = "duration" }, "hist");
+}
+
+enum exit_code cmd_summary(const struct settings *settings)
+{
+	return ask(settings, (struct answer_question){ .shape = ANSWER_SUMMARY, .by = "function",
+						       .of = "duration" }, "summary");
+}
