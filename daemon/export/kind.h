@@ -31,7 +31,7 @@ enum export_outcome {
 struct export_verdict {
 	enum export_outcome outcome;
 	uint64_t rejected;	/* items of an accepted body */
-	bool names_event;	/* of a refusal: what it says is of an event, not of the settings */
+	bool too_old;		/* of a refusal: it is for an event's time */
 	char message[128];	/* the back end's words, if it had any */
 };
 

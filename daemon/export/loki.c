@@ -162,14 +162,13 @@ static int build(const struct export_maker *maker, const struct export_list *eve
 
 static void judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict)
 {
-	/* Its distributor's and its ingester's words for an entry that no settings of ours mend. */
-	static const char *const of_entry[] = {"timestamp too old", "timestamp too new",
-					       "too far behind", "out of order"};
+	/* The words of its distributor, and of its ingester of old and today. */
+	static const char *const too_old[] = {"timestamp too old", "out of order", "too far behind"};
 
 	export_judge(status, answer, bytes, verdict);
-	for (size_t i = 0; i < sizeof(of_entry) / sizeof(of_entry[0]); i++)
-		if (strstr(verdict->message, of_entry[i]))
-			verdict->names_event = true;
+	for (size_t i = 0; i < sizeof(too_old) / sizeof(too_old[0]); i++)
+		if (strstr(verdict->message, too_old[i]))
+			verdict->too_old = true;
 }
 
 const struct export_kind export_loki = {

@@ -40,7 +40,7 @@ struct export_sender {
 	unsigned failures;		/* since something was accepted, or refused for what it is */
 	unsigned busy;			/* 429s, one after the other */
 	bool accepts;			/* something was accepted since a whole request was refused */
-	unsigned round, asked;		/* how often all was refused; refused alone since */
+	unsigned round, asked;		/* how often it was waited; refused alone since */
 	unsigned splits;		/* of the push of metrics whose parts are being sent */
 	bool flush;
 	struct event *timer;
@@ -318,6 +318,8 @@ static void try_again(struct export_sender *sender, const struct export_answer *
 	struct request *request = TAILQ_FIRST(&sender->requests);
 
 	sender->accepts = false;
+	sender->asked = 0;
+	sender->round++;
 	sender->retry_ns = clock_monotonic() +
 			   export_retry_ns(++sender->failures, answer->retry_after_ns);
 	if (!answer->status && answer->sent)
@@ -351,7 +353,7 @@ static void reject(struct export_sender *sender, struct request_list *of, uint64
 
 /*
  * Something was accepted. What was refused alone a moment ago was so for what it is; what was refused
- * before all was held is asked about once more, for meanwhile somebody may have mended the back end.
+ * before a wait is asked about once more, for meanwhile somebody may have mended the back end.
  */
 static void judge_aside(struct export_sender *sender)
 {
@@ -410,8 +412,6 @@ static void set_aside(struct export_sender *sender, const struct export_answer *
 	note_error(sender, error);
 	if (++sender->asked < most && (sender->queue_events || !TAILQ_EMPTY(&sender->requests)))
 		return;
-	sender->asked = 0;
-	sender->round++;
 	try_again(sender, answer, EXPORT_HELD, error);
 }
 
@@ -442,6 +442,15 @@ static bool split(struct export_sender *sender)
 	return true;
 }
 
+/* The back end may well call it too old: nothing will mend that, and what is new is behind it. */
+static bool is_old(const struct request *request)
+{
+	const struct export_event *event = TAILQ_FIRST(&request->list);
+
+	return event && event->time_ns + export_run_to_realtime(event->run) + EXPORT_OLD_NS <
+				clock_read(CLOCK_REALTIME);
+}
+
 /* Something that is in it, or all of it. */
 static void refuse(struct export_sender *sender, const struct export_answer *answer,
 		   const struct export_verdict *verdict, const char *error)
@@ -452,7 +461,7 @@ static void refuse(struct export_sender *sender, const struct export_answer *ans
 		sender->accepts = false;
 	if (split(sender))
 		return;
-	if (!sender->accepts && !verdict->names_event) {
+	if (!sender->accepts && !(verdict->too_old && is_old(request))) {
 		set_aside(sender, answer, error);
 		return;
 	}

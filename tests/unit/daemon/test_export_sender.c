@@ -404,6 +404,23 @@ static void test_poison_held_with_all_is_lost_in_the_end(void **state)
 	check_counts(fixture, 20, 18, 2, 0);
 }
 
+/* Refused by a server that was wrong, which then went away and came back right: not to blame. */
+static void test_refused_before_a_restart_is_asked_again(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 20);
+	for (unsigned i = 0; i < 9; i++)	/* 20, 10, 5, 2, 1, 1, 3, 1, 2 */
+		say_status(fixture, 400, "no writes");
+	say(fixture, (struct export_answer){.error = "hung up"});
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	while (posted) {
+		note_accepted(fixture);
+		say_status(fixture, 200, "");
+	}
+	check_counts(fixture, 20, 20, 0, 0);
+}
+
 /* One event, nothing else to compare it with: kept, until something is accepted. */
 static void test_refused_alone_waits_for_another(void **state)
 {
@@ -428,17 +445,32 @@ static void test_refused_alone_waits_for_another(void **state)
 	assert_false(posted);
 }
 
-/* Loki says which entry is too old: no settings of ours mend that, and what is new is behind it. */
+/* What Loki calls too old, and is: no settings mend that, and what is new is behind it. */
 static void test_too_old_is_lost_at_once(void **state)
 {
 	struct fixture *fixture = *state;
 
 	open_sender(fixture, &export_loki, "https://there", true, 1 << 30);
+	now_ns = 2 * EXPORT_OLD_NS;
 	give_and_flush(fixture, EVENTS_MAX);
 	while (posted)
 		say_status(fixture, 400, "entry for stream '{...}' has timestamp too old: 2026");
 	check_counts(fixture, EVENTS_MAX, 0, EVENTS_MAX, 0);
 	assert_int_equal(posts, 2 * EVENTS_MAX - 1);
+}
+
+/* A clock or a limit is wrong where what has just been recorded is too old. */
+static void test_too_old_of_now_is_held(void **state)
+{
+	struct fixture *fixture = *state;
+
+	open_sender(fixture, &export_loki, "https://there", true, 1 << 30);
+	now_ns = NS_PER_S;
+	give_and_flush(fixture, EVENTS_MAX);
+	while (posted)
+		say_status(fixture, 400, "entry for stream '{...}' has timestamp too old: 2026");
+	check_counts(fixture, EVENTS_MAX, 0, 0, EVENTS_MAX);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
 }
 
 /* More than fits what a back end takes at once is answered 429 for ever: parts of it are not. */
@@ -762,8 +794,10 @@ int main(void)
 		TEST(test_poison_is_found_and_alone_is_lost),
 		TEST(test_all_refused_is_held),
 		TEST(test_poison_held_with_all_is_lost_in_the_end),
+		TEST(test_refused_before_a_restart_is_asked_again),
 		TEST(test_refused_alone_waits_for_another),
 		TEST(test_too_old_is_lost_at_once),
+		TEST(test_too_old_of_now_is_held),
 		TEST(test_busy_with_much_is_sent_less),
 		TEST(test_order_is_kept_over_a_split),
 		TEST(test_partial_success_is_not_sent_again),
