@@ -45,11 +45,11 @@ static inline unsigned meter_bucket_of(uint64_t ns)
 /* The cell of a duration. */
 static inline unsigned meter_cell_of(uint64_t ns)
 {
-	/* Where 10^9 * 2^(i/8), i = -175 ... -168, are between 2^8 and 2^9, as fractions of 2^64 to 2^63. */
+	/* 10^9 * 2^(i/8), i = -175 ... -168, are between 2^8 and 2^9: times 2^55, less one, rounded down. */
 	static const uint64_t bound[METER_CELL_PARTS] = {
-		0x81ffa7a9549ca6e3, 0x8dc3b8960164a7d9, 0x9a9867054d512391,
-		0xa8965f74bf065071, 0xb7d88a12d0dd9ea0, 0xc87c3e7d03cdbec3,
-		0xdaa17c2cd19555db, 0xee6b280000000000, UINT64_MAX,
+		0x81ffa7a9549ca6e2, 0x8dc3b8960164a7d8, 0x9a9867054d512390,
+		0xa8965f74bf065070, 0xb7d88a12d0dd9e9f, 0xc87c3e7d03cdbec2,
+		0xdaa17c2cd19555da, 0xee6b27ffffffffff, UINT64_MAX,
 	};
 	/* How many of them are not above each sixteenth of the way; at most one more is within it. */
 	static const uint8_t below[16] = {0, 1, 2, 2, 3, 3, 4, 5, 5, 5, 6, 6, 7, 7, 8, 8};
@@ -62,11 +62,9 @@ static inline unsigned meter_cell_of(uint64_t ns)
 	octave = 63u - zeros - METER_BUCKET_MIN_SHIFT;
 	if (octave >= METER_CELL_OCTAVES)
 		return METER_CELLS - 1;
-	fraction = ns << zeros;
+	fraction = (ns << zeros) - 1;	/* the next power of two is all ones: the last of this octave */
 	part = below[fraction >> 59 & 15];
 	part += fraction > bound[part];
-	if (!fraction)			/* the next power of two: the last of this octave */
-		part = METER_CELL_PARTS - 1;
 	return 2 + octave * METER_CELL_PARTS + part;
 }
 

@@ -48,19 +48,6 @@ const char *off_reason_name(enum off_reason reason)
 	return reason_name[reason];
 }
 
-/* A plain addition of the only writer's. */
-static void add(_Atomic uint64_t *total, uint64_t n)
-{
-	atomic_store_explicit(total, atomic_load_explicit(total, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
-
-void meter_histogram_add(struct meter_histogram *histogram, uint64_t ns)
-{
-	add(&histogram->cell[meter_cell_of(ns)], 1);
-	add(&histogram->sum_ns, ns);
-}
-
 struct meter_sched *meter_sched_create(unsigned workers)
 {
 	struct meter_sched *sched = calloc(1, sizeof(*sched));

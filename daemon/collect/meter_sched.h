@@ -13,6 +13,7 @@
 #ifndef RINGTAIL_DAEMON_COLLECT_METER_SCHED_H
 #define RINGTAIL_DAEMON_COLLECT_METER_SCHED_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "daemon/collect/meter_bucket.h"
@@ -58,7 +59,17 @@ static inline struct sched_event sched_event_make(enum sched_kind kind, uint64_t
 	return (struct sched_event){.key = time_ns << 2 | kind, .tid = tid, .state = state};
 }
 
-void meter_histogram_add(struct meter_histogram *histogram, uint64_t ns);
+/* Plain additions of the only writer's. For each call: here, to be inlined. */
+static inline void meter_histogram_add(struct meter_histogram *histogram, uint64_t ns)
+{
+	_Atomic uint64_t *cell = &histogram->cell[meter_cell_of(ns)];
+
+	atomic_store_explicit(cell, atomic_load_explicit(cell, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	atomic_store_explicit(&histogram->sum_ns,
+			      atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed) + ns,
+			      memory_order_relaxed);
+}
 
 const char *off_reason_name(enum off_reason reason);
 
