@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/errno_name.h"
 #include "client/cli/text_value.h"
 #include "client/cli/units.h"
 #include "client/lib/failure.h"

@@ -83,6 +83,13 @@ static char *format_steps(double value, double step, const char *const *suffix, 
 	return to;
 }
 
+char *units_format_duration(uint64_t ns, char to[UNITS_TEXT_BYTES])
+{
+	static const char *const suffix[] = { "ns", "us", "ms", "s" };
+
+	return format_steps((double)ns, 1000, suffix, 4, to);
+}
+
 char *units_format_rate(double value, char to[UNITS_TEXT_BYTES])
 {
 	static const char *const suffix[] = { "", "k", "M", "G", "T" };

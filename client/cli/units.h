@@ -15,7 +15,10 @@ int units_parse_duration(const char *text, uint64_t *ns);
 
 #define UNITS_TEXT_BYTES 32
 
-/* "512", "12.3k", "4.56M": at most 4 digits, decimal steps. Returns `to`. */
+/* "999ns", "12.3us", "1.50s": at most 4 digits. Returns `to`. */
+char *units_format_duration(uint64_t ns, char to[UNITS_TEXT_BYTES]);
+
+/* "512", "12.3k", "4.56M": at most 4 digits, decimal steps. */
 char *units_format_rate(double value, char to[UNITS_TEXT_BYTES]);
 
 /* "512 B", "12.3 KiB": binary steps. */
