@@ -43,6 +43,7 @@ struct export_sender {
 	unsigned round, asked;		/* how often it was waited; refused alone since */
 	unsigned splits;		/* of the push of metrics whose parts are being sent */
 	bool flush;
+	bool rest;			/* the queue begins in the middle of a frame */
 	struct event *timer;
 	const char *header[CONFIG_WORDS_MAX + 8];	/* all there can be, and a kind's own */
 	unsigned headers;
@@ -228,6 +229,15 @@ static struct request *build_request(struct export_sender *sender, struct export
 	return request;
 }
 
+/*
+ * Whether a frame is cut between these two. Nothing of it is acknowledged before all of it is accepted, and
+ * a kill until then makes what was accepted come again: so its rest does not wait for others to go with it.
+ */
+static bool is_cut(const struct export_event *last, const struct export_event *next)
+{
+	return last && next && next->frames && next->frame <= last->frame;
+}
+
 /* Of the oldest events that are in none yet. */
 static void add_request(struct export_sender *sender)
 {
@@ -237,6 +247,8 @@ static void add_request(struct export_sender *sender)
 
 	sender->queue_events -= events;
 	sender->queued_ns = clock_monotonic();
+	sender->rest = request && is_cut(TAILQ_LAST(&request->list, export_list),
+					 TAILQ_FIRST(&sender->queue));
 	if (request)
 		TAILQ_INSERT_TAIL(&sender->requests, request, link);
 }
@@ -625,7 +637,7 @@ static void pump_requests(struct export_sender *sender)
 			TAILQ_CONCAT(&sender->requests, &sender->aside, link);
 			continue;
 		}
-		if (sender->queue_events < EXPORT_BATCH_EVENTS && !sender->flush &&
+		if (sender->queue_events < EXPORT_BATCH_EVENTS && !sender->flush && !sender->rest &&
 		    now < sender->queued_ns + EXPORT_BATCH_NS) {
 			wake_at(sender, now, sender->queued_ns + EXPORT_BATCH_NS);
 			return;

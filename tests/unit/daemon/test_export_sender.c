@@ -116,7 +116,22 @@ static int unmake(void **state)
 
 /* ---- What is given --------------------------------------------------------------------------- */
 
-/* A batch of slow calls whose third field counts from `first`, or a watermark beyond all. */
+/* Beyond all. */
+static void give_watermark(struct fixture *fixture)
+{
+	Ringtail__V1__Watermark watermark = RINGTAIL__V1__WATERMARK__INIT;
+	struct frame_codec *codec = frame_codec_create(1);
+	uint8_t message[64], frame[256];
+	size_t bytes;
+
+	watermark.time_ns = UINT64_MAX / 2;
+	bytes = ringtail__v1__watermark__pack(&watermark, message);
+	bytes = frame_seal(codec, FRAME_WATERMARK, message, (uint32_t)bytes, frame);
+	export_sender_frame(fixture->sender, ++fixture->serial, frame, bytes, 0);
+	frame_codec_destroy(codec);
+}
+
+/* A batch of slow calls whose third field counts from `first`. */
 static void give(struct fixture *fixture, unsigned events, uint64_t first)
 {
 	struct batch_encoder *encoder = batch_encoder_create(MAKE_PROBES);
@@ -515,6 +530,21 @@ static void test_order_is_kept_over_a_split(void **state)
 	assert_int_equal(next, 12);
 }
 
+/* Until all of a frame is accepted a kill makes it come again: its rest follows without a wait. */
+static void test_rest_of_a_frame_goes_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give(fixture, 700, 0);
+	give_watermark(fixture);
+	assert_true(posted);		/* 512 of them */
+	say_status(fixture, 200, "");
+	check_counts(fixture, 700, EXPORT_BATCH_EVENTS, 0, 700 - EXPORT_BATCH_EVENTS);
+	assert_true(posted);
+	say_status(fixture, 200, "");
+	check_counts(fixture, 700, 700, 0, 0);
+}
+
 static void test_partial_success_is_not_sent_again(void **state)
 {
 	static const uint8_t partial[] = {0x0a, 4, 0x08, 5, 0x12, 0};
@@ -800,6 +830,7 @@ int main(void)
 		TEST(test_too_old_of_now_is_held),
 		TEST(test_busy_with_much_is_sent_less),
 		TEST(test_order_is_kept_over_a_split),
+		TEST(test_rest_of_a_frame_goes_at_once),
 		TEST(test_partial_success_is_not_sent_again),
 		TEST(test_answer_cut_short),
 		TEST(test_hang_up_is_tried_again),
