@@ -31,7 +31,8 @@
 #define U32_BYTES	(1 + 5)
 #define COMM_BYTES	sizeof(((struct batch_thread *)NULL)->comm)
 #define HEAD_BYTES	(5 * SCALAR_BYTES)
-#define THREAD_BYTES	(2 + 4 * U32_BYTES + (2 + COMM_BYTES) + 2)
+#define THREAD_BYTES	(2 + 6 * U32_BYTES + (2 + COMM_BYTES) + 2 + SCALAR_BYTES)
+#define TEXT_HEAD_BYTES	(2 + 5)
 #define LOSS_BYTES	(2 + 3 * U32_BYTES + 2 * SCALAR_BYTES)
 #define STRING_BYTES	(4 + 3 * U32_BYTES + 3 + STRING_BYTES_MAX)
 #define STACK_BYTES	(4 + 3 * U32_BYTES + 4 + STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX)
@@ -73,7 +74,10 @@ struct batch_encoder {
 	/* Read and written a few times per batch. */
 	uint32_t cpu;
 	uint64_t first_seq, start_ns, lost, skipped;
-	struct column threads, attachments;
+	struct column threads, attachments, texts;
+	bool context;
+	uint32_t text_count;
+	uint64_t text[BATCH_TEXTS_MAX];	/* serials */
 	uint32_t thread_count, probe_count, loss_count, attachment_count, event_attachments;
 	uint32_t probe_max;
 	uint64_t *probe_stamp;		/* generation << 16 | index, by probe id */
@@ -98,7 +102,7 @@ static bool allocate_columns(struct batch_encoder *encoder)
 {
 	const size_t threads = BATCH_THREADS_MAX * THREAD_BYTES + WIRE_WRITE_BYTES;
 	const size_t attachments = SHARED_BYTES + WIRE_WRITE_BYTES;
-	size_t bytes = threads + attachments;
+	size_t bytes = threads + 2 * attachments;
 	uint8_t *at;
 
 	for (unsigned i = 0; i < BATCH_COLUMNS; i++)
@@ -112,6 +116,7 @@ static bool allocate_columns(struct batch_encoder *encoder)
 	}
 	encoder->threads.start = at;
 	encoder->attachments.start = at + threads;
+	encoder->texts.start = at + threads + attachments;
 	return true;
 }
 
@@ -144,9 +149,15 @@ void batch_encoder_destroy(struct batch_encoder *encoder)
 	free(encoder);
 }
 
+void batch_encoder_set_context(struct batch_encoder *encoder, bool context)
+{
+	encoder->context = context;
+}
+
 static void set_value_limit(struct batch_encoder *encoder)
 {
-	size_t used = (size_t)(encoder->attachments.end - encoder->attachments.start);
+	size_t used = (size_t)(encoder->attachments.end - encoder->attachments.start) +
+		      (size_t)(encoder->texts.end - encoder->texts.start);
 	uint8_t *start = encoder->column[COLUMN_VALUE].start;
 
 	if (used + EVENT_SHARED_BYTES > SHARED_BYTES ||
@@ -164,6 +175,8 @@ void batch_encode_begin(struct batch_encoder *encoder, uint32_t cpu, uint64_t fi
 		encoder->column[i].end = encoder->column[i].start;
 	encoder->threads.end = encoder->threads.start;
 	encoder->attachments.end = encoder->attachments.start;
+	encoder->texts.end = encoder->texts.start;
+	encoder->text_count = 0;
 	encoder->cpu = cpu;
 	encoder->first_seq = first_seq;
 	encoder->start_ns = encoder->time_ns = time_ns;
@@ -176,7 +189,32 @@ void batch_encode_begin(struct batch_encoder *encoder, uint32_t cpu, uint64_t fi
 
 /* ---- Tables --------------------------------------------------------------------------------- */
 
-static uint8_t *put_thread(uint8_t *out, const struct batch_thread *thread)
+/*
+ * The text's index in this batch, plus 1; 0: there is none. UINT32_MAX: it has no room. Threads are
+ * few in a batch, and texts fewer, so they are looked through.
+ */
+static uint32_t index_text(struct batch_encoder *encoder, const struct batch_text *text)
+{
+	size_t bytes;
+
+	if (!text || !text->bytes || !encoder->context)
+		return 0;
+	for (uint32_t i = encoder->text_count; i; i--)
+		if (encoder->text[i - 1] == text->serial)
+			return i;
+	assert(text->bytes <= TEXT_BYTES_MAX);
+	bytes = TEXT_HEAD_BYTES + text->bytes;
+	if (encoder->text_count == BATCH_TEXTS_MAX ||
+	    encoder->column[COLUMN_VALUE].end + bytes > encoder->value_limit)
+		return UINT32_MAX;
+	encoder->text[encoder->text_count++] = text->serial;
+	encoder->texts.end = wire_put_bytes(encoder->texts.end, BATCH_TEXT, text->data, text->bytes);
+	set_value_limit(encoder);
+	return encoder->text_count;
+}
+
+static uint8_t *put_thread(uint8_t *out, const struct batch_thread *thread, uint32_t exe,
+			   uint32_t cgroup, bool context)
 {
 	uint8_t body[THREAD_BYTES + WIRE_WRITE_BYTES], *end = body;
 
@@ -186,20 +224,28 @@ static uint8_t *put_thread(uint8_t *out, const struct batch_thread *thread)
 	end = wire_put_scalar(end, THREAD_UID, thread->uid);
 	end = wire_put_scalar(end, THREAD_PPID, thread->ppid);
 	end = wire_put_scalar(end, THREAD_KERNEL, thread->kernel);
+	end = wire_put_scalar(end, THREAD_EXE, exe);
+	end = wire_put_scalar(end, THREAD_CGROUP, cgroup);
+	end = wire_put_scalar(end, THREAD_CGROUP_ID, context ? thread->cgroup_id : 0);
 	return wire_put_message(out, BATCH_THREAD, body, end);
 }
 
 uint32_t batch_encode_thread(struct batch_encoder *encoder, const struct batch_thread *thread,
 			     uint64_t *slot)
 {
-	uint32_t index;
+	uint32_t index, exe, cgroup;
 
 	if (likely(*slot >> 16 == encoder->pairs.generation))
 		return (uint32_t)*slot & 0xffff;
 	if (encoder->thread_count == BATCH_THREADS_MAX)
 		return UINT32_MAX;
+	exe = index_text(encoder, thread->exe);
+	cgroup = index_text(encoder, thread->cgroup);
+	if (exe == UINT32_MAX || cgroup == UINT32_MAX)
+		return UINT32_MAX;
 	index = encoder->thread_count++;
-	encoder->threads.end = put_thread(encoder->threads.end, thread);
+	encoder->threads.end = put_thread(encoder->threads.end, thread, exe, cgroup,
+					  encoder->context);
 	encoder->thread_end_ns[index] = encoder->start_ns;
 	*slot = encoder->pairs.generation << 16 | index;
 	return index;
@@ -459,6 +505,7 @@ const uint8_t *batch_encode_finish(struct batch_encoder *encoder, size_t *bytes)
 				     (size_t)(column->end - column->start));
 	}
 	out = put_column(out, &encoder->attachments);
+	out = put_column(out, &encoder->texts);
 	*bytes = (size_t)(out - encoder->message);
 	assert(*bytes <= FRAME_RAW_BYTES_MAX);
 	return encoder->message;

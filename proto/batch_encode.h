@@ -14,11 +14,20 @@
 
 struct batch_encoder;
 
+/* What threads share, a path: those with one serial are the same. */
+struct batch_text {
+	uint64_t serial;		/* never used again in the encoder's life; not 0 */
+	const char *data;		/* not terminated */
+	uint32_t bytes;			/* at most TEXT_BYTES_MAX */
+};
+
 /* Who an event's thread is. `comm` need not be terminated if it fills all 16 bytes. */
 struct batch_thread {
 	uint32_t tid, pid, ppid, uid;
 	bool kernel;
 	char comm[16];
+	uint64_t cgroup_id;
+	const struct batch_text *exe, *cgroup;	/* borrowed; NULL: not known */
 };
 
 struct batch_event {
@@ -33,6 +42,9 @@ struct batch_event {
 /* NULL when out of memory. probe_max: one more than the highest probe id. */
 struct batch_encoder *batch_encoder_create(uint32_t probe_max);
 void batch_encoder_destroy(struct batch_encoder *encoder);
+
+/* Whether threads come with their exe and cgroup; they do not, at first. Before a batch begins. */
+void batch_encoder_set_context(struct batch_encoder *encoder, bool context);
 
 /* Starts a batch that speaks of attempts from first_seq on. */
 void batch_encode_begin(struct batch_encoder *encoder, uint32_t cpu, uint64_t first_seq,

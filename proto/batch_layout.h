@@ -19,6 +19,7 @@ enum {
 	BATCH_LOSS_FIELD = 8,
 	BATCH_COLUMN_FIRST = 9,
 	BATCH_ATTACHMENT = 18,
+	BATCH_TEXT = 24,
 };
 
 enum {
@@ -28,6 +29,9 @@ enum {
 	THREAD_UID = 4,
 	THREAD_PPID = 5,
 	THREAD_KERNEL = 6,
+	THREAD_EXE = 7,
+	THREAD_CGROUP = 8,
+	THREAD_CGROUP_ID = 9,
 };
 
 enum {

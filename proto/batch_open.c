@@ -65,7 +65,8 @@ static bool take_comm(const struct wire_field *field, struct batch_thread *threa
 	return true;
 }
 
-static bool take_thread(const struct wire_field *field, struct batch_thread *thread)
+static bool take_thread(const struct wire_field *field, struct batch_thread *thread, uint32_t *exe,
+			uint32_t *cgroup)
 {
 	switch (field->number) {
 	case THREAD_TID:
@@ -81,12 +82,19 @@ static bool take_thread(const struct wire_field *field, struct batch_thread *thr
 	case THREAD_KERNEL:
 		thread->kernel = field->value;
 		return is_number(field, 1);
+	case THREAD_EXE:
+		return take_u32(field, exe);
+	case THREAD_CGROUP:
+		return take_u32(field, cgroup);
+	case THREAD_CGROUP_ID:
+		return take_u64(field, &thread->cgroup_id);
 	}
 	return true;
 }
 
 static int open_thread(struct open_batch *batch, struct wire_reader body)
 {
+	uint32_t exe = 0, cgroup = 0;
 	struct batch_thread *thread;
 
 	if (batch->threads == BATCH_THREADS_MAX)
@@ -96,8 +104,38 @@ static int open_thread(struct open_batch *batch, struct wire_reader body)
 	while (body.at < body.end) {
 		struct wire_field field = { 0 };
 
-		if (!wire_get_field(&body, &field) || !take_thread(&field, thread))
+		if (!wire_get_field(&body, &field) || !take_thread(&field, thread, &exe, &cgroup))
 			return bad_field(batch, "Thread", field.number);
+	}
+	batch->thread_text[batch->threads - 1].exe = exe;
+	batch->thread_text[batch->threads - 1].cgroup = cgroup;
+	return 0;
+}
+
+static int open_text(struct open_batch *batch, const struct wire_field *field)
+{
+	if (!is_bytes(field, TEXT_BYTES_MAX))
+		return bad_field(batch, "Batch", BATCH_TEXT);
+	if (batch->texts == BATCH_TEXTS_MAX)
+		return batch_open_error(batch, "over %u texts", BATCH_TEXTS_MAX);
+	batch->text[batch->texts++] = (struct batch_text){
+		.serial = ++batch->serial,
+		.data = (const char *)field->body.at,
+		.bytes = (uint32_t)(field->body.end - field->body.at),
+	};
+	return 0;
+}
+
+/* Threads come before texts. */
+static int name_texts(struct open_batch *batch)
+{
+	for (uint32_t i = 0; i < batch->threads; i++) {
+		uint32_t exe = batch->thread_text[i].exe, cgroup = batch->thread_text[i].cgroup;
+
+		if (exe > batch->texts || cgroup > batch->texts)
+			return batch_open_error(batch, "a thread names a text that is not there");
+		batch->thread[i].exe = exe ? &batch->text[exe - 1] : NULL;
+		batch->thread[i].cgroup = cgroup ? &batch->text[cgroup - 1] : NULL;
 	}
 	return 0;
 }
@@ -252,6 +290,8 @@ static int open_field(struct open_batch *batch, const struct wire_field *field, 
 	if (field->number >= BATCH_COLUMN_FIRST &&
 	    field->number < BATCH_COLUMN_FIRST + BATCH_COLUMNS)
 		return open_column(batch, field);
+	if (field->number == BATCH_TEXT)
+		return open_text(batch, field);
 	if (field->number > BATCH_ATTACHMENT)
 		return 0;
 	if (field->type != (field->number < BATCH_THREAD ? WIRE_VARINT : WIRE_BYTES))
@@ -316,7 +356,7 @@ int batch_open(struct open_batch *batch, const uint8_t *message, size_t bytes, u
 
 	batch->cpu = batch->events = 0;
 	batch->first_seq = batch->end_seq = batch->time_ns = 0;
-	batch->threads = batch->probes = batch->losses = batch->attachments = 0;
+	batch->threads = batch->probes = batch->losses = batch->attachments = batch->texts = 0;
 	memset(batch->column, 0, sizeof(batch->column));
 	batch->error[0] = '\0';
 	if (bytes > FRAME_RAW_BYTES_MAX)
@@ -333,5 +373,5 @@ int batch_open(struct open_batch *batch, const uint8_t *message, size_t bytes, u
 		if (err)
 			return err;
 	}
-	return check_counts(batch);
+	return check_counts(batch) ? -EBADMSG : name_texts(batch);
 }

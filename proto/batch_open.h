@@ -30,8 +30,13 @@ struct open_attachment {
 struct open_batch {
 	uint32_t cpu, events;
 	uint64_t first_seq, end_seq, time_ns;
-	uint32_t threads, probes, losses, attachments;
+	uint32_t threads, probes, losses, attachments, texts;
 	struct batch_thread thread[BATCH_THREADS_MAX];
+	struct {
+		uint32_t exe, cgroup;			/* indexes, plus 1; held to the texts at the end */
+	} thread_text[BATCH_THREADS_MAX];
+	struct batch_text text[BATCH_TEXTS_MAX];	/* borrowed */
+	uint64_t serial;				/* of the last text of all batches */
 	uint16_t probe[BATCH_PROBES_MAX];
 	struct open_loss loss[BATCH_LOSSES_MAX];
 	struct open_attachment *attachment;		/* owned; grows up to BATCH_ATTACHMENTS_MAX */

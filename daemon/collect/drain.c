@@ -99,12 +99,21 @@ void drain_remove(struct drain *drain, uint32_t subscription)
 	}
 }
 
+static void skip(struct drain *drain)
+{
+	drain->meta++;
+	for (unsigned i = 0; i < drain->batchers; i++)
+		batcher_skip(drain->batcher[i]);
+}
+
+/* An earlier producer's record is shorter: what it lacks is 0. */
 static void take_thread(struct drain *drain, const struct ring_item *item)
 {
-	const struct rt_thread *thread = (const void *)item->payload;
+	size_t bytes = item->words * 8;
+	struct rt_thread copy = {0}, *thread = &copy;
 	uint32_t index;
 
-	drain->meta++;
+	memcpy(&copy, item->payload, bytes < sizeof(copy) ? bytes : sizeof(copy));
 	drain->cached_thread = THREAD_NONE;
 	if (thread->flags & RT_THREAD_EXITED) {
 		thread_table_forget(drain->threads, item->tid);
@@ -112,11 +121,25 @@ static void take_thread(struct drain *drain, const struct ring_item *item)
 	} else {
 		index = thread_table_learn(drain->threads, item->tid, thread);
 	}
-	for (unsigned i = 0; i < drain->batchers; i++) {
-		if (index != THREAD_NONE)
-			batcher_forget_thread(drain->batcher[i], index);
-		batcher_skip(drain->batcher[i]);
-	}
+	for (unsigned i = 0; i < drain->batchers && index != THREAD_NONE; i++)
+		batcher_forget_thread(drain->batcher[i], index);
+	skip(drain);
+}
+
+static bool is_text(const struct ring_item *item)
+{
+	const struct rt_text *text = (const void *)item->payload;
+
+	return item->probe == RT_PROBE_TEXT && item->words * 8 >= sizeof(*text) &&
+	       text->bytes <= RT_TEXT_BYTES_MAX && sizeof(*text) + text->bytes <= item->words * 8;
+}
+
+static void take_text(struct drain *drain, const struct ring_item *item)
+{
+	const struct rt_text *text = (const void *)item->payload;
+
+	thread_table_learn_text(drain->threads, text->id, text->data, text->bytes);
+	skip(drain);
 }
 
 static uint32_t find_thread(struct drain *drain, uint32_t tid)
@@ -150,8 +173,12 @@ static void take_record(struct drain *drain, const struct ring_item *item)
 	uint32_t thread;
 
 	drain->last_time_ns = item->time_ns;
-	if (item->probe == RT_PROBE_THREAD && item->words * 8 >= sizeof(struct rt_thread)) {
+	if (item->probe == RT_PROBE_THREAD && item->words * 8 >= RT_THREAD_BYTES_MIN) {
 		take_thread(drain, item);
+		return;
+	}
+	if (is_text(item)) {
+		take_text(drain, item);
 		return;
 	}
 	info = item->probe < RT_PROBE_MAX ? &drain->probes->probe[item->probe] : NULL;

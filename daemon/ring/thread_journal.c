@@ -15,7 +15,7 @@
 
 #define NAME		"ringtail.threads"
 #define MAGIC		0x7364616572687472ull	/* "rthreads" */
-#define VERSION		1
+#define VERSION		2
 
 struct header {
 	uint64_t magic;
@@ -178,4 +178,16 @@ void thread_ring_clear(struct thread_ring *ring, uint32_t slot)
 {
 	__atomic_store_n(&ring->slot[slot].used, 0, __ATOMIC_RELEASE);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+void thread_ring_write_text(struct thread_ring *ring, uint64_t id, const void *data, uint32_t bytes)
+{
+	struct text_slot *to = &ring->text[ring->texts % RT_TEXTS_MAX];
+
+	__atomic_store_n(&to->id, 0, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	to->bytes = bytes;
+	memcpy(to->data, data, bytes);
+	__atomic_store_n(&to->id, id, __ATOMIC_RELEASE);
+	__atomic_store_n(&ring->texts, ring->texts + 1, __ATOMIC_RELEASE);
 }

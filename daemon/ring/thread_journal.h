@@ -2,7 +2,8 @@
  * thread_journal: who the threads of each ring are, for the next run of the daemon on the same rings:
  * a memfd in the service manager's store, into which the thread tables write as they learn.
  *
- *	header page | ring 0: how many slots were ever used; THREADS_PER_RING_MAX of them | ring 1 ...
+ *	header page | ring 0: how many slots were ever used; the texts that it was told last;
+ *		      THREADS_PER_RING_MAX slots | ring 1 ...
  *
  * The file is sparse: what was never used takes no memory, and is never looked at.
  *
@@ -25,6 +26,13 @@ struct thread_journal;
 
 struct thread_ring {
 	uint64_t slots;			/* used so far: the others are holes in the file */
+	uint64_t texts;			/* written so far; the last RT_TEXTS_MAX are there */
+	struct text_slot {
+		uint64_t id;		/* 0: the rest does not count; stored last */
+		uint32_t bytes;
+		uint32_t zero0;
+		char data[RT_TEXT_BYTES_MAX];
+	} text[RT_TEXTS_MAX];
 	struct thread_slot {
 		uint32_t used;		/* 1, and only then the rest counts; stored last */
 		uint32_t tid;
@@ -48,5 +56,6 @@ struct thread_ring *thread_journal_ring(struct thread_journal *journal, unsigned
 void thread_ring_write(struct thread_ring *ring, uint32_t slot, uint32_t tid,
 		       const struct rt_thread *thread);
 void thread_ring_clear(struct thread_ring *ring, uint32_t slot);
+void thread_ring_write_text(struct thread_ring *ring, uint64_t id, const void *data, uint32_t bytes);
 
 #endif

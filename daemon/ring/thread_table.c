@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/base/counters.h"
+#include "daemon/ring/text_table.h"
 
 #define THREADS_FIRST 256u
 
@@ -19,6 +20,7 @@ struct thread_table {
 	uint32_t size, capacity, max;
 	uint32_t frees;
 	uint32_t evict_hand;
+	struct text_table *texts;
 	struct thread_ring *journal;	/* a slot for each index; NULL: nothing is kept */
 };
 
@@ -31,17 +33,28 @@ struct thread_table *thread_table_create(uint32_t max)
 	if (!table)
 		return NULL;
 	table->max = max;
-	if (resize(table, max < THREADS_FIRST ? max : THREADS_FIRST)) {
+	table->texts = text_table_create();
+	if (!table->texts || resize(table, max < THREADS_FIRST ? max : THREADS_FIRST)) {
 		thread_table_destroy(table);
 		return NULL;
 	}
 	return table;
 }
 
+static void forget_texts(struct batch_thread *thread)
+{
+	text_put(thread->exe);
+	text_put(thread->cgroup);
+	thread->exe = thread->cgroup = NULL;
+}
+
 void thread_table_destroy(struct thread_table *table)
 {
 	if (!table)
 		return;
+	for (uint32_t i = 0; i < table->size; i++)
+		forget_texts(&table->thread[i]);
+	text_table_destroy(table->texts);
 	free(table->thread);
 	free(table->free_index);
 	free(table->bucket);
@@ -122,6 +135,7 @@ void thread_table_forget(struct thread_table *table, uint32_t tid)
 		return;
 	if (table->journal)
 		thread_ring_clear(table->journal, table->bucket[at] - 1);
+	forget_texts(&table->thread[table->bucket[at] - 1]);
 	table->free_index[table->frees++] = table->bucket[at] - 1;
 	remove_bucket(table, at);
 }
@@ -142,7 +156,30 @@ static uint32_t take_index(struct thread_table *table)
 	}
 	if (table->frees)
 		return table->free_index[--table->frees];
+	table->thread[table->size].exe = table->thread[table->size].cgroup = NULL;
 	return table->size++;
+}
+
+void thread_table_learn_text(struct thread_table *table, uint64_t id, const void *data,
+			     uint32_t bytes)
+{
+	if (text_table_learn(table->texts, id, data, bytes) != UINT32_MAX && table->journal)
+		thread_ring_write_text(table->journal, id, data, bytes);
+}
+
+const struct batch_text *thread_table_text(const struct thread_table *table, uint64_t id)
+{
+	return text_table_find(table->texts, id);
+}
+
+/* A reference to what the id stands for. What a thread should have and has not is counted. */
+static const struct batch_text *take_text(const struct thread_table *table, uint64_t id)
+{
+	const struct batch_text *text = id ? text_table_find(table->texts, id) : NULL;
+
+	if (id && !text)
+		counter_add(COUNTER_contexts_unknown, 1);
+	return text_get(text);
 }
 
 uint32_t thread_table_learn(struct thread_table *table, uint32_t tid,
@@ -160,13 +197,19 @@ uint32_t thread_table_learn(struct thread_table *table, uint32_t tid,
 		table->bucket[find_bucket(table, tid)] = index + 1;
 	}
 	entry = &table->thread[index];
+	forget_texts(entry);
 	*entry = (struct batch_thread){
 		.tid = tid,
 		.pid = thread->pid,
 		.ppid = thread->ppid,
 		.uid = thread->uid,
 		.kernel = thread->flags & RT_THREAD_KERNEL,
+		.cgroup_id = thread->cgroup_id,
+		.exe = take_text(table, thread->exe),
+		.cgroup = take_text(table, thread->cgroup),
 	};
+	if (thread->flags & RT_THREAD_BARE)
+		counter_add(COUNTER_contexts_unknown, 1);
 	memcpy(entry->comm, thread->comm, sizeof(entry->comm));
 	if (table->journal)
 		thread_ring_write(table->journal, index, tid, thread);
@@ -180,7 +223,14 @@ uint32_t thread_table_learn(struct thread_table *table, uint32_t tid,
 void thread_table_keep(struct thread_table *table, struct thread_ring *journal)
 {
 	uint64_t slots = journal->slots < table->max ? journal->slots : table->max;
+	uint64_t texts = journal->texts, first = texts > RT_TEXTS_MAX ? texts - RT_TEXTS_MAX : 0;
 
+	for (uint64_t i = first; i < texts; i++) {
+		const struct text_slot *text = &journal->text[i % RT_TEXTS_MAX];
+
+		if (text->id && text->bytes <= RT_TEXT_BYTES_MAX)
+			text_table_learn(table->texts, text->id, text->data, text->bytes);
+	}
 	for (uint32_t i = 0; i < slots; i++) {
 		struct thread_slot slot = journal->slot[i];
 		uint32_t index;

@@ -1,5 +1,5 @@
 /*
- * thread_table: who each tid is, for one ring, from its RT_PROBE_THREAD records.
+ * thread_table: who each tid is, for one ring, from its RT_PROBE_THREAD and RT_PROBE_TEXT records.
  *
  * One drain worker owns it. An entry is named by a small index that stays the same until the entry
  * goes; batchers keep a word for each index.
@@ -33,6 +33,13 @@ void thread_table_keep(struct thread_table *table, struct thread_ring *journal);
  */
 uint32_t thread_table_learn(struct thread_table *table, uint32_t tid,
 			    const struct rt_thread *thread);
+
+/* Learns a text that the records of threads may name; at most RT_TEXT_BYTES_MAX. */
+void thread_table_learn_text(struct thread_table *table, uint64_t id, const void *data,
+			     uint32_t bytes);
+
+/* What an id stands for, borrowed until the next text; NULL: not known. */
+const struct batch_text *thread_table_text(const struct thread_table *table, uint64_t id);
 
 /* The index of a tid, or THREAD_NONE. */
 uint32_t thread_table_find(struct thread_table *table, uint32_t tid);

@@ -16,7 +16,8 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
 	Ringtail__V1__Feature feature[] = {RINGTAIL__V1__FEATURE__FEATURE_WATERMARK,
 					   RINGTAIL__V1__FEATURE__FEATURE_RESUME,
-					   RINGTAIL__V1__FEATURE__FEATURE_CONTROL};
+					   RINGTAIL__V1__FEATURE__FEATURE_CONTROL,
+					   RINGTAIL__V1__FEATURE__FEATURE_CONTEXT};
 	struct utsname host;
 
 	uname(&host);

@@ -18,6 +18,8 @@ static uint32_t flags_of(const Ringtail__V1__Subscribe *subscribe)
 			flags |= RT_FLAG_USTACK;
 		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_STRINGS)
 			flags |= RT_FLAG_STRINGS;
+		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_CONTEXT)
+			flags |= RT_FLAG_CONTEXT;
 	}
 	return flags;
 }

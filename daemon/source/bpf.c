@@ -13,6 +13,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@
 
 #define PROGRAM_BIT(program)	(1u << (program))
 #define PROGRAMS_OF_THREADS	(PROGRAM_BIT(PROGRAM_EXIT) | PROGRAM_BIT(PROGRAM_RENAME) | \
-				 PROGRAM_BIT(PROGRAM_EXEC))
+				 PROGRAM_BIT(PROGRAM_EXEC) | PROGRAM_BIT(PROGRAM_MOVE))
 
 struct source {
 	struct source_bpf_objects objects;
@@ -73,6 +74,39 @@ static bool exit_says_group_dead(void)
 	return says;
 }
 
+/* Whether a controller is in a version 1 hierarchy: the unified one has the number 0. */
+static bool host_has_cgroups_v1(void)
+{
+	FILE *file = fopen("/proc/cgroups", "re");
+	char line[256];
+	bool has = false;
+	unsigned number;
+
+	while (file && !has && fgets(line, sizeof(line), file))
+		has = sscanf(line, "%*s %u", &number) == 1 && number;
+	if (file)
+		fclose(file);
+	return has;
+}
+
+static uint32_t count_cgroup_controllers(const struct btf *btf)
+{
+	int id = btf ? btf__find_by_name_kind(btf, "cgroup_subsys_id", BTF_KIND_ENUM) : -1;
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, id) : NULL;
+
+	/* The last of its names is that of their count. */
+	return type && btf_vlen(type) ? btf_vlen(type) - 1u : 0;
+}
+
+static void size_contexts(struct ringtail_bpf *skeleton)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+
+	skeleton->rodata->cgroups_v1 = host_has_cgroups_v1();
+	skeleton->rodata->cgroup_controllers = count_cgroup_controllers(btf);
+	btf__free(btf);
+}
+
 static int load(struct source *source, const struct source_config *config, struct error *error)
 {
 	struct ringtail_bpf *skeleton = ringtail_bpf__open();
@@ -84,6 +118,7 @@ static int load(struct source *source, const struct source_config *config, struc
 	if (err)
 		goto destroy;
 	skeleton->rodata->exit_says_group_dead = exit_says_group_dead();
+	size_contexts(skeleton);
 	err = ringtail_bpf__load(skeleton);
 	if (err) {
 		err = source_bpf_check_failure(error, -err, "load the BPF programs");

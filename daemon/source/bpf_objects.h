@@ -21,13 +21,14 @@ struct ringtail_bpf;
 struct ringtail_bpf__bss;
 
 /*
- * In the order of attaching; detaching goes the other way. The first three keep the memory of
+ * In the order of attaching; detaching goes the other way. The first four keep the memory of
  * threads true, so they see everything that the others may have to know.
  */
 enum source_bpf_program {
 	PROGRAM_EXIT,
 	PROGRAM_RENAME,
 	PROGRAM_EXEC,
+	PROGRAM_MOVE,
 	PROGRAM_FORK,
 	PROGRAM_WAKEUP,
 	PROGRAM_WAKEUP_NEW,

@@ -155,6 +155,43 @@ static bool write_record(struct source *source, struct replay_ring *ring,
 	return !ring_writer_write(ring->writer, record);
 }
 
+static bool same_text(const struct batch_text *a, const struct batch_text *b)
+{
+	if (!a || !b)
+		return a == b;
+	return a->bytes == b->bytes && !memcmp(a->data, b->data, a->bytes);
+}
+
+/*
+ * Tells the ring a text, unless it was told. Returns its id, which is a hash of it (FNV-1a); 0: there
+ * is none, or no room.
+ */
+static uint64_t tell(struct source *source, struct replay_ring *ring,
+		     const struct batch_text *text, uint64_t kind, uint64_t time_ns)
+{
+	union {
+		struct rt_text text;
+		uint64_t word[(sizeof(struct rt_text) + RT_TEXT_BYTES_MAX) / 8];
+	} payload = { .text = { .bytes = text ? text->bytes : 0 } };
+	struct ring_writer_record record = {
+		.probe = RT_PROBE_TEXT, .time_ns = time_ns, .payload = payload.word,
+		.words = (sizeof(payload.text) + payload.text.bytes + 7) / 8,
+	};
+	uint64_t id = 0xcbf29ce484222325ull;
+
+	for (uint32_t i = 0; text && i < text->bytes; i++)
+		id = (id ^ (uint8_t)text->data[i]) * 0x100000001b3ull;
+	id = (id & ~RT_TEXT_EXE) | kind;
+	if (!text || !text->bytes || thread_table_text(ring->threads, id))
+		return text && text->bytes ? id : 0;
+	payload.text.id = id;
+	memcpy(payload.text.data, text->data, text->bytes);
+	if (!write_record(source, ring, &record))
+		return 0;
+	thread_table_learn_text(ring->threads, id, text->data, text->bytes);
+	return id;
+}
+
 static bool is_introduced(const struct replay_ring *ring, const struct batch_thread *thread)
 {
 	uint32_t index = thread_table_find(ring->threads, thread->tid);
@@ -163,7 +200,8 @@ static bool is_introduced(const struct replay_ring *ring, const struct batch_thr
 	if (index == THREAD_NONE)
 		return false;
 	known = thread_table_get(ring->threads, index);
-	return known->pid == thread->pid && known->ppid == thread->ppid &&
+	return same_text(known->exe, thread->exe) && same_text(known->cgroup, thread->cgroup) &&
+	       known->cgroup_id == thread->cgroup_id && known->pid == thread->pid && known->ppid == thread->ppid &&
 	       known->uid == thread->uid && known->kernel == thread->kernel &&
 	       !strncmp(known->comm, thread->comm, RT_COMM_BYTES);
 }
@@ -185,6 +223,7 @@ static void introduce(struct source *source, struct replay_ring *ring,
 			.uid = thread->uid,
 			.flags = thread->kernel ? RT_THREAD_KERNEL : 0,
 			.start_ns = time_ns,
+			.cgroup_id = thread->cgroup_id,
 		},
 	};
 	const struct ring_writer_record record = {
@@ -194,6 +233,8 @@ static void introduce(struct source *source, struct replay_ring *ring,
 
 	if ((!thread->pid && thread->tid) || is_introduced(ring, thread))
 		return;
+	payload.thread.exe = tell(source, ring, thread->exe, RT_TEXT_EXE, time_ns);
+	payload.thread.cgroup = tell(source, ring, thread->cgroup, 0, time_ns);
 	memcpy(payload.thread.comm, thread->comm, RT_COMM_BYTES);
 	if (write_record(source, ring, &record))
 		thread_table_learn(ring->threads, thread->tid, &payload.thread);

@@ -54,7 +54,7 @@ static void make_union(struct fanout *fanout, struct source_request *request)
 		    fanout->stopping)
 			continue;
 		probe_set_union(&probes, &subscription->spec.probes);
-		request->flags |= subscription->spec.flags;
+		request->flags |= subscription->spec.flags & ~RT_FLAG_CONTEXT;
 		if (subscription->spec.file_strings)
 			request->flags |= SOURCE_FILE_STRINGS;
 		if (!add_clauses(request, subscription))

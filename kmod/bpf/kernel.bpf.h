@@ -27,14 +27,77 @@ struct thread_info {
 	__u32 cpu;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
 struct signal_struct {
 	struct {
 		int counter;
 	} live;
+	struct list_head thread_head;
+};
+
+/* What lies on the way from a task to the path of its executable file, */
+struct qstr {
+	__u64 hash_len;
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
 };
 
 struct mm_struct {
+	struct file *exe_file;
 	unsigned long exec_vm;
+};
+
+/* and to that of its cgroup. */
+struct kernfs_node {
+	struct kernfs_node *parent;
+	const char *name;
+	__u32 hash;
+	__u64 id;
+};
+
+struct kernfs_node___since_6_15 {
+	struct kernfs_node___since_6_15 *__parent;
+};
+
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];	/* as many as there are controllers */
+	struct cgroup *dfl_cgrp;
 };
 
 struct super_block {
@@ -46,15 +109,6 @@ struct inode {
 	struct super_block *i_sb;
 };
 
-struct path {
-	void *dentry;
-};
-
-struct file {
-	struct inode *f_inode;
-	struct path f_path;
-};
-
 struct vm_area_struct {
 	unsigned long vm_start, vm_end, vm_flags, vm_pgoff;
 	struct file *vm_file;
@@ -62,7 +116,6 @@ struct vm_area_struct {
 
 struct task_struct {
 	struct thread_info thread_info;
-	struct mm_struct *mm;
 	unsigned int flags;
 	int prio;
 	int exit_state;
@@ -73,6 +126,9 @@ struct task_struct {
 	struct task_struct *real_parent;
 	const struct cred *cred;
 	struct signal_struct *signal;
+	struct mm_struct *mm;
+	struct css_set *cgroups;
+	struct list_head thread_node;
 	char comm[16];
 };
 

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 5
+#define REQUEST_PROGRAMS_VERSION 6
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -108,6 +108,15 @@ struct bpf_thread {
 	__u64 known[RT_CPUS_MAX / THREAD_KNOWN_CPUS];	/* any CPU, atomic */
 	__u32 epoch;		/* task storage: the recording it belongs to, */
 	__u32 reader;		/* and the run of the daemon that `known` is of */
+
+	/*
+	 * What context_find() found last. Of a thread, it holds while the version of known[0] is
+	 * `found`; of one past its exit, where only the slot is left, if it is this very one's.
+	 */
+	__u64 found;		/* the version, plus 1; 0: nothing was found */
+	__u64 found_task, found_start_ns;
+	__u64 exe;		/* texts */
+	__u64 cgroup;
 };
 
 #define THREAD_SLOTS		8192	/* a power of two */

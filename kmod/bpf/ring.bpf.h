@@ -123,10 +123,15 @@ inlined bool ring_has_room(const struct ring *ring, __u64 end)
 	return (__s64)(end - consumer_pos) <= (__s64)ring_size;
 }
 
-outlined void ring_lose(struct rt_ring_producer *producer, __u32 reason)
+inlined void ring_count_lost(struct rt_ring_producer *producer, __u32 reason)
 {
 	__sync_fetch_and_add(&producer->lost[reason & (RT_LOST_REASONS - 1)], 1);
 	__sync_fetch_and_add(&producer->lost_total, 1);
+}
+
+outlined void ring_lose(struct rt_ring_producer *producer, __u32 reason)
+{
+	ring_count_lost(producer, reason);
 }
 
 /* Fills the end of one sub-buffer and the head of the next; returns where the record goes. */
@@ -149,7 +154,7 @@ inlined __u64 ring_cross(const struct ring *ring, __u64 pos, __u64 start, __u64 
 	return start + SUBBUF_RECORD_BYTES;
 }
 
-/* One try of ring_reserve_slowly(). */
+/* One try of ring_reserve_slowly(). It calls none: the kernel allows eight calls inside each other. */
 verified_once __u64 ring_try(__u32 bytes, __u32 tid)
 {
 	struct rt_record *record;
@@ -169,7 +174,7 @@ verified_once __u64 ring_try(__u32 bytes, __u32 tid)
 		end = start + SUBBUF_RECORD_BYTES + bytes;
 	}
 	if (!ring_has_room(&ring, end)) {
-		ring_lose(ring.producer, RT_LOST_FULL);
+		ring_count_lost(ring.producer, RT_LOST_FULL);
 		return RING_NO_PLACE;
 	}
 	now = bpf_ktime_get_ns();
@@ -201,7 +206,7 @@ verified_once __u64 ring_reserve_slowly(__u32 bytes, __u32 tid)
 			return pos;
 	}
 	if (ring_of_this_cpu(&ring))
-		ring_lose(ring.producer, RT_LOST_NEST);
+		ring_count_lost(ring.producer, RT_LOST_NEST);
 	return RING_NO_PLACE;
 }
 

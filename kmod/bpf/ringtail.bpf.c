@@ -7,13 +7,16 @@
  *
  *	kernel   the kernel's structures, as far as they are read
  *	ring     reserve, commit, bell
+ *	text     what is said of many threads, told once
+ *	context  a thread's executable file and cgroup
  *	thread   what is remembered of a thread; introducing it to a ring's reader
  *	filter   whose events are wanted
  *	attach   strings and stacks
- *	syscall, sched, timer, maps   the programs
+ *	syscall, sched, move, timer, maps   the programs
  */
 #include "syscall.bpf.h"
 #include "sched.bpf.h"
+#include "move.bpf.h"
 #include "timer.bpf.h"
 #include "maps.bpf.h"
 

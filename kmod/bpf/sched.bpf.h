@@ -251,7 +251,7 @@ int sched_process_exit(__u64 *ctx)
 		thread_forget(event.task);
 	}
 	if (told)
-		thread_write(event.task, NULL, RT_THREAD_EXITED);
+		thread_write_exited(event.task);
 	return 0;
 }
 

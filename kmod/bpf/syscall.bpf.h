@@ -164,28 +164,24 @@ outlined void syscall_attach_exec(struct attach *attach, struct exec_call *exec)
  * The record at an entry: syscall:*:entry, or the call that will not return. *time_ns becomes its
  * time if it was written.
  */
-outlined void syscall_write_entry(void *ctx, __u32 of_generation, struct bpf_thread *thread,
-				  __u32 probe, __u64 *time_ns)
+outlined void syscall_write_named_entry(void *ctx, __u32 of_generation, __u32 probe, __u64 *time_ns)
 {
 	const struct bpf_request *request = request_of(of_generation);
 	__u32 word = request_syscall_word(of_generation, probe);
 	__u32 fixed = probe < RT_PROBE_SYSCALL_ENTRY ? 2 : 0;
 	__u32 bytes = RT_RECORD_HEADER_BYTES + 8 * (fixed + syscall_args(word));
 	struct pt_regs *regs = *(struct pt_regs **)ctx;
-	struct event event = { .thread = thread };
 	struct attach *attach = NULL;
 	struct reservation place;
+	struct ring ring;
 
-	if (!time_ns || !ring_of_this_cpu(&event.ring))
-		return;
-	event.task = bpf_get_current_task_btf();
-	if (!event_names(&event, event.task, thread))
+	if (!time_ns || !ring_of_this_cpu(&ring))
 		return;
 	if (request->flags)
 		attach = syscall_attach(ctx, regs, request->flags, word, ATTACH_SYS_ENTER);
 	if (attach)
 		bytes += attach->bytes;
-	if (!ring_reserve(&event.ring, bytes, event.task->pid, &place))
+	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))
 		return;
 	if (fixed) {
 		place.record->payload[0] = RT_DURATION_NEVER;
@@ -197,7 +193,18 @@ outlined void syscall_write_entry(void *ctx, __u32 of_generation, struct bpf_thr
 	if (attach)
 		attach_copy(attach, place.record->payload + fixed + syscall_args(word));
 	*time_ns = place.time_ns;
-	ring_commit(&event.ring, &place, bytes, probe);
+	ring_commit(&ring, &place, bytes, probe);
+}
+
+/* Introduces the thread, then writes: one after the other, the stack is small. */
+inlined void syscall_write_entry(void *ctx, __u32 of_generation, struct bpf_thread *thread,
+				 __u32 probe, __u64 *time_ns)
+{
+	struct event event = { .thread = thread };
+
+	event.task = bpf_get_current_task_btf();
+	if (ring_of_this_cpu(&event.ring) && event_names(&event, event.task, thread))
+		syscall_write_named_entry(ctx, of_generation, probe, time_ns);
 }
 
 /* Makes the call running. The time comes last: it is that of the end of our own work. */

@@ -11,6 +11,7 @@
 #ifndef RINGTAIL_BPF_THREAD_H
 #define RINGTAIL_BPF_THREAD_H
 
+#include "context.bpf.h"
 #include "kernel.bpf.h"
 #include "ring.bpf.h"
 #include "kmod/bpf/request.h"
@@ -25,7 +26,8 @@ __u32 epoch;
 
 /*
  * Counts the runs of the daemon that have gone on with these programs: each must be told again who
- * the threads are. For those with a slot it sees to that itself.
+ * the threads are. For those with a slot it sees to that itself. Threads that go to another cgroup
+ * count, too: of those without a slot, nobody knows which they are (move.bpf.h).
  */
 __u32 reader;
 
@@ -171,11 +173,26 @@ inlined void thread_rename(struct bpf_thread *thread, const char *name, bool by_
 	thread_make_unknown(thread);
 }
 
+/* Tells this CPU's ring the texts of a thread. False: there was no room. */
+inlined bool thread_tell(struct context *context)
+{
+	__u32 exe = context->exe ? text_tell(context->exe, reader) : TEXT_TOLD;
+	__u32 cgroup = context->cgroup ? text_tell(context->cgroup, reader) : TEXT_TOLD;
+
+	if (exe == TEXT_GONE)
+		context->exe = 0;
+	if (cgroup == TEXT_GONE)
+		context->cgroup = 0;
+	context->bare |= exe == TEXT_GONE || cgroup == TEXT_GONE;
+	return exe != TEXT_LOST && cgroup != TEXT_LOST;
+}
+
 /*
  * Writes RT_PROBE_THREAD on this CPU's ring. Pointers are followed by helper: for each that is
  * followed directly, the verifier looks for a type through the whole BTF of the kernel.
  */
-outlined bool thread_write(struct task_struct *task, struct bpf_thread *thread, __u32 flags)
+outlined bool thread_write(struct task_struct *task, struct bpf_thread *thread, __u32 flags,
+			   const struct context *context)
 {
 	const __u32 bytes = RT_RECORD_HEADER_BYTES + sizeof(struct rt_thread);
 	char comm[RT_COMM_BYTES];
@@ -192,29 +209,69 @@ outlined bool thread_write(struct task_struct *task, struct bpf_thread *thread, 
 	who->pid = task->tgid;
 	who->ppid = BPF_CORE_READ(task, real_parent, tgid);
 	who->uid = BPF_CORE_READ(task, cred, uid.val);
-	who->flags = flags | (task->flags & PF_KTHREAD ? RT_THREAD_KERNEL : 0);
+	who->flags = flags | (task->flags & PF_KTHREAD ? RT_THREAD_KERNEL : 0) |
+		     (context->bare ? RT_THREAD_BARE : 0);
 	who->start_ns = task->start_time;
 	__builtin_memcpy(who->comm, comm, sizeof(comm));
+	who->cgroup_id = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+	who->cgroup = context->cgroup;
+	who->exe = context->exe;
 	ring_commit(&ring, &place, bytes, RT_PROBE_THREAD);
 	return true;
 }
 
-/* Its slot may be freed and taken meanwhile: bpf_thread has the reason why this is safe. */
+/* Its last record on this ring. */
+inlined void thread_write_exited(struct task_struct *task)
+{
+	struct context nothing = {};
+
+	thread_write(task, NULL, RT_THREAD_EXITED, &nothing);
+}
+
+/*
+ * Finds what a thread's texts are and tells them to this CPU's ring. One that is made may push out
+ * another that was there: the second time both are among the newest. False: there was no room.
+ */
+inlined bool thread_tell_context(struct task_struct *task, struct bpf_thread *thread,
+				 struct context *context)
+{
+	struct bpf_thread *slot = thread_slot(task->pid);
+
+	for (int tries = 0; tries < 2; tries++) {
+		context_find(slot, thread, context);
+		if (!thread_tell(context))
+			return false;
+		if (likely(!context->bare))
+			return true;
+		if (thread)
+			write_once(thread->found, 0);
+	}
+	return true;
+}
+
+/*
+ * Its slot may be freed and taken meanwhile: bpf_thread has the reason why this is safe. Who lacks
+ * what another try may find is introduced with the next event, too.
+ */
 outlined bool thread_introduce(struct task_struct *task, struct bpf_thread *thread)
 {
 	__u32 cpu = bpf_get_smp_processor_id() & (RT_CPUS_MAX - 1);
-	__u64 *word, before;
+	struct context context = { .task = (__u64)task };
+	__u64 *word = NULL, before = 0;
 
-	if (!thread)
-		return thread_write(task, NULL, 0);
-	word = &thread->known[cpu / THREAD_KNOWN_CPUS];
-	before = read_once(*word);
-	barrier();
-	if (task->pid && read_once(thread->owner) != (__u64)task)
-		return thread_write(task, NULL, 0);
-	if (!thread_write(task, thread, 0))
+	if (thread) {
+		word = &thread->known[cpu / THREAD_KNOWN_CPUS];
+		before = read_once(*word);
+		barrier();
+		if (task->pid && read_once(thread->owner) != (__u64)task)
+			thread = NULL;
+	}
+	if (!thread_tell_context(task, thread, &context) ||
+	    !thread_write(task, thread, 0, &context))
 		return false;
-	__sync_val_compare_and_swap(word, before, before | 1ULL << (cpu % THREAD_KNOWN_CPUS));
+	if (thread && !context.bare)
+		__sync_val_compare_and_swap(word, before,
+					    before | 1ULL << (cpu % THREAD_KNOWN_CPUS));
 	return true;
 }
 
@@ -236,7 +293,7 @@ inlined bool thread_is_known(struct task_struct *task, struct bpf_thread *thread
 inlined void thread_after_exit(struct task_struct *task, struct bpf_thread *thread)
 {
 	if (unlikely(!thread && task->flags & PF_EXITING))
-		thread_write(task, NULL, RT_THREAD_EXITED);
+		thread_write_exited(task);
 }
 
 #endif

@@ -97,6 +97,9 @@ static void fill(struct rt_thread *thread, struct task_struct *task,
 	thread->ppid = pid_alive(task) ? rcu_dereference_raw(task->real_parent)->tgid : 0;
 	thread->uid = identity->uid;
 	thread->flags = task->flags & PF_KTHREAD ? RT_THREAD_KERNEL : 0;
+	thread->cgroup_id = 0;
+	thread->cgroup = 0;
+	thread->exe = 0;
 	thread->start_ns = identity->start_ns;
 	memcpy(thread->comm, identity->comm, RT_COMM_BYTES);
 }

@@ -78,6 +78,7 @@ enum rt_probe {
 	RT_PROBE_PAD		= 0,	/* filler up to the end of a sub-buffer; may be one bare word */
 	RT_PROBE_SUBBUF		= 1,	/* struct rt_subbuf, first in every sub-buffer */
 	RT_PROBE_THREAD		= 2,	/* struct rt_thread: who `tid` is from here on */
+	RT_PROBE_TEXT		= 3,	/* struct rt_text: what `id` stands for from here on */
 
 	RT_PROBE_EVENT_MIN	= 0x0100,
 	RT_PROBE_SCHED_SWITCH	= 0x0100,
@@ -143,10 +144,40 @@ struct rt_thread {
 	__u32 flags;		/* RT_THREAD_* */
 	__u64 start_ns;		/* CLOCK_MONOTONIC; tells a thread from a later one with its tid */
 	char comm[RT_COMM_BYTES];
+	/* Earlier producers' records end here: then the rest counts as 0. */
+	__u64 cgroup_id;	/* in the unified hierarchy; 0: not known */
+	__u64 cgroup;		/* texts: where it is, and what file it executes; 0: not known, or */
+	__u64 exe;		/* none */
 };
+
+#define RT_THREAD_BYTES_MIN	40	/* up to and with comm */
+
+/*
+ * Payload of RT_PROBE_TEXT: a text that threads of this ring name by its id, in a record that comes
+ * before theirs. The RT_TEXTS_MAX texts that a ring was told last are known there; who names one that
+ * is older tells it again. Bytes after `bytes` up to the alignment are zero.
+ *
+ *	exe		the path of the file, from the root of its mount namespace; if the path is
+ *			longer than RT_TEXT_BYTES_MAX, its base name alone
+ *	cgroup		the path in its hierarchy, or "/". On a host with version 1 hierarchies there are
+ *			up to RT_TEXT_CGROUPS_MAX paths, those that are not "/", each ended by a newline:
+ *			the unified hierarchy's first
+ */
+struct rt_text {
+	__u64 id;		/* never 0 */
+	__u32 bytes;		/* at most RT_TEXT_BYTES_MAX; 0: it was not to be had */
+	__u32 zero0;
+	__u8 data[];
+};
+
+#define RT_TEXT_EXE		(1ULL << 63)	/* in the id of an exe, and of no cgroup */
+#define RT_TEXT_BYTES_MAX	1016
+#define RT_TEXTS_MAX		2048
+#define RT_TEXT_CGROUPS_MAX	4
 
 #define RT_THREAD_KERNEL	(1u << 0)
 #define RT_THREAD_EXITED	(1u << 1)	/* its last record on this ring */
+#define RT_THREAD_BARE		(1u << 2)	/* cgroup or exe is missing that should be here */
 
 #define RT_DURATION_NEVER	(~0ULL)		/* the call does not return (exit, exit_group) */
 
@@ -173,6 +204,7 @@ enum rt_attachment_kind {
 #define RT_FLAG_KSTACK		(1u << 0)
 #define RT_FLAG_USTACK		(1u << 1)
 #define RT_FLAG_STRINGS		(1u << 2)
+#define RT_FLAG_CONTEXT		(1u << 30)	/* of threads: nothing that a producer is asked for */
 
 /* Why an attempt left no record. One counter each; lost_total is their sum. */
 enum rt_lost {

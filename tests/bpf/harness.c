@@ -122,8 +122,44 @@ static void learn_thread(struct harness *harness, struct harness_ring *ring,
 		return;
 	}
 	ring->known[item->tid / 8] |= 1u << item->tid % 8;
+	if (thread->exe)
+		assert_non_null(harness_text(harness, thread->exe));
+	if (thread->cgroup)
+		assert_non_null(harness_text(harness, thread->cgroup));
+	if (harness->thread)
+		harness->thread(harness, item->tid, thread);
 	harness->last_thread = *thread;
 	harness->last_thread_tid = item->tid;
+}
+
+static void learn_text(struct harness *harness, const struct ring_item *item)
+{
+	const struct rt_text *text = (const void *)item->payload;
+
+	assert_true(text->id && text->bytes <= RT_TEXT_BYTES_MAX);
+	assert_int_equal(item->words, (sizeof(*text) + text->bytes + 7) / 8);
+	for (unsigned i = text->bytes; i < item->words * 8 - sizeof(*text); i++)
+		assert_int_equal(text->data[i], 0);
+	harness->texts++;
+	for (unsigned i = 0; i < HARNESS_TEXTS_MAX; i++) {
+		struct harness_text *to = &harness->text[i];
+
+		if (to->id && to->id != text->id)
+			continue;
+		to->id = text->id;
+		memcpy(to->text, text->data, text->bytes);
+		to->text[text->bytes] = '\0';
+		return;
+	}
+	fail_msg("more than %d texts", HARNESS_TEXTS_MAX);
+}
+
+const char *harness_text(const struct harness *harness, uint64_t id)
+{
+	for (unsigned i = 0; i < HARNESS_TEXTS_MAX; i++)
+		if (id && harness->text[i].id == id)
+			return harness->text[i].text;
+	return NULL;
 }
 
 static void check_event(const struct harness_ring *ring, const struct ring_item *item)
@@ -151,6 +187,10 @@ static void take_record(struct harness *harness, struct harness_ring *ring,
 	harness->records++;
 	if (item->probe == RT_PROBE_THREAD) {
 		learn_thread(harness, ring, item);
+		return;
+	}
+	if (item->probe == RT_PROBE_TEXT) {
+		learn_text(harness, item);
 		return;
 	}
 	check_event(ring, item);

@@ -17,6 +17,13 @@
 #define HARNESS_CPUS_MAX	64
 #define HARNESS_TIDS_MAX	(1u << 22)	/* pid_max can be no more */
 
+#define HARNESS_TEXTS_MAX	4096
+
+struct harness_text {
+	uint64_t id;
+	char text[RT_TEXT_BYTES_MAX + 1];
+};
+
 struct harness_ring {
 	const struct rt_ring_producer *producer;
 	struct rt_ring_consumer *consumer;
@@ -36,6 +43,11 @@ struct harness {
 	uint64_t lost;			/* drained so far */
 	struct rt_thread last_thread;	/* as introduced last */
 	uint32_t last_thread_tid;
+	uint64_t texts;			/* told so far */
+	struct harness_text text[HARNESS_TEXTS_MAX];
+	/* Sees every introduction; NULL: nobody asks. */
+	void (*thread)(struct harness *harness, uint32_t tid, const struct rt_thread *thread);
+	void *context;			/* its */
 };
 
 typedef void (*harness_event)(void *context, uint32_t cpu, const struct ring_item *item);
@@ -53,6 +65,9 @@ void harness_configure(struct harness *harness, const struct source_request *req
 
 /* Takes everything out of every ring. */
 void harness_drain(struct harness *harness, harness_event event, void *context);
+
+/* What an id stands for, as told last on any ring; NULL: nothing. */
+const char *harness_text(const struct harness *harness, uint64_t id);
 
 /* Drains and drops what is there, asking for nothing: a test's clean start. */
 void harness_reset(struct harness *harness);

@@ -445,13 +445,17 @@ static void test_layout(void **state)
 	for (unsigned i = 0; i < BATCH_COLUMNS; i++)
 		assert_int_equal(field_number(batch, batch_columns[i].name),
 				 batch_columns[i].field);
-	assert_int_equal(batch->n_fields, 9 + BATCH_COLUMNS);
+	assert_int_equal(field_number(batch, "text"), BATCH_TEXT);
+	assert_int_equal(batch->n_fields, 10 + BATCH_COLUMNS);
 	assert_int_equal(field_number(thread, "tid"), THREAD_TID);
 	assert_int_equal(field_number(thread, "pid"), THREAD_PID);
 	assert_int_equal(field_number(thread, "comm"), THREAD_COMM);
 	assert_int_equal(field_number(thread, "uid"), THREAD_UID);
 	assert_int_equal(field_number(thread, "ppid"), THREAD_PPID);
 	assert_int_equal(field_number(thread, "kernel"), THREAD_KERNEL);
+	assert_int_equal(field_number(thread, "exe"), THREAD_EXE);
+	assert_int_equal(field_number(thread, "cgroup"), THREAD_CGROUP);
+	assert_int_equal(field_number(thread, "cgroup_id"), THREAD_CGROUP_ID);
 	assert_int_equal(field_number(loss, "before"), LOSS_BEFORE);
 	assert_int_equal(field_number(loss, "count"), LOSS_COUNT);
 	assert_int_equal(field_number(loss, "stage"), LOSS_STAGE);
