@@ -53,8 +53,10 @@ static int parse_choice(const char *text, const char *const *choice, size_t choi
 static int parse_flags(const struct row *row, const char *text, unsigned *flags,
 		       struct ringtail_error *error)
 {
-	static const char *const name[] = { "kstack", "ustack", "strings" };
-	static const unsigned flag[] = { RINGTAIL_KSTACK, RINGTAIL_USTACK, RINGTAIL_STRINGS };
+	static const char *const name[] = { "kstack", "ustack", "strings", "context" };
+	static const unsigned flag[] = { RINGTAIL_KSTACK, RINGTAIL_USTACK, RINGTAIL_STRINGS,
+					 RINGTAIL_CONTEXT };
+	const unsigned names = sizeof(name) / sizeof(*name);
 	const char *at = text;
 
 	do {
@@ -63,16 +65,16 @@ static int parse_flags(const struct row *row, const char *text, unsigned *flags,
 		int i;
 
 		snprintf(word, sizeof(word), "%.*s", (int)(bytes < 15 ? bytes : 15), at);
-		i = parse_choice(word, name, 3);
+		i = parse_choice(word, name, names);
 		if (i < 0) {
 			char near[NEAREST_TEXT_BYTES];
 			struct nearest nearest;
 			int err = bad_value(error, row, text,
-					    "may be kstack, ustack and strings, with "
+					    "may be kstack, ustack, strings and context, with "
 					    "commas between");
 
 			nearest_init(&nearest, word);
-			for (i = 0; i < 3; i++)
+			for (i = 0; i < (int)names; i++)
 				nearest_offer(&nearest, name[i]);
 			if (nearest_text(&nearest, near))
 				failure_hint(error, "did you mean %s by '%s'?", near, word);

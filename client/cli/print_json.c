@@ -9,8 +9,9 @@
 
 #include <stdlib.h>
 
-#include "client/cli/text_value.h"
+#include "client/cli/context.h"
 #include "client/cli/out.h"
+#include "client/cli/text_value.h"
 #include "client/cli/symbols.h"
 #include "proto/limits.h"
 
@@ -21,6 +22,7 @@ struct sink {
 	uint64_t realtime_ns;		/* of the host, that the clock was set by */
 	bool symbols_tried;
 	struct symbols *symbols;	/* NULL: stacks are shown whole */
+	struct context_users users;
 };
 
 static struct sink *create(struct out *out, const struct ringtail_host *host, bool colour)
@@ -222,6 +224,8 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	out_literal(out, ",\"probe\":");
 	json_quote_text(out, probe->spec);
 	put_thread(out, &event->thread);
+	if (context_is_there(&event->thread))
+		context_put_json(out, &sink->users, sink->host, &event->thread);
 	first = put_outcome(out, event);
 	out_literal(out, ",\"args\":{");
 	for (unsigned i = first; i < probe->fields; i++) {

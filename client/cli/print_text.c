@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/context.h"
 #include "client/cli/symbols.h"
 #include "client/cli/text_value.h"
 #include "client/cli/out.h"
@@ -23,6 +24,7 @@ struct sink {
 	uint64_t realtime_ns;		/* of the host, that the clock was set by */
 	bool symbols_tried;
 	struct symbols *symbols;	/* NULL: addresses stay numbers */
+	struct context_users users;
 };
 
 static struct sink *create(struct out *out, const struct ringtail_host *host, bool colour)
@@ -296,6 +298,11 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	case RINGTAIL_TRACEPOINT:
 		put_tracepoint(sink, event);
 		break;
+	}
+	if (context_is_there(&event->thread)) {
+		paint(sink, DIM);
+		context_put_text(out, &sink->users, sink->host, &event->thread);
+		paint(sink, PLAIN);
 	}
 	out_char(out, '\n');
 	for (size_t i = 0; i < event->attachments; i++)

@@ -257,6 +257,7 @@ int conn_send_hello(struct conn *conn, struct ringtail_error *error)
 		RINGTAIL__V1__FEATURE__FEATURE_WATERMARK,
 		RINGTAIL__V1__FEATURE__FEATURE_RESUME,
 		RINGTAIL__V1__FEATURE__FEATURE_CONTROL,
+		RINGTAIL__V1__FEATURE__FEATURE_CONTEXT,
 	};
 	char software[] = "tracectl " RINGTAIL_VERSION;
 	int err;

@@ -669,6 +669,11 @@ static void give_event(struct intake *intake, const struct merge_item *from,
 	item->thread.uid = thread->uid;
 	item->thread.kernel = thread->kernel;
 	memcpy(item->thread.comm, thread->comm, sizeof(item->thread.comm));
+	item->thread.cgroup_id = thread->cgroup_id;
+	item->thread.exe = thread->exe ? thread->exe->data : NULL;
+	item->thread.exe_bytes = thread->exe ? thread->exe->bytes : 0;
+	item->thread.cgroup = thread->cgroup ? thread->cgroup->data : NULL;
+	item->thread.cgroup_bytes = thread->cgroup ? thread->cgroup->bytes : 0;
 	item->attachment = NULL;
 	item->attachments = 0;
 	item->source = from->decoder;

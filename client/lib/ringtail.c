@@ -200,6 +200,13 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 	if (ringtail->is_file || ringtail->subscription)
 		return failure_set(error, EINVAL, "no-subscription", "%s takes no subscription",
 				   ringtail->is_file ? "a file" : "a subscribed connection");
+	if (wanted && wanted->flags & RINGTAIL_CONTEXT && !ringtail_host(ringtail)->has_context) {
+		failure_set(error, EOPNOTSUPP, "no-context", "the daemon (%.64s) is too old to tell the "
+			    "executable file and the cgroup of threads",
+			    ringtail_host(ringtail)->software);
+		failure_hint(error, "leave context out of the flags, or upgrade ringtaild there");
+		return -EOPNOTSUPP;
+	}
 	err = subscription_create(wanted, &ringtail->subscription, error);
 	if (err)
 		return err;

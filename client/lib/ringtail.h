@@ -64,6 +64,14 @@ struct ringtail_thread {
 	uint32_t tid, pid, ppid, uid;
 	bool kernel;
 	char comm[16];		/* not terminated if it fills all of it */
+
+	/*
+	 * With RINGTAIL_CONTEXT, where it is known; else 0 and NULL. Paths, not terminated; an exe that
+	 * does not begin with a slash is a base name alone. Borrowed until the next item.
+	 */
+	uint64_t cgroup_id;	/* in the unified hierarchy */
+	const char *exe, *cgroup;
+	size_t exe_bytes, cgroup_bytes;
 };
 
 enum ringtail_attachment_kind {
@@ -126,11 +134,13 @@ struct ringtail_host {
 	uint64_t monotonic_ns, realtime_ns;	/* the two clocks at one moment */
 	uint32_t version, cpus;
 	char role[16];			/* what we may do there: "viewer", "operator" */
+	bool has_context;		/* it knows RINGTAIL_CONTEXT */
 };
 
 #define RINGTAIL_KSTACK		(1u << 1)
 #define RINGTAIL_USTACK		(1u << 2)
 #define RINGTAIL_STRINGS	(1u << 3)
+#define RINGTAIL_CONTEXT	(1u << 4)	/* of each thread, exe and cgroup */
 
 struct ringtail_subscription {
 	const char *const *probe;	/* globs */

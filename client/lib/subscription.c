@@ -130,6 +130,7 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 		{ RINGTAIL_KSTACK, RINGTAIL__V1__FLAG__FLAG_KSTACK },
 		{ RINGTAIL_USTACK, RINGTAIL__V1__FLAG__FLAG_USTACK },
 		{ RINGTAIL_STRINGS, RINGTAIL__V1__FLAG__FLAG_STRINGS },
+		{ RINGTAIL_CONTEXT, RINGTAIL__V1__FLAG__FLAG_CONTEXT },
 	};
 	Ringtail__V1__Subscribe message = RINGTAIL__V1__SUBSCRIBE__INIT;
 	Ringtail__V1__Flag flag[sizeof(flags) / sizeof(*flags)];
