@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #define CONTAINER_ID_BYTES	64
+#define CONTAINER_SHORT_BYTES	12	/* of an id, as people are mostly shown it */
 #define CONTAINER_POD_BYTES	36
 
 struct container {

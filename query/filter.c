@@ -79,6 +79,11 @@ bool filter_by_thread(const struct filter *filter)
 	return filter_program_by_thread(filter->program);
 }
 
+bool filter_asks_context(const struct filter *filter)
+{
+	return filter && filter_program_asks_context(filter->program);
+}
+
 unsigned filter_kernel_clauses(const struct filter *filter, struct rt_filter_clause *clause,
 			       unsigned max)
 {

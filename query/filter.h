@@ -29,7 +29,8 @@ struct filter;
  *	operand: name | name "&" number | number | "string"
  * Names: pid tid uid ppid cpu time comm kernel probe provider function name, error (true if ret is
  * an errno; `error == ENOENT` compares by name), duration, ret, and every argument name of the
- * catalog. What an event does not have (a field of other probes; ret and duration of a call that never
+ * catalog; exe (the base name of the thread's executable file, or its path if the text has a slash),
+ * cgroup (its path), container (an id; for equality its first 12 digits do). What an event does not have (a field of other probes; ret and duration of a call that never
  * returns) is absent: no comparison with it holds, not even !=, and so the negation of one does.
  * Numbers: decimal, 0x, with a unit ns us ms s / KiB MiB GiB; and the names of constants in the kernel's
  * headers: O_WRONLY, SIGKILL, AF_INET (query/constants.def).
@@ -53,6 +54,9 @@ bool filter_pass(const struct filter *filter, uint32_t cpu, const struct batch_e
 
 /* Whether it asks only who did it, and on which CPU: one answer for all of a thread's events there. */
 bool filter_by_thread(const struct filter *filter);
+
+/* Whether it asks for what a batch has only with its context: exe, cgroup, container. */
+bool filter_asks_context(const struct filter *filter);
 
 /*
  * Fills at most `max` clauses whose disjunction is implied by the filter, and returns how many; 0:

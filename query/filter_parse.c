@@ -216,7 +216,8 @@ static const struct {
 	{ "kernel", SUBJECT_KERNEL },	{ "error", SUBJECT_ERROR },
 	{ "comm", SUBJECT_COMM },	{ "probe", SUBJECT_PROBE },
 	{ "provider", SUBJECT_PROVIDER }, { "function", SUBJECT_FUNCTION },
-	{ "name", SUBJECT_NAME },
+	{ "name", SUBJECT_NAME },	{ "exe", SUBJECT_EXE },
+	{ "cgroup", SUBJECT_CGROUP },	{ "container", SUBJECT_CONTAINER },
 };
 
 /* Fields that are known by their type, whatever the catalog calls them, and in any catalog. */
@@ -611,6 +612,26 @@ static int compare_comm(struct filter_tree *tree, const struct operand *left,
 	return 0;
 }
 
+/* Of a thread, and in a batch only where it was asked for. */
+static bool is_context(const struct filter_subject *subject)
+{
+	return subject->kind >= SUBJECT_EXE && subject->kind <= SUBJECT_CONTAINER;
+}
+
+static int compare_context(struct filter_tree *tree, const struct operand *left,
+			   enum filter_op op, const struct operand *right,
+			   struct filter_node **node, struct error *error)
+{
+	int err = filter_tree_node(tree, NODE_TEXT, left->column, node, error);
+
+	if (err)
+		return err;
+	(*node)->op = op;
+	(*node)->left = left->subject;
+	(*node)->text = right->text;
+	return 0;
+}
+
 static int compare_text(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
 			const struct operand *left, enum filter_op op,
 			const struct operand *right, struct filter_node **node,
@@ -632,6 +653,8 @@ static int compare_text(struct filter_tree *tree, const Ringtail__V1__Catalog *c
 	}
 	if (left->subject.kind == SUBJECT_COMM)
 		return compare_comm(tree, left, op, right, node, error);
+	if (is_context(&left->subject))
+		return compare_context(tree, left, op, right, node, error);
 	return compare_probe(tree, catalog, left, op, right, node, error);
 }
 

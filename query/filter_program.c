@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "query/container.h"
 #include "query/glob.h"
 
 #define ERRNO_MAX	4095	/* a result from -4095 to -1 is an error */
@@ -22,6 +23,7 @@ enum test_kind {
 	TEST_BITS,
 	TEST_COMM,
 	TEST_COMM_GLOB,
+	TEST_TEXT,
 	TEST_PROBES,
 };
 
@@ -37,7 +39,7 @@ struct range {
 struct test {
 	uint16_t yes, no;	/* where to go on */
 	uint8_t kind;		/* enum test_kind */
-	uint8_t op;		/* of a pair */
+	uint8_t op;		/* of a pair, and of text */
 	bool negated;		/* of what is present: absent is always no */
 	uint8_t offset;		/* in struct batch_thread */
 	struct filter_subject left;
@@ -48,7 +50,7 @@ struct test {
 			uint64_t mask, value;
 		} bits;
 		char comm[RT_COMM_BYTES];
-		const char *glob;
+		const char *glob;	/* or text to be equal to */
 		const struct probe_set *probes;
 	};
 };
@@ -144,6 +146,11 @@ static void make_test(struct test *test, const struct filter_node *node)
 		else
 			memcpy(test->comm, node->text, strlen(node->text)); /* known to fit */
 		break;
+	case NODE_TEXT:
+		test->kind = TEST_TEXT;
+		test->op = node->op;
+		test->glob = node->text;
+		break;
 	default:
 		test->kind = TEST_PROBES;
 		test->probes = node->probes;
@@ -212,6 +219,9 @@ static bool is_of_thread(const struct filter_subject *subject)
 	case SUBJECT_KERNEL:
 	case SUBJECT_CPU:
 	case SUBJECT_COMM:
+	case SUBJECT_EXE:
+	case SUBJECT_CGROUP:
+	case SUBJECT_CONTAINER:
 		return true;
 	default:
 		return false;
@@ -228,6 +238,14 @@ bool filter_program_by_thread(const struct filter_program *program)
 			return false;
 	}
 	return true;
+}
+
+bool filter_program_asks_context(const struct filter_program *program)
+{
+	for (uint16_t i = 0; i < program->tests; i++)
+		if (program->test[i].kind == TEST_TEXT)
+			return true;
+	return false;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -342,6 +360,62 @@ static bool test_pair(const struct test *test, const struct view *view)
 	}
 }
 
+/* The path's last component, unless the test itself has a slash: then it asks for the path. */
+static void take_base(const struct test *test, const char **text, size_t *bytes)
+{
+	const char *slash = strchr(test->glob, '/') ? NULL : memrchr(*text, '/', *bytes);
+
+	if (!slash)
+		return;
+	*bytes -= (size_t)(slash + 1 - *text);
+	*text = slash + 1;
+}
+
+/* Ids are mostly written by their beginning: that does for equality. */
+static bool is_short_id(const char *text)
+{
+	size_t bytes = strlen(text);
+
+	return bytes >= CONTAINER_SHORT_BYTES && bytes < CONTAINER_ID_BYTES;
+}
+
+/* False: the thread has none, or nobody knows it. */
+static bool load_text(const struct test *test, const struct batch_thread *thread,
+		      const char **text, size_t *bytes)
+{
+	const struct batch_text *from = test->left.kind == SUBJECT_EXE ? thread->exe :
+									 thread->cgroup;
+	struct container container;
+
+	if (!from)
+		return false;
+	*text = from->data;
+	*bytes = from->bytes;
+	if (test->left.kind == SUBJECT_EXE)
+		take_base(test, text, bytes);
+	if (test->left.kind != SUBJECT_CONTAINER)
+		return true;
+	container_parse(from->data, from->bytes, &container);
+	*text = container.id;
+	*bytes = test->op != FILTER_MATCH && is_short_id(test->glob) ? strlen(test->glob) :
+								       CONTAINER_ID_BYTES;
+	return container.id;
+}
+
+static bool test_text(const struct test *test, const struct batch_thread *thread)
+{
+	const char *text;
+	size_t bytes;
+	bool equal;
+
+	if (!load_text(test, thread, &text, &bytes))
+		return false;
+	if (test->op == FILTER_MATCH)
+		return glob_match(test->glob, text, bytes);
+	equal = bytes == strlen(test->glob) && !memcmp(text, test->glob, bytes);
+	return equal == (test->op == FILTER_EQ);
+}
+
 static bool test_passes(const struct test *test, const struct view *view)
 {
 	const char *comm = view->thread->comm;
@@ -364,6 +438,8 @@ static bool test_passes(const struct test *test, const struct view *view)
 		return (strncmp(comm, test->comm, RT_COMM_BYTES) == 0) != test->negated;
 	case TEST_COMM_GLOB:
 		return glob_match(test->glob, comm, strnlen(comm, RT_COMM_BYTES));
+	case TEST_TEXT:
+		return test_text(test, view->thread);
 	case TEST_PROBES:
 		return probe_set_test(test->probes, view->event->probe);
 	}

@@ -26,6 +26,9 @@ void filter_program_destroy(struct filter_program *program);
 bool filter_program_run(const struct filter_program *program, uint32_t cpu,
 			const struct batch_event *event, const struct batch_thread *thread);
 
+/* Whether a test looks at the thread's exe or cgroup. */
+bool filter_program_asks_context(const struct filter_program *program);
+
 /* Whether no test looks at the event itself. */
 bool filter_program_by_thread(const struct filter_program *program);
 

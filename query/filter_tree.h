@@ -35,6 +35,9 @@ enum filter_subject_kind {
 	SUBJECT_ERROR,		/* errno of a result, or 0 */
 	/* text */
 	SUBJECT_COMM,
+	SUBJECT_EXE,		/* text that some threads have */
+	SUBJECT_CGROUP,
+	SUBJECT_CONTAINER,
 	SUBJECT_PROBE,		/* provider:function:name */
 	SUBJECT_PROVIDER,
 	SUBJECT_FUNCTION,
@@ -86,6 +89,7 @@ enum filter_node_kind {
 	NODE_PAIR,		/* left op right; false where either is absent */
 	NODE_BITS,		/* (left & mask) op number, op: EQ NE; false where left is absent */
 	NODE_COMM,		/* comm op text, op: EQ NE MATCH */
+	NODE_TEXT,		/* exe, cgroup or container op text; false where it is absent */
 	NODE_PROBES,		/* the probe is in the set */
 };
 

@@ -7,8 +7,6 @@
 #include "proto/limits.h"
 #include "query/container.h"
 
-#define SHORT_ID_BYTES	12	/* as docker and podman show it to people */
-
 /* NULL: nobody here knows. Another host's users are not ours. */
 static const char *user_name(struct context_users *users, const struct ringtail_host *host,
 			     uint32_t uid)
@@ -122,7 +120,7 @@ static void put_cgroup_text(struct out *out, const struct ringtail_thread *threa
 	if (container.pod[0])
 		put_visible(out, " pod=", container.pod, strlen(container.pod));
 	if (container.id)
-		put_visible(out, " container=", container.id, SHORT_ID_BYTES);
+		put_visible(out, " container=", container.id, CONTAINER_SHORT_BYTES);
 	if (container.unit)
 		put_visible(out, " unit=", container.unit, container.unit_bytes);
 	if (!container.pod[0] && !container.id && !container.unit)

@@ -46,7 +46,7 @@ struct batcher *batcher_create(const struct batcher_config *config)
 		batcher_destroy(batcher);
 		return NULL;
 	}
-	batch_encoder_set_context(batcher->encoder, config->spec->flags & RT_FLAG_CONTEXT);
+	batch_encoder_set_context(batcher->encoder, config->spec->context);
 	return batcher;
 }
 

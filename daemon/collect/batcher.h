@@ -24,6 +24,7 @@ struct batcher_spec {
 	struct probe_set probes;
 	const struct filter *filter;	/* NULL: everything */
 	uint32_t flags;			/* RT_FLAG_*: attachments to pass on */
+	bool context;			/* threads with exe and cgroup: asked for, or by the filter */
 	bool file_strings;		/* strings, too, but the kernel need read only those of files */
 };
 

@@ -98,7 +98,9 @@ struct subscription *fanout_find_donor(const struct fanout *fanout,
 	TAILQ_FOREACH(donor, &fanout->subscriptions, link) {
 		unsigned ranked;
 
+		/* Of a record without context, a filter that asks for it could only say no. */
 		if (donor == wanted || donor->state != SUBSCRIPTION_LIVE ||
+		    (wanted->spec.context && !donor->spec.context) ||
 		    !shares_probe(&donor->spec.probes, &wanted->spec.probes))
 			continue;
 		ranked = rank(fanout, donor, wanted, realtime_ns, since);

@@ -290,7 +290,7 @@ static bool copy_items(struct copy *copy, const uint8_t *body, uint32_t bytes)
 	if (batch_decode_open(decoder, body, bytes, &summary) != 0)
 		return false;
 	batch_encoder_set_context(copy->rebatch->encoder,
-				  copy->rebatch->wanted->spec.flags & RT_FLAG_CONTEXT);
+				  copy->rebatch->wanted->spec.context);
 	batch_encode_begin(copy->rebatch->encoder, summary.cpu, copy->next, summary.time_ns);
 	while (whole && batch_decode_next(decoder, &item) != BATCH_END) {
 		if (item.kind == BATCH_EVENT)

@@ -79,6 +79,8 @@ int subscription_create(const struct subscription_request *request,
 		goto fail;
 	subscription->spec.filter = filter;
 	subscription->spec.flags = request->flags;
+	/* Whoever takes it as its past must be able to ask what this one asked. */
+	subscription->spec.context = request->flags & RT_FLAG_CONTEXT || filter_asks_context(filter);
 	subscription->clauses = filter_kernel_clauses(filter, subscription->clause,
 						      RT_FILTER_CLAUSES_MAX);
 	*out = subscription;

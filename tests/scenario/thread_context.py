@@ -103,13 +103,15 @@ def main(case):
         words = [*probes, "-f", f'comm == "{name[:15]}"', "-o", "json"]
         plain = case.stream(daemon, *words)
         stream = case.stream(daemon, *words, "--flags", "context")
+        chosen = case.stream(daemon, *probes, "-o", "json", "-f", f'container == "{CONTAINER[:12]}" && '
+                             f'exe == "{name}" && ppid == {os.getpid()} && cgroup =~ "/kubepods*"')
         recording = case.path("recording")
         record = case.stream(daemon, *words[:-2], "--flags", "context", "-w", recording,
                              command="record")
         expected = short_lived(case, cgroups, daemon, name)
         moved(case, cgroups, daemon)
         lines = []
-        for one in (stream, plain, record):
+        for one in (stream, plain, record, chosen):
             one.await_all(events=1)
             lines.append(one.interrupt().lines)
         events = lines[0]
@@ -119,6 +121,8 @@ def main(case):
             case.check_equal(context_of(event), expected, f"{event['probe']} says whose it is")
         case.check(lines[1] and not any(set(KEYS) & set(event) for event in lines[1]),
                    "without the flag none of it is there", lines[1][:1])
+        case.check_equal([event["seq"] for event in lines[3]], [event["seq"] for event in events],
+                         "a filter by it chooses the same")
         read = case.tracectl(None, "read", recording, "-o", "json").lines
         case.check_equal([context_of(event) for event in read], [expected] * len(events),
                          "a recording has it")

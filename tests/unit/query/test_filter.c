@@ -115,6 +115,7 @@ static void test_by_thread(void **state)
 		{ "pid == 1", true }, { "tid != 1 || uid > 5", true }, { "ppid in (1, 2)", true },
 		{ "comm =~ \"a*\" && !kernel", true }, { "cpu == 1 && comm == \"a\"", true },
 		{ "pid == tid", true }, { "comm !in (\"a\", \"b\")", true },
+		{ "exe == \"a\" || container =~ \"b*\"", true }, { "cgroup == \"/\" && ret < 0", false },
 		{ "time > 4s", false }, { "pid == 1 && ret < 0", false }, { "pid == ret", false },
 		{ "ret == pid", false }, { "duration > 1ms || pid == 1", false },
 		{ "error == ENOENT", false }, { "function == \"read\"", false },
@@ -158,6 +159,67 @@ static void test_text(void **state)
 	       { "provider != \"syscall\"", true }, { "function == \"sched\"", true });
 	EXPECT(SMALL_READ, read_ok, &full, { "comm =~ \"exactly*!!\"", true },
 	       { "comm == \"exactly16bytes!\"", false });
+}
+
+#define ID "3f2a5cbd1e9047d6a8b1c2d3e4f5061728394a5b6c7d8e9f00112233445566aa"
+
+/* What a thread executes and where it is; of one that lacks it, no comparison holds. */
+static void test_context(void **state)
+{
+	static const struct batch_text path = { .serial = 1, .data = "/usr/sbin/nginx", .bytes = 15 };
+	static const struct batch_text base = { .serial = 2, .data = "nginx", .bytes = 5 };
+	static const struct batch_text docker = {
+		.serial = 3, .data = "/system.slice/docker-" ID ".scope", .bytes = 91,
+	};
+	static const struct batch_text root = { .serial = 4, .data = "/", .bytes = 1 };
+	struct batch_thread nginx = { .tid = 5, .pid = 5, .comm = "worker", .exe = &path,
+				      .cgroup = &docker };
+
+	(void)state;
+	EXPECT(SMALL_READ, read_ok, &nginx,
+	       { "exe == \"nginx\"", true }, { "exe == \"ngin\"", false },
+	       { "exe != \"nginx\"", false }, { "exe =~ \"ng*\"", true },
+	       { "exe == \"/usr/sbin/nginx\"", true }, { "exe =~ \"/usr/*\"", true },
+	       { "exe == \"/sbin/nginx\"", false }, { "exe in (\"cat\", \"nginx\")", true },
+	       { "cgroup =~ \"/system.slice/*\"", true }, { "cgroup == \"/\"", false },
+	       { "container == \"" ID "\"", true }, { "container == \"3f2a5cbd1e90\"", true },
+	       { "container == \"3f2a5cbd1e9\"", false }, { "container == \"3f2a5cbd1e91\"", false },
+	       { "container != \"3f2a5cbd1e90\"", false }, { "container =~ \"3f2a*\"", true },
+	       { "container =~ \"3f2a5cbd1e90\"", false }, { "container =~ \"*\"", true });
+	nginx.exe = &base;
+	nginx.cgroup = &root;
+	EXPECT(SMALL_READ, read_ok, &nginx,
+	       { "exe == \"nginx\"", true }, { "exe =~ \"/*\"", false },
+	       { "cgroup == \"/\"", true }, { "container =~ \"*\"", false },
+	       { "container != \"x\"", false }, { "!(container == \"x\")", true });
+	EXPECT(SMALL_READ, read_ok, &bash,
+	       { "exe == \"bash\"", false }, { "exe != \"bash\"", false },
+	       { "cgroup =~ \"*\"", false }, { "container != \"x\"", false });
+}
+
+/* Whoever filters by it must have it recorded. */
+static void test_asks_context(void **state)
+{
+	static const struct {
+		const char *text;
+		bool asks;
+	} want[] = {
+		{ "pid == 1", false }, { "comm == \"exe\"", false }, { "exe == \"a\"", true },
+		{ "pid == 1 || !(ret < 0 && cgroup =~ \"/a*\")", true },
+		{ "container != \"a\"", true },
+	};
+
+	(void)state;
+	assert_false(filter_asks_context(NULL));
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		struct filter *filter;
+		struct error error;
+
+		assert_int_equal(filter_compile(want[i].text, small_catalog_get(), &filter, &error), 0);
+		if (filter_asks_context(filter) != want[i].asks)
+			fail_msg("`%s` is not %d", want[i].text, want[i].asks);
+		filter_destroy(filter);
+	}
 }
 
 static void test_fields(void **state)
@@ -542,6 +604,8 @@ int main(void)
 		cmocka_unit_test(test_every_event),
 		cmocka_unit_test(test_by_thread),
 		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_context),
+		cmocka_unit_test(test_asks_context),
 		cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_absent),
 		cmocka_unit_test(test_fields_end_where_the_event_says),
