@@ -13,25 +13,23 @@
 #define ERRNO_MAX 4095
 
 /*
- * The first text that the kernel read for it: a path, mostly. Here is where all text of an event that is
+ * The texts that the kernel read for it: paths, mostly. Here is where all text of an event that is
  * exported passes, and where what must not leave the host is to be made unreadable.
  */
-static void copy_string(struct export_event *event, const struct batch_item *item)
+static void copy_strings(struct export_event *event, const struct batch_item *item)
 {
 	/* Others are there only because a client streams them. */
 	if (export_event_is_call(event) && !syscall_names_file(event->probe->function))
 		return;
-	for (size_t i = 0; i < item->attachments; i++) {
+	for (size_t i = 0; i < item->attachments && event->strings < EXPORT_STRINGS_MAX; i++) {
 		const struct batch_attachment *from = &item->attachment[i];
 
 		if (from->kind != RINGTAIL__V1__ATTACHMENT_KIND__ATTACH_STRING ||
 		    from->text_bytes > STRING_BYTES_MAX)
 			continue;
-		event->has_string = true;
-		event->string_field = (uint8_t)from->arg;
-		visible_copy(event->string, sizeof(event->string), from->text,
+		event->string_field[event->strings] = (uint8_t)from->arg;
+		visible_copy(event->string[event->strings++], sizeof(event->string[0]), from->text,
 			     strnlen((const char *)from->text, from->text_bytes));
-		return;
 	}
 }
 
@@ -56,10 +54,12 @@ struct export_event *export_event_create(struct export_run *run, uint32_t cpu,
 	event->fields = item->event.fields;
 	memcpy(event->field, item->event.field, event->fields * sizeof(event->field[0]));
 	event->thread = *item->thread;
+	event->thread.exe = event->thread.cgroup = NULL;
+	event->context = export_context_of(&run->contexts, item->thread);
 	visible_copy(comm, sizeof(comm), item->thread->comm,
 		     strnlen((const char *)item->thread->comm, sizeof(item->thread->comm)));
 	memcpy(event->thread.comm, comm, sizeof(event->thread.comm));
-	copy_string(event, item);
+	copy_strings(event, item);
 	return event;
 }
 
@@ -67,6 +67,7 @@ void export_event_destroy(struct export_event *event)
 {
 	if (event->frames)
 		export_frames_release(event->frames, event->frame);
+	export_context_put(event->context);
 	export_run_put(event->run);
 	free(event);
 }
@@ -169,13 +170,22 @@ uint64_t export_event_value(const struct export_event *event, unsigned field)
 	}
 }
 
+const char *export_event_string(const struct export_event *event, unsigned field)
+{
+	for (unsigned i = 0; i < event->strings; i++)
+		if (event->string_field[i] == field)
+			return event->string[i];
+	return NULL;
+}
+
 const char *export_event_value_text(const struct export_event *event, unsigned field, char *text,
 				    size_t bytes)
 {
 	uint64_t value = export_event_value(event, field);
+	const char *string = export_event_string(event, field);
 
-	if (event->has_string && event->string_field == field) {
-		snprintf(text, bytes, "\"%s\"", event->string);
+	if (string) {
+		snprintf(text, bytes, "\"%s\"", string);
 		return text;
 	}
 	switch (event->probe->field[field]->type) {
@@ -283,8 +293,8 @@ size_t export_event_body(const struct export_event *event, char body[EXPORT_BODY
 	put(&line, "%s[%u]: ", comm, event->thread.pid);
 	if (export_event_is_call(event)) {
 		put_call(&line, event);
-	} else if (event->class == EXPORT_EXEC && event->has_string) {
-		put(&line, "runs %s", event->string);
+	} else if (event->class == EXPORT_EXEC && event->strings) {
+		put(&line, "runs %s", event->string[0]);
 	} else if (event->class == EXPORT_EXIT) {
 		char name[24];
 

@@ -18,6 +18,7 @@
 #include "proto/ringtail.pb-c.h"
 
 #define EXPORT_BODY_BYTES 1024		/* of an event as one line */
+#define EXPORT_STRINGS_MAX 3u		/* of one call: mount's */
 
 /* Why it is sent: the label `class` of back ends that have few labels. */
 enum export_class {
@@ -74,13 +75,14 @@ struct export_event {
 	uint64_t seq;
 	uint32_t cpu;
 	enum export_class class;
-	struct batch_thread thread;	/* comm is UTF-8, see comm() */
+	struct batch_thread thread;	/* comm is UTF-8, see comm(); its texts are in `context` */
+	struct export_context *context;	/* a reference; NULL: nothing is known */
 	const Ringtail__V1__Probe *probe;	/* its run's */
 	bool has_duration;
-	uint8_t fields, string_field;	/* string_field: whose text `string` is */
-	bool has_string;
+	uint8_t fields, strings;
+	uint8_t string_field[EXPORT_STRINGS_MAX];	/* whose text `string` is */
 	uint64_t field[PROBE_FIELDS_MAX];
-	char string[STRING_BYTES_MAX + 1];	/* UTF-8: other bytes are '?' */
+	char string[EXPORT_STRINGS_MAX][STRING_BYTES_MAX + 1];	/* UTF-8: other bytes are '?' */
 	struct export_span span;
 };
 
@@ -113,6 +115,9 @@ int export_event_signal(const struct export_event *event);
 
 /* "SIGKILL"; "signal 40". Returns text. */
 const char *export_event_signal_name(int signal, char text[24]);
+
+/* The text of a field; NULL: it has none. */
+const char *export_event_string(const struct export_event *event, unsigned field);
 
 /* A field's word, widened as its type says. */
 uint64_t export_event_value(const struct export_event *event, unsigned field);

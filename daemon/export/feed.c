@@ -261,6 +261,7 @@ static int tap_all(struct export_feed *feed, const struct config *config, struct
 			.globs = everything ? config->export_probe.count :
 					      export_choose_globs_count,
 			.filter = filter,
+			.flags = RT_FLAG_CONTEXT,
 		},
 	};
 	/* First by itself: what is wrong with it is told in its own words and columns. */

@@ -14,7 +14,7 @@
 #include "proto/export/loki.pb-c.h"
 
 #define LABELS_BYTES	256u
-#define PAIRS_MAX	12u
+#define PAIRS_MAX	(21u + EXPORT_STRINGS_MAX)
 #define PAIR_VALUE_BYTES (STRING_BYTES_MAX + 8u)
 #define PAIR_BYTES	(EXPORT_ARENA_ROUND(sizeof(Ringtail__Loki__Pair)) +	\
 			 EXPORT_ARENA_ROUND(PAIR_VALUE_BYTES) + sizeof(void *))
@@ -39,6 +39,42 @@ static void add(struct pairs *pairs, const char *name, const char *format, ...)
 	vsnprintf(pair->value, PAIR_VALUE_BYTES, format, args);
 	va_end(args);
 	pairs->entry->structured_metadata[pairs->entry->n_structured_metadata++] = pair;
+}
+
+/* Lives as long as the event does. What is not known is not there. */
+static void add_known(struct pairs *pairs, const char *name, const char *value)
+{
+	Ringtail__Loki__Pair *pair;
+
+	if (!value || !*value)
+		return;
+	pair = export_arena_take(pairs->arena, sizeof(*pair));
+	ringtail__loki__pair__init(pair);
+	pair->name = (char *)name;
+	pair->value = (char *)value;
+	pairs->entry->structured_metadata[pairs->entry->n_structured_metadata++] = pair;
+}
+
+static void add_context(struct pairs *pairs, const struct export_context *context)
+{
+	add_known(pairs, "exe", context->exe);
+	add_known(pairs, "exe_path", context->exe_path);
+	add_known(pairs, "cgroup", context->cgroup);
+	add_known(pairs, "container", context->container);
+	add_known(pairs, "container_runtime", context->runtime);
+	add_known(pairs, "pod", context->pod);
+	add_known(pairs, "unit", context->unit);
+}
+
+/* The first is `path`, as people look for it; the others have their fields' names. */
+static void add_strings(struct pairs *pairs, const struct export_event *event)
+{
+	for (unsigned i = 0; i < event->strings; i++)
+		if (!i)
+			add_known(pairs, "path", event->string[i]);
+		else if (event->string_field[i] < event->fields)
+			add_known(pairs, event->probe->field[event->string_field[i]]->name,
+				  event->string[i]);
 }
 
 /* Loki, and Grafana over it, call it the line's level. */
@@ -68,8 +104,11 @@ static void add_all(struct pairs *pairs, const struct export_event *event)
 	add(pairs, "cpu", "%u", event->cpu);
 	add(pairs, "event", "%s", export_event_is_call(event) ? event->probe->function :
 								event->probe->name);
-	if (event->has_string)
-		add(pairs, "path", "%s", event->string);
+	add(pairs, "ppid", "%u", event->thread.ppid);
+	add(pairs, "uid", "%u", event->thread.uid);
+	if (event->context)
+		add_context(pairs, event->context);
+	add_strings(pairs, event);
 	if (number && strerrorname_np(number))
 		add(pairs, "errno", "%s", strerrorname_np(number));
 	if (export_event_is_call(event) && event->field[0] != RT_DURATION_NEVER) {

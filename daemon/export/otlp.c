@@ -16,7 +16,7 @@
 #include "proto/export/otlp.pb-c.h"
 #include "proto/message.h"
 
-#define OTLP_EVENT_ATTRIBUTES_MAX	(12u + PROBE_FIELDS_MAX)
+#define OTLP_EVENT_ATTRIBUTES_MAX	(19u + PROBE_FIELDS_MAX)
 #define OTLP_RESOURCE_ATTRIBUTES_MAX	9u
 
 /* The version of the semantic conventions whose names these are. */
@@ -107,6 +107,28 @@ static void add_thread(struct attributes *attributes, const struct export_event 
 	add_text(attributes, "thread.name", copy);
 }
 
+/* What is not known is not there. */
+static void add_known(struct attributes *attributes, const char *key, const char *value)
+{
+	if (value && *value)
+		add_text(attributes, key, value);
+}
+
+static void add_context(struct attributes *attributes, const struct export_event *event)
+{
+	const struct export_context *context = event->context;
+
+	if (!context)
+		return;
+	add_known(attributes, "process.executable.name", context->exe);
+	add_known(attributes, "process.executable.path", context->exe_path);
+	add_known(attributes, "process.linux.cgroup", context->cgroup);
+	add_known(attributes, "container.id", context->container);
+	add_known(attributes, "container.runtime", context->runtime);
+	add_known(attributes, "k8s.pod.uid", context->pod);
+	add_known(attributes, "ringtail.systemd.unit", context->unit);
+}
+
 static void add_value(struct attributes *attributes, const struct export_event *event,
 		      unsigned field)
 {
@@ -146,6 +168,7 @@ static void add_call(struct attributes *attributes, const struct export_event *e
 static void add_event(struct attributes *attributes, const struct export_event *event)
 {
 	add_thread(attributes, event);
+	add_context(attributes, event);
 	add_number(attributes, "ringtail.cpu", event->cpu);
 	add_text(attributes, "ringtail.class", export_class_name(event->class));
 	if (export_event_is_call(event)) {
@@ -159,8 +182,10 @@ static void add_event(struct attributes *attributes, const struct export_event *
 		add_text(attributes, "ringtail.signal",
 			 export_arena_text(attributes->arena, name));
 	}
-	if (event->class == EXPORT_EXEC && event->has_string)
-		add_text(attributes, "process.executable.path", event->string);
+	/* What it was called by is another name, mostly, than the path of what it is. */
+	if (event->class == EXPORT_EXEC && event->strings &&
+	    !(event->context && event->context->exe_path))
+		add_text(attributes, "process.executable.path", event->string[0]);
 	else
 		for (unsigned i = 0; i < event->fields; i++)
 			add_value(attributes, event, i);

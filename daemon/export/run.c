@@ -107,6 +107,7 @@ void export_run_put(struct export_run *run)
 	if (!run || --run->references)
 		return;
 	ringtail__v1__catalog__free_unpacked(run->catalog, NULL);
+	export_contexts_fini(&run->contexts);
 	free(run);
 }
 

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "daemon/config/config.h"
+#include "daemon/export/context.h"
 #include "daemon/host/machine.h"
 #include "kmod/uapi/ringtail.h"
 #include "proto/batch_decode.h"
@@ -30,6 +31,7 @@ struct export_run {
 	uint64_t epoch;
 	bool this_boot;
 	uint64_t to_realtime_ns;	/* of another boot: its wall clock less its monotonic one */
+	struct export_contexts contexts;	/* of its threads */
 	char name[65], kernel[65], machine[65];
 	char host_id[MACHINE_ID_BYTES];	/* "": not known */
 	char boot_text[37];		/* boot_id as the kernel writes it */

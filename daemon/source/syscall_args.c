@@ -92,13 +92,15 @@ static const char *type_core(const char *c_type)
 }
 
 /*
- * A string is a const char * (or a char * that is called a name), unless a length comes next: then
- * it is a buffer.
+ * A string is a const char * (or a char * that is called a name, or a type as mount's is), unless a
+ * length comes next: then it is a buffer.
  */
 static bool arg_is_string(const struct syscall_arg *arg, const struct syscall_arg *next)
 {
+	bool is_called_text = strstr(arg->name, "name") || !strcmp(arg->name, "type");
+
 	if (strcmp(arg->c_type, "const char *") &&
-	    (strcmp(arg->c_type, "char *") || !strstr(arg->name, "name")))
+	    (strcmp(arg->c_type, "char *") || !is_called_text))
 		return false;
 	return !next || (strcmp(next->c_type, "size_t") && !text_ends(next->name, "len"));
 }

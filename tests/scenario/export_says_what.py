@@ -1,5 +1,6 @@
 """An error that is exported says of which file, an exit by a signal says which signal, to every kind; and
 with export-strings = no, no file's name leaves the kernel."""
+import os
 import signal
 import sys
 
@@ -18,6 +19,13 @@ for call in (lambda: os.open(path + "-open", os.O_RDONLY), lambda: os.memfd_crea
     except OSError:
         pass
 os.kill(os.getpid(), int(sys.argv[2]))
+"""
+# A mount that is not permitted, of three names.
+MOUNT = """
+import ctypes, os
+if not os.geteuid():
+    os.setuid(65534)
+ctypes.CDLL(None).mount(b"the-source", b"/tmp", b"the-type", 0, None)
 """
 SIGNALS = [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGRTMIN + 3]
 
@@ -79,6 +87,29 @@ def check_file(case, logs, loki, pid):
     case.check_equal(secret, [], "the strings of other calls are not read")
 
 
+def check_mount(case, logs, loki):
+    process = case.start(sys.executable, "-c", MOUNT)
+    process.wait()
+    pairs = pairs_of(loki, process.pid, event="mount")
+    case.check_equal([pairs.get(name) for name in ("path", "dir_name", "type")],
+                     ["the-source", "/tmp", "the-type"], "Loki has all names of a mount")
+
+    def look():
+        return next((record for record in logs.records()
+                     if record["attributes"]["process.pid"] == process.pid and
+                     record["event_name"] == "ringtail.syscall.mount"), None)
+    record = ringtail.wait_until(look, "the mount is stored")
+    case.check_equal([record["attributes"][f"ringtail.syscall.arg.{name}"].strip('"')
+                      for name in ("dev_name", "dir_name", "type")],
+                     ["the-source", "/tmp", "the-type"], "and so has its record")
+    exe = os.path.realpath(sys.executable)
+    case.check_equal([record["attributes"].get(name) for name in
+                      ("process.executable.name", "process.executable.path", "process.parent_pid")],
+                     [os.path.basename(exe), exe, os.getpid()], "it says which program that was")
+    case.check_equal([pairs["exe"], pairs["exe_path"], pairs["ppid"]],
+                     [os.path.basename(exe), exe, str(os.getpid())], "Loki does, too")
+
+
 def check_without(case):
     daemon, logs, _ = start(case, "--export-strings=no")
     pid = run(case, signal.SIGKILL)
@@ -103,6 +134,7 @@ def main(case):
         case.check_equal(pairs_of(loki, pid, event="sched_process_exit")["signal"], name,
                          f"{name}: Loki's does")
     check_file(case, logs, loki, pid)
+    check_mount(case, logs, loki)
     # One that ends by itself, though another thread had begun to end it, was not killed.
     process = case.start(sys.executable, "-c", "import os, threading; threading.Thread("
                          "target=lambda: os._exit(0)).start(); os._exit(0)")
