@@ -204,7 +204,7 @@ static void on_applied(void *context, const struct error *error)
 
 /* ---- Reloading ------------------------------------------------------------------------------- */
 
-static struct fanout_viewers viewers_of(const struct config *config);
+static struct viewer_bounds viewers_of(const struct config *config);
 
 static void warn_fixed(const struct config *old, const struct config *new)
 {
@@ -237,7 +237,7 @@ static int read_again(struct engine *engine, struct config *config, struct gate 
 static void put_in_force(struct engine *engine, const struct config *config, struct gate *gate)
 {
 	struct server_bounds bounds = server_bounds_of(config);
-	struct fanout_viewers viewers;
+	struct viewer_bounds viewers;
 
 	warn_fixed(&engine->config, config);
 	log_open(config->log_level);
@@ -665,9 +665,9 @@ static struct frame_ref *make_hello(void *context)
 	return answers_hello(&engine->answers, "");
 }
 
-static struct fanout_viewers viewers_of(const struct config *config)
+static struct viewer_bounds viewers_of(const struct config *config)
 {
-	return (struct fanout_viewers){
+	return (struct viewer_bounds){
 		.probe = &config->viewer_probe,
 		.strings = config->viewer_strings,
 		.stacks = config->viewer_stacks,
@@ -842,7 +842,7 @@ static const struct metric_snapshot *snapshot_of(void *context)
 }
 
 /* What was kept for an export that is gone, or has another URL now, is kept for ever, until it is said. */
-static void tell_left_export(void *context, const struct fanout_consumer_stat *consumer)
+static void tell_left_export(void *context, const struct consumer_stat *consumer)
 {
 	const struct engine *engine = context;
 

@@ -85,7 +85,7 @@ struct daemon_stat {
 	struct stat_ring *ring;
 	struct stat_client *client;
 	struct stat_spool *spool;
-	struct fanout_consumer_stat *consumer;
+	struct consumer_stat *consumer;
 	struct stat_export *export;
 };
 

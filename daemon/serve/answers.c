@@ -237,7 +237,7 @@ static void pack_spool(struct packing *packing, const struct stat_spool *spool,
 	message->set_aside = now->set_aside;
 }
 
-static void pack_consumer(const struct fanout_consumer_stat *consumer,
+static void pack_consumer(const struct consumer_stat *consumer,
 			  Ringtail__V1__ConsumerStat *message)
 {
 	ringtail__v1__consumer_stat__init(message);

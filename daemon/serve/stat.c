@@ -122,7 +122,7 @@ int stat_gather_spools(struct daemon_stat *stat, const struct spooler *spooler,
 	return 0;
 }
 
-static void add_consumer(void *context, const struct fanout_consumer_stat *now)
+static void add_consumer(void *context, const struct consumer_stat *now)
 {
 	struct daemon_stat *stat = context;
 

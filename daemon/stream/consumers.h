@@ -36,6 +36,8 @@
 /* Names of exporters' consumers begin so, and no client's does. */
 #define CONSUMER_EXPORT_PREFIX "export-"
 
+struct subscriber;
+
 struct consumer {
 	TAILQ_ENTRY(consumer) link;
 	char name[CONSUMER_NAME_BYTES_MAX + 1];
@@ -52,9 +54,9 @@ struct consumer {
 	bool kept;			/* on disk, with the place that it began at */
 	bool saving;			/* so it will be, once the save that is under way has ended */
 
-	/* fanout's */
+	/* durable's */
 	struct subscription *subscription;	/* NULL: not made yet */
-	bool connected;
+	struct subscriber *subscriber;	/* who uses it; NULL: nobody */
 	bool unrecorded;		/* an earlier run of the daemon recorded nothing for it */
 	/* How far it was sent what, of each run of the rings, since this daemon started. */
 	struct cursor *sent[CONSUMER_RUNS_MAX];

@@ -1,26 +1,121 @@
-/*
- * fanout: see fanout.h. This file: the workers' mails, and life. fanout_client.c: who asks for what.
- * fanout_request.c: what the kernel records.
- */
 #include "daemon/stream/fanout.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/stream/fanout_private.h"
+#include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/stream/durable.h"
+#include "daemon/stream/past.h"
+#include "daemon/stream/recorder.h"
+#include "daemon/stream/subscriptions.h"
 
 #define LINGER_CHECK_S 1
+#define SOURCE_ENDED "the source has ended"
+
+/*
+ *	RUNNING --the source ends--> ENDED
+ *	   |                           |
+ *	   +--------fanout_stop()------+--> STOPPING --the rings are drained--> STOPPED
+ */
+enum fanout_state {
+	FANOUT_RUNNING,
+	FANOUT_ENDED,			/* what the rings held is out: a Bye ends every log */
+	FANOUT_STOPPING,		/* nothing is taken in; what the rings hold goes out */
+	FANOUT_STOPPED,			/* the same as ENDED */
+};
+
+struct fanout {
+	struct fanout_config config;
+	enum fanout_state state;
+	struct rings rings;
+	struct recorder *recorder;
+	struct subscriptions subscriptions;
+	struct durable durable;
+	struct subscribers subscribers;
+
+	uint64_t worker_time_ns[WORKERS_MAX];
+	uint64_t watermark_ns;
+	struct mail *mail;		/* from workers, the oldest of which waits for memory */
+	bool wake;			/* something was appended, */
+	uint64_t wake_bytes;		/* so many bytes of it */
+
+	unsigned drains_pending;
+	unsigned drains_untold;		/* workers that are still to be told to drain */
+	char bye_reason[64];
+	void (*stopped)(void *context);
+	void *stopped_context;
+
+	struct event *mails, *check;
+	struct event *read;		/* some stream has frames off the disk */
+};
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static void append_bye(struct fanout *fanout, struct subscription *subscription)
+{
+	Ringtail__V1__Bye message = RINGTAIL__V1__BYE__INIT;
+	struct cursor_message *end = rings_message(&fanout->rings, subscription->position);
+	struct frame_ref *frame;
+
+	if (!end)
+		return;			/* the connection's end tells as much */
+	message.reason = fanout->state >= FANOUT_STOPPING ? fanout->bye_reason : SOURCE_ENDED;
+	message.final = fanout->state < FANOUT_STOPPING;
+	message.end = &end->cursor;
+	frame = frame_ref_pack(fanout->config.codec, FRAME_BYE, &message.base);
+	free(end);
+	if (!frame)
+		return;
+	subscription_append(subscription, frame);
+	fanout->wake = true;
+}
+
+static void take_emptied(struct fanout *fanout)
+{
+	bool stopping = fanout->state >= FANOUT_STOPPING;
+	void (*stopped)(void *) = stopping ? fanout->stopped : NULL;
+	struct subscription *subscription;
+
+	if (--fanout->drains_pending)
+		return;
+	fanout->state = stopping ? FANOUT_STOPPED : FANOUT_ENDED;
+	TAILQ_FOREACH(subscription, &fanout->subscriptions.list, link)
+		if (subscription->state == SUBSCRIPTION_LIVE && !subscription->ended)
+			append_bye(fanout, subscription);
+	if (stopped) {
+		fanout->stopped = NULL;
+		stopped(fanout->stopped_context);
+	}
+}
+
+static void tell_drain(struct fanout *fanout)
+{
+	while (fanout->drains_untold) {
+		if (worker_empty(fanout->config.worker[fanout->drains_untold - 1]) != 0) {
+			counter_add(COUNTER_orders_delayed, 1);
+			return;			/* it is told later */
+		}
+		fanout->drains_untold--;
+	}
+}
+
+/* Nothing more comes into the rings. */
+static void on_silent(void *context)
+{
+	struct fanout *fanout = context;
+
+	if (fanout->drains_pending)
+		return;
+	fanout->drains_pending = fanout->drains_untold = fanout->config.workers;
+	tell_drain(fanout);
+}
 
 /* ---- Mails ----------------------------------------------------------------------------------- */
-
-static struct subscription *by_index(struct fanout *fanout, uint32_t index)
-{
-	return index < SUBSCRIPTIONS_MAX ? fanout->by_index[index] : NULL;
-}
 
 static void append(struct fanout *fanout, struct subscription *subscription,
 		   struct frame_ref *frame)
@@ -28,53 +123,44 @@ static void append(struct fanout *fanout, struct subscription *subscription,
 	fanout->wake = true;
 	fanout->wake_bytes += frame->bytes;
 	subscription_append(subscription, frame);
-	fanout_keep_within(fanout);
+	subscriptions_keep_within(&fanout->subscriptions);
 }
 
-static void take_started(struct fanout *fanout, const struct worker_mail *mail)
+static void take_answer(struct fanout *fanout, const struct worker_mail *mail)
 {
-	struct subscription *subscription = by_index(fanout, mail->subscription);
+	struct subscription *subscription =
+		subscriptions_at(&fanout->subscriptions, mail->subscription);
 
 	for (uint32_t i = 0; i < mail->positions; i++)
-		fanout_begin_ring(fanout, subscription, mail->position[i].ring,
-				  mail->position[i].seq);
-	if (--subscription->workers_pending == 0)
-		fanout_live(fanout, subscription);
-}
-
-static void take_removed(struct fanout *fanout, const struct worker_mail *mail)
-{
-	struct subscription *subscription = by_index(fanout, mail->subscription);
-
-	if (--subscription->workers_pending == 0)
-		fanout_forget(fanout, subscription);
+		subscriptions_begin_ring(&fanout->subscriptions, subscription,
+					 mail->position[i].ring, mail->position[i].seq);
+	subscriptions_answered(&fanout->subscriptions, subscription);
 }
 
 /*
  * The places are where the subscription's log is: whoever has everything before the watermark has
  * that, even where another worker has gone on since it last told the time.
  */
-static struct frame_ref *pack_watermark(struct fanout *fanout,
-					struct subscription *subscription)
+static struct frame_ref *pack_watermark(struct fanout *fanout, struct subscription *subscription)
 {
 	Ringtail__V1__Watermark message = RINGTAIL__V1__WATERMARK__INIT;
-	struct cursor_message *places = fanout_places(fanout, subscription->position);
+	struct cursor_message *places = rings_message(&fanout->rings, subscription->position);
 	struct frame_ref *frame;
 
 	if (!places)
 		return NULL;
-	for (uint32_t i = 0; i < fanout->rings; i++)
+	for (uint32_t i = 0; i < fanout->rings.n; i++)
 		places->position[i].skipped = subscription->quiet[i];
 	message.time_ns = fanout->watermark_ns;
 	message.position = places->list;
-	message.n_position = fanout->rings;
+	message.n_position = fanout->rings.n;
 	frame = frame_ref_pack(fanout->config.codec, FRAME_WATERMARK, &message.base);
 	free(places);
 	if (!frame)
 		return NULL;
 	frame->time_ns = fanout->watermark_ns;
 	frame->made_ns = clock_monotonic();
-	memset(subscription->quiet, 0, fanout->rings * sizeof(*subscription->quiet));
+	memset(subscription->quiet, 0, fanout->rings.n * sizeof(*subscription->quiet));
 	return frame;
 }
 
@@ -101,7 +187,7 @@ static void take_watermark(struct fanout *fanout, const struct worker_mail *mail
 	/* An unfinished writer may hold time back; the places are news all the same. */
 	if (time_ns > fanout->watermark_ns)
 		fanout->watermark_ns = time_ns;
-	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
+	TAILQ_FOREACH(subscription, &fanout->subscriptions.list, link)
 		if (subscription->state == SUBSCRIPTION_LIVE && !subscription->ended)
 			append_watermark(fanout, subscription);
 }
@@ -112,7 +198,8 @@ static void take_watermark(struct fanout *fanout, const struct worker_mail *mail
  */
 static bool take_frame(struct fanout *fanout, struct worker_mail *mail)
 {
-	struct subscription *subscription = by_index(fanout, mail->subscription);
+	struct subscription *subscription =
+		subscriptions_at(&fanout->subscriptions, mail->subscription);
 	struct frame_ref *frame = mail->frame;
 
 	/* After its Bye, only a writer that was not waited for any longer can still be heard of. */
@@ -137,31 +224,30 @@ static bool take_mail(struct fanout *fanout, struct worker_mail *mail)
 		take_watermark(fanout, mail);
 		break;
 	case WORKER_STARTED:
-		take_started(fanout, mail);
-		break;
 	case WORKER_REMOVED:
-		take_removed(fanout, mail);
+		take_answer(fanout, mail);
 		break;
 	case WORKER_EMPTIED:
-		fanout_drained(fanout);
+		take_emptied(fanout);
 		break;
 	case WORKER_CORRUPT:
 		log_error("ring-corrupt",
 			  "the ring of CPU %u breaks its own rules and is read no more; restart ringtaild",
-			  fanout->cpu_of[mail->ring]);
+			  fanout->rings.cpu_of[mail->ring]);
 		break;
 	}
 	return true;
 }
 
-void fanout_wake(struct fanout *fanout)
+/* Every stream's owner. */
+static void wake(struct fanout *fanout)
 {
 	struct subscription *subscription;
 	struct stream *stream, *next;
 
 	fanout->wake = false;
 	fanout->wake_bytes = 0;
-	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
+	TAILQ_FOREACH(subscription, &fanout->subscriptions.list, link)
 		for (stream = TAILQ_FIRST(&subscription->streams); stream; stream = next) {
 			next = TAILQ_NEXT(stream, link);
 			subscriber_wake(stream->subscriber);
@@ -199,14 +285,14 @@ static void take_mails(struct fanout *fanout)
 		uint64_t bytes = mine->frame ? mine->frame->bytes : 0;
 
 		if (fanout->wake && fanout->wake_bytes + bytes > wake_bytes_max(fanout))
-			fanout_wake(fanout);
+			wake(fanout);
 		if (!take_mail(fanout, mine))
 			break;
 		fanout->mail = next;
 		worker_mail_free(worker, mine, bytes);
 	}
 	if (fanout->wake)
-		fanout_wake(fanout);
+		wake(fanout);
 }
 
 static void on_mail(evutil_socket_t fd, short what, void *context)
@@ -219,7 +305,81 @@ static void on_mail(evutil_socket_t fd, short what, void *context)
 static void on_read(evutil_socket_t fd, short what, void *context)
 {
 	(void)fd, (void)what;
-	fanout_wake(context);
+	wake(context);
+}
+
+/* ---- What becomes of subscriptions ------------------------------------------------------------- */
+
+static void on_accepted(void *context, struct subscription *subscription)
+{
+	struct fanout *fanout = context;
+
+	subscriptions_start(&fanout->subscriptions, subscription);
+}
+
+/* What was always on stays so, where this was to take its place. */
+static void on_refused(void *context, struct subscription *subscription, const struct error *error)
+{
+	struct fanout *fanout = context;
+	bool was_next = subscription == fanout->subscriptions.permanent.next;
+
+	subscribers_refuse(&fanout->subscribers, subscription, error);
+	subscriptions_forget(&fanout->subscriptions, subscription);
+	if (was_next)
+		subscriptions_end_permanent(&fanout->subscriptions, error);
+}
+
+static void on_in_force(void *context, uint64_t generation)
+{
+	struct fanout *fanout = context;
+
+	subscriptions_in_force(&fanout->subscriptions, generation);
+}
+
+static void on_gone(void *context, const struct error *error)
+{
+	struct fanout *fanout = context;
+
+	subscribers_refuse(&fanout->subscribers, NULL, error);
+	subscriptions_end_permanent(&fanout->subscriptions, error);
+}
+
+static void on_failed(void *context)
+{
+	struct fanout *fanout = context;
+
+	fanout->config.failed(fanout->config.context);
+}
+
+static void on_live(void *context, struct subscription *subscription)
+{
+	struct fanout *fanout = context;
+
+	if (fanout->state == FANOUT_ENDED || fanout->state == FANOUT_STOPPED)
+		append_bye(fanout, subscription);
+	subscribers_join(&fanout->subscribers, subscription);
+}
+
+static void on_going(void *context, struct subscription *subscription)
+{
+	struct fanout *fanout = context;
+
+	durable_lose(&fanout->durable, subscription);
+}
+
+static void on_check_soon(void *context)
+{
+	struct fanout *fanout = context;
+
+	event_active(fanout->check, EV_TIMEOUT, 0);
+}
+
+/* Not from inside the reader's own call: whoever is woken may destroy it. */
+static void on_frames_read(void *context)
+{
+	struct fanout *fanout = context;
+
+	event_active(fanout->read, EV_TIMEOUT, 0);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -231,36 +391,92 @@ static void on_check(evutil_socket_t fd, short what, void *context)
 
 	(void)fd, (void)what;
 	take_mails(fanout);
-	TAILQ_FOREACH(subscription, &fanout->subscriptions, link)
-		fanout_poke_readers(subscription);
-	fanout_order_again(fanout);
-	fanout_register_again(fanout);
-	fanout_expire(fanout);
+	TAILQ_FOREACH(subscription, &fanout->subscriptions.list, link)
+		durable_poke(subscription);
+	subscriptions_order_again(&fanout->subscriptions);
+	tell_drain(fanout);
+	subscribers_register_again(&fanout->subscribers);
+	loader_ask_stats(fanout->config.loader);
+	subscriptions_expire(&fanout->subscriptions);
 }
 
-void fanout_check_soon(struct fanout *fanout)
+/* The log is history and every client's queue at once: it reaches as far back as either. */
+static uint64_t log_bytes(const struct fanout_config *config)
 {
-	event_active(fanout->check, EV_TIMEOUT, 0);
+	return config->history_bytes > config->queue_bytes ? config->history_bytes :
+							     config->queue_bytes;
 }
 
-static int add_events(struct fanout *fanout)
+static bool add_events(struct fanout *fanout)
 {
 	struct event_base *base = fanout->config.base;
 	struct timeval interval = {.tv_sec = LINGER_CHECK_S};
 
 	fanout->mails = event_new(base, mailbox_fd(fanout->config.mailbox), EV_READ | EV_PERSIST,
 				  on_mail, fanout);
-	fanout->reports = event_new(base, loader_fd(fanout->config.loader), EV_READ | EV_PERSIST,
-				    fanout_on_report, fanout);
 	fanout->check = event_new(base, -1, EV_PERSIST, on_check, fanout);
 	fanout->read = event_new(base, -1, 0, on_read, fanout);
-	fanout->turns = past_turns_create(base);
-	if (!fanout->mails || !fanout->reports || !fanout->check || !fanout->read ||
-	    !fanout->turns ||
-	    event_add(fanout->mails, NULL) != 0 || event_add(fanout->reports, NULL) != 0 ||
-	    event_add(fanout->check, &interval) != 0)
-		return -ENOMEM;
-	return 0;
+	return fanout->mails && fanout->check && fanout->read &&
+	       event_add(fanout->mails, NULL) == 0 && event_add(fanout->check, &interval) == 0;
+}
+
+static bool make_rings(struct fanout *fanout)
+{
+	struct rings *rings = &fanout->rings;
+
+	rings->run = fanout->config.run;
+	rings->n = loader_rings(fanout->config.loader);
+	rings->cpu_of = calloc(rings->n + 1, sizeof(*rings->cpu_of));
+	for (uint32_t i = 0; rings->cpu_of && i < rings->n; i++)
+		rings->cpu_of[i] = loader_ring(fanout->config.loader, i)->cpu;
+	return rings->cpu_of;
+}
+
+static bool make_subscriptions(struct fanout *fanout)
+{
+	const struct fanout_config *config = &fanout->config;
+	struct subscriptions *subscriptions = &fanout->subscriptions;
+	struct subscriptions_config mine = {
+		.worker = config->worker, .workers = config->workers,
+		.catalog = loader_catalog(config->loader), .codec = config->codec,
+		.rings = &fanout->rings, .history_age_ns = config->history_age_ns,
+		.log_bytes = log_bytes(config), .memory_bytes = config->memory_bytes,
+		.file_strings = config->file_strings, .viewers = config->viewers,
+		.saved = config->saved, .live = on_live, .going = on_going,
+		.check_soon = on_check_soon, .context = fanout,
+	};
+	struct recorder_config recorder = {
+		.base = config->base, .loader = config->loader, .wanted = &subscriptions->list,
+		.accepted = on_accepted, .refused = on_refused, .in_force = on_in_force,
+		.silent = on_silent, .gone = on_gone, .failed = on_failed, .context = fanout,
+	};
+
+	if (subscriptions_init(subscriptions, &mine) != 0)
+		return false;
+	subscriptions->recorder = fanout->recorder = recorder_create(&recorder);
+	return fanout->recorder;
+}
+
+static bool make_subscribers(struct fanout *fanout)
+{
+	const struct fanout_config *config = &fanout->config;
+
+	fanout->durable = (struct durable){
+		.spooler = config->spooler, .consumers = config->consumers,
+		.subscriptions = &fanout->subscriptions, .rings = &fanout->rings,
+		.hello = config->hello, .hello_context = config->context,
+		.read = on_frames_read, .context = fanout,
+	};
+	fanout->subscribers.durable = &fanout->durable;
+	fanout->subscribers.maker = (struct stream_maker){
+		.rings = &fanout->rings, .subscriptions = &fanout->subscriptions,
+		.turns = past_turns_create(config->base), .queue_bytes = config->queue_bytes,
+	};
+	if (config->spooler)
+		spooler_set_holder(config->spooler, durable_each_held, &fanout->durable);
+	if (config->consumers)
+		consumers_set_saved(config->consumers, subscribers_saved, &fanout->subscribers);
+	return fanout->subscribers.maker.turns;
 }
 
 int fanout_create(const struct fanout_config *config, struct fanout **out, struct error *error)
@@ -270,21 +486,13 @@ int fanout_create(const struct fanout_config *config, struct fanout **out, struc
 	if (!fanout)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	fanout->config = *config;
-	fanout->rings = loader_rings(config->loader);
-	TAILQ_INIT(&fanout->subscriptions);
-	TAILQ_INIT(&fanout->waiting);
-	fanout->cpu_of = calloc(fanout->rings + 1, sizeof(*fanout->cpu_of));
-	fanout->gone = calloc(fanout->rings + 1, sizeof(*fanout->gone));
-	if (!fanout->cpu_of || !fanout->gone || add_events(fanout) != 0) {
+	TAILQ_INIT(&fanout->subscriptions.list);
+	TAILQ_INIT(&fanout->subscribers.waiting);
+	if (!make_rings(fanout) || !make_subscriptions(fanout) || !make_subscribers(fanout) ||
+	    !add_events(fanout)) {
 		fanout_destroy(fanout);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
-	for (uint32_t i = 0; i < fanout->rings; i++)
-		fanout->cpu_of[i] = loader_ring(config->loader, i)->cpu;
-	if (config->spooler)
-		spooler_set_holder(config->spooler, fanout_each_held, fanout);
-	if (config->consumers)
-		consumers_set_saved(config->consumers, fanout_consumers_saved, fanout);
 	*out = fanout;
 	return 0;
 }
@@ -302,49 +510,174 @@ static void drop_mails(struct fanout *fanout)
 
 void fanout_destroy(struct fanout *fanout)
 {
-	struct subscription *subscription;
+	struct subscribers *subscribers;
 
 	if (!fanout)
 		return;
+	subscribers = &fanout->subscribers;
 	if (fanout->config.spooler)
 		spooler_set_holder(fanout->config.spooler, NULL, NULL);
 	if (fanout->config.consumers)
 		consumers_set_saved(fanout->config.consumers, NULL, NULL);
-	while (!TAILQ_EMPTY(&fanout->waiting))
-		fanout_leave(fanout, TAILQ_FIRST(&fanout->waiting), false);
-	while ((subscription = TAILQ_FIRST(&fanout->subscriptions))) {
-		TAILQ_REMOVE(&fanout->subscriptions, subscription, link);
-		subscription_destroy(subscription);
-	}
+	while (!TAILQ_EMPTY(&subscribers->waiting))
+		subscribers_leave(subscribers, TAILQ_FIRST(&subscribers->waiting), false);
+	subscriptions_fini(&fanout->subscriptions);
+	recorder_destroy(fanout->recorder);
 	if (fanout->mails)
 		event_free(fanout->mails);
-	if (fanout->reports)
-		event_free(fanout->reports);
 	if (fanout->check)
 		event_free(fanout->check);
 	if (fanout->read)
 		event_free(fanout->read);
-	past_turns_destroy(fanout->turns);
+	past_turns_destroy(subscribers->maker.turns);
 	drop_mails(fanout);
-	free(fanout->cpu_of);
-	free(fanout->gone);
+	free(fanout->rings.cpu_of);
 	free(fanout);
 }
 
 void fanout_set_bounds(struct fanout *fanout, uint64_t history_bytes, uint64_t history_age_ns,
 		       uint64_t queue_bytes, uint64_t memory_bytes)
 {
+	struct subscriptions *subscriptions = &fanout->subscriptions;
 	struct subscription *subscription;
 	struct stream *stream;
 
 	fanout->config.history_bytes = history_bytes;
-	fanout->config.history_age_ns = history_age_ns;
 	fanout->config.queue_bytes = queue_bytes;
-	TAILQ_FOREACH(subscription, &fanout->subscriptions, link) {
-		frame_log_set_bytes_max(subscription->log, fanout_log_bytes(fanout));
+	fanout->subscribers.maker.queue_bytes = queue_bytes;
+	subscriptions->config.history_age_ns = history_age_ns;
+	subscriptions->config.memory_bytes = memory_bytes;
+	subscriptions_set_log_bytes(subscriptions, log_bytes(&fanout->config));
+	TAILQ_FOREACH(subscription, &subscriptions->list, link)
 		TAILQ_FOREACH(stream, &subscription->streams, link)
 			stream->lag_bytes_max = queue_bytes;
-	}
-	fanout->config.memory_bytes = memory_bytes;
-	fanout_keep_within(fanout);
+	subscriptions_keep_within(subscriptions);
+}
+
+/* ---- Stopping -------------------------------------------------------------------------------- */
+
+static void begin_stop(struct fanout *fanout, const char *reason, void (*done)(void *context),
+		       void *context)
+{
+	struct error error;
+
+	error_set(&error, ESHUTDOWN, "shutting-down", "the daemon is shutting down");
+	subscribers_refuse(&fanout->subscribers, NULL, &error);
+	fanout->state = fanout->state == FANOUT_ENDED ? FANOUT_STOPPED : FANOUT_STOPPING;
+	fanout->subscribers.closed = true;
+	fanout->subscriptions.saving = false;
+	subscriptions_end_permanent(&fanout->subscriptions, &error);
+	snprintf(fanout->bye_reason, sizeof(fanout->bye_reason), "%s", reason);
+	fanout->stopped = done;
+	fanout->stopped_context = context;
+}
+
+void fanout_stop(struct fanout *fanout, const char *reason, void (*done)(void *context),
+		 void *context)
+{
+	begin_stop(fanout, reason, done, context);
+	recorder_stop(fanout->recorder);
+}
+
+void fanout_hand_over(struct fanout *fanout, const char *reason, void (*done)(void *context),
+		      void *context)
+{
+	recorder_leave(fanout->recorder);
+	begin_stop(fanout, reason, done, context);
+	fanout->drains_pending = fanout->config.workers;
+	for (unsigned i = 0; i < fanout->config.workers; i++)
+		if (worker_leave(fanout->config.worker[i]) != 0)
+			take_emptied(fanout);		/* what it holds is the next run's */
+}
+
+/* ---- The door -------------------------------------------------------------------------------- */
+
+int fanout_subscribe(struct fanout *fanout, struct subscriber *subscriber,
+		     const struct subscribe_request *request, struct error *error)
+{
+	return subscribers_add(&fanout->subscribers, subscriber, request, error);
+}
+
+void fanout_leave(struct fanout *fanout, struct subscriber *subscriber, bool orderly)
+{
+	subscribers_leave(&fanout->subscribers, subscriber, orderly);
+}
+
+int fanout_ack(struct fanout *fanout, struct subscriber *subscriber, const struct cursor *upto,
+	       struct error *error)
+{
+	return subscribers_ack(&fanout->subscribers, subscriber, upto, error);
+}
+
+int fanout_set_permanent(struct fanout *fanout, const struct subscription_request *request,
+			 permanent_done *done, void *context, struct error *error)
+{
+	struct subscriptions *subscriptions = &fanout->subscriptions;
+	struct subscription *subscription = NULL;
+	int err;
+
+	if (fanout->state >= FANOUT_STOPPING)
+		return error_set(error, ESHUTDOWN, "shutting-down", "the daemon is shutting down");
+	err = subscriptions_check_permanent(subscriptions, error);
+	if (!err && request)
+		err = subscriptions_get(subscriptions, request, CLAIM_OWN, &subscription, error);
+	if (!err && request)
+		err = durable_keep(&fanout->durable, subscription, NULL, error);
+	if (!err)
+		subscriptions_set_permanent(subscriptions, subscription, done, context);
+	return err;
+}
+
+void fanout_set_meter(struct fanout *fanout, const struct probe_set *probes)
+{
+	recorder_set_meter(fanout->recorder, probes);
+}
+
+void fanout_set_viewers(struct fanout *fanout, const struct viewer_bounds *viewers)
+{
+	subscriptions_set_viewers(&fanout->subscriptions, viewers);
+}
+
+struct source_stats fanout_source_stats(struct fanout *fanout)
+{
+	return recorder_stats(fanout->recorder);
+}
+
+int fanout_may_consume(const struct fanout *fanout, const char *name,
+		       const struct client_identity *identity, bool *registers, struct error *error)
+{
+	return durable_may_consume(&fanout->durable, name, identity, registers, error);
+}
+
+int fanout_may_forget(const struct fanout *fanout, const char *name,
+		      const struct client_identity *identity, struct error *error)
+{
+	return durable_may_forget(&fanout->durable, name, identity, error);
+}
+
+int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error *error)
+{
+	return durable_forget(&fanout->durable, name, error);
+}
+
+int fanout_restore_consumers(struct fanout *fanout, struct error *error)
+{
+	return durable_restore(&fanout->durable, error);
+}
+
+void fanout_each_consumer(const struct fanout *fanout,
+			  void (*each)(void *context, const struct consumer_stat *stat),
+			  void *context)
+{
+	durable_each(&fanout->durable, each, context);
+}
+
+int fanout_restore(struct fanout *fanout, struct error *error)
+{
+	return subscriptions_restore(&fanout->subscriptions, error);
+}
+
+int fanout_adopt(struct fanout *fanout, struct error *error)
+{
+	return subscriptions_adopt(&fanout->subscriptions, error);
 }

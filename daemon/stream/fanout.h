@@ -25,14 +25,6 @@ struct fanout;
 struct saved_subscriptions;
 struct spooler;
 
-/* What viewers may ask for; operators, and the daemon itself, may ask for anything. */
-struct fanout_viewers {
-	const struct config_words *probe;	/* globs; borrowed, none: any probe */
-	bool strings, stacks;
-	uint64_t rate;				/* events in a second, of one stream; 0: no bound */
-	uint64_t subscriptions;			/* different ones, of all viewers together */
-};
-
 struct fanout_config {
 	struct event_base *base;
 	struct loader *loader;
@@ -50,7 +42,7 @@ struct fanout_config {
 	struct consumers *consumers;
 	struct frame_ref *(*hello)(void *context);	/* what segments begin with */
 
-	struct fanout_viewers viewers;
+	struct viewer_bounds viewers;
 	struct saved_subscriptions *saved;	/* NULL: nothing is kept for a next run */
 
 	/* The loader is gone: the daemon cannot go on. */
@@ -79,10 +71,8 @@ void fanout_leave(struct fanout *fanout, struct subscriber *subscriber, bool ord
  * it returns: with NULL once the kernel records what is asked for and no longer what was given up; or with
  * the reason why not, and then what was always on stays. The next only after that: -EBUSY. done may be NULL.
  */
-typedef void fanout_done(void *context, const struct error *error);
-
 int fanout_set_permanent(struct fanout *fanout, const struct subscription_request *request,
-			 fanout_done *done, void *context, struct error *error);
+			 permanent_done *done, void *context, struct error *error);
 
 /*
  * What the kernel records for the meters of the workers, of every process, with or without a
@@ -95,7 +85,7 @@ void fanout_set_bounds(struct fanout *fanout, uint64_t history_bytes, uint64_t h
 		       uint64_t queue_bytes, uint64_t memory_bytes);
 
 /* For what is asked for from now on; the rate also for streams that are there. */
-void fanout_set_viewers(struct fanout *fanout, const struct fanout_viewers *viewers);
+void fanout_set_viewers(struct fanout *fanout, const struct viewer_bounds *viewers);
 
 /*
  * Stops recording, drains what the rings hold, sends it and a Bye to every client, and calls `done`.
@@ -130,19 +120,11 @@ int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error
 /* The subscriptions of all registered consumers: what comes is kept for them from now on. */
 int fanout_restore_consumers(struct fanout *fanout, struct error *error);
 
-struct fanout_consumer_stat {
-	const char *name, *spool;	/* spool: "", it has none yet */
-	const char *owner;		/* "": operators alone */
-	bool connected, exporter;
-	uint64_t behind_bytes;		/* on disk, about */
-	uint64_t acked_realtime_ns;	/* when it acknowledged last; 0: never */
-};
-
 void fanout_each_consumer(const struct fanout *fanout,
-			  void (*each)(void *context, const struct fanout_consumer_stat *stat),
+			  void (*each)(void *context, const struct consumer_stat *stat),
 			  void *context);
 
-/* ---- From one run of the daemon to the next (fanout_restart.c) -------------------------------- */
+/* ---- From one run of the daemon to the next --------------------------------------------------- */
 
 /*
  * The rings are those of the run before: brings back its subscriptions, and tells the kernel what this

@@ -11,30 +11,18 @@
 #include <sys/queue.h>
 
 #include "daemon/host/identity.h"
+#include "daemon/stream/beginning.h"
+#include "daemon/stream/durable.h"
 #include "daemon/stream/stream.h"
 #include "daemon/stream/subscription.h"
 #include "proto/cursor.h"
 #include "query/error.h"
-
-struct consumer;
 
 struct subscribe_request {
 	struct subscription_request what;	/* no globs: what is always on */
 	const char *consumer;			/* NULL: not durable */
 	const struct cursor *since;		/* NULL: since_realtime_ns, */
 	uint64_t since_realtime_ns;		/* 0: where its consumer was, or now */
-};
-
-/* Where a stream is to begin. */
-struct beginning {
-	enum beginning_from {
-		BEGIN_NOW,
-		BEGIN_AT_CURSOR,		/* of this run; of CPUs that it does not name, from now */
-		BEGIN_IN_OTHER_RUN,		/* a cursor of another run of the rings */
-		BEGIN_AT_TIME,		/* `realtime_ns` */
-	} from;
-	struct cursor *since;		/* owned; a position may be SINCE_BEGIN */
-	uint64_t realtime_ns;
 };
 
 /*
@@ -77,5 +65,30 @@ static inline void subscriber_wake(struct subscriber *subscriber)
 	if (subscriber)
 		subscriber->wake(subscriber->context);
 }
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+struct subscribers {
+	struct stream_maker maker;
+	struct durable *durable;
+	TAILQ_HEAD(, subscriber) waiting;
+	bool closed;			/* the daemon is shutting down: nobody is taken in */
+};
+
+/* See fanout_subscribe(), fanout_ack() and fanout_leave(). */
+int subscribers_add(struct subscribers *all, struct subscriber *subscriber,
+		    const struct subscribe_request *request, struct error *error);
+int subscribers_ack(struct subscribers *all, struct subscriber *subscriber,
+		    const struct cursor *upto, struct error *error);
+void subscribers_leave(struct subscribers *all, struct subscriber *subscriber, bool orderly);
+
+/* That one is live: its subscribers get their streams. It never will be (NULL: none will): they get the error. */
+void subscribers_join(struct subscribers *all, const struct subscription *subscription);
+void subscribers_refuse(struct subscribers *all, const struct subscription *subscription,
+			const struct error *error);
+
+/* The consumers were saved, or not: who waits for that. And again what found no memory. */
+void subscribers_saved(void *all, int err);
+void subscribers_register_again(struct subscribers *all);
 
 #endif

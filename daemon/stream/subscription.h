@@ -20,11 +20,28 @@
 struct spool;
 struct stream;
 
+/*
+ *	CONFIGURING --in force--> STARTING --all workers--> LIVE --nobody wants it--> REMOVING --> gone
+ *	     |  ^
+ *	  refused, with others that were new: each is tried alone
+ *	     v  |
+ *	    HELD
+ *
+ * Refused alone it is gone at once. Of the run before, it is LIVE before the kernel is told of it.
+ */
 enum subscription_state {
 	SUBSCRIPTION_CONFIGURING,	/* the kernel does not record it yet */
+	SUBSCRIPTION_HELD,		/* its turn comes after others' that are tried */
 	SUBSCRIPTION_STARTING,		/* the workers do not know it yet */
 	SUBSCRIPTION_LIVE,
 	SUBSCRIPTION_REMOVING,		/* the workers still know it */
+};
+
+/* What was before it. */
+enum subscription_origin {
+	SUBSCRIPTION_NEW,
+	SUBSCRIPTION_REBORN,		/* others went, and numbers stood still until it came */
+	SUBSCRIPTION_RESTORED,		/* recorded since before this run of the daemon */
 };
 
 /* Where its frames are kept on disk. */
@@ -42,13 +59,11 @@ struct subscription {
 	TAILQ_ENTRY(subscription) link;
 	uint32_t index;
 	enum subscription_state state;
+	enum subscription_origin origin;
 	bool permanent;			/* the daemon's own, not a client's */
 	bool viewers;			/* a viewer made it */
 	bool ended;			/* a Bye ends the log */
-	bool restored;			/* recorded since before this run of the daemon */
-	bool held;			/* configuring: its turn comes after others' that are tried */
 	bool begins_late;		/* behind what is on disk: a gap says how much */
-	bool reborn;			/* others went, and numbers stood still until it came */
 	unsigned consumers;		/* durable ones, connected or not */
 	bool owes_release;		/* they need less than before: the disk is to be told so */
 
@@ -73,6 +88,8 @@ struct subscription {
 	uint64_t *quiet;		/* by ring: attempts skipped since a frame told of the ring */
 	TAILQ_HEAD(, stream) streams;
 };
+
+TAILQ_HEAD(subscription_list, subscription);
 
 struct subscription_request {
 	const char *const *glob;

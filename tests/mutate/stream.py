@@ -1,7 +1,7 @@
 """Mutants of what a client is sent and told: its ledger, gaps in their place, the way to the disk, and what
 memory-max takes."""
 STREAM = "daemon/stream/stream.c"
-MEMORY = "daemon/stream/fanout_memory.c"
+MEMORY = "daemon/stream/subscriptions.c"
 
 SENDING = ["unit/stream"]
 CATCHING = ["unit/catch_up"]
@@ -62,7 +62,7 @@ MUTANTS = [
      "	return begun && frame_ref_is_range(begun) && begun->ring == UINT32_MAX ? begun->end_seq :\n", CATCHING),
 
     # Logs, one and all.
-    ("memory-max-takes-what-is-needed-first", MEMORY, "		struct subscription *from = largest(fanout, idle_bytes);",
+    ("memory-max-takes-what-is-needed-first", MEMORY, "		struct subscription *from = largest(all, idle_bytes);",
      "		struct subscription *from = NULL;\n\n		(void)idle_bytes;", ALL_LOGS),
     ("memory-max-takes-of-the-smallest", MEMORY, "		if (its > most) {", "		if (its && (!most || its < most)) {",
      ALL_LOGS),

@@ -1,9 +1,9 @@
 """Mutants of what viewers may do to the record, to others, and to the kernel."""
 STORE = "daemon/spool/store.c"
-DURABLE = "daemon/stream/fanout_durable.c"
+DURABLE = "daemon/stream/durable.c"
 MESSAGE = "proto/message.c"
 INPUT = "daemon/serve/session.c"
-VIEWER = "daemon/stream/fanout_viewer.c"
+VIEWER = "daemon/stream/subscriptions.c"
 STREAM = "daemon/stream/stream.c"
 ACKS, VIEWERS = ["unit/consumer_acks"], ["unit/viewer_bounds"]
 
@@ -17,8 +17,8 @@ MUTANTS = [
      "			if (seq < at->seq)",
      "			if (seq != UINT64_MAX)", ACKS),
     ("acks-of-what-was-not-sent", DURABLE,
-     "if (position->seq > sent_upto(fanout, stream, cursor, position->cpu))",
-     "if (position->seq > sent_upto(fanout, stream, cursor, position->cpu) + 1)", ACKS),
+     "if (position->seq > sent_upto(durable, stream, cursor, position->cpu))",
+     "if (position->seq > sent_upto(durable, stream, cursor, position->cpu) + 1)", ACKS),
     ("acks-of-a-cpu-twice", DURABLE, "		if (cursor_find(cursor, position->cpu) != position)",
      "		if (cursor_find(cursor, position->cpu) != position && !i)", ACKS),
     ("forgotten-though-the-audit-log-failed", "daemon/serve/control.c",
@@ -39,7 +39,7 @@ MUTANTS = [
     ("viewers-have-any-probe", VIEWER, "		    !probe_set_test(&allowed, catalog->probe[i]->id)) {",
      "		    !probe_set_count(&allowed)) {", VIEWERS),
     ("viewers-make-one-subscription-more", VIEWER,
-     "	if (made < fanout->config.viewers.subscriptions)",
-     "	if (made <= fanout->config.viewers.subscriptions)", VIEWERS),
+     "	if (made < all->config.viewers.subscriptions)",
+     "	if (made <= all->config.viewers.subscriptions)", VIEWERS),
     ("viewers-have-any-rate", STREAM, "	return rate->over;", "	return false;", VIEWERS),
 ]

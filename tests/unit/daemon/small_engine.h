@@ -214,7 +214,7 @@ static struct disk *engine_disk;
 static bool engine_durable;
 static size_t engine_segment_bytes = 1 << 20;
 static uint64_t engine_epoch = 99;	/* this run of the rings */
-static struct fanout_viewers engine_viewers = {.strings = true, .stacks = true,
+static struct viewer_bounds engine_viewers = {.strings = true, .stacks = true,
 					       .subscriptions = SUBSCRIPTIONS_MAX};
 
 static inline struct frame_ref *engine_hello(void *context)

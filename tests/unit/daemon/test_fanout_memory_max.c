@@ -10,7 +10,8 @@
 
 #include <stdlib.h>
 
-#include "daemon/stream/fanout_private.h"
+#include "daemon/stream/stream.h"
+#include "daemon/stream/subscriptions.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define LOGS		3
@@ -21,7 +22,7 @@
 static const uint32_t cpu_of[] = {0};
 
 struct fixture {
-	struct fanout fanout;
+	struct subscriptions all;
 	struct frame_codec *codec;
 	struct subscription *log[LOGS];
 	struct stream *stream[LOGS];	/* NULL: nobody reads it */
@@ -35,11 +36,11 @@ static void open_all(struct fixture *f)
 	struct error error;
 
 	*f = (struct fixture){.codec = frame_codec_create(1)};
-	TAILQ_INIT(&f->fanout.subscriptions);
+	TAILQ_INIT(&f->all.list);
 	for (unsigned i = 0; i < LOGS; i++) {
 		assert_int_equal(subscription_create(&request, small_catalog_get(), 1, PLENTY,
 						     &f->log[i], &error), 0);
-		TAILQ_INSERT_TAIL(&f->fanout.subscriptions, f->log[i], link);
+		TAILQ_INSERT_TAIL(&f->all.list, f->log[i], link);
 	}
 }
 
@@ -110,10 +111,10 @@ static void keep_less(struct fixture *f, unsigned frames)
 
 	for (unsigned i = 0; i < LOGS; i++)
 		all += frames_of(f, i);
-	f->fanout.config.memory_bytes = bytes_of(f) - frames * (bytes_of(f) / all);
-	fanout_keep_within(&f->fanout);
-	assert_true(bytes_of(f) <= f->fanout.config.memory_bytes);
-	assert_int_equal(f->fanout.memory_used, bytes_of(f));
+	f->all.config.memory_bytes = bytes_of(f) - frames * (bytes_of(f) / all);
+	subscriptions_keep_within(&f->all);
+	assert_true(bytes_of(f) <= f->all.config.memory_bytes);
+	assert_int_equal(f->all.memory_used, bytes_of(f));
 }
 
 static uint64_t lost_for_memory(const struct stream *stream)
@@ -217,8 +218,8 @@ static void test_one_frame_stays(void **state)
 	f.stream[1] = join(&f, 1);
 	for (unsigned i = 0; i < LOGS; i++)
 		append(&f, i, 3);
-	f.fanout.config.memory_bytes = 1;
-	fanout_keep_within(&f.fanout);
+	f.all.config.memory_bytes = 1;
+	subscriptions_keep_within(&f.all);
 	for (unsigned i = 0; i < LOGS; i++)
 		assert_int_equal(frames_of(&f, i), 1);
 	assert_int_equal(lost_for_memory(f.stream[1]), 2 * EVENTS);
@@ -233,9 +234,9 @@ static void test_no_bound(void **state)
 	(void)state;
 	open_all(&f);
 	append(&f, 0, 50);
-	fanout_keep_within(&f.fanout);
+	subscriptions_keep_within(&f.all);
 	assert_int_equal(frames_of(&f, 0), 50);
-	assert_int_equal(f.fanout.memory_used, bytes_of(&f));
+	assert_int_equal(f.all.memory_used, bytes_of(&f));
 	close_all(&f);
 }
 

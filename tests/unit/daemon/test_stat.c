@@ -41,7 +41,7 @@ struct fixture {
 	struct stat_client client;
 	uint64_t client_lost[LOSS_STAGES][LOSS_REASONS];
 	struct stat_spool spool;
-	struct fanout_consumer_stat consumer;
+	struct consumer_stat consumer;
 	struct stat_export export;
 };
 
@@ -79,7 +79,7 @@ static void make(struct fixture *f)
 			.size_bytes = 411},
 	};
 	f->spool.lost = (struct stat_losses){&f->spool.now.lost, SPOOL, 1};
-	f->consumer = (struct fanout_consumer_stat){"night", "always-on", "user:3", true, false, 501,
+	f->consumer = (struct consumer_stat){"night", "always-on", "user:3", true, false, 501,
 						    502};
 	f->export = (struct stat_export){
 		.name = "loki:x", .state = "held", .error = "away", .accepted_realtime_ns = 601,

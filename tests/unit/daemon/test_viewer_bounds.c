@@ -23,7 +23,7 @@
 static int setup(void **state)
 {
 	(void)state;
-	engine_viewers = (struct fanout_viewers){.strings = true, .stacks = true,
+	engine_viewers = (struct viewer_bounds){.strings = true, .stacks = true,
 						 .subscriptions = SUBSCRIPTIONS_MAX};
 	return 0;
 }

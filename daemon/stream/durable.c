@@ -1,20 +1,20 @@
-/*
- * fanout_durable: subscriptions whose frames go to disk, and the durable consumers they are kept for.
- *
- * Such a subscription is one that is always on, or a consumer's. What an earlier run of the daemon
- * took out of the rings and did not store is a gap before what this one appends.
- */
+#include "daemon/stream/durable.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/stream/catch_up.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
-#include "daemon/stream/fanout_private.h"
 #include "daemon/base/log.h"
-#include "daemon/spool/spool.h"
+#include "daemon/stream/catch_up.h"
+#include "daemon/stream/subscriber.h"
+
+static int no_memory(struct error *error)
+{
+	return error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
+}
 
 /* ---- Onto disk ------------------------------------------------------------------------------- */
 
@@ -30,18 +30,10 @@ static void on_progress(void *context, const uint64_t *end)
 	struct subscription *subscription = context;
 
 	memcpy(subscription->spool.end, end, subscription->rings * sizeof(*end));
-	fanout_poke_readers(subscription);
+	durable_poke(subscription);
 }
 
-static void on_read(void *context)
-{
-	struct fanout *fanout = context;
-
-	/* Not from inside the reader's own call: whoever is woken may destroy it. */
-	event_active(fanout->read, EV_TIMEOUT, 0);
-}
-
-void fanout_poke_readers(struct subscription *subscription)
+void durable_poke(struct subscription *subscription)
 {
 	struct stream *stream;
 
@@ -70,23 +62,23 @@ static void hash_name(const struct subscription *subscription, unsigned salt,
  * Where the consumer's events are; else by what is asked for. That may be another's, who calls the same
  * probes so, and found the others there: no two have one directory.
  */
-static void name_spool(const struct fanout *fanout, const struct subscription *subscription,
+static void name_spool(const struct durable *durable, const struct subscription *subscription,
 		       const struct consumer *consumer, char name[SPOOL_NAME_BYTES])
 {
 	if (consumer && consumer->spool[0] &&
-	    !spooler_has(fanout->config.spooler, consumer->spool)) {
+	    !spooler_has(durable->spooler, consumer->spool)) {
 		memcpy(name, consumer->spool, SPOOL_NAME_BYTES);
 		return;
 	}
 	for (unsigned salt = 0; salt <= SUBSCRIPTIONS_MAX; salt++) {
 		hash_name(subscription, salt, name);
-		if (!spooler_has(fanout->config.spooler, name))
+		if (!spooler_has(durable->spooler, name))
 			return;
 	}
 }
 
 /* So that the next run finds it. */
-static void note_spool(struct fanout *fanout, const struct subscription *subscription,
+static void note_spool(struct durable *durable, const struct subscription *subscription,
 		       struct consumer *consumer)
 {
 	struct spool_stat now;
@@ -95,15 +87,10 @@ static void note_spool(struct fanout *fanout, const struct subscription *subscri
 	if (strcmp(consumer->spool, now.config->name) == 0)
 		return;
 	snprintf(consumer->spool, sizeof(consumer->spool), "%s", now.config->name);
-	consumers_save(fanout->config.consumers);
+	consumers_save(durable->consumers);
 }
 
-static int no_memory(struct error *error)
-{
-	return error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
-}
-
-static int open_spool(struct fanout *fanout, struct subscription *subscription,
+static int open_spool(struct durable *durable, struct subscription *subscription,
 		      const struct consumer *consumer, struct error *error)
 {
 	struct subscription_spool *spool = &subscription->spool;
@@ -112,7 +99,7 @@ static int open_spool(struct fanout *fanout, struct subscription *subscription,
 		.probes = subscription->globs,
 		.filter = subscription->filter_text,
 		.flags = subscription->spec.flags,
-		.goes_on = subscription->restored,
+		.goes_on = subscription->origin == SUBSCRIPTION_RESTORED,
 		.always_on = !consumer,
 		.opened = on_opened,
 		.progress = on_progress,
@@ -122,101 +109,57 @@ static int open_spool(struct fanout *fanout, struct subscription *subscription,
 	uint32_t probes;
 
 	if (!spool->hello)
-		spool->hello = fanout->config.hello(fanout->config.context);
+		spool->hello = durable->hello(durable->hello_context);
 	if (!spool->catalog)
-		spool->catalog = subscription_pack_catalog(subscription, loader_catalog(fanout->config.loader),
-							   fanout->config.codec, &probes);
+		spool->catalog = subscription_pack_catalog(subscription, durable->subscriptions->config.catalog,
+							   durable->subscriptions->config.codec, &probes);
 	if (!spool->end)
-		spool->end = calloc(fanout->rings + 1, sizeof(*spool->end));
+		spool->end = calloc(durable->rings->n + 1, sizeof(*spool->end));
 	if (!spool->hello || !spool->catalog || !spool->end)
 		return no_memory(error);
-	spool->run = fanout->config.run;
-	spool->read = on_read;
-	spool->context = fanout;
-	name_spool(fanout, subscription, consumer, name);
+	spool->run = durable->rings->run;
+	spool->read = durable->read;
+	spool->context = durable->context;
+	name_spool(durable, subscription, consumer, name);
 	config.name = name;
 	config.hello = frame_ref_get(spool->hello);
 	config.catalog = frame_ref_get(spool->catalog);
-	return spool_open(fanout->config.spooler, &config, &spool->spool, error);
+	return spool_open(durable->spooler, &config, &spool->spool, error);
 }
 
-int fanout_keep_on_disk(struct fanout *fanout, struct subscription *subscription,
-			struct consumer *consumer, struct error *error)
+int durable_keep(struct durable *durable, struct subscription *subscription,
+		 struct consumer *consumer, struct error *error)
 {
 	int err = 0;
 
 	subscription->spool.unwanted = false;
-	if (!fanout->config.spooler)
+	if (!durable->spooler)
 		return 0;
 	if (!subscription->spool.spool) {
-		err = open_spool(fanout, subscription, consumer, error);
+		err = open_spool(durable, subscription, consumer, error);
 		/* One that goes on already begins in the middle. */
 		if (!err && subscription->state == SUBSCRIPTION_LIVE)
 			spool_set_recorded(subscription->spool.spool, clock_read(CLOCK_REALTIME));
-		for (uint32_t i = 0; !err && subscription->state == SUBSCRIPTION_LIVE && i < fanout->rings; i++)
+		for (uint32_t i = 0; !err && subscription->state == SUBSCRIPTION_LIVE && i < durable->rings->n; i++)
 			spool_begin_ring(subscription->spool.spool, i, subscription->position[i]);
 	}
 	if (!err && consumer)
-		note_spool(fanout, subscription, consumer);
+		note_spool(durable, subscription, consumer);
 	else if (!err)
 		spool_set_always_on(subscription->spool.spool, true);
 	return err;
 }
 
-/* Attempts that no run of the daemon has stored: a Gap, for the log and the disk. */
-static struct frame_ref *pack_missing(struct fanout *fanout, uint32_t ring, uint64_t first,
-				      uint64_t end, Ringtail__V1__LossReason reason)
-{
-	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
-	struct frame_ref *frame;
-
-	gap.cpu = fanout->cpu_of[ring];
-	gap.first_seq = first;
-	gap.end_seq = end;
-	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
-	gap.reason = reason;
-	frame = frame_ref_pack(fanout->config.codec, FRAME_GAP, &gap.base);
-	if (!frame)
-		return NULL;
-	frame->ring = ring;
-	frame->cpu = gap.cpu;
-	frame->first_seq = first;
-	frame->end_seq = end;
-	frame->losses = 1;
-	frame->loss[0] = (struct loss_count){(uint8_t)gap.stage, (uint8_t)gap.reason, end - first};
-	return frame;
-}
-
-void fanout_begin_ring(struct fanout *fanout, struct subscription *subscription, uint32_t ring,
-		       uint64_t seq)
-{
-	uint64_t stored = subscription->spool.end ? subscription->spool.end[ring] : 0;
-	struct frame_ref *gap = NULL;
-
-	subscription->position[ring] = seq;
-	subscription->floor[ring] = seq;
-	if (stored && stored < seq)
-		gap = pack_missing(fanout, ring, stored, seq,
-				   spool_missing_reason(subscription->spool.spool));
-	if (gap) {
-		subscription->position[ring] = subscription->floor[ring] = stored;
-		subscription->begins_late = true;
-		subscription_append(subscription, gap);
-	} else if (subscription->spool.spool) {
-		spool_begin_ring(subscription->spool.spool, ring, seq);
-	}
-}
-
 /* ---- Letting go ------------------------------------------------------------------------------ */
 
 /* What is before the slowest consumer's place is needed by none. */
-static void release(struct fanout *fanout, struct subscription *subscription)
+static void release(struct durable *durable, struct subscription *subscription)
 {
 	const struct cursor *oldest = NULL;
 	const struct consumer *consumer;
 	struct cursor *upto;
 
-	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
+	TAILQ_FOREACH(consumer, consumers_list(durable->consumers), link) {
 		if (consumer->subscription != subscription)
 			continue;
 		if (!consumer->place)
@@ -224,15 +167,15 @@ static void release(struct fanout *fanout, struct subscription *subscription)
 		if (!oldest || consumer->place->run.epoch < oldest->run.epoch)
 			oldest = consumer->place;
 	}
-	upto = oldest ? fanout_cursor(fanout, NULL) : NULL;
+	upto = oldest ? rings_cursor(durable->rings, NULL) : NULL;
 	if (!upto)
 		return;
 	upto->run = oldest->run;
-	for (uint32_t i = 0; i < fanout->rings; i++) {
+	for (uint32_t i = 0; i < durable->rings->n; i++) {
 		struct position *at = &upto->position[i];
 
 		at->seq = UINT64_MAX;
-		TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
+		TAILQ_FOREACH(consumer, consumers_list(durable->consumers), link) {
 			uint64_t seq = consumer->subscription != subscription ||
 				       consumer->place->run.epoch != oldest->run.epoch ?
 					       UINT64_MAX : cursor_seq(consumer->place, at->cpu, 0);
@@ -249,42 +192,121 @@ static void release(struct fanout *fanout, struct subscription *subscription)
  * A segment goes when what its consumers acknowledged is on its way to the disk, before it: after a power
  * cut they may get something again, and it has to be there.
  */
-void fanout_release(struct fanout *fanout)
+void durable_release(struct durable *durable)
 {
 	struct subscription *subscription;
 
-	if (!consumers_are_given(fanout->config.consumers))
-		return;				/* fanout_consumers_saved() tries again */
-	TAILQ_FOREACH(subscription, &fanout->subscriptions, link) {
+	if (!consumers_are_given(durable->consumers))
+		return;				/* subscribers_saved() tries again */
+	TAILQ_FOREACH(subscription, &durable->subscriptions->list, link) {
 		if (subscription->owes_release && subscription->spool.spool)
-			release(fanout, subscription);
+			release(durable, subscription);
 		subscription->owes_release = false;
 	}
 }
 
 /* No subscription has it: who else may need it is another such consumer. */
-static void forget_held(struct fanout *fanout, const char *spool)
+static void forget_held(struct durable *durable, const char *spool)
 {
 	const struct consumer *consumer;
 
-	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link)
+	TAILQ_FOREACH(consumer, consumers_list(durable->consumers), link)
 		if (strcmp(consumer->spool, spool) == 0)
 			return;
-	if (spool[0] && !spooler_has(fanout->config.spooler, spool))
-		spooler_remove(fanout->config.spooler, spool);
+	if (spool[0] && !spooler_has(durable->spooler, spool))
+		spooler_remove(durable->spooler, spool);
 }
 
 /* One consumer less waits for what this subscription keeps. */
-static void let_go(struct fanout *fanout, struct subscription *subscription)
+static void let_go(struct durable *durable, struct subscription *subscription)
 {
 	subscription->consumers--;
 	if (subscription->consumers) {
 		subscription->owes_release = true;
-		fanout_release(fanout);
-	} else if (!subscription->permanent && subscription != fanout->next_permanent) {
+		durable_release(durable);
+	} else if (!subscription->permanent && subscription != durable->subscriptions->permanent.next) {
 		subscription->spool.unwanted = true;
-		fanout_check_soon(fanout);
+		durable->subscriptions->config.check_soon(durable->subscriptions->config.context);
 	}
+}
+
+/* ---- Who may have which --------------------------------------------------------------------------- */
+
+static int refuse_reserved(const char *name, struct error *error)
+{
+	error_set(error, EPERM, "consumer-reserved",
+		  "'%.80s': names that begin with " CONSUMER_EXPORT_PREFIX " are this daemon's exporters'",
+		  name);
+	error_hint(error, "take another name");
+	return -EPERM;
+}
+
+/* Whether there is room for one more of a client's. */
+static int check_room(const struct durable *durable, const struct client_identity *identity,
+		      struct error *error)
+{
+	unsigned its_own, clients =
+		consumers_count(durable->consumers, identity->text, &its_own);
+
+	if (identity->role < ROLE_OPERATOR && its_own >= CONSUMERS_PER_VIEWER_MAX) {
+		error_set(error, ENOSPC, "too-many-consumers",
+			  "%s has %u durable consumers already", identity->text, its_own);
+		error_hint(error, "give up one: tracectl forget NAME");
+		return -ENOSPC;
+	}
+	if (clients < CONSUMERS_OF_CLIENTS_MAX)
+		return 0;
+	error_set(error, ENOSPC, "too-many-consumers",
+		  "clients have %u durable consumers already", clients);
+	error_hint(error, "give up one: tracectl forget NAME; operators may give up any");
+	return -ENOSPC;
+}
+
+int durable_check(const struct durable *durable, const char *name,
+		  const struct client_identity *identity, struct error *error)
+{
+	const struct consumer *consumer;
+
+	if (!durable->spooler) {
+		error_set(error, EINVAL, "not-durable",
+			  "this daemon keeps nothing on disk, and so has no durable consumers");
+		error_hint(error, "give ringtaild durability = written, or fsync");
+		return -EINVAL;
+	}
+	consumer = consumers_find(durable->consumers, name);
+	if (identity && consumer_name_is_export(name))
+		return refuse_reserved(name, error);
+	if (!consumer)
+		return identity ? check_room(durable, identity, error) : 0;
+	if (identity && !consumer_is_open_to(consumer, identity))
+		return consumer_refuse(name, error);
+	if (!consumer->subscriber)
+		return 0;
+	error_set(error, EBUSY, "consumer-in-use",
+		  "the durable consumer '%s' is connected already", name);
+	error_hint(error, "one connection at a time: end the other one, or take another name");
+	return -EBUSY;
+}
+
+int durable_may_consume(const struct durable *durable, const char *name,
+			const struct client_identity *identity, bool *registers,
+			struct error *error)
+{
+	*registers = durable->spooler && !consumers_find(durable->consumers, name);
+	return durable_check(durable, name, identity, error);
+}
+
+int durable_may_forget(const struct durable *durable, const char *name,
+		       const struct client_identity *identity, struct error *error)
+{
+	const struct consumer *consumer =
+		durable->consumers ? consumers_find(durable->consumers, name) : NULL;
+
+	if (consumer)
+		return consumer_is_open_to(consumer, identity) ? 0 : consumer_refuse(name, error);
+	error_set(error, ENOENT, "no-such-consumer", "there is no durable consumer '%.80s'", name);
+	error_hint(error, "`tracectl stat` lists them");
+	return -ENOENT;
 }
 
 /* ---- Consumers ------------------------------------------------------------------------------- */
@@ -300,7 +322,7 @@ static uint64_t behind_bytes(const struct consumer *consumer, const struct spool
  * An exporter that asks for something else than before: its place stays, so that its stream begins with a
  * gap for what it had not sent, which goes, unless others need it.
  */
-static int change_consumer(struct fanout *fanout, struct consumer *consumer,
+static int change_consumer(struct durable *durable, struct consumer *consumer,
 			   const struct subscription_request *request, struct error *error)
 {
 	struct subscription *before = consumer->subscription;
@@ -310,7 +332,7 @@ static int change_consumer(struct fanout *fanout, struct consumer *consumer,
 	int err;
 
 	memcpy(spool, consumer->spool, sizeof(spool));
-	err = consumers_change(fanout->config.consumers, consumer, request, error);
+	err = consumers_change(durable->consumers, consumer, request, error);
 	if (err)
 		return err;
 	counter_add(COUNTER_exports_changed, 1);
@@ -320,50 +342,59 @@ static int change_consumer(struct fanout *fanout, struct consumer *consumer,
 		 (unsigned long long)bytes);
 	consumer->subscription = NULL;
 	if (before)
-		let_go(fanout, before);
+		let_go(durable, before);
 	else
-		forget_held(fanout, spool);
+		forget_held(durable, spool);
 	return 0;
 }
 
-int fanout_take_consumer(struct fanout *fanout, const char *name,
-			 const struct client_identity *identity,
-			 const struct subscription_request *request,
-			 struct subscription *subscription, struct consumer **out,
-			 struct error *error)
+int durable_take(struct durable *durable, const char *name, struct subscriber *subscriber,
+		 const struct subscription_request *request, struct error *error)
 {
-	struct consumer *consumer = consumers_find(fanout->config.consumers, name);
+	const struct client_identity *identity = subscriber->identity;
+	struct consumer *consumer = consumers_find(durable->consumers, name);
 	int err;
 
 	if (!consumer)
-		err = consumers_add(fanout->config.consumers, name, identity ? identity->text : "",
-				    request, &consumer, error);
+		err = consumers_add(durable->consumers, name, identity ? identity->text : "", request,
+				    &consumer, error);
 	else
 		err = consumers_compare(consumer, request, error);
 	if (err == -EINVAL && consumer && !identity)
-		err = change_consumer(fanout, consumer, request, error);
+		err = change_consumer(durable, consumer, request, error);
 	if (!err)
-		err = fanout_keep_on_disk(fanout, subscription, consumer, error);
+		err = durable_keep(durable, subscriber->subscription, consumer, error);
 	if (err)
 		return err;
-	if (consumer->subscription != subscription) {
-		consumer->subscription = subscription;
-		subscription->consumers++;
+	if (consumer->subscription != subscriber->subscription) {
+		consumer->subscription = subscriber->subscription;
+		consumer->subscription->consumers++;
 	}
-	consumer->connected = true;
-	*out = consumer;
+	consumer->subscriber = subscriber;
+	subscriber->consumer = consumer;
 	return 0;
 }
 
-int fanout_restore_consumers(struct fanout *fanout, struct error *error)
+void durable_lose(struct durable *durable, const struct subscription *subscription)
+{
+	struct consumer *consumer;
+
+	if (!subscription->consumers)
+		return;
+	TAILQ_FOREACH(consumer, consumers_list(durable->consumers), link)
+		if (consumer->subscription == subscription)
+			consumer->subscription = NULL;
+}
+
+int durable_restore(struct durable *durable, struct error *error)
 {
 	struct consumer *consumer;
 	unsigned clients = 0;
 	int err;
 
-	if (!fanout->config.consumers)
+	if (!durable->consumers)
 		return 0;
-	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
+	TAILQ_FOREACH(consumer, consumers_list(durable->consumers), link) {
 		struct subscription_request request = {
 			.glob = (const char *const *)consumer->glob,
 			.globs = consumer->globs,
@@ -376,12 +407,12 @@ int fanout_restore_consumers(struct fanout *fanout, struct error *error)
 		if (!consumer_name_is_export(consumer->name) &&
 		    clients++ == CONSUMERS_OF_CLIENTS_MAX)
 			return 0;
-		err = fanout_get_subscription(fanout, &request,
+		err = subscriptions_get(durable->subscriptions, &request,
 					      consumer_name_is_export(consumer->name) ?
-						      FANOUT_EXPORT : FANOUT_OWN,
+						      CLAIM_EXPORT : CLAIM_OWN,
 					      &subscription, error);
 		if (!err)
-			err = fanout_keep_on_disk(fanout, subscription, consumer, error);
+			err = durable_keep(durable, subscription, consumer, error);
 		if (err == -ENOMEM)
 			return err;
 		if (err) {
@@ -391,38 +422,30 @@ int fanout_restore_consumers(struct fanout *fanout, struct error *error)
 			continue;
 		}
 		consumer->subscription = subscription;
-		consumer->unrecorded = fanout->restoring && !subscription->restored;
+		consumer->unrecorded = recorder_is_held(durable->subscriptions->recorder) &&
+				       subscription->origin != SUBSCRIPTION_RESTORED;
 		subscription->consumers++;
 	}
 	return 0;
 }
 
-static bool is_waiting(const struct fanout *fanout, const struct consumer *consumer)
-{
-	const struct subscriber *subscriber;
-
-	TAILQ_FOREACH(subscriber, &fanout->waiting, link)
-		if (subscriber->consumer == consumer)
-			return true;
-	return false;
-}
-
-void fanout_each_consumer(const struct fanout *fanout,
-			  void (*each)(void *context, const struct fanout_consumer_stat *stat),
+void durable_each(const struct durable *durable,
+			  void (*each)(void *context, const struct consumer_stat *stat),
 			  void *context)
 {
 	const struct consumer *consumer;
 
-	if (!fanout->config.consumers)
+	if (!durable->consumers)
 		return;
-	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link) {
+	TAILQ_FOREACH(consumer, consumers_list(durable->consumers), link) {
 		const struct spool *spool =
 			consumer->subscription ? consumer->subscription->spool.spool : NULL;
-		struct fanout_consumer_stat stat = {
+		struct consumer_stat stat = {
 			.name = consumer->name,
 			.owner = consumer->owner,
 			.spool = consumer->spool,
-			.connected = consumer->connected && !is_waiting(fanout, consumer),
+			.connected = consumer->subscriber &&
+				     consumer->subscriber->state == SUBSCRIBER_LIVE,
 			.exporter = consumer_name_is_export(consumer->name),
 			.acked_realtime_ns = consumer->acked_realtime_ns,
 		};
@@ -446,20 +469,20 @@ static int refuse_ack(const char *code, const char *name, const char *what, stru
 }
 
 /* How far that CPU was sent: in this connection, or before. */
-static uint64_t sent_upto(const struct fanout *fanout, const struct stream *stream,
+static uint64_t sent_upto(const struct durable *durable, const struct stream *stream,
 			  const struct cursor *cursor, uint32_t cpu)
 {
 	uint64_t upto = consumer_sent_upto(stream->consumer, &cursor->run, cpu);
-	int ring = fanout_ring_of(fanout, cpu);
+	int ring = rings_find(durable->rings, cpu);
 
 	if (ring < 0 || stream->ring[ring].unknown ||
-	    !run_equal(&cursor->run, &fanout->config.run))
+	    !run_equal(&cursor->run, &durable->rings->run))
 		return upto;
 	return stream->ring[ring].seen > upto ? stream->ring[ring].seen : upto;
 }
 
-int fanout_check_ack(const struct fanout *fanout, const struct stream *stream,
-		     const struct cursor *cursor, struct error *error)
+int durable_check_ack(const struct durable *durable, const struct stream *stream,
+		      const struct cursor *cursor, struct error *error)
 {
 	const struct consumer *consumer = stream->consumer;
 
@@ -470,43 +493,43 @@ int fanout_check_ack(const struct fanout *fanout, const struct stream *stream,
 
 		if (cursor_find(cursor, position->cpu) != position)
 			return refuse_ack("cursor-invalid", consumer->name, "names a CPU twice", error);
-		if (position->seq > sent_upto(fanout, stream, cursor, position->cpu))
+		if (position->seq > sent_upto(durable, stream, cursor, position->cpu))
 			return refuse_ack("ack-beyond", consumer->name,
 					  "is of more than it was sent", error);
 	}
 	return 0;
 }
 
-void fanout_acknowledge(struct fanout *fanout, struct consumer *consumer,
-			const struct cursor *upto)
+void durable_acknowledge(struct durable *durable, struct consumer *consumer,
+			 const struct cursor *upto)
 {
 	struct subscription *subscription = consumer->subscription;
 
 	if (consumer_acknowledge(consumer, upto, clock_read(CLOCK_REALTIME)) != 0)
 		return;				/* the next one says more */
 	consumer->unrecorded = false;
-	consumers_save(fanout->config.consumers);
+	consumers_save(durable->consumers);
 	if (subscription)
 		subscription->owes_release = true;
-	fanout_release(fanout);
+	durable_release(durable);
 }
 
-void fanout_each_held(void *context, spooler_name *name, void *name_context)
+void durable_each_held(void *context, spooler_name *name, void *name_context)
 {
-	const struct fanout *fanout = context;
+	const struct durable *durable = context;
 	const struct consumer *consumer;
 
-	if (!fanout->config.consumers)
+	if (!durable->consumers)
 		return;
-	TAILQ_FOREACH(consumer, consumers_list(fanout->config.consumers), link)
+	TAILQ_FOREACH(consumer, consumers_list(durable->consumers), link)
 		if (!consumer->subscription && consumer->spool[0])
 			name(name_context, consumer->spool);
 }
 
-int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error *error)
+int durable_forget(struct durable *durable, const char *name, struct error *error)
 {
-	struct consumer *consumer = fanout->config.consumers ?
-				    consumers_find(fanout->config.consumers, name) : NULL;
+	struct consumer *consumer = durable->consumers ?
+				    consumers_find(durable->consumers, name) : NULL;
 	struct subscription *subscription;
 	char spool[SPOOL_NAME_BYTES];
 
@@ -516,7 +539,7 @@ int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error
 		error_hint(error, "`tracectl stat` lists them");
 		return -ENOENT;
 	}
-	if (consumer->connected) {
+	if (consumer->subscriber) {
 		error_set(error, EBUSY, "consumer-in-use",
 			  "the durable consumer '%s' is connected", name);
 		error_hint(error, "end its connection first");
@@ -524,11 +547,11 @@ int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error
 	}
 	subscription = consumer->subscription;
 	memcpy(spool, consumer->spool, sizeof(spool));
-	consumers_remove(fanout->config.consumers, consumer);
+	consumers_remove(durable->consumers, consumer);
 	if (!subscription) {
-		forget_held(fanout, spool);
+		forget_held(durable, spool);
 		return 0;
 	}
-	let_go(fanout, subscription);
+	let_go(durable, subscription);
 	return 0;
 }

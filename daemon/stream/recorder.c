@@ -1,0 +1,341 @@
+#include "daemon/stream/recorder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/counters.h"
+#include "daemon/base/log.h"
+
+enum recorder_state {
+	RECORDER_HELD,		/* nothing is told to the kernel before all of the run before is back */
+	RECORDER_ON,
+	RECORDER_STOPPING,	/* nothing is wanted any more */
+	RECORDER_LEFT,		/* it is the next run's */
+};
+
+struct recorder {
+	struct recorder_config config;
+	enum recorder_state state;
+	struct event *reports;
+	struct probe_set metered;			/* as it is to be, */
+	struct probe_set metered_asked, metered_had;	/* as last sent, and as last in force */
+	uint64_t generation;		/* of the newest configuration sent */
+	uint64_t done;			/* and answered */
+	bool dirty;			/* another must be sent once that is */
+	struct source_stats stats;
+};
+
+/* ---- The union ------------------------------------------------------------------------------- */
+
+static bool has_clause(const struct source_request *request, const struct rt_filter_clause *clause)
+{
+	for (uint32_t i = 0; i < request->clauses; i++)
+		if (memcmp(&request->clause[i], clause, sizeof(*clause)) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Many that differ only in what the kernel does not look at take no more room than one. False: the
+ * subscription has no clause, or one for which there is no room, so that its probes go unfiltered.
+ */
+static bool add_clauses(struct source_request *request, const struct subscription *subscription)
+{
+	for (size_t i = 0; i < subscription->clauses; i++) {
+		const struct rt_filter_clause *clause = &subscription->clause[i];
+
+		if (has_clause(request, clause))
+			continue;
+		if (request->clauses == RT_FILTER_CLAUSES_MAX)
+			return false;
+		request->clause[request->clauses++] = *clause;
+	}
+	return subscription->clauses;
+}
+
+static void add_subscriptions(const struct recorder *recorder, struct source_request *request,
+			      struct probe_set *probes, struct probe_set *unfiltered)
+{
+	const struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, recorder->config.wanted, link) {
+		if (subscription->state == SUBSCRIPTION_HELD ||
+		    subscription->state == SUBSCRIPTION_REMOVING)
+			continue;
+		probe_set_union(probes, &subscription->spec.probes);
+		request->flags |= subscription->spec.flags & ~RT_FLAG_CONTEXT;
+		if (subscription->spec.file_strings)
+			request->flags |= SOURCE_FILE_STRINGS;
+		if (!add_clauses(request, subscription))
+			probe_set_union(unfiltered, &subscription->spec.probes);
+	}
+}
+
+static void make_union(struct recorder *recorder, struct source_request *request)
+{
+	struct probe_set probes = {0}, unfiltered = {0};
+
+	memset(request, 0, sizeof(*request));
+	recorder->metered_asked = recorder->metered;
+	if (recorder->state == RECORDER_STOPPING)
+		return;
+	add_subscriptions(recorder, request, &probes, &unfiltered);
+	probe_set_union(&probes, &recorder->metered);
+	probe_set_union(&unfiltered, &recorder->metered);
+	memcpy(request->probes, probes.bits, sizeof(request->probes));
+	memcpy(request->unfiltered, unfiltered.bits, sizeof(request->unfiltered));
+	if (probe_set_equal(&probes, &unfiltered))
+		request->clauses = 0;
+}
+
+/* The loader's end is noticed, and told, where its reports are read. */
+static void configure(struct recorder *recorder)
+{
+	struct source_request request;
+
+	if (recorder->state == RECORDER_LEFT)
+		return;
+	if (recorder->state == RECORDER_HELD || recorder->generation != recorder->done) {
+		recorder->dirty = true;
+		return;
+	}
+	recorder->dirty = false;
+	make_union(recorder, &request);
+	request.generation = ++recorder->generation;
+	counter_add(COUNTER_configures, 1);
+	if (loader_configure(recorder->config.loader, &request) != 0)
+		recorder->config.failed(recorder->config.context);
+}
+
+uint64_t recorder_newest(const struct recorder *recorder)
+{
+	return recorder->dirty ? recorder->generation + 1 : recorder->generation;
+}
+
+uint64_t recorder_change(struct recorder *recorder)
+{
+	configure(recorder);
+	return recorder_newest(recorder);
+}
+
+uint64_t recorder_in_force(const struct recorder *recorder)
+{
+	return recorder->done;
+}
+
+void recorder_set_meter(struct recorder *recorder, const struct probe_set *probes)
+{
+	if (probe_set_equal(&recorder->metered, probes))
+		return;
+	recorder->metered = *probes;
+	configure(recorder);
+}
+
+void recorder_hold(struct recorder *recorder)
+{
+	recorder->state = RECORDER_HELD;
+}
+
+bool recorder_is_held(const struct recorder *recorder)
+{
+	return recorder->state == RECORDER_HELD;
+}
+
+void recorder_resume(struct recorder *recorder)
+{
+	recorder->state = RECORDER_ON;
+	configure(recorder);
+}
+
+void recorder_stop(struct recorder *recorder)
+{
+	recorder->state = RECORDER_STOPPING;
+	configure(recorder);
+}
+
+void recorder_leave(struct recorder *recorder)
+{
+	recorder->state = RECORDER_LEFT;
+}
+
+/* ---- Refusals: whoever is at fault, and nobody else ---------------------------------------------- */
+
+static bool is_suspect(const struct subscription *subscription, uint64_t generation)
+{
+	return subscription->state == SUBSCRIPTION_CONFIGURING &&
+	       subscription->generation <= generation;
+}
+
+static struct subscription *first_suspect(struct recorder *recorder, uint64_t generation)
+{
+	struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, recorder->config.wanted, link)
+		if (is_suspect(subscription, generation))
+			return subscription;
+	return NULL;
+}
+
+/* Those that came with `first` wait until it is known whether that was refused. */
+static bool hold_others(struct recorder *recorder, const struct subscription *first,
+			uint64_t generation)
+{
+	struct subscription *subscription;
+	bool any = false;
+
+	TAILQ_FOREACH(subscription, recorder->config.wanted, link)
+		if (subscription != first && is_suspect(subscription, generation)) {
+			subscription->state = SUBSCRIPTION_HELD;
+			any = true;
+		}
+	return any;
+}
+
+static void ask_again(struct recorder *recorder, struct subscription *subscription)
+{
+	subscription->state = SUBSCRIPTION_CONFIGURING;
+	subscription->generation = recorder_change(recorder);
+}
+
+static void refuse_meter(struct recorder *recorder, const struct error *error)
+{
+	log_failure(LOG_LEVEL_ERROR, error);
+	log_error("meter-refused", "what metrics are made of is not recorded: they show less");
+	if (probe_set_equal(&recorder->metered, &recorder->metered_asked))
+		recorder->metered = recorder->metered_had;
+	recorder->metered_asked = recorder->metered_had;
+}
+
+/* One of those that were new is to blame. Where there are several, the first is asked for alone. */
+static void take_refusal(struct recorder *recorder, const struct loader_report *report)
+{
+	bool meter = !probe_set_equal(&recorder->metered_asked, &recorder->metered_had);
+	struct subscription *first = meter ? NULL : first_suspect(recorder, report->generation);
+
+	if (hold_others(recorder, first, report->generation)) {
+		if (first)
+			ask_again(recorder, first);
+		else
+			configure(recorder);
+		return;
+	}
+	if (meter)
+		refuse_meter(recorder, &report->error);
+	else
+		log_failure(LOG_LEVEL_ERROR, &report->error);
+	if (first)
+		recorder->config.refused(recorder->config.context, first, &report->error);
+	/* What was refused may have taken something away, too: again, without what was new. */
+	recorder->dirty |= meter || first;
+}
+
+static void take_acceptance(struct recorder *recorder, const struct loader_report *report)
+{
+	struct subscription *subscription;
+
+	recorder->metered_had = recorder->metered_asked;
+	TAILQ_FOREACH(subscription, recorder->config.wanted, link)
+		if (is_suspect(subscription, report->generation))
+			recorder->config.accepted(recorder->config.context, subscription);
+}
+
+/* The next of those that wait for their turn. */
+static void release_held(struct recorder *recorder)
+{
+	struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, recorder->config.wanted, link)
+		if (subscription->state == SUBSCRIPTION_HELD) {
+			ask_again(recorder, subscription);
+			return;
+		}
+}
+
+/* ---- Reports --------------------------------------------------------------------------------- */
+
+static void take_configured(struct recorder *recorder, const struct loader_report *report)
+{
+	recorder->done = report->generation;
+	if (report->err)
+		take_refusal(recorder, report);
+	else
+		take_acceptance(recorder, report);
+	if (recorder->generation == recorder->done)
+		release_held(recorder);
+	if (recorder->generation == recorder->done && recorder->dirty)
+		configure(recorder);
+	else if (recorder->generation == recorder->done && recorder->state == RECORDER_STOPPING)
+		recorder->config.silent(recorder->config.context);
+	recorder->config.in_force(recorder->config.context, report->generation);
+}
+
+static void take_gone(struct recorder *recorder)
+{
+	struct error error;
+
+	event_del(recorder->reports);
+	log_error("loader-gone", "the loader process ended: nothing is recorded any more");
+	error_set(&error, ECHILD, "loader-gone",
+		  "the loader process ended before the kernel recorded what was asked for");
+	error_hint(&error, "ask again once ringtaild has restarted; its log says what happened");
+	recorder->config.gone(recorder->config.context, &error);
+	recorder->config.failed(recorder->config.context);
+	if (recorder->state == RECORDER_STOPPING)
+		recorder->config.silent(recorder->config.context);
+}
+
+static void on_report(evutil_socket_t fd, short what, void *context)
+{
+	struct recorder *recorder = context;
+	struct loader_report report;
+
+	(void)fd, (void)what;
+	while (loader_receive(recorder->config.loader, &report) == 0) {
+		switch (report.event) {
+		case LOADER_CONFIGURED:
+			take_configured(recorder, &report);
+			break;
+		case LOADER_STATS:
+			recorder->stats = report.stats;
+			break;
+		case LOADER_FINISHED:
+			recorder->config.silent(recorder->config.context);
+			break;
+		case LOADER_GONE:
+			take_gone(recorder);
+			break;
+		}
+	}
+}
+
+struct source_stats recorder_stats(struct recorder *recorder)
+{
+	loader_ask_stats(recorder->config.loader);
+	return recorder->stats;
+}
+
+struct recorder *recorder_create(const struct recorder_config *config)
+{
+	struct recorder *recorder = calloc(1, sizeof(*recorder));
+
+	if (!recorder)
+		return NULL;
+	recorder->config = *config;
+	recorder->state = RECORDER_ON;
+	recorder->reports = event_new(config->base, loader_fd(config->loader), EV_READ | EV_PERSIST,
+				      on_report, recorder);
+	if (recorder->reports && event_add(recorder->reports, NULL) == 0)
+		return recorder;
+	recorder_destroy(recorder);
+	return NULL;
+}
+
+void recorder_destroy(struct recorder *recorder)
+{
+	if (!recorder)
+		return;
+	if (recorder->reports)
+		event_free(recorder->reports);
+	free(recorder);
+}

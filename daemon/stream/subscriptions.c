@@ -1,0 +1,689 @@
+#include "daemon/stream/subscriptions.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/log.h"
+#include "daemon/spool/spool.h"
+#include "daemon/stream/saved_subscriptions.h"
+#include "daemon/stream/stream.h"
+
+/* ---- What a viewer may ask for ------------------------------------------------------------------ */
+
+enum subscription_claim subscription_claim_of(const struct client_identity *identity)
+{
+	if (!identity)
+		return CLAIM_EXPORT;
+	return identity->role >= ROLE_OPERATOR ? CLAIM_CLIENTS : CLAIM_VIEWERS;
+}
+
+static int refuse_flags(const char *what, const char *option, struct error *error)
+{
+	error_set(error, EACCES, "viewer-flags", "viewers may not ask for %s here", what);
+	error_hint(error, "ask without; or an operator puts `%s = yes` into the daemon's configuration",
+		   option);
+	return -EACCES;
+}
+
+/* All that is allowed, as it was written, as far as there is room. */
+static void refuse_probe(const struct subscriptions *all, const Ringtail__V1__Probe *probe,
+			 struct error *error)
+{
+	const struct config_words *allowed = all->config.viewers.probe;
+	char list[256] = "";
+	size_t used = 0;
+
+	for (unsigned i = 0; i < allowed->count && used < sizeof(list); i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "",
+					 allowed->word[i]);
+	error_set(error, EACCES, "viewer-probes", "viewers may not ask for %s:%s:%s here",
+		  probe->provider, probe->function, probe->name);
+	error_hint(error, "allowed are what is always on, and %s%s; an operator adds `viewer-probe ="
+			  " SPEC` to the daemon's configuration", list,
+		   used < sizeof(list) ? "" : "...");
+}
+
+static int check_probes(const struct subscriptions *all, const struct probe_set *probes,
+			struct error *error)
+{
+	const Ringtail__V1__Catalog *catalog = all->config.catalog;
+	const struct config_words *words = all->config.viewers.probe;
+	struct probe_set allowed = {0};
+	struct error unknown;
+
+	/* What this kernel has not, nobody asks for. */
+	for (unsigned i = 0; i < words->count; i++)
+		if (probe_set_add_glob(&allowed, words->word[i], catalog, &unknown) != 0)
+			continue;
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		if (probe_set_test(probes, catalog->probe[i]->id) &&
+		    !probe_set_test(&allowed, catalog->probe[i]->id)) {
+			refuse_probe(all, catalog->probe[i], error);
+			return -EACCES;
+		}
+	return 0;
+}
+
+static int check_viewer(const struct subscriptions *all, enum subscription_claim claim,
+			uint32_t flags, const struct probe_set *probes, struct error *error)
+{
+	const struct viewer_bounds *viewers = &all->config.viewers;
+
+	if (claim != CLAIM_VIEWERS)
+		return 0;
+	if (flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK) && !viewers->stacks)
+		return refuse_flags("stacks", "viewer-stacks", error);
+	if (flags & RT_FLAG_STRINGS && !viewers->strings)
+		return refuse_flags("strings", "viewer-strings", error);
+	return probes && viewers->probe && viewers->probe->count ?
+		       check_probes(all, probes, error) : 0;
+}
+
+static int check_viewers_room(const struct subscriptions *all, struct error *error)
+{
+	const struct subscription *subscription;
+	uint64_t made = 0;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		made += subscription->viewers && subscription->state != SUBSCRIPTION_REMOVING;
+	if (made < all->config.viewers.subscriptions)
+		return 0;
+	error_set(error, EACCES, "viewer-subscriptions",
+		  "viewers have made %llu different subscriptions, of at most %llu",
+		  (unsigned long long)made,
+		  (unsigned long long)all->config.viewers.subscriptions);
+	error_hint(error, "ask for what is always on, or for the same as another client; or an operator"
+			  " raises viewer-subscriptions in the daemon's configuration");
+	return -EACCES;
+}
+
+void subscriptions_set_viewers(struct subscriptions *all, const struct viewer_bounds *viewers)
+{
+	struct subscription *subscription;
+	struct stream *stream;
+
+	all->config.viewers = *viewers;
+	TAILQ_FOREACH(subscription, &all->list, link)
+		TAILQ_FOREACH(stream, &subscription->streams, link)
+			if (stream->rate.bound)
+				stream_set_rate(stream, viewers->rate);
+}
+
+/* ---- Finding --------------------------------------------------------------------------------- */
+
+/* The one that its last client left longest ago is not kept for it any longer. False: there is none. */
+static bool make_room(struct subscriptions *all)
+{
+	struct subscription *subscription, *longest = NULL;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		if (subscription->state == SUBSCRIPTION_LIVE && !subscription->permanent &&
+		    !subscription->consumers && TAILQ_EMPTY(&subscription->streams) &&
+		    (!longest || subscription->linger_until_ns < longest->linger_until_ns))
+			longest = subscription;
+	if (!longest)
+		return false;
+	longest->linger_until_ns = 0;
+	all->config.check_soon(all->config.context);
+	return true;
+}
+
+/* A hint that is true: where nobody's time is over soon, waiting is no help. */
+static void refuse_full(struct subscriptions *all, unsigned used, struct error *error)
+{
+	bool soon = make_room(all);
+
+	error_set(error, ENOSPC, "too-many-subscriptions",
+		  "this daemon has %u different subscriptions already", used);
+	if (soon)
+		error_hint(error, "try again in a moment, or use the same probes and filter as another"
+				  " client: equal ones share one");
+	else
+		error_hint(error, "use the same probes and filter as another client, for equal ones"
+				  " share one; or end a client, or `tracectl forget` a durable consumer:"
+				  " `tracectl stat` lists them");
+}
+
+static int take_index(struct subscriptions *all, struct subscription *subscription,
+		      enum subscription_claim claim, struct error *error)
+{
+	unsigned free_slots = 0, first = 0;
+
+	for (uint32_t i = 0; i < SUBSCRIPTIONS_MAX; i++)
+		if (!all->by_index[i] && free_slots++ == 0)
+			first = i;
+	if (free_slots <= (claim >= CLAIM_OWN ? 0 : SUBSCRIPTIONS_OWN)) {
+		refuse_full(all, SUBSCRIPTIONS_MAX - free_slots, error);
+		return -ENOSPC;
+	}
+	all->by_index[first] = subscription;
+	subscription->index = first;
+	return 0;
+}
+
+static struct subscription *find_equal(struct subscriptions *all, const struct subscription *wanted)
+{
+	struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		if (subscription->state != SUBSCRIPTION_REMOVING &&
+		    subscription_equal(subscription, wanted))
+			return subscription;
+	return NULL;
+}
+
+int subscriptions_get(struct subscriptions *all, const struct subscription_request *request,
+		      enum subscription_claim claim, struct subscription **out, struct error *error)
+{
+	struct subscription *subscription, *equal;
+	int err = subscription_create(request, all->config.catalog,
+				      all->config.rings->n, all->config.log_bytes, &subscription,
+				      error);
+
+	if (err)
+		return err;
+	equal = find_equal(all, subscription);
+	if (equal) {
+		subscription_destroy(subscription);
+		*out = equal;
+		return 0;
+	}
+	err = claim == CLAIM_VIEWERS ? check_viewers_room(all, error) : 0;
+	if (!err)
+		err = take_index(all, subscription, claim, error);
+	subscription->viewers = claim == CLAIM_VIEWERS;
+	if (err) {
+		subscription_destroy(subscription);
+		return err;
+	}
+	/* No part of what it is: an export goes on with the same one, whatever this is. */
+	subscription->spec.file_strings = claim == CLAIM_EXPORT && all->config.file_strings;
+	TAILQ_INSERT_TAIL(&all->list, subscription, link);
+	subscription->generation = recorder_change(all->recorder);
+	*out = subscription;
+	return 0;
+}
+
+static int find_permanent(struct subscriptions *all, struct subscription **subscription,
+			  struct error *error)
+{
+	*subscription = all->permanent.next;
+	if (*subscription)
+		return 0;
+	TAILQ_FOREACH(*subscription, &all->list, link)
+		if ((*subscription)->permanent &&
+		    (*subscription)->state != SUBSCRIPTION_REMOVING)
+			return 0;
+	error_set(error, EINVAL, "no-default-probes",
+		  "no probe was asked for, and this daemon has none that is always on");
+	error_hint(error, "say which: tracectl stream -p 'syscall:*:call'; or give ringtaild --probe");
+	return -EINVAL;
+}
+
+/* What is always recorded, and of that only what passes this filter too, with these flags. */
+static int narrow_permanent(struct subscriptions *all, const struct subscription_request *what,
+			    enum subscription_claim claim, struct subscription **subscription,
+			    struct error *error)
+{
+	struct subscription_request request = *what;
+	struct subscription *permanent;
+	bool both;
+	char *filter;
+	int err = find_permanent(all, &permanent, error);
+
+	if (!err)
+		err = check_viewer(all, claim, request.flags, NULL, error);
+	if (err)
+		return err;
+	if (!*what->filter && !request.flags) {
+		*subscription = permanent;
+		return 0;
+	}
+	both = *what->filter && *permanent->filter_text;
+	if (asprintf(&filter, both ? "(%s) && (%s)" : "%s%s", what->filter,
+		     permanent->filter_text) < 0)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	request.glob = (const char *const *)permanent->glob;
+	request.globs = permanent->globs;
+	request.filter = filter;
+	err = subscriptions_get(all, &request, claim, subscription, error);
+	/* The client's own text has no parenthesis before it. */
+	if (err && both && error->column > 1)
+		error->column--;
+	free(filter);
+	return err;
+}
+
+int subscriptions_find(struct subscriptions *all, const struct subscription_request *what,
+		       enum subscription_claim claim, struct subscription **subscription,
+		       struct error *error)
+{
+	struct probe_set probes;
+	int err;
+
+	if (!what->globs)
+		return narrow_permanent(all, what, claim, subscription, error);
+	if (what->globs > SUBSCRIBE_PROBES_MAX)
+		return error_set(error, EINVAL, "too-many-probes",
+				 "%zu probe specs, and at most %u may be asked for",
+				 what->globs, SUBSCRIBE_PROBES_MAX);
+	err = probe_set_from_globs(&probes, (char *const *)what->glob, (unsigned)what->globs,
+				   all->config.catalog, error);
+	if (!err)
+		err = check_viewer(all, claim, what->flags, &probes, error);
+	return err ? err : subscriptions_get(all, what, claim, subscription, error);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+/* Not to know what clients wanted costs them what happens before they are back, and no more. */
+static void save(const struct subscriptions *all)
+{
+	struct subscription_request request[SUBSCRIPTIONS_MAX];
+	struct subscription *subscription;
+	unsigned n = 0;
+	int err;
+
+	if (!all->config.saved || !all->saving)
+		return;
+	TAILQ_FOREACH(subscription, &all->list, link)
+		if (subscription->state == SUBSCRIPTION_LIVE)
+			request[n++] = subscription_request_of(subscription);
+	err = saved_subscriptions_save(all->config.saved, request, n);
+	if (err)
+		log_warn("subscriptions-not-saved",
+			 "what clients want cannot be kept for a restart: %s", strerror(-err));
+}
+
+/* Attempts that no run of the daemon has stored: a Gap, for the log and the disk. */
+static struct frame_ref *pack_missing(struct subscriptions *all, uint32_t ring, uint64_t first,
+				      uint64_t end, Ringtail__V1__LossReason reason)
+{
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	struct frame_ref *frame;
+
+	gap.cpu = all->config.rings->cpu_of[ring];
+	gap.first_seq = first;
+	gap.end_seq = end;
+	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
+	gap.reason = reason;
+	frame = frame_ref_pack(all->config.codec, FRAME_GAP, &gap.base);
+	if (!frame)
+		return NULL;
+	frame->ring = ring;
+	frame->cpu = gap.cpu;
+	frame->first_seq = first;
+	frame->end_seq = end;
+	frame->losses = 1;
+	frame->loss[0] = (struct loss_count){(uint8_t)gap.stage, (uint8_t)gap.reason, end - first};
+	return frame;
+}
+
+void subscriptions_begin_ring(struct subscriptions *all, struct subscription *subscription,
+			      uint32_t ring, uint64_t seq)
+{
+	uint64_t stored = subscription->spool.end ? subscription->spool.end[ring] : 0;
+	struct frame_ref *gap = NULL;
+
+	subscription->position[ring] = seq;
+	subscription->floor[ring] = seq;
+	if (stored && stored < seq)
+		gap = pack_missing(all, ring, stored, seq,
+				   spool_missing_reason(subscription->spool.spool));
+	if (gap) {
+		subscription->position[ring] = subscription->floor[ring] = stored;
+		subscription->begins_late = true;
+		subscription_append(subscription, gap);
+	} else if (subscription->spool.spool) {
+		spool_begin_ring(subscription->spool.spool, ring, seq);
+	}
+}
+
+/* Where there is no memory for an order, it is given later: see subscriptions_order_again(). */
+static bool has_order(int err)
+{
+	if (err)
+		counter_add(COUNTER_orders_delayed, 1);
+	return !err;
+}
+
+/* Workers that do not know yet that the subscription starts, or goes, are told. */
+static void tell_workers(struct subscriptions *all, struct subscription *subscription)
+{
+	bool adds = subscription->state == SUBSCRIPTION_STARTING;
+
+	while (subscription->workers_told < all->config.workers) {
+		struct worker *worker = all->config.worker[subscription->workers_told];
+		int err = adds ? worker_add_subscription(worker, subscription->index,
+							 &subscription->spec) :
+				 worker_remove_subscription(worker, subscription->index);
+
+		if (!has_order(err))
+			return;
+		subscription->workers_told++;
+	}
+}
+
+static void change_state(struct subscriptions *all, struct subscription *subscription,
+			 enum subscription_state state)
+{
+	subscription->state = state;
+	subscription->workers_pending = all->config.workers;
+	subscription->workers_told = 0;
+	tell_workers(all, subscription);
+}
+
+static bool is_reborn(const struct subscriptions *all, const struct subscription *subscription)
+{
+	for (uint32_t i = 0; i < all->config.rings->n; i++)
+		if (subscription->floor[i] + 1 != all->gone[i])
+			return false;
+	return subscription->origin == SUBSCRIPTION_NEW;
+}
+
+static void change_permanent(struct subscriptions *all);
+
+static void live(struct subscriptions *all, struct subscription *subscription)
+{
+	subscription->state = SUBSCRIPTION_LIVE;
+	reach_begin(subscription->reach, clock_monotonic(), subscription->floor);
+	if (subscription->spool.spool)
+		spool_set_recorded(subscription->spool.spool, clock_read(CLOCK_REALTIME));
+	if (is_reborn(all, subscription))
+		subscription->origin = SUBSCRIPTION_REBORN;
+	if (!subscription->permanent)
+		subscription->linger_until_ns = clock_monotonic() + all->config.history_age_ns;
+	if (subscription == all->permanent.next)
+		change_permanent(all);
+	save(all);
+	all->config.live(all->config.context, subscription);
+}
+
+void subscriptions_start(struct subscriptions *all, struct subscription *subscription)
+{
+	change_state(all, subscription, SUBSCRIPTION_STARTING);
+}
+
+void subscriptions_answered(struct subscriptions *all, struct subscription *subscription)
+{
+	if (--subscription->workers_pending)
+		return;
+	if (subscription->state == SUBSCRIPTION_STARTING)
+		live(all, subscription);
+	else
+		subscriptions_forget(all, subscription);
+}
+
+struct subscription *subscriptions_at(const struct subscriptions *all, uint32_t index)
+{
+	return index < SUBSCRIPTIONS_MAX ? all->by_index[index] : NULL;
+}
+
+void subscriptions_forget(struct subscriptions *all, struct subscription *subscription)
+{
+	for (uint32_t i = 0; i < all->config.rings->n; i++)
+		if (all->gone[i] <= subscription->position[i])
+			all->gone[i] = subscription->position[i] + 1;
+	all->config.going(all->config.context, subscription);
+	if (all->permanent.next == subscription)
+		all->permanent.next = NULL;
+	TAILQ_REMOVE(&all->list, subscription, link);
+	all->by_index[subscription->index] = NULL;
+	subscription_destroy(subscription);
+	save(all);
+}
+
+void subscriptions_order_again(struct subscriptions *all)
+{
+	struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		if (subscription->state == SUBSCRIPTION_STARTING ||
+		    subscription->state == SUBSCRIPTION_REMOVING)
+			tell_workers(all, subscription);
+}
+
+void subscriptions_expire(struct subscriptions *all)
+{
+	uint64_t now = clock_monotonic();
+	struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		if (subscription->state == SUBSCRIPTION_LIVE && !subscription->permanent &&
+		    !subscription->consumers && TAILQ_EMPTY(&subscription->streams) &&
+		    now >= subscription->linger_until_ns) {
+			change_state(all, subscription, SUBSCRIPTION_REMOVING);
+			recorder_change(all->recorder);
+		}
+}
+
+/* ---- What is always on ------------------------------------------------------------------------ */
+
+void subscriptions_end_permanent(struct subscriptions *all, const struct error *error)
+{
+	permanent_done *done = all->permanent.done;
+
+	all->permanent.done = NULL;
+	all->permanent.generation = 0;
+	if (done)
+		done(all->permanent.context, error);
+}
+
+/* What is to be always on is recorded: what was, goes. */
+static void change_permanent(struct subscriptions *all)
+{
+	struct subscription *other;
+
+	TAILQ_FOREACH(other, &all->list, link) {
+		if (other->permanent && other != all->permanent.next) {
+			other->linger_until_ns = 0;
+			if (other->spool.spool)
+				spool_set_always_on(other->spool.spool, false);
+		}
+		other->permanent = other == all->permanent.next;
+	}
+	all->permanent.next = NULL;
+	subscriptions_expire(all);
+	all->permanent.generation = recorder_newest(all->recorder);
+	if (all->permanent.generation <= recorder_in_force(all->recorder))
+		subscriptions_end_permanent(all, NULL);
+}
+
+void subscriptions_in_force(struct subscriptions *all, uint64_t generation)
+{
+	if (all->permanent.generation && all->permanent.generation <= generation)
+		subscriptions_end_permanent(all, NULL);
+}
+
+int subscriptions_check_permanent(const struct subscriptions *all, struct error *error)
+{
+	return all->permanent.done ? error_set(error, EBUSY, "too-many-changes",
+					       "another change of what is always on is on its way") : 0;
+}
+
+void subscriptions_set_permanent(struct subscriptions *all, struct subscription *subscription,
+				 permanent_done *done, void *context)
+{
+	if (subscription)
+		subscription->permanent = true;
+	/* What was always on stays on until what is to be is recorded. */
+	all->permanent.next = subscription;
+	all->permanent.done = done;
+	all->permanent.context = context;
+	all->permanent.generation = 0;
+	if (!subscription || subscription->state == SUBSCRIPTION_LIVE)
+		change_permanent(all);
+}
+
+/* ---- Memory: what nobody needs goes first, of the log that has most of it ------------------------- */
+
+/* The first entry that a client has not been sent yet. */
+static uint64_t needed_from(const struct subscription *subscription)
+{
+	uint64_t from = frame_log_end(subscription->log);
+	const struct stream *stream;
+
+	TAILQ_FOREACH(stream, &subscription->streams, link)
+		if (stream_in_log(stream) && stream->next < from)
+			from = stream->next;
+	return from;
+}
+
+static uint64_t log_bytes(const struct subscription *subscription)
+{
+	return frame_log_bytes_from(subscription->log, frame_log_first(subscription->log));
+}
+
+static uint64_t idle_bytes(const struct subscription *subscription)
+{
+	return log_bytes(subscription) -
+	       frame_log_bytes_from(subscription->log, needed_from(subscription));
+}
+
+static bool can_give(const struct subscription *subscription)
+{
+	return frame_log_end(subscription->log) - frame_log_first(subscription->log) > 1;
+}
+
+/* The one with the most bytes of that kind, or NULL. */
+static struct subscription *largest(struct subscriptions *all,
+				    uint64_t (*bytes)(const struct subscription *subscription))
+{
+	struct subscription *subscription, *found = NULL;
+	uint64_t most = 0;
+
+	TAILQ_FOREACH(subscription, &all->list, link) {
+		uint64_t its = can_give(subscription) ? bytes(subscription) : 0;
+
+		if (its > most) {
+			most = its;
+			found = subscription;
+		}
+	}
+	return found;
+}
+
+static uint64_t all_bytes(const struct subscriptions *all)
+{
+	const struct subscription *subscription;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		bytes += log_bytes(subscription);
+	return bytes;
+}
+
+void subscriptions_keep_within(struct subscriptions *all)
+{
+	all->memory_used = all_bytes(all);
+	while (all->config.memory_bytes &&
+	       all->memory_used > all->config.memory_bytes) {
+		struct subscription *from = largest(all, idle_bytes);
+		uint64_t before;
+
+		if (!from)
+			from = largest(all, log_bytes);
+		if (!from)
+			return;
+		before = log_bytes(from);
+		frame_log_evict_oldest(from->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+		all->memory_used -= before - log_bytes(from);
+	}
+}
+
+void subscriptions_set_log_bytes(struct subscriptions *all, uint64_t log_bytes)
+{
+	struct subscription *subscription;
+
+	all->config.log_bytes = log_bytes;
+	TAILQ_FOREACH(subscription, &all->list, link)
+		frame_log_set_bytes_max(subscription->log, log_bytes);
+}
+
+/* ---- From the run before ---------------------------------------------------------------------- */
+
+static int restore_one(void *context, const struct subscription_request *request)
+{
+	struct subscriptions *all = context;
+	struct subscription *subscription;
+	struct error error;
+	int err = subscriptions_get(all, request, CLAIM_OWN, &subscription, &error);
+
+	if (err == -ENOMEM)
+		return err;
+	if (err)
+		log_failure(LOG_LEVEL_WARNING, &error);
+	else
+		subscription->origin = SUBSCRIPTION_RESTORED;
+	return 0;
+}
+
+int subscriptions_restore(struct subscriptions *all, struct error *error)
+{
+	int err;
+
+	recorder_hold(all->recorder);
+	err = saved_subscriptions_restore(all->config.saved, restore_one, all, error);
+	if (err == -ENOMEM)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	if (err)
+		log_failure(LOG_LEVEL_WARNING, error);
+	return 0;
+}
+
+static int adopt(struct subscriptions *all, struct subscription *subscription)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < all->config.workers && !err; i++)
+		err = worker_adopt_subscription(all->config.worker[i], subscription->index,
+						&subscription->spec);
+	if (err)
+		return err;
+	for (uint32_t ring = 0; ring < all->config.rings->n; ring++)
+		for (unsigned i = 0; i < all->config.workers; i++) {
+			struct worker_baseline baseline;
+
+			if (worker_baseline(all->config.worker[i], ring, &baseline) == 0)
+				subscriptions_begin_ring(all, subscription, ring, baseline.seq);
+		}
+	live(all, subscription);
+	return 0;
+}
+
+int subscriptions_adopt(struct subscriptions *all, struct error *error)
+{
+	struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		if (subscription->origin == SUBSCRIPTION_RESTORED && adopt(all, subscription) != 0)
+			return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	/* The kernel still records what the run before wanted: now it learns what this one wants. */
+	recorder_resume(all->recorder);
+	return 0;
+}
+
+
+int subscriptions_init(struct subscriptions *all, const struct subscriptions_config *config)
+{
+	TAILQ_INIT(&all->list);
+	all->config = *config;
+	all->saving = true;
+	all->gone = calloc(config->rings->n + 1, sizeof(*all->gone));
+	return all->gone ? 0 : -ENOMEM;
+}
+
+void subscriptions_fini(struct subscriptions *all)
+{
+	struct subscription *subscription;
+
+	while ((subscription = TAILQ_FIRST(&all->list))) {
+		TAILQ_REMOVE(&all->list, subscription, link);
+		subscription_destroy(subscription);
+	}
+	free(all->gone);
+}
