@@ -52,6 +52,14 @@ static inline uint64_t frame_ref_attempts(const struct frame_ref *frame)
 	return frame->end_seq - frame->first_seq;
 }
 
+/* In place of a ring: of an earlier run of the rings, out of the spool, where only the CPU says anything. */
+#define RING_EARLIER UINT32_MAX
+
+static inline bool frame_ref_is_earlier(const struct frame_ref *frame)
+{
+	return frame->ring == RING_EARLIER;
+}
+
 /* Whether it speaks of attempts: of one ring, from first_seq to end_seq. */
 static inline bool frame_ref_is_range(const struct frame_ref *frame)
 {

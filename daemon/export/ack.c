@@ -77,7 +77,7 @@ static struct export_place place_of_hello(const struct export_ack *ack,
 struct export_place export_ack_place(const struct export_ack *ack, const struct stream *stream,
 				     const struct frame_ref *frame)
 {
-	bool earlier = frame->ring == UINT32_MAX;
+	bool earlier = frame_ref_is_earlier(frame);
 
 	if (frame->type == FRAME_SERVER_HELLO && earlier)
 		return place_of_hello(ack, frame);

@@ -196,7 +196,7 @@ static uint32_t ring_of(const struct spool_read *read, uint32_t cpu)
 	for (uint32_t i = 0; read->whose == RUN_OURS && i < store->config.rings; i++)
 		if (store->config.cpu_of[i] == cpu)
 			return i;
-	return UINT32_MAX;
+	return RING_EARLIER;
 }
 
 /* Takes the reference. There is always room: see step() and take_frames(). */

@@ -194,7 +194,7 @@ struct spool_place {
  * reader is asked again or destroyed. `end`: that was all there is on disk now. n may be 0. Ring by ring
  * there is no hole: what was skipped is a Batch without bytes, what is missing is a Gap of stage spool
  * (spool full: deleted; corrupt; disk). A batch may begin before the cursor. A frame of another epoch
- * than the daemon's has ring UINT32_MAX, and before the first of each such epoch come its ServerHello,
+ * than the daemon's has RING_EARLIER, and before the first of each such epoch come its ServerHello,
  * Catalog and Subscribed.
  */
 typedef void spool_frames(void *context, struct frame_ref *const *frame, unsigned n, bool end);

@@ -1,16 +1,440 @@
-/*
- * catch_up: see catch_up.h. This file: from the log to the spool, and from there to the log again.
- * catch_up_take.c: what comes meanwhile.
- */
 #include "daemon/stream/catch_up.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/stream/catch_up_private.h"
-#include "daemon/stream/frame_log.h"
 #include "daemon/base/limits.h"
+#include "daemon/spool/frame.h"
+#include "daemon/stream/frame_log.h"
+#include "proto/limits.h"
+#include "proto/message.h"
+
+#define QUEUE_FIRST 64u
+
+/*	HAS_MORE --ask()--> ASKED --an answer--> HAS_MORE, or AT_END --poked--> ASKED */
+enum disk_state {
+	DISK_HAS_MORE,
+	DISK_ASKED,		/* an answer is on its way */
+	DISK_AT_END,		/* the last one had all that there was */
+};
+
+/*	EARLIER and NAMELESS, one run after the other, then OURS */
+enum run_state {
+	RUN_OURS,
+	RUN_EARLIER,		/* another run of the rings */
+	RUN_NAMELESS,		/* whose hello nobody can read: what it has is lost */
+};
+
+/* How far the frames that came have got on one ring; of a run at a time. */
+struct catch_up_ring {
+	uint64_t seq;
+	bool known;
+	bool starved;			/* what follows was dropped for want of memory */
+};
+
+struct catch_up {
+	struct stream *stream;
+	struct spool_reader *reader;
+	struct frame_ref **queue;	/* first .. end - 1, modulo capacity */
+	uint32_t first, end, capacity;	/* a power of two */
+
+	enum disk_state disk;
+	struct frame_ref *const *answer;	/* the last one, the reader's: what is still to be taken, */
+	unsigned answered;		/* for there was no memory; our references */
+	uint64_t stored;		/* so much was on disk when it was asked last */
+	enum run_state run;		/* of what comes */
+	/* Why what is between here and the next frame is missing, of no known size; 0: nothing is. */
+	Ringtail__V1__LossReason missed;
+
+	struct cursor *cursor;		/* of another run: its numbers count if that comes; or NULL */
+	struct catch_up_ring ring[];
+};
+
+static uint32_t rings_of(const struct catch_up *catch_up)
+{
+	return catch_up->stream->subscription->rings;
+}
+
+/* ---- The queue ------------------------------------------------------------------------------- */
+
+static uint32_t queued(const struct catch_up *catch_up)
+{
+	return catch_up->end - catch_up->first;
+}
+
+static bool grow(struct catch_up *catch_up)
+{
+	uint32_t capacity = catch_up->capacity ? 2 * catch_up->capacity : QUEUE_FIRST;
+	struct frame_ref **queue = malloc(capacity * sizeof(struct frame_ref *));
+
+	if (!queue)
+		return false;
+	for (uint32_t i = catch_up->first; i != catch_up->end; i++)
+		queue[i & (capacity - 1)] = catch_up->queue[i & (catch_up->capacity - 1)];
+	free(catch_up->queue);
+	catch_up->queue = queue;
+	catch_up->capacity = capacity;
+	return true;
+}
+
+/* So many more can be pushed. */
+static bool reserve(struct catch_up *catch_up, uint32_t frames)
+{
+	while (catch_up->capacity - queued(catch_up) < frames)
+		if (!grow(catch_up))
+			return false;
+	return true;
+}
+
+/* Takes the frame over. False: there is no memory, and it is gone. */
+static bool push(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	if (frame && reserve(catch_up, 1)) {
+		catch_up->queue[catch_up->end++ & (catch_up->capacity - 1)] = frame;
+		return true;
+	}
+	frame_ref_put(frame);
+	return false;
+}
+
+struct frame_ref *catch_up_get(const struct catch_up *catch_up, uint32_t i)
+{
+	return i < queued(catch_up) ?
+	       catch_up->queue[(catch_up->first + i) & (catch_up->capacity - 1)] : NULL;
+}
+
+void catch_up_pass(struct catch_up *catch_up)
+{
+	frame_ref_put(catch_up->queue[catch_up->first++ & (catch_up->capacity - 1)]);
+}
+
+/* ---- Ranges ---------------------------------------------------------------------------------- */
+
+static int ring_of(const struct catch_up *catch_up, uint32_t cpu)
+{
+	for (uint32_t i = 0; i < rings_of(catch_up); i++)
+		if (catch_up->stream->cpu_of[i] == cpu)
+			return (int)i;
+	return -1;
+}
+
+/* Attempts that will not come. */
+static struct frame_ref *make_gap(const struct catch_up *catch_up, uint32_t ring, uint64_t first,
+				  uint64_t end, Ringtail__V1__LossReason reason)
+{
+	const struct stream *stream = catch_up->stream;
+	struct frame_ref *frame =
+		spool_frame_gap(stream->codec, stream->cpu_of[ring], first, end, 0, reason);
+
+	if (frame)
+		frame->ring = catch_up->run != RUN_OURS ? RING_EARLIER : ring;
+	return frame;
+}
+
+static bool push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
+{
+	const struct spool *spool = catch_up->stream->subscription->spool.spool;
+	struct catch_up_ring *place = &catch_up->ring[ring];
+	Ringtail__V1__LossReason reason = place->starved ?
+						  RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
+						  catch_up->run != RUN_OURS ?
+						  RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
+						  spool_gap_reason(spool, ring, end);
+
+	if (!push(catch_up, make_gap(catch_up, ring, place->seq, end, reason)))
+		return false;
+	place->seq = end;
+	place->starved = false;
+	return true;
+}
+
+static bool push_missed(struct catch_up *catch_up, uint32_t ring)
+{
+	uint64_t seq = catch_up->ring[ring].seq;
+
+	if (catch_up->missed &&
+	    !push(catch_up, make_gap(catch_up, ring, seq, seq, catch_up->missed)))
+		return false;
+	catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	return true;
+}
+
+static bool push_quiet(struct catch_up *catch_up, uint32_t ring, uint64_t end)
+{
+	struct catch_up_ring *place = &catch_up->ring[ring];
+	struct frame_ref *frame = frame_ref_create(FRAME_BATCH, 0);
+
+	if (frame) {
+		frame->ring = catch_up->run != RUN_OURS ? RING_EARLIER : ring;
+		frame->cpu = catch_up->stream->cpu_of[ring];
+		frame->first_seq = place->seq;
+		frame->end_seq = end;
+		frame->skipped = end - place->seq;
+	}
+	if (!push(catch_up, frame))
+		return false;
+	place->seq = end;
+	return true;
+}
+
+/* What comes first of a ring tells where it begins: there, or in the middle of what that holds. */
+static void begin_ring(struct catch_up *catch_up, uint32_t i, uint64_t first_seq)
+{
+	struct stream_ring *ring = &catch_up->stream->ring[i];
+	struct catch_up_ring *place = &catch_up->ring[i];
+
+	if (catch_up->run == RUN_OURS && ring->unknown) {
+		ring->start = ring->seen = ring->told = first_seq;
+		ring->unknown = false;
+	} else if (catch_up->run == RUN_OURS && place->known && first_seq < place->seq) {
+		ring->start -= place->seq - first_seq;
+		ring->seen = ring->told = first_seq;
+	}
+	if (!place->known)
+		place->seq = first_seq;
+	place->known = true;
+}
+
+/* False: as take(). */
+static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	uint64_t first_seq = frame->first_seq, end_seq = frame->end_seq;
+	int i = ring_of(catch_up, frame->cpu);
+	struct catch_up_ring *place = i < 0 ? NULL : &catch_up->ring[i];
+
+	/*
+	 * A loss of which nobody knows the size: it is told where the next frame begins. Behind a run
+	 * that is the next run, so that the Gap stands between the two on every CPU, be it one that this
+	 * run has not.
+	 */
+	if (end_seq == first_seq && (catch_up->run != RUN_OURS || (place && !place->known))) {
+		catch_up->missed = (Ringtail__V1__LossReason)frame->loss[0].reason;
+		frame_ref_put(frame);
+		return true;
+	}
+	/* Such a loss elsewhere; or of a CPU that has gone since. */
+	if (!place || end_seq == first_seq)
+		return reserve(catch_up, 1) && push(catch_up, frame);
+	if (place->known && end_seq <= place->seq) {
+		frame_ref_put(frame);
+		return true;
+	}
+	begin_ring(catch_up, (uint32_t)i, first_seq);
+	if (!push_missed(catch_up, (uint32_t)i))
+		return false;
+	if (first_seq > place->seq && !push_gap(catch_up, (uint32_t)i, first_seq)) {
+		frame_ref_put(frame);
+		place->starved = true;
+		return true;
+	}
+	place->starved = !push(catch_up, frame);
+	place->seq = place->starved ? first_seq : end_seq;
+	return true;
+}
+
+/* ---- What else there is ---------------------------------------------------------------------- */
+
+static void *allocate(void *no_memory, size_t bytes)
+{
+	void *memory = malloc(bytes);
+
+	if (!memory)
+		*(bool *)no_memory = true;
+	return memory;
+}
+
+static void release(void *no_memory, void *memory)
+{
+	(void)no_memory;
+	free(memory);
+}
+
+/* NULL: that is no such message; or, if *no_memory, it may be one. */
+static void *unpack(const struct catch_up *catch_up, const struct frame_ref *frame,
+		    const ProtobufCMessageDescriptor *descriptor, bool *no_memory)
+{
+	ProtobufCAllocator allocator = {allocate, release, no_memory};
+	struct frame_header header;
+	void *message = NULL;
+	const uint8_t *body;
+	uint8_t *raw;
+
+	*no_memory = false;
+	if (frame_parse_header(frame->data, frame->bytes, FRAME_RAW_BYTES_MAX, &header) != FRAME_OK)
+		return NULL;
+	raw = allocate(no_memory, header.raw_bytes + 1);
+	if (raw && frame_open(catch_up->stream->codec, frame->data, &header, raw, &body) == FRAME_OK)
+		message = message_unpack(descriptor, &allocator, body, header.raw_bytes);
+	free(raw);
+	return message;
+}
+
+/* What it says was skipped, and no frame told of, was dealt with; what is beyond is missing. */
+static bool take_position(struct catch_up *catch_up, const Ringtail__V1__Position *position)
+{
+	int ring = ring_of(catch_up, position->cpu);
+	struct catch_up_ring *place = ring < 0 ? NULL : &catch_up->ring[ring];
+
+	/* Of a ring that has nothing on the disk, what is before it is not to come out of the log. */
+	if (place && !place->known && catch_up->run == RUN_OURS)
+		begin_ring(catch_up, (uint32_t)ring, position->seq);
+	if (!place || !place->known || position->seq <= place->seq)
+		return true;
+	if (position->seq - place->seq > position->skipped &&
+	    !push_gap(catch_up, (uint32_t)ring, position->seq - position->skipped))
+		place->starved = true;
+	else if (!push_quiet(catch_up, (uint32_t)ring, position->seq))
+		place->starved = true;
+	return !place->starved;
+}
+
+/* Where memory was short it is left out: it speaks of places that were not reached. */
+static void take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	bool no_memory;
+	Ringtail__V1__Watermark *watermark =
+		unpack(catch_up, frame, &ringtail__v1__watermark__descriptor, &no_memory);
+	bool whole = watermark && push_missed(catch_up, 0);
+
+	for (size_t i = 0; watermark && i < watermark->n_position; i++)
+		whole &= take_position(catch_up, watermark->position[i]);
+	if (whole) {
+		frame->time_ns = watermark->time_ns;
+		push(catch_up, frame);
+	} else {
+		frame_ref_put(frame);
+	}
+	if (watermark)
+		protobuf_c_message_free_unpacked(&watermark->base, NULL);
+}
+
+static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const struct run *run)
+{
+	Ringtail__V1__Subscribed message = RINGTAIL__V1__SUBSCRIBED__INIT;
+	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
+
+	/* Without positions: the first frame of each CPU says where that begins. */
+	cursor.boot_id.data = (uint8_t *)run->boot_id;
+	cursor.boot_id.len = sizeof(run->boot_id);
+	cursor.epoch = run->epoch;
+	message.start = &cursor;
+	message.resumed = true;
+	return frame_ref_pack(catch_up->stream->codec, FRAME_SUBSCRIBED, &message.base);
+}
+
+/* Another run begins. If the cursor was of that one, its numbers go on from there. */
+static bool begin_run(struct catch_up *catch_up, struct frame_ref *frame, const struct run *run)
+{
+	struct frame_ref *subscribed = pack_subscribed(catch_up, run);
+	const struct cursor *cursor = catch_up->cursor;
+
+	if (!subscribed || !reserve(catch_up, 3)) {
+		frame_ref_put(subscribed);
+		return false;
+	}
+	if (cursor && !run_equal(&cursor->run, run))
+		cursor = NULL;
+	for (uint32_t i = 0; i < rings_of(catch_up); i++) {
+		const struct position *at =
+			cursor ? cursor_find(cursor, catch_up->stream->cpu_of[i]) : NULL;
+
+		catch_up->ring[i] = (struct catch_up_ring){.seq = at ? at->seq : 0, .known = at};
+	}
+	catch_up->run = RUN_EARLIER;
+	frame->run = *run;
+	push(catch_up, frame);
+	push(catch_up, subscribed);
+	push_missed(catch_up, 0);
+	return true;
+}
+
+/* False: as take(). */
+static bool take_hello(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	bool no_memory, taken = true;
+	struct run run = {0};
+	Ringtail__V1__ServerHello *hello =
+		unpack(catch_up, frame, &ringtail__v1__server_hello__descriptor, &no_memory);
+
+	if (hello)
+		run = run_of_message(hello->boot_id, hello->epoch);
+	if (run_is_named(&run)) {
+		taken = begin_run(catch_up, frame, &run);
+	} else if (no_memory) {
+		taken = false;
+	} else {
+		/* A run that nobody can name: what it has is lost. */
+		catch_up->run = RUN_NAMELESS;
+		catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+		memset(catch_up->ring, 0, rings_of(catch_up) * sizeof(catch_up->ring[0]));
+		frame_ref_put(frame);
+	}
+	if (hello)
+		protobuf_c_message_free_unpacked(&hello->base, NULL);
+	return taken;
+}
+
+static bool come_home(struct catch_up *catch_up)
+{
+	const struct subscription_spool *home = &catch_up->stream->subscription->spool;
+	struct frame_ref *subscribed = pack_subscribed(catch_up, &home->run);
+
+	if (!subscribed || !reserve(catch_up, 4)) {
+		frame_ref_put(subscribed);
+		return false;
+	}
+	catch_up->run = RUN_OURS;
+	memset(catch_up->ring, 0, rings_of(catch_up) * sizeof(catch_up->ring[0]));
+	push(catch_up, frame_ref_get(home->hello));
+	push(catch_up, frame_ref_get(home->catalog));
+	push(catch_up, subscribed);
+	push_missed(catch_up, 0);
+	return true;
+}
+
+static bool take(struct catch_up *catch_up, struct frame_ref *frame)
+{
+	bool is_range = frame_ref_is_range(frame);
+	bool comes_home = (is_range || frame->type == FRAME_WATERMARK) &&
+			  !frame_ref_is_earlier(frame);
+
+	if (catch_up->run != RUN_OURS && comes_home && !come_home(catch_up))
+		return false;
+	if (frame->type == FRAME_SERVER_HELLO)
+		return take_hello(catch_up, frame);
+	if (catch_up->run == RUN_NAMELESS)
+		frame_ref_put(frame);
+	else if (is_range)
+		return take_range(catch_up, frame);
+	else if (frame->type == FRAME_WATERMARK)
+		take_watermark(catch_up, frame);
+	else if (frame->type == FRAME_CATALOG)
+		return reserve(catch_up, 1) && push(catch_up, frame);
+	else
+		frame_ref_put(frame);		/* its Subscribed: ours says where the stream begins */
+	return true;
+}
+
+static void take_answer(struct catch_up *catch_up)
+{
+	while (catch_up->answered && take(catch_up, *catch_up->answer)) {
+		catch_up->answer++;
+		catch_up->answered--;
+	}
+}
+
+static void on_frames(void *context, struct frame_ref *const *frame, unsigned n, bool end)
+{
+	struct catch_up *catch_up = context;
+	const struct subscription_spool *spool = &catch_up->stream->subscription->spool;
+
+	catch_up->disk = end ? DISK_AT_END : DISK_HAS_MORE;
+	catch_up->answer = frame;
+	catch_up->answered = n;
+	take_answer(catch_up);
+	spool->read(spool->context);
+}
 
 /* ---- From the log to the spool --------------------------------------------------------------- */
 
@@ -24,7 +448,7 @@ static bool is_home(const struct stream *stream, const struct spool_place *start
 /* Where the stream is, as a cursor of this run; free() it. NULL: out of memory. */
 static struct cursor *make_cursor(const struct catch_up *catch_up)
 {
-	uint32_t rings = catch_up_rings(catch_up);
+	uint32_t rings = rings_of(catch_up);
 	struct cursor *made = cursor_create(rings);
 
 	if (!made)
@@ -46,7 +470,7 @@ static int open_reader(struct catch_up *catch_up, const struct spool_place *star
 
 	if (!cursor && (home || start->cursor))
 		return -ENOMEM;
-	err = spool_reader_create(catch_up->stream->subscription->spool.spool, &place, catch_up_on_frames,
+	err = spool_reader_create(catch_up->stream->subscription->spool.spool, &place, on_frames,
 				  catch_up, &catch_up->reader);
 	if (!home && !err)
 		catch_up->cursor = cursor;
@@ -127,7 +551,7 @@ static bool find_change_over(const struct catch_up *catch_up, uint64_t *serial)
 	const struct frame_log *log = catch_up->stream->subscription->log;
 	bool found = true;
 
-	for (uint32_t i = 0; i < catch_up_rings(catch_up); i++)
+	for (uint32_t i = 0; i < rings_of(catch_up); i++)
 		found &= catch_up->ring[i].known;
 	*serial = frame_log_first(log);
 	for (uint64_t at = *serial; at < frame_log_end(log); at++) {
@@ -147,7 +571,7 @@ static bool is_stranded(const struct catch_up *catch_up)
 {
 	struct spool_stat stat;
 
-	if (catch_up->asked || !catch_up->at_end)
+	if (catch_up->disk != DISK_AT_END)
 		return false;
 	spool_stat(catch_up->stream->subscription->spool.spool, &stat);
 	return stat.in_flight == 0 && stat.stored == catch_up->stored;
@@ -166,7 +590,7 @@ static bool log_reaches(struct catch_up *catch_up, bool stranded)
 
 		if (ring->known && ring->seq < subscription->floor[i] &&
 		    !((stranded || ring->starved) &&
-		      catch_up_push_gap(catch_up, i, subscription->floor[i])))
+		      push_gap(catch_up, i, subscription->floor[i])))
 			return false;
 	}
 	return true;
@@ -188,7 +612,7 @@ static void take_up_to(struct catch_up *catch_up, uint64_t serial, bool stranded
 		if (frame_ref_is_range(frame))
 			any |= ring->known ? frame->end_seq > ring->seq : stranded;
 		if (any && (ring->known || stranded || !frame_ref_is_range(frame)) &&
-		    !catch_up_take(catch_up, frame_ref_get(frame)))
+		    !take(catch_up, frame_ref_get(frame)))
 			frame_ref_put(frame);
 	}
 }
@@ -199,7 +623,7 @@ static void ask(struct catch_up *catch_up)
 
 	spool_stat(catch_up->stream->subscription->spool.spool, &stat);
 	catch_up->stored = stat.stored;
-	catch_up->asked = true;
+	catch_up->disk = DISK_ASKED;
 	spool_reader_next(catch_up->reader, CATCH_UP_BYTES);
 }
 
@@ -249,18 +673,18 @@ void catch_up_go_on(struct stream *stream)
 	bool stranded = is_stranded(catch_up);
 	uint64_t serial;
 
-	catch_up_take_answer(catch_up);
+	take_answer(catch_up);
 	if (catch_up->answered || catch_up->first != catch_up->end)
 		return;				/* for memory, catch_up_poke() tries again */
 	/* Even if an answer is on its way: the log has all that it could bring. */
-	if (!catch_up->foreign && log_reaches(catch_up, stranded) &&
+	if (catch_up->run == RUN_OURS && log_reaches(catch_up, stranded) &&
 	    (find_change_over(catch_up, &serial) || stranded)) {
 		take_up_to(catch_up, serial, stranded);
-		if (catch_up_push_missed(catch_up, 0) && catch_up->first == catch_up->end)
+		if (push_missed(catch_up, 0) && catch_up->first == catch_up->end)
 			change_over(stream, serial);
-	} else if (catch_up->foreign && stranded) {
-		catch_up_come_home(catch_up);
-	} else if (!catch_up->asked && !catch_up->at_end) {
+	} else if (catch_up->run != RUN_OURS && stranded) {
+		come_home(catch_up);
+	} else if (catch_up->disk == DISK_HAS_MORE) {
 		ask(catch_up);
 	}
 }
@@ -274,6 +698,6 @@ void catch_up_poke(struct stream *stream)
 		return;
 	if (catch_up->answered)
 		spool->read(spool->context);
-	else if (!catch_up->asked && catch_up->at_end)
+	else if (catch_up->disk == DISK_AT_END)
 		ask(catch_up);
 }

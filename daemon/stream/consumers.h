@@ -134,4 +134,15 @@ uint64_t consumer_sent_upto(const struct consumer *consumer, const struct run *r
 int consumer_acknowledge(struct consumer *consumer, const struct cursor *upto,
 			 uint64_t realtime_ns);
 
+/* ---- The text: for the above, tests and a fuzzer ------------------------------------------------ */
+
+/* *text is malloc'ed. -ENOMEM. */
+int consumers_print(const struct consumer_list *list, char **text, size_t *bytes);
+
+/* Adds what the text says; it ends with a NUL that `bytes` does not count. -EBADMSG with the line. */
+int consumers_parse(char *text, size_t bytes, struct consumer_list *list, unsigned *count,
+		    struct error *error);
+
+void consumer_free(struct consumer *consumer);
+
 #endif

@@ -259,7 +259,7 @@ static bool make_range(struct past *past, struct frame_ref *frame)
 		return false;
 	past->budget -= (int64_t)(frame->raw_bytes > frame->bytes ? frame->raw_bytes :
 								    frame->bytes);
-	if (frame->ring != UINT32_MAX && past->ring[frame->ring].place < frame->end_seq)
+	if (!frame_ref_is_earlier(frame) && past->ring[frame->ring].place < frame->end_seq)
 		past->ring[frame->ring].place = frame->end_seq;
 	push(past, made);
 	return true;
@@ -468,7 +468,7 @@ static void stat_frame(const struct frame_ref *frame, struct stream_stat *stat)
 {
 	if (!frame)
 		return;
-	if (frame_ref_is_range(frame) && frame->ring != UINT32_MAX)
+	if (frame_ref_is_range(frame) && !frame_ref_is_earlier(frame))
 		stat->in_flight += frame_ref_attempts(frame);
 	stat->lag_bytes += frame->bytes;
 }
@@ -483,6 +483,6 @@ void past_stat(const struct past *past, struct stream_stat *stat)
 	for (uint32_t i = 0; i < rings_of(past); i++)
 		if (!stream->ring[i].unknown)
 			stat->in_flight += past_end(past, i) - past->ring[i].place;
-	if (past->taken && frame_ref_is_range(past->taken) && past->taken->ring != UINT32_MAX)
+	if (past->taken && frame_ref_is_range(past->taken) && !frame_ref_is_earlier(past->taken))
 		stat->lag_bytes += past->taken->bytes;
 }

@@ -128,7 +128,7 @@ static void count_losses(struct stream *stream, const struct frame_ref *frame)
 static void account_sent(struct stream *stream, const struct frame_ref *frame)
 {
 	stream->rate.credit -= (double)frame->events;
-	if (frame_ref_is_range(frame) && frame->ring == UINT32_MAX) {
+	if (frame_ref_is_range(frame) && frame_ref_is_earlier(frame)) {
 		stream->foreign += frame_ref_attempts(frame);
 		stream->delivered += frame->events;
 		stream->filtered += frame->skipped;
@@ -272,7 +272,7 @@ static void stat_log(const struct stream *stream, struct stream_stat *stat)
 
 	stat->in_flight = frame_log_attempts_from(log, stream->next);
 	stat->lag_bytes = frame_log_bytes_from(log, stream->next);
-	if (stream->begun && stream->begun->ring != UINT32_MAX)
+	if (stream->begun && !frame_ref_is_earlier(stream->begun))
 		stat->in_flight += frame_ref_attempts(stream->begun);
 	if (stream->begun)
 		stat->lag_bytes += stream->begun->bytes;

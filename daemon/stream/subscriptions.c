@@ -8,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/log.h"
+#include "daemon/spool/frame.h"
 #include "daemon/spool/spool.h"
 #include "daemon/stream/saved_subscriptions.h"
 #include "daemon/stream/stream.h"
@@ -299,42 +300,20 @@ static void save(const struct subscriptions *all)
 			 "what clients want cannot be kept for a restart: %s", strerror(-err));
 }
 
-/* Attempts that no run of the daemon has stored: a Gap, for the log and the disk. */
-static struct frame_ref *pack_missing(struct subscriptions *all, uint32_t ring, uint64_t first,
-				      uint64_t end, Ringtail__V1__LossReason reason)
-{
-	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
-	struct frame_ref *frame;
-
-	gap.cpu = all->config.rings->cpu_of[ring];
-	gap.first_seq = first;
-	gap.end_seq = end;
-	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
-	gap.reason = reason;
-	frame = frame_ref_pack(all->config.codec, FRAME_GAP, &gap.base);
-	if (!frame)
-		return NULL;
-	frame->ring = ring;
-	frame->cpu = gap.cpu;
-	frame->first_seq = first;
-	frame->end_seq = end;
-	frame->losses = 1;
-	frame->loss[0] = (struct loss_count){(uint8_t)gap.stage, (uint8_t)gap.reason, end - first};
-	return frame;
-}
-
 void subscriptions_begin_ring(struct subscriptions *all, struct subscription *subscription,
 			      uint32_t ring, uint64_t seq)
 {
+	/* What no run of the daemon has stored is a Gap, for the log and the disk. */
 	uint64_t stored = subscription->spool.end ? subscription->spool.end[ring] : 0;
 	struct frame_ref *gap = NULL;
 
 	subscription->position[ring] = seq;
 	subscription->floor[ring] = seq;
 	if (stored && stored < seq)
-		gap = pack_missing(all, ring, stored, seq,
-				   spool_missing_reason(subscription->spool.spool));
+		gap = spool_frame_gap(all->config.codec, all->config.rings->cpu_of[ring], stored,
+				      seq, 0, spool_missing_reason(subscription->spool.spool));
 	if (gap) {
+		gap->ring = ring;
 		subscription->position[ring] = subscription->floor[ring] = stored;
 		subscription->begins_late = true;
 		subscription_append(subscription, gap);

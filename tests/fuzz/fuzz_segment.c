@@ -134,7 +134,7 @@ static void check_frame(const struct frame_ref *frame, struct cursor *at)
 		return;
 	}
 	/* Of another epoch, ranges without a frame are not given; an epoch of ours has all. */
-	if (mark && (frame->ring != UINT32_MAX ? frame->end_seq <= mark->seq && frame->bytes :
+	if (mark && (!frame_ref_is_earlier(frame) ? frame->end_seq <= mark->seq && frame->bytes :
 						 frame->end_seq <= mark->seq))
 		abort();
 	cursor_put(at, frame->cpu, frame->end_seq);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "daemon/serve/always_on.h"
-#include "daemon/stream/consumers_file.h"
+#include "daemon/stream/consumers.h"
 #include "daemon/stream/saved_subscriptions.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -32,9 +32,9 @@ static char *rewrite_consumers(char *text, size_t bytes, size_t *written)
 	char *again = NULL;
 	unsigned count = 0;
 
-	if (consumers_file_parse(text, bytes, &list, &count, &error) != 0)
+	if (consumers_parse(text, bytes, &list, &count, &error) != 0)
 		check_told(&error);
-	else if (consumers_file_print(&list, &again, written) != 0)
+	else if (consumers_print(&list, &again, written) != 0)
 		abort();
 	while ((consumer = TAILQ_FIRST(&list)) != NULL) {
 		TAILQ_REMOVE(&list, consumer, link);

@@ -7,13 +7,13 @@ MEMORY = ["unit/fanout_watermark", "unit/fanout"]
 MUTANTS = [
     ("watermark-skips-forgotten-without-memory", FANOUT,
      "	if (!frame)\n		return NULL;\n	frame->time_ns = fanout->watermark_ns;",
-     "	memset(subscription->quiet, 0, fanout->rings * sizeof(*subscription->quiet));\n"
+     "	memset(subscription->quiet, 0, fanout->rings.n * sizeof(*subscription->quiet));\n"
      "	if (!frame)\n		return NULL;\n	frame->time_ns = fanout->watermark_ns;", MEMORY),
     ("watermark-skips-of-the-last-range-alone", SUBSCRIPTION,
      "		subscription->quiet[frame->ring] += frame_ref_attempts(frame);",
      "		subscription->quiet[frame->ring] = frame_ref_attempts(frame);", MEMORY),
     ("watermark-skips-told-again", FANOUT,
-     "	memset(subscription->quiet, 0, fanout->rings * sizeof(*subscription->quiet));\n", "", MEMORY),
+     "	memset(subscription->quiet, 0, fanout->rings.n * sizeof(*subscription->quiet));\n", "", MEMORY),
     ("watermark-skips-told-with-the-frame-too", SUBSCRIPTION,
      "		subscription->quiet[frame->ring] = 0;\n", "		;\n", MEMORY,
      "a watermark has told of them before: take_frame() lets no frame pass without"),

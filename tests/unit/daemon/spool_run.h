@@ -368,8 +368,8 @@ static void run_on_frames(void *context, struct frame_ref *const *frame, unsigne
 		back->frames++;
 		if (frame[i]->type == FRAME_GAP && frame[i]->end_seq == frame[i]->first_seq) {
 			back->unknown[frame[i]->loss[0].reason]++;
-			back->foreign += frame[i]->ring == UINT32_MAX;
-		} else if (frame[i]->ring == UINT32_MAX) {
+			back->foreign += frame_ref_is_earlier(frame[i]);
+		} else if (frame_ref_is_earlier(frame[i])) {
 			back->foreign++;
 			back->foreign_attempts += frame[i]->end_seq - frame[i]->first_seq;
 		} else if (frame[i]->type == FRAME_BATCH || frame[i]->type == FRAME_GAP) {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "daemon/disk/thread.h"
-#include "daemon/stream/consumers_file.h"
+#include "daemon/stream/consumers.h"
 #include "tests/lib/faulty_disk.h"
 
 static const char good[] =
@@ -32,7 +32,7 @@ static int parse(const char *text, struct consumer_list *list, unsigned *count)
 	TAILQ_INIT(list);
 	*count = 0;
 	assert_non_null(copy);
-	err = consumers_file_parse(copy, strlen(text), list, count, &error);
+	err = consumers_parse(copy, strlen(text), list, count, &error);
 	free(copy);
 	return err;
 }
@@ -71,7 +71,7 @@ static void test_file_both_ways(void **state)
 	assert_int_equal(first->place->position[1].cpu, 5);
 	assert_int_equal(first->place->position[1].seq, 12);
 	assert_null(TAILQ_NEXT(first, link)->place);
-	assert_int_equal(consumers_file_print(&list, &text, &bytes), 0);
+	assert_int_equal(consumers_print(&list, &text, &bytes), 0);
 	assert_int_equal(bytes, strlen(good));
 	assert_string_equal(text, good);
 	free(text);
