@@ -65,6 +65,7 @@ struct fixture {
 	struct export_sender *sender;
 	uint64_t serial;
 	unsigned changes;
+	uint64_t duration_ns;		/* of the calls that are given */
 	bool accepted[EVENTS_MAX];
 };
 
@@ -98,6 +99,7 @@ static int make(void **state)
 	assert_non_null(fixture);
 	fixture->base = event_base_new();
 	fixture->host = make_host(SLOW_NS, NULL);
+	fixture->duration_ns = SLOW_NS;
 	open_sender(fixture, &export_otlp_logs, "http://there/v1/logs", true, 1 << 30);
 	*state = fixture;
 	return 0;
@@ -144,7 +146,7 @@ static void give(struct fixture *fixture, unsigned events, uint64_t first)
 
 	batch_encode_begin(encoder, 0, 1, 0);
 	for (unsigned i = 0; i < events; i++) {
-		const uint64_t field[3] = {SLOW_NS, i, first + i};
+		const uint64_t field[3] = {fixture->duration_ns, i, first + i};
 		struct batch_event event = {.probe = MAKE_OPENAT, .fields = 3, .field = field,
 					    .has_duration = true, .time_ns = 2 * SLOW_NS + i};
 
@@ -260,6 +262,24 @@ static void check_counts(struct fixture *fixture, uint64_t taken, uint64_t accep
 }
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
+
+/* What is not worth sending is counted, of each frame that brings some. */
+static void test_not_worth_sending(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct export_counts *counts;
+
+	give_and_flush(fixture, 5);
+	fixture->duration_ns = 1;
+	give_and_flush(fixture, 7);
+	give_and_flush(fixture, 4);
+	fixture->duration_ns = SLOW_NS;
+	give_and_flush(fixture, 2);
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->taken, 18);
+	assert_int_equal(counts->filtered, 11);
+	assert_int_equal(counts->queued, 7);
+}
 
 /* However often it is said: not the fourth time, nor the hundredth, is anything given up. */
 static void test_busy_or_broken_is_tried_for_ever(void **state)
@@ -556,6 +576,11 @@ static void test_partial_success_is_not_sent_again(void **state)
 	assert_false(posted);
 	check_counts(fixture, 20, 15, 5, 0);
 	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_REJECTING);
+	/* It counts what it made of events: no more of them are lost than there were. */
+	give_and_flush(fixture, 3);
+	say(fixture, (struct export_answer){.status = 200, .sent = true, .body = partial,
+					    .bytes = sizeof(partial)});
+	check_counts(fixture, 23, 15, 8, 0);
 }
 
 /* The status was said, and then it hung up. */
@@ -741,6 +766,29 @@ static void test_metrics_all_refused_are_held(void **state)
 	check_counts(fixture, points, points, 0, 0);
 }
 
+/* One push of more points than splits make single: it is split so often and no more, and then waits. */
+static void test_large_push_is_split_so_often(void **state)
+{
+	struct metric_builder *builder = metric_builder_create(1 << 20);
+	const struct metric_snapshot *snapshot;
+	struct fixture *fixture = *state;
+	char name[16];
+
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	for (unsigned i = 0; i < 4 * EXPORT_METRIC_SPLITS_MAX; i++) {
+		snprintf(name, sizeof(name), "g%03u", i);
+		metric_begin(builder, METRIC_GAUGE, name, "", "A level");
+		metric_add(builder, i, NULL, 0);
+	}
+	snapshot = metric_builder_end(builder, now_ns, now_ns);
+	export_sender_metrics(fixture->sender, snapshot);
+	metric_snapshot_put(snapshot);
+	while (posted && posts < 1000)
+		say_status(fixture, 400, "unsupported path");
+	assert_in_range(posts, EXPORT_METRIC_SPLITS_MAX, 2 * EXPORT_METRIC_SPLITS_MAX + 1);
+	check_counts(fixture, 4 * EXPORT_METRIC_SPLITS_MAX, 0, 0, 4 * EXPORT_METRIC_SPLITS_MAX);
+}
+
 /* ---- How far all is dealt with --------------------------------------------------------------- */
 
 static void check_settled(struct fixture *fixture, uint64_t wanted)
@@ -817,6 +865,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, unmake)
+		TEST(test_not_worth_sending),
 		TEST(test_busy_or_broken_is_tried_for_ever),
 		TEST(test_four_429s_drop_nothing),
 		TEST(test_refusing_whoever_sends_is_held),
@@ -838,6 +887,7 @@ int main(void)
 		TEST(test_metrics_are_bounded_with_a_spool),
 		TEST(test_poison_among_metrics_alone_is_lost),
 		TEST(test_metrics_all_refused_are_held),
+		TEST(test_large_push_is_split_so_often),
 		TEST(test_settled_is_what_nothing_waits_of),
 		TEST(test_settled_over_many_frames),
 		TEST(test_report_costs_no_more_the_more_waits),
