@@ -273,7 +273,7 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 	service_manager_notify(engine->manager, text);
 	if (read_again(engine, &config, &gate, &error) != 0) {
 		log_failure(LOG_LEVEL_ERROR, &error);
-		log_error("reload-refused", "the configuration stays as it was");
+		log_error("reload-refused", "the configuration was not changed");
 		gate_destroy(gate);
 		config_free(&config);
 		service_manager_notify(engine->manager, "READY=1");
@@ -298,7 +298,7 @@ static int take_from_manager(struct engine *engine, struct error *error)
 
 	if (err)
 		return error_set(error, -err, "activation",
-				 "the descriptors of the service manager cannot be taken: %s",
+				 "cannot use the descriptors that the service manager passed: %s",
 				 strerror(-err));
 	engine->manager = service_manager_connect();
 	engine->saved = saved_subscriptions_create(engine->manager, &engine->activation);
@@ -574,8 +574,8 @@ static void choose_epoch(struct engine *engine)
 	if (!same)
 		engine->run.epoch = clock_read(CLOCK_REALTIME);
 	if (!same && loader_adopted(engine->loader))
-		log_warn("restart-numbers", "the run before has left no word of how its rings were "
-			 "numbered: clients cannot resume");
+		log_warn("restart-numbers", "the previous run left no event numbers of its rings: "
+			 "clients cannot resume");
 	for (unsigned i = 0; i < engine->workers; i++)
 		worker_set_epoch(engine->worker[i], engine->run.epoch);
 }

@@ -344,8 +344,8 @@ static void drain_all(struct worker *worker)
 	}
 	worker_pass(worker);
 	if (anything_pending(worker))
-		log_warn("rings-left", "a record in a ring was not finished, or the rings were filled "
-			 "on: what is behind it stays there");
+		log_warn("rings-left", "a record in a ring was never finished, or the rings filled up "
+			 "again: the records behind it stay in the ring");
 }
 
 /* The producers go on, so there is no end to wait for: each ring has one more turn. */

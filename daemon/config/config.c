@@ -143,8 +143,8 @@ static int settle_spool(struct config *config, const struct given *flags, const 
 	}
 	error_set(error, EINVAL, "config-contradiction",
 		  "spool-segment-size is more than a quarter of spool-size");
-	error_hint(error, "whole segments go when a spool is full: make them at most %llu bytes, or the"
-		   " spool larger", (unsigned long long)most);
+	error_hint(error, "a full spool deletes whole segments: make spool-segment-size at most %llu bytes,"
+		   " or spool-size larger", (unsigned long long)most);
 	return -EINVAL;
 }
 
@@ -154,7 +154,7 @@ static int check_memory(const struct config *config, struct error *error)
 		return 0;
 	error_set(error, EINVAL, "config-contradiction",
 		  "queue-size, of one client, is more than memory-max, of all together");
-	error_hint(error, "no queue could ever fill: make it smaller, or memory-max larger");
+	error_hint(error, "make queue-size smaller, or memory-max larger");
 	return -EINVAL;
 }
 

@@ -25,7 +25,7 @@ int rule_parse(const char *text, enum role role, struct rule *rule, struct error
 	}
 	if (rule->kind == RULE_LOCAL && role == ROLE_OPERATOR) {
 		error_set(error, EINVAL, "rule-local-operator",
-			  "plain tcp proves nobody's name: `local` may be a viewer only");
+			  "plain tcp does not authenticate: `local` may be a viewer only");
 		error_hint(error, "operators come by unix socket or TLS");
 		return -EINVAL;
 	}

@@ -35,8 +35,8 @@ static void look_at(struct watchdog *watchdog, unsigned i, uint64_t now_ns)
 	} else if (!worker->stuck && now_ns - worker->changed_ns > watchdog->patience_ns) {
 		worker->stuck = true;
 		log_error("worker-stuck",
-			  "drain worker %u has not moved for %.1f s: the watchdog is not told any"
-			  " more, so that the service manager may start the daemon anew",
+			  "drain worker %u has been stuck for %.1f s: the daemon no longer reports to"
+			  " the watchdog, so that the service manager restarts it",
 			  i, (double)(now_ns - worker->changed_ns) / 1e9);
 	}
 }

@@ -33,7 +33,7 @@ static int check_size(const struct ring_geometry *geometry, size_t map_bytes, st
 				 (int)geometry->policy);
 	if (geometry->cpu >= RT_CPUS_MAX)
 		return error_set(error, EPROTO, "ring-cpu",
-				 "the ring says it is of CPU %" PRIu32 ", over the bound of %u",
+				 "the ring claims to be of CPU %" PRIu32 ", over the bound of %u",
 				 geometry->cpu, RT_CPUS_MAX);
 	return 0;
 }

@@ -128,8 +128,8 @@ int thread_journal_open(struct activation *activation, struct service_manager *m
 		munmap(left, journal->bytes);
 	if (adopted)
 		log_warn("restart-threads",
-			 "the run before has left no word of who its threads are: events of those "
-			 "that have ended since have no name, and pass no filter that asks for one");
+			 "the previous run left no table of threads: events of threads that have "
+			 "exited since have no name, and no filter on names passes them");
 	journal->map = make(manager, rings, error);
 	if (!journal->map) {
 		free(journal);

@@ -246,7 +246,7 @@ int control_set_config(struct control *control, const struct config *config, str
 		return err;
 	if (control->waiting >= CHANGES_WAITING_MAX)
 		return error_set(error, EBUSY, "too-many-changes",
-				 "too many changes wait for those before them");
+				 "too many changes are pending");
 	change = calloc(1, sizeof(*change));
 	if (!change || copy_config(change, config) != 0) {
 		if (change)
@@ -414,8 +414,8 @@ static bool leave_out_operators(struct change *change, const struct error *error
 	    strcmp(error->code, "loader-gone") == 0 || !always_on_drop_enabled(control->on))
 		return false;
 	log_failure(LOG_LEVEL_ERROR, error);
-	log_error("always-on-left-out", "what operators enabled is left out, for it cannot be recorded:"
-		  " `tracectl probes` lists what is always on, `tracectl enable` tries again");
+	log_error("always-on-left-out", "probes that operators enabled cannot be recorded, and are left out:"
+		  " `tracectl probes` lists what is always recorded, `tracectl enable` tries again");
 	begin(change);
 	return true;
 }
@@ -683,7 +683,7 @@ static void queue(struct control *control, struct change *change)
 {
 	if (control->waiting >= CHANGES_WAITING_MAX) {
 		refuse_ask(change->session, change->action, change, EBUSY, "too-many-changes",
-			   "too many changes wait for those before them");
+			   "too many changes are pending");
 		return;
 	}
 	TAILQ_INSERT_TAIL(&control->queue, change, link);

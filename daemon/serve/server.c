@@ -217,7 +217,8 @@ static void make_room_for_pending(struct server *server)
 		struct client *client = pending_to_go(server);
 
 		counter_add(COUNTER_sessions_pending_evicted, 1);
-		log_info("pending-max", "client %llu (%s) goes: %u others have not said who they are",
+		log_info("pending-max",
+			 "disconnected client %llu (%s): %u other connections have not authenticated",
 			 (unsigned long long)session_id(client->session),
 			 session_peer(client->session), server->count[CLIENT_PENDING] - 1);
 		turn_away(server, client);

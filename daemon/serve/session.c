@@ -964,14 +964,14 @@ static void on_timeout(evutil_socket_t fd, short what, void *context)
 	}
 	if (is_shaking(session)) {
 		counter_add(COUNTER_tls_failed, 1);
-		log_info("tls-timeout", "client %llu (%s): no TLS came in time",
+		log_info("tls-timeout", "client %llu (%s) did not finish the TLS handshake in time",
 			 (unsigned long long)session->id, session->peer);
 		session_destroy(session, false);
 		return;
 	}
 	refuse(session, session->state == SESSION_NEW ? "hello-timeout" : "request-timeout",
-	       session->state == SESSION_NEW ? "no hello came in time"
-					     : "no request followed the hello in time",
+	       session->state == SESSION_NEW ? "the client sent no hello in time"
+					     : "the client sent no request in time after its hello",
 	       "send a ClientHello and then a request within the daemon's hello-timeout");
 	session_wake(session);
 }
@@ -998,8 +998,8 @@ void session_check_silence(struct session *session, uint64_t now_ns)
 		return;
 	counter_add(COUNTER_sessions_silent, 1);
 	refuse(session, "silence-timeout",
-	       waits ? "nothing was taken of what waits for this client"
-		     : "this client asks for nothing",
+	       waits ? "the client has not read pending data for silence-timeout"
+		     : "the client has been idle without a stream for silence-timeout",
 	       "read what comes, or connect again when there is something to ask");
 }
 

@@ -130,7 +130,7 @@ static void tell_adopted(struct loader *loader, const struct loader_message *mes
 	loader->adopted = message->ready.adopted;
 	if (loader->adopted)
 		log_info("restart-adopted",
-			 "going on with the %u rings of the run before, which were filled meanwhile",
+			 "continuing with the %u rings of the previous run, which the kernel went on filling",
 			 loader->rings);
 	else if (failure_to_error(&message->ready.why_not, &why_not))
 		log_warn(why_not.code,
@@ -173,7 +173,7 @@ static int take_opening(struct loader *loader, struct error *error)
 		return err ? err : 1;
 	default:
 		return error_set(error, EPROTO, "loader-protocol",
-				 "the loader said %u while opening", message.type);
+				 "the loader sent message %u while it opened the source", message.type);
 	}
 }
 
@@ -292,7 +292,7 @@ static void await_end(struct loader *loader)
 
 	shutdown(loader->socket, SHUT_WR);
 	if (poll(&end, 1, LOADER_END_MS) <= 0 && kill(loader->pid, SIGKILL) != 0) {
-		log_warn("loader-stuck", "the loader, process %d, does not end", loader->pid);
+		log_warn("loader-stuck", "the loader, process %d, does not exit", loader->pid);
 		return;
 	}
 	while (waitpid(loader->pid, NULL, 0) < 0 && errno == EINTR)

@@ -208,7 +208,7 @@ static bool remove_if_empty(struct spool_orphans *orphans, const struct orphan *
 		return false;
 	if (!err)
 		store->disk->ops->sync_directory(store->disk, "spool");
-	log_info("spool-gone", "the spool %s, which nobody asks for any more, is gone",
+	log_info("spool-gone", "deleted the spool %s, which no subscription uses any more",
 		 store->directory);
 	return true;
 }

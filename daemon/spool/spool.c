@@ -796,9 +796,9 @@ static void set_state(struct spool *spool)
 		return;
 	}
 	if (spool->state != SPOOL_FULL && spool->state != SPOOL_STOPPED)
-		log_warn("spool-full", "the spool %s is full: what comes is lost until segments "
-			 "are older than spool-age, consumers acknowledge what is kept for them alone, "
-			 "or spool-size is larger", spool->config.name);
+		log_warn("spool-full", "the spool %s is full: new events are lost until segments "
+			 "are older than spool-age, consumers acknowledge events that are kept for them "
+			 "alone, or spool-size is raised", spool->config.name);
 	spool->state = turn->stopped ? SPOOL_STOPPED : SPOOL_FULL;
 }
 

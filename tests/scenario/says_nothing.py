@@ -6,7 +6,7 @@ from lib import hostile
 def main(case):
     healthy = hostile.Healthy(case, hello_timeout=hostile.SHORT)
     with healthy.daemon.connect() as connection:
-        hostile.check_refused(case, connection, "hello-timeout", "no hello came in time")
+        hostile.check_refused(case, connection, "hello-timeout", "the client sent no hello in time")
     healthy.check()
 
 

@@ -49,7 +49,7 @@ def main(case):
         return daemon.stat()["counters"]["sessions_silent"]
     ringtail.wait_until(lambda: silent() >= 2, "two are too silent")
     error = idle.await_frame("Error").values
-    case.check(error["code"] == "silence-timeout" and "asks for nothing" in error["what"],
+    case.check(error["code"] == "silence-timeout" and "idle without a stream" in error["what"],
                "one that asks for nothing is told so", error)
 
     ringtail.wait_until(lambda: not any(client["in_flight"] for client in daemon.stat()["client"]),

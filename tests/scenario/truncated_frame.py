@@ -12,7 +12,7 @@ def main(case):
     case.say("four clients left in the middle of their hello")
     with healthy.daemon.connect() as connection:
         connection.send(hello[:-1])
-        hostile.check_refused(case, connection, "hello-timeout", "no hello came in time")
+        hostile.check_refused(case, connection, "hello-timeout", "the client sent no hello in time")
     with healthy.daemon.connect() as connection:
         connection.greet()
         connection.send(wire.message("Subscribe", probe=["syscall:getppid:call"])[:-1])

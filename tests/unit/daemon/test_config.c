@@ -368,10 +368,10 @@ static const struct {
 	  "low-latency is batch-interval 1ms; keep one of them" },
 	{ "spool-size = 1MiB\nspool-segment-size = 1GiB", "config-contradiction",
 	  "spool-segment-size is more than a quarter of spool-size",
-	  "whole segments go when a spool is full: make them at most 262144 bytes, or the spool larger" },
+	  "a full spool deletes whole segments: make spool-segment-size at most 262144 bytes, or spool-size larger" },
 	{ "queue-size = 1GiB", "config-contradiction",
 	  "queue-size, of one client, is more than memory-max, of all together",
-	  "no queue could ever fill: make it smaller, or memory-max larger" },
+	  "make queue-size smaller, or memory-max larger" },
 };
 
 static void test_bad_files(void **state)
