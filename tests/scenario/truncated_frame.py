@@ -16,7 +16,7 @@ def main(case):
     with healthy.daemon.connect() as connection:
         connection.greet()
         connection.send(wire.message("Subscribe", probe=["syscall:getppid:call"])[:-1])
-        hostile.check_refused(case, connection, "request-timeout", "no request followed")
+        hostile.check_refused(case, connection, "request-timeout", "no request in time")
     healthy.check()
 
 
