@@ -11,7 +11,7 @@ def main(case):
         patient.greet()
         patient.stat()
         quiet.greet()
-        hostile.check_refused(case, quiet, "request-timeout", "no request followed the hello")
+        hostile.check_refused(case, quiet, "request-timeout", "no request in time after its hello")
         time.sleep(0.3)         # past the time-out of the other one too
         patient.send(wire.message("StatRequest"))
         case.check_equal(patient.frame().name, "Stat",
