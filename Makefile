@@ -146,7 +146,7 @@ LIBS_query := $(PROTO_LIBS)
 LIBS_daemon := $(DAEMON_LIBS)
 LIBS_client := $(CLIENT_LIBS)
 
-all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/tools/load $(BUILD)/tools/swarm ## builds ringtaild, tracectl and the tools
+all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy ## builds ringtaild, tracectl and the tools
 
 # -MMD tells what each object was made of; generated headers must be there before the first time.
 $(BUILD)/%.o: %.c $(FLAGS) | $(GENERATED)
@@ -190,6 +190,9 @@ $(BUILD)/tracectl: $(patsubst %.c,$(BUILD)/%.o,$(TRACECTL_C)) $(LIB_client)
 $(BUILD)/tools/swarm: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/tools/swarm*.c)) $(LIBPROTO)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lssl -lcrypto $(PROTO_LIBS)
+
+# Whose stacks are looked at: each of its functions has a frame.
+$(BUILD)/tests/tools/busy.o: ALL_CFLAGS += -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-ipa-icf
 
 $(BUILD)/tools/%: $(BUILD)/tests/tools/%.o
 	$(call say,LD,$@)
@@ -237,7 +240,7 @@ FUZZ_BUILD := build/fuzz
 FUZZERS	:= $(patsubst tests/fuzz/%.c,$(FUZZ_BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
 ifneq ($(filter fuzzers,$(MAKECMDGOALS)),)
 fuzzers: $(patsubst tests/fuzz/%.c,$(BUILD)/bin/%,$(wildcard tests/fuzz/fuzz_*.c))
-$(BUILD)/bin/fuzz_client: $(BUILD)/tests/fuzz/fuzz_client.o $(LIB_client)
+$(BUILD)/bin/fuzz_client $(BUILD)/bin/fuzz_elf: $(BUILD)/bin/%: $(BUILD)/tests/fuzz/%.o $(LIB_client)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(CLIENT_LIBS)
 $(BUILD)/bin/%: $(BUILD)/tests/fuzz/%.o $(LIB_daemon)

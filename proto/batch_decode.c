@@ -61,7 +61,8 @@ void batch_decoder_destroy(struct batch_decoder *decoder)
 size_t batch_decoder_bytes(const struct batch_decoder *decoder)
 {
 	return sizeof(*decoder) + pair_table_bytes(&decoder->pairs) +
-	       decoder->batch.attachments_room * sizeof(*decoder->batch.attachment);
+	       decoder->batch.attachments_room * sizeof(*decoder->batch.attachment) +
+	       (decoder->batch.stack ? BATCH_STACKS_MAX * sizeof(*decoder->batch.stack) : 0);
 }
 
 const char *batch_decode_error(const struct batch_decoder *decoder)
@@ -274,6 +275,19 @@ static bool get_frames(struct batch_decoder *decoder, struct wire_reader data, u
 	return true;
 }
 
+/* Those of a stack that events share: differences. */
+static bool get_shared_frames(struct batch_decoder *decoder, struct wire_reader data,
+			      uint64_t *frame, size_t *frames)
+{
+	uint64_t before = 0;
+
+	if (!get_frames(decoder, data, frame, frames))
+		return false;
+	for (size_t i = 0; i < *frames; i++)
+		frame[i] = before += wire_unzigzag(frame[i]);
+	return true;
+}
+
 static bool get_attachments(struct batch_decoder *decoder, struct batch_item *item)
 {
 	const struct open_batch *batch = &decoder->batch;
@@ -299,6 +313,12 @@ static bool get_attachments(struct batch_decoder *decoder, struct batch_item *it
 			continue;
 		}
 		decoder->shown[i].frame = decoder->frame[i];
+		if (open->stack) {
+			if (!get_shared_frames(decoder, batch->stack[open->stack - 1],
+					       decoder->frame[i], &decoder->shown[i].frames))
+				return false;
+			continue;
+		}
 		if (!get_frames(decoder, open->data, decoder->frame[i], &decoder->shown[i].frames))
 			return false;
 	}

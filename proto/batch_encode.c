@@ -35,7 +35,7 @@
 #define TEXT_HEAD_BYTES	(2 + 5)
 #define LOSS_BYTES	(2 + 3 * U32_BYTES + 2 * SCALAR_BYTES)
 #define STRING_BYTES	(4 + 3 * U32_BYTES + 3 + STRING_BYTES_MAX)
-#define STACK_BYTES	(4 + 3 * U32_BYTES + 4 + STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX)
+#define STACK_BYTES	(4 + 4 * U32_BYTES + 8 + STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX)
 #define COLUMN_HEAD_BYTES 6
 
 /* What one event may add to the values and the attachments, which share the room that is left. */
@@ -61,6 +61,18 @@ struct loss {
 	uint64_t count, skipped;
 };
 
+/* The stacks of a batch, to find one that is there: open addressing, half full at most. */
+#define SHARED_SLOTS	(2 * BATCH_STACKS_MAX)
+
+struct shared_stack {
+	uint64_t stamp;			/* generation << 16 | number, from 1 */
+	uint64_t hash;
+	uint32_t at, bytes;		/* of its message in `stacks` */
+};
+
+_Static_assert(BATCH_STACKS_MAX < 1 << 16, "a number fits in the stamp");
+_Static_assert((SHARED_SLOTS & (SHARED_SLOTS - 1)) == 0, "a power of two");
+
 struct batch_encoder {
 	/* Read and written for every event. */
 	struct column column[BATCH_COLUMNS];
@@ -74,11 +86,13 @@ struct batch_encoder {
 	/* Read and written a few times per batch. */
 	uint32_t cpu;
 	uint64_t first_seq, start_ns, lost, skipped;
-	struct column threads, attachments, texts;
+	struct column threads, attachments, texts, stacks;
 	bool context;
 	uint32_t text_count;
 	uint64_t text[BATCH_TEXTS_MAX];	/* serials */
 	uint32_t thread_count, probe_count, loss_count, attachment_count, event_attachments;
+	uint32_t stack_count;
+	struct shared_stack *shared;	/* [SHARED_SLOTS]; NULL: stacks are not shared */
 	uint32_t probe_max;
 	uint64_t *probe_stamp;		/* generation << 16 | index, by probe id */
 	uint16_t probe[BATCH_PROBES_MAX];
@@ -102,7 +116,7 @@ static bool allocate_columns(struct batch_encoder *encoder)
 {
 	const size_t threads = BATCH_THREADS_MAX * THREAD_BYTES + WIRE_WRITE_BYTES;
 	const size_t attachments = SHARED_BYTES + WIRE_WRITE_BYTES;
-	size_t bytes = threads + 2 * attachments;
+	size_t bytes = threads + 3 * attachments;
 	uint8_t *at;
 
 	for (unsigned i = 0; i < BATCH_COLUMNS; i++)
@@ -117,6 +131,7 @@ static bool allocate_columns(struct batch_encoder *encoder)
 	encoder->threads.start = at;
 	encoder->attachments.start = at + threads;
 	encoder->texts.start = at + threads + attachments;
+	encoder->stacks.start = at + threads + 2 * attachments;
 	return true;
 }
 
@@ -143,6 +158,7 @@ void batch_encoder_destroy(struct batch_encoder *encoder)
 	if (!encoder)
 		return;
 	pair_table_fini(&encoder->pairs);
+	free(encoder->shared);
 	free(encoder->memory);
 	free(encoder->message);
 	free(encoder->probe_stamp);
@@ -157,7 +173,8 @@ void batch_encoder_set_context(struct batch_encoder *encoder, bool context)
 static void set_value_limit(struct batch_encoder *encoder)
 {
 	size_t used = (size_t)(encoder->attachments.end - encoder->attachments.start) +
-		      (size_t)(encoder->texts.end - encoder->texts.start);
+		      (size_t)(encoder->texts.end - encoder->texts.start) +
+		      (size_t)(encoder->stacks.end - encoder->stacks.start);
 	uint8_t *start = encoder->column[COLUMN_VALUE].start;
 
 	if (used + EVENT_SHARED_BYTES > SHARED_BYTES ||
@@ -165,6 +182,16 @@ static void set_value_limit(struct batch_encoder *encoder)
 		encoder->value_limit = NULL;	/* not one more */
 	else
 		encoder->value_limit = start + (SHARED_BYTES - EVENT_SHARED_BYTES - used);
+}
+
+bool batch_encode_share_stacks(struct batch_encoder *encoder, bool share)
+{
+	assert(batch_encode_end_seq(encoder) == encoder->first_seq);
+	if (share == !!encoder->shared)
+		return true;
+	free(encoder->shared);
+	encoder->shared = share ? calloc(SHARED_SLOTS, sizeof(*encoder->shared)) : NULL;
+	return !share || encoder->shared;
 }
 
 void batch_encode_begin(struct batch_encoder *encoder, uint32_t cpu, uint64_t first_seq,
@@ -177,6 +204,8 @@ void batch_encode_begin(struct batch_encoder *encoder, uint32_t cpu, uint64_t fi
 	encoder->attachments.end = encoder->attachments.start;
 	encoder->texts.end = encoder->texts.start;
 	encoder->text_count = 0;
+	encoder->stacks.end = encoder->stacks.start;
+	encoder->stack_count = 0;
 	encoder->cpu = cpu;
 	encoder->first_seq = first_seq;
 	encoder->start_ns = encoder->time_ns = time_ns;
@@ -427,20 +456,89 @@ bool batch_encode_string(struct batch_encoder *encoder, uint32_t arg, const void
 	return true;
 }
 
+/* FNV-1a over words. Two stacks with one hash are told apart by their bytes. */
+static uint64_t hash_frames(const uint64_t *frame, size_t frames)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < frames; i++) {
+		hash = (hash ^ frame[i]) * 0x100000001b3ull;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}
+
+static uint8_t *put_shared_stack(uint8_t *out, const uint64_t *frame, size_t frames)
+{
+	uint8_t column[STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX + WIRE_WRITE_BYTES], *at = column;
+	uint8_t body[STACK_BYTES + WIRE_WRITE_BYTES], *end;
+	uint64_t before = 0;
+
+	for (size_t i = 0; i < frames; i++) {
+		at = wire_put(at, wire_zigzag(frame[i] - before));
+		before = frame[i];
+	}
+	end = wire_put_bytes(body, STACK_FRAME, column, (size_t)(at - column));
+	return wire_put_message(out, BATCH_STACK, body, end);
+}
+
+/* The stack's number in this batch, from 1; 0: it has no more room for shared ones. */
+static uint32_t share_stack(struct batch_encoder *encoder, const uint64_t *frame, size_t frames)
+{
+	uint64_t hash = hash_frames(frame, frames), generation = encoder->pairs.generation;
+	uint8_t *start = encoder->stacks.end, *end;
+	uint32_t i = hash & (SHARED_SLOTS - 1), bytes;
+
+	if (encoder->stack_count == BATCH_STACKS_MAX)
+		return 0;
+	/* Behind the last one, where it stays if it is new. */
+	end = put_shared_stack(start, frame, frames);
+	bytes = (uint32_t)(end - start);
+	for (;; i = (i + 1) & (SHARED_SLOTS - 1)) {
+		struct shared_stack *shared = &encoder->shared[i];
+
+		if (shared->stamp >> 16 != generation) {
+			*shared = (struct shared_stack){
+				.stamp = generation << 16 | ++encoder->stack_count,
+				.hash = hash,
+				.at = (uint32_t)(start - encoder->stacks.start),
+				.bytes = bytes,
+			};
+			encoder->stacks.end = end;
+			return encoder->stack_count;
+		}
+		if (shared->hash == hash && shared->bytes == bytes &&
+		    memcmp(encoder->stacks.start + shared->at, start, bytes) == 0)
+			return shared->stamp & 0xffff;
+	}
+}
+
+static uint8_t *put_frames(uint8_t *out, const uint64_t *frame, size_t frames)
+{
+	uint8_t column[STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX + WIRE_WRITE_BYTES], *at = column;
+
+	for (size_t i = 0; i < frames; i++)
+		at = wire_put(at, frame[i]);
+	return wire_put_bytes(out, ATTACHMENT_FRAME, column, (size_t)(at - column));
+}
+
 bool batch_encode_stack(struct batch_encoder *encoder, bool kernel, const uint64_t *frame,
 			size_t frames)
 {
 	uint8_t body[STACK_BYTES + WIRE_WRITE_BYTES], *end = body;
-	uint8_t column[STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX + WIRE_WRITE_BYTES], *at = column;
+	uint32_t shared = 0;
 
 	if (frames > STACK_FRAMES_MAX || !attachment_fits(encoder))
 		return false;
-	for (size_t i = 0; i < frames; i++)
-		at = wire_put(at, frame[i]);
+	if (encoder->shared && frames)
+		shared = share_stack(encoder, frame, frames);
 	end = wire_put_scalar(end, ATTACHMENT_EVENT, encoder->events - 1);
 	end = wire_put_scalar(end, ATTACHMENT_KIND,
 			      kernel ? ATTACHMENT_KIND_KSTACK : ATTACHMENT_KIND_USTACK);
-	end = wire_put_bytes(end, ATTACHMENT_FRAME, column, (size_t)(at - column));
+	if (shared)
+		end = wire_put_scalar(end, ATTACHMENT_STACK, shared);
+	else
+		end = put_frames(end, frame, frames);
 	put_attachment(encoder, body, end);
 	return true;
 }
@@ -506,6 +604,7 @@ const uint8_t *batch_encode_finish(struct batch_encoder *encoder, size_t *bytes)
 	}
 	out = put_column(out, &encoder->attachments);
 	out = put_column(out, &encoder->texts);
+	out = put_column(out, &encoder->stacks);
 	*bytes = (size_t)(out - encoder->message);
 	assert(*bytes <= FRAME_RAW_BYTES_MAX);
 	return encoder->message;

@@ -46,6 +46,9 @@ void batch_encoder_destroy(struct batch_encoder *encoder);
 /* Whether threads come with their exe and cgroup; they do not, at first. Before a batch begins. */
 void batch_encoder_set_context(struct batch_encoder *encoder, bool context);
 
+/* From the next batch on, a stack is written once and its events name it. False: no memory. */
+bool batch_encode_share_stacks(struct batch_encoder *encoder, bool share);
+
 /* Starts a batch that speaks of attempts from first_seq on. */
 void batch_encode_begin(struct batch_encoder *encoder, uint32_t cpu, uint64_t first_seq,
 			uint64_t time_ns);

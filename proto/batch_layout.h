@@ -19,6 +19,7 @@ enum {
 	BATCH_LOSS_FIELD = 8,
 	BATCH_COLUMN_FIRST = 9,
 	BATCH_ATTACHMENT = 18,
+	BATCH_STACK = 19,
 	BATCH_TEXT = 24,
 };
 
@@ -48,6 +49,11 @@ enum {
 	ATTACHMENT_ARG = 3,
 	ATTACHMENT_TEXT = 4,
 	ATTACHMENT_FRAME = 5,
+	ATTACHMENT_STACK = 6,
+};
+
+enum {
+	STACK_FRAME = 1,
 };
 
 /* The proto's AttachmentKind. */

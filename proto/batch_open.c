@@ -211,6 +211,8 @@ static bool take_attachment(const struct wire_field *field, struct open_attachme
 	case ATTACHMENT_FRAME:
 		*frame = field->body;
 		return is_bytes(field, STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX);
+	case ATTACHMENT_STACK:
+		return take_u32(field, &attachment->stack);
 	}
 	return true;
 }
@@ -233,7 +235,9 @@ static bool make_room(struct open_batch *batch)
 void batch_open_fini(struct open_batch *batch)
 {
 	free(batch->attachment);
+	free(batch->stack);
 	batch->attachment = NULL;
+	batch->stack = NULL;
 	batch->attachments_room = 0;
 }
 
@@ -261,11 +265,37 @@ static int open_attachment(struct open_batch *batch, struct wire_reader body)
 		return batch_open_error(batch, "attachment of unknown kind %" PRIu32,
 					attachment->kind);
 	is_string = attachment->kind == ATTACHMENT_KIND_STRING;
-	if (is_string ? frame.at != frame.end : text.at != text.end)
+	if (is_string ? frame.at != frame.end || attachment->stack :
+			text.at != text.end || (attachment->stack && frame.at != frame.end))
 		return batch_open_error(batch, "attachment with what is not of its kind");
 	attachment->data = is_string ? text : frame;
 	if (batch->attachments > 1 && attachment->event < attachment[-1].event)
 		return batch_open_error(batch, "attachments are not in the order of their events");
+	return 0;
+}
+
+static int open_stack(struct open_batch *batch, struct wire_reader body)
+{
+	struct wire_reader frame = { body.at, body.at };
+
+	if (batch->stacks == BATCH_STACKS_MAX)
+		return batch_open_error(batch, "over %u stacks", BATCH_STACKS_MAX);
+	if (!batch->stack)
+		batch->stack = malloc(BATCH_STACKS_MAX * sizeof(*batch->stack));
+	if (!batch->stack)
+		return batch_open_error(batch, "no memory for its stacks");
+	while (body.at < body.end) {
+		struct wire_field field = { 0 };
+
+		if (!wire_get_field(&body, &field))
+			return bad_field(batch, "Stack", field.number);
+		if (field.number != STACK_FRAME)
+			continue;
+		if (!is_bytes(&field, STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX))
+			return bad_field(batch, "Stack", field.number);
+		frame = field.body;
+	}
+	batch->stack[batch->stacks++] = frame;
 	return 0;
 }
 
@@ -292,7 +322,7 @@ static int open_field(struct open_batch *batch, const struct wire_field *field, 
 		return open_column(batch, field);
 	if (field->number == BATCH_TEXT)
 		return open_text(batch, field);
-	if (field->number > BATCH_ATTACHMENT)
+	if (field->number > BATCH_STACK)
 		return 0;
 	if (field->type != (field->number < BATCH_THREAD ? WIRE_VARINT : WIRE_BYTES))
 		return bad_field(batch, "Batch", field->number);
@@ -318,6 +348,8 @@ static int open_field(struct open_batch *batch, const struct wire_field *field, 
 		return open_probes(batch, field->body, probe_max);
 	case BATCH_LOSS_FIELD:
 		return open_loss(batch, field->body);
+	case BATCH_STACK:
+		return open_stack(batch, field->body);
 	default:
 		return open_attachment(batch, field->body);
 	}
@@ -347,6 +379,9 @@ static int check_counts(struct open_batch *batch)
 	if (batch->attachments &&
 	    batch->attachment[batch->attachments - 1].event >= batch->events)
 		return batch_open_error(batch, "an attachment belongs to no event");
+	for (uint32_t i = 0; i < batch->attachments; i++)
+		if (batch->attachment[i].stack > batch->stacks)
+			return batch_open_error(batch, "an attachment names a stack that is not there");
 	return 0;
 }
 
@@ -356,7 +391,8 @@ int batch_open(struct open_batch *batch, const uint8_t *message, size_t bytes, u
 
 	batch->cpu = batch->events = 0;
 	batch->first_seq = batch->end_seq = batch->time_ns = 0;
-	batch->threads = batch->probes = batch->losses = batch->attachments = batch->texts = 0;
+	batch->threads = batch->probes = batch->losses = 0;
+	batch->attachments = batch->texts = batch->stacks = 0;
 	memset(batch->column, 0, sizeof(batch->column));
 	batch->error[0] = '\0';
 	if (bytes > FRAME_RAW_BYTES_MAX)

@@ -24,13 +24,14 @@ struct open_loss {
 
 struct open_attachment {
 	uint32_t event, kind, arg;
+	uint32_t stack;			/* which of the shared ones, from 1; 0: `data` has it */
 	struct wire_reader data;	/* string: its bytes; stack: varints */
 };
 
 struct open_batch {
 	uint32_t cpu, events;
 	uint64_t first_seq, end_seq, time_ns;
-	uint32_t threads, probes, losses, attachments, texts;
+	uint32_t threads, probes, losses, attachments, texts, stacks;
 	struct batch_thread thread[BATCH_THREADS_MAX];
 	struct {
 		uint32_t exe, cgroup;			/* indexes, plus 1; held to the texts at the end */
@@ -41,6 +42,7 @@ struct open_batch {
 	struct open_loss loss[BATCH_LOSSES_MAX];
 	struct open_attachment *attachment;		/* owned; grows up to BATCH_ATTACHMENTS_MAX */
 	uint32_t attachments_room;
+	struct wire_reader *stack;	/* owned; [BATCH_STACKS_MAX] once there is one: differences */
 	struct wire_reader column[BATCH_COLUMNS];	/* absent: empty */
 	char error[BATCH_ERROR_BYTES];
 };

@@ -61,6 +61,7 @@ enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd
 		.ops = view->ops,
 		.sink = view->sink,
 		.colour = cmd_colour(stdout),
+		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
 		.events_on_terminal = view->ops && isatty(STDOUT_FILENO),
 		.show_rate = true,

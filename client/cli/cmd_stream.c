@@ -18,7 +18,8 @@ static struct out out;
 
 const struct sink_ops *cmd_sink(enum format format)
 {
-	return format == FORMAT_TEXT ? &print_text : format == FORMAT_JSON ? &print_json : NULL;
+	return format == FORMAT_TEXT ? &print_text : format == FORMAT_JSON ? &print_json :
+	       format == FORMAT_FOLDED ? &print_folded : NULL;
 }
 
 const char *cmd_text_of(const struct settings *settings, const struct ringtail_error *error)
@@ -92,6 +93,26 @@ struct out *cmd_out(void)
 	return &out;
 }
 
+/* Whether SPECs ask for the maps that come along with stacks as events of their own. */
+bool cmd_shows_maps(const struct settings *settings)
+{
+	for (size_t i = 0; i < settings->probe.n; i++)
+		if (!strncmp(settings->probe.text[i], "process:map", strlen("process:map")))
+			return true;
+	return false;
+}
+
+/* Folded stacks are of stacks. */
+static unsigned wanted_flags(const struct settings *settings, bool folded)
+{
+	const unsigned stacks = RINGTAIL_KSTACK | RINGTAIL_USTACK;
+	unsigned flags = settings->flags;
+
+	if (folded && !(flags & stacks))
+		flags |= stacks;
+	return flags & stacks ? flags | RINGTAIL_MAPS : flags;
+}
+
 enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view *view,
 			  const struct cmd_tap *tap, const char *command)
 {
@@ -100,7 +121,7 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 		.probes = settings->probe.n,
 		.filter = settings->filter,
 		.consumer = settings->consumer,
-		.flags = settings->flags,
+		.flags = wanted_flags(settings, view->ops == &print_folded),
 		/* COUNT events, and those since a cursor, can only be told apart one by one. */
 		.count_only = !view->ops && !settings->since && !settings->consumer &&
 			      !settings->cursor && !settings->until && (tap || !settings->count),
@@ -112,6 +133,7 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 		.ops = view->ops,
 		.sink = view->sink,
 		.colour = cmd_colour(stdout),
+		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
 		.duration_ns = settings->duration,
 		.from_past = settings->since || settings->consumer || settings->cursor,
@@ -123,6 +145,7 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 		.summary = settings->summary,
 		.messages = stderr,
 	};
+	static const char *const profile = "profile:hz:99";
 	struct ringtail_error error;
 	struct ringtail *ringtail;
 	enum exit_code code;
@@ -130,6 +153,10 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 	char *place;
 	int err;
 
+	if (view->ops == &print_folded && !wanted.probes) {
+		wanted.probe = &profile;
+		wanted.probes = 1;
+	}
 	if (settings->consumer && !*settings->consumer) {
 		failure_set(&error, EINVAL, "no-name", "--consumer is empty: it is the durable consumer's name");
 		return cmd_usage(&error, command);

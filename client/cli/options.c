@@ -95,12 +95,12 @@ static bool shows_events(enum option_commands command)
 static int parse_format(const struct row *row, enum option_commands command, const char *text,
 			enum format *format, struct ringtail_error *error)
 {
-	static const char *const name[] = { "text", "json", "none" };
-	int i = parse_choice(text, name, shows_events(command) ? 3 : 2);
+	static const char *const name[] = { "text", "json", "none", "folded" };
+	int i = parse_choice(text, name, shows_events(command) ? 4 : 2);
 
 	if (i < 0)
 		return bad_value(error, row, text, shows_events(command) ?
-				 "may be text, json or none" : "may be text or json");
+				 "may be text, json, folded or none" : "may be text or json");
 	*format = (enum format)(FORMAT_TEXT + i);
 	return 0;
 }

@@ -38,6 +38,7 @@ enum format {
 	FORMAT_TEXT,
 	FORMAT_JSON,
 	FORMAT_NONE,
+	FORMAT_FOLDED,
 };
 
 struct texts {

@@ -12,7 +12,7 @@
 #include "client/cli/context.h"
 #include "client/cli/out.h"
 #include "client/cli/text_value.h"
-#include "client/cli/symbols.h"
+#include "client/cli/stack_names.h"
 #include "proto/limits.h"
 
 struct sink {
@@ -20,18 +20,23 @@ struct sink {
 	const struct ringtail_host *host;
 	struct wall_clock clock;
 	uint64_t realtime_ns;		/* of the host, that the clock was set by */
-	bool symbols_tried;
-	struct symbols *symbols;	/* NULL: stacks are shown whole */
 	struct context_users users;
+	bool shows_maps;
+	struct stack_names *names;
 };
 
-static struct sink *create(struct out *out, const struct ringtail_host *host, bool colour)
+static struct sink *create(struct out *out, const struct ringtail_host *host, unsigned flags)
 {
 	struct sink *sink = calloc(1, sizeof(*sink));
 
-	(void)colour;
 	if (!sink)
 		return NULL;
+	sink->shows_maps = flags & SINK_MAPS;
+	sink->names = stack_names_create(host);
+	if (!sink->names) {
+		free(sink);
+		return NULL;
+	}
 	sink->out = out;
 	sink->host = host;
 	wall_clock_init(&sink->clock, true);
@@ -42,7 +47,7 @@ static void destroy(struct sink *sink)
 {
 	if (!sink)
 		return;
-	symbols_destroy(sink->symbols);
+	stack_names_destroy(sink->names);
 	free(sink);
 }
 
@@ -164,27 +169,68 @@ static void put_strings(struct out *out, const struct ringtail_item *event)
 	put_strings_cut(out, event);
 }
 
-/* Of a kernel stack, where the tracer's own part ends. */
-static size_t first_frame(struct sink *sink, const struct ringtail_attachment *stack)
+/* What is known of one address: {} if nothing is. */
+static void put_place(struct out *out, const struct code_place *place)
 {
-	if (!sink->symbols_tried) {
-		sink->symbols_tried = true;
-		sink->symbols = symbols_of_boot(sink->host->boot_id);
+	char separator = '{';
+
+	if (place->name) {
+		out_literal(out, "{\"name\":");
+		json_quote_text(out, place->name);
+		out_literal(out, ",\"offset\":");
+		out_u64(out, place->offset);
+		separator = ',';
 	}
-	return symbols_own_frames(sink->symbols, stack->frame, stack->frames);
+	if (place->path && place->path[0]) {
+		out_char(out, separator);
+		out_literal(out, "\"file\":");
+		json_quote_text(out, place->path);
+		out_literal(out, ",\"file_offset\":");
+		out_u64(out, place->file_offset);
+		if (place->build_id[0]) {
+			out_literal(out, ",\"build_id\":");
+			json_quote_text(out, place->build_id);
+		}
+		separator = ',';
+	}
+	if (separator == '{')
+		out_char(out, '{');
+	out_char(out, '}');
 }
 
-static void put_stack(struct sink *sink, const struct ringtail_attachment *stack)
+/* Beside the addresses, what is known of each; absent if nothing is known of any. */
+static void put_places(struct sink *sink, const struct ringtail_item *event,
+		       const struct ringtail_attachment *stack, size_t first)
 {
 	struct out *out = sink->out;
-	size_t first = 0;
+	struct code_place place;
+	bool known = false;
 
-	if (stack->kind == RINGTAIL_ATTACHED_KSTACK) {
-		out_literal(out, ",\"kstack\":[");
-		first = first_frame(sink, stack);
-	} else {
-		out_literal(out, ",\"ustack\":[");
+	for (size_t i = first; i < stack->frames && !known; i++) {
+		stack_names_find(sink->names, stack->kind, event->thread.pid, stack->frame, i, &place);
+		known = place.name || (place.path && place.path[0]);
 	}
+	if (!known)
+		return;
+	out_text(out, stack->kind == RINGTAIL_ATTACHED_KSTACK ? ",\"kstack_names\":[" :
+								 ",\"ustack_names\":[");
+	for (size_t i = first; i < stack->frames; i++) {
+		stack_names_find(sink->names, stack->kind, event->thread.pid, stack->frame, i, &place);
+		if (i > first)
+			out_char(out, ',');
+		put_place(out, &place);
+	}
+	out_char(out, ']');
+}
+
+static void put_stack(struct sink *sink, const struct ringtail_item *event,
+		      const struct ringtail_attachment *stack)
+{
+	size_t first = stack_names_own(sink->names, event, stack);
+	struct out *out = sink->out;
+
+	out_text(out, stack->kind == RINGTAIL_ATTACHED_KSTACK ? ",\"kstack\":[" :
+								 ",\"ustack\":[");
 	for (size_t i = first; i < stack->frames; i++) {
 		if (i > first)
 			out_char(out, ',');
@@ -193,6 +239,7 @@ static void put_stack(struct sink *sink, const struct ringtail_attachment *stack
 		out_char(out, '"');
 	}
 	out_char(out, ']');
+	put_places(sink, event, stack, first);
 }
 
 /* Of one that the daemon was not introduced to, its tid is all there is. */
@@ -240,7 +287,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 		put_strings(out, event);
 		for (size_t i = 0; i < event->attachments; i++)
 			if (event->attachment[i].kind != RINGTAIL_ATTACHED_STRING)
-				put_stack(sink, &event->attachment[i]);
+				put_stack(sink, event, &event->attachment[i]);
 	}
 	out_literal(out, "}\n");
 }
@@ -268,6 +315,8 @@ static void put_loss(struct sink *sink, const struct ringtail_item *item)
 
 static void put_item(struct sink *sink, const struct ringtail_item *item)
 {
+	if (item->kind == RINGTAIL_EVENT && stack_names_learn(sink->names, item) && !sink->shows_maps)
+		return;
 	if (item->kind == RINGTAIL_EVENT)
 		put_event(sink, item);
 	else if (item->kind == RINGTAIL_LOSS || item->kind == RINGTAIL_GAP)

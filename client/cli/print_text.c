@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "client/cli/context.h"
-#include "client/cli/symbols.h"
+#include "client/cli/stack_names.h"
 #include "client/cli/text_value.h"
 #include "client/cli/out.h"
 
@@ -22,12 +22,12 @@ struct sink {
 	bool colour;
 	struct wall_clock clock;
 	uint64_t realtime_ns;		/* of the host, that the clock was set by */
-	bool symbols_tried;
-	struct symbols *symbols;	/* NULL: addresses stay numbers */
 	struct context_users users;
+	bool shows_maps;
+	struct stack_names *names;
 };
 
-static struct sink *create(struct out *out, const struct ringtail_host *host, bool colour)
+static struct sink *create(struct out *out, const struct ringtail_host *host, unsigned flags)
 {
 	struct sink *sink = calloc(1, sizeof(*sink));
 
@@ -35,7 +35,13 @@ static struct sink *create(struct out *out, const struct ringtail_host *host, bo
 		return NULL;
 	sink->out = out;
 	sink->host = host;
-	sink->colour = colour;
+	sink->colour = flags & SINK_COLOUR;
+	sink->shows_maps = flags & SINK_MAPS;
+	sink->names = stack_names_create(host);
+	if (!sink->names) {
+		free(sink);
+		return NULL;
+	}
 	wall_clock_init(&sink->clock, false);
 	return sink;
 }
@@ -44,7 +50,7 @@ static void destroy(struct sink *sink)
 {
 	if (!sink)
 		return;
-	symbols_destroy(sink->symbols);
+	stack_names_destroy(sink->names);
 	free(sink);
 }
 
@@ -243,36 +249,44 @@ static void put_tracepoint(struct sink *sink, const struct ringtail_item *event)
 	}
 }
 
-static void put_stack(struct sink *sink, const struct ringtail_attachment *stack)
+/* "0x5581f2a0 leaf+0x12 (/usr/bin/busy)"; without a name "(/usr/bin/busy+0x1140)". */
+static void put_frame(struct sink *sink, uint64_t address, bool kernel,
+		      const struct code_place *place)
 {
 	struct out *out = sink->out;
-	bool kernel = stack->kind == RINGTAIL_ATTACHED_KSTACK;
-	size_t first = 0;
 
-	if (kernel && !sink->symbols_tried) {
-		sink->symbols_tried = true;
-		sink->symbols = symbols_of_boot(sink->host->boot_id);
+	out_literal(out, "                        ");
+	paint(sink, DIM);
+	out_hex(out, address);
+	paint(sink, PLAIN);
+	if (place->name) {
+		out_char(out, ' ');
+		out_visible(out, place->name);
+		out_char(out, '+');
+		out_hex(out, place->offset);
 	}
-	if (kernel)
-		first = symbols_own_frames(sink->symbols, stack->frame, stack->frames);
-	for (size_t i = first; i < stack->frames; i++) {
-		uint64_t offset = 0;
-		const char *name = kernel ? symbols_find(sink->symbols, stack->frame[i], &offset) :
-				   NULL;
-
-		out_literal(out, "                        ");
-		paint(sink, DIM);
-		out_hex(out, stack->frame[i]);
-		paint(sink, PLAIN);
-		if (name) {
-			out_char(out, ' ');
-			out_text(out, name);
+	if (!kernel && place->path && place->path[0]) {
+		out_literal(out, " (");
+		out_visible(out, place->path);
+		if (!place->name) {
 			out_char(out, '+');
-			out_hex(out, offset);
-		} else if (!kernel) {
-			out_literal(out, " (user)");
+			out_hex(out, place->file_offset);
 		}
-		out_char(out, '\n');
+		out_char(out, ')');
+	} else if (!kernel && !place->name) {
+		out_literal(out, " (user)");
+	}
+	out_char(out, '\n');
+}
+
+static void put_stack(struct sink *sink, const struct ringtail_item *event,
+		      const struct ringtail_attachment *stack)
+{
+	for (size_t i = stack_names_own(sink->names, event, stack); i < stack->frames; i++) {
+		struct code_place place;
+
+		stack_names_find(sink->names, stack->kind, event->thread.pid, stack->frame, i, &place);
+		put_frame(sink, stack->frame[i], stack->kind == RINGTAIL_ATTACHED_KSTACK, &place);
 	}
 }
 
@@ -307,7 +321,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	out_char(out, '\n');
 	for (size_t i = 0; i < event->attachments; i++)
 		if (event->attachment[i].kind != RINGTAIL_ATTACHED_STRING)
-			put_stack(sink, &event->attachment[i]);
+			put_stack(sink, event, &event->attachment[i]);
 }
 
 /* 42331 as 42,331. */
@@ -359,6 +373,8 @@ static void put_loss(struct sink *sink, const struct ringtail_item *item)
 
 static void put_item(struct sink *sink, const struct ringtail_item *item)
 {
+	if (item->kind == RINGTAIL_EVENT && stack_names_learn(sink->names, item) && !sink->shows_maps)
+		return;
 	if (item->kind == RINGTAIL_EVENT)
 		put_event(sink, item);
 	else if (item->kind == RINGTAIL_LOSS || item->kind == RINGTAIL_GAP)

@@ -10,6 +10,7 @@
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
 #include "client/cli/rate_line.h"
+#include "client/cli/stack_names.h"
 #include "client/cli/units.h"
 #include "query/visible.h"
 
@@ -36,6 +37,7 @@ struct run {
 	uint64_t began_realtime_ns;	/* the start, by the traced host's clock */
 	bool past_over;			/* all that was before it has come */
 	uint32_t missing;		/* bits of reasons of gaps */
+	uint64_t hidden;		/* events that were only for the names of stacks */
 	bool flushing;			/* stopping by itself, but what is here is still shown */
 };
 
@@ -183,6 +185,12 @@ static void begin_duration(struct run *run)
 		run->end_ns = now_ns + pump->duration_ns;
 }
 
+static bool is_hidden(const struct run *run, const struct ringtail_item *item)
+{
+	return !run->pump->shows_maps && item->kind == RINGTAIL_EVENT &&
+	       item->probe->fields == MAP_FIELDS && !strcmp(item->probe->spec, MAP_SPEC);
+}
+
 static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 {
 	const struct ringtail_totals *totals = ringtail_totals(run->pump->ringtail);
@@ -195,9 +203,12 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 		run->unacked = true;
 		if (item->kind == RINGTAIL_GAP && item->reason < 32)
 			run->missing |= 1u << item->reason;
+		if (is_hidden(run, item))
+			run->hidden++;
 		if (run->sink)
 			run->pump->ops->item(run->sink, item);
-		if (!run->pump->events_max || totals->events < run->pump->events_max)
+		if (!run->pump->events_max ||
+		    totals->events - run->hidden < run->pump->events_max)
 			return GOES_ON;
 		run->pump->ended_by = "it has as many events as -n asked for";
 		return STOPPED_SELF;
@@ -376,7 +387,9 @@ enum exit_code pump_run(struct pump *pump)
 		begin_duration(&run);
 	if (pump->ops) {
 		run.sink = pump->sink ? pump->sink :
-				pump->ops->create(pump->out, ringtail_host(pump->ringtail), pump->colour);
+				pump->ops->create(pump->out, ringtail_host(pump->ringtail),
+						  (pump->colour ? SINK_COLOUR : 0) |
+							  (pump->shows_maps ? SINK_MAPS : 0));
 		if (!run.sink) {
 			failure_set(&run.error, ENOMEM, "no-memory", "out of memory");
 			failure_print(pump->messages, &run.error, NULL);

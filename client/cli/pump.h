@@ -33,6 +33,7 @@ struct pump {
 	const struct sink_ops *ops;	/* NULL: nothing is shown */
 	struct sink *sink;		/* what ops act on, taken; NULL: they create it */
 	bool colour;
+	bool shows_maps;		/* events of process:map:executable are shown, and counted by -n */
 	uint64_t events_max;		/* 0: no bound */
 	uint64_t duration_ns;		/* 0: no bound; counts from the moment at which: */
 	bool from_past;			/* the past, which may come first, has come up to the start */

@@ -32,6 +32,18 @@
 #define KALLSYMS_SYMBOLS_MAX		(1u << 20)
 #define OWN_FRAMES_MAX			12u		/* of a stack: the tracer's, innermost */
 #define KALLSYMS_BYTES_MAX		(64u << 20)
+#define ELF_HEADERS_MAX			4096u		/* of a file: program headers, and sections */
+#define ELF_LOADS_MAX			16u		/* pieces of a file that are loaded */
+#define ELF_NOTES_BYTES_MAX		4096u
+#define ELF_SYMBOLS_BYTES_MAX		(64u << 20)	/* of a file's symbols, and of their names */
+#define ELF_SIZELESS_BYTES		65536u		/* of a function that has no size */
+#define ELF_ALL_BYTES_MAX		(192u << 20)	/* of those of all files; later ones go unnamed */
+#define CODE_FILES_MAX			4096u		/* whose symbols are held at once */
+#define CODE_FILE_TRIES_MAX		4u		/* to open one that cannot be had */
+#define PROCESSES_NAMED_MAX		2048u		/* whose maps are known; a later one takes the place of one */
+#define PROCESS_MAPS_MAX		512u		/* of one process; the oldest goes */
+#define FUNCTION_BYTES_MAX		256u		/* of a function's name, in a folded stack */
+#define FOLDED_STACKS_MAX		(1u << 17)	/* different ones; the rest is counted in one line */
 #define SEGMENTS_READ_MAX		65536u		/* of one spool directory */
 #define SPOOL_LISTS_MAX			16u		/* of one that is deleted as it is read */
 #define ANSWER_ROWS_MAX			16384u		/* of a table: more keys are counted together */

@@ -141,6 +141,8 @@ struct ringtail_host {
 #define RINGTAIL_USTACK		(1u << 2)
 #define RINGTAIL_STRINGS	(1u << 3)
 #define RINGTAIL_CONTEXT	(1u << 4)	/* of each thread, exe and cgroup */
+#define RINGTAIL_MAPS		(1u << 5)	/* with RINGTAIL_USTACK, events of process:map:executable come
+						   along, whatever the filter says: where the code lies */
 
 struct ringtail_subscription {
 	const char *const *probe;	/* globs */

@@ -131,6 +131,7 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 		{ RINGTAIL_USTACK, RINGTAIL__V1__FLAG__FLAG_USTACK },
 		{ RINGTAIL_STRINGS, RINGTAIL__V1__FLAG__FLAG_STRINGS },
 		{ RINGTAIL_CONTEXT, RINGTAIL__V1__FLAG__FLAG_CONTEXT },
+		{ RINGTAIL_MAPS, RINGTAIL__V1__FLAG__FLAG_STACK_TABLE },
 	};
 	Ringtail__V1__Subscribe message = RINGTAIL__V1__SUBSCRIBE__INIT;
 	Ringtail__V1__Flag flag[sizeof(flags) / sizeof(*flags)];

@@ -42,7 +42,8 @@ struct batcher *batcher_create(const struct batcher_config *config)
 	batcher->by_thread = config->spec->filter && filter_by_thread(config->spec->filter);
 	batcher->judged_thread = THREAD_NONE;
 	batcher->encoder = batch_encoder_create(RT_PROBE_MAX);
-	if (!batcher->encoder) {
+	if (!batcher->encoder ||
+	    !batch_encode_share_stacks(batcher->encoder, config->spec->flags & SPEC_STACK_TABLE)) {
 		batcher_destroy(batcher);
 		return NULL;
 	}
@@ -219,6 +220,9 @@ static bool passes(struct batcher *batcher, const struct ring_item *item,
 	struct batch_event event;
 	bool verdict;
 
+	/* Without its maps, a stack that did pass says nothing. */
+	if (item->probe == RT_PROBE_PROCESS_MAP)
+		return true;
 	if (thread != THREAD_NONE && thread == batcher->judged_thread)
 		return batcher->judged_passes;
 	if (thread != THREAD_NONE)

@@ -19,11 +19,14 @@
 
 struct batcher;
 
+/* Beside RT_FLAG_*: a batch has each stack once, and the maps of processes with stacks come along. */
+#define SPEC_STACK_TABLE	(1u << 7)
+
 /* What a subscription wants, immutable while any worker knows it. */
 struct batcher_spec {
 	struct probe_set probes;
 	const struct filter *filter;	/* NULL: everything */
-	uint32_t flags;			/* RT_FLAG_*: attachments to pass on */
+	uint32_t flags;			/* RT_FLAG_*: attachments to pass on; SPEC_STACK_TABLE */
 	bool context;			/* threads with exe and cgroup: asked for, or by the filter */
 	bool file_strings;		/* strings, too, but the kernel need read only those of files */
 };

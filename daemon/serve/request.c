@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/collect/batcher.h"
 #include "proto/limits.h"
 
 static uint32_t flags_of(const Ringtail__V1__Subscribe *subscribe)
@@ -20,8 +21,11 @@ static uint32_t flags_of(const Ringtail__V1__Subscribe *subscribe)
 			flags |= RT_FLAG_STRINGS;
 		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_CONTEXT)
 			flags |= RT_FLAG_CONTEXT;
+		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_STACK_TABLE)
+			flags |= SPEC_STACK_TABLE;
 	}
-	return flags;
+	/* One that asks for no stacks shares with those that do not either. */
+	return flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK) ? flags : flags & ~SPEC_STACK_TABLE;
 }
 
 static size_t cursor_bytes(const Ringtail__V1__Cursor *cursor)

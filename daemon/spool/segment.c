@@ -40,11 +40,13 @@ static int write_own(struct spool_store *store, struct frame_ref *frame)
 	return err;
 }
 
-static unsigned list_flags(uint32_t flags, Ringtail__V1__Flag list[3])
+#define FLAGS	8	/* bit i is the wire's flag i + 1 */
+
+static unsigned list_flags(uint32_t flags, Ringtail__V1__Flag list[FLAGS])
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < FLAGS; i++)
 		if (flags & 1u << i)
 			list[n++] = (Ringtail__V1__Flag)(i + 1);
 	return n;
@@ -54,7 +56,7 @@ static struct frame_ref *pack_head(struct spool_store *store)
 {
 	Ringtail__V1__SegmentHead head = RINGTAIL__V1__SEGMENT_HEAD__INIT;
 	const struct spool_store_config *config = &store->config;
-	Ringtail__V1__Flag flag[3];
+	Ringtail__V1__Flag flag[FLAGS];
 
 	head.sequence = store->current->sequence;
 	head.spool = (char *)config->name;

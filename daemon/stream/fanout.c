@@ -351,6 +351,17 @@ static void on_failed(void *context)
 	fanout->config.failed(fanout->config.context);
 }
 
+/*
+ * Whoever joins was not told the maps of processes that were told before; a request, though it is the
+ * same as the one before, makes the kernel's side tell them again.
+ */
+static void tell_maps(struct fanout *fanout, const struct subscription *subscription)
+{
+	if (probe_set_test(&subscription->spec.probes, RT_PROBE_PROCESS_MAP) &&
+	    fanout->state != FANOUT_ENDED && fanout->state != FANOUT_STOPPED)
+		recorder_change(fanout->recorder);
+}
+
 static void on_live(void *context, struct subscription *subscription)
 {
 	struct fanout *fanout = context;
@@ -358,6 +369,7 @@ static void on_live(void *context, struct subscription *subscription)
 	if (fanout->state == FANOUT_ENDED || fanout->state == FANOUT_STOPPED)
 		append_bye(fanout, subscription);
 	subscribers_join(&fanout->subscribers, subscription);
+	tell_maps(fanout, subscription);
 }
 
 static void on_going(void *context, struct subscription *subscription)
@@ -595,7 +607,11 @@ void fanout_hand_over(struct fanout *fanout, const char *reason, void (*done)(vo
 int fanout_subscribe(struct fanout *fanout, struct subscriber *subscriber,
 		     const struct subscribe_request *request, struct error *error)
 {
-	return subscribers_add(&fanout->subscribers, subscriber, request, error);
+	int err = subscribers_add(&fanout->subscribers, subscriber, request, error);
+
+	if (!err && subscriber->state == SUBSCRIBER_LIVE)
+		tell_maps(fanout, subscriber->stream->subscription);
+	return err;
 }
 
 void fanout_leave(struct fanout *fanout, struct subscriber *subscriber, bool orderly)

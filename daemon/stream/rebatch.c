@@ -56,6 +56,9 @@ static void choose_probes(struct other_run *run, const struct subscription *want
 	for (size_t i = 0; i < wanted->globs; i++)
 		if (probe_set_add_glob(&run->probes, wanted->glob[i], catalog, &unknown) != 0)
 			continue;
+	if (probe_set_test(&wanted->spec.probes, RT_PROBE_PROCESS_MAP) &&
+	    run->table.probe[RT_PROBE_PROCESS_MAP].known)
+		probe_set_add(&run->probes, RT_PROBE_PROCESS_MAP);
 }
 
 static struct other_run *run_create(const struct subscription *wanted,
@@ -178,7 +181,8 @@ static bool is_wanted(const struct copy *copy, const struct batch_item *item)
 
 	return item->seq >= copy->next && !run->blind &&
 	       probe_set_test(&run->probes, item->event.probe) &&
-	       filter_pass(run->filter, copy->meta.cpu, &item->event, item->thread);
+	       (item->event.probe == RT_PROBE_PROCESS_MAP ||
+		filter_pass(run->filter, copy->meta.cpu, &item->event, item->thread));
 }
 
 static uint32_t copy_thread(struct copy *copy, const struct batch_thread *thread)
@@ -292,6 +296,9 @@ static bool copy_items(struct copy *copy, const uint8_t *body, uint32_t bytes)
 	batch_encoder_set_context(copy->rebatch->encoder,
 				  copy->rebatch->wanted->spec.context);
 	batch_encode_begin(copy->rebatch->encoder, summary.cpu, copy->next, summary.time_ns);
+	/* Where there is no memory for that, each event has its own. */
+	batch_encode_share_stacks(copy->rebatch->encoder,
+				  copy->rebatch->wanted->spec.flags & SPEC_STACK_TABLE);
 	while (whole && batch_decode_next(decoder, &item) != BATCH_END) {
 		if (item.kind == BATCH_EVENT)
 			whole = copy_event(copy, &item);

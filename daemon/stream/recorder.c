@@ -64,7 +64,8 @@ static void add_subscriptions(const struct recorder *recorder, struct source_req
 		    subscription->state == SUBSCRIPTION_REMOVING)
 			continue;
 		probe_set_union(probes, &subscription->spec.probes);
-		request->flags |= subscription->spec.flags & ~RT_FLAG_CONTEXT;
+		request->flags |= subscription->spec.flags &
+				  ~(RT_FLAG_CONTEXT | SPEC_STACK_TABLE);
 		if (subscription->spec.file_strings)
 			request->flags |= SOURCE_FILE_STRINGS;
 		if (!add_clauses(request, subscription))

@@ -55,6 +55,18 @@ static int allocate(struct subscription *subscription, const struct subscription
 	return copy_globs(subscription, request);
 }
 
+/* Stacks of a process come with its maps, where the source tells them. */
+static void add_maps(struct subscription *subscription, const Ringtail__V1__Catalog *catalog)
+{
+	const uint32_t both = RT_FLAG_USTACK | SPEC_STACK_TABLE;
+
+	if ((subscription->spec.flags & both) != both)
+		return;
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		if (catalog->probe[i]->id == RT_PROBE_PROCESS_MAP)
+			probe_set_add(&subscription->spec.probes, RT_PROBE_PROCESS_MAP);
+}
+
 int subscription_create(const struct subscription_request *request,
 			const Ringtail__V1__Catalog *catalog, uint32_t rings,
 			uint64_t history_bytes, struct subscription **out, struct error *error)
@@ -81,6 +93,7 @@ int subscription_create(const struct subscription_request *request,
 	subscription->spec.flags = request->flags;
 	/* Whoever takes it as its past must be able to ask what this one asked. */
 	subscription->spec.context = request->flags & RT_FLAG_CONTEXT || filter_asks_context(filter);
+	add_maps(subscription, catalog);
 	subscription->clauses = filter_kernel_clauses(filter, subscription->clause,
 						      RT_FILTER_CLAUSES_MAX);
 	*out = subscription;

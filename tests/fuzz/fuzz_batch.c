@@ -72,6 +72,7 @@ static bool encode_again(const struct batch_summary *summary)
 
 	memset(slot, 0, sizeof(slot));
 	batch_encode_begin(encoder, summary->cpu, summary->first_seq, summary->time_ns);
+	must(batch_encode_share_stacks(encoder, summary->end_seq & 1));
 	for (unsigned i = 0; i < ITEMS_MAX; i++) {
 		enum batch_item_kind kind = batch_decode_next(first, &item);
 		uint64_t at = kind == BATCH_LOSS ? item.loss.first_seq : item.seq;

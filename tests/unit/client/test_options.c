@@ -77,7 +77,7 @@ static void errors(void **state)
 		{ STREAM, NULL, "stream -n 99999999999G", "bad-value", "too large" },
 		{ STREAM, NULL, "stream --duration 5parsec", "bad-value", "10s" },
 		{ STREAM, NULL, "stream --duration 0s", "bad-value", "above 0" },
-		{ STREAM, NULL, "stream -o xml", "bad-value", "text, json or none" },
+		{ STREAM, NULL, "stream -o xml", "bad-value", "text, json, folded or none" },
 		{ LIST, "GLOB", "list -o none", "bad-value", "text or json" },
 		{ STREAM, NULL, "stream --flags kstck", "bad-value", "kstack" },
 		{ STREAM, NULL, "stream --flags kstack,", "bad-value", "strings" },

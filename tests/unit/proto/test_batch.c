@@ -442,11 +442,12 @@ static void test_layout(void **state)
 	assert_int_equal(field_number(batch, "probe"), BATCH_PROBE);
 	assert_int_equal(field_number(batch, "loss"), BATCH_LOSS_FIELD);
 	assert_int_equal(field_number(batch, "attachment"), BATCH_ATTACHMENT);
+	assert_int_equal(field_number(batch, "stack"), BATCH_STACK);
 	for (unsigned i = 0; i < BATCH_COLUMNS; i++)
 		assert_int_equal(field_number(batch, batch_columns[i].name),
 				 batch_columns[i].field);
 	assert_int_equal(field_number(batch, "text"), BATCH_TEXT);
-	assert_int_equal(batch->n_fields, 10 + BATCH_COLUMNS);
+	assert_int_equal(batch->n_fields, 11 + BATCH_COLUMNS);
 	assert_int_equal(field_number(thread, "tid"), THREAD_TID);
 	assert_int_equal(field_number(thread, "pid"), THREAD_PID);
 	assert_int_equal(field_number(thread, "comm"), THREAD_COMM);
