@@ -322,6 +322,8 @@ struct frame_ref *answers_stat(const struct answers *answers, const struct daemo
 	message->uptime_ns = stat->uptime_ns;
 	message->source = (char *)stat->source;
 	message->recursion_lost = stat->recursion_lost;
+	message->maps_too_late = stat->maps_too_late;
+	message->maps_left_out = stat->maps_left_out;
 	message->durability = (char *)stat->durability;
 	message->loss_window_ns = stat->loss_window_ns;
 	message->clients = stat->connected;

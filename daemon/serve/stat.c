@@ -163,6 +163,8 @@ struct daemon_stat *stat_gather(const struct answers *answers, struct session *c
 		.monotonic_ns = clock_monotonic(),
 		.source = loader_source_name(answers->loader),
 		.recursion_lost = fanout_source_stats(answers->fanout).recursion_lost,
+		.maps_too_late = fanout_source_stats(answers->fanout).maps_too_late,
+		.maps_left_out = fanout_source_stats(answers->fanout).maps_left_out,
 		.connected = connected,
 		.rings = loader_rings(answers->loader),
 		.clients = sessions,

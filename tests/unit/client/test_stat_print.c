@@ -79,6 +79,7 @@ static Ringtail__V1__Stat make(uint64_t events, uint64_t monotonic_ns)
 	stat.n_counter = 1;
 	stat.counter = counters;
 	stat.recursion_lost = 2;
+	stat.maps_too_late = 4;
 	return stat;
 }
 
@@ -116,6 +117,7 @@ static void text(void **state)
 				      "the ring\n    -> raise ring-size, or ask for fewer probes or a "
 				      "narrower filter (ring-size is 1.00 MiB now)\n"));
 	assert_non_null(strstr(shown, "2 events the kernel would not let nest\n"));
+	assert_non_null(strstr(shown, "4 processes ended before their maps were read"));
 	assert_null(strstr(shown, "stuck"));
 	assert_null(strstr(shown, "foreign"));
 	assert_null(strstr(shown, "unpaired"));
