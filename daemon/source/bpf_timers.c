@@ -276,7 +276,16 @@ void source_bpf_timers_adopt(struct source_bpf_timers *timers, const struct bpf_
 	}
 }
 
-/* Both are read later, when there is no path any more. */
+static const struct source_bpf_timer timer_probes[] = {
+#define TIMER_PROBE(provider, function, name, period) \
+	{provider ":" function ":" name, 0, period, .interval = provider[0] == 'i'},
+#include "daemon/source/timer_probes.def"
+#undef TIMER_PROBE
+};
+
+_Static_assert(sizeof(timer_probes) / sizeof(timer_probes[0]) <= RT_TIMERS_MAX, "a slot for each");
+
+/* Both files are read later, when there is no path any more. */
 void source_bpf_timers_init(struct source_bpf_timers *timers, struct source_bpf_objects *objects,
 			    struct source_store *store)
 {
@@ -285,15 +294,11 @@ void source_bpf_timers_init(struct source_bpf_timers *timers, struct source_bpf_
 		.store = store,
 		.online_fd = open(ONLINE_PATH, O_RDONLY | O_CLOEXEC),
 		.rate_fd = open(RATE_PATH, O_RDONLY | O_CLOEXEC),
-		.timer[RT_TIMER_PROFILE_99HZ] = {
-			"profile:hz:99", RT_PROBE_TIMER + RT_TIMER_PROFILE_99HZ, NS_PER_S / 99,
-			.interval = false,
-		},
-		.timer[RT_TIMER_INTERVAL_1S] = {
-			"interval:s:1", RT_PROBE_TIMER + RT_TIMER_INTERVAL_1S, NS_PER_S,
-			.interval = true,
-		},
 	};
+	for (unsigned slot = 0; slot < sizeof(timer_probes) / sizeof(timer_probes[0]); slot++) {
+		timers->timer[slot] = timer_probes[slot];
+		timers->timer[slot].probe = (uint16_t)(RT_PROBE_TIMER + slot);
+	}
 }
 
 void source_bpf_timers_fini(struct source_bpf_timers *timers)

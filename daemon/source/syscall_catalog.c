@@ -57,12 +57,6 @@ static const struct fixed_probe {
 		{ "prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
 		{ "group_dead", "bool", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 1 },
 		{ "exit_code", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 } } },
-	{ RT_PROBE_TIMER + RT_TIMER_PROFILE_99HZ, "profile", "hz", "99", 3, {
-		{ "kernel_ip", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
-		{ "user_ip", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
-		{ "periods", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 } } },
-	{ RT_PROBE_TIMER + RT_TIMER_INTERVAL_1S, "interval", "s", "1", 1, {
-		{ "periods", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 } } },
 	{ RT_PROBE_PROCESS_MAP, "process", "map", "executable", 10, {
 		{ "start", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
 		{ "bytes", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 },
@@ -76,10 +70,26 @@ static const struct fixed_probe {
 		{ "path_more", "const char *", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64 } } },
 };
 
+/* A profile's; an interval has the last of them. */
+static const struct syscall_arg timer_field[] = {
+	{ "kernel_ip", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+	{ "user_ip", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
+	{ "periods", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 },
+};
+
+static const struct timer_probe {
+	const char *provider, *function, *name;
+} timer_probe[] = {
+#define TIMER_PROBE(provider, function, name, period) { provider, function, name },
+#include "daemon/source/timer_probes.def"
+#undef TIMER_PROBE
+};
+
+#define TIMER_PROBES (sizeof(timer_probe) / sizeof(timer_probe[0]))
 #define FIXED_PROBES (sizeof(fixed_probe) / sizeof(fixed_probe[0]))
 
 _Static_assert(FIELDS_MAX <= PROBE_FIELDS_MAX, "a call has more fields than a probe may have");
-_Static_assert(3 * RT_SYSCALLS_MAX + FIXED_PROBES <= CATALOG_PROBES_MAX, "the catalog is too small");
+_Static_assert(3 * RT_SYSCALLS_MAX + FIXED_PROBES + TIMER_PROBES <= CATALOG_PROBES_MAX, "the catalog is too small");
 
 /* ---- messages, made of the pieces that free_unpacked() frees ------------------------------- */
 
@@ -231,6 +241,15 @@ static int catalog_add_unknown(Ringtail__V1__Catalog *catalog, uint32_t words[RT
 	return err;
 }
 
+static int catalog_add_timer(Ringtail__V1__Catalog *catalog, unsigned slot)
+{
+	const struct timer_probe *timer = &timer_probe[slot];
+	bool profile = strcmp(timer->provider, "profile") == 0;
+
+	return catalog_add(catalog, RT_PROBE_TIMER + slot, timer->provider, timer->function, timer->name,
+			   profile ? timer_field : &timer_field[2], profile ? 3 : 1);
+}
+
 int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCALLS_MAX])
 {
 	Ringtail__V1__Catalog *catalog = malloc(sizeof(*catalog));
@@ -241,7 +260,7 @@ int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCAL
 	ringtail__v1__catalog__init(catalog);
 	memset(words, 0, RT_SYSCALLS_MAX * sizeof(*words));
 	tracefs = syscall_args_open_tracefs();
-	catalog->probe = calloc(3 * RT_SYSCALLS_MAX + FIXED_PROBES, sizeof(*catalog->probe));
+	catalog->probe = calloc(3 * RT_SYSCALLS_MAX + FIXED_PROBES + TIMER_PROBES, sizeof(*catalog->probe));
 	if (!catalog->probe)
 		goto close_tracefs;
 	err = 0;
@@ -256,6 +275,8 @@ int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCAL
 		err = catalog_add(catalog, fixed_probe[i].id, fixed_probe[i].provider,
 				  fixed_probe[i].function, fixed_probe[i].name,
 				  fixed_probe[i].field, fixed_probe[i].fields);
+	for (unsigned i = 0; i < TIMER_PROBES && !err; i++)
+		err = catalog_add_timer(catalog, i);
 close_tracefs:
 	if (tracefs >= 0)
 		close(tracefs);

@@ -97,7 +97,7 @@ enum rt_probe {
 };
 
 #define RT_TIMERS_MAX		16
-#define RT_TIMER_PROFILE_99HZ	0		/* the slots whose probes are there from the start */
+#define RT_TIMER_PROFILE_99HZ	0		/* the first slots: daemon/source/timer_probes.def */
 #define RT_TIMER_INTERVAL_1S	1
 
 #define RT_SYSCALLS_MAX		0x400
