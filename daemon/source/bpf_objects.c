@@ -74,6 +74,7 @@ static const char *program_name(enum source_bpf_program program)
 		[PROGRAM_EXIT] = "sched_process_exit",
 		[PROGRAM_RENAME] = "task_rename",
 		[PROGRAM_EXEC] = "sched_process_exec",
+		[PROGRAM_MOVE] = "cgroup_attach_task",
 		[PROGRAM_FORK] = "sched_process_fork",
 		[PROGRAM_WAKEUP] = "sched_wakeup",
 		[PROGRAM_WAKEUP_NEW] = "sched_wakeup_new",
