@@ -117,24 +117,46 @@ int probe_set_check_glob(const char *glob, struct error *error)
 	return split(&spec, glob, error);
 }
 
-int probe_set_add_glob(struct probe_set *set, const char *glob,
-		       const Ringtail__V1__Catalog *catalog, struct error *error)
+static bool add_matches(struct probe_set *set, const struct spec *spec,
+			const Ringtail__V1__Catalog *catalog)
 {
-	struct spec spec;
 	bool found = false;
-	int err = split(&spec, glob, error);
 
-	if (err)
-		return err;
 	for (size_t i = 0; i < catalog->n_probe; i++) {
 		const Ringtail__V1__Probe *probe = catalog->probe[i];
 
-		if (probe->id < RT_PROBE_MAX && matches(&spec, probe)) {
+		if (probe->id < RT_PROBE_MAX && matches(spec, probe)) {
 			probe_set_add(set, probe->id);
 			found = true;
 		}
 	}
-	return found ? 0 : refuse_glob(&spec, glob, catalog, error);
+	return found;
+}
+
+/* Without its provider: `openat`, `sched`, `sched:sched_switch`; or the name alone: `sched_switch`. */
+static bool add_by_end(struct probe_set *set, const struct spec *spec,
+		       const Ringtail__V1__Catalog *catalog)
+{
+	const struct spec by_function = { .part = { "*", spec->part[0], spec->part[1] } };
+	const struct spec by_name = { .part = { "tracepoint", "*", spec->part[0] } };
+
+	if (spec->part[2])
+		return false;
+	return add_matches(set, &by_function, catalog) ||
+	       (!spec->part[1] && add_matches(set, &by_name, catalog));
+}
+
+int probe_set_add_glob(struct probe_set *set, const char *glob,
+		       const Ringtail__V1__Catalog *catalog, struct error *error)
+{
+	struct spec spec;
+	int err = split(&spec, glob, error);
+
+	if (err)
+		return err;
+	if (add_matches(set, &spec, catalog) || add_by_end(set, &spec, catalog))
+		return 0;
+	return refuse_glob(&spec, glob, catalog, error);
 }
 
 int probe_set_from_globs(struct probe_set *set, char *const *glob, unsigned globs,

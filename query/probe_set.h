@@ -7,6 +7,13 @@
  *	syscall			syscall:*:call
  *	tracepoint:sched	tracepoint:sched:*
  *
+ * and parts left out at its beginning, where no provider is called so:
+ *
+ *	openat			syscall:openat:call
+ *	sched			tracepoint:sched:*
+ *	sched:sched_switch	tracepoint:sched:sched_switch
+ *	sched_switch		tracepoint:sched:sched_switch
+ *
  * that is, any function, and any name but for system calls, where it is `call`: who asks for a
  * system call wants it once and not also as its entry and its return. Pure; any thread.
  */
