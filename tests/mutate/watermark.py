@@ -24,4 +24,7 @@ MUTANTS = [
     ("watermark-goes-back", "daemon/stream/fanout.c:take_watermark", "	if (time_ns > fanout->watermark_ns)", "	if (time_ns)",
      MEMORY),
     ("watermark-behind-the-bye", "daemon/stream/fanout.c:take_watermark", " && !subscription->ended)", ")", MEMORY),
+    ("watermark-of-a-subscription-that-is-not-live", "daemon/stream/fanout.c:take_watermark",
+     "subscription->state == SUBSCRIPTION_LIVE && ", "", MEMORY),
+    ("frame-behind-the-bye", "daemon/stream/fanout.c:take_frame", " || subscription->ended) {", ") {", MEMORY),
 ]

@@ -14,6 +14,7 @@
 #define READS	"syscall:read:call"
 
 static unsigned failures_left;		/* of watermarks, for want of memory */
+static unsigned watermarks_made;
 
 struct frame_ref *__real_frame_ref_pack(struct frame_codec *codec, enum frame_type type,
 					const ProtobufCMessage *message);
@@ -26,6 +27,7 @@ struct frame_ref *__wrap_frame_ref_pack(struct frame_codec *codec, enum frame_ty
 		failures_left--;
 		return NULL;
 	}
+	watermarks_made += type == FRAME_WATERMARK;
 	return __real_frame_ref_pack(codec, type, message);
 }
 
@@ -235,12 +237,63 @@ static void time_of_the_slowest_worker(void **state)
 	close_all(&f);
 }
 
+/* Where a subscription's record begins is not known before it is live: nothing is told of it. */
+static void no_watermark_before_it_is_live(void **state)
+{
+	struct watcher watcher = {0};
+	struct fixture f = {.peer = NULL};
+	unsigned before;
+
+	(void)state;
+	engine_open(&f.e, ENGINE_RINGS, ENGINE_RINGS, 8);
+	f.e.loader.hold = true;
+	watcher.peer = engine_connect(&f.e);
+	peer_greet(watcher.peer);
+	peer_send_subscribe(watcher.peer, READS, NULL, NULL);
+	PEER_AWAIT(f.e.base, f.e.loader.configures);
+	before = watermarks_made;
+	send_time(&f, 0, 1);
+	peer_run(f.e.base);
+	assert_int_equal(watermarks_made, before);
+	engine_let(&f.e.loader);
+	watcher_start(&watcher);
+	send_time(&f, 0, 1);
+	PEER_AWAIT(f.e.base, watermarks_made > before);
+	peer_close(watcher.peer);
+	engine_close(&f.e);
+}
+
+/* What a writer that was not waited for any longer finishes: who comes later is told the end, still. */
+static void nothing_behind_the_bye(void **state)
+{
+	struct watcher watcher;
+	struct fixture f;
+	enum frame_type type;
+	void *message;
+
+	(void)state;
+	open_all(&f);
+	engine_report(&f.e.loader, (struct loader_report){.event = LOADER_FINISHED});
+	peer_free(peer_await(f.peer, FRAME_BYE));
+	send_events(&f, 0, 5);
+	peer_run(f.e.base);
+	watcher = watcher_open(&f.e, READS, NULL, NULL);
+	message = peer_next(watcher.peer, &type);
+	assert_non_null(message);
+	assert_int_equal(type, FRAME_BYE);
+	peer_free(message);
+	peer_close(watcher.peer);
+	close_all(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(skips_after_two_failed_watermarks),
 		cmocka_unit_test(skips_before_the_frame_behind_them),
 		cmocka_unit_test(time_of_the_slowest_worker),
+		cmocka_unit_test(no_watermark_before_it_is_live),
+		cmocka_unit_test(nothing_behind_the_bye),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
