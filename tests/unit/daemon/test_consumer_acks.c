@@ -448,6 +448,137 @@ static void freed_at_the_slowest_place(void **state)
 	}
 }
 
+/* Registers one as `mine` is, of which no place was written down yet. */
+static void register_without_place(const char *name)
+{
+	const char *block = strstr(text_of("consumers"), "consumer mine\n"), *at, *rest;
+	char path[256];
+	FILE *file;
+
+	assert_non_null(block);
+	at = strstr(block, "\nat ");
+	assert_non_null(at);
+	rest = strchr(at + 1, '\n');
+	snprintf(path, sizeof(path), "%s/consumers", directory);
+	file = fopen(path, "a");
+	assert_non_null(file);
+	fprintf(file, "consumer %s%.*s%s", name, (int)(at - strchr(block, '\n')), strchr(block, '\n'), rest);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void kept_while_one_has_no_place(void **state)
+{
+	struct watcher watcher;
+	struct place earlier;
+	struct engine e;
+	unsigned kept;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	kept = fill(&e);
+	watcher_await(&watcher, e.written);
+	earlier = place_of(&watcher);
+	leave(&e, &watcher);
+	engine_close(&e);
+	register_without_place("second");
+
+	engine_epoch = 100;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	for (uint64_t events = 0, all = earlier.seq[0] + earlier.seq[1]; events < all;) {
+		Ringtail__V1__Batch *batch = peer_await(watcher.peer, FRAME_BATCH);
+
+		events += batch->events;
+		peer_free(batch);
+	}
+	acknowledge(watcher.peer, &earlier);
+	peer_run_for(e.base, 50000000);
+	disk_thread_settle(e.disk_thread);
+	peer_run_for(e.base, 10000000);
+	assert_non_null(strstr(text_of("consumers"), "consumer second\n"));
+	assert_true(segments() >= kept);
+	leave(&e, &watcher);
+	forget(&e, "second", NULL);		/* nobody else needs them */
+	PEER_AWAIT(e.base, segments() < kept);
+	engine_close(&e);
+}
+
+/* ---- Where a run begins ------------------------------------------------------------------------ */
+
+static void expect_gap_not_of_space(struct watcher *watcher, uint64_t first_seq, uint64_t end_seq)
+{
+	Ringtail__V1__Gap *gap = peer_await(watcher->peer, FRAME_GAP);
+
+	assert_int_equal(gap->first_seq, first_seq);
+	assert_int_equal(gap->end_seq, end_seq);
+	assert_int_not_equal(gap->reason, RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
+	peer_free(gap);
+}
+
+/* A client's cursor is of before the record that is on disk: it is not told that this was discarded for space. */
+static void nothing_discarded_before_the_record_on_disk(void **state)
+{
+	Ringtail__V1__Position position[ENGINE_RINGS], *list[ENGINE_RINGS];
+	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
+	struct watcher watcher, late;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	engine_write(&e, 50);			/* before its subscription is there */
+	peer_run_for(e.base, 20000000);
+	watcher = consume(&e, "mine", CALLS);
+	engine_write(&e, 20);
+	watcher_await(&watcher, 20);
+	cursor.boot_id.data = (uint8_t *)"0123456789abcde";
+	cursor.boot_id.len = 16;
+	cursor.epoch = engine_epoch;
+	cursor.position = list;
+	cursor.n_position = ENGINE_RINGS;
+	for (unsigned i = 0; i < ENGINE_RINGS; i++) {
+		list[i] = &position[i];
+		ringtail__v1__position__init(&position[i]);
+		position[i].cpu = engine_cpu[i];
+		position[i].seq = 10;
+	}
+	late = watcher_open(&e, CALLS, NULL, &cursor);
+	for (unsigned i = 0; i < ENGINE_RINGS; i++)
+		expect_gap_not_of_space(&late, 10, 25);
+	leave(&e, &late);
+	leave(&e, &watcher);
+	engine_close(&e);
+}
+
+/*
+ * The next daemon reads the same rings, from beyond what the one before had stored: that gap has a size, so
+ * no other is told, though a run between the two recorded nothing for the consumer.
+ */
+static void gap_before_what_the_next_daemon_reads(void **state)
+{
+	struct watcher watcher;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	watcher = consume(&e, "mine", CALLS);
+	engine_write(&e, 100);
+	watcher_await(&watcher, 100);
+	leave(&e, &watcher);
+	engine_close(&e);
+
+	engine_open(&e, 2, 1, 8);
+	engine_write(&e, 300);			/* before its subscription is there */
+	peer_run_for(e.base, 20000000);
+	consumers_find(e.consumers, "mine")->unrecorded = true;
+	watcher = consume(&e, "mine", CALLS);
+	engine_write(&e, 20);
+	watcher_await(&watcher, 120);
+	assert_int_equal(watcher.gaps, ENGINE_RINGS);
+	leave(&e, &watcher);
+	engine_close(&e);
+}
+
 /* ---- What a place says ------------------------------------------------------------------------ */
 
 static void write_first_ring(struct engine *e, unsigned calls)
@@ -556,6 +687,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(always_on_kept_from_acks, setup, teardown),
 		cmocka_unit_test_setup_teardown(always_on_begins_a_segment, setup, teardown),
 		cmocka_unit_test_setup_teardown(freed_at_the_slowest_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(kept_while_one_has_no_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(nothing_discarded_before_the_record_on_disk, setup, teardown),
+		cmocka_unit_test_setup_teardown(gap_before_what_the_next_daemon_reads, setup, teardown),
 		cmocka_unit_test_setup_teardown(acknowledged_before_the_first_watermark, setup, teardown),
 		cmocka_unit_test_setup_teardown(kept_while_the_audit_log_fails, setup, teardown),
 	};

@@ -305,6 +305,28 @@ static void test_kept_when_saved(void **state)
 	close_registry(&r);
 }
 
+/* While one save is under way, what the next is to save is not with the disk thread yet. */
+static void test_not_given_behind_another_save(void **state)
+{
+	struct consumer *consumer;
+	struct error error;
+	struct registry r;
+
+	(void)state;
+	open_registry(&r);
+	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
+	settle(&r);
+	acknowledge(consumer, 10, 0, 100);
+	consumers_save(r.consumers);
+	assert_true(consumers_are_given(r.consumers));
+	acknowledge(consumer, 10, 0, 200);
+	consumers_save(r.consumers);
+	assert_false(consumers_are_given(r.consumers));
+	settle(&r);
+	assert_true(consumers_are_given(r.consumers));
+	close_registry(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_registered_as_it_asks),
 		cmocka_unit_test(test_names_and_bounds),
 		cmocka_unit_test(test_kept_when_saved),
+		cmocka_unit_test(test_not_given_behind_another_save),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
