@@ -28,7 +28,7 @@ MUTANTS = [
      "	if (!mail) {", MEMORY),
     ("handoff-bytes-never-come-back", WORKER,
      "	atomic_fetch_sub_explicit(&worker->handoff.bytes, frame_bytes, memory_order_relaxed);\n",
-     "	(void)worker, (void)frame_bytes;\n", ["unit/worker_watermark", "unit/worker_memory", "unit/fanout_memory"]),
+     "	(void)worker, (void)frame_bytes;\n", ["tests/unit/daemon/test_worker.c"]),
 
     # Batches.
     ("batch-owed-skips-forgotten", BATCHER, "	frame->skipped = owed.skipped;\n", "", BATCHING),

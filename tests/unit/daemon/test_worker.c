@@ -173,6 +173,27 @@ static void test_corrupt_ring(void **state)
 	free(f);
 }
 
+/* What is handed over and not taken is as much as may be: batches become gaps, until it is taken. */
+static void test_handed_over_bytes_come_back(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+
+	(void)state;
+	open_worker(f, 1, 1 * MS, 1 << 20);
+	add(f, 0);
+	worker_mail_free(f->worker[0], NULL, -(uint64_t)(HANDOFF_BYTES_MAX + 1));
+	for (unsigned i = 0; i < 10; i++)
+		write_call(f, 0, SMALL_READ);
+	AWAIT(f, f->losses == 10);
+	worker_mail_free(f->worker[0], NULL, HANDOFF_BYTES_MAX + 1);
+	for (unsigned i = 0; i < 10; i++)
+		write_call(f, 0, SMALL_READ);
+	AWAIT(f, f->events[0] == 10);
+	assert_int_equal(f->losses, 10);
+	close_worker(f);
+	free(f);
+}
+
 /* Another worker on the same rings, as in a later run of the daemon; not started. */
 static void replace_worker(struct fixture *f)
 {
@@ -316,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_bell_between_ticks),
 		cmocka_unit_test(test_remove),
 		cmocka_unit_test(test_corrupt_ring),
+		cmocka_unit_test(test_handed_over_bytes_come_back),
 		cmocka_unit_test(test_stat_before_a_tick),
 		cmocka_unit_test(test_destroyed_busy),
 		cmocka_unit_test(test_leaves_and_goes_on),
