@@ -42,7 +42,7 @@ static void make_calls(int calls)
 		syscall(SYS_getppid);
 }
 
-/* The calls of this thread, and of a child called "other" with uid 65534, that pass the clause. */
+/* The calls of this thread, and of a child called "otherwise-one" with uid 65534, that pass the clause. */
 static struct count run_two(const struct rt_filter_clause *clause, unsigned clauses)
 {
 	struct source_request request = { .clauses = clauses };
@@ -55,7 +55,7 @@ static struct count run_two(const struct rt_filter_clause *clause, unsigned clau
 	assert_int_equal(pipe(go), 0);
 	count.tid[1] = fork();
 	if (!count.tid[1]) {
-		prctl(PR_SET_NAME, "other");
+		prctl(PR_SET_NAME, "otherwise-one");
 		if (setuid(65534) || read(go[0], &byte, 1) != 1)
 			_exit(1);
 		make_calls(CALLS);
@@ -94,13 +94,15 @@ static void each_field_filters_equal_and_not(void **state)
 		{ {{ .tid_op = RT_FILTER_NE, .tid = child }}, 1, 1 },
 		{ {{ .uid_op = RT_FILTER_EQ, .uid = 65534 }}, 1, 2 },
 		{ {{ .uid_op = RT_FILTER_NE, .uid = 65534 }}, 1, 1 },
-		{ {{ .comm_op = RT_FILTER_EQ, .comm = "other" }}, 1, 2 },
-		{ {{ .comm_op = RT_FILTER_NE, .comm = "other" }}, 1, 1 },
-		{ {{ .comm_op = RT_FILTER_EQ, .comm = "othe" }}, 1, 0 },
+		{ {{ .comm_op = RT_FILTER_EQ, .comm = "otherwise-one" }}, 1, 2 },
+		{ {{ .comm_op = RT_FILTER_NE, .comm = "otherwise-one" }}, 1, 1 },
+		{ {{ .comm_op = RT_FILTER_EQ, .comm = "otherwise-on" }}, 1, 0 },
+		{ {{ .comm_op = RT_FILTER_EQ, .comm = "otherwise-two" }}, 1, 0 },
+		{ {{ .comm_op = RT_FILTER_NE, .comm = "otherwise-two" }}, 1, 3 },
 		{ {{ .pid_op = RT_FILTER_EQ, .pid = me },
-		   { .comm_op = RT_FILTER_EQ, .comm = "other" }}, 2, 3 },
+		   { .comm_op = RT_FILTER_EQ, .comm = "otherwise-one" }}, 2, 3 },
 		{ {{ .pid_op = RT_FILTER_EQ, .pid = me,
-		     .comm_op = RT_FILTER_EQ, .comm = "other" }}, 1, 0 },
+		     .comm_op = RT_FILTER_EQ, .comm = "otherwise-one" }}, 1, 0 },
 		{ {{ 0 }}, 0, 3 },
 	};
 

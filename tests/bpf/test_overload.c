@@ -1,6 +1,7 @@
 /* Full rings, hostile consumers, bells, and what user space may not do. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,32 @@ static void without_a_reader_records_and_losses_are_the_attempts(void **state)
 	assert_int_equal(harness.lost, lost_total());
 	assert_int_equal(harness_counter(&harness, offsetof(struct rt_ring_producer, lost)),
 			 lost_total());
+	harness_reset(&harness);
+}
+
+static void *call_as_another(void *calls)
+{
+	make_calls(*(int *)calls);
+	return NULL;
+}
+
+/* There is no room to introduce a thread: each of its events is lost with that record, and both are counted. */
+static void events_of_a_thread_that_found_no_room_are_lost(void **state)
+{
+	uint64_t records = 0, lost;
+	int calls = 100;
+	pthread_t thread;
+
+	(void)state;
+	start();
+	make_calls(CALLS);
+	lost = lost_total();
+	assert_int_equal(pthread_create(&thread, NULL, call_as_another, &calls), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(lost_total(), lost + 2 * calls);
+	harness_drain(&harness, count_records, &records);
+	make_calls(1);
+	harness_drain(&harness, count_records, &records);
 	harness_reset(&harness);
 }
 
@@ -197,6 +224,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_a_reader_records_and_losses_are_the_attempts),
+		cmocka_unit_test(events_of_a_thread_that_found_no_room_are_lost),
 		cmocka_unit_test(no_record_is_written_beyond_its_end),
 		cmocka_unit_test(garbage_in_the_consumer_page_costs_only_its_writer),
 		cmocka_unit_test(the_bell_rings_once_for_each_asking),
