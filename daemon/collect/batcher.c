@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/counters.h"
+#include "daemon/collect/socket_address.h"
 #include "proto/batch_encode.h"
 
 /* Attempts for whose frame there was no memory: they go on as a gap once there is. */
@@ -160,6 +161,25 @@ static uint32_t field_of_arg(const struct probe_info *info, uint32_t arg)
 	return info->has_duration ? arg + 2 : arg;
 }
 
+/* An exec or a map without its file name is not worth much: it always comes along. */
+static bool wants_strings(const struct batcher *batcher, uint16_t probe)
+{
+	const struct batcher_spec *spec = batcher->config.spec;
+
+	return spec->flags & RT_FLAG_STRINGS || spec->file_strings ||
+	       probe == RT_PROBE_SCHED_EXEC || probe == RT_PROBE_PROCESS_MAP;
+}
+
+static bool encode_address(struct batcher *batcher, const struct probe_info *info,
+			   const struct rt_attachment *attachment)
+{
+	char text[SOCKET_ADDRESS_TEXT_BYTES];
+	size_t bytes = socket_address_text(text, attachment->data, attachment->bytes);
+
+	return batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg), text,
+				   bytes);
+}
+
 static bool encode_attachment(struct batcher *batcher, uint16_t probe,
 			      const struct probe_info *info,
 			      const struct rt_attachment *attachment)
@@ -169,12 +189,11 @@ static bool encode_attachment(struct batcher *batcher, uint16_t probe,
 
 	switch (attachment->kind) {
 	case RT_ATTACH_STRING:
-		/* An exec or a map without its file name is not worth much: it always comes along. */
-		return (!(batcher->config.spec->flags & RT_FLAG_STRINGS) &&
-			!batcher->config.spec->file_strings &&
-			probe != RT_PROBE_SCHED_EXEC && probe != RT_PROBE_PROCESS_MAP) ||
+		return !wants_strings(batcher, probe) ||
 		       batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
 					   attachment->data, attachment->bytes);
+	case RT_ATTACH_SOCKADDR:
+		return !wants_strings(batcher, probe) || encode_address(batcher, info, attachment);
 	case RT_ATTACH_KSTACK:
 	case RT_ATTACH_USTACK:
 		if (!(batcher->config.spec->flags & (attachment->kind == RT_ATTACH_KSTACK

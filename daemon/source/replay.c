@@ -115,6 +115,8 @@ static bool attachment_is_wanted(const struct source_request *request, uint16_t 
 		return request->flags & RT_FLAG_KSTACK;
 	case RT_ATTACH_USTACK:
 		return request->flags & RT_FLAG_USTACK;
+	case RT_ATTACH_SOCKADDR:
+		break;			/* a recording has its text */
 	}
 	return false;
 }

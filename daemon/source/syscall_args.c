@@ -105,6 +105,11 @@ static bool arg_is_string(const struct syscall_arg *arg, const struct syscall_ar
 	return !next || (strcmp(next->c_type, "size_t") && !text_ends(next->name, "len"));
 }
 
+bool syscall_arg_is_address(const struct syscall_arg *arg)
+{
+	return !strcmp(arg->c_type, "struct sockaddr *");
+}
+
 static void arg_set_integer_type(struct syscall_arg *arg)
 {
 	static const char *const signed32[] = { "int", "s32", "pid_t", "clockid_t", "timer_t",
@@ -145,8 +150,9 @@ static void arg_set_type(struct syscall_arg *arg, const struct syscall_arg *next
 		return;
 	}
 	arg->bits = 64;
-	arg->type = arg_is_string(arg, next) ? RINGTAIL__V1__FIELD_TYPE__FIELD_STRING :
-					       RINGTAIL__V1__FIELD_TYPE__FIELD_HEX;
+	arg->type = arg_is_string(arg, next) || syscall_arg_is_address(arg) ?
+			    RINGTAIL__V1__FIELD_TYPE__FIELD_STRING :
+			    RINGTAIL__V1__FIELD_TYPE__FIELD_HEX;
 }
 
 /* ---- the format --------------------------------------------------------------------------- */

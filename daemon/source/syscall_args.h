@@ -28,6 +28,9 @@ struct syscall_arg {
  */
 int syscall_args_open_tracefs(void);
 
+/* Whether it is the address of a socket: its text is made of a struct sockaddr. */
+bool syscall_arg_is_address(const struct syscall_arg *arg);
+
 /*
  * Fills arg[] for the system call that the headers call `name` and returns how many it has; if
  * tracefs does not know it, or is -1, six of them that say nothing.

@@ -150,6 +150,16 @@ bool syscall_names_file(const char *name)
 	return false;
 }
 
+/* The programs look in two places: connect(fd, address, length), sendto(..., address, length). */
+static uint32_t address_bits(const struct syscall_arg *arg, unsigned i, unsigned args)
+{
+	uint32_t bits = SYSCALL_ADDRESS | 1u << (SYSCALL_STRINGS_SHIFT + i);
+
+	if ((i != 1 && i != 4) || i + 1 >= args)
+		return 0;
+	return strchr(arg[i + 1].c_type, '*') ? bits | SYSCALL_ADDRESS_RESULT : bits;
+}
+
 static uint32_t syscall_word(const char *name, const struct syscall_arg *arg, unsigned args)
 {
 	uint32_t word = SYSCALL_IS_KNOWN | args << SYSCALL_ARGS_SHIFT;
@@ -163,7 +173,9 @@ static uint32_t syscall_word(const char *name, const struct syscall_arg *arg, un
 	if (syscall_names_file(name))
 		word |= SYSCALL_NAMES_FILE;
 	for (unsigned i = 0; i < args; i++) {
-		if (arg[i].type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING)
+		if (syscall_arg_is_address(&arg[i]))
+			word |= address_bits(arg, i, args);
+		else if (arg[i].type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING)
 			word |= 1u << (SYSCALL_STRINGS_SHIFT + i);
 		if (arg[i].bits == 32 && (arg[i].type == RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED ||
 					  arg[i].type == RINGTAIL__V1__FIELD_TYPE__FIELD_FD))

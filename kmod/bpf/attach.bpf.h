@@ -131,6 +131,40 @@ verified_once __u32 attach_strings(struct attach *attach, const struct attach_ar
 	return faults;
 }
 
+/*
+ * The struct sockaddr whose bit is set, of the length that the next argument is, or points to. What a
+ * call fills in is not there if it failed, nor before it ran. Returns 1 if it could not be had.
+ */
+verified_once __u32 attach_address(struct attach *attach, const struct attach_args *args,
+				   __u32 word, bool is_filled)
+{
+	__u32 arg = syscall_strings(word) & 1u << 1 ? 1 : 4;
+	struct rt_attachment *place;
+	const void *address;
+	__s32 bytes;
+
+	if (!attach || !args)
+		return 0;
+	address = (const void *)(arg == 1 ? args->arg[1] : args->arg[4]);
+	bytes = arg == 1 ? args->arg[2] : args->arg[5];
+	if (!address || (word & SYSCALL_ADDRESS_RESULT && !is_filled))
+		return 0;
+	if (word & SYSCALL_ADDRESS_RESULT &&
+	    bpf_probe_read_user(&bytes, sizeof(bytes),
+				(const void *)(arg == 1 ? args->arg[2] : args->arg[5])))
+		return 1;
+	if (bytes <= 0)
+		return 0;
+	if (bytes > RT_SOCKADDR_BYTES_MAX)
+		bytes = RT_SOCKADDR_BYTES_MAX;
+	place = attach_place(attach);
+	if (!attach_has_room(attach, ATTACH_STRING_BYTES) ||
+	    bpf_probe_read_user(place->data, bytes & 0x7f, address))
+		return 1;
+	attach_end(attach, RT_ATTACH_SOCKADDR, arg, bytes & 0x7f);
+	return 0;
+}
+
 /* Processes whose maps have been told, or asked for. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 6
+#define REQUEST_PROGRAMS_VERSION 7
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -25,7 +25,7 @@
  *
  *	  31  30 28 27    22 21    16 15 12 11  10   8 7  6    5     4     3     2     1     0
  *	+----+-----+--------+--------+-----+---+------+--+----+-----+-----+-----+-----+-----+-----+
- *	|rich|file | signed | string | 0   |unk| args |un|uid |known|never|saves|ret. |entry|call |
+ *	|rich|file | signed | string |addr |unk| args |un|uid |known|never|saves|ret. |entry|call |
  *	+----+-----+--------+--------+-----+---+------+--+----+-----+-----+-----+-----+-----+-----+
  */
 #define SYSCALL_WANTS_CALL	(1u << 0)
@@ -41,6 +41,8 @@
 #define SYSCALL_STRINGS_SHIFT	16		/* which of them are strings: a bit each */
 #define SYSCALL_SIGNED_SHIFT	22		/* which are signed and 32 bits wide: a bit each */
 #define SYSCALL_IS_UNKNOWN	(1u << 11)	/* stands for every number without a name */
+#define SYSCALL_ADDRESS		(1u << 12)	/* its one string is a struct sockaddr */
+#define SYSCALL_ADDRESS_RESULT	(1u << 13)	/* which the call fills in */
 #define SYSCALL_STRINGS		(0x3fu << SYSCALL_STRINGS_SHIFT)
 #define SYSCALL_NAMES_FILE	(1u << 28)	/* the daemon's: its strings are worth more than others' */
 #define SYSCALL_IS_RICH		(1u << 31)	/* more than a plain call record is wanted */

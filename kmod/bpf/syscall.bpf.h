@@ -117,7 +117,10 @@ outlined struct attach *syscall_attach(void *ctx, const struct pt_regs *regs, __
 		return NULL;
 	if (flags & RT_FLAG_STRINGS && syscall_strings(word)) {
 		syscall_args_copy(args.arg, regs, word);
-		syscall_count_faults(attach_strings(attach, &args, syscall_strings(word)));
+		syscall_count_faults(word & SYSCALL_ADDRESS ?
+			attach_address(attach, &args, word, program == ATTACH_SYS_EXIT &&
+							    ((__s64 *)ctx)[1] >= 0) :
+			attach_strings(attach, &args, syscall_strings(word)));
 	}
 	attach_stacks(ctx, attach, flags);
 	return attach;

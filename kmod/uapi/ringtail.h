@@ -187,7 +187,7 @@ struct rt_text {
  */
 struct rt_attachment {
 	__u16 kind;		/* enum rt_attachment_kind */
-	__u16 arg;		/* which argument a string belongs to */
+	__u16 arg;		/* which argument a string or an address belongs to */
 	__u32 bytes;
 	__u8 data[];
 };
@@ -196,9 +196,11 @@ enum rt_attachment_kind {
 	RT_ATTACH_STRING	= 1,	/* not terminated; cut at RT_STRING_BYTES_MAX */
 	RT_ATTACH_KSTACK	= 2,	/* u64 return addresses, innermost first */
 	RT_ATTACH_USTACK	= 3,
+	RT_ATTACH_SOCKADDR	= 4,	/* as user space gave it; cut at RT_SOCKADDR_BYTES_MAX */
 };
 
 #define RT_STRING_BYTES_MAX	128
+#define RT_SOCKADDR_BYTES_MAX	110	/* struct sockaddr_un, the longest that has a text */
 #define RT_STACK_FRAMES_MAX	32
 
 #define RT_FLAG_KSTACK		(1u << 0)

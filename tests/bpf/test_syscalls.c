@@ -1,11 +1,13 @@
 /* System calls as the BPF producer records them: exact, in pairs, with their arguments. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -193,6 +195,84 @@ static void a_string_that_can_not_be_read_is_counted(void **state)
 	harness_drain(&harness, see, &seen);
 	assert_int_equal(seen.times, 1);
 	assert_int_equal(seen.item.words, 6);
+	assert_int_equal(harness_counter(&harness, offsetof(struct rt_ring_producer, faults)),
+			 faults + 1);
+	harness_reset(&harness);
+}
+
+static void expect_address(struct seen *seen, unsigned words, unsigned arg, const void *address,
+			   unsigned bytes)
+{
+	const struct rt_attachment *attachment;
+
+	harness_drain(&harness, see, seen);
+	assert_int_equal(seen->times, 1);
+	attachment = harness_attachment(&seen->item, words, RT_ATTACH_SOCKADDR, arg);
+	if (!address) {
+		assert_int_equal(seen->item.words, words);
+		return;
+	}
+	assert_non_null(attachment);
+	assert_int_equal(attachment->bytes, bytes);
+	assert_memory_equal(attachment->data, address, bytes);
+	for (unsigned i = bytes; i % 8; i++)
+		assert_int_equal(attachment->data[i], 0);
+}
+
+static void the_address_that_a_call_is_given_comes_as_it_is_and_is_cut(void **state)
+{
+	const int length[] = { 0, -1, 1, 7, 16, 110, 111, 128 };
+	struct sockaddr_storage address;
+
+	(void)state;
+	memset(&address, 'x', sizeof(address));
+	request_mine(CALL(connect), RT_FLAG_STRINGS);
+	for (unsigned i = 0; i < sizeof(length) / sizeof(length[0]); i++) {
+		struct seen seen = { .probe = CALL(connect) };
+		unsigned bytes = length[i] > RT_SOCKADDR_BYTES_MAX ? RT_SOCKADDR_BYTES_MAX : length[i];
+
+		syscall(SYS_connect, -1, &address, length[i]);
+		expect_address(&seen, 5, 1, length[i] > 0 ? &address : NULL, bytes);
+	}
+	harness_reset(&harness);
+	request_mine(CALL(sendto), RT_FLAG_STRINGS);
+	for (unsigned i = 0; i < 2; i++) {
+		struct seen seen = { .probe = CALL(sendto) };
+
+		syscall(SYS_sendto, -1, "a", 1, 0, i ? &address : NULL, 28);
+		expect_address(&seen, 8, 4, i ? &address : NULL, 28);
+	}
+	harness_reset(&harness);
+}
+
+static void an_address_that_a_call_fills_in_comes_if_it_did(void **state)
+{
+	struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	socklen_t bytes = sizeof(own);
+
+	(void)state;
+	assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
+	request_mine(CALL(getsockname), RT_FLAG_STRINGS);
+	for (unsigned i = 0; i < 2; i++) {
+		struct seen seen = { .probe = CALL(getsockname) };
+
+		syscall(SYS_getsockname, i ? -1 : fd, &own, &bytes);
+		expect_address(&seen, 5, 1, i ? NULL : &own, sizeof(own));
+	}
+	harness_reset(&harness);
+	close(fd);
+}
+
+static void an_address_that_can_not_be_read_is_counted(void **state)
+{
+	uint64_t faults = harness_counter(&harness, offsetof(struct rt_ring_producer, faults));
+	struct seen seen = { .probe = CALL(connect) };
+
+	(void)state;
+	request_mine(CALL(connect), RT_FLAG_STRINGS);
+	syscall(SYS_connect, -1, (void *)16, 16);
+	expect_address(&seen, 5, 1, NULL, 0);
 	assert_int_equal(harness_counter(&harness, offsetof(struct rt_ring_producer, faults)),
 			 faults + 1);
 	harness_reset(&harness);
@@ -441,6 +521,9 @@ int main(void)
 		cmocka_unit_test(six_arguments_arrive_and_ints_are_extended),
 		cmocka_unit_test(strings_come_with_their_arguments_and_are_cut),
 		cmocka_unit_test(a_string_that_can_not_be_read_is_counted),
+		cmocka_unit_test(the_address_that_a_call_is_given_comes_as_it_is_and_is_cut),
+		cmocka_unit_test(an_address_that_a_call_fills_in_comes_if_it_did),
+		cmocka_unit_test(an_address_that_can_not_be_read_is_counted),
 		cmocka_unit_test(stacks_are_attached_innermost_first),
 		cmocka_unit_test(exec_keeps_its_arguments_and_string),
 		cmocka_unit_test(exit_group_is_recorded_at_its_entry),
