@@ -178,6 +178,14 @@ const char *export_event_string(const struct export_event *event, unsigned field
 	return NULL;
 }
 
+const char *export_event_address(const struct export_event *event)
+{
+	for (unsigned i = 0; i < event->fields; i++)
+		if (!strcmp(event->probe->field[i]->c_type, "struct sockaddr *"))
+			return export_event_string(event, i);
+	return NULL;
+}
+
 const char *export_event_value_text(const struct export_event *event, unsigned field, char *text,
 				    size_t bytes)
 {

@@ -119,6 +119,9 @@ const char *export_event_signal_name(int signal, char text[24]);
 /* The text of a field; NULL: it has none. */
 const char *export_event_string(const struct export_event *event, unsigned field);
 
+/* The text of a call's struct sockaddr; NULL: it has none. */
+const char *export_event_address(const struct export_event *event);
+
 /* A field's word, widened as its type says. */
 uint64_t export_event_value(const struct export_event *event, unsigned field);
 

@@ -66,11 +66,15 @@ static void add_context(struct pairs *pairs, const struct export_context *contex
 	add_known(pairs, "unit", context->unit);
 }
 
-/* The first is `path`, as people look for it; the others have their fields' names. */
+/* The first is `path`, or `address`, as people look for it; the others have their fields' names. */
 static void add_strings(struct pairs *pairs, const struct export_event *event)
 {
+	const char *address = export_event_address(event);
+
 	for (unsigned i = 0; i < event->strings; i++)
-		if (!i)
+		if (event->string[i] == address)
+			add_known(pairs, "address", address);
+		else if (!i)
 			add_known(pairs, "path", event->string[i]);
 		else if (event->string_field[i] < event->fields)
 			add_known(pairs, event->probe->field[event->string_field[i]]->name,

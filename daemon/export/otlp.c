@@ -2,9 +2,10 @@
  * export_otlp: events as OTLP logs and traces, and snapshots of metrics.
  *
  * Names are those of OpenTelemetry's semantic conventions where there are any (process.*, thread.*,
- * host.*, os.*, error.type); system calls have none, so theirs begin with ringtail.
+ * network.*, host.*, os.*, error.type); system calls have none, so theirs begin with ringtail.
  */
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "proto/export/otlp.pb-c.h"
 #include "proto/message.h"
 
-#define OTLP_EVENT_ATTRIBUTES_MAX	(19u + PROBE_FIELDS_MAX)
+#define OTLP_EVENT_ATTRIBUTES_MAX	(21u + PROBE_FIELDS_MAX)
 #define OTLP_RESOURCE_ATTRIBUTES_MAX	9u
 
 /* The version of the semantic conventions whose names these are. */
@@ -148,6 +149,33 @@ static void add_value(struct attributes *attributes, const struct export_event *
 	}
 }
 
+/*
+ * The address of a socket, in the conventions' two parts: that of the peer, or bind's own. Of what has
+ * neither host nor path (daemon/collect/socket_address.h), the argument says all there is.
+ */
+static void add_address(struct attributes *attributes, const struct export_event *event)
+{
+	bool is_own = !strcmp(event->probe->function, "bind");
+	const char *text = export_event_address(event), *colon;
+	char *host;
+
+	if (!text)
+		return;
+	host = export_arena_text(attributes->arena, text);
+	if (*text == '[' || isdigit((unsigned char)*text)) {
+		colon = strrchr(text, ':');
+		if (!colon)
+			return;
+		host[colon - text - (*text == '[')] = '\0';
+		host += *text == '[';
+		add_number(attributes, is_own ? "network.local.port" : "network.peer.port",
+			   strtol(colon + 1, NULL, 10));
+	} else if (!*text || !strchr("/.@", *text)) {
+		return;
+	}
+	add_text(attributes, is_own ? "network.local.address" : "network.peer.address", host);
+}
+
 static void add_call(struct attributes *attributes, const struct export_event *event)
 {
 	int number = export_event_errno(event);
@@ -156,6 +184,7 @@ static void add_call(struct attributes *attributes, const struct export_event *e
 	add_text(attributes, "ringtail.syscall.name", event->probe->function);
 	for (unsigned i = 2; i < event->fields; i++)
 		add_value(attributes, event, i);
+	add_address(attributes, event);
 	if (event->field[0] == RT_DURATION_NEVER)
 		return;
 	add_number(attributes, "ringtail.syscall.duration_ns", (int64_t)event->field[0]);

@@ -142,7 +142,8 @@ static int catalog_add(Ringtail__V1__Catalog *catalog, uint32_t id, const char *
 bool syscall_names_file(const char *name)
 {
 	static const char *const file[] = {"open", "openat", "openat2", "creat", "execve", "execveat",
-					   "mount", "umount2", "unlink", "unlinkat"};
+					   "mount", "umount2", "unlink", "unlinkat",
+					   "connect", "bind"};
 
 	for (size_t i = 0; i < sizeof(file) / sizeof(file[0]); i++)
 		if (strcmp(name, file[i]) == 0)

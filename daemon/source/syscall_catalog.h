@@ -26,7 +26,7 @@
  */
 int syscall_catalog_create(Ringtail__V1__Catalog **catalog, uint32_t words[RT_SYSCALLS_MAX]);
 
-/* Whether a call is one whose error says little without the file that it names: SOURCE_FILE_STRINGS. */
+/* Whether a call's error says little without the file or address it names: SOURCE_FILE_STRINGS. */
 bool syscall_names_file(const char *name);
 
 #endif

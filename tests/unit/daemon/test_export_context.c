@@ -215,6 +215,68 @@ static void test_loki(void **state)
 	export_arena_fini(&arena);
 }
 
+/* Of an openat whose argument is said to be the address of a socket; "": there is none. */
+static char *peer_of(const struct export_host *host, const char *text, int64_t *port)
+{
+	struct export_event *event = make(host, NULL, NULL);
+	Ringtail__V1__Field *field = event->probe->field[2];
+	struct export_maker maker = {.run = host->run};
+	Ringtail__Otlp__LogsRequest *request;
+	Ringtail__Otlp__LogRecord *record;
+	struct export_arena arena = {0};
+	struct export_body body = {0};
+	struct export_list list;
+	char *peer = strdup("");
+
+	field->c_type = (char *)"struct sockaddr *";
+	strcpy(event->string[0], text);		/* the catalog's field 2 has it */
+	maker.arena = &arena;
+	TAILQ_INIT(&list);
+	TAILQ_INSERT_TAIL(&list, event, link);
+	assert_int_equal(export_otlp_logs.build(&maker, &list, &body), 0);
+	request = ringtail__otlp__logs_request__unpack(NULL, body.bytes, body.data);
+	assert_non_null(request);
+	record = request->resource_logs[0]->scope_logs[0]->log_records[0];
+	*port = -1;
+	for (size_t i = 0; i < record->n_attributes; i++)
+		if (!strcmp(record->attributes[i]->key, "network.peer.address")) {
+			free(peer);
+			peer = strdup(record->attributes[i]->value->string_value);
+		} else if (!strcmp(record->attributes[i]->key, "network.peer.port")) {
+			*port = record->attributes[i]->value->int_value;
+		}
+	ringtail__otlp__logs_request__free_unpacked(request, NULL);
+	export_event_destroy(event);
+	free(body.data);
+	export_arena_fini(&arena);
+	return peer;
+}
+
+static void test_peer(void **state)
+{
+	static const struct {
+		const char *text, *peer;
+		int64_t port;
+	} row[] = {
+		{"127.0.0.1:5432", "127.0.0.1", 5432}, {"[::1]:443", "::1", 443},
+		{"[fe80::1%2]:65535", "fe80::1%2", 65535}, {"/run/x.sock", "/run/x.sock", -1},
+		{"./7:8", "./7:8", -1}, {"@name:7", "@name:7", -1}, {"netlink", "", -1},
+		{"inet, cut short", "", -1}, {"", "", -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct export_host *host = make_host(1000000, NULL);
+		int64_t port;
+		char *peer = peer_of(host, row[i].text, &port);
+
+		assert_string_equal(peer, row[i].peer);
+		assert_int_equal(port, row[i].port);
+		free(peer);
+		export_host_destroy(host);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +284,7 @@ int main(void)
 		cmocka_unit_test(test_who_shares),
 		cmocka_unit_test(test_otlp),
 		cmocka_unit_test(test_loki),
+		cmocka_unit_test(test_peer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
