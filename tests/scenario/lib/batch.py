@@ -4,6 +4,17 @@ U64 = (1 << 64) - 1
 DURATION = 3    # FieldType
 
 
+def with_frames(attached, batch):
+    """An attachment that names a stack of the batch's, with that stack's addresses."""
+    if not attached["stack"]:
+        return attached
+    frames, address = [], 0
+    for difference in batch["stack"][attached["stack"] - 1]["frame"]:
+        address = address + difference & U64
+        frames.append(address)
+    return {**attached, "frame": frames}
+
+
 def events(batch, probes):
     """The events of a decoded Batch, in order, as dictionaries. probes: the catalog's, by id."""
     value, gap_low, gap_more = iter(batch["value"]), iter(batch["gap_low"]), iter(batch["gap_more"])
@@ -37,5 +48,5 @@ def events(batch, probes):
         time_ns = end
         yield {"seq": seq, "time": end, "cpu": batch["cpu"], "probe": probe,
                "thread": batch["thread"][thread], "fields": list(fields),
-               "attachment": [a for a in batch["attachment"] if a["event"] == i]}
+               "attachment": [with_frames(a, batch) for a in batch["attachment"] if a["event"] == i]}
         seq += 1
