@@ -32,6 +32,8 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
+#define BURN_BYTES_MAX	2048	/* of code, with a sanitizer's in it */
+
 /* The frame of this function is in every stack while it burns. */
 static __attribute__((noinline)) void burn(int64_t ns)
 {
@@ -56,7 +58,7 @@ static void see_sample(struct seen *seen, const struct ring_item *item)
 	assert_true(payload[2] >= 1);
 	seen->samples++;
 	seen->periods += payload[2];
-	seen->in_code += payload[1] - (uintptr_t)burn < 256;
+	seen->in_code += payload[1] - (uintptr_t)burn < BURN_BYTES_MAX;
 	seen->stacks += harness_attachment(item, 3, RT_ATTACH_USTACK, 0) != NULL;
 }
 
