@@ -28,7 +28,7 @@ MUTANTS = [
      "	reader->limit = reader->pos;	/* the fast path waits until it is reported */\n", "", TESTS),
     ("ring-lapped-copy-is-taken", READER,
      "		if (now - reader->pos <= reader->size_bytes) {\n			reader->limit = end;",
-     "		if (now) {\n			reader->limit = end;", ["stress/ring_stress"]),
+     "		if (now) {\n			reader->limit = end;", ["unit/ring_reader"]),
     ("ring-lapped-reader-lands-inside-a-subbuf", READER,
      "			reader->pos &= ~(reader->subbuf_bytes - 1);\n", "", TESTS),
     ("ring-believes-odd-positions", READER,

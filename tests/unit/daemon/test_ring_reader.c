@@ -5,6 +5,7 @@
 #include "tests/unit/daemon/small_ring.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -120,6 +121,64 @@ static void reads_a_read_only_mapping(void **state)
 	munmap(consumer, RT_PAGE_BYTES);
 	munmap(map, ring.ring_bytes);
 	close_ring(&f);
+}
+
+static struct lap {
+	struct fixture f;
+	uint8_t *data;			/* the reader's mapping of it */
+	size_t bytes;
+	unsigned laps;
+} lap;
+
+/* The reader copies the first word: now the writer overwrites the whole ring. */
+static void lap_it(int signal)
+{
+	(void)signal;
+	mprotect(lap.data, lap.bytes, PROT_READ);
+	for (unsigned i = 0; i < 1000; i++)
+		write_one(&lap.f);
+	lap.laps++;
+}
+
+/* A copy of a sub-buffer that was overwritten while it was made is none: what is gone is told. */
+static void lapped_while_it_copies(void **state)
+{
+	struct sigaction before, action = {.sa_handler = lap_it};
+	struct ring_reader *reader;
+	struct ring_handle ring;
+	struct ring_usage usage;
+	struct ring_item item;
+	struct error error;
+	uint8_t *map;
+
+	(void)state;
+	lap = (struct lap){.laps = 0};
+	open_ring(&lap.f, RT_POLICY_OVERWRITE);
+	ring_writer_describe(lap.f.writer, &ring);
+	map = mmap(NULL, ring.ring_bytes, PROT_READ, MAP_SHARED, ring.ring_fd, ring.ring_offset);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	ring_reader_destroy(lap.f.reader);
+	assert_int_equal(ring_reader_create(map, ring.ring_bytes, lap.f.consumer, &reader, &error), 0);
+	lap.f.reader = reader;
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(write_one(&lap.f), 0);
+	lap.data = map + RT_PAGE_BYTES;
+	lap.bytes = ring.ring_bytes - RT_PAGE_BYTES;
+	assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
+	assert_int_equal(mprotect(lap.data, lap.bytes, PROT_NONE), 0);
+	assert_int_equal(ring_reader_next(reader, &item), RING_LOST);
+	assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+	assert_int_equal(lap.laps, 1);
+	assert_int_equal(item.seq, 0);
+	lap.f.read = item.count;
+	for (uint64_t seq = item.count; seq < 1010; seq++)
+		expect_record(&lap.f, seq);
+	expect_empty(&lap.f);
+	ring_reader_usage(reader, &usage);
+	assert_int_equal(usage.torn, 1);
+	assert_int_equal(usage.records + usage.lost[RT_LOST_FULL], 1010);
+	close_ring(&lap.f);
+	munmap(map, ring.ring_bytes);
 }
 
 /* A reader that takes over goes on where the last one released. */
@@ -336,6 +395,7 @@ int main(void)
 		cmocka_unit_test(reports_trailing_losses_once),
 		cmocka_unit_test(extends_the_low_half),
 		cmocka_unit_test(closes_without_a_reason),
+		cmocka_unit_test(lapped_while_it_copies),
 		cmocka_unit_test(takes_over_from_an_earlier_reader),
 	};
 
