@@ -70,7 +70,7 @@ MUTANTS = [
      ["unit/drain"]),
     ("drain-bad-record-untold", DRAIN, "	take_loss(drain, 1, RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE,",
      "	take_loss(drain, 0, RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE,", ["unit/drain"]),
-    ("drain-thread-record-has-no-number", DRAIN, "		batcher_skip(drain->batcher[i]);\n", "", ["unit/drain"]),
+    ("drain-thread-record-has-no-number", DRAIN, "		batcher_skip(drain->batcher[i]);\n", "		;\n", ["unit/drain"]),
     ("drain-short-record-believed", DRAIN, " || item->words < info->fields) {", ") {", ["unit/drain"]),
     ("drain-last-chunk-not-released", DRAIN, "	if (read != released)\n", "	if (read && !released && !drain)\n",
      ["unit/drain", "unit/worker"]),
