@@ -192,7 +192,8 @@ $(BUILD)/tools/swarm: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/tools/swarm*.
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lssl -lcrypto $(PROTO_LIBS)
 
 # Whose stacks are looked at: each of its functions has a frame.
-$(BUILD)/tests/tools/busy.o $(BUILD)/tests/bench/profile.o: ALL_CFLAGS += -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-ipa-icf
+$(BUILD)/tests/tools/busy.o $(BUILD)/tests/bench/profile.o: ALL_CFLAGS += \
+	-fno-omit-frame-pointer -fno-optimize-sibling-calls $(if $(findstring clang,$(CC)),,-fno-ipa-icf)
 
 $(BUILD)/tools/%: $(BUILD)/tests/tools/%.o
 	$(call say,LD,$@)

@@ -45,7 +45,7 @@ def values_of(headers, expressions):
         head = includes(headers)
         first = head.count("\n") + 2
         text = head + "void values(void)\n{\n" + "".join(
-            f'__asm__ volatile("=value {i} %c0" : : "i"((long long)({expression})));\n'
+            f'__asm__ volatile(".ascii \\"=value {i} %c0\\"" : : "i"((int)({expression})));\n'
             for i, expression in enumerate(left)) + "}\n"
         first = head.count("\n") + 3
         done = compiled(text, "-O1", "-S", "-o", "-")

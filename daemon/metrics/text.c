@@ -98,8 +98,8 @@ const char *metric_text_content_type(enum metric_format format)
 	static const char *const type[METRIC_FORMATS] = {
 		[METRIC_PROMETHEUS] = "text/plain; version=0.0.4; charset=utf-8",
 		[METRIC_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
-		[METRIC_PROTOBUF] = "application/vnd.google.protobuf;"
-				    " proto=io.prometheus.client.MetricFamily; encoding=delimited",
+		[METRIC_PROTOBUF] = ("application/vnd.google.protobuf; "
+				     "proto=io.prometheus.client.MetricFamily; encoding=delimited"),
 	};
 
 	return type[format];

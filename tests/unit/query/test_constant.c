@@ -42,6 +42,7 @@ static void flags_have_names(void **state)
 	assert_string_equal(print("openat", "flags", O_DSYNC | O_WRONLY), "O_WRONLY|O_DSYNC");
 	assert_string_equal(print("mprotect", "prot", 0), "PROT_NONE");
 	assert_string_equal(print("mprotect", "prot", PROT_READ | PROT_EXEC), "PROT_READ|PROT_EXEC");
+	assert_string_equal(print("clone", "clone_flags", CLONE_IO), "CLONE_IO");	/* bit 31 */
 	assert_string_equal(print("mmap", "flags", MAP_SHARED_VALIDATE | MAP_FIXED),
 			    "MAP_SHARED_VALIDATE|MAP_FIXED");
 	assert_string_equal(print("socket", "type", SOCK_DGRAM | SOCK_CLOEXEC),
