@@ -11,7 +11,8 @@
 # against this kernel and has nothing to do with what is measured.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-build=$(realpath -m "${1:-build}")/kmod-bench
+programs=$(realpath -m "${1:-build}")
+build=$programs/kmod-bench
 lttng_modules=${2:-$build/lttng}
 kernel=${RT_KERNEL:-$(ls -v /boot | sed -n 's/^vmlinuz-//p' | tail -1)}
 headers=/usr/src/linux-headers-$kernel
@@ -24,7 +25,7 @@ command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64"
 mkdir -p "$build/src/kmod" && cp -ru kmod/module kmod/uapi "$build/src/kmod/" &&
 make -C "$build/src/kmod/module" KDIR="$headers" CONFIG_DEBUG_INFO_BTF_MODULES= \
 	>"$build/module.log" 2>&1 || { tail "$build/module.log" >&2; exit 1; }
-gcc -std=gnu17 -D_GNU_SOURCE -I. -O2 -Wall -Wextra -Werror -static -o "$build/kmod_bench" \
+gcc -std=gnu17 -D_GNU_SOURCE -I. "-I$programs" -O2 -Wall -Wextra -Werror -static -o "$build/kmod_bench" \
 	tests/kmod/kmod_bench.c tests/kmod/guest.c daemon/ring/reader.c daemon/ring/note.c \
 	daemon/ring/unread.c daemon/ring/geometry.c \
 	query/error.c || exit 1
