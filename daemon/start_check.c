@@ -1,6 +1,6 @@
 #include "daemon/start_check.h"
 
-#include "daemon/config/choice.h"
+#include "daemon/config/config.h"
 #include "daemon/export/choose.h"
 #include "daemon/export/target.h"
 #include "query/filter.h"

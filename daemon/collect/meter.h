@@ -17,11 +17,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/collect/meter_sched.h"
-#include "daemon/collect/meter_top.h"
-#include "query/probe_set.h"
 #include "daemon/ring/reader.h"
 #include "daemon/ring/thread_table.h"
+#include "kmod/uapi/ringtail.h"
+#include "query/probe_set.h"
 
 /* 1 to 133 as they are, the kernel's own for calls to be started again, and any other. */
 #define METER_ERRNO_LAST	133u	/* EHWPOISON */
@@ -56,6 +57,26 @@ struct meter_comm {
 	_Atomic uint64_t comm[2];	/* RT_COMM_BYTES, as two words */
 	_Atomic uint64_t calls, cpu_ns;
 };
+
+/* A process, as the table of the busiest has it. */
+struct top_entry {
+	uint32_t pid;
+	char comm[RT_COMM_BYTES];	/* of the thread that was seen last; not terminated if full */
+	uint64_t calls, errors, cpu_ns;
+	uint64_t weight;		/* by which the least busy is found */
+};
+
+#define TOP_SLOTS (4u * METER_PROCESSES_MAX)
+
+/* The busiest processes, in a table of fixed size. All zeros is an empty table. */
+struct meter_top {
+	uint32_t entries;
+	struct top_entry entry[METER_PROCESSES_MAX];
+	uint16_t slot[TOP_SLOTS];	/* entry + 1, by hash of pid; 0: empty */
+};
+
+/* Adds to entry.pid's; `weight` is not looked at. */
+void meter_top_add(struct meter_top *top, const struct top_entry *entry);
 
 /* One ring, as its meter sees it: who runs there, and since when. Belongs to the drain. */
 struct meter_ring {

@@ -4,14 +4,169 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "daemon/config/check.h"
 #include "daemon/config/option.h"
+#include "daemon/config/rule.h"
 #include "daemon/config/value.h"
+#include "query/filter.h"
+#include "query/probe_set.h"
+
+/* ---- Who may connect ------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 4, 5)))
+static int refuse(struct error *error, const char *code, const char *hint, const char *what, ...);
+
+static int refuse(struct error *error, const char *code, const char *hint, const char *what, ...)
+{
+	char text[ERROR_TEXT_BYTES];
+	va_list arguments;
+
+	va_start(arguments, what);
+	vsnprintf(text, sizeof(text), what, arguments);
+	va_end(arguments);
+	error_set(error, EINVAL, code, "%s", text);
+	error_hint(error, "%s", hint);
+	return -EINVAL;
+}
+
+static int check_files(const struct config *config, struct error *error)
+{
+	if (config->tls_key && !config->tls_cert)
+		return refuse(error, "tls-no-cert", "give tls-cert too: the certificate of that key",
+			      "tls-key is given, and tls-cert is not");
+	if (config->tls_cert && !config->tls_key)
+		return refuse(error, "tls-no-key", "give tls-key too: the key of that certificate",
+			      "tls-cert is given, and tls-key is not");
+	if (config->tls_client_ca && !config->tls_cert)
+		return refuse(error, "tls-no-cert",
+			      "clients show their certificates over TLS: give tls-cert and tls-key",
+			      "tls-client-ca is given, and tls-cert is not");
+	return 0;
+}
+
+struct listened {
+	unsigned plain, tls, local;
+};
+
+static int check_address(const struct config *config, const struct address *address,
+			 struct listened *listened, struct error *error)
+{
+	if (address_is_unix(address)) {
+		listened->local++;
+	} else if (address->loopback && config->insecure) {
+		listened->plain++;
+	} else if (config->tls_cert) {
+		listened->tls++;
+	} else if (address->loopback) {
+		return refuse(error, "listen-needs-insecure",
+			      "give tls-cert and tls-key; or --insecure if every local user may"
+			      " read the trace; or listen on a unix socket",
+			      "listen: `%s`: tcp is for TLS, and plain only on loopback with"
+			      " --insecure", address->text);
+	} else {
+		return refuse(error, "listen-needs-tls",
+			      "give tls-cert, tls-key and tls-client-ca or tokens; or listen on a"
+			      " unix socket, and forward it, for example with ssh -L",
+			      "listen: `%s`: off loopback tcp is for TLS alone, and tls-cert is not"
+			      " given", address->text);
+	}
+	return 0;
+}
+
+static int check_addresses(const struct config *config, struct listened *listened,
+			   struct error *error)
+{
+	for (unsigned i = 0; i < config->listen.count; i++) {
+		int err = check_address(config, &config->listen.address[i], listened, error);
+
+		if (err)
+			return err;
+	}
+	if (config->http.socket_bytes && !config->http.loopback) {
+		if (!config->tls_cert || (!config->tls_client_ca && !config->tokens))
+			return refuse(error, "http-needs-tls",
+				      "give tls-cert, tls-key and tls-client-ca or tokens; or serve"
+				      " 127.0.0.1, and forward it, for example with ssh -L",
+				      "http: `%s`: off loopback the status page is for TLS with"
+				      " authentication alone", config->http.text);
+		listened->tls++;
+	}
+	if (listened->tls && !config->tls_client_ca && !config->tokens)
+		return refuse(error, "tls-no-clients",
+			      "give tls-client-ca, for clients with certificates, or tokens, or both",
+			      "TLS is on, but nothing tells clients apart: neither tls-client-ca nor"
+			      " tokens is given");
+	if (listened->plain && !listened->tls && (config->tls_client_ca || config->tokens))
+		return refuse(error, "plain-authentication",
+			      "take --insecure away, so that the address speaks TLS",
+			      "%s is given, but tcp is plain here: whoever connects comes in without",
+			      config->tokens ? "tokens" : "tls-client-ca");
+	if (config->tls_cert && !listened->tls)
+		return refuse(error, "tls-unused",
+			      "listen on tcp:HOST:PORT too, without --insecure if that is loopback",
+			      "tls-cert is given, but no address speaks TLS");
+	return 0;
+}
+
+static int check_words(const struct config_words *words, enum role role, struct error *error)
+{
+	for (unsigned i = 0; i < words->count; i++) {
+		char what[ERROR_TEXT_BYTES];
+		struct rule rule;
+		int err = rule_parse(words->word[i], role, &rule, error);
+
+		if (err) {
+			snprintf(what, sizeof(what), "%s: %.400s", role_name(role), error->what);
+			strcpy(error->what, what);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* A way to come in needs somebody who may, and the other way round. */
+static int check_way(const struct config *config, enum identity_proof proof, const char *given,
+		     const char *option, const char *prefix, struct error *error)
+{
+	bool any = rule_admits_any(&config->viewer, proof) ||
+		   rule_admits_any(&config->operator, proof);
+
+	if (given && !any)
+		return refuse(error, "nobody-allowed",
+			      "say who may: viewer = cert:NAME or token:NAME, operator likewise",
+			      "%s is given, but no viewer and no operator is a `%sNAME`: all would"
+			      " be refused", option, prefix);
+	if (any && !given)
+		return refuse(error, "rule-cannot-hold", "give the file, or take the rule out",
+			      "a rule names a `%sNAME`, and %s is not given: nobody can prove it",
+			      prefix, option);
+	return 0;
+}
+
+static int config_check(const struct config *config, struct error *error)
+{
+	struct listened listened = {0};
+	int err = check_files(config, error);
+
+	if (!err)
+		err = check_addresses(config, &listened, error);
+	if (!err)
+		err = check_words(&config->viewer, ROLE_VIEWER, error);
+	if (!err)
+		err = check_words(&config->operator, ROLE_OPERATOR, error);
+	if (!err)
+		err = check_way(config, IDENTITY_CERT, config->tls_client_ca, "tls-client-ca",
+				"cert:", error);
+	if (!err)
+		err = check_way(config, IDENTITY_TOKEN, config->tokens, "tokens", "token:", error);
+	return err;
+}
 
 #define RUN_SOCKET		"unix:/run/ringtail/ringtail.sock"
 #define USER_DEFAULT		"ringtail"
@@ -491,4 +646,119 @@ void config_free(struct config *config)
 	for (int i = 0; i < OPTIONS; i++)
 		config_value_clear(&config_options[i], config);
 	memset(config, 0, sizeof(*config));
+}
+
+/* ---- Reload ---------------------------------------------------------------------------------- */
+
+/* A reload applies these. All others need a restart, a new option too. */
+static const unsigned char takes_effect[OPTIONS] = {
+	[OPTION_tls_cert] = 1, [OPTION_tls_key] = 1, [OPTION_tls_client_ca] = 1,
+	[OPTION_tokens] = 1, [OPTION_viewer] = 1, [OPTION_operator] = 1,
+	[OPTION_viewer_probe] = 1, [OPTION_viewer_strings] = 1, [OPTION_viewer_stacks] = 1,
+	[OPTION_viewer_rate] = 1, [OPTION_viewer_subscriptions] = 1,
+	[OPTION_probe] = 1, [OPTION_filter] = 1,
+	[OPTION_batch_interval_ns] = 1, [OPTION_low_latency] = 1,
+	[OPTION_history_bytes] = 1, [OPTION_history_age_ns] = 1,
+	[OPTION_queue_bytes] = 1, [OPTION_memory_bytes] = 1, [OPTION_overflow] = 1,
+	[OPTION_clients_max] = 1, [OPTION_identity_max] = 1, [OPTION_pending_max] = 1,
+	[OPTION_tls_timeout_ns] = 1, [OPTION_hello_timeout_ns] = 1,
+	[OPTION_silence_timeout_ns] = 1,
+	[OPTION_metrics_probe] = 1, [OPTION_slow_call_ns] = 1, [OPTION_log_level] = 1,
+};
+
+/* As it would stand in a file; NULL: out of memory. */
+static char *print(const struct config_option *option, const struct config *config)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	if (!out)
+		return NULL;
+	config_value_print(option, config, out);
+	fclose(out);
+	return text;
+}
+
+static bool differs(const struct config_option *option, const struct config *old,
+		    const struct config *new)
+{
+	char *before = print(option, old), *after = print(option, new);
+	bool differs = !before || !after || strcmp(before, after) != 0;
+
+	free(before);
+	free(after);
+	return differs;
+}
+
+/* What depends on others, too. */
+static bool is_in_force(int option, const struct config *old, const struct config *new)
+{
+	if (option == OPTION_tls_cert)		/* a listener has TLS, or it has not */
+		return !old->tls_cert == !new->tls_cert;
+	if (option == OPTION_slow_call_ns)	/* exporters keep what they began with */
+		return !old->export.count;
+	return takes_effect[option];
+}
+
+void config_reload_ignored(const struct config *old, const struct config *new, char *names,
+			   size_t bytes)
+{
+	size_t used = 0;
+
+	names[0] = '\0';
+	for (int i = 0; i < OPTIONS; i++) {
+		const struct config_option *option = &config_options[i];
+
+		if (option->place != CONFIG_ANYWHERE || !differs(option, old, new) ||
+		    is_in_force(i, old, new))
+			continue;
+		used += (size_t)snprintf(names + used, bytes - used, "%s%s", used ? ", " : "",
+					 option->name);
+		if (used >= bytes)
+			return;
+	}
+}
+
+/* ---- Probes and filters that an option names ------------------------------------------------- */
+
+/* Puts the option in front of what is wrong with its text. */
+static int of_option(const char *option, int err, struct error *error)
+{
+	char what[ERROR_TEXT_BYTES];
+
+	snprintf(what, sizeof(what), "%s: %.400s", option, error->what);
+	snprintf(error->what, sizeof(error->what), "%s", what);
+	return err;
+}
+
+static int check_globs(const struct config_words *globs, const Ringtail__V1__Catalog *catalog,
+		       struct error *error)
+{
+	int err = 0;
+
+	for (unsigned i = 0; !err && i < globs->count; i++) {
+		struct probe_set set = {0};
+
+		err = catalog ? probe_set_add_glob(&set, globs->word[i], catalog, error) :
+				probe_set_check_glob(globs->word[i], error);
+	}
+	return err;
+}
+
+int config_check_choice(const struct config_words *globs, const char *globs_option,
+		       const char *filter, const char *filter_option,
+		       const Ringtail__V1__Catalog *catalog, struct error *error)
+{
+	int err = check_globs(globs, catalog, error);
+	struct filter *compiled;
+
+	if (err)
+		return of_option(globs_option, err, error);
+	err = filter ? filter_compile(filter, catalog, &compiled, error) : 0;
+	if (err)
+		return of_option(filter_option, err, error);
+	if (filter)
+		filter_destroy(compiled);
+	return 0;
 }

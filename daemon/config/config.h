@@ -15,8 +15,9 @@
 #include <stdio.h>
 
 #include "daemon/net/address.h"
-#include "query/error.h"
 #include "proto/limits.h"
+#include "proto/ringtail.pb-c.h"
+#include "query/error.h"
 
 #define CONFIG_FILE_DEFAULT	"/etc/ringtail/ringtaild.conf"
 #define CONFIG_FILE_BYTES_MAX	(256u << 10)
@@ -95,5 +96,17 @@ void config_free(struct config *config);
 void config_print(const struct config *config, FILE *out);
 
 void config_help(FILE *out);
+
+/* The names of the options that differ, and that only a restart changes: "a, b"; "" if there are none. */
+void config_reload_ignored(const struct config *old, const struct config *new, char *names,
+			   size_t bytes);
+
+/*
+ * Checks the probes and the filter of one option each: "export-probe", "export-filter". With a catalog,
+ * every name must be in it. filter: NULL for none.
+ */
+int config_check_choice(const struct config_words *globs, const char *globs_option,
+			const char *filter, const char *filter_option,
+			const Ringtail__V1__Catalog *catalog, struct error *error);
 
 #endif

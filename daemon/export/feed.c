@@ -10,7 +10,7 @@
 #include "daemon/export/choose.h"
 #include "daemon/export/thread.h"
 #include "daemon/base/log.h"
-#include "daemon/config/choice.h"
+#include "daemon/config/config.h"
 #include "daemon/stream/stream.h"
 #include "proto/message.h"
 

@@ -10,9 +10,25 @@
 #include "daemon/collect/meter.h"
 #include "daemon/metrics/stat.h"
 
+struct event_base;
+struct http_history;
+
 void http_live_write(const struct daemon_stat *stat, struct meters *meters, FILE *out);
 
 /* A JSON string, quoted; bytes that are not UTF-8 are shown as U+FFFD. */
 void http_live_string(const char *text, size_t bytes, FILE *out);
+
+/*
+ * The latencies of the last minutes, second by second: a map for the page to show when it is opened.
+ * Looks once a second. NULL: out of memory.
+ */
+struct http_history *http_history_create(struct event_base *base, struct meters *meters);
+void http_history_destroy(struct http_history *history);
+
+/*
+ * [{"at":ms since 1970,"duration":[by bucket],"sched_latency":[by bucket]}, ...], the oldest second
+ * first, at most HTTP_HISTORY_SECONDS of them.
+ */
+void http_history_write(const struct http_history *history, FILE *out);
 
 #endif

@@ -42,4 +42,7 @@ enum http_parse {
 enum http_parse http_request_parse(const char *bytes, size_t n, struct http_request *request,
 				   size_t *used);
 
+/* Whether an Accept-Encoding names gzip, and does not refuse it (q=0). */
+bool http_gzip_is_asked_for(const char *accept_encoding);
+
 #endif

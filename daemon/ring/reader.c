@@ -22,15 +22,152 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/limits.h"
 #include "daemon/ring/geometry.h"
-#include "daemon/ring/note.h"
-#include "daemon/ring/unread.h"
+#include "kmod/uapi/ringtail.h"
 #include "proto/ringtail.pb-c.h"
+
+#define BODY_BITS	24	/* of `commit` below its tag: words and probe */
+
+static inline uint64_t load_acquire(const __u64 *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* ---- What is unread -------------------------------------------------------------------------- */
+
+/*
+ * Where no record is committed, one is on its way, as long as it may be: each word behind it is tried,
+ * until one carries the tag of its own place.
+ *
+ *	load acquire commit of a later record	store release commit, fillers and heads before it
+ *
+ * A place that was found unfinished is looked at again when something behind it is committed: it may
+ * have been the filler or the head in front of just that, and is no attempt of its own.
+ */
+
+#define NOWHERE		UINT64_MAX
+
+/* Words and probe of what is committed at a place; false: nothing is. */
+static bool committed(const struct ring_span *span, uint64_t pos, uint64_t *body)
+{
+	const uint8_t *at = span->data + (pos & (span->size_bytes - 1));
+
+	*body = __atomic_load_n((const __u64 *)at, __ATOMIC_ACQUIRE) ^
+		rt_record_tag(pos, span->key);
+	return !(*body >> BODY_BITS) && rt_commit_words(*body);
+}
+
+uint64_t ring_unread_count(const struct ring_span *span, uint64_t looks_max)
+{
+	uint64_t count = 0, unfinished = NOWHERE, pos = span->pos;
+
+	for (uint64_t i = 0; i < looks_max && pos < span->end; i++) {
+		uint64_t body, first;
+
+		if (!committed(span, pos, &body)) {
+			count += unfinished == NOWHERE;
+			if (unfinished == NOWHERE)
+				unfinished = pos;
+			pos += 8;
+			continue;
+		}
+		if (unfinished != NOWHERE) {
+			if (committed(span, unfinished, &first)) {
+				pos = unfinished;
+				body = first;
+				count--;
+			}
+			unfinished = NOWHERE;
+		}
+		count += rt_commit_probe(body) >= RT_PROBE_THREAD;
+		pos += rt_commit_words(body) * 8;
+	}
+	return count;
+}
+
+/* ---- Notes for the next reader --------------------------------------------------------------- */
+
+/*
+ * The older note is overwritten. Between the two stores of its `pos` it fits no position; before
+ * consumer_pos is stored the other one fits, and after it this one. Two that fit are of one position:
+ * between them losses were counted, so the later one has the higher numbers, and either would do,
+ * since losses are located again as they were. A process that is killed has done a first part of its
+ * stores, so their order is all that counts: each is a release.
+ */
+
+static void store(__u64 *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+/* Of two notes, the one that is not newer. */
+static struct rt_ring_note *older(struct rt_ring_note *a, struct rt_ring_note *b)
+{
+	uint64_t pos_a = load_acquire(&a->pos), pos_b = load_acquire(&b->pos);
+
+	if (pos_a == RT_NOTE_UNFINISHED || pos_b == RT_NOTE_UNFINISHED)
+		return pos_a == RT_NOTE_UNFINISHED ? a : b;
+	if (pos_a != pos_b)
+		return pos_a < pos_b ? a : b;
+	return load_acquire(&a->seq) <= load_acquire(&b->seq) ? a : b;
+}
+
+void ring_note_write(struct rt_ring_consumer *consumer, const struct rt_ring_note *note)
+{
+	struct rt_ring_note *to = older(&consumer->note[0], &consumer->note[1]);
+
+	store(&to->pos, RT_NOTE_UNFINISHED);
+	store(&to->seq, note->seq);
+	store(&to->lost_seen, note->lost_seen);
+	store(&to->owed, note->owed);
+	store(&to->missed, note->missed);
+	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
+		store(&to->charged[i], note->charged[i]);
+	store(&to->pos, note->pos);
+}
+
+/* What a reader may have put down: its own sums close, and the ring has lost that much. */
+static bool is_possible(const struct rt_ring_note *note, uint64_t lost_total)
+{
+	uint64_t charged = 0;
+
+	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
+		charged += note->charged[i];
+	return note->lost_seen <= lost_total && note->owed <= note->lost_seen &&
+	       charged == note->lost_seen - note->owed && note->seq >= charged &&
+	       note->seq <= RING_SEQ_MAX / 2;
+}
+
+bool ring_note_read(const struct rt_ring_consumer *consumer, uint64_t pos, uint64_t lost_total,
+		    struct rt_ring_note *note)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct rt_ring_note *from = &consumer->note[i];
+		struct rt_ring_note mine = {.pos = load_acquire(&from->pos)};
+
+		if (mine.pos != pos)
+			continue;
+		mine.seq = load_acquire(&from->seq);
+		mine.lost_seen = load_acquire(&from->lost_seen);
+		mine.owed = load_acquire(&from->owed);
+		mine.missed = load_acquire(&from->missed);
+		for (unsigned j = 0; j < RT_LOST_REASONS; j++)
+			mine.charged[j] = load_acquire(&from->charged[j]);
+		if (!is_possible(&mine, lost_total) || (found && mine.seq < note->seq))
+			continue;
+		*note = mine;
+		found = true;
+	}
+	return found;
+}
 
 #define CORRUPT_TEXT_BYTES	160
 
@@ -66,11 +203,6 @@ struct ring_reader {
 	char corrupt_text[CORRUPT_TEXT_BYTES];
 };
 
-static inline uint64_t load_acquire(const __u64 *word)
-{
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
 static inline uint64_t subbuf_end(const struct ring_reader *reader, uint64_t pos)
 {
 	return (pos | (reader->subbuf_bytes - 1)) + 1;
@@ -79,7 +211,6 @@ static inline uint64_t subbuf_end(const struct ring_reader *reader, uint64_t pos
 #define READ_AHEAD_BYTES	512	/* records come from another CPU's cache: ask for them early */
 #define HEADER_WORDS		(RT_RECORD_HEADER_BYTES / 8)
 #define SUBBUF_WORDS		(HEADER_WORDS + sizeof(struct rt_subbuf) / 8)
-#define BODY_BITS		24	/* of `commit` below its tag: words and probe */
 #define COPY_TRIES		RING_SUBBUFS_MIN	/* each one lands a sub-buffer further on */
 #define STEPS_MAX		32	/* of read_slowly: two fillers and a look again need 6 */
 #define LOSERS_MAX		64	/* writers that may be between two counters */

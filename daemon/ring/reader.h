@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "query/error.h"
 #include "kmod/uapi/ringtail.h"
+#include "query/error.h"
 
 struct ring_reader;
 
@@ -49,7 +49,7 @@ struct ring_usage {
 	uint64_t produced;	/* records, unread, and what the producer counts as lost */
 	uint64_t records;	/* read (the ring's own among them; fillers are no attempts) */
 	uint64_t lost[RT_LOST_REASONS];	/* reported as RING_LOST */
-	uint64_t unread;	/* attempts between reader and producer, counted as ring_unread.h says */
+	uint64_t unread;	/* attempts between reader and producer, counted as ring_unread_count() says */
 	uint64_t in_flight;	/* unread, and what is lost and not reported yet */
 	uint64_t unread_bytes;	/* reserved and not released */
 	uint64_t size_bytes;
@@ -106,5 +106,38 @@ uint32_t ring_reader_cpu(const struct ring_reader *reader);
 
 /* After RING_CORRUPT: which CPU's ring, which rule, at which position. NULL before. Borrowed. */
 const char *ring_reader_error(const struct ring_reader *reader);
+
+/*
+ * A reader leaves its place in the consumer page, so that the next reader continues to count there,
+ * however this one ended: two notes, written in turn (struct rt_ring_note).
+ */
+
+/* No ring makes as many attempts in a hundred years: one that says so is wrong. */
+#define RING_SEQ_MAX (1ull << 62)
+
+/* Puts down what belongs to note->pos, which is to become consumer_pos next, or is it. */
+void ring_note_write(struct rt_ring_consumer *consumer, const struct rt_ring_note *note);
+
+/*
+ * The note that belongs to `pos`, the consumer_pos. False: there is none, or none that can be true of
+ * a ring that has lost `lost_total` by now: nobody knows how its attempts were numbered.
+ */
+bool ring_note_read(const struct rt_ring_consumer *consumer, uint64_t pos, uint64_t lost_total,
+		    struct rt_ring_note *note);
+
+/* A part of a ring that was not read yet: from the reader's place to what is reserved. */
+struct ring_span {
+	const uint8_t *data;		/* the ring's, size_bytes long; borrowed */
+	uint64_t size_bytes;
+	uint64_t key;
+	uint64_t pos, end;		/* at most size_bytes apart */
+};
+
+/*
+ * Attempts in the span that have a record, or will have one, while producers run beside it; fillers and heads of sub-buffers are none.
+ * Exact, but for two cases, where it is too low: unfinished records that follow one another at once
+ * count as one, since nothing tells how long they are; and it looks at `looks_max` places at most.
+ */
+uint64_t ring_unread_count(const struct ring_span *span, uint64_t looks_max);
 
 #endif

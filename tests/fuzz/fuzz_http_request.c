@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/http/gzip.h"
 #include "daemon/http/request.h"
 #include "daemon/metrics/text.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "daemon/collect/drain.h"
-#include "daemon/ring/note.h"
+#include "daemon/ring/reader.h"
 #include "proto/batch_decode.h"
 #include "tests/unit/daemon/small_catalog.h"
 

@@ -1,6 +1,6 @@
 """Mutants of who is let in."""
 TOKEN = "daemon/access/token.c"
-CHECK = "daemon/config/check.c"
+CHECK = "daemon/config/config.c"
 
 MUTANTS = [
     ("token-compares-eight-bytes", TOKEN, "digest, IDENTITY_TOKEN_BYTES) == 0)", "digest, 8) == 0)",

@@ -1,6 +1,5 @@
 """Mutants of the ring's reader: numbers, losses, notes for the next reader."""
 READER = "daemon/ring/reader.c"
-NOTE = "daemon/ring/note.c"
 TESTS = ["unit/ring_reader", "unit/ring_usage", "unit/ring_note", "unit/ring_room", "unit/ring_damage"]
 
 MUTANTS = [
@@ -64,21 +63,21 @@ MUTANTS = [
      "		return true;", "	return true;", ["unit/ring_room"]),
     ("ring-bell-too-late", READER, "	uint64_t most = reader->size_bytes - 2 * reader->subbuf_bytes;",
      "	uint64_t most = 2 * reader->size_bytes;", TESTS + ["unit/bell"]),
-    ("ring-note-over-the-newer", NOTE, "		return pos_a < pos_b ? a : b;",
+    ("ring-note-over-the-newer", READER, "		return pos_a < pos_b ? a : b;",
      "		return pos_a < pos_b ? b : a;", ["unit/ring_note"]),
-    ("ring-note-of-one-position-over-the-newer", NOTE,
-     "	return load(&a->seq) <= load(&b->seq) ? a : b;",
-     "	return load(&a->seq) <= load(&b->seq) ? b : a;", ["unit/ring_note"]),
-    ("ring-note-not-marked-unfinished", NOTE, "	store(&to->pos, RT_NOTE_UNFINISHED);\n", "",
+    ("ring-note-of-one-position-over-the-newer", READER,
+     "	return load_acquire(&a->seq) <= load_acquire(&b->seq) ? a : b;",
+     "	return load_acquire(&a->seq) <= load_acquire(&b->seq) ? b : a;", ["unit/ring_note"]),
+    ("ring-note-not-marked-unfinished", READER, "	store(&to->pos, RT_NOTE_UNFINISHED);\n", "",
      ["unit/ring_note"]),
-    ("ring-note-of-another-position", NOTE, "		if (mine.pos != pos)\n			continue;\n", "		(void)pos;\n",
+    ("ring-note-of-another-position", READER, "		if (mine.pos != pos)\n			continue;\n", "		(void)pos;\n",
      ["unit/ring_note"]),
-    ("ring-note-with-more-losses-than-the-ring", NOTE,
+    ("ring-note-with-more-losses-than-the-ring", READER,
      "	return note->lost_seen <= lost_total && note->owed", "	return lost_total + 1 && note->owed", ["unit/ring_note"]),
-    ("ring-note-whose-sums-are-open", NOTE,
+    ("ring-note-whose-sums-are-open", READER,
      "	       charged == note->lost_seen - note->owed && note->seq", "	       note->seq",
      ["unit/ring_note"]),
-    ("ring-note-of-the-two-the-older", NOTE, "(found && mine.seq < note->seq)",
+    ("ring-note-of-the-two-the-older", READER, "(found && mine.seq < note->seq)",
      "(found && mine.seq > note->seq)", ["unit/ring_note"]),
     ("ring-usage-counts-what-was-charged-before", READER, " - reader->charged_before", "",
      ["unit/ring_usage"]),

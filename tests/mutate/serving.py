@@ -1,7 +1,7 @@
 """Mutants of what clients may ask, how many may, and what is told of it: sessions, consumers' owners, changes, the
 configuration's checks."""
 SERVER = "daemon/serve/server.c"
-CHECK = "daemon/config/check.c"
+CHECK = "daemon/config/config.c"
 CONTROL = "daemon/serve/control.c"
 CONSUMERS = "daemon/stream/consumers.c"
 OWNERS = ["unit/consumers", "unit/fanout_owner"]

@@ -324,7 +324,7 @@ static void test_heavy_hitters(void **state)
 	uint64_t weight = 0;
 
 	(void)state;
-	meter_top_clear(&top);
+	memset(&top, 0, sizeof(top));
 	for (uint32_t i = 0; i < 100000; i++) {
 		meter_top_add(&top, &(struct top_entry){.pid = 1000 + i, .calls = 1});
 		if (i % 20 == 0)

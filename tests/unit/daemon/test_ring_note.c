@@ -20,7 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/ring/note.h"
 #include "daemon/ring/reader.h"
 #include "daemon/ring/writer.h"
 

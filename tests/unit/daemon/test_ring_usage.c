@@ -16,7 +16,6 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/ring/reader.h"
-#include "daemon/ring/unread.h"
 #include "daemon/ring/writer.h"
 
 #define RING_BYTES	RT_RING_BYTES_MIN

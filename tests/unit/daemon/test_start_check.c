@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/config/choice.h"
+#include "daemon/config/config.h"
 #include "daemon/start_check.h"
 #include "tests/unit/daemon/small_catalog.h"
 
