@@ -223,6 +223,8 @@ static int read_again(struct engine *engine, struct config *config, struct gate 
 
 	if (!err)
 		err = gate_create(config, gate, error);
+	for (unsigned i = 0; !err && i < config->export_probe.count; i++)
+		fanout_make_now(engine->fanout, config->export_probe.word[i]);
 	if (!err)
 		err = config_check_choice(&config->export_probe, "export-probe",
 					  config->export_filter, "export-filter",
@@ -387,6 +389,31 @@ static void free_metering(struct engine *engine)
 	metering_destroy(engine->metering);
 }
 
+static void join_table(void *context, const Ringtail__V1__Probe *probe)
+{
+	struct engine *engine = context;
+	struct error error;
+
+	if (probe_table_add(&engine->probes, probe, &error) != 0)
+		log_failure(LOG_LEVEL_ERROR, &error);
+}
+
+/* What is read out of the catalog before there is a fanout. What cannot be made is refused there. */
+static void make_configured(struct engine *engine)
+{
+	const struct config_words *const words[] = {&engine->config.metrics_probe,
+						    &engine->config.export_probe};
+	bool pending = false;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		for (unsigned j = 0; j < words[i]->count; j++) {
+			struct error ignored;
+
+			if (loader_can_make(engine->loader, words[i]->word[j]))
+				loader_make_now(engine->loader, words[i]->word[j], &pending, &ignored);
+		}
+}
+
 static int fork_loader(struct engine *engine, struct error *error)
 {
 	struct config *config = &engine->config;
@@ -413,7 +440,11 @@ static int fork_loader(struct engine *engine, struct error *error)
 		log_warn("store-failed", "the service manager cannot be asked to keep the rings: a "
 			 "restart may lose events");
 	privileges_raise_priority();
-	return probe_table_init(&engine->probes, loader_catalog(engine->loader), error);
+	loader_on_made(engine->loader, join_table, engine);
+	err = probe_table_init(&engine->probes, loader_catalog(engine->loader), error);
+	if (!err)
+		make_configured(engine);
+	return err;
 }
 
 static void end_loader(struct engine *engine)
@@ -675,6 +706,14 @@ static struct viewer_bounds viewers_of(const struct config *config)
 	};
 }
 
+static void on_made(void *context)
+{
+	struct engine *engine = context;
+
+	if (engine->server)
+		server_made(engine->server);
+}
+
 static int make_fanout(struct engine *engine, struct error *error)
 {
 	struct fanout_config config = {
@@ -695,6 +734,7 @@ static int make_fanout(struct engine *engine, struct error *error)
 		.hello = make_hello,
 		.saved = engine->manager ? engine->saved : NULL,
 		.file_strings = engine->config.export_strings,
+		.made = on_made,
 		.failed = on_loader_gone,
 		.context = engine,
 	};

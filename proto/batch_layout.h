@@ -82,7 +82,7 @@ enum {
 #define BATCH_COLUMN_TABLE(COLUMN) \
 	COLUMN(EVENT_PROBE,	event_probe,	2) \
 	COLUMN(EVENT_THREAD,	event_thread,	2) \
-	COLUMN(CHANGED,		changed,	3) \
+	COLUMN(CHANGED,		changed,	4) \
 	COLUMN(VALUE,		value,		0) \
 	COLUMN(TIME_HIGH,	time_high,	9) \
 	COLUMN(GAP_MORE,	gap_more,	9) \

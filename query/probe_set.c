@@ -183,6 +183,13 @@ void probe_set_union(struct probe_set *set, const struct probe_set *other)
 		set->bits[i] |= other->bits[i];
 }
 
+bool probe_set_glob_matches(const char *glob, const Ringtail__V1__Probe *probe)
+{
+	struct spec spec;
+
+	return split(&spec, glob, NULL) == 0 && matches(&spec, probe);
+}
+
 bool probe_set_equal(const struct probe_set *a, const struct probe_set *b)
 {
 	return memcmp(a->bits, b->bits, sizeof(a->bits)) == 0;

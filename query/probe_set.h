@@ -46,6 +46,9 @@ int probe_set_add_glob(struct probe_set *set, const char *glob,
 int probe_set_from_globs(struct probe_set *set, char *const *glob, unsigned globs,
 			 const Ringtail__V1__Catalog *catalog, struct error *error);
 
+/* Whether one probe matches one glob; false too if it is not a glob of probes. */
+bool probe_set_glob_matches(const char *glob, const Ringtail__V1__Probe *probe);
+
 void probe_set_add(struct probe_set *set, uint32_t id);	/* below RT_PROBE_MAX */
 void probe_set_union(struct probe_set *set, const struct probe_set *other);
 bool probe_set_equal(const struct probe_set *a, const struct probe_set *b);

@@ -22,6 +22,7 @@ static const char *type_name(enum ringtail_type type)
 {
 	static const char *const name[] = {
 		"unsigned", "signed", "hex", "duration", "result", "fd", "thread", "string",
+		"text", "array", "more",
 	};
 
 	return (unsigned)type < sizeof(name) / sizeof(*name) ? name[type] : "unknown";
@@ -35,6 +36,8 @@ static void print_line(const struct ringtail_probe *probe)
 	out_text(&out, probe->spec);
 	out_char(&out, '(');
 	for (unsigned i = first; i < probe->fields; i++) {
+		if (probe->field[i].type == RINGTAIL_MORE)
+			continue;
 		if (i > first)
 			out_literal(&out, ", ");
 		out_text(&out, probe->field[i].name);
@@ -47,12 +50,15 @@ static int print_object(const struct ringtail_probe *probe)
 	json_t *fields = json_array(), *object;
 	char *text;
 
-	for (unsigned i = 0; i < probe->fields; i++)
+	for (unsigned i = 0; i < probe->fields; i++) {
+		if (probe->field[i].type == RINGTAIL_MORE)
+			continue;
 		json_array_append_new(fields, json_pack("{s:s, s:s, s:s, s:i}",
 							"name", probe->field[i].name,
 							"type", type_name(probe->field[i].type),
 							"c_type", probe->field[i].c_type,
 							"bits", (int)probe->field[i].bits));
+	}
 	object = json_pack("{s:s, s:s, s:s, s:s, s:i, s:o}", "probe", probe->spec, "provider",
 			   probe->provider, "function", probe->function, "name", probe->name, "id",
 			   (int)probe->id, "fields", fields);
@@ -78,6 +84,7 @@ static int ask(const struct settings *settings, const char *glob, struct catalog
 	if (err)
 		return err;
 	list.glob = (char *)glob;
+	list.offers = true;
 	err = request_send(request, FRAME_LIST, &list.base, error);
 	if (!err)
 		err = request_wait(request, FRAME_CATALOG, REPLY_TIMEOUT_MS, &body, &bytes, error);

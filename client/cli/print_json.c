@@ -8,12 +8,15 @@
 #include "client/cli/sink.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/cli/context.h"
 #include "client/cli/out.h"
 #include "client/cli/text_value.h"
 #include "client/cli/stack_names.h"
 #include "proto/limits.h"
+
+#define DEVICE_MINOR_BITS 20	/* of a dev_t inside the kernel */
 
 struct sink {
 	struct out *out;
@@ -67,9 +70,62 @@ static void put_start(struct sink *sink, const struct ringtail_item *item)
 	out_u64(out, item->cpu);
 }
 
-static void put_value(struct out *out, const struct ringtail_field *field, uint64_t word)
+static void put_array(struct out *out, const struct ringtail_field *field, const uint8_t *at,
+		      size_t bytes)
 {
-	uint64_t value = ringtail_value(field, word);
+	size_t step = field->bits / 8;
+
+	out_char(out, '[');
+	for (size_t i = 0; i + step <= bytes; i += step) {
+		if (i)
+			out_char(out, ',');
+		if (field->element_signed)
+			out_i64(out, (int64_t)text_element(field, at + i));
+		else
+			out_u64(out, text_element(field, at + i));
+	}
+	out_char(out, ']');
+}
+
+/* A text or an array; null: its bytes could not be read. */
+static void put_bytes(struct out *out, const struct ringtail_item *event, unsigned number)
+{
+	const struct ringtail_field *field = &event->probe->field[number];
+	size_t bytes;
+	const uint8_t *at = ringtail_bytes(event, number, &bytes, NULL);
+
+	if (!at)
+		out_literal(out, "null");
+	else if (field->type == RINGTAIL_TEXT)
+		json_quote(out, (const char *)at, bytes);
+	else
+		put_array(out, field, at, bytes);
+}
+
+/* What C calls bool and dev_t, where the kernel says so: of tracepoints. */
+static bool put_c_value(struct out *out, const struct ringtail_field *field, uint64_t value)
+{
+	if (!strcmp(field->c_type, "bool") && field->bits == 8) {
+		if (value)
+			out_literal(out, "true");
+		else
+			out_literal(out, "false");
+		return true;
+	}
+	if (strcmp(field->c_type, "dev_t"))
+		return false;
+	out_char(out, '"');
+	out_u64(out, value >> DEVICE_MINOR_BITS);
+	out_char(out, ':');
+	out_u64(out, value & ((1u << DEVICE_MINOR_BITS) - 1));
+	out_char(out, '"');
+	return true;
+}
+
+static void put_value(struct out *out, const struct ringtail_item *event, unsigned number)
+{
+	const struct ringtail_field *field = &event->probe->field[number];
+	uint64_t value = ringtail_value(field, event->value[number]);
 
 	switch (field->type) {
 	case RINGTAIL_HEX:
@@ -83,8 +139,13 @@ static void put_value(struct out *out, const struct ringtail_field *field, uint6
 	case RINGTAIL_RESULT:
 		out_i64(out, (int64_t)value);
 		return;
+	case RINGTAIL_TEXT:
+	case RINGTAIL_BYTES:
+		put_bytes(out, event, number);
+		return;
 	default:
-		out_u64(out, value);
+		if (!put_c_value(out, field, value))
+			out_u64(out, value);
 	}
 }
 
@@ -121,10 +182,11 @@ static unsigned put_outcome(struct out *out, const struct ringtail_item *event)
 	return used;
 }
 
-/* Whether it is the text of one of the probe's fields. */
+/* Whether it is the text that one of the probe's fields is the address of. */
 static bool is_text(const struct ringtail_item *event, const struct ringtail_attachment *string)
 {
-	return string->kind == RINGTAIL_ATTACHED_STRING && string->field < event->probe->fields;
+	return string->kind == RINGTAIL_ATTACHED_STRING && string->field < event->probe->fields &&
+	       event->probe->field[string->field].type == RINGTAIL_STRING;
 }
 
 /* The names of those that were cut; none: no member. */
@@ -276,11 +338,13 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	first = put_outcome(out, event);
 	out_literal(out, ",\"args\":{");
 	for (unsigned i = first; i < probe->fields; i++) {
+		if (probe->field[i].type == RINGTAIL_MORE)
+			continue;
 		if (i > first)
 			out_char(out, ',');
 		json_quote_text(out, probe->field[i].name);
 		out_char(out, ':');
-		put_value(out, &probe->field[i], event->value[i]);
+		put_value(out, event, i);
 	}
 	out_char(out, '}');
 	if (event->attachments) {

@@ -101,6 +101,8 @@ static void put_arguments(struct sink *sink, const struct ringtail_item *event, 
 
 	out_char(out, '(');
 	for (unsigned i = first; i < event->probe->fields; i++) {
+		if (event->probe->field[i].type == RINGTAIL_MORE)
+			continue;
 		if (i > first)
 			out_literal(out, ", ");
 		out_text(out, event->probe->field[i].name);

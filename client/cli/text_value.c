@@ -173,6 +173,49 @@ static bool is_address(const struct ringtail_field *field, uint64_t value)
 	return value > UINT32_MAX;
 }
 
+uint64_t text_element(const struct ringtail_field *field, const uint8_t *at)
+{
+	uint64_t word = 0;
+
+	memcpy(&word, at, field->bits / 8);
+	if (field->element_signed && field->bits < 64)
+		word = (uint64_t)((int64_t)(word << (64 - field->bits)) >> (64 - field->bits));
+	return word;
+}
+
+static void put_array(struct out *out, const struct ringtail_field *field, const uint8_t *at,
+		      size_t bytes)
+{
+	size_t step = field->bits / 8;
+
+	out_char(out, '{');
+	for (size_t i = 0; i + step <= bytes; i += step) {
+		if (i)
+			out_char(out, ',');
+		if (field->element_signed)
+			out_i64(out, (int64_t)text_element(field, at + i));
+		else
+			out_hex(out, text_element(field, at + i));
+	}
+	out_char(out, '}');
+}
+
+static void put_bytes(struct out *out, const struct ringtail_item *event, unsigned number)
+{
+	const struct ringtail_field *field = &event->probe->field[number];
+	size_t bytes, whole;
+	const uint8_t *at = ringtail_bytes(event, number, &bytes, &whole);
+
+	if (!at)
+		out_literal(out, "?");
+	else if (field->type == RINGTAIL_TEXT)
+		text_string(out, at, bytes);
+	else
+		put_array(out, field, at, bytes);
+	if (at && whole > RINGTAIL_BYTES_MAX && field->type == RINGTAIL_BYTES)
+		out_literal(out, "...");
+}
+
 void text_value(struct out *out, const struct ringtail_item *event, unsigned number)
 {
 	const struct ringtail_field *field = &event->probe->field[number];
@@ -181,6 +224,10 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 	uint64_t value = ringtail_value(field, event->value[number]);
 	char name[256];
 
+	if (field->type == RINGTAIL_TEXT || field->type == RINGTAIL_BYTES) {
+		put_bytes(out, event, number);
+		return;
+	}
 	if (string) {
 		text_string(out, string->text, string->text_bytes);
 		return;
@@ -221,6 +268,10 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 	case RINGTAIL_STRING:
 		address(out, value);
 		return;
+	case RINGTAIL_TEXT:
+	case RINGTAIL_BYTES:
+	case RINGTAIL_MORE:
+		break;
 	case RINGTAIL_UNSIGNED:
 		if (is_address(field, value)) {
 			address(out, value);

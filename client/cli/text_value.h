@@ -34,4 +34,7 @@ const char *errno_name(int number);
 /* "No such file or directory"; NULL likewise. */
 const char *errno_text(int number);
 
+/* One element of an array, with its own width and sign. */
+uint64_t text_element(const struct ringtail_field *field, const uint8_t *at);
+
 #endif

@@ -107,8 +107,15 @@ static int fill_probe(struct catalog *catalog, struct ringtail_probe *probe,
 			.type = (enum ringtail_type)from->type,
 			.bits = field_bits(from->bits),
 			.names = names_of(catalog, message, from->name),
+			.bytes = from->bytes,
+			.element_signed = from->element_signed,
 		};
+		/* Or its bytes would be looked for behind the last value. */
+		if (from->bytes > (message->n_field - i) * sizeof(uint64_t))
+			return bad(error, "an array is longer than the words it is in");
 	}
+	if (strlen(message->print) > PRINT_BYTES_MAX || !is_printable(message->print))
+		return bad(error, "how a probe prints is too long, or no text");
 	*probe = (struct ringtail_probe){
 		.id = message->id,
 		.kind = RINGTAIL_TRACEPOINT,
@@ -118,6 +125,7 @@ static int fill_probe(struct catalog *catalog, struct ringtail_probe *probe,
 		.name = message->name,
 		.fields = (unsigned)message->n_field,
 		.field = field,
+		.print = message->print,
 	};
 	/* What is printed as a call is decided by its fields, the name only confirms it. */
 	if (!strcmp(probe->name, "call") && probe->fields >= 2 &&
@@ -143,6 +151,9 @@ static int index_probes(struct catalog *catalog, struct ringtail_error *error)
 	for (size_t i = 0; i < catalog->probes; i++) {
 		const struct ringtail_probe *probe = &catalog->probe[i];
 
+		/* In a list: those that are made when they are asked for have no id yet. */
+		if (!probe->id)
+			continue;
 		if (catalog->by_id[probe->id])
 			return bad(error, "two probes have one id");
 		catalog->by_id[probe->id] = probe;

@@ -631,6 +631,36 @@ size_t ringtail_value_name(const struct ringtail_item *event, unsigned field, ch
 	return bytes;
 }
 
+/* The values are little-endian words, one after the other: those of the machines that this runs on. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "an array lies in its values as it is");
+
+static const uint8_t *attached_bytes(const struct ringtail_item *event, unsigned field, size_t *bytes)
+{
+	for (size_t i = 0; i < event->attachments; i++)
+		if (event->attachment[i].kind == RINGTAIL_ATTACHED_STRING &&
+		    event->attachment[i].field == field) {
+			*bytes = event->attachment[i].text_bytes;
+			return event->attachment[i].text;
+		}
+	return NULL;
+}
+
+const uint8_t *ringtail_bytes(const struct ringtail_item *event, unsigned field, size_t *bytes,
+			      size_t *whole)
+{
+	const struct ringtail_field *of = &event->probe->field[field];
+	const uint8_t *at = (const uint8_t *)&event->value[field];
+
+	*bytes = of->bytes;
+	if (!of->bytes)
+		at = attached_bytes(event, field, bytes);
+	if (whole)
+		*whole = of->bytes ? of->bytes : event->value[field];
+	if (at && of->type == RINGTAIL_TEXT)
+		*bytes = strnlen((const char *)at, *bytes);
+	return at;
+}
+
 const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid)
 {
 	const struct batch_thread *thread;

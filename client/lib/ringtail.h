@@ -32,6 +32,9 @@ enum ringtail_type {
 	RINGTAIL_FD		= 5,
 	RINGTAIL_THREAD		= 6,	/* a tid; ringtail_thread_comm() may name it */
 	RINGTAIL_STRING		= 7,	/* an address; its text may be attached */
+	RINGTAIL_TEXT		= 8,	/* text: ringtail_bytes() */
+	RINGTAIL_BYTES		= 9,	/* an array: ringtail_bytes() */
+	RINGTAIL_MORE		= 10,	/* part of the field before; has no name */
 };
 
 #define RINGTAIL_NEVER		UINT64_MAX
@@ -40,7 +43,9 @@ struct ringtail_field {
 	const char *name;
 	const char *c_type;
 	enum ringtail_type type;
-	unsigned bits;		/* 8, 16, 32 or 64 */
+	unsigned bits;		/* 8, 16, 32 or 64; of an array, an element's */
+	unsigned bytes;		/* of a text or an array: in the values from its own on; 0: attached */
+	bool element_signed;	/* of an array */
 	const void *names;	/* the library's own: ringtail_value_name() */
 };
 
@@ -58,6 +63,7 @@ struct ringtail_probe {
 	const char *provider, *function, *name;
 	unsigned fields;
 	const struct ringtail_field *field;
+	const char *print;	/* how the kernel prints it, as tracefs says it; "": nobody said */
 };
 
 struct ringtail_thread {
@@ -256,6 +262,14 @@ uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word);
  */
 size_t ringtail_value_name(const struct ringtail_item *event, unsigned field, char *text,
 			   size_t text_bytes);
+
+/*
+ * The bytes of a text or an array, little-endian; of a text, up to its first NUL. *whole, which may be NULL: how
+ * many there were, where only the first RINGTAIL_BYTES_MAX came. NULL: none came.
+ */
+#define RINGTAIL_BYTES_MAX	128
+const uint8_t *ringtail_bytes(const struct ringtail_item *event, unsigned field, size_t *bytes,
+			      size_t *whole);
 
 /* The name of a thread that an event speaks of, or NULL; at most 16 bytes, as in the thread. */
 const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid);

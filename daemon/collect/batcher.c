@@ -161,13 +161,14 @@ static uint32_t field_of_arg(const struct probe_info *info, uint32_t arg)
 	return info->has_duration ? arg + 2 : arg;
 }
 
-/* An exec or a map without its file name is not worth much: it always comes along. */
+/* An exec, a map or a made probe without its texts is not worth much: they always come along. */
 static bool wants_strings(const struct batcher *batcher, uint16_t probe)
 {
 	const struct batcher_spec *spec = batcher->config.spec;
 
 	return spec->flags & RT_FLAG_STRINGS || spec->file_strings ||
-	       probe == RT_PROBE_SCHED_EXEC || probe == RT_PROBE_PROCESS_MAP;
+	       probe == RT_PROBE_SCHED_EXEC || probe == RT_PROBE_PROCESS_MAP ||
+	       probe >= RT_PROBE_MADE;
 }
 
 static bool encode_address(struct batcher *batcher, const struct probe_info *info,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -182,7 +183,8 @@ static void take_record(struct drain *drain, const struct ring_item *item)
 		return;
 	}
 	info = item->probe < RT_PROBE_MAX ? &drain->probes->probe[item->probe] : NULL;
-	if (!info || !info->known || item->words < info->fields) {
+	if (!info || !atomic_load_explicit(&info->known, memory_order_acquire) ||
+	    item->words < info->fields) {
 		take_bad(drain);
 		return;
 	}

@@ -1,10 +1,11 @@
 #include "daemon/ring/probe_table.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
-static int add_probe(struct probe_table *table, const Ringtail__V1__Probe *probe,
-		     struct error *error)
+int probe_table_add(struct probe_table *table, const Ringtail__V1__Probe *probe,
+		    struct error *error)
 {
 	struct probe_info *info;
 
@@ -15,7 +16,6 @@ static int add_probe(struct probe_table *table, const Ringtail__V1__Probe *probe
 				 probe->provider, probe->function, probe->name, probe->id,
 				 probe->n_field);
 	info = &table->probe[probe->id];
-	info->known = true;
 	info->fields = (uint8_t)probe->n_field;
 	for (size_t i = 0; i < probe->n_field; i++) {
 		Ringtail__V1__FieldType type = probe->field[i]->type;
@@ -26,6 +26,8 @@ static int add_probe(struct probe_table *table, const Ringtail__V1__Probe *probe
 		    info->thread_fields < PROBE_THREAD_FIELDS_MAX)
 			info->thread_field[info->thread_fields++] = (uint8_t)i;
 	}
+	/* Partner: take_record() of drain. */
+	atomic_store_explicit(&info->known, true, memory_order_release);
 	return 0;
 }
 
@@ -34,7 +36,7 @@ int probe_table_init(struct probe_table *table, const Ringtail__V1__Catalog *cat
 {
 	memset(table, 0, sizeof(*table));
 	for (size_t i = 0; i < catalog->n_probe; i++) {
-		int err = add_probe(table, catalog->probe[i], error);
+		int err = probe_table_add(table, catalog->probe[i], error);
 
 		if (err)
 			return err;

@@ -1,6 +1,6 @@
 /*
- * probe_table: what decoding a record of each probe id takes, from the catalog. Immutable once made;
- * shared by all threads.
+ * probe_table: what decoding a record of each probe id takes, from the catalog. Shared by all threads: a row
+ * does not change once it is known, and is added before the kernel can write a record of it.
  */
 #ifndef RINGTAIL_DAEMON_RING_PROBE_TABLE_H
 #define RINGTAIL_DAEMON_RING_PROBE_TABLE_H
@@ -16,7 +16,7 @@
 #define PROBE_THREAD_FIELDS_MAX 2
 
 struct probe_info {
-	bool known;
+	_Atomic bool known;		/* written last, read first */
 	bool has_duration;		/* field 0 */
 	uint8_t fields;
 	uint8_t thread_fields;
@@ -30,5 +30,9 @@ struct probe_table {
 /* -EPROTO if the catalog names an id, or fields, out of bounds. */
 int probe_table_init(struct probe_table *table, const Ringtail__V1__Catalog *catalog,
 		     struct error *error);
+
+/* One probe more, by the main thread, while others read. */
+int probe_table_add(struct probe_table *table, const Ringtail__V1__Probe *probe,
+		    struct error *error);
 
 #endif

@@ -10,6 +10,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/serve/stat.h"
 #include "proto/limits.h"
+#include "query/probe_set.h"
 
 struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 {
@@ -42,31 +43,97 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 	return frame_ref_pack(answers->codec, FRAME_SERVER_HELLO, &hello.base);
 }
 
-struct frame_ref *answers_list(const struct answers *answers, const char *glob,
+static bool is_same(const Ringtail__V1__Probe *a, const Ringtail__V1__Probe *b)
+{
+	return strcmp(a->name, b->name) == 0 && strcmp(a->function, b->function) == 0 &&
+	       strcmp(a->provider, b->provider) == 0;
+}
+
+/* Whether it is in the catalog, of which the first `from` probes are of other providers. */
+static bool is_there(const Ringtail__V1__Catalog *all, size_t from, const Ringtail__V1__Probe *offer)
+{
+	for (size_t i = from; i < all->n_probe; i++)
+		if (is_same(all->probe[i], offer))
+			return true;
+	return false;
+}
+
+/* All that is there, and of what can be made what is not there yet. */
+static void merge(const Ringtail__V1__Catalog *all, const Ringtail__V1__Catalog *offers,
+		  Ringtail__V1__Catalog *merged)
+{
+	size_t from = 0;
+
+	while (from < all->n_probe && strcmp(all->probe[from]->provider, "syscall") == 0)
+		from++;
+	for (size_t i = 0; i < all->n_probe; i++)
+		merged->probe[merged->n_probe++] = all->probe[i];
+	for (size_t i = 0; offers && i < offers->n_probe; i++)
+		if (!is_there(all, from, offers->probe[i]))
+			merged->probe[merged->n_probe++] = offers->probe[i];
+}
+
+/* Keeps those that match; without any, *error names the nearest. */
+static int select_probes(Ringtail__V1__Catalog *catalog, const char *glob, struct error *error)
+{
+	struct probe_set ignored = {0};
+	size_t kept = 0;
+
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		kept += probe_set_glob_matches(glob, catalog->probe[i]);
+	if (!kept)
+		return probe_set_add_glob(&ignored, glob, catalog, error);
+	kept = 0;
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		if (probe_set_glob_matches(glob, catalog->probe[i]))
+			catalog->probe[kept++] = catalog->probe[i];
+	catalog->n_probe = kept;
+	return 0;
+}
+
+/* How it prints is of no use in a list, and is the most of it. */
+static struct frame_ref *pack_list(const struct answers *answers, Ringtail__V1__Catalog *list,
+				   struct error *error)
+{
+	Ringtail__V1__Probe *bare = calloc(list->n_probe + 1, sizeof(*bare));
+	struct frame_ref *frame = NULL;
+
+	for (size_t i = 0; bare && i < list->n_probe; i++) {
+		bare[i] = *list->probe[i];
+		bare[i].print = (char *)protobuf_c_empty_string;
+		list->probe[i] = &bare[i];
+	}
+	if (bare)
+		frame = frame_ref_pack(answers->codec, FRAME_CATALOG, &list->base);
+	free(bare);
+	if (!frame) {
+		error_set(error, EMSGSIZE, "list-too-large",
+			  "%zu probes do not fit into a frame, or into memory", list->n_probe);
+		error_hint(error, "list a part of them: tracectl list 'syscall:*'");
+	}
+	return frame;
+}
+
+struct frame_ref *answers_list(const struct answers *answers, const char *glob, bool offers,
 			       struct error *error)
 {
 	const Ringtail__V1__Catalog *all = loader_catalog(answers->loader);
-	Ringtail__V1__Catalog some = RINGTAIL__V1__CATALOG__INIT;
-	struct probe_set probes = {0};
-	struct frame_ref *frame;
+	Ringtail__V1__Catalog *more = offers ? loader_offers(answers->loader) : NULL;
+	Ringtail__V1__Catalog list = RINGTAIL__V1__CATALOG__INIT;
+	struct frame_ref *frame = NULL;
 
-	if (*glob && probe_set_add_glob(&probes, glob, all, error) != 0)
-		return NULL;
-	some.probe = calloc(all->n_probe + 1, sizeof(*some.probe));
-	if (!some.probe) {
+	list.probe = calloc(all->n_probe + (more ? more->n_probe : 0) + 1,
+			    sizeof(struct Ringtail__V1__Probe *));
+	if (!list.probe) {
 		error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
-		return NULL;
+	} else {
+		merge(all, more, &list);
+		if (!*glob || select_probes(&list, glob, error) == 0)
+			frame = pack_list(answers, &list, error);
 	}
-	for (size_t i = 0; i < all->n_probe; i++)
-		if (!*glob || probe_set_test(&probes, all->probe[i]->id))
-			some.probe[some.n_probe++] = all->probe[i];
-	frame = frame_ref_pack(answers->codec, FRAME_CATALOG, &some.base);
-	free(some.probe);
-	if (!frame) {
-		error_set(error, EMSGSIZE, "list-too-large",
-			  "%zu probes do not fit into a frame, or into memory", some.n_probe);
-		error_hint(error, "list a part of them: tracectl list 'syscall:*'");
-	}
+	free(list.probe);
+	if (more)
+		ringtail__v1__catalog__free_unpacked(more, NULL);
 	return frame;
 }
 

@@ -35,7 +35,7 @@ struct answers {
 struct frame_ref *answers_hello(const struct answers *answers, const char *role);
 
 /* NULL with *error: unknown-probe, with the nearest names; list-too-large. */
-struct frame_ref *answers_list(const struct answers *answers, const char *glob,
+struct frame_ref *answers_list(const struct answers *answers, const char *glob, bool offers,
 			       struct error *error);
 
 /* What is always on: at most 2 * SUBSCRIBE_PROBES_MAX, and the filter or NULL. */

@@ -198,6 +198,7 @@ static int put_in_force(struct control *control, const struct config_words *word
 		struct probe_set probes = {0};
 		struct error unknown = {0};
 
+		fanout_make_now(control->config.fanout, list[i].spec);
 		if (strcmp(list[i].by, "config") == 0 ||
 		    probe_set_add_glob(&probes, list[i].spec, control->config.catalog, &unknown) == 0)
 			glob[request.globs++] = list[i].spec;
@@ -217,6 +218,7 @@ int control_check_config(const struct control *control, const struct config *con
 	for (unsigned i = 0; i < config->probe.count && !err; i++) {
 		struct probe_set probes = {0};
 
+		fanout_make_now(control->config.fanout, config->probe.word[i]);
 		err = probe_set_add_glob(&probes, config->probe.word[i], control->config.catalog,
 					 error);
 	}
@@ -543,6 +545,7 @@ static void judge(struct change *change)
 	for (size_t i = 0; i < change->enables && !err; i++) {
 		struct probe_set probes = {0};
 
+		fanout_make_now(control->config.fanout, change->enable[i]);
 		err = probe_set_add_glob(&probes, change->enable[i], control->config.catalog,
 					 &change->error);
 		if (!err)

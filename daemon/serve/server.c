@@ -392,11 +392,21 @@ static struct frame_ref *on_hello(void *context, struct session *session)
 	return answers_hello(server->config.answers, role_name(session_identity(session)->role));
 }
 
-static struct frame_ref *on_list(void *context, const char *glob, struct error *error)
+static struct frame_ref *on_list(void *context, const char *glob, bool offers,
+				 struct error *error)
 {
 	struct server *server = context;
 
-	return answers_list(server->config.answers, glob, error);
+	return answers_list(server->config.answers, glob, offers, error);
+}
+
+static int on_prepare(void *context, struct session *session, char *const *probe, size_t probes,
+		      struct error *error)
+{
+	struct server *server = context;
+
+	return fanout_prepare(server->config.answers->fanout, session_identity(session), probe, probes,
+			      error);
 }
 
 static int compare_queues(const void *a, const void *b)
@@ -555,6 +565,17 @@ static void for_each(struct server *server, void (*visit)(struct session *sessio
 		}
 }
 
+static void go_on(struct session *session, void *context)
+{
+	(void)context;
+	session_go_on(session);
+}
+
+void server_made(struct server *server)
+{
+	for_each(server, go_on, NULL);
+}
+
 static void check_silence(struct session *session, void *now_ns)
 {
 	session_check_silence(session, *(uint64_t *)now_ns);
@@ -644,6 +665,7 @@ struct server *server_create(const struct server_config *config)
 		.admit = on_admit,
 		.hello = on_hello,
 		.list = on_list,
+		.prepare = on_prepare,
 		.stat = server_stat_frame,
 		.probes = on_probes,
 		.subscribe = on_subscribe,

@@ -65,6 +65,9 @@ struct daemon_stat *server_stat(void *server);
 /* The same as clients get it; NULL: out of memory, or too large. */
 struct frame_ref *server_stat_frame(void *server);
 
+/* Probes that clients wait for were made: see fanout_config.made. */
+void server_made(struct server *server);
+
 /* Writes what can be written; true once no client has anything left to take. */
 bool server_flush(struct server *server);
 

@@ -32,6 +32,7 @@ enum session_state {
 	SESSION_TURNED_AWAY,		/* refused meanwhile: told so once hands are shaken */
 	SESSION_NEW,			/* no hello yet */
 	SESSION_READY,			/* what it asks is answered */
+	SESSION_PREPARING,		/* asked for probes that are being made; the request waits in `input` */
 	SESSION_CHANGING,		/* asked for a change: requests wait until that is answered */
 	SESSION_CLOSING,		/* refused: answers are still sent, input is not heeded */
 	SESSION_LEAVING,		/* said Bye: the same, and it will not come back for its stream */
@@ -504,7 +505,8 @@ static void take_list(struct session *session, const Ringtail__V1__ListRequest *
 {
 	struct error error = {0};
 	struct frame_ref *frame = session->config.host->list(session->config.host->context,
-							     request->glob, &error);
+							     request->glob, request->offers,
+							     &error);
 
 	if (frame)
 		session_send(session, frame);
@@ -574,6 +576,36 @@ void session_answer(struct session *session, struct frame_ref *answer, const str
 		session_refuse(session, error, false);
 	/* Requests may have come meanwhile; not from in here, where the caller still holds it. */
 	event_add(session->writable, NULL);
+}
+
+void session_go_on(struct session *session)
+{
+	if (session->state != SESSION_PREPARING)
+		return;
+	session->state = SESSION_READY;
+	/* Not from in here, where the caller still goes over the sessions. */
+	event_add(session->writable, NULL);
+}
+
+/* Whether the probes of a request are there. 0: not yet, and it waits; -1: it was refused. */
+static int prepare(struct session *session, enum frame_type type, const ProtobufCMessage *message)
+{
+	const Ringtail__V1__Subscribe *subscribe = (const void *)message;
+	const Ringtail__V1__Change *change = (const void *)message;
+	struct error error = {0};
+	int err = 0;
+
+	if (type == FRAME_SUBSCRIBE)
+		err = session->config.host->prepare(session->config.host->context, session,
+						    subscribe->probe, subscribe->n_probe, &error);
+	else if (type == FRAME_CHANGE && session->identity.role >= ROLE_OPERATOR)
+		err = session->config.host->prepare(session->config.host->context, session,
+						    change->enable, change->n_enable, &error);
+	if (err < 0)
+		session_refuse(session, &error, type == FRAME_SUBSCRIBE);
+	if (err > 0)
+		session->state = SESSION_PREPARING;
+	return err < 0 ? -1 : err == 0;
 }
 
 static void take_bye(struct session *session)
@@ -657,8 +689,8 @@ static bool check_text(struct session *session, const ProtobufCMessage *message)
 	return false;
 }
 
-/* What a client may send, once it has said hello. */
-static void take_request(struct session *session, enum frame_type type, const uint8_t *body,
+/* What a client may send, once it has said hello. False: it is to be taken again later. */
+static bool take_request(struct session *session, enum frame_type type, const uint8_t *body,
 			 uint32_t bytes)
 {
 	static const ProtobufCMessageDescriptor *const message_of[] = {
@@ -674,6 +706,7 @@ static void take_request(struct session *session, enum frame_type type, const ui
 	};
 	size_t types = sizeof(message_of) / sizeof(message_of[0]);
 	ProtobufCMessage *message;
+	int ready = -1;
 
 	if (type >= types || !message_of[type] ||
 	    (session->state == SESSION_NEW) != (type == FRAME_CLIENT_HELLO)) {
@@ -681,22 +714,24 @@ static void take_request(struct session *session, enum frame_type type, const ui
 		       session->state == SESSION_NEW ? "the first frame is not a ClientHello"
 						     : "a client does not send this here",
 		       "the connection speaks ringtail frames, docs/protocol.md");
-		return;
+		return true;
 	}
 	if (!check_request(session, message_of[type], body, bytes))
-		return;
+		return true;
 	message = message_unpack_checked(message_of[type], NULL, body, bytes);
 	if (!message) {
 		refuse_frame(session, FRAME_BAD_MESSAGE);
-		return;
+		return true;
 	}
-	if (!check_text(session, message))
-		goto free_message;
-	event_del(session->timeout);
-	session->requests++;
-	dispatch(session, type, message);
-free_message:
+	if (check_text(session, message))
+		ready = prepare(session, type, message);
+	if (ready > 0) {
+		event_del(session->timeout);
+		session->requests++;
+		dispatch(session, type, message);
+	}
 	protobuf_c_message_free_unpacked(message, NULL);
+	return ready != 0;
 }
 
 /* ---- Input ----------------------------------------------------------------------------------- */
@@ -732,7 +767,8 @@ static bool take_frame(struct session *session)
 		refuse_frame(session, status);
 		return false;
 	}
-	take_request(session, header.type, body, header.raw_bytes);
+	if (!take_request(session, header.type, body, header.raw_bytes))
+		return false;
 	session->input_bytes -= bytes;
 	memmove(session->input, session->input + bytes, session->input_bytes);
 	return true;
@@ -792,7 +828,8 @@ static ssize_t receive(struct session *session)
 /* The answer to the request before comes first. */
 static bool must_wait(const struct session *session)
 {
-	return session->replies || session->state == SESSION_CHANGING;
+	return session->replies || session->state == SESSION_CHANGING ||
+	       session->state == SESSION_PREPARING;
 }
 
 /*

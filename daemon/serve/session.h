@@ -45,9 +45,17 @@ struct session_host {
 		     struct error *error);
 
 	struct frame_ref *(*hello)(void *context, struct session *session);
-	struct frame_ref *(*list)(void *context, const char *glob, struct error *error);
+	struct frame_ref *(*list)(void *context, const char *glob, bool offers,
+				  struct error *error);
 	struct frame_ref *(*stat)(void *context);
 	struct frame_ref *(*probes)(void *context);
+
+	/*
+	 * Before a request that names these probes: 0, or 1 if they are being made, and session_go_on()
+	 * follows; or -errno with *error.
+	 */
+	int (*prepare)(void *context, struct session *session, char *const *probe, size_t probes,
+		       struct error *error);
 
 	/* Its stream begins there. -ENOMEM: it does not; else session_subscribed() was called. */
 	int (*live)(void *context, struct session *session, struct stream *stream,
@@ -111,6 +119,9 @@ void session_subscribed(struct session *session, struct stream *stream, struct f
 
 /* Sends an Error frame; a fatal one closes the session once it is sent. */
 void session_refuse(struct session *session, const struct error *error, bool fatal);
+
+/* What it asked for may have been made: it tries again. */
+void session_go_on(struct session *session);
 
 /* Ends the wait of a change: the answer, taken over, or NULL and why not. */
 void session_answer(struct session *session, struct frame_ref *answer, const struct error *error);

@@ -21,6 +21,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/host/activation.h"
 #include "daemon/source/bpf_check.h"
+#include "daemon/source/bpf_made.h"
 #include "daemon/source/bpf_maps.h"
 #include "daemon/source/bpf_objects.h"
 #include "daemon/source/bpf_rings.h"
@@ -35,6 +36,8 @@
 
 struct source {
 	struct source_bpf_objects objects;
+	struct source_bpf_made *made;
+	bool has_made;			/* the store knows */
 	struct source_bpf_timers timers;
 	struct source_bpf_maps maps;
 	uint64_t ring_bytes;
@@ -107,6 +110,49 @@ static void size_contexts(struct ringtail_bpf *skeleton)
 	btf__free(btf);
 }
 
+/* The programs of the run before go on: of this run's, only what probes are made of is loaded. */
+static int reuse_objects(struct ringtail_bpf *skeleton, const struct source_bpf_objects *objects)
+{
+	struct bpf_program *program;
+	int err;
+
+	bpf_object__for_each_program(program, skeleton->obj)
+		bpf_program__set_autoload(program, program == skeleton->progs.any_tracepoint);
+	err = bpf_map__reuse_fd(skeleton->maps.rings, objects->rings);
+	if (!err)
+		err = bpf_map__reuse_fd(skeleton->maps.consumers, objects->consumers);
+	if (!err)
+		err = bpf_map__reuse_fd(skeleton->maps.bells, objects->bells);
+	if (!err)
+		err = bpf_map__reuse_fd(skeleton->maps.bss, objects->variables);
+	if (!err)
+		err = bpf_map__reuse_fd(skeleton->maps.maps_found, objects->maps_found);
+	if (!err)
+		err = bpf_map__reuse_fd(skeleton->maps.maps_wanted, objects->maps_wanted);
+	return err ? err :
+		bpf_map__reuse_fd(skeleton->maps.threads_without_slot, objects->storage);
+}
+
+static int load_skeleton(struct source *source, struct ringtail_bpf *skeleton,
+			 const struct source_config *config, struct error *error)
+{
+	int err = source_bpf_rings_size(skeleton, config, error);
+
+	if (err)
+		return err;
+	skeleton->rodata->exit_says_group_dead = exit_says_group_dead();
+	size_contexts(skeleton);
+	err = source->adopted ? reuse_objects(skeleton, &source->objects) : 0;
+	if (!err)
+		err = ringtail_bpf__load(skeleton);
+	if (err)
+		return source_bpf_check_failure(error, -err, "load the BPF programs");
+	if (source->adopted)
+		return 0;
+	err = source_bpf_objects_copy(&source->objects, skeleton, error);
+	return err ? err : source_bpf_rings_init(&source->objects, config->ring_bytes, error);
+}
+
 static int load(struct source *source, const struct source_config *config, struct error *error)
 {
 	struct ringtail_bpf *skeleton = ringtail_bpf__open();
@@ -114,20 +160,9 @@ static int load(struct source *source, const struct source_config *config, struc
 
 	if (!skeleton)
 		return source_bpf_check_failure(error, errno, "open the BPF programs");
-	err = source_bpf_rings_size(skeleton, config, error);
-	if (err)
-		goto destroy;
-	skeleton->rodata->exit_says_group_dead = exit_says_group_dead();
-	size_contexts(skeleton);
-	err = ringtail_bpf__load(skeleton);
-	if (err) {
-		err = source_bpf_check_failure(error, -err, "load the BPF programs");
-		goto destroy;
-	}
-	err = source_bpf_objects_copy(&source->objects, skeleton, error);
+	err = load_skeleton(source, skeleton, config, error);
 	if (!err)
-		err = source_bpf_rings_init(&source->objects, config->ring_bytes, error);
-destroy:
+		err = source_bpf_made_create(skeleton, source->catalog, &source->made, error);
 	ringtail_bpf__destroy(skeleton);
 	return err;
 }
@@ -149,7 +184,7 @@ static void make_unknown(struct bpf_thread *thread, unsigned words)
 }
 
 static void publish(struct source *source, const struct bpf_request *request,
-		    const uint32_t words[RT_SYSCALLS_MAX]);
+		    const uint32_t words[RT_SYSCALLS_MAX], const uint8_t wishes[RT_PROBES_MADE_MAX]);
 
 /*
  * Goes on with programs that run: at once they leave out this run's processes, and tell every ring
@@ -172,7 +207,8 @@ static void take_over(struct source *source)
 		source->syscalls_since = request.syscalls_since;
 		memcpy(request.excluded, source->excluded, sizeof(request.excluded));
 		request.generation = ++source->generation;
-		publish(source, &request, shared->syscall_words[place]);
+		publish(source, &request, shared->syscall_words[place],
+			shared->made_wishes[place]);
 		source_bpf_rings_wait_for_programs(&source->objects);
 	}
 	__atomic_fetch_add(&shared->reader, 1, __ATOMIC_SEQ_CST);
@@ -212,8 +248,9 @@ static int adopt_or_load(struct source *source, const struct source_config *conf
 	if (got == 1) {
 		source->adopted = true;
 		take_over(source);
+		err = load(source, config, error);
 		drop_left(source->store, false);
-		return 0;
+		return err;
 	}
 	if (source->store)
 		drop_left(source->store, true);
@@ -242,20 +279,17 @@ static int bpf_open(const struct source_config *config, struct source **out, str
 	source->store = config->store;
 	source_bpf_timers_init(&source->timers, &source->objects, source->store);
 	memcpy(source->excluded, config->excluded_pids, sizeof(source->excluded));
-	err = adopt_or_load(source, config, error);
+	err = syscall_catalog_create(&source->catalog, source->word);
+	if (err)
+		error_set(error, -err, "out-of-memory", "no memory for the catalog of probes");
+	else
+		err = adopt_or_load(source, config, error);
 	if (!err)
 		err = source_bpf_maps_init(&source->maps, &source->objects, error);
 	if (err)
-		goto close_source;
-	err = syscall_catalog_create(&source->catalog, source->word);
-	if (err) {
-		error_set(error, -err, "out-of-memory", "no memory for the catalog of probes");
-		goto close_source;
-	}
-	*out = source;
-	return 0;
-close_source:
-	bpf_close(source);
+		bpf_close(source);
+	else
+		*out = source;
 	return err;
 }
 
@@ -263,6 +297,7 @@ static void bpf_close(struct source *source)
 {
 	if (!source)
 		return;
+	source_bpf_made_destroy(source->made);
 	source_bpf_maps_fini(&source->maps);
 	source_bpf_timers_fini(&source->timers);
 	source_bpf_objects_fini(&source->objects);
@@ -398,13 +433,14 @@ static void forget_threads(struct source *source)
 
 /* Puts the request into the place that no program reads, and makes them read that one. */
 static void publish(struct source *source, const struct bpf_request *request,
-		    const uint32_t words[RT_SYSCALLS_MAX])
+		    const uint32_t words[RT_SYSCALLS_MAX], const uint8_t wishes[RT_PROBES_MADE_MAX])
 {
 	struct ringtail_bpf__bss *shared = source->objects.shared;
 	unsigned place = request->generation & 1;
 
 	shared->requests[place] = *request;
 	memcpy(shared->syscall_words[place], words, sizeof(shared->syscall_words[place]));
+	memcpy(shared->made_wishes[place], wishes, sizeof(shared->made_wishes[place]));
 	__atomic_store_n(&shared->generation, request->generation, __ATOMIC_RELEASE);
 }
 
@@ -422,8 +458,11 @@ static uint32_t wanted_timers(const struct source_request *request)
 static int attach_wanted(struct source *source, const struct source_request *request,
 			 uint32_t programs, struct bpf_request *next, struct error *error)
 {
-	int err = attach(source, programs, error);
+	int err = source_bpf_made_attach(source->made, request, error);
 
+	/* What was made for a request that is refused then is idle, and goes in time. */
+	if (!err)
+		err = attach(source, programs, error);
 	if (err)
 		return err;
 	err = source_bpf_timers_attach(&source->timers, wanted_timers(request), next, error);
@@ -441,6 +480,7 @@ static int bpf_configure(struct source *source, const struct source_request *req
 		.clauses = request->clauses,
 	};
 	uint32_t before = attached(source), after, words[RT_SYSCALLS_MAX];
+	uint8_t wishes[RT_PROBES_MADE_MAX] = {0};
 	int err;
 
 	if (request->flags & SOURCE_FILE_STRINGS)
@@ -451,6 +491,8 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	memcpy(next.clause, request->clause, sizeof(next.clause));
 	memcpy(next.excluded, source->excluded, sizeof(next.excluded));
 	after = translate(source, request, &next, words);
+	if (source_bpf_made_wanted(request))
+		after |= PROGRAMS_OF_THREADS;
 	next.sees_entries = after & PROGRAM_BIT(PROGRAM_SYS_ENTER);
 	next.syscalls_since = before & PROGRAM_BIT(PROGRAM_SYS_EXIT) ? source->syscalls_since :
 								      next.generation;
@@ -459,7 +501,8 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	err = attach_wanted(source, request, after & ~before, &next, error);
 	if (err)
 		return err;
-	publish(source, &next, words);
+	source_bpf_made_wish(source->made, request, wishes);
+	publish(source, &next, words, wishes);
 	__atomic_fetch_add(&source->objects.shared->maps_reader, 1, __ATOMIC_SEQ_CST);
 	source->generation = next.generation;
 	source->syscalls_since = next.syscalls_since;
@@ -496,7 +539,34 @@ static int bpf_stats(struct source *source, struct source_stats *stats)
 		stats->recursion_lost += info.recursion_misses;
 		stats->program_runs += info.run_cnt;
 	}
-	return 0;
+	return source_bpf_made_stats(source->made, stats);
+}
+
+static const char *bpf_providers(void)
+{
+	return source_bpf_made_providers();
+}
+
+static int bpf_offers(struct source *source, source_offer *offer, void *context)
+{
+	return source_bpf_made_list(source->made, offer, context);
+}
+
+static int bpf_make(struct source *source, const char *spec, source_offer *offer, void *context,
+		    struct error *error)
+{
+	int err = source_bpf_made_make(source->made, spec, offer, context, error);
+
+	if (!err && !source->has_made) {
+		source->has_made = true;
+		source_bpf_objects_keep_made(&source->objects, source->store);
+	}
+	return err;
+}
+
+static bool bpf_idle(struct source *source)
+{
+	return source_bpf_made_detach_one(source->made);
 }
 
 static bool bpf_adopted(struct source *source, struct error *why_not)
@@ -531,6 +601,9 @@ const struct source_ops source_bpf = {
 	.name = "bpf",
 	.open = bpf_open,
 	.catalog = bpf_catalog,
+	.providers = bpf_providers,
+	.offers = bpf_offers,
+	.make = bpf_make,
 	.ring = bpf_ring,
 	.configure = bpf_configure,
 	.stats = bpf_stats,
@@ -539,5 +612,6 @@ const struct source_ops source_bpf = {
 	.settle = bpf_settle,
 	.attention = bpf_attention,
 	.attend = bpf_attend,
+	.idle = bpf_idle,
 	.close = bpf_close,
 };

@@ -43,6 +43,7 @@ static uint64_t agreement_tag(void)
 		sizeof(variables),
 		offsetof(variables, requests),
 		offsetof(variables, syscall_words),
+		offsetof(variables, made_wishes),
 		offsetof(variables, generation),
 		offsetof(variables, threads),
 		offsetof(variables, idle_threads),
@@ -128,7 +129,7 @@ static const char *name_bell(char name[ACTIVATION_NAME_BYTES], unsigned cpu)
 	return name_object(name, what);
 }
 
-#define MAPS	6	/* that are kept, beside the bells */
+#define MAPS	7	/* that are kept, beside the bells */
 
 /* ---- Descriptors ------------------------------------------------------------------------------- */
 
@@ -136,7 +137,7 @@ void source_bpf_objects_init(struct source_bpf_objects *objects)
 {
 	*objects = (struct source_bpf_objects){
 		.rings = -1, .consumers = -1, .bells = -1, .variables = -1, .maps_found = -1, .maps_wanted = -1,
-		.barrier = -1,
+		.storage = -1, .barrier = -1,
 	};
 	for (unsigned i = 0; i < PROGRAMS; i++)
 		objects->program[i] = objects->link[i] = objects->leaving[i] = -1;
@@ -167,6 +168,7 @@ void source_bpf_objects_fini(struct source_bpf_objects *objects)
 	close_one(&objects->variables);
 	close_one(&objects->maps_found);
 	close_one(&objects->maps_wanted);
+	close_one(&objects->storage);
 	close_one(&objects->barrier);
 	source_bpf_objects_init(objects);
 }
@@ -209,6 +211,7 @@ int source_bpf_objects_copy(struct source_bpf_objects *objects,
 		{&objects->variables, bpf_map__fd(skeleton->maps.bss)},
 		{&objects->maps_found, bpf_map__fd(skeleton->maps.maps_found)},
 		{&objects->maps_wanted, bpf_map__fd(skeleton->maps.maps_wanted)},
+		{&objects->storage, bpf_map__fd(skeleton->maps.threads_without_slot)},
 	};
 
 	for (unsigned i = 0; i < PROGRAMS; i++) {
@@ -239,7 +242,16 @@ void source_bpf_objects_keep(const struct source_bpf_objects *objects, struct so
 	store->keep(store->context, name_object(name, "map.variables"), objects->variables);
 	store->keep(store->context, name_object(name, "map.maps_found"), objects->maps_found);
 	store->keep(store->context, name_object(name, "map.maps_wanted"), objects->maps_wanted);
+	store->keep(store->context, name_object(name, "map.storage"), objects->storage);
 	store->keep(store->context, name_object(name, "map.rings"), objects->rings);
+}
+
+void source_bpf_objects_keep_made(const struct source_bpf_objects *objects, struct source_store *store)
+{
+	char name[ACTIVATION_NAME_BYTES];
+
+	if (store)
+		store->keep(store->context, name_object(name, "made"), objects->variables);
 }
 
 /* ---- Links ------------------------------------------------------------------------------------ */
@@ -356,9 +368,11 @@ static int take_maps(struct source_bpf_objects *objects, struct activation *kept
 		{"map.variables", BPF_MAP_TYPE_ARRAY, sizeof(struct ringtail_bpf__bss), 1},
 		{"map.maps_found", BPF_MAP_TYPE_ARRAY, sizeof(struct maps_found), 1},
 		{"map.maps_wanted", BPF_MAP_TYPE_RINGBUF, 0, MAPS_WANTED_BYTES},
+		{"map.storage", BPF_MAP_TYPE_TASK_STORAGE, sizeof(struct bpf_thread), 0},
 	};
 	int *const fd[] = {&objects->rings, &objects->consumers, &objects->bells,
-			   &objects->variables, &objects->maps_found, &objects->maps_wanted};
+			   &objects->variables, &objects->maps_found, &objects->maps_wanted,
+			   &objects->storage};
 	const struct wanted_map bell = {"bell", BPF_MAP_TYPE_RINGBUF, 0, RT_PAGE_BYTES};
 	char name[ACTIVATION_NAME_BYTES];
 	int err = 0;
@@ -478,6 +492,17 @@ static int find(const struct activation *kept, struct error *error)
 		   : 0;
 }
 
+static bool has_made(const struct activation *kept)
+{
+	char name[ACTIVATION_NAME_BYTES];
+
+	name_object(name, "made");
+	for (unsigned i = 0; i < kept->count; i++)
+		if (kept->entry[i].fd >= 0 && strcmp(kept->entry[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 int source_bpf_objects_adopt(struct source_bpf_objects *objects, struct activation *kept,
 			     const struct source_config *config, struct error *error)
 {
@@ -486,6 +511,9 @@ int source_bpf_objects_adopt(struct source_bpf_objects *objects, struct activati
 
 	if (err <= 0)
 		return err;
+	if (has_made(kept))
+		return error_set(error, ESTALE, "restart-made-probes", "the run before recorded probes that "
+				 "were made on request (tracepoints), and these end with it");
 	err = check_size(kept, config, stride, error);
 	if (err)
 		return err;

@@ -42,7 +42,7 @@ enum source_bpf_program {
 };
 
 struct source_bpf_objects {
-	int rings, consumers, bells, variables, maps_found, maps_wanted;	/* maps; -1: none */
+	int rings, consumers, bells, variables, maps_found, maps_wanted, storage;	/* maps; -1: none */
 	int *bell;			/* [cpus]: what hangs in `bells` */
 	unsigned cpus;
 	int program[PROGRAMS];
@@ -68,6 +68,12 @@ int source_bpf_objects_map(struct source_bpf_objects *objects, struct error *err
  */
 int source_bpf_objects_adopt(struct source_bpf_objects *objects, struct activation *kept,
 			     const struct source_config *config, struct error *error);
+
+/*
+ * From now on records of probes that were made on request may be in the rings, whose numbers the next run does
+ * not know: it will not go on with them, and say so.
+ */
+void source_bpf_objects_keep_made(const struct source_bpf_objects *objects, struct source_store *store);
 
 /* Hands over everything but links, which are handed over as they are attached. */
 void source_bpf_objects_keep(const struct source_bpf_objects *objects, struct source_store *store);

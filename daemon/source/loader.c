@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/host/activation.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
 #include "daemon/source/loader_message.h"
 #include "daemon/base/log.h"
@@ -26,6 +27,7 @@
 #define LOADER_OPEN_MS		50000
 #define LOADER_END_MS		10000	/* it detaches its programs; then nobody waits any more */
 #define CATALOG_BYTES_MAX	(16u << 20)
+#define REPORTS_MAX		8	/* one configuration, one answer to each question, the end */
 
 struct loader {
 	int socket;
@@ -39,6 +41,15 @@ struct loader {
 	bool adopted;
 	bool keeps;			/* its source has handed something over for a next run */
 	struct service_manager *manager;/* NULL: there is none */
+
+	/* What can be made. */
+	char providers[LOADER_PROVIDERS_BYTES];
+	int offers;			/* a Catalog, packed; -1: none */
+	uint64_t offers_bytes;
+	void (*made)(void *context, const Ringtail__V1__Probe *probe);
+	void *made_context;
+	unsigned reports;		/* came while an answer was waited for */
+	struct loader_report report[REPORTS_MAX];
 };
 
 const struct source_ops *source_by_name(const char *name)
@@ -84,24 +95,136 @@ static int take_ring(struct loader *loader, const struct ring_handle *ring, cons
 	return 0;
 }
 
-static int take_catalog(struct loader *loader, uint64_t bytes, int fd, struct error *error)
+/* A packed Catalog of a descriptor; NULL with *error. */
+static Ringtail__V1__Catalog *unpack_catalog(uint64_t bytes, int fd, struct error *error)
 {
 	struct message_text_place place;
+	Ringtail__V1__Catalog *catalog;
 	void *map;
 
-	if (bytes == 0 || bytes > CATALOG_BYTES_MAX)
-		return error_set(error, EPROTO, "loader-protocol",
-				 "the loader sent a catalog of %llu bytes",
-				 (unsigned long long)bytes);
-	map = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (map == MAP_FAILED)
-		return error_set(error, errno, "out-of-memory", "cannot map the catalog: %s",
-				 strerror(errno));
-	loader->catalog = message_unpack(&ringtail__v1__catalog__descriptor, NULL, map, bytes);
-	munmap(map, bytes);
-	if (!loader->catalog || !message_text_is_visible(&loader->catalog->base, &place))
-		return error_set(error, EPROTO, "loader-protocol", "the loader's catalog is broken");
+	if (bytes > CATALOG_BYTES_MAX) {
+		error_set(error, EPROTO, "loader-protocol", "the loader sent a catalog of %llu bytes",
+			  (unsigned long long)bytes);
+		return NULL;
+	}
+	map = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+	if (map == MAP_FAILED) {
+		error_set(error, errno, "out-of-memory", "cannot map the catalog: %s",
+			  strerror(errno));
+		return NULL;
+	}
+	catalog = message_unpack(&ringtail__v1__catalog__descriptor, NULL, map, bytes);
+	if (map)
+		munmap(map, bytes);
+	if (catalog && message_text_is_visible(&catalog->base, &place))
+		return catalog;
+	if (catalog)
+		ringtail__v1__catalog__free_unpacked(catalog, NULL);
+	error_set(error, EPROTO, "loader-protocol", "the loader's catalog is broken");
+	return NULL;
+}
+
+static int take_catalog(struct loader *loader, uint64_t bytes, int fd, struct error *error)
+{
+	Ringtail__V1__Probe **probe;
+
+	if (bytes == 0)
+		return error_set(error, EPROTO, "loader-protocol", "the loader sent no catalog");
+	loader->catalog = unpack_catalog(bytes, fd, error);
+	if (!loader->catalog)
+		return -EPROTO;
+	/* Those that will be made join it without moving it. */
+	probe = realloc(loader->catalog->probe,
+			(loader->catalog->n_probe + PROBES_MADE_MAX) *
+				sizeof(struct Ringtail__V1__Probe *));
+	if (!probe)
+		return error_set(error, ENOMEM, "out-of-memory", "no memory for the catalog");
+	loader->catalog->probe = probe;
 	return 0;
+}
+
+/* ---- Probes that are made ------------------------------------------------------------------------ */
+
+static bool is_new(const struct loader *loader, const Ringtail__V1__Probe *probe)
+{
+	const Ringtail__V1__Catalog *catalog = loader->catalog;
+
+	if (probe->id < RT_PROBE_MADE || probe->id >= RT_PROBE_MAX ||
+	    probe->n_field > PROBE_FIELDS_MAX)
+		return false;
+	for (size_t i = catalog->n_probe; i-- && catalog->probe[i]->id >= RT_PROBE_MADE;)
+		if (catalog->probe[i]->id == probe->id)
+			return false;
+	return true;
+}
+
+/* A loader that was taken over must not be able to make two probes of one number. */
+static int add_made(struct loader *loader, uint64_t bytes, int fd, struct error *error)
+{
+	Ringtail__V1__Catalog *fresh = unpack_catalog(bytes, fd, error);
+	int err = fresh ? 0 : -EPROTO;
+
+	for (size_t i = 0; fresh && i < fresh->n_probe; i++) {
+		Ringtail__V1__Probe *probe = fresh->probe[i];
+
+		if (!is_new(loader, probe)) {
+			err = error_set(error, EPROTO, "loader-protocol",
+					"the loader made a probe with the number %u", probe->id);
+			continue;
+		}
+		fresh->probe[i] = NULL;
+		loader->catalog->probe[loader->catalog->n_probe++] = probe;
+		if (loader->made)
+			loader->made(loader->made_context, probe);
+	}
+	for (size_t i = 0; fresh && i < fresh->n_probe; i++)
+		if (fresh->probe[i])
+			ringtail__v1__probe__free_unpacked(fresh->probe[i], NULL);
+	if (fresh) {
+		fresh->n_probe = 0;
+		ringtail__v1__catalog__free_unpacked(fresh, NULL);
+	}
+	return err;
+}
+
+static void take_made(struct loader *loader, const struct loader_message *message, const int *fds,
+		      unsigned n, struct loader_report *report)
+{
+	report->event = LOADER_MADE;
+	memcpy(report->spec, message->made.spec, sizeof(report->spec));
+	report->err = failure_to_error(&message->made.failure, &report->error);
+	if (n && !report->err)
+		report->err = add_made(loader, message->made.bytes, fds[0], &report->error);
+	else if (n)
+		add_made(loader, message->made.bytes, fds[0], &(struct error){0});
+}
+
+bool loader_can_make(const struct loader *loader, const char *spec)
+{
+	size_t bytes = strcspn(spec, ":");
+
+	for (const char *at = loader->providers; *at; at += strspn(at, " ")) {
+		size_t length = strcspn(at, " ");
+
+		if (length == bytes && memcmp(at, spec, bytes) == 0)
+			return true;
+		at += length;
+	}
+	return false;
+}
+
+Ringtail__V1__Catalog *loader_offers(const struct loader *loader)
+{
+	struct error ignored;
+
+	return unpack_catalog(loader->offers_bytes, loader->offers, &ignored);
+}
+
+void loader_on_made(struct loader *loader, void (*made)(void *context, const Ringtail__V1__Probe *probe),
+		    void *context)
+{
+	loader->made = made;
+	loader->made_context = context;
 }
 
 /* Of the two messages that are for the service manager. Not to be kept is no failure yet. */
@@ -166,8 +289,11 @@ static int take_opening(struct loader *loader, struct error *error)
 		return failure_to_error(&message.failed, error);
 	case LOADER_MSG_READY:
 		snprintf(loader->source, sizeof(loader->source), "%s", message.ready.source);
+		memcpy(loader->providers, message.ready.providers, sizeof(loader->providers));
+		loader->offers_bytes = message.ready.offers_bytes;
+		loader->offers = fds[1];
 		err = take_catalog(loader, message.ready.catalog_bytes, fds[0], error);
-		close_all(fds, n);
+		close(fds[0]);
 		if (!err)
 			tell_adopted(loader, &message);
 		return err ? err : 1;
@@ -247,6 +373,7 @@ int loader_start(const char *name, struct source_config *config, bool trace_self
 
 	if (!loader)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	loader->offers = -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
 		err = error_set(error, errno, "loader-socket", "socketpair: %s", strerror(errno));
 		goto free_loader;
@@ -310,6 +437,8 @@ void loader_stop(struct loader *loader)
 		close(loader->ring[i].consumer_fd);
 		close(loader->ring[i].bell_fd);
 	}
+	if (loader->offers >= 0)
+		close(loader->offers);
 	if (loader->catalog)
 		ringtail__v1__catalog__free_unpacked(loader->catalog, NULL);
 	free(loader);
@@ -335,7 +464,18 @@ int loader_ask_stats(struct loader *loader)
 	return err;
 }
 
-int loader_receive(struct loader *loader, struct loader_report *report)
+int loader_make(struct loader *loader, const char *spec)
+{
+	struct loader_message message = {.type = LOADER_MSG_MAKE};
+
+	if (strlen(spec) >= sizeof(message.make))
+		return -EINVAL;
+	strcpy(message.make, spec);
+	return loader->gone ? -EPIPE : loader_message_send(loader->socket, &message, NULL, 0);
+}
+
+/* One report off the socket. */
+static int receive(struct loader *loader, struct loader_report *report)
 {
 	struct loader_message message;
 	int fds[LOADER_MESSAGE_FDS_MAX], err;
@@ -350,6 +490,8 @@ int loader_receive(struct loader *loader, struct loader_report *report)
 		take_store(loader, &message, fds, n);
 	if (err == -EAGAIN)
 		return err;
+	if (err == 1 && message.type == LOADER_MSG_MADE)
+		take_made(loader, &message, fds, n, report);
 	close_all(fds, n);
 	if (err == 1 && message.type == LOADER_MSG_CONFIGURED) {
 		report->event = LOADER_CONFIGURED;
@@ -361,10 +503,52 @@ int loader_receive(struct loader *loader, struct loader_report *report)
 		report->stats = message.stats;
 	} else if (err == 1 && message.type == LOADER_MSG_FINISHED) {
 		report->event = LOADER_FINISHED;
-	} else {
+	} else if (report->event == LOADER_GONE) {
 		loader->gone = true;
 	}
 	return 0;
+}
+
+int loader_receive(struct loader *loader, struct loader_report *report)
+{
+	if (!loader->reports)
+		return receive(loader, report);
+	*report = loader->report[0];
+	memmove(loader->report, loader->report + 1, --loader->reports * sizeof(*report));
+	return 0;
+}
+
+int loader_make_now(struct loader *loader, const char *spec, bool *pending, struct error *error)
+{
+	uint64_t until_ns = clock_monotonic() + MAKE_NS_MAX;
+	int err = loader_make(loader, spec);
+	struct loader_report report;
+
+	while (!err && loader->reports < REPORTS_MAX) {
+		struct pollfd poll_fd = {.fd = loader->socket, .events = POLLIN};
+		uint64_t now_ns = clock_monotonic();
+
+		err = receive(loader, &report);
+		if (err == -EAGAIN) {
+			if (now_ns >= until_ns || loader->gone)
+				break;
+			err = 0;
+			poll(&poll_fd, 1, (int)((until_ns - now_ns) / 1000000 + 1));
+			continue;
+		}
+		if (report.event == LOADER_MADE && strcmp(report.spec, spec) == 0) {
+			*error = report.error;
+			return report.err;
+		}
+		loader->report[loader->reports++] = report;
+		*pending = true;
+		if (report.event == LOADER_GONE)
+			break;
+	}
+	error_set(error, ETIMEDOUT, "probe-not-made", "the loader process does not answer about `%.256s`",
+		  spec);
+	error_hint(error, "see the log of ringtaild");
+	return -ETIMEDOUT;
 }
 
 bool loader_adopted(const struct loader *loader)

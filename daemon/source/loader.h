@@ -14,6 +14,7 @@
 
 #include "query/error.h"
 #include "daemon/source/source.h"
+#include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
 
 struct activation;
@@ -23,6 +24,7 @@ struct service_manager;
 enum loader_event {
 	LOADER_CONFIGURED,	/* generation, and err with *error if it was refused */
 	LOADER_STATS,
+	LOADER_MADE,		/* of `spec`; what is new is in the catalog; err with *error if not all is */
 	LOADER_FINISHED,	/* the source has written its last record */
 	LOADER_GONE,		/* the process ended: nothing can be configured any more */
 };
@@ -33,6 +35,7 @@ struct loader_report {
 	int err;
 	struct error error;
 	struct source_stats stats;
+	char spec[NAME_BYTES_MAX + 1];
 };
 
 /* Who keeps the source's descriptors while no daemon runs. */
@@ -59,12 +62,38 @@ void loader_stop(struct loader *loader);
 int loader_configure(struct loader *loader, const struct source_request *request);
 int loader_ask_stats(struct loader *loader);
 
+/* ---- Probes that are made when they are asked for ------------------------------------------------ */
+
+/*
+ * Whether the spec may name such: its first part is that of a provider which makes them. A spec whose first
+ * part is a glob means what is there already.
+ */
+bool loader_can_make(const struct loader *loader, const char *spec);
+
+/* Asks; LOADER_MADE is the answer. */
+int loader_make(struct loader *loader, const char *spec);
+
+/*
+ * The same, and waits for the answer, where there is no loop yet, or for an operator's reload. Other reports
+ * that come meanwhile are the next of loader_receive(); *pending says that there are some.
+ */
+int loader_make_now(struct loader *loader, const char *spec, bool *pending, struct error *error);
+
+/* Is told of every probe that joins the catalog, before any record of it can be read. */
+void loader_on_made(struct loader *loader, void (*made)(void *context, const Ringtail__V1__Probe *probe),
+		    void *context);
+
+/* What can be made and be listed, each with id 0; to be freed. NULL: out of memory. */
+Ringtail__V1__Catalog *loader_offers(const struct loader *loader);
+
 /* The next report, without waiting: 0, or -EAGAIN. */
 int loader_receive(struct loader *loader, struct loader_report *report);
 
 int loader_fd(const struct loader *loader);
 pid_t loader_pid(const struct loader *loader);
 const char *loader_source_name(const struct loader *loader);
+
+/* Probes that are made join it; none ever leaves. */
 const Ringtail__V1__Catalog *loader_catalog(const struct loader *loader);
 unsigned loader_rings(const struct loader *loader);
 

@@ -41,7 +41,7 @@ static const struct kind {
 	unsigned fds_min, fds_max;
 } kinds[LOADER_MSG_TYPES] = {
 	[LOADER_MSG_RING] = {LOADER_END_LOADER, 3, 3},
-	[LOADER_MSG_READY] = {LOADER_END_LOADER, 1, 1},
+	[LOADER_MSG_READY] = {LOADER_END_LOADER, 2, 2},
 	[LOADER_MSG_FAILED] = {LOADER_END_LOADER, 0, 0},
 	[LOADER_MSG_CONFIGURE] = {LOADER_END_ENGINE, 0, 0},
 	[LOADER_MSG_CONFIGURED] = {LOADER_END_LOADER, 0, 0},
@@ -50,6 +50,8 @@ static const struct kind {
 	[LOADER_MSG_FINISHED] = {LOADER_END_LOADER, 0, 0},
 	[LOADER_MSG_KEEP] = {LOADER_END_LOADER, 1, 1},
 	[LOADER_MSG_DROP] = {LOADER_END_LOADER, 0, 1},
+	[LOADER_MSG_MAKE] = {LOADER_END_ENGINE, 0, 0},
+	[LOADER_MSG_MADE] = {LOADER_END_LOADER, 0, 1},
 };
 
 static bool has_end(const char *text, size_t bytes)
@@ -69,6 +71,7 @@ static bool contents_fit(const struct loader_message *message)
 	switch (message->type) {
 	case LOADER_MSG_READY:
 		return has_end(message->ready.source, sizeof(message->ready.source)) &&
+		       has_end(message->ready.providers, sizeof(message->ready.providers)) &&
 		       failure_has_ends(&message->ready.why_not);
 	case LOADER_MSG_FAILED:
 		return message->failed.err < 0 && failure_has_ends(&message->failed);
@@ -78,6 +81,12 @@ static bool contents_fit(const struct loader_message *message)
 	case LOADER_MSG_KEEP:
 	case LOADER_MSG_DROP:
 		return has_end(message->name, sizeof(message->name));
+	case LOADER_MSG_MAKE:
+		return has_end(message->make, sizeof(message->make));
+	case LOADER_MSG_MADE:
+		return message->made.failure.err <= 0 &&
+		       has_end(message->made.spec, sizeof(message->made.spec)) &&
+		       failure_has_ends(&message->made.failure);
 	default:
 		return true;
 	}

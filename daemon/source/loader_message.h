@@ -12,11 +12,12 @@
 #include "daemon/host/activation.h"
 #include "query/error.h"
 #include "daemon/source/source.h"
+#include "proto/limits.h"
 
 /* Which end sends it, and with how many descriptors, is a row in loader_message.c. */
 enum loader_message_type {
 	LOADER_MSG_RING,	/* loader: with 3 descriptors: ring, consumer, bell */
-	LOADER_MSG_READY,	/* loader: with the catalog's memfd */
+	LOADER_MSG_READY,	/* loader: with memfds: of the catalog, of what it offers to make */
 	LOADER_MSG_FAILED,	/* loader: the source did not open */
 	LOADER_MSG_CONFIGURE,	/* engine */
 	LOADER_MSG_CONFIGURED,	/* loader */
@@ -25,6 +26,8 @@ enum loader_message_type {
 	LOADER_MSG_FINISHED,	/* loader */
 	LOADER_MSG_KEEP,	/* loader: with a descriptor for the service manager's store */
 	LOADER_MSG_DROP,	/* loader: out of the store; with a barrier, or without */
+	LOADER_MSG_MAKE,	/* engine: probes by name */
+	LOADER_MSG_MADE,	/* loader: with a memfd of the new ones, or why not */
 	LOADER_MSG_TYPES
 };
 
@@ -34,6 +37,8 @@ enum loader_end {
 };
 
 #define LOADER_MESSAGE_FDS_MAX 3
+
+#define LOADER_PROVIDERS_BYTES 128	/* the first parts of what can be made, with spaces between */
 
 struct loader_failure {
 	int32_t err;
@@ -47,8 +52,9 @@ struct loader_message {
 	union {
 		struct ring_handle ring;
 		struct {
-			uint64_t catalog_bytes;
+			uint64_t catalog_bytes, offers_bytes;
 			char source[16];
+			char providers[LOADER_PROVIDERS_BYTES];
 			uint32_t adopted;
 			struct loader_failure why_not;	/* err 0: there was nothing to adopt */
 		} ready;
@@ -58,6 +64,12 @@ struct loader_message {
 			uint64_t generation;
 			struct loader_failure failure;	/* err 0: done */
 		} configured;
+		char make[NAME_BYTES_MAX + 1];
+		struct {
+			char spec[NAME_BYTES_MAX + 1];
+			uint64_t bytes;			/* of a Catalog; 0: none is new, nothing comes along */
+			struct loader_failure failure;	/* err 0: done */
+		} made;
 		struct loader_failure failed;
 		struct source_stats stats;
 	};

@@ -24,6 +24,7 @@
 #include "daemon/host/sandbox_view.h"
 
 #define FINISH_POLL_MS 20
+#define IDLE_MS 100	/* without a message, before what can wait is done, part by part */
 
 static void describe(struct loader_failure *failure, int err, const struct error *error)
 {
@@ -117,39 +118,133 @@ static int send_rings(int socket, const struct source_ops *ops, struct source *s
 	return 0;
 }
 
-/* A catalog may be longer than a packet. */
-static int catalog_memfd(const Ringtail__V1__Catalog *catalog, uint64_t *bytes)
-{
-	size_t size = ringtail__v1__catalog__get_packed_size(catalog);
-	int fd = memory_file_create("ringtail-catalog", false);
-	uint8_t *packed = malloc(size + 1);
-	ssize_t written = -1;
+/* Probes as they are in a packed Catalog, one after the other. */
+struct packed {
+	uint8_t *at;
+	size_t bytes, room;
+};
 
-	if (packed && fd >= 0) {
-		ringtail__v1__catalog__pack(catalog, packed);
-		written = write(fd, packed, size);
-	}
-	free(packed);
-	*bytes = size;
-	if (written == (ssize_t)size)
+static bool make_room(struct packed *packed, size_t bytes)
+{
+	size_t room = packed->room ? packed->room : 4096;
+	uint8_t *at;
+
+	if (packed->bytes + bytes <= packed->room)
+		return true;
+	while (room < packed->bytes + bytes)
+		room *= 2;
+	at = realloc(packed->at, room);
+	if (!at)
+		return false;
+	packed->at = at;
+	packed->room = room;
+	return true;
+}
+
+/* A Catalog of one, packed, is a part of one of many. */
+static int pack_probe(void *context, const Ringtail__V1__Probe *probe)
+{
+	Ringtail__V1__Probe *one = (Ringtail__V1__Probe *)probe;
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	struct packed *packed = context;
+
+	catalog.probe = &one;
+	catalog.n_probe = 1;
+	if (!make_room(packed, ringtail__v1__catalog__get_packed_size(&catalog)))
+		return -ENOMEM;
+	packed->bytes += ringtail__v1__catalog__pack(&catalog, packed->at + packed->bytes);
+	return 0;
+}
+
+/* A catalog may be longer than a packet. What is packed is freed. */
+static int packed_memfd(struct packed *packed, const char *name, uint64_t *bytes)
+{
+	int fd = memory_file_create(name, false);
+	ssize_t written = fd < 0 ? -1 : packed->bytes ? write(fd, packed->at, packed->bytes) : 0;
+
+	free(packed->at);
+	*bytes = packed->bytes;
+	if (written == (ssize_t)packed->bytes)
 		return fd;
 	if (fd >= 0)
 		close(fd);
 	return -ENOMEM;
 }
 
-/* The message that the source is open, and the descriptor that goes with it, or -errno. */
+static int catalog_memfd(const Ringtail__V1__Catalog *catalog, uint64_t *bytes)
+{
+	struct packed packed = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < catalog->n_probe && !err; i++)
+		err = pack_probe(&packed, catalog->probe[i]);
+	if (!err)
+		return packed_memfd(&packed, "ringtail-catalog", bytes);
+	free(packed.at);
+	return err;
+}
+
+static int offers_memfd(const struct source_ops *ops, struct source *source, uint64_t *bytes)
+{
+	struct packed packed = {0};
+	int err = ops->offers ? ops->offers(source, pack_probe, &packed) : 0;
+
+	if (!err)
+		return packed_memfd(&packed, "ringtail-offers", bytes);
+	free(packed.at);
+	return err;
+}
+
+/* The message that the source is open, and the descriptors that go with it; or -errno. */
 static int make_ready(struct loader_message *message, const struct source_ops *ops,
-		      struct source *source)
+		      struct source *source, int fds[2])
 {
 	struct error why_not = {0};
 
 	*message = (struct loader_message){.type = LOADER_MSG_READY};
 	snprintf(message->ready.source, sizeof(message->ready.source), "%s", ops->name);
+	if (ops->providers)
+		snprintf(message->ready.providers, sizeof(message->ready.providers), "%s",
+			 ops->providers());
 	message->ready.adopted = ops->adopted && ops->adopted(source, &why_not);
 	if (!message->ready.adopted && why_not.code[0])
 		describe(&message->ready.why_not, -ESTALE, &why_not);
-	return catalog_memfd(ops->catalog(source), &message->ready.catalog_bytes);
+	fds[0] = catalog_memfd(ops->catalog(source), &message->ready.catalog_bytes);
+	if (fds[0] < 0)
+		return fds[0];
+	fds[1] = offers_memfd(ops, source, &message->ready.offers_bytes);
+	if (fds[1] >= 0)
+		return 0;
+	close(fds[0]);
+	return fds[1];
+}
+
+/* ---- Answering ------------------------------------------------------------------------------- */
+
+static int answer_make(int socket, const struct source_ops *ops, struct source *source,
+		       const char *spec)
+{
+	struct loader_message message = {.type = LOADER_MSG_MADE};
+	struct packed packed = {0};
+	struct error error = {0};
+	int fd = -1, err;
+
+	snprintf(message.made.spec, sizeof(message.made.spec), "%s", spec);
+	err = ops->make ? ops->make(source, spec, pack_probe, &packed, &error) :
+			  error_set(&error, ENOENT, "unknown-probe", "this source makes no probes");
+	if (packed.bytes)
+		fd = packed_memfd(&packed, "ringtail-made", &message.made.bytes);
+	else
+		free(packed.at);
+	if (fd < 0 && packed.bytes)
+		err = error_set(&error, ENOMEM, "out-of-memory", "no memory for `%.256s`", spec);
+	if (fd < 0)
+		message.made.bytes = 0;
+	describe(&message.made.failure, err, &error);
+	err = loader_message_send(socket, &message, &fd, fd >= 0);
+	if (fd >= 0)
+		close(fd);
+	return err;
 }
 
 static int answer(int socket, const struct source_ops *ops, struct source *source,
@@ -170,6 +265,8 @@ static int answer(int socket, const struct source_ops *ops, struct source *sourc
 		message.type = LOADER_MSG_STATS;
 		ops->stats(source, &message.stats);
 		break;
+	case LOADER_MSG_MAKE:
+		return answer_make(socket, ops, source, request->make);
 	default:
 		return -EPROTO;
 	}
@@ -180,7 +277,7 @@ static int answer(int socket, const struct source_ops *ops, struct source *sourc
 
 static int serve(int socket, const struct source_ops *ops, struct source *source)
 {
-	bool finish_told = !ops->finished;
+	bool finish_told = !ops->finished, idle = false;
 
 	for (;;) {
 		int timeout_ms = -1, asks = ops->attention ? ops->attention(source, &timeout_ms) : -1;
@@ -193,11 +290,15 @@ static int serve(int socket, const struct source_ops *ops, struct source *source
 		int fds[LOADER_MESSAGE_FDS_MAX], err;
 		unsigned n;
 
+		if (idle && (timeout_ms < 0 || timeout_ms > IDLE_MS))
+			timeout_ms = IDLE_MS;
 		err = poll(poll_fd, 3, finish_told ? timeout_ms : FINISH_POLL_MS);
 		if (err < 0 && errno != EINTR)
 			return -errno;
 		if (ops->attend && (err == 0 || poll_fd[2].revents))
 			ops->attend(source);
+		if (err == 0 && idle)
+			idle = ops->idle(source);
 		if (!finish_told && ops->finished(source)) {
 			message = (struct loader_message){.type = LOADER_MSG_FINISHED};
 			err = loader_message_send(socket, &message, NULL, 0);
@@ -219,6 +320,7 @@ static int serve(int socket, const struct source_ops *ops, struct source *source
 		err = answer(socket, ops, source, &message);
 		if (err)
 			return err;
+		idle = ops->idle;
 	}
 }
 
@@ -258,7 +360,7 @@ static int fail(int socket, int err, const struct error *error)
 
 	describe(&message.failed, err, error);
 	loader_message_send(socket, &message, NULL, 0);
-	return EXIT_FAILURE;
+	return err;
 }
 
 /* With an open source: gives up everything else, hands over the rings, and answers until the end. */
@@ -267,20 +369,22 @@ static int run(int socket, const struct source_config *config, const struct sour
 {
 	struct loader_message ready;
 	struct error error = {0};
-	int catalog = make_ready(&ready, ops, source);
-	int err = catalog < 0 ? catalog : confine(config, &error);
+	int fds[2] = {-1, -1}, err = make_ready(&ready, ops, source, fds);
 
-	if (catalog < 0)
-		error_set(&error, -catalog, "out-of-memory", "cannot hand over the catalog: %s",
-			  strerror(-catalog));
+	if (err) {
+		error_set(&error, -err, "out-of-memory", "cannot hand over the catalog: %s",
+			  strerror(-err));
+		return fail(socket, err, &error);
+	}
+	err = confine(config, &error);
 	if (err)
 		fail(socket, err, &error);
 	if (!err)
 		err = send_rings(socket, ops, source);
 	if (!err)
-		err = loader_message_send(socket, &ready, &catalog, 1);
-	if (catalog >= 0)
-		close(catalog);
+		err = loader_message_send(socket, &ready, fds, 2);
+	close(fds[0]);
+	close(fds[1]);
 	return err ? err : serve(socket, ops, source);
 }
 
@@ -310,8 +414,10 @@ int loader_serve(int socket, const char *name, struct source_config *config,
 		privileges_open_as_root(false);
 	if (kept)
 		drop_rest(&store);
-	if (err)
-		return fail(socket, err, &error);
+	if (err) {
+		fail(socket, err, &error);
+		return EXIT_FAILURE;
+	}
 	err = run(socket, config, ops, source);
 	ops->close(source);
 	return err == 0 || err == -EPIPE || err == -ECONNRESET ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -72,6 +72,9 @@ struct source_stats {
 	uint64_t maps_left_out;		/* maps beyond MAPS_PER_PROCESS_MAX of one process */
 };
 
+/* Is passed a probe, borrowed for the call. 0, or -errno to end what passes them. */
+typedef int source_offer(void *context, const Ringtail__V1__Probe *probe);
+
 struct source_ops {
 	const char *name;
 
@@ -80,6 +83,21 @@ struct source_ops {
 
 	/* Every probe that can be enabled, with its fields. Borrowed until close. */
 	const Ringtail__V1__Catalog *(*catalog)(struct source *source);
+
+	/*
+	 * Probes that are not in the catalog, and are made when somebody asks for them by name. All three
+	 * are NULL where there are none.
+	 *
+	 * providers: the first parts of their names, with spaces between.
+	 * offers: passes every one that can be listed, with the id 0. Called once, after open().
+	 * make: passes those that the spec names and that are new, with their ids, which they keep; a part
+	 * of the spec may be a glob. -errno with *error: it names none, or the reason why it cannot be.
+	 * They are enabled by configure(), as others are.
+	 */
+	const char *(*providers)(void);
+	int (*offers)(struct source *source, source_offer *offer, void *context);
+	int (*make)(struct source *source, const char *spec, source_offer *offer, void *context,
+		    struct error *error);
 
 	/* Fills *ring with the i-th ring; -ENOENT past the last. */
 	int (*ring)(struct source *source, unsigned i, struct ring_handle *ring);
@@ -114,6 +132,12 @@ struct source_ops {
 	 */
 	int (*attention)(struct source *source, int *timeout_ms);
 	void (*attend)(struct source *source);
+
+	/*
+	 * Called now and then while there is nothing else to do: a part of what is slow and need not be soon.
+	 * False: nothing of that is left. May be NULL.
+	 */
+	bool (*idle)(struct source *source);
 
 	/* Detaches (unless a store keeps it) and frees; NULL is safe. Mapped rings stay readable. */
 	void (*close)(struct source *source);

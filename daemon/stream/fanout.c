@@ -10,6 +10,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/stream/durable.h"
+#include "daemon/stream/making.h"
 #include "daemon/stream/past.h"
 #include "daemon/stream/recorder.h"
 #include "daemon/stream/subscriptions.h"
@@ -34,6 +35,7 @@ struct fanout {
 	enum fanout_state state;
 	struct rings rings;
 	struct recorder *recorder;
+	struct making *making;
 	struct subscriptions subscriptions;
 	struct durable durable;
 	struct subscribers subscribers;
@@ -336,10 +338,26 @@ static void on_in_force(void *context, uint64_t generation)
 	subscriptions_in_force(&fanout->subscriptions, generation);
 }
 
+static void tell_made(struct fanout *fanout)
+{
+	if (fanout->config.made)
+		fanout->config.made(fanout->config.context);
+}
+
+static void on_made(void *context, const struct loader_report *report)
+{
+	struct fanout *fanout = context;
+
+	making_take(fanout->making, report);
+	tell_made(fanout);
+}
+
 static void on_gone(void *context, const struct error *error)
 {
 	struct fanout *fanout = context;
 
+	making_fail(fanout->making, error);
+	tell_made(fanout);
 	subscribers_refuse(&fanout->subscribers, NULL, error);
 	subscriptions_end_permanent(&fanout->subscriptions, error);
 }
@@ -460,13 +478,16 @@ static bool make_subscriptions(struct fanout *fanout)
 	struct recorder_config recorder = {
 		.base = config->base, .loader = config->loader, .wanted = &subscriptions->list,
 		.accepted = on_accepted, .refused = on_refused, .in_force = on_in_force,
-		.silent = on_silent, .gone = on_gone, .failed = on_failed, .context = fanout,
+		.made = on_made, .silent = on_silent, .gone = on_gone, .failed = on_failed, .context = fanout,
 	};
 
 	if (subscriptions_init(subscriptions, &mine) != 0)
 		return false;
 	subscriptions->recorder = fanout->recorder = recorder_create(&recorder);
-	return fanout->recorder;
+	if (fanout->recorder)
+		fanout->making = making_create(config->loader, fanout->recorder);
+	subscriptions->making = fanout->making;
+	return fanout->making;
 }
 
 static bool make_subscribers(struct fanout *fanout)
@@ -534,6 +555,7 @@ void fanout_destroy(struct fanout *fanout)
 	while (!TAILQ_EMPTY(&subscribers->waiting))
 		subscribers_leave(subscribers, TAILQ_FIRST(&subscribers->waiting), false);
 	subscriptions_fini(&fanout->subscriptions);
+	making_destroy(fanout->making);
 	recorder_destroy(fanout->recorder);
 	if (fanout->mails)
 		event_free(fanout->mails);
@@ -603,6 +625,18 @@ void fanout_hand_over(struct fanout *fanout, const char *reason, void (*done)(vo
 }
 
 /* ---- The door -------------------------------------------------------------------------------- */
+
+int fanout_prepare(struct fanout *fanout, const struct client_identity *identity, char *const *spec,
+		   size_t specs, struct error *error)
+{
+	return subscriptions_prepare(&fanout->subscriptions, subscription_claim_of(identity), spec,
+				     specs, error);
+}
+
+void fanout_make_now(struct fanout *fanout, const char *spec)
+{
+	making_now(fanout->making, spec);
+}
 
 int fanout_subscribe(struct fanout *fanout, struct subscriber *subscriber,
 		     const struct subscribe_request *request, struct error *error)

@@ -45,6 +45,9 @@ struct fanout_config {
 	struct viewer_bounds viewers;
 	struct saved_subscriptions *saved;	/* NULL: nothing is kept for a next run */
 
+	/* Some of what fanout_prepare() said 1 of is made, or cannot be. May be NULL. */
+	void (*made)(void *context);
+
 	/* The loader is gone: the daemon cannot go on. */
 	void (*failed)(void *context);
 	void *context;
@@ -54,6 +57,20 @@ int fanout_create(const struct fanout_config *config, struct fanout **fanout, st
 
 /* After the workers are gone. NULL is safe. */
 void fanout_destroy(struct fanout *fanout);
+
+/*
+ * Before a request that names these probes: 0 if they are there, as far as they can be made; 1 if they are
+ * being made, and the same is to be asked again after made(); or -errno with *error. identity NULL: it is the
+ * daemon's own.
+ */
+int fanout_prepare(struct fanout *fanout, const struct client_identity *identity, char *const *spec,
+		   size_t specs, struct error *error);
+
+/*
+ * The same, at once: where the daemon starts, or an operator has it read its configuration again. What
+ * cannot be made is said where it is looked up.
+ */
+void fanout_make_now(struct fanout *fanout, const char *spec);
 
 /*
  * 0: live() or refused() follows, perhaps at once; or -errno with *error. All of the request is borrowed for

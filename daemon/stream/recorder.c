@@ -300,6 +300,9 @@ static void on_report(evutil_socket_t fd, short what, void *context)
 		case LOADER_STATS:
 			recorder->stats = report.stats;
 			break;
+		case LOADER_MADE:
+			recorder->config.made(recorder->config.context, &report);
+			break;
 		case LOADER_FINISHED:
 			recorder->config.silent(recorder->config.context);
 			break;
@@ -308,6 +311,11 @@ static void on_report(evutil_socket_t fd, short what, void *context)
 			break;
 		}
 	}
+}
+
+void recorder_look(struct recorder *recorder)
+{
+	event_active(recorder->reports, EV_READ, 0);
 }
 
 struct source_stats recorder_stats(struct recorder *recorder)

@@ -28,6 +28,8 @@ struct recorder_config {
 	void (*refused)(void *context, struct subscription *subscription, const struct error *error);
 	/* The configurations up to that one are in force. */
 	void (*in_force)(void *context, uint64_t generation);
+	/* LOADER_MADE: probes that were asked of the loader were made, or cannot be. */
+	void (*made)(void *context, const struct loader_report *report);
 	/* After recorder_stop(), or where the source has ended: nothing more comes into the rings. */
 	void (*silent)(void *context);
 	/* The loader is gone, and its producers with it; what they wrote is still in the rings. */
@@ -59,6 +61,9 @@ void recorder_stop(struct recorder *recorder);
 
 /* The kernel records on for the next run, whatever becomes of this one. */
 void recorder_leave(struct recorder *recorder);
+
+/* Reports wait that were taken off the loader's socket already: see loader_make_now(). */
+void recorder_look(struct recorder *recorder);
 
 /* As of the loader's last answer; asks for a newer one. */
 struct source_stats recorder_stats(struct recorder *recorder);

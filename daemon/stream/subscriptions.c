@@ -10,8 +10,12 @@
 #include "daemon/base/log.h"
 #include "daemon/spool/frame.h"
 #include "daemon/spool/spool.h"
+#include "daemon/stream/making.h"
 #include "daemon/stream/saved_subscriptions.h"
 #include "daemon/stream/stream.h"
+#include "proto/limits.h"
+#include "query/glob.h"
+#include "query/probe_set.h"
 
 /* ---- What a viewer may ask for ------------------------------------------------------------------ */
 
@@ -48,25 +52,63 @@ static void refuse_probe(const struct subscriptions *all, const Ringtail__V1__Pr
 		   used < sizeof(list) ? "" : "...");
 }
 
+/*
+ * A probe that is made on request may show what belongs to other users, and addresses of the kernel: viewers
+ * may ask for it only where an operator has named its provider, as in `viewer-probe = tracepoint:block:*`.
+ */
+static bool names_provider(const char *word)
+{
+	char provider[NAME_BYTES_MAX + 1];
+
+	snprintf(provider, sizeof(provider), "%.*s", (int)strcspn(word, ":"), word);
+	return !glob_is_pattern(provider);
+}
+
+static bool is_allowed(const struct config_words *words, const Ringtail__V1__Probe *probe)
+{
+	bool made = probe->id >= RT_PROBE_MADE;
+
+	if (!words || !words->count)
+		return !made;
+	for (unsigned i = 0; i < words->count; i++)
+		if ((!made || names_provider(words->word[i])) &&
+		    probe_set_glob_matches(words->word[i], probe))
+			return true;
+	return false;
+}
+
 static int check_probes(const struct subscriptions *all, const struct probe_set *probes,
 			struct error *error)
 {
 	const Ringtail__V1__Catalog *catalog = all->config.catalog;
-	const struct config_words *words = all->config.viewers.probe;
-	struct probe_set allowed = {0};
-	struct error unknown;
 
-	/* What this kernel has not, nobody asks for. */
-	for (unsigned i = 0; i < words->count; i++)
-		if (probe_set_add_glob(&allowed, words->word[i], catalog, &unknown) != 0)
-			continue;
 	for (size_t i = 0; i < catalog->n_probe; i++)
 		if (probe_set_test(probes, catalog->probe[i]->id) &&
-		    !probe_set_test(&allowed, catalog->probe[i]->id)) {
+		    !is_allowed(all->config.viewers.probe, catalog->probe[i])) {
 			refuse_probe(all, catalog->probe[i], error);
 			return -EACCES;
 		}
 	return 0;
+}
+
+/* Whether viewers may have such probes made at all; what is made of it is judged as any other probe. */
+static int check_may_make(const struct subscriptions *all, enum subscription_claim claim,
+			  const char *spec, struct error *error)
+{
+	const struct config_words *words = all->config.viewers.probe;
+	size_t bytes = strcspn(spec, ":");
+
+	if (claim != CLAIM_VIEWERS)
+		return 0;
+	for (unsigned i = 0; words && i < words->count; i++)
+		if (strcspn(words->word[i], ":") == bytes &&
+		    memcmp(words->word[i], spec, bytes) == 0)
+			return 0;
+	error_set(error, EACCES, "viewer-probes", "viewers may not ask for %.256s here: it would be made for"
+		  " them, and may show what belongs to others", spec);
+	error_hint(error, "ask for what is always on; or an operator adds `viewer-probe = %.*s:SYSTEM:*` to the"
+			  " daemon's configuration", (int)bytes, spec);
+	return -EACCES;
 }
 
 static int check_viewer(const struct subscriptions *all, enum subscription_claim claim,
@@ -80,8 +122,7 @@ static int check_viewer(const struct subscriptions *all, enum subscription_claim
 		return refuse_flags("stacks", "viewer-stacks", error);
 	if (flags & RT_FLAG_STRINGS && !viewers->strings)
 		return refuse_flags("strings", "viewer-strings", error);
-	return probes && viewers->probe && viewers->probe->count ?
-		       check_probes(all, probes, error) : 0;
+	return probes ? check_probes(all, probes, error) : 0;
 }
 
 static int check_viewers_room(const struct subscriptions *all, struct error *error)
@@ -177,14 +218,37 @@ static struct subscription *find_equal(struct subscriptions *all, const struct s
 	return NULL;
 }
 
+int subscriptions_prepare(struct subscriptions *all, enum subscription_claim claim,
+			  char *const *spec, size_t specs, struct error *error)
+{
+	bool waits = false;
+
+	for (size_t i = 0; i < specs && i < SUBSCRIBE_PROBES_MAX; i++) {
+		int err;
+
+		if (!making_can(all->making, spec[i]))
+			continue;
+		err = check_may_make(all, claim, spec[i], error);
+		if (!err)
+			err = making_prepare(all->making, spec[i], error);
+		if (err < 0)
+			return err;
+		waits |= err;
+	}
+	return waits;
+}
+
 int subscriptions_get(struct subscriptions *all, const struct subscription_request *request,
 		      enum subscription_claim claim, struct subscription **out, struct error *error)
 {
 	struct subscription *subscription, *equal;
-	int err = subscription_create(request, all->config.catalog,
-				      all->config.rings->n, all->config.log_bytes, &subscription,
-				      error);
+	int err;
 
+	/* A client's were made while it waited; those of the daemon's own start are made now. */
+	for (size_t i = 0; i < request->globs; i++)
+		making_now(all->making, request->glob[i]);
+	err = subscription_create(request, all->config.catalog, all->config.rings->n,
+				  all->config.log_bytes, &subscription, error);
 	if (err)
 		return err;
 	equal = find_equal(all, subscription);

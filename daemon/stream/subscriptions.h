@@ -21,6 +21,7 @@
 #include "daemon/stream/subscription.h"
 #include "query/error.h"
 
+struct making;
 struct saved_subscriptions;
 
 /* What viewers may ask for; operators, and the daemon itself, may ask for anything. */
@@ -56,6 +57,7 @@ typedef void permanent_done(void *context, const struct error *error);
 struct subscriptions {
 	struct subscriptions_config config;
 	struct recorder *recorder;
+	struct making *making;
 	struct subscription_list list;
 	struct subscription *by_index[SUBSCRIPTIONS_MAX];
 	uint64_t *gone;			/* by ring: the end of those that went, + 1; 0: none */
@@ -84,6 +86,13 @@ enum subscription_claim {
 
 /* NULL: an exporter. */
 enum subscription_claim subscription_claim_of(const struct client_identity *identity);
+
+/*
+ * Before a request that names these probes: 0 if they are there, as far as they can be made; 1 if they are
+ * being made; -errno with *error.
+ */
+int subscriptions_prepare(struct subscriptions *all, enum subscription_claim claim,
+			  char *const *spec, size_t specs, struct error *error);
 
 /* That of the request, made if nobody has it yet. No globs: what is always on, narrowed. */
 int subscriptions_find(struct subscriptions *all, const struct subscription_request *request,

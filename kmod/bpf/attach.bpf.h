@@ -40,6 +40,7 @@ enum attach_program {
 	ATTACH_EXIT,
 	ATTACH_TIMER,
 	ATTACH_MAPS,
+	ATTACH_TRACEPOINT,	/* all of that type: they share one guard against nesting */
 	ATTACH_PROGRAMS,
 };
 

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 7
+#define REQUEST_PROGRAMS_VERSION 8
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -83,6 +83,43 @@ struct bpf_request {
 };
 
 #define REQUEST_SCHED(probe)	(1u << ((probe) - RT_PROBE_SCHED_SWITCH))
+
+/* Of probes that are made when they are asked for, one byte each: made_wishes, of the same two requests. */
+#define MADE_WANTED		(1u << 0)
+#define MADE_UNFILTERED		(1u << 1)	/* of every thread but the excluded ones */
+
+/*
+ * What daemon/source/bpf_tracepoint.c puts into a copy of the program `any_tracepoint` in place of these
+ * numbers; each is the operand of one instruction. MADE_STORES is where a subprogram begins that it
+ * replaces as a whole.
+ */
+#define MADE_PLACEHOLDER	0x7e57ab1e00000000
+#define MADE_INDEX		0x7e57ab1e00000001	/* of the probe, from RT_PROBE_MADE on */
+#define MADE_WORDS		0x7e57ab1e00000002	/* of payload before the attachments */
+#define MADE_TEXTS_0		0x7e57ab1e00000003	/* two made_text in each */
+#define MADE_TEXTS_1		0x7e57ab1e00000004
+#define MADE_TEXTS_2		0x7e57ab1e00000005
+#define MADE_TEXTS_3		0x7e57ab1e00000006
+#define MADE_STORES		0x7e57ab1e00000007
+
+/*
+ * Bytes of the kernel's record that go along as an attachment. What has a place within the record as its
+ * value (bytes << 16 | offset) is `located`, from the record's start or from behind itself.
+ *
+ *	 31   30      24 23     16 15      0
+ *	+---+----------+---------+---------+
+ *	|use| how, arg | bytes   | offset  |
+ *	+---+----------+---------+---------+
+ */
+#define MADE_TEXTS_MAX		8
+#define MADE_TEXT_USED		(1u << 31)
+#define MADE_TEXT_LOCATED	(1u << 30)
+#define MADE_TEXT_RELATIVE	(1u << 29)
+#define made_text_arg(text)	((text) >> 24 & 0x1f)
+#define made_text_bytes(text)	((text) >> 16 & 0xff)
+#define made_text_offset(text)	((text) & 0xffff)
+#define made_text_make(how, arg, bytes, offset) \
+	(MADE_TEXT_USED | (how) | (__u32)(arg) << 24 | (__u32)(bytes) << 16 | (offset))
 
 /*
  * What is remembered of a thread while something is recorded.

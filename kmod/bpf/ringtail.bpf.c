@@ -13,11 +13,13 @@
  *	filter   whose events are wanted
  *	attach   strings and stacks
  *	syscall, sched, move, timer, maps   the programs
+ *	tracepoint   of which each other tracepoint gets a copy
  */
 #include "syscall.bpf.h"
 #include "sched.bpf.h"
 #include "move.bpf.h"
 #include "timer.bpf.h"
 #include "maps.bpf.h"
+#include "tracepoint.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -93,12 +93,14 @@ enum rt_probe {
 	RT_PROBE_SYSCALL_CALL	= 0x1000,	/* + system call number, below RT_SYSCALLS_MAX */
 	RT_PROBE_SYSCALL_ENTRY	= 0x1400,
 	RT_PROBE_SYSCALL_RETURN	= 0x1800,
-	RT_PROBE_MAX		= 0x1c00,	/* one past the last */
+	RT_PROBE_MADE		= 0x1c00,	/* + the order in which they were asked for by name */
+	RT_PROBE_MAX		= 0x2c00,	/* one past the last */
 };
 
 #define RT_TIMERS_MAX		16
 #define RT_TIMER_PROFILE_99HZ	0		/* the first slots: daemon/source/timer_probes.def */
 #define RT_TIMER_INTERVAL_1S	1
+#define RT_PROBES_MADE_MAX	(RT_PROBE_MAX - RT_PROBE_MADE)
 
 #define RT_SYSCALLS_MAX		0x400
 #define RT_SYSCALL_UNKNOWN	(RT_SYSCALLS_MAX - 1)	/* in place of all numbers without a name */
@@ -124,6 +126,8 @@ enum rt_probe {
  *	process_map		start, bytes, offset, build_id (3 words), device, inode, path, path_more
  *				(0; the text is a string attachment each): executable memory of the
  *				record's process, told when a stack needs it
+ *
+ *	those from RT_PROBE_MADE on	as the catalog says; a field of several words has them in a row
  *
  * and of the ring's own records:
  */

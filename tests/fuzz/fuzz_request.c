@@ -113,10 +113,18 @@ static struct frame_ref *on_hello(void *context, struct session *session)
 	return pack(context, FRAME_SERVER_HELLO, &hello.base);
 }
 
-static struct frame_ref *on_list(void *context, const char *glob, struct error *error)
+static int on_prepare(void *context, struct session *session, char *const *probe, size_t probes,
+		      struct error *error)
+{
+	(void)context, (void)session, (void)probe, (void)probes, (void)error;
+	return 0;
+}
+
+static struct frame_ref *on_list(void *context, const char *glob, bool offers, struct error *error)
 {
 	struct probe_set probes = {0};
 
+	(void)offers;
 	if (*glob && probe_set_add_glob(&probes, glob, small_catalog_get(), error) != 0)
 		return NULL;
 	return pack(context, FRAME_CATALOG, &small_catalog_get()->base);
@@ -182,7 +190,7 @@ static void open_host(struct host *host)
 	host->base = event_base_new();
 	host->codec = frame_codec_create(1);
 	host->ops = (struct session_host){host, on_identify, on_admit, on_hello, on_list, on_stat,
-					  on_probes, NULL, on_subscribe, on_ack, on_change, on_forget,
+					  on_probes, on_prepare, NULL, on_subscribe, on_ack, on_change, on_forget,
 					  on_closed};
 	if (!host->base || !host->codec || gate_create(&nobody_named, &host->gate, NULL) != 0)
 		abort();

@@ -202,12 +202,12 @@ static void bad_catalogs(void **state)
 {
 	static const char *const frames[] = {
 		"\x0a\x05\x08\x80\x80\x80\x01",			/* an id over 16 bits */
-		"\x0a\x00\x0a\x00",				/* two of one id */
+		"\x0a\x02\x08\x01\x0a\x02\x08\x01",		/* two of one id */
 		"\x0a\xff",					/* no message */
 		"\x0a\x05\x08\x01\x12\x01\x1b",			/* a name that a terminal obeys */
 		"\x0a\x07\x08\x01\x2a\x03\x0a\x01\x0a",		/* a field's name of two lines */
 	};
-	static const size_t bytes[] = { 7, 4, 2, 7, 9 };
+	static const size_t bytes[] = { 7, 8, 2, 7, 9 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes); i++) {

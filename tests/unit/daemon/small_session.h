@@ -30,7 +30,8 @@ struct fixture {
 	uint64_t queue_bytes;
 	uint64_t seq[RINGS];
 	struct session_bounds bounds;
-	unsigned lists, stats, closed, changes;
+	unsigned lists, stats, closed, changes, prepares;
+	int prepare_says;		/* 0: probes are there, 1: they are being made, -EACCES */
 	bool refuse_identity;
 	bool orderly, refuse_subscribe, hold_subscribe;
 };
@@ -103,9 +104,22 @@ static struct frame_ref *on_hello(void *context, struct session *session)
 	return frame_ref_pack(f->codec, FRAME_SERVER_HELLO, &hello.base);
 }
 
-static struct frame_ref *on_list(void *context, const char *glob, struct error *error)
+static int on_prepare(void *context, struct session *session, char *const *probe, size_t probes,
+		      struct error *error)
 {
 	struct fixture *f = context;
+
+	(void)session, (void)probe, (void)probes;
+	f->prepares++;
+	return f->prepare_says < 0 ? error_set(error, EACCES, "viewer-probes", "not for viewers") :
+				     f->prepare_says;
+}
+
+static struct frame_ref *on_list(void *context, const char *glob, bool offers, struct error *error)
+{
+	struct fixture *f = context;
+
+	(void)offers;
 
 	f->lists++;
 	if (strcmp(glob, "nothing") == 0) {
@@ -184,7 +198,7 @@ static inline void open_session(struct fixture *f, uint64_t timeout_ns)
 	assert_int_equal(subscription_create(&request, small_catalog_get(), RINGS, 64 << 20,
 					     &f->subscription, &error), 0);
 	f->host = (struct session_host){f, on_identify, on_admit, on_hello, on_list, on_stat,
-					on_probes, NULL, on_subscribe, on_ack, on_change, on_forget,
+					on_probes, on_prepare, NULL, on_subscribe, on_ack, on_change, on_forget,
 					on_closed};
 	f->bounds = (struct session_bounds){timeout_ns, timeout_ns, 60 * NS_PER_S, false};
 	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f, NULL};

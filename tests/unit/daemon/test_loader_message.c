@@ -108,7 +108,7 @@ static const struct {
 	unsigned min, max;
 } wanted[] = {
 	[LOADER_MSG_RING] = {LOADER_END_LOADER, 3, 3},
-	[LOADER_MSG_READY] = {LOADER_END_LOADER, 1, 1},
+	[LOADER_MSG_READY] = {LOADER_END_LOADER, 2, 2},
 	[LOADER_MSG_FAILED] = {LOADER_END_LOADER, 0, 0},
 	[LOADER_MSG_CONFIGURE] = {LOADER_END_ENGINE, 0, 0},
 	[LOADER_MSG_CONFIGURED] = {LOADER_END_LOADER, 0, 0},
@@ -117,6 +117,8 @@ static const struct {
 	[LOADER_MSG_FINISHED] = {LOADER_END_LOADER, 0, 0},
 	[LOADER_MSG_KEEP] = {LOADER_END_LOADER, 1, 1},
 	[LOADER_MSG_DROP] = {LOADER_END_LOADER, 0, 1},
+	[LOADER_MSG_MAKE] = {LOADER_END_ENGINE, 0, 0},
+	[LOADER_MSG_MADE] = {LOADER_END_LOADER, 0, 1},
 };
 
 static void test_a_fourth_descriptor_and_those_where_none_belong(void **state)
@@ -167,7 +169,7 @@ static void test_an_unknown_kind(void **state)
 
 static void refused(const struct loader_message *message)
 {
-	assert_int_equal(outcome(LOADER_END_LOADER, message, sizeof(*message),
+	assert_int_equal(outcome(wanted[message->type].sender, message, sizeof(*message),
 				 wanted[message->type].min), -EPROTO);
 }
 
@@ -181,6 +183,18 @@ static void test_a_text_without_end(void **state)
 	refused(&message);
 	message = good(LOADER_MSG_READY);
 	memset(message.ready.why_not.hint, 'x', sizeof(message.ready.why_not.hint));
+	refused(&message);
+	message = good(LOADER_MSG_READY);
+	memset(message.ready.providers, 'x', sizeof(message.ready.providers));
+	refused(&message);
+	message = good(LOADER_MSG_MADE);
+	memset(message.made.spec, 'x', sizeof(message.made.spec));
+	refused(&message);
+	message = good(LOADER_MSG_MADE);
+	memset(message.made.failure.what, 'x', sizeof(message.made.failure.what));
+	refused(&message);
+	message = good(LOADER_MSG_MAKE);
+	memset(message.make, 'x', sizeof(message.make));
 	refused(&message);
 	message = good(LOADER_MSG_FAILED);
 	memset(message.failed.code, 'x', sizeof(message.failed.code));

@@ -330,6 +330,46 @@ static void test_subscribe_refused(void **state)
 	close_session(&f);
 }
 
+/* What it asked for is being made: the request is taken when it is, and what came behind it after that. */
+static void request_waits_for_its_probes(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	f.prepare_says = 1;
+	peer_greet(f.peer);
+	peer_send_subscribe(f.peer, "x", NULL, NULL);
+	peer_send_list(f.peer, "");
+	PEER_AWAIT(f.base, f.prepares == 1);
+	assert_int_equal(f.lists, 0);
+	session_go_on(f.session);		/* something was made, and not all of it */
+	PEER_AWAIT(f.base, f.prepares == 2);
+	assert_int_equal(f.lists, 0);
+	f.prepare_says = 0;
+	session_go_on(f.session);
+	peer_free(peer_expect(f.peer, FRAME_CATALOG));
+	peer_free(peer_expect(f.peer, FRAME_SUBSCRIBED));
+	peer_free(peer_expect(f.peer, FRAME_CATALOG));
+	assert_int_equal(f.prepares, 3);
+	assert_int_equal(f.lists, 1);
+	close_session(&f);
+}
+
+static void probes_that_may_not_be_made(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	f.prepare_says = -EACCES;
+	peer_greet(f.peer);
+	peer_send_subscribe(f.peer, "x", NULL, NULL);
+	peer_expect_error(f.peer, "viewer-probes", true);
+	peer_expect_end(f.peer);
+	close_session(&f);
+}
+
 /* It waits for its stream when it does something wrong: the stream comes, and stays unsaid. */
 static void test_stream_comes_too_late(void **state)
 {
@@ -469,6 +509,8 @@ int main(void)
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(forged_lines),
 		cmocka_unit_test(test_subscribe_refused),
+		cmocka_unit_test(request_waits_for_its_probes),
+		cmocka_unit_test(probes_that_may_not_be_made),
 		cmocka_unit_test(test_stream_comes_too_late),
 		cmocka_unit_test(test_no_hello),
 		cmocka_unit_test(test_no_request),

@@ -22,7 +22,7 @@
 static const struct batch_probe probes[PROBE_IDS + 1] = {
 	[10] = { .known = true, .fields = 3, .has_duration = true },
 	[11] = { .known = true, .fields = 2 },
-	[12] = { .known = true, .fields = 17 },
+	[12] = { .known = true, .fields = PROBE_FIELDS_MAX + 1 },
 	[13] = { .known = true, .fields = 0, .has_duration = true },
 	[PROBE_IDS] = { .known = true, .fields = 2 },
 };
@@ -232,7 +232,7 @@ static void test_tables(void **state)
 	EXPECT("probe 99 is not in the catalog", good->probe[1] = 99);
 	EXPECT("probe 100 is not in the catalog", good->probe[1] = 100);
 	EXPECT("probe 4294967295 is not in the catalog", good->probe[1] = UINT32_MAX);
-	EXPECT("probe 12 has 17 fields", good->probe[1] = 12);
+	EXPECT("probe 12 has 25 fields", good->probe[1] = 12);
 	EXPECT("probe 13 has 0 fields", good->probe[1] = 13);
 	EXPECT("", good->batch.n_thread = BATCH_THREADS_MAX);
 	EXPECT("over 1024 threads", good->batch.n_thread = BATCH_THREADS_MAX + 1);

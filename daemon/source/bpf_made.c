@@ -1,0 +1,334 @@
+#include "daemon/source/bpf_made.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/source/bpf_template.h"
+#include "proto/limits.h"
+
+_Static_assert(PROBES_MADE_MAX == RT_PROBES_MADE_MAX, "the limit says what the numbers allow");
+
+/* A kind of probe is a row here. The providers' names go to the engine: see loader_message.h. */
+static const struct made_kind *const kinds[] = {&made_tracepoint};
+static const char providers[] = "tracepoint";
+
+#define KINDS	(sizeof(kinds) / sizeof(kinds[0]))
+
+struct made_probe {
+	Ringtail__V1__Probe *message;
+	unsigned kind;
+	void *own;			/* the kind's */
+	struct made_program attached;
+	bool wanted;
+};
+
+struct source_bpf_made {
+	struct source_bpf_kit kit;
+	void *state[KINDS];
+	unsigned opened;		/* the first so many kinds */
+	unsigned probes;
+	unsigned idle;			/* attached, and not wanted */
+	struct made_probe probe[PROBES_MADE_MAX];
+};
+
+static const struct made_program nothing = {-1, -1, -1, -1};
+
+static void close_program(struct made_program *program)
+{
+	int *const fd[] = {&program->watch_link, &program->link, &program->watch, &program->program};
+
+	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
+		if (*fd[i] >= 0)
+			close(*fd[i]);
+	*program = nothing;
+}
+
+int source_bpf_made_create(const struct ringtail_bpf *skeleton,
+			   const Ringtail__V1__Catalog *fixed, struct source_bpf_made **out,
+			   struct error *error)
+{
+	struct source_bpf_made *made = calloc(1, sizeof(*made));
+	int err;
+
+	if (!made)
+		return error_set(error, ENOMEM, "out-of-memory", "no memory for probes");
+	made->kit.fixed = fixed;
+	err = source_bpf_template_create(skeleton, &made->kit.bpf_template, error);
+	for (; !err && made->opened < KINDS; made->opened++) {
+		const struct made_kind *kind = kinds[made->opened];
+
+		err = kind->open ? kind->open(&made->state[made->opened]) : 0;
+		if (err)
+			error_set(error, -err, "out-of-memory", "cannot prepare %s probes: %s",
+				  kind->provider, strerror(-err));
+		if (err)
+			break;
+	}
+	if (err)
+		source_bpf_made_destroy(made);
+	else
+		*out = made;
+	return err;
+}
+
+static void free_own(unsigned kind, void *own)
+{
+	if (kinds[kind]->free)
+		kinds[kind]->free(own);
+	else
+		free(own);
+}
+
+void source_bpf_made_destroy(struct source_bpf_made *made)
+{
+	if (!made)
+		return;
+	for (unsigned i = 0; i < made->probes; i++) {
+		close_program(&made->probe[i].attached);
+		free_own(made->probe[i].kind, made->probe[i].own);
+		ringtail__v1__probe__free_unpacked(made->probe[i].message, NULL);
+	}
+	while (made->opened--)
+		if (kinds[made->opened]->close)
+			kinds[made->opened]->close(made->state[made->opened]);
+	source_bpf_template_destroy(made->kit.bpf_template);
+	free(made);
+}
+
+const char *source_bpf_made_providers(void)
+{
+	return providers;
+}
+
+int source_bpf_made_list(struct source_bpf_made *made, source_offer *offer, void *context)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < KINDS && !err; i++)
+		if (kinds[i]->list)
+			err = kinds[i]->list(made->state[i], offer, context);
+	return err;
+}
+
+/* ---- Making ----------------------------------------------------------------------------------- */
+
+/* One spec on its way. */
+struct making {
+	struct made_sink sink;
+	struct source_bpf_made *made;
+	unsigned kind;
+};
+
+static struct making *making_of(struct made_sink *sink)
+{
+	return (struct making *)sink;
+}
+
+static int add(struct made_sink *sink, Ringtail__V1__Probe *message, void *own)
+{
+	struct making *making = making_of(sink);
+	struct source_bpf_made *made = making->made;
+
+	if (made->probes == PROBES_MADE_MAX) {
+		ringtail__v1__probe__free_unpacked(message, NULL);
+		free_own(making->kind, own);
+		return -ENOSPC;
+	}
+	message->id = RT_PROBE_MADE + made->probes;
+	made->probe[made->probes++] = (struct made_probe){
+		.message = message, .kind = making->kind, .own = own, .attached = nothing,
+	};
+	return 0;
+}
+
+static bool is_named(const Ringtail__V1__Probe *probe, const char *provider, const char *function,
+		     const char *name)
+{
+	return strcmp(probe->name, name) == 0 && strcmp(probe->function, function) == 0 &&
+	       strcmp(probe->provider, provider) == 0;
+}
+
+static bool has(struct made_sink *sink, const char *function, const char *name)
+{
+	const struct making *making = making_of(sink);
+	const struct source_bpf_made *made = making->made;
+	const char *provider = kinds[making->kind]->provider;
+
+	for (size_t i = 0; i < made->kit.fixed->n_probe; i++)
+		if (is_named(made->kit.fixed->probe[i], provider, function, name))
+			return true;
+	for (unsigned i = 0; i < made->probes; i++)
+		if (is_named(made->probe[i].message, provider, function, name))
+			return true;
+	return false;
+}
+
+/* "tracepoint:block:*" cut at its colons; the last part may have some of its own. */
+static int split(char *text, struct made_spec *spec, char **provider)
+{
+	char *function = strchr(text, ':'), *name = function ? strchr(function + 1, ':') : NULL;
+
+	*provider = text;
+	if (function)
+		*function++ = '\0';
+	if (name)
+		*name++ = '\0';
+	spec->function = function && *function ? function : "*";
+	spec->name = name && *name ? name : "*";
+	return 0;
+}
+
+static int refuse_full(struct error *error)
+{
+	error_set(error, ENOSPC, "too-many-probes", "%d probes were made since the rings were, and more "
+		  "cannot be", PROBES_MADE_MAX);
+	error_hint(error, "stop ringtaild and start it: that makes new rings");
+	return -ENOSPC;
+}
+
+int source_bpf_made_make(struct source_bpf_made *made, const char *text, source_offer *offer,
+			 void *context, struct error *error)
+{
+	struct making making = {.sink = {.add = add, .has = has}, .made = made, .kind = KINDS};
+	char part[NAME_BYTES_MAX + 1], *provider;
+	struct made_spec spec = {.text = text};
+	unsigned before = made->probes;
+	int err;
+
+	snprintf(part, sizeof(part), "%s", text);
+	split(part, &spec, &provider);
+	for (unsigned i = 0; i < KINDS; i++)
+		if (strcmp(kinds[i]->provider, provider) == 0)
+			making.kind = i;
+	if (making.kind == KINDS)
+		return error_set(error, ENOENT, "unknown-probe", "no probes are called `%s`", provider);
+	err = kinds[making.kind]->make(made->state[making.kind], &spec, &making.sink, error);
+	if (err == -ENOSPC)
+		err = refuse_full(error);
+	/* Those that were made before it failed have their numbers, and the engine must know them. */
+	for (unsigned i = before; i < made->probes; i++)
+		if (offer(context, made->probe[i].message) != 0)
+			return error_set(error, ENOMEM, "out-of-memory", "no memory for `%s`", text);
+	return err;
+}
+
+/* ---- Requests --------------------------------------------------------------------------------- */
+
+static bool has_bit(const uint8_t *bits, unsigned i)
+{
+	unsigned id = RT_PROBE_MADE + i;
+
+	return bits[id / 8] & 1u << id % 8;
+}
+
+static bool is_attached(const struct made_probe *probe)
+{
+	return probe->attached.link >= 0;
+}
+
+static int check_count(const struct source_bpf_made *made, const struct source_request *request,
+		       struct error *error)
+{
+	unsigned wanted = 0;
+
+	for (unsigned i = 0; i < made->probes; i++)
+		wanted += has_bit(request->probes, i);
+	if (wanted <= PROBES_AT_ONCE_MAX)
+		return 0;
+	error_set(error, E2BIG, "too-many-probes", "all clients together ask for %u probes that are made "
+		  "for them, and at most %d can be recorded at once", wanted, PROBES_AT_ONCE_MAX);
+	error_hint(error, "ask for fewer: one system's, as in tracepoint:block:*, or name them");
+	return -E2BIG;
+}
+
+static int attach_one(struct source_bpf_made *made, struct made_probe *probe, struct error *error)
+{
+	return kinds[probe->kind]->attach(made->state[probe->kind], &made->kit, probe->message,
+					  probe->own, &probe->attached, error);
+}
+
+int source_bpf_made_attach(struct source_bpf_made *made, const struct source_request *request,
+			   struct error *error)
+{
+	uint8_t fresh[PROBES_MADE_MAX / 8] = {0};
+	int err = check_count(made, request, error);
+
+	for (unsigned i = 0; i < made->probes && !err; i++) {
+		if (!has_bit(request->probes, i) || is_attached(&made->probe[i]))
+			continue;
+		err = attach_one(made, &made->probe[i], error);
+		if (!err)
+			fresh[i / 8] |= 1u << i % 8;
+	}
+	for (unsigned i = 0; i < made->probes && err; i++)
+		if (fresh[i / 8] & 1u << i % 8)
+			close_program(&made->probe[i].attached);
+	return err;
+}
+
+bool source_bpf_made_wanted(const struct source_request *request)
+{
+	for (unsigned id = RT_PROBE_MADE; id < RT_PROBE_MAX; id += 8)
+		if (request->probes[id / 8])
+			return true;
+	return false;
+}
+
+void source_bpf_made_wish(struct source_bpf_made *made, const struct source_request *request,
+			  uint8_t wishes[RT_PROBES_MADE_MAX])
+{
+	made->idle = 0;
+	for (unsigned i = 0; i < made->probes; i++) {
+		struct made_probe *probe = &made->probe[i];
+
+		wishes[i] = 0;
+		probe->wanted = has_bit(request->probes, i);
+		if (probe->wanted)
+			wishes[i] = MADE_WANTED;
+		if (probe->wanted && request->clauses && has_bit(request->unfiltered, i))
+			wishes[i] |= MADE_UNFILTERED;
+		made->idle += is_attached(probe) && !probe->wanted;
+	}
+}
+
+bool source_bpf_made_detach_one(struct source_bpf_made *made)
+{
+	for (unsigned i = 0; i < made->probes && made->idle; i++) {
+		struct made_probe *probe = &made->probe[i];
+
+		if (probe->wanted || !is_attached(probe))
+			continue;
+		close_program(&probe->attached);
+		made->idle--;
+		return true;
+	}
+	return false;
+}
+
+static int add_program(int fd, struct source_stats *stats)
+{
+	struct bpf_prog_info info = {};
+	uint32_t bytes = sizeof(info);
+
+	if (fd < 0)
+		return 0;
+	if (bpf_obj_get_info_by_fd(fd, &info, &bytes))
+		return -errno;
+	stats->recursion_lost += info.recursion_misses;
+	stats->program_runs += info.run_cnt;
+	return 0;
+}
+
+int source_bpf_made_stats(const struct source_bpf_made *made, struct source_stats *stats)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < made->probes && !err; i++)
+		err = add_program(made->probe[i].attached.program, stats);
+	return err;
+}

@@ -1,0 +1,113 @@
+/*
+ * source_bpf_made: probes that are made when somebody asks for them by name.
+ *
+ * In: a spec, as `tracepoint:block:*`. Out: probes with numbers from RT_PROBE_MADE on, which are attached as
+ * long as a request wants them. A probe keeps its number as long as the rings last, over runs of the daemon.
+ * What can be made is a matter of its kind: a row in bpf_made.c and a file for each. The loader's one thread.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_BPF_MADE_H
+#define RINGTAIL_DAEMON_SOURCE_BPF_MADE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/source/source.h"
+#include "kmod/bpf/request.h"
+
+struct ringtail_bpf;
+struct source_bpf_made;
+struct source_bpf_template;
+
+/* What the kinds share. */
+struct source_bpf_kit {
+	const Ringtail__V1__Catalog *fixed;	/* probes that are always there: they are not made again */
+	struct source_bpf_template *bpf_template;
+};
+
+/* ---- A kind of probes ------------------------------------------------------------------------- */
+
+/* A spec in its parts; a part that was left out is "*". */
+struct made_spec {
+	const char *text;		/* whole */
+	const char *function, *name;	/* globs; of a kind that takes no globs, as they were written */
+};
+
+/* The program of a probe, and what keeps it attached. -1: none. */
+struct made_program {
+	int program, link;
+	int watch, watch_link;		/* a second one, if the kind has such */
+};
+
+/* Calls back for each probe that a spec names; takes the message and `own` over, also if it fails. */
+struct made_sink {
+	int (*add)(struct made_sink *sink, Ringtail__V1__Probe *message, void *own);
+	bool (*has)(struct made_sink *sink, const char *function, const char *name);
+};
+
+struct made_kind {
+	const char *provider;		/* the first part of its probes, never a glob */
+
+	/* At the opening, while files can be opened. *state is the kind's own; NULL: it needs none. */
+	int (*open)(void **state);
+	void (*close)(void *state);
+
+	/* Passes every probe that there is to offer(), without a number; NULL: nobody can list them. */
+	int (*list)(void *state, source_offer *offer, void *context);
+
+	/*
+	 * sink->add() for each probe that the spec names and sink->has() has not. -ENOENT with *error: there
+	 * is none; or whatever else is the reason why not.
+	 */
+	int (*make)(void *state, const struct made_spec *spec, struct made_sink *sink,
+		    struct error *error);
+
+	/* Loads and attaches; it records nothing before a request wants it. On failure *to holds nothing. */
+	int (*attach)(void *state, const struct source_bpf_kit *kit,
+		      const Ringtail__V1__Probe *message, const void *own, struct made_program *to,
+		      struct error *error);
+
+	void (*free)(void *own);	/* NULL: free(3) */
+};
+
+extern const struct made_kind made_tracepoint;
+
+/* ---- All of them ------------------------------------------------------------------------------ */
+
+/* `skeleton` is loaded, and may be destroyed afterwards. `fixed` is borrowed. */
+int source_bpf_made_create(const struct ringtail_bpf *skeleton,
+			   const Ringtail__V1__Catalog *fixed, struct source_bpf_made **made,
+			   struct error *error);
+
+/* NULL is safe. */
+void source_bpf_made_destroy(struct source_bpf_made *made);
+
+/* As source_ops. */
+int source_bpf_made_list(struct source_bpf_made *made, source_offer *offer, void *context);
+int source_bpf_made_make(struct source_bpf_made *made, const char *spec, source_offer *offer,
+			 void *context, struct error *error);
+const char *source_bpf_made_providers(void);
+
+/* Whether the request wants any of such probes. */
+bool source_bpf_made_wanted(const struct source_request *request);
+
+/*
+ * What the request wants of them: attaches what is not attached yet; it records nothing before the wishes are
+ * published. On failure nothing is attached that was not.
+ */
+int source_bpf_made_attach(struct source_bpf_made *made, const struct source_request *request,
+			   struct error *error);
+
+/* Fills in the wishes, once all is attached. */
+void source_bpf_made_wish(struct source_bpf_made *made, const struct source_request *request,
+			  uint8_t wishes[RT_PROBES_MADE_MAX]);
+
+/*
+ * What no request wants stays attached at first, and costs little: to detach a tracepoint takes the kernel
+ * some 50 ms. Detaches one of them; false: there is none.
+ */
+bool source_bpf_made_detach_one(struct source_bpf_made *made);
+
+/* Adds what the kernel counts of their programs. */
+int source_bpf_made_stats(const struct source_bpf_made *made, struct source_stats *stats);
+
+#endif

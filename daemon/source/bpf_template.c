@@ -1,0 +1,402 @@
+#include "daemon/source/bpf_template.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/source/bpf_check.h"
+#include "kmod/bpf/request.h"
+#include "kmod/ringtail.skel.h"
+
+#define MAPS_MAX		32
+#define FUNCTIONS_MAX		64
+#define STORES_INSNS		3	/* of the subprogram that is replaced: two make a number, one exits */
+#define WORD_INSNS_MAX		24	/* of one word: eight bytes one by one */
+#define GENERATED_INSNS_MAX	(PROBE_FIELDS_MAX * WORD_INSNS_MAX + 2)
+#define LOG_BYTES		4096
+
+struct source_bpf_template {
+	struct bpf_insn *insn;
+	size_t insns;
+	size_t stores;			/* where the subprogram begins that is replaced */
+	int types;			/* BTF, which tells the verifier what may be verified once */
+	unsigned functions;		/* of it: the program and its subprograms, */
+	size_t start[FUNCTIONS_MAX];	/* in the order of where they begin */
+	uint32_t type[FUNCTIONS_MAX];
+	unsigned maps;
+	int map[MAPS_MAX];		/* our own descriptors of what the instructions name */
+};
+
+/* A number of 64 bits takes two instructions, half in each. */
+static bool is_wide(const struct bpf_insn *insn)
+{
+	return insn->code == (BPF_LD | BPF_IMM | BPF_DW);
+}
+
+static uint64_t wide_number(const struct bpf_insn *insn)
+{
+	return (uint64_t)(uint32_t)insn[1].imm << 32 | (uint32_t)insn[0].imm;
+}
+
+static void set_wide_number(struct bpf_insn *insn, uint64_t number)
+{
+	insn[0].imm = (int32_t)number;
+	insn[1].imm = (int32_t)(number >> 32);
+}
+
+static bool is_plain_number(const struct bpf_insn *insn, uint64_t number)
+{
+	return is_wide(insn) && insn->src_reg == 0 && wide_number(insn) == number;
+}
+
+/* ---- Taking it out of the skeleton -------------------------------------------------------------- */
+
+/* The skeleton's descriptor of a map becomes one of ours, the same for the same map. */
+static int own_map(struct source_bpf_template *bpf_template, int fd, int theirs[MAPS_MAX])
+{
+	for (unsigned i = 0; i < bpf_template->maps; i++)
+		if (theirs[i] == fd)
+			return bpf_template->map[i];
+	if (bpf_template->maps == MAPS_MAX)
+		return -1;
+	theirs[bpf_template->maps] = fd;
+	bpf_template->map[bpf_template->maps] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return bpf_template->map[bpf_template->maps] < 0 ? -1 :
+							   bpf_template->map[bpf_template->maps++];
+}
+
+static int own_maps(struct source_bpf_template *bpf_template)
+{
+	int theirs[MAPS_MAX];
+
+	for (size_t i = 0; i + 1 < bpf_template->insns; i++) {
+		struct bpf_insn *insn = &bpf_template->insn[i];
+
+		if (!is_wide(insn))
+			continue;
+		if (insn->src_reg == BPF_PSEUDO_MAP_FD || insn->src_reg == BPF_PSEUDO_MAP_VALUE) {
+			insn->imm = own_map(bpf_template, insn->imm, theirs);
+			if (insn->imm < 0)
+				return -EMFILE;
+		}
+		i++;
+	}
+	return 0;
+}
+
+static int find_stores(struct source_bpf_template *bpf_template)
+{
+	for (size_t i = 0; i + STORES_INSNS <= bpf_template->insns; i++)
+		if (is_plain_number(&bpf_template->insn[i], MADE_STORES) &&
+		    bpf_template->insn[i + 2].code == (BPF_JMP | BPF_EXIT)) {
+			bpf_template->stores = i;
+			return 0;
+		}
+	return -ENOENT;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const size_t *one = a, *other = b;
+
+	return (*one > *other) - (*one < *other);
+}
+
+static bool has_start(const struct source_bpf_template *bpf_template, size_t at)
+{
+	for (unsigned i = 0; i < bpf_template->functions; i++)
+		if (bpf_template->start[i] == at)
+			return true;
+	return false;
+}
+
+/* A subprogram begins where a call goes. */
+static int find_starts(struct source_bpf_template *bpf_template)
+{
+	bpf_template->start[0] = 0;
+	bpf_template->functions = 1;
+	for (size_t i = 0; i < bpf_template->insns; i++) {
+		const struct bpf_insn *insn = &bpf_template->insn[i];
+		size_t target = (size_t)((int64_t)i + 1 + insn->imm);
+
+		if (insn->code != (BPF_JMP | BPF_CALL) || insn->src_reg != BPF_PSEUDO_CALL ||
+		    has_start(bpf_template, target))
+			continue;
+		if (bpf_template->functions == FUNCTIONS_MAX)
+			return -E2BIG;
+		bpf_template->start[bpf_template->functions++] = target;
+	}
+	qsort(bpf_template->start, bpf_template->functions, sizeof(bpf_template->start[0]),
+	      compare_places);
+	return 0;
+}
+
+/* Which type each of them has, the kernel knows of the template itself, in the same order. */
+static int find_types(struct source_bpf_template *bpf_template, const struct ringtail_bpf *skeleton)
+{
+	struct bpf_func_info info[FUNCTIONS_MAX] = {};
+	struct bpf_prog_info program = {
+		.nr_func_info = FUNCTIONS_MAX,
+		.func_info_rec_size = sizeof(info[0]),
+		.func_info = (uintptr_t)info,
+	};
+	uint32_t bytes = sizeof(program);
+	int err = find_starts(bpf_template);
+
+	if (err)
+		return err;
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(skeleton->progs.any_tracepoint), &program,
+				   &bytes) != 0)
+		return -errno;
+	if (program.nr_func_info != bpf_template->functions)
+		return -EPROTO;
+	for (unsigned i = 0; i < bpf_template->functions; i++)
+		bpf_template->type[i] = info[i].type_id;
+	bpf_template->types = fcntl(bpf_object__btf_fd(skeleton->obj), F_DUPFD_CLOEXEC, 0);
+	return bpf_template->types < 0 ? -errno : 0;
+}
+
+int source_bpf_template_create(const struct ringtail_bpf *skeleton,
+			       struct source_bpf_template **made, struct error *error)
+{
+	const struct bpf_program *program = skeleton->progs.any_tracepoint;
+	struct source_bpf_template *bpf_template = calloc(1, sizeof(*bpf_template));
+	int err = -ENOMEM;
+
+	if (bpf_template) {
+		bpf_template->types = -1;
+		bpf_template->insns = bpf_program__insn_cnt(program);
+		bpf_template->insn = calloc(bpf_template->insns, sizeof(*bpf_template->insn));
+	}
+	if (bpf_template && bpf_template->insn) {
+		memcpy(bpf_template->insn, bpf_program__insns(program),
+		       bpf_template->insns * sizeof(*bpf_template->insn));
+		err = own_maps(bpf_template);
+	}
+	if (!err)
+		err = find_stores(bpf_template);
+	if (!err)
+		err = find_types(bpf_template, skeleton);
+	if (err) {
+		source_bpf_template_destroy(bpf_template);
+		return source_bpf_check_failure(error, -err, "copy the program of tracepoints");
+	}
+	*made = bpf_template;
+	return 0;
+}
+
+void source_bpf_template_destroy(struct source_bpf_template *bpf_template)
+{
+	if (!bpf_template)
+		return;
+	for (unsigned i = 0; i < bpf_template->maps; i++)
+		close(bpf_template->map[i]);
+	if (bpf_template->types >= 0)
+		close(bpf_template->types);
+	free(bpf_template->insn);
+	free(bpf_template);
+}
+
+/* ---- Generating --------------------------------------------------------------------------------- */
+
+enum {
+	RECORD = BPF_REG_1,		/* the kernel's record */
+	PAYLOAD = BPF_REG_2,		/* of ours */
+	VALUE = BPF_REG_3,
+	PART = BPF_REG_4,
+};
+
+struct generated {
+	struct bpf_insn insn[GENERATED_INSNS_MAX];
+	size_t insns;
+};
+
+static void emit(struct generated *to, uint8_t code, uint8_t dst, uint8_t src, int16_t offset,
+		 int32_t number)
+{
+	to->insn[to->insns++] = (struct bpf_insn){
+		.code = code, .dst_reg = dst & 15, .src_reg = src & 15, .off = offset, .imm = number,
+	};
+}
+
+static uint8_t size_code(unsigned bytes)
+{
+	return bytes == 1 ? BPF_B : bytes == 2 ? BPF_H : bytes == 4 ? BPF_W : BPF_DW;
+}
+
+static void emit_load(struct generated *to, uint8_t into, unsigned offset, unsigned bytes)
+{
+	emit(to, BPF_LDX | BPF_MEM | size_code(bytes), into, RECORD, (int16_t)offset, 0);
+}
+
+static void emit_shift(struct generated *to, uint8_t code, uint8_t value, unsigned bits)
+{
+	emit(to, BPF_ALU64 | code | BPF_K, value, 0, 0, (int32_t)bits);
+}
+
+/* The most bytes that one load may take there: the verifier wants them aligned. */
+static unsigned load_bytes(unsigned offset, unsigned left)
+{
+	unsigned bytes = 8;
+
+	while (bytes > left || offset % bytes)
+		bytes /= 2;
+	return bytes;
+}
+
+static void emit_word(struct generated *to, const struct tracepoint_word *word)
+{
+	unsigned done = load_bytes(word->offset, word->bytes);
+
+	emit_load(to, VALUE, word->offset, done);
+	while (done < word->bytes) {
+		unsigned bytes = load_bytes(word->offset + done, word->bytes - done);
+
+		emit_load(to, PART, word->offset + done, bytes);
+		emit_shift(to, BPF_LSH, PART, 8 * done);
+		emit(to, BPF_ALU64 | BPF_OR | BPF_X, VALUE, PART, 0, 0);
+		done += bytes;
+	}
+	if (word->is_location)
+		emit_shift(to, BPF_RSH, VALUE, 16);
+	if (word->is_signed && word->bytes < 8) {
+		emit_shift(to, BPF_LSH, VALUE, 64 - 8 * word->bytes);
+		emit_shift(to, BPF_ARSH, VALUE, 64 - 8 * word->bytes);
+	}
+}
+
+static void generate(struct generated *to, const struct tracepoint_plan *plan)
+{
+	to->insns = 0;
+	for (unsigned i = 0; i < plan->words; i++) {
+		if (plan->word[i].bytes)
+			emit_word(to, &plan->word[i]);
+		else
+			emit(to, BPF_ALU64 | BPF_MOV | BPF_K, VALUE, 0, 0, 0);
+		emit(to, BPF_STX | BPF_MEM | BPF_DW, PAYLOAD, VALUE, (int16_t)(8 * i), 0);
+	}
+	emit(to, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0);
+	emit(to, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
+
+/* ---- A copy ------------------------------------------------------------------------------------- */
+
+/* Where an instruction lies once the subprogram is replaced. */
+static size_t moved(const struct source_bpf_template *bpf_template, size_t at, size_t generated)
+{
+	return at <= bpf_template->stores ? at : at + generated - STORES_INSNS;
+}
+
+/* Calls of subprograms are relative, and some go over the one that is replaced by a longer one. */
+static void move_calls(const struct source_bpf_template *bpf_template, struct bpf_insn *to,
+		       size_t generated)
+{
+	for (size_t i = 0; i < bpf_template->insns; i++) {
+		const struct bpf_insn *insn = &bpf_template->insn[i];
+		size_t target, at;
+
+		if (insn->code != (BPF_JMP | BPF_CALL) || insn->src_reg != BPF_PSEUDO_CALL)
+			continue;
+		target = moved(bpf_template, (size_t)((int64_t)i + 1 + insn->imm), generated);
+		at = moved(bpf_template, i, generated);
+		to[at].imm = (int32_t)((int64_t)target - (int64_t)at - 1);
+	}
+}
+
+static void set_numbers(struct bpf_insn *insn, size_t insns, uint32_t index,
+			const struct tracepoint_plan *plan)
+{
+	for (size_t i = 0; i + 1 < insns; i++) {
+		uint64_t number;
+
+		if (!is_wide(&insn[i]))
+			continue;
+		number = wide_number(&insn[i]);
+		if (insn[i].src_reg == 0 && number == MADE_INDEX)
+			set_wide_number(&insn[i], index);
+		else if (insn[i].src_reg == 0 && number == MADE_WORDS)
+			set_wide_number(&insn[i], plan->words);
+		else if (insn[i].src_reg == 0 && number >= MADE_TEXTS_0 && number <= MADE_TEXTS_3)
+			set_wide_number(&insn[i], plan->text[2 * (number - MADE_TEXTS_0)] |
+				(uint64_t)plan->text[2 * (number - MADE_TEXTS_0) + 1] << 32);
+		i++;
+	}
+}
+
+/* Refused by the verifier: what it said last is the reason. */
+static int refuse(const char *name, int err, char *log, struct error *error)
+{
+	size_t bytes = strnlen(log, LOG_BYTES - 1);
+
+	log[bytes] = '\0';
+	for (size_t i = 0; i < bytes; i++)
+		if (log[i] == '\n' || log[i] == '\t')
+			log[i] = ' ';
+	error_set(error, err, "probe-not-loaded", "the kernel refused the program of %s: %s ... %s",
+		  name, strerror(err), bytes > 300 ? log + bytes - 300 : log);
+	error_hint(error, err == ENOMEM || err == EMFILE ?
+			  "record fewer probes at once, or raise the daemon's limits of memory and files" :
+			  "report the text; the other probes work");
+	return -err;
+}
+
+static int load(const struct source_bpf_template *bpf_template, const char *name,
+		const struct bpf_insn *insn, size_t insns, size_t generated, struct error *error)
+{
+	struct bpf_func_info info[FUNCTIONS_MAX];
+	char log[LOG_BYTES] = "";
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .prog_btf_fd = (uint32_t)bpf_template->types,
+		    .func_info = info, .func_info_cnt = bpf_template->functions,
+		    .func_info_rec_size = sizeof(info[0]));
+	int program;
+
+	for (unsigned i = 0; i < bpf_template->functions; i++)
+		info[i] = (struct bpf_func_info){
+			.insn_off = (uint32_t)moved(bpf_template, bpf_template->start[i], generated),
+			.type_id = bpf_template->type[i],
+		};
+	program = bpf_prog_load(BPF_PROG_TYPE_TRACEPOINT, "any_tracepoint", "Dual BSD/GPL", insn,
+				    insns, &options);
+
+	if (program >= 0)
+		return program;
+	/* The log of a program that passes would only take time. */
+	options.log_level = 1;
+	options.log_buf = log;
+	options.log_size = sizeof(log);
+	program = bpf_prog_load(BPF_PROG_TYPE_TRACEPOINT, "any_tracepoint", "Dual BSD/GPL", insn,
+				insns, &options);
+	return program >= 0 ? program : refuse(name, errno, log, error);
+}
+
+int source_bpf_template_load(const struct source_bpf_template *bpf_template, const char *name,
+			     uint32_t index, const struct tracepoint_plan *plan, struct error *error)
+{
+	size_t insns = bpf_template->insns, before = bpf_template->stores;
+	size_t after = insns - before - STORES_INSNS;
+	struct generated generated;
+	struct bpf_insn *insn;
+	int program;
+
+	generate(&generated, plan);
+	insn = malloc((before + generated.insns + after) * sizeof(*insn));
+	if (!insn)
+		return error_set(error, ENOMEM, "out-of-memory", "no memory for the program of %s",
+				 name);
+	memcpy(insn, bpf_template->insn, before * sizeof(*insn));
+	memcpy(insn + before, generated.insn, generated.insns * sizeof(*insn));
+	memcpy(insn + before + generated.insns, bpf_template->insn + before + STORES_INSNS,
+	       after * sizeof(*insn));
+	insns = before + generated.insns + after;
+	move_calls(bpf_template, insn, generated.insns);
+	set_numbers(insn, insns, index, plan);
+	program = load(bpf_template, name, insn, insns, generated.insns, error);
+	free(insn);
+	return program;
+}

@@ -1,0 +1,32 @@
+/*
+ * source_bpf_template: the program of kmod/bpf/tracepoint.bpf.h, of which a copy is loaded for each tracepoint
+ * that is asked for.
+ *
+ * In: the loaded skeleton, once; then what is special about one tracepoint. Out: programs in the kernel. The
+ * copy is made of instructions, without an object file: to generate, verify and compile one takes some two
+ * milliseconds, where opening and relocating an object for it took forty. The loader's one thread.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_BPF_TEMPLATE_H
+#define RINGTAIL_DAEMON_SOURCE_BPF_TEMPLATE_H
+
+#include <stdint.h>
+
+#include "daemon/source/tracepoint_probe.h"
+#include "query/error.h"
+
+struct ringtail_bpf;
+struct source_bpf_template;
+
+/* Copies what it takes out of the loaded skeleton, which may be destroyed then. */
+int source_bpf_template_create(const struct ringtail_bpf *skeleton,
+			       struct source_bpf_template **made, struct error *error);
+
+/* NULL is safe. */
+void source_bpf_template_destroy(struct source_bpf_template *bpf_template);
+
+/* Loads the program of the probe RT_PROBE_MADE + index; its descriptor, or -errno with *error. */
+int source_bpf_template_load(const struct source_bpf_template *bpf_template, const char *name,
+			     uint32_t index, const struct tracepoint_plan *plan,
+			     struct error *error);
+
+#endif

@@ -1,0 +1,222 @@
+/*
+ * made_tracepoint: tracepoint:SYSTEM:NAME, any tracepoint of the running kernel. A program for each is made
+ * from its format (bpf_template), and attached by its number.
+ */
+#include "daemon/source/bpf_made.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/source/bpf_template.h"
+#include "daemon/source/tracepoint_probe.h"
+#include "daemon/source/tracepoints.h"
+#include "query/glob.h"
+#include "proto/limits.h"
+#include "query/nearest.h"
+
+/* What attaching takes, and what is not in the catalog. */
+struct tracepoint_own {
+	uint32_t id;			/* the kernel's */
+	struct tracepoint_plan plan;
+};
+
+static int open_all(void **state)
+{
+	struct tracepoints *tracepoints;
+	int err = tracepoints_read(&tracepoints);
+
+	if (!err)
+		*state = tracepoints;
+	return err;
+}
+
+static void close_all(void *state)
+{
+	tracepoints_destroy(state);
+}
+
+/* The i-th one's format, which points into `text`. */
+static int read_format(const struct tracepoints *tracepoints, unsigned i, char *text,
+		       struct tracepoint_format *format)
+{
+	int bytes = tracepoints_format(tracepoints, i, text);
+
+	return bytes < 0 ? bytes : tracepoint_format_parse(text, (size_t)bytes, format);
+}
+
+static int list(void *state, source_offer *offer, void *context)
+{
+	const struct tracepoints *tracepoints = state;
+	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
+	int err = text ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; i < tracepoints_count(tracepoints) && !err; i++) {
+		struct tracepoint_format format;
+		Ringtail__V1__Probe *probe;
+
+		if (read_format(tracepoints, i, text, &format) != 0)
+			continue;
+		err = tracepoint_probe_create(&format, tracepoints_system(tracepoints, i),
+					      tracepoints_name(tracepoints, i), false, &probe, NULL);
+		if (err == -E2BIG) {
+			err = 0;
+			continue;
+		}
+		if (err)
+			break;
+		err = offer(context, probe);
+		ringtail__v1__probe__free_unpacked(probe, NULL);
+	}
+	free(text);
+	return err;
+}
+
+/* ---- Making ----------------------------------------------------------------------------------- */
+
+static int make_one(const struct tracepoints *tracepoints, unsigned i, char *text,
+		    struct made_sink *sink, struct error *error)
+{
+	const char *system = tracepoints_system(tracepoints, i);
+	const char *name = tracepoints_name(tracepoints, i);
+	struct tracepoint_own *own = malloc(sizeof(*own));
+	struct tracepoint_format format;
+	Ringtail__V1__Probe *probe;
+	int err = own ? read_format(tracepoints, i, text, &format) : -ENOMEM;
+
+	if (!err)
+		err = tracepoint_probe_create(&format, system, name, true, &probe, &own->plan);
+	if (!err) {
+		own->id = format.id;
+		return sink->add(sink, probe, own);
+	}
+	free(own);
+	return err == -ENOMEM ?
+		error_set(error, ENOMEM, "out-of-memory", "no memory for tracepoint:%s:%s", system, name) :
+		error_set(error, EINVAL, "probe-not-made", "tracepoint:%s:%s cannot be recorded: %s",
+			  system, name, err == -E2BIG ? "it has too many fields" :
+			  "its format in tracefs is not understood");
+}
+
+static int refuse(const struct tracepoints *tracepoints, const struct made_spec *spec,
+		  struct error *error)
+{
+	char name[2 * (NAME_BYTES_MAX + 1)], near[NEAREST_TEXT_BYTES];
+	struct nearest nearest;
+
+	error_set(error, ENOENT, "unknown-probe", "no probe matches `%.256s`", spec->text);
+	if (!tracepoints_count(tracepoints)) {
+		error_hint(error, "ringtaild could not read tracefs at its start: start it as root, or by"
+				  " its unit; `tracectl doctor` says more");
+		return -ENOENT;
+	}
+	nearest_init(&nearest, spec->text);
+	for (unsigned i = 0; i < tracepoints_count(tracepoints); i++) {
+		snprintf(name, sizeof(name), "tracepoint:%s:%s", tracepoints_system(tracepoints, i),
+			 tracepoints_name(tracepoints, i));
+		nearest_offer(&nearest, name);
+		nearest_offer_as(&nearest, tracepoints_name(tracepoints, i), name);
+	}
+	if (nearest_text(&nearest, near))
+		error_hint(error, "did you mean %s?", near);
+	else
+		error_hint(error, "`tracectl list 'tracepoint:*'` shows them; those of a module that was"
+				  " loaded later are there after a restart of ringtaild");
+	return -ENOENT;
+}
+
+static bool matches(const char *glob, const char *text)
+{
+	return glob_match(glob, text, strlen(text));
+}
+
+static int make(void *state, const struct made_spec *spec, struct made_sink *sink,
+		struct error *error)
+{
+	const struct tracepoints *tracepoints = state;
+	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
+	bool found = false;
+	int err = text ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; i < tracepoints_count(tracepoints) && !err; i++) {
+		const char *system = tracepoints_system(tracepoints, i);
+		const char *name = tracepoints_name(tracepoints, i);
+
+		if (!matches(spec->function, system) || !matches(spec->name, name))
+			continue;
+		found = true;
+		if (!sink->has(sink, system, name))
+			err = make_one(tracepoints, i, text, sink, error);
+	}
+	if (!text)
+		error_set(error, ENOMEM, "out-of-memory", "no memory for `%.256s`", spec->text);
+	free(text);
+	return err ? err : found ? 0 : refuse(tracepoints, spec, error);
+}
+
+/* ---- Attaching -------------------------------------------------------------------------------- */
+
+static int fail(struct made_program *to, int err, const char *name, struct error *error)
+{
+	if (to->program >= 0)
+		close(to->program);
+	*to = (struct made_program){-1, -1, -1, -1};
+	error_set(error, err, "probe-not-attached", "cannot attach to %s: %s", name, strerror(err));
+	error_hint(error, err == ENOENT || err == EINVAL ?
+			  "it is gone, perhaps with the module that had it: restart ringtaild to see what"
+			  " there is now" :
+			  err == EMFILE ? "raise the daemon's limit of open files: LimitNOFILE= of its"
+					  " unit, or ulimit -n" :
+			  "a security module or lockdown may forbid it; see `tracectl doctor`");
+	return -err;
+}
+
+/*
+ * The event keeps the program attached on every CPU, whichever one it is opened for. The sandbox looks at the
+ * arguments as they are in the registers, whole.
+ */
+static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
+		  const void *from, struct made_program *to, struct error *error)
+{
+	const struct tracepoint_own *own = from;
+	struct perf_event_attr event = {
+		.type = PERF_TYPE_TRACEPOINT, .size = sizeof(event), .config = own->id,
+	};
+	char name[2 * (NAME_BYTES_MAX + 1)];
+	int fd;
+
+	(void)state;
+	snprintf(name, sizeof(name), "tracepoint:%s:%s", message->function, message->name);
+	*to = (struct made_program){-1, -1, -1, -1};
+	to->program = source_bpf_template_load(kit->bpf_template, name,
+					       message->id - RT_PROBE_MADE, &own->plan, error);
+	if (to->program < 0)
+		return to->program;
+	fd = (int)syscall(SYS_perf_event_open, &event, -1L, 0L, -1L, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return fail(to, errno, name, error);
+	to->link = bpf_link_create(to->program, fd, BPF_PERF_EVENT, NULL);
+	if (to->link < 0) {
+		int err = errno;
+
+		close(fd);
+		return fail(to, err, name, error);
+	}
+	close(fd);
+	return 0;
+}
+
+const struct made_kind made_tracepoint = {
+	.provider = "tracepoint",
+	.open = open_all,
+	.close = close_all,
+	.list = list,
+	.make = make,
+	.attach = attach,
+};

@@ -1,0 +1,32 @@
+/*
+ * tracepoints: the tracepoints of the running kernel, with their formats.
+ *
+ * In: tracefs, once, while it can be opened. Out: names, and the text of each format, from a file in memory:
+ * they are of two megabytes, and seldom read. The loader's one thread.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_TRACEPOINTS_H
+#define RINGTAIL_DAEMON_SOURCE_TRACEPOINTS_H
+
+#include <stddef.h>
+
+struct tracepoints;
+
+/*
+ * In the order of their names. Where there is no tracefs, or where it may not be read, there are none;
+ * -ENOMEM is the only failure.
+ */
+int tracepoints_read(struct tracepoints **tracepoints);
+void tracepoints_destroy(struct tracepoints *tracepoints);
+
+unsigned tracepoints_count(const struct tracepoints *tracepoints);
+
+/* Those that could not be read, or for which there was no room. */
+unsigned tracepoints_left_out(const struct tracepoints *tracepoints);
+
+const char *tracepoints_system(const struct tracepoints *tracepoints, unsigned i);
+const char *tracepoints_name(const struct tracepoints *tracepoints, unsigned i);
+
+/* The i-th one's format, at most TRACEPOINT_FORMAT_BYTES_MAX; how many bytes, or -errno. */
+int tracepoints_format(const struct tracepoints *tracepoints, unsigned i, char *text);
+
+#endif

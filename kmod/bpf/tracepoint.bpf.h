@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * tracepoint: any tracepoint of the kernel. This program is never attached: daemon/source/bpf_tracepoint.c
+ * makes a copy of it for each tracepoint that is asked for, with that one's numbers (request.h) and with a
+ * subprogram that stores its fields.
+ */
+#ifndef RINGTAIL_BPF_TRACEPOINT_H
+#define RINGTAIL_BPF_TRACEPOINT_H
+
+#include "attach.bpf.h"
+#include "event.bpf.h"
+
+__u8 made_wishes[2][RT_PROBES_MADE_MAX];
+
+#define made_number_as_text(number)	#number
+#define made_number_expanded(number)	made_number_as_text(number)
+#define made_number(number) ({ \
+	__u64 value__; \
+	asm volatile("%0 = " made_number_expanded(number) " ll" : "=r"(value__)); \
+	value__; \
+})
+
+inlined __u32 made_wishes_for(__u32 of_generation, __u64 index)
+{
+	barrier_var(index);
+	return made_wishes[of_generation & 1][index & (RT_PROBES_MADE_MAX - 1)];
+}
+
+/* Replaced: stores the fields of the kernel's record `ctx` as words. Returns 0. */
+outlined __u64 tracepoint_store(void *ctx, __u64 *to)
+{
+	__u64 none;
+
+	asm volatile("%0 = " made_number_expanded(MADE_STORES) " ll"
+		     : "=r"(none) : "r"(ctx), "r"(to) : "memory");
+	return none;
+}
+
+/* One attachment, if there is room for it. */
+inlined void tracepoint_attach(void *ctx, struct attach *attach, __u32 text)
+{
+	struct rt_attachment *place = attach_place(attach);
+	__u64 offset = made_text_offset(text);
+	__u32 bytes = made_text_bytes(text), location;
+
+	if (!attach_has_room(attach, ATTACH_STRING_BYTES))
+		return;
+	if (text & MADE_TEXT_LOCATED) {
+		if (bpf_probe_read_kernel(&location, sizeof(location), ctx + offset))
+			return;
+		offset = (text & MADE_TEXT_RELATIVE ? offset + sizeof(location) : 0) +
+			 (location & 0xffff);
+		bytes = location >> 16;
+	}
+	if (bytes > RT_STRING_BYTES_MAX)
+		bytes = RT_STRING_BYTES_MAX;
+	barrier_var(bytes);
+	if (bytes > RT_STRING_BYTES_MAX || bpf_probe_read_kernel(place->data, bytes, ctx + offset))
+		return;
+	attach_end(attach, RT_ATTACH_STRING, made_text_arg(text), bytes);
+}
+
+outlined void tracepoint_attach_all(void *ctx, struct attach *attach)
+{
+	__u64 texts[MADE_TEXTS_MAX / 2] = {
+		made_number(MADE_TEXTS_0), made_number(MADE_TEXTS_1),
+		made_number(MADE_TEXTS_2), made_number(MADE_TEXTS_3),
+	};
+
+	if (!attach)
+		return;
+	for (int i = 0; i < MADE_TEXTS_MAX / 2; i++) {
+		if (!(texts[i] & MADE_TEXT_USED))
+			return;
+		tracepoint_attach(ctx, attach, texts[i]);
+		if (!(texts[i] >> 32 & MADE_TEXT_USED))
+			return;
+		tracepoint_attach(ctx, attach, texts[i] >> 32);
+	}
+}
+
+SEC("tp")
+int any_tracepoint(void *ctx)
+{
+	__u32 now = read_once(generation), wishes = made_wishes_for(now, made_number(MADE_INDEX));
+	struct event event = { .request = request_of(now) };
+	__u32 words = made_number(MADE_WORDS);
+	__u32 bytes = RT_RECORD_HEADER_BYTES + 8 * words;
+	struct attach *attach = NULL;
+	struct reservation place;
+
+	if (!(wishes & MADE_WANTED))
+		return 0;
+	event.task = bpf_get_current_task_btf();
+	event.thread = thread_of(event.task, THREAD_CONTEXT_LOCKED);
+	if (!event_begin(&event, wishes & MADE_UNFILTERED) ||
+	    !event_names(&event, event.task, event.thread))
+		return 0;
+	if (made_number(MADE_TEXTS_0) ||
+	    unlikely(event.request->flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK))) {
+		attach = attach_begin(ATTACH_TRACEPOINT);
+		tracepoint_attach_all(ctx, attach);
+		attach_stacks(ctx, attach, event.request->flags);
+		if (attach)
+			bytes += attach->bytes;
+	}
+	if (ring_reserve(&event.ring, bytes, event.task->pid, &place)) {
+		__u64 none = tracepoint_store(ctx, place.record->payload);
+
+		barrier_var(none);	/* or the compiler would leave out that it returns at all */
+		if (attach)
+			attach_copy(attach, place.record->payload + words);
+		ring_commit(&event.ring, &place, bytes,
+			    RT_PROBE_MADE + (__u32)made_number(MADE_INDEX));
+	}
+	thread_after_exit(event.task, event.thread);
+	return 0;
+}
+
+#endif
