@@ -27,7 +27,7 @@ static enum exit_code nothing_yet(const struct ringtail_error *error,
 				  const struct settings *settings)
 {
 	failure_say(stderr, "%s", error->what);
-	pump_print_summary(stderr, settings->summary, &(struct ringtail_totals){ 0 }, 0);
+	pump_print_summary(stderr, settings->summary, &(struct ringtail_totals){ 0 }, 0, 0);
 	return EXIT_GOOD;
 }
 

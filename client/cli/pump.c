@@ -42,9 +42,10 @@ struct run {
 };
 
 void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
-			double seconds)
+			uint64_t maps, double seconds)
 {
-	char ledger[48] = "balanced", more[64] = "", early[64] = "";
+	char ledger[48] = "balanced", more[64] = "", early[64] = "", beside[64] = "";
+	uint64_t events = totals->events - maps;
 	char wire[UNITS_TEXT_BYTES], rate[UNITS_TEXT_BYTES];
 
 	if (totals->residual)
@@ -58,19 +59,23 @@ void pump_print_summary(FILE *to, enum summary format, const struct ringtail_tot
 	if (totals->filtered)
 		snprintf(early, sizeof(early), ", %llu not chosen",
 			 (unsigned long long)totals->filtered);
+	if (maps)
+		snprintf(beside, sizeof(beside), " and %llu map%s for the names of stacks",
+			 (unsigned long long)maps, maps > 1 ? "s" : "");
 	if (format == SUMMARY_JSON)
 		fprintf(to, "{\"events\":%llu,\"lost\":%llu,\"frames\":%llu,\"wire_bytes\":%llu,"
 			"\"raw_bytes\":%llu,\"seconds\":%.6f,\"ledger\":\"%s\","
-			"\"filtered\":%llu,\"gaps\":%llu}\n",
-			(unsigned long long)totals->events, (unsigned long long)totals->lost,
+			"\"filtered\":%llu,\"gaps\":%llu,\"maps\":%llu}\n",
+			(unsigned long long)events, (unsigned long long)totals->lost,
 			(unsigned long long)totals->frames, (unsigned long long)totals->wire_bytes,
 			(unsigned long long)totals->raw_bytes, seconds, ledger,
-			(unsigned long long)totals->filtered, (unsigned long long)totals->unknown);
+			(unsigned long long)totals->filtered, (unsigned long long)totals->unknown,
+			(unsigned long long)maps);
 	else if (format == SUMMARY_TEXT)
-		fprintf(to, "%llu events in %.3f s (%s/s), %llu lost%s%s; %llu frames, %s; "
+		fprintf(to, "%llu events%s in %.3f s (%s/s), %llu lost%s%s; %llu frames, %s; "
 			"ledger %s\n",
-			(unsigned long long)totals->events, seconds,
-			units_format_rate(seconds > 0 ? (double)totals->events / seconds : 0, rate),
+			(unsigned long long)events, beside, seconds,
+			units_format_rate(seconds > 0 ? (double)events / seconds : 0, rate),
 			(unsigned long long)totals->lost, more, early,
 			(unsigned long long)totals->frames,
 			units_format_bytes((double)totals->wire_bytes, wire), ledger);
@@ -367,7 +372,7 @@ static enum exit_code conclude(struct run *run, enum why_stopped why)
 	if (why == STOPPED_SELF && pump->resumable && !pump->until_realtime_ns &&
 	    (pump->summary == SUMMARY_TEXT || isatty(fileno(pump->messages))))
 		tell_cursor(run);
-	pump_print_summary(pump->messages, pump->summary, totals, seconds);
+	pump_print_summary(pump->messages, pump->summary, totals, run->hidden, seconds);
 	return code;
 }
 

@@ -51,9 +51,12 @@ struct pump {
 /* Runs to the end; returns what to exit with. Prints errors, notes and the summary. */
 enum exit_code pump_run(struct pump *pump);
 
-/* {"events":N,...}, one line. */
+/*
+ * {"events":N,...}, one line. maps: how many of the events came for the names of stacks alone: they are
+ * not counted as events that were asked for.
+ */
 void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
-			double seconds);
+			uint64_t maps, double seconds);
 
 /* EXIT_LOST if anything is missing, else EXIT_GOOD. */
 enum exit_code pump_verdict(const struct ringtail_totals *totals);

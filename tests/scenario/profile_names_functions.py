@@ -89,6 +89,11 @@ def main(case):
     text = case.tracectl(None, "read", recording, "-n", "30").out
     case.check(re.search(r"busy_twice\+0x\w+ \(/.*busy-", text), "in text, with its file", text[-2000:])
     case.check("executable(" not in text, "the maps themselves are not shown")
+    done = case.tracectl(None, "--summary", "json", "read", recording, "-o", "json")
+    case.check(done.summary["maps"] > 0, "the summary counts them", done.summary)
+    case.check_equal(done.summary["events"],
+                     sum("probe" in item and "loss" not in item for item in done.lines),
+                     "beside the events that were asked for")
     maps = case.tracectl(None, "read", recording, "-p", "process:map").out
     case.check(re.search(r"build_id0=0x\w+.*path=\"/.*busy-", maps), "unless they are asked for", maps[:2000])
 
