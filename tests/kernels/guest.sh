@@ -77,6 +77,8 @@ mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 mount -t tracefs trace /sys/kernel/tracing
+# A hierarchy of version 1, as hosts have that keep some: the programs look in both.
+mkdir /run/pids && mount -t cgroup -o pids none /run/pids
 ip link set lo up
 chmod 755 / /ringtail /tmp
 echo "# kernel \$(uname -r)"
