@@ -69,9 +69,14 @@ void filter_destroy(struct filter *filter)
 }
 
 bool filter_pass(const struct filter *filter, uint32_t cpu, const struct batch_event *event,
-		 const struct batch_thread *thread)
+		 const struct batch_thread *thread, struct filter_texts *texts)
 {
-	return !filter || filter_program_run(filter->program, cpu, event, thread);
+	return !filter || filter_program_run(filter->program, cpu, event, thread, texts);
+}
+
+bool filter_asks_strings(const struct filter *filter)
+{
+	return filter && filter_program_asks_strings(filter->program);
 }
 
 bool filter_by_thread(const struct filter *filter)

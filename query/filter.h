@@ -13,10 +13,18 @@
 
 #include "query/error.h"
 #include "kmod/uapi/ringtail.h"
+#include "proto/batch_decode.h"
 #include "proto/batch_encode.h"
 #include "proto/ringtail.pb-c.h"
 
 struct filter;
+
+/* What is attached to one event: as batch_decode gives it, `arg` the number of a field. */
+struct filter_texts {
+	const struct batch_attachment *attachment;
+	size_t attachments;
+	bool undecided;			/* out: a comparison was, so the event may have passed for that */
+};
 
 /*
  * Grammar, loosest first:
@@ -30,8 +38,12 @@ struct filter;
  * Names: pid tid uid ppid cpu time comm kernel probe provider function name, error (true if ret is
  * an errno; `error == ENOENT` compares by name), duration, ret, and every argument name of the
  * catalog; exe (the base name of the thread's executable file, or its path if the text has a slash),
- * cgroup (its path), container (an id; for equality its first 12 digits do). What an event does not have (a field of other probes; ret and duration of a call that never
- * returns) is absent: no comparison with it holds, not even !=, and so the negation of one does.
+ * cgroup (its path), container (an id; for equality its first 12 digits do). What an event does not have
+ * (a field of other probes; ret and duration of a call that never returns; the text of a NULL) is absent: no
+ * comparison with it holds, not even !=, and so the negation of one does.
+ * A field that is the address of a text is compared with a text as that text, with a number as an address.
+ * Of a text that is cut or was not recorded a comparison may be undecided (filter_text.h): an event passes
+ * unless the filter says no whatever the text is.
  * Numbers: decimal, 0x, with a unit ns us ms s / KiB MiB GiB; and the names of constants in the kernel's
  * headers: O_WRONLY, SIGKILL, AF_INET (query/constants.def).
  *
@@ -47,10 +59,14 @@ void filter_destroy(struct filter *filter);
 
 /*
  * Whether the event passes; a NULL filter passes everything. Of a thread that nobody has introduced, all
- * but its tid is zero: it has no other name, and comparisons with what it lacks do not hold.
+ * but its tid is zero: it has no other name, and comparisons with what it lacks do not hold. texts: what is
+ * attached to the event; NULL: nothing.
  */
 bool filter_pass(const struct filter *filter, uint32_t cpu, const struct batch_event *event,
-		 const struct batch_thread *thread);
+		 const struct batch_thread *thread, struct filter_texts *texts);
+
+/* Whether it asks for the text of a field: then events want RT_FLAG_STRINGS, and filter_pass() their texts. */
+bool filter_asks_strings(const struct filter *filter);
 
 /* Whether it asks only who did it, and on which CPU: one answer for all of a thread's events there. */
 bool filter_by_thread(const struct filter *filter);

@@ -323,8 +323,10 @@ static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog 
 			field->place[probe->id].is_outcome = is_outcome(probe, k);
 			field->is_result &= candidate->type ==
 					    RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT;
-			field->is_string |= candidate->type ==
-					    RINGTAIL__V1__FIELD_TYPE__FIELD_STRING;
+			if (candidate->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING) {
+				probe_set_add(&field->strings, probe->id);
+				field->is_string = true;
+			}
 			found = true;
 			break;
 		}
@@ -400,6 +402,7 @@ static int use_field(const char *name, bool is_error, unsigned column,
 		return err;
 	strcpy(field->name, name);
 	field->is_error = is_error;
+	field->is_string = !catalog && !is_error && !is_typed(name);
 	if (!find_places(field, catalog) && !is_error && !is_typed(name))
 		return refuse_name(name, column, catalog, error);
 	*used = field;
@@ -618,12 +621,29 @@ static bool is_context(const struct filter_subject *subject)
 	return subject->kind >= SUBJECT_EXE && subject->kind <= SUBJECT_CONTAINER;
 }
 
-static int compare_context(struct filter_tree *tree, const struct operand *left,
-			   enum filter_op op, const struct operand *right,
-			   struct filter_node **node, struct error *error)
+/* Each step of each pattern is asked of each character of a text: so these are bounded together. */
+static int count_glob(struct filter_tree *tree, const struct operand *right, struct error *error)
 {
-	int err = filter_tree_node(tree, NODE_TEXT, left->column, node, error);
+	tree->glob_bytes += strlen(right->text);
+	if (tree->glob_bytes <= FILTER_GLOB_BYTES_MAX)
+		return 0;
+	filter_refuse(error, right->column, "filter-globs-too-long",
+		      "the patterns up to this one have %u bytes, of at most %u", tree->glob_bytes,
+		      FILTER_GLOB_BYTES_MAX);
+	error_hint(error, "shorten them; == and in have no such bound");
+	return -EINVAL;
+}
 
+/* exe, cgroup or container, or the text of a field: not cut to a few bytes. */
+static int compare_long_text(struct filter_tree *tree, enum filter_node_kind kind,
+			     const struct operand *left, enum filter_op op,
+			     const struct operand *right, struct filter_node **node,
+			     struct error *error)
+{
+	int err = op == FILTER_MATCH ? count_glob(tree, right, error) : 0;
+
+	if (!err)
+		err = filter_tree_node(tree, kind, left->column, node, error);
 	if (err)
 		return err;
 	(*node)->op = op;
@@ -654,7 +674,9 @@ static int compare_text(struct filter_tree *tree, const Ringtail__V1__Catalog *c
 	if (left->subject.kind == SUBJECT_COMM)
 		return compare_comm(tree, left, op, right, node, error);
 	if (is_context(&left->subject))
-		return compare_context(tree, left, op, right, node, error);
+		return compare_long_text(tree, NODE_TEXT, left, op, right, node, error);
+	if (left->subject.kind == SUBJECT_FIELD)
+		return compare_long_text(tree, NODE_STRING, left, op, right, node, error);
 	return compare_probe(tree, catalog, left, op, right, node, error);
 }
 
@@ -666,18 +688,10 @@ static int refuse_text(const struct operand *left, const struct operand *right,
 	const char *name = name_of_subject(&left->subject);
 	bool text_subject = right->kind == OPERAND_SUBJECT;
 
-	if (left->subject.kind == SUBJECT_FIELD && left->subject.field->is_string) {
-		filter_refuse(error, right->column, "filter-only-address",
-			      "%s is an address here: filters do not see the text it points to",
-			      name);
-		error_hint(error, "compare it with a number, or filter what the client prints");
-	} else {
-		filter_refuse(error, right->column, "filter-wants-number",
-			      "%s is a number, and %s is text", name,
-			      text_subject ? name_of_subject(&right->subject) : "this");
-		if (left->subject.kind == SUBJECT_ERROR)
-			error_hint(error, "an error's name stands without quotes");
-	}
+	filter_refuse(error, right->column, "filter-wants-number", "%s is a number, and %s is text",
+		      name, text_subject ? name_of_subject(&right->subject) : "this");
+	if (left->subject.kind == SUBJECT_ERROR)
+		error_hint(error, "an error's name stands without quotes");
 	return -EINVAL;
 }
 
@@ -782,6 +796,13 @@ static int compare_bits_with(struct filter_tree *tree, const struct operand *lef
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
+/* With a text, what the field points to is compared; with a number, the address. */
+static bool compares_text_of_field(const struct operand *left, const struct operand *right)
+{
+	return left->subject.kind == SUBJECT_FIELD && left->subject.field->is_string &&
+	       right->kind == OPERAND_TEXT;
+}
+
 /* left op right. 0 and *node, or -EINVAL (-ENOMEM) with *error. */
 static int make_comparison(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
 			   const struct operand *left, enum filter_op op,
@@ -805,7 +826,7 @@ static int make_comparison(struct filter_tree *tree, const Ringtail__V1__Catalog
 		right = swap;
 		op = mirrored(op);
 	}
-	if (is_text(&left->subject))
+	if (is_text(&left->subject) || compares_text_of_field(left, right))
 		return compare_text(tree, catalog, left, op, right, node, error);
 	return compare_number(tree, left, op, right, node, error);
 }

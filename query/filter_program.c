@@ -24,6 +24,7 @@ enum test_kind {
 	TEST_COMM,
 	TEST_COMM_GLOB,
 	TEST_TEXT,
+	TEST_STRING,
 	TEST_PROBES,
 };
 
@@ -40,7 +41,8 @@ struct test {
 	uint16_t yes, no;	/* where to go on */
 	uint8_t kind;		/* enum test_kind */
 	uint8_t op;		/* of a pair, and of text */
-	bool negated;		/* of what is present: absent is always no */
+	bool negated : 1;	/* of what is present: absent is always no */
+	bool undecided : 1;	/* what undecided counts as, so that the event passes for it */
 	uint8_t offset;		/* in struct batch_thread */
 	struct filter_subject left;
 	union {
@@ -147,7 +149,8 @@ static void make_test(struct test *test, const struct filter_node *node)
 			memcpy(test->comm, node->text, strlen(node->text)); /* known to fit */
 		break;
 	case NODE_TEXT:
-		test->kind = TEST_TEXT;
+	case NODE_STRING:
+		test->kind = node->kind == NODE_TEXT ? TEST_TEXT : TEST_STRING;
 		test->op = node->op;
 		test->glob = node->text;
 		break;
@@ -161,28 +164,30 @@ static void make_test(struct test *test, const struct filter_node *node)
 /*
  * Adds the tests of `node`, which go on at `yes` or `no`, and returns the place of the first one.
  * Made from last to first, so that the places to go on at are known. Nested FILTER_DEPTH_MAX deep.
+ * `negated`: an odd number of nodes around it negate it.
  */
 static uint16_t make_tests(struct filter_program *program, const struct filter_node *node,
-			   uint16_t yes, uint16_t no)
+			   uint16_t yes, uint16_t no, bool negated)
 {
 	const struct filter_node *child;
 	struct test *test;
 
 	switch (node->kind) {
 	case NODE_NOT:
-		return make_tests(program, node->last, no, yes);
+		return make_tests(program, node->last, no, yes, !negated);
 	case NODE_AND:
 		for (child = node->last; child; child = child->before)
-			yes = make_tests(program, child, yes, no);
+			yes = make_tests(program, child, yes, no, negated);
 		return yes;
 	case NODE_OR:
 		for (child = node->last; child; child = child->before)
-			no = make_tests(program, child, yes, no);
+			no = make_tests(program, child, yes, no, negated);
 		return no;
 	default:
 		test = &program->test[program->tests];
 		test->yes = yes;
 		test->no = no;
+		test->undecided = !negated;
 		make_test(test, node);
 		return program->tests++;
 	}
@@ -198,7 +203,7 @@ int filter_program_create(const struct filter_node *root, struct filter_program 
 
 	if (!made)
 		return error_set(error, ENOMEM, "no-memory", "out of memory");
-	made->start = make_tests(made, root, PLACE_PASS, PLACE_FAIL);
+	made->start = make_tests(made, root, PLACE_PASS, PLACE_FAIL, false);
 	cut = realloc(made, sizeof(*made) + made->tests * sizeof(made->test[0]));
 	*program = cut ? cut : made;
 	return 0;
@@ -240,12 +245,22 @@ bool filter_program_by_thread(const struct filter_program *program)
 	return true;
 }
 
-bool filter_program_asks_context(const struct filter_program *program)
+static bool has_test(const struct filter_program *program, enum test_kind kind)
 {
 	for (uint16_t i = 0; i < program->tests; i++)
-		if (program->test[i].kind == TEST_TEXT)
+		if (program->test[i].kind == kind)
 			return true;
 	return false;
+}
+
+bool filter_program_asks_context(const struct filter_program *program)
+{
+	return has_test(program, TEST_TEXT);
+}
+
+bool filter_program_asks_strings(const struct filter_program *program)
+{
+	return has_test(program, TEST_STRING);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -260,6 +275,7 @@ struct view {
 	uint32_t cpu;
 	const struct batch_event *event;
 	const struct batch_thread *thread;
+	struct filter_texts *texts;	/* NULL: nothing is attached */
 };
 
 /* False if the event has no such field. */
@@ -402,13 +418,43 @@ static bool load_text(const struct test *test, const struct batch_thread *thread
 	return container.id;
 }
 
-static bool test_text(const struct test *test, const struct batch_thread *thread)
+static bool decide(const struct test *test, enum filter_verdict verdict, const struct view *view)
+{
+	if (verdict != VERDICT_UNDECIDED)
+		return verdict == VERDICT_YES;
+	if (view->texts)
+		view->texts->undecided = true;
+	return test->undecided;
+}
+
+static bool test_string(const struct test *test, const struct view *view)
+{
+	const struct filter_field *field = test->left.field;
+	uint16_t probe = view->event->probe;
+	struct value value;
+
+	if (!probe_set_test(&field->strings, probe) || !load_field(field, view->event, &value))
+		return false;
+	return decide(test, filter_text_of_field(test->op, test->glob, view->texts, probe,
+						 field->place[probe].index, value.bits), view);
+}
+
+/* Of a path that was too long the base name is left, which does not say whether the path is this. */
+static bool has_base_alone(const struct test *test, const struct batch_thread *thread)
+{
+	return test->left.kind == SUBJECT_EXE && thread->exe && thread->exe->bytes &&
+	       thread->exe->data[0] != '/' && strchr(test->glob, '/');
+}
+
+static bool test_text(const struct test *test, const struct view *view)
 {
 	const char *text;
 	size_t bytes;
 	bool equal;
 
-	if (!load_text(test, thread, &text, &bytes))
+	if (has_base_alone(test, view->thread))
+		return decide(test, VERDICT_UNDECIDED, view);
+	if (!load_text(test, view->thread, &text, &bytes))
 		return false;
 	if (test->op == FILTER_MATCH)
 		return glob_match(test->glob, text, bytes);
@@ -439,7 +485,9 @@ static bool test_passes(const struct test *test, const struct view *view)
 	case TEST_COMM_GLOB:
 		return glob_match(test->glob, comm, strnlen(comm, RT_COMM_BYTES));
 	case TEST_TEXT:
-		return test_text(test, view->thread);
+		return test_text(test, view);
+	case TEST_STRING:
+		return test_string(test, view);
 	case TEST_PROBES:
 		return probe_set_test(test->probes, view->event->probe);
 	}
@@ -475,9 +523,10 @@ static bool run_stranger(const struct filter_program *program, const struct view
 }
 
 bool filter_program_run(const struct filter_program *program, uint32_t cpu,
-			const struct batch_event *event, const struct batch_thread *thread)
+			const struct batch_event *event, const struct batch_thread *thread,
+			struct filter_texts *texts)
 {
-	struct view view = { cpu, event, thread };
+	struct view view = { cpu, event, thread, texts };
 	uint16_t at = program->start;
 
 	if (!thread->pid && !thread->comm[0])

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "query/filter_text.h"
 #include "query/filter_tree.h"
 #include "proto/batch_encode.h"
 
@@ -24,10 +25,14 @@ int filter_program_create(const struct filter_node *root, struct filter_program 
 void filter_program_destroy(struct filter_program *program);
 
 bool filter_program_run(const struct filter_program *program, uint32_t cpu,
-			const struct batch_event *event, const struct batch_thread *thread);
+			const struct batch_event *event, const struct batch_thread *thread,
+			struct filter_texts *texts);
 
 /* Whether a test looks at the thread's exe or cgroup. */
 bool filter_program_asks_context(const struct filter_program *program);
+
+/* Whether a test looks at the text of a field. */
+bool filter_program_asks_strings(const struct filter_program *program);
 
 /* Whether no test looks at the event itself. */
 bool filter_program_by_thread(const struct filter_program *program);

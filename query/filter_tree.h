@@ -59,7 +59,8 @@ struct filter_field {
 	char name[NAME_BYTES_MAX + 1];
 	bool is_error;		/* the word is a result, and its errno is asked for */
 	bool is_result;		/* in every probe that has it: -4095..-1 is an errno */
-	bool is_string;		/* in some: an address of text */
+	struct probe_set strings;	/* the probes in which it is the address of a text */
+	bool is_string;		/* in some, or perhaps: there is no catalog */
 	struct filter_place place[RT_PROBE_MAX];
 };
 
@@ -90,6 +91,7 @@ enum filter_node_kind {
 	NODE_BITS,		/* (left & mask) op number, op: EQ NE; false where left is absent */
 	NODE_COMM,		/* comm op text, op: EQ NE MATCH */
 	NODE_TEXT,		/* exe, cgroup or container op text; false where it is absent */
+	NODE_STRING,		/* the text of a field op text; false where there is none, see filter_text.h */
 	NODE_PROBES,		/* the probe is in the set */
 };
 
@@ -110,6 +112,7 @@ struct filter_tree {
 	struct filter_node *node;	/* FILTER_NODES_MAX; may be freed once the filter is made */
 	unsigned nodes;
 	unsigned fields, sets;
+	unsigned glob_bytes;		/* of the patterns that texts of any length are compared with */
 	struct filter_field *field[FILTER_FIELDS_MAX];
 	struct probe_set *set[FILTER_SETS_MAX];
 	char text[FILTER_BYTES_MAX + 1];/* the strings, terminated, one after the other */

@@ -86,6 +86,26 @@ bool glob_match(const char *pattern, const char *text, size_t bytes)
 	return true;
 }
 
+/* Behind a `*` anything goes: what counts is the pattern before the first. */
+bool glob_may_match(const char *pattern, const char *text, size_t bytes)
+{
+	for (size_t at = 0; at < bytes && *pattern != '*'; at++)
+		if (!match_one(pattern, (unsigned char)text[at], &pattern))
+			return false;
+	return true;
+}
+
+bool glob_ends_open(const char *pattern)
+{
+	bool open = false;
+
+	while (*pattern) {
+		open = *pattern == '*';
+		match_one(pattern, 0, &pattern);
+	}
+	return open;
+}
+
 bool glob_is_pattern(const char *pattern)
 {
 	return strpbrk(pattern, "*?[\\") != NULL;

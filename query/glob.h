@@ -14,6 +14,13 @@
 
 bool glob_match(const char *pattern, const char *text, size_t bytes);
 
+/* Whether it matches the text with something, or nothing, behind it. A true may be too kind to a set that
+ * no character is in. */
+bool glob_may_match(const char *pattern, const char *text, size_t bytes);
+
+/* Whether the pattern ends with a `*`: then what is behind a text that matches is all the same. */
+bool glob_ends_open(const char *pattern);
+
 /* Whether the pattern has any of the special characters; else it matches only itself. */
 bool glob_is_pattern(const char *pattern);
 

@@ -334,6 +334,15 @@ static void tell_remedies(const struct run *run)
 					remedies[i].remedy);
 }
 
+/* Of a recording; a daemon's own filter tells of it by its counter. */
+static void tell_undecided(const struct run *run, const struct ringtail_totals *totals)
+{
+	if (totals->undecided)
+		fprintf(run->pump->messages, "tracectl: %llu events were let through because a text that the "
+			"filter asks for is cut or was not recorded; record with --flags strings,context\n",
+			(unsigned long long)totals->undecided);
+}
+
 /* Says how it ended and returns what to exit with. */
 static enum exit_code conclude(struct run *run, enum why_stopped why)
 {
@@ -369,6 +378,7 @@ static enum exit_code conclude(struct run *run, enum why_stopped why)
 	else if (totals->cut_short)
 		failure_print(pump->messages, ringtail_last_error(pump->ringtail), NULL);
 	tell_remedies(run);
+	tell_undecided(run, totals);
 	if (why == STOPPED_SELF && pump->resumable && !pump->until_realtime_ns &&
 	    (pump->summary == SUMMARY_TEXT || isatty(fileno(pump->messages))))
 		tell_cursor(run);

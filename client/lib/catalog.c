@@ -227,9 +227,11 @@ int catalog_select(struct catalog *catalog, struct selection *selection)
 	return catalog->wanted ? 0 : -ENOMEM;
 }
 
-bool catalog_selects(const struct catalog *catalog, uint32_t cpu, const struct batch_item *item)
+bool catalog_selects(const struct catalog *catalog, uint32_t cpu, const struct batch_item *item,
+		     bool *undecided)
 {
-	return !catalog->wanted || selection_test_pass(catalog->wanted, cpu, item);
+	*undecided = false;
+	return !catalog->wanted || selection_test_pass(catalog->wanted, cpu, item, undecided);
 }
 
 const struct ringtail_probe *catalog_probe(const struct catalog *catalog, uint32_t id)

@@ -29,7 +29,8 @@ const struct ringtail_probe *catalog_probes(const struct catalog *catalog, size_
 
 /* Before the first event: what is wanted of these probes' events; NULL: all. -ENOMEM. */
 int catalog_select(struct catalog *catalog, struct selection *selection);
-bool catalog_selects(const struct catalog *catalog, uint32_t cpu, const struct batch_item *item);
+bool catalog_selects(const struct catalog *catalog, uint32_t cpu, const struct batch_item *item,
+		     bool *undecided);
 
 struct batch_decoder *catalog_decoder_create(const struct catalog *catalog);
 

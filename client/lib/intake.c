@@ -737,13 +737,16 @@ static bool is_too_late(const struct intake *intake, uint64_t time_ns)
 /* Whether it is outside the span of time that was asked for, or not wanted; an event that is counts. */
 static bool is_outside(struct intake *intake, enum merge_next next, const struct merge_item *from)
 {
+	bool undecided = false;
+
 	if (next == MERGE_EVENT &&
 	    (is_too_early(intake, from->batch->event.time_ns) ||
 	     is_too_late(intake, from->batch->event.time_ns) ||
-	     !catalog_selects(from->catalog, from->cpu, from->batch))) {
+	     !catalog_selects(from->catalog, from->cpu, from->batch, &undecided))) {
 		intake->totals.filtered++;
 		return true;
 	}
+	intake->totals.undecided += undecided;
 	return (next == MERGE_LOSS || next == MERGE_GAP) && is_too_late(intake, from->time_ns);
 }
 

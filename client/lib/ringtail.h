@@ -168,6 +168,8 @@ struct ringtail_totals {
 	uint64_t unknown;		/* but for these, of which nobody knows the size */
 	uint64_t filtered;		/* events from before `since_realtime_ns`, after the end of
 					   the span, or not wanted by ringtail_select() */
+	uint64_t undecided;		/* events that ringtail_select() let through because a text
+					   that its filter asks for is cut or was not recorded */
 	uint64_t late;			/* events that came after younger ones had been given out */
 	uint64_t frames, wire_bytes, raw_bytes;
 	uint64_t residual;		/* attempts nobody accounted for; 0: the ledger closes */
@@ -224,7 +226,7 @@ void ringtail_set_span(struct ringtail *ringtail, uint64_t since_ns, uint64_t un
 /*
  * Of a file, before its first item: only events of these probes (globs; 0: all) which pass the filter
  * (NULL: all) are given out; the others count as filtered. Losses are told all the same: nobody knows what
- * they were. -EINVAL with *error, and its column, for what no catalog could make sense of; a file none of
+ * they were. So are events of which the filter cannot decide, see totals.undecided. -EINVAL with *error, and its column, for what no catalog could make sense of; a file none of
  * whose catalogs has such probes or fields ends with RINGTAIL_ERROR.
  */
 int ringtail_select(struct ringtail *ringtail, const char *const *probe, size_t probes,

@@ -121,11 +121,16 @@ void selection_test_destroy(struct selection_test *test)
 }
 
 bool selection_test_pass(const struct selection_test *test, uint32_t cpu,
-			 const struct batch_item *item)
+			 const struct batch_item *item, bool *undecided)
 {
-	return !test->none &&
+	struct filter_texts texts = { item->attachment, item->attachments, false };
+	bool pass;
+
+	pass = !test->none &&
 	       (test->every_probe || probe_set_test(&test->set, item->event.probe)) &&
-	       filter_pass(test->filter, cpu, &item->event, item->thread);
+	       filter_pass(test->filter, cpu, &item->event, item->thread, &texts);
+	*undecided = pass && texts.undecided;
+	return pass;
 }
 
 const struct ringtail_error *selection_refusal(const struct selection *selection)

@@ -26,8 +26,10 @@ void selection_destroy(struct selection *selection);
 struct selection_test *selection_test_create(struct selection *selection,
 					     const Ringtail__V1__Catalog *catalog);
 void selection_test_destroy(struct selection_test *test);
+
+/* *undecided: it passes because a text that the filter asks for is cut or missing. */
 bool selection_test_pass(const struct selection_test *test, uint32_t cpu,
-			 const struct batch_item *item);
+			 const struct batch_item *item, bool *undecided);
 
 /* Why no catalog had what the texts speak of; NULL if one had, or there was none. */
 const struct ringtail_error *selection_refusal(const struct selection *selection);

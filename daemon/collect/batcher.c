@@ -22,6 +22,7 @@ struct batcher {
 	uint32_t slots;
 	uint32_t last_thread;		/* of the last event, by index and in the batch: events come */
 	uint32_t last_thread_in_batch;	/* in runs. THREAD_NONE: none in this batch */
+	bool asks_strings;		/* the filter, for the texts of fields */
 	bool by_thread;			/* the filter asks only who did it: what it said of the */
 	uint32_t judged_thread;		/* last thread it was asked of holds for the whole run. */
 	bool judged_passes;		/* THREAD_NONE: of nobody */
@@ -41,6 +42,7 @@ struct batcher *batcher_create(const struct batcher_config *config)
 		return NULL;
 	batcher->config = *config;
 	batcher->by_thread = config->spec->filter && filter_by_thread(config->spec->filter);
+	batcher->asks_strings = filter_asks_strings(config->spec->filter);
 	batcher->judged_thread = THREAD_NONE;
 	batcher->encoder = batch_encoder_create(RT_PROBE_MAX);
 	if (!batcher->encoder ||
@@ -233,6 +235,53 @@ static void encode_attachments(struct batcher *batcher, const struct ring_item *
 	}
 }
 
+/* The texts of an event's fields, as they would go into the batch; `address` is the one address' text. */
+static size_t gather_texts(const struct ring_item *item, const struct probe_info *info,
+			   struct batch_attachment texts[EVENT_ATTACHMENTS_MAX],
+			   char address[SOCKET_ADDRESS_TEXT_BYTES])
+{
+	const uint8_t *at = (const uint8_t *)(item->payload + info->fields);
+	size_t left = (item->words - info->fields) * sizeof(uint64_t), n = 0;
+
+	while (left >= sizeof(struct rt_attachment) && n < EVENT_ATTACHMENTS_MAX) {
+		const struct rt_attachment *attachment = (const void *)at;
+		size_t bytes = sizeof(*attachment) + ((attachment->bytes + 7ull) & ~7ull);
+
+		if (bytes > left)
+			break;
+		texts[n] = (struct batch_attachment){
+			.kind = RT_ATTACH_STRING, .arg = field_of_arg(info, attachment->arg),
+			.text = attachment->data, .text_bytes = attachment->bytes,
+		};
+		if (attachment->kind == RT_ATTACH_SOCKADDR) {
+			texts[n].text = (const uint8_t *)address;
+			texts[n].text_bytes = socket_address_text(address, attachment->data,
+								  attachment->bytes);
+		}
+		n += attachment->kind == RT_ATTACH_SOCKADDR || attachment->kind == RT_ATTACH_STRING;
+		at += bytes;
+		left -= bytes;
+	}
+	return n;
+}
+
+/* Of a filter that asks for texts. What is not attached stays undecided. */
+static bool passes_with_texts(const struct batcher *batcher, const struct ring_item *item,
+			      const struct probe_info *info, const struct batch_event *event,
+			      const struct batch_thread *who)
+{
+	struct batch_attachment text[EVENT_ATTACHMENTS_MAX];
+	char address[SOCKET_ADDRESS_TEXT_BYTES];
+	struct filter_texts texts = {.attachment = text};
+	bool verdict;
+
+	if (item->words > info->fields)
+		texts.attachments = gather_texts(item, info, text, address);
+	verdict = filter_pass(batcher->config.spec->filter, batcher->config.cpu, event, who, &texts);
+	counter_add(COUNTER_filter_undecided, verdict && texts.undecided);
+	return verdict;
+}
+
 static bool passes(struct batcher *batcher, const struct ring_item *item,
 		   const struct probe_info *info, uint32_t thread)
 {
@@ -248,7 +297,9 @@ static bool passes(struct batcher *batcher, const struct ring_item *item,
 	if (thread != THREAD_NONE)
 		who = thread_table_get(batcher->config.threads, thread);
 	event = event_of(item, info);
-	verdict = filter_pass(batcher->config.spec->filter, batcher->config.cpu, &event, who);
+	if (batcher->asks_strings)
+		return passes_with_texts(batcher, item, info, &event, who);
+	verdict = filter_pass(batcher->config.spec->filter, batcher->config.cpu, &event, who, NULL);
 	if (batcher->by_thread) {
 		batcher->judged_thread = thread;
 		batcher->judged_passes = verdict;

@@ -203,6 +203,12 @@ static enum reach_rank rank(const struct stream_maker *maker, const struct subsc
 		       REACHES_FURTHER : REACHES_NOT;
 }
 
+static bool lacks_strings(const struct subscription *donor, const struct subscription *wanted)
+{
+	return filter_asks_strings(wanted->spec.filter) &&
+	       !(donor->spec.flags & RT_FLAG_STRINGS || donor->spec.file_strings);
+}
+
 /*
  * Whose record has of that time what this subscription asks for, as much as any has: *whole, all of it. NULL:
  * none has any of it that this one has not.
@@ -223,9 +229,10 @@ static struct subscription *find_donor(const struct stream_maker *maker,
 	TAILQ_FOREACH(donor, &maker->subscriptions->list, link) {
 		unsigned ranked;
 
-		/* Of a record without context, a filter that asks for it could only say no. */
+		/* Of a record without context, a filter that asks for it could only say no; without
+		 * strings, only that it does not know. */
 		if (donor == wanted || donor->state != SUBSCRIPTION_LIVE ||
-		    (wanted->spec.context && !donor->spec.context) ||
+		    (wanted->spec.context && !donor->spec.context) || lacks_strings(donor, wanted) ||
 		    !shares_probe(&donor->spec.probes, &wanted->spec.probes))
 			continue;
 		ranked = rank(maker, donor, wanted, realtime_ns, since);

@@ -178,11 +178,12 @@ static void skip_to(struct copy *copy, uint64_t seq)
 static bool is_wanted(const struct copy *copy, const struct batch_item *item)
 {
 	const struct other_run *run = copy->rebatch->run;
+	struct filter_texts texts = {item->attachment, item->attachments, false};
 
 	return item->seq >= copy->next && !run->blind &&
 	       probe_set_test(&run->probes, item->event.probe) &&
 	       (item->event.probe == RT_PROBE_PROCESS_MAP ||
-		filter_pass(run->filter, copy->meta.cpu, &item->event, item->thread));
+		filter_pass(run->filter, copy->meta.cpu, &item->event, item->thread, &texts));
 }
 
 static uint32_t copy_thread(struct copy *copy, const struct batch_thread *thread)

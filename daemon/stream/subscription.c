@@ -90,7 +90,7 @@ int subscription_create(const struct subscription_request *request,
 	if (err)
 		goto fail;
 	subscription->spec.filter = filter;
-	subscription->spec.flags = request->flags;
+	subscription->spec.flags = request->flags | (filter_asks_strings(filter) ? RT_FLAG_STRINGS : 0);
 	/* Whoever takes it as its past must be able to ask what this one asked. */
 	subscription->spec.context = request->flags & RT_FLAG_CONTEXT || filter_asks_context(filter);
 	add_maps(subscription, catalog);

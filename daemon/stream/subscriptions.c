@@ -251,6 +251,12 @@ int subscriptions_get(struct subscriptions *all, const struct subscription_reque
 				  all->config.log_bytes, &subscription, error);
 	if (err)
 		return err;
+	/* A filter may ask for more than the request says. */
+	err = check_viewer(all, claim, subscription->spec.flags, NULL, error);
+	if (err) {
+		subscription_destroy(subscription);
+		return err;
+	}
 	equal = find_equal(all, subscription);
 	if (equal) {
 		subscription_destroy(subscription);

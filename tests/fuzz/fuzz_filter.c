@@ -55,7 +55,7 @@ static void check_events(const struct filter *filter)
 		};
 
 		for (size_t t = 0; t < sizeof(threads) / sizeof(threads[0]); t++) {
-			if (filter_pass(filter, 1, &event, &threads[t]) &&
+			if (filter_pass(filter, 1, &event, &threads[t], NULL) &&
 			    !recorded(clause, clauses, &threads[t]))
 				abort();
 		}

@@ -18,6 +18,8 @@
 #define OPENS	"syscall:openat:call"
 #define READS	"syscall:read:call"
 #define EVENTS	4000u
+
+static const char *asked_filter = "";
 #define RATE	100u
 
 static int setup(void **state)
@@ -46,6 +48,7 @@ static void ask(struct peer *peer, const char *probe, Ringtail__V1__Flag flag)
 	char *probes[] = {(char *)probe};
 
 	subscribe.probe = probes;
+	subscribe.filter = (char *)asked_filter;
 	subscribe.n_probe = probe != NULL;
 	subscribe.flag = &flag;
 	subscribe.n_flag = flag != RINGTAIL__V1__FLAG__FLAG_NONE;
@@ -106,6 +109,10 @@ static void viewer_bounds_flags(void **state)
 	engine_viewers.strings = false;
 	fanout_set_viewers(e.fanout, &engine_viewers);
 	expect_refused(&e, CALLS, STRINGS, "viewer-flags", "viewer-strings = yes");
+	/* Nor by asking what they are like. */
+	asked_filter = "filename =~ \"/root/*\"";
+	expect_refused(&e, OPENS, NO_FLAG, "viewer-flags", "viewer-strings = yes");
+	asked_filter = "";
 	engine_close(&e);
 }
 

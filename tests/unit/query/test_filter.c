@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "query/filter.h"
+#include "query/filter_text.h"
 #include "proto/limits.h"
 #include "tests/unit/daemon/small_catalog.h"
 
@@ -47,9 +48,37 @@ static bool passes(const char *text, const struct batch_event *event,
 
 	if (filter_compile(text, small_catalog_get(), &filter, &error))
 		fail_msg("`%s`: %s", text, error.what);
-	pass = filter_pass(filter, 1, event, thread);
+	pass = filter_pass(filter, 1, event, thread, NULL);
 	filter_destroy(filter);
 	return pass;
+}
+
+/* openat() with this as its filename; NULL: nothing was attached. */
+static enum filter_verdict says(const char *text, uint16_t probe, uint64_t address, const char *filename)
+{
+	const uint64_t words[] = { 900, 3, (uint64_t)AT_FDCWD, address, 0, 0 };
+	const struct batch_event event = {
+		.probe = probe, .fields = probe == SMALL_OPENAT ? 6 : 4,
+		.field = probe == SMALL_OPENAT ? words : words + 2,
+	};
+	const struct batch_attachment attached[] = {
+		{ .kind = RT_ATTACH_USTACK },
+		{ .kind = RT_ATTACH_STRING, .arg = 0, .text = (const uint8_t *)"/other", .text_bytes = 6 },
+		{ .kind = RT_ATTACH_STRING, .arg = probe == SMALL_OPENAT ? 3 : 1,
+		  .text = (const uint8_t *)filename, .text_bytes = filename ? strlen(filename) : 0 },
+	};
+	struct filter_texts texts = { attached, filename ? 3 : 2, false };
+	struct filter *filter;
+	struct error error;
+	bool pass;
+
+	if (filter_compile(text, small_catalog_get(), &filter, &error))
+		fail_msg("`%s`: %s", text, error.what);
+	pass = filter_pass(filter, 1, &event, &bash, &texts);
+	filter_destroy(filter);
+	if (pass && texts.undecided)
+		return VERDICT_UNDECIDED;
+	return pass ? VERDICT_YES : VERDICT_NO;
 }
 
 struct expectation {
@@ -82,7 +111,7 @@ static void test_nothing(void **state)
 	assert_null(filter);
 	assert_int_equal(filter_compile(" \t\n", small_catalog_get(), &filter, NULL), 0);
 	assert_null(filter);
-	assert_true(filter_pass(NULL, 0, &event, &bash));
+	assert_true(filter_pass(NULL, 0, &event, &bash, NULL));
 	assert_int_equal(filter_kernel_clauses(NULL, NULL, 8), 0);
 	filter_destroy(NULL);
 }
@@ -103,6 +132,102 @@ static void test_every_event(void **state)
 	       { "pid < 18446744073709551615", true }, { "pid == 4294967396", false });
 	EXPECT(SMALL_READ, read_ok, &kworker, { "kernel", true }, { "!kernel", false },
 	       { "kernel != 0 && uid == 0", true });
+}
+
+#define CUT "/123456789/123456789/123456789/123456789/123456789/123456789/12" \
+	    "3456789/123456789/123456789/123456789/123456789/123456789/1234567"
+
+static void test_text_of_field(void **state)
+{
+	static const struct {
+		const char *text, *filename;
+		enum filter_verdict verdict;
+	} want[] = {
+		{ "filename == \"/etc/passwd\"", "/etc/passwd", VERDICT_YES },
+		{ "filename == \"/etc/passwd\"", "/etc/passwd2", VERDICT_NO },
+		{ "filename == \"/etc/passwd\"", "/etc/passw", VERDICT_NO },
+		{ "filename != \"/etc/passwd\"", "/etc/passwd", VERDICT_NO },
+		{ "filename != \"/etc/passwd\"", "", VERDICT_YES },
+		{ "\"/etc/passwd\" == filename", "/etc/passwd", VERDICT_YES },
+		{ "filename == \"\"", "", VERDICT_YES },
+		{ "filename =~ \"/etc/*\"", "/etc/passwd", VERDICT_YES },
+		{ "filename =~ \"*/log/*\"", "/var/log/x", VERDICT_YES },
+		{ "filename =~ \"*/log/*\"", "/var/logs", VERDICT_NO },
+		{ "filename in (\"/a\", \"/b\")", "/b", VERDICT_YES },
+		{ "filename !in (\"/a\", \"/b\")", "/b", VERDICT_NO },
+		{ "filename == 0x5555", "/b", VERDICT_YES },
+		{ "buf == 0 || filename == \"/b\"", "/b", VERDICT_YES },
+		/* Cut: what the rest could change is not decided, and passes. */
+		{ "filename == \"/etc/passwd\"", CUT, VERDICT_NO },
+		{ "!(filename == \"/etc/passwd\")", CUT, VERDICT_YES },
+		{ "filename == \"" CUT "\"", CUT, VERDICT_UNDECIDED },
+		{ "filename != \"" CUT "\"", CUT, VERDICT_UNDECIDED },
+		{ "!(filename == \"" CUT "789\")", CUT, VERDICT_UNDECIDED },
+		{ "filename == \"" CUT "789\" && pid == 1", CUT, VERDICT_NO },
+		{ "filename =~ \"/1*\"", CUT, VERDICT_YES },
+		{ "!(filename =~ \"/1*\")", CUT, VERDICT_NO },
+		{ "filename =~ \"/2*\"", CUT, VERDICT_NO },
+		{ "filename =~ \"*.log\"", CUT, VERDICT_UNDECIDED },
+		{ "!(filename =~ \"*.log\")", CUT, VERDICT_UNDECIDED },
+		{ "filename =~ \"*/log*\"", CUT, VERDICT_UNDECIDED },
+		{ "filename =~ \"/1*[*]\"", CUT, VERDICT_UNDECIDED },
+		{ "filename =~ \"/1*\\\\*\"", CUT, VERDICT_UNDECIDED },
+		/* Not there: not recorded, or not to be read. */
+		{ "filename == \"/etc/passwd\"", NULL, VERDICT_UNDECIDED },
+		{ "!(filename =~ \"*\")", NULL, VERDICT_UNDECIDED },
+		{ "filename == \"/etc/passwd\" || pid == 100", NULL, VERDICT_UNDECIDED },
+		{ "pid == 100 || filename == \"/etc/passwd\"", NULL, VERDICT_YES },
+		{ "pid == 1 && filename == \"/etc/passwd\"", NULL, VERDICT_NO },
+	};
+
+	(void)state;
+	assert_int_equal(strlen(CUT), STRING_BYTES_MAX);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		if (says(want[i].text, SMALL_OPENAT, 0x5555, want[i].filename) != want[i].verdict ||
+		    says(want[i].text, SMALL_OPENAT_ENTRY, 0x5555, want[i].filename) != want[i].verdict)
+			fail_msg("`%s` of \"%s\" is not %d", want[i].text, want[i].filename,
+				 want[i].verdict);
+	/* NULL points to no text: absent. */
+	assert_int_equal(says("filename != \"/\"", SMALL_OPENAT, 0, NULL), VERDICT_NO);
+	assert_int_equal(says("!(filename == \"/\")", SMALL_OPENAT, 0, NULL), VERDICT_YES);
+	/* And so is the name of a call that has none. */
+	EXPECT(SMALL_READ, read_ok, &bash, { "filename != \"/\"", false },
+	       { "!(filename == \"/\")", true });
+}
+
+/* The path was too long, so that its base name alone came. */
+static void test_exe_without_its_path(void **state)
+{
+	static const struct batch_text base = { .serial = 1, .data = "nginx", .bytes = 5 };
+	static const struct batch_thread thread = { .tid = 1, .pid = 1, .comm = "a", .exe = &base };
+
+	(void)state;
+	EXPECT(SMALL_READ, read_ok, &thread, { "exe == \"nginx\"", true }, { "exe != \"nginx\"", false },
+	       { "exe == \"/usr/sbin/nginx\"", true }, { "!(exe == \"/usr/sbin/nginx\")", true },
+	       { "exe =~ \"/opt/*\" && ret < 0", false });
+}
+
+static void test_asks_strings(void **state)
+{
+	static const struct {
+		const char *text;
+		bool asks;
+	} want[] = {
+		{ "filename == \"a\"", true }, { "pid == 1 || filename =~ \"a*\"", true },
+		{ "filename == 0", false }, { "comm == \"a\" && exe == \"b\"", false },
+	};
+
+	(void)state;
+	assert_false(filter_asks_strings(NULL));
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		struct filter *filter;
+
+		assert_int_equal(filter_compile(want[i].text, small_catalog_get(), &filter, NULL), 0);
+		if (filter_asks_strings(filter) != want[i].asks || filter_asks_context(filter) ==
+		    (i < 3))
+			fail_msg("`%s`", want[i].text);
+		filter_destroy(filter);
+	}
 }
 
 /* One answer for all events of a thread on a CPU, or not. */
@@ -189,7 +314,7 @@ static void test_context(void **state)
 	nginx.exe = &base;
 	nginx.cgroup = &root;
 	EXPECT(SMALL_READ, read_ok, &nginx,
-	       { "exe == \"nginx\"", true }, { "exe =~ \"/*\"", false },
+	       { "exe == \"nginx\"", true }, { "exe =~ \"n*\"", true },
 	       { "cgroup == \"/\"", true }, { "container =~ \"*\"", false },
 	       { "container != \"x\"", false }, { "!(container == \"x\")", true });
 	EXPECT(SMALL_READ, read_ok, &bash,
@@ -434,11 +559,10 @@ static const struct {
 	{ "pid in (1, \"3\")", 12, "filter-wants-number", "pid is a number, and this is text", "" },
 	{ "error == \"ENOENT\"", 10, "filter-wants-number", "error is a number, and this is text",
 	  "an error's name stands without quotes" },
-	{ "filename == \"/etc/passwd\"", 13, "filter-only-address",
-	  "filename is an address here: filters do not see the text it points to",
-	  "compare it with a number, or filter what the client prints" },
-	{ "filename =~ \"/etc/*\"", 13, "filter-only-address",
-	  "filename is an address here: filters do not see the text it points to", NULL },
+	{ "filename < \"/etc\"", 12, "filter-no-order", "filename is text, which has no order here",
+	  "text is compared with ==, !=, =~ and in" },
+	{ "filename =~ 3", 13, "filter-wants-text", "=~ compares text, and filename is a number", "" },
+	{ "buf == \"/etc\"", 8, "filter-wants-number", "buf is a number, and this is text", "" },
 	{ "pid =~ 3", 8, "filter-wants-text", "=~ compares text, and pid is a number", "" },
 	{ "\"b*\" =~ comm", 1, "filter-glob-left", "the glob stands on the right of =~", "" },
 	{ "3 == 3", 1, "filter-constant", "neither side of this comparison is of the event", "" },
@@ -509,6 +633,26 @@ static const char *code_of(const char *head, const char *unit, unsigned times, c
 	filter_destroy(filter);
 	free(text);
 	return err ? error.code : "";
+}
+
+/* The work that one event may cost is bounded, however the patterns are spread over a filter. */
+static void test_patterns_have_a_bound_together(void **state)
+{
+	char text[2 * FILTER_GLOB_BYTES_MAX + 100], stars[FILTER_GLOB_BYTES_MAX + 1];
+	struct filter *filter;
+	struct error error;
+
+	(void)state;
+	memset(stars, '*', sizeof(stars));
+	snprintf(text, sizeof(text), "filename =~ \"%.*s\" && exe =~ \"%.12s\"",
+		 (int)FILTER_GLOB_BYTES_MAX - 12, stars, stars);
+	assert_int_equal(filter_compile(text, small_catalog_get(), &filter, &error), 0);
+	filter_destroy(filter);
+	snprintf(text, sizeof(text), "filename =~ \"%.*s\" && exe =~ \"%.13s\"",
+		 (int)FILTER_GLOB_BYTES_MAX - 12, stars, stars);
+	assert_int_equal(filter_compile(text, small_catalog_get(), &filter, &error), -EINVAL);
+	assert_string_equal(error.code, "filter-globs-too-long");
+	assert_int_equal(error.column, strlen(text) - 14);
 }
 
 static void test_bounds(void **state)
@@ -602,6 +746,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_every_event),
+		cmocka_unit_test(test_text_of_field),
+		cmocka_unit_test(test_exe_without_its_path),
+		cmocka_unit_test(test_asks_strings),
 		cmocka_unit_test(test_by_thread),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_context),
@@ -613,6 +760,7 @@ int main(void)
 		cmocka_unit_test(test_bits_and_constants),
 		cmocka_unit_test(test_logic),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_patterns_have_a_bound_together),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_clauses),
 	};

@@ -83,12 +83,31 @@ static void test_hostile_pattern(void **state)
 	assert_true(clock() - begin < CLOCKS_PER_SEC);
 }
 
+static void test_text_that_goes_on(void **state)
+{
+	(void)state;
+	assert_true(glob_may_match("abcd", "abc", 3));
+	assert_true(glob_may_match("*.log", "abc", 3));
+	assert_true(glob_may_match("a[a-c]?*", "abc", 3));
+	assert_false(glob_may_match("ab", "abc", 3));
+	assert_false(glob_may_match("b*", "abc", 3));
+	assert_false(glob_may_match("", "a", 1));
+	assert_true(glob_ends_open("a*"));
+	assert_true(glob_ends_open("*b**"));
+	assert_false(glob_ends_open("a*b"));
+	assert_false(glob_ends_open("a\\*"));
+	assert_false(glob_ends_open("a[*]"));
+	assert_true(glob_ends_open("a[*"));
+	assert_false(glob_ends_open(""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_text_is_not_terminated),
 		cmocka_unit_test(test_is_pattern),
+		cmocka_unit_test(test_text_that_goes_on),
 		cmocka_unit_test(test_hostile_pattern),
 	};
 

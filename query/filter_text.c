@@ -1,0 +1,69 @@
+#include "query/filter_text.h"
+
+#include <string.h>
+
+#include "query/glob.h"
+
+static enum filter_verdict verdict_of(bool yes)
+{
+	return yes ? VERDICT_YES : VERDICT_NO;
+}
+
+static enum filter_verdict compare_equal(const char *wanted, const char *text, size_t bytes, bool cut)
+{
+	size_t wanted_bytes = strlen(wanted);
+
+	if (!cut)
+		return verdict_of(bytes == wanted_bytes && !memcmp(text, wanted, bytes));
+	return bytes <= wanted_bytes && !memcmp(text, wanted, bytes) ? VERDICT_UNDECIDED : VERDICT_NO;
+}
+
+static enum filter_verdict compare_glob(const char *glob, const char *text, size_t bytes, bool cut)
+{
+	if (!cut)
+		return verdict_of(glob_match(glob, text, bytes));
+	if (!glob_may_match(glob, text, bytes))
+		return VERDICT_NO;
+	return glob_ends_open(glob) && glob_match(glob, text, bytes) ? VERDICT_YES : VERDICT_UNDECIDED;
+}
+
+static enum filter_verdict negated(enum filter_verdict verdict)
+{
+	return verdict == VERDICT_UNDECIDED ? verdict : verdict_of(verdict == VERDICT_NO);
+}
+
+enum filter_verdict filter_text_compare(enum filter_op op, const char *wanted, const char *text,
+					size_t bytes, bool cut)
+{
+	switch (op) {
+	case FILTER_MATCH:
+		return compare_glob(wanted, text, bytes, cut);
+	case FILTER_NE:
+		return negated(compare_equal(wanted, text, bytes, cut));
+	default:
+		return compare_equal(wanted, text, bytes, cut);
+	}
+}
+
+/*
+ * A system call that was given NULL has no text. Any other has one, which was not recorded, or could not be
+ * read; and of a tracepoint the word says nothing.
+ */
+static enum filter_verdict without_text(uint16_t probe, uint64_t word)
+{
+	return probe >= RT_PROBE_SYSCALL_CALL && !word ? VERDICT_NO : VERDICT_UNDECIDED;
+}
+
+enum filter_verdict filter_text_of_field(enum filter_op op, const char *wanted,
+					 const struct filter_texts *texts, uint16_t probe,
+					 unsigned index, uint64_t word)
+{
+	for (size_t i = 0; texts && i < texts->attachments; i++) {
+		const struct batch_attachment *at = &texts->attachment[i];
+
+		if (at->kind == RT_ATTACH_STRING && at->arg == index)
+			return filter_text_compare(op, wanted, (const char *)at->text, at->text_bytes,
+						   at->text_bytes >= STRING_BYTES_MAX);
+	}
+	return without_text(probe, word);
+}

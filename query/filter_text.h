@@ -1,0 +1,38 @@
+/*
+ * filter_text: comparisons with the text of an event, which may be cut or missing.
+ *
+ * A comparison is undecided if some texts that begin like the one at hand would pass, and others not:
+ *
+ *	at hand		whole	== "abc"	=~ "ab*"	=~ "*c"
+ *	abc		yes	yes		yes		yes
+ *	ab...		no	undecided	yes		undecided
+ *	ax...		no	no		no		undecided
+ *
+ * Pure; any thread.
+ */
+#ifndef RINGTAIL_QUERY_FILTER_TEXT_H
+#define RINGTAIL_QUERY_FILTER_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "query/filter.h"
+#include "query/filter_tree.h"
+
+enum filter_verdict {
+	VERDICT_NO,
+	VERDICT_YES,
+	VERDICT_UNDECIDED,
+};
+
+/* op: EQ, NE or MATCH. `cut`: the text goes on, nobody knows how. */
+enum filter_verdict filter_text_compare(enum filter_op op, const char *wanted, const char *text,
+					size_t bytes, bool cut);
+
+/* The same of the text that field `index` points to. `word` is the field's: 0 may say that there is none. */
+enum filter_verdict filter_text_of_field(enum filter_op op, const char *wanted,
+					 const struct filter_texts *texts, uint16_t probe,
+					 unsigned index, uint64_t word);
+
+#endif
