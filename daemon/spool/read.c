@@ -374,20 +374,23 @@ static unsigned worst_case(const struct spool_read *read)
 
 /* ---- One segment ----------------------------------------------------------------------------- */
 
-/* Why what was before it is not there: deleted, damaged, or never written by a daemon that was killed. */
+/*
+ * Why what was before it is not there: deleted, damaged, never written by a daemon that was killed; or, for
+ * a reader of the same run, never recorded.
+ */
 static Ringtail__V1__LossReason missing_before(const struct spool_store *store,
-					       const struct spool_segment *segment)
+					       const struct spool_segment *segment, bool same_run)
 {
 	const struct spool_segment *before = NULL;
 
 	for (size_t i = 0; store->segment[i] != segment; i++)
 		before = store->segment[i];
-	if (!before)
-		return segment->sequence > 1 ? RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
-					       RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
-	return usable(before) && before->sequence + 1 == segment->sequence ?
-		       RINGTAIL__V1__LOSS_REASON__REASON_RESTART :
-		       RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+	if (!before && segment->sequence > 1)
+		return RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+	if (before && (!usable(before) || before->sequence + 1 != segment->sequence))
+		return RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+	return same_run && segment->begins_record ? RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
+						    RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
 }
 
 /*
@@ -442,7 +445,7 @@ static int scan_heads(struct spool_read *read, struct spool_scan *scan, struct f
 static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_segment *segment)
 {
 	bool same = read->whose != RUN_UNKNOWN && run_equal(&segment->run, &read->run);
-	Ringtail__V1__LossReason why = missing_before(read->store, segment);
+	Ringtail__V1__LossReason why = missing_before(read->store, segment, same);
 	bool another = read->whose != RUN_UNKNOWN && !same, is_told;
 	struct frame_ref *head[3] = {NULL};
 	int got = scan_heads(read, scan, head);

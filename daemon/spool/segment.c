@@ -71,6 +71,7 @@ static struct frame_ref *pack_head(struct spool_store *store)
 	head.n_flag = list_flags(config->flags, flag);
 	head.whole_realtime_ns = store->current->whole_realtime_ns;
 	head.for_consumers = store->current->for_consumers;
+	head.begins_record = store->current->begins_record;
 	return frame_ref_pack(store->codec, FRAME_SEGMENT_HEAD, &head.base);
 }
 
@@ -166,6 +167,7 @@ int spool_segment_begin(struct spool_store *store)
 	segment->begun_realtime_ns = store->realtime_ns;
 	segment->whole_realtime_ns = begins_run(store, segment) && store->recorded_realtime_ns ?
 					     store->recorded_realtime_ns : store->realtime_ns;
+	segment->begins_record = !store->begun_run && store->orderly && !store->config.goes_on;
 	segment->ended_ns = (int64_t)store->now_ns;
 	segment->trusted = true;
 	segment->for_consumers = !store->always_on;
@@ -362,6 +364,7 @@ static int read_head(struct spool_scan *scan, struct spool_segment *segment)
 		segment->whole_realtime_ns = head->whole_realtime_ns ? head->whole_realtime_ns :
 								       head->realtime_ns;
 		segment->for_consumers = head->for_consumers;
+		segment->begins_record = head->begins_record;
 		err = 0;
 	}
 	if (head)

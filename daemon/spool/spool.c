@@ -891,6 +891,7 @@ static int create_store(struct spool *spool)
 		.probes = spool->config.probes,
 		.filter = spool->config.filter,
 		.flags = spool->config.flags,
+		.goes_on = spool->config.goes_on,
 		.durability = common->durability,
 		.policy = common->policy,
 		.size_bytes = common->size_bytes,

@@ -38,6 +38,7 @@ struct spool_segment {
 	bool trusted;			/* sealed, or never failed: what is in it is durable */
 	bool final;			/* after it nothing was taken and not stored */
 	bool for_consumers;		/* nothing in it was always on */
+	bool begins_record;		/* what of its run is missing before it was not recorded */
 	bool checked;			/* sealed, and its bytes have the checksum that its end says: */
 	uint32_t crc32c;
 	struct run run;
@@ -57,6 +58,7 @@ struct spool_store_config {
 	struct run run;
 	uint32_t rings;
 	const uint32_t *cpu_of;			/* by ring; borrowed */
+	bool goes_on;				/* as in struct spool_config */
 };
 
 struct spool_store {

@@ -252,28 +252,35 @@ static void takes_an_empty_one_away(void **state)
 	end(&run);
 }
 
-/* What was before the first of all segments was never written; what was before another was deleted. */
+/*
+ * What was before the first of all segments was not recorded, or the run before has lost it; what was before
+ * another was deleted.
+ */
 static void says_why_the_oldest_begins_late(void **state)
 {
 	struct spool_run run;
 
 	(void)state;
-	begin(&run);
-	run.seq[0] = 30;
-	run_open(&run);
-	for (unsigned i = 0; i < RUN_RINGS; i++)
-		spool_begin_ring(run.spool, i, run.seq[i]);
-	run_script(&run, 40);
-	read_since(&run, RUN_EPOCH, 0, 0);
-	assert_int_equal(back.gaps[RINGTAIL__V1__LOSS_REASON__REASON_RESTART], 1);
-	assert_int_equal(back.lost, 30);
-	faulty_unlink(&faulty.names, "spool/run/0000000000000001.seg");
-	run_close(&run);
-	run_open(&run);
-	read_since(&run, RUN_EPOCH, 0, 0);
-	assert_true(back.gaps[RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL] > 0);
-	assert_int_equal(back.gaps[RINGTAIL__V1__LOSS_REASON__REASON_RESTART], 0);
-	end(&run);
+	for (unsigned goes_on = 0; goes_on < 2; goes_on++) {
+		begin(&run);
+		run.seq[0] = 30;
+		run.goes_on = goes_on;
+		run_open(&run);
+		for (unsigned i = 0; i < RUN_RINGS; i++)
+			spool_begin_ring(run.spool, i, run.seq[i]);
+		run_script(&run, 40);
+		read_since(&run, RUN_EPOCH, 0, 0);
+		assert_int_equal(back.gaps[goes_on ? RESTART : NOT_RECORDED], 1);
+		assert_int_equal(back.gaps[goes_on ? NOT_RECORDED : RESTART], 0);
+		assert_int_equal(back.lost, 30);
+		faulty_unlink(&faulty.names, "spool/run/0000000000000001.seg");
+		run_close(&run);
+		run_open(&run);
+		read_since(&run, RUN_EPOCH, 0, 0);
+		assert_true(back.gaps[RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL] > 0);
+		assert_int_equal(back.gaps[RESTART] + back.gaps[NOT_RECORDED], 0);
+		end(&run);
+	}
 }
 
 /* Of a run that nobody could say hello of, numbers would be taken for another's. */

@@ -161,6 +161,42 @@ static void is_not_told_where_the_rings_go_on(void **state)
 	end(&run);
 }
 
+/*
+ * The spool begins at 100, and a client comes from 60, in the same run of the rings. Nobody asked for what is
+ * between, unless the daemon before recorded it, and died. The first segment says so, to later daemons, too.
+ */
+static void is_told_what_was_before_the_first_spool(void **state)
+{
+	(void)state;
+	for (unsigned variant = 0; variant < 8; variant++) {
+		bool goes_on = variant & 1, later = variant & 2, second = variant & 4;
+		Ringtail__V1__LossReason reason = goes_on ? RESTART : NOT_RECORDED;
+		struct spool_run run;
+
+		begin(&run);
+		run_open(&run);
+		if (second)
+			next_run(&run, true);
+		run_close(&run);
+		run.seq[0] = run.seq[1] = 100;
+		run.goes_on = goes_on;
+		run_open(&run);
+		for (unsigned i = 0; i < RUN_RINGS; i++)
+			spool_begin_ring(run.spool, i, run.seq[i]);
+		run_script(&run, 10);
+		if (later) {
+			run_close(&run);
+			run.goes_on = true;
+			run_open(&run);
+		}
+		read_since(&run, run.config.run.epoch, 60, 60);
+		assert_int_equal(back.gaps[reason], RUN_RINGS);
+		assert_int_equal(back.lost, 40 * RUN_RINGS);
+		check_told(RESTART, 0, 0);
+		end(&run);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +205,7 @@ int main(void)
 		cmocka_unit_test(is_told_when_the_run_before_is_deleted),
 		cmocka_unit_test(is_told_when_a_run_is_deleted_under_its_reader),
 		cmocka_unit_test(is_not_told_where_the_rings_go_on),
+		cmocka_unit_test(is_told_what_was_before_the_first_spool),
 	};
 
 	run_quiet();
