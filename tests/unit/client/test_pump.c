@@ -80,7 +80,7 @@ static void good(void **state)
 			 EXIT_GOOD);
 	assert_int_equal(lines(check_text(&out)), 5);
 	assert_non_null(strstr(said, "{\"events\":5,\"lost\":0,\"frames\":6,\"wire_bytes\":"));
-	assert_non_null(strstr(said, ",\"ledger\":\"balanced\",\"filtered\":0,\"gaps\":0}\n"));
+	assert_non_null(strstr(said, ",\"ledger\":\"balanced\",\"filtered\":0,\"gaps\":0,\"maps\":0}\n"));
 	assert_int_equal(lines(said), 1);
 	assert_int_equal(run((struct pump){ .ops = NULL }, true), EXIT_GOOD);
 	assert_string_equal(said, "");
@@ -130,7 +130,7 @@ static void lost(void **state)
 	maker_gap(&maker, 0, 0, 0, 0, 3, 8);	/* of no known size, but a gap */
 	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_JSON}, true), EXIT_LOST);
 	assert_non_null(strstr(said, "\"lost\":0,"));
-	assert_non_null(strstr(said, ",\"gaps\":1}\n"));
+	assert_non_null(strstr(said, ",\"gaps\":1,\"maps\":0}\n"));
 	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_TEXT}, true), EXIT_LOST);
 	assert_non_null(strstr(said, ", 0 lost and an unknown number (in 1 gap); "));
 	maker_gap(&maker, 1, 0, 0, 0, 3, 8);
