@@ -5,8 +5,25 @@
 #ifndef RINGTAIL_DAEMON_EXPORT_INTAKE_H
 #define RINGTAIL_DAEMON_EXPORT_INTAKE_H
 
+#include "daemon/base/limits.h"
 #include "daemon/export/event.h"
 #include "daemon/export/kind.h"
+
+/*
+ * Events of every CPU in, out again in the order of time, as far as a watermark promises that nothing
+ * older comes. Within a bound: events beyond it leave unordered, counted.
+ */
+struct export_order {
+	struct export_event *event[EXPORT_ORDER_EVENTS_MAX];
+	unsigned events;
+	bool sorted;
+};
+
+/* The event goes over. There must be room: events < EXPORT_ORDER_EVENTS_MAX. */
+void export_order_put(struct export_order *order, struct export_event *event);
+
+/* Moves everything up to that time to the end of *list. */
+void export_order_take(struct export_order *order, uint64_t upto_ns, struct export_list *list);
 
 struct export_intake;
 

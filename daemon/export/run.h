@@ -15,11 +15,40 @@
 #include <stdint.h>
 
 #include "daemon/config/config.h"
-#include "daemon/export/context.h"
 #include "daemon/host/machine.h"
 #include "kmod/uapi/ringtail.h"
 #include "proto/batch_decode.h"
+#include "proto/batch_encode.h"
+#include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
+#include "query/container.h"
+
+#define EXPORT_CONTEXTS_KEPT	64u	/* of a run, for the next event; a power of two */
+
+/*
+ * The executable file and the cgroup of threads, as exporters send them: readable, with what the
+ * cgroup's path reveals. Events of one thread share one. Counted by reference; the export thread.
+ */
+struct export_context {
+	unsigned references;
+	const char *exe, *exe_path;	/* UTF-8, other bytes are '?'; NULL: not known */
+	const char *cgroup, *unit;
+	const char *runtime;
+	char container[CONTAINER_ID_BYTES + 1], pod[CONTAINER_POD_BYTES + 1];	/* "": none */
+	uint32_t exe_bytes, cgroup_bytes;	/* of what it was made of, which stands first */
+	char text[];
+};
+
+struct export_contexts {
+	struct export_context *kept[EXPORT_CONTEXTS_KEPT];
+};
+
+void export_contexts_fini(struct export_contexts *contexts);
+
+/* A reference of the caller's; NULL: nothing is known of the thread, or there is no memory. */
+struct export_context *export_context_of(struct export_contexts *contexts,
+					 const struct batch_thread *thread);
+void export_context_put(struct export_context *context);	/* NULL is safe */
 
 struct export_run {
 	unsigned references;

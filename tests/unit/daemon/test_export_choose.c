@@ -11,7 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/export/choose.h"
-#include "daemon/export/order.h"
+#include "daemon/export/intake.h"
 #include "daemon/export/tree.h"
 #include "tests/unit/daemon/export_make.h"
 
