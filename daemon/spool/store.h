@@ -12,12 +12,12 @@
 #define RINGTAIL_DAEMON_SPOOL_STORE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/disk/disk.h"
 #include "daemon/base/frame_ref.h"
+#include "daemon/disk/disk.h"
 #include "daemon/spool/spool.h"
-#include "daemon/spool/extent.h"
 #include "proto/cursor.h"
 #include "proto/segment.h"
 
@@ -218,5 +218,33 @@ struct frame_ref *spool_segment_pack_end(struct spool_store *store,
 
 /* recover.c. 0 or -errno: then nothing is known, and it is to be tried again. */
 int spool_store_recover(struct spool_store *store);
+
+/*
+ * What each segment of a spool holds, for the main thread: made by the disk thread when the list of
+ * segments has changed, and handed over.
+ */
+struct spool_extent {
+	struct run run;
+	uint64_t bytes;
+	struct cursor *start;
+	struct cursor *end;	/* NULL: it is being written, and its bytes are not counted here */
+};
+
+struct spool_extents {
+	size_t n;
+	uint64_t bytes;			/* of all of them */
+	struct spool_extent extent[];
+};
+
+/* NULL: out of memory. */
+struct spool_extents *spool_extents_create(const struct spool_store *store);
+void spool_extents_destroy(struct spool_extents *extents);
+
+/*
+ * About how many bytes are behind that place of that run; total: of the whole spool, now; end: how far
+ * the segment goes that is being written.
+ */
+uint64_t spool_extents_behind(const struct spool_extents *extents, uint64_t total,
+			      const struct cursor *end, const struct cursor *place);
 
 #endif
