@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "daemon/stream/rings.h"
+#include "daemon/stream/subscription.h"
 #include "daemon/stream/subscriptions.h"
 #include "proto/cursor.h"
 #include "query/error.h"

@@ -12,10 +12,56 @@
 #include <sys/queue.h>
 
 #include "daemon/collect/batcher.h"
-#include "query/filter.h"
 #include "daemon/stream/frame_log.h"
+#include "proto/cursor.h"
+#include "query/filter.h"
 #include "query/probe_set.h"
-#include "daemon/stream/reach.h"
+
+/*
+ * How far back in time a subscription's log goes. In: when recording began, and what the log discards.
+ * Out: from which time on it is complete, and where each ring was at an earlier time.
+ */
+struct reach;
+
+struct reach *reach_create(uint32_t rings);	/* NULL: out of memory */
+void reach_destroy(struct reach *reach);
+
+/* Recording has begun: each ring with the attempt seq[ring]. */
+void reach_begin(struct reach *reach, uint64_t time_ns, const uint64_t *seq);
+
+/* The log gives up a watermark that was made then: of each ring, it has given up what is before seq[ring]. */
+void reach_give_up(struct reach *reach, uint64_t time_ns, const uint64_t *seq);
+
+/* And attempts behind it. */
+void reach_tear(struct reach *reach);
+
+/* When recording began; UINT64_MAX: it has not. */
+uint64_t reach_recorded_ns(const struct reach *reach);
+
+/* The log has all that was recorded from that time on. */
+bool reach_holds(const struct reach *reach, uint64_t time_ns);
+
+/* Where ring stood at that time, or somewhat before it: at the last mark that is not after it. */
+uint64_t reach_seq(const struct reach *reach, uint64_t time_ns, uint32_t ring);
+
+/*
+ * The rings of this run: the CPU of each, and the cursors that are made of places by ring. Frames number
+ * by ring; messages to and from clients, by CPU.
+ */
+struct rings {
+	struct run run;
+	uint32_t n;
+	uint32_t *cpu_of;		/* by ring */
+};
+
+/* The ring of a CPU, or -1. */
+int rings_find(const struct rings *rings, uint32_t cpu);
+
+/* A position for each ring, in their order; seq NULL: 0. free() it. NULL: out of memory. */
+struct cursor *rings_cursor(const struct rings *rings, const uint64_t *seq);
+
+/* The same as a message. */
+struct cursor_message *rings_message(const struct rings *rings, const uint64_t *seq);
 
 struct spool;
 struct stream;

@@ -17,7 +17,6 @@
 #include "daemon/config/config.h"
 #include "daemon/host/identity.h"
 #include "daemon/stream/recorder.h"
-#include "daemon/stream/rings.h"
 #include "daemon/stream/subscription.h"
 #include "query/error.h"
 

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/stream/reach.h"
+#include "daemon/stream/subscription.h"
 
 #define RINGS 2
 
