@@ -19,7 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/disk/disk.h"
+#include "daemon/host/identity.h"
 
 #define AUDIT_FILE "audit.log"
 #define AUDIT_FILE_OLD "audit.log.1"
@@ -55,5 +57,32 @@ struct audit_file {
 
 /* On the disk thread: appends the line and syncs it. 0, or -errno: it may not be there whole. */
 int audit_append(struct audit_file *file, struct disk *disk, const char *line);
+
+/*
+ * How many lines each identity may leave in an audit log in a window; the rest are counted. So many
+ * identities have a count of their own; the others share one. Pure; main thread.
+ */
+struct audit_rate {
+	unsigned max;			/* for each in a window */
+	uint64_t window_ns;
+	struct audit_talker {
+		char who[IDENTITY_TEXT_BYTES];	/* "": free, and so is what follows */
+		uint64_t since_ns;	/* the window's begin */
+		unsigned said;
+		uint64_t more;		/* beyond that */
+	} talker[AUDIT_TALKERS_MAX];
+};
+
+/* Whether it may; else it is counted. */
+bool audit_rate_take(struct audit_rate *rate, const char *who, uint64_t now_ns);
+
+/*
+ * Somebody whose window is over, and how many more there were, which it forgets; NULL: none. With
+ * UINT64_MAX for now every window is over.
+ */
+const char *audit_rate_next(struct audit_rate *rate, uint64_t now_ns, uint64_t *more);
+
+/* When the first window with something to tell is over; 0: none has. */
+uint64_t audit_rate_due(const struct audit_rate *rate);
 
 #endif

@@ -6,8 +6,27 @@
 #define RINGTAIL_DAEMON_ACCESS_GATE_H
 
 #include "daemon/config/config.h"
-#include "query/error.h"
 #include "daemon/host/identity.h"
+#include "query/error.h"
+
+/*
+ * Roles: who may do what, by the options viewer and operator. What no rule allows is denied. How a
+ * rule is written: config/rule.h. Root and the account that started the daemon are always operators.
+ * Without any rule, group:ringtail and local are viewers. Names of users and groups are looked up when
+ * the rules are made, never when a client connects.
+ */
+struct roles;
+
+/* 0, or -EINVAL with *error: a rule that is none, or names nobody. */
+int roles_create(const struct config_words *viewer, const struct config_words *operator,
+		 struct roles **roles, struct error *error);
+void roles_destroy(struct roles *roles);
+
+/* What that client may do. */
+enum role roles_judge(const struct roles *roles, const struct client_identity *identity);
+
+/* How people know it: "user:alice" where a rule names that user, else identity->text. */
+const char *roles_name(const struct roles *roles, const struct client_identity *identity);
 
 struct gate;
 struct transport_tls_context;

@@ -7,7 +7,6 @@
 #include <sys/queue.h>
 
 #include "daemon/access/audit.h"
-#include "daemon/access/audit_rate.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/access/roles.h"
+#include "daemon/access/gate.h"
 #include "daemon/access/token.h"
 #include "daemon/net/transport_tls.h"
 

@@ -1,8 +1,8 @@
 """Mutants of who is let in as what, and of what is kept of it."""
 GATE = "daemon/access/gate.c"
-ROLES = "daemon/access/roles.c"
+ROLES = "daemon/access/gate.c"
 AUDIT = "daemon/access/audit.c"
-AUDIT_RATE = "daemon/access/audit_rate.c"
+AUDIT_RATE = "daemon/access/audit.c"
 
 MUTANTS = [
     ("gate-token-in-clear", GATE, "	if (identity->proof == IDENTITY_LOCAL) {\n		error_set(error, EACCES, \"token-in-clear\"",

@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include "daemon/serve/control.h"
-#include "daemon/access/roles.h"
+#include "daemon/access/gate.h"
 #include "daemon/base/clock.h"
 #include "daemon/collect/worker.h"
 #include "daemon/config/config.h"
 #include "daemon/stream/consumers.h"
 #include "daemon/disk/thread.h"
-#include "daemon/access/gate.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/serve/server.h"

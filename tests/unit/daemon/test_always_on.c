@@ -16,7 +16,6 @@
 
 #include "daemon/serve/always_on.h"
 #include "daemon/access/audit.h"
-#include "daemon/access/audit_rate.h"
 #include "daemon/base/limits.h"
 #include "query/visible.h"
 

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "daemon/access/gate.h"
-#include "daemon/access/roles.h"
 #include "daemon/host/secret_file.h"
 #include "daemon/access/token.h"
 #include "daemon/config/rule.h"
