@@ -16,7 +16,9 @@
 #include "daemon/collect/worker.h"
 #include "daemon/config/config.h"
 #include "daemon/disk/thread.h"
+#include "daemon/export/choose.h"
 #include "daemon/export/feed.h"
+#include "daemon/export/target.h"
 #include "daemon/host/activation.h"
 #include "daemon/host/machine.h"
 #include "daemon/host/privileges.h"
@@ -25,7 +27,6 @@
 #include "daemon/metering.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/turnstile.h"
-#include "daemon/parts.h"
 #include "daemon/ring/thread_journal.h"
 #include "daemon/sandbox_engine.h"
 #include "daemon/serve/answers.h"
@@ -36,6 +37,7 @@
 #include "daemon/stream/consumers.h"
 #include "daemon/stream/fanout.h"
 #include "daemon/stream/saved_subscriptions.h"
+#include "query/filter.h"
 
 #define STOP_POLL_MS 2
 
@@ -962,6 +964,39 @@ static int limit_calls(struct engine *engine, struct error *error)
 	return sandbox_engine_calls(&engine->config, loader_pid(engine->loader), error);
 }
 
+/* ---- What a start would find out ------------------------------------------------------------- */
+
+static int check_exports(const struct config *config, const struct account *account,
+			 struct error *error)
+{
+	char filter[FILTER_BYTES_MAX + 1];
+	struct export_targets targets;
+	int err = export_targets_read(config, account, &targets, error);
+
+	if (err)
+		return err;
+	export_targets_free(&targets);
+	err = config_check_choice(&config->export_probe, "export-probe", config->export_filter,
+				  "export-filter", NULL, error);
+	return err ? err : export_choose_request(config, filter, error);
+}
+
+int engine_check(const struct config *config, struct error *error)
+{
+	struct account account;
+	int err = privileges_find(config->user, &account, error);
+
+	if (!err)
+		err = check_exports(config, &account, error);
+	if (!err)
+		err = config_check_choice(&config->probe, "probe", config->filter, "filter", NULL,
+					  error);
+	if (!err)
+		err = config_check_choice(&config->metrics_probe, "metrics-probe", NULL, NULL, NULL,
+					  error);
+	return err;
+}
+
 /* ---- The order ------------------------------------------------------------------------------- */
 
 static const struct part parts[] = {
@@ -996,6 +1031,27 @@ static const struct part parts[] = {
 };
 
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
+
+int parts_start(const struct part *part, size_t n, struct engine *engine, struct error *error)
+{
+	for (size_t i = 0; i < n; i++) {
+		int err = part[i].start(engine, error);
+
+		if (err) {
+			log_debug("part-failed", "%s does not start", part[i].name);
+			parts_stop(part, i + 1, engine);
+			return err;
+		}
+	}
+	return 0;
+}
+
+void parts_stop(const struct part *part, size_t n, struct engine *engine)
+{
+	while (n--)
+		if (part[n].stop)
+			part[n].stop(engine);
+}
 
 int engine_run(struct config *config, int argc, char **argv)
 {

@@ -10,12 +10,37 @@
 #ifndef RINGTAIL_DAEMON_ENGINE_H
 #define RINGTAIL_DAEMON_ENGINE_H
 
+#include <stddef.h>
+
 #include "daemon/config/config.h"
+#include "query/error.h"
 
 /*
  * Runs until it is told to stop. The configuration is taken over; argv is read again at a reload. Returns
  * EXIT_SUCCESS or EXIT_FAILURE, with the reason in the log.
  */
 int engine_run(struct config *config, int argc, char **argv);
+
+/*
+ * For --check-config: finds out what a start would find out from the configuration alone: the account, the
+ * back ends, that named files can be read, and that filters and probes are well-formed. Only a start can
+ * ask the kernel whether a probe or an argument of that name exists. Opens files, changes nothing. 0;
+ * -EINVAL: the configuration is wrong; -ENOENT, -EACCES, ...: a named file cannot be had.
+ */
+int engine_check(const struct config *config, struct error *error);
+
+/* A part of the daemon. The parts stand in one table, each behind those it needs. */
+struct engine;
+struct part {
+	const char *name;	/* for the log */
+	int (*start)(struct engine *engine, struct error *error);	/* 0, or -errno with *error */
+	void (*stop)(struct engine *engine);	/* NULL: it leaves nothing behind; takes what is half made */
+};
+
+/* Of a part that fails, what is half made is stopped too, then all before it. Returns its error. */
+int parts_start(const struct part *part, size_t n, struct engine *engine, struct error *error);
+
+/* All, from the last one back. */
+void parts_stop(const struct part *part, size_t n, struct engine *engine);
 
 #endif

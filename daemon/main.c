@@ -8,7 +8,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/engine.h"
-#include "daemon/start_check.h"
 
 #define EXIT_USAGE 2
 #define PRINTED_BYTES_MAX (64u << 10)	/* of --help, the largest there is, and far beyond it */
@@ -43,7 +42,7 @@ static int refuse(int err, const struct error *error)
 static int check(const struct config *config)
 {
 	struct error error = {0};
-	int err = start_check(config, &error);
+	int err = engine_check(config, &error);
 
 	if (err)
 		return refuse(err, &error);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/parts.h"
+#include "daemon/engine.h"
 
 struct engine {
 	char told[64];

@@ -19,7 +19,7 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/config/config.h"
-#include "daemon/start_check.h"
+#include "daemon/engine.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define WORDS_MAX 8
@@ -67,7 +67,7 @@ static int check(const char *const *word, struct error *error)
 	*error = (struct error){0};
 	if (config_parse_args(argc, argv, &config, error) != 0)
 		fail_msg("%s: %s", error->code, error->what);
-	err = start_check(&config, error);
+	err = engine_check(&config, error);
 	config_free(&config);
 	return err;
 }
@@ -153,7 +153,7 @@ static void test_too_many(void **state)
 	assert_int_equal(config_parse_args(EXPORTS_MAX + 5, argv, &config, &error), -EINVAL);
 	assert_string_equal(error.code, "config-too-many");
 	assert_int_equal(config_parse_args(EXPORTS_MAX + 4, argv, &config, &error), 0);
-	assert_int_equal(start_check(&config, &error), 0);
+	assert_int_equal(engine_check(&config, &error), 0);
 	config_free(&config);
 }
 
@@ -315,7 +315,7 @@ static void test_user(void **state)
 	if (geteuid() != 0)
 		skip();
 	assert_int_equal(config_parse_args(4, argv, &config, &error), 0);
-	assert_int_equal(start_check(&config, &error), -ENOENT);
+	assert_int_equal(engine_check(&config, &error), -ENOENT);
 	assert_string_equal(error.code, "user-unknown");
 	assert_non_null(strstr(error.hint, "useradd --system --user-group no-such-user-here"));
 	config_free(&config);
@@ -323,7 +323,7 @@ static void test_user(void **state)
 	assert_int_equal(config_parse_args(3, argv, &config, &error), 0);
 	assert_string_equal(config.user, "ringtail");
 	if (!getpwnam("ringtail"))
-		assert_int_equal(start_check(&config, &error), -ENOENT);
+		assert_int_equal(engine_check(&config, &error), -ENOENT);
 	config_free(&config);
 }
 
