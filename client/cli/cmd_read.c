@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/cli/cmd.h"
+#include "client/cli/output.h"
 #include "client/lib/failure.h"
 #include "client/cli/since.h"
 #include "client/cli/spool_dir.h"
@@ -51,6 +52,46 @@ static int find_span(const struct settings *settings, uint64_t *since_ns, uint64
 	return err;
 }
 
+/* Whether that format can be written to what -w names. */
+static int check_output(const struct settings *settings, const struct cmd_view *view,
+			struct ringtail_error *error)
+{
+	bool is_stdout = !settings->write || !strcmp(settings->write, "-");
+
+	if (settings->write && !view->ops)
+		return failure_set(error, EINVAL, "no-output", "-o none writes nothing to -w %s",
+				   settings->write);
+	if (view->ops && view->ops->open && is_stdout)
+		return failure_set(error, EINVAL, "no-file", "this format wants a name: -w FILE, not stdout");
+	return 0;
+}
+
+/* Opens what the events are written to, when all else has been agreed. 0 or -errno. */
+static int begin_output(const struct settings *settings, const struct cmd_view *view,
+			struct ringtail_error *error)
+{
+	const char *path = settings->write && strcmp(settings->write, "-") ? settings->write : NULL;
+	bool own = view->ops && view->ops->open;
+	int fd = own ? STDOUT_FILENO :
+		       output_open(path, view->ops && view->ops->is_binary ? "this format is no text" : NULL,
+				   "name a file: -w FILE", error);
+
+	if (fd < 0)
+		return fd;
+	out_init(cmd_out(), fd);
+	if (fd != STDOUT_FILENO)
+		cmd_out()->error = output_empty(fd);
+	return 0;
+}
+
+/* What goes wrong at the very end. */
+static enum exit_code end_output(enum exit_code code)
+{
+	int fd = cmd_out()->fd;
+
+	return fd != STDOUT_FILENO && close(fd) && code != EXIT_FAILED ? cmd_written(errno, code) : code;
+}
+
 enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd_view *view,
 			       const char *command)
 {
@@ -60,10 +101,11 @@ enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd
 		.out = cmd_out(),
 		.ops = view->ops,
 		.sink = view->sink,
-		.colour = cmd_colour(stdout),
+		.colour = !settings->write && cmd_colour(stdout),
 		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
-		.events_on_terminal = view->ops && isatty(STDOUT_FILENO),
+		.events_on_terminal = view->ops && !settings->write && isatty(STDOUT_FILENO),
+		.path = settings->write,
 		.show_rate = true,
 		.summary = settings->summary,
 		.messages = stderr,
@@ -75,7 +117,7 @@ enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd
 	int fd = -1, err = 0;
 	uint64_t since_ns, until_ns;
 
-	if (find_span(settings, &since_ns, &until_ns, &error))
+	if (find_span(settings, &since_ns, &until_ns, &error) || check_output(settings, view, &error))
 		return cmd_usage(&error, command);
 	pump.from_past = settings->since;
 	if (!is_stdin && is_directory(path))
@@ -91,7 +133,6 @@ enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd
 			    strerror(errno));
 		return cmd_fail(&error, NULL);
 	}
-	out_init(cmd_out(), STDOUT_FILENO);
 	/* Only a walk through every event tells a good file from a damaged one. */
 	if (ringtail_open(fd, is_stdin ? "stdin" : path, false, &ringtail, &error)) {
 		if (dir)
@@ -109,7 +150,8 @@ enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd
 	}
 	ringtail_set_interrupt(ringtail, stop_init());
 	pump.ringtail = ringtail;
-	code = pump_run(&pump);
+	code = begin_output(settings, view, &error) ? cmd_fail(&error, NULL) :
+						     end_output(pump_run(&pump));
 	ringtail_close(ringtail);
 	if (dir && !spool_dir_close(dir) && code == EXIT_GOOD)
 		code = EXIT_LOST;

@@ -2,11 +2,11 @@
  * cmd_record: the frames of a stream, as they come, to a file.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/cli/cmd.h"
+#include "client/cli/output.h"
 #include "client/lib/failure.h"
 #include "proto/frame.h"
 
@@ -28,8 +28,7 @@ static void take_frame(void *context, const uint8_t *frame, size_t bytes)
 	    frame_parse_header(frame, bytes, UINT32_MAX, &header) == FRAME_OK &&
 	    header.type == FRAME_CATALOG) {
 		recording->begun = true;
-		if (ftruncate(out.fd, 0) && errno != EINVAL && errno != EROFS)
-			out.error = errno;	/* EINVAL: a pipe or a device needs no emptying */
+		out.error = output_empty(out.fd);
 	}
 	out_bytes(&out, (const char *)frame, bytes);
 }
@@ -37,25 +36,10 @@ static void take_frame(void *context, const uint8_t *frame, size_t bytes)
 /* Opens what -w names; refuses what a recording would spoil. */
 static int open_file(struct recording *recording, struct ringtail_error *error)
 {
-	int fd = STDOUT_FILENO;
-
-	if (recording->path) {
+	if (recording->path)
 		recording->existed = access(recording->path, F_OK) == 0;
-		fd = open(recording->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
-	}
-	if (fd < 0)
-		return failure_set(error, errno, "cannot-write", "cannot write %s: %s",
-				   recording->path, strerror(errno));
-	if (isatty(fd)) {
-		if (recording->path)
-			close(fd);
-		failure_set(error, EINVAL, "terminal",
-			    "a recording is no text, and %s is a terminal",
-			    recording->path ? recording->path : "stdout");
-		failure_hint(error, "name a file, or pipe it: tracectl record -w - | ...");
-		return -EINVAL;
-	}
-	return fd;
+	return output_open(recording->path, "a recording is no text",
+			   "name a file, or pipe it: tracectl record -w - | ...", error);
 }
 
 /* The pump has told what went wrong before; here is what goes wrong at the very end. */

@@ -18,8 +18,12 @@ static struct out out;
 
 const struct sink_ops *cmd_sink(enum format format)
 {
-	return format == FORMAT_TEXT ? &print_text : format == FORMAT_JSON ? &print_json :
-	       format == FORMAT_FOLDED ? &print_folded : NULL;
+	static const struct sink_ops *const ops[] = {
+		[FORMAT_TEXT] = &print_text, [FORMAT_JSON] = &print_json, [FORMAT_FOLDED] = &print_folded,
+		[FORMAT_CSV] = &print_csv, [FORMAT_SQLITE] = &write_sqlite,
+	};
+
+	return ops[format];
 }
 
 const char *cmd_text_of(const struct settings *settings, const struct ringtail_error *error)
@@ -103,12 +107,12 @@ bool cmd_shows_maps(const struct settings *settings)
 }
 
 /* Folded stacks are of stacks. */
-static unsigned wanted_flags(const struct settings *settings, bool folded)
+static unsigned wanted_flags(const struct settings *settings, bool stacks_only)
 {
 	const unsigned stacks = RINGTAIL_KSTACK | RINGTAIL_USTACK;
 	unsigned flags = settings->flags;
 
-	if (folded && !(flags & stacks))
+	if (stacks_only && !(flags & stacks))
 		flags |= stacks;
 	return flags & stacks ? flags | RINGTAIL_MAPS : flags;
 }
@@ -121,7 +125,7 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 		.probes = settings->probe.n,
 		.filter = settings->filter,
 		.consumer = settings->consumer,
-		.flags = wanted_flags(settings, view->ops == &print_folded),
+		.flags = wanted_flags(settings, view->ops && view->ops->wants_stacks),
 		/* COUNT events, and those since a cursor, can only be told apart one by one. */
 		.count_only = !view->ops && !settings->since && !settings->consumer &&
 			      !settings->cursor && !settings->until && (tap || !settings->count),
@@ -153,9 +157,14 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 	char *place;
 	int err;
 
-	if (view->ops == &print_folded && !wanted.probes) {
+	if (view->ops && view->ops->wants_stacks && !wanted.probes) {
 		wanted.probe = &profile;
 		wanted.probes = 1;
+	}
+	if (view->ops && view->ops->is_binary && isatty(STDOUT_FILENO)) {
+		failure_set(&error, EINVAL, "terminal", "this format is no text, and stdout is a terminal");
+		failure_hint(&error, "send stdout to a file, with >FILE");
+		return cmd_usage(&error, command);
 	}
 	if (settings->consumer && !*settings->consumer) {
 		failure_set(&error, EINVAL, "no-name", "--consumer is empty: it is the durable consumer's name");

@@ -95,14 +95,35 @@ static bool shows_events(enum option_commands command)
 static int parse_format(const struct row *row, enum option_commands command, const char *text,
 			enum format *format, struct ringtail_error *error)
 {
-	static const char *const name[] = { "text", "json", "none", "folded" };
-	int i = parse_choice(text, name, shows_events(command) ? 4 : 2);
+	static const struct {
+		const char *name;
+		enum option_commands commands;
+	} known[] = {
+		[FORMAT_TEXT] = { "text", EVERY },
+		[FORMAT_JSON] = { "json", EVERY },
+		[FORMAT_NONE] = { "none", STREAM | RECORD | READ },
+		[FORMAT_FOLDED] = { "folded", STREAM | RECORD | READ },
+		[FORMAT_CSV] = { "csv", STREAM | RECORD | READ },
+		[FORMAT_SQLITE] = { "sqlite", READ },
+	};
+	const size_t formats = sizeof(known) / sizeof(*known);
+	char wanted[128] = "";
 
-	if (i < 0)
-		return bad_value(error, row, text, shows_events(command) ?
-				 "may be text, json, folded or none" : "may be text or json");
-	*format = (enum format)(FORMAT_TEXT + i);
-	return 0;
+	for (size_t i = FORMAT_TEXT; i < formats; i++) {
+		if (!(known[i].commands & command))
+			continue;
+		if (!strcmp(text, known[i].name)) {
+			*format = (enum format)i;
+			return 0;
+		}
+		snprintf(wanted + strlen(wanted), sizeof(wanted) - strlen(wanted), "%s%s",
+			 wanted[0] ? ", " : "may be ", known[i].name);
+	}
+	bad_value(error, row, text, wanted);
+	for (size_t i = FORMAT_TEXT; i < formats; i++)
+		if (known[i].commands == READ && !strcmp(text, known[i].name))
+			failure_hint(error, "of a recording: tracectl read FILE -o %s -w OUTPUT", text);
+	return -EINVAL;
 }
 
 static int parse_number(const struct row *row, const char *text, uint64_t *number,

@@ -39,6 +39,8 @@ enum format {
 	FORMAT_JSON,
 	FORMAT_NONE,
 	FORMAT_FOLDED,
+	FORMAT_CSV,
+	FORMAT_SQLITE,
 };
 
 struct texts {

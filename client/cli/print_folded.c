@@ -14,21 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/stack_names.h"
+#include "client/cli/stack_set.h"
 #include "proto/limits.h"
 #include "query/visible.h"
 
-#define SLOTS		(2 * FOLDED_STACKS_MAX)
 #define FRAMES_MAX	(2 * STACK_FRAMES_MAX)
 #define LINE_BYTES_MAX	((FRAMES_MAX + 1) * (FUNCTION_BYTES_MAX + 8))
-
-struct stack {
-	uint64_t hash, count;
-	uint32_t pid;
-	uint16_t user, kernel;		/* frames of each, the user's first */
-	char comm[16];
-	uint64_t frame[];
-};
 
 struct line {
 	char *text;
@@ -37,9 +28,7 @@ struct line {
 
 struct sink {
 	struct out *out;
-	struct stack_names *names;
-	struct stack **slot;		/* [SLOTS], by hash */
-	size_t stacks;
+	struct stack_set *set;
 	uint64_t others;		/* events whose stack found no room */
 };
 
@@ -51,11 +40,10 @@ static struct sink *create(struct out *out, const struct ringtail_host *host, un
 	if (!sink)
 		return NULL;
 	sink->out = out;
-	sink->names = stack_names_create(host);
-	sink->slot = calloc(SLOTS, sizeof(struct stack *));
-	if (sink->names && sink->slot)
+	sink->set = stack_set_create(host);
+	if (sink->set)
 		return sink;
-	print_folded.destroy(sink);
+	free(sink);
 	return NULL;
 }
 
@@ -63,82 +51,21 @@ static void destroy(struct sink *sink)
 {
 	if (!sink)
 		return;
-	for (size_t i = 0; sink->slot && i < SLOTS; i++)
-		free(sink->slot[i]);
-	free(sink->slot);
-	stack_names_destroy(sink->names);
+	stack_set_destroy(sink->set);
 	free(sink);
-}
-
-/* ---- Counting ------------------------------------------------------------------------------- */
-
-static uint64_t hash_of(const struct stack *stack)
-{
-	uint64_t hash = 0xcbf29ce484222325ull ^ stack->pid;
-
-	for (unsigned i = 0; i < stack->user + stack->kernel; i++) {
-		hash = (hash ^ stack->frame[i]) * 0x100000001b3ull;
-		hash ^= hash >> 29;
-	}
-	return hash;
-}
-
-static bool is_equal(const struct stack *a, const struct stack *b)
-{
-	return a->hash == b->hash && a->pid == b->pid && a->user == b->user &&
-	       a->kernel == b->kernel && !memcmp(a->comm, b->comm, sizeof(a->comm)) &&
-	       !memcmp(a->frame, b->frame, (a->user + a->kernel) * sizeof(*a->frame));
-}
-
-static void count_stack(struct sink *sink, const struct stack *stack)
-{
-	size_t bytes = sizeof(*stack) + (stack->user + stack->kernel) * sizeof(*stack->frame);
-	size_t i = stack->hash & (SLOTS - 1);
-
-	while (sink->slot[i] && !is_equal(sink->slot[i], stack))
-		i = (i + 1) & (SLOTS - 1);
-	if (!sink->slot[i] && sink->stacks < FOLDED_STACKS_MAX) {
-		sink->slot[i] = malloc(bytes);
-		if (sink->slot[i])
-			memcpy(sink->slot[i], stack, bytes);
-		sink->stacks += sink->slot[i] != NULL;
-	}
-	if (sink->slot[i])
-		sink->slot[i]->count++;
-	else
-		sink->others++;
-}
-
-static void take_frames(struct sink *sink, const struct ringtail_item *event,
-			enum ringtail_attachment_kind kind, struct stack *stack, uint16_t *frames)
-{
-	for (size_t i = 0; i < event->attachments; i++) {
-		const struct ringtail_attachment *from = &event->attachment[i];
-		size_t first;
-
-		if (from->kind != kind || *frames)
-			continue;
-		first = stack_names_own(sink->names, event, from);
-		memcpy(stack->frame + stack->user + stack->kernel, from->frame + first,
-		       (from->frames - first) * sizeof(*from->frame));
-		*frames = (uint16_t)(from->frames - first);
-	}
 }
 
 static void take(struct sink *sink, const struct ringtail_item *item)
 {
-	_Alignas(struct stack) char room[sizeof(struct stack) + FRAMES_MAX * sizeof(uint64_t)];
-	struct stack *stack = (void *)room;
+	struct stack *stack;
 
-	if (item->kind != RINGTAIL_EVENT || stack_names_learn(sink->names, item))
+	if (item->kind != RINGTAIL_EVENT || stack_names_learn(stack_set_names(sink->set), item))
 		return;
-	memset(stack, 0, sizeof(*stack));
-	stack->pid = item->thread.pid;
-	memcpy(stack->comm, item->thread.comm, out_comm_bytes(item->thread.comm));
-	take_frames(sink, item, RINGTAIL_ATTACHED_USTACK, stack, &stack->user);
-	take_frames(sink, item, RINGTAIL_ATTACHED_KSTACK, stack, &stack->kernel);
-	stack->hash = hash_of(stack);
-	count_stack(sink, stack);
+	stack = stack_set_take(sink->set, item);
+	if (stack)
+		stack->count++;
+	else
+		sink->others++;
 }
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
@@ -177,28 +104,22 @@ static char *put_place(char *at, const struct code_place *place, bool kernel)
 /* From the outermost frame to the innermost, which the kernel's are. */
 static char *make_line(struct sink *sink, const struct stack *stack, char *text)
 {
-	const struct {
-		enum ringtail_attachment_kind kind;
-		const uint64_t *frame;
-		unsigned frames;
-	} part[] = {
-		{ RINGTAIL_ATTACHED_USTACK, stack->frame, stack->user },
-		{ RINGTAIL_ATTACHED_KSTACK, stack->frame + stack->user, stack->kernel },
-	};
 	char comm[sizeof(stack->comm) + 1] = "";
 	char *at;
 
 	memcpy(comm, stack->comm, sizeof(stack->comm));
 	at = put_part(text, comm, "");
-	for (unsigned p = 0; p < 2; p++)
-		for (unsigned i = part[p].frames; i-- > 0;) {
+	for (unsigned side = 0; side < 2; side++) {
+		unsigned first = side ? stack->user : 0, end = side ? first + stack->kernel : stack->user;
+
+		for (unsigned i = end; i-- > first;) {
 			struct code_place place;
 
-			stack_names_find(sink->names, part[p].kind, stack->pid, part[p].frame, i,
-					 &place);
+			stack_set_place(sink->set, stack, i, &place);
 			*at++ = ';';
-			at = put_place(at, &place, p == 1);
+			at = put_place(at, &place, side == 1);
 		}
+	}
 	return strdup(text);
 }
 
@@ -232,19 +153,19 @@ static void put_lines(struct sink *sink, struct line *line, size_t lines)
 
 static void end(struct sink *sink)
 {
-	struct line *line = calloc(sink->stacks + 1, sizeof(*line));
+	size_t stacks = stack_set_count(sink->set), lines = 0;
+	struct line *line = calloc(stacks + 1, sizeof(*line));
 	char *text = malloc(LINE_BYTES_MAX);
-	size_t lines = 0;
 
-	for (size_t i = 0; line && text && i < SLOTS; i++) {
-		if (!sink->slot[i])
-			continue;
-		line[lines].count = sink->slot[i]->count;
-		line[lines].text = make_line(sink, sink->slot[i], text);
+	for (size_t i = 0; line && text && i < stacks; i++) {
+		const struct stack *stack = stack_set_at(sink->set, i);
+
+		line[lines].count = stack->count;
+		line[lines].text = make_line(sink, stack, text);
 		if (line[lines].text)
 			lines++;
 		else
-			sink->others += sink->slot[i]->count;
+			sink->others += stack->count;
 	}
 	if (line && text)
 		put_lines(sink, line, lines);
@@ -255,6 +176,7 @@ static void end(struct sink *sink)
 }
 
 const struct sink_ops print_folded = {
+	.wants_stacks = true,
 	.create = create,
 	.item = take,
 	.end = end,

@@ -8,15 +8,14 @@
 #include "client/cli/sink.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "client/cli/context.h"
+#include "client/cli/json_event.h"
 #include "client/cli/out.h"
 #include "client/cli/text_value.h"
 #include "client/cli/stack_names.h"
 #include "proto/limits.h"
 
-#define DEVICE_MINOR_BITS 20	/* of a dev_t inside the kernel */
 
 struct sink {
 	struct out *out;
@@ -70,85 +69,6 @@ static void put_start(struct sink *sink, const struct ringtail_item *item)
 	out_u64(out, item->cpu);
 }
 
-static void put_array(struct out *out, const struct ringtail_field *field, const uint8_t *at,
-		      size_t bytes)
-{
-	size_t step = field->bits / 8;
-
-	out_char(out, '[');
-	for (size_t i = 0; i + step <= bytes; i += step) {
-		if (i)
-			out_char(out, ',');
-		if (field->element_signed)
-			out_i64(out, (int64_t)text_element(field, at + i));
-		else
-			out_u64(out, text_element(field, at + i));
-	}
-	out_char(out, ']');
-}
-
-/* A text or an array; null: its bytes could not be read. */
-static void put_bytes(struct out *out, const struct ringtail_item *event, unsigned number)
-{
-	const struct ringtail_field *field = &event->probe->field[number];
-	size_t bytes;
-	const uint8_t *at = ringtail_bytes(event, number, &bytes, NULL);
-
-	if (!at)
-		out_literal(out, "null");
-	else if (field->type == RINGTAIL_TEXT)
-		json_quote(out, (const char *)at, bytes);
-	else
-		put_array(out, field, at, bytes);
-}
-
-/* What C calls bool and dev_t, where the kernel says so: of tracepoints. */
-static bool put_c_value(struct out *out, const struct ringtail_field *field, uint64_t value)
-{
-	if (!strcmp(field->c_type, "bool") && field->bits == 8) {
-		if (value)
-			out_literal(out, "true");
-		else
-			out_literal(out, "false");
-		return true;
-	}
-	if (strcmp(field->c_type, "dev_t"))
-		return false;
-	out_char(out, '"');
-	out_u64(out, value >> DEVICE_MINOR_BITS);
-	out_char(out, ':');
-	out_u64(out, value & ((1u << DEVICE_MINOR_BITS) - 1));
-	out_char(out, '"');
-	return true;
-}
-
-static void put_value(struct out *out, const struct ringtail_item *event, unsigned number)
-{
-	const struct ringtail_field *field = &event->probe->field[number];
-	uint64_t value = ringtail_value(field, event->value[number]);
-
-	switch (field->type) {
-	case RINGTAIL_HEX:
-	case RINGTAIL_STRING:
-		out_char(out, '"');
-		out_hex(out, value);
-		out_char(out, '"');
-		return;
-	case RINGTAIL_SIGNED:
-	case RINGTAIL_FD:
-	case RINGTAIL_RESULT:
-		out_i64(out, (int64_t)value);
-		return;
-	case RINGTAIL_TEXT:
-	case RINGTAIL_BYTES:
-		put_bytes(out, event, number);
-		return;
-	default:
-		if (!put_c_value(out, field, value))
-			out_u64(out, value);
-	}
-}
-
 /* "duration", "ret" and "error", which stand apart from the arguments. Returns how many fields. */
 static unsigned put_outcome(struct out *out, const struct ringtail_item *event)
 {
@@ -182,13 +102,6 @@ static unsigned put_outcome(struct out *out, const struct ringtail_item *event)
 	return used;
 }
 
-/* Whether it is the text that one of the probe's fields is the address of. */
-static bool is_text(const struct ringtail_item *event, const struct ringtail_attachment *string)
-{
-	return string->kind == RINGTAIL_ATTACHED_STRING && string->field < event->probe->fields &&
-	       event->probe->field[string->field].type == RINGTAIL_STRING;
-}
-
 /* The names of those that were cut; none: no member. */
 static void put_strings_cut(struct out *out, const struct ringtail_item *event)
 {
@@ -197,7 +110,7 @@ static void put_strings_cut(struct out *out, const struct ringtail_item *event)
 	for (size_t i = 0; i < event->attachments; i++) {
 		const struct ringtail_attachment *string = &event->attachment[i];
 
-		if (!is_text(event, string) || string->text_bytes != STRING_BYTES_MAX)
+		if (!json_is_string(event, string) || string->text_bytes != STRING_BYTES_MAX)
 			continue;
 		if (separator == '[')
 			out_literal(out, ",\"strings_cut\":");
@@ -211,23 +124,10 @@ static void put_strings_cut(struct out *out, const struct ringtail_item *event)
 
 static void put_strings(struct out *out, const struct ringtail_item *event)
 {
-	char separator = '{';
-
-	for (size_t i = 0; i < event->attachments; i++) {
-		const struct ringtail_attachment *string = &event->attachment[i];
-
-		if (!is_text(event, string))
-			continue;
-		if (separator == '{')
-			out_literal(out, ",\"strings\":");
-		out_char(out, separator);
-		separator = ',';
-		json_quote_text(out, event->probe->field[string->field].name);
-		out_char(out, ':');
-		json_quote(out, (const char *)string->text, string->text_bytes);
-	}
-	if (separator == ',')
-		out_char(out, '}');
+	if (!json_has_strings(event))
+		return;
+	out_literal(out, ",\"strings\":");
+	json_put_strings(out, event);
 	put_strings_cut(out, event);
 }
 
@@ -336,17 +236,8 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	if (context_is_there(&event->thread))
 		context_put_json(out, &sink->users, sink->host, &event->thread);
 	first = put_outcome(out, event);
-	out_literal(out, ",\"args\":{");
-	for (unsigned i = first; i < probe->fields; i++) {
-		if (probe->field[i].type == RINGTAIL_MORE)
-			continue;
-		if (i > first)
-			out_char(out, ',');
-		json_quote_text(out, probe->field[i].name);
-		out_char(out, ':');
-		put_value(out, event, i);
-	}
-	out_char(out, '}');
+	out_literal(out, ",\"args\":");
+	json_put_arguments(out, event, first);
 	if (event->attachments) {
 		put_strings(out, event);
 		for (size_t i = 0; i < event->attachments; i++)

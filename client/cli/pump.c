@@ -391,6 +391,40 @@ static void clear_rate_line(void *context)
 	rate_line_clear(context);
 }
 
+/* The sink that the caller has made, or a new one; NULL with run->error. */
+static struct sink *make_sink(struct run *run)
+{
+	struct pump *pump = run->pump;
+	const struct sink_place place = {
+		.path = pump->path,
+		.out = pump->out,
+		.host = ringtail_host(pump->ringtail),
+		.totals = ringtail_totals(pump->ringtail),
+		.flags = (pump->colour ? SINK_COLOUR : 0) | (pump->shows_maps ? SINK_MAPS : 0),
+	};
+	struct sink *sink;
+
+	if (pump->sink)
+		return pump->sink;
+	if (pump->ops->open)
+		return pump->ops->open(&place, &run->error);
+	sink = pump->ops->create(place.out, place.host, place.flags);
+	if (!sink)
+		failure_set(&run->error, ENOMEM, "no-memory", "out of memory");
+	return sink;
+}
+
+/* Nothing more comes. */
+static void end_sink(struct run *run, enum why_stopped why)
+{
+	const struct sink_ops *ops = run->pump->ops;
+
+	if (ops && ops->fail && why == STOPPED_ERROR)
+		ops->fail(run->sink, ringtail_last_error(run->pump->ringtail)->what);
+	if (ops && ops->end)
+		ops->end(run->sink);
+}
+
 enum exit_code pump_run(struct pump *pump)
 {
 	struct run run = { .pump = pump, .start_ns = conn_now_ns(), .end_ns = UINT64_MAX };
@@ -401,12 +435,8 @@ enum exit_code pump_run(struct pump *pump)
 	if (!pump->from_past)
 		begin_duration(&run);
 	if (pump->ops) {
-		run.sink = pump->sink ? pump->sink :
-				pump->ops->create(pump->out, ringtail_host(pump->ringtail),
-						  (pump->colour ? SINK_COLOUR : 0) |
-							  (pump->shows_maps ? SINK_MAPS : 0));
+		run.sink = make_sink(&run);
 		if (!run.sink) {
-			failure_set(&run.error, ENOMEM, "no-memory", "out of memory");
 			failure_print(pump->messages, &run.error, NULL);
 			return EXIT_FAILED;
 		}
@@ -415,8 +445,7 @@ enum exit_code pump_run(struct pump *pump)
 	if (pump->show_rate && pump->events_on_terminal)
 		out_set_before_write(pump->out, clear_rate_line, &run.rate);
 	why = pump_items(&run);
-	if (pump->ops && pump->ops->end)
-		pump->ops->end(run.sink);
+	end_sink(&run, why);
 	code = conclude(&run, why);
 	out_set_before_write(pump->out, NULL, NULL);
 	if (pump->ops)

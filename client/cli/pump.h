@@ -31,6 +31,7 @@ struct pump {
 	struct out *out;		/* flushed whenever nothing is at hand; */
 	struct out *also;		/* this too; NULL: there is no other */
 	const struct sink_ops *ops;	/* NULL: nothing is shown */
+	const char *path;		/* what ops that make files of their own write */
 	struct sink *sink;		/* what ops act on, taken; NULL: they create it */
 	bool colour;
 	bool shows_maps;		/* events of process:map:executable are shown, and counted by -n */

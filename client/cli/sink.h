@@ -1,9 +1,13 @@
 /*
  * sink: where items go to be shown: as text for people, as JSON lines for programs, as
- * folded stacks for flame graphs.
+ * folded stacks for flame graphs, as the files of other tools.
+ *
+ * A loss is part of every format but the folded stacks, whose readers know nothing but stacks.
  */
 #ifndef RINGTAIL_CLIENT_CLI_SINK_H
 #define RINGTAIL_CLIENT_CLI_SINK_H
+
+#include <stdbool.h>
 
 #include "client/cli/out.h"
 #include "client/lib/ringtail.h"
@@ -13,16 +17,33 @@ struct sink;
 #define SINK_COLOUR	(1u << 0)
 #define SINK_MAPS	(1u << 1)	/* events of process:map:executable were asked for by name */
 
+/* What a sink that writes files of its own is made of; all borrowed. The host may change. */
+struct sink_place {
+	const char *path;
+	struct out *out;		/* its `error` is where the sink tells of a failed write */
+	const struct ringtail_host *host;
+	const struct ringtail_totals *totals;
+	unsigned flags;
+};
+
 struct sink_ops {
+	bool wants_stacks;	/* without any there is nothing to show */
+	bool is_binary;		/* not for a terminal */
+
+	/* Instead of create(), for one that makes files: NULL with *error. */
+	struct sink *(*open)(const struct sink_place *place, struct ringtail_error *error);
+
 	/* `out` and `host` are borrowed; the host may be empty still, and change. NULL: no memory */
 	struct sink *(*create)(struct out *out, const struct ringtail_host *host, unsigned flags);
 
 	/* Events, losses, gaps and watermarks; other kinds are passed over. */
 	void (*item)(struct sink *sink, const struct ringtail_item *item);
+	/* Before end(): what ended it that should not have. NULL: that is nothing to it. */
+	void (*fail)(struct sink *sink, const char *what);
 	void (*end)(struct sink *sink);	/* nothing more comes; NULL: that is nothing to it */
 	void (*destroy)(struct sink *sink);
 };
 
-extern const struct sink_ops print_text, print_json, print_folded;
+extern const struct sink_ops print_text, print_json, print_folded, print_csv, write_sqlite;
 
 #endif
