@@ -107,7 +107,8 @@ static int parse_format(const struct row *row, enum option_commands command, con
 		[FORMAT_SQLITE] = { "sqlite", READ },
 	};
 	const size_t formats = sizeof(known) / sizeof(*known);
-	char wanted[128] = "";
+	const char *last = NULL;
+	char wanted[128] = "may be ";
 
 	for (size_t i = FORMAT_TEXT; i < formats; i++) {
 		if (!(known[i].commands & command))
@@ -116,9 +117,12 @@ static int parse_format(const struct row *row, enum option_commands command, con
 			*format = (enum format)i;
 			return 0;
 		}
-		snprintf(wanted + strlen(wanted), sizeof(wanted) - strlen(wanted), "%s%s",
-			 wanted[0] ? ", " : "may be ", known[i].name);
+		if (last)
+			snprintf(wanted + strlen(wanted), sizeof(wanted) - strlen(wanted), "%s%s",
+				 wanted[sizeof("may be ") - 1] ? ", " : "", last);
+		last = known[i].name;
 	}
+	snprintf(wanted + strlen(wanted), sizeof(wanted) - strlen(wanted), " or %s", last);
 	bad_value(error, row, text, wanted);
 	for (size_t i = FORMAT_TEXT; i < formats; i++)
 		if (known[i].commands == READ && !strcmp(text, known[i].name))
