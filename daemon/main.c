@@ -8,6 +8,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/engine.h"
+#include "daemon/host/users.h"
 
 #define EXIT_USAGE 2
 #define PRINTED_BYTES_MAX (64u << 10)	/* of --help, the largest there is, and far beyond it */
@@ -57,6 +58,7 @@ int main(int argc, char **argv)
 	int err, status;
 
 	buffer_stdout();
+	users_read(NULL);
 	err = config_parse_args(argc, argv, &config, &error);
 	if (!err && !config.help && !config.version && !config.check_config)
 		return engine_run(&config, argc, argv);

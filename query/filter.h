@@ -41,10 +41,11 @@ struct filter_texts {
  * cgroup (its path), container (an id; for equality its first 12 digits do). What an event does not have
  * (a field of other probes; ret and duration of a call that never returns; the text of a NULL) is absent: no
  * comparison with it holds, not even !=, and so the negation of one does.
+ * addr is the address of a socket, port its port; uid is compared with a user's name too (user_names.h).
  * A field that is the address of a text is compared with a text as that text, with a number as an address.
  * Of a text that is cut or was not recorded a comparison may be undecided (filter_text.h): an event passes
  * unless the filter says no whatever the text is.
- * Numbers: decimal, 0x, with a unit ns us ms s / KiB MiB GiB; and the names of constants in the kernel's
+ * Numbers: decimal, 0x, with a unit ns us ms s / KiB MiB GiB (1.5ms); and the names of constants in the kernel's
  * headers: O_WRONLY, SIGKILL, AF_INET (query/constants.def).
  *
  * Text longer than FILTER_BYTES_MAX, or nested or longer than its bounds, is an error like any

@@ -12,6 +12,8 @@
 #include "query/glob.h"
 #include "query/nearest.h"
 #include "query/quantity.h"
+#include "query/socket_text.h"
+#include "query/user_names.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -103,6 +105,36 @@ static int read_number(struct token *token, struct error *error)
 	return 0;
 }
 
+/* 10.1.2.3 or 10.0.0.0/8, which need no quotes: its bytes, or 0. */
+static int address_bytes(const char *text)
+{
+	const char *at = text;
+
+	for (int dots = 0; isdigit((unsigned char)*at); dots++) {
+		at += strspn(at, "0123456789");
+		if (dots == 3)
+			break;
+		if (*at++ != '.')
+			return 0;
+		if (!isdigit((unsigned char)*at))
+			return 0;
+	}
+	if (*at == '/' && isdigit((unsigned char)at[1]))
+		at += 1 + strspn(at + 1, "0123456789");
+	return (int)(at - text);
+}
+
+/* It takes one byte more than it has, for which there is room: no other can follow it at once. */
+static void read_address(struct lexer *lexer, struct token *token, int bytes)
+{
+	token->kind = TOKEN_STRING;
+	token->text = lexer->strings;
+	token->bytes = bytes;
+	memcpy(lexer->strings, token->at, bytes);
+	lexer->strings[bytes] = '\0';
+	lexer->strings += bytes + 1;
+}
+
 static int read_string(struct lexer *lexer, struct token *token, struct error *error)
 {
 	const char *from = token->at + 1;
@@ -173,7 +205,9 @@ static int next_token(struct lexer *lexer, struct token *token, struct error *er
 	};
 	if (c == '\0')
 		return 0;
-	if (isdigit(c)) {
+	if (isdigit(c) && address_bytes(lexer->at)) {
+		read_address(lexer, token, address_bytes(lexer->at));
+	} else if (isdigit(c)) {
 		err = read_number(token, error);
 	} else if (c == '"') {
 		err = read_string(lexer, token, error);
@@ -217,11 +251,12 @@ static const struct {
 	{ "comm", SUBJECT_COMM },	{ "probe", SUBJECT_PROBE },
 	{ "provider", SUBJECT_PROVIDER }, { "function", SUBJECT_FUNCTION },
 	{ "name", SUBJECT_NAME },	{ "exe", SUBJECT_EXE },
+	{ "port", SUBJECT_PORT },
 	{ "cgroup", SUBJECT_CGROUP },	{ "container", SUBJECT_CONTAINER },
 };
 
 /* Fields that are known by their type, whatever the catalog calls them, and in any catalog. */
-static const char *const typed[] = { "duration", "ret" };
+static const char *const typed[] = { "duration", "ret", "addr" };
 
 /* Errors that libc has no name for (seen where a signal cut a call short), or a second one. */
 static const struct {
@@ -256,8 +291,13 @@ static int errno_of(const char *name)
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
 
-static bool is_field(const Ringtail__V1__Field *field, const char *name, bool want_error)
+static bool is_field(const Ringtail__V1__Field *field, const char *name, enum filter_field_sort sort)
 {
+	bool want_error = sort == FIELD_ERROR;
+
+	if (sort == FIELD_SOCKET)
+		return field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING &&
+		       strcmp(field->c_type, "struct sockaddr *") == 0;
 	if (want_error || field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT)
 		return field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT &&
 		       (want_error || strcmp(name, "ret") == 0 || strcmp(name, field->name) == 0);
@@ -317,7 +357,7 @@ static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog 
 		for (size_t k = 0; k < probe->n_field && k < PROBE_FIELDS_MAX; k++) {
 			const Ringtail__V1__Field *candidate = probe->field[k];
 
-			if (!is_field(candidate, field->name, field->is_error))
+			if (!is_field(candidate, field->name, field->sort))
 				continue;
 			field->place[probe->id] = place_of(candidate, k);
 			field->place[probe->id].is_outcome = is_outcome(probe, k);
@@ -383,7 +423,7 @@ static bool is_typed(const char *name)
 }
 
 /* The tree's field of that name, made if it is new. */
-static int use_field(const char *name, bool is_error, unsigned column,
+static int use_field(const char *name, enum filter_field_sort sort, unsigned column,
 		     const Ringtail__V1__Catalog *catalog, struct filter_tree *tree,
 		     const struct filter_field **used, struct error *error)
 {
@@ -392,7 +432,7 @@ static int use_field(const char *name, bool is_error, unsigned column,
 
 	for (unsigned i = 0; i < tree->fields; i++) {
 		field = tree->field[i];
-		if (field->is_error == is_error && strcmp(field->name, name) == 0) {
+		if (field->sort == sort && strcmp(field->name, name) == 0) {
 			*used = field;
 			return 0;
 		}
@@ -401,9 +441,9 @@ static int use_field(const char *name, bool is_error, unsigned column,
 	if (err)
 		return err;
 	strcpy(field->name, name);
-	field->is_error = is_error;
-	field->is_string = !catalog && !is_error && !is_typed(name);
-	if (!find_places(field, catalog) && !is_error && !is_typed(name))
+	field->sort = sort;
+	field->is_string = !catalog && sort == FIELD_NAMED && !is_typed(name);
+	if (!find_places(field, catalog) && sort == FIELD_NAMED && !is_typed(name))
 		return refuse_name(name, column, catalog, error);
 	*used = field;
 	return 0;
@@ -431,8 +471,11 @@ static int resolve_name(const struct token *token, const Ringtail__V1__Catalog *
 			continue;
 		subject->kind = subjects[i].kind;
 		if (subject->kind == SUBJECT_ERROR)
-			return use_field(name, true, token->column, catalog, tree, &subject->field,
-					 error);
+			return use_field(name, FIELD_ERROR, token->column, catalog, tree,
+					 &subject->field, error);
+		if (subject->kind == SUBJECT_PORT)
+			return use_field(name, FIELD_SOCKET, token->column, catalog, tree,
+					 &subject->field, error);
 		return 0;
 	}
 	*number = errno_of(name);
@@ -446,7 +489,7 @@ static int resolve_name(const struct token *token, const Ringtail__V1__Catalog *
 	}
 	if (strncmp(name, FIELD_PREFIX, strlen(FIELD_PREFIX)) == 0)
 		field += strlen(FIELD_PREFIX);
-	return use_field(field, false, token->column, catalog, tree, &subject->field, error);
+	return use_field(field, FIELD_NAMED, token->column, catalog, tree, &subject->field, error);
 }
 
 /* As it is written: "comm", "arg.fd". */
@@ -680,6 +723,56 @@ static int compare_text(struct filter_tree *tree, const Ringtail__V1__Catalog *c
 	return compare_probe(tree, catalog, left, op, right, node, error);
 }
 
+/* ---- Addresses and users --------------------------------------------------------------------- */
+
+static bool is_address(const struct operand *left, const struct operand *right)
+{
+	return left->subject.kind == SUBJECT_FIELD && right->kind == OPERAND_TEXT &&
+	       strcmp(left->subject.field->name, "addr") == 0;
+}
+
+/* addr == 10.0.0.0/8: of the argument that is a socket's address, whatever its name. */
+static int compare_address(struct filter_tree *tree, const Ringtail__V1__Catalog *catalog,
+			   const struct operand *left, enum filter_op op,
+			   const struct operand *right, struct filter_node **node,
+			   struct error *error)
+{
+	struct socket_network network;
+	int err;
+
+	if ((op != FILTER_EQ && op != FILTER_NE) || !socket_network_parse(right->text, &network)) {
+		filter_refuse(error, right->column, "filter-address",
+			      "addr is compared with an address or a network, by ==, != or in");
+		error_hint(error, "as in addr == 10.0.0.0/8, or addr == \"fe80::/10\"; a path or a glob"
+			   " is compared with the argument, as in uservaddr =~ \"/run/*\"");
+		return -EINVAL;
+	}
+	err = filter_tree_node(tree, NODE_ADDRESS, left->column, node, error);
+	if (err)
+		return err;
+	(*node)->op = op;
+	(*node)->left.kind = SUBJECT_FIELD;
+	(*node)->network = network;
+	return use_field("addr", FIELD_SOCKET, left->column, catalog, tree, &(*node)->left.field, error);
+}
+
+/* A user's name becomes its number. Without a catalog any may be one. */
+static int name_user(const Ringtail__V1__Catalog *catalog, struct operand *right, struct error *error)
+{
+	uint32_t uid = 0;
+
+	if (!user_names_find(right->text, &uid) && catalog) {
+		filter_refuse(error, right->column, "filter-unknown-user",
+			      "no user is known here as \"%.60s\"", right->text);
+		error_hint(error, "names are those of the daemon's host when the daemon started, and of a"
+			   " recording none but root: write the number that `id -u` prints");
+		return -EINVAL;
+	}
+	right->kind = OPERAND_NUMBER;
+	right->number = uid;
+	return 0;
+}
+
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 static int refuse_text(const struct operand *left, const struct operand *right,
@@ -723,6 +816,10 @@ static int compare_number(struct filter_tree *tree, const struct operand *left,
 	if (right->kind == OPERAND_TEXT ||
 	    (right->kind == OPERAND_SUBJECT && is_text(&right->subject)))
 		return refuse_text(left, right, error);
+	if (right->kind == OPERAND_SUBJECT &&
+	    (left->subject.kind == SUBJECT_PORT || right->subject.kind == SUBJECT_PORT))
+		return filter_refuse(error, right->column, "filter-wants-number",
+				     "port is compared with numbers alone");
 	if (op == FILTER_MATCH) {
 		filter_refuse(error, right->column, "filter-wants-text",
 			      "=~ compares text, and %s is a number",
@@ -748,7 +845,8 @@ static int compare_number(struct filter_tree *tree, const struct operand *left,
 static int mask_operand(struct operand *operand, const struct operand *mask,
 			struct error *error)
 {
-	if (operand->kind != OPERAND_SUBJECT || is_text(&operand->subject)) {
+	if (operand->kind != OPERAND_SUBJECT || is_text(&operand->subject) ||
+	    operand->subject.kind == SUBJECT_PORT) {
 		filter_refuse(error, operand->column, "filter-bits",
 			      "before & stands the name of a number of the event");
 		error_hint(error, "as in flags & O_WRONLY; and is written &&");
@@ -825,6 +923,14 @@ static int make_comparison(struct filter_tree *tree, const Ringtail__V1__Catalog
 		left = right;
 		right = swap;
 		op = mirrored(op);
+	}
+	if (is_address(left, right))
+		return compare_address(tree, catalog, left, op, right, node, error);
+	if (left->subject.kind == SUBJECT_UID && right->kind == OPERAND_TEXT && op != FILTER_MATCH) {
+		struct operand user = *right;
+		int err = name_user(catalog, &user, error);
+
+		return err ? err : compare_number(tree, left, op, &user, node, error);
 	}
 	if (is_text(&left->subject) || compares_text_of_field(left, right))
 		return compare_text(tree, catalog, left, op, right, node, error);

@@ -25,6 +25,8 @@ enum test_kind {
 	TEST_COMM_GLOB,
 	TEST_TEXT,
 	TEST_STRING,
+	TEST_ADDRESS,
+	TEST_PORT,
 	TEST_PROBES,
 };
 
@@ -54,6 +56,7 @@ struct test {
 		char comm[RT_COMM_BYTES];
 		const char *glob;	/* or text to be equal to */
 		const struct probe_set *probes;
+		struct socket_network network;
 	};
 };
 
@@ -90,6 +93,8 @@ static void make_number_kind(struct test *test)
 	test->kind = TEST_NUMBER;
 	if (test->left.kind == SUBJECT_FIELD) {
 		test->kind = TEST_FIELD;
+	} else if (test->left.kind == SUBJECT_PORT) {
+		test->kind = TEST_PORT;
 	} else if (test->left.kind < sizeof(offsets)) {
 		test->kind = TEST_THREAD;
 		test->offset = offsets[test->left.kind];
@@ -147,6 +152,11 @@ static void make_test(struct test *test, const struct filter_node *node)
 			test->glob = node->text;
 		else
 			memcpy(test->comm, node->text, strlen(node->text)); /* known to fit */
+		break;
+	case NODE_ADDRESS:
+		test->kind = TEST_ADDRESS;
+		test->negated = node->op == FILTER_NE;
+		test->network = node->network;
 		break;
 	case NODE_TEXT:
 	case NODE_STRING:
@@ -260,7 +270,8 @@ bool filter_program_asks_context(const struct filter_program *program)
 
 bool filter_program_asks_strings(const struct filter_program *program)
 {
-	return has_test(program, TEST_STRING);
+	return has_test(program, TEST_STRING) || has_test(program, TEST_ADDRESS) ||
+	       has_test(program, TEST_PORT);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -439,6 +450,28 @@ static bool test_string(const struct test *test, const struct view *view)
 						 field->place[probe].index, value.bits), view);
 }
 
+/* What is not of IPv4 or IPv6 has no address here, and no port. */
+static enum filter_verdict socket_verdict(const struct test *test, const struct view *view)
+{
+	const struct filter_field *field = test->left.field;
+	uint16_t probe = view->event->probe, port;
+	const struct batch_attachment *at;
+	struct socket_host host;
+	struct value value;
+	bool passes;
+
+	if (!probe_set_test(&field->strings, probe) || !load_field(field, view->event, &value))
+		return VERDICT_NO;
+	at = filter_text_find(view->texts, field->place[probe].index);
+	if (!at)
+		return filter_text_missing(probe, value.bits);
+	if (!socket_text_parse((const char *)at->text, at->text_bytes, &host, &port))
+		return VERDICT_NO;
+	passes = test->kind == TEST_PORT ? in_range(test, (struct value){ .bits = port }) :
+					   socket_network_has(&test->network, &host) != test->negated;
+	return passes ? VERDICT_YES : VERDICT_NO;
+}
+
 /* Of a path that was too long the base name is left, which does not say whether the path is this. */
 static bool has_base_alone(const struct test *test, const struct batch_thread *thread)
 {
@@ -488,6 +521,9 @@ static bool test_passes(const struct test *test, const struct view *view)
 		return test_text(test, view);
 	case TEST_STRING:
 		return test_string(test, view);
+	case TEST_ADDRESS:
+	case TEST_PORT:
+		return decide(test, socket_verdict(test, view), view);
 	case TEST_PROBES:
 		return probe_set_test(test->probes, view->event->probe);
 	}

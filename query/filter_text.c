@@ -45,11 +45,19 @@ enum filter_verdict filter_text_compare(enum filter_op op, const char *wanted, c
 	}
 }
 
+const struct batch_attachment *filter_text_find(const struct filter_texts *texts, unsigned index)
+{
+	for (size_t i = 0; texts && i < texts->attachments; i++)
+		if (texts->attachment[i].kind == RT_ATTACH_STRING && texts->attachment[i].arg == index)
+			return &texts->attachment[i];
+	return NULL;
+}
+
 /*
  * A system call that was given NULL has no text. Any other has one, which was not recorded, or could not be
  * read; and of a tracepoint the word says nothing.
  */
-static enum filter_verdict without_text(uint16_t probe, uint64_t word)
+enum filter_verdict filter_text_missing(uint16_t probe, uint64_t word)
 {
 	return probe >= RT_PROBE_SYSCALL_CALL && !word ? VERDICT_NO : VERDICT_UNDECIDED;
 }
@@ -58,12 +66,9 @@ enum filter_verdict filter_text_of_field(enum filter_op op, const char *wanted,
 					 const struct filter_texts *texts, uint16_t probe,
 					 unsigned index, uint64_t word)
 {
-	for (size_t i = 0; texts && i < texts->attachments; i++) {
-		const struct batch_attachment *at = &texts->attachment[i];
+	const struct batch_attachment *at = filter_text_find(texts, index);
 
-		if (at->kind == RT_ATTACH_STRING && at->arg == index)
-			return filter_text_compare(op, wanted, (const char *)at->text, at->text_bytes,
-						   at->text_bytes >= STRING_BYTES_MAX);
-	}
-	return without_text(probe, word);
+	return at ? filter_text_compare(op, wanted, (const char *)at->text, at->text_bytes,
+					at->text_bytes >= STRING_BYTES_MAX) :
+		    filter_text_missing(probe, word);
 }

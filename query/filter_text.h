@@ -30,6 +30,10 @@ enum filter_verdict {
 enum filter_verdict filter_text_compare(enum filter_op op, const char *wanted, const char *text,
 					size_t bytes, bool cut);
 
+/* The text of field `index`; NULL: none is attached. What that says of a comparison. */
+const struct batch_attachment *filter_text_find(const struct filter_texts *texts, unsigned index);
+enum filter_verdict filter_text_missing(uint16_t probe, uint64_t word);
+
 /* The same of the text that field `index` points to. `word` is the field's: 0 may say that there is none. */
 enum filter_verdict filter_text_of_field(enum filter_op op, const char *wanted,
 					 const struct filter_texts *texts, uint16_t probe,

@@ -12,6 +12,7 @@
 
 #include "query/error.h"
 #include "query/probe_set.h"
+#include "query/socket_text.h"
 #include "kmod/uapi/ringtail.h"
 #include "proto/limits.h"
 
@@ -33,6 +34,7 @@ enum filter_subject_kind {
 	/* numbers, which some probes have */
 	SUBJECT_FIELD,
 	SUBJECT_ERROR,		/* errno of a result, or 0 */
+	SUBJECT_PORT,		/* of the text of a socket's address */
 	/* text */
 	SUBJECT_COMM,
 	SUBJECT_EXE,		/* text that some threads have */
@@ -57,7 +59,11 @@ struct filter_place {
 /* A name of the catalog, and its place in every probe that has it. */
 struct filter_field {
 	char name[NAME_BYTES_MAX + 1];
-	bool is_error;		/* the word is a result, and its errno is asked for */
+	enum filter_field_sort {
+		FIELD_NAMED,
+		FIELD_ERROR,	/* the word is a result, and its errno is asked for */
+		FIELD_SOCKET,	/* the address of a struct sockaddr, whatever it is called */
+	} sort;
 	bool is_result;		/* in every probe that has it: -4095..-1 is an errno */
 	struct probe_set strings;	/* the probes in which it is the address of a text */
 	bool is_string;		/* in some, or perhaps: there is no catalog */
@@ -66,7 +72,7 @@ struct filter_field {
 
 struct filter_subject {
 	enum filter_subject_kind kind;
-	const struct filter_field *field;	/* of SUBJECT_FIELD and SUBJECT_ERROR */
+	const struct filter_field *field;	/* of SUBJECT_FIELD, SUBJECT_ERROR, SUBJECT_PORT */
 };
 
 enum filter_op {
@@ -92,6 +98,7 @@ enum filter_node_kind {
 	NODE_COMM,		/* comm op text, op: EQ NE MATCH */
 	NODE_TEXT,		/* exe, cgroup or container op text; false where it is absent */
 	NODE_STRING,		/* the text of a field op text; false where there is none, see filter_text.h */
+	NODE_ADDRESS,		/* the socket's address is in the network, op: EQ NE; false where there is none */
 	NODE_PROBES,		/* the probe is in the set */
 };
 
@@ -106,6 +113,7 @@ struct filter_node {
 	uint64_t mask;
 	const char *text;
 	const struct probe_set *probes;
+	struct socket_network network;
 };
 
 struct filter_tree {

@@ -61,6 +61,47 @@ static ssize_t read_digits(const char *text, size_t bytes, uint64_t *value)
 	return i;
 }
 
+#define FRACTION_DIGITS_MAX 9
+
+/* What stands behind a number: `.5` is 5 of 10. How many bytes it has, or -ERANGE; 0: there is none. */
+static ssize_t read_fraction(const char *text, size_t bytes, uint64_t *part, uint64_t *of)
+{
+	size_t i = 1;
+
+	*part = 0;
+	*of = 1;
+	if (bytes < 2 || text[0] != '.' || !isdigit((unsigned char)text[1]))
+		return 0;
+	for (; i < bytes && isdigit((unsigned char)text[i]); i++) {
+		if (i > FRACTION_DIGITS_MAX)
+			return -ERANGE;
+		*part = *part * 10 + (uint64_t)(text[i] - '0');
+		*of *= 10;
+	}
+	return (ssize_t)i;
+}
+
+/* value + part / of, that many times. 0; -ERANGE; -EDOM: not a whole number. */
+static int multiply(uint64_t *value, uint64_t part, uint64_t of, uint64_t factor)
+{
+	unsigned __int128 all;
+
+	if (__builtin_mul_overflow((unsigned __int128)*value * of + part, factor, &all) ||
+	    all / of > UINT64_MAX)
+		return -ERANGE;
+	*value = (uint64_t)(all / of);
+	return all % of ? -EDOM : 0;
+}
+
+static int refuse_fraction(const char *text, size_t bytes, struct error *error)
+{
+	error_set(error, EINVAL, "number-fraction", "`%.*s` is not a whole number",
+		  (int)(bytes < 40 ? bytes : 40), text);
+	error_hint(error, "a fraction needs a unit that makes it whole, as in 1.5ms; at most %u digits",
+		   FRACTION_DIGITS_MAX);
+	return -EINVAL;
+}
+
 static int refuse_unit(const char *unit, size_t bytes, enum quantity kind, struct error *error)
 {
 	struct nearest nearest;
@@ -92,10 +133,16 @@ static int refuse_unit(const char *unit, size_t bytes, enum quantity kind, struc
 int quantity_read(const char *text, size_t bytes, enum quantity kind, uint64_t *value, size_t *used,
 		  struct error *error)
 {
-	ssize_t digits = read_digits(text, bytes, value);
+	ssize_t digits = read_digits(text, bytes, value), behind = 0;
+	uint64_t part = 0, of = 1;
 	size_t end;
+	int err;
 
-	*used = digits > 0 ? digits : 0;
+	if (digits > 0 && text[digits - 1] != 'x')
+		behind = read_fraction(text + digits, bytes - digits, &part, &of);
+	if (behind < 0)
+		return refuse_fraction(text, bytes, error);
+	*used = digits > 0 ? digits + behind : 0;
 	while (*used < bytes && (isalnum((unsigned char)text[*used]) || text[*used] == '_'))
 		++*used;
 	if (digits < 0)
@@ -106,6 +153,9 @@ int quantity_read(const char *text, size_t bytes, enum quantity kind, uint64_t *
 		return -EINVAL;
 	}
 	end = *used;
+	digits += behind;
+	if (end == (size_t)digits && behind)
+		return refuse_fraction(text, end, error);
 	if (end == (size_t)digits) {
 		if (kind != QUANTITY_DURATION || *value == 0)
 			return 0;
@@ -118,9 +168,10 @@ int quantity_read(const char *text, size_t bytes, enum quantity kind, uint64_t *
 		if (!of_kind(&units[i], kind) || strlen(units[i].name) != end - digits ||
 		    memcmp(units[i].name, text + digits, end - digits))
 			continue;
-		if (__builtin_mul_overflow(*value, units[i].factor, value))
+		err = multiply(value, part, of, units[i].factor);
+		if (err == -ERANGE)
 			goto too_large;
-		return 0;
+		return err ? refuse_fraction(text, end, error) : 0;
 	}
 	return refuse_unit(text + digits, end - digits, kind, error);
 too_large:

@@ -1,8 +1,10 @@
 """The address that a call names comes as text: of connect, also where it fails, bind, sendto and accept, beside
 the one that was passed; none without --flags strings, and none of a call that had none to fill in. What is
 exported of a connect or a bind that failed says to whom."""
+import ipaddress
 import json
 import os
+import re
 import socket
 import sys
 
@@ -99,10 +101,32 @@ class Caller:
         return [tuple(row) for row in told]
 
 
-def stream(case, daemon, caller, count, *words):
+def network_of(shown):
+    """The address and the port of what is shown, or None."""
+    found = re.fullmatch(r"\[?([\d.]+|[0-9a-f:]+)(?:%\d+)?\]?:(\d+)", shown or "")
+    return found and (ipaddress.ip_address(found[1]), int(found[2]))
+
+
+def check_chosen(case, daemon, chosen, told):
+    """Filters by address and port, against Python's idea of networks."""
+    loopback, one = ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_address("127.0.0.1")
+    holds = [lambda host, port: host in loopback and port != 0, lambda host, port: host not in loopback,
+             lambda host, port: port == 0, lambda host, port: host.version == 6,
+             lambda host, port: host == one]
+    for (text, streamed), hold in zip(chosen.items(), holds):
+        wanted = [shown for _, _, shown in told if network_of(shown) and hold(*network_of(shown))]
+        case.await_rings_empty(daemon)
+        streamed.await_all()
+        done = streamed.interrupt()
+        case.check_stream(done)
+        got = [next(iter(event.get("strings", {}).values()), None) for event in done.lines]
+        case.check_equal([shown for shown in got if shown], wanted, f"those with {text}")
+
+
+def stream(case, daemon, caller, count, *words, filter="cpu >= 0"):
     return case.stream(daemon, "-p", "syscall:connect:call", "-p", "syscall:bind:call", "-p",
                        "syscall:sendto:call", "-p", "syscall:accept4:call", "-f",
-                       f"pid == {caller.pid}", "-n", str(count), *words)
+                       f"pid == {caller.pid} && {filter}", *(["-n", str(count)] if count else []), *words)
 
 
 def shown_to_readers(case, daemon):
@@ -111,12 +135,16 @@ def shown_to_readers(case, daemon):
     full = stream(case, daemon, caller, count, "--flags", "strings", "-o", "json")
     text = stream(case, daemon, caller, count, "--flags", "strings")
     bare = stream(case, daemon, caller, count, "-o", "json")
+    chosen = {text: stream(case, daemon, caller, 0, "-o", "json", filter=text)
+              for text in ("addr == 127.0.0.0/8 && port != 0", 'addr != 127.0.0.0/8', "port == 0",
+                           'addr == "::/0"', 'uid == "root" && addr in (127.0.0.1)')}
     told = caller.call()
     done = full.wait()
     case.check_stream(done, events=count)
     found = [(event["probe"].split(":")[1], event.get("error"),
               next(iter(event.get("strings", {}).values()), None)) for event in done.lines]
     case.check_equal(found, told, "each call has the address that it was given, or filled in")
+    check_chosen(case, daemon, chosen, told)
     case.check(not any("strings" in event for event in bare.wait().lines),
                "without the flag there is none")
     out = text.wait().out

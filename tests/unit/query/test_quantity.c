@@ -36,6 +36,10 @@ static void test_good(void **state)
 		{ "1h", QUANTITY_DURATION, 3600000000000 },
 		{ "365d", QUANTITY_DURATION, 365 * 86400000000000 },
 		{ "40ms", QUANTITY_ANY, 40000000 },
+		{ "1.5ms", QUANTITY_ANY, 1500000 },
+		{ "0.25KiB", QUANTITY_BYTES, 256 },
+		{ "1.000000001s", QUANTITY_DURATION, 1000000001 },
+		{ "213503.5d", QUANTITY_DURATION, 18446702400000000000u },
 		{ "1MiB", QUANTITY_ANY, 1 << 20 },
 		{ "5", QUANTITY_ANY, 5 },
 	};
@@ -79,7 +83,11 @@ static void test_bad(void **state)
 		{ "3KiB", QUANTITY_DURATION, "unit-unknown", "no unit is called `KiB`", NULL },
 		{ "40", QUANTITY_DURATION, "unit-missing", "`40` has no unit",
 		  "write 40ms or 40s; units are ns, us, ms, s, min and h" },
-		{ "1.5s", QUANTITY_DURATION, "unit-missing", "`1` has no unit", NULL },
+		{ "1.5", QUANTITY_DURATION, "number-fraction", "`1.5` is not a whole number", NULL },
+		{ "1.5", QUANTITY_COUNT, "number-fraction", "`1.5` is not a whole number", NULL },
+		{ "1.5ns", QUANTITY_DURATION, "number-fraction", "`1.5ns` is not a whole number", NULL },
+		{ "0.0000000001s", QUANTITY_DURATION, "number-fraction", "`0.0000000001s` is not a whole number", NULL },
+		{ "300000.5d", QUANTITY_DURATION, "number-too-large", "`300000.5d` is too large", NULL },
 		{ "40 ms", QUANTITY_BYTES, "number-trailing", "` ms` follows the number",
 		  "write the number and its unit without a space, as in 40ms or 1MiB" },
 	};
