@@ -15,6 +15,7 @@
 #include "client/cli/since.h"
 #include "client/cli/spool_dir.h"
 #include "client/cli/stop.h"
+#include "client/cli/who.h"
 
 static bool is_directory(const char *path)
 {
@@ -92,8 +93,8 @@ static enum exit_code end_output(enum exit_code code)
 	return fd != STDOUT_FILENO && close(fd) && code != EXIT_FAILED ? cmd_written(errno, code) : code;
 }
 
-enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd_view *view,
-			       const char *command)
+static enum exit_code follow_file(const struct settings *settings, const struct cmd_view *view,
+				  const char *command, struct who *who)
 {
 	const char *path = settings->operand;
 	bool is_stdin = path && !strcmp(path, "-");
@@ -101,6 +102,7 @@ enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd
 		.out = cmd_out(),
 		.ops = view->ops,
 		.sink = view->sink,
+		.who = who,
 		.colour = !settings->write && cmd_colour(stdout),
 		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
@@ -140,9 +142,9 @@ enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd
 		return cmd_fail(&error, NULL);
 	}
 	ringtail_set_span(ringtail, since_ns, until_ns);
-	if ((settings->probe.n || settings->filter) &&
-	    ringtail_select(ringtail, settings->probe.text, settings->probe.n, settings->filter,
-			    &error)) {
+	if ((who->probes || who->filter) &&
+	    ringtail_select(ringtail, who->probe, who->probes, who->filter, &error)) {
+		who_place(who, &error);
 		ringtail_close(ringtail);
 		if (dir)
 			spool_dir_close(dir);
@@ -155,6 +157,20 @@ enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd
 	ringtail_close(ringtail);
 	if (dir && !spool_dir_close(dir) && code == EXIT_GOOD)
 		code = EXIT_LOST;
+	return code;
+}
+
+enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd_view *view,
+			       const char *command)
+{
+	struct ringtail_error error;
+	enum exit_code code;
+	struct who who;
+
+	if (who_create(settings, NULL, &who, &error))
+		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
+	code = follow_file(settings, view, command, &who);
+	who_destroy(&who);
 	return code;
 }
 

@@ -13,6 +13,7 @@
 #include "client/lib/failure.h"
 #include "client/cli/since.h"
 #include "client/cli/stop.h"
+#include "client/cli/who.h"
 
 static struct out out;
 
@@ -117,17 +118,17 @@ static unsigned wanted_flags(const struct settings *settings, bool stacks_only)
 	return flags & stacks ? flags | RINGTAIL_MAPS : flags;
 }
 
-enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view *view,
-			  const struct cmd_tap *tap, const char *command)
+static enum exit_code follow(const struct settings *settings, const struct cmd_view *view,
+			     const struct cmd_tap *tap, const char *command, struct who *who)
 {
 	struct ringtail_subscription wanted = {
-		.probe = settings->probe.text,
-		.probes = settings->probe.n,
-		.filter = settings->filter,
+		.probe = who->probe,
+		.probes = who->probes,
+		.filter = who->filter,
 		.consumer = settings->consumer,
 		.flags = wanted_flags(settings, view->ops && view->ops->wants_stacks),
 		/* COUNT events, and those since a cursor, can only be told apart one by one. */
-		.count_only = !view->ops && !settings->since && !settings->consumer &&
+		.count_only = !view->ops && !who->tree && !settings->since && !settings->consumer &&
 			      !settings->cursor && !settings->until && (tap || !settings->count),
 		.reconnect = true,
 	};
@@ -136,6 +137,7 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 		.also = tap ? tap->out : NULL,
 		.ops = view->ops,
 		.sink = view->sink,
+		.who = who,
 		.colour = cmd_colour(stdout),
 		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
@@ -149,7 +151,6 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 		.summary = settings->summary,
 		.messages = stderr,
 	};
-	static const char *const profile = "profile:hz:99";
 	struct ringtail_error error;
 	struct ringtail *ringtail;
 	enum exit_code code;
@@ -157,10 +158,6 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 	char *place;
 	int err;
 
-	if (view->ops && view->ops->wants_stacks && !wanted.probes) {
-		wanted.probe = &profile;
-		wanted.probes = 1;
-	}
 	if (view->ops && view->ops->is_binary && isatty(STDOUT_FILENO)) {
 		failure_set(&error, EINVAL, "terminal", "this format is no text, and stdout is a terminal");
 		failure_hint(&error, "send stdout to a file, with >FILE");
@@ -188,6 +185,7 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 		ringtail_set_tap(ringtail, tap->frame, tap->context);
 	ringtail_set_span(ringtail, wanted.since_realtime_ns, pump.until_realtime_ns);
 	if (ringtail_subscribe(ringtail, &wanted, &error)) {
+		who_place(who, &error);
 		code = cmd_fail(&error, cmd_text_of(settings, &error));
 	} else {
 		ringtail_set_interrupt(ringtail, interrupt_fd);
@@ -200,6 +198,28 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 	ringtail_close(ringtail);
 	free(place);
 	return code;
+}
+
+/* The command's own status comes first: whoever asks for it by its status, asks for that. */
+enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view *view,
+			  const struct cmd_tap *tap, const char *command)
+{
+	bool profiles = view->ops && view->ops->wants_stacks;
+	struct ringtail_error error;
+	enum exit_code code;
+	struct who who;
+	int status;
+
+	if (who_create(settings, profiles ? "profile:hz:99" : "syscall:*:call", &who, &error))
+		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
+	if (profiles && !who.probes)
+		who.probe[who.probes++] = "profile:hz:99";
+	code = follow(settings, view, tap, command, &who);
+	if (tap && who.tree)
+		fprintf(stderr, "tracectl: the recording holds the events of all processes; tracectl read "
+			"--tree PID shows those of one, and of what it forks\n");
+	status = who_destroy(&who);
+	return status && code != EXIT_FAILED && code != EXIT_USAGE ? (enum exit_code)status : code;
 }
 
 enum exit_code cmd_stream(const struct settings *settings)

@@ -25,7 +25,7 @@ static const struct command {
 	{"list", LIST, cmd_list, "GLOB", "list [GLOB]", "probes with their fields",
 	 "Example:\n"
 	 "  tracectl list 'syscall:open*:call'\n"},
-	{"stream", STREAM, cmd_stream, NULL, "stream [-p SPEC]... [-f EXPR]",
+	{"stream", STREAM, cmd_stream, NULL, "stream [-p SPEC]... [-f EXPR] [-- COMMAND]",
 	 "events, as they happen",
 	 "Example:\n"
 	 "  tracectl stream -p syscall:openat:call -f 'comm == \"bash\" && error'"

@@ -181,6 +181,19 @@ static int set(const struct row *row, enum option_commands command, const char *
 	return 0;
 }
 
+/* ---- A command behind -- ---------------------------------------------------------------------- */
+
+/* What of argv is before `--`; what is behind it is a command, where one may be. */
+static int take_command(enum option_commands command, int argc, char **argv, struct settings *settings)
+{
+	for (int i = 1; i < argc && command & (STREAM | RECORD | ASK); i++)
+		if (!strcmp(argv[i], "--")) {
+			settings->command = i + 1 < argc ? argv + i + 1 : NULL;
+			return i;
+		}
+	return argc;
+}
+
 /* ---- Flags ---------------------------------------------------------------------------------- */
 
 /* What getopt_long() is to look for. Long options bring their row's number + LONG_BASE. */
@@ -255,6 +268,7 @@ int options_parse(enum option_commands command, const char *operand, int argc, c
 	bool several = operand && strstr(operand, "...");
 	int found;
 
+	argc = take_command(command, argc, argv, settings);
 	make_tables(command, letters, longs);
 	opterr = 0;
 	optind = 0;		/* GNU: begin anew */

@@ -64,13 +64,14 @@ struct settings {
 #undef OPTION
 	const char *operand;		/* the FILE or GLOB after the options; NULL: none */
 	struct texts operands;		/* where several may follow */
+	char *const *command;		/* what follows `--`, NULL-terminated; NULL: nothing */
 };
 
 /*
  * Takes the options that `command` knows from argv[1] on; for NONE (before the command's name) it
  * stops at the first word that is none. `operand`: what the command calls the one word that may
  * follow, "WORD..." if several may, NULL if none may. Returns the index in argv of the first word not
- * taken, or -EINVAL with *error.
+ * taken, or -EINVAL with *error. What follows `--` is a command to run, for commands that follow events.
  */
 int options_parse(enum option_commands command, const char *operand, int argc, char **argv,
 		  struct settings *settings, struct ringtail_error *error);

@@ -12,6 +12,7 @@
 #include "client/cli/rate_line.h"
 #include "client/cli/stack_names.h"
 #include "client/cli/units.h"
+#include "client/cli/who.h"
 #include "query/visible.h"
 
 #define ITEMS_BETWEEN_CLOCKS 4096	/* how long a flood may hide that the time is over */
@@ -38,6 +39,7 @@ struct run {
 	bool past_over;			/* all that was before it has come */
 	uint32_t missing;		/* bits of reasons of gaps */
 	uint64_t hidden;		/* events that were only for the names of stacks */
+	uint64_t left_out;		/* events of other processes than were asked for */
 	bool flushing;			/* stopping by itself, but what is here is still shown */
 };
 
@@ -196,12 +198,27 @@ static bool is_hidden(const struct run *run, const struct ringtail_item *item)
 	       item->probe->fields == MAP_FIELDS && !strcmp(item->probe->spec, MAP_SPEC);
 }
 
+/* Whether the command has ended, and all of it has come: whatever is older than time_ns. */
+static bool command_is_told(const struct run *run, uint64_t time_ns)
+{
+	struct command *command = run->pump->who ? run->pump->who->command : NULL;
+	uint64_t ended_ns;
+
+	return command && command_ended(command, &ended_ns) && time_ns >= ended_ns;
+}
+
 static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 {
 	const struct ringtail_totals *totals = ringtail_totals(run->pump->ringtail);
 
 	switch (item->kind) {
 	case RINGTAIL_EVENT:
+		if (run->pump->who && run->pump->who->tree && !who_takes(run->pump->who, item)) {
+			run->left_out++;
+			run->unacked = true;
+			return GOES_ON;
+		}
+		/* fall through */
 	case RINGTAIL_LOSS:
 	case RINGTAIL_GAP:
 	case RINGTAIL_BATCH:
@@ -213,7 +230,7 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 		if (run->sink)
 			run->pump->ops->item(run->sink, item);
 		if (!run->pump->events_max ||
-		    totals->events - run->hidden < run->pump->events_max)
+		    totals->events - run->hidden - run->left_out < run->pump->events_max)
 			return GOES_ON;
 		run->pump->ended_by = "it has as many events as -n asked for";
 		return STOPPED_SELF;
@@ -226,7 +243,8 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 		if (run->pump->until_realtime_ns &&
 		    item->realtime_ns >= run->pump->until_realtime_ns)
 			return stop_softly(run, "the time that --until asked for has come");
-		return GOES_ON;
+		return command_is_told(run, item->time_ns) ? stop_softly(run, "the command ended") :
+							     GOES_ON;
 	case RINGTAIL_DISCONNECTED:
 		begin_duration(run);
 		note(run, "tracectl: %s; reconnecting\n", item->text);
@@ -348,6 +366,7 @@ static enum exit_code conclude(struct run *run, enum why_stopped why)
 {
 	struct pump *pump = run->pump;
 	const struct ringtail_totals *totals = ringtail_totals(pump->ringtail);
+	struct ringtail_totals told = *totals;
 	double seconds = (double)(conn_now_ns() - run->start_ns) / 1e9;
 	enum exit_code code = pump_verdict(totals);
 
@@ -379,10 +398,13 @@ static enum exit_code conclude(struct run *run, enum why_stopped why)
 		failure_print(pump->messages, ringtail_last_error(pump->ringtail), NULL);
 	tell_remedies(run);
 	tell_undecided(run, totals);
+	told.events -= run->left_out;
+	told.filtered += run->left_out;
 	if (why == STOPPED_SELF && pump->resumable && !pump->until_realtime_ns &&
+	    !(pump->who && pump->who->command) &&
 	    (pump->summary == SUMMARY_TEXT || isatty(fileno(pump->messages))))
 		tell_cursor(run);
-	pump_print_summary(pump->messages, pump->summary, totals, run->hidden, seconds);
+	pump_print_summary(pump->messages, pump->summary, &told, run->hidden, seconds);
 	return code;
 }
 
@@ -425,12 +447,29 @@ static void end_sink(struct run *run, enum why_stopped why)
 		ops->end(run->sink);
 }
 
+/* Its first instruction, or whoever else is asked for, comes after this. */
+static int begin_command(const struct pump *pump, struct ringtail_error *error)
+{
+	int err = who_begin(pump->who, ringtail_host(pump->ringtail), error);
+
+	if (!err && pump->who->command)
+		err = command_go(pump->who->command, error);
+	if (!err)
+		return 0;
+	failure_print(pump->messages, error, NULL);
+	if (pump->ops && pump->sink)
+		pump->ops->destroy(pump->sink);
+	return err;
+}
+
 enum exit_code pump_run(struct pump *pump)
 {
 	struct run run = { .pump = pump, .start_ns = conn_now_ns(), .end_ns = UINT64_MAX };
 	enum exit_code code;
 	enum why_stopped why;
 
+	if (pump->who && begin_command(pump, &run.error))
+		return EXIT_FAILED;
 	run.began_realtime_ns = ringtail_host(pump->ringtail)->realtime_ns;
 	if (!pump->from_past)
 		begin_duration(&run);

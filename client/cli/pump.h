@@ -26,6 +26,8 @@ enum summary {
 	SUMMARY_JSON,
 };
 
+struct who;
+
 struct pump {
 	struct ringtail *ringtail;
 	struct out *out;		/* flushed whenever nothing is at hand; */
@@ -33,6 +35,7 @@ struct pump {
 	const struct sink_ops *ops;	/* NULL: nothing is shown */
 	const char *path;		/* what ops that make files of their own write */
 	struct sink *sink;		/* what ops act on, taken; NULL: they create it */
+	struct who *who;		/* which events are wanted, and a command to execute; NULL: all */
 	bool colour;
 	bool shows_maps;		/* events of process:map:executable are shown, and counted by -n */
 	uint64_t events_max;		/* 0: no bound */

@@ -50,6 +50,17 @@ static void values(void **state)
 	assert_string_equal(settings.write, "f");
 	assert_int_equal(parse(STAT, NULL, "stat -w -i 100ms"), 4);
 	assert_true(settings.watch);
+	/* A command to run keeps its own options. */
+	assert_int_equal(parse(ASK, "FILE", "count --pid 3 --pid 4 -- ls -p -- x"), 5);
+	assert_int_equal(settings.pid.n, 2);
+	assert_int_equal(settings.probe.n, 0);
+	assert_null(settings.operand);
+	assert_string_equal(settings.command[0], "ls");
+	assert_string_equal(settings.command[2], "--");
+	assert_string_equal(settings.command[3], "x");
+	assert_null(settings.command[4]);
+	parse(STREAM, NULL, "stream --tree 1 --");
+	assert_null(settings.command);
 	/* Before the command: stop at its name. */
 	assert_int_equal(parse(NONE, NULL, "tracectl --summary text stream -n 5"), 3);
 	assert_int_equal(settings.summary, SUMMARY_TEXT);
