@@ -10,7 +10,6 @@
 #include "daemon/source/source.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -56,27 +55,6 @@ _Static_assert(sizeof(((struct source_config *)0)->excluded_pids) ==
 
 /* ---- open and close ----------------------------------------------------------------------- */
 
-/* sched_process_exit got a second argument in 6.16; its type has the leading context, too. */
-static bool exit_says_group_dead(void)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-	const struct btf_type *type;
-	bool says = false;
-	int id;
-
-	if (!btf)
-		return false;
-	id = btf__find_by_name_kind(btf, "btf_trace_sched_process_exit", BTF_KIND_TYPEDEF);
-	type = id > 0 ? btf__type_by_id(btf, id) : NULL;
-	type = type ? btf__type_by_id(btf, type->type) : NULL;
-	if (type && btf_is_ptr(type))
-		type = btf__type_by_id(btf, type->type);
-	if (type && btf_is_func_proto(type))
-		says = btf_vlen(type) >= 3;
-	btf__free(btf);
-	return says;
-}
-
 /* Whether a controller is in a version 1 hierarchy: the unified one has the number 0. */
 static bool host_has_cgroups_v1(void)
 {
@@ -92,22 +70,22 @@ static bool host_has_cgroups_v1(void)
 	return has;
 }
 
-static uint32_t count_cgroup_controllers(const struct btf *btf)
+/*
+ * libbpf would copy the first content of the programs' variables into the kernel: megabytes of zeros,
+ * which are there already.
+ */
+static int make_variables(struct ringtail_bpf *skeleton)
 {
-	int id = btf ? btf__find_by_name_kind(btf, "cgroup_subsys_id", BTF_KIND_ENUM) : -1;
-	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, id) : NULL;
+	struct bpf_map *variables = skeleton->maps.bss;
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = bpf_map__map_flags(variables));
+	int fd = bpf_map_create(bpf_map__type(variables), bpf_map__name(variables),
+				bpf_map__key_size(variables), bpf_map__value_size(variables),
+				bpf_map__max_entries(variables), &options);
+	int err = fd < 0 ? -errno : bpf_map__reuse_fd(variables, fd);
 
-	/* The last of its names is that of their count. */
-	return type && btf_vlen(type) ? btf_vlen(type) - 1u : 0;
-}
-
-static void size_contexts(struct ringtail_bpf *skeleton)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-
-	skeleton->rodata->cgroups_v1 = host_has_cgroups_v1();
-	skeleton->rodata->cgroup_controllers = count_cgroup_controllers(btf);
-	btf__free(btf);
+	if (fd >= 0)
+		close(fd);
+	return err;
 }
 
 /* The programs of the run before go on: of this run's, only what probes are made of is loaded. */
@@ -140,9 +118,8 @@ static int load_skeleton(struct source *source, struct ringtail_bpf *skeleton,
 
 	if (err)
 		return err;
-	skeleton->rodata->exit_says_group_dead = exit_says_group_dead();
-	size_contexts(skeleton);
-	err = source->adopted ? reuse_objects(skeleton, &source->objects) : 0;
+	skeleton->rodata->cgroups_v1 = host_has_cgroups_v1();
+	err = source->adopted ? reuse_objects(skeleton, &source->objects) : make_variables(skeleton);
 	if (!err)
 		err = ringtail_bpf__load(skeleton);
 	if (err)

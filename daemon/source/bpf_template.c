@@ -116,6 +116,13 @@ static bool has_start(const struct source_bpf_template *bpf_template, size_t at)
 	return false;
 }
 
+/* A call of a subprogram, or the number that names one to bpf_loop(). Both say how far away it is. */
+static bool names_function(const struct bpf_insn *insn)
+{
+	return (insn->code == (BPF_JMP | BPF_CALL) && insn->src_reg == BPF_PSEUDO_CALL) ||
+	       (is_wide(insn) && insn->src_reg == BPF_PSEUDO_FUNC);
+}
+
 /* A subprogram begins where a call goes. */
 static int find_starts(struct source_bpf_template *bpf_template)
 {
@@ -125,8 +132,7 @@ static int find_starts(struct source_bpf_template *bpf_template)
 		const struct bpf_insn *insn = &bpf_template->insn[i];
 		size_t target = (size_t)((int64_t)i + 1 + insn->imm);
 
-		if (insn->code != (BPF_JMP | BPF_CALL) || insn->src_reg != BPF_PSEUDO_CALL ||
-		    has_start(bpf_template, target))
+		if (!names_function(insn) || has_start(bpf_template, target))
 			continue;
 		if (bpf_template->functions == FUNCTIONS_MAX)
 			return -E2BIG;
@@ -301,7 +307,7 @@ static void move_calls(const struct source_bpf_template *bpf_template, struct bp
 		const struct bpf_insn *insn = &bpf_template->insn[i];
 		size_t target, at;
 
-		if (insn->code != (BPF_JMP | BPF_CALL) || insn->src_reg != BPF_PSEUDO_CALL)
+		if (!names_function(insn))
 			continue;
 		target = moved(bpf_template, (size_t)((int64_t)i + 1 + insn->imm), generated);
 		at = moved(bpf_template, i, generated);

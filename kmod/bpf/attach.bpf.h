@@ -76,14 +76,21 @@ inlined bool attach_has_room(const struct attach *attach, __u32 bytes)
 	return attach->bytes <= ATTACH_BYTES_MAX - bytes;
 }
 
-/* Ends an attachment of `bytes`, which are in place, with zeros up to the alignment. */
-inlined void attach_end(struct attach *attach, __u16 kind, __u16 arg, __u32 bytes)
+/* Puts zeros behind what is in place, up to the alignment: stacks need none. */
+inlined void attach_trim(struct attach *attach, __u32 bytes)
 {
 	struct rt_attachment *place = attach_place(attach);
 	__u32 last = bytes & (0xff & ~7);
 
 	if (bytes & 7)
 		*(__u64 *)&place->data[last] &= (1ULL << (8 * (bytes & 7))) - 1;
+}
+
+/* Ends an attachment of `bytes`, which are in place. */
+inlined void attach_end(struct attach *attach, __u16 kind, __u16 arg, __u32 bytes)
+{
+	struct rt_attachment *place = attach_place(attach);
+
 	place->kind = kind;
 	place->arg = arg;
 	place->bytes = bytes;
@@ -109,8 +116,14 @@ inlined bool attach_string(struct attach *attach, __u16 arg, const void *string,
 		bpf_probe_read_kernel_str(place->data, RT_STRING_BYTES_MAX + 1, string);
 	if (bytes <= 0 || bytes > RT_STRING_BYTES_MAX + 1)
 		return false;
+	attach_trim(attach, bytes - 1);
 	attach_end(attach, RT_ATTACH_STRING, arg, bytes - 1);
 	return true;
+}
+
+verified_once bool attach_user_string(struct attach *attach, __u16 arg, __u64 string)
+{
+	return attach && attach_string(attach, arg, (const void *)string, ATTACH_USER);
 }
 
 struct attach_args {
@@ -127,8 +140,7 @@ verified_once __u32 attach_strings(struct attach *attach, const struct attach_ar
 		return 0;
 	for (int i = 0; i < RT_SYSCALL_ARGS_MAX; i++)
 		if (strings & 1u << i && args->arg[i])
-			faults += !attach_string(attach, i, (const void *)args->arg[i],
-						 ATTACH_USER);
+			faults += !attach_user_string(attach, i, args->arg[i]);
 	return faults;
 }
 
@@ -162,6 +174,7 @@ verified_once __u32 attach_address(struct attach *attach, const struct attach_ar
 	if (!attach_has_room(attach, ATTACH_STRING_BYTES) ||
 	    bpf_probe_read_user(place->data, bytes & 0x7f, address))
 		return 1;
+	attach_trim(attach, bytes & 0x7f);
 	attach_end(attach, RT_ATTACH_SOCKADDR, arg, bytes & 0x7f);
 	return 0;
 }
@@ -183,9 +196,9 @@ struct {
  * A stack of addresses is worth nothing without the maps of its process. Where those are not known as
  * they are now, the daemon is asked to look (maps.bpf.h). What shows that they have changed is an
  * exec's new memory and the amount that is executable. They are told again after a while, for those
- * who came later and for what was lost. If the ring buffer is full, the next stack asks again.
+ * who came later and for what was lost. If the ring buffer is full, the next stack asks again: false.
  */
-outlined void attach_maps(void)
+verified_once bool attach_maps(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 tgid = task->tgid;
@@ -199,13 +212,14 @@ outlined void attach_maps(void)
 	struct maps_wanted wanted = { .tid = task->pid };
 
 	if (!now.memory)
-		return;
+		return true;
 	if (told && told->memory == now.memory && told->reader == now.reader &&
 	    now.time_ns - told->time_ns <
 		    (told->executable == now.executable ? MAPS_STALE_NS : MAPS_AGAIN_NS))
-		return;
-	if (!bpf_ringbuf_output(&maps_wanted, &wanted, sizeof(wanted), BPF_RB_FORCE_WAKEUP))
-		bpf_map_update_elem(&maps_told, &tgid, &now, BPF_ANY);
+		return true;
+	if (bpf_ringbuf_output(&maps_wanted, &wanted, sizeof(wanted), BPF_RB_FORCE_WAKEUP))
+		return false;
+	return !bpf_map_update_elem(&maps_told, &tgid, &now, BPF_ANY);
 }
 
 outlined void attach_stacks(void *ctx, struct attach *attach, __u32 flags)

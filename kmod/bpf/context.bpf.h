@@ -17,39 +17,42 @@
 #define CONTEXT_CONTROLLERS_MAX	16
 #define CONTEXT_SEED		0x243f6a8885a308d3ULL	/* no cgroup's id, which would be taken out of it */
 
-/* Version 1 hierarchies are there, and how many controllers there may be. */
-const volatile bool cgroups_v1 = false;
-const volatile __u32 cgroup_controllers = 0;
+const volatile bool cgroups_v1 = false;	/* hierarchies of version 1 are there */
+
+/* One component, or over the edge of a mount. 1: there is no more. */
+static long context_exe_step(__u32 i, struct text_place **of)
+{
+	struct text_place *place = *of;
+	struct dentry *dentry = (void *)place->walk.at;
+	struct mount *mount = (void *)place->walk.mount, *above;
+	struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+
+	if ((__u64)dentry == place->walk.root) {
+		above = BPF_CORE_READ(mount, mnt_parent);
+		if (!above || above == mount)
+			return 1;
+		place->walk.at = (__u64)BPF_CORE_READ(mount, mnt_mountpoint);
+		place->walk.root = (__u64)BPF_CORE_READ(above, mnt.mnt_root);
+		place->walk.mount = (__u64)above;
+		return 0;
+	}
+	if (!parent || !text_add_name(place, BPF_CORE_READ(dentry, d_name.name),
+				      BPF_CORE_READ(dentry, d_name.hash_len)))
+		return 1;
+	place->walk.at = (__u64)parent;
+	/* A file that never had a directory (a memfd) is its own parent. */
+	return parent == dentry;
+}
 
 /* From the file up to the root of its mount namespace, or of the last mount that is left. */
 inlined void context_gather_exe(struct text_place *place, struct file *exe_file)
 {
-	struct dentry *dentry = BPF_CORE_READ(exe_file, f_path.dentry);
-	struct vfsmount *vfs = BPF_CORE_READ(exe_file, f_path.mnt);
-	struct mount *mount = (void *)vfs - bpf_core_field_offset(struct mount, mnt);
-	struct dentry *root = BPF_CORE_READ(vfs, mnt_root);
+	struct vfsmount *mount = BPF_CORE_READ(exe_file, f_path.mnt);
 
-	for (int i = 0; i < CONTEXT_LEVELS_MAX; i++) {
-		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
-
-		if (dentry == root) {
-			struct mount *above = BPF_CORE_READ(mount, mnt_parent);
-
-			if (!above || above == mount)
-				return;
-			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
-			mount = above;
-			root = BPF_CORE_READ(mount, mnt.mnt_root);
-			continue;
-		}
-		if (!parent || !text_add_name(place, BPF_CORE_READ(dentry, d_name.name),
-					      BPF_CORE_READ(dentry, d_name.hash_len)))
-			return;
-		/* A file that never had a directory (a memfd) is its own parent. */
-		if (parent == dentry)
-			return;
-		dentry = parent;
-	}
+	place->walk.at = (__u64)BPF_CORE_READ(exe_file, f_path.dentry);
+	place->walk.root = (__u64)BPF_CORE_READ(mount, mnt_root);
+	place->walk.mount = (__u64)mount - bpf_core_field_offset(struct mount, mnt);
+	bpf_loop(CONTEXT_LEVELS_MAX, context_exe_step, &place, 0);
 }
 
 /* The text of an executable file's path; 0: there is none. */
@@ -83,107 +86,124 @@ inlined struct kernfs_node *context_parent(struct kernfs_node *node)
 	return BPF_CORE_READ(node, parent);
 }
 
+static long context_cgroup_step(__u32 i, struct text_place **of)
+{
+	struct text_place *place = *of;
+	struct kernfs_node *node = (void *)place->walk.at, *parent = context_parent(node);
+
+	if (!parent || !text_add_name(place, BPF_CORE_READ(node, name), 0))
+		return 1;
+	place->walk.at = (__u64)parent;
+	return 0;
+}
+
 /* Adds the path of one cgroup. */
 inlined void context_append_cgroup(struct text_place *place, struct kernfs_node *node)
 {
 	__u64 id = place->id;
 
 	place->names = 0;
-	for (int i = 0; i < TEXT_NAMES_MAX; i++) {
-		struct kernfs_node *parent = context_parent(node);
-
-		if (!parent || !text_add_name(place, BPF_CORE_READ(node, name), 0))
-			break;
-		node = parent;
-	}
+	place->walk.at = (__u64)node;
+	bpf_loop(TEXT_NAMES_MAX, context_cgroup_step, &place, 0);
 	place->id = id;
 	text_append_names(place);
 }
 
-/* The cgroups of a thread that are worth telling. */
-struct context_cgroups {
-	__u32 count;
-	__u64 id;			/* of the text */
-	__u64 node[RT_TEXT_CGROUPS_MAX];
-	__u32 hash[RT_TEXT_CGROUPS_MAX];	/* of the last component */
+struct context_gathering {
+	struct text_place *place;
+	struct css_set *set;
+	struct cgroup *unified;
 };
 
 /* Hierarchies of version 1 mostly have one tree of names: of those with one name, the first. */
-inlined void context_add_cgroup(struct context_cgroups *all, struct cgroup *cgroup)
+inlined void context_add_cgroup(struct text_place *place, struct cgroup *cgroup)
 {
 	struct kernfs_node *node = BPF_CORE_READ(cgroup, kn);
-	__u32 hash = BPF_CORE_READ(node, hash), i = all->count;
+	__u32 hash = BPF_CORE_READ(node, hash), i = place->walk.cgroups;
 
 	for (int k = 0; k < RT_TEXT_CGROUPS_MAX; k++)
-		if (k < i && all->hash[k] == hash)
+		if (k < i && place->walk.hash[k] == hash)
 			return;
 	if (i >= RT_TEXT_CGROUPS_MAX)
 		return;
-	all->hash[i & (RT_TEXT_CGROUPS_MAX - 1)] = hash;
-	all->node[i & (RT_TEXT_CGROUPS_MAX - 1)] = (__u64)node;
-	all->count = i + 1;
-	all->id = (all->id ^ BPF_CORE_READ(node, id)) * 0x9e3779b97f4a7c15ULL;
+	place->walk.hash[i & (RT_TEXT_CGROUPS_MAX - 1)] = hash;
+	place->walk.cgroup[i & (RT_TEXT_CGROUPS_MAX - 1)] = (__u64)node;
+	place->walk.cgroups = i + 1;
+	place->id = (place->id ^ BPF_CORE_READ(node, id)) * 0x9e3779b97f4a7c15ULL;
 }
 
-inlined void context_gather_cgroups(struct context_cgroups *all, struct css_set *set)
+/* 0 is the unified hierarchy, i the controller i - 1. */
+static long context_gather_step(__u32 i, struct context_gathering *gathering)
 {
-	void *subsys = (void *)set + bpf_core_field_offset(struct css_set, subsys);
-	struct cgroup *unified = BPF_CORE_READ(set, dfl_cgrp);
+	void *subsys = (void *)gathering->set + bpf_core_field_offset(struct css_set, subsys);
+	struct cgroup *cgroup = gathering->unified;
+	struct cgroup_subsys_state *state = NULL;
 
-	if (!cgroups_v1 || BPF_CORE_READ(unified, level) > 0)
-		context_add_cgroup(all, unified);
-	if (!cgroups_v1)
-		return;
-	for (__u32 i = 0; i < CONTEXT_CONTROLLERS_MAX; i++) {
-		struct cgroup_subsys_state *state = NULL;
-		struct cgroup *cgroup;
-
-		if (i >= cgroup_controllers)
-			return;
-		bpf_probe_read_kernel(&state, sizeof(state), subsys + i * sizeof(state));
+	if (i) {
+		bpf_probe_read_kernel(&state, sizeof(state), subsys + (i - 1) * sizeof(state));
 		cgroup = BPF_CORE_READ(state, cgroup);
-		if (cgroup != unified && BPF_CORE_READ(cgroup, level) > 0)
-			context_add_cgroup(all, cgroup);
+		if (cgroup == gathering->unified)
+			return 0;
 	}
+	if (!cgroups_v1 || BPF_CORE_READ(cgroup, level) > 0)
+		context_add_cgroup(gathering->place, cgroup);
+	return 0;
 }
 
-inlined void context_append_cgroups(struct text_place *place, const struct context_cgroups *all)
+/* Finds the cgroups that are worth telling, and makes the id of them. */
+inlined void context_gather_cgroups(struct text_place *place, struct css_set *set)
 {
+	struct context_gathering gathering = {
+		.place = place,
+		.set = set,
+		.unified = BPF_CORE_READ(set, dfl_cgrp),
+	};
+	__u32 controllers = 0;
+
+	if (cgroups_v1)
+		controllers = bpf_core_enum_value(enum cgroup_subsys_id, CGROUP_SUBSYS_COUNT);
+	if (controllers > CONTEXT_CONTROLLERS_MAX)
+		controllers = CONTEXT_CONTROLLERS_MAX;
+	place->id = CONTEXT_SEED;
+	place->walk.cgroups = 0;
+	bpf_loop(1 + controllers, context_gather_step, &gathering, 0);
+	place->id = (place->id ^ place->id >> 29) & ~RT_TEXT_EXE;
+}
+
+inlined void context_append_cgroups(struct text_place *place)
+{
+	__u32 cgroups = place->walk.cgroups;
+
 	if (!cgroups_v1) {
-		context_append_cgroup(place, (void *)all->node[0]);
+		context_append_cgroup(place, (void *)place->walk.cgroup[0]);
 		return;
 	}
 	for (int i = 0; i < RT_TEXT_CGROUPS_MAX; i++) {
-		if (i >= all->count)
+		if (i >= cgroups)
 			break;
-		context_append_cgroup(place, (void *)all->node[i]);
+		context_append_cgroup(place, (void *)place->walk.cgroup[i]);
 		place->text.data[place->text.bytes & TEXT_MASK] = '\n';
 		place->text.bytes++;
 	}
-	if (!all->count)
+	if (!cgroups)
 		context_append_cgroup(place, NULL);
 }
 
 /* The text of a css_set's cgroups; 0: there is none. */
 verified_once __u64 context_cgroup(__u64 set)
 {
-	struct context_cgroups all = { .id = CONTEXT_SEED };
-	struct text_place *place;
+	struct text_place *place = set ? text_begin() : NULL;
 	__u64 id;
 
-	if (!set)
-		return 0;
-	context_gather_cgroups(&all, (struct css_set *)set);
-	id = (all.id ^ all.id >> 29) & ~RT_TEXT_EXE;
-	if (bpf_map_lookup_elem(&texts, &id))
-		return id;
-	place = text_begin();
 	if (!place)
 		return 0;
-	place->id = id;
-	context_append_cgroups(place, &all);
-	if (!text_keep(place))
-		id = 0;
+	context_gather_cgroups(place, (struct css_set *)set);
+	id = place->id;
+	if (!bpf_map_lookup_elem(&texts, &id)) {
+		context_append_cgroups(place);
+		if (!text_keep(place))
+			id = 0;
+	}
 	text_end(place);
 	return id;
 }

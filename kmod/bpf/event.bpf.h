@@ -32,7 +32,7 @@ inlined bool event_names(struct event *event, struct task_struct *task, struct b
 {
 	if (likely(thread_is_known(task, thread, event->ring.cpu)))
 		return true;
-	ring_lose(event->ring.producer, RT_LOST_FULL);
+	ring_lose(RT_LOST_FULL);
 	return false;
 }
 

@@ -41,7 +41,10 @@ struct filter_comm {
 	__u64 half[RT_COMM_BYTES / 8];
 };
 
-/* What one clause says of the current task, whose name is `comm`: FILTER_*. */
+/*
+ * What one clause says of the current task, whose name is `comm`: FILTER_*. The credentials by helper,
+ * as in thread_write().
+ */
 verified_once __u32 filter_clause(__u32 of_generation, __u32 i, const struct filter_comm *comm)
 {
 	const struct bpf_request *request = request_of(of_generation);
@@ -53,7 +56,7 @@ verified_once __u32 filter_clause(__u32 of_generation, __u32 i, const struct fil
 
 	if (!comm || !filter_number(clause->pid_op, clause->pid, task->tgid) ||
 	    !filter_number(clause->tid_op, clause->tid, task->pid) ||
-	    !filter_number(clause->uid_op, clause->uid, task->cred->uid.val))
+	    !filter_number(clause->uid_op, clause->uid, BPF_CORE_READ(task, cred, uid.val)))
 		return lasts;
 	if (clause->comm_op == RT_FILTER_ANY)
 		return lasts | FILTER_PASSES;

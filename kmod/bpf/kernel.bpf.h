@@ -95,6 +95,10 @@ struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 };
 
+enum cgroup_subsys_id {
+	CGROUP_SUBSYS_COUNT = 1,
+};
+
 struct css_set {
 	struct cgroup_subsys_state *subsys[1];	/* as many as there are controllers */
 	struct cgroup *dfl_cgrp;
@@ -135,6 +139,11 @@ struct task_struct {
 struct bpf_local_storage_map {
 	int selem_ma;		/* asked after, never read */
 	int use_kmalloc_nolock;
+};
+
+/* Since 6.16, and with it the second argument of that tracepoint. */
+struct trace_event_raw_sched_process_exit {
+	bool group_dead;
 };
 
 struct linux_binprm {
@@ -209,7 +218,11 @@ struct pt_regs {
  * The verifier goes through a static function again for every state that any caller calls it in,
  * and through a global one once. So what is long and seldom run is global where it can be: it takes
  * numbers and pointers to plain memory (which may be NULL for all the verifier knows) and returns a
- * number. A context or a task_struct it can not be given by the oldest kernels that we load on.
+ * number. A context or a task_struct it can not be given by the oldest kernels that we load on; the
+ * address of a task it finds in memory, as struct context has it.
+ *
+ * A loop it goes through as often as it turns, unless its body is the callback of bpf_loop() and all
+ * that changes from turn to turn is in a map. What that comes to is bounded by tests/bpf/test_verifier.c.
  */
 #define verified_once		__attribute__((noinline))
 

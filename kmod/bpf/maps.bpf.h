@@ -113,28 +113,36 @@ struct maps_note {
 #define NT_GNU_BUILD_ID	3
 #define GNU_NAME	0x00554e47	/* "GNU" */
 
+#define MAPS_NOTES_END	(~0u)
+
+/* The note at a place of the piece. Returns where the next is; MAPS_NOTES_END: no need to go on. */
+verified_once __u32 maps_take_note(struct maps_found *found, __u32 at, __u32 bytes)
+{
+	struct maps_note *note;
+
+	if (!found || at + 16 > bytes)
+		return MAPS_NOTES_END;
+	note = (void *)&found->piece[at & (MAPS_PIECE_BYTES - 4)];
+	if (note->type == NT_GNU_BUILD_ID && note->name_bytes == 4 &&
+	    *(__u32 *)note->name == GNU_NAME && note->bytes <= 20 && note->bytes >= 8) {
+		found->build_id[0] = note->build_id[0];
+		found->build_id[1] = note->bytes >= 16 ? note->build_id[1] : 0;
+		found->build_id[2] = note->bytes >= 20 ? note->build_id_end : 0;
+		return MAPS_NOTES_END;
+	}
+	if (note->name_bytes > 64 || note->bytes > MAPS_PIECE_BYTES)
+		return MAPS_NOTES_END;
+	return at + 12 + ((note->name_bytes + 3) & ~3u) + ((note->bytes + 3) & ~3u);
+}
+
 /* The notes that begin the piece. */
 inlined bool maps_take_notes(struct maps_found *found, __u32 bytes)
 {
 	__u32 at = 0;
 
-	for (int i = 0; i < MAPS_NOTES_MAX; i++) {
-		struct maps_note *note = (void *)&found->piece[at & (MAPS_PIECE_BYTES - 4)];
-
-		if (at + 16 > bytes)
-			return false;
-		if (note->type == NT_GNU_BUILD_ID && note->name_bytes == 4 &&
-		    *(__u32 *)note->name == GNU_NAME && note->bytes <= 20 && note->bytes >= 8) {
-			found->build_id[0] = note->build_id[0];
-			found->build_id[1] = note->bytes >= 16 ? note->build_id[1] : 0;
-			found->build_id[2] = note->bytes >= 20 ? note->build_id_end : 0;
-			return true;
-		}
-		if (note->name_bytes > 64 || note->bytes > MAPS_PIECE_BYTES)
-			return false;
-		at += 12 + ((note->name_bytes + 3) & ~3u) + ((note->bytes + 3) & ~3u);
-	}
-	return false;
+	for (int i = 0; i < MAPS_NOTES_MAX && at != MAPS_NOTES_END; i++)
+		at = maps_take_note(found, at, bytes);
+	return found->build_id[0];
 }
 
 /* Reads the build-id of the file whose first byte lies at `base`; zeros: it has none, or none is there. */
@@ -200,7 +208,7 @@ outlined void maps_write(struct task_struct *task, struct maps_found *found, str
 	attach_copy(attach, place.record->payload + 10);
 	ring_commit(&event.ring, &place, bytes, RT_PROBE_PROCESS_MAP);
 	maps_told_count++;
-	thread_after_exit(task, event.thread);
+	thread_after_exit(task, thread_is_past(task, event.thread));
 }
 
 struct maps_step {

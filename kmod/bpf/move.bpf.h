@@ -39,7 +39,7 @@ int cgroup_attach_task(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[2];
 	struct bpf_thread *thread = thread_of(task, THREAD_CONTEXT_LOCKED);
-	struct signal_struct *signal = task->signal;
+	struct signal_struct *signal = BPF_CORE_READ(task, signal);
 	struct move move = {
 		.head = (__u64)signal + bpf_core_field_offset(struct signal_struct, thread_head),
 	};

@@ -129,9 +129,15 @@ inlined void ring_count_lost(struct rt_ring_producer *producer, __u32 reason)
 	__sync_fetch_and_add(&producer->lost_total, 1);
 }
 
-outlined void ring_lose(struct rt_ring_producer *producer, __u32 reason)
+/* Counts what is lost on this CPU's ring. */
+verified_once bool ring_lose(__u32 reason)
 {
-	ring_count_lost(producer, reason);
+	struct ring ring;
+
+	if (!ring_of_this_cpu(&ring))
+		return false;
+	ring_count_lost(ring.producer, reason);
+	return true;
 }
 
 /* Fills the end of one sub-buffer and the head of the next; returns where the record goes. */
@@ -197,16 +203,13 @@ verified_once __u64 ring_try(__u32 bytes, __u32 tid)
  */
 verified_once __u64 ring_reserve_slowly(__u32 bytes, __u32 tid)
 {
-	struct ring ring;
-
 	for (int tries = 0; tries < RT_RESERVE_TRIES; tries++) {
 		__u64 pos = ring_try(bytes, tid);
 
 		if (pos != RING_INTERRUPTED)
 			return pos;
 	}
-	if (ring_of_this_cpu(&ring))
-		ring_count_lost(ring.producer, RT_LOST_NEST);
+	ring_lose(RT_LOST_NEST);
 	return RING_NO_PLACE;
 }
 
@@ -261,15 +264,20 @@ inlined bool ring_reserve(const struct ring *ring, __u32 bytes, __u32 tid,
  * Wakes the reader, once for each bell_at. It counts as answered only when the bell did ring: in an
  * NMI it may be busy, and the next record tries again.
  */
-outlined void ring_bell(struct rt_ring_producer *producer, __u32 cpu, __u64 bell_at)
+verified_once bool ring_bell(__u64 bell_at)
 {
-	void *bell = bpf_map_lookup_elem(&bells, &cpu);
 	__u64 nothing = 0;
+	struct ring ring;
+	void *bell;
 
+	if (!ring_of_this_cpu(&ring))
+		return false;
+	bell = bpf_map_lookup_elem(&bells, &ring.cpu);
 	if (!bell || bpf_ringbuf_output(bell, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP))
-		return;
-	write_once(producer->bell_answered, bell_at);
-	__sync_fetch_and_add(&producer->bells, 1);
+		return false;
+	write_once(ring.producer->bell_answered, bell_at);
+	__sync_fetch_and_add(&ring.producer->bells, 1);
+	return true;
 }
 
 /*
@@ -285,7 +293,7 @@ inlined void ring_commit(const struct ring *ring, const struct reservation *plac
 	ring_publish(ring, place->record, place->pos, bytes / 8, probe);
 	bell_at = read_once(ring->consumer->bell_at);
 	if (unlikely(place->end >= bell_at && ring->producer->bell_answered != bell_at))
-		ring_bell(ring->producer, ring->cpu, bell_at);
+		ring_bell(bell_at);
 }
 
 #endif

@@ -10,8 +10,11 @@
 #include "event.bpf.h"
 #include "syscall.bpf.h"
 
-/* Whether sched_process_exit says if it is the last of its process (6.16), or we must look. */
-const volatile bool exit_says_group_dead = false;
+/* Whether sched_process_exit says if it is the last of its process, or we must look. */
+inlined bool sched_exit_says_group_dead(void)
+{
+	return bpf_core_field_exists(struct trace_event_raw_sched_process_exit, group_dead);
+}
 
 inlined bool sched_wants(const struct bpf_request *request, enum rt_probe probe)
 {
@@ -59,6 +62,7 @@ int sched_switch(__u64 *ctx)
 	struct event event = { .request = request_of(read_once(generation)), .task = prev };
 	struct bpf_thread *next_thread;
 	struct reservation place;
+	bool prev_past, next_past;
 	__u32 bytes;
 
 	if (!sched_wants(event.request, RT_PROBE_SCHED_SWITCH))
@@ -67,6 +71,8 @@ int sched_switch(__u64 *ctx)
 	if (!sched_begin(&event, RT_PROBE_SCHED_SWITCH))
 		return 0;
 	next_thread = thread_of(next, THREAD_CONTEXT_LOCKED);
+	prev_past = thread_is_past(prev, event.thread);
+	next_past = thread_is_past(next, next_thread);
 	if (!event_names(&event, prev, event.thread) || !event_names(&event, next, next_thread))
 		return 0;
 	if (sched_reserve(ctx, &event, 4, ATTACH_SWITCH, &place, &bytes)) {
@@ -76,8 +82,8 @@ int sched_switch(__u64 *ctx)
 		place.record->payload[3] = (__s64)next->prio;
 		ring_commit(&event.ring, &place, bytes, RT_PROBE_SCHED_SWITCH);
 	}
-	thread_after_exit(prev, event.thread);
-	thread_after_exit(next, next_thread);
+	thread_after_exit(prev, prev_past);
+	thread_after_exit(next, next_past);
 	return 0;
 }
 
@@ -87,6 +93,7 @@ inlined int sched_wake(__u64 *ctx, __u32 program)
 	struct event event = { .request = request_of(read_once(generation)) };
 	struct bpf_thread *target_thread;
 	struct reservation place;
+	bool waker_past, target_past;
 	__u32 bytes;
 
 	if (!sched_wants(event.request, RT_PROBE_SCHED_WAKEUP))
@@ -96,6 +103,8 @@ inlined int sched_wake(__u64 *ctx, __u32 program)
 	if (!sched_begin(&event, RT_PROBE_SCHED_WAKEUP))
 		return 0;
 	target_thread = thread_of(target, THREAD_CONTEXT_LOCKED);
+	waker_past = thread_is_past(event.task, event.thread);
+	target_past = thread_is_past(target, target_thread);
 	if (!event_names(&event, event.task, event.thread) ||
 	    !event_names(&event, target, target_thread))
 		return 0;
@@ -105,8 +114,8 @@ inlined int sched_wake(__u64 *ctx, __u32 program)
 		place.record->payload[2] = target->thread_info.cpu;
 		ring_commit(&event.ring, &place, bytes, RT_PROBE_SCHED_WAKEUP);
 	}
-	thread_after_exit(event.task, event.thread);
-	thread_after_exit(target, target_thread);
+	thread_after_exit(event.task, waker_past);
+	thread_after_exit(target, target_past);
 	return 0;
 }
 
@@ -223,8 +232,8 @@ inlined void sched_write_exit(__u64 *ctx, struct event *event)
 	if (!sched_reserve(ctx, event, 3, ATTACH_EXIT, &place, &bytes))
 		return;
 	place.record->payload[0] = (__s64)task->prio;
-	place.record->payload[1] = exit_says_group_dead ? ctx[1] & 0xff
-							: task->signal->live.counter == 0;
+	place.record->payload[1] = sched_exit_says_group_dead() ? ctx[1] & 0xff :
+					task->signal->live.counter == 0;
 	place.record->payload[2] = (__s64)task->exit_code;
 	ring_commit(&event->ring, &place, bytes, RT_PROBE_SCHED_EXIT);
 }

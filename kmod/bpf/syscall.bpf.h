@@ -186,15 +186,13 @@ outlined void syscall_write_named_entry(void *ctx, __u32 of_generation, __u32 pr
 		bytes += attach->bytes;
 	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))
 		return;
+	if (attach)
+		attach_copy(attach, place.record->payload + fixed + syscall_args(word));
 	if (fixed) {
 		place.record->payload[0] = RT_DURATION_NEVER;
 		place.record->payload[1] = 0;
-		syscall_fields_copy(place.record->payload + 2, regs, word);
-	} else {
-		syscall_fields_copy(place.record->payload, regs, word);
 	}
-	if (attach)
-		attach_copy(attach, place.record->payload + fixed + syscall_args(word));
+	syscall_fields_copy(place.record->payload + fixed, regs, word);
 	*time_ns = place.time_ns;
 	ring_commit(&ring, &place, bytes, probe);
 }
@@ -236,9 +234,12 @@ outlined int syscall_enter_slowly(__u64 *ctx, __u32 of_generation)
 			write_once(thread->refused, 0);
 		return 0;
 	}
-	if (word & SYSCALL_WANTS_ENTRY)
+	/* Its memory is asked for again, for the reason that thread_is_past() has. */
+	if (word & SYSCALL_WANTS_ENTRY) {
 		syscall_write_entry(ctx, of_generation, thread, RT_PROBE_SYSCALL_ENTRY + nr,
 				    &time_ns);
+		thread = thread_of(task, THREAD_CONTEXT_TASK);
+	}
 	if (!(word & SYSCALL_WANTS_CALL))
 		return 0;
 	if (word & SYSCALL_NEVER_RETURNS) {
@@ -333,14 +334,14 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 		bytes += attach->bytes;
 	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))
 		return;
+	if (attach)
+		attach_copy(attach, place.record->payload + 2 + args);
 	place.record->payload[0] = place.time_ns - entry_ns;
 	place.record->payload[1] = ((__u64 *)ctx)[1];
 	if (exec)
 		bpf_probe_read_kernel(place.record->payload + 2, 8 * args, &exec->args);
 	else
 		syscall_fields_copy(place.record->payload + 2, regs, word);
-	if (attach)
-		attach_copy(attach, place.record->payload + 2 + args);
 	ring_commit(&ring, &place, bytes, RT_PROBE_SYSCALL_CALL + nr);
 }
 

@@ -40,11 +40,28 @@ struct {
 __u64 texts_kept[TEXTS_KEPT];	/* their ids, in the order in which they came */
 __u64 texts_made;
 
-/* Where a text is made: of one CPU, taken by whoever finds it free. */
+/* How far context.bpf.h has come. */
+struct text_walk {
+	__u64 at;		/* the dentry, or the kernfs_node */
+	__u64 root;		/* the dentry where the mount begins */
+	__u64 mount;
+	__u32 cgroups;		/* that are worth telling: */
+	__u32 zero0;
+	__u64 cgroup[RT_TEXT_CGROUPS_MAX];	/* the kernfs_node */
+	__u32 hash[RT_TEXT_CGROUPS_MAX];	/* of its last component */
+};
+
+/*
+ * Where a text is made: of one CPU, taken by whoever finds it free. What its making counts is here,
+ * too, rather than in registers: so the verifier sees the same state after each step of a loop.
+ */
 struct text_place {
 	__u32 taken;
 	__u32 names;
+	__u32 begins;		/* where a path does, behind those before it */
+	__u32 zero0;
 	__u64 id;
+	struct text_walk walk;
 	__u64 name[TEXT_NAMES_MAX];		/* addresses, the last component first */
 	struct text text;
 	char slack[TEXT_NAME_BYTES];		/* the verifier wants it */
@@ -110,29 +127,37 @@ inlined bool text_append(struct text_place *place, __u32 slash, const void *name
 	return true;
 }
 
+/* Adds the i-th component of the path, 1: it was the last. */
+static long text_append_step(__u32 i, struct text_place **of)
+{
+	struct text_place *place = *of;
+	__u32 names = place->names;
+
+	if (i >= names)
+		return 1;
+	if (text_append(place, 1, (const void *)place->name[(names - 1 - i) &
+							    (TEXT_NAMES_MAX - 1)]))
+		return 0;
+	place->text.bytes = place->begins;
+	text_append(place, 0, (const void *)place->name[0]);
+	return 1;
+}
+
 /*
  * Adds the names as a path; none: "/". The last alone, and without a slash, where the path is too
  * long. There is always room for one more byte behind it.
  */
 inlined void text_append_names(struct text_place *place)
 {
-	__u32 names = place->names, bytes = place->text.bytes;
+	__u32 bytes = place->text.bytes;
 
-	if (!names) {
-		place->text.data[bytes & TEXT_MASK] = '/';
-		place->text.bytes = bytes + 1;
+	place->begins = bytes;
+	if (place->names) {
+		bpf_loop(TEXT_NAMES_MAX, text_append_step, &place, 0);
 		return;
 	}
-	for (__u32 i = 1; i <= TEXT_NAMES_MAX; i++) {
-		if (i > names)
-			return;
-		if (text_append(place, 1, (const void *)place->name[(names - i) &
-								    (TEXT_NAMES_MAX - 1)]))
-			continue;
-		place->text.bytes = bytes;
-		text_append(place, 0, (const void *)place->name[0]);
-		return;
-	}
+	place->text.data[bytes & TEXT_MASK] = '/';
+	place->text.bytes = bytes + 1;
 }
 
 /* Keeps a text that is made, in the place of the oldest. False: this CPU is just at the map. */

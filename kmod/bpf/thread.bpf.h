@@ -191,27 +191,32 @@ inlined bool thread_tell(struct context *context)
  * Writes RT_PROBE_THREAD on this CPU's ring. Pointers are followed by helper: for each that is
  * followed directly, the verifier looks for a type through the whole BTF of the kernel.
  */
-outlined bool thread_write(struct task_struct *task, struct bpf_thread *thread, __u32 flags,
-			   const struct context *context)
+verified_once bool thread_write(const struct context *context, const struct bpf_thread *thread,
+				__u32 flags)
 {
 	const __u32 bytes = RT_RECORD_HEADER_BYTES + sizeof(struct rt_thread);
+	struct task_struct *task;
 	char comm[RT_COMM_BYTES];
 	struct reservation place;
 	struct rt_thread *who;
 	struct ring ring;
 
-	if (!ring_of_this_cpu(&ring))
+	if (!context || !ring_of_this_cpu(&ring))
 		return false;
+	task = (struct task_struct *)context->task;
 	thread_comm(thread, task, comm);
-	if (!ring_reserve(&ring, bytes, task->pid, &place))
+	place.pos = ring_reserve_slowly(bytes, BPF_CORE_READ(task, pid));
+	if (place.pos == RING_NO_PLACE)
 		return false;
+	place.record = ring_place(&ring, place.pos);
+	place.end = place.pos + bytes;
 	who = (void *)place.record->payload;
-	who->pid = task->tgid;
+	who->pid = BPF_CORE_READ(task, tgid);
 	who->ppid = BPF_CORE_READ(task, real_parent, tgid);
 	who->uid = BPF_CORE_READ(task, cred, uid.val);
-	who->flags = flags | (task->flags & PF_KTHREAD ? RT_THREAD_KERNEL : 0) |
+	who->flags = flags | (BPF_CORE_READ(task, flags) & PF_KTHREAD ? RT_THREAD_KERNEL : 0) |
 		     (context->bare ? RT_THREAD_BARE : 0);
-	who->start_ns = task->start_time;
+	who->start_ns = BPF_CORE_READ(task, start_time);
 	__builtin_memcpy(who->comm, comm, sizeof(comm));
 	who->cgroup_id = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	who->cgroup = context->cgroup;
@@ -223,20 +228,18 @@ outlined bool thread_write(struct task_struct *task, struct bpf_thread *thread, 
 /* Its last record on this ring. */
 inlined void thread_write_exited(struct task_struct *task)
 {
-	struct context nothing = {};
+	struct context nothing = { .task = (__u64)task };
 
-	thread_write(task, NULL, RT_THREAD_EXITED, &nothing);
+	thread_write(&nothing, NULL, RT_THREAD_EXITED);
 }
 
 /*
  * Finds what a thread's texts are and tells them to this CPU's ring. One that is made may push out
  * another that was there: the second time both are among the newest. False: there was no room.
  */
-inlined bool thread_tell_context(struct task_struct *task, struct bpf_thread *thread,
+inlined bool thread_tell_context(const struct bpf_thread *slot, struct bpf_thread *thread,
 				 struct context *context)
 {
-	struct bpf_thread *slot = thread_slot(task->pid);
-
 	for (int tries = 0; tries < 2; tries++) {
 		context_find(slot, thread, context);
 		if (!thread_tell(context))
@@ -253,23 +256,27 @@ inlined bool thread_tell_context(struct task_struct *task, struct bpf_thread *th
  * Its slot may be freed and taken meanwhile: bpf_thread has the reason why this is safe. Who lacks
  * what another try may find is introduced with the next event, too.
  */
-outlined bool thread_introduce(struct task_struct *task, struct bpf_thread *thread)
+verified_once bool thread_introduce(struct context *context, struct bpf_thread *thread)
 {
-	__u32 cpu = bpf_get_smp_processor_id() & (RT_CPUS_MAX - 1);
-	struct context context = { .task = (__u64)task };
+	__u32 cpu = bpf_get_smp_processor_id() & (RT_CPUS_MAX - 1), tid;
 	__u64 *word = NULL, before = 0;
+	struct task_struct *task;
 
+	if (!context)
+		return false;
+	task = (struct task_struct *)context->task;
+	tid = BPF_CORE_READ(task, pid);
 	if (thread) {
 		word = &thread->known[cpu / THREAD_KNOWN_CPUS];
 		before = read_once(*word);
 		barrier();
-		if (task->pid && read_once(thread->owner) != (__u64)task)
+		if (tid && read_once(thread->owner) != (__u64)task)
 			thread = NULL;
 	}
-	if (!thread_tell_context(task, thread, &context) ||
-	    !thread_write(task, thread, 0, &context))
+	if (!thread_tell_context(thread_slot(tid), thread, context) ||
+	    !thread_write(context, thread, 0))
 		return false;
-	if (thread && !context.bare)
+	if (thread && !context->bare)
 		__sync_val_compare_and_swap(word, before,
 					    before | 1ULL << (cpu % THREAD_KNOWN_CPUS));
 	return true;
@@ -284,15 +291,27 @@ inlined bool thread_is_marked(const struct bpf_thread *thread, __u32 cpu)
 /* Whether this ring's reader knows the thread, if need be from now on. */
 inlined bool thread_is_known(struct task_struct *task, struct bpf_thread *thread, __u32 cpu)
 {
+	struct context context;
+
 	if (likely(thread && thread_is_marked(thread, cpu)))
 		return true;
-	return thread_introduce(task, thread);
+	context = (struct context){ .task = (__u64)task };
+	return thread_introduce(&context, thread);
 }
 
-/* After the event of a thread that may be past its exit. */
-inlined void thread_after_exit(struct task_struct *task, struct bpf_thread *thread)
+/*
+ * Whether a thread that nothing remembers is past its exit. Asked before its event is written, so that
+ * the verifier need not follow each kind of memory that a thread may have through the writing.
+ */
+inlined bool thread_is_past(const struct task_struct *task, const struct bpf_thread *thread)
 {
-	if (unlikely(!thread && task->flags & PF_EXITING))
+	return unlikely(!thread && task->flags & PF_EXITING);
+}
+
+/* After the event of such a thread. */
+inlined void thread_after_exit(struct task_struct *task, bool is_past)
+{
+	if (unlikely(is_past))
 		thread_write_exited(task);
 }
 

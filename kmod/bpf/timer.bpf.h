@@ -81,6 +81,7 @@ SEC("perf_event")
 int timer(void *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), periods, ip;
+	bool is_past;
 	__u32 slot = timer_cookie_slot(cookie);
 	struct event event = { .request = request_of(read_once(generation)) };
 	const struct request_timer *timer = &event.request->timer[slot];
@@ -96,12 +97,13 @@ int timer(void *ctx)
 		timer_tick(&event, timer->probe, periods);
 		return 0;
 	}
+	is_past = thread_is_past(event.task, event.thread);
 	if (!event_begin(&event, timer->flags & TIMER_UNFILTERED) ||
 	    !event_names(&event, event.task, event.thread))
 		return 0;
 	ip = regs_place((struct pt_regs *)ctx);
 	timer_sample(ctx, &event, timer->probe, ip, periods);
-	thread_after_exit(event.task, event.thread);
+	thread_after_exit(event.task, is_past);
 	return 0;
 }
 

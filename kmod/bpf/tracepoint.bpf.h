@@ -57,6 +57,7 @@ inlined void tracepoint_attach(void *ctx, struct attach *attach, __u32 text)
 	barrier_var(bytes);
 	if (bytes > RT_STRING_BYTES_MAX || bpf_probe_read_kernel(place->data, bytes, ctx + offset))
 		return;
+	attach_trim(attach, bytes);
 	attach_end(attach, RT_ATTACH_STRING, made_text_arg(text), bytes);
 }
 
@@ -88,11 +89,13 @@ int any_tracepoint(void *ctx)
 	__u32 bytes = RT_RECORD_HEADER_BYTES + 8 * words;
 	struct attach *attach = NULL;
 	struct reservation place;
+	bool is_past;
 
 	if (!(wishes & MADE_WANTED))
 		return 0;
 	event.task = bpf_get_current_task_btf();
 	event.thread = thread_of(event.task, THREAD_CONTEXT_LOCKED);
+	is_past = thread_is_past(event.task, event.thread);
 	if (!event_begin(&event, wishes & MADE_UNFILTERED) ||
 	    !event_names(&event, event.task, event.thread))
 		return 0;
@@ -113,7 +116,7 @@ int any_tracepoint(void *ctx)
 		ring_commit(&event.ring, &place, bytes,
 			    RT_PROBE_MADE + (__u32)made_number(MADE_INDEX));
 	}
-	thread_after_exit(event.task, event.thread);
+	thread_after_exit(event.task, is_past);
 	return 0;
 }
 

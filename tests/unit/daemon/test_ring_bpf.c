@@ -300,8 +300,8 @@ static void a_loss_stands_before_the_record_after_it(void **state)
 
 	(void)state;
 	assert_true(attempt());
-	ring_lose(cpu.ring.producer, RT_LOST_NEST);
-	ring_lose(cpu.ring.producer, RT_LOST_NEST);
+	ring_lose(RT_LOST_NEST);
+	ring_lose(RT_LOST_NEST);
 	cpu.attempts += 2;
 	assert_true(attempt());
 	assert_true(attempt());
@@ -324,7 +324,7 @@ static void each_loss_stands_before_the_record_after_it(void **state)
 	assert_true(attempt());
 	drain();
 	for (unsigned i = 0; i < 5000; i++) {
-		ring_lose(cpu.ring.producer, RT_LOST_NEST);
+		ring_lose(RT_LOST_NEST);
 		cpu.attempts++;
 		assert_true(attempt_of(1 + i % 9));
 		assert_int_equal(ring_reader_next(cpu.ring.reader, &item), RING_LOST);

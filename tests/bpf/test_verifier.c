@@ -1,0 +1,83 @@
+/*
+ * What the kernel's verifier has to do before the programs may run, in instructions that it goes through.
+ * That is most of what a start costs, and grows unseen: a branch in a loop, or a function that is not
+ * verified_once, multiplies it.
+ */
+#include "tests/bpf/harness.h"
+
+#include <bpf/bpf.h>
+#include <dirent.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ONE_MAX		24000	/* of one program; the kernel's own limit is a million */
+#define ALL_MAX		110000
+#define PROGRAMS_MIN	13
+
+struct counted {
+	unsigned programs;
+	unsigned long instructions;
+};
+
+/* Whether the descriptor is a program's; then what the kernel says of it. */
+static bool describe(int fd, struct bpf_prog_info *info)
+{
+	char path[64], link[64] = "";
+	uint32_t bytes = sizeof(*info);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (readlink(path, link, sizeof(link) - 1) < 0 || strcmp(link, "anon_inode:bpf-prog"))
+		return false;
+	memset(info, 0, sizeof(*info));
+	assert_int_equal(bpf_obj_get_info_by_fd(fd, info, &bytes), 0);
+	return true;
+}
+
+static struct counted count_programs(void)
+{
+	struct counted counted = {};
+	struct bpf_prog_info info;
+	struct dirent *entry;
+	DIR *directory = opendir("/proc/self/fd");
+
+	assert_non_null(directory);
+	while ((entry = readdir(directory))) {
+		if (!describe(atoi(entry->d_name), &info))
+			continue;
+		print_message("%-16s %6u instructions verified\n", info.name, info.verified_insns);
+		assert_true(info.verified_insns > 0);
+		if (info.verified_insns > ONE_MAX)
+			fail_msg("%s: the verifier goes through %u instructions, at most %u", info.name,
+				 info.verified_insns, ONE_MAX);
+		counted.instructions += info.verified_insns;
+		counted.programs++;
+	}
+	closedir(directory);
+	return counted;
+}
+
+static void programs_are_verified_quickly(void **state)
+{
+	struct harness harness;
+	struct counted counted;
+
+	(void)state;
+	harness_open(&harness, RT_RING_BYTES_MIN);
+	counted = count_programs();
+	harness_close(&harness);
+	print_message("%lu of %u programs\n", counted.instructions, counted.programs);
+	assert_true(counted.programs >= PROGRAMS_MIN);
+	assert_true(counted.instructions <= ALL_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(programs_are_verified_quickly),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
