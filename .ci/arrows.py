@@ -60,7 +60,7 @@ LIBRARIES = {
                     "client/cli/token*", "tests/*"],
     r"curl/.*": ["daemon/export/*", "tests/*"],
     r"snappy-c\.h": ["daemon/export/*", "tests/*"],
-    r"zlib\.h": ["daemon/base/gzip.c", "tests/*"],
+    r"zlib\.h": ["daemon/base/gzip.c", "client/cli/print_pprof.c", "tests/*"],
     r"proto/export/(?!exposition).*": ["daemon/export/*", "tests/*"],
     r"proto/export/exposition.*": ["daemon/metrics/exposition.c", "tests/*"],
     r"seccomp\.h": ["daemon/host/sandbox*", "daemon/sandbox_engine*", "tests/*"],

@@ -104,6 +104,7 @@ static int parse_format(const struct row *row, enum option_commands command, con
 		[FORMAT_NONE] = { "none", STREAM | RECORD | READ },
 		[FORMAT_FOLDED] = { "folded", STREAM | RECORD | READ },
 		[FORMAT_CSV] = { "csv", STREAM | RECORD | READ },
+		[FORMAT_PPROF] = { "pprof", STREAM | RECORD | READ },
 		[FORMAT_SQLITE] = { "sqlite", READ },
 	};
 	const size_t formats = sizeof(known) / sizeof(*known);

@@ -61,7 +61,7 @@ static void take(struct sink *sink, const struct ringtail_item *item)
 
 	if (item->kind != RINGTAIL_EVENT || stack_names_learn(stack_set_names(sink->set), item))
 		return;
-	stack = stack_set_take(sink->set, item);
+	stack = stack_set_take(sink->set, item, 0);
 	if (stack)
 		stack->count++;
 	else

@@ -44,6 +44,7 @@ struct sink_ops {
 	void (*destroy)(struct sink *sink);
 };
 
-extern const struct sink_ops print_text, print_json, print_folded, print_csv, write_sqlite;
+extern const struct sink_ops print_text, print_json, print_folded, print_csv, print_pprof,
+	write_sqlite;
 
 #endif

@@ -50,7 +50,7 @@ struct stack_names *stack_set_names(struct stack_set *set)
 
 static uint64_t hash_of(const struct stack *stack)
 {
-	uint64_t hash = 0xcbf29ce484222325ull ^ stack->pid;
+	uint64_t hash = 0xcbf29ce484222325ull ^ stack->pid ^ (uint64_t)stack->probe << 32;
 
 	for (unsigned i = 0; i < stack->user + stack->kernel; i++) {
 		hash = (hash ^ stack->frame[i]) * 0x100000001b3ull;
@@ -61,7 +61,7 @@ static uint64_t hash_of(const struct stack *stack)
 
 static bool is_equal(const struct stack *a, const struct stack *b)
 {
-	return a->hash == b->hash && a->pid == b->pid && a->user == b->user &&
+	return a->hash == b->hash && a->pid == b->pid && a->probe == b->probe && a->user == b->user &&
 	       a->kernel == b->kernel && !memcmp(a->comm, b->comm, sizeof(a->comm)) &&
 	       !memcmp(a->frame, b->frame, (a->user + a->kernel) * sizeof(*a->frame));
 }
@@ -100,13 +100,15 @@ static void take_frames(struct stack_set *set, const struct ringtail_item *event
 	}
 }
 
-struct stack *stack_set_take(struct stack_set *set, const struct ringtail_item *event)
+struct stack *stack_set_take(struct stack_set *set, const struct ringtail_item *event,
+			     uint32_t probe)
 {
 	_Alignas(struct stack) char room[sizeof(struct stack) + FRAMES_MAX * sizeof(uint64_t)];
 	struct stack *stack = (void *)room;
 
 	memset(stack, 0, sizeof(*stack));
 	stack->pid = event->thread.pid;
+	stack->probe = probe;
 	memcpy(stack->comm, event->thread.comm, out_comm_bytes(event->thread.comm));
 	take_frames(set, event, RINGTAIL_ATTACHED_USTACK, stack, &stack->user);
 	take_frames(set, event, RINGTAIL_ATTACHED_KSTACK, stack, &stack->kernel);

@@ -20,6 +20,7 @@ struct stack {
 	uint64_t count, time_ns;	/* the caller's: events, and the time in them */
 	uint32_t id;			/* in a set: from 1 on, in the order of their first events */
 	uint32_t pid;
+	uint32_t probe;			/* the caller's: equal stacks of different probes differ */
 	uint16_t user, kernel;		/* frames of each, the user's first, innermost first */
 	char comm[16];
 	uint64_t frame[];
@@ -33,7 +34,8 @@ void stack_set_destroy(struct stack_set *set);
 struct stack_names *stack_set_names(struct stack_set *set);
 
 /* The event's stack, which may have no frames; NULL: there is no room for a new one. */
-struct stack *stack_set_take(struct stack_set *set, const struct ringtail_item *event);
+struct stack *stack_set_take(struct stack_set *set, const struct ringtail_item *event,
+			     uint32_t probe);
 
 /* How many there are; and each of them by id - 1. */
 size_t stack_set_count(const struct stack_set *set);

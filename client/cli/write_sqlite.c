@@ -585,7 +585,7 @@ static void put_attachments(struct sink *sink, const struct table *table,
 	put_strings(sink, table, event);
 	if (!has_stack(event))
 		return;
-	stack = stack_set_take(sink->stacks, event);
+	stack = stack_set_take(sink->stacks, event, 0);
 	if (stack) {
 		stack->count++;
 		sqlite3_bind_int64(table->insert, table->stack, stack->id);

@@ -4,6 +4,7 @@ The schema is read from the .proto itself, so a test speaks whatever the contrac
 decoded message has every field: zeros, empty texts and empty lists stand for what was absent,
 None for an absent message.
 """
+import collections
 import os
 import re
 
@@ -150,3 +151,34 @@ def decode(message, data):
         else:
             values[field.name] = value
     return values
+
+
+# ---- Messages of other people's schemas
+
+def varints(data):
+    """The numbers of a packed field."""
+    at, values = 0, []
+    while at < len(data):
+        value, at = get_varint(data, at)
+        values.append(value)
+    return values
+
+
+def fields(data):
+    """The fields of a message by their numbers, each a list: integers and bytes."""
+    at, found = 0, collections.defaultdict(list)
+    while at < len(data):
+        key, at = get_varint(data, at)
+        if key & 7 == 0:
+            value, at = get_varint(data, at)
+        elif key & 7 in (1, 5):
+            size = 8 if key & 7 == 1 else 4
+            value, at = int.from_bytes(data[at:at + size], "little"), at + size
+        elif key & 7 == 2:
+            size, at = get_varint(data, at)
+            value, at = data[at:at + size], at + size
+            assert len(value) == size, "a field is cut short"
+        else:
+            raise ValueError(f"wire type {key & 7}")
+        found[key >> 3].append(value)
+    return found
