@@ -1,10 +1,17 @@
 #include "proto/cursor.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/limits.h"
+
+void boot_id_print(const uint8_t id[16], char text[BOOT_ID_TEXT_BYTES])
+{
+	for (unsigned i = 0; i < 16; i++)
+		text += sprintf(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id[i]);
+}
 
 bool run_equal(const struct run *a, const struct run *b)
 {

@@ -19,6 +19,10 @@ struct run {
 	uint64_t epoch;
 };
 
+/* "0a1b2c3d-...", as /proc/sys/kernel/random/boot_id has it. */
+#define BOOT_ID_TEXT_BYTES 37
+void boot_id_print(const uint8_t id[16], char text[BOOT_ID_TEXT_BYTES]);
+
 bool run_equal(const struct run *a, const struct run *b);
 
 /* A message's: zeros if its boot id has another length. */

@@ -43,7 +43,6 @@ const char *cmd_text_of(const struct settings *settings, const struct ringtail_e
 static int find_start(const struct settings *settings, struct ringtail_subscription *wanted,
 		      char **place, struct ringtail_error *error)
 {
-	static struct cursor cursor;	/* parsed again where it is used: a slip is usage */
 	uint64_t output_bytes;
 	struct timespec now;
 	int err = 0;
@@ -58,8 +57,12 @@ static int find_start(const struct settings *settings, struct ringtail_subscript
 	if (err || !settings->since)
 		return err;
 	if (since_is_cursor(settings->since)) {
+		struct cursor *cursor;	/* parsed again where it is used: a slip is usage */
+
 		wanted->since = settings->since;
-		return cursor_parse(settings->since, &cursor, error);
+		err = cursor_parse(settings->since, &cursor, error);
+		free(cursor);
+		return err;
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	return since_parse_time(settings->since,

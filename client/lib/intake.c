@@ -60,7 +60,7 @@ struct intake *intake_create(bool count_only)
 	intake->count_only = count_only;
 	intake->codec = frame_codec_create(1);
 	intake->ledger = calloc(1, sizeof(*intake->ledger));
-	intake->since_cursor = calloc(1, sizeof(*intake->since_cursor));
+	intake->since_cursor = cursor_create(CURSOR_POSITIONS_MAX);
 	intake->merge = merge_create(MERGE_BYTES_MAX);
 	if (!intake->codec || !intake->ledger || !intake->since_cursor || !intake->merge) {
 		intake_destroy(intake);
@@ -100,10 +100,10 @@ static void apply_since(struct intake *intake)
 	const struct cursor *since = intake->since_cursor;
 
 	memset(intake->since, 0, sizeof(intake->since));
-	if (!same_run(&intake->host, since->boot_id, since->epoch))
+	if (!same_run(&intake->host, since->run.boot_id, since->run.epoch))
 		return;
-	for (unsigned i = 0; i < since->positions; i++) {
-		const struct cursor_position *position = &since->position[i];
+	for (uint32_t i = 0; i < since->n; i++) {
+		const struct position *position = &since->position[i];
 
 		/* A CPU of which nothing comes stands there all the same. */
 		if (ledger_start(intake->ledger, position->cpu, position->seq) == 0)
@@ -114,9 +114,9 @@ static void apply_since(struct intake *intake)
 void intake_set_since(struct intake *intake, const struct cursor *since)
 {
 	if (since)
-		*intake->since_cursor = *since;
+		cursor_assign(intake->since_cursor, since);
 	else
-		memset(intake->since_cursor, 0, sizeof(*intake->since_cursor));
+		*intake->since_cursor = (struct cursor){.capacity = CURSOR_POSITIONS_MAX};
 	apply_since(intake);
 }
 
@@ -185,13 +185,9 @@ static void take_since(struct intake *intake, const Ringtail__V1__Cursor *told)
 {
 	struct cursor *since = intake->since_cursor;
 
-	if (told->boot_id.len == sizeof(since->boot_id)) {
-		memcpy(since->boot_id, told->boot_id.data, sizeof(since->boot_id));
-		since->epoch = told->epoch;
-		since->positions = 0;
-		for (size_t i = 0; i < told->n_position; i++)
-			since->position[since->positions++] = (struct cursor_position){
-				told->position[i]->cpu, told->position[i]->seq};
+	if (told->boot_id.len == sizeof(since->run.boot_id)) {
+		since->n = 0;
+		cursor_fill(since, told);
 	}
 	apply_since(intake);
 }
@@ -854,15 +850,15 @@ const struct ringtail_totals *intake_totals(struct intake *intake)
 
 void intake_cursor_come(const struct intake *intake, struct cursor *cursor)
 {
-	memcpy(cursor->boot_id, intake->host.boot_id, sizeof(cursor->boot_id));
-	cursor->epoch = intake->host.epoch;
+	memcpy(cursor->run.boot_id, intake->host.boot_id, sizeof(cursor->run.boot_id));
+	cursor->run.epoch = intake->host.epoch;
 	ledger_cursor(intake->ledger, cursor);
 }
 
 void intake_cursor_given(const struct intake *intake, struct cursor *cursor)
 {
 	intake_cursor_come(intake, cursor);
-	for (unsigned i = 0; i < cursor->positions; i++) {
+	for (uint32_t i = 0; i < cursor->n; i++) {
 		uint64_t seq;
 
 		if (merge_waiting(intake->merge, cursor->position[i].cpu, &seq))

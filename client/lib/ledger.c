@@ -67,11 +67,8 @@ int ledger_watermark(struct ledger *ledger, uint32_t cpu, uint64_t seq, uint64_t
 
 void ledger_cursor(const struct ledger *ledger, struct cursor *cursor)
 {
-	cursor->positions = 0;
-	for (uint32_t i = 0; i < ledger->cpus; i++)
+	cursor->n = 0;
+	for (uint32_t i = 0; i < ledger->cpus && cursor->n < cursor->capacity; i++)
 		if (ledger->cpu[i].known)
-			cursor->position[cursor->positions++] = (struct cursor_position){
-				.cpu = i,
-				.seq = ledger->cpu[i].seq,
-			};
+			cursor_append(cursor, i, ledger->cpu[i].seq);
 }

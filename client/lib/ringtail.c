@@ -50,7 +50,7 @@ struct ringtail {
 	struct ringtail_error error;
 	uint8_t hello[4096];		/* the first frame, for a tap that is set later */
 	size_t hello_bytes;
-	struct cursor cursor;
+	struct cursor *cursor;
 };
 
 static struct ringtail *create(bool count_only, struct ringtail_error *error)
@@ -60,10 +60,11 @@ static struct ringtail *create(bool count_only, struct ringtail_error *error)
 	if (ringtail) {
 		ringtail->interrupt_fd = -1;
 		ringtail->intake = intake_create(count_only);
+		ringtail->cursor = cursor_create(CURSOR_POSITIONS_MAX);
 		backoff_init(&ringtail->backoff, conn_now_ns() ^ (uint64_t)getpid() << 32);
 	}
-	if (!ringtail || !ringtail->intake) {
-		free(ringtail);
+	if (!ringtail || !ringtail->intake || !ringtail->cursor) {
+		ringtail_close(ringtail);
 		failure_set(error, ENOMEM, "no-memory", "out of memory");
 		return NULL;
 	}
@@ -89,6 +90,7 @@ void ringtail_close(struct ringtail *ringtail)
 	intake_destroy(ringtail->intake);
 	subscription_destroy(ringtail->subscription);
 	selection_destroy(ringtail->selection);
+	free(ringtail->cursor);
 	free(ringtail);
 }
 
@@ -305,11 +307,11 @@ static int reconnect(struct ringtail *ringtail)
 	int err;
 
 	intake_restart(ringtail->intake);
-	intake_cursor_come(ringtail->intake, &ringtail->cursor);
+	intake_cursor_come(ringtail->intake, ringtail->cursor);
 	err = greet(ringtail, &ringtail->error);
 	if (err)
 		return err;
-	err = subscription_send(ringtail->subscription, ringtail->conn, &ringtail->cursor,
+	err = subscription_send(ringtail->subscription, ringtail->conn, ringtail->cursor,
 				&ringtail->error);
 	if (!err)
 		err = await(ringtail, INTAKE_SUBSCRIBED, "answer to the subscription",
@@ -564,7 +566,7 @@ void ringtail_set_interrupt(struct ringtail *ringtail, int fd)
 
 int ringtail_cursor(const struct ringtail *ringtail, char *text, size_t text_bytes)
 {
-	struct cursor *cursor = malloc(sizeof(*cursor));
+	struct cursor *cursor = cursor_create(CURSOR_POSITIONS_MAX);
 	int err;
 
 	if (!cursor)
@@ -579,8 +581,8 @@ int ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error)
 {
 	if (!ringtail->conn || !ringtail->subscription)
 		return 0;
-	intake_cursor_given(ringtail->intake, &ringtail->cursor);
-	return subscription_ack(ringtail->subscription, ringtail->conn, &ringtail->cursor, error);
+	intake_cursor_given(ringtail->intake, ringtail->cursor);
+	return subscription_ack(ringtail->subscription, ringtail->conn, ringtail->cursor, error);
 }
 
 uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word)
@@ -725,20 +727,20 @@ static int give_bye(struct ringtail *ringtail, const Ringtail__V1__Bye *bye,
 int ringtail_end_tap(struct ringtail *ringtail, const char *reason, struct ringtail_error *error)
 {
 	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;
-	struct cursor_message end;
+	struct cursor_message *end;
 	int err;
 
 	if (!ringtail->tap)
 		return 0;
-	intake_cursor_come(ringtail->intake, &ringtail->cursor);
-	err = cursor_message_init(&end, &ringtail->cursor, error);
-	if (err)
-		return err;
+	intake_cursor_come(ringtail->intake, ringtail->cursor);
+	end = cursor_message_create(ringtail->cursor);
+	if (!end)
+		return failure_set(error, ENOMEM, "no-memory", "out of memory");
 	bye.reason = (char *)reason;
-	bye.end = &end.message;
+	bye.end = &end->cursor;
 	bye.final = true;
 	err = give_bye(ringtail, &bye, error);
-	cursor_message_fini(&end);
+	free(end);
 	ringtail->tap = NULL;
 	return err;
 }

@@ -59,10 +59,7 @@ int subscription_create(const struct ringtail_subscription *from, struct subscri
 	if (!subscription->filter || (from->consumer && !subscription->consumer))
 		goto no_memory;
 	if (from->since) {
-		subscription->since = malloc(sizeof(*subscription->since));
-		if (!subscription->since)
-			goto no_memory;
-		err = cursor_parse(from->since, subscription->since, error);
+		err = cursor_parse(from->since, &subscription->since, error);
 		if (err) {
 			subscription_destroy(subscription);
 			return err;
@@ -106,17 +103,17 @@ int subscription_ack(const struct subscription *subscription, struct conn *conn,
 		     const struct cursor *upto, struct ringtail_error *error)
 {
 	Ringtail__V1__Ack message = RINGTAIL__V1__ACK__INIT;
-	struct cursor_message cursor;
+	struct cursor_message *cursor;
 	int err;
 
 	if (!subscription->consumer)
 		return 0;
-	err = cursor_message_init(&cursor, upto, error);
-	if (err)
-		return err;
-	message.upto = &cursor.message;
+	cursor = cursor_message_create(upto);
+	if (!cursor)
+		return failure_set(error, ENOMEM, "no-memory", "out of memory");
+	message.upto = &cursor->cursor;
 	err = conn_send(conn, FRAME_ACK, &message.base, error);
-	cursor_message_fini(&cursor);
+	free(cursor);
 	return err;
 }
 
@@ -135,7 +132,7 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 	};
 	Ringtail__V1__Subscribe message = RINGTAIL__V1__SUBSCRIBE__INIT;
 	Ringtail__V1__Flag flag[sizeof(flags) / sizeof(*flags)];
-	struct cursor_message cursor = { 0 };
+	struct cursor_message *cursor = NULL;
 	int err;
 
 	message.n_probe = subscription->wanted.probes;
@@ -148,17 +145,17 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 	if (subscription->consumer)
 		message.consumer = subscription->consumer;
 	/* Where nothing has come yet there is no place to go on from but the first one. */
-	if (!since || !since->positions)
+	if (!since || !since->n)
 		since = subscription->since;
 	if (since) {
-		err = cursor_message_init(&cursor, since, error);
-		if (err)
-			return err;
-		message.since = &cursor.message;
+		cursor = cursor_message_create(since);
+		if (!cursor)
+			return failure_set(error, ENOMEM, "no-memory", "out of memory");
+		message.since = &cursor->cursor;
 	} else {
 		message.since_realtime_ns = subscription->wanted.since_realtime_ns;
 	}
 	err = conn_send(conn, FRAME_SUBSCRIBE, &message.base, error);
-	cursor_message_fini(&cursor);
+	free(cursor);
 	return err;
 }

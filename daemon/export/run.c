@@ -40,10 +40,7 @@ static struct export_run *create(const uint8_t id[16], uint64_t epoch, const cha
 	snprintf(run->name, sizeof(run->name), "%s", name);
 	snprintf(run->kernel, sizeof(run->kernel), "%s", kernel);
 	snprintf(run->machine, sizeof(run->machine), "%s", machine);
-	snprintf(run->boot_text, sizeof(run->boot_text),
-		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
-		 id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
-		 id[12], id[13], id[14], id[15]);
+	boot_id_print(id, run->boot_text);
 	return run;
 }
 

@@ -19,6 +19,7 @@
 #include "kmod/uapi/ringtail.h"
 #include "proto/batch_decode.h"
 #include "proto/batch_encode.h"
+#include "proto/cursor.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
 #include "query/container.h"
@@ -63,7 +64,7 @@ struct export_run {
 	struct export_contexts contexts;	/* of its threads */
 	char name[65], kernel[65], machine[65];
 	char host_id[MACHINE_ID_BYTES];	/* "": not known */
-	char boot_text[37];		/* boot_id as the kernel writes it */
+	char boot_text[BOOT_ID_TEXT_BYTES];		/* boot_id as the kernel writes it */
 };
 
 /*

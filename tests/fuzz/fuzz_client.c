@@ -119,17 +119,23 @@ static void take_items(void)
 
 static void check_cursors(void)
 {
-	static struct cursor come, given, again;
+	static struct cursor *come, *given;
+	struct cursor *again = NULL;
 	static char written[CURSOR_TEXT_BYTES_MAX];
 	struct ringtail_error error;
 
-	intake_cursor_come(intake, &come);
-	intake_cursor_given(intake, &given);
-	if (come.positions != given.positions)
+	if (!come && !(come = cursor_create(CURSOR_POSITIONS_MAX)))
 		abort();
-	if (cursor_print(&given, written, sizeof(written)) == 0 &&
-	    (cursor_parse(written, &again, &error) != 0 || again.positions != given.positions))
+	if (!given && !(given = cursor_create(CURSOR_POSITIONS_MAX)))
 		abort();
+	intake_cursor_come(intake, come);
+	intake_cursor_given(intake, given);
+	if (come->n != given->n)
+		abort();
+	if (cursor_print(given, written, sizeof(written)) == 0 &&
+	    (cursor_parse(written, &again, &error) != 0 || again->n != given->n))
+		abort();
+	free(again);
 }
 
 /* A frame with this body. False: it was refused. */

@@ -2,11 +2,11 @@
 #include "tests/unit/client/check.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "client/lib/ledger.h"
 
 static struct ledger ledger;
-static struct cursor cursor;
 
 static int setup(void **state)
 {
@@ -17,7 +17,10 @@ static int setup(void **state)
 
 static void meets(void **state)
 {
+	struct cursor *cursor = cursor_create(2);
+
 	(void)state;
+	assert_non_null(cursor);
 	assert_int_equal(ledger_start(&ledger, 0, 10), 0);
 	assert_int_equal(ledger_span(&ledger, 0, 10, 20), 0);
 	assert_int_equal(ledger_span(&ledger, 0, 20, 20), 0);
@@ -25,11 +28,12 @@ static void meets(void **state)
 	assert_int_equal(ledger_span(&ledger, 3, 7, 9), 0);	/* a CPU nobody announced */
 	assert_int_equal(ledger_span(&ledger, 3, 9, 12), 0);
 	assert_int_equal(ledger.residual, 0);
-	ledger_cursor(&ledger, &cursor);
-	assert_int_equal(cursor.positions, 2);
-	assert_int_equal(cursor.position[0].seq, 35);
-	assert_int_equal(cursor.position[1].cpu, 3);
-	assert_int_equal(cursor.position[1].seq, 12);
+	ledger_cursor(&ledger, cursor);
+	assert_int_equal(cursor->n, 2);
+	assert_int_equal(cursor->position[0].seq, 35);
+	assert_int_equal(cursor->position[1].cpu, 3);
+	assert_int_equal(cursor->position[1].seq, 12);
+	free(cursor);
 }
 
 static void hole(void **state)
