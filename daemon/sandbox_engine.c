@@ -11,7 +11,6 @@
 #include "daemon/base/log.h"
 #include "daemon/host/as_user.h"
 #include "daemon/host/sandbox.h"
-#include "daemon/host/sandbox_view.h"
 
 #define NSSWITCH_LINE_BYTES	512
 #define NSSWITCH_LINES_MAX	256

@@ -39,4 +39,52 @@ int sandbox_engine(const struct sandbox_engine *engine, struct error *error);
 /* For the loader, when the source is open. */
 int sandbox_loader(struct error *error);
 
+/*
+ * The view: the part of the file system that a process can still open. The engine has an empty tree with
+ * the few places that it works with, the loader has nothing. A process of root makes its tree itself;
+ * systemd's unit makes one for each process that it starts. The main thread, before there is another.
+ */
+#define SANDBOX_PLACES_MAX 256
+
+enum sandbox_access {
+	SANDBOX_READ,
+	SANDBOX_WRITE,
+};
+
+struct sandbox_view {
+	unsigned count;
+	struct sandbox_place {
+		char *path;		/* absolute */
+		enum sandbox_access access;
+	} place[SANDBOX_PLACES_MAX];
+};
+
+/*
+ * Adds a directory or a file; what does not exist is left out. A relative path begins where the
+ * process is now. -ENOMEM, or -E2BIG beyond the bound.
+ */
+int sandbox_view_add(struct sandbox_view *view, const char *path, enum sandbox_access access);
+
+/*
+ * Adds the directory that the file lies in, and where links lead, the one that it truly lies in: so
+ * a file that rename(2) puts in its place is seen as well. Of the root, only the file.
+ */
+int sandbox_view_add_file(struct sandbox_view *view, const char *path, enum sandbox_access access);
+
+/*
+ * The calling process, which has one thread, moves into a tree of these places and no other, under
+ * the names that they had. Its working directory stays, if empty. -EPERM without CAP_SYS_ADMIN and
+ * -ENOSYS before Linux 5.12: nothing is changed then.
+ */
+int sandbox_view_enter(struct sandbox_view *view, struct error *error);
+
+/*
+ * The calling process moves into the tree that the unit has made for it: /ringtail/NAME, which has the
+ * places under the names that they had. 1: it is there; 0: there is none, or the process may not
+ * (without CAP_SYS_CHROOT).
+ */
+int sandbox_view_of_unit(const char *name, struct error *error);
+
+void sandbox_view_fini(struct sandbox_view *view);
+
 #endif

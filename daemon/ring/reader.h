@@ -14,6 +14,21 @@
 #include "kmod/uapi/ringtail.h"
 #include "query/error.h"
 
+#define RING_SUBBUFS_MIN 4
+
+/* A mapped ring's description of itself, checked once and copied: nothing reads it in shared memory again. */
+struct ring_geometry {
+	uint64_t size_bytes, subbuf_bytes;
+	uint64_t key;			/* its bits of RT_TAG_MASK */
+	enum rt_policy policy;
+	uint32_t cpu;
+	uint64_t consumer_pos;		/* where an earlier reader stopped; 0 in a fresh ring */
+};
+
+/* map: producer page, data and slack. -EPROTO with *error if they are no ring of this ABI. */
+int ring_geometry_read(const void *map, size_t map_bytes, const struct rt_ring_consumer *consumer,
+		       struct ring_geometry *geometry, struct error *error);
+
 struct ring_reader;
 
 enum ring_read {
@@ -134,7 +149,8 @@ struct ring_span {
 };
 
 /*
- * Attempts in the span that have a record, or will have one, while producers run beside it; fillers and heads of sub-buffers are none.
+ * Attempts in the span that have a record, or will have one, while producers run beside it; fillers and
+ * heads of sub-buffers are none.
  * Exact, but for two cases, where it is too low: unfinished records that follow one another at once
  * count as one, since nothing tells how long they are; and it looks at `looks_max` places at most.
  */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/host/activation.h"
-#include "daemon/ring/geometry.h"
+#include "daemon/ring/reader.h"
 #include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_rings.h"
 #include "kmod/bpf/request.h"

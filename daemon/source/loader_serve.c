@@ -21,7 +21,6 @@
 #include "daemon/base/memory_file.h"
 #include "daemon/host/privileges.h"
 #include "daemon/host/sandbox.h"
-#include "daemon/host/sandbox_view.h"
 
 #define FINISH_POLL_MS 20
 #define IDLE_MS 100	/* without a message, before what can wait is done, part by part */

@@ -26,7 +26,7 @@ mkdir -p "$build/src/kmod" && cp -ru kmod/module kmod/uapi "$build/src/kmod/" &&
 make -C "$build/src/kmod/module" KDIR="$headers" CONFIG_DEBUG_INFO_BTF_MODULES= \
 	>"$build/module.log" 2>&1 || { tail "$build/module.log" >&2; exit 1; }
 gcc -std=gnu17 -D_GNU_SOURCE -I. "-I$programs" -O2 -Wall -Wextra -Werror -static -o "$build/kmod_bench" \
-	tests/kmod/kmod_bench.c tests/kmod/guest.c daemon/ring/reader.c daemon/ring/geometry.c \
+	tests/kmod/kmod_bench.c tests/kmod/guest.c daemon/ring/reader.c \
 	query/error.c || exit 1
 
 root=$build/root

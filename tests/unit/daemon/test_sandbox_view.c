@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/host/sandbox_view.h"
+#include "daemon/host/sandbox.h"
 
 static char home[] = "/tmp/ringtail-view-XXXXXX";
 
