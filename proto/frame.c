@@ -92,6 +92,10 @@ const char *frame_type_name(unsigned type)
 		return "segment-head";
 	case FRAME_SEGMENT_END:
 		return "segment-end";
+	case FRAME_STUCK_REQUEST:
+		return "stuck-request";
+	case FRAME_STUCK:
+		return "stuck";
 	}
 	return "?";
 }

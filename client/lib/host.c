@@ -40,8 +40,11 @@ int host_from_hello(const Ringtail__V1__ServerHello *hello, struct ringtail_host
 	host->version = hello->version;
 	host->cpus = hello->cpus;
 	host->has_context = false;
-	for (size_t i = 0; i < hello->n_feature; i++)
+	host->has_stuck = false;
+	for (size_t i = 0; i < hello->n_feature; i++) {
 		host->has_context |= hello->feature[i] == RINGTAIL__V1__FEATURE__FEATURE_CONTEXT;
+		host->has_stuck |= hello->feature[i] == RINGTAIL__V1__FEATURE__FEATURE_STUCK;
+	}
 	return 0;
 }
 

@@ -141,6 +141,7 @@ struct ringtail_host {
 	uint32_t version, cpus;
 	char role[16];			/* what we may do there: "viewer", "operator" */
 	bool has_context;		/* it knows RINGTAIL_CONTEXT */
+	bool has_stuck;			/* it tells which threads are in a system call */
 };
 
 #define RINGTAIL_KSTACK		(1u << 1)

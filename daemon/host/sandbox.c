@@ -84,7 +84,7 @@ static const int resolver_calls[] = {
 static const int loader_calls[] = {
 	SCMP_SYS(bpf),		SCMP_SYS(ioctl),
 	SCMP_SYS(pipe2),	/* the barrier of source_bpf_objects */
-	SCMP_SYS(memfd_create),	/* probes that were made, for the engine */
+	SCMP_SYS(memfd_create),	/* for the engine: probes that were made, threads that are in a call */
 };
 
 static int allow(scmp_filter_ctx filter, const int *call, size_t calls)

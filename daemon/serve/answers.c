@@ -18,7 +18,8 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 	Ringtail__V1__Feature feature[] = {RINGTAIL__V1__FEATURE__FEATURE_WATERMARK,
 					   RINGTAIL__V1__FEATURE__FEATURE_RESUME,
 					   RINGTAIL__V1__FEATURE__FEATURE_CONTROL,
-					   RINGTAIL__V1__FEATURE__FEATURE_CONTEXT};
+					   RINGTAIL__V1__FEATURE__FEATURE_CONTEXT,
+					   RINGTAIL__V1__FEATURE__FEATURE_STUCK};
 	struct utsname host;
 
 	uname(&host);

@@ -19,6 +19,7 @@
 #include "daemon/net/transport_tls.h"
 #include "daemon/serve/request.h"
 #include "daemon/serve/stat.h"
+#include "daemon/serve/stuck.h"
 #include "proto/limits.h"
 
 /* In the order in which stat tells of them. */
@@ -46,6 +47,7 @@ struct server {
 	struct server_config config;
 	struct session_host host;
 	struct event *sweep;
+	struct stuck *stuck;
 	uint64_t sweep_due_ns;
 	uint64_t next_id;
 	rlim_t descriptors_max;
@@ -539,12 +541,21 @@ static void on_forget(void *context, struct session *session, const char *consum
 	control_ask_forget(server->config.control, session, consumer);
 }
 
+static void on_stuck(void *context, struct session *session,
+		     const Ringtail__V1__StuckRequest *request)
+{
+	struct server *server = context;
+
+	stuck_ask(server->stuck, session, request);
+}
+
 static void on_closed(void *context, struct session *session, bool orderly)
 {
 	struct server *server = context;
 
 	fanout_leave(server->config.answers->fanout, session_subscriber(session), orderly);
 	control_leave(server->config.control, session);
+	stuck_leave(server->stuck, session);
 	forget_client(server, session_client(session));
 	log_debug("client-left", "client %llu (%s) left",
 		  (unsigned long long)session_id(session), session_peer(session));
@@ -673,10 +684,16 @@ struct server *server_create(const struct server_config *config)
 		.ack = on_ack,
 		.change = on_change,
 		.forget = on_forget,
+		.stuck = on_stuck,
 		.closed = on_closed,
 	};
 	server->sweep = event_new(config->base, -1, EV_PERSIST, on_sweep, server);
-	if (!server->sweep) {
+	server->stuck = stuck_create(config->answers->fanout, config->codec,
+				     loader_catalog(config->answers->loader));
+	if (!server->sweep || !server->stuck) {
+		if (server->sweep)
+			event_free(server->sweep);
+		stuck_destroy(server->stuck);
 		free(server);
 		return NULL;
 	}
@@ -695,6 +712,7 @@ void server_destroy(struct server *server)
 	if (!server)
 		return;
 	for_each(server, end, NULL);
+	stuck_destroy(server->stuck);
 	event_free(server->sweep);
 	free(server);
 }

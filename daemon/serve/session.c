@@ -33,7 +33,7 @@ enum session_state {
 	SESSION_NEW,			/* no hello yet */
 	SESSION_READY,			/* what it asks is answered */
 	SESSION_PREPARING,		/* asked for probes that are being made; the request waits in `input` */
-	SESSION_CHANGING,		/* asked for a change: requests wait until that is answered */
+	SESSION_CHANGING,		/* asked for a change, or what takes a while: requests wait for the answer */
 	SESSION_CLOSING,		/* refused: answers are still sent, input is not heeded */
 	SESSION_LEAVING,		/* said Bye: the same, and it will not come back for its stream */
 };
@@ -566,6 +566,12 @@ static void take_forget(struct session *session, const Ringtail__V1__Forget *for
 	session->config.host->forget(session->config.host->context, session, forget->consumer);
 }
 
+static void take_stuck(struct session *session, const Ringtail__V1__StuckRequest *request)
+{
+	session->state = SESSION_CHANGING;
+	session->config.host->stuck(session->config.host->context, session, request);
+}
+
 void session_answer(struct session *session, struct frame_ref *answer, const struct error *error)
 {
 	if (session->state == SESSION_CHANGING)
@@ -642,6 +648,9 @@ static void dispatch(struct session *session, enum frame_type type, const void *
 	case FRAME_FORGET:
 		take_forget(session, message);
 		break;
+	case FRAME_STUCK_REQUEST:
+		take_stuck(session, message);
+		break;
 	default:
 		take_bye(session);
 		break;
@@ -703,6 +712,7 @@ static bool take_request(struct session *session, enum frame_type type, const ui
 		[FRAME_FORGET] = &ringtail__v1__forget__descriptor,
 		[FRAME_PROBES_REQUEST] = &ringtail__v1__probes_request__descriptor,
 		[FRAME_CHANGE] = &ringtail__v1__change__descriptor,
+		[FRAME_STUCK_REQUEST] = &ringtail__v1__stuck_request__descriptor,
 	};
 	size_t types = sizeof(message_of) / sizeof(message_of[0]);
 	ProtobufCMessage *message;

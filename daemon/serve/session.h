@@ -74,6 +74,8 @@ struct session_host {
 	void (*change)(void *context, struct session *session,
 		       const struct change_request *request);
 	void (*forget)(void *context, struct session *session, const char *consumer);
+	void (*stuck)(void *context, struct session *session,
+		      const Ringtail__V1__StuckRequest *request);
 
 	/* The session is about to be freed. orderly: the client will not come back for its stream. */
 	void (*closed)(void *context, struct session *session, bool orderly);

@@ -24,6 +24,7 @@
 #include "daemon/source/bpf_maps.h"
 #include "daemon/source/bpf_objects.h"
 #include "daemon/source/bpf_rings.h"
+#include "daemon/source/bpf_stuck.h"
 #include "daemon/source/bpf_timers.h"
 #include "daemon/source/syscall_catalog.h"
 #include "kmod/bpf/request.h"
@@ -39,6 +40,7 @@ struct source {
 	bool has_made;			/* the store knows */
 	struct source_bpf_timers timers;
 	struct source_bpf_maps maps;
+	struct source_bpf_stuck stuck;
 	uint64_t ring_bytes;
 	struct source_store *store;	/* NULL: nobody keeps anything */
 	bool adopted;
@@ -187,6 +189,7 @@ static void take_over(struct source *source)
 		publish(source, &request, shared->syscall_words[place],
 			shared->made_wishes[place]);
 		source_bpf_rings_wait_for_programs(&source->objects);
+		source_bpf_stuck_note(&source->stuck, &request, shared->syscall_words[place]);
 	}
 	__atomic_fetch_add(&shared->reader, 1, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&shared->maps_reader, 1, __ATOMIC_SEQ_CST);
@@ -255,6 +258,7 @@ static int bpf_open(const struct source_config *config, struct source **out, str
 	source->ring_bytes = config->ring_bytes;
 	source->store = config->store;
 	source_bpf_timers_init(&source->timers, &source->objects, source->store);
+	source->stuck = (struct source_bpf_stuck){.objects = &source->objects, .word = source->word};
 	memcpy(source->excluded, config->excluded_pids, sizeof(source->excluded));
 	err = syscall_catalog_create(&source->catalog, source->word);
 	if (err)
@@ -486,6 +490,7 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	source_bpf_objects_detach(&source->objects, before & ~after, source->store);
 	source_bpf_timers_detach(&source->timers, wanted_timers(request));
 	err = source_bpf_rings_wait_for_programs(&source->objects);
+	source_bpf_stuck_note(&source->stuck, &next, words);
 	return err ? source_bpf_check_failure(error, -err, "wait for running programs") : 0;
 }
 
@@ -546,6 +551,12 @@ static bool bpf_idle(struct source *source)
 	return source_bpf_made_detach_one(source->made);
 }
 
+static int bpf_stuck(struct source *source, uint64_t longer_than_ns, int fd,
+		     struct source_stuck *answer, struct error *error)
+{
+	return source_bpf_stuck_look(&source->stuck, longer_than_ns, fd, answer, error);
+}
+
 static bool bpf_adopted(struct source *source, struct error *why_not)
 {
 	*why_not = source->why_not;
@@ -584,6 +595,7 @@ const struct source_ops source_bpf = {
 	.ring = bpf_ring,
 	.configure = bpf_configure,
 	.stats = bpf_stats,
+	.stuck = bpf_stuck,
 	.adopted = bpf_adopted,
 	.unsettled = bpf_unsettled,
 	.settle = bpf_settle,

@@ -55,7 +55,9 @@ static uint64_t agreement_tag(void)
 		offsetof(struct bpf_request, excluded),
 		offsetof(struct bpf_request, timer),
 		offsetof(struct bpf_request, clause),
+		offsetof(variables, stuck_longer_than_ns),
 		sizeof(struct maps_found),
+		sizeof(struct stuck_thread),
 		sizeof(struct bpf_thread),
 		offsetof(struct bpf_thread, known),
 		sizeof(struct rt_ring_producer),
@@ -85,6 +87,7 @@ static const char *program_name(enum source_bpf_program program)
 		[PROGRAM_TIMER] = "timer",
 		[PROGRAM_MAPS_FIND] = "maps_find",
 		[PROGRAM_MAPS_TELL] = "maps_tell",
+		[PROGRAM_STUCK] = "stuck",
 	};
 
 	return name[program];
@@ -201,6 +204,7 @@ int source_bpf_objects_copy(struct source_bpf_objects *objects,
 		[PROGRAM_TIMER] = skeleton->progs.timer,
 		[PROGRAM_MAPS_FIND] = skeleton->progs.maps_find,
 		[PROGRAM_MAPS_TELL] = skeleton->progs.maps_tell,
+		[PROGRAM_STUCK] = skeleton->progs.stuck,
 	};
 	struct {
 		int *to, from;

@@ -38,6 +38,7 @@ enum source_bpf_program {
 	PROGRAM_TIMER,		/* from here on: attached and run in other ways */
 	PROGRAM_MAPS_FIND,
 	PROGRAM_MAPS_TELL,
+	PROGRAM_STUCK,
 	PROGRAMS,
 };
 

@@ -474,6 +474,26 @@ int loader_make(struct loader *loader, const char *spec)
 	return loader->gone ? -EPIPE : loader_message_send(loader->socket, &message, NULL, 0);
 }
 
+int loader_ask_stuck(struct loader *loader, uint64_t longer_than_ns)
+{
+	struct loader_message message = {.type = LOADER_MSG_ASK_STUCK,
+					 .stuck_longer_than_ns = longer_than_ns};
+
+	return loader->gone ? -EPIPE : loader_message_send(loader->socket, &message, NULL, 0);
+}
+
+/* A failure comes without a file, everything else with one. False: it is neither. */
+static bool take_stuck(const struct loader_message *message, int fd, struct loader_report *report)
+{
+	if ((fd < 0) != (message->stuck.failure.err < 0))
+		return false;
+	report->event = LOADER_STUCK;
+	report->err = failure_to_error(&message->stuck.failure, &report->error);
+	report->stuck = message->stuck.answer;
+	report->fd = fd;
+	return true;
+}
+
 /* One report off the socket. */
 static int receive(struct loader *loader, struct loader_report *report)
 {
@@ -481,7 +501,7 @@ static int receive(struct loader *loader, struct loader_report *report)
 	int fds[LOADER_MESSAGE_FDS_MAX], err;
 	unsigned n;
 
-	*report = (struct loader_report){.event = LOADER_GONE};
+	*report = (struct loader_report){.event = LOADER_GONE, .fd = -1};
 	if (loader->gone)
 		return -EAGAIN;
 	while ((err = loader_message_receive(loader->socket, LOADER_END_LOADER, &message, fds, &n,
@@ -492,6 +512,9 @@ static int receive(struct loader *loader, struct loader_report *report)
 		return err;
 	if (err == 1 && message.type == LOADER_MSG_MADE)
 		take_made(loader, &message, fds, n, report);
+	if (err == 1 && message.type == LOADER_MSG_STUCK &&
+	    take_stuck(&message, n ? fds[0] : -1, report))
+		return 0;
 	close_all(fds, n);
 	if (err == 1 && message.type == LOADER_MSG_CONFIGURED) {
 		report->event = LOADER_CONFIGURED;

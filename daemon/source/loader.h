@@ -26,6 +26,7 @@ enum loader_event {
 	LOADER_STATS,
 	LOADER_MADE,		/* of `spec`; what is new is in the catalog; err with *error if not all is */
 	LOADER_FINISHED,	/* the source has written its last record */
+	LOADER_STUCK,		/* the threads' descriptor, which is the receiver's; or err and *error */
 	LOADER_GONE,		/* the process ended: nothing can be configured any more */
 };
 
@@ -36,6 +37,9 @@ struct loader_report {
 	struct error error;
 	struct source_stats stats;
 	char spec[NAME_BYTES_MAX + 1];
+
+	struct source_stuck stuck;
+	int fd;				/* -1: none */
 };
 
 /* Who keeps the source's descriptors while no daemon runs. */
@@ -85,6 +89,9 @@ void loader_on_made(struct loader *loader, void (*made)(void *context, const Rin
 
 /* What can be made and be listed, each with id 0; to be freed. NULL: out of memory. */
 Ringtail__V1__Catalog *loader_offers(const struct loader *loader);
+
+/* The next only when the answer to the one before is here. */
+int loader_ask_stuck(struct loader *loader, uint64_t longer_than_ns);
 
 /* The next report, without waiting: 0, or -EAGAIN. */
 int loader_receive(struct loader *loader, struct loader_report *report);

@@ -52,6 +52,8 @@ static const struct kind {
 	[LOADER_MSG_DROP] = {LOADER_END_LOADER, 0, 1},
 	[LOADER_MSG_MAKE] = {LOADER_END_ENGINE, 0, 0},
 	[LOADER_MSG_MADE] = {LOADER_END_LOADER, 0, 1},
+	[LOADER_MSG_ASK_STUCK] = {LOADER_END_ENGINE, 0, 0},
+	[LOADER_MSG_STUCK] = {LOADER_END_LOADER, 0, 1},
 };
 
 static bool has_end(const char *text, size_t bytes)
@@ -78,6 +80,8 @@ static bool contents_fit(const struct loader_message *message)
 	case LOADER_MSG_CONFIGURED:
 		return message->configured.failure.err <= 0 &&
 		       failure_has_ends(&message->configured.failure);
+	case LOADER_MSG_STUCK:
+		return message->stuck.failure.err <= 0 && failure_has_ends(&message->stuck.failure);
 	case LOADER_MSG_KEEP:
 	case LOADER_MSG_DROP:
 		return has_end(message->name, sizeof(message->name));

@@ -28,6 +28,8 @@ enum loader_message_type {
 	LOADER_MSG_DROP,	/* loader: out of the store; with a barrier, or without */
 	LOADER_MSG_MAKE,	/* engine: probes by name */
 	LOADER_MSG_MADE,	/* loader: with a memfd of the new ones, or why not */
+	LOADER_MSG_ASK_STUCK,	/* engine */
+	LOADER_MSG_STUCK,	/* loader: with the threads' memfd, or why there is none */
 	LOADER_MSG_TYPES
 };
 
@@ -72,6 +74,11 @@ struct loader_message {
 		} made;
 		struct loader_failure failed;
 		struct source_stats stats;
+		uint64_t stuck_longer_than_ns;
+		struct {
+			struct source_stuck answer;
+			struct loader_failure failure;	/* err 0: done */
+		} stuck;
 	};
 };
 

@@ -246,6 +246,30 @@ static int answer_make(int socket, const struct source_ops *ops, struct source *
 	return err;
 }
 
+/* Which threads are in a call now, in a file in memory that the engine reads. */
+static int answer_stuck(int socket, const struct source_ops *ops, struct source *source,
+			uint64_t longer_than_ns)
+{
+	struct loader_message message = {.type = LOADER_MSG_STUCK};
+	struct error error = {0};
+	int fd = ops->stuck ? memory_file_create("ringtail-stuck", false) : -EOPNOTSUPP;
+	int err = fd < 0 ? fd : ops->stuck(source, longer_than_ns, fd, &message.stuck.answer, &error);
+
+	if (fd == -EOPNOTSUPP) {
+		error_set(&error, EOPNOTSUPP, "stuck-not-here", "the source %s cannot tell which"
+			  " threads are in a system call now", ops->name);
+		error_hint(&error, "ask a daemon with --source bpf, or look into"
+			   " /proc/PID/task/TID/syscall and stack");
+	} else if (fd < 0) {
+		error_set(&error, -fd, "out-of-memory", "no memory for the answer: %s", strerror(-fd));
+	}
+	describe(&message.stuck.failure, err, &error);
+	err = loader_message_send(socket, &message, &fd, err ? 0 : 1);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
 static int answer(int socket, const struct source_ops *ops, struct source *source,
 		  const struct loader_message *request)
 {
@@ -266,6 +290,8 @@ static int answer(int socket, const struct source_ops *ops, struct source *sourc
 		break;
 	case LOADER_MSG_MAKE:
 		return answer_make(socket, ops, source, request->make);
+	case LOADER_MSG_ASK_STUCK:
+		return answer_stuck(socket, ops, source, request->stuck_longer_than_ns);
 	default:
 		return -EPROTO;
 	}

@@ -75,6 +75,29 @@ struct source_stats {
 /* Is passed a probe, borrowed for the call. 0, or -errno to end what passes them. */
 typedef int source_offer(void *context, const Ringtail__V1__Probe *probe);
 
+/* A thread that is in a system call now. */
+struct source_stuck_thread {
+	uint32_t tid, pid, ppid, uid;
+	char comm[RT_COMM_BYTES];
+	uint32_t probe;			/* RT_PROBE_SYSCALL_CALL + its number */
+	char state;			/* as ps shows it */
+	uint8_t zero0[3];
+	uint64_t since_ns;		/* CLOCK_MONOTONIC; 0: not known, */
+	uint64_t before_ns;		/* but that it began before then; 0: not even that */
+	uint32_t arguments, frames;
+	uint64_t argument[RT_SYSCALL_ARGS_MAX + 1];	/* what is in the catalog behind the result */
+	uint64_t frame[RT_STACK_FRAMES_MAX];
+};
+
+/* All of them, at one moment. */
+struct source_stuck {
+	uint64_t now_ns;
+	uint64_t threads;		/* as many source_stuck_thread follow each other in the file */
+	uint64_t left_out;		/* further ones, beyond STUCK_THREADS_LOOKED_MAX */
+	uint64_t undated;		/* left out, because nobody knows for how long they are in their call */
+	uint64_t foreign;		/* left out, in a call through another ABI (32-bit) */
+};
+
 struct source_ops {
 	const char *name;
 
@@ -107,6 +130,13 @@ struct source_ops {
 			 struct error *error);
 
 	int (*stats)(struct source *source, struct source_stats *stats);
+
+	/*
+	 * Writes which threads are in a system call now into `fd`; with longer_than_ns, those of which
+	 * it is known that they are in it for so long. May be NULL: it cannot.
+	 */
+	int (*stuck)(struct source *source, uint64_t longer_than_ns, int fd,
+		     struct source_stuck *answer, struct error *error);
 
 	/* Whether a source that ends (a file) has written its last record. May be NULL: never. */
 	bool (*finished)(struct source *source);

@@ -688,6 +688,24 @@ void fanout_set_viewers(struct fanout *fanout, const struct viewer_bounds *viewe
 	subscriptions_set_viewers(&fanout->subscriptions, viewers);
 }
 
+int fanout_ask_stuck(struct fanout *fanout, uint64_t longer_than_ns, recorder_stuck_done *done,
+		     void *context)
+{
+	return recorder_ask_stuck(fanout->recorder, longer_than_ns, done, context);
+}
+
+void fanout_forget_stuck(struct fanout *fanout)
+{
+	recorder_forget_stuck(fanout->recorder);
+}
+
+int fanout_may_ask_stuck(const struct fanout *fanout, const struct client_identity *identity,
+			 struct error *error)
+{
+	return subscriptions_may_ask(&fanout->subscriptions, subscription_claim_of(identity),
+				     "syscall:*:call", RT_FLAG_KSTACK, error);
+}
+
 struct source_stats fanout_source_stats(struct fanout *fanout)
 {
 	return recorder_stats(fanout->recorder);

@@ -18,6 +18,7 @@
 #include "daemon/base/mailbox.h"
 #include "daemon/stream/subscriber.h"
 #include "daemon/stream/subscription.h"
+#include "daemon/stream/recorder.h"
 #include "daemon/collect/worker.h"
 
 struct consumers;
@@ -154,6 +155,15 @@ int fanout_adopt(struct fanout *fanout, struct error *error);
 /* As fanout_stop, but the kernel records on, and what comes after now is left to the next run. */
 void fanout_hand_over(struct fanout *fanout, const char *reason, void (*done)(void *context),
 		      void *context);
+
+/* Which threads are in a system call now: as recorder_ask_stuck(). */
+int fanout_ask_stuck(struct fanout *fanout, uint64_t longer_than_ns, recorder_stuck_done *done,
+		     void *context);
+void fanout_forget_stuck(struct fanout *fanout);
+
+/* Whether that client may: who may ask for all system calls with kernel stacks. -EACCES. */
+int fanout_may_ask_stuck(const struct fanout *fanout, const struct client_identity *identity,
+			 struct error *error);
 
 /* What no ring can see, as of the loader's last answer; asks for a newer one. */
 struct source_stats fanout_source_stats(struct fanout *fanout);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/counters.h"
 #include "daemon/base/log.h"
@@ -24,6 +25,8 @@ struct recorder {
 	uint64_t done;			/* and answered */
 	bool dirty;			/* another must be sent once that is */
 	struct source_stats stats;
+	recorder_stuck_done *stuck_done;	/* NULL: nobody waits */
+	void *stuck_context;
 };
 
 /* ---- The union ------------------------------------------------------------------------------- */
@@ -271,6 +274,18 @@ static void take_configured(struct recorder *recorder, const struct loader_repor
 	recorder->config.in_force(recorder->config.context, report->generation);
 }
 
+static void take_stuck(struct recorder *recorder, const struct loader_report *report,
+		       const struct error *error)
+{
+	recorder_stuck_done *done = recorder->stuck_done;
+
+	recorder->stuck_done = NULL;
+	if (done)
+		done(recorder->stuck_context, report, error);
+	else if (report && report->fd >= 0)
+		close(report->fd);
+}
+
 static void take_gone(struct recorder *recorder)
 {
 	struct error error;
@@ -280,6 +295,7 @@ static void take_gone(struct recorder *recorder)
 	error_set(&error, ECHILD, "loader-gone",
 		  "the loader process ended before the kernel recorded what was asked for");
 	error_hint(&error, "ask again once ringtaild has restarted; its log says what happened");
+	take_stuck(recorder, NULL, &error);
 	recorder->config.gone(recorder->config.context, &error);
 	recorder->config.failed(recorder->config.context);
 	if (recorder->state == RECORDER_STOPPING)
@@ -303,6 +319,9 @@ static void on_report(evutil_socket_t fd, short what, void *context)
 		case LOADER_MADE:
 			recorder->config.made(recorder->config.context, &report);
 			break;
+		case LOADER_STUCK:
+			take_stuck(recorder, &report, NULL);
+			break;
 		case LOADER_FINISHED:
 			recorder->config.silent(recorder->config.context);
 			break;
@@ -316,6 +335,26 @@ static void on_report(evutil_socket_t fd, short what, void *context)
 void recorder_look(struct recorder *recorder)
 {
 	event_active(recorder->reports, EV_READ, 0);
+}
+
+int recorder_ask_stuck(struct recorder *recorder, uint64_t longer_than_ns,
+		       recorder_stuck_done *done, void *context)
+{
+	int err;
+
+	if (recorder->stuck_done)
+		return -EBUSY;
+	err = loader_ask_stuck(recorder->config.loader, longer_than_ns);
+	if (err)
+		return err;
+	recorder->stuck_done = done;
+	recorder->stuck_context = context;
+	return 0;
+}
+
+void recorder_forget_stuck(struct recorder *recorder)
+{
+	recorder->stuck_done = NULL;
 }
 
 struct source_stats recorder_stats(struct recorder *recorder)

@@ -65,6 +65,18 @@ void recorder_leave(struct recorder *recorder);
 /* Reports wait that were taken off the loader's socket already: see loader_make_now(). */
 void recorder_look(struct recorder *recorder);
 
+/*
+ * Asks which threads are in a system call now. If it returns 0, done() follows once: with a report of
+ * LOADER_STUCK, whose descriptor is done()'s; or NULL and why there is none. -EBUSY before that.
+ */
+typedef void recorder_stuck_done(void *context, const struct loader_report *report,
+				 const struct error *error);
+int recorder_ask_stuck(struct recorder *recorder, uint64_t longer_than_ns,
+		       recorder_stuck_done *done, void *context);
+
+/* Whoever asked does not want to know any more. */
+void recorder_forget_stuck(struct recorder *recorder);
+
 /* As of the loader's last answer; asks for a newer one. */
 struct source_stats recorder_stats(struct recorder *recorder);
 

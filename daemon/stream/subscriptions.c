@@ -125,6 +125,15 @@ static int check_viewer(const struct subscriptions *all, enum subscription_claim
 	return probes ? check_probes(all, probes, error) : 0;
 }
 
+int subscriptions_may_ask(const struct subscriptions *all, enum subscription_claim claim,
+			  const char *glob, uint32_t flags, struct error *error)
+{
+	struct probe_set probes = {0};
+	int err = probe_set_add_glob(&probes, glob, all->config.catalog, error);
+
+	return err ? err : check_viewer(all, claim, flags, &probes, error);
+}
+
 static int check_viewers_room(const struct subscriptions *all, struct error *error)
 {
 	const struct subscription *subscription;

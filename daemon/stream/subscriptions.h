@@ -146,6 +146,10 @@ void subscriptions_keep_within(struct subscriptions *all);
 
 void subscriptions_set_log_bytes(struct subscriptions *all, uint64_t log_bytes);
 
+/* Whether such a client might subscribe to these probes with these flags. -EACCES with *error. */
+int subscriptions_may_ask(const struct subscriptions *all, enum subscription_claim claim,
+			  const char *glob, uint32_t flags, struct error *error);
+
 /* For streams that are there, and what is asked for from now on. */
 void subscriptions_set_viewers(struct subscriptions *all, const struct viewer_bounds *viewers);
 

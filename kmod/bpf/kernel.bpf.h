@@ -122,6 +122,8 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
 	int prio;
+	int on_cpu;
+	unsigned int __state;
 	int exit_state;
 	int exit_code;
 	int pid;
@@ -198,6 +200,7 @@ struct pt_regs {
 
 #define PF_EXITING		0x00000004
 #define PF_KTHREAD		0x00200000
+#define PF_NO_CALLS		(PF_KTHREAD | 0x00000010 | 0x00004000)	/* workers of io_uring, of vhost */
 #define TASK_REPORT		0x007f	/* the bits of a state that tracefs and /proc show */
 #define TASK_REPORT_IDLE	0x0080	/* as tracefs: sleeps, and is no load */
 #define TASK_REPORT_MAX		0x0100	/* as tracefs: was preempted */

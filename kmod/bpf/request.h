@@ -191,4 +191,22 @@ struct maps_found {
 	struct maps_one one[MAPS_PER_PROCESS_MAX];
 };
 
+/* From the program that looks for threads in system calls: what it writes of each. */
+struct stuck_thread {
+	__u32 tid, pid, ppid, uid;
+	char comm[RT_COMM_BYTES];
+	__u64 entry_ns;		/* of the last call that was recorded from its beginning; 0: of none */
+	__u64 arg[RT_SYSCALL_ARGS_MAX];
+	__u32 nr;
+	__u32 flags;		/* STUCK_* */
+	__u32 state, on_cpu;	/* as in the task_struct */
+	__u32 frames;
+	__u32 zero0;
+	__u64 frame[RT_STACK_FRAMES_MAX];
+};
+
+#define STUCK_SINCE_ENTRY	(1u << 0)	/* entry_ns is of the call that it is in */
+#define STUCK_IS_RECORDED	(1u << 1)	/* such calls of it are recorded now */
+#define STUCK_IS_FOREIGN	(1u << 2)	/* a call through another ABI (32-bit) */
+
 #endif

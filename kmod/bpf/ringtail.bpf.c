@@ -12,7 +12,7 @@
  *	thread   what is remembered of a thread; introducing it to a ring's reader
  *	filter   whose events are wanted
  *	attach   strings and stacks
- *	syscall, sched, move, timer, maps   the programs
+ *	syscall, sched, move, timer, maps, stuck   the programs
  *	tracepoint   of which each other tracepoint gets a copy
  */
 #include "syscall.bpf.h"
@@ -21,5 +21,6 @@
 #include "timer.bpf.h"
 #include "maps.bpf.h"
 #include "tracepoint.bpf.h"
+#include "stuck.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -445,6 +445,12 @@ int loader_ask_stats(struct loader *loader)
 	return 0;
 }
 
+int loader_ask_stuck(struct loader *loader, uint64_t longer_than_ns)
+{
+	(void)longer_than_ns;
+	return loader->dead ? -EPIPE : -EOPNOTSUPP;
+}
+
 int loader_receive(struct loader *loader, struct loader_report *report)
 {
 	uint64_t ignored;

@@ -73,6 +73,10 @@ static const ProtobufCMessageDescriptor *peer_message_of(enum frame_type type)
 		return &ringtail__v1__segment_head__descriptor;
 	case FRAME_SEGMENT_END:
 		return &ringtail__v1__segment_end__descriptor;
+	case FRAME_STUCK_REQUEST:
+		return &ringtail__v1__stuck_request__descriptor;
+	case FRAME_STUCK:
+		return &ringtail__v1__stuck__descriptor;
 	}
 	return NULL;
 }

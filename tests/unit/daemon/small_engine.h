@@ -29,7 +29,8 @@ struct loader {
 	bool hold;			/* answers nothing until it is let */
 	bool refuse;			/* the next configuration, */
 	unsigned refuse_probe;		/* and each that asks for this one */
-	unsigned rings, configures, questions;
+	unsigned rings, configures, questions, stuck_questions;
+	uint64_t stuck_longer_than_ns;
 	struct source_request request;	/* the last one in force */
 	struct ring_handle ring[ENGINE_RINGS];
 	struct loader_report report[ENGINE_REPORTS];
@@ -83,6 +84,13 @@ int loader_configure(struct loader *loader, const struct source_request *request
 int loader_ask_stats(struct loader *loader)
 {
 	loader->questions++;
+	return loader->gone ? -EPIPE : 0;
+}
+
+int loader_ask_stuck(struct loader *loader, uint64_t longer_than_ns)
+{
+	loader->stuck_longer_than_ns = longer_than_ns;
+	loader->stuck_questions += !loader->gone;
 	return loader->gone ? -EPIPE : 0;
 }
 

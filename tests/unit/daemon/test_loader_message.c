@@ -119,6 +119,8 @@ static const struct {
 	[LOADER_MSG_DROP] = {LOADER_END_LOADER, 0, 1},
 	[LOADER_MSG_MAKE] = {LOADER_END_ENGINE, 0, 0},
 	[LOADER_MSG_MADE] = {LOADER_END_LOADER, 0, 1},
+	[LOADER_MSG_ASK_STUCK] = {LOADER_END_ENGINE, 0, 0},
+	[LOADER_MSG_STUCK] = {LOADER_END_LOADER, 0, 1},
 };
 
 static void test_a_fourth_descriptor_and_those_where_none_belong(void **state)
