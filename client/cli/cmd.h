@@ -20,6 +20,7 @@ enum exit_code cmd_probes(const struct settings *settings);
 enum exit_code cmd_enable(const struct settings *settings);
 enum exit_code cmd_disable(const struct settings *settings);
 enum exit_code cmd_token(const struct settings *settings);
+enum exit_code cmd_stuck(const struct settings *settings);
 enum exit_code cmd_forget(const struct settings *settings);
 
 /* Who gets every frame of a recording. */

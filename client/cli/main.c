@@ -52,6 +52,12 @@ static const struct command {
 	 "calls, errors and times, most time first, as strace -c",
 	 "Example:\n"
 	 "  tracectl summary -f 'comm == \"redis-server\"' --duration 10s\n"},
+	{"stuck", STUCK, cmd_stuck, NULL, "stuck [--longer-than TIME] [-f EXPR]",
+	 "threads that are in a system call now, and where",
+	 "Those that are in their call for longest first, with kernel stacks. Since when is known of\n"
+	 "calls that were recorded when they began: those that are always on, or in a stream.\n"
+	 "Example:\n"
+	 "  tracectl stuck --longer-than 1s -f 'comm == \"postgres\"'\n"},
 	{"forget", FORGET, cmd_forget, "NAME", "forget NAME",
 	 "gives up a durable consumer and what is kept for it",
 	 "For operators. It must not be connected.\n"

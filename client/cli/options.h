@@ -29,8 +29,9 @@ enum option_commands {
 	DISABLE	= 1 << 9,
 	TOKEN	= 1 << 10,
 	ASK	= 1 << 11,	/* count, hist, summary */
+	STUCK	= 1 << 12,
 	EVERY	= LIST | STREAM | RECORD | READ | STAT | DOCTOR | FORGET | PROBES | ENABLE | DISABLE |
-		  TOKEN | ASK,
+		  TOKEN | ASK | STUCK,
 };
 
 enum format {
