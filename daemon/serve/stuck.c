@@ -126,7 +126,7 @@ static bool passes(const struct filter *filter, const struct source_stuck_thread
 	};
 
 	memcpy(who.comm, thread->comm, sizeof(who.comm));
-	return filter_pass(filter, 0, &event, &who);
+	return filter_pass(filter, 0, &event, &who, NULL);
 }
 
 /* ---- Its answer ------------------------------------------------------------------------------ */
