@@ -105,7 +105,9 @@ static int parse_format(const struct row *row, enum option_commands command, con
 		[FORMAT_FOLDED] = { "folded", STREAM | RECORD | READ },
 		[FORMAT_CSV] = { "csv", STREAM | RECORD | READ },
 		[FORMAT_PPROF] = { "pprof", STREAM | RECORD | READ },
+		[FORMAT_PERFETTO] = { "perfetto", STREAM | RECORD | READ },
 		[FORMAT_SQLITE] = { "sqlite", READ },
+		[FORMAT_CTF] = { "ctf", READ },
 	};
 	const size_t formats = sizeof(known) / sizeof(*known);
 	const char *last = NULL;

@@ -42,7 +42,9 @@ enum format {
 	FORMAT_FOLDED,
 	FORMAT_CSV,
 	FORMAT_PPROF,
+	FORMAT_PERFETTO,
 	FORMAT_SQLITE,
+	FORMAT_CTF,
 };
 
 struct texts {

@@ -45,6 +45,6 @@ struct sink_ops {
 };
 
 extern const struct sink_ops print_text, print_json, print_folded, print_csv, print_pprof,
-	write_sqlite;
+	print_perfetto, write_sqlite, write_ctf;
 
 #endif

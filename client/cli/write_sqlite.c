@@ -18,6 +18,7 @@
 
 #include "client/cli/json_event.h"
 #include "client/cli/output.h"
+#include "client/cli/shape_set.h"
 #include "client/cli/stack_set.h"
 #include "client/lib/failure.h"
 #include "proto/limits.h"
@@ -28,13 +29,8 @@
 #define COLUMNS_MAX	(8 + 2 * PROBE_FIELDS_MAX)
 #define OWN_COLUMNS	6		/* before the fields: time, wall, run, cpu, seq, thread */
 
+/* What a shape is to a database. */
 struct table {
-	struct table *next;
-	const struct ringtail_probe *probe;	/* that had its shape last: only compared */
-	char *spec;
-	unsigned fields;
-	char *field[PROBE_FIELDS_MAX];		/* their names */
-	enum ringtail_type type[PROBE_FIELDS_MAX];
 	int value[PROBE_FIELDS_MAX];		/* parameter of its value; 0: it is part of another's */
 	int text[PROBE_FIELDS_MAX];		/* parameter of its text; 0: it has none */
 	int stack;				/* parameter of the stack */
@@ -56,8 +52,7 @@ struct sink {
 	bool shows_maps;
 	struct stack_set *stacks;
 	uint64_t stacks_left_out;
-	struct table *tables;
-	struct table **by_id;			/* [PROBE_ID_MAX + 1] */
+	struct shape_set *shapes;
 	struct thread *thread;			/* [threads_room], by hash, half empty */
 	size_t threads, threads_room;
 	int64_t run;
@@ -293,7 +288,7 @@ static void create_table(struct sink *sink, const struct ringtail_probe *probe, 
 
 		for (unsigned k = 0; k < probe->fields; k++)
 			is_text = is_text || table->text[k] == (int)i + 1 ||
-				  (table->value[k] == (int)i + 1 && is_bytes(table->type[k]));
+				  (table->value[k] == (int)i + 1 && is_bytes(probe->field[k].type));
 		add_sql(sql, "%s\"%s\" %s", i ? ", " : "", column[i], is_text ? "TEXT" : "INTEGER");
 	}
 	add_sql(sql, ")");
@@ -321,65 +316,18 @@ static void create_table(struct sink *sink, const struct ringtail_probe *probe, 
 	run_sql(sink, sql);
 }
 
-static bool has_shape(const struct table *table, const struct ringtail_probe *probe)
+static const struct table *table_of(struct sink *sink, const struct ringtail_probe *probe)
 {
-	if (strcmp(table->spec, probe->spec) || table->fields != probe->fields)
-		return false;
-	for (unsigned i = 0; i < probe->fields; i++)
-		if (strcmp(table->field[i], probe->field[i].name) || table->type[i] != probe->field[i].type)
-			return false;
-	return true;
-}
+	struct shape *shape = shape_set_find(sink->shapes, probe);
 
-static void destroy_table(struct table *table)
-{
-	for (unsigned i = 0; i < table->fields; i++)
-		free(table->field[i]);
-	sqlite3_finalize(table->insert);
-	free(table->spec);
-	free(table);
-}
-
-static struct table *add_table(struct sink *sink, const struct ringtail_probe *probe)
-{
-	struct table *table = calloc(1, sizeof(*table));
-	bool whole = table && (table->spec = strdup(probe->spec));
-
-	for (unsigned i = 0; whole && i < probe->fields; i++) {
-		table->type[i] = probe->field[i].type;
-		table->field[i] = strdup(probe->field[i].name);
-		table->fields = i + 1;
-		whole = table->field[i];
+	if (shape && !shape->of) {
+		shape->of = calloc(1, sizeof(struct table));
+		if (shape->of)
+			create_table(sink, probe, shape->of);
 	}
-	if (!whole) {
-		if (table)
-			destroy_table(table);
+	if (!shape || !shape->of)
 		sink->out->error = ENOMEM;
-		return NULL;
-	}
-	create_table(sink, probe, table);
-	table->next = sink->tables;
-	sink->tables = table;
-	return table;
-}
-
-/* Another run may have other probes by the same numbers, and other fields by the same name. */
-static struct table *table_of(struct sink *sink, const struct ringtail_probe *probe)
-{
-	struct table *table = sink->by_id[probe->id];
-
-	if (table && table->probe == probe && table->fields == probe->fields &&
-	    !strcmp(table->spec, probe->spec))
-		return table;
-	for (table = sink->tables; table && !has_shape(table, probe);)
-		table = table->next;
-	if (!table)
-		table = add_table(sink, probe);
-	if (table) {
-		table->probe = probe;
-		sink->by_id[probe->id] = table;
-	}
-	return table;
+	return shape ? shape->of : NULL;
 }
 
 /* ---- Runs and threads ------------------------------------------------------------------------ */
@@ -552,7 +500,7 @@ static void put_strings(struct sink *sink, const struct table *table, const stru
 	for (size_t i = 0; i < event->attachments; i++) {
 		const struct ringtail_attachment *string = &event->attachment[i];
 
-		if (string->kind != RINGTAIL_ATTACHED_STRING || string->field >= table->fields)
+		if (string->kind != RINGTAIL_ATTACHED_STRING || string->field >= event->probe->fields)
 			continue;
 		if (table->text[string->field]) {
 			bind_bytes(table->insert, table->text[string->field], string->text,
@@ -562,8 +510,8 @@ static void put_strings(struct sink *sink, const struct table *table, const stru
 		sqlite3_bind_int64(sink->add_string, 1, sink->run);
 		sqlite3_bind_int64(sink->add_string, 2, event->cpu);
 		bind_number(sink->add_string, 3, event->seq);
-		bind_bytes(sink->add_string, 4, table->field[string->field],
-			   strlen(table->field[string->field]));
+		bind_bytes(sink->add_string, 4, event->probe->field[string->field].name,
+			   strlen(event->probe->field[string->field].name));
 		bind_bytes(sink->add_string, 5, string->text, string->text_bytes);
 		step(sink, sink->add_string);
 	}
@@ -628,7 +576,7 @@ static void put_value(struct sink *sink, const struct table *table, const struct
 		sqlite3_bind_null(table->insert, table->text[field]);
 	if (!at)
 		return;
-	if (is_bytes(table->type[field]))
+	if (is_bytes(event->probe->field[field].type))
 		put_bytes(sink, table->insert, at, event, field);
 	else if (is_absent(event, field))
 		sqlite3_bind_null(table->insert, at);
@@ -651,7 +599,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	sqlite3_bind_int64(insert, 4, event->cpu);
 	bind_number(insert, 5, event->seq);
 	sqlite3_bind_int64(insert, 6, thread);
-	for (unsigned i = 0; i < table->fields; i++)
+	for (unsigned i = 0; i < event->probe->fields; i++)
 		put_value(sink, table, event, i);
 	sqlite3_bind_null(insert, table->stack);
 	if (event->attachments)
@@ -699,12 +647,13 @@ static void destroy(struct sink *sink)
 {
 	if (!sink)
 		return;
-	while (sink->tables) {
-		struct table *table = sink->tables;
-
-		sink->tables = table->next;
-		destroy_table(table);
+	for (struct shape *shape = sink->shapes ? shape_set_first(sink->shapes) : NULL; shape;
+	     shape = shape->next) {
+		if (shape->of)
+			sqlite3_finalize(((struct table *)shape->of)->insert);
+		free(shape->of);
 	}
+	shape_set_destroy(sink->shapes);
 	for (size_t i = 0; i < sink->threads_room; i++) {
 		free((char *)sink->thread[i].of.exe);
 		free((char *)sink->thread[i].of.cgroup);
@@ -718,7 +667,6 @@ static void destroy(struct sink *sink)
 	free(sink->temporary);
 	free(sink->path);
 	free(sink->thread);
-	free(sink->by_id);
 	free(sink->failed);
 	stack_set_destroy(sink->stacks);
 	free(sink);
@@ -780,10 +728,10 @@ static struct sink *open_sink(const struct sink_place *place, struct ringtail_er
 		sink->shows_maps = place->flags & SINK_MAPS;
 		out_init(&sink->scratch, -1);
 		sink->path = strdup(place->path);
-		sink->by_id = calloc(PROBE_ID_MAX + 1, sizeof(struct table *));
+		sink->shapes = shape_set_create();
 		sink->stacks = stack_set_create(place->host);
 	}
-	if (!sink || !sink->path || !sink->by_id || !sink->stacks)
+	if (!sink || !sink->path || !sink->shapes || !sink->stacks)
 		failure_set(error, ENOMEM, "no-memory", "out of memory");
 	else if (!open_database(sink, place->path, error))
 		return sink;
