@@ -307,10 +307,25 @@ static bool is_field(const Ringtail__V1__Field *field, const char *name, enum fi
 	return strcmp(name, field->name) == 0;
 }
 
+static bool is_text_field(const Ringtail__V1__Field *field)
+{
+	return field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING ||
+	       field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT;
+}
+
+/* Texts in words are at most PROBE_FIELDS_MAX of them long. */
+static uint8_t text_bytes_of(const Ringtail__V1__Field *field)
+{
+	if (field->type != RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT)
+		return TEXT_POINTED;
+	return field->bytes && field->bytes <= PROBE_FIELDS_MAX * sizeof(uint64_t) ?
+		       (uint8_t)field->bytes : TEXT_ATTACHED;
+}
+
 static struct filter_place place_of(const Ringtail__V1__Field *field, unsigned index)
 {
 	unsigned bits = field->bits && field->bits < 64 ? field->bits : 64;
-	struct filter_place place = { .index = index };
+	struct filter_place place = { .index = index, .text_bytes = text_bytes_of(field) };
 
 	switch (field->type) {
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_FD:
@@ -322,6 +337,7 @@ static struct filter_place place_of(const Ringtail__V1__Field *field, unsigned i
 		place.is_signed = true;
 		break;
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION:
+	case RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT:
 		bits = 64;
 		break;
 	default:
@@ -363,7 +379,7 @@ static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog 
 			field->place[probe->id].is_outcome = is_outcome(probe, k);
 			field->is_result &= candidate->type ==
 					    RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT;
-			if (candidate->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING) {
+			if (is_text_field(candidate)) {
 				probe_set_add(&field->strings, probe->id);
 				field->is_string = true;
 			}

@@ -446,8 +446,8 @@ static bool test_string(const struct test *test, const struct view *view)
 
 	if (!probe_set_test(&field->strings, probe) || !load_field(field, view->event, &value))
 		return false;
-	return decide(test, filter_text_of_field(test->op, test->glob, view->texts, probe,
-						 field->place[probe].index, value.bits), view);
+	return decide(test, filter_text_of_field(test->op, test->glob, view->texts, view->event,
+						 field->place[probe], value.bits), view);
 }
 
 /* What is not of IPv4 or IPv6 has no address here, and no port. */

@@ -62,13 +62,35 @@ enum filter_verdict filter_text_missing(uint16_t probe, uint64_t word)
 	return probe >= RT_PROBE_SYSCALL_CALL && !word ? VERDICT_NO : VERDICT_UNDECIDED;
 }
 
-enum filter_verdict filter_text_of_field(enum filter_op op, const char *wanted,
-					 const struct filter_texts *texts, uint16_t probe,
-					 unsigned index, uint64_t word)
+/* Up to its first NUL, in the event's own words: whole, as the kernel had it. */
+static enum filter_verdict compare_words(enum filter_op op, const char *wanted,
+					 const struct batch_event *event, struct filter_place place)
 {
-	const struct batch_attachment *at = filter_text_find(texts, index);
+	const char *text = (const char *)&event->field[place.index];
+	size_t room = (event->fields - place.index) * sizeof(event->field[0]);
 
-	return at ? filter_text_compare(op, wanted, (const char *)at->text, at->text_bytes,
-					at->text_bytes >= STRING_BYTES_MAX) :
-		    filter_text_missing(probe, word);
+	return filter_text_compare(op, wanted, text,
+				   strnlen(text, place.text_bytes < room ? place.text_bytes : room), false);
+}
+
+enum filter_verdict filter_text_of_field(enum filter_op op, const char *wanted,
+					 const struct filter_texts *texts,
+					 const struct batch_event *event, struct filter_place place,
+					 uint64_t word)
+{
+	const struct batch_attachment *at = filter_text_find(texts, place.index);
+	size_t bytes = at ? at->text_bytes : 0;
+
+	if (place.text_bytes == TEXT_ATTACHED) {
+		bool cut = bytes < word && !(bytes && memchr(at->text, 0, bytes));
+
+		return at || !word ? filter_text_compare(op, wanted, at ? (const char *)at->text : "",
+							 bytes ? strnlen((const char *)at->text, bytes) : 0,
+							 cut) : VERDICT_UNDECIDED;
+	}
+	if (place.text_bytes != TEXT_POINTED)
+		return compare_words(op, wanted, event, place);
+	return at ? filter_text_compare(op, wanted, (const char *)at->text, bytes,
+					bytes >= STRING_BYTES_MAX) :
+		    filter_text_missing(event->probe, word);
 }

@@ -34,9 +34,10 @@ enum filter_verdict filter_text_compare(enum filter_op op, const char *wanted, c
 const struct batch_attachment *filter_text_find(const struct filter_texts *texts, unsigned index);
 enum filter_verdict filter_text_missing(uint16_t probe, uint64_t word);
 
-/* The same of the text that field `index` points to. `word` is the field's: 0 may say that there is none. */
+/* The same of the text of a field, as its place says. `word` is the field's: 0 may say that there is none. */
 enum filter_verdict filter_text_of_field(enum filter_op op, const char *wanted,
-					 const struct filter_texts *texts, uint16_t probe,
-					 unsigned index, uint64_t word);
+					 const struct filter_texts *texts,
+					 const struct batch_event *event, struct filter_place place,
+					 uint64_t word);
 
 #endif

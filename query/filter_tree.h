@@ -54,7 +54,11 @@ struct filter_place {
 	uint8_t shift : 6;	/* 64 less its width */
 	uint8_t is_signed : 1;
 	uint8_t is_outcome : 1;	/* absent from a call that never returns */
+	uint8_t text_bytes;	/* of a text in its own words and those behind it; or: */
 };
+
+#define TEXT_POINTED	0	/* the word is an address, and the text may be attached */
+#define TEXT_ATTACHED	0xfe	/* the word is how many bytes there were, which may be attached */
 
 /* A name of the catalog, and its place in every probe that has it. */
 struct filter_field {

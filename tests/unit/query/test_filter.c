@@ -198,6 +198,60 @@ static void test_text_of_field(void **state)
 	       { "!(filename == \"/\")", true });
 }
 
+/* A tracepoint with a text of 12 bytes in two words, and one of any length, `there` bytes with its NUL. */
+static enum filter_verdict tracepoint_says(const char *text, const char *words, uint64_t there,
+					   const char *attached_text)
+{
+	static Ringtail__V1__Field dev, more, path, *fields[3] = { &dev, &more, &path };
+	static Ringtail__V1__Probe probe, *probes[] = { &probe };
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	uint64_t field[3] = { 0, 0, there };
+	const struct batch_event event = { .probe = 0x200, .fields = 3, .field = field };
+	const struct batch_attachment attached = {
+		.kind = RT_ATTACH_STRING, .arg = 2, .text = (const uint8_t *)attached_text,
+		.text_bytes = !attached_text ? 0 : strlen(attached_text) == STRING_BYTES_MAX ?
+			      STRING_BYTES_MAX : strlen(attached_text) + 1,
+	};
+	struct filter_texts texts = { &attached, attached_text != NULL, false };
+	struct filter *filter;
+	struct error error;
+	bool pass;
+
+	memcpy(field, words, strlen(words));
+	small_field(&dev, "dev", RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, 8);
+	dev.bytes = 12;
+	small_field(&more, "", RINGTAIL__V1__FIELD_TYPE__FIELD_MORE, 0);
+	small_field(&path, "path", RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, 8);
+	ringtail__v1__probe__init(&probe);
+	probe.id = 0x200;
+	probe.provider = probe.function = probe.name = (char *)"t";
+	probe.field = fields;
+	probe.n_field = 3;
+	catalog.probe = probes;
+	catalog.n_probe = 1;
+	if (filter_compile(text, &catalog, &filter, &error))
+		fail_msg("`%s`: %s", text, error.what);
+	pass = filter_pass(filter, 1, &event, &bash, &texts);
+	filter_destroy(filter);
+	return pass && texts.undecided ? VERDICT_UNDECIDED : pass ? VERDICT_YES : VERDICT_NO;
+}
+
+static void test_text_of_tracepoints(void **state)
+{
+	(void)state;
+	assert_int_equal(tracepoint_says("dev == \"sda\"", "sda", 0, NULL), VERDICT_YES);
+	assert_int_equal(tracepoint_says("dev == \"sda\"", "sdab", 0, NULL), VERDICT_NO);
+	assert_int_equal(tracepoint_says("dev =~ \"nvme*\"", "nvme0n1p1234", 0, NULL), VERDICT_YES);
+	assert_int_equal(tracepoint_says("dev == \"nvme0n1p1234\"", "nvme0n1p1234", 0, NULL), VERDICT_YES);
+	assert_int_equal(tracepoint_says("path == \"/a/b\"", "", 5, "/a/b"), VERDICT_YES);
+	assert_int_equal(tracepoint_says("path != \"/a/b\"", "", 5, "/a/b"), VERDICT_NO);
+	assert_int_equal(tracepoint_says("path =~ \"*.log\"", "", 500, "/a/b"), VERDICT_NO);	/* with its NUL */
+	assert_int_equal(tracepoint_says("path =~ \"*.log\"", "", 500, CUT), VERDICT_UNDECIDED);
+	assert_int_equal(tracepoint_says("path == \"\"", "", 0, NULL), VERDICT_YES);
+	assert_int_equal(tracepoint_says("path == \"/a\"", "", 9, NULL), VERDICT_UNDECIDED);
+	assert_int_equal(tracepoint_says("!(path == \"/a\")", "", 9, NULL), VERDICT_UNDECIDED);
+}
+
 /* connect() of a catalog that has one, to this address; NULL: it was not to be had. */
 static bool connects(const char *text, uint64_t pointer, const char *address)
 {
@@ -846,6 +900,7 @@ int main(void)
 		cmocka_unit_test(test_asks_strings),
 		cmocka_unit_test(test_socket_addresses),
 		cmocka_unit_test(test_users),
+		cmocka_unit_test(test_text_of_tracepoints),
 		cmocka_unit_test(test_by_thread),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_context),
