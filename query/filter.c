@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,20 @@ bool filter_by_thread(const struct filter *filter)
 bool filter_asks_context(const struct filter *filter)
 {
 	return filter && filter_program_asks_context(filter->program);
+}
+
+void filter_refusal_shift(char *what, size_t bytes, uint32_t *column, unsigned by)
+{
+	static const char head[] = "filter, column ";
+	char *rest = strchr(what, ':'), text[ERROR_TEXT_BYTES];
+
+	if (*column <= by)
+		return;
+	*column -= by;
+	if (strncmp(what, head, strlen(head)) || !rest)
+		return;
+	snprintf(text, sizeof(text), "%s%u%s", head, (unsigned)*column, rest);
+	snprintf(what, bytes, "%s", text);
 }
 
 unsigned filter_kernel_clauses(const struct filter *filter, struct rt_filter_clause *clause,

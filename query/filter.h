@@ -82,4 +82,10 @@ bool filter_asks_context(const struct filter *filter);
 unsigned filter_kernel_clauses(const struct filter *filter, struct rt_filter_clause *clause,
 			       unsigned max);
 
+/*
+ * A refusal of a filter that was put behind `by` characters of somebody else: its column, in words too, as
+ * the person wrote it.
+ */
+void filter_refusal_shift(char *what, size_t bytes, uint32_t *column, unsigned by);
+
 #endif

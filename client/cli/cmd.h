@@ -14,6 +14,7 @@ enum exit_code cmd_read(const struct settings *settings);
 enum exit_code cmd_count(const struct settings *settings);
 enum exit_code cmd_hist(const struct settings *settings);
 enum exit_code cmd_summary(const struct settings *settings);
+enum exit_code cmd_explain(const struct settings *settings, const char *command);
 enum exit_code cmd_stat(const struct settings *settings);
 enum exit_code cmd_doctor(const struct settings *settings);
 enum exit_code cmd_probes(const struct settings *settings);

@@ -244,5 +244,7 @@ int main(int argc, char **argv)
 	});
 	if (settings.connect && address_parse(settings.connect, &address, &error))
 		return cmd_usage(&error, command->name);
+	if (settings.explain)
+		return cmd_explain(&settings, command->name);
 	return command->run(&settings);
 }

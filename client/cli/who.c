@@ -167,8 +167,8 @@ int who_destroy(struct who *who)
 
 void who_place(const struct who *who, struct ringtail_error *error)
 {
-	if (who->filter_made && error->column > 1 && who->filter_made[0] == '(')
-		error->column--;	/* the parenthesis is ours */
+	if (who->filter_made && who->filter_made[0] == '(')	/* which is ours */
+		filter_refusal_shift(error->what, sizeof(error->what), &error->column, 1);
 }
 
 int who_begin(struct who *who, const struct ringtail_host *host, struct ringtail_error *error)

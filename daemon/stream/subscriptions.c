@@ -332,8 +332,8 @@ static int narrow_permanent(struct subscriptions *all, const struct subscription
 	request.filter = filter;
 	err = subscriptions_get(all, &request, claim, subscription, error);
 	/* The client's own text has no parenthesis before it. */
-	if (err && both && error->column > 1)
-		error->column--;
+	if (err && both)
+		filter_refusal_shift(error->what, sizeof(error->what), &error->column, 1);
 	free(filter);
 	return err;
 }

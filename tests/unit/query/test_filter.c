@@ -784,6 +784,25 @@ static const char *code_of(const char *head, const char *unit, unsigned times, c
 	return err ? error.code : "";
 }
 
+/* Behind a parenthesis of the program's own, a slip stands where the person made it, in the words too. */
+static void test_column_of_a_filter_in_a_filter(void **state)
+{
+	struct filter *filter;
+	struct error error;
+	char other[ERROR_TEXT_BYTES] = "column 3";
+	uint32_t column = 1;
+
+	(void)state;
+	assert_int_equal(filter_compile("(pid == 1 && zebra) && uid == 0", small_catalog_get(), &filter, &error),
+			 -EINVAL);
+	filter_refusal_shift(error.what, sizeof(error.what), &error.column, 1);
+	assert_int_equal(error.column, 13);
+	assert_string_equal(error.what, "filter, column 13: no name is called `zebra`");
+	filter_refusal_shift(other, sizeof(other), &column, 1);
+	assert_int_equal(column, 1);
+	assert_string_equal(other, "column 3");
+}
+
 /* The work that one event may cost is bounded, however the patterns are spread over a filter. */
 static void test_patterns_have_a_bound_together(void **state)
 {
@@ -913,6 +932,7 @@ int main(void)
 		cmocka_unit_test(test_logic),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_patterns_have_a_bound_together),
+		cmocka_unit_test(test_column_of_a_filter_in_a_filter),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_clauses),
 	};

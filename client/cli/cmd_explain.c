@@ -1,0 +1,163 @@
+/*
+ * cmd_explain: where the parts of a question run: in the kernel, in the daemon, here. Nothing is recorded.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cmd.h"
+#include "client/cli/request.h"
+#include "client/cli/who.h"
+#include "client/lib/failure.h"
+#include "client/lib/limits.h"
+#include "proto/message.h"
+#include "query/filter.h"
+#include "query/probe_set.h"
+
+static int ask_catalog(const char *address, Ringtail__V1__Catalog **catalog, struct ringtail_error *error)
+{
+	Ringtail__V1__ListRequest list = RINGTAIL__V1__LIST_REQUEST__INIT;
+	struct request *request;
+	const uint8_t *body;
+	size_t bytes;
+	int err = request_open(address, -1, &request, error);
+
+	if (err)
+		return err;
+	list.glob = (char *)"";
+	err = request_send(request, FRAME_LIST, &list.base, error);
+	if (!err)
+		err = request_wait(request, FRAME_CATALOG, REPLY_TIMEOUT_MS, &body, &bytes, error);
+	if (!err) {
+		*catalog = message_unpack(&ringtail__v1__catalog__descriptor, NULL, body, bytes);
+		if (!*catalog)
+			err = failure_set(error, EBADMSG, "bad-catalog", "the daemon's list makes no sense");
+	}
+	request_close(request);
+	return err;
+}
+
+static void print_test(const char *name, uint8_t op, const char *value, bool *first)
+{
+	if (op == RT_FILTER_ANY)
+		return;
+	printf("%s%s %s %s", *first ? "" : " && ", name, op == RT_FILTER_EQ ? "==" : "!=", value);
+	*first = false;
+}
+
+static void print_clause(const struct rt_filter_clause *clause)
+{
+	char number[16], comm[RT_COMM_BYTES + 3];
+	bool first = true;
+
+	snprintf(number, sizeof(number), "%u", clause->pid);
+	print_test("pid", clause->pid_op, number, &first);
+	snprintf(number, sizeof(number), "%u", clause->tid);
+	print_test("tid", clause->tid_op, number, &first);
+	snprintf(number, sizeof(number), "%u", clause->uid);
+	print_test("uid", clause->uid_op, number, &first);
+	snprintf(comm, sizeof(comm), "\"%.16s\"", clause->comm);
+	print_test("comm", clause->comm_op, comm, &first);
+}
+
+static void print_kernel(const struct filter *filter)
+{
+	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
+	unsigned clauses = filter_kernel_clauses(filter, clause, RT_FILTER_CLAUSES_MAX);
+
+	printf("kernel  records ");
+	if (!clauses)
+		printf("these events of every process: %s", filter ?
+		       "the filter does not narrow pid, tid, uid or comm, or to more than a few" :
+		       "there is no filter");
+	else
+		printf("these events only where ");
+	for (unsigned i = 0; i < clauses; i++) {
+		printf("%s", i ? " || " : "");
+		print_clause(&clause[i]);
+	}
+	printf("\n");
+}
+
+static void print_daemon(const struct filter *filter, const char *text)
+{
+	printf("daemon  ");
+	if (filter)
+		printf("passes on what the whole filter lets through: %s\n", text);
+	else
+		printf("passes on every event that the kernel recorded\n");
+	if (filter_asks_strings(filter))
+		printf("        the filter turns strings on, which the kernel then reads for each event\n");
+	if (filter_asks_context(filter))
+		printf("        the filter asks for context, which the kernel records with each thread\n");
+}
+
+static void print_client(const struct settings *settings, const struct who *who)
+{
+	if (who->tree)
+		printf("client  chooses the processes of the tree, and those that they fork, of the events of all\n");
+	if (settings->by || settings->of || settings->top)
+		printf("client  counts, by what --by names\n");
+	if (!who->tree && !settings->by && !settings->of && !settings->top)
+		printf("client  shows what comes\n");
+}
+
+/* What was refused by the catalog, as the daemon would. */
+static int refuse(struct ringtail_error *error, int err, const struct error *why)
+{
+	failure_set(error, -err, why->code, "%s", why->what);
+	if (*why->hint)
+		failure_hint(error, "%s", why->hint);
+	error->column = why->column;
+	return err;
+}
+
+static int explain(const struct settings *settings, const struct who *who,
+		   const Ringtail__V1__Catalog *catalog, struct ringtail_error *error)
+{
+	struct probe_set set = { 0 };
+	struct filter *filter = NULL;
+	struct error why = { 0 };
+	int err = 0;
+
+	for (size_t i = 0; !err && i < who->probes; i++)
+		err = probe_set_add_glob(&set, who->probe[i], catalog, &why);
+	if (!err)
+		err = filter_compile(who->filter ? who->filter : "", catalog, &filter, &why);
+	if (err)
+		return refuse(error, err, &why);
+	if (who->probes)
+		printf("probes  %u of %zu\n", probe_set_count(&set), catalog->n_probe);
+	else
+		printf("probes  those that are always on\n");
+	print_kernel(filter);
+	print_daemon(filter, who->filter);
+	print_client(settings, who);
+	filter_destroy(filter);
+	return 0;
+}
+
+enum exit_code cmd_explain(const struct settings *settings, const char *command)
+{
+	Ringtail__V1__Catalog *catalog = NULL;
+	struct settings asked = *settings;
+	struct ringtail_error error;
+	struct who who;
+	int err;
+
+	/* It is not executed. */
+	asked.command = NULL;
+	if (settings->command)
+		asked.tree.text[asked.tree.n++] = "1";
+	if (who_create(&asked, "syscall:*:call", &who, &error))
+		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
+	err = ask_catalog(settings->connect, &catalog, &error);
+	if (!err)
+		err = explain(settings, &who, catalog, &error);
+	if (err)
+		who_place(&who, &error);
+	who_destroy(&who);
+	if (catalog)
+		protobuf_c_message_free_unpacked(&catalog->base, NULL);
+	return err ? cmd_fail(&error, cmd_text_of(settings, &error)) : cmd_printed(EXIT_GOOD);
+}

@@ -1,0 +1,49 @@
+"""--explain says what of a question runs where; the kernel's part is what it records: no more than that reaches the
+rings. A mistake is shown at its column, as it was written."""
+import os
+
+import ringtail
+
+
+def main(case):
+    daemon = case.daemon()
+    pid = os.getpid()
+
+    def explain(*words, code=0):
+        done = case.tracectl(daemon, words[0], "--explain", *words[1:])
+        case.check_equal(done.code, code, f"{words} ends with {code}", done.err)
+        return done.out if not code else done.err
+
+    text = explain("stream", "-p", "syscall:getppid:call", "-f", f"(pid == {pid} || comm == \"x\") && ret > 0")
+    case.check(f"records these events only where pid == {pid} || comm == \"x\"" in text or
+               f"records these events only where comm == \"x\" || pid == {pid}" in text, "the kernel's part", text)
+    case.check("probes  1 of " in text and "whole filter lets through: (pid" in text, "the daemon's", text)
+    text = explain("count", "-p", "openat", "-f", 'filename =~ "/etc/*" && container == "3f2a5cbd1e90"', "--by",
+                   "comm")
+    case.check("of every process" in text and "turns strings on" in text and "asks for context" in text and
+               "client  counts" in text, "texts and context", text)
+    text = explain("stream", "--pid", "1", "--", "false")
+    case.check("client  chooses" in text, "a command is not executed", text)
+    text = explain("stream", "-p", "openat", "-f", "ret < 0 && filname == 3", "--pid", "1", code=1)
+    case.check("column 12" in text and "did you mean `filename`?" in text, "a mistake", text)
+    lines = text.splitlines()
+    mark = next(line for line in lines if line.strip() == "^")
+    case.check_equal(lines[lines.index(mark) - 1][mark.index("^"):][:7], "filname", "marked where it stands", text)
+
+    # What the explanation says is what is recorded.
+    load = case.load(1000)
+    explained = explain("stream", "-p", "syscall:getppid:call", "-f", load.filter)
+    case.check("of every process" not in explained, "the load's filter runs in the kernel", explained)
+    other = case.load(5000, comm="other-than-it")
+    before = daemon.recorded()
+    stream = case.stream(daemon, "-p", "syscall:getppid:call", "-f", load.filter, "-o", "none")
+    other.run()
+    load.run()
+    case.await_rings_empty(daemon)
+    stream.await_all(1000)
+    case.check_equal(daemon.recorded() - before, 1000, "the kernel records no more than that")
+    case.check_stream(stream.interrupt(), events=1000)
+    case.check_balanced(daemon)
+
+
+ringtail.run(main)
