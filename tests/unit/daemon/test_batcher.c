@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/counters.h"
 #include "daemon/collect/batcher.h"
 #include "daemon/ring/probe_table.h"
 #include "tests/unit/daemon/small_catalog.h"
@@ -93,6 +94,7 @@ static void check_range(const struct frame_ref *frame, enum frame_type type, uin
 {
 	assert_int_equal(frame->type, type);
 	assert_int_equal(frame->ring, 1);
+	assert_int_equal(frame->cpu, 5);
 	assert_int_equal(frame->first_seq, first_seq);
 	assert_int_equal(frame->end_seq, end_seq);
 	assert_int_equal(frame_ref_attempts(frame),
@@ -123,6 +125,7 @@ static void check_gap(struct fixture *f, const struct frame_ref *frame, uint64_t
 
 static void test_refused_once(void **state)
 {
+	uint64_t given_up = counter_read(COUNTER_batches_out_of_memory);
 	struct fixture *f = *state;
 
 	f->full = true;
@@ -138,6 +141,7 @@ static void test_refused_once(void **state)
 	assert_int_equal(f->frames, 2);
 	check_range(f->frame[0], FRAME_GAP, 100, 115);
 	check_gap(f, f->frame[0], 14);
+	assert_int_equal(counter_read(COUNTER_batches_out_of_memory), given_up + 1);
 	check_range(f->frame[1], FRAME_BATCH, 115, 120);
 	assert_int_equal(f->frame[1]->events, 5);
 }
@@ -261,6 +265,21 @@ static void test_judged_by_thread(void **state)
 	assert_true(passes(f, sh, 1));
 }
 
+static int set_up_by_tid(void **state)
+{
+	return set_up_filter(state, "tid == 7");
+}
+
+/* Nobody was judged before, and nobody knows who it is. */
+static void test_judged_first_a_stranger(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(passes(f, THREAD_NONE, 1));
+	assert_true(passes(f, introduce(f, 7, "sh"), 1));
+	assert_true(passes(f, THREAD_NONE, 1));
+}
+
 static void test_judged_by_event(void **state)
 {
 	struct fixture *f = *state;
@@ -275,6 +294,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_judged_by_thread, set_up_by_name,
+						tear_down_filter),
+		cmocka_unit_test_setup_teardown(test_judged_first_a_stranger, set_up_by_tid,
 						tear_down_filter),
 		cmocka_unit_test_setup_teardown(test_judged_by_event, set_up_by_result,
 						tear_down_filter),

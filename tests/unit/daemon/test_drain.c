@@ -27,6 +27,8 @@ struct received {
 	uint64_t events, losses, lost, strings, ranges;
 	uint64_t sum;			/* of the events' results */
 	char comm[16];			/* of the last event's thread */
+	uint64_t time_ns, began_ns;	/* of the last event; where its batch's times begin */
+	uint32_t reason;		/* of the last loss */
 	bool named_target;		/* a thread that a field names came along */
 };
 
@@ -47,9 +49,11 @@ static void receive_item(struct fixture *f, struct received *received,
 	if (item->kind == BATCH_LOSS) {
 		received->losses++;
 		received->lost += item->loss.count;
+		received->reason = item->loss.reason;
 		return;
 	}
 	received->events++;
+	received->time_ns = item->event.time_ns;
 	memcpy(received->comm, item->thread->comm, sizeof(received->comm));
 	if (item->event.has_duration)
 		received->sum += item->event.field[1];
@@ -92,6 +96,7 @@ static bool on_frame(void *context, uint32_t subscription, struct frame_ref *fra
 	assert_int_equal(summary.first_seq, frame->first_seq);
 	assert_int_equal(summary.end_seq, frame->end_seq);
 	assert_int_equal(summary.events, frame->events);
+	received->began_ns = summary.time_ns;
 	while (batch_decode_next(decoder, &item) != BATCH_END) {
 		if (item.kind == BATCH_ERROR)
 			fail_msg("%s", batch_decode_error(decoder));
@@ -220,6 +225,7 @@ static void test_two_subscriptions(void **state)
 static void test_batches_fill(void **state)
 {
 	const uint64_t call[] = {1000, 1};
+	uint64_t read = counter_read(COUNTER_records_read), encoded = counter_read(COUNTER_events_encoded);
 	struct fixture f;
 
 	(void)state;
@@ -228,6 +234,8 @@ static void test_batches_fill(void **state)
 	for (unsigned i = 0; i < 50000; i++)
 		assert_int_equal(write_record(&f, SMALL_GETPPID, 10, call, 2, NULL), 0);
 	read_all(&f);
+	assert_int_equal(counter_read(COUNTER_records_read), read + 50001);
+	assert_int_equal(counter_read(COUNTER_events_encoded), encoded + 50000);
 	assert_int_equal(f.received[0].events, 50000);
 	assert_int_equal(f.received[0].sum, 50000);
 	assert_int_equal(f.received[0].seq, 50001);
@@ -237,6 +245,7 @@ static void test_batches_fill(void **state)
 static void test_many_threads(void **state)
 {
 	const uint64_t call[] = {1000, 1};
+	uint64_t unknown = counter_read(COUNTER_threads_unknown);
 	struct fixture f;
 
 	(void)state;
@@ -250,6 +259,15 @@ static void test_many_threads(void **state)
 	read_all(&f);
 	assert_int_equal(f.received[0].events, 5001);
 	assert_string_equal(f.received[0].comm, "");
+	assert_int_equal(counter_read(COUNTER_threads_unknown), unknown + 1);
+	/* Nor the one that ran last, once it has ended. */
+	introduce(&f, 9, "last", 0);
+	write_record(&f, SMALL_GETPPID, 9, call, 2, NULL);
+	introduce(&f, 9, "last", RT_THREAD_EXITED);
+	write_record(&f, SMALL_GETPPID, 9, call, 2, NULL);
+	read_all(&f);
+	assert_string_equal(f.received[0].comm, "");
+	assert_int_equal(counter_read(COUNTER_threads_unknown), unknown + 2);
 	assert_true(thread_table_size(f.drain.threads) < 10);
 	close_all(&f);
 }
@@ -277,6 +295,12 @@ static void test_losses_are_placed(void **state)
 	assert_int_equal(f.received[0].events, written);
 	/* Who comes now begins behind all of it. */
 	assert_int_equal(f.drain.seq, 1 + written + refused);
+	/* Each has the reason that the producer gave it. */
+	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL);
+	ring_writer_lose(f.writer, RT_LOST_NEST, 3);
+	read_all(&f);
+	assert_int_equal(f.received[0].lost, refused + 3);
+	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_NEST);
 	close_all(&f);
 }
 
@@ -306,6 +330,7 @@ static void test_removed_with_a_batch_in_hand(void **state)
 static void test_bad_records(void **state)
 {
 	const uint64_t word[6] = {0};
+	uint64_t bad = counter_read(COUNTER_records_bad);
 	struct fixture f;
 
 	(void)state;
@@ -317,9 +342,77 @@ static void test_bad_records(void **state)
 	write_record(&f, SMALL_GETPPID, 10, word, 2, NULL);
 	read_all(&f);
 	assert_int_equal(f.drain.bad, 4);
+	assert_int_equal(counter_read(COUNTER_records_bad), bad + 4);
 	assert_int_equal(f.received[0].events, 1);
 	assert_int_equal(f.received[0].lost, 4);
 	assert_int_equal(f.received[0].seq, 5);
+	close_all(&f);
+}
+
+static void write_text(struct fixture *f, uint64_t id, uint32_t bytes, uint32_t words)
+{
+	uint64_t record[200] = {0};
+	struct rt_text *text = (void *)record;
+
+	text->id = id;
+	text->bytes = bytes;
+	memset(text->data, 'x', (words - 2) * 8);
+	assert_int_equal(write_record(f, RT_PROBE_TEXT, 10, record, words, NULL), 0);
+}
+
+/* What an id stands for is the ring's own; one that is not whole, or too long, is no such record. */
+static void test_texts(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	write_text(&f, 5, 8, 3);
+	write_text(&f, 6, RT_TEXT_BYTES_MAX, 2 + RT_TEXT_BYTES_MAX / 8);
+	read_all(&f);
+	assert_int_equal(f.drain.meta, 2);
+	assert_int_equal(f.drain.bad, 0);
+	assert_int_equal(f.received[0].seq, 2);
+	assert_int_equal(f.received[0].lost, 0);
+	assert_int_equal(thread_table_text(f.drain.threads, 5)->bytes, 8);
+	assert_int_equal(thread_table_text(f.drain.threads, 6)->bytes, RT_TEXT_BYTES_MAX);
+	write_text(&f, 7, 9, 3);
+	write_text(&f, 8, RT_TEXT_BYTES_MAX + 8, 3 + RT_TEXT_BYTES_MAX / 8);
+	read_all(&f);
+	assert_int_equal(f.drain.bad, 2);
+	assert_int_equal(f.received[0].lost, 2);
+	assert_int_equal(f.received[0].seq, 4);
+	assert_null(thread_table_text(f.drain.threads, 7));
+	assert_null(thread_table_text(f.drain.threads, 8));
+	close_all(&f);
+}
+
+/* A batch's times begin where the one before ended; and those of who comes later, where the ring is. */
+static void test_times_go_on(void **state)
+{
+	const uint64_t call[] = {1000, 1};
+	struct batcher_config config;
+	struct fixture f;
+	uint64_t last_ns;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	last_ns = f.received[0].time_ns;
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.received[0].began_ns, last_ns);
+	last_ns = f.received[0].time_ns;
+	drain_remove(&f.drain, 1);
+	config = (struct batcher_config){.spec = &f.spec[0], .threads = f.drain.threads, .codec = f.codec,
+					 .sink = on_frame, .context = &f, .subscription = 1, .cpu = 2};
+	f.received[1] = (struct received){.seq = 2};
+	assert_int_equal(drain_add(&f.drain, 1, batcher_create(&config)), 0);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.received[1].events, 1);
+	assert_int_equal(f.received[1].began_ns, last_ns);
 	close_all(&f);
 }
 
@@ -365,12 +458,14 @@ static void test_stuck(void **state)
 	/* Nothing to read is no standing still. */
 	watch(&f, &now, 2 * RING_STUCK_NS);
 	assert_false(f.drain.stuck);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
 	late.time_ns = 500;
 	assert_int_equal(ring_writer_reserve(f.writer, 2, 500, &slot), 0);
 	for (unsigned i = 0; i < 9; i++)
 		write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
 	watch(&f, &now, RING_STUCK_NS / 2);
-	assert_int_equal(drain_watermark(&f.drain, now), f.drain.last_time_ns);
+	assert_int_equal(drain_watermark(&f.drain, now), f.received[0].time_ns);
 	/* The machine slept: that is nobody's standing still. */
 	now += 3600 * NS_PER_S;
 	watch(&f, &now, RING_STUCK_NS / 4);
@@ -381,7 +476,7 @@ static void test_stuck(void **state)
 	assert_int_equal(drain_watermark(&f.drain, now), now);
 	assert_int_equal(told.stuck, 1);
 	assert_non_null(strstr(told.text, "CPU 2's ring has stood still for 5 s: the record at "
-			       "position 48 is unfinished, and 448 bytes wait"));
+			       "position 88 is unfinished, and 400 bytes wait"));
 	assert_int_equal(counter_read(COUNTER_rings_stuck), stuck + 1);
 	/* More in it changes nothing; it is told once. */
 	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
@@ -392,7 +487,7 @@ static void test_stuck(void **state)
 	/* It goes on: all of it comes, in order. */
 	ring_writer_commit(f.writer, &slot, &late);
 	watch(&f, &now, NS_PER_S);
-	assert_int_equal(f.received[0].events, 11);
+	assert_int_equal(f.received[0].events, 12);
 	assert_false(f.drain.stuck);
 	assert_int_equal(told.goes_on, 1);
 	assert_int_equal(f.drain.still_ns, 0);
@@ -409,6 +504,8 @@ int main(void)
 		cmocka_unit_test(test_losses_are_placed),
 		cmocka_unit_test(test_removed_with_a_batch_in_hand),
 		cmocka_unit_test(test_bad_records),
+		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_times_go_on),
 		cmocka_unit_test(test_stuck),
 	};
 

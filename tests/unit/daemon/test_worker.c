@@ -67,7 +67,7 @@ static void test_idle(void **state)
 {
 	struct fixture *f = malloc(sizeof(*f));
 	unsigned before, late = 0;
-	uint64_t begin;
+	uint64_t begin, beats;
 
 	(void)state;
 	open_worker(f, 1, 5 * MS, 1 << 20);
@@ -89,7 +89,9 @@ static void test_idle(void **state)
 	/* Each comes right after a heartbeat: without a bell, all would wait for the next one. */
 	assert_true(late < 10);
 	before = f->watermarks;
+	beats = worker_beats(f->worker[0]);
 	AWAIT(f, f->watermarks > before + 1);	/* and time still goes on */
+	AWAIT(f, worker_beats(f->worker[0]) > beats);
 	close_worker(f);
 	free(f);
 }

@@ -119,6 +119,9 @@ static void test_stuck_ring(void **state)
 	poll(NULL, 0, 500);
 	take_mails(f);
 	assert_true(f->watermark_ns[0] <= held);
+	/* It stands still, and is not stuck yet. */
+	assert_int_equal(worker_ring_stat(f->worker[0], 0, &stat), 0);
+	assert_true(!stat.stuck_ns || clock_monotonic() - held >= RING_STUCK_NS);
 	AWAIT(f, f->watermark_ns[0] > held);
 	assert_true(clock_monotonic() - held >= RING_STUCK_NS);
 	AWAIT(f, worker_ring_stat(f->worker[0], 0, &stat) == 0 && stat.stuck_ns);
