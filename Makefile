@@ -288,11 +288,11 @@ check: $(DEPS) ## runs every test
 # What takes the network, and half as long again. Downloads are kept in $RINGTAIL_CACHE, or ~/.cache/ringtail
 # where that is a directory, else in build/cache.
 .PHONY: check-more
-check-more: $(DEPS) ## runs what make check has no network for: other kernels, real back ends
+check-more: $(DEPS) ## runs what make check has no network or time for: other kernels, real back ends, sim-coverage
 	$(Q)python3 tests/check.py --build build --more
 
 # A part of it. (Not among the phony: for those there are no patterns.)
-check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, kernels, backends
+check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, kernels, backends
 	$(Q)python3 tests/check.py --build build --only $*
 
 $(BENCHES) $(patsubst %.c,$(BUILD)/%.o,$(BENCH_C)): | build/.deps-bench

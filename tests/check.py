@@ -45,6 +45,7 @@ BUILD_TIMEOUT_S = 1800
 TIMEOUT_S = 300
 ASAN_SIM_SEEDS = 100
 KMOD_TIMEOUT_S = 1500
+COVERAGE_TIMEOUT_S = 900        # a build of its own, and 400 histories
 KERNEL_TIMEOUT_S = 1500         # a download, and guest.sh's own time
 SERVER_BUILD_TIMEOUT_S = 1500
 INTEROP_TIMEOUT_S = 600
@@ -315,6 +316,12 @@ def check_sim(options, results):
         run_jobs(simulations(options.build, "sim", options.sim_seeds), results)
 
 
+def check_coverage(options, results):
+    """What the simulation never enters is what its list says, each with its reason."""
+    run_jobs([Job("what the simulation never enters", ["make", "--no-print-directory", "sim-coverage"],
+                  timeout=COVERAGE_TIMEOUT_S)], results)
+
+
 def check_model(options, results):
     run_jobs([Job("spin model of the ring", ["sh", "tests/model/run.sh"], alone=True)], results)
 
@@ -453,8 +460,8 @@ PARTS = {
     "fuzz": check_fuzz,
     "guests": check_guests,
 }
-# What takes the network, to download what it runs: --more.
-PARTS_MORE = {"kernels": check_kernels, "backends": check_backends}
+# What takes the network, to download what it runs, or a build of its own: --more.
+PARTS_MORE = {"coverage": check_coverage, "kernels": check_kernels, "backends": check_backends}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"kmod": check_kmod, "systemd": check_systemd}
 

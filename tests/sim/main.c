@@ -55,6 +55,7 @@ static int usage(void)
 static void run_seed(const struct wish *wish, uint64_t seed)
 {
 	sim.seed = seed;
+	sim.rich = seed % 4 == 1;
 	sim.steps = wish->steps;
 	sim.brief = wish->fail_for;
 	sim.durable = wish->durable;

@@ -295,6 +295,44 @@ static void check_thread(const struct oracle_span *span, const struct attempt *a
 			 thread->tid, thread->pid);
 }
 
+static bool is_text(const struct batch_text *text, const char *is)
+{
+	return text && text->bytes == strlen(is) && memcmp(text->data, is, text->bytes) == 0;
+}
+
+/* With context each thread has its texts, for they come before it; without, nobody has. */
+static void check_texts(const struct oracle_span *span, const struct batch_thread *thread)
+{
+	if (sim.shortage.struck)
+		return;
+	if (!span->context && !thread->exe && !thread->cgroup)
+		return;
+	if (!span->context || !sim.rich || !is_text(thread->exe, source_text_of(thread->tid, SOURCE_EXE)) ||
+	    !is_text(thread->cgroup, source_text_of(thread->tid, SOURCE_CGROUP)))
+		sim_fail("%s: thread %u has not the texts that it has", span->client, thread->tid);
+}
+
+/* Who asked for strings has that of the event, and it alone; who did not has none. */
+static void check_strings(const struct oracle_span *span, const struct attempt *attempt,
+			  const struct batch_item *item)
+{
+	bool wanted = span->strings && attempt->strung;
+	char string[SOURCE_STRING_BYTES];
+	size_t bytes = source_string_of(attempt, string);
+
+	/* Behind an unfinished record, its stream has some of before it asked. */
+	if (span->strings && span->live && attempt->has_string && !attempt->strung &&
+	    attempt->time_ns > source_strings_ns(span->loader))
+		sim_fail("%s: a string it asked for was not recorded", span->client);
+	if (item->attachments == 0 && (!wanted || sim.shortage.struck))
+		return;
+	if (!wanted || item->attachments != 1 || item->attachment[0].text_bytes != bytes ||
+	    memcmp(item->attachment[0].text, string, bytes) != 0 ||
+	    item->attachment[0].arg != (is_call(attempt) ? 2 : 0))
+		sim_fail("%s: event %" PRIu64 " has %zu attachments, and not its string", span->client,
+			 item->seq, item->attachments);
+}
+
 static void check_event(struct oracle_span *span, unsigned ring, const struct batch_item *item)
 {
 	const struct source_truth *truth = source_truth(span->loader, ring);
@@ -312,6 +350,8 @@ static void check_event(struct oracle_span *span, unsigned ring, const struct ba
 		sim_fail("%s: event %" PRIu64 " of ring %u is not what it was", span->client,
 			 item->seq, ring);
 	check_thread(span, attempt, item->thread);
+	check_texts(span, item->thread);
+	check_strings(span, attempt, item);
 	if (attempt->time_ns < span->watermark_ns)
 		sim_fail("%s: event %" PRIu64 " of ring %u is older than the watermark",
 			 span->client, item->seq, ring);

@@ -42,6 +42,7 @@ struct oracle_span {
 	bool healthy;			/* it must lose nothing by being slow */
 	bool durable;			/* it may go on off the disk, in an earlier epoch */
 	bool consumer;			/* what it has not acknowledged is kept for it */
+	bool strings, context;		/* it asked for them */
 	bool live;			/* from Subscribed until it ends */
 	const struct loader *loader;
 	struct oracle_cursor cursor, since;

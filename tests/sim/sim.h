@@ -45,6 +45,7 @@ struct sim {
 	bool durable;			/* the daemon keeps what it has on disk */
 	bool gave_up;			/* disk or clock gave it a reason to delete what is kept */
 	bool operators;			/* who comes is an operator */
+	bool rich;			/* threads have texts, events have strings, and some clients want them */
 	const char *expect;		/* text that the log must have, or the history missed its point */
 	bool met;
 };

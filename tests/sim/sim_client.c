@@ -104,10 +104,16 @@ static void send_subscribe(struct client *client)
 	Ringtail__V1__Subscribe message = RINGTAIL__V1__SUBSCRIBE__INIT;
 	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
 	Ringtail__V1__Position position[SOURCE_RINGS_MAX], *list[SOURCE_RINGS_MAX];
+	Ringtail__V1__Flag flag[2];
 
 	message.probe = (char **)spec->probe;
 	message.n_probe = spec->probes;
 	message.filter = (char *)spec->filter;
+	message.flag = flag;
+	if (client->strings)
+		flag[message.n_flag++] = RINGTAIL__V1__FLAG__FLAG_STRINGS;
+	if (client->context)
+		flag[message.n_flag++] = RINGTAIL__V1__FLAG__FLAG_CONTEXT;
 	client->since = client->cursor;
 	if (client->kind == CLIENT_DURABLE) {
 		client->since.known = false;
@@ -367,6 +373,8 @@ static void come(struct client *client)
 	client->span = (struct oracle_span){.client = client->name,
 					    .spec = &oracle_specs[client->spec],
 					    .healthy = client->kind == CLIENT_HEALTHY,
+					    .strings = client->strings,
+					    .context = client->context,
 					    .durable = sim.durable,
 					    .consumer = client->kind == CLIENT_DURABLE};
 	sim_log("%s: connects as %u", client->name, sim_conn_id(client->conn));
@@ -406,6 +414,8 @@ struct client *client_create(unsigned id, enum client_kind kind)
 
 	client->kind = kind;
 	client->spec = (unsigned)sim_below(ORACLE_SPECS);
+	client->strings = sim.rich && sim_chance(50);
+	client->context = sim.rich && sim_chance(50);
 	if (kind == CLIENT_SLOW || (kind == CLIENT_DURABLE && sim_chance(50))) {
 		client->read_bytes = sim_between(1, 2000);
 		client->read_pause_ns = sim_between(SIM_MS, 100 * SIM_MS);

@@ -14,6 +14,7 @@ struct client {
 	char name[24];
 	enum client_kind kind;
 	unsigned spec;
+	bool strings, context;		/* it asks for them */
 	struct sim_link link;
 	struct sim_conn *conn;
 	uint64_t connection;		/* grows: what was planned for an earlier one is void */

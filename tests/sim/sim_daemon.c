@@ -250,11 +250,27 @@ struct frame_ref *__wrap_spool_frame_watermark(struct frame_codec *codec, uint64
 /* ---- The rest of the world ------------------------------------------------------------------- */
 
 /* Nobody can prove who he is over plain tcp: some histories believe everybody. */
-enum role __real_roles_judge(const struct roles *roles, const struct client_identity *identity);
-enum role __wrap_roles_judge(const struct roles *roles, const struct client_identity *identity);
-enum role __wrap_roles_judge(const struct roles *roles, const struct client_identity *identity)
+int __real_gate_admit(const struct gate *gate, struct client_identity *identity, const char *token,
+		      struct error *error);
+int __wrap_gate_admit(const struct gate *gate, struct client_identity *identity, const char *token,
+		      struct error *error);
+int __wrap_gate_admit(const struct gate *gate, struct client_identity *identity, const char *token,
+		      struct error *error)
 {
-	return sim.operators ? ROLE_OPERATOR : __real_roles_judge(roles, identity);
+	int err = __real_gate_admit(gate, identity, token, error);
+
+	if (!err && sim.operators)
+		identity->role = ROLE_OPERATOR;
+	return err;
+}
+
+void __real_gate_judge(const struct gate *gate, struct client_identity *identity);
+void __wrap_gate_judge(const struct gate *gate, struct client_identity *identity);
+void __wrap_gate_judge(const struct gate *gate, struct client_identity *identity)
+{
+	__real_gate_judge(gate, identity);
+	if (sim.operators)
+		identity->role = ROLE_OPERATOR;
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
@@ -384,10 +400,13 @@ static void start_spool(struct daemon *daemon)
 	     &error);
 }
 
+static const struct viewer_bounds viewers = {.strings = true, .stacks = true,
+					     .subscriptions = SUBSCRIPTIONS_MAX};
+
 static void start_fanout(struct daemon *daemon)
 {
 	struct fanout_config config = {
-		.viewers = {.strings = true, .stacks = true, .subscriptions = SUBSCRIPTIONS_MAX},
+		.viewers = viewers,
 		.base = daemon->base, .loader = daemon->loader, .worker = daemon->worker,
 		.workers = daemon->workers, .mailbox = &daemon->mailbox, .codec = daemon->codec,
 		.run = {.boot_id = "0123456789abcde", .epoch = daemon->config.source.epoch},
@@ -536,6 +555,7 @@ void daemon_reload(const struct sim_daemon_config *config)
 		sim_log("daemon: refuses: [%s] %s", error.code, error.what);
 	fanout_set_bounds(running->fanout, config->history_bytes, config->history_age_ns,
 			  config->queue_bytes, 0);
+	fanout_set_viewers(running->fanout, &viewers);
 	bounds = server_bounds_of(&settings);
 	server_set_bounds(running->server, &bounds);
 	for (unsigned i = 0; i < running->workers; i++)

@@ -20,7 +20,7 @@
 struct ring {
 	struct ring_writer *writer;
 	struct source_truth truth;
-	bool introduced[THREADS];
+	bool introduced[THREADS], named[THREADS][SOURCE_TEXTS];
 };
 
 struct loader {
@@ -28,6 +28,7 @@ struct loader {
 	struct ring ring[SOURCE_RINGS_MAX];
 	struct ring_handle shown[SOURCE_RINGS_MAX];
 	struct source_request request;
+	uint64_t strings_ns;		/* since then strings are asked for; UINT64_MAX: they are not */
 	bool ended, refuse, stopping, orderly, stored, dead;
 	struct loader *before;		/* of the daemon's run before */
 	int fd;
@@ -74,6 +75,26 @@ void source_comm_of(uint32_t tid, char comm[RT_COMM_BYTES])
 	snprintf(comm, RT_COMM_BYTES, "t%u", tid);
 }
 
+const char *source_text_of(uint32_t tid, enum source_text text)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), text == SOURCE_EXE ? "/usr/bin/t%u" : "/t.slice/%u", tid);
+	return path;
+}
+
+/* Several threads share a cgroup's id in the kernel; here each has its own. */
+static uint64_t text_id(uint32_t tid, enum source_text text)
+{
+	return text == SOURCE_EXE ? RT_TEXT_EXE | tid : tid;
+}
+
+size_t source_string_of(const struct attempt *attempt, char string[SOURCE_STRING_BYTES])
+{
+	return (size_t)snprintf(string, SOURCE_STRING_BYTES, "%u-%llu", attempt->tid,
+				(unsigned long long)attempt->word[0]);
+}
+
 /* ---- The truth ------------------------------------------------------------------------------- */
 
 static struct attempt *note(struct ring *ring, const struct attempt *attempt)
@@ -106,24 +127,82 @@ static bool reserve(struct ring *ring, struct attempt *attempt, uint32_t words,
 	return true;
 }
 
-static void commit(struct ring *ring, const struct ring_writer_slot *slot,
-		   const struct attempt *attempt)
+/* As it goes into the ring; *string and *bytes are what it points to. */
+static struct ring_writer_record record_of(const struct attempt *attempt,
+					   struct ring_writer_attachment *string,
+					   char bytes[SOURCE_STRING_BYTES])
 {
 	struct ring_writer_record record = {
 		.probe = attempt->probe, .tid = attempt->tid,
 		.payload = attempt->word, .words = attempt->words,
 	};
 
+	if (!attempt->strung)
+		return record;
+	*string = (struct ring_writer_attachment){
+		.kind = RT_ATTACH_STRING, .data = bytes,
+		.bytes = (uint32_t)source_string_of(attempt, bytes),
+	};
+	record.attachment = string;
+	record.attachments = 1;
+	return record;
+}
+
+static void commit(struct ring *ring, const struct ring_writer_slot *slot,
+		   const struct attempt *attempt)
+{
+	struct ring_writer_attachment string;
+	char bytes[SOURCE_STRING_BYTES];
+	struct ring_writer_record record = record_of(attempt, &string, bytes);
+
 	ring_writer_commit(ring->writer, slot, &record);
+}
+
+static uint32_t words_of(const struct attempt *attempt)
+{
+	struct ring_writer_attachment string;
+	char bytes[SOURCE_STRING_BYTES];
+	struct ring_writer_record record = record_of(attempt, &string, bytes);
+
+	return ring_writer_words(&record);
 }
 
 static bool write_record(struct ring *ring, struct attempt *attempt)
 {
 	struct ring_writer_slot slot;
 
-	if (!reserve(ring, attempt, attempt->words, &slot))
+	if (!reserve(ring, attempt, words_of(attempt), &slot))
 		return false;
 	commit(ring, &slot, attempt);
+	return true;
+}
+
+static bool tell_text(struct ring *ring, uint32_t tid, enum source_text text)
+{
+	const char *path = source_text_of(tid, text);
+	uint64_t payload[(sizeof(struct rt_text) + 64) / 8] = {0};
+	struct rt_text *to = (void *)payload;
+	struct attempt attempt = {.kind = ATTEMPT_META, .probe = RT_PROBE_TEXT, .tid = tid};
+	struct ring_writer_record record = {.probe = RT_PROBE_TEXT, .tid = tid, .payload = payload};
+	struct ring_writer_slot slot;
+
+	to->id = text_id(tid, text);
+	to->bytes = (uint32_t)strlen(path);
+	memcpy(to->data, path, to->bytes);
+	record.words = (uint32_t)(sizeof(*to) + to->bytes + 7) / 8;
+	if (!reserve(ring, &attempt, record.words, &slot))
+		return false;
+	ring_writer_commit(ring->writer, &slot, &record);
+	return ring->named[tid - TID_FIRST][text] = true;
+}
+
+/* A text is told before the first thread that names it, and now and then again. */
+static bool tell_texts(struct ring *ring, uint32_t tid)
+{
+	for (enum source_text text = 0; sim.rich && text < SOURCE_TEXTS; text++)
+		if ((!ring->named[tid - TID_FIRST][text] || sim_chance(1)) &&
+		    !tell_text(ring, tid, text))
+			return false;
 	return true;
 }
 
@@ -138,8 +217,14 @@ static bool introduce(struct ring *ring, uint32_t tid)
 					    .words = sizeof(thread) / 8};
 
 	source_comm_of(tid, thread.comm);
+	if (!tell_texts(ring, tid))
+		return false;
 	if (ring->introduced[tid - TID_FIRST])
 		return true;
+	if (sim.rich) {
+		thread.exe = text_id(tid, SOURCE_EXE);
+		thread.cgroup = text_id(tid, SOURCE_CGROUP);
+	}
 	if (!reserve(ring, &attempt, record.words, &slot))
 		return false;
 	ring_writer_commit(ring->writer, &slot, &record);
@@ -166,6 +251,7 @@ static struct attempt make_event(void)
 
 	for (uint32_t i = 0; i < attempt.words; i++)
 		attempt.word[i] = sim_chance(90) ? sim_below(1000) : sim_random();
+	attempt.has_string = sim.rich && attempt.word[0] % 3 == 0;
 	if (kinds[kind].call) {
 		attempt.word[0] = sim_below(SIM_S);
 		attempt.word[1] = sim_chance(30) ? (uint64_t)-(int64_t)sim_between(1, 40)
@@ -229,6 +315,7 @@ static bool begin(struct loader *loader, struct ring *ring, struct attempt *atte
 		leave_out(loader, ring, attempt);
 		return false;
 	}
+	attempt->strung = attempt->has_string && loader->request.flags & RT_FLAG_STRINGS;
 	return introduce(ring, attempt->tid);
 }
 
@@ -260,7 +347,7 @@ void source_nest(struct loader *loader, uint64_t ns)
 	pending->ring = choose_ring(loader);
 	pending->attempt = make_event();
 	if (!begin(loader, pending->ring, &pending->attempt) ||
-	    !reserve(pending->ring, &pending->attempt, pending->attempt.words, &pending->slot)) {
+	    !reserve(pending->ring, &pending->attempt, words_of(&pending->attempt), &pending->slot)) {
 		free(pending);
 		return;
 	}
@@ -307,6 +394,7 @@ struct loader *source_start(const struct source_config_sim *config)
 	loader->before = newest;
 	newest = loader;
 	loader->fd = eventfd(0, 0);
+	loader->strings_ns = UINT64_MAX;
 	for (unsigned i = 0; i < config->rings; i++) {
 		struct ring_writer_config ring = {.cpu = 3 * i, .ring_bytes = config->ring_bytes,
 						  .policy = RT_POLICY_DROP};
@@ -387,6 +475,11 @@ const struct source_truth *source_truth(const struct loader *loader, unsigned ri
 	return &loader->ring[ring].truth;
 }
 
+uint64_t source_strings_ns(const struct loader *loader)
+{
+	return loader->strings_ns;
+}
+
 int source_ring_of(const struct loader *loader, uint32_t cpu)
 {
 	for (unsigned i = 0; i < loader->config.rings; i++)
@@ -403,6 +496,15 @@ const struct unrecorded *source_unrecorded(const struct loader *loader, uint64_t
 
 /* ---- In the place of daemon/source/loader.c --------------------------------------------------------- */
 
+static void take_request(struct loader *loader, const struct source_request *request)
+{
+	if (!(request->flags & RT_FLAG_STRINGS))
+		loader->strings_ns = UINT64_MAX;
+	else if (loader->strings_ns == UINT64_MAX)
+		loader->strings_ns = sim.now_ns;
+	loader->request = *request;
+}
+
 static void answer(void *context)
 {
 	struct pending *pending = context;
@@ -416,7 +518,7 @@ static void answer(void *context)
 			told.err = error_set(&told.error, EPERM, "sim-refused",
 					     "the made-up kernel does not want to");
 		else
-			loader->request = pending->request;
+			take_request(loader, &pending->request);
 		sim_log("kernel: generation %llu %s",
 			(unsigned long long)pending->request.generation,
 			loader->refuse ? "refused" : "in force");

@@ -26,6 +26,15 @@ struct attempt {
 	uint64_t time_ns;
 	uint32_t words;
 	uint64_t word[ATTEMPT_WORDS_MAX];
+	bool has_string;		/* one comes with it, if it is asked for: */
+	bool strung;			/* it was, and so it is in the ring */
+};
+
+/* What a thread's record names: the file that it executes, and its cgroup. */
+enum source_text {
+	SOURCE_EXE,
+	SOURCE_CGROUP,
+	SOURCE_TEXTS,
 };
 
 struct source_truth {
@@ -77,6 +86,7 @@ void source_bad(struct loader *loader);
 
 uint64_t source_epoch(const struct loader *loader);
 const struct source_truth *source_truth(const struct loader *loader, unsigned ring);
+uint64_t source_strings_ns(const struct loader *loader);	/* it records them since then */
 int source_ring_of(const struct loader *loader, uint32_t cpu);
 const struct unrecorded *source_unrecorded(const struct loader *loader, uint64_t *n);
 
@@ -84,5 +94,10 @@ const struct unrecorded *source_unrecorded(const struct loader *loader, uint64_t
 uint32_t source_pid_of(uint32_t tid);
 uint32_t source_uid_of(uint32_t tid);
 void source_comm_of(uint32_t tid, char comm[RT_COMM_BYTES]);
+const char *source_text_of(uint32_t tid, enum source_text text);
+
+/* The string that comes with an attempt. */
+#define SOURCE_STRING_BYTES 32u
+size_t source_string_of(const struct attempt *attempt, char string[SOURCE_STRING_BYTES]);
 
 #endif

@@ -1,0 +1,420 @@
+/*
+ * What the kernel is asked to record: the union of what subscriptions and meters want, one request at a
+ * time; and what becomes of the subscriptions when it accepts or refuses. The loader is the test's own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/log.h"
+#include "daemon/stream/recorder.h"
+
+#define WANTED_MAX	(RT_FILTER_CLAUSES_MAX + 2)
+#define CALL		RT_PROBE_SYSCALL_CALL
+
+static struct fixture {
+	struct event_base *base;
+	struct recorder *recorder;
+	struct subscription_list list;
+	struct subscription wanted[WANTED_MAX];
+	int fd;
+
+	unsigned requests;
+	struct source_request request;		/* the last one */
+	bool has_report;
+	struct loader_report report;
+
+	unsigned accepted, refused, silent, gone, failed;
+	uint64_t in_force;
+} f;
+
+int __wrap_loader_configure(struct loader *loader, const struct source_request *request);
+int __wrap_loader_configure(struct loader *loader, const struct source_request *request)
+{
+	(void)loader;
+	f.request = *request;
+	f.requests++;
+	return 0;
+}
+
+int __wrap_loader_fd(const struct loader *loader);
+int __wrap_loader_fd(const struct loader *loader)
+{
+	(void)loader;
+	return f.fd;
+}
+
+int __wrap_loader_receive(struct loader *loader, struct loader_report *report);
+int __wrap_loader_receive(struct loader *loader, struct loader_report *report)
+{
+	uint64_t n;
+
+	(void)loader;
+	if (read(f.fd, &n, sizeof(n)) != sizeof(n) || !f.has_report)
+		return -EAGAIN;
+	f.has_report = false;
+	*report = f.report;
+	return 0;
+}
+
+static void on_accepted(void *context, struct subscription *subscription)
+{
+	(void)context;
+	f.accepted++;
+	subscription->state = SUBSCRIPTION_LIVE;
+}
+
+static void on_refused(void *context, struct subscription *subscription, const struct error *error)
+{
+	(void)context, (void)error;
+	f.refused++;
+	TAILQ_REMOVE(&f.list, subscription, link);
+}
+
+static void on_in_force(void *context, uint64_t generation)
+{
+	(void)context;
+	f.in_force = generation;
+}
+
+static void on_silent(void *context)
+{
+	(void)context;
+	f.silent++;
+}
+
+static void on_gone(void *context, const struct error *error)
+{
+	(void)context;
+	assert_string_equal(error->code, "loader-gone");
+	f.gone++;
+}
+
+static void on_failed(void *context)
+{
+	(void)context;
+	f.failed++;
+}
+
+static void no_line(enum log_level level, const char *code, const char *text)
+{
+	(void)level, (void)code, (void)text;
+}
+
+static int set_up(void **state)
+{
+	static const struct log_sink sink = {no_line, clock_monotonic};
+	struct recorder_config config = {
+		.wanted = &f.list, .accepted = on_accepted, .refused = on_refused,
+		.in_force = on_in_force, .silent = on_silent, .gone = on_gone, .failed = on_failed,
+	};
+
+	(void)state;
+	log_set_sink(&sink);
+	memset(&f, 0, sizeof(f));
+	TAILQ_INIT(&f.list);
+	f.fd = eventfd(0, EFD_NONBLOCK);
+	f.base = config.base = event_base_new();
+	f.recorder = recorder_create(&config);
+	return f.recorder ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	recorder_destroy(f.recorder);
+	event_base_free(f.base);
+	close(f.fd);
+	return 0;
+}
+
+static void tell(const struct loader_report *report)
+{
+	uint64_t one = 1;
+
+	f.report = *report;
+	f.has_report = true;
+	assert_int_equal(write(f.fd, &one, sizeof(one)), sizeof(one));
+	event_base_loop(f.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+}
+
+/* The kernel's answer to the last request. */
+static void answer(int err)
+{
+	tell(&(struct loader_report){.event = LOADER_CONFIGURED, .generation = f.request.generation,
+				     .err = err});
+}
+
+/* One more that wants that probe; it is told of in recorder_change(). */
+static struct subscription *want(unsigned i, uint32_t probe, uint32_t flags)
+{
+	struct subscription *subscription = &f.wanted[i];
+
+	probe_set_add(&subscription->spec.probes, probe);
+	subscription->spec.flags = flags;
+	subscription->state = SUBSCRIPTION_CONFIGURING;
+	TAILQ_INSERT_TAIL(&f.list, subscription, link);
+	return subscription;
+}
+
+static void add_clause(struct subscription *subscription, uint32_t pid)
+{
+	subscription->clause[subscription->clauses++] =
+		(struct rt_filter_clause){.pid_op = RT_FILTER_EQ, .pid = pid};
+}
+
+static void change(struct subscription *subscription)
+{
+	subscription->generation = recorder_change(f.recorder);
+}
+
+static bool asks(const uint8_t *bits, uint32_t probe)
+{
+	return bits[probe / 8] >> probe % 8 & 1;
+}
+
+static void flags_of_all_are_asked_for_but_those_of_the_daemon(void **state)
+{
+	struct subscription *one, *other, *held;
+
+	(void)state;
+	one = want(0, CALL, RT_FLAG_STRINGS);
+	other = want(1, CALL + 1, RT_FLAG_KSTACK | RT_FLAG_CONTEXT | SPEC_STACK_TABLE);
+	held = want(2, CALL + 2, RT_FLAG_USTACK);
+	held->state = SUBSCRIPTION_HELD;
+	want(3, CALL + 3, RT_FLAG_USTACK)->state = SUBSCRIPTION_REMOVING;
+	change(one);
+	assert_int_equal(f.request.flags, RT_FLAG_STRINGS | RT_FLAG_KSTACK);
+	assert_true(asks(f.request.probes, CALL) && asks(f.request.probes, CALL + 1));
+	assert_false(asks(f.request.probes, CALL + 2) || asks(f.request.probes, CALL + 3));
+	TAILQ_REMOVE(&f.list, held, link);
+	answer(0);
+	other->spec.file_strings = true;
+	recorder_change(f.recorder);
+	assert_int_equal(f.request.flags, RT_FLAG_STRINGS | RT_FLAG_KSTACK | SOURCE_FILE_STRINGS);
+}
+
+static void equal_clauses_take_one_place_and_what_has_none_is_unfiltered(void **state)
+{
+	(void)state;
+	add_clause(want(0, CALL, 0), 7);
+	add_clause(want(1, CALL + 1, 0), 7);
+	recorder_change(f.recorder);
+	assert_int_equal(f.request.clauses, 1);
+	assert_int_equal(f.request.clause[0].pid, 7);
+	assert_false(asks(f.request.unfiltered, CALL) || asks(f.request.unfiltered, CALL + 1));
+	answer(0);
+	want(2, CALL + 2, 0);
+	recorder_change(f.recorder);
+	assert_int_equal(f.request.clauses, 1);
+	assert_false(asks(f.request.unfiltered, CALL));
+	assert_true(asks(f.request.unfiltered, CALL + 2));
+}
+
+static void a_clause_beyond_the_last_place_leaves_its_probes_unfiltered(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i <= RT_FILTER_CLAUSES_MAX; i++)
+		add_clause(want(i, CALL + i, 0), 100 + i);
+	recorder_change(f.recorder);
+	assert_int_equal(f.request.clauses, RT_FILTER_CLAUSES_MAX);
+	for (unsigned i = 0; i <= RT_FILTER_CLAUSES_MAX; i++)
+		assert_int_equal(asks(f.request.unfiltered, CALL + i), i == RT_FILTER_CLAUSES_MAX);
+}
+
+/* Meters want every process; where all is unfiltered, no clause is asked for. */
+static void what_is_metered_is_recorded_of_every_process(void **state)
+{
+	struct probe_set metered = {0};
+
+	(void)state;
+	add_clause(want(0, CALL, 0), 7);
+	recorder_change(f.recorder);
+	answer(0);
+	probe_set_add(&metered, CALL + 5);
+	recorder_set_meter(f.recorder, &metered);
+	assert_true(asks(f.request.probes, CALL + 5) && asks(f.request.unfiltered, CALL + 5));
+	assert_false(asks(f.request.unfiltered, CALL));
+	assert_int_equal(f.request.clauses, 1);
+	answer(0);
+	probe_set_add(&metered, CALL);
+	recorder_set_meter(f.recorder, &metered);
+	assert_true(asks(f.request.unfiltered, CALL));
+	assert_int_equal(f.request.clauses, 0);
+	answer(0);
+	/* The same again is no change. */
+	assert_int_equal(f.requests, 3);
+	recorder_set_meter(f.recorder, &metered);
+	assert_int_equal(f.requests, 3);
+}
+
+static void one_request_is_on_its_way_at_a_time(void **state)
+{
+	uint64_t configures = counter_read(COUNTER_configures);
+	struct subscription *one, *other, *third;
+
+	(void)state;
+	one = want(0, CALL, 0);
+	change(one);
+	other = want(1, CALL + 1, 0);
+	change(other);
+	third = want(2, CALL + 2, 0);
+	change(third);
+	assert_int_equal(f.requests, 1);
+	assert_false(asks(f.request.probes, CALL + 1));
+	assert_int_equal(recorder_newest(f.recorder), 2);
+	assert_int_equal(other->generation, 2);
+	assert_int_equal(third->generation, 2);
+	answer(0);
+	/* The first is recorded, and the others are asked for, together. */
+	assert_int_equal(f.in_force, 1);
+	assert_int_equal(one->state, SUBSCRIPTION_LIVE);
+	assert_int_equal(other->state, SUBSCRIPTION_CONFIGURING);
+	assert_int_equal(f.requests, 2);
+	assert_true(asks(f.request.probes, CALL + 1) && asks(f.request.probes, CALL + 2));
+	answer(0);
+	assert_int_equal(f.accepted, 3);
+	assert_int_equal(f.in_force, 2);
+	assert_int_equal(recorder_in_force(f.recorder), 2);
+	assert_int_equal(recorder_newest(f.recorder), 2);
+	assert_int_equal(f.requests, 2);
+	assert_int_equal(counter_read(COUNTER_configures), configures + 2);
+}
+
+/* Of the run before: nothing is asked for until all of it is back, and nothing of the next run's. */
+static void nothing_is_asked_for_while_held_or_left(void **state)
+{
+	struct subscription *one;
+
+	(void)state;
+	recorder_hold(f.recorder);
+	assert_true(recorder_is_held(f.recorder));
+	one = want(0, CALL, 0);
+	change(one);
+	assert_int_equal(f.requests, 0);
+	recorder_resume(f.recorder);
+	assert_false(recorder_is_held(f.recorder));
+	assert_int_equal(f.requests, 1);
+	assert_int_equal(one->generation, f.request.generation);
+	answer(0);
+	recorder_leave(f.recorder);
+	want(1, CALL + 1, 0);
+	recorder_change(f.recorder);
+	assert_int_equal(f.requests, 1);
+}
+
+/* Where several were new, each is asked for alone: the one at fault is refused, and nobody else. */
+static void the_one_at_fault_is_refused(void **state)
+{
+	struct subscription *wanted[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		wanted[i] = want(i, CALL + i, 0);
+	for (unsigned i = 0; i < 3; i++)
+		wanted[i]->generation = 1;
+	assert_int_equal(recorder_change(f.recorder), 1);
+	answer(-EPERM);
+	assert_int_equal(f.refused, 0);
+	assert_int_equal(wanted[0]->state, SUBSCRIPTION_CONFIGURING);
+	assert_int_equal(wanted[1]->state, SUBSCRIPTION_HELD);
+	assert_int_equal(wanted[2]->state, SUBSCRIPTION_HELD);
+	assert_false(asks(f.request.probes, CALL + 1) || asks(f.request.probes, CALL + 2));
+	answer(0);
+	assert_int_equal(f.accepted, 1);
+	/* The next, and that alone. */
+	assert_int_equal(wanted[1]->state, SUBSCRIPTION_CONFIGURING);
+	assert_int_equal(wanted[2]->state, SUBSCRIPTION_HELD);
+	assert_true(asks(f.request.probes, CALL + 1));
+	assert_false(asks(f.request.probes, CALL + 2));
+	answer(-EPERM);
+	assert_int_equal(f.refused, 1);
+	for (unsigned i = 0; i < 4 && wanted[2]->state != SUBSCRIPTION_LIVE; i++)
+		answer(0);
+	assert_int_equal(f.accepted, 2);
+	assert_true(asks(f.request.probes, CALL) && asks(f.request.probes, CALL + 2));
+	assert_false(asks(f.request.probes, CALL + 1));
+}
+
+/* What meters want and the kernel refuses is given up; what they had, they keep. */
+static void a_refused_meter_is_what_it_was(void **state)
+{
+	struct probe_set first = {0}, second = {0};
+
+	(void)state;
+	probe_set_add(&first, CALL);
+	recorder_set_meter(f.recorder, &first);
+	answer(0);
+	probe_set_add(&second, CALL + 1);
+	recorder_set_meter(f.recorder, &second);
+	assert_false(asks(f.request.probes, CALL));
+	answer(-EPERM);
+	/* What was refused may have taken something away: it is asked for again. */
+	assert_int_equal(f.requests, 3);
+	assert_true(asks(f.request.probes, CALL));
+	assert_false(asks(f.request.probes, CALL + 1));
+	answer(0);
+	assert_int_equal(f.requests, 3);
+}
+
+static void stopped_it_asks_for_nothing_and_says_when_that_is_so(void **state)
+{
+	(void)state;
+	want(0, CALL, RT_FLAG_STRINGS);
+	recorder_change(f.recorder);
+	recorder_stop(f.recorder);
+	assert_int_equal(f.requests, 1);
+	answer(0);
+	assert_int_equal(f.silent, 0);
+	assert_int_equal(f.requests, 2);
+	assert_false(asks(f.request.probes, CALL));
+	assert_int_equal(f.request.flags, 0);
+	answer(0);
+	assert_int_equal(f.silent, 1);
+}
+
+static void a_loader_that_is_gone_is_told_of_once(void **state)
+{
+	(void)state;
+	for (unsigned stopping = 0; stopping < 2; stopping++) {
+		if (stopping) {
+			tear_down(state);
+			assert_int_equal(set_up(state), 0);
+			recorder_stop(f.recorder);
+		}
+		tell(&(struct loader_report){.event = LOADER_GONE});
+		assert_int_equal(f.gone, 1);
+		assert_int_equal(f.failed, 1);
+		assert_int_equal(f.silent, stopping);
+		tell(&(struct loader_report){.event = LOADER_GONE});
+		assert_int_equal(f.gone, 1);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(flags_of_all_are_asked_for_but_those_of_the_daemon),
+		TEST(equal_clauses_take_one_place_and_what_has_none_is_unfiltered),
+		TEST(a_clause_beyond_the_last_place_leaves_its_probes_unfiltered),
+		TEST(what_is_metered_is_recorded_of_every_process),
+		TEST(one_request_is_on_its_way_at_a_time),
+		TEST(nothing_is_asked_for_while_held_or_left),
+		TEST(the_one_at_fault_is_refused),
+		TEST(a_refused_meter_is_what_it_was),
+		TEST(stopped_it_asks_for_nothing_and_says_when_that_is_so),
+		TEST(a_loader_that_is_gone_is_told_of_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
