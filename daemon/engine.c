@@ -134,7 +134,7 @@ static void stop(struct engine *engine, const char *reason)
 	service_manager_notify(engine->manager, "STOPPING=1");
 	watchdog_release_workers(engine->watchdog);
 	log_info("stopping", "%s: %s", reason, engine->handing_over ?
-		 "the kernel records on, for the run that comes next" : "draining the rings");
+		 "the kernel keeps recording for the next run of the daemon" : "draining the rings");
 	if (engine->handing_over)
 		fanout_hand_over(engine->fanout, reason, on_emptied, engine);
 	else

@@ -132,7 +132,7 @@ static int save_place(const struct pump *pump, struct ringtail_error *error)
 	int err = text ? ringtail_cursor(pump->ringtail, text, CURSOR_TEXT_BYTES_MAX) : -ENOMEM;
 
 	if (err)
-		failure_set(error, -err, "cursor-file", "the place to go on at does not fit");
+		failure_set(error, -err, "cursor-file", "the cursor is too long to be stored");
 	else if (text[strlen(text) - 1] != '/')	/* else no CPU has a place yet */
 		err = cursor_file_save(pump->cursor_path, text, cursor_file_output(pump->out->fd),
 				       error);

@@ -49,7 +49,7 @@ int token_make(const char *name, char token[TOKEN_BYTES], char line[TOKEN_LINE_B
 	}
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		return failure_set(error, errno ? errno : EIO, "no-random",
-				   "the kernel gives no random bytes: %s", strerror(errno));
+				   "cannot read random bytes from the kernel: %s", strerror(errno));
 	strcpy(token, "rt_");
 	print_base64url(secret, token + 3);
 	SHA256((const unsigned char *)token, strlen(token), digest);

@@ -342,11 +342,11 @@ bool conn_tls_refused(const struct conn_tls *tls, struct ringtail_error *error)
 		return false;
 	/* The one that is not about us: it can say no more before hands are shaken. */
 	if (reason == SSL_AD_REASON_OFFSET + SSL_AD_INTERNAL_ERROR) {
-		failure_set(error, EBUSY, "no-room", "the daemon at %s has no room for another"
-			    " connection, and TLS cannot say why: %s", tls->address,
+		failure_set(error, EBUSY, "no-room", "the daemon at %s accepts no more"
+			    " connections now (TLS reports no reason): %s", tls->address,
 			    ERR_reason_error_string(tls->alert));
-		failure_hint(error, "its log does: it is out of descriptors (raise LimitNOFILE), or beyond"
-				    " pending-max; try again in a moment");
+		failure_hint(error, "its log has the reason: no descriptors left (raise LimitNOFILE), or"
+				    " pending-max is reached; try again in a moment");
 		return true;
 	}
 	failure_set(error, EACCES, "certificate-refused", "the daemon at %s %s: %s", tls->address,

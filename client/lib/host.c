@@ -51,7 +51,7 @@ int host_from_hello(const Ringtail__V1__ServerHello *hello, struct ringtail_host
 int host_error(const Ringtail__V1__Error *told, struct ringtail_error *error)
 {
 	failure_set(error, EPROTO, *told->code ? told->code : "unnamed", "%s",
-		    *told->what ? told->what : "the daemon refused, and does not say why");
+		    *told->what ? told->what : "the daemon refused the request and sent no reason");
 	failure_hint(error, "%s", told->hint);
 	if (error)
 		error->column = told->column;

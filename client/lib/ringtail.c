@@ -203,7 +203,7 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 		return failure_set(error, EINVAL, "no-subscription", "%s takes no subscription",
 				   ringtail->is_file ? "a file" : "a subscribed connection");
 	if (wanted && wanted->flags & RINGTAIL_CONTEXT && !ringtail_host(ringtail)->has_context) {
-		failure_set(error, EOPNOTSUPP, "no-context", "the daemon (%.64s) is too old to tell the "
+		failure_set(error, EOPNOTSUPP, "no-context", "the daemon (%.64s) is too old to send the "
 			    "executable file and the cgroup of threads",
 			    ringtail_host(ringtail)->software);
 		failure_hint(error, "leave context out of the flags, or upgrade ringtaild there");
@@ -549,8 +549,8 @@ int ringtail_select(struct ringtail *ringtail, const char *const *probe, size_t 
 
 	if (!ringtail->is_file || ringtail->selection)
 		return failure_set(error, EINVAL, "no-selection", "%s",
-				   ringtail->is_file ? "what is wanted of this file was said before" :
-				   "a connection is asked by its subscription");
+				   ringtail->is_file ? "this file already has a selection" :
+				   "a connection chooses its events with a subscription");
 	err = selection_create(probe, probes, filter, &ringtail->selection, error);
 	if (!err)
 		intake_set_selection(ringtail->intake, ringtail->selection);

@@ -310,8 +310,8 @@ int gate_allow(const struct gate *gate, const struct client_identity *identity, 
 		return 0;
 	error_set(error, EACCES, "not-allowed", "you are %s, who may not %s", name, what);
 	if (identity->proof == IDENTITY_LOCAL && needed == ROLE_OPERATOR)
-		error_hint(error, "ask for `%s = user:NAME` in the daemon's configuration, and come by its"
-			   " unix socket", role_name(needed));
+		error_hint(error, "ask for `%s = user:NAME` in the daemon's configuration, and connect to"
+			   " its unix socket", role_name(needed));
 	else
 		error_hint(error, "ask for `%s = %s` in the daemon's configuration",
 			   role_name(needed), name);

@@ -17,7 +17,7 @@
  */
 struct roles;
 
-/* 0, or -EINVAL with *error: a rule that is none, or names nobody. */
+/* 0, or -EINVAL with *error: a text that is not a rule, or the name of no account. */
 int roles_create(const struct config_words *viewer, const struct config_words *operator,
 		 struct roles **roles, struct error *error);
 void roles_destroy(struct roles *roles);

@@ -139,12 +139,12 @@ static int check_way(const struct config *config, enum identity_proof proof, con
 
 	if (given && !any)
 		return refuse(error, "nobody-allowed",
-			      "say who may: viewer = cert:NAME or token:NAME, operator likewise",
-			      "%s is given, but no viewer and no operator is a `%sNAME`: all would"
-			      " be refused", option, prefix);
+			      "allow a client: viewer = cert:NAME or token:NAME; operator likewise",
+			      "%s is set, but no rule of viewer or operator is a `%sNAME`: every"
+			      " client would be refused", option, prefix);
 	if (any && !given)
-		return refuse(error, "rule-cannot-hold", "give the file, or take the rule out",
-			      "a rule names a `%sNAME`, and %s is not given: nobody can prove it",
+		return refuse(error, "rule-cannot-hold", "set that option, or remove the rule",
+			      "a rule names a `%sNAME`, but %s is not set: no client can prove that name",
 			      prefix, option);
 	return 0;
 }

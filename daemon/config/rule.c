@@ -19,14 +19,14 @@ int rule_parse(const char *text, enum role role, struct rule *rule, struct error
 				      strncmp(text, prefix_of[i], strlen(prefix_of[i])) == 0)
 			rule->kind = (enum rule_kind)i;
 	if (rule->kind == RULE_KINDS) {
-		error_set(error, EINVAL, "rule-unknown", "`%.60s` names nobody", text);
+		error_set(error, EINVAL, "rule-unknown", "`%.60s` is not a rule", text);
 		error_hint(error, "write cert:NAME, token:NAME, user:NAME, group:NAME or local");
 		return -EINVAL;
 	}
 	if (rule->kind == RULE_LOCAL && role == ROLE_OPERATOR) {
 		error_set(error, EINVAL, "rule-local-operator",
 			  "plain tcp does not authenticate: `local` may be a viewer only");
-		error_hint(error, "operators come by unix socket or TLS");
+		error_hint(error, "operators connect by unix socket or TLS");
 		return -EINVAL;
 	}
 	snprintf(rule->text, sizeof(rule->text), "%s", text);

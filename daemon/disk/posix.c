@@ -195,7 +195,7 @@ fail:
 	err = errno;
 	error_set(error, err, "state-dir", "cannot open the state directory %s: %s", path,
 		  strerror(err));
-	error_hint(error, "make it (mode 0700) for the user that ringtaild runs as, or give "
+	error_hint(error, "create it (mode 0700) for the user that ringtaild runs as, or choose "
 		   "another with --state-dir");
 	return -err;
 }

@@ -109,7 +109,7 @@ static int bind_unix(struct listener *listener, const struct account *owner, str
 	if (err == -EACCES || err == -EPERM) {
 		error_set(error, -err, "listen-bind", "cannot bind %s: uid %u may not write to its"
 			  " directory, or not replace what is there", address->text, owner->uid);
-		error_hint(error, "give the directory to that user, or to root alone with all above"
+		error_hint(error, "make that user, or root, the owner of the directory and of all above"
 			   " it; or choose another path with --listen");
 	} else if (err) {
 		error_set(error, -err, "listen-bind", "cannot bind %s: %s", address->text,

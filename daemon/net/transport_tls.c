@@ -518,7 +518,7 @@ static int name_of(X509 *certificate, char name[IDENTITY_NAME_BYTES], struct err
 	int bytes, err = 0;
 
 	if (at < 0)
-		return refuse_name(error, "names nobody");
+		return refuse_name(error, "has no name");
 	if (X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0)
 		return refuse_name(error, "has more than one name");
 	bytes = ASN1_STRING_to_UTF8(&text,

@@ -515,7 +515,7 @@ static void judge_consumer(struct change *change)
 	    audit_rate_take(&control->consumers, change->who, clock_monotonic()))
 		return;
 	error_set(&change->error, EBUSY, "too-many-changes",
-		  "%s has registered or given up %u durable consumers in a short time", change->who,
+		  "%s has registered or forgotten %u durable consumers in a short time", change->who,
 		  CONSUMER_CHANGES_MAX);
 	error_hint(&change->error, "wait for an hour, or ask an operator");
 }

@@ -201,10 +201,10 @@ static void turn_away(struct server *server, struct client *client)
 {
 	struct error error;
 
-	error_set(&error, EBUSY, "too-many-pending", "of %u connections that have not said who they"
-		  " are, as many as this daemon holds, this was the oldest from where most come",
+	error_set(&error, EBUSY, "too-many-pending", "%u connections have sent no Hello yet,"
+		  " the most allowed: the daemon ends the oldest of the busiest origin, this one",
 		  server->config.bounds.pending_max);
-	error_hint(&error, "come back in a moment, or raise pending-max");
+	error_hint(&error, "connect again in a moment, or raise pending-max");
 	if (session_turn_away(client->session, &error))
 		return;
 	if (server->count[CLIENT_TURNED_AWAY] == TURNED_AWAY_MAX)
@@ -353,7 +353,7 @@ static int on_identify(void *context, void *client, const struct transport *tran
 	case SERVER_UNIX:
 		err = identity_of_unix_peer(transport->fd, identity);
 		return err ? error_set(error, -err, "peer-unknown",
-				       "the kernel does not say who this is: %s", strerror(-err)) :
+				       "cannot read from the kernel which user connected: %s", strerror(-err)) :
 			     0;
 	case SERVER_TLS:
 		return transport_tls_identity(transport, identity, error);

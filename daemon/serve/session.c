@@ -355,7 +355,7 @@ static void refuse_slow(struct session *session)
 	error_set(&error, ENOBUFS, "too-slow", "this client lags more than queue-size (%llu bytes),"
 		  " and overflow is `disconnect`",
 		  (unsigned long long)session->stream->lag_bytes_max);
-	error_hint(&error, "ask for less, read faster, or come back at your cursor");
+	error_hint(&error, "request fewer events, read faster, or reconnect with the cursor");
 	session_refuse(session, &error, true);
 }
 
@@ -451,7 +451,7 @@ static void take_hello(struct session *session, const Ringtail__V1__ClientHello 
 	answer = session->config.host->hello(session->config.host->context, session);
 	if (!answer) {
 		error_set(&refused, ENOMEM, "out-of-memory", "no memory is left for a ServerHello");
-		error_hint(&refused, "come back in a moment");
+		error_hint(&refused, "connect again in a moment");
 		session_refuse(session, &refused, true);
 		return;
 	}
@@ -672,7 +672,7 @@ static bool check_request(struct session *session, const ProtobufCMessageDescrip
 	error_set(&error, EPROTO, message_fault_code(fault), "request %llu from this client: %s%s%s %s",
 		  (unsigned long long)session->requests + 1, place.message, place.field ? "." : "",
 		  place.field ? place.field : "", message_fault_text(fault));
-	error_hint(&error, "send what docs/protocol.md says: a field once, unless it is repeated, and at"
+	error_hint(&error, "see docs/protocol.md: each field at most once, unless it is repeated, and at"
 			   " most %d elements", REQUEST_ELEMENTS_MAX);
 	session_refuse(session, &error, true);
 	return false;

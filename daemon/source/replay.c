@@ -428,7 +428,7 @@ static int replay_open(const struct source_config *config, struct source **sourc
 	int err;
 
 	if (!config->path)
-		return error_set(error, EINVAL, "replay-no-file", "there is no file to replay: say "
+		return error_set(error, EINVAL, "replay-no-file", "there is no file to replay: use "
 				 "--source replay:FILE");
 	s = calloc(1, sizeof(*s));
 	if (!s)

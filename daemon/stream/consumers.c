@@ -138,7 +138,7 @@ int consumer_refuse(const char *name, struct error *error)
 {
 	error_set(error, EPERM, "consumer-not-yours",
 		  "the durable consumer '%.80s' is another client's", name);
-	error_hint(error, "take another name; or ask an operator, who may use it and give it up");
+	error_hint(error, "use another name; or ask an operator, who may use and remove it");
 	return -EPERM;
 }
 
@@ -158,7 +158,7 @@ int consumers_add(struct consumers *consumers, const char *name, const char *own
 	if (consumers->count >= CONSUMERS_MAX) {
 		error_set(error, ENOSPC, "too-many-consumers",
 			  "there are %u durable consumers already", CONSUMERS_MAX);
-		error_hint(error, "give up one: tracectl forget NAME");
+		error_hint(error, "remove one: tracectl forget NAME");
 		return -ENOSPC;
 	}
 	consumer = copy(name, owner, request);
@@ -202,8 +202,8 @@ static int differs(const struct consumer *consumer, const char *what, struct err
 {
 	error_set(error, EINVAL, "consumer-differs",
 		  "the durable consumer '%s' is registered with other %s", consumer->name, what);
-	error_hint(error, "ask for the same as before, take another name, or give it up first:"
-			  " tracectl forget %s", consumer->name);
+	error_hint(error, "subscribe with the same probes and filter, use another name, or remove it"
+			  " first: tracectl forget %s", consumer->name);
 	return -EINVAL;
 }
 

@@ -237,7 +237,7 @@ static int refuse_reserved(const char *name, struct error *error)
 	error_set(error, EPERM, "consumer-reserved",
 		  "'%.80s': names that begin with " CONSUMER_EXPORT_PREFIX " are this daemon's exporters'",
 		  name);
-	error_hint(error, "take another name");
+	error_hint(error, "use another name");
 	return -EPERM;
 }
 
@@ -251,14 +251,14 @@ static int check_room(const struct durable *durable, const struct client_identit
 	if (identity->role < ROLE_OPERATOR && its_own >= CONSUMERS_PER_VIEWER_MAX) {
 		error_set(error, ENOSPC, "too-many-consumers",
 			  "%s has %u durable consumers already", identity->text, its_own);
-		error_hint(error, "give up one: tracectl forget NAME");
+		error_hint(error, "remove one: tracectl forget NAME");
 		return -ENOSPC;
 	}
 	if (clients < CONSUMERS_OF_CLIENTS_MAX)
 		return 0;
 	error_set(error, ENOSPC, "too-many-consumers",
 		  "clients have %u durable consumers already", clients);
-	error_hint(error, "give up one: tracectl forget NAME; operators may give up any");
+	error_hint(error, "remove one: tracectl forget NAME; an operator may remove any");
 	return -ENOSPC;
 }
 
@@ -284,7 +284,7 @@ int durable_check(const struct durable *durable, const char *name,
 		return 0;
 	error_set(error, EBUSY, "consumer-in-use",
 		  "the durable consumer '%s' is connected already", name);
-	error_hint(error, "one connection at a time: end the other one, or take another name");
+	error_hint(error, "one connection at a time: end the other one, or use another name");
 	return -EBUSY;
 }
 
@@ -463,8 +463,8 @@ static int refuse_ack(const char *code, const char *name, const char *what, stru
 	counter_add(COUNTER_acks_refused, 1);
 	error_set(error, EINVAL, code, "the acknowledgement of the durable consumer '%s' %s", name,
 		  what);
-	error_hint(error, "nothing was changed: acknowledge what has come, each CPU once, in the run of"
-			  " the rings that it came from");
+	error_hint(error, "nothing was changed: acknowledge only received events, each CPU once, in the"
+			  " run of the rings that recorded them");
 	return -EINVAL;
 }
 

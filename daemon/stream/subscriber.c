@@ -280,7 +280,7 @@ int subscribers_ack(struct subscribers *all, struct subscriber *subscriber,
 
 	if (!consumer) {
 		error_set(error, EINVAL, "no-consumer",
-			  "what is to be acknowledged is not a durable consumer's");
+			  "only a durable consumer can acknowledge events");
 		error_hint(error, "subscribe with a consumer's name: tracectl stream --consumer NAME");
 		return -EINVAL;
 	}

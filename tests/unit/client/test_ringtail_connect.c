@@ -134,7 +134,7 @@ static void refused_without_a_word(void **state)
 		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
 	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), -EPROTO);
 	assert_string_equal(error.code, "unnamed");
-	assert_non_null(strstr(error.what, "does not say why"));
+	assert_non_null(strstr(error.what, "sent no reason"));
 	ringtail_close(ringtail);
 	fake_stop(&fake);
 }
