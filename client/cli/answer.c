@@ -9,16 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/pairs.h"
+#include "client/cli/stack_set.h"
 #include "client/cli/text_value.h"
 #include "client/cli/units.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
+#include "proto/ringtail.pb-c.h"
+#include "query/container.h"
+#include "query/probe_set.h"
 #include "query/tally.h"
+#include "query/visible.h"
 
 #define KEY_BYTES_MAX	512u	/* of all its parts; what is longer is cut */
 #define PART_END	'\x1f'	/* in no part: hidden characters are shown as '?' */
 #define BAR_CELLS	40u
 #define SLOTS_MIN	1024u
+#define FRAME_TEXT_BYTES 160u
+#define COUNT_TEXT_BYTES 48u
+#define STACK_TEXT_BYTES 8192u
 
 struct row {
 	char *key;		/* the parts, each with PART_END behind it */
@@ -28,6 +37,16 @@ struct row {
 	uint64_t events, errors, absent;	/* absent: events without the value, or with one below 0 */
 	struct tally tally;
 };
+
+/* A name of --on in both events. */
+struct common {
+	char from[64], to[64];
+};
+
+#define ROLE_KNOWN	(1u << 0)
+#define ROLE_FROM	(1u << 1)
+#define ROLE_TO		(1u << 2)
+#define TO_PREFIX	"to."	/* before a name of --by: of the second event */
 
 struct sink {
 	struct answer_question question;
@@ -42,6 +61,12 @@ struct sink {
 	uint64_t begun_ns, next_ns;	/* of the interval, CLOCK_MONOTONIC of the host; 0: none yet */
 	uint64_t last_ns;		/* of what came last */
 	struct out scratch;
+	struct pairs *pairs;		/* NULL: it is asked of single events */
+	struct common common[PAIRS_ON_MAX];
+	unsigned commons;
+	uint8_t role[RT_PROBE_MAX];	/* ROLE_*, by probe id */
+	uint64_t given_up;		/* pairs, because events were lost */
+	struct stack_set *stacks;	/* NULL: nobody asks for them */
 	char key[KEY_BYTES_MAX];
 	size_t key_bytes;
 	uint32_t numbers;
@@ -111,6 +136,65 @@ static bool put_field(struct out *out, const struct ringtail_item *event, const 
 	return true;
 }
 
+static bool put_bytes(struct out *out, const char *text, size_t bytes)
+{
+	char copy[KEY_BYTES_MAX];
+
+	if (!text || !bytes)
+		return false;
+	snprintf(copy, sizeof(copy), "%.*s", (int)bytes, text);
+	out_visible(out, copy);
+	return true;
+}
+
+/* The first text of a path that is attached; or, `socket`, of an address. */
+static bool put_attached(struct out *out, const struct ringtail_item *event, bool socket)
+{
+	for (size_t k = 0; k < event->attachments; k++) {
+		const struct ringtail_attachment *at = &event->attachment[k];
+
+		if (at->kind == RINGTAIL_ATTACHED_STRING && at->field < event->probe->fields &&
+		    !strcmp(event->probe->field[at->field].c_type, "struct sockaddr *") == socket)
+			return put_bytes(out, (const char *)at->text, at->text_bytes);
+	}
+	return false;
+}
+
+/* What is known with the thread's context, and what is attached under a name for all probes. */
+static bool put_context(struct out *out, const struct ringtail_item *event, const char *name, bool *is_name)
+{
+	const struct ringtail_thread *thread = &event->thread;
+	struct container container = { .id = NULL };
+
+	*is_name = true;
+	if (!strcmp(name, "path"))
+		return put_attached(out, event, false);
+	if (!strcmp(name, "addr") && field_of(event->probe, name) < 0)
+		return put_attached(out, event, true);
+	if (!strcmp(name, "exe"))
+		return put_bytes(out, thread->exe, thread->exe_bytes);
+	if (!strcmp(name, "cgroup"))
+		return put_bytes(out, thread->cgroup, thread->cgroup_bytes);
+	*is_name = !strcmp(name, "container") || !strcmp(name, "unit");
+	if (!*is_name || !thread->cgroup)
+		return false;
+	container_parse(thread->cgroup, thread->cgroup_bytes, &container);
+	if (!strcmp(name, "unit"))
+		return put_bytes(out, container.unit, container.unit ? container.unit_bytes : 0);
+	return put_bytes(out, container.id, container.id ? CONTAINER_SHORT_BYTES : 0);
+}
+
+/* A stack is named when all is known: until then it has a number. */
+static bool put_stack(struct sink *sink, const struct ringtail_item *event)
+{
+	struct stack *stack = sink->stacks ? stack_set_take(sink->stacks, event, 0) : NULL;
+
+	if (!stack || !(stack->user + stack->kernel))
+		return false;
+	out_u64(&sink->scratch, stack->id);
+	return true;
+}
+
 /* False if the event has nothing of that name. */
 static bool put_part(struct out *out, const struct ringtail_item *event, const char *name, bool *number)
 {
@@ -131,6 +215,9 @@ static bool put_part(struct out *out, const struct ringtail_item *event, const c
 		{ "function", event->probe->function },
 		{ "name", event->probe->name },
 	};
+
+	size_t used = out->used;
+	bool is_name;
 
 	*number = true;
 	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++)
@@ -154,6 +241,8 @@ static bool put_part(struct out *out, const struct ringtail_item *event, const c
 	}
 	if (!strcmp(name, "error"))
 		return put_error(out, event);
+	if (put_context(out, event, name, &is_name) || is_name)
+		return out->used > used;
 	return put_field(out, event, name, number);
 }
 
@@ -184,29 +273,65 @@ static uint32_t hash_of(const char *key, size_t bytes)
 	return hash;
 }
 
-static void make_key(struct sink *sink, const struct ringtail_item *event)
+/* One part behind the others; '-' where the event has nothing of that name. */
+static void add_part(struct sink *sink, const struct ringtail_item *event, unsigned i, const char *name)
 {
 	struct out *scratch = &sink->scratch;
+	size_t room = KEY_BYTES_MAX - 2 - sink->key_bytes - (sink->parts - i);
+	bool number = false, has;
 
+	scratch->used = 0;
+	has = strcmp(name, "stack") ? put_part(scratch, event, name, &number) : put_stack(sink, event);
+	sink->seen[i] |= has;
+	if (!has)
+		out_char(scratch, '-');
+	if (scratch->used < room)
+		room = scratch->used;
+	memcpy(sink->key + sink->key_bytes, scratch->buffer, room);
+	sink->key_bytes += room;
+	sink->key[sink->key_bytes++] = PART_END;
+	sink->key[sink->key_bytes] = '\0';
+	sink->numbers |= (uint32_t)number << i;
+}
+
+static bool is_of_second(const struct sink *sink, unsigned i)
+{
+	return sink->pairs && !strncmp(sink->name[i], TO_PREFIX, strlen(TO_PREFIX));
+}
+
+static void make_key(struct sink *sink, const struct ringtail_item *event)
+{
 	sink->key_bytes = 0;
 	sink->numbers = 0;
-	for (unsigned i = 0; i < sink->parts; i++) {
-		size_t room = KEY_BYTES_MAX - 2 - sink->key_bytes - (sink->parts - i);
-		bool number = false;
+	sink->key[0] = '\0';
+	for (unsigned i = 0; i < sink->parts; i++)
+		if (!is_of_second(sink, i))
+			add_part(sink, event, i, sink->name[i]);
+}
 
-		scratch->used = 0;
-		if (put_part(scratch, event, sink->name[i], &number))
-			sink->seen[i] = true;
-		else
-			out_char(scratch, '-');
-		if (scratch->used < room)
-			room = scratch->used;
-		memcpy(sink->key + sink->key_bytes, scratch->buffer, room);
-		sink->key_bytes += room;
-		sink->key[sink->key_bytes++] = PART_END;
-		sink->numbers |= (uint32_t)number << i;
+/* Of a pair: what the first event had, and between it what the second has. */
+static void complete_key(struct sink *sink, const struct pair *pair, const struct ringtail_item *event)
+{
+	const char *at = pair->key;
+
+	sink->key_bytes = 0;
+	sink->numbers = pair->numbers;
+	sink->key[0] = '\0';
+	for (unsigned i = 0; i < sink->parts; i++) {
+		size_t bytes;
+
+		if (is_of_second(sink, i)) {
+			add_part(sink, event, i, sink->name[i] + strlen(TO_PREFIX));
+			continue;
+		}
+		bytes = strcspn(at, (const char[]){ PART_END, '\0' }) + 1;
+		if (bytes > KEY_BYTES_MAX - 2 - sink->key_bytes)
+			bytes = 0;
+		memcpy(sink->key + sink->key_bytes, at, bytes);
+		sink->key_bytes += bytes;
+		sink->key[sink->key_bytes] = '\0';
+		at += bytes;
 	}
-	sink->key[sink->key_bytes] = '\0';
 }
 
 static void grow(struct sink *sink)
@@ -273,12 +398,155 @@ static void forget_rows(struct sink *sink)
 	sink->lost = sink->gaps_unknown = sink->events = sink->crowded = 0;
 }
 
+/* ---- Pairs ----------------------------------------------------------------------------------- */
+
+static bool number_of(const struct ringtail_item *event, const char *name, uint64_t *number)
+{
+	int i = field_of(event->probe, name);
+
+	if (!strcmp(name, "pid"))
+		*number = event->thread.pid;
+	else if (!strcmp(name, "tid"))
+		*number = event->thread.tid;
+	else if (!strcmp(name, "cpu"))
+		*number = event->cpu;
+	else if (i < 0)
+		return false;
+	else
+		*number = ringtail_value(&event->probe->field[i], event->value[i]);
+	return true;
+}
+
+static bool numbers_of(const struct sink *sink, const struct ringtail_item *event, bool second,
+		       uint64_t on[PAIRS_ON_MAX])
+{
+	memset(on, 0, PAIRS_ON_MAX * sizeof(on[0]));
+	for (unsigned i = 0; i < sink->commons; i++)
+		if (!number_of(event, second ? sink->common[i].to : sink->common[i].from, &on[i]))
+			return false;
+	return true;
+}
+
+static bool matches(const char *glob, const struct ringtail_probe *probe)
+{
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	Ringtail__V1__Probe one = RINGTAIL__V1__PROBE__INIT, *all = &one;
+	struct probe_set set = { 0 };
+
+	one.provider = (char *)probe->provider;
+	one.function = (char *)probe->function;
+	one.name = (char *)probe->name;
+	catalog.probe = &all;
+	catalog.n_probe = 1;
+	return probe_set_add_glob(&set, glob, &catalog, &(struct error){ 0 }) == 0;
+}
+
+static unsigned role_of(struct sink *sink, const struct ringtail_probe *probe)
+{
+	uint8_t role = ROLE_KNOWN;
+
+	if (probe->id >= RT_PROBE_MAX)
+		return 0;
+	if (sink->role[probe->id])
+		return sink->role[probe->id];
+	role |= matches(sink->question.from, probe) ? ROLE_FROM : 0;
+	role |= matches(sink->question.to, probe) ? ROLE_TO : 0;
+	sink->role[probe->id] = role;
+	return role;
+}
+
+/* An event may end one pair and begin the next. */
+static void add_pair(struct sink *sink, const struct ringtail_item *event)
+{
+	unsigned role = role_of(sink, event->probe);
+	uint64_t on[PAIRS_ON_MAX];
+	struct pair *pair = NULL;
+	struct row *row;
+
+	sink->any = true;
+	if (role & ROLE_TO && numbers_of(sink, event, true, on))
+		pair = pairs_end(sink->pairs, on);
+	if (pair) {
+		sink->events++;
+		sink->seen[ANSWER_BY_MAX] = true;
+		complete_key(sink, pair, event);
+		row = row_of(sink);
+		if (row) {
+			row->events++;
+			row->of_time = true;
+			tally_add(&row->tally, event->time_ns > pair->time_ns ?
+					       event->time_ns - pair->time_ns : 0);
+		} else {
+			sink->crowded++;
+		}
+		free(pair);
+	}
+	if (!(role & ROLE_FROM) || !numbers_of(sink, event, false, on))
+		return;
+	make_key(sink, event);
+	sink->crowded += !pairs_begin(sink->pairs, on, event->time_ns, sink->key, sink->key_bytes,
+				      sink->numbers);
+}
+
+/* What ended among the lost is not known: a later end would be taken for it. */
+static void lose(struct sink *sink)
+{
+	if (!sink->pairs)
+		return;
+	sink->given_up += pairs_open(sink->pairs);
+	pairs_give_up(sink->pairs);
+}
+
+static int take_common(struct sink *sink, const char *on, struct ringtail_error *error)
+{
+	while (*on) {
+		size_t bytes = strcspn(on, ","), from = strcspn(on, "=,");
+		struct common *common = &sink->common[sink->commons];
+		const char *to = from < bytes ? on + from + 1 : on;
+		size_t to_bytes = bytes - (size_t)(to - on);
+
+		if (sink->commons == PAIRS_ON_MAX || !from || !to_bytes || from >= sizeof(common->from) ||
+		    to_bytes >= sizeof(common->to))
+			return failure_set(error, EINVAL, "bad-on", "--on %.60s: at most %u of NAME or "
+					   "NAME=NAME stand with commas between", on, PAIRS_ON_MAX);
+		memcpy(common->from, on, from);
+		memcpy(common->to, to, to_bytes);
+		sink->commons++;
+		on += bytes + (on[bytes] == ',');
+	}
+	return 0;
+}
+
+static int take_pair(struct sink *sink, struct ringtail_error *error)
+{
+	const struct answer_question *question = &sink->question;
+
+	if (!question->from && !question->to && !question->on)
+		return 0;
+	if (!question->from || !question->to || !question->on)
+		return failure_set(error, EINVAL, "half-a-pair", "the time between two events needs --from, --to "
+				   "and --on");
+	if (probe_set_check_glob(question->from, &(struct error){ 0 }) ||
+	    probe_set_check_glob(question->to, &(struct error){ 0 }))
+		return failure_set(error, EINVAL, "bad-probe", "--from and --to are probes, as in "
+				   "--from sched_wakeup --to sched_switch");
+	sink->pairs = pairs_create();
+	return sink->pairs ? take_common(sink, question->on, error) :
+			     failure_set(error, ENOMEM, "no-memory", "out of memory");
+}
+
 static void add_event(struct sink *sink, const struct ringtail_item *event)
 {
 	struct row *row;
 	bool of_time = false;
 	uint64_t value;
 
+	if (sink->stacks && stack_names_learn(stack_set_names(sink->stacks), event))
+		return;
+	if (sink->pairs) {
+		add_pair(sink, event);
+		return;
+	}
 	sink->events++;
 	sink->any = true;
 	make_key(sink, event);
@@ -354,13 +622,50 @@ static uint64_t mean(const struct tally *tally)
 	return tally->count ? (uint64_t)(tally->sum / tally->count) : 0;
 }
 
+/* "main;read;vfs_read", outermost first. Cut to what a row may have. */
+static const char *stack_text(struct sink *sink, const char *number, int *bytes)
+{
+	static char text[STACK_TEXT_BYTES];
+	size_t id = (size_t)strtoull(number, NULL, 10), used = 0;
+	const struct stack *stack;
+
+	if (!id || id > stack_set_count(sink->stacks))
+		return number;
+	stack = stack_set_at(sink->stacks, id - 1);
+	for (unsigned i = stack->user + stack->kernel; i-- && used < sizeof(text) - FRAME_TEXT_BYTES;) {
+		unsigned at = i < stack->kernel ? stack->user + i : i - stack->kernel;
+		struct code_place place;
+		const char *name;
+		char frame[FRAME_TEXT_BYTES - 1];
+
+		stack_set_place(sink->stacks, stack, at, &place);
+		name = place.name ? place.name : place.path && *place.path ? place.path : "?";
+		visible_copy(frame, sizeof(frame), name, strnlen(name, sizeof(frame) - 8));
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used ? ";" : "", frame);
+	}
+	*bytes = (int)used;
+	return text;
+}
+
+/* Part i of a row's key, as it is shown. */
+static const char *shown_part(struct sink *sink, const struct row *row, unsigned i, int *bytes)
+{
+	const char *text = part(row->key, i, bytes), *name = sink->name[i];
+
+	if (is_of_second(sink, i))
+		name += strlen(TO_PREFIX);
+	return sink->stacks && !strcmp(name, "stack") && *text != '-' ? stack_text(sink, text, bytes) : text;
+}
+
 static void put_key(struct sink *sink, const struct row *row)
 {
 	for (unsigned i = 0; i < sink->parts; i++) {
 		int bytes;
-		const char *text = part(row->key, i, &bytes);
+		const char *text = shown_part(sink, row, i, &bytes);
 
-		put(sink->out, "%s%.*s", i ? "  " : "", bytes, text);
+		if (i)
+			out_literal(sink->out, "  ");
+		out_bytes(sink->out, text, (size_t)bytes);
 	}
 	out_char(sink->out, '\n');
 }
@@ -370,6 +675,17 @@ static void put_names(struct sink *sink)
 	for (unsigned i = 0; i < sink->parts; i++)
 		put(sink->out, "%s%s", i ? "  " : "", sink->name[i]);
 	out_char(sink->out, '\n');
+}
+
+/* What was lost may all be this row's: "300", or "300..345". */
+static const char *count_text(const struct sink *sink, uint64_t count, char text[COUNT_TEXT_BYTES])
+{
+	if (sink->lost || sink->gaps_unknown)
+		snprintf(text, COUNT_TEXT_BYTES, sink->gaps_unknown ? "%llu.." : "%llu..%llu",
+			 (unsigned long long)count, (unsigned long long)(count + sink->lost));
+	else
+		snprintf(text, COUNT_TEXT_BYTES, "%llu", (unsigned long long)count);
+	return text;
 }
 
 static void put_count(struct sink *sink, struct row **row, size_t rows)
@@ -383,7 +699,9 @@ static void put_count(struct sink *sink, struct row **row, size_t rows)
 	for (size_t i = 0; i < rows; i++) {
 		const struct tally *tally = &row[i]->tally;
 
-		put(sink->out, "%12llu", (unsigned long long)row[i]->events);
+		char events[COUNT_TEXT_BYTES];
+
+		put(sink->out, "%12s", count_text(sink, row[i]->events, events));
 		if (sink->question.of)
 			put(sink->out, " %10s %10s %10s %10s", value_text(row[i], (uint64_t)tally->sum, sum),
 			    value_text(row[i], tally->min, min), value_text(row[i], mean(tally), middle),
@@ -395,7 +713,7 @@ static void put_count(struct sink *sink, struct row **row, size_t rows)
 
 static void put_summary(struct sink *sink, struct row **row, size_t rows, long double all)
 {
-	char total[UNITS_TEXT_BYTES], middle[UNITS_TEXT_BYTES], half[UNITS_TEXT_BYTES],
+	char events[COUNT_TEXT_BYTES], total[UNITS_TEXT_BYTES], middle[UNITS_TEXT_BYTES], half[UNITS_TEXT_BYTES],
 		most[UNITS_TEXT_BYTES], max[UNITS_TEXT_BYTES];
 
 	put(sink->out, "%6s %9s %9s %9s %9s %9s %10s %9s  ", "%TIME", "TOTAL", "MEAN", "P50", "P99", "MAX",
@@ -404,12 +722,12 @@ static void put_summary(struct sink *sink, struct row **row, size_t rows, long d
 	for (size_t i = 0; i < rows; i++) {
 		const struct tally *tally = &row[i]->tally;
 
-		put(sink->out, "%6.2f %9s %9s %9s %9s %9s %10llu %9llu  ",
+		put(sink->out, "%6.2f %9s %9s %9s %9s %9s %10s %9llu  ",
 		    all > 0 ? (double)(100 * tally->sum / all) : 0,
 		    value_text(row[i], (uint64_t)tally->sum, total), value_text(row[i], mean(tally), middle),
 		    value_text(row[i], tally_quantile(tally, 0.5), half),
 		    value_text(row[i], tally_quantile(tally, 0.99), most),
-		    value_text(row[i], tally->max, max), (unsigned long long)row[i]->events,
+		    value_text(row[i], tally->max, max), count_text(sink, row[i]->events, events),
 		    (unsigned long long)row[i]->errors);
 		put_key(sink, row[i]);
 	}
@@ -419,12 +737,12 @@ static void put_summary(struct sink *sink, struct row **row, size_t rows, long d
 static void put_hist_row(struct sink *sink, const struct row *row)
 {
 	const struct tally *tally = &row->tally;
-	char low_text[UNITS_TEXT_BYTES], high_text[UNITS_TEXT_BYTES];
+	char low_text[UNITS_TEXT_BYTES], high_text[UNITS_TEXT_BYTES], count[COUNT_TEXT_BYTES];
 	uint64_t most = 0, low;
 
 	if (sink->parts)
 		put_key(sink, row);
-	put(sink->out, "  %llu values, ", (unsigned long long)tally->count);
+	put(sink->out, "  %s values, ", count_text(sink, tally->count, count));
 	put(sink->out, "p50 %s, ", value_text(row, tally_quantile(tally, 0.5), low_text));
 	put(sink->out, "p90 %s, ", value_text(row, tally_quantile(tally, 0.9), low_text));
 	put(sink->out, "p99 %s, ", value_text(row, tally_quantile(tally, 0.99), low_text));
@@ -470,6 +788,11 @@ static void put_loss(struct sink *sink)
 	if (sink->gaps_unknown)
 		put(sink->out, "an unknown number of events is missing too (%llu gaps)\n",
 		    (unsigned long long)sink->gaps_unknown);
+	if (sink->given_up)
+		put(sink->out, "%llu beginnings were given up, because an end may be among what was lost\n",
+		    (unsigned long long)sink->given_up);
+	if (sink->pairs && pairs_open(sink->pairs))
+		put(sink->out, "%zu had not ended yet\n", pairs_open(sink->pairs));
 	if (unknown_name(sink))
 		put(sink->out, "no event had `%.64s`; `tracectl list` shows the fields\n",
 		    unknown_name(sink));
@@ -485,13 +808,13 @@ static void put_time(struct sink *sink, uint64_t until_ns)
 		    (unsigned long long)sink->events);
 }
 
-static json_t *key_json(const struct sink *sink, const struct row *row)
+static json_t *key_json(struct sink *sink, const struct row *row)
 {
 	json_t *key = json_object();
 
 	for (unsigned i = 0; i < sink->parts; i++) {
 		int bytes;
-		const char *text = part(row->key, i, &bytes);
+		const char *text = shown_part(sink, row, i, &bytes);
 		char *end;
 		long long number = strtoll(text, &end, 10);
 
@@ -556,6 +879,12 @@ static void put_json(struct sink *sink, struct row **row, size_t rows, uint64_t 
 			json_object_set_new(object, "gaps", json_integer((json_int_t)sink->gaps_unknown));
 			json_object_set_new(object, "beyond_rows",
 					    json_integer((json_int_t)sink->crowded));
+			if (sink->pairs) {
+				json_object_set_new(object, "open",
+						    json_integer((json_int_t)pairs_open(sink->pairs)));
+				json_object_set_new(object, "given_up",
+						    json_integer((json_int_t)sink->given_up));
+			}
 			if (unknown_name(sink))
 				json_object_set_new(object, "unknown", json_string(unknown_name(sink)));
 			json_object_set_new(object, "rows", json_integer((json_int_t)sink->rows));
@@ -633,10 +962,12 @@ static void take_item(struct sink *sink, const struct ringtail_item *item)
 		break;
 	case RINGTAIL_LOSS:
 		sink->lost += item->count;
+		lose(sink);
 		break;
 	case RINGTAIL_GAP:
 		sink->lost += item->events ? item->events : item->count;
 		sink->gaps_unknown += !item->events && !item->count;
+		lose(sink);
 		break;
 	default:
 		break;
@@ -648,6 +979,8 @@ static void destroy(struct sink *sink)
 	if (!sink)
 		return;
 	forget_rows(sink);
+	pairs_destroy(sink->pairs);
+	stack_set_destroy(sink->stacks);
 	free(sink->slot);
 	free(sink);
 }
@@ -684,8 +1017,8 @@ struct sink *answer_create(const struct answer_question *question, struct out *o
 	sink->question = *question;
 	sink->out = out;
 	out_init(&sink->scratch, -1);
-	if (take_names(sink, question->by ? question->by : "", error)) {
-		free(sink);
+	if (take_names(sink, question->by ? question->by : "", error) || take_pair(sink, error)) {
+		destroy(sink);
 		return NULL;
 	}
 	return sink;
@@ -696,4 +1029,38 @@ static void end(struct sink *sink)
 	print(sink, sink->last_ns);
 }
 
-const struct sink_ops answer_ops = { .item = take_item, .end = end, .destroy = destroy };
+static void begin(struct sink *sink, const struct sink_place *place)
+{
+	for (unsigned i = 0; i < sink->parts && !sink->stacks; i++)
+		if (!strcmp(sink->name[i], "stack"))
+			sink->stacks = stack_set_create(place->host);
+}
+
+unsigned answer_flags(const char *by)
+{
+	static const struct {
+		const char *name;
+		unsigned flags;
+	} wants[] = {
+		{ "stack", RINGTAIL_KSTACK | RINGTAIL_USTACK }, { "exe", RINGTAIL_CONTEXT },
+		{ "cgroup", RINGTAIL_CONTEXT }, { "container", RINGTAIL_CONTEXT },
+		{ "unit", RINGTAIL_CONTEXT }, { "path", RINGTAIL_STRINGS }, { "addr", RINGTAIL_STRINGS },
+		{ "filename", RINGTAIL_STRINGS }, { "pathname", RINGTAIL_STRINGS },
+		{ "oldname", RINGTAIL_STRINGS }, { "newname", RINGTAIL_STRINGS },
+	};
+	unsigned flags = 0;
+
+	while (by && *by) {
+		size_t bytes = strcspn(by, ",");
+		const char *name = strncmp(by, TO_PREFIX, strlen(TO_PREFIX)) ? by : by + strlen(TO_PREFIX);
+
+		for (size_t i = 0; i < sizeof(wants) / sizeof(*wants); i++)
+			if (bytes - (size_t)(name - by) == strlen(wants[i].name) &&
+			    !strncmp(name, wants[i].name, strlen(wants[i].name)))
+				flags |= wants[i].flags;
+		by += bytes + (by[bytes] == ',');
+	}
+	return flags;
+}
+
+const struct sink_ops answer_ops = { .begin = begin, .item = take_item, .end = end, .destroy = destroy };

@@ -26,7 +26,12 @@ struct answer_question {
 	uint64_t top;		/* rows; 0: all */
 	uint64_t interval_ns;	/* a table each; 0: one at the end */
 	bool json;
+	const char *from, *to;	/* globs of probes: the time between two events; NULL: of one */
+	const char *on;		/* what both have: NAME or NAME=NAME, with commas between */
 };
+
+/* What events have to come with for these names: RINGTAIL_STRINGS, ... */
+unsigned answer_flags(const char *by);
 
 /* NULL with *error if `by` is no list of names, or when out of memory. Borrows the texts. */
 struct sink *answer_create(const struct answer_question *question, struct out *out,

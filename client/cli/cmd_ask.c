@@ -22,6 +22,16 @@ static enum exit_code ask(const struct settings *settings, struct answer_questio
 	question.top = settings->top;
 	question.interval_ns = settings->interval;
 	question.json = settings->output == FORMAT_JSON;
+	question.from = settings->from;
+	question.to = settings->to;
+	question.on = settings->on;
+	if (question.from && question.to) {
+		question.of = question.of ? question.of : "duration";
+		question.by = settings->by ? settings->by : "";
+		if (!asked.probe.n)
+			asked.probe = (struct texts){ .n = 2, .text = { question.from, question.to } };
+	}
+	asked.flags |= answer_flags(question.by);
 	if (!asked.probe.n && question.shape != ANSWER_COUNT)
 		asked.probe = (struct texts){ .n = 1, .text = { "syscall:*:call" } };
 	view.sink = answer_create(&question, cmd_out(), &error);

@@ -426,6 +426,8 @@ static struct sink *make_sink(struct run *run)
 	};
 	struct sink *sink;
 
+	if (pump->sink && pump->ops->begin)
+		pump->ops->begin(pump->sink, &place);
 	if (pump->sink)
 		return pump->sink;
 	if (pump->ops->open)

@@ -36,6 +36,9 @@ struct sink_ops {
 	/* `out` and `host` are borrowed; the host may be empty still, and change. NULL: no memory */
 	struct sink *(*create)(struct out *out, const struct ringtail_host *host, unsigned flags);
 
+	/* The caller has made it: where it writes, and whose events come. NULL: that is nothing to it. */
+	void (*begin)(struct sink *sink, const struct sink_place *place);
+
 	/* Events, losses, gaps and watermarks; other kinds are passed over. */
 	void (*item)(struct sink *sink, const struct ringtail_item *item);
 	/* Before end(): what ended it that should not have. NULL: that is nothing to it. */

@@ -130,7 +130,10 @@ def main(case):
     load = case.load(CALLS, cpus=[0])
     live = case.start_stream(daemon, "-p", "syscall:getppid:call", "-f", load.filter, "--by", "function",
                              "-o", "json", command="count")
+    text = case.start_stream(daemon, "-p", "syscall:getppid:call", "-f", load.filter, "--by", "function",
+                             command="count")
     live.await_subscribed()
+    text.await_subscribed()
     daemon.signal(signal.SIGSTOP)
     load.run()
     daemon.signal(signal.SIGCONT)
@@ -138,6 +141,9 @@ def main(case):
     few.run()
     case.await_rings_empty(daemon)
     live.await_all()
+    text.await_all()
+    interval = re.search(r"^ *(\d+)\.\.(\d+)  getppid$", text.interrupt().out, re.M)
+    case.check(interval and int(interval[1]) < CALLS <= int(interval[2]), "text shows the interval", interval)
     done = live.interrupt()
     case.check_equal(done.code, 3, "an answer that lacks events ends with 3", done.err)
     rows, end = rows_of(done.out)

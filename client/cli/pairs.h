@@ -1,0 +1,42 @@
+/*
+ * pairs: what began and has not ended yet, by numbers that the two events have in common.
+ *
+ * One that begins again takes the place of the first; when events were lost nobody knows which have ended,
+ * and all are given up. Bounded by PAIRS_MAX. One thread.
+ */
+#ifndef RINGTAIL_CLIENT_CLI_PAIRS_H
+#define RINGTAIL_CLIENT_CLI_PAIRS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAIRS_ON_MAX	4u
+#define PAIRS_MAX	(1u << 16)
+
+struct pairs;
+
+struct pair {
+	struct pair *next;
+	uint64_t on[PAIRS_ON_MAX];
+	uint64_t time_ns;
+	uint32_t numbers;		/* the caller's, as the key is */
+	size_t key_bytes;
+	char key[];
+};
+
+struct pairs *pairs_create(void);
+void pairs_destroy(struct pairs *pairs);
+
+/* False: there is no room. */
+bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t time_ns, const char *key,
+		 size_t key_bytes, uint32_t numbers);
+
+/* What began with these numbers, to be freed by the caller; NULL: nothing. */
+struct pair *pairs_end(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX]);
+
+/* How many have not ended; gives all of them up. */
+size_t pairs_open(const struct pairs *pairs);
+void pairs_give_up(struct pairs *pairs);
+
+#endif
