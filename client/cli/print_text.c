@@ -186,12 +186,20 @@ static void put_exec(struct out *out, const struct ringtail_item *event)
 	}
 }
 
+enum { EXIT_STATUS = 3, EXIT_SIGNAL, EXIT_CORE, EXIT_FIELDS };
+
 static void put_exit(struct out *out, const struct ringtail_item *event)
 {
 	text_thread(out, event, event->thread.tid);
 	put_priority(out, event->value[0]);
 	if (event->value[1])
 		out_literal(out, ", the last of its process");
+	if (event->probe->fields < EXIT_FIELDS)
+		return;
+	out_text(out, event->value[EXIT_SIGNAL] ? ", killed by " : ", status ");
+	text_value(out, event, event->value[EXIT_SIGNAL] ? EXIT_SIGNAL : EXIT_STATUS);
+	if (event->value[EXIT_CORE])
+		out_literal(out, " (core dumped)");
 }
 
 /* Their fields are those of kmod/uapi/ringtail.h. */
@@ -205,6 +213,7 @@ static const struct natural {
 	{ "sched_process_fork", 2, put_fork },
 	{ "sched_process_exec", 2, put_exec },
 	{ "sched_process_exit", 2, put_exit },
+	{ "sched_process_exit", EXIT_FIELDS, put_exit },
 };
 
 static const struct natural *find_natural(const struct ringtail_probe *probe)

@@ -63,12 +63,13 @@ static bool is_printable(const char *name)
 	return true;
 }
 
-/* By which names a system call's argument goes. */
+/* By which names a system call's argument goes, or an event's field. */
 static const void *names_of(const struct catalog *catalog, const Ringtail__V1__Probe *probe,
 			    const char *field)
 {
 	const struct constant_rule *rule =
-		strcmp(probe->provider, "syscall") ? NULL : constant_rule(probe->function, field);
+		!strcmp(probe->provider, "syscall") ? constant_rule(probe->function, field) :
+		!strcmp(probe->provider, "tracepoint") ? constant_rule(probe->name, field) : NULL;
 
 	return rule && catalog->foreign && constant_rule_by_machine(rule) ? NULL : rule;
 }

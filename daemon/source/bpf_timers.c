@@ -52,13 +52,13 @@ static void read_text(int fd, char *text, size_t bytes)
 
 /* ---- One link ------------------------------------------------------------------------------- */
 
-static int open_clock(uint64_t period_ns, unsigned cpu)
+static int open_event(const struct source_bpf_timer *timer, unsigned cpu)
 {
 	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
+		.type = timer->type,
 		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.sample_period = period_ns,
+		.config = timer->config,
+		.sample_period = timer->period_ns,
 	};
 	/* As long as a register: the sandbox compares all of it. */
 	const long every_process = -1, no_group = -1;
@@ -75,7 +75,7 @@ static int attach_one(struct source_bpf_timers *timers, unsigned slot, unsigned 
 	LIBBPF_OPTS(bpf_link_create_opts, options,
 		    .perf_event.bpf_cookie = timer_cookie(timer->attachment, slot));
 	char name[ACTIVATION_NAME_BYTES];
-	int event = open_clock(timer->period_ns, cpu);
+	int event = open_event(timer, cpu);
 
 	if (event < 0)
 		return event;
@@ -163,7 +163,7 @@ static int check_rate(struct source_bpf_timers *timers, const struct source_bpf_
 
 	read_text(timers->rate_fd, text, sizeof(text));
 	allowed = strtoull(text, NULL, 10);
-	if (timer->interval || !allowed || rate <= allowed)
+	if (timer->interval || timer->counts || !allowed || rate <= allowed)
 		return 0;
 	error_set(error, EINVAL, "profile-rate",
 		  "%s: the kernel allows %llu samples a second (perf_event_max_sample_rate)",
@@ -171,6 +171,28 @@ static int check_rate(struct source_bpf_timers *timers, const struct source_bpf_
 	error_hint(error, "ask for profile:hz:%llu or less, or raise it: "
 		   "sysctl kernel.perf_event_max_sample_rate=%llu", allowed, rate);
 	return -EINVAL;
+}
+
+static void refuse_clock(const struct source_bpf_timer *timer, int err, struct error *error)
+{
+	error_set(error, -err, "profile-failed", "%s: cannot open its perf event: %s",
+		  timer->name, strerror(-err));
+	error_hint(error, err == -EMFILE ? "raise the daemon's limit of open files: LimitNOFILE= of "
+		   "its unit, or ulimit -n" : "the kernel needs CONFIG_PERF_EVENTS, and a container or "
+		   "security module must not forbid perf_event_open(2)");
+}
+
+/* Most often the counter is what is missing: virtual machines have none of the processor's. */
+static void refuse_counter(const struct source_bpf_timer *timer, int err, struct error *error)
+{
+	if (timer->type != PERF_TYPE_HARDWARE || err == -EMFILE || err == -EACCES || err == -EPERM) {
+		refuse_clock(timer, err, error);
+		return;
+	}
+	error_set(error, -err, "no-counter", "%s: the processor has no such counter, or the hypervisor does"
+		  " not pass it on: %s", timer->name, strerror(-err));
+	error_hint(error, "use what needs no counter: profile:hz:99, software:page-faults:1; or give the"
+		   " virtual machine a PMU");
 }
 
 static int attach_slot(struct source_bpf_timers *timers, unsigned slot, struct error *error)
@@ -188,11 +210,7 @@ static int attach_slot(struct source_bpf_timers *timers, unsigned slot, struct e
 	if (!err)
 		return 0;
 	detach_all(timers, slot);
-	error_set(error, -err, "profile-failed", "%s: cannot open the CPU clock's perf event: %s",
-		  timer->name, strerror(-err));
-	error_hint(error, err == -EMFILE ? "raise the daemon's limit of open files: LimitNOFILE= of "
-		   "its unit, or ulimit -n" : "the kernel needs CONFIG_PERF_EVENTS, and a container or "
-		   "security module must not forbid perf_event_open(2)");
+	refuse_counter(timer, err, error);
 	return err;
 }
 
@@ -222,6 +240,8 @@ int source_bpf_timers_attach(struct source_bpf_timers *timers, uint32_t wanted,
 		request->timer[slot].probe = timer->probe;
 		if (timer->interval)
 			request->timer[slot].flags |= TIMER_INTERVAL;
+		if (timer->counts)
+			request->timer[slot].flags |= TIMER_COUNTS;
 	}
 	return 0;
 }
@@ -278,8 +298,13 @@ void source_bpf_timers_adopt(struct source_bpf_timers *timers, const struct bpf_
 
 static const struct source_bpf_timer timer_probes[] = {
 #define TIMER_PROBE(provider, function, name, period) \
-	{provider ":" function ":" name, 0, period, .interval = provider[0] == 'i'},
+	{provider ":" function ":" name, 0, period, .interval = provider[0] == 'i', \
+	 .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK},
+#define COUNTER_PROBE(provider, function, period, event_type, event) \
+	{provider ":" function ":" #period, 0, period, .counts = true, \
+	 .type = PERF_TYPE_##event_type, .config = PERF_COUNT_##event},
 #include "daemon/source/timer_probes.def"
+#undef COUNTER_PROBE
 #undef TIMER_PROBE
 };
 

@@ -1,5 +1,6 @@
 /*
- * source_bpf_timers: the clocks of profile:hz:* and interval:*: perf events with the timer program
+ * source_bpf_timers: the clocks of profile:hz:* and interval:*, and the counters of software:* and
+ * hardware:*: perf events with the timer program
  * attached, one on each CPU that is online for a profile, one on some CPU for an interval.
  *
  * In: which slots are wanted. Out: attached links, kept over a restart. The loader's one thread.
@@ -17,8 +18,10 @@
 struct source_bpf_timer {
 	char name[48];			/* as people write it; "": the slot is free */
 	uint16_t probe;			/* its id */
-	uint64_t period_ns;
-	bool interval;
+	uint64_t period_ns;		/* or how many events */
+	bool interval, counts;
+	uint32_t type;			/* of the perf event: PERF_TYPE_*, */
+	uint64_t config;		/* PERF_COUNT_* */
 	uint32_t attachment;		/* 0: nobody wants it */
 	int *link;			/* [cpus], -1: none; NULL: never wanted */
 };

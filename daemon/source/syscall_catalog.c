@@ -53,10 +53,13 @@ static const struct fixed_probe {
 	{ RT_PROBE_SCHED_EXEC, "tracepoint", "sched", "sched_process_exec", 2, {
 		{ "old_tid", "pid_t", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32 },
 		{ "filename", "const char *", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64 } } },
-	{ RT_PROBE_SCHED_EXIT, "tracepoint", "sched", "sched_process_exit", 3, {
+	{ RT_PROBE_SCHED_EXIT, "tracepoint", "sched", "sched_process_exit", 6, {
 		{ "prio", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
 		{ "group_dead", "bool", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 1 },
-		{ "exit_code", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 } } },
+		{ "exit_code", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32 },
+		{ "status", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32 },
+		{ "signal", "int", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 32 },
+		{ "core", "bool", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 1 } } },
 	{ RT_PROBE_PROCESS_MAP, "process", "map", "executable", 10, {
 		{ "start", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
 		{ "bytes", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 },
@@ -70,18 +73,21 @@ static const struct fixed_probe {
 		{ "path_more", "const char *", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64 } } },
 };
 
-/* A profile's; an interval has the last of them. */
+/* A counter's; a profile has the first three of them, and an interval the third. */
 static const struct syscall_arg timer_field[] = {
 	{ "kernel_ip", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
 	{ "user_ip", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
 	{ "periods", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, 64 },
+	{ "address", "u64", RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, 64 },
 };
 
 static const struct timer_probe {
 	const char *provider, *function, *name;
 } timer_probe[] = {
 #define TIMER_PROBE(provider, function, name, period) { provider, function, name },
+#define COUNTER_PROBE(provider, function, period, type, config) { provider, function, #period },
 #include "daemon/source/timer_probes.def"
+#undef COUNTER_PROBE
 #undef TIMER_PROBE
 };
 
@@ -257,10 +263,11 @@ static int catalog_add_unknown(Ringtail__V1__Catalog *catalog, uint32_t words[RT
 static int catalog_add_timer(Ringtail__V1__Catalog *catalog, unsigned slot)
 {
 	const struct timer_probe *timer = &timer_probe[slot];
+	bool interval = strcmp(timer->provider, "interval") == 0;
 	bool profile = strcmp(timer->provider, "profile") == 0;
 
 	return catalog_add(catalog, RT_PROBE_TIMER + slot, timer->provider, timer->function, timer->name,
-			   profile ? timer_field : &timer_field[2], profile ? 3 : 1);
+			   interval ? &timer_field[2] : timer_field, interval ? 1 : profile ? 3 : 4);
 }
 
 int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCALLS_MAX])

@@ -179,6 +179,7 @@ struct pt_regs {
 #define regs_arg4(regs)		((regs)->r8)
 #define regs_arg5(regs)		((regs)->r9)
 #define regs_place(regs)	((regs)->ip)
+#define TIMER_CONTEXT_REGS	21
 #define TS_COMPAT		0x0002
 #define call_is_foreign(task, regs) ((void)(regs), (task)->thread_info.status & TS_COMPAT)
 #elif defined(__TARGET_ARCH_arm64)
@@ -190,6 +191,7 @@ struct pt_regs {
 #define regs_arg4(regs)		((regs)->regs[4])
 #define regs_arg5(regs)		((regs)->regs[5])
 #define regs_place(regs)	((regs)->pc)
+#define TIMER_CONTEXT_REGS	34
 #define PSR_MODE32_BIT		0x0010
 #define call_is_foreign(task, regs) ((void)(task), (regs)->pstate & PSR_MODE32_BIT)
 #endif

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 9
+#define REQUEST_PROGRAMS_VERSION 10
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -64,6 +64,7 @@ struct request_timer {
 
 #define TIMER_INTERVAL		(1u << 0)	/* no sample: of nobody, and without a stack */
 #define TIMER_UNFILTERED	(1u << 1)	/* of every thread but the excluded ones */
+#define TIMER_COUNTS		(1u << 2)	/* events, of which period_ns says how many: no clock's */
 
 #define timer_cookie(attachment, slot) ((__u64)(attachment) << 8 | (slot))
 #define timer_cookie_slot(cookie)	((__u32)(cookie) & (RT_TIMERS_MAX - 1))

@@ -229,12 +229,15 @@ inlined void sched_write_exit(__u64 *ctx, struct event *event)
 	struct reservation place;
 	__u32 bytes;
 
-	if (!sched_reserve(ctx, event, 3, ATTACH_EXIT, &place, &bytes))
+	if (!sched_reserve(ctx, event, 6, ATTACH_EXIT, &place, &bytes))
 		return;
 	place.record->payload[0] = (__s64)task->prio;
 	place.record->payload[1] = sched_exit_says_group_dead() ? ctx[1] & 0xff :
 					task->signal->live.counter == 0;
 	place.record->payload[2] = (__s64)task->exit_code;
+	place.record->payload[3] = rt_exit_status(task->exit_code);
+	place.record->payload[4] = rt_exit_signal(task->exit_code);
+	place.record->payload[5] = rt_exit_core(task->exit_code);
 	ring_commit(&event->ring, &place, bytes, RT_PROBE_SCHED_EXIT);
 }
 

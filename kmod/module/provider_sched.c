@@ -89,11 +89,14 @@ static void emit_exit(void *data, struct task_struct *task, bool group_dead)
 {
 	struct rt_emit emit;
 
-	if (!rt_emit_begin(&emit, data, RT_PROBE_SCHED_EXIT, 3, NULL))
+	if (!rt_emit_begin(&emit, data, RT_PROBE_SCHED_EXIT, 6, NULL))
 		return;
 	emit.payload[0] = (s64)task->prio;
 	emit.payload[1] = group_dead;
 	emit.payload[2] = (s64)task->exit_code;
+	emit.payload[3] = rt_exit_status(task->exit_code);
+	emit.payload[4] = rt_exit_signal(task->exit_code);
+	emit.payload[5] = rt_exit_core(task->exit_code);
 	rt_emit_end(&emit);
 	rt_emit_thread_exited(data, task);
 }

@@ -97,7 +97,12 @@ enum rt_probe {
 	RT_PROBE_MAX		= 0x2c00,	/* one past the last */
 };
 
-#define RT_TIMERS_MAX		16
+/* What the kernel's exit code says, as waitpid(2) has it. */
+#define rt_exit_status(code)	(((__u32)(code) >> 8) & 0xff)
+#define rt_exit_signal(code)	((__u32)(code) & 0x7f)
+#define rt_exit_core(code)	(((__u32)(code) >> 7) & 1)
+
+#define RT_TIMERS_MAX		32
 #define RT_TIMER_PROFILE_99HZ	0		/* the first slots: daemon/source/timer_probes.def */
 #define RT_TIMER_INTERVAL_1S	1
 #define RT_PROBES_MADE_MAX	(RT_PROBE_MAX - RT_PROBE_MADE)
@@ -120,9 +125,12 @@ enum rt_probe {
  *	sched_wakeup		target_tid, prio, target_cpu	record tid wakes
  *	sched_process_fork	child_tid, child_pid		record tid is the parent
  *	sched_process_exec	old_tid, filename (0; the name is a string attachment)
- *	sched_process_exit	prio, group_dead		1: the last thread of its process
+ *	sched_process_exit	prio, group_dead, exit_code, status, signal, core
+ *				group_dead 1: the last thread of its process; status of exit(2), or the
+ *				signal that ended it, of which core 1 says that it dumped core
  *	profile:hz:*		kernel_ip, user_ip, periods	where the CPU was: one of the two is 0
  *	interval:*		periods				since the last; more than 1: it came late
+ *	software:*, hardware:*	kernel_ip, user_ip, periods, address	what was touched, of a page fault
  *	process_map		start, bytes, offset, build_id (3 words), device, inode, path, path_more
  *				(0; the text is a string attachment each): executable memory of the
  *				record's process, told when a stack needs it
