@@ -866,7 +866,8 @@ static void put_json(struct sink *sink, struct row **row, size_t rows, uint64_t 
 			json_object_set_new(object, "key", key_json(sink, row[i]));
 			json_object_set_new(object, "count", json_integer((json_int_t)row[i]->events));
 			json_object_set_new(object, "count_max",
-					    json_integer((json_int_t)(row[i]->events + sink->lost)));
+					    json_integer((json_int_t)row[i]->events +
+							 (json_int_t)sink->lost));
 			if (sink->question.of) {
 				json_object_set_new(object, "errors",
 						    json_integer((json_int_t)row[i]->errors));

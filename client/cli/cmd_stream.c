@@ -123,6 +123,48 @@ static unsigned wanted_flags(const struct settings *settings, bool stacks_only)
 	return flags & stacks ? flags | RINGTAIL_MAPS : flags;
 }
 
+static int check(const struct settings *settings, const struct cmd_view *view,
+		 struct ringtail_error *error)
+{
+	if (view->ops && view->ops->is_binary && isatty(STDOUT_FILENO)) {
+		failure_set(error, EINVAL, "terminal", "this format is no text, and stdout is a terminal");
+		failure_hint(error, "send stdout to a file, with >FILE");
+		return -EINVAL;
+	}
+	if (settings->consumer && !*settings->consumer)
+		return failure_set(error, EINVAL, "no-name",
+				   "--consumer is empty: it is the durable consumer's name");
+	return 0;
+}
+
+/* Subscribes, and shows what comes until the end. */
+static enum exit_code take(const struct settings *settings, const struct cmd_tap *tap,
+			   const struct ringtail_subscription *wanted, struct who *who,
+			   struct pump *pump)
+{
+	struct ringtail *ringtail = pump->ringtail;
+	struct ringtail_error error;
+	enum exit_code code;
+	int interrupt_fd;
+
+	out_init(&out, STDOUT_FILENO);
+	/* Who sees us at the daemon may interrupt us: once there is an answer, we end as always. */
+	interrupt_fd = stop_init();
+	if (tap)
+		ringtail_set_tap(ringtail, tap->frame, tap->context);
+	ringtail_set_span(ringtail, wanted->since_realtime_ns, pump->until_realtime_ns);
+	if (ringtail_subscribe(ringtail, wanted, &error)) {
+		who_place(who, &error);
+		return cmd_fail(&error, cmd_text_of(settings, &error));
+	}
+	ringtail_set_interrupt(ringtail, interrupt_fd);
+	code = pump_run(pump);
+	/* What was recorded is whole: tracectl itself ended it. The daemon's own Bye is there. */
+	if (tap && pump->ended_by && ringtail_end_tap(ringtail, pump->ended_by, &error))
+		code = cmd_fail(&error, NULL);
+	return code;
+}
+
 static enum exit_code follow(const struct settings *settings, const struct cmd_view *view,
 			     const struct cmd_tap *tap, const char *command, struct who *who)
 {
@@ -157,21 +199,12 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 		.messages = stderr,
 	};
 	struct ringtail_error error;
-	struct ringtail *ringtail;
 	enum exit_code code;
-	int interrupt_fd;
 	char *place;
 	int err;
 
-	if (view->ops && view->ops->is_binary && isatty(STDOUT_FILENO)) {
-		failure_set(&error, EINVAL, "terminal", "this format is no text, and stdout is a terminal");
-		failure_hint(&error, "send stdout to a file, with >FILE");
+	if (check(settings, view, &error))
 		return cmd_usage(&error, command);
-	}
-	if (settings->consumer && !*settings->consumer) {
-		failure_set(&error, EINVAL, "no-name", "--consumer is empty: it is the durable consumer's name");
-		return cmd_usage(&error, command);
-	}
 	err = find_start(settings, &wanted, &place, &error);
 	if (err == -EINVAL)
 		return cmd_usage_at(&error, command, settings->since);
@@ -179,28 +212,12 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 		free(place);
 		return cmd_usage_at(&error, command, settings->until);
 	}
-	if (err || ringtail_connect(settings->connect, &ringtail, &error)) {
+	if (err || ringtail_connect(settings->connect, &pump.ringtail, &error)) {
 		free(place);
 		return cmd_fail(&error, NULL);
 	}
-	out_init(&out, STDOUT_FILENO);
-	/* Who sees us at the daemon may interrupt us: once there is an answer, we end as always. */
-	interrupt_fd = stop_init();
-	if (tap)
-		ringtail_set_tap(ringtail, tap->frame, tap->context);
-	ringtail_set_span(ringtail, wanted.since_realtime_ns, pump.until_realtime_ns);
-	if (ringtail_subscribe(ringtail, &wanted, &error)) {
-		who_place(who, &error);
-		code = cmd_fail(&error, cmd_text_of(settings, &error));
-	} else {
-		ringtail_set_interrupt(ringtail, interrupt_fd);
-		pump.ringtail = ringtail;
-		code = pump_run(&pump);
-		/* What was recorded is whole: tracectl itself ended it. The daemon's own Bye is there. */
-		if (tap && pump.ended_by && ringtail_end_tap(ringtail, pump.ended_by, &error))
-			code = cmd_fail(&error, NULL);
-	}
-	ringtail_close(ringtail);
+	code = take(settings, tap, &wanted, who, &pump);
+	ringtail_close(pump.ringtail);
 	free(place);
 	return code;
 }

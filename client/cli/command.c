@@ -71,7 +71,8 @@ static void run(const char *path, char *const *argv, int go, int told)
 	if (got == 1) {
 		execv(path, argv);
 		err = errno;
-		got = write(told, &err, sizeof(err));
+		while (write(told, &err, sizeof(err)) < 0 && errno == EINTR)
+			;
 		_exit(err == ENOENT ? CODE_NOT_FOUND : CODE_NO_EXEC);
 	}
 	_exit(CODE_NO_EXEC);
@@ -121,9 +122,11 @@ pid_t command_pid(const struct command *command)
 
 int command_go(struct command *command, struct ringtail_error *error)
 {
-	ssize_t got = write(command->go, "!", 1);
+	ssize_t got;
 	int err = 0;
 
+	while (write(command->go, "!", 1) < 0 && errno == EINTR)
+		;
 	while ((got = read(command->told, &err, sizeof(err))) < 0 && errno == EINTR)
 		;
 	return got == sizeof(err) ? refuse("the command", -err, error) : 0;
