@@ -10,6 +10,7 @@
 enum exit_code cmd_list(const struct settings *settings);
 enum exit_code cmd_stream(const struct settings *settings);
 enum exit_code cmd_record(const struct settings *settings);
+enum exit_code cmd_dump(const struct settings *settings);
 enum exit_code cmd_read(const struct settings *settings);
 enum exit_code cmd_count(const struct settings *settings);
 enum exit_code cmd_hist(const struct settings *settings);
@@ -43,6 +44,9 @@ struct out *cmd_out(void);
 /* What stream, record and the questions share: connect, subscribe, pump. `tap` may be NULL. */
 enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view *view,
 			  const struct cmd_tap *tap, const char *command);
+
+/* record, and what makes recordings as it does. */
+enum exit_code cmd_record_as(const struct settings *settings, const char *command);
 
 /* The same of a file, settings->operand. */
 enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd_view *view,

@@ -63,7 +63,7 @@ static enum exit_code close_file(const struct recording *recording, enum exit_co
 	return cmd_fail(&error, NULL);
 }
 
-enum exit_code cmd_record(const struct settings *settings)
+enum exit_code cmd_record_as(const struct settings *settings, const char *command)
 {
 	enum format format = settings->output ? settings->output : FORMAT_NONE;
 	struct recording recording = { 0 };
@@ -73,19 +73,24 @@ enum exit_code cmd_record(const struct settings *settings)
 
 	if (!settings->write) {
 		failure_set(&error, EINVAL, "no-file", "record where? -w FILE is missing");
-		return cmd_usage(&error, "record");
+		return cmd_usage(&error, command);
 	}
 	if (strcmp(settings->write, "-")) {
 		recording.path = settings->write;
 	} else if (format != FORMAT_NONE) {
 		failure_set(&error, EINVAL, "stdout-twice",
 			    "stdout cannot take both the recording and the events");
-		return cmd_usage(&error, "record");
+		return cmd_usage(&error, command);
 	}
 	fd = open_file(&recording, &error);
 	if (fd < 0)
 		return cmd_fail(&error, NULL);
 	out_init(&out, fd);
 	return close_file(&recording, cmd_follow(settings, &(struct cmd_view){ .ops = cmd_sink(format) },
-						 &tap, "record"));
+						 &tap, command));
+}
+
+enum exit_code cmd_record(const struct settings *settings)
+{
+	return cmd_record_as(settings, "record");
 }

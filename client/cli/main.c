@@ -35,6 +35,11 @@ static const struct command {
 	 "after the batch that brings the last event.\n"
 	 "Example:\n"
 	 "  tracectl record -w trace.rt -p 'syscall:*:call' --duration 10s\n"},
+	{"dump", DUMP, cmd_dump, NULL, "dump [--last TIME] -w FILE", "the last seconds, from the daemon's memory and disk",
+	 "The flight recorder: what the daemon records always, it holds for a while; streams go on.\n"
+	 "Exit 3: not all of that time is there; it says what to do about it.\n"
+	 "Example:\n"
+	 "  tracectl dump --last 30s -w before-the-alert.rt\n"},
 	{"read", READ, cmd_read, "FILE", "read FILE", "events of a file",
 	 "FILE - is stdin.\n"
 	 "Example:\n"

@@ -30,6 +30,7 @@ enum option_commands {
 	TOKEN	= 1 << 10,
 	ASK	= 1 << 11,	/* count, hist, summary */
 	STUCK	= 1 << 12,
+	DUMP	= 1 << 12,
 	EVERY	= LIST | STREAM | RECORD | READ | STAT | DOCTOR | FORGET | PROBES | ENABLE | DISABLE |
 		  TOKEN | ASK | STUCK,
 };
