@@ -53,7 +53,7 @@ LDFLAGS	+= -pthread $(HARDEN_LD) $(SANITIZE) -fno-lto
 PROTO_LIBS  := -lprotobuf-c -lzstd -lisal
 DAEMON_LIBS := -levent_pthreads -levent_openssl -levent_core -levent_extra -lssl -lcrypto \
 	-lcurl -lsnappy -lz -lseccomp -lbpf -lsystemd -lcap $(PROTO_LIBS)
-CLIENT_LIBS := -ljansson -lsqlite3 -lz -lssl -lcrypto -lcap $(PROTO_LIBS)
+CLIENT_LIBS := -ljansson -lsqlite3 -lncursesw -ltinfo -lz -lssl -lcrypto -lcap $(PROTO_LIBS)
 
 # Objects of other flags are made again.
 FLAGS	:= $(BUILD)/.flags

@@ -52,6 +52,7 @@ LIBRARIES = {
     r"zstd\.h": ["proto/frame.c", "tests/*"],
     r"isa-l/.*|crc\.h": ["proto/frame.c", "tests/*"],
     r"jansson\.h": ["client/*", "tests/*"],
+    r"n?curses\.h": ["client/cli/cmd_top.c"],
     r"sqlite3\.h": ["client/cli/write_sqlite.c", "tests/*"],
     r"event2/.*": ["daemon/engine*", "daemon/host/watchdog*", "daemon/disk/thread*", "daemon/net/*",
                    "daemon/collect/*", "daemon/spool/*", "daemon/stream/*", "daemon/http/*",

@@ -6,7 +6,7 @@ set -eu
 build='gcc make pkg-config python3 clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libevent-dev
 	protobuf-c-compiler libprotobuf-c-dev protobuf-compiler libzstd-dev libisal-dev
 	libjansson-dev libsystemd-dev libcap-dev libseccomp-dev libssl-dev
-	libcurl4-openssl-dev libsnappy-dev libc6-dev libsqlite3-dev'
+	libcurl4-openssl-dev libsnappy-dev libc6-dev libsqlite3-dev libncurses-dev'
 check='libcmocka-dev libclang-rt-14-dev clang-tidy spin strace valgrind tmux zstd iproute2 mandoc
 	qemu-system-x86 linux-image-amd64 linux-headers-amd64 cpio busybox-static systemd dbench procps
 	openssl prometheus chromium fonts-dejavu-core mount e2fsprogs util-linux

@@ -588,6 +588,37 @@ static int by_time(const void *a, const void *b)
 	return by_most(a, b);
 }
 
+static int by_errors(const void *a, const void *b)
+{
+	const struct row *left = *(struct row *const *)a, *right = *(struct row *const *)b;
+
+	if (left->errors != right->errors)
+		return left->errors < right->errors ? 1 : -1;
+	return by_most(a, b);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp((*(struct row *const *)a)->key, (*(struct row *const *)b)->key);
+}
+
+static int (*order_of(const struct answer_question *question))(const void *a, const void *b)
+{
+	switch (question->sort) {
+	case ANSWER_SORT_EVENTS:
+		return by_most;
+	case ANSWER_SORT_TIME:
+		return by_time;
+	case ANSWER_SORT_ERRORS:
+		return by_errors;
+	case ANSWER_SORT_NAME:
+		return by_name;
+	case ANSWER_SORT_SHAPE:
+		break;
+	}
+	return question->shape == ANSWER_SUMMARY ? by_time : by_most;
+}
+
 /* Part i of a key: where it begins, and its length. */
 static const char *part(const char *key, unsigned i, int *bytes)
 {
@@ -914,7 +945,7 @@ static void print(struct sink *sink, uint64_t until_ns)
 			row[rows++] = sink->slot[i];
 		}
 	if (row)
-		qsort(row, rows, sizeof(*row), sink->question.shape == ANSWER_SUMMARY ? by_time : by_most);
+		qsort(row, rows, sizeof(*row), order_of(&sink->question));
 	if (sink->question.top && rows > sink->question.top)
 		rows = sink->question.top;
 	if (sink->question.json) {
@@ -1023,6 +1054,11 @@ struct sink *answer_create(const struct answer_question *question, struct out *o
 		return NULL;
 	}
 	return sink;
+}
+
+void answer_set_sort(struct sink *sink, enum answer_sort sort)
+{
+	sink->question.sort = sort;
 }
 
 static void end(struct sink *sink)

@@ -19,6 +19,14 @@ enum answer_shape {
 	ANSWER_SUMMARY,		/* calls, errors, times: as strace -c */
 };
 
+enum answer_sort {
+	ANSWER_SORT_SHAPE,	/* a summary by time, others by how many */
+	ANSWER_SORT_EVENTS,
+	ANSWER_SORT_TIME,	/* the sum of `of` */
+	ANSWER_SORT_ERRORS,
+	ANSWER_SORT_NAME,
+};
+
 struct answer_question {
 	enum answer_shape shape;
 	const char *by;		/* names with commas between; NULL: by none */
@@ -28,6 +36,7 @@ struct answer_question {
 	bool json;
 	const char *from, *to;	/* globs of probes: the time between two events; NULL: of one */
 	const char *on;		/* what both have: NAME or NAME=NAME, with commas between */
+	enum answer_sort sort;
 };
 
 /* What events have to come with for these names: RINGTAIL_STRINGS, ... */
@@ -36,6 +45,9 @@ unsigned answer_flags(const char *by);
 /* NULL with *error if `by` is no list of names, or when out of memory. Borrows the texts. */
 struct sink *answer_create(const struct answer_question *question, struct out *out,
 			   struct ringtail_error *error);
+
+/* From the next table on. */
+void answer_set_sort(struct sink *sink, enum answer_sort sort);
 
 /* `create` is NULL: answer_create() makes the sink. */
 extern const struct sink_ops answer_ops;

@@ -17,6 +17,7 @@ enum exit_code cmd_hist(const struct settings *settings);
 enum exit_code cmd_summary(const struct settings *settings);
 enum exit_code cmd_explain(const struct settings *settings, const char *command);
 enum exit_code cmd_stat(const struct settings *settings);
+enum exit_code cmd_top(const struct settings *settings);
 enum exit_code cmd_doctor(const struct settings *settings);
 enum exit_code cmd_probes(const struct settings *settings);
 enum exit_code cmd_enable(const struct settings *settings);

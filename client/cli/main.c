@@ -63,6 +63,12 @@ static const struct command {
 	 "calls that were recorded when they began: those that are always on, or in a stream.\n"
 	 "Example:\n"
 	 "  tracectl stuck --longer-than 1s -f 'comm == \"postgres\"'\n"},
+	{"top", TOP, cmd_top, "TABLE", "top [TABLE] [-f EXPR]", "a full screen of who does what, now",
+	 "TABLE is processes, calls, files, connections, containers, scheduler or losses.\n"
+	 "Keys: 1-7 or Tab the table, arrows and Enter the stream of a row, Esc back, s the order,\n"
+	 "/ a filter, space a pause, q the end.\n"
+	 "Example:\n"
+	 "  tracectl top files -f 'comm == \"postgres\"'\n"},
 	{"forget", FORGET, cmd_forget, "NAME", "forget NAME",
 	 "gives up a durable consumer and what is kept for it",
 	 "For operators. It must not be connected.\n"

@@ -30,9 +30,10 @@ enum option_commands {
 	TOKEN	= 1 << 10,
 	ASK	= 1 << 11,	/* count, hist, summary */
 	STUCK	= 1 << 12,
-	DUMP	= 1 << 12,
+	DUMP	= 1 << 13,
+	TOP	= 1 << 14,
 	EVERY	= LIST | STREAM | RECORD | READ | STAT | DOCTOR | FORGET | PROBES | ENABLE | DISABLE |
-		  TOKEN | ASK | STUCK,
+		  TOKEN | ASK | STUCK | DUMP | TOP,
 };
 
 enum format {

@@ -114,6 +114,25 @@ int screen_draw(struct screen *screen, struct out *to, unsigned rows, unsigned c
 	return 0;
 }
 
+int screen_take(struct screen *screen, char **text, size_t *bytes)
+{
+	int err = out_flush(&screen->out);
+	ssize_t n;
+
+	if (err)
+		return err;
+	*bytes = screen->out.flushed;
+	*text = malloc(*bytes + 1);
+	if (!*text)
+		return -ENOMEM;
+	n = pread(screen->out.fd, *text, *bytes, 0);
+	if (n >= 0 && (size_t)n == *bytes)
+		return 0;
+	err = n < 0 ? -errno : -EIO;
+	free(*text);
+	return err;
+}
+
 void screen_size(int fd, unsigned *rows, unsigned *columns)
 {
 	struct winsize size;

@@ -26,6 +26,10 @@ struct out *screen_begin(struct screen *screen);
 __attribute__((warn_unused_result))
 int screen_draw(struct screen *screen, struct out *to, unsigned rows, unsigned columns);
 
+/* The block's text, to be freed, instead. 0 or -errno. */
+__attribute__((warn_unused_result))
+int screen_take(struct screen *screen, char **text, size_t *bytes);
+
 /* The size of the terminal at `fd`, zeros if it does not tell. */
 void screen_size(int fd, unsigned *rows, unsigned *columns);
 

@@ -47,6 +47,11 @@
 #define SEGMENTS_READ_MAX		65536u		/* of one spool directory */
 #define SPOOL_LISTS_MAX			16u		/* of one that is deleted as it is read */
 #define ANSWER_ROWS_MAX			16384u		/* of a table: more keys are counted together */
+#define TOP_PROBES_MAX			4u		/* of a table of `tracectl top` */
+#define TOP_ROWS_MAX			500u		/* of a table; the rest would not be looked at */
+#define TOP_STREAM_BYTES		(256u << 10)	/* of the lines behind the screen */
+#define TOP_ITEMS_MAX			65536u		/* between two looks at the keys */
+#define TOP_REDRAW_MS			250
 #define ACK_INTERVAL_MS			500		/* between two acknowledgements */
 #define RATE_LINE_INTERVAL_MS		250		/* at most 4 redraws a second */
 #define STAT_INTERVAL_MS		1000
