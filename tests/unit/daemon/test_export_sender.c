@@ -766,12 +766,11 @@ static void test_metrics_all_refused_are_held(void **state)
 	check_counts(fixture, points, points, 0, 0);
 }
 
-/* One push of more points than splits make single: it is split so often and no more, and then waits. */
-static void test_large_push_is_split_so_often(void **state)
+/* One push of more points than splits make single. */
+static void push_many_points(struct fixture *fixture)
 {
 	struct metric_builder *builder = metric_builder_create(1 << 20);
 	const struct metric_snapshot *snapshot;
-	struct fixture *fixture = *state;
 	char name[16];
 
 	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
@@ -783,10 +782,33 @@ static void test_large_push_is_split_so_often(void **state)
 	snapshot = metric_builder_end(builder, now_ns, now_ns);
 	export_sender_metrics(fixture->sender, snapshot);
 	metric_snapshot_put(snapshot);
+}
+
+/* It is split so often and no more, and then waits. */
+static void test_large_push_is_split_so_often(void **state)
+{
+	struct fixture *fixture = *state;
+
+	push_many_points(fixture);
 	while (posted && posts < 1000)
 		say_status(fixture, 400, "unsupported path");
 	assert_in_range(posts, EXPORT_METRIC_SPLITS_MAX, 2 * EXPORT_METRIC_SPLITS_MAX + 1);
 	check_counts(fixture, 4 * EXPORT_METRIC_SPLITS_MAX, 0, 0, 4 * EXPORT_METRIC_SPLITS_MAX);
+}
+
+/* One point of it is taken, and so it is the points that are wrong: what is not single by then is lost whole. */
+static void test_large_push_of_poison_is_split_so_often(void **state)
+{
+	struct fixture *fixture = *state;
+	unsigned single = 1;
+
+	push_many_points(fixture);
+	for (unsigned points = 4 * EXPORT_METRIC_SPLITS_MAX; points > 1; points /= 2)
+		single++;
+	while (posted && posts < 1000)
+		say_status(fixture, posts == single ? 200 : 400, "out of bounds");
+	assert_in_range(posts, EXPORT_METRIC_SPLITS_MAX, 2 * EXPORT_METRIC_SPLITS_MAX + 1);
+	check_counts(fixture, 4 * EXPORT_METRIC_SPLITS_MAX, 1, 4 * EXPORT_METRIC_SPLITS_MAX - 1, 0);
 }
 
 /* ---- How far all is dealt with --------------------------------------------------------------- */
@@ -888,6 +910,7 @@ int main(void)
 		TEST(test_poison_among_metrics_alone_is_lost),
 		TEST(test_metrics_all_refused_are_held),
 		TEST(test_large_push_is_split_so_often),
+		TEST(test_large_push_of_poison_is_split_so_often),
 		TEST(test_settled_is_what_nothing_waits_of),
 		TEST(test_settled_over_many_frames),
 		TEST(test_report_costs_no_more_the_more_waits),

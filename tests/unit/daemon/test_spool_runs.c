@@ -197,6 +197,34 @@ static void is_told_what_was_before_the_first_spool(void **state)
 	}
 }
 
+/* A daemon was killed that had stored of the first ring alone: what the other one had, it may have read. */
+static void is_told_what_a_killed_daemon_may_have_read(void **state)
+{
+	(void)state;
+	for (unsigned orderly = 0; orderly < 2; orderly++) {
+		struct spool_run run;
+
+		begin(&run);
+		run_open(&run);
+		spool_append(run.spool, run_batch(&run, 0, 5, 0));
+		disk_thread_settle(run.thread);
+		if (orderly)
+			run_close(&run);
+		else
+			kill_run(&run);
+		run.seq[1] = 100;
+		run_open(&run);
+		for (unsigned i = 0; i < RUN_RINGS; i++)
+			spool_begin_ring(run.spool, i, run.seq[i]);
+		run_script(&run, 4);
+		read_since(&run, RUN_EPOCH, 0, 60);
+		assert_int_equal(back.gaps[orderly ? NOT_RECORDED : RESTART], 1);
+		assert_int_equal(back.gaps[orderly ? RESTART : NOT_RECORDED], 0);
+		assert_int_equal(back.lost, 40);
+		end(&run);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +234,7 @@ int main(void)
 		cmocka_unit_test(is_told_when_a_run_is_deleted_under_its_reader),
 		cmocka_unit_test(is_not_told_where_the_rings_go_on),
 		cmocka_unit_test(is_told_what_was_before_the_first_spool),
+		cmocka_unit_test(is_told_what_a_killed_daemon_may_have_read),
 	};
 
 	run_quiet();
