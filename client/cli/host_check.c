@@ -188,6 +188,13 @@ static void check_paranoid(const struct host *host, struct host_check *check)
 		hint(check, "profile probes need CONFIG_PERF_EVENTS=y");
 		return;
 	}
+	if (atoi(text) > 2) {		/* of Debian's and Ubuntu's kernels */
+		found(check, CHECK_WARN, "perf_event_paranoid is %s: these kernels then allow perf events only"
+		      " to CAP_SYS_ADMIN, which the loader gives up", text);
+		hint(check, "tracepoints other than sched's, and profile probes, need: sysctl -w"
+			    " kernel.perf_event_paranoid=2 (and a file in /etc/sysctl.d)");
+		return;
+	}
 	found(check, CHECK_OK, "perf_event_paranoid is %s; with CAP_PERFMON it does not matter",
 	      text);
 }

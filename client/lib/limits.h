@@ -16,8 +16,8 @@
 #define CONNECT_TIMEOUT_MS		5000
 #define STARTING_NOTICE_MS		1000		/* of silence; then the user is told that it waits */
 #define STARTING_TIMEOUT_MS		30000		/* a daemon that starts listens before it answers */
-#define REPLY_TIMEOUT_MS		5000		/* hello, subscribe, list, first stat */
-#define CHANGE_TIMEOUT_MS		30000		/* the daemon waits for its disk */
+#define REPLY_TIMEOUT_MS		5000		/* hello, list, first stat */
+#define CHANGE_TIMEOUT_MS		30000		/* the daemon waits for its disk, or attaches many probes */
 #define REPLY_FRAMES_MAX		8		/* before the one that answers */
 #define RECONNECT_DELAY_MS_MIN		200
 #define RECONNECT_DELAY_MS_MAX		5000

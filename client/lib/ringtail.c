@@ -106,16 +106,19 @@ static int take_frame(struct ringtail *ringtail, const struct frame *frame,
 static int await(struct ringtail *ringtail, enum intake_phase phase, const char *what,
 		 struct ringtail_error *error)
 {
+	/* The kernel attaches to one tracepoint after the other, and waits for every CPU in between. */
+	int timeout_ms = phase == INTAKE_SUBSCRIBED ? CHANGE_TIMEOUT_MS : REPLY_TIMEOUT_MS;
+
 	for (unsigned i = 0; i < REPLY_FRAMES_MAX; i++) {
 		struct frame frame;
 		int err;
 
-		switch (conn_wait(ringtail->conn, REPLY_TIMEOUT_MS, &frame, error)) {
+		switch (conn_wait(ringtail->conn, timeout_ms, &frame, error)) {
 		case CONN_FRAME:
 			break;
 		case CONN_TIMEOUT:
 			err = failure_set(error, ETIMEDOUT, "timeout", "%s sent no %s within %d s",
-					  conn_name(ringtail->conn), what, REPLY_TIMEOUT_MS / 1000);
+					  conn_name(ringtail->conn), what, timeout_ms / 1000);
 			failure_hint(error, "is it a ringtaild? Is it overloaded?");
 			return err;
 		case CONN_INTERRUPTED:

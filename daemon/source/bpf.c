@@ -97,7 +97,8 @@ static int reuse_objects(struct ringtail_bpf *skeleton, const struct source_bpf_
 	int err;
 
 	bpf_object__for_each_program(program, skeleton->obj)
-		bpf_program__set_autoload(program, program == skeleton->progs.any_tracepoint);
+		bpf_program__set_autoload(program, program == skeleton->progs.any_tracepoint ||
+						   program == skeleton->progs.any_refused);
 	err = bpf_map__reuse_fd(skeleton->maps.rings, objects->rings);
 	if (!err)
 		err = bpf_map__reuse_fd(skeleton->maps.consumers, objects->consumers);

@@ -33,6 +33,7 @@ struct source_bpf_made {
 	unsigned opened;		/* the first so many kinds */
 	unsigned probes;
 	unsigned idle;			/* attached, and not wanted */
+	struct source_stats before;	/* of programs that are not attached any more */
 	struct made_probe probe[PROBES_MADE_MAX];
 };
 
@@ -58,7 +59,11 @@ int source_bpf_made_create(const struct ringtail_bpf *skeleton,
 	if (!made)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for probes");
 	made->kit.fixed = fixed;
-	err = source_bpf_template_create(skeleton, &made->kit.bpf_template, error);
+	err = source_bpf_template_create(skeleton, TEMPLATE_TRACEPOINT, &made->kit.bpf_template,
+					 error);
+	if (!err)
+		err = source_bpf_template_create(skeleton, TEMPLATE_REFUSED,
+						 &made->kit.refused, error);
 	for (; !err && made->opened < KINDS; made->opened++) {
 		const struct made_kind *kind = kinds[made->opened];
 
@@ -97,6 +102,7 @@ void source_bpf_made_destroy(struct source_bpf_made *made)
 		if (kinds[made->opened]->close)
 			kinds[made->opened]->close(made->state[made->opened]);
 	source_bpf_template_destroy(made->kit.bpf_template);
+	source_bpf_template_destroy(made->kit.refused);
 	free(made);
 }
 
@@ -231,6 +237,31 @@ static bool is_attached(const struct made_probe *probe)
 	return probe->attached.link >= 0;
 }
 
+/*
+ * The kernel forgets with a program what it counted of it. Where there is a watch, what that sees is in the
+ * rings' ledgers; it may itself have been refused.
+ */
+static int add_program(const struct made_program *program, struct source_stats *stats)
+{
+	int fd = program->watch_link >= 0 ? program->watch : program->program;
+	struct bpf_prog_info info = {};
+	uint32_t bytes = sizeof(info);
+
+	if (fd < 0)
+		return 0;
+	if (bpf_obj_get_info_by_fd(fd, &info, &bytes))
+		return -errno;
+	stats->recursion_lost += info.recursion_misses;
+	stats->program_runs += info.run_cnt;
+	return 0;
+}
+
+static void detach(struct source_bpf_made *made, struct made_probe *probe)
+{
+	add_program(&probe->attached, &made->before);
+	close_program(&probe->attached);
+}
+
 static int check_count(const struct source_bpf_made *made, const struct source_request *request,
 		       struct error *error)
 {
@@ -267,7 +298,7 @@ int source_bpf_made_attach(struct source_bpf_made *made, const struct source_req
 	}
 	for (unsigned i = 0; i < made->probes && err; i++)
 		if (fresh[i / 8] & 1u << i % 8)
-			close_program(&made->probe[i].attached);
+			detach(made, &made->probe[i]);
 	return err;
 }
 
@@ -303,32 +334,20 @@ bool source_bpf_made_detach_one(struct source_bpf_made *made)
 
 		if (probe->wanted || !is_attached(probe))
 			continue;
-		close_program(&probe->attached);
+		detach(made, probe);
 		made->idle--;
 		return true;
 	}
 	return false;
 }
 
-static int add_program(int fd, struct source_stats *stats)
-{
-	struct bpf_prog_info info = {};
-	uint32_t bytes = sizeof(info);
-
-	if (fd < 0)
-		return 0;
-	if (bpf_obj_get_info_by_fd(fd, &info, &bytes))
-		return -errno;
-	stats->recursion_lost += info.recursion_misses;
-	stats->program_runs += info.run_cnt;
-	return 0;
-}
-
 int source_bpf_made_stats(const struct source_bpf_made *made, struct source_stats *stats)
 {
 	int err = 0;
 
+	stats->recursion_lost += made->before.recursion_lost;
+	stats->program_runs += made->before.program_runs;
 	for (unsigned i = 0; i < made->probes && !err; i++)
-		err = add_program(made->probe[i].attached.program, stats);
+		err = add_program(&made->probe[i].attached, stats);
 	return err;
 }

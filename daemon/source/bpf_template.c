@@ -1,6 +1,7 @@
 #include "daemon/source/bpf_template.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/source/bpf_check.h"
@@ -19,11 +21,17 @@
 #define STORES_INSNS		3	/* of the subprogram that is replaced: two make a number, one exits */
 #define WORD_INSNS_MAX		24	/* of one word: eight bytes one by one */
 #define GENERATED_INSNS_MAX	(PROBE_FIELDS_MAX * WORD_INSNS_MAX + 2)
+#define KERNEL_TYPES		"/sys/kernel/btf/vmlinux"
+#define KERNEL_TYPES_BYTES_MAX	(64 << 20)
 #define LOG_BYTES		4096
 
 struct source_bpf_template {
 	struct bpf_insn *insn;
 	size_t insns;
+	enum source_bpf_template_of of;
+	int kernel_types;		/* of TEMPLATE_REFUSED: the kernel's BTF, until it is read; -1 */
+	size_t kernel_types_bytes;
+	uint32_t guard;			/* bpf_prog_active in it; 0: not to be had */
 	size_t stores;			/* where the subprogram begins that is replaced */
 	int types;			/* BTF, which tells the verifier what may be verified once */
 	unsigned functions;		/* of it: the program and its subprograms, */
@@ -144,7 +152,8 @@ static int find_starts(struct source_bpf_template *bpf_template)
 }
 
 /* Which type each of them has, the kernel knows of the template itself, in the same order. */
-static int find_types(struct source_bpf_template *bpf_template, const struct ringtail_bpf *skeleton)
+static int find_types(struct source_bpf_template *bpf_template, const struct ringtail_bpf *skeleton,
+		      const struct bpf_program *from)
 {
 	struct bpf_func_info info[FUNCTIONS_MAX] = {};
 	struct bpf_prog_info program = {
@@ -157,8 +166,7 @@ static int find_types(struct source_bpf_template *bpf_template, const struct rin
 
 	if (err)
 		return err;
-	if (bpf_obj_get_info_by_fd(bpf_program__fd(skeleton->progs.any_tracepoint), &program,
-				   &bytes) != 0)
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(from), &program, &bytes) != 0)
 		return -errno;
 	if (program.nr_func_info != bpf_template->functions)
 		return -EPROTO;
@@ -168,14 +176,57 @@ static int find_types(struct source_bpf_template *bpf_template, const struct rin
 	return bpf_template->types < 0 ? -errno : 0;
 }
 
-int source_bpf_template_create(const struct ringtail_bpf *skeleton,
+/* Now, while files can be opened; to read it takes milliseconds, which only some daemons need. */
+static void open_kernel_types(struct source_bpf_template *bpf_template)
+{
+	struct stat status;
+
+	bpf_template->kernel_types = open(KERNEL_TYPES, O_RDONLY | O_CLOEXEC);
+	if (bpf_template->kernel_types >= 0 && fstat(bpf_template->kernel_types, &status) == 0 &&
+	    status.st_size > 0 && status.st_size <= KERNEL_TYPES_BYTES_MAX)
+		bpf_template->kernel_types_bytes = (size_t)status.st_size;
+}
+
+static struct btf *read_kernel_types(const struct source_bpf_template *bpf_template)
+{
+	size_t bytes = 0, all = bpf_template->kernel_types_bytes;
+	uint8_t *content = all ? malloc(all) : NULL;
+	struct btf *btf = NULL;
+	ssize_t got = 1;
+
+	while (content && bytes < all && got > 0) {
+		got = pread(bpf_template->kernel_types, content + bytes, all - bytes, (off_t)bytes);
+		if (got > 0)
+			bytes += (size_t)got;
+	}
+	if (content && bytes == all)
+		btf = btf__new(content, (uint32_t)all);
+	free(content);
+	return btf;
+}
+
+static void find_guard(struct source_bpf_template *bpf_template)
+{
+	struct btf *btf = read_kernel_types(bpf_template);
+	int id = btf ? btf__find_by_name_kind(btf, "bpf_prog_active", BTF_KIND_VAR) : -1;
+
+	bpf_template->guard = id > 0 ? (uint32_t)id : 0;
+	btf__free(btf);
+	close(bpf_template->kernel_types);
+	bpf_template->kernel_types = -1;
+}
+
+int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_bpf_template_of of,
 			       struct source_bpf_template **made, struct error *error)
 {
-	const struct bpf_program *program = skeleton->progs.any_tracepoint;
+	const struct bpf_program *program = of == TEMPLATE_TRACEPOINT ?
+		skeleton->progs.any_tracepoint : skeleton->progs.any_refused;
 	struct source_bpf_template *bpf_template = calloc(1, sizeof(*bpf_template));
 	int err = -ENOMEM;
 
 	if (bpf_template) {
+		bpf_template->of = of;
+		bpf_template->kernel_types = -1;
 		bpf_template->types = -1;
 		bpf_template->insns = bpf_program__insn_cnt(program);
 		bpf_template->insn = calloc(bpf_template->insns, sizeof(*bpf_template->insn));
@@ -188,7 +239,9 @@ int source_bpf_template_create(const struct ringtail_bpf *skeleton,
 	if (!err)
 		err = find_stores(bpf_template);
 	if (!err)
-		err = find_types(bpf_template, skeleton);
+		err = find_types(bpf_template, skeleton, program);
+	if (!err && of == TEMPLATE_REFUSED)
+		open_kernel_types(bpf_template);
 	if (err) {
 		source_bpf_template_destroy(bpf_template);
 		return source_bpf_check_failure(error, -err, "copy the program of tracepoints");
@@ -205,6 +258,8 @@ void source_bpf_template_destroy(struct source_bpf_template *bpf_template)
 		close(bpf_template->map[i]);
 	if (bpf_template->types >= 0)
 		close(bpf_template->types);
+	if (bpf_template->kernel_types >= 0)
+		close(bpf_template->kernel_types);
 	free(bpf_template->insn);
 	free(bpf_template);
 }
@@ -291,6 +346,17 @@ static void generate(struct generated *to, const struct tracepoint_plan *plan)
 	emit(to, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
+/* The guard of this CPU; the kernel knows it by its number in BTF. */
+static void generate_guard(struct generated *to, uint32_t guard)
+{
+	to->insns = 0;
+	emit(to, BPF_LD | BPF_IMM | BPF_DW, BPF_REG_1, BPF_PSEUDO_BTF_ID, 0, (int32_t)guard);
+	emit(to, 0, 0, 0, 0, 0);
+	emit(to, BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_this_cpu_ptr);
+	emit(to, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_0, BPF_REG_0, 0, 0);
+	emit(to, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
+
 /* ---- A copy ------------------------------------------------------------------------------------- */
 
 /* Where an instruction lies once the subprogram is replaced. */
@@ -352,6 +418,16 @@ static int refuse(const char *name, int err, char *log, struct error *error)
 	return -err;
 }
 
+static int load_one(const struct source_bpf_template *bpf_template, const struct bpf_insn *insn,
+		    size_t insns, const struct bpf_prog_load_opts *options)
+{
+	bool records = bpf_template->of == TEMPLATE_TRACEPOINT;
+
+	return bpf_prog_load(records ? BPF_PROG_TYPE_TRACEPOINT : BPF_PROG_TYPE_RAW_TRACEPOINT,
+			     records ? "any_tracepoint" : "any_refused", "Dual BSD/GPL", insn, insns,
+			     options);
+}
+
 static int load(const struct source_bpf_template *bpf_template, const char *name,
 		const struct bpf_insn *insn, size_t insns, size_t generated, struct error *error)
 {
@@ -367,21 +443,18 @@ static int load(const struct source_bpf_template *bpf_template, const char *name
 			.insn_off = (uint32_t)moved(bpf_template, bpf_template->start[i], generated),
 			.type_id = bpf_template->type[i],
 		};
-	program = bpf_prog_load(BPF_PROG_TYPE_TRACEPOINT, "any_tracepoint", "Dual BSD/GPL", insn,
-				    insns, &options);
-
-	if (program >= 0)
+	program = load_one(bpf_template, insn, insns, &options);
+	if (program >= 0 || (errno == ENOENT && bpf_template->of == TEMPLATE_REFUSED))
 		return program;
 	/* The log of a program that passes would only take time. */
 	options.log_level = 1;
 	options.log_buf = log;
 	options.log_size = sizeof(log);
-	program = bpf_prog_load(BPF_PROG_TYPE_TRACEPOINT, "any_tracepoint", "Dual BSD/GPL", insn,
-				insns, &options);
+	program = load_one(bpf_template, insn, insns, &options);
 	return program >= 0 ? program : refuse(name, errno, log, error);
 }
 
-int source_bpf_template_load(const struct source_bpf_template *bpf_template, const char *name,
+int source_bpf_template_load(struct source_bpf_template *bpf_template, const char *name,
 			     uint32_t index, const struct tracepoint_plan *plan, struct error *error)
 {
 	size_t insns = bpf_template->insns, before = bpf_template->stores;
@@ -390,7 +463,14 @@ int source_bpf_template_load(const struct source_bpf_template *bpf_template, con
 	struct bpf_insn *insn;
 	int program;
 
-	generate(&generated, plan);
+	if (bpf_template->kernel_types >= 0)
+		find_guard(bpf_template);
+	if (bpf_template->of == TEMPLATE_REFUSED && !bpf_template->guard)
+		return -ENOENT;
+	if (bpf_template->of == TEMPLATE_REFUSED)
+		generate_guard(&generated, bpf_template->guard);
+	else
+		generate(&generated, plan);
 	insn = malloc((before + generated.insns + after) * sizeof(*insn));
 	if (!insn)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for the program of %s",
@@ -404,5 +484,8 @@ int source_bpf_template_load(const struct source_bpf_template *bpf_template, con
 	set_numbers(insn, insns, index, plan);
 	program = load(bpf_template, name, insn, insns, generated.insns, error);
 	free(insn);
+	/* Not tried again for each of many. */
+	if (program == -ENOENT)
+		bpf_template->guard = 0;
 	return program;
 }

@@ -17,15 +17,23 @@
 struct ringtail_bpf;
 struct source_bpf_template;
 
+enum source_bpf_template_of {
+	TEMPLATE_TRACEPOINT,	/* any_tracepoint: writes the records */
+	TEMPLATE_REFUSED,	/* any_refused: counts those that the kernel keeps from it */
+};
+
 /* Copies what it takes out of the loaded skeleton, which may be destroyed then. */
-int source_bpf_template_create(const struct ringtail_bpf *skeleton,
+int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_bpf_template_of of,
 			       struct source_bpf_template **made, struct error *error);
 
 /* NULL is safe. */
 void source_bpf_template_destroy(struct source_bpf_template *bpf_template);
 
-/* Loads the program of the probe RT_PROBE_MADE + index; its descriptor, or -errno with *error. */
-int source_bpf_template_load(const struct source_bpf_template *bpf_template, const char *name,
+/*
+ * Loads the program of the probe RT_PROBE_MADE + index; its descriptor, or -errno with *error. `plan` is for
+ * TEMPLATE_TRACEPOINT; -ENOENT of TEMPLATE_REFUSED: this kernel has no name for what that looks at.
+ */
+int source_bpf_template_load(struct source_bpf_template *bpf_template, const char *name,
 			     uint32_t index, const struct tracepoint_plan *plan,
 			     struct error *error);
 

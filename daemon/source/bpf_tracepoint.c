@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/base/log.h"
 #include "daemon/source/bpf_template.h"
 #include "daemon/source/tracepoint_probe.h"
 #include "daemon/source/tracepoints.h"
@@ -162,19 +164,76 @@ static int make(void *state, const struct made_spec *spec, struct made_sink *sin
 
 /* ---- Attaching -------------------------------------------------------------------------------- */
 
+static void close_all_of(struct made_program *to)
+{
+	const int fd[] = {to->watch_link, to->watch, to->program};
+
+	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
+		if (fd[i] >= 0)
+			close(fd[i]);
+	*to = (struct made_program){-1, -1, -1, -1};
+}
+
 static int fail(struct made_program *to, int err, const char *name, struct error *error)
 {
-	if (to->program >= 0)
-		close(to->program);
-	*to = (struct made_program){-1, -1, -1, -1};
+	close_all_of(to);
 	error_set(error, err, "probe-not-attached", "cannot attach to %s: %s", name, strerror(err));
 	error_hint(error, err == ENOENT || err == EINVAL ?
 			  "it is gone, perhaps with the module that had it: restart ringtaild to see what"
 			  " there is now" :
 			  err == EMFILE ? "raise the daemon's limit of open files: LimitNOFILE= of its"
 					  " unit, or ulimit -n" :
+			  err == EACCES ?
+			  "where kernel.perf_event_paranoid is above 2, Debian's kernels forbid it: sysctl -w"
+			  " kernel.perf_event_paranoid=2" :
 			  "a security module or lockdown may forbid it; see `tracectl doctor`");
 	return -err;
+}
+
+/* From 6.7 on the kernel counts what it refuses, of each program though, and not where. */
+static bool kernel_counts(void)
+{
+	struct utsname host;
+	unsigned major = 0, minor = 0;
+
+	uname(&host);
+	return sscanf(host.release, "%u.%u", &major, &minor) == 2 &&
+	       (major > 6 || (major == 6 && minor >= 7));
+}
+
+static void leave_unwatched(struct made_program *to, const char *name)
+{
+	if (to->watch >= 0)
+		close(to->watch);
+	to->watch = to->watch_link = -1;
+	if (!kernel_counts())
+		log_warn("refusals-uncounted", "this kernel neither counts nor shows the events of %s at which"
+			 " another BPF program runs already on the CPU: those are missing without a word", name);
+}
+
+/*
+ * Attached before the other, so that it misses nothing that the other is refused. The tracepoints of single
+ * system calls are not the kernel's own, and fire in no interrupt: they have none.
+ */
+static int watch(const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
+		 const struct tracepoint_own *own, const char *name, struct made_program *to,
+		 struct error *error)
+{
+	if (strcmp(message->function, "syscalls") == 0)
+		return 0;
+	to->watch = source_bpf_template_load(kit->refused, name, message->id - RT_PROBE_MADE,
+					     &own->plan, error);
+	if (to->watch < 0 && to->watch != -ENOENT)
+		return to->watch;
+	if (to->watch >= 0)
+		to->watch_link = bpf_raw_tracepoint_open(message->name, to->watch);
+	if (to->watch_link >= 0)
+		return 0;
+	if (to->watch >= 0 && to->watch_link != -ENOENT)
+		return error_set(error, -to->watch_link, "probe-not-attached",
+				 "cannot attach to %s: %s", name, strerror(-to->watch_link));
+	leave_unwatched(to, name);
+	return 0;
 }
 
 /*
@@ -189,22 +248,24 @@ static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail_
 		.type = PERF_TYPE_TRACEPOINT, .size = sizeof(event), .config = own->id,
 	};
 	char name[2 * (NAME_BYTES_MAX + 1)];
-	int fd;
+	int fd, err;
 
 	(void)state;
 	snprintf(name, sizeof(name), "tracepoint:%s:%s", message->function, message->name);
 	*to = (struct made_program){-1, -1, -1, -1};
 	to->program = source_bpf_template_load(kit->bpf_template, name,
 					       message->id - RT_PROBE_MADE, &own->plan, error);
-	if (to->program < 0)
-		return to->program;
+	err = to->program < 0 ? to->program : watch(kit, message, own, name, to, error);
+	if (err) {
+		close_all_of(to);
+		return err;
+	}
 	fd = (int)syscall(SYS_perf_event_open, &event, -1L, 0L, -1L, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return fail(to, errno, name, error);
 	to->link = bpf_link_create(to->program, fd, BPF_PERF_EVENT, NULL);
 	if (to->link < 0) {
-		int err = errno;
-
+		err = errno;
 		close(fd);
 		return fail(to, err, name, error);
 	}

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 10
+#define REQUEST_PROGRAMS_VERSION 11
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -92,7 +92,7 @@ struct bpf_request {
 /*
  * What daemon/source/bpf_tracepoint.c puts into a copy of the program `any_tracepoint` in place of these
  * numbers; each is the operand of one instruction. MADE_STORES is where a subprogram begins that it
- * replaces as a whole.
+ * replaces as a whole. A copy of `any_refused` goes with it.
  */
 #define MADE_PLACEHOLDER	0x7e57ab1e00000000
 #define MADE_INDEX		0x7e57ab1e00000001	/* of the probe, from RT_PROBE_MADE on */

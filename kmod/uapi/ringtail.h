@@ -226,6 +226,7 @@ enum rt_lost {
 	RT_LOST_NEST		= 1,	/* gave up after RT_RESERVE_TRIES interruptions */
 	RT_LOST_STOPPED		= 2,	/* RT_POLICY_STOP had stopped the ring */
 	RT_LOST_BUSY		= 3,	/* RT_POLICY_OVERWRITE met an unfinished record */
+	RT_LOST_REFUSED		= 4,	/* the kernel ran another program, and would not run this one in it */
 	RT_LOST_REASONS		= 8,
 };
 

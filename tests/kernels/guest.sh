@@ -12,7 +12,8 @@ build=${1:?directory of ringtaild and the test programs}
 image=${2:-$(ls -v /boot/vmlinuz-* 2>/dev/null | tail -1)}
 timeout_s=1200
 scenarios='exact_one_process exact_four_processes entry_and_return sched_events filters_in_kernel
-	strings_and_stacks stuck software_events no_self_trace overload shutdown_delivers_all reload'
+	strings_and_stacks stuck software_events no_self_trace overload shutdown_delivers_all reload
+	tracepoints_inside_programs'
 
 . tests/kernels/daemon_root.sh
 

@@ -1,13 +1,11 @@
 """Tracepoints that are made on request, beside the kernel's own record of the same run: ftrace's."""
 import json
-import os
-import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 import ringtail
+from lib.ftrace import Ftrace
 
 # Numbers with and without a sign, arrays as words; the last has texts elsewhere in the record, and Linux 6.1 has it
 # not.
@@ -23,33 +21,6 @@ for _ in range({SIGNALS}):
     os.kill(os.getpid(), signal.SIGUSR1)
 subprocess.run(["/bin/true"], check=True)
 """
-
-
-class Ftrace:
-    """An instance of its own, on a tracefs of its own: the machine's is left as it is."""
-
-    def __init__(self, events):
-        self.mount = pathlib.Path(tempfile.mkdtemp(prefix="ringtail-tracefs-"))
-        subprocess.run(["mount", "-t", "tracefs", "none", str(self.mount)], check=True)
-        self.path = self.mount / "instances" / f"ringtail_test_{os.getpid()}"
-        self.path.mkdir()
-        (self.path / "buffer_size_kb").write_text("4096")
-        (self.path / "trace_clock").write_text("mono")
-        self.events = [event for event in events
-                       if (self.path / "events" / event.replace(":", "/")).is_dir()]
-        for event in self.events:
-            (self.path / "events" / event.replace(":", "/") / "enable").write_text("1")
-
-    def lines(self, event, pid):
-        pattern = re.compile(rf"-{pid}\s+\[\d+\].*?([\d.]+): {event.split(':')[1]}: (.*)")
-        return [match.groups() for match in
-                map(pattern.search, (self.path / "trace").read_text().splitlines()) if match]
-
-    def close(self):
-        (self.path / "events" / "enable").write_text("0")
-        self.path.rmdir()
-        subprocess.run(["umount", str(self.mount)], check=True)
-        self.mount.rmdir()
 
 
 def values(text):
@@ -72,6 +43,7 @@ def main(case):
     words = [word for probe in ftrace.events for word in ("-p", f"tracepoint:{probe}")]
     stream = case.stream(daemon, *words, "-f", f"pid == {load.pid}", "-o", "json")
     try:
+        ftrace.begin()
         load.communicate(b"\n")
         case.check_equal(load.returncode, 0, "the load ran")
         case.await_rings_empty(daemon)

@@ -1,0 +1,53 @@
+"""ftrace beside the daemon: the kernel's own record of the same events."""
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+
+class Ftrace:
+    """An instance of its own, on a tracefs of its own: the machine's is left as it is."""
+
+    def __init__(self, events, kilobytes=4096):
+        self.printed = None
+        self.mount = pathlib.Path(tempfile.mkdtemp(prefix="ringtail-tracefs-"))
+        subprocess.run(["mount", "-t", "tracefs", "none", str(self.mount)], check=True)
+        self.path = self.mount / "instances" / f"ringtail_test_{os.getpid()}"
+        self.path.mkdir()
+        (self.path / "buffer_size_kb").write_text(str(kilobytes))
+        (self.path / "trace_clock").write_text("mono")
+        self.events = [event for event in events if self.directory(event).is_dir()]
+
+    def begin(self, pid=None):
+        for event in self.events:
+            if pid:
+                (self.directory(event) / "filter").write_text(f"common_pid == {pid}")
+            (self.directory(event) / "enable").write_text("1")
+
+    def directory(self, event):
+        return self.path / "events" / event.replace(":", "/")
+
+    def identity(self, event):
+        return int((self.directory(event) / "id").read_text())
+
+    def lines(self, event, pid):
+        """(time, text) of each. The events are over: the kernel takes long to print them, and does it once."""
+        if self.printed is None:
+            self.printed = collections.defaultdict(list)
+            pattern = re.compile(r"-(\d+)\s+\[\d+\].*?([\d.]+): (\w+): (.*)")
+            for match in map(pattern.search, (self.path / "trace").read_text().splitlines()):
+                if match:
+                    self.printed[match[1], match[3]].append((match[2], match[4]))
+        return self.printed[str(pid), event.split(":")[1]]
+
+    def overrun(self):
+        return sum(int(line.split()[1]) for stats in self.path.glob("per_cpu/cpu*/stats")
+                   for line in stats.read_text().splitlines() if line.startswith("overrun:"))
+
+    def close(self):
+        (self.path / "events" / "enable").write_text("0")
+        self.path.rmdir()
+        subprocess.run(["umount", str(self.mount)], check=True)
+        self.mount.rmdir()

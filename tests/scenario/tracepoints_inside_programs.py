@@ -1,0 +1,74 @@
+"""Tracepoints that fire while another BPF program runs: the kernel will not run ours, and all of them are counted."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import ringtail
+from lib import protobuf
+from lib.ftrace import Ftrace
+from lib.slow_program import attach
+
+PROBES = ["timer:hrtimer_expire_entry", "irq:softirq_entry", "irq_vectors:local_timer_entry"]
+PARANOID = pathlib.Path("/proc/sys/kernel/perf_event_paranoid")
+SECONDS = 1 * ringtail.SLOW
+
+LOAD = f"""
+import os, time
+print("ready", flush=True)
+input()
+end = time.monotonic() + {SECONDS}
+while time.monotonic() < end:
+    os.getppid()
+"""
+
+
+def lost(daemon):
+    """The losses that the rings tell of for this reason."""
+    return sum(one["count"] for ring in daemon.stat()["ring"] for one in ring["lost"]
+               if one["reason"] == protobuf.enum_value("LossReason", "REASON_REFUSED"))
+
+
+def main(case):
+    daemon = case.daemon("--ring-size=16MiB", "--trace-self")
+    if int(PARANOID.read_text()) > 2:       # of Debian's kernels; `tracectl doctor` says so
+        PARANOID.write_text("2")
+    load = subprocess.Popen([sys.executable, "-c", LOAD], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE)
+    load.stdout.readline()
+    ftrace = Ftrace(PROBES, kilobytes=8192)
+    slow = attach(ftrace.identity("raw_syscalls:sys_enter"), load.pid)
+    words = [word for probe in ftrace.events for word in ("-p", f"tracepoint:{probe}")]
+    stream = case.stream(daemon, *words, "-f", f"pid == {load.pid}", "-o", "json")
+    try:
+        ftrace.begin(load.pid)
+        before = daemon.stat()["recursion_lost"]
+        load.communicate(b"\n")
+        case.check_equal(load.returncode, 0, "the load ran")
+        os.close(slow)
+        case.await_rings_empty(daemon)
+        done = stream.interrupt()
+        theirs = sum(len(ftrace.lines(probe, load.pid)) for probe in ftrace.events)
+        case.check_equal(ftrace.overrun(), 0, "ftrace has all of them")
+    finally:
+        ftrace.close()
+    ours = sum("probe" in json.loads(line) for line in done.out.splitlines())
+    told = lost(daemon)
+    if not told:
+        ringtail.wait_until(lambda: ours + daemon.stat()["recursion_lost"] - before >= theirs,
+                            "the loader says what the kernel counted")
+    counted = daemon.stat()["recursion_lost"] - before
+    case.say(f"ftrace saw {theirs}, we {ours}; {told} are in the ledger, {counted} beside it")
+    case.check(theirs - ours > theirs / 10, "the kernel refused many", theirs, ours)
+    if "bpf_prog_active" in open("/proc/kallsyms").read():
+        case.check_equal(ours + told, theirs, "what it refused is lost in its place, to the last one")
+        case.check_stream(done, events=ours, lost=told)
+    else:
+        # The kernel's own count: of all processes, whatever other programs run on this machine.
+        case.check(theirs <= ours + counted <= theirs + theirs // 10, "what it refused is counted",
+                   theirs, ours, counted)
+    case.check_balanced(daemon)
+
+
+ringtail.run(main)
