@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/cli/context.h"
+#include "client/cli/kernel_text.h"
 #include "client/cli/stack_names.h"
 #include "client/cli/text_value.h"
 #include "client/cli/out.h"
@@ -249,12 +250,16 @@ static void put_call(struct sink *sink, const struct ringtail_item *event)
 static void put_tracepoint(struct sink *sink, const struct ringtail_item *event)
 {
 	const struct natural *natural = find_natural(event->probe);
+	char text[KERNEL_TEXT_BYTES];
 
 	put_name(sink, natural || event->probe->kind == RINGTAIL_TRACEPOINT ? event->probe->name :
 		 event->probe->spec);
 	if (natural) {
 		out_literal(sink->out, ": ");
 		natural->put(sink->out, event);
+	} else if (kernel_text(event, text)) {
+		out_literal(sink->out, ": ");
+		out_visible(sink->out, text);
 	} else {
 		put_arguments(sink, event, 0);
 	}

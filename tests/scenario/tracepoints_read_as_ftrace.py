@@ -1,0 +1,165 @@
+"""Fifty tracepoints of twenty systems, chosen at random, beside ftrace in the same run: as many, and the same text."""
+import collections
+import re
+import subprocess
+import sys
+
+import ringtail
+from lib.ftrace import Ftrace
+
+EVENTS, SYSTEMS = 50, 20
+# Their names are in no format, and no number of theirs is: they print as numbers.
+UNNAMED = re.compile(r"\{ ?(?!TCP_|IOPRIO_)[A-Z]\w+ ?,")
+# Of our own programs, and of what ringtail and ftrace do themselves; those that have an own text here.
+NOT_CHOSEN = re.compile(r"bpf_trace|bpf_test_run|ftrace|sched:sched_(switch|wakeup|process_(fork|exec|exit))$|"
+                        r"^(ftrace|initcall|preemptirq|syscalls|raw_syscalls)|"
+                        # The kernel leaves parts of their records as they were.
+                        r"fib:fib_table_lookup")
+
+LOAD = r"""
+import mmap, os, signal, socket, subprocess, sys, tempfile, threading, time
+print("ready", flush=True)
+input()
+signal.signal(signal.SIGUSR1, lambda *_: None)
+for _ in range(3):
+    os.kill(os.getpid(), signal.SIGUSR1)
+    with tempfile.NamedTemporaryFile(dir="/var/tmp" if os.path.isdir("/var/tmp") else "/tmp") as file:
+        file.write(os.urandom(100_000))
+        file.flush()
+        os.fsync(file.fileno())
+        os.truncate(file.name, 100)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        file.seek(0)
+        file.read()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        peer, _ = server.accept()
+        client.sendall(b"x" * 10_000)
+        peer.recv(10_000)
+        client.close()
+        peer.close()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", 0))
+        udp.sendto(b"x", udp.getsockname())
+        udp.recv(1)
+    memory = mmap.mmap(-1, 1 << 20)
+    memory.write(b"x" * (1 << 20))
+    memory.close()
+    thread = threading.Thread(target=time.sleep, args=(0.01,))
+    thread.start()
+    thread.join()
+    subprocess.run(["/bin/true"], check=True)
+    r, w = os.pipe()
+    os.close(r), os.close(w)
+    end = time.monotonic() + 0.1
+    while time.monotonic() < end:
+        os.stat("/proc/self/status")
+        os.sched_yield()
+"""
+
+
+def start():
+    load = subprocess.Popen([sys.executable, "-c", LOAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    load.stdout.readline()
+    return load
+
+
+def run(case, load):
+    load.communicate(b"\n")
+    case.check_equal(load.returncode, 0, "the load ran")
+
+
+def names_of(path):
+    return [f"{event.parent.name}:{event.name}" for event in path.glob("events/*/*") if event.is_dir()]
+
+
+def fired(case):
+    """What this load fires at all, by system."""
+    load, systems = start(), collections.defaultdict(list)
+    ftrace = Ftrace([], kilobytes=16384)
+    try:
+        ftrace.events = [name for name in names_of(ftrace.path) if not NOT_CHOSEN.search(name) and
+                         not UNNAMED.search((ftrace.directory(name) / "format").read_text())]
+        ftrace.begin(load.pid)
+        run(case, load)
+        for name in set(re.findall(rf"-{load.pid}\s+\[\d+\].*?[\d.]+: (\w+): ",
+                                   (ftrace.path / "trace").read_text())):
+            for event in ftrace.events:
+                if event.endswith(f":{name}"):
+                    systems[event.split(":")[0]].append(event)
+    finally:
+        ftrace.close()
+    return systems
+
+
+def choose(case, systems):
+    chosen = [case.random.choice(sorted(events)) for _, events in sorted(systems.items())]
+    left = sorted({event for events in systems.values() for event in events} - set(chosen))
+    case.random.shuffle(left)
+    return (chosen + left)[:EVENTS]
+
+
+def pattern_of(ours):
+    """Names of functions, and addresses that the kernel hashes, are known to the kernel only."""
+    return re.sub(r"0x[0-9a-f]{16}", r"\\S+( \\[\\w+\\])?", re.escape(ours))
+
+
+def compare(case, event, ours, theirs, unlike):
+    """How many of them read the same."""
+    name = event.split(":")[1]
+    mine = [line.split(f" {name}: ", 1)[1] for line in ours if f" {name}: " in line]
+    if not mine and ours:
+        case.say(f"{event}: by its fields: {ours[0][60:160]}")
+        return 0
+    odd = [(one, other) for one, (_, other) in zip(mine, theirs)
+           if not re.fullmatch(pattern_of(one.rstrip()), other.rstrip())]
+    if odd:
+        case.say(f"{event} does not read as the kernel prints it, {len(odd)} of {len(mine)}: {odd[0]}")
+        unlike.append(event)
+    return len(mine) - len(odd)
+
+
+def main(case):
+    systems = fired(case)
+    events = choose(case, systems)
+    chosen = {event.split(":")[0] for event in events}
+    case.say(f"{len(events)} events of {len(chosen)} systems: {' '.join(events)}")
+    load = start()
+    ftrace = Ftrace(events, kilobytes=16384)
+    (ftrace.path / "options/hash-ptr").write_text("0")
+    daemon = case.daemon("--ring-size=16MiB", "--trace-self")
+    words = [word for event in events for word in ("-p", f"tracepoint:{event}")]
+    stream = case.stream(daemon, *words, "-f", f"tid == {load.pid}", "-o", "text")
+    try:
+        ftrace.begin(load.pid)
+        run(case, load)
+        case.await_rings_empty(daemon)
+        done = stream.interrupt()
+        stat = daemon.stat()
+        refused = stat["recursion_lost"] + sum(one["count"] for ring in stat["ring"]
+                                               for one in ring["lost"])
+        lines = collections.defaultdict(list)
+        for line in done.out.splitlines():
+            found = re.match(r"\S+ \[\d+\] .{17}\S+\s+(\w+)[:(]", line)
+            lines[found[1] if found else ""].append(line)
+        same, missing, unlike = 0, 0, []
+        for event in ftrace.events:
+            theirs, ours = ftrace.lines(event, load.pid), lines[event.split(":")[1]]
+            # ftrace leaves out what fires inside its own work; we do not.
+            missing += max(0, len(theirs) - len(ours))
+            if len(ours) != len(theirs):
+                case.say(f"{event}: we have {len(ours)}, ftrace has {len(theirs)}")
+            else:
+                same += compare(case, event, ours, theirs, unlike)
+    finally:
+        ftrace.close()
+    case.say(f"{same} lines are the same, {missing} are missing, {refused} were refused")
+    case.check(len(events) >= min(EVENTS, sum(map(len, systems.values()))) and
+               len(chosen) >= min(SYSTEMS, len(systems)), "there are as many as can be")
+    case.check_equal(unlike, [], "all read as the kernel prints them")
+    case.check(same > 100, "many read the same", same)
+    case.check(missing <= refused, "none is missing but those", missing, refused)
+    case.check_balanced(daemon)
+
+
+ringtail.run(main)
