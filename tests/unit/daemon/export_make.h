@@ -3,6 +3,7 @@
 #define RINGTAIL_TESTS_UNIT_DAEMON_EXPORT_MAKE_H
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,7 +85,7 @@ static inline struct export_event *make_event(const struct export_host *host,
 	struct batch_item item = {.kind = BATCH_EVENT, .seq = ++seq, .thread = &thread};
 	struct export_event *event;
 
-	memcpy(thread.comm, comm, strnlen(comm, sizeof(thread.comm)));
+	snprintf(thread.comm, sizeof(thread.comm), "%s", comm);
 	item.event.probe = (uint16_t)probe;
 	item.event.fields = host->run->shape[probe].fields;
 	item.event.has_duration = host->run->shape[probe].has_duration;
