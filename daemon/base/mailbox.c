@@ -1,4 +1,4 @@
-/* mailbox: see mailbox.h. A stack that is taken whole and turned round: no ABA, no lock. */
+/* A stack that is taken whole and turned round: no ABA, no lock. */
 #include "daemon/base/mailbox.h"
 
 #include <errno.h>

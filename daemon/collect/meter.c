@@ -1,5 +1,5 @@
 /*
- * meter: see meter.h. First its life and what the workers do with it, then what the main thread reads.
+ * First its life and what the workers do with it, then what the main thread reads.
  */
 #include "daemon/collect/meter.h"
 

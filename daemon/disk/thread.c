@@ -1,4 +1,4 @@
-/* disk_thread: see disk_thread.h. Jobs go in under a lock that is held for no longer than that. */
+/* Jobs go in under a lock that is held for no longer than that. */
 #include "daemon/disk/thread.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
  *	                                            ^──── later ─────────────┘
  *
  * The queue is bounded: beyond it the oldest goes, counted, unless the spool has what is behind (then
- * whoever gives frames waits, see export_feed.h). A request is sent again, later each time, until it is
+ * whoever gives frames waits, see feed.h). A request is sent again, later each time, until it is
  * answered; a back end that refuses whoever sends has it kept as one that is away. One that refuses
  * what is in it is sent its halves, until what it refuses is alone. The export thread.
  */

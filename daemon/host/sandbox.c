@@ -1,5 +1,5 @@
 /*
- * sandbox: see sandbox.h. Lists are of what the C library calls, which is not always what the
+ * Lists are of what the C library calls, which is not always what the
  * program does: each row that would surprise says whose it is.
  */
 #include "daemon/host/sandbox.h"

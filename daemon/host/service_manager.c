@@ -1,5 +1,5 @@
 /*
- * service_manager: see service_manager.h. Each call is one datagram, descriptors as SCM_RIGHTS.
+ * Each call is one datagram, descriptors as SCM_RIGHTS.
  *
  * The witness: the write end of a pipe, stored as everything else. A manager that does not store
  * closes it, which the read end shows; and when this process ends, the manager sees that nobody can

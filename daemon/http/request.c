@@ -1,5 +1,5 @@
 /*
- * http_request: see http_request.h. RFC 9112, strictly: lines end in CRLF, fields are not folded, a
+ * RFC 9112, strictly: lines end in CRLF, fields are not folded, a
  * name is followed by its colon at once, HTTP/1.1 has one Host. A request that two servers could read in
  * two ways is refused: with a length and a transfer coding, or with two lengths.
  */

@@ -1,5 +1,5 @@
 /*
- * ring_reader: see ring_reader.h. In: a ring in shared memory. Out: its records and losses,
+ * In: a ring in shared memory. Out: its records and losses,
  * numbered. On the one thread that owns the reader; the producer runs beside it in any context.
  *
  * Who meets whom (the argument is in docs/ring-abi.md):

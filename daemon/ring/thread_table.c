@@ -1,5 +1,5 @@
 /*
- * thread_table: see thread_table.h. Entries in one array, found through an open-addressing hash of
+ * Entries in one array, found through an open-addressing hash of
  * tid with backward-shift deletion; both double together.
  */
 #include "daemon/ring/thread_table.h"

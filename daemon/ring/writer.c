@@ -1,5 +1,5 @@
 /*
- * ring_writer: see ring_writer.h. In: records, from any thread or signal handler of one process.
+ * In: records, from any thread or signal handler of one process.
  * Out: the ring. The order of its stores and loads is the ABI's; ring_reader.c names both partners.
  *
  * Every word of a record is a release store. On the machines that matter this costs nothing, and

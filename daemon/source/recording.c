@@ -1,5 +1,5 @@
 /*
- * recording: see recording.h. First what lies where in the file, then its events and losses, one by one:
+ * First what lies where in the file, then its events and losses, one by one:
  * the batches of different CPUs lie in the file as they were flushed, not in order of time, so each CPU
  * is a stream of its own with its own decoder, and the stream with the oldest event goes next.
  */

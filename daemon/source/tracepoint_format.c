@@ -1,5 +1,5 @@
 /*
- * tracepoint_format: see tracepoint_format.h. The text is
+ * The text is
  *
  *	name: sched_switch
  *	ID: 316

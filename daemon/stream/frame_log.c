@@ -1,4 +1,4 @@
-/* frame_log: see frame_log.h. A circular array with running totals, so that sums are differences. */
+/* A circular array with running totals, so that sums are differences. */
 #include "daemon/stream/frame_log.h"
 
 #include <stdbool.h>

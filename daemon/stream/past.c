@@ -1,4 +1,4 @@
-/* past: see past.h. First `from` is read to its end; then the log, where that record leaves off in it. */
+/* First `from` is read to its end; then the log, where that record leaves off in it. */
 #include "daemon/stream/past.h"
 
 #include <errno.h>

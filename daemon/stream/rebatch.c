@@ -1,4 +1,3 @@
-/* rebatch: see rebatch.h. */
 #include "daemon/stream/rebatch.h"
 
 #include <errno.h>

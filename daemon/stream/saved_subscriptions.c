@@ -1,5 +1,5 @@
 /*
- * saved_subscriptions: see saved_subscriptions.h. The text, a subscription after the other; a word has
+ * The text, a subscription after the other; a word has
  * its length before it, since a filter may hold anything:
  *
  *	subscription 4 2
