@@ -46,6 +46,13 @@ static void check_events(const struct filter *filter)
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
 	unsigned clauses = filter_kernel_clauses(filter, clause, RT_FILTER_CLAUSES_MAX);
 
+	static const char longest[STRING_BYTES_MAX] = "/etc/passwd";	/* cut, as zeros behind it */
+	const struct batch_attachment attached[] = {
+		{ .kind = RT_ATTACH_STRING, .arg = 1, .text = (const uint8_t *)longest,
+		  .text_bytes = sizeof(longest) },
+		{ .kind = RT_ATTACH_STRING, .arg = 3, .text = (const uint8_t *)"10.0.0.1:443", .text_bytes = 12 },
+	};
+
 	for (size_t p = 0; p < catalog->n_probe; p++) {
 		struct batch_event event = {
 			.probe = catalog->probe[p]->id,
@@ -55,7 +62,9 @@ static void check_events(const struct filter *filter)
 		};
 
 		for (size_t t = 0; t < sizeof(threads) / sizeof(threads[0]); t++) {
-			if (filter_pass(filter, 1, &event, &threads[t], NULL) &&
+			struct filter_texts texts = { attached, p % 3, false };
+
+			if (filter_pass(filter, 1, &event, &threads[t], p % 3 ? &texts : NULL) &&
 			    !recorded(clause, clauses, &threads[t]))
 				abort();
 		}
