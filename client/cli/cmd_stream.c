@@ -153,6 +153,7 @@ static enum exit_code take(const struct settings *settings, const struct cmd_tap
 	if (tap)
 		ringtail_set_tap(ringtail, tap->frame, tap->context);
 	ringtail_set_span(ringtail, wanted->since_realtime_ns, pump->until_realtime_ns);
+	who_look(who, ringtail_host(ringtail));
 	if (ringtail_subscribe(ringtail, wanted, &error)) {
 		who_place(who, &error);
 		return cmd_fail(&error, cmd_text_of(settings, &error));

@@ -223,6 +223,8 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 	case RINGTAIL_GAP:
 	case RINGTAIL_BATCH:
 		run->unacked = true;
+		if (run->pump->who && (item->kind == RINGTAIL_LOSS || item->kind == RINGTAIL_GAP))
+			who_look_again(run->pump->who);
 		if (item->kind == RINGTAIL_GAP && item->reason < 32)
 			run->missing |= 1u << item->reason;
 		if (is_hidden(run, item))

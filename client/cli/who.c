@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/cli/symbols.h"
+#include "client/lib/conn.h"
 #include "client/lib/failure.h"
 #include "query/filter.h"
 #include "query/probe_set.h"
@@ -171,11 +172,26 @@ void who_place(const struct who *who, struct ringtail_error *error)
 		filter_refusal_shift(error->what, sizeof(error->what), &error->column, 1);
 }
 
+void who_look(struct who *who, const struct ringtail_host *host)
+{
+	if (who->tree && symbols_same_boot(host->boot_id))
+		tree_add_descendants(who->tree);
+}
+
+void who_look_again(struct who *who)
+{
+	uint64_t now_ns = conn_now_ns();
+
+	if (!who->tree || !who->here || now_ns - who->looked_ns < WHO_LOOK_NS)
+		return;
+	who->looked_ns = now_ns;
+	tree_add_descendants(who->tree);
+}
+
 int who_begin(struct who *who, const struct ringtail_host *host, struct ringtail_error *error)
 {
-	bool here = !who->of_file && symbols_same_boot(host->boot_id);
-
-	if (who->command && !here) {
+	who->here = !who->of_file && symbols_same_boot(host->boot_id);
+	if (who->command && !who->here) {
 		failure_set(error, EINVAL, "other-host", "the command would run on this host, and the daemon "
 			    "traces another");
 		failure_hint(error, "run tracectl there, or use --tree with the number of a process there");
@@ -187,7 +203,7 @@ int who_begin(struct who *who, const struct ringtail_host *host, struct ringtail
 	}
 	if (!who->tree)
 		return 0;
-	if (here)
+	if (who->here)
 		tree_add_descendants(who->tree);
 	else
 		tree_believe_parents(who->tree);

@@ -19,6 +19,8 @@ struct who {
 	bool of_file;			/* and not of what is there now */
 	bool shows[TREE_PROBES];	/* asked for by -p: the others come only for the tree */
 	struct command *command;	/* NULL: none */
+	bool here;			/* the traced host is this one, and /proc is its */
+	uint64_t looked_ns;
 };
 
 /*
@@ -33,6 +35,16 @@ int who_destroy(struct who *who);
 
 /* The column of a refusal, in the filter as it was written. */
 void who_place(const struct who *who, struct ringtail_error *error);
+
+/*
+ * Connected, and not subscribed yet: who is there already. A process that ends before who_begin() looks again
+ * has events all the same.
+ */
+void who_look(struct who *who, const struct ringtail_host *host);
+
+/* Forks may be among what was lost: who is there now. At most once in WHO_LOOK_NS. */
+#define WHO_LOOK_NS	1000000000u
+void who_look_again(struct who *who);
 
 /*
  * Connected and subscribed: who is there already. -EINVAL if there is a command, and `host` is another host:

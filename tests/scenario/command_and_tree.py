@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import re
+import signal
 import subprocess
 
 import ringtail
@@ -95,6 +96,52 @@ def rows(done):
     return count((line["key"]["function"], line["count"]) for line in lines if "key" in line)
 
 
+# Forks at the first byte; the child makes its calls at the second.
+FORKS = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+os.read(0, 1)
+if not os.fork():
+    os.read(0, 1)
+    for _ in range(50):
+        libc.syscall(110)
+    os._exit(0)
+os.write(1, b"forked")
+os.wait()
+"""
+
+
+def fork_among_the_lost(case):
+    """The fork is lost with much else; what the child does then is not."""
+    daemon = case.daemon("--ring-size=16KiB")
+    process = case.start("python3", "-c", FORKS, stdin=-1)
+    stream = case.start_stream(daemon, "--tree", str(process.popen.pid), "-p", "getppid", "--by", "pid", "-o",
+                               "json", command="count")
+    filler = case.stream(daemon, "-p", "getppid", "-p", "getuid", "-o", "none")
+    stream.await_subscribed()
+    daemon.signal(signal.SIGSTOP)
+    cpus = os.cpu_count()
+    case.load(20_000 * cpus, processes=cpus, cpus=list(range(cpus))).run()
+    process.popen.stdin.write(b"1")
+    process.popen.stdin.flush()
+    ringtail.wait_until(lambda: "forked" in process.read("out"), "it forks while no ring has room")
+    daemon.signal(signal.SIGCONT)
+    case.load(100, processes=cpus, cpus=list(range(cpus))).run()      # so that the losses are told
+    case.await_rings_empty(daemon)
+    stream.await_all()
+    process.popen.stdin.write(b"2")
+    process.popen.stdin.flush()
+    process.wait()
+    case.await_rings_empty(daemon)
+    stream.await_all()
+    filler.interrupt()
+    done = stream.interrupt()
+    counts = [line["count"] for line in map(json.loads, done.out.splitlines()) if "key" in line]
+    case.check_equal((done.code, counts), (3, [50]), "its child is found again", done.out, done.err)
+    case.check_balanced(daemon)
+    daemon.stop()
+
+
 def main(case):
     program = case.path(case.own_comm)
     subprocess.run(["gcc", "-O1", "-w", "-pthread", "-o", program, case.write("calls.c", PROGRAM)],
@@ -149,6 +196,8 @@ def main(case):
                          "json", case.path("tree.rt"))
     case.check_equal(rows(done), rows(answer), "and a recording gives the same")
     case.check_balanced(daemon)
+    daemon.stop()
+    fork_among_the_lost(case)
 
 
 ringtail.run(main)
