@@ -4,7 +4,7 @@
 #	proto/*.c                   libproto.a
 #	query/*.c                   libquery.a
 #	daemon/, its rooms          libdaemon.a, with main.c ringtaild
-#	client/lib/*.c              libringtail.a, with proto/ and what it takes of query/
+#	client/lib/*.c              libringtail.a and .so, with proto/ and what it takes of query/
 #	client/cli/*.c              libtracectl.a, with main.c and cmd_*.c tracectl
 #	tests/unit/ROOM/test_*.c    a program each, linked with its room and proto
 #	tests/fuzz/fuzz_*.c         a libFuzzer target each
@@ -15,9 +15,11 @@
 #	make BUILD=build/tsan SANITIZE=-fsanitize=thread
 #	make fuzzers all BUILD=build/fuzz CC=clang SANITIZE=-fsanitize=address,undefined,fuzzer-no-link
 
+# The one place that says it (tests/unit/check/version_test.py compares the others).
 VERSION	:= 0.1.0
 BUILD	?= build
 PREFIX	?= /usr
+LIBDIR	?= $(PREFIX)/lib
 DESTDIR	?=
 CC	?= gcc
 CLANG	?= clang
@@ -70,7 +72,8 @@ $(FLAGS): always
 # What is made on the way stays; and is made again where it is gone, or its source is newer than it.
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
-.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate sim-coverage install uninstall \
+.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate sim-coverage install \
+	install-dkms install-grafana uninstall deb \
 	stress clean deps docs t tidy help compile_commands.json
 
 # ---- What is missing is installed, once ---------------------------------------------------------
@@ -82,6 +85,7 @@ build/.deps-%: .ci/deps.sh
 	$(Q)mkdir -p build && sh .ci/deps.sh $* && touch $@
 $(DEPS): $(BUILD_DEPS)
 build/.deps-bench: $(DEPS)
+check-packages: build/.deps-more
 
 # ---- Generated ----------------------------------------------------------------------------------
 
@@ -120,7 +124,7 @@ BPF_ARCH := $(patsubst x86_64,x86,$(patsubst aarch64,arm64,$(shell uname -m)))
 $(BUILD)/kmod/ringtail.bpf.o: kmod/bpf/ringtail.bpf.c $(BPF_SOURCES) | $(BUILD_DEPS)
 	$(call say,BPF,$<)
 	$(Q)mkdir -p $(@D) && $(CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Werror \
-		-D__TARGET_ARCH_$(BPF_ARCH) -I. -I/usr/include/$(MULTIARCH) -c $< -o $@
+		-ffile-prefix-map=$(CURDIR)=. -D__TARGET_ARCH_$(BPF_ARCH) -I. -I/usr/include/$(MULTIARCH) -c $< -o $@
 
 $(SKEL): $(BUILD)/kmod/ringtail.bpf.o
 	$(call say,SKEL,$@)
@@ -139,6 +143,9 @@ LIBPROTO  := $(BUILD)/libproto.a
 LIBQUERY  := $(BUILD)/libquery.a
 LIBDAEMON := $(BUILD)/libdaemon.a
 LIBCLIENT := $(BUILD)/libringtail.a
+# Raised when a program that is linked with it would have to be compiled anew.
+SONAME	:= libringtail.so.1
+LIBSHARED := $(BUILD)/$(SONAME)
 LIBCLI    := $(BUILD)/libtracectl.a
 LIB_proto  := $(LIBPROTO)
 LIB_query  := $(LIBQUERY) $(LIBPROTO)
@@ -149,16 +156,27 @@ LIBS_query := $(PROTO_LIBS)
 LIBS_daemon := $(DAEMON_LIBS)
 LIBS_client := $(CLIENT_LIBS)
 
-all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy ## builds ringtaild, tracectl and the tools
+all: $(BUILD)/ringtaild $(BUILD)/tracectl $(if $(SANITIZE),,$(LIBSHARED)) $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy ## builds ringtaild, tracectl and the tools
 
 # -MMD tells what each object was made of; generated headers must be there before the first time.
 $(BUILD)/%.o: %.c $(FLAGS) | $(GENERATED)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
+# Code that lies anywhere in memory, for the shared library.
+PIC_CFLAGS = $(filter-out -fPIE,$(ALL_CFLAGS)) -fPIC
+$(BUILD)/pic/%.o: %.c $(FLAGS) | $(GENERATED)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(PIC_CFLAGS) -MMD -MP -c $< -o $@
+
 $(BUILD)/proto/ringtail.pb-c.o: $(PB_H)
 	$(call say,CC,$(PB_H:.h=.c))
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-shadow -MMD -MP -c $(PB_H:.h=.c) -o $@
+
+$(BUILD)/pic/proto/ringtail.pb-c.o: $(PB_H)
+	$(call say,CC,$(PB_H:.h=.c))
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(PIC_CFLAGS) -Wno-shadow -MMD -MP \
+		-c $(PB_H:.h=.c) -o $@
 
 $(BUILD)/proto/export/%.pb-c.o: $(BUILD)/proto/export/%.pb-c.h
 	$(call say,CC,$(<:.h=.c))
@@ -174,12 +192,21 @@ $(LIBPROTO) $(LIBQUERY) $(LIBDAEMON) $(LIBCLIENT) $(LIBCLI):
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+# The same, shared: of its symbols only those of ringtail.map, which a linker can tell apart by version.
+$(LIBSHARED): $(patsubst $(BUILD)/%,$(BUILD)/pic/%,$(CLIENT_OBJECTS) $(PROTO_OBJECTS) $(QUERY_OBJECTS)) \
+		client/lib/ringtail.map
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared $(filter-out -pie,$(LDFLAGS)) -Wl,-z,defs \
+		-Wl,-soname,$(SONAME) -Wl,--as-needed -Wl,--version-script,client/lib/ringtail.map \
+		-o $@ $(filter %.o,$^) -lssl -lcrypto $(PROTO_LIBS)
+
 # What every event goes through is optimised as one piece in the daemon (docs/performance.md); the
 # objects hold ordinary code too, for the tests, which put functions of their own in the place of some.
 HOT	:= daemon/ring/reader daemon/ring/thread_table daemon/collect/drain daemon/collect/batcher \
 	daemon/collect/meter query/filter query/filter_program proto/batch_encode
 LTO	:= $(if $(SANITIZE)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
-$(HOT:%=$(BUILD)/%.o): ALL_CFLAGS += $(LTO)
+# A seed of its own for each, so that the names which the compiler makes up are the same every time.
+$(HOT:%=$(BUILD)/%.o): ALL_CFLAGS += $(LTO) $(if $(LTO),-frandom-seed=$(@F))
 LINK_HOT := $(if $(LTO),$(CFLAGS) $(HARDEN) $(LTO) $(filter-out -fno-lto,$(LDFLAGS)),$(LDFLAGS))
 
 $(BUILD)/ringtaild: $(BUILD)/daemon/main.o $(LIB_daemon)
@@ -294,11 +321,11 @@ check: $(DEPS) ## runs every test
 # What takes the network, and half as long again. Downloads are kept in $RINGTAIL_CACHE, or ~/.cache/ringtail
 # where that is a directory, else in build/cache.
 .PHONY: check-more
-check-more: $(DEPS) ## runs what make check has no network or time for: other kernels, real back ends, sim-coverage
+check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, other kernels, real back ends
 	$(Q)python3 tests/check.py --build build --more
 
 # A part of it. (Not among the phony: for those there are no patterns.)
-check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, kernels, backends
+check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, packages, kernels, backends
 	$(Q)python3 tests/check.py --build build --only $*
 
 $(BENCHES) $(patsubst %.c,$(BUILD)/%.o,$(BENCH_C)): | build/.deps-bench
@@ -337,11 +364,16 @@ soak: $(DEPS) all ## everything at once, for a long time
 install: all ## into DESTDIR and PREFIX
 	install -D -m 0755 $(BUILD)/ringtaild $(DESTDIR)$(PREFIX)/sbin/ringtaild
 	install -D -m 0755 $(BUILD)/tracectl $(DESTDIR)$(PREFIX)/bin/tracectl
-	install -D -m 0644 $(LIBCLIENT) $(DESTDIR)$(PREFIX)/lib/libringtail.a
+	install -D -m 0644 $(LIBCLIENT) $(DESTDIR)$(LIBDIR)/libringtail.a
+	install -D -m 0644 $(LIBSHARED) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libringtail.so
 	install -D -m 0644 client/lib/ringtail.h $(DESTDIR)$(PREFIX)/include/ringtail/ringtail.h
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' client/lib/ringtail.pc.in \
-		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/ringtail.pc
+	install -d $(DESTDIR)$(PREFIX)/include/ringtail/kmod/uapi
+	install -m 0644 -t $(DESTDIR)$(PREFIX)/include/ringtail/kmod/uapi kmod/uapi/ringtail.h \
+		kmod/uapi/ringtail_ioctl.h
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed 's,@PREFIX@,$(PREFIX),; s,@LIBDIR@,$(LIBDIR),; s,@VERSION@,$(VERSION),' \
+		client/lib/ringtail.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ringtail.pc
 	install -D -m 0644 proto/ringtail.proto $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.proto
 	install -D -m 0644 proto/frame_types.def $(DESTDIR)$(PREFIX)/share/ringtail/frame_types.def
 	install -d $(DESTDIR)$(PREFIX)/share/doc/ringtail
@@ -352,24 +384,53 @@ install: all ## into DESTDIR and PREFIX
 	install -D -m 0644 systemd/network.conf $(DESTDIR)$(PREFIX)/share/ringtail/network.conf
 	install -D -m 0644 systemd/ringtail.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/ringtail.conf
 	install -D -m 0644 systemd/ringtail.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/ringtail.conf
-	install -D -m 0644 systemd/udev-60-ringtail.rules \
-		$(DESTDIR)$(PREFIX)/lib/udev/rules.d/60-ringtail.rules
 	install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)$(PREFIX)/share/ringtail/ringtaild.conf
 	test -e $(DESTDIR)/etc/ringtail/ringtaild.conf || \
 		install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)/etc/ringtail/ringtaild.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/tracectl.1
-	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man4 docs/ringtail.4
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man5 docs/ringtaild.conf.5
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/ringtaild.8
+
+# The module's source, as DKMS takes it; who may open its device; and that it is loaded at boot.
+DKMS	= $(DESTDIR)$(PREFIX)/src/ringtail-$(VERSION)
+install-dkms: ## the kernel module's source, for DKMS
+	install -d $(DKMS)/kmod/module $(DKMS)/kmod/uapi
+	sed 's,#MODULE_VERSION#,$(VERSION),' kmod/module/dkms.conf >$(DKMS)/dkms.conf
+	install -m 0644 -t $(DKMS)/kmod/uapi $(wildcard kmod/uapi/*.h)
+	install -m 0644 -t $(DKMS)/kmod/module kmod/module/Makefile kmod/module/Kbuild \
+		$(filter-out %.mod.c,$(wildcard kmod/module/*.[ch])) kmod/module/syscall_table.awk
+	install -D -m 0644 systemd/modules-load.d-ringtail.conf \
+		$(DESTDIR)$(PREFIX)/lib/modules-load.d/ringtail.conf
+	install -D -m 0644 systemd/udev-60-ringtail.rules \
+		$(DESTDIR)$(PREFIX)/lib/udev/rules.d/60-ringtail.rules
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man4 docs/ringtail.4
+
+GRAFANA	= $(PREFIX)/share/ringtail/grafana
+install-grafana: ## dashboards, their provisioning and alert rules
+	install -d $(DESTDIR)$(GRAFANA)/dashboards $(DESTDIR)$(GRAFANA)/alerts
+	install -m 0644 -t $(DESTDIR)$(GRAFANA)/dashboards $(wildcard grafana/dashboards/*.json)
+	install -m 0644 -t $(DESTDIR)$(GRAFANA)/alerts grafana/alerts/ringtail.rules.yaml
+	install -D -m 0644 -t $(DESTDIR)$(GRAFANA)/provisioning/datasources \
+		grafana/provisioning/datasources/ringtail.yaml
+	install -d $(DESTDIR)/etc/grafana/provisioning/dashboards
+	sed 's,path: .*,path: $(GRAFANA)/dashboards,' grafana/provisioning/dashboards/ringtail.yaml \
+		>$(DESTDIR)/etc/grafana/provisioning/dashboards/ringtail.yaml
+
+# Debian packages of what is in this tree and known to git; or, out of an archive, of all of it. They are built
+# in a copy, so that this tree stays as it is.
+deb: build/.deps-deb ## builds the Debian packages, into BUILD/deb
+	$(Q)sh .ci/deb.sh $(BUILD)/deb
 
 # What install leaves, by installing it elsewhere and taking the names; /etc and /var stay.
 uninstall: all ## removes what install left, but for /etc/ringtail and /var/lib/ringtail
 	$(Q)scratch=$$(mktemp -d) && \
-	$(MAKE) --no-print-directory install DESTDIR=$$scratch PREFIX=$(PREFIX) >/dev/null && \
-	(cd $$scratch && find . -type f -not -path './etc/*' | sed 's,^\.,,') | \
+	$(MAKE) --no-print-directory install install-dkms DESTDIR=$$scratch PREFIX=$(PREFIX) \
+		LIBDIR=$(LIBDIR) >/dev/null && \
+	(cd $$scratch && find . -type f,l -not -path './etc/*' | sed 's,^\.,,') | \
 		while read -r name; do rm -f "$(DESTDIR)$$name"; done && \
 	rm -rf $$scratch && \
-	rm -rf $(DESTDIR)$(PREFIX)/share/ringtail $(DESTDIR)$(PREFIX)/share/doc/ringtail \
+	rm -rf $(DESTDIR)$(PREFIX)/src/ringtail-$(VERSION) $(DESTDIR)$(PREFIX)/share/ringtail \
+		$(DESTDIR)$(PREFIX)/share/doc/ringtail \
 		$(DESTDIR)$(PREFIX)/include/ringtail
 
 clean: ## removes build/

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what is missing of the Debian packages that ringtail takes.
-#	usage: deps.sh build | check | bench
-# build: to build it and show it; check: to test it, too; bench: also the peers it is measured against.
+#	usage: deps.sh build | deb | check | more | bench
+# build: to build it and show it; deb: to make packages of it; check: to test it; more: what make check-more
+# takes besides; bench: also the peers it is measured against.
 set -eu
 build='gcc make pkg-config python3 clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libevent-dev
 	protobuf-c-compiler libprotobuf-c-dev protobuf-compiler libzstd-dev libisal-dev
@@ -12,14 +13,19 @@ check='libcmocka-dev libclang-rt-14-dev clang-tidy spin strace valgrind tmux zst
 	openssl prometheus chromium fonts-dejavu-core mount e2fsprogs util-linux
 	sqlite3 babeltrace2'
 bench='trace-cmd linux-perf lttng-tools liblttng-ust-dev kmod dpkg-dev'
+deb='dpkg-dev debhelper dh-dkms fakeroot'
+habits='shellcheck g++ bash-completion zsh fish file'
+more='lintian faketime'
 case ${1:-} in
-build) check= bench= ;;
-check) bench= ;;
-bench) ;;
-*) echo "usage: $0 build | check | bench" >&2; exit 2 ;;
+build) packages=$build ;;
+deb) packages="$build $deb" ;;
+check) packages="$build $check $habits" ;;
+more) packages="$build $deb $check $habits $more" ;;
+bench) packages="$build $check $habits $bench" ;;
+*) echo "usage: $0 build | deb | check | more | bench" >&2; exit 2 ;;
 esac
 missing=
-for package in $build $check $bench; do
+for package in $packages; do
 	dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
 		missing="$missing $package"
 done

@@ -50,6 +50,7 @@ KERNEL_TIMEOUT_S = 1500         # a download, and guest.sh's own time
 SERVER_BUILD_TIMEOUT_S = 1500
 INTEROP_TIMEOUT_S = 600
 SYSTEMD_TIMEOUT_S = 900
+PACKAGES_TIMEOUT_S = 600
 FUZZ_RUNS_TIMEOUT_S = 4 * 3600
 FUZZ_EXIT = 99    # libFuzzer's own is 77, which is a skip here
 # Inputs that are longer say nothing new, and take their time; the others have seeds to go by.
@@ -378,6 +379,23 @@ def check_guests(options, results):
         run_jobs([kmod_guest(options), systemd_guest(options)], results)
 
 
+def check_packages(options, results):
+    """Without ccache, which would hide what differs from build to build."""
+    built, scratch = f"{options.build}/packages", f"{options.build}/packages-test"
+    if not make(results, "all", "all", f"BUILD={options.build}"):
+        return
+    run_jobs([Job("packages build", ["sh", ".ci/deb.sh", built], {"CCACHE_DISABLE": "1"},
+                  timeout=PACKAGES_TIMEOUT_S, alone=True)], results)
+    run_jobs([Job("packages in qemu", ["sh", "tests/systemd/run.sh", options.build, built],
+                  timeout=SYSTEMD_TIMEOUT_S),
+              Job("packages are the same elsewhere",
+                  ["sh", "tests/packages/same_elsewhere.sh", built, f"{scratch}/elsewhere"],
+                  timeout=PACKAGES_TIMEOUT_S),
+              Job("packages hold what they are to",
+                  [sys.executable, "tests/packages/contents.py", built, f"{scratch}/contents"],
+                  timeout=PACKAGES_TIMEOUT_S)], results)
+
+
 def cpu_seconds():
     """Of all programs that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -467,7 +485,8 @@ PARTS = {
     "guests": check_guests,
 }
 # What takes the network, to download what it runs, or a build of its own: --more.
-PARTS_MORE = {"coverage": check_coverage, "kernels": check_kernels, "backends": check_backends}
+PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "kernels": check_kernels,
+              "backends": check_backends}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"kmod": check_kmod, "systemd": check_systemd}
 

@@ -13,6 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct ringtail;
 
 struct ringtail_error {
@@ -280,5 +284,9 @@ const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid
 const char *ringtail_stage_name(unsigned stage);	/* "ring" */
 const char *ringtail_reason_name(unsigned reason);	/* "ring-full" */
 const char *ringtail_reason_remedy(unsigned reason);	/* what to do about it; never NULL */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -3,16 +3,19 @@
 # emulation), installs ringtail there as `make install` does, and drives it through systemctl. Prints
 # one `ok NAME` or `not ok NAME` for each thing that is to hold (guest.py says what).
 #
-#	tests/systemd/run.sh [BUILD_DIR]	RT_RUN=GLOB: only these. RT_TIMEOUT_S=840.
-#						RT_KERNEL=6.1.0-56-amd64.
+#	tests/systemd/run.sh [BUILD_DIR [PACKAGES_DIR]]	RT_RUN=GLOB: only these. RT_TIMEOUT_S=840.
+#							RT_KERNEL=6.1.0-56-amd64.
 #
+# With PACKAGES_DIR, nothing is installed beforehand: the guest has dpkg and the Debian packages of that
+# directory, and packages.py installs, upgrades and purges them.
 # The root file system is made of the host's installed packages: systemd, Python and what ldd says
 # that they need. The kernel's log must be clean. Exit 0 passed, 1 failed, 77 skipped with the reason.
 # Needs: qemu-system-x86, linux-image-amd64, cpio, busybox-static, systemd, python3.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 programs=$(realpath -m "${1:-build}")
-build=$programs/systemd-test
+packages=${2:-}
+build=$programs/${packages:+packages-}systemd-test
 root=$build/root
 timeout_s=${RT_TIMEOUT_S:-840}
 
@@ -67,26 +70,81 @@ copy_systemd() {
 		"$root/lib/systemd/system/sysinit.target.wants/"
 }
 
+# dpkg, and what the packages' scripts call.
+copy_dpkg() {
+	copy /usr/bin/dpkg /usr/bin/dpkg-deb /usr/bin/dpkg-split /usr/bin/dpkg-query /usr/bin/dpkg-trigger \
+		/usr/bin/tar /usr/bin/rm /usr/bin/diff /usr/bin/perl /usr/bin/getent /usr/bin/deb-systemd-helper \
+		/usr/bin/deb-systemd-invoke /usr/sbin/start-stop-daemon /usr/sbin/ldconfig /usr/sbin/useradd \
+		/usr/sbin/userdel /usr/sbin/groupdel || return
+	copy /lib/"$(gcc -print-multiarch)"/libnss_files.so.2 2>/dev/null
+	tar -c -C / usr/lib/"$(gcc -print-multiarch)"/perl-base | tar -x -C "$root"
+}
+
+# What the packages need counts as installed: dpkg there knows of it what dpkg knows here.
+know_dependencies() {
+	mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" || return
+	: >"$root/var/lib/dpkg/available"
+	for package in $(for file in "$packages"/*.deb; do dpkg-deb -f "$file" Depends Recommends; done |
+			sed 's/^[A-Z][a-z]*: //' | tr ',' '\n' | sed 's/[(|:].*//' | sort -u); do
+		dpkg-query -s "$package" 2>/dev/null || continue
+		echo
+		: >"$root/var/lib/dpkg/info/$package.list"
+	done >"$root/var/lib/dpkg/status"
+}
+
+# The next version is this one under another number.
+copy_next() {
+	next=$build/next
+	rm -rf "$next" && dpkg-deb -R "$1" "$next" && sed -i 's/^Version: .*/&+next/' "$next/DEBIAN/control" &&
+	dpkg-deb --root-owner-group -Znone -b "$next" "$root/packages/next/" && rm -rf "$next"
+}
+
+copy_packages() {
+	copy_dpkg && know_dependencies && mkdir -p "$root/packages/next" || return
+	for package in "$packages"/*.deb; do
+		case $package in
+		*dbgsym* | *-dkms_* | *-dev_*) continue ;;
+		esac
+		cp "$package" "$root/packages/" || return
+		for program in usr/sbin/ringtaild usr/bin/tracectl; do
+			dpkg-deb --fsys-tarfile "$package" | tar -x -C "$build" "./$program" 2>/dev/null &&
+				copy "$build/$program"		# its libraries; itself goes again
+		done
+		case $package in
+		*/ringtail_* | */ringtail-client_*) copy_next "$package" || return ;;
+		esac
+	done
+	rm -rf "${build:?}/usr"
+	cp tests/systemd/packages.py "$root/test/" && sed -i 's/guest\.py/packages.py/' \
+		"$root/etc/systemd/system/check.service"
+}
+
+install_built() {
+	make --no-print-directory -o all install BUILD="${programs#"$PWD"/}" DESTDIR="$root" &&
+	copy "$programs/ringtaild" "$programs/tracectl"
+}
+
 build_root() {
 	rm -rf "$root" && mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib" "$root/usr/lib64" \
 		"$root/etc/systemd/system/multi-user.target.wants" "$root/proc" "$root/sys" \
-		"$root/dev" "$root/run" "$root/tmp" "$root/root" "$root/var/lib" "$root/var/log" \
+		"$root/dev" "$root/run" "$root/tmp" "$root/root" "$root/var/lib" "$root/var/log" "$root/var/tmp" \
 		"$root/usr/lib/systemd/system" "$root/test" || return
 	ln -s usr/bin "$root/bin" && ln -s usr/sbin "$root/sbin" && ln -s usr/lib "$root/lib" &&
 	ln -s usr/lib64 "$root/lib64" && cp tests/systemd/init.sh "$root/init" && chmod +x "$root/init" &&
 	cp "$(command -v busybox)" "$root/usr/bin/busybox" &&
 	ln -s ../run "$root/var/run" && copy_systemd && copy_python &&
-	make --no-print-directory -o all install BUILD="${programs#"$PWD"/}" DESTDIR="$root" \
-		>"$build/install.log" 2>&1 &&
-	copy "$programs/ringtaild" "$programs/tracectl" "$programs/tools/load" &&
-	cp "$programs/tools/load" "$root/usr/bin/load" && rm -rf "$root/${programs#/}" &&
+	copy "$programs/tools/load" &&
+	cp "$programs/tools/load" "$root/usr/bin/load" &&
 	cp tests/systemd/guest.py "$root/test/" && cp tests/systemd/check.service "$root/etc/systemd/system/" &&
 	ln -s ../check.service "$root/etc/systemd/system/multi-user.target.wants/" &&
 	printf 'root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n' >"$root/etc/passwd" &&
 	printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group" &&
 	echo 'passwd: files' >"$root/etc/nsswitch.conf" && echo ringtail-guest >"$root/etc/hostname" &&
 	echo 0123456789abcdef0123456789abcdef >"$root/etc/machine-id" && : >"$root/etc/os-release" &&
+	: >"$root/etc/shadow" && : >"$root/etc/gshadow" &&
 	mkdir -p "$root/etc/systemd/system.conf.d" &&
+	if [ "$packages" ]; then copy_packages; else install_built; fi >"$build/install.log" 2>&1 &&
+	rm -rf "${root:?}/${programs#/}" &&		# where copy has put what was built
 	ldconfig -r "$root" && (cd "$root" && find . | cpio -o -H newc -R +0:+0 --quiet) >"$build/root.cpio" &&
 	rm -rf "$root"
 }
