@@ -67,6 +67,7 @@ for test in "$build"/bpf/test_*; do
 		cp -L "$library" "$root$library"
 	done
 done
+# shellcheck disable=SC2086,SC2116 # the scenarios, on one line
 cat >"$root/init" <<INIT
 #!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run /sbin /usr/bin

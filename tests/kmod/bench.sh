@@ -57,6 +57,7 @@ add_lttng() {
 	PATH=$PATH:/sbin:/usr/sbin depmod -b "$root" "$kernel"
 	for file in "$(command -v lttng)" "$(command -v lttng-sessiond)" \
 			/usr/lib/x86_64-linux-gnu/lttng/libexec/lttng-consumerd; do
+		# shellcheck disable=SC2046 # a word for each library
 		[ -e "$file" ] && cp --parents -L "$file" $(ldd "$file" | grep -o '/[^ ]*') "$root/"
 	done
 	cp --parents -r /usr/share/xml/lttng "$root/"

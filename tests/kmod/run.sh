@@ -48,8 +48,10 @@ build_module() {
 build_tests() {
 	flags="-std=gnu17 -D_GNU_SOURCE -I. -I$programs -O1 -g -Wall -Wextra -Werror -static -pthread"
 	flags="$flags -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer"
+	# shellcheck disable=SC2086 # words
 	gcc $flags -o "$build/kmod_test" tests/kmod/kmod_test.c tests/kmod/guest.c \
-		tests/kmod/test_*.c daemon/ring/reader.c query/error.c &&
+		tests/kmod/test_*.c daemon/ring/reader.c query/error.c || return
+	# shellcheck disable=SC2086
 	gcc $flags -o "$build/kmod_fuzz" tests/kmod/kmod_fuzz.c
 }
 
