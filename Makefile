@@ -361,6 +361,11 @@ torture: $(DEPS) all $(BUILD)/sim/sim ## the long forms of the fault tests
 soak: $(DEPS) all ## everything at once, for a long time
 	$(Q)RINGTAIL_BUILD=$(BUILD) python3 tests/soak.py
 
+# completion SHELL,PLACE: as the shell looks for it.
+completion = install -d $(DESTDIR)$(PREFIX)/share/$(dir $(2)) && \
+	sed 's,@COMPLETE@,$(PREFIX)/share/ringtail/complete.sh,' client/completions/tracectl.$(1) \
+		>$(DESTDIR)$(PREFIX)/share/$(2)
+
 install: all ## into DESTDIR and PREFIX
 	install -D -m 0755 $(BUILD)/ringtaild $(DESTDIR)$(PREFIX)/sbin/ringtaild
 	install -D -m 0755 $(BUILD)/tracectl $(DESTDIR)$(PREFIX)/bin/tracectl
@@ -388,6 +393,10 @@ install: all ## into DESTDIR and PREFIX
 	test -e $(DESTDIR)/etc/ringtail/ringtaild.conf || \
 		install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)/etc/ringtail/ringtaild.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/tracectl.1
+	install -D -m 0755 client/completions/complete.sh $(DESTDIR)$(PREFIX)/share/ringtail/complete.sh
+	$(call completion,bash,bash-completion/completions/tracectl)
+	$(call completion,zsh,zsh/vendor-completions/_tracectl)
+	$(call completion,fish,fish/vendor_completions.d/tracectl.fish)
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man5 docs/ringtaild.conf.5
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/ringtaild.8
 
