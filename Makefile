@@ -394,6 +394,8 @@ install: all ## into DESTDIR and PREFIX
 		install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)/etc/ringtail/ringtaild.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/tracectl.1
 	install -D -m 0755 client/completions/complete.sh $(DESTDIR)$(PREFIX)/share/ringtail/complete.sh
+	install -D -m 0644 client/desktop/ringtail.magic $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.magic
+	install -D -m 0644 client/desktop/ringtail.xml $(DESTDIR)$(PREFIX)/share/mime/packages/ringtail.xml
 	$(call completion,bash,bash-completion/completions/tracectl)
 	$(call completion,zsh,zsh/vendor-completions/_tracectl)
 	$(call completion,fish,fish/vendor_completions.d/tracectl.fish)
