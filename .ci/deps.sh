@@ -33,5 +33,6 @@ done
 echo "installing:$missing"
 if [ "$(id -u)" = 0 ]; then as_root=; else as_root=sudo; fi
 $as_root apt-get update -q >/dev/null
+# shellcheck disable=SC2086 # a word for each package
 DEBIAN_FRONTEND=noninteractive $as_root apt-get install -q -y --no-install-recommends $missing \
 	>/dev/null || { echo "these packages could not be installed:$missing" >&2; exit 1; }
