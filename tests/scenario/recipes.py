@@ -179,7 +179,7 @@ def wanted(app, pid, port):
         "Who writes how much?": [rf"^ +5 +50 +10 +10 +10  {app}$"],
         "Who sends SIGKILL, and to whom?": [rf" {app} +{pid}/{pid} +kill\(pid=\d+, sig=SIGKILL\)"],
         "What was killed, also for want of memory?": [rf" {app} .*sched_process_exit"],
-        "Which processes end with an error?": [rf" {app} .*sched_process_exit.*768"],
+        "Which processes end with an error?": [rf" {app} .*sched_process_exit.*status 3$"],
         "Which programs start?": [r"sched_process_exec.*\"/bin/true\""],
         "Who starts processes?": [rf"^ +5  {app}$"],
         "What does this user do?": [rf"^ +11  {app}  getppid$"],
@@ -192,7 +192,7 @@ def wanted(app, pid, port):
         "Which container, unit or program burns it?": [rf"  {app}$"],
         "What waits for a lock?": [rf" {app} .*futex\(.*ETIMEDOUT"],
         "Which processes started and ended before the alert?": [r"sched_process_exec.*\"/bin/true\"",
-                                                                rf" {app} .*sched_process_exit.*768"],
+                                                                rf" {app} .*sched_process_exit.*status 3$"],
     }
 
 
