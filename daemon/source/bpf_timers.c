@@ -177,9 +177,15 @@ static void refuse_clock(const struct source_bpf_timer *timer, int err, struct e
 {
 	error_set(error, -err, "profile-failed", "%s: cannot open its perf event: %s",
 		  timer->name, strerror(-err));
-	error_hint(error, err == -EMFILE ? "raise the daemon's limit of open files: LimitNOFILE= of "
-		   "its unit, or ulimit -n" : "the kernel needs CONFIG_PERF_EVENTS, and a container or "
-		   "security module must not forbid perf_event_open(2)");
+	if (err == -EMFILE)
+		error_hint(error, "raise the daemon's limit of open files: LimitNOFILE= of its unit, or"
+			   " ulimit -n");
+	else if (err == -EACCES)	/* Debian's kernels want CAP_SYS_ADMIN then, and CAP_PERFMON does not do */
+		error_hint(error, "if kernel.perf_event_paranoid is above 2, as it is on Debian, lower it:"
+			   " sysctl kernel.perf_event_paranoid=2");
+	else
+		error_hint(error, "the kernel needs CONFIG_PERF_EVENTS, and a container or security module"
+			   " must not forbid perf_event_open(2)");
 }
 
 /* Most often the counter is what is missing: virtual machines have none of the processor's. */
