@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define ONE_MAX		24000	/* of one program; the kernel's own limit is a million */
-#define ALL_MAX		110000
+#define ALL_MAX		130000	/* of all: 6.1 goes through a fifth more than 6.18 */
 #define PROGRAMS_MIN	14	/* and one that is made on request */
 
 struct counted {
