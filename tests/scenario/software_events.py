@@ -1,5 +1,6 @@
 """Page faults and context switches of a process: as many as the kernel counts for it, each with its place and its
 address; hardware counters are refused where there is none, with the reason."""
+import json
 import os
 import subprocess
 import sys
@@ -38,6 +39,12 @@ input()
 """
 
 
+def shown(stream):
+    """The events on its whole lines."""
+    lines = stream.read("out").split("\n")[:-1]
+    return [event for event in map(json.loads, lines) if event.get("probe", "").startswith("software:")]
+
+
 def main(case):
     daemon = case.daemon("--ring-size=4MiB")
     child = subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -51,12 +58,14 @@ def main(case):
         child.stdin.flush()
         address, begin, faults, switches, end, faults_end, switches_end = \
             map(int, child.stdout.readline().split())
-        for stream in streams:
-            stream.await_all(SLEEPS)
-        minor, pages, away = ([event for event in stream.interrupt().lines
-                               if begin <= event.get("time", 0) <= end and "probe" in event and
-                               event["probe"].startswith("software:")]
+        # Shown, not only sent: a client that is interrupted shows what it has taken by then.
+        for stream, events in zip(streams, (faults_end - faults, PAGES, switches_end - switches)):
+            ringtail.wait_until(lambda: sum(begin <= event["time"] <= end for event in shown(stream)) >= events,
+                                f"{stream.name} has shown {events} events")
+        minor, pages, away = ([event for event in shown(stream) if begin <= event["time"] <= end]
                               for stream in streams)
+        for stream in streams:
+            stream.interrupt()
     finally:
         child.kill()
         child.wait()
