@@ -206,7 +206,9 @@ HOT	:= daemon/ring/reader daemon/ring/thread_table daemon/collect/drain daemon/c
 	daemon/collect/meter query/filter query/filter_program proto/batch_encode
 LTO	:= $(if $(SANITIZE)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
 # A seed of its own for each, so that the names which the compiler makes up are the same every time.
-$(HOT:%=$(BUILD)/%.o): ALL_CFLAGS += $(LTO) $(if $(LTO),-frandom-seed=$(@F))
+# Where paths are mapped, for packages, the assembler has to be told too: of an object for both, it names them.
+$(HOT:%=$(BUILD)/%.o): ALL_CFLAGS += $(LTO) $(if $(LTO),-frandom-seed=$(@F) \
+	$(if $(filter -ffile-prefix-map=%,$(CFLAGS)),-Wa$(comma)--debug-prefix-map=$(CURDIR)=.))
 LINK_HOT := $(if $(LTO),$(CFLAGS) $(HARDEN) $(LTO) $(filter-out -fno-lto,$(LDFLAGS)),$(LDFLAGS))
 
 $(BUILD)/ringtaild: $(BUILD)/daemon/main.o $(LIB_daemon)

@@ -23,7 +23,7 @@ for package in "$packages"/*.deb; do
 		different=1
 	fi
 done
-[ "$(find "$packages" -name '*.deb' | wc -l)" = "$(find "$scratch/packages" -name '*.deb' | wc -l)" ] || {
+[ "$(find "$packages" -maxdepth 1 -name '*.deb' | wc -l)" = "$(find "$scratch/packages" -maxdepth 1 -name '*.deb' | wc -l)" ] || {
 	echo "not ok the same number of packages"
 	different=1
 }
