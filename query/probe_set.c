@@ -8,7 +8,8 @@
 #include "query/nearest.h"
 #include "proto/limits.h"
 
-#define PARTS 3
+#define PARTS		3
+#define MEANINGS_MAX	3
 
 /* A glob cut at its colons; NULL where a part was left out. */
 struct spec {
@@ -133,30 +134,62 @@ static bool add_matches(struct probe_set *set, const struct spec *spec,
 	return found;
 }
 
-/* Without its provider: `openat`, `sched`, `sched:sched_switch`; or the name alone: `sched_switch`. */
-static bool add_by_end(struct probe_set *set, const struct spec *spec,
-		       const Ringtail__V1__Catalog *catalog)
+/*
+ * What a glob may mean, likeliest first: what it says; a probe without its provider (`openat`, `sched`,
+ * `sched:sched_switch`); a tracepoint's name alone (`sched_switch`). Each borrows from spec.
+ */
+static unsigned list_meanings(const struct spec *spec, struct spec meaning[MEANINGS_MAX])
 {
-	const struct spec by_function = { .part = { "*", spec->part[0], spec->part[1] } };
-	const struct spec by_name = { .part = { "tracepoint", "*", spec->part[0] } };
+	unsigned n = 0;
 
-	if (spec->part[2])
-		return false;
-	return add_matches(set, &by_function, catalog) ||
-	       (!spec->part[1] && add_matches(set, &by_name, catalog));
+	meaning[n++] = *spec;
+	if (!spec->part[2])
+		meaning[n++] = (struct spec){ .part = { "*", spec->part[0], spec->part[1] } };
+	if (!spec->part[1])
+		meaning[n++] = (struct spec){ .part = { "tracepoint", "*", spec->part[0] } };
+	return n;
 }
 
 int probe_set_add_glob(struct probe_set *set, const char *glob,
 		       const Ringtail__V1__Catalog *catalog, struct error *error)
 {
-	struct spec spec;
+	struct spec spec, meaning[MEANINGS_MAX];
 	int err = split(&spec, glob, error);
+	unsigned meanings = err ? 0 : list_meanings(&spec, meaning);
 
 	if (err)
 		return err;
-	if (add_matches(set, &spec, catalog) || add_by_end(set, &spec, catalog))
-		return 0;
+	for (unsigned i = 0; i < meanings; i++)
+		if (add_matches(set, &meaning[i], catalog))
+			return 0;
 	return refuse_glob(&spec, glob, catalog, error);
+}
+
+/* False, and nothing is changed, if none matches. */
+static bool keep_matches(Ringtail__V1__Catalog *catalog, const struct spec *spec)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		if (matches(spec, catalog->probe[i]))
+			catalog->probe[kept++] = catalog->probe[i];
+	if (kept)
+		catalog->n_probe = kept;
+	return kept;
+}
+
+int probe_set_keep_glob(Ringtail__V1__Catalog *catalog, const char *glob, struct error *error)
+{
+	struct spec spec, meaning[MEANINGS_MAX];
+	int err = split(&spec, glob, error);
+	unsigned meanings = err ? 0 : list_meanings(&spec, meaning);
+	bool kept = false;
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < meanings && !kept; i++)
+		kept = keep_matches(catalog, &meaning[i]);
+	return kept ? 0 : refuse_glob(&spec, glob, catalog, error);
 }
 
 int probe_set_from_globs(struct probe_set *set, char *const *glob, unsigned globs,

@@ -46,6 +46,12 @@ int probe_set_add_glob(struct probe_set *set, const char *glob,
 int probe_set_from_globs(struct probe_set *set, char *const *glob, unsigned globs,
 			 const Ringtail__V1__Catalog *catalog, struct error *error);
 
+/*
+ * Keeps in a catalog the probes that this glob would add, also those that the daemon only offers to make and
+ * that have no id yet. Errors as above; the catalog is unchanged on failure.
+ */
+int probe_set_keep_glob(Ringtail__V1__Catalog *catalog, const char *glob, struct error *error);
+
 /* Whether one probe matches one glob; false too if it is not a glob of probes. */
 bool probe_set_glob_matches(const char *glob, const Ringtail__V1__Probe *probe);
 

@@ -74,24 +74,6 @@ static void merge(const Ringtail__V1__Catalog *all, const Ringtail__V1__Catalog 
 			merged->probe[merged->n_probe++] = offers->probe[i];
 }
 
-/* Keeps those that match; without any, *error names the nearest. */
-static int select_probes(Ringtail__V1__Catalog *catalog, const char *glob, struct error *error)
-{
-	struct probe_set ignored = {0};
-	size_t kept = 0;
-
-	for (size_t i = 0; i < catalog->n_probe; i++)
-		kept += probe_set_glob_matches(glob, catalog->probe[i]);
-	if (!kept)
-		return probe_set_add_glob(&ignored, glob, catalog, error);
-	kept = 0;
-	for (size_t i = 0; i < catalog->n_probe; i++)
-		if (probe_set_glob_matches(glob, catalog->probe[i]))
-			catalog->probe[kept++] = catalog->probe[i];
-	catalog->n_probe = kept;
-	return 0;
-}
-
 /* How it prints is of no use in a list, and is the most of it. */
 static struct frame_ref *pack_list(const struct answers *answers, Ringtail__V1__Catalog *list,
 				   struct error *error)
@@ -129,7 +111,7 @@ struct frame_ref *answers_list(const struct answers *answers, const char *glob, 
 		error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 	} else {
 		merge(all, more, &list);
-		if (!*glob || select_probes(&list, glob, error) == 0)
+		if (!*glob || probe_set_keep_glob(&list, glob, error) == 0)
 			frame = pack_list(answers, &list, error);
 	}
 	free(list.probe);

@@ -15,6 +15,23 @@
 #define GLOBS(...) ((char *const[]){ __VA_ARGS__ }), \
 	sizeof((char *const[]){ __VA_ARGS__ }) / sizeof(char *)
 
+/* A list of the probes that it names has the same ones as a set of them. */
+static void assert_kept(const char *glob, const struct probe_set *want)
+{
+	Ringtail__V1__Catalog list = *small_catalog_get();
+	Ringtail__V1__Probe *probe[64];
+	struct probe_set kept = { 0 };
+
+	assert_true(list.n_probe <= 64);
+	memcpy(probe, list.probe, list.n_probe * sizeof(*probe));
+	list.probe = probe;
+	assert_int_equal(probe_set_keep_glob(&list, glob, NULL), 0);
+	for (size_t i = 0; i < list.n_probe; i++)
+		probe_set_add(&kept, list.probe[i]->id);
+	assert_int_equal(list.n_probe, probe_set_count(&kept));
+	assert_true(probe_set_equal(&kept, want));
+}
+
 static void assert_globs(char *const *glob, unsigned globs, const uint32_t *ids, unsigned count)
 {
 	struct probe_set set, want = { 0 };
@@ -24,6 +41,8 @@ static void assert_globs(char *const *glob, unsigned globs, const uint32_t *ids,
 	assert_int_equal(probe_set_from_globs(&set, glob, globs, small_catalog_get(), NULL), 0);
 	if (!probe_set_equal(&set, &want))
 		fail_msg("%s names %u probes", glob[0], probe_set_count(&set));
+	if (globs == 1)
+		assert_kept(glob[0], &want);
 }
 
 #define ASSERT_GLOB(glob, ...) \
