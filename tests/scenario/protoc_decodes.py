@@ -75,6 +75,8 @@ def shown(field, word):
     if field["type"] == TYPES["FIELD_FD"]:
         bits = 32
     word &= (1 << bits) - 1
+    if field["c_type"] == "dev_t":
+        return f"{word >> 20}:{word & 0xfffff}"
     signed = field["type"] in (TYPES["FIELD_SIGNED"], TYPES["FIELD_FD"], TYPES["FIELD_RESULT"])
     return word - (1 << bits) if signed and word >> (bits - 1) else word
 
@@ -121,7 +123,9 @@ def main(case):
     # Copies with names of their own: what others run under these names is none of this test's work.
     ls, cat = (shutil.copy(shutil.which(name), case.path(f"{name}-{os.getpid()}"))
                for name in ("ls", "cat"))
-    probes = ["-p", "syscall:*:call", "-p", "tracepoint:sched:*", "-p", "syscall:getppid:entry"]
+    probes = ["-p", "syscall:*:call", "-p", "tracepoint:sched:sched_switch", "-p", "tracepoint:sched:sched_wakeup",
+              "-p", "tracepoint:sched:sched_process_fork", "-p", "tracepoint:sched:sched_process_exec", "-p",
+              "tracepoint:sched:sched_process_exit", "-p", "syscall:getppid:entry"]
     stream = case.stream(daemon, "-w", file, *probes, "--flags", "strings,kstack,ustack", "-f",
                          f'pid == {load.pids[0]} || comm =~ "[lc][sa]*-{os.getpid()}"',
                          command="record")

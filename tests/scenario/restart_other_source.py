@@ -16,7 +16,7 @@ def main(case):
                         "links are stored")
     stream.interrupt()
     case.check_equal(daemon.stop(), 0, "a run that traces the kernel ends well")
-    case.check("the kernel records on" in daemon.log, "and leaves its programs to the next")
+    case.check("the kernel keeps recording" in daemon.log, "and leaves its programs to the next")
 
     daemon = manager.daemon(source=f"replay:{CAPTURE}")
     ringtail.wait_until(lambda: not any(name.startswith("source.") for name in manager.names()),
