@@ -143,10 +143,11 @@ struct bpf_local_storage_map {
 	int use_kmalloc_nolock;
 };
 
-/* Since 6.16, and with it the second argument of that tracepoint. */
-struct trace_event_raw_sched_process_exit {
-	bool group_dead;
-};
+/*
+ * How that tracepoint is called since 6.16; before, it had no second argument. Each kernel has a type of
+ * this name: one that it does not have libbpf would look for in its modules, which takes CAP_SYS_ADMIN.
+ */
+typedef void (*btf_trace_sched_process_exit)(void *data, struct task_struct *task, bool group_dead);
 
 struct linux_binprm {
 	const char *filename;

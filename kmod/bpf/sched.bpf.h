@@ -13,7 +13,7 @@
 /* Whether sched_process_exit says if it is the last of its process, or we must look. */
 inlined bool sched_exit_says_group_dead(void)
 {
-	return bpf_core_field_exists(struct trace_event_raw_sched_process_exit, group_dead);
+	return bpf_core_type_exists(btf_trace_sched_process_exit);
 }
 
 inlined bool sched_wants(const struct bpf_request *request, enum rt_probe probe)
