@@ -96,7 +96,7 @@ static const struct described *find(u32 probe)
 /* The call that a system call probe is about. */
 static const struct rt_syscall *syscall_of(u32 probe)
 {
-	if (probe < RT_PROBE_SYSCALL_CALL || probe >= RT_PROBE_MAX)
+	if (probe < RT_PROBE_SYSCALL_CALL || probe >= RT_PROBE_MADE)
 		return NULL;
 	return rt_syscall_get((probe - RT_PROBE_SYSCALL_CALL) % RT_SYSCALLS_MAX);
 }
