@@ -72,12 +72,19 @@ static void send_packet(int socket, struct packet *packet)
 static void check_accepted(enum loader_end sender, const struct loader_message *message)
 {
 	bool of_engine = message->type == LOADER_MSG_CONFIGURE ||
-			 message->type == LOADER_MSG_ASK_STATS;
+			 message->type == LOADER_MSG_ASK_STATS ||
+			 message->type == LOADER_MSG_MAKE || message->type == LOADER_MSG_ASK_STUCK;
 
 	if (message->type >= LOADER_MSG_TYPES || of_engine != (sender == LOADER_END_ENGINE))
 		abort();
 	if ((message->type == LOADER_MSG_KEEP || message->type == LOADER_MSG_DROP) &&
 	    strnlen(message->name, sizeof(message->name)) == sizeof(message->name))
+		abort();
+	if (message->type == LOADER_MSG_MAKE &&
+	    strnlen(message->make, sizeof(message->make)) == sizeof(message->make))
+		abort();
+	if (message->type == LOADER_MSG_MADE &&
+	    strnlen(message->made.spec, sizeof(message->made.spec)) == sizeof(message->made.spec))
 		abort();
 }
 
