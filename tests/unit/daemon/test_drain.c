@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -416,6 +417,86 @@ static void test_times_go_on(void **state)
 	close_all(&f);
 }
 
+/* An earlier producer's is shorter: the ring's next record is no part of it. */
+static void test_shortest_thread_record(void **state)
+{
+	const uint64_t call[] = {1000, 1};
+	struct rt_thread thread = {.pid = 10, .comm = "old"};
+	const struct batch_thread *known;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	write_record(&f, RT_PROBE_THREAD, 10, (const uint64_t *)&thread, RT_THREAD_BYTES_MIN / 8, NULL);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.drain.bad, 0);
+	assert_string_equal(f.received[0].comm, "old");
+	known = thread_table_get(f.drain.threads, thread_table_find(f.drain.threads, 10));
+	assert_int_equal(known->cgroup_id, 0);
+	close_all(&f);
+}
+
+/* Thread 0 is every CPU's own: it is nobody's successor. */
+static void test_idle_thread_after_another(void **state)
+{
+	const uint64_t call[] = {1000, 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	introduce(&f, 0, "swapper", 0);
+	introduce(&f, 10, "sh", 0);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_string_equal(f.received[0].comm, "sh");
+	write_record(&f, SMALL_GETPPID, 0, call, 2, NULL);
+	read_all(&f);
+	assert_string_equal(f.received[0].comm, "swapper");
+	close_all(&f);
+}
+
+/* A turn ends where it may, and has given back what it read, also where that is whole chunks. */
+static void test_turn_of_whole_chunks(void **state)
+{
+	const uint64_t call[] = {1000, 1};
+	struct rt_ring_producer *producer;
+	struct rt_ring_consumer *consumer;
+	struct fixture f;
+	size_t bytes;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	producer = ring_writer_map(f.writer, &bytes);
+	consumer = ring_writer_consumer(f.writer);
+	for (unsigned i = 0; i < 3 * DRAIN_CHUNK_RECORDS; i++)
+		write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	assert_int_equal(drain_read(&f.drain, DRAIN_CHUNK_RECORDS), DRAIN_CHUNK_RECORDS);
+	assert_true(consumer->consumer_pos > 0);
+	assert_true(consumer->consumer_pos < producer->producer_pos);
+	assert_int_equal(drain_read(&f.drain, 2 * DRAIN_CHUNK_RECORDS), 2 * DRAIN_CHUNK_RECORDS);
+	assert_int_equal(consumer->consumer_pos, producer->producer_pos);
+	close_all(&f);
+}
+
+static void test_as_many_subscriptions_as_may_be(void **state)
+{
+	struct batcher_config config;
+	struct batcher *batcher;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	config = (struct batcher_config){.spec = &f.spec[0], .threads = f.drain.threads, .codec = f.codec,
+					 .sink = on_frame, .context = &f, .cpu = 2};
+	for (uint32_t i = SUBSCRIPTIONS; i < SUBSCRIPTIONS_MAX; i++)
+		assert_int_equal(drain_add(&f.drain, i, batcher_create(&config)), 0);
+	batcher = batcher_create(&config);
+	assert_int_equal(drain_add(&f.drain, SUBSCRIPTIONS_MAX, batcher), -ENOSPC);
+	batcher_destroy(batcher);
+	close_all(&f);
+}
+
 /* ---- A ring that stands still ---------------------------------------------------------------- */
 
 static struct {
@@ -495,6 +576,30 @@ static void test_stuck(void **state)
 	log_set_sink(NULL);
 }
 
+/* It is read no more, and told as that: not as one that waits for a writer. */
+static void test_corrupt_is_not_stuck(void **state)
+{
+	static const struct log_sink sink = {take_line, clock_monotonic};
+	const uint64_t call[] = {1000, 1};
+	uint64_t now = 1000 * NS_PER_S;
+	unsigned stuck = told.stuck;
+	struct fixture f;
+	size_t bytes;
+
+	(void)state;
+	log_set_sink(&sink);
+	open_all(&f, 1 << 20);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	ring_writer_map(f.writer, &bytes)->producer_pos = 12345677;
+	watch(&f, &now, 2 * RING_STUCK_NS);
+	assert_true(f.drain.corrupt);
+	assert_false(f.drain.stuck);
+	assert_int_equal(told.stuck, stuck);
+	close_all(&f);
+	log_set_sink(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -506,7 +611,12 @@ int main(void)
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_times_go_on),
+		cmocka_unit_test(test_shortest_thread_record),
+		cmocka_unit_test(test_idle_thread_after_another),
+		cmocka_unit_test(test_turn_of_whole_chunks),
+		cmocka_unit_test(test_as_many_subscriptions_as_may_be),
 		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_corrupt_is_not_stuck),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
