@@ -16,6 +16,7 @@ scenarios='exact_one_process exact_four_processes entry_and_return sched_events 
 	tracepoints_inside_programs'
 
 . tests/kernels/daemon_root.sh
+. tests/kernels/guest_clock.sh
 
 for tool in qemu-system-x86_64 busybox cpio zstd; do
 	command -v $tool >/dev/null || { echo "SKIP: no $tool"; exit 77; }
@@ -25,36 +26,7 @@ done
 root=$(mktemp -d)
 trap 'rm -rf "$root" "$root.gz" "$root.log" "$root.tsc"' EXIT
 
-# The guest's TSC is the host's. A guest that measures it while the host is busy measures a fraction: its clock
-# then runs some times too fast, and every time limit in it is as much shorter. So it is told.
-tsc=
-if gcc -O1 -x c -o "$root.tsc" - 2>/dev/null <<'MEASURE'
-#include <stdio.h>
-#include <time.h>
-#include <x86intrin.h>
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-int main(void)
-{
-	double begin = now(), end;
-	unsigned long long first = __rdtsc(), last;
-
-	do {
-		end = now();
-		last = __rdtsc();
-	} while (end - begin < 0.3);
-	printf("%.0f\n", (double)(last - first) / (end - begin) / 1000);
-	return 0;
-}
-MEASURE
-then
-	tsc="tsc_early_khz=$("$root.tsc")"
-fi
+tsc=$(guest_clock "$root.tsc")
 build_daemon_root "$root" "$build" bpf || { echo "not ok the guest's tree"; exit 1; }
 mkdir -p "$root/bin" "$root/bpf"
 cp "$(command -v busybox)" "$root/bin/busybox"

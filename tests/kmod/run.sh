@@ -18,6 +18,7 @@ fuzz_s=${RT_FUZZ_S-60}
 timeout_s=$((480 + ${fuzz_s:-0}))
 
 . tests/kernels/daemon_root.sh
+. tests/kernels/guest_clock.sh
 
 skip() { echo "skip kmod: $1"; exit 77; }
 die() { echo "not ok $1"; exit 1; }
@@ -71,7 +72,7 @@ boot() {
 	timeout -k 5 "$timeout_s" qemu-system-x86_64 -accel tcg,thread="$1" -cpu max -m 1536 \
 		-smp "$cpus" -nographic -no-reboot -monitor none -serial stdio -nodefaults \
 		-kernel "$image" -initrd "$build/$4.gz" -append \
-		"console=ttyS0 quiet panic=-1 tsc=reliable rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 rt.run=$2 $3" \
+		"console=ttyS0 quiet panic=-1 tsc=reliable $(guest_clock "$build/tsc") rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 rt.run=$2 $3" \
 		</dev/null 2>&1 | tr -d '\r' >"$build/console-$4-$1.log"
 }
 

@@ -19,6 +19,8 @@ build=$programs/${packages:+packages-}systemd-test
 root=$build/root
 timeout_s=${RT_TIMEOUT_S:-840}
 
+. tests/kernels/guest_clock.sh
+
 skip() { echo "skip systemd: $1"; exit 77; }
 die() { echo "not ok $1"; exit 1; }
 
@@ -153,7 +155,7 @@ boot() {
 	timeout -k 5 "$timeout_s" qemu-system-x86_64 -accel tcg,thread=single -cpu max -m 1536 \
 		-smp 2 -nographic -no-reboot -monitor none -serial stdio -nodefaults \
 		-kernel "/boot/vmlinuz-$kernel" -initrd "$build/root.cpio" -append \
-		"console=ttyS0 quiet panic=-1 tsc=reliable rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 systemd.log_color=0 systemd.show_status=0 systemd.crash_reboot=1 systemd.unit=multi-user.target $*" \
+		"console=ttyS0 quiet panic=-1 tsc=reliable $(guest_clock "$build/tsc") rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 systemd.log_color=0 systemd.show_status=0 systemd.crash_reboot=1 systemd.unit=multi-user.target $*" \
 		</dev/null 2>&1 | stdbuf -oL tr -d "\r" >"$build/console.log"
 }
 
