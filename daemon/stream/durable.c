@@ -100,7 +100,6 @@ static int open_spool(struct durable *durable, struct subscription *subscription
 		.filter = subscription->filter_text,
 		.flags = subscription->spec.flags,
 		.goes_on = subscription->origin == SUBSCRIPTION_RESTORED,
-		.always_on = !consumer,
 		.opened = on_opened,
 		.progress = on_progress,
 		.context = subscription,

@@ -1,0 +1,874 @@
+/*
+ * Durable consumers and the directories of their events: which each has, in every run of the daemon; what
+ * a file of consumers brings back; when what they acknowledged goes, and what goes with an exporter that
+ * asks for something else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include <ftw.h>
+#include <limits.h>
+
+#include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
+#include "daemon/spool/frame.h"
+#include "daemon/stream/durable.h"
+#include "tests/unit/daemon/small_engine.h"
+
+#define CALLS	"syscall:getppid:call"
+#define OPENS	"syscall:openat:call"
+#define NO_ONES "syscall:nosuch:call"
+
+#define PLAIN	 "flags 0\nacked 0\nfilter \nprobe " CALLS "\nend\n"
+#define FILTERED "flags 0\nacked 0\nfilter ret%20>%20200\nprobe " CALLS "\nend\n"
+#define FLAGGED	 "flags 4\nacked 0\nfilter \nprobe " CALLS "\nend\n"
+#define OTHER	 "flags 0\nacked 0\nfilter \nprobe " OPENS "\nend\n"
+#define UNKNOWN	 "flags 0\nacked 0\nfilter \nprobe " NO_ONES "\nend\n"
+
+static char directory[] = "/tmp/durable.XXXXXX";
+static struct disk disk;
+static struct disk_ops ops;		/* of the real disk, but for what the tests look at */
+static int (*remove_file)(struct disk *disk, const char *path);
+
+static const char *text_of(const char *name)
+{
+	static char text[64 << 10];
+	char path[256];
+	FILE *file;
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	file = fopen(path, "r");
+	if (file) {
+		n = fread(text, 1, sizeof(text) - 1, file);
+		fclose(file);
+	}
+	text[n] = '\0';
+	return text;
+}
+
+/* While it is set: segments that go while the file of consumers does not say so yet. */
+static char acknowledged[64];
+static unsigned removed, removed_too_early;
+
+static int watchful_remove(struct disk *of, const char *path)
+{
+	if (*acknowledged && strncmp(path, "spool/", 6) == 0) {
+		removed++;
+		removed_too_early += !strstr(text_of("consumers"), acknowledged);
+	}
+	return remove_file(of, path);
+}
+
+static int no_sync(struct disk *of, int file)
+{
+	(void)of, (void)file;
+	return 0;
+}
+
+static int no_sync_directory(struct disk *of, const char *path)
+{
+	(void)of, (void)path;
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
+{
+	(void)stat, (void)kind, (void)ftw;
+	return remove(path);
+}
+
+static int setup(void **state)
+{
+	struct error error;
+
+	(void)state;
+	strcpy(directory + strlen(directory) - 6, "XXXXXX");
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(disk_posix_open(directory, &disk, &error), 0);
+	ops = *disk.ops;
+	remove_file = ops.remove;
+	ops.remove = watchful_remove;
+	ops.sync = no_sync;
+	ops.sync_directory = no_sync_directory;
+	disk.ops = &ops;
+	engine_disk = &disk;
+	engine_durable = true;
+	engine_segment_bytes = 1500;
+	engine_epoch = 99;
+	acknowledged[0] = '\0';
+	removed = removed_too_early = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	disk_posix_close(&disk);
+	return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static unsigned files;
+
+static int count_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
+{
+	(void)path, (void)stat, (void)ftw;
+	files += kind == FTW_F;
+	return 0;
+}
+
+/* Segments of that spool; "": of all. */
+static unsigned segments(const char *spool)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/spool/%s", directory, spool);
+	files = 0;
+	nftw(path, count_one, 8, FTW_PHYS);
+	return files;
+}
+
+/* ---- What is in the file ----------------------------------------------------------------------- */
+
+/* Pairs of a name and its block; spool NULL, or the directory that the file says it has. */
+struct block {
+	const char *name, *what, *spool;
+};
+
+static void write_file(const struct block *block, size_t n)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/consumers", directory);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("ringtail consumers 1\n", file);
+	for (size_t i = 0; i < n; i++) {
+		fprintf(file, "consumer %s\n", block[i].name);
+		if (block[i].spool)
+			fprintf(file, "spool %s\n", block[i].spool);
+		fputs(block[i].what, file);
+	}
+	assert_int_equal(fclose(file), 0);
+}
+
+static struct subscription *subscription_of(const struct engine *e, const char *name)
+{
+	struct consumer *consumer = consumers_find(e->consumers, name);
+
+	assert_non_null(consumer);
+	return consumer->subscription;
+}
+
+static struct spool_stat spool_of(const struct engine *e, const char *name)
+{
+	struct subscription *subscription = subscription_of(e, name);
+	struct spool_stat stat;
+
+	assert_non_null(subscription);
+	assert_non_null(subscription->spool.spool);
+	spool_stat(subscription->spool.spool, &stat);
+	return stat;
+}
+
+static void copy_name(const struct engine *e, const char *consumer, char name[SPOOL_NAME_BYTES])
+{
+	snprintf(name, SPOOL_NAME_BYTES, "%s", spool_of(e, consumer).config->name);
+}
+
+static const struct block all_blocks[] = {
+	{.name = "plain", .what = PLAIN}, {.name = "filtered", .what = FILTERED},
+	{.name = "flagged", .what = FLAGGED}, {.name = "other", .what = OTHER},
+};
+#define BLOCKS (sizeof(all_blocks) / sizeof(all_blocks[0]))
+
+/* A run of a daemon that finds these in the file, and nothing on its disk. */
+static void open_fresh(struct engine *e, const struct block *block, size_t n)
+{
+	teardown(NULL);
+	setup(NULL);
+	write_file(block, n);
+	engine_open(e, 2, 1, 8);
+}
+
+/* What is asked for names it, whoever else asks for what, and in whatever order. */
+static void directory_of_a_request(void **state)
+{
+	char alone[BLOCKS][SPOOL_NAME_BYTES], name[SPOOL_NAME_BYTES];
+	struct block reversed[BLOCKS];
+	struct engine e;
+
+	(void)state;
+	for (size_t i = 0; i < BLOCKS; i++) {
+		open_fresh(&e, &all_blocks[i], 1);
+		copy_name(&e, all_blocks[i].name, alone[i]);
+		engine_close(&e);
+		reversed[BLOCKS - 1 - i] = all_blocks[i];
+	}
+	for (unsigned turn = 0; turn < 2; turn++) {
+		open_fresh(&e, turn ? reversed : all_blocks, BLOCKS);
+		for (size_t i = 0; i < BLOCKS; i++) {
+			copy_name(&e, all_blocks[i].name, name);
+			assert_string_equal(name, alone[i]);
+		}
+		engine_close(&e);
+	}
+}
+
+/* One who asks for something else has it: another is found, and written down before anything is in it. */
+static void directory_of_another_not_shared(void **state)
+{
+	char plain[SPOOL_NAME_BYTES], name[3][SPOOL_NAME_BYTES], line[128];
+	struct block block[3] = {{.name = "filtered", .what = FILTERED}, {.name = "plain", .what = PLAIN},
+				 {.name = "other", .what = OTHER}};
+	struct engine e;
+
+	(void)state;
+	open_fresh(&e, &all_blocks[0], 1);
+	copy_name(&e, "plain", plain);
+	engine_close(&e);
+	block[0].spool = block[2].spool = plain;
+	open_fresh(&e, block, 3);
+	for (unsigned i = 0; i < 3; i++)
+		copy_name(&e, block[i].name, name[i]);
+	assert_string_equal(name[0], plain);		/* it was there first */
+	for (unsigned i = 0; i < 3; i++)
+		assert_string_not_equal(name[i], name[(i + 1) % 3]);
+	disk_thread_settle(e.disk_thread);
+	peer_run_for(e.base, 20000000);
+	disk_thread_settle(e.disk_thread);
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(line, sizeof(line), "consumer %s\nflags 0\nspool %s\n", block[i].name, name[i]);
+		assert_non_null(strstr(text_of("consumers"), line));
+	}
+	engine_close(&e);
+}
+
+/* The spool, and the subscription, are of the filter and the flags that it was registered with. */
+static void restored_as_registered(void **state)
+{
+	struct engine e;
+
+	(void)state;
+	open_fresh(&e, all_blocks, BLOCKS);
+	assert_string_equal(subscription_of(&e, "filtered")->filter_text, "ret > 200");
+	assert_string_equal(spool_of(&e, "filtered").config->filter, "ret > 200");
+	assert_string_equal(spool_of(&e, "flagged").config->filter, "");
+	assert_int_equal(subscription_of(&e, "flagged")->spec.flags & 4, 4);
+	assert_int_equal(spool_of(&e, "flagged").config->flags & 4, 4);
+	assert_int_equal(spool_of(&e, "plain").config->flags & 4, 0);
+	assert_ptr_not_equal(subscription_of(&e, "filtered"), subscription_of(&e, "plain"));
+	assert_int_equal(subscription_of(&e, "plain")->consumers, 1);
+	engine_close(&e);
+}
+
+/* That this kernel has no such probe is one consumer's trouble, and not that of those behind it. */
+static void restored_behind_one_that_cannot_be(void **state)
+{
+	static const struct block block[] = {{.name = "lost", .what = UNKNOWN},
+					     {.name = "plain", .what = PLAIN}};
+	struct engine e;
+
+	(void)state;
+	open_fresh(&e, block, 2);
+	assert_null(subscription_of(&e, "lost"));
+	assert_non_null(subscription_of(&e, "plain"));
+	engine_close(&e);
+}
+
+/* As many of clients as there may be, and the daemon's own before and behind them. */
+static void restored_within_the_bound(void **state)
+{
+	static char name[CONSUMERS_OF_CLIENTS_MAX + 1][16];
+	struct block block[CONSUMERS_OF_CLIENTS_MAX + 2] = {{.name = "export-loki-0", .what = OTHER}};
+	struct engine e;
+
+	(void)state;
+	for (unsigned i = 0; i <= CONSUMERS_OF_CLIENTS_MAX; i++) {
+		snprintf(name[i], sizeof(name[i]), "c%u", i);
+		block[i + 1] = (struct block){.name = name[i], .what = PLAIN};
+	}
+	open_fresh(&e, block, CONSUMERS_OF_CLIENTS_MAX + 2);
+	assert_non_null(subscription_of(&e, "export-loki-0"));
+	assert_non_null(subscription_of(&e, name[CONSUMERS_OF_CLIENTS_MAX - 1]));
+	assert_null(subscription_of(&e, name[CONSUMERS_OF_CLIENTS_MAX]));
+	assert_int_equal(subscription_of(&e, name[0])->consumers, CONSUMERS_OF_CLIENTS_MAX);
+	engine_close(&e);
+}
+
+/* ---- What is held ------------------------------------------------------------------------------ */
+
+static char held_name[SPOOL_NAME_BYTES];
+
+static void note_held(void *names, const char *name)
+{
+	strcat(names, name);
+	strcat(names, " ");
+}
+
+static void settle(struct engine *e)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		disk_thread_settle(e->disk_thread);
+		peer_run_for(e->base, 5000000);
+	}
+}
+
+/* A run whose kernel had the probe, and then one whose kernel has not: held_name is what the first wrote. */
+static void open_held(struct engine *e, const struct block *block, size_t n)
+{
+	open_fresh(e, &all_blocks[0], 1);
+	copy_name(e, "plain", held_name);
+	peer_run_for(e->base, 20000000);
+	engine_write(e, 100);
+	PEER_AWAIT(e->base, segments(held_name) > 0);
+	engine_close(e);
+	write_file(block, n);
+	engine_open(e, 2, 1, 8);
+	settle(e);
+	assert_true(segments(held_name) > 0);
+}
+
+/* The last who needs it gives it up: then it goes, and not before. */
+static void held_until_the_last_gives_it_up(void **state)
+{
+	static const struct block block[] = {{.name = "lost", .what = UNKNOWN, .spool = held_name},
+					     {.name = "other", .what = OTHER},
+					     {.name = "second", .what = UNKNOWN, .spool = held_name},
+					     {.name = "new", .what = UNKNOWN}};
+	char names[256] = "", twice[2 * SPOOL_NAME_BYTES + 2];
+	struct durable durable;
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	open_held(&e, block, 4);
+	durable = (struct durable){.spooler = e.spooler, .consumers = e.consumers};
+	durable_each_held(&durable, note_held, names);
+	snprintf(twice, sizeof(twice), "%s %s ", held_name, held_name);
+	assert_string_equal(names, twice);
+	assert_int_equal(fanout_forget_consumer(e.fanout, "lost", &error), 0);
+	assert_int_equal(fanout_forget_consumer(e.fanout, "new", &error), 0);
+	settle(&e);
+	assert_true(segments(held_name) > 0);
+	assert_int_equal(fanout_forget_consumer(e.fanout, "second", &error), 0);
+	settle(&e);
+	assert_int_equal(segments(held_name), 0);
+	engine_close(&e);
+}
+
+/* ---- Exporters --------------------------------------------------------------------------------- */
+
+static int on_live(void *context, struct stream *stream, const struct beginning *from)
+{
+	(void)context, (void)stream, (void)from;
+	return 0;
+}
+
+static void on_refused(void *context, const struct error *error)
+{
+	(void)context, (void)error;
+}
+
+static void on_wake(void *context)
+{
+	(void)context;
+}
+
+static int tap(struct engine *e, struct subscriber *exporter, const char *consumer, const char *probe)
+{
+	struct subscribe_request request = {
+		.what = {.glob = &probe, .globs = 1, .filter = ""}, .consumer = consumer,
+	};
+	struct error error;
+
+	*exporter = (struct subscriber){.live = on_live, .refused = on_refused, .wake = on_wake};
+	return fanout_subscribe(e->fanout, exporter, &request, &error);
+}
+
+static void untap(struct engine *e, struct subscriber *exporter)
+{
+	struct stream *stream = exporter->stream;
+
+	fanout_leave(e->fanout, exporter, true);
+	stream_destroy(stream);
+}
+
+/* It asks for what this kernel has: what was held for it is nobody's. */
+static void held_for_an_exporter_that_asks_for_another(void **state)
+{
+	static const struct block block = {.name = "export-loki-0", .what = UNKNOWN, .spool = held_name};
+	struct subscriber exporter;
+	struct engine e;
+
+	(void)state;
+	open_held(&e, &block, 1);
+	assert_int_equal(tap(&e, &exporter, "export-loki-0", OPENS), 0);
+	PEER_AWAIT(e.base, exporter.stream);
+	settle(&e);
+	assert_int_equal(segments(held_name), 0);
+	untap(&e, &exporter);
+	engine_close(&e);
+}
+
+/* What it had not sent is on disk: that goes, and is counted. */
+static void exporter_gives_up_what_it_had_not_sent(void **state)
+{
+	uint64_t bytes = counter_read(COUNTER_export_bytes_given_up);
+	struct subscriber exporter;
+	char name[SPOOL_NAME_BYTES];
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	assert_int_equal(tap(&e, &exporter, "export-loki-0", CALLS), 0);
+	PEER_AWAIT(e.base, exporter.stream);
+	copy_name(&e, "export-loki-0", name);
+	engine_write(&e, 1000);
+	PEER_AWAIT(e.base, segments(name) > 2);
+	untap(&e, &exporter);
+	settle(&e);
+	assert_int_equal(tap(&e, &exporter, "export-loki-0", OPENS), 0);
+	PEER_AWAIT(e.base, exporter.stream);
+	assert_true(counter_read(COUNTER_export_bytes_given_up) > bytes);
+	assert_ptr_equal(subscription_of(&e, "export-loki-0"), exporter.subscription);
+	assert_int_equal(exporter.subscription->consumers, 1);
+	PEER_AWAIT(e.base, segments(name) == 0);
+	untap(&e, &exporter);
+	engine_close(&e);
+}
+
+/* The kernel refuses what one asks for: that one has none then, and the others have theirs. */
+static void refused_alone(void **state)
+{
+	static const struct block block[] = {{.name = "plain", .what = PLAIN},
+					     {.name = "export-a", .what = UNKNOWN}};
+	struct subscriber exporter;
+	struct engine e;
+
+	(void)state;
+	open_fresh(&e, block, 2);
+	settle(&e);
+	e.loader.refuse_probe = SMALL_OPENAT;
+	assert_int_equal(tap(&e, &exporter, "export-a", OPENS), 0);
+	PEER_AWAIT(e.base, exporter.state == SUBSCRIBER_AWAY);
+	settle(&e);
+	assert_null(subscription_of(&e, "export-a"));
+	assert_non_null(subscription_of(&e, "plain"));
+	engine_close(&e);
+}
+
+/* The last gives it up, and before it is gone another comes: what is recorded is kept for that one. */
+static void given_up_and_wanted_again(void **state)
+{
+	struct subscriber exporter;
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	assert_int_equal(tap(&e, &exporter, "export-a", CALLS), 0);
+	PEER_AWAIT(e.base, exporter.stream);
+	engine_write(&e, 1000);
+	PEER_AWAIT(e.base, segments("") > 2);
+	untap(&e, &exporter);
+	assert_int_equal(fanout_forget_consumer(e.fanout, "export-a", &error), 0);
+	assert_int_equal(tap(&e, &exporter, "export-b", CALLS), 0);
+	PEER_AWAIT(e.base, exporter.stream);
+	settle(&e);
+	untap(&e, &exporter);
+	engine_close(&e);
+	assert_true(segments("") > 2);
+}
+
+/* ---- What is acknowledged ---------------------------------------------------------------------- */
+
+/* Exporters are sent nothing here: what they may acknowledge is noted by hand. */
+static int acknowledge_of(struct engine *e, struct subscriber *exporter, uint64_t epoch, uint64_t seq,
+			  unsigned rings)
+{
+	struct cursor *upto = cursor_create(ENGINE_RINGS);
+	struct error error;
+	int err;
+
+	assert_non_null(upto);
+	upto->run = (struct run){.boot_id = "0123456789abcde", .epoch = epoch};
+	for (unsigned i = 0; i < rings; i++) {
+		consumer_note_sent(exporter->consumer, &upto->run, engine_cpu[i], seq);
+		cursor_append(upto, engine_cpu[i], seq);
+	}
+	err = fanout_ack(e->fanout, exporter, upto, &error);
+	free(upto);
+	return err;
+}
+
+static int acknowledge(struct engine *e, struct subscriber *exporter, uint64_t epoch, uint64_t seq)
+{
+	return acknowledge_of(e, exporter, epoch, seq, ENGINE_RINGS);
+}
+
+/* Writes so many on each ring, and waits until there are that many segments more. */
+static void record(struct engine *e, const char *spool, unsigned calls, unsigned more)
+{
+	unsigned before = segments(spool);
+
+	for (unsigned written = 0; written < ENGINE_RINGS * calls; written += 100) {
+		engine_write(e, 100);
+		peer_run_for(e->base, 3000000);
+	}
+	PEER_AWAIT(e->base, segments(spool) >= before + more);
+	settle(e);
+}
+
+/* Consumers of something else have places of their own: of other numbers, and of an earlier run. */
+static void freed_whatever_others_acknowledged(void **state)
+{
+	struct subscriber one, other;
+	char name[SPOOL_NAME_BYTES];
+	struct engine e;
+
+	(void)state;
+	for (engine_epoch = 99; engine_epoch < 101; engine_epoch++) {
+		engine_open(&e, 2, 1, 8);
+		if (engine_epoch == 99)
+			assert_int_equal(tap(&e, &other, "export-b", OPENS), 0);
+		assert_int_equal(tap(&e, &one, "export-a", CALLS), 0);
+		PEER_AWAIT(e.base, one.stream && (engine_epoch > 99 || other.stream));
+		assert_int_equal(one.subscription->consumers, 1);
+		copy_name(&e, "export-a", name);
+		record(&e, name, 1000, 4);
+		/* In the second run its place has that CPU alone: of the other it had nothing yet. */
+		assert_int_equal(acknowledge_of(&e, &one, engine_epoch, 1000, 1), 0);
+		settle(&e);
+		assert_true(segments(name) > 4);
+		assert_int_equal(acknowledge(&e, &one, engine_epoch, 1000), 0);
+		settle(&e);
+		assert_true(segments(name) <= 1);
+		assert_false(one.subscription->owes_release);
+		untap(&e, &one);
+		if (engine_epoch == 99)
+			untap(&e, &other);
+		engine_close(&e);
+	}
+}
+
+/* One is in an earlier run of the rings than the other: the numbers of that one are of no account there. */
+static void freed_in_the_oldest_run(void **state)
+{
+	struct subscriber slow, fast;
+	char name[SPOOL_NAME_BYTES];
+	struct engine e;
+	unsigned kept;
+
+	(void)state;
+	for (unsigned slow_first = 0; slow_first < 2; slow_first++) {
+		const char *slow_name = slow_first ? "export-a" : "export-b";
+		const char *fast_name = slow_first ? "export-b" : "export-a";
+
+		teardown(NULL);
+		setup(NULL);
+		engine_open(&e, 2, 1, 8);
+		assert_int_equal(tap(&e, &slow, "export-a", CALLS), 0);
+		assert_int_equal(tap(&e, &fast, "export-b", CALLS), 0);
+		PEER_AWAIT(e.base, slow.stream && fast.stream);
+		copy_name(&e, "export-a", name);
+		record(&e, name, 1000, 4);
+		untap(&e, &slow);
+		untap(&e, &fast);
+		engine_close(&e);
+
+		engine_epoch = 100;
+		engine_open(&e, 2, 1, 8);
+		assert_int_equal(tap(&e, &slow, slow_name, CALLS), 0);
+		assert_int_equal(tap(&e, &fast, fast_name, CALLS), 0);
+		PEER_AWAIT(e.base, slow.stream && fast.stream);
+		record(&e, name, 100, 0);
+		kept = segments(name);
+		assert_int_equal(acknowledge(&e, &fast, 100, 100), 0);
+		settle(&e);
+		assert_int_equal(segments(name), kept);
+		assert_int_equal(acknowledge(&e, &slow, 99, 1000), 0);
+		settle(&e);
+		assert_true(segments(name) < kept - 2);
+		untap(&e, &slow);
+		untap(&e, &fast);
+		engine_close(&e);
+	}
+}
+
+/* The slower of two asks for something else: what it alone had needed of this goes. */
+static void freed_when_the_slowest_turns_away(void **state)
+{
+	struct subscriber fast, slow;
+	char name[SPOOL_NAME_BYTES];
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	assert_int_equal(tap(&e, &fast, "export-a", CALLS), 0);
+	assert_int_equal(tap(&e, &slow, "export-b", CALLS), 0);
+	PEER_AWAIT(e.base, fast.stream && slow.stream);
+	copy_name(&e, "export-a", name);
+	record(&e, name, 1000, 4);
+	assert_int_equal(acknowledge(&e, &fast, 99, 1000), 0);
+	settle(&e);
+	assert_true(segments(name) > 4);
+	untap(&e, &slow);
+	assert_int_equal(tap(&e, &slow, "export-b", OPENS), 0);
+	PEER_AWAIT(e.base, slow.stream);
+	settle(&e);
+	assert_true(segments(name) <= 1);
+	untap(&e, &slow);
+	untap(&e, &fast);
+	engine_close(&e);
+}
+
+/* Behind a save that is under way, too, what says so is on the disk before what was acknowledged goes. */
+static void nothing_goes_before_its_acknowledgement_is_written(void **state)
+{
+	struct subscriber exporter;
+	char name[SPOOL_NAME_BYTES];
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	assert_int_equal(tap(&e, &exporter, "export-a", CALLS), 0);
+	PEER_AWAIT(e.base, exporter.stream);
+	copy_name(&e, "export-a", name);
+	record(&e, name, 1000, 4);
+	snprintf(acknowledged, sizeof(acknowledged), " %u:999 %u:999\n", engine_cpu[0], engine_cpu[1]);
+	assert_int_equal(acknowledge(&e, &exporter, 99, 1), 0);
+	assert_int_equal(acknowledge(&e, &exporter, 99, 999), 0);
+	assert_true(exporter.subscription->owes_release);
+	settle(&e);
+	assert_false(exporter.subscription->owes_release);
+	assert_true(removed > 2);
+	assert_int_equal(removed_too_early, 0);
+	untap(&e, &exporter);
+	engine_close(&e);
+}
+
+/* ---- Where a spool begins ---------------------------------------------------------------------- */
+
+/* A subscription that no fanout knows, in whatever state. */
+struct hand {
+	struct engine engine;
+	struct subscriptions all;
+	struct rings rings;
+	struct durable durable;
+	struct subscription *subscription;
+	unsigned hellos;
+};
+
+static unsigned long fails_in = ULONG_MAX;	/* so many allocations succeed yet */
+
+static bool has_memory(void)
+{
+	return fails_in == ULONG_MAX || fails_in-- > 0 || (fails_in = ULONG_MAX, false);
+}
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+	return has_memory() ? __real_malloc(bytes) : NULL;
+}
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+	return has_memory() ? __real_calloc(n, bytes) : NULL;
+}
+
+static struct frame_ref *count_hello(void *context)
+{
+	struct hand *hand = context;
+	struct frame_ref *hello = engine_hello(&hand->engine);
+
+	hand->hellos += hello != NULL;
+	return hello;
+}
+
+static void open_hand(struct hand *hand, enum subscription_state state, enum subscription_origin origin)
+{
+	static const char *const glob[] = {CALLS};
+	struct subscription_request request = {.glob = glob, .globs = 1, .filter = ""};
+	struct error error;
+
+	*hand = (struct hand){0};
+	engine_open(&hand->engine, 2, 1, 8);
+	hand->rings = (struct rings){.run = {.boot_id = "0123456789abcde", .epoch = engine_epoch},
+				     .n = ENGINE_RINGS, .cpu_of = (uint32_t *)engine_cpu};
+	hand->all.config.catalog = small_catalog_get();
+	hand->all.config.codec = hand->engine.codec;
+	hand->durable = (struct durable){.spooler = hand->engine.spooler,
+					 .consumers = hand->engine.consumers,
+					 .subscriptions = &hand->all, .rings = &hand->rings,
+					 .hello = count_hello, .hello_context = hand};
+	assert_int_equal(subscription_create(&request, small_catalog_get(), ENGINE_RINGS, 1 << 20,
+					     &hand->subscription, &error), 0);
+	hand->subscription->state = state;
+	hand->subscription->origin = origin;
+	for (unsigned i = 0; i < ENGINE_RINGS; i++)
+		hand->subscription->position[i] = 50 + i;
+}
+
+static void close_hand(struct hand *hand)
+{
+	subscription_destroy(hand->subscription);
+	settle(&hand->engine);
+	engine_close(&hand->engine);
+}
+
+/* How much of no known size is missing, a reader is told; -1: no answer yet. */
+static int answered;
+
+static void on_frames(void *context, struct frame_ref *const *frame, unsigned n, bool end)
+{
+	(void)context, (void)end;
+	answered = 0;
+	for (unsigned i = 0; i < n; i++) {
+		answered += frame[i]->type == FRAME_GAP && frame[i]->first_seq == frame[i]->end_seq;
+		frame_ref_put(frame[i]);
+	}
+}
+
+/* Stores something, and asks for what was recorded since that time, which is before. */
+static int missing_since(struct hand *hand, uint64_t realtime_ns)
+{
+	struct spool_place since = {.realtime_ns = realtime_ns};
+	struct spool *spool = hand->subscription->spool.spool;
+	struct spool_reader *reader;
+
+	for (unsigned i = 0; i < ENGINE_RINGS; i++)
+		spool_begin_ring(spool, i, 50 + i);
+	spool_append(spool, spool_frame_gap(hand->engine.codec, engine_cpu[0], 50, 60, 0,
+					    RINGTAIL__V1__LOSS_REASON__REASON_RESTART));
+	PEER_AWAIT(hand->engine.base, segments("") == 1);
+	settle(&hand->engine);
+	answered = -1;
+	assert_int_equal(spool_reader_create(spool, &since, on_frames, NULL, &reader), 0);
+	spool_reader_next(reader, 1 << 16);
+	PEER_AWAIT(hand->engine.base, answered >= 0);
+	spool_reader_destroy(reader);
+	return answered;
+}
+
+/* One that is live has recorded all along: what is before its place is not there, and from now on all is. */
+static void spool_of_a_live_subscription(void **state)
+{
+	const Ringtail__V1__LossReason full = RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+	struct error error;
+	struct hand hand;
+	uint64_t kept_ns;
+
+	(void)state;
+	for (unsigned live = 0; live < 2; live++) {
+		teardown(NULL);
+		setup(NULL);
+		open_hand(&hand, live ? SUBSCRIPTION_LIVE : SUBSCRIPTION_STARTING, SUBSCRIPTION_NEW);
+		assert_int_equal(durable_keep(&hand.durable, hand.subscription, NULL, &error), 0);
+		for (unsigned i = 0; i < ENGINE_RINGS; i++) {
+			struct spool *spool = hand.subscription->spool.spool;
+
+			assert_int_equal(spool_gap_reason(spool, i, 50 + i) != full, live);
+			assert_int_equal(spool_gap_reason(spool, i, 51 + i), full);
+		}
+		kept_ns = clock_read(CLOCK_REALTIME);
+		settle(&hand.engine);
+		assert_int_equal(missing_since(&hand, kept_ns), live ? 0 : 1);
+		close_hand(&hand);
+	}
+}
+
+/* Only what the run before recorded goes on: what is missing between the two is that run's loss. */
+static void spool_goes_on_with_the_run_before(void **state)
+{
+	static const enum subscription_origin origin[] = {SUBSCRIPTION_NEW, SUBSCRIPTION_REBORN,
+							  SUBSCRIPTION_RESTORED};
+	struct spool_stat stat;
+	struct error error;
+	struct hand hand;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		open_hand(&hand, SUBSCRIPTION_LIVE, origin[i]);
+		assert_int_equal(durable_keep(&hand.durable, hand.subscription, NULL, &error), 0);
+		spool_stat(hand.subscription->spool.spool, &stat);
+		assert_int_equal(stat.config->goes_on, origin[i] == SUBSCRIPTION_RESTORED);
+		assert_true(stat.config->always_on);
+		close_hand(&hand);
+	}
+}
+
+/* Whatever finds no memory: nothing is open then, and what is made is made once. */
+static void spool_without_memory(void **state)
+{
+	static const char *const glob[] = {CALLS};
+	struct subscription_request request = {.glob = glob, .globs = 1, .filter = ""};
+	const void *catalog = NULL, *end = NULL;
+	struct consumer *consumer;
+	struct error error;
+	struct hand hand;
+	unsigned failures = 0;
+
+	(void)state;
+	open_hand(&hand, SUBSCRIPTION_LIVE, SUBSCRIPTION_NEW);
+	assert_int_equal(consumers_add(hand.engine.consumers, "mine", "", &request, &consumer, &error), 0);
+	for (unsigned long at = 0;; failures++) {
+		const struct subscription_spool *spool = &hand.subscription->spool;
+		const void *hello = spool->hello;
+		int err;
+
+		fails_in = at;
+		err = durable_keep(&hand.durable, hand.subscription, consumer, &error);
+		fails_in = ULONG_MAX;
+		assert_true(!catalog || spool->catalog == catalog);
+		assert_true(!end || spool->end == end);
+		/* What is made is there the next time, and asks for no memory. */
+		at = hello == spool->hello && catalog == spool->catalog && end == spool->end ? at + 1 : 0;
+		catalog = spool->catalog;
+		end = spool->end;
+		if (!err)
+			break;
+		assert_int_equal(err, -ENOMEM);
+		assert_null(spool->spool);
+		assert_string_equal(consumer->spool, "");
+	}
+	assert_true(failures > 3 && catalog && end);
+	assert_int_equal(hand.hellos, 1);
+	assert_string_not_equal(consumer->spool, "");
+	close_hand(&hand);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(directory_of_a_request, setup, teardown),
+		cmocka_unit_test_setup_teardown(directory_of_another_not_shared, setup, teardown),
+		cmocka_unit_test_setup_teardown(restored_as_registered, setup, teardown),
+		cmocka_unit_test_setup_teardown(restored_behind_one_that_cannot_be, setup, teardown),
+		cmocka_unit_test_setup_teardown(restored_within_the_bound, setup, teardown),
+		cmocka_unit_test_setup_teardown(held_until_the_last_gives_it_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(held_for_an_exporter_that_asks_for_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(exporter_gives_up_what_it_had_not_sent, setup, teardown),
+		cmocka_unit_test_setup_teardown(refused_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(given_up_and_wanted_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(freed_whatever_others_acknowledged, setup, teardown),
+		cmocka_unit_test_setup_teardown(freed_in_the_oldest_run, setup, teardown),
+		cmocka_unit_test_setup_teardown(freed_when_the_slowest_turns_away, setup, teardown),
+		cmocka_unit_test_setup_teardown(nothing_goes_before_its_acknowledgement_is_written, setup, teardown),
+		cmocka_unit_test_setup_teardown(spool_of_a_live_subscription, setup, teardown),
+		cmocka_unit_test_setup_teardown(spool_goes_on_with_the_run_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(spool_without_memory, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
