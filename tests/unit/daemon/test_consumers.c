@@ -14,11 +14,12 @@
 
 #include "daemon/disk/thread.h"
 #include "daemon/stream/consumers.h"
+#include "proto/limits.h"
 #include "tests/lib/faulty_disk.h"
 
 static const char good[] =
 	"ringtail consumers 1\n"
-	"consumer a.b-c_1\nowner cert:Alice%20%25\nflags 6\nspool 0123456789abcdef\nacked 17\nfilter pid%20==%2012%20%25\n"
+	"consumer a.b-c_1\nowner cert:Alice%20%25%7f\nflags 6\nspool 0123456789abcdef\nacked 17\nfilter pid%20==%2012%20%25\n"
 	"probe syscall:open*:call\nprobe x\n"
 	"at 00112233445566778899aabbccddeeff 99 0:4711 5:12\nend\n"
 	"consumer second\nflags 0\nacked 0\nfilter \nend\n";
@@ -60,7 +61,7 @@ static void test_file_both_ways(void **state)
 	assert_int_equal(count, 2);
 	first = TAILQ_FIRST(&list);
 	assert_string_equal(first->name, "a.b-c_1");
-	assert_string_equal(first->owner, "cert:Alice %");
+	assert_string_equal(first->owner, "cert:Alice %\x7f");
 	assert_string_equal(TAILQ_NEXT(first, link)->owner, "");
 	assert_string_equal(first->filter, "pid == 12 %");
 	assert_int_equal(first->globs, 2);
@@ -71,6 +72,8 @@ static void test_file_both_ways(void **state)
 	assert_int_equal(first->place->position[1].cpu, 5);
 	assert_int_equal(first->place->position[1].seq, 12);
 	assert_null(TAILQ_NEXT(first, link)->place);
+	assert_true(first->earlier && first->kept);
+	assert_false(TAILQ_NEXT(first, link)->kept);
 	assert_int_equal(consumers_print(&list, &text, &bytes), 0);
 	assert_int_equal(bytes, strlen(good));
 	assert_string_equal(text, good);
@@ -95,6 +98,9 @@ static void test_file_cut_anywhere(void **state)
 	assert_int_equal(accepted, 2);		/* the first line, and the first block */
 }
 
+#define BOOT "00112233445566778899aabbccddeeff"
+#define PLACED "ringtail consumers 1\nconsumer a\nfilter x\nat " BOOT
+
 static void test_file_refused(void **state)
 {
 	static const char *const bad[] = {
@@ -116,6 +122,15 @@ static void test_file_refused(void **state)
 		"ringtail consumers 1\nconsumer a\nfilter x\nspool 0123456789abcdef\n"
 		"spool 0123456789abcdef\nend\n",
 		"ringtail consumers 1\nconsumer a\nfilter x\nat 0011 9 0:1\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nfilter y\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nflags +1\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nflags 1x\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nflags 4294967296\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nacked 18446744073709551616\nend\n",
+		PLACED "x9 0:1\nend\n",
+		PLACED " 9 0;1\nend\n",
+		PLACED " 9 4294967296:1\nend\n",
+		PLACED " 9 0:1\nat " BOOT " 9 0:1\nend\n",
 	};
 	struct consumer_list list;
 	unsigned count;
@@ -125,6 +140,49 @@ static void test_file_refused(void **state)
 		assert_int_equal(parse(bad[i], &list, &count), -EBADMSG);
 		free_list(&list);
 	}
+}
+
+/* So many times a line within a block, or a block: whether the file is accepted. */
+static bool accepts(const char *before, const char *repeated, unsigned times, const char *after)
+{
+	size_t bytes = strlen(before) + times * strlen(repeated) + strlen(after) + 1;
+	struct consumer_list list;
+	char *text = calloc(1, bytes);
+	unsigned count;
+	int err;
+
+	assert_non_null(text);
+	strcpy(text, before);
+	for (size_t at = strlen(before); times--; at += strlen(repeated))
+		strcpy(text + at, repeated);
+	strcat(text, after);
+	err = parse(text, &list, &count);
+	free_list(&list);
+	free(text);
+	return err == 0;
+}
+
+#define FIRST "ringtail consumers 1\n"
+
+static void test_file_within_bounds(void **state)
+{
+	static const char nul[] = FIRST "\0consumer a\nfilter x\nend\n";
+	struct consumer_list list = TAILQ_HEAD_INITIALIZER(list);
+	char copy[sizeof(nul)];
+	struct error error;
+	unsigned count = 0;
+
+	(void)state;
+	assert_true(accepts(FIRST "consumer a\nfilter \n", "probe x\n", SUBSCRIBE_PROBES_MAX, "end\n"));
+	assert_false(accepts(FIRST "consumer a\nfilter \n", "probe x\n", SUBSCRIBE_PROBES_MAX + 1, "end\n"));
+	assert_true(accepts(FIRST, "consumer a\nfilter \nend\n", CONSUMERS_MAX, ""));
+	assert_false(accepts(FIRST, "consumer a\nfilter \nend\n", CONSUMERS_MAX + 1, ""));
+	assert_true(accepts(FIRST "consumer ", "n", CONSUMER_NAME_BYTES_MAX, "\nfilter \nend\n"));
+	assert_false(accepts(FIRST "consumer ", "n", CONSUMER_NAME_BYTES_MAX + 1, "\nfilter \nend\n"));
+	assert_true(accepts(FIRST "consumer a\nfilter ", "%20", FILTER_BYTES_MAX, "\nend\n"));
+	assert_false(accepts(FIRST "consumer a\nfilter ", "%20", FILTER_BYTES_MAX + 1, "\nend\n"));
+	memcpy(copy, nul, sizeof(nul));
+	assert_int_equal(consumers_parse(copy, sizeof(nul) - 1, &list, &count, &error), -EBADMSG);
 }
 
 static void acknowledge(struct consumer *consumer, uint64_t epoch, uint32_t cpu, uint64_t seq)
@@ -153,6 +211,54 @@ static void test_places_never_go_back(void **state)
 	acknowledge(consumer, 11, 3, 1);	/* another run counts anew */
 	assert_int_equal(consumer->place->n, 1);
 	assert_int_equal(consumer->place->position[0].seq, 1);
+	assert_int_equal(consumer->acked_realtime_ns, 5);
+	consumer_free(consumer);
+}
+
+/* An acknowledgement that names no run of the rings is none. */
+static void test_place_of_no_run(void **state)
+{
+	struct consumer *consumer = calloc(1, sizeof(*consumer));
+	struct cursor *cursor = cursor_create(1);
+
+	(void)state;
+	assert_true(consumer && cursor);
+	cursor_append(cursor, 0, 7);
+	assert_int_equal(consumer_acknowledge(consumer, cursor, 5), 0);
+	assert_null(consumer->place);
+	assert_int_equal(consumer->acked_realtime_ns, 0);
+	free(cursor);
+	consumer_free(consumer);
+}
+
+/* Of each run, as far as there is room: the oldest gives way. Of a run and of a CPU, nothing goes back. */
+static void test_sent_of_each_run(void **state)
+{
+	struct consumer *consumer = calloc(1, sizeof(*consumer));
+	struct run run = {.boot_id = {1}}, other = {.boot_id = {2}, .epoch = 1};
+
+	(void)state;
+	assert_non_null(consumer);
+	for (unsigned turn = 0; turn < 2; turn++)
+		for (run.epoch = 1; run.epoch <= CONSUMER_RUNS_MAX; run.epoch++)
+			consumer_note_sent(consumer, &run, turn, 100 + run.epoch);
+	assert_int_equal(consumer->runs, CONSUMER_RUNS_MAX);
+	for (run.epoch = 1; run.epoch <= CONSUMER_RUNS_MAX; run.epoch++) {
+		consumer_note_sent(consumer, &run, 0, 50);
+		for (unsigned cpu = 0; cpu < 3; cpu++)
+			assert_int_equal(consumer_sent_upto(consumer, &run, cpu),
+					 cpu < 2 ? 100 + run.epoch : 0);
+	}
+	assert_int_equal(consumer_sent_upto(consumer, &other, 0), 0);
+	consumer_note_sent(consumer, &other, 0, 7);
+	assert_int_equal(consumer->runs, CONSUMER_RUNS_MAX);
+	assert_int_equal(consumer_sent_upto(consumer, &other, 0), 7);
+	for (run.epoch = 1; run.epoch <= CONSUMER_RUNS_MAX; run.epoch++)
+		assert_int_equal(consumer_sent_upto(consumer, &run, 0), run.epoch > 1 ? 100 + run.epoch : 0);
+	/* What it acknowledged before this daemon was there was sent, too. */
+	acknowledge(consumer, 1000, 0, 3000);
+	run.epoch = 1000;
+	assert_int_equal(consumer_sent_upto(consumer, &run, 0), 3000);
 	consumer_free(consumer);
 }
 
@@ -262,6 +368,7 @@ static void test_names_and_bounds(void **state)
 	assert_int_equal(add(&r, name + 1, "user:a", &consumer, &error), 0);
 	assert_int_equal(add(&r, "export-x", "", &consumer, &error), 0);
 	assert_int_equal(add(&r, "b", "user:b", &consumer, &error), 0);
+	own = 99;
 	assert_int_equal(consumers_count(r.consumers, "user:b", &own), 2);
 	assert_int_equal(own, 1);
 	for (unsigned i = 3; i < CONSUMERS_MAX; i++) {
@@ -302,6 +409,83 @@ static void test_kept_when_saved(void **state)
 	settle(&r);
 	assert_int_equal(r.saved, 0);
 	assert_true(consumer->kept);
+	/* And stays so, whatever comes of the next save. */
+	faulty.fail_at = faulty.operations;
+	consumers_save(r.consumers);
+	settle(&r);
+	assert_int_equal(r.saved, -EIO);
+	assert_true(consumer->kept);
+	close_registry(&r);
+}
+
+/* It asks for something else from now on: all of that, with a directory of its own, and on disk. */
+static void test_changed_wholly(void **state)
+{
+	static const char *const glob[] = {"x", "y"};
+	const struct subscription_request request = {.glob = glob, .globs = 2, .filter = "pid == 1",
+						     .flags = 6};
+	struct consumer *consumer;
+	struct error error;
+	struct registry r;
+
+	(void)state;
+	open_registry(&r);
+	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
+	strcpy(consumer->spool, "0123456789abcdef");
+	settle(&r);
+	r.saved = 1;
+	assert_int_equal(consumers_change(r.consumers, consumer, &request, &error), 0);
+	assert_int_equal(consumers_compare(consumer, &request, &error), 0);
+	assert_string_equal(consumer->spool, "");
+	settle(&r);
+	assert_int_equal(r.saved, 0);
+	r.saved = 1;
+	consumers_remove(r.consumers, consumer);
+	settle(&r);
+	assert_int_equal(r.saved, 0);
+	close_registry(&r);
+}
+
+/* The daemon ends while a save is under way: what came after it is saved, too. */
+static void test_saved_at_the_end(void **state)
+{
+	struct consumer *consumer;
+	struct error error;
+	struct registry r;
+
+	(void)state;
+	open_registry(&r);
+	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
+	settle(&r);
+	acknowledge(consumer, 10, 0, 100);
+	consumers_save(r.consumers);
+	acknowledge(consumer, 10, 0, 200);
+	consumers_save(r.consumers);
+	consumers_destroy(r.consumers);
+	settle(&r);
+	assert_int_equal(consumers_create(&faulty.disk, r.thread, &r.consumers, &error), 0);
+	consumer = consumers_find(r.consumers, "mine");
+	assert_non_null(consumer);
+	assert_int_equal(consumer->place->position[0].seq, 200);
+	close_registry(&r);
+}
+
+/* A file that cannot be read is not one that is not there: nobody's place is begun anew. */
+static void test_unreadable_file(void **state)
+{
+	struct consumers *consumers = NULL;
+	struct error error;
+	struct registry r;
+
+	(void)state;
+	open_registry(&r);
+	faulty.fail_at = faulty.operations;
+	faulty.fail_errno = EIO;
+	faulty.fail_for_ever = true;
+	assert_int_equal(consumers_create(&faulty.disk, r.thread, &consumers, &error), -EIO);
+	assert_string_equal(error.code, "consumers-unreadable");
+	assert_null(consumers);
+	faulty.fail_at = UINT64_MAX;
 	close_registry(&r);
 }
 
@@ -333,11 +517,17 @@ int main(void)
 		cmocka_unit_test(test_file_both_ways),
 		cmocka_unit_test(test_file_cut_anywhere),
 		cmocka_unit_test(test_file_refused),
+		cmocka_unit_test(test_file_within_bounds),
 		cmocka_unit_test(test_places_never_go_back),
+		cmocka_unit_test(test_place_of_no_run),
+		cmocka_unit_test(test_sent_of_each_run),
 		cmocka_unit_test(test_registered_as_it_asks),
 		cmocka_unit_test(test_names_and_bounds),
 		cmocka_unit_test(test_kept_when_saved),
 		cmocka_unit_test(test_not_given_behind_another_save),
+		cmocka_unit_test(test_changed_wholly),
+		cmocka_unit_test(test_saved_at_the_end),
+		cmocka_unit_test(test_unreadable_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
