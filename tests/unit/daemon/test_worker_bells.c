@@ -58,9 +58,12 @@ static void any_ring_at_half_has_all_read_and_rings_again(void **state)
 	AWAIT(f, is_armed(f, 0) && is_armed(f, 1));
 	bells = counter_read(COUNTER_bells);
 	for (unsigned ring = 0; ring < RINGS; ring++) {
+		uint64_t at = read_to(f, ring);
+
 		write_call(f, !ring, SMALL_READ);
 		fill_half(f, ring);
-		AWAIT(f, is_empty(f, 0) && is_empty(f, 1));
+		/* Of the one that rang all but what was not finished when it did: the tick sees to that. */
+		AWAIT(f, is_empty(f, !ring) && read_to(f, ring) > at);
 		AWAIT(f, is_armed(f, 0) && is_armed(f, 1));
 	}
 	drain(f);
