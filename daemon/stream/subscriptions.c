@@ -42,12 +42,12 @@ static void refuse_probe(const struct subscriptions *all, const Ringtail__V1__Pr
 	char list[256] = "";
 	size_t used = 0;
 
-	for (unsigned i = 0; i < allowed->count && used < sizeof(list); i++)
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "",
-					 allowed->word[i]);
+	for (unsigned i = 0; allowed && i < allowed->count && used < sizeof(list); i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+					 i ? ", " : ", and ", allowed->word[i]);
 	error_set(error, EACCES, "viewer-probes", "viewers may not ask for %s:%s:%s here",
 		  probe->provider, probe->function, probe->name);
-	error_hint(error, "allowed are what is always on, and %s%s; an operator adds `viewer-probe ="
+	error_hint(error, "allowed are what is always on%s%s; an operator adds `viewer-probe ="
 			  " SPEC` to the daemon's configuration", list,
 		   used < sizeof(list) ? "" : "...");
 }

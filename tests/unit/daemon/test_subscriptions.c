@@ -1,0 +1,215 @@
+/*
+ * Who is counted where subscriptions are bounded, and who makes room: what nobody needs, the one that was
+ * left longest ago. Subscriptions are made by hand here; no worker, and no loader, has heard of them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/stream/making.h"
+#include "daemon/stream/stream.h"
+#include "daemon/stream/subscriptions.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#define MADE		4
+#define LONG_AGO	100
+#define NOT_SO_LONG	200
+
+static const uint32_t cpu_of[] = {0};
+
+struct fixture {
+	struct subscriptions all;
+	struct rings rings;
+	struct subscription *made[MADE];
+	unsigned soon;			/* how often somebody should look */
+};
+
+void __wrap_making_now(struct making *making, const char *spec);
+void __wrap_making_now(struct making *making, const char *spec)
+{
+	(void)making, (void)spec;
+}
+
+static void on_soon(void *context)
+{
+	struct fixture *f = context;
+
+	f->soon++;
+}
+
+static struct subscription *make(const char *filter)
+{
+	static const char *const glob[] = {"syscall:read:call"};
+	struct subscription_request request = {.glob = glob, .globs = 1, .filter = filter};
+	struct subscription *subscription;
+	struct error error;
+
+	assert_int_equal(subscription_create(&request, small_catalog_get(), 1, 1 << 20, &subscription,
+					     &error), 0);
+	return subscription;
+}
+
+/* No index is left; whoever is made was left not so long ago. */
+static void open_all(struct fixture *f)
+{
+	*f = (struct fixture){.rings = {.n = 1}};
+	f->all.config.catalog = small_catalog_get();
+	f->all.config.rings = &f->rings;
+	f->all.config.log_bytes = 1 << 20;
+	f->all.config.check_soon = on_soon;
+	f->all.config.context = f;
+	TAILQ_INIT(&f->all.list);
+	for (unsigned i = 0; i < MADE; i++) {
+		f->made[i] = make("pid == 1");
+		f->made[i]->state = SUBSCRIPTION_LIVE;
+		f->made[i]->linger_until_ns = NOT_SO_LONG;
+		TAILQ_INSERT_TAIL(&f->all.list, f->made[i], link);
+	}
+	for (unsigned i = 0; i < SUBSCRIPTIONS_MAX; i++)
+		f->all.by_index[i] = f->made[0];
+}
+
+static void close_all(struct fixture *f)
+{
+	for (unsigned i = 0; i < MADE; i++)
+		subscription_destroy(f->made[i]);
+}
+
+static void expect_refused(struct fixture *f, enum subscription_claim claim, const char *code,
+			   const char *hint)
+{
+	static const char *const glob[] = {"syscall:read:call"};
+	struct subscription_request request = {.glob = glob, .globs = 1, .filter = "pid == 2"};
+	struct subscription *subscription;
+	struct error error = {0};
+
+	assert_true(subscriptions_get(&f->all, &request, claim, &subscription, &error) < 0);
+	assert_string_equal(error.code, code);
+	assert_non_null(strstr(error.hint, hint));
+}
+
+static void who_was_left_longest_ago_makes_room(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.made[2]->linger_until_ns = LONG_AGO;
+	expect_refused(&f, CLAIM_CLIENTS, "too-many-subscriptions", "try again in a moment");
+	assert_int_equal(f.soon, 1);
+	for (unsigned i = 0; i < MADE; i++)
+		assert_int_equal(f.made[i]->linger_until_ns, i == 2 ? 0 : NOT_SO_LONG);
+	close_all(&f);
+}
+
+/* What is always on, what a durable consumer needs, what a client reads, and what is no more or not yet. */
+static void who_is_needed_makes_no_room(void **state)
+{
+	struct stream *stream;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.made[0]->permanent = true;
+	f.made[1]->consumers = 1;
+	f.made[2]->state = SUBSCRIPTION_REMOVING;
+	stream = stream_create(f.made[3], NULL, cpu_of, 1 << 20, NULL,
+			       RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	assert_non_null(stream);
+	expect_refused(&f, CLAIM_CLIENTS, "too-many-subscriptions", "end a client");
+	assert_int_equal(f.soon, 0);
+	for (unsigned i = 0; i < MADE; i++)
+		assert_int_equal(f.made[i]->linger_until_ns, NOT_SO_LONG);
+	stream_destroy(stream);
+	close_all(&f);
+}
+
+/* Those of viewers, that is, until they go. */
+static void what_viewers_have_made_is_counted(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.made[0]->viewers = f.made[1]->viewers = f.made[2]->viewers = true;
+	f.made[2]->state = SUBSCRIPTION_REMOVING;
+	f.all.config.viewers.subscriptions = 2;
+	expect_refused(&f, CLAIM_VIEWERS, "viewer-subscriptions", "viewer-subscriptions");
+	f.all.config.viewers.subscriptions = 3;
+	expect_refused(&f, CLAIM_VIEWERS, "too-many-subscriptions", "");
+	close_all(&f);
+}
+
+/* A new bound is for streams that have one: an operator's has none. */
+static void new_rate_is_for_viewers_streams(void **state)
+{
+	const struct viewer_bounds viewers = {.rate = 70};
+	struct stream *stream[2];
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	for (unsigned i = 0; i < 2; i++) {
+		stream[i] = stream_create(f.made[1], NULL, cpu_of, 1 << 20, NULL,
+					  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+		assert_non_null(stream[i]);
+	}
+	stream_set_rate(stream[1], 50);
+	subscriptions_set_viewers(&f.all, &viewers);
+	assert_false(stream[0]->rate.bound);
+	assert_int_equal(stream[0]->rate.events, 0);
+	assert_int_equal(stream[1]->rate.events, 70);
+	for (unsigned i = 0; i < 2; i++)
+		stream_destroy(stream[i]);
+	close_all(&f);
+}
+
+/* Their probes; and those made on request only where an operator has named their provider. */
+static void probe_made_on_request_needs_its_provider_named(void **state)
+{
+	struct config_words words = {.count = 0};
+	Ringtail__V1__Catalog catalog = *small_catalog_get();
+	Ringtail__V1__Probe made = *catalog.probe[0], *probes[] = {&made};
+	struct error error = {0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	made.id = RT_PROBE_MADE;
+	made.provider = (char *)"tracepoint";
+	made.function = (char *)"block";
+	made.name = (char *)"block_rq_issue";
+	catalog.probe = probes;
+	catalog.n_probe = 1;
+	f.all.config.catalog = &catalog;
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "tracepoint:*", 0, &error), -EACCES);
+	f.all.config.viewers.probe = &words;
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "tracepoint:*", 0, &error), -EACCES);
+	assert_non_null(strstr(error.hint, "what is always on; an operator adds"));
+	words = (struct config_words){.word = {(char *)"*"}, .count = 1};
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "tracepoint:*", 0, &error), -EACCES);
+	words.word[0] = (char *)"trace*:block:*";
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "tracepoint:*", 0, &error), -EACCES);
+	words.word[0] = (char *)"tracepoint:block:*";
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "tracepoint:*", 0, &error), 0);
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_CLIENTS, "tracepoint:*", 0, &error), 0);
+	close_all(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_was_left_longest_ago_makes_room),
+		cmocka_unit_test(who_is_needed_makes_no_room),
+		cmocka_unit_test(what_viewers_have_made_is_counted),
+		cmocka_unit_test(new_rate_is_for_viewers_streams),
+		cmocka_unit_test(probe_made_on_request_needs_its_provider_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
