@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/counters.h"
 #include "daemon/stream/stream.h"
 #include "tests/unit/daemon/small_catalog.h"
 
@@ -26,6 +27,7 @@ struct fixture {
 	/* What the client knows: it checks that nothing is missing that it was not told of. */
 	uint64_t known[RINGS];
 	uint64_t events, gaps, gap_events, watermarks;
+	uint64_t told_ns;		/* the time of the places behind the last gap */
 };
 
 static void open_subscription(struct fixture *f, uint64_t history_bytes)
@@ -139,6 +141,7 @@ static void on_tell(void *context, struct frame_ref *frame)
 					 watermark->position[i]->skipped);
 			f->known[i] = watermark->position[i]->seq;
 		}
+		f->told_ns = watermark->time_ns;
 		ringtail__v1__watermark__free_unpacked(watermark, NULL);
 	}
 	frame_ref_put(frame);
@@ -430,6 +433,230 @@ static void test_cursor_of_another_run(void **state)
 	close_all(&f);
 }
 
+/* The client has had no frame of them: the places behind the next gap tell of them. */
+static void test_skips_passed_before_a_gap(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 4000, NULL);
+	append(&f, 1, 0, 0, 4, 0);
+	assert_int_equal(take(&f, 10), 0);
+	assert_int_equal(f.stream->ring[1].seen, 4);
+	assert_int_equal(f.known[1], 0);
+	append(&f, 0, 300, 10, 0, 0);
+	append(&f, 0, 3900, 10, 0, 0);
+	take(&f, 10);
+	assert_int_equal(f.gaps, 1);
+	assert_int_equal(f.known[1], 4);
+	check_ledger(&f);
+	close_all(&f);
+}
+
+/* As far as time has come for the client, be it with a watermark that it was sent or that was dropped. */
+static void test_places_behind_a_gap_have_a_time(void **state)
+{
+	uint64_t frames = counter_read(COUNTER_frames_dropped), events = counter_read(COUNTER_events_dropped);
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 4000, NULL);
+	append_watermark(&f, 77);
+	assert_int_equal(take(&f, 10), 1);
+	append(&f, 0, 300, 10, 0, 0);
+	append(&f, 0, 3900, 10, 0, 0);
+	take(&f, 10);
+	assert_int_equal(f.gaps, 1);
+	assert_int_equal(f.told_ns, 77);
+	append(&f, 0, 300, 10, 0, 0);
+	append_watermark(&f, 99);
+	append(&f, 0, 3900, 10, 0, 0);
+	take(&f, 10);
+	assert_int_equal(f.gaps, 2);
+	assert_int_equal(f.told_ns, 99);
+	assert_int_equal(f.stream->frames_dropped, 2);
+	assert_int_equal(counter_read(COUNTER_frames_dropped), frames + 2);
+	assert_int_equal(counter_read(COUNTER_events_dropped), events + 20);
+	close_all(&f);
+}
+
+struct missed {
+	struct frame_codec *codec;
+	unsigned gaps, reasons;		/* a bit for each reason */
+};
+
+static void on_missed(void *context, struct frame_ref *frame)
+{
+	struct missed *missed = context;
+	struct frame_header header;
+	uint8_t raw[1024];
+	const uint8_t *body;
+
+	assert_int_equal(frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header), FRAME_OK);
+	assert_int_equal(frame_open(missed->codec, frame->data, &header, raw, &body), FRAME_OK);
+	if (frame->type == FRAME_GAP) {
+		Ringtail__V1__Gap *gap = ringtail__v1__gap__unpack(NULL, header.raw_bytes, body);
+
+		assert_int_equal(gap->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY);
+		assert_int_equal(gap->cpu, cpu_of[0]);
+		assert_int_equal(gap->first_seq, 10);
+		assert_int_equal(gap->end_seq, 10);
+		missed->gaps++;
+		missed->reasons |= 1u << gap->reason;
+		ringtail__v1__gap__free_unpacked(gap, NULL);
+	}
+	frame_ref_put(frame);
+}
+
+/* Each reason once, where the client is; and nobody is told that it goes on where it was. */
+static void test_what_was_missed_has_every_reason(void **state)
+{
+	struct missed missed = {0};
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	append(&f, 0, 300, 10, 0, 0);
+	f.stream = stream_create(f.subscription, f.codec, cpu_of, 4000, NULL,
+				 RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	f.stream->resumed = true;
+	stream_miss(f.stream, RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE);
+	assert_false(f.stream->resumed);
+	stream_miss(f.stream, RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+	assert_true(stream_has_work(f.stream));
+	missed.codec = f.codec;
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_missed, &missed), 0);
+	assert_int_equal(missed.gaps, 2);
+	assert_int_equal(missed.reasons, 1u << RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE |
+					 1u << RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+	assert_false(stream_has_work(f.stream));
+	f.stream->resumed = true;
+	stream_doubt(f.stream, RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE);
+	assert_false(f.stream->resumed);
+	close_all(&f);
+}
+
+/* It was not too slow; and it is told, also where the bound is lifted meanwhile. */
+static void test_over_its_rate(void **state)
+{
+	uint64_t over = counter_read(COUNTER_events_over_rate), dropped = counter_read(COUNTER_frames_dropped);
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 4000, NULL);
+	stream_set_rate(f.stream, 1);
+	append(&f, 0, 300, 1000, 0, 0);
+	assert_int_equal(take(&f, 1), 1);
+	append(&f, 0, 300, 10, 0, 0);
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
+	assert_int_equal(f.gaps, 0);
+	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
+				       [RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT], 10);
+	assert_int_equal(counter_read(COUNTER_events_over_rate), over + 10);
+	assert_int_equal(counter_read(COUNTER_frames_dropped), dropped);
+	assert_int_equal(f.stream->frames_dropped, 0);
+	stream_set_rate(f.stream, 0);
+	stream_peek(f.stream, frame, 4, on_tell, &f);
+	assert_int_equal(f.gaps, 1);
+	assert_int_equal(f.gap_events, 10);
+	check_ledger(&f);
+	close_all(&f);
+}
+
+static void test_evicted_for_a_reason(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 4000, NULL);
+	append(&f, 0, 300, 10, 0, 0);
+	append(&f, 0, 300, 10, 0, 0);
+	frame_log_evict_oldest(f.subscription->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
+				       [RINGTAIL__V1__LOSS_REASON__REASON_MEMORY], 10);
+	check_ledger(&f);
+	close_all(&f);
+}
+
+/* As many bytes as may be are no lag, and what has gone out in part still waits. */
+static void test_lag_to_the_byte(void **state)
+{
+	struct frame_ref *frame[4];
+	struct stream_stat stat;
+	struct fixture f;
+	uint64_t first;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 1 << 20, NULL);
+	append(&f, 0, 300, 10, 0, 0);
+	stream_stat(f.stream, &stat);
+	first = stat.lag_bytes;
+	f.stream->lag_bytes_max = 2 * first;
+	append(&f, 0, 300, 10, 0, 0);
+	assert_false(f.stream->gaps);
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 2);
+	stream_begin(f.stream);
+	stream_stat(f.stream, &stat);
+	assert_int_equal(stat.lag_bytes, first + f.stream->begun->bytes);
+	assert_int_equal(stat.in_flight, 20);
+	stream_ended(f.stream);
+	stream_stat(f.stream, &stat);
+	assert_int_equal(stat.lag_bytes, first);
+	close_all(&f);
+}
+
+/* The last word comes, behind the gap; and an earlier gap is told with it. */
+static void test_bye_over_the_rate(void **state)
+{
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 4000, NULL);
+	stream_set_rate(f.stream, 1);
+	append(&f, 0, 300, 1000, 0, 0);
+	assert_int_equal(take(&f, 1), 1);
+	append(&f, 0, 300, 10, 0, 0);
+	subscription_append(f.subscription, frame_ref_create(FRAME_BYE, 20));
+	frame_log_evict_oldest(f.subscription->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	frame_log_evict_oldest(f.subscription->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	assert_true(f.stream->gaps);
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
+	assert_int_equal(f.gaps, 1);
+	assert_int_equal(f.gap_events, 10);
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+	assert_int_equal(frame[0]->type, FRAME_BYE);
+	close_all(&f);
+}
+
+/* It is on the disk, and is taken as fast as can be. */
+static void test_durable_consumer_has_no_rate(void **state)
+{
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 4000, NULL);
+	stream_set_rate(f.stream, 1);
+	append(&f, 0, 300, 1000, 0, 0);
+	assert_int_equal(take(&f, 1), 1);
+	append(&f, 0, 300, 10, 0, 0);
+	f.stream->consumer = (void *)&f;
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+	f.stream->consumer = NULL;
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
+	close_all(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +670,14 @@ int main(void)
 		cmocka_unit_test(test_resume_within_history),
 		cmocka_unit_test(test_resume_too_late),
 		cmocka_unit_test(test_cursor_of_another_run),
+		cmocka_unit_test(test_skips_passed_before_a_gap),
+		cmocka_unit_test(test_places_behind_a_gap_have_a_time),
+		cmocka_unit_test(test_what_was_missed_has_every_reason),
+		cmocka_unit_test(test_over_its_rate),
+		cmocka_unit_test(test_evicted_for_a_reason),
+		cmocka_unit_test(test_lag_to_the_byte),
+		cmocka_unit_test(test_bye_over_the_rate),
+		cmocka_unit_test(test_durable_consumer_has_no_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
