@@ -925,7 +925,7 @@ int spool_open(struct spooler *spooler, const struct spool_config *config, struc
 	LIST_INSERT_HEAD(&spooler->spools, spool, link);
 	spool->begun = cursor_create(spooler->config.rings);
 	spool->turn_begun = cursor_create(spooler->config.rings);
-	if (!spool->begun || !spool->turn_begun || config_copy(&spool->config, config) != 0 ||
+	if (config_copy(&spool->config, config) != 0 || !spool->begun || !spool->turn_begun ||
 	    create_store(spool) != 0) {
 		destroy(spool);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
