@@ -343,6 +343,44 @@ static void test_heavy_hitters(void **state)
 	assert_int_equal(weight, 100000 * 256 + 5000 * 1256);
 }
 
+/* Each worker has its own meter: what is read is of all of them. */
+static void test_workers_are_summed(void **state)
+{
+	static struct meter_comm_sum comm[METER_COMMS_MAX + 1];
+	struct bench *bench = bench_create(2, true);
+	struct meter_call_sum sum;
+	struct meter_slow_call slow;
+	uint32_t comms;
+
+	(void)state;
+	learn(bench, 7, 7, "one");
+	for (unsigned i = 0; i < 2; i++) {
+		bench->meter = meters_get(bench->meters, i);
+		bench->ring = (struct meter_ring){.cpu = i};
+		call(bench, 7, SMALL_READ, 2000000, -133);
+		call(bench, 7, SMALL_READ, RT_DURATION_NEVER, 0);
+		call(bench, 8, SMALL_OPENAT, 0, 0);
+		take(bench, 7, RT_PROBE_SCHED_FORK, (uint64_t[]){8, 8}, 2);
+		end_pass(bench);
+	}
+	assert_true(meters_read_call(bench->meters, 0, &sum));
+	assert_int_equal(sum.duration.count, 2);
+	assert_int_equal(sum.duration.sum_ns, 2 * 2000000);
+	assert_int_equal(sum.never, 2);
+	assert_int_equal(sum.error[METER_ERRNO_LAST], 2);
+	assert_int_equal(meters_read_count(bench->meters, METER_FORKS), 2);
+	/* Calls that took no time are calls. */
+	assert_true(meters_read_call(bench->meters, 257, &sum));
+	assert_int_equal(sum.duration.count, 2);
+	assert_true(meters_read_slow(bench->meters, 0, meter_bucket_of(2000000), &slow));
+	assert_int_equal(slow.cpu, 1);		/* the newest */
+	comms = meters_read_comms(bench->meters, comm);
+	assert_int_equal(comms, 2);
+	assert_int_equal(comm[0].calls, 4);
+	assert_int_equal(comm[1].calls, 2);	/* of a thread that nobody knows */
+	bench_destroy(bench);
+}
+
 /* ---- As metrics ------------------------------------------------------------------------------ */
 
 static char *text_of(struct metric_kernel *kernel, enum metric_format format)
@@ -454,6 +492,7 @@ int main(void)
 		cmocka_unit_test(test_who_is_charged),
 		cmocka_unit_test(test_switches_and_waits),
 		cmocka_unit_test(test_heavy_hitters),
+		cmocka_unit_test(test_workers_are_summed),
 		cmocka_unit_test(test_series_have_a_bound),
 		cmocka_unit_test(test_names_have_a_bound),
 	};
