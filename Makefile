@@ -95,7 +95,13 @@ NUMBERS	:= $(BUILD)/daemon/source/syscall_numbers.inc
 PAGE	:= $(BUILD)/daemon/http/page.inc
 CONSTANTS := $(BUILD)/query/constants.inc
 EXPORT_PB := $(patsubst %.proto,$(BUILD)/%.pb-c,$(wildcard proto/export/*.proto))
-GENERATED := $(PB_H) $(EXPORT_PB:%=%.h) $(SKEL) $(NUMBERS) $(PAGE) $(CONSTANTS)
+REVISION := $(BUILD)/proto/revision.h
+GENERATED := $(PB_H) $(REVISION) $(EXPORT_PB:%=%.h) $(SKEL) $(NUMBERS) $(PAGE) $(CONSTANTS)
+
+# Of git, or what `git archive` has written into .revision.
+$(REVISION): always
+	$(Q)mkdir -p $(@D) && printf '#define RINGTAIL_REVISION "%s"\n' "$$(sh proto/revision.sh)" >$@.new && \
+		if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(PB_H): proto/ringtail.proto | $(BUILD_DEPS)
 	$(call say,PROTO,$<)

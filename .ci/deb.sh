@@ -14,6 +14,7 @@ if [ -e .git ]; then
 	git ls-files -z --deduplicate | xargs -0 sh -c \
 		'for file; do [ -e "$file" ] && printf "%s\0" "$file"; done' sh |
 		tar -c --null -T - | tar -x -C "$place/ringtail"
+	sh proto/revision.sh >"$place/ringtail/.revision"
 else
 	tar -c --exclude=./build . | tar -x -C "$place/ringtail"
 fi

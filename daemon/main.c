@@ -9,6 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/engine.h"
 #include "daemon/host/users.h"
+#include "proto/build.h"
 
 #define EXIT_USAGE 2
 #define PRINTED_BYTES_MAX (64u << 10)	/* of --help, the largest there is, and far beyond it */
@@ -68,7 +69,7 @@ int main(int argc, char **argv)
 		config_help(stdout);
 		status = check_printed();
 	} else if (config.version) {
-		puts("ringtaild " RINGTAIL_VERSION);
+		build_print(stdout, "ringtaild");
 		status = check_printed();
 	} else {
 		status = check(&config);

@@ -81,7 +81,7 @@ const struct sink_ops *cmd_sink(enum format format);
 /* Whether SPECs ask for process:map:executable by its name; else it only names stacks. */
 bool cmd_shows_maps(const struct settings *settings);
 
-/* Whether colours are wanted on that stream. */
-bool cmd_colour(FILE *to);
+/* Whether colors are wanted on that stream: --color, and by default a terminal's habits. */
+bool cmd_color(const struct settings *settings, FILE *to);
 
 #endif

@@ -16,12 +16,12 @@
 
 #define STAT_WAIT_MS 5000
 
-static void print_check(const char *name, const struct host_check *check, bool colour)
+static void print_check(const char *name, const struct host_check *check, bool color)
 {
 	static const char *const code[] = { "\033[32m", "\033[33m", "\033[31m" };
 
-	printf("%s%-4s%s  %-13s ", colour ? code[check->verdict] : "",
-	       host_check_verdict_name(check->verdict), colour ? "\033[0m" : "", name);
+	printf("%s%-4s%s  %-13s ", color ? code[check->verdict] : "",
+	       host_check_verdict_name(check->verdict), color ? "\033[0m" : "", name);
 	visible_put(stdout, check->found);
 	if (check->hint[0]) {
 		printf("\n      %-13s -> ", "");
@@ -49,7 +49,7 @@ static bool see_certificate(const char *text, struct conn_tls_span *span, bool *
 }
 
 /* What the daemon has lost since it started, and what to do about it. */
-static void check_losses(struct request *request, bool colour)
+static void check_losses(struct request *request, bool color)
 {
 	Ringtail__V1__StatRequest message = RINGTAIL__V1__STAT_REQUEST__INIT;
 	const Ringtail__V1__Stat *stat = NULL;
@@ -70,11 +70,11 @@ static void check_losses(struct request *request, bool colour)
 		check.verdict = CHECK_WARN;
 		snprintf(check.found, sizeof(check.found), "%s: %.200s", advice.name, advice.what);
 		snprintf(check.hint, sizeof(check.hint), "%s", advice.remedy);
-		print_check("losses", &check, colour);
+		print_check("losses", &check, color);
 	}
 	if (check.verdict == CHECK_OK) {
 		snprintf(check.found, sizeof(check.found), "none since the daemon started");
-		print_check("losses", &check, colour);
+		print_check("losses", &check, color);
 	}
 	arena_destroy(arena);
 }
@@ -104,7 +104,7 @@ static void check_daemon(const char *address, struct conn_tls_span *span, bool *
 }
 
 /* What is shown and looked at on the way in. False: something of it is in the way. */
-static bool check_trust(const struct conn_tls_span *daemon, bool answers, bool colour)
+static bool check_trust(const struct conn_tls_span *daemon, bool answers, bool color)
 {
 	struct trust_view view = { .daemon = daemon, .now_s = time(NULL) };
 	struct host_check check;
@@ -118,14 +118,14 @@ static bool check_trust(const struct conn_tls_span *daemon, bool answers, bool c
 			check.verdict = CHECK_WARN;
 		good &= check.verdict != CHECK_FAIL;
 		if (check.found[0])
-			print_check(name, &check, colour);
+			print_check(name, &check, color);
 	}
 	return good;
 }
 
 enum exit_code cmd_doctor(const struct settings *settings)
 {
-	bool colour = cmd_colour(stdout), works = true, trusted, answers, seen;
+	bool color = cmd_color(settings, stdout), works = true, trusted, answers, seen;
 	struct host_check check, answer;
 	struct conn_tls_span span;
 	struct request *request;
@@ -141,12 +141,12 @@ enum exit_code cmd_doctor(const struct settings *settings)
 			check.verdict = CHECK_WARN;
 		if (check.verdict == CHECK_FAIL)
 			works = false;
-		print_check(name, &check, colour);
+		print_check(name, &check, color);
 	}
-	trusted = check_trust(seen ? &span : NULL, answers, colour);
-	print_check("daemon", &answer, colour);
+	trusted = check_trust(seen ? &span : NULL, answers, color);
+	print_check("daemon", &answer, color);
 	if (request) {
-		check_losses(request, colour);
+		check_losses(request, color);
 		request_close(request);
 	}
 	printf("%s\n", !works ? "tracing cannot work here until what fails is mended" :

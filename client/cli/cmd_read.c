@@ -103,7 +103,7 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 		.ops = view->ops,
 		.sink = view->sink,
 		.who = who,
-		.colour = !settings->write && cmd_colour(stdout),
+		.color = !settings->write && cmd_color(settings, stdout),
 		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
 		.events_on_terminal = view->ops && !settings->write && isatty(STDOUT_FILENO),

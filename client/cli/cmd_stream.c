@@ -186,7 +186,7 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 		.ops = view->ops,
 		.sink = view->sink,
 		.who = who,
-		.colour = cmd_colour(stdout),
+		.color = cmd_color(settings, stdout),
 		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
 		.duration_ns = settings->duration,

@@ -11,6 +11,7 @@
 #include "client/lib/address.h"
 #include "client/cli/cmd.h"
 #include "client/lib/failure.h"
+#include "proto/build.h"
 #include "query/nearest.h"
 
 static const struct command {
@@ -142,10 +143,12 @@ enum exit_code cmd_printed(enum exit_code code)
 	return cmd_written(errno ? errno : EIO, code);
 }
 
-bool cmd_colour(FILE *to)
+bool cmd_color(const struct settings *settings, FILE *to)
 {
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
+	if (settings->color != COLOR_AUTO)
+		return settings->color == COLOR_ALWAYS;
 	return isatty(fileno(to)) && !(no && *no) && !(term && !strcmp(term, "dumb"));
 }
 
@@ -223,7 +226,7 @@ int main(int argc, char **argv)
 	if (at < 0)
 		return cmd_usage(&error, NULL);
 	if (settings.version) {
-		printf("tracectl %s\n", RINGTAIL_VERSION);
+		build_print(stdout, "tracectl");
 		return cmd_printed(EXIT_GOOD);
 	}
 	if (settings.help) {

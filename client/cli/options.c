@@ -8,7 +8,7 @@
 #include "client/cli/units.h"
 #include "query/nearest.h"
 
-enum kind { TEXT, TEXTS, COUNT, DURATION, FLAGS, FORMAT, SUMMARY, SWITCH };
+enum kind { TEXT, TEXTS, COUNT, DURATION, FLAGS, FORMAT, SUMMARY, COLOR, SWITCH };
 
 static const struct row {
 	char letter;
@@ -176,6 +176,12 @@ static int set(const struct row *row, enum option_commands command, const char *
 		if (i < 0)
 			return bad_value(error, row, text, "may be text or json");
 		*(enum summary *)member = (enum summary)(SUMMARY_TEXT + i);
+		return 0;
+	case COLOR:
+		i = parse_choice(text, (const char *const[]){ "auto", "always", "never" }, 3);
+		if (i < 0)
+			return bad_value(error, row, text, "may be auto, always or never");
+		*(enum color *)member = (enum color)i;
 		return 0;
 	case SWITCH:
 		*(bool *)member = true;

@@ -49,6 +49,12 @@ enum format {
 	FORMAT_CTF,
 };
 
+enum color {
+	COLOR_AUTO,
+	COLOR_ALWAYS,
+	COLOR_NEVER,
+};
+
 struct texts {
 	size_t n;
 	const char *text[SUBSCRIBE_PROBES_MAX];
@@ -62,6 +68,7 @@ typedef uint64_t option_DURATION;	/* ns */
 typedef unsigned option_FLAGS;		/* RINGTAIL_KSTACK, ... */
 typedef enum format option_FORMAT;
 typedef enum summary option_SUMMARY;
+typedef enum color option_COLOR;
 typedef bool option_SWITCH;
 
 struct settings {

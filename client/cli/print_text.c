@@ -15,12 +15,12 @@
 #include "client/cli/text_value.h"
 #include "client/cli/out.h"
 
-enum colour { PLAIN, DIM, NAME, GOOD, BAD, THREAD };
+enum color { PLAIN, DIM, NAME, GOOD, BAD, THREAD };
 
 struct sink {
 	struct out *out;
 	const struct ringtail_host *host;
-	bool colour;
+	bool color;
 	struct wall_clock clock;
 	uint64_t realtime_ns;		/* of the host, that the clock was set by */
 	struct context_users users;
@@ -36,7 +36,7 @@ static struct sink *create(struct out *out, const struct ringtail_host *host, un
 		return NULL;
 	sink->out = out;
 	sink->host = host;
-	sink->colour = flags & SINK_COLOUR;
+	sink->color = flags & SINK_COLOR;
 	sink->shows_maps = flags & SINK_MAPS;
 	sink->names = stack_names_create(host);
 	if (!sink->names) {
@@ -55,15 +55,15 @@ static void destroy(struct sink *sink)
 	free(sink);
 }
 
-static void paint(struct sink *sink, enum colour colour)
+static void paint(struct sink *sink, enum color color)
 {
 	static const char *const code[] = {
 		[PLAIN] = "\033[0m", [DIM] = "\033[2m", [NAME] = "\033[1m", [GOOD] = "\033[32m",
 		[BAD] = "\033[31m", [THREAD] = "\033[36m",
 	};
 
-	if (sink->colour)
-		out_text(sink->out, code[colour]);
+	if (sink->color)
+		out_text(sink->out, code[color]);
 }
 
 /* ---- Columns before the event --------------------------------------------------------------- */

@@ -424,7 +424,7 @@ static struct sink *make_sink(struct run *run)
 		.out = pump->out,
 		.host = ringtail_host(pump->ringtail),
 		.totals = ringtail_totals(pump->ringtail),
-		.flags = (pump->colour ? SINK_COLOUR : 0) | (pump->shows_maps ? SINK_MAPS : 0),
+		.flags = (pump->color ? SINK_COLOR : 0) | (pump->shows_maps ? SINK_MAPS : 0),
 	};
 	struct sink *sink;
 

@@ -14,7 +14,7 @@
 
 struct sink;
 
-#define SINK_COLOUR	(1u << 0)
+#define SINK_COLOR	(1u << 0)
 #define SINK_MAPS	(1u << 1)	/* events of process:map:executable were asked for by name */
 
 /* What a sink that writes files of its own is made of; all borrowed. The host may change. */

@@ -12,6 +12,7 @@ mkdir -p "$scratch/tree"
 # The tree as it is now, edited files included.
 commit=$(git stash create)
 git archive "${commit:-HEAD}" | tar -x -C "$scratch/tree"
+sh proto/revision.sh >"$scratch/tree/.revision"
 CCACHE_DISABLE=1 TZ=Pacific/Auckland LC_ALL=C.UTF-8 faketime -f +400d \
 	sh "$scratch/tree/.ci/deb.sh" "$scratch/packages" "$scratch/another/place/of/another/length" >/dev/null
 different=0

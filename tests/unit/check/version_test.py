@@ -3,8 +3,10 @@
 built with is what building takes."""
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
 failed = 0
@@ -42,4 +44,28 @@ deps = set(subprocess.run(["sh", "-c", "sed -n \"/^build='/,/'$/p\" .ci/deps.sh"
 # Every Debian machine that builds has these (build-essential).
 absent = deps - depends - {"gcc", "make"}
 check("Build-Depends has what .ci/deps.sh build installs", len(deps) > 20 and not absent, absent)
+
+# The source in three places: git's, git's with an edit, and what `git archive` makes of it.
+with tempfile.TemporaryDirectory() as place:
+    def run(*words, **options):
+        return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, **options).stdout.strip()
+
+    tree, archive = os.path.join(place, "tree"), os.path.join(place, "archive")
+    git = ("git", "-C", tree, "-c", "user.name=n", "-c", "user.email=e")
+    for directory in (os.path.join(tree, "proto"), archive):
+        os.makedirs(directory)
+    for path in (".revision", ".gitattributes", "proto/revision.sh"):
+        shutil.copy(path, os.path.join(tree, path))
+    run(*git, "init", "--quiet")
+    run(*git, "add", "--all")
+    run(*git, "commit", "--quiet", "--message=one")
+    commit = run(*git, "rev-parse", "HEAD")[:12]
+    run("sh", "-c", 'git -C "$1" archive HEAD | tar -x -C "$2"', "sh", tree, archive)
+    for name, directory, expected in (("git", tree, commit), ("an archive", archive, commit),
+                                      ("an edited tree", tree, commit + "+changes")):
+        if "edited" in name:
+            with open(os.path.join(tree, "proto/revision.sh"), "a") as file:
+                file.write("\n")
+        revision = run("sh", os.path.join(directory, "proto/revision.sh"))
+        check(f"the revision of {name}", revision == expected, revision, expected)
 sys.exit(1 if failed else 0)

@@ -96,6 +96,7 @@ static void errors(void **state)
 		{ STREAM, NULL, "stream --flags kstack,", "bad-value", "strings" },
 		{ STREAM, NULL, "stream --flags nothinglikethisatall", "bad-value", "ustack" },
 		{ STREAM, NULL, "stream --summary yaml", "bad-value", "text or json" },
+		{ STREAM, NULL, "stream --color sometimes", "bad-value", "auto, always or never" },
 		{ STREAM, NULL, "stream word", "too-many-words", "'word'" },
 		{ READ, "FILE", "read a b", "too-many-words", "'b'" },
 	};

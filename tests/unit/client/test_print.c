@@ -32,7 +32,7 @@ static int teardown(void **state)
 }
 
 /* Everything the maker holds, through the library, as a sink shows it. */
-static const char *show(const struct sink_ops *ops, bool colour)
+static const char *show(const struct sink_ops *ops, bool color)
 {
 	struct ringtail *ringtail;
 	struct ringtail_item item;
@@ -41,7 +41,7 @@ static const char *show(const struct sink_ops *ops, bool colour)
 
 	assert_int_equal(
 		ringtail_open(maker_file(&maker, maker.size), "test", false, &ringtail, NULL), 0);
-	sink = ops->create(&out, ringtail_host(ringtail), colour);
+	sink = ops->create(&out, ringtail_host(ringtail), color);
 	while ((kind = ringtail_next(ringtail, &item, 0)) != RINGTAIL_END) {
 		assert_int_not_equal(kind, RINGTAIL_ERROR);
 		ops->item(sink, &item);
@@ -188,7 +188,7 @@ static void losses_text(void **state)
 		"(raise history-size and history-age, or keep events on disk: durability) ---\n");
 }
 
-static void colours(void **state)
+static void colors(void **state)
 {
 	const char *text;
 
@@ -414,7 +414,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(call_text), TEST(other_text),   TEST(named_threads), TEST(losses_text),
-		TEST(colours),   TEST(stacks),       TEST(call_json),     TEST(json_reads),
+		TEST(colors),   TEST(stacks),       TEST(call_json),     TEST(json_reads),
 		TEST(an_empty_string), TEST(a_cut_string), TEST(own_frames),
 		TEST(durations), TEST(symbol_names),
 	};

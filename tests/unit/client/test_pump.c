@@ -290,15 +290,15 @@ static void failures(void **state)
 	FILE *to = open_memstream(&text, &bytes);
 
 	(void)state;
-	failure_set(&error, EINVAL, "bad-filter", "no \033[31m%s", "colour");
+	failure_set(&error, EINVAL, "bad-filter", "no \033[31m%s", "color");
 	failure_hint(&error, "do\nthis");
 	error.column = 5;
 	failure_print(to, &error, "pid = 3");
 	error.column = 500;
 	failure_print(to, &error, "pid = 3");
 	fclose(to);
-	assert_string_equal(text, "tracectl: no ?[31mcolour [bad-filter]\n    pid = 3\n        ^\n"
-			    "    do?this\ntracectl: no ?[31mcolour [bad-filter]\n    do?this\n");
+	assert_string_equal(text, "tracectl: no ?[31mcolor [bad-filter]\n    pid = 3\n        ^\n"
+			    "    do?this\ntracectl: no ?[31mcolor [bad-filter]\n    do?this\n");
 	free(text);
 	assert_int_equal(failure_set(NULL, EINVAL, "x", "y"), -EINVAL);
 	failure_hint(NULL, "z");

@@ -120,6 +120,8 @@ static void usage(void **state)
 	assert_int_equal(run("--help"), 0);
 	assert_non_null(strstr(to_stdout, "doctor"));
 	assert_int_equal(run("--version"), 0);
+	assert_non_null(strstr(to_stdout, "tracectl " RINGTAIL_VERSION "\nrevision "));
+	assert_non_null(strstr(to_stdout, "\nwire 1\ncompiler "));
 	assert_int_equal(run("list --help"), 0);
 	assert_non_null(strstr(to_stdout, "Example:"));
 	assert_null(strstr(to_stdout, "none"));
@@ -146,9 +148,11 @@ static void reading(void **state)
 	save("bad", stream.bytes, stream.size);
 	assert_int_equal(run("--summary json read $D/good"), 0);
 	assert_int_equal(count(to_stdout, "\n"), 40);
-	assert_null(strchr(to_stdout, '\033'));		/* no colour for a file */
+	assert_null(strchr(to_stdout, '\033'));		/* no color for a file */
 	assert_int_equal(count(to_stderr, "\n"), 1);
 	assert_non_null(strstr(to_stderr, "\"events\":40"));
+	assert_int_equal(run("--color always read -n 7 $D/good"), 0);
+	assert_non_null(strchr(to_stdout, '\033'));		/* but where it was asked for */
 	assert_int_equal(run("read -o json -n 7 - <$D/good"), 0);
 	assert_int_equal(count(to_stdout, "\n"), 7);
 	assert_string_equal(to_stderr, "");
