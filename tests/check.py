@@ -3,14 +3,16 @@
 those that mostly wait; see `make check`.
 
 A test is a program: exit 0 passed, 77 skipped (its last line says why), anything else failed. A
-cmocka program counts each of its cases. What failed is shown with the end of its output; all output
-is kept in BUILD/check/. The last line is `N passed, N failed, N skipped`.
+cmocka program counts each of its cases. What failed is shown at once, those lines first that tell (tools/
+outcome.py), and named once more at the end, a line each that says why; all output is kept in BUILD/check/.
+The last line is `N passed, N failed, N skipped`.
 
 Scenarios are real daemons with real deadlines, twice as many at a time as there are CPUs. One that exits
 with LATE found nothing wrong but that something was "not within N s", its ledgers included: it runs once
-more, alone. What fails alone too has failed; what does not is called unstable, shown with what it said,
-named at the end, and noted in UNSTABLE, which a build directory keeps from run to run. Nothing else is
-excused, and no more than UNSTABLE_MAX tests are.
+more, alone; so does a virtual machine, with only those of its cases that were late. What fails alone too
+has failed; what does not is called unstable, shown with what it said, named at the end, and noted in
+UNSTABLE, which a build directory keeps from run to run. Nothing else is excused, and no more than
+UNSTABLE_MAX tests are.
 """
 import argparse
 import concurrent.futures
@@ -22,6 +24,10 @@ import subprocess
 import sys
 import threading
 import time
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+
+import outcome  # noqa: E402
 
 # As the Makefile's head says to people (tests/unit/check/documented_builds_test.py).
 ASAN = "-fsanitize=address,undefined"
@@ -35,7 +41,7 @@ SANITIZER_ENV = {
 CPUS = os.cpu_count() or 2
 # Scenarios wait far more than they work.
 SCENARIOS_AT_ONCE = 2 * CPUS
-OUTPUT_LINES_SHOWN = 60
+OUTPUT_LINES_SHOWN = 120
 UNSTABLE_MAX = 3
 LATE = 75               # tests/scenario/ringtail.py: nothing wrong but the time
 NO_EXCUSE = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|Segmentation fault")
@@ -85,11 +91,18 @@ VALGRIND_UNITS = ["proto/test_batch", "proto/test_frame", "daemon/test_ring_read
 
 class Job:
     """One program to run. `alone`: it measures or loads the machine, so nothing runs beside it;
-    `again`: if it fails beside others, it runs alone."""
+    `again`: if it is late beside others, it runs alone; `only`: the variable that tells it which of its cases
+    to run, so that only those that were late run again."""
 
-    def __init__(self, name, command, env=None, timeout=TIMEOUT_S, alone=False, again=False):
+    def __init__(self, name, command, env=None, timeout=TIMEOUT_S, alone=False, again=False, only=None):
         self.name, self.command, self.env = name, command, env or {}
-        self.timeout, self.alone, self.again = timeout, alone, again
+        self.timeout, self.alone, self.again, self.only = timeout, alone, again, only
+
+    def repeated(self, output):
+        """The job that runs again what was late."""
+        late = outcome.late(output) if self.only else []
+        env = {self.only: ",".join(late)} if late and "guest" not in late else {}
+        return Job(f"{self.name} (alone)", self.command, {**self.env, **env}, self.timeout)
 
 
 class Results:
@@ -98,6 +111,7 @@ class Results:
         self.lock = threading.Lock()
         self.passed, self.failed, self.skipped, self.unstable = 0, [], [], []
         self.to_repeat = []
+        self.reasons = {}       # of each that failed: a line each
 
     def path(self, name):
         """Where a job's output goes."""
@@ -118,20 +132,24 @@ class Results:
             if skip_reason is not None:
                 print(f"       {skip_reason}", flush=True)
             if failed:
+                self.reasons[name] = outcome.reasons(output)
                 self.show(name, output)
 
     def add_skipped_cases(self, name, output):
-        """cmocka says after a count of them which of its cases were skipped, a line each."""
         with self.lock:
-            for case in dict.fromkeys(re.findall(r"^\[  SKIPPED \] (?!\d+ test)(\S+)",
-                                               output, re.M)):
+            for case in outcome.skipped_cases(output):
                 self.skipped.append((f"{name}: {case}", "cmocka skipped this case"))
                 print(f"  skip {name}: {case}", flush=True)
 
     def show(self, name, output):
-        lines = output.splitlines()[-OUTPUT_LINES_SHOWN:]
+        lines = outcome.excerpt(output, OUTPUT_LINES_SHOWN)
         print("\n".join("       | " + line for line in lines), flush=True)
         print(f"       whole output: {self.path(name)}", flush=True)
+
+    def failed_lines(self):
+        """Each failure in a line: the job, the case and why."""
+        return [f"{name}: {reason}" for name in dict.fromkeys(self.failed)
+                for reason in self.reasons.get(name, ["skipped, which is not allowed here"])]
 
     def note_unstable(self, name):
         """Counted here, and written down for the runs to come."""
@@ -145,7 +163,8 @@ class Results:
             if (not job.again or status != LATE or NO_EXCUSE.search(output) or
                     len(self.unstable) + len(self.to_repeat) >= UNSTABLE_MAX):
                 return False
-            self.to_repeat.append(Job(f"{job.name} (alone)", job.command, job.env, job.timeout))
+            self.to_repeat.append(job.repeated(output))
+            self.passed += outcome.passed(output) if job.only else 0
             print(f"  ???? {job.name} {time_taken}: it will run again, alone", flush=True)
             self.show(job.name, output)
             return True
@@ -180,10 +199,7 @@ def run_program(command, env, timeout, path):
 def run_job(job, results):
     status, output, time_taken = run_program(job.command, job.env, job.timeout,
                                              results.path(job.name))
-    cases = sum(int(n) for n in re.findall(r"^\[  PASSED  \] (\d+) test", output, re.M))
-    broken = sum(int(n) for n in re.findall(r"^\[  FAILED  \] (\d+) test", output, re.M))
-    cases += len(re.findall(r"^ok \S", output, re.M))
-    broken += len(re.findall(r"^not ok \S", output, re.M))
+    cases, broken = outcome.passed(output), outcome.failed(output)
     reason = None
     if status == 77:
         cases, reason = 0, (output.strip().splitlines() or ["no reason given"])[-1]
@@ -387,7 +403,7 @@ def check_packages(options, results):
     run_jobs([Job("packages build", ["sh", ".ci/deb.sh", built], {"CCACHE_DISABLE": "1"},
                   timeout=PACKAGES_TIMEOUT_S, alone=True)], results)
     run_jobs([Job("packages in qemu", ["sh", "tests/systemd/run.sh", options.build, built],
-                  timeout=SYSTEMD_TIMEOUT_S),
+                  timeout=SYSTEMD_TIMEOUT_S, again=True),
               Job("packages are the same elsewhere",
                   ["sh", "tests/packages/same_elsewhere.sh", built, f"{scratch}/elsewhere"],
                   timeout=PACKAGES_TIMEOUT_S),
@@ -436,12 +452,12 @@ def check_cost(options, results, spent):
 
 def kmod_guest(options):
     return Job("kernel module in qemu", ["sh", "tests/kmod/run.sh", options.build],
-               timeout=KMOD_TIMEOUT_S)
+               timeout=KMOD_TIMEOUT_S, again=True, only="RT_RUN")
 
 
 def systemd_guest(options):
     return Job("units in qemu", ["sh", "tests/systemd/run.sh", options.build],
-               timeout=SYSTEMD_TIMEOUT_S)
+               timeout=SYSTEMD_TIMEOUT_S, again=True, only="RT_RUN")
 
 
 def check_kernels(options, results):
@@ -449,7 +465,7 @@ def check_kernels(options, results):
     if make(results, "all", "all", "tests", f"BUILD={options.build}"):
         run_jobs([Job(f"kernel of {name} in qemu",
                       [sys.executable, "tests/kernels/run.py", options.build, *suite],
-                      timeout=KERNEL_TIMEOUT_S, alone=True)
+                      timeout=KERNEL_TIMEOUT_S, alone=True, again=True, only="RT_RUN")
                   for name, suite in KERNELS.items()], results)
 
 
@@ -533,7 +549,7 @@ def main():
     print(f"in {time.monotonic() - begin:.0f} s (CPU {cpu_seconds():.0f} s)" +
           f", {len(results.unstable)} unstable" +
           "".join(f"\nunstable: {name}" for name in results.unstable) +
-          "".join(f"\nfailed: {name}" for name in dict.fromkeys(results.failed)))
+          "".join(f"\nfailed: {line}" for line in results.failed_lines()))
     print(f"{results.passed} passed, {len(results.failed)} failed, {len(results.skipped)} skipped")
     sys.exit(1 if results.failed or not results.passed else 0)
 

@@ -2,10 +2,11 @@
 # guest: runs the BPF source under another kernel, in a virtual machine (software emulation, 2 CPUs): the
 # tests of tests/bpf, then scenarios with the real daemon, which count each event and close its ledgers.
 #
-#	usage: tests/kernels/guest.sh BUILD [KERNEL-IMAGE]
+#	usage: tests/kernels/guest.sh BUILD [KERNEL-IMAGE]	RT_RUN=GLOB,...: only these.
 #
-# Prints the tests' own words, `ok NAME` or `not ok NAME` of each scenario, and of the kernel's log, which must
-# be clean. Exit 0 passed, 1 failed, 77 skipped with the reason. Needs qemu-system-x86, busybox-static, cpio.
+# Prints how many cases of each test passed, `ok NAME`, `not ok NAME` or `late NAME` of each scenario, and of the
+# kernel's log, which must be clean. Exit 0 passed, 1 failed, 75 something ran out of time and nothing else
+# failed, 77 skipped with the reason. Needs qemu-system-x86, busybox-static, cpio.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:?directory of ringtaild and the test programs}
@@ -17,6 +18,7 @@ scenarios='exact_one_process exact_four_processes entry_and_return sched_events 
 
 . tests/kernels/daemon_root.sh
 . tests/kernels/guest_clock.sh
+. tests/kernels/console.sh
 
 for tool in qemu-system-x86_64 busybox cpio zstd; do
 	command -v $tool >/dev/null || { echo "SKIP: no $tool"; exit 77; }
@@ -24,12 +26,12 @@ done
 [ -r "$image" ] || { echo "SKIP: no kernel image"; exit 77; }
 
 root=$(mktemp -d)
-trap 'rm -rf "$root" "$root.gz" "$root.log" "$root.tsc"' EXIT
+trap 'rm -rf "$root" "$root.gz" "$root".log*' EXIT
 
-tsc=$(guest_clock "$root.tsc")
 build_daemon_root "$root" "$build" bpf || { echo "not ok the guest's tree"; exit 1; }
 mkdir -p "$root/bin" "$root/bpf"
 cp "$(command -v busybox)" "$root/bin/busybox"
+cp tests/kernels/case.sh "$root/"
 ln -s busybox "$root/bin/true"
 for test in "$build"/bpf/test_*; do
 	[ -f "$test" ] && [ -x "$test" ] || continue
@@ -58,34 +60,18 @@ chmod 755 / /ringtail /tmp
 # Debian's kernels come with 3, and CAP_PERFMON opens no perf event then.
 echo 2 >/proc/sys/kernel/perf_event_paranoid
 echo "# kernel \$(uname -r)"
+. /case.sh
 for test in /bpf/test_*; do
-	timeout -s KILL 180 "\$test" && echo "@ok \${test#/bpf/}" || echo "@not \${test#/bpf/}"
+	run "\${test#/bpf/}" 180 "\$test"
 done
 for scenario in $(echo $scenarios); do
-	timeout -s KILL 300 python3 /ringtail/tests/scenario/\$scenario.py >/tmp/said 2>&1
-	case \$? in
-	0) echo "@ok \$scenario" ;;
-	*) cat /tmp/said; echo "@not \$scenario" ;;
-	esac
+	run "\$scenario" 300 python3 /ringtail/tests/scenario/\$scenario.py
 done
 echo @end
 poweroff -f
 INIT
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$root.gz"
-timeout -k 5 $timeout_s qemu-system-x86_64 -accel tcg,thread=single -cpu max -m 1536 -smp 2 \
-	-nographic -no-reboot -monitor none -serial stdio -nodefaults -kernel "$image" \
-	-initrd "$root.gz" -append \
-	"console=ttyS0 quiet panic=-1 tsc=reliable $tsc rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60" \
-	</dev/null 2>&1 | tr -d '\r' >"$root.log"
-
-# The programs' cases are counted where cmocka says how many passed.
-sed 's/^@not /not ok /; /^@ok test_/d; s/^@ok /ok /' "$root.log" | grep -av 'RUN  '
-grep -aq '^@end' "$root.log" || { echo "not ok guest: it did not come to its end in $timeout_s s"; exit 1; }
-if grep -aqE 'WARNING:|BUG[: ]|Oops|general protection|Call Trace|INFO: rcu|soft lockup|Kernel panic' \
-		"$root.log"; then
-	echo "not ok kernel_log"
-	exit 1
-fi
-echo "ok kernel_log"
-! grep -aq '^@not' "$root.log"
+boot_guest "$root.log" $timeout_s single 2 "$image" "$root.gz" "rt.run=${RT_RUN:-*}"
+grep -a '^# kernel ' "$root.log"
+report_guest kernel "$root.log" $timeout_s

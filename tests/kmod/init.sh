@@ -1,16 +1,8 @@
 #!/bin/busybox sh
 # init: the first process of the virtual machine. Loads the module, runs the tests that the kernel
-# command line names (rt.run=GLOB), says `@ok NAME`, `@not NAME` or `@skip NAME` of each on the
-# console, and powers off. Called again as `/init FUNCTION` it runs that function alone.
+# command line names, says on the console how each went (case.sh), and powers off. Called again as
+# `/init FUNCTION` it runs that function alone.
 export PATH=/bin:/sbin:/usr/bin
-
-option() {
-	sed -n "s/.*\brt\.$1=\([^ ]*\).*/\1/p" /proc/cmdline
-}
-
-say() {
-	echo "@$1 $2"
-}
 
 # ---- Tests that are no programs ------------------------------------------------------------------
 
@@ -75,25 +67,6 @@ hold_tracepoints() {
 	done
 }
 
-# run NAME SECONDS COMMAND...
-run() {
-	name=$1 seconds=$2
-	shift 2
-	case $only:$name in
-	parallel:syscall_exact* | parallel:overflow_* | parallel:hostile_[gr]*) ;;
-	parallel:*) return ;;
-	*:$only) ;;
-	*) return ;;
-	esac
-	echo "# $name" >/dev/kmsg
-	timeout -s KILL "$seconds" "$@"
-	case $? in
-	0) say ok "$name" ;;
-	77) say skip "$name" ;;
-	*) say not "$name" ;;
-	esac
-}
-
 run_module_tests() {
 	run self_test 5 /init self_test
 	for test in $(/kmod_test); do
@@ -116,8 +89,7 @@ run_scenarios() {
 	done
 }
 
-only=$(option run)
-only=${only:-*}
+. /case.sh
 fuzz=$(option fuzz)
 [ "$(option hold)" ] && hold_tracepoints
 if ! insmod /ringtail.ko; then

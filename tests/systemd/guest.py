@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """guest: runs inside the virtual machine, as a unit of its own: drives ringtaild through systemctl and
-says `@ok NAME` or `@not NAME` of each thing that is to hold, then powers off.
+says in the words of tests/kernels/console.sh of each thing that is to hold how that went, then powers off.
 
 A test is a function below, in the order in which they run; the one before leaves the daemon running
-as the next one finds it. rt.run on the kernel's command line is a glob of their names.
+as the next one finds it. rt.run on the kernel's command line is a list of globs of their names.
 """
 import fnmatch
 import json
@@ -27,6 +27,10 @@ class Failure(Exception):
     pass
 
 
+class Late(Failure):
+    """Not so in time: perhaps the machine is busy."""
+
+
 def check(condition, text, *facts):
     if not condition:
         raise Failure("; ".join([f"not so: {text}", *(repr(fact)[:1500] for fact in facts)]))
@@ -35,7 +39,8 @@ def check(condition, text, *facts):
 def wait_until(condition, what, seconds=20):
     deadline = time.monotonic() + seconds * SLOW
     while not (value := condition()):
-        check(time.monotonic() < deadline, f"{what} within {seconds * SLOW} s")
+        if time.monotonic() > deadline:
+            raise Late(f"not within {seconds * SLOW} s: {what}")
         time.sleep(0.05)
     return value
 
@@ -446,17 +451,22 @@ def main(tests, needed=2):
     """The first `needed` tests are what the others stand on."""
     with open("/proc/cmdline") as file:
         only = re.search(r"\brt\.run=(\S+)", file.read())
+    only = only[1].split(",") if only else ["*"]
     for test in tests:
-        if only and not fnmatch.fnmatch(test.__name__, only[1]) and test not in tests[:needed]:
+        name = test.__name__
+        if not any(fnmatch.fnmatch(name, glob) for glob in only) and test not in tests[:needed]:
             continue
+        print(f"@run {name}", flush=True)
         try:
             test()
-            print(f"@ok {test.__name__}", flush=True)
+            print(f"@ok {name}", flush=True)
         except Exception as failure:
-            if not isinstance(failure, Failure):
-                traceback.print_exc(file=sys.stdout)
-            print(f"@not {test.__name__} {failure}", flush=True)
+            traceback.print_exc(file=sys.stdout)
+            sys.stdout.flush()
             subprocess.run(["journalctl", "-b", "--no-pager", "-n", "30", "-u", SERVICE])
+            late = isinstance(failure, (Late, subprocess.TimeoutExpired))
+            said = " ".join(str(failure).split()) or repr(failure)
+            print(f"@{'late' if late else 'not'} {name}: {said}", flush=True)
             if test in tests[:needed]:
                 break
     print("@end", flush=True)

@@ -1,0 +1,74 @@
+# console: boots a virtual machine and reports what it has said; for scripts to read in.
+#
+# In the machine, each case says on lines of its own `@run NAME`, then whatever it says, then `@ok NAME`,
+# `@skip NAME`, `@late NAME: ...` (it only ran out of time) or `@not NAME: ...`; and `@end` comes after all.
+# That is what case.sh does there.
+
+# boot_guest CONSOLE SECONDS THREAD CPUS IMAGE INITRD WORDS...: until it powers off, or for that long. The
+# kernel's command line gets the words too. THREAD: with single, one thread of the host runs all of its CPUs.
+boot_guest() {
+	console=$1 seconds=$2 thread=$3 guest_cpus=$4 guest_image=$5 initrd=$6
+	shift 6
+	timeout -k 5 "$seconds" qemu-system-x86_64 -accel "tcg,thread=$thread" -cpu max -m 1536 \
+		-smp "$guest_cpus" -nographic -no-reboot -monitor none -serial stdio -nodefaults \
+		-kernel "$guest_image" -initrd "$initrd" -append \
+		"console=ttyS0 quiet panic=-1 tsc=reliable $(guest_clock "$console.tsc") rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 $*" \
+		</dev/null >"$console.raw" 2>&1
+	ended=$?
+	tr -d '\r' <"$console.raw" >"$console"
+	rm -f "$console.raw" "$console.tsc"
+}
+
+# Words that a healthy kernel does not say.
+complaints='WARNING:|BUG:|BUG |Oops|general protection|Call Trace|lockdep|possible recursive'
+complaints="$complaints|INFO: rcu|self-detected stall|soft lockup|hard LOCKUP|while atomic"
+complaints="$complaints|sleeping function|refcount_t|use-after-free|Kernel panic|blocked for more"
+complaints="$complaints|Out of memory"
+
+# report_guest MACHINE CONSOLE SECONDS: `ok MACHINE NAME`, `not ok ...`, `late ...` or `skip ...` of each case,
+# what it said with those that did not pass, the machine's end, and its kernel's log. Returns 0, 1: something
+# failed, 75: something was late and nothing failed. After boot_guest, which has set $ended.
+report_guest() {
+	guest_complaints=$(grep -aE "$complaints" "$2" | grep -av '^[#@]')
+	# Whoever had to be ended was perhaps only slow; but not when its kernel has complained.
+	slow=not
+	[ "$ended" = 124 ] && [ -z "$guest_complaints" ] && slow=late
+	awk -v machine="$1" -v seconds="$3" -v slow="$slow" '
+	function tell(word, text, most,    i) {
+		print (word == "not" ? "not ok" : word) " " machine " " text
+		for (i = said > most ? said - most + 1 : 1; i <= said; i++)
+			print "# | " line[i]
+		failed += word == "not"; late += word == "late"
+	}
+	match($0, /@(run|ok|not|late|skip|note|end)( .*)?$/) {
+		word = $0 = substr($0, RSTART + 1)
+		sub(/ .*/, "", word); sub(/^[a-z]+ ?/, "")
+		if (word == "end") ended = 1
+		else if (word == "run") { said = counted = 0; at = $0 }
+		else if (word == "note") print "# " $0
+		else if (word == "not" || word == "late") tell(word, $0, 60)
+		else if (word == "skip" || !counted) print word " " machine " " $0
+		next
+	}
+	# The cases of a program that cmocka has counted.
+	/^\[  PASSED  \]|^\[  SKIPPED \]/ { print; counted = 1 }
+	{ line[++said] = $0 }
+	END {
+		if (!ended)
+			tell(slow, "guest: it did not come to its end in " seconds " s; it was at " at, 40)
+		exit failed ? 1 : late ? 75 : 0
+	}' "$2"
+	reported=$?
+	if [ "$guest_complaints" ]; then
+		echo "not ok $1 kernel_log: $(echo "$guest_complaints" | head -1)"
+		grep -aE -B 2 -A 30 "$complaints" "$2" | head -80 | sed 's/^/# | /'
+		return 1
+	fi
+	echo "ok $1 kernel_log"
+	return $reported
+}
+
+# worse A B: of two such results.
+worse() {
+	if [ "$1" = 1 ] || [ "$2" = 0 ]; then echo "$1"; else echo "$2"; fi
+}
