@@ -8,7 +8,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/engine.h"
-#include "daemon/host/users.h"
+#include "daemon/host/machine.h"
 #include "proto/build.h"
 
 #define EXIT_USAGE 2
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 	int err, status;
 
 	buffer_stdout();
-	users_read(NULL);
+	machine_read_users(NULL);
 	err = config_parse_args(argc, argv, &config, &error);
 	if (!err && !config.help && !config.version && !config.check_config)
 		return engine_run(&config, argc, argv);

@@ -1,8 +1,11 @@
 #include "daemon/host/machine.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "query/user_names.h"
 
 static char id[MACHINE_ID_BYTES];
 
@@ -25,4 +28,16 @@ void machine_read_id(const char *path)
 const char *machine_id(void)
 {
 	return id;
+}
+
+void machine_read_users(const char *path)
+{
+	static char text[MACHINE_USERS_BYTES_MAX + 1];
+	FILE *file = fopen(path ? path : "/etc/passwd", "re");
+
+	if (!file)
+		return;
+	text[fread(text, 1, MACHINE_USERS_BYTES_MAX, file)] = '\0';
+	fclose(file);
+	user_names_set(text);
 }
