@@ -9,7 +9,6 @@
 #include <sys/auxv.h>
 
 #include "daemon/access/token.h"
-#include "daemon/config/rule.h"
 #include "daemon/net/transport_tls.h"
 #include "query/glob.h"
 #include "query/quantity.h"

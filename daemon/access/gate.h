@@ -11,7 +11,7 @@
 
 /*
  * Roles: who may do what, by the options viewer and operator. What no rule allows is denied. How a
- * rule is written: config/rule.h. Root and the account that started the daemon are always operators.
+ * rule is written: host/identity.h. Root and the account that started the daemon are always operators.
  * Without any rule, group:ringtail and local are viewers. Names of users and groups are looked up when
  * the rules are made, never when a client connects.
  */

@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/config/option.h"
-#include "daemon/config/rule.h"
-#include "daemon/config/value.h"
+#include "daemon/host/identity.h"
 #include "query/filter.h"
 #include "query/probe_set.h"
 
@@ -134,8 +133,8 @@ static int check_words(const struct config_words *words, enum role role, struct 
 static int check_way(const struct config *config, enum identity_proof proof, const char *given,
 		     const char *option, const char *prefix, struct error *error)
 {
-	bool any = rule_admits_any(&config->viewer, proof) ||
-		   rule_admits_any(&config->operator, proof);
+	bool any = rule_admits_any(config->viewer.word, config->viewer.count, proof) ||
+		   rule_admits_any(config->operator.word, config->operator.count, proof);
 
 	if (given && !any)
 		return refuse(error, "nobody-allowed",

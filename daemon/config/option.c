@@ -1,14 +1,15 @@
 #include "daemon/config/option.h"
 
 #include <errno.h>
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "daemon/config/value.h"
 #include "daemon/base/limits.h"
-#include "query/nearest.h"
 #include "kmod/uapi/ringtail.h"
+#include "query/nearest.h"
+#include "query/quantity.h"
 
+#define CHOICE_BYTES_MAX 32
 #define HELP_COLUMN	30
 #define HELP_WIDTH	100
 
@@ -50,6 +51,342 @@ int config_option_refuse(const char *name, bool flag, struct error *error)
 		error_hint(error, "ringtaild --help lists them");
 	return -EINVAL;
 }
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+/* The member as bytes; each kind knows what stands there. */
+static void *member(const struct config_option *option, const struct config *config)
+{
+	return (char *)config + option->offset;
+}
+
+static enum quantity quantity_of(const struct config_option *option)
+{
+	switch (option->kind) {
+	case CONFIG_BYTES:
+	case CONFIG_POWER2:
+		return QUANTITY_BYTES;
+	case CONFIG_DURATION:
+		return QUANTITY_DURATION;
+	default:
+		return QUANTITY_COUNT;
+	}
+}
+
+static int set_flag(bool *flag, const char *text, struct error *error)
+{
+	static const char *const words[][2] = {
+		{ "no", "yes" }, { "false", "true" }, { "off", "on" }, { "0", "1" },
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		for (int value = 0; value < 2; value++) {
+			if (strcmp(text, words[i][value]) == 0) {
+				*flag = value;
+				return 0;
+			}
+		}
+	}
+	error_set(error, EINVAL, "config-bad-flag", "`%.60s` is neither yes nor no", text);
+	return -EINVAL;
+}
+
+static int set_number(const struct config_option *option, uint64_t *number, const char *text,
+		      struct error *error)
+{
+	char low[QUANTITY_TEXT_BYTES], high[QUANTITY_TEXT_BYTES];
+	enum quantity kind = quantity_of(option);
+	uint64_t value;
+	int err = quantity_parse(text, kind, &value, error);
+
+	if (err)
+		return err;
+	if (value < option->min || value > option->max)
+		return error_set(error, EINVAL, "config-out-of-range",
+				 "`%.60s` is not between %s and %s", text,
+				 quantity_text(option->min, kind, low),
+				 quantity_text(option->max, kind, high));
+	if (option->kind == CONFIG_POWER2 && (value & (value - 1))) {
+		uint64_t below = 1ull << (63 - __builtin_clzll(value));
+
+		error_set(error, EINVAL, "config-not-power-of-two", "`%.60s` is not a power of two",
+			  text);
+		error_hint(error, "the nearest are %s and %s", quantity_text(below, kind, low),
+			   quantity_text(2 * below, kind, high));
+		return -EINVAL;
+	}
+	*number = value;
+	return 0;
+}
+
+/* The i-th word of "a|b|c:FILE", cut at the colon; false past the last. */
+static bool choice_name(const char *choices, unsigned i, char *name)
+{
+	for (; i; i--) {
+		choices = strchr(choices, '|');
+		if (!choices)
+			return false;
+		choices++;
+	}
+	snprintf(name, CHOICE_BYTES_MAX, "%.*s", (int)strcspn(choices, "|:"), choices);
+	return true;
+}
+
+static int choose(const struct config_option *option, unsigned *choice, const char *text,
+		  struct error *error)
+{
+	char name[CHOICE_BYTES_MAX], near[NEAREST_TEXT_BYTES];
+	struct nearest nearest;
+
+	nearest_init(&nearest, text);
+	for (unsigned i = 0; choice_name(option->argument, i, name); i++) {
+		if (strcmp(name, text) == 0) {
+			*choice = i;
+			return 0;
+		}
+		nearest_offer(&nearest, name);
+	}
+	error_set(error, EINVAL, "config-bad-choice", "`%.60s` is not one of %s", text,
+		  option->argument);
+	if (nearest_text(&nearest, near))
+		error_hint(error, "did you mean %s?", near);
+	return -EINVAL;
+}
+
+static int copy_text(const struct config_option *option, char **to, const char *text,
+		     struct error *error)
+{
+	size_t bytes = strlen(text);
+	char *copy;
+
+	if (bytes == 0)
+		return error_set(error, EINVAL, "config-empty", "the value is empty");
+	if (bytes > option->max)
+		return error_set(error, EINVAL, "config-too-long",
+				 "`%.40s...` is longer than %ju bytes", text,
+				 (uintmax_t)option->max);
+	copy = strdup(text);
+	if (!copy)
+		return error_set(error, ENOMEM, "no-memory", "out of memory");
+	free(*to);
+	*to = copy;
+	return 0;
+}
+
+static int set_source(const struct config_option *option, struct config_source *source,
+		      const char *text, struct error *error)
+{
+	const char *colon = strchr(text, ':');
+	char name[CHOICE_BYTES_MAX];
+	bool replay;
+	unsigned choice;
+	int err;
+
+	snprintf(name, sizeof(name), "%.*s", colon ? (int)(colon - text) : (int)sizeof(name), text);
+	err = choose(option, &choice, name, error);
+	if (err)
+		return err;
+	replay = strcmp(name, "replay") == 0;
+	if (replay && (!colon || !colon[1])) {
+		error_set(error, EINVAL, "config-no-replay-file", "replay does not say what");
+		error_hint(error, "write replay:FILE, a file that `tracectl record -w FILE` wrote");
+		return -EINVAL;
+	}
+	if (!replay && colon)
+		return error_set(error, EINVAL, "config-bad-choice", "`%.60s`: %s takes no file",
+				 text, name);
+	free(source->path);
+	source->path = NULL;
+	err = copy_text(option, &source->name, name, error);
+	if (!err && replay)
+		err = copy_text(option, &source->path, colon + 1, error);
+	return err;
+}
+
+static int refuse_more(const struct config_option *option, struct error *error)
+{
+	return error_set(error, EINVAL, "config-too-many", "given more than %ju times",
+			 (uintmax_t)option->max);
+}
+
+static int add_listen(const struct config_option *option, struct config_listen *listen,
+		      const char *text, struct error *error)
+{
+	struct address *address;
+	int err;
+
+	if (listen->count == CONFIG_LISTEN_MAX)
+		return refuse_more(option, error);
+	address = &listen->address[listen->count];
+	err = address_parse(text, address, error);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < listen->count; i++) {
+		if (strcmp(listen->address[i].text, text) == 0)
+			return error_set(error, EINVAL, "config-duplicate",
+					 "`%s` was already given", text);
+	}
+	listen->count++;
+	return 0;
+}
+
+/* The family is not written here, so it is not to be read in an error. */
+static void leave_out_family(char *text)
+{
+	char *at;
+
+	while ((at = strstr(text, "tcp:")))
+		memmove(at, at + 4, strlen(at + 4) + 1);
+}
+
+static int set_http(struct address *address, const char *text, struct error *error)
+{
+	char tcp[ADDRESS_TEXT_BYTES + 8];
+	int err;
+
+	snprintf(tcp, sizeof(tcp), "tcp:%s", text);
+	err = address_parse(tcp, address, error);
+	if (!err)
+		snprintf(address->text, sizeof(address->text), "%s", text);
+	if (err && error) {
+		leave_out_family(error->what);
+		leave_out_family(error->hint);
+	}
+	return err;
+}
+
+static int add_word(const struct config_option *option, struct config_words *words,
+		     const char *text, struct error *error)
+{
+	struct config_option spec = *option;
+	int err;
+
+	if (words->count == option->max)
+		return refuse_more(option, error);
+	spec.max = CONFIG_WORD_BYTES_MAX;
+	err = copy_text(&spec, &words->word[words->count], text, error);
+	if (!err)
+		words->count++;
+	return err;
+}
+
+int config_value_set(const struct config_option *option, struct config *config, const char *text,
+		     struct error *error)
+{
+	void *to = member(option, config);
+
+	switch (option->kind) {
+	case CONFIG_FLAG:
+		return set_flag(to, text, error);
+	case CONFIG_COUNT:
+	case CONFIG_BYTES:
+	case CONFIG_POWER2:
+	case CONFIG_DURATION:
+		return set_number(option, to, text, error);
+	case CONFIG_CHOICE:
+		return choose(option, to, text, error);
+	case CONFIG_TEXT:
+		return copy_text(option, to, text, error);
+	case CONFIG_SOURCE:
+		return set_source(option, to, text, error);
+	case CONFIG_LISTEN:
+		return add_listen(option, to, text, error);
+	case CONFIG_HTTP:
+		return set_http(to, text, error);
+	case CONFIG_WORDS:
+		return add_word(option, to, text, error);
+	}
+	__builtin_unreachable();
+}
+
+void config_value_clear(const struct config_option *option, struct config *config)
+{
+	void *from = member(option, config);
+	struct config_source *source = from;
+	struct config_listen *listen = from;
+	struct config_words *words = from;
+	char **text = from;
+
+	switch (option->kind) {
+	case CONFIG_TEXT:
+		free(*text);
+		*text = NULL;
+		break;
+	case CONFIG_SOURCE:
+		free(source->name);
+		free(source->path);
+		*source = (struct config_source){ 0 };
+		break;
+	case CONFIG_LISTEN:
+		listen->count = 0;
+		break;
+	case CONFIG_HTTP:
+		memset(from, 0, sizeof(struct address));
+		break;
+	case CONFIG_WORDS:
+		for (unsigned i = 0; i < words->count; i++)
+			free(words->word[i]);
+		*words = (struct config_words){ 0 };
+		break;
+	default:
+		break;
+	}
+}
+
+void config_value_print(const struct config_option *option, const struct config *config, FILE *out)
+{
+	const void *from = member(option, config);
+	const struct config_source *source = from;
+	const struct config_listen *listen = from;
+	const struct config_words *words = from;
+	const struct address *address = from;
+	char *const *text = from;
+	char name[QUANTITY_TEXT_BYTES > CHOICE_BYTES_MAX ? QUANTITY_TEXT_BYTES : CHOICE_BYTES_MAX];
+
+	switch (option->kind) {
+	case CONFIG_FLAG:
+		fprintf(out, "%s = %s\n", option->name, *(const bool *)from ? "yes" : "no");
+		break;
+	case CONFIG_COUNT:
+	case CONFIG_BYTES:
+	case CONFIG_POWER2:
+	case CONFIG_DURATION:
+		fprintf(out, "%s = %s\n", option->name,
+			quantity_text(*(const uint64_t *)from, quantity_of(option), name));
+		break;
+	case CONFIG_CHOICE:
+		choice_name(option->argument, *(const unsigned *)from, name);
+		fprintf(out, "%s = %s\n", option->name, name);
+		break;
+	case CONFIG_TEXT:
+		if (*text)
+			fprintf(out, "%s = %s\n", option->name, *text);
+		break;
+	case CONFIG_SOURCE:
+		fprintf(out, "%s = %s%s%s\n", option->name, source->name, source->path ? ":" : "",
+			source->path ? source->path : "");
+		break;
+	case CONFIG_HTTP:
+		if (address->socket_bytes)
+			fprintf(out, "%s = %s\n", option->name, address->text);
+		break;
+	case CONFIG_LISTEN:
+		for (unsigned i = 0; i < listen->count; i++)
+			fprintf(out, "%s = %s\n", option->name, listen->address[i].text);
+		break;
+	case CONFIG_WORDS:
+		for (unsigned i = 0; i < words->count; i++)
+			fprintf(out, "%s = %s\n", option->name, words->word[i]);
+		break;
+	}
+}
+
+bool config_value_repeats(const struct config_option *option)
+{
+	return option->kind == CONFIG_LISTEN || option->kind == CONFIG_WORDS;
+}
+
+/* ---- What is printed ------------------------------------------------------------------------- */
 
 void config_print(const struct config *config, FILE *out)
 {

@@ -1,7 +1,8 @@
 /*
- * config_option: the rows of options.def as a table, and what is printed from it.
+ * config_option: the rows of options.def as a table, their values from text to the member of struct config
+ * and back, and what is printed of them.
  *
- * Private to config*.c and their tests. Constant; any thread.
+ * Private to config.c and its tests. The table is constant; values are the main thread's.
  */
 #ifndef RINGTAIL_DAEMON_CONFIG_OPTION_H
 #define RINGTAIL_DAEMON_CONFIG_OPTION_H
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "daemon/config/config.h"
 #include "query/error.h"
@@ -58,5 +60,22 @@ int config_option_find(const char *name);
 
 /* -EINVAL: there is no such flag (without its dashes), or key; *error names the nearest. */
 int config_option_refuse(const char *name, bool flag, struct error *error);
+
+/*
+ * Sets the option's member of *config, or appends to it if it is a list. -EINVAL (or -ENOMEM) with
+ * an *error that names the value, not the place it was found in.
+ */
+int config_value_set(const struct config_option *option, struct config *config, const char *text,
+		     struct error *error);
+
+/* Frees what the member holds and empties it. */
+void config_value_clear(const struct config_option *option, struct config *config);
+
+/* Writes the `name = value` lines that make this value; none where it is empty. */
+void config_value_print(const struct config_option *option, const struct config *config,
+			FILE *out);
+
+/* Whether the option may be given more than once. */
+bool config_value_repeats(const struct config_option *option);
 
 #endif

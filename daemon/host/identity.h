@@ -8,6 +8,9 @@
  *	user:UID	the peer of a unix socket, as the kernel says; with the groups it is in
  *	local		somebody on this host: plain tcp on loopback proves no more
  *
+ * A rule is a word of the options viewer and operator, which says whose clients are meant: cert:NAME, token:NAME
+ * (with globs), user:NAME, group:NAME (or numbers) or local. Nothing is looked up here: access/gate.h does.
+ *
  * Pure, but for identity_of_unix_peer(); any thread.
  */
 #ifndef RINGTAIL_DAEMON_HOST_IDENTITY_H
@@ -65,5 +68,29 @@ void identity_set_local(struct client_identity *identity);
 
 /* Asks the kernel who is at the other end of a unix socket. 0 or -errno. */
 int identity_of_unix_peer(int fd, struct client_identity *identity);
+
+enum rule_kind {
+	RULE_CERT,
+	RULE_TOKEN,
+	RULE_USER,
+	RULE_GROUP,
+	RULE_LOCAL,
+	RULE_KINDS,
+};
+
+struct rule {
+	enum rule_kind kind;
+	enum role role;
+	char text[IDENTITY_TEXT_BYTES];		/* as it was written */
+};
+
+/* -EINVAL with *error: it is not written as a rule, or means somebody who cannot have that role. */
+int rule_parse(const char *text, enum role role, struct rule *rule, struct error *error);
+
+/* What follows the kind: "alice". */
+const char *rule_name(const struct rule *rule);
+
+/* Whether a rule could let somebody in by a certificate, or by a token. */
+bool rule_admits_any(char *const *word, unsigned words, enum identity_proof proof);
 
 #endif

@@ -14,7 +14,7 @@ MUTANTS = [
      ["unit/gate"]),
     ("gate-anybody-views", GATE, "	return gate_allow(gate, identity, ROLE_VIEWER, \"see anything here\", error);",
      "	return gate_allow(gate, identity, ROLE_NONE, \"see anything here\", error);", ["unit/gate"]),
-    ("roles-local-operates", "daemon/config/rule.c", "	if (rule->kind == RULE_LOCAL && role == ROLE_OPERATOR) {", "	if (false) {",
+    ("roles-local-operates", "daemon/host/identity.c", "	if (rule->kind == RULE_LOCAL && role == ROLE_OPERATOR) {", "	if (false) {",
      ["unit/gate"]),
     ("roles-user-by-number-alone", ROLES,
      "		return identity->proof == IDENTITY_USER && identity->uid == entry->id;",

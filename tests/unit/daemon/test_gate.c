@@ -21,7 +21,6 @@
 #include "daemon/access/gate.h"
 #include "daemon/host/secret_file.h"
 #include "daemon/access/token.h"
-#include "daemon/config/rule.h"
 
 /* ---- Names ------------------------------------------------------------------------------------- */
 
@@ -178,7 +177,7 @@ static void test_bad_rules(void **state)
 	}
 	assert_int_equal(roles_create(&nobody, &none, &roles, &error), -EINVAL);
 	assert_string_equal(error.code, "rule-nobody");
-	assert_true(rule_admits_any(&nobody, IDENTITY_CERT) == false);
+	assert_true(rule_admits_any(nobody.word, nobody.count, IDENTITY_CERT) == false);
 }
 
 /* ---- Tokens ------------------------------------------------------------------------------------- */
