@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "daemon/base/counters.h"
-#include "daemon/collect/socket_address.h"
 #include "proto/batch_encode.h"
+#include "query/socket_text.h"
 
 /* Attempts for whose frame there was no memory: they go on as a gap once there is. */
 struct owed {
@@ -176,8 +176,8 @@ static bool wants_strings(const struct batcher *batcher, uint16_t probe)
 static bool encode_address(struct batcher *batcher, const struct probe_info *info,
 			   const struct rt_attachment *attachment)
 {
-	char text[SOCKET_ADDRESS_TEXT_BYTES];
-	size_t bytes = socket_address_text(text, attachment->data, attachment->bytes);
+	char text[SOCKET_TEXT_BYTES];
+	size_t bytes = socket_text_of(text, attachment->data, attachment->bytes);
 
 	return batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg), text,
 				   bytes);
@@ -238,7 +238,7 @@ static void encode_attachments(struct batcher *batcher, const struct ring_item *
 /* The texts of an event's fields, as they would go into the batch; `address` is the one address' text. */
 static size_t gather_texts(const struct ring_item *item, const struct probe_info *info,
 			   struct batch_attachment texts[EVENT_ATTACHMENTS_MAX],
-			   char address[SOCKET_ADDRESS_TEXT_BYTES])
+			   char address[SOCKET_TEXT_BYTES])
 {
 	const uint8_t *at = (const uint8_t *)(item->payload + info->fields);
 	size_t left = (item->words - info->fields) * sizeof(uint64_t), n = 0;
@@ -255,7 +255,7 @@ static size_t gather_texts(const struct ring_item *item, const struct probe_info
 		};
 		if (attachment->kind == RT_ATTACH_SOCKADDR) {
 			texts[n].text = (const uint8_t *)address;
-			texts[n].text_bytes = socket_address_text(address, attachment->data,
+			texts[n].text_bytes = socket_text_of(address, attachment->data,
 								  attachment->bytes);
 		}
 		n += attachment->kind == RT_ATTACH_SOCKADDR || attachment->kind == RT_ATTACH_STRING;
@@ -271,7 +271,7 @@ static bool passes_with_texts(const struct batcher *batcher, const struct ring_i
 			      const struct batch_thread *who)
 {
 	struct batch_attachment text[EVENT_ATTACHMENTS_MAX];
-	char address[SOCKET_ADDRESS_TEXT_BYTES];
+	char address[SOCKET_TEXT_BYTES];
 	struct filter_texts texts = {.attachment = text};
 	bool verdict;
 

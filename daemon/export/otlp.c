@@ -151,7 +151,7 @@ static void add_value(struct attributes *attributes, const struct export_event *
 
 /*
  * The address of a socket, in the conventions' two parts: that of the peer, or bind's own. Of what has
- * neither host nor path (daemon/collect/socket_address.h), the argument says all there is.
+ * neither host nor path (query/socket_text.h), the argument says all there is.
  */
 static void add_address(struct attributes *attributes, const struct export_event *event)
 {
