@@ -20,7 +20,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/source/syscall_args.h"
+#include "daemon/source/syscall_catalog.h"
+#include "daemon/source/tracepoints.h"
 #include "kmod/uapi/ringtail_ioctl.h"
 #include "proto/limits.h"
 
@@ -192,7 +193,7 @@ static int make_catalog(int device, Ringtail__V1__Catalog **out)
 		return -ENOMEM;
 	}
 	ringtail__v1__catalog__init(catalog);
-	tracefs = syscall_args_open_tracefs();
+	tracefs = tracepoints_open_tracefs();
 	catalog->probe = calloc(count ? count : 1, sizeof(*catalog->probe));
 	err = catalog->probe ? 0 : -ENOMEM;
 	for (uint32_t i = 0; i < count && !err; i++)

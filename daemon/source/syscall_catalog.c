@@ -1,17 +1,21 @@
 #include "daemon/source/syscall_catalog.h"
 
 #include <asm/unistd.h>
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/source/syscall_args.h"
+#include "daemon/source/tracepoint_probe.h"
+#include "daemon/source/tracepoints.h"
 #include "kmod/bpf/request.h"
 #include "proto/limits.h"
 
 #define UNNAMED_BEYOND	64	/* numbers past the last named one that newer kernels may have */
+#define FORMAT_BYTES_MAX 8192	/* of events/syscalls/sys_enter_NAME/format */
 #define FIELDS_MAX (2 + RT_SYSCALL_ARGS_MAX)
 
 /* The names of <asm/unistd.h>, by number; daemon/source/syscall_numbers.sh writes the rows. */
@@ -97,6 +101,175 @@ static const struct timer_probe {
 _Static_assert(FIELDS_MAX <= PROBE_FIELDS_MAX, "a call has more fields than a probe may have");
 _Static_assert(3 * RT_SYSCALLS_MAX + FIXED_PROBES + TIMER_PROBES <= CATALOG_PROBES_MAX, "the catalog is too small");
 
+/* ---- arguments, as tracefs declares them -------------------------------------------------- */
+
+/*
+ * Opens the format of a system call. tracefs names it after the kernel's function, which is not
+ * always the call: fstat is newfstat, sendfile is sendfile64, umount2 is umount. The first that is
+ * there of: the name, new + name, name + 64, the name without its digits.
+ */
+static int open_format(int tracefs, const char *name)
+{
+	static const char *const prefix[] = { "", "new", "", "" };
+	static const char *const suffix[] = { "", "", "64", "" };
+	int bytes = strlen(name), fd = -ENOENT;
+	char path[128];
+
+	for (unsigned i = 0; i < sizeof(prefix) / sizeof(prefix[0]) && fd < 0; i++) {
+		if (i == 3)
+			while (bytes > 0 && isdigit((unsigned char)name[bytes - 1]))
+				bytes--;
+		snprintf(path, sizeof(path), "events/syscalls/sys_enter_%s%.*s%s/format", prefix[i],
+			 bytes, name, suffix[i]);
+		fd = openat(tracefs, path, O_RDONLY | O_CLOEXEC);
+	}
+	return fd;
+}
+
+
+static bool text_ends(const char *text, const char *end)
+{
+	size_t bytes = strlen(text), end_bytes = strlen(end);
+
+	return bytes >= end_bytes && !strcmp(text + bytes - end_bytes, end);
+}
+
+static bool text_in(const char *text, const char *const *list)
+{
+	for (; *list; list++)
+		if (!strcmp(text, *list))
+			return true;
+	return false;
+}
+
+/* The type without what says nothing about its size: const, __, __kernel_. */
+static const char *type_core(const char *c_type)
+{
+	if (!strncmp(c_type, "const ", 6))
+		c_type += 6;
+	if (!strncmp(c_type, "__kernel_", 9))
+		return c_type + 9;
+	if (!strncmp(c_type, "__", 2))
+		return c_type + 2;
+	return c_type;
+}
+
+/*
+ * A string is a const char * (or a char * that is called a name, or a type as mount's is), unless a
+ * length comes next: then it is a buffer.
+ */
+static bool arg_is_string(const struct syscall_arg *arg, const struct syscall_arg *next)
+{
+	bool is_called_text = strstr(arg->name, "name") || !strcmp(arg->name, "type");
+
+	if (strcmp(arg->c_type, "const char *") &&
+	    (strcmp(arg->c_type, "char *") || !is_called_text))
+		return false;
+	return !next || (strcmp(next->c_type, "size_t") && !text_ends(next->name, "len"));
+}
+
+static bool arg_is_address(const struct syscall_arg *arg)
+{
+	return !strcmp(arg->c_type, "struct sockaddr *");
+}
+
+static void arg_set_integer_type(struct syscall_arg *arg)
+{
+	static const char *const signed32[] = { "int", "s32", "pid_t", "clockid_t", "timer_t",
+						"mqd_t", "key_t", "key_serial_t", "rwf_t", NULL };
+	static const char *const signed64[] = { "long", "loff_t", "off_t", "ssize_t", "s64",
+						"time_t", NULL };
+	static const char *const unsigned32[] = { "unsigned int", "unsigned", "u32", "uid_t",
+						  "gid_t", "qid_t", NULL };
+	static const char *const bitset[] = { "flag", "prot", "mode", "mask", "addr", NULL };
+	const char *core = type_core(arg->c_type);
+
+	if (text_in(core, signed32)) {
+		arg->type = RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED;
+		arg->bits = 32;
+	} else if (text_in(core, signed64)) {
+		arg->type = RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED;
+		arg->bits = 64;
+	} else {
+		arg->type = RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED;
+		arg->bits = text_in(core, unsigned32) || !strncmp(core, "enum ", 5) ? 32 :
+			    !strcmp(core, "umode_t") ? 16 : 64;
+	}
+	/* Also mmap()'s, an unsigned long: the kernel looks at its lower half, and there -1 is -1. */
+	if (text_ends(arg->name, "fd") || text_ends(arg->name, "fildes")) {
+		arg->type = RINGTAIL__V1__FIELD_TYPE__FIELD_FD;
+		arg->bits = 32;
+		return;
+	}
+	for (const char *const *word = bitset; *word; word++)
+		if (strstr(arg->name, *word))
+			arg->type = RINGTAIL__V1__FIELD_TYPE__FIELD_HEX;
+}
+
+static void arg_set_type(struct syscall_arg *arg, const struct syscall_arg *next)
+{
+	if (!strchr(arg->c_type, '*')) {
+		arg_set_integer_type(arg);
+		return;
+	}
+	arg->bits = 64;
+	arg->type = arg_is_string(arg, next) || arg_is_address(arg) ?
+			    RINGTAIL__V1__FIELD_TYPE__FIELD_STRING :
+			    RINGTAIL__V1__FIELD_TYPE__FIELD_HEX;
+}
+
+static unsigned unnamed_args(struct syscall_arg arg[RT_SYSCALL_ARGS_MAX])
+{
+	for (unsigned i = 0; i < RT_SYSCALL_ARGS_MAX; i++) {
+		snprintf(arg[i].name, sizeof(arg[i].name), "arg%u", i);
+		snprintf(arg[i].c_type, sizeof(arg[i].c_type), "unsigned long");
+		arg[i].type = RINGTAIL__V1__FIELD_TYPE__FIELD_HEX;
+		arg[i].bits = 64;
+	}
+	return RT_SYSCALL_ARGS_MAX;
+}
+
+static void copy_span(char to[SYSCALL_ARG_TEXT_BYTES], const struct tracepoint_span *span)
+{
+	snprintf(to, SYSCALL_ARG_TEXT_BYTES, "%.*s", (int)span->bytes, span->at);
+}
+
+/* Without the number of the call, and without the texts that newer kernels add behind the arguments. */
+static unsigned args_of_format(const struct tracepoint_format *format,
+			       struct syscall_arg arg[RT_SYSCALL_ARGS_MAX])
+{
+	unsigned args = 0;
+
+	for (unsigned i = 0; i < format->fields && args < RT_SYSCALL_ARGS_MAX; i++) {
+		const struct tracepoint_field *field = &format->field[i];
+
+		copy_span(arg[args].name, &field->name);
+		copy_span(arg[args].c_type, &field->c_type);
+		if (field->kind != TRACEPOINT_LOCATED && strcmp(arg[args].name, "__syscall_nr") != 0)
+			args++;
+	}
+	for (unsigned i = 0; i < args; i++)
+		arg_set_type(&arg[i], i + 1 < args ? &arg[i + 1] : NULL);
+	return args;
+}
+
+unsigned syscall_args_read(int tracefs, const char *name,
+			   struct syscall_arg arg[RT_SYSCALL_ARGS_MAX])
+{
+	int fd = tracefs < 0 ? -1 : open_format(tracefs, name);
+	struct tracepoint_format format;
+	char text[FORMAT_BYTES_MAX];
+	ssize_t bytes;
+
+	if (fd < 0)
+		return unnamed_args(arg);
+	bytes = read(fd, text, sizeof(text));
+	close(fd);
+	if (bytes <= 0 || tracepoint_format_parse(text, (size_t)bytes, &format) != 0)
+		return unnamed_args(arg);
+	return args_of_format(&format, arg);
+}
+
 /* ---- messages, made of the pieces that free_unpacked() frees ------------------------------- */
 
 static Ringtail__V1__Field *field_create(const struct syscall_arg *from)
@@ -180,7 +353,7 @@ static uint32_t syscall_word(const char *name, const struct syscall_arg *arg, un
 	if (syscall_names_file(name))
 		word |= SYSCALL_NAMES_FILE;
 	for (unsigned i = 0; i < args; i++) {
-		if (syscall_arg_is_address(&arg[i]))
+		if (arg_is_address(&arg[i]))
 			word |= address_bits(arg, i, args);
 		else if (arg[i].type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING)
 			word |= 1u << (SYSCALL_STRINGS_SHIFT + i);
@@ -279,7 +452,7 @@ int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCAL
 		return -ENOMEM;
 	ringtail__v1__catalog__init(catalog);
 	memset(words, 0, RT_SYSCALLS_MAX * sizeof(*words));
-	tracefs = syscall_args_open_tracefs();
+	tracefs = tracepoints_open_tracefs();
 	catalog->probe = calloc(3 * RT_SYSCALLS_MAX + FIXED_PROBES + TIMER_PROBES, sizeof(*catalog->probe));
 	if (!catalog->probe)
 		goto close_tracefs;

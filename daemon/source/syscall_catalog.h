@@ -18,6 +18,15 @@
 #include "kmod/uapi/ringtail.h"
 #include "proto/ringtail.pb-c.h"
 
+#define SYSCALL_ARG_TEXT_BYTES 64
+
+struct syscall_arg {
+	char name[SYSCALL_ARG_TEXT_BYTES];
+	char c_type[SYSCALL_ARG_TEXT_BYTES];
+	Ringtail__V1__FieldType type;
+	uint32_t bits;
+};
+
 /*
  * Sets *catalog, to be freed with ringtail__v1__catalog__free_unpacked(catalog, NULL), and
  * words[number] for each known system call to its SYSCALL_* bits of kmod/bpf/request.h that do not
@@ -25,6 +34,13 @@
  * -ENOMEM is the only failure.
  */
 int syscall_catalog_create(Ringtail__V1__Catalog **catalog, uint32_t words[RT_SYSCALLS_MAX]);
+
+/*
+ * Fills arg[] for the system call that the headers call `name` and returns how many it has; if
+ * tracefs does not know it, or is -1, six of them that say nothing.
+ */
+unsigned syscall_args_read(int tracefs, const char *name,
+			   struct syscall_arg arg[RT_SYSCALL_ARGS_MAX]);
 
 /* Whether a call's error says little without the file or address it names: SOURCE_FILE_STRINGS. */
 bool syscall_names_file(const char *name);

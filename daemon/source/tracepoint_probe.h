@@ -1,6 +1,8 @@
 /*
- * tracepoint_probe: a tracepoint's record as a probe: its fields as words and attachments.
+ * tracepoint_probe: what tracefs says about the record of one tracepoint, and that record as a probe: its fields
+ * as words and attachments.
  *
+ * In: the text of its `format` file. Out: the same as a table that points into the text; and of that, the probe.
  * A field that is a number becomes one word. An array of up to TRACEPOINT_INLINE_BYTES_MAX becomes as many
  * words as it takes, while the probe's words last; a longer one, and what the record only locates, becomes
  * an attachment. Pure; any thread.
@@ -8,13 +10,48 @@
 #ifndef RINGTAIL_DAEMON_SOURCE_TRACEPOINT_PROBE_H
 #define RINGTAIL_DAEMON_SOURCE_TRACEPOINT_PROBE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/source/tracepoint_format.h"
+#include "daemon/base/limits.h"
 #include "kmod/bpf/request.h"
+#include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
 
 #define TRACEPOINT_INLINE_BYTES_MAX 32
+
+/* Part of a text; not terminated. */
+struct tracepoint_span {
+	const char *at;
+	size_t bytes;
+};
+
+enum tracepoint_field_kind {
+	TRACEPOINT_SCALAR,
+	TRACEPOINT_ARRAY,
+	TRACEPOINT_LOCATED,	/* __data_loc: bytes << 16 | place, from the record's start */
+	TRACEPOINT_RELATIVE,	/* __rel_loc: the same, from behind this word */
+};
+
+struct tracepoint_field {
+	struct tracepoint_span name, c_type;	/* of an array, with its brackets */
+	enum tracepoint_field_kind kind;
+	uint16_t offset, bytes;		/* in the record; it ends at most at TRACEPOINT_RECORD_BYTES_MAX */
+	uint8_t element_bytes;		/* of what is no scalar: 1, 2, 4 or 8 */
+	bool is_signed;
+	bool is_text;			/* an array of char */
+};
+
+struct tracepoint_format {
+	uint32_t id;
+	unsigned fields;
+	struct tracepoint_field field[TRACEPOINT_FIELDS_MAX];	/* without those that all have */
+	struct tracepoint_span print;	/* behind "print fmt: " */
+};
+
+/* -EINVAL: it is no such text, or one that says what cannot be. */
+int tracepoint_format_parse(const char *text, size_t bytes, struct tracepoint_format *format);
 
 /* Where one word of the payload comes from. */
 struct tracepoint_word {

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
 #include "daemon/base/memory_file.h"
-#include "daemon/source/syscall_args.h"
 #include "proto/limits.h"
 
 struct tracepoint {
@@ -23,9 +23,36 @@ struct tracepoint {
 struct tracepoints {
 	int formats;			/* -1: there are none */
 	uint64_t bytes;			/* of them */
-	unsigned count, left_out;
+	unsigned count;
 	struct tracepoint one[TRACEPOINTS_MAX];
 };
+
+int tracepoints_open_tracefs(void)
+{
+	static const char *const place[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+	int fs, mount, fd;
+
+	for (unsigned i = 0; i < sizeof(place) / sizeof(place[0]); i++) {
+		fd = open(place[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (!faccessat(fd, "events/syscalls", R_OK, AT_EACCESS))
+			return fd;
+		close(fd);
+	}
+	fs = fsopen("tracefs", FSOPEN_CLOEXEC);
+	if (fs < 0)
+		return -errno;
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0)) {
+		mount = -errno;
+	} else {
+		mount = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_RDONLY);
+		if (mount < 0)
+			mount = -errno;
+	}
+	close(fs);
+	return mount;
+}
 
 static int compare(const void *a, const void *b)
 {
@@ -97,9 +124,7 @@ static int read_system(struct tracepoints *tracepoints, int events, const char *
 		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
 			continue;
 		bytes = read_format(dirfd(directory), entry->d_name, text);
-		if (bytes <= 0 || tracepoints->count == TRACEPOINTS_MAX)
-			tracepoints->left_out++;
-		else
+		if (bytes > 0 && tracepoints->count < TRACEPOINTS_MAX)
 			err = add(tracepoints, system, entry->d_name, text, (size_t)bytes);
 	}
 	closedir(directory);
@@ -132,7 +157,7 @@ int tracepoints_read(struct tracepoints **out)
 	if (!tracepoints)
 		return -ENOMEM;
 	tracepoints->formats = memory_file_create("ringtail-formats", false);
-	tracefs = syscall_args_open_tracefs();
+	tracefs = tracepoints_open_tracefs();
 	if (tracefs >= 0 && tracepoints->formats >= 0)
 		err = read_all(tracepoints, tracefs);
 	if (tracefs >= 0)
@@ -160,11 +185,6 @@ void tracepoints_destroy(struct tracepoints *tracepoints)
 unsigned tracepoints_count(const struct tracepoints *tracepoints)
 {
 	return tracepoints->count;
-}
-
-unsigned tracepoints_left_out(const struct tracepoints *tracepoints)
-{
-	return tracepoints->left_out;
 }
 
 const char *tracepoints_system(const struct tracepoints *tracepoints, unsigned i)

@@ -12,16 +12,19 @@
 struct tracepoints;
 
 /*
- * In the order of their names. Where there is no tracefs, or where it may not be read, there are none;
+ * The root of tracefs: where it is mounted, or else a mount of our own that nobody else sees, which
+ * takes CAP_SYS_ADMIN. A descriptor to close, or -errno.
+ */
+int tracepoints_open_tracefs(void);
+
+/*
+ * In the order of their names, at most TRACEPOINTS_MAX, without those that cannot be read. Where there is no tracefs, or where it may not be read, there are none;
  * -ENOMEM is the only failure.
  */
 int tracepoints_read(struct tracepoints **tracepoints);
 void tracepoints_destroy(struct tracepoints *tracepoints);
 
 unsigned tracepoints_count(const struct tracepoints *tracepoints);
-
-/* Those that could not be read, or for which there was no room. */
-unsigned tracepoints_left_out(const struct tracepoints *tracepoints);
 
 const char *tracepoints_system(const struct tracepoints *tracepoints, unsigned i);
 const char *tracepoints_name(const struct tracepoints *tracepoints, unsigned i);

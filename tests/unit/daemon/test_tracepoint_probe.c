@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "daemon/source/tracepoint_format.h"
 #include "daemon/source/tracepoint_probe.h"
 
 #define HEAD \
