@@ -22,7 +22,8 @@ const struct sink_ops *cmd_sink(enum format format)
 	static const struct sink_ops *const ops[] = {
 		[FORMAT_TEXT] = &print_text, [FORMAT_JSON] = &print_json, [FORMAT_FOLDED] = &print_folded,
 		[FORMAT_CSV] = &print_csv, [FORMAT_PPROF] = &print_pprof,
-		[FORMAT_PERFETTO] = &print_perfetto, [FORMAT_SQLITE] = &write_sqlite,
+		[FORMAT_PERFETTO] = &print_perfetto, [FORMAT_KPTRACE] = &print_kptrace,
+		[FORMAT_SQLITE] = &write_sqlite,
 		[FORMAT_CTF] = &write_ctf,
 	};
 

@@ -106,6 +106,7 @@ static int parse_format(const struct row *row, enum option_commands command, con
 		[FORMAT_CSV] = { "csv", STREAM | RECORD | READ },
 		[FORMAT_PPROF] = { "pprof", STREAM | RECORD | READ },
 		[FORMAT_PERFETTO] = { "perfetto", STREAM | RECORD | READ },
+		[FORMAT_KPTRACE] = { "kptrace", STREAM | RECORD | READ },
 		[FORMAT_SQLITE] = { "sqlite", READ },
 		[FORMAT_CTF] = { "ctf", READ },
 	};

@@ -95,24 +95,6 @@ static void put_columns(struct sink *sink, const struct ringtail_item *item)
 	out_char(out, ' ');
 }
 
-/* "(dfd=AT_FDCWD, flags=0)" of the fields from `first` on. */
-static void put_arguments(struct sink *sink, const struct ringtail_item *event, unsigned first)
-{
-	struct out *out = sink->out;
-
-	out_char(out, '(');
-	for (unsigned i = first; i < event->probe->fields; i++) {
-		if (event->probe->field[i].type == RINGTAIL_MORE)
-			continue;
-		if (i > first)
-			out_literal(out, ", ");
-		out_text(out, event->probe->field[i].name);
-		out_char(out, '=');
-		text_value(out, event, i);
-	}
-	out_char(out, ')');
-}
-
 static void put_result(struct sink *sink, uint64_t result)
 {
 	out_literal(sink->out, " = ");
@@ -234,7 +216,7 @@ static void put_call(struct sink *sink, const struct ringtail_item *event)
 	struct out *out = sink->out;
 
 	put_name(sink, event->probe->function);
-	put_arguments(sink, event, 2);
+	text_arguments(out, event, 2);
 	if (event->value[0] == RINGTAIL_NEVER) {
 		out_literal(out, " = ?");
 		return;
@@ -261,7 +243,7 @@ static void put_tracepoint(struct sink *sink, const struct ringtail_item *event)
 		out_literal(sink->out, ": ");
 		out_visible(sink->out, text);
 	} else {
-		put_arguments(sink, event, 0);
+		text_arguments(sink->out, event, 0);
 	}
 }
 
@@ -317,7 +299,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 		break;
 	case RINGTAIL_ENTRY:
 		put_name(sink, event->probe->function);
-		put_arguments(sink, event, 0);
+		text_arguments(sink->out, event, 0);
 		out_literal(out, " ...");
 		break;
 	case RINGTAIL_RETURN:

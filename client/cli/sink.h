@@ -48,6 +48,6 @@ struct sink_ops {
 };
 
 extern const struct sink_ops print_text, print_json, print_folded, print_csv, print_pprof,
-	print_perfetto, write_sqlite, write_ctf;
+	print_perfetto, print_kptrace, write_sqlite, write_ctf;
 
 #endif

@@ -281,3 +281,18 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 	}
 	out_u64(out, value);
 }
+
+void text_arguments(struct out *out, const struct ringtail_item *event, unsigned first)
+{
+	out_char(out, '(');
+	for (unsigned i = first; i < event->probe->fields; i++) {
+		if (event->probe->field[i].type == RINGTAIL_MORE)
+			continue;
+		if (i > first)
+			out_literal(out, ", ");
+		out_text(out, event->probe->field[i].name);
+		out_char(out, '=');
+		text_value(out, event, i);
+	}
+	out_char(out, ')');
+}

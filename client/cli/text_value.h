@@ -13,6 +13,9 @@
 /* The field of that number: AT_FDCWD, 0x80000, "a path", 12.3us, bash/123. */
 void text_value(struct out *out, const struct ringtail_item *event, unsigned field);
 
+/* "(dfd=AT_FDCWD, flags=0)" of the fields from `first` on. */
+void text_arguments(struct out *out, const struct ringtail_item *event, unsigned first);
+
 /* "3", "0x7f0000000000", "-1 ENOENT (No such file or directory)". */
 void text_result(struct out *out, uint64_t result);
 

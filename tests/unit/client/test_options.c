@@ -88,7 +88,7 @@ static void errors(void **state)
 		{ STREAM, NULL, "stream -n 99999999999G", "bad-value", "too large" },
 		{ STREAM, NULL, "stream --duration 5parsec", "bad-value", "10s" },
 		{ STREAM, NULL, "stream --duration 0s", "bad-value", "above 0" },
-		{ STREAM, NULL, "stream -o xml", "bad-value", "folded, csv, pprof or perfetto" },
+		{ STREAM, NULL, "stream -o xml", "bad-value", "folded, csv, pprof, perfetto or kptrace" },
 		{ STREAM, NULL, "stream -o sqlite", "bad-value", "tracectl read FILE -o sqlite" },
 		{ READ, "FILE", "read -o xml", "bad-value", "sqlite or ctf" },
 		{ LIST, "GLOB", "list -o none", "bad-value", "text or json" },

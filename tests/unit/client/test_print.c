@@ -8,6 +8,7 @@
 #include "client/cli/sink.h"
 #include "client/cli/symbols.h"
 #include "client/cli/text_value.h"
+#include "kmod/uapi/ringtail.h"
 #include "tests/unit/client/maker.h"
 
 static struct maker maker;
@@ -315,6 +316,55 @@ static void json_reads(void **state)
 	assert_int_equal(lines, 50);
 }
 
+/*
+ * Akaros' lines: what has ended, what has not, what failed, what is no call, what was lost; and a call's number is
+ * the one that the kernel gave it.
+ */
+static void lines_of_akaros(void **state)
+{
+	uint64_t never[3] = { RINGTAIL_NEVER, 0, 1 }, entry[2] = { 3, 0x1000 }, back[1] = { 3 };
+	uint64_t other[3] = { 60, 0xff, 5 };
+	const char *shown, *loss;
+
+	_Static_assert(MAKER_OPENAT == RT_PROBE_SYSCALL_CALL + 1, "the ids of calls");
+	_Static_assert(MAKER_ENTRY == RT_PROBE_SYSCALL_ENTRY + 1, "those of entries");
+	_Static_assert(MAKER_RETURN == RT_PROBE_SYSCALL_RETURN + 1, "those of returns");
+	(void)state;
+	maker_begin(&maker, 1, 0, 5000012345);
+	maker_open(&maker, 12, 5000012345, 3);
+	batch_encode_string(maker.encoder, 3, "a'b\\\n\xff", 6);
+	maker_open(&maker, 12, 5000012345, (uint64_t)-ENOENT);
+	batch_encode_string(maker.encoder, 3, "x", 1);
+	batch_encode_string(maker.encoder, 4, "y", 1);
+	maker_event(&maker, MAKER_EXIT, 12, 5000012346, never, 3);
+	maker_event(&maker, MAKER_ENTRY, 12, 5000012347, entry, 2);
+	maker_event(&maker, MAKER_RETURN, 12, 5000012348, back, 1);
+	maker_event(&maker, MAKER_OTHER, 12, 5000012349, other, 3);
+	batch_encode_loss(maker.encoder, 3, 0, 1);
+	maker_end(&maker);
+	shown = show(&print_kptrace, false);
+	loss = strstr(shown, "[5.000012349]:cpu1: up to 3 events lost: ring-full (");
+	assert_non_null(loss);
+	assert_ptr_equal(strchr(loss, '\n'), shown + strlen(shown) - 1);
+	*(char *)loss = '\0';
+	assert_string_equal(
+		shown,
+		"X [      5.000000000]-[      5.000012345] Syscall   1 (      openat):(0xffffff9c, "
+		"0x7f0000001000, 0x80000, 0x1a4) ret: 0x3 proc: 12 core:  1 vcore: -- errno:   0 "
+		"thread: 12 comm: 't12' data: 'a\\047b\\134\\012\\377'\n"
+		"X [      5.000000000]-[      5.000012345] Syscall   1 (      openat):(0xffffff9c, "
+		"0x7f0000001000, 0x80000, 0x1a4) ret: 0xffffffffffffffff proc: 12 core:  1 vcore: -- "
+		"errno:   2 thread: 12 comm: 't12' data: 'x -> y errstr: No such file or directory'\n"
+		"E [      5.000012346]-[      0.000000000] Syscall   2 (  exit_group):(0x1) ret: --- "
+		"proc: 12 core:  1 vcore: -- errno: --- thread: 12 comm: 't12' data: ''\n"
+		"E [      5.000012347]-[      0.000000000] Syscall   1 (      openat):(0x3, 0x1000) ret: --- "
+		"proc: 12 core:  1 vcore: -- errno: --- thread: 12 comm: 't12' data: ''\n"
+		"X [      0.000000000]-[      5.000012348] Syscall   1 (      openat):() ret: 0x3 "
+		"proc: 12 core:  1 vcore: -- errno:   0 thread: 12 comm: 't12' data: ''\n"
+		"[5.000012349]:cpu1: tracepoint:net:net_dev_xmit(len=60, rc=-1, took=5ns) proc: 12 thread: 12 "
+		"comm: 't12'\n");
+}
+
 static void durations(void **state)
 {
 	static const struct {
@@ -415,7 +465,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(call_text), TEST(other_text),   TEST(named_threads), TEST(losses_text),
 		TEST(colors),   TEST(stacks),       TEST(call_json),     TEST(json_reads),
-		TEST(an_empty_string), TEST(a_cut_string), TEST(own_frames),
+		TEST(lines_of_akaros), TEST(an_empty_string), TEST(a_cut_string), TEST(own_frames),
 		TEST(durations), TEST(symbol_names),
 	};
 
