@@ -2,7 +2,8 @@
  * fuzz_client: frames of a daemon that says what it likes, through what a client makes of them:
  * hellos in mid-stream, catalogs, subscriptions, batches, gaps, watermarks, byes, errors. Whatever
  * they are, each frame brings an end of items, an item points to what is there, what is printed has
- * nothing hidden (query/visible.h) that a frame brought, and where the stream stands is a cursor that reads back.
+ * nothing hidden (query/visible.h) that a frame brought, where the stream stands is a cursor that reads back, and
+ * every sink takes every item: those that keep much or make files see one input of some, by its length.
  *
  * The input is frames: a byte for the type, two for the body's length, little-endian, and the body.
  * They arrive with right headers (fuzz_frame has the others), after a good hello and catalog.
@@ -10,10 +11,15 @@
  */
 #include <endian.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/lib/intake.h"
+#include "client/cli/answer.h"
 #include "client/cli/sink.h"
 #include "proto/limits.h"
 #include "query/visible.h"
@@ -31,6 +37,30 @@ static size_t catalog_bytes;
 static struct ringtail_host host;	/* as the printers see it */
 static struct out out;
 static struct sink *text, *json;
+
+/* The other sinks, each made anew for an input whose size `every` divides. */
+static struct other {
+	const struct sink_ops *ops;
+	size_t every;
+	bool is_lines;
+	struct answer_question question;
+	struct sink *sink;
+	char path[96];
+} others[] = {
+	{ .ops = &print_csv, .every = 3, .is_lines = true },
+	{ .ops = &print_kptrace, .every = 3, .is_lines = true },
+	{ .ops = &print_perfetto, .every = 4 },
+	{ .ops = &print_folded, .every = 7, .is_lines = true },
+	{ .ops = &print_pprof, .every = 7 },
+	{ .ops = &answer_ops, .every = 5, .is_lines = true,
+	  .question = { .shape = ANSWER_COUNT, .by = "comm,function,error", .json = true } },
+	{ .ops = &answer_ops, .every = 5, .is_lines = true,
+	  .question = { .shape = ANSWER_HIST, .from = "*", .to = "*:*:*", .on = "tid", .by = "comm,to.comm" } },
+	{ .ops = &write_sqlite, .every = 64 },
+	{ .ops = &write_ctf, .every = 64 },
+};
+#define OTHERS (sizeof(others) / sizeof(*others))
+
 static bool many_lanes, other_catalog;	/* what the next input must not find */
 static volatile uint64_t seen;		/* so that nothing read is optimized away */
 
@@ -82,6 +112,88 @@ static void check_printed(size_t lines)
 	out.used = 0;
 }
 
+/* Whole lines, of which each may end as CSV's do, with nothing hidden in them. */
+static void check_lines(void)
+{
+	for (size_t i = 0; i + 1 < out.used; i++)
+		if (out.buffer[i] == '\r' && out.buffer[i + 1] == '\n')
+			out.buffer[i] = ' ';
+	check_printed(out.used);
+}
+
+static void make_others(size_t size)
+{
+	char directory[64];
+	struct ringtail_error error;
+
+	snprintf(directory, sizeof(directory), "/tmp/ringtail-fuzz-%d", getpid());
+	for (size_t i = 0; i < OTHERS; i++) {
+		const struct sink_place place = {
+			.path = others[i].path, .out = &out, .host = &host, .totals = intake_totals(intake),
+		};
+
+		if (size % others[i].every)
+			continue;
+		if (others[i].ops == &answer_ops) {
+			others[i].sink = answer_create(&others[i].question, &out, &error);
+		} else if (others[i].ops->open) {
+			mkdir(directory, 0700);
+			snprintf(others[i].path, sizeof(others[i].path), "%s/%zu", directory, i);
+			others[i].sink = others[i].ops->open(&place, &error);
+		} else {
+			others[i].sink = others[i].ops->create(&out, &host, 0);
+		}
+		if (!others[i].sink)
+			abort();
+		if (others[i].ops->begin)
+			others[i].ops->begin(others[i].sink, &place);
+	}
+}
+
+static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *walk)
+{
+	(void)stat;
+	(void)type;
+	(void)walk;
+	return remove(path);
+}
+
+static void end_others(void)
+{
+	char directory[64];
+	bool any_files = false;
+
+	for (size_t i = 0; i < OTHERS; i++) {
+		if (!others[i].sink)
+			continue;
+		if (others[i].ops->end)
+			others[i].ops->end(others[i].sink);
+		if (others[i].is_lines)
+			check_lines();
+		out.used = 0;
+		others[i].ops->destroy(others[i].sink);
+		others[i].sink = NULL;
+		any_files |= others[i].ops->open != NULL;
+	}
+	if (out.error)		/* the disk's, or a database that refused what it was given */
+		abort();
+	snprintf(directory, sizeof(directory), "/tmp/ringtail-fuzz-%d", getpid());
+	if (any_files)
+		nftw(directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void print_others(const struct ringtail_item *item)
+{
+	for (size_t i = 0; i < OTHERS; i++) {
+		if (!others[i].sink)
+			continue;
+		others[i].ops->item(others[i].sink, item);
+		if (others[i].is_lines)
+			check_lines();
+		out.used = 0;
+	}
+}
+
 /* A stack has a line for each of its frames. */
 static void print(const struct ringtail_item *item)
 {
@@ -93,6 +205,7 @@ static void print(const struct ringtail_item *item)
 	check_printed(lines);
 	print_json.item(json, item);
 	check_printed(1);
+	print_others(item);
 }
 
 static void take_items(void)
@@ -218,6 +331,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool good = true;
 
 	begin();
+	make_others(size);
 	while (good && size >= 3) {
 		size_t bytes = data[1] | (size_t)data[2] << 8;
 		uint8_t type = data[0] & 0x7f;
@@ -239,6 +353,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_cursors();
 	intake_flush(intake);
 	take_items();
+	end_others();
 	if (intake_totals(intake)->frames == 0)
 		abort();
 	return 0;
