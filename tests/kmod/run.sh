@@ -77,7 +77,7 @@ boot() {
 	boot_guest "$build/console-$machine.log" "$timeout_s" "$thread" "$cpus" "$image" "$build/$root.gz" \
 		"rt.run=${RT_RUN:-*}" "$@"
 	report_guest "$machine" "$build/console-$machine.log" "$timeout_s"
-	all=$(worse $all $?)
+	all=$(worse "$all" $?)
 }
 
 mkdir -p "$build" || exit 1
@@ -97,4 +97,4 @@ elif [ "${RT_DAEMON-1}" ]; then
 	build_daemon_root "$build/daemon" "$programs" kmod && pack daemon || die "build of the daemon's initramfs"
 	boot daemon single
 fi
-exit $all
+exit "$all"
