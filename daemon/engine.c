@@ -13,6 +13,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/collect/redaction.h"
 #include "daemon/collect/worker.h"
 #include "daemon/config/config.h"
 #include "daemon/disk/thread.h"
@@ -68,6 +69,7 @@ struct engine {
 	struct turnstile *local, *remote;	/* the lines of those who come by unix socket, and else */
 	struct frame_codec *codec;
 	struct probe_table probes;
+	struct redaction *redaction;		/* NULL: nothing is hidden */
 	struct mailbox mailbox;
 	unsigned workers;
 	struct worker *worker[WORKERS_MAX];
@@ -216,13 +218,18 @@ static void warn_fixed(const struct config *old, const struct config *new)
 		log_warn("reload-restart", "stays as it was until ringtaild is restarted: %s", names);
 }
 
-/* 0: *config and *gate can be put in force. What takes a restart is checked, too: that would be no time
+static int read_redaction(struct engine *engine, const struct config *config,
+			  struct redaction **redaction, struct error *error);
+
+/* 0: all three can be put in force. What takes a restart is checked, too: that would be no time
  * to find out. */
 static int read_again(struct engine *engine, struct config *config, struct gate **gate,
-		      struct error *error)
+		      struct redaction **redaction, struct error *error)
 {
 	int err = config_parse_args(engine->argc, engine->argv, config, error);
 
+	if (!err)
+		err = read_redaction(engine, config, redaction, error);
 	if (!err)
 		err = gate_create(config, gate, error);
 	for (unsigned i = 0; !err && i < config->export_probe.count; i++)
@@ -236,8 +243,18 @@ static int read_again(struct engine *engine, struct config *config, struct gate 
 	return err ? err : control_check_config(engine->control, config, error);
 }
 
-/* Takes over both. */
-static void put_in_force(struct engine *engine, const struct config *config, struct gate *gate)
+static void replace_redaction(struct engine *engine, struct redaction *redaction)
+{
+	for (unsigned i = 0; i < engine->workers; i++)
+		worker_set_redaction(engine->worker[i], redaction);
+	fanout_set_redaction(engine->fanout, redaction);
+	redaction_destroy(engine->redaction);
+	engine->redaction = redaction;
+}
+
+/* Takes over all three. */
+static void put_in_force(struct engine *engine, const struct config *config, struct gate *gate,
+			 struct redaction *redaction)
 {
 	struct server_bounds bounds = server_bounds_of(config);
 	struct viewer_bounds viewers;
@@ -249,6 +266,7 @@ static void put_in_force(struct engine *engine, const struct config *config, str
 	engine->answers.queue_bytes = config->queue_bytes;
 	engine->answers.batch_interval_ns = config->batch_interval_ns;
 	gate_replace(engine->gate, gate);
+	replace_redaction(engine, redaction);
 	server_set_bounds(engine->server, &bounds);
 	if (engine->metering)
 		metering_reload(engine->metering, config);
@@ -263,6 +281,7 @@ static void put_in_force(struct engine *engine, const struct config *config, str
 static void on_reload(evutil_socket_t fd, short what, void *context)
 {
 	struct engine *engine = context;
+	struct redaction *redaction = NULL;
 	struct gate *gate = NULL;
 	struct error error = {0};
 	struct config config;
@@ -274,15 +293,16 @@ static void on_reload(evutil_socket_t fd, short what, void *context)
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		 (unsigned long long)(clock_monotonic() / 1000));
 	service_manager_notify(engine->manager, text);
-	if (read_again(engine, &config, &gate, &error) != 0) {
+	if (read_again(engine, &config, &gate, &redaction, &error) != 0) {
 		log_failure(LOG_LEVEL_ERROR, &error);
 		log_error("reload-refused", "the configuration was not changed");
+		redaction_destroy(redaction);
 		gate_destroy(gate);
 		config_free(&config);
 		service_manager_notify(engine->manager, "READY=1");
 		return;
 	}
-	put_in_force(engine, &config, gate);
+	put_in_force(engine, &config, gate, redaction);
 	if (control_set_config(engine->control, &engine->config, &error) != 0)
 		on_applied(engine, &error);
 }
@@ -396,7 +416,11 @@ static void join_table(void *context, const Ringtail__V1__Probe *probe)
 	struct engine *engine = context;
 	struct error error;
 
-	if (probe_table_add(&engine->probes, probe, &error) != 0)
+	/* Without its row, its records are not understood: better than that they show what is to be hidden. */
+	if (redaction_add(engine->redaction, probe) != 0)
+		log_error("out-of-memory", "no room for what `redact` hides of %s:%s:%s: its events are lost",
+			  probe->provider, probe->function, probe->name);
+	else if (probe_table_add(&engine->probes, probe, &error) != 0)
 		log_failure(LOG_LEVEL_ERROR, &error);
 }
 
@@ -459,6 +483,29 @@ static int give_up_rights(struct engine *engine, struct error *error)
 	int err = sandbox_engine_view(&engine->config, &engine->account, error);
 
 	return err ? err : privileges_drop(&engine->account, error);
+}
+
+static bool is_made(void *context, const char *glob)
+{
+	return loader_can_make(((struct engine *)context)->loader, glob);
+}
+
+static int read_redaction(struct engine *engine, const struct config *config,
+			  struct redaction **redaction, struct error *error)
+{
+	return redaction_create(config->redact.word, config->redact.count,
+				loader_catalog(engine->loader), is_made, engine, redaction, error);
+}
+
+static int make_redaction(struct engine *engine, struct error *error)
+{
+	return read_redaction(engine, &engine->config, &engine->redaction, error);
+}
+
+static void free_redaction(struct engine *engine)
+{
+	redaction_destroy(engine->redaction);
+	engine->redaction = NULL;
 }
 
 static int make_gate(struct engine *engine, struct error *error)
@@ -633,6 +680,8 @@ static int make_workers(struct engine *engine, struct error *error)
 	}
 	if (!err)
 		err = give_rings(engine, rings, error);
+	for (unsigned i = 0; engine->redaction && i < engine->workers; i++)
+		worker_set_redaction(engine->worker[i], engine->redaction);
 	if (!err)
 		choose_epoch(engine);
 	return err;
@@ -755,6 +804,8 @@ static int make_fanout(struct engine *engine, struct error *error)
 	};
 	err = fanout_create(&config, &engine->fanout, error);
 	engine->answers.fanout = engine->fanout;
+	if (!err)
+		fanout_set_redaction(engine->fanout, engine->redaction);
 	if (!err && loader_adopted(engine->loader))
 		err = fanout_restore(engine->fanout, error);
 	return err ? err : fanout_restore_consumers(engine->fanout, error);
@@ -992,6 +1043,8 @@ int engine_check(const struct config *config, struct error *error)
 		err = config_check_choice(&config->probe, "probe", config->filter, "filter", NULL,
 					  error);
 	if (!err)
+		err = redaction_check(config->redact.word, config->redact.count, error);
+	if (!err)
 		err = config_check_choice(&config->metrics_probe, "metrics-probe", NULL, NULL, NULL,
 					  error);
 	return err;
@@ -1011,6 +1064,7 @@ static const struct part parts[] = {
 	/* The loader is forked before there is a thread or a loop. */
 	{"loader",	fork_loader,		end_loader},
 	{"rights",	give_up_rights,		NULL},
+	{"redaction",	make_redaction,		free_redaction},
 	{"gate",	make_gate,		free_gate},
 	{"loop",	make_loop,		free_loop},
 	{"state",	open_state,		close_state},

@@ -116,6 +116,7 @@ static void take_thread(struct drain *drain, const struct ring_item *item)
 
 	memcpy(&copy, item->payload, bytes < sizeof(copy) ? bytes : sizeof(copy));
 	drain->cached_thread = THREAD_NONE;
+	redaction_comm(drain->redaction, copy.comm);
 	if (thread->flags & RT_THREAD_EXITED) {
 		thread_table_forget(drain->threads, item->tid);
 		index = THREAD_NONE;
@@ -139,7 +140,14 @@ static void take_text(struct drain *drain, const struct ring_item *item)
 {
 	const struct rt_text *text = (const void *)item->payload;
 
-	thread_table_learn_text(drain->threads, text->id, text->data, text->bytes);
+	if (redaction_hides_text(drain->redaction, text->id & RT_TEXT_EXE ? THREAD_EXE : THREAD_CGROUP,
+				 (const char *)text->data, text->bytes)) {
+		thread_table_learn_text(drain->threads, text->id, REDACTED_TEXT,
+					sizeof(REDACTED_TEXT) - 1);
+		counter_add(COUNTER_texts_redacted, 1);
+	} else {
+		thread_table_learn_text(drain->threads, text->id, text->data, text->bytes);
+	}
 	skip(drain);
 }
 
@@ -168,7 +176,7 @@ static void take_bad(struct drain *drain)
 		  RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD);
 }
 
-static void take_record(struct drain *drain, const struct ring_item *item)
+static void take_record(struct drain *drain, struct ring_item *item)
 {
 	const struct probe_info *info;
 	uint32_t thread;
@@ -190,10 +198,23 @@ static void take_record(struct drain *drain, const struct ring_item *item)
 	}
 	drain->events++;
 	thread = find_thread(drain, item->tid);
+	if (drain->redaction)
+		redaction_event(drain->redaction, item, info, &drain->redacted);
 	if (drain->meter)
 		meter_event(drain->meter, &drain->metered, item, drain->threads, thread);
 	for (unsigned i = 0; i < drain->batchers; i++)
 		batcher_event(drain->batcher[i], item, info, thread);
+}
+
+void drain_set_redaction(struct drain *drain, const struct redaction *redaction)
+{
+	drain->redaction = redaction;
+	if (!redaction)
+		return;
+	thread_table_redact(drain->threads, redaction_hides_text, redaction);
+	for (unsigned i = 0; i < drain->batchers; i++)
+		for (uint32_t thread = 0; thread < thread_table_size(drain->threads); thread++)
+			batcher_forget_thread(drain->batcher[i], thread);
 }
 
 uint32_t drain_read(struct drain *drain, uint32_t records)

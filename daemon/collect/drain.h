@@ -13,6 +13,7 @@
 #include "query/error.h"
 #include "daemon/base/limits.h"
 #include "daemon/collect/meter.h"
+#include "daemon/collect/redaction.h"
 #include "daemon/ring/probe_table.h"
 #include "daemon/ring/reader.h"
 #include "daemon/source/source.h"
@@ -37,6 +38,8 @@ struct drain {
 	uint64_t still_ns;		/* and for how long it had not moved, with something to read */
 	bool stuck;			/* for RING_STUCK_NS: told, and waited for no longer */
 	uint32_t cached_tid, cached_thread;
+	const struct redaction *redaction; /* borrowed; NULL: nothing is hidden */
+	struct redaction_record redacted;
 	struct meter *meter;		/* borrowed; NULL: nothing is metered */
 	struct meter_ring metered;
 
@@ -53,6 +56,9 @@ int drain_add(struct drain *drain, uint32_t subscription, struct batcher *batche
 
 /* Flushes and destroys a subscription's batcher. */
 void drain_remove(struct drain *drain, uint32_t subscription);
+
+/* What is read from now on goes by these rules, and so does what is known of threads. */
+void drain_set_redaction(struct drain *drain, const struct redaction *redaction);
 
 /* Reads at most `records`; returns how many. Ring space is given back on the way. */
 uint32_t drain_read(struct drain *drain, uint32_t records);

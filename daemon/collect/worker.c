@@ -66,6 +66,9 @@ struct worker {
 	struct worker_bell bell[RINGS_MAX];
 	uint32_t rings;
 
+	pthread_mutex_t read_lock;	/* taken once a turn of each ring: while it is held, */
+	const struct redaction *redaction; /* these rules are in use */
+	bool redaction_changed[RINGS_MAX]; /* and the ring's drain does not have them yet */
 	pthread_mutex_t stat_lock;	/* taken once a pass */
 	struct worker_ring_stat *stat;
 	_Atomic uint64_t beats;		/* passes */
@@ -103,7 +106,15 @@ static void publish_stats(struct worker *worker)
 /* Takes what a ring holds now, at most a turn's worth. Returns how many records. */
 static uint64_t read_ring(struct worker *worker, struct worker_bell *bell)
 {
-	uint64_t records = drain_read(bell->drain, DRAIN_PASS_RECORDS);
+	uint32_t ring = (uint32_t)(bell - worker->bell);
+	uint64_t records;
+
+	pthread_mutex_lock(&worker->read_lock);
+	if (worker->redaction_changed[ring])
+		drain_set_redaction(bell->drain, worker->redaction);
+	worker->redaction_changed[ring] = false;
+	records = drain_read(bell->drain, DRAIN_PASS_RECORDS);
+	pthread_mutex_unlock(&worker->read_lock);
 
 	if (bell->drain->corrupt && bell->corrupt) {
 		handoff_send(&worker->handoff, bell->corrupt);
@@ -409,6 +420,15 @@ void worker_set_batch_interval(struct worker *worker, uint64_t interval_ns)
 	atomic_store_explicit(&worker->batch_interval_ns, interval_ns, memory_order_relaxed);
 }
 
+void worker_set_redaction(struct worker *worker, const struct redaction *redaction)
+{
+	pthread_mutex_lock(&worker->read_lock);
+	worker->redaction = redaction;
+	for (uint32_t i = 0; i < RINGS_MAX; i++)
+		worker->redaction_changed[i] = true;
+	pthread_mutex_unlock(&worker->read_lock);
+}
+
 uint64_t worker_beats(const struct worker *worker)
 {
 	return atomic_load_explicit(&worker->beats, memory_order_relaxed);
@@ -518,8 +538,10 @@ int worker_create(const struct worker_config *config, struct worker **out, struc
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	worker->config = *config;
 	atomic_init(&worker->batch_interval_ns, config->batch_interval_ns);
+	pthread_mutex_init(&worker->read_lock, NULL);
 	pthread_mutex_init(&worker->stat_lock, NULL);
 	if (mailbox_init(&worker->in) != 0) {
+		pthread_mutex_destroy(&worker->read_lock);
 		pthread_mutex_destroy(&worker->stat_lock);
 		free(worker);
 		return error_set(error, EMFILE, "worker-create",
@@ -659,6 +681,7 @@ void worker_destroy(struct worker *worker)
 	}
 	mailbox_fini(&worker->in);
 	frame_codec_destroy(worker->codec);
+	pthread_mutex_destroy(&worker->read_lock);
 	pthread_mutex_destroy(&worker->stat_lock);
 	free(worker->stat);
 	free(worker);

@@ -20,6 +20,7 @@
 #include "daemon/ring/reader.h"
 #include "daemon/source/source.h"
 
+struct redaction;
 struct worker;
 
 struct worker_config {
@@ -119,6 +120,12 @@ int worker_leave(struct worker *worker);
 
 /* For a new configuration. */
 void worker_set_batch_interval(struct worker *worker, uint64_t interval_ns);
+
+/*
+ * What the rings' records must not show, from the next record on that is read; NULL: they show all. What
+ * was there before is used no more when this returns. Before worker_start too.
+ */
+void worker_set_redaction(struct worker *worker, const struct redaction *redaction);
 
 /* Its passes, one a second at least until it leaves its rings: who counts on, lives. Any thread. */
 uint64_t worker_beats(const struct worker *worker);

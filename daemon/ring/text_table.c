@@ -122,7 +122,8 @@ static void choose_path(const char **data, uint32_t *bytes)
 
 static struct text *make_text(struct text_table *table, const char *data, uint32_t bytes)
 {
-	struct text *text = malloc(sizeof(*text) + bytes);
+	struct text *text = malloc(sizeof(*text) +
+				   (bytes < TEXT_ROOM_BYTES ? TEXT_ROOM_BYTES : bytes));
 
 	if (!text)
 		return NULL;
@@ -169,4 +170,22 @@ const struct batch_text *text_table_find(const struct text_table *table, uint64_
 	uint32_t at = find_bucket(table, id);
 
 	return table->bucket[at] ? &table->entry[table->bucket[at] - 1].text->text : NULL;
+}
+
+const struct batch_text *text_table_at(const struct text_table *table, uint32_t place, uint64_t *id)
+{
+	const struct entry *entry = &table->entry[place];
+
+	*id = entry->id;
+	return entry->text ? &entry->text->text : NULL;
+}
+
+void text_table_replace(struct text_table *table, const struct batch_text *text, const char *with)
+{
+	struct text *mine = (struct text *)text;
+	size_t bytes = strnlen(with, TEXT_ROOM_BYTES);
+
+	memcpy(mine->data, with, bytes);
+	mine->text.bytes = (uint32_t)bytes;
+	mine->text.serial = ++table->serial;
 }

@@ -15,6 +15,8 @@
 
 struct text_table;
 
+#define TEXT_ROOM_BYTES 16u	/* each text has at least so much */
+
 struct text_table *text_table_create(void);
 void text_table_destroy(struct text_table *table);
 
@@ -27,6 +29,12 @@ uint32_t text_table_learn(struct text_table *table, uint64_t id, const void *dat
 
 /* Borrowed until the next learn; NULL: not known. */
 const struct batch_text *text_table_find(const struct text_table *table, uint64_t id);
+
+/* The text in a place, and its id; NULL: there is none. */
+const struct batch_text *text_table_at(const struct text_table *table, uint32_t place, uint64_t *id);
+
+/* Another text, of at most TEXT_ROOM_BYTES, in place of one, for all who have a reference. */
+void text_table_replace(struct text_table *table, const struct batch_text *text, const char *with);
 
 /* Takes and gives back a reference; both take NULL. */
 const struct batch_text *text_get(const struct batch_text *text);

@@ -246,6 +246,41 @@ void thread_table_keep(struct thread_table *table, struct thread_ring *journal)
 	table->journal = journal;
 }
 
+static void redact_comm(struct batch_thread *thread, thread_text_judge *judge, const void *context)
+{
+	if (!judge(context, THREAD_COMM, thread->comm, strnlen(thread->comm, sizeof(thread->comm))))
+		return;
+	memset(thread->comm, 0, sizeof(thread->comm));
+	memcpy(thread->comm, REDACTED_TEXT, sizeof(REDACTED_TEXT) - 1);
+}
+
+static void redact_text(struct thread_table *table, const struct batch_text *text,
+			enum thread_text kind, thread_text_judge *judge, const void *context)
+{
+	if (text && judge(context, kind, text->data, text->bytes))
+		text_table_replace(table->texts, text, REDACTED_TEXT);
+}
+
+void thread_table_redact(struct thread_table *table, thread_text_judge *judge, const void *context)
+{
+	uint64_t id;
+	const struct batch_text *text;
+
+	for (uint32_t i = 0; i < table->size; i++) {
+		struct batch_thread *thread = &table->thread[i];
+
+		redact_comm(thread, judge, context);
+		redact_text(table, thread->exe, THREAD_EXE, judge, context);
+		redact_text(table, thread->cgroup, THREAD_CGROUP, judge, context);
+	}
+	/* Those that no thread names now may be named again. */
+	for (uint32_t i = 0; i < RT_TEXTS_MAX; i++) {
+		text = text_table_at(table->texts, i, &id);
+		redact_text(table, text, id & RT_TEXT_EXE ? THREAD_EXE : THREAD_CGROUP, judge,
+			    context);
+	}
+}
+
 uint32_t thread_table_find(struct thread_table *table, uint32_t tid)
 {
 	uint32_t at = find_bucket(table, tid);

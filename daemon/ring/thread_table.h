@@ -7,6 +7,8 @@
 #ifndef RINGTAIL_DAEMON_RING_THREAD_TABLE_H
 #define RINGTAIL_DAEMON_RING_THREAD_TABLE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/ring/thread_journal.h"
@@ -14,6 +16,21 @@
 #include "proto/batch_encode.h"
 
 struct thread_table;
+
+/* In place of a text that is to be hidden. */
+#define REDACTED_TEXT "[redacted]"
+
+/* The texts of a thread. */
+enum thread_text {
+	THREAD_COMM,
+	THREAD_EXE,
+	THREAD_CGROUP,
+	THREAD_TEXTS,
+};
+
+/* Whether one is to be hidden. */
+typedef bool thread_text_judge(const void *context, enum thread_text kind, const char *text,
+			       size_t bytes);
 
 #define THREAD_NONE UINT32_MAX
 
@@ -40,6 +57,9 @@ void thread_table_learn_text(struct thread_table *table, uint64_t id, const void
 
 /* What an id stands for, borrowed until the next text; NULL: not known. */
 const struct batch_text *thread_table_text(const struct thread_table *table, uint64_t id);
+
+/* Hides what was learnt so far. Entries that change have another meaning then, at the same index. */
+void thread_table_redact(struct thread_table *table, thread_text_judge *judge, const void *context);
 
 /* The index of a tid, or THREAD_NONE. */
 uint32_t thread_table_find(struct thread_table *table, uint32_t tid);

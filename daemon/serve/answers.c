@@ -372,6 +372,7 @@ struct frame_ref *answers_stat(const struct answers *answers, const struct daemo
 	message->uptime_ns = stat->uptime_ns;
 	message->source = (char *)stat->source;
 	message->recursion_lost = stat->recursion_lost;
+	message->redact_rules = stat->redact_rules;
 	message->maps_too_late = stat->maps_too_late;
 	message->maps_left_out = stat->maps_left_out;
 	message->durability = (char *)stat->durability;

@@ -7,6 +7,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
+#include "daemon/collect/redaction.h"
 
 /* ---- Rings ----------------------------------------------------------------------------------- */
 
@@ -163,6 +164,7 @@ struct daemon_stat *stat_gather(const struct answers *answers, struct session *c
 		.monotonic_ns = clock_monotonic(),
 		.source = loader_source_name(answers->loader),
 		.recursion_lost = fanout_source_stats(answers->fanout).recursion_lost,
+		.redact_rules = redaction_rules(fanout_redaction(answers->fanout)),
 		.maps_too_late = fanout_source_stats(answers->fanout).maps_too_late,
 		.maps_left_out = fanout_source_stats(answers->fanout).maps_left_out,
 		.connected = connected,

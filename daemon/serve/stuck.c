@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/collect/redaction.h"
 #include "proto/limits.h"
 #include "query/filter.h"
 
@@ -210,6 +211,8 @@ static struct frame_ref *make_answer(const struct stuck *stuck, const struct que
 	struct frame_ref *frame = NULL;
 
 	if (thread) {
+		for (uint64_t i = 0; i < report->stuck.threads; i++)
+			redaction_comm(fanout_redaction(stuck->fanout), thread[i].comm);
 		qsort(thread, report->stuck.threads, sizeof(*thread), compare);
 		frame = pack_all(stuck, question, &report->stuck, thread);
 	}

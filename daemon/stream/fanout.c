@@ -9,6 +9,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/collect/redaction.h"
 #include "daemon/stream/durable.h"
 #include "daemon/stream/making.h"
 #include "daemon/stream/past.h"
@@ -35,6 +36,7 @@ struct fanout {
 	enum fanout_state state;
 	struct rings rings;
 	struct recorder *recorder;
+	const struct redaction *redaction;	/* borrowed; NULL: nothing is hidden */
 	struct making *making;
 	struct subscriptions subscriptions;
 	struct durable durable;
@@ -686,6 +688,17 @@ void fanout_set_meter(struct fanout *fanout, const struct probe_set *probes)
 void fanout_set_viewers(struct fanout *fanout, const struct viewer_bounds *viewers)
 {
 	subscriptions_set_viewers(&fanout->subscriptions, viewers);
+}
+
+void fanout_set_redaction(struct fanout *fanout, const struct redaction *redaction)
+{
+	fanout->redaction = redaction;
+	recorder_hide_comm(fanout->recorder, redaction_hides_comm(redaction));
+}
+
+const struct redaction *fanout_redaction(const struct fanout *fanout)
+{
+	return fanout->redaction;
 }
 
 int fanout_ask_stuck(struct fanout *fanout, uint64_t longer_than_ns, recorder_stuck_done *done,

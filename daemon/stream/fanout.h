@@ -23,6 +23,7 @@
 
 struct consumers;
 struct fanout;
+struct redaction;
 struct saved_subscriptions;
 struct spooler;
 
@@ -104,6 +105,10 @@ void fanout_set_bounds(struct fanout *fanout, uint64_t history_bytes, uint64_t h
 
 /* For what is asked for from now on; the rate also for streams that are there. */
 void fanout_set_viewers(struct fanout *fanout, const struct viewer_bounds *viewers);
+
+/* What records must not show: asked of no kernel, and to be used by who makes answers without a ring. */
+void fanout_set_redaction(struct fanout *fanout, const struct redaction *redaction);
+const struct redaction *fanout_redaction(const struct fanout *fanout);	/* NULL: nothing is hidden */
 
 /*
  * Stops recording, drains what the rings hold, sends it and a Bye to every client, and calls `done`.

@@ -25,6 +25,7 @@ struct recorder {
 	uint64_t done;			/* and answered */
 	bool dirty;			/* another must be sent once that is */
 	struct source_stats stats;
+	bool hides_comm;		/* filters by name are the daemon's alone */
 	recorder_stuck_done *stuck_done;	/* NULL: nobody waits */
 	void *stuck_context;
 };
@@ -43,16 +44,21 @@ static bool has_clause(const struct source_request *request, const struct rt_fil
  * Many that differ only in what the kernel does not look at take no more room than one. False: the
  * subscription has no clause, or one for which there is no room, so that its probes go unfiltered.
  */
-static bool add_clauses(struct source_request *request, const struct subscription *subscription)
+static bool add_clauses(struct source_request *request, const struct subscription *subscription,
+			bool hides_comm)
 {
 	for (size_t i = 0; i < subscription->clauses; i++) {
-		const struct rt_filter_clause *clause = &subscription->clause[i];
+		struct rt_filter_clause clause = subscription->clause[i];
 
-		if (has_clause(request, clause))
+		if (hides_comm) {
+			clause.comm_op = RT_FILTER_ANY;
+			memset(clause.comm, 0, sizeof(clause.comm));
+		}
+		if (has_clause(request, &clause))
 			continue;
 		if (request->clauses == RT_FILTER_CLAUSES_MAX)
 			return false;
-		request->clause[request->clauses++] = *clause;
+		request->clause[request->clauses++] = clause;
 	}
 	return subscription->clauses;
 }
@@ -71,7 +77,7 @@ static void add_subscriptions(const struct recorder *recorder, struct source_req
 				  ~(RT_FLAG_CONTEXT | SPEC_STACK_TABLE);
 		if (subscription->spec.file_strings)
 			request->flags |= SOURCE_FILE_STRINGS;
-		if (!add_clauses(request, subscription))
+		if (!add_clauses(request, subscription, recorder->hides_comm))
 			probe_set_union(unfiltered, &subscription->spec.probes);
 	}
 }
@@ -133,6 +139,14 @@ void recorder_set_meter(struct recorder *recorder, const struct probe_set *probe
 	if (probe_set_equal(&recorder->metered, probes))
 		return;
 	recorder->metered = *probes;
+	configure(recorder);
+}
+
+void recorder_hide_comm(struct recorder *recorder, bool hide)
+{
+	if (recorder->hides_comm == hide)
+		return;
+	recorder->hides_comm = hide;
 	configure(recorder);
 }
 

@@ -51,6 +51,9 @@ uint64_t recorder_in_force(const struct recorder *recorder);
 /* For the meters, of every process, whoever else wants it. */
 void recorder_set_meter(struct recorder *recorder, const struct probe_set *probes);
 
+/* The kernel judges nobody by a name that is hidden from who asks: what it leaves out would tell. */
+void recorder_hide_comm(struct recorder *recorder, bool hide);
+
 /* Tells the kernel nothing until recorder_resume(): it still records what the run before wanted. */
 void recorder_hold(struct recorder *recorder);
 void recorder_resume(struct recorder *recorder);

@@ -1,0 +1,306 @@
+/*
+ * What the rules of `redact` hide in records: attached texts, addresses, arrays in the words, both pieces
+ * of a map's path, names of threads; what was cut and might match; and which rules are refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/base/counters.h"
+#include "daemon/collect/redaction.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#define RULES(...) ((char *[]){ __VA_ARGS__ }), sizeof((char *[]){ __VA_ARGS__ }) / sizeof(char *)
+
+struct record {
+	uint64_t word[RT_RECORD_WORDS_MAX];
+	struct ring_item item;
+	struct redaction_record to;
+};
+
+static bool none_is_made(void *context, const char *glob)
+{
+	(void)context, (void)glob;
+	return false;
+}
+
+static struct redaction *rules(char *const *rule, unsigned n)
+{
+	struct redaction *redaction;
+	struct error error = {0};
+
+	if (redaction_create(rule, n, small_catalog_get(), none_is_made, NULL, &redaction, &error))
+		fail_msg("%s", error.what);
+	return redaction;
+}
+
+static void begin(struct record *record, uint16_t probe, uint16_t fields)
+{
+	memset(record, 0, sizeof(*record));
+	record->item = (struct ring_item){.probe = probe, .words = fields, .payload = record->word};
+}
+
+static void attach(struct record *record, uint16_t kind, uint16_t arg, const void *data, uint32_t bytes)
+{
+	struct rt_attachment *to = (void *)&record->word[record->item.words];
+
+	*to = (struct rt_attachment){.kind = kind, .arg = arg, .bytes = bytes};
+	memcpy(to->data, data, bytes);
+	record->item.words = (uint16_t)(record->item.words + 1 + (bytes + 7) / 8);
+}
+
+/* The i-th attachment's text, after the rules. */
+static const char *text_of(struct record *record, const struct probe_info *info, unsigned i)
+{
+	static char text[RT_STRING_BYTES_MAX + 1];
+	const struct rt_attachment *at = (const void *)(record->item.payload + info->fields);
+
+	while (i--)
+		at = (const void *)((const uint8_t *)(at + 1) + ((at->bytes + 7) & ~7u));
+	assert_true((const uint64_t *)at < record->item.payload + record->item.words);
+	memcpy(text, at->data, at->bytes);
+	text[at->bytes] = '\0';
+	return text;
+}
+
+static const struct probe_info call_info = {.fields = 6, .has_duration = true};
+static const struct probe_info entry_info = {.fields = 4};
+
+static const char *opened(const struct redaction *redaction, uint16_t probe, const char *path)
+{
+	static struct record record;
+	const struct probe_info *info = probe == SMALL_OPENAT ? &call_info : &entry_info;
+	uint64_t redacted = counter_read(COUNTER_texts_redacted);
+	const char *text;
+
+	begin(&record, probe, info->fields);
+	record.word[0] = 77;
+	attach(&record, RT_ATTACH_STRING, 1, path, (uint32_t)strlen(path));
+	attach(&record, RT_ATTACH_KSTACK, 0, "12345678", 8);
+	redaction_event(redaction, &record.item, info, &record.to);
+	assert_int_equal(record.item.payload[0], 77);
+	assert_string_equal(text_of(&record, info, 1), "12345678");
+	text = text_of(&record, info, 0);
+	assert_int_equal(counter_read(COUNTER_texts_redacted) - redacted, !strcmp(text, REDACTED_TEXT));
+	return text;
+}
+
+static void test_strings(void **state)
+{
+	struct redaction *redaction = rules(RULES("openat filename /secret/*", "*:*:* file* *.key"));
+	char longest[RT_STRING_BYTES_MAX + 1] = "/home/";
+
+	(void)state;
+	assert_int_equal(redaction_rules(redaction), 2);
+	assert_string_equal(opened(redaction, SMALL_OPENAT, "/secret/a"), REDACTED_TEXT);
+	assert_string_equal(opened(redaction, SMALL_OPENAT_ENTRY, "/secret/a"), REDACTED_TEXT);
+	assert_string_equal(opened(redaction, SMALL_OPENAT, "a.key"), REDACTED_TEXT);
+	assert_string_equal(opened(redaction, SMALL_OPENAT, "/etc/passwd"), "/etc/passwd");
+	assert_string_equal(opened(redaction, SMALL_OPENAT, "a"), "a");
+	/* What was cut off may be .key. */
+	memset(longest + 6, 'x', sizeof(longest) - 7);
+	assert_string_equal(opened(redaction, SMALL_OPENAT, longest), REDACTED_TEXT);
+	longest[sizeof(longest) - 2] = '\0';
+	assert_string_equal(opened(redaction, SMALL_OPENAT, longest), longest);
+	redaction_destroy(redaction);
+	redaction = rules(RULES("syscall:openat:entry filename *"));
+	assert_string_equal(opened(redaction, SMALL_OPENAT, "a"), "a");
+	assert_string_equal(opened(redaction, SMALL_OPENAT_ENTRY, "a"), REDACTED_TEXT);
+	redaction_destroy(redaction);
+}
+
+/* The shortest texts grow, and a record that is full of them still has all of them. */
+static void test_as_many_as_there_are_fields(void **state)
+{
+	struct redaction *redaction = rules(RULES("* * *"));
+	struct record record;
+
+	(void)state;
+	begin(&record, SMALL_OPENAT, 6);
+	for (unsigned i = 0; i < 24; i++)
+		attach(&record, RT_ATTACH_STRING, 1, "x", 1);
+	redaction_event(redaction, &record.item, &call_info, &record.to);
+	for (unsigned i = 0; i < 24; i++)
+		assert_string_equal(text_of(&record, &call_info, i), REDACTED_TEXT);
+	redaction_destroy(redaction);
+}
+
+static void test_address(void **state)
+{
+	struct redaction *redaction = rules(RULES("* filename 10.*"));
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(5432),
+				      .sin_addr.s_addr = htonl(0x0a000001)};
+	struct record record;
+
+	(void)state;
+	begin(&record, SMALL_OPENAT, 6);
+	attach(&record, RT_ATTACH_SOCKADDR, 1, &address, sizeof(address));
+	redaction_event(redaction, &record.item, &call_info, &record.to);
+	assert_string_equal(text_of(&record, &call_info, 0), REDACTED_TEXT);
+	address.sin_addr.s_addr = htonl(0x0b000001);
+	begin(&record, SMALL_OPENAT, 6);
+	attach(&record, RT_ATTACH_SOCKADDR, 1, &address, sizeof(address));
+	redaction_event(redaction, &record.item, &call_info, &record.to);
+	assert_ptr_equal(record.item.payload, record.word);
+	redaction_destroy(redaction);
+}
+
+static Ringtail__V1__Probe *probe_of(uint32_t id, Ringtail__V1__Field **field, size_t n)
+{
+	static Ringtail__V1__Probe probe;
+
+	ringtail__v1__probe__init(&probe);
+	probe.id = id;
+	probe.provider = probe.function = probe.name = (char *)"x";
+	probe.field = field;
+	probe.n_field = n;
+	return &probe;
+}
+
+static void test_array_in_the_words(void **state)
+{
+	static const struct probe_info info = {.fields = 3};
+	struct redaction *redaction = rules(RULES("* * secret"));
+	Ringtail__V1__Field text, more, other, *field[] = {&text, &more, &other};
+	struct record record;
+
+	(void)state;
+	small_field(&text, "name", RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, 8);
+	small_field(&more, "", RINGTAIL__V1__FIELD_TYPE__FIELD_MORE, 0);
+	small_field(&other, "n", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32);
+	text.bytes = 12;
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_MADE, field, 3)), 0);
+	begin(&record, RT_PROBE_MADE, 3);
+	memcpy(record.word, "secret\0junk", 12);
+	record.word[2] = 5;
+	redaction_event(redaction, &record.item, &info, &record.to);
+	assert_memory_equal(record.item.payload, "[redacted]\0\0\0\0\0\0", 16);
+	assert_int_equal(record.item.payload[2], 5);
+	begin(&record, RT_PROBE_MADE, 3);
+	memcpy(record.word, "public", 7);
+	redaction_event(redaction, &record.item, &info, &record.to);
+	assert_ptr_equal(record.item.payload, record.word);
+	redaction_destroy(redaction);
+}
+
+static void test_map_in_two_pieces(void **state)
+{
+	static const struct probe_info info = {.fields = 2};
+	struct redaction *redaction = rules(RULES("* * */lib.so"));
+	Ringtail__V1__Field path, more, *field[] = {&path, &more};
+	char long_path[RT_STRING_BYTES_MAX];
+	struct record record;
+
+	(void)state;
+	small_field(&path, "path", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64);
+	small_field(&more, "path_more", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64);
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_PROCESS_MAP, field, 2)), 0);
+	memset(long_path, 'd', sizeof(long_path));
+	begin(&record, RT_PROBE_PROCESS_MAP, 2);
+	attach(&record, RT_ATTACH_STRING, 0, long_path, sizeof(long_path));
+	attach(&record, RT_ATTACH_STRING, 1, "/lib.so", 7);
+	redaction_event(redaction, &record.item, &info, &record.to);
+	assert_string_equal(text_of(&record, &info, 0), REDACTED_TEXT);
+	assert_string_equal(text_of(&record, &info, 1), REDACTED_TEXT);
+	begin(&record, RT_PROBE_PROCESS_MAP, 2);
+	attach(&record, RT_ATTACH_STRING, 0, "/lib.so.1", 9);
+	redaction_event(redaction, &record.item, &info, &record.to);
+	assert_ptr_equal(record.item.payload, record.word);
+	redaction_destroy(redaction);
+}
+
+static void test_threads(void **state)
+{
+	struct redaction *redaction = rules(RULES("* comm hidden*", "* exe /opt/*", "* cgroup */secret"));
+	char comm[RT_COMM_BYTES] = "hidden-1", other[RT_COMM_BYTES] = "shown";
+
+	(void)state;
+	assert_true(redaction_hides_comm(redaction));
+	redaction_comm(redaction, comm);
+	assert_string_equal(comm, REDACTED_TEXT);
+	redaction_comm(redaction, other);
+	assert_string_equal(other, "shown");
+	assert_true(redaction_hides_text(redaction, THREAD_EXE, "/opt/x", 6));
+	assert_false(redaction_hides_text(redaction, THREAD_CGROUP, "/opt/x", 6));
+	assert_true(redaction_hides_text(redaction, THREAD_CGROUP, "/a\n/b/secret\n/c\n", 16));
+	assert_false(redaction_hides_text(redaction, THREAD_CGROUP, "/a\n/b\n", 6));
+	redaction_destroy(redaction);
+	assert_false(redaction_hides_comm(NULL));
+	assert_false(redaction_hides_text(NULL, THREAD_EXE, "/opt/x", 6));
+}
+
+/* What was learnt before the rules were there, of threads and of texts that no thread names yet. */
+static void test_threads_that_are_known(void **state)
+{
+	struct redaction *redaction = rules(RULES("* comm hidden*", "* exe /opt/*"));
+	struct thread_table *table = thread_table_create(16);
+	struct rt_thread thread = {.pid = 3, .comm = "hidden", .exe = RT_TEXT_EXE | 1, .cgroup = 2};
+	const struct batch_thread *known;
+	uint32_t index;
+
+	(void)state;
+	thread_table_learn_text(table, RT_TEXT_EXE | 1, "/opt/secretd", 12);
+	thread_table_learn_text(table, 2, "/opt/c", 6);
+	thread_table_learn_text(table, RT_TEXT_EXE | 3, "/opt/b", 6);
+	index = thread_table_learn(table, 3, &thread);
+	thread_table_redact(table, redaction_hides_text, redaction);
+	known = thread_table_get(table, index);
+	assert_string_equal(known->comm, REDACTED_TEXT);
+	assert_int_equal(known->exe->bytes, strlen(REDACTED_TEXT));
+	assert_memory_equal(known->exe->data, REDACTED_TEXT, known->exe->bytes);
+	assert_memory_equal(known->cgroup->data, "/opt/c", 6);
+	assert_memory_equal(thread_table_text(table, RT_TEXT_EXE | 3)->data, REDACTED_TEXT,
+			    strlen(REDACTED_TEXT));
+	thread_table_destroy(table);
+	redaction_destroy(redaction);
+}
+
+static void test_refused(void **state)
+{
+	static const struct {
+		const char *rule, *code;
+	} bad[] = {
+		{"openat filename", "redact-rule"}, {"openat", "redact-rule"}, {" ", "redact-rule"},
+		{"openat comm x", "redact-thread"}, {"nosuchcall filename *", "redact-nothing"},
+		{"openat flags *", "redact-nothing"}, {"openat nosuch *", "redact-nothing"},
+		{"* nosuch *", "redact-nothing"}, {"a:b:c:d filename *", "probe-bad-spec"},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct redaction *redaction = (void *)1;
+		struct error error = {0};
+		char *rule[] = {(char *)"* comm x", (char *)bad[i].rule};
+
+		assert_int_not_equal(redaction_create(rule, 2, small_catalog_get(), none_is_made, NULL,
+						      &redaction, &error), 0);
+		assert_null(redaction);
+		if (strcmp(error.code, bad[i].code))
+			fail_msg("`%s`: %s: %s", bad[i].rule, error.code, error.what);
+	}
+	assert_int_equal(redaction_check((char *[]){(char *)"* * x"}, 1, NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_as_many_as_there_are_fields),
+		cmocka_unit_test(test_address),
+		cmocka_unit_test(test_array_in_the_words),
+		cmocka_unit_test(test_map_in_two_pieces),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_threads_that_are_known),
+		cmocka_unit_test(test_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
