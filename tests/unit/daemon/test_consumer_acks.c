@@ -10,20 +10,16 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include <ftw.h>
-
 #include "daemon/access/audit.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
-#include "tests/unit/daemon/small_engine.h"
+#include "tests/unit/daemon/durable_engine.h"
 
 #define CALLS	"syscall:getppid:call"
 #define ROUNDS	24u
 #define CALLS_OF_ROUND 100u
 
-static char directory[] = "/tmp/consumer_acks.XXXXXX";
-static struct disk disk;
-static struct disk_ops ops;		/* of the real disk, but for the audit log while it fails */
+/* Of the real disk, but for the audit log while it fails. */
 static int (*open_file)(struct disk *disk, const char *path, int flags);
 static bool audit_fails;
 
@@ -32,52 +28,14 @@ static int open_or_fail(struct disk *of, const char *path, int flags)
 	return audit_fails && strcmp(path, AUDIT_FILE) == 0 ? -EIO : open_file(of, path, flags);
 }
 
-/* What a crash leaves is not asked here: nothing waits for the disk. */
-static int no_sync(struct disk *of, int file)
-{
-	(void)of, (void)file;
-	return 0;
-}
-
-static int no_sync_directory(struct disk *of, const char *path)
-{
-	(void)of, (void)path;
-	return 0;
-}
-
-static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
-{
-	(void)stat, (void)kind, (void)ftw;
-	return remove(path);
-}
-
 static int setup(void **state)
 {
-	struct error error;
-
 	(void)state;
-	strcpy(directory + strlen(directory) - 6, "XXXXXX");
-	assert_non_null(mkdtemp(directory));
-	assert_int_equal(disk_posix_open(directory, &disk, &error), 0);
-	ops = *disk.ops;
-	open_file = ops.open;
-	ops.open = open_or_fail;
-	ops.sync = no_sync;
-	ops.sync_directory = no_sync_directory;
-	disk.ops = &ops;
-	engine_disk = &disk;
-	engine_durable = true;
-	engine_segment_bytes = 1500;
-	engine_epoch = 99;
+	durable_engine_setup();
+	open_file = disk_ops.open;
+	disk_ops.open = open_or_fail;
 	audit_fails = false;
 	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	disk_posix_close(&disk);
-	return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- Consumers ------------------------------------------------------------------------------- */
@@ -187,43 +145,6 @@ static void forget(struct engine *e, const char *name, const char *code)
 	peer_run_for(e->base, 50000000);
 }
 
-static const char *text_of(const char *name)
-{
-	static char text[64 << 10];
-	char path[256];
-	FILE *file;
-	size_t n = 0;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	file = fopen(path, "r");
-	if (file) {
-		n = fread(text, 1, sizeof(text) - 1, file);
-		fclose(file);
-	}
-	text[n] = '\0';
-	return text;
-}
-
-static unsigned files;
-
-static int count_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
-{
-	(void)path, (void)stat, (void)ftw;
-	files += kind == FTW_F;
-	return 0;
-}
-
-/* Segments on disk, of all spools. */
-static unsigned segments(void)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/spool", directory);
-	files = 0;
-	nftw(path, count_one, 8, FTW_PHYS);
-	return files;
-}
-
 static void set_always_on(struct engine *e, const char *probe)
 {
 	struct subscription_request request = {.glob = &probe, .globs = 1, .filter = ""};
@@ -237,15 +158,15 @@ static void set_always_on(struct engine *e, const char *probe)
 /* Events enough for many segments; returns how many segments there are. */
 static unsigned fill(struct engine *e)
 {
-	unsigned before = segments();
+	unsigned before = segments("");
 
-	for (unsigned i = 0; i < ROUNDS || segments() < before + 6; i++) {
+	for (unsigned i = 0; i < ROUNDS || segments("") < before + 6; i++) {
 		engine_write(e, CALLS_OF_ROUND);
 		peer_run_for(e->base, 5000000);
 		assert_true(i < 100 * ROUNDS);
 	}
 	peer_run_for(e->base, 50000000);
-	return segments();
+	return segments("");
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
@@ -354,9 +275,9 @@ static void always_on_kept_from_acks(void **state)
 	watcher_await(&watcher, e.written);
 	acknowledge_all(&e, &watcher);
 	leave(&e, &watcher);
-	assert_true(segments() >= kept);
+	assert_true(segments("") >= kept);
 	forget(&e, "mine", NULL);
-	assert_true(segments() >= kept);
+	assert_true(segments("") >= kept);
 
 	/* It is on no longer: what was recorded stays all the same, what comes is the consumer's alone. */
 	watcher = consume(&e, "mine", CALLS);
@@ -366,9 +287,9 @@ static void always_on_kept_from_acks(void **state)
 	watcher_await(&watcher, watcher.events + ROUNDS * CALLS_OF_ROUND);
 	acknowledge_all(&e, &watcher);
 	leave(&e, &watcher);
-	assert_true(segments() >= kept);
+	assert_true(segments("") >= kept);
 	forget(&e, "mine", NULL);
-	assert_true(segments() >= kept);
+	assert_true(segments("") >= kept);
 	engine_close(&e);
 
 	/* Nor do the daemon's next run, and one who asks for the same as what was always on then. */
@@ -379,7 +300,7 @@ static void always_on_kept_from_acks(void **state)
 	leave(&e, &watcher);
 	forget(&e, "mine", NULL);
 	disk_thread_settle(e.disk_thread);
-	assert_true(segments() >= kept);
+	assert_true(segments("") >= kept);
 	engine_close(&e);
 }
 
@@ -395,16 +316,16 @@ static void always_on_begins_a_segment(void **state)
 	watcher = consume(&e, "mine", CALLS);
 	engine_write(&e, 20);
 	watcher_await(&watcher, 20);
-	PEER_AWAIT(e.base, segments() == 1);
+	PEER_AWAIT(e.base, segments("") == 1);
 	set_always_on(&e, CALLS);
 	engine_write(&e, 20);
 	watcher_await(&watcher, 40);
-	PEER_AWAIT(e.base, segments() == 2);
+	PEER_AWAIT(e.base, segments("") == 2);
 	acknowledge_all(&e, &watcher);
-	PEER_AWAIT(e.base, segments() == 1);
+	PEER_AWAIT(e.base, segments("") == 1);
 	leave(&e, &watcher);
 	forget(&e, "mine", NULL);
-	assert_int_equal(segments(), 1);
+	assert_int_equal(segments(""), 1);
 	engine_close(&e);
 }
 
@@ -431,15 +352,15 @@ static void freed_at_the_slowest_place(void **state)
 		for (unsigned i = 0; i < 3; i++)
 			if (i != slowest)
 				acknowledge_all(&e, &watcher[i]);
-		assert_true(segments() >= kept);
+		assert_true(segments("") >= kept);
 		/* One CPU of two: what goes now is at most what has batches of that one alone. */
 		half = place_of(&watcher[slowest]);
 		half.cpus = 1;
 		acknowledge(watcher[slowest].peer, &half);
 		peer_run_for(e.base, 50000000);
-		assert_true(segments() >= kept / 2 && segments() > 1);
+		assert_true(segments("") >= kept / 2 && segments("") > 1);
 		acknowledge_all(&e, &watcher[slowest]);
-		assert_true(segments() <= 1);
+		assert_true(segments("") <= 1);
 		for (unsigned i = 0; i < 3; i++)
 			leave(&e, &watcher[i]);
 		engine_close(&e);
@@ -497,10 +418,10 @@ static void kept_while_one_has_no_place(void **state)
 	disk_thread_settle(e.disk_thread);
 	peer_run_for(e.base, 10000000);
 	assert_non_null(strstr(text_of("consumers"), "consumer second\n"));
-	assert_true(segments() >= kept);
+	assert_true(segments("") >= kept);
 	leave(&e, &watcher);
 	forget(&e, "second", NULL);		/* nobody else needs them */
-	PEER_AWAIT(e.base, segments() < kept);
+	PEER_AWAIT(e.base, segments("") < kept);
 	engine_close(&e);
 }
 
@@ -667,14 +588,14 @@ static void kept_while_the_audit_log_fails(void **state)
 	leave(&e, &watcher);
 	audit_fails = true;
 	forget(&e, "mine", "audit-failed");
-	assert_true(segments() >= kept);
+	assert_true(segments("") >= kept);
 	audit_fails = false;
 	watcher = consume(&e, "mine", CALLS);		/* it is there, as it was */
 	watcher_await(&watcher, e.written);
 	leave(&e, &watcher);
 	assert_null(strstr(text_of(AUDIT_FILE), "\"action\":\"forget\""));
 	forget(&e, "mine", NULL);
-	PEER_AWAIT(e.base, segments() == 0);
+	PEER_AWAIT(e.base, segments("") == 0);
 	assert_non_null(strstr(text_of(AUDIT_FILE), "\"action\":\"forget\",\"consumer\":\"mine\""));
 	engine_close(&e);
 }

@@ -10,14 +10,13 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include <ftw.h>
 #include <limits.h>
 
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/spool/frame.h"
 #include "daemon/stream/durable.h"
-#include "tests/unit/daemon/small_engine.h"
+#include "tests/unit/daemon/durable_engine.h"
 
 #define CALLS	"syscall:getppid:call"
 #define OPENS	"syscall:openat:call"
@@ -29,27 +28,7 @@
 #define OTHER	 "flags 0\nacked 0\nfilter \nprobe " OPENS "\nend\n"
 #define UNKNOWN	 "flags 0\nacked 0\nfilter \nprobe " NO_ONES "\nend\n"
 
-static char directory[] = "/tmp/durable.XXXXXX";
-static struct disk disk;
-static struct disk_ops ops;		/* of the real disk, but for what the tests look at */
 static int (*remove_file)(struct disk *disk, const char *path);
-
-static const char *text_of(const char *name)
-{
-	static char text[64 << 10];
-	char path[256];
-	FILE *file;
-	size_t n = 0;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	file = fopen(path, "r");
-	if (file) {
-		n = fread(text, 1, sizeof(text) - 1, file);
-		fclose(file);
-	}
-	text[n] = '\0';
-	return text;
-}
 
 /* While it is set: segments that go while the file of consumers does not say so yet. */
 static char acknowledged[64];
@@ -64,72 +43,15 @@ static int watchful_remove(struct disk *of, const char *path)
 	return remove_file(of, path);
 }
 
-static int no_sync(struct disk *of, int file)
-{
-	(void)of, (void)file;
-	return 0;
-}
-
-static int no_sync_directory(struct disk *of, const char *path)
-{
-	(void)of, (void)path;
-	return 0;
-}
-
-static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
-{
-	(void)stat, (void)kind, (void)ftw;
-	return remove(path);
-}
-
 static int setup(void **state)
 {
-	struct error error;
-
 	(void)state;
-	strcpy(directory + strlen(directory) - 6, "XXXXXX");
-	assert_non_null(mkdtemp(directory));
-	assert_int_equal(disk_posix_open(directory, &disk, &error), 0);
-	ops = *disk.ops;
-	remove_file = ops.remove;
-	ops.remove = watchful_remove;
-	ops.sync = no_sync;
-	ops.sync_directory = no_sync_directory;
-	disk.ops = &ops;
-	engine_disk = &disk;
-	engine_durable = true;
-	engine_segment_bytes = 1500;
-	engine_epoch = 99;
+	durable_engine_setup();
+	remove_file = disk_ops.remove;
+	disk_ops.remove = watchful_remove;
 	acknowledged[0] = '\0';
 	removed = removed_too_early = 0;
 	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	disk_posix_close(&disk);
-	return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-static unsigned files;
-
-static int count_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
-{
-	(void)path, (void)stat, (void)ftw;
-	files += kind == FTW_F;
-	return 0;
-}
-
-/* Segments of that spool; "": of all. */
-static unsigned segments(const char *spool)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/spool/%s", directory, spool);
-	files = 0;
-	nftw(path, count_one, 8, FTW_PHYS);
-	return files;
 }
 
 /* ---- What is in the file ----------------------------------------------------------------------- */
@@ -364,39 +286,11 @@ static void held_until_the_last_gives_it_up(void **state)
 
 /* ---- Exporters --------------------------------------------------------------------------------- */
 
-static int on_live(void *context, struct stream *stream, const struct beginning *from)
+static int tap_all(struct engine *e, struct subscriber *exporter, const char *consumer, const char *probe)
 {
-	(void)context, (void)stream, (void)from;
-	return 0;
-}
-
-static void on_refused(void *context, const struct error *error)
-{
-	(void)context, (void)error;
-}
-
-static void on_wake(void *context)
-{
-	(void)context;
-}
-
-static int tap(struct engine *e, struct subscriber *exporter, const char *consumer, const char *probe)
-{
-	struct subscribe_request request = {
-		.what = {.glob = &probe, .globs = 1, .filter = ""}, .consumer = consumer,
-	};
 	struct error error;
 
-	*exporter = (struct subscriber){.live = on_live, .refused = on_refused, .wake = on_wake};
-	return fanout_subscribe(e->fanout, exporter, &request, &error);
-}
-
-static void untap(struct engine *e, struct subscriber *exporter)
-{
-	struct stream *stream = exporter->stream;
-
-	fanout_leave(e->fanout, exporter, true);
-	stream_destroy(stream);
+	return tap(e, exporter, consumer, probe, "", &error);
 }
 
 /* It asks for what this kernel has: what was held for it is nobody's. */
@@ -408,7 +302,7 @@ static void held_for_an_exporter_that_asks_for_another(void **state)
 
 	(void)state;
 	open_held(&e, &block, 1);
-	assert_int_equal(tap(&e, &exporter, "export-loki-0", OPENS), 0);
+	assert_int_equal(tap_all(&e, &exporter, "export-loki-0", OPENS), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	settle(&e);
 	assert_int_equal(segments(held_name), 0);
@@ -426,14 +320,14 @@ static void exporter_gives_up_what_it_had_not_sent(void **state)
 
 	(void)state;
 	engine_open(&e, 2, 1, 8);
-	assert_int_equal(tap(&e, &exporter, "export-loki-0", CALLS), 0);
+	assert_int_equal(tap_all(&e, &exporter, "export-loki-0", CALLS), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	copy_name(&e, "export-loki-0", name);
 	engine_write(&e, 1000);
 	PEER_AWAIT(e.base, segments(name) > 2);
 	untap(&e, &exporter);
 	settle(&e);
-	assert_int_equal(tap(&e, &exporter, "export-loki-0", OPENS), 0);
+	assert_int_equal(tap_all(&e, &exporter, "export-loki-0", OPENS), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	assert_true(counter_read(COUNTER_export_bytes_given_up) > bytes);
 	assert_ptr_equal(subscription_of(&e, "export-loki-0"), exporter.subscription);
@@ -455,7 +349,7 @@ static void refused_alone(void **state)
 	open_fresh(&e, block, 2);
 	settle(&e);
 	e.loader.refuse_probe = SMALL_OPENAT;
-	assert_int_equal(tap(&e, &exporter, "export-a", OPENS), 0);
+	assert_int_equal(tap_all(&e, &exporter, "export-a", OPENS), 0);
 	PEER_AWAIT(e.base, exporter.state == SUBSCRIBER_AWAY);
 	settle(&e);
 	assert_null(subscription_of(&e, "export-a"));
@@ -472,13 +366,13 @@ static void given_up_and_wanted_again(void **state)
 
 	(void)state;
 	engine_open(&e, 2, 1, 8);
-	assert_int_equal(tap(&e, &exporter, "export-a", CALLS), 0);
+	assert_int_equal(tap_all(&e, &exporter, "export-a", CALLS), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	engine_write(&e, 1000);
 	PEER_AWAIT(e.base, segments("") > 2);
 	untap(&e, &exporter);
 	assert_int_equal(fanout_forget_consumer(e.fanout, "export-a", &error), 0);
-	assert_int_equal(tap(&e, &exporter, "export-b", CALLS), 0);
+	assert_int_equal(tap_all(&e, &exporter, "export-b", CALLS), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	settle(&e);
 	untap(&e, &exporter);
@@ -536,8 +430,8 @@ static void freed_whatever_others_acknowledged(void **state)
 	for (engine_epoch = 99; engine_epoch < 101; engine_epoch++) {
 		engine_open(&e, 2, 1, 8);
 		if (engine_epoch == 99)
-			assert_int_equal(tap(&e, &other, "export-b", OPENS), 0);
-		assert_int_equal(tap(&e, &one, "export-a", CALLS), 0);
+			assert_int_equal(tap_all(&e, &other, "export-b", OPENS), 0);
+		assert_int_equal(tap_all(&e, &one, "export-a", CALLS), 0);
 		PEER_AWAIT(e.base, one.stream && (engine_epoch > 99 || other.stream));
 		assert_int_equal(one.subscription->consumers, 1);
 		copy_name(&e, "export-a", name);
@@ -573,8 +467,8 @@ static void freed_in_the_oldest_run(void **state)
 		teardown(NULL);
 		setup(NULL);
 		engine_open(&e, 2, 1, 8);
-		assert_int_equal(tap(&e, &slow, "export-a", CALLS), 0);
-		assert_int_equal(tap(&e, &fast, "export-b", CALLS), 0);
+		assert_int_equal(tap_all(&e, &slow, "export-a", CALLS), 0);
+		assert_int_equal(tap_all(&e, &fast, "export-b", CALLS), 0);
 		PEER_AWAIT(e.base, slow.stream && fast.stream);
 		copy_name(&e, "export-a", name);
 		record(&e, name, 1000, 4);
@@ -584,8 +478,8 @@ static void freed_in_the_oldest_run(void **state)
 
 		engine_epoch = 100;
 		engine_open(&e, 2, 1, 8);
-		assert_int_equal(tap(&e, &slow, slow_name, CALLS), 0);
-		assert_int_equal(tap(&e, &fast, fast_name, CALLS), 0);
+		assert_int_equal(tap_all(&e, &slow, slow_name, CALLS), 0);
+		assert_int_equal(tap_all(&e, &fast, fast_name, CALLS), 0);
 		PEER_AWAIT(e.base, slow.stream && fast.stream);
 		record(&e, name, 100, 0);
 		kept = segments(name);
@@ -610,8 +504,8 @@ static void freed_when_the_slowest_turns_away(void **state)
 
 	(void)state;
 	engine_open(&e, 2, 1, 8);
-	assert_int_equal(tap(&e, &fast, "export-a", CALLS), 0);
-	assert_int_equal(tap(&e, &slow, "export-b", CALLS), 0);
+	assert_int_equal(tap_all(&e, &fast, "export-a", CALLS), 0);
+	assert_int_equal(tap_all(&e, &slow, "export-b", CALLS), 0);
 	PEER_AWAIT(e.base, fast.stream && slow.stream);
 	copy_name(&e, "export-a", name);
 	record(&e, name, 1000, 4);
@@ -619,7 +513,7 @@ static void freed_when_the_slowest_turns_away(void **state)
 	settle(&e);
 	assert_true(segments(name) > 4);
 	untap(&e, &slow);
-	assert_int_equal(tap(&e, &slow, "export-b", OPENS), 0);
+	assert_int_equal(tap_all(&e, &slow, "export-b", OPENS), 0);
 	PEER_AWAIT(e.base, slow.stream);
 	settle(&e);
 	assert_true(segments(name) <= 1);
@@ -637,7 +531,7 @@ static void nothing_goes_before_its_acknowledgement_is_written(void **state)
 
 	(void)state;
 	engine_open(&e, 2, 1, 8);
-	assert_int_equal(tap(&e, &exporter, "export-a", CALLS), 0);
+	assert_int_equal(tap_all(&e, &exporter, "export-a", CALLS), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	copy_name(&e, "export-a", name);
 	record(&e, name, 1000, 4);

@@ -9,63 +9,24 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include <ftw.h>
 #include <sys/socket.h>
 
 #include "daemon/base/counters.h"
 #include "daemon/export/feed.h"
 #include "daemon/base/limits.h"
-#include "tests/unit/daemon/small_engine.h"
+#include "tests/unit/daemon/durable_engine.h"
 
 #define CALLS "syscall:getppid:call"
 #define OPENS "syscall:openat:call"
 
-static char directory[] = "/tmp/fanout_owner.XXXXXX";
-static struct disk disk;
 static int (*posix_rename)(struct disk *disk, const char *from, const char *to);
-
-static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
-{
-	(void)stat, (void)kind, (void)ftw;
-	return remove(path);
-}
 
 static int setup(void **state)
 {
-	struct error error;
-
 	(void)state;
-	strcpy(directory + strlen(directory) - 6, "XXXXXX");
-	assert_non_null(mkdtemp(directory));
-	assert_int_equal(disk_posix_open(directory, &disk, &error), 0);
-	engine_disk = &disk;
-	engine_durable = true;
+	durable_engine_setup();
+	engine_segment_bytes = 1 << 20;
 	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	disk_posix_close(&disk);
-	return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-/* The file's text, or "". */
-static const char *text_of(const char *name)
-{
-	static char text[64 << 10];
-	char path[256];
-	FILE *file;
-	size_t n = 0;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	file = fopen(path, "r");
-	if (file) {
-		n = fread(text, 1, sizeof(text) - 1, file);
-		fclose(file);
-	}
-	text[n] = '\0';
-	return text;
 }
 
 /* The kernel says that it is us: an operator. Or somebody of this host: a viewer, called `local`. */
@@ -167,7 +128,6 @@ static void test_owners(void **state)
 }
 
 /* A disk that looks, before the file of consumers is put in place, who has been answered by then. */
-static struct disk_ops watchful_ops;
 static bool disk_full;
 static int client_fd;
 static unsigned answered_too_early, renames;
@@ -186,10 +146,8 @@ static int watchful_rename(struct disk *watchful, const char *from, const char *
 
 static void watch_disk(void)
 {
-	watchful_ops = *disk.ops;
-	posix_rename = watchful_ops.rename;
-	watchful_ops.rename = watchful_rename;
-	disk.ops = &watchful_ops;
+	posix_rename = disk_ops.rename;
+	disk_ops.rename = watchful_rename;
 }
 
 /* Whoever registers is answered once a crash would not take it back; and refused if that cannot be. */
@@ -314,45 +272,10 @@ static void test_no_end(void **state)
 
 /* ---- Exporters ------------------------------------------------------------------------------- */
 
-static int on_live(void *context, struct stream *stream, const struct beginning *from)
+static int tap_loki(struct engine *e, struct subscriber *exporter, const char *probe, const char *filter,
+		    struct error *error)
 {
-	(void)context, (void)stream, (void)from;
-	return 0;
-}
-
-static void on_refused(void *context, const struct error *error)
-{
-	(void)context, (void)error;
-}
-
-static void on_wake(void *context)
-{
-	(void)context;
-}
-
-static int tap_as(struct engine *e, struct subscriber *exporter, const char *consumer,
-		  const char *probe, const char *filter, struct error *error)
-{
-	struct subscribe_request request = {
-		.what = {.glob = &probe, .globs = 1, .filter = filter}, .consumer = consumer,
-	};
-
-	*exporter = (struct subscriber){.live = on_live, .refused = on_refused, .wake = on_wake};
-	return fanout_subscribe(e->fanout, exporter, &request, error);
-}
-
-static void untap(struct engine *e, struct subscriber *exporter)
-{
-	struct stream *stream = exporter->stream;
-
-	fanout_leave(e->fanout, exporter, true);
-	stream_destroy(stream);
-}
-
-static int tap(struct engine *e, struct subscriber *exporter, const char *probe, const char *filter,
-	       struct error *error)
-{
-	return tap_as(e, exporter, "export-loki-0", probe, filter, error);
+	return tap(e, exporter, "export-loki-0", probe, filter, error);
 }
 
 /* Whatever a tap is refused for, there is none then, and nothing of it. */
@@ -364,19 +287,19 @@ static void test_taps_refused(void **state)
 
 	(void)state;
 	engine_open(&e, 2, 1, 8);
-	assert_true(tap(&e, &exporter, "syscall:nosuch:call", "", &error) < 0);
+	assert_true(tap_loki(&e, &exporter, "syscall:nosuch:call", "", &error) < 0);
 	assert_string_equal(error.code, "unknown-probe");
 	assert_int_equal(exporter.state, SUBSCRIBER_AWAY);
-	assert_true(tap(&e, &exporter, CALLS, "pid==", &error) < 0);
+	assert_true(tap_loki(&e, &exporter, CALLS, "pid==", &error) < 0);
 	assert_int_equal(exporter.state, SUBSCRIBER_AWAY);
-	assert_int_equal(tap(&e, &exporter, CALLS, "", &error), 0);
-	assert_int_equal(tap(&e, &second, CALLS, "", &error), -EBUSY);
+	assert_int_equal(tap_loki(&e, &exporter, CALLS, "", &error), 0);
+	assert_int_equal(tap_loki(&e, &second, CALLS, "", &error), -EBUSY);
 	assert_int_equal(second.state, SUBSCRIBER_AWAY);
 	untap(&e, &second);
 	untap(&e, &exporter);
 	/* The kernel says no. */
 	e.loader.refuse = true;
-	assert_int_equal(tap(&e, &exporter, OPENS, "", &error), 0);
+	assert_int_equal(tap_loki(&e, &exporter, OPENS, "", &error), 0);
 	PEER_AWAIT(e.base, exporter.state == SUBSCRIBER_AWAY);
 	engine_close(&e);
 }
@@ -404,7 +327,7 @@ static void test_feed_refused(void **state)
 		.run = {.boot_id = "0123456789abcde", .epoch = 99}, .config = &config,
 		.targets = &targets, .spooled = true,
 	};
-	assert_int_equal(tap_as(&e, &exporter, targets.target[1].consumer, OPENS, "", &error), 0);
+	assert_int_equal(tap(&e, &exporter, targets.target[1].consumer, OPENS, "", &error), 0);
 	assert_int_equal(export_feed_create(&from, &feed, &error), -EBUSY);
 	assert_string_equal(error.code, "consumer-in-use");
 	untap(&e, &exporter);
@@ -429,20 +352,20 @@ static void test_export_changed(void **state)
 
 	(void)state;
 	engine_open(&e, 2, 1, 8);
-	assert_int_equal(tap(&e, &exporter, CALLS, "", &error), 0);
+	assert_int_equal(tap_loki(&e, &exporter, CALLS, "", &error), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	engine_write(&e, 1000);
 	peer_run_for(e.base, 50000000);
 	untap(&e, &exporter);
 	/* In one run of the daemon, and in the next. */
-	assert_int_equal(tap(&e, &exporter, CALLS, "ret > 200", &error), 0);
+	assert_int_equal(tap_loki(&e, &exporter, CALLS, "ret > 200", &error), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	assert_int_equal(counter_read(COUNTER_exports_changed), changed + 1);
 	untap(&e, &exporter);
 	engine_close(&e);
 	assert_non_null(strstr(text_of("consumers"), "filter ret%20>%20200\n"));
 	engine_open(&e, 2, 1, 8);
-	assert_int_equal(tap(&e, &exporter, OPENS, "", &error), 0);
+	assert_int_equal(tap_loki(&e, &exporter, OPENS, "", &error), 0);
 	assert_int_equal(counter_read(COUNTER_exports_changed), changed + 2);
 	PEER_AWAIT(e.base, exporter.stream);
 	untap(&e, &exporter);
