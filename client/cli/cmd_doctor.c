@@ -11,6 +11,7 @@
 #include "client/cli/stat_print.h"
 #include "client/cli/request.h"
 #include "client/cli/trust_check.h"
+#include "proto/tls.h"
 #include "query/visible.h"
 #include "client/lib/unpack.h"
 
@@ -34,7 +35,7 @@ static void print_check(const char *name, const struct host_check *check, bool c
  * The daemon's certificate, where it has one to show, for a handshake that fails for it as well. False:
  * not even that could be asked, and *error is why.
  */
-static bool see_certificate(const char *text, struct conn_tls_span *span, bool *seen,
+static bool see_certificate(const char *text, struct tls_span *span, bool *seen,
 			    struct ringtail_error *error)
 {
 	struct address address;
@@ -80,7 +81,7 @@ static void check_losses(struct request *request, bool color)
 }
 
 /* Whether a daemon answers at the address, and which. */
-static void check_daemon(const char *address, struct conn_tls_span *span, bool *seen,
+static void check_daemon(const char *address, struct tls_span *span, bool *seen,
 			 struct host_check *check, struct request **open)
 {
 	struct ringtail_error error;
@@ -104,7 +105,7 @@ static void check_daemon(const char *address, struct conn_tls_span *span, bool *
 }
 
 /* What is shown and looked at on the way in. False: something of it is in the way. */
-static bool check_trust(const struct conn_tls_span *daemon, bool answers, bool color)
+static bool check_trust(const struct tls_span *daemon, bool answers, bool color)
 {
 	struct trust_view view = { .daemon = daemon, .now_s = time(NULL) };
 	struct host_check check;
@@ -127,7 +128,7 @@ enum exit_code cmd_doctor(const struct settings *settings)
 {
 	bool color = cmd_color(settings, stdout), works = true, trusted, answers, seen;
 	struct host_check check, answer;
-	struct conn_tls_span span;
+	struct tls_span span;
 	struct request *request;
 	struct host host;
 	const char *name;

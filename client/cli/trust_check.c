@@ -6,8 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DAY_S 86400
-#define EXPIRES_SOON_DAYS 30	/* as the daemon's own warning */
+#include "proto/tls.h"
 
 static void put_error(struct host_check *check, const struct ringtail_error *error)
 {
@@ -59,11 +58,11 @@ static void check_key(const struct trust_view *view, struct host_check *check)
 }
 
 /* `whose`: the certificate, as a sentence begins with it. */
-static void check_span(const struct conn_tls_span *span, int64_t now_s, const char *whose,
+static void check_span(const struct tls_span *span, int64_t now_s, const char *whose,
 		       const char *renew, struct host_check *check)
 {
 	bool early = now_s < span->from_s, late = now_s > span->until_s;
-	int64_t days = (span->until_s - now_s) / DAY_S;
+	int64_t days = (span->until_s - now_s) / TLS_DAY_S;
 	time_t at = (time_t)(early ? span->from_s : span->until_s);
 	char date[32] = "?";
 	struct tm utc;
@@ -71,7 +70,7 @@ static void check_span(const struct conn_tls_span *span, int64_t now_s, const ch
 	if (gmtime_r(&at, &utc))
 		strftime(date, sizeof(date), "%Y-%m-%d %H:%M UTC", &utc);
 	check->verdict = early || late ? CHECK_FAIL :
-			 days < EXPIRES_SOON_DAYS ? CHECK_WARN : CHECK_OK;
+			 days < TLS_EXPIRES_SOON_DAYS ? CHECK_WARN : CHECK_OK;
 	if (early)
 		snprintf(check->found, sizeof(check->found), "%.200s is not valid before %s", whose,
 			 date);
@@ -89,7 +88,7 @@ static void check_span(const struct conn_tls_span *span, int64_t now_s, const ch
 
 static void check_certificate(const struct trust_view *view, struct host_check *check)
 {
-	struct conn_tls_span span;
+	struct tls_span span;
 	struct ringtail_error error = { 0 };
 
 	if (!view->trust.cert)

@@ -14,7 +14,7 @@
 
 struct trust_view {
 	struct ringtail_trust trust;		/* files that are NULL are not looked at */
-	const struct conn_tls_span *daemon;	/* of its certificate; NULL: none was seen */
+	const struct tls_span *daemon;	/* of its certificate; NULL: none was seen */
 	int64_t now_s;				/* since 1970 */
 };
 

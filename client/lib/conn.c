@@ -325,7 +325,7 @@ int conn_open(const struct address *address, int interrupt_fd, struct conn **mad
 	return err;
 }
 
-int conn_see_certificate(const struct address *address, struct conn_tls_span *span,
+int conn_see_certificate(const struct address *address, struct tls_span *span,
 			 struct ringtail_error *error)
 {
 	struct conn *conn;

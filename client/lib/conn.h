@@ -33,7 +33,7 @@ int conn_open(const struct address *address, int interrupt_fd, struct conn **con
  * Connects, and shakes hands only to see the daemon's certificate, believed or not. The address is one
  * that is spoken to in TLS. -errno with *error: none was to be seen.
  */
-int conn_see_certificate(const struct address *address, struct conn_tls_span *span,
+int conn_see_certificate(const struct address *address, struct tls_span *span,
 			 struct ringtail_error *error);
 
 /* A file, pipe or connected socket; `fd` is taken, also on failure. `name` is for messages. */

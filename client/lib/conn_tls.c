@@ -5,19 +5,16 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/lib/failure.h"
 #include "client/lib/trust.h"
-
-#define DAY_S 86400
+#include "proto/tls.h"
 
 struct conn_tls {
 	SSL_CTX *context;
@@ -28,35 +25,12 @@ struct conn_tls {
 	bool has_cert;
 	unsigned long alert;	/* the error that ended it, or 0 */
 	bool seen;		/* the daemon's certificate; then: */
-	struct conn_tls_span span;
+	struct tls_span span;
 };
 
 /* ---- How long a certificate is good ----------------------------------------------------------- */
 
-static bool seconds_of(const ASN1_TIME *time_of, int64_t *seconds)
-{
-	time_t epoch = 0;
-	ASN1_TIME *from = ASN1_TIME_set(NULL, epoch);
-	int days, rest;
-	bool good = from && ASN1_TIME_diff(&days, &rest, from, time_of) == 1;
-
-	if (good)
-		*seconds = (int64_t)days * DAY_S + rest;
-	ASN1_TIME_free(from);
-	return good;
-}
-
-/* False: its times are none. */
-static bool span_of(const X509 *certificate, struct conn_tls_span *span)
-{
-	bool good = seconds_of(X509_get0_notBefore(certificate), &span->from_s) &&
-		    seconds_of(X509_get0_notAfter(certificate), &span->until_s);
-
-	ERR_clear_error();
-	return good;
-}
-
-int conn_tls_span_of_file(const char *path, struct conn_tls_span *span,
+int conn_tls_span_of_file(const char *path, struct tls_span *span,
 			  struct ringtail_error *error)
 {
 	FILE *file = fopen(path, "re");
@@ -68,7 +42,7 @@ int conn_tls_span_of_file(const char *path, struct conn_tls_span *span,
 				   strerror(errno));
 	certificate = PEM_read_X509(file, NULL, NULL, NULL);
 	fclose(file);
-	if (!certificate || !span_of(certificate, span))
+	if (!certificate || !tls_span_of(certificate, span))
 		err = failure_set(error, EINVAL, "bad-certificate", "%s holds no certificate in PEM",
 				  path);
 	X509_free(certificate);
@@ -78,46 +52,23 @@ int conn_tls_span_of_file(const char *path, struct conn_tls_span *span,
 
 /* ---- Whom we believe, and what we show -------------------------------------------------------- */
 
-static const char *last_reason(void)
-{
-	unsigned long first = ERR_peek_error();
-	const char *reason = ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) :
-						       ERR_reason_error_string(ERR_peek_last_error());
-
-	return reason ? reason : "it cannot be read";
-}
-
 static int refuse_file(struct ringtail_error *error, const char *option, const char *path,
 		       const char *hint)
 {
-	failure_set(error, EINVAL, "bad-tls-file", "--%s %s: %s", option, path, last_reason());
+	failure_set(error, EINVAL, "bad-tls-file", "--%s %s: %s", option, path, tls_reason());
 	failure_hint(error, "%s", hint);
 	ERR_clear_error();
 	return -EINVAL;
 }
 
-/* Of a key with a passphrase. */
-static int no_passphrase(char *text, int bytes, int writing, void *context)
-{
-	(void)text, (void)bytes, (void)writing, (void)context;
-	return -1;
-}
-
 static int use_key(SSL_CTX *context, const char *path, struct ringtail_error *error)
 {
 	EVP_PKEY *key;
-	FILE *file;
 	int fd, err = trust_open_secret(path, "key", &fd, error);
 
 	if (err)
 		return err;
-	file = fdopen(fd, "r");
-	if (!file) {
-		close(fd);
-		return failure_set(error, ENOMEM, "no-memory", "out of memory");
-	}
-	key = PEM_read_PrivateKey(file, NULL, no_passphrase, NULL);
-	fclose(file);
+	key = tls_read_key(fd);
 	if (!key || SSL_CTX_use_PrivateKey(context, key) != 1)
 		err = refuse_file(error, "key", path,
 				  "it is to be the certificate's private key in PEM, without a"
@@ -166,7 +117,7 @@ static int look(int verdict, X509_STORE_CTX *store)
 	struct conn_tls *tls = SSL_get_app_data(ssl);
 	const X509 *certificate = X509_STORE_CTX_get0_cert(store);
 
-	tls->seen = certificate && span_of(certificate, &tls->span);
+	tls->seen = certificate && tls_span_of(certificate, &tls->span);
 	return verdict;
 }
 
@@ -225,24 +176,14 @@ void conn_tls_destroy(struct conn_tls *tls)
 /* -EAGAIN, 0 for the end, or -errno. */
 static int judge(struct conn_tls *tls, int result)
 {
-	int err = errno;
+	bool wants_write = false;
+	int err = tls_judge(tls->ssl, result, &wants_write);
 
-	switch (SSL_get_error(tls->ssl, result)) {
-	case SSL_ERROR_WANT_READ:
-		tls->wanted = POLLIN;
-		return -EAGAIN;
-	case SSL_ERROR_WANT_WRITE:
-		tls->wanted = POLLOUT;
-		return -EAGAIN;
-	case SSL_ERROR_ZERO_RETURN:
-		return 0;
-	case SSL_ERROR_SYSCALL:
+	if (err == -EAGAIN)
+		tls->wanted = wants_write ? POLLOUT : POLLIN;
+	else if (err)
 		tls->alert = ERR_peek_last_error();
-		return err ? -err : -ECONNRESET;
-	default:
-		tls->alert = ERR_peek_last_error();
-		return -EPROTO;
-	}
+	return err;
 }
 
 static void distrust(const struct conn_tls *tls, long verdict, struct ringtail_error *error)
@@ -277,7 +218,7 @@ int conn_tls_shake(struct conn_tls *tls, struct ringtail_error *error)
 		distrust(tls, verdict, error);
 	} else if (!conn_tls_refused(tls, error)) {
 		failure_set(error, EPROTO, "no-tls", "no TLS with %s: %s", tls->address,
-			    tls->alert ? last_reason() : "it closed the connection");
+			    tls->alert ? tls_reason() : "it closed the connection");
 		failure_hint(error, tls->alert ? "is it a ringtaild, with tls-cert? A plain one on this"
 						 " host is for --insecure" :
 			     "a ringtaild that is beyond pending-max may: try again in a moment, and see"
@@ -327,7 +268,7 @@ bool conn_tls_pending(const struct conn_tls *tls)
 	return SSL_pending(tls->ssl) > 0;
 }
 
-bool conn_tls_peer_span(const struct conn_tls *tls, struct conn_tls_span *span)
+bool conn_tls_peer_span(const struct conn_tls *tls, struct tls_span *span)
 {
 	*span = tls->span;
 	return tls->seen;

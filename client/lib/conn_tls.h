@@ -14,11 +14,7 @@
 #include "client/lib/ringtail.h"
 
 struct conn_tls;
-
-/* How long a certificate is good: seconds since 1970. */
-struct conn_tls_span {
-	int64_t from_s, until_s;
-};
+struct tls_span;
 
 /* `fd` is borrowed. Reads the files of the address' trust; *error says what is wrong with them. */
 int conn_tls_create(int fd, const struct address *address, struct conn_tls **tls,
@@ -39,13 +35,13 @@ short conn_tls_wanted(const struct conn_tls *tls);
 bool conn_tls_pending(const struct conn_tls *tls);
 
 /* How long the daemon's certificate is good, believed or not; false: none has come. */
-bool conn_tls_peer_span(const struct conn_tls *tls, struct conn_tls_span *span);
+bool conn_tls_peer_span(const struct conn_tls *tls, struct tls_span *span);
 
 /* Where a read failed because the daemon refused us in TLS: *error says so, and true. */
 bool conn_tls_refused(const struct conn_tls *tls, struct ringtail_error *error);
 
 /* Of the first certificate in a PEM file. -errno with *error: there is none. */
-int conn_tls_span_of_file(const char *path, struct conn_tls_span *span,
+int conn_tls_span_of_file(const char *path, struct tls_span *span,
 			  struct ringtail_error *error);
 
 #endif

@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <event2/bufferevent_ssl.h>
-#include <fcntl.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <stdio.h>
@@ -16,9 +14,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/host/secret_file.h"
+#include "proto/tls.h"
 
-#define DAY_S 86400
-#define EXPIRES_SOON_DAYS 30
 #define RECORD_BYTES_MAX 16384u	/* of TLS; what is smaller is gathered up to this */
 #define RECORD_BYTES_MIN 4096u	/* what has so many is worth a record of its own */
 
@@ -29,83 +26,53 @@ struct transport_tls_context {
 	int64_t expires_s;	/* our certificate, since 1970 */
 };
 
-static int refuse_file(struct error *error, int err, const char *code, const char *what,
-		       const char *path, const char *hint)
+static int refuse_file(struct error *error, const char *code, const char *what, const char *path,
+		       const char *hint)
 {
-	unsigned long first = ERR_peek_error(), last = ERR_peek_last_error();
-	const char *reason = ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) :
-						       ERR_reason_error_string(last);
-
-	error_set(error, err, code, "%s %.200s: %s", what, path, reason ? reason : strerror(err));
+	error_set(error, EINVAL, code, "%s %.200s: %s", what, path, tls_reason());
 	error_hint(error, "%s", hint);
 	ERR_clear_error();
-	return -err;
-}
-
-/* Of a key with a passphrase: nobody is there to be asked. */
-static int no_passphrase(char *text, int bytes, int writing, void *context)
-{
-	(void)text, (void)bytes, (void)writing, (void)context;
-	return -1;
+	return -EINVAL;
 }
 
 static int use_key(SSL_CTX *ssl, const char *path, struct error *error)
 {
-	EVP_PKEY *key = NULL;
-	FILE *file;
+	EVP_PKEY *key;
 	int fd, err = secret_file_open(path, "tls-key", &fd, error);
 
 	if (err)
 		return err;
-	file = fdopen(fd, "r");
-	if (!file) {
-		close(fd);
-		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
-	}
-	key = PEM_read_PrivateKey(file, NULL, no_passphrase, NULL);
-	fclose(file);
+	key = tls_read_key(fd);
 	if (!key)
-		return refuse_file(error, EINVAL, "tls-key", "cannot read the key of tls-key", path,
+		return refuse_file(error, "tls-key", "cannot read the key of tls-key", path,
 				   "it is to be a private key in PEM, without a passphrase");
 	if (SSL_CTX_use_PrivateKey(ssl, key) != 1)
-		err = refuse_file(error, EINVAL, "tls-key-mismatch",
+		err = refuse_file(error, "tls-key-mismatch",
 				  "tls-cert has another key than that of tls-key", path,
 				  "give the certificate and the key that were made together");
 	EVP_PKEY_free(key);
 	return err;
 }
 
-static int64_t seconds_of(const ASN1_TIME *time_of)
-{
-	ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
-	int days = 0, rest = 0;
-
-	if (epoch)
-		ASN1_TIME_diff(&days, &rest, epoch, time_of);
-	ASN1_TIME_free(epoch);
-	return (int64_t)days * DAY_S + rest;
-}
-
 /* Says when it expires; warns where clients will refuse it, or soon will. */
 static int64_t look_at_time(SSL_CTX *ssl, const char *path)
 {
-	const X509 *certificate = SSL_CTX_get0_certificate(ssl);
-	int64_t from_s = seconds_of(X509_get0_notBefore(certificate));
-	int64_t until_s = seconds_of(X509_get0_notAfter(certificate));
-	int64_t now_s = (int64_t)(clock_read(CLOCK_REALTIME) / NS_PER_S);
-	int64_t days = (until_s - now_s) / DAY_S;
+	int64_t now_s = (int64_t)(clock_read(CLOCK_REALTIME) / NS_PER_S), days;
+	struct tls_span span = {0};
 
-	if (until_s < now_s)
+	tls_span_of(SSL_CTX_get0_certificate(ssl), &span);
+	days = (span.until_s - now_s) / TLS_DAY_S;
+	if (span.until_s < now_s)
 		log_warn("tls-cert-expired", "tls-cert %s has expired: clients will refuse it",
 			 path);
-	else if (from_s > now_s)
+	else if (span.from_s > now_s)
 		log_warn("tls-cert-early", "tls-cert %s is not valid yet: clients will refuse it",
 			 path);
-	else if (days < EXPIRES_SOON_DAYS)
+	else if (days < TLS_EXPIRES_SOON_DAYS)
 		log_warn("tls-cert-expires", "tls-cert %s expires in %lld day%s: put a new one there,"
 			 " and systemctl reload ringtaild", path, (long long)days,
 			 days == 1 ? "" : "s");
-	return until_s;
+	return span.until_s;
 }
 
 static int believe(SSL_CTX *ssl, const struct transport_tls_files *files, struct error *error)
@@ -117,7 +84,7 @@ static int believe(SSL_CTX *ssl, const struct transport_tls_files *files, struct
 	names = SSL_load_client_CA_file(files->client_ca);
 	if (!names || SSL_CTX_load_verify_file(ssl, files->client_ca) != 1) {
 		sk_X509_NAME_pop_free(names, X509_NAME_free);
-		return refuse_file(error, EINVAL, "tls-client-ca",
+		return refuse_file(error, "tls-client-ca",
 				   "cannot read the certificates of tls-client-ca",
 				   files->client_ca,
 				   "it is to be one or more CA certificates in PEM, readable to the"
@@ -147,7 +114,7 @@ static SSL_CTX *make(const struct transport_tls_files *files, int64_t *expires_s
 	SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 			      SSL_MODE_RELEASE_BUFFERS);
 	if (SSL_CTX_use_certificate_chain_file(ssl, files->cert) != 1) {
-		*err = refuse_file(error, EINVAL, "tls-cert", "cannot read the certificate of tls-cert",
+		*err = refuse_file(error, "tls-cert", "cannot read the certificate of tls-cert",
 				   files->cert, "it is to be a certificate in PEM, then its chain,"
 				   " readable to the daemon's user");
 		goto fail;
@@ -227,22 +194,12 @@ static struct transport_tls *tls_of(const struct transport *transport)
 /* -EAGAIN with `wanted`, 0 for the end of the stream, or -errno. */
 static int judge(struct transport_tls *tls, int result)
 {
-	int err = errno;
+	bool wants_write = false;
+	int err = tls_judge(tls->ssl, result, &wants_write);
 
-	switch (SSL_get_error(tls->ssl, result)) {
-	case SSL_ERROR_WANT_READ:
-		tls->transport.wanted = EV_READ;
-		return -EAGAIN;
-	case SSL_ERROR_WANT_WRITE:
-		tls->transport.wanted = EV_WRITE;
-		return -EAGAIN;
-	case SSL_ERROR_ZERO_RETURN:
-		return 0;
-	case SSL_ERROR_SYSCALL:
-		return err ? -err : -ECONNRESET;
-	default:
-		return -EPROTO;
-	}
+	if (err == -EAGAIN)
+		tls->transport.wanted = wants_write ? EV_WRITE : EV_READ;
+	return err;
 }
 
 static const char *why(const SSL *ssl)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client/cli/trust_check.h"
+#include "proto/tls.h"
 #include "tests/lib/certificate.h"
 
 #define DAY_S 86400
@@ -130,7 +131,7 @@ static void expect_span(long from, long until, enum check_verdict verdict, const
 	struct trust_view view = { .now_s = time(NULL) };
 	EVP_PKEY *key = EVP_EC_gen("P-256");
 	X509 *certificate = certificate_sign(key, "vera", key, NULL, from, until);
-	struct conn_tls_span span;
+	struct tls_span span;
 	struct ringtail_error error;
 
 	view.trust.cert = put("cert", "", 0644);
