@@ -234,8 +234,7 @@ static void put_tracepoint(struct sink *sink, const struct ringtail_item *event)
 	const struct natural *natural = find_natural(event->probe);
 	char text[KERNEL_TEXT_BYTES];
 
-	put_name(sink, natural || event->probe->kind == RINGTAIL_TRACEPOINT ? event->probe->name :
-		 event->probe->spec);
+	put_name(sink, !strcmp(event->probe->provider, "tracepoint") ? event->probe->name : event->probe->spec);
 	if (natural) {
 		out_literal(sink->out, ": ");
 		natural->put(sink->out, event);
