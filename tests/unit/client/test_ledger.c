@@ -92,6 +92,7 @@ static void batch_that_comes_twice(void **state)
 	ledger_span(&ledger, 0, 0, 10);
 	assert_int_equal(ledger.residual, 10);
 	ledger_start(&ledger, 0, 10);		/* after a reconnect */
+	ledger_span(&ledger, 0, 10, 10);	/* nothing: the first batch is still to come */
 	ledger_span(&ledger, 0, 8, 12);
 	assert_int_equal(ledger.residual, 10);
 	ledger_span(&ledger, 0, 8, 12);
@@ -115,6 +116,71 @@ static void start_is_kept(void **state)
 	assert_int_equal(ledger.residual, 0);
 }
 
+/* What is missing is a sum: of holes, of batches before watermarks, of every CPU. */
+static void holes_add_up(void **state)
+{
+	(void)state;
+	ledger_span(&ledger, 0, 0, 10);
+	ledger_span(&ledger, 1, 0, 10);
+	ledger_span(&ledger, 0, 11, 12);
+	ledger_span(&ledger, 1, 13, 14);
+	assert_int_equal(ledger.residual, 4);
+	ledger_watermark(&ledger, 0, 22, 5);
+	assert_int_equal(ledger.residual, 9);
+	ledger_watermark(&ledger, 1, 24, 4);
+	assert_int_equal(ledger.residual, 15);
+}
+
+/* A watermark says from where on a CPU is complete, of which nothing had come: nothing before it is missing. */
+static void watermark_of_a_new_cpu(void **state)
+{
+	struct cursor *cursor = cursor_create(2);
+
+	(void)state;
+	assert_non_null(cursor);
+	assert_int_equal(ledger_watermark(&ledger, 2, 70, 0), 0);
+	assert_int_equal(ledger.residual, 0);
+	ledger_cursor(&ledger, cursor);
+	assert_int_equal(cursor->n, 1);
+	assert_int_equal(cursor->position[0].cpu, 2);
+	assert_int_equal(cursor->position[0].seq, 70);
+	ledger_span(&ledger, 2, 73, 80);
+	assert_int_equal(ledger.residual, 3);
+	free(cursor);
+}
+
+static void expect_cursor(struct cursor *cursor, uint32_t n, uint32_t cpu, uint64_t seq)
+{
+	ledger_cursor(&ledger, cursor);
+	assert_int_equal(cursor->n, n);
+	assert_int_equal(cursor_seq(cursor, cpu, 0), seq);
+}
+
+/* CPUs in any order, up to the last that there can be. */
+static void cursor_has_every_cpu(void **state)
+{
+	struct cursor *cursor = cursor_create(3), *one = cursor_create(1);
+
+	(void)state;
+	assert_non_null(cursor);
+	assert_non_null(one);
+	ledger_span(&ledger, 0, 0, 4);
+	expect_cursor(cursor, 1, 0, 4);
+	ledger_span(&ledger, 1, 0, 5);
+	expect_cursor(cursor, 2, 1, 5);
+	assert_int_equal(ledger_span(&ledger, CURSOR_POSITIONS_MAX - 1, 0, 6), 0);
+	ledger_span(&ledger, 0, 4, 7);
+	expect_cursor(cursor, 3, CURSOR_POSITIONS_MAX - 1, 6);
+	assert_int_equal(cursor_seq(cursor, 0, 0), 7);
+	expect_cursor(one, 1, 0, 7);		/* what does not fit is left out */
+	ledger_restart(&ledger);
+	expect_cursor(cursor, 0, 0, 0);
+	ledger_span(&ledger, CURSOR_POSITIONS_MAX - 1, 90, 91);	/* of another run: no hole */
+	assert_int_equal(ledger.residual, 0);
+	free(cursor);
+	free(one);
+}
+
 static void wrong(void **state)
 {
 	(void)state;
@@ -132,7 +198,10 @@ int main(void)
 		cmocka_unit_test_setup(overlap, setup), cmocka_unit_test_setup(watermark, setup),
 		cmocka_unit_test_setup(batch_missing_before_a_watermark, setup),
 		cmocka_unit_test_setup(batch_that_comes_twice, setup),
-		cmocka_unit_test_setup(start_is_kept, setup), cmocka_unit_test_setup(wrong, setup),
+		cmocka_unit_test_setup(start_is_kept, setup), cmocka_unit_test_setup(holes_add_up, setup),
+		cmocka_unit_test_setup(watermark_of_a_new_cpu, setup),
+		cmocka_unit_test_setup(cursor_has_every_cpu, setup),
+		cmocka_unit_test_setup(wrong, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
