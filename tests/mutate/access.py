@@ -1,6 +1,10 @@
 """Mutants of who is let in."""
 TOKEN = "daemon/access/token.c"
 CHECK = "daemon/config/config.c"
+GATE = "daemon/access/gate.c"
+AUDIT = "daemon/access/audit.c"
+IDENTITY = "daemon/host/identity.c"
+ROLES = ["unit/roles"]
 
 MUTANTS = [
     ("token-compares-eight-bytes", TOKEN, "digest, IDENTITY_TOKEN_BYTES) == 0)", "digest, 8) == 0)",
@@ -26,4 +30,52 @@ MUTANTS = [
      "	if (false)", ["unit/config"]),
     ("config-tls-on-no-address", CHECK, "	if (config->tls_cert && !listened->tls)", "	if (false)",
      ["unit/config"]),
+    # Accounts of the host.
+    ("roles-user-in-the-list-of-groups", GATE + ":look_up", "	if (rule->kind == RULE_USER) {", "	if (false) {", ROLES),
+    ("roles-group-in-the-list-of-users", GATE + ":look_up", "	if (rule->kind == RULE_USER) {", "	if (true) {", ROLES),
+    ("roles-number-is-cut", GATE + ":look_up", " == 0 && id < UINT32_MAX) {", " == 0) {", ROLES),
+    ("roles-last-number-is-nobodys", GATE + ":look_up", " == 0 && id < UINT32_MAX) {", " == 0 && id <= UINT32_MAX) {", ROLES),
+    ("roles-name-of-nobody-is-root", GATE + ":look_up", "		if (user)\n			return 0;", "		return 0;", ROLES),
+    ("roles-word-that-is-no-rule", GATE + ":add", "	if (!err)\n		err = look_up", "	err = look_up", ROLES),
+    ("roles-bad-operator-before-good-viewers", GATE + ":roles_create", "	if (!err)\n		err = add_all(roles, viewer,",
+     "	err = add_all(roles, viewer,", ROLES),
+    ("roles-defaults-beside-operators", GATE + ":roles_create", " && !viewer->count && !operator->count)",
+     " && !viewer->count)", ROLES),
+    ("roles-starter-is-nobody", GATE + ":add_owner", "	if (err || starter == 0)", "	if (true)", ROLES),
+    ("roles-no-group-of-viewers", GATE + ":add_defaults", "	if (!err && getgrnam(VIEWERS_GROUP))", "	if (false)", ROLES),
+    ("roles-group-that-was-left", GATE + ":matches", "i < identity->groups; i++)", "i <= identity->groups; i++)", ROLES),
+    ("roles-named-by-any-rule", GATE + ":roles_name", "roles->entry[i].rule.kind == RULE_USER && matches", "matches", ROLES),
+    ("gate-reload-keeps-the-old-certificate", GATE + ":gate_replace",
+     "		transport_tls_context_swap(old.tls, next->tls);\n", "", ROLES),
+    ("gate-reload-brings-tls", GATE + ":gate_replace", "	if (old.tls && next->tls) {", "	if (next->tls) {", ROLES),
+    ("gate-judges-everybody-gone", GATE + ":gate_judge", "	bool gone = identity->proof == IDENTITY_TOKEN &&",
+     "	bool gone = identity->proof == IDENTITY_TOKEN ||", ["unit/gate"]),
+    ("gate-hint-that-does-not-help", GATE + ":gate_allow", " && needed == ROLE_OPERATOR)", " && needed != ROLE_OPERATOR)", ROLES),
+    ("identity-without-further-groups", IDENTITY, "		identity->groups += bytes / sizeof(gid_t);", "		;", ROLES),
+    ("identity-of-more-groups-than-fit", IDENTITY, "	bytes = (IDENTITY_GROUPS_MAX - 1) * sizeof(gid_t);",
+     "	bytes = IDENTITY_GROUPS_MAX * sizeof(gid_t);", ROLES),
+    ("identity-has-no-first-group", IDENTITY, "	identity->group[0] = who.gid;\n", "", ROLES),
+
+    # Tokens, in files.
+    ("token-high-digit-is-anything", TOKEN + ":parse_digest", "high < 0 || low < 0", "low < 0", ["unit/gate"]),
+    ("token-good-line-after-a-bad-one", TOKEN + ":tokens_parse", "begin < bytes && !err;)", "begin < bytes;)", ["unit/gate"]),
+    ("token-beyond-the-text", TOKEN + ":tokens_parse", "'\\n', bytes - begin)", "'\\n', bytes + begin)", ["unit/gate"]),
+    ("token-half-as-many", TOKEN + ":parse_line", "tokens->count == TOKENS_MAX)", "tokens->count == TOKENS_MAX / 2)",
+     ["unit/gate"]),
+    ("token-pieces-over-each-other", TOKEN + ":tokens_load", "read(fd, text + bytes,", "read(fd, text,", ["unit/gate"]),
+    ("token-file-that-fails-holds-none", TOKEN + ":tokens_load", "	else if (got < 0)", "	else if (false)", ["unit/gate"]),
+
+    # The audit log.
+    ("audit-forgets-what-there-is", AUDIT + ":on_entry", "		file->bytes = bytes;", "		;", ["unit/always_on"]),
+    ("audit-writes-nothing-and-is-done", AUDIT + ":write_all", "written ? (int)written : -EIO;", "(int)written;",
+     ["unit/always_on"]),
+    ("audit-moved-by-another-is-an-error", AUDIT + ":audit_append", "		if (err == -ENOENT)", "		if (false)",
+     ["unit/always_on"]),
+    ("audit-not-moved-goes-on", AUDIT + ":audit_append", "		if (err == -ENOENT)", "		if (true)", ["unit/always_on"]),
+    ("audit-line-after-a-torn-one-that-stays", AUDIT + ":audit_append", "	if (!err)\n		err = write_all(disk, handle, line",
+     "	if (true)\n		err = write_all(disk, handle, line", ["unit/always_on"]),
+    ("audit-rate-gives-no-place-back", AUDIT + ":find", "!talker->who[0] || (is_over", "!talker->who[0] && (is_over",
+     ["unit/always_on"]),
+    ("audit-rate-due-of-half", AUDIT + ":audit_rate_due", "i < AUDIT_TALKERS_MAX; i++)", "i < AUDIT_TALKERS_MAX / 2; i++)",
+     ["unit/always_on"]),
 ]

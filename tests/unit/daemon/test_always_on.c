@@ -255,13 +255,21 @@ static void test_rate_forgets_nobody(void **state)
 	}
 	assert_int_equal(told, AUDIT_TALKERS_MAX);
 	assert_int_equal(audit_rate_due(&rate), 0);
+	/* Those who owe nothing give way: others have counts of their own again, in the last places, too. */
+	for (unsigned i = 0; i < AUDIT_TALKERS_MAX - 1; i++) {
+		snprintf(name, sizeof(name), "user:x%u", i);
+		assert_true(audit_rate_take(&rate, name, 7000));
+	}
+	assert_false(audit_rate_take(&rate, name, 7000));
+	assert_int_equal(audit_rate_due(&rate), 7100);
 }
 
 /* A disk of one file, of which the fail_at-th call fails; a write may be short. */
 struct small_disk {
 	struct disk disk;
 	unsigned calls, fail_at, opens, syncs, directory_syncs, renames;
-	bool short_writes, exists;
+	int rename_error;
+	bool short_writes, exists, full;
 	size_t bytes, old_bytes;
 	char text[4096];
 };
@@ -283,12 +291,12 @@ static int small_open(struct disk *disk, const char *path, int flags)
 		return -EROFS;
 	small->exists = true;
 	small->opens++;
-	return 5;
+	return 0;
 }
 
 static int small_close(struct disk *disk, int file)
 {
-	assert_int_equal(file, 5);
+	assert_int_equal(file, 0);
 	((struct small_disk *)disk)->opens--;
 	return 0;
 }
@@ -300,6 +308,8 @@ static ssize_t small_write(struct disk *disk, int file, const void *bytes, size_
 	(void)file;
 	if (fails(disk))
 		return -ENOSPC;
+	if (small->full)
+		return 0;
 	n = small->short_writes && n > 10 ? 10 : n;
 	memcpy(small->text + small->bytes, bytes, n);
 	small->bytes += n;
@@ -329,6 +339,8 @@ static int small_rename(struct disk *disk, const char *from, const char *to)
 	small->renames++;
 	if (fails(disk))
 		return -EIO;
+	if (small->rename_error)
+		return small->rename_error;
 	small->old_bytes = small->bytes;
 	small->bytes = 0;
 	return 0;
@@ -376,6 +388,61 @@ static void test_append(void **state)
 	assert_int_equal(small.directory_syncs, 2);
 }
 
+/* What an earlier run left of the file counts, and is looked for once. */
+static void test_append_after_a_restart(void **state)
+{
+	struct small_disk small = {.disk = {.ops = &small_ops}, .exists = true};
+	struct audit_file file = {.name = AUDIT_FILE, .name_old = AUDIT_FILE_OLD};
+
+	(void)state;
+	small.bytes = 11;
+	assert_int_equal(audit_append(&file, &small.disk, "first\n"), 0);
+	assert_int_equal(file.bytes, 17);
+	assert_int_equal(small.directory_syncs, 0);	/* its name was there */
+	small.bytes = 0;
+	assert_int_equal(audit_append(&file, &small.disk, "second\n"), 0);
+	assert_int_equal(file.bytes, 24);
+}
+
+/* Somebody else has moved the full file: the line begins a new one. Any other failure refuses the line. */
+static void test_append_to_a_file_that_is_full(void **state)
+{
+	struct small_disk small = {.disk = {.ops = &small_ops}, .rename_error = -EACCES};
+	struct audit_file file = {.name = AUDIT_FILE, .name_old = AUDIT_FILE_OLD, .known = true,
+				  .bytes = AUDIT_BYTES_MAX};
+
+	(void)state;
+	assert_int_equal(audit_append(&file, &small.disk, "refused\n"), -EACCES);
+	assert_int_equal(small.bytes, 0);
+	assert_int_equal(file.bytes, AUDIT_BYTES_MAX);
+	small.rename_error = -ENOENT;
+	assert_int_equal(audit_append(&file, &small.disk, "line\n"), 0);
+	assert_int_equal(file.bytes, 5);
+	assert_int_equal(small.directory_syncs, 1);
+}
+
+/* A disk that writes nothing, and does not say why: the line is refused, and nobody waits for ever. */
+static void test_append_to_a_disk_that_writes_nothing(void **state)
+{
+	struct small_disk small = {.disk = {.ops = &small_ops}, .full = true};
+	struct audit_file file = {.name = AUDIT_FILE, .name_old = AUDIT_FILE_OLD};
+
+	(void)state;
+	assert_int_equal(audit_append(&file, &small.disk, "line\n"), -EIO);
+	assert_int_equal(audit_append(&file, &small.disk, "line\n"), -EIO);	/* nor the end of the torn one */
+	assert_int_equal(small.syncs, 0);
+	small.full = false;
+	small.calls = 0;
+	small.fail_at = 2;			/* after open: what ends the torn line */
+	assert_int_equal(audit_append(&file, &small.disk, "line\n"), -ENOSPC);
+	assert_int_equal(small.bytes, 0);
+	small.calls = 0;
+	small.fail_at = 2;
+	assert_int_equal(audit_append(&file, &small.disk, "line\n"), -ENOSPC);
+	assert_int_equal(audit_append(&file, &small.disk, "line\n"), 0);
+	assert_memory_equal(small.text, "\nline\n", small.bytes);
+}
+
 /* Each call fails once: that line is refused, the next is whole, on a line of its own. */
 static void test_append_fails(void **state)
 {
@@ -406,6 +473,9 @@ int main(void)
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_rate_forgets_nobody),
 		cmocka_unit_test(test_append),
+		cmocka_unit_test(test_append_after_a_restart),
+		cmocka_unit_test(test_append_to_a_file_that_is_full),
+		cmocka_unit_test(test_append_to_a_disk_that_writes_nothing),
 		cmocka_unit_test(test_append_fails),
 	};
 

@@ -22,6 +22,24 @@
 #include "daemon/host/secret_file.h"
 #include "daemon/access/token.h"
 
+/* Where not 0: no read brings more at once. The second name is read()'s where its buffer's size is known. */
+static size_t read_bytes_max;
+
+ssize_t __wrap_read(int fd, void *bytes, size_t n);
+ssize_t __real_read(int fd, void *bytes, size_t n);
+ssize_t __wrap___read_chk(int fd, void *bytes, size_t n, size_t room);
+
+ssize_t __wrap_read(int fd, void *bytes, size_t n)
+{
+	return __real_read(fd, bytes, read_bytes_max && n > read_bytes_max ? read_bytes_max : n);
+}
+
+ssize_t __wrap___read_chk(int fd, void *bytes, size_t n, size_t room)
+{
+	assert_true(n <= room);
+	return __wrap_read(fd, bytes, n);
+}
+
 /* ---- Names ------------------------------------------------------------------------------------- */
 
 static void test_names(void **state)
@@ -178,6 +196,12 @@ static void test_bad_rules(void **state)
 	assert_int_equal(roles_create(&nobody, &none, &roles, &error), -EINVAL);
 	assert_string_equal(error.code, "rule-nobody");
 	assert_true(rule_admits_any(nobody.word, nobody.count, IDENTITY_CERT) == false);
+	nobody = words(2, "user:7", "cert:a*");
+	assert_true(rule_admits_any(nobody.word, nobody.count, IDENTITY_CERT));
+	assert_false(rule_admits_any(nobody.word, nobody.count, IDENTITY_TOKEN));
+	nobody = words(1, "token:a");
+	assert_true(rule_admits_any(nobody.word, nobody.count, IDENTITY_TOKEN));
+	assert_false(rule_admits_any(nobody.word, nobody.count, IDENTITY_CERT));
 }
 
 /* ---- Tokens ------------------------------------------------------------------------------------- */
@@ -259,6 +283,8 @@ static void test_bad_tokens(void **state)
 		{"a:sha256:%s0\n", "tokens-line", "64 hex"},
 		{"a:sha256:%s0g\n", "tokens-line", "64 hex"},
 		{"a:sha256:%s0G\n", "tokens-line", "64 hex"},
+		{"a:sha256:%sg0\n", "tokens-line", "64 hex"},
+		{"b\na:sha256:%s00\n", "tokens-line", "x:1: this is no name"},
 		{"a:sha256:%s00 \n", "tokens-line", "64 hex"},
 	};
 	struct tokens *tokens;
@@ -279,7 +305,28 @@ static void test_bad_tokens(void **state)
 		sprintf(many + strlen(many), "t%u:sha256:%s00\n", i, digits);
 	assert_int_equal(tokens_parse(many, strlen(many), "x", &tokens, &error), -EINVAL);
 	assert_non_null(strstr(error.what, "too many"));
+	*strrchr(many, 't') = '\0';		/* the last one's line */
+	assert_int_equal(tokens_parse(many, strlen(many), "x", &tokens, &error), 0);
+	tokens_destroy(tokens);
 	free(many);
+}
+
+/* What stands behind the bytes that were given is no part of the last line. */
+static void test_text_without_an_end(void **state)
+{
+	char *alice = line_of("alice", "rt_one"), text[512];
+	struct client_identity identity;
+	struct tokens *tokens;
+	struct error error;
+	size_t bytes;
+
+	(void)state;
+	bytes = (size_t)snprintf(text, sizeof(text), "# ours\n%s", alice);
+	strcat(text, "00\n\n");
+	assert_int_equal(tokens_parse(text, bytes, "x", &tokens, &error), 0);
+	assert_int_equal(tokens_find(tokens, "rt_one", &identity), 0);
+	tokens_destroy(tokens);
+	free(alice);
 }
 
 /* ---- Files --------------------------------------------------------------------------------------- */
@@ -347,12 +394,44 @@ static void test_token_file_too_large(void **state)
 	write_file(path, text, 0600);
 	assert_int_equal(tokens_load(path, &tokens, &error), -EFBIG);
 	assert_non_null(strstr(error.what, "larger than"));
-	text[1000] = '\0';
+	/* 192 bytes for each of 1024, and not one more, in whatever pieces they come. */
+	read_bytes_max = 60000;
+	text[1024 * 192 + 1] = '\0';
+	write_file(path, text, 0600);
+	assert_int_equal(tokens_load(path, &tokens, &error), -EFBIG);
+	assert_non_null(strstr(error.what, "larger than 196608 bytes"));
+	text[1024 * 192] = '\0';
 	write_file(path, text, 0600);
 	assert_int_equal(tokens_load(path, &tokens, &error), 0);
+	read_bytes_max = 0;
 	tokens_destroy(tokens);
 	unlink(path);
 	free(text);
+	free(line);
+}
+
+static void test_token_file_that_cannot_be_read(void **state)
+{
+	char path[] = "/tmp/ringtail-tokens-XXXXXX", *line = line_of("alice", "rt_one");
+	struct client_identity identity;
+	struct tokens *tokens;
+	struct error error;
+
+	(void)state;
+	close(mkstemp(path));
+	write_file(path, line, 0600);
+	read_bytes_max = 10;
+	assert_int_equal(tokens_load(path, &tokens, &error), 0);
+	read_bytes_max = 0;
+	assert_int_equal(tokens_find(tokens, "rt_one", &identity), 0);
+	tokens_destroy(tokens);
+	/* A file of mode 0600 that is there, and whose first byte cannot be had. */
+	assert_int_equal(tokens_load("/proc/self/mem", &tokens, &error), -EIO);
+	assert_string_equal(error.code, "secret-file");
+	assert_non_null(strstr(error.what, "cannot read"));
+	unlink(path);
+	assert_int_equal(tokens_load(path, &tokens, &error), -ENOENT);
+	assert_non_null(strstr(error.what, path));
 	free(line);
 }
 
@@ -392,6 +471,12 @@ static void test_gate(void **state)
 	assert_int_equal(gate_admit(gate, &local, "rt_one", &error), -EACCES);
 	assert_string_equal(error.code, "token-in-clear");
 
+	/* A reload that changes nothing leaves her what she is. */
+	assert_int_equal(gate_create(&config, &next, &error), 0);
+	gate_replace(gate, next);
+	identity.role = ROLE_NONE;
+	gate_judge(gate, &identity);
+	assert_int_equal(identity.role, ROLE_VIEWER);
 	/* With her line gone, and the rules as they were, she is nobody. */
 	free(line);
 	line = line_of("bob", "rt_two");
@@ -425,7 +510,9 @@ int main(void)
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_every_byte_of_a_digest_counts),
 		cmocka_unit_test(test_bad_tokens),
+		cmocka_unit_test(test_text_without_an_end),
 		cmocka_unit_test(test_token_file_too_large),
+		cmocka_unit_test(test_token_file_that_cannot_be_read),
 		cmocka_unit_test(test_secret_files),
 		cmocka_unit_test(test_gate),
 	};
