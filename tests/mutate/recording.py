@@ -26,7 +26,7 @@ MUTANTS = [
     ("recorder-clause-without-room-is-filtered", RECORDER + ":add_clauses", "			return false;", "			return true;",
      ASKING),
     ("recorder-equal-clauses-twice", RECORDER + ":add_clauses",
-     "		if (has_clause(request, clause))\n			continue;\n", "		(void)has_clause;\n", ASKING),
+     "		if (has_clause(request, &clause))\n			continue;\n", "		(void)has_clause;\n", ASKING),
     ("recorder-meters-are-filtered", RECORDER + ":make_union", "	probe_set_union(&unfiltered, &recorder->metered);\n", "",
      ASKING),
     ("recorder-meters-are-not-asked-for", RECORDER + ":make_union", "	probe_set_union(&probes, &recorder->metered);\n", "",
