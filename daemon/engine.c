@@ -20,7 +20,6 @@
 #include "daemon/export/choose.h"
 #include "daemon/export/feed.h"
 #include "daemon/export/target.h"
-#include "daemon/host/activation.h"
 #include "daemon/host/machine.h"
 #include "daemon/host/privileges.h"
 #include "daemon/host/service_manager.h"

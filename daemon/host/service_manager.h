@@ -1,6 +1,10 @@
 /*
- * service_manager: what is said to the manager that started this process (sd_notify(3)), and the
+ * service_manager: what the manager that started this process hands over, what it is told (sd_notify(3)), and the
  * descriptors that it keeps while one run of the daemon follows another.
+ *
+ * It hands over sockets that it listens on for us, and what an earlier run has left in its store; by name, as
+ * FileDescriptorName= or FDNAME= gave it: LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES. The main thread takes them before
+ * there is another.
  *
  * The socket is connected once, so that later neither the path nor the right to it is needed. Its
  * calls are the main thread's. Without NOTIFY_SOCKET each of them does nothing.
@@ -9,6 +13,32 @@
 #define RINGTAIL_DAEMON_HOST_SERVICE_MANAGER_H
 
 #include <stdbool.h>
+
+#define ACTIVATION_NAME_BYTES	256	/* what systemd allows, and the terminator */
+
+struct activation {
+	unsigned count;
+	struct activation_fd {
+		int fd;				/* -1: taken */
+		char name[ACTIVATION_NAME_BYTES];
+	} *entry;
+};
+
+/*
+ * Takes the descriptors that are meant for this process, marks them close-on-exec, and clears the
+ * three variables, so that no child believes in them. None is no error. -ENOMEM; what cannot be
+ * parsed is -EINVAL with nothing taken.
+ */
+int activation_take(struct activation *activation);
+
+/* Closes what nobody took. */
+void activation_close(struct activation *activation);
+
+/*
+ * The next untaken descriptor with that name ("x*": one that begins with x), or -1. It is the
+ * caller's from then on. `name` may be NULL, else it is set to the entry's own; borrowed.
+ */
+int activation_next(struct activation *activation, const char *pattern, const char **name);
 
 struct service_manager;
 

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/host/activation.h"
+#include "daemon/host/service_manager.h"
 #include "daemon/host/as_user.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"

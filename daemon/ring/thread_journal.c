@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/host/activation.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/memory_file.h"
 #include "daemon/base/log.h"

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/host/activation.h"
+#include "daemon/host/service_manager.h"
 #include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_made.h"
 #include "daemon/source/bpf_maps.h"

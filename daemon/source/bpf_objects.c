@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/host/activation.h"
+#include "daemon/host/service_manager.h"
 #include "daemon/ring/reader.h"
 #include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_rings.h"

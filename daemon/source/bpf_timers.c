@@ -13,7 +13,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
-#include "daemon/host/activation.h"
+#include "daemon/host/service_manager.h"
 
 #define ONLINE_PATH	"/sys/devices/system/cpu/online"
 #define RATE_PATH	"/proc/sys/kernel/perf_event_max_sample_rate"

@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/host/activation.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
 #include "daemon/source/loader_message.h"

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "daemon/host/activation.h"
+#include "daemon/host/service_manager.h"
 #include "query/error.h"
 #include "daemon/source/source.h"
 #include "proto/limits.h"

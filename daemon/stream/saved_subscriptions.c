@@ -22,7 +22,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/host/activation.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/memory_file.h"
 #include "daemon/host/service_manager.h"

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/host/activation.h"
+#include "daemon/host/service_manager.h"
 
 #define HANDED 3		/* descriptors 3, 4, 5 */
 

@@ -18,7 +18,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/host/activation.h"
 #include "daemon/base/limits.h"
 #include "daemon/stream/saved_subscriptions.h"
 #include "daemon/host/service_manager.h"
