@@ -15,12 +15,13 @@
 #ifndef RINGTAIL_DAEMON_ACCESS_AUDIT_H
 #define RINGTAIL_DAEMON_ACCESS_AUDIT_H
 
+#include <event2/event.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/disk/disk.h"
+#include "daemon/disk/thread.h"
 #include "daemon/host/identity.h"
 
 #define AUDIT_FILE "audit.log"
@@ -84,5 +85,26 @@ const char *audit_rate_next(struct audit_rate *rate, uint64_t now_ns, uint64_t *
 
 /* When the first window with something to tell is over; 0: none has. */
 uint64_t audit_rate_due(const struct audit_rate *rate);
+
+/*
+ * Changes that are denied: the first few of each client in a window are a line each; how many more there were is
+ * one line, when that window is over. Main thread; the lines are written on the disk thread.
+ */
+struct audit_denials;
+
+/* disk_thread: NULL: the journal alone has them. NULL: out of memory. */
+struct audit_denials *audit_denials_create(struct event_base *base, struct disk_thread *disk_thread);
+
+/* After the disk thread. NULL is safe. */
+void audit_denials_destroy(struct audit_denials *denials);
+
+/* Whether this denial of `who` is to be written; else it is counted, and reported later. */
+bool audit_denials_take(struct audit_denials *denials, const char *who);
+
+/* Where it is written: on the disk thread alone. */
+struct audit_file *audit_denials_file(struct audit_denials *denials);
+
+/* Writes down what was only counted: before the disk thread ends. */
+void audit_denials_settle(struct audit_denials *denials);
 
 #endif

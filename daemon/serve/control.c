@@ -14,7 +14,6 @@
 #include "daemon/disk/file.h"
 #include "daemon/serve/always_on.h"
 #include "daemon/serve/answers.h"
-#include "daemon/serve/denials.h"
 #include "query/filter.h"
 #include "query/probe_set.h"
 
@@ -70,7 +69,7 @@ struct control {
 	bool started;			/* some configuration is in force */
 	struct always_on *on;
 	struct audit_file allowed;	/* the disk thread's */
-	struct denials *denials;
+	struct audit_denials *denials;
 	struct audit_rate consumers;	/* of who is no operator: registered or given up */
 	unsigned waiting;
 	TAILQ_HEAD(, change) queue;	/* the first is on its way */
@@ -97,7 +96,7 @@ int control_create(const struct control_config *config, struct control **out, st
 	control->consumers = (struct audit_rate){.max = CONSUMER_CHANGES_MAX,
 						 .window_ns = CONSUMER_CHANGES_NS};
 	TAILQ_INIT(&control->queue);
-	control->denials = denials_create(config->base, config->disk_thread);
+	control->denials = audit_denials_create(config->base, config->disk_thread);
 	if (!control->denials) {
 		control_destroy(control);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
@@ -144,7 +143,7 @@ void control_destroy(struct control *control)
 		TAILQ_REMOVE(&control->queue, change, link);
 		free_change(change);
 	}
-	denials_destroy(control->denials);
+	audit_denials_destroy(control->denials);
 	always_on_destroy(control->on);
 	free_config(&control->words, control->filter);
 	free(control);
@@ -602,13 +601,13 @@ static void begin(struct change *change)
 	make_attempt(change, &attempt);
 	allowed = audit_allows(&attempt);
 	counter_add(allowed ? COUNTER_changes_allowed : COUNTER_changes_denied, 1);
-	if (allowed || denials_take(control->denials, change->who))
+	if (allowed || audit_denials_take(control->denials, change->who))
 		change->text = audit_line(&attempt);
 	if (!change->text) {
 		answer(change, NULL);
 		return;
 	}
-	change->file = allowed ? &control->allowed : denials_file(control->denials);
+	change->file = allowed ? &control->allowed : audit_denials_file(control->denials);
 	if (allowed)
 		log_always(LOG_LEVEL_INFO, "audit", "%.*s", (int)strlen(change->text) - 1,
 			   change->text);
@@ -761,5 +760,5 @@ void control_leave(struct control *control, const struct session *session)
 void control_settle(struct control *control)
 {
 	if (control)
-		denials_settle(control->denials);
+		audit_denials_settle(control->denials);
 }

@@ -11,7 +11,7 @@
  * A change that cannot be written to the audit log is refused, and so is one that the loader or the
  * kernel refuses, and one that would not outlive the daemon: then what was in force before is again,
  * and audit.log has a second line, whose outcome is the error's code. What is denied goes to a log of
- * its own (denials.h); beyond a few in a minute from one client it is only counted, and answered at once.
+ * its own (audit_denials); beyond a few in a minute from one client it is only counted, and answered at once.
  */
 #ifndef RINGTAIL_DAEMON_SERVE_CONTROL_H
 #define RINGTAIL_DAEMON_SERVE_CONTROL_H
