@@ -16,8 +16,8 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/base/random.h"
+#include "daemon/collect/batcher.h"
 #include "daemon/net/transport_tls.h"
-#include "daemon/serve/request.h"
 #include "daemon/serve/stat.h"
 #include "daemon/serve/stuck.h"
 #include "proto/limits.h"
@@ -341,6 +341,157 @@ void server_accept(void *context, int fd, const struct address *address, const c
 	}
 }
 
+/* ---- Messages, and the plain structs that the rest of the daemon knows ---------------------------- */
+
+static uint32_t flags_of(const Ringtail__V1__Subscribe *subscribe)
+{
+	uint32_t flags = 0;
+
+	for (size_t i = 0; i < subscribe->n_flag; i++) {
+		if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_KSTACK)
+			flags |= RT_FLAG_KSTACK;
+		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_USTACK)
+			flags |= RT_FLAG_USTACK;
+		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_STRINGS)
+			flags |= RT_FLAG_STRINGS;
+		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_CONTEXT)
+			flags |= RT_FLAG_CONTEXT;
+		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_STACK_TABLE)
+			flags |= SPEC_STACK_TABLE;
+	}
+	/* One that asks for no stacks shares with those that do not either. */
+	return flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK) ? flags : flags & ~SPEC_STACK_TABLE;
+}
+
+static size_t cursor_bytes(const Ringtail__V1__Cursor *cursor)
+{
+	return cursor ? sizeof(struct cursor) + cursor->n_position * sizeof(struct position) : 0;
+}
+
+static size_t text_bytes(const Ringtail__V1__Subscribe *message)
+{
+	size_t bytes = strlen(message->filter) + 1 + strlen(message->consumer) + 1;
+
+	for (size_t i = 0; i < message->n_probe; i++)
+		bytes += strlen(message->probe[i]) + 1;
+	return bytes;
+}
+
+static const char *copy_text(char **to, const char *text)
+{
+	const char *copy = *to;
+
+	*to = stpcpy(*to, text) + 1;
+	return copy;
+}
+
+/* All that the message says, in one piece: free() it. NULL: a cursor that makes no sense, or no memory. */
+static struct subscribe_request *request_of_subscribe(const Ringtail__V1__Subscribe *message,
+						      struct error *error)
+{
+	const Ringtail__V1__Cursor *since = message->since;
+	struct subscribe_request *request;
+	struct cursor *cursor;
+	const char **glob;
+	char *text;
+
+	if (since && since->n_position > CURSOR_POSITIONS_MAX) {
+		error_set(error, EINVAL, "cursor-invalid",
+			  "the cursor has %zu positions, and at most %u make sense",
+			  since->n_position, CURSOR_POSITIONS_MAX);
+		return NULL;
+	}
+	/* The request, its cursor, its list of probes, their texts. */
+	request = malloc(sizeof(*request) + cursor_bytes(since) +
+			 message->n_probe * sizeof(*glob) + text_bytes(message));
+	if (!request) {
+		error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
+		return NULL;
+	}
+	cursor = (struct cursor *)(request + 1);
+	glob = (const char **)((char *)cursor + cursor_bytes(since));
+	text = (char *)(glob + message->n_probe);
+	*request = (struct subscribe_request){.since_realtime_ns = message->since_realtime_ns};
+	if (since) {
+		*cursor = (struct cursor){.capacity = (uint32_t)since->n_position};
+		cursor_fill(cursor, since);
+		request->since = cursor;
+	}
+	request->what = (struct subscription_request){.glob = glob, .globs = message->n_probe,
+						      .flags = flags_of(message)};
+	for (size_t i = 0; i < message->n_probe; i++)
+		glob[i] = copy_text(&text, message->probe[i]);
+	request->what.filter = copy_text(&text, message->filter);
+	if (*message->consumer)
+		request->consumer = copy_text(&text, message->consumer);
+	return request;
+}
+
+/* What an Ack says is dealt with; free() it. NULL: as above. */
+static struct cursor *cursor_of_ack(const Ringtail__V1__Ack *message, struct error *error)
+{
+	struct cursor *upto;
+
+	if (!message->upto || message->upto->n_position > CURSOR_POSITIONS_MAX) {
+		error_set(error, EINVAL, "cursor-invalid",
+			  "an acknowledgement needs a cursor, of at most %u positions",
+			  CURSOR_POSITIONS_MAX);
+		return NULL;
+	}
+	upto = cursor_of_message(message->upto);
+	if (!upto)
+		error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
+	return upto;
+}
+
+/* What is said of a CPU is a number. */
+static struct cursor_message *pack_since(const struct cursor *since)
+{
+	struct cursor *said = cursor_create(since->n);
+	struct cursor_message *message = NULL;
+
+	if (!said)
+		return NULL;
+	said->run = since->run;
+	for (uint32_t i = 0; i < since->n; i++)
+		if (since->position[i].seq < SINCE_BEGIN)
+			cursor_append(said, since->position[i].cpu, since->position[i].seq);
+	message = cursor_message_create(said);
+	free(said);
+	return message;
+}
+
+/* Where a stream of so many probes begins, and what its client has of it. NULL: out of memory. */
+static struct frame_ref *pack_subscribed(struct frame_codec *codec, const struct run *run,
+					 const struct stream *stream, const struct beginning *from,
+					 uint32_t probes)
+{
+	Ringtail__V1__Subscribed message = RINGTAIL__V1__SUBSCRIBED__INIT;
+	struct cursor *told = stream_told(stream);
+	struct cursor_message *start = NULL, *since = NULL;
+	struct frame_ref *frame = NULL;
+
+	if (told) {
+		told->run = *run;
+		start = cursor_message_create(told);
+	}
+	if (from->since)
+		since = pack_since(from->since);
+	if (start && (since || !from->since)) {
+		message.start = &start->cursor;
+		message.since = since ? &since->cursor : NULL;
+		message.from_realtime_ns = from->from == BEGIN_AT_TIME ? from->realtime_ns :
+					   from->from == BEGIN_NOW ? clock_read(CLOCK_REALTIME) : 0;
+		message.probes = probes;
+		message.resumed = stream->resumed;
+		frame = frame_ref_pack(codec, FRAME_SUBSCRIBED, &message.base);
+	}
+	free(told);
+	free(start);
+	free(since);
+	return frame;
+}
+
 /* ---- What sessions ask ----------------------------------------------------------------------- */
 
 static int on_identify(void *context, void *client, const struct transport *transport,
@@ -503,7 +654,7 @@ static int on_live(void *context, struct session *session, struct stream *stream
 	catalog = subscription_pack_catalog(stream->subscription, loader_catalog(answers->loader),
 					    answers->codec, &probes);
 	if (catalog)
-		subscribed = request_pack_subscribed(answers->codec, &answers->run, stream, from, probes);
+		subscribed = pack_subscribed(answers->codec, &answers->run, stream, from, probes);
 	if (!subscribed) {
 		frame_ref_put(catalog);
 		return -ENOMEM;
@@ -516,7 +667,7 @@ static int on_ack(void *context, struct session *session, const Ringtail__V1__Ac
 		  struct error *error)
 {
 	struct server *server = context;
-	struct cursor *upto = request_of_ack(ack, error);
+	struct cursor *upto = cursor_of_ack(ack, error);
 	int err;
 
 	if (!upto)
