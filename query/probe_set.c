@@ -36,6 +36,9 @@ static int split(struct spec *spec, const char *glob, struct error *error)
 	for (unsigned i = 0; at; i++) {
 		char *colon = strchr(at, ':');
 
+		/* usdt:PATH:PROVIDER:NAME: the name of such a probe has a colon in it. */
+		if (i == PARTS - 1 && strcmp(spec->text, "usdt") == 0)
+			colon = NULL;
 		if (colon)
 			*colon = '\0';
 		if (i == PARTS || !*at) {

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/cli/elf_symbols.h"
+#include "query/elf_symbols.h"
 #include "client/cli/symbols.h"
 #include "client/lib/limits.h"
 

@@ -32,11 +32,6 @@
 #define KALLSYMS_SYMBOLS_MAX		(1u << 20)
 #define OWN_FRAMES_MAX			12u		/* of a stack: the tracer's, innermost */
 #define KALLSYMS_BYTES_MAX		(64u << 20)
-#define ELF_HEADERS_MAX			4096u		/* of a file: program headers, and sections */
-#define ELF_LOADS_MAX			16u		/* pieces of a file that are loaded */
-#define ELF_NOTES_BYTES_MAX		4096u
-#define ELF_SYMBOLS_BYTES_MAX		(64u << 20)	/* of a file's symbols, and of their names */
-#define ELF_SIZELESS_BYTES		65536u		/* of a function that has no size */
 #define ELF_ALL_BYTES_MAX		(192u << 20)	/* of those of all files; later ones go unnamed */
 #define CODE_FILES_MAX			4096u		/* whose symbols are held at once */
 #define CODE_FILE_TRIES_MAX		4u		/* to open one that cannot be had */

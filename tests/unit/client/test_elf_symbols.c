@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "client/cli/elf_symbols.h"
+#include "query/elf_symbols.h"
 
 #define DAMAGES 300
 

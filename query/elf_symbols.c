@@ -1,15 +1,14 @@
-#include "client/cli/elf_symbols.h"
+#include "query/elf_symbols.h"
 
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/lib/limits.h"
-
 struct function {
 	uint64_t address, bytes;
 	uint32_t name;			/* offset into names */
+	bool is_chosen;			/* STT_GNU_IFUNC */
 };
 
 struct load {
@@ -136,6 +135,7 @@ static void take_functions(struct elf_symbols *symbols, const Elf64_Sym *symbol,
 			.address = symbol[i].st_value,
 			.bytes = symbol[i].st_size,
 			.name = symbol[i].st_name,
+			.is_chosen = type == STT_GNU_IFUNC,
 		};
 	}
 	qsort(symbols->function, symbols->functions, sizeof(*symbols->function), compare);
@@ -173,20 +173,30 @@ static void forget_symbols(struct elf_symbols *symbols)
 	symbols->functions = symbols->names_bytes = 0;
 }
 
+/* All of the file's; NULL: they cannot be had. */
+static Elf64_Shdr *read_section_headers(int fd, const Elf64_Ehdr *header)
+{
+	Elf64_Shdr *section;
+
+	if (header->e_shentsize != sizeof(*section) || header->e_shnum > ELF_HEADERS_MAX)
+		return NULL;
+	section = calloc(header->e_shnum + 1u, sizeof(*section));
+	if (section &&
+	    !read_at(fd, header->e_shoff, section, header->e_shnum * sizeof(*section))) {
+		free(section);
+		return NULL;
+	}
+	return section;
+}
+
 /* Of all functions if it has that table; else of those that other files may call. */
 static void read_sections(struct elf_symbols *symbols, int fd, const Elf64_Ehdr *header)
 {
 	static const uint32_t type[] = { SHT_SYMTAB, SHT_DYNSYM };
-	Elf64_Shdr *section;
+	Elf64_Shdr *section = read_section_headers(fd, header);
 
-	if (header->e_shentsize != sizeof(*section) || header->e_shnum > ELF_HEADERS_MAX)
+	if (!section)
 		return;
-	section = calloc(header->e_shnum + 1u, sizeof(*section));
-	if (!section ||
-	    !read_at(fd, header->e_shoff, section, header->e_shnum * sizeof(*section))) {
-		free(section);
-		return;
-	}
 	for (unsigned t = 0; t < 2 && !symbols->functions; t++)
 		for (unsigned i = 0; i < header->e_shnum && !symbols->functions; i++) {
 			if (section[i].sh_type != type[t] ||
@@ -200,6 +210,12 @@ static void read_sections(struct elf_symbols *symbols, int fd, const Elf64_Ehdr 
 	free(section);
 }
 
+static bool read_header(int fd, Elf64_Ehdr *header)
+{
+	return read_at(fd, 0, header, sizeof(*header)) && !memcmp(header->e_ident, ELFMAG, SELFMAG) &&
+	       header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
+}
+
 struct elf_symbols *elf_symbols_load(int fd)
 {
 	struct elf_symbols *symbols = calloc(1, sizeof(*symbols));
@@ -207,9 +223,7 @@ struct elf_symbols *elf_symbols_load(int fd)
 
 	if (!symbols)
 		return NULL;
-	if (!read_at(fd, 0, &header, sizeof(header)) || memcmp(header.e_ident, ELFMAG, SELFMAG) ||
-	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-	    !read_program_headers(symbols, fd, &header)) {
+	if (!read_header(fd, &header) || !read_program_headers(symbols, fd, &header)) {
 		elf_symbols_destroy(symbols);
 		return NULL;
 	}
@@ -274,4 +288,76 @@ const char *elf_symbols_find(const struct elf_symbols *symbols, uint64_t address
 							    ELF_SIZELESS_BYTES))
 		return NULL;
 	return symbols->names + symbols->function[low - 1].name;
+}
+
+/* ---- By name -------------------------------------------------------------------------------- */
+
+size_t elf_symbols_functions(const struct elf_symbols *symbols)
+{
+	return symbols->functions;
+}
+
+struct elf_function elf_symbols_function(const struct elf_symbols *symbols, size_t i)
+{
+	const struct function *function = &symbols->function[i];
+
+	return (struct elf_function){
+		.name = symbols->names + function->name,
+		.address = function->address,
+		.bytes = function->bytes,
+		.is_chosen = function->is_chosen,
+	};
+}
+
+bool elf_symbols_offset(const struct elf_symbols *symbols, uint64_t address, uint64_t *file_offset)
+{
+	for (unsigned i = 0; i < symbols->loads; i++) {
+		const struct load *load = &symbols->load[i];
+
+		if (address - load->address < load->bytes) {
+			*file_offset = load->offset + (address - load->address);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- One section ---------------------------------------------------------------------------- */
+
+/* The one of that name; -1: there is none. `names` ends with a NUL. */
+static long find_section(const Elf64_Shdr *section, unsigned sections, const char *names,
+			 uint64_t names_bytes, const char *name)
+{
+	for (unsigned i = 0; i < sections; i++)
+		if (section[i].sh_name < names_bytes && !strcmp(names + section[i].sh_name, name))
+			return i;
+	return -1;
+}
+
+uint8_t *elf_section_read(int fd, const char *name, size_t bytes_max, size_t *bytes, uint64_t *address)
+{
+	Elf64_Ehdr header;
+	Elf64_Shdr *section = read_header(fd, &header) ? read_section_headers(fd, &header) : NULL;
+	const Elf64_Shdr *of_names;
+	uint8_t *content = NULL;
+	char *names = NULL;
+	long i = -1;
+
+	if (section && header.e_shstrndx < header.e_shnum) {
+		of_names = &section[header.e_shstrndx];
+		names = read_section(fd, of_names, ELF_SYMBOLS_BYTES_MAX, 1);
+		if (names) {
+			names[of_names->sh_size] = '\0';
+			i = find_section(section, header.e_shnum, names, of_names->sh_size, name);
+		}
+	}
+	if (i >= 0)
+		content = read_section(fd, &section[i], bytes_max, 1);
+	if (content) {
+		*bytes = (size_t)section[i].sh_size;
+		*address = section[i].sh_addr;
+	}
+	free(names);
+	free(section);
+	return content;
 }
