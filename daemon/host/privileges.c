@@ -187,6 +187,15 @@ int privileges_keep(const struct account *account, const cap_value_t *keep, size
 		   : 0;
 }
 
+int privileges_give_up(struct error *error)
+{
+	int err = set_capabilities(NULL, 0);
+
+	return err ? error_set(error, -err, "privileges-drop", "cannot give up capabilities: %s",
+			       strerror(-err))
+		   : 0;
+}
+
 int privileges_drop(const struct account *account, struct error *error)
 {
 	return privileges_keep(account, NULL, 0, error);

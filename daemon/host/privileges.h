@@ -47,6 +47,9 @@ void privileges_open_as_root(bool on);
 int privileges_keep(const struct account *account, const cap_value_t *keep, size_t count,
 		    struct error *error);
 
+/* Stays who it is, and gives up every capability. */
+int privileges_give_up(struct error *error);
+
 /* Becomes that user, with no capabilities and no way to get any. */
 int privileges_drop(const struct account *account, struct error *error);
 

@@ -87,6 +87,18 @@ static const int loader_calls[] = {
 	SCMP_SYS(memfd_create),	/* for the engine: probes that were made, threads that are in a call */
 };
 
+/* Files are opened, and a reader is forked for each, which gives up all of this. */
+static const int finder_calls[] = {
+	SCMP_SYS(open),		SCMP_SYS(openat),	SCMP_SYS(openat2),	SCMP_SYS(newfstatat),
+	SCMP_SYS(pipe2),	SCMP_SYS(wait4),	SCMP_SYS(seccomp),	SCMP_SYS(prctl),
+	SCMP_SYS(capget),	SCMP_SYS(capset),	SCMP_SYS(memfd_create),
+};
+
+/* The names of a file's probes go into memory. */
+static const int reader_calls[] = {
+	SCMP_SYS(memfd_create),
+};
+
 static int allow(scmp_filter_ctx filter, const int *call, size_t calls)
 {
 	int err = 0;
@@ -245,6 +257,38 @@ int sandbox_loader(struct error *error)
 		err = allow(filter, loader_calls, LENGTH(loader_calls));
 	if (!err)
 		err = allow_cpu_events(filter);
+	return load(filter, err, error);
+}
+
+/* A process, as fork(2) makes it; and its end, should it take too long. */
+static int allow_readers(scmp_filter_ctx filter)
+{
+	int err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+				   SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_VM | CLONE_NEWUSER | 0xff, SIGCHLD));
+
+	return err ? err : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(kill), 1,
+					    SCMP_A1(SCMP_CMP_EQ, SIGKILL));
+}
+
+int sandbox_finder(struct error *error)
+{
+	scmp_filter_ctx filter;
+	int err = begin(&filter);
+
+	if (!err)
+		err = allow(filter, finder_calls, LENGTH(finder_calls));
+	if (!err)
+		err = allow_readers(filter);
+	return load(filter, err, error);
+}
+
+int sandbox_reader(struct error *error)
+{
+	scmp_filter_ctx filter;
+	int err = begin(&filter);
+
+	if (!err)
+		err = allow(filter, reader_calls, LENGTH(reader_calls));
 	return load(filter, err, error);
 }
 

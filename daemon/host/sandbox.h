@@ -39,6 +39,10 @@ int sandbox_engine(const struct sandbox_engine *engine, struct error *error);
 /* For the loader, when the source is open. */
 int sandbox_loader(struct error *error);
 
+/* For the finder, which opens files and forks readers; and for a reader, once its file is open. */
+int sandbox_finder(struct error *error);
+int sandbox_reader(struct error *error);
+
 /*
  * The view: the part of the file system that a process can still open. The engine has an empty tree with
  * the few places that it works with, the loader has nothing. A process of root makes its tree itself;

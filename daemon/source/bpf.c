@@ -98,7 +98,8 @@ static int reuse_objects(struct ringtail_bpf *skeleton, const struct source_bpf_
 
 	bpf_object__for_each_program(program, skeleton->obj)
 		bpf_program__set_autoload(program, program == skeleton->progs.any_tracepoint ||
-						   program == skeleton->progs.any_refused);
+						   program == skeleton->progs.any_refused ||
+						   program == skeleton->progs.any_uprobe);
 	err = bpf_map__reuse_fd(skeleton->maps.rings, objects->rings);
 	if (!err)
 		err = bpf_map__reuse_fd(skeleton->maps.consumers, objects->consumers);
@@ -142,7 +143,8 @@ static int load(struct source *source, const struct source_config *config, struc
 		return source_bpf_check_failure(error, errno, "open the BPF programs");
 	err = load_skeleton(source, skeleton, config, error);
 	if (!err)
-		err = source_bpf_made_create(skeleton, source->catalog, &source->made, error);
+		err = source_bpf_made_create(skeleton, source->catalog, config->finder, &source->made,
+					     error);
 	ringtail_bpf__destroy(skeleton);
 	return err;
 }

@@ -14,8 +14,8 @@
 _Static_assert(PROBES_MADE_MAX == RT_PROBES_MADE_MAX, "the limit says what the numbers allow");
 
 /* A kind of probe is a row here. The providers' names go to the engine: see loader_message.h. */
-static const struct made_kind *const kinds[] = {&made_tracepoint};
-static const char providers[] = "tracepoint";
+static const struct made_kind *const kinds[] = {&made_tracepoint, &made_uprobe, &made_uretprobe, &made_usdt};
+static const char providers[] = "tracepoint uprobe uretprobe usdt";
 
 #define KINDS	(sizeof(kinds) / sizeof(kinds[0]))
 
@@ -37,21 +37,29 @@ struct source_bpf_made {
 	struct made_probe probe[PROBES_MADE_MAX];
 };
 
-static const struct made_program nothing = {-1, -1, -1, -1};
-
-static void close_program(struct made_program *program)
+static void close_one(int fd)
 {
-	int *const fd[] = {&program->watch_link, &program->link, &program->watch, &program->program};
+	if (fd >= 0)
+		close(fd);
+}
 
-	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
-		if (*fd[i] >= 0)
-			close(*fd[i]);
-	*program = nothing;
+void source_bpf_made_close(struct made_program *program)
+{
+	for (unsigned i = 0; i < program->more_count; i++) {
+		close_one(program->more[i].link);
+		close_one(program->more[i].program);
+	}
+	free(program->more);
+	close_one(program->watch_link);
+	close_one(program->link);
+	close_one(program->watch);
+	close_one(program->program);
+	*program = MADE_NO_PROGRAM;
 }
 
 int source_bpf_made_create(const struct ringtail_bpf *skeleton,
-			   const Ringtail__V1__Catalog *fixed, struct source_bpf_made **out,
-			   struct error *error)
+			   const Ringtail__V1__Catalog *fixed, struct finder *finder,
+			   struct source_bpf_made **out, struct error *error)
 {
 	struct source_bpf_made *made = calloc(1, sizeof(*made));
 	int err;
@@ -59,15 +67,19 @@ int source_bpf_made_create(const struct ringtail_bpf *skeleton,
 	if (!made)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for probes");
 	made->kit.fixed = fixed;
+	made->kit.finder = finder;
 	err = source_bpf_template_create(skeleton, TEMPLATE_TRACEPOINT, &made->kit.bpf_template,
 					 error);
 	if (!err)
 		err = source_bpf_template_create(skeleton, TEMPLATE_REFUSED,
 						 &made->kit.refused, error);
+	if (!err)
+		err = source_bpf_template_create(skeleton, TEMPLATE_UPROBE, &made->kit.uprobe,
+						 error);
 	for (; !err && made->opened < KINDS; made->opened++) {
 		const struct made_kind *kind = kinds[made->opened];
 
-		err = kind->open ? kind->open(&made->state[made->opened]) : 0;
+		err = kind->open ? kind->open(&made->kit, &made->state[made->opened]) : 0;
 		if (err)
 			error_set(error, -err, "out-of-memory", "cannot prepare %s probes: %s",
 				  kind->provider, strerror(-err));
@@ -94,7 +106,7 @@ void source_bpf_made_destroy(struct source_bpf_made *made)
 	if (!made)
 		return;
 	for (unsigned i = 0; i < made->probes; i++) {
-		close_program(&made->probe[i].attached);
+		source_bpf_made_close(&made->probe[i].attached);
 		free_own(made->probe[i].kind, made->probe[i].own);
 		ringtail__v1__probe__free_unpacked(made->probe[i].message, NULL);
 	}
@@ -103,6 +115,7 @@ void source_bpf_made_destroy(struct source_bpf_made *made)
 			kinds[made->opened]->close(made->state[made->opened]);
 	source_bpf_template_destroy(made->kit.bpf_template);
 	source_bpf_template_destroy(made->kit.refused);
+	source_bpf_template_destroy(made->kit.uprobe);
 	free(made);
 }
 
@@ -147,7 +160,8 @@ static int add(struct made_sink *sink, Ringtail__V1__Probe *message, void *own)
 	}
 	message->id = RT_PROBE_MADE + made->probes;
 	made->probe[made->probes++] = (struct made_probe){
-		.message = message, .kind = making->kind, .own = own, .attached = nothing,
+		.message = message, .kind = making->kind, .own = own,
+		.attached = MADE_NO_PROGRAM,
 	};
 	return 0;
 }
@@ -237,13 +251,8 @@ static bool is_attached(const struct made_probe *probe)
 	return probe->attached.link >= 0;
 }
 
-/*
- * The kernel forgets with a program what it counted of it. Where there is a watch, what that sees is in the
- * rings' ledgers; it may itself have been refused.
- */
-static int add_program(const struct made_program *program, struct source_stats *stats)
+static int add_counts(int fd, struct source_stats *stats)
 {
-	int fd = program->watch_link >= 0 ? program->watch : program->program;
 	struct bpf_prog_info info = {};
 	uint32_t bytes = sizeof(info);
 
@@ -256,10 +265,23 @@ static int add_program(const struct made_program *program, struct source_stats *
 	return 0;
 }
 
+/*
+ * The kernel forgets with a program what it counted of it. Where there is a watch, what that sees is in the
+ * rings' ledgers; it may itself have been refused.
+ */
+static int add_program(const struct made_program *program, struct source_stats *stats)
+{
+	int err = add_counts(program->watch_link >= 0 ? program->watch : program->program, stats);
+
+	for (unsigned i = 0; i < program->more_count && !err; i++)
+		err = add_counts(program->more[i].program, stats);
+	return err;
+}
+
 static void detach(struct source_bpf_made *made, struct made_probe *probe)
 {
 	add_program(&probe->attached, &made->before);
-	close_program(&probe->attached);
+	source_bpf_made_close(&probe->attached);
 }
 
 static int check_count(const struct source_bpf_made *made, const struct source_request *request,

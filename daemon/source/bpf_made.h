@@ -14,6 +14,7 @@
 #include "daemon/source/source.h"
 #include "kmod/bpf/request.h"
 
+struct finder;
 struct ringtail_bpf;
 struct source_bpf_made;
 struct source_bpf_template;
@@ -23,6 +24,8 @@ struct source_bpf_kit {
 	const Ringtail__V1__Catalog *fixed;	/* probes that are always there: they are not made again */
 	struct source_bpf_template *bpf_template;
 	struct source_bpf_template *refused;	/* counts what the kernel refuses to run the former for */
+	struct source_bpf_template *uprobe;
+	struct finder *finder;		/* NULL: none */
 };
 
 /* ---- A kind of probes ------------------------------------------------------------------------- */
@@ -37,7 +40,16 @@ struct made_spec {
 struct made_program {
 	int program, link;
 	int watch, watch_link;		/* a second one, if the kind has such */
+	unsigned more_count;		/* of a probe that lies in several places */
+	struct made_more {
+		int program, link;	/* -1: it has that of another place */
+	} *more;
 };
+
+#define MADE_NO_PROGRAM ((struct made_program){-1, -1, -1, -1, 0, NULL})
+
+/* Detaches, and frees what there is. */
+void source_bpf_made_close(struct made_program *program);
 
 /* Calls back for each probe that a spec names; takes the message and `own` over, also if it fails. */
 struct made_sink {
@@ -49,7 +61,7 @@ struct made_kind {
 	const char *provider;		/* the first part of its probes, never a glob */
 
 	/* At the opening, while files can be opened. *state is the kind's own; NULL: it needs none. */
-	int (*open)(void **state);
+	int (*open)(const struct source_bpf_kit *kit, void **state);
 	void (*close)(void *state);
 
 	/* Passes every probe that there is to offer(), without a number; NULL: nobody can list them. */
@@ -70,14 +82,14 @@ struct made_kind {
 	void (*free)(void *own);	/* NULL: free(3) */
 };
 
-extern const struct made_kind made_tracepoint;
+extern const struct made_kind made_tracepoint, made_uprobe, made_uretprobe, made_usdt;
 
 /* ---- All of them ------------------------------------------------------------------------------ */
 
-/* `skeleton` is loaded, and may be destroyed afterwards. `fixed` is borrowed. */
+/* `skeleton` is loaded, and may be destroyed afterwards. `fixed` and `finder` are borrowed. */
 int source_bpf_made_create(const struct ringtail_bpf *skeleton,
-			   const Ringtail__V1__Catalog *fixed, struct source_bpf_made **made,
-			   struct error *error);
+			   const Ringtail__V1__Catalog *fixed, struct finder *finder,
+			   struct source_bpf_made **made, struct error *error);
 
 /* NULL is safe. */
 void source_bpf_made_destroy(struct source_bpf_made *made);

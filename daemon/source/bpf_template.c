@@ -20,10 +20,12 @@
 #define FUNCTIONS_MAX		64
 #define STORES_INSNS		3	/* of the subprogram that is replaced: two make a number, one exits */
 #define WORD_INSNS_MAX		24	/* of one word: eight bytes one by one */
-#define GENERATED_INSNS_MAX	(PROBE_FIELDS_MAX * WORD_INSNS_MAX + 2)
+#define BEGIN_INSNS		2	/* what a helper would not leave alone is moved */
+#define GENERATED_INSNS_MAX	(BEGIN_INSNS + PROBE_FIELDS_MAX * WORD_INSNS_MAX + 2)
 #define KERNEL_TYPES		"/sys/kernel/btf/vmlinux"
 #define KERNEL_TYPES_BYTES_MAX	(64 << 20)
 #define LOG_BYTES		4096
+#define ATTACH_UPROBE_MULTI	48	/* from 6.6 on; the headers may be older */
 
 struct source_bpf_template {
 	struct bpf_insn *insn;
@@ -219,8 +221,9 @@ static void find_guard(struct source_bpf_template *bpf_template)
 int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_bpf_template_of of,
 			       struct source_bpf_template **made, struct error *error)
 {
-	const struct bpf_program *program = of == TEMPLATE_TRACEPOINT ?
-		skeleton->progs.any_tracepoint : skeleton->progs.any_refused;
+	const struct bpf_program *program = of == TEMPLATE_TRACEPOINT ? skeleton->progs.any_tracepoint :
+					    of == TEMPLATE_REFUSED ? skeleton->progs.any_refused :
+								     skeleton->progs.any_uprobe;
 	struct source_bpf_template *bpf_template = calloc(1, sizeof(*bpf_template));
 	int err = -ENOMEM;
 
@@ -244,7 +247,7 @@ int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_
 		open_kernel_types(bpf_template);
 	if (err) {
 		source_bpf_template_destroy(bpf_template);
-		return source_bpf_check_failure(error, -err, "copy the program of tracepoints");
+		return source_bpf_check_failure(error, -err, "copy the programs of probes");
 	}
 	*made = bpf_template;
 	return 0;
@@ -267,10 +270,11 @@ void source_bpf_template_destroy(struct source_bpf_template *bpf_template)
 /* ---- Generating --------------------------------------------------------------------------------- */
 
 enum {
-	RECORD = BPF_REG_1,		/* the kernel's record */
-	PAYLOAD = BPF_REG_2,		/* of ours */
+	RECORD = BPF_REG_6,		/* the kernel's record, or the registers */
+	PAYLOAD = BPF_REG_7,		/* of ours */
 	VALUE = BPF_REG_3,
 	PART = BPF_REG_4,
+	STACK = BPF_REG_10,
 };
 
 struct generated {
@@ -311,7 +315,35 @@ static unsigned load_bytes(unsigned offset, unsigned left)
 	return bytes;
 }
 
-static void emit_word(struct generated *to, const struct tracepoint_word *word)
+static void emit_move(struct generated *to, uint8_t into, uint8_t from)
+{
+	emit(to, BPF_ALU64 | BPF_MOV | BPF_X, into, from, 0, 0);
+}
+
+static void emit_add_number(struct generated *to, uint8_t into, int32_t number)
+{
+	emit(to, BPF_ALU64 | BPF_ADD | BPF_K, into, 0, 0, number);
+}
+
+/* Reads a program's memory onto the stack, and from there: what is not there now reads as zeros. */
+static void emit_memory(struct generated *to, const struct tracepoint_word *word)
+{
+	emit_load(to, VALUE, word->offset, 8);
+	if (word->index != WORD_NO_INDEX) {
+		emit_load(to, PART, word->index, 8);
+		emit_shift(to, BPF_LSH, PART, word->shift);
+		emit(to, BPF_ALU64 | BPF_ADD | BPF_X, VALUE, PART, 0, 0);
+	}
+	emit_add_number(to, VALUE, word->number);
+	emit_move(to, BPF_REG_1, STACK);
+	emit_add_number(to, BPF_REG_1, -8);
+	emit(to, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_2, 0, 0, word->bytes);
+	emit(to, BPF_ST | BPF_MEM | BPF_DW, STACK, 0, -8, 0);
+	emit(to, BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_probe_read_user);
+	emit(to, BPF_LDX | BPF_MEM | size_code(word->bytes), VALUE, STACK, -8, 0);
+}
+
+static void emit_parts(struct generated *to, const struct tracepoint_word *word)
 {
 	unsigned done = load_bytes(word->offset, word->bytes);
 
@@ -324,6 +356,21 @@ static void emit_word(struct generated *to, const struct tracepoint_word *word)
 		emit(to, BPF_ALU64 | BPF_OR | BPF_X, VALUE, PART, 0, 0);
 		done += bytes;
 	}
+}
+
+static void emit_word(struct generated *to, const struct tracepoint_word *word)
+{
+	if (word->of == WORD_NUMBER) {
+		emit(to, BPF_ALU64 | BPF_MOV | BPF_K, VALUE, 0, 0, word->number);
+		if (!word->is_signed && word->bytes < 8) {
+			emit_shift(to, BPF_LSH, VALUE, 64 - 8 * word->bytes);
+			emit_shift(to, BPF_RSH, VALUE, 64 - 8 * word->bytes);
+		}
+	} else if (word->of == WORD_OF_MEMORY) {
+		emit_memory(to, word);
+	} else {
+		emit_parts(to, word);
+	}
 	if (word->is_location)
 		emit_shift(to, BPF_RSH, VALUE, 16);
 	if (word->is_signed && word->bytes < 8) {
@@ -335,6 +382,8 @@ static void emit_word(struct generated *to, const struct tracepoint_word *word)
 static void generate(struct generated *to, const struct tracepoint_plan *plan)
 {
 	to->insns = 0;
+	emit_move(to, RECORD, BPF_REG_1);
+	emit_move(to, PAYLOAD, BPF_REG_2);
 	for (unsigned i = 0; i < plan->words; i++) {
 		if (plan->word[i].bytes)
 			emit_word(to, &plan->word[i]);
@@ -421,11 +470,21 @@ static int refuse(const char *name, int err, char *log, struct error *error)
 static int load_one(const struct source_bpf_template *bpf_template, const struct bpf_insn *insn,
 		    size_t insns, const struct bpf_prog_load_opts *options)
 {
-	bool records = bpf_template->of == TEMPLATE_TRACEPOINT;
+	static const struct {
+		enum bpf_prog_type type;
+		const char *name;
+		enum bpf_attach_type attach_type;
+	} as[] = {
+		[TEMPLATE_TRACEPOINT] = {BPF_PROG_TYPE_TRACEPOINT, "any_tracepoint", 0},
+		[TEMPLATE_REFUSED] = {BPF_PROG_TYPE_RAW_TRACEPOINT, "any_refused", 0},
+		[TEMPLATE_UPROBE] = {BPF_PROG_TYPE_KPROBE, "any_uprobe", ATTACH_UPROBE_MULTI},
+	};
 
-	return bpf_prog_load(records ? BPF_PROG_TYPE_TRACEPOINT : BPF_PROG_TYPE_RAW_TRACEPOINT,
-			     records ? "any_tracepoint" : "any_refused", "Dual BSD/GPL", insn, insns,
-			     options);
+	struct bpf_prog_load_opts how = *options;
+
+	how.expected_attach_type = as[bpf_template->of].attach_type;
+	return bpf_prog_load(as[bpf_template->of].type, as[bpf_template->of].name, "Dual BSD/GPL", insn,
+			     insns, &how);
 }
 
 static int load(const struct source_bpf_template *bpf_template, const char *name,

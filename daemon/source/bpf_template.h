@@ -1,8 +1,8 @@
 /*
- * source_bpf_template: the program of kmod/bpf/tracepoint.bpf.h, of which a copy is loaded for each tracepoint
- * that is asked for.
+ * source_bpf_template: the programs of kmod/bpf/tracepoint.bpf.h and uprobe.bpf.h, of which a copy is loaded for
+ * each tracepoint, or place in a program, that is asked for.
  *
- * In: the loaded skeleton, once; then what is special about one tracepoint. Out: programs in the kernel. The
+ * In: the loaded skeleton, once; then what is special about one of them. Out: programs in the kernel. The
  * copy is made of instructions, without an object file: to generate, verify and compile one takes some two
  * milliseconds, where opening and relocating an object for it took forty. The loader's one thread.
  */
@@ -20,6 +20,7 @@ struct source_bpf_template;
 enum source_bpf_template_of {
 	TEMPLATE_TRACEPOINT,	/* any_tracepoint: writes the records */
 	TEMPLATE_REFUSED,	/* any_refused: counts those that the kernel keeps from it */
+	TEMPLATE_UPROBE,	/* any_uprobe: writes the records of places in programs */
 };
 
 /* Copies what it takes out of the loaded skeleton, which may be destroyed then. */
@@ -30,8 +31,8 @@ int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_
 void source_bpf_template_destroy(struct source_bpf_template *bpf_template);
 
 /*
- * Loads the program of the probe RT_PROBE_MADE + index; its descriptor, or -errno with *error. `plan` is for
- * TEMPLATE_TRACEPOINT; -ENOENT of TEMPLATE_REFUSED: this kernel has no name for what that looks at.
+ * Loads the program of the probe RT_PROBE_MADE + index; its descriptor, or -errno with *error. `plan` is not
+ * for TEMPLATE_REFUSED; -ENOENT of TEMPLATE_REFUSED: this kernel has no name for what that looks at.
  */
 int source_bpf_template_load(struct source_bpf_template *bpf_template, const char *name,
 			     uint32_t index, const struct tracepoint_plan *plan,

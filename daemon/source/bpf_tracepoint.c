@@ -29,10 +29,12 @@ struct tracepoint_own {
 	struct tracepoint_plan plan;
 };
 
-static int open_all(void **state)
+static int open_all(const struct source_bpf_kit *kit, void **state)
 {
 	struct tracepoints *tracepoints;
 	int err = tracepoints_read(&tracepoints);
+
+	(void)kit;
 
 	if (!err)
 		*state = tracepoints;
@@ -164,19 +166,9 @@ static int make(void *state, const struct made_spec *spec, struct made_sink *sin
 
 /* ---- Attaching -------------------------------------------------------------------------------- */
 
-static void close_all_of(struct made_program *to)
-{
-	const int fd[] = {to->watch_link, to->watch, to->program};
-
-	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
-		if (fd[i] >= 0)
-			close(fd[i]);
-	*to = (struct made_program){-1, -1, -1, -1};
-}
-
 static int fail(struct made_program *to, int err, const char *name, struct error *error)
 {
-	close_all_of(to);
+	source_bpf_made_close(to);
 	error_set(error, err, "probe-not-attached", "cannot attach to %s: %s", name, strerror(err));
 	error_hint(error, err == ENOENT || err == EINVAL ?
 			  "it is gone, perhaps with the module that had it: restart ringtaild to see what"
@@ -252,12 +244,12 @@ static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail_
 
 	(void)state;
 	snprintf(name, sizeof(name), "tracepoint:%s:%s", message->function, message->name);
-	*to = (struct made_program){-1, -1, -1, -1};
+	*to = MADE_NO_PROGRAM;
 	to->program = source_bpf_template_load(kit->bpf_template, name,
 					       message->id - RT_PROBE_MADE, &own->plan, error);
 	err = to->program < 0 ? to->program : watch(kit, message, own, name, to, error);
 	if (err) {
-		close_all_of(to);
+		source_bpf_made_close(to);
 		return err;
 	}
 	fd = (int)syscall(SYS_perf_event_open, &event, -1L, 0L, -1L, PERF_FLAG_FD_CLOEXEC);

@@ -21,6 +21,7 @@
 #include "daemon/base/memory_file.h"
 #include "daemon/host/privileges.h"
 #include "daemon/host/sandbox.h"
+#include "daemon/source/finder.h"
 
 #define FINISH_POLL_MS 20
 #define IDLE_MS 100	/* without a message, before what can wait is done, part by part */
@@ -65,7 +66,10 @@ static int open_source(const char *name, const struct source_config *config,
 
 /* ---- Giving up ------------------------------------------------------------------------------- */
 
-/* Nothing at all: what is still to be done is done with descriptors. */
+/*
+ * Nothing but its own descriptors: what is still to be done is done with them. The kernel takes the file of a
+ * uprobe by its path alone, and /proc/self/fd is one to a file that somebody else has opened.
+ */
 static int enter_view(struct error *error)
 {
 	struct sandbox_view view = {0};
@@ -76,8 +80,9 @@ static int enter_view(struct error *error)
 	if (chdir("/") != 0)
 		return error_set(error, errno, "sandbox-view", "chdir: %s", strerror(errno));
 	/* A sanitizer looks there at the end. */
-	if (!SANDBOX_FILTERS)
-		sandbox_view_add(&view, "/proc", SANDBOX_READ);
+	err = sandbox_view_add(&view, SANDBOX_FILTERS ? "/proc/self/fd" : "/proc", SANDBOX_READ);
+	if (err)
+		return error_set(error, -err, "sandbox-view", "/proc/self/fd: %s", strerror(-err));
 	err = sandbox_view_enter(&view, error);
 	sandbox_view_fini(&view);
 	/* Who may not mount has the tree that it was started in; it can open nothing of it. */
@@ -413,6 +418,22 @@ static int run(int socket, const struct source_config *config, const struct sour
 	return err ? err : serve(socket, ops, source);
 }
 
+/* Without it there are no probes of files, which is said to whoever asks for one. */
+static void start_finder(struct finder *finder, const char *name, struct source_config *config)
+{
+	struct error error = {0};
+
+	if (strcmp(name, "bpf") != 0 && strcmp(name, "auto") != 0)
+		return;
+	if (finder_start(finder, config->account, &error) != 0) {
+		fprintf(stderr, "ringtaild: loader: %s\n", error.what);
+		return;
+	}
+	config->finder = finder;
+	if (config->excluded_pids[0])
+		config->excluded_pids[2] = (uint32_t)finder->pid;
+}
+
 int loader_serve(int socket, const char *name, struct source_config *config,
 		 struct activation *kept)
 {
@@ -421,6 +442,7 @@ int loader_serve(int socket, const char *name, struct source_config *config,
 	};
 	const struct source_ops *ops = NULL;
 	struct source *source = NULL;
+	struct finder finder = {.socket = -1};
 	struct error error = {0};
 	int err;
 
@@ -432,6 +454,7 @@ int loader_serve(int socket, const char *name, struct source_config *config,
 	prctl(PR_SET_NAME, "ringtail-loader");
 
 	config->store = kept ? &store : NULL;
+	start_finder(&finder, name, config);
 	if (config->account)
 		privileges_open_as_root(true);
 	err = open_source(name, config, &ops, &source, &error);
@@ -440,10 +463,12 @@ int loader_serve(int socket, const char *name, struct source_config *config,
 	if (kept)
 		drop_rest(&store);
 	if (err) {
+		finder_stop(&finder);
 		fail(socket, err, &error);
 		return EXIT_FAILURE;
 	}
 	err = run(socket, config, ops, source);
 	ops->close(source);
+	finder_stop(&finder);
 	return err == 0 || err == -EPIPE || err == -ECONNRESET ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -19,6 +19,7 @@
 
 struct activation;
 struct account;
+struct finder;
 struct source;
 
 /*
@@ -46,6 +47,7 @@ struct source_config {
 	bool replay_fast;		/* replay: as fast as the reader allows, not at recorded pace */
 	struct source_store *store;	/* NULL: nobody keeps anything */
 	const struct account *account;	/* whom the loader becomes; NULL: nobody else */
+	struct finder *finder;		/* opens files for probes; NULL: none */
 };
 
 /*

@@ -53,12 +53,26 @@ struct tracepoint_format {
 /* -EINVAL: it is no such text, or one that says what cannot be. */
 int tracepoint_format_parse(const char *text, size_t bytes, struct tracepoint_format *format);
 
+enum tracepoint_word_of {
+	WORD_OF_RECORD,			/* at `offset` of the kernel's record, or of the registers */
+	WORD_NUMBER,			/* `number` itself */
+	WORD_OF_MEMORY,			/* a program's: at `number` + register (+ register << shift) */
+};
+
+#define WORD_NO_INDEX	UINT16_MAX
+
 /* Where one word of the payload comes from. */
 struct tracepoint_word {
-	uint16_t offset;		/* in the kernel's record */
-	uint8_t bytes;			/* 1 to 8 */
+	uint16_t offset;		/* in the kernel's record; of a register among the registers */
+	uint8_t bytes;			/* 1 to 8; 0: the word is 0 */
 	bool is_signed;			/* 1, 2, 4 or 8 bytes */
 	bool is_location;		/* bytes << 16 | place: the word is the bytes */
+	uint8_t of;			/* enum tracepoint_word_of */
+	uint8_t shift;			/* of WORD_OF_MEMORY: by how many bits the second register is, 0 to 3 */
+	uint8_t zero0;
+	uint16_t index;			/* the second register's offset; WORD_NO_INDEX: none */
+	uint16_t zero1;
+	int32_t number;
 };
 
 struct tracepoint_plan {

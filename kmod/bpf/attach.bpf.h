@@ -41,12 +41,15 @@ enum attach_program {
 	ATTACH_TIMER,
 	ATTACH_MAPS,
 	ATTACH_TRACEPOINT,	/* all of that type: they share one guard against nesting */
-	ATTACH_PROGRAMS,
+	ATTACH_UPROBE,		/* the first of ATTACH_UPROBES, each for whoever finds it free */
+	ATTACH_PROGRAMS = ATTACH_UPROBE + 4,
 };
+
+#define ATTACH_UPROBES (ATTACH_PROGRAMS - ATTACH_UPROBE)
 
 struct attach {
 	__u32 bytes;
-	__u32 zero0;
+	__u32 taken;		/* of ATTACH_UPROBE */
 	__u8 data[ATTACH_PLACE_MASK + 8 + ATTACH_STACK_BYTES];	/* the verifier wants the slack */
 };
 

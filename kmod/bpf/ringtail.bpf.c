@@ -14,6 +14,7 @@
  *	attach   strings and stacks
  *	syscall, sched, move, timer, maps, stuck   the programs
  *	tracepoint   of which each other tracepoint gets a copy
+ *	uprobe   of which each place in a program's code gets a copy
  */
 #include "syscall.bpf.h"
 #include "sched.bpf.h"
@@ -21,6 +22,7 @@
 #include "timer.bpf.h"
 #include "maps.bpf.h"
 #include "tracepoint.bpf.h"
+#include "uprobe.bpf.h"
 #include "stuck.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

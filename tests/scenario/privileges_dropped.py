@@ -1,5 +1,6 @@
 """Started as root and in groups, the engine is another user who can nothing; the loader is a third
-one, who has two capabilities and nothing else: no group, no network, no file."""
+one, who has two capabilities and nothing else: no group, no network, no file. The finder, of the same user, may
+read files, and nothing else."""
 import os
 import pwd
 import shutil
@@ -16,10 +17,14 @@ def wanted_loader():
 
 
 def files_seen(daemon):
-    """A sanitizer looks into /proc at the end."""
-    sanitized = "[sandbox-off]" in daemon.log
-    return [name for name in os.listdir(f"/proc/{daemon.loader}/root")
-            if not (sanitized and name == "proc")]
+    """All that the loader sees, but the table of its own descriptors. A sanitizer looks into /proc at the end."""
+    root = f"/proc/{daemon.loader}/root"
+    if "[sandbox-off]" in daemon.log:
+        return [name for name in os.listdir(root) if name != "proc"]
+    return [os.path.join(where, name) for where, inner, names in os.walk(root, topdown=True)
+            for name in inner + names
+            if not f"{root}/proc/self/fd/".startswith(os.path.join(where, name) + "/")
+            and not where.startswith(f"{root}/proc/self/fd")]
 
 
 def main(case):
@@ -58,8 +63,18 @@ def main(case):
     case.check_equal(len(networks), 2, "and a network namespace of its own")
     links = [os.readlink(f"/proc/{daemon.loader}/fd/{fd}")
              for fd in os.listdir(f"/proc/{daemon.loader}/fd") if int(fd) > 2]
-    case.check_equal(sum(link.startswith("socket:") for link in links), 1,
-                     "and one socket, to the engine: none that clients could meet")
+    case.check_equal(sum(link.startswith("socket:") for link in links), 2,
+                     "and two sockets, to the engine and to the finder: none that clients could meet")
+    finder = status(ringtail.children(daemon.loader)[0])
+    case.check_equal(finder["Name"], "ringtail-finder", "it has forked the finder, and nobody else")
+    case.check_equal((finder["Uid"], finder["Gid"], finder["Groups"]),
+                     (loader["Uid"], loader["Gid"], loader["Groups"]), "which is the same user")
+    case.check_equal([int(finder[kind], 16) for kind in kinds], [0, 1 << 2 | 1 << 19, 1 << 2 | 1 << 19, 0, 0],
+                     "and has CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE alone")
+    case.check_equal(finder["NoNewPrivs"], "1", "and can gain none")
+    links = [os.readlink(f"/proc/{finder['Pid']}/fd/{fd}")
+             for fd in os.listdir(f"/proc/{finder['Pid']}/fd") if int(fd) > 2]
+    case.check_equal([link.split(":")[0] for link in links], ["socket"], "it has one socket, and nothing of theirs")
     case.check_equal({engine["NoNewPrivs"], loader["NoNewPrivs"]}, {"1"}, "neither can gain any")
     path = daemon.address.split(":", 1)[1]
     case.check_equal(os.stat(path).st_mode & 0o777, 0o660, "the socket is for its owner and group")

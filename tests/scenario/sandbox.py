@@ -36,7 +36,7 @@ def main(case):
                      (0o700, True), "which is its own, and for nobody else")
 
     wanted = "2" if filtered else "0"
-    for pid in daemon.pid, daemon.loader:
+    for pid in daemon.pid, daemon.loader, *ringtail.children(daemon.loader):
         for thread in ringtail.threads(pid):
             with open(f"/proc/{pid}/task/{thread}/status") as file:
                 status = dict(line.rstrip("\n").split(":\t", 1) for line in file)

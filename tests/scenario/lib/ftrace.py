@@ -47,7 +47,13 @@ class Ftrace:
                    for line in stats.read_text().splitlines() if line.startswith("overrun:"))
 
     def close(self):
+        self.close_instance()
+        self.close_mount()
+
+    def close_instance(self):
         (self.path / "events" / "enable").write_text("0")
         self.path.rmdir()
+
+    def close_mount(self):
         subprocess.run(["umount", str(self.mount)], check=True)
         self.mount.rmdir()

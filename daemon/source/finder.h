@@ -1,0 +1,69 @@
+/*
+ * finder: the process that opens programs and libraries for uprobes and USDT probes, and says where in them
+ * the probes lie.
+ *
+ *	loader ── "this file, this name" ──► finder ──forks──► reader
+ *	       ◄── the file, open, and its places in the code ──┘
+ *
+ * The loader, which holds CAP_BPF, opens no path and parses no file. The finder opens and parses nothing: it
+ * forks a reader for each question and ends one that takes too long (a file may lie on a file system whose owner
+ * does not answer). A reader opens the file, then gives up every capability and every system call that opens
+ * something, and only then reads it. The finder can load no program and has no network.
+ */
+#ifndef RINGTAIL_DAEMON_SOURCE_FINDER_H
+#define RINGTAIL_DAEMON_SOURCE_FINDER_H
+
+#include <sys/types.h>
+
+#include "daemon/source/file_probe.h"
+#include "proto/limits.h"
+#include "query/error.h"
+
+struct account;
+
+/* What the loader has of it: its end of the socket. */
+struct finder {
+	int socket;			/* -1: there is none */
+	pid_t pid;
+	uint64_t questions;
+};
+
+struct finder_question {
+	uint64_t number;
+	uint32_t kind;			/* enum file_probe_kind */
+	uint32_t lists;			/* names that match, rather than the places of one */
+	char path[NAME_BYTES_MAX + 1];
+	char name[NAME_BYTES_MAX + 1];	/* of what lists: a glob */
+};
+
+/* With a descriptor: the file; of what lists: a memory file of the names, "name\0" each. */
+struct finder_answer {
+	uint64_t number;		/* the question's */
+	int32_t err;			/* 0, or -errno with `error` */
+	uint32_t names;
+	uint64_t names_bytes;
+	uint64_t device, inode;
+	struct file_sites sites;
+	struct error error;
+};
+
+/*
+ * Forks it, before anything is given up. It becomes `account` (NULL: stays who it is) and keeps the rights to
+ * read any file and to look into any process's file tree, where it has them. -errno with *error.
+ */
+int finder_start(struct finder *finder, const struct account *account, struct error *error);
+
+/* Closes our end: it ends. */
+void finder_stop(struct finder *finder);
+
+/*
+ * Asks, and waits for FIND_NS_MAX at most. 0: *answer, checked, and *fd, which is the caller's. -errno with
+ * *error: why not.
+ */
+int finder_ask(struct finder *finder, struct finder_question *question, struct finder_answer *answer,
+	       int *fd, struct error *error);
+
+/* Whether an answer is one to that question: its bounds, and the ends of its texts. */
+bool finder_answer_fits(const struct finder_answer *answer, const struct finder_question *question, bool has_fd);
+
+#endif
