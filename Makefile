@@ -73,7 +73,7 @@ $(FLAGS): always
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
 .PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate sim-coverage install \
-	install-dkms install-grafana uninstall deb \
+	install-dkms install-grafana uninstall deb dist release \
 	stress clean deps docs t tidy help compile_commands.json
 
 # ---- What is missing is installed, once ---------------------------------------------------------
@@ -126,11 +126,12 @@ $(PAGE): daemon/http/page.py daemon/http/page.html | $(BUILD_DEPS)
 
 BPF_SOURCES := $(wildcard kmod/bpf/*.[ch]) kmod/uapi/ringtail.h
 MULTIARCH := $(shell $(CC) -print-multiarch)
-BPF_ARCH := $(patsubst x86_64,x86,$(patsubst aarch64,arm64,$(shell uname -m)))
+BPF_ARCH := $(patsubst x86_64,x86,$(patsubst aarch64,arm64,$(firstword $(subst -, ,$(MULTIARCH)))))
+BPF_HEADERS := $(patsubst %/,%,$(shell $(CC) -print-sysroot 2>/dev/null))/usr/include
 $(BUILD)/kmod/ringtail.bpf.o: kmod/bpf/ringtail.bpf.c $(BPF_SOURCES) | $(BUILD_DEPS)
 	$(call say,BPF,$<)
 	$(Q)mkdir -p $(@D) && $(CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Werror \
-		-ffile-prefix-map=$(CURDIR)=. -D__TARGET_ARCH_$(BPF_ARCH) -I. -I/usr/include/$(MULTIARCH) -c $< -o $@
+		-ffile-prefix-map=$(CURDIR)=. -D__TARGET_ARCH_$(BPF_ARCH) -I. -I$(BPF_HEADERS)/$(MULTIARCH) -I$(BPF_HEADERS) -c $< -o $@
 
 $(SKEL): $(BUILD)/kmod/ringtail.bpf.o
 	$(call say,SKEL,$@)
@@ -439,6 +440,13 @@ install-grafana: ## dashboards, their provisioning and alert rules
 # in a copy, so that this tree stays as it is.
 deb: build/.deps-deb ## builds the Debian packages, into BUILD/deb
 	$(Q)sh .ci/deb.sh $(BUILD)/deb
+
+# Of the commit that is checked out.
+dist: ## makes the files of a release, into BUILD/dist: source, SPDX document, checksums
+	$(Q)sh .ci/dist.sh $(BUILD)/dist
+
+release: build/.deps-more ## looks whether this commit can be published, and makes the files
+	$(Q)sh .ci/release.sh $(BUILD)/dist
 
 # What install leaves, by installing it elsewhere and taking the names; /etc and /var stay.
 uninstall: all ## removes what install left, but for /etc/ringtail and /var/lib/ringtail

@@ -407,6 +407,7 @@ def check_packages(options, results):
               Job("packages are the same elsewhere",
                   ["sh", "tests/packages/same_elsewhere.sh", built, f"{scratch}/elsewhere"],
                   timeout=PACKAGES_TIMEOUT_S),
+              Job("a release", [sys.executable, "tests/packages/dist_test.py", f"{scratch}/dist"]),
               Job("packages hold what they are to",
                   [sys.executable, "tests/packages/contents.py", built, f"{scratch}/contents"],
                   timeout=PACKAGES_TIMEOUT_S)], results)
