@@ -61,16 +61,20 @@ size_t visible_copy(char *to, size_t to_bytes, const void *text, size_t n)
 	size_t done = 0, used = 0, bytes;
 	uint32_t code;
 
+	if (!to_bytes)
+		return 0;
 	while (done < n) {
-		bool shown = visible_next(at + done, n - done, &bytes, &code) == VISIBLE_SHOWN;
+		size_t room = to_bytes - 1 - used;
+		size_t shown = visible_span(at + done, n - done < room ? n - done : room);
 
-		if (used + (shown ? bytes : 1) >= to_bytes)
+		memmove(to + used, at + done, shown);
+		used += shown;
+		done += shown;
+		/* What is shown and still here is longer than the room. */
+		if (done == n || shown == room ||
+		    visible_next(at + done, n - done, &bytes, &code) == VISIBLE_SHOWN)
 			break;
-		if (shown)
-			memmove(to + used, at + done, bytes);
-		else
-			to[used] = '?';
-		used += shown ? bytes : 1;
+		to[used++] = '?';
 		done += bytes;
 	}
 	to[used] = '\0';

@@ -201,9 +201,13 @@ static size_t put_piece(struct out *out, const char *at, size_t n)
 	return bytes;
 }
 
-static bool is_plain(unsigned char c)
+size_t out_plain_span(const char *at, size_t n)
 {
-	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+	size_t plain = 0;
+
+	while (plain < n && at[plain] >= ' ' && at[plain] < 0x7f && at[plain] != '"' && at[plain] != '\\')
+		plain++;
+	return plain;
 }
 
 void json_quote(struct out *out, const char *at, size_t n)
@@ -212,11 +216,10 @@ void json_quote(struct out *out, const char *at, size_t n)
 
 	out_char(out, '"');
 	while (at < end) {
-		const char *plain = at;
+		size_t plain = out_plain_span(at, (size_t)(end - at));
 
-		while (at < end && is_plain((unsigned char)*at))
-			at++;
-		out_bytes(out, plain, (size_t)(at - plain));
+		out_bytes(out, at, plain);
+		at += plain;
 		if (at == end)
 			break;
 		if (*at == '"' || *at == '\\') {

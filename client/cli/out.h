@@ -100,6 +100,9 @@ void out_comm(struct out *out, const char comm[16]);
 /* Text from elsewhere, of any length; what is hidden (query/visible.h) is shown as '?'. */
 void out_visible(struct out *out, const char *text);
 
+/* How many bytes from there on stand for themselves in quotes; others may, which are no ASCII. */
+size_t out_plain_span(const char *at, size_t n);
+
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 /*

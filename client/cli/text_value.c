@@ -123,6 +123,11 @@ static void text_string(struct out *out, const uint8_t *at, size_t n)
 		const char *found;
 		uint32_t code;
 
+		bytes = out_plain_span((const char *)at, (size_t)(end - at));
+		if (bytes) {
+			out_bytes(out, (const char *)at, bytes);
+			continue;
+		}
 		what = visible_next(at, (size_t)(end - at), &bytes, &code);
 		found = *at ? strchr(escaped, *at) : NULL;
 		if (found) {
