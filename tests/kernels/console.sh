@@ -6,13 +6,21 @@
 
 # boot_guest CONSOLE SECONDS THREAD CPUS IMAGE INITRD WORDS...: until it powers off, or for that long. The
 # kernel's command line gets the words too. THREAD: with single, one thread of the host runs all of its CPUs.
+# Its processor is that of $guest_arch, amd64 or arm64.
 boot_guest() {
 	console=$1 seconds=$2 thread=$3 guest_cpus=$4 guest_image=$5 initrd=$6
 	shift 6
-	timeout -k 5 "$seconds" qemu-system-x86_64 -accel "tcg,thread=$thread" -cpu max -m 1536 \
+	case ${guest_arch:-amd64} in
+	arm64) guest_board='qemu-system-aarch64 -M virt' guest_words=console=ttyAMA0 ;;
+	*)
+		guest_board=qemu-system-x86_64
+		guest_words="console=ttyS0 tsc=reliable $(guest_clock "$console.tsc")" ;;
+	esac
+	# shellcheck disable=SC2086 # a program and its words
+	timeout -k 5 "$seconds" $guest_board -accel "tcg,thread=$thread" -cpu max -m 1536 \
 		-smp "$guest_cpus" -nographic -no-reboot -monitor none -serial stdio -nodefaults \
 		-kernel "$guest_image" -initrd "$initrd" -append \
-		"console=ttyS0 quiet panic=-1 tsc=reliable $(guest_clock "$console.tsc") rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 $*" \
+		"$guest_words quiet panic=-1 rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 $*" \
 		</dev/null >"$console.raw" 2>&1
 	ended=$?
 	tr -d '\r' <"$console.raw" >"$console"

@@ -10,25 +10,42 @@ copy_program() {
 	done
 }
 
-# build_daemon_root ROOT PROGRAMS SOURCE: where to, where ringtaild and tracectl are, what the daemons
-# record with: bpf or kmod. From the project's top directory.
-build_daemon_root() {
-	root=$1 from=$(realpath "$2")
-	rm -rf "$root" && mkdir -p "$root/ringtail/build/tools" "$root/ringtail/tests" "$root/etc" || return
-	copy_program "$root" /usr/bin/python3 /usr/bin/zstd "$from/ringtaild" \
-		"$from/tracectl" "$from/tools/load" || return
+# copy_python ROOT: this machine's.
+copy_python() {
+	copy_program "$1" /usr/bin/python3 /usr/bin/zstd || return
 	for module in /usr/lib/python3*/lib-dynload/*.so; do
 		case $module in
 		*_ssl* | *_sqlite* | *_tkinter* | *_curses* | *readline* | *_test*) ;;
-		*) copy_program "$root" "$module" 2>/dev/null ;;
+		*) copy_program "$1" "$module" 2>/dev/null ;;
 		esac
 	done
 	(cd / && tar c --exclude=test --exclude=tests --exclude=idlelib --exclude=tkinter \
 		--exclude=ensurepip --exclude=lib2to3 --exclude=pydoc_data --exclude=config-* \
-		--exclude=dist-packages --exclude=lib-dynload usr/lib/python3.*) | tar x -C "$root" &&
+		--exclude=dist-packages --exclude=lib-dynload usr/lib/python3.*) | tar x -C "$1"
+}
+
+# copy_tree ROOT TREE: what running takes of another processor's libraries and Python.
+copy_tree() {
+	(cd "$2" && tar c --exclude=./usr/include --exclude=*.a --exclude=./usr/share --exclude=./usr/lib/gcc \
+		--exclude=pkgconfig --exclude=__pycache__ --exclude=*/gconv .) | tar x -C "$1"
+}
+
+# build_daemon_root ROOT PROGRAMS SOURCE [TREE]: where to, where ringtaild and tracectl are, what the daemons
+# record with: bpf or kmod; a tree of another processor. From the project's top directory.
+build_daemon_root() {
+	root=$1 from=$(realpath "$2")
+	rm -rf "$root" && mkdir -p "$root/ringtail/build/tools" "$root/ringtail/tests" "$root/etc" || return
+	if [ "${4:-}" ]; then
+		copy_tree "$root" "$4" &&
+			cp "$from/ringtaild" "$from/tracectl" "$root/ringtail/build/" &&
+			cp "$from/tools/load" "$root/ringtail/build/tools/" || return
+	else
+		copy_python "$root" &&
+			copy_program "$root" "$from/ringtaild" "$from/tracectl" "$from/tools/load" &&
+			mv "$root$from/ringtaild" "$root$from/tracectl" "$root/ringtail/build/" &&
+			mv "$root$from/tools/load" "$root/ringtail/build/tools/" || return
+	fi
 	cp -r tests/scenario "$root/ringtail/tests/" && cp -r proto "$root/ringtail/" &&
-	mv "$root$from/ringtaild" "$root$from/tracectl" "$root/ringtail/build/" &&
-	mv "$root$from/tools/load" "$root/ringtail/build/tools/" &&
 	sed -i "s/source=\"bpf\"/source=\"$3\"/" "$root/ringtail/tests/scenario/ringtail.py" &&
 	printf 'root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n' >"$root/etc/passwd" &&
 	printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"

@@ -2,15 +2,18 @@
 # guest: runs the BPF source under another kernel, in a virtual machine (software emulation, 2 CPUs): the
 # tests of tests/bpf, then scenarios with the real daemon, which count each event and close its ledgers.
 #
-#	usage: tests/kernels/guest.sh BUILD [KERNEL-IMAGE]	RT_RUN=GLOB,...: only these.
+#	usage: tests/kernels/guest.sh BUILD [KERNEL-IMAGE [TREE]]	RT_RUN=GLOB,...: only these.
 #
+# With TREE, which has the libraries, Python and busybox of arm64, BUILD's programs are arm64's, too.
 # Prints how many cases of each test passed, `ok NAME`, `not ok NAME` or `late NAME` of each scenario, and of the
 # kernel's log, which must be clean. Exit 0 passed, 1 failed, 75 something ran out of time and nothing else
-# failed, 77 skipped with the reason. Needs qemu-system-x86, busybox-static, cpio.
+# failed, 77 skipped with the reason. Needs qemu-system-x86 or
+# qemu-system-arm, busybox-static, cpio.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:?directory of ringtaild and the test programs}
 image=${2:-$(ls -v /boot/vmlinuz-* 2>/dev/null | tail -1)}
+tree=${3:-}
 timeout_s=1200
 scenarios='exact_one_process exact_four_processes entry_and_return sched_events filters_in_kernel
 	strings_and_stacks stuck software_events no_self_trace overload shutdown_delivers_all reload
@@ -20,7 +23,9 @@ scenarios='exact_one_process exact_four_processes entry_and_return sched_events 
 . tests/kernels/guest_clock.sh
 . tests/kernels/console.sh
 
-for tool in qemu-system-x86_64 busybox cpio zstd; do
+guest_arch=amd64 qemu=qemu-system-x86_64
+[ -z "$tree" ] || guest_arch=arm64 qemu=qemu-system-aarch64
+for tool in $qemu busybox cpio zstd; do
 	command -v $tool >/dev/null || { echo "SKIP: no $tool"; exit 77; }
 done
 [ -r "$image" ] || { echo "SKIP: no kernel image"; exit 77; }
@@ -28,15 +33,15 @@ done
 root=$(mktemp -d)
 trap 'rm -rf "$root" "$root.gz" "$root".log*' EXIT
 
-build_daemon_root "$root" "$build" bpf || { echo "not ok the guest's tree"; exit 1; }
+build_daemon_root "$root" "$build" bpf "$tree" || { echo "not ok the guest's tree"; exit 1; }
 mkdir -p "$root/bin" "$root/bpf"
-cp "$(command -v busybox)" "$root/bin/busybox"
+[ "$tree" ] || cp "$(command -v busybox)" "$root/bin/busybox"
 cp tests/kernels/case.sh "$root/"
-ln -s busybox "$root/bin/true"
+ln -sf busybox "$root/bin/true"
 for test in "$build"/bpf/test_*; do
 	[ -f "$test" ] && [ -x "$test" ] || continue
 	cp "$test" "$root/bpf/"
-	ldd "$test" | grep -oE '/[^ ]+' | while read -r library; do
+	[ "$tree" ] || ldd "$test" | grep -oE '/[^ ]+' | while read -r library; do
 		mkdir -p "$root$(dirname "$library")"
 		cp -L "$library" "$root$library"
 	done
