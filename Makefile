@@ -337,8 +337,8 @@ check-more: build/.deps-more ## runs what make check has no network or time for:
 check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, packages, kernels, backends
 	$(Q)python3 tests/check.py --build build --only $*
 
-$(BENCHES) $(patsubst %.c,$(BUILD)/%.o,$(BENCH_C)): | build/.deps-bench
-bench: all $(BENCHES) ## measures every budget beside ftrace, trace-cmd, perf and LTTng
+$(filter $(BUILD)/tests/bench/lttng_%,$(BENCH_C:%.c=$(BUILD)/%.o)): | build/.deps-bench
+bench: build/.deps-bench all $(BENCHES) ## measures every budget beside ftrace, trace-cmd, perf and LTTng
 	$(Q)python3 tests/bench/run.py --build $(BUILD)
 
 # Real servers, built once into build/interop from the Go module proxy; needs the network for that.

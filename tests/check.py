@@ -344,7 +344,8 @@ def check_model(options, results):
 
 
 def check_valgrind(options, results):
-    if make(results, "all", "all", "tests", f"BUILD={options.build}"):
+    if make(results, "all", "all", "tests", f"{options.build}/bench/drain", f"BUILD={options.build}"):
+        run_jobs([Job("instructions an event", [sys.executable, "tests/instructions.py", options.build])], results)
         run_jobs([Job(f"valgrind {name}",
                       ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
                        f"{options.build}/unit/{name}"], {"RINGTAIL_SMALL": "1"}, timeout=300)
