@@ -5,7 +5,8 @@ MESSAGE = "daemon/source/loader_message.c"
 SERVE = "daemon/source/loader_serve.c"
 
 MUTANTS = [
-    ("sandbox-engine-may-exec", SANDBOX, "	SCMP_SYS(wait4),", "	SCMP_SYS(wait4), SCMP_SYS(execve),",
+    ("sandbox-engine-may-exec", SANDBOX, "	SCMP_SYS(wait4),\n	SCMP_SYS(epoll_ctl),",
+     "	SCMP_SYS(wait4), SCMP_SYS(execve),\n	SCMP_SYS(epoll_ctl),",
      ["unit/sandbox"]),
     ("sandbox-loader-may-open", SANDBOX, "	SCMP_SYS(bpf),		SCMP_SYS(ioctl),",
      "	SCMP_SYS(bpf), SCMP_SYS(openat), SCMP_SYS(ioctl),", ["unit/sandbox"]),
