@@ -19,7 +19,7 @@ import sys
 
 # Downhill: what is shared first, then from the host and the ring towards whoever asks.
 DAEMON = ["base", "disk", "host", "ring", "net", "config", "access", "source", "collect", "spool",
-          "stream", "metrics", "http", "export", "serve"]
+          "stream", "metrics", "http", "export", "trigger", "serve"]
 
 # The module's files, likewise; `name.h` where a header lies below its .c, which wires what lies between.
 MODULE = ["compat", "param", "plan", "filter", "syscall_table", "ring", "ring_walk", "call", "exec_text",
@@ -57,7 +57,7 @@ LIBRARIES = {
     r"event2/.*": ["daemon/engine*", "daemon/host/watchdog*", "daemon/access/audit*",
                    "daemon/disk/thread*", "daemon/net/*",
                    "daemon/collect/*", "daemon/spool/*", "daemon/stream/*", "daemon/http/*",
-                   "daemon/export/*", "daemon/serve/*", "tests/*"],
+                   "daemon/export/*", "daemon/trigger/*", "daemon/serve/*", "tests/*"],
     r"openssl/.*": ["proto/tls.*", "daemon/net/transport_tls*", "daemon/access/token*", "client/lib/conn_tls*",
                     "client/cli/token*", "tests/*"],
     r"curl/.*": ["daemon/export/*", "tests/*"],

@@ -37,6 +37,9 @@
 #include "daemon/stream/consumers.h"
 #include "daemon/stream/fanout.h"
 #include "daemon/stream/saved_subscriptions.h"
+#include "daemon/trigger/dumps.h"
+#include "daemon/trigger/rule.h"
+#include "daemon/trigger/triggers.h"
 #include "query/filter.h"
 
 #define STOP_POLL_MS 2
@@ -80,6 +83,8 @@ struct engine {
 	struct disk_thread *disk_thread;	/* NULL: none */
 	struct gate *gate;
 	struct control *control;
+	struct dumps *dumps;			/* NULL: there is no state directory */
+	struct triggers *triggers;
 	struct answers answers;
 	struct server *server;
 	struct watchdog *watchdog;
@@ -239,6 +244,8 @@ static int read_again(struct engine *engine, struct config *config, struct gate 
 					  loader_catalog(engine->loader), error);
 	if (!err && engine->metering)
 		err = metering_check(engine->metering, config, error);
+	if (!err)
+		err = triggers_check(engine->triggers, config, error);
 	return err ? err : control_check_config(engine->control, config, error);
 }
 
@@ -257,6 +264,7 @@ static void put_in_force(struct engine *engine, const struct config *config, str
 {
 	struct server_bounds bounds = server_bounds_of(config);
 	struct viewer_bounds viewers;
+	struct error error = {0};
 
 	warn_fixed(&engine->config, config);
 	log_open(config->log_level);
@@ -275,6 +283,8 @@ static void put_in_force(struct engine *engine, const struct config *config, str
 	engine->config = *config;
 	viewers = viewers_of(&engine->config);
 	fanout_set_viewers(engine->fanout, &viewers);
+	if (triggers_set(engine->triggers, &engine->config, &error) != 0)
+		log_failure(LOG_LEVEL_ERROR, &error);
 }
 
 static void on_reload(evutil_socket_t fd, short what, void *context)
@@ -815,6 +825,19 @@ static void free_fanout(struct engine *engine)
 	fanout_destroy(engine->fanout);
 }
 
+static int open_dumps(struct engine *engine, struct error *error)
+{
+	return engine->disk_thread ? dumps_create(engine->disk_thread, engine->config.dump_bytes,
+						  engine->config.dump_count, &engine->dumps, error) : 0;
+}
+
+static void close_dumps(struct engine *engine)
+{
+	if (engine->disk_thread)
+		disk_thread_settle(engine->disk_thread);
+	dumps_destroy(engine->dumps);
+}
+
 static struct frame_ref *on_stat_wanted(void *context)
 {
 	return server_stat_frame(((struct engine *)context)->server);
@@ -829,6 +852,7 @@ static int make_control(struct engine *engine, struct error *error)
 		.codec = engine->codec,
 		.catalog = loader_catalog(engine->loader),
 		.disk_thread = engine->disk_thread,
+		.dumps = engine->dumps,
 		.stat = on_stat_wanted,
 		.applied = on_applied,
 		.context = engine,
@@ -852,6 +876,35 @@ static void free_control(struct engine *engine)
 	if (engine->disk_thread)
 		disk_thread_settle(engine->disk_thread);
 	control_destroy(engine->control);
+}
+
+/* Rules need what is always on, and are asked for before anything is read. */
+static int start_triggers(struct engine *engine, struct error *error)
+{
+	struct triggers_config config = {
+		.base = engine->base,
+		.fanout = engine->fanout,
+		.dumps = engine->dumps,
+		.disk_thread = engine->disk_thread,
+		.audit = control_audit(engine->control),
+		.codec = engine->codec,
+		.catalog = loader_catalog(engine->loader),
+		.run = engine->run,
+		.hello = make_hello,
+		.hello_context = engine,
+	};
+	int err;
+
+	engine->triggers = triggers_create(&config);
+	if (!engine->triggers)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	err = triggers_check(engine->triggers, &engine->config, error);
+	return err ? err : triggers_set(engine->triggers, &engine->config, error);
+}
+
+static void end_triggers(struct engine *engine)
+{
+	triggers_destroy(engine->triggers);
 }
 
 /* What the run before was asked for goes on without a gap, so it is there before anything is read. */
@@ -879,6 +932,8 @@ static int start_server(struct engine *engine, struct error *error)
 		.codec = engine->codec,
 		.turnstile = engine->remote,
 		.bounds = server_bounds_of(&engine->config),
+		.dumps = engine->dumps,
+		.disk_thread = engine->disk_thread,
 	};
 
 	engine->server = server_create(&config);
@@ -1046,7 +1101,7 @@ int engine_check(const struct config *config, struct error *error)
 	if (!err)
 		err = config_check_choice(&config->metrics_probe, "metrics-probe", NULL, NULL, NULL,
 					  error);
-	return err;
+	return err ? err : trigger_rules_check(&config->on, NULL, error);
 }
 
 /* ---- The order ------------------------------------------------------------------------------- */
@@ -1072,7 +1127,9 @@ static const struct part parts[] = {
 	{"workers",	make_workers,		end_workers},
 	{"spool",	open_spool,		close_spool},
 	{"fanout",	make_fanout,		free_fanout},
+	{"dumps",	open_dumps,		close_dumps},
 	{"control",	make_control,		free_control},
+	{"triggers",	start_triggers,		end_triggers},
 	/* Workers end before what they read for, fanout's subscriptions, is freed. */
 	{"reading",	start_reading,		end_workers},
 	{"server",	start_server,		end_server},

@@ -96,6 +96,10 @@ const char *frame_type_name(unsigned type)
 		return "stuck-request";
 	case FRAME_STUCK:
 		return "stuck";
+	case FRAME_DUMPS_REQUEST:
+		return "dumps-request";
+	case FRAME_DUMPS:
+		return "dumps";
 	}
 	return "?";
 }

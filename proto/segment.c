@@ -42,7 +42,7 @@ bool segment_name_parse(const char *name, uint64_t *sequence, enum segment_state
 	return false;
 }
 
-bool segment_find_end(const uint8_t *tail, size_t bytes, size_t *at)
+bool segment_find_last(const uint8_t *tail, size_t bytes, enum frame_type type, size_t *at)
 {
 	struct frame_header header;
 
@@ -51,13 +51,18 @@ bool segment_find_end(const uint8_t *tail, size_t bytes, size_t *at)
 	for (size_t i = bytes - FRAME_HEADER_BYTES + 1; i-- > 0;) {
 		if (frame_parse_header(tail + i, bytes - i, SEGMENT_END_BYTES_MAX, &header) ==
 			    FRAME_OK &&
-		    header.type == FRAME_SEGMENT_END &&
+		    header.type == type &&
 		    FRAME_HEADER_BYTES + (size_t)header.body_bytes == bytes - i) {
 			*at = i;
 			return true;
 		}
 	}
 	return false;
+}
+
+bool segment_find_end(const uint8_t *tail, size_t bytes, size_t *at)
+{
+	return segment_find_last(tail, bytes, FRAME_SEGMENT_END, at);
 }
 
 bool spool_name_is_valid(const char *name)

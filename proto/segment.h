@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/frame.h"
+
 #define SEGMENT_NAME_BYTES	24		/* with its zero */
 #define SEGMENT_END_BYTES_MAX	(64u << 10)	/* of the frame */
 
@@ -42,5 +44,8 @@ bool spool_name_is_valid(const char *name);
  * says it is a SegmentEnd and that ends where they end. Its checksum is still to be checked.
  */
 bool segment_find_end(const uint8_t *tail, size_t bytes, size_t *at);
+
+/* The same of a frame of another type: what is the last of a dump's file. */
+bool segment_find_last(const uint8_t *tail, size_t bytes, enum frame_type type, size_t *at);
 
 #endif

@@ -11,6 +11,7 @@ enum exit_code cmd_list(const struct settings *settings);
 enum exit_code cmd_stream(const struct settings *settings);
 enum exit_code cmd_record(const struct settings *settings);
 enum exit_code cmd_dump(const struct settings *settings);
+enum exit_code cmd_dumps(const struct settings *settings);
 enum exit_code cmd_read(const struct settings *settings);
 enum exit_code cmd_count(const struct settings *settings);
 enum exit_code cmd_hist(const struct settings *settings);

@@ -41,6 +41,13 @@ static const struct command {
 	 "Exit 3: not all of that time is there; it says what to do about it.\n"
 	 "Example:\n"
 	 "  tracectl dump --last 30s -w before-the-alert.rt\n"},
+	{"dumps", DUMPS, cmd_dumps, "WORD...", "dumps [get ID -w FILE | remove ID]",
+	 "what the daemon's triggers have dumped",
+	 "Lists them, the oldest first; `get` fetches one, for `tracectl read`; `remove` deletes one on\n"
+	 "the daemon's disk, and is for operators. The daemon's option `on` makes triggers.\n"
+	 "Exit 3: the dump that was fetched is cut short.\n"
+	 "Example:\n"
+	 "  tracectl dumps get 20261123T031500Z-slow-fsync -w slow.rt\n"},
 	{"read", READ, cmd_read, "FILE", "read FILE", "events of a file",
 	 "FILE - is stdin.\n"
 	 "Example:\n"

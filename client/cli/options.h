@@ -32,8 +32,9 @@ enum option_commands {
 	STUCK	= 1 << 12,
 	DUMP	= 1 << 13,
 	TOP	= 1 << 14,
+	DUMPS	= 1 << 15,
 	EVERY	= LIST | STREAM | RECORD | READ | STAT | DOCTOR | FORGET | PROBES | ENABLE | DISABLE |
-		  TOKEN | ASK | STUCK | DUMP | TOP,
+		  TOKEN | ASK | STUCK | DUMP | TOP | DUMPS,
 };
 
 enum format {

@@ -146,6 +146,7 @@ struct ringtail_host {
 	char role[16];			/* what we may do there: "viewer", "operator" */
 	bool has_context;		/* it knows RINGTAIL_CONTEXT */
 	bool has_stuck;			/* it tells which threads are in a system call */
+	bool has_dumps;			/* it lists the dumps that its triggers wrote */
 };
 
 #define RINGTAIL_KSTACK		(1u << 1)

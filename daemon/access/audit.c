@@ -108,6 +108,10 @@ char *audit_line(const struct audit_attempt *attempt)
 	put_member(out, "action", attempt->action, max);
 	if (attempt->consumer) {
 		put_member(out, "consumer", attempt->consumer, max);
+	} else if (attempt->rule) {
+		put_member(out, "rule", attempt->rule, max);
+	} else if (attempt->dump) {
+		put_member(out, "dump", attempt->dump, max);
 	} else {
 		put_list(out, "enable", attempt->enable, attempt->enables, whole);
 		put_list(out, "disable", attempt->disable, attempt->disables, whole);

@@ -33,10 +33,11 @@
 struct audit_attempt {
 	uint64_t realtime_ns;
 	const char *who, *role, *peer;
-	const char *action;			/* "change", "register", "forget" */
+	const char *action;			/* "change", "register", "forget", "trigger", "delete-dump" */
 	char *const *enable, *const *disable;
 	size_t enables, disables;
 	const char *consumer;			/* of register and forget; else NULL */
+	const char *rule, *dump;		/* of trigger, and of delete-dump; else NULL */
 	const char *outcome;			/* "allowed", or the code of the error */
 };
 

@@ -18,7 +18,7 @@
 
 /* Losses by where and why, as one small array: stage and reason of the proto. */
 #define LOSS_STAGES	(RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT + 1)
-#define LOSS_REASONS	(RINGTAIL__V1__LOSS_REASON__REASON_REFUSED + 1)
+#define LOSS_REASONS	(RINGTAIL__V1__LOSS_REASON__REASON_DUMP_SIZE + 1)
 
 struct loss_count {
 	uint8_t stage, reason;

@@ -663,6 +663,7 @@ static const unsigned char takes_effect[OPTIONS] = {
 	[OPTION_tls_timeout_ns] = 1, [OPTION_hello_timeout_ns] = 1,
 	[OPTION_silence_timeout_ns] = 1,
 	[OPTION_metrics_probe] = 1, [OPTION_slow_call_ns] = 1, [OPTION_log_level] = 1,
+	[OPTION_on] = 1, [OPTION_dump_bytes] = 1, [OPTION_dump_count] = 1,
 };
 
 /* As it would stand in a file; NULL: out of memory. */

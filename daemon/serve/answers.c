@@ -19,7 +19,8 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 					   RINGTAIL__V1__FEATURE__FEATURE_RESUME,
 					   RINGTAIL__V1__FEATURE__FEATURE_CONTROL,
 					   RINGTAIL__V1__FEATURE__FEATURE_CONTEXT,
-					   RINGTAIL__V1__FEATURE__FEATURE_STUCK};
+					   RINGTAIL__V1__FEATURE__FEATURE_STUCK,
+					   RINGTAIL__V1__FEATURE__FEATURE_DUMPS};
 	struct utsname host;
 
 	uname(&host);

@@ -24,6 +24,7 @@ enum action {
 	ACTION_CHANGE,		/* what is always on */
 	ACTION_REGISTER,	/* a durable consumer: then it is subscribed to */
 	ACTION_FORGET,		/* one that is given up */
+	ACTION_DELETE_DUMP,
 	ACTION_CONFIG,		/* a new configuration: nobody waits for the answer */
 };
 
@@ -49,7 +50,8 @@ struct change {
 	char *peer;
 	char **enable, **disable;
 	size_t enables, disables;
-	char *consumer;			/* NULL: it is about probes */
+	char *consumer;			/* NULL: it is about probes, or a dump */
+	char *dump;			/* of ACTION_DELETE_DUMP */
 	struct subscribe_request *subscribe;	/* of ACTION_REGISTER */
 	struct error error;		/* why not; without a code: allowed so far */
 	struct always_on *next;		/* what it comes to */
@@ -127,6 +129,7 @@ static void free_change(struct change *change)
 	free(change->subscribe);
 	always_on_destroy(change->next);
 	free(change->consumer);
+	free(change->dump);
 	free(change->text);
 	free(change->who);
 	free(change->peer);
@@ -262,6 +265,11 @@ int control_set_config(struct control *control, const struct config *config, str
 	return 0;
 }
 
+struct audit_file *control_audit(struct control *control)
+{
+	return &control->allowed;
+}
+
 struct frame_ref *control_probes(const struct control *control)
 {
 	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
@@ -279,7 +287,8 @@ static void answer(struct change *change, struct frame_ref *frame)
 	struct change *next;
 
 	if (!frame && !change->error.code[0] &&
-	    (change->action == ACTION_CHANGE || change->action == ACTION_FORGET))
+	    (change->action == ACTION_CHANGE || change->action == ACTION_FORGET ||
+	     change->action == ACTION_DELETE_DUMP))
 		error_set(&change->error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 	TAILQ_REMOVE(&control->queue, change, link);
 	control->waiting--;
@@ -342,6 +351,17 @@ static void forget(struct change *change)
 	int err = fanout_forget_consumer(control->config.fanout, change->consumer, &change->error);
 
 	answer(change, err ? NULL : control->config.stat(control->config.context));
+}
+
+static void delete_dump(struct change *change)
+{
+	struct control *control = change->control;
+	struct dump_entry *entry = dumps_find(control->config.dumps, change->dump);
+
+	/* It may have gone since it was asked for: that comes to the same. */
+	if (entry)
+		dumps_remove(control->config.dumps, entry);
+	answer(change, dumps_pack(control->config.dumps, control->config.codec, NULL, NULL, 0));
 }
 
 /* What was allowed then may be no more: fanout looks itself, and answers. */
@@ -471,6 +491,8 @@ static void take_audited(struct change *change)
 		forget(change);
 	} else if (change->action == ACTION_REGISTER) {
 		subscribe(change);
+	} else if (change->action == ACTION_DELETE_DUMP) {
+		delete_dump(change);
 	} else {
 		force(change, STEP_FORCE);
 	}
@@ -519,6 +541,19 @@ static void judge_consumer(struct change *change)
 	error_hint(&change->error, "wait for an hour, or ask an operator");
 }
 
+static void judge_dump(struct change *change)
+{
+	const struct dumps *dumps = change->control->config.dumps;
+	const struct dump_entry *entry = dumps ? dumps_find(dumps, change->dump) : NULL;
+
+	if (!entry)
+		error_set(&change->error, ENOENT, "dump-unknown", "there is no dump %.80s",
+			  change->dump);
+	else if (entry->state == DUMP_WRITING)
+		error_set(&change->error, EBUSY, "dump-writing", "the dump %s is still being written",
+			  entry->id);
+}
+
 /* Whether it may be, and what it comes to; error says why not. */
 static void judge(struct change *change)
 {
@@ -530,6 +565,10 @@ static void judge(struct change *change)
 		return;
 	if (change->consumer) {
 		judge_consumer(change);
+		return;
+	}
+	if (change->dump) {
+		judge_dump(change);
 		return;
 	}
 	change->next = always_on_copy(control->on);
@@ -557,7 +596,8 @@ static void make_attempt(const struct change *change, struct audit_attempt *atte
 {
 	static const char *const action[] = {
 		[ACTION_CHANGE] = "change", [ACTION_REGISTER] = "register",
-		[ACTION_FORGET] = "forget", [ACTION_CONFIG] = "",
+		[ACTION_FORGET] = "forget", [ACTION_DELETE_DUMP] = "delete-dump",
+		[ACTION_CONFIG] = "",
 	};
 
 	*attempt = (struct audit_attempt){
@@ -571,6 +611,7 @@ static void make_attempt(const struct change *change, struct audit_attempt *atte
 		.enables = change->enables,
 		.disables = change->disables,
 		.consumer = change->consumer,
+		.dump = change->dump,
 		.outcome = change->error.code[0] ? change->error.code : "allowed",
 	};
 }
@@ -677,6 +718,9 @@ static struct change *make(struct control *control, struct session *session, enu
 	if (action == ACTION_CHANGE)
 		gate_allow(control->config.gate, identity, ROLE_OPERATOR, "change what is always on",
 			   &change->error);
+	if (action == ACTION_DELETE_DUMP)
+		gate_allow(control->config.gate, identity, ROLE_OPERATOR, "delete dumps",
+			   &change->error);
 	return change;
 }
 
@@ -725,6 +769,19 @@ void control_ask_forget(struct control *control, struct session *session, const 
 		change->consumer = strdup(consumer);
 	if (!change || !change->consumer)
 		refuse_ask(session, ACTION_FORGET, change, ENOMEM, "out-of-memory",
+			   "the daemon is out of memory");
+	else
+		queue(control, change);
+}
+
+void control_ask_delete_dump(struct control *control, struct session *session, const char *id)
+{
+	struct change *change = make(control, session, ACTION_DELETE_DUMP);
+
+	if (change)
+		change->dump = strdup(id);
+	if (!change || !change->dump)
+		refuse_ask(session, ACTION_DELETE_DUMP, change, ENOMEM, "out-of-memory",
 			   "the daemon is out of memory");
 	else
 		queue(control, change);

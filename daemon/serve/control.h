@@ -22,7 +22,9 @@
 #include "daemon/stream/fanout.h"
 #include "daemon/access/gate.h"
 #include "daemon/serve/session.h"
+#include "daemon/trigger/dumps.h"
 
+struct audit_file;
 struct control;
 
 struct control_config {
@@ -32,6 +34,7 @@ struct control_config {
 	struct frame_codec *codec;
 	const Ringtail__V1__Catalog *catalog;
 	struct disk_thread *disk_thread;	/* NULL: nothing can be kept, so nothing changed */
+	struct dumps *dumps;			/* NULL: there are none */
 	struct frame_ref *(*stat)(void *context);	/* what a Forget is answered with */
 	/* What is always on by a configuration is in force (NULL), or why not. May be NULL. */
 	void (*applied)(void *context, const struct error *error);
@@ -60,6 +63,9 @@ int control_check_config(const struct control *control, const struct config *con
 			 struct error *error);
 int control_set_config(struct control *control, const struct config *config, struct error *error);
 
+/* audit.log, as the disk thread knows it: for others who have something to write there. */
+struct audit_file *control_audit(struct control *control);
+
 /* A Probes frame; NULL: out of memory. */
 struct frame_ref *control_probes(const struct control *control);
 
@@ -67,6 +73,9 @@ struct frame_ref *control_probes(const struct control *control);
 void control_ask(struct control *control, struct session *session,
 		 const struct change_request *request);
 void control_ask_forget(struct control *control, struct session *session, const char *consumer);
+
+/* Operators only: that dump is deleted; the answer is a list of the others. */
+void control_ask_delete_dump(struct control *control, struct session *session, const char *id);
 
 /* A request that registers a consumer, or is denied one: taken over, in one piece. */
 void control_ask_register(struct control *control, struct session *session,

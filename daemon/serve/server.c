@@ -18,6 +18,7 @@
 #include "daemon/base/random.h"
 #include "daemon/collect/batcher.h"
 #include "daemon/net/transport_tls.h"
+#include "daemon/serve/dump_parts.h"
 #include "daemon/serve/stat.h"
 #include "daemon/serve/stuck.h"
 #include "proto/limits.h"
@@ -48,6 +49,7 @@ struct server {
 	struct session_host host;
 	struct event *sweep;
 	struct stuck *stuck;
+	struct dump_parts *dumps;
 	uint64_t sweep_due_ns;
 	uint64_t next_id;
 	rlim_t descriptors_max;
@@ -700,6 +702,17 @@ static void on_stuck(void *context, struct session *session,
 	stuck_ask(server->stuck, session, request);
 }
 
+static void on_dumps(void *context, struct session *session,
+		     const Ringtail__V1__DumpsRequest *request)
+{
+	struct server *server = context;
+
+	if (*request->remove)
+		control_ask_delete_dump(server->config.control, session, request->remove);
+	else
+		dump_parts_ask(server->dumps, session, request);
+}
+
 static void on_closed(void *context, struct session *session, bool orderly)
 {
 	struct server *server = context;
@@ -707,6 +720,7 @@ static void on_closed(void *context, struct session *session, bool orderly)
 	fanout_leave(server->config.answers->fanout, session_subscriber(session), orderly);
 	control_leave(server->config.control, session);
 	stuck_leave(server->stuck, session);
+	dump_parts_leave(server->dumps, session);
 	forget_client(server, session_client(session));
 	log_debug("client-left", "client %llu (%s) left",
 		  (unsigned long long)session_id(session), session_peer(session));
@@ -836,15 +850,19 @@ struct server *server_create(const struct server_config *config)
 		.change = on_change,
 		.forget = on_forget,
 		.stuck = on_stuck,
+		.dumps = on_dumps,
 		.closed = on_closed,
 	};
 	server->sweep = event_new(config->base, -1, EV_PERSIST, on_sweep, server);
 	server->stuck = stuck_create(config->answers->fanout, config->codec,
 				     loader_catalog(config->answers->loader));
-	if (!server->sweep || !server->stuck) {
+	server->dumps = dump_parts_create(config->answers->fanout, config->dumps,
+					  config->disk_thread, config->codec);
+	if (!server->sweep || !server->stuck || !server->dumps) {
 		if (server->sweep)
 			event_free(server->sweep);
 		stuck_destroy(server->stuck);
+		dump_parts_destroy(server->dumps);
 		free(server);
 		return NULL;
 	}
@@ -864,6 +882,7 @@ void server_destroy(struct server *server)
 		return;
 	for_each(server, end, NULL);
 	stuck_destroy(server->stuck);
+	dump_parts_destroy(server->dumps);
 	event_free(server->sweep);
 	free(server);
 }

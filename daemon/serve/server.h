@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "daemon/net/address.h"
+#include "daemon/trigger/dumps.h"
 #include "daemon/serve/control.h"
 #include "daemon/serve/answers.h"
 #include "daemon/access/gate.h"
@@ -35,6 +36,8 @@ struct server_config {
 	struct frame_codec *codec;
 	struct turnstile *turnstile;	/* where handshakes in TLS wait; NULL: they do not */
 	struct server_bounds bounds;
+	struct dumps *dumps;		/* with the disk thread; NULL: there is no state directory */
+	struct disk_thread *disk_thread;
 };
 
 /* What a configuration says of them. */

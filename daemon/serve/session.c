@@ -572,6 +572,12 @@ static void take_stuck(struct session *session, const Ringtail__V1__StuckRequest
 	session->config.host->stuck(session->config.host->context, session, request);
 }
 
+static void take_dumps(struct session *session, const Ringtail__V1__DumpsRequest *request)
+{
+	session->state = SESSION_CHANGING;
+	session->config.host->dumps(session->config.host->context, session, request);
+}
+
 void session_answer(struct session *session, struct frame_ref *answer, const struct error *error)
 {
 	if (session->state == SESSION_CHANGING)
@@ -651,6 +657,9 @@ static void dispatch(struct session *session, enum frame_type type, const void *
 	case FRAME_STUCK_REQUEST:
 		take_stuck(session, message);
 		break;
+	case FRAME_DUMPS_REQUEST:
+		take_dumps(session, message);
+		break;
 	default:
 		take_bye(session);
 		break;
@@ -713,6 +722,7 @@ static bool take_request(struct session *session, enum frame_type type, const ui
 		[FRAME_PROBES_REQUEST] = &ringtail__v1__probes_request__descriptor,
 		[FRAME_CHANGE] = &ringtail__v1__change__descriptor,
 		[FRAME_STUCK_REQUEST] = &ringtail__v1__stuck_request__descriptor,
+		[FRAME_DUMPS_REQUEST] = &ringtail__v1__dumps_request__descriptor,
 	};
 	size_t types = sizeof(message_of) / sizeof(message_of[0]);
 	ProtobufCMessage *message;

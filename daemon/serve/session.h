@@ -77,6 +77,9 @@ struct session_host {
 	void (*stuck)(void *context, struct session *session,
 		      const Ringtail__V1__StuckRequest *request);
 
+	void (*dumps)(void *context, struct session *session,
+		      const Ringtail__V1__DumpsRequest *request);
+
 	/* The session is about to be freed. orderly: the client will not come back for its stream. */
 	void (*closed)(void *context, struct session *session, bool orderly);
 };

@@ -719,6 +719,13 @@ int fanout_may_ask_stuck(const struct fanout *fanout, const struct client_identi
 				     "syscall:*:call", RT_FLAG_KSTACK, error);
 }
 
+int fanout_may_see(const struct fanout *fanout, const struct client_identity *identity,
+		   const struct subscription_request *what, struct error *error)
+{
+	return subscriptions_may_see(&fanout->subscriptions, subscription_claim_of(identity), what,
+				     error);
+}
+
 struct source_stats fanout_source_stats(struct fanout *fanout)
 {
 	return recorder_stats(fanout->recorder);

@@ -170,6 +170,10 @@ void fanout_forget_stuck(struct fanout *fanout);
 int fanout_may_ask_stuck(const struct fanout *fanout, const struct client_identity *identity,
 			 struct error *error);
 
+/* Whether that client may see what a subscription like that recorded. -EACCES. */
+int fanout_may_see(const struct fanout *fanout, const struct client_identity *identity,
+		   const struct subscription_request *what, struct error *error);
+
 /* What no ring can see, as of the loader's last answer; asks for a newer one. */
 struct source_stats fanout_source_stats(struct fanout *fanout);
 

@@ -134,6 +134,34 @@ int subscriptions_may_ask(const struct subscriptions *all, enum subscription_cla
 	return err ? err : check_viewer(all, claim, flags, &probes, error);
 }
 
+/* What is always on, if that is not less than what passes this filter; NULL: nothing is. */
+static const struct probe_set *always_on_of(const struct subscriptions *all, const char *filter)
+{
+	const struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		if (subscription->permanent && subscription->state != SUBSCRIPTION_REMOVING &&
+		    (!*subscription->filter_text || strcmp(subscription->filter_text, filter) == 0))
+			return &subscription->spec.probes;
+	return NULL;
+}
+
+int subscriptions_may_see(const struct subscriptions *all, enum subscription_claim claim,
+			  const struct subscription_request *what, struct error *error)
+{
+	const struct probe_set *always = always_on_of(all, what->filter);
+	struct probe_set probes = {0};
+	int err = 0;
+
+	if (claim != CLAIM_VIEWERS)
+		return 0;
+	for (size_t i = 0; i < what->globs && !err; i++)
+		err = probe_set_add_glob(&probes, what->glob[i], all->config.catalog, error);
+	for (size_t i = 0; always && i < sizeof(probes.bits); i++)
+		probes.bits[i] &= (uint8_t)~always->bits[i];
+	return err ? -EACCES : check_viewer(all, claim, what->flags, &probes, error);
+}
+
 static int check_viewers_room(const struct subscriptions *all, struct error *error)
 {
 	const struct subscription *subscription;

@@ -150,6 +150,13 @@ void subscriptions_set_log_bytes(struct subscriptions *all, uint64_t log_bytes);
 int subscriptions_may_ask(const struct subscriptions *all, enum subscription_claim claim,
 			  const char *glob, uint32_t flags, struct error *error);
 
+/*
+ * Whether such a client may see what a subscription like that recorded: what is always on now everybody may; of
+ * anything else, what it might ask for. -EACCES with *error.
+ */
+int subscriptions_may_see(const struct subscriptions *all, enum subscription_claim claim,
+			  const struct subscription_request *what, struct error *error);
+
 /* For streams that are there, and what is asked for from now on. */
 void subscriptions_set_viewers(struct subscriptions *all, const struct viewer_bounds *viewers);
 

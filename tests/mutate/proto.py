@@ -146,7 +146,7 @@ MUTANTS = [
     ("segment-end-with-bytes-behind-it", SEGMENT,
      " &&\n		    FRAME_HEADER_BYTES + (size_t)header.body_bytes == bytes - i) {", ") {",
      ["unit/segment"]),
-    ("segment-end-of-another-type", SEGMENT, "		    header.type == FRAME_SEGMENT_END &&\n", "",
+    ("segment-end-of-another-type", SEGMENT, "		    header.type == type &&\n", "",
      ["unit/segment"]),
     ("segment-name-of-any-length", SEGMENT, "		if (strcmp(name + DIGITS, suffixes[i]) == 0) {",
      "		if (strncmp(name + DIGITS, suffixes[i], 4) == 0) {", ["unit/segment"]),

@@ -77,6 +77,10 @@ static const ProtobufCMessageDescriptor *peer_message_of(enum frame_type type)
 		return &ringtail__v1__stuck_request__descriptor;
 	case FRAME_STUCK:
 		return &ringtail__v1__stuck__descriptor;
+	case FRAME_DUMPS_REQUEST:
+		return &ringtail__v1__dumps_request__descriptor;
+	case FRAME_DUMPS:
+		return &ringtail__v1__dumps__descriptor;
 	}
 	return NULL;
 }

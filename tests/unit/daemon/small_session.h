@@ -106,6 +106,16 @@ static void on_stuck(void *context, struct session *session,
 	session_answer(session, NULL, &error);
 }
 
+static void on_dumps(void *context, struct session *session,
+		     const Ringtail__V1__DumpsRequest *request)
+{
+	struct error error;
+
+	(void)context;
+	error_set(&error, ENOENT, "dump-unknown", "there is no dump %.80s", request->get);
+	session_answer(session, NULL, &error);
+}
+
 static struct frame_ref *on_hello(void *context, struct session *session)
 {
 	struct fixture *f = context;
@@ -210,7 +220,7 @@ static inline void open_session(struct fixture *f, uint64_t timeout_ns)
 					     &f->subscription, &error), 0);
 	f->host = (struct session_host){f, on_identify, on_admit, on_hello, on_list, on_stat,
 					on_probes, on_prepare, NULL, on_subscribe, on_ack, on_change, on_forget,
-					on_stuck,
+					on_stuck, on_dumps,
 					on_closed};
 	f->bounds = (struct session_bounds){timeout_ns, timeout_ns, 60 * NS_PER_S, false};
 	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f, NULL};

@@ -1,0 +1,487 @@
+#include "daemon/trigger/triggers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/log.h"
+#include "daemon/trigger/first_event.h"
+#include "daemon/trigger/rule.h"
+#include "query/quantity.h"
+
+#define RATE_SLOTS	10u	/* of a second, in which matches are counted */
+#define SLOT_NS		(NS_PER_S / RATE_SLOTS)
+#define FIRST_BYTES	512	/* of the event that made it fire, as text */
+
+enum state {
+	QUIET,
+	FIRED,
+};
+
+/* How many matches each of the last tenths of a second had. */
+struct rate {
+	uint64_t slot;			/* the newest, since the clock's 0 */
+	uint64_t matches[RATE_SLOTS];	/* by slot, modulo */
+};
+
+struct trigger {
+	struct triggers *triggers;
+	struct trigger_rule rule;
+	struct client_identity identity;
+	struct subscriber subscriber;
+	struct stream *stream;		/* NULL: its probes are not recorded yet, or were refused */
+	struct event *timer;		/* `every` is over; or, refused, it is asked for again */
+	enum state state;
+	struct rate rate;
+	struct dump *dump, *enabled;	/* being written; or NULL */
+	bool retired;			/* its rule is gone: it goes with the last of these */
+	uint64_t matches, fired, suppressed, missed;
+	uint64_t told_suppressed;	/* of these, in the log */
+	uint64_t fired_realtime_ns;
+	char refused[ERROR_TEXT_BYTES];	/* why its probes are not recorded; "": they are */
+};
+
+struct triggers {
+	struct triggers_config config;
+	struct dump_config dump;
+	unsigned dumps;			/* being written */
+	struct trigger *trigger[TRIGGERS_MAX];
+	unsigned count;
+};
+
+/* ---- The audit log ----------------------------------------------------------------------------- */
+
+struct line {
+	struct disk_job job;
+	struct audit_file *file;
+	char *text;
+	int err;
+};
+
+static void run_line(struct disk_job *job, struct disk *disk)
+{
+	struct line *line = (struct line *)job;
+
+	line->err = audit_append(line->file, disk, line->text);
+}
+
+static void line_done(struct disk_job *job)
+{
+	struct line *line = (struct line *)job;
+
+	if (line->err)
+		log_error("audit-failed", "the audit log cannot be written: %s", strerror(-line->err));
+	free(line->text);
+	free(line);
+}
+
+/* Before what it speaks of: the disk thread keeps the order. The journal has it too. */
+static void audit(const struct trigger *trigger)
+{
+	const struct triggers_config *config = &trigger->triggers->config;
+	const struct audit_attempt attempt = {
+		.realtime_ns = trigger->fired_realtime_ns,
+		.who = trigger->identity.text,
+		.role = "daemon",
+		.peer = "the configuration",
+		.action = "trigger",
+		.rule = trigger->rule.text,
+		.outcome = "allowed",
+	};
+	char *text = audit_line(&attempt);
+	struct line *line = text ? calloc(1, sizeof(*line)) : NULL;
+
+	if (text)
+		log_always(LOG_LEVEL_INFO, "audit", "%.*s", (int)strlen(text) - 1, text);
+	if (!line || !config->disk_thread) {
+		free(text);
+		free(line);
+		return;
+	}
+	*line = (struct line){.job = {.run = run_line, .done = line_done}, .file = config->audit,
+			      .text = text};
+	disk_thread_submit(config->disk_thread, &line->job);
+}
+
+/* ---- What is done ------------------------------------------------------------------------------ */
+
+static void destroy(struct trigger *trigger);
+
+static void tell_dump(const struct trigger *trigger, const struct dump *dump, const struct error *error)
+{
+	counter_add(error ? COUNTER_dumps_failed : COUNTER_dumps_written, 1);
+	if (error)
+		log_failure(LOG_LEVEL_ERROR, error);
+	else
+		log_info("dump-written", "trigger %s: wrote the dump %s; `tracectl dumps get %s -w FILE`"
+			 " fetches it", trigger->rule.name, dump_id(dump), dump_id(dump));
+}
+
+static void on_dump_done(void *context, struct dump *dump, const struct error *error)
+{
+	struct trigger *trigger = context;
+
+	trigger->triggers->dumps--;
+	if (trigger->dump == dump)
+		trigger->dump = NULL;
+	else
+		trigger->enabled = NULL;
+	tell_dump(trigger, dump, error);
+	if (trigger->retired && !trigger->dump && !trigger->enabled)
+		destroy(trigger);
+}
+
+static void begin_dump(struct trigger *trigger, const struct dump_request *request,
+		       struct dump **dump)
+{
+	struct triggers *triggers = trigger->triggers;
+	struct error error = {0};
+	int err;
+
+	if (!triggers->config.dumps)
+		err = error_set(&error, ENOENT, "dump-nowhere", "trigger %s: there is no state-dir to"
+				" write a dump to", trigger->rule.name);
+	else if (*dump || triggers->dumps == DUMPS_AT_ONCE_MAX)
+		err = error_set(&error, EBUSY, "dump-busy", "trigger %s: %s is still being written: no"
+				" other is begun", trigger->rule.name,
+				*dump ? dump_id(*dump) : "as many dumps as may be at once");
+	else
+		err = dump_begin(&triggers->dump, request, on_dump_done, trigger, dump, &error);
+	if (err) {
+		counter_add(COUNTER_dumps_failed, 1);
+		log_failure(LOG_LEVEL_ERROR, &error);
+		return;
+	}
+	triggers->dumps++;
+}
+
+static void act(struct trigger *trigger)
+{
+	const struct trigger_rule *rule = &trigger->rule;
+	uint64_t now_ns = clock_monotonic();
+	struct dump_request request = {
+		.trigger = rule->name,
+		.rule = rule->text,
+		.fired_realtime_ns = trigger->fired_realtime_ns,
+	};
+
+	if (rule->dump_ns) {
+		request.since_realtime_ns = trigger->fired_realtime_ns - rule->dump_ns;
+		request.until_ns = now_ns;
+		begin_dump(trigger, &request, &trigger->dump);
+	}
+	if (rule->enable) {
+		request.probe = rule->enable;
+		request.since_realtime_ns = 0;
+		request.until_ns = now_ns + rule->enable_ns;
+		begin_dump(trigger, &request, &trigger->enabled);
+	}
+}
+
+/* ---- When -------------------------------------------------------------------------------------- */
+
+static void arm(struct trigger *trigger, uint64_t ns)
+{
+	struct timeval after = {(time_t)(ns / NS_PER_S), (suseconds_t)(ns % NS_PER_S / 1000)};
+
+	event_add(trigger->timer, &after);
+}
+
+/* `first`: the frame with the first event that is told of. */
+static void fire(struct trigger *trigger, const struct frame_ref *first)
+{
+	char text[FIRST_BYTES], every[QUANTITY_TEXT_BYTES];
+
+	first_event_text(first, trigger->triggers->config.codec, trigger->triggers->config.catalog, text,
+			 sizeof(text));
+	trigger->state = FIRED;
+	trigger->fired++;
+	trigger->fired_realtime_ns = clock_read(CLOCK_REALTIME);
+	counter_add(COUNTER_triggers_fired, 1);
+	log_always(LOG_LEVEL_WARNING, "trigger-fired", "trigger %s fired: %s; it fires again after %s",
+		   trigger->rule.name, text,
+		   quantity_text(trigger->rule.every_ns, QUANTITY_DURATION, every));
+	audit(trigger);
+	act(trigger);
+	arm(trigger, trigger->rule.every_ns);
+}
+
+/* So many more now; how many that makes in the last second. */
+static uint64_t rate_add(struct rate *rate, uint64_t matches)
+{
+	uint64_t slot = clock_monotonic() / SLOT_NS, sum = 0;
+
+	if (slot - rate->slot >= RATE_SLOTS)
+		memset(rate->matches, 0, sizeof(rate->matches));
+	else
+		for (uint64_t i = rate->slot + 1; i <= slot; i++)
+			rate->matches[i % RATE_SLOTS] = 0;
+	rate->slot = slot;
+	rate->matches[slot % RATE_SLOTS] += matches;
+	for (unsigned i = 0; i < RATE_SLOTS; i++)
+		sum += rate->matches[i];
+	return sum;
+}
+
+static void match(struct trigger *trigger, const struct frame_ref *frame)
+{
+	uint64_t rate;
+
+	trigger->missed += frame_ref_losses(frame);
+	if (!frame->events)
+		return;
+	trigger->matches += frame->events;
+	counter_add(COUNTER_trigger_matches, frame->events);
+	rate = trigger->rule.matches_per_s ? rate_add(&trigger->rate, frame->events) : 1;
+	if (trigger->state == FIRED) {
+		trigger->suppressed += frame->events;
+		counter_add(COUNTER_trigger_suppressed, frame->events);
+	} else if (rate >= (trigger->rule.matches_per_s ? trigger->rule.matches_per_s : 1)) {
+		fire(trigger, frame);
+	}
+}
+
+/* ---- As a subscriber --------------------------------------------------------------------------- */
+
+/* What was missed may have matched: it is in the ledger of its stream. */
+static void on_gap(void *context, struct frame_ref *frame)
+{
+	(void)context;
+	frame_ref_put(frame);
+}
+
+static void on_wake(void *context)
+{
+	struct trigger *trigger = context;
+	struct frame_ref *frame[DUMP_FRAMES_MAX];
+	bool gaps;
+	unsigned n;
+
+	do {
+		gaps = trigger->stream->gaps;
+		n = stream_peek(trigger->stream, frame, DUMP_FRAMES_MAX, on_gap, trigger);
+		for (unsigned i = 0; i < n; i++) {
+			frame_ref_get(frame[i]);
+			stream_sent(trigger->stream);
+			match(trigger, frame[i]);
+			frame_ref_put(frame[i]);
+		}
+	} while (n || (gaps && !trigger->stream->gaps));
+}
+
+static int on_live(void *context, struct stream *stream, const struct beginning *from)
+{
+	struct trigger *trigger = context;
+
+	(void)from;
+	trigger->stream = stream;
+	trigger->refused[0] = '\0';
+	return 0;
+}
+
+static void on_refused(void *context, const struct error *error)
+{
+	struct trigger *trigger = context;
+
+	snprintf(trigger->refused, sizeof(trigger->refused), "%s", error->what);
+	log_error("trigger-refused", "trigger %s: nothing is recorded for it: %s %s", trigger->rule.name,
+		  error->what, error->hint);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *context)
+{
+	struct trigger *trigger = context;
+	uint64_t more = trigger->suppressed - trigger->told_suppressed;
+
+	(void)fd, (void)what;
+	trigger->state = QUIET;
+	trigger->told_suppressed = trigger->suppressed;
+	if (more)
+		log_always(LOG_LEVEL_WARNING, "trigger-suppressed", "trigger %s: %" PRIu64 " more matches"
+			   " since it fired; nothing was done about them", trigger->rule.name, more);
+}
+
+/* ---- Rules ------------------------------------------------------------------------------------- */
+
+static void leave(struct trigger *trigger)
+{
+	if (trigger->subscriber.state != SUBSCRIBER_AWAY)
+		fanout_leave(trigger->triggers->config.fanout, &trigger->subscriber, true);
+	stream_destroy(trigger->stream);
+	trigger->stream = NULL;
+	if (trigger->timer)
+		event_free(trigger->timer);
+	trigger->timer = NULL;
+}
+
+static void destroy(struct trigger *trigger)
+{
+	leave(trigger);
+	trigger_rule_fini(&trigger->rule);
+	free(trigger);
+}
+
+/* What it writes ends with what it has, and then it goes. */
+static void retire(struct trigger *trigger, const char *why)
+{
+	leave(trigger);
+	trigger->retired = true;
+	if (!trigger->dump && !trigger->enabled) {
+		destroy(trigger);
+		return;
+	}
+	/* It goes with the last of them, which is never from within. */
+	if (trigger->dump)
+		dump_end(trigger->dump, why);
+	if (trigger->enabled)
+		dump_end(trigger->enabled, why);
+}
+
+static int subscribe(struct trigger *trigger, struct error *error)
+{
+	const struct subscribe_request request = {
+		.what = {.glob = (const char *const *)trigger->rule.glob,
+			 .globs = trigger->rule.globs,
+			 .filter = trigger->rule.filter},
+	};
+
+	return fanout_subscribe(trigger->triggers->config.fanout, &trigger->subscriber, &request, error);
+}
+
+static int create(struct triggers *triggers, const char *text, unsigned number,
+		  struct trigger **out, struct error *error)
+{
+	struct trigger *trigger = calloc(1, sizeof(*trigger));
+	int err;
+
+	if (!trigger)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	trigger->triggers = triggers;
+	err = trigger_rule_parse(text, number, triggers->config.catalog, &trigger->rule, error);
+	if (!err) {
+		identity_set_unproved(&trigger->identity);
+		trigger->identity.role = ROLE_OPERATOR;
+		snprintf(trigger->identity.text, sizeof(trigger->identity.text), "trigger:%s",
+			 trigger->rule.name);
+		trigger->subscriber = (struct subscriber){
+			.identity = &trigger->identity, .live = on_live, .refused = on_refused,
+			.wake = on_wake, .context = trigger,
+		};
+		trigger->timer = event_new(triggers->config.base, -1, 0, on_timer, trigger);
+		err = trigger->timer ? subscribe(trigger, error) :
+				       error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	}
+	if (err) {
+		destroy(trigger);
+		return err;
+	}
+	*out = trigger;
+	return 0;
+}
+
+/* The one that has this rule, taken out of the list; NULL: none has. */
+static struct trigger *take_out(struct trigger *list[TRIGGERS_MAX], unsigned n, const char *text)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct trigger *trigger = list[i];
+
+		if (trigger && strcmp(trigger->rule.text, text) == 0) {
+			list[i] = NULL;
+			return trigger;
+		}
+	}
+	return NULL;
+}
+
+static void make_probes(const struct triggers *triggers, const struct trigger_rule *rule)
+{
+	for (unsigned i = 0; i < rule->globs; i++)
+		fanout_make_now(triggers->config.fanout, rule->glob[i]);
+	if (rule->enable)
+		fanout_make_now(triggers->config.fanout, rule->enable);
+}
+
+int triggers_check(const struct triggers *triggers, const struct config *config, struct error *error)
+{
+	const struct config_words *words = &config->on;
+	int err = trigger_rules_check(words, NULL, error);
+
+	for (unsigned i = 0; i < words->count && !err; i++) {
+		struct trigger_rule rule;
+
+		err = trigger_rule_parse(words->word[i], i + 1, NULL, &rule, error);
+		if (err)
+			break;
+		make_probes(triggers, &rule);
+		if ((rule.dump_ns || rule.enable) && !triggers->config.dumps) {
+			err = error_set(error, ENOENT, "dump-nowhere", "on: trigger %s shall write a"
+					" dump, and there is no state-dir", rule.name);
+			error_hint(error, "make the directory that state-dir names");
+		}
+		trigger_rule_fini(&rule);
+	}
+	return err ? err : trigger_rules_check(words, triggers->config.catalog, error);
+}
+
+int triggers_set(struct triggers *triggers, const struct config *config, struct error *error)
+{
+	struct trigger *old[TRIGGERS_MAX];
+	unsigned olds = triggers->count;
+	int err = 0;
+
+	memcpy(old, triggers->trigger, sizeof(old));
+	memset(triggers->trigger, 0, sizeof(triggers->trigger));
+	triggers->count = 0;
+	for (unsigned i = 0; i < config->on.count && !err; i++) {
+		struct trigger **trigger = &triggers->trigger[triggers->count];
+
+		*trigger = take_out(old, olds, config->on.word[i]);
+		if (!*trigger)
+			err = create(triggers, config->on.word[i], i + 1, trigger, error);
+		triggers->count += !err;
+	}
+	for (unsigned i = 0; i < olds; i++)
+		if (old[i])
+			retire(old[i], "its rule was taken out of the configuration");
+	if (triggers->config.dumps)
+		dumps_set_bounds(triggers->config.dumps, config->dump_bytes, config->dump_count);
+	return err;
+}
+
+/* ---- Life -------------------------------------------------------------------------------------- */
+
+struct triggers *triggers_create(const struct triggers_config *config)
+{
+	struct triggers *triggers = calloc(1, sizeof(*triggers));
+
+	if (!triggers)
+		return NULL;
+	triggers->config = *config;
+	triggers->dump = (struct dump_config){
+		.base = config->base,
+		.fanout = config->fanout,
+		.dumps = config->dumps,
+		.disk_thread = config->disk_thread,
+		.codec = config->codec,
+		.catalog = config->catalog,
+		.run = config->run,
+		.hello = config->hello,
+		.hello_context = config->hello_context,
+	};
+	return triggers;
+}
+
+void triggers_destroy(struct triggers *triggers)
+{
+	if (!triggers)
+		return;
+	for (unsigned i = 0; i < triggers->count; i++)
+		retire(triggers->trigger[i], "the daemon stopped");
+	if (triggers->config.disk_thread)
+		disk_thread_settle(triggers->config.disk_thread);
+	free(triggers);
+}

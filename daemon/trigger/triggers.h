@@ -1,0 +1,47 @@
+/*
+ * triggers: the rules of the configuration (`on`) at work: each has a subscription of its own, so that the
+ * kernel records what it asks for, and the workers' filter chooses; what is left is counted here, and nothing
+ * of it is kept.
+ *
+ *	QUIET --a match, or so many in a second--> FIRED --`every` is over--> QUIET
+ *
+ * A rule that fires says so in the log, with the event, and in audit.log; and begins its dumps. While it is
+ * FIRED, further matches are counted, and told in the log when that time is over. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_TRIGGER_TRIGGERS_H
+#define RINGTAIL_DAEMON_TRIGGER_TRIGGERS_H
+
+#include "daemon/access/audit.h"
+#include "daemon/config/config.h"
+#include "daemon/stream/fanout.h"
+#include "daemon/trigger/dump.h"
+
+struct triggers;
+
+struct triggers_config {
+	struct event_base *base;
+	struct fanout *fanout;
+	struct dumps *dumps;		/* NULL: nothing can be written */
+	struct disk_thread *disk_thread;	/* the same */
+	struct audit_file *audit;	/* audit.log, as the disk thread knows it */
+	struct frame_codec *codec;
+	const Ringtail__V1__Catalog *catalog;
+	struct run run;
+	struct frame_ref *(*hello)(void *context);
+	void *hello_context;
+};
+
+/* NULL: out of memory. What it is given is borrowed for its life. */
+struct triggers *triggers_create(const struct triggers_config *config);
+
+/* Before the fanout and the dumps. What is being written ends with what it has. NULL is safe. */
+void triggers_destroy(struct triggers *triggers);
+
+/*
+ * Whether these rules can be put in force: their probes are made, as far as they can be. Then: puts them in
+ * force; a rule that is what it was goes on as it was.
+ */
+int triggers_check(const struct triggers *triggers, const struct config *config, struct error *error);
+int triggers_set(struct triggers *triggers, const struct config *config, struct error *error);
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * Rules of `on`: what is written becomes probes, a filter and actions; whatever is wrong is refused at its column.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/trigger/rule.h"
+
+static struct trigger_rule parsed(const char *text)
+{
+	struct trigger_rule rule;
+	struct error error = {0};
+
+	if (trigger_rule_parse(text, 3, NULL, &rule, &error) != 0)
+		fail_msg("%s: %s", text, error.what);
+	return rule;
+}
+
+static void test_quoted_condition(void **state)
+{
+	struct trigger_rule rule = parsed(
+		" slow-fsync: 'syscall:fsync:call,fdatasync  duration > 50ms && comm == \"it's\" '"
+		" at 5/s dump 30s , log, enable sched:sched_switch 1min every 10s ");
+
+	(void)state;
+	assert_string_equal(rule.name, "slow-fsync");
+	assert_int_equal(rule.globs, 2);
+	assert_string_equal(rule.glob[0], "syscall:fsync:call");
+	assert_string_equal(rule.glob[1], "fdatasync");
+	assert_string_equal(rule.filter, "duration > 50ms && comm == \"it's\" ");
+	assert_int_equal(rule.matches_per_s, 5);
+	assert_int_equal(rule.dump_ns, 30000000000ll);
+	assert_string_equal(rule.enable, "sched:sched_switch");
+	assert_int_equal(rule.enable_ns, 60000000000ll);
+	assert_int_equal(rule.every_ns, 10000000000ll);
+	trigger_rule_fini(&rule);
+}
+
+static void test_conditions_with_a_name(void **state)
+{
+	struct trigger_rule rule = parsed("signal SIGSEGV log");
+
+	(void)state;
+	assert_string_equal(rule.name, "trigger-3");
+	assert_string_equal(rule.glob[0], "tracepoint:signal:signal_generate");
+	assert_string_equal(rule.filter, "sig == SIGSEGV && result == 0");
+	assert_int_equal(rule.dump_ns, 0);
+	assert_int_equal(rule.every_ns, 60000000000ll);
+	trigger_rule_fini(&rule);
+	rule = parsed("oom dump 1min");
+	assert_string_equal(rule.glob[0], "tracepoint:oom:mark_victim");
+	assert_string_equal(rule.filter, "");
+	trigger_rule_fini(&rule);
+}
+
+/* A probe has colons, too: it does not begin with a name. */
+static void test_no_name_before_a_quote(void **state)
+{
+	struct trigger_rule rule = parsed("'getppid' log");
+
+	(void)state;
+	assert_string_equal(rule.name, "trigger-3");
+	assert_string_equal(rule.glob[0], "getppid");
+	assert_string_equal(rule.filter, "");
+	trigger_rule_fini(&rule);
+}
+
+static const struct {
+	const char *text;
+	unsigned column;
+	const char *code;
+} wrong[] = {
+	{"", 1, "trigger-condition"},
+	{"slow:", 6, "trigger-condition"},
+	{"sometimes dump 1s", 1, "trigger-condition"},
+	{"'getppid pid == 1 dump 1s", 1, "trigger-open-quote"},
+	{"'' dump 1s", 2, "trigger-incomplete"},
+	{"'getppid, ' dump 1s", 11, "trigger-incomplete"},
+	{"'a,a,a,a,a,a,a,a,a' log", 18, "too-many-probes"},
+	{"'getppid pid = 1' log", 14, "filter-bad-character"},
+	{"'getppid' ", 11, "trigger-incomplete"},
+	{"'getppid' dmp 1s", 11, "trigger-action"},
+	{"'getppid' dump", 15, "trigger-incomplete"},
+	{"'getppid' dump 1ms", 16, "trigger-out-of-range"},
+	{"'getppid' dump 2h", 16, "trigger-out-of-range"},
+	{"'getppid' dump 1parsec", 16, "unit-unknown"},
+	{"'getppid' dump 1s, dump 2s", 20, "trigger-twice"},
+	{"'getppid' dump 1s,", 19, "trigger-incomplete"},
+	{"'getppid' log log", 15, "trigger-rest"},
+	{"'getppid' at 5 log", 14, "trigger-rate"},
+	{"'getppid' at 0/s log", 14, "trigger-rate"},
+	{"'getppid' enable 5s", 20, "trigger-incomplete"},
+	{"'getppid' log every 1ms", 21, "trigger-out-of-range"},
+	{"signal 11 log", 8, "trigger-signal"},
+	{"signal SIG_BLOCK log", 8, "trigger-signal"},
+	{"signal", 7, "trigger-incomplete"},
+	{"a-name-that-is-longer-than-32-bytes-is: oom log", 1, "trigger-name"},
+};
+
+static void test_mistakes_have_columns(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct trigger_rule rule;
+		struct error error = {0};
+		int err = trigger_rule_parse(wrong[i].text, 1, NULL, &rule, &error);
+		char column[32];
+
+		if (err != -EINVAL || error.column != wrong[i].column)
+			fail_msg("%s: %d, column %u: [%s] %s", wrong[i].text, err, error.column,
+				 error.code, error.what);
+		assert_string_equal(error.code, wrong[i].code);
+		snprintf(column, sizeof(column), "column %u: ", wrong[i].column);
+		if (strncmp(error.what, column, strlen(column)) != 0)
+			fail_msg("%s: %s", wrong[i].text, error.what);
+		assert_null(rule.text);
+	}
+}
+
+static void test_two_of_one_name(void **state)
+{
+	const struct config_words words = {
+		.word = {(char *)"a: oom log", (char *)"b: oom log", (char *)"a: 'getppid' log"},
+		.count = 3,
+	};
+	struct config_words two = words;
+	struct error error = {0};
+
+	(void)state;
+	two.count = 2;
+	assert_int_equal(trigger_rules_check(&two, NULL, &error), 0);
+	assert_int_equal(trigger_rules_check(&words, NULL, &error), -EINVAL);
+	assert_string_equal(error.code, "trigger-name");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_quoted_condition),
+		cmocka_unit_test(test_conditions_with_a_name),
+		cmocka_unit_test(test_no_name_before_a_quote),
+		cmocka_unit_test(test_mistakes_have_columns),
+		cmocka_unit_test(test_two_of_one_name),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
