@@ -30,7 +30,6 @@ enum run_state {
 struct catch_up_ring {
 	uint64_t seq;
 	bool known;
-	bool starved;			/* what follows was dropped for want of memory */
 };
 
 struct catch_up {
@@ -44,9 +43,10 @@ struct catch_up {
 	unsigned answered;		/* for there was no memory; our references */
 	uint64_t stored;		/* so much was on disk when it was asked last */
 	enum run_state run;		/* of what comes */
-	/* Why what is between here and the next frame is missing, of no known size; 0: nothing is. */
-	Ringtail__V1__LossReason missed;
+	uint32_t missed;		/* bits of reasons: of each, what is missing here, of no known size */
 
+	uint64_t taken;			/* of the log's entries before, all is that had not come; */
+	bool torn;			/* and there was no memory for the one that is there */
 	struct cursor *cursor;		/* of another run: its numbers count if that comes; or NULL */
 	struct catch_up_ring ring[];
 };
@@ -136,16 +136,13 @@ static bool push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 {
 	const struct spool *spool = catch_up->stream->subscription->spool.spool;
 	struct catch_up_ring *place = &catch_up->ring[ring];
-	Ringtail__V1__LossReason reason = place->starved ?
-						  RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
-						  catch_up->run != RUN_OURS ?
+	Ringtail__V1__LossReason reason = catch_up->run != RUN_OURS ?
 						  RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
 						  spool_gap_reason(spool, ring, end);
 
 	if (!push(catch_up, make_gap(catch_up, ring, place->seq, end, reason)))
 		return false;
 	place->seq = end;
-	place->starved = false;
 	return true;
 }
 
@@ -153,10 +150,13 @@ static bool push_missed(struct catch_up *catch_up, uint32_t ring)
 {
 	uint64_t seq = catch_up->ring[ring].seq;
 
-	if (catch_up->missed &&
-	    !push(catch_up, make_gap(catch_up, ring, seq, seq, catch_up->missed)))
-		return false;
-	catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	for (unsigned reason = 0; catch_up->missed; reason++) {
+		if (!(catch_up->missed & 1u << reason))
+			continue;
+		if (!push(catch_up, make_gap(catch_up, ring, seq, seq, (Ringtail__V1__LossReason)reason)))
+			return false;
+		catch_up->missed &= ~(1u << reason);
+	}
 	return true;
 }
 
@@ -189,7 +189,7 @@ static void begin_ring(struct catch_up *catch_up, uint32_t i, uint64_t first_seq
 		ring->unknown = false;
 	} else if (catch_up->run == RUN_OURS && place->known && first_seq < place->seq) {
 		ring->start -= place->seq - first_seq;
-		ring->seen = ring->told = first_seq;
+		ring->seen = ring->told = place->seq = first_seq;
 	}
 	if (!place->known)
 		place->seq = first_seq;
@@ -209,7 +209,7 @@ static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
 	 * run has not.
 	 */
 	if (end_seq == first_seq && (catch_up->run != RUN_OURS || (place && !place->known))) {
-		catch_up->missed = (Ringtail__V1__LossReason)frame->loss[0].reason;
+		catch_up->missed |= 1u << frame->loss[0].reason;
 		frame_ref_put(frame);
 		return true;
 	}
@@ -223,14 +223,11 @@ static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
 	begin_ring(catch_up, (uint32_t)i, first_seq);
 	if (!push_missed(catch_up, (uint32_t)i))
 		return false;
-	if (first_seq > place->seq && !push_gap(catch_up, (uint32_t)i, first_seq)) {
-		frame_ref_put(frame);
-		place->starved = true;
-		return true;
-	}
-	place->starved = !push(catch_up, frame);
-	place->seq = place->starved ? first_seq : end_seq;
-	return true;
+	if ((first_seq > place->seq && !push_gap(catch_up, (uint32_t)i, first_seq)) ||
+	    !reserve(catch_up, 1))
+		return false;
+	place->seq = end_seq;
+	return push(catch_up, frame);
 }
 
 /* ---- What else there is ---------------------------------------------------------------------- */
@@ -270,7 +267,7 @@ static void *unpack(const struct catch_up *catch_up, const struct frame_ref *fra
 	return message;
 }
 
-/* What it says was skipped, and no frame told of, was dealt with; what is beyond is missing. */
+/* What it says was skipped, and no frame told of, was dealt with; what is beyond is missing. False: as take(). */
 static bool take_position(struct catch_up *catch_up, const Ringtail__V1__Position *position)
 {
 	int ring = ring_of(catch_up, position->cpu);
@@ -283,30 +280,27 @@ static bool take_position(struct catch_up *catch_up, const Ringtail__V1__Positio
 		return true;
 	if (position->seq - place->seq > position->skipped &&
 	    !push_gap(catch_up, (uint32_t)ring, position->seq - position->skipped))
-		place->starved = true;
-	else if (!push_quiet(catch_up, (uint32_t)ring, position->seq))
-		place->starved = true;
-	return !place->starved;
+		return false;
+	return position->seq == place->seq || push_quiet(catch_up, (uint32_t)ring, position->seq);
 }
 
-/* Where memory was short it is left out: it speaks of places that were not reached. */
-static void take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
+/* False: as take(). The places that it had come to by then are behind it when it is taken again. */
+static bool take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
 {
-	bool no_memory;
+	bool no_memory, whole;
 	Ringtail__V1__Watermark *watermark =
 		unpack(catch_up, frame, &ringtail__v1__watermark__descriptor, &no_memory);
-	bool whole = watermark && push_missed(catch_up, 0);
 
-	for (size_t i = 0; watermark && i < watermark->n_position; i++)
-		whole &= take_position(catch_up, watermark->position[i]);
-	if (whole) {
-		frame->time_ns = watermark->time_ns;
-		push(catch_up, frame);
-	} else {
-		frame_ref_put(frame);
+	if (!watermark) {
+		if (!no_memory)
+			frame_ref_put(frame);
+		return !no_memory;
 	}
-	if (watermark)
-		protobuf_c_message_free_unpacked(&watermark->base, NULL);
+	whole = push_missed(catch_up, 0);
+	for (size_t i = 0; whole && i < watermark->n_position; i++)
+		whole = take_position(catch_up, watermark->position[i]);
+	protobuf_c_message_free_unpacked(&watermark->base, NULL);
+	return whole && reserve(catch_up, 1) && push(catch_up, frame);
 }
 
 static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const struct run *run)
@@ -366,8 +360,7 @@ static bool take_hello(struct catch_up *catch_up, struct frame_ref *frame)
 	} else {
 		/* A run that nobody can name: what it has is lost. */
 		catch_up->run = RUN_NAMELESS;
-		catch_up->missed = RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
-		memset(catch_up->ring, 0, rings_of(catch_up) * sizeof(catch_up->ring[0]));
+		catch_up->missed |= 1u << RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
 		frame_ref_put(frame);
 	}
 	if (hello)
@@ -393,6 +386,7 @@ static bool come_home(struct catch_up *catch_up)
 	return true;
 }
 
+/* Takes the frame over. False: there is no memory for it yet, and it is the caller's still. */
 static bool take(struct catch_up *catch_up, struct frame_ref *frame)
 {
 	bool is_range = frame_ref_is_range(frame);
@@ -403,16 +397,14 @@ static bool take(struct catch_up *catch_up, struct frame_ref *frame)
 		return false;
 	if (frame->type == FRAME_SERVER_HELLO)
 		return take_hello(catch_up, frame);
-	if (catch_up->run == RUN_NAMELESS)
-		frame_ref_put(frame);
-	else if (is_range)
+	if (is_range && catch_up->run != RUN_NAMELESS)
 		return take_range(catch_up, frame);
-	else if (frame->type == FRAME_WATERMARK)
-		take_watermark(catch_up, frame);
-	else if (frame->type == FRAME_CATALOG)
+	if (frame->type == FRAME_WATERMARK && catch_up->run != RUN_NAMELESS)
+		return take_watermark(catch_up, frame);
+	if (frame->type == FRAME_CATALOG && catch_up->run != RUN_NAMELESS)
 		return reserve(catch_up, 1) && push(catch_up, frame);
-	else
-		frame_ref_put(frame);		/* its Subscribed: ours says where the stream begins */
+	/* Its Subscribed, where ours says where the stream begins; and all of a nameless run. */
+	frame_ref_put(frame);
 	return true;
 }
 
@@ -497,7 +489,7 @@ static void set_ring(struct catch_up *catch_up, uint32_t i, const struct spool_p
 		seq = seq < end ? seq : end;
 		ring->start = ring->seen = ring->told = seq;
 	}
-	catch_up->ring[i] = (struct catch_up_ring){.seq = seq, .known = !ring->unknown};
+	catch_up->ring[i] = (struct catch_up_ring){.seq = seq, .known = true};
 }
 
 int catch_up_begin(struct stream *stream, const struct spool_place *start)
@@ -544,12 +536,13 @@ void catch_up_destroy(struct catch_up *catch_up)
  * before its ring's place. What is before that and has not come is taken out of the log first; behind it
  * nothing has come.
  *
- * False: a ring is not known yet, and the disk has not come to what the log has.
+ * False: a ring is not known yet, and the disk has not come to what the log has; or it has passed by
+ * what the log has of that ring, and so will say of it first what it lost.
  */
 static bool find_change_over(const struct catch_up *catch_up, uint64_t *serial)
 {
 	const struct frame_log *log = catch_up->stream->subscription->log;
-	bool found = true;
+	bool found = true, passed = false;
 
 	for (uint32_t i = 0; i < rings_of(catch_up); i++)
 		found &= catch_up->ring[i].known;
@@ -558,10 +551,13 @@ static bool find_change_over(const struct catch_up *catch_up, uint64_t *serial)
 		const struct frame_ref *frame = frame_log_get(log, at);
 		const struct catch_up_ring *ring = &catch_up->ring[frame->ring];
 
-		if (!frame_ref_is_range(frame) || !ring->known || frame->end_seq > ring->seq)
+		if (!frame_ref_is_range(frame))
+			continue;
+		passed |= !ring->known;
+		if (!ring->known || frame->end_seq > ring->seq)
 			continue;
 		*serial = at + 1;
-		found = true;
+		found = !passed;
 	}
 	return found;
 }
@@ -579,7 +575,7 @@ static bool is_stranded(const struct catch_up *catch_up)
 
 /*
  * The log has what comes next of every ring that is known. What it has not is a gap, where it will not
- * come off the disk either, or was dropped for want of memory.
+ * come off the disk either.
  */
 static bool log_reaches(struct catch_up *catch_up, bool stranded)
 {
@@ -589,8 +585,7 @@ static bool log_reaches(struct catch_up *catch_up, bool stranded)
 		const struct catch_up_ring *ring = &catch_up->ring[i];
 
 		if (ring->known && ring->seq < subscription->floor[i] &&
-		    !((stranded || ring->starved) &&
-		      push_gap(catch_up, i, subscription->floor[i])))
+		    !(stranded && push_gap(catch_up, i, subscription->floor[i])))
 			return false;
 	}
 	return true;
@@ -598,23 +593,32 @@ static bool log_reaches(struct catch_up *catch_up, bool stranded)
 
 /*
  * What has not come, of the log's entries before that one; with the watermarks, that tell of skips.
- * Rings of which nothing came begin behind it, unless the disk will not have them.
+ * Rings of which nothing came begin behind it, unless the disk will not have them. False: as take(); it
+ * goes on there the next time.
  */
-static void take_up_to(struct catch_up *catch_up, uint64_t serial, bool stranded)
+static bool take_up_to(struct catch_up *catch_up, uint64_t serial, bool stranded)
 {
 	const struct frame_log *log = catch_up->stream->subscription->log;
-	bool any = false;
+	uint64_t first = frame_log_first(log);
+	bool any = catch_up->torn;
 
-	for (uint64_t at = frame_log_first(log); at < serial; at++) {
+	for (uint64_t at = first > catch_up->taken ? first : catch_up->taken; at < serial; at++) {
 		struct frame_ref *frame = frame_log_get(log, at);
 		const struct catch_up_ring *ring = &catch_up->ring[frame->ring];
 
 		if (frame_ref_is_range(frame))
 			any |= ring->known ? frame->end_seq > ring->seq : stranded;
 		if (any && (ring->known || stranded || !frame_ref_is_range(frame)) &&
-		    !take(catch_up, frame_ref_get(frame)))
+		    !take(catch_up, frame_ref_get(frame))) {
 			frame_ref_put(frame);
+			catch_up->taken = at;
+			catch_up->torn = true;
+			return false;
+		}
 	}
+	catch_up->taken = serial;
+	catch_up->torn = false;
+	return true;
 }
 
 static void ask(struct catch_up *catch_up)
@@ -679,8 +683,8 @@ void catch_up_go_on(struct stream *stream)
 	/* Even if an answer is on its way: the log has all that it could bring. */
 	if (catch_up->run == RUN_OURS && log_reaches(catch_up, stranded) &&
 	    (find_change_over(catch_up, &serial) || stranded)) {
-		take_up_to(catch_up, serial, stranded);
-		if (push_missed(catch_up, 0) && catch_up->first == catch_up->end)
+		if (take_up_to(catch_up, serial, stranded) && push_missed(catch_up, 0) &&
+		    catch_up->first == catch_up->end)
 			change_over(stream, serial);
 	} else if (catch_up->run != RUN_OURS && stranded) {
 		come_home(catch_up);

@@ -5,7 +5,7 @@
  * In: frames off the disk, a portion at a time. Out: the same frames, and a Gap for every hole among
  * them, as the stream's next ones. Attempts that were skipped without a frame come as frames without
  * bytes, as they do in the log. Frames of another run of the rings come between their own hello and
- * this run's. Main thread.
+ * this run's. What finds no memory comes later; none of it is lost. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_STREAM_CATCH_UP_H
 #define RINGTAIL_DAEMON_STREAM_CATCH_UP_H
@@ -21,7 +21,7 @@ struct catch_up;
 
 /*
  * The stream reads the spool from now on. Nothing of the stream may be begun and unsent before
- * `start`. NULL: from where the stream is. -ENOMEM, and nothing has changed.
+ * `start`. NULL: from where the stream is. -ENOMEM, and the stream reads its log still.
  */
 int catch_up_begin(struct stream *stream, const struct spool_place *start);
 

@@ -21,111 +21,13 @@
 #include "daemon/stream/catch_up.h"
 
 #include "tests/unit/daemon/small_catalog.h"
+#include "tests/unit/daemon/small_spool.h"
 
 #define RINGS		2
-#define FRAMES		4096
 #define SEQS		65536
 static struct consumer somebody;
 
 static const uint32_t cpu_of[RINGS] = {0, 5};
-
-/* ---- A spool --------------------------------------------------------------------------------- */
-
-struct spool {
-	struct frame_ref *frame[FRAMES];
-	unsigned first, end;
-	uint64_t stored;
-};
-
-struct spool_reader {
-	struct spool *spool;
-	spool_frames *frames;
-	void *context;
-	unsigned at;
-	bool asked;
-};
-
-static struct spool disk;
-static struct spool_reader *reader;	/* of the one stream there is */
-static bool reader_fails;
-
-void spool_append(struct spool *spool, struct frame_ref *frame)
-{
-	assert_true(spool->end < FRAMES);
-	spool->frame[spool->end++] = frame;
-	spool->stored += frame_ref_attempts(frame);
-}
-
-void spool_close(struct spool *spool)
-{
-	if (!spool)
-		return;
-	while (spool->first < spool->end)
-		frame_ref_put(spool->frame[spool->first++]);
-	memset(spool, 0, sizeof(*spool));
-}
-
-void spool_remove(struct spool *spool)
-{
-	spool_close(spool);
-}
-
-Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end)
-{
-	(void)spool, (void)ring, (void)end;
-	return RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
-}
-
-void spool_stat(const struct spool *spool, struct spool_stat *stat)
-{
-	*stat = (struct spool_stat){.stored = spool->stored};
-}
-
-int spool_reader_create(struct spool *spool, const struct spool_place *place, spool_frames *frames,
-			void *context, struct spool_reader **out)
-{
-	(void)place;
-	if (reader_fails)
-		return -ENOMEM;
-	assert_null(reader);
-	reader = *out = calloc(1, sizeof(*reader));
-	*reader = (struct spool_reader){.spool = spool, .frames = frames, .context = context};
-	return 0;
-}
-
-void spool_reader_next(struct spool_reader *asked, size_t bytes)
-{
-	assert_true(bytes > 0 && !asked->asked);
-	asked->asked = true;
-}
-
-void spool_reader_destroy(struct spool_reader *old)
-{
-	free(old);
-	reader = NULL;
-}
-
-/* The disk answers with up to n frames. */
-static void answer(unsigned n)
-{
-	static struct frame_ref *frame[FRAMES];	/* the reader's: it stays until it is asked again */
-	unsigned given = 0;
-
-	if (!reader || !reader->asked)
-		return;
-	reader->asked = false;
-	if (reader->at < disk.first)
-		reader->at = disk.first;
-	while (given < n && reader->at < disk.end)
-		frame[given++] = frame_ref_get(disk.frame[reader->at++]);
-	reader->frames(reader->context, frame, given, reader->at == disk.end);
-}
-
-static void delete_oldest(unsigned n)
-{
-	while (n-- && disk.first < disk.end)
-		frame_ref_put(disk.frame[disk.first++]);
-}
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
