@@ -194,13 +194,25 @@ void sleep_ms(unsigned ms)
 		;
 }
 
+static void make_calls(int go, uint64_t calls)
+{
+	uint64_t allowed;
+
+	for (; calls; calls -= allowed) {
+		if (read(go, &allowed, sizeof(allowed)) != sizeof(allowed))
+			_exit(1);
+		for (uint64_t i = 0; i < allowed; i++)
+			syscall(SYS_getppid);
+	}
+}
+
 void load_prepare(struct load *load, uint64_t calls, int cpu)
 {
 	int go[2];
-	char byte;
 
 	check_equal(pipe(go), 0);
 	fflush(stdout);
+	load->calls = calls;
 	load->pid = fork();
 	check(load->pid >= 0);
 	if (load->pid) {
@@ -211,17 +223,25 @@ void load_prepare(struct load *load, uint64_t calls, int cpu)
 	close(go[1]);
 	if (cpu >= 0)
 		pin(cpu);
-	if (read(go[0], &byte, 1) != 1)
-		_exit(1);
-	for (uint64_t i = 0; i < calls; i++)
-		syscall(SYS_getppid);
+	make_calls(go[0], calls);
 	_exit(0);
+}
+
+void load_allow(struct load *load, uint64_t calls)
+{
+	if (calls > load->calls)
+		calls = load->calls;
+	if (!calls)
+		return;
+	load->calls -= calls;
+	check_equal(write(load->go, &calls, sizeof(calls)), sizeof(calls));
+	if (!load->calls)
+		close(load->go);
 }
 
 void load_release(struct load *load)
 {
-	check_equal(write(load->go, "g", 1), 1);
-	close(load->go);
+	load_allow(load, load->calls);
 }
 
 void load_wait(struct load *load)

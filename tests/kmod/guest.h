@@ -80,13 +80,15 @@ void guest_drain(struct guest *guest, struct guest_count *count,
 /* The ledger: what was read and reported as lost is what the module says it attempted. */
 void guest_check_ledger(struct guest *guest, const struct guest_count *count);
 
-/* A child that waits, makes n getppid calls when released, and exits. */
+/* A child that waits, makes n getppid calls as it is allowed to, and exits. */
 struct load {
 	pid_t pid;
 	int go;
+	uint64_t calls;		/* not allowed yet */
 };
 void load_prepare(struct load *load, uint64_t calls, int cpu);
-void load_release(struct load *load);
+void load_allow(struct load *load, uint64_t calls);
+void load_release(struct load *load);		/* allows all that are left */
 void load_wait(struct load *load);
 
 void pin(int cpu);
