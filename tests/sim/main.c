@@ -8,6 +8,7 @@
  *	sim --fault NAME --seeds A..B		with a daemon that is wrong: must fail, or exits 1
  *	sim --allocations LENGTH --seeds A..B	each short, and once for each of the daemon's
  *						allocations: that one fails, and LENGTH - 1 more
+ *	sim --allocations LENGTH --places ...	only for the first at each place in the code
  */
 #include <errno.h>
 #include <getopt.h>
@@ -38,16 +39,16 @@ static void __gcov_dump(void)
 struct wish {
 	uint64_t first, last;
 	const char *log, *fault, *expect;
-	bool steps, durable;
+	bool steps, durable, places;
 	uint64_t fail_at, fail_for;	/* 0: no allocation fails */
 };
 
-static uint64_t *allocations;	/* of the daemon's, in the last history */
+static struct sim_allocations *allocations;	/* in the history in which none fails */
 
 static int usage(void)
 {
 	fputs("usage: sim --seed N [--steps] [--log FILE] | --seeds A..B, [--durable] [--fault NAME] [--expect TEXT] "
-	      "[--allocations LENGTH [--fail-at N]] | --list-faults\n", stderr);
+	      "[--allocations LENGTH [--fail-at N | --places]] | --list-faults\n", stderr);
 	return EXIT_USAGE;
 }
 
@@ -62,6 +63,7 @@ static void run_seed(const struct wish *wish, uint64_t seed)
 	sim.expect = wish->expect;
 	sim.shortage.at = wish->fail_at;
 	sim.shortage.length = wish->fail_for;
+	sim.shortage.told = wish->fail_for && !wish->fail_at ? allocations : NULL;
 	alarm(SEED_SECONDS_MAX);
 	if (wish->log && !(sim.log = fopen(wish->log, "w"))) {
 		fprintf(stderr, "sim: cannot write %s: %s\n", wish->log, strerror(errno));
@@ -72,7 +74,6 @@ static void run_seed(const struct wish *wish, uint64_t seed)
 		_exit(EXIT_USAGE);
 	}
 	history_run();
-	*allocations = sim.shortage.count;
 	if (sim.expect && !sim.met)
 		sim_fail("it is there for `%s`, and has not come to it", sim.expect);
 	if (sim.log)
@@ -103,17 +104,20 @@ static bool try_seed(const struct wish *wish, uint64_t seed)
 	return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
-/* The whole history once for each allocation in it. */
+/* The whole history once for each allocation in it, or for each place that makes any. */
 static bool try_allocations(struct wish wish, uint64_t seed)
 {
-	uint64_t all;
+	uint64_t all, tried = 0;
 
 	if (wish.fail_at)
 		return try_seed(&wish, seed);
 	if (!try_seed(&wish, seed))
 		return false;
-	all = *allocations;
+	all = allocations->count;
 	for (wish.fail_at = 1; wish.fail_at <= all; wish.fail_at++) {
+		if (wish.places && !allocations->first_there[wish.fail_at])
+			continue;
+		tried++;
 		if (try_seed(&wish, seed))
 			continue;
 		fprintf(stderr, "sim: seed %" PRIu64 " failed; again: sim --seed %" PRIu64
@@ -121,7 +125,12 @@ static bool try_allocations(struct wish wish, uint64_t seed)
 			seed, wish.fail_for, wish.fail_at);
 		return false;
 	}
-	printf("sim: seed %" PRIu64 ": each of %" PRIu64 " allocations may fail\n", seed, all);
+	if (!tried) {
+		fprintf(stderr, "sim: seed %" PRIu64 " makes no allocation\n", seed);
+		return false;
+	}
+	printf("sim: seed %" PRIu64 ": each of %" PRIu64 " of %" PRIu64 " allocations may fail\n", seed,
+	       tried, all);
 	return true;
 }
 
@@ -153,7 +162,7 @@ int main(int argc, char **argv)
 		{"steps", no_argument, NULL, 't'}, {"log", required_argument, NULL, 'l'},
 		{"durable", no_argument, NULL, 'd'},
 		{"allocations", required_argument, NULL, 'a'},
-		{"fail-at", required_argument, NULL, 'A'},
+		{"fail-at", required_argument, NULL, 'A'}, {"places", no_argument, NULL, 'p'},
 		{"expect", required_argument, NULL, 'e'},
 		{"fault", required_argument, NULL, 'f'}, {"list-faults", no_argument, NULL, 'F'},
 		{NULL, 0, NULL, 0},
@@ -190,6 +199,9 @@ int main(int argc, char **argv)
 			break;
 		case 'A':
 			wish.fail_at = strtoull(optarg, NULL, 10);
+			break;
+		case 'p':
+			wish.places = true;
 			break;
 		case 'F':
 			daemon_list_faults();

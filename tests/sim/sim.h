@@ -25,8 +25,17 @@
 
 struct event_base;
 
+#define SIM_ALLOCATIONS_MAX	(1u << 20)	/* in one history, whose places are told apart */
+
+/* The daemon's allocations in a history. A place is a stack of callers. */
+struct sim_allocations {
+	uint64_t count;
+	bool first_there[SIM_ALLOCATIONS_MAX];	/* the first at its place; [n] is the n-th, from 1 */
+};
+
 /* Memory that runs out; see sim_alloc.c. */
 struct sim_shortage {
+	struct sim_allocations *told;	/* where to note them; NULL: nowhere */
 	bool armed;			/* the daemon is up */
 	uint64_t at, length;		/* allocations at .. at + length - 1 fail; at 0: none */
 	uint64_t count;

@@ -3,6 +3,7 @@
  * it. What the made-up world itself allocates never fails.
  */
 #include <errno.h>
+#include <execinfo.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -30,6 +31,40 @@ void *sim_calloc(size_t bytes)
 	return memset(sim_realloc(NULL, bytes), 0, bytes);
 }
 
+#define PLACE_FRAMES	8u	/* of a stack of callers */
+#define PLACES_MAX	(1u << 14)
+
+/* Whether the stack of callers is one that was not there before. */
+static bool is_new_place(void)
+{
+	static uint64_t places[PLACES_MAX];
+	void *frame[PLACE_FRAMES];
+	uint64_t hash = 14695981039346656037ull;
+	int n = backtrace(frame, PLACE_FRAMES);
+
+	for (int i = 0; i < n; i++)
+		hash = (hash ^ (uintptr_t)frame[i]) * 1099511628211ull;
+	for (uint64_t i = 0; i < PLACES_MAX; i++) {
+		uint64_t *place = &places[(hash + i) % PLACES_MAX];
+
+		if (*place == hash)
+			return false;
+		if (!*place) {
+			*place = hash;
+			return true;
+		}
+	}
+	sim_fail("allocations are made in more than %u places", PLACES_MAX);
+}
+
+static void tell(struct sim_allocations *told, uint64_t count)
+{
+	if (count >= SIM_ALLOCATIONS_MAX)
+		sim_fail("more than %u allocations", SIM_ALLOCATIONS_MAX);
+	told->count = count;
+	told->first_there[count] = is_new_place();
+}
+
 static bool fails(void)
 {
 	struct sim_shortage *shortage = &sim.shortage;
@@ -37,6 +72,8 @@ static bool fails(void)
 	if (!shortage->armed || !sim_task_is_running())
 		return false;
 	shortage->count++;
+	if (shortage->told)
+		tell(shortage->told, shortage->count);
 	if (!shortage->at || shortage->count < shortage->at ||
 	    shortage->count >= shortage->at + shortage->length)
 		return false;
