@@ -300,7 +300,9 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_daemon)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LINK_HOT) -o $@ $^ $(DAEMON_LIBS)
 
--include $(shell test -d $(BUILD) && find $(BUILD) -type f -name '*.d' -not -path '$(BUILD)/*/build/*')
+# Of this build alone: others below it may be in the making.
+-include $(shell find $(foreach room,proto query daemon client tests pic,$(BUILD)/$(room)) -type f -name '*.d' \
+	2>/dev/null)
 
 # ---- Commands -----------------------------------------------------------------------------------
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""check: builds every variant and runs every test, one for each CPU at a time, and twice as many of
-those that mostly wait; see `make check`.
+"""check: builds every variant and runs every test, as many at a time as keep all CPUs busy (tools/pool.py);
+see `make check`.
 
 A test is a program: exit 0 passed, 77 skipped (its last line says why), anything else failed. A
 cmocka program counts each of its cases. What failed is shown at once, those lines first that tell (tools/
 outcome.py), and named once more at the end, a line each that says why; all output is kept in BUILD/check/.
 The last line is `N passed, N failed, N skipped`.
 
-Scenarios are real daemons with real deadlines, twice as many at a time as there are CPUs. One that exits
-with LATE found nothing wrong but that something was "not within N s", its ledgers included: it runs once
+Scenarios are real daemons with real deadlines, beside each other and beside what works. One that exits with
+LATE found nothing wrong but that something was "not within N s", its ledgers included: it runs once
 more, alone; so does a virtual machine, with only those of its cases that were late. What fails alone too
 has failed; what does not is called unstable, shown with what it said, named at the end, and noted in
 UNSTABLE, which a build directory keeps from run to run. Nothing else is excused, and no more than
@@ -28,19 +28,25 @@ import time
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 
 import outcome  # noqa: E402
+from pool import ALONE, WAITS, WORKS, Pool  # noqa: E402
 
 # As the Makefile's head says to people (tests/unit/check/documented_builds_test.py).
 ASAN = "-fsanitize=address,undefined"
 TSAN = "-fsanitize=thread"
 FUZZ = "-fsanitize=address,undefined,fuzzer-no-link"
+# Where each variant is built, below the build directory, and with what.
+VARIANTS = {
+    "all": ["."],
+    "ASan and UBSan": ["asan", f"SANITIZE={ASAN}"],
+    "TSan": ["tsan", f"SANITIZE={TSAN}"],
+    "fuzzers": ["fuzz", "CC=clang", f"SANITIZE={FUZZ}", "CFLAGS=-O2 -g"],
+}
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:exitcode=99",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     "TSAN_OPTIONS": "halt_on_error=1:exitcode=98",
 }
 CPUS = os.cpu_count() or 2
-# Scenarios wait far more than they work.
-SCENARIOS_AT_ONCE = 2 * CPUS
 OUTPUT_LINES_SHOWN = 120
 UNSTABLE_MAX = 3
 LATE = 75               # tests/scenario/ringtail.py: nothing wrong but the time
@@ -70,12 +76,20 @@ TSAN_SCENARIOS = ["exact_four_processes", "overload", "shutdown_delivers_all",
 # Scenarios that take in all that the machine does: nothing runs beside them.
 SCENARIOS_ALONE = ["idle_is_quiet", "metrics_exact", "metrics_bounds", "export_defaults"]
 # Scenarios of which ASan would learn nothing: the work is another program's, the daemon is only
-# started, or all is a matter of kills, after which nobody looks at its memory.
+# started, all is a matter of kills, after which nobody looks at its memory, or of time that passes, of how
+# fast it is, or of how much memory it takes, which is another amount there.
 NOT_UNDER_ASAN = ["grafana_queries", "status_page", "protoc_decodes", "strace_agrees",
                   "shipped_capture", "network_namespaces",
                   "half_configured", "no_bpf", "no_btf", "idle_is_quiet", "port_in_use",
                   "socket_in_use", "stale_socket", "restart_other_source",
-                  "killed_at_random", "killed_at_every_call", "restart_after_kill"]
+                  "killed_at_random", "killed_at_every_call", "restart_after_kill", "killed_daemon",
+                  "restart_matrix_fsync", "restart_matrix_memory", "restart_matrix_written",
+                  "spool_orphans", "silence", "overload_tenfold", "hostile_daemon_memory"]
+# Unit tests that let time pass.
+UNITS_THAT_WAIT = ["daemon/test_fanout_memory", "daemon/test_control", "daemon/test_watchdog", "daemon/test_worker",
+                   "daemon/test_worker_unfinished", "client/test_ringtail_connect"]
+# Unit tests that make one call many thousand times: ASan has seen it in others.
+UNITS_NOT_UNDER_ASAN = ["daemon/test_config_typos"]
 # Whose kernels run the BPF source in a virtual machine: this machine's newest in /boot, and those of other
 # suites of Debian.
 KERNELS = {"this suite": [], "Debian trixie": ["trixie"]}
@@ -83,6 +97,13 @@ KERNELS = {"this suite": [], "Debian trixie": ["trixie"]}
 SERVERS = ["victoria-logs", "victoria-metrics", "jaeger", "otelcol", "prometheus-3", "loki"]
 SERVERS_IF_KEPT = {"prometheus-3", "loki"}
 NO_INTEROP_CASES = {"run", "servers"}
+# About how long the long ones take, in seconds: the longest go first, and builds before all.
+SECONDS = {r"build .*": 1000, "kernel module in qemu": 200, "units in qemu": 170, "(asan )?sim .*": 100,
+           r".*scenario (hostile_daemon_memory|spool_orphans|silence|slowloris)": 40,
+           r".*scenario (restart_matrix_.*|since_goes_on_live|read_damaged_spool|killed_at_random)": 15,
+           r".*unit daemon/test_(fanout_memory|config_typos|spool_faults|control|ring_note)": 20,
+           "spin model.*": 16, "fuzz .*": 8}
+SECONDS_ELSE = 4
 # Programs small and central enough to be worth valgrind's patience.
 VALGRIND_UNITS = ["proto/test_batch", "proto/test_frame", "daemon/test_ring_reader",
                   "daemon/test_ring_room", "daemon/test_ring_damage", "daemon/test_stream",
@@ -90,19 +111,27 @@ VALGRIND_UNITS = ["proto/test_batch", "proto/test_frame", "daemon/test_ring_read
 
 
 class Job:
-    """One program to run. `alone`: it measures or loads the machine, so nothing runs beside it;
-    `again`: if it is late beside others, it runs alone; `only`: the variable that tells it which of its cases
-    to run, so that only those that were late run again."""
+    """One program to run. `weight`, `after`: see tools/pool.py. `again`: if it is late beside others, it runs
+    alone; `only`: the variable that tells it which of its cases to run, so that only those that were late
+    run again. `when`: asked before it starts; when it says no, it is not there."""
 
-    def __init__(self, name, command, env=None, timeout=TIMEOUT_S, alone=False, again=False, only=None):
+    part = None
+
+    def __init__(self, name, command, env=None, timeout=TIMEOUT_S, weight=WORKS, again=False, only=None,
+                 after=None, when=None):
         self.name, self.command, self.env = name, command, env or {}
-        self.timeout, self.alone, self.again, self.only = timeout, alone, again, only
+        self.timeout, self.weight, self.again, self.only = timeout, weight, again, only
+        self.after, self.when = after, when
+        self.seconds = next((seconds for pattern, seconds in SECONDS.items()
+                             if re.fullmatch(pattern, name)), SECONDS_ELSE)
 
     def repeated(self, output):
         """The job that runs again what was late."""
         late = outcome.late(output) if self.only else []
         env = {self.only: ",".join(late)} if late and "guest" not in late else {}
-        return Job(f"{self.name} (alone)", self.command, {**self.env, **env}, self.timeout)
+        job = Job(f"{self.name} (alone)", self.command, {**self.env, **env}, self.timeout, ALONE)
+        job.part = self.part
+        return job
 
 
 class Results:
@@ -112,6 +141,7 @@ class Results:
         self.passed, self.failed, self.skipped, self.unstable = 0, [], [], []
         self.to_repeat = []
         self.reasons = {}       # of each that failed: a line each
+        self.begun, self.parts = time.monotonic(), {}
 
     def path(self, name):
         """Where a job's output goes."""
@@ -151,6 +181,16 @@ class Results:
         return [f"{name}: {reason}" for name in dict.fromkeys(self.failed)
                 for reason in self.reasons.get(name, ["skipped, which is not allowed here"])]
 
+    def count_time(self, part, began, cpu):
+        """A part's first beginning, last end, and CPU."""
+        with self.lock:
+            first, _, spent = self.parts.get(part, (began, 0, 0))
+            self.parts[part] = min(first, began), time.monotonic(), spent + cpu
+
+    def part_lines(self):
+        return [f"  {part}: CPU {cpu:.0f} s, from {first - self.begun:.0f} s to {last - self.begun:.0f} s"
+                for part, (first, last, cpu) in self.parts.items()]
+
     def note_unstable(self, name):
         """Counted here, and written down for the runs to come."""
         self.unstable.append(name)
@@ -171,8 +211,7 @@ class Results:
 
 
 def run_program(command, env, timeout, path):
-    """Its exit status (124: it had to be killed), its output, and the time that it took."""
-    begin = time.monotonic()
+    """Its exit status (124: it had to be killed), its output, and the CPU seconds that it took."""
     late = threading.Event()
     with open(path, "wb") as log:
         process = subprocess.Popen(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL,
@@ -189,16 +228,19 @@ def run_program(command, env, timeout, path):
     process.returncode = os.waitstatus_to_exitcode(status)
     with open(path, errors="replace") as log:
         output = log.read()
-    seconds = time.monotonic() - begin
-    time_taken = f"{seconds:.1f} s (CPU {used.ru_utime + used.ru_stime:.1f} s)"
+    cpu = used.ru_utime + used.ru_stime
     if late.is_set():
-        return 124, output + f"\nno end after {timeout} s\n", time_taken
-    return process.returncode, output, time_taken
+        return 124, output + f"\nno end after {timeout} s\n", cpu
+    return process.returncode, output, cpu
 
 
 def run_job(job, results):
-    status, output, time_taken = run_program(job.command, job.env, job.timeout,
-                                             results.path(job.name))
+    began = time.monotonic()
+    if job.when and not job.when():
+        return True
+    status, output, cpu = run_program(job.command, job.env, job.timeout, results.path(job.name))
+    results.count_time(job.part, began, cpu)
+    time_taken = f"{time.monotonic() - began:.1f} s (CPU {cpu:.1f} s)"
     cases, broken = outcome.passed(output), outcome.failed(output)
     reason = None
     if status == 77:
@@ -214,33 +256,52 @@ def run_job(job, results):
     return not broken
 
 
-def run_jobs(jobs, results, width=CPUS):
-    """`width`: how many at a time."""
-    for job in [job for job in jobs if job.alone]:
-        run_job(job, results)
-    with concurrent.futures.ThreadPoolExecutor(max_workers=width) as pool:
-        list(pool.map(lambda job: run_job(job, results), [job for job in jobs if not job.alone]))
+def run_jobs(jobs, results):
+    Pool(jobs, lambda job: run_job(job, results), CPUS).run()
     to_repeat, results.to_repeat = results.to_repeat, []
     for job in to_repeat:
         if run_job(job, results):
             results.note_unstable(job.name)
 
 
-def make(results, name, *arguments):
-    name = f"build {name}"
-    status, output, time_taken = run_program(
-        ["make", "--no-print-directory", f"-j{CPUS}", *arguments], {}, BUILD_TIMEOUT_S,
-        results.path(name))
-    results.add(name, int(status == 0), int(status != 0), None, time_taken, output)
-    return status == 0
+class Builds:
+    """What has to be built for the parts that were asked for: each variant once, with all that any part wants
+    of it."""
+
+    def __init__(self, build):
+        self.build, self.jobs, self.targets = build, {}, {}
+
+    def directory(self, variant):
+        return os.path.join(self.build, VARIANTS[variant][0])
+
+    def job(self, variant, *targets):
+        if variant not in self.jobs:
+            self.jobs[variant] = Job(f"build {variant}", [], timeout=BUILD_TIMEOUT_S)
+        wanted = self.targets.setdefault(variant, [])
+        wanted += [target for target in targets if target not in wanted]
+        self.jobs[variant].command = ["make", "--no-print-directory", f"-j{CPUS}", *wanted,
+                                      f"BUILD={os.path.normpath(self.directory(variant))}",
+                                      *VARIANTS[variant][1:]]
+        return self.jobs[variant]
+
+    def in_order(self):
+        """One after the other: each keeps all CPUs busy, or what the tests leave of them."""
+        before = None
+        for job in self.jobs.values():
+            job.part, job.after, before = "builds", before, job
+        return list(self.jobs.values())
 
 
-def programs(build, kind, prefix, env=None):
-    found = sorted(path for path in glob.glob(f"{build}/{kind}/**/test_*", recursive=True)
-                   if os.access(path, os.X_OK) and os.path.isfile(path))
+def programs(build, kind, prefix, after, env=None, weight=WORKS):
+    """A job for each program of tests/KIND."""
     env = {"TRACECTL": f"{build}/tracectl", **(env or {})}
-    return [Job(f"{prefix} {os.path.relpath(path, f'{build}/{kind}')}", [path], env)
-            for path in found]
+    jobs = []
+    for source in sorted(glob.glob(f"tests/{kind}/**/*.c", recursive=True)):
+        name = os.path.relpath(source, f"tests/{kind}")[:-len(".c")]
+        if kind == "stress" or os.path.basename(name).startswith("test_"):
+            jobs.append(Job(f"{prefix} {name}", [f"{build}/{kind}/{name}"], env, after=after,
+                            weight=WAITS if kind == "unit" and name in UNITS_THAT_WAIT else weight))
+    return jobs
 
 
 def scenario_names():
@@ -248,116 +309,103 @@ def scenario_names():
                   if os.path.basename(path) != "ringtail.py")
 
 
-def scenarios(build, prefix, names, env=None):
+def scenarios(build, prefix, names, after, env=None):
     absent = set(names) - set(scenario_names())
     assert not absent, f"no such scenario: {absent}"
     return [Job(f"{prefix} {name}", [sys.executable, f"tests/scenario/{name}.py"],
-                {"RINGTAIL_BUILD": build, **(env or {})}, alone=name in SCENARIOS_ALONE,
-                again=name not in SCENARIOS_ALONE)
+                {"RINGTAIL_BUILD": build, **(env or {})}, after=after,
+                weight=ALONE if name in SCENARIOS_ALONE else WAITS, again=name not in SCENARIOS_ALONE)
             for name in names]
 
 
-# ---- The parts ----------------------------------------------------------------------------------
+# ---- The parts: each returns its jobs, and tells `builds` what they need ------------------------
 
-def check_arrows(options, results):
-    run_jobs([Job("arrows between rooms", [sys.executable, ".ci/arrows.py"])], results)
+def check_arrows(options, builds):
     pages = sorted(glob.glob("docs/*.[1-8]"))
-    run_jobs([Job(f"man page {page}", ["mandoc", "-T", "lint", "-W", "warning", page])
-              for page in pages], results)
+    return [Job("arrows between rooms", [sys.executable, ".ci/arrows.py"]),
+            *(Job(f"man page {page}", ["mandoc", "-T", "lint", "-W", "warning", page])
+              for page in pages)]
 
 
-def check_unit(options, results):
-    if make(results, "all", "all", "tests", f"BUILD={options.build}"):
-        jobs = programs(options.build, "unit", "unit")
-        jobs += [Job(f"unit {path}", [sys.executable, path], {"RINGTAIL_BUILD": options.build})
-                 for path in sorted(glob.glob("tests/unit/*/*_test.py"))]
-        jobs += [Job("arrows between objects",
-                     [sys.executable, ".ci/arrows.py", "--objects", options.build])]
-        run_jobs(jobs, results)
+def check_unit(options, builds):
+    built = builds.job("all", "all", "tests")
+    return [*programs(options.build, "unit", "unit", built),
+            *(Job(f"unit {path}", [sys.executable, path], {"RINGTAIL_BUILD": options.build}, after=built)
+              for path in sorted(glob.glob("tests/unit/*/*_test.py"))),
+            Job("arrows between objects", [sys.executable, ".ci/arrows.py", "--objects", options.build],
+                after=built)]
 
 
-def check_bpf(options, results):
-    if make(results, "all", "all", "tests", f"BUILD={options.build}"):
-        run_jobs([Job(job.name, job.command, job.env, alone=True)
-                  for job in programs(options.build, "bpf", "bpf")], results)
+def check_bpf(options, builds):
+    return programs(options.build, "bpf", "bpf", builds.job("all", "all", "tests"), weight=ALONE)
 
 
-def check_scenario(options, results):
-    if make(results, "all", "all", f"BUILD={options.build}"):
-        run_jobs(scenarios(options.build, "scenario", scenario_names()), results,
-                 SCENARIOS_AT_ONCE)
+def check_scenario(options, builds):
+    return scenarios(options.build, "scenario", scenario_names(), builds.job("all", "all"))
 
 
-def check_asan(options, results):
-    build = f"{options.build}/asan"
-    if make(results, "ASan and UBSan", "all", "tests", f"BUILD={build}", f"SANITIZE={ASAN}"):
-        run_jobs(programs(build, "unit", "asan unit", SANITIZER_ENV), results)
-        run_jobs([Job(job.name, job.command, job.env, alone=True)
-                  for job in programs(build, "bpf", "asan bpf", SANITIZER_ENV)], results)
-        run_jobs(simulations(build, "asan sim", ASAN_SIM_SEEDS, SANITIZER_ENV), results)
-        names = [name for name in scenario_names() if name not in NOT_UNDER_ASAN]
-        run_jobs(scenarios(build, "asan scenario", names, SANITIZER_ENV), results,
-                 SCENARIOS_AT_ONCE)
+def check_asan(options, builds):
+    build, built = builds.directory("ASan and UBSan"), builds.job("ASan and UBSan", "all", "tests")
+    names = [name for name in scenario_names() if name not in NOT_UNDER_ASAN]
+    units = programs(build, "unit", "asan unit", built, SANITIZER_ENV)
+    skipped = [f"asan unit {name}" for name in UNITS_NOT_UNDER_ASAN]
+    return [*(job for job in units if job.name not in skipped),
+            *programs(build, "bpf", "asan bpf", built, SANITIZER_ENV, ALONE),
+            *simulations(build, "asan sim", ASAN_SIM_SEEDS, built, SANITIZER_ENV, brief=True),
+            *scenarios(build, "asan scenario", names, built, SANITIZER_ENV)]
 
 
-def check_stress(options, results):
-    build = f"{options.build}/tsan"
-    if make(results, "TSan", "all", "stress", f"BUILD={build}", f"SANITIZE={TSAN}"):
-        found = sorted(path for path in glob.glob(f"{build}/stress/*")
-                       if os.access(path, os.X_OK))
-        run_jobs([Job(f"tsan stress {os.path.basename(path)}", [path], SANITIZER_ENV, alone=True)
-                  for path in found], results)
-        run_jobs(scenarios(build, "tsan scenario", TSAN_SCENARIOS, SANITIZER_ENV), results,
-                 SCENARIOS_AT_ONCE)
+def check_stress(options, builds):
+    build, built = builds.directory("TSan"), builds.job("TSan", "all", "stress")
+    return [*programs(build, "stress", "tsan stress", built, SANITIZER_ENV, ALONE),
+            *scenarios(build, "tsan scenario", TSAN_SCENARIOS, built, SANITIZER_ENV)]
 
 
-def simulations(build, prefix, seeds, env=None):
-    """The same number of seeds for each CPU; and a short history once for each allocation in it."""
+def simulations(build, prefix, seeds, after, env=None, brief=False):
+    """The same number of seeds for each CPU; and a short history once for each allocation in it, `brief`: once
+    for each place in the code that makes any, which is what a sanitizer can tell apart."""
     share = max(seeds // CPUS, 1)
     jobs = [Job(f"{prefix} seeds {first}..{first + share - 1}",
                 [sys.executable, "tests/sim/sim_test.py", f"{build}/sim/sim", str(first),
-                 str(first + share - 1)], env, timeout=600)
+                 str(first + share - 1), *["--no-faults"] * brief], env, timeout=600, after=after)
             for first in range(1, seeds, share)]
     return jobs + [Job(f"{prefix} allocations",
-                       [f"{build}/sim/sim", "--allocations", "1", "--seed", "3"], env,
-                       timeout=600),
+                       [f"{build}/sim/sim", "--allocations", "1", "--seed", "3", *["--places"] * brief], env,
+                       timeout=600, after=after),
                    # The disk lost a watermark that should have told of skips. A seed that no longer
                    # comes to that fails: look for another.
                    Job(f"{prefix} durable, a watermark that tells of skips is owed",
                        [f"{build}/sim/sim", "--durable", "--seed", "158", "--expect",
-                        "an owed watermark that tells of skips is made up for"], env)]
+                        "an owed watermark that tells of skips is made up for"], env, after=after)]
 
 
-def check_sim(options, results):
-    if make(results, "simulation", f"{options.build}/sim/sim", f"BUILD={options.build}"):
-        run_jobs(simulations(options.build, "sim", options.sim_seeds), results)
+def check_sim(options, builds):
+    return simulations(options.build, "sim", options.sim_seeds,
+                       builds.job("all", os.path.join(options.build, "sim/sim")))
 
 
-def check_coverage(options, results):
+def check_coverage(options, builds):
     """What the simulation never enters is what its list says, each with its reason."""
-    run_jobs([Job("what the simulation never enters", ["make", "--no-print-directory", "sim-coverage"],
-                  timeout=COVERAGE_TIMEOUT_S)], results)
+    return [Job("what the simulation never enters", ["make", "--no-print-directory", "sim-coverage"],
+                timeout=COVERAGE_TIMEOUT_S)]
 
 
-def check_model(options, results):
-    run_jobs([Job("spin model of the ring", ["sh", "tests/model/run.sh"], alone=True)], results)
+def check_model(options, builds):
+    return [Job("spin model of the ring", ["sh", "tests/model/run.sh"])]
 
 
-def check_valgrind(options, results):
-    if make(results, "all", "all", "tests", f"{options.build}/bench/drain", f"BUILD={options.build}"):
-        run_jobs([Job("instructions an event", [sys.executable, "tests/instructions.py", options.build])], results)
-        run_jobs([Job(f"valgrind {name}",
-                      ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
-                       f"{options.build}/unit/{name}"], {"RINGTAIL_SMALL": "1"}, timeout=300)
-                  for name in VALGRIND_UNITS
-                  if os.path.exists(f"{options.build}/unit/{name}")], results)
+def check_valgrind(options, builds):
+    built = builds.job("all", "all", "tests", os.path.join(options.build, "bench/drain"))
+    return [Job("instructions an event", [sys.executable, "tests/instructions.py", options.build],
+                after=built),
+            *(Job(f"valgrind {name}",
+                  ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
+                   f"{options.build}/unit/{name}"], after=built)
+              for name in VALGRIND_UNITS)]
 
 
-def check_fuzz(options, results):
-    build = f"{options.build}/fuzz"
-    if not make(results, "fuzzers", "fuzzers", "all", f"BUILD={build}", "CC=clang",
-                f"SANITIZE={FUZZ}", "CFLAGS=-O2 -g"):
-        return
+def check_fuzz(options, builds):
+    build, built = builds.directory("fuzzers"), builds.job("fuzzers", "fuzzers", "all")
     if options.fuzz_runs:
         bound, limit = f"-runs={options.fuzz_runs}", FUZZ_RUNS_TIMEOUT_S
         said = f"{options.fuzz_runs} runs"
@@ -376,42 +424,68 @@ def check_fuzz(options, results):
                          f"-artifact_prefix={build}/{name}-"]
                         + ([f"-max_len={FUZZ_BYTES[name]}"] if name in FUZZ_BYTES else [])
                         + [found] + ([seeds] if os.path.isdir(seeds) else []),
-                        timeout=limit))
-    run_jobs(jobs, results)
+                        timeout=limit, after=built))
+    return jobs
 
 
-def check_kmod(options, results):
-    if make(results, "all", "all", f"BUILD={options.build}"):
-        run_jobs([kmod_guest(options)], results)
+def check_kmod(options, builds):
+    return [Job("kernel module in qemu", ["sh", "tests/kmod/run.sh", options.build],
+                timeout=KMOD_TIMEOUT_S, again=True, only="RT_RUN", after=builds.job("all", "all"))]
 
 
-def check_systemd(options, results):
-    if make(results, "all", "all", f"BUILD={options.build}"):
-        run_jobs([systemd_guest(options)], results)
+def check_systemd(options, builds):
+    return [Job("units in qemu", ["sh", "tests/systemd/run.sh", options.build],
+                timeout=SYSTEMD_TIMEOUT_S, again=True, only="RT_RUN", after=builds.job("all", "all"))]
 
 
-def check_guests(options, results):
-    """Both, beside each other: a guest keeps one CPU busy."""
-    if make(results, "all", "all", f"BUILD={options.build}"):
-        run_jobs([kmod_guest(options), systemd_guest(options)], results)
+def check_guests(options, builds):
+    return check_kmod(options, builds) + check_systemd(options, builds)
 
 
-def check_packages(options, results):
+def check_packages(options, builds):
     """Without ccache, which would hide what differs from build to build."""
     built, scratch = f"{options.build}/packages", f"{options.build}/packages-test"
-    if not make(results, "all", "all", f"BUILD={options.build}"):
-        return
-    run_jobs([Job("packages build", ["sh", ".ci/deb.sh", built], {"CCACHE_DISABLE": "1"},
-                  timeout=PACKAGES_TIMEOUT_S, alone=True)], results)
-    run_jobs([Job("packages in qemu", ["sh", "tests/systemd/run.sh", options.build, built],
-                  timeout=SYSTEMD_TIMEOUT_S, again=True),
-              Job("packages are the same elsewhere",
-                  ["sh", "tests/packages/same_elsewhere.sh", built, f"{scratch}/elsewhere"],
-                  timeout=PACKAGES_TIMEOUT_S),
-              Job("a release", [sys.executable, "tests/packages/dist_test.py", f"{scratch}/dist"]),
-              Job("packages hold what they are to",
-                  [sys.executable, "tests/packages/contents.py", built, f"{scratch}/contents"],
-                  timeout=PACKAGES_TIMEOUT_S)], results)
+    packages = Job("packages build", ["sh", ".ci/deb.sh", built], {"CCACHE_DISABLE": "1"},
+                   timeout=PACKAGES_TIMEOUT_S, after=builds.job("all", "all"))
+    return [packages,
+            Job("packages in qemu", ["sh", "tests/systemd/run.sh", options.build, built],
+                timeout=SYSTEMD_TIMEOUT_S, again=True, after=packages),
+            Job("packages are the same elsewhere",
+                ["sh", "tests/packages/same_elsewhere.sh", built, f"{scratch}/elsewhere"],
+                timeout=PACKAGES_TIMEOUT_S, after=packages),
+            Job("a release", [sys.executable, "tests/packages/dist_test.py", f"{scratch}/dist"],
+                after=packages),
+            Job("packages hold what they are to",
+                [sys.executable, "tests/packages/contents.py", built, f"{scratch}/contents"],
+                timeout=PACKAGES_TIMEOUT_S, after=packages)]
+
+
+def check_kernels(options, builds):
+    """The BPF source under other kernels, one after the other: limits of time hold in a guest, too."""
+    return [Job(f"kernel of {name} in qemu",
+                [sys.executable, "tests/kernels/run.py", options.build, *suite], timeout=KERNEL_TIMEOUT_S,
+                weight=ALONE, again=True, only="RT_RUN", after=builds.job("all", "all", "tests"))
+            for name, suite in KERNELS.items()]
+
+
+def check_backends(options, builds):
+    """What real servers have stored. Those that cannot be had are skips of their own, and the cases do
+    without them; with none of them there are no cases."""
+    built = builds.job("all", "all")
+    directory = os.path.join(options.build, "interop")
+    cases = sorted(os.path.basename(path)[:-3] for path in glob.glob("tests/interop/*.py"))
+
+    def any_server():
+        return any(os.access(os.path.join(directory, name), os.X_OK) for name in SERVERS)
+
+    # What is alone runs in this order: all servers are there, or cannot be had, when the first case begins.
+    return [*(Job(f"server {name}", [sys.executable, "tests/interop/servers.py", name, directory]
+                  + (["--kept"] if name in SERVERS_IF_KEPT else []),
+                  timeout=SERVER_BUILD_TIMEOUT_S, weight=ALONE, after=built) for name in SERVERS),
+            *(Job(f"interop {name}", [sys.executable, f"tests/interop/{name}.py"],
+                  {"RINGTAIL_BUILD": options.build, "RINGTAIL_INTEROP": directory},
+                  timeout=INTEROP_TIMEOUT_S, weight=ALONE, again=True, after=built, when=any_server)
+              for name in cases if name not in NO_INTEROP_CASES)]
 
 
 def cpu_seconds():
@@ -452,43 +526,6 @@ def check_cost(options, results, spent):
                 f"{said}. Find what grew, or change {COST} and say why.")
 
 
-def kmod_guest(options):
-    return Job("kernel module in qemu", ["sh", "tests/kmod/run.sh", options.build],
-               timeout=KMOD_TIMEOUT_S, again=True, only="RT_RUN")
-
-
-def systemd_guest(options):
-    return Job("units in qemu", ["sh", "tests/systemd/run.sh", options.build],
-               timeout=SYSTEMD_TIMEOUT_S, again=True, only="RT_RUN")
-
-
-def check_kernels(options, results):
-    """The BPF source under other kernels, one after the other: limits of time hold in a guest, too."""
-    if make(results, "all", "all", "tests", f"BUILD={options.build}"):
-        run_jobs([Job(f"kernel of {name} in qemu",
-                      [sys.executable, "tests/kernels/run.py", options.build, *suite],
-                      timeout=KERNEL_TIMEOUT_S, alone=True, again=True, only="RT_RUN")
-                  for name, suite in KERNELS.items()], results)
-
-
-def check_backends(options, results):
-    """What real servers have stored. Those that cannot be had are skips of their own, and the cases do
-    without them; with none of them there are no cases."""
-    if not make(results, "all", "all", f"BUILD={options.build}"):
-        return
-    directory = os.path.join(options.build, "interop")
-    run_jobs([Job(f"server {name}", [sys.executable, "tests/interop/servers.py", name, directory]
-                  + (["--kept"] if name in SERVERS_IF_KEPT else []),
-                  timeout=SERVER_BUILD_TIMEOUT_S, alone=True) for name in SERVERS], results)
-    if not any(os.access(os.path.join(directory, name), os.X_OK) for name in SERVERS):
-        return
-    cases = sorted(os.path.basename(path)[:-3] for path in glob.glob("tests/interop/*.py"))
-    run_jobs([Job(f"interop {name}", [sys.executable, f"tests/interop/{name}.py"],
-                  {"RINGTAIL_BUILD": options.build, "RINGTAIL_INTEROP": directory},
-                  timeout=INTEROP_TIMEOUT_S, alone=True, again=True)
-              for name in cases if name not in NO_INTEROP_CASES], results)
-
-
 PARTS = {
     "arrows": check_arrows,
     "unit": check_unit,
@@ -515,7 +552,7 @@ def main():
     parts = {**PARTS, **PARTS_MORE, **PARTS_OF_PARTS}
     parser.add_argument("--only", choices=parts, action="append")
     parser.add_argument("--more", action="store_true", help="the parts that take the network")
-    parser.add_argument("--fuzz-seconds", type=int, default=12, help="for each fuzzer")
+    parser.add_argument("--fuzz-seconds", type=int, default=8, help="for each fuzzer")
     parser.add_argument("--fuzz-runs", type=int, metavar="N", help="instead: of each fuzzer")
     parser.add_argument("--sim-seeds", type=int, default=800, metavar="N",
                         help="made-up histories to run, of each kind")
@@ -534,13 +571,12 @@ def main():
     os.makedirs(directory, exist_ok=True)
     results = Results(directory)
     begin = time.monotonic()
+    builds, jobs = Builds(options.build), []
     for part in options.only or (PARTS_MORE if options.more else PARTS):
-        print(f"{part}:", flush=True)
-        began = time.monotonic()
-        cpu_began = cpu_seconds()
-        parts[part](options, results)
-        print(f"  {part}: {time.monotonic() - began:.0f} s (CPU {cpu_seconds() - cpu_began:.0f} s)",
-              flush=True)
+        for job in parts[part](options, builds):
+            job.part = part
+            jobs.append(job)
+    run_jobs([*builds.in_order(), *jobs], results)
     if options.allow_skip is not None:
         for name, reason in list(results.skipped):
             if name not in options.allow_skip:
@@ -548,6 +584,7 @@ def main():
                 results.failed.append(name)
                 results.skipped.remove((name, reason))
     check_cost(options, results, cpu_seconds())
+    print("\n".join(results.part_lines()))
     print(f"in {time.monotonic() - begin:.0f} s (CPU {cpu_seconds():.0f} s)" +
           f", {len(results.unstable)} unstable" +
           "".join(f"\nunstable: {name}" for name in results.unstable) +

@@ -3,7 +3,7 @@
 # emulation), runs them there, and prints one `ok NAME`, `not ok NAME`, `late NAME` or `skip NAME` for each;
 # below those that did not pass, what they said.
 #
-#	tests/kmod/run.sh [BUILD_DIR]		RT_RUN=GLOB,...: only these. RT_FUZZ_S=60: how long
+#	tests/kmod/run.sh [BUILD_DIR]		RT_RUN=GLOB,...: only these. RT_FUZZ_S=20: how long
 #						to fuzz. RT_PARALLEL=, RT_DAEMON=: without that
 #						boot. RT_CPUS=2. RT_KERNEL=6.1.0-56-amd64.
 #
@@ -15,8 +15,8 @@ cd "$(dirname "$0")/../.." || exit 1
 programs=$(realpath -m "${1:-build}")
 build=$programs/kmod-test
 cpus=${RT_CPUS:-2}
-fuzz_s=${RT_FUZZ_S-60}
-timeout_s=$((480 + ${fuzz_s:-0}))
+fuzz_s=${RT_FUZZ_S-20}
+timeout_s=$((520 + ${fuzz_s:-0}))
 
 . tests/kernels/daemon_root.sh
 . tests/kernels/guest_clock.sh
