@@ -352,9 +352,11 @@ static uint32_t translate(const struct source *source, const struct source_reque
 			to->sched_unfiltered |= REQUEST_SCHED(probe);
 	}
 	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++) {
-		if (is_unfiltered(from, RT_PROBE_TIMER + slot))
+		const struct source_bpf_timer *timer = &source->timers.timer[slot];
+
+		if (timer->name[0] && is_unfiltered(from, timer->probe))
 			to->timer[slot].flags |= TIMER_UNFILTERED;
-		if (wants(from, RT_PROBE_TIMER + slot))
+		if (timer->name[0] && wants(from, timer->probe))
 			programs |= PROGRAMS_OF_THREADS;
 	}
 	if (wants(from, RT_PROBE_SCHED_SWITCH))
@@ -428,14 +430,26 @@ static void publish(struct source *source, const struct bpf_request *request,
 	__atomic_store_n(&shared->generation, request->generation, __ATOMIC_RELEASE);
 }
 
-static uint32_t wanted_timers(const struct source_request *request)
+static uint32_t wanted_timers(const struct source *source, const struct source_request *request)
 {
 	uint32_t timers = 0;
 
-	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++)
-		if (wants(request, RT_PROBE_TIMER + slot))
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++) {
+		const struct source_bpf_timer *timer = &source->timers.timer[slot];
+
+		if (timer->name[0] && wants(request, timer->probe))
 			timers |= 1u << slot;
+	}
 	return timers;
+}
+
+/* Clocks that were made on request get slots. */
+static int place_timers(struct source *source, const struct source_request *request, struct error *error)
+{
+	struct source_bpf_timer wanted[RT_TIMERS_MAX + 1];
+	unsigned n = source_bpf_made_timers(source->made, request, wanted, RT_TIMERS_MAX + 1);
+
+	return source_bpf_timers_place(&source->timers, wanted, n <= RT_TIMERS_MAX ? n : RT_TIMERS_MAX + 1, error);
 }
 
 /* What is attached before the request is published records nothing until then. */
@@ -449,7 +463,7 @@ static int attach_wanted(struct source *source, const struct source_request *req
 		err = attach(source, programs, error);
 	if (err)
 		return err;
-	err = source_bpf_timers_attach(&source->timers, wanted_timers(request), next, error);
+	err = source_bpf_timers_attach(&source->timers, wanted_timers(source, request), next, error);
 	if (err)
 		source_bpf_objects_detach(&source->objects, programs, source->store);
 	return err;
@@ -474,6 +488,9 @@ static int bpf_configure(struct source *source, const struct source_request *req
 				 request->clauses, RT_FILTER_CLAUSES_MAX);
 	memcpy(next.clause, request->clause, sizeof(next.clause));
 	memcpy(next.excluded, source->excluded, sizeof(next.excluded));
+	err = place_timers(source, request, error);
+	if (err)
+		return err;
 	after = translate(source, request, &next, words);
 	if (source_bpf_made_wanted(request))
 		after |= PROGRAMS_OF_THREADS;
@@ -491,7 +508,7 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	source->generation = next.generation;
 	source->syscalls_since = next.syscalls_since;
 	source_bpf_objects_detach(&source->objects, before & ~after, source->store);
-	source_bpf_timers_detach(&source->timers, wanted_timers(request));
+	source_bpf_timers_detach(&source->timers, wanted_timers(source, request));
 	err = source_bpf_rings_wait_for_programs(&source->objects);
 	source_bpf_stuck_note(&source->stuck, &next, words);
 	return err ? source_bpf_check_failure(error, -err, "wait for running programs") : 0;
@@ -542,7 +559,7 @@ static int bpf_make(struct source *source, const char *spec, source_offer *offer
 {
 	int err = source_bpf_made_make(source->made, spec, offer, context, error);
 
-	if (!err && !source->has_made) {
+	if (source_bpf_made_count(source->made) && !source->has_made) {
 		source->has_made = true;
 		source_bpf_objects_keep_made(&source->objects, source->store);
 	}

@@ -9,13 +9,17 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/source/bpf_template.h"
+#include "daemon/source/bpf_timers.h"
 #include "proto/limits.h"
 
 _Static_assert(PROBES_MADE_MAX == RT_PROBES_MADE_MAX, "the limit says what the numbers allow");
 
 /* A kind of probe is a row here. The providers' names go to the engine: see loader_message.h. */
-static const struct made_kind *const kinds[] = {&made_tracepoint, &made_uprobe, &made_uretprobe, &made_usdt};
-static const char providers[] = "tracepoint uprobe uretprobe usdt";
+static const struct made_kind *const kinds[] = {
+	&made_tracepoint, &made_uprobe, &made_uretprobe, &made_usdt,
+	&made_profile, &made_interval, &made_software, &made_hardware,
+};
+static const char providers[] = "tracepoint uprobe uretprobe usdt profile interval software hardware";
 
 #define KINDS	(sizeof(kinds) / sizeof(kinds[0]))
 
@@ -312,7 +316,8 @@ int source_bpf_made_attach(struct source_bpf_made *made, const struct source_req
 	int err = check_count(made, request, error);
 
 	for (unsigned i = 0; i < made->probes && !err; i++) {
-		if (!has_bit(request->probes, i) || is_attached(&made->probe[i]))
+		if (!has_bit(request->probes, i) || is_attached(&made->probe[i]) ||
+		    !kinds[made->probe[i].kind]->attach)
 			continue;
 		err = attach_one(made, &made->probe[i], error);
 		if (!err)
@@ -322,6 +327,28 @@ int source_bpf_made_attach(struct source_bpf_made *made, const struct source_req
 		if (fresh[i / 8] & 1u << i % 8)
 			detach(made, &made->probe[i]);
 	return err;
+}
+
+unsigned source_bpf_made_count(const struct source_bpf_made *made)
+{
+	return made->probes;
+}
+
+unsigned source_bpf_made_timers(const struct source_bpf_made *made, const struct source_request *request,
+				struct source_bpf_timer *timer, unsigned most)
+{
+	unsigned timers = 0;
+
+	for (unsigned i = 0; i < made->probes; i++) {
+		if (kinds[made->probe[i].kind]->attach || !has_bit(request->probes, i))
+			continue;
+		if (timers < most) {
+			timer[timers] = *(const struct source_bpf_timer *)made->probe[i].own;
+			timer[timers].probe = (uint16_t)(RT_PROBE_MADE + i);
+		}
+		timers++;
+	}
+	return timers;
 }
 
 bool source_bpf_made_wanted(const struct source_request *request)

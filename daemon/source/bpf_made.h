@@ -17,6 +17,7 @@
 struct finder;
 struct ringtail_bpf;
 struct source_bpf_made;
+struct source_bpf_timer;
 struct source_bpf_template;
 
 /* What the kinds share. */
@@ -74,7 +75,10 @@ struct made_kind {
 	int (*make)(void *state, const struct made_spec *spec, struct made_sink *sink,
 		    struct error *error);
 
-	/* Loads and attaches; it records nothing before a request wants it. On failure *to holds nothing. */
+	/*
+	 * Loads and attaches; it records nothing before a request wants it. On failure *to holds nothing.
+	 * NULL: its probes are clocks, `own` is a source_bpf_timer, and source_bpf_timers attaches them.
+	 */
 	int (*attach)(void *state, const struct source_bpf_kit *kit,
 		      const Ringtail__V1__Probe *message, const void *own, struct made_program *to,
 		      struct error *error);
@@ -83,6 +87,7 @@ struct made_kind {
 };
 
 extern const struct made_kind made_tracepoint, made_uprobe, made_uretprobe, made_usdt;
+extern const struct made_kind made_profile, made_interval, made_software, made_hardware;
 
 /* ---- All of them ------------------------------------------------------------------------------ */
 
@@ -119,6 +124,13 @@ void source_bpf_made_wish(struct source_bpf_made *made, const struct source_requ
  * some 50 ms. Detaches one of them; false: there is none.
  */
 bool source_bpf_made_detach_one(struct source_bpf_made *made);
+
+/* How many there are. */
+unsigned source_bpf_made_count(const struct source_bpf_made *made);
+
+/* The clocks among those that the request wants; timer[] has room for `most`. How many they are in all. */
+unsigned source_bpf_made_timers(const struct source_bpf_made *made, const struct source_request *request,
+				struct source_bpf_timer *timer, unsigned most);
 
 /* Adds what the kernel counts of their programs. */
 int source_bpf_made_stats(const struct source_bpf_made *made, struct source_stats *stats);

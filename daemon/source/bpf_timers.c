@@ -201,6 +201,54 @@ static void refuse_counter(const struct source_bpf_timer *timer, int err, struct
 		   " virtual machine a PMU");
 }
 
+/* Those of the table keep theirs. */
+static bool is_free(const struct source_bpf_timer *timer, const struct source_bpf_timer wanted[], unsigned n)
+{
+	if (timer->attachment || (timer->name[0] && timer->probe < RT_PROBE_MADE))
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if (timer->name[0] && timer->probe == wanted[i].probe)
+			return false;
+	return true;
+}
+
+static struct source_bpf_timer *find_slot(struct source_bpf_timers *timers, uint16_t probe)
+{
+	for (unsigned slot = 0; slot < RT_TIMERS_MAX; slot++)
+		if (timers->timer[slot].name[0] && timers->timer[slot].probe == probe)
+			return &timers->timer[slot];
+	return NULL;
+}
+
+static int refuse_place(const struct source_bpf_timer *timer, struct error *error)
+{
+	error_set(error, E2BIG, "too-many-timers", "%s: all clients together ask for more than %d different clocks and"
+		  " counters", timer->name, RT_TIMERS_MAX);
+	error_hint(error, "ask for one that is recorded already, or end a stream that has another");
+	return -E2BIG;
+}
+
+int source_bpf_timers_place(struct source_bpf_timers *timers, const struct source_bpf_timer wanted[],
+			    unsigned n, struct error *error)
+{
+	for (unsigned i = 0, slot = 0; i < n; i++) {
+		struct source_bpf_timer *timer;
+		int *link;
+
+		if (find_slot(timers, wanted[i].probe))
+			continue;
+		while (slot < RT_TIMERS_MAX && !is_free(&timers->timer[slot], wanted, n))
+			slot++;
+		if (slot == RT_TIMERS_MAX)
+			return refuse_place(&wanted[i], error);
+		timer = &timers->timer[slot];
+		link = timer->link;
+		*timer = wanted[i];
+		timer->link = link;
+	}
+	return 0;
+}
+
 static int attach_slot(struct source_bpf_timers *timers, unsigned slot, struct error *error)
 {
 	struct source_bpf_timer *timer = &timers->timer[slot];

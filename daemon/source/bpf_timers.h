@@ -16,7 +16,7 @@
 #include "query/error.h"
 
 struct source_bpf_timer {
-	char name[48];			/* as people write it; "": the slot is free */
+	char name[48];			/* as people write it; "": the slot was never used */
 	uint16_t probe;			/* its id */
 	uint64_t period_ns;		/* or how many events */
 	bool interval, counts;
@@ -29,7 +29,7 @@ struct source_bpf_timer {
 struct source_bpf_timers {
 	struct source_bpf_objects *objects;
 	struct source_store *store;
-	struct source_bpf_timer timer[RT_TIMERS_MAX];
+	struct source_bpf_timer timer[RT_TIMERS_MAX];	/* the fixed ones first */
 	uint32_t attachments;		/* so far; the next one's number is one more */
 	int online_fd, rate_fd;		/* what the kernel says of CPUs, and of sampling */
 	char online[256];		/* as it was when links were made last */
@@ -41,6 +41,13 @@ void source_bpf_timers_fini(struct source_bpf_timers *timers);
 
 /* Goes on with those that an earlier run left, as `request` has them. */
 void source_bpf_timers_adopt(struct source_bpf_timers *timers, const struct bpf_request *request);
+
+/*
+ * Slots for clocks that were made on request: each has its own as long as it is attached. -E2BIG with *error: all
+ * clients together ask for too many.
+ */
+int source_bpf_timers_place(struct source_bpf_timers *timers, const struct source_bpf_timer wanted[],
+			    unsigned n, struct error *error);
 
 /*
  * Attaches what `wanted` (a bit for each slot) has and is not there yet, and fills in request->timer.

@@ -289,18 +289,9 @@ static Ringtail__V1__Field *field_create(const struct syscall_arg *from)
 	return NULL;
 }
 
-/* Appends a probe; the catalog has room for it. */
-static int catalog_add(Ringtail__V1__Catalog *catalog, uint32_t id, const char *provider,
-		       const char *function, const char *name, const struct syscall_arg *field,
-		       unsigned fields)
+static int probe_fill(Ringtail__V1__Probe *probe, const char *provider, const char *function,
+		      const char *name, const struct syscall_arg *field, unsigned fields)
 {
-	Ringtail__V1__Probe *probe = malloc(sizeof(*probe));
-
-	if (!probe)
-		return -ENOMEM;
-	ringtail__v1__probe__init(probe);
-	catalog->probe[catalog->n_probe++] = probe;
-	probe->id = id;
 	probe->provider = strdup(provider);
 	probe->function = strdup(function);
 	probe->name = strdup(name);
@@ -314,6 +305,21 @@ static int catalog_add(Ringtail__V1__Catalog *catalog, uint32_t id, const char *
 		probe->n_field++;
 	}
 	return 0;
+}
+
+/* Appends a probe; the catalog has room for it. */
+static int catalog_add(Ringtail__V1__Catalog *catalog, uint32_t id, const char *provider,
+		       const char *function, const char *name, const struct syscall_arg *field,
+		       unsigned fields)
+{
+	Ringtail__V1__Probe *probe = malloc(sizeof(*probe));
+
+	if (!probe)
+		return -ENOMEM;
+	ringtail__v1__probe__init(probe);
+	catalog->probe[catalog->n_probe++] = probe;
+	probe->id = id;
+	return probe_fill(probe, provider, function, name, field, fields);
 }
 
 /* ---- the probes --------------------------------------------------------------------------- */
@@ -433,14 +439,39 @@ static int catalog_add_unknown(Ringtail__V1__Catalog *catalog, uint32_t words[RT
 	return err;
 }
 
+static const struct syscall_arg *timer_fields(const char *provider, unsigned *fields)
+{
+	bool interval = strcmp(provider, "interval") == 0;
+
+	*fields = interval ? 1 : strcmp(provider, "profile") == 0 ? 3 : 4;
+	return interval ? &timer_field[2] : timer_field;
+}
+
+Ringtail__V1__Probe *syscall_catalog_timer(const char *provider, const char *function, const char *name)
+{
+	Ringtail__V1__Probe *probe = malloc(sizeof(*probe));
+	const struct syscall_arg *field;
+	unsigned fields;
+
+	if (!probe)
+		return NULL;
+	ringtail__v1__probe__init(probe);
+	field = timer_fields(provider, &fields);
+	if (probe_fill(probe, provider, function, name, field, fields) == 0)
+		return probe;
+	ringtail__v1__probe__free_unpacked(probe, NULL);
+	return NULL;
+}
+
 static int catalog_add_timer(Ringtail__V1__Catalog *catalog, unsigned slot)
 {
 	const struct timer_probe *timer = &timer_probe[slot];
-	bool interval = strcmp(timer->provider, "interval") == 0;
-	bool profile = strcmp(timer->provider, "profile") == 0;
+	const struct syscall_arg *field;
+	unsigned fields;
 
-	return catalog_add(catalog, RT_PROBE_TIMER + slot, timer->provider, timer->function, timer->name,
-			   interval ? &timer_field[2] : timer_field, interval ? 1 : profile ? 3 : 4);
+	field = timer_fields(timer->provider, &fields);
+	return catalog_add(catalog, RT_PROBE_TIMER + slot, timer->provider, timer->function, timer->name, field,
+			   fields);
 }
 
 int syscall_catalog_create(Ringtail__V1__Catalog **out, uint32_t words[RT_SYSCALLS_MAX])

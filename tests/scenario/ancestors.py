@@ -41,8 +41,8 @@ def answers(app, pid, port):
             [rf"^{app};.*burn \d+$"],
         """tracectl stream -p process:map:executable -p fsync -f 'comm == "app"' --flags ustack --duration 10s""":
             [mine + rf"process:map:executable\(.*path=\".*/{app}\""],
-        """tracectl stream -p profile:hz:99 -f 'comm == "app"' --duration 10s""": [mine + r"profile:hz:99\("],
-        "tracectl stream -p interval:ms:100 -n 2": [r"interval:ms:100\(.*\n.*interval:ms:100\("],
+        """tracectl stream -p profile:hz:250 -f 'comm == "app"' --duration 10s""": [mine + r"profile:hz:250\("],
+        "tracectl stream -p interval:hz:20 -n 2": [r"interval:hz:20\(.*\n.*interval:hz:20\("],
         """tracectl stream -p fsync -p syscall:fsync:entry -p syscall:fsync:return -f 'comm == "app"' --duration 10s""":
             [r"fsync\(fd=\d+\) \.\.\.$", r"\.\.\. fsync = 0$", r"fsync\(fd=\d+\) = 0 <"],
         "tracectl stat": [r"lost", r"residual 0"],
@@ -76,6 +76,7 @@ def answers(app, pid, port):
         "tracectl stream --since -1m --until now -p 'tracepoint:sched:sched_process_*'":
             [r"sched_process_exec.*\"/bin/true\""],
         "tracectl count --from sched_switch --to sched_switch --on tid=next_tid --by comm --top 1000 --duration 10s": [rf"^ +\d.*  {app}$"],
+        """tracectl stream -p uprobe:/usr/bin/app:burn -f 'comm == "app"' --duration 10s""": [mine + r"uprobe:.*:burn\("],
         "tracectl stream -p hardware:branch-misses:1000 -n 1": [r"hardware:branch-misses:1000|\[no-counter\]"],
     }
 
@@ -109,6 +110,7 @@ class Page:
     def words(self, command):
         """The words behind tracectl, and the daemon that they are for."""
         command = command.replace(" before.", f" {self.case.path('before.')}")
+        command = command.replace("/usr/bin/app", self.case.path(self.app))
         words = known.words_of(command, self.app, self.pid, [])
         if "--duration 1s" in command:          # of the host, and by itself
             words += ["--duration", "1s"]
