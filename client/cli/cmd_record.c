@@ -2,6 +2,7 @@
  * cmd_record: the frames of a stream, as they come, to a file.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,12 +35,15 @@ static void take_frame(void *context, const uint8_t *frame, size_t bytes)
 }
 
 /* Opens what -w names; refuses what a recording would spoil. */
-static int open_file(struct recording *recording, struct ringtail_error *error)
+static int open_file(struct recording *recording, const char *command, struct ringtail_error *error)
 {
+	char hint[96];
+
+	snprintf(hint, sizeof(hint), "name a file, or pipe it: tracectl %s -w - | ...", command);
 	if (recording->path)
 		recording->existed = access(recording->path, F_OK) == 0;
 	return output_open(recording->path, "a recording is no text",
-			   "name a file, or pipe it: tracectl record -w - | ...", error);
+			   hint, error);
 }
 
 /* The pump has told what went wrong before; here is what goes wrong at the very end. */
@@ -72,7 +76,7 @@ enum exit_code cmd_record_as(const struct settings *settings, const char *comman
 	int fd;
 
 	if (!settings->write) {
-		failure_set(&error, EINVAL, "no-file", "record where? -w FILE is missing");
+		failure_set(&error, EINVAL, "no-file", "%s where? -w FILE is missing", command);
 		return cmd_usage(&error, command);
 	}
 	if (strcmp(settings->write, "-")) {
@@ -82,7 +86,7 @@ enum exit_code cmd_record_as(const struct settings *settings, const char *comman
 			    "stdout cannot take both the recording and the events");
 		return cmd_usage(&error, command);
 	}
-	fd = open_file(&recording, &error);
+	fd = open_file(&recording, command, &error);
 	if (fd < 0)
 		return cmd_fail(&error, NULL);
 	out_init(&out, fd);

@@ -328,7 +328,8 @@ static int find_permanent(struct subscriptions *all, struct subscription **subsc
 			return 0;
 	error_set(error, EINVAL, "no-default-probes",
 		  "no probe was asked for, and this daemon has none that is always on");
-	error_hint(error, "say which: tracectl stream -p 'syscall:*:call'; or give ringtaild --probe");
+	error_hint(error, "name some, as in -p 'syscall:*:call'; or record some always, from now on: `tracectl"
+			  " enable 'syscall:*:call'`, or `probe` in ringtaild.conf");
 	return -EINVAL;
 }
 

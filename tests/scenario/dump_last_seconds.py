@@ -46,6 +46,10 @@ def main(case):
     path = case.path("nothing.rt")
     done = case.tracectl(daemon, "dump", "--last", "10s", "-p", "syscall:getppid:call", "-w", path)
     case.check(done.code == 3 and "record it always" in done.err, "of what nobody recorded, that is said", done.err)
+    bare = case.tracectl(daemon, "dump", "-w", path)
+    case.check(bare.code == 1 and "[no-default-probes]" in bare.err and "tracectl enable" in bare.err and
+               "tracectl stream" not in bare.err, "where nothing is always on, the hint is one for a dump", bare.err)
+    case.check("dump where?" in case.tracectl(daemon, "dump").err, "and so it is where no file is named")
     for words in (("dump",), ("dump", "--last", "yesterday", "-w", path), ("dump", "-w", path, "--since", "-1m")):
         case.check_equal(case.tracectl(daemon, *words).code, 2, f"{' '.join(words[:3])} is usage")
     case.check(os.path.getsize(path), "and nothing is spoiled")
