@@ -186,6 +186,23 @@ const char *export_event_address(const struct export_event *event)
 	return NULL;
 }
 
+/* The text that its own word and those behind it hold, as of tracepoints; false: they hold none. */
+static bool text_in_words(const struct export_event *event, unsigned field, char *text, size_t bytes)
+{
+	const Ringtail__V1__Field *as = event->probe->field[field];
+	size_t held = as->bytes, have = (event->fields - field) * sizeof(event->field[0]);
+	char shown[STRING_BYTES_MAX + 1];
+
+	if (as->type != RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT || !held)
+		return false;
+	held = held < have ? held : have;
+	visible_copy(shown, sizeof(shown), (const char *)&event->field[field],
+		     strnlen((const char *)&event->field[field],
+			     held < STRING_BYTES_MAX ? held : STRING_BYTES_MAX));
+	snprintf(text, bytes, "\"%s\"", shown);
+	return true;
+}
+
 const char *export_event_value_text(const struct export_event *event, unsigned field, char *text,
 				    size_t bytes)
 {
@@ -196,6 +213,8 @@ const char *export_event_value_text(const struct export_event *event, unsigned f
 		snprintf(text, bytes, "\"%s\"", string);
 		return text;
 	}
+	if (text_in_words(event, field, text, bytes))
+		return text;
 	switch (event->probe->field[field]->type) {
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED:
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_FD:
@@ -250,8 +269,9 @@ static void put_arguments(struct line *line, const struct export_event *event, u
 
 	put(line, "(");
 	for (unsigned i = first; i < event->fields; i++)
-		put(line, "%s%s=%s", i > first ? ", " : "", event->probe->field[i]->name,
-		    export_event_value_text(event, i, text, sizeof(text)));
+		if (event->probe->field[i]->type != RINGTAIL__V1__FIELD_TYPE__FIELD_MORE)
+			put(line, "%s%s=%s", i > first ? ", " : "", event->probe->field[i]->name,
+			    export_event_value_text(event, i, text, sizeof(text)));
 	put(line, ")");
 }
 
