@@ -898,12 +898,14 @@ static int start_triggers(struct engine *engine, struct error *error)
 	engine->triggers = triggers_create(&config);
 	if (!engine->triggers)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	engine->answers.triggers = engine->triggers;
 	err = triggers_check(engine->triggers, &engine->config, error);
 	return err ? err : triggers_set(engine->triggers, &engine->config, error);
 }
 
 static void end_triggers(struct engine *engine)
 {
+	engine->answers.triggers = NULL;
 	triggers_destroy(engine->triggers);
 }
 

@@ -34,6 +34,8 @@ static bool was_lost(const Ringtail__V1__Stat *stat, unsigned reason)
 		lost |= has(stat->spool[i]->lost, stat->spool[i]->n_lost, reason);
 	for (size_t i = 0; i < stat->n_export; i++)
 		lost |= has(stat->export[i]->lost, stat->export[i]->n_lost, reason);
+	for (size_t i = 0; i < stat->n_trigger; i++)
+		lost |= has(stat->trigger[i]->lost, stat->trigger[i]->n_lost, reason);
 	return lost;
 }
 
@@ -102,6 +104,9 @@ bool stat_balanced(const Ringtail__V1__Stat *stat)
 			return false;
 	for (size_t i = 0; i < stat->n_spool; i++)
 		if (stat->spool[i]->residual)
+			return false;
+	for (size_t i = 0; i < stat->n_trigger; i++)
+		if (stat->trigger[i]->residual)
 			return false;
 	return true;
 }
@@ -286,6 +291,25 @@ static void put_exports(struct out *out, const Ringtail__V1__Stat *stat)
 	}
 }
 
+static void put_triggers(struct out *out, const Ringtail__V1__Stat *stat)
+{
+	if (!stat->n_trigger)
+		return;
+	put(out, "\n%-32s %-8s %12s %8s %12s  %-19s  %s\n", "trigger", "state", "matches", "fired",
+	    "suppressed", "fired last", "rule");
+	for (size_t i = 0; i < stat->n_trigger; i++) {
+		const Ringtail__V1__TriggerStat *trigger = stat->trigger[i];
+		char fired[WHEN_BYTES];
+
+		put(out, "%-32.64s %-8s %12llu %8llu %12llu  %-19s  %.400s\n", trigger->name,
+		    trigger->state, (unsigned long long)trigger->matches,
+		    (unsigned long long)trigger->fired, (unsigned long long)trigger->suppressed,
+		    format_when(trigger->fired_realtime_ns, fired), trigger->rule);
+		if (trigger->why[0])
+			put(out, "    %.400s\n", trigger->why);
+	}
+}
+
 /* " + 12 lost (ring, ring full)" for each reason there is. */
 static void put_lost(struct out *out, Ringtail__V1__LossCount *const *lost, size_t n)
 {
@@ -392,6 +416,16 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 			put(out, "    and an unknown number lost, in %llu gap%s\n",
 			    (unsigned long long)export->gaps, export->gaps > 1 ? "s" : "");
 	}
+	for (size_t i = 0; i < stat->n_trigger; i++) {
+		const Ringtail__V1__TriggerStat *trigger = stat->trigger[i];
+
+		put(out, "  trigger %.64s: %llu produced = %llu matches + %llu filtered", trigger->name,
+		    (unsigned long long)trigger->produced, (unsigned long long)trigger->matches,
+		    (unsigned long long)trigger->filtered);
+		put_lost(out, trigger->lost, trigger->n_lost);
+		put(out, " + %llu in flight; residual %lld\n",
+		    (unsigned long long)trigger->in_flight, (long long)trigger->residual);
+	}
 	put_beside(out, stat);
 	put_advice(out, stat);
 }
@@ -432,6 +466,7 @@ void stat_print_text(struct out *out, const struct ringtail_host *host,
 	put_spools(out, stat);
 	put_consumers(out, stat);
 	put_exports(out, stat);
+	put_triggers(out, stat);
 	put_counters(out, stat, true);
 	put_ledger(out, stat);
 }
@@ -444,6 +479,7 @@ void stat_print_brief(struct out *out, const struct ringtail_host *host,
 	put_spools(out, stat);
 	put_consumers(out, stat);
 	put_exports(out, stat);
+	put_triggers(out, stat);
 	put_counters(out, stat, false);
 }
 
@@ -549,10 +585,27 @@ static json_t *export_object(const Ringtail__V1__ExportStat *export)
 			 "error_realtime_ns", (json_int_t)export->error_realtime_ns);
 }
 
+static json_t *trigger_object(const Ringtail__V1__TriggerStat *trigger)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I}",
+			 "name", trigger->name, "rule", trigger->rule, "state", trigger->state,
+			 "why", trigger->why,
+			 "matches", (json_int_t)trigger->matches,
+			 "fired", (json_int_t)trigger->fired,
+			 "suppressed", (json_int_t)trigger->suppressed,
+			 "fired_realtime_ns", (json_int_t)trigger->fired_realtime_ns,
+			 "produced", (json_int_t)trigger->produced,
+			 "filtered", (json_int_t)trigger->filtered,
+			 "lost", lost_object(trigger->lost, trigger->n_lost),
+			 "in_flight", (json_int_t)trigger->in_flight,
+			 "residual", (json_int_t)trigger->residual);
+}
+
 int stat_print_json(struct out *out, const Ringtail__V1__Stat *stat)
 {
 	json_t *rings = json_array(), *clients = json_array(), *counters = json_object(), *all;
 	json_t *exports = json_array(), *spools = json_array(), *consumers = json_array();
+	json_t *triggers = json_array();
 	char *text;
 	int bad = 0;
 
@@ -577,6 +630,9 @@ int stat_print_json(struct out *out, const Ringtail__V1__Stat *stat)
 	for (size_t i = 0; i < stat->n_spool; i++)
 		bad |= json_array_append_new(spools, spool_object(stat->spool[i]));
 	bad |= json_object_set_new(all, "exports", exports);
+	for (size_t i = 0; i < stat->n_trigger; i++)
+		bad |= json_array_append_new(triggers, trigger_object(stat->trigger[i]));
+	bad |= json_object_set_new(all, "triggers", triggers);
 	for (size_t i = 0; i < stat->n_consumer; i++)
 		bad |= json_array_append_new(consumers, consumer_object(stat->consumer[i]));
 	bad |= json_object_set_new(all, "consumers", consumers);

@@ -393,6 +393,27 @@ static void add_exports(struct metric_builder *builder, const struct daemon_stat
 			   &stat->export[i].lost);
 }
 
+#define TRIGGER(field) offsetof(struct stat_trigger, field)
+
+static const struct row trigger_row[] = {
+	{COLLECTOR "trigger_rule_matches_total", "", "Events that matched the rule", METRIC_COUNTER,
+	 TRIGGER(matches), false},
+	{COLLECTOR "trigger_rule_fired_total", "", "Times the rule fired", METRIC_COUNTER,
+	 TRIGGER(fired), false},
+	{COLLECTOR "trigger_rule_suppressed_total", "",
+	 "Matches that nothing was done about, because the rule had fired within its `every`",
+	 METRIC_COUNTER, TRIGGER(suppressed), false},
+	{COLLECTOR "trigger_rule_residual", "",
+	 "What is left of the rule's ledger; anything but 0 is a bug", METRIC_GAUGE,
+	 TRIGGER(residual), true},
+};
+
+static void add_triggers(struct metric_builder *builder, const struct daemon_stat *stat)
+{
+	add_rows(builder, trigger_row, COUNT(trigger_row), "trigger", stat->trigger,
+		 sizeof(*stat->trigger), stat->triggers);
+}
+
 /* ---- The rest -------------------------------------------------------------------------------- */
 
 static void add_counters(struct metric_builder *builder)
@@ -453,6 +474,7 @@ void metric_self_add(struct metric_builder *builder, const struct daemon_stat *s
 	add_clients(builder, stat);
 	add_spools(builder, stat);
 	add_exports(builder, stat);
+	add_triggers(builder, stat);
 	add_counters(builder);
 }
 
@@ -483,5 +505,6 @@ void daemon_stat_free(struct daemon_stat *stat)
 	free(stat->spool);
 	free(stat->consumer);
 	free(stat->export);
+	free(stat->trigger);
 	free(stat);
 }

@@ -74,6 +74,18 @@ struct stat_export {
 	int64_t residual;
 };
 
+struct stat_trigger {
+	const char *name, *rule, *state, *why;
+	uint64_t matches, fired, suppressed;
+	uint64_t fired_realtime_ns;		/* the last time; 0: never */
+
+	/* Of its stream: 0 where it has none yet. */
+	struct stream_stat now;
+	uint64_t filtered;
+	struct stat_losses lost;
+	int64_t residual;
+};
+
 struct daemon_stat {
 	uint64_t monotonic_ns, uptime_ns;
 	uint64_t recursion_lost;		/* programs that the kernel refused to nest */
@@ -83,12 +95,13 @@ struct daemon_stat {
 	const char *source, *durability;
 	unsigned connected;			/* clients; `client` lists some of them */
 
-	unsigned rings, clients, spools, consumers, exports;
+	unsigned rings, clients, spools, consumers, exports, triggers;
 	struct stat_ring *ring;
 	struct stat_client *client;
 	struct stat_spool *spool;
 	struct consumer_stat *consumer;
 	struct stat_export *export;
+	struct stat_trigger *trigger;
 };
 
 /* NULL is safe. */

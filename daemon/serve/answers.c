@@ -152,7 +152,7 @@ struct rows {
 struct packing {
 	Ringtail__V1__Stat stat;
 	Ringtail__V1__Counter counter[COUNTERS], *counters[COUNTERS];
-	struct rows ring, client, spool, consumer, export, loss;
+	struct rows ring, client, spool, consumer, export, trigger, loss;
 	size_t losses;			/* used, of loss */
 };
 
@@ -195,7 +195,10 @@ static bool make_room(struct packing *packing, const struct daemon_stat *stat)
 		losses += count_losses(&stat->spool[i].lost);
 	for (unsigned i = 0; i < stat->exports; i++)
 		losses += count_losses(&stat->export[i].lost);
-	return make_rows(&packing->loss, losses, sizeof(Ringtail__V1__LossCount)) &&
+	for (unsigned i = 0; i < stat->triggers; i++)
+		losses += count_losses(&stat->trigger[i].lost);
+	return make_rows(&packing->trigger, stat->triggers, sizeof(Ringtail__V1__TriggerStat)) &&
+	       make_rows(&packing->loss, losses, sizeof(Ringtail__V1__LossCount)) &&
 	       make_rows(&packing->ring, stat->rings, sizeof(Ringtail__V1__RingStat)) &&
 	       make_rows(&packing->client, stat->clients, sizeof(Ringtail__V1__ClientStat)) &&
 	       make_rows(&packing->spool, stat->spools, sizeof(Ringtail__V1__SpoolStat)) &&
@@ -323,6 +326,25 @@ static void pack_export(struct packing *packing, const struct stat_export *expor
 	message->error_realtime_ns = export->error_realtime_ns;
 }
 
+static void pack_trigger(struct packing *packing, const struct stat_trigger *trigger,
+			 Ringtail__V1__TriggerStat *message)
+{
+	ringtail__v1__trigger_stat__init(message);
+	message->name = (char *)trigger->name;
+	message->rule = (char *)trigger->rule;
+	message->state = (char *)trigger->state;
+	message->why = (char *)trigger->why;
+	message->matches = trigger->matches;
+	message->fired = trigger->fired;
+	message->suppressed = trigger->suppressed;
+	message->fired_realtime_ns = trigger->fired_realtime_ns;
+	message->produced = trigger->now.produced;
+	message->filtered = trigger->filtered;
+	message->n_lost = pack_losses(packing, &trigger->lost, &message->lost);
+	message->in_flight = trigger->now.in_flight;
+	message->residual = trigger->residual;
+}
+
 static void pack_rows(struct packing *packing, const struct daemon_stat *stat)
 {
 	Ringtail__V1__Stat *message = &packing->stat;
@@ -347,6 +369,10 @@ static void pack_rows(struct packing *packing, const struct daemon_stat *stat)
 	message->export = (Ringtail__V1__ExportStat **)packing->export.list;
 	for (unsigned i = 0; i < stat->exports; i++)
 		pack_export(packing, &stat->export[i], message->export[i]);
+	message->n_trigger = stat->triggers;
+	message->trigger = (Ringtail__V1__TriggerStat **)packing->trigger.list;
+	for (unsigned i = 0; i < stat->triggers; i++)
+		pack_trigger(packing, &stat->trigger[i], message->trigger[i]);
 }
 
 static void pack_counters(struct packing *packing)
@@ -389,6 +415,7 @@ struct frame_ref *answers_stat(const struct answers *answers, const struct daemo
 	free_rows(&packing.spool);
 	free_rows(&packing.consumer);
 	free_rows(&packing.export);
+	free_rows(&packing.trigger);
 	free_rows(&packing.loss);
 	return frame;
 }

@@ -15,6 +15,7 @@
 #include "daemon/serve/always_on.h"
 #include "daemon/serve/session.h"
 #include "daemon/spool/spool.h"
+#include "daemon/trigger/triggers.h"
 #include "daemon/collect/worker.h"
 
 struct answers {
@@ -27,6 +28,7 @@ struct answers {
 	uint64_t started_ns;
 	uint64_t queue_bytes;
 	const struct export_feed *exports;	/* NULL: none */
+	const struct triggers *triggers;	/* NULL: none */
 	const struct spooler *spooler;		/* NULL: nothing is kept on disk */
 	uint64_t batch_interval_ns;
 };

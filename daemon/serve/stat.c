@@ -148,7 +148,8 @@ static int make_room(struct daemon_stat *stat, const struct answers *answers)
 	stat->client = calloc(stat->clients + 1, sizeof(*stat->client));
 	stat->export = calloc(stat->exports + 1, sizeof(*stat->export));
 	stat->consumer = calloc(CONSUMERS_MAX, sizeof(*stat->consumer));
-	if (!stat->ring || !stat->client || !stat->export || !stat->consumer)
+	stat->trigger = calloc(stat->triggers + 1, sizeof(*stat->trigger));
+	if (!stat->ring || !stat->client || !stat->export || !stat->consumer || !stat->trigger)
 		return -ENOMEM;
 	return stat_gather_spools(stat, answers->spooler, answers->batch_interval_ns);
 }
@@ -171,6 +172,7 @@ struct daemon_stat *stat_gather(const struct answers *answers, struct session *c
 		.rings = loader_rings(answers->loader),
 		.clients = sessions,
 		.exports = export_feed_count(answers->exports),
+		.triggers = triggers_count(answers->triggers),
 	};
 	stat->uptime_ns = stat->monotonic_ns - answers->started_ns;
 	if (make_room(stat, answers) != 0) {
@@ -182,6 +184,8 @@ struct daemon_stat *stat_gather(const struct answers *answers, struct session *c
 		gather_ring(answers, i, &stat->ring[i]);
 	for (unsigned i = 0; i < stat->clients; i++)
 		gather_client(session[i], &stat->client[i]);
+	for (unsigned i = 0; i < stat->triggers; i++)
+		triggers_stat(answers->triggers, i, &stat->trigger[i]);
 	for (unsigned i = 0; i < stat->exports; i++) {
 		export_feed_stat(answers->exports, i, &stat->export[i]);
 		stat->export[i].spool_bytes = spooled_bytes(stat, stat->export[i].consumer);

@@ -39,7 +39,7 @@ struct trigger {
 	struct rate rate;
 	struct dump *dump, *enabled;	/* being written; or NULL */
 	bool retired;			/* its rule is gone: it goes with the last of these */
-	uint64_t matches, fired, suppressed, missed;
+	uint64_t matches, fired, suppressed;
 	uint64_t told_suppressed;	/* of these, in the log */
 	uint64_t fired_realtime_ns;
 	char refused[ERROR_TEXT_BYTES];	/* why its probes are not recorded; "": they are */
@@ -231,7 +231,6 @@ static void match(struct trigger *trigger, const struct frame_ref *frame)
 {
 	uint64_t rate;
 
-	trigger->missed += frame_ref_losses(frame);
 	if (!frame->events)
 		return;
 	trigger->matches += frame->events;
@@ -484,4 +483,41 @@ void triggers_destroy(struct triggers *triggers)
 	if (triggers->config.disk_thread)
 		disk_thread_settle(triggers->config.disk_thread);
 	free(triggers);
+}
+
+/* ---- How it stands ----------------------------------------------------------------------------- */
+
+unsigned triggers_count(const struct triggers *triggers)
+{
+	return triggers ? triggers->count : 0;
+}
+
+static const char *state_of(const struct trigger *trigger)
+{
+	if (!trigger->stream)
+		return trigger->subscriber.state == SUBSCRIBER_AWAY ? "refused" : "starting";
+	return trigger->state == FIRED ? "fired" : "quiet";
+}
+
+void triggers_stat(const struct triggers *triggers, unsigned i, struct stat_trigger *stat)
+{
+	const struct trigger *trigger = triggers->trigger[i];
+
+	*stat = (struct stat_trigger){
+		.name = trigger->rule.name,
+		.rule = trigger->rule.text,
+		.state = state_of(trigger),
+		.why = trigger->refused,
+		.matches = trigger->matches,
+		.fired = trigger->fired,
+		.suppressed = trigger->suppressed,
+		.fired_realtime_ns = trigger->fired_realtime_ns,
+	};
+	if (!trigger->stream)
+		return;
+	stat->filtered = trigger->stream->filtered;
+	stat->lost = (struct stat_losses){trigger->stream->lost, 0, LOSS_STAGES};
+	stream_stat(trigger->stream, &stat->now);
+	/* What came was looked at, too. */
+	stat->residual = stat->now.residual + (int64_t)(trigger->stream->delivered - trigger->matches);
 }

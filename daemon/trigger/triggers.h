@@ -13,6 +13,7 @@
 
 #include "daemon/access/audit.h"
 #include "daemon/config/config.h"
+#include "daemon/metrics/stat.h"
 #include "daemon/stream/fanout.h"
 #include "daemon/trigger/dump.h"
 
@@ -43,5 +44,11 @@ void triggers_destroy(struct triggers *triggers);
  */
 int triggers_check(const struct triggers *triggers, const struct config *config, struct error *error);
 int triggers_set(struct triggers *triggers, const struct config *config, struct error *error);
+
+/* ---- How it stands ----------------------------------------------------------------------------- */
+
+/* NULL has none. */
+unsigned triggers_count(const struct triggers *triggers);
+void triggers_stat(const struct triggers *triggers, unsigned i, struct stat_trigger *stat);
 
 #endif

@@ -45,3 +45,9 @@ def await_dumps(case, daemon, count=1):
         found = listed(case, daemon)
         return len(found) >= count and not any(dump["state"] == "writing" for dump in found) and found
     return wait_until(look, f"{count} dumps are written")
+
+
+def quiet_nap(case):
+    """One long enough to match, and not a word about it: None."""
+    path, _ = nap_of(case)
+    case.start(path, "0.06").wait()

@@ -1,0 +1,56 @@
+"""A storm of events that match: one dump is made, and the rest is counted to the event; a stream beside it loses nothing while the
+dump is written, the ledgers close, and the oldest dumps make room for new ones. A rate fires at its number and not before."""
+import ringtail
+from lib import rules
+
+CALLS = 200_000
+PART = 100
+
+
+def one_dump(case):
+    name = case.own_comm
+    daemon = case.daemon("--ring-size=64MiB", "--queue-size=64MiB", config="\n".join((
+        "probe = syscall:getppid:call", f'filter = comm == "{name}"',
+        f"""on = storm: 'syscall:getppid:call comm == "{name}"' dump 1h every 1h""",
+        f"""on = often: 'syscall:getppid:call comm == "{name}"' at {CALLS // 4}/s log every 1h""",
+        f"""on = never: 'syscall:getppid:call comm == "{name}"' at {100 * CALLS}/s log every 1h""")))
+    stream = case.stream(daemon, "-p", "syscall:getppid:call", "-f", f'comm == "{name}"', "-o", "none")
+    told = case.load(CALLS, 2, comm=name).run()
+    case.figure("matches a second", CALLS / (told["elapsed_ns"] / 1e9), "/s")
+    stream.await_all(CALLS)
+    case.check_stream(stream.interrupt(), events=CALLS)
+    dump, = rules.await_dumps(case, daemon)
+    case.check_equal((dump["trigger"], dump["state"], dump["lost"]), ("storm", "whole", 0), "one dump of all of it")
+    # Three rules count each of them; the dump's rule acted on the events of one batch.
+    ringtail.wait_until(lambda: daemon.stat()["counters"]["trigger_matches"] == 3 * CALLS, "each match is counted")
+    counters = daemon.stat()["counters"]
+    case.check(CALLS - 8192 <= counters["trigger_suppressed"] < 3 * CALLS, "and what nothing was done about", counters)
+    case.check_equal((counters["dumps_written"], counters["dumps_failed"]), (1, 0), "one dump is written")
+    case.check("trigger often fired" in daemon.log and "trigger never fired" not in daemon.log,
+               "a rate that was reached fires, and one that was not does not")
+    case.check_equal(counters["triggers_fired"], 2, "each rule at most once")
+    case.check_balanced(daemon)
+
+
+def oldest_go(case):
+    daemon = case.daemon(config="\n".join(("probe = syscall:getppid:call", "dump-count = 2",
+                                           f"on = {rules.slow_rule(case, 'dump 100ms every 1s')}")))
+    seen = []
+    for count in range(1, 4):
+        rules.nap(case, 0.06)
+        # While it may not fire again, a nap does nothing: so naps go on until one has.
+        ringtail.wait_until(lambda count=count: daemon.stat()["counters"]["dumps_written"] >= count or
+                            rules.quiet_nap(case), f"dump {count} is written")
+        seen += [dump["id"] for dump in rules.listed(case, daemon) if dump["id"] not in seen]
+    case.check_equal([dump["id"] for dump in rules.await_dumps(case, daemon, 2)], seen[-2:], "the newest two are there")
+    case.check_equal(daemon.stat()["counters"]["dumps_deleted"], 1, "the oldest was deleted, and is counted")
+    case.check(f"deleted the oldest dump, {seen[0]}" in daemon.log, "and the log says so")
+    case.check_balanced(daemon)
+
+
+def main(case):
+    one_dump(case)
+    oldest_go(case)
+
+
+ringtail.run(main)
