@@ -143,17 +143,16 @@ static void begin_dump(struct trigger *trigger, const struct dump_request *reque
 	int err;
 
 	if (!triggers->config.dumps)
-		err = error_set(&error, ENOENT, "dump-nowhere", "trigger %s: there is no state-dir to"
-				" write a dump to", trigger->rule.name);
+		err = error_set(&error, ENOENT, "dump-nowhere", "there is no state-dir");
 	else if (*dump || triggers->dumps == DUMPS_AT_ONCE_MAX)
-		err = error_set(&error, EBUSY, "dump-busy", "trigger %s: %s is still being written: no"
-				" other is begun", trigger->rule.name,
+		err = error_set(&error, EBUSY, "dump-busy", "%s is still being written",
 				*dump ? dump_id(*dump) : "as many dumps as may be at once");
 	else
 		err = dump_begin(&triggers->dump, request, on_dump_done, trigger, dump, &error);
 	if (err) {
 		counter_add(COUNTER_dumps_failed, 1);
-		log_failure(LOG_LEVEL_ERROR, &error);
+		log_error(error.code, "trigger %s writes no dump: %s; %s", trigger->rule.name,
+			  error.what, error.hint);
 		return;
 	}
 	triggers->dumps++;
@@ -382,18 +381,27 @@ static int create(struct triggers *triggers, const char *text, unsigned number,
 	return 0;
 }
 
-/* The one that has this rule, taken out of the list; NULL: none has. */
-static struct trigger *take_out(struct trigger *list[TRIGGERS_MAX], unsigned n, const char *text)
+/*
+ * The one that has this rule, taken out of the list; NULL: none has. A rule without a name that stands in another
+ * place now has another name, and is another.
+ */
+static struct trigger *take_out(struct trigger *list[TRIGGERS_MAX], unsigned n, const char *text,
+				unsigned number)
 {
-	for (unsigned i = 0; i < n; i++) {
-		struct trigger *trigger = list[i];
+	struct trigger *found = NULL;
+	struct trigger_rule rule;
+	struct error ignored;
 
-		if (trigger && strcmp(trigger->rule.text, text) == 0) {
+	if (trigger_rule_parse(text, number, NULL, &rule, &ignored) != 0)
+		return NULL;
+	for (unsigned i = 0; i < n && !found; i++)
+		if (list[i] && strcmp(list[i]->rule.text, text) == 0 &&
+		    strcmp(list[i]->rule.name, rule.name) == 0) {
+			found = list[i];
 			list[i] = NULL;
-			return trigger;
 		}
-	}
-	return NULL;
+	trigger_rule_fini(&rule);
+	return found;
 }
 
 static void make_probes(const struct triggers *triggers, const struct trigger_rule *rule)
@@ -438,7 +446,7 @@ int triggers_set(struct triggers *triggers, const struct config *config, struct 
 	for (unsigned i = 0; i < config->on.count && !err; i++) {
 		struct trigger **trigger = &triggers->trigger[triggers->count];
 
-		*trigger = take_out(old, olds, config->on.word[i]);
+		*trigger = take_out(old, olds, config->on.word[i], i + 1);
 		if (!*trigger)
 			err = create(triggers, config->on.word[i], i + 1, trigger, error);
 		triggers->count += !err;

@@ -1,6 +1,6 @@
 /*
  * fuzz_config: any bytes as a configuration file. What is accepted must print to a file that is
- * accepted too and means the same.
+ * accepted too and means the same. Its rules of `on` are read, too: what is refused has its column.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/config/config.h"
+#include "daemon/trigger/rule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -35,6 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 			abort();
 		return 0;
 	}
+	if (trigger_rules_check(&config.on, NULL, &error) && (!error.code[0] || !error.what[0]))
+		abort();
 	first = print(&config, &first_bytes);
 	config_free(&config);
 	if (config_parse_text(first, first_bytes, "again.conf", &config, &error)) {
