@@ -406,6 +406,7 @@ static int take_begin(struct intake *intake, uint32_t cpu, uint64_t seq, uint64_
 	uint64_t begin = intake->whole_realtime_ns ? intake->whole_realtime_ns :
 			 first < host->realtime_ns ? first : host->realtime_ns;
 	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	int err;
 
 	/* A ring's very first batch counts its times from 0, and tells nothing. */
 	if (!intake->check_begin || (!time_ns && !intake->whole_realtime_ns))
@@ -420,7 +421,9 @@ static int take_begin(struct intake *intake, uint32_t cpu, uint64_t seq, uint64_
 	gap.reason = intake->segmented && !intake->begins_first ?
 			     RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
 			     RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED;
-	return take_gap(intake, &gap, frame, error);
+	err = take_gap(intake, &gap, frame, error);
+	/* It stands before what told the time, whatever comes next. */
+	return err ? err : release_gap(intake, error);
 }
 
 static int take_watermark(struct intake *intake, const void *message, const struct frame *frame,
@@ -529,6 +532,9 @@ static int take_batch(struct intake *intake, const struct frame *frame,
 		merge_entry_destroy(entry);
 		return bad_frame(error, frame, "its CPU or its span is out of range");
 	}
+	if (entry)
+		entry->gap = (struct merge_gap){ .first_seq = summary.first_seq,
+						 .end_seq = summary.end_seq };
 	err = take_begin(intake, summary.cpu, summary.first_seq, summary.time_ns, frame, error);
 	if (err) {
 		merge_entry_destroy(entry);

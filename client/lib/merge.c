@@ -170,7 +170,8 @@ static void open_first(struct merge *merge, struct lane *lane)
 		return;
 	}
 	decoder = lane_decoder(merge, lane, entry->catalog);
-	lane->summary = (struct batch_summary){ .end_seq = lane->seq };
+	lane->seq = entry->gap.first_seq;
+	lane->summary = (struct batch_summary){ .end_seq = entry->gap.end_seq };
 	if (!decoder) {
 		stand_at_bad(lane, "out of memory");
 		return;

@@ -1,5 +1,8 @@
 """Mutants of what the client checks for itself."""
 LEDGER = "client/lib/ledger.c"
+MERGE = "client/lib/merge.c"
+INTAKE = "client/lib/intake.c"
+ORDER, TAKING = ["unit/merge"], ["unit/intake"]
 
 MUTANTS = [
     ("ledger-hole-unseen", LEDGER, "	if (at->known && first_seq > at->seq)\n",
@@ -28,4 +31,74 @@ MUTANTS = [
     ("ledger-cursor-beyond-its-end", LEDGER + ":ledger_cursor", " && cursor->n < cursor->capacity;", ";", ["unit/ledger"]),
     ("ledger-empty-batch-is-the-first", LEDGER + ":ledger_span", "!at->known || end_seq > at->seq", "!at->known || end_seq >= at->seq",
      ["unit/ledger"]),
+
+    # What waits, and what goes out.
+    ("merge-undecoded-batch-is-accounted-for", MERGE + ":open_first", "{ .end_seq = entry->gap.end_seq };",
+     "{ .end_seq = lane->seq };", ORDER),
+    ("merge-half-a-batch-is-missing-whole", MERGE + ":step", "		lane->seq = lane->kind == MERGE_EVENT ?",
+     "		(void)lane->kind == MERGE_EVENT ?", TAKING),
+    ("merge-decoders-without-end", MERGE + ":merge_next", "		if (over)\n			merge->whole = lane;\n", "", ORDER),
+    ("merge-batch-goes-out-whole-and-all-behind-it", MERGE + ":drop_first", "	if (merge->whole == lane)\n		merge->whole = NULL;\n",
+     "", ORDER),
+    ("merge-decoder-for-each-batch", MERGE + ":drop_first", "	if (merge->whole == lane ||", "	if (merge->whole != lane ||", ORDER),
+    ("merge-decoder-of-an-old-catalog-stays", MERGE + ":merge_set_catalog", "			drop_decoder(merge, merge->lane[i]);",
+     "			;", ORDER),
+    ("merge-flushes-add-up", MERGE + ":merge_flush", "	merge->flushed = 0;\n", "", ORDER),
+    ("merge-catalog-lets-nothing-out", MERGE + ":merge_set_catalog", "	merge_flush(merge);\n", "", ORDER),
+    ("merge-loss-has-no-time", MERGE + ":open_first", "		set_time(lane, lane->summary.time_ns);", "		;", ORDER),
+    ("merge-time-goes-back", MERGE + ":set_time", "	if (time_ns > lane->time_ns)\n", "", ORDER),
+    ("merge-one-cpu-too-many", MERGE + ":merge_push", "merge->lanes == CURSOR_POSITIONS_MAX)", "merge->lanes > CURSOR_POSITIONS_MAX)",
+     ORDER),
+    ("merge-as-much-as-may-wait-goes", MERGE + ":merge_next", "merge->bytes <= merge->bytes_max)", "merge->bytes < merge->bytes_max)",
+     ORDER),
+
+    # Where a stream goes on.
+    ("intake-cursor-of-any-run", INTAKE + ":apply_since",
+     "	if (!same_run(&intake->host, since->run.boot_id, since->run.epoch))\n		return;\n", "", TAKING),
+    ("intake-next-run-has-no-cursor", INTAKE + ":begin_run", "	apply_since(intake);\n", "", TAKING),
+    ("intake-cursor-that-was-taken-back", INTAKE + ":apply_since", "	memset(intake->since, 0, sizeof(intake->since));\n", "", TAKING),
+    ("intake-events-come-again", INTAKE + ":is_seen", "	if (next == MERGE_EVENT)\n", "	if (false)\n", TAKING),
+    ("intake-gap-comes-again", INTAKE + ":is_seen", "	if (next == MERGE_GAP)\n", "	if (false)\n", TAKING),
+    ("intake-gap-begins-before-the-cursor", INTAKE + ":give_gap", "seen < gap->end_seq ? seen : gap->first_seq;",
+     "seen < gap->end_seq ? gap->first_seq : gap->first_seq;", TAKING),
+    ("intake-place-before-the-cursor", INTAKE + ":intake_cursor_given",
+     "		if (cursor->position[i].seq < intake->since[cursor->position[i].cpu])\n", "		if (false)\n", TAKING),
+    ("intake-place-behind-what-waits", INTAKE + ":intake_cursor_given",
+     "		if (merge_waiting(intake->merge, cursor->position[i].cpu, &seq))\n", "		if (false)\n", TAKING),
+    ("intake-daemons-cursor-is-not-heard", INTAKE + ":take_subscribed", "	if (subscribed->since)\n", "	if (false)\n", TAKING),
+    ("intake-daemons-cursor-without-a-run", INTAKE + ":take_since", "	if (told->boot_id.len == sizeof(since->run.boot_id)) {",
+     "	if (true) {", TAKING),
+    ("intake-fatal-refusal-is-passed-over", INTAKE + ":take_error", "	if (!refused->fatal && strcmp", "	if (strcmp", TAKING),
+    ("intake-any-refusal-is-passed-over", INTAKE + ":take_error", " && strcmp(refused->code, \"ack-beyond\") == 0)", ")", TAKING),
+
+    # What is missing.
+    ("intake-begin-untold", INTAKE + ":take_begin", "	if (begin <= intake->since_realtime_ns)\n", "	if (true)\n", TAKING),
+    ("intake-begin-told-behind-its-first-batch", INTAKE + ":take_begin",
+     "	return err ? err : release_gap(intake, error);", "	return err;", TAKING),
+    ("intake-begin-just-in-time", INTAKE + ":take_begin", "begin <= intake->since_realtime_ns)", "begin < intake->since_realtime_ns)",
+     TAKING),
+    ("intake-begin-of-the-last-segment", INTAKE + ":take_segment_head", "	if (!intake->segmented) {", "	if (true) {", TAKING),
+    ("intake-first-of-all-segments-was-cut", INTAKE + ":take_segment_head", "head->sequence <= 1;", "head->sequence < 1;", TAKING),
+    ("intake-begin-of-the-last-connection", INTAKE + ":take_subscribed", "	if (!intake->whole_realtime_ns)\n", "", TAKING),
+    ("intake-hole-on-the-first-cpu", INTAKE + ":take_hole", "	gap.cpu = start->cpu;\n", "", TAKING),
+    ("intake-segments-are-gone-for-ever", INTAKE + ":take_subscribed", "	intake->segments_gone = false;\n", "", TAKING),
+    ("intake-run-ends-on-the-first-cpu", INTAKE + ":take_run_end", "	gap.cpu = cpu;\n", "", TAKING),
+    ("intake-gap-of-more-than-its-span", INTAKE + ":take_gap", "	if (gap->events > gap->end_seq - gap->first_seq)\n",
+     "	if (false)\n", TAKING),
+    ("intake-gap-of-another-run-counts", INTAKE + ":take_gap",
+     " &&\n	    gap->reason != RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH)", ")", TAKING),
+    ("intake-gap-hides-a-hole-before-it", INTAKE + ":come_of_gap", "	    !at->known || at->seq <= gap->first_seq)", "	    !at->known)",
+     TAKING),
+    ("intake-gap-of-what-came", INTAKE + ":come_of_gap", "	if (!intake->segmented || ", "	if (intake->segmented || ", TAKING),
+    ("intake-broken-batch-is-accounted-for", INTAKE + ":intake_next",
+     "			intake->ledger->residual += from.end_seq - from.first_seq;", "			;", TAKING),
+    ("intake-batch-without-memory-is-accounted-for", INTAKE + ":take_batch", "	if (entry)\n		entry->gap", "	if (false)\n		entry->gap",
+     TAKING),
+    ("intake-span-ends-late", INTAKE + ":is_too_late", "time_ns + offset_ns >= ", "time_ns + offset_ns > ", TAKING),
+    ("intake-span-begins-late", INTAKE + ":is_too_early", "time_ns + offset_ns < ", "time_ns + offset_ns <= ", TAKING),
+    ("intake-losses-behind-the-span", INTAKE + ":is_outside", "	return (next == MERGE_LOSS || next == MERGE_GAP)",
+     "	return (next == MERGE_GAP)", TAKING),
+    ("intake-losses-do-not-add-up", INTAKE + ":give_loss", "intake->totals.lost += loss->count;", "intake->totals.lost = loss->count;",
+     TAKING),
+    ("intake-last-events-texts", INTAKE + ":give_event", "	item->attachments = 0;\n", "", TAKING),
 ]

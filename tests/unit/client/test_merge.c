@@ -1,8 +1,10 @@
 /* test_merge: one time order out of many CPUs, up to the watermark, in bounded memory. */
 #include "tests/unit/client/check.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
+#include "client/lib/limits.h"
 #include "client/lib/merge.h"
 #include "client/lib/unpack.h"
 #include "tests/unit/client/maker.h"
@@ -11,6 +13,38 @@ static struct maker maker;
 static struct catalog *catalog;
 static struct merge *merge;
 
+/* Where not 0, what each decoder is said to hold; and whether there is memory for another one. */
+static size_t decoder_bytes;
+static bool no_decoder;
+static unsigned decoders, decoders_made;	/* there are, and were ever */
+
+size_t __wrap_batch_decoder_bytes(const struct batch_decoder *decoder);
+size_t __real_batch_decoder_bytes(const struct batch_decoder *decoder);
+struct batch_decoder *__wrap_catalog_decoder_create(struct catalog *of);
+struct batch_decoder *__real_catalog_decoder_create(struct catalog *of);
+void __wrap_batch_decoder_destroy(struct batch_decoder *decoder);
+void __real_batch_decoder_destroy(struct batch_decoder *decoder);
+
+size_t __wrap_batch_decoder_bytes(const struct batch_decoder *decoder)
+{
+	return decoder_bytes ? decoder_bytes : __real_batch_decoder_bytes(decoder);
+}
+
+struct batch_decoder *__wrap_catalog_decoder_create(struct catalog *of)
+{
+	if (no_decoder)
+		return NULL;
+	decoders++;
+	decoders_made++;
+	return __real_catalog_decoder_create(of);
+}
+
+void __wrap_batch_decoder_destroy(struct batch_decoder *decoder)
+{
+	decoders -= decoder != NULL;
+	__real_batch_decoder_destroy(decoder);
+}
+
 static int setup(void **state)
 {
 	const uint8_t *body;
@@ -18,6 +52,9 @@ static int setup(void **state)
 	static uint8_t raw[1 << 16];
 
 	(void)state;
+	decoder_bytes = 0;
+	no_decoder = false;
+	decoders = decoders_made = 0;
 	maker_init(&maker);
 	maker_catalog(&maker);
 	assert_int_equal(frame_parse_header(maker.bytes, maker.size, FRAME_RAW_BYTES_MAX, &header),
@@ -128,6 +165,46 @@ static void ring_order(void **state)
 	expect_event(0, 3, 30);
 	expect_event(1, 1, 95);
 	expect_nothing();
+}
+
+static void expect_loss(uint32_t cpu, uint64_t first_seq, uint64_t time_ns)
+{
+	struct merge_item item;
+
+	assert_int_equal(merge_next(merge, &item), MERGE_LOSS);
+	assert_int_equal(item.cpu, cpu);
+	assert_int_equal(item.batch->loss.first_seq, first_seq);
+	assert_int_equal(item.time_ns, time_ns);
+}
+
+/* Before any event of its batch it is of the batch's time, and waits for it. */
+static void loss_first_in_a_batch(void **state)
+{
+	(void)state;
+	maker_begin(&maker, 0, 0, 30);
+	batch_encode_loss(maker.encoder, 7, 0, 1);
+	push(0);
+	push_times(1, 0, (uint64_t[]){ 20 }, 1);
+	merge_watermark(merge, 30);
+	expect_event(1, 0, 20);
+	expect_nothing();
+	merge_watermark(merge, 31);
+	expect_loss(0, 0, 30);
+}
+
+/* A loss is of the time of what came before it; a clock that goes back does not make it older. */
+static void loss_behind_a_clock_that_went_back(void **state)
+{
+	(void)state;
+	maker_begin(&maker, 0, 0, 90);
+	maker_open(&maker, 1, 90, 0);
+	maker_open(&maker, 1, 20, 0);
+	batch_encode_loss(maker.encoder, 7, 0, 1);
+	push(0);
+	merge_watermark(merge, 91);
+	expect_event(0, 0, 90);
+	expect_event(0, 1, 20);
+	expect_loss(0, 2, 90);
 }
 
 static void losses_in_place(void **state)
@@ -280,6 +357,156 @@ static void flush_is_for_what_waits(void **state)
 	expect_event(0, 2, 30);
 }
 
+/* A flush counts anew what waits. */
+static void flush_after_a_flush(void **state)
+{
+	(void)state;
+	push_times(0, 0, (uint64_t[]){ 10, 20 }, 2);
+	merge_flush(merge);
+	merge_flush(merge);
+	expect_event(0, 0, 10);
+	expect_event(0, 1, 20);
+	expect_nothing();
+	push_times(0, 2, (uint64_t[]){ 30 }, 1);
+	expect_nothing();
+}
+
+/* Just as much as may wait, waits. */
+static void as_much_as_may_wait(void **state)
+{
+	size_t bytes;
+
+	(void)state;
+	push_times(0, 0, (uint64_t[]){ 10 }, 1);
+	bytes = merge_bytes(merge);
+	merge_destroy(merge);
+	merge = merge_create(bytes);
+	push_times(0, 0, (uint64_t[]){ 10 }, 1);
+	assert_int_equal(merge_bytes(merge), bytes);
+	expect_nothing();
+	push_gap(1, 0, 1);
+	assert_true(merge_bytes(merge) > bytes);
+	assert_int_equal(merge_next(merge, &(struct merge_item){ 0 }), MERGE_GAP);
+}
+
+static void another_catalog(void **state)
+{
+	(void)state;
+	merge_set_catalog(merge, catalog);
+	push_times(0, 0, (uint64_t[]){ 10 }, 1);
+	push_times(1, 0, (uint64_t[]){ 20 }, 1);
+	merge_set_catalog(merge, catalog);
+	expect_event(0, 0, 10);
+	expect_event(1, 0, 20);
+	push_times(0, 1, (uint64_t[]){ 30 }, 1);
+	expect_nothing();
+}
+
+static void as_many_cpus_as_there_are(void **state)
+{
+	struct merge_entry *entry = merge_entry_create(NULL, 0);
+
+	(void)state;
+	for (uint32_t cpu = 0; cpu < CURSOR_POSITIONS_MAX; cpu++)
+		push_gap(7 * cpu, 0, 1);
+	assert_int_equal(merge_push(merge, 1, entry), -ENOMEM);
+	merge_entry_destroy(entry);
+	push_gap(7, 1, 2);
+	merge_flush(merge);
+	for (uint32_t i = 0; i <= CURSOR_POSITIONS_MAX; i++)
+		assert_int_equal(merge_next(merge, &(struct merge_item){ 0 }), MERGE_GAP);
+	expect_nothing();
+}
+
+/*
+ * Two decoders of more than they may hold together: the batch that is oldest goes out whole, and its
+ * decoder with it; then the other is alone, and order holds again.
+ */
+static void decoders_that_hold_too_much(void **state)
+{
+	(void)state;
+	decoder_bytes = MERGE_DECODE_BYTES_MAX / 2 + 1;
+	push_times(0, 0, (uint64_t[]){ 10, 30 }, 2);
+	push_times(1, 0, (uint64_t[]){ 20, 40 }, 2);
+	merge_watermark(merge, 1000);
+	expect_event(0, 0, 10);
+	expect_event(0, 1, 30);
+	expect_event(1, 0, 20);
+	assert_int_equal(merge_late(merge), 1);
+	expect_event(1, 1, 40);
+	expect_nothing();
+	/* As much as they may is not too much. */
+	decoder_bytes = MERGE_DECODE_BYTES_MAX / 2;
+	push_times(0, 2, (uint64_t[]){ 50, 70 }, 2);
+	push_times(1, 2, (uint64_t[]){ 60, 80 }, 2);
+	expect_event(0, 2, 50);
+	expect_event(1, 2, 60);
+	expect_event(0, 3, 70);
+	expect_event(1, 3, 80);
+	assert_int_equal(merge_late(merge), 1);
+	/* Nothing waits for a watermark while they hold too much. */
+	decoder_bytes = MERGE_DECODE_BYTES_MAX / 2 + 1;
+	push_times(0, 4, (uint64_t[]){ 2000, 2001 }, 2);
+	push_times(1, 4, (uint64_t[]){ 2002 }, 1);
+	expect_event(0, 4, 2000);
+	expect_event(0, 5, 2001);
+	expect_nothing();
+}
+
+/* One serves until the catalog changes, and is kept for the next batch as long as they hold little. */
+static void decoders_that_are_kept(void **state)
+{
+	(void)state;
+	merge_set_catalog(merge, catalog);
+	merge_watermark(merge, 1000);
+	for (unsigned i = 0; i < 3; i++) {
+		push_times(0, i, (uint64_t[]){ 10 }, 1);
+		expect_event(0, i, 10);
+		expect_nothing();
+		assert_int_equal(decoders, 1);
+	}
+	assert_int_equal(decoders_made, 1);
+	merge_set_catalog(merge, NULL);
+	assert_int_equal(decoders, 0);
+	push_times(0, 3, (uint64_t[]){ 10 }, 1);	/* of a catalog that is not the newest */
+	expect_event(0, 3, 10);
+	expect_nothing();
+	assert_int_equal(decoders, 0);
+	merge_set_catalog(merge, catalog);
+	decoder_bytes = MERGE_DECODE_BYTES_MAX / 2;
+	push_times(0, 4, (uint64_t[]){ 10 }, 1);
+	expect_event(0, 4, 10);
+	expect_nothing();
+	assert_int_equal(decoders, 1);
+	push_times(1, 0, (uint64_t[]){ 10 }, 1);
+	expect_event(1, 0, 10);
+	expect_nothing();
+	assert_int_equal(decoders, 1);		/* two would be more than half of what they may */
+}
+
+/* What a batch would have held is missing; the next one is decoded. */
+static void no_memory_for_a_decoder(void **state)
+{
+	struct merge_entry *entry = merge_entry_create(catalog, 0);
+	struct merge_item item;
+	uint64_t seq;
+
+	(void)state;
+	entry->gap = (struct merge_gap){ .first_seq = 10, .end_seq = 14 };
+	no_decoder = true;
+	assert_int_equal(merge_push(merge, 0, entry), 0);
+	merge_flush(merge);
+	assert_int_equal(merge_next(merge, &item), MERGE_BAD);
+	assert_int_equal(item.first_seq, 10);
+	assert_int_equal(item.end_seq, 14);
+	assert_string_equal(item.why, "out of memory");
+	assert_true(merge_waiting(merge, 0, &seq));
+	no_decoder = false;
+	push_times(0, 14, (uint64_t[]){ 10 }, 1);
+	merge_watermark(merge, 11);
+	expect_event(0, 14, 10);
+}
+
 /* After a boot the clock is young again, and nobody waits for the old one. */
 static void restart(void **state)
 {
@@ -386,11 +613,20 @@ int main(void)
 		TEST(order),
 		TEST(ring_order),
 		TEST(losses_in_place),
+		TEST(loss_first_in_a_batch),
+		TEST(loss_behind_a_clock_that_went_back),
 		TEST(positions),
 		TEST(position_at_a_gap_of_a_new_run),
 		TEST(skips_only),
 		TEST(bounded),
 		TEST(flush_is_for_what_waits),
+		TEST(flush_after_a_flush),
+		TEST(as_much_as_may_wait),
+		TEST(another_catalog),
+		TEST(as_many_cpus_as_there_are),
+		TEST(decoders_that_hold_too_much),
+		TEST(decoders_that_are_kept),
+		TEST(no_memory_for_a_decoder),
 		TEST(restart),
 		TEST(damaged),
 		TEST(random_order),
