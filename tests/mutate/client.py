@@ -35,8 +35,8 @@ MUTANTS = [
     # What waits, and what goes out.
     ("merge-undecoded-batch-is-accounted-for", MERGE + ":open_first", "{ .end_seq = entry->gap.end_seq };",
      "{ .end_seq = lane->seq };", ORDER),
-    ("merge-half-a-batch-is-missing-whole", MERGE + ":step", "		lane->seq = lane->kind == MERGE_EVENT ?",
-     "		(void)lane->kind == MERGE_EVENT ?", TAKING),
+    ("merge-half-a-batch-is-missing-whole", MERGE + ":step", "MERGE_EVENT ? lane->item.seq + 1 :",
+     "MERGE_EVENT ? lane->summary.first_seq :", TAKING),
     ("merge-decoders-without-end", MERGE + ":merge_next", "		if (over)\n			merge->whole = lane;\n", "", ORDER),
     ("merge-batch-goes-out-whole-and-all-behind-it", MERGE + ":drop_first", "	if (merge->whole == lane)\n		merge->whole = NULL;\n",
      "", ORDER),
