@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -33,7 +34,8 @@ static struct fixture {
 	bool has_report;
 	struct loader_report report;
 
-	unsigned accepted, refused, silent, gone, failed;
+	unsigned accepted, refused, silent, gone, failed, made;
+	unsigned stats_asked, stuck_asked, stuck_told;
 	uint64_t in_force;
 } f;
 
@@ -63,6 +65,22 @@ int __wrap_loader_receive(struct loader *loader, struct loader_report *report)
 		return -EAGAIN;
 	f.has_report = false;
 	*report = f.report;
+	return 0;
+}
+
+int __wrap_loader_ask_stats(struct loader *loader);
+int __wrap_loader_ask_stats(struct loader *loader)
+{
+	(void)loader;
+	f.stats_asked++;
+	return 0;
+}
+
+int __wrap_loader_ask_stuck(struct loader *loader, uint64_t longer_than_ns);
+int __wrap_loader_ask_stuck(struct loader *loader, uint64_t longer_than_ns)
+{
+	(void)loader, (void)longer_than_ns;
+	f.stuck_asked++;
 	return 0;
 }
 
@@ -105,6 +123,22 @@ static void on_failed(void *context)
 	f.failed++;
 }
 
+static void on_made(void *context, const struct loader_report *report)
+{
+	(void)context;
+	assert_int_equal(report->event, LOADER_MADE);
+	f.made++;
+}
+
+static void on_stuck(void *context, const struct loader_report *report, const struct error *error)
+{
+	(void)error;
+	assert_ptr_equal(context, &f);
+	f.stuck_told++;
+	if (report && report->fd >= 0)
+		close(report->fd);
+}
+
 static void no_line(enum log_level level, const char *code, const char *text)
 {
 	(void)level, (void)code, (void)text;
@@ -116,6 +150,7 @@ static int set_up(void **state)
 	struct recorder_config config = {
 		.wanted = &f.list, .accepted = on_accepted, .refused = on_refused,
 		.in_force = on_in_force, .silent = on_silent, .gone = on_gone, .failed = on_failed,
+		.made = on_made,
 	};
 
 	(void)state;
@@ -257,6 +292,35 @@ static void what_is_metered_is_recorded_of_every_process(void **state)
 	assert_int_equal(f.requests, 3);
 }
 
+/* The kernel sees names that the daemon hides: it is not to look for them. */
+static void clauses_on_hidden_names_are_asked_for_without_them(void **state)
+{
+	struct rt_filter_clause clause = {.pid_op = RT_FILTER_EQ, .pid = 7, .comm_op = RT_FILTER_EQ, .comm = "a"};
+	struct subscription *one = want(0, CALL, 0), *two = want(1, CALL + 1, 0);
+
+	(void)state;
+	one->clause[one->clauses++] = clause;
+	clause.comm[0] = 'b';
+	two->clause[two->clauses++] = clause;
+	recorder_change(f.recorder);
+	answer(0);
+	assert_int_equal(f.request.clauses, 2);
+	assert_string_equal(f.request.clause[1].comm, "b");
+	assert_int_equal(f.request.clause[1].comm_op, RT_FILTER_EQ);
+	recorder_hide_comm(f.recorder, true);
+	assert_int_equal(f.requests, 2);
+	answer(0);
+	assert_int_equal(f.request.clauses, 1);
+	assert_int_equal(f.request.clause[0].comm_op, RT_FILTER_ANY);
+	assert_string_equal(f.request.clause[0].comm, "");
+	assert_int_equal(f.request.clause[0].pid, 7);
+	recorder_hide_comm(f.recorder, true);
+	assert_int_equal(f.requests, 2);
+	recorder_hide_comm(f.recorder, false);
+	assert_int_equal(f.requests, 3);
+	assert_int_equal(f.request.clauses, 2);
+}
+
 static void one_request_is_on_its_way_at_a_time(void **state)
 {
 	uint64_t configures = counter_read(COUNTER_configures);
@@ -366,6 +430,86 @@ static void a_refused_meter_is_what_it_was(void **state)
 	assert_int_equal(f.requests, 3);
 }
 
+/* What meters want by then is not what was refused. */
+static void a_meter_that_changed_before_the_refusal_stays(void **state)
+{
+	struct probe_set first = {0}, second = {0};
+
+	(void)state;
+	probe_set_add(&first, CALL);
+	recorder_set_meter(f.recorder, &first);
+	probe_set_add(&second, CALL + 1);
+	recorder_set_meter(f.recorder, &second);
+	answer(-EPERM);
+	assert_false(asks(f.request.probes, CALL));
+	assert_true(asks(f.request.probes, CALL + 1));
+	answer(-EPERM);
+	assert_false(asks(f.request.probes, CALL + 1));
+	answer(0);
+	assert_int_equal(f.requests, 3);
+}
+
+/* The meter is asked for alone, as it may be at fault; then the subscription, which is not. */
+static void a_meter_and_a_subscription_at_once(void **state)
+{
+	struct probe_set metered = {0};
+	struct subscription *wanted = want(0, CALL, 0);
+
+	(void)state;
+	wanted->generation = 1;
+	probe_set_add(&metered, CALL + 1);
+	recorder_set_meter(f.recorder, &metered);
+	assert_true(asks(f.request.probes, CALL) && asks(f.request.probes, CALL + 1));
+	answer(-EPERM);
+	assert_false(asks(f.request.probes, CALL));
+	assert_true(asks(f.request.probes, CALL + 1));
+	answer(-EPERM);
+	for (unsigned i = 0; i < 4 && wanted->state != SUBSCRIPTION_LIVE; i++)
+		answer(0);
+	assert_int_equal(f.accepted, 1);
+	assert_int_equal(f.refused, 0);
+	assert_true(asks(f.request.probes, CALL));
+	assert_false(asks(f.request.probes, CALL + 1));
+}
+
+/* One question at a time; of one that nobody waits for any more, the answer is closed. */
+static void threads_that_are_stuck_are_told_once(void **state)
+{
+	struct loader_report report = {.event = LOADER_STUCK};
+
+	(void)state;
+	assert_int_equal(recorder_ask_stuck(f.recorder, 1, on_stuck, &f), 0);
+	assert_int_equal(recorder_ask_stuck(f.recorder, 1, on_stuck, &f), -EBUSY);
+	assert_int_equal(f.stuck_asked, 1);
+	report.fd = -1;
+	tell(&report);
+	assert_int_equal(f.stuck_told, 1);
+	assert_int_equal(recorder_ask_stuck(f.recorder, 1, on_stuck, &f), 0);
+	recorder_forget_stuck(f.recorder);
+	report.fd = eventfd(0, 0);
+	tell(&report);
+	assert_int_equal(f.stuck_told, 1);
+	assert_int_equal(fcntl(report.fd, F_GETFD), -1);
+	assert_int_equal(f.silent + f.gone, 0);
+}
+
+static void what_the_loader_counted_and_made_is_passed_on(void **state)
+{
+	struct loader_report report = {.event = LOADER_STATS, .fd = -1};
+
+	(void)state;
+	memset(&report.stats, 7, sizeof(report.stats));
+	tell(&report);
+	struct source_stats stats = recorder_stats(f.recorder);
+
+	assert_memory_equal(&stats, &report.stats, sizeof(stats));
+	assert_int_equal(f.stats_asked, 1);
+	assert_int_equal(f.made, 0);
+	tell(&(struct loader_report){.event = LOADER_MADE, .fd = -1});
+	assert_int_equal(f.made, 1);
+	assert_int_equal(f.silent + f.gone + f.stuck_told, 0);
+}
+
 static void stopped_it_asks_for_nothing_and_says_when_that_is_so(void **state)
 {
 	(void)state;
@@ -408,10 +552,15 @@ int main(void)
 		TEST(equal_clauses_take_one_place_and_what_has_none_is_unfiltered),
 		TEST(a_clause_beyond_the_last_place_leaves_its_probes_unfiltered),
 		TEST(what_is_metered_is_recorded_of_every_process),
+		TEST(clauses_on_hidden_names_are_asked_for_without_them),
 		TEST(one_request_is_on_its_way_at_a_time),
 		TEST(nothing_is_asked_for_while_held_or_left),
 		TEST(the_one_at_fault_is_refused),
 		TEST(a_refused_meter_is_what_it_was),
+		TEST(a_meter_that_changed_before_the_refusal_stays),
+		TEST(a_meter_and_a_subscription_at_once),
+		TEST(threads_that_are_stuck_are_told_once),
+		TEST(what_the_loader_counted_and_made_is_passed_on),
 		TEST(stopped_it_asks_for_nothing_and_says_when_that_is_so),
 		TEST(a_loader_that_is_gone_is_told_of_once),
 	};
