@@ -23,10 +23,12 @@ scenarios='exact_one_process exact_four_processes entry_and_return sched_events 
 . tests/kernels/guest_clock.sh
 . tests/kernels/console.sh
 
+# shellcheck disable=SC2034 # boot_guest reads it
 guest_arch=amd64 qemu=qemu-system-x86_64
+# shellcheck disable=SC2034
 [ -z "$tree" ] || guest_arch=arm64 qemu=qemu-system-aarch64
 for tool in $qemu busybox cpio zstd; do
-	command -v $tool >/dev/null || { echo "SKIP: no $tool"; exit 77; }
+	command -v "$tool" >/dev/null || { echo "SKIP: no $tool"; exit 77; }
 done
 [ -r "$image" ] || { echo "SKIP: no kernel image"; exit 77; }
 
