@@ -296,6 +296,8 @@ def try_all(options, mutants, known):
     todo = [mutant for mutant in mutants if options.fresh or not known.outcome(mutant)]
     tests = list(dict.fromkeys(name for mutant in todo for name in mutant.tests))
     counts, left, began = {}, [], time.monotonic()
+    # Where nothing is to be tried, what was built for it may be gone.
+    os.makedirs(tree, exist_ok=True)
     if todo:
         copy_tree(tree)
         make(tree, [find_test(name) for name in tests])

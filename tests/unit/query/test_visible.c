@@ -63,6 +63,9 @@ static void test_replace(void **state)
 	assert_string_equal(copy, "123456");
 	assert_int_equal(visible_copy(copy, sizeof(copy), "a\0b", 3), 3);
 	assert_string_equal(copy, "a?b");
+	assert_int_equal(visible_copy(copy, 4, "abc\n", 4), 3);		/* nor a mark that has no room */
+	assert_string_equal(copy, "abc");
+	assert_int_equal(visible_copy(copy, 4, "abcd", 4), 3);
 	assert_int_equal(visible_copy(copy, 1, "abc", 3), 0);
 	assert_string_equal(copy, "");
 }
