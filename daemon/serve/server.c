@@ -555,12 +555,12 @@ static struct frame_ref *on_list(void *context, const char *glob, bool offers,
 	return answers_list(server->config.answers, glob, offers, error);
 }
 
-static int on_prepare(void *context, struct session *session, char *const *probe, size_t probes,
+static int on_prepare(void *context, struct session *session, char *const *probe, size_t probes, bool again,
 		      struct error *error)
 {
 	struct server *server = context;
 
-	return fanout_prepare(server->config.answers->fanout, session_identity(session), probe, probes,
+	return fanout_prepare(server->config.answers->fanout, session_identity(session), probe, probes, again,
 			      error);
 }
 

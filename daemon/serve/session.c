@@ -44,6 +44,7 @@ struct session {
 	struct client_identity identity;
 	uint64_t id;
 	enum session_state state;
+	bool prepared;			/* the request that waits in `input` was looked at before */
 	bool subscribing;		/* asked for a stream, whether it is there yet or not */
 	bool broken;			/* the socket is, or memory ran out: to be closed */
 	bool write_waits_for_read;	/* TLS has to hear something before it can go on */
@@ -604,17 +605,24 @@ static int prepare(struct session *session, enum frame_type type, const Protobuf
 {
 	const Ringtail__V1__Subscribe *subscribe = (const void *)message;
 	const Ringtail__V1__Change *change = (const void *)message;
+	const Ringtail__V1__ListRequest *list = (const void *)message;
 	struct error error = {0};
 	int err = 0;
 
 	if (type == FRAME_SUBSCRIBE)
 		err = session->config.host->prepare(session->config.host->context, session,
-						    subscribe->probe, subscribe->n_probe, &error);
+						    subscribe->probe, subscribe->n_probe,
+						    session->prepared, &error);
 	else if (type == FRAME_CHANGE && session->identity.role >= ROLE_OPERATOR)
 		err = session->config.host->prepare(session->config.host->context, session,
-						    change->enable, change->n_enable, &error);
+						    change->enable, change->n_enable,
+						    session->prepared, &error);
+	else if (type == FRAME_LIST && session->identity.role >= ROLE_OPERATOR && strchr(list->glob, '/'))
+		err = session->config.host->prepare(session->config.host->context, session, &list->glob, 1,
+						    session->prepared, &error);
 	if (err < 0)
 		session_refuse(session, &error, type == FRAME_SUBSCRIBE);
+	session->prepared = err > 0;
 	if (err > 0)
 		session->state = SESSION_PREPARING;
 	return err < 0 ? -1 : err == 0;

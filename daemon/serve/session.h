@@ -55,7 +55,7 @@ struct session_host {
 	 * follows; or -errno with *error.
 	 */
 	int (*prepare)(void *context, struct session *session, char *const *probe, size_t probes,
-		       struct error *error);
+		       bool again, struct error *error);
 
 	/* Its stream begins there. -ENOMEM: it does not; else session_subscribed() was called. */
 	int (*live)(void *context, struct session *session, struct stream *stream,

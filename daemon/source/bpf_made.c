@@ -177,6 +177,24 @@ static bool is_named(const Ringtail__V1__Probe *probe, const char *provider, con
 	       strcmp(probe->provider, provider) == 0;
 }
 
+static const Ringtail__V1__Probe *find(struct made_sink *sink, const char *function, const char *name,
+					void **own, struct made_program **attached)
+{
+	const struct making *making = making_of(sink);
+	struct source_bpf_made *made = making->made;
+
+	for (unsigned i = 0; i < made->probes; i++) {
+		struct made_probe *probe = &made->probe[i];
+
+		if (!is_named(probe->message, kinds[making->kind]->provider, function, name))
+			continue;
+		*own = probe->own;
+		*attached = &probe->attached;
+		return probe->message;
+	}
+	return NULL;
+}
+
 static bool has(struct made_sink *sink, const char *function, const char *name)
 {
 	const struct making *making = making_of(sink);
@@ -218,7 +236,7 @@ static int refuse_full(struct error *error)
 int source_bpf_made_make(struct source_bpf_made *made, const char *text, source_offer *offer,
 			 void *context, struct error *error)
 {
-	struct making making = {.sink = {.add = add, .has = has}, .made = made, .kind = KINDS};
+	struct making making = {.sink = {.add = add, .has = has, .find = find}, .made = made, .kind = KINDS};
 	char part[NAME_BYTES_MAX + 1], *provider;
 	struct made_spec spec = {.text = text};
 	unsigned before = made->probes;

@@ -56,6 +56,10 @@ void source_bpf_made_close(struct made_program *program);
 struct made_sink {
 	int (*add)(struct made_sink *sink, Ringtail__V1__Probe *message, void *own);
 	bool (*has)(struct made_sink *sink, const char *function, const char *name);
+
+	/* One that was made: its `own`, and what it is attached with, which may grow; NULL: there is none. */
+	const Ringtail__V1__Probe *(*find)(struct made_sink *sink, const char *function, const char *name,
+					   void **own, struct made_program **attached);
 };
 
 struct made_kind {

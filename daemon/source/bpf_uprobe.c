@@ -13,11 +13,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/source/bpf_template.h"
 #include "daemon/source/finder.h"
 #include "daemon/source/registers.h"
 #include "query/glob.h"
 
+#define PLACE_FILES_MAX	8	/* of one path, as it is replaced */
+#define PATTERN_NAMES_MAX 64	/* that one pattern may mean */
 #define UPROBE_EVENTS	"/sys/bus/event_source/devices/uprobe"	/* where the kernel has uprobes at all */
 
 enum place_kind {
@@ -26,16 +29,26 @@ enum place_kind {
 	PLACE_MARK,
 };
 
-/* What attaching takes. */
-struct place_own {
-	int file;
-	enum place_kind kind;
+/* A file, and where the probe lies in it. */
+struct place_file {
+	int fd;
+	uint64_t device, inode;
 	uint32_t sites;
 	struct file_site site[];
 };
 
+/*
+ * What attaching takes. Of a path that was asked for again after its file had been replaced, there are several
+ * files: programs go on in the old ones. The catalog speaks of the first.
+ */
+struct place_own {
+	enum place_kind kind;
+	unsigned files;
+	struct place_file *file[PLACE_FILES_MAX];
+};
+
 struct place_state {
-	struct finder *finder;
+	const struct source_bpf_kit *kit;
 	bool has_uprobes, has_multi;
 };
 
@@ -85,7 +98,7 @@ static int open_all(const struct source_bpf_kit *kit, void **state)
 
 	if (!places)
 		return -ENOMEM;
-	places->finder = kit->finder;
+	places->kit = kit;
 	places->has_uprobes = access(UPROBE_EVENTS, F_OK) == 0;
 	places->has_multi = has_multi();
 	*state = places;
@@ -166,42 +179,49 @@ static int make_message(enum place_kind kind, const char *path, const char *name
 	return err;
 }
 
-/* ---- Making ----------------------------------------------------------------------------------- */
+/* ---- Files ------------------------------------------------------------------------------------ */
+
+static void free_file(struct place_file *file)
+{
+	if (file)
+		close(file->fd);
+	free(file);
+}
 
 static void free_own(void *from)
 {
 	struct place_own *own = from;
 
-	if (own)
-		close(own->file);
+	for (unsigned i = 0; own && i < own->files; i++)
+		free_file(own->file[i]);
 	free(own);
 }
 
-/* `file` is taken over. */
-static struct place_own *make_own(enum place_kind kind, int file, const struct file_sites *sites)
+/* `fd` is taken over. */
+static struct place_file *make_file(int fd, const struct finder_answer *answer)
 {
-	size_t bytes = sites->count * sizeof(sites->site[0]);
-	struct place_own *own = malloc(sizeof(*own) + bytes);
+	size_t bytes = answer->sites.count * sizeof(answer->sites.site[0]);
+	struct place_file *file = malloc(sizeof(*file) + bytes);
 
-	if (!own) {
-		close(file);
+	if (!file) {
+		close(fd);
 		return NULL;
 	}
-	own->file = file;
-	own->kind = kind;
-	own->sites = sites->count;
-	memcpy(own->site, sites->site, bytes);
-	return own;
+	*file = (struct place_file){
+		.fd = fd, .device = answer->device, .inode = answer->inode, .sites = answer->sites.count,
+	};
+	memcpy(file->site, answer->sites.site, bytes);
+	return file;
 }
 
 /* What is missing here that such probes take. */
 static int refuse_here(const struct place_state *places, struct error *error)
 {
-	error_set(error, EOPNOTSUPP, "uprobe-not-here", "%s", !places->finder ?
+	error_set(error, EOPNOTSUPP, "uprobe-not-here", "%s", !places->kit->finder ?
 		  "the process that opens files for probes could not be started" : !places->has_uprobes ?
 		  "this kernel has no uprobes: it was built without CONFIG_UPROBE_EVENTS" :
 		  "this kernel does not let a BPF program be attached to files' code without all of root's rights");
-	error_hint(error, "%s", !places->finder ? "see the log of ringtaild, and restart it" : !places->has_uprobes ?
+	error_hint(error, "%s", !places->kit->finder ? "see the log of ringtaild, and restart it" : !places->has_uprobes ?
 		   "use a kernel that has them" : "use Linux 6.6 or newer (BPF links of the kind uprobe_multi), with"
 		   " CONFIG_BPF_EVENTS");
 	return -EOPNOTSUPP;
@@ -210,64 +230,14 @@ static int refuse_here(const struct place_state *places, struct error *error)
 static int check(const struct place_state *places, enum place_kind kind, const struct made_spec *spec,
 		 struct error *error)
 {
-	if (!places->finder || !places->has_multi)
+	if (!places->kit->finder || !places->has_multi)
 		return refuse_here(places, error);
-	if (strpbrk(spec->function, "*?[") || strpbrk(spec->name, "*?[")) {
-		error_set(error, EINVAL, "probe-is-pattern", "`%.256s` is a pattern: %s probes are recorded by their"
-			  " whole names", spec->text, provider_of[kind]);
-		error_hint(error, "`tracectl list` with a pattern behind the path shows the names; give one -p for each");
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static int ask(const struct place_state *places, enum place_kind kind, const struct made_spec *spec,
-	       struct finder_answer *answer, int *file, struct error *error)
-{
-	struct finder_question question = {.kind = kind == PLACE_MARK ? FILE_MARK : FILE_FUNCTION};
-
-	snprintf(question.path, sizeof(question.path), "%s", spec->function);
-	snprintf(question.name, sizeof(question.name), "%s", spec->name);
-	return finder_ask(places->finder, &question, answer, file, error);
-}
-
-static int make(void *state, enum place_kind kind, const struct made_spec *spec, struct made_sink *sink,
-		struct error *error)
-{
-	static struct finder_answer answer;	/* the loader has one thread */
-	Ringtail__V1__Probe *probe;
-	struct place_own *own;
-	int err = check(state, kind, spec, error), file;
-
-	if (err || sink->has(sink, spec->function, spec->name))
-		return err;
-	err = ask(state, kind, spec, &answer, &file, error);
-	if (err)
-		return err;
-	own = make_own(kind, file, &answer.sites);
-	err = own ? make_message(kind, spec->function, spec->name, own->site, &probe) : -ENOMEM;
-	if (!err)
-		return sink->add(sink, probe, own);
-	free_own(own);
-	return error_set(error, ENOMEM, "out-of-memory", "no memory for `%.256s`", spec->text);
-}
-
-static int make_uprobe(void *state, const struct made_spec *spec, struct made_sink *sink,
-		       struct error *error)
-{
-	return make(state, PLACE_ENTRY, spec, sink, error);
-}
-
-static int make_uretprobe(void *state, const struct made_spec *spec, struct made_sink *sink,
-			  struct error *error)
-{
-	return make(state, PLACE_RETURN, spec, sink, error);
-}
-
-static int make_usdt(void *state, const struct made_spec *spec, struct made_sink *sink,
-		     struct error *error)
-{
-	return make(state, PLACE_MARK, spec, sink, error);
+	if (!strpbrk(spec->function, "*?["))
+		return 0;
+	error_set(error, EINVAL, "probe-is-pattern", "the path of %s:%.256s is a pattern", provider_of[kind],
+		  spec->function);
+	error_hint(error, "name one file; the part behind it may be a pattern, as in 'uprobe:/usr/bin/app:parse_*'");
+	return -EINVAL;
 }
 
 /* ---- Attaching -------------------------------------------------------------------------------- */
@@ -280,9 +250,9 @@ static void plan_register(struct tracepoint_plan *plan, uint16_t offset)
 }
 
 /* As many words as the first site, of which the catalog speaks, has arguments. */
-static void plan_site(const struct place_own *own, unsigned i, struct tracepoint_plan *plan)
+static void plan_site(const struct place_own *own, const struct file_site *site,
+		      struct tracepoint_plan *plan)
 {
-	const struct file_site *site = &own->site[i];
 
 	*plan = (struct tracepoint_plan){0};
 	plan_register(plan, register_ip);
@@ -290,7 +260,7 @@ static void plan_site(const struct place_own *own, unsigned i, struct tracepoint
 		plan_register(plan, register_result);
 	for (unsigned arg = 0; own->kind == PLACE_ENTRY && arg < REGISTER_ARGS; arg++)
 		plan_register(plan, register_arg[arg]);
-	for (unsigned arg = 0; own->kind == PLACE_MARK && arg < own->site[0].args; arg++)
+	for (unsigned arg = 0; own->kind == PLACE_MARK && arg < own->file[0]->site[0].args; arg++)
 		plan->word[plan->words++] = arg < site->args ? site->arg[arg] :
 					    (struct tracepoint_word){.index = WORD_NO_INDEX};
 }
@@ -311,25 +281,26 @@ static int fail(int err, const char *name, struct error *error)
 }
 
 /* The sites that the program of the first of them is for, all at once. Returns the link, or -errno. */
-static int link_sites(const struct place_own *own, const bool in_group[FILE_SITES_MAX], int program)
+static int link_sites(enum place_kind kind, const struct place_file *file,
+		      const bool in_group[FILE_SITES_MAX], int program)
 {
 	uint64_t offset[FILE_SITES_MAX], semaphore[FILE_SITES_MAX];
 	struct uprobe_multi multi = {
 		.program = (uint32_t)program, .attach_type = ATTACH_UPROBE_MULTI,
 		.offsets = (uintptr_t)offset,
-		.how = own->kind == PLACE_RETURN ? UPROBE_MULTI_RETURN : 0,
+		.how = kind == PLACE_RETURN ? UPROBE_MULTI_RETURN : 0,
 	};
 	char path[64];
 
 	/* The kernel wants a path: that of our own descriptor. */
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", own->file);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
 	multi.path = (uintptr_t)path;
-	for (unsigned i = 0; i < own->sites; i++) {
+	for (unsigned i = 0; i < file->sites; i++) {
 		if (!in_group[i])
 			continue;
-		offset[multi.count] = own->site[i].offset;
-		semaphore[multi.count++] = own->site[i].semaphore;
-		if (own->site[i].semaphore)
+		offset[multi.count] = file->site[i].offset;
+		semaphore[multi.count++] = file->site[i].semaphore;
+		if (file->site[i].semaphore)
 			multi.semaphores = (uintptr_t)semaphore;
 	}
 	return link_multi(&multi);
@@ -340,76 +311,244 @@ static bool same_args(const struct file_site *a, const struct file_site *b)
 	return a->args == b->args && memcmp(a->arg, b->arg, sizeof(a->arg)) == 0;
 }
 
-/* A program for each set of sites whose arguments lie in the same registers. */
+/* A file on its way: a program for each set of sites whose arguments lie in the same registers. */
 struct attaching {
 	const struct source_bpf_kit *kit;
 	const struct place_own *own;
+	const struct place_file *file;
 	uint32_t index;
-	char name[2 * (NAME_BYTES_MAX + 1)];
+	const char *name;
 	bool done[FILE_SITES_MAX];
 };
 
 static int attach_group(struct attaching *attaching, unsigned first, struct made_more *to,
 			struct error *error)
 {
-	const struct place_own *own = attaching->own;
+	const struct place_file *file = attaching->file;
 	bool in_group[FILE_SITES_MAX] = {false};
 	struct tracepoint_plan plan;
+	int err;
 
-	plan_site(own, first, &plan);
-	to->link = -1;
-	to->program = source_bpf_template_load(attaching->kit->uprobe, attaching->name, attaching->index,
-					       &plan, error);
-	if (to->program < 0) {
-		int err = to->program;
-
-		to->program = -1;
+	plan_site(attaching->own, &file->site[first], &plan);
+	*to = (struct made_more){-1, -1};
+	err = source_bpf_template_load(attaching->kit->uprobe, attaching->name, attaching->index, &plan, error);
+	if (err < 0)
 		return err;
-	}
-	for (unsigned i = first; i < own->sites; i++) {
-		in_group[i] = !attaching->done[i] && same_args(&own->site[first], &own->site[i]);
+	to->program = err;
+	for (unsigned i = first; i < file->sites; i++) {
+		in_group[i] = !attaching->done[i] && same_args(&file->site[first], &file->site[i]);
 		attaching->done[i] |= in_group[i];
 	}
-	to->link = link_sites(own, in_group, to->program);
-	if (to->link >= 0)
-		return 0;
-	fail(-to->link, attaching->name, error);
-	to->link = -1;
-	return -EINVAL;
+	err = link_sites(attaching->own->kind, file, in_group, to->program);
+	if (err < 0)
+		return fail(-err, attaching->name, error);
+	to->link = err;
+	return 0;
 }
 
-static int attach_all(struct attaching *attaching, struct made_program *to, struct error *error)
+/* Adds what attaches one more file of the probe. */
+static int attach_file(const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
+		       const struct place_own *own, const struct place_file *file, struct made_program *to,
+		       struct error *error)
 {
-	struct made_more first;
-	int err = attach_group(attaching, 0, &first, error);
+	char name[2 * (NAME_BYTES_MAX + 1)];
+	struct attaching attaching = {
+		.kit = kit, .own = own, .file = file, .index = message->id - RT_PROBE_MADE, .name = name,
+	};
+	struct made_more *more = reallocarray(to->more, to->more_count + file->sites, sizeof(*more));
+	int err = 0;
 
-	to->program = first.program;
-	to->link = first.link;
-	for (unsigned i = 1; i < attaching->own->sites && !err; i++)
-		if (!attaching->done[i])
-			err = attach_group(attaching, i, &to->more[to->more_count++], error);
+	snprintf(name, sizeof(name), "%s:%s:%s", message->provider, message->function, message->name);
+	if (!more)
+		return error_set(error, ENOMEM, "out-of-memory", "no memory for %s", name);
+	to->more = more;
+	for (unsigned i = 0; i < file->sites && !err; i++)
+		if (!attaching.done[i])
+			err = attach_group(&attaching, i, &to->more[to->more_count++], error);
 	return err;
+}
+
+/* What was attached first stands for all. */
+static void name_first(struct made_program *to)
+{
+	to->program = to->more[0].program;
+	to->link = to->more[0].link;
+	to->more[0] = (struct made_more){-1, -1};
 }
 
 static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
 		  const void *from, struct made_program *to, struct error *error)
 {
-	struct attaching attaching = {
-		.kit = kit, .own = from, .index = message->id - RT_PROBE_MADE,
-	};
-	int err;
+	const struct place_own *own = from;
+	int err = 0;
 
 	(void)state;
-	snprintf(attaching.name, sizeof(attaching.name), "%s:%s:%s", message->provider, message->function,
-		 message->name);
 	*to = MADE_NO_PROGRAM;
-	to->more = calloc(attaching.own->sites, sizeof(*to->more));
-	if (!to->more)
-		return error_set(error, ENOMEM, "out-of-memory", "no memory for %s", attaching.name);
-	err = attach_all(&attaching, to, error);
+	for (unsigned i = 0; i < own->files && !err; i++)
+		err = attach_file(kit, message, own, own->file[i], to, error);
 	if (err)
 		source_bpf_made_close(to);
+	else
+		name_first(to);
 	return err;
+}
+
+/* ---- Making ----------------------------------------------------------------------------------- */
+
+static int ask(struct finder *finder, enum place_kind kind, const char *path, const char *name, bool lists,
+	       struct finder_answer *answer, int *fd, struct error *error)
+{
+	struct finder_question question = {
+		.kind = kind == PLACE_MARK ? FILE_MARK : FILE_FUNCTION, .lists = lists,
+	};
+
+	snprintf(question.path, sizeof(question.path), "%s", path);
+	snprintf(question.name, sizeof(question.name), "%s", name);
+	return finder_ask(finder, &question, answer, fd, error);
+}
+
+static bool has_file(const struct place_own *own, const struct place_file *file)
+{
+	for (unsigned i = 0; i < own->files; i++)
+		if (own->file[i]->device == file->device && own->file[i]->inode == file->inode)
+			return true;
+	return false;
+}
+
+/* The path was made a probe of before: if it leads to another file now, that is one more place. Takes `file`. */
+static int add_file(const struct place_state *places, const Ringtail__V1__Probe *message,
+		    struct place_own *own, struct place_file *file, struct made_program *attached,
+		    struct error *error)
+{
+	int err = 0;
+
+	if (has_file(own, file)) {
+		free_file(file);
+		return 0;
+	}
+	if (own->files == PLACE_FILES_MAX) {
+		error_set(error, ENOSPC, "too-many-files", "%.256s was replaced %d times since it was first asked for",
+			  message->function, PLACE_FILES_MAX);
+		error_hint(error, "restart ringtaild: that makes the probe anew, of the file that is there now");
+		free_file(file);
+		return -EMFILE;
+	}
+	if (attached->link >= 0)
+		err = attach_file(places->kit, message, own, file, attached, error);
+	if (err)
+		free_file(file);
+	else
+		own->file[own->files++] = file;
+	return err;
+}
+
+static int add_probe(enum place_kind kind, const char *path, const char *name, struct place_file *file,
+		     struct made_sink *sink, struct error *error)
+{
+	struct place_own *own = calloc(1, sizeof(*own));
+	Ringtail__V1__Probe *probe;
+
+	if (own && make_message(kind, path, name, file->site, &probe) == 0) {
+		*own = (struct place_own){.kind = kind, .files = 1, .file = {file}};
+		return sink->add(sink, probe, own);
+	}
+	free(own);
+	free_file(file);
+	return error_set(error, ENOMEM, "out-of-memory", "no memory for %s:%.200s:%.200s", provider_of[kind], path,
+			 name);
+}
+
+static int make_one(const struct place_state *places, enum place_kind kind, const char *path, const char *name,
+		    struct made_sink *sink, struct error *error)
+{
+	static struct finder_answer answer;	/* the loader has one thread */
+	struct made_program *attached;
+	const Ringtail__V1__Probe *made;
+	struct place_file *file;
+	void *own;
+	int fd, err = ask(places->kit->finder, kind, path, name, false, &answer, &fd, error);
+
+	if (err)
+		return err;
+	file = make_file(fd, &answer);
+	if (!file)
+		return error_set(error, ENOMEM, "out-of-memory", "no memory for %.256s", path);
+	made = sink->find(sink, path, name, &own, &attached);
+	return made ? add_file(places, made, own, file, attached, error) :
+		      add_probe(kind, path, name, file, sink, error);
+}
+
+static int refuse_pattern(const struct made_spec *spec, const struct finder_answer *answer,
+			  struct error *error)
+{
+	if (answer->names) {
+		error_set(error, E2BIG, "too-many-probes", "`%.256s` means %s%u probes, and at most %d can be made"
+			  " by one pattern", spec->text, answer->names == FIND_NAMES_MAX ? "at least " : "",
+			  answer->names, PATTERN_NAMES_MAX);
+		error_hint(error, "use a pattern that means fewer, as in ...:parse_*");
+		return -E2BIG;
+	}
+	error_set(error, ENOENT, "unknown-probe", "the file has nothing that matches `%.256s`", spec->text);
+	error_hint(error, "a function that the compiler put into its callers, or that was stripped, has no name");
+	return -ENOENT;
+}
+
+/* The names lie one after the other, each with its end. */
+static int make_all(const struct place_state *places, enum place_kind kind, const char *path, const char *name,
+		    const char *end, struct made_sink *sink, struct error *error)
+{
+	int err = 0;
+
+	for (; name < end && !err; name += strlen(name) + 1)
+		err = make_one(places, kind, path, name, sink, error);
+	return err;
+}
+
+static int make_pattern(const struct place_state *places, enum place_kind kind, const struct made_spec *spec,
+			struct made_sink *sink, struct error *error)
+{
+	static struct finder_answer answer;
+	static char names[PATTERN_NAMES_MAX * (NAME_BYTES_MAX + 1) + 1];
+	ssize_t got;
+	int fd, err = ask(places->kit->finder, kind, spec->function, spec->name, true, &answer, &fd, error);
+
+	if (err)
+		return err;
+	got = pread(fd, names, sizeof(names) - 1, 0);
+	close(fd);
+	if (!answer.names || answer.names > PATTERN_NAMES_MAX || got < 0)
+		return refuse_pattern(spec, &answer, error);
+	names[got] = '\0';
+	return make_all(places, kind, spec->function, names, names + got, sink, error);
+}
+
+static int make(const struct place_state *places, enum place_kind kind, const struct made_spec *spec,
+		struct made_sink *sink, struct error *error)
+{
+	int err = check(places, kind, spec, error);
+
+	if (err)
+		return err;
+	return strpbrk(spec->name, "*?[") ? make_pattern(places, kind, spec, sink, error) :
+					    make_one(places, kind, spec->function, spec->name, sink, error);
+}
+
+static int make_uprobe(void *state, const struct made_spec *spec, struct made_sink *sink,
+		       struct error *error)
+{
+	return make(state, PLACE_ENTRY, spec, sink, error);
+}
+
+static int make_uretprobe(void *state, const struct made_spec *spec, struct made_sink *sink,
+			  struct error *error)
+{
+	return make(state, PLACE_RETURN, spec, sink, error);
+}
+
+static int make_usdt(void *state, const struct made_spec *spec, struct made_sink *sink,
+		     struct error *error)
+{
+	return make(state, PLACE_MARK, spec, sink, error);
 }
 
 const struct made_kind made_uprobe = {

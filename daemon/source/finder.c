@@ -181,14 +181,15 @@ static void refuse_file(const struct finder_question *question, int err, struct 
 static int list_names(const struct finder_question *question, int file, struct finder_answer *answer)
 {
 	int names = memory_file_create("ringtail-names", false), count;
-	struct stat status;
+	off_t bytes;
 
 	if (names < 0)
 		return error_set(&answer->error, ENOMEM, "out-of-memory", "no memory for the names");
 	count = file_probe_list(file, question->kind, question->name, FIND_NAMES_MAX, names, &answer->error);
-	if (count >= 0 && fstat(names, &status) == 0) {
+	bytes = lseek(names, 0, SEEK_END);
+	if (count >= 0 && bytes >= 0) {
 		answer->names = (uint32_t)count;
-		answer->names_bytes = (uint64_t)status.st_size;
+		answer->names_bytes = (uint64_t)bytes;
 		return names;
 	}
 	close(names);

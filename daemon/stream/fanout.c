@@ -629,10 +629,10 @@ void fanout_hand_over(struct fanout *fanout, const char *reason, void (*done)(vo
 /* ---- The door -------------------------------------------------------------------------------- */
 
 int fanout_prepare(struct fanout *fanout, const struct client_identity *identity, char *const *spec,
-		   size_t specs, struct error *error)
+		   size_t specs, bool again, struct error *error)
 {
 	return subscriptions_prepare(&fanout->subscriptions, subscription_claim_of(identity), spec,
-				     specs, error);
+				     specs, again, error);
 }
 
 void fanout_make_now(struct fanout *fanout, const char *spec)

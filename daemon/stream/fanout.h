@@ -63,10 +63,10 @@ void fanout_destroy(struct fanout *fanout);
 /*
  * Before a request that names these probes: 0 if they are there, as far as they can be made; 1 if they are
  * being made, and the same is to be asked again after made(); or -errno with *error. identity NULL: it is the
- * daemon's own.
+ * daemon's own. `again`: the same request was told 1 before.
  */
 int fanout_prepare(struct fanout *fanout, const struct client_identity *identity, char *const *spec,
-		   size_t specs, struct error *error);
+		   size_t specs, bool again, struct error *error);
 
 /*
  * The same, at once: where the daemon starts, or an operator has it read its configuration again. What

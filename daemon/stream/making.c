@@ -153,7 +153,7 @@ bool making_can(const struct making *making, const char *spec)
 	return strlen(spec) <= NAME_BYTES_MAX && loader_can_make(making->loader, spec);
 }
 
-static int prepare(struct making *making, const char *spec, struct error *error)
+static int prepare(struct making *making, const char *spec, bool again, struct error *error)
 {
 	struct made *made;
 
@@ -168,14 +168,16 @@ static int prepare(struct making *making, const char *spec, struct error *error)
 	}
 	if (made->state == MADE_REFUSED)
 		return tell(making, made, error);
+	if (made->state == MADE_DONE && !again && strchr(spec, '/'))
+		made->state = MADE_WAITS;
 	TAILQ_REMOVE(&making->made, made, link);
 	TAILQ_INSERT_TAIL(&making->made, made, link);
 	return made->state != MADE_DONE;
 }
 
-int making_prepare(struct making *making, const char *spec, struct error *error)
+int making_prepare(struct making *making, const char *spec, bool again, struct error *error)
 {
-	int err = prepare(making, spec, error);
+	int err = prepare(making, spec, again, error);
 
 	ask(making);
 	return err;
@@ -187,7 +189,7 @@ void making_now(struct making *making, const char *spec)
 	bool pending = false;
 	int err;
 
-	if (prepare(making, spec, &error) != 1)
+	if (prepare(making, spec, true, &error) != 1)
 		return;
 	err = loader_make_now(making->loader, spec, &pending, &error);
 	finish(making, spec, err, &error);

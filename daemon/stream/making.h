@@ -23,8 +23,12 @@ void making_destroy(struct making *making);	/* NULL is safe */
 /* Whether the spec may name probes that are made; else it means what is in the catalog. */
 bool making_can(const struct making *making, const char *spec);
 
-/* 0: it is made, or nothing is to be made; 1: it will be, and is to be asked again; -errno with *error. */
-int making_prepare(struct making *making, const char *spec, struct error *error);
+/*
+ * 0: it is made, or nothing is to be made; 1: it will be, and is to be asked again; -errno with *error. A file that
+ * was replaced since is another one: of a spec that names one, a new request (not `again`) is not content with
+ * what was made before.
+ */
+int making_prepare(struct making *making, const char *spec, bool again, struct error *error);
 
 /* Makes it at once, and waits. What cannot be made is said where it is looked up. */
 void making_now(struct making *making, const char *spec);

@@ -256,7 +256,7 @@ static struct subscription *find_equal(struct subscriptions *all, const struct s
 }
 
 int subscriptions_prepare(struct subscriptions *all, enum subscription_claim claim,
-			  char *const *spec, size_t specs, struct error *error)
+			  char *const *spec, size_t specs, bool again, struct error *error)
 {
 	bool waits = false;
 
@@ -267,7 +267,7 @@ int subscriptions_prepare(struct subscriptions *all, enum subscription_claim cla
 			continue;
 		err = check_may_make(all, claim, spec[i], error);
 		if (!err)
-			err = making_prepare(all->making, spec[i], error);
+			err = making_prepare(all->making, spec[i], again, error);
 		if (err < 0)
 			return err;
 		waits |= err;

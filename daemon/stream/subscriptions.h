@@ -91,7 +91,7 @@ enum subscription_claim subscription_claim_of(const struct client_identity *iden
  * being made; -errno with *error.
  */
 int subscriptions_prepare(struct subscriptions *all, enum subscription_claim claim,
-			  char *const *spec, size_t specs, struct error *error);
+			  char *const *spec, size_t specs, bool again, struct error *error);
 
 /* That of the request, made if nobody has it yet. No globs: what is always on, narrowed. */
 int subscriptions_find(struct subscriptions *all, const struct subscription_request *request,

@@ -85,9 +85,20 @@ def main(case):
     for spec, code in ((f"uprobe:{path}:wrok", "unknown-symbol"), (f"uprobe:{path}:work+4096", "symbol-offset"),
                        ("uprobe:/no/such:work", "probe-no-file"), ("uprobe:relative:work", "probe-bad-path"),
                        ("uprobe:/dev/zero:work", "probe-no-file"), ("uprobe:/etc/passwd:work", "not-elf"),
-                       (f"uprobe:{path}:w*", "probe-is-pattern"), (f"usdt:{path}:test:palin", "unknown-probe")):
+                       (f"uprobe:{path}*:work", "probe-is-pattern"), (f"uprobe:{path}:zz*", "unknown-probe"),
+                       ("uprobe:/usr/lib/x86_64-linux-gnu/libc.so.6:*", "too-many-probes"), (f"usdt:{path}:test:palin", "unknown-probe")):
         refused = case.tracectl(daemon, "stream", "-p", spec)
         case.check(refused.code == 1 and f"[{code}]" in refused.err, f"{spec} is refused", refused.err)
+    listed = case.tracectl(daemon, "list", f"uprobe:{path}:mark_*")
+    case.check_equal(sorted(line.split("(")[0] for line in listed.out.splitlines()),
+                     [f"uprobe:{path}:mark_guarded", f"uprobe:{path}:mark_twice"], "those of a pattern are listed")
+    listed = case.tracectl(daemon, "list", f"usdt:{path}:*")
+    case.check_equal(sorted(listed.out.splitlines()),
+                     [f"usdt:{path}:test:guarded(ip, arg0, arg1)",
+                      f"usdt:{path}:test:plain(ip, arg0, arg1, arg2, arg3, arg4)",
+                      f"usdt:{path}:test:twice(ip, arg0)"], "and so are marks, with their arguments")
+    listed = case.tracectl(daemon, "list", f"usdt:{path}:no:*")
+    case.check(listed.code == 1 and "[unknown-probe]" in listed.err, "none is none", listed.err)
     case.check_balanced(daemon)
 
 

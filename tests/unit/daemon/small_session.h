@@ -31,6 +31,7 @@ struct fixture {
 	uint64_t seq[RINGS];
 	struct session_bounds bounds;
 	unsigned lists, stats, closed, changes, prepares;
+	bool again;			/* the last of them was of a request that had waited */
 	int prepare_says;		/* 0: probes are there, 1: they are being made, -EACCES */
 	bool refuse_identity;
 	bool orderly, refuse_subscribe, hold_subscribe;
@@ -125,13 +126,14 @@ static struct frame_ref *on_hello(void *context, struct session *session)
 	return frame_ref_pack(f->codec, FRAME_SERVER_HELLO, &hello.base);
 }
 
-static int on_prepare(void *context, struct session *session, char *const *probe, size_t probes,
+static int on_prepare(void *context, struct session *session, char *const *probe, size_t probes, bool again,
 		      struct error *error)
 {
 	struct fixture *f = context;
 
 	(void)session, (void)probe, (void)probes;
 	f->prepares++;
+	f->again = again;
 	return f->prepare_says < 0 ? error_set(error, EACCES, "viewer-probes", "not for viewers") :
 				     f->prepare_says;
 }

@@ -342,9 +342,11 @@ static void request_waits_for_its_probes(void **state)
 	peer_send_subscribe(f.peer, "x", NULL, NULL);
 	peer_send_list(f.peer, "");
 	PEER_AWAIT(f.base, f.prepares == 1);
+	assert_false(f.again);
 	assert_int_equal(f.lists, 0);
 	session_go_on(f.session);		/* something was made, and not all of it */
 	PEER_AWAIT(f.base, f.prepares == 2);
+	assert_true(f.again);
 	assert_int_equal(f.lists, 0);
 	f.prepare_says = 0;
 	session_go_on(f.session);
