@@ -10,9 +10,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "query/elf_symbols.h"
+#include "client/cli/jit_symbols.h"
 #include "client/cli/symbols.h"
 #include "client/lib/limits.h"
+#include "query/elf_symbols.h"
 
 #define MAP_PATH	8
 #define MAP_PATH_MORE	9
@@ -39,6 +40,8 @@ struct process {
 	uint32_t pid;
 	unsigned maps;
 	struct code_map *map;		/* [PROCESS_MAPS_MAX]; the newest last */
+	struct jit_symbols *jit;	/* of the code that it made itself; NULL: none */
+	unsigned jit_tries;
 };
 
 struct stack_names {
@@ -46,6 +49,7 @@ struct stack_names {
 	bool kernel_tried;
 	struct symbols *kernel;
 	size_t files, bytes;		/* and of their symbols */
+	unsigned jits;
 	struct code_file *file;		/* [CODE_FILES_MAX] */
 	struct process *process;	/* [PROCESSES_NAMED_MAX], by pid's low bits; pid 0: free */
 };
@@ -73,8 +77,10 @@ void stack_names_destroy(struct stack_names *names)
 		elf_symbols_destroy(names->file[i].elf);
 		elf_symbols_destroy(names->file[i].debug);
 	}
-	for (size_t i = 0; names->process && i < PROCESSES_NAMED_MAX; i++)
+	for (size_t i = 0; names->process && i < PROCESSES_NAMED_MAX; i++) {
+		jit_symbols_destroy(names->process[i].jit);
 		free(names->process[i].map);
+	}
 	free(names->file);
 	free(names->process);
 	symbols_destroy(names->kernel);
@@ -207,6 +213,10 @@ static struct process *get_process(struct stack_names *names, uint32_t pid)
 
 	if (process->pid == pid)
 		return process;
+	names->jits -= process->jit != NULL;
+	jit_symbols_destroy(process->jit);
+	process->jit = NULL;
+	process->jit_tries = 0;
 	process->pid = pid;
 	process->maps = 0;
 	if (!process->map)
@@ -232,6 +242,21 @@ static void add_map(struct process *process, const struct code_map *map)
 	}
 	process->map[kept++] = *map;
 	process->maps = kept;
+}
+
+/* While the process lives: afterwards nobody knows in which tree its file lies, but the file can be read on. */
+static void open_jit(struct stack_names *names, struct process *process)
+{
+	int fd;
+
+	if (process->jit || names->jits == JIT_PROCESSES_MAX || process->jit_tries >= JIT_TRIES_MAX ||
+	    !symbols_same_boot(names->host->boot_id))
+		return;
+	process->jit_tries++;
+	fd = jit_symbols_open(process->pid);
+	if (fd >= 0)
+		process->jit = jit_symbols_create(fd);
+	names->jits += process->jit != NULL;
 }
 
 static void take_path(const struct ringtail_item *event, char path[MAP_PATH_BYTES])
@@ -274,6 +299,7 @@ bool stack_names_learn(struct stack_names *names, const struct ringtail_item *ev
 		.file = (uint32_t)(file - names->file),
 	});
 	open_file(names, file, event->thread.pid);
+	open_jit(names, process);
 	return true;
 }
 
@@ -317,11 +343,22 @@ static void find_in_file(const struct code_file *file, uint64_t address, uint64_
 		place->offset += into;
 }
 
+/* Of code that is in no file, or in one without such a function, as a JIT's memory has. */
+static void find_made(struct stack_names *names, struct process *process, uint64_t address, uint64_t into,
+		      struct code_place *place)
+{
+	open_jit(names, process);
+	if (process->jit)
+		place->name = jit_symbols_find(process->jit, address, &place->offset);
+	if (place->name)
+		place->offset += into;
+}
+
 /* All but the innermost frame are return addresses, and a call may be the last of its function. */
 void stack_names_find(struct stack_names *names, enum ringtail_attachment_kind kind, uint32_t pid,
 		      const uint64_t *frame, size_t i, struct code_place *place)
 {
-	const struct process *process = &names->process[pid % PROCESSES_NAMED_MAX];
+	struct process *process = &names->process[pid % PROCESSES_NAMED_MAX];
 	uint64_t into = i > 0, address = frame[i] - into;
 
 	*place = (struct code_place){ 0 };
@@ -339,6 +376,8 @@ void stack_names_find(struct stack_names *names, enum ringtail_attachment_kind k
 			continue;
 		find_in_file(&names->file[map->file], frame[i] - map->start + map->offset, into,
 			     place);
-		return;
+		break;
 	}
+	if (!place->name)
+		find_made(names, process, address, into, place);
 }

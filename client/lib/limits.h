@@ -37,6 +37,10 @@
 #define CODE_FILE_TRIES_MAX		4u		/* to open one that cannot be had */
 #define PROCESSES_NAMED_MAX		2048u		/* whose maps are known; a later one takes the place of one */
 #define PROCESS_MAPS_MAX		512u		/* of one process; the oldest goes */
+#define JIT_MAP_BYTES_MAX		(32u << 20)	/* of a /tmp/perf-PID.map; what is behind has no names */
+#define JIT_OVERLAPS_MAX		64u		/* functions that begin before an address, and may hold it */
+#define JIT_PROCESSES_MAX		64u		/* whose maps are held at once */
+#define JIT_TRIES_MAX			64u		/* to find the map of a process that has none */
 #define FUNCTION_BYTES_MAX		256u		/* of a function's name, in a folded stack */
 #define FOLDED_STACKS_MAX		(1u << 17)	/* different ones; the rest is counted in one line */
 #define SEGMENTS_READ_MAX		65536u		/* of one spool directory */
