@@ -10,6 +10,7 @@
 #include "client/lib/conn.h"
 #include "client/lib/address.h"
 #include "client/cli/cmd.h"
+#include "client/cli/debuginfod.h"
 #include "client/lib/failure.h"
 #include "proto/build.h"
 #include "query/nearest.h"
@@ -265,6 +266,8 @@ int main(int argc, char **argv)
 	});
 	if (settings.connect && address_parse(settings.connect, &address, &error))
 		return cmd_usage(&error, command->name);
+	if (settings.debuginfod && debuginfod_enable(&error))
+		return cmd_fail(&error, NULL);
 	if (settings.explain)
 		return cmd_explain(&settings, command->name);
 	return command->run(&settings);

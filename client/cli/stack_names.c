@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/cli/debuginfod.h"
 #include "client/cli/jit_symbols.h"
 #include "client/cli/symbols.h"
 #include "client/lib/limits.h"
@@ -152,16 +153,18 @@ static void build_id_text(const uint8_t *build_id, char text[BUILD_ID_TEXT_BYTES
 		snprintf(text + 2 * i, 3, "%02x", build_id[i]);
 }
 
-/* What Debian's -dbgsym packages bring. */
+/* What Debian's -dbgsym packages bring; else what servers have, if they are to be asked. */
 static struct elf_symbols *load_debug(const struct code_file *file)
 {
 	char id[BUILD_ID_TEXT_BYTES], path[128];
+	struct elf_symbols *debug;
 
 	if (!file->has_build_id)
 		return NULL;
 	build_id_text(file->build_id, id);
 	snprintf(path, sizeof(path), DEBUG_ROOT "/%.2s/%s.debug", id, id + 2);
-	return load_same(file, open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), false);
+	debug = load_same(file, open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), false);
+	return debug ? debug : load_same(file, debuginfod_find(file->build_id, BUILD_ID_BYTES), false);
 }
 
 /* While the process lives, its file can be reached; so this is done when the map is told. */

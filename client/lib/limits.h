@@ -41,6 +41,8 @@
 #define JIT_OVERLAPS_MAX		64u		/* functions that begin before an address, and may hold it */
 #define JIT_PROCESSES_MAX		64u		/* whose maps are held at once */
 #define JIT_TRIES_MAX			64u		/* to find the map of a process that has none */
+#define DEBUGINFOD_FILES_MAX		256u		/* that servers are asked for */
+#define DEBUGINFOD_TIMEOUT_S		10		/* without a byte of a file, unless DEBUGINFOD_TIMEOUT says else */
 #define FUNCTION_BYTES_MAX		256u		/* of a function's name, in a folded stack */
 #define FOLDED_STACKS_MAX		(1u << 17)	/* different ones; the rest is counted in one line */
 #define SEGMENTS_READ_MAX		65536u		/* of one spool directory */
