@@ -104,8 +104,13 @@ void json_put_arguments(struct out *out, const struct ringtail_item *event, unsi
 
 bool json_is_string(const struct ringtail_item *event, const struct ringtail_attachment *string)
 {
-	return string->kind == RINGTAIL_ATTACHED_STRING && string->field < event->probe->fields &&
-	       event->probe->field[string->field].type == RINGTAIL_STRING;
+	enum ringtail_type type;
+
+	if (string->kind != RINGTAIL_ATTACHED_STRING || string->field >= event->probe->fields)
+		return false;
+	type = event->probe->field[string->field].type;
+	return type == RINGTAIL_STRING || type == RINGTAIL_FD || type == RINGTAIL_RESULT ||
+	       type == RINGTAIL_HEX;
 }
 
 bool json_has_strings(const struct ringtail_item *event)

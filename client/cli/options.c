@@ -53,9 +53,10 @@ static int parse_choice(const char *text, const char *const *choice, size_t choi
 static int parse_flags(const struct row *row, const char *text, unsigned *flags,
 		       struct ringtail_error *error)
 {
-	static const char *const name[] = { "kstack", "ustack", "strings", "context" };
+	static const char *const name[] = { "kstack", "ustack", "strings", "context", "fds",
+					    "data" };
 	static const unsigned flag[] = { RINGTAIL_KSTACK, RINGTAIL_USTACK, RINGTAIL_STRINGS,
-					 RINGTAIL_CONTEXT };
+					 RINGTAIL_CONTEXT, RINGTAIL_FDS, RINGTAIL_DATA };
 	const unsigned names = sizeof(name) / sizeof(*name);
 	const char *at = text;
 
@@ -70,7 +71,7 @@ static int parse_flags(const struct row *row, const char *text, unsigned *flags,
 			char near[NEAREST_TEXT_BYTES];
 			struct nearest nearest;
 			int err = bad_value(error, row, text,
-					    "may be kstack, ustack, strings and context, with "
+					    "may be kstack, ustack, strings, context, fds and data, with "
 					    "commas between");
 
 			nearest_init(&nearest, word);

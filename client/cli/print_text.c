@@ -95,11 +95,16 @@ static void put_columns(struct sink *sink, const struct ringtail_item *item)
 	out_char(out, ' ');
 }
 
-static void put_result(struct sink *sink, uint64_t result)
+/* The result of an event, which is in that field. */
+static void put_result(struct sink *sink, const struct ringtail_item *event, unsigned field)
 {
+	uint64_t result = event->value[field];
+
 	out_literal(sink->out, " = ");
 	paint(sink, errno_failed(result) ? BAD : GOOD);
 	text_result(sink->out, result);
+	if (event->attachments)
+		text_file(sink->out, event, field);
 	paint(sink, PLAIN);
 }
 
@@ -221,7 +226,7 @@ static void put_call(struct sink *sink, const struct ringtail_item *event)
 		out_literal(out, " = ?");
 		return;
 	}
-	put_result(sink, event->value[1]);
+	put_result(sink, event, 1);
 	paint(sink, DIM);
 	out_literal(out, " <");
 	text_duration(out, event->value[0]);
@@ -304,7 +309,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	case RINGTAIL_RETURN:
 		out_literal(out, "... ");
 		put_name(sink, event->probe->function);
-		put_result(sink, event->value[0]);
+		put_result(sink, event, 0);
 		break;
 	case RINGTAIL_TRACEPOINT:
 		put_tracepoint(sink, event);

@@ -110,13 +110,12 @@ static void put_hex_bytes(struct out *out, const uint8_t *at, size_t bytes)
 	}
 }
 
-/* Bytes in quotes, with what is not printable escaped as C does. */
-static void text_string(struct out *out, const uint8_t *at, size_t n)
+/* Bytes, with what is not printable escaped as C does. */
+static void put_escaped(struct out *out, const uint8_t *at, size_t n)
 {
 	const uint8_t *end = at + n;
 	size_t bytes;
 
-	out_char(out, '"');
 	for (; at < end; at += bytes) {
 		static const char escaped[] = "\"\\\n\t\r", letter[] = "\"\\ntr";
 		enum visible what;
@@ -139,6 +138,12 @@ static void text_string(struct out *out, const uint8_t *at, size_t n)
 			put_hex_bytes(out, at, bytes);
 		}
 	}
+}
+
+static void text_string(struct out *out, const uint8_t *at, size_t n)
+{
+	out_char(out, '"');
+	put_escaped(out, at, n);
 	out_char(out, '"');
 	if (n == STRING_BYTES_MAX)
 		out_literal(out, "...");	/* it was cut */
@@ -152,6 +157,19 @@ static const struct ringtail_attachment *attached(const struct ringtail_item *ev
 		    event->attachment[i].field == field)
 			return &event->attachment[i];
 	return NULL;
+}
+
+void text_file(struct out *out, const struct ringtail_item *event, unsigned field)
+{
+	const struct ringtail_attachment *file = attached(event, field);
+
+	if (!file)
+		return;
+	out_char(out, '<');
+	put_escaped(out, file->text, file->text_bytes);
+	if (file->text_bytes == STRING_BYTES_MAX)
+		out_literal(out, "...");
+	out_char(out, '>');
 }
 
 static void address(struct out *out, uint64_t value)
@@ -233,7 +251,7 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 		put_bytes(out, event, number);
 		return;
 	}
-	if (string) {
+	if (string && field->type != RINGTAIL_FD && field->type != RINGTAIL_RESULT) {
 		text_string(out, string->text, string->text_bytes);
 		return;
 	}
@@ -260,12 +278,14 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 		return;
 	case RINGTAIL_RESULT:
 		text_result(out, value);
+		text_file(out, event, number);
 		return;
 	case RINGTAIL_FD:
 		if ((int64_t)value == AT_FDCWD)
 			out_literal(out, "AT_FDCWD");
 		else
 			out_i64(out, (int64_t)value);
+		text_file(out, event, number);
 		return;
 	case RINGTAIL_THREAD:
 		text_thread(out, event, (uint32_t)value);

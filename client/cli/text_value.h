@@ -16,6 +16,9 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned fie
 /* "(dfd=AT_FDCWD, flags=0)" of the fields from `first` on. */
 void text_arguments(struct out *out, const struct ringtail_item *event, unsigned first);
 
+/* "</etc/passwd>", if it is known what that field's file descriptor stands for. */
+void text_file(struct out *out, const struct ringtail_item *event, unsigned field);
+
 /* "3", "0x7f0000000000", "-1 ENOENT (No such file or directory)". */
 void text_result(struct out *out, uint64_t result);
 

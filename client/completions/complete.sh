@@ -78,7 +78,7 @@ argument() {
 	FILE) echo @files ;;
 	SPEC) probes | begins '' "$2" ;;
 	FORMAT) printf '%s\n' text json folded none | begins '' "$2" ;;
-	LIST) printf '%s\n' kstack ustack strings context | in_list "$2" ;;
+	LIST) printf '%s\n' kstack ustack strings context fds data | in_list "$2" ;;
 	NAME,...) fields | in_list "$2" ;;
 	EXPR)
 		last=$(printf '%s' "$2" | sed 's/.*[^A-Za-z0-9_.]//')

@@ -212,6 +212,12 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 		failure_hint(error, "leave context out of the flags, or upgrade ringtaild there");
 		return -EOPNOTSUPP;
 	}
+	if (wanted && wanted->flags & (RINGTAIL_FDS | RINGTAIL_DATA) && !ringtail_host(ringtail)->has_fds) {
+		failure_set(error, EOPNOTSUPP, "no-fds", "the daemon (%.64s) is too old to send what file "
+			    "descriptors stand for, and buffers", ringtail_host(ringtail)->software);
+		failure_hint(error, "leave fds and data out of the flags, or upgrade ringtaild there");
+		return -EOPNOTSUPP;
+	}
 	err = subscription_create(wanted, &ringtail->subscription, error);
 	if (err)
 		return err;

@@ -145,6 +145,7 @@ struct ringtail_host {
 	uint32_t version, cpus;
 	char role[16];			/* what we may do there: "viewer", "operator" */
 	bool has_context;		/* it knows RINGTAIL_CONTEXT */
+	bool has_fds;			/* it knows RINGTAIL_FDS and RINGTAIL_DATA */
 	bool has_stuck;			/* it tells which threads are in a system call */
 	bool has_dumps;			/* it lists the dumps that its triggers wrote */
 };
@@ -155,6 +156,9 @@ struct ringtail_host {
 #define RINGTAIL_CONTEXT	(1u << 4)	/* of each thread, exe and cgroup */
 #define RINGTAIL_MAPS		(1u << 5)	/* with RINGTAIL_USTACK, events of process:map:executable come
 						   along, whatever the filter says: where the code lies */
+
+#define RINGTAIL_FDS		(1u << 6)	/* of file descriptors, what they stand for: strings */
+#define RINGTAIL_DATA		(1u << 7)	/* the first bytes that are read and written: strings */
 
 struct ringtail_subscription {
 	const char *const *probe;	/* globs */

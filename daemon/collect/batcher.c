@@ -6,6 +6,7 @@
 
 #include "daemon/base/counters.h"
 #include "proto/batch_encode.h"
+#include "query/file_text.h"
 #include "query/socket_text.h"
 
 /* Attempts for whose frame there was no memory: they go on as a gap once there is. */
@@ -160,15 +161,18 @@ static bool encode(struct batcher *batcher, const struct ring_item *item,
 /* Arguments are counted from 0; a call has its duration and result before them. */
 static uint32_t field_of_arg(const struct probe_info *info, uint32_t arg)
 {
+	if (arg == RT_ATTACH_RESULT)
+		return 1;
 	return info->has_duration ? arg + 2 : arg;
 }
 
 /* An exec, a map or a made probe without its texts is not worth much: they always come along. */
-static bool wants_strings(const struct batcher *batcher, uint16_t probe)
+bool batcher_wants_text(const struct batcher_spec *spec, uint16_t probe, const struct probe_info *info,
+			uint32_t field)
 {
-	const struct batcher_spec *spec = batcher->config.spec;
+	uint32_t flag = probe_text_flag(info, field);
 
-	return spec->flags & RT_FLAG_STRINGS || spec->file_strings ||
+	return spec->flags & flag || (flag == RT_FLAG_STRINGS && spec->file_strings) ||
 	       probe == RT_PROBE_SCHED_EXEC || probe == RT_PROBE_PROCESS_MAP ||
 	       probe >= RT_PROBE_MADE;
 }
@@ -183,6 +187,17 @@ static bool encode_address(struct batcher *batcher, const struct probe_info *inf
 				   bytes);
 }
 
+/* What is longer than a string may be is cut as one. */
+static bool encode_file(struct batcher *batcher, const struct probe_info *info,
+			const struct rt_attachment *attachment)
+{
+	char text[FILE_TEXT_BYTES];
+	size_t bytes = file_text_of(text, attachment->data, attachment->bytes);
+
+	return !bytes || batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg), text,
+					     bytes < STRING_BYTES_MAX ? bytes : STRING_BYTES_MAX);
+}
+
 static bool encode_attachment(struct batcher *batcher, uint16_t probe,
 			      const struct probe_info *info,
 			      const struct rt_attachment *attachment)
@@ -190,13 +205,18 @@ static bool encode_attachment(struct batcher *batcher, uint16_t probe,
 	uint64_t frame[RT_STACK_FRAMES_MAX];
 	size_t frames = attachment->bytes / sizeof(frame[0]);
 
+	if (attachment->kind != RT_ATTACH_KSTACK && attachment->kind != RT_ATTACH_USTACK &&
+	    !batcher_wants_text(batcher->config.spec, probe, info, field_of_arg(info, attachment->arg)))
+		return true;
 	switch (attachment->kind) {
 	case RT_ATTACH_STRING:
-		return !wants_strings(batcher, probe) ||
-		       batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
+	case RT_ATTACH_DATA:
+		return batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
 					   attachment->data, attachment->bytes);
 	case RT_ATTACH_SOCKADDR:
-		return !wants_strings(batcher, probe) || encode_address(batcher, info, attachment);
+		return encode_address(batcher, info, attachment);
+	case RT_ATTACH_FILE:
+		return encode_file(batcher, info, attachment);
 	case RT_ATTACH_KSTACK:
 	case RT_ATTACH_USTACK:
 		if (!(batcher->config.spec->flags & (attachment->kind == RT_ATTACH_KSTACK

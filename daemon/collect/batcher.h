@@ -47,6 +47,10 @@ struct batcher_config {
 	uint32_t ring, cpu;
 };
 
+/* Whether it wants the text of that field of a probe's events. */
+bool batcher_wants_text(const struct batcher_spec *spec, uint16_t probe, const struct probe_info *info,
+			uint32_t field);
+
 struct batcher *batcher_create(const struct batcher_config *config);
 void batcher_destroy(struct batcher *batcher);
 

@@ -9,6 +9,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "query/file_text.h"
 #include "query/glob.h"
 #include "query/probe_set.h"
 #include "query/socket_text.h"
@@ -130,7 +131,12 @@ static bool is_about(const struct rule *rule, const Ringtail__V1__Probe *probe)
 
 static bool has_text(const Ringtail__V1__Field *field)
 {
-	return field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING ||
+	/* A buffer's bytes, and what a descriptor stands for. */
+	if (field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_HEX)
+		return strchr(field->c_type, '*');
+	return field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_FD ||
+	       field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT ||
+	       field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING ||
 	       field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT ||
 	       field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_BYTES;
 }
@@ -344,18 +350,21 @@ static const struct rt_attachment *next_attachment(const uint8_t **at, const uin
 
 static bool is_text(const struct rt_attachment *attachment)
 {
-	return attachment->kind == RT_ATTACH_STRING || attachment->kind == RT_ATTACH_SOCKADDR;
+	return attachment->kind == RT_ATTACH_STRING || attachment->kind == RT_ATTACH_SOCKADDR ||
+	       attachment->kind == RT_ATTACH_FILE || attachment->kind == RT_ATTACH_DATA;
 }
 
 static uint32_t field_of(const struct rt_attachment *attachment, const struct probe_info *info)
 {
+	if (attachment->arg == RT_ATTACH_RESULT)
+		return 1;
 	return info->has_duration ? attachment->arg + 2u : attachment->arg;
 }
 
 static bool hides_attachment(const struct redaction *redaction, const struct row_field *field,
 			     const struct rt_attachment *attachment)
 {
-	char address[SOCKET_TEXT_BYTES];
+	char address[SOCKET_TEXT_BYTES], file[FILE_TEXT_BYTES];
 	const void *text = attachment->data;
 	size_t bytes = attachment->bytes;
 	bool cut = bytes >= RT_STRING_BYTES_MAX;
@@ -366,6 +375,10 @@ static bool hides_attachment(const struct redaction *redaction, const struct row
 		bytes = socket_text_of(address, text, bytes);
 		text = address;
 		cut = false;
+	} else if (attachment->kind == RT_ATTACH_FILE) {
+		cut = bytes >= RT_FILE_HEAD_BYTES + RT_FILE_PATH_BYTES_MAX;
+		bytes = file_text_of(file, text, bytes);
+		text = file;
 	} else if (field->ends) {
 		bytes = strnlen(text, bytes);
 		cut &= bytes == attachment->bytes;

@@ -22,6 +22,10 @@ int probe_table_add(struct probe_table *table, const Ringtail__V1__Probe *probe,
 
 		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION && i == 0)
 			info->has_duration = true;
+		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_FD || type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT)
+			info->file_fields |= 1u << i;
+		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_HEX && strchr(probe->field[i]->c_type, '*'))
+			info->data_fields |= 1u << i;
 		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD &&
 		    info->thread_fields < PROBE_THREAD_FIELDS_MAX)
 			info->thread_field[info->thread_fields++] = (uint8_t)i;

@@ -15,17 +15,29 @@
 
 #define PROBE_THREAD_FIELDS_MAX 2
 
+_Static_assert(PROBE_FIELDS_MAX <= 32, "there is a bit for each field");
+
 struct probe_info {
 	_Atomic bool known;		/* written last, read first */
 	bool has_duration;		/* field 0 */
 	uint8_t fields;
 	uint8_t thread_fields;
 	uint8_t thread_field[PROBE_THREAD_FIELDS_MAX]; /* those that hold a tid */
+	uint32_t file_fields;		/* a bit for each that holds a file descriptor, */
+	uint32_t data_fields;		/* and for each that is the address of a buffer */
 };
 
 struct probe_table {
 	struct probe_info probe[RT_PROBE_MAX];
 };
+
+/* What the text of a field takes to be asked for: RT_FLAG_FDS, DATA or STRINGS. */
+static inline uint32_t probe_text_flag(const struct probe_info *info, uint32_t field)
+{
+	if (field < 32 && info->file_fields >> field & 1)
+		return RT_FLAG_FDS;
+	return field < 32 && info->data_fields >> field & 1 ? RT_FLAG_DATA : RT_FLAG_STRINGS;
+}
 
 /* -EPROTO if the catalog names an id, or fields, out of bounds. */
 int probe_table_init(struct probe_table *table, const Ringtail__V1__Catalog *catalog,

@@ -20,7 +20,8 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 					   RINGTAIL__V1__FEATURE__FEATURE_CONTROL,
 					   RINGTAIL__V1__FEATURE__FEATURE_CONTEXT,
 					   RINGTAIL__V1__FEATURE__FEATURE_STUCK,
-					   RINGTAIL__V1__FEATURE__FEATURE_DUMPS};
+					   RINGTAIL__V1__FEATURE__FEATURE_DUMPS,
+					   RINGTAIL__V1__FEATURE__FEATURE_FDS};
 	struct utsname host;
 
 	uname(&host);

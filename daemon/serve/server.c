@@ -358,6 +358,10 @@ static uint32_t flags_of(const Ringtail__V1__Subscribe *subscribe)
 			flags |= RT_FLAG_STRINGS;
 		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_CONTEXT)
 			flags |= RT_FLAG_CONTEXT;
+		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_FDS)
+			flags |= RT_FLAG_FDS;
+		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_DATA)
+			flags |= RT_FLAG_DATA;
 		else if (subscribe->flag[i] == RINGTAIL__V1__FLAG__FLAG_STACK_TABLE)
 			flags |= SPEC_STACK_TABLE;
 	}

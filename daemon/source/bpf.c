@@ -123,6 +123,7 @@ static int load_skeleton(struct source *source, struct ringtail_bpf *skeleton,
 	if (err)
 		return err;
 	skeleton->rodata->cgroups_v1 = host_has_cgroups_v1();
+	syscall_catalog_looks(source->catalog, (uint32_t *)skeleton->rodata->syscall_looks);
 	err = source->adopted ? reuse_objects(skeleton, &source->objects) : make_variables(skeleton);
 	if (!err)
 		err = ringtail_bpf__load(skeleton);
@@ -474,7 +475,8 @@ static int bpf_configure(struct source *source, const struct source_request *req
 {
 	struct bpf_request next = {
 		.generation = source->generation + 1,
-		.flags = request->flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK | RT_FLAG_STRINGS),
+		.flags = request->flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK | RT_FLAG_STRINGS |
+					  RT_FLAG_FDS | RT_FLAG_DATA),
 		.clauses = request->clauses,
 	};
 	uint32_t before = attached(source), after, words[RT_SYSCALLS_MAX];

@@ -417,7 +417,7 @@ static int configure_failure(struct error *error, int err)
 static int kmod_configure(struct source *source, const struct source_request *request,
 			  struct error *error)
 {
-	struct rt_select select = {.flags = request->flags & ~SOURCE_FILE_STRINGS,
+	struct rt_select select = {.flags = request->flags & ~(SOURCE_FILE_STRINGS | RT_FLAG_FDS | RT_FLAG_DATA),
 				   .clauses = request->clauses};
 	int err;
 

@@ -116,6 +116,8 @@ static bool attachment_is_wanted(const struct source_request *request, uint16_t 
 	case RT_ATTACH_USTACK:
 		return request->flags & RT_FLAG_USTACK;
 	case RT_ATTACH_SOCKADDR:
+	case RT_ATTACH_FILE:
+	case RT_ATTACH_DATA:
 		break;			/* a recording has its text */
 	}
 	return false;

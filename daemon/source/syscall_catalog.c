@@ -196,7 +196,9 @@ static void arg_set_integer_type(struct syscall_arg *arg)
 			    !strcmp(core, "umode_t") ? 16 : 64;
 	}
 	/* Also mmap()'s, an unsigned long: the kernel looks at its lower half, and there -1 is -1. */
-	if (text_ends(arg->name, "fd") || text_ends(arg->name, "fildes")) {
+	if (text_ends(arg->name, "fd") || text_ends(arg->name, "fildes") ||
+	    !strcmp(arg->name, "fd_in") || !strcmp(arg->name, "fd_out") ||
+	    !strcmp(arg->name, "fdin") || !strcmp(arg->name, "fdout")) {
 		arg->type = RINGTAIL__V1__FIELD_TYPE__FIELD_FD;
 		arg->bits = 32;
 		return;
@@ -368,6 +370,55 @@ static uint32_t syscall_word(const char *name, const struct syscall_arg *arg, un
 			word |= 1u << (SYSCALL_SIGNED_SHIFT + i);
 	}
 	return word;
+}
+
+/* Whose buffer is worth a look: which argument it is, and what says how many bytes it has. */
+static const struct look {
+	const char *name;
+	uint32_t arg, length;		/* LOOK_FILLED: what the call returns */
+} buffers[] = {
+	{"read", 1, LOOK_FILLED}, {"pread64", 1, LOOK_FILLED}, {"recvfrom", 1, LOOK_FILLED},
+	{"write", 1, 2}, {"pwrite64", 1, 2}, {"sendto", 1, 2},
+	{"readlink", 1, LOOK_FILLED}, {"readlinkat", 2, LOOK_FILLED},
+	{"getdents64", 1, LOOK_FILLED},
+};
+
+/* Calls whose success is a descriptor of the caller's. */
+static const char *const opens[] = {
+	"open", "openat", "openat2", "creat", "open_by_handle_at", "socket", "accept", "accept4", "dup", "dup2",
+	"dup3", "epoll_create", "epoll_create1", "eventfd", "eventfd2", "signalfd", "signalfd4",
+	"timerfd_create", "inotify_init", "inotify_init1", "fanotify_init", "memfd_create", "memfd_secret",
+	"pidfd_open", "pidfd_getfd", "userfaultfd", "perf_event_open", "mq_open", "fsopen", "fsmount",
+	"open_tree", "io_uring_setup",
+};
+
+static uint32_t look_at(const Ringtail__V1__Probe *probe)
+{
+	uint32_t look = strcmp(probe->function, "close") ? 0 : LOOK_ENDS;
+
+	for (size_t i = 2; i < probe->n_field && i < FIELDS_MAX; i++)
+		if (probe->field[i]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_FD)
+			look |= 1u << (i - 2);
+	for (size_t i = 0; i < sizeof(opens) / sizeof(opens[0]); i++)
+		if (strcmp(probe->function, opens[i]) == 0)
+			look |= LOOK_RESULT;
+	for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+		if (strcmp(probe->function, buffers[i].name) == 0)
+			look |= LOOK_DATA | buffers[i].arg << LOOK_ARG_SHIFT |
+				(buffers[i].length == LOOK_FILLED ? LOOK_FILLED :
+				 buffers[i].length << LOOK_LENGTH_SHIFT);
+	return look;
+}
+
+void syscall_catalog_looks(const Ringtail__V1__Catalog *catalog, uint32_t looks[RT_SYSCALLS_MAX])
+{
+	memset(looks, 0, RT_SYSCALLS_MAX * sizeof(looks[0]));
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		if (probe->id >= RT_PROBE_SYSCALL_CALL && probe->id < RT_PROBE_SYSCALL_CALL + RT_SYSCALLS_MAX)
+			looks[probe->id - RT_PROBE_SYSCALL_CALL] = look_at(probe);
+	}
 }
 
 static int catalog_add_syscall(Ringtail__V1__Catalog *catalog, const struct syscall_number *call,

@@ -38,6 +38,9 @@ int syscall_catalog_create(Ringtail__V1__Catalog **catalog, uint32_t words[RT_SY
 /* A probe of a clock or a counter, with the fields of its provider and no number. NULL: no memory. */
 Ringtail__V1__Probe *syscall_catalog_timer(const char *provider, const char *function, const char *name);
 
+/* looks[number]: LOOK_* of kmod/bpf/request.h, of each system call of the catalog. */
+void syscall_catalog_looks(const Ringtail__V1__Catalog *catalog, uint32_t looks[RT_SYSCALLS_MAX]);
+
 /*
  * Fills arg[] for the system call that the headers call `name` and returns how many it has; if
  * tracefs does not know it, or is -1, six of them that say nothing.

@@ -216,9 +216,7 @@ static void copy_attachment(struct copy *copy, uint16_t probe,
 
 	switch (from->kind) {
 	case RT_ATTACH_STRING:
-		if (spec->flags & RT_FLAG_STRINGS || spec->file_strings ||
-		    probe == RT_PROBE_SCHED_EXEC || probe == RT_PROBE_PROCESS_MAP ||
-		    probe >= RT_PROBE_MADE)
+		if (batcher_wants_text(spec, probe, &copy->rebatch->run->table.probe[probe], from->arg))
 			copied = batch_encode_string(encoder, from->arg, from->text,
 						     from->text_bytes);
 		break;

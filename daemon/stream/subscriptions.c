@@ -120,7 +120,13 @@ static int check_viewer(const struct subscriptions *all, enum subscription_claim
 		return 0;
 	if (flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK) && !viewers->stacks)
 		return refuse_flags("stacks", "viewer-stacks", error);
-	if (flags & RT_FLAG_STRINGS && !viewers->strings)
+	if (flags & RT_FLAG_DATA) {
+		error_set(error, EACCES, "viewer-flags", "viewers may not ask for data here: what processes"
+			  " read and write is for operators");
+		error_hint(error, "ask without; or an operator makes you one: operator = RULE");
+		return -EACCES;
+	}
+	if (flags & (RT_FLAG_STRINGS | RT_FLAG_FDS) && !viewers->strings)
 		return refuse_flags("strings", "viewer-strings", error);
 	return probes ? check_probes(all, probes, error) : 0;
 }

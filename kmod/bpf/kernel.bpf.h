@@ -44,7 +44,12 @@ struct qstr {
 	const unsigned char *name;
 };
 
+struct hlist_bl_node {
+	struct hlist_bl_node **pprev;
+};
+
 struct dentry {
+	struct hlist_bl_node d_hash;
 	struct dentry *d_parent;
 	struct qstr d_name;
 };
@@ -67,6 +72,37 @@ struct path {
 struct file {
 	struct inode *f_inode;
 	struct path f_path;
+	void *private_data;
+};
+
+/* from a descriptor to its file, and to the ends of a socket, */
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct in6_addr {
+	__u8 bytes[16];
+};
+
+struct sock_common {
+	__u32 skc_daddr, skc_rcv_saddr;
+	__u16 skc_dport, skc_num;
+	unsigned short skc_family;
+	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct socket {
+	short type;
+	struct sock *sk;
 };
 
 struct mm_struct {
@@ -106,9 +142,11 @@ struct css_set {
 
 struct super_block {
 	__u32 s_dev;
+	unsigned long s_magic;
 };
 
 struct inode {
+	unsigned short i_mode;
 	unsigned long i_ino;
 	struct super_block *i_sb;
 };
@@ -133,6 +171,7 @@ struct task_struct {
 	const struct cred *cred;
 	struct signal_struct *signal;
 	struct mm_struct *mm;
+	struct files_struct *files;
 	struct css_set *cgroups;
 	struct list_head thread_node;
 	char comm[16];

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 13
+#define REQUEST_PROGRAMS_VERSION 14
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -49,6 +49,23 @@
 
 #define syscall_args(word)	(((word) >> SYSCALL_ARGS_SHIFT) & 7)
 #define syscall_strings(word)	(((word) >> SYSCALL_STRINGS_SHIFT) & 0x3f)
+
+/*
+ * Beside the words, and the same for all requests: where else to look, if RT_FLAG_FDS or RT_FLAG_DATA asks.
+ *
+ *	  14 13 12   11    10  8     7      6      5      0
+ *	+--------+--------+-----+------+-------+-----------+
+ *	| length | filled | arg | ends | fd is | fds: a bit|
+ *	|        |        |     |      | result| each arg  |
+ *	+--------+--------+-----+------+-------+-----------+
+ */
+#define LOOK_FDS		0x3fu
+#define LOOK_RESULT		(1u << 6)	/* a success is a file descriptor */
+#define LOOK_ENDS		(1u << 7)	/* which argument 0 is not any more at the return */
+#define LOOK_ARG_SHIFT		8		/* of the buffer */
+#define LOOK_FILLED		(1u << 11)	/* by the call, with as many bytes as it returns */
+#define LOOK_LENGTH_SHIFT	12		/* else which argument says how many there are */
+#define LOOK_DATA		(1u << 15)	/* there is a buffer */
 
 /*
  * A timer is a perf event on each CPU (a profile) or on one (an interval), to which the program is

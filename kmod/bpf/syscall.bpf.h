@@ -16,6 +16,7 @@
 
 #include "attach.bpf.h"
 #include "event.bpf.h"
+#include "file.bpf.h"
 
 /*
  * What an exec will have overwritten by the time it returns. Its file name is read at the entry; if
@@ -106,15 +107,48 @@ inlined void syscall_count_faults(__u32 faults)
 		__sync_fetch_and_add(&ring.producer->faults, faults);
 }
 
-/* Gathers what the request asks for beside the fixed part; NULL: nothing. */
-outlined struct attach *syscall_attach(void *ctx, const struct pt_regs *regs, __u32 flags,
-				       __u32 word, __u32 program)
+/* What the call was about to close when it began, for which it uses what only an exec needs else. */
+inlined void syscall_save_closed(__u32 fd)
 {
+	struct exec_call *call = bpf_task_storage_get(&exec_calls, bpf_get_current_task_btf(), 0,
+						      BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!call)
+		return;
+	call->strings.bytes = 0;
+	attach_file(&call->strings, 0, fd);
+}
+
+outlined void syscall_attach_closed(struct attach *attach)
+{
+	struct exec_call *call = bpf_task_storage_get(&exec_calls, bpf_get_current_task_btf(), 0, 0);
+
+	if (!attach || !call || !call->strings.bytes)
+		return;
+	attach_append(attach, &call->strings);
+	call->strings.bytes = 0;
+}
+
+/* Gathers what the request asks for beside the fixed part; NULL: nothing. */
+outlined struct attach *syscall_attach(void *ctx, __u32 nr, __u32 flags, __u32 word, __u32 program)
+{
+	const struct pt_regs *regs = *(struct pt_regs **)ctx;
 	struct attach_args args = {};
 	struct attach *attach = attach_begin(program);
 
 	if (!attach)
 		return NULL;
+	if (flags & (RT_FLAG_FDS | RT_FLAG_DATA) && word) {
+		__u32 look = syscall_look(nr);
+
+		syscall_args_copy(args.arg, regs, word);
+		if (program == ATTACH_SYS_EXIT && look & LOOK_ENDS)
+			syscall_attach_closed(attach);
+		else
+			syscall_count_faults(attach_looks(attach, &args, flags, look,
+							  program == ATTACH_SYS_EXIT ?
+							  ((__s64 *)ctx)[1] : -1));
+	}
 	if (flags & RT_FLAG_STRINGS && syscall_strings(word)) {
 		syscall_args_copy(args.arg, regs, word);
 		syscall_count_faults(word & SYSCALL_ADDRESS ?
@@ -181,7 +215,8 @@ outlined void syscall_write_named_entry(void *ctx, __u32 of_generation, __u32 pr
 	if (!time_ns || !ring_of_this_cpu(&ring))
 		return;
 	if (request->flags)
-		attach = syscall_attach(ctx, regs, request->flags, word, ATTACH_SYS_ENTER);
+		attach = syscall_attach(ctx, probe & (RT_SYSCALLS_MAX - 1), request->flags, word,
+					ATTACH_SYS_ENTER);
 	if (attach)
 		bytes += attach->bytes;
 	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))
@@ -251,6 +286,8 @@ outlined int syscall_enter_slowly(__u64 *ctx, __u32 of_generation)
 		return 0;
 	if (word & SYSCALL_SAVES_ARGS && !syscall_save_exec(regs, request->flags, word))
 		return 0;
+	if (request->flags & RT_FLAG_FDS && syscall_look(nr) & LOOK_ENDS)
+		syscall_save_closed(regs_arg0(regs));
 	syscall_begin(thread, nr, word, of_generation, time_ns);
 	return 0;
 }
@@ -296,7 +333,7 @@ outlined void syscall_write_return(void *ctx, __u32 flags, __u32 nr)
 	if (!ring_of_this_cpu(&ring))
 		return;
 	if (flags)
-		attach = syscall_attach(ctx, *(struct pt_regs **)ctx, flags, 0, ATTACH_SYS_EXIT);
+		attach = syscall_attach(ctx, nr, flags, 0, ATTACH_SYS_EXIT);
 	if (attach)
 		bytes += attach->bytes;
 	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))
@@ -327,7 +364,7 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 		}
 	}
 	if (flags)
-		attach = syscall_attach(ctx, regs, flags, exec ? 0 : word, ATTACH_SYS_EXIT);
+		attach = syscall_attach(ctx, nr, flags, exec ? 0 : word, ATTACH_SYS_EXIT);
 	if (attach && exec)
 		syscall_attach_exec(attach, exec);
 	if (attach)

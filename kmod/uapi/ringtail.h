@@ -209,15 +209,42 @@ enum rt_attachment_kind {
 	RT_ATTACH_KSTACK	= 2,	/* u64 return addresses, innermost first */
 	RT_ATTACH_USTACK	= 3,
 	RT_ATTACH_SOCKADDR	= 4,	/* as user space gave it; cut at RT_SOCKADDR_BYTES_MAX */
+	RT_ATTACH_FILE		= 5,	/* struct rt_file: what the descriptor in that argument is */
+	RT_ATTACH_DATA		= 6,	/* what a buffer holds; cut at RT_DATA_BYTES_MAX */
 };
+
+#define RT_ATTACH_RESULT	0xffff	/* in place of an argument: what the call returned */
+
+/* What a file descriptor stood for in the kernel's own table when the record was written. */
+struct rt_file {
+	__u32 mode;		/* as stat(2) has it */
+	__u32 magic;		/* of its file system: statfs(2) */
+	__u64 ino;
+	__u32 deleted;		/* 1: no directory has it any more */
+	__u32 zero0;
+	union {
+		__u8 path[1];	/* to the end; from the root of the mount namespace, or a name alone */
+		struct rt_socket {
+			__u16 family, type;
+			__u16 local_port, peer_port;
+			__u8 local[16], peer[16];	/* of IPv4 the first four */
+		} socket;	/* if mode says that it is one */
+	};
+};
+
+#define RT_FILE_HEAD_BYTES	24
+#define RT_FILE_PATH_BYTES_MAX	192
 
 #define RT_STRING_BYTES_MAX	128
 #define RT_SOCKADDR_BYTES_MAX	110	/* struct sockaddr_un, the longest that has a text */
+#define RT_DATA_BYTES_MAX	128
 #define RT_STACK_FRAMES_MAX	32
 
 #define RT_FLAG_KSTACK		(1u << 0)
 #define RT_FLAG_USTACK		(1u << 1)
 #define RT_FLAG_STRINGS		(1u << 2)
+#define RT_FLAG_FDS		(1u << 4)
+#define RT_FLAG_DATA		(1u << 5)
 #define RT_FLAG_CONTEXT		(1u << 30)	/* of threads: nothing that a producer is asked for */
 
 /* Why an attempt left no record. One counter each; lost_total is their sum. */
