@@ -69,4 +69,10 @@ MUTANTS = [
     ("restored-one-too-few", DURABLE + ":durable_restore", "clients++ == CONSUMERS", "++clients == CONSUMERS", KEEPING),
     ("restored-up-to-the-first-that-cannot-be", DURABLE + ":durable_restore", "			continue;\n		}",
      "			return 0;\n		}", KEEPING),
+    ("restored-exporters-as-others", DURABLE + ":durable_restore", "CLAIM_EXPORT : CLAIM_OWN", "CLAIM_OWN : CLAIM_EXPORT",
+     KEEPING),
+
+    # Who asks for something else than before.
+    ("clients-consumer-changed", DURABLE + ":durable_take", "consumer && !identity)", "consumer)", KEEPING),
+    ("durable-changed-without-memory", DURABLE + ":change_consumer", "	if (err)\n		return err;\n", "	(void)err;\n", KEEPING),
 ]

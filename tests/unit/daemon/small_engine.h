@@ -246,6 +246,7 @@ static struct disk *engine_disk;
 static bool engine_durable;
 static size_t engine_segment_bytes = 1 << 20;
 static uint64_t engine_epoch = 99;	/* this run of the rings */
+static bool engine_file_strings;	/* exports are given them */
 static struct viewer_bounds engine_viewers = {.strings = true, .stacks = true,
 					       .subscriptions = SUBSCRIPTIONS_MAX};
 
@@ -316,6 +317,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	engine_open_workers(engine, workers);
 	fanout.base = engine->base;
 	fanout.viewers = engine_viewers;
+	fanout.file_strings = engine_file_strings;
 	fanout.loader = &engine->loader;
 	fanout.worker = engine->worker;
 	fanout.workers = workers;

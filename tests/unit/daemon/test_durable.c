@@ -223,6 +223,22 @@ static void restored_within_the_bound(void **state)
 	engine_close(&e);
 }
 
+/* What an exporter is recorded for has the strings that exports are given; a client's has not. */
+static void restored_exporter_has_the_strings_of_exports(void **state)
+{
+	static const struct block block[] = {{.name = "export-loki-0", .what = OTHER},
+					     {.name = "plain", .what = PLAIN}};
+	struct engine e;
+
+	(void)state;
+	engine_file_strings = true;
+	open_fresh(&e, block, 2);
+	engine_file_strings = false;
+	assert_true(subscription_of(&e, "export-loki-0")->spec.file_strings);
+	assert_false(subscription_of(&e, "plain")->spec.file_strings);
+	engine_close(&e);
+}
+
 /* ---- What is held ------------------------------------------------------------------------------ */
 
 static char held_name[SPOOL_NAME_BYTES];
@@ -334,6 +350,38 @@ static void exporter_gives_up_what_it_had_not_sent(void **state)
 	assert_int_equal(exporter.subscription->consumers, 1);
 	PEER_AWAIT(e.base, segments(name) == 0);
 	untap(&e, &exporter);
+	engine_close(&e);
+}
+
+/* A client that asks for something else under its name is refused: what is there stays, of what it was. */
+static void client_that_asks_for_another_is_refused(void **state)
+{
+	const char *probe = OPENS;
+	uint64_t changed = counter_read(COUNTER_exports_changed);
+	struct client_identity identity = {.role = ROLE_OPERATOR, .text = ""};
+	struct subscribe_request request = {
+		.what = {.glob = &probe, .globs = 1, .filter = ""}, .consumer = "plain",
+	};
+	struct subscriber client = {.live = on_live, .refused = on_refused, .wake = on_wake,
+				    .identity = &identity};
+	struct subscription *before;
+	char name[SPOOL_NAME_BYTES];
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	open_fresh(&e, all_blocks, 1);
+	before = subscription_of(&e, "plain");
+	copy_name(&e, "plain", name);
+	settle(&e);
+	assert_int_equal(fanout_subscribe(e.fanout, &client, &request, &error), -EINVAL);
+	assert_string_equal(error.code, "consumer-differs");
+	assert_ptr_equal(subscription_of(&e, "plain"), before);
+	assert_string_equal(consumers_find(e.consumers, "plain")->glob[0], CALLS);
+	assert_string_equal(consumers_find(e.consumers, "plain")->spool, name);
+	assert_null(consumers_find(e.consumers, "plain")->subscriber);
+	assert_int_equal(before->consumers, 1);
+	assert_int_equal(counter_read(COUNTER_exports_changed), changed);
 	engine_close(&e);
 }
 
@@ -581,6 +629,14 @@ void *__wrap_calloc(size_t n, size_t bytes)
 	return has_memory() ? __real_calloc(n, bytes) : NULL;
 }
 
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+
+char *__wrap_strdup(const char *text)
+{
+	return has_memory() ? __real_strdup(text) : NULL;
+}
+
 static struct frame_ref *count_hello(void *context)
 {
 	struct hand *hand = context;
@@ -742,6 +798,43 @@ static void spool_without_memory(void **state)
 	close_hand(&hand);
 }
 
+/* An exporter asks for something else, and there is no memory to note that: it is what it was. */
+static void exporter_not_changed_without_memory(void **state)
+{
+	static const char *const calls[] = {CALLS}, *const opens[] = {OPENS};
+	struct subscription_request request = {.glob = calls, .globs = 1, .filter = ""};
+	uint64_t changed = counter_read(COUNTER_exports_changed);
+	struct subscriber exporter = {0};
+	struct consumer *consumer;
+	unsigned long failures = 1;	/* not of what is only counted */
+	struct error error;
+	struct hand hand;
+	int err;
+
+	(void)state;
+	open_hand(&hand, SUBSCRIPTION_LIVE, SUBSCRIPTION_NEW);
+	exporter.subscription = hand.subscription;
+	assert_int_equal(durable_take(&hand.durable, "export-a", &exporter, &request, &error), 0);
+	consumer = exporter.consumer;
+	assert_int_equal(hand.subscription->consumers, 1);
+	hand.subscription->consumers++;		/* another's, so that it is not given up */
+	consumer->subscriber = NULL;
+	request.glob = opens;
+	do {
+		assert_string_equal(consumer->glob[0], CALLS);
+		assert_ptr_equal(consumer->subscription, hand.subscription);
+		assert_int_equal(hand.subscription->consumers, 2);
+		assert_int_equal(counter_read(COUNTER_exports_changed), changed);
+		fails_in = failures++;
+		err = durable_take(&hand.durable, "export-a", &exporter, &request, &error);
+		fails_in = ULONG_MAX;
+	} while (err == -ENOMEM && failures < 20 && strcmp(consumer->glob[0], CALLS) == 0);
+	assert_true(failures > 4);
+	assert_string_equal(consumer->glob[0], OPENS);
+	assert_int_equal(counter_read(COUNTER_exports_changed), changed + 1);
+	close_hand(&hand);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -750,9 +843,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(restored_as_registered, setup, teardown),
 		cmocka_unit_test_setup_teardown(restored_behind_one_that_cannot_be, setup, teardown),
 		cmocka_unit_test_setup_teardown(restored_within_the_bound, setup, teardown),
+		cmocka_unit_test_setup_teardown(restored_exporter_has_the_strings_of_exports, setup, teardown),
 		cmocka_unit_test_setup_teardown(held_until_the_last_gives_it_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(held_for_an_exporter_that_asks_for_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(exporter_gives_up_what_it_had_not_sent, setup, teardown),
+		cmocka_unit_test_setup_teardown(client_that_asks_for_another_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(given_up_and_wanted_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(freed_whatever_others_acknowledged, setup, teardown),
@@ -762,6 +857,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(spool_of_a_live_subscription, setup, teardown),
 		cmocka_unit_test_setup_teardown(spool_goes_on_with_the_run_before, setup, teardown),
 		cmocka_unit_test_setup_teardown(spool_without_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(exporter_not_changed_without_memory, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
