@@ -148,7 +148,8 @@ static bool read_symbols(struct elf_symbols *symbols, int fd, const Elf64_Shdr *
 	Elf64_Sym *symbol = read_section(fd, table, ELF_SYMBOLS_BYTES_MAX, 0);
 
 	symbols->names = read_section(fd, names, ELF_SYMBOLS_BYTES_MAX, 1);
-	symbols->function = calloc(count ? count : 1, sizeof(*symbols->function));
+	/* A table that could not be read may say that it has any number of them. */
+	symbols->function = symbol ? calloc(count ? count : 1, sizeof(*symbols->function)) : NULL;
 	if (symbol && symbols->names && symbols->function) {
 		symbols->names_bytes = (size_t)names->sh_size;
 		symbols->names[symbols->names_bytes] = '\0';
