@@ -102,16 +102,6 @@ static void print_client(const struct settings *settings, const struct who *who)
 		printf("client  shows what comes\n");
 }
 
-/* What was refused by the catalog, as the daemon would. */
-static int refuse(struct ringtail_error *error, int err, const struct error *why)
-{
-	failure_set(error, -err, why->code, "%s", why->what);
-	if (*why->hint)
-		failure_hint(error, "%s", why->hint);
-	error->column = why->column;
-	return err;
-}
-
 static int explain(const struct settings *settings, const struct who *who,
 		   const Ringtail__V1__Catalog *catalog, struct ringtail_error *error)
 {
@@ -125,7 +115,7 @@ static int explain(const struct settings *settings, const struct who *who,
 	if (!err)
 		err = filter_compile(who->filter ? who->filter : "", catalog, &filter, &why);
 	if (err)
-		return refuse(error, err, &why);
+		return failure_of(error, err, &why);
 	if (who->probes)
 		printf("probes  %u of %zu\n", probe_set_count(&set), catalog->n_probe);
 	else

@@ -102,6 +102,26 @@ void json_put_arguments(struct out *out, const struct ringtail_item *event, unsi
 	out_char(out, '}');
 }
 
+struct json_outcome json_outcome(const struct ringtail_item *event)
+{
+	const struct ringtail_probe *probe = event->probe;
+	struct json_outcome outcome = { 0 };
+	bool returns = true;
+
+	if (probe->fields && probe->field[0].type == RINGTAIL_DURATION) {
+		returns = event->value[0] != RINGTAIL_NEVER;
+		outcome.duration = returns ? &event->value[0] : NULL;
+		outcome.fields = 1;
+	}
+	if (outcome.fields < probe->fields && probe->field[outcome.fields].type == RINGTAIL_RESULT) {
+		outcome.result = returns ? &event->value[outcome.fields] : NULL;
+		outcome.fields++;
+	}
+	if (outcome.result && errno_failed(*outcome.result))
+		outcome.error = errno_name((int)-(int64_t)*outcome.result);
+	return outcome;
+}
+
 bool json_is_string(const struct ringtail_item *event, const struct ringtail_attachment *string)
 {
 	enum ringtail_type type;

@@ -257,7 +257,11 @@ void wall_clock_init(struct wall_clock *clock, bool utc)
 
 void wall_clock_set(struct wall_clock *clock, uint64_t monotonic_ns, uint64_t realtime_ns)
 {
-	clock->offset_ns = realtime_ns - monotonic_ns;
+	uint64_t offset_ns = realtime_ns - monotonic_ns;
+
+	if (offset_ns == clock->offset_ns)
+		return;
+	clock->offset_ns = offset_ns;
 	clock->second = UINT64_MAX;
 }
 

@@ -136,7 +136,7 @@ struct wall_clock {
 /* utc: "2026-01-31T12:00:00.123456789Z", else local "12:00:00.123456". */
 void wall_clock_init(struct wall_clock *clock, bool utc);
 
-/* Both clocks at one moment. */
+/* Both clocks at one moment; for each event, if need be: a moment that changes nothing costs nothing. */
 void wall_clock_set(struct wall_clock *clock, uint64_t monotonic_ns, uint64_t realtime_ns);
 
 void wall_clock_print(struct wall_clock *clock, struct out *out, uint64_t monotonic_ns);

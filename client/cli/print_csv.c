@@ -18,7 +18,6 @@ struct sink {
 	struct out *out;
 	const struct ringtail_host *host;
 	struct wall_clock clock;
-	uint64_t realtime_ns;		/* of the host, that the clock was set by */
 	bool shows_maps, begun;
 	struct stack_names *names;
 	/*
@@ -118,10 +117,7 @@ static void put_word(struct out *out, const char *word)
 
 static void put_start(struct sink *sink, const struct ringtail_item *item)
 {
-	if (sink->realtime_ns != sink->host->realtime_ns) {
-		sink->realtime_ns = sink->host->realtime_ns;
-		wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->realtime_ns);
-	}
+	wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->host->realtime_ns);
 	out_u64(sink->out, item->time_ns);
 	out_char(sink->out, ',');
 	wall_clock_print(&sink->clock, sink->out, item->time_ns);
@@ -156,34 +152,18 @@ static void put_thread(struct sink *sink, const struct ringtail_thread *thread)
 		put_text(sink, thread->cgroup, thread->cgroup_bytes);
 }
 
-/* duration, ret, error. Returns how many fields these are. */
-static unsigned put_outcome(struct out *out, const struct ringtail_item *event)
+/* duration, ret, error */
+static void put_outcome(struct out *out, const struct json_outcome *outcome)
 {
-	const struct ringtail_probe *probe = event->probe;
-	bool returns = true;
-	unsigned used = 0;
-
 	out_char(out, ',');
-	if (probe->fields && probe->field[0].type == RINGTAIL_DURATION) {
-		returns = event->value[0] != RINGTAIL_NEVER;
-		if (returns)
-			out_u64(out, event->value[0]);
-		used = 1;
-	}
-	if (used < probe->fields && probe->field[used].type == RINGTAIL_RESULT) {
-		uint64_t result = event->value[used++];
-		const char *name = errno_failed(result) ? errno_name((int)-(int64_t)result) : NULL;
-
-		out_char(out, ',');
-		if (returns)
-			out_i64(out, (int64_t)result);
-		out_char(out, ',');
-		if (returns && name)
-			out_text(out, name);
-		return used;
-	}
-	out_literal(out, ",,");
-	return used;
+	if (outcome->duration)
+		out_u64(out, *outcome->duration);
+	out_char(out, ',');
+	if (outcome->result)
+		out_i64(out, (int64_t)*outcome->result);
+	out_char(out, ',');
+	if (outcome->error)
+		out_text(out, outcome->error);
 }
 
 static bool has_stack(const struct ringtail_item *event)
@@ -228,16 +208,16 @@ static void put_stack(struct sink *sink, const struct ringtail_item *event,
 
 static void put_event(struct sink *sink, const struct ringtail_item *event)
 {
+	struct json_outcome outcome = json_outcome(event);
 	struct out *out = sink->out;
-	unsigned first;
 
 	put_start(sink, event);
 	out_char(out, ',');
 	put_text(sink, event->probe->spec, strlen(event->probe->spec));
 	put_thread(sink, &event->thread);
-	first = put_outcome(out, event);
+	put_outcome(out, &outcome);
 	out_char(out, ',');
-	json_put_arguments(&sink->cell, event, first);
+	json_put_arguments(&sink->cell, event, outcome.fields);
 	put_cell(sink);
 	out_char(out, ',');
 	if (event->attachments && json_has_strings(event)) {

@@ -21,7 +21,6 @@ struct sink {
 	struct out *out;
 	const struct ringtail_host *host;
 	struct wall_clock clock;
-	uint64_t realtime_ns;		/* of the host, that the clock was set by */
 	struct context_users users;
 	bool shows_maps;
 	struct stack_names *names;
@@ -57,10 +56,7 @@ static void put_start(struct sink *sink, const struct ringtail_item *item)
 {
 	struct out *out = sink->out;
 
-	if (sink->realtime_ns != sink->host->realtime_ns) {
-		sink->realtime_ns = sink->host->realtime_ns;
-		wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->realtime_ns);
-	}
+	wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->host->realtime_ns);
 	out_literal(out, "{\"time\":");
 	out_u64(out, item->time_ns);
 	out_literal(out, ",\"wall\":\"");
@@ -69,37 +65,21 @@ static void put_start(struct sink *sink, const struct ringtail_item *item)
 	out_u64(out, item->cpu);
 }
 
-/* "duration", "ret" and "error", which stand apart from the arguments. Returns how many fields. */
-static unsigned put_outcome(struct out *out, const struct ringtail_item *event)
+static void put_outcome(struct out *out, const struct json_outcome *outcome)
 {
-	const struct ringtail_probe *probe = event->probe;
-	bool returns = true;
-	unsigned used = 0;
-
-	if (probe->fields && probe->field[0].type == RINGTAIL_DURATION) {
-		returns = event->value[0] != RINGTAIL_NEVER;
-		if (returns) {
-			out_literal(out, ",\"duration\":");
-			out_u64(out, event->value[0]);
-		}
-		used = 1;
+	if (outcome->duration) {
+		out_literal(out, ",\"duration\":");
+		out_u64(out, *outcome->duration);
 	}
-	if (used < probe->fields && probe->field[used].type == RINGTAIL_RESULT) {
-		uint64_t result = event->value[used];
-		const char *name = errno_failed(result) ? errno_name((int)-(int64_t)result) : NULL;
-
-		if (returns) {
-			out_literal(out, ",\"ret\":");
-			out_i64(out, (int64_t)result);
-		}
-		if (returns && name) {
-			out_literal(out, ",\"error\":\"");
-			out_text(out, name);
-			out_char(out, '"');
-		}
-		used++;
+	if (outcome->result) {
+		out_literal(out, ",\"ret\":");
+		out_i64(out, (int64_t)*outcome->result);
 	}
-	return used;
+	if (outcome->error) {
+		out_literal(out, ",\"error\":\"");
+		out_text(out, outcome->error);
+		out_char(out, '"');
+	}
 }
 
 /* The names of those that were cut; none: no member. */
@@ -224,8 +204,8 @@ static void put_thread(struct out *out, const struct ringtail_thread *thread)
 static void put_event(struct sink *sink, const struct ringtail_item *event)
 {
 	const struct ringtail_probe *probe = event->probe;
+	struct json_outcome outcome = json_outcome(event);
 	struct out *out = sink->out;
-	unsigned first;
 
 	put_start(sink, event);
 	out_literal(out, ",\"seq\":");
@@ -235,9 +215,9 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	put_thread(out, &event->thread);
 	if (context_is_there(&event->thread))
 		context_put_json(out, &sink->users, sink->host, &event->thread);
-	first = put_outcome(out, event);
+	put_outcome(out, &outcome);
 	out_literal(out, ",\"args\":");
-	json_put_arguments(out, event, first);
+	json_put_arguments(out, event, outcome.fields);
 	if (event->attachments) {
 		put_strings(out, event);
 		for (size_t i = 0; i < event->attachments; i++)

@@ -22,7 +22,6 @@ struct sink {
 	const struct ringtail_host *host;
 	bool color;
 	struct wall_clock clock;
-	uint64_t realtime_ns;		/* of the host, that the clock was set by */
 	struct context_users users;
 	bool shows_maps;
 	struct stack_names *names;
@@ -72,10 +71,7 @@ static void put_columns(struct sink *sink, const struct ringtail_item *item)
 {
 	struct out *out = sink->out;
 
-	if (sink->realtime_ns != sink->host->realtime_ns) {
-		sink->realtime_ns = sink->host->realtime_ns;
-		wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->realtime_ns);
-	}
+	wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->host->realtime_ns);
 	paint(sink, DIM);
 	wall_clock_print(&sink->clock, out, item->time_ns);
 	out_literal(out, " [");

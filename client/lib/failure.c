@@ -21,6 +21,16 @@ int failure_set(struct ringtail_error *error, int err, const char *code, const c
 	return -err;
 }
 
+int failure_of(struct ringtail_error *error, int err, const struct error *from)
+{
+	failure_set(error, -err, from->code, "%s", from->what);
+	if (*from->hint)
+		failure_hint(error, "%s", from->hint);
+	if (error)
+		error->column = from->column;
+	return err;
+}
+
 void failure_hint(struct ringtail_error *error, const char *format, ...)
 {
 	va_list args;

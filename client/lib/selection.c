@@ -24,15 +24,6 @@ struct selection_test {
 	struct filter *filter;
 };
 
-static int refuse(struct ringtail_error *error, int err, const struct error *from)
-{
-	failure_set(error, -err, from->code, "%s", from->what);
-	if (*from->hint)
-		failure_hint(error, "%s", from->hint);
-	error->column = from->column;
-	return err;
-}
-
 static int check(const struct selection *selection, struct ringtail_error *error)
 {
 	struct filter *filter;
@@ -45,7 +36,7 @@ static int check(const struct selection *selection, struct ringtail_error *error
 		err = filter_compile(selection->filter, NULL, &filter, &why);
 		filter_destroy(filter);
 	}
-	return err ? refuse(error, err, &why) : 0;
+	return err ? failure_of(error, err, &why) : 0;
 }
 
 int selection_create(const char *const *glob, size_t globs, const char *filter,
@@ -108,7 +99,7 @@ struct selection_test *selection_test_create(struct selection *selection,
 	if (!err)
 		selection->found = true;
 	else if (!selection->refused)
-		refuse(&selection->refusal, err, &why);
+		failure_of(&selection->refusal, err, &why);
 	selection->refused |= err != 0;
 	return test;
 }
