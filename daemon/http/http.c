@@ -23,8 +23,8 @@ enum connection_state {
 };
 
 /*
- * Whoever can reach the port opens connections; only who has sent a whole request that was answered, with
- * what it takes to be let in, has a place that no stranger can take.
+ * Anybody who can reach the port can open connections. A connection leaves the strangers' pool when it has sent a
+ * whole request that authenticated it; from then on no stranger can take its place.
  */
 enum connection_pool {
 	POOL_STRANGERS,
@@ -143,7 +143,7 @@ static bool make_room_for_known(struct http *http)
 	return false;
 }
 
-/* Where there is no room it stays a stranger, and is answered as well, until its turn to go comes. */
+/* Without room it stays among the strangers: it is answered as well, and may be the next to be closed. */
 static void make_known(struct connection *connection)
 {
 	if (connection->pool == POOL_KNOWN || !make_room_for_known(connection->http))

@@ -3,10 +3,12 @@
  *
  *	(TLS, in its turn) ─► head ─► handler ─► answer ─► next head, or shut down and linger
  *
- * In: connected sockets (a listener's). Each connection has one deadline for each thing it may do, so
- * that one that sends or reads a byte at a time ends as surely as one that is silent. Those that have not
- * been let in yet have places of their own, of which the oldest goes when there are too many, so that
- * nobody who only connects keeps others out. Main thread.
+ * In: connected sockets (a listener's). Each connection has a deadline for each state, so that a client that
+ * sends or reads one byte at a time is disconnected as surely as a silent one. Connections that have not
+ * authenticated have a pool of their own; if it is full, the oldest of them is closed, so that connecting alone
+ * keeps nobody out. Main thread.
+ *
+ * Why not libevent's evhttp: docs/architecture.md.
  */
 #ifndef RINGTAIL_DAEMON_HTTP_HTTP_H
 #define RINGTAIL_DAEMON_HTTP_HTTP_H
