@@ -1,5 +1,5 @@
 /*
- * cmd_doctor: what this host can do, and what to do about what it cannot.
+ * cmd_doctor: checks this host and its daemon, and prints a remedy for each problem.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * cmd_forget: gives up a durable consumer, and what the daemon keeps for it alone.
+ * cmd_forget: deletes a durable consumer, and what the daemon keeps for it alone.
  */
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /*
- * cmd_probes: what the daemon always records, and who wanted it; and, for operators, enable and
+ * cmd_probes: what the daemon always records, and who enabled it; and, for operators, enable and
  * disable, which answer with the same list.
  */
 #include <errno.h>

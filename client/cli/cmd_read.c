@@ -183,6 +183,6 @@ enum exit_code cmd_read(const struct settings *settings)
 
 	if (settings->operand)
 		return cmd_follow_file(settings, &view, "read");
-	failure_set(&error, EINVAL, "no-file", "read which FILE?");
+	failure_set(&error, EINVAL, "no-file", "FILE is missing: the recording to read");
 	return cmd_usage(&error, "read");
 }

@@ -76,7 +76,7 @@ enum exit_code cmd_record_as(const struct settings *settings, const char *comman
 	int fd;
 
 	if (!settings->write) {
-		failure_set(&error, EINVAL, "no-file", "%s where? -w FILE is missing", command);
+		failure_set(&error, EINVAL, "no-file", "-w FILE is missing: the file to write");
 		return cmd_usage(&error, command);
 	}
 	if (strcmp(settings->write, "-")) {

@@ -338,7 +338,7 @@ enum exit_code cmd_top(const struct settings *settings)
 		return plain(settings, kind);
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
 		return full_screen(settings, kind);
-	failure_set(&error, EINVAL, "no-terminal", "a full screen wants a terminal on stdin and stdout");
+	failure_set(&error, EINVAL, "no-terminal", "a full screen needs a terminal on stdin and stdout");
 	failure_hint(&error, "tracectl top --plain prints the tables one below the other");
 	return cmd_usage(&error, "top");
 }

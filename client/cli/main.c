@@ -54,12 +54,12 @@ static const struct command {
 	 "Example:\n"
 	 "  tracectl read trace.rt -o json | jq 'select(.duration > 1000000)'\n"},
 	{"count", ASK, cmd_count, "FILE", "count [-p SPEC]... [--by NAME,...] [FILE]",
-	 "how many events, by what they have in common",
+	 "counts events, in groups",
 	 "Of a daemon until Ctrl-C, --duration or -n; or of a file or a spool directory.\n"
 	 "Example:\n"
 	 "  tracectl count -p syscall -f error --by comm,function,error --top 10 --duration 10s\n"},
 	{"hist", ASK, cmd_hist, "FILE", "hist [-p SPEC]... [--of NAME] [FILE]",
-	 "how a number is spread: durations, sizes, anything",
+	 "distribution of a number: durations, sizes, any field",
 	 "Example:\n"
 	 "  tracectl hist -p syscall:read --of ret --by comm --duration 10s\n"},
 	{"summary", ASK, cmd_summary, "FILE", "summary [-f EXPR] [--by NAME,...] [FILE]",
@@ -72,21 +72,21 @@ static const struct command {
 	 "calls that were recorded when they began: those that are always on, or in a stream.\n"
 	 "Example:\n"
 	 "  tracectl stuck --longer-than 1s -f 'comm == \"postgres\"'\n"},
-	{"top", TOP, cmd_top, "TABLE", "top [TABLE] [-f EXPR]", "a full screen of who does what, now",
+	{"top", TOP, cmd_top, "TABLE", "top [TABLE] [-f EXPR]", "full screen: processes, calls, files, connections, losses",
 	 "TABLE is processes, calls, files, connections, containers, scheduler or losses.\n"
 	 "Keys: 1-7 or Tab the table, arrows and Enter the stream of a row, Esc back, s the order,\n"
 	 "/ a filter, space a pause, q the end.\n"
 	 "Example:\n"
 	 "  tracectl top files -f 'comm == \"postgres\"'\n"},
 	{"forget", FORGET, cmd_forget, "NAME", "forget NAME",
-	 "gives up a durable consumer and what is kept for it",
+	 "deletes a durable consumer, and the events kept for it",
 	 "For operators. It must not be connected.\n"
 	 "Example:\n"
 	 "  tracectl forget nightly\n"},
 	{"stat", STAT, cmd_stat, NULL, "stat [-w]", "rates, rings, clients, the loss ledger",
 	 "Example:\n"
 	 "  tracectl stat -w\n"},
-	{"probes", PROBES, cmd_probes, NULL, "probes", "what is always recorded, and who wanted it",
+	{"probes", PROBES, cmd_probes, NULL, "probes", "what is always recorded, and who enabled it",
 	 "Example:\n"
 	 "  tracectl probes -o json\n"},
 	{"enable", ENABLE, cmd_enable, "SPEC...", "enable SPEC...",
@@ -105,7 +105,7 @@ static const struct command {
 	 "Example:\n"
 	 "  (umask 077; tracectl token alice >alice.token)\n"},
 	{"doctor", DOCTOR, cmd_doctor, NULL, "doctor",
-	 "what this host can do, and what to do about what it cannot",
+	 "checks this host and its daemon, and prints a remedy for each problem",
 	 "Example:\n"
 	 "  sudo tracectl doctor\n"},
 };

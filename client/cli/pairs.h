@@ -1,8 +1,8 @@
 /*
- * pairs: what began and has not ended yet, by numbers that the two events have in common.
+ * pairs: pairs a begin event with its end event, by numbers that are equal in both.
  *
- * One that begins again takes the place of the first; when events were lost nobody knows which have ended,
- * and all are given up. Bounded by PAIRS_MAX. One thread.
+ * A second begin with the same numbers replaces the first. After a loss all open pairs are dropped, because their
+ * ends may be among the lost events. Bounded by PAIRS_MAX. One thread.
  */
 #ifndef RINGTAIL_CLIENT_CLI_PAIRS_H
 #define RINGTAIL_CLIENT_CLI_PAIRS_H

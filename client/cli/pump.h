@@ -1,5 +1,5 @@
 /*
- * pump: moves items from the library to a sink until there is a reason to stop; says how it went.
+ * pump: moves items from the library to a sink until there is a reason to stop, and reports the result.
  *
  * What stream, record and read have in common. One thread.
  */

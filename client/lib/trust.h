@@ -1,5 +1,5 @@
 /*
- * trust: whom we believe to be the daemon, and what we show it of ourselves.
+ * trust: how this client verifies the daemon, and how it authenticates itself.
  *
  * ringtail_set_trust() sets it for connections made from then on; what it leaves out is taken from the
  * environment: RINGTAIL_CA, RINGTAIL_CERT, RINGTAIL_KEY, RINGTAIL_TOKEN_FILE, RINGTAIL_SERVER_NAME.

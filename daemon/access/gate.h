@@ -1,5 +1,5 @@
 /*
- * gate: who may come in: TLS, tokens and roles as the configuration has them, together. A reload
+ * gate: which clients may connect: TLS, tokens and roles as the configuration has them, together. A reload
  * makes a new one, and changes all of them or none. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_ACCESS_GATE_H

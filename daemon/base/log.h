@@ -1,9 +1,8 @@
 /*
- * log: what the daemon says to people: to the journal if stderr leads there, else to stderr.
+ * log: the daemon's messages for people: to the journal if stderr leads there, else to stderr.
  *
- * Every message has a stable code, what happened, and what to do. One code that says much too often
- * is cut short: LOG_BURST messages in LOG_WINDOW_NS, then a count of what was left out; but not
- * what log_always() says. Any thread.
+ * Every message has a stable code, what happened, and what to do. Each code may log LOG_BURST messages in
+ * LOG_WINDOW_NS; the others are counted, and the count is logged. log_always() is not limited. Any thread.
  */
 #ifndef RINGTAIL_DAEMON_BASE_LOG_H
 #define RINGTAIL_DAEMON_BASE_LOG_H

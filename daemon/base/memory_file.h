@@ -1,5 +1,5 @@
 /*
- * memory_file: files in memory, which other processes are handed or which outlive the daemon.
+ * memory_file: files in memory that another process receives, or that outlive the daemon.
  */
 #ifndef RINGTAIL_DAEMON_BASE_MEMORY_FILE_H
 #define RINGTAIL_DAEMON_BASE_MEMORY_FILE_H

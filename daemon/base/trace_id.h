@@ -1,7 +1,7 @@
 /*
  * trace_id: the ids under which a record is known to tracing back ends, as pure functions of where
- * the record is: who knows {boot_id, epoch, cpu, seq} knows its trace, so that an exemplar and an
- * exported span agree without telling each other.
+ * the record is: {boot_id, epoch, cpu, seq} determines its trace, so that an exemplar and an exported span
+ * have the same id without any message between them.
  *
  * SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, 2012), keyed by boot_id. No state;
  * any thread.

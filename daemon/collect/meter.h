@@ -1,6 +1,6 @@
 /*
- * meter: counts what the rings tell, on the drain workers, whoever else wants it or not: calls and
- * their errors and durations by system call, how long threads wait, what processes come and go.
+ * meter: counts events on the drain workers, whether or not a client subscribes to them: calls, errors and
+ * durations by system call, how long threads wait, and processes that start and end.
  *
  *	drain ─ event ─► meter (one for each worker) ─ once a pass ─► meter_sched, top processes
  *	                   │                                              │
@@ -8,8 +8,8 @@
  *
  * A meter belongs to its worker's thread, which alone adds to its counters, without a lock and
  * without an atomic addition: flat arrays by system call number, a bucket by counting leading zeros.
- * The main thread reads them at any time. What is said of a whole second (the busiest processes) is
- * handed over under a lock, once a second.
+ * The main thread reads them at any time. The figures of a whole second (the busiest processes) are
+ * passed to it under a lock, once a second.
  */
 #ifndef RINGTAIL_DAEMON_COLLECT_METER_H
 #define RINGTAIL_DAEMON_COLLECT_METER_H

@@ -4,9 +4,10 @@
  *
  * A thread is woken on one CPU, runs on another and leaves from there, and rings are read one after
  * the other, so its events do not come in order. Each worker collects the scheduler's events of a
- * pass, sorts them, and hands them over with its watermark; what is older than every worker's
- * watermark is then taken in order of time, whoever's it is. Threads that wait are kept in a table of
- * fixed size; who finds no room pushes out the one that has waited longest, and is counted.
+ * pass, sorts them, and hands them over with its watermark; events older than every worker's
+ * watermark are then matched in order of time, whichever worker they came from. Threads that wait are
+ * kept in a table of fixed size; if it is full, a new one replaces the thread that has waited longest,
+ * which is counted.
  *
  * meter_sched_pass() takes a lock, once a pass; the totals are read without it.
  */

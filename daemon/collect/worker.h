@@ -3,8 +3,7 @@
  * into finished frames for the main loop. No lock and no allocation for each record.
  *
  * In: rings, and orders from the main thread. Out: struct worker_mail in the main thread's mailbox,
- * in the order of things: for each ring, frames are contiguous, and a watermark comes after every
- * frame that it speaks of.
+ * in order: for each ring, frames are contiguous, and a watermark comes after every frame that it covers.
  */
 #ifndef RINGTAIL_DAEMON_COLLECT_WORKER_H
 #define RINGTAIL_DAEMON_COLLECT_WORKER_H

@@ -420,7 +420,7 @@ void config_help(FILE *out)
 	char text[HELP_WIDTH * 8];
 
 	fputs("Usage: ringtaild [OPTION]...\n"
-	      "Streams kernel events to any number of tracectl clients, and says what it lost.\n\n",
+	      "Streams kernel events to tracectl clients, and reports every loss.\n\n",
 	      out);
 	for (int i = 0; i < OPTIONS; i++) {
 		const struct config_option *option = &config_options[i];

@@ -688,7 +688,7 @@ static void refuse_ask(struct session *session, enum action action, struct chang
 	struct error error;
 
 	error_set(&error, err, code, "%s", what);
-	error_hint(&error, "try again, with less");
+	error_hint(&error, "try again, with fewer SPECs in one command");
 	if (change)
 		free_change(change);
 	if (action == ACTION_REGISTER)

@@ -94,7 +94,7 @@ static void usage(void **state)
 		{"frobnicate", "--help lists them"},
 		{"--sumary json stream", "did you mean `--summary`"},
 		{"stream --fliter y", "did you mean `--filter`"},
-		{"read", "which FILE?"},
+		{"read", "FILE is missing"},
 		{"record", "-w FILE is missing"},
 		{"stream -n none", "number"},
 		{"stream --since nonsense", "neither a cursor nor a time"},
