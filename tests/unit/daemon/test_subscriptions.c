@@ -35,6 +35,24 @@ void __wrap_making_now(struct making *making, const char *spec)
 	(void)making, (void)spec;
 }
 
+/* Probes of SYSTEM `block` can be made; `prepared` counts how many were. One named `late` is not made at once. */
+static unsigned prepared;
+
+bool __wrap_making_can(const struct making *making, const char *spec);
+bool __wrap_making_can(const struct making *making, const char *spec)
+{
+	(void)making;
+	return strstr(spec, ":block:") != NULL;
+}
+
+int __wrap_making_prepare(struct making *making, const char *spec, struct error *error);
+int __wrap_making_prepare(struct making *making, const char *spec, struct error *error)
+{
+	(void)making, (void)error;
+	prepared++;
+	return strstr(spec, ":none") ? -ENOENT : strstr(spec, ":late") ? 1 : 0;
+}
+
 static void on_soon(void *context)
 {
 	struct fixture *f = context;
@@ -201,6 +219,48 @@ static void probe_made_on_request_needs_its_provider_named(void **state)
 	close_all(&f);
 }
 
+static int prepare(struct fixture *f, enum subscription_claim claim, const char *first, const char *second)
+{
+	char *const spec[] = {(char *)first, (char *)second};
+	struct error error = {0};
+	int err = subscriptions_prepare(&f->all, claim, spec, second ? 2 : 1, &error);
+
+	if (err == -EACCES) {
+		assert_string_equal(error.code, "viewer-probes");
+		assert_non_null(strstr(error.hint, "viewer-probe = tracepoint:SYSTEM:*"));
+	}
+	return err;
+}
+
+/* Nothing is even made for viewers of a provider that no operator has named for them, whole and as it is. */
+static void nothing_is_made_for_viewers_unless_its_provider_is_named(void **state)
+{
+	static const char *const short_of[] = {"*", "trace:block:*", "tracepoints:block:*", "syscall:block:*"};
+	struct config_words words = {.count = 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	prepared = 0;
+	assert_int_equal(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:a", NULL), -EACCES);
+	f.all.config.viewers.probe = &words;
+	for (unsigned i = 0; i < sizeof(short_of) / sizeof(*short_of); i++) {
+		words.word[0] = (char *)short_of[i];
+		assert_int_equal(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:a", NULL), -EACCES);
+		assert_int_equal(prepare(&f, CLAIM_VIEWERS, "syscall:read:call", "tracepoint:block:a"), -EACCES);
+	}
+	assert_int_equal(prepared, 0);
+	assert_int_equal(prepare(&f, CLAIM_CLIENTS, "tracepoint:block:a", NULL), 0);
+	assert_int_equal(prepared, 1);
+	words = (struct config_words){.word = {(char *)"syscall:*", (char *)"tracepoint:net:*"}, .count = 2};
+	assert_int_equal(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:a", NULL), 0);
+	assert_int_equal(prepared, 2);
+	/* One that is still being made is waited for, whatever comes behind it; one that cannot be is an error. */
+	assert_true(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:late", "tracepoint:block:a") > 0);
+	assert_int_equal(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:none", "tracepoint:block:a"), -ENOENT);
+	close_all(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +269,7 @@ int main(void)
 		cmocka_unit_test(what_viewers_have_made_is_counted),
 		cmocka_unit_test(new_rate_is_for_viewers_streams),
 		cmocka_unit_test(probe_made_on_request_needs_its_provider_named),
+		cmocka_unit_test(nothing_is_made_for_viewers_unless_its_provider_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
