@@ -235,7 +235,7 @@ static int prepare(struct fixture *f, enum subscription_claim claim, const char 
 /* Nothing is even made for viewers of a provider that no operator has named for them, whole and as it is. */
 static void nothing_is_made_for_viewers_unless_its_provider_is_named(void **state)
 {
-	static const char *const short_of[] = {"*", "trace:block:*", "tracepoints:block:*", "syscall:block:*"};
+	static const char *const short_of[] = {"*", "trace:block:*", "tracepoints:block:*", "perfevents:block:*"};
 	struct config_words words = {.count = 1};
 	struct fixture f;
 
