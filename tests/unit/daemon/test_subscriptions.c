@@ -45,10 +45,10 @@ bool __wrap_making_can(const struct making *making, const char *spec)
 	return strstr(spec, ":block:") != NULL;
 }
 
-int __wrap_making_prepare(struct making *making, const char *spec, struct error *error);
-int __wrap_making_prepare(struct making *making, const char *spec, struct error *error)
+int __wrap_making_prepare(struct making *making, const char *spec, bool again, struct error *error);
+int __wrap_making_prepare(struct making *making, const char *spec, bool again, struct error *error)
 {
-	(void)making, (void)error;
+	(void)making, (void)again, (void)error;
 	prepared++;
 	return strstr(spec, ":none") ? -ENOENT : strstr(spec, ":late") ? 1 : 0;
 }
@@ -223,7 +223,7 @@ static int prepare(struct fixture *f, enum subscription_claim claim, const char 
 {
 	char *const spec[] = {(char *)first, (char *)second};
 	struct error error = {0};
-	int err = subscriptions_prepare(&f->all, claim, spec, second ? 2 : 1, &error);
+	int err = subscriptions_prepare(&f->all, claim, spec, second ? 2 : 1, false, &error);
 
 	if (err == -EACCES) {
 		assert_string_equal(error.code, "viewer-probes");
