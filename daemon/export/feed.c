@@ -148,6 +148,10 @@ static void pull(struct outlet *outlet)
 
 		if (!n && !gaps)
 			return;
+		if (!n && outlet->stream->gaps) {	/* there was no memory to tell them */
+			set_timer(outlet, PULL_NAP_MS * 1000000ull);
+			return;
+		}
 		for (unsigned i = 0; i < n; i++) {
 			struct given *given = give(outlet, frame[i]);
 

@@ -137,6 +137,8 @@ static void add_value(struct attributes *attributes, const struct export_event *
 	char key[OTLP_KEY_BYTES_MAX], value[OTLP_VALUE_BYTES_MAX];
 	const char *copy;
 
+	if (as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_MORE)
+		return;
 	snprintf(key, sizeof(key), "ringtail.%s.%.200s",
 		 export_event_is_call(event) ? "syscall.arg" : "event", as->name);
 	copy = export_arena_text(attributes->arena, key);

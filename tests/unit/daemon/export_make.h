@@ -14,6 +14,7 @@
 #define MAKE_RESULT	RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT
 #define MAKE_UNSIGNED	RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED
 #define MAKE_STRING	RINGTAIL__V1__FIELD_TYPE__FIELD_STRING
+#define MAKE_MORE	RINGTAIL__V1__FIELD_TYPE__FIELD_MORE
 
 /* Ids of the probes below. */
 enum make_probe { MAKE_OPENAT, MAKE_READ, MAKE_EXIT_GROUP, MAKE_FORK, MAKE_EXEC, MAKE_EXIT,
@@ -39,7 +40,7 @@ static inline struct export_host *make_host(uint64_t slow_ns, const char *tree)
 		 {MAKE_DURATION, MAKE_RESULT, MAKE_UNSIGNED}},
 		{"sched", "sched_process_fork", {"child_tid", "child_pid"}, {0, 0}},
 		{"sched", "sched_process_exec", {"old_tid", "filename"}, {0, MAKE_STRING}},
-		{"sched", "sched_process_exit", {"prio", "group_dead"}, {0, 0}},
+		{"sched", "sched_process_exit", {"prio", "group_dead", ""}, {0, 0, MAKE_MORE}},
 	};
 	static const uint8_t boot_id[16] = "0123456789abcde";
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;

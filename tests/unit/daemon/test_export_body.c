@@ -96,6 +96,9 @@ static void test_logs(void **state)
 	assert_string_equal(record[1]->severity_text, "ERROR");
 	assert_string_equal(find(record[1]->attributes, record[1]->n_attributes,
 				 "error.type")->string_value, "ENOSPC");
+	/* A field that goes on with another has no name of its own. */
+	assert_non_null(find(record[2]->attributes, record[2]->n_attributes, "ringtail.event.prio"));
+	assert_null(find(record[2]->attributes, record[2]->n_attributes, "ringtail.event."));
 	assert_string_equal(record[2]->body->string_value, "\?\?x[7]: killed by a signal");
 	ringtail__otlp__logs_request__free_unpacked(request, NULL);
 	unmake(&fixture);
