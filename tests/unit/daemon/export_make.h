@@ -38,9 +38,9 @@ static inline struct export_host *make_host(uint64_t slow_ns, const char *tree)
 		 {MAKE_DURATION, MAKE_RESULT, MAKE_UNSIGNED}},
 		{"exit_group", "call", {"duration_ns", "ret", "error_code"},
 		 {MAKE_DURATION, MAKE_RESULT, MAKE_UNSIGNED}},
-		{"sched", "sched_process_fork", {"child_tid", "child_pid"}, {0, 0}},
+		{"sched", "sched_process_fork", {"child_tid", "child_pid", ""}, {0, 0, MAKE_MORE}},
 		{"sched", "sched_process_exec", {"old_tid", "filename"}, {0, MAKE_STRING}},
-		{"sched", "sched_process_exit", {"prio", "group_dead", ""}, {0, 0, MAKE_MORE}},
+		{"sched", "sched_process_exit", {"prio", "group_dead"}, {0, 0}},
 	};
 	static const uint8_t boot_id[16] = "0123456789abcde";
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;

@@ -96,10 +96,29 @@ static void test_logs(void **state)
 	assert_string_equal(record[1]->severity_text, "ERROR");
 	assert_string_equal(find(record[1]->attributes, record[1]->n_attributes,
 				 "error.type")->string_value, "ENOSPC");
-	/* A field that goes on with another has no name of its own. */
-	assert_non_null(find(record[2]->attributes, record[2]->n_attributes, "ringtail.event.prio"));
-	assert_null(find(record[2]->attributes, record[2]->n_attributes, "ringtail.event."));
 	assert_string_equal(record[2]->body->string_value, "\?\?x[7]: killed by a signal");
+	ringtail__otlp__logs_request__free_unpacked(request, NULL);
+	unmake(&fixture);
+}
+
+/* A field that goes on with another has no name of its own. */
+static void test_no_attribute_without_a_name(void **state)
+{
+	Ringtail__Otlp__LogsRequest *request;
+	const Ringtail__Otlp__LogRecord *record;
+	struct fixture fixture = {.host = make_host(1000000, NULL)};
+	struct export_maker maker = {.arena = &fixture.arena, .run = fixture.host->run};
+	struct export_event *event = make_event(fixture.host, MAKE_FORK, 5, "a", 1, 2, 3, 4);
+
+	(void)state;
+	TAILQ_INIT(&fixture.list);
+	TAILQ_INSERT_TAIL(&fixture.list, event, link);
+	assert_int_equal(export_otlp_logs.build(&maker, &fixture.list, &fixture.body), 0);
+	request = ringtail__otlp__logs_request__unpack(NULL, fixture.body.bytes, fixture.body.data);
+	assert_non_null(request);
+	record = request->resource_logs[0]->scope_logs[0]->log_records[0];
+	assert_non_null(find(record->attributes, record->n_attributes, "ringtail.event.child_pid"));
+	assert_null(find(record->attributes, record->n_attributes, "ringtail.event."));
 	ringtail__otlp__logs_request__free_unpacked(request, NULL);
 	unmake(&fixture);
 }
@@ -390,6 +409,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_logs),
+		cmocka_unit_test(test_no_attribute_without_a_name),
 		cmocka_unit_test(test_loki),
 		cmocka_unit_test(test_traces),
 		cmocka_unit_test(test_remote_write),
