@@ -135,9 +135,9 @@ static struct frame_ref *on_hello(void *context, struct session *session)
 }
 
 static int on_prepare(void *context, struct session *session, char *const *probe, size_t probes,
-		      struct error *error)
+		      bool again, struct error *error)
 {
-	(void)context, (void)session, (void)probe, (void)probes, (void)error;
+	(void)context, (void)session, (void)probe, (void)probes, (void)again, (void)error;
 	return 0;
 }
 

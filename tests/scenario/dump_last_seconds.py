@@ -49,7 +49,7 @@ def main(case):
     bare = case.tracectl(daemon, "dump", "-w", path)
     case.check(bare.code == 1 and "[no-default-probes]" in bare.err and "tracectl enable" in bare.err and
                "tracectl stream" not in bare.err, "where nothing is always on, the hint is one for a dump", bare.err)
-    case.check("dump where?" in case.tracectl(daemon, "dump").err, "and so it is where no file is named")
+    case.check("-w FILE is missing" in case.tracectl(daemon, "dump").err, "and so it is where no file is named")
     for words in (("dump",), ("dump", "--last", "yesterday", "-w", path), ("dump", "-w", path, "--since", "-1m")):
         case.check_equal(case.tracectl(daemon, *words).code, 2, f"{' '.join(words[:3])} is usage")
     case.check(os.path.getsize(path), "and nothing is spoiled")
