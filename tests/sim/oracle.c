@@ -328,7 +328,7 @@ static void check_strings(const struct oracle_span *span, const struct attempt *
 		return;
 	if (!wanted || item->attachments != 1 || item->attachment[0].text_bytes != bytes ||
 	    memcmp(item->attachment[0].text, string, bytes) != 0 ||
-	    item->attachment[0].arg != (is_call(attempt) ? 2 : 0))
+	    item->attachment[0].arg != (is_call(attempt) ? SOURCE_STRING_ARG + 2 : SOURCE_STRING_ARG))
 		sim_fail("%s: event %" PRIu64 " has %zu attachments, and not its string", span->client,
 			 item->seq, item->attachments);
 }

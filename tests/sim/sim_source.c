@@ -140,7 +140,7 @@ static struct ring_writer_record record_of(const struct attempt *attempt,
 	if (!attempt->strung)
 		return record;
 	*string = (struct ring_writer_attachment){
-		.kind = RT_ATTACH_STRING, .data = bytes,
+		.kind = RT_ATTACH_STRING, .arg = SOURCE_STRING_ARG, .data = bytes,
 		.bytes = (uint32_t)source_string_of(attempt, bytes),
 	};
 	record.attachment = string;

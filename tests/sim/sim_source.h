@@ -98,6 +98,8 @@ const char *source_text_of(uint32_t tid, enum source_text text);
 
 /* The string that comes with an attempt. */
 #define SOURCE_STRING_BYTES 32u
+/* Its argument: of none of the probes a descriptor or a buffer, whose texts other flags ask for. */
+#define SOURCE_STRING_ARG	2u
 size_t source_string_of(const struct attempt *attempt, char string[SOURCE_STRING_BYTES]);
 
 #endif
