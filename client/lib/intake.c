@@ -687,14 +687,16 @@ static void give_loss(struct intake *intake, const struct merge_item *from,
 		      struct ringtail_item *item)
 {
 	const struct batch_loss *loss = &from->batch->loss;
+	uint64_t seen = intake->since[from->cpu];
+	uint64_t before = loss->first_seq < seen ? seen - loss->first_seq : 0;
 
-	intake->totals.lost += loss->count;
+	intake->totals.lost += loss->count - before;
 	*item = (struct ringtail_item){
 		.kind = RINGTAIL_LOSS,
 		.cpu = from->cpu,
-		.seq = loss->first_seq,
+		.seq = loss->first_seq + before,
 		.time_ns = from->time_ns,
-		.count = loss->count,
+		.count = loss->count - before,
 		.stage = loss->stage,
 		.reason = loss->reason,
 	};
@@ -752,7 +754,7 @@ static bool is_outside(struct intake *intake, enum merge_next next, const struct
 	return (next == MERGE_LOSS || next == MERGE_GAP) && is_too_late(intake, from->time_ns);
 }
 
-/* Whether an event, a loss or a gap is from before where the stream goes on. */
+/* Whether an event, or all of a loss or a gap, is from before where the stream goes on. */
 static bool is_seen(const struct intake *intake, enum merge_next next, const struct merge_item *from)
 {
 	if (next == MERGE_EVENT)
@@ -760,7 +762,8 @@ static bool is_seen(const struct intake *intake, enum merge_next next, const str
 	if (next == MERGE_GAP)
 		return from->gap->end_seq > from->gap->first_seq &&
 		       from->gap->end_seq <= intake->since[from->cpu];
-	return next == MERGE_LOSS && from->batch->loss.first_seq < intake->since[from->cpu];
+	return next == MERGE_LOSS && from->batch->loss.first_seq < intake->since[from->cpu] &&
+	       from->batch->loss.first_seq + from->batch->loss.count <= intake->since[from->cpu];
 }
 
 enum ringtail_kind intake_next(struct intake *intake, struct ringtail_item *item,

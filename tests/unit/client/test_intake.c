@@ -218,6 +218,41 @@ static void gap_that_a_cursor_divides(void **state)
 	expect_gap(0, 12, 3, SPOOL, CORRUPT);
 }
 
+/* What was told of losses before the cursor is not told again; of one that it divides, the rest is. */
+static void losses_that_a_cursor_divides(void **state)
+{
+	(void)state;
+	intake_set_since(intake, at(7, 12, 0));
+	start(7);
+	assert_int_equal(take(), 0);
+	maker_begin(&maker, 0, 2, 1000);
+	batch_encode_loss(maker.encoder, 4, 0, 1);
+	maker_open(&maker, 100, 1000, 0);
+	batch_encode_loss(maker.encoder, 8, 0, 1);
+	batch_encode_loss(maker.encoder, 2, 0, 2);
+	maker_end(&maker);
+	assert_int_equal(take(), 0);
+	intake_flush(intake);
+	assert_int_equal(next(), RINGTAIL_LOSS);
+	assert_true(item.seq == 12 && item.count == 3);
+	assert_int_equal(next(), RINGTAIL_LOSS);
+	assert_true(item.seq == 15 && item.count == 2);
+	expect_nothing();
+	assert_int_equal(intake_totals(intake)->lost, 5);
+	assert_int_equal(residual(), 0);
+	/* One that ends at the cursor was told whole. */
+	intake_set_since(intake, at(7, 30, 0));
+	maker_begin(&maker, 0, 17, 2000);
+	batch_encode_loss(maker.encoder, 13, 0, 1);
+	maker_open(&maker, 100, 2000, 0);
+	maker_end(&maker);
+	assert_int_equal(take(), 0);
+	intake_flush(intake);
+	expect_event(0, 30);
+	expect_nothing();
+	assert_int_equal(intake_totals(intake)->lost, 5);
+}
+
 /* A cursor says where a CPU stands of which nothing comes; of another run it says nothing. */
 static void cursor_of_which_run(void **state)
 {
@@ -904,6 +939,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(goes_on_at_a_cursor),
 		TEST(gap_that_a_cursor_divides),
+		TEST(losses_that_a_cursor_divides),
 		TEST(cursor_of_which_run),
 		TEST(no_cursor_any_more),
 		TEST(place_is_never_before_the_cursor),
