@@ -7,6 +7,8 @@ IDENTITY = "daemon/host/identity.c"
 ROLES = ["unit/roles"]
 
 MUTANTS = [
+    ("gate-tokens-hold-without-a-file", GATE + ":gate_judge", "!(gate->tokens && tokens_hold(gate->tokens, identity))",
+     "gate->tokens && !tokens_hold(gate->tokens, identity)", ["unit/gate"]),
     ("token-compares-eight-bytes", TOKEN, "digest, IDENTITY_TOKEN_BYTES) == 0)", "digest, 8) == 0)",
      ["unit/gate"]),
     ("token-of-another-name", TOKEN,

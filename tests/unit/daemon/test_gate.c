@@ -499,6 +499,37 @@ static void test_gate(void **state)
 	free(line);
 }
 
+/* A reload that takes the tokens file away takes away what tokens proved, whatever rules still name them. */
+static void test_tokens_that_are_taken_away(void **state)
+{
+	char path[] = "/tmp/ringtail-tokens-XXXXXX", *line = line_of("alice", "rt_one");
+	struct config config = {.tokens = path, .viewer = words(2, "token:alice", "local")};
+	struct client_identity identity, local;
+	struct gate *gate, *next;
+	struct error error;
+
+	(void)state;
+	close(mkstemp(path));
+	write_file(path, line, 0600);
+	assert_int_equal(gate_create(&config, &gate, &error), 0);
+	identity_set_unproved(&identity);
+	identity_set_local(&local);
+	assert_int_equal(gate_admit(gate, &identity, "rt_one", &error), 0);
+	config.tokens = NULL;
+	assert_int_equal(gate_create(&config, &next, &error), 0);
+	gate_replace(gate, next);
+	gate_judge(gate, &identity);
+	assert_int_equal(identity.role, ROLE_NONE);
+	gate_judge(gate, &local);
+	assert_int_equal(local.role, ROLE_VIEWER);
+	identity_set_unproved(&identity);
+	assert_int_equal(gate_admit(gate, &identity, "rt_one", &error), -EACCES);
+	assert_string_equal(error.code, "bad-token");
+	gate_destroy(gate);
+	unlink(path);
+	free(line);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -515,6 +546,7 @@ int main(void)
 		cmocka_unit_test(test_token_file_that_cannot_be_read),
 		cmocka_unit_test(test_secret_files),
 		cmocka_unit_test(test_gate),
+		cmocka_unit_test(test_tokens_that_are_taken_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
