@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/stream/making.h"
@@ -51,6 +52,14 @@ int __wrap_making_prepare(struct making *making, const char *spec, bool again, s
 	(void)making, (void)again, (void)error;
 	prepared++;
 	return strstr(spec, ":none") ? -ENOENT : strstr(spec, ":late") ? 1 : 0;
+}
+
+/* Of a spool that is none. */
+Ringtail__V1__LossReason __wrap_spool_missing_reason(const struct spool *spool);
+Ringtail__V1__LossReason __wrap_spool_missing_reason(const struct spool *spool)
+{
+	assert_null(spool);
+	return RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
 }
 
 static void on_soon(void *context)
@@ -261,6 +270,71 @@ static void nothing_is_made_for_viewers_unless_its_provider_is_named(void **stat
 	close_all(&f);
 }
 
+static int may_see(struct fixture *f, enum subscription_claim claim, const char *probe, const char *filter,
+		   uint32_t flags)
+{
+	const struct subscription_request what = {.glob = &probe, .globs = 1, .filter = filter, .flags = flags};
+	struct error error = {0};
+
+	return subscriptions_may_see(&f->all, claim, &what, &error);
+}
+
+/* Of a dump: what is always on is everybody's; under a filter, what passed that filter alone. */
+static void always_on_under_a_filter_is_not_everybodys(void **state)
+{
+	struct config_words words = {.word = {(char *)"syscall:getppid"}, .count = 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.all.config.viewers.probe = &words;
+	assert_int_equal(may_see(&f, CLAIM_VIEWERS, "syscall:getppid:call", "", 0), 0);
+	assert_int_equal(may_see(&f, CLAIM_VIEWERS, "syscall:read:call", "pid == 1", 0), -EACCES);
+	assert_int_equal(may_see(&f, CLAIM_CLIENTS, "syscall:read:call", "", 0), 0);
+	f.made[0]->permanent = true;
+	assert_int_equal(may_see(&f, CLAIM_VIEWERS, "syscall:read:call", "pid == 1", 0), 0);
+	assert_int_equal(may_see(&f, CLAIM_VIEWERS, "syscall:read:call", "pid == 1", RT_FLAG_KSTACK), -EACCES);
+	assert_int_equal(may_see(&f, CLAIM_VIEWERS, "syscall:read:call", "", 0), -EACCES);
+	assert_int_equal(may_see(&f, CLAIM_VIEWERS, "syscall:read:call", "pid == 2", 0), -EACCES);
+	assert_int_equal(may_see(&f, CLAIM_VIEWERS, "syscall:*:call", "pid == 1", 0), -EACCES);
+	f.made[0]->filter_text[0] = '\0';
+	assert_int_equal(may_see(&f, CLAIM_VIEWERS, "syscall:read:call", "pid == 2", 0), 0);
+	f.made[0]->state = SUBSCRIPTION_REMOVING;
+	assert_int_equal(may_see(&f, CLAIM_VIEWERS, "syscall:read:call", "pid == 2", 0), -EACCES);
+	close_all(&f);
+}
+
+/* Where a ring begins behind what the disk has, even by one attempt, that is a gap. */
+static void what_no_run_stored_is_told_to_the_last_attempt(void **state)
+{
+	struct frame_codec *codec = frame_codec_create(1);
+	const struct frame_ref *gap;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.all.config.codec = codec;
+	f.rings.cpu_of = (uint32_t *)cpu_of;
+	for (unsigned i = 0; i < MADE; i++) {
+		uint64_t stored = 4 + i;
+
+		f.made[i]->spool.end = calloc(1, sizeof(*f.made[i]->spool.end));
+		f.made[i]->spool.end[0] = stored;
+		subscriptions_begin_ring(&f.all, f.made[i], 0, 6);
+		assert_int_equal(f.made[i]->begins_late, stored < 6);
+		assert_int_equal(f.made[i]->position[0], 6);
+		assert_int_equal(f.made[i]->floor[0], stored < 6 ? stored : 6);
+		assert_int_equal(frame_log_end(f.made[i]->log), stored < 6);
+		if (stored >= 6)
+			continue;
+		gap = frame_log_get(f.made[i]->log, 0);
+		assert_int_equal(gap->type, FRAME_GAP);
+		assert_true(gap->first_seq == stored && gap->end_seq == 6);
+	}
+	close_all(&f);
+	frame_codec_destroy(codec);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +344,8 @@ int main(void)
 		cmocka_unit_test(new_rate_is_for_viewers_streams),
 		cmocka_unit_test(probe_made_on_request_needs_its_provider_named),
 		cmocka_unit_test(nothing_is_made_for_viewers_unless_its_provider_is_named),
+		cmocka_unit_test(always_on_under_a_filter_is_not_everybodys),
+		cmocka_unit_test(what_no_run_stored_is_told_to_the_last_attempt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
