@@ -95,6 +95,29 @@ bool glob_may_match(const char *pattern, const char *text, size_t bytes)
 	return true;
 }
 
+/* Before a `*` anything goes: what counts is the pattern behind the last. */
+bool glob_may_match_end(const char *pattern, const char *text, size_t bytes)
+{
+	const char *end = pattern;
+	bool open = false;
+	size_t n = 0;		/* characters that the end matches */
+
+	while (*pattern) {
+		bool star = *pattern == '*';
+
+		match_one(pattern, 0, &pattern);
+		n = star ? 0 : n + 1;
+		if (star)
+			end = pattern;
+		open |= star;
+	}
+	if (!open && n <= bytes)
+		return false;
+	for (; n > bytes; n--)
+		match_one(end, 0, &end);
+	return glob_match(end, text + bytes - n, n);
+}
+
 bool glob_ends_open(const char *pattern)
 {
 	bool open = false;

@@ -18,6 +18,9 @@ bool glob_match(const char *pattern, const char *text, size_t bytes);
  * no character is in. */
 bool glob_may_match(const char *pattern, const char *text, size_t bytes);
 
+/* Whether it may match a longer text of which this is the end: what is before may be anything. */
+bool glob_may_match_end(const char *pattern, const char *text, size_t bytes);
+
 /* Whether the pattern ends with a `*`: then what is behind a text that matches is all the same. */
 bool glob_ends_open(const char *pattern);
 

@@ -283,17 +283,37 @@ unsigned redaction_rules(const struct redaction *redaction)
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
+/* What of a text may be missing: of one that has neither end, every rule may be about it. */
+enum cut {
+	CUT_NOWHERE,
+	CUT_END,
+	CUT_BEGIN = 2,
+	CUT_BOTH = CUT_BEGIN | CUT_END,
+};
+
 static bool hides(const struct redaction *redaction, uint64_t rules, const void *text, size_t bytes,
-		  bool cut)
+		  enum cut cut)
 {
 	for (; rules; rules &= rules - 1) {
 		const char *pattern = redaction->rule[__builtin_ctzll(rules)].pattern;
 
-		if (glob_match(pattern, text, bytes) ||
-		    (cut && glob_may_match(pattern, text, bytes)))
+		if (cut == CUT_BOTH || glob_match(pattern, text, bytes) ||
+		    (cut == CUT_END && glob_may_match(pattern, text, bytes)) ||
+		    (cut == CUT_BEGIN && glob_may_match_end(pattern, text, bytes)))
 			return true;
 	}
 	return false;
+}
+
+/* The kernel tells the last name alone of a path that is too long, and the last names of one that is too deep. */
+static enum cut cut_of_path(const char *path, size_t bytes, size_t longest)
+{
+	enum cut cut = bytes >= longest ? CUT_END : CUT_NOWHERE;
+	unsigned names = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		names += path[i] == '/';
+	return bytes && (path[0] != '/' || names >= RT_TEXT_NAMES_MAX) ? cut | CUT_BEGIN : cut;
 }
 
 bool redaction_hides_comm(const struct redaction *redaction)
@@ -315,7 +335,6 @@ void redaction_comm(const struct redaction *redaction, char comm[RT_COMM_BYTES])
 bool redaction_hides_text(const void *context, enum thread_text kind, const char *text, size_t bytes)
 {
 	const struct redaction *redaction = context;
-	size_t longest = kind == THREAD_COMM ? RT_COMM_BYTES - 1 : RT_TEXT_BYTES_MAX - 1;
 	const char *end = text + bytes;
 
 	if (!redaction || (bytes == REDACTED_BYTES && !memcmp(text, REDACTED_TEXT, bytes)))
@@ -324,7 +343,10 @@ bool redaction_hides_text(const void *context, enum thread_text kind, const char
 		const char *stop = memchr(text, '\n', (size_t)(end - text));
 		size_t length = (size_t)((stop ? stop : end) - text);
 
-		if (hides(redaction, redaction->of_thread[kind], text, length, length >= longest))
+		enum cut cut = kind != THREAD_COMM ? cut_of_path(text, length, RT_TEXT_BYTES_MAX - 1) :
+			       length >= RT_COMM_BYTES - 1 ? CUT_END : CUT_NOWHERE;
+
+		if (hides(redaction, redaction->of_thread[kind], text, length, cut))
 			return true;
 		text += length + 1;
 	}
@@ -361,27 +383,44 @@ static uint32_t field_of(const struct rt_attachment *attachment, const struct pr
 	return info->has_duration ? attachment->arg + 2u : attachment->arg;
 }
 
+/* A pipe, a socket and the like have no path. */
+static enum cut cut_of_file(const struct rt_attachment *attachment)
+{
+	char text[FILE_TEXT_BYTES];
+	size_t bytes = file_text_of(text, attachment->data, attachment->bytes);
+	const char *path = (const char *)attachment->data + RT_FILE_HEAD_BYTES;
+
+	if (!bytes || (text[0] != '/' && memcmp(text, ".../", 4) != 0))
+		return CUT_NOWHERE;
+	return cut_of_path(path, attachment->bytes - RT_FILE_HEAD_BYTES, RT_FILE_PATH_BYTES_MAX);
+}
+
 static bool hides_attachment(const struct redaction *redaction, const struct row_field *field,
 			     const struct rt_attachment *attachment)
 {
 	char address[SOCKET_TEXT_BYTES], file[FILE_TEXT_BYTES];
 	const void *text = attachment->data;
 	size_t bytes = attachment->bytes;
-	bool cut = bytes >= RT_STRING_BYTES_MAX;
+	enum cut cut = bytes >= RT_STRING_BYTES_MAX ? CUT_END : CUT_NOWHERE;
 
 	if (!field->rules)
 		return false;
 	if (attachment->kind == RT_ATTACH_SOCKADDR) {
 		bytes = socket_text_of(address, text, bytes);
 		text = address;
-		cut = false;
+		cut = CUT_NOWHERE;
 	} else if (attachment->kind == RT_ATTACH_FILE) {
-		cut = bytes >= RT_FILE_HEAD_BYTES + RT_FILE_PATH_BYTES_MAX;
+		cut = cut_of_file(attachment);
 		bytes = file_text_of(file, text, bytes);
 		text = file;
+		/* It stands there as .../name. */
+		if (cut & CUT_BEGIN && bytes > 3 && memcmp(file, "...", 3) == 0) {
+			text = file + 3;
+			bytes -= 3;
+		}
 	} else if (field->ends) {
 		bytes = strnlen(text, bytes);
-		cut &= bytes == attachment->bytes;
+		cut = bytes == attachment->bytes ? cut : CUT_NOWHERE;
 	}
 	return hides(redaction, field->rules, text, bytes, cut);
 }
@@ -409,7 +448,8 @@ static uint32_t judge_map(const struct redaction *redaction, const struct row *r
 		rules |= row->field[field].rules;
 		pieces |= 1u << field;
 	}
-	return hides(redaction, rules, path, bytes, bytes == sizeof(path)) ? pieces : 0;
+	return hides(redaction, rules, path, bytes, bytes == sizeof(path) ? CUT_END : CUT_NOWHERE) ?
+		       pieces : 0;
 }
 
 static uint32_t judge_words(const struct redaction *redaction, const struct row *row,
@@ -425,7 +465,7 @@ static uint32_t judge_words(const struct redaction *redaction, const struct row 
 
 		if (field->rules && bytes &&
 		    hides(redaction, field->rules, text, field->ends ? strnlen(text, bytes) : bytes,
-			  false))
+			  CUT_NOWHERE))
 			hidden |= 1u << i;
 	}
 	return hidden;

@@ -18,7 +18,7 @@
 #define TEXTS_KEPT		(RT_TEXTS_MAX / 2)
 #define TEXTS_SPARE		64		/* for CPUs that put one in between */
 #define TEXT_NAME_BYTES		256		/* of a component, its end included */
-#define TEXT_NAMES_MAX		32		/* components of a path */
+#define TEXT_NAMES_MAX		RT_TEXT_NAMES_MAX
 #define TEXT_PLACES		4		/* on a CPU: a task, and what interrupts it */
 #define TEXT_MASK		0x3ff		/* says to the verifier what our bounds say to us */
 

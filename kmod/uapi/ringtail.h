@@ -184,6 +184,7 @@ struct rt_text {
 
 #define RT_TEXT_EXE		(1ULL << 63)	/* in the id of an exe, and of no cgroup */
 #define RT_TEXT_BYTES_MAX	1016
+#define RT_TEXT_NAMES_MAX	32	/* components of a path: the last ones, with a slash before each */
 #define RT_TEXTS_MAX		2048
 #define RT_TEXT_CGROUPS_MAX	4
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "daemon/base/counters.h"
 #include "daemon/collect/redaction.h"
@@ -150,6 +151,67 @@ static void test_address(void **state)
 	attach(&record, RT_ATTACH_SOCKADDR, 1, &address, sizeof(address));
 	redaction_event(redaction, &record.item, &call_info, &record.to);
 	assert_ptr_equal(record.item.payload, record.word);
+	redaction_destroy(redaction);
+}
+
+/* What a descriptor stands for, by that path; with a name alone, where the whole was too long. */
+static bool hides_file(const struct redaction *redaction, uint32_t mode, const char *path)
+{
+	struct rt_file file = {.mode = mode, .ino = 5};
+	char data[RT_FILE_HEAD_BYTES + RT_FILE_PATH_BYTES_MAX];
+	size_t bytes = strlen(path) < RT_FILE_PATH_BYTES_MAX ? strlen(path) : RT_FILE_PATH_BYTES_MAX;
+	struct record record;
+
+	memcpy(data, &file, RT_FILE_HEAD_BYTES);
+	memcpy(data + RT_FILE_HEAD_BYTES, path, bytes);
+	begin(&record, SMALL_OPENAT, 6);
+	attach(&record, RT_ATTACH_FILE, 1, data, (uint32_t)(RT_FILE_HEAD_BYTES + bytes));
+	redaction_event(redaction, &record.item, &call_info, &record.to);
+	return record.item.payload != record.word;
+}
+
+/* As deep as that, with that name at its end. */
+static const char *deep(unsigned names, const char *last)
+{
+	static char path[512];
+
+	path[0] = '\0';
+	while (--names)
+		strcat(path, "/d");
+	strcat(path, "/");
+	return strcat(path, last);
+}
+
+static void test_path_without_its_beginning(void **state)
+{
+	struct redaction *redaction = rules(RULES("* * /secret/*"));
+	char longest[256] = "";
+
+	(void)state;
+	assert_true(hides_file(redaction, S_IFREG, "/secret/a"));
+	assert_false(hides_file(redaction, S_IFREG, "/b/secret/a"));
+	assert_true(hides_file(redaction, S_IFREG, "ab"));		/* /secret/.../ab, perhaps */
+	assert_false(hides_file(redaction, S_IFREG, deep(RT_TEXT_NAMES_MAX - 1, "ab")));
+	assert_true(hides_file(redaction, S_IFREG, deep(RT_TEXT_NAMES_MAX, "ab")));
+	memset(longest, 'x', sizeof(longest) - 1);
+	assert_true(hides_file(redaction, S_IFREG, longest));
+	assert_false(hides_file(redaction, S_IFIFO, ""));		/* a pipe has no path */
+	redaction_destroy(redaction);
+	redaction = rules(RULES("* * *.key", "* * /a/[xy]b"));
+	assert_true(hides_file(redaction, S_IFREG, "a.key"));
+	assert_true(hides_file(redaction, S_IFREG, "xb"));
+	assert_false(hides_file(redaction, S_IFREG, "ab"));
+	assert_false(hides_file(redaction, S_IFREG, deep(RT_TEXT_NAMES_MAX, "ab")));
+	assert_true(hides_file(redaction, S_IFREG, longest));		/* nor its end */
+	redaction_destroy(redaction);
+	redaction = rules(RULES("* exe /opt/*", "* cgroup /secret/*"));
+	assert_false(redaction_hides_text(redaction, THREAD_EXE, "/bin/x", 6));
+	assert_true(redaction_hides_text(redaction, THREAD_EXE, "x", 1));
+	assert_true(redaction_hides_text(redaction, THREAD_CGROUP, "/a\nb\n", 5));
+	assert_false(redaction_hides_text(redaction, THREAD_CGROUP, "/a\n\n", 4));
+	redaction_destroy(redaction);
+	redaction = rules(RULES("* comm /x"));
+	assert_false(redaction_hides_text(redaction, THREAD_COMM, "x", 1));	/* a name is no path */
 	redaction_destroy(redaction);
 }
 
@@ -295,6 +357,7 @@ int main(void)
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_as_many_as_there_are_fields),
 		cmocka_unit_test(test_address),
+		cmocka_unit_test(test_path_without_its_beginning),
 		cmocka_unit_test(test_array_in_the_words),
 		cmocka_unit_test(test_map_in_two_pieces),
 		cmocka_unit_test(test_threads),

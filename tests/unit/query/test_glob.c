@@ -101,6 +101,21 @@ static void test_text_that_goes_on(void **state)
 	assert_false(glob_ends_open(""));
 }
 
+static void test_text_that_began_before(void **state)
+{
+	(void)state;
+	assert_true(glob_may_match_end("zabc", "abc", 3));
+	assert_true(glob_may_match_end("/secret/*", "abc", 3));
+	assert_true(glob_may_match_end("*/x/[a-c]b?", "abc", 3));
+	assert_true(glob_may_match_end("*x*bc", "abc", 3));
+	assert_true(glob_may_match_end("*\\*bc", "abc", 3) == false);
+	assert_false(glob_may_match_end("*.key", "abc", 3));
+	assert_false(glob_may_match_end("*/abd", "abc", 3));
+	assert_false(glob_may_match_end("abc", "abc", 3));	/* there is something before it */
+	assert_false(glob_may_match_end("bc", "abc", 3));
+	assert_false(glob_may_match_end("", "a", 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -108,6 +123,7 @@ int main(void)
 		cmocka_unit_test(test_text_is_not_terminated),
 		cmocka_unit_test(test_is_pattern),
 		cmocka_unit_test(test_text_that_goes_on),
+		cmocka_unit_test(test_text_that_began_before),
 		cmocka_unit_test(test_hostile_pattern),
 	};
 
