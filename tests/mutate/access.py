@@ -4,9 +4,23 @@ CHECK = "daemon/config/config.c"
 GATE = "daemon/access/gate.c"
 AUDIT = "daemon/access/audit.c"
 IDENTITY = "daemon/host/identity.c"
+PRIVILEGES = "daemon/host/privileges.c"
 ROLES = ["unit/roles"]
 
 MUTANTS = [
+    ("address-beyond-loopback-is-loopback", "daemon/net/address.c", ">> 24 == IN_LOOPBACKNET", ">> 24 >= IN_LOOPBACKNET",
+     ["tests/unit/daemon/test_address.c"]),
+    ("address-every-ipv6-is-loopback", "daemon/net/address.c", "= IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr)", "= true",
+     ["tests/unit/daemon/test_address.c"]),
+    ("privileges-groups-number-stays", PRIVILEGES + ":become", "setresgid(account->gid, account->gid, account->gid) != 0",
+     "false", ["unit/privileges"]),
+    ("privileges-saved-user-stays", PRIVILEGES + ":become", "setresuid(account->uid, account->uid, account->uid)",
+     "setresuid(account->uid, account->uid, -1)", ["unit/privileges"]),
+    ("privileges-last-bound-stays", PRIVILEGES + ":forget_bounds", "i <= CAP_LAST_CAP", "i < CAP_LAST_CAP", ["unit/privileges"]),
+    ("privileges-new-ones-stay-possible", PRIVILEGES + ":privileges_keep", "prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0",
+     "false", ["unit/privileges"]),
+    ("privileges-kept-is-never-given-up", PRIVILEGES + ":privileges_give_up", "int err = set_capabilities(NULL, 0);",
+     "int err = 0;", ["unit/privileges"]),
     ("gate-tokens-hold-without-a-file", GATE + ":gate_judge", "!(gate->tokens && tokens_hold(gate->tokens, identity))",
      "gate->tokens && !tokens_hold(gate->tokens, identity)", ["unit/gate"]),
     ("token-compares-eight-bytes", TOKEN, "digest, IDENTITY_TOKEN_BYTES) == 0)", "digest, 8) == 0)",

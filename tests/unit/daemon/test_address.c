@@ -71,6 +71,26 @@ static void test_tcp(void **state)
 	assert_false(address.loopback);
 }
 
+/* What is loopback may speak in clear, and so nothing beside it is taken for it. */
+static void test_beside_loopback(void **state)
+{
+	static const char *const beside[] = {
+		"tcp:126.255.255.255:1", "tcp:128.0.0.0:1", "tcp:192.168.0.1:1", "tcp:1.0.0.127:1", "tcp:255.255.255.255:1",
+		"tcp:[::2]:1", "tcp:[100::1]:1", "tcp:[::ffff:127.0.0.1]:1", "tcp:[fe80::1]:1",
+	};
+	struct address address;
+	struct error error;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+		assert_int_equal(address_parse(beside[i], &address, &error), 0);
+		if (address.loopback)
+			fail_msg("%s", beside[i]);
+	}
+	assert_int_equal(address_parse("tcp:127.255.255.255:1", &address, &error), 0);
+	assert_true(address.loopback);
+}
+
 static void test_bad(void **state)
 {
 	static const struct {
@@ -116,6 +136,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unix),
 		cmocka_unit_test(test_tcp),
+		cmocka_unit_test(test_beside_loopback),
 		cmocka_unit_test(test_bad),
 	};
 
