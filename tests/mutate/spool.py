@@ -6,6 +6,8 @@ WRITING = ["unit/spool_losses", "unit/spool", "unit/spool_watermark", "unit/spoo
 READING = ["unit/spool_runs", "unit/spool_losses", "unit/spool", "unit/spool_damage"]
 
 MUTANTS = [
+    ("spool-found-is-durable-unsynced", "daemon/spool/recover.c:spool_store_recover",
+     "(segment->trusted || store->config.durability == SPOOL_WRITTEN))", "true)", ["unit/spool_losses"]),
     # What is durable, and when.
     ("spool-durable-before-the-sync", STORE,
      "	if (store->config.durability == SPOOL_WRITTEN || !store->current)\n		mark_durable(store);",
