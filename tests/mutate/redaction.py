@@ -15,7 +15,7 @@ MUTANTS = [
     ("redaction-name-of-a-thread-taken-for-a-path", REDACTION + ":redaction_hides_text", "kind != THREAD_COMM ? cut_of_path",
      "true ? cut_of_path", HIDING),
     ("redaction-first-line-alone-judged", REDACTION + ":redaction_hides_text", "		text += length + 1;", "		text = end;", HIDING),
-    ("redaction-pipe-taken-for-a-path", REDACTION + ":cut_of_file", "text[0] != '/' && ", "false && ", HIDING),
+    ("redaction-what-has-no-path-taken-for-cut", REDACTION + ":cut_of_file", "text[0] != '/' && ", "false && ", HIDING),
     ("redaction-one-piece-hidden", REDACTION + ":judge_map", "pieces |= 1u << field;", "pieces = 1u << field;", HIDING),
     ("glob-end-of-a-longer-text-is-the-whole", GLOB, "if (!open && n <= bytes)", "if (false)", ENDS),
     ("glob-end-from-the-first-star", GLOB, "		if (star)\n			end = pattern;", "		if (star && !open)\n			end = pattern;", ENDS),
