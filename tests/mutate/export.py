@@ -8,6 +8,8 @@ def sender(name, function, old, new, why=None):
 
 
 MUTANTS = [
+    ("export-promise-of-an-answer-taken-for-one", "daemon/export/http.c:finish", "if (answer.status < 200)", "if (answer.status < 100)",
+     ["scenario/export_odd_answers"]),
     sender("filtered-of-the-last-frame", "enqueue", "sender->counts.filtered += counts->filtered",
            "sender->counts.filtered = counts->filtered"),
     sender("splits-one-event", "split", "request->events <= 1", "request->events < 1"),

@@ -128,6 +128,9 @@ def main(case):
         case.check_equal(backend.numbers(), list(range(CALLS)), f"{name}: and stored, once")
         case.check_equal(export["retries"], 0 if name in YES else 1,
                          f"{name}: {'at once' if name in YES else 'at the second try'}")
+    # Whoever says nothing that means no is asked again; only a no that time does not mend is told as one.
+    case.check("[export-retrying]" in daemon.log and "[export-held]" not in daemon.log, "none of them is a refusal",
+               daemon.log[-1500:])
     case.check_balanced(daemon)
 
 
