@@ -8,6 +8,15 @@ def sender(name, function, old, new, why=None):
 
 
 MUTANTS = [
+    ("export-gap-counts-its-attempts", "daemon/export/feed.c:count_gap", "gap->events ? gap->events : gap->end_seq - gap->first_seq;",
+     "gap->end_seq - gap->first_seq;", ["unit/export_feed"]),
+    ("export-gap-of-unknown-events-is-none", "daemon/export/feed.c:count_gap", "gap->events ? gap->events : gap->end_seq - gap->first_seq;",
+     "gap->events;", ["unit/export_feed"]),
+    ("export-gap-out-of-the-spool-not-counted", "daemon/export/feed.c:give", "	if (frame->type == FRAME_GAP)\n		count_gap(outlet, frame);\n", "",
+     ["unit/export_feed"]),
+    ("export-gap-of-the-stream-not-counted", "daemon/export/feed.c:on_gap", "	if (frame->type == FRAME_GAP)\n		count_gap(context, frame);\n", "",
+     ["unit/export_feed"]),
+    ("export-gap-of-no-size-not-counted", "daemon/export/feed.c:count_gap", "		outlet->gaps += !events;\n", "", ["unit/export_feed"]),
     ("export-promise-of-an-answer-taken-for-one", "daemon/export/http.c:finish", "if (answer.status < 200)", "if (answer.status < 100)",
      ["scenario/export_odd_answers"]),
     sender("filtered-of-the-last-frame", "enqueue", "sender->counts.filtered += counts->filtered",
