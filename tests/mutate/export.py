@@ -8,6 +8,10 @@ def sender(name, function, old, new, why=None):
 
 
 MUTANTS = [
+    ("export-acknowledged-when-taken-apart", "daemon/export/feed.c:take_report", "given->serial <= counts->settled_frame)",
+     "given->serial <= counts->decoded_frame)", ["unit/export_feed"]),
+    ("export-acknowledges-what-no-disk-keeps", "daemon/export/feed.c:take_report", "outlet->stream && outlet->feed->config.spooled",
+     "outlet->stream", ["unit/export_feed"]),
     ("export-gap-counts-its-attempts", "daemon/export/feed.c:count_gap", "gap->events ? gap->events : gap->end_seq - gap->first_seq;",
      "gap->end_seq - gap->first_seq;", ["unit/export_feed"]),
     ("export-gap-of-unknown-events-is-none", "daemon/export/feed.c:count_gap", "gap->events ? gap->events : gap->end_seq - gap->first_seq;",
