@@ -8,6 +8,7 @@ def sender(name, function, old, new, why=None):
 
 
 MUTANTS = [
+    ("export-spooled-expires", "daemon/export/sender.c:keep_bound", "!sender->config.spooled && ", "", ["unit/export_sender"]),
     ("export-acknowledged-when-taken-apart", "daemon/export/feed.c:take_report", "given->serial <= counts->settled_frame)",
      "given->serial <= counts->decoded_frame)", ["unit/export_feed"]),
     ("export-acknowledges-what-no-disk-keeps", "daemon/export/feed.c:take_report", "outlet->stream && outlet->feed->config.spooled",

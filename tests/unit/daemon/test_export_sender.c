@@ -638,6 +638,20 @@ static void test_full_queue_keeps_the_pace(void **state)
 	assert_in_range(counts->queued, 400, 1000);
 }
 
+/* What is on disk is asked for no faster; so nothing of what was asked for has to go, however little room there is. */
+static void test_nothing_expires_with_a_spool(void **state)
+{
+	struct fixture *fixture = *state;
+
+	open_sender(fixture, &export_otlp_logs, "http://there", true, 1000 * sizeof(struct export_event));
+	for (unsigned i = 0; i < 40; i++) {
+		give_and_flush(fixture, 100);
+		if (posted)
+			say(fixture, (struct export_answer){.error = "refused"});
+	}
+	check_counts(fixture, 4000, 0, 0, 4000);
+}
+
 /* No spool has metrics: what waits of them is bounded in memory, also where one keeps events. */
 static void test_metrics_are_bounded_with_a_spool(void **state)
 {
@@ -906,6 +920,7 @@ int main(void)
 		TEST(test_answer_cut_short),
 		TEST(test_hang_up_is_tried_again),
 		TEST(test_full_queue_keeps_the_pace),
+		TEST(test_nothing_expires_with_a_spool),
 		TEST(test_metrics_are_bounded_with_a_spool),
 		TEST(test_poison_among_metrics_alone_is_lost),
 		TEST(test_metrics_all_refused_are_held),
