@@ -11,7 +11,7 @@ from lib import known
 def questions():
     """Question and command of each row of the section."""
     return [(question, command.strip("`")) for question, command in
-            known.rows(known.section("recipes.md", "Twenty-five questions"))]
+            known.rows(known.section("recipes.md", "Questions and commands"))]
 
 
 def wanted(app, pid, port):
