@@ -177,8 +177,8 @@ static int read_directory(struct dumps *dumps)
 		if (!err && entry->state == DUMP_DAMAGED)
 			read_end(entry, disk, codec, tail);
 		if (entry->state != DUMP_WHOLE)
-			log_warn("dump-cut", "the dump %s is %s: `tracectl dumps get %s` still has what of it"
-				 " is there", entry->id,
+			log_warn("dump-cut", "the dump %s is %s: `tracectl dumps get %s -w FILE` fetches what"
+				 " is left of it", entry->id,
 				 entry->state == DUMP_CUT ? "cut short" : "damaged", entry->id);
 	}
 	free(tail);

@@ -218,7 +218,7 @@ static int take_quoted(struct reader *reader)
 	int err;
 
 	if (!end)
-		return refuse(reader, begin, "trigger-open-quote", "no ' ends what begins here");
+		return refuse(reader, begin, "trigger-open-quote", "the condition that begins here has no closing '");
 	err = take_globs(reader);
 	return err ? err : take_filter(reader, end);
 }
@@ -262,7 +262,7 @@ static int take_condition(struct reader *reader)
 		return take_signal(reader);
 	if (take_keyword(reader, "oom"))
 		return take_named(reader, "tracepoint:oom:mark_victim", "");
-	refuse(reader, reader->at, "trigger-condition", "when? `%.40s` is no condition", reader->at);
+	refuse(reader, reader->at, "trigger-condition", "`%.40s` is no condition", reader->at);
 	error_hint(reader->error, "write 'SPEC FILTER' between quotes, `signal SIGSEGV` or `oom`");
 	return -EINVAL;
 }
@@ -323,7 +323,7 @@ static int refuse_action(struct reader *reader)
 	nearest_init(&nearest, word);
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
 		nearest_offer(&nearest, actions[i]);
-	refuse(reader, place, "trigger-action", "do what? `%.40s` is no action", word);
+	refuse(reader, place, "trigger-action", "`%.40s` is no action", word);
 	if (nearest_text(&nearest, near))
 		error_hint(reader->error, "did you mean %s?", near);
 	else

@@ -144,15 +144,17 @@ static void begin_dump(struct trigger *trigger, const struct dump_request *reque
 
 	if (!triggers->config.dumps)
 		err = error_set(&error, ENOENT, "dump-nowhere", "there is no state-dir");
-	else if (*dump || triggers->dumps == DUMPS_AT_ONCE_MAX)
-		err = error_set(&error, EBUSY, "dump-busy", "%s is still being written",
-				*dump ? dump_id(*dump) : "as many dumps as may be at once");
+	else if (*dump)
+		err = error_set(&error, EBUSY, "dump-busy", "its dump %s is still being written", dump_id(*dump));
+	else if (triggers->dumps == DUMPS_AT_ONCE_MAX)
+		err = error_set(&error, EBUSY, "dump-busy", "%u other dumps are being written",
+				(unsigned)DUMPS_AT_ONCE_MAX);
 	else
 		err = dump_begin(&triggers->dump, request, on_dump_done, trigger, dump, &error);
 	if (err) {
 		counter_add(COUNTER_dumps_failed, 1);
-		log_error(error.code, "trigger %s writes no dump: %s; %s", trigger->rule.name,
-			  error.what, error.hint);
+		log_error(error.code, "trigger %s writes no dump: %s%s%s", trigger->rule.name, error.what,
+			  error.hint[0] ? "; " : "", error.hint);
 		return;
 	}
 	triggers->dumps++;
