@@ -489,7 +489,8 @@ static int refuse_pattern(const struct made_spec *spec, const struct finder_answ
 		return -E2BIG;
 	}
 	error_set(error, ENOENT, "unknown-probe", "the file has nothing that matches `%.256s`", spec->text);
-	error_hint(error, "a function that the compiler put into its callers, or that was stripped, has no name");
+	error_hint(error, "a function that the compiler put into its callers, or that was stripped, has no name; and"
+		   " many files have no USDT probes");
 	return -ENOENT;
 }
 
