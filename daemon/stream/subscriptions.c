@@ -104,10 +104,10 @@ static int check_may_make(const struct subscriptions *all, enum subscription_cla
 		if (strcspn(words->word[i], ":") == bytes &&
 		    memcmp(words->word[i], spec, bytes) == 0)
 			return 0;
-	error_set(error, EACCES, "viewer-probes", "viewers may not ask for %.256s here: it would be made for"
-		  " them, and may show what belongs to others", spec);
-	error_hint(error, "ask for what is always on; or an operator adds `viewer-probe = %.*s:SYSTEM:*` to the"
-			  " daemon's configuration", (int)bytes, spec);
+	error_set(error, EACCES, "viewer-probes", "viewers may not ask for %.256s here: the daemon makes it on"
+		  " request, and it may show what belongs to others", spec);
+	error_hint(error, "ask for what is always on; or an operator adds `viewer-probe = %.256s` to the daemon's"
+			  " configuration", spec);
 	return -EACCES;
 }
 
@@ -123,7 +123,8 @@ static int check_viewer(const struct subscriptions *all, enum subscription_claim
 	if (flags & RT_FLAG_DATA) {
 		error_set(error, EACCES, "viewer-flags", "viewers may not ask for data here: what processes"
 			  " read and write is for operators");
-		error_hint(error, "ask without; or an operator makes you one: operator = RULE");
+		error_hint(error, "ask without the flag data; or an operator adds an `operator = RULE` that"
+				  " means you");
 		return -EACCES;
 	}
 	if (flags & (RT_FLAG_STRINGS | RT_FLAG_FDS) && !viewers->strings)
