@@ -91,6 +91,25 @@ static int check_probes(const struct subscriptions *all, const struct probe_set 
 	return 0;
 }
 
+/*
+ * Whether a word of viewer-probe is about the file of PROVIDER:PATH:..., and not only about its provider: a
+ * file is looked into before anything is made, and to be refused tells what is there. A path that climbs
+ * leads elsewhere.
+ */
+static bool is_of_file(const char *word, const char *path)
+{
+	size_t bytes = strcspn(path, ":");
+	char *pattern;
+	bool fits;
+
+	if (strstr(path, "/../") || !*word++)
+		return false;
+	pattern = strndup(word, strcspn(word, ":"));
+	fits = pattern && glob_match(pattern, path, bytes);
+	free(pattern);
+	return fits;
+}
+
 /* Whether viewers may have such probes made at all; what is made of it is judged as any other probe. */
 static int check_may_make(const struct subscriptions *all, enum subscription_claim claim,
 			  const char *spec, struct error *error)
@@ -101,8 +120,8 @@ static int check_may_make(const struct subscriptions *all, enum subscription_cla
 	if (claim != CLAIM_VIEWERS)
 		return 0;
 	for (unsigned i = 0; words && i < words->count; i++)
-		if (strcspn(words->word[i], ":") == bytes &&
-		    memcmp(words->word[i], spec, bytes) == 0)
+		if (strcspn(words->word[i], ":") == bytes && memcmp(words->word[i], spec, bytes) == 0 &&
+		    (strncmp(spec + bytes, ":/", 2) != 0 || is_of_file(words->word[i] + bytes, spec + bytes + 1)))
 			return 0;
 	error_set(error, EACCES, "viewer-probes", "viewers may not ask for %.256s here: the daemon makes it on"
 		  " request, and it may show what belongs to others", spec);

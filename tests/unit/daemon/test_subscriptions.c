@@ -43,7 +43,7 @@ bool __wrap_making_can(const struct making *making, const char *spec);
 bool __wrap_making_can(const struct making *making, const char *spec)
 {
 	(void)making;
-	return strstr(spec, ":block:") != NULL;
+	return strstr(spec, ":block:") || strstr(spec, ":/");
 }
 
 int __wrap_making_prepare(struct making *making, const char *spec, bool again, struct error *error);
@@ -236,7 +236,7 @@ static int prepare(struct fixture *f, enum subscription_claim claim, const char 
 
 	if (err == -EACCES) {
 		assert_string_equal(error.code, "viewer-probes");
-		assert_non_null(strstr(error.hint, "an operator adds `viewer-probe = tracepoint:"));
+		assert_non_null(strstr(error.hint, "an operator adds `viewer-probe = "));
 	}
 	return err;
 }
@@ -267,6 +267,36 @@ static void nothing_is_made_for_viewers_unless_its_provider_is_named(void **stat
 	/* One that is still being made is waited for, whatever comes behind it; one that cannot be is an error. */
 	assert_true(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:late", "tracepoint:block:a") > 0);
 	assert_int_equal(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:none", "tracepoint:block:a"), -ENOENT);
+	close_all(&f);
+}
+
+/* To be refused a file tells whether it is there: only of those that the operator has named. */
+static void no_file_is_looked_into_for_viewers_but_those_named(void **state)
+{
+	static const struct {
+		const char *word, *spec;
+		int err;
+	} cases[] = {
+		{"uprobe:/usr/*", "uprobe:/usr/bin/a:main", 0},
+		{"uprobe:/usr/bin/a:*", "uprobe:/usr/bin/a:main", 0},
+		{"uprobe:/usr/*", "uprobe:/etc/shadow:main", -EACCES},
+		{"uprobe:/usr/*", "uprobe:/usr/../etc/shadow:main", -EACCES},
+		{"uprobe:/usr/bin/a:*", "uprobe:/usr/bin/ab:main", -EACCES},
+		{"uprobe", "uprobe:/usr/bin/a:main", -EACCES},
+		{"uprobe:*", "uprobe:/usr/bin/a:main", 0},
+		{"usdt:/usr/*", "uprobe:/usr/bin/a:main", -EACCES},
+	};
+	struct config_words words = {.count = 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.all.config.viewers.probe = &words;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		words.word[0] = (char *)cases[i].word;
+		if (prepare(&f, CLAIM_VIEWERS, cases[i].spec, NULL) != cases[i].err)
+			fail_msg("%s under viewer-probe = %s", cases[i].spec, cases[i].word);
+	}
 	close_all(&f);
 }
 
@@ -344,6 +374,7 @@ int main(void)
 		cmocka_unit_test(new_rate_is_for_viewers_streams),
 		cmocka_unit_test(probe_made_on_request_needs_its_provider_named),
 		cmocka_unit_test(nothing_is_made_for_viewers_unless_its_provider_is_named),
+		cmocka_unit_test(no_file_is_looked_into_for_viewers_but_those_named),
 		cmocka_unit_test(always_on_under_a_filter_is_not_everybodys),
 		cmocka_unit_test(what_no_run_stored_is_told_to_the_last_attempt),
 	};
