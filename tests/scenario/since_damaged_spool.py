@@ -6,7 +6,7 @@ import time
 
 import ringtail
 
-CALLS = 20_000
+CALLS, FEW_CALLS = 20_000, 200
 
 
 def flip(path):
@@ -30,17 +30,17 @@ class Spool:
         daemon = case.daemon(*self.options)
         case.stream(daemon, "-o", "none").interrupt()
         self.begun, self.calls = time.time(), 0
-        enough = False
-        while True:
-            case.load(CALLS, 2, comm=case.own_comm).run()
-            self.calls += CALLS
-            ringtail.wait_until(lambda: daemon.recorded() == self.calls, "all are recorded")
-            ringtail.wait_until(lambda: not daemon.stat()["spool"][0]["in_flight"], "all is stored")
-            # Once more: the last segment is to have events, too.
-            if enough or segments == 1:
-                break
-            enough = len(self.files()) + 1 >= segments
+        while len(self.files()) + 1 < segments or not self.calls:
+            self.record(daemon, CALLS)
+        if segments > 1:        # so that the last one, which may have just begun, has events
+            self.record(daemon, FEW_CALLS)
         daemon.stop()
+
+    def record(self, daemon, calls):
+        self.case.load(calls, 2, comm=self.case.own_comm).run()
+        self.calls += calls
+        ringtail.wait_until(lambda: daemon.recorded() == self.calls, "all are recorded")
+        ringtail.wait_until(lambda: not daemon.stat()["spool"][0]["in_flight"], "all is stored")
 
     def files(self):
         return sorted(glob.glob(f"{self.directory}/spool/*/*.seg"))
