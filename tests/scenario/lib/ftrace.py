@@ -37,7 +37,7 @@ class Ftrace:
         if self.printed is None:
             self.printed = collections.defaultdict(list)
             pattern = re.compile(r"-(\d+)\s+\[\d+\].*?([\d.]+): (\w+): (.*)")
-            for match in map(pattern.search, (self.path / "trace").read_text().splitlines()):
+            for match in map(pattern.search, (self.path / "trace").read_text(errors="replace").splitlines()):
                 if match:
                     self.printed[match[1], match[3]].append((match[2], match[4]))
         return self.printed[str(pid), event.split(":")[1]]
