@@ -15,7 +15,6 @@ UNSTABLE, which a build directory keeps from run to run. Nothing else is excused
 UNSTABLE_MAX tests are.
 """
 import argparse
-import concurrent.futures
 import glob
 import os
 import re
@@ -29,6 +28,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "too
 
 import outcome  # noqa: E402
 from pool import ALONE, WAITS, WORKS, Pool  # noqa: E402
+from yardstick import Yardstick  # noqa: E402
 
 # As the Makefile's head says to people (tests/unit/check/documented_builds_test.py).
 ASAN = "-fsanitize=address,undefined"
@@ -256,8 +256,13 @@ def run_job(job, results):
     return not broken
 
 
-def run_jobs(jobs, results):
-    Pool(jobs, lambda job: run_job(job, results), CPUS).run()
+def run_jobs(jobs, results, yardstick):
+    def execute(job):
+        if job.weight == WORKS:
+            yardstick.measure_if_due()
+        return run_job(job, results)
+
+    Pool(jobs, execute, CPUS).run()
     to_repeat, results.to_repeat = results.to_repeat, []
     for job in to_repeat:
         if run_job(job, results):
@@ -494,33 +499,13 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
-def yardstick_seconds():
-    """CPU seconds that this machine takes to compile a fixed text, on each CPU at once, as the check keeps
-    all of them busy: CPUs that share a core slow each other down. The median of five."""
-    text = "".join(f"unsigned f{i}(const unsigned *a, unsigned n) {{ unsigned s = {i}; "
-                   f"for (unsigned k = 0; k < n; k++) s = s * {2 * i + 3}u + (a[k] ^ s >> {i % 13 + 1}); "
-                   "return s; }\n" for i in range(200))
-    taken = []
-
-    def compile_text(_):
-        subprocess.run(["gcc", "-O2", "-x", "c", "-S", "-o", "/dev/null", "-"], input=text, text=True,
-                       env={**os.environ, "CCACHE_DISABLE": "1"}, check=True)
-
-    for _ in range(5):
-        began = cpu_seconds()
-        with concurrent.futures.ThreadPoolExecutor(max_workers=CPUS) as pool:
-            list(pool.map(compile_text, range(CPUS)))
-        taken.append((cpu_seconds() - began) / CPUS)
-    return sorted(taken)[2]
-
-
-def check_cost(options, results, spent):
+def check_cost(options, results, spent, yardstick):
     """The whole check costs no more CPU than COST allows, counted in yardsticks, for hosts differ."""
     if not options.cost:
         return
     with open(COST) as file:
         allowed = float(file.read().split()[-1])
-    cost = spent / yardstick_seconds()
+    cost = spent / yardstick.seconds()
     said = f"the check cost {cost:.0f} yardsticks of CPU; {COST} says {allowed:.0f}"
     results.add("cost of the check", int(cost <= 1.1 * allowed), int(cost > 1.1 * allowed), None, said,
                 f"{said}. Find what grew, or change {COST} and say why.")
@@ -576,14 +561,15 @@ def main():
         for job in parts[part](options, builds):
             job.part = part
             jobs.append(job)
-    run_jobs([*builds.in_order(), *jobs], results)
+    yardstick = Yardstick()
+    run_jobs([*builds.in_order(), *jobs], results, yardstick)
     if options.allow_skip is not None:
         for name, reason in list(results.skipped):
             if name not in options.allow_skip:
                 print(f"  FAIL {name}: skipped, which is not allowed here: {reason}")
                 results.failed.append(name)
                 results.skipped.remove((name, reason))
-    check_cost(options, results, cpu_seconds())
+    check_cost(options, results, cpu_seconds(), yardstick)
     print("\n".join(results.part_lines()))
     print(f"in {time.monotonic() - begin:.0f} s (CPU {cpu_seconds():.0f} s)" +
           f", {len(results.unstable)} unstable" +
