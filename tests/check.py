@@ -256,9 +256,9 @@ def run_job(job, results):
     return not broken
 
 
-def run_jobs(jobs, results, yardstick):
+def run_jobs(jobs, results, yardstick=None):
     def execute(job):
-        if job.weight == WORKS:
+        if yardstick and job.weight == WORKS:
             yardstick.measure_if_due()
         return run_job(job, results)
 
@@ -499,10 +499,8 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
-def check_cost(options, results, spent, yardstick):
+def check_cost(results, spent, yardstick):
     """The whole check costs no more CPU than COST allows, counted in yardsticks, for hosts differ."""
-    if not options.cost:
-        return
     with open(COST) as file:
         allowed = float(file.read().split()[-1])
     cost = spent / yardstick.seconds()
@@ -561,7 +559,7 @@ def main():
         for job in parts[part](options, builds):
             job.part = part
             jobs.append(job)
-    yardstick = Yardstick()
+    yardstick = Yardstick() if options.cost else None
     run_jobs([*builds.in_order(), *jobs], results, yardstick)
     if options.allow_skip is not None:
         for name, reason in list(results.skipped):
@@ -569,7 +567,8 @@ def main():
                 print(f"  FAIL {name}: skipped, which is not allowed here: {reason}")
                 results.failed.append(name)
                 results.skipped.remove((name, reason))
-    check_cost(options, results, cpu_seconds(), yardstick)
+    if options.cost:
+        check_cost(results, cpu_seconds(), yardstick)
     print("\n".join(results.part_lines()))
     print(f"in {time.monotonic() - begin:.0f} s (CPU {cpu_seconds():.0f} s)" +
           f", {len(results.unstable)} unstable" +
