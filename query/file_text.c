@@ -76,7 +76,7 @@ size_t file_text_of(char text[FILE_TEXT_BYTES], const void *data, size_t bytes)
 	used = nameless_text(text, &file, path, path_bytes);
 	if (used || !path_bytes)
 		return used;
-	if (path[0] != '/') {
+	if (path[0] != '/' && (path_bytes < 4 || memcmp(path, ".../", 4))) {
 		memcpy(text, ".../", 4);
 		used = 4;
 	}

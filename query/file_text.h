@@ -3,7 +3,7 @@
  * in them is whatever somebody called the file. Pure; any thread.
  *
  *	/etc/passwd  /tmp/a (deleted)			a path, from the root of the mount namespace
- *	.../name					its name alone, where the path is too long
+ *	.../name					where the path is too long or too deep: its end
  *	pipe:[4711]  anon_inode:[eventpoll]		what has no path
  *	TCP 127.0.0.1:5432				a socket that has no peer: it listens, or is not connected
  *	TCP 10.0.0.1:40000->10.0.0.2:5432		one that has

@@ -76,8 +76,8 @@ struct ringtail_thread {
 	char comm[16];		/* not terminated if it fills all of it */
 
 	/*
-	 * With RINGTAIL_CONTEXT, where it is known; else 0 and NULL. Paths, not terminated; an exe that
-	 * does not begin with a slash is a base name alone. Borrowed until the next item.
+	 * With RINGTAIL_CONTEXT, where it is known; else 0 and NULL. Paths, not terminated; one that
+	 * does not begin with a slash has lost its beginning. Borrowed until the next item.
 	 */
 	uint64_t cgroup_id;	/* in the unified hierarchy */
 	const char *exe, *cgroup;

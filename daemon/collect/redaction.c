@@ -305,7 +305,10 @@ static bool hides(const struct redaction *redaction, uint64_t rules, const void 
 	return false;
 }
 
-/* The kernel tells the last name alone of a path that is too long, and the last names of one that is too deep. */
+/*
+ * The kernel tells the end alone of a path that is too long or too deep. Recordings of before do not say so of one
+ * that was too deep: what has as many names as there is room for may be one.
+ */
 static enum cut cut_of_path(const char *path, size_t bytes, size_t longest)
 {
 	enum cut cut = bytes >= longest ? CUT_END : CUT_NOWHERE;
@@ -314,6 +317,15 @@ static enum cut cut_of_path(const char *path, size_t bytes, size_t longest)
 	for (size_t i = 0; i < bytes; i++)
 		names += path[i] == '/';
 	return bytes && (path[0] != '/' || names >= RT_TEXT_NAMES_MAX) ? cut | CUT_BEGIN : cut;
+}
+
+/* The text without the mark that stands for its beginning. */
+static const char *behind_mark(const char *text, size_t *bytes)
+{
+	if (*bytes <= RT_TEXT_CUT_BYTES || memcmp(text, RT_TEXT_CUT "/", RT_TEXT_CUT_BYTES + 1))
+		return text;
+	*bytes -= RT_TEXT_CUT_BYTES;
+	return text + RT_TEXT_CUT_BYTES;
 }
 
 bool redaction_hides_comm(const struct redaction *redaction)
@@ -340,13 +352,14 @@ bool redaction_hides_text(const void *context, enum thread_text kind, const char
 	if (!redaction || (bytes == REDACTED_BYTES && !memcmp(text, REDACTED_TEXT, bytes)))
 		return false;
 	while (text < end) {
-		const char *stop = memchr(text, '\n', (size_t)(end - text));
-		size_t length = (size_t)((stop ? stop : end) - text);
-
+		const char *stop = memchr(text, '\n', (size_t)(end - text)), *judged = text;
+		size_t length = (size_t)((stop ? stop : end) - text), bytes_judged = length;
 		enum cut cut = kind != THREAD_COMM ? cut_of_path(text, length, RT_TEXT_BYTES_MAX - 1) :
 			       length >= RT_COMM_BYTES - 1 ? CUT_END : CUT_NOWHERE;
 
-		if (hides(redaction, redaction->of_thread[kind], text, length, cut))
+		if (cut & CUT_BEGIN)
+			judged = behind_mark(text, &bytes_judged);
+		if (hides(redaction, redaction->of_thread[kind], judged, bytes_judged, cut))
 			return true;
 		text += length + 1;
 	}
@@ -412,12 +425,7 @@ static bool hides_attachment(const struct redaction *redaction, const struct row
 	} else if (attachment->kind == RT_ATTACH_FILE) {
 		cut = cut_of_file(attachment);
 		bytes = file_text_of(file, text, bytes);
-		text = file;
-		/* It stands there as .../name. */
-		if (cut & CUT_BEGIN && bytes > 3 && memcmp(file, "...", 3) == 0) {
-			text = file + 3;
-			bytes -= 3;
-		}
+		text = cut & CUT_BEGIN ? behind_mark(file, &bytes) : file;
 	} else if (field->ends) {
 		bytes = strnlen(text, bytes);
 		cut = bytes == attachment->bytes ? cut : CUT_NOWHERE;

@@ -182,7 +182,7 @@ static void set_exe(struct export_context *context)
 	const char *slash = context->exe ? strrchr(context->exe, '/') : NULL;
 
 	if (!slash)
-		return;			/* a base name is all there was room for */
+		return;			/* a recording of before has the base name alone, where the path was too long */
 	if (context->exe[0] == '/')
 		context->exe_path = context->exe;
 	context->exe = slash + 1;

@@ -29,8 +29,10 @@ static long context_exe_step(__u32 i, struct text_place **of)
 
 	if ((__u64)dentry == place->walk.root) {
 		above = BPF_CORE_READ(mount, mnt_parent);
-		if (!above || above == mount)
+		if (!above || above == mount) {
+			place->whole = !!above;
 			return 1;
+		}
 		place->walk.at = (__u64)BPF_CORE_READ(mount, mnt_mountpoint);
 		place->walk.root = (__u64)BPF_CORE_READ(above, mnt.mnt_root);
 		place->walk.mount = (__u64)above;
@@ -41,6 +43,7 @@ static long context_exe_step(__u32 i, struct text_place **of)
 		return 1;
 	place->walk.at = (__u64)parent;
 	/* A file that never had a directory (a memfd) is its own parent. */
+	place->whole = parent == dentry;
 	return parent == dentry;
 }
 
@@ -91,7 +94,11 @@ static long context_cgroup_step(__u32 i, struct text_place **of)
 	struct text_place *place = *of;
 	struct kernfs_node *node = (void *)place->walk.at, *parent = context_parent(node);
 
-	if (!parent || !text_add_name(place, BPF_CORE_READ(node, name), 0))
+	if (!parent) {
+		place->whole = 1;
+		return 1;
+	}
+	if (!text_add_name(place, BPF_CORE_READ(node, name), 0))
 		return 1;
 	place->walk.at = (__u64)parent;
 	return 0;
@@ -103,8 +110,9 @@ inlined void context_append_cgroup(struct text_place *place, struct kernfs_node 
 	__u64 id = place->id;
 
 	place->names = 0;
+	place->whole = 0;
 	place->walk.at = (__u64)node;
-	bpf_loop(TEXT_NAMES_MAX, context_cgroup_step, &place, 0);
+	bpf_loop(TEXT_NAMES_MAX + 1, context_cgroup_step, &place, 0);
 	place->id = id;
 	text_append_names(place);
 }

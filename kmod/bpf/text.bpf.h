@@ -59,7 +59,7 @@ struct text_place {
 	__u32 taken;
 	__u32 names;
 	__u32 begins;		/* where a path does, behind those before it */
-	__u32 zero0;
+	__u32 whole;		/* its names go up to the root */
 	__u64 id;
 	struct text_walk walk;
 	__u64 name[TEXT_NAMES_MAX];		/* addresses, the last component first */
@@ -84,6 +84,7 @@ inlined struct text_place *text_begin(void)
 
 		if (place && !__sync_val_compare_and_swap(&place->taken, 0, 1)) {
 			place->names = 0;
+			place->whole = 0;
 			place->id = 0;
 			place->text.bytes = 0;
 			return place;
@@ -111,20 +112,33 @@ inlined bool text_add_name(struct text_place *place, const void *name, __u64 dif
 	return true;
 }
 
-/* Adds a component, after a slash if there is one. False: there is no room for it. */
-inlined bool text_append(struct text_place *place, __u32 slash, const void *name)
+/* Adds a component, after a slash. False: there is no room for it. */
+inlined bool text_append(struct text_place *place, const void *name)
 {
 	__u32 at = place->text.bytes & TEXT_MASK;
 	long bytes;
 
 	place->text.data[at] = '/';
-	bytes = bpf_probe_read_kernel_str(&place->text.data[at + slash], TEXT_NAME_BYTES, name);
+	bytes = bpf_probe_read_kernel_str(&place->text.data[at + 1], TEXT_NAME_BYTES, name);
 	if (bytes <= 0 || bytes > TEXT_NAME_BYTES)
 		bytes = 1;
-	if (at + slash + bytes - 1 > RT_TEXT_BYTES_MAX - 1)
+	if (at + bytes > RT_TEXT_BYTES_MAX - 1)
 		return false;
-	place->text.bytes = at + slash + bytes - 1;
+	place->text.bytes = at + bytes;
 	return true;
+}
+
+/* In front of a path whose beginning is missing: a whole one begins with a slash. */
+inlined void text_append_cut(struct text_place *place)
+{
+	__u32 at = place->text.bytes & TEXT_MASK;
+
+	if (at > RT_TEXT_BYTES_MAX - 1 - RT_TEXT_CUT_BYTES)
+		return;
+	place->text.data[at] = '.';
+	place->text.data[at + 1] = '.';
+	place->text.data[at + 2] = '.';
+	place->text.bytes = at + RT_TEXT_CUT_BYTES;
 }
 
 /* Adds the i-th component of the path, 1: it was the last. */
@@ -135,17 +149,17 @@ static long text_append_step(__u32 i, struct text_place **of)
 
 	if (i >= names)
 		return 1;
-	if (text_append(place, 1, (const void *)place->name[(names - 1 - i) &
-							    (TEXT_NAMES_MAX - 1)]))
+	if (text_append(place, (const void *)place->name[(names - 1 - i) & (TEXT_NAMES_MAX - 1)]))
 		return 0;
 	place->text.bytes = place->begins;
-	text_append(place, 0, (const void *)place->name[0]);
+	text_append_cut(place);
+	text_append(place, (const void *)place->name[0]);
 	return 1;
 }
 
 /*
- * Adds the names as a path; none: "/". The last alone, and without a slash, where the path is too
- * long. There is always room for one more byte behind it.
+ * Adds the names as a path; none: "/". After "..." if they do not go up to the root, and then, or where
+ * the path is too long, the last alone. There is always room for one more byte behind it.
  */
 inlined void text_append_names(struct text_place *place)
 {
@@ -153,6 +167,8 @@ inlined void text_append_names(struct text_place *place)
 
 	place->begins = bytes;
 	if (place->names) {
+		if (!place->whole)
+			text_append_cut(place);
 		bpf_loop(TEXT_NAMES_MAX, text_append_step, &place, 0);
 		return;
 	}

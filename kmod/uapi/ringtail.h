@@ -169,11 +169,15 @@ struct rt_thread {
  * before theirs. The RT_TEXTS_MAX texts that a ring was told last are known there; who names one that
  * is older tells it again. Bytes after `bytes` up to the alignment are zero.
  *
- *	exe		the path of the file, from the root of its mount namespace; if the path is
- *			longer than RT_TEXT_BYTES_MAX, its base name alone
+ *	exe		the path of the file, from the root of its mount namespace
  *	cgroup		the path in its hierarchy, or "/". On a host with version 1 hierarchies there are
  *			up to RT_TEXT_CGROUPS_MAX paths, those that are not "/", each ended by a newline:
  *			the unified hierarchy's first
+ *
+ * A path that does not begin with a slash has lost its beginning: RT_TEXT_CUT stands for it. Of one that
+ * is longer than RT_TEXT_BYTES_MAX the last component is left, of one with more than RT_TEXT_NAMES_MAX
+ * components the last ones. (Programs of version 14 and before left the last component without
+ * RT_TEXT_CUT, or said nothing.)
  */
 struct rt_text {
 	__u64 id;		/* never 0 */
@@ -184,7 +188,9 @@ struct rt_text {
 
 #define RT_TEXT_EXE		(1ULL << 63)	/* in the id of an exe, and of no cgroup */
 #define RT_TEXT_BYTES_MAX	1016
-#define RT_TEXT_NAMES_MAX	32	/* components of a path: the last ones, with a slash before each */
+#define RT_TEXT_NAMES_MAX	32	/* components of a path */
+#define RT_TEXT_CUT		"..."	/* and a slash */
+#define RT_TEXT_CUT_BYTES	3
 #define RT_TEXTS_MAX		2048
 #define RT_TEXT_CGROUPS_MAX	4
 
@@ -224,7 +230,7 @@ struct rt_file {
 	__u32 deleted;		/* 1: no directory has it any more */
 	__u32 zero0;
 	union {
-		__u8 path[1];	/* to the end; from the root of the mount namespace, or a name alone */
+		__u8 path[1];	/* to the end; from the root of the mount namespace, or after RT_TEXT_CUT */
 		struct rt_socket {
 			__u16 family, type;
 			__u16 local_port, peer_port;

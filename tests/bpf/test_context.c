@@ -149,7 +149,7 @@ static void a_file_that_was_renamed_has_its_new_name(void **state)
 	assert_string_equal(watched.exe, other);
 }
 
-static void a_path_that_is_too_long_leaves_its_base_name(void **state)
+static void a_path_that_is_too_long_leaves_its_base_name_and_says_so(void **state)
 {
 	char path[512], to[64], at[512];
 	int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -167,7 +167,7 @@ static void a_path_that_is_too_long_leaves_its_base_name(void **state)
 	WANT(CALL(getppid));
 	watch(run("./deep", "child"));
 	harness_reset(&harness);
-	assert_string_equal(watched.exe, "deep");
+	assert_string_equal(watched.exe, ".../deep");
 	unlink("deep");
 	for (int i = 4; i >= 0; i--) {
 		memset(at, 'a' + i, 250);
@@ -176,6 +176,66 @@ static void a_path_that_is_too_long_leaves_its_base_name(void **state)
 	}
 	assert_int_equal(fchdir(here), 0);
 	close(here);
+}
+
+/* Below the directory, which lies two deep: "/d/d/.../d", and the program at its end. */
+static void make_deep(unsigned names, char *path)
+{
+	char base[512];
+
+	copy_myself("x", base);
+	strcpy(path, directory);
+	for (unsigned i = 3; i < names; i++) {
+		strcat(path, "/d");
+		assert_true(!mkdir(path, 0755) || errno == EEXIST);
+	}
+	strcat(path, "/x");
+	assert_int_equal(rename(base, path), 0);
+}
+
+static void a_path_that_is_too_deep_says_so(void **state)
+{
+	char path[512], wanted[512] = RT_TEXT_CUT;
+
+	(void)state;
+	WANT(CALL(getppid));
+	make_deep(RT_TEXT_NAMES_MAX, path);
+	watch(run(path, "child"));
+	assert_string_equal(watched.exe, path);
+	make_deep(RT_TEXT_NAMES_MAX + 1, path);
+	watch(run(path, "child"));
+	strcat(wanted, path + strlen("/tmp"));
+	assert_string_equal(watched.exe, wanted);
+	make_deep(RT_TEXT_NAMES_MAX + 5, path);
+	watch(run(path, "child"));
+	harness_reset(&harness);
+	strcpy(wanted, RT_TEXT_CUT);
+	for (unsigned i = 1; i < RT_TEXT_NAMES_MAX; i++)
+		strcat(wanted, "/d");
+	assert_string_equal(watched.exe, strcat(wanted, "/x"));
+}
+
+/* Each on the root of the one before it: no name, but a step on the way up. */
+static void a_path_over_too_many_mounts_says_so(void **state)
+{
+	enum { MOUNTS = 50 };
+	char base[512], path[512];
+	unsigned mounts = 0;
+
+	(void)state;
+	copy_myself("x", base);
+	sprintf(path, "%s/mounts", directory);
+	assert_int_equal(mkdir(path, 0755), 0);
+	for (; mounts < MOUNTS && !mount(directory, path, NULL, MS_BIND, NULL); mounts++)
+		strcat(path, mounts + 1 < MOUNTS ? "/mounts" : "");
+	assert_int_equal(mounts, MOUNTS);
+	WANT(CALL(getppid));
+	strcat(path, "/x");
+	watch(run(path, "child"));
+	harness_reset(&harness);
+	sprintf(path, "%s/mounts", directory);
+	umount2(path, MNT_DETACH);
+	assert_memory_equal(watched.exe, RT_TEXT_CUT "/", RT_TEXT_CUT_BYTES + 1);
 }
 
 static void a_file_without_a_directory_has_its_name(void **state)
@@ -342,6 +402,22 @@ static void a_short_lived_process_has_its_cgroup(void **state)
 	assert_int_equal(watched.exits, 1);
 }
 
+static void a_cgroup_that_is_too_deep_says_so(void **state)
+{
+	char cgroup[512] = "", wanted[512] = RT_TEXT_CUT;
+
+	(void)state;
+	for (unsigned i = 0; i < RT_TEXT_NAMES_MAX; i++)
+		strcat(cgroup, "/d");
+	mount_cgroups(false);
+	run_in_cgroup(cgroup);
+	assert_string_equal(first_path(watched.cgroup), cgroup);
+	strcat(wanted, cgroup);
+	run_in_cgroup(strcat(cgroup, "/d"));
+	unmount_cgroups();
+	assert_string_equal(first_path(watched.cgroup), wanted);
+}
+
 /* Where version 1 hierarchies are beside the unified one, a container is in those. */
 static void a_short_lived_process_has_its_cgroup_of_version_1(void **state)
 {
@@ -462,10 +538,13 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_short_lived_process_has_its_file_and_its_parent),
 		cmocka_unit_test(a_file_that_was_renamed_has_its_new_name),
-		cmocka_unit_test(a_path_that_is_too_long_leaves_its_base_name),
+		cmocka_unit_test(a_path_that_is_too_long_leaves_its_base_name_and_says_so),
+		cmocka_unit_test(a_path_that_is_too_deep_says_so),
+		cmocka_unit_test(a_path_over_too_many_mounts_says_so),
 		cmocka_unit_test(a_file_without_a_directory_has_its_name),
 		cmocka_unit_test(texts_beyond_what_is_kept_are_told_again),
 		cmocka_unit_test(a_short_lived_process_has_its_cgroup),
+		cmocka_unit_test(a_cgroup_that_is_too_deep_says_so),
 		cmocka_unit_test(a_short_lived_process_has_its_cgroup_of_version_1),
 		cmocka_unit_test(threads_that_move_are_introduced_again),
 	};

@@ -11,6 +11,8 @@ MUTANTS = [
     ("redaction-path-that-is-too-deep-taken-for-whole", REDACTION + ":cut_of_path", " || names >= RT_TEXT_NAMES_MAX", "", HIDING),
     ("redaction-deepest-path-taken-for-cut", REDACTION + ":cut_of_path", "names >= RT_TEXT_NAMES_MAX", "names >= RT_TEXT_NAMES_MAX - 1",
      HIDING),
+    ("redaction-mark-of-a-cut-path-judged", REDACTION + ":behind_mark", "	return text + RT_TEXT_CUT_BYTES;",
+     "	*bytes += RT_TEXT_CUT_BYTES;\n	return text;", HIDING),
     ("redaction-line-of-nothing-hidden", REDACTION + ":cut_of_path", "return bytes && ", "return ", HIDING),
     ("redaction-name-of-a-thread-taken-for-a-path", REDACTION + ":redaction_hides_text", "kind != THREAD_COMM ? cut_of_path",
      "true ? cut_of_path", HIDING),

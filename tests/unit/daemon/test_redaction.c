@@ -193,6 +193,8 @@ static void test_path_without_its_beginning(void **state)
 	assert_true(hides_file(redaction, S_IFREG, "/secret/a"));
 	assert_false(hides_file(redaction, S_IFREG, "/b/secret/a"));
 	assert_true(hides_file(redaction, S_IFREG, "ab"));		/* /secret/.../ab, perhaps */
+	assert_true(hides_file(redaction, S_IFREG, ".../a/b"));
+	assert_true(hides_file(redaction, S_IFREG, ".../a/ab"));
 	assert_false(hides_file(redaction, S_IFREG, deep(RT_TEXT_NAMES_MAX - 1, "ab")));
 	assert_true(hides_file(redaction, S_IFREG, deep(RT_TEXT_NAMES_MAX, "ab")));
 	memset(longest, 'x', sizeof(longest) - 1);
@@ -201,6 +203,10 @@ static void test_path_without_its_beginning(void **state)
 	redaction_destroy(redaction);
 	redaction = rules(RULES("* * *.key", "* * /a/[xy]b"));
 	assert_true(hides_file(redaction, S_IFREG, "a.key"));
+	assert_true(hides_file(redaction, S_IFREG, ".../a/yb"));
+	assert_true(hides_file(redaction, S_IFREG, ".../yb"));
+	assert_false(hides_file(redaction, S_IFREG, ".../b/yb"));
+	assert_false(hides_file(redaction, S_IFREG, ".../ab"));
 	assert_true(hides_file(redaction, S_IFREG, "xb"));
 	assert_false(hides_file(redaction, S_IFREG, "ab"));
 	assert_false(hides_file(redaction, S_IFREG, deep(RT_TEXT_NAMES_MAX, "ab")));
@@ -209,8 +215,15 @@ static void test_path_without_its_beginning(void **state)
 	redaction = rules(RULES("* exe /opt/*", "* cgroup /secret/*"));
 	assert_false(redaction_hides_text(redaction, THREAD_EXE, "/bin/x", 6));
 	assert_true(redaction_hides_text(redaction, THREAD_EXE, "x", 1));
+	assert_true(redaction_hides_text(redaction, THREAD_EXE, ".../x", 5));
+	assert_false(redaction_hides_text(redaction, THREAD_EXE, "/.../x", 6));
+	assert_true(redaction_hides_text(redaction, THREAD_CGROUP, "/a\n.../b\n", 9));
 	assert_true(redaction_hides_text(redaction, THREAD_CGROUP, "/a\nb\n", 5));
 	assert_false(redaction_hides_text(redaction, THREAD_CGROUP, "/a\n\n", 4));
+	redaction_destroy(redaction);
+	redaction = rules(RULES("* exe /opt/a/x"));
+	assert_true(redaction_hides_text(redaction, THREAD_EXE, ".../a/x", 7));
+	assert_false(redaction_hides_text(redaction, THREAD_EXE, ".../b/x", 7));
 	redaction_destroy(redaction);
 	redaction = rules(RULES("* comm /x"));
 	assert_false(redaction_hides_text(redaction, THREAD_COMM, "x", 1));	/* a name is no path */

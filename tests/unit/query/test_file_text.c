@@ -45,6 +45,8 @@ static void paths(void **state)
 	expect_path((struct rt_file){.mode = S_IFREG}, "/etc/passwd", "/etc/passwd");
 	expect_path((struct rt_file){.mode = S_IFDIR}, "/", "/");
 	expect_path((struct rt_file){.mode = S_IFREG, .deleted = 1}, "/tmp/a", "/tmp/a (deleted)");
+	expect_path((struct rt_file){.mode = S_IFREG}, ".../a/b", ".../a/b");
+	expect_path((struct rt_file){.mode = S_IFREG}, "...", ".../...");
 	memset(longest, 'x', RT_FILE_PATH_BYTES_MAX);
 	strcat(wanted, longest);
 	strcat(wanted, " (deleted)");
