@@ -43,7 +43,7 @@ ROOMS = {
 
 # Libraries that one place alone knows.
 LIBRARIES = {
-    r"bpf/(libbpf|bpf|btf)\.h": ["daemon/source/bpf*", "tests/bench/*", "tests/bpf/*"],
+    r"bpf/(libbpf|bpf|btf)\.h": ["daemon/source/bpf*", "tests/bench/*", "tests/bpf/*", "tests/unit/daemon/test_bpf_*"],
     r"kmod/ringtail\.skel\.h": ["daemon/source/bpf*", "tests/bench/*", "tests/bpf/*"],
     r"kmod/bpf/request\.h": ["kmod/bpf/*", "daemon/source/*"],
     r"kmod/uapi/ringtail_ioctl\.h": ["daemon/source/kmod*", "kmod/module/*", "tests/*"],

@@ -222,6 +222,21 @@ static struct value named(const char *at, size_t bytes)
 	return unknown;
 }
 
+/* 'F' */
+static struct value letter(struct reader *reader)
+{
+	char c = *reader->at ? *++reader->at : '\0';
+
+	if (c)
+		reader->at++;
+	if (c == '\\' && *reader->at)
+		c = unescaped(*reader->at++);
+	if (!c || *reader->at != '\'')
+		return bad(reader);
+	reader->at++;
+	return number((uint64_t)(int64_t)c, 32, true);
+}
+
 /* ---- Fields ------------------------------------------------------------------------------------ */
 
 static int find_field(struct reader *reader)
@@ -404,6 +419,17 @@ static struct value swap_bytes(struct reader *reader, unsigned bits)
 		      false);
 }
 
+/* The second argument says what the first mostly is. */
+static struct value expected(struct reader *reader)
+{
+	struct value value = expression(reader);
+
+	expect(reader, ",");
+	expression(reader);
+	expect(reader, ")");
+	return value;
+}
+
 static struct value call(struct reader *reader, const char *name, size_t bytes)
 {
 	static const char *const gets[] = { "__get_str", "__get_rel_str", "__get_dynamic_array",
@@ -427,6 +453,8 @@ static struct value call(struct reader *reader, const char *name, size_t bytes)
 		return print_hex(reader, "");
 	if (is_word(name, bytes, "__print_array"))
 		return print_array(reader);
+	if (is_word(name, bytes, "__builtin_expect"))
+		return expected(reader);
 	if (is_word(name, bytes, "ntohs") || is_word(name, bytes, "__be16_to_cpu"))
 		return swap_bytes(reader, 16);
 	if (is_word(name, bytes, "ntohl") || is_word(name, bytes, "__be32_to_cpu"))
@@ -495,6 +523,8 @@ static bool take_cast(struct reader *reader, struct type *type)
 		return false;
 	while ((bytes = word_bytes(reader))) {
 		if (is_word(reader->at, bytes, "struct") || is_word(reader->at, bytes, "enum")) {
+			if (*reader->at == 's')
+				type->bits = 0;		/* nobody says how large it is */
 			reader->at += bytes;
 			reader->at += word_bytes(reader);
 			type->known = true;
@@ -520,12 +550,24 @@ static struct value cast(struct reader *reader, struct type type)
 {
 	struct value value = unary(reader);
 
+	if (!type.bits)
+		return bad(reader);
 	if (value.kind != NUMBER)
 		return value;		/* of an array, its address as another type: the bytes are the same */
 	value.number = cut(value.number, type.bits, type.is_signed);
 	value.bits = type.bits;
 	value.is_signed = type.is_signed;
 	return value;
+}
+
+/* Of a type alone. */
+static struct value size_of(struct reader *reader)
+{
+	struct type type;
+
+	if (!take_cast(reader, &type) || !type.bits)
+		return bad(reader);
+	return number(type.bits / 8, 64, false);
 }
 
 static struct value primary(struct reader *reader)
@@ -537,6 +579,10 @@ static struct value primary(struct reader *reader)
 	skip_spaces(reader);
 	if (*reader->at == '"')
 		return literal(reader);
+	if (*reader->at == '\'')
+		return letter(reader);
+	if (take_word(reader, "sizeof"))
+		return size_of(reader);
 	if (isdigit((unsigned char)*reader->at))
 		return constant(reader);
 	if (take(reader, "(")) {

@@ -17,6 +17,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/source/bpf_template.h"
+#include "daemon/source/bpf_enumerators.h"
 #include "daemon/source/tracepoint_probe.h"
 #include "daemon/source/tracepoints.h"
 #include "query/glob.h"
@@ -29,21 +30,61 @@ struct tracepoint_own {
 	struct tracepoint_plan plan;
 };
 
-static int open_all(const struct source_bpf_kit *kit, void **state)
-{
+struct all {
 	struct tracepoints *tracepoints;
-	int err = tracepoints_read(&tracepoints);
+	struct bpf_enumerators *enumerators;
+};
 
-	(void)kit;
+/* Numbers for the names in all formats. Those of single system calls have none: they are not written by hand. */
+static int find_enumerators(struct all *all)
+{
+	static const char mark[] = "print fmt: ";
+	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
+	int err = text ? 0 : -ENOMEM;
 
+	for (unsigned i = 0; i < tracepoints_count(all->tracepoints) && !err; i++) {
+		const char *print = NULL;
+		int bytes = 0;
+
+		if (strcmp(tracepoints_system(all->tracepoints, i), "syscalls") != 0)
+			bytes = tracepoints_format(all->tracepoints, i, text);
+		if (bytes > 0)
+			print = memmem(text, (size_t)bytes, mark, sizeof(mark) - 1);
+		if (print)
+			err = bpf_enumerators_want(all->enumerators, print, (size_t)(text + bytes - print));
+	}
+	free(text);
 	if (!err)
-		*state = tracepoints;
+		bpf_enumerators_learn_kernel(all->enumerators);
 	return err;
 }
 
 static void close_all(void *state)
 {
-	tracepoints_destroy(state);
+	struct all *all = state;
+
+	if (!all)
+		return;
+	bpf_enumerators_destroy(all->enumerators);
+	tracepoints_destroy(all->tracepoints);
+	free(all);
+}
+
+static int open_all(const struct source_bpf_kit *kit, void **state)
+{
+	struct all *all = calloc(1, sizeof(*all));
+	int err = all ? tracepoints_read(&all->tracepoints) : -ENOMEM;
+
+	(void)kit;
+	if (!err) {
+		all->enumerators = bpf_enumerators_create();
+		err = all->enumerators ? find_enumerators(all) : -ENOMEM;
+	}
+	if (err)
+		close_all(all);
+	else
+		*state = all;
+	return err;
 }
 
 /* The i-th one's format, which points into `text`. */
@@ -57,7 +98,7 @@ static int read_format(const struct tracepoints *tracepoints, unsigned i, char *
 
 static int list(void *state, source_offer *offer, void *context)
 {
-	const struct tracepoints *tracepoints = state;
+	const struct tracepoints *tracepoints = ((const struct all *)state)->tracepoints;
 	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
 	int err = text ? 0 : -ENOMEM;
 
@@ -84,9 +125,26 @@ static int list(void *state, source_offer *offer, void *context)
 
 /* ---- Making ----------------------------------------------------------------------------------- */
 
-static int make_one(const struct tracepoints *tracepoints, unsigned i, char *text,
-		    struct made_sink *sink, struct error *error)
+/* The print format with numbers, if there is one, and if it is no longer than it may be. */
+static int put_numbers(const struct all *all, Ringtail__V1__Probe *probe)
 {
+	char *print = bpf_enumerators_put(all->enumerators, probe->print);
+
+	if (!print)
+		return -ENOMEM;
+	if (!*print || strlen(print) > PRINT_BYTES_MAX) {
+		free(print);
+		return 0;
+	}
+	free(probe->print);
+	probe->print = print;
+	return 0;
+}
+
+static int make_one(const struct all *all, unsigned i, char *text, struct made_sink *sink,
+		    struct error *error)
+{
+	const struct tracepoints *tracepoints = all->tracepoints;
 	const char *system = tracepoints_system(tracepoints, i);
 	const char *name = tracepoints_name(tracepoints, i);
 	struct tracepoint_own *own = malloc(sizeof(*own));
@@ -96,6 +154,11 @@ static int make_one(const struct tracepoints *tracepoints, unsigned i, char *tex
 
 	if (!err)
 		err = tracepoint_probe_create(&format, system, name, true, &probe, &own->plan);
+	if (!err) {
+		err = put_numbers(all, probe);
+		if (err)
+			ringtail__v1__probe__free_unpacked(probe, NULL);
+	}
 	if (!err) {
 		own->id = format.id;
 		return sink->add(sink, probe, own);
@@ -143,7 +206,8 @@ static bool matches(const char *glob, const char *text)
 static int make(void *state, const struct made_spec *spec, struct made_sink *sink,
 		struct error *error)
 {
-	const struct tracepoints *tracepoints = state;
+	const struct all *all = state;
+	const struct tracepoints *tracepoints = all->tracepoints;
 	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
 	bool found = false;
 	int err = text ? 0 : -ENOMEM;
@@ -156,7 +220,7 @@ static int make(void *state, const struct made_spec *spec, struct made_sink *sin
 			continue;
 		found = true;
 		if (!sink->has(sink, system, name))
-			err = make_one(tracepoints, i, text, sink, error);
+			err = make_one(all, i, text, sink, error);
 	}
 	if (!text)
 		error_set(error, ENOMEM, "out-of-memory", "no memory for `%.256s`", spec->text);

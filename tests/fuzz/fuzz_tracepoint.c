@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/cli/kernel_text.h"
+#include "daemon/source/bpf_enumerators.h"
 #include "daemon/source/tracepoint_probe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -67,6 +68,20 @@ static void print(const Ringtail__V1__Probe *probe)
 		abort();
 }
 
+/* Without types, no name has a number: the format stays as it is, whatever it has. */
+static void check_names(const Ringtail__V1__Probe *probe)
+{
+	struct bpf_enumerators *enumerators = bpf_enumerators_create();
+	char *text = NULL;
+
+	if (enumerators && bpf_enumerators_want(enumerators, probe->print, strlen(probe->print)) == 0)
+		text = bpf_enumerators_put(enumerators, probe->print);
+	if (text && strcmp(text, probe->print) != 0)
+		abort();
+	free(text);
+	bpf_enumerators_destroy(enumerators);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	struct tracepoint_format format;
@@ -81,6 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	    tracepoint_probe_create(&format, "system", "name", true, &probe, &plan) == 0) {
 		check_plan(&plan, probe);
 		print(probe);
+		check_names(probe);
 		ringtail__v1__probe__free_unpacked(probe, NULL);
 	}
 	free(text);

@@ -76,6 +76,9 @@ static void numbers(void **state)
 	expect("\"%d %d\", (int)REC->nums[0], REC->nums[2]", "0 -2");
 	expect("\"%x %hu\", ~0 & 0xff, ntohs(REC->port)", "ff 80");
 	expect("\"%d%% %c\\n\", 50, 65", "50% A");
+	expect("\"%c%c%c\", REC->ret ? 'F' : ' ', REC->sector ? '.' : ' ', '\\''", "F.'");
+	expect("\"%zu %zu %d\", sizeof(u16), sizeof(unsigned int), 16 / sizeof(u64)", "2 4 2");
+	expect("\"%d\", __builtin_expect(!!(REC->ret), 0) ? 0 : 1", "0");
 }
 
 static void texts(void **state)
@@ -115,6 +118,11 @@ static void what_only_the_kernel_can_say(void **state)
 	size_t used = strlen(deep);
 
 	(void)state;
+	refuse("\"%c\", '");
+	refuse("\"%c\", 'ab'");
+	refuse("\"%d\", sizeof(struct page)");
+	refuse("\"%d\", sizeof(REC->ret)");
+	refuse("\"%d\", (struct page)REC->ret");
 	refuse("");
 	refuse("REC->ret");
 	refuse("\"%d\"");
