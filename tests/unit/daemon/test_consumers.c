@@ -446,6 +446,20 @@ static void test_changed_wholly(void **state)
 	close_registry(&r);
 }
 
+/* With one consumer, whose place is on its way to the disk. */
+static struct consumer *open_saving(struct registry *r)
+{
+	struct consumer *consumer;
+	struct error error;
+
+	open_registry(r);
+	assert_int_equal(add(r, "mine", "user:a", &consumer, &error), 0);
+	settle(r);
+	acknowledge(consumer, 10, 0, 100);
+	consumers_save(r->consumers);
+	return consumer;
+}
+
 /* The daemon ends while a save is under way: what came after it is saved, too. */
 static void test_saved_at_the_end(void **state)
 {
@@ -454,11 +468,7 @@ static void test_saved_at_the_end(void **state)
 	struct registry r;
 
 	(void)state;
-	open_registry(&r);
-	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
-	settle(&r);
-	acknowledge(consumer, 10, 0, 100);
-	consumers_save(r.consumers);
+	consumer = open_saving(&r);
 	acknowledge(consumer, 10, 0, 200);
 	consumers_save(r.consumers);
 	consumers_destroy(r.consumers);
@@ -493,15 +503,10 @@ static void test_unreadable_file(void **state)
 static void test_not_given_behind_another_save(void **state)
 {
 	struct consumer *consumer;
-	struct error error;
 	struct registry r;
 
 	(void)state;
-	open_registry(&r);
-	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
-	settle(&r);
-	acknowledge(consumer, 10, 0, 100);
-	consumers_save(r.consumers);
+	consumer = open_saving(&r);
 	assert_true(consumers_are_given(r.consumers));
 	acknowledge(consumer, 10, 0, 200);
 	consumers_save(r.consumers);

@@ -539,6 +539,17 @@ static void test_what_was_missed_has_every_reason(void **state)
 	close_all(&f);
 }
 
+/* It has had its share, and then some; and more waits. */
+static void open_over_its_rate(struct fixture *f)
+{
+	open_subscription(f, 1 << 20);
+	join(f, 4000, NULL);
+	stream_set_rate(f->stream, 1);
+	append(f, 0, 300, 1000, 0, 0);
+	assert_int_equal(take(f, 1), 1);
+	append(f, 0, 300, 10, 0, 0);
+}
+
 /* It was not too slow; and it is told, also where the bound is lifted meanwhile. */
 static void test_over_its_rate(void **state)
 {
@@ -547,12 +558,7 @@ static void test_over_its_rate(void **state)
 	struct fixture f;
 
 	(void)state;
-	open_subscription(&f, 1 << 20);
-	join(&f, 4000, NULL);
-	stream_set_rate(f.stream, 1);
-	append(&f, 0, 300, 1000, 0, 0);
-	assert_int_equal(take(&f, 1), 1);
-	append(&f, 0, 300, 10, 0, 0);
+	open_over_its_rate(&f);
 	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
 	assert_int_equal(f.gaps, 0);
 	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
@@ -619,12 +625,7 @@ static void test_bye_over_the_rate(void **state)
 	struct fixture f;
 
 	(void)state;
-	open_subscription(&f, 1 << 20);
-	join(&f, 4000, NULL);
-	stream_set_rate(f.stream, 1);
-	append(&f, 0, 300, 1000, 0, 0);
-	assert_int_equal(take(&f, 1), 1);
-	append(&f, 0, 300, 10, 0, 0);
+	open_over_its_rate(&f);
 	subscription_append(f.subscription, frame_ref_create(FRAME_BYE, 20));
 	frame_log_evict_oldest(f.subscription->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
 	frame_log_evict_oldest(f.subscription->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
@@ -644,12 +645,7 @@ static void test_durable_consumer_has_no_rate(void **state)
 	struct fixture f;
 
 	(void)state;
-	open_subscription(&f, 1 << 20);
-	join(&f, 4000, NULL);
-	stream_set_rate(f.stream, 1);
-	append(&f, 0, 300, 1000, 0, 0);
-	assert_int_equal(take(&f, 1), 1);
-	append(&f, 0, 300, 10, 0, 0);
+	open_over_its_rate(&f);
 	f.stream->consumer = (void *)&f;
 	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
 	f.stream->consumer = NULL;
