@@ -1,5 +1,5 @@
 #!/bin/sh
-# demo: the whole of ringtail on this kernel: daemon, live events, rates, the closed ledger.
+# demo: the whole of ringtail on this kernel: daemon, live events, rates, an answer, the closed ledger.
 #	usage: tests/demo.sh [BUILD]
 # Where the kernel does not let BPF programs in, it says why and replays the capture in tests/data.
 set -u
@@ -91,12 +91,25 @@ show_rates() {
 	cat "$work/summary"
 }
 
+show_answer() {
+	title 'an answer: in which calls does find spend its time? (tracectl summary)'
+	$tracectl --summary text summary -f 'comm == "find"' --duration 3s >"$work/answer" 2>"$work/summary" &
+	client=$!
+	await_client 'syscall:'
+	find /usr/include /usr/share/doc -name '*.h' -newer /etc/hostname >/dev/null 2>&1
+	wait $client
+	head -n 8 "$work/answer"
+	tail -n 1 "$work/summary"
+}
+
 show_ledger() {
 	title 'the ledger: produced = events + meta + lost + in flight, for every CPU'
 	$tracectl stat | sed -n '/^ledger/,$p'
 }
 
 show_replay() {
+	title "an answer from the capture $capture: in which calls is time spent? (tracectl summary)"
+	"$build/tracectl" summary "$capture" | head -n 8
 	title "replay: the capture $capture, read by the same daemon"
 	start --source "replay:$capture" --replay-pace fast || { cat "$work/log"; exit 1; }
 	$tracectl --summary json stream -p '*:*:*' >"$work/events" 2>"$work/summary"
@@ -114,6 +127,7 @@ if start --ring-size 16MiB; then
 	cat "$work/log"
 	show_live
 	show_rates
+	show_answer
 	show_ledger
 	stop
 else
