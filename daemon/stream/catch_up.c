@@ -45,6 +45,7 @@ struct catch_up {
 	enum run_state run;		/* of what comes */
 	uint32_t missed;		/* bits of reasons: of each, what is missing here, of no known size */
 
+	uint64_t watermark_ns;		/* the last watermark of ours; 0: none came */
 	uint64_t taken;			/* of the log's entries before, all is that had not come; */
 	bool torn;			/* and there was no memory for the one that is there */
 	struct cursor *cursor;		/* of another run: its numbers count if that comes; or NULL */
@@ -299,8 +300,11 @@ static bool take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
 	whole = push_missed(catch_up, 0);
 	for (size_t i = 0; whole && i < watermark->n_position; i++)
 		whole = take_position(catch_up, watermark->position[i]);
+	whole = whole && reserve(catch_up, 1);
+	if (whole && catch_up->run == RUN_OURS)
+		catch_up->watermark_ns = watermark->time_ns;
 	protobuf_c_message_free_unpacked(&watermark->base, NULL);
-	return whole && reserve(catch_up, 1) && push(catch_up, frame);
+	return whole && push(catch_up, frame);
 }
 
 static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const struct run *run)
@@ -662,11 +666,25 @@ static void begin_in_log(struct stream *stream)
 				.told = subscription->position[i]};
 }
 
+/* Behind the watermarks there that say no more than the last one that came: times do not go back. */
+static uint64_t behind_old_watermarks(const struct catch_up *catch_up, uint64_t serial)
+{
+	const struct frame_log *log = catch_up->stream->subscription->log;
+
+	for (; serial < frame_log_end(log); serial++) {
+		const struct frame_ref *frame = frame_log_get(log, serial);
+
+		if (frame->type != FRAME_WATERMARK || frame->time_ns > catch_up->watermark_ns)
+			break;
+	}
+	return serial;
+}
+
 static void change_over(struct stream *stream, uint64_t serial)
 {
+	stream->next = behind_old_watermarks(stream->catch_up, serial);
 	catch_up_destroy(stream->catch_up);
 	stream->catch_up = NULL;
-	stream->next = serial;
 	stream->joined = frame_log_end(stream->subscription->log);
 	begin_in_log(stream);
 }

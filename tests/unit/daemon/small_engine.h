@@ -380,6 +380,45 @@ static void engine_close(struct engine *engine)
 	event_base_free(engine->base);
 }
 
+/* Until each worker has sent all that its rings held; what it sent waits for fanout. */
+static inline void engine_empty_rings(struct engine *engine)
+{
+	unsigned pending = engine->workers;
+
+	for (unsigned i = 0; i < engine->workers; i++)
+		assert_int_equal(worker_empty(engine->worker[i]), 0);
+	for (uint64_t deadline = clock_monotonic() + PEER_WAIT_NS; pending; poll(NULL, 0, 1)) {
+		for (struct mail *mail = mailbox_take(&engine->mailbox), *next; mail; mail = next) {
+			struct worker_mail *mine = (struct worker_mail *)mail;
+
+			next = mail->next;
+			if (mine->kind == WORKER_EMPTIED) {
+				worker_mail_free(engine->worker[mine->worker], mine, 0);
+				pending--;
+			} else {
+				mailbox_send(&engine->mailbox, mail);
+			}
+		}
+		assert_true(clock_monotonic() < deadline);
+	}
+}
+
+/*
+ * Until all has been done that follows from what was written and sent, however slow this machine is: by the
+ * workers, the main loop and the disk. Thrice, for what each does may be an order to another.
+ */
+static inline void engine_settle(struct engine *engine)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		peer_run(engine->base);
+		engine_empty_rings(engine);
+		peer_run(engine->base);
+		if (engine->disk_thread)
+			disk_thread_settle(engine->disk_thread);
+	}
+	peer_run(engine->base);
+}
+
 /* As if it had come in at a unix socket: the kernel says that it is us. */
 static inline void engine_accept(struct engine *engine, int fd)
 {

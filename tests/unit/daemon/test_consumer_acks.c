@@ -110,9 +110,8 @@ static void expect_refused(struct watcher *watcher, const struct place *place, c
 	Ringtail__V1__Error *error;
 
 	acknowledge(watcher->peer, place);
-	peer_run_for(watcher->peer->base, 10000000);
-	assert_int_equal(counter_read(COUNTER_acks_refused), refused + 1);
 	error = peer_await(watcher->peer, FRAME_ERROR);
+	assert_int_equal(counter_read(COUNTER_acks_refused), refused + 1);
 	assert_string_equal(error->code, code);
 	assert_false(error->fatal);
 	peer_free(error);
@@ -124,9 +123,7 @@ static void acknowledge_all(struct engine *e, struct watcher *watcher)
 	struct place place = place_of(watcher);
 
 	acknowledge(watcher->peer, &place);
-	peer_run_for(e->base, 50000000);
-	disk_thread_settle(e->disk_thread);
-	peer_run_for(e->base, 10000000);
+	engine_settle(e);
 }
 
 static void forget(struct engine *e, const char *name, const char *code)
@@ -142,7 +139,7 @@ static void forget(struct engine *e, const char *name, const char *code)
 	else
 		peer_free(peer_expect(peer, FRAME_STAT));
 	peer_close(peer);
-	peer_run_for(e->base, 50000000);
+	engine_settle(e);
 }
 
 static void set_always_on(struct engine *e, const char *probe)
@@ -152,7 +149,7 @@ static void set_always_on(struct engine *e, const char *probe)
 
 	assert_int_equal(fanout_set_permanent(e->fanout, probe ? &request : NULL, NULL, NULL,
 					      &error), 0);
-	peer_run_for(e->base, 50000000);
+	engine_settle(e);
 }
 
 /* Events enough for many segments; returns how many segments there are. */
@@ -162,10 +159,10 @@ static unsigned fill(struct engine *e)
 
 	for (unsigned i = 0; i < ROUNDS || segments("") < before + 6; i++) {
 		engine_write(e, CALLS_OF_ROUND);
-		peer_run_for(e->base, 5000000);
+		engine_settle(e);
 		assert_true(i < 100 * ROUNDS);
 	}
-	peer_run_for(e->base, 50000000);
+	engine_settle(e);
 	return segments("");
 }
 
@@ -205,7 +202,7 @@ static void consumer_acks_beyond(void **state)
 	/* What an earlier connection was sent may be acknowledged before it is sent again. */
 	watcher = consume(&e, "mine", CALLS);
 	acknowledge(watcher.peer, &good);
-	peer_run_for(e.base, 20000000);
+	engine_settle(&e);
 	leave(&e, &watcher);
 	disk_thread_settle(e.disk_thread);
 	assert_null(strstr(text_of("consumers"), "acked 0\n"));
@@ -253,7 +250,7 @@ static void consumer_acks_beyond_an_earlier_run(void **state)
 	bad = earlier, bad.seq[0] += 1000;
 	expect_refused(&watcher, &bad, "ack-beyond");
 	acknowledge(watcher.peer, &earlier);
-	peer_run_for(e.base, 20000000);
+	engine_settle(&e);
 	leave(&e, &watcher);
 	engine_close(&e);
 	assert_null(strstr(text_of("consumers"), "acked 0\n"));
@@ -282,9 +279,9 @@ static void always_on_kept_from_acks(void **state)
 	/* It is on no longer: what was recorded stays all the same, what comes is the consumer's alone. */
 	watcher = consume(&e, "mine", CALLS);
 	set_always_on(&e, NULL);
-	watcher.events = 0;
+	watcher.events = e.written;
 	fill(&e);
-	watcher_await(&watcher, watcher.events + ROUNDS * CALLS_OF_ROUND);
+	watcher_await(&watcher, e.written);
 	acknowledge_all(&e, &watcher);
 	leave(&e, &watcher);
 	assert_true(segments("") >= kept);
@@ -296,7 +293,7 @@ static void always_on_kept_from_acks(void **state)
 	engine_epoch = 100;
 	engine_open(&e, 2, 1, 8);
 	watcher = consume(&e, "mine", CALLS);
-	peer_run_for(e.base, 50000000);
+	engine_settle(&e);
 	leave(&e, &watcher);
 	forget(&e, "mine", NULL);
 	disk_thread_settle(e.disk_thread);
@@ -357,7 +354,7 @@ static void freed_at_the_slowest_place(void **state)
 		half = place_of(&watcher[slowest]);
 		half.cpus = 1;
 		acknowledge(watcher[slowest].peer, &half);
-		peer_run_for(e.base, 50000000);
+		engine_settle(&e);
 		assert_true(segments("") >= kept / 2 && segments("") > 1);
 		acknowledge_all(&e, &watcher[slowest]);
 		assert_true(segments("") <= 1);
@@ -414,9 +411,7 @@ static void kept_while_one_has_no_place(void **state)
 		peer_free(batch);
 	}
 	acknowledge(watcher.peer, &earlier);
-	peer_run_for(e.base, 50000000);
-	disk_thread_settle(e.disk_thread);
-	peer_run_for(e.base, 10000000);
+	engine_settle(&e);
 	assert_non_null(strstr(text_of("consumers"), "consumer second\n"));
 	assert_true(segments("") >= kept);
 	leave(&e, &watcher);
@@ -448,7 +443,7 @@ static void nothing_discarded_before_the_record_on_disk(void **state)
 	(void)state;
 	engine_open(&e, 2, 1, 8);
 	engine_write(&e, 50);			/* before its subscription is there */
-	peer_run_for(e.base, 20000000);
+	engine_settle(&e);
 	watcher = consume(&e, "mine", CALLS);
 	engine_write(&e, 20);
 	watcher_await(&watcher, 20);
@@ -490,7 +485,7 @@ static void gap_before_what_the_next_daemon_reads(void **state)
 
 	engine_open(&e, 2, 1, 8);
 	engine_write(&e, 300);			/* before its subscription is there */
-	peer_run_for(e.base, 20000000);
+	engine_settle(&e);
 	consumers_find(e.consumers, "mine")->unrecorded = true;
 	watcher = consume(&e, "mine", CALLS);
 	engine_write(&e, 20);
@@ -553,13 +548,13 @@ static void acknowledged_before_the_first_watermark(void **state)
 	engine_epoch = 100;
 	engine_open(&e, 2, 1, 8);
 	engine_write(&e, 50);			/* before its subscription is there */
-	peer_run_for(e.base, 20000000);
+	engine_settle(&e);
 	write_first_ring(&e, 10);
 	watcher = consume(&e, "mine", CALLS);
 	place = await_run(&watcher);
 	assert_int_equal(place.cpu[0], engine_cpu[0]);
 	acknowledge(watcher.peer, &place);
-	peer_run_for(e.base, 20000000);
+	engine_settle(&e);
 	leave(&e, &watcher);
 
 	watcher = consume(&e, "mine", CALLS);

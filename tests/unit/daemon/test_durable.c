@@ -161,9 +161,7 @@ static void directory_of_another_not_shared(void **state)
 	assert_string_equal(name[0], plain);		/* it was there first */
 	for (unsigned i = 0; i < 3; i++)
 		assert_string_not_equal(name[i], name[(i + 1) % 3]);
-	disk_thread_settle(e.disk_thread);
-	peer_run_for(e.base, 20000000);
-	disk_thread_settle(e.disk_thread);
+	engine_settle(&e);
 	for (unsigned i = 0; i < 3; i++) {
 		snprintf(line, sizeof(line), "consumer %s\nflags 0\nspool %s\n", block[i].name, name[i]);
 		assert_non_null(strstr(text_of("consumers"), line));
@@ -249,26 +247,18 @@ static void note_held(void *names, const char *name)
 	strcat(names, " ");
 }
 
-static void settle(struct engine *e)
-{
-	for (unsigned i = 0; i < 4; i++) {
-		disk_thread_settle(e->disk_thread);
-		peer_run_for(e->base, 5000000);
-	}
-}
-
 /* A run whose kernel had the probe, and then one whose kernel has not: held_name is what the first wrote. */
 static void open_held(struct engine *e, const struct block *block, size_t n)
 {
 	open_fresh(e, &all_blocks[0], 1);
 	copy_name(e, "plain", held_name);
-	peer_run_for(e->base, 20000000);
+	engine_settle(e);
 	engine_write(e, 100);
 	PEER_AWAIT(e->base, segments(held_name) > 0);
 	engine_close(e);
 	write_file(block, n);
 	engine_open(e, 2, 1, 8);
-	settle(e);
+	engine_settle(e);
 	assert_true(segments(held_name) > 0);
 }
 
@@ -292,10 +282,10 @@ static void held_until_the_last_gives_it_up(void **state)
 	assert_string_equal(names, twice);
 	assert_int_equal(fanout_forget_consumer(e.fanout, "lost", &error), 0);
 	assert_int_equal(fanout_forget_consumer(e.fanout, "new", &error), 0);
-	settle(&e);
+	engine_settle(&e);
 	assert_true(segments(held_name) > 0);
 	assert_int_equal(fanout_forget_consumer(e.fanout, "second", &error), 0);
-	settle(&e);
+	engine_settle(&e);
 	assert_int_equal(segments(held_name), 0);
 	engine_close(&e);
 }
@@ -320,7 +310,7 @@ static void held_for_an_exporter_that_asks_for_another(void **state)
 	open_held(&e, &block, 1);
 	assert_int_equal(tap_all(&e, &exporter, "export-loki-0", OPENS), 0);
 	PEER_AWAIT(e.base, exporter.stream);
-	settle(&e);
+	engine_settle(&e);
 	assert_int_equal(segments(held_name), 0);
 	untap(&e, &exporter);
 	engine_close(&e);
@@ -342,7 +332,7 @@ static void exporter_gives_up_what_it_had_not_sent(void **state)
 	engine_write(&e, 1000);
 	PEER_AWAIT(e.base, segments(name) > 2);
 	untap(&e, &exporter);
-	settle(&e);
+	engine_settle(&e);
 	assert_int_equal(tap_all(&e, &exporter, "export-loki-0", OPENS), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	assert_true(counter_read(COUNTER_export_bytes_given_up) > bytes);
@@ -373,7 +363,7 @@ static void client_that_asks_for_another_is_refused(void **state)
 	open_fresh(&e, all_blocks, 1);
 	before = subscription_of(&e, "plain");
 	copy_name(&e, "plain", name);
-	settle(&e);
+	engine_settle(&e);
 	assert_int_equal(fanout_subscribe(e.fanout, &client, &request, &error), -EINVAL);
 	assert_string_equal(error.code, "consumer-differs");
 	assert_ptr_equal(subscription_of(&e, "plain"), before);
@@ -395,11 +385,11 @@ static void refused_alone(void **state)
 
 	(void)state;
 	open_fresh(&e, block, 2);
-	settle(&e);
+	engine_settle(&e);
 	e.loader.refuse_probe = SMALL_OPENAT;
 	assert_int_equal(tap_all(&e, &exporter, "export-a", OPENS), 0);
 	PEER_AWAIT(e.base, exporter.state == SUBSCRIBER_AWAY);
-	settle(&e);
+	engine_settle(&e);
 	assert_null(subscription_of(&e, "export-a"));
 	assert_non_null(subscription_of(&e, "plain"));
 	engine_close(&e);
@@ -422,7 +412,7 @@ static void given_up_and_wanted_again(void **state)
 	assert_int_equal(fanout_forget_consumer(e.fanout, "export-a", &error), 0);
 	assert_int_equal(tap_all(&e, &exporter, "export-b", CALLS), 0);
 	PEER_AWAIT(e.base, exporter.stream);
-	settle(&e);
+	engine_settle(&e);
 	untap(&e, &exporter);
 	engine_close(&e);
 	assert_true(segments("") > 2);
@@ -461,10 +451,10 @@ static void record(struct engine *e, const char *spool, unsigned calls, unsigned
 
 	for (unsigned written = 0; written < ENGINE_RINGS * calls; written += 100) {
 		engine_write(e, 100);
-		peer_run_for(e->base, 3000000);
+		engine_settle(e);
 	}
 	PEER_AWAIT(e->base, segments(spool) >= before + more);
-	settle(e);
+	engine_settle(e);
 }
 
 /* Consumers of something else have places of their own: of other numbers, and of an earlier run. */
@@ -486,10 +476,10 @@ static void freed_whatever_others_acknowledged(void **state)
 		record(&e, name, 1000, 4);
 		/* In the second run its place has that CPU alone: of the other it had nothing yet. */
 		assert_int_equal(acknowledge_of(&e, &one, engine_epoch, 1000, 1), 0);
-		settle(&e);
+		engine_settle(&e);
 		assert_true(segments(name) > 4);
 		assert_int_equal(acknowledge(&e, &one, engine_epoch, 1000), 0);
-		settle(&e);
+		engine_settle(&e);
 		assert_true(segments(name) <= 1);
 		assert_false(one.subscription->owes_release);
 		untap(&e, &one);
@@ -532,10 +522,10 @@ static void freed_in_the_oldest_run(void **state)
 		record(&e, name, 100, 0);
 		kept = segments(name);
 		assert_int_equal(acknowledge(&e, &fast, 100, 100), 0);
-		settle(&e);
+		engine_settle(&e);
 		assert_int_equal(segments(name), kept);
 		assert_int_equal(acknowledge(&e, &slow, 99, 1000), 0);
-		settle(&e);
+		engine_settle(&e);
 		assert_true(segments(name) < kept - 2);
 		untap(&e, &slow);
 		untap(&e, &fast);
@@ -558,12 +548,12 @@ static void freed_when_the_slowest_turns_away(void **state)
 	copy_name(&e, "export-a", name);
 	record(&e, name, 1000, 4);
 	assert_int_equal(acknowledge(&e, &fast, 99, 1000), 0);
-	settle(&e);
+	engine_settle(&e);
 	assert_true(segments(name) > 4);
 	untap(&e, &slow);
 	assert_int_equal(tap_all(&e, &slow, "export-b", OPENS), 0);
 	PEER_AWAIT(e.base, slow.stream);
-	settle(&e);
+	engine_settle(&e);
 	assert_true(segments(name) <= 1);
 	untap(&e, &slow);
 	untap(&e, &fast);
@@ -587,7 +577,7 @@ static void nothing_goes_before_its_acknowledgement_is_written(void **state)
 	assert_int_equal(acknowledge(&e, &exporter, 99, 1), 0);
 	assert_int_equal(acknowledge(&e, &exporter, 99, 999), 0);
 	assert_true(exporter.subscription->owes_release);
-	settle(&e);
+	engine_settle(&e);
 	assert_false(exporter.subscription->owes_release);
 	assert_true(removed > 2);
 	assert_int_equal(removed_too_early, 0);
@@ -673,7 +663,7 @@ static void open_hand(struct hand *hand, enum subscription_state state, enum sub
 static void close_hand(struct hand *hand)
 {
 	subscription_destroy(hand->subscription);
-	settle(&hand->engine);
+	engine_settle(&hand->engine);
 	engine_close(&hand->engine);
 }
 
@@ -702,7 +692,7 @@ static int missing_since(struct hand *hand, uint64_t realtime_ns)
 	spool_append(spool, spool_frame_gap(hand->engine.codec, engine_cpu[0], 50, 60, 0,
 					    RINGTAIL__V1__LOSS_REASON__REASON_RESTART));
 	PEER_AWAIT(hand->engine.base, segments("") == 1);
-	settle(&hand->engine);
+	engine_settle(&hand->engine);
 	answered = -1;
 	assert_int_equal(spool_reader_create(spool, &since, on_frames, NULL, &reader), 0);
 	spool_reader_next(reader, 1 << 16);
@@ -732,7 +722,7 @@ static void spool_of_a_live_subscription(void **state)
 			assert_int_equal(spool_gap_reason(spool, i, 51 + i), full);
 		}
 		kept_ns = clock_read(CLOCK_REALTIME);
-		settle(&hand.engine);
+		engine_settle(&hand.engine);
 		assert_int_equal(missing_since(&hand, kept_ns), live ? 0 : 1);
 		close_hand(&hand);
 	}

@@ -193,7 +193,7 @@ static void test_refused_registration(void **state)
 	engine_open(&e, 2, 1, 8);
 	e.loader.refuse_probe = SMALL_GETPPID;
 	subscribe_as(&e, false, "mine", "refused");
-	peer_run_for(e.base, 20000000);
+	engine_settle(&e);
 	assert_null(strstr(text_of("consumers"), "consumer mine"));
 	forget_as(&e, false, "mine", "no-such-consumer");
 	e.loader.refuse_probe = 0;
@@ -355,7 +355,7 @@ static void test_export_changed(void **state)
 	assert_int_equal(tap_loki(&e, &exporter, CALLS, "", &error), 0);
 	PEER_AWAIT(e.base, exporter.stream);
 	engine_write(&e, 1000);
-	peer_run_for(e.base, 50000000);
+	engine_settle(&e);
 	untap(&e, &exporter);
 	/* In one run of the daemon, and in the next. */
 	assert_int_equal(tap_loki(&e, &exporter, CALLS, "ret > 200", &error), 0);
