@@ -374,6 +374,14 @@ static unsigned worst_case(const struct spool_read *read)
 
 /* ---- One segment ----------------------------------------------------------------------------- */
 
+/* Whether something of the segment's run may have been behind `before`, or in it and is lost. */
+static bool may_miss(const struct spool_segment *before, const struct spool_segment *segment)
+{
+	if (before->sequence + 1 != segment->sequence)
+		return true;
+	return !usable(before) && (!before->readable || run_equal(&before->run, &segment->run));
+}
+
 /*
  * Why what was before it is not there: deleted, damaged, never written by a daemon that was killed; or, for
  * a reader of the same run, never recorded.
@@ -387,7 +395,7 @@ static Ringtail__V1__LossReason missing_before(const struct spool_store *store,
 		before = store->segment[i];
 	if (!before && segment->sequence > 1)
 		return RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
-	if (before && (!usable(before) || before->sequence + 1 != segment->sequence))
+	if (before && may_miss(before, segment))
 		return RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
 	return same_run && segment->begins_record ? RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
 						    RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
@@ -543,14 +551,14 @@ static void give_up(struct spool_read *read, struct spool_segment *segment, int 
 	Ringtail__V1__LossReason reason = err == -EBADMSG ? RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT :
 							    RINGTAIL__V1__LOSS_REASON__REASON_DISK;
 
-	if (err == -EBADMSG && segment != read->store->current)
-		spool_store_set_aside(read->store, segment, "is damaged");
 	if (same && segment->trusted && read->whose >= RUN_GREETED)
 		give_missing(read, segment->end, reason);
 	else if (same ? segment->trusted : read->whose == RUN_UNKNOWN || err != -EBADMSG)
 		read->passed = reason;
 	if (same && ends_run(read->store, segment))
 		end_run(read, segment->trusted ? run_end_of(read->store, segment) : reason);
+	if (err == -EBADMSG && segment != read->store->current && !read->no_memory)
+		spool_store_set_aside(read->store, segment, "is damaged");
 }
 
 /*
@@ -618,7 +626,8 @@ static int step(struct spool_read *read, size_t bytes)
 	}
 	read->sequence++;
 	read->offset = 0;
-	return 1;
+	/* It is set aside for good: this call must not be one that is taken back. */
+	return got == 0;
 }
 
 bool spool_read_next(struct spool_read *read, struct spool_store *store, size_t bytes,
