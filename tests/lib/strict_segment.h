@@ -3,6 +3,8 @@
  * where the one before ended, or a watermark says how much was skipped between them. What nothing
  * tells of is the residual.
  *
+ * Its end must say what it holds, to the byte.
+ *
  * Several segments may be read one after the other: a hole between two is no residual, for the second
  * one says where it begins.
  */
@@ -33,6 +35,12 @@ struct strict {
 	unsigned rings;
 	uint64_t residual, holes, events;
 	unsigned watermarks, gaps;
+	unsigned wrong_ends;		/* a SegmentEnd that says something else than the segment */
+};
+
+/* What a segment's end must say of it. */
+struct strict_tally {
+	uint64_t frames, events, first_time_ns, last_time_ns;
 };
 
 /* NULL: nothing was heard of that CPU. */
@@ -181,18 +189,66 @@ static inline void strict_message(struct strict *strict, uint8_t type, const uin
 	}
 }
 
+static inline void strict_count(struct strict_tally *tally, const struct strict *strict, uint64_t events,
+				uint8_t type, const uint8_t *body, size_t bytes)
+{
+	Ringtail__V1__Watermark *watermark;
+
+	tally->frames += type == FRAME_BATCH || type == FRAME_GAP || type == FRAME_WATERMARK;
+	tally->events += strict->events - events;
+	if (type != FRAME_WATERMARK)
+		return;
+	watermark = ringtail__v1__watermark__unpack(NULL, bytes, body);
+	tally->last_time_ns = watermark ? watermark->time_ns : 0;
+	if (!tally->first_time_ns)
+		tally->first_time_ns = tally->last_time_ns;
+	if (watermark)
+		ringtail__v1__watermark__free_unpacked(watermark, NULL);
+}
+
+/* Of each CPU that anything tells of, and no further. */
+static inline bool strict_is_at(struct strict *strict, const Ringtail__V1__Cursor *end)
+{
+	for (size_t i = 0; end && i < end->n_position; i++) {
+		const struct strict_ring *ring = strict_find(strict, end->position[i]->cpu);
+
+		if (!ring || ring->seq != end->position[i]->seq)
+			return false;
+	}
+	return end && end->epoch == strict->epoch;
+}
+
+static inline void strict_end(struct strict *strict, const struct strict_tally *tally, const uint8_t *file,
+			      size_t at, const uint8_t *body, size_t bytes)
+{
+	Ringtail__V1__SegmentEnd *end = ringtail__v1__segment_end__unpack(NULL, bytes, body);
+
+	strict->wrong_ends += !end || end->bytes != at || end->crc32c != frame_crc32c(0, file, at) ||
+			      end->frames != tally->frames || end->events != tally->events ||
+			      end->first_time_ns != tally->first_time_ns ||
+			      end->last_time_ns != tally->last_time_ns || !strict_is_at(strict, end->end);
+	if (end)
+		ringtail__v1__segment_end__free_unpacked(end, NULL);
+}
+
 /* Up to its end, or to what the disk has torn. */
 static inline void strict_read(struct strict *strict, const uint8_t *bytes, size_t n)
 {
 	static uint8_t raw[FRAME_RAW_BYTES_MAX];
+	struct strict_tally tally = {0};
 	struct frame_header header;
 	const uint8_t *body;
 
 	for (size_t at = 0; at < n; at += FRAME_HEADER_BYTES + header.body_bytes) {
+		uint64_t events = strict->events;
+
 		if (frame_parse_header(bytes + at, n - at, sizeof(raw), &header) != FRAME_OK ||
 		    frame_open(strict->codec, bytes + at, &header, raw, &body) != FRAME_OK)
 			return;
 		strict_message(strict, header.type, body, header.raw_bytes);
+		strict_count(&tally, strict, events, header.type, body, header.raw_bytes);
+		if (header.type == FRAME_SEGMENT_END)
+			strict_end(strict, &tally, bytes, at, body, header.raw_bytes);
 	}
 }
 

@@ -146,6 +146,8 @@ void sim_disk_check(void)
 		if (strict.residual)
 			sim_fail("%s: nothing in it tells of %llu attempts", name->path,
 				 (unsigned long long)strict.residual);
+		if (strict.wrong_ends)
+			sim_fail("%s: its end says something else than it holds", name->path);
 	}
 	frame_codec_destroy(codec);
 }

@@ -205,19 +205,15 @@ static inline void run_fini(struct spool_run *run)
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
-static inline struct frame_ref *run_batch(struct spool_run *run, unsigned ring, unsigned events,
-					  unsigned skipped)
+static inline struct frame_ref *run_batch_of(struct spool_run *run, unsigned ring, unsigned events,
+					     unsigned skipped, uint32_t *probe, size_t probes)
 {
 	Ringtail__V1__Batch batch = RINGTAIL__V1__BATCH__INIT;
 	Ringtail__V1__Loss loss[2] = {RINGTAIL__V1__LOSS__INIT, RINGTAIL__V1__LOSS__INIT};
 	Ringtail__V1__Loss *losses[2] = {&loss[0], &loss[1]};
 	unsigned lost = run->seq[ring] % 3;
-	uint32_t probe[300];
 	struct frame_ref *frame;
 
-	/* Something that zstd makes no smaller, so that segments fill. */
-	for (unsigned i = 0; i < 300; i++)
-		probe[i] = (uint32_t)(run->seq[ring] * 7919 + i * i * 2654435761u) % 100;
 	batch.cpu = run_cpu_of[ring];
 	batch.first_seq = run->seq[ring];
 	batch.end_seq = run->seq[ring] + events + skipped + lost;
@@ -227,7 +223,7 @@ static inline struct frame_ref *run_batch(struct spool_run *run, unsigned ring, 
 	batch.n_loss = lost;
 	batch.events = events;
 	batch.probe = probe;
-	batch.n_probe = 300;
+	batch.n_probe = probes;
 	frame = run_pack(run, FRAME_BATCH, &batch.base);
 	frame->ring = ring;
 	frame->cpu = batch.cpu;
@@ -238,6 +234,17 @@ static inline struct frame_ref *run_batch(struct spool_run *run, unsigned ring, 
 	frame->losses = lost != 0;
 	frame->loss[0] = (struct loss_count){.reason = (uint8_t)loss[0].reason, .count = lost};
 	return frame;
+}
+
+static inline struct frame_ref *run_batch(struct spool_run *run, unsigned ring, unsigned events,
+					  unsigned skipped)
+{
+	uint32_t probe[300];
+
+	/* Something that zstd makes no smaller, so that segments fill. */
+	for (unsigned i = 0; i < 300; i++)
+		probe[i] = (uint32_t)(run->seq[ring] * 7919 + i * i * 2654435761u) % 100;
+	return run_batch_of(run, ring, events, skipped, probe, 300);
 }
 
 static inline struct frame_ref *run_quiet_range(struct spool_run *run, unsigned ring, unsigned skipped)

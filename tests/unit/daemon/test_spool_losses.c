@@ -122,6 +122,7 @@ static void read_all(struct spool_run *run)
 	}
 	assert_int_equal(strict.residual, 0);
 	assert_int_equal(strict.holes, 0);
+	assert_int_equal(strict.wrong_ends, 0);
 }
 
 /* The i-th of that type. */

@@ -15,6 +15,7 @@
 #include "daemon/base/limits.h"
 #include "proto/segment.h"
 #include "tests/lib/failing_memory.h"
+#include "tests/lib/strict_segment.h"
 
 #define TOLD_BYTES	4096
 #define ALL		(1u << 20)
@@ -81,7 +82,8 @@ static void on_told(void *context, struct frame_ref *const *frame, unsigned n, b
 			say(to, " w%.1f", (double)(frame[i]->time_ns - begun_ns) / NS_PER_S);
 		else
 			say(to, "%s", frame[i]->type == FRAME_SERVER_HELLO ? " H" :
-			    frame[i]->type == FRAME_CATALOG ? "C" : frame[i]->type == FRAME_SUBSCRIBED ? "S" : "?");
+				      frame[i]->type == FRAME_CATALOG ? "C" :
+				      frame[i]->type == FRAME_SUBSCRIBED ? "S" : "?");
 		frame_ref_put(frame[i]);
 	}
 	to->end = end;
@@ -119,6 +121,11 @@ static struct faulty_file *file_of(unsigned sequence)
 {
 	return &faulty.file[segment(sequence, "seg")->file];
 }
+
+static struct {
+	uint32_t probe[1 << 18];
+	size_t n;
+} large;
 
 static void nothing(void)
 {
@@ -224,6 +231,14 @@ static void tear_head(void)
 	tear(20);
 }
 
+static void exchange(void)
+{
+	int second = segment(2, "seg")->file;
+
+	segment(2, "seg")->file = segment(3, "seg")->file;
+	segment(3, "seg")->file = second;
+}
+
 /* A rename that came to the disk in halves. */
 static void leave_twice(void)
 {
@@ -233,16 +248,32 @@ static void leave_twice(void)
 	faulty_link(&faulty.names, path, segment(2, "seg")->file);
 }
 
+/* Of that many bytes, which nothing makes fewer. */
+static struct frame_ref *large_batch(struct spool_run *run, unsigned ring, uint32_t bytes)
+{
+	struct frame_ref *frame;
+	static uint32_t value = 1;
+
+	large.n = bytes / sizeof(large.probe[0]);
+	for (size_t i = 0; i < large.n; i++)
+		large.probe[i] = value = value * 1664525 + 1013904223;
+	frame = run_batch_of(run, ring, 5, 0, large.probe, large.n);
+	assert_true(frame->bytes >= bytes);
+	return frame;
+}
+
 /* ---- Each of them, from each place ------------------------------------------------------------ */
 
 enum {
-	OLDEST, AT_TIME, LONG_BEFORE, FIRST, MIDDLE, ONE_RING, WHOLE, BEYOND, SECOND, SECOND_WHOLE, OURS, UNKNOWN,
+	OLDEST, AT_BEGIN, JUST_BEFORE, AT_TIME, NOW,
+	FIRST, MIDDLE, ONE_RING, WHOLE, BEYOND, SECOND, SECOND_WHOLE, OURS, UNKNOWN,
 	FOUND, TOLD,
 };
 
 static const char *const place_name[TOLD] = {
-	"OLDEST", "AT_TIME", "LONG_BEFORE", "FIRST", "MIDDLE", "ONE_RING", "WHOLE", "BEYOND", "SECOND",
-	"SECOND_WHOLE", "OURS", "UNKNOWN", "FOUND",
+	"OLDEST", "AT_BEGIN", "JUST_BEFORE", "AT_TIME", "NOW",
+	"FIRST", "MIDDLE", "ONE_RING", "WHOLE", "BEYOND", "SECOND", "SECOND_WHOLE", "OURS", "UNKNOWN",
+	"FOUND",
 };
 
 struct happened {
@@ -250,7 +281,7 @@ struct happened {
 	void (*to_files)(void);
 	bool killed;			/* the first run's daemon */
 	bool goes_on;			/* the second run is this one, too */
-	bool is_renamed;		/* one of them, when its damage is seen: if that fails, more is said to miss */
+	bool is_renamed;		/* a file, when its damage is seen: if that fails, more is missed */
 	const char *told[TOLD];
 };
 
@@ -267,12 +298,15 @@ struct happened {
 
 static const struct happened all_that_happens[] = {
 	{
-		.name = "nothing", .to_files = nothing,
+		.name = "nothing",
+		.to_files = nothing,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
-			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
+			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
+			[NOW] = " HCS" S3 " A31?NOT_RECORDED",
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
@@ -289,11 +323,14 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "killed, and goes on", .to_files = nothing, .killed = true, .goes_on = true,
+		.name = "killed, and goes on",
+		.to_files = nothing, .killed = true, .goes_on = true,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?RESTART" O1 O2 O3,
+			[AT_BEGIN] = F1 F2 F3 " A31?RESTART" O1 O2 O3,
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?RESTART" O1 O2 O3,
 			[AT_TIME] = " HCS" F2 F3 " A31?RESTART" O1 O2 O3,
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?RESTART" O1 O2 O3,
+			[NOW] = O3,
 			[FIRST] = F1 F2 F3 " A31?RESTART" O1 O2 O3,
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?RESTART" O1 O2 O3,
 			[ONE_RING] = " HCS B0-7 A5-16" F2 F3 " A31?RESTART" O1 O2 O3,
@@ -307,11 +344,14 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "deleted: the first", .to_files = delete_first, .goes_on = true,
+		.name = "deleted: the first",
+		.to_files = delete_first, .goes_on = true,
 		.told = {
 			[OLDEST] = " HCS" F2 F3 " A31?NOT_RECORDED" O1 O2 O3,
+			[AT_BEGIN] = " A0?SPOOL_FULL HCS" F2 F3 " A31?NOT_RECORDED" O1 O2 O3,
+			[JUST_BEFORE] = " A0?SPOOL_FULL HCS" F2 F3 " A31?NOT_RECORDED" O1 O2 O3,
 			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" O1 O2 O3,
-			[LONG_BEFORE] = " A0?SPOOL_FULL HCS" F2 F3 " A31?NOT_RECORDED" O1 O2 O3,
+			[NOW] = O3,
 			[FIRST] = " HCS A0-16!SPOOL_FULL B0-7!SPOOL_FULL" F2 F3
 				" A31?NOT_RECORDED" O1 O2 O3,
 			[MIDDLE] = " HCS A9-16!SPOOL_FULL" F2 F3 " A31?NOT_RECORDED" O1 O2 O3,
@@ -326,14 +366,18 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "deleted: the second", .to_files = delete_second,
+		.name = "deleted: the second",
+		.to_files = delete_second,
 		.told = {
 			[OLDEST] = F1 " A16-24!CORRUPT B7-29!CORRUPT" F3 " A31?NOT_RECORDED" S1 S2
 				S3 " A31?NOT_RECORDED",
+			[AT_BEGIN] = F1 " A16-24!CORRUPT B7-29!CORRUPT" F3 " A31?NOT_RECORDED" S1
+				S2 S3 " A31?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 " A16-24!CORRUPT B7-29!CORRUPT" F3
+				" A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
 			[AT_TIME] = F1 " A16-24!CORRUPT B7-29!CORRUPT" F3 " A31?NOT_RECORDED" S1
 				S2 S3 " A31?NOT_RECORDED",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 " A16-24!CORRUPT B7-29!CORRUPT" F3
-				" A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
+			[NOW] = " HCS" S3 " A31?NOT_RECORDED",
 			[FIRST] = F1 " A16-24!CORRUPT B7-29!CORRUPT" F3 " A31?NOT_RECORDED" S1 S2
 				S3 " A31?NOT_RECORDED",
 			[MIDDLE] = " HCS A5-16 A16-24!CORRUPT B12-29!CORRUPT" F3
@@ -351,11 +395,14 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "deleted: the first run", .to_files = delete_first_run,
+		.name = "deleted: the first run",
+		.to_files = delete_first_run,
 		.told = {
 			[OLDEST] = S1 S2 S3 " A31?NOT_RECORDED",
+			[AT_BEGIN] = " A0?SPOOL_FULL" S1 S2 S3 " A31?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?SPOOL_FULL" S1 S2 S3 " A31?NOT_RECORDED",
 			[AT_TIME] = " A0?SPOOL_FULL" S1 S2 S3 " A31?NOT_RECORDED",
-			[LONG_BEFORE] = " A0?SPOOL_FULL" S1 S2 S3 " A31?NOT_RECORDED",
+			[NOW] = " HCS" S3 " A31?NOT_RECORDED",
 			[FIRST] = " A0?OTHER_EPOCH" S1 S2 S3 " A31?NOT_RECORDED",
 			[MIDDLE] = " A0?OTHER_EPOCH" S1 S2 S3 " A31?NOT_RECORDED",
 			[ONE_RING] = " A0?OTHER_EPOCH" S1 S2 S3 " A31?NOT_RECORDED",
@@ -369,11 +416,14 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "deleted: all", .to_files = delete_all,
+		.name = "deleted: all",
+		.to_files = delete_all,
 		.told = {
 			[OLDEST] = "",
+			[AT_BEGIN] = " A0?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?NOT_RECORDED",
 			[AT_TIME] = " A0?NOT_RECORDED",
-			[LONG_BEFORE] = " A0?NOT_RECORDED",
+			[NOW] = " A0?NOT_RECORDED",
 			[FIRST] = " A0?OTHER_EPOCH",
 			[MIDDLE] = " A0?OTHER_EPOCH",
 			[ONE_RING] = " A0?OTHER_EPOCH",
@@ -387,12 +437,16 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: the first's head", .to_files = damage_first_head,
+		.name = "damaged: the first's head",
+		.to_files = damage_first_head,
 		.told = {
 			[OLDEST] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
-			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
-			[LONG_BEFORE] = " A0?CORRUPT HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3
+			[AT_BEGIN] = " A0?CORRUPT HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?CORRUPT HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3
+				" A31?NOT_RECORDED",
+			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
+			[NOW] = " HCS" S3 " A31?NOT_RECORDED",
 			[FIRST] = " HCS A0-16!CORRUPT B0-7!CORRUPT" F2 F3 " A31?NOT_RECORDED" S1
 				S2 S3 " A31?NOT_RECORDED",
 			[MIDDLE] = " HCS A9-16!CORRUPT" F2 F3 " A31?NOT_RECORDED" S1 S2 S3
@@ -410,14 +464,18 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: the second's head, and goes on", .to_files = damage_second_head, .goes_on = true,
+		.name = "damaged: the second's head, and goes on",
+		.to_files = damage_second_head, .goes_on = true,
 		.told = {
 			[OLDEST] = F1 " A16-24!CORRUPT B7-29!CORRUPT" F3 " A31?NOT_RECORDED" O1 O2
 				O3,
+			[AT_BEGIN] = F1 " A16-24!CORRUPT B7-29!CORRUPT" F3 " A31?NOT_RECORDED" O1
+				O2 O3,
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 " A16-24!CORRUPT B7-29!CORRUPT" F3
+				" A31?NOT_RECORDED" O1 O2 O3,
 			[AT_TIME] = F1 " A16-24!CORRUPT B7-29!CORRUPT" F3 " A31?NOT_RECORDED" O1
 				O2 O3,
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 " A16-24!CORRUPT B7-29!CORRUPT" F3
-				" A31?NOT_RECORDED" O1 O2 O3,
+			[NOW] = O3,
 			[FIRST] = F1 " A16-24!CORRUPT B7-29!CORRUPT" F3 " A31?NOT_RECORDED" O1 O2
 				O3,
 			[MIDDLE] = " HCS A5-16 A16-24!CORRUPT B12-29!CORRUPT" F3
@@ -435,14 +493,18 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: the second", .to_files = damage_second,
+		.name = "damaged: the second",
+		.to_files = damage_second,
 		.told = {
 			[OLDEST] = F1 F2 "!CORRUPT" F3 " A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
+			[AT_BEGIN] = F1 F2 "!CORRUPT" F3 " A31?NOT_RECORDED" S1 S2 S3
+				" A31?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 "!CORRUPT" F3 " A31?NOT_RECORDED"
+				S1 S2 S3 " A31?NOT_RECORDED",
 			[AT_TIME] = " HCS" F2 "!CORRUPT" F3 " A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 "!CORRUPT" F3 " A31?NOT_RECORDED"
-				S1 S2 S3 " A31?NOT_RECORDED",
+			[NOW] = " HCS" S3 " A31?NOT_RECORDED",
 			[FIRST] = F1 F2 "!CORRUPT" F3 " A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
 			[MIDDLE] = " HCS A5-16" F2 "!CORRUPT" F3 " A31?NOT_RECORDED" S1 S2 S3
@@ -460,13 +522,16 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: the first run's end", .to_files = damage_end_of_first_run, .is_renamed = true,
+		.name = "damaged: the first run's end",
+		.to_files = damage_end_of_first_run, .is_renamed = true,
 		.told = {
 			[OLDEST] = F1 F2 " A24-31 A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
+			[AT_BEGIN] = F1 F2 " A24-31 A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 " A24-31 A31?NOT_RECORDED" S1 S2
+				S3 " A31?NOT_RECORDED",
 			[AT_TIME] = " HCS" F2 " A24-31 A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 " A24-31 A31?NOT_RECORDED" S1 S2
-				S3 " A31?NOT_RECORDED",
+			[NOW] = " HCS" S3 " A31?NOT_RECORDED",
 			[FIRST] = F1 F2 " A24-31 A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
 			[MIDDLE] = " HCS A5-16" F2 " A24-31 A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
@@ -483,11 +548,14 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: a killed run's end, and goes on", .to_files = damage_end_of_first_run, .killed = true, .goes_on = true, .is_renamed = true,
+		.name = "damaged: a killed run's end, and goes on",
+		.to_files = damage_end_of_first_run, .killed = true, .goes_on = true, .is_renamed = true,
 		.told = {
 			[OLDEST] = F1 F2 " A24-31 A31?RESTART" O1 O2 O3,
+			[AT_BEGIN] = F1 F2 " A24-31 A31?RESTART" O1 O2 O3,
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 " A24-31 A31?RESTART" O1 O2 O3,
 			[AT_TIME] = " HCS" F2 " A24-31 A31?RESTART" O1 O2 O3,
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 " A24-31 A31?RESTART" O1 O2 O3,
+			[NOW] = O3,
 			[FIRST] = F1 F2 " A24-31 A31?RESTART" O1 O2 O3,
 			[MIDDLE] = " HCS A5-16" F2 " A24-31 A31?RESTART" O1 O2 O3,
 			[ONE_RING] = " HCS B0-7 A5-16" F2 " A24-31 A31?RESTART" O1 O2 O3,
@@ -501,14 +569,18 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: the second run's head", .to_files = damage_head_of_second_run,
+		.name = "damaged: the second run's head",
+		.to_files = damage_head_of_second_run,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED HCS A16?CORRUPT" S2 S3
 				" A31?NOT_RECORDED",
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED HCS A16?CORRUPT" S2 S3
+				" A31?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3
+				" A31?NOT_RECORDED HCS A16?CORRUPT" S2 S3 " A31?NOT_RECORDED",
 			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED HCS A16?CORRUPT" S2 S3
 				" A31?NOT_RECORDED",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3
-				" A31?NOT_RECORDED HCS A16?CORRUPT" S2 S3 " A31?NOT_RECORDED",
+			[NOW] = " HCS" S3 " A31?NOT_RECORDED",
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED HCS A16?CORRUPT" S2 S3
 				" A31?NOT_RECORDED",
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED HCS A16?CORRUPT" S2 S3
@@ -528,12 +600,15 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: the second run's head, and goes on", .to_files = damage_head_of_second_run, .goes_on = true,
+		.name = "damaged: the second run's head, and goes on",
+		.to_files = damage_head_of_second_run, .goes_on = true,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED a16?CORRUPT" O2 O3,
-			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED a16?CORRUPT" O2 O3,
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED a16?CORRUPT" O2 O3,
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3
 				" A31?NOT_RECORDED a16?CORRUPT" O2 O3,
+			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED a16?CORRUPT" O2 O3,
+			[NOW] = O3,
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED a16?CORRUPT" O2 O3,
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED a16?CORRUPT" O2 O3,
 			[ONE_RING] = " HCS B0-7 A5-16" F2 F3 " A31?NOT_RECORDED a16?CORRUPT" O2 O3,
@@ -548,11 +623,14 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: all heads", .to_files = damage_all_heads,
+		.name = "damaged: all heads",
+		.to_files = damage_all_heads,
 		.told = {
 			[OLDEST] = " A0?CORRUPT",
+			[AT_BEGIN] = " A0?CORRUPT A0?CORRUPT",
+			[JUST_BEFORE] = " A0?CORRUPT A0?CORRUPT",
 			[AT_TIME] = " A0?CORRUPT A0?CORRUPT",
-			[LONG_BEFORE] = " A0?CORRUPT A0?CORRUPT",
+			[NOW] = " A0?CORRUPT A0?CORRUPT",
 			[FIRST] = " A0?OTHER_EPOCH A0?CORRUPT",
 			[MIDDLE] = " A0?OTHER_EPOCH A0?CORRUPT",
 			[ONE_RING] = " A0?OTHER_EPOCH A0?CORRUPT",
@@ -566,13 +644,16 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: the newest", .to_files = damage_newest, .is_renamed = true,
+		.name = "damaged: the newest",
+		.to_files = damage_newest, .is_renamed = true,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 " A24?CORRUPT A24?CORRUPT",
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 " A24?CORRUPT A24?CORRUPT",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2
+				" A24?CORRUPT A24?CORRUPT",
 			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2
 				" A24?CORRUPT A24?CORRUPT",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2
-				" A24?CORRUPT A24?CORRUPT",
+			[NOW] = " HCS" S2 " A24?CORRUPT A24?CORRUPT",
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 " A24?CORRUPT A24?CORRUPT",
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED" S1 S2
 				" A24?CORRUPT A24?CORRUPT",
@@ -589,11 +670,14 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "damaged: the newest, and goes on", .to_files = damage_newest, .goes_on = true, .is_renamed = true,
+		.name = "damaged: the newest, and goes on",
+		.to_files = damage_newest, .goes_on = true, .is_renamed = true,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
 			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" O1 O2,
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
+			[NOW] = O2,
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED" O1 O2,
 			[ONE_RING] = " HCS B0-7 A5-16" F2 F3 " A31?NOT_RECORDED" O1 O2,
@@ -607,12 +691,15 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "torn: the last frame", .to_files = tear_last_frame,
+		.name = "torn: the last frame",
+		.to_files = tear_last_frame,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 " A24-31 A31?RESTART",
-			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 " A24-31 A31?RESTART",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 " A24-31 A31?RESTART",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2
 				" A24-31 A31?RESTART",
+			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 " A24-31 A31?RESTART",
+			[NOW] = " HCS A24-31 A31?RESTART",
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 " A24-31 A31?RESTART",
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED" S1 S2
 				" A24-31 A31?RESTART",
@@ -629,12 +716,15 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "torn: the last frame, and goes on", .to_files = tear_last_frame, .goes_on = true,
+		.name = "torn: the last frame, and goes on",
+		.to_files = tear_last_frame, .goes_on = true,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED" O1 O2 " a24-31",
-			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" O1 O2 " a24-31",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" O1 O2
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED" O1 O2 " a24-31",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" O1 O2
 				" a24-31",
+			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" O1 O2 " a24-31",
+			[NOW] = " a24-31",
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED" O1 O2 " a24-31",
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED" O1 O2 " a24-31",
 			[ONE_RING] = " HCS B0-7 A5-16" F2 F3 " A31?NOT_RECORDED" O1 O2 " a24-31",
@@ -648,12 +738,15 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "torn: the last head", .to_files = tear_head,
+		.name = "torn: the last head",
+		.to_files = tear_head,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 " A24?CORRUPT",
-			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 " A24?CORRUPT",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 " A24?CORRUPT",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2
 				" A24?CORRUPT",
+			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 " A24?CORRUPT",
+			[NOW] = " HCS" S2 " A24?CORRUPT",
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 " A24?CORRUPT",
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED" S1 S2 " A24?CORRUPT",
 			[ONE_RING] = " HCS B0-7 A5-16" F2 F3 " A31?NOT_RECORDED" S1 S2
@@ -669,11 +762,14 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "torn: the last head, and goes on", .to_files = tear_head, .goes_on = true,
+		.name = "torn: the last head, and goes on",
+		.to_files = tear_head, .goes_on = true,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
 			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" O1 O2,
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
+			[NOW] = O2,
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED" O1 O2,
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED" O1 O2,
 			[ONE_RING] = " HCS B0-7 A5-16" F2 F3 " A31?NOT_RECORDED" O1 O2,
@@ -687,12 +783,59 @@ static const struct happened all_that_happens[] = {
 		},
 	},
 	{
-		.name = "there twice", .to_files = leave_twice,
+		.name = "exchanged: the second and the third",
+		.to_files = exchange,
+		.told = {
+			[OLDEST] = S1 " A16?CORRUPT" S1 S2 S3 " A31?NOT_RECORDED",
+			[AT_BEGIN] = S1 " A16?CORRUPT" S1 S2 S3 " A31?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" S1 " A16?CORRUPT" S1 S2 S3
+				" A31?NOT_RECORDED",
+			[AT_TIME] = S1 " A16?CORRUPT" S1 S2 S3 " A31?NOT_RECORDED",
+			[NOW] = " HCS" S3 " A31?NOT_RECORDED",
+			[FIRST] = S1 " A16?CORRUPT" S1 S2 S3 " A31?NOT_RECORDED",
+			[MIDDLE] = " HCS A5-16 A16?CORRUPT" S1 S2 S3 " A31?NOT_RECORDED",
+			[ONE_RING] = " HCS B0-7 A5-16 A16?CORRUPT" S1 S2 S3 " A31?NOT_RECORDED",
+			[WHOLE] = " HCS A31?CORRUPT" S1 S2 S3 " A31?NOT_RECORDED",
+			[BEYOND] = " HCS A40?CORRUPT" S1 S2 S3 " A31?NOT_RECORDED",
+			[SECOND] = " HCS" S2 S3 " A31?NOT_RECORDED",
+			[SECOND_WHOLE] = " HCS w6.0 A31?NOT_RECORDED",
+			[OURS] = "",
+			[UNKNOWN] = " A0?OTHER_EPOCH" S1 " A16?CORRUPT" S1 S2 S3
+				" A31?NOT_RECORDED",
+			[FOUND] = "a0 b0 aside 2 missing 0: 1.seg 2.bad 3.bad 4.seg 5.seg 6.seg",
+		},
+	},
+	{
+		.name = "exchanged, and goes on",
+		.to_files = exchange, .goes_on = true,
+		.told = {
+			[OLDEST] = S1 " A16?CORRUPT" O1 O2 O3,
+			[AT_BEGIN] = S1 " A16?CORRUPT" O1 O2 O3,
+			[JUST_BEFORE] = " A0?NOT_RECORDED" S1 " A16?CORRUPT" O1 O2 O3,
+			[AT_TIME] = S1 " A16?CORRUPT" O1 O2 O3,
+			[NOW] = O3,
+			[FIRST] = S1 " A16?CORRUPT" O1 O2 O3,
+			[MIDDLE] = " HCS A5-16 A16?CORRUPT" O1 O2 O3,
+			[ONE_RING] = " HCS B0-7 A5-16 A16?CORRUPT" O1 O2 O3,
+			[WHOLE] = " HCS A31?CORRUPT" O1 O2 O3,
+			[BEYOND] = " HCS A40?CORRUPT" O1 O2 O3,
+			[SECOND] = O2 O3,
+			[SECOND_WHOLE] = "",
+			[OURS] = O1 O2 O3,
+			[UNKNOWN] = " A0?OTHER_EPOCH" S1 " A16?CORRUPT" O1 O2 O3,
+			[FOUND] = "a31 b29 aside 2 missing 0: 1.seg 2.bad 3.bad 4.seg 5.seg 6.seg",
+		},
+	},
+	{
+		.name = "there twice",
+		.to_files = leave_twice,
 		.told = {
 			[OLDEST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
-			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
-			[LONG_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3
+			[AT_BEGIN] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
+			[JUST_BEFORE] = " A0?NOT_RECORDED" F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
+			[AT_TIME] = " HCS" F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
+			[NOW] = " HCS" S3 " A31?NOT_RECORDED",
 			[FIRST] = F1 F2 F3 " A31?NOT_RECORDED" S1 S2 S3 " A31?NOT_RECORDED",
 			[MIDDLE] = " HCS A5-16" F2 F3 " A31?NOT_RECORDED" S1 S2 S3
 				" A31?NOT_RECORDED",
@@ -729,12 +872,12 @@ static void set_place(unsigned which, const struct spool_run *run, struct spool_
 	struct cursor *cursor;
 
 	*place = (struct spool_place){0};
-	if (which == AT_TIME)
-		place->realtime_ns = begun_ns + 1500000000 + run_realtime_ns;
-	if (which == LONG_BEFORE)
-		place->realtime_ns = 1;
-	if (which <= LONG_BEFORE)
+	if (which < FIRST) {
+		const uint64_t time_ns[FIRST] = {0, begun_ns, begun_ns - 1, begun_ns + 1500000000, run_now_ns};
+
+		place->realtime_ns = time_ns[which] ? time_ns[which] + run_realtime_ns : 0;
 		return;
+	}
 	cursor = run_cursor(which == OURS ? run->config.run.epoch : at[which].epoch, at[which].seq);
 	if (which == ONE_RING)
 		cursor->n = 1;
@@ -747,6 +890,7 @@ static void make(struct spool_run *run, const struct happened *happened)
 	begun_ns = run_now_ns;
 	run->config.segment_bytes = 1000;
 	run_open(run);
+	spool_set_recorded(run->spool, begun_ns + run_realtime_ns);
 	run_script(run, FRAMES);
 	if (happened->killed)
 		faulty.cut_at = faulty.operations;
@@ -764,8 +908,67 @@ static void make(struct spool_run *run, const struct happened *happened)
 		run->config.run.epoch++;
 }
 
+static const uint8_t *body_at(struct spool_run *run, const struct faulty_file *file, size_t *at, uint8_t type,
+			      struct frame_header *header)
+{
+	static uint8_t raw[FRAME_RAW_BYTES_MAX];
+	const uint8_t *body;
+
+	assert_int_equal(frame_parse_header(file->bytes + *at, file->n - *at, sizeof(raw), header), FRAME_OK);
+	assert_int_equal(header->type, type);
+	assert_int_equal(frame_open(run->codec, file->bytes + *at, header, raw, &body), FRAME_OK);
+	*at += FRAME_HEADER_BYTES + header->body_bytes;
+	return body;
+}
+
+/* How it begins: what is the same of each is compared here. */
+static void say_head(struct spool_run *run, const struct faulty_file *file, struct told *found)
+{
+	struct frame_header header;
+	size_t at = 0;
+	const uint8_t *body = body_at(run, file, &at, FRAME_SEGMENT_HEAD, &header);
+	Ringtail__V1__SegmentHead *head = ringtail__v1__segment_head__unpack(NULL, header.raw_bytes, body);
+	Ringtail__V1__Subscribed *subscribed;
+
+	assert_non_null(head);
+	assert_string_equal(head->spool, "run");
+	assert_int_equal(head->boot_id.len, sizeof(run_boot_id));
+	assert_memory_equal(head->boot_id.data, run_boot_id, sizeof(run_boot_id));
+	assert_true(head->n_probe == 1 && strcmp(head->probe[0], "syscall:read:call") == 0);
+	assert_string_equal(head->filter, "pid == 1");
+	assert_true(head->n_flag == 2 && head->flag[0] == 1 && head->flag[1] == 3);
+	assert_true(head->for_consumers);
+	say(found, " %llu/%llu%s@%.1f-%.1f", (unsigned long long)head->sequence,
+	    (unsigned long long)(head->epoch - RUN_EPOCH), head->begins_record ? "+" : "",
+	    ((double)head->whole_realtime_ns - (double)(begun_ns + run_realtime_ns)) / NS_PER_S,
+	    ((double)head->realtime_ns - (double)(begun_ns + run_realtime_ns)) / NS_PER_S);
+	body_at(run, file, &at, FRAME_SERVER_HELLO, &header);
+	body_at(run, file, &at, FRAME_CATALOG, &header);
+	body = body_at(run, file, &at, FRAME_SUBSCRIBED, &header);
+	subscribed = ringtail__v1__subscribed__unpack(NULL, header.raw_bytes, body);
+	assert_non_null(subscribed);
+	assert_true(subscribed->resumed && subscribed->start->epoch == head->epoch);
+	assert_memory_equal(subscribed->start->boot_id.data, run_boot_id, sizeof(run_boot_id));
+	for (size_t i = 0; i < subscribed->start->n_position; i++)
+		say(found, "%c%llu", subscribed->start->position[i]->cpu == run_cpu_of[0] ? 'a' : 'b',
+		    (unsigned long long)subscribed->start->position[i]->seq);
+	ringtail__v1__subscribed__free_unpacked(subscribed, NULL);
+	ringtail__v1__segment_head__free_unpacked(head, NULL);
+}
+
+/* It says itself what it holds, whoever ended it. */
+static void check_end(struct spool_run *run, const struct faulty_file *file)
+{
+	struct strict strict = {.codec = run->codec};
+	size_t at;
+
+	assert_true(segment_find_end(file->bytes, file->n, &at));
+	strict_read(&strict, file->bytes, file->n);
+	assert_int_equal(strict.wrong_ends, 0);
+}
+
 /* Opens it; what of it is durable, and what its files are called then. */
-static void open_again(struct spool_run *run, struct told *found)
+static void open_again(struct spool_run *run, const struct happened *happened, struct told *found)
 {
 	static const char *const suffix[] = {"seg", "open", "bad"};
 	uint64_t aside = counter_read(COUNTER_spool_set_aside), missing = counter_read(COUNTER_spool_missing);
@@ -782,9 +985,11 @@ static void open_again(struct spool_run *run, struct told *found)
 		for (unsigned j = 0; j < 3; j++) {
 			if (!segment(i, suffix[j]))
 				continue;
-			say(found, " %u.%s", i, suffix[j]);
 			bytes += faulty.file[segment(i, suffix[j])->file].n;
 			n++;
+			say(found, " %u.%s", i, suffix[j]);
+			if (j == 0 && !happened->is_renamed)
+				check_end(run, &faulty.file[segment(i, suffix[j])->file]);
 		}
 	}
 	assert_int_equal(stat.bytes, bytes);
@@ -810,7 +1015,7 @@ static void asked(const struct happened *happened, unsigned which, size_t bytes)
 	struct told found;
 
 	make(&run, happened);
-	open_again(&run, &found);
+	open_again(&run, happened, &found);
 	set_place(which, &run, &place);
 	ask(&run, &place, bytes);
 	is_told(happened, which, told.text);
@@ -867,7 +1072,7 @@ static bool fails_when_read(const struct happened *happened, bool memory, unsign
 	bool failed;
 
 	make(&run, happened);
-	open_again(&run, &found);
+	open_again(&run, happened, &found);
 	set_place(ONE_RING, &run, &place);
 	begin_asking(&run, &place);
 	fail_once(memory, n);
@@ -919,11 +1124,63 @@ static void though_something_fails_once(void **state)
 	}
 }
 
+/* Each of six segments says whose it is, since when, and where it begins. */
+static void say_where_they_begin(void **state)
+{
+	static const struct happened nothing_happened = {.to_files = nothing};
+	struct told found = {0};
+	struct spool_run run;
+
+	(void)state;
+	make(&run, &nothing_happened);
+	for (unsigned i = 1; i <= SEGMENTS; i++)
+		say_head(&run, file_of(i), &found);
+	assert_string_equal(found.text, " 1/0+@0.0-0.3 2/0@1.5-1.5a16b7 3/0@2.7-2.7a24b29"
+			    " 4/1+@3.3-3.3 5/1@4.5-4.5a16b7 6/1@5.7-5.7a24b29");
+	end(&run);
+}
+
+/* Segments of a multiple of what is read from the disk at a time, whole and torn. */
+static void are_longer_than_what_is_read_at_once(void **state)
+{
+	(void)state;
+	for (unsigned torn = 0; torn < 2; torn++) {
+		struct spool_stat stat;
+		struct spool_run run;
+		uint64_t lost;
+
+		begin(&run);
+		run.config.segment_bytes = 6 << 20;
+		run.config.size_bytes = 64 << 20;
+		run_open(&run);
+		for (unsigned i = 0; i < 20; i++) {
+			spool_append(run.spool, large_batch(&run, i % 2, 300000 + i * 10007));
+			disk_thread_settle(run.thread);
+		}
+		if (torn)
+			faulty.cut_at = faulty.operations;
+		run_close(&run);
+		if (torn)
+			faulty_disk_cut(&faulty, FAULTY_KILL);
+		run_open(&run);
+		run_read(&run, &back);
+		assert_int_equal(back.there, produced(&run));
+		assert_int_equal(back.lost, 0);
+		for (unsigned i = 1; segment(i, "seg"); i++)
+			check_end(&run, &faulty.file[segment(i, "seg")->file]);
+		run_check_ledger(&run, &stat, &lost);
+		assert_int_equal(stat.set_aside, 0);
+		end(&run);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_at_once),
 		cmocka_unit_test(as_little_as_possible_at_a_time),
+		cmocka_unit_test(say_where_they_begin),
+		cmocka_unit_test(are_longer_than_what_is_read_at_once),
 		cmocka_unit_test(though_something_fails_once),
 	};
 

@@ -75,6 +75,7 @@ static void end(struct spool_run *run)
 			      (unsigned long long)strict.events, strict.watermarks, strict.gaps);
 	assert_int_equal(strict.residual, 0);
 	assert_int_equal(strict.holes, 0);
+	assert_int_equal(strict.wrong_ends, 0);
 	for (unsigned i = 0; i < RUN_RINGS; i++) {
 		const struct strict_ring *ring = strict_find(&strict, run_cpu_of[i]);
 
