@@ -1,0 +1,301 @@
+/*
+ * Which segments of a spool go: once they are acknowledged, once nobody needs them, once they are too old; and
+ * how much is behind a place that is acknowledged.
+ *
+ * A layout has a letter for each segment: c holds what is for consumers alone, a what is always on, x is of
+ * an earlier run of the rings and for consumers, y of that and always on, u cannot be read (and was for
+ * consumers). What is left is told by their places in it.
+ */
+#include "tests/unit/daemon/spool_in_memory.h"
+
+#define SEGMENTS_MAX	12u
+
+static uint64_t ends[SEGMENTS_MAX][RUN_RINGS];	/* where each segment ends */
+
+/* What one daemon records and seals. */
+static void fill_segment(struct spool_run *run, unsigned i, bool always_on)
+{
+	run_open(run);
+	spool_set_always_on(run->spool, always_on);
+	for (unsigned ring = 0; ring < RUN_RINGS; ring++) {
+		run_now_ns += 300000000;
+		spool_append(run->spool, run_batch(run, ring, 5 + i % 3, i % 2));
+		disk_thread_settle(run->thread);
+	}
+	memcpy(ends[i], run->seq, sizeof(ends[i]));
+	run_close(run);
+}
+
+static void make(struct spool_run *run, const char *layout)
+{
+	size_t earlier = strcspn(layout, "ca");
+
+	begin(run);
+	run->config.segment_bytes = 1 << 20;
+	for (unsigned i = 0; layout[i]; i++) {
+		if (i == earlier) {
+			run->config.run.epoch++;
+			memset(run->seq, 0, sizeof(run->seq));
+		}
+		fill_segment(run, i, strchr("ay", layout[i]));
+	}
+	if (!layout[earlier]) {
+		run->config.run.epoch++;
+		memset(run->seq, 0, sizeof(run->seq));
+	}
+	for (unsigned i = 0; layout[i]; i++)
+		if (layout[i] == 'u')
+			faulty.file[segment(i + 1, "seg")->file].bytes[30] ^= 0x10;
+	run_open(run);
+}
+
+/* Those that are there, in order. */
+static const char *left(const struct spool_run *run, const char *layout)
+{
+	static char text[SEGMENTS_MAX + 1];
+	struct spool_stat stat;
+	uint64_t bytes = 0, n = 0;
+
+	for (unsigned i = 0; layout[i]; i++) {
+		const struct faulty_name *name = segment(i + 1, layout[i] == 'u' ? "bad" : "seg");
+
+		if (!name)
+			continue;
+		text[n++] = layout[i];
+		bytes += faulty.file[name->file].n;
+	}
+	text[n] = '\0';
+	if (run->spool) {
+		spool_stat(run->spool, &stat);
+		assert_int_equal(stat.segments, n);
+		assert_int_equal(stat.bytes, bytes);
+	}
+	return text;
+}
+
+static void expect_left(const struct spool_run *run, const char *layout, const char *when, unsigned gone)
+{
+	const char *is = left(run, layout);
+
+	if (strcmp(is, layout + gone) != 0)
+		fail_msg("of %s, %s: `%s` is left, and not `%s`", layout, when, is, layout + gone);
+}
+
+/* With an always-on one, what is directly before it and cannot be read stays, for it may have been, too. */
+static unsigned before_always_on(const char *layout, unsigned n, const char *passed_over)
+{
+	bool stays = layout[n];
+
+	while (stays && n && strchr(passed_over, layout[n - 1]))
+		n--;
+	return n;
+}
+
+/* How many of the oldest go once the first `seen` are acknowledged. */
+static unsigned released(const char *layout, unsigned seen)
+{
+	unsigned n = 0;
+
+	while (layout[n] && !strchr("ay", layout[n]) && (layout[n] != 'c' || n < seen))
+		n++;
+	return layout[n] == 'c' ? n : before_always_on(layout, n, "xu");
+}
+
+static unsigned unneeded(const char *layout)
+{
+	return before_always_on(layout, (unsigned)strcspn(layout, "ay"), "u");
+}
+
+/* What the newest holds, a second ring less, or none: then it is needed still. */
+static void release_almost(struct spool_run *run, const char *layout, unsigned i, unsigned gone)
+{
+	uint64_t less[RUN_RINGS] = {ends[i][0], ends[i][1] - 1};
+	struct cursor *one = run_cursor(run->config.run.epoch, ends[i]);
+
+	run_release(run, run->config.run.epoch, less);
+	disk_thread_settle(run->thread);
+	expect_left(run, layout, "as one event is not acknowledged", gone);
+	one->n = 1;
+	spool_release(run->spool, one);
+	disk_thread_settle(run->thread);
+	expect_left(run, layout, "as one ring is not acknowledged", gone);
+	free(one);
+}
+
+static void check_released(const char *layout)
+{
+	struct spool_stat stat;
+	struct spool_run run;
+	unsigned gone = 0;
+
+	make(&run, layout);
+	expect_left(&run, layout, "at first", 0);
+	run_release(&run, RUN_EPOCH - 1, ends[0]);
+	disk_thread_settle(run.thread);
+	expect_left(&run, layout, "of a run that is not there", 0);
+	for (unsigned i = 0; layout[i]; i++) {
+		if (layout[i] != 'c')
+			continue;
+		if (released(layout, i) > gone)
+			gone = released(layout, i);
+		release_almost(&run, layout, i, gone);
+		if (released(layout, i + 1) > gone)
+			gone = released(layout, i + 1);
+		run_release(&run, run.config.run.epoch, ends[i]);
+		disk_thread_settle(run.thread);
+		expect_left(&run, layout, "acknowledged", gone);
+		spool_stat(run.spool, &stat);
+		assert_int_equal(stat.deleted, gone);
+	}
+	end(&run);
+}
+
+static void check_removed(const char *layout)
+{
+	struct spool_run run;
+
+	make(&run, layout);
+	spool_remove(run.spool);
+	run.spool = NULL;
+	disk_thread_settle(run.thread);
+	expect_left(&run, layout, "given up", unneeded(layout));
+	/* And a daemon that finds it goes on with that. */
+	run_open_spool(&run);
+	disk_thread_settle(run.thread);
+	assert_string_equal(left(&run, layout), layout + unneeded(layout));
+	end(&run);
+}
+
+/* ---- Every layout ----------------------------------------------------------------------------- */
+
+#define LETTERS	5u
+
+/* Those of earlier runs come first; false: this number is none. */
+static bool layout_of(unsigned number, char *layout)
+{
+	unsigned n = 0;
+
+	for (; number; number /= LETTERS + 1) {
+		unsigned digit = number % (LETTERS + 1);
+
+		if (!digit)
+			return false;
+		layout[n++] = "xyuca"[digit - 1];
+	}
+	layout[n] = '\0';
+	return n && !strpbrk(layout + strcspn(layout, "ca"), "xy");
+}
+
+static void each_layout(unsigned letters, void (*check)(const char *layout))
+{
+	unsigned numbers = 1, checked = 0;
+
+	for (unsigned i = 0; i < letters; i++)
+		numbers *= LETTERS + 1;
+	for (unsigned i = 1; i < numbers; i++) {
+		char layout[SEGMENTS_MAX + 1];
+
+		if (!layout_of(i, layout))
+			continue;
+		check(layout);
+		checked++;
+	}
+	assert_true(checked > letters * letters);
+}
+
+static void what_is_acknowledged(void **state)
+{
+	(void)state;
+	each_layout(4, check_released);
+	check_released("xxuccuacc");
+}
+
+static void what_nobody_needs(void **state)
+{
+	(void)state;
+	each_layout(4, check_removed);
+}
+
+/* ---- What is behind a place ------------------------------------------------------------------- */
+
+static uint64_t behind(const struct spool_run *run, uint64_t epoch, const uint64_t *seq)
+{
+	struct cursor *cursor = run_cursor(epoch, seq);
+	uint64_t bytes = spool_behind(run->spool, cursor);
+
+	free(cursor);
+	return bytes;
+}
+
+/* Of the segments from the i-th on. */
+static uint64_t bytes_from(const char *layout, unsigned i, const char *kinds)
+{
+	uint64_t bytes = 0;
+
+	for (; layout[i]; i++)
+		if (strchr(kinds, layout[i]))
+			bytes += faulty.file[segment(i + 1, "seg")->file].n;
+	return bytes;
+}
+
+static void check_behind(const char *layout)
+{
+	const uint64_t none[RUN_RINGS] = {0};
+	struct spool_stat before, stat;
+	struct spool_run run;
+	uint64_t open, ours;
+
+	make(&run, layout);
+	for (unsigned i = 0; layout[i]; i++) {
+		const uint64_t *start = i > strcspn(layout, "ca") ? ends[i - 1] : none;
+		uint64_t half[RUN_RINGS];
+
+		if (!strchr("ca", layout[i]))
+			continue;
+		for (unsigned j = 0; j < RUN_RINGS; j++)
+			half[j] = (start[j] + ends[i][j]) / 2;
+		ours = bytes_from(layout, i, "ca");
+		assert_int_equal(behind(&run, run.config.run.epoch, start), ours);
+		assert_in_range(behind(&run, run.config.run.epoch, half), bytes_from(layout, i + 1, "ca") + 1, ours - 1);
+	}
+	assert_int_equal(behind(&run, run.config.run.epoch, run.seq), 0);
+	ours = bytes_from(layout, 0, "ca");
+	/* Of a run that is not there, or from the beginning of the one before, all that came later. */
+	assert_int_equal(behind(&run, RUN_EPOCH - 1, none), ours + bytes_from(layout, 0, "xy"));
+	assert_int_equal(behind(&run, RUN_EPOCH, none),
+			 strpbrk(layout, "xy") || ours ? ours + bytes_from(layout, 0, "xy") : 0);
+	assert_int_equal(behind(&run, run.config.run.epoch + 1, none), 0);
+	if (strchr(layout + strcspn(layout, "ca"), 'u')) {
+		end(&run);
+		return;		/* what is written next begins with a gap */
+	}
+	/* And of the one that is being written, what is durable of it. */
+	spool_stat(run.spool, &before);
+	open = run.seq[0];
+	run_now_ns += 300000000;
+	spool_append(run.spool, run_batch(&run, 0, 4, 0));
+	disk_thread_settle(run.thread);
+	spool_stat(run.spool, &stat);
+	assert_true(stat.segments == before.segments + 1);
+	assert_int_equal(behind(&run, run.config.run.epoch, (uint64_t[]){open, run.seq[1]}), stat.bytes - before.bytes);
+	assert_int_equal(behind(&run, run.config.run.epoch, run.seq), 0);
+	end(&run);
+}
+
+static void what_is_behind_a_place(void **state)
+{
+	(void)state;
+	each_layout(3, check_behind);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_acknowledged),
+		cmocka_unit_test(what_nobody_needs),
+		cmocka_unit_test(what_is_behind_a_place),
+	};
+
+	run_quiet();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
