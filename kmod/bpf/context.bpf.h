@@ -260,7 +260,8 @@ verified_once bool context_find(const struct bpf_thread *slot, struct bpf_thread
 		return false;
 	task = context->task;
 	context->bare = false;
-	if (thread && thread->found == version) {
+	if (thread && read_once(thread->found) == version) {
+		ordered();
 		context->exe = thread->exe;
 		context->cgroup = thread->cgroup;
 		return true;
@@ -272,7 +273,7 @@ verified_once bool context_find(const struct bpf_thread *slot, struct bpf_thread
 	thread->cgroup = context->cgroup;
 	thread->found_task = task;
 	thread->found_start_ns = BPF_CORE_READ((struct task_struct *)task, start_time);
-	barrier();
+	ordered();
 	write_once(thread->found, version);
 	return true;
 }

@@ -260,6 +260,24 @@ struct pt_regs {
 #define outlined		static __attribute__((noinline))
 
 /*
+ * What stands before is seen by other CPUs before what stands behind, loads and stores alike, but for a
+ * store and a later load on x86. That keeps these in order by itself. BPF has no barrier; an atomic that
+ * returns what was there is one on Arm (CASAL, SWPAL, LDADDAL), wherever it points: here at our own stack. One
+ * that returns nothing (STADD) is not. tests/model/arm has the litmus tests.
+ */
+inlined void ordered(void)
+{
+#if !defined(__TARGET_ARCH_x86)
+	__u64 here = 0, *at = &here;
+
+	barrier_var(at);
+	here = __sync_fetch_and_add(at, 1);
+	barrier_var(here);
+#endif
+	barrier();
+}
+
+/*
  * The verifier goes through a static function again for every state that any caller calls it in,
  * and through a global one once. So what is long and seldom run is global where it can be: it takes
  * numbers and pointers to plain memory (which may be NULL for all the verifier knows) and returns a

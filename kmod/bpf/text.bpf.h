@@ -216,7 +216,7 @@ inlined bool text_write(const struct ring *ring, struct text *text, __u64 id)
 	to->bytes = bytes;
 	to->zero0 = 0;
 	bpf_probe_read_kernel(to->data, data_bytes, text->data);
-	barrier();
+	ordered();
 	if (read_once(text->id) != id || read_once(text->bytes) != bytes)
 		to->bytes = 0;
 	ring_commit(ring, &place, words_bytes, RT_PROBE_TEXT);

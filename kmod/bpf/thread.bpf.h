@@ -61,9 +61,13 @@ inlined struct bpf_thread *thread_slot(__u32 tid)
 	return &threads[tid & (THREAD_SLOTS - 1)];
 }
 
-/* From here on every ring must be told again who the thread is. */
+/*
+ * From here on every ring must be told again who the thread is. Partner: thread_introduce(), which reads
+ * `known` before it reads who the thread is: what has changed is there when the version is.
+ */
 inlined void thread_make_unknown(struct bpf_thread *thread)
 {
+	ordered();
 	for (__u32 i = 0; i < cpu_words && i < RT_CPUS_MAX / THREAD_KNOWN_CPUS; i++) {
 		__sync_fetch_and_add(&thread->known[i], 1ULL << 32);
 		__sync_fetch_and_and(&thread->known[i], ~0ULL << 32);
@@ -165,7 +169,7 @@ inlined void thread_rename(struct bpf_thread *thread, const char *name, bool by_
 	if (by_itself) {
 		bpf_probe_read_kernel_str(comm, sizeof(comm), name);
 		__builtin_memcpy(thread->comm, comm, sizeof(comm));
-		barrier();
+		ordered();
 	}
 	write_once(thread->renamed, by_itself);
 	write_once(thread->passed, 0);
@@ -269,7 +273,7 @@ verified_once bool thread_introduce(struct context *context, struct bpf_thread *
 	if (thread) {
 		word = &thread->known[cpu / THREAD_KNOWN_CPUS];
 		before = read_once(*word);
-		barrier();
+		ordered();
 		if (tid && read_once(thread->owner) != (__u64)task)
 			thread = NULL;
 	}

@@ -388,5 +388,10 @@ void rt_ring_commit(struct rt_ring *ring, const struct rt_reservation *reservati
 void rt_ring_lose(struct rt_ring *ring, enum rt_reserve refused)
 {
 	rt_ring_count(&ring->page->lost[refused - RT_RESERVE_LOST]);
+	/*
+	 * Pairs with the reader's acquire of lost_total: who sees a sum finds its reasons counted, and
+	 * what was reserved before it.
+	 */
+	smp_wmb();
 	rt_ring_count(&ring->page->lost_total);
 }
