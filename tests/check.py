@@ -396,7 +396,8 @@ def check_coverage(options, builds):
 
 
 def check_model(options, builds):
-    return [Job("spin model of the ring", ["sh", "tests/model/run.sh"])]
+    return [Job("spin model of the ring", ["sh", "tests/model/run.sh"]),
+            Job("memory order on Arm", [sys.executable, "tests/model/arm.py"])]
 
 
 def check_valgrind(options, builds):
