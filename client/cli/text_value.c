@@ -110,14 +110,17 @@ static void put_hex_bytes(struct out *out, const uint8_t *at, size_t bytes)
 	}
 }
 
+/* What of the printable ones is escaped: in quotes, those too. */
+#define QUOTED "\"\\\n\t\r"
+
 /* Bytes, with what is not printable escaped as C does. */
-static void put_escaped(struct out *out, const uint8_t *at, size_t n)
+static void put_escaped(struct out *out, const uint8_t *at, size_t n, const char *escaped)
 {
 	const uint8_t *end = at + n;
 	size_t bytes;
 
 	for (; at < end; at += bytes) {
-		static const char escaped[] = "\"\\\n\t\r", letter[] = "\"\\ntr";
+		static const char letter[] = QUOTED, shown[] = "\"\\ntr";
 		enum visible what;
 		const char *found;
 		uint32_t code;
@@ -131,7 +134,7 @@ static void put_escaped(struct out *out, const uint8_t *at, size_t n)
 		found = *at ? strchr(escaped, *at) : NULL;
 		if (found) {
 			out_char(out, '\\');
-			out_char(out, letter[found - escaped]);
+			out_char(out, shown[strchr(letter, *at) - letter]);
 		} else if (what == VISIBLE_SHOWN) {
 			out_bytes(out, (const char *)at, bytes);
 		} else {
@@ -143,7 +146,7 @@ static void put_escaped(struct out *out, const uint8_t *at, size_t n)
 static void text_string(struct out *out, const uint8_t *at, size_t n)
 {
 	out_char(out, '"');
-	put_escaped(out, at, n);
+	put_escaped(out, at, n, QUOTED);
 	out_char(out, '"');
 	if (n == STRING_BYTES_MAX)
 		out_literal(out, "...");	/* it was cut */
@@ -166,7 +169,7 @@ void text_file(struct out *out, const struct ringtail_item *event, unsigned fiel
 	if (!file)
 		return;
 	out_char(out, '<');
-	put_escaped(out, file->text, file->text_bytes);
+	put_escaped(out, file->text, file->text_bytes, QUOTED);
 	if (file->text_bytes == STRING_BYTES_MAX)
 		out_literal(out, "...");
 	out_char(out, '>');
@@ -239,6 +242,16 @@ static void put_bytes(struct out *out, const struct ringtail_item *event, unsign
 		out_literal(out, "...");
 }
 
+/* What an address stands for that is no buffer, with its own quotes where it has any. */
+static bool is_structure(const struct ringtail_field *field)
+{
+	const char *star = strchr(field->c_type, '*');
+
+	return field->type == RINGTAIL_HEX && star &&
+	       (strchr(star + 1, '*') || !(strstr(field->c_type, "char") || strstr(field->c_type, "void") ||
+					   strstr(field->c_type, "linux_dirent")));
+}
+
 void text_value(struct out *out, const struct ringtail_item *event, unsigned number)
 {
 	const struct ringtail_field *field = &event->probe->field[number];
@@ -249,6 +262,10 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 
 	if (field->type == RINGTAIL_TEXT || field->type == RINGTAIL_BYTES) {
 		put_bytes(out, event, number);
+		return;
+	}
+	if (string && is_structure(field)) {
+		put_escaped(out, string->text, string->text_bytes, "\n\t\r");
 		return;
 	}
 	if (string && field->type != RINGTAIL_FD && field->type != RINGTAIL_RESULT) {
@@ -268,7 +285,9 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 		out_i64(out, (int64_t)value);
 		return;
 	case RINGTAIL_HEX:
-		if (value)
+		if (strchr(field->c_type, '*'))
+			address(out, value);
+		else if (value)
 			out_hex(out, value);
 		else
 			out_char(out, '0');

@@ -8,6 +8,7 @@
 #include "proto/batch_encode.h"
 #include "query/file_text.h"
 #include "query/socket_text.h"
+#include "query/structure_text.h"
 
 /* Attempts for whose frame there was no memory: they go on as a gap once there is. */
 struct owed {
@@ -172,7 +173,9 @@ bool batcher_wants_text(const struct batcher_spec *spec, uint16_t probe, const s
 {
 	uint32_t flag = probe_text_flag(info, field);
 
-	return spec->flags & flag || (flag == RT_FLAG_STRINGS && spec->file_strings) ||
+	bool of_file = flag == RT_FLAG_STRINGS && !(field < 32 && info->structure_fields >> field & 1);
+
+	return spec->flags & flag || (of_file && spec->file_strings) ||
 	       probe == RT_PROBE_SCHED_EXEC || probe == RT_PROBE_PROCESS_MAP ||
 	       probe >= RT_PROBE_MADE;
 }
@@ -198,6 +201,16 @@ static bool encode_file(struct batcher *batcher, const struct probe_info *info,
 					     bytes < STRING_BYTES_MAX ? bytes : STRING_BYTES_MAX);
 }
 
+static bool encode_structure(struct batcher *batcher, const struct probe_info *info,
+			     const struct rt_attachment *attachment)
+{
+	struct structure_text text;
+
+	structure_text_of(&text, attachment->data, attachment->bytes);
+	return !text.bytes || batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
+						  text.at, text.bytes);
+}
+
 static bool encode_attachment(struct batcher *batcher, uint16_t probe,
 			      const struct probe_info *info,
 			      const struct rt_attachment *attachment)
@@ -217,6 +230,8 @@ static bool encode_attachment(struct batcher *batcher, uint16_t probe,
 		return encode_address(batcher, info, attachment);
 	case RT_ATTACH_FILE:
 		return encode_file(batcher, info, attachment);
+	case RT_ATTACH_STRUCTURE:
+		return encode_structure(batcher, info, attachment);
 	case RT_ATTACH_KSTACK:
 	case RT_ATTACH_USTACK:
 		if (!(batcher->config.spec->flags & (attachment->kind == RT_ATTACH_KSTACK

@@ -13,6 +13,7 @@
 #include "query/glob.h"
 #include "query/probe_set.h"
 #include "query/socket_text.h"
+#include "query/structure_text.h"
 
 #define REDACTED_BYTES (sizeof(REDACTED_TEXT) - 1)
 
@@ -386,7 +387,8 @@ static const struct rt_attachment *next_attachment(const uint8_t **at, const uin
 static bool is_text(const struct rt_attachment *attachment)
 {
 	return attachment->kind == RT_ATTACH_STRING || attachment->kind == RT_ATTACH_SOCKADDR ||
-	       attachment->kind == RT_ATTACH_FILE || attachment->kind == RT_ATTACH_DATA;
+	       attachment->kind == RT_ATTACH_FILE || attachment->kind == RT_ATTACH_DATA ||
+	       attachment->kind == RT_ATTACH_STRUCTURE;
 }
 
 static uint32_t field_of(const struct rt_attachment *attachment, const struct probe_info *info)
@@ -408,6 +410,20 @@ static enum cut cut_of_file(const struct rt_attachment *attachment)
 	return cut_of_path(path, attachment->bytes - RT_FILE_HEAD_BYTES, RT_FILE_PATH_BYTES_MAX);
 }
 
+/* As it is shown; and by itself each text within that somebody else wrote. */
+static bool hides_structure(const struct redaction *redaction, uint64_t rules,
+			    const struct rt_attachment *attachment)
+{
+	struct structure_string string;
+	struct structure_text text;
+
+	for (unsigned i = 0; structure_string_of(attachment->data, attachment->bytes, i, &string); i++)
+		if (hides(redaction, rules, string.at, string.bytes, string.cut ? CUT_END : CUT_NOWHERE))
+			return true;
+	structure_text_of(&text, attachment->data, attachment->bytes);
+	return hides(redaction, rules, text.at, text.bytes, text.cut ? CUT_END : CUT_NOWHERE);
+}
+
 static bool hides_attachment(const struct redaction *redaction, const struct row_field *field,
 			     const struct rt_attachment *attachment)
 {
@@ -418,6 +434,8 @@ static bool hides_attachment(const struct redaction *redaction, const struct row
 
 	if (!field->rules)
 		return false;
+	if (attachment->kind == RT_ATTACH_STRUCTURE)
+		return hides_structure(redaction, field->rules, attachment);
 	if (attachment->kind == RT_ATTACH_SOCKADDR) {
 		bytes = socket_text_of(address, text, bytes);
 		text = address;

@@ -4,6 +4,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* What points to bytes: a buffer, or a vector of them. */
+static bool is_buffer(const char *c_type)
+{
+	const char *star = strchr(c_type, '*');
+
+	return star && !strchr(star + 1, '*') &&
+	       (strstr(c_type, "char") || strstr(c_type, "void") || strstr(c_type, "struct iovec") ||
+		strstr(c_type, "msghdr") || strstr(c_type, "linux_dirent"));
+}
+
 int probe_table_add(struct probe_table *table, const Ringtail__V1__Probe *probe,
 		    struct error *error)
 {
@@ -24,8 +34,10 @@ int probe_table_add(struct probe_table *table, const Ringtail__V1__Probe *probe,
 			info->has_duration = true;
 		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_FD || type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT)
 			info->file_fields |= 1u << i;
-		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_HEX && strchr(probe->field[i]->c_type, '*'))
+		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_HEX && is_buffer(probe->field[i]->c_type))
 			info->data_fields |= 1u << i;
+		else if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_HEX && strchr(probe->field[i]->c_type, '*'))
+			info->structure_fields |= 1u << i;
 		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD &&
 		    info->thread_fields < PROBE_THREAD_FIELDS_MAX)
 			info->thread_field[info->thread_fields++] = (uint8_t)i;

@@ -124,6 +124,8 @@ static int load_skeleton(struct source *source, struct ringtail_bpf *skeleton,
 		return err;
 	skeleton->rodata->cgroups_v1 = host_has_cgroups_v1();
 	syscall_catalog_looks(source->catalog, (uint32_t *)skeleton->rodata->syscall_looks);
+	syscall_catalog_structures(source->catalog, (uint64_t *)skeleton->rodata->syscall_structures,
+				   (uint32_t *)skeleton->rodata->structure_bytes);
 	err = source->adopted ? reuse_objects(skeleton, &source->objects) : make_variables(skeleton);
 	if (!err)
 		err = ringtail_bpf__load(skeleton);
@@ -483,6 +485,8 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	uint8_t wishes[RT_PROBES_MADE_MAX] = {0};
 	int err;
 
+	if (next.flags & RT_FLAG_STRINGS)
+		next.flags |= REQUEST_STRUCTURES;
 	if (request->flags & SOURCE_FILE_STRINGS)
 		next.flags |= RT_FLAG_STRINGS;
 	if (request->clauses > RT_FILTER_CLAUSES_MAX)

@@ -118,6 +118,7 @@ static bool attachment_is_wanted(const struct source_request *request, uint16_t 
 	case RT_ATTACH_SOCKADDR:
 	case RT_ATTACH_FILE:
 	case RT_ATTACH_DATA:
+	case RT_ATTACH_STRUCTURE:
 		break;			/* a recording has its text */
 	}
 	return false;

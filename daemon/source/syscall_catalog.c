@@ -13,6 +13,7 @@
 #include "daemon/source/tracepoints.h"
 #include "kmod/bpf/request.h"
 #include "proto/limits.h"
+#include "query/structure_text.h"
 
 #define UNNAMED_BEYOND	64	/* numbers past the last named one that newer kernels may have */
 #define FORMAT_BYTES_MAX 8192	/* of events/syscalls/sys_enter_NAME/format */
@@ -380,8 +381,105 @@ static const struct look {
 	{"read", 1, LOOK_FILLED}, {"pread64", 1, LOOK_FILLED}, {"recvfrom", 1, LOOK_FILLED},
 	{"write", 1, 2}, {"pwrite64", 1, 2}, {"sendto", 1, 2},
 	{"readlink", 1, LOOK_FILLED}, {"readlinkat", 2, LOOK_FILLED},
-	{"getdents64", 1, LOOK_FILLED},
+	{"getdents64", 1, LOOK_FILLED}, {"getcwd", 0, LOOK_FILLED},
 };
+
+/* Whose structures are worth a look, in the order of a record: ONE, RESULT, or the argument that counts them. */
+#define ONE	STRUCTURE_COUNT_ONE
+#define RESULT	STRUCTURE_COUNT_RESULT
+#define FILLED	STRUCTURE_FILLED
+
+static const struct structure {
+	const char *name;
+	uint32_t arg, kind, count, how;
+} structures[] = {
+	{"nanosleep", 0, RT_STRUCTURE_TIMESPEC, ONE, 0},
+	{"clock_nanosleep", 2, RT_STRUCTURE_TIMESPEC, ONE, 0},
+	{"clock_gettime", 1, RT_STRUCTURE_TIMESPEC, ONE, FILLED},
+	{"clock_getres", 1, RT_STRUCTURE_TIMESPEC, ONE, FILLED},
+	{"clock_settime", 1, RT_STRUCTURE_TIMESPEC, ONE, 0},
+	{"futex", 3, RT_STRUCTURE_TIMESPEC, ONE, STRUCTURE_OF_FUTEX},
+	{"utimensat", 2, RT_STRUCTURE_TIMES, ONE, 0},
+	{"semtimedop", 3, RT_STRUCTURE_TIMESPEC, ONE, 0},
+	{"mq_timedsend", 4, RT_STRUCTURE_TIMESPEC, ONE, 0},
+	{"mq_timedreceive", 4, RT_STRUCTURE_TIMESPEC, ONE, 0},
+	{"recvmmsg", 4, RT_STRUCTURE_TIMESPEC_LEFT, ONE, 0},
+	{"gettimeofday", 0, RT_STRUCTURE_TIMEVAL, ONE, FILLED},
+	{"settimeofday", 0, RT_STRUCTURE_TIMEVAL, ONE, 0},
+	{"setitimer", 1, RT_STRUCTURE_ITIMERVAL, ONE, 0},
+	{"setitimer", 2, RT_STRUCTURE_ITIMERVAL, ONE, FILLED},
+	{"getitimer", 1, RT_STRUCTURE_ITIMERVAL, ONE, FILLED},
+	{"timerfd_settime", 2, RT_STRUCTURE_ITIMERSPEC, ONE, 0},
+	{"timerfd_settime", 3, RT_STRUCTURE_ITIMERSPEC, ONE, FILLED},
+	{"timerfd_gettime", 1, RT_STRUCTURE_ITIMERSPEC, ONE, FILLED},
+	{"timer_settime", 2, RT_STRUCTURE_ITIMERSPEC, ONE, 0},
+	{"timer_settime", 3, RT_STRUCTURE_ITIMERSPEC, ONE, FILLED},
+	{"timer_gettime", 1, RT_STRUCTURE_ITIMERSPEC, ONE, FILLED},
+	{"stat", 1, RT_STRUCTURE_STAT, ONE, FILLED},
+	{"lstat", 1, RT_STRUCTURE_STAT, ONE, FILLED},
+	{"fstat", 1, RT_STRUCTURE_STAT, ONE, FILLED},
+	{"newfstatat", 2, RT_STRUCTURE_STAT, ONE, FILLED},
+	{"statx", 4, RT_STRUCTURE_STATX, ONE, FILLED},
+	{"pipe", 0, RT_STRUCTURE_INTS, ONE, FILLED},
+	{"pipe2", 0, RT_STRUCTURE_INTS, ONE, FILLED},
+	{"socketpair", 3, RT_STRUCTURE_INTS, ONE, FILLED},
+	{"rt_sigprocmask", 1, RT_STRUCTURE_SIGSET, ONE, 0},
+	{"rt_sigprocmask", 2, RT_STRUCTURE_SIGSET, ONE, FILLED},
+	{"rt_sigsuspend", 0, RT_STRUCTURE_SIGSET, ONE, 0},
+	{"rt_sigpending", 0, RT_STRUCTURE_SIGSET, ONE, FILLED},
+	{"rt_sigtimedwait", 0, RT_STRUCTURE_SIGSET, ONE, 0},
+	{"rt_sigtimedwait", 1, RT_STRUCTURE_SIGINFO, ONE, FILLED},
+	{"rt_sigtimedwait", 2, RT_STRUCTURE_TIMESPEC, ONE, 0},
+	{"signalfd", 1, RT_STRUCTURE_SIGSET, ONE, 0},
+	{"signalfd4", 1, RT_STRUCTURE_SIGSET, ONE, 0},
+	{"rt_sigaction", 1, RT_STRUCTURE_SIGACTION, ONE, 0},
+	{"rt_sigaction", 2, RT_STRUCTURE_SIGACTION, ONE, FILLED},
+	{"sigaltstack", 0, RT_STRUCTURE_ALTSTACK, ONE, 0},
+	{"sigaltstack", 1, RT_STRUCTURE_ALTSTACK, ONE, FILLED},
+	{"poll", 0, RT_STRUCTURE_POLLFD, 1, 0},
+	{"ppoll", 0, RT_STRUCTURE_POLLFD, 1, 0},
+	{"ppoll", 2, RT_STRUCTURE_TIMESPEC_LEFT, ONE, 0},
+	{"ppoll", 3, RT_STRUCTURE_SIGSET, ONE, 0},
+	{"select", 1, RT_STRUCTURE_FDSET, 0, 0},
+	{"select", 2, RT_STRUCTURE_FDSET, 0, 0},
+	{"select", 3, RT_STRUCTURE_FDSET, 0, 0},
+	{"select", 4, RT_STRUCTURE_TIMEVAL_LEFT, ONE, 0},
+	{"pselect6", 1, RT_STRUCTURE_FDSET, 0, 0},
+	{"pselect6", 2, RT_STRUCTURE_FDSET, 0, 0},
+	{"pselect6", 3, RT_STRUCTURE_FDSET, 0, 0},
+	{"pselect6", 4, RT_STRUCTURE_TIMESPEC_LEFT, ONE, 0},
+	{"epoll_ctl", 3, RT_STRUCTURE_EPOLL_ONE, ONE, 0},
+	{"epoll_wait", 1, RT_STRUCTURE_EPOLL, RESULT, FILLED},
+	{"epoll_pwait", 1, RT_STRUCTURE_EPOLL, RESULT, FILLED},
+	{"epoll_pwait", 4, RT_STRUCTURE_SIGSET, ONE, 0},
+	{"epoll_pwait2", 1, RT_STRUCTURE_EPOLL, RESULT, FILLED},
+	{"epoll_pwait2", 3, RT_STRUCTURE_TIMESPEC, ONE, 0},
+	{"epoll_pwait2", 4, RT_STRUCTURE_SIGSET, ONE, 0},
+	{"getrlimit", 1, RT_STRUCTURE_RLIMIT, ONE, FILLED},
+	{"setrlimit", 1, RT_STRUCTURE_RLIMIT, ONE, 0},
+	{"prlimit64", 2, RT_STRUCTURE_RLIMIT, ONE, 0},
+	{"prlimit64", 3, RT_STRUCTURE_RLIMIT, ONE, FILLED},
+	{"getrusage", 1, RT_STRUCTURE_RUSAGE, ONE, FILLED},
+	{"wait4", 1, RT_STRUCTURE_STATUS, ONE, FILLED | STRUCTURE_OF_CHILD},
+	{"wait4", 3, RT_STRUCTURE_RUSAGE, ONE, FILLED | STRUCTURE_OF_CHILD},
+	{"waitid", 2, RT_STRUCTURE_SIGINFO, ONE, FILLED},
+	{"waitid", 4, RT_STRUCTURE_RUSAGE, ONE, FILLED},
+	{"uname", 0, RT_STRUCTURE_UTSNAME, ONE, FILLED},
+	{"clone3", 0, RT_STRUCTURE_CLONE, ONE, 0},
+	{"readv", 1, RT_STRUCTURE_IOVEC, 2, FILLED},
+	{"preadv", 1, RT_STRUCTURE_IOVEC, 2, FILLED},
+	{"preadv2", 1, RT_STRUCTURE_IOVEC, 2, FILLED},
+	{"writev", 1, RT_STRUCTURE_IOVEC, 2, 0},
+	{"pwritev", 1, RT_STRUCTURE_IOVEC, 2, 0},
+	{"pwritev2", 1, RT_STRUCTURE_IOVEC, 2, 0},
+	{"vmsplice", 1, RT_STRUCTURE_IOVEC, 2, 0},
+	{"sendmsg", 1, RT_STRUCTURE_MSGHDR, ONE, 0},
+	{"recvmsg", 1, RT_STRUCTURE_MSGHDR, ONE, FILLED},
+};
+
+#undef ONE
+#undef RESULT
+#undef FILLED
 
 /* Calls whose success is a descriptor of the caller's. */
 static const char *const opens[] = {
@@ -419,6 +517,35 @@ void syscall_catalog_looks(const Ringtail__V1__Catalog *catalog, uint32_t looks[
 		if (probe->id >= RT_PROBE_SYSCALL_CALL && probe->id < RT_PROBE_SYSCALL_CALL + RT_SYSCALLS_MAX)
 			looks[probe->id - RT_PROBE_SYSCALL_CALL] = look_at(probe);
 	}
+}
+
+static uint64_t structures_of(const char *name)
+{
+	uint64_t words = 0;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < sizeof(structures) / sizeof(structures[0]); i++) {
+		const struct structure *at = &structures[i];
+
+		if (strcmp(name, at->name) == 0 && n < STRUCTURES_PER_CALL)
+			words |= (uint64_t)(at->arg | at->how | at->count << STRUCTURE_COUNT_SHIFT |
+					    at->kind << STRUCTURE_KIND_SHIFT) << 16 * n++;
+	}
+	return words;
+}
+
+void syscall_catalog_structures(const Ringtail__V1__Catalog *catalog, uint64_t words[RT_SYSCALLS_MAX],
+				uint32_t bytes[RT_STRUCTURE_KINDS])
+{
+	memset(words, 0, RT_SYSCALLS_MAX * sizeof(words[0]));
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		if (probe->id >= RT_PROBE_SYSCALL_CALL && probe->id < RT_PROBE_SYSCALL_CALL + RT_SYSCALLS_MAX)
+			words[probe->id - RT_PROBE_SYSCALL_CALL] = structures_of(probe->function);
+	}
+	for (uint32_t kind = 0; kind < RT_STRUCTURE_KINDS; kind++)
+		bytes[kind] = structure_bytes_of(kind);
 }
 
 static int catalog_add_syscall(Ringtail__V1__Catalog *catalog, const struct syscall_number *call,

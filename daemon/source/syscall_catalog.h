@@ -41,6 +41,10 @@ Ringtail__V1__Probe *syscall_catalog_timer(const char *provider, const char *fun
 /* looks[number]: LOOK_* of kmod/bpf/request.h, of each system call of the catalog. */
 void syscall_catalog_looks(const Ringtail__V1__Catalog *catalog, uint32_t looks[RT_SYSCALLS_MAX]);
 
+/* structures[number]: STRUCTURE_* of kmod/bpf/request.h, of each system call; bytes[kind]: of one of that kind. */
+void syscall_catalog_structures(const Ringtail__V1__Catalog *catalog, uint64_t structures[RT_SYSCALLS_MAX],
+				uint32_t bytes[RT_STRUCTURE_KINDS]);
+
 /*
  * Fills arg[] for the system call that the headers call `name` and returns how many it has; if
  * tracefs does not know it, or is -1, six of them that say nothing.

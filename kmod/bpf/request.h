@@ -68,6 +68,28 @@
 #define LOOK_DATA		(1u << 15)	/* there is a buffer */
 
 /*
+ * And the structures that a call is given or fills in, 16 bits for each, if RT_FLAG_STRINGS asks (vectors, which
+ * have the bytes of a buffer with them: RT_FLAG_DATA).
+ *
+ *	 14    13    12     8 7      5    4      3  2 0
+ *	+-----+-----+--------+--------+--------+---+----+
+ *	|futex|child| kind   | count  | filled | . | arg|
+ *	+-----+-----+--------+--------+--------+---+----+
+ */
+#define STRUCTURES_PER_CALL	4
+#define STRUCTURE_ARG		7u
+#define STRUCTURE_FILLED	(1u << 4)	/* by the call, if it succeeds */
+#define STRUCTURE_COUNT_SHIFT	5		/* which argument says how many there are; or */
+#define STRUCTURE_COUNT_RESULT	6u		/* the call's result, */
+#define STRUCTURE_COUNT_ONE	7u		/* or there is one */
+#define STRUCTURE_KIND_SHIFT	8
+#define STRUCTURE_OF_CHILD	(1u << 13)	/* there is none if the result is 0 */
+#define STRUCTURE_OF_FUTEX	(1u << 14)	/* it depends on the operation in argument 1 */
+#define STRUCTURE_FUTEX_TIMED	(1u << 0 | 1u << 6 | 1u << 9 | 1u << 11 | 1u << 13)
+#define REQUEST_STRUCTURES	(1u << 29)	/* in flags: RT_FLAG_STRINGS, and not of files alone */
+#define structure_kind(word)	((word) >> STRUCTURE_KIND_SHIFT & 31)
+
+/*
  * A timer is a perf event on each CPU (a profile) or on one (an interval), to which the program is
  * attached with a cookie: the slot, and above it the attachment's number. One that is on its way out
  * still ticks for a moment, and its number is not the timer's any more.
@@ -90,7 +112,7 @@ struct request_timer {
 struct bpf_request {
 	__u32 generation;
 	__u32 syscalls_since;	/* entries of an older generation missed their return */
-	__u32 flags;		/* RT_FLAG_* */
+	__u32 flags;		/* RT_FLAG_*, REQUEST_STRUCTURES */
 	__u32 sees_entries;	/* sys_enter is attached, so that it does the counting */
 	__u32 clauses;
 	__u32 sched;		/* bit i: RT_PROBE_SCHED_SWITCH + i */

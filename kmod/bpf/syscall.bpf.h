@@ -17,6 +17,7 @@
 #include "attach.bpf.h"
 #include "event.bpf.h"
 #include "file.bpf.h"
+#include "structure.bpf.h"
 
 /*
  * What an exec will have overwritten by the time it returns. Its file name is read at the entry; if
@@ -28,6 +29,7 @@ struct exec_call {
 	__u32 strings_wanted;		/* a bit for each argument */
 	__u32 zero0;
 	struct attach strings;
+	struct structure_argv argv;
 };
 
 struct {
@@ -160,6 +162,19 @@ outlined struct attach *syscall_attach(void *ctx, __u32 nr, __u32 flags, __u32 w
 	return attach;
 }
 
+/* What a call was given and has filled in, once it has returned. */
+outlined void syscall_attach_structures(void *ctx, struct attach *attach, __u32 nr, __u32 flags, __u32 word)
+{
+	const struct pt_regs *regs = *(struct pt_regs **)ctx;
+	struct attach_args args = {};
+
+	if (!attach || !syscall_structure_words(nr))
+		return;
+	syscall_args_copy(args.arg, regs, word);
+	syscall_count_faults(attach_structures(attach, &args, flags, syscall_structure_words(nr),
+					       ((__s64 *)ctx)[1]));
+}
+
 /* ---- entry ---------------------------------------------------------------------------------- */
 
 outlined bool syscall_save_exec(const struct pt_regs *regs, __u32 flags, __u32 word)
@@ -173,6 +188,11 @@ outlined bool syscall_save_exec(const struct pt_regs *regs, __u32 flags, __u32 w
 	exec->strings.bytes = 0;
 	exec->strings_wanted = flags & RT_FLAG_STRINGS ? syscall_strings(word) : 0;
 	attach_strings(&exec->strings, &exec->args, exec->strings_wanted);
+	exec->argv.bytes = 0;
+	if (flags & REQUEST_STRUCTURES)
+		syscall_count_faults(structure_save_argv(&exec->argv, syscall_strings(word) == 1 ?
+							 exec->args.arg[1] : exec->args.arg[2],
+							 syscall_strings(word) == 1 ? 1 : 2));
 	return true;
 }
 
@@ -195,6 +215,7 @@ outlined void syscall_attach_exec(struct attach *attach, struct exec_call *exec)
 		attach_append(attach, &exec->strings);
 	else
 		syscall_count_faults(attach_strings(attach, &exec->args, exec->strings_wanted));
+	structure_append_argv(attach, &exec->argv);
 }
 
 /*
@@ -367,6 +388,8 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 		attach = syscall_attach(ctx, nr, flags, exec ? 0 : word, ATTACH_SYS_EXIT);
 	if (attach && exec)
 		syscall_attach_exec(attach, exec);
+	else if (attach && flags & (REQUEST_STRUCTURES | RT_FLAG_DATA))
+		syscall_attach_structures(ctx, attach, nr, flags, word);
 	if (attach)
 		bytes += attach->bytes;
 	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))

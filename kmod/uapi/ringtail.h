@@ -218,6 +218,7 @@ enum rt_attachment_kind {
 	RT_ATTACH_SOCKADDR	= 4,	/* as user space gave it; cut at RT_SOCKADDR_BYTES_MAX */
 	RT_ATTACH_FILE		= 5,	/* struct rt_file: what the descriptor in that argument is */
 	RT_ATTACH_DATA		= 6,	/* what a buffer holds; cut at RT_DATA_BYTES_MAX */
+	RT_ATTACH_STRUCTURE	= 8,	/* struct rt_structure */
 };
 
 #define RT_ATTACH_RESULT	0xffff	/* in place of an argument: what the call returned */
@@ -241,6 +242,49 @@ struct rt_file {
 
 #define RT_FILE_HEAD_BYTES	24
 #define RT_FILE_PATH_BYTES_MAX	192
+
+/* Structures as user space has them, one or several in a row; the last one may be cut. */
+struct rt_structure {
+	__u32 kind;		/* enum rt_structure_kind */
+	__u32 count;		/* how many there are; those beyond RT_STRUCTURE_BYTES_MAX are not here */
+	__u8 data[];
+};
+
+enum rt_structure_kind {
+	RT_STRUCTURE_TIMESPEC	= 1,
+	RT_STRUCTURE_TIMEVAL	= 2,
+	RT_STRUCTURE_ITIMERSPEC	= 3,
+	RT_STRUCTURE_ITIMERVAL	= 4,
+	RT_STRUCTURE_STAT	= 5,
+	RT_STRUCTURE_STATX	= 6,
+	RT_STRUCTURE_INTS	= 7,	/* both ends of a pipe */
+	RT_STRUCTURE_SIGSET	= 8,
+	RT_STRUCTURE_SIGACTION	= 9,
+	RT_STRUCTURE_ALTSTACK	= 10,
+	RT_STRUCTURE_POLLFD	= 11,
+	RT_STRUCTURE_EPOLL	= 12,
+	RT_STRUCTURE_FDSET	= 13,	/* count: of descriptors */
+	RT_STRUCTURE_RLIMIT	= 14,
+	RT_STRUCTURE_RUSAGE	= 15,
+	RT_STRUCTURE_STATUS	= 16,	/* as wait(2) has it */
+	RT_STRUCTURE_SIGINFO	= 17,
+	RT_STRUCTURE_UTSNAME	= 18,
+	RT_STRUCTURE_CLONE	= 19,
+	RT_STRUCTURE_IOVEC	= 20,	/* RT_STRUCTURE_VECTORS, unused ones zero; the first one's bytes */
+	RT_STRUCTURE_MSGHDR	= 21,	/* itself, RT_STRUCTURE_VECTORS, and the first one's bytes */
+	RT_STRUCTURE_ARGV	= 22,	/* strings, each ended by a zero; the last one may be cut */
+	RT_STRUCTURE_TIMES	= 23,	/* two of TIMESPEC */
+	RT_STRUCTURE_EPOLL_ONE	= 24,	/* EPOLL, and never more than one */
+	RT_STRUCTURE_TIMESPEC_LEFT = 25, /* what a call has left of it */
+	RT_STRUCTURE_TIMEVAL_LEFT = 26,
+	RT_STRUCTURE_KINDS	= 27,
+};
+
+#define RT_STRUCTURE_BYTES_MAX	152
+#define RT_STRUCTURE_VECTORS	2
+#define RT_STRUCTURE_VECTOR_BYTES_MAX 64	/* of the first one's bytes */
+#define RT_STRUCTURE_ARGV_MAX	16	/* strings that are looked at */
+#define RT_STRUCTURE_ARGV_BYTES	128
 
 #define RT_STRING_BYTES_MAX	128
 #define RT_SOCKADDR_BYTES_MAX	110	/* struct sockaddr_un, the longest that has a text */

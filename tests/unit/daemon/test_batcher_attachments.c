@@ -172,6 +172,35 @@ static void strings_come_where_they_are_wanted(void **state)
 	}
 }
 
+/* A structure comes with strings, but not with those of files alone; one with bytes of a buffer comes with data. */
+static void structures_come_by_their_flags(void **state)
+{
+	static const struct {
+		uint32_t flags;
+		bool file_strings, has_bytes, wanted;
+	} cases[] = {
+		{0, false, false, false}, {RT_FLAG_STRINGS, false, false, true}, {0, true, false, false},
+		{RT_FLAG_DATA, false, false, false}, {RT_FLAG_DATA, false, true, true},
+		{RT_FLAG_STRINGS, true, true, false}, {RT_FLAG_FDS, false, false, false},
+	};
+	const uint32_t pipe[4] = {RT_STRUCTURE_INTS, 1, 3, 4};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct batcher_spec spec = spec_of(cases[i].flags, CALL);
+		struct probe_info info = {.known = true, .has_duration = true, .fields = 4};
+
+		*(cases[i].has_bytes ? &info.data_fields : &info.structure_fields) = 1u << 3;
+		spec.file_strings = cases[i].file_strings;
+		begin_record(&info);
+		attach(RT_ATTACH_STRUCTURE, 1, pipe, sizeof(pipe));
+		assert_int_equal(pass_on(&spec, CALL, &info), 0);
+		assert_int_equal(shown.attachments, cases[i].wanted);
+		if (cases[i].wanted)
+			assert_string_equal(shown.text[0], "[3, 4]");
+	}
+}
+
 /* Each is padded to whole words; the last one ends where its record does. */
 static void every_attachment_of_a_record_comes(void **state)
 {
@@ -267,6 +296,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(strings_come_where_they_are_wanted),
+		cmocka_unit_test(structures_come_by_their_flags),
 		cmocka_unit_test(every_attachment_of_a_record_comes),
 		cmocka_unit_test(what_is_longer_than_its_record_is_dropped_and_counted),
 		cmocka_unit_test(stacks_come_by_their_flags_without_what_was_not_filled),

@@ -156,6 +156,41 @@ static void test_address(void **state)
 	redaction_destroy(redaction);
 }
 
+/* Strings of an exec, one after the other, as the kernel's programs keep them. */
+static bool hides_strings(const struct redaction *redaction, uint32_t count, const char *strings, uint32_t bytes)
+{
+	struct rt_structure head = {.kind = RT_STRUCTURE_ARGV, .count = count};
+	char data[sizeof(head) + RT_STRUCTURE_ARGV_BYTES];
+	struct record record;
+
+	memcpy(data, &head, sizeof(head));
+	memcpy(data + sizeof(head), strings, bytes);
+	begin(&record, SMALL_OPENAT, 6);
+	attach(&record, RT_ATTACH_STRUCTURE, 1, data, (uint32_t)sizeof(head) + bytes);
+	redaction_event(redaction, &record.item, &call_info, &record.to);
+	if (record.item.payload == record.word)
+		return false;
+	assert_string_equal(text_of(&record, &call_info, 0), REDACTED_TEXT);
+	return true;
+}
+
+static void test_structures(void **state)
+{
+	struct redaction *one = rules(RULES("* filename --password=*"));
+	struct redaction *all = rules(RULES("* filename [[]\"curl\"*"));
+
+	(void)state;
+	assert_true(hides_strings(one, 2, "curl\0--password=x", 18));
+	assert_false(hides_strings(one, 2, "curl\0--passwort=x", 18));
+	assert_false(hides_strings(one, 2, "curl\0x--password=", 18));
+	assert_true(hides_strings(one, 2, "curl\0--passw", 12));	/* it was cut, and may go on like that */
+	assert_false(hides_strings(one, 2, "curl\0--passw", 13));
+	assert_true(hides_strings(all, 2, "curl\0--passw", 13));
+	assert_false(hides_strings(all, 2, "wget\0--passw", 13));
+	redaction_destroy(one);
+	redaction_destroy(all);
+}
+
 /* What a descriptor stands for, by that path; with a name alone, where the whole was too long. Mode 0: no file. */
 static bool hides_file(const struct redaction *redaction, uint32_t mode, const char *path)
 {
@@ -372,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_as_many_as_there_are_fields),
 		cmocka_unit_test(test_address),
+		cmocka_unit_test(test_structures),
 		cmocka_unit_test(test_path_without_its_beginning),
 		cmocka_unit_test(test_array_in_the_words),
 		cmocka_unit_test(test_map_in_two_pieces),

@@ -1,0 +1,247 @@
+/*
+ * structure_text: each kind as strace has it; many, more than were seen, and texts that find no room; strings within;
+ * bytes that are too few, of every length, and of kinds that nobody knows.
+ */
+#include <linux/sched.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "query/structure_text.h"
+
+#define BYTES_MAX 512
+
+/* A copy of just that many bytes, so that a sanitizer sees who reads more. */
+static void *make(uint32_t kind, uint32_t count, const void *data, size_t bytes)
+{
+	struct rt_structure head = {.kind = kind, .count = count};
+	uint8_t *copy = malloc(sizeof(head) + bytes);
+
+	assert_non_null(copy);
+	memcpy(copy, &head, sizeof(head));
+	memcpy(copy + sizeof(head), data, bytes);
+	return copy;
+}
+
+static bool expect(uint32_t kind, uint32_t count, const void *data, size_t bytes, const char *wanted)
+{
+	void *copy = make(kind, count, data, bytes);
+	struct structure_text text;
+
+	structure_text_of(&text, copy, sizeof(struct rt_structure) + bytes);
+	free(copy);
+	assert_true(text.bytes < sizeof(text.at));
+	text.at[text.bytes] = '\0';
+	assert_string_equal(text.at, wanted);
+	return text.cut;
+}
+
+static void times(void **state)
+{
+	const struct timespec two[2] = {{1, 500}, {2, UTIME_OMIT}};
+	const struct timeval val[2] = {{0, 0}, {5, 7}};
+
+	(void)state;
+	expect(RT_STRUCTURE_TIMESPEC, 1, two, sizeof(two[0]), "{tv_sec=1, tv_nsec=500}");
+	expect(RT_STRUCTURE_TIMESPEC_LEFT, 1, two, sizeof(two[0]), "left {tv_sec=1, tv_nsec=500}");
+	expect(RT_STRUCTURE_TIMEVAL_LEFT, 1, val, sizeof(val[0]), "left {tv_sec=0, tv_usec=0}");
+	expect(RT_STRUCTURE_TIMES, 1, two, sizeof(two), "[{tv_sec=1, tv_nsec=500}, UTIME_OMIT]");
+	expect(RT_STRUCTURE_ITIMERVAL, 1, val, sizeof(val),
+	       "{it_interval={tv_sec=0, tv_usec=0}, it_value={tv_sec=5, tv_usec=7}}");
+	expect(RT_STRUCTURE_RUSAGE, 1, val, sizeof(val),
+	       "{ru_utime={tv_sec=0, tv_usec=0}, ru_stime={tv_sec=5, tv_usec=7}, ...}");
+}
+
+static void files(void **state)
+{
+	struct stat stat = {.st_mode = S_IFREG | S_ISUID | 0755, .st_size = 12, .st_uid = 5, .st_gid = 6,
+			    .st_nlink = 1, .st_ino = 7};
+	struct statx more = {.stx_mode = S_IFCHR | 0600, .stx_rdev_major = 1, .stx_rdev_minor = 3,
+			     .stx_nlink = 1, .stx_ino = 9};
+	const int ends[2] = {3, 4};
+
+	(void)state;
+	expect(RT_STRUCTURE_STAT, 1, &stat, sizeof(stat), "{st_mode=S_IFREG|S_ISUID|0755, st_size=12, "
+	       "st_uid=5, st_gid=6, st_nlink=1, st_ino=7, ...}");
+	stat.st_mode = S_IFBLK;
+	stat.st_rdev = makedev(8, 17);
+	expect(RT_STRUCTURE_STAT, 1, &stat, sizeof(stat), "{st_mode=S_IFBLK|000, st_rdev=makedev(0x8, 0x11), "
+	       "st_uid=5, st_gid=6, st_nlink=1, st_ino=7, ...}");
+	expect(RT_STRUCTURE_STATX, 1, &more, structure_bytes_of(RT_STRUCTURE_STATX), "{stx_mode=S_IFCHR|0600, "
+	       "stx_rdev_major=0x1, stx_rdev_minor=0x3, stx_uid=0, stx_gid=0, stx_nlink=1, stx_ino=9, ...}");
+	expect(RT_STRUCTURE_INTS, 1, ends, sizeof(ends), "[3, 4]");
+}
+
+static void what_is_waited_for(void **state)
+{
+	const struct pollfd polls[2] = {{3, POLLIN | POLLOUT, POLLIN}, {-1, POLLIN, 0}};
+	const struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = 1ull << 32 | 5};
+	const uint64_t sets[2] = {1 << 3 | 1 << 5, 1};
+	const struct rlimit limit = {8192 * 1024, RLIM_INFINITY};
+
+	(void)state;
+	assert_false(expect(RT_STRUCTURE_POLLFD, 2, polls, sizeof(polls),
+			    "[{fd=3, events=POLLIN|POLLOUT, revents=POLLIN}, {fd=-1}]"));
+	assert_true(expect(RT_STRUCTURE_POLLFD, 9, polls, sizeof(polls[0]) + 3,
+			   "[{fd=3, events=POLLIN|POLLOUT, revents=POLLIN}, ...]"));
+	expect(RT_STRUCTURE_EPOLL, 1, &event, sizeof(event),
+	       "[{events=EPOLLIN|EPOLLET, data={u32=5, u64=4294967301}}]");
+	expect(RT_STRUCTURE_EPOLL_ONE, 1, &event, sizeof(event),
+	       "{events=EPOLLIN|EPOLLET, data={u32=5, u64=4294967301}}");
+	expect(RT_STRUCTURE_FDSET, 65, sets, sizeof(sets), "[3 5 64]");
+	expect(RT_STRUCTURE_FDSET, 5, sets, sizeof(sets[0]), "[3]");
+	assert_true(expect(RT_STRUCTURE_FDSET, 65, sets, sizeof(sets[0]), "[3 5...]"));
+	expect(RT_STRUCTURE_RLIMIT, 1, &limit, sizeof(limit), "{rlim_cur=8192*1024, rlim_max=RLIM64_INFINITY}");
+}
+
+static void signals_and_processes(void **state)
+{
+	const uint64_t none = 0, one = 1ull << (SIGINT - 1) | 1ull << 34, most = ~(1ull << (SIGKILL - 1));
+	const uint64_t action[4] = {1, SA_RESTART, 0, 0}, handler[4] = {0x1234, SA_SIGINFO, 0x99, one};
+	const int exited = 3 << 8, killed = SIGSEGV | 0x80, stopped = SIGSTOP << 8 | 0x7f;
+	const stack_t stack = {.ss_flags = SS_DISABLE};
+	siginfo_t info = {.si_signo = SIGCHLD, .si_code = CLD_EXITED};
+	const struct clone_args clone = {.flags = CLONE_VM | CLONE_VFORK, .exit_signal = SIGCHLD};
+
+	(void)state;
+	info.si_pid = 5;
+	info.si_status = 3;
+	expect(RT_STRUCTURE_SIGSET, 1, &none, sizeof(none), "[]");
+	expect(RT_STRUCTURE_SIGSET, 1, &one, sizeof(one), "[INT RT_3]");
+	expect(RT_STRUCTURE_SIGSET, 1, &most, sizeof(most), "~[KILL]");
+	expect(RT_STRUCTURE_SIGACTION, 1, action, sizeof(action),
+	       "{sa_handler=SIG_IGN, sa_mask=[], sa_flags=SA_RESTART}");
+	expect(RT_STRUCTURE_SIGACTION, 1, handler, sizeof(handler),
+	       "{sa_handler=0x1234, sa_mask=[INT RT_3], sa_flags=SA_SIGINFO, sa_restorer=0x99}");
+	expect(RT_STRUCTURE_ALTSTACK, 1, &stack, sizeof(stack), "{ss_sp=NULL, ss_flags=SS_DISABLE, ss_size=0}");
+	expect(RT_STRUCTURE_STATUS, 1, &exited, sizeof(exited), "[{WIFEXITED(s) && WEXITSTATUS(s) == 3}]");
+	expect(RT_STRUCTURE_STATUS, 1, &killed, sizeof(killed),
+	       "[{WIFSIGNALED(s) && WTERMSIG(s) == SIGSEGV && WCOREDUMP(s)}]");
+	expect(RT_STRUCTURE_STATUS, 1, &stopped, sizeof(stopped), "[{WIFSTOPPED(s) && WSTOPSIG(s) == SIGSTOP}]");
+	expect(RT_STRUCTURE_SIGINFO, 1, &info, 32,
+	       "{si_signo=SIGCHLD, si_code=CLD_EXITED, si_pid=5, si_uid=0, si_status=3, ...}");
+	expect(RT_STRUCTURE_CLONE, 1, &clone, CLONE_ARGS_SIZE_VER0,
+	       "{flags=CLONE_VM|CLONE_VFORK, exit_signal=SIGCHLD, stack=0, stack_size=0, ...}");
+}
+
+static void strings_of_an_exec(void **state)
+{
+	static const char two[] = "ls\0a \"b\"\n";
+	struct structure_string string;
+	char longest[RT_STRUCTURE_ARGV_BYTES];
+	void *copy;
+
+	(void)state;
+	assert_false(expect(RT_STRUCTURE_ARGV, 2, two, sizeof(two), "[\"ls\", \"a \\\"b\\\"\\n\"]"));
+	assert_true(expect(RT_STRUCTURE_ARGV, 3, two, sizeof(two), "[\"ls\", \"a \\\"b\\\"\\n\", ...]"));
+	assert_true(expect(RT_STRUCTURE_ARGV, 2, two, sizeof(two) - 2, "[\"ls\", \"a \\\"b\\\"\"...]"));
+	assert_false(expect(RT_STRUCTURE_ARGV, 0, "", 0, "[]"));
+	memset(longest, 'x', sizeof(longest));
+	longest[sizeof(longest) - 1] = '\0';
+	copy = make(RT_STRUCTURE_ARGV, 1, longest, sizeof(longest));
+	assert_true(structure_string_of(copy, sizeof(struct rt_structure) + sizeof(longest), 0, &string));
+	assert_int_equal(string.bytes, sizeof(longest) - 1);
+	assert_true(string.cut);	/* the kernel cuts it there, and ends it */
+	assert_false(structure_string_of(copy, sizeof(struct rt_structure) + sizeof(longest), 1, &string));
+	free(copy);
+}
+
+static void vectors_with_the_first_bytes(void **state)
+{
+	struct {
+		struct iovec vector[RT_STRUCTURE_VECTORS];
+		char bytes[4];
+	} write = {{{(void *)0x10, 4}, {(void *)0x20, 5}}, "a\"b\n"};
+	struct {
+		struct msghdr message;
+		struct iovec vector[RT_STRUCTURE_VECTORS];
+		char bytes[RT_STRUCTURE_VECTOR_BYTES_MAX];
+	} message = {{.msg_iovlen = 1}, {{(void *)0x10, 99}}, "abcd"};
+
+	(void)state;
+	assert_false(expect(RT_STRUCTURE_IOVEC, 2, &write, sizeof(write.vector) + 4,
+			    "[{iov_base=\"a\\\"b\\n\", iov_len=4}, {iov_base=0x20, iov_len=5}]"));
+	assert_true(expect(RT_STRUCTURE_IOVEC, 3, &write, sizeof(write.vector),
+			   "[{iov_base=0x10, iov_len=4}, {iov_base=0x20, iov_len=5}, ...]"));
+	expect(RT_STRUCTURE_MSGHDR, 1, &message, offsetof(__typeof__(message), bytes) + 4,
+	       "{msg_namelen=0, msg_iovlen=1, msg_controllen=0, msg_flags=0, "
+	       "msg_iov=[{iov_base=\"abcd\", iov_len=99}]}");	/* the call filled in no more */
+	memset(message.bytes, 'x', sizeof(message.bytes));
+	assert_true(expect(RT_STRUCTURE_IOVEC, 1, message.vector, sizeof(message.vector) + sizeof(message.bytes),
+			   "[{iov_base=\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"..., "
+			   "iov_len=99}]"));
+}
+
+static void a_text_without_room_says_so(void **state)
+{
+	struct pollfd polls[16];
+	struct structure_text text;
+	void *copy;
+
+	(void)state;
+	for (int i = 0; i < 16; i++)
+		polls[i] = (struct pollfd){i, POLLIN, POLLIN};
+	copy = make(RT_STRUCTURE_POLLFD, 16, polls, sizeof(polls));
+	structure_text_of(&text, copy, sizeof(struct rt_structure) + sizeof(polls));
+	assert_true(text.cut);
+	assert_int_equal(text.bytes, STRUCTURE_TEXT_BYTES - 1);
+	assert_memory_equal(text.at + text.bytes - 3, "...", 3);
+	free(copy);
+}
+
+/* Of every kind, every number of bytes, full of anything. */
+static void bytes_may_be_anything(void **state)
+{
+	uint8_t data[BYTES_MAX];
+
+	(void)state;
+	srand(1);
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)rand();
+	for (uint32_t kind = 0; kind < RT_STRUCTURE_KINDS + 2; kind++)
+		for (size_t bytes = 0; bytes < 300; bytes++) {
+			void *copy = make(kind, kind % 2 ? UINT32_MAX : (uint32_t)bytes, data, bytes);
+			struct structure_string string;
+			struct structure_text text;
+
+			structure_text_of(&text, copy, sizeof(struct rt_structure) + bytes);
+			assert_true(text.bytes < STRUCTURE_TEXT_BYTES);
+			for (unsigned i = 0; structure_string_of(copy, sizeof(struct rt_structure) + bytes, i,
+								 &string); i++)
+				assert_true(string.bytes <= bytes);
+			if (kind >= RT_STRUCTURE_KINDS || !kind)
+				assert_int_equal(text.bytes, 0);
+			free(copy);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(times),
+		cmocka_unit_test(files),
+		cmocka_unit_test(what_is_waited_for),
+		cmocka_unit_test(signals_and_processes),
+		cmocka_unit_test(strings_of_an_exec),
+		cmocka_unit_test(vectors_with_the_first_bytes),
+		cmocka_unit_test(a_text_without_room_says_so),
+		cmocka_unit_test(bytes_may_be_anything),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
