@@ -4,8 +4,6 @@
 
 #include "client/cli/text_value.h"
 
-#define DEVICE_MINOR_BITS 20	/* of a dev_t inside the kernel */
-
 static void put_array(struct out *out, const struct ringtail_field *field, const uint8_t *at,
 		      size_t bytes)
 {
@@ -48,12 +46,10 @@ static bool put_c_value(struct out *out, const struct ringtail_field *field, uin
 			out_literal(out, "false");
 		return true;
 	}
-	if (strcmp(field->c_type, "dev_t"))
+	if (!text_is_device(field))
 		return false;
 	out_char(out, '"');
-	out_u64(out, value >> DEVICE_MINOR_BITS);
-	out_char(out, ':');
-	out_u64(out, value & ((1u << DEVICE_MINOR_BITS) - 1));
+	text_device(out, value);
 	out_char(out, '"');
 	return true;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "client/cli/context.h"
+#include "client/cli/device_names.h"
 #include "client/cli/json_event.h"
 #include "client/cli/out.h"
 #include "client/cli/text_value.h"
@@ -22,6 +23,7 @@ struct sink {
 	const struct ringtail_host *host;
 	struct wall_clock clock;
 	struct context_users users;
+	struct device_names devices;
 	bool shows_maps;
 	struct stack_names *names;
 };
@@ -218,6 +220,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 	put_outcome(out, &outcome);
 	out_literal(out, ",\"args\":");
 	json_put_arguments(out, event, outcome.fields);
+	device_names_put_json(out, &sink->devices, sink->host, event);
 	if (event->attachments) {
 		put_strings(out, event);
 		for (size_t i = 0; i < event->attachments; i++)

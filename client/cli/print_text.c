@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/cli/context.h"
+#include "client/cli/device_names.h"
 #include "client/cli/kernel_text.h"
 #include "client/cli/stack_names.h"
 #include "client/cli/text_value.h"
@@ -23,6 +24,7 @@ struct sink {
 	bool color;
 	struct wall_clock clock;
 	struct context_users users;
+	struct device_names devices;
 	bool shows_maps;
 	struct stack_names *names;
 };
@@ -311,6 +313,7 @@ static void put_event(struct sink *sink, const struct ringtail_item *event)
 		put_tracepoint(sink, event);
 		break;
 	}
+	device_names_put_text(out, &sink->devices, sink->host, event);
 	if (context_is_there(&event->thread)) {
 		paint(sink, DIM);
 		context_put_text(out, &sink->users, sink->host, &event->thread);

@@ -90,6 +90,13 @@ void text_result(struct out *out, uint64_t result)
 	out_char(out, ')');
 }
 
+void text_device(struct out *out, uint64_t device)
+{
+	out_u64(out, text_device_major(device));
+	out_char(out, ':');
+	out_u64(out, text_device_minor(device));
+}
+
 void text_thread(struct out *out, const struct ringtail_item *event, uint32_t tid)
 {
 	const char *comm = tid ? ringtail_thread_comm(event, tid) : "idle";
@@ -274,6 +281,10 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 	}
 	if (field->names && ringtail_value_name(event, number, name, sizeof(name))) {
 		out_text(out, name);
+		return;
+	}
+	if (event->probe->kind == RINGTAIL_TRACEPOINT && text_is_device(field)) {
+		text_device(out, value);
 		return;
 	}
 	if (!strcmp(field->c_type, "umode_t")) {	/* as chmod(1) takes it */

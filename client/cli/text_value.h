@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <string.h>
+
 #include "client/cli/out.h"
 #include "client/lib/ringtail.h"
 
@@ -39,6 +41,25 @@ const char *errno_name(int number);
 
 /* "No such file or directory"; NULL likewise. */
 const char *errno_text(int number);
+
+/* Whether it is the number of a device, as the kernel itself writes it: of tracepoints. */
+static inline bool text_is_device(const struct ringtail_field *field)
+{
+	return field->c_type[0] == 'd' && !strcmp(field->c_type, "dev_t");
+}
+
+static inline unsigned text_device_major(uint64_t device)
+{
+	return (uint32_t)device >> 20;
+}
+
+static inline unsigned text_device_minor(uint64_t device)
+{
+	return device & ((1u << 20) - 1);
+}
+
+/* "254:0" */
+void text_device(struct out *out, uint64_t device);
 
 /* One element of an array, with its own width and sign. */
 uint64_t text_element(const struct ringtail_field *field, const uint8_t *at);

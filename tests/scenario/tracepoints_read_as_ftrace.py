@@ -109,7 +109,9 @@ def pattern_of(ours):
 def compare(case, event, ours, theirs, unlike):
     """How many of them read the same."""
     name = event.split(":")[1]
-    mine = [line.split(f" {name}: ", 1)[1] for line in ours if f" {name}: " in line]
+    # What we know of a device beside its number is ours.
+    mine = [re.sub(r" \[\w*dev=[^]]+\]$", "", line.split(f" {name}: ", 1)[1])
+            for line in ours if f" {name}: " in line]
     if not mine and ours:
         case.say(f"{event}: by its fields: {ours[0][60:160]}")
         return 0
