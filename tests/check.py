@@ -63,6 +63,7 @@ SERVER_BUILD_TIMEOUT_S = 1500
 INTEROP_TIMEOUT_S = 600
 SYSTEMD_TIMEOUT_S = 900
 PACKAGES_TIMEOUT_S = 600
+TRACEPOINTS_TIMEOUT_S = 1500    # four minutes on a machine that has much else to do
 FUZZ_RUNS_TIMEOUT_S = 4 * 3600
 FUZZ_EXIT = 99    # libFuzzer's own is 77, which is a skip here
 # Inputs that are longer say nothing new, and take their time; the others have seeds to go by.
@@ -494,6 +495,13 @@ def check_backends(options, builds):
               for name in cases if name not in NO_INTEROP_CASES)]
 
 
+def check_tracepoints(options, builds):
+    """All tracepoints of this kernel, each beside ftrace: alone, because their counts are of a whole machine."""
+    return [Job("every tracepoint", [sys.executable, "tests/tracepoints/every.py"],
+                {"RINGTAIL_BUILD": options.build}, timeout=TRACEPOINTS_TIMEOUT_S, weight=ALONE, again=True,
+                after=builds.job("all", "all"))]
+
+
 def cpu_seconds():
     """Of all programs that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -525,7 +533,7 @@ PARTS = {
 }
 # What takes the network, to download what it runs, or a build of its own: --more.
 PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "kernels": check_kernels,
-              "backends": check_backends}
+              "backends": check_backends, "tracepoints": check_tracepoints}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"kmod": check_kmod, "systemd": check_systemd}
 
