@@ -122,7 +122,7 @@ int __wrap_worker_adopt_subscription(struct worker *to, uint32_t index, const st
 int __wrap_worker_baseline(const struct worker *of, uint32_t ring, struct worker_baseline *baseline);
 int __wrap_worker_baseline(const struct worker *of, uint32_t ring, struct worker_baseline *baseline)
 {
-	*baseline = (struct worker_baseline){.seq = 100 + ring};
+	*baseline = (struct worker_baseline){.seq = of->id == ring ? 100 + ring : 7};
 	return of->id == ring ? 0 : -ENOENT;
 }
 
@@ -177,6 +177,21 @@ NOTED(hold, "hold")
 NOTED(resume, "resume")
 NOTED(stop, "stop")
 NOTED(leave, "leave")
+
+NOTED(forget_stuck, "forget-stuck")
+
+void __wrap_recorder_hide_comm(struct recorder *of, bool hide);
+void __wrap_recorder_hide_comm(struct recorder *of, bool hide)
+{
+	assert_ptr_equal(of, &recorder);
+	say("hide-comm:%d ", hide);
+}
+
+bool __wrap_redaction_hides_comm(const struct redaction *redaction);
+bool __wrap_redaction_hides_comm(const struct redaction *redaction)
+{
+	return redaction;
+}
 
 struct making {
 	unsigned none;
@@ -275,6 +290,7 @@ void __wrap_subscribers_register_again(struct subscribers *all)
 
 /* It is live at once, as that subscription's. */
 static struct subscription *joins;
+static uint64_t queue_bytes_of_new;
 static int join_refused;
 
 int __wrap_subscribers_add(struct subscribers *all, struct subscriber *subscriber,
@@ -282,7 +298,8 @@ int __wrap_subscribers_add(struct subscribers *all, struct subscriber *subscribe
 int __wrap_subscribers_add(struct subscribers *all, struct subscriber *subscriber,
 			   const struct subscribe_request *request, struct error *error)
 {
-	(void)all, (void)request, (void)error;
+	(void)request, (void)error;
+	queue_bytes_of_new = all->maker.queue_bytes;
 	subscriber->state = SUBSCRIBER_LIVE;
 	subscriber->stream = TAILQ_FIRST(&joins->streams);
 	return join_refused;
@@ -302,16 +319,27 @@ void __wrap_durable_lose(struct durable *durable, const struct subscription *sub
 }
 
 static int keep_fails;
+static struct durable *kept_by;
 
 int __wrap_durable_keep(struct durable *durable, struct subscription *subscription, struct consumer *consumer,
 			struct error *error);
 int __wrap_durable_keep(struct durable *durable, struct subscription *subscription, struct consumer *consumer,
 			struct error *error)
 {
-	(void)durable, (void)error;
+	(void)error;
+	kept_by = durable;
 	assert_null(consumer);
 	say("keep:%u ", subscription->index);
 	return keep_fails;
+}
+
+void __wrap_durable_each(const struct durable *durable,
+			 void (*each)(void *context, const struct consumer_stat *stat), void *context);
+void __wrap_durable_each(const struct durable *durable,
+			 void (*each)(void *context, const struct consumer_stat *stat), void *context)
+{
+	(void)durable;
+	each(context, NULL);
 }
 
 static struct spooler *const spooler = (struct spooler *)said;
@@ -353,6 +381,18 @@ int __wrap_saved_subscriptions_save(struct saved_subscriptions *saved, const str
 
 /* What the run before wanted: two of the small catalog, and one that it does not have. */
 static int restore_error;
+static bool nothing_made;		/* for want of memory */
+
+int __real_subscription_create(const struct subscription_request *request, const Ringtail__V1__Catalog *catalog,
+			       uint32_t n, uint64_t history_bytes, struct subscription **out, struct error *error);
+int __wrap_subscription_create(const struct subscription_request *request, const Ringtail__V1__Catalog *catalog,
+			       uint32_t n, uint64_t history_bytes, struct subscription **out, struct error *error);
+int __wrap_subscription_create(const struct subscription_request *request, const Ringtail__V1__Catalog *catalog,
+			       uint32_t n, uint64_t history_bytes, struct subscription **out, struct error *error)
+{
+	return nothing_made ? error_set(error, ENOMEM, "out-of-memory", "there is none") :
+			      __real_subscription_create(request, catalog, n, history_bytes, out, error);
+}
 
 int __wrap_saved_subscriptions_restore(struct saved_subscriptions *saved, saved_subscription *each, void *context,
 				       struct error *error);
@@ -365,7 +405,7 @@ int __wrap_saved_subscriptions_restore(struct saved_subscriptions *saved, saved_
 	for (unsigned i = 0; i < 3; i++) {
 		struct subscription_request request = {.glob = &glob[i], .globs = 1, .filter = ""};
 
-		assert_int_equal(each(context, &request), 0);
+		assert_int_equal(each(context, &request), nothing_made ? -ENOMEM : 0);
 	}
 	return restore_error ? error_set(error, -restore_error, "saved-damaged", "it is damaged") : 0;
 }
@@ -392,6 +432,14 @@ void __wrap_spool_set_always_on(struct spool *of, bool always_on)
 {
 	assert_ptr_equal(of, spool);
 	say("spool-always-on:%d ", always_on);
+}
+
+/* Of a spool that is none. */
+Ringtail__V1__LossReason __wrap_spool_missing_reason(const struct spool *of);
+Ringtail__V1__LossReason __wrap_spool_missing_reason(const struct spool *of)
+{
+	assert_null(of);
+	return RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
 }
 
 void __wrap_spool_close(struct spool *of);
@@ -462,6 +510,7 @@ static void open_all(struct fixture *f, uint64_t queue_bytes, bool durable)
 	now_ns = NS_PER_S;
 	orders_failing = marks_failing = 0;
 	keep_fails = join_refused = save_fails = restore_error = 0;
+	nothing_made = false;
 	*f = (struct fixture){.base = event_base_new(), .codec = frame_codec_create(1)};
 	assert_int_equal(mailbox_init(&f->mailbox), 0);
 	for (unsigned i = 0; i < WORKERS; i++)
@@ -869,6 +918,64 @@ static void test_mails_without_memory(void **state)
 	close_all(&f);
 }
 
+/* Where a ring begins behind what the disk has, that is a gap of this ring, and on its way to the disk. */
+static void test_gap_before_the_run(void **state)
+{
+	struct subscription *subscription;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20, false);
+	subscription = want(&f, READS, "");
+	subscription->spool.end = calloc(RINGS, sizeof(*subscription->spool.end));
+	subscription->spool.end[1] = 15;
+	recorder.config.accepted(recorder.config.context, subscription);
+	send_started(&f, 0, 0);
+	send_started(&f, 1, 0);
+	run(&f);
+	said[0] = '\0';
+	say_log(&f, subscription);
+	expect_said("15-20@1 ");
+	assert_true(subscription->begins_late);
+	for (unsigned i = 0; i < RINGS; i++) {
+		assert_int_equal(subscription->floor[i], i ? 15 : 10);
+		assert_int_equal(subscription->position[i], i ? 20 : 10);
+	}
+	close_all(&f);
+}
+
+static void on_wake_leave(void *context)
+{
+	struct stream **stream = context;
+
+	say("leaves ");
+	stream_destroy(*stream);
+	*stream = NULL;
+}
+
+/* Whoever is woken may go, and its stream with it: the others are woken all the same. */
+static void test_who_is_woken_may_go(void **state)
+{
+	struct subscription *subscription;
+	struct subscriber subscriber[3];
+	struct stream *stream[3];
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20, false);
+	subscription = make_live(&f, READS, "");
+	for (unsigned i = 0; i < 3; i++) {
+		stream[i] = join(&f, subscription, &subscriber[i], "c");
+		if (i < 2)
+			subscriber[i] = (struct subscriber){.wake = on_wake_leave, .context = &stream[i]};
+	}
+	send_frame(&f, 0, 0, 10);
+	run(&f);
+	expect_said("took@0:10 leaves leaves wake:c ");
+	stream_destroy(stream[2]);
+	close_all(&f);
+}
+
 static void test_corrupt_ring_is_told_by_its_cpu(void **state)
 {
 	struct fixture f;
@@ -894,6 +1001,7 @@ static void test_corrupt_ring_is_told_by_its_cpu(void **state)
 /* All that the rings hold is out: each live log ends with the last word, once, and whoever waits is told. */
 static void test_source_ends_then_stops(void **state)
 {
+	uint64_t delayed = counter_read(COUNTER_orders_delayed);
 	struct subscription *live, *starting;
 	struct subscriber subscriber;
 	struct stream *stream;
@@ -911,6 +1019,7 @@ static void test_source_ends_then_stops(void **state)
 	recorder.config.silent(recorder.config.context);
 	recorder.config.silent(recorder.config.context);
 	look(&f);
+	assert_int_equal(counter_read(COUNTER_orders_delayed), delayed + 1);
 	expect_said("empty@1! poke:0 poke:1 empty@1 empty@0 register stats ");
 	send_frame(&f, 0, 0, 10);
 	send_kind(&f, WORKER_EMPTIED, 0, 0);
@@ -972,16 +1081,18 @@ static int set_permanent(struct fixture *f, const char *glob, const char *name)
 /* While it stops nobody is taken in, nothing is saved, no change comes through, and the end has its reason. */
 static void test_stops(void **state)
 {
-	struct subscription *live, *starting;
+	struct subscription *live, *starting, *late;
 	struct fixture f;
 
 	(void)state;
 	for (unsigned hands_over = 0; hands_over < 2; hands_over++) {
 		open_all(&f, 1 << 20, false);
+		late = want(&f, READS, "pid == 9");
+		recorder.config.accepted(recorder.config.context, late);
 		live = make_live(&f, READS, "");
 		probe_set_add(&live->spec.probes, RT_PROBE_PROCESS_MAP);
 		set_permanent(&f, KILLS, "kills");
-		expect_said("make:" KILLS " change keep:1 ");
+		expect_said("make:" KILLS " change keep:2 ");
 		starting = f.all->permanent.next;
 		recorder.config.accepted(recorder.config.context, starting);
 		said[0] = '\0';
@@ -989,11 +1100,11 @@ static void test_stops(void **state)
 			orders_failing = 1;
 			fanout_hand_over(f.fanout, "a new one", on_stopped, (void *)"over");
 			expect_said("leave refuse:all:shutting-down kills:shutting-down leave@0! leave@1 ");
-			send_frame(&f, 0, 0, 10);
+			send_frame(&f, 0, 1, 10);
 		} else {
 			fanout_stop(f.fanout, "enough", on_stopped, (void *)"over");
 			expect_said("refuse:all:shutting-down kills:shutting-down stop ");
-			send_frame(&f, 0, 0, 10);
+			send_frame(&f, 0, 1, 10);
 			run(&f);
 			expect_said("took@0:10 ");
 			recorder.config.silent(recorder.config.context);
@@ -1001,8 +1112,8 @@ static void test_stops(void **state)
 			send_kind(&f, WORKER_EMPTIED, 0, 0);
 		}
 		assert_int_equal(set_permanent(&f, NULL, "none"), -ESHUTDOWN);
-		send_started(&f, 0, 1);
-		send_started(&f, 1, 1);
+		send_started(&f, 0, 2);
+		send_started(&f, 1, 2);
 		send_kind(&f, WORKER_EMPTIED, 1, 0);
 		run(&f);
 		assert_non_null(strstr(said, "none:shutting-down "));
@@ -1016,6 +1127,33 @@ static void test_stops(void **state)
 				    "bye:enough,3:15,5:20 bye:enough,3:10,5:20 ");
 		said[0] = '\0';
 		assert_int_equal(set_permanent(&f, NULL, "none"), -ESHUTDOWN);
+		/* Who is live only when all is over. */
+		send_started(&f, 0, 0);
+		send_started(&f, 1, 0);
+		run(&f);
+		said[0] = '\0';
+		say_log(&f, late);
+		expect_said(hands_over ? "bye:a new one,3:10,5:20 " : "bye:enough,3:10,5:20 ");
+		close_all(&f);
+	}
+}
+
+/* A worker that cannot be told to leave its rings is not waited for. */
+static void test_hands_over_without_memory(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	for (unsigned failing = 0; failing <= WORKERS; failing++) {
+		open_all(&f, 1 << 20, false);
+		orders_failing = failing;
+		fanout_hand_over(f.fanout, "a new one", on_stopped, (void *)"over");
+		for (unsigned i = failing; i < WORKERS; i++) {
+			assert_null(strstr(said, "stopped:"));
+			send_kind(&f, WORKER_EMPTIED, i, 0);
+			run(&f);
+		}
+		assert_non_null(strstr(said, "stopped:over "));
 		close_all(&f);
 	}
 }
@@ -1115,6 +1253,86 @@ static void test_what_is_always_on_changes(void **state)
 	close_all(&f);
 }
 
+/* What a client has asked for becomes what is always on, is so again, and is not any more. */
+static void test_what_is_there_is_always_on(void **state)
+{
+	struct subscription *reads;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20, false);
+	reads = make_live(&f, READS, "");
+	reads->spool.spool = spool;
+	recorder.in_force = recorder.newest + 3;
+	for (unsigned i = 0; i < 2; i++) {
+		set_permanent(&f, READS, "reads");
+		expect_said("make:" READS " keep:0 reads:in-force ");
+		assert_true(reads->permanent && !f.all->permanent.next);
+	}
+	recorder.in_force = recorder.newest;
+	set_permanent(&f, NULL, "none");
+	expect_said("spool-always-on:0 0:remove@0 0:remove@1 change ");
+	recorder.config.in_force(recorder.config.context, recorder.newest + 1);
+	expect_said("none:in-force ");
+	close_all(&f);
+}
+
+/* Who may come back for it is waited for, whenever that is. */
+static void test_what_consumers_need_stays(void **state)
+{
+	struct subscription *reads;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20, false);
+	reads = make_live(&f, READS, "");
+	reads->consumers = 1;
+	now_ns += 1000 * NS_PER_S;
+	look(&f);
+	expect_said("poke:0 register stats ");
+	reads->consumers = 0;
+	look(&f);
+	expect_said("poke:0 register stats 0:remove@0 0:remove@1 change ");
+	close_all(&f);
+}
+
+/* ---- What is only passed on ---------------------------------------------------------------------- */
+
+static void on_consumer(void *context, const struct consumer_stat *stat)
+{
+	assert_null(stat);
+	say("consumer:%s ", (const char *)context);
+}
+
+static void test_passed_on(void **state)
+{
+	const struct redaction *redaction = (const struct redaction *)said;
+	struct subscriber subscriber;
+	struct stream *stream;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20, false);
+	fanout_make_now(f.fanout, READS);
+	fanout_forget_stuck(f.fanout);
+	assert_null(fanout_redaction(f.fanout));
+	fanout_set_redaction(f.fanout, redaction);
+	assert_ptr_equal(fanout_redaction(f.fanout), redaction);
+	fanout_set_redaction(f.fanout, NULL);
+	fanout_each_consumer(f.fanout, on_consumer, (void *)"x");
+	expect_said("make:" READS " forget-stuck hide-comm:1 hide-comm:0 consumer:x ");
+	/* Frames off the disk: who sends the stream is woken, but not from inside the reader. */
+	stream = join(&f, make_live(&f, READS, ""), &subscriber, "a");
+	set_permanent(&f, READS, "reads");
+	said[0] = '\0';
+	kept_by->read(kept_by->context);
+	expect_said("");
+	run(&f);
+	expect_said("wake:a ");
+	stream_destroy(stream);
+	close_all(&f);
+}
+
 /* ---- The run before ----------------------------------------------------------------------------- */
 
 /* What it wanted begins with the first attempt that was not read; what cannot be made is said. */
@@ -1153,8 +1371,11 @@ static void test_from_the_run_before(void **state)
 	/* Without memory it is not gone on with. */
 	open_all(&f, 1 << 20, false);
 	restore_error = -ENOMEM;
+	nothing_made = true;
 	assert_int_equal(fanout_restore(f.fanout, &error), -ENOMEM);
 	assert_string_equal(error.code, "out-of-memory");
+	nothing_made = false;
+	assert_int_equal(fanout_restore(f.fanout, &error), -ENOMEM);
 	said[0] = '\0';
 	orders_failing = 2;
 	assert_int_equal(fanout_adopt(f.fanout, &error), -ENOMEM);
@@ -1230,6 +1451,10 @@ static void test_new_bounds(void **state)
 	assert_int_equal(frame_log_end(subscription->log), 8);
 	fanout_set_bounds(f.fanout, 1 << 20, 3 * NS_PER_S, 5000, 0);
 	assert_int_equal(stream->lag_bytes_max, 5000);
+	joins = subscription;
+	assert_int_equal(fanout_subscribe(f.fanout, &(struct subscriber){.identity = NULL},
+					  &(struct subscribe_request){.consumer = NULL}, NULL), 0);
+	assert_int_equal(queue_bytes_of_new, 5000);
 	assert_int_equal(f.all->config.log_bytes, 1 << 20);
 	assert_int_equal(frame_log_first(subscription->log), 0);
 	assert_int_equal(f.all->config.history_age_ns, 3 * NS_PER_S);
@@ -1263,11 +1488,17 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_woken_before_half_of_a_queue),
 		cmocka_unit_test(test_mails_without_memory),
+		cmocka_unit_test(test_gap_before_the_run),
+		cmocka_unit_test(test_who_is_woken_may_go),
 		cmocka_unit_test(test_corrupt_ring_is_told_by_its_cpu),
 		cmocka_unit_test(test_source_ends_then_stops),
 		cmocka_unit_test(test_stops),
+		cmocka_unit_test(test_hands_over_without_memory),
 		cmocka_unit_test(test_loader_is_gone),
 		cmocka_unit_test(test_what_is_always_on_changes),
+		cmocka_unit_test(test_what_is_there_is_always_on),
+		cmocka_unit_test(test_what_consumers_need_stays),
+		cmocka_unit_test(test_passed_on),
 		cmocka_unit_test(test_from_the_run_before),
 		cmocka_unit_test(test_maps_are_told_again),
 		cmocka_unit_test(test_new_bounds),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,13 @@ int __wrap_making_prepare(struct making *making, const char *spec, bool again, s
 	(void)making, (void)again, (void)error;
 	prepared++;
 	return strstr(spec, ":none") ? -ENOENT : strstr(spec, ":late") ? 1 : 0;
+}
+
+uint64_t __wrap_recorder_change(struct recorder *recorder);
+uint64_t __wrap_recorder_change(struct recorder *recorder)
+{
+	assert_null(recorder);
+	return 7;
 }
 
 /* Of a spool that is none. */
@@ -334,6 +342,21 @@ static void always_on_under_a_filter_is_not_everybodys(void **state)
 	close_all(&f);
 }
 
+/* One that names what is not there is no operator's trouble, and for a viewer the rest does not make up for it. */
+static void dump_of_what_is_not_there(void **state)
+{
+	static const char *const glob[] = {"nothing:of:that", "syscall:read:call"};
+	const struct subscription_request what = {.glob = glob, .globs = 2, .filter = ""};
+	struct error error = {0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	assert_int_equal(subscriptions_may_see(&f.all, CLAIM_CLIENTS, &what, &error), 0);
+	assert_int_equal(subscriptions_may_see(&f.all, CLAIM_VIEWERS, &what, &error), -EACCES);
+	close_all(&f);
+}
+
 /* Where a ring begins behind what the disk has, even by one attempt, that is a gap. */
 static void what_no_run_stored_is_told_to_the_last_attempt(void **state)
 {
@@ -365,6 +388,275 @@ static void what_no_run_stored_is_told_to_the_last_attempt(void **state)
 	frame_codec_destroy(codec);
 }
 
+/* ---- Who may ask for what, each combination ------------------------------------------------------ */
+
+#define STACKS	(RT_FLAG_KSTACK | RT_FLAG_USTACK)
+#define STRINGS	(RT_FLAG_STRINGS | RT_FLAG_FDS)
+
+/* Of every set of flags: data are for operators, stacks and strings for those whom the configuration allows. */
+static void viewers_flags_one_and_all(void **state)
+{
+	static const uint32_t flag[] = {RT_FLAG_KSTACK, RT_FLAG_USTACK, RT_FLAG_STRINGS,
+					RT_FLAG_FDS, RT_FLAG_DATA, RT_FLAG_CONTEXT};
+	const unsigned n = sizeof(flag) / sizeof(*flag);
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	for (unsigned i = 0; i < 1u << (n + 2); i++) {
+		bool stacks = i >> n & 1, strings = i >> n & 2, refused;
+		struct error error = {0};
+		uint32_t flags = 0;
+
+		for (unsigned j = 0; j < n; j++)
+			flags |= i >> j & 1 ? flag[j] : 0;
+		f.all.config.viewers.stacks = stacks;
+		f.all.config.viewers.strings = strings;
+		refused = flags & RT_FLAG_DATA || (flags & STACKS && !stacks) || (flags & STRINGS && !strings);
+		assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "syscall:*", flags, &error),
+				 refused ? -EACCES : 0);
+		assert_string_equal(error.code, refused ? "viewer-flags" : "");
+		for (unsigned claim = CLAIM_CLIENTS; claim <= CLAIM_EXPORT; claim++)
+			assert_int_equal(subscriptions_may_ask(&f.all, claim, "syscall:*", flags, &error), 0);
+	}
+	close_all(&f);
+}
+
+/* An exporter is the daemon itself; who may do less than an operator is a viewer. */
+static void claim_of_each_role(void **state)
+{
+	struct client_identity identity = {.role = ROLE_NONE};
+
+	(void)state;
+	assert_int_equal(subscription_claim_of(NULL), CLAIM_EXPORT);
+	for (unsigned role = ROLE_NONE; role <= ROLE_OPERATOR; role++) {
+		identity.role = role;
+		assert_int_equal(subscription_claim_of(&identity),
+				 role == ROLE_OPERATOR ? CLAIM_CLIENTS : CLAIM_VIEWERS);
+	}
+}
+
+/* An empty list allows what is there always, and a glob of any provider does; not what is made. */
+static void probes_that_are_there_need_no_provider_named(void **state)
+{
+	struct config_words words = {.count = 0};
+	Ringtail__V1__Catalog catalog = *small_catalog_get();
+	Ringtail__V1__Probe made = *catalog.probe[0], *probes[] = {&made};
+	struct error error = {0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.all.config.viewers.probe = &words;
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "syscall:read:call", 0, &error), 0);
+	words = (struct config_words){.word = {(char *)"kill", (char *)"sys*:read:*"}, .count = 2};
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "syscall:read:call", 0, &error), 0);
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "syscall:getppid:call", 0, &error), -EACCES);
+	assert_non_null(strstr(error.hint, "what is always on, and kill, sys*:read:*; an operator"));
+	words.count = 0;
+	catalog.probe = probes;
+	catalog.n_probe = 1;
+	f.all.config.catalog = &catalog;
+	for (unsigned i = 0; i < 2; i++) {
+		made.id = RT_PROBE_MADE + i;
+		assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "syscall:*", 0, &error), -EACCES);
+	}
+	close_all(&f);
+}
+
+/* However many words there are: those that fit are named, and that there are more. */
+static void long_list_of_what_is_allowed_is_cut(void **state)
+{
+	struct config_words words = {.count = 60};
+	struct error error = {0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.all.config.viewers.probe = &words;
+	for (unsigned i = 0; i < words.count; i++)
+		words.word[i] = (char *)"syscall:openat:call";
+	assert_int_equal(subscriptions_may_ask(&f.all, CLAIM_VIEWERS, "syscall:read:call", 0, &error), -EACCES);
+	assert_non_null(strstr(error.hint, ", and syscall:openat:call, syscall:openat:call, syscall:openat:call, "));
+	assert_non_null(strstr(error.hint, "...; an operator adds"));
+	close_all(&f);
+}
+
+/* ---- Places, and what is found -------------------------------------------------------------------- */
+
+static int get(struct fixture *f, enum subscription_claim claim, const char *filter,
+	       struct subscription **subscription, struct error *error)
+{
+	static const char *const glob[] = {"syscall:read:call"};
+	struct subscription_request request = {.glob = glob, .globs = 1, .filter = filter};
+
+	return subscriptions_get(&f->all, &request, claim, subscription, error);
+}
+
+static void give_up(struct fixture *f, struct subscription *subscription)
+{
+	TAILQ_REMOVE(&f->all.list, subscription, link);
+	f->all.by_index[subscription->index] = NULL;
+	subscription_destroy(subscription);
+}
+
+/* Clients leave the last places to the daemon; whoever has one has the first that is free. */
+static void last_places_are_the_daemons(void **state)
+{
+	struct subscription *subscription;
+	struct error error = {0};
+	char what[80];
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	for (unsigned kept = 0; kept <= SUBSCRIPTIONS_OWN + 1; kept++) {
+		for (unsigned i = 0; i < kept; i++)
+			f.all.by_index[3 * i] = NULL;
+		for (unsigned claim = CLAIM_VIEWERS; claim <= CLAIM_EXPORT; claim++) {
+			bool fits = kept > (claim >= CLAIM_OWN ? 0 : SUBSCRIPTIONS_OWN);
+
+			f.all.config.viewers.subscriptions = 1;
+			f.all.config.file_strings = kept % 2;
+			error = (struct error){0};
+			assert_int_equal(get(&f, claim, "pid == 2", &subscription, &error), fits ? 0 : -ENOSPC);
+			if (fits) {
+				assert_int_equal(subscription->index, 0);
+				assert_ptr_equal(f.all.by_index[0], subscription);
+				assert_int_equal(subscription->generation, 7);
+				assert_int_equal(subscription->viewers, claim == CLAIM_VIEWERS);
+				assert_int_equal(subscription->spec.file_strings, claim == CLAIM_EXPORT && kept % 2);
+				give_up(&f, subscription);
+				continue;
+			}
+			snprintf(what, sizeof(what), "this daemon has %u different subscriptions already",
+				 SUBSCRIPTIONS_MAX - kept);
+			assert_string_equal(error.what, what);
+		}
+	}
+	/* What is before the first free place is another's. */
+	f.all.by_index[0] = f.made[0];
+	assert_int_equal(get(&f, CLAIM_OWN, "pid == 2", &subscription, &error), 0);
+	assert_int_equal(subscription->index, 3);
+	give_up(&f, subscription);
+	close_all(&f);
+}
+
+static int find(struct fixture *f, enum subscription_claim claim, const char *filter, uint32_t flags,
+		struct subscription **subscription, struct error *error)
+{
+	struct subscription_request request = {.filter = filter, .flags = flags};
+
+	*error = (struct error){0};
+	return subscriptions_find(&f->all, &request, claim, subscription, error);
+}
+
+/* What is always on, as it is or narrowed: what both pass, in the words of both, with the flags asked for. */
+static void what_is_always_on_is_narrowed(void **state)
+{
+	static const struct {
+		const char *always, *asked;
+		uint32_t flags;
+		const char *text;	/* NULL: it is the one that is always on */
+	} cases[] = {
+		{"pid == 1", "", 0, NULL},
+		{"", "", 0, NULL},
+		{"pid == 1", "", RT_FLAG_CONTEXT, "pid == 1"},
+		{"", "pid == 2", 0, "pid == 2"},
+		{"pid == 1", "pid == 2", 0, "(pid == 2) && (pid == 1)"},
+		{"pid == 1", "pid == 2", RT_FLAG_KSTACK, "(pid == 2) && (pid == 1)"},
+	};
+	struct subscription *subscription, *permanent;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		open_all(&f);
+		memset(f.all.by_index, 0, sizeof(f.all.by_index));
+		assert_int_equal(find(&f, CLAIM_CLIENTS, "", 0, &subscription, &error), -EINVAL);
+		assert_string_equal(error.code, "no-default-probes");
+		permanent = f.made[1];
+		free(permanent->filter_text);
+		permanent->filter_text = strdup(cases[i].always);
+		permanent->permanent = true;
+		permanent->state = SUBSCRIPTION_REMOVING;
+		assert_int_equal(find(&f, CLAIM_CLIENTS, "", 0, &subscription, &error), -EINVAL);
+		permanent->state = SUBSCRIPTION_LIVE;
+		assert_int_equal(find(&f, CLAIM_CLIENTS, cases[i].asked, cases[i].flags, &subscription, &error), 0);
+		if (cases[i].text) {
+			assert_string_equal(subscription->filter_text, cases[i].text);
+			assert_int_equal(subscription->spec.flags, cases[i].flags);
+			assert_true(probe_set_equal(&subscription->spec.probes, &permanent->spec.probes));
+			assert_int_equal(subscription->globs, 1);
+			give_up(&f, subscription);
+		} else {
+			assert_ptr_equal(subscription, permanent);
+		}
+		/* What is to be always on is what is meant already. */
+		f.all.permanent.next = f.made[2];
+		assert_int_equal(find(&f, CLAIM_CLIENTS, "", 0, &subscription, &error), 0);
+		assert_ptr_equal(subscription, f.made[2]);
+		close_all(&f);
+	}
+}
+
+/* A refusal is of the client's own text: where it says something, and what it may not have. */
+static void refusal_of_what_is_narrowed(void **state)
+{
+	struct subscription *subscription;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	memset(f.all.by_index, 0, sizeof(f.all.by_index));
+	f.made[1]->permanent = true;
+	for (unsigned both = 0; both < 2; both++) {
+		if (!both)
+			f.made[1]->filter_text[0] = '\0';
+		else
+			strcpy(f.made[1]->filter_text, "pid == 1");
+		assert_true(find(&f, CLAIM_CLIENTS, "ret >", 0, &subscription, &error) < 0);
+		assert_int_equal(error.column, 6);
+		assert_int_equal(find(&f, CLAIM_VIEWERS, "", RT_FLAG_DATA, &subscription, &error), -EACCES);
+		assert_int_equal(find(&f, CLAIM_VIEWERS, "", RT_FLAG_KSTACK, &subscription, &error), -EACCES);
+	}
+	close_all(&f);
+}
+
+/* As many specs as may be, and one more; of those beyond the bound none is made. */
+static void probes_up_to_their_bound(void **state)
+{
+	static const char *glob[SUBSCRIBE_PROBES_MAX + 1];
+	struct subscription_request request = {.glob = glob, .filter = "pid == 3"};
+	struct subscription *subscription;
+	struct error error = {0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	memset(f.all.by_index, 0, sizeof(f.all.by_index));
+	for (unsigned i = 0; i <= SUBSCRIBE_PROBES_MAX; i++)
+		glob[i] = "syscall:read:call";
+	request.globs = SUBSCRIBE_PROBES_MAX;
+	assert_int_equal(subscriptions_find(&f.all, &request, CLAIM_CLIENTS, &subscription, &error), 0);
+	give_up(&f, subscription);
+	request.globs = SUBSCRIBE_PROBES_MAX + 1;
+	assert_int_equal(subscriptions_find(&f.all, &request, CLAIM_CLIENTS, &subscription, &error), -EINVAL);
+	assert_string_equal(error.code, "too-many-probes");
+	glob[0] = "nothing:of:that";
+	request.globs = 1;
+	assert_true(subscriptions_find(&f.all, &request, CLAIM_CLIENTS, &subscription, &error) < 0);
+	for (unsigned i = 0; i <= SUBSCRIBE_PROBES_MAX; i++)
+		glob[i] = "tracepoint:block:a";
+	prepared = 0;
+	assert_int_equal(subscriptions_prepare(&f.all, CLAIM_CLIENTS, (char *const *)glob, SUBSCRIBE_PROBES_MAX + 1,
+					       false, &error), 0);
+	assert_int_equal(prepared, SUBSCRIBE_PROBES_MAX);
+	close_all(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -376,7 +668,16 @@ int main(void)
 		cmocka_unit_test(nothing_is_made_for_viewers_unless_its_provider_is_named),
 		cmocka_unit_test(no_file_is_looked_into_for_viewers_but_those_named),
 		cmocka_unit_test(always_on_under_a_filter_is_not_everybodys),
+		cmocka_unit_test(dump_of_what_is_not_there),
 		cmocka_unit_test(what_no_run_stored_is_told_to_the_last_attempt),
+		cmocka_unit_test(viewers_flags_one_and_all),
+		cmocka_unit_test(claim_of_each_role),
+		cmocka_unit_test(probes_that_are_there_need_no_provider_named),
+		cmocka_unit_test(long_list_of_what_is_allowed_is_cut),
+		cmocka_unit_test(last_places_are_the_daemons),
+		cmocka_unit_test(what_is_always_on_is_narrowed),
+		cmocka_unit_test(refusal_of_what_is_narrowed),
+		cmocka_unit_test(probes_up_to_their_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
