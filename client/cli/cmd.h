@@ -79,6 +79,9 @@ enum exit_code cmd_printed(enum exit_code code);
 /* What shows that format; NULL for none. */
 const struct sink_ops *cmd_sink(enum format format);
 
+/* What --time and --utc ask of a sink. */
+unsigned cmd_sink_flags(const struct settings *settings);
+
 /* Whether SPECs ask for process:map:executable by its name; else it only names stacks. */
 bool cmd_shows_maps(const struct settings *settings);
 

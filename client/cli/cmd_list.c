@@ -10,6 +10,7 @@
 #include "client/lib/catalog.h"
 #include "client/cli/cmd.h"
 #include "client/cli/out.h"
+#include "client/cli/pager.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
 #include "query/nearest.h"
@@ -145,6 +146,7 @@ enum exit_code cmd_list(const struct settings *settings)
 		return cmd_fail(&error, settings->operand);
 	out_init(&out, STDOUT_FILENO);
 	probe = catalog_probes(catalog, &probes);
+	pager_begin(probes && !settings->no_pager);
 	for (size_t i = 0; i < probes; i++) {
 		if (settings->output == FORMAT_JSON)
 			bad += print_object(&probe[i]) != 0;
@@ -152,7 +154,9 @@ enum exit_code cmd_list(const struct settings *settings)
 			print_line(&probe[i]);
 	}
 	catalog_unref(catalog);
-	if (out_flush(&out))
+	out_flush(&out);
+	pager_end();
+	if (out_error(&out))
 		return cmd_written(out_error(&out), EXIT_GOOD);
 	if (!probes)
 		return fail_unknown(settings);

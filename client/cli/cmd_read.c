@@ -104,6 +104,7 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 		.sink = view->sink,
 		.who = who,
 		.color = !settings->write && cmd_color(settings, stdout),
+		.sink_flags = cmd_sink_flags(settings),
 		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
 		.events_on_terminal = view->ops && !settings->write && isatty(STDOUT_FILENO),

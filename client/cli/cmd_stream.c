@@ -113,11 +113,31 @@ bool cmd_shows_maps(const struct settings *settings)
 	return false;
 }
 
+unsigned cmd_sink_flags(const struct settings *settings)
+{
+	static const unsigned flag[] = {
+		[TIMES_LOCAL] = 0, [TIMES_UTC] = SINK_UTC, [TIMES_RELATIVE] = SINK_RELATIVE,
+		[TIMES_DELTA] = SINK_DELTA,
+	};
+
+	return settings->utc ? SINK_UTC : flag[settings->time];
+}
+
+/*
+ * A person who watches gets strings without asking. A script does not: what it reads, and what it costs the traced
+ * programs, stays as it was written; nor what was recorded before, which may be without them.
+ */
+static bool strings_unasked(const struct settings *settings, bool shows_text)
+{
+	return shows_text && isatty(STDOUT_FILENO) && !settings->flags_given && !settings->since &&
+	       !settings->consumer && !settings->cursor;
+}
+
 /* Folded stacks are of stacks. */
-static unsigned wanted_flags(const struct settings *settings, bool stacks_only)
+static unsigned wanted_flags(const struct settings *settings, bool stacks_only, bool shows_text)
 {
 	const unsigned stacks = RINGTAIL_KSTACK | RINGTAIL_USTACK;
-	unsigned flags = settings->flags;
+	unsigned flags = settings->flags | (strings_unasked(settings, shows_text) ? RINGTAIL_STRINGS : 0);
 
 	if (stacks_only && !(flags & stacks))
 		flags |= stacks;
@@ -138,6 +158,23 @@ static int check(const struct settings *settings, const struct cmd_view *view,
 	return 0;
 }
 
+/* The daemon has refused strings that nobody asked for, and left. */
+static int subscribe_bare(const struct settings *settings, const struct ringtail_subscription *wanted,
+			  struct who *who, struct pump *pump, struct ringtail_error *error)
+{
+	struct ringtail_subscription bare = *wanted;
+	struct ringtail *again;
+
+	bare.flags &= ~(unsigned)RINGTAIL_STRINGS;
+	if (ringtail_connect(settings->connect, &again, error))
+		return -ENOTCONN;
+	ringtail_close(pump->ringtail);
+	pump->ringtail = again;
+	ringtail_set_span(again, 0, pump->until_realtime_ns);
+	who_look(who, ringtail_host(again));
+	return ringtail_subscribe(again, &bare, error);
+}
+
 /* Subscribes, and shows what comes until the end. */
 static enum exit_code take(const struct settings *settings, const struct cmd_tap *tap,
 			   const struct ringtail_subscription *wanted, struct who *who,
@@ -146,7 +183,7 @@ static enum exit_code take(const struct settings *settings, const struct cmd_tap
 	struct ringtail *ringtail = pump->ringtail;
 	struct ringtail_error error;
 	enum exit_code code;
-	int interrupt_fd;
+	int interrupt_fd, err;
 
 	out_init(&out, STDOUT_FILENO);
 	/* Who sees us at the daemon may interrupt us: once there is an answer, we end as always. */
@@ -155,7 +192,12 @@ static enum exit_code take(const struct settings *settings, const struct cmd_tap
 		ringtail_set_tap(ringtail, tap->frame, tap->context);
 	ringtail_set_span(ringtail, wanted->since_realtime_ns, pump->until_realtime_ns);
 	who_look(who, ringtail_host(ringtail));
-	if (ringtail_subscribe(ringtail, wanted, &error)) {
+	err = ringtail_subscribe(ringtail, wanted, &error);
+	if (err && !strcmp(error.code, "viewer-flags") && strings_unasked(settings, !tap && pump->ops == &print_text)) {
+		err = subscribe_bare(settings, wanted, who, pump, &error);
+		ringtail = pump->ringtail;
+	}
+	if (err) {
 		who_place(who, &error);
 		return cmd_fail(&error, cmd_text_of(settings, &error));
 	}
@@ -175,7 +217,8 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 		.probes = who->probes,
 		.filter = who->filter,
 		.consumer = settings->consumer,
-		.flags = wanted_flags(settings, view->ops && view->ops->wants_stacks),
+		.flags = wanted_flags(settings, view->ops && view->ops->wants_stacks,
+				      !tap && view->ops == &print_text),
 		/* COUNT events, and those since a cursor, can only be told apart one by one. */
 		.count_only = !view->ops && !who->tree && !settings->since && !settings->consumer &&
 			      !settings->cursor && !settings->until && (tap || !settings->count),
@@ -188,6 +231,7 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 		.sink = view->sink,
 		.who = who,
 		.color = cmd_color(settings, stdout),
+		.sink_flags = cmd_sink_flags(settings),
 		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
 		.duration_ns = settings->duration,

@@ -12,6 +12,7 @@
 #include "client/cli/cmd.h"
 #include "client/cli/debuginfod.h"
 #include "client/lib/failure.h"
+#include "client/cli/pager.h"
 #include "proto/build.h"
 #include "query/nearest.h"
 
@@ -238,7 +239,9 @@ int main(int argc, char **argv)
 		return cmd_printed(EXIT_GOOD);
 	}
 	if (settings.help) {
+		pager_begin(!settings.no_pager);
 		print_help();
+		pager_end();
 		return cmd_printed(EXIT_GOOD);
 	}
 	if (at == argc) {
@@ -253,7 +256,9 @@ int main(int argc, char **argv)
 	if (at < 0)
 		return cmd_usage(&error, command->name);
 	if (settings.help) {
+		pager_begin(!settings.no_pager);
 		print_command_help(command);
+		pager_end();
 		return cmd_printed(EXIT_GOOD);
 	}
 	ringtail_set_trust(&(struct ringtail_trust){

@@ -8,7 +8,7 @@
 #include "client/cli/units.h"
 #include "query/nearest.h"
 
-enum kind { TEXT, TEXTS, COUNT, DURATION, FLAGS, FORMAT, SUMMARY, COLOR, SWITCH };
+enum kind { TEXT, TEXTS, COUNT, DURATION, FLAGS, FORMAT, SUMMARY, COLOR, TIME_COLUMN, SWITCH };
 
 static const struct row {
 	char letter;
@@ -60,6 +60,8 @@ static int parse_flags(const struct row *row, const char *text, unsigned *flags,
 	const unsigned names = sizeof(name) / sizeof(*name);
 	const char *at = text;
 
+	if (strcmp(text, "none") == 0)
+		return 0;
 	do {
 		size_t bytes = strcspn(at, ",");
 		char word[16];
@@ -72,7 +74,7 @@ static int parse_flags(const struct row *row, const char *text, unsigned *flags,
 			struct nearest nearest;
 			int err = bad_value(error, row, text,
 					    "may be kstack, ustack, strings, context, fds and data, with "
-					    "commas between");
+					    "commas between, or none");
 
 			nearest_init(&nearest, word);
 			for (i = 0; i < (int)names; i++)
@@ -170,6 +172,7 @@ static int set(const struct row *row, enum option_commands command, const char *
 	case DURATION:
 		return parse_number(row, text, member, error);
 	case FLAGS:
+		settings->flags_given = true;
 		return parse_flags(row, text, member, error);
 	case FORMAT:
 		return parse_format(row, command, text, member, error);
@@ -184,6 +187,12 @@ static int set(const struct row *row, enum option_commands command, const char *
 		if (i < 0)
 			return bad_value(error, row, text, "may be auto, always or never");
 		*(enum color *)member = (enum color)i;
+		return 0;
+	case TIME_COLUMN:
+		i = parse_choice(text, (const char *const[]){ "absolute", "utc", "relative", "delta" }, 4);
+		if (i < 0)
+			return bad_value(error, row, text, "may be absolute, utc, relative or delta");
+		*(enum time_column *)member = (enum time_column)i;
 		return 0;
 	case SWITCH:
 		*(bool *)member = true;

@@ -57,6 +57,14 @@ enum color {
 	COLOR_NEVER,
 };
 
+/* What the first column of text is. */
+enum time_column {
+	TIMES_LOCAL,
+	TIMES_UTC,
+	TIMES_RELATIVE,
+	TIMES_DELTA,
+};
+
 struct texts {
 	size_t n;
 	const char *text[SUBSCRIBE_PROBES_MAX];
@@ -71,12 +79,14 @@ typedef unsigned option_FLAGS;		/* RINGTAIL_KSTACK, ... */
 typedef enum format option_FORMAT;
 typedef enum summary option_SUMMARY;
 typedef enum color option_COLOR;
+typedef enum time_column option_TIME_COLUMN;
 typedef bool option_SWITCH;
 
 struct settings {
 #define OPTION(member, letter, name, argument, KIND, commands, help) option_##KIND member;
 #include "client/cli/options.def"
 #undef OPTION
+	bool flags_given;		/* --flags, perhaps `none` */
 	const char *operand;		/* the FILE or GLOB after the options; NULL: none */
 	struct texts operands;		/* where several may follow */
 	char *const *command;		/* what follows `--`, NULL-terminated; NULL: nothing */

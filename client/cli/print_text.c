@@ -23,6 +23,9 @@ struct sink {
 	const struct ringtail_host *host;
 	bool color;
 	struct wall_clock clock;
+	unsigned times;			/* SINK_UTC, RELATIVE, DELTA; 0: local time */
+	bool has_begun;
+	uint64_t from_ns;		/* the first event's time, or that of the line before */
 	struct context_users users;
 	struct device_names devices;
 	bool shows_maps;
@@ -44,7 +47,8 @@ static struct sink *create(struct out *out, const struct ringtail_host *host, un
 		free(sink);
 		return NULL;
 	}
-	wall_clock_init(&sink->clock, false);
+	sink->times = flags & (SINK_UTC | SINK_RELATIVE | SINK_DELTA);
+	wall_clock_init(&sink->clock, flags & SINK_UTC);
 	return sink;
 }
 
@@ -69,13 +73,42 @@ static void paint(struct sink *sink, enum color color)
 
 /* ---- Columns before the event --------------------------------------------------------------- */
 
+/* "+0.000012": since the first event, or since the line before. Events of two CPUs may come a little out of order. */
+static void put_elapsed(struct sink *sink, uint64_t time_ns)
+{
+	uint64_t ns = time_ns - sink->from_ns;
+
+	out_mark(sink->out);
+	out_char(sink->out, (int64_t)ns < 0 ? '-' : '+');
+	if ((int64_t)ns < 0)
+		ns = -ns;
+	out_u64(sink->out, ns / 1000000000u);
+	out_char(sink->out, '.');
+	out_digits(sink->out, ns % 1000000000u / 1000, 6);
+	out_pad(sink->out, 12);
+}
+
+static void put_time(struct sink *sink, uint64_t time_ns)
+{
+	if (!(sink->times & (SINK_RELATIVE | SINK_DELTA))) {
+		wall_clock_print(&sink->clock, sink->out, time_ns);
+		return;
+	}
+	if (!sink->has_begun)
+		sink->from_ns = time_ns;
+	sink->has_begun = true;
+	put_elapsed(sink, time_ns);
+	if (sink->times & SINK_DELTA)
+		sink->from_ns = time_ns;
+}
+
 static void put_columns(struct sink *sink, const struct ringtail_item *item)
 {
 	struct out *out = sink->out;
 
 	wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->host->realtime_ns);
 	paint(sink, DIM);
-	wall_clock_print(&sink->clock, out, item->time_ns);
+	put_time(sink, item->time_ns);
 	out_literal(out, " [");
 	out_digits(out, item->cpu, item->cpu < 1000 ? 3 : 4);
 	out_literal(out, "] ");

@@ -424,7 +424,8 @@ static struct sink *make_sink(struct run *run)
 		.out = pump->out,
 		.host = ringtail_host(pump->ringtail),
 		.totals = ringtail_totals(pump->ringtail),
-		.flags = (pump->color ? SINK_COLOR : 0) | (pump->shows_maps ? SINK_MAPS : 0),
+		.flags = (pump->color ? SINK_COLOR : 0) | (pump->shows_maps ? SINK_MAPS : 0) |
+			 pump->sink_flags,
 	};
 	struct sink *sink;
 

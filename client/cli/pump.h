@@ -37,6 +37,7 @@ struct pump {
 	struct sink *sink;		/* what ops act on, taken; NULL: they create it */
 	struct who *who;		/* which events are wanted, and a command to execute; NULL: all */
 	bool color;
+	unsigned sink_flags;		/* SINK_UTC, RELATIVE or DELTA */
 	bool shows_maps;		/* events of process:map:executable are shown, and counted by -n */
 	uint64_t events_max;		/* 0: no bound */
 	uint64_t duration_ns;		/* 0: no bound; counts from the moment at which: */

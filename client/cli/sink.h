@@ -15,6 +15,9 @@
 struct sink;
 
 #define SINK_COLOR	(1u << 0)
+#define SINK_UTC	(1u << 2)	/* of text, the column of times */
+#define SINK_RELATIVE	(1u << 3)
+#define SINK_DELTA	(1u << 4)
 #define SINK_MAPS	(1u << 1)	/* events of process:map:executable were asked for by name */
 
 /* What a sink that writes files of its own is made of; all borrowed. The host may change. */
