@@ -116,6 +116,12 @@ $(CONSTANTS): query/constants.py query/constants.def | $(BUILD_DEPS)
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D) && python3 query/constants.py '$(CC)' query/constants.def >$@.new && mv $@.new $@
 
+DISSECTOR := $(BUILD)/ringtail.lua
+DISSECTOR_OF := client/wireshark/ringtail.lua.in proto/ringtail.proto proto/frame_types.def proto/limits.def
+$(DISSECTOR): client/wireshark/wireshark.py $(DISSECTOR_OF)
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D) && python3 client/wireshark/wireshark.py $(DISSECTOR_OF) >$@.new && mv $@.new $@
+
 $(NUMBERS): daemon/source/syscall_numbers.sh | $(BUILD_DEPS)
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D) && sh $< '$(CC)' >$@
@@ -163,7 +169,7 @@ LIBS_query := $(PROTO_LIBS)
 LIBS_daemon := $(DAEMON_LIBS)
 LIBS_client := $(CLIENT_LIBS)
 
-all: $(BUILD)/ringtaild $(BUILD)/tracectl $(if $(SANITIZE),,$(LIBSHARED)) $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy ## builds ringtaild, tracectl and the tools
+all: $(BUILD)/ringtaild $(BUILD)/tracectl $(DISSECTOR) $(if $(SANITIZE),,$(LIBSHARED)) $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy ## builds ringtaild, tracectl and the tools
 
 # -MMD tells what each object was made of; generated headers must be there before the first time.
 $(BUILD)/%.o: %.c $(FLAGS) | $(GENERATED)
@@ -332,11 +338,11 @@ check: $(DEPS) ## runs every test
 # What takes the network, and half as long again. Downloads are kept in $RINGTAIL_CACHE, or ~/.cache/ringtail
 # where that is a directory, else in build/cache.
 .PHONY: check-more
-check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, other kernels, real back ends, every tracepoint
+check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, tshark, other kernels, real back ends, every tracepoint
 	$(Q)python3 tests/check.py --build build --more
 
 # A part of it. (Not among the phony: for those there are no patterns.)
-check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, packages, kernels, backends, tracepoints
+check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, packages, wireshark, kernels, backends, tracepoints
 	$(Q)python3 tests/check.py --build build --only $*
 
 $(filter $(BUILD)/tests/bench/lttng_%,$(BENCH_C:%.c=$(BUILD)/%.o)): | build/.deps-bench
@@ -405,6 +411,7 @@ install: all ## into DESTDIR and PREFIX
 		install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)/etc/ringtail/ringtaild.conf
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/tracectl.1
 	install -D -m 0755 client/completions/complete.sh $(DESTDIR)$(PREFIX)/share/ringtail/complete.sh
+	install -D -m 0644 $(DISSECTOR) $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.lua
 	install -D -m 0644 client/desktop/ringtail.magic $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.magic
 	install -D -m 0644 client/desktop/ringtail.xml $(DESTDIR)$(PREFIX)/share/mime/packages/ringtail.xml
 	$(call completion,bash,bash-completion/completions/tracectl)

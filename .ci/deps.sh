@@ -15,7 +15,7 @@ check='libcmocka-dev libclang-rt-14-dev clang-tidy spin strace valgrind tmux zst
 bench='trace-cmd linux-perf lttng-tools liblttng-ust-dev kmod dpkg-dev'
 deb='dpkg-dev debhelper dh-dkms fakeroot'
 habits='shellcheck g++ bash-completion zsh fish file'
-more='lintian faketime'
+more='lintian faketime tshark'
 case ${1:-} in
 build) packages=$build ;;
 deb) packages="$build $deb" ;;

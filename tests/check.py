@@ -467,6 +467,11 @@ def check_packages(options, builds):
                 timeout=PACKAGES_TIMEOUT_S, after=packages)]
 
 
+def check_wireshark(options, builds):
+    return [Job("tshark reads the wire", [sys.executable, "tests/wireshark/wireshark_test.py", options.build],
+                after=builds.job("all", "all"))]
+
+
 def check_kernels(options, builds):
     """The BPF source under other kernels, one after the other: limits of time hold in a guest, too."""
     return [Job(f"kernel of {name} in qemu",
@@ -532,8 +537,8 @@ PARTS = {
     "guests": check_guests,
 }
 # What takes the network, to download what it runs, or a build of its own: --more.
-PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "kernels": check_kernels,
-              "backends": check_backends, "tracepoints": check_tracepoints}
+PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "wireshark": check_wireshark,
+              "kernels": check_kernels, "backends": check_backends, "tracepoints": check_tracepoints}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"kmod": check_kmod, "systemd": check_systemd}
 
