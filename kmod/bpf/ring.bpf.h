@@ -286,9 +286,8 @@ verified_once bool ring_bell(__u64 bell_at)
 }
 
 /*
- * Publishes a record whose payload is written. Between our producer_pos and the look at bell_at is a full
- * barrier: on x86 the compare-and-swap of the reservation, on Arm the exchange of the commit, since there a
- * load may overtake the store of a compare-and-swap before it. Partner: ring_reader_arm(), which sets
+ * Publishes a record whose payload is written. The compare-and-swap of its reservation is the full
+ * barrier between our producer_pos and the look at bell_at; partner: ring_reader_arm(), which sets
  * bell_at, passes a full barrier, and looks at producer_pos.
  */
 inlined void ring_commit(const struct ring *ring, const struct reservation *place, __u64 bytes,

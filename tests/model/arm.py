@@ -13,7 +13,7 @@ that the model of the Arm architecture (ARM DDI 0487, B2.3; aarch64.cat of herd7
 
 	internal	po-loc | from-reads | coherence | reads-from has no cycle
 	atomic		no store of another comes between the load and the store of an atomic
-	external	observed-by | dependency- | atomic- | barrier-ordered-before has no cycle
+	external	observed-by | local-write- | dependency- | atomic- | barrier-ordered-before has no cycle
 
 The instructions are those that the ring's accesses become: LDR LDAR STR STLR, CAS SWP LDADD STADD with their
 suffixes, DMB ISH ISHLD ISHST, MOV ADD EOR CBZ CBNZ. Loops are not: each test is straight but for jumps ahead.
@@ -261,7 +261,8 @@ class Program:
                    and events[i].index < events[j].index}
         self.same_place = {(i, j) for i, j in self.po if events[i].place and events[i].place == events[j].place}
         self.amo = {(i, j) for i, j in self.po if events[i].amo is not None and events[i].amo == events[j].amo}
-        self.local = self.barriers() | self.dependencies() | self.amo
+        rewrites = {(i, j) for i, j in self.same_place if j in self.writes}
+        self.local = self.barriers() | self.dependencies() | self.amo | rewrites
 
     def only(self, what):
         return {i for i, event in enumerate(self.events) if what(event)}
@@ -276,9 +277,9 @@ class Program:
         acquire, release = self.only(lambda e: e.acquire), self.only(lambda e: e.release)
         full, loads, stores = (self.only(lambda e, kind=kind: e.kind == kind) for kind in ("FISH", "FISHLD", "FISHST"))
         returning = reads - self.only(lambda e: e.noreturn)
-        both = {(a, b) for a, b in self.amo if a in acquire and b in release}
+        both = {b for a, b in self.amo if a in acquire and b in release}
         return (between(po, None, full, None) | between(po, returning, loads, None) | between(po, writes, stores, writes) |
-                follow(follow(po, both), po) |
+                {(a, b) for a, b in po if a in both} |
                 {(a, b) for a, b in po if a in acquire or b in release or (a in release and b in acquire)})
 
     def dependencies(self):
@@ -287,12 +288,11 @@ class Program:
         to_write = {(a, b) for a, b in control | follow(address, self.po) if b in self.writes}
         return address | data | to_write
 
-    def through_reads(self, rfi, coi):
-        address, data, control = (self.edges(kind) for kind in ("address", "data", "control"))
+    def through_reads(self, rfi):
+        """What hangs on a store of the same thread that was read."""
+        from_here = self.edges("address") | self.edges("data")
         acquire = self.only(lambda e: e.acquire)
-        atomic = {b for _, b in self.amo}
-        return (follow(address | data, rfi) | follow(control | data, coi) |
-                {(a, b) for a, b in rfi if a in atomic and b in acquire})
+        return follow(from_here, rfi) | {(a, c) for a, c in follow(self.amo, rfi) if c in acquire}
 
 
 def between(po, before, middle, after):
@@ -310,7 +310,7 @@ def is_allowed(program, rf, co):
     overtaken = follow(outer & fr, outer & co)
     if program.amo & overtaken:
         return False
-    return not has_cycle(outer | program.local | program.through_reads(inner & rf, inner & co))
+    return not has_cycle(outer | program.local | program.through_reads(inner & rf))
 
 
 def executions(test, runs):
