@@ -85,7 +85,7 @@ build/.deps-%: .ci/deps.sh
 	$(Q)mkdir -p build && sh .ci/deps.sh $* && touch $@
 $(DEPS): $(BUILD_DEPS)
 build/.deps-bench: $(DEPS)
-check-packages: build/.deps-more
+check-packages check-wireshark: build/.deps-more
 
 # ---- Generated ----------------------------------------------------------------------------------
 

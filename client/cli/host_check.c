@@ -199,6 +199,22 @@ static void check_paranoid(const struct host *host, struct host_check *check)
 	      text);
 }
 
+/* PROC_PID_INIT_INO of the kernel: no other namespace of pids has this name. */
+#define HOST_PID_NAMESPACE "pid:[4026531836]"
+
+static void check_pid_namespace(const struct host *host, struct host_check *check)
+{
+	char full[4096], own[64] = "";
+
+	snprintf(full, sizeof(full), "%s/proc/self/ns/pid", host->root);
+	if (readlink(full, own, sizeof(own) - 1) < 0 || !strcmp(own, HOST_PID_NAMESPACE)) {
+		found(check, CHECK_OK, "the host's");
+		return;
+	}
+	found(check, CHECK_WARN, "one of its own, as in a container: the kernel knows processes by other pids");
+	hint(check, "start the container with --pid=host (Kubernetes: hostPID: true)");
+}
+
 static void check_clock(const struct host *host, struct host_check *check)
 {
 	char text[64];
@@ -267,6 +283,7 @@ static const struct {
 	{ "tracefs", check_tracefs },
 	{ "lockdown", check_lockdown },
 	{ "perf events", check_paranoid },
+	{ "PID namespace", check_pid_namespace },
 	{ "clock", check_clock },
 	{ "memlock", check_memlock },
 	{ "systemd unit", check_unit },

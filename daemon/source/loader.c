@@ -362,14 +362,39 @@ static int serve(int socket, const char *name, struct source_config *config,
 	return loader_serve(socket, name, config, keeper && keeper->manager ? kept : NULL);
 }
 
+/* PROC_PID_INIT_INO of the kernel: no other namespace of pids has this name. */
+#define HOST_PID_NAMESPACE "pid:[4026531836]"
+
+/*
+ * The kernel knows processes by the host's pids. In a namespace of its own the daemon does not know its pid
+ * there, so it cannot leave its own calls out. Where nobody can tell (no /proc), it is the host's.
+ */
+static int check_pid_namespace(struct error *error)
+{
+	char own[sizeof(HOST_PID_NAMESPACE) + 16];
+	ssize_t bytes = readlink("/proc/self/ns/pid", own, sizeof(own));
+
+	if (bytes < 0 || ((size_t)bytes == strlen(HOST_PID_NAMESPACE) &&
+			  !memcmp(own, HOST_PID_NAMESPACE, (size_t)bytes)))
+		return 0;
+	error_set(error, EPERM, "pid-namespace", "this process has a PID namespace of its own, as in a container: "
+		  "it would record its own calls, and clients' filters by pid would choose other processes");
+	error_hint(error, "start the container with --pid=host (Kubernetes: hostPID: true); to start all the same, "
+		   "set trace-self = yes");
+	return -EPERM;
+}
+
 int loader_start(const char *name, struct source_config *config, bool trace_self,
 		 const struct loader_keeper *keeper, struct loader **loader_out,
 		 struct error *error)
 {
-	struct loader *loader = calloc(1, sizeof(*loader));
-	int sockets[2], err;
+	int sockets[2], err = trace_self ? 0 : check_pid_namespace(error);
+	struct loader *loader;
 	pid_t engine = getpid();
 
+	if (err)
+		return err;
+	loader = calloc(1, sizeof(*loader));
 	if (!loader)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	loader->offers = -1;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/cli/host_check.h"
 
@@ -33,6 +34,16 @@ static void put(const char *path, const char *text)
 	assert_non_null(file);
 	fputs(text, file);
 	fclose(file);
+}
+
+static void put_link(const char *path, const char *to)
+{
+	char full[512];
+
+	put(path, "");
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	assert_int_equal(unlink(full), 0);
+	assert_int_equal(symlink(to, full), 0);
 }
 
 static struct host_check run(const char *name, const char *release)
@@ -104,6 +115,12 @@ static void checks(void **state)
 	put("/proc/self/status", "CapEff:\t0000000000200000\n");
 	expect("capabilities", "6.1", CHECK_OK, "CAP_BPF");
 
+	expect("PID namespace", "6.1", CHECK_OK, "host");
+	put_link("/proc/self/ns/pid", "pid:[4026532123]");
+	expect("PID namespace", "6.1", CHECK_WARN, "--pid=host");
+	put_link("/proc/self/ns/pid", "pid:[4026531836]");
+	expect("PID namespace", "6.1", CHECK_OK, "host");
+
 	expect("tracefs", "6.1", CHECK_WARN, "mount -t tracefs");
 	expect("tracefs", "6.1", CHECK_WARN, "a daemon started as root mounts its own");
 	put("/sys/kernel/debug/tracing/events/enable", "");
@@ -151,7 +168,7 @@ static void here(void **state)
 		assert_true(check.found[0]);
 		n++;
 	}
-	assert_int_equal(n, 10);
+	assert_int_equal(n, 11);
 	assert_true(host.release[0] >= '0' && host.release[0] <= '9');
 }
 
