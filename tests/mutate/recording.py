@@ -84,7 +84,7 @@ MUTANTS = [
     ("batch-exec-without-its-file", BATCHER + ":batcher_wants_text", "probe == RT_PROBE_SCHED_EXEC || ", "", PASSING),
     ("batch-map-without-its-file", BATCHER + ":batcher_wants_text", " || probe == RT_PROBE_PROCESS_MAP", "", PASSING),
     ("batch-strings-of-files-alone", BATCHER + ":batcher_wants_text",
-     " || (flag == RT_FLAG_STRINGS && spec->file_strings) ||", " ||", PASSING),
+     " || (of_file && spec->file_strings) ||", " ||", PASSING),
     ("batch-frames-not-filled", BATCHER + ":encode_attachment", "while (frames && frame[frames - 1] == 0)",
      "while (false)", PASSING),
     ("batch-attachments-dropped-uncounted", BATCHER + ":encode_attachments",
