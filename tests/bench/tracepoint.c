@@ -315,12 +315,14 @@ static bool run_mode(const struct event *event, uint32_t probe, enum mode mode, 
 static void print_row(const struct event *event, double *mine, double *theirs, double *ratio, int rounds,
 		      double *of_median)
 {
+	double mine_ns = median(mine, rounds), theirs_ns = median(theirs, rounds);
+
+	/* They are in order now. */
 	*of_median = median(ratio, rounds);
 	printf("{\"name\":\"tracepoint.%s\",\"value\":%.1f,\"unit\":\"ns\",\"peer\":\"ftrace's own record\","
 	       "\"peer_value\":%.1f,\"ratio\":%.3f,\"budget\":%.2f,\"rounds\":%d,"
-	       "\"spread\":[%.3g,%.3g],\"peer_spread\":[%.3g,%.3g]}\n", event->name, median(mine, rounds),
-	       median(theirs, rounds), *of_median, event->budget, rounds, mine[0], mine[rounds - 1],
-	       theirs[0], theirs[rounds - 1]);
+	       "\"spread\":[%.3g,%.3g],\"peer_spread\":[%.3g,%.3g]}\n", event->name, mine_ns, theirs_ns,
+	       *of_median, event->budget, rounds, mine[0], mine[rounds - 1], theirs[0], theirs[rounds - 1]);
 }
 
 static bool run_event(const struct event *event, int rounds, double *ratio_of)
