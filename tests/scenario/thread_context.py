@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import ringtail
+from lib.cgroups import Cgroups
 
 CONTAINER = "9c1b2d3e4f50617283940a1b2c3d4e5f60718293a4b5c6d7e8f9000112233445"
 POD = "0f4ee4f9-c1d1-4d5c-8f3b-6a1f0c2b7a11"
@@ -22,35 +23,6 @@ while os.read(0, 1):
     os.getppid()
     os.write(1, b"!")
 """
-
-
-class Cgroups:
-    """Of the unified hierarchy, in a mount of their own."""
-
-    def __init__(self, case):
-        self.root = case.path("cgroups")
-        self.made = []
-        os.mkdir(self.root)
-        if os.geteuid() or subprocess.run(["mount", "-t", "cgroup2", "none", self.root],
-                                          stderr=subprocess.DEVNULL).returncode:
-            raise ringtail.Skip("no cgroups can be mounted here")
-
-    def make(self, path):
-        for i, letter in enumerate(path + "/"):
-            if i and letter == "/" and not os.path.isdir(self.root + path[:i]):
-                os.mkdir(self.root + path[:i])
-                self.made.append(self.root + path[:i])
-        return path
-
-    def enter(self, path, pid="0"):
-        with open(f"{self.root}{path}/cgroup.procs", "w") as file:
-            file.write(str(pid))
-
-    def close(self):
-        for path in reversed(self.made):
-            os.rmdir(path)
-        self.made = []
-        subprocess.run(["umount", "-l", self.root], check=True)
 
 
 def short_lived(case, cgroups, daemon, name):
