@@ -3,6 +3,10 @@
 #include "proto/frame.h"
 #include "proto/revision.h"
 
+#ifndef __has_feature	/* clang's; gcc has macros */
+#define __has_feature(name) 0
+#endif
+
 void build_print(FILE *to, const char *program)
 {
 	fprintf(to, "%s %s\n", program, RINGTAIL_VERSION);
@@ -13,9 +17,9 @@ void build_print(FILE *to, const char *program)
 #else
 	fprintf(to, "compiler gcc %s\n", __VERSION__);
 #endif
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 	fprintf(to, "sanitizer address\n");
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 	fprintf(to, "sanitizer thread\n");
 #endif
 }
