@@ -174,7 +174,7 @@ enum message_fault message_check(const ProtobufCMessageDescriptor *descriptor, c
 {
 	struct check check = {.elements = elements_max};
 	enum message_fault fault =
-		check_message(&check, descriptor, (struct wire_reader){bytes, bytes + n}, 1);
+		check_message(&check, descriptor, (struct wire_reader){bytes, n ? bytes + n : bytes}, 1);
 
 	if (place)
 		*place = check.place;
