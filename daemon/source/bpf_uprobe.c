@@ -60,6 +60,7 @@ struct uprobe_multi {
 	uint32_t program, target, attach_type, flags;
 	uint64_t path, offsets, semaphores, cookies;
 	uint32_t count, how, pid;
+	uint32_t rest;		/* the kernel refuses any byte behind `pid` that is not 0: no padding */
 };
 
 static int link_multi(struct uprobe_multi *multi)
