@@ -33,6 +33,7 @@ static const uint64_t openat_failed[] = {
 	900, (uint64_t)-ENOENT, (uint64_t)AT_FDCWD, 0x5555, 0x80000,
 	0xabcd01a4,	/* mode is 16 bits: 0644 */
 };
+static const uint64_t openat_returned[] = { (uint64_t)-ENOENT };
 static const uint64_t kill_all[] = { 300, 0, 0xffffffff, 9 };	/* pid -1, not sign-extended */
 static const uint64_t exit_never[] = { RT_DURATION_NEVER, 0, 1 };
 static const uint64_t exit_returned[] = { 7, (uint64_t)-EPERM, 1 };	/* as no kernel does */
@@ -508,7 +509,7 @@ static void test_fields(void **state)
 	EXPECT(SMALL_KILL, kill_all, &bash,
 	       { "pid == 100", true }, { "arg.pid == -1", true }, { "arg.pid == 100", false },
 	       { "sig == 9", true });
-	EXPECT(SMALL_OPENAT_RETURN, openat_failed + 1, &bash, { "ret == -ENOENT", true },
+	EXPECT(SMALL_OPENAT_RETURN, openat_returned, &bash, { "ret == -ENOENT", true },
 	       { "error == ENOENT", true });
 }
 
