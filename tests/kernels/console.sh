@@ -13,6 +13,8 @@ boot_guest() {
 	case ${guest_arch:-amd64} in
 	arm64) guest_board='qemu-system-aarch64 -M virt' guest_words=console=ttyAMA0 ;;
 	*)
+		python3 tests/kernels/unpack_kernel.py "$guest_image" "$console.kernel" &&
+			guest_image=$console.kernel
 		guest_board=qemu-system-x86_64
 		guest_words="console=ttyS0 tsc=reliable $(guest_clock "$console.tsc")" ;;
 	esac
@@ -24,7 +26,7 @@ boot_guest() {
 		</dev/null >"$console.raw" 2>&1
 	ended=$?
 	tr -d '\r' <"$console.raw" >"$console"
-	rm -f "$console.raw" "$console.tsc"
+	rm -f "$console.raw" "$console.tsc" "$console.kernel"
 }
 
 # Words that a healthy kernel does not say.

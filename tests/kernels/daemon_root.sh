@@ -47,6 +47,8 @@ build_daemon_root() {
 	fi
 	cp -r tests/scenario "$root/ringtail/tests/" && cp -r proto "$root/ringtail/" &&
 	sed -i "s/source=\"bpf\"/source=\"$3\"/" "$root/ringtail/tests/scenario/ringtail.py" &&
+	find "$root/ringtail" -name __pycache__ -prune -exec rm -rf {} + &&
+	python3 -m compileall -q "$root/ringtail/tests/scenario" &&		# once, not in each case
 	printf 'root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n' >"$root/etc/passwd" &&
 	printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
 }

@@ -33,7 +33,7 @@ done
 [ -r "$image" ] || { echo "SKIP: no kernel image"; exit 77; }
 
 root=$(mktemp -d)
-trap 'rm -rf "$root" "$root.gz" "$root".log*' EXIT
+trap 'rm -rf "$root" "$root.cpio" "$root".log*' EXIT
 
 build_daemon_root "$root" "$build" bpf "$tree" || { echo "not ok the guest's tree"; exit 1; }
 mkdir -p "$root/bin" "$root/bpf"
@@ -78,7 +78,7 @@ echo @end
 poweroff -f
 INIT
 chmod +x "$root/init"
-(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$root.gz"
-boot_guest "$root.log" $timeout_s single 2 "$image" "$root.gz" "rt.run=${RT_RUN:-*}"
+(cd "$root" && find . | cpio -o -H newc --quiet) >"$root.cpio"
+boot_guest "$root.log" $timeout_s single 2 "$image" "$root.cpio" "rt.run=${RT_RUN:-*}"
 grep -a '^# kernel ' "$root.log"
 report_guest kernel "$root.log" $timeout_s
