@@ -70,3 +70,13 @@ bool spool_name_is_valid(const char *name)
 	return strlen(name) == SPOOL_NAME_BYTES - 1 &&
 	       strspn(name, "0123456789abcdef") == SPOOL_NAME_BYTES - 1;
 }
+
+unsigned segment_list_flags(uint32_t flags, Ringtail__V1__Flag list[SEGMENT_FLAGS])
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < SEGMENT_FLAGS; i++)
+		if (flags & 1u << i)
+			list[n++] = (Ringtail__V1__Flag)(i + 1);
+	return n;
+}

@@ -18,9 +18,12 @@
 #include <stdint.h>
 
 #include "proto/frame.h"
+#include "proto/ringtail.pb-c.h"
 
 #define SEGMENT_NAME_BYTES	24		/* with its zero */
 #define SEGMENT_END_BYTES_MAX	(64u << 10)	/* of the frame */
+
+#define SEGMENT_FLAGS		8		/* bit i is the wire's flag i + 1 */
 
 #define SPOOL_NAME_BYTES	17		/* of the directory, with its zero */
 
@@ -47,5 +50,8 @@ bool segment_find_end(const uint8_t *tail, size_t bytes, size_t *at);
 
 /* The same of a frame of another type: what is the last of a dump's file. */
 bool segment_find_last(const uint8_t *tail, size_t bytes, enum frame_type type, size_t *at);
+
+/* What a subscription asked for beside its events, as the head of its file lists it: how many. */
+unsigned segment_list_flags(uint32_t flags, Ringtail__V1__Flag list[SEGMENT_FLAGS]);
 
 #endif

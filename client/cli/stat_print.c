@@ -368,6 +368,14 @@ static void put_advice(struct out *out, const Ringtail__V1__Stat *stat)
 		put(out, "  %s: %s\n    -> %s\n", advice.name, advice.what, advice.remedy);
 }
 
+/* What closes each row of the ledger. */
+static void put_rest(struct out *out, Ringtail__V1__LossCount *const *lost, size_t n, uint64_t in_flight,
+		     int64_t residual)
+{
+	put_lost(out, lost, n);
+	put(out, " + %llu in flight; residual %lld\n", (unsigned long long)in_flight, (long long)residual);
+}
+
 static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 {
 	put(out, "\nledger\n");
@@ -377,9 +385,7 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 		put(out, "  cpu %u: %llu produced = %llu events + %llu meta", ring->cpu,
 		    (unsigned long long)ring->produced, (unsigned long long)ring->events,
 		    (unsigned long long)ring->meta);
-		put_lost(out, ring->lost, ring->n_lost);
-		put(out, " + %llu in flight; residual %lld\n", (unsigned long long)ring->in_flight,
-		    (long long)ring->residual);
+		put_rest(out, ring->lost, ring->n_lost, ring->in_flight, ring->residual);
 		if (ring->stuck_ns)
 			put(out, "  cpu %u: stuck for %llu s behind an unfinished record\n", ring->cpu,
 			    (unsigned long long)(ring->stuck_ns / 1000000000u));
@@ -390,18 +396,14 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 		put(out, "  client %llu: %llu produced = %llu delivered + %llu filtered",
 		    (unsigned long long)client->id, (unsigned long long)client->produced,
 		    (unsigned long long)client->delivered, (unsigned long long)client->filtered);
-		put_lost(out, client->lost, client->n_lost);
-		put(out, " + %llu in flight; residual %lld\n",
-		    (unsigned long long)client->in_flight, (long long)client->residual);
+		put_rest(out, client->lost, client->n_lost, client->in_flight, client->residual);
 	}
 	for (size_t i = 0; i < stat->n_spool; i++) {
 		const Ringtail__V1__SpoolStat *spool = stat->spool[i];
 
 		put(out, "  spool %.100s: %llu produced = %llu stored", spool->name,
 		    (unsigned long long)spool->produced, (unsigned long long)spool->stored);
-		put_lost(out, spool->lost, spool->n_lost);
-		put(out, " + %llu in flight; residual %lld\n",
-		    (unsigned long long)spool->in_flight, (long long)spool->residual);
+		put_rest(out, spool->lost, spool->n_lost, spool->in_flight, spool->residual);
 	}
 	for (size_t i = 0; i < stat->n_export; i++) {
 		const Ringtail__V1__ExportStat *export = stat->export[i];
@@ -409,9 +411,7 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 		put(out, "  export %.200s: %llu events = %llu accepted + %llu filtered",
 		    export->name, (unsigned long long)export->events,
 		    (unsigned long long)export->accepted, (unsigned long long)export->filtered);
-		put_lost(out, export->lost, export->n_lost);
-		put(out, " + %llu in flight; residual %lld\n",
-		    (unsigned long long)export->in_flight, (long long)export->residual);
+		put_rest(out, export->lost, export->n_lost, export->in_flight, export->residual);
 		if (export->gaps)
 			put(out, "    and an unknown number lost, in %llu gap%s\n",
 			    (unsigned long long)export->gaps, export->gaps > 1 ? "s" : "");
@@ -422,9 +422,7 @@ static void put_ledger(struct out *out, const Ringtail__V1__Stat *stat)
 		put(out, "  trigger %.64s: %llu produced = %llu matches + %llu filtered", trigger->name,
 		    (unsigned long long)trigger->produced, (unsigned long long)trigger->matches,
 		    (unsigned long long)trigger->filtered);
-		put_lost(out, trigger->lost, trigger->n_lost);
-		put(out, " + %llu in flight; residual %lld\n",
-		    (unsigned long long)trigger->in_flight, (long long)trigger->residual);
+		put_rest(out, trigger->lost, trigger->n_lost, trigger->in_flight, trigger->residual);
 	}
 	put_beside(out, stat);
 	put_advice(out, stat);

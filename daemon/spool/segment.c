@@ -11,6 +11,7 @@
 #include "daemon/spool/frame.h"
 #include "daemon/spool/store.h"
 #include "proto/message.h"
+#include "proto/segment.h"
 
 #define BUFFER_BYTES (FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX)
 
@@ -40,23 +41,11 @@ static int write_own(struct spool_store *store, struct frame_ref *frame)
 	return err;
 }
 
-#define FLAGS	8	/* bit i is the wire's flag i + 1 */
-
-static unsigned list_flags(uint32_t flags, Ringtail__V1__Flag list[FLAGS])
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < FLAGS; i++)
-		if (flags & 1u << i)
-			list[n++] = (Ringtail__V1__Flag)(i + 1);
-	return n;
-}
-
 static struct frame_ref *pack_head(struct spool_store *store)
 {
 	Ringtail__V1__SegmentHead head = RINGTAIL__V1__SEGMENT_HEAD__INIT;
 	const struct spool_store_config *config = &store->config;
-	Ringtail__V1__Flag flag[FLAGS];
+	Ringtail__V1__Flag flag[SEGMENT_FLAGS];
 
 	head.sequence = store->current->sequence;
 	head.spool = (char *)config->name;
@@ -68,7 +57,7 @@ static struct frame_ref *pack_head(struct spool_store *store)
 	head.n_probe = config->probes;
 	head.filter = (char *)(config->filter ? config->filter : "");
 	head.flag = flag;
-	head.n_flag = list_flags(config->flags, flag);
+	head.n_flag = segment_list_flags(config->flags, flag);
 	head.whole_realtime_ns = store->current->whole_realtime_ns;
 	head.for_consumers = store->current->for_consumers;
 	head.begins_record = store->current->begins_record;

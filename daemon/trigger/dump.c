@@ -10,10 +10,9 @@
 #include "daemon/base/limits.h"
 #include "daemon/disk/file.h"
 #include "proto/message.h"
+#include "proto/segment.h"
 
 #define HEAD_FRAMES	3	/* ServerHello, Catalog, Subscribed */
-#define FLAGS		8	/* bit i is the wire's flag i + 1 */
-
 /* Of one pull, with the gaps that come before its frames: of each ring, and of each reason. */
 #define FRAMES_MAX	(HEAD_FRAMES + DUMP_FRAMES_MAX + RINGS_MAX + LOSS_REASONS + 2)
 
@@ -196,16 +195,6 @@ static void fail_memory(struct dump *dump)
 	fail(dump, &error);
 }
 
-static unsigned list_flags(uint32_t flags, Ringtail__V1__Flag list[FLAGS])
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < FLAGS; i++)
-		if (flags & 1u << i)
-			list[n++] = (Ringtail__V1__Flag)(i + 1);
-	return n;
-}
-
 static uint64_t bytes_before_bye(const struct dump *dump)
 {
 	uint64_t bytes = dump->bytes;
@@ -220,7 +209,7 @@ static struct frame_ref *pack_bye(struct dump *dump)
 	const struct subscription *subscription = dump->stream->subscription;
 	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;
 	Ringtail__V1__Dump message = RINGTAIL__V1__DUMP__INIT;
-	Ringtail__V1__Flag flag[FLAGS];
+	Ringtail__V1__Flag flag[SEGMENT_FLAGS];
 
 	message.id = dump->entry->id;
 	message.trigger = dump->trigger;
@@ -237,7 +226,7 @@ static struct frame_ref *pack_bye(struct dump *dump)
 	message.n_probe = subscription->globs;
 	message.filter = subscription->filter_text;
 	message.flag = flag;
-	message.n_flag = list_flags(subscription->spec.flags, flag);
+	message.n_flag = segment_list_flags(subscription->spec.flags, flag);
 	bye.reason = dump->why[0] ? dump->why : "the dump ends here";
 	bye.final = true;
 	bye.dump = &message;
