@@ -27,7 +27,7 @@
 #include "daemon/host/service_manager.h"
 
 #define NAME		"ringtail.subscriptions."
-#define WORD_DIGITS	8
+#define NUMBER_DIGITS	10	/* of the largest: flags that are all set */
 
 struct saved_subscriptions {
 	struct service_manager *manager;
@@ -89,7 +89,7 @@ static bool take_number(struct text *text, uint64_t max, uint64_t *number)
 	for (*number = 0; text->at < text->end && *text->at >= '0' && *text->at <= '9';
 	     text->at++) {
 		*number = *number * 10 + (uint64_t)(*text->at - '0');
-		if (++digits > WORD_DIGITS || *number > max)
+		if (++digits > NUMBER_DIGITS || *number > max)
 			return false;
 	}
 	return digits > 0;

@@ -259,6 +259,31 @@ static void test_subscriptions(void **state)
 	saved_subscriptions_destroy(saved);
 }
 
+/* Those that are not for producers are high bits: what has them comes back, and so does what is after it. */
+static void test_subscriptions_with_every_flag(void **state)
+{
+	static const uint32_t flags[] = {RT_FLAG_CONTEXT, RT_FLAG_CONTEXT | RT_FLAG_STRINGS, UINT32_MAX, 1};
+	struct subscription_request all[4], wanted = requests[1];
+	struct seen seen = {0};
+	struct error error;
+	char *text;
+	size_t bytes;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		all[i] = wanted;
+		all[i].flags = flags[i];
+	}
+	assert_int_equal(saved_subscriptions_print(all, 4, &text, &bytes), 0);
+	assert_int_equal(saved_subscriptions_parse(text, bytes, see, &seen, &error), 0);
+	assert_string_equal(seen.text, "syscall:*:call [] 1073741824;syscall:*:call [] 1073741828;"
+			    "syscall:*:call [] 4294967295;syscall:*:call [] 1;");
+	free(text);
+	/* One more than there is room for. */
+	assert_int_equal(saved_subscriptions_parse("subscription 4294967296 0\nfilter 0:\n", 36, see, &seen,
+						   &error), -EBADMSG);
+}
+
 static void test_bad_subscriptions(void **state)
 {
 	static const char *const bad[] = {
@@ -395,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_subscriptions, setup, teardown),
+		cmocka_unit_test(test_subscriptions_with_every_flag),
 		cmocka_unit_test(test_bad_subscriptions),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 	};
