@@ -345,13 +345,14 @@ static struct stream *create_of_record(const struct stream_maker *maker,
 /* NULL: out of memory. */
 static struct stream *create_from_donor(const struct stream_maker *maker,
 					struct subscription *subscription,
-					struct subscription *donor, const struct beginning *begin)
+					struct subscription *donor, bool whole,
+					const struct beginning *begin)
 {
 	struct stream *from = create_of_record(maker, donor, begin);
 	struct stream *stream = from ? create(maker, subscription, NULL,
 					      RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN) : NULL;
 
-	if (stream && past_begin(maker->turns, stream, from,
+	if (stream && past_begin(maker->turns, stream, from, whole,
 				 maker->subscriptions->config.catalog) == 0)
 		return stream;
 	stream_destroy(stream);
@@ -371,7 +372,7 @@ static struct stream *create_at_time(const struct stream_maker *maker,
 	donor = find_donor(maker, subscription, begin->realtime_ns, &whole);
 	if (!donor)
 		return create_of_record(maker, subscription, begin);
-	stream = create_from_donor(maker, subscription, donor, begin);
+	stream = create_from_donor(maker, subscription, donor, whole, begin);
 	if (stream && !whole)
 		stream_miss(stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
 	/* Its reader is none that comes back, but may be all that has kept it. */

@@ -19,6 +19,8 @@ struct past_turns {
 struct past_ring {
 	uint64_t place;			/* what is before it was made ready, or given up */
 	uint64_t own;			/* and so far the log was looked through */
+	uint64_t end;			/* of what a partial record is good for: there the log began */
+	uint64_t passed_over;		/* attempts that it has beyond */
 };
 
 struct past {
@@ -26,6 +28,7 @@ struct past {
 	struct past_turns *turns;
 	struct stream *stream;
 	struct stream *from;		/* NULL: it has been read to its end */
+	bool partial;			/* `from` has not all that is wanted */
 	struct rebatch *rebatch;
 	struct frame_ref *taken;	/* and not yet made ready, for there was no memory */
 	struct frame_ref *ready[PAST_FRAMES_MAX];
@@ -149,7 +152,7 @@ static void begin_rings(struct past *past)
 		begin_ring(past, i);
 }
 
-int past_begin(struct past_turns *turns, struct stream *stream, struct stream *from,
+int past_begin(struct past_turns *turns, struct stream *stream, struct stream *from, bool whole,
 	       const Ringtail__V1__Catalog *catalog)
 {
 	uint32_t rings = stream->subscription->rings;
@@ -166,12 +169,15 @@ int past_begin(struct past_turns *turns, struct stream *stream, struct stream *f
 	past->turns = turns;
 	past->stream = stream;
 	past->from = from;
+	past->partial = !whole;
 	from->patient = true;
 	stream->past = past;
 	stream->away = true;
 	stream->resumed = from->resumed;
-	for (uint32_t i = 0; i < rings; i++)
+	for (uint32_t i = 0; i < rings; i++) {
 		stream->ring[i] = (struct stream_ring){.unknown = true};
+		past->ring[i].end = whole ? UINT64_MAX : stream->subscription->floor[i];
+	}
 	begin_rings(past);
 	return 0;
 }
@@ -208,6 +214,20 @@ static void take_losses(struct past *past)
 	from->frames_dropped = 0;
 }
 
+/* What it gave up is beyond what was passed over, which is then in that gap, too. */
+static void take_passed_over(struct past *past, uint32_t i)
+{
+	struct stream *stream = past->stream, *from = past->from;
+	struct past_ring *ring = &past->ring[i];
+
+	if (from->ring[i].unknown || from->ring[i].seen <= ring->place || from->ring[i].seen <= ring->end)
+		return;
+	stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY]
+		    [RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE] += ring->passed_over;
+	stream->ring[i].gap = true;
+	ring->passed_over = 0;
+}
+
 /* What it had to tell, the stream tells: all that was taken before is sent. */
 static void take_gaps(struct past *past)
 {
@@ -218,6 +238,7 @@ static void take_gaps(struct past *past)
 	for (uint32_t i = 0; i < rings_of(past); i++) {
 		struct stream_ring *ring = &stream->ring[i], *other = &from->ring[i];
 
+		take_passed_over(past, i);
 		ring->gap |= other->gap;
 		ring->gap_events += other->gap_events;
 		other->gap = false;
@@ -251,16 +272,53 @@ static bool take(struct past *past)
 	return true;
 }
 
+/*
+ * A record that has not all that is wanted is good up to where the subscription's own begins. What it would
+ * say of later attempts, that they were not wanted, is true of itself alone.
+ */
+static uint64_t end_of_record(const struct past *past, const struct frame_ref *frame)
+{
+	return !frame_ref_is_earlier(frame) && frame_ref_attempts(frame) ?
+		       past->ring[frame->ring].end : UINT64_MAX;
+}
+
+static void pass_over(struct past *past, const struct frame_ref *frame)
+{
+	struct past_ring *ring = &past->ring[frame->ring];
+
+	ring->passed_over += frame->end_seq -
+			     (frame->first_seq > ring->end ? frame->first_seq : ring->end);
+	if (ring->place < ring->end)
+		ring->place = ring->end;
+}
+
+/* It names places beyond what is told of a partial record: they are told anew behind the seam. */
+static bool is_beyond(const struct past *past)
+{
+	for (uint32_t i = 0; i < rings_of(past); i++)
+		if (!past->from->ring[i].unknown && past->from->ring[i].seen > past->ring[i].end)
+			return true;
+	return false;
+}
+
 static bool make_range(struct past *past, struct frame_ref *frame)
 {
-	struct frame_ref *made = rebatch_frame(past->rebatch, frame, 0);
+	uint64_t end = end_of_record(past, frame);
+	struct frame_ref *made;
 
+	if (frame->first_seq >= end) {
+		pass_over(past, frame);
+		return true;
+	}
+	made = rebatch_frame(past->rebatch, frame, 0, end);
 	if (!made)
 		return false;
+	if (frame->end_seq > end)
+		pass_over(past, frame);
 	past->budget -= (int64_t)(frame->raw_bytes > frame->bytes ? frame->raw_bytes :
 								    frame->bytes);
-	if (!frame_ref_is_earlier(frame) && past->ring[frame->ring].place < frame->end_seq)
-		past->ring[frame->ring].place = frame->end_seq;
+	if (!frame_ref_is_earlier(frame) && past->ring[frame->ring].place < made->end_seq)
+		past->ring[frame->ring].place = made->end_seq;
 	push(past, made);
 	return true;
 }
@@ -286,25 +344,42 @@ static bool make_ready(struct past *past)
 	if (frame->type == FRAME_CATALOG && !make_catalog(past, frame))
 		return false;
 	/* A Bye ends the other's log: ours has its own. */
-	if (!frame_ref_is_range(frame) && frame->type != FRAME_CATALOG && frame->type != FRAME_BYE)
+	if (!frame_ref_is_range(frame) && frame->type != FRAME_CATALOG && frame->type != FRAME_BYE &&
+	    !(frame->type == FRAME_WATERMARK && is_beyond(past)))
 		push(past, frame_ref_get(frame));
 	frame_ref_put(frame);
 	past->taken = NULL;
 	return true;
 }
 
-/* Our log has what comes next of every ring. */
+/* Our log has what comes next of every ring, or had it and is the only one that did. */
 static bool log_reaches(const struct past *past)
 {
 	const struct subscription *subscription = past->stream->subscription;
 
-	if (past->from->catch_up || past->from->gaps)
+	if ((past->from->catch_up && !past->partial) || past->from->gaps)
 		return false;
 	for (uint32_t i = 0; i < subscription->rings; i++)
 		if (past->stream->ring[i].unknown ||
-		    subscription->floor[i] > past->ring[i].place)
+		    (subscription->floor[i] > past->ring[i].place &&
+		     past->ring[i].end > past->ring[i].place))
 			return false;
 	return true;
+}
+
+/* What the log has given up meanwhile, which a partial record does not make good. */
+static void miss_before_log(struct past *past, uint32_t i)
+{
+	struct stream *stream = past->stream;
+	uint64_t floor = stream->subscription->floor[i];
+
+	if (past->ring[i].place >= floor)
+		return;
+	stream->missing_reason = RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE;
+	stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY][stream->missing_reason] +=
+		floor - past->ring[i].place;
+	stream->ring[i].seen = past->ring[i].place = floor;
+	stream->ring[i].gap = stream->gaps = true;
 }
 
 static void go_home(struct past *past)
@@ -317,8 +392,10 @@ static void go_home(struct past *past)
 	stream->away = false;
 	stream->next = frame_log_first(subscription->log);
 	stream->joined = frame_log_end(subscription->log);
-	for (uint32_t i = 0; i < subscription->rings; i++)
+	for (uint32_t i = 0; i < subscription->rings; i++) {
+		miss_before_log(past, i);
 		past->ring[i].own = subscription->floor[i];
+	}
 }
 
 static void read_other(struct past *past)
@@ -328,7 +405,7 @@ static void read_other(struct past *past)
 	while (any && has_room(past) && has_turn(past)) {
 		if (past->from->gaps && !past->taken)
 			break;
-		any = take(past);
+		any = !(past->partial && !past->taken && log_reaches(past)) && take(past);
 		if (any && !make_ready(past)) {
 			past->starved = true;
 			return;
@@ -364,7 +441,7 @@ static bool read_frame(struct past *past, struct frame_ref *frame)
 		return true;
 	if (frame->end_seq > ring->place) {
 		made = frame->first_seq < ring->place ?
-			       rebatch_frame(past->rebatch, frame, ring->place) :
+			       rebatch_frame(past->rebatch, frame, ring->place, UINT64_MAX) :
 			       frame_ref_get(frame);
 		if (!made)
 			return false;
@@ -448,7 +525,7 @@ bool past_leave_out(struct past *past, const struct frame_ref *frame, struct fra
 	struct past_ring *ring = &past->ring[frame->ring];
 	bool any = !frame_ref_is_range(frame) || frame->end_seq > ring->place;
 
-	rebatch_cut(frame, frame_ref_is_range(frame) ? ring->place : 0, part);
+	rebatch_cut(frame, frame_ref_is_range(frame) ? ring->place : 0, UINT64_MAX, part);
 	if (!frame_ref_is_range(frame))
 		return true;
 	if (any)

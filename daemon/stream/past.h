@@ -27,7 +27,7 @@ void past_turns_destroy(struct past_turns *turns);	/* no past is left; NULL is s
  * The stream, which has just been made, begins where `from` does. That one goes over; not if it fails:
  * -ENOMEM.
  */
-int past_begin(struct past_turns *turns, struct stream *stream, struct stream *from,
+int past_begin(struct past_turns *turns, struct stream *stream, struct stream *from, bool whole,
 	       const Ringtail__V1__Catalog *catalog);
 void past_destroy(struct past *past);			/* NULL is safe */
 

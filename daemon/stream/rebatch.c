@@ -179,7 +179,7 @@ static bool is_wanted(const struct copy *copy, const struct batch_item *item)
 	const struct other_run *run = copy->rebatch->run;
 	struct filter_texts texts = {item->attachment, item->attachments, false};
 
-	return item->seq >= copy->next && !run->blind &&
+	return item->seq >= copy->next && item->seq < copy->meta.end_seq && !run->blind &&
 	       probe_set_test(&run->probes, item->event.probe) &&
 	       (item->event.probe == RT_PROBE_PROCESS_MAP ||
 		filter_pass(run->filter, copy->meta.cpu, &item->event, item->thread, &texts));
@@ -273,7 +273,9 @@ static bool copy_loss(struct copy *copy, const struct batch_loss *loss)
 {
 	uint64_t end_seq = loss->first_seq + loss->count, count;
 
-	if (end_seq <= copy->next)
+	if (end_seq > copy->meta.end_seq)
+		end_seq = copy->meta.end_seq;
+	if (end_seq <= copy->next || loss->first_seq >= end_seq)
 		return true;
 	skip_to(copy, loss->first_seq);
 	count = end_seq - copy->next;
@@ -374,15 +376,23 @@ static struct frame_ref *copy_batch(struct rebatch *rebatch, const struct frame_
 	return made;
 }
 
-void rebatch_cut(const struct frame_ref *frame, uint64_t from, struct frame_ref *part)
+static bool is_whole(const struct frame_ref *frame, uint64_t from, uint64_t end)
+{
+	return from <= frame->first_seq && end >= frame->end_seq;
+}
+
+void rebatch_cut(const struct frame_ref *frame, uint64_t from, uint64_t end, struct frame_ref *part)
 {
 	uint64_t left, attempts = frame_ref_attempts(frame);
 
 	*part = *frame;
 	part->refs = 1;
-	if (from <= frame->first_seq || !attempts)
+	if (is_whole(frame, from, end) || !attempts)
 		return;
-	part->first_seq = from < frame->end_seq ? from : frame->end_seq;
+	if (from > frame->first_seq)
+		part->first_seq = from < frame->end_seq ? from : frame->end_seq;
+	if (end < frame->end_seq)
+		part->end_seq = end > part->first_seq ? end : part->first_seq;
 	left = frame_ref_attempts(part);
 	if (part->events > left)
 		part->events = left;
@@ -395,12 +405,13 @@ void rebatch_cut(const struct frame_ref *frame, uint64_t from, struct frame_ref 
 	part->skipped = left;
 }
 
-struct frame_ref *rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from)
+struct frame_ref *rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from,
+				uint64_t end)
 {
-	bool whole = from <= frame->first_seq;
+	bool whole = is_whole(frame, from, end);
 	struct frame_ref part;
 
-	rebatch_cut(frame, from, &part);
+	rebatch_cut(frame, from, end, &part);
 	if (!frame->bytes && !whole)
 		return dress(frame_ref_create(FRAME_BATCH, 0), &part);
 	if (!frame->bytes || (frame->type == FRAME_GAP && whole))

@@ -27,12 +27,13 @@ bool rebatch_learn(struct rebatch *rebatch, const struct frame_ref *catalog);
 bool rebatch_is_blind(const struct rebatch *rebatch);
 
 /*
- * A batch's or gap's attempts from `from` on. A batch with bytes becomes one with bytes, though it be empty;
- * one that cannot be read becomes a gap. NULL: there is no memory for it.
+ * A batch's or gap's attempts from `from` on and before `end`. A batch with bytes becomes one with bytes, though
+ * it be empty; one that cannot be read becomes a gap. NULL: there is no memory for it.
  */
-struct frame_ref *rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from);
+struct frame_ref *rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from,
+				uint64_t end);
 
 /* The same without its content, for whoever only counts: how many events of it are left is not known. */
-void rebatch_cut(const struct frame_ref *frame, uint64_t from, struct frame_ref *part);
+void rebatch_cut(const struct frame_ref *frame, uint64_t from, uint64_t end, struct frame_ref *part);
 
 #endif

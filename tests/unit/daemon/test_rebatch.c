@@ -157,7 +157,7 @@ static void check_event(const struct attempt *at, const struct batch_item *item,
 }
 
 static void check(struct fixture *f, const struct made *made, const struct frame_ref *frame,
-		  uint64_t from, uint32_t flags)
+		  uint64_t from, uint64_t end, uint32_t flags)
 {
 	static struct batch_probe probe[RT_PROBE_MAX];
 	struct batch_decoder *decoder;
@@ -180,7 +180,7 @@ static void check(struct fixture *f, const struct made *made, const struct frame
 	assert_int_equal(batch_decode_open(decoder, body, header.raw_bytes, &summary), 0);
 	assert_int_equal(summary.cpu, 5);
 	assert_int_equal(summary.first_seq, from);
-	assert_int_equal(summary.end_seq, FIRST_SEQ + made->attempts);
+	assert_int_equal(summary.end_seq, end);
 	while (batch_decode_next(decoder, &item) == BATCH_EVENT || item.kind == BATCH_LOSS) {
 		if (item.kind == BATCH_EVENT) {
 			check_event(&made->at[item.seq - FIRST_SEQ], &item, flags);
@@ -191,7 +191,7 @@ static void check(struct fixture *f, const struct made *made, const struct frame
 		}
 	}
 	assert_int_equal(item.kind, BATCH_END);
-	for (uint64_t i = from - FIRST_SEQ; i < made->attempts; i++) {
+	for (uint64_t i = from - FIRST_SEQ; i < end - FIRST_SEQ; i++) {
 		wanted += is_wanted(&made->at[i]);
 		lost -= made->at[i].kind == LOSS;
 	}
@@ -213,12 +213,17 @@ static void test_each_wanted_event_once(uint32_t flags)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct frame_ref *frame = make(&f, &made), *out;
 		uint64_t from = FIRST_SEQ + (i % 2 ? (unsigned)rand() % made.attempts : 0);
+		uint64_t end = UINT64_MAX;
 
-		out = rebatch_frame(f.rebatch, frame, from);
+		if (i % 3)
+			end = from + (unsigned)rand() % (unsigned)(frame->end_seq - from + 1);
+		out = rebatch_frame(f.rebatch, frame, from, end);
+		if (end > frame->end_seq)
+			end = frame->end_seq;
 		assert_non_null(out);
 		assert_int_equal(out->first_seq, from);
-		assert_int_equal(out->end_seq, frame->end_seq);
-		check(&f, &made, out, from, flags);
+		assert_int_equal(out->end_seq, end);
+		check(&f, &made, out, from, end, flags);
 		frame_ref_put(out);
 		frame_ref_put(frame);
 	}
@@ -247,7 +252,7 @@ static void test_unreadable_is_a_gap(void **state)
 	set_up_with(&f, 0);
 	frame = make(&f, &made);
 	frame->data[frame->bytes / 2] ^= 0x55;
-	out = rebatch_frame(f.rebatch, frame, 0);
+	out = rebatch_frame(f.rebatch, frame, 0, UINT64_MAX);
 	assert_int_equal(out->type, FRAME_GAP);
 	assert_int_equal(out->losses, 1);
 	assert_int_equal(out->loss[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT);
@@ -266,10 +271,14 @@ static void test_cut_counts_each_attempt(void **state)
 
 	(void)state;
 	for (uint64_t from = 0; from < 220; from++) {
-		rebatch_cut(&gap, from, &part);
+		rebatch_cut(&gap, from, UINT64_MAX, &part);
 		assert_int_equal(part.events + part.skipped + frame_ref_losses(&part),
 				 frame_ref_attempts(&part));
 		assert_int_equal(part.end_seq, 200);
+		rebatch_cut(&gap, 120, from, &part);
+		assert_int_equal(part.events + part.skipped + frame_ref_losses(&part),
+				 frame_ref_attempts(&part));
+		assert_int_equal(part.end_seq, from < 120 ? 120 : from < 200 ? from : 200);
 	}
 }
 
