@@ -241,6 +241,9 @@ static void take_gaps(struct past *past)
 		take_passed_over(past, i);
 		ring->gap |= other->gap;
 		ring->gap_events += other->gap_events;
+		ring->mixed |= other->mixed;
+		ring->gone = other->gone;
+		other->mixed = false;
 		other->gap = false;
 		other->gap_events = 0;
 		other->told = other->seen;

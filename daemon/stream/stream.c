@@ -164,6 +164,11 @@ static void account_dropped(struct stream *stream, const struct frame_ref *frame
 		struct stream_ring *ring = &stream->ring[frame->ring];
 		uint64_t events = frame->events + frame_ref_losses(frame);
 
+		/* What was missing before is a Gap by itself: its reason is another, and its number unknown. */
+		if (events && ring->gap && !ring->gap_events) {
+			ring->mixed = true;
+			ring->gone = ring->seen;
+		}
 		stream->filtered += frame->skipped;
 		stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE][reason] += frame->events;
 		stream->drop_reason = reason;
@@ -307,16 +312,17 @@ void stream_stat(const struct stream *stream, struct stream_stat *stat)
 static bool tell_gap(struct stream *stream, uint32_t i, stream_tell *tell, void *context)
 {
 	struct stream_ring *ring = &stream->ring[i];
+	bool is_gone = ring->mixed || !ring->gap_events;
 	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
 	struct frame_ref *frame;
 
 	gap.cpu = stream->cpu_of[i];
 	gap.first_seq = ring->told;
-	gap.end_seq = ring->seen;
-	gap.events = ring->gap_events;
+	gap.end_seq = ring->mixed ? ring->gone : ring->seen;
+	gap.events = is_gone ? 0 : ring->gap_events;
 	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;
 	gap.reason = stream->drop_reason;
-	if (!ring->gap_events) {
+	if (is_gone) {
 		gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY;
 		gap.reason = stream->missing_reason;
 	}
@@ -324,9 +330,10 @@ static bool tell_gap(struct stream *stream, uint32_t i, stream_tell *tell, void 
 	if (!frame)
 		return false;
 	tell(context, frame);
-	ring->gap = false;
-	ring->gap_events = 0;
-	ring->told = ring->seen;
+	ring->told = gap.end_seq;
+	ring->gap = ring->mixed;
+	ring->gap_events = ring->mixed ? ring->gap_events : 0;
+	ring->mixed = false;
 	return true;
 }
 
@@ -391,8 +398,9 @@ static void tell_gaps(struct stream *stream, stream_tell *tell, void *context)
 	if (!tell_missed(stream, tell, context))
 		return;
 	for (uint32_t i = 0; i < stream->subscription->rings; i++)
-		if (stream->ring[i].gap && !tell_gap(stream, i, tell, context))
-			return;
+		while (stream->ring[i].gap)
+			if (!tell_gap(stream, i, tell, context))
+				return;
 	stream->gaps = !tell_places(stream, tell, context);
 }
 

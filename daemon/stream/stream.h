@@ -32,6 +32,8 @@ struct stream_ring {
 	uint64_t told;		/* and the client knows of it up to here */
 	uint64_t gap_events;	/* to be told as a Gap that ends at `seen` */
 	bool gap;
+	bool mixed;		/* up to `gone` that is of no known number of events, and told first */
+	uint64_t gone;
 	bool unknown;		/* its start is not known yet: the spool's first frame will say */
 };
 

@@ -415,6 +415,52 @@ static void test_resume_too_late(void **state)
 	close_all(&f);
 }
 
+/* How much was gone before is not known, and of what was dropped since it is: those are two gaps. */
+static void test_dropped_behind_what_was_gone(void **state)
+{
+	uint64_t since[RINGS] = {15, UINT64_MAX}, floor;
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 5000);
+	for (unsigned i = 0; i < 100; i++)
+		append(&f, 0, 300, 10, 0, 0);
+	floor = f.subscription->floor[0];
+	join(&f, 1000, since);
+	for (unsigned i = 0; i < 10; i++)
+		append(&f, 0, 300, 7, 3, 0);
+	take(&f, 1000);
+	assert_int_equal(f.gaps, 2);
+	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY]
+				       [RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE], floor - 15);
+	assert_int_equal(f.gap_events, f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
+						     [RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL]);
+	assert_true(f.gap_events);
+	assert_int_equal(f.known[0], 1100);
+	check_ledger(&f);
+	close_all(&f);
+}
+
+/* A gap of no size is told, though something is dropped before it is. */
+static void test_dropped_behind_a_doubt(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 5000);
+	join(&f, 1000, NULL);
+	stream_doubt(f.stream, RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+	for (unsigned i = 0; i < 10; i++)
+		append(&f, 0, 300, 7, 3, 0);
+	take(&f, 1000);
+	/* One of each ring, and one of what was dropped. */
+	assert_int_equal(f.gaps, RINGS + 1);
+	assert_true(f.gap_events);
+	assert_int_equal(f.known[0], 100);
+	check_ledger(&f);
+	close_all(&f);
+}
+
 static void test_cursor_of_another_run(void **state)
 {
 	struct fixture f;
@@ -665,6 +711,8 @@ int main(void)
 		cmocka_unit_test(test_evicted_under_the_client),
 		cmocka_unit_test(test_resume_within_history),
 		cmocka_unit_test(test_resume_too_late),
+		cmocka_unit_test(test_dropped_behind_what_was_gone),
+		cmocka_unit_test(test_dropped_behind_a_doubt),
 		cmocka_unit_test(test_cursor_of_another_run),
 		cmocka_unit_test(test_skips_passed_before_a_gap),
 		cmocka_unit_test(test_places_behind_a_gap_have_a_time),
