@@ -35,16 +35,19 @@ static void choose_reloadable(void)
 	config.clients_max = CLIENTS_MIN + CLIENTS_MORE + 2;
 	config.hello_timeout_ns = sim_between(1, 5) * SIM_S;
 	config.permanent = sim_chance(30) ? (int)sim_below(ORACLE_SPECS) : -1;
+	config.viewer_rate = sim_chance(15) ? sim_between(20, 2000) : 0;
 	client_note_queue_bytes(config.queue_bytes);
 	client_note_queue_bytes(config.history_bytes);
 }
 
-static void choose_fixed(void)
+static void choose_fixed(const struct loader *kept)
 {
-	config.source.rings = (unsigned)sim_between(1, SOURCE_RINGS_MAX);
-	config.source.ring_bytes = 1ull << sim_between(14, 17);
+	if (!kept) {
+		config.source.rings = (unsigned)sim_between(1, SOURCE_RINGS_MAX);
+		config.source.ring_bytes = 1ull << sim_between(14, 17);
+		config.source.epoch++;
+	}
 	config.workers = (unsigned)sim_between(1, config.source.rings);
-	config.source.epoch++;
 	config.durability = durability;
 	config.spool_bytes = 64 << 20;
 	config.segment_bytes = sim_chance(50) ? sim_between(1 << 10, 1 << 12) :
@@ -55,8 +58,26 @@ static void choose_fixed(void)
 
 /* ---- Restarts -------------------------------------------------------------------------------- */
 
+/* The service manager has the rings; now and then whoever starts the daemon wants others. */
+static struct loader *take_rings(void)
+{
+	struct loader *kept = sim.manager ? source_newest() : NULL;
+
+	if (!kept || source_has_ended(kept))
+		return NULL;
+	if (sim_chance(85))
+		return kept;
+	sim_log("the rings are given up");
+	oracle_gave_up();
+	source_stopping(kept);
+	source_end(kept, source_left_well(kept), false);
+	return NULL;
+}
+
 static void start_again(void *context)
 {
+	struct loader *kept;
+
 	(void)context;
 	if (daemon_loader()) {
 		sim_after(10 * SIM_MS, start_again, NULL);
@@ -66,8 +87,9 @@ static void start_again(void *context)
 	/* Whoever starts a daemon has seen to its disk. */
 	sim_disk_cut(false);
 	sim_disk_check();
-	choose_fixed();
-	daemon_start(&config);
+	kept = take_rings();
+	choose_fixed(kept);
+	daemon_start(&config, kept);
 }
 
 static void restart(void)
@@ -78,7 +100,7 @@ static void restart(void)
 		return;
 	restarting = true;
 	if (serves && sim_chance(50))
-		daemon_stop();
+		daemon_stop(true);
 	else if (serves && sim_chance(30))
 		daemon_orphan();
 	else
@@ -91,6 +113,7 @@ static void restart(void)
 static void jump_wall_clock(void)
 {
 	sim.gave_up = true;		/* what is kept may be too old by it */
+	sim.jumped = true;
 	switch (sim_below(4)) {
 	case 0:
 		sim.wall_ns += HOUR_NS;
@@ -171,7 +194,9 @@ static void happen_to(struct loader *loader)
 		source_lose(loader, (unsigned)sim_between(1, 5));
 	else if (kind < 10)
 		source_bad(loader);
-	else if (kind < 14)
+	else if (kind < 12)
+		source_exit(loader);
+	else if (kind < 16)
 		disturb(loader);
 	else if (sim_below(1000) < overload_percent * 10)
 		source_burst(loader, (unsigned)sim_between(500, 4000));
@@ -204,7 +229,7 @@ static void wait_for(const bool *done, const char *what)
 
 static void end_well(void)
 {
-	struct loader *loader;
+	unsigned run;
 	bool ended = false;
 
 	over = true;
@@ -214,8 +239,8 @@ static void end_well(void)
 		wait_for(&stat_done, "a stat is not answered");
 	client_ask_stat(true, &stat_done);
 	wait_for(&stat_done, "something is still in flight");
-	loader = daemon_loader();
-	daemon_stop();
+	run = daemon_run();
+	daemon_stop(false);
 	for (uint64_t end = sim.now_ns + 2 * SHUTDOWN_NS; !ended; ended = !daemon_loader()) {
 		/* All that waits for a slow disk is still written. */
 		if (sim.now_ns > end && sim.now_ns > sim_disk_used_ns() + SHUTDOWN_NS)
@@ -227,9 +252,8 @@ static void end_well(void)
 	/* The last bytes are still on their way. */
 	sim_run(sim.now_ns + SIM_S, NULL);
 	/* Without memory for a Bye, the end of the connection has to do. */
-	if (!sim.shortage.struck && client_unserved(source_epoch(loader)))
-		sim_fail("%s: the daemon ended without a Bye",
-			 client_unserved(source_epoch(loader)));
+	if (!sim.shortage.struck && client_unserved(run))
+		sim_fail("%s: the daemon ended without a Bye", client_unserved(run));
 	if (sim_net_sockets())
 		sim_fail("the daemon has ended and left %u sockets open", sim_net_sockets());
 	sim_disk_check();
@@ -251,10 +275,11 @@ void history_run(void)
 	if (sim.durable)
 		durability = sim_chance(50) ? SPOOL_WRITTEN : SPOOL_FSYNC;
 	sim.operators = sim_chance(50);
+	sim.manager = sim_chance(60);
 	oracle_begin(small_catalog_get());
-	choose_fixed();
+	choose_fixed(NULL);
 	choose_reloadable();
-	daemon_start(&config);
+	daemon_start(&config, NULL);
 	for (unsigned i = 0; i < clients; i++)
 		client_create(i, lossy ? (enum client_kind)sim_between(CLIENT_SLOW, kinds - 1)
 				 : i ? (enum client_kind)sim_below(kinds) : CLIENT_HEALTHY);

@@ -7,6 +7,7 @@
 #include "proto/batch_decode.h"
 #include "proto/limits.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_daemon.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define SPANS_MAX 64u
@@ -14,6 +15,16 @@
 static struct batch_decoder *decoder;
 static struct oracle_span *watched[SPANS_MAX];
 static unsigned spans;
+
+/* What clients were told that they have, and the next run of the daemon goes on with. */
+static struct owed {
+	const struct loader *loader;
+	const struct oracle_spec *spec;
+	bool strings, context;
+	uint64_t until_ns;
+} owed[SPANS_MAX];
+static unsigned owes;
+static uint64_t kept_until_ns;		/* by the run that goes on, for who is not back yet */
 
 /* ---- What may be asked for ------------------------------------------------------------------- */
 
@@ -98,12 +109,64 @@ void oracle_unwatch(struct oracle_span *span)
 
 void oracle_unrecorded(const struct loader *loader, const struct unrecorded *unrecorded)
 {
+	for (unsigned i = 0; i < owes; i++)
+		if (owed[i].loader == loader && sim.now_ns < owed[i].until_ns &&
+		    owed[i].spec->passes(&unrecorded->attempt))
+			sim_fail("an event (probe %#x, tid %u, ring %u) is not recorded, which a client had"
+				 " asked the run before for", unrecorded->attempt.probe,
+				 unrecorded->attempt.tid, unrecorded->ring);
 	for (unsigned i = 0; i < spans; i++)
 		if (watched[i]->live && watched[i]->loader == loader &&
 		    watched[i]->spec->passes(&unrecorded->attempt))
 			sim_fail("%s: an event it asked for (probe %#x, tid %u, ring %u) is not recorded",
 				 watched[i]->client, unrecorded->attempt.probe,
 				 unrecorded->attempt.tid, unrecorded->ring);
+}
+
+void oracle_owe(const struct loader *loader)
+{
+	owes = 0;
+	for (unsigned i = 0; i < spans && !sim.shortage.struck && !sim_manager_refused(); i++)
+		if (watched[i]->live && watched[i]->loader == loader)
+			owed[owes++] = (struct owed){loader, watched[i]->spec, watched[i]->strings,
+						     watched[i]->context, UINT64_MAX};
+	sim_log("the next run owes what %u clients want", owes);
+}
+
+void oracle_adopted(const struct loader *loader, uint64_t until_ns)
+{
+	kept_until_ns = until_ns;
+	for (unsigned i = 0; i < owes; i++)
+		if (owed[i].loader == loader)
+			owed[i].until_ns = until_ns;
+}
+
+void oracle_gave_up(void)
+{
+	owes = 0;
+}
+
+void oracle_says_bye(const struct oracle_span *span)
+{
+	for (unsigned i = owes; i-- > 0;)
+		if (owed[i].spec == span->spec && owed[i].strings == span->strings &&
+		    owed[i].context == span->context)
+			owed[i] = owed[--owes];
+}
+
+void oracle_run_ended(const struct loader *loader)
+{
+	for (unsigned i = 0; i < spans; i++)
+		if (watched[i]->loader == loader)
+			watched[i]->live = false;
+}
+
+void oracle_expect(struct oracle_span *span, unsigned run)
+{
+	span->daemon = run;
+	span->exact = span->live && span->since.known && span->since.bye_run + 1 == run &&
+		      span->since.epoch == span->cursor.epoch && source_left_well(span->loader) &&
+		      sim.now_ns < kept_until_ns && !sim_manager_refused() && !sim.shortage.struck;
 }
 
 static unsigned ring_of(const struct oracle_span *span, uint32_t cpu)
@@ -113,6 +176,12 @@ static unsigned ring_of(const struct oracle_span *span, uint32_t cpu)
 	if (ring < 0)
 		sim_fail("%s: CPU %u, which is not there", span->client, cpu);
 	return (unsigned)ring;
+}
+
+/* Of what was before it came, it was told that some is missing; how much, nobody knows. */
+static bool is_excused(const struct oracle_span *span, const struct attempt *attempt)
+{
+	return span->vague && attempt->time_ns < span->live_ns;
 }
 
 /* The attempts first .. end - 1, which the daemon says are not for this client, are not. */
@@ -126,11 +195,13 @@ static void check_skipped(const struct oracle_span *span, unsigned ring, uint64_
 	for (uint64_t seq = first; seq < end; seq++) {
 		const struct attempt *attempt = &truth->attempt[seq];
 
-		if (attempt->kind == ATTEMPT_META ||
+		if (attempt->kind == ATTEMPT_META || is_excused(span, attempt) ||
 		    (attempt->kind == ATTEMPT_EVENT && !span->spec->passes(attempt)))
 			continue;
-		sim_fail("%s: attempt %" PRIu64 " of ring %u, %s, went missing", span->client, seq,
-			 ring, attempt->kind == ATTEMPT_EVENT ? "an event it asked for" : "a loss");
+		sim_fail("%s: attempt %" PRIu64 " of ring %u, %s (probe %#x, tid %u, at %" PRIu64 "), went missing",
+			 span->client, seq, ring,
+			 attempt->kind == ATTEMPT_EVENT ? "an event it asked for" : "a loss",
+			 attempt->probe, attempt->tid, attempt->time_ns);
 	}
 }
 
@@ -200,6 +271,37 @@ static void enter_run(struct oracle_span *span)
 	span->told = false;
 }
 
+/* It asked for all since a time: what it does not begin with, it has to be told of. */
+static void check_reach(struct oracle_span *span)
+{
+	uint64_t n;
+	const struct unrecorded *unrecorded = source_unrecorded(span->loader, &n);
+	bool lacks = false;
+
+	for (; n && unrecorded[n - 1].time_ns >= span->asked_ns; n--)
+		lacks |= span->spec->passes(&unrecorded[n - 1].attempt);
+	for (unsigned i = 0; i < loader_rings(span->loader); i++) {
+		const struct source_truth *truth = source_truth(span->loader, i);
+
+		for (uint64_t seq = span->cursor.knows[i] ? span->cursor.seq[i] : 0; seq; seq--) {
+			const struct attempt *attempt = &truth->attempt[seq - 1];
+
+			if (attempt->time_ns < span->asked_ns)
+				break;
+			lacks |= attempt->kind == ATTEMPT_EVENT && span->spec->passes(attempt);
+		}
+	}
+	span->owes_gap = lacks && !sim.jumped && !sim.shortage.struck;
+	sim_log("%s: begins at a time%s", span->client, lacks ? ", and not with all since then" : "");
+}
+
+static void check_told(const struct oracle_span *span)
+{
+	if (span->owes_gap)
+		sim_fail("%s: asked for what was since %" PRIu64 ", has not all of it, and is not told so",
+			 span->client, span->asked_ns);
+}
+
 static bool says_restart(const Ringtail__V1__Gap *gap)
 {
 	return gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED ||
@@ -217,7 +319,7 @@ static void check_restart(struct oracle_span *span, const Ringtail__V1__Gap *gap
 	const struct loader *from = crosses ? source_of_epoch(span->run) : NULL;
 
 	if (gap->stage == RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL && says_restart(gap) &&
-	    span->has_run && (!crosses || span->told) && !sim.shortage.struck)
+	    span->has_run && (!crosses || span->told) && !span->late && !sim.shortage.struck)
 		sim_fail("%s: a gap of no size in epoch %" PRIu64 ", and nothing is missing there",
 			 span->client, span->cursor.epoch);
 	if (from && gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED &&
@@ -225,6 +327,8 @@ static void check_restart(struct oracle_span *span, const Ringtail__V1__Gap *gap
 		sim_fail("%s: epoch %" PRIu64 " was killed, and is told to have ended in order",
 			 span->client, span->run);
 	span->told |= crosses;
+	span->owes_gap = false;
+	span->vague = span->late;
 }
 
 void oracle_subscribed(struct oracle_span *span, const struct loader *loader,
@@ -252,9 +356,14 @@ void oracle_subscribed(struct oracle_span *span, const struct loader *loader,
 			sim_fail("%s: came back at %" PRIu64 " of ring %u, and goes on at %" PRIu64,
 				 span->client, since->seq[ring], ring, seq);
 	}
-	if (message->resumed && !same && !span->durable)
+	span->live_ns = sim.now_ns;
+	/* Where runs before come first, what is to come of this one is not known yet. */
+	span->owes_gap = false;
+	if (span->asked_ns)
+		check_reach(span);
+	if (message->resumed && !same && !span->durable && !span->asked_ns)
 		sim_fail("%s: resumed at no cursor", span->client);
-	if (span->durable)
+	if (span->durable || span->asked_ns)
 		return;
 	unrecorded = source_unrecorded(loader, &n);
 	while (message->resumed && n-- && unrecorded[n].time_ns > since->left_ns)
@@ -287,7 +396,7 @@ static void check_thread(const struct oracle_span *span, const struct attempt *a
 	/* Without memory a thread may have no name, but it is told apart. */
 	if (sim.shortage.struck && thread->tid == attempt->tid && !thread->pid)
 		return;
-	source_comm_of(attempt->tid, comm);
+	source_comm_of(attempt->tid, attempt->life, comm);
 	if (thread->tid != attempt->tid || thread->pid != source_pid_of(attempt->tid) ||
 	    thread->uid != source_uid_of(attempt->tid) ||
 	    memcmp(thread->comm, comm, sizeof(comm)) != 0)
@@ -324,7 +433,7 @@ static void check_strings(const struct oracle_span *span, const struct attempt *
 	if (span->strings && span->live && attempt->has_string && !attempt->strung &&
 	    attempt->time_ns > source_strings_ns(span->loader))
 		sim_fail("%s: a string it asked for was not recorded", span->client);
-	if (item->attachments == 0 && (!wanted || sim.shortage.struck))
+	if (item->attachments == 0 && (!wanted || is_excused(span, attempt) || sim.shortage.struck))
 		return;
 	if (!wanted || item->attachments != 1 || item->attachment[0].text_bytes != bytes ||
 	    memcmp(item->attachment[0].text, string, bytes) != 0 ||
@@ -418,10 +527,11 @@ static uint64_t count_wanted(const struct oracle_span *span, unsigned ring, uint
 	uint64_t n = 0;
 
 	for (uint64_t seq = first; seq < end; seq++)
-		n += truth->attempt[seq].kind == ATTEMPT_LOST ||
-		     truth->attempt[seq].kind == ATTEMPT_BAD ||
-		     (truth->attempt[seq].kind == ATTEMPT_EVENT &&
-		      span->spec->passes(&truth->attempt[seq]));
+		n += !is_excused(span, &truth->attempt[seq]) &&
+		     (truth->attempt[seq].kind == ATTEMPT_LOST ||
+		      truth->attempt[seq].kind == ATTEMPT_BAD ||
+		      (truth->attempt[seq].kind == ATTEMPT_EVENT &&
+		       span->spec->passes(&truth->attempt[seq])));
 	return n;
 }
 
@@ -429,6 +539,7 @@ void oracle_gap(struct oracle_span *span, const Ringtail__V1__Gap *gap)
 {
 	unsigned ring = ring_of(span, gap->cpu);
 	bool queue = gap->stage == RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;
+	uint64_t wanted;
 
 	sim_log("%s: gap of ring %u, %" PRIu64 " .. %" PRIu64 ", stage %d, reason %d, %" PRIu64
 		" events", span->client, ring, gap->first_seq, gap->end_seq, gap->stage,
@@ -442,28 +553,43 @@ void oracle_gap(struct oracle_span *span, const Ringtail__V1__Gap *gap)
 	check_joint(span, ring, gap->first_seq, gap->end_seq, "gap");
 	if (gap->end_seq > source_truth(span->loader, ring)->n)
 		sim_fail("%s: a gap beyond the end of ring %u", span->client, ring);
+	if (gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_RESTART && source_begin_of(span->loader, ring) &&
+	    gap->end_seq > source_begin_of(span->loader, ring))
+		sim_fail("%s: %" PRIu64 " .. %" PRIu64 " of ring %u are said to have been lost at the restart,"
+			 " which was at %" PRIu64, span->client, gap->first_seq, gap->end_seq, ring,
+			 source_begin_of(span->loader, ring));
+	if (span->exact && gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_RESTART)
+		sim_fail("%s: the run before handed over, and %" PRIu64 " .. %" PRIu64 " of ring %u are lost",
+			 span->client, gap->first_seq, gap->end_seq, ring);
 	if (span->consumer && gap->stage == RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL &&
 	    gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL && !sim.gave_up &&
 	    !sim.shortage.struck)
 		sim_fail("%s: %" PRIu64 " .. %" PRIu64 " of ring %u, which it has not acknowledged, is"
 			 " deleted, and there was room", span->client, gap->first_seq, gap->end_seq,
 			 ring);
-	if (queue && span->healthy && gap->reason != RINGTAIL__V1__LOSS_REASON__REASON_MEMORY)
+	if (gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT && sim.operators)
+		sim_fail("%s: an operator has no share", span->client);
+	if (queue && span->healthy && gap->reason != RINGTAIL__V1__LOSS_REASON__REASON_MEMORY &&
+	    gap->reason != RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT)
 		sim_fail("%s: it takes all that it is sent, and lost %" PRIu64 " events",
 			 span->client, gap->events);
-	if (queue && gap->events != count_wanted(span, ring, gap->first_seq, gap->end_seq))
+	/* Of another's record, nobody counts what of it this one wanted. */
+	wanted = count_wanted(span, ring, gap->first_seq, gap->end_seq);
+	if (queue && (span->late ? gap->events < wanted : gap->events != wanted))
 		sim_fail("%s: a gap of %" PRIu64 " events of ring %u says it is of %" PRIu64,
-			 span->client, count_wanted(span, ring, gap->first_seq, gap->end_seq), ring,
-			 gap->events);
+			 span->client, wanted, ring, gap->events);
 	span->gaps++;
 	span->cursor.seq[ring] = gap->end_seq;
 }
 
 void oracle_watermark(struct oracle_span *span, const Ringtail__V1__Watermark *message)
 {
-	enter_run(span);
+	/* What names no ring is nothing of the run: it follows a gap of no size that all begins with. */
+	if (message->n_position || !span->late)
+		enter_run(span);
+	check_told(span);
 	/* Off the disk may come what was said before what the client has: it is true all the same. */
-	if (message->time_ns < span->watermark_ns && !span->durable)
+	if (message->time_ns < span->watermark_ns && !span->durable && !span->late)
 		sim_fail("%s: a watermark goes back in time", span->client);
 	if (message->time_ns > span->watermark_ns)
 		span->watermark_ns = message->time_ns;
@@ -504,6 +630,9 @@ void oracle_bye(struct oracle_span *span, const Ringtail__V1__Bye *message)
 		learn(span, ring, position->seq);
 		mine = span->cursor.seq[ring];
 		check_skipped(span, ring, mine, position->seq);
+		/* Who hands over leaves the rest in the ring. */
+		if (daemon_handed_over(span->daemon) && position->seq < all)
+			all = position->seq;
 		if (position->seq < mine || position->seq != all)
 			sim_fail("%s: the end of ring %u is %" PRIu64 ", after %" PRIu64
 				 ", and it has %" PRIu64, span->client, ring, position->seq, mine,
@@ -517,18 +646,20 @@ void oracle_bye(struct oracle_span *span, const Ringtail__V1__Bye *message)
 
 /* ---- The ledger ------------------------------------------------------------------------------ */
 
-static uint64_t count_lost(const struct source_truth *truth, enum attempt_kind kind,
+/* Since the run that is asked began. */
+static uint64_t count_lost(const struct source_truth *truth, uint64_t begin, enum attempt_kind kind,
 			   enum rt_lost reason)
 {
 	uint64_t n = 0;
 
-	for (uint64_t seq = 0; seq < truth->n; seq++)
+	for (uint64_t seq = begin; seq < truth->n; seq++)
 		n += truth->attempt[seq].kind == kind &&
 		     (kind != ATTEMPT_LOST || truth->attempt[seq].reason == reason);
 	return n;
 }
 
-static void check_losses(const struct source_truth *truth, const Ringtail__V1__RingStat *stat)
+static void check_losses(const struct source_truth *truth, uint64_t begin,
+			 const Ringtail__V1__RingStat *stat)
 {
 	uint64_t full = 0, nest = 0, bad = 0, other = 0;
 
@@ -546,9 +677,9 @@ static void check_losses(const struct source_truth *truth, const Ringtail__V1__R
 		default:
 			other += stat->lost[i]->count;
 		}
-	if (full != count_lost(truth, ATTEMPT_LOST, RT_LOST_FULL) ||
-	    nest != count_lost(truth, ATTEMPT_LOST, RT_LOST_NEST) ||
-	    bad != count_lost(truth, ATTEMPT_BAD, 0) || other)
+	if (full != count_lost(truth, begin, ATTEMPT_LOST, RT_LOST_FULL) ||
+	    nest != count_lost(truth, begin, ATTEMPT_LOST, RT_LOST_NEST) ||
+	    bad != count_lost(truth, begin, ATTEMPT_BAD, 0) || other)
 		sim_fail("CPU %u: lost %" PRIu64 " full, %" PRIu64 " nested, %" PRIu64 " bad, %"
 			 PRIu64 " others: that is not so", stat->cpu, full, nest, bad, other);
 }
@@ -558,18 +689,19 @@ void oracle_stat(const struct loader *loader, const Ringtail__V1__Stat *message,
 {
 	for (size_t i = 0; i < message->n_ring; i++) {
 		const Ringtail__V1__RingStat *stat = message->ring[i];
-		const struct source_truth *truth =
-			source_truth(loader, (unsigned)source_ring_of(loader, stat->cpu));
+		unsigned ring = (unsigned)source_ring_of(loader, stat->cpu);
+		const struct source_truth *truth = source_truth(loader, ring);
+		uint64_t begin = source_begin_of(loader, ring), all = truth->n - begin;
 
-		if (stat->residual || stat->produced > truth->n)
+		if (stat->residual || stat->produced > all)
 			sim_fail("CPU %u: residual %" PRId64 ", produced %" PRIu64 " of %" PRIu64,
-				 stat->cpu, stat->residual, stat->produced, truth->n);
+				 stat->cpu, stat->residual, stat->produced, all);
 		if (!quiet)
 			continue;
-		if (stat->produced != truth->n || stat->in_flight)
+		if (stat->produced != all || stat->in_flight)
 			sim_fail("CPU %u: produced %" PRIu64 " of %" PRIu64 ", %" PRIu64 " in flight",
-				 stat->cpu, stat->produced, truth->n, stat->in_flight);
-		check_losses(truth, stat);
+				 stat->cpu, stat->produced, all, stat->in_flight);
+		check_losses(truth, begin, stat);
 	}
 	for (size_t i = 0; i < message->n_client; i++) {
 		const Ringtail__V1__ClientStat *stat = message->client[i];

@@ -33,6 +33,7 @@ struct oracle_cursor {
 	bool knows[SOURCE_RINGS_MAX];	/* of that ring: */
 	uint64_t seq[SOURCE_RINGS_MAX];
 	uint64_t left_ns;		/* it was last connected then */
+	unsigned bye_run;		/* the run of the daemon whose Bye it ended with; 0: none's */
 };
 
 /* One connection's stream. */
@@ -44,7 +45,12 @@ struct oracle_span {
 	bool consumer;			/* what it has not acknowledged is kept for it */
 	bool strings, context;		/* it asked for them */
 	bool live;			/* from Subscribed until it ends */
+	bool exact;			/* it is back where the run before handed over: nothing may miss */
+	uint64_t asked_ns;		/* it wants all since then; 0: from where it begins */
+	uint64_t live_ns;		/* since then the kernel records what it wants */
+	bool late, owes_gap, vague;		/* it has not all of that, and is to be told so; it was */
 	const struct loader *loader;
+	unsigned daemon;		/* the run of the daemon that serves it */
 	struct oracle_cursor cursor, since;
 	bool has_run, told;		/* it has something of that run of the rings; what came after it */
 	uint64_t run;			/* was not recorded, and it was told so */
@@ -73,6 +79,24 @@ void oracle_bye(struct oracle_span *span, const Ringtail__V1__Bye *message);
 void oracle_watch(struct oracle_span *span);
 void oracle_unwatch(struct oracle_span *span);
 void oracle_unrecorded(const struct loader *loader, const struct unrecorded *unrecorded);
+
+/* ---- Runs of the daemon on the same rings ------------------------------------------------------ */
+
+/* What live spans want is kept for the next run; from when it begins, until then. */
+void oracle_owe(const struct loader *loader);
+void oracle_adopted(const struct loader *loader, uint64_t until_ns);
+
+/* The span says Bye: if nobody else has the same subscription, it is kept for nobody. */
+void oracle_says_bye(const struct oracle_span *span);
+
+/* There is no next run for these rings. */
+void oracle_gave_up(void);
+
+/* No span is live any more. */
+void oracle_run_ended(const struct loader *loader);
+
+/* The span's Subscribed was that run's. */
+void oracle_expect(struct oracle_span *span, unsigned run);
 
 /* No ledger has a residual. `quiet`: and nothing is in flight; the rings have it all. */
 void oracle_stat(const struct loader *loader, const Ringtail__V1__Stat *message, bool quiet,

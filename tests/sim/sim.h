@@ -52,7 +52,9 @@ struct sim {
 	struct sim_shortage shortage;
 	bool brief;			/* a short history, without restarts */
 	bool durable;			/* the daemon keeps what it has on disk */
+	bool jumped;			/* the wall clock has: times of before are not what they were */
 	bool gave_up;			/* disk or clock gave it a reason to delete what is kept */
+	bool manager;			/* the service manager keeps the rings from one run to the next */
 	bool operators;			/* who comes is an operator */
 	bool rich;			/* threads have texts, events have strings, and some clients want them */
 	const char *expect;		/* text that the log must have, or the history missed its point */
@@ -106,6 +108,20 @@ bool sim_task_is_running(void);
 void sim_task_wait(struct event_base *base);
 void sim_task_yield(void);
 void sim_task_sleep(uint64_t ns);
+
+/* ---- The service manager: sim_manager.c ------------------------------------------------------- */
+
+struct activation;
+struct service_manager;
+
+/* NULL: this history has none. */
+struct service_manager *sim_manager(void);
+
+/* What it hands to the next run: copies of what it keeps. */
+void sim_manager_hand_over(struct activation *activation);
+
+/* Whether the newest list of what clients want did not get to it. */
+bool sim_manager_refused(void);
 
 /* ---- Disk: sim_disk.c ------------------------------------------------------------------------ */
 

@@ -115,6 +115,9 @@ static void send_subscribe(struct client *client)
 	if (client->context)
 		flag[message.n_flag++] = RINGTAIL__V1__FLAG__FLAG_CONTEXT;
 	client->since = client->cursor;
+	client->asked_ns = client->kind == CLIENT_LATE ? sim.now_ns - sim_below(sim_chance(50) ? SIM_S : 6 * SIM_S) : 0;
+	if (client->asked_ns)
+		message.since_realtime_ns = client->asked_ns + (uint64_t)sim.wall_ns;
 	if (client->kind == CLIENT_DURABLE) {
 		client->since.known = false;
 		message.consumer = client->name;
@@ -213,7 +216,7 @@ static void end_span(struct client *client)
 		return;
 	client->cursor = client->span.cursor;
 	client->cursor.left_ns = sim.now_ns;
-	if (client->kind == CLIENT_VISITOR)
+	if (client->kind == CLIENT_VISITOR || client->kind == CLIENT_LATE)
 		client->cursor.known = false;
 	oracle_unwatch(&client->span);
 	client->span.live = false;
@@ -242,8 +245,7 @@ static void ended(struct client *client, bool reset)
 {
 	sim_log("%s: the daemon has %s", client->name, reset ? "reset" : "closed");
 	if (client->kind == CLIENT_HEALTHY && client->span.live && !sim.shortage.struck &&
-	    daemon_loader() &&
-	    client->loader == daemon_loader())
+	    client->run == daemon_run())
 		sim_fail("%s: sent away, and it did nothing wrong", client->name);
 	client_hang_up(client, false);
 	come_back_soon(client);
@@ -273,6 +275,7 @@ static void say_bye(struct client *client)
 	if (calm)
 		return;
 	client->span.live = false;
+	oracle_says_bye(&client->span);
 	send_frame(client, FRAME_BYE, &bye);
 }
 
@@ -346,6 +349,7 @@ static void behave(struct client *client)
 		client_plan(client, sim_below(3 * SIM_S), go);
 		break;
 	case CLIENT_VISITOR:
+	case CLIENT_LATE:
 		client_plan(client, sim_below(3 * SIM_S), say_bye);
 		break;
 	case CLIENT_RUDE:
@@ -367,6 +371,7 @@ static void come(struct client *client)
 		return;
 	}
 	client->loader = daemon_loader();
+	client->run = daemon_run();
 	client->section = NULL;
 	client->input_bytes = 0;
 	client->reading = client->ending = client->begun = client->whole = false;
@@ -376,6 +381,7 @@ static void come(struct client *client)
 					    .strings = client->strings,
 					    .context = client->context,
 					    .durable = sim.durable,
+					    .late = client->kind == CLIENT_LATE,
 					    .consumer = client->kind == CLIENT_DURABLE};
 	sim_log("%s: connects as %u", client->name, sim_conn_id(client->conn));
 	if (client->kind == CLIENT_RUDE && !calm && sim_chance(30)) {
@@ -409,7 +415,7 @@ static struct client *create(const char *what, unsigned id)
 struct client *client_create(unsigned id, enum client_kind kind)
 {
 	static const char *const names[CLIENT_KINDS] = {"healthy", "slow", "stalling", "flaky",
-							"visitor", "rude", "durable"};
+							"visitor", "rude", "late", "durable"};
 	struct client *client = create(names[kind], id);
 
 	client->kind = kind;
@@ -474,10 +480,10 @@ void client_note_queue_bytes(uint64_t bytes)
 	queue_bytes_max = bytes > queue_bytes_max ? bytes : queue_bytes_max;
 }
 
-const char *client_unserved(uint64_t epoch)
+const char *client_unserved(unsigned run)
 {
 	for (unsigned i = 0; i < client_n; i++)
-		if (clients[i]->kind == CLIENT_HEALTHY && clients[i]->bye_epoch != epoch)
+		if (clients[i]->kind == CLIENT_HEALTHY && clients[i]->bye_run != run)
 			return clients[i]->name;
 	return NULL;
 }

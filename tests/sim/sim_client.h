@@ -12,6 +12,7 @@ enum client_kind {
 	CLIENT_FLAKY,			/* goes without a word, and comes back where it was */
 	CLIENT_VISITOR,			/* comes for a while, and says Bye */
 	CLIENT_RUDE,			/* sends what is no request, or half of one */
+	CLIENT_LATE,			/* a visitor, who asks for what was before it came */
 	CLIENT_DURABLE,			/* flaky, but the daemon keeps its place, and what it misses */
 	CLIENT_KINDS,
 };
@@ -30,8 +31,8 @@ void client_ask_stat(bool quiet, bool *done);
 /* One that enables or disables what is always on, gives up a consumer, or looks; if none is there. */
 void client_ask_change(void);
 
-/* A healthy client that has not seen that epoch's Bye, or NULL. */
-const char *client_unserved(uint64_t epoch);
+/* A healthy client that has not seen the Bye of that run of the daemon, or NULL. */
+const char *client_unserved(unsigned run);
 void client_summary(void);
 
 /* The largest bound on what may wait that a client can have met. */

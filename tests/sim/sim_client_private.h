@@ -23,15 +23,17 @@ struct client {
 	struct oracle_cursor since;	/* asked for in this one */
 	struct oracle_cursor acked;	/* a durable one's */
 	const struct loader *section;	/* what comes now is of this run */
-	const struct loader *loader;	/* connected to */
+	const struct loader *loader;	/* connected to, */
+	unsigned run;			/* and the run of the daemon */
+	uint64_t asked_ns;		/* since when, of a late one; 0: since now */
 	uint64_t read_bytes, read_pause_ns, stalled_until_ns;
-	uint64_t bye_epoch;		/* that ended before its eyes */
+	unsigned bye_run;		/* that ended before its eyes */
 	bool reading, stat_only, quiet;
 	bool operates, busy;		/* asks for a change; it is on its way */
 	bool registered;		/* as a durable consumer, and told so */
 	bool given_up;			/* somebody asked for that: it may come about any time */
 	struct oracle_cursor told;	/* the last place that the daemon said it had acknowledged, */
-	const struct loader *told_by;	/* in that run */
+	unsigned told_by;		/* in that run */
 	bool begun, whole;		/* something came of the stream; nothing is said to miss */
 	bool ending;			/* the daemon has closed; there is still something to read */
 	bool *done;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tests/sim/sim_client_private.h"
+#include "tests/sim/sim_daemon.h"
 
 static uint8_t raw[FRAME_RAW_BYTES_MAX];
 
@@ -27,7 +28,7 @@ static void check_not_back(struct client *client)
 	const struct oracle_cursor *told = &client->told, *now = &client->since;
 
 	if (told->known && !client->given_up && !sim.shortage.struck &&
-	    client->told_by == client->loader) {
+	    client->told_by == client->run) {
 		bool back = now->epoch < told->epoch;
 
 		for (unsigned i = 0; i < SOURCE_RINGS_MAX; i++)
@@ -37,7 +38,7 @@ static void check_not_back(struct client *client)
 			sim_fail("%s: what it had acknowledged is taken back", client->name);
 	}
 	client->told = *now;
-	client->told_by = client->loader;
+	client->told_by = client->run;
 }
 
 /*
@@ -119,13 +120,16 @@ static void take_subscribed(struct client *client, const Ringtail__V1__Subscribe
 	if (client->begun && span->cursor.epoch != message->start->epoch)
 		oracle_passed(span, &span->cursor);
 	client->whole |= message->resumed || client->kind == CLIENT_DURABLE;
+	span->asked_ns = span->loader || client->section != client->loader ? 0 : client->asked_ns;
 	if (!span->loader) {
 		oracle_watch(span);
 		oracle_come_from(span, &client->since);
 	}
 	oracle_subscribed(span, client->section, message, &client->since);
-	span->live = client->section == client->loader;
-	sim_log("%s: subscribed%s, epoch %llu", client->name, message->resumed ? ", resumed" : "",
+	span->live = client->section == client->loader && client->run == daemon_run();
+	oracle_expect(span, client->run);
+	sim_log("%s: subscribed to %s of `%s`%s, epoch %llu", client->name, span->spec->probe[0],
+		span->spec->filter, message->resumed ? ", resumed" : "",
 		(unsigned long long)message->start->epoch);
 }
 
@@ -176,7 +180,8 @@ static void take_message(struct client *client, enum frame_type type, const uint
 		oracle_watermark(&client->span, (void *)message);
 	} else if (type == FRAME_BYE) {
 		oracle_bye(&client->span, (void *)message);
-		client->bye_epoch = client->span.cursor.epoch;
+		client->bye_run = client->run;
+		client->span.cursor.bye_run = client->run;
 	} else if (type == FRAME_STAT) {
 		take_stat(client, (void *)message);
 	}

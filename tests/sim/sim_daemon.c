@@ -11,7 +11,11 @@
 #include "daemon/collect/worker.h"
 #include "daemon/config/config.h"
 #include "daemon/stream/consumers.h"
+#include "daemon/stream/saved_subscriptions.h"
 #include "daemon/disk/thread.h"
+#include "daemon/host/service_manager.h"
+#include "daemon/ring/reader.h"
+#include "daemon/ring/thread_journal.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/serve/server.h"
@@ -23,8 +27,14 @@
 #include "tests/sim/sim_stored.h"
 
 #define STOP_POLL_MS 2
+#define RUNS_MAX 1024u
 
 struct daemon {
+	unsigned run;
+	bool adopts, leaves;		/* the rings, from the run before and to the next */
+	struct activation activation;
+	struct saved_subscriptions *saved;
+	struct thread_journal *threads;
 	struct sim_daemon_config config;
 	struct loader *loader;
 	struct event_base *base;
@@ -51,10 +61,13 @@ struct daemon {
 };
 
 static struct daemon *running;
+static unsigned runs;
+static bool handed_over[RUNS_MAX];
 
 static const char *const faults[] = {"lose-batch", "repeat-batch", "lose-watermark", "count-wrong",
 				     "deaf-kernel", "change-seq", "hide-restart", "durable-early",
-				     "release-too-far", "ack-back", "free-early", "skip-lost"};
+				     "release-too-far", "ack-back", "free-early", "skip-lost",
+				     "forget-wanted", "forget-thread", "number-anew"};
 static const char *fault;
 
 static void must(int err, const struct error *error)
@@ -66,6 +79,16 @@ static void must(int err, const struct error *error)
 struct loader *daemon_loader(void)
 {
 	return running ? running->loader : NULL;
+}
+
+bool daemon_handed_over(unsigned run)
+{
+	return handed_over[run];
+}
+
+unsigned daemon_run(void)
+{
+	return running ? running->run : 0;
 }
 
 bool daemon_serves(void)
@@ -232,6 +255,59 @@ struct frame_ref *__wrap_spool_frame_gap(struct frame_codec *codec, uint32_t cpu
 	return frame;
 }
 
+/* The next run does not go on with what clients of the run before want. */
+int __real_saved_subscriptions_restore(struct saved_subscriptions *saved, saved_subscription *each,
+				       void *context, struct error *error);
+int __wrap_saved_subscriptions_restore(struct saved_subscriptions *saved, saved_subscription *each,
+				       void *context, struct error *error);
+int __wrap_saved_subscriptions_restore(struct saved_subscriptions *saved, saved_subscription *each,
+				       void *context, struct error *error)
+{
+	return is_broken("forget-wanted") ? 0 :
+	       __real_saved_subscriptions_restore(saved, each, context, error);
+}
+
+/* Whoever is killed may be killed between what it keeps of a record and that the record is done with. */
+static void pause_here(void)
+{
+	if (sim.manager && sim_task_is_running() && sim_chance(20))
+		sim_task_yield();
+}
+
+/* A thread that is introduced once is not known to the next run. */
+void __real_thread_ring_write(struct thread_ring *ring, uint32_t slot, uint32_t tid,
+			      const struct rt_thread *thread);
+void __wrap_thread_ring_write(struct thread_ring *ring, uint32_t slot, uint32_t tid,
+			      const struct rt_thread *thread);
+void __wrap_thread_ring_write(struct thread_ring *ring, uint32_t slot, uint32_t tid,
+			      const struct rt_thread *thread)
+{
+	if (!strikes("forget-thread"))
+		__real_thread_ring_write(ring, slot, tid, thread);
+	pause_here();
+}
+
+void __real_ring_reader_release(struct ring_reader *reader);
+void __wrap_ring_reader_release(struct ring_reader *reader);
+void __wrap_ring_reader_release(struct ring_reader *reader)
+{
+	pause_here();
+	__real_ring_reader_release(reader);
+	pause_here();
+}
+
+/* The next run begins a record later than the run before ended. */
+int __real_worker_baseline(const struct worker *worker, uint32_t ring, struct worker_baseline *baseline);
+int __wrap_worker_baseline(const struct worker *worker, uint32_t ring, struct worker_baseline *baseline);
+int __wrap_worker_baseline(const struct worker *worker, uint32_t ring, struct worker_baseline *baseline)
+{
+	int err = __real_worker_baseline(worker, ring, baseline);
+
+	if (!err && baseline->seq && is_broken("number-anew"))
+		baseline->seq++;
+	return err;
+}
+
 /* Told, so that a pinned seed can ask for it. */
 struct frame_ref *__real_spool_frame_watermark(struct frame_codec *codec, uint64_t time_ns,
 					       Ringtail__V1__Position **position, size_t n);
@@ -288,7 +364,7 @@ static void on_failed(void *context)
 	if (!daemon->orphaned)
 		sim_fail("the daemon thinks its loader has gone");
 	if (!daemon->stopping)
-		daemon_stop();
+		daemon_stop(true);
 }
 
 static void on_connection(evutil_socket_t fd, short what, void *context)
@@ -351,6 +427,33 @@ static void start_control(struct daemon *daemon, const struct config *config)
 	must(control_set_config(daemon->control, config, &error), &error);
 }
 
+static void take_kept(struct daemon *daemon)
+{
+	struct error error;
+
+	sim_manager_hand_over(&daemon->activation);
+	daemon->saved = saved_subscriptions_create(sim_manager(), &daemon->activation);
+	if (!daemon->saved)
+		sim_fail("the daemon does not start");
+	must(thread_journal_open(&daemon->activation, sim_manager(), loader_rings(daemon->loader),
+				 daemon->adopts, &daemon->threads, &error), &error);
+}
+
+/* Where a run was killed before it had numbers, this one's are the first. */
+static void take_numbers(struct daemon *daemon, const struct worker *worker, unsigned ring)
+{
+	struct worker_baseline baseline = {0};
+
+	if (worker_baseline(worker, ring, &baseline) != 0 ||
+	    (baseline.epoch && baseline.epoch != daemon->config.source.epoch) ||
+	    (!baseline.epoch && source_begin_of(daemon->loader, ring)))
+		sim_fail("ring %u: the numbers of epoch %llu are found as of %llu", ring,
+			 (unsigned long long)daemon->config.source.epoch,
+			 (unsigned long long)baseline.epoch);
+	source_begin_ring(daemon->loader, ring, baseline.seq);
+	sim_log("ring %u goes on at %llu", ring, (unsigned long long)baseline.seq);
+}
+
 static void make_workers(struct daemon *daemon)
 {
 	struct worker_config config = {.batch_interval_ns = daemon->config.batch_interval_ns,
@@ -362,9 +465,14 @@ static void make_workers(struct daemon *daemon)
 		config.id = daemon->workers;
 		must(worker_create(&config, &daemon->worker[config.id], &error), &error);
 	}
-	for (unsigned i = 0; i < loader_rings(daemon->loader); i++)
-		must(worker_add_ring(daemon->worker[i % daemon->workers], i,
-				     loader_ring(daemon->loader, i), &error), &error);
+	for (unsigned i = 0; i < loader_rings(daemon->loader); i++) {
+		struct worker *worker = daemon->worker[i % daemon->workers];
+
+		must(worker_add_ring(worker, i, loader_ring(daemon->loader, i), &error), &error);
+		worker_keep_threads(worker, i, thread_journal_ring(daemon->threads, i));
+		if (daemon->adopts)
+			take_numbers(daemon, worker, i);
+	}
 	for (unsigned i = 0; i < daemon->workers; i++)
 		worker_set_epoch(daemon->worker[i], daemon->config.source.epoch);
 }
@@ -400,13 +508,16 @@ static void start_spool(struct daemon *daemon)
 	     &error);
 }
 
-static const struct viewer_bounds viewers = {.strings = true, .stacks = true,
-					     .subscriptions = SUBSCRIPTIONS_MAX};
+static struct viewer_bounds viewers_of(const struct sim_daemon_config *config)
+{
+	return (struct viewer_bounds){.strings = true, .stacks = true, .rate = config->viewer_rate,
+				      .subscriptions = SUBSCRIPTIONS_MAX};
+}
 
 static void start_fanout(struct daemon *daemon)
 {
 	struct fanout_config config = {
-		.viewers = viewers,
+		.viewers = viewers_of(&daemon->config),
 		.base = daemon->base, .loader = daemon->loader, .worker = daemon->worker,
 		.workers = daemon->workers, .mailbox = &daemon->mailbox, .codec = daemon->codec,
 		.run = {.boot_id = "0123456789abcde", .epoch = daemon->config.source.epoch},
@@ -414,6 +525,7 @@ static void start_fanout(struct daemon *daemon)
 		.history_age_ns = daemon->config.history_age_ns,
 		.queue_bytes = daemon->config.queue_bytes,
 		.spooler = daemon->spooler, .consumers = daemon->consumers, .hello = make_hello,
+		.saved = sim_manager() ? daemon->saved : NULL,
 		.failed = on_failed, .context = daemon,
 	};
 	struct error error;
@@ -426,6 +538,8 @@ static void start_fanout(struct daemon *daemon)
 	};
 	must(fanout_create(&config, &daemon->fanout, &error), &error);
 	daemon->answers.fanout = daemon->fanout;
+	if (daemon->adopts)
+		must(fanout_restore(daemon->fanout, &error), &error);
 	must(fanout_restore_consumers(daemon->fanout, &error), &error);
 }
 
@@ -486,6 +600,9 @@ static void finish(struct daemon *daemon)
 	spooler_destroy(daemon->spooler);
 	disk_thread_destroy(daemon->disk_thread);
 	control_destroy(daemon->control);
+	thread_journal_close(daemon->threads);
+	saved_subscriptions_destroy(daemon->saved);
+	activation_close(&daemon->activation);
 	for (struct mail *mail = mailbox_take(&daemon->mailbox), *next; mail; mail = next) {
 		next = mail->next;
 		frame_ref_put(((struct worker_mail *)mail)->frame);
@@ -495,28 +612,44 @@ static void finish(struct daemon *daemon)
 	event_base_free(daemon->base);
 	frame_codec_destroy(daemon->codec);
 	gate_destroy(daemon->gate);
-	source_end(daemon->loader, true, !sim_disk_has_failed());
+	if (daemon->leaves)
+		source_keep(daemon->loader, daemon->drained && !sim_disk_has_failed());
+	else
+		source_end(daemon->loader, true, !sim_disk_has_failed());
+	oracle_run_ended(daemon->loader);
 	running = NULL;
 	sim_log("daemon: ended");
+}
+
+/* As daemon/engine.c does: what the run before was asked for is there before anything is read. */
+static void start_reading(struct daemon *daemon)
+{
+	struct error error;
+
+	if (daemon->adopts) {
+		disk_thread_settle(daemon->disk_thread);
+		must(fanout_adopt(daemon->fanout, &error), &error);
+	}
+	for (unsigned i = 0; i < daemon->workers; i++)
+		must(worker_start(daemon->worker[i], &error), &error);
 }
 
 static void *run(void *context)
 {
 	struct daemon *daemon = context;
 	struct config config;
-	struct error error;
 
 	daemon->base = event_base_new();
 	daemon->codec = frame_codec_create(1);
 	if (mailbox_init(&daemon->mailbox) != 0)
 		sim_fail("the daemon does not start");
 	make_config(&daemon->config, &config);
+	take_kept(daemon);
 	make_workers(daemon);
 	start_spool(daemon);
 	start_fanout(daemon);
 	start_control(daemon, &config);
-	for (unsigned i = 0; i < daemon->workers; i++)
-		must(worker_start(daemon->worker[i], &error), &error);
+	start_reading(daemon);
 	start_server(daemon, &config);
 	sim.shortage.armed = true;
 	config_free(&config);
@@ -527,7 +660,7 @@ static void *run(void *context)
 
 /* ---- Orders ---------------------------------------------------------------------------------- */
 
-void daemon_start(const struct sim_daemon_config *config)
+void daemon_start(const struct sim_daemon_config *config, struct loader *kept)
 {
 	static const struct log_sink sink = {on_log, clock_monotonic};
 	struct daemon *daemon = sim_calloc(sizeof(*daemon));
@@ -535,14 +668,22 @@ void daemon_start(const struct sim_daemon_config *config)
 	sim.shortage.armed = false;
 	log_set_sink(&sink);
 	daemon->config = *config;
-	daemon->loader = source_start(&config->source);
+	daemon->adopts = kept;
+	daemon->run = ++runs;
+	if (runs == RUNS_MAX)
+		sim_fail("the daemon was started too often");
+	daemon->loader = kept ? kept : source_start(&config->source);
 	running = daemon;
+	if (kept)
+		oracle_adopted(kept, sim.now_ns + config->history_age_ns);
 	sim_task_start("main", run, daemon);
-	sim_log("daemon: starts in epoch %llu", (unsigned long long)config->source.epoch);
+	sim_log("daemon: run %u starts in epoch %llu%s", runs, (unsigned long long)config->source.epoch,
+		kept ? ", on the rings of the run before" : "");
 }
 
 void daemon_reload(const struct sim_daemon_config *config)
 {
+	struct viewer_bounds viewers;
 	struct server_bounds bounds;
 	struct config settings;
 	struct error error;
@@ -555,6 +696,7 @@ void daemon_reload(const struct sim_daemon_config *config)
 		sim_log("daemon: refuses: [%s] %s", error.code, error.what);
 	fanout_set_bounds(running->fanout, config->history_bytes, config->history_age_ns,
 			  config->queue_bytes, 0);
+	viewers = viewers_of(config);
 	fanout_set_viewers(running->fanout, &viewers);
 	bounds = server_bounds_of(&settings);
 	server_set_bounds(running->server, &bounds);
@@ -578,15 +720,23 @@ static void on_stopped(void *context)
 	((struct daemon *)context)->drained = true;
 }
 
-void daemon_stop(void)
+void daemon_stop(bool hand_over)
 {
 	struct timeval interval = {.tv_usec = STOP_POLL_MS * 1000};
 
-	sim_log("daemon: is told to stop");
 	running->stopping = true;
-	source_stopping(running->loader);
+	running->leaves = hand_over && sim.manager;
+	sim_log("daemon: is told to %s", running->leaves ? "hand over" : "stop");
 	running->stop_deadline_ns = clock_monotonic() + SHUTDOWN_NS;
-	fanout_stop(running->fanout, "simulated stop", on_stopped, running);
+	if (running->leaves) {
+		source_leave(running->loader);
+		handed_over[running->run] = true;
+		oracle_owe(running->loader);
+		fanout_hand_over(running->fanout, "simulated restart", on_stopped, running);
+	} else {
+		source_stopping(running->loader);
+		fanout_stop(running->fanout, "simulated stop", on_stopped, running);
+	}
 	event_add(running->stop_poll, &interval);
 }
 
@@ -603,8 +753,15 @@ void daemon_kill(bool power)
 			&running->config.source);
 	sim_disk_cut(power);
 	sim_stored_check();
-	source_stopping(running->loader);
-	source_end(running->loader, false, false);
+	if (sim.manager && !power) {
+		if (!source_is_leaving(running->loader))
+			oracle_owe(running->loader);
+		source_keep(running->loader, false);
+	} else {
+		source_stopping(running->loader);
+		source_end(running->loader, false, false);
+	}
+	oracle_run_ended(running->loader);
 	sim_tasks_kill();
 	sim_net_kill();
 	running = NULL;

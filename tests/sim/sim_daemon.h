@@ -15,6 +15,7 @@ struct sim_daemon_config {
 	uint64_t history_bytes, history_age_ns, queue_bytes;
 	uint64_t hello_timeout_ns;
 	int permanent;			/* of oracle_specs; -1: none */
+	uint64_t viewer_rate;		/* 0: any */
 
 	enum spool_durability durability;
 	uint64_t spool_bytes, segment_bytes, sync_interval_ns;
@@ -23,16 +24,26 @@ struct sim_daemon_config {
 /* The one that runs, or NULL. */
 struct loader *daemon_loader(void);
 
+/* Its number, from 1; 0: none runs. */
+unsigned daemon_run(void);
+
+/* Whether that run was told to leave its rings to the next. */
+bool daemon_handed_over(unsigned run);
+
 /* It has come up: what fails now does not keep it from starting. */
 bool daemon_serves(void);
 
-void daemon_start(const struct sim_daemon_config *config);
+/* On rings of its own; or on `kept`, of a run before, with what else the service manager has kept. */
+void daemon_start(const struct sim_daemon_config *config, struct loader *kept);
 
 /* The part of a new configuration that takes effect while it runs. */
 void daemon_reload(const struct sim_daemon_config *config);
 
-/* An orderly stop: goes on in the background; daemon_loader() is NULL when it is done. */
-void daemon_stop(void);
+/*
+ * An orderly stop: goes on in the background; daemon_loader() is NULL when it is done. hand_over: the rings are
+ * left to the next run, if there is a service manager.
+ */
+void daemon_stop(bool hand_over);
 
 /* SIGKILL of its loader alone: the engine sends what the rings hold, and ends as at a stop. */
 void daemon_orphan(void);

@@ -20,7 +20,9 @@
 struct ring {
 	struct ring_writer *writer;
 	struct source_truth truth;
-	bool introduced[THREADS], named[THREADS][SOURCE_TEXTS];
+	unsigned introduced[THREADS];	/* the life that it was introduced in; 0: none */
+	bool named[THREADS][SOURCE_TEXTS];
+	uint64_t begin_seq;		/* of the run that reads it now */
 };
 
 struct loader {
@@ -30,7 +32,10 @@ struct loader {
 	struct source_request request;
 	uint64_t strings_ns;		/* since then strings are asked for; UINT64_MAX: they are not */
 	bool ended, refuse, stopping, orderly, stored, dead;
-	struct loader *before;		/* of the daemon's run before */
+	bool leaving, left_well;	/* to the daemon's next run, which goes on with it */
+	unsigned run;			/* of the daemon: what an earlier one asked for is void */
+	unsigned life[THREADS];
+	struct loader *before;
 	int fd;
 	struct loader_report report[REPORTS_MAX];
 	unsigned first, end;
@@ -41,6 +46,7 @@ struct loader {
 /* A request on its way, or an unfinished record. */
 struct pending {
 	struct loader *loader;
+	unsigned run;
 	struct source_request request;
 	struct ring *ring;
 	struct ring_writer_slot slot;
@@ -69,10 +75,10 @@ uint32_t source_uid_of(uint32_t tid)
 	return tid % 2 ? 0 : 1000;
 }
 
-void source_comm_of(uint32_t tid, char comm[RT_COMM_BYTES])
+void source_comm_of(uint32_t tid, unsigned life, char comm[RT_COMM_BYTES])
 {
 	memset(comm, 0, RT_COMM_BYTES);
-	snprintf(comm, RT_COMM_BYTES, "t%u", tid);
+	snprintf(comm, RT_COMM_BYTES, "t%u-%u", tid, life);
 }
 
 const char *source_text_of(uint32_t tid, enum source_text text)
@@ -206,7 +212,7 @@ static bool tell_texts(struct ring *ring, uint32_t tid)
 	return true;
 }
 
-static bool introduce(struct ring *ring, uint32_t tid)
+static bool introduce(struct ring *ring, uint32_t tid, unsigned life)
 {
 	struct rt_thread thread = {.pid = source_pid_of(tid), .ppid = 1,
 				   .uid = source_uid_of(tid), .start_ns = tid};
@@ -216,10 +222,10 @@ static bool introduce(struct ring *ring, uint32_t tid)
 					    .payload = (const uint64_t *)&thread,
 					    .words = sizeof(thread) / 8};
 
-	source_comm_of(tid, thread.comm);
+	source_comm_of(tid, life, thread.comm);
 	if (!tell_texts(ring, tid))
 		return false;
-	if (ring->introduced[tid - TID_FIRST])
+	if (ring->introduced[tid - TID_FIRST] == life)
 		return true;
 	if (sim.rich) {
 		thread.exe = text_id(tid, SOURCE_EXE);
@@ -228,12 +234,13 @@ static bool introduce(struct ring *ring, uint32_t tid)
 	if (!reserve(ring, &attempt, record.words, &slot))
 		return false;
 	ring_writer_commit(ring->writer, &slot, &record);
-	return ring->introduced[tid - TID_FIRST] = true;
+	ring->introduced[tid - TID_FIRST] = life;
+	return true;
 }
 
 /* ---- What happens ---------------------------------------------------------------------------- */
 
-static struct attempt make_event(void)
+static struct attempt make_event(const struct loader *loader)
 {
 	static const struct {
 		uint16_t probe;
@@ -249,6 +256,7 @@ static struct attempt make_event(void)
 				  .tid = TID_FIRST + (uint32_t)sim_below(THREADS),
 				  .words = kinds[kind].words};
 
+	attempt.life = loader->life[attempt.tid - TID_FIRST];
 	for (uint32_t i = 0; i < attempt.words; i++)
 		attempt.word[i] = sim_chance(90) ? sim_below(1000) : sim_random();
 	attempt.has_string = sim.rich && attempt.word[0] % 3 == 0;
@@ -265,12 +273,12 @@ static bool op_passes(uint8_t op, uint32_t want, uint32_t is)
 	return op == RT_FILTER_ANY || (op == RT_FILTER_EQ) == (want == is);
 }
 
-static bool clause_passes(const struct rt_filter_clause *clause, uint32_t tid)
+static bool clause_passes(const struct rt_filter_clause *clause, uint32_t tid, unsigned life)
 {
 	char comm[RT_COMM_BYTES];
 	bool same;
 
-	source_comm_of(tid, comm);
+	source_comm_of(tid, life, comm);
 	same = memcmp(comm, clause->comm, sizeof(comm)) == 0;
 	return op_passes(clause->pid_op, clause->pid, source_pid_of(tid)) &&
 	       op_passes(clause->tid_op, clause->tid, tid) &&
@@ -285,7 +293,7 @@ static bool is_recorded(const struct source_request *request, const struct attem
 	if (request->unfiltered[attempt->probe / 8] & 1u << attempt->probe % 8)
 		return true;
 	for (uint32_t i = 0; i < request->clauses; i++)
-		if (clause_passes(&request->clause[i], attempt->tid))
+		if (clause_passes(&request->clause[i], attempt->tid, attempt->life))
 			return true;
 	return !request->clauses;
 }
@@ -316,7 +324,7 @@ static bool begin(struct loader *loader, struct ring *ring, struct attempt *atte
 		return false;
 	}
 	attempt->strung = attempt->has_string && loader->request.flags & RT_FLAG_STRINGS;
-	return introduce(ring, attempt->tid);
+	return introduce(ring, attempt->tid, attempt->life);
 }
 
 void source_burst(struct loader *loader, unsigned events)
@@ -324,7 +332,7 @@ void source_burst(struct loader *loader, unsigned events)
 	struct ring *ring = choose_ring(loader);
 
 	for (unsigned i = 0; i < events; i++) {
-		struct attempt attempt = make_event();
+		struct attempt attempt = make_event(loader);
 
 		if (begin(loader, ring, &attempt))
 			write_record(ring, &attempt);
@@ -345,7 +353,7 @@ void source_nest(struct loader *loader, uint64_t ns)
 
 	pending->loader = loader;
 	pending->ring = choose_ring(loader);
-	pending->attempt = make_event();
+	pending->attempt = make_event(loader);
 	if (!begin(loader, pending->ring, &pending->attempt) ||
 	    !reserve(pending->ring, &pending->attempt, words_of(&pending->attempt), &pending->slot)) {
 		free(pending);
@@ -384,6 +392,24 @@ void source_bad(struct loader *loader)
 		write_record(ring, &attempt);
 }
 
+/* Its last record is on the ring of its CPU; those of others hear of the next one alone. */
+void source_exit(struct loader *loader)
+{
+	struct ring *ring = choose_ring(loader);
+	unsigned i = (unsigned)sim_below(THREADS);
+	struct rt_thread thread = {.flags = RT_THREAD_EXITED};
+	struct attempt attempt = {.kind = ATTEMPT_META, .probe = RT_PROBE_THREAD, .tid = TID_FIRST + i};
+	struct ring_writer_record record = {.probe = RT_PROBE_THREAD, .tid = TID_FIRST + i,
+					    .payload = (const uint64_t *)&thread,
+					    .words = sizeof(thread) / 8};
+	struct ring_writer_slot slot;
+
+	if (!loader->ended && ring->introduced[i] == loader->life[i] &&
+	    reserve(ring, &attempt, record.words, &slot))
+		ring_writer_commit(ring->writer, &slot, &record);
+	loader->life[i]++;
+}
+
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 struct loader *source_start(const struct source_config_sim *config)
@@ -395,6 +421,8 @@ struct loader *source_start(const struct source_config_sim *config)
 	newest = loader;
 	loader->fd = eventfd(0, 0);
 	loader->strings_ns = UINT64_MAX;
+	for (unsigned i = 0; i < THREADS; i++)
+		loader->life[i] = 1;
 	for (unsigned i = 0; i < config->rings; i++) {
 		struct ring_writer_config ring = {.cpu = 3 * i, .ring_bytes = config->ring_bytes,
 						  .policy = RT_POLICY_DROP};
@@ -425,6 +453,11 @@ bool source_ended_well(const struct loader *loader)
 	return loader->orderly;
 }
 
+bool source_has_ended(const struct loader *loader)
+{
+	return loader->ended;
+}
+
 struct loader *source_newest(void)
 {
 	return newest;
@@ -442,8 +475,47 @@ static void report(struct loader *loader, const struct loader_report *report)
 void source_die(struct loader *loader)
 {
 	sim_log("the loader dies");
-	loader->dead = loader->ended = loader->stopping = true;
+	loader->dead = true;
+	if (!sim.manager)
+		loader->ended = loader->stopping = true;
 	report(loader, &(struct loader_report){.event = LOADER_GONE});
+}
+
+void source_leave(struct loader *loader)
+{
+	loader->leaving = true;
+}
+
+bool source_is_leaving(const struct loader *loader)
+{
+	return loader->leaving;
+}
+
+void source_keep(struct loader *loader, bool well)
+{
+	loader->leaving = loader->dead = loader->refuse = false;
+	loader->left_well = well;
+	loader->first = loader->end;
+	loader->run++;
+}
+
+bool source_left_well(const struct loader *loader)
+{
+	return loader->left_well;
+}
+
+void source_begin_ring(struct loader *loader, unsigned ring, uint64_t seq)
+{
+	if (seq < loader->ring[ring].begin_seq || seq > loader->ring[ring].truth.n)
+		sim_fail("ring %u goes on at %llu, after %llu, and there are %llu", ring,
+			 (unsigned long long)seq, (unsigned long long)loader->ring[ring].begin_seq,
+			 (unsigned long long)loader->ring[ring].truth.n);
+	loader->ring[ring].begin_seq = seq;
+}
+
+uint64_t source_begin_of(const struct loader *loader, unsigned ring)
+{
+	return loader->ring[ring].begin_seq;
 }
 
 bool source_ended_orderly(const struct loader *loader)
@@ -510,7 +582,7 @@ static void answer(void *context)
 	struct pending *pending = context;
 	struct loader *loader = pending->loader;
 
-	if (!loader->ended) {
+	if (!loader->ended && pending->run == loader->run) {
 		struct loader_report told = {.event = LOADER_CONFIGURED,
 					     .generation = pending->request.generation};
 
@@ -536,6 +608,7 @@ int loader_configure(struct loader *loader, const struct source_request *request
 		return -EPIPE;
 	pending = sim_calloc(sizeof(*pending));
 	pending->loader = loader;
+	pending->run = loader->run;
 	pending->request = *request;
 	sim_after(sim_below(ANSWER_NS_MAX), answer, pending);
 	return 0;

@@ -26,6 +26,7 @@ struct attempt {
 	uint64_t time_ns;
 	uint32_t words;
 	uint64_t word[ATTEMPT_WORDS_MAX];
+	unsigned life;			/* of the thread: its number, and what it is called, were another's before */
 	bool has_string;		/* one comes with it, if it is asked for: */
 	bool strung;			/* it was, and so it is in the ring */
 };
@@ -67,9 +68,22 @@ void source_stopping(struct loader *loader);
 void source_end(struct loader *loader, bool orderly, bool stored);
 bool source_ended_orderly(const struct loader *loader);
 bool source_ended_well(const struct loader *loader);	/* it was not killed */
+bool source_has_ended(const struct loader *loader);
 
-/* The loader process dies: nothing is recorded any more, and its engine is told so. */
+/* The loader process dies, which its engine is told. Unless the rings are kept, nothing is recorded any more. */
 void source_die(struct loader *loader);
+
+/* The run is told to end, and to leave the rings to the next. */
+void source_leave(struct loader *loader);
+bool source_is_leaving(const struct loader *loader);
+
+/* The run has ended, and the kernel goes on as it was last asked. `well`: all that was read was passed on. */
+void source_keep(struct loader *loader, bool well);
+bool source_left_well(const struct loader *loader);
+
+/* Another run goes on with the rings, each from there; and where that was, 0 of rings that are its own. */
+void source_begin_ring(struct loader *loader, unsigned ring, uint64_t seq);
+uint64_t source_begin_of(const struct loader *loader, unsigned ring);
 
 /* Of the newest run, that goes on or has ended; what happens then is recorded by nobody. */
 struct loader *source_newest(void);
@@ -83,6 +97,7 @@ void source_burst(struct loader *loader, unsigned events);
 void source_nest(struct loader *loader, uint64_t ns);	/* a writer is interrupted for so long */
 void source_lose(struct loader *loader, unsigned n);	/* writers that gave up */
 void source_bad(struct loader *loader);
+void source_exit(struct loader *loader);		/* a thread ends, and another gets its number */
 
 uint64_t source_epoch(const struct loader *loader);
 const struct source_truth *source_truth(const struct loader *loader, unsigned ring);
@@ -93,7 +108,7 @@ const struct unrecorded *source_unrecorded(const struct loader *loader, uint64_t
 /* Who a thread is, everywhere. */
 uint32_t source_pid_of(uint32_t tid);
 uint32_t source_uid_of(uint32_t tid);
-void source_comm_of(uint32_t tid, char comm[RT_COMM_BYTES]);
+void source_comm_of(uint32_t tid, unsigned life, char comm[RT_COMM_BYTES]);
 const char *source_text_of(uint32_t tid, enum source_text text);
 
 /* The string that comes with an attempt. */

@@ -1,0 +1,44 @@
+"""Mutants of what goes from one run of the daemon to the next on the same rings, and of records of the past that are
+another's: found by the simulation's histories, where runs are killed between any two steps."""
+SIM = ["sim/sim"]
+SAVED = "daemon/stream/saved_subscriptions.c"
+PAST = "daemon/stream/past.c"
+BEGINNING = "daemon/stream/beginning.c"
+
+MUTANTS = [
+    # What clients want.
+    ("saved-flags-of-eight-digits", SAVED, "#define NUMBER_DIGITS	10", "#define NUMBER_DIGITS	8",
+     ["unit/service_manager", *SIM]),
+    ("saved-version-dropped-before-it-is-stored", SAVED + ":saved_subscriptions_save",
+     "	err = store_version(saved, saved->version + 1, text, bytes);\n",
+     "	snprintf(name, sizeof(name), NAME \"%\" PRIu64, saved->version);\n"
+     "	service_manager_drop(saved->manager, name, -1);\n"
+     "	err = store_version(saved, saved->version + 1, text, bytes);\n", ["unit/service_manager", *SIM]),
+    ("saved-while-it-stops", "daemon/stream/fanout.c:begin_stop", "	fanout->subscriptions.saving = false;\n", "", SIM,
+     "what ends while it stops has no client, so nothing is owed for it: the next run records a little less"),
+    ("restored-and-not-adopted", "daemon/stream/subscriptions.c:subscriptions_adopt",
+     "subscription->origin == SUBSCRIPTION_RESTORED && adopt", "subscription->origin == SUBSCRIPTION_NEW && adopt", SIM),
+    ("recorder-not-held", "daemon/stream/recorder.c:recorder_hold", "RECORDER_HELD", "RECORDER_ON", SIM),
+    ("recorder-never-resumed", "daemon/stream/recorder.c:recorder_resume", "	configure(recorder);\n", "", SIM),
+
+    # Who threads are.
+    ("threads-kept-without-those-of-before", "daemon/ring/thread_table.c:thread_table_keep", "slot.used != 1", "slot.used == 1",
+     ["unit/service_manager", *SIM]),
+    ("threads-that-exited-stay-in-the-journal", "daemon/ring/thread_table.c:thread_table_forget",
+     "thread_ring_clear(table->journal, table->bucket[at] - 1);", "(void)0;", ["unit/service_manager", *SIM]),
+    ("texts-not-kept", "daemon/ring/thread_table.c:thread_table_learn_text", "!= UINT32_MAX && table->journal",
+     "== UINT32_MAX && table->journal", ["unit/service_manager", *SIM]),
+
+    # A record that has not all that is wanted.
+    ("partial-record-told-beyond-its-end", PAST + ":past_begin", "whole ? UINT64_MAX :", "true ? UINT64_MAX :", SIM),
+    ("watermark-beyond-a-partial-record", PAST + ":is_beyond", "			return true;\n", "			return false;\n",
+     SIM),
+    ("given-up-before-the-log-not-told", PAST + ":miss_before_log", "gap = stream->gaps = true", "gap = stream->gaps = false", SIM),
+    ("given-up-before-the-log-not-counted", PAST + ":miss_before_log", "floor - past->ring[i].place;", "0;", SIM),
+    ("gap-of-no-size-passed-over", PAST + ":end_of_record", " && frame_ref_attempts(frame)", "", SIM),
+    ("missing-of-another-record-not-told", BEGINNING + ":create_at_time",
+     "stream_miss(stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);", "(void)0;", SIM),
+    ("rebatch-event-beyond-the-end", "daemon/stream/rebatch.c:is_wanted", " && item->seq < copy->meta.end_seq", "", ["unit/rebatch"]),
+    ("rebatch-loss-beyond-the-end", "daemon/stream/rebatch.c:copy_loss",
+     "	if (end_seq > copy->meta.end_seq)\n		end_seq = copy->meta.end_seq;\n", "", ["unit/rebatch"]),
+]
