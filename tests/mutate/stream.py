@@ -35,7 +35,7 @@ MUTANTS = [
     ("stream-gap-of-the-last-alone", STREAM, "		ring->gap_events += events;", "		ring->gap_events = events;",
      SENDING),
     ("stream-gap-untold-after-skips", STREAM, "		ring->gap |= events != 0;", "		ring->gap = events != 0;", SENDING),
-    ("stream-gap-told-again", STREAM, "	ring->gap = false;\n	ring->gap_events = 0;", "	ring->gap = false;", SENDING),
+    ("stream-gap-told-again", STREAM, "	ring->gap_events = ring->mixed ? ring->gap_events : 0;\n", "", SENDING),
     ("stream-gap-from-where-the-last-began", STREAM,
      "	ring->told = gap.end_seq;\n", "", SENDING),
     ("stream-gap-of-both-in-one", STREAM, "		if (events && ring->gap && !ring->gap_events) {", "		if (false) {", SENDING),

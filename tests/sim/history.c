@@ -173,6 +173,17 @@ static void disturb(struct loader *loader)
 	}
 }
 
+/* A daemon that does not run for long. */
+static void restart_often(void *context)
+{
+	(void)context;
+	if (over)
+		return;
+	if (daemon_loader())
+		restart();
+	sim_after(sim_between(200 * SIM_MS, 4 * SIM_S), restart_often, NULL);
+}
+
 /* A disk that fails for a while, is well again, and fails again. */
 static void wear_disk(void *context)
 {
@@ -286,6 +297,8 @@ void history_run(void)
 	sim_after(0, happen, NULL);
 	if (sim.durable && sim_chance(20))
 		sim_after(sim_below(SIM_S), wear_disk, NULL);
+	if (!sim.brief && sim_chance(30))
+		sim_after(sim_below(3 * SIM_S), restart_often, NULL);
 	sim_run(sim.now_ns + (sim.brief ? BRIEF_NS : length_ns), NULL);
 	end_well();
 	client_summary();
