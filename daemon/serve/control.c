@@ -350,7 +350,8 @@ static void forget(struct change *change)
 	struct control *control = change->control;
 	int err = fanout_forget_consumer(control->config.fanout, change->consumer, &change->error);
 
-	answer(change, err ? NULL : control->config.stat(control->config.context));
+	/* Whoever asked may have gone since, and the server, too: at the stop, the disk answers last. */
+	answer(change, err || !change->session ? NULL : control->config.stat(control->config.context));
 }
 
 static void delete_dump(struct change *change)

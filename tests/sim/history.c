@@ -70,7 +70,7 @@ static struct loader *take_rings(void)
 	sim_log("the rings are given up");
 	oracle_gave_up();
 	source_stopping(kept);
-	source_end(kept, source_left_well(kept), false);
+	source_end(kept, source_ended_well(kept), false);
 	return NULL;
 }
 

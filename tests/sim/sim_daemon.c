@@ -613,7 +613,7 @@ static void finish(struct daemon *daemon)
 	frame_codec_destroy(daemon->codec);
 	gate_destroy(daemon->gate);
 	if (daemon->leaves)
-		source_keep(daemon->loader, daemon->drained && !sim_disk_has_failed());
+		source_keep(daemon->loader, false, daemon->drained && !sim_disk_has_failed());
 	else
 		source_end(daemon->loader, true, !sim_disk_has_failed());
 	oracle_run_ended(daemon->loader);
@@ -756,7 +756,7 @@ void daemon_kill(bool power)
 	if (sim.manager && !power) {
 		if (!source_is_leaving(running->loader))
 			oracle_owe(running->loader);
-		source_keep(running->loader, false);
+		source_keep(running->loader, true, false);
 	} else {
 		source_stopping(running->loader);
 		source_end(running->loader, false, false);

@@ -32,6 +32,7 @@ struct loader {
 	struct source_request request;
 	uint64_t strings_ns;		/* since then strings are asked for; UINT64_MAX: they are not */
 	bool ended, refuse, stopping, orderly, stored, dead;
+	bool handed_over;		/* by one of its runs, which is what the disk may know of last */
 	bool leaving, left_well;	/* to the daemon's next run, which goes on with it */
 	unsigned run;			/* of the daemon: what an earlier one asked for is void */
 	unsigned life[THREADS];
@@ -450,7 +451,7 @@ void source_end(struct loader *loader, bool orderly, bool stored)
 
 bool source_ended_well(const struct loader *loader)
 {
-	return loader->orderly;
+	return loader->orderly || loader->handed_over;
 }
 
 bool source_has_ended(const struct loader *loader)
@@ -491,8 +492,10 @@ bool source_is_leaving(const struct loader *loader)
 	return loader->leaving;
 }
 
-void source_keep(struct loader *loader, bool well)
+void source_keep(struct loader *loader, bool killed, bool well)
 {
+	loader->orderly = !killed;
+	loader->handed_over |= !killed;
 	loader->leaving = loader->dead = loader->refuse = false;
 	loader->left_well = well;
 	loader->first = loader->end;

@@ -67,7 +67,7 @@ void source_stopping(struct loader *loader);
 /* The kernel records no more for it. orderly: all that it had was read, and sent, and `stored`. */
 void source_end(struct loader *loader, bool orderly, bool stored);
 bool source_ended_orderly(const struct loader *loader);
-bool source_ended_well(const struct loader *loader);	/* it was not killed */
+bool source_ended_well(const struct loader *loader);	/* it was not killed, as far as a disk can know */
 bool source_has_ended(const struct loader *loader);
 
 /* The loader process dies, which its engine is told. Unless the rings are kept, nothing is recorded any more. */
@@ -77,8 +77,11 @@ void source_die(struct loader *loader);
 void source_leave(struct loader *loader);
 bool source_is_leaving(const struct loader *loader);
 
-/* The run has ended, and the kernel goes on as it was last asked. `well`: all that was read was passed on. */
-void source_keep(struct loader *loader, bool well);
+/*
+ * The run has ended, or was killed, and the kernel goes on as it was last asked. `well`: all that was read was
+ * passed on.
+ */
+void source_keep(struct loader *loader, bool killed, bool well);
 bool source_left_well(const struct loader *loader);
 
 /* Another run goes on with the rings, each from there; and where that was, 0 of rings that are its own. */
