@@ -20,6 +20,7 @@
 #include "daemon/base/log.h"
 #include "daemon/collect/drain.h"
 #include "daemon/collect/handoff.h"
+#include "daemon/collect/pace.h"
 
 enum worker_mood {
 	WORKER_IDLE,
@@ -61,6 +62,7 @@ struct worker {
 	struct event *orders, *tick;
 	struct frame_codec *codec;
 	enum worker_mood mood;
+	struct pace pace;
 
 	struct drain *drain[RINGS_MAX];
 	struct worker_bell bell[RINGS_MAX];
@@ -135,11 +137,11 @@ static uint64_t read_rings(struct worker *worker)
 /*
  * Up to when no writer is on its way any more. One reads the clock and then reserves its place, and may
  * be preempted in between, where the kernel lets it, with nothing in the ring to show for it: it gets
- * more than a time slice, as long as that is small beside how long events wait for their batch anyway.
+ * as much of the tick as pace_slack() says.
  */
 static uint64_t settled_time(struct worker *worker)
 {
-	return clock_monotonic() - batch_interval(worker) / WATERMARK_SLACK_PART;
+	return clock_monotonic() - pace_slack(&worker->pace, batch_interval(worker));
 }
 
 static void end_meter_pass(struct worker *worker, uint64_t watermark)
@@ -196,7 +198,7 @@ static void go_active(struct worker *worker)
 	worker->mood = WORKER_ACTIVE;
 	for (uint32_t i = 0; i < worker->rings; i++)
 		arm_busy(&worker->bell[i]);
-	set_tick(worker, batch_interval(worker));
+	set_tick(worker, worker->pace.tick_ns);
 }
 
 /* Idle only if every ring promises to ring at its next record. */
@@ -208,6 +210,7 @@ static void go_idle(struct worker *worker)
 		if (!worker->drain[i]->corrupt)
 			armed &= ring_reader_arm(worker->drain[i]->reader, 1);
 	if (!armed) {
+		pace_hold(&worker->pace, batch_interval(worker));
 		go_active(worker);
 		return;
 	}
@@ -221,7 +224,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 
 	(void)fd, (void)what;
 	counter_add(COUNTER_ticks, 1);
-	if (worker_pass(worker))
+	if (pace_pass(&worker->pace, worker_pass(worker), batch_interval(worker)))
 		go_active(worker);
 	else
 		go_idle(worker);
@@ -236,9 +239,8 @@ static void on_bell(evutil_socket_t fd, short what, void *context)
 	counter_add(COUNTER_bells, 1);
 	bell_answer(&bell->drain->bell);
 	if (worker->mood == WORKER_IDLE) {
-		/* Let the batch fill: it is read at the tick, or when half the ring is. But who
-		 * looks now sees that the ring is not empty any more. */
-		publish_stats(worker);
+		/* Let the batch fill: it is read at the tick, or when half the ring is. */
+		pace_wake(&worker->pace, clock_monotonic(), batch_interval(worker));
 		go_active(worker);
 		return;
 	}
@@ -538,6 +540,7 @@ int worker_create(const struct worker_config *config, struct worker **out, struc
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	worker->config = *config;
 	atomic_init(&worker->batch_interval_ns, config->batch_interval_ns);
+	pace_init(&worker->pace, config->batch_interval_ns);
 	pthread_mutex_init(&worker->read_lock, NULL);
 	pthread_mutex_init(&worker->stat_lock, NULL);
 	if (mailbox_init(&worker->in) != 0) {

@@ -3,10 +3,12 @@ given up, what a watermark promises, and what a worker does when it is stopped o
 BATCHER = "daemon/collect/batcher.c"
 DRAIN = "daemon/collect/drain.c"
 WORKER = "daemon/collect/worker.c"
+PACE = "daemon/collect/pace.c"
 HANDOFF = "daemon/collect/handoff.c"
 
 MEMORY = ["unit/worker_memory"]
 BATCHING = ["unit/batcher", "unit/worker_memory", "unit/drain"]
+PACING = ["unit/pace"]
 WORKING = ["unit/worker_watermark", "unit/worker", "unit/worker_unfinished"]
 
 MUTANTS = [
@@ -91,7 +93,7 @@ MUTANTS = [
 
     # Workers.
     ("worker-preempted-writer-has-no-slack", WORKER,
-     "	return clock_monotonic() - batch_interval(worker) / WATERMARK_SLACK_PART;",
+     "	return clock_monotonic() - pace_slack(&worker->pace, batch_interval(worker));",
      "	(void)batch_interval;\n	(void)worker;\n	return clock_monotonic();", WORKING),
     ("worker-time-taken-after-the-rings", WORKER,
      "	uint64_t until = settled_time(worker), watermark = until;\n	uint64_t records = read_rings(worker);",
@@ -103,8 +105,29 @@ MUTANTS = [
      "		if (mine != until)\n			watermark = until;\n		if (i + 1 == worker->rings)\n			watermark = mine;", WORKING),
     ("worker-corrupt-ring-untold", WORKER, "		handoff_send(&worker->handoff, bell->corrupt);\n		bell->corrupt = NULL;",
      "		(void)worker;", ["unit/worker"]),
-    ("worker-idle-with-a-ring-that-does-not-ring", WORKER, "	if (!armed) {\n		go_active",
-     "	if (false) {\n		go_active", WORKING),
+    ("worker-idle-with-a-ring-that-does-not-ring", WORKER, "	if (!armed) {\n", "	if (false) {\n", WORKING),
+    ("worker-bell-does-not-set-the-pace", WORKER,
+     "		pace_wake(&worker->pace, clock_monotonic(), batch_interval(worker));\n", "", WORKING,
+     "it goes on at the tick it had: only time tells, which is for the bench row latency.default"),
+
+    # How long events wait.
+    ("pace-short-ticks-cost-nothing", PACE, "		pace->credit_ns -= PACE_WAKE_NS;", "		(void)can_pay;", PACING),
+    ("pace-saves-without-bound", PACE, "	pace->credit_ns = least(saved, PACE_CREDIT_NS_MAX);",
+     "	pace->credit_ns = saved;", PACING),
+    ("pace-first-tick-is-the-long-one", PACE, "can_pay ? PACE_FIRST_NS : PACE_REST_NS",
+     "can_pay ? PACE_REST_NS : PACE_FIRST_NS", PACING),
+    ("pace-of-many-does-not-slow-down", PACE, "least(2 * pace->tick_ns, interval_ns);\n	else if (records >= PACE_FEW",
+     "least(pace->tick_ns, interval_ns);\n	else if (records >= PACE_FEW", PACING),
+    ("pace-few-keep-it-awake", PACE, "pace->tick_ns <= PACE_REST_NS)\n		return false;",
+     "pace->tick_ns < PACE_FIRST_NS)\n		return false;", PACING),
+    ("pace-does-not-come-back", PACE, "		pace->tick_ns /= 2;\n", "		;\n", PACING),
+    ("pace-hold-at-the-same-tick", PACE,
+     "void pace_hold(struct pace *pace, uint64_t interval_ns)\n{\n	pace->tick_ns = least(2 *",
+     "void pace_hold(struct pace *pace, uint64_t interval_ns)\n{\n	pace->tick_ns = least(1 *", PACING),
+    ("pace-slack-of-the-whole-tick", PACE, "least(pace->tick_ns / 2,", "least(pace->tick_ns,", PACING),
+    ("pace-longer-than-a-new-interval", PACE, "	pace->tick_ns = least(pace->tick_ns, interval_ns);\n	if", "	if",
+     PACING),
+
     ("worker-new-subscription-gets-what-was-before", WORKER,
      "	if (worker->mood != WORKER_LEFT)\n		read_rings(worker);\n	add_batchers", "	add_batchers",
      WORKING),

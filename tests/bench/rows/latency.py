@@ -73,7 +73,7 @@ class Marker:
 
 
 def measure(bench):
-    default = Row("latency.default", "ms, p99", peer="ftrace trace_pipe", budget=Budget(60))
+    default = Row("latency.default", "ms, p99", peer="ftrace trace_pipe", budget=Budget(3))
     low = Row("latency.low", "ms, p99", peer="ftrace trace_pipe", budget=Budget(5),
               note="with --low-latency")
     for number in range(bench.rounds(3)):
