@@ -264,6 +264,14 @@ const struct rt_attachment *harness_attachment(const struct ring_item *item, uns
 	return NULL;
 }
 
+unsigned harness_fewer(unsigned times)
+{
+	const char *text = getenv("RINGTAIL_FEWER");
+	unsigned by = text ? (unsigned)strtoul(text, NULL, 10) : 1;
+
+	return by > 1 ? (times + by - 1) / by : times;
+}
+
 void harness_pin(unsigned cpu)
 {
 	cpu_set_t cpus;

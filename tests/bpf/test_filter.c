@@ -47,16 +47,16 @@ static struct count run_two(const struct rt_filter_clause *clause, unsigned clau
 {
 	struct source_request request = { .clauses = clauses };
 	struct count count = { .tid = { gettid() } };
-	int go[2];
+	int go[2], ready[2];
 	char byte = 0;
 
 	memcpy(request.clause, clause, clauses * sizeof(*clause));
 	harness_want(&request, PROBE);
-	assert_int_equal(pipe(go), 0);
+	assert_int_equal(pipe(go) | pipe(ready), 0);
 	count.tid[1] = fork();
 	if (!count.tid[1]) {
 		prctl(PR_SET_NAME, "otherwise-one");
-		if (setuid(65534) || read(go[0], &byte, 1) != 1)
+		if (setuid(65534) || write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1)
 			_exit(1);
 		make_calls(CALLS);
 		_exit(0);
@@ -68,10 +68,12 @@ static struct count run_two(const struct rt_filter_clause *clause, unsigned clau
 			request.clause[i].tid = count.tid[1];
 	}
 	harness_configure(&harness, &request);
-	usleep(20000);	/* the child has changed its uid */
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);	/* the child has changed its uid */
 	assert_int_equal(write(go[1], &byte, 1), 1);
 	make_calls(CALLS);
 	waitpid(count.tid[1], NULL, 0);
+	close(ready[0]);
 	close(go[0]);
 	close(go[1]);
 	harness_drain(&harness, count_calls, &count);
@@ -261,6 +263,7 @@ static void setuid_of_another_abi_introduces_the_thread_again(void **state)
 
 static void two_processes_on_two_cpus_are_both_exact(void **state)
 {
+	const unsigned calls = harness_fewer(20000);
 	struct source_request request = { 0 };
 	struct count count = { 0 };
 
@@ -276,7 +279,7 @@ static void two_processes_on_two_cpus_are_both_exact(void **state)
 			continue;
 		harness_pin(i);
 		prctl(PR_SET_NAME, "on a cpu");
-		make_calls(20000);
+		make_calls(calls);
 		_exit(0);
 	}
 	for (int i = 0; i < 2; i++)
@@ -284,7 +287,7 @@ static void two_processes_on_two_cpus_are_both_exact(void **state)
 	harness_drain(&harness, count_calls, &count);
 	harness_reset(&harness);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(count.calls[i], 20000);
+		assert_int_equal(count.calls[i], calls);
 		assert_int_equal(count.cpu[i], i);
 	}
 	assert_int_equal(count.others, 0);
@@ -292,7 +295,9 @@ static void two_processes_on_two_cpus_are_both_exact(void **state)
 
 static void *move_about(void *arg)
 {
-	for (int i = 0; i < 400; i++) {
+	const unsigned *moves = arg;
+
+	for (unsigned i = 0; i < *moves; i++) {
 		harness_pin(i % 2);
 		make_calls(25);
 		if (i % 16 == 0)
@@ -305,6 +310,7 @@ static void threads_that_migrate_lose_nothing(void **state)
 {
 	struct source_request request = { 0 };
 	struct count count = { 0 };
+	unsigned moves = harness_fewer(400);
 	pthread_t thread[8];
 
 	(void)state;
@@ -315,11 +321,11 @@ static void threads_that_migrate_lose_nothing(void **state)
 	harness_want_pid(&request, getpid());
 	harness_configure(&harness, &request);
 	for (int i = 0; i < 8; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, move_about, NULL), 0);
+		assert_int_equal(pthread_create(&thread[i], NULL, move_about, &moves), 0);
 	for (int i = 0; i < 8; i++)
 		pthread_join(thread[i], NULL);
 	harness_drain(&harness, count_calls, &count);
-	assert_int_equal(count.others, 8 * 400 * 25);
+	assert_int_equal(count.others, 8 * moves * 25);
 	assert_int_equal(harness_counter(&harness, offsetof(struct rt_ring_producer, unpaired)), 0);
 	harness_reset(&harness);
 }

@@ -18,7 +18,7 @@
 #define ENTRY(name)	(RT_PROBE_SYSCALL_ENTRY + SYS_##name)
 #define RETURN(name)	(RT_PROBE_SYSCALL_RETURN + SYS_##name)
 #define UNNAMED		500		/* no kernel has it, no header names it */
-#define CALLS		100000
+#define CALLS		harness_fewer(100000)
 #define SLICE		5000		/* calls between drains: fits a ring */
 
 static struct harness harness;
@@ -56,7 +56,7 @@ static void count_getppid(void *context, uint32_t cpu, const struct ring_item *i
 
 static void run_getppid(struct count *count)
 {
-	for (int i = 0; i < CALLS; i++) {
+	for (unsigned i = 0; i < CALLS; i++) {
 		syscall(SYS_getppid);
 		if (i % SLICE == SLICE - 1)
 			harness_drain(&harness, count_getppid, count);

@@ -14,7 +14,8 @@ A test is a file named for its condition:
 
 It has a directory of its own, ends only what it started, and exits 0, 1, 77 with the reason when
 this host cannot run it, or LATE when nothing is wrong but that something was not so in time. RINGTAIL_BUILD names the directory of the programs (default: build),
-RINGTAIL_SLOW by how much to stretch its waits (3 with ASAN_OPTIONS), RINGTAIL_SEED its seed,
+RINGTAIL_SLOW by how much to stretch its waits (3 with ASAN_OPTIONS), RINGTAIL_FEWER by how much to lessen its events,
+RINGTAIL_SEED its seed,
 RINGTAIL_LONG asks for its long form.
 """
 import os
@@ -28,7 +29,7 @@ import time
 import traceback
 
 from lib import protobuf, wire
-from lib.process import (ENGINE_USER, SLOW, Done, Failure, Late, Load, Process, Skip, children,  # noqa: F401
+from lib.process import (ENGINE_USER, FEWER, SLOW, Done, Failure, Late, Load, Process, Skip, children,  # noqa: F401
                          threads, wait_until)
 from lib.swarm import Network, Swarm                              # noqa: F401
 

@@ -13,6 +13,8 @@ ENGINE_USER = next(name for name in ("ringtail", "nobody")
                    if any(entry.pw_name == name for entry in pwd.getpwall()))
 POLL_S = 0.005
 SLOW = float(os.environ.get("RINGTAIL_SLOW") or (3 if "ASAN_OPTIONS" in os.environ else 1))
+# By how much less to do what costs time, on an emulated processor: it is as exact.
+FEWER = int(os.environ.get("RINGTAIL_FEWER") or 1)
 # No measure of anything: on a loaded machine, all takes its time. What hangs is found all the same.
 PATIENCE_S = 80 * SLOW
 
