@@ -86,6 +86,10 @@ build/.deps-%: .ci/deps.sh
 $(DEPS): $(BUILD_DEPS)
 build/.deps-bench: $(DEPS)
 check-packages check-wireshark: build/.deps-more
+# Each kernel and processor with BPF, and the module; the page says what came of it.
+check-kernels: build/.deps-kernels ## runs the tests under other kernels, and writes docs/kernels.md
+	$(Q)python3 tests/check.py --build build --only every_kernel --only kmod; result=$$?; \
+	python3 tests/kernels/table.py build/check docs/kernels.md && exit $$result
 
 # ---- Generated ----------------------------------------------------------------------------------
 

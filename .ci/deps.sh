@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what is missing of the Debian packages that ringtail takes.
-#	usage: deps.sh build | deb | check | more | bench
+#	usage: deps.sh build | deb | check | more | kernels | bench
 # build: to build it and show it; deb: to make packages of it; check: to test it; more: what make check-more
-# takes besides; bench: also the peers it is measured against.
+# takes besides; kernels: other processors, too; bench: also the peers it is measured against.
 set -eu
 build='gcc make pkg-config python3 clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libevent-dev
 	protobuf-c-compiler libprotobuf-c-dev protobuf-compiler libzstd-dev libisal-dev
@@ -16,13 +16,15 @@ bench='trace-cmd linux-perf lttng-tools liblttng-ust-dev kmod dpkg-dev'
 deb='dpkg-dev debhelper dh-dkms fakeroot'
 habits='shellcheck g++ bash-completion zsh fish file'
 more='lintian faketime tshark'
+kernels='qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 case ${1:-} in
 build) packages=$build ;;
 deb) packages="$build $deb" ;;
 check) packages="$build $check $habits" ;;
 more) packages="$build $deb $check $habits $more" ;;
+kernels) packages="$build $deb $check $habits $more $kernels" ;;
 bench) packages="$build $check $habits $bench" ;;
-*) echo "usage: $0 build | deb | check | more | bench" >&2; exit 2 ;;
+*) echo "usage: $0 build | deb | check | more | kernels | bench" >&2; exit 2 ;;
 esac
 missing=
 for package in $packages; do

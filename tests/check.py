@@ -94,6 +94,9 @@ UNITS_NOT_UNDER_ASAN = ["daemon/test_config_typos"]
 # Whose kernels run the BPF source in a virtual machine: this machine's newest in /boot, and those of other
 # suites of Debian.
 KERNELS = {"this suite": [], "Debian trixie": ["trixie"]}
+# And those that `make check-kernels` runs besides, for docs/kernels.md.
+KERNELS_MORE = {"Debian sid": ["sid"], "this suite on arm64": ["--arch", "arm64"],
+                "Debian trixie on arm64": ["trixie", "--arch", "arm64"]}
 # tests/interop/servers.py; two take ten minutes each to build, so that is left to `make interop`.
 SERVERS = ["victoria-logs", "victoria-metrics", "jaeger", "otelcol", "prometheus-3", "loki"]
 SERVERS_IF_KEPT = {"prometheus-3", "loki"}
@@ -472,12 +475,16 @@ def check_wireshark(options, builds):
                 after=builds.job("all", "all"))]
 
 
-def check_kernels(options, builds):
+def check_kernels(options, builds, kernels=None):
     """The BPF source under other kernels, one after the other: limits of time hold in a guest, too."""
     return [Job(f"kernel of {name} in qemu",
                 [sys.executable, "tests/kernels/run.py", options.build, *suite], timeout=KERNEL_TIMEOUT_S,
                 weight=ALONE, again=True, only="RT_RUN", after=builds.job("all", "all", "tests"))
-            for name, suite in KERNELS.items()]
+            for name, suite in (kernels or KERNELS).items()]
+
+
+def check_every_kernel(options, builds):
+    return check_kernels(options, builds, {**KERNELS, **KERNELS_MORE})
 
 
 def check_backends(options, builds):
@@ -540,7 +547,7 @@ PARTS = {
 PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "wireshark": check_wireshark,
               "kernels": check_kernels, "backends": check_backends, "tracepoints": check_tracepoints}
 # What can also be asked for alone.
-PARTS_OF_PARTS = {"kmod": check_kmod, "systemd": check_systemd}
+PARTS_OF_PARTS = {"every_kernel": check_every_kernel, "kmod": check_kmod, "systemd": check_systemd}
 
 
 def main():

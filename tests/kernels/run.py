@@ -145,6 +145,7 @@ def cross_build(build, arch):
     """The programs and the BPF tests for that processor: where they are, and the tree to run them in."""
     tree = Archive(this_suite(), arch).tree()
     tests = [f"{build}/bpf/{os.path.basename(path)[:-2]}" for path in glob.glob(f"{TOP}/tests/bpf/test_*.c")]
+    tests.append(f"{build}/stress/ring_stress")
     done = subprocess.run(["make", f"-j{os.cpu_count()}", "-C", TOP, f"BUILD={build}",
                            f"CC={COMPILERS[arch]} --sysroot={tree}", "all", *tests],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
