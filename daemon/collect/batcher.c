@@ -172,7 +172,6 @@ bool batcher_wants_text(const struct batcher_spec *spec, uint16_t probe, const s
 			uint32_t field)
 {
 	uint32_t flag = probe_text_flag(info, field);
-
 	bool of_file = flag == RT_FLAG_STRINGS && !(field < 32 && info->structure_fields >> field & 1);
 
 	return spec->flags & flag || (of_file && spec->file_strings) ||

@@ -85,6 +85,8 @@ MUTANTS = [
     ("batch-map-without-its-file", BATCHER + ":batcher_wants_text", " || probe == RT_PROBE_PROCESS_MAP", "", PASSING),
     ("batch-strings-of-files-alone", BATCHER + ":batcher_wants_text",
      " || (of_file && spec->file_strings) ||", " ||", PASSING),
+    ("batch-structures-with-strings-of-files", BATCHER + ":batcher_wants_text",
+     " && !(field < 32 && info->structure_fields >> field & 1)", "", PASSING),
     ("batch-frames-not-filled", BATCHER + ":encode_attachment", "while (frames && frame[frames - 1] == 0)",
      "while (false)", PASSING),
     ("batch-attachments-dropped-uncounted", BATCHER + ":encode_attachments",
