@@ -114,12 +114,8 @@ verified_once __u32 attach_file(struct attach *attach, __u32 arg, __u32 fd)
 
 inlined __u64 file_arg(const struct attach_args *args, __u32 which)
 {
-	__u64 value = 0;
-
-	for (int i = 0; i < RT_SYSCALL_ARGS_MAX; i++)
-		if (i == which)
-			value = args->arg[i];
-	return value;
+	barrier_var(which);
+	return which < RT_SYSCALL_ARGS_MAX ? args->arg[which] : 0;
 }
 
 /* Returns 1 if it could not be had. */

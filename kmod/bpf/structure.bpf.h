@@ -44,13 +44,14 @@ inlined void structure_end(struct attach *attach, __u32 word, __u32 count, __u32
 	attach_end(attach, RT_ATTACH_STRUCTURE, word & STRUCTURE_ARG, bytes);
 }
 
+/* None of them is wider than an int, where the kernel takes it. */
 inlined __u64 structure_count(const struct attach_args *args, __u32 word, __s64 result)
 {
 	__u32 which = word >> STRUCTURE_COUNT_SHIFT & 7;
 
 	if (which == STRUCTURE_COUNT_ONE)
 		return 1;
-	return which == STRUCTURE_COUNT_RESULT ? result : (__s64)file_arg(args, which);
+	return which == STRUCTURE_COUNT_RESULT ? result : (__s32)file_arg(args, which);
 }
 
 /* A vector begins at `from`, and has `count` parts; `at` is its place in the attachment. */
@@ -140,21 +141,35 @@ verified_once __u32 attach_structure(struct attach *attach, const struct attach_
 	return 0;
 }
 
-/* result: of the call; -1 before there is one. Returns how many could not be had. */
+/* Returns 1 if it could not be had. */
+verified_once __u32 attach_wanted(struct attach *attach, const struct attach_args *args, __u32 flags,
+				  __u32 word, __s64 result)
+{
+	__u32 kind = structure_kind(word);
+
+	if (kind == RT_STRUCTURE_IOVEC || kind == RT_STRUCTURE_MSGHDR)
+		return flags & RT_FLAG_DATA ? attach_vector(attach, args, word, result) : 0;
+	return kind && flags & REQUEST_STRUCTURES ? attach_structure(attach, args, word, result) : 0;
+}
+
+inlined void structure_count_faults(__u32 faults)
+{
+	struct ring ring;
+
+	if (faults && ring_of_this_cpu(&ring))
+		__sync_fetch_and_add(&ring.producer->faults, faults);
+}
+
+/* result: of the call. Counts what could not be had. */
 verified_once __u32 attach_structures(struct attach *attach, const struct attach_args *args, __u32 flags,
 				      __u64 words, __s64 result)
 {
 	__u32 faults = 0;
 
-	for (int i = 0; i < STRUCTURES_PER_CALL; i++, words >>= 16) {
-		__u32 word = words & 0xffff, kind = structure_kind(word);
-
-		if (kind == RT_STRUCTURE_IOVEC || kind == RT_STRUCTURE_MSGHDR)
-			faults += flags & RT_FLAG_DATA ? attach_vector(attach, args, word, result) : 0;
-		else if (kind && flags & REQUEST_STRUCTURES)
-			faults += attach_structure(attach, args, word, result);
-	}
-	return faults;
+	for (int i = 0; i < STRUCTURES_PER_CALL; i++)
+		faults += attach_wanted(attach, args, flags, words >> 16 * i & 0xffff, result);
+	structure_count_faults(faults);
+	return 0;
 }
 
 struct structure_saving {
@@ -189,7 +204,7 @@ static long structure_save_string(__u32 i, struct structure_saving *saving)
 	return 0;
 }
 
-/* Returns 1 if it could not be had. */
+/* Counts what could not be had. */
 verified_once __u32 structure_save_argv(struct structure_argv *to, __u64 argv, __u32 arg)
 {
 	struct structure_saving saving = { .to = to };
@@ -201,8 +216,9 @@ verified_once __u32 structure_save_argv(struct structure_argv *to, __u64 argv, _
 	if (!argv)
 		return 0;
 	bpf_loop(RT_STRUCTURE_ARGV_MAX + 1, structure_save_string, &saving, 0);
+	structure_count_faults(to->faults);
 	if (to->faults)
-		return 1;
+		return 0;
 	if (to->used > RT_STRUCTURE_ARGV_BYTES)
 		to->used = RT_STRUCTURE_ARGV_BYTES;
 	to->attachment = RT_ATTACH_STRUCTURE | arg << 16 | (__u64)(sizeof(to->structure) + to->used) << 32;
@@ -211,14 +227,19 @@ verified_once __u32 structure_save_argv(struct structure_argv *to, __u64 argv, _
 	return 0;
 }
 
-inlined void structure_append_argv(struct attach *attach, const struct structure_argv *argv)
+/* Returns 0. */
+verified_once __u32 structure_append_argv(struct attach *attach, const struct structure_argv *argv)
 {
-	__u32 bytes = argv->bytes & 0xff;
+	__u32 bytes;
 
+	if (!attach || !argv)
+		return 0;
+	bytes = argv->bytes & 0xff;
 	if (!bytes || !attach_has_room(attach, STRUCTURE_BYTES))
-		return;
+		return 0;
 	bpf_probe_read_kernel(attach_place(attach), bytes, &argv->attachment);
 	attach->bytes += bytes;
+	return 0;
 }
 
 #endif

@@ -68,6 +68,17 @@ inlined void syscall_args_copy(__u64 *to, const struct pt_regs *regs, __u32 word
 	syscall_arg_copy(to, regs, word, 5);
 }
 
+/* Without a branch, for whoever knows which of them are ints. */
+inlined void syscall_registers_copy(__u64 to[RT_SYSCALL_ARGS_MAX], const struct pt_regs *regs)
+{
+	to[0] = regs_arg0(regs);
+	to[1] = regs_arg1(regs);
+	to[2] = regs_arg2(regs);
+	to[3] = regs_arg3(regs);
+	to[4] = regs_arg4(regs);
+	to[5] = regs_arg5(regs);
+}
+
 /* All that a call is told of; of one without a name also its number, and every register. */
 inlined void syscall_fields_copy(__u64 *to, const struct pt_regs *regs, __u32 word)
 {
@@ -140,10 +151,10 @@ outlined struct attach *syscall_attach(void *ctx, __u32 nr, __u32 flags, __u32 w
 
 	if (!attach)
 		return NULL;
+	syscall_registers_copy(args.arg, regs);
 	if (flags & (RT_FLAG_FDS | RT_FLAG_DATA) && word) {
 		__u32 look = syscall_look(nr);
 
-		syscall_args_copy(args.arg, regs, word);
 		if (program == ATTACH_SYS_EXIT && look & LOOK_ENDS)
 			syscall_attach_closed(attach);
 		else
@@ -152,7 +163,6 @@ outlined struct attach *syscall_attach(void *ctx, __u32 nr, __u32 flags, __u32 w
 							  ((__s64 *)ctx)[1] : -1));
 	}
 	if (flags & RT_FLAG_STRINGS && syscall_strings(word)) {
-		syscall_args_copy(args.arg, regs, word);
 		syscall_count_faults(word & SYSCALL_ADDRESS ?
 			attach_address(attach, &args, word, program == ATTACH_SYS_EXIT &&
 							    ((__s64 *)ctx)[1] >= 0) :
@@ -163,16 +173,15 @@ outlined struct attach *syscall_attach(void *ctx, __u32 nr, __u32 flags, __u32 w
 }
 
 /* What a call was given and has filled in, once it has returned. */
-outlined void syscall_attach_structures(void *ctx, struct attach *attach, __u32 nr, __u32 flags, __u32 word)
+outlined void syscall_attach_structures(void *ctx, struct attach *attach, __u32 nr, __u32 flags)
 {
 	const struct pt_regs *regs = *(struct pt_regs **)ctx;
 	struct attach_args args = {};
 
 	if (!attach || !syscall_structure_words(nr))
 		return;
-	syscall_args_copy(args.arg, regs, word);
-	syscall_count_faults(attach_structures(attach, &args, flags, syscall_structure_words(nr),
-					       ((__s64 *)ctx)[1]));
+	syscall_registers_copy(args.arg, regs);
+	attach_structures(attach, &args, flags, syscall_structure_words(nr), ((__s64 *)ctx)[1]);
 }
 
 /* ---- entry ---------------------------------------------------------------------------------- */
@@ -190,9 +199,9 @@ outlined bool syscall_save_exec(const struct pt_regs *regs, __u32 flags, __u32 w
 	attach_strings(&exec->strings, &exec->args, exec->strings_wanted);
 	exec->argv.bytes = 0;
 	if (flags & REQUEST_STRUCTURES)
-		syscall_count_faults(structure_save_argv(&exec->argv, syscall_strings(word) == 1 ?
-							 exec->args.arg[1] : exec->args.arg[2],
-							 syscall_strings(word) == 1 ? 1 : 2));
+		structure_save_argv(&exec->argv, syscall_strings(word) == 1 ?
+				    exec->args.arg[1] : exec->args.arg[2],
+				    syscall_strings(word) == 1 ? 1 : 2);
 	return true;
 }
 
@@ -389,7 +398,7 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 	if (attach && exec)
 		syscall_attach_exec(attach, exec);
 	else if (attach && flags & (REQUEST_STRUCTURES | RT_FLAG_DATA))
-		syscall_attach_structures(ctx, attach, nr, flags, word);
+		syscall_attach_structures(ctx, attach, nr, flags);
 	if (attach)
 		bytes += attach->bytes;
 	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))
