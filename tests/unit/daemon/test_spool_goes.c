@@ -106,20 +106,24 @@ static unsigned unneeded(const char *layout)
 	return before_always_on(layout, (unsigned)strcspn(layout, "ay"), "u");
 }
 
-/* What the newest holds, a second ring less, or none: then it is needed still. */
+/* Of one ring an event less, or nothing: then it is needed still. */
 static void release_almost(struct spool_run *run, const char *layout, unsigned i, unsigned gone)
 {
-	uint64_t less[RUN_RINGS] = {ends[i][0], ends[i][1] - 1};
-	struct cursor *one = run_cursor(run->config.run.epoch, ends[i]);
+	for (unsigned ring = 0; ring < RUN_RINGS; ring++) {
+		struct cursor *place = run_cursor(run->config.run.epoch, ends[i]);
 
-	run_release(run, run->config.run.epoch, less);
-	disk_thread_settle(run->thread);
-	expect_left(run, layout, "as one event is not acknowledged", gone);
-	one->n = 1;
-	spool_release(run->spool, one);
-	disk_thread_settle(run->thread);
-	expect_left(run, layout, "as one ring is not acknowledged", gone);
-	free(one);
+		place->position[ring].seq--;
+		spool_release(run->spool, place);
+		disk_thread_settle(run->thread);
+		expect_left(run, layout, "as one event is not acknowledged", gone);
+		place->position[ring] = place->position[RUN_RINGS - 1];
+		place->position[ring].seq = ends[i][RUN_RINGS - 1];
+		place->n = RUN_RINGS - 1;
+		spool_release(run->spool, place);
+		disk_thread_settle(run->thread);
+		expect_left(run, layout, "as one ring is not acknowledged", gone);
+		free(place);
+	}
 }
 
 static void check_released(const char *layout)
@@ -164,6 +168,78 @@ static void check_removed(const char *layout)
 	disk_thread_settle(run.thread);
 	assert_string_equal(left(&run, layout), layout + unneeded(layout));
 	end(&run);
+}
+
+/* ---- Its directory ---------------------------------------------------------------------------- */
+
+static struct disk_ops noting;
+static char noted[256];
+static int directory_error;
+
+static void note(const char *what, const char *path)
+{
+	snprintf(noted + strlen(noted), sizeof(noted) - strlen(noted), " %s %s", what, path);
+}
+
+static int note_remove(struct disk *disk, const char *path)
+{
+	note("remove", path);
+	return strcmp(path, "spool/run") ? faulty_remove(disk, path) : directory_error;
+}
+
+static int note_sync_directory(struct disk *disk, const char *path)
+{
+	note("sync", path);
+	return faulty_sync_directory(disk, path);
+}
+
+static void note_log(enum log_level level, const char *code, const char *text)
+{
+	(void)level, (void)text;
+	if (strcmp(code, "spool-remove") == 0)
+		note("warn", "");
+}
+
+/* Given up, with that error of the directory, or of the file: what is done to the disk, in order. */
+static void check_directory(const char *layout, int error, bool file_fails, const char *expected)
+{
+	static const struct log_sink sink = {.write = note_log, .now_ns = clock_monotonic};
+	struct spool_run run;
+
+	make(&run, layout);
+	run_close(&run);
+	noting = *faulty.disk.ops;
+	noting.remove = note_remove;
+	noting.sync_directory = note_sync_directory;
+	faulty.disk.ops = &noting;
+	directory_error = error;
+	run_open(&run);
+	log_set_sink(&sink);
+	noted[0] = '\0';
+	faulty.fail_errno = EIO;
+	if (file_fails)
+		faulty.fail_at = faulty.operations;
+	spool_remove(run.spool);
+	run.spool = NULL;
+	disk_thread_settle(run.thread);
+	assert_string_equal(noted, expected);
+	run_quiet();
+	end(&run);
+}
+
+#define FIRST	"spool/run/0000000000000001.seg"
+#define SECOND	"spool/run/0000000000000002.seg"
+
+/* And that it is gone is made durable; what could not be deleted is told. */
+static void the_directory_goes_with_the_last(void **state)
+{
+	(void)state;
+	check_directory("cc", 0, false, " remove " FIRST " remove " SECOND " remove spool/run sync spool");
+	check_directory("c", -ENOENT, false, " remove " FIRST " remove spool/run sync spool");
+	check_directory("c", -ENOTEMPTY, false, " remove " FIRST " remove spool/run warn ");
+	check_directory("ca", 0, false, " remove " FIRST);
+	check_directory("a", 0, false, "");
+	check_directory("cc", 0, true, " remove " FIRST " warn ");
 }
 
 /* ---- Every layout ----------------------------------------------------------------------------- */
@@ -293,6 +369,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_acknowledged),
 		cmocka_unit_test(what_nobody_needs),
+		cmocka_unit_test(the_directory_goes_with_the_last),
 		cmocka_unit_test(what_is_behind_a_place),
 	};
 
