@@ -49,6 +49,13 @@ static void bounded(void **state)
 		free(pair);
 	}
 	assert_int_equal(pairs_open(pairs), 0);
+	/* And once more, for all of that was given back: none is left of what is given up. */
+	for (on[1] = 0; on[1] < PAIRS_MAX; on[1]++)
+		assert_true(pairs_begin(pairs, on, 3, "kk", 1, 0));
+	pairs_give_up(pairs);
+	assert_int_equal(pairs_open(pairs), 0);
+	for (on[1] = 0; on[1] < PAIRS_MAX; on[1]++)
+		assert_null(pairs_end(pairs, on));
 	pairs_destroy(pairs);
 }
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
 #include "daemon/collect/redaction.h"
 #include "tests/unit/daemon/small_catalog.h"
 
@@ -401,6 +403,282 @@ static void test_refused(void **state)
 	assert_int_equal(redaction_check((char *[]){(char *)"* * x"}, 1, NULL), 0);
 }
 
+/* ---- Any record ------------------------------------------------------------------------------- */
+
+#define SECRET	"secret"
+
+static uint64_t seed;
+
+static uint32_t pick(uint32_t n)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(seed >> 33) % n;
+}
+
+/* A probe of any fields, with a rule for some of them; and what is known of it without the code under test. */
+struct made {
+	Ringtail__V1__Field field[PROBE_FIELDS_MAX], *list[PROBE_FIELDS_MAX];
+	char name[PROBE_FIELDS_MAX][8], rule[PROBE_FIELDS_MAX][24];
+	char *rules[PROBE_FIELDS_MAX];
+	unsigned fields, n;
+	bool is_ruled[PROBE_FIELDS_MAX], ends[PROBE_FIELDS_MAX];
+	size_t in_words[PROBE_FIELDS_MAX];	/* bytes of an array */
+	struct probe_info info;
+};
+
+static void make_fields(struct made *made)
+{
+	static const struct {
+		Ringtail__V1__FieldType type;
+		const char *c_type;
+		bool has_text, in_words, ends;
+	} kind[] = {
+		{RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, "char *", true, false, false},
+		{RINGTAIL__V1__FIELD_TYPE__FIELD_FD, "int", true, false, false},
+		{RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT, "long", true, false, false},
+		{RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, "void *", true, false, false},
+		{RINGTAIL__V1__FIELD_TYPE__FIELD_HEX, "unsigned int", false, false, false},
+		{RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, "char *", false, false, false},
+		{RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, "char []", true, false, true},
+		{RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, "char []", true, true, true},
+		{RINGTAIL__V1__FIELD_TYPE__FIELD_BYTES, "u8 []", true, true, false},
+	};
+	unsigned array = 0;	/* words of one that are still to come */
+
+	memset(made, 0, sizeof(*made));
+	made->fields = 1 + pick(PROBE_FIELDS_MAX);
+	made->info = (struct probe_info){.fields = (uint8_t)made->fields, .has_duration = pick(2)};
+	for (unsigned i = 0; i < made->fields; i++) {
+		unsigned k = array ? 5 : pick(sizeof(kind) / sizeof(kind[0]));
+
+		snprintf(made->name[i], sizeof(made->name[i]), "f%u.", i);
+		small_field(&made->field[i], made->name[i], kind[k].type, 64);
+		made->field[i].c_type = (char *)kind[k].c_type;
+		made->list[i] = &made->field[i];
+		made->ends[i] = kind[k].ends;
+		if (array)
+			array--;
+		else if (kind[k].in_words)
+			made->field[i].bytes = 1 + pick(30);
+		made->in_words[i] = made->field[i].bytes;
+		if (made->in_words[i] > 8 * (made->fields - i))
+			made->in_words[i] = 8 * (made->fields - i);
+		array = made->in_words[i] ? (unsigned)(made->in_words[i] - 1) / 8 : array;
+		made->is_ruled[i] = kind[k].has_text && pick(2);
+		if (!made->is_ruled[i])
+			continue;
+		snprintf(made->rule[made->n], sizeof(made->rule[0]), "x:x:x %s *" SECRET "*", made->name[i]);
+		made->rules[made->n] = made->rule[made->n];
+		made->n++;
+	}
+}
+
+static bool is_made(void *context, const char *glob)
+{
+	(void)context;
+	return strcmp(glob, "x:x:x") == 0;
+}
+
+/* Of that many bytes at most, with a secret in it or a part of one. */
+static size_t any_text(char *text, size_t most)
+{
+	static const char *const some[] = {SECRET, "a " SECRET " b", "secre", "nothing", "", "x\0" SECRET};
+	static const size_t lengths[] = {6, 10, 5, 7, 0, 8};
+	unsigned k = pick(6);
+	size_t bytes = lengths[k] < most ? lengths[k] : most;
+
+	memcpy(text, some[k], bytes);
+	return bytes;
+}
+
+static bool has_secret(const char *text, size_t bytes, bool ends)
+{
+	if (ends)
+		bytes = strnlen(text, bytes);
+	return memmem(text, bytes, SECRET, strlen(SECRET));
+}
+
+static uint32_t fill_words(const struct made *made, struct record *record)
+{
+	uint32_t hidden = 0;
+
+	begin(record, RT_PROBE_MADE, (uint16_t)made->fields);
+	for (unsigned i = 0; i < made->fields; i++)
+		record->word[i] = pick(1u << 30);
+	for (unsigned i = 0; i < made->fields; i++) {
+		char *text = (char *)&record->word[i];
+
+		if (!made->in_words[i])
+			continue;
+		memset(text, 0, made->in_words[i]);
+		any_text(text, made->in_words[i]);
+		if (made->is_ruled[i] && has_secret(text, made->in_words[i], made->ends[i]))
+			hidden |= 1u << i;
+	}
+	return hidden;
+}
+
+/* Of each kind, of fields that there are and that there are not; what is a text and has a secret is to go. */
+static uint32_t attach_any(const struct made *made, struct record *record)
+{
+	static const uint16_t kinds[] = {RT_ATTACH_STRING, RT_ATTACH_DATA, RT_ATTACH_KSTACK, RT_ATTACH_USTACK};
+	uint32_t hidden = 0;
+
+	for (unsigned n = pick(6); n; n--) {
+		uint16_t kind = kinds[pick(4)], arg = pick(8) ? (uint16_t)pick(made->fields + 3) : RT_ATTACH_RESULT;
+		unsigned field = arg == RT_ATTACH_RESULT ? 1 : made->info.has_duration ? arg + 2u : arg;
+		char text[32];
+		size_t bytes = any_text(text, sizeof(text));
+
+		attach(record, kind, arg, text, (uint32_t)bytes);
+		if ((kind == RT_ATTACH_STRING || kind == RT_ATTACH_DATA) && field < made->fields &&
+		    made->is_ruled[field] && has_secret(text, bytes, made->ends[field]))
+			hidden |= 1u << field;
+	}
+	return hidden;
+}
+
+/* What is to come out of it, written down anew. */
+static void hide(const struct made *made, const struct record *from, uint32_t hidden, struct record *to)
+{
+	const uint64_t *at = from->word + made->fields, *end = from->word + from->item.words;
+
+	begin(to, RT_PROBE_MADE, (uint16_t)made->fields);
+	memcpy(to->word, from->word, made->fields * sizeof(to->word[0]));
+	for (unsigned i = 0; i < made->fields; i++) {
+		char text[64] = REDACTED_TEXT;
+
+		if (hidden >> i & 1 && made->in_words[i])
+			memcpy(&to->word[i], text, (made->in_words[i] + 7) / 8 * 8);
+		if (hidden >> i & 1 && made->in_words[i] && made->in_words[i] < strlen(REDACTED_TEXT))
+			memset((char *)&to->word[i] + made->in_words[i], 0, -made->in_words[i] % 8);
+	}
+	while (at < end) {
+		const struct rt_attachment *attachment = (const void *)at;
+		unsigned field = attachment->arg == RT_ATTACH_RESULT ? 1 :
+				 made->info.has_duration ? attachment->arg + 2u : attachment->arg;
+		bool text = attachment->kind == RT_ATTACH_STRING || attachment->kind == RT_ATTACH_DATA;
+
+		if (text && field < made->fields && hidden >> field & 1)
+			attach(to, RT_ATTACH_STRING, attachment->arg, REDACTED_TEXT, strlen(REDACTED_TEXT));
+		else
+			attach(to, attachment->kind, attachment->arg, attachment->data, attachment->bytes);
+		at += 1 + (attachment->bytes + 7) / 8;
+	}
+}
+
+static void check_record(const struct made *made, const struct redaction *redaction)
+{
+	static struct record record, before, expected;
+	uint64_t redacted = counter_read(COUNTER_texts_redacted);
+	uint32_t hidden = fill_words(made, &record);
+
+	hidden |= attach_any(made, &record);
+	before = record;
+	hide(made, &record, hidden, &expected);
+	memset(&record.to, 0xff, sizeof(record.to));
+	redaction_event(redaction, &record.item, &made->info, &record.to);
+	assert_int_equal(counter_read(COUNTER_texts_redacted) - redacted, __builtin_popcount(hidden));
+	assert_memory_equal(record.word, before.word, sizeof(record.word));
+	assert_ptr_equal(record.item.payload, hidden ? record.to.word : record.word);
+	assert_int_equal(record.item.words, expected.item.words);
+	assert_memory_equal(record.item.payload, expected.word, expected.item.words * sizeof(expected.word[0]));
+}
+
+static void test_any_record(void **state)
+{
+	(void)state;
+	seed = 1;
+	for (unsigned round = 0; round < 1500; round++) {
+		static struct made made;
+		struct redaction *redaction;
+		struct error error;
+
+		make_fields(&made);
+		if (!made.n)
+			continue;
+		assert_int_equal(redaction_create(made.rules, made.n, small_catalog_get(), is_made, NULL,
+						  &redaction, &error), 0);
+		assert_int_equal(redaction_rules(redaction), made.n);
+		assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_MADE, made.list, made.fields)), 0);
+		for (unsigned i = 0; i < 20; i++)
+			check_record(&made, redaction);
+		redaction_destroy(redaction);
+	}
+}
+
+/* What is beyond what there is room for is refused, and hides nothing. */
+static void test_bounds(void **state)
+{
+	static Ringtail__V1__Field field[PROBE_FIELDS_MAX + 1], *list[PROBE_FIELDS_MAX + 1];
+	struct redaction *redaction = rules(RULES("* * *"));
+	char *many[REDACT_RULES_MAX + 1];
+	struct error error = {0};
+
+	(void)state;
+	for (unsigned i = 0; i <= PROBE_FIELDS_MAX; i++) {
+		small_field(&field[i], "name", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64);
+		list[i] = &field[i];
+	}
+	assert_int_equal(redaction_add(NULL, probe_of(RT_PROBE_MADE, list, 1)), 0);
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_MADE, list, PROBE_FIELDS_MAX + 1)), -EPROTO);
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_MADE, list, PROBE_FIELDS_MAX)), 0);
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_MADE, list, PROBE_FIELDS_MAX)), 0);
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_MAX - 1, list, 1)), 0);
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_MAX, list, 1)), -EPROTO);
+	redaction_destroy(redaction);
+	for (unsigned i = 0; i <= REDACT_RULES_MAX; i++)
+		many[i] = (char *)"* * x";
+	assert_int_equal(redaction_create(many, REDACT_RULES_MAX + 1, small_catalog_get(), none_is_made, NULL,
+					  &redaction, &error), -ENOMEM);
+	assert_null(redaction);
+	redaction = rules(many, REDACT_RULES_MAX);
+	assert_int_equal(redaction_rules(redaction), REDACT_RULES_MAX);
+	redaction_destroy(redaction);
+	assert_int_equal(redaction_create(NULL, 0, small_catalog_get(), none_is_made, NULL, &redaction, &error), 0);
+	assert_null(redaction);
+	assert_int_equal(redaction_rules(NULL), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		char *rule[] = {(char *)"* * x", (char *)"* * y", (char *)"* * z"};
+
+		assert_int_equal(redaction_check(rule, 3, &error), 0);
+		rule[i] = (char *)"openat filename";
+		assert_int_equal(redaction_check(rule, 3, &error), -EINVAL);
+		assert_string_equal(error.code, "redact-rule");
+		assert_string_equal(error.what, "redact: `openat filename`: a rule has three parts");
+	}
+}
+
+/* A name that fills its room may have been cut; what is hidden already is not hidden again. */
+static void test_names_that_may_be_cut(void **state)
+{
+	struct redaction *redaction = rules(RULES("* exe x", "* comm 123456789abcdef-secret", "* comm *z"));
+	uint64_t redacted = counter_read(COUNTER_texts_redacted);
+	char comm[RT_COMM_BYTES] = "123456789abcdef", kept[RT_COMM_BYTES] = "123456789abcde";
+
+	(void)state;
+	redaction_comm(redaction, kept);
+	assert_string_equal(kept, "123456789abcde");
+	assert_int_equal(counter_read(COUNTER_texts_redacted), redacted);
+	redaction_comm(redaction, comm);
+	assert_memory_equal(comm, REDACTED_TEXT "\0\0\0\0\0", RT_COMM_BYTES);
+	assert_int_equal(counter_read(COUNTER_texts_redacted), redacted + 1);
+	redaction_comm(NULL, comm);
+	assert_true(redaction_hides_text(redaction, THREAD_COMM, "123456789z", 10));
+	redaction_destroy(redaction);
+	redaction = rules(RULES("* exe *"));
+	assert_false(redaction_hides_comm(redaction));
+	assert_false(redaction_hides_text(redaction, THREAD_EXE, REDACTED_TEXT, strlen(REDACTED_TEXT)));
+	assert_true(redaction_hides_text(redaction, THREAD_EXE, "/redacted]", 10));
+	assert_true(redaction_hides_text(redaction, THREAD_EXE, "[redacted]x", 11));
+	assert_false(redaction_hides_text(redaction, THREAD_EXE, "", 0));
+	redaction_destroy(redaction);
+	redaction = rules(RULES("openat filename *"));
+	assert_false(redaction_hides_comm(redaction));
+	assert_false(redaction_hides_text(redaction, THREAD_EXE, "/opt/x", 6));
+	redaction_destroy(redaction);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +692,9 @@ int main(void)
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_threads_that_are_known),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_any_record),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_names_that_may_be_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
