@@ -136,6 +136,59 @@ static void check_cell(uint64_t ns)
 	}
 }
 
+/* The same without a table of slots: where a process is new and there is no room, it takes the least busy one's. */
+static void add_plainly(struct top_entry *entry, uint32_t *n, const struct top_entry *from)
+{
+	struct top_entry *mine = NULL;
+
+	for (uint32_t i = 0; i < *n; i++)
+		if (entry[i].pid == from->pid)
+			mine = &entry[i];
+	if (!mine && *n < METER_PROCESSES_MAX) {
+		mine = &entry[(*n)++];
+		*mine = (struct top_entry){.pid = from->pid};
+	}
+	if (!mine) {
+		mine = entry;
+		for (uint32_t i = 1; i < *n; i++)
+			if (entry[i].weight < mine->weight)
+				mine = &entry[i];
+		*mine = (struct top_entry){.pid = from->pid, .weight = mine->weight};
+	}
+	memcpy(mine->comm, from->comm, sizeof(mine->comm));
+	mine->calls += from->calls;
+	mine->errors += from->errors;
+	mine->cpu_ns += from->cpu_ns;
+	mine->weight += from->calls * 256 + from->cpu_ns;
+}
+
+static void test_top_of_any_load(void **state)
+{
+	static struct meter_top top;
+	static struct top_entry plain[METER_PROCESSES_MAX];
+	uint32_t n = 0, random = 1;
+
+	(void)state;
+	for (unsigned i = 0; i < 60000; i++) {
+		struct top_entry from = {.comm = "a"};
+
+		random = random * 1664525 + 1013904223;
+		/* Few that are busy, many that are not; numbers in a row, and far apart. */
+		from.pid = random >> 31 ? 1 + (random >> 20 & 63) : 1 + (random >> 8 & 0x3ff) * (random & 128 ? 1 : 4051);
+		from.calls = random >> 4 & 7;
+		from.errors = random >> 7 & 1;
+		from.cpu_ns = random >> 12 & 0xfff;
+		from.comm[0] = (char)('a' + i % 26);
+		meter_top_add(&top, &from);
+		add_plainly(plain, &n, &from);
+		if (i % 64 == 0 || i > 59900) {
+			assert_int_equal(top.entries, n);
+			assert_memory_equal(top.entry, plain, n * sizeof(plain[0]));
+		}
+	}
+	assert_int_equal(n, METER_PROCESSES_MAX);
+}
+
 static void test_cells(void **state)
 {
 	unsigned last = 0;
@@ -486,6 +539,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_buckets),
 		cmocka_unit_test(test_cells),
+		cmocka_unit_test(test_top_of_any_load),
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_only_what_is_metered),
 		cmocka_unit_test(test_slow_calls),
