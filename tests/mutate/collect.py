@@ -269,4 +269,13 @@ MUTANTS = [
     ("meter-calls-of-the-rest-of-the-last-worker", "daemon/collect/meter.c:meters_read_comms",
      "rest.calls += load",
      "rest.calls = load", ["unit/meter"]),
+
+    # The busiest processes.
+    ("meter-top-replaces-the-last", "daemon/collect/meter.c:find_least", "top->entry[i].weight < least->weight", "true", ["unit/meter"]),
+    ("meter-top-inherits-nothing", "daemon/collect/meter.c:find_or_add", ".pid = pid, .weight = weight}", ".pid = pid}", ["unit/meter"]),
+    ("meter-top-slots-stay-past-a-hole", "daemon/collect/meter.c:empty_slot",
+     "(next - home) % TOP_SLOTS >= (next - at) % TOP_SLOTS", "false", ["unit/meter"]),
+    ("meter-top-slots-move-before-their-home", "daemon/collect/meter.c:empty_slot",
+     "(next - home) % TOP_SLOTS >= (next - at) % TOP_SLOTS", "true", ["unit/meter"]),
+    ("meter-top-calls-weigh-nothing", "daemon/collect/meter.c:meter_top_add", "from->calls * CALL_WEIGHT_NS + ", "", ["unit/meter"]),
 ]

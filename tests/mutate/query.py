@@ -7,6 +7,7 @@ PROBES = "query/probe_set.c"
 QUANTITY = "query/quantity.c"
 VISIBLE = "query/visible.c"
 FILTERS = ["unit/filter", "unit/filter_random"]
+PARSE = "query/filter_parse.c"
 
 MUTANTS = [
     ("filter-one-byte-longer", FILTER, "strnlen(text, FILTER_BYTES_MAX + 1) > FILTER_BYTES_MAX)",
@@ -130,4 +131,20 @@ MUTANTS = [
      ["unit/visible"]),
     ("visible-first-of-many-only", VISIBLE, "replace_all(field, *(void ***)member, *(const size_t *)count);",
      "replace_all(field, *(void ***)member, *(const size_t *)count > 0);", ["unit/visible"]),
+
+    # What is refused, and how that is said.
+    ("filter-errors-of-libc-alone", PARSE + ":errno_of", "strcmp(errnos[i].name, name) == 0", "false", FILTERS),
+    ("filter-name-one-byte-shorter", PARSE + ":resolve_name", "token->bytes > (int)NAME_BYTES_MAX", "token->bytes >= (int)NAME_BYTES_MAX", FILTERS),
+    ("filter-port-with-another-port", PARSE + ":compare_number",
+     "(left->subject.kind == SUBJECT_PORT || right->subject.kind == SUBJECT_PORT)", "left->subject.kind == SUBJECT_PORT", FILTERS),
+    ("filter-comm-too-long-for-a-glob-of-none", PARSE + ":compare_comm", "	if (op == FILTER_MATCH && !glob_is_pattern(right->text))\n		op = FILTER_EQ;",
+     "	if (false)\n		op = FILTER_EQ;", FILTERS),
+    ("filter-address-less-than-another", PARSE + ":compare_address", "(op != FILTER_EQ && op != FILTER_NE) || ", "", FILTERS),
+    ("filter-any-field-is-minus-an-error", PARSE + ":check_errno", "subject->field->is_result && ", "", FILTERS),
+    ("filter-bits-of-an-error", PARSE + ":mask_operand", "mask->kind != OPERAND_NUMBER || ", "", FILTERS),
+    ("filter-no-word-for-or", PARSE + ":refuse_name", "	for (size_t i = 0; i < COUNT(operators); i++) {", "	for (size_t i = 2; i < COUNT(operators); i++) {", FILTERS),
+    ("filter-duration-is-not-near", PARSE + ":refuse_name", "		nearest_offer(&nearest, typed[i]);", "		;", FILTERS),
+    ("filter-errors-are-not-near", PARSE + ":refuse_name", "		nearest_offer(&nearest, errnos[i].name);", "		;", FILTERS),
+    ("filter-token-of-any-length-is-said", PARSE + ":refuse_token", "token->bytes < 60 ? token->bytes : 60", "token->bytes", FILTERS),
+    ("filter-operands-and-signs-change-sides", PARSE + ":make_comparison", "		op = mirrored(op);", "		;", FILTERS),
 ]
