@@ -73,7 +73,7 @@ MUTANTS = [
      "", TOLD),
     ("left-name-of-another-file", SEGMENT + ":read_head", "head->sequence == segment->sequence &&", "true &&", TOLD,
      "its end says its number, too"),
-    ("segment-flags-of-one-less", SEGMENT + ":list_flags", "(i + 1);", "(i);", TOLD),
+    ("segment-flags-of-one-less", "proto/segment.c:segment_list_flags", "(i + 1);", "(i);", TOLD),
     ("segment-resumes-nothing", SEGMENT + ":pack_subscribed", "	message.resumed = true;\n", "", TOLD),
     ("segment-events-not-summed", SEGMENT + ":spool_segment_write", "	store->events += frame->events;\n", "", TOLD),
     ("segment-frames-of-all-before", SEGMENT + ":spool_segment_begin", "	store->frames = store->events = 0;\n", "", TOLD),
