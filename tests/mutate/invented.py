@@ -353,7 +353,7 @@ MUTANTS = [
      "	while (store->segment[i] != segment)",
      "	while (store->segment[i] == segment)", ["unit/spool_runs"]),
     ("control-forget-left-out", "daemon/serve:forget",
-     "	answer(change, err ? NULL : control->config.stat(control->config.context));",
+     "	answer(change, err || !change->session ? NULL : control->config.stat(control->config.context));",
      "	;", ["unit/fanout_owner"]),
     ("listener-bind-unix-left-out", "daemon/net:bind_unix",
      "	err = as_user(owner, address_path(address), bind_here, listener);",

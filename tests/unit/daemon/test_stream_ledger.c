@@ -734,6 +734,7 @@ static void test_no_memory_to_tell(void **state)
 		take_all(&f);
 		say_ledger(&f);
 		expect_said(&f, "gap 3 11-11 of 0: HISTORY, HISTORY_GONE\n"
+				"gap 3 11-11 of 0: HISTORY, OTHER_EPOCH\n"
 				"gap 3 11-16 of 5: QUEUE, MEMORY\ngap 5 0-3 of 0: HISTORY, OTHER_EPOCH\n"
 				"places at 0 3:16+0 5:3+0\n16-18 of 3\n"
 				"10 = 2 + 3 + 0 + 5 QUEUE, MEMORY+0; 3: 11 18 18; 5: 0 3 3\n");
