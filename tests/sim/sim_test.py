@@ -14,7 +14,7 @@ import tempfile
 REPEATED = 5		# seeds whose log is made twice
 FAULT_SEEDS = "1..200"	# in which each fault must show
 # A power cut has to come between two writes: that begins near where it was found.
-SEEDS_OF = {"free-early": "200..1000"}
+SEEDS_OF = {"free-early": "1500..3000"}
 DURABLE_FAULTS = {"hide-restart", "durable-early", "release-too-far", "ack-back", "free-early", "skip-lost",
                   "forget-wanted", "forget-thread", "number-anew"}
 failed = 0
