@@ -270,13 +270,15 @@ static int allow_readers(scmp_filter_ctx filter)
 					    SCMP_A1(SCMP_CMP_EQ, SIGKILL));
 }
 
-int sandbox_finder(struct error *error)
+int sandbox_finder(bool attaches, struct error *error)
 {
 	scmp_filter_ctx filter;
 	int err = begin(&filter);
 
 	if (!err)
 		err = allow(filter, finder_calls, LENGTH(finder_calls));
+	if (!err && attaches)
+		err = allow_cpu_events(filter);
 	if (!err)
 		err = allow_readers(filter);
 	return load(filter, err, error);

@@ -40,7 +40,7 @@ int sandbox_engine(const struct sandbox_engine *engine, struct error *error);
 int sandbox_loader(struct error *error);
 
 /* For the finder, which opens files and forks readers; and for a reader, once its file is open. */
-int sandbox_finder(struct error *error);
+int sandbox_finder(bool attaches, struct error *error);
 int sandbox_reader(struct error *error);
 
 /*

@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/source/bpf_check.h"
+#include "daemon/source/bpf_kernel_types.h"
+#include "daemon/source/bpf_uprobe_multi.h"
 #include "kmod/bpf/request.h"
 #include "kmod/ringtail.skel.h"
 
@@ -22,18 +23,16 @@
 #define WORD_INSNS_MAX		24	/* of one word: eight bytes one by one */
 #define BEGIN_INSNS		2	/* what a helper would not leave alone is moved */
 #define GENERATED_INSNS_MAX	(BEGIN_INSNS + PROBE_FIELDS_MAX * WORD_INSNS_MAX + 2)
-#define KERNEL_TYPES		"/sys/kernel/btf/vmlinux"
-#define KERNEL_TYPES_BYTES_MAX	(64 << 20)
 #define LOG_BYTES		4096
-#define ATTACH_UPROBE_MULTI	48	/* from 6.6 on; the headers may be older */
+#define RETURNS_FOLLOWED	64	/* inside each other, of one thread: MAX_URETPROBE_DEPTH of the kernel */
 
 struct source_bpf_template {
 	struct bpf_insn *insn;
 	size_t insns;
 	enum source_bpf_template_of of;
-	int kernel_types;		/* of TEMPLATE_REFUSED: the kernel's BTF, until it is read; -1 */
-	size_t kernel_types_bytes;
+	struct kernel_types kernel_types;	/* of TEMPLATE_REFUSED, until they are read */
 	uint32_t guard;			/* bpf_prog_active in it; 0: not to be had */
+	uint32_t utask, depth;		/* where task_struct has uprobe_task, and that its depth; 0: not to be had */
 	size_t stores;			/* where the subprogram begins that is replaced */
 	int types;			/* BTF, which tells the verifier what may be verified once */
 	unsigned functions;		/* of it: the program and its subprograms, */
@@ -178,44 +177,30 @@ static int find_types(struct source_bpf_template *bpf_template, const struct rin
 	return bpf_template->types < 0 ? -errno : 0;
 }
 
-/* Now, while files can be opened; to read it takes milliseconds, which only some daemons need. */
-static void open_kernel_types(struct source_bpf_template *bpf_template)
+/* Where a structure has a member, in bytes; 0: it has none of that name. */
+static uint32_t find_member(const struct btf *btf, const char *structure, const char *name)
 {
-	struct stat status;
+	int id = btf__find_by_name_kind(btf, structure, BTF_KIND_STRUCT);
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
 
-	bpf_template->kernel_types = open(KERNEL_TYPES, O_RDONLY | O_CLOEXEC);
-	if (bpf_template->kernel_types >= 0 && fstat(bpf_template->kernel_types, &status) == 0 &&
-	    status.st_size > 0 && status.st_size <= KERNEL_TYPES_BYTES_MAX)
-		bpf_template->kernel_types_bytes = (size_t)status.st_size;
-}
-
-static struct btf *read_kernel_types(const struct source_bpf_template *bpf_template)
-{
-	size_t bytes = 0, all = bpf_template->kernel_types_bytes;
-	uint8_t *content = all ? malloc(all) : NULL;
-	struct btf *btf = NULL;
-	ssize_t got = 1;
-
-	while (content && bytes < all && got > 0) {
-		got = pread(bpf_template->kernel_types, content + bytes, all - bytes, (off_t)bytes);
-		if (got > 0)
-			bytes += (size_t)got;
-	}
-	if (content && bytes == all)
-		btf = btf__new(content, (uint32_t)all);
-	free(content);
-	return btf;
+	for (unsigned i = 0; type && i < btf_vlen(type); i++)
+		if (strcmp(btf__name_by_offset(btf, btf_members(type)[i].name_off), name) == 0)
+			return btf_member_bit_offset(type, i) / 8;
+	return 0;
 }
 
 static void find_guard(struct source_bpf_template *bpf_template)
 {
-	struct btf *btf = read_kernel_types(bpf_template);
+	struct btf *btf = kernel_types_read(&bpf_template->kernel_types);
 	int id = btf ? btf__find_by_name_kind(btf, "bpf_prog_active", BTF_KIND_VAR) : -1;
 
 	bpf_template->guard = id > 0 ? (uint32_t)id : 0;
+	if (btf) {
+		bpf_template->utask = find_member(btf, "task_struct", "utask");
+		bpf_template->depth = find_member(btf, "uprobe_task", "depth");
+	}
 	btf__free(btf);
-	close(bpf_template->kernel_types);
-	bpf_template->kernel_types = -1;
+	kernel_types_close(&bpf_template->kernel_types);
 }
 
 int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_bpf_template_of of,
@@ -229,7 +214,7 @@ int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_
 
 	if (bpf_template) {
 		bpf_template->of = of;
-		bpf_template->kernel_types = -1;
+		bpf_template->kernel_types.fd = -1;
 		bpf_template->types = -1;
 		bpf_template->insns = bpf_program__insn_cnt(program);
 		bpf_template->insn = calloc(bpf_template->insns, sizeof(*bpf_template->insn));
@@ -244,7 +229,7 @@ int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_
 	if (!err)
 		err = find_types(bpf_template, skeleton, program);
 	if (!err && of == TEMPLATE_REFUSED)
-		open_kernel_types(bpf_template);
+		kernel_types_open(&bpf_template->kernel_types);
 	if (err) {
 		source_bpf_template_destroy(bpf_template);
 		return source_bpf_check_failure(error, -err, "copy the programs of probes");
@@ -261,8 +246,7 @@ void source_bpf_template_destroy(struct source_bpf_template *bpf_template)
 		close(bpf_template->map[i]);
 	if (bpf_template->types >= 0)
 		close(bpf_template->types);
-	if (bpf_template->kernel_types >= 0)
-		close(bpf_template->kernel_types);
+	kernel_types_close(&bpf_template->kernel_types);
 	free(bpf_template->insn);
 	free(bpf_template);
 }
@@ -343,6 +327,30 @@ static void emit_memory(struct generated *to, const struct tracepoint_word *word
 	emit(to, BPF_LDX | BPF_MEM | size_code(word->bytes), VALUE, STACK, -8, 0);
 }
 
+/* Only the low bytes of a register are what the function was passed, or returns. */
+static void emit_cut(struct generated *to, unsigned bytes)
+{
+	if (bytes < 8) {
+		emit_shift(to, BPF_LSH, VALUE, 64 - 8 * bytes);
+		emit_shift(to, BPF_RSH, VALUE, 64 - 8 * bytes);
+	}
+}
+
+/* A pointer that the verifier knows nothing of it lets nobody load; the helper gives it as a number. */
+static void emit_raw(struct generated *to, const struct tracepoint_word *word)
+{
+	bool is_result = word->of == WORD_OF_RESULT_RAW;
+
+	emit_move(to, BPF_REG_1, RECORD);
+	if (!is_result)
+		emit(to, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_2, 0, 0, word->number);
+	emit_move(to, is_result ? BPF_REG_2 : BPF_REG_3, STACK);
+	emit_add_number(to, is_result ? BPF_REG_2 : BPF_REG_3, -8);
+	emit(to, BPF_ST | BPF_MEM | BPF_DW, STACK, 0, -8, 0);
+	emit(to, BPF_JMP | BPF_CALL, 0, 0, 0, is_result ? BPF_FUNC_get_func_ret : BPF_FUNC_get_func_arg);
+	emit(to, BPF_LDX | BPF_MEM | BPF_DW, VALUE, STACK, -8, 0);
+}
+
 static void emit_parts(struct generated *to, const struct tracepoint_word *word)
 {
 	unsigned done = load_bytes(word->offset, word->bytes);
@@ -362,10 +370,14 @@ static void emit_word(struct generated *to, const struct tracepoint_word *word)
 {
 	if (word->of == WORD_NUMBER) {
 		emit(to, BPF_ALU64 | BPF_MOV | BPF_K, VALUE, 0, 0, word->number);
-		if (!word->is_signed && word->bytes < 8) {
-			emit_shift(to, BPF_LSH, VALUE, 64 - 8 * word->bytes);
-			emit_shift(to, BPF_RSH, VALUE, 64 - 8 * word->bytes);
-		}
+		if (!word->is_signed)
+			emit_cut(to, word->bytes);
+	} else if (word->of == WORD_OF_CALL) {
+		emit_load(to, VALUE, word->offset, 8);
+		if (!word->is_signed)
+			emit_cut(to, word->bytes);
+	} else if (word->of >= WORD_OF_CALL_RAW) {
+		emit_raw(to, word);
 	} else if (word->of == WORD_OF_MEMORY) {
 		emit_memory(to, word);
 	} else {
@@ -406,6 +418,27 @@ static void generate_guard(struct generated *to, uint32_t guard)
 	emit(to, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
+/* Whether the thread's returns are as deep as the kernel follows them. */
+static void generate_nested(struct generated *to, uint32_t utask, uint32_t depth)
+{
+	to->insns = 0;
+	emit(to, BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_get_current_task);
+	emit_move(to, BPF_REG_3, BPF_REG_0);
+	for (unsigned i = 0; i < 2; i++) {
+		emit_add_number(to, BPF_REG_3, (int32_t)(i ? depth : utask));
+		emit_move(to, BPF_REG_1, STACK);
+		emit_add_number(to, BPF_REG_1, -8);
+		emit(to, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_2, 0, 0, i ? 4 : 8);
+		emit(to, BPF_ST | BPF_MEM | BPF_DW, STACK, 0, -8, 0);
+		emit(to, BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_probe_read_kernel);
+		emit(to, BPF_LDX | BPF_MEM | BPF_DW, BPF_REG_3, STACK, -8, 0);
+	}
+	emit(to, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 1);
+	emit(to, BPF_JMP | BPF_JGE | BPF_K, BPF_REG_3, 0, 1, RETURNS_FOLLOWED);
+	emit(to, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0);
+	emit(to, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
+
 /* ---- A copy ------------------------------------------------------------------------------------- */
 
 /* Where an instruction lies once the subprogram is replaced. */
@@ -443,6 +476,8 @@ static void set_numbers(struct bpf_insn *insn, size_t insns, uint32_t index,
 			set_wide_number(&insn[i], index);
 		else if (insn[i].src_reg == 0 && number == MADE_WORDS)
 			set_wide_number(&insn[i], plan->words);
+		else if (insn[i].src_reg == 0 && number == MADE_OF_KERNEL)
+			set_wide_number(&insn[i], plan->of_kernel);
 		else if (insn[i].src_reg == 0 && number >= MADE_TEXTS_0 && number <= MADE_TEXTS_3)
 			set_wide_number(&insn[i], plan->text[2 * (number - MADE_TEXTS_0)] |
 				(uint64_t)plan->text[2 * (number - MADE_TEXTS_0) + 1] << 32);
@@ -467,28 +502,27 @@ static int refuse(const char *name, int err, char *log, struct error *error)
 	return -err;
 }
 
-static int load_one(const struct source_bpf_template *bpf_template, const struct bpf_insn *insn,
-		    size_t insns, const struct bpf_prog_load_opts *options)
-{
-	static const struct {
-		enum bpf_prog_type type;
-		const char *name;
-		enum bpf_attach_type attach_type;
-	} as[] = {
-		[TEMPLATE_TRACEPOINT] = {BPF_PROG_TYPE_TRACEPOINT, "any_tracepoint", 0},
-		[TEMPLATE_REFUSED] = {BPF_PROG_TYPE_RAW_TRACEPOINT, "any_refused", 0},
-		[TEMPLATE_UPROBE] = {BPF_PROG_TYPE_KPROBE, "any_uprobe", ATTACH_UPROBE_MULTI},
-	};
+static const struct {
+	const char *name;
+	struct source_bpf_as as;
+} usual[] = {
+	[TEMPLATE_TRACEPOINT] = {"any_tracepoint", {.type = BPF_PROG_TYPE_TRACEPOINT}},
+	[TEMPLATE_REFUSED] = {"any_refused", {.type = BPF_PROG_TYPE_RAW_TRACEPOINT}},
+	[TEMPLATE_UPROBE] = {"any_uprobe", {.type = BPF_PROG_TYPE_KPROBE, .attach_type = ATTACH_UPROBE_MULTI}},
+};
 
+static int load_one(const struct source_bpf_template *bpf_template, const struct bpf_insn *insn,
+		    size_t insns, const struct bpf_prog_load_opts *options, const struct source_bpf_as *as)
+{
 	struct bpf_prog_load_opts how = *options;
 
-	how.expected_attach_type = as[bpf_template->of].attach_type;
-	return bpf_prog_load(as[bpf_template->of].type, as[bpf_template->of].name, "Dual BSD/GPL", insn,
-			     insns, &how);
+	how.expected_attach_type = as->attach_type;
+	how.attach_btf_id = as->btf_id;
+	return bpf_prog_load(as->type, usual[bpf_template->of].name, "Dual BSD/GPL", insn, insns, &how);
 }
 
-static int load(const struct source_bpf_template *bpf_template, const char *name,
-		const struct bpf_insn *insn, size_t insns, size_t generated, struct error *error)
+static int load(const struct source_bpf_template *bpf_template, const char *name, const struct bpf_insn *insn,
+		size_t insns, size_t generated, const struct source_bpf_as *as, struct error *error)
 {
 	struct bpf_func_info info[FUNCTIONS_MAX];
 	char log[LOG_BYTES] = "";
@@ -502,19 +536,39 @@ static int load(const struct source_bpf_template *bpf_template, const char *name
 			.insn_off = (uint32_t)moved(bpf_template, bpf_template->start[i], generated),
 			.type_id = bpf_template->type[i],
 		};
-	program = load_one(bpf_template, insn, insns, &options);
-	if (program >= 0 || (errno == ENOENT && bpf_template->of == TEMPLATE_REFUSED))
+	program = load_one(bpf_template, insn, insns, &options, as);
+	if (program >= 0)
 		return program;
+	if (errno == ENOENT && bpf_template->of == TEMPLATE_REFUSED)
+		return -ENOENT;
 	/* The log of a program that passes would only take time. */
 	options.log_level = 1;
 	options.log_buf = log;
 	options.log_size = sizeof(log);
-	program = load_one(bpf_template, insn, insns, &options);
+	program = load_one(bpf_template, insn, insns, &options, as);
 	return program >= 0 ? program : refuse(name, errno, log, error);
 }
 
+/* What takes the replaced subprogram's place; false: this kernel has not what it looks at. */
+static bool generate_for(struct source_bpf_template *bpf_template, const struct tracepoint_plan *plan,
+			 const struct source_bpf_as *as, struct generated *to)
+{
+	if (bpf_template->kernel_types.fd >= 0)
+		find_guard(bpf_template);
+	if (bpf_template->of != TEMPLATE_REFUSED)
+		generate(to, plan);
+	else if (as->counts_nested && bpf_template->utask && bpf_template->depth)
+		generate_nested(to, bpf_template->utask, bpf_template->depth);
+	else if (!as->counts_nested && bpf_template->guard)
+		generate_guard(to, bpf_template->guard);
+	else
+		return false;
+	return true;
+}
+
 int source_bpf_template_load(struct source_bpf_template *bpf_template, const char *name,
-			     uint32_t index, const struct tracepoint_plan *plan, struct error *error)
+			     uint32_t index, const struct tracepoint_plan *plan,
+			     const struct source_bpf_as *as, struct error *error)
 {
 	size_t insns = bpf_template->insns, before = bpf_template->stores;
 	size_t after = insns - before - STORES_INSNS;
@@ -522,14 +576,10 @@ int source_bpf_template_load(struct source_bpf_template *bpf_template, const cha
 	struct bpf_insn *insn;
 	int program;
 
-	if (bpf_template->kernel_types >= 0)
-		find_guard(bpf_template);
-	if (bpf_template->of == TEMPLATE_REFUSED && !bpf_template->guard)
+	if (!as)
+		as = &usual[bpf_template->of].as;
+	if (!generate_for(bpf_template, plan, as, &generated))
 		return -ENOENT;
-	if (bpf_template->of == TEMPLATE_REFUSED)
-		generate_guard(&generated, bpf_template->guard);
-	else
-		generate(&generated, plan);
 	insn = malloc((before + generated.insns + after) * sizeof(*insn));
 	if (!insn)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for the program of %s",
@@ -541,10 +591,10 @@ int source_bpf_template_load(struct source_bpf_template *bpf_template, const cha
 	insns = before + generated.insns + after;
 	move_calls(bpf_template, insn, generated.insns);
 	set_numbers(insn, insns, index, plan);
-	program = load(bpf_template, name, insn, insns, generated.insns, error);
+	program = load(bpf_template, name, insn, insns, generated.insns, as, error);
 	free(insn);
 	/* Not tried again for each of many. */
-	if (program == -ENOENT)
+	if (program == -ENOENT && !as->btf_id)
 		bpf_template->guard = 0;
 	return program;
 }

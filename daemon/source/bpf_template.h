@@ -1,6 +1,6 @@
 /*
  * source_bpf_template: the programs of kmod/bpf/tracepoint.bpf.h and uprobe.bpf.h, of which a copy is loaded for
- * each tracepoint, or place in a program, that is asked for.
+ * each tracepoint, place in a program, or function of the kernel that is asked for.
  *
  * In: the loaded skeleton, once; then what is special about one of them. Out: programs in the kernel. The
  * copy is made of instructions, without an object file: to generate, verify and compile one takes some two
@@ -9,6 +9,8 @@
 #ifndef RINGTAIL_DAEMON_SOURCE_BPF_TEMPLATE_H
 #define RINGTAIL_DAEMON_SOURCE_BPF_TEMPLATE_H
 
+#include <linux/bpf.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/source/tracepoint_probe.h"
@@ -20,7 +22,15 @@ struct source_bpf_template;
 enum source_bpf_template_of {
 	TEMPLATE_TRACEPOINT,	/* any_tracepoint: writes the records */
 	TEMPLATE_REFUSED,	/* any_refused: counts those that the kernel keeps from it */
-	TEMPLATE_UPROBE,	/* any_uprobe: writes the records of places in programs */
+	TEMPLATE_UPROBE,	/* any_uprobe: writes the records of places in programs, and of functions */
+};
+
+/* What else a copy is loaded as. */
+struct source_bpf_as {
+	enum bpf_prog_type type;
+	enum bpf_attach_type attach_type;
+	uint32_t btf_id;		/* of the function that it is for; 0: none */
+	bool counts_nested;		/* of TEMPLATE_REFUSED: returns that the kernel does not follow, instead */
 };
 
 /* Copies what it takes out of the loaded skeleton, which may be destroyed then. */
@@ -32,10 +42,11 @@ void source_bpf_template_destroy(struct source_bpf_template *bpf_template);
 
 /*
  * Loads the program of the probe RT_PROBE_MADE + index; its descriptor, or -errno with *error. `plan` is not
- * for TEMPLATE_REFUSED; -ENOENT of TEMPLATE_REFUSED: this kernel has no name for what that looks at.
+ * for TEMPLATE_REFUSED; -ENOENT of TEMPLATE_REFUSED: this kernel has no name for what that looks at. `as` is NULL
+ * for what the template is.
  */
 int source_bpf_template_load(struct source_bpf_template *bpf_template, const char *name,
 			     uint32_t index, const struct tracepoint_plan *plan,
-			     struct error *error);
+			     const struct source_bpf_as *as, struct error *error);
 
 #endif

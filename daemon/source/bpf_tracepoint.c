@@ -278,7 +278,7 @@ static int watch(const struct source_bpf_kit *kit, const Ringtail__V1__Probe *me
 	if (strcmp(message->function, "syscalls") == 0)
 		return 0;
 	to->watch = source_bpf_template_load(kit->refused, name, message->id - RT_PROBE_MADE,
-					     &own->plan, error);
+					     &own->plan, NULL, error);
 	if (to->watch < 0 && to->watch != -ENOENT)
 		return to->watch;
 	if (to->watch >= 0)
@@ -310,7 +310,7 @@ static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail_
 	snprintf(name, sizeof(name), "tracepoint:%s:%s", message->function, message->name);
 	*to = MADE_NO_PROGRAM;
 	to->program = source_bpf_template_load(kit->bpf_template, name,
-					       message->id - RT_PROBE_MADE, &own->plan, error);
+					       message->id - RT_PROBE_MADE, &own->plan, NULL, error);
 	err = to->program < 0 ? to->program : watch(kit, message, own, name, to, error);
 	if (err) {
 		source_bpf_made_close(to);

@@ -10,18 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/base/log.h"
 #include "daemon/source/bpf_template.h"
 #include "daemon/source/finder.h"
+#include "daemon/source/bpf_probe_unit.h"
 #include "daemon/source/registers.h"
+#include "daemon/source/bpf_uprobe_multi.h"
 #include "query/glob.h"
 
 #define PLACE_FILES_MAX	8	/* of one path, as it is replaced */
 #define PATTERN_NAMES_MAX 64	/* that one pattern may mean */
-#define UPROBE_EVENTS	"/sys/bus/event_source/devices/uprobe"	/* where the kernel has uprobes at all */
 
 enum place_kind {
 	PLACE_ENTRY,
@@ -49,49 +50,10 @@ struct place_own {
 
 struct place_state {
 	const struct source_bpf_kit *kit;
-	bool has_uprobes, has_multi;
+	struct probe_unit unit;		/* where the kernel has uprobes at all */
+	bool has_multi;
+	bool is_told;			/* that some returns are missing without a word */
 };
-
-/* From 6.6 on; the headers that we are built with may be older. */
-#define ATTACH_UPROBE_MULTI	48
-#define UPROBE_MULTI_RETURN	1u
-
-struct uprobe_multi {
-	uint32_t program, target, attach_type, flags;
-	uint64_t path, offsets, semaphores, cookies;
-	uint32_t count, how, pid;
-	uint32_t rest;		/* the kernel refuses any byte behind `pid` that is not 0: no padding */
-};
-
-static int link_multi(struct uprobe_multi *multi)
-{
-	int fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, multi, sizeof(*multi));
-
-	return fd < 0 ? -errno : fd;
-}
-
-/* A kernel that knows of it looks at the path before it misses the program's type. */
-static bool has_multi(void)
-{
-	uint64_t offset = 0;
-	const struct bpf_insn nothing[] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K},
-		{.code = BPF_JMP | BPF_EXIT},
-	};
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = ATTACH_UPROBE_MULTI);
-	int program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "any_uprobe", "Dual BSD/GPL", nothing, 2, &options);
-	struct uprobe_multi multi = {
-		.program = (uint32_t)program, .attach_type = ATTACH_UPROBE_MULTI,
-		.path = (uintptr_t)"/", .offsets = (uintptr_t)&offset, .count = 1,
-	};
-	int link = program < 0 ? program : link_multi(&multi);
-
-	if (link >= 0)
-		close(link);
-	if (program >= 0)
-		close(program);
-	return link == -EBADF;		/* "/" is no file */
-}
 
 static int open_all(const struct source_bpf_kit *kit, void **state)
 {
@@ -100,8 +62,8 @@ static int open_all(const struct source_bpf_kit *kit, void **state)
 	if (!places)
 		return -ENOMEM;
 	places->kit = kit;
-	places->has_uprobes = access(UPROBE_EVENTS, F_OK) == 0;
-	places->has_multi = has_multi();
+	probe_unit_read("uprobe", &places->unit);
+	places->has_multi = uprobe_multi_is_here();
 	*state = places;
 	return 0;
 }
@@ -219,19 +181,17 @@ static struct place_file *make_file(int fd, const struct finder_answer *answer)
 static int refuse_here(const struct place_state *places, struct error *error)
 {
 	error_set(error, EOPNOTSUPP, "uprobe-not-here", "%s", !places->kit->finder ?
-		  "the process that opens files for probes could not be started" : !places->has_uprobes ?
-		  "this kernel has no uprobes: it was built without CONFIG_UPROBE_EVENTS" :
-		  "this kernel does not let a BPF program be attached to files' code without all of root's rights");
-	error_hint(error, "%s", !places->kit->finder ? "see the log of ringtaild, and restart it" : !places->has_uprobes ?
-		   "use a kernel that has them" : "use Linux 6.6 or newer (BPF links of the kind uprobe_multi), with"
-		   " CONFIG_BPF_EVENTS");
+		  "the process that opens files for probes could not be started" :
+		  "this kernel has no uprobes: it was built without CONFIG_UPROBE_EVENTS");
+	error_hint(error, "%s", !places->kit->finder ? "see the log of ringtaild, and restart it" :
+		   "use a kernel that has them");
 	return -EOPNOTSUPP;
 }
 
 static int check(const struct place_state *places, enum place_kind kind, const struct made_spec *spec,
 		 struct error *error)
 {
-	if (!places->kit->finder || !places->has_multi)
+	if (!places->kit->finder || !places->unit.type)
 		return refuse_here(places, error);
 	if (!strpbrk(spec->function, "*?["))
 		return 0;
@@ -275,27 +235,48 @@ static int fail(int err, const char *name, struct error *error)
 			  "the kernel refuses this place: its instruction cannot be probed, or the file lies on a"
 			  " file system that cannot map code" :
 			  err == ENOENT ? "the loader needs /proc in its file tree: see ringtaild.service" :
-			  err == EACCES ? "where kernel.perf_event_paranoid is above 2, Debian's kernels forbid it:"
-					  " sysctl -w kernel.perf_event_paranoid=2" :
+			  err == EACCES ? "before Linux 6.6 this takes CAP_SYS_ADMIN, which only the finder process"
+					  " keeps: start ringtaild as root, or see PROBES OF PROGRAMS in ringtaild(8)" :
 					  "a security module or lockdown may forbid it; see `tracectl doctor`");
 	return -err;
 }
 
-/* The sites that the program of the first of them is for, all at once. Returns the link, or -errno. */
-static int link_sites(enum place_kind kind, const struct place_file *file,
-		      const bool in_group[FILE_SITES_MAX], int program)
+/* A file on its way: a program for each set of sites whose arguments lie in the same registers. */
+struct attaching {
+	const struct place_state *places;
+	const struct place_own *own;
+	const struct place_file *file;
+	uint32_t index;
+	const char *name;
+	char path[64];			/* the kernel wants a path: that of our own descriptor */
+	bool done[FILE_SITES_MAX];
+	struct made_program *to;
+};
+
+/* The program that was added last gets a link more; -errno is none. */
+static int add_link(struct made_program *to, int link)
 {
+	if (link < 0)
+		return link;
+	if (to->more_count && to->more[to->more_count - 1].link < 0)
+		to->more[to->more_count - 1].link = link;
+	else
+		to->more[to->more_count++] = (struct made_more){-1, link};
+	return 0;
+}
+
+/* The sites that a program is for, all at once. */
+static int link_together(const struct attaching *attaching, const bool in_group[FILE_SITES_MAX], bool is_return,
+			 int program)
+{
+	const struct place_file *file = attaching->file;
 	uint64_t offset[FILE_SITES_MAX], semaphore[FILE_SITES_MAX];
 	struct uprobe_multi multi = {
 		.program = (uint32_t)program, .attach_type = ATTACH_UPROBE_MULTI,
-		.offsets = (uintptr_t)offset,
-		.how = kind == PLACE_RETURN ? UPROBE_MULTI_RETURN : 0,
+		.path = (uintptr_t)attaching->path, .offsets = (uintptr_t)offset,
+		.how = is_return ? UPROBE_MULTI_RETURN : 0,
 	};
-	char path[64];
 
-	/* The kernel wants a path: that of our own descriptor. */
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
-	multi.path = (uintptr_t)path;
 	for (unsigned i = 0; i < file->sites; i++) {
 		if (!in_group[i])
 			continue;
@@ -304,7 +285,37 @@ static int link_sites(enum place_kind kind, const struct place_file *file,
 		if (file->site[i].semaphore)
 			multi.semaphores = (uintptr_t)semaphore;
 	}
-	return link_multi(&multi);
+	return add_link(attaching->to, uprobe_multi_link(&multi));
+}
+
+/* Kernels that leave it to CAP_SYS_ADMIN let the finder do it. */
+static int open_event(const struct attaching *attaching, const struct probe_place *place)
+{
+	const struct place_state *places = attaching->places;
+	int event = probe_unit_open(&places->unit, place);
+
+	return event == -EACCES ? finder_attach(places->kit->finder, &places->unit, place, attaching->file->fd) : event;
+}
+
+/* Before 6.6 a link is of one site. */
+static int link_sites(const struct attaching *attaching, const bool in_group[FILE_SITES_MAX], bool is_return,
+		      int program)
+{
+	const struct place_file *file = attaching->file;
+	int err = 0;
+
+	if (attaching->places->has_multi)
+		return link_together(attaching, in_group, is_return, program);
+	for (unsigned i = 0; i < file->sites && !err; i++) {
+		struct probe_place place = {
+			.of = attaching->path, .offset = file->site[i].offset,
+			.semaphore = (uint32_t)file->site[i].semaphore, .is_return = is_return,
+		};
+
+		if (in_group[i])
+			err = add_link(attaching->to, probe_unit_link(open_event(attaching, &place), program));
+	}
+	return err;
 }
 
 static bool same_args(const struct file_site *a, const struct file_site *b)
@@ -312,60 +323,94 @@ static bool same_args(const struct file_site *a, const struct file_site *b)
 	return a->args == b->args && memcmp(a->arg, b->arg, sizeof(a->arg)) == 0;
 }
 
-/* A file on its way: a program for each set of sites whose arguments lie in the same registers. */
-struct attaching {
-	const struct source_bpf_kit *kit;
-	const struct place_own *own;
-	const struct place_file *file;
-	uint32_t index;
-	const char *name;
-	bool done[FILE_SITES_MAX];
-};
+static struct source_bpf_as attached_as(const struct place_state *places)
+{
+	return (struct source_bpf_as){
+		.type = BPF_PROG_TYPE_KPROBE, .attach_type = places->has_multi ? ATTACH_UPROBE_MULTI : 0,
+	};
+}
 
-static int attach_group(struct attaching *attaching, unsigned first, struct made_more *to,
-			struct error *error)
+static void add_program(struct made_program *to, int program)
+{
+	to->more[to->more_count++] = (struct made_more){program, -1};
+}
+
+static int attach_group(struct attaching *attaching, unsigned first, struct error *error)
 {
 	const struct place_file *file = attaching->file;
+	struct source_bpf_as as = attached_as(attaching->places);
 	bool in_group[FILE_SITES_MAX] = {false};
 	struct tracepoint_plan plan;
-	int err;
+	int program, err;
 
 	plan_site(attaching->own, &file->site[first], &plan);
-	*to = (struct made_more){-1, -1};
-	err = source_bpf_template_load(attaching->kit->uprobe, attaching->name, attaching->index, &plan, error);
-	if (err < 0)
-		return err;
-	to->program = err;
+	program = source_bpf_template_load(attaching->places->kit->uprobe, attaching->name, attaching->index, &plan,
+					   &as, error);
+	if (program < 0)
+		return program;
+	add_program(attaching->to, program);
 	for (unsigned i = first; i < file->sites; i++) {
 		in_group[i] = !attaching->done[i] && same_args(&file->site[first], &file->site[i]);
 		attaching->done[i] |= in_group[i];
 	}
-	err = link_sites(attaching->own->kind, file, in_group, to->program);
-	if (err < 0)
-		return fail(-err, attaching->name, error);
-	to->link = err;
+	err = link_sites(attaching, in_group, attaching->own->kind == PLACE_RETURN, program);
+	return err ? fail(-err, attaching->name, error) : 0;
+}
+
+static int leave_unwatched(struct place_state *places, const char *name)
+{
+	if (!places->is_told)
+		log_warn("returns-uncounted", "this kernel does not say how deep a thread is in functions whose"
+			 " returns are probed: of more than 64 inside each other, as %s may have, returns are missing"
+			 " without a word", name);
+	places->is_told = true;
 	return 0;
 }
 
+/*
+ * The kernel follows so many returns of a thread inside each other, and leaves out those of further calls. A
+ * second program, where the function begins, sees the kernel's own count just before the kernel looks at it, and
+ * counts those in the place of the events.
+ */
+static int watch_entry(struct attaching *attaching, struct place_state *places, struct error *error)
+{
+	bool all[FILE_SITES_MAX];
+	struct source_bpf_as as = attached_as(places);
+	struct tracepoint_plan plan = {0};
+	int err, program;
+
+	as.counts_nested = true;
+	program = source_bpf_template_load(places->kit->refused, attaching->name, attaching->index, &plan, &as, error);
+	if (program < 0)
+		return program == -ENOENT ? leave_unwatched(places, attaching->name) : program;
+	add_program(attaching->to, program);
+	memset(all, true, sizeof(all));
+	err = link_sites(attaching, all, false, program);
+	return err ? fail(-err, attaching->name, error) : 0;
+}
+
 /* Adds what attaches one more file of the probe. */
-static int attach_file(const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
-		       const struct place_own *own, const struct place_file *file, struct made_program *to,
-		       struct error *error)
+static int attach_file(struct place_state *places, const Ringtail__V1__Probe *message, const struct place_own *own,
+		       const struct place_file *file, struct made_program *to, struct error *error)
 {
 	char name[2 * (NAME_BYTES_MAX + 1)];
 	struct attaching attaching = {
-		.kit = kit, .own = own, .file = file, .index = message->id - RT_PROBE_MADE, .name = name,
+		.places = places, .own = own, .file = file, .index = message->id - RT_PROBE_MADE, .name = name, .to = to,
 	};
-	struct made_more *more = reallocarray(to->more, to->more_count + file->sites, sizeof(*more));
+	/* Of each site a program and a link, which share an entry; and of the watch. */
+	struct made_more *more = reallocarray(to->more, to->more_count + 2 * file->sites, sizeof(*more));
 	int err = 0;
 
 	snprintf(name, sizeof(name), "%s:%s:%s", message->provider, message->function, message->name);
+	snprintf(attaching.path, sizeof(attaching.path), "/proc/self/fd/%d", file->fd);
 	if (!more)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for %s", name);
 	to->more = more;
 	for (unsigned i = 0; i < file->sites && !err; i++)
 		if (!attaching.done[i])
-			err = attach_group(&attaching, i, &to->more[to->more_count++], error);
+			err = attach_group(&attaching, i, error);
+	if (!err && own->kind == PLACE_RETURN)
+		err = watch_entry(&attaching, places, error);
 	return err;
 }
 
@@ -383,10 +428,10 @@ static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail_
 	const struct place_own *own = from;
 	int err = 0;
 
-	(void)state;
+	(void)kit;
 	*to = MADE_NO_PROGRAM;
 	for (unsigned i = 0; i < own->files && !err; i++)
-		err = attach_file(kit, message, own, own->file[i], to, error);
+		err = attach_file(state, message, own, own->file[i], to, error);
 	if (err)
 		source_bpf_made_close(to);
 	else
@@ -417,7 +462,7 @@ static bool has_file(const struct place_own *own, const struct place_file *file)
 }
 
 /* The path was made a probe of before: if it leads to another file now, that is one more place. Takes `file`. */
-static int add_file(const struct place_state *places, const Ringtail__V1__Probe *message,
+static int add_file(struct place_state *places, const Ringtail__V1__Probe *message,
 		    struct place_own *own, struct place_file *file, struct made_program *attached,
 		    struct error *error)
 {
@@ -435,7 +480,7 @@ static int add_file(const struct place_state *places, const Ringtail__V1__Probe 
 		return -EMFILE;
 	}
 	if (attached->link >= 0)
-		err = attach_file(places->kit, message, own, file, attached, error);
+		err = attach_file(places, message, own, file, attached, error);
 	if (err)
 		free_file(file);
 	else
@@ -459,7 +504,7 @@ static int add_probe(enum place_kind kind, const char *path, const char *name, s
 			 name);
 }
 
-static int make_one(const struct place_state *places, enum place_kind kind, const char *path, const char *name,
+static int make_one(struct place_state *places, enum place_kind kind, const char *path, const char *name,
 		    struct made_sink *sink, struct error *error)
 {
 	static struct finder_answer answer;	/* the loader has one thread */
@@ -496,7 +541,7 @@ static int refuse_pattern(const struct made_spec *spec, const struct finder_answ
 }
 
 /* The names lie one after the other, each with its end. */
-static int make_all(const struct place_state *places, enum place_kind kind, const char *path, const char *name,
+static int make_all(struct place_state *places, enum place_kind kind, const char *path, const char *name,
 		    const char *end, struct made_sink *sink, struct error *error)
 {
 	int err = 0;
@@ -506,7 +551,7 @@ static int make_all(const struct place_state *places, enum place_kind kind, cons
 	return err;
 }
 
-static int make_pattern(const struct place_state *places, enum place_kind kind, const struct made_spec *spec,
+static int make_pattern(struct place_state *places, enum place_kind kind, const struct made_spec *spec,
 			struct made_sink *sink, struct error *error)
 {
 	static struct finder_answer answer;
@@ -524,7 +569,7 @@ static int make_pattern(const struct place_state *places, enum place_kind kind, 
 	return make_all(places, kind, spec->function, names, names + got, sink, error);
 }
 
-static int make(const struct place_state *places, enum place_kind kind, const struct made_spec *spec,
+static int make(struct place_state *places, enum place_kind kind, const struct made_spec *spec,
 		struct made_sink *sink, struct error *error)
 {
 	int err = check(places, kind, spec, error);

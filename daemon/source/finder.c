@@ -196,6 +196,19 @@ static int list_names(const struct finder_question *question, int file, struct f
 	return count < 0 ? count : -EIO;
 }
 
+/* The kernel takes the file by a path: that of the descriptor which came with the question. */
+static int open_event(const struct finder_question *question, int file)
+{
+	char path[64];
+	struct probe_place place = {
+		.of = path, .offset = question->offset, .semaphore = question->semaphore,
+		.is_return = question->is_return,
+	};
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	return probe_unit_open(&question->unit, &place);
+}
+
 /* The descriptor that goes with the answer; or -errno with answer->error. */
 static int look(const struct finder_question *question, struct finder_answer *answer)
 {
@@ -222,10 +235,10 @@ static int look(const struct finder_question *question, struct finder_answer *an
 	return err ? err : file;
 }
 
-static void read_and_answer(int socket, const struct finder_question *question)
+static void read_and_answer(int socket, const struct finder_question *question, int file)
 {
 	static struct finder_answer answer;
-	int fd = look(question, &answer);
+	int fd = question->attaches ? open_event(question, file) : look(question, &answer);
 
 	answer.number = question->number;
 	answer.err = fd < 0 ? fd : 0;
@@ -265,14 +278,14 @@ static void await_reader(int socket, pid_t reader, int alive, const struct finde
 			       late ? "that took too long" : "the process that read it ended");
 }
 
-static void answer_question(int socket, const struct finder_question *question)
+static void answer_question(int socket, const struct finder_question *question, int file)
 {
 	int alive[2] = {-1, -1};
 	pid_t reader = pipe2(alive, O_CLOEXEC) == 0 ? fork() : -1;
 
 	if (reader == 0) {
 		close(alive[0]);
-		read_and_answer(socket, question);
+		read_and_answer(socket, question, file);
 		_exit(EXIT_SUCCESS);
 	}
 	if (alive[1] >= 0)
@@ -285,9 +298,9 @@ static void answer_question(int socket, const struct finder_question *question)
 		close(alive[0]);
 }
 
-static bool question_fits(const struct finder_question *question)
+static bool question_fits(const struct finder_question *question, int file)
 {
-	return question->kind < FILE_PROBE_KINDS &&
+	return (file >= 0) == (question->attaches != 0) && question->kind < FILE_PROBE_KINDS &&
 	       memchr(question->path, '\0', sizeof(question->path)) &&
 	       memchr(question->name, '\0', sizeof(question->name));
 }
@@ -298,31 +311,32 @@ static void serve(int socket)
 	int fd;
 
 	while (receive_message(socket, &question, sizeof(question), &fd) == 1) {
-		if (fd >= 0)
-			close(fd);
 		/* Readers that were killed and could not end at once. */
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
-		if (question_fits(&question))
-			answer_question(socket, &question);
+		if (question_fits(&question, fd))
+			answer_question(socket, &question, fd);
+		if (fd >= 0)
+			close(fd);
 	}
 }
 
-/* Opening files is all that is left to do. */
-static int confine(const struct account *account, struct error *error)
+/* Opening files is all that is left to do; and events of places in them. */
+static int confine(const struct account *account, bool attaches, struct error *error)
 {
-	static const cap_value_t keep[] = {CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE};
+	static const cap_value_t keep[] = {CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_SYS_ADMIN};
+	const size_t count = sizeof(keep) / sizeof(keep[0]);
 	const struct account same = {.uid = geteuid(), .gid = getegid()};
 	int err;
 
 	if (unshare(CLONE_NEWNET) != 0 && errno != EPERM)
 		fprintf(stderr, "ringtaild: finder: unshare: %s\n", strerror(errno));
-	err = privileges_keep(account ? account : &same, keep, sizeof(keep) / sizeof(keep[0]), error);
-	return err ? err : sandbox_finder(error);
+	err = privileges_keep(account ? account : &same, keep, attaches ? count : count - 1, error);
+	return err ? err : sandbox_finder(attaches, error);
 }
 
 /* In the child: nothing of the loader's stays open. */
-static void run(int socket, const struct account *account)
+static void run(int socket, const struct account *account, bool attaches)
 {
 	struct error error = {0};
 
@@ -331,13 +345,13 @@ static void run(int socket, const struct account *account)
 	close_range((unsigned)socket + 1, UINT_MAX, 0);
 	prctl(PR_SET_NAME, "ringtail-finder");
 	signal(SIGPIPE, SIG_IGN);
-	if (chdir("/") == 0 && confine(account, &error) == 0)
+	if (chdir("/") == 0 && confine(account, attaches, &error) == 0)
 		serve(socket);
 	else
 		fprintf(stderr, "ringtaild: finder: %s\n", error.what);
 }
 
-int finder_start(struct finder *finder, const struct account *account, struct error *error)
+int finder_start(struct finder *finder, const struct account *account, bool attaches, struct error *error)
 {
 	int sockets[2];
 
@@ -346,7 +360,7 @@ int finder_start(struct finder *finder, const struct account *account, struct er
 		return error_set(error, errno, "finder-socket", "socketpair: %s", strerror(errno));
 	finder->pid = fork();
 	if (finder->pid == 0) {
-		run(sockets[1], account);
+		run(sockets[1], account, attaches);
 		_exit(EXIT_SUCCESS);
 	}
 	close(sockets[1]);
@@ -380,6 +394,8 @@ bool finder_answer_fits(const struct finder_answer *answer, const struct finder_
 		return false;
 	if (answer->err)
 		return answer->err < 0 && !has_fd;
+	if (question->attaches)
+		return has_fd;
 	if (question->lists)
 		return has_fd && answer->names <= FIND_NAMES_MAX &&
 		       answer->names_bytes <= (uint64_t)FIND_NAMES_MAX * (NAME_BYTES_MAX + 1);
@@ -427,7 +443,8 @@ static int await_answer(struct finder *finder, const struct finder_question *que
 	return fail(finder, EPROTO, "sends what is no answer", error);
 }
 
-int finder_ask(struct finder *finder, struct finder_question *question, struct finder_answer *answer,
+/* `file` goes with the question; -1: none. */
+static int ask(struct finder *finder, struct finder_question *question, int file, struct finder_answer *answer,
 	       int *fd, struct error *error)
 {
 	int err;
@@ -435,7 +452,7 @@ int finder_ask(struct finder *finder, struct finder_question *question, struct f
 	if (finder->socket < 0)
 		return fail(finder, EPIPE, "is not there", error);
 	question->number = ++finder->questions;
-	err = send_message(finder->socket, question, sizeof(*question), -1);
+	err = send_message(finder->socket, question, sizeof(*question), file);
 	if (err)
 		return fail(finder, -err, "has ended", error);
 	err = await_answer(finder, question, answer, fd, error);
@@ -444,4 +461,23 @@ int finder_ask(struct finder *finder, struct finder_question *question, struct f
 		return answer->err;
 	}
 	return err;
+}
+
+int finder_ask(struct finder *finder, struct finder_question *question, struct finder_answer *answer,
+	       int *fd, struct error *error)
+{
+	return ask(finder, question, -1, answer, fd, error);
+}
+
+int finder_attach(struct finder *finder, const struct probe_unit *unit, const struct probe_place *place, int file)
+{
+	static struct finder_answer answer;
+	struct finder_question question = {
+		.attaches = true, .is_return = place->is_return, .semaphore = place->semaphore, .unit = *unit,
+		.offset = place->offset,
+	};
+	struct error error = {0};
+	int fd = -1, err = ask(finder, &question, file, &answer, &fd, &error);
+
+	return err ? err : fd;
 }

@@ -9,6 +9,9 @@
  * forks a reader for each question and ends one that takes too long (a file may lie on a file system whose owner
  * does not answer). A reader opens the file, then gives up every capability and every system call that opens
  * something, and only then reads it. The finder can load no program and has no network.
+ *
+ * Before Linux 6.6 a uprobe is a perf event, for which newer kernels demand CAP_SYS_ADMIN: there, and only there, the
+ * finder keeps that right, and opens such events for the loader, which has not.
  */
 #ifndef RINGTAIL_DAEMON_SOURCE_FINDER_H
 #define RINGTAIL_DAEMON_SOURCE_FINDER_H
@@ -16,6 +19,7 @@
 #include <sys/types.h>
 
 #include "daemon/source/file_probe.h"
+#include "daemon/source/bpf_probe_unit.h"
 #include "proto/limits.h"
 #include "query/error.h"
 
@@ -32,11 +36,15 @@ struct finder_question {
 	uint64_t number;
 	uint32_t kind;			/* enum file_probe_kind */
 	uint32_t lists;			/* names that match, rather than the places of one */
+	uint32_t attaches;		/* an event of a place in the file whose descriptor goes with the question: */
+	uint32_t is_return, semaphore;
+	struct probe_unit unit;
+	uint64_t offset;
 	char path[NAME_BYTES_MAX + 1];
 	char name[NAME_BYTES_MAX + 1];	/* of what lists: a glob */
 };
 
-/* With a descriptor: the file; of what lists: a memory file of the names, "name\0" each. */
+/* With a descriptor: the file; of what lists: a memory file of the names, "name\0" each; of what attaches: the event. */
 struct finder_answer {
 	uint64_t number;		/* the question's */
 	int32_t err;			/* 0, or -errno with `error` */
@@ -49,9 +57,10 @@ struct finder_answer {
 
 /*
  * Forks it, before anything is given up. It becomes `account` (NULL: stays who it is) and keeps the rights to
- * read any file and to look into any process's file tree, where it has them. -errno with *error.
+ * read any file and to look into any process's file tree, where it has them; and, if it `attaches`, the one that
+ * perf events of places in files take. -errno with *error.
  */
-int finder_start(struct finder *finder, const struct account *account, struct error *error);
+int finder_start(struct finder *finder, const struct account *account, bool attaches, struct error *error);
 
 /* Closes our end: it ends. */
 void finder_stop(struct finder *finder);
@@ -62,6 +71,9 @@ void finder_stop(struct finder *finder);
  */
 int finder_ask(struct finder *finder, struct finder_question *question, struct finder_answer *answer,
 	       int *fd, struct error *error);
+
+/* An event of a place in an open file: its descriptor, or -errno. */
+int finder_attach(struct finder *finder, const struct probe_unit *unit, const struct probe_place *place, int file);
 
 /* Whether an answer is one to that question: its bounds, and the ends of its texts. */
 bool finder_answer_fits(const struct finder_answer *answer, const struct finder_question *question, bool has_fd);

@@ -22,6 +22,7 @@
 #include "daemon/host/privileges.h"
 #include "daemon/host/sandbox.h"
 #include "daemon/source/finder.h"
+#include "daemon/source/bpf_uprobe_multi.h"
 
 #define FINISH_POLL_MS 20
 #define IDLE_MS 100	/* without a message, before what can wait is done, part by part */
@@ -425,7 +426,7 @@ static void start_finder(struct finder *finder, const char *name, struct source_
 
 	if (strcmp(name, "bpf") != 0 && strcmp(name, "auto") != 0)
 		return;
-	if (finder_start(finder, config->account, &error) != 0) {
+	if (finder_start(finder, config->account, !uprobe_multi_is_here(), &error) != 0) {
 		fprintf(stderr, "ringtaild: loader: %s\n", error.what);
 		return;
 	}

@@ -57,6 +57,9 @@ enum tracepoint_word_of {
 	WORD_OF_RECORD,			/* at `offset` of the kernel's record, or of the registers */
 	WORD_NUMBER,			/* `number` itself */
 	WORD_OF_MEMORY,			/* a program's: at `number` + register (+ register << shift) */
+	WORD_OF_CALL,			/* of a kernel's function: the argument, or what it returns, at `offset` */
+	WORD_OF_CALL_RAW,		/* the same, of a type that the verifier lets nobody load: argument `number`, */
+	WORD_OF_RESULT_RAW,		/* what it returns */
 };
 
 #define WORD_NO_INDEX	UINT16_MAX
@@ -79,7 +82,8 @@ struct tracepoint_plan {
 	unsigned words;
 	struct tracepoint_word word[PROBE_FIELDS_MAX];
 	unsigned texts;
-	uint32_t text[MADE_TEXTS_MAX];	/* made_text_make() */
+	uint32_t text[MADE_TEXTS_MAX];	/* made_text_make(); of a kernel's function, of words that are addresses */
+	bool of_kernel;			/* the program is one for a function of the kernel */
 };
 
 /*

@@ -17,6 +17,7 @@
 #define ATTACH_STRING_BYTES	(sizeof(struct rt_attachment) + RT_STRING_BYTES_MAX)
 #define ATTACH_STACK_BYTES	(sizeof(struct rt_attachment) + RT_STACK_FRAMES_MAX * 8)
 #define ATTACH_PLACE_MASK	0x7f8	/* masks say to the verifier what our bounds say to us */
+#define ATTACH_WORDS		32	/* a power of two: of a payload, before its attachments */
 #define ATTACH_STRINGS_MASK	0xff	/* one string's attachment */
 
 /* Goes up when all maps must be told again: nobody had asked for stacks, or another reader reads. */
@@ -50,6 +51,7 @@ enum attach_program {
 struct attach {
 	__u32 bytes;
 	__u32 taken;		/* of ATTACH_UPROBE */
+	__u64 words[ATTACH_WORDS];	/* of a function whose strings are wanted: where they are */
 	__u8 data[ATTACH_PLACE_MASK + 8 + ATTACH_STACK_BYTES];	/* the verifier wants the slack */
 };
 
@@ -127,6 +129,13 @@ inlined bool attach_string(struct attach *attach, __u16 arg, const void *string,
 verified_once bool attach_user_string(struct attach *attach, __u16 arg, __u64 string)
 {
 	return attach && attach_string(attach, arg, (const void *)string, ATTACH_USER);
+}
+
+/* A program's or the kernel's own: where it lies says whose it is. */
+inlined bool attach_any_string(struct attach *attach, __u16 arg, __u64 string)
+{
+	return attach_string(attach, arg, (const void *)string,
+				       place_is_kernel(string) ? ATTACH_KERNEL : ATTACH_USER);
 }
 
 struct attach_args {

@@ -14,7 +14,7 @@
  *	attach   strings and stacks
  *	syscall, sched, move, timer, maps, stuck   the programs
  *	tracepoint   of which each other tracepoint gets a copy
- *	uprobe   of which each place in a program's code gets a copy
+ *	uprobe   of which each place in a program's code, and each function of the kernel, gets a copy
  */
 #include "syscall.bpf.h"
 #include "sched.bpf.h"

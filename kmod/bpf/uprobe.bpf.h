@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * uprobe: a place in a program's code, its return, or a USDT probe. This program is never attached:
- * daemon/source/bpf_uprobe.c makes a copy of it for each, as tracepoint.bpf.h has it for tracepoints.
+ * uprobe: a place in a program's code, its return, or a USDT probe; or a function of the kernel, or its return. This
+ * program is never attached: daemon/source/bpf_uprobe.c and bpf_function.c make a copy of it for each, as
+ * tracepoint.bpf.h has it for tracepoints.
  *
- * It runs in the thread that came to that place, never in an interrupt. Since 6.0 the kernel keeps it on its CPU,
- * but lets another thread have the CPU in the middle of it, which may come to such a place, too. A ring bears
- * that; where attachments are gathered, whoever finds a place free takes it.
+ * Of a program's code, it runs in the thread that came to that place, never in an interrupt. Since 6.0 the kernel
+ * keeps it on its CPU, but lets another thread have the CPU in the middle of it, which may come to such a place,
+ * too. A function of the kernel may be called anywhere, and may be one that another copy's helper calls. A ring
+ * bears that; where attachments are gathered, whoever finds a place free takes it.
  */
 #ifndef RINGTAIL_BPF_UPROBE_H
 #define RINGTAIL_BPF_UPROBE_H
@@ -30,6 +32,38 @@ inlined struct attach *uprobe_take_attach(void)
 	return NULL;
 }
 
+/* The strings among a function's arguments, of this program or of the kernel; those that cannot be had are counted. */
+inlined void function_attach(struct event *event, struct attach *attach, __u32 text)
+{
+	__u16 arg = made_text_arg(text);
+	__u64 string = attach->words[arg & (ATTACH_WORDS - 1)];
+
+	if (string && !attach_any_string(attach, arg, string))
+		event_count(&event->ring.producer->faults);
+}
+
+outlined void function_attach_all(void *ctx, struct event *event, struct attach *attach)
+{
+	__u64 texts[MADE_TEXTS_MAX / 2] = {
+		made_number(MADE_TEXTS_0), made_number(MADE_TEXTS_1),
+		made_number(MADE_TEXTS_2), made_number(MADE_TEXTS_3),
+	};
+	__u64 none;
+
+	if (!event || !attach)
+		return;
+	none = tracepoint_store(ctx, attach->words);
+	barrier_var(none);
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MADE_TEXTS_MAX; i++) {
+		__u32 text = texts[i / 2] >> (i & 1 ? 32 : 0);
+
+		if (!(text & MADE_TEXT_USED))
+			return;
+		function_attach(event, attach, text);
+	}
+}
+
 outlined void uprobe_write(void *ctx, struct event *event, struct attach *attach)
 {
 	__u32 words = made_number(MADE_WORDS);
@@ -50,27 +84,37 @@ SEC("uprobe")
 int any_uprobe(void *ctx)
 {
 	__u32 now = read_once(generation), wishes = made_wishes_for(now, made_number(MADE_INDEX));
+	const bool is_function = made_number(MADE_OF_KERNEL);
 	struct event event = { .request = request_of(now) };
 	struct attach *attach = NULL;
+	__u32 flags;
+	bool is_past;
 
 	if (!(wishes & MADE_WANTED))
 		return 0;
 	event.task = bpf_get_current_task_btf();
-	event.thread = thread_of(event.task, THREAD_CONTEXT_TASK);
+	event.thread = thread_of(event.task, is_function ? THREAD_CONTEXT_LOCKED : THREAD_CONTEXT_TASK);
+	is_past = thread_is_past(event.task, event.thread);
 	if (!event_begin(&event, wishes & MADE_UNFILTERED) ||
 	    !event_names(&event, event.task, event.thread))
 		return 0;
-	if (unlikely(event.request->flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK))) {
+	flags = event.request->flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK);
+	if (is_function && made_number(MADE_TEXTS_0))
+		flags |= event.request->flags & RT_FLAG_STRINGS;
+	if (unlikely(flags)) {
 		attach = uprobe_take_attach();
 		if (!attach) {
 			ring_lose(RT_LOST_NEST);
 			return 0;
 		}
-		attach_stacks(ctx, attach, event.request->flags);
+		if (is_function && flags & RT_FLAG_STRINGS)
+			function_attach_all(ctx, &event, attach);
+		attach_stacks(ctx, attach, flags);
 	}
 	uprobe_write(ctx, &event, attach);
 	if (attach)
 		__sync_lock_test_and_set(&attach->taken, 0);
+	thread_after_exit(event.task, is_past);
 	return 0;
 }
 

@@ -18,7 +18,7 @@ timeout_s=1200
 fewer=1
 scenarios='exact_one_process exact_four_processes entry_and_return sched_events filters_in_kernel
 	strings_and_stacks stuck software_events no_self_trace overload shutdown_delivers_all reload
-	tracepoints_inside_programs'
+	tracepoints_inside_programs uprobes_beside_ftrace usdt_marks library_replaced functions_beside_ftrace'
 
 # Of a processor that is emulated on another, what is not the same as on this one: programs that are translated, loaded
 # and attached; calls, threads, stacks and losses, counted. A tenth as often: it is as exact.
@@ -58,12 +58,26 @@ for test in "$build"/bpf/test_* ${tree:+"$build"/stress/ring_stress}; do
 		cp -L "$library" "$root$library"
 	done
 done
+# The program that uprobes are tried on, and as it is when it is replaced: there is no compiler in there.
+if [ ! "$tree" ]; then
+	mkdir -p "$root/probed"
+	python3 -B - "$root/probed" <<'BUILD' || { echo "not ok build the probed program"; exit 1; }
+import sys
+sys.path[:0] = ["tests/scenario"]
+from lib import probed
+for flags in ((), ("-O1",)):
+    done = probed.compile_program(f"{sys.argv[1]}/probed" + "".join(flags), *flags)
+    sys.stderr.write(done.stderr)
+    done.check_returncode()
+BUILD
+fi
 # shellcheck disable=SC2086,SC2116 # the scenarios, on one line
 cat >"$root/init" <<INIT
 #!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run /sbin /usr/bin
 /bin/busybox --install -s /bin
 export PATH=/bin:/sbin:/usr/bin RINGTAIL_SLOW=8 RINGTAIL_FEWER=$fewer PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8
+export RINGTAIL_PROBED=/probed
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev

@@ -57,3 +57,23 @@ class Ftrace:
     def close_mount(self):
         subprocess.run(["umount", str(self.mount)], check=True)
         self.mount.rmdir()
+
+
+class Event:
+    """An event of ftrace's own making, gone at the end: `file` is uprobe_events or kprobe_events."""
+
+    def __init__(self, ftrace, file, kind, text):
+        self.file, self.group = ftrace.mount / file, f"ringtail{os.getpid()}"
+        self.name = f"{self.group}:{text.split()[0]}"
+        self.append(f"{kind}:{self.group}/{text}\n")
+
+    def append(self, line):
+        """In one write, behind what others have there."""
+        fd = os.open(self.file, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(fd, line.encode())
+        finally:
+            os.close(fd)
+
+    def close(self):
+        self.append(f"-:{self.name.replace(':', '/')}\n")

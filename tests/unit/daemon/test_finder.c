@@ -58,7 +58,7 @@ static void finds_a_function_where_the_file_has_it(void **state)
 	int fd = open(self, O_RDONLY | O_CLOEXEC);
 
 	(void)state;
-	assert_int_equal(finder_start(&finder, NULL, &error), 0);
+	assert_int_equal(finder_start(&finder, NULL, false, &error), 0);
 	assert_int_equal(ask(&finder, self, "a_function_to_be_probed", FILE_FUNCTION, &answer, &error), 0);
 	assert_int_equal(answer.sites.count, 1);
 	assert_int_equal(pread(fd, code, sizeof(code), (off_t)answer.sites.site[0].offset), sizeof(code));
@@ -88,7 +88,7 @@ static void says_why_it_finds_nothing(void **state)
 	struct error error;
 
 	(void)state;
-	assert_int_equal(finder_start(&finder, NULL, &error), 0);
+	assert_int_equal(finder_start(&finder, NULL, false, &error), 0);
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		assert_true(ask(&finder, row[i].path, row[i].name, FILE_FUNCTION, &answer, &error) < 0);
 		assert_string_equal(error.code, row[i].code);
@@ -108,7 +108,7 @@ static void its_end_is_an_error_and_nothing_worse(void **state)
 	struct error error;
 
 	(void)state;
-	assert_int_equal(finder_start(&finder, NULL, &error), 0);
+	assert_int_equal(finder_start(&finder, NULL, false, &error), 0);
 	assert_int_equal(kill(finder.pid, SIGKILL), 0);
 	assert_int_equal(waitpid(finder.pid, NULL, 0), finder.pid);
 	for (int i = 0; i < 2; i++) {
