@@ -600,6 +600,17 @@ void session_go_on(struct session *session)
 	event_add(session->writable, NULL);
 }
 
+/* Probes of files and functions of the kernel are too many to be offered: a list that names some has them made. */
+static bool is_made_for_list(const char *glob)
+{
+	static const char *const provider[] = {"fentry:", "fexit:", "kprobe:", "kretprobe:"};
+
+	for (size_t i = 0; i < sizeof(provider) / sizeof(provider[0]); i++)
+		if (strncmp(glob, provider[i], strlen(provider[i])) == 0)
+			return true;
+	return strchr(glob, '/') != NULL;
+}
+
 /* Whether the probes of a request are there. 0: not yet, and it waits; -1: it was refused. */
 static int prepare(struct session *session, enum frame_type type, const ProtobufCMessage *message)
 {
@@ -617,7 +628,7 @@ static int prepare(struct session *session, enum frame_type type, const Protobuf
 		err = session->config.host->prepare(session->config.host->context, session,
 						    change->enable, change->n_enable,
 						    session->prepared, &error);
-	else if (type == FRAME_LIST && session->identity.role >= ROLE_OPERATOR && strchr(list->glob, '/'))
+	else if (type == FRAME_LIST && session->identity.role >= ROLE_OPERATOR && is_made_for_list(list->glob))
 		err = session->config.host->prepare(session->config.host->context, session, &list->glob, 1,
 						    session->prepared, &error);
 	if (err < 0)

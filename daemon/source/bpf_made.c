@@ -17,9 +17,11 @@ _Static_assert(PROBES_MADE_MAX == RT_PROBES_MADE_MAX, "the limit says what the n
 /* A kind of probe is a row here. The providers' names go to the engine: see loader_message.h. */
 static const struct made_kind *const kinds[] = {
 	&made_tracepoint, &made_uprobe, &made_uretprobe, &made_usdt,
+	&made_fentry, &made_fexit, &made_kprobe, &made_kretprobe,
 	&made_profile, &made_interval, &made_software, &made_hardware,
 };
-static const char providers[] = "tracepoint uprobe uretprobe usdt profile interval software hardware";
+static const char providers[] = "tracepoint uprobe uretprobe usdt fentry fexit kprobe kretprobe profile"
+				" interval software hardware";
 
 #define KINDS	(sizeof(kinds) / sizeof(kinds[0]))
 
@@ -287,6 +289,30 @@ static int add_counts(int fd, struct source_stats *stats)
 	return 0;
 }
 
+/* As struct bpf_link_info, from 6.7 on; the headers may be older. */
+struct kprobe_link_info {
+	uint32_t of_all[4];
+	uint32_t kind, zero0;		/* KPROBE_LINK, KRETPROBE_LINK */
+	uint64_t name;
+	uint32_t name_bytes, offset;
+	uint64_t address, missed;
+};
+
+#define KPROBE_LINK	3
+#define KRETPROBE_LINK	4
+
+/* What the kernel missed of a kprobe, before any program was asked: within another, or with all its places taken. */
+static void add_missed(int link, struct source_stats *stats)
+{
+	struct kprobe_link_info info = {};
+	uint32_t bytes = sizeof(info);
+
+	if (link < 0 || bpf_obj_get_info_by_fd(link, &info, &bytes) || info.of_all[0] != BPF_LINK_TYPE_PERF_EVENT)
+		return;
+	if (info.kind == KPROBE_LINK || info.kind == KRETPROBE_LINK)
+		stats->recursion_lost += info.missed;
+}
+
 /*
  * The kernel forgets with a program what it counted of it. Where there is a watch, what that sees is in the
  * rings' ledgers; it may itself have been refused.
@@ -295,6 +321,7 @@ static int add_program(const struct made_program *program, struct source_stats *
 {
 	int err = add_counts(program->watch_link >= 0 ? program->watch : program->program, stats);
 
+	add_missed(program->link, stats);
 	for (unsigned i = 0; i < program->more_count && !err; i++)
 		err = add_counts(program->more[i].program, stats);
 	return err;

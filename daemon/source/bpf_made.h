@@ -91,6 +91,7 @@ struct made_kind {
 };
 
 extern const struct made_kind made_tracepoint, made_uprobe, made_uretprobe, made_usdt;
+extern const struct made_kind made_fentry, made_fexit, made_kprobe, made_kretprobe;
 extern const struct made_kind made_profile, made_interval, made_software, made_hardware;
 
 /* ---- All of them ------------------------------------------------------------------------------ */
