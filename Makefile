@@ -240,6 +240,9 @@ $(BUILD)/tools/swarm: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/tools/swarm*.
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lssl -lcrypto $(PROTO_LIBS)
 
+# The first instruction of the function that is probed is a nop.
+$(BUILD)/tests/bench/marked.o: ALL_CFLAGS += $(if $(filter x86_64,$(shell uname -m)),-fcf-protection=none)
+
 # Whose stacks are looked at: each of its functions has a frame.
 $(BUILD)/tests/tools/busy.o $(BUILD)/tests/bench/profile.o: ALL_CFLAGS += \
 	-fno-omit-frame-pointer -fno-optimize-sibling-calls $(if $(findstring clang,$(CC)),,-fno-ipa-icf)

@@ -215,6 +215,57 @@ static void check_pid_namespace(const struct host *host, struct host_check *chec
 	hint(check, "start the container with --pid=host (Kubernetes: hostPID: true)");
 }
 
+static bool is_older(const struct host *host, int major, int minor)
+{
+	int of_host = 0, minor_of_host = 0;
+
+	return sscanf(host->release, "%d.%d", &of_host, &minor_of_host) == 2 &&
+	       (of_host < major || (of_host == major && minor_of_host < minor));
+}
+
+static void check_uprobes(const struct host *host, struct host_check *check)
+{
+	if (!exists(host, "/sys/bus/event_source/devices/uprobe")) {
+		found(check, CHECK_WARN, "this kernel has none: it was built without CONFIG_UPROBE_EVENTS");
+		hint(check, "uprobe, uretprobe and usdt probes need a kernel that has them");
+	} else if (is_older(host, 6, 6)) {
+		found(check, CHECK_OK, "by perf events, as before Linux 6.6: the finder process needs CAP_SYS_ADMIN,"
+		      " as it has in a daemon that was started as root");
+	} else {
+		found(check, CHECK_OK, "uprobe, uretprobe and usdt probes can be had");
+	}
+}
+
+static void check_kprobes(const struct host *host, struct host_check *check)
+{
+	if (exists(host, "/sys/bus/event_source/devices/kprobe")) {
+		found(check, CHECK_OK, "kprobe and kretprobe probes can be had");
+		return;
+	}
+	found(check, CHECK_WARN, "this kernel has none: it was built without CONFIG_KPROBE_EVENTS");
+	hint(check, "kprobe and kretprobe probes need a kernel that has them; ask for tracepoints, or for fentry probes");
+}
+
+static void check_fentry(const struct host *host, struct host_check *check)
+{
+	bool has_tracefs = exists(host, "/sys/kernel/tracing/events");
+
+	hint(check, "fentry and fexit probes need it; ask for tracepoints, or for kprobes");
+	if (!exists(host, "/sys/kernel/btf/vmlinux")) {
+		found(check, CHECK_WARN, "the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF)");
+	} else if (has_tracefs && !exists(host, "/sys/kernel/tracing/available_filter_functions")) {
+		found(check, CHECK_WARN, "this kernel was built without CONFIG_FUNCTION_TRACER%s",
+		      host->try_tracing() == -EPERM ? ", and forbids programs of the type TRACING" : "");
+	} else if (host->try_bpf() == 0 && host->try_tracing() == -EPERM) {
+		found(check, CHECK_WARN, "you may not load a program of the type TRACING, or nobody may");
+		hint(check, "as root: a policy of this machine forbids them, and fentry and fexit with them; ask for"
+		     " tracepoints, or for kprobes");
+	} else {
+		found(check, CHECK_OK, "fentry and fexit probes can be had");
+		check->hint[0] = '\0';
+	}
+}
+
 static void check_clock(const struct host *host, struct host_check *check)
 {
 	char text[64];
@@ -284,6 +335,9 @@ static const struct {
 	{ "lockdown", check_lockdown },
 	{ "perf events", check_paranoid },
 	{ "PID namespace", check_pid_namespace },
+	{ "uprobes", check_uprobes },
+	{ "kprobes", check_kprobes },
+	{ "fentry", check_fentry },
 	{ "clock", check_clock },
 	{ "memlock", check_memlock },
 	{ "systemd unit", check_unit },
@@ -319,11 +373,35 @@ static int try_bpf(void)
 	return 0;
 }
 
+/* Of a type that cannot be traced: whoever may load such a program is told so, and not that it is forbidden. */
+static int try_tracing(void)
+{
+	const struct bpf_insn nothing[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	union bpf_attr attr = { 0 };
+	long fd;
+
+	attr.prog_type = BPF_PROG_TYPE_TRACING;
+	attr.expected_attach_type = BPF_TRACE_FENTRY;
+	attr.attach_btf_id = 1;
+	attr.insns = (uintptr_t)nothing;
+	attr.insn_cnt = 2;
+	attr.license = (uintptr_t)"GPL";
+	fd = syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
+	if (fd < 0)
+		return -errno;
+	close((int)fd);
+	return 0;
+}
+
 void host_here(struct host *host)
 {
 	static struct utsname names;
 
-	*host = (struct host){ .root = "", .release = "unknown", .try_bpf = try_bpf };
+	*host = (struct host){ .root = "", .release = "unknown", .try_bpf = try_bpf,
+			       .try_tracing = try_tracing };
 	if (uname(&names) == 0)
 		host->release = names.release;
 }

@@ -27,6 +27,7 @@ struct host {
 	const char *root;	/* "" for the real one */
 	const char *release;	/* uname -r */
 	int (*try_bpf)(void);	/* makes and drops a BPF map: 0 or -errno */
+	int (*try_tracing)(void);	/* the same, a program of the type that fentry takes; -EPERM: forbidden */
 };
 
 /* uname, and bpf(2). */

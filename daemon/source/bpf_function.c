@@ -179,21 +179,24 @@ static void offer_line(struct names *names, char *line, enum function_how how)
 		offer_name(names, line);
 }
 
-/* Ftrace's list, of what can be attached to; where there is none, all that have types. */
-static int find_names(const struct function_state *state, const struct btf *btf, enum function_how how,
-		      struct names *names)
+static void offer_typed(const struct btf *btf, struct names *names)
+{
+	for (uint32_t id = 1; btf && id < btf__type_cnt(btf); id++)
+		if (btf_is_func(btf__type_by_id(btf, id)))
+			offer_name(names, btf__name_by_offset(btf, btf__type_by_id(btf, id)->name_off));
+}
+
+/* Ftrace's list: what can be attached to, also what has no types. */
+static int offer_traceable(int traceable, enum function_how how, struct names *names)
 {
 	static char buffer[1 << 16], line[4096];
-	int copy = state->traceable < 0 ? -1 : dup(state->traceable);
+	int copy = dup(traceable);
 	FILE *file = copy < 0 ? NULL : fdopen(copy, "r");
 
 	if (!file) {
 		if (copy >= 0)
 			close(copy);
-		for (uint32_t id = 1; copy < 0 && btf && id < btf__type_cnt(btf); id++)
-			if (btf_is_func(btf__type_by_id(btf, id)))
-				offer_name(names, btf__name_by_offset(btf, btf__type_by_id(btf, id)->name_off));
-		return copy < 0 ? 0 : -ENOMEM;
+		return -ENOMEM;
 	}
 	/* With a buffer of its own, it need not look what file this is. */
 	setvbuf(file, buffer, _IOFBF, sizeof(buffer));
@@ -201,6 +204,20 @@ static int find_names(const struct function_state *state, const struct btf *btf,
 	while (fgets(line, sizeof(line), file))
 		offer_line(names, line, how);
 	fclose(file);
+	return 0;
+}
+
+/* One function is looked up among those that have types first: the kernel takes long to write its list. */
+static int find_names(const struct function_state *state, const struct btf *btf, enum function_how how,
+		      struct names *names)
+{
+	if (btf && !strpbrk(names->glob, "*?[") && btf__find_by_name_kind(btf, names->glob, BTF_KIND_FUNC) > 0) {
+		offer_name(names, names->glob);
+		return 0;
+	}
+	if (state->traceable >= 0)
+		return offer_traceable(state->traceable, how, names);
+	offer_typed(btf, names);
 	return 0;
 }
 

@@ -9,11 +9,16 @@
 #include "client/cli/host_check.h"
 
 static char root[] = "/tmp/ringtail-host-XXXXXX";
-static int bpf_result;
+static int bpf_result, tracing_result;
 
 static int try_bpf(void)
 {
 	return bpf_result;
+}
+
+static int try_tracing(void)
+{
+	return tracing_result;
 }
 
 /* Writes a file below the root, making its directories. */
@@ -48,7 +53,8 @@ static void put_link(const char *path, const char *to)
 
 static struct host_check run(const char *name, const char *release)
 {
-	const struct host host = { .root = root, .release = release, .try_bpf = try_bpf };
+	const struct host host = { .root = root, .release = release, .try_bpf = try_bpf,
+				   .try_tracing = try_tracing };
 	struct host_check check;
 	const char *found;
 
@@ -168,13 +174,38 @@ static void here(void **state)
 		assert_true(check.found[0]);
 		n++;
 	}
-	assert_int_equal(n, 11);
+	assert_int_equal(n, 14);
 	assert_true(host.release[0] >= '0' && host.release[0] <= '9');
+}
+
+static void probes_of_code_say_why_not(void **state)
+{
+	(void)state;
+	expect("uprobes", "6.12.1", CHECK_WARN, "CONFIG_UPROBE_EVENTS");
+	put("/sys/bus/event_source/devices/uprobe/type", "8\n");
+	expect("uprobes", "6.12.1", CHECK_OK, "usdt");
+	expect("uprobes", "6.1.0-56-amd64", CHECK_OK, "CAP_SYS_ADMIN");
+	expect("kprobes", "6.1.0", CHECK_WARN, "CONFIG_KPROBE_EVENTS");
+	bpf_result = 0;
+	put("/sys/bus/event_source/devices/kprobe/type", "7\n");
+	expect("kprobes", "6.1.0", CHECK_OK, "kretprobe");
+	put("/sys/kernel/btf/vmlinux", "");
+	put("/sys/kernel/tracing/events/enable", "0\n");
+	expect("fentry", "6.1.0", CHECK_WARN, "CONFIG_FUNCTION_TRACER");
+	put("/sys/kernel/tracing/available_filter_functions", "vfs_read\n");
+	tracing_result = -EINVAL;
+	expect("fentry", "6.1.0", CHECK_OK, "fexit");
+	tracing_result = -EPERM;
+	expect("fentry", "6.1.0", CHECK_WARN, "a policy of this machine");
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(checks), cmocka_unit_test(here) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(checks),
+		cmocka_unit_test(probes_of_code_say_why_not),
+		cmocka_unit_test(here),
+	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
