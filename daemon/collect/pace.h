@@ -25,7 +25,7 @@ struct pace {
 /* At the longest tick, which is the batch interval. */
 void pace_init(struct pace *pace, uint64_t interval_ns);
 
-/* A bell has woken an idle worker. */
+/* A bell has woken an idle worker, or the few records of a pass want one more. */
 void pace_wake(struct pace *pace, uint64_t now_ns, uint64_t interval_ns);
 
 /* A pass has read so many records. False: the worker may as well wait for a bell. */

@@ -63,6 +63,7 @@ struct worker {
 	struct frame_codec *codec;
 	enum worker_mood mood;
 	struct pace pace;
+	uint64_t watermark_ns;		/* of the last pass */
 
 	struct drain *drain[RINGS_MAX];
 	struct worker_bell bell[RINGS_MAX];
@@ -170,6 +171,7 @@ uint64_t worker_pass(struct worker *worker)
 			watermark = mine;
 	}
 	handoff_watermark(&worker->handoff, watermark);
+	worker->watermark_ns = watermark;
 	if (worker->config.meter)
 		end_meter_pass(worker, watermark);
 	publish_stats(worker);
@@ -218,16 +220,31 @@ static void go_idle(struct worker *worker)
 	set_tick(worker, HEARTBEAT_NS);
 }
 
+/* A client that merges rings holds events that are not, until a later pass. */
+static bool are_behind_watermark(const struct worker *worker)
+{
+	for (uint32_t i = 0; i < worker->rings; i++)
+		if (worker->drain[i]->last_time_ns > worker->watermark_ns)
+			return false;
+	return true;
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *context)
 {
 	struct worker *worker = context;
+	uint64_t records = worker_pass(worker);
+	bool many = pace_pass(&worker->pace, records, batch_interval(worker));
 
 	(void)fd, (void)what;
 	counter_add(COUNTER_ticks, 1);
-	if (pace_pass(&worker->pace, worker_pass(worker), batch_interval(worker)))
+	if (!many && records && !are_behind_watermark(worker)) {
+		pace_wake(&worker->pace, clock_monotonic(), batch_interval(worker));
 		go_active(worker);
-	else
+	} else if (many) {
+		go_active(worker);
+	} else {
 		go_idle(worker);
+	}
 }
 
 static void on_bell(evutil_socket_t fd, short what, void *context)

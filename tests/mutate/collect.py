@@ -107,8 +107,12 @@ MUTANTS = [
      "		(void)worker;", ["unit/worker"]),
     ("worker-idle-with-a-ring-that-does-not-ring", WORKER, "	if (!armed) {\n", "	if (false) {\n", WORKING),
     ("worker-bell-does-not-set-the-pace", WORKER,
-     "		pace_wake(&worker->pace, clock_monotonic(), batch_interval(worker));\n", "", WORKING,
+     "		pace_wake(&worker->pace, clock_monotonic(), batch_interval(worker));\n		go_active(worker);\n		return;",
+     "		go_active(worker);\n		return;", WORKING,
      "it goes on at the tick it had: only time tells, which is for the bench row latency.default"),
+    ("worker-idle-before-events-may-be-shown", WORKER, "	if (!many && records && !are_behind_watermark(worker)) {",
+     "	if (false) {", WORKING,
+     "the heartbeat's watermark comes after a second: only time tells, which is for the bench row latency.default"),
 
     # How long events wait.
     ("pace-short-ticks-cost-nothing", PACE, "		pace->credit_ns -= PACE_WAKE_NS;", "		(void)can_pay;", PACING),
