@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/stream/catch_up.h"
 #include "daemon/stream/rebatch.h"
 #include "daemon/stream/subscriber.h"
 #include "kmod/uapi/ringtail.h"
@@ -29,6 +30,7 @@ struct past {
 	struct stream *stream;
 	struct stream *from;		/* NULL: it has been read to its end */
 	bool partial;			/* `from` has not all that is wanted */
+	bool earlier;			/* what it told last is of an earlier run */
 	struct rebatch *rebatch;
 	struct frame_ref *taken;	/* and not yet made ready, for there was no memory */
 	struct frame_ref *ready[PAST_FRAMES_MAX];
@@ -267,6 +269,8 @@ static bool take(struct past *past)
 		return frame;
 	past->taken = frame;
 	begin_rings(past);
+	if (frame->type == FRAME_SERVER_HELLO)
+		past->earlier = frame != past->from->subscription->spool.hello;
 	if (!frame_ref_is_range(frame))
 		return true;
 	past->filtered += frame->skipped;
@@ -355,12 +359,16 @@ static bool make_ready(struct past *past)
 	return true;
 }
 
-/* Our log has what comes next of every ring, or had it and is the only one that did. */
+/* Our log has what comes next of every ring of this run, or had it and is the only one that did. */
 static bool log_reaches(const struct past *past)
 {
 	const struct subscription *subscription = past->stream->subscription;
+	const struct catch_up *catch_up = past->from->catch_up;
 
-	if ((past->from->catch_up && !past->partial) || past->from->gaps)
+	/* Of what the disk gave, the way home from an earlier run goes before anything in the log. */
+	if (catch_up && (!past->partial || past->earlier || catch_up_get(catch_up, 0)))
+		return false;
+	if (past->from->gaps)
 		return false;
 	for (uint32_t i = 0; i < subscription->rings; i++)
 		if (past->stream->ring[i].unknown ||
