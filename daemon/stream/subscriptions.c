@@ -768,10 +768,23 @@ static int adopt(struct subscriptions *all, struct subscription *subscription)
 	return 0;
 }
 
+/* The run before may have had others, which went where its rings stand. */
+static void begin_gone(struct subscriptions *all)
+{
+	for (uint32_t ring = 0; ring < all->config.rings->n; ring++)
+		for (unsigned i = 0; i < all->config.workers; i++) {
+			struct worker_baseline baseline;
+
+			if (worker_baseline(all->config.worker[i], ring, &baseline) == 0)
+				all->gone[ring] = baseline.seq + 1;
+		}
+}
+
 int subscriptions_adopt(struct subscriptions *all, struct error *error)
 {
 	struct subscription *subscription;
 
+	begin_gone(all);
 	TAILQ_FOREACH(subscription, &all->list, link)
 		if (subscription->origin == SUBSCRIPTION_RESTORED && adopt(all, subscription) != 0)
 			return error_set(error, ENOMEM, "out-of-memory", "out of memory");
