@@ -58,8 +58,8 @@ def refused(case, daemon, spec, code):
 def record(case, daemon, reader, specs):
     """ftrace's lines of vfs_read's calls and returns, and our events by probe."""
     ftrace = Ftrace([], kilobytes=8192)
-    events = [Event(ftrace, "kprobe_events", "p", "entered vfs_read count=%dx"),
-              Event(ftrace, "kprobe_events", "r", "left vfs_read result=$retval")]
+    events = [Event(ftrace, "kprobe_events", "p", "entered vfs_read count=%dx:x64"),
+              Event(ftrace, "kprobe_events", "r", "left vfs_read result=$retval:x64")]
     stream = case.stream(daemon, *(word for spec in specs for word in ("-p", spec)), "-f", f"pid == {reader.pid}",
                          "--flags", "strings,kstack", "-o", "json")
     try:
