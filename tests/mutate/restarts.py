@@ -20,6 +20,8 @@ MUTANTS = [
      "subscription->origin == SUBSCRIPTION_RESTORED && adopt", "subscription->origin == SUBSCRIPTION_NEW && adopt", SIM),
     ("recorder-not-held", "daemon/stream/recorder.c:recorder_hold", "RECORDER_HELD", "RECORDER_ON", SIM),
     ("recorder-never-resumed", "daemon/stream/recorder.c:recorder_resume", "	configure(recorder);\n", "", SIM),
+    ("gone-in-the-run-before-forgotten", "daemon/stream/subscriptions.c:subscriptions_adopt", "	begin_gone(all);\n",
+     "	(void)begin_gone;\n", ["unit/fanout_steps"]),
 
     # Who threads are.
     ("threads-kept-without-those-of-before", "daemon/ring/thread_table.c:thread_table_keep", "slot.used != 1", "slot.used == 1",
@@ -36,6 +38,8 @@ MUTANTS = [
     ("given-up-before-the-log-not-told", PAST + ":miss_before_log", "gap = stream->gaps = true", "gap = stream->gaps = false", SIM),
     ("given-up-before-the-log-not-counted", PAST + ":miss_before_log", "floor - past->ring[i].place;", "0;", SIM),
     ("gap-of-no-size-passed-over", PAST + ":end_of_record", " && frame_ref_attempts(frame)", "", SIM),
+    ("home-without-its-name", PAST + ":log_reaches", "past->earlier || ", "", SIM),
+    ("home-before-what-is-told-of-it", PAST + ":log_reaches", " || catch_up_get(catch_up, 0)))", "))", SIM),
     ("missing-of-another-record-not-told", BEGINNING + ":create_at_time",
      "stream_miss(stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);", "(void)0;", SIM),
     ("rebatch-event-beyond-the-end", "daemon/stream/rebatch.c:is_wanted", " && item->seq < copy->meta.end_seq", "", ["unit/rebatch"]),

@@ -117,11 +117,10 @@ def main(case):
 
 def theirs(case, tokens):
     """A file that the daemon's user could read, of somebody who is neither that user nor root."""
-    import grp
     import pwd
     with open(tokens) as file:
         path = case.write("theirs", file.read())
-    os.chown(path, pwd.getpwnam("daemon").pw_uid, grp.getgrnam("nogroup").gr_gid)
+    os.chown(path, pwd.getpwnam("daemon").pw_uid, pwd.getpwnam(ringtail.ENGINE_USER).pw_gid)
     os.chmod(path, 0o640)
     return path
 

@@ -112,7 +112,7 @@ def same(event, line):
     whole, rest = want.get("kstack", []), line.get("kstack", [])
     if 0 < len(rest) <= len(whole) and whole[-len(rest):] == rest:
         want["kstack"] = rest
-    extra = set(line) - set(want) - {"wall", "error", "kstack_names", "ustack_names"}
+    extra = set(line) - set(want) - {"wall", "error", "devices", "kstack_names", "ustack_names"}
     return not extra and all(line.get(name) == one for name, one in want.items()), want
 
 

@@ -777,6 +777,28 @@ static void test_reborn_where_every_ring_stood_still(void **state)
 	}
 }
 
+/* Others may have gone in the run before, where its rings stand: it was not recorded, and no number says so. */
+static void test_reborn_where_the_run_before_ended(void **state)
+{
+	struct subscription *subscription;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	for (unsigned moved = 0; moved < 3; moved++) {
+		open_all(&f, 1 << 20, false);
+		assert_int_equal(fanout_adopt(f.fanout, &error), 0);
+		subscription = want(&f, READS, "");
+		recorder.config.accepted(recorder.config.context, subscription);
+		for (unsigned i = 0; i < WORKERS; i++)
+			send_mail(&f, &(struct worker_mail){.kind = WORKER_STARTED, .worker = i},
+				  &(struct worker_position){.ring = i, .seq = 100 + i + (moved == i + 1)});
+		run(&f);
+		assert_int_equal(subscription->origin, moved ? SUBSCRIPTION_NEW : SUBSCRIPTION_REBORN);
+		close_all(&f);
+	}
+}
+
 /* Orders that find no memory are given again, each once, and counted. */
 static void test_orders_without_memory(void **state)
 {
@@ -1484,6 +1506,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_step_to_a_log),
 		cmocka_unit_test(test_reborn_where_every_ring_stood_still),
+		cmocka_unit_test(test_reborn_where_the_run_before_ended),
 		cmocka_unit_test(test_orders_without_memory),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_woken_before_half_of_a_queue),
