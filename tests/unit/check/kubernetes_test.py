@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The manifests of kubernetes/ fit each other and docs/containers.md: same capabilities, every mount has a volume, what the
+"""The manifests of systemd/kubernetes/ fit each other and docs/containers.md: same capabilities, every mount has a volume, what the
 kustomization names is there, and ringtaild takes the configuration. With kubernetes-validate in the path, the schemas of
 Kubernetes are asked as well."""
 import os
@@ -12,7 +12,7 @@ import unittest
 import yaml
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3)
-DIRECTORY = os.path.join(TOP, "kubernetes")
+DIRECTORY = os.path.join(TOP, "systemd", "kubernetes")
 BUILD = os.path.join(TOP, os.environ.get("RINGTAIL_BUILD", "build"))
 
 
