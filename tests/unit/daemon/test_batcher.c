@@ -265,6 +265,29 @@ static void test_judged_by_thread(void **state)
 	assert_true(passes(f, sh, 1));
 }
 
+/* What a stage lost for two reasons is two losses; more of a reason it had adds to that one. */
+static void test_reasons_are_told_apart(void **state)
+{
+	const uint32_t stage = RINGTAIL__V1__LOSS_STAGE__LOSS_RING;
+	const uint32_t full = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL;
+	const uint32_t bad = RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD;
+	struct fixture *f = *state;
+
+	batcher_loss(f->batcher, 3, stage, full);
+	batcher_loss(f->batcher, 4, stage, bad);
+	batcher_loss(f->batcher, 10, stage, full);
+	batcher_flush(f->batcher);
+	assert_int_equal(f->frames, 1);
+	check_range(f->frame[0], FRAME_BATCH, 100, 117);
+	assert_int_equal(f->frame[0]->losses, 2);
+	assert_int_equal(f->frame[0]->loss[0].stage, stage);
+	assert_int_equal(f->frame[0]->loss[0].reason, full);
+	assert_int_equal(f->frame[0]->loss[0].count, 13);
+	assert_int_equal(f->frame[0]->loss[1].stage, stage);
+	assert_int_equal(f->frame[0]->loss[1].reason, bad);
+	assert_int_equal(f->frame[0]->loss[1].count, 4);
+}
+
 static int set_up_by_tid(void **state)
 {
 	return set_up_filter(state, "tid == 7");
@@ -302,6 +325,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refused_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_skips_are_kept, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_reasons_are_told_apart, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
