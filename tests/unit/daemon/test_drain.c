@@ -16,6 +16,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/collect/drain.h"
+#include "daemon/collect/redaction.h"
 #include "daemon/base/log.h"
 #include "daemon/ring/writer.h"
 #include "proto/batch_decode.h"
@@ -388,6 +389,88 @@ static void test_texts(void **state)
 	close_all(&f);
 }
 
+static void write_path(struct fixture *f, uint64_t id, const char *path)
+{
+	uint64_t record[8] = {0};
+	struct rt_text *text = (void *)record;
+
+	text->id = id;
+	text->bytes = (uint32_t)strlen(path);
+	memcpy(text->data, path, text->bytes);
+	assert_int_equal(write_record(f, RT_PROBE_TEXT, 10, record, 8, NULL), 0);
+}
+
+static void check_text(struct fixture *f, uint64_t id, const char *want)
+{
+	const struct batch_text *text = thread_table_text(f->drain.threads, id);
+
+	assert_non_null(text);
+	assert_int_equal(text->bytes, strlen(want));
+	assert_memory_equal(text->data, want, text->bytes);
+}
+
+static bool none_is_made(void *context, const char *glob)
+{
+	(void)context, (void)glob;
+	return false;
+}
+
+static struct redaction *make_rule(const char *rule)
+{
+	char *const rules[] = {(char *)rule};
+	struct redaction *redaction;
+	struct error error = {0};
+
+	if (redaction_create(rules, 1, small_catalog_get(), none_is_made, NULL, &redaction, &error))
+		fail_msg("%s", error.what);
+	return redaction;
+}
+
+/* What was learnt before there was a rule is hidden from then on, of a thread that goes on, too. */
+static void test_rule_hides_what_is_known(void **state)
+{
+	struct redaction *redaction = make_rule("* * */secret*");
+	const uint64_t call[] = {1000, 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	introduce(&f, 10, "a/secret", 0);
+	write_path(&f, RT_TEXT_EXE | 1, "/opt/secret");
+	write_path(&f, 2, "/opt/secret");
+	write_path(&f, 3, "/opt/shown");
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_string_equal(f.received[0].comm, "a/secret");
+	check_text(&f, 2, "/opt/secret");
+	drain_set_redaction(&f.drain, redaction);
+	check_text(&f, RT_TEXT_EXE | 1, REDACTED_TEXT);
+	check_text(&f, 2, REDACTED_TEXT);
+	check_text(&f, 3, "/opt/shown");
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_string_equal(f.received[0].comm, REDACTED_TEXT);
+	close_all(&f);
+	redaction_destroy(redaction);
+}
+
+static void test_rule_for_exe_shows_cgroups(void **state)
+{
+	struct redaction *redaction = make_rule("* exe /opt/*");
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	drain_set_redaction(&f.drain, redaction);
+	write_path(&f, RT_TEXT_EXE | 1, "/opt/a");
+	write_path(&f, 2, "/opt/a");
+	read_all(&f);
+	check_text(&f, RT_TEXT_EXE | 1, REDACTED_TEXT);
+	check_text(&f, 2, "/opt/a");
+	close_all(&f);
+	redaction_destroy(redaction);
+}
+
 /* A batch's times begin where the one before ended; and those of who comes later, where the ring is. */
 static void test_times_go_on(void **state)
 {
@@ -610,6 +693,8 @@ int main(void)
 		cmocka_unit_test(test_removed_with_a_batch_in_hand),
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_rule_hides_what_is_known),
+		cmocka_unit_test(test_rule_for_exe_shows_cgroups),
 		cmocka_unit_test(test_times_go_on),
 		cmocka_unit_test(test_shortest_thread_record),
 		cmocka_unit_test(test_idle_thread_after_another),
