@@ -280,6 +280,11 @@ MUTANTS = [
     ("meter-calls-of-the-rest-of-the-last-worker", "daemon/collect/meter.c:meters_read_comms",
      "rest.calls += load",
      "rest.calls = load", ["unit/meter"]),
+    ("meter-names-that-begin-alike-are-one", "daemon/collect/meter.c:find_comm",
+     "meter->comm[i].comm[0] == word[0] && meter->comm[i].comm[1] == word[1]",
+     "meter->comm[i].comm[0] == word[0]", ["unit/meter"]),
+    ("meter-errors-of-a-run-counted-again", "daemon/collect/meter.c:close_run",
+     "run->calls = run->errors = run->cpu_ns = 0;", "run->calls = run->cpu_ns = 0;", ["unit/meter"]),
 
     # The busiest processes.
     ("meter-top-replaces-the-last", "daemon/collect/meter.c:find_least", "top->entry[i].weight < least->weight", "true", ["unit/meter"]),

@@ -434,6 +434,53 @@ static void test_workers_are_summed(void **state)
 	bench_destroy(bench);
 }
 
+static void test_names_that_begin_alike(void **state)
+{
+	static struct meter_comm_sum comm[METER_COMMS_MAX + 1];
+	struct bench *bench = bench_create(1, true);
+	uint32_t comms;
+
+	(void)state;
+	learn(bench, 7, 7, "worker-1/a");
+	learn(bench, 8, 8, "worker-1/b");
+	call(bench, 7, SMALL_READ, 300, 0);
+	for (unsigned i = 0; i < 2; i++)
+		call(bench, 8, SMALL_READ, 300, 0);
+	end_pass(bench);
+	comms = meters_read_comms(bench->meters, comm);
+	assert_int_equal(comms, 3);		/* the last one is the rest's */
+	assert_string_equal(comm[0].comm, "worker-1/a");
+	assert_int_equal(comm[0].calls, 1);
+	assert_string_equal(comm[1].comm, "worker-1/b");
+	assert_int_equal(comm[1].calls, 2);
+	assert_int_equal(comm[2].calls, 0);
+	bench_destroy(bench);
+}
+
+/* A thread that runs on over several passes: each of them adds what came in it alone. */
+static void test_errors_are_counted_once(void **state)
+{
+	struct bench *bench = bench_create(1, false);
+	struct top_entry top[METER_PROCESSES_MAX];
+	uint64_t span;
+
+	(void)state;
+	learn(bench, 7, 7, "one");
+	call(bench, 7, SMALL_READ, 300, -EAGAIN);
+	end_pass(bench);
+	for (unsigned i = 0; i < 2; i++) {
+		call(bench, 7, SMALL_READ, 300, 0);
+		end_pass(bench);
+	}
+	bench->now += SECOND;
+	end_pass(bench);
+	assert_int_equal(meters_read_top(bench->meters, top, &span), 1);
+	assert_int_equal(top[0].pid, 7);
+	assert_int_equal(top[0].calls, 3);
+	assert_int_equal(top[0].errors, 1);
+	bench_destroy(bench);
+}
+
 /* ---- As metrics ------------------------------------------------------------------------------ */
 
 static char *text_of(struct metric_kernel *kernel, enum metric_format format)
@@ -547,6 +594,8 @@ int main(void)
 		cmocka_unit_test(test_switches_and_waits),
 		cmocka_unit_test(test_heavy_hitters),
 		cmocka_unit_test(test_workers_are_summed),
+		cmocka_unit_test(test_names_that_begin_alike),
+		cmocka_unit_test(test_errors_are_counted_once),
 		cmocka_unit_test(test_series_have_a_bound),
 		cmocka_unit_test(test_names_have_a_bound),
 	};
