@@ -86,6 +86,8 @@ MUTANTS = [
      "	thread_table_redact(drain->threads, redaction_hides_text, redaction);\n", "", ["unit/drain"]),
     ("drain-rule-for-exe-hides-cgroups", DRAIN, "text->id & RT_TEXT_EXE ? THREAD_EXE : THREAD_CGROUP",
      "text->id & RT_TEXT_EXE ? THREAD_CGROUP : THREAD_EXE", ["unit/drain"]),
+    ("redaction-cut-path-of-a-map-shown", "daemon/collect/redaction.c:judge_map",
+     "bytes == sizeof(path) ? CUT_END : CUT_NOWHERE", "CUT_NOWHERE", ["unit/redaction"]),
     ("drain-removes-another", DRAIN, "		drain->batcher[i] = drain->batcher[drain->batchers];\n", "",
      ["unit/worker", "unit/drain"]),
     ("drain-watermark-passes-an-unfinished-record", DRAIN,

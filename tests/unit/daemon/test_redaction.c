@@ -336,6 +336,34 @@ static void test_map_in_two_pieces(void **state)
 	redaction_destroy(redaction);
 }
 
+/* Both pieces are full: what was cut off may be /lib.so. One byte less, and it is known how the path ends. */
+static void test_map_that_may_be_cut(void **state)
+{
+	static const struct probe_info info = {.fields = 2};
+	struct redaction *redaction = rules(RULES("* * */lib.so"));
+	Ringtail__V1__Field path, more, *field[] = {&path, &more};
+	char piece[RT_STRING_BYTES_MAX];
+	struct record record;
+
+	(void)state;
+	small_field(&path, "path", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64);
+	small_field(&more, "path_more", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64);
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_PROCESS_MAP, field, 2)), 0);
+	memset(piece, 'd', sizeof(piece));
+	begin(&record, RT_PROBE_PROCESS_MAP, 2);
+	attach(&record, RT_ATTACH_STRING, 0, piece, sizeof(piece));
+	attach(&record, RT_ATTACH_STRING, 1, piece, sizeof(piece));
+	redaction_event(redaction, &record.item, &info, &record.to);
+	assert_string_equal(text_of(&record, &info, 0), REDACTED_TEXT);
+	assert_string_equal(text_of(&record, &info, 1), REDACTED_TEXT);
+	begin(&record, RT_PROBE_PROCESS_MAP, 2);
+	attach(&record, RT_ATTACH_STRING, 0, piece, sizeof(piece));
+	attach(&record, RT_ATTACH_STRING, 1, piece, sizeof(piece) - 1);
+	redaction_event(redaction, &record.item, &info, &record.to);
+	assert_ptr_equal(record.item.payload, record.word);
+	redaction_destroy(redaction);
+}
+
 static void test_threads(void **state)
 {
 	struct redaction *redaction = rules(RULES("* comm hidden*", "* exe /opt/*", "* cgroup */secret"));
@@ -694,6 +722,7 @@ int main(void)
 		cmocka_unit_test(test_path_without_its_beginning),
 		cmocka_unit_test(test_array_in_the_words),
 		cmocka_unit_test(test_map_in_two_pieces),
+		cmocka_unit_test(test_map_that_may_be_cut),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_threads_that_are_known),
 		cmocka_unit_test(test_refused),
