@@ -137,6 +137,44 @@ static void test_texts_fill_a_batch(void **state)
 	batch_encoder_destroy(encoder);
 }
 
+/* As many of the longest texts as there may be, and only then events, every value at its longest. */
+static void test_texts_leave_less_room_for_values(void **state)
+{
+	static char data[TEXT_BYTES_MAX];
+	struct batch_encoder *encoder = batch_encoder_create(11);
+	uint64_t field[PROBE_FIELDS_MAX], slot;
+	struct batch_event event = { .probe = 10, .fields = PROBE_FIELDS_MAX, .field = field };
+	size_t texts = 0, events = 0, bytes;
+
+	(void)state;
+	assert_non_null(encoder);
+	memset(data, 'x', sizeof(data));
+	batch_encoder_set_context(encoder, true);
+	batch_encode_begin(encoder, 1, 0, 0);
+	for (;; texts++) {
+		struct batch_text text = { .serial = 10 + texts, .data = data, .bytes = sizeof(data) };
+		struct batch_thread who = { .tid = (uint32_t)texts + 1, .pid = 1, .exe = &text };
+
+		slot = 0;
+		if (batch_encode_thread(encoder, &who, &slot) == UINT32_MAX)
+			break;
+	}
+	assert_in_range(texts, 256, BATCH_TEXTS_MAX);
+	for (;; events++) {
+		for (unsigned i = 0; i < PROBE_FIELDS_MAX; i++)
+			field[i] = events % 2 ? 0 : (uint64_t)INT64_MIN;
+		if (!batch_encode_event(encoder, &event))
+			break;
+	}
+	assert_in_range(events, 1, BATCH_EVENTS_MAX - 1);
+	/* Each value takes ten bytes. Told before the message is made, which has no room for more. */
+	bytes = texts * sizeof(data) + events * PROBE_FIELDS_MAX * 10;
+	assert_in_range(bytes, 1, FRAME_RAW_BYTES_MAX);
+	assert_non_null(batch_encode_finish(encoder, &bytes));
+	assert_in_range(bytes, 1, FRAME_RAW_BYTES_MAX);
+	batch_encoder_destroy(encoder);
+}
+
 static const char *error_of(Ringtail__V1__Batch *batch)
 {
 	static char error[256];
@@ -193,6 +231,7 @@ int main(void)
 		cmocka_unit_test(test_each_text_is_there_once),
 		cmocka_unit_test(test_without_context_nothing_of_it_is_there),
 		cmocka_unit_test(test_texts_fill_a_batch),
+		cmocka_unit_test(test_texts_leave_less_room_for_values),
 		cmocka_unit_test(test_texts_that_are_not_there),
 	};
 
