@@ -6,6 +6,7 @@ FRAME = "proto/frame.c"
 SEGMENT = "proto/segment.c"
 WIRE = "proto/wire.c"
 LOSSES = "proto/losses.c"
+CURSOR = "proto/cursor.c"
 BATCH = ["unit/batch", "unit/batch_hostile", "unit/protoc"]
 HOSTILE = ["unit/batch_hostile", "unit/batch"]
 
@@ -160,6 +161,8 @@ MUTANTS = [
     ("wire-bytes-beyond-the-message", WIRE, " || bytes > (uint64_t)(reader->end - reader->at))", ")",
      ["unit/wire", "unit/batch_hostile"]),
     ("wire-field-number-zero", WIRE, " || tag >> 3 == 0)", ")", HOSTILE),
+    ("cursor-longer-boot-id-names-a-run", CURSOR, "	if (boot_id.len == sizeof(run.boot_id))",
+     "	if (boot_id.len >= sizeof(run.boot_id))", ["tests/unit/proto/test_cursor.c"]),
     ("losses-unknown-reason-has-no-words", LOSSES, " || !reasons[reason].name)", ")",
      ["unit/losses"],
      "the rows leave no number out (each_reason_has_a_remedy): it is for one that is retired"),

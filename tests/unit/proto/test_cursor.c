@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "proto/cursor.h"
@@ -71,6 +72,21 @@ static void test_message_says_the_same(void **state)
 	free(cursor);
 }
 
+/* Sixteen bytes name a boot, and no other number of them does. */
+static void test_boot_id_of_another_length_names_no_run(void **state)
+{
+	uint8_t id[17];
+
+	(void)state;
+	memset(id, 'x', sizeof(id));
+	for (size_t bytes = 0; bytes <= sizeof(id); bytes++) {
+		struct run of = run_of_message((ProtobufCBinaryData){.len = bytes, .data = id}, 7);
+
+		assert_int_equal(run_is_named(&of), bytes == 16);
+		assert_int_equal(of.epoch, 7);
+	}
+}
+
 static void test_no_message_is_longer_than_the_limit(void **state)
 {
 	static Ringtail__V1__Position position, *list[CURSOR_POSITIONS_MAX + 1];
@@ -117,6 +133,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cpus_that_do_not_stand_at_their_number),
 		cmocka_unit_test(test_message_says_the_same),
+		cmocka_unit_test(test_boot_id_of_another_length_names_no_run),
 		cmocka_unit_test(test_no_message_is_longer_than_the_limit),
 		cmocka_unit_test(test_no_memory),
 	};
