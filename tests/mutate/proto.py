@@ -160,7 +160,7 @@ MUTANTS = [
      ["unit/segment"]),
     ("wire-bytes-beyond-the-message", WIRE, " || bytes > (uint64_t)(reader->end - reader->at))", ")",
      ["unit/wire", "unit/batch_hostile"]),
-    ("wire-field-number-zero", WIRE, " || tag >> 3 == 0)", ")", HOSTILE),
+    ("wire-field-number-zero", WIRE, " || tag >> 3 == 0)", ")", ["unit/wire"] + HOSTILE),
     ("cursor-longer-boot-id-names-a-run", CURSOR, "	if (boot_id.len == sizeof(run.boot_id))",
      "	if (boot_id.len >= sizeof(run.boot_id))", ["tests/unit/proto/test_cursor.c"]),
     ("losses-unknown-reason-has-no-words", LOSSES, " || !reasons[reason].name)", ")",

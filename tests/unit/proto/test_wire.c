@@ -113,6 +113,25 @@ static void test_fields(void **state)
 	assert_false(wire_get_field(&reader, &field));
 }
 
+/* Of every type; the same bytes with the number 1 are a field. */
+static void test_no_field_has_number_zero(void **state)
+{
+	static const enum wire_type types[] = { WIRE_VARINT, WIRE_FIXED64, WIRE_BYTES, WIRE_FIXED32 };
+	uint8_t bytes[9] = { 0 };
+	struct wire_field field;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct wire_reader reader = { bytes, bytes + sizeof(bytes) };
+
+		bytes[0] = (uint8_t)types[i];
+		assert_false(wire_get_field(&reader, &field));
+		bytes[0] = (uint8_t)(1 << 3 | types[i]);
+		reader.at = bytes;
+		assert_true(wire_get_field(&reader, &field));
+	}
+}
+
 static void test_empty_is_left_out(void **state)
 {
 	uint8_t out[64];
@@ -130,6 +149,7 @@ int main(void)
 		cmocka_unit_test(test_zigzag),
 		cmocka_unit_test(test_varint_over_64_bits),
 		cmocka_unit_test(test_fields),
+		cmocka_unit_test(test_no_field_has_number_zero),
 		cmocka_unit_test(test_empty_is_left_out),
 	};
 
