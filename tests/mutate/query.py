@@ -111,6 +111,8 @@ MUTANTS = [
     ("glob-set-ends-open", "query/glob.c", "		match_one(pattern, 0, &pattern);\n	}\n	return open;",
      "		pattern++;\n	}\n	return open;", ["unit/glob"]),
     ("network-of-whole-bytes", "query/socket_text.c", "(!rest ||", "(rest ||", ["unit/socket_text"]),
+    ("network-of-all-mapped-addresses-refused", "query/socket_text.c", "		if (network->bits < MAPPED_BITS)",
+     "		if (network->bits <= MAPPED_BITS)", ["unit/socket_text"]),
     ("quantity-duration-without-a-unit", QUANTITY,
      "		if (kind != QUANTITY_DURATION || *value == 0)", "		if (true)", ["unit/quantity"]),
     ("quantity-unit-of-another-kind", QUANTITY, "	return kind == QUANTITY_ANY || unit->kind == kind;",
