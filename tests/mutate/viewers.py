@@ -29,6 +29,8 @@ MUTANTS = [
      ["unit/message"]),
     ("elements-without-end", MESSAGE, "	if (n > check->elements)", "	if (n > check->elements + 1)",
      ["unit/message"]),
+    ("elements-of-each-field-bounded-alone", MESSAGE, "	check->elements -= (uint32_t)n;\n", "",
+     ["unit/message"]),
     ("requests-not-looked-over", INPUT,
      "	if (!check_request(session, message_of[type], body, bytes))",
      "	if (!check_request(session, message_of[type], body, 0))", ["unit/session"]),
