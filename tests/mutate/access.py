@@ -41,6 +41,8 @@ MUTANTS = [
     ("config-http-off-loopback", CHECK,
      "	if (config->http.socket_bytes && !config->http.loopback) {", "	if (false) {",
      ["unit/config"]),
+    ("http-name-that-begins-like-loopback", "daemon/http/status.c:host_is_loopback",
+     " && strspn(host, \"0123456789.\") == bytes;", ";", ["scenario/metrics_http"]),
     ("config-authentication-that-plain-tcp-passes-by", CHECK,
      "	if (listened->plain && !listened->tls && (config->tls_client_ca || config->tokens))",
      "	if (false)", ["unit/config"]),

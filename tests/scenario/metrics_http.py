@@ -41,6 +41,8 @@ WRONG = [
     (b"GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n", 421, "another host"),
     (b"GET / HTTP/1.1\r\nHost: localhost.example.com\r\nConnection: close\r\n\r\n", 421,
      "a host that begins like ours"),
+    (b"GET / HTTP/1.1\r\nHost: 127.evil.example\r\nConnection: close\r\n\r\n", 421,
+     "a name that begins like an address of loopback"),
     (b"GET /secret HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n", 404, "another path"),
     (b"GET /../etc/passwd HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n", 404, "a way out"),
 ]
