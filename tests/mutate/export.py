@@ -45,6 +45,7 @@ MUTANTS = [
     sender("accepted-with-what-was-refused", "settle_accepted", "request->events - rejected;", "request->events;"),
     sender("accepted-of-more-than-there-was", "settle_accepted", "	if (rejected > request->events)\n", "	if (false)\n"),
     sender("aside-forgotten", "judge_aside", "		TAILQ_INSERT_TAIL(&again, request, link);\n", ""),
+    sender("aside-after-what-is-newer", "judge_aside", "	TAILQ_CONCAT(&again, &sender->requests, link);\n", ""),
     sender("aside-all-rejected", "judge_aside", "request->round == sender->round", "true"),
     sender("aside-none-rejected", "judge_aside", "request->round == sender->round", "false",
            "what was refused alone is asked about once more, and rejected then"),

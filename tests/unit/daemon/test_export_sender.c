@@ -480,6 +480,27 @@ static void test_refused_alone_waits_for_another(void **state)
 	assert_false(posted);
 }
 
+/* What is asked about once more is older than what still waits, and stays before it. */
+static void test_asked_again_goes_before_what_is_newer(void **state)
+{
+	static const uint64_t order[] = {2, 0, 1, 3};
+	struct fixture *fixture = *state;
+	uint64_t number[EVENTS_MAX];
+
+	give_and_flush(fixture, 4);
+	for (unsigned i = 0; i < 4; i++)	/* 0 to 3, 0 and 1, 0, 1 */
+		say_status(fixture, 400, "no writes");
+	say(fixture, (struct export_answer){.error = "hung up"});
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	say_status(fixture, 413, "too much");	/* 2 and 3 */
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(read_numbers(fixture, number), 1);
+		assert_int_equal(number[0], order[i]);
+		say_status(fixture, 200, "");
+	}
+	check_counts(fixture, 4, 4, 0, 0);
+}
+
 /* What Loki calls too old, and is: no settings mend that, and what is new is behind it. */
 static void test_too_old_is_lost_at_once(void **state)
 {
@@ -911,6 +932,7 @@ int main(void)
 		TEST(test_poison_held_with_all_is_lost_in_the_end),
 		TEST(test_refused_before_a_restart_is_asked_again),
 		TEST(test_refused_alone_waits_for_another),
+		TEST(test_asked_again_goes_before_what_is_newer),
 		TEST(test_too_old_is_lost_at_once),
 		TEST(test_too_old_of_now_is_held),
 		TEST(test_busy_with_much_is_sent_less),
