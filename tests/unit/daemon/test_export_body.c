@@ -145,6 +145,29 @@ static void test_loki(void **state)
 	unmake(&fixture);
 }
 
+/* A quote would end the label's value, a backslash would take its end away: neither is in it. */
+static void test_loki_host_with_quote_and_backslash(void **state)
+{
+	struct fixture fixture = {.host = make_host(1000000, NULL)};
+	struct export_maker maker = {.arena = &fixture.arena, .run = fixture.host->run};
+	Ringtail__Loki__PushRequest *request;
+	struct export_event *event;
+
+	(void)state;
+	snprintf(fixture.host->run->name, sizeof(fixture.host->run->name), "a\"b\\");
+	event = make_event(fixture.host, MAKE_OPENAT, 5, "a", 1, 2, 3, 4);
+	event->class = EXPORT_SLOW;
+	TAILQ_INIT(&fixture.list);
+	TAILQ_INSERT_TAIL(&fixture.list, event, link);
+	assert_int_equal(export_loki.build(&maker, &fixture.list, &fixture.body), 0);
+	request = ringtail__loki__push_request__unpack(NULL, fixture.body.bytes, fixture.body.data);
+	assert_non_null(request);
+	assert_string_equal(request->streams[0]->labels,
+			    "{class=\"slow\", host=\"a?b?\", service=\"ringtail\"}");
+	ringtail__loki__push_request__free_unpacked(request, NULL);
+	unmake(&fixture);
+}
+
 static void test_traces(void **state)
 {
 	Ringtail__Otlp__TracesRequest *request;
@@ -165,6 +188,38 @@ static void test_traces(void **state)
 	assert_int_equal(scope->spans[0]->parent_span_id.len, 0);
 	ringtail__otlp__traces_request__free_unpacked(request, NULL);
 	unmake(&fixture);
+}
+
+/* Whether the span of a process that ended with that status says that it failed. */
+static bool is_error(uint8_t exit_code)
+{
+	struct fixture fixture = {.host = make_host(1000000, NULL)};
+	struct export_maker maker = {.arena = &fixture.arena, .run = fixture.host->run};
+	struct export_event *event = make_event(fixture.host, MAKE_EXIT, 5, "a", 2, 120, 1, 0);
+	Ringtail__Otlp__TracesRequest *request;
+	const Ringtail__Otlp__Span *span;
+	bool error;
+
+	event->class = EXPORT_EVENT;
+	event->span = (struct export_span){.start_ns = 1, .in_tree = true, .is_process = true,
+					   .has_exit_code = true, .exit_code = exit_code, .name = "a"};
+	TAILQ_INIT(&fixture.list);
+	TAILQ_INSERT_TAIL(&fixture.list, event, link);
+	assert_int_equal(export_otlp_traces.build(&maker, &fixture.list, &fixture.body), 0);
+	request = ringtail__otlp__traces_request__unpack(NULL, fixture.body.bytes, fixture.body.data);
+	assert_non_null(request);
+	span = request->resource_spans[0]->scope_spans[0]->spans[0];
+	error = span->status && span->status->code == RINGTAIL__OTLP__STATUS_CODE__STATUS_CODE_ERROR;
+	ringtail__otlp__traces_request__free_unpacked(request, NULL);
+	unmake(&fixture);
+	return error;
+}
+
+static void test_exit_status_0_is_no_error(void **state)
+{
+	(void)state;
+	assert_false(is_error(0));
+	assert_true(is_error(1));
 }
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
@@ -320,6 +375,29 @@ static void test_judge(void **state)
 	assert_int_equal(verdict.rejected, 0);
 }
 
+/* In Loki's own words, of each version. */
+static void test_loki_says_too_old(void **state)
+{
+	static const struct {
+		const char *text;
+		bool too_old;
+	} row[] = {
+		{"entry for stream '{host=\"a\"}' has timestamp too old: 2026-01-01T00:00:00Z", true},
+		{"entry with timestamp 2026-01-01 ignored, reason: 'entry out of order' for stream", true},
+		{"entry with timestamp 2026-01-01 ignored, reason: 'entry too far behind'", true},
+		{"entry for stream '{host=\"a\"}' has timestamp too new: 2026-01-01T00:00:00Z", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct export_verdict verdict;
+
+		export_loki.judge(400, (const uint8_t *)row[i].text, strlen(row[i].text), &verdict);
+		assert_int_equal(verdict.outcome, EXPORT_REJECTED);
+		assert_int_equal(verdict.too_old, row[i].too_old);
+	}
+}
+
 static void test_retry(void **state)
 {
 	(void)state;
@@ -411,11 +489,14 @@ int main(void)
 		cmocka_unit_test(test_logs),
 		cmocka_unit_test(test_no_attribute_without_a_name),
 		cmocka_unit_test(test_loki),
+		cmocka_unit_test(test_loki_host_with_quote_and_backslash),
 		cmocka_unit_test(test_traces),
+		cmocka_unit_test(test_exit_status_0_is_no_error),
 		cmocka_unit_test(test_remote_write),
 		cmocka_unit_test(test_otlp_metrics),
 		cmocka_unit_test(test_compress),
 		cmocka_unit_test(test_judge),
+		cmocka_unit_test(test_loki_says_too_old),
 		cmocka_unit_test(test_retry),
 		cmocka_unit_test(test_targets),
 		cmocka_unit_test(test_secret),
