@@ -114,11 +114,11 @@ static void give_catalog(struct feed *feed, uint32_t id)
 	give(feed, frame_ref_pack(feed->codec, FRAME_CATALOG, &catalog.base), 0);
 }
 
-/* One slow call; its number is feed->seq then. */
-static void give_call(struct feed *feed, uint16_t probe, uint64_t time_ns)
+/* One call; its number is feed->seq then. */
+static void give_call_of(struct feed *feed, uint16_t probe, uint64_t time_ns, uint64_t duration_ns)
 {
 	const struct batch_thread thread = {.tid = 5, .pid = 5, .ppid = 1, .comm = "a"};
-	const uint64_t field[3] = {SLOW_NS, 3, 9};
+	const uint64_t field[3] = {duration_ns, 3, 9};
 	struct batch_event event = {.probe = probe, .fields = 3, .has_duration = true,
 				    .field = field, .time_ns = time_ns};
 	struct batch_encoder *encoder = batch_encoder_create(RT_PROBE_MAX);
@@ -133,6 +133,12 @@ static void give_call(struct feed *feed, uint16_t probe, uint64_t time_ns)
 	message = batch_encode_finish(encoder, &bytes);
 	give(feed, frame_ref_seal(feed->codec, FRAME_BATCH, message, (uint32_t)bytes), 1);
 	batch_encoder_destroy(encoder);
+}
+
+/* A slow one. */
+static void give_call(struct feed *feed, uint16_t probe, uint64_t time_ns)
+{
+	give_call_of(feed, probe, time_ns, SLOW_NS);
 }
 
 static void come_home(struct feed *feed)
@@ -233,6 +239,23 @@ static void test_rate_of_each_run(void **state)
 	close_feed(&feed);
 }
 
+/* What is not sent takes nothing away from what is. */
+static void test_rate_is_of_what_goes_out(void **state)
+{
+	struct feed feed;
+
+	(void)state;
+	open_feed(&feed, 1);
+	come_home(&feed);
+	for (unsigned i = 0; i < 3; i++)
+		give_call_of(&feed, MAKE_OPENAT, 2 * NS_PER_S + i, 1);
+	give_call(&feed, MAKE_OPENAT, 2 * NS_PER_S + 3);
+	export_intake_flush(feed.intake, &feed.list, &feed.counts);
+	assert_int_equal(feed.counts.filtered, 3);
+	assert_int_equal(TAILQ_FIRST(&feed.list)->time_ns, 2 * NS_PER_S + 3);
+	close_feed(&feed);
+}
+
 /* Of a run that cannot be known, nothing is told as if it were another's. */
 static void test_unknown_run(void **state)
 {
@@ -268,6 +291,7 @@ int main(void)
 		cmocka_unit_test(test_another_boot),
 		cmocka_unit_test(test_another_epoch),
 		cmocka_unit_test(test_rate_of_each_run),
+		cmocka_unit_test(test_rate_is_of_what_goes_out),
 		cmocka_unit_test(test_unknown_run),
 	};
 
