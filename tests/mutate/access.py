@@ -41,6 +41,8 @@ MUTANTS = [
     ("config-http-off-loopback", CHECK,
      "	if (config->http.socket_bytes && !config->http.loopback) {", "	if (false) {",
      ["unit/config"]),
+    ("config-certificate-of-the-status-page-unused", CHECK, "config->http.text);\n		listened->tls++;\n",
+     "config->http.text);\n", ["unit/config"]),
     ("http-name-that-begins-like-loopback", "daemon/http/status.c:host_is_loopback",
      " && strspn(host, \"0123456789.\") == bytes;", ";", ["scenario/metrics_http"]),
     ("config-authentication-that-plain-tcp-passes-by", CHECK,

@@ -396,6 +396,20 @@ static void test_bad_files(void **state)
 	}
 }
 
+/* The one address that speaks TLS may be the status page's. */
+static void test_certificate_for_the_status_page_alone(void **state)
+{
+	static const char text[] = "listen = unix:/s\nhttp = 0.0.0.0:1\ntls-cert = /c\ntls-key = /k\n"
+				   "tokens = /t\nviewer = token:a\n";
+	struct config config;
+	struct error error;
+
+	(void)state;
+	if (config_parse_text(text, strlen(text), "x.conf", &config, &error) != 0)
+		fail_msg("%s", error.what);
+	config_free(&config);
+}
+
 static void assert_bad_text(const char *text, size_t bytes, const char *code, const char *what)
 {
 	struct config config;
@@ -635,6 +649,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_help),
 		cmocka_unit_test(test_print_reads_back),
 		cmocka_unit_test(test_bad_files),
+		cmocka_unit_test(test_certificate_for_the_status_page_alone),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_bad_flags),
 		cmocka_unit_test(test_too_many_flags),
