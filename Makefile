@@ -348,7 +348,7 @@ check: $(DEPS) ## runs every test
 # What takes the network, and half as long again. Downloads are kept in $RINGTAIL_CACHE, or ~/.cache/ringtail
 # where that is a directory, else in build/cache.
 .PHONY: check-more
-check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, tshark, other kernels, real back ends, every tracepoint
+check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, tshark, other kernels, real back ends
 	$(Q)python3 tests/check.py --build build --more
 
 # A part of it. (Not among the phony: for those there are no patterns.)

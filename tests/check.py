@@ -545,7 +545,7 @@ PARTS = {
 }
 # What takes the network, to download what it runs, or a build of its own: --more.
 PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "wireshark": check_wireshark,
-              "kernels": check_kernels, "backends": check_backends, "tracepoints": check_tracepoints}
+              "kernels": check_kernels, "backends": check_backends}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"every_kernel": check_every_kernel, "kmod": check_kmod, "systemd": check_systemd}
 
