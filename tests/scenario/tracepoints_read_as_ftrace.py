@@ -29,7 +29,7 @@ def fired(case):
         ftrace.begin(load.pid)
         run(case, load)
         for name in set(re.findall(rf"-{load.pid}\s+\[\d+\].*?[\d.]+: (\w+): ",
-                                   (ftrace.path / "trace").read_text())):
+                                   (ftrace.path / "trace").read_text(errors="replace"))):
             for event in ftrace.events:
                 if event.endswith(f":{name}"):
                     systems[event.split(":")[0]].append(event)
