@@ -8,6 +8,7 @@ import re
 import socket
 
 import ringtail
+from lib.strace import calls_of
 
 PROGRAMS = (
     "cat /etc/hostname", "sh -c 'echo a | tr a b'", "sh -c 'exec 7<>/dev/null; exec 8>&7 7>&-; echo y >&8'",
@@ -24,20 +25,20 @@ MORE = (
     "perl -e 'open F, q(/etc/group); print <F>'", "python3 -c 'print(open(chr(47)+\"etc/group\").read())'",
 )
 
-# What strace knows of a call: pid, name, arguments, result.
-CALL = re.compile(r"^(\d+) +(\w+)\((.*)\) += (-?\d+|0x[0-9a-f]+|\?)(<.*>)?", re.DOTALL)
+# What strace knows of a call: name, arguments, what it returned.
+CALL = re.compile(r"^(\w+)\((.*)\) += (?:-?\d+|0x[0-9a-f]+|\?)(<.*>)?", re.DOTALL)
 SHOWN = re.compile(r"(?<![\w\"])(-?\d+)<((?:[^<>]|\\[<>]|<[^<>]*>)*)>")
 
 
 def theirs_of(text):
-    """[(name, {descriptor: text}, text of the result)], of each pid."""
+    """{pid: [(name, {descriptor: text}, text of the result)]}"""
     calls = {}
-    for line in text.splitlines():
-        found = CALL.match(line)
+    for pid, rest in calls_of(text):
+        found = CALL.match(rest)
         if found:
-            pid, name, args, _, result = found.groups()
+            name, args, result = found.groups()
             args = re.sub(r'"(?:[^"\\]|\\.)*"', '""', args)
-            calls.setdefault(int(pid), []).append(
+            calls.setdefault(pid, []).append(
                 (name, {int(fd): shown for fd, shown in SHOWN.findall(args)}, result and result[1:-1]))
     return calls
 

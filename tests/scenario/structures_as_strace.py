@@ -7,6 +7,7 @@ import re
 import sys
 
 import ringtail
+from lib.strace import calls_of
 
 PROGRAM = r"""
 import os, resource, select, signal, socket, subprocess, threading, time
@@ -78,8 +79,6 @@ MORE = (
     "python3 -c 'import os; os.sched_yield()'",
 )
 
-BEGUN = re.compile(r"^(\d+) +(\w+)\((.*) <unfinished \.\.\.>(?:\) += \?)?$")
-RESUMED = re.compile(r"^(\d+) +<\.\.\. (\w+) resumed>(.*)$")
 CALL = re.compile(r"^(\w+)\((.*)\) += (0x[0-9a-f]+|-?\d+|\?)(.*?)(?: <(\d+\.\d+)>)?$")
 # name=value of a structure, and what stands in brackets.
 MEMBER = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|makedev\([^)]*\)|[^ ={},\[\]]+)')
@@ -89,18 +88,12 @@ ROUNDED = 1000
 
 def theirs_of(text):
     """{pid: [(name, what follows it, result, ns)]}"""
-    calls, begun = {}, {}
-    for line in text.splitlines():
-        found = BEGUN.match(line)
-        if found:
-            begun[found[1]] = f"{found[2]}({found[3]}"
-            continue
-        found = RESUMED.match(line)
-        pid, rest = (found[1], begun.pop(found[1]) + found[3]) if found else line.split(None, 1)
+    calls = {}
+    for pid, rest in calls_of(text):
         found = CALL.match(rest)
         if found:
             took = int(float(found[5]) * 1e9) if found[5] else None
-            calls.setdefault(int(pid), []).append((found[1], found[2] + found[4], found[3], took))
+            calls.setdefault(pid, []).append((found[1], found[2] + found[4], found[3], took))
     return calls
 
 
