@@ -1,226 +1,18 @@
 /* Recursive descent: a function for each rule of the grammar. */
 #include "query/filter_parse.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "query/constant.h"
+#include "query/filter_token.h"
 #include "query/filter_tree.h"
 #include "query/glob.h"
 #include "query/nearest.h"
-#include "query/quantity.h"
 #include "query/socket_text.h"
 #include "query/user_names.h"
-
-/* ---- Words ----------------------------------------------------------------------------------- */
-
-enum token_kind {
-	TOKEN_END,
-	TOKEN_NAME,		/* letters, digits, _ and . */
-	TOKEN_NUMBER,
-	TOKEN_STRING,
-	TOKEN_OPEN,
-	TOKEN_CLOSE,
-	TOKEN_COMMA,
-	TOKEN_MINUS,
-	TOKEN_NOT,
-	TOKEN_AND,
-	TOKEN_BITS,		/* & */
-	TOKEN_OR,
-	TOKEN_EQ,
-	TOKEN_NE,
-	TOKEN_LE,
-	TOKEN_GE,
-	TOKEN_LT,
-	TOKEN_GT,
-	TOKEN_MATCH,
-};
-
-struct token {
-	enum token_kind kind;
-	unsigned column;	/* 1-based */
-	const char *at;		/* in the filter's text, */
-	int bytes;		/* not terminated */
-	uint64_t number;	/* TOKEN_NUMBER, its unit applied */
-	const char *text;	/* TOKEN_STRING, without quotes and escapes, terminated */
-};
-
-struct lexer {
-	const char *begin;
-	const char *at;
-	char *strings;		/* where the next string goes: room for as much text as is left */
-};
-
-/* Longer ones first where one begins another. */
-static const struct symbol {
-	const char *text;
-	enum token_kind kind;
-} symbols[] = {
-	{ "&&", TOKEN_AND }, { "||", TOKEN_OR },    { "==", TOKEN_EQ },   { "!=", TOKEN_NE },
-	{ "<=", TOKEN_LE },  { ">=", TOKEN_GE },    { "=~", TOKEN_MATCH }, { "<", TOKEN_LT },
-	{ ">", TOKEN_GT },   { "!", TOKEN_NOT },    { "(", TOKEN_OPEN },  { ")", TOKEN_CLOSE },
-	{ ",", TOKEN_COMMA }, { "-", TOKEN_MINUS }, { "&", TOKEN_BITS },
-};
-
-/* What people write who come from other languages. */
-static const struct {
-	char wrong;
-	const char *right;
-} slips[] = {
-	{ '=', "equality is ==" },
-	{ '|', "or is ||" },
-	{ '~', "a glob is compared with =~" },
-	{ '\'', "text stands in double quotes" },
-};
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static bool name_goes_on(unsigned char c)
-{
-	return isalnum(c) || c == '_' || c == '.';
-}
-
-/* `strings` has room for the text and a terminator: a string is shorter than its quotes. */
-static void init_lexer(struct lexer *lexer, const char *text, char *strings)
-{
-	*lexer = (struct lexer){ .begin = text, .at = text, .strings = strings };
-}
-
-static int read_number(struct token *token, struct error *error)
-{
-	struct error inner;
-	size_t used;
-
-	if (quantity_read(token->at, strlen(token->at), QUANTITY_ANY, &token->number, &used,
-			  &inner)) {
-		filter_refuse(error, token->column, inner.code, "%s", inner.what);
-		error_hint(error, "%s", inner.hint);
-		return -EINVAL;
-	}
-	token->kind = TOKEN_NUMBER;
-	token->bytes = used;
-	return 0;
-}
-
-/* 10.1.2.3 or 10.0.0.0/8, which need no quotes: its bytes, or 0. */
-static int address_bytes(const char *text)
-{
-	const char *at = text;
-
-	for (int dots = 0; isdigit((unsigned char)*at); dots++) {
-		at += strspn(at, "0123456789");
-		if (dots == 3)
-			break;
-		if (*at++ != '.')
-			return 0;
-		if (!isdigit((unsigned char)*at))
-			return 0;
-	}
-	if (*at == '/' && isdigit((unsigned char)at[1]))
-		at += 1 + strspn(at + 1, "0123456789");
-	return (int)(at - text);
-}
-
-/* It takes one byte more than it has, for which there is room: no other can follow it at once. */
-static void read_address(struct lexer *lexer, struct token *token, int bytes)
-{
-	token->kind = TOKEN_STRING;
-	token->text = lexer->strings;
-	token->bytes = bytes;
-	memcpy(lexer->strings, token->at, bytes);
-	lexer->strings[bytes] = '\0';
-	lexer->strings += bytes + 1;
-}
-
-static int read_string(struct lexer *lexer, struct token *token, struct error *error)
-{
-	const char *from = token->at + 1;
-	char *to = lexer->strings;
-
-	for (; *from != '"'; from++) {
-		if (*from == '\0')
-			return filter_refuse(error, token->column, "filter-open-string",
-					     "the text that begins here has no closing \"");
-		if (*from == '\\') {
-			from++;
-			if (*from != '"' && *from != '\\') {
-				filter_refuse(error, token->column + (from - 1 - token->at),
-					      "filter-bad-escape",
-					      "a \\ may stand only before \" and \\");
-				error_hint(error, "in a glob, write \\\\* for a plain *");
-				return -EINVAL;
-			}
-		}
-		*to++ = *from;
-	}
-	*to++ = '\0';
-	token->kind = TOKEN_STRING;
-	token->text = lexer->strings;
-	token->bytes = from + 1 - token->at;
-	lexer->strings = to;
-	return 0;
-}
-
-static int read_symbol(struct token *token, struct error *error)
-{
-	unsigned char c = *token->at;
-
-	for (size_t i = 0; i < COUNT(symbols); i++) {
-		size_t bytes = strlen(symbols[i].text);
-
-		if (strncmp(token->at, symbols[i].text, bytes) == 0) {
-			token->kind = symbols[i].kind;
-			token->bytes = bytes;
-			return 0;
-		}
-	}
-	if (isprint(c))
-		filter_refuse(error, token->column, "filter-bad-character",
-			      "`%c` means nothing here", c);
-	else
-		filter_refuse(error, token->column, "filter-bad-character",
-			      "byte 0x%02x means nothing here", c);
-	for (size_t i = 0; i < COUNT(slips); i++) {
-		if (slips[i].wrong == (char)c)
-			error_hint(error, "%s", slips[i].right);
-	}
-	return -EINVAL;
-}
-
-/* The next token; TOKEN_END at the end and after it. -EINVAL with *error. */
-static int next_token(struct lexer *lexer, struct token *token, struct error *error)
-{
-	unsigned char c;
-	int err = 0;
-
-	while (isspace((unsigned char)*lexer->at))
-		lexer->at++;
-	c = *lexer->at;
-	*token = (struct token){
-		.at = lexer->at,
-		.column = lexer->at - lexer->begin + 1,
-	};
-	if (c == '\0')
-		return 0;
-	if (isdigit(c) && address_bytes(lexer->at)) {
-		read_address(lexer, token, address_bytes(lexer->at));
-	} else if (isdigit(c)) {
-		err = read_number(token, error);
-	} else if (c == '"') {
-		err = read_string(lexer, token, error);
-	} else if (isalpha(c) || c == '_') {
-		token->kind = TOKEN_NAME;
-		while (name_goes_on(token->at[token->bytes]))
-			token->bytes++;
-	} else {
-		err = read_symbol(token, error);
-	}
-	lexer->at += token->bytes;
-	return err;
-}
 
 /*
  * ---- Names -------------------------------------------------------------------------------------
@@ -469,7 +261,7 @@ static int use_field(const char *name, enum filter_field_sort sort, unsigned col
  * What the token, a TOKEN_NAME, stands for: *subject, or *number. 0 and *meaning, or -EINVAL with
  * the nearest names. Fields go to the tree.
  */
-static int resolve_name(const struct token *token, const Ringtail__V1__Catalog *catalog,
+static int resolve_name(const struct filter_token *token, const Ringtail__V1__Catalog *catalog,
 			struct filter_tree *tree, enum meaning *meaning,
 			struct filter_subject *subject, int64_t *number, struct error *error)
 {
@@ -983,8 +775,8 @@ static int make_test(struct filter_tree *tree, const struct operand *operand,
 /* ---- The grammar ----------------------------------------------------------------------------- */
 
 struct parser {
-	struct lexer lexer;
-	struct token token;	/* the next one, not yet taken */
+	struct filter_lexer lexer;
+	struct filter_token token;	/* the next one, not yet taken */
 	struct filter_tree *tree;
 	const Ringtail__V1__Catalog *catalog;
 	unsigned depth;
@@ -995,10 +787,10 @@ static int parse_or(struct parser *parser, struct filter_node **node);
 
 static int advance(struct parser *parser)
 {
-	return next_token(&parser->lexer, &parser->token, parser->error);
+	return filter_token_next(&parser->lexer, &parser->token, parser->error);
 }
 
-static bool token_is_word(const struct token *token, const char *word)
+static bool token_is_word(const struct filter_token *token, const char *word)
 {
 	return token->kind == TOKEN_NAME && token->bytes == (int)strlen(word) &&
 	       memcmp(token->at, word, token->bytes) == 0;
@@ -1007,7 +799,7 @@ static bool token_is_word(const struct token *token, const char *word)
 /* The token at hand is not what the grammar wants. */
 static int refuse_token(struct parser *parser, const char *wanted)
 {
-	const struct token *token = &parser->token;
+	const struct filter_token *token = &parser->token;
 
 	if (token->kind == TOKEN_END)
 		filter_refuse(parser->error, token->column, "filter-incomplete",
@@ -1277,7 +1069,7 @@ int filter_parse(const char *text, const Ringtail__V1__Catalog *catalog, struct 
 	struct parser parser = { .tree = tree, .catalog = catalog, .error = error };
 	int err;
 
-	init_lexer(&parser.lexer, text, tree->text);
+	filter_lexer_init(&parser.lexer, text, tree->text);
 	err = advance(&parser);
 	if (!err)
 		err = parse_or(&parser, root);
