@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/base/descriptor.h"
 #include "daemon/base/limits.h"
 
 #define FIRST_FD	3	/* sd_listen_fds(3) */
@@ -186,26 +187,7 @@ void service_manager_close(struct service_manager *manager)
 
 static int say(struct service_manager *manager, const char *text, int fd)
 {
-	struct iovec iov = {.iov_base = (void *)text, .iov_len = strlen(text)};
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	ssize_t sent;
-
-	if (fd >= 0) {
-		header.msg_control = control.bytes;
-		header.msg_controllen = sizeof(control.bytes);
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	}
-	do {
-		sent = sendmsg(manager->socket, &header, MSG_NOSIGNAL);
-	} while (sent < 0 && errno == EINTR);
-	return sent < 0 ? -errno : 0;
+	return descriptor_send(manager->socket, text, strlen(text), &fd, fd >= 0);
 }
 
 int service_manager_notify(struct service_manager *manager, const char *text)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/base/memory_file.h"
+#include "daemon/base/descriptor.h"
 #include "daemon/base/log.h"
 #include "daemon/host/service_manager.h"
 
@@ -81,7 +81,7 @@ static struct header *map_left(struct activation *activation, unsigned rings)
 
 static struct header *make(struct service_manager *manager, unsigned rings, struct error *error)
 {
-	int fd = memory_file_create("ringtail-threads", false);
+	int fd = descriptor_memory_file("ringtail-threads", false);
 	size_t bytes = journal_bytes(rings);
 	struct header *map = NULL;
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/memory_file.h"
+#include "daemon/base/descriptor.h"
 #include "daemon/base/random.h"
 
 #define HEADER_WORDS		(RT_RECORD_HEADER_BYTES / 8)
@@ -70,7 +70,7 @@ static void *create_memory(const char *name, size_t bytes, bool sealed, int *fd)
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (sealed ? F_SEAL_FUTURE_WRITE : 0);
 	void *map;
 
-	*fd = memory_file_create(name, true);
+	*fd = descriptor_memory_file(name, true);
 	if (*fd < 0) {
 		errno = -*fd;
 		return MAP_FAILED;

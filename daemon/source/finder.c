@@ -19,7 +19,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
-#include "daemon/base/memory_file.h"
+#include "daemon/base/descriptor.h"
 #include "daemon/host/privileges.h"
 #include "daemon/host/sandbox.h"
 
@@ -27,61 +27,21 @@
 
 /* ---- The socket ------------------------------------------------------------------------------- */
 
-union control {
-	struct cmsghdr header;
-	char bytes[CMSG_SPACE(sizeof(int))];
-};
-
 /* fd -1: none goes with it. */
 static int send_message(int socket, const void *message, size_t bytes, int fd)
 {
-	struct iovec iov = {.iov_base = (void *)message, .iov_len = bytes};
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
-	union control control = {0};
-	ssize_t sent;
-
-	if (fd >= 0) {
-		header.msg_control = control.bytes;
-		header.msg_controllen = sizeof(control.bytes);
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
-	}
-	do {
-		sent = sendmsg(socket, &header, MSG_NOSIGNAL);
-	} while (sent < 0 && errno == EINTR);
-	return sent < 0 ? -errno : 0;
+	return descriptor_send(socket, message, bytes, &fd, fd >= 0);
 }
 
-/* 1: a message of just that size, and *fd, or -1; 0: the other end is closed; -errno. */
+/* As descriptor_receive(); *fd, or -1. */
 static int receive_message(int socket, void *message, size_t bytes, int *fd)
 {
-	struct iovec iov = {.iov_base = message, .iov_len = bytes};
-	union control control = {0};
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
-				.msg_controllen = sizeof(control.bytes)};
-	const struct cmsghdr *cmsg;
-	ssize_t got;
+	unsigned n;
+	int got = descriptor_receive(socket, message, bytes, fd, 1, &n, 0);
 
-	*fd = -1;
-	do {
-		got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-	} while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return -errno;
-	cmsg = CMSG_FIRSTHDR(&header);
-	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS &&
-	    cmsg->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(cmsg), sizeof(int));
-	if (got == 0)
-		return 0;
-	if ((size_t)got == bytes && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
-		return 1;
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-	return -EPROTO;
+	if (got != 1 || !n)
+		*fd = -1;
+	return got;
 }
 
 /* ---- A reader: opening ------------------------------------------------------------------------ */
@@ -180,7 +140,7 @@ static void refuse_file(const struct finder_question *question, int err, struct 
 
 static int list_names(const struct finder_question *question, int file, struct finder_answer *answer)
 {
-	int names = memory_file_create("ringtail-names", false), count;
+	int names = descriptor_memory_file("ringtail-names", false), count;
 	off_t bytes;
 
 	if (names < 0)

@@ -3,35 +3,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-union control {
-	struct cmsghdr header;
-	char bytes[CMSG_SPACE(LOADER_MESSAGE_FDS_MAX * sizeof(int))];
-};
 
 int loader_message_send(int socket, const struct loader_message *message, const int *fds,
 			unsigned n)
 {
-	struct iovec iov = {.iov_base = (void *)message, .iov_len = sizeof(*message)};
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
-	union control control;
-	ssize_t sent;
-
-	if (n) {
-		memset(&control, 0, sizeof(control));
-		header.msg_control = control.bytes;
-		header.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(&control.header), fds, n * sizeof(int));
-	}
-	do {
-		sent = sendmsg(socket, &header, MSG_NOSIGNAL);
-	} while (sent < 0 && errno == EINTR);
-	return sent < 0 ? -errno : 0;
+	return descriptor_send(socket, message, sizeof(*message), fds, n);
 }
 
 /* ---- What a message has to be ----------------------------------------------------------------- */
@@ -107,52 +84,15 @@ static bool fits(const struct loader_message *message, enum loader_end sender, u
 	       contents_fit(message);
 }
 
-/* ---- Receiving -------------------------------------------------------------------------------- */
-
-/* Takes the descriptors that there is room for and closes the others; returns how many came. */
-static size_t take_descriptors(struct msghdr *header, int *fds, unsigned *n)
-{
-	size_t came = 0;
-
-	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg; cmsg = CMSG_NXTHDR(header, cmsg)) {
-		size_t count = 0;
-
-		if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
-			count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++, came++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(fd), sizeof(fd));
-			if (*n < LOADER_MESSAGE_FDS_MAX)
-				fds[(*n)++] = fd;
-			else
-				close(fd);
-		}
-	}
-	return came;
-}
-
 int loader_message_receive(int socket, enum loader_end sender, struct loader_message *message,
 			   int *fds, unsigned *n, int flags)
 {
-	struct iovec iov = {.iov_base = message, .iov_len = sizeof(*message)};
-	union control control;
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
-				.msg_controllen = sizeof(control)};
-	size_t came;
-	ssize_t got;
+	int got = descriptor_receive(socket, message, sizeof(*message), fds, LOADER_MESSAGE_FDS_MAX, n,
+				     flags);
 
-	*n = 0;
-	do {
-		got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | flags);
-	} while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return -errno;
-	came = take_descriptors(&header, fds, n);
-	if (got == sizeof(*message) && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-	    came == *n && fits(message, sender, *n))
-		return 1;
+	if (got != 1 || fits(message, sender, *n))
+		return got;
 	while (*n)
 		close(fds[--*n]);
-	return got || came ? -EPROTO : 0;
+	return -EPROTO;
 }

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "daemon/base/descriptor.h"
 #include "daemon/host/service_manager.h"
 #include "query/error.h"
 #include "daemon/source/source.h"
@@ -38,7 +39,7 @@ enum loader_end {
 	LOADER_END_LOADER,
 };
 
-#define LOADER_MESSAGE_FDS_MAX 3
+#define LOADER_MESSAGE_FDS_MAX DESCRIPTORS_MAX
 
 #define LOADER_PROVIDERS_BYTES 128	/* the first parts of what can be made, with spaces between */
 

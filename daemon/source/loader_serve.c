@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/memory_file.h"
+#include "daemon/base/descriptor.h"
 #include "daemon/host/privileges.h"
 #include "daemon/host/sandbox.h"
 #include "daemon/source/finder.h"
@@ -164,7 +164,7 @@ static int pack_probe(void *context, const Ringtail__V1__Probe *probe)
 /* A catalog may be longer than a packet. What is packed is freed. */
 static int packed_memfd(struct packed *packed, const char *name, uint64_t *bytes)
 {
-	int fd = memory_file_create(name, false);
+	int fd = descriptor_memory_file(name, false);
 	ssize_t written = fd < 0 ? -1 : packed->bytes ? write(fd, packed->at, packed->bytes) : 0;
 
 	free(packed->at);
@@ -258,7 +258,7 @@ static int answer_stuck(int socket, const struct source_ops *ops, struct source 
 {
 	struct loader_message message = {.type = LOADER_MSG_STUCK};
 	struct error error = {0};
-	int fd = ops->stuck ? memory_file_create("ringtail-stuck", false) : -EOPNOTSUPP;
+	int fd = ops->stuck ? descriptor_memory_file("ringtail-stuck", false) : -EOPNOTSUPP;
 	int err = fd < 0 ? fd : ops->stuck(source, longer_than_ns, fd, &message.stuck.answer, &error);
 
 	if (fd == -EOPNOTSUPP) {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/base/memory_file.h"
+#include "daemon/base/descriptor.h"
 #include "proto/limits.h"
 
 struct tracepoint {
@@ -156,7 +156,7 @@ int tracepoints_read(struct tracepoints **out)
 
 	if (!tracepoints)
 		return -ENOMEM;
-	tracepoints->formats = memory_file_create("ringtail-formats", false);
+	tracepoints->formats = descriptor_memory_file("ringtail-formats", false);
 	tracefs = tracepoints_open_tracefs();
 	if (tracefs >= 0 && tracepoints->formats >= 0)
 		err = read_all(tracepoints, tracefs);

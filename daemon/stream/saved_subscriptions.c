@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/base/memory_file.h"
+#include "daemon/base/descriptor.h"
 #include "daemon/host/service_manager.h"
 
 #define NAME		"ringtail.subscriptions."
@@ -221,7 +221,7 @@ int saved_subscriptions_restore(struct saved_subscriptions *saved, saved_subscri
 static int store_version(struct saved_subscriptions *saved, uint64_t version, const char *text,
 			 size_t bytes)
 {
-	int fd = memory_file_create("ringtail-subscriptions", false), err = 0;
+	int fd = descriptor_memory_file("ringtail-subscriptions", false), err = 0;
 	char name[ACTIVATION_NAME_BYTES];
 
 	if (fd < 0)

@@ -1,6 +1,7 @@
 """Mutants of what the two processes give up, and of what they believe of each other."""
 SANDBOX = "daemon/host/sandbox.c"
 PRIVILEGES = "daemon/host/privileges.c"
+DESCRIPTOR = "daemon/base/descriptor.c"
 MESSAGE = "daemon/source/loader_message.c"
 SERVE = "daemon/source/loader_serve.c"
 
@@ -20,12 +21,14 @@ MUTANTS = [
      "privileges_keep(config->account ? &same : &same, keep,", ["scenario/privileges_dropped"]),
     ("loader-sees-files", SERVE, "	err = enter_view(error);\n", "	err = 0;\n	(void)enter_view;\n",
      ["scenario/privileges_dropped"]),
-    ("loader-message-fourth-descriptor", MESSAGE, "			if (*n < LOADER_MESSAGE_FDS_MAX)",
-     "			if (*n <= LOADER_MESSAGE_FDS_MAX)", ["unit/loader_message"]),
+    ("loader-message-fourth-descriptor", DESCRIPTOR, "			if (*n < most)",
+     "			if (*n <= most)", ["unit/loader_message"]),
     ("loader-message-of-either-end", MESSAGE, "	return kind->sender == sender && fds",
      "	return (kind->sender == sender || sender) && fds", ["unit/loader_message"]),
-    ("loader-message-leaves-descriptors", MESSAGE, "	while (*n)\n		close(fds[--*n]);",
+    ("loader-message-leaves-descriptors", DESCRIPTOR, "	while (*n)\n		close(fds[--*n]);",
      "	*n = 0;", ["unit/loader_message"]),
-    ("loader-message-of-any-length", MESSAGE, "	if (got == sizeof(*message) && !(",
+    ("loader-message-that-does-not-fit-leaves-descriptors", MESSAGE, "	while (*n)\n		close(fds[--*n]);",
+     "	*n = 0;", ["unit/loader_message"]),
+    ("loader-message-of-any-length", DESCRIPTOR, "	if ((size_t)got == bytes && !(",
      "	if (!(", ["unit/loader_message"]),
 ]

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/base/memory_file.h"
+#include "daemon/base/descriptor.h"
 #include "tests/unit/daemon/small_engine.h"
 
 #define NOW_NS 1000000000000ull
@@ -52,7 +52,7 @@ static void answer(struct engine *e, const struct source_stuck_thread *thread, u
 	struct loader_report report = {.event = LOADER_STUCK,
 				       .stuck = {.now_ns = NOW_NS, .threads = said, .foreign = 3}};
 
-	report.fd = memory_file_create("test", false);
+	report.fd = descriptor_memory_file("test", false);
 	assert_true(report.fd >= 0);
 	assert_int_equal(write(report.fd, thread, threads * sizeof(*thread)),
 			 (ssize_t)(threads * sizeof(*thread)));
