@@ -17,7 +17,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/source/bpf_template.h"
-#include "daemon/source/bpf_enumerators.h"
+#include "daemon/source/bpf_kernel_types.h"
 #include "daemon/source/tracepoint_probe.h"
 #include "daemon/source/tracepoints.h"
 #include "query/glob.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/cli/kernel_text.h"
-#include "daemon/source/bpf_enumerators.h"
+#include "daemon/source/bpf_kernel_types.h"
 #include "daemon/source/tracepoint_probe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

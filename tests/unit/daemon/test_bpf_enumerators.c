@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "daemon/base/limits.h"
-#include "daemon/source/bpf_enumerators.h"
+#include "daemon/source/bpf_kernel_types.h"
 #include "proto/limits.h"
 
 static struct btf *types;
