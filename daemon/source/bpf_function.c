@@ -20,7 +20,7 @@
 #include "daemon/source/bpf_template.h"
 #include "daemon/source/bpf_function_probe.h"
 #include "daemon/source/bpf_kernel_types.h"
-#include "daemon/source/bpf_probe_unit.h"
+#include "daemon/source/bpf_places.h"
 #include "daemon/source/tracepoints.h"
 #include "query/glob.h"
 #include "query/nearest.h"

@@ -13,7 +13,7 @@
 
 #include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_kernel_types.h"
-#include "daemon/source/bpf_uprobe_multi.h"
+#include "daemon/source/bpf_places.h"
 #include "kmod/bpf/request.h"
 #include "kmod/ringtail.skel.h"
 

@@ -16,9 +16,8 @@
 #include "daemon/base/log.h"
 #include "daemon/source/bpf_template.h"
 #include "daemon/source/finder.h"
-#include "daemon/source/bpf_probe_unit.h"
+#include "daemon/source/bpf_places.h"
 #include "daemon/source/registers.h"
-#include "daemon/source/bpf_uprobe_multi.h"
 #include "query/glob.h"
 
 #define PLACE_FILES_MAX	8	/* of one path, as it is replaced */

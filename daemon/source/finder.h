@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #include "daemon/source/file_probe.h"
-#include "daemon/source/bpf_probe_unit.h"
+#include "daemon/source/bpf_places.h"
 #include "proto/limits.h"
 #include "query/error.h"
 

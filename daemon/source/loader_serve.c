@@ -22,7 +22,7 @@
 #include "daemon/host/privileges.h"
 #include "daemon/host/sandbox.h"
 #include "daemon/source/finder.h"
-#include "daemon/source/bpf_uprobe_multi.h"
+#include "daemon/source/bpf_places.h"
 
 #define FINISH_POLL_MS 20
 #define IDLE_MS 100	/* without a message, before what can wait is done, part by part */
