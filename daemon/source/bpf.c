@@ -7,8 +7,6 @@
  * arguments of system calls have no names). Afterwards CAP_BPF and CAP_PERFMON must stay, because
  * each request may attach programs.
  */
-#include "daemon/source/source.h"
-
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -21,11 +19,11 @@
 #include "daemon/host/service_manager.h"
 #include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_made.h"
-#include "daemon/source/bpf_maps.h"
 #include "daemon/source/bpf_objects.h"
 #include "daemon/source/bpf_rings.h"
 #include "daemon/source/bpf_stuck.h"
 #include "daemon/source/bpf_timers.h"
+#include "daemon/source/source.h"
 #include "daemon/source/syscall_catalog.h"
 #include "kmod/bpf/request.h"
 #include "kmod/ringtail.skel.h"
@@ -34,12 +32,95 @@
 #define PROGRAMS_OF_THREADS	(PROGRAM_BIT(PROGRAM_EXIT) | PROGRAM_BIT(PROGRAM_RENAME) | \
 				 PROGRAM_BIT(PROGRAM_EXEC) | PROGRAM_BIT(PROGRAM_MOVE))
 
+/*
+ * ---- The maps of processes -------------------------------------------------------------------
+ *
+ * The loader looks at the maps of a process when a program asks for it, because it took a stack of one whose maps
+ * nobody was told. Two BPF iterators do the looking and write the records; nothing of the process is read here.
+ * In: the ring buffer in which programs ask. Out: records in the rings.
+ */
+
+struct source_maps {
+	struct source_bpf_objects *objects;
+	struct ring_buffer *wanted;
+	unsigned turn;			/* processes looked at in this turn */
+	uint64_t too_late;		/* had ended, or could not be looked at */
+};
+
+/* Runs an iterator over one task. It writes nothing here: reading is what makes it go. */
+static int iterate(int program, uint32_t tid)
+{
+	union bpf_iter_link_info info = {.task = {.tid = tid}};
+	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info, .iter_info_len = sizeof(info));
+	int link = bpf_link_create(program, 0, BPF_TRACE_ITER, &options), iterator;
+	char nothing[64];
+	ssize_t got;
+
+	if (link < 0)
+		return -errno;
+	iterator = bpf_iter_create(link);
+	close(link);
+	if (iterator < 0)
+		return -errno;
+	do {
+		got = read(iterator, nothing, sizeof(nothing));
+	} while (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)));
+	close(iterator);
+	return got < 0 ? -errno : 0;
+}
+
+static int look_at_maps(void *context, void *data, size_t bytes)
+{
+	struct source_maps *maps = context;
+	struct ringtail_bpf__bss *shared = maps->objects->shared;
+	const struct maps_wanted *wanted = data;
+	uint64_t before = shared->maps_told_count;
+	int err;
+
+	if (bytes < sizeof(*wanted))
+		return 0;
+	err = iterate(maps->objects->program[PROGRAM_MAPS_FIND], wanted->tid);
+	if (!err)
+		err = iterate(maps->objects->program[PROGRAM_MAPS_TELL], wanted->tid);
+	if (err || shared->maps_told_count == before)
+		maps->too_late++;
+	return ++maps->turn < MAPS_TURN_MAX ? 0 : -EAGAIN;
+}
+
+static int maps_init(struct source_maps *maps, struct source_bpf_objects *objects, struct error *error)
+{
+	maps->objects = objects;
+	maps->wanted = ring_buffer__new(objects->maps_wanted, look_at_maps, maps, NULL);
+	if (!maps->wanted)
+		return source_bpf_check_failure(error, errno, "read which maps are wanted");
+	return 0;
+}
+
+static void maps_fini(struct source_maps *maps)
+{
+	ring_buffer__free(maps->wanted);
+	maps->wanted = NULL;
+}
+
+/* Readable when a program asks; -1: none can. */
+static int maps_fd(const struct source_maps *maps)
+{
+	return maps->wanted ? maps->objects->maps_wanted : -1;
+}
+
+/* Looks at those that were asked for, at most MAPS_TURN_MAX of them. */
+static void maps_look(struct source_maps *maps)
+{
+	maps->turn = 0;
+	ring_buffer__consume(maps->wanted);
+}
+
 struct source {
 	struct source_bpf_objects objects;
 	struct source_bpf_made *made;
 	bool has_made;			/* the store knows */
 	struct source_bpf_timers timers;
-	struct source_bpf_maps maps;
+	struct source_maps maps;
 	struct source_bpf_stuck stuck;
 	uint64_t ring_bytes;
 	struct source_store *store;	/* NULL: nobody keeps anything */
@@ -272,7 +353,7 @@ static int bpf_open(const struct source_config *config, struct source **out, str
 	else
 		err = adopt_or_load(source, config, error);
 	if (!err)
-		err = source_bpf_maps_init(&source->maps, &source->objects, error);
+		err = maps_init(&source->maps, &source->objects, error);
 	if (err)
 		bpf_close(source);
 	else
@@ -285,7 +366,7 @@ static void bpf_close(struct source *source)
 	if (!source)
 		return;
 	source_bpf_made_destroy(source->made);
-	source_bpf_maps_fini(&source->maps);
+	maps_fini(&source->maps);
 	source_bpf_timers_fini(&source->timers);
 	source_bpf_objects_fini(&source->objects);
 	if (source->catalog)
@@ -602,13 +683,13 @@ static void bpf_settle(struct source *source)
 static int bpf_attention(struct source *source, int *timeout_ms)
 {
 	*timeout_ms = source_bpf_timers_any(&source->timers) ? CPUS_FOLLOW_MS : -1;
-	return source_bpf_maps_fd(&source->maps);
+	return maps_fd(&source->maps);
 }
 
 static void bpf_attend(struct source *source)
 {
 	source_bpf_timers_follow(&source->timers);
-	source_bpf_maps_look(&source->maps);
+	maps_look(&source->maps);
 }
 
 const struct source_ops source_bpf = {
