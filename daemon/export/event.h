@@ -10,9 +10,10 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "daemon/export/run.h"
+#include "daemon/base/frame_ref.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/trace_id.h"
+#include "daemon/export/run.h"
 #include "proto/batch_decode.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
@@ -131,5 +132,12 @@ const char *export_event_value_text(const struct export_event *event, unsigned f
 
 /* `openat(dfd=3, ...) = -1 ENOSPC <120.5ms>`. Returns its bytes, less than EXPORT_BODY_BYTES. */
 size_t export_event_body(const struct export_event *event, char body[EXPORT_BODY_BYTES]);
+
+/*
+ * The first event of a batch, a frame of a subscription, as one line for people: "postgres[812]: fsync(fd=7) = 0 <67.2ms>".
+ * The text is never empty. For what is rare: it makes all that it takes anew. Main thread.
+ */
+void export_event_first_text(const struct frame_ref *frame, struct frame_codec *codec,
+			     const Ringtail__V1__Catalog *catalog, char *text, size_t bytes);
 
 #endif

@@ -9,7 +9,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/log.h"
-#include "daemon/trigger/first_event.h"
+#include "daemon/export/event.h"
 #include "daemon/trigger/rule.h"
 #include "query/quantity.h"
 
@@ -197,8 +197,8 @@ static void fire(struct trigger *trigger, const struct frame_ref *first)
 {
 	char text[FIRST_BYTES], every[QUANTITY_TEXT_BYTES];
 
-	first_event_text(first, trigger->triggers->config.codec, trigger->triggers->config.catalog, text,
-			 sizeof(text));
+	export_event_first_text(first, trigger->triggers->config.codec, trigger->triggers->config.catalog, text,
+				sizeof(text));
 	trigger->state = FIRED;
 	trigger->fired++;
 	trigger->fired_realtime_ns = clock_read(CLOCK_REALTIME);

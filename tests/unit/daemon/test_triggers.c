@@ -15,7 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/stream/stream.h"
 #include "daemon/trigger/dump.h"
-#include "daemon/trigger/first_event.h"
+#include "daemon/export/event.h"
 #include "daemon/trigger/triggers.h"
 #include "tests/unit/daemon/small_catalog.h"
 
@@ -80,10 +80,10 @@ void __wrap_stream_stat(const struct stream *of, struct stream_stat *stat)
 	*stat = (struct stream_stat){0};
 }
 
-void __wrap_first_event_text(const struct frame_ref *frame, struct frame_codec *codec,
-			     const Ringtail__V1__Catalog *catalog, char *text, size_t bytes);
-void __wrap_first_event_text(const struct frame_ref *frame, struct frame_codec *codec,
-			     const Ringtail__V1__Catalog *catalog, char *text, size_t bytes)
+void __wrap_export_event_first_text(const struct frame_ref *frame, struct frame_codec *codec,
+				    const Ringtail__V1__Catalog *catalog, char *text, size_t bytes);
+void __wrap_export_event_first_text(const struct frame_ref *frame, struct frame_codec *codec,
+				    const Ringtail__V1__Catalog *catalog, char *text, size_t bytes)
 {
 	(void)frame, (void)codec, (void)catalog;
 	snprintf(text, bytes, "it");
