@@ -8,6 +8,7 @@
 #ifndef RINGTAIL_DAEMON_COLLECT_WORKER_H
 #define RINGTAIL_DAEMON_COLLECT_WORKER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -53,6 +54,25 @@ struct worker_mail {
 	uint32_t positions;
 	struct worker_position position[];
 };
+
+/*
+ * The handoff from a worker to the main thread. In: finished frames, answers, watermarks. Out: mails, in
+ * order, with no more than HANDOFF_BYTES_MAX of frames on the way. The worker's thread, but for `bytes`.
+ *
+ * A frame needs memory for its mail, and where there is none it is not taken: its batcher owes it.
+ */
+struct handoff {
+	uint32_t id;			/* the worker's */
+	struct mailbox *mailbox;
+	struct frame_codec *codec;
+	_Atomic uint64_t bytes;		/* sent and not yet taken by the main thread */
+};
+
+/* A batcher_sink, `context` being a struct handoff. */
+bool handoff_frame(void *context, uint32_t subscription, struct frame_ref *frame);
+
+/* Where there is no memory for one, the next says the same and more. */
+void handoff_watermark(struct handoff *handoff, uint64_t time_ns);
 
 /* What a ring's ledger says; see struct RingStat in the proto. */
 struct worker_ring_stat {

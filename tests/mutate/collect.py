@@ -4,7 +4,6 @@ BATCHER = "daemon/collect/batcher.c"
 DRAIN = "daemon/collect/drain.c"
 WORKER = "daemon/collect/worker.c"
 PACE = "daemon/collect/pace.c"
-HANDOFF = "daemon/collect/handoff.c"
 
 MEMORY = ["unit/worker_memory"]
 BATCHING = ["unit/batcher", "unit/worker_memory", "unit/drain"]
@@ -13,20 +12,20 @@ WORKING = ["unit/worker_watermark", "unit/worker", "unit/worker_unfinished"]
 
 MUTANTS = [
     # What is given up on the way to the main loop.
-    ("handoff-gives-up-skips-too", HANDOFF, "	instead->skipped = frame->skipped;\n", "", MEMORY),
-    ("handoff-gap-forgets-the-losses-within", HANDOFF,
+    ("handoff-gives-up-skips-too", WORKER, "	instead->skipped = frame->skipped;\n", "", MEMORY),
+    ("handoff-gap-forgets-the-losses-within", WORKER,
      "	gap.events = frame->events + frame_ref_losses(frame);", "	gap.events = frame->events;", MEMORY),
-    ("handoff-gap-ends-early", HANDOFF, "	gap.end_seq = frame->end_seq;\n", "	gap.end_seq = frame->first_seq + 1;\n",
+    ("handoff-gap-ends-early", WORKER, "	gap.end_seq = frame->end_seq;\n", "	gap.end_seq = frame->first_seq + 1;\n",
      MEMORY),
-    ("handoff-gap-frame-ends-early", HANDOFF, "	instead->end_seq = frame->end_seq;\n",
+    ("handoff-gap-frame-ends-early", WORKER, "	instead->end_seq = frame->end_seq;\n",
      "	instead->end_seq = frame->first_seq + 1;\n", MEMORY),
-    ("handoff-gap-of-another-ring", HANDOFF, "	instead->ring = frame->ring;\n", "", MEMORY),
-    ("handoff-without-a-bound", HANDOFF, "					    HANDOFF_BYTES_MAX;",
+    ("handoff-gap-of-another-ring", WORKER, "	instead->ring = frame->ring;\n", "", MEMORY),
+    ("handoff-without-a-bound", WORKER, "					    HANDOFF_BYTES_MAX;",
      "					    UINT64_MAX - 1;", MEMORY),
-    ("handoff-bytes-not-counted", HANDOFF,
+    ("handoff-bytes-not-counted", WORKER,
      "	atomic_fetch_add_explicit(&handoff->bytes, frame->bytes, memory_order_relaxed);\n", "", MEMORY),
-    ("handoff-drop-uncounted", HANDOFF, "		counter_add(COUNTER_handoff_dropped, 1);\n", "", MEMORY),
-    ("handoff-sent-over-the-bound-without-memory", HANDOFF, "	if (!mail || (full && !instead)) {",
+    ("handoff-drop-uncounted", WORKER, "		counter_add(COUNTER_handoff_dropped, 1);\n", "", MEMORY),
+    ("handoff-sent-over-the-bound-without-memory", WORKER, "	if (!mail || (full && !instead)) {",
      "	if (!mail) {", MEMORY),
     ("handoff-bytes-never-come-back", WORKER,
      "	atomic_fetch_sub_explicit(&worker->handoff.bytes, frame_bytes, memory_order_relaxed);\n",

@@ -15,7 +15,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/collect/batcher.h"
-#include "daemon/collect/handoff.h"
+#include "daemon/collect/worker.h"
 #include "tests/lib/failing_memory.h"
 #include "tests/unit/daemon/small_catalog.h"
 
