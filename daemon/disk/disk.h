@@ -39,8 +39,30 @@ struct disk_ops {
 	int (*list)(struct disk *disk, const char *path, disk_entry *entry, void *context);
 };
 
-/* The real one, below `path`, which is made if it is missing (0700). *error says what is wrong. */
+/*
+ * The real one, below `path`, which is made if it is missing (0700). *error says what is wrong. It keeps no state:
+ * any thread.
+ */
 int disk_posix_open(const char *path, struct disk *disk, struct error *error);
 void disk_posix_close(struct disk *disk);
+
+/* Above any disk: small files that are read as a whole and replaced as a whole. */
+
+/* Writes all of it; adds to *written what came to be written. 0 or -errno. */
+int disk_write_all(struct disk *disk, int file, const uint8_t *bytes, size_t n, uint64_t *written);
+
+/*
+ * What it holds, at most bytes_max of that, and a NUL behind; free() it. 0, or -errno with *text NULL:
+ * -ENOENT where there is none.
+ */
+int disk_file_read(struct disk *disk, const char *path, size_t bytes_max, char **text,
+		   size_t *bytes);
+
+/*
+ * All of it on disk under that name, or what was there before: it is written as `path_new` first. After
+ * an error, nobody knows which of the two a power cut leaves.
+ */
+int disk_file_replace(struct disk *disk, const char *path, const char *path_new, const char *text,
+		      size_t bytes);
 
 #endif

@@ -11,7 +11,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
-#include "daemon/disk/file.h"
+#include "daemon/disk/disk.h"
 #include "daemon/serve/always_on.h"
 #include "daemon/serve/answers.h"
 #include "query/filter.h"

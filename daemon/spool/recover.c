@@ -10,7 +10,7 @@
 
 #include "daemon/base/counters.h"
 #include "daemon/base/log.h"
-#include "daemon/disk/file.h"
+#include "daemon/disk/disk.h"
 #include "daemon/spool/frame.h"
 #include "daemon/spool/store.h"
 #include "proto/message.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/disk/file.h"
+#include "daemon/disk/disk.h"
 #include "daemon/spool/frame.h"
 #include "daemon/spool/store.h"
 #include "proto/message.h"

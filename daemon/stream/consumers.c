@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/disk/file.h"
+#include "daemon/disk/disk.h"
 #include "daemon/base/log.h"
 #include "proto/limits.h"
 

@@ -8,7 +8,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
-#include "daemon/disk/file.h"
+#include "daemon/disk/disk.h"
 #include "proto/message.h"
 #include "proto/segment.h"
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/disk/file.h"
+#include "daemon/disk/disk.h"
 #include "tests/lib/faulty_disk.h"
 
 #define OLD "what was"
