@@ -52,8 +52,8 @@ int saved_subscriptions_print(const struct subscription_request *request, size_t
 	if (!file)
 		return -ENOMEM;
 	for (size_t i = 0; i < requests; i++) {
-		fprintf(file, "subscription %" PRIu32 " %zu\n", request[i].flags,
-			request[i].globs);
+		fprintf(file, "%s %" PRIu32 " %zu\n", request[i].file_strings ? "export" : "subscription",
+			request[i].flags, request[i].globs);
 		for (size_t j = 0; j < request[i].globs; j++)
 			print_word(file, "probe", request[i].glob[j]);
 		print_word(file, "filter", request[i].filter ? request[i].filter : "");
@@ -116,7 +116,8 @@ static int take_subscription(struct text *text, saved_subscription *each, void *
 {
 	char *glob[SUBSCRIBE_PROBES_MAX] = {0}, *filter = NULL;
 	uint64_t flags, globs;
-	bool good = take_literal(text, "subscription ") &&
+	bool file_strings = take_literal(text, "export ");
+	bool good = (file_strings || take_literal(text, "subscription ")) &&
 		    take_number(text, UINT32_MAX, &flags) && take_literal(text, " ") &&
 		    take_number(text, SUBSCRIBE_PROBES_MAX, &globs) &&
 		    take_literal(text, "\n");
@@ -132,6 +133,7 @@ static int take_subscription(struct text *text, saved_subscription *each, void *
 			.globs = globs,
 			.filter = filter,
 			.flags = (uint32_t)flags,
+			.file_strings = file_strings,
 		});
 	else
 		error_set(error, EBADMSG, "saved-subscriptions",

@@ -218,6 +218,7 @@ int subscription_create(const struct subscription_request *request,
 	if (err)
 		goto fail;
 	subscription->spec.filter = filter;
+	subscription->spec.file_strings = request->file_strings;
 	subscription->spec.flags = request->flags | (filter_asks_strings(filter) ? RT_FLAG_STRINGS : 0);
 	/* Whoever takes it as its past must be able to ask what this one asked. */
 	subscription->spec.context = request->flags & RT_FLAG_CONTEXT || filter_asks_context(filter);
@@ -263,6 +264,7 @@ struct subscription_request subscription_request_of(const struct subscription *s
 		.globs = subscription->globs,
 		.filter = subscription->filter_text,
 		.flags = subscription->spec.flags,
+		.file_strings = subscription->spec.file_strings,
 	};
 }
 
@@ -287,8 +289,8 @@ struct frame_ref *subscription_pack_catalog(const struct subscription *subscript
 
 bool subscription_equal(const struct subscription *a, const struct subscription *b)
 {
-	return a->spec.flags == b->spec.flags && strcmp(a->filter_text, b->filter_text) == 0 &&
-	       probe_set_equal(&a->spec.probes, &b->spec.probes);
+	return a->spec.flags == b->spec.flags && a->spec.file_strings == b->spec.file_strings &&
+	       strcmp(a->filter_text, b->filter_text) == 0 && probe_set_equal(&a->spec.probes, &b->spec.probes);
 }
 
 /* What a batch skipped it tells itself; a range without a frame waits for the next watermark. */

@@ -142,6 +142,7 @@ struct subscription_request {
 	size_t globs;
 	const char *filter;
 	uint32_t flags;			/* RT_FLAG_* */
+	bool file_strings;		/* an export's, which is given the strings of files */
 };
 
 /* A client's fault is -EINVAL or -ENOENT with *error: a bad filter, an unknown probe. */

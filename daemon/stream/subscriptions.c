@@ -304,13 +304,17 @@ int subscriptions_prepare(struct subscriptions *all, enum subscription_claim cla
 int subscriptions_get(struct subscriptions *all, const struct subscription_request *request,
 		      enum subscription_claim claim, struct subscription **out, struct error *error)
 {
+	struct subscription_request wanted = *request;
 	struct subscription *subscription, *equal;
 	int err;
 
+	/* Nobody else shares an export's, which has texts that the others did not ask for, or may not have. */
+	if (claim == CLAIM_EXPORT)
+		wanted.file_strings = all->config.file_strings;
 	/* A client's were made while it waited; those of the daemon's own start are made now. */
 	for (size_t i = 0; i < request->globs; i++)
 		making_now(all->making, request->glob[i]);
-	err = subscription_create(request, all->config.catalog, all->config.rings->n,
+	err = subscription_create(&wanted, all->config.catalog, all->config.rings->n,
 				  all->config.log_bytes, &subscription, error);
 	if (err)
 		return err;
@@ -334,8 +338,6 @@ int subscriptions_get(struct subscriptions *all, const struct subscription_reque
 		subscription_destroy(subscription);
 		return err;
 	}
-	/* No part of what it is: an export goes on with the same one, whatever this is. */
-	subscription->spec.file_strings = claim == CLAIM_EXPORT && all->config.file_strings;
 	TAILQ_INSERT_TAIL(&all->list, subscription, link);
 	subscription->generation = recorder_change(all->recorder);
 	*out = subscription;

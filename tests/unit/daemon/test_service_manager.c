@@ -212,8 +212,8 @@ static int see(void *context, const struct subscription_request *request)
 	for (size_t i = 0; i < request->globs; i++)
 		at += (size_t)snprintf(seen->text + at, sizeof(seen->text) - at, "%s ",
 				       request->glob[i]);
-	snprintf(seen->text + at, sizeof(seen->text) - at, "[%s] %u;", request->filter,
-		 request->flags);
+	snprintf(seen->text + at, sizeof(seen->text) - at, "[%s] %u%s;", request->filter,
+		 request->flags, request->file_strings ? " export" : "");
 	return 0;
 }
 
@@ -284,6 +284,23 @@ static void test_subscriptions_with_every_flag(void **state)
 						   &error), -EBADMSG);
 }
 
+/* So that the export goes on with it, and nobody else. */
+static void test_subscription_of_an_export(void **state)
+{
+	struct subscription_request all[] = {requests[1], requests[1]};
+	struct seen seen = {0};
+	struct error error;
+	char *text;
+	size_t bytes;
+
+	(void)state;
+	all[0].file_strings = true;
+	assert_int_equal(saved_subscriptions_print(all, 2, &text, &bytes), 0);
+	assert_int_equal(saved_subscriptions_parse(text, bytes, see, &seen, &error), 0);
+	assert_string_equal(seen.text, "syscall:*:call [] 0 export;syscall:*:call [] 0;");
+	free(text);
+}
+
 static void test_bad_subscriptions(void **state)
 {
 	static const char *const bad[] = {
@@ -291,7 +308,7 @@ static void test_bad_subscriptions(void **state)
 		"subscription 1 65\n", "subscription 0 1\nprobe 5:abc\n",
 		"subscription 0 1\nprobe 3:abcd\nfilter 0:\n", "subscription 0 0\nfilter 1:\n",
 		"subscription 0 0\nfilter 99999999999:\n", "subscription 0 0\nfilter 0:",
-		"subscription 0 0\nfilter :\n", "subscription 0 1\nprobe 3:abc\n",
+		"subscription 0 0\nfilter :\n", "export subscription 0 0\nfilter 0:\n", "subscription 0 1\nprobe 3:abc\n",
 	};
 	struct seen seen = {0};
 	struct error error;
@@ -421,6 +438,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_subscriptions, setup, teardown),
 		cmocka_unit_test(test_subscriptions_with_every_flag),
+		cmocka_unit_test(test_subscription_of_an_export),
 		cmocka_unit_test(test_bad_subscriptions),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 	};

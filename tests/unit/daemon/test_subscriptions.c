@@ -542,6 +542,56 @@ static void last_places_are_the_daemons(void **state)
 	close_all(&f);
 }
 
+/* As the run before left it. */
+static struct subscription *restored(struct fixture *f, const char *filter)
+{
+	static const char *const glob[] = {"syscall:read:call"};
+	struct subscription_request request = {.glob = glob, .globs = 1, .filter = filter, .file_strings = true};
+	struct subscription *subscription;
+	struct error error;
+
+	assert_int_equal(subscriptions_get(&f->all, &request, CLAIM_OWN, &subscription, &error), 0);
+	return subscription;
+}
+
+/* An export has the strings of files. Whoever asks for the same probes and filter did not ask for these. */
+static void nobody_shares_an_exports_strings(void **state)
+{
+	struct subscription *export, *other, *again;
+	struct error error = {0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	memset(f.all.by_index, 0, sizeof(f.all.by_index));
+	f.all.config.viewers.subscriptions = 1;
+	f.all.config.file_strings = true;
+	assert_int_equal(get(&f, CLAIM_EXPORT, "pid == 2", &export, &error), 0);
+	assert_true(export->spec.file_strings);
+	for (unsigned claim = CLAIM_VIEWERS; claim <= CLAIM_OWN; claim++) {
+		assert_int_equal(get(&f, claim, "pid == 2", &other, &error), 0);
+		assert_ptr_not_equal(other, export);
+		assert_false(other->spec.file_strings);
+		/* Nor does an export find one that lacks them. */
+		assert_int_equal(get(&f, CLAIM_EXPORT, "pid == 2", &again, &error), 0);
+		assert_ptr_equal(again, export);
+		give_up(&f, other);
+	}
+	give_up(&f, export);
+	/* It goes on with that of the run before. */
+	again = restored(&f, "pid == 2");
+	assert_int_equal(get(&f, CLAIM_EXPORT, "pid == 2", &export, &error), 0);
+	assert_ptr_equal(again, export);
+	give_up(&f, export);
+	/* Without these it is like any other. */
+	f.all.config.file_strings = false;
+	assert_int_equal(get(&f, CLAIM_EXPORT, "pid == 2", &export, &error), 0);
+	assert_int_equal(get(&f, CLAIM_VIEWERS, "pid == 2", &other, &error), 0);
+	assert_ptr_equal(other, export);
+	give_up(&f, export);
+	close_all(&f);
+}
+
 static int find(struct fixture *f, enum subscription_claim claim, const char *filter, uint32_t flags,
 		struct subscription **subscription, struct error *error)
 {
@@ -675,6 +725,7 @@ int main(void)
 		cmocka_unit_test(probes_that_are_there_need_no_provider_named),
 		cmocka_unit_test(long_list_of_what_is_allowed_is_cut),
 		cmocka_unit_test(last_places_are_the_daemons),
+		cmocka_unit_test(nobody_shares_an_exports_strings),
 		cmocka_unit_test(what_is_always_on_is_narrowed),
 		cmocka_unit_test(refusal_of_what_is_narrowed),
 		cmocka_unit_test(probes_up_to_their_bound),
