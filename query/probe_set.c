@@ -208,6 +208,28 @@ int probe_set_from_globs(struct probe_set *set, char *const *glob, unsigned glob
 	return 0;
 }
 
+/* Parts that are left out mean anything. A `*` covers whatever stands there, another pattern only itself. */
+static bool part_covers(const char *wide, const char *narrow)
+{
+	if (!wide)
+		return true;
+	if (!narrow)
+		return strcmp(wide, "*") == 0;
+	if (glob_is_pattern(narrow) && strpbrk(wide, "?[\\"))
+		return strcmp(wide, narrow) == 0;
+	return part_matches(wide, narrow);
+}
+
+bool probe_set_glob_covers(const char *wide, const char *narrow)
+{
+	struct error ignored;
+	struct spec a, b;
+
+	return split(&a, wide, &ignored) == 0 && split(&b, narrow, &ignored) == 0 &&
+	       strcmp(a.part[0], b.part[0]) == 0 && part_covers(a.part[1], b.part[1]) &&
+	       part_covers(a.part[2], b.part[2]);
+}
+
 void probe_set_add(struct probe_set *set, uint32_t id)
 {
 	set->bits[id / 8] |= 1u << (id % 8);

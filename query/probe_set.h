@@ -55,6 +55,12 @@ int probe_set_keep_glob(Ringtail__V1__Catalog *catalog, const char *glob, struct
 /* Whether one probe matches one glob; false too if it is not a glob of probes. */
 bool probe_set_glob_matches(const char *glob, const Ringtail__V1__Probe *probe);
 
+/*
+ * Whether whatever `narrow` may mean, of the provider that it names, is among what `wide` means, which names the
+ * same. No is also said where that is hard to tell.
+ */
+bool probe_set_glob_covers(const char *wide, const char *narrow);
+
 void probe_set_add(struct probe_set *set, uint32_t id);	/* below RT_PROBE_MAX */
 void probe_set_union(struct probe_set *set, const struct probe_set *other);
 bool probe_set_equal(const struct probe_set *a, const struct probe_set *b);

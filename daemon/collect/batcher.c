@@ -167,16 +167,24 @@ static uint32_t field_of_arg(const struct probe_info *info, uint32_t arg)
 	return info->has_duration ? arg + 2 : arg;
 }
 
-/* An exec, a map or a made probe without its texts is not worth much: they always come along. */
+static bool has(uint32_t fields, uint32_t field)
+{
+	return field < 32 && fields >> field & 1;
+}
+
+/*
+ * An exec or a map without its texts is not worth much: they always come along. So do those that are in the record
+ * of a made probe itself; what an argument of the kernel's functions points to is asked for.
+ */
 bool batcher_wants_text(const struct batcher_spec *spec, uint16_t probe, const struct probe_info *info,
 			uint32_t field)
 {
 	uint32_t flag = probe_text_flag(info, field);
-	bool of_file = flag == RT_FLAG_STRINGS && !(field < 32 && info->structure_fields >> field & 1);
+	bool of_file = flag == RT_FLAG_STRINGS && !has(info->structure_fields, field) && probe < RT_PROBE_MADE;
 
 	return spec->flags & flag || (of_file && spec->file_strings) ||
 	       probe == RT_PROBE_SCHED_EXEC || probe == RT_PROBE_PROCESS_MAP ||
-	       probe >= RT_PROBE_MADE;
+	       (probe >= RT_PROBE_MADE && !has(info->string_fields, field));
 }
 
 static bool encode_address(struct batcher *batcher, const struct probe_info *info,

@@ -25,7 +25,8 @@ struct probe_info {
 	uint8_t thread_field[PROBE_THREAD_FIELDS_MAX]; /* those that hold a tid */
 	uint32_t file_fields;		/* a bit for each that holds a file descriptor, */
 	uint32_t data_fields;		/* for each that is the address of a buffer, */
-	uint32_t structure_fields;	/* and for each that is the address of something else */
+	uint32_t structure_fields;	/* for each that is the address of something else, */
+	uint32_t string_fields;		/* and for each that is the address of a string */
 };
 
 struct probe_table {

@@ -92,22 +92,17 @@ static int check_probes(const struct subscriptions *all, const struct probe_set 
 }
 
 /*
- * Whether a word of viewer-probe is about the file of PROVIDER:PATH:..., and not only about its provider: a
- * file is looked into before anything is made, and to be refused tells what is there. A path that climbs
- * leads elsewhere.
+ * Whether all that a spec may mean is among what a word of viewer-probe does. More than that is not even made:
+ * there is a bound of how many probes can be, and a file is looked into before, so that to be refused tells
+ * what is there. A path that climbs leads elsewhere, and a word without a path means no file.
  */
-static bool is_of_file(const char *word, const char *path)
+static bool may_make(const char *word, const char *spec)
 {
-	size_t bytes = strcspn(path, ":");
-	char *pattern;
-	bool fits;
+	const char *path = strchr(spec, ':');
 
-	if (strstr(path, "/../") || !*word++)
+	if (path && path[1] == '/' && (strstr(path, "/../") || !strchr(word, ':')))
 		return false;
-	pattern = strndup(word, strcspn(word, ":"));
-	fits = pattern && glob_match(pattern, path, bytes);
-	free(pattern);
-	return fits;
+	return probe_set_glob_covers(word, spec);
 }
 
 /* Whether viewers may have such probes made at all; what is made of it is judged as any other probe. */
@@ -115,13 +110,11 @@ static int check_may_make(const struct subscriptions *all, enum subscription_cla
 			  const char *spec, struct error *error)
 {
 	const struct config_words *words = all->config.viewers.probe;
-	size_t bytes = strcspn(spec, ":");
 
 	if (claim != CLAIM_VIEWERS)
 		return 0;
 	for (unsigned i = 0; words && i < words->count; i++)
-		if (strcspn(words->word[i], ":") == bytes && memcmp(words->word[i], spec, bytes) == 0 &&
-		    (strncmp(spec + bytes, ":/", 2) != 0 || is_of_file(words->word[i] + bytes, spec + bytes + 1)))
+		if (may_make(words->word[i], spec))
 			return 0;
 	error_set(error, EACCES, "viewer-probes", "viewers may not ask for %.256s here: the daemon makes it on"
 		  " request, and it may show what belongs to others", spec);
@@ -149,6 +142,39 @@ static int check_viewer(const struct subscriptions *all, enum subscription_claim
 	if (flags & (RT_FLAG_STRINGS | RT_FLAG_FDS) && !viewers->strings)
 		return refuse_flags("strings", "viewer-strings", error);
 	return probes ? check_probes(all, probes, error) : 0;
+}
+
+static bool has_pointed_text(const Ringtail__V1__Probe *probe)
+{
+	for (size_t i = 0; i < probe->n_field; i++)
+		if (probe->field[i]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING)
+			return true;
+	return false;
+}
+
+/*
+ * What an argument of the kernel's functions points to may be what processes write, as for the flag data; and
+ * where a program has chosen the address, any memory of the kernel.
+ */
+static int check_texts(const struct subscriptions *all, enum subscription_claim claim, uint32_t flags,
+		       const struct probe_set *probes, struct error *error)
+{
+	const Ringtail__V1__Catalog *catalog = all->config.catalog;
+
+	if (claim != CLAIM_VIEWERS || !(flags & RT_FLAG_STRINGS))
+		return 0;
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		if (probe->id < RT_PROBE_MADE || !probe_set_test(probes, probe->id) || !has_pointed_text(probe))
+			continue;
+		error_set(error, EACCES, "viewer-flags", "viewers may not ask for strings of %s:%s here: the"
+			  " kernel's own memory is for operators", probe->provider, probe->function);
+		error_hint(error, "ask without the flag strings; or an operator adds an `operator = RULE` that"
+				  " means you");
+		return -EACCES;
+	}
+	return 0;
 }
 
 int subscriptions_may_ask(const struct subscriptions *all, enum subscription_claim claim,
@@ -183,6 +209,8 @@ int subscriptions_may_see(const struct subscriptions *all, enum subscription_cla
 		return 0;
 	for (size_t i = 0; i < what->globs && !err; i++)
 		err = probe_set_add_glob(&probes, what->glob[i], all->config.catalog, error);
+	if (!err)
+		err = check_texts(all, claim, what->flags, &probes, error);
 	for (size_t i = 0; always && i < sizeof(probes.bits); i++)
 		probes.bits[i] &= (uint8_t)~always->bits[i];
 	return err ? -EACCES : check_viewer(all, claim, what->flags, &probes, error);
@@ -281,6 +309,14 @@ static struct subscription *find_equal(struct subscriptions *all, const struct s
 	return NULL;
 }
 
+static bool is_there(const struct subscriptions *all, const char *spec)
+{
+	struct probe_set probes = {0};
+	struct error ignored;
+
+	return probe_set_add_glob(&probes, spec, all->config.catalog, &ignored) == 0;
+}
+
 int subscriptions_prepare(struct subscriptions *all, enum subscription_claim claim,
 			  char *const *spec, size_t specs, bool again, struct error *error)
 {
@@ -292,6 +328,9 @@ int subscriptions_prepare(struct subscriptions *all, enum subscription_claim cla
 		if (!making_can(all->making, spec[i]))
 			continue;
 		err = check_may_make(all, claim, spec[i], error);
+		/* For them it means what is there, if anything is, as it does without its provider. */
+		if (err && is_there(all, spec[i]))
+			continue;
 		if (!err)
 			err = making_prepare(all->making, spec[i], again, error);
 		if (err < 0)
@@ -311,8 +350,11 @@ int subscriptions_get(struct subscriptions *all, const struct subscription_reque
 	/* Nobody else shares an export's, which has texts that the others did not ask for, or may not have. */
 	if (claim == CLAIM_EXPORT)
 		wanted.file_strings = all->config.file_strings;
-	/* A client's were made while it waited; those of the daemon's own start are made now. */
-	for (size_t i = 0; i < request->globs; i++)
+	/*
+	 * A client's were made while it waited; those of the daemon's own start are made now. For viewers, nothing
+	 * is that subscriptions_prepare() has not judged.
+	 */
+	for (size_t i = 0; claim != CLAIM_VIEWERS && i < request->globs; i++)
 		making_now(all->making, request->glob[i]);
 	err = subscription_create(&wanted, all->config.catalog, all->config.rings->n,
 				  all->config.log_bytes, &subscription, error);
@@ -320,6 +362,8 @@ int subscriptions_get(struct subscriptions *all, const struct subscription_reque
 		return err;
 	/* A filter may ask for more than the request says. */
 	err = check_viewer(all, claim, subscription->spec.flags, NULL, error);
+	if (!err)
+		err = check_texts(all, claim, subscription->spec.flags, &subscription->spec.probes, error);
 	if (err) {
 		subscription_destroy(subscription);
 		return err;

@@ -12,8 +12,8 @@ MUTANTS = [
      "(!*subscription->filter_text || strcmp(subscription->filter_text, filter) == 0)", "true", ["unit/subscriptions"]),
     ("stream-always-on-that-goes-is-everybodys", "daemon/stream/subscriptions.c:always_on_of",
      " && subscription->state != SUBSCRIPTION_REMOVING", "", ["unit/subscriptions"]),
-    ("stream-dump-with-any-flags-is-everybodys", "daemon/stream/subscriptions.c:subscriptions_may_see", "what->flags, &probes",
-     "0, &probes", ["unit/subscriptions"]),
+    ("stream-dump-with-any-flags-is-everybodys", "daemon/stream/subscriptions.c:subscriptions_may_see", "check_viewer(all, claim, what->flags",
+     "check_viewer(all, claim, 0", ["unit/subscriptions"]),
     ("stream-one-attempt-that-no-run-stored-untold", "daemon/stream/subscriptions.c:subscriptions_begin_ring",
      "stored && stored < seq", "stored && stored + 1 < seq", ["unit/subscriptions"]),
     # The ledger.

@@ -3,6 +3,7 @@ STORE = "daemon/spool/store.c"
 DURABLE = "daemon/stream/durable.c"
 MESSAGE = "proto/message.c"
 INPUT = "daemon/serve/session.c"
+PROBE_SET = "query/probe_set.c"
 VIEWER = "daemon/stream/subscriptions.c"
 STREAM = "daemon/stream/stream.c"
 ACKS, VIEWERS = ["unit/consumer_acks"], ["unit/viewer_bounds"]
@@ -46,13 +47,28 @@ MUTANTS = [
      "	if (made <= all->config.viewers.subscriptions)", VIEWERS),
     ("viewers-have-any-rate", STREAM, "	return rate->over;", "	return false;", VIEWERS),
     ("viewers-have-anything-made", VIEWER + ":check_may_make", "	if (claim != CLAIM_VIEWERS)", "	if (true)", ["unit/subscriptions"]),
-    ("viewers-have-made-what-begins-so", VIEWER + ":check_may_make",
-     "strcspn(words->word[i], \":\") == bytes &&", "strlen(words->word[i]) >= bytes &&", ["unit/subscriptions"]),
-    ("viewers-have-made-any-provider", VIEWER + ":check_may_make", "memcmp(words->word[i], spec, bytes) == 0 &&", "",
+    ("viewers-have-made-any-provider", PROBE_SET + ":probe_set_glob_covers", "strcmp(a.part[0], b.part[0]) == 0 &&", "",
      ["unit/subscriptions"]),
-    ("viewers-have-any-file-looked-into", VIEWER + ":check_may_make",
-     'strncmp(spec + bytes, ":/", 2) != 0', "true", ["unit/subscriptions"]),
-    ("viewers-path-may-climb", VIEWER + ":is_of_file", 'strstr(path, "/../") || ', "", ["unit/subscriptions"]),
+    ("viewers-have-made-any-function", PROBE_SET + ":probe_set_glob_covers", "part_covers(a.part[1], b.part[1]) &&", "",
+     ["unit/subscriptions"]),
+    ("viewers-have-made-any-name", PROBE_SET + ":probe_set_glob_covers", " &&\n	       part_covers(a.part[2], b.part[2])", "",
+     ["unit/subscriptions"]),
+    ("viewers-have-made-what-is-left-out", PROBE_SET + ":part_covers", 'return strcmp(wide, "*") == 0;', "return true;",
+     ["unit/subscriptions"]),
+    ("viewers-have-made-what-patterns-share", PROBE_SET + ":part_covers", "return strcmp(wide, narrow) == 0;", "",
+     ["unit/subscriptions"]),
+    ("viewers-have-any-file-looked-into", VIEWER + ":may_make", " || !strchr(word, ':')", "", ["unit/subscriptions"]),
+    ("viewers-are-refused-what-is-there", VIEWER + ":subscriptions_prepare", "err && is_there(all, spec[i])", "false",
+     ["unit/subscriptions"]),
+    ("viewers-have-made-what-was-not-judged", VIEWER + ":subscriptions_get", "claim != CLAIM_VIEWERS && ", "",
+     ["unit/subscriptions"]),
+    ("viewers-have-the-kernels-texts", VIEWER + ":check_texts", "claim != CLAIM_VIEWERS || ", "true || ", ["unit/subscriptions"]),
+    ("viewers-have-the-kernels-texts-of-dumps", VIEWER + ":subscriptions_may_see",
+     "		err = check_texts(all, claim, what->flags, &probes, error);", "		;", ["unit/subscriptions"]),
+    ("viewers-have-the-kernels-texts-live", VIEWER + ":subscriptions_get",
+     "		err = check_texts(all, claim, subscription->spec.flags, &subscription->spec.probes, error);", "		;",
+     ["unit/subscriptions"]),
+    ("viewers-path-may-climb", VIEWER + ":may_make", 'strstr(path, "/../") || ', "", ["unit/subscriptions"]),
     ("operators-have-nothing-made", VIEWER + ":check_may_make", "	if (claim != CLAIM_VIEWERS)", "	if (claim == CLAIM_VIEWERS)",
      ["unit/subscriptions"]),
     ("viewers-second-probe-unchecked", VIEWER + ":subscriptions_prepare", "		if (!err)\n			err = making_prepare",

@@ -108,10 +108,13 @@ def check_typed(case, daemon, reader):
     """Signs, enums by name, and strings."""
     specs = ["fentry:do_send_sig_info:call", "fentry:getname_flags:call"]
     streams = [case.stream(daemon, *(word for spec in specs for word in ("-p", spec)), "-f", f"pid == {reader.pid}",
-                           "--flags", "strings", "-o", output) for output in ("json", "text")]
+                           "--flags", flags, "-o", output)
+               for flags, output in (("strings", "json"), ("strings", "text"), ("none", "json"))]
     reader.turn()
     case.await_rings_empty(daemon)
-    items, text = (stream.interrupt().out for stream in streams)
+    items, text, bare = (stream.interrupt().out for stream in streams)
+    case.check("getname_flags" in bare and '"strings"' not in bare, "who did not ask for strings gets none that others did",
+               bare)
     items = [json.loads(line) for line in items.splitlines() if '"probe"' in line]
     sent = [item["args"] for item in items if item["probe"] == specs[0]]
     case.check_equal([(args["sig"], args["type"]) for args in sent], [(signal.SIGUSR1, 1)], "numbers are numbers")

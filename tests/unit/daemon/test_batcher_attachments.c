@@ -201,6 +201,34 @@ static void structures_come_by_their_flags(void **state)
 	}
 }
 
+/*
+ * A made probe's own texts are in its record, and come always. What an argument of the kernel's functions points to
+ * was read because somebody asked for strings, and comes to them alone.
+ */
+static void texts_of_made_probes_come_always_but_for_those_asked_for(void **state)
+{
+	static const struct {
+		uint32_t flags;
+		bool file_strings, is_pointed, wanted;
+	} cases[] = {
+		{0, false, false, true}, {RT_FLAG_STRINGS, false, false, true}, {0, false, true, false},
+		{RT_FLAG_STRINGS, false, true, true}, {0, true, true, false}, {RT_FLAG_DATA, false, true, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct batcher_spec spec = spec_of(cases[i].flags, RT_PROBE_MADE);
+		struct probe_info info = {.known = true, .fields = 2};
+
+		info.string_fields = cases[i].is_pointed ? 1u << 1 : 0;
+		spec.file_strings = cases[i].file_strings;
+		begin_record(&info);
+		attach(RT_ATTACH_STRING, 1, "secret", 7);
+		assert_int_equal(pass_on(&spec, RT_PROBE_MADE, &info), 0);
+		assert_int_equal(shown.attachments, cases[i].wanted);
+	}
+}
+
 /* Each is padded to whole words; the last one ends where its record does. */
 static void every_attachment_of_a_record_comes(void **state)
 {
@@ -297,6 +325,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(strings_come_where_they_are_wanted),
 		cmocka_unit_test(structures_come_by_their_flags),
+		cmocka_unit_test(texts_of_made_probes_come_always_but_for_those_asked_for),
 		cmocka_unit_test(every_attachment_of_a_record_comes),
 		cmocka_unit_test(what_is_longer_than_its_record_is_dropped_and_counted),
 		cmocka_unit_test(stacks_come_by_their_flags_without_what_was_not_filled),

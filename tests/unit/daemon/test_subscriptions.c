@@ -31,20 +31,24 @@ struct fixture {
 	unsigned soon;			/* how often somebody should look */
 };
 
+static unsigned made_now;
+
 void __wrap_making_now(struct making *making, const char *spec);
 void __wrap_making_now(struct making *making, const char *spec)
 {
 	(void)making, (void)spec;
+	made_now++;
 }
 
 /* Probes of SYSTEM `block` can be made; `prepared` counts how many were. One named `late` is not made at once. */
 static unsigned prepared;
+static bool all_can_be_made;
 
 bool __wrap_making_can(const struct making *making, const char *spec);
 bool __wrap_making_can(const struct making *making, const char *spec)
 {
 	(void)making;
-	return strstr(spec, ":block:") || strstr(spec, ":/");
+	return all_can_be_made || strstr(spec, ":block") || strstr(spec, ":/");
 }
 
 int __wrap_making_prepare(struct making *making, const char *spec, bool again, struct error *error);
@@ -236,6 +240,22 @@ static void probe_made_on_request_needs_its_provider_named(void **state)
 	close_all(&f);
 }
 
+static int get(struct fixture *f, enum subscription_claim claim, const char *filter,
+	       struct subscription **subscription, struct error *error)
+{
+	static const char *const glob[] = {"syscall:read:call"};
+	struct subscription_request request = {.glob = glob, .globs = 1, .filter = filter};
+
+	return subscriptions_get(&f->all, &request, claim, subscription, error);
+}
+
+static void give_up(struct fixture *f, struct subscription *subscription)
+{
+	TAILQ_REMOVE(&f->all.list, subscription, link);
+	f->all.by_index[subscription->index] = NULL;
+	subscription_destroy(subscription);
+}
+
 static int prepare(struct fixture *f, enum subscription_claim claim, const char *first, const char *second)
 {
 	char *const spec[] = {(char *)first, (char *)second};
@@ -269,12 +289,134 @@ static void nothing_is_made_for_viewers_unless_its_provider_is_named(void **stat
 	assert_int_equal(prepared, 0);
 	assert_int_equal(prepare(&f, CLAIM_CLIENTS, "tracepoint:block:a", NULL), 0);
 	assert_int_equal(prepared, 1);
-	words = (struct config_words){.word = {(char *)"syscall:*", (char *)"tracepoint:net:*"}, .count = 2};
+	words = (struct config_words){.word = {(char *)"syscall:*", (char *)"tracepoint:block:*"}, .count = 2};
 	assert_int_equal(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:a", NULL), 0);
 	assert_int_equal(prepared, 2);
 	/* One that is still being made is waited for, whatever comes behind it; one that cannot be is an error. */
 	assert_true(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:late", "tracepoint:block:a") > 0);
 	assert_int_equal(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:none", "tracepoint:block:a"), -ENOENT);
+	close_all(&f);
+}
+
+/*
+ * How many probes can be made is bounded: viewers have no more made than they may ask for, so that none of them
+ * takes what operators need.
+ */
+static void no_more_is_made_for_viewers_than_they_may_ask_for(void **state)
+{
+	static const struct {
+		const char *word, *spec;
+		int err;
+	} cases[] = {
+		{"tracepoint:block:*", "tracepoint:block:*", 0},
+		{"tracepoint:block:*", "tracepoint:block:block_rq_*", 0},
+		{"tracepoint:block:*", "tracepoint:block:[ab]", 0},
+		{"tracepoint:block", "tracepoint:block:a", 0},
+		{"tracepoint:block", "tracepoint:block", 0},
+		{"tracepoint:block:*", "tracepoint:block", 0},
+		{"tracepoint", "tracepoint:block:a", 0},
+		{"tracepoint:bl*:a*", "tracepoint:block:ab", 0},
+		{"tracepoint:bl?ck:a", "tracepoint:block:a", 0},
+		{"tracepoint:*:[ab]", "tracepoint:block:[ab]", 0},
+		{"tracepoint:net:*", "tracepoint:block:a", -EACCES},
+		{"tracepoint:net:*", "tracepoint:block:*", -EACCES},
+		{"tracepoint:block:a", "tracepoint:block:*", -EACCES},
+		{"tracepoint:block:a", "tracepoint:block:b", -EACCES},
+		{"tracepoint:block:a", "tracepoint:block", -EACCES},
+		{"tracepoint:block:?", "tracepoint:block:*", -EACCES},
+		{"tracepoint:block:[*]", "tracepoint:block:*", -EACCES},
+		{"fentry:vfs_*", "fentry:*:block", -EACCES},
+	};
+	struct config_words words = {.count = 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.all.config.viewers.probe = &words;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		words.word[0] = (char *)cases[i].word;
+		prepared = 0;
+		if (prepare(&f, CLAIM_VIEWERS, cases[i].spec, NULL) != cases[i].err || prepared != !cases[i].err)
+			fail_msg("%s under viewer-probe = %s", cases[i].spec, cases[i].word);
+		assert_int_equal(prepare(&f, CLAIM_CLIENTS, cases[i].spec, NULL), 0);
+	}
+	close_all(&f);
+}
+
+/* What is there needs nothing to be made, however it is called; what of it they may have, is judged as ever. */
+static void viewers_ask_for_what_is_there_by_its_provider_too(void **state)
+{
+	char *const spec[] = {(char *)"syscall:read:call"};
+	struct subscription *subscription;
+	struct error error = {0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	memset(f.all.by_index, 0, sizeof(f.all.by_index));
+	f.all.config.viewers.subscriptions = 1;
+	prepared = made_now = 0;
+	all_can_be_made = true;
+	assert_int_equal(subscriptions_prepare(&f.all, CLAIM_VIEWERS, spec, 1, false, &error), 0);
+	assert_int_equal(get(&f, CLAIM_VIEWERS, "pid == 2", &subscription, &error), 0);
+	assert_int_equal(prepared + made_now, 0);
+	give_up(&f, subscription);
+	assert_int_equal(get(&f, CLAIM_OWN, "pid == 2", &subscription, &error), 0);
+	assert_int_equal(made_now, 1);
+	give_up(&f, subscription);
+	assert_int_equal(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:a", NULL), -EACCES);
+	all_can_be_made = false;
+	close_all(&f);
+}
+
+/* A function's argument may point to what processes write, or to where a program says. */
+static void texts_of_the_kernels_functions_are_for_operators(void **state)
+{
+	static const char *const glob[] = {"fentry:getname:call"};
+	struct subscription_request request = {.glob = glob, .globs = 1, .filter = "", .flags = RT_FLAG_STRINGS};
+	Ringtail__V1__Catalog catalog = *small_catalog_get();
+	Ringtail__V1__Field text = RINGTAIL__V1__FIELD__INIT, *fields[] = {&text};
+	Ringtail__V1__Probe made = *catalog.probe[0], *probes[] = {&made};
+	struct config_words words = {.word = {(char *)"fentry:get*"}, .count = 1};
+	struct subscription *subscription;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	memset(f.all.by_index, 0, sizeof(f.all.by_index));
+	made.id = RT_PROBE_MADE;
+	made.provider = (char *)"fentry";
+	made.function = (char *)"getname";
+	made.name = (char *)"call";
+	text.name = (char *)"filename";
+	text.c_type = (char *)"const char *";
+	text.bits = 64;
+	made.field = fields;
+	made.n_field = 1;
+	catalog.probe = probes;
+	catalog.n_probe = 1;
+	f.all.config.catalog = &catalog;
+	f.all.config.viewers = (struct viewer_bounds){.probe = &words, .strings = true, .subscriptions = 1};
+	for (unsigned is_text = 0; is_text < 2; is_text++)
+		for (unsigned asks = 0; asks < 3; asks++) {
+			bool refused = is_text && asks;
+			struct error error = {0};
+
+			text.type = is_text ? RINGTAIL__V1__FIELD_TYPE__FIELD_STRING :
+					      RINGTAIL__V1__FIELD_TYPE__FIELD_HEX;
+			request.flags = asks == 1 ? RT_FLAG_STRINGS : 0;
+			request.filter = asks == 2 && is_text ? "filename =~ \"/root/*\"" : "";
+			assert_int_equal(subscriptions_find(&f.all, &request, CLAIM_VIEWERS, &subscription, &error),
+					 refused ? -EACCES : 0);
+			assert_string_equal(error.code, refused ? "viewer-flags" : "");
+			if (!refused)
+				give_up(&f, subscription);
+			request.filter = "";
+			assert_int_equal(subscriptions_may_see(&f.all, CLAIM_VIEWERS, &request, &error),
+					 is_text && asks == 1 ? -EACCES : 0);
+			assert_int_equal(subscriptions_find(&f.all, &request, CLAIM_CLIENTS, &subscription, &error), 0);
+			give_up(&f, subscription);
+		}
 	close_all(&f);
 }
 
@@ -483,22 +625,6 @@ static void long_list_of_what_is_allowed_is_cut(void **state)
 }
 
 /* ---- Places, and what is found -------------------------------------------------------------------- */
-
-static int get(struct fixture *f, enum subscription_claim claim, const char *filter,
-	       struct subscription **subscription, struct error *error)
-{
-	static const char *const glob[] = {"syscall:read:call"};
-	struct subscription_request request = {.glob = glob, .globs = 1, .filter = filter};
-
-	return subscriptions_get(&f->all, &request, claim, subscription, error);
-}
-
-static void give_up(struct fixture *f, struct subscription *subscription)
-{
-	TAILQ_REMOVE(&f->all.list, subscription, link);
-	f->all.by_index[subscription->index] = NULL;
-	subscription_destroy(subscription);
-}
 
 /* Clients leave the last places to the daemon; whoever has one has the first that is free. */
 static void last_places_are_the_daemons(void **state)
@@ -716,6 +842,9 @@ int main(void)
 		cmocka_unit_test(new_rate_is_for_viewers_streams),
 		cmocka_unit_test(probe_made_on_request_needs_its_provider_named),
 		cmocka_unit_test(nothing_is_made_for_viewers_unless_its_provider_is_named),
+		cmocka_unit_test(no_more_is_made_for_viewers_than_they_may_ask_for),
+		cmocka_unit_test(viewers_ask_for_what_is_there_by_its_provider_too),
+		cmocka_unit_test(texts_of_the_kernels_functions_are_for_operators),
 		cmocka_unit_test(no_file_is_looked_into_for_viewers_but_those_named),
 		cmocka_unit_test(always_on_under_a_filter_is_not_everybodys),
 		cmocka_unit_test(dump_of_what_is_not_there),
