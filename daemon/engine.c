@@ -603,10 +603,18 @@ static int take_signals(struct engine *engine, struct error *error)
 	return 0;
 }
 
+/* A second signal changes nothing: without its event it would kill what still seals the spool and waits for the
+ * loader. Threads that run on by then take none. */
 static void leave_signals(struct engine *engine)
 {
 	struct event *event[] = {engine->on_term, engine->on_int, engine->on_hup, engine->stop_poll};
+	sigset_t signals;
 
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	for (unsigned i = 0; i < sizeof(event) / sizeof(event[0]); i++)
 		if (event[i])
 			event_free(event[i]);
