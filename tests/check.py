@@ -547,7 +547,8 @@ PARTS = {
 PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "wireshark": check_wireshark,
               "kernels": check_kernels, "backends": check_backends}
 # What can also be asked for alone.
-PARTS_OF_PARTS = {"every_kernel": check_every_kernel, "kmod": check_kmod, "systemd": check_systemd}
+PARTS_OF_PARTS = {"every_kernel": check_every_kernel, "kmod": check_kmod, "systemd": check_systemd,
+                  "tracepoints": check_tracepoints}
 
 
 def main():

@@ -33,9 +33,9 @@ SHOWN = " bpf_prog_active\n" in pathlib.Path("/proc/kallsyms").read_text()
 # What a program of ours does itself when it wakes the daemon, on the thread that it traces: its own guard keeps us
 # from seeing that, and ftrace sees it.
 OUR_OWN = {"ipi_send_cpu", "write_msr"}
-# The kernel's words for what a tracer must not do to it.
-CROSS = re.compile(r"\b(WARNING|BUG|Oops|Call Trace|general protection|stall|soft lockup|hung task|recursion|"
-                   r"BPF.*(error|fail)|possible (recursive|circular))\b", re.I)
+# The kernel's words for what a tracer must not do to it, in its letters: a file system's own "warning" is no such.
+CROSS = re.compile(r"\b(WARNING:|BUG:|(?i:Oops|Call Trace|general protection|stalls?|soft lockup|hung task|recursion|"
+                   r"blocked for more|BPF.*(error|fail)|possible (recursive|circular))\b)")
 LINE = re.compile(r"\[\d+\] \S+ +[\d.]+: (\w+)(: |\(| -> )", re.M)
 
 
