@@ -1,10 +1,30 @@
 """ftrace beside the daemon: the kernel's own record of the same events."""
 import collections
+import itertools
 import os
 import pathlib
 import re
 import subprocess
 import tempfile
+
+
+BETWEEN_MAX = 1000      # events of one interrupt
+UNPAIRED_MAX = 20       # to be shown
+
+
+def unpaired(ours, theirs, same):
+    """What is left of both, as pairs, once each of ours has met its like. The kernel calls one tracer after the other:
+    what an interrupt does between the two calls comes before the event for one, and after it for the other."""
+    left, odd = collections.deque(theirs), []
+    for one in ours:
+        at = next((i for i, other in enumerate(itertools.islice(left, BETWEEN_MAX)) if same(one, other)), None)
+        if at is None:
+            odd.append(one)
+        else:
+            del left[at]
+        if len(odd) == UNPAIRED_MAX:
+            break
+    return list(zip(odd, left))
 
 
 class Ftrace:
