@@ -8,6 +8,7 @@ import shutil
 import time
 
 import ringtail
+from lib.process import PATIENCE_S
 
 CAPTURE = "tests/data/capture.rt"
 HELPER = "client/completions/complete.sh"
@@ -45,12 +46,11 @@ class Shell:
     def type(self, text, wanted):
         """Until it has said that."""
         os.write(self.fd, text.encode())
-        mark, deadline = len(self.said), time.monotonic() + 60
+        mark, deadline = len(self.said), time.monotonic() + PATIENCE_S
         while not (found := re.search(wanted, self.said[mark:])):
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.fd], [], [], left)[0]:
-                self.case.check(False, f"{self.name}: {text!r} brings {wanted}: {self.said[mark:]!r}")
-                return None
+                raise ringtail.Late(f"{self.name}: {text!r} brings {wanted}: {self.said[mark:]!r}")
             try:
                 self.said += os.read(self.fd, 65536).decode(errors="replace")
             except OSError:

@@ -44,6 +44,7 @@ def main(case):
         proc = load.communicate("\n")[0].split()
         case.check_equal(load.returncode, 0, "the load ran")
         case.await_rings_empty(daemon)
+        stream.await_all()
         events = [event for event in stream.interrupt().lines
                   if event.get("strings", {}).get("fd", "").endswith("/file")]
         case.check_equal(len(events), 3, "its reads are there")

@@ -47,6 +47,8 @@ def main(case):
     load.communicate(b"\n")
     case.check_equal(load.returncode, 0, "the load ran")
     case.await_rings_empty(daemon)
+    for stream in (as_json, as_text):
+        stream.await_all()
     done, lines = as_json.interrupt(), as_text.interrupt().out.splitlines()
     case.check_stream(done)
     events = [event for event in map(json.loads, done.out.splitlines()) if "args" in event]

@@ -8,6 +8,10 @@ from lib import exporting
 from lib.backend import Backend
 
 
+def exit_code(span):
+    return span["attributes"].get("process.exit.code")
+
+
 def main(case):
     os.symlink("/bin/sh", case.path("treeroot"))
     lock = exporting.HeldLock(case.path("lock"))
@@ -20,11 +24,23 @@ def main(case):
     lock.let_go()
     process.wait()
 
-    def look():
-        return [span for span in backend.spans() if span["name"] == "treeroot" and
-                not span.get("parent_span_id")]
-    root = ringtail.wait_until(look, "the root's span is stored")[0]
-    spans = [span for span in backend.spans() if span["trace_id"] == root["trace_id"]]
+    def is_slow(span):
+        return span["name"] == "flock" and "ringtail.syscall.name" in span["attributes"]
+
+    def whole():
+        """The spans of the tree, the root first, once all have come: what another CPU recorded may come after it."""
+        stored = backend.spans()
+        root = [span for span in stored if span["name"] == "treeroot" and not span.get("parent_span_id")]
+        spans = root + [span for span in stored if root and span is not root[0] and
+                        span["trace_id"] == root[0]["trace_id"]]
+        slow = {span["span_id"] for span in spans if is_slow(span)}
+        ids = {span["span_id"] for span in spans}
+        return spans if (slow and {span.get("parent_span_id") for span in spans[1:]} <= ids and
+                         any(exit_code(span) == 3 for span in spans) and
+                         any(span["span_id"] in slow and span not in spans for span in stored)) else None
+
+    spans = ringtail.wait_until(whole, "the tree's spans are stored")
+    root = spans[0]
     case.check_equal(root["attributes"]["process.pid"], process.pid, "the root is the command")
     by_id = {span["span_id"]: span for span in spans}
     case.check_equal(len(by_id), len(spans), "each span has an id of its own")
@@ -33,13 +49,12 @@ def main(case):
     case.check(all(span["start_time_unix_nano"] <= span["end_time_unix_nano"] and
                    span["start_time_unix_nano"] >= root["start_time_unix_nano"]
                    for span in spans), "and none begins before the root")
-    failed = [span for span in spans if span["attributes"].get("process.exit.code") == 3]
+    failed = [span for span in spans if exit_code(span) == 3]
     case.check_equal([span["name"] for span in failed], ["sh"], "the one that failed is there")
     parent = by_id[failed[0]["parent_span_id"]]
     case.check_equal((parent["name"], by_id[parent["parent_span_id"]]["span_id"]),
                      ("sh", root["span_id"]), "its parent is, and that one's is the root")
-    slow = next(span for span in spans if span["name"] == "flock" and
-                "ringtail.syscall.name" in span["attributes"])
+    slow = next(filter(is_slow, spans))
     case.check_equal(by_id[slow["parent_span_id"]]["attributes"]["process.pid"],
                      slow["attributes"]["process.pid"], "a slow call is in its process")
     own = next(span for span in backend.spans() if span["span_id"] == slow["span_id"] and

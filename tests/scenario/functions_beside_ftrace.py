@@ -67,6 +67,7 @@ def record(case, daemon, reader, specs):
         ftrace.begin(reader.pid)    # only it: to read the trace is to call vfs_read, too
         reader.turn()
         case.await_rings_empty(daemon)
+        stream.await_all()
         case.check_balanced(daemon)
         done = stream.interrupt()
         theirs = [ftrace.lines(event.name, reader.pid) for event in events]
@@ -112,6 +113,8 @@ def check_typed(case, daemon, reader):
                for flags, output in (("strings", "json"), ("strings", "text"), ("none", "json"))]
     reader.turn()
     case.await_rings_empty(daemon)
+    for stream in streams:
+        stream.await_all()
     items, text, bare = (stream.interrupt().out for stream in streams)
     case.check("getname_flags" in bare and '"strings"' not in bare, "who did not ask for strings gets none that others did",
                bare)

@@ -29,16 +29,18 @@ int main(int argc, char **argv)
 {
 	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct timespec now, begun;
-	char path[64];
+	char path[64], unfinished[64];
 	FILE *map;
 
 	memcpy(page + 256, code, sizeof(code));
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-	map = fopen(path, "w");
+	snprintf(unfinished, sizeof(unfinished), "%s.new", path);
+	map = fopen(unfinished, "w");
 	fprintf(map, "%lx %zx before it\n%lx %zx made by itself\n", (long)page, (size_t)256, (long)page + 256,
 		sizeof(code));
 	fclose(map);
-	if (argc > 2 && chown(path, atoi(argv[2]), -1))
+	/* Whoever looks for the file finds it as it stays. */
+	if ((argc > 2 && chown(unfinished, atoi(argv[2]), -1)) || rename(unfinished, path))
 		return 1;
 	printf("ready\n");
 	fflush(stdout);

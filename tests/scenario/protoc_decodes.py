@@ -133,6 +133,7 @@ def main(case):
     case.start("/bin/sh", "-c", f"{ls} /nonexistent; {cat} /etc/hostname; {cat} /proc/self/comm").wait()
     stream.await_all(2 * CALLS)
     case.await_rings_empty(daemon)
+    stream.await_all()
     case.check_balanced(daemon)
     done = stream.interrupt()
     case.check_stream(done, events=done.summary["events"])

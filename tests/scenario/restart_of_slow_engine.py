@@ -1,7 +1,6 @@
 """The daemon is restarted in order while its worker is held up for longer than clients get for their
 last frames: they get them once it moves on, and miss nothing."""
 import os
-import re
 import signal
 import time
 
@@ -20,9 +19,7 @@ def main(case):
                          f'comm == "{case.own_comm}"', "-o", "none")
     before.run()
     daemon = service.daemon
-    worker = next(thread for thread, name in ringtail.threads(daemon.pid).items()
-                  if re.search("drain|worker", name))
-    held = Held(worker)
+    held = Held(daemon.worker())
     try:
         meanwhile.run()
         os.kill(daemon.pid, signal.SIGTERM)

@@ -100,6 +100,11 @@ class Daemon(Process):
                 pass            # closed meanwhile
         return links
 
+    def worker(self):
+        """A thread that drains rings: each names itself as it begins."""
+        return wait_until(lambda: next((tid for tid, name in threads(self.pid).items() if name == "ringtail-drain"),
+                                       None), "a worker has its name")
+
     def reload(self, expect):
         """SIGHUP; waits for the log to say `expect` once more."""
         before = len(re.findall(expect, self.log))

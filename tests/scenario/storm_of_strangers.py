@@ -33,8 +33,8 @@ def ask(connection):
         try:
             connection.await_frame("Stat", timeout=ANSWER_S)
         except TimeoutError:
-            raise ringtail.Failure(f"no answer comes within {ANSWER_S} s, but {len(times)} before "
-                                   "it") from None
+            raise ringtail.Late(f"no answer comes within {ANSWER_S} s, but {len(times)} before "
+                                "it") from None
         times.append(time.monotonic() - began)
         time.sleep(BETWEEN_S)
     return times
@@ -87,9 +87,11 @@ def main(case):
         case.figure(f"tracectl stat in a storm on the {door}", time.monotonic() - began, "s")
         heard = [stormy, *manager.times("WATCHDOG", since=stormy), time.monotonic()]
         longest = max(after - before for before, after in zip(heard, heard[1:]))
-        case.check(longest < PATIENCE_S, "the manager hears in time that the daemon is alive", heard)
+        if longest >= PATIENCE_S:
+            raise ringtail.Late(f"the manager does not hear in time that the daemon is alive: {heard}")
+        # None stays for long: a busy machine may end the first one later.
+        storm.until(lambda now: now["subscriptions"] or door == "unix socket", "handshakes were ended")
         now = storm.leave()
-        case.check(now["subscriptions"] or door == "unix socket", "handshakes were ended", now)
         case.figure(f"strangers on the {door}", now["came"], "")
     vera.close()
     root.close()

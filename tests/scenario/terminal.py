@@ -55,7 +55,7 @@ class Screen:
         while not until():
             left = deadline - time.monotonic()
             if left < 0:
-                raise ringtail.Failure(f"{what}: not so: {self.rows[-3:]}")
+                raise ringtail.Late(f"{what}: not so: {self.rows[-3:]}")
             if not select.select([self.master], [], [], left)[0]:
                 continue
             try:

@@ -1,11 +1,12 @@
 """profile:hz:N, interval:hz|ms|s:N and counters take any N within bounds: as often as asked, with their own name, also
 beside others and live; what is out of bounds, unknown, or one too many is refused with the remedy."""
 import re
-import time
 
 import ringtail
 
 RATES = (7, 250, 1000)
+CHANCE = 4                      # standard deviations of a number of ticks that nothing keeps in step
+PERIODS = 10
 TIMERS_MAX = 32                 # RT_TIMERS_MAX of kmod/uapi/ringtail.h
 
 
@@ -23,17 +24,21 @@ def samples(case, daemon):
         lines = [line for line in stream.interrupt().lines if "probe" in line]
         case.check_equal({line["probe"] for line in lines}, {f"profile:hz:{rate}"}, f"{rate} Hz has its own name")
         periods = sum(line["args"]["periods"] for line in lines)
-        # A thread that waited for its CPU missed ticks, whose number the next of the CPU says.
-        case.check(len(lines) <= rate * cpu_s * 1.5 + 3 and periods >= rate * cpu_s * 0.5 - 3,
+        # A thread that waited for its CPU missed ticks, whose number the next of the CPU says. One that has a CPU
+        # now and then only is met by chance: the fewer ticks there are, the more it may come to.
+        ticks = rate * cpu_s
+        case.check(len(lines) <= ticks * 1.5 + CHANCE * ticks**0.5 and
+                   periods >= max(ticks * 0.5 - CHANCE * ticks**0.5, 1),
                    f"{len(lines)} samples, {periods} periods at {rate} Hz in {cpu_s:.2f} s")
 
 
 def ticks(case, daemon):
     for name, seconds in (("hz:20", 0.05), ("ms:70", 0.07)):
-        done = case.tracectl(daemon, "stream", "-p", f"interval:{name}", "-n", "3", "-o", "json")
+        done = case.tracectl(daemon, "stream", "-p", f"interval:{name}", "-n", str(PERIODS), "-o", "json")
         times = [line["time"] for line in done.lines]
         periods = sum(line["args"]["periods"] for line in done.lines[1:])
-        case.check(abs((times[-1] - times[0]) / 1e9 - periods * seconds) < seconds * 0.6,
+        # The first or the last may be late, by less than would make it one more.
+        case.check(periods >= PERIODS - 1 and abs((times[-1] - times[0]) / 1e9 - periods * seconds) < seconds * 1.1,
                    f"interval:{name} comes every {seconds} s", done.lines)
 
 
@@ -77,10 +82,7 @@ def main(case):
                "so do counters")
     refused(case, daemon)
     crowded(case, daemon)
-    begun = time.monotonic()
-    while daemon.recording() and time.monotonic() < begun + 5:
-        time.sleep(0.05)
-    case.check_equal(daemon.recording(), 0, "when nobody wants any, none is left")
+    ringtail.wait_until(lambda: not daemon.recording(), "when nobody wants any, none is left")
     case.check_balanced(daemon)
 
 

@@ -47,6 +47,7 @@ def main(case):
         load.communicate(b"\n")
         case.check_equal(load.returncode, 0, "the load ran")
         case.await_rings_empty(daemon)
+        stream.await_all()
         case.check_balanced(daemon)
         done = stream.interrupt()
         case.check_stream(done)

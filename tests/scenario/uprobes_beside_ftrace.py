@@ -56,6 +56,7 @@ def main(case):
         ftrace.begin()
         program.turn(TURNS)
         case.await_rings_empty(daemon)
+        stream.await_all()
         case.check_balanced(daemon)
         done = stream.interrupt()
         theirs = ftrace.lines(event.name, program.pid)

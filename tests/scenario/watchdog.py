@@ -1,7 +1,6 @@
 """The service manager hears that the daemon is alive only while its loop and each drain worker move:
 one that is stuck is said so, and then there is silence."""
 import os
-import re
 import socket
 import threading
 import time
@@ -47,9 +46,7 @@ def main(case):
                               "WATCHDOG_USEC": str(PATIENCE_S * 1000000)})
     manager.await_pings(3, "the manager hears that the daemon is alive")
 
-    worker = next(thread for thread, name in ringtail.threads(daemon.pid).items()
-                  if re.search("drain|worker", name))
-    held = Held(worker)
+    held = Held(daemon.worker())
     ringtail.wait_until(lambda: "[worker-stuck]" in daemon.log, "the daemon notices it")
     ringtail.wait_until(manager.is_left_alone, "while a worker is stuck, the manager hears nothing")
     held.let_go()

@@ -117,8 +117,11 @@ def threads(pid):
     """The name of each thread, by tid."""
     names = {}
     for tid in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{tid}/comm") as file:
-            names[int(tid)] = file.read().strip()
+        try:
+            with open(f"/proc/{pid}/task/{tid}/comm") as file:
+                names[int(tid)] = file.read().strip()
+        except (FileNotFoundError, ProcessLookupError):
+            pass            # it has ended meanwhile
     return names
 
 

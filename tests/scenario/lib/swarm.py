@@ -68,7 +68,7 @@ class Swarm(Process):
 
 class Network:
     """
-        here (10.117.N.1) ==== veth ==== there (10.117.N.2), in a namespace of its own
+        here (10.M.N.1) ==== veth ==== there (10.M.N.2), in a namespace of its own
 
     `inside` is the command that runs something there.
     """
@@ -78,7 +78,7 @@ class Network:
             raise Skip("this takes root and ip(8)")
         tag = f"rt{os.getpid() % 100000}"
         self.name, self.here, self.there = f"{tag}ns", f"{tag}a", f"{tag}b"
-        net = f"10.117.{os.getpid() % 250}"
+        net = f"10.{100 + os.getpid() // 250 % 150}.{os.getpid() % 250}"    # nobody else's
         self.address = f"{net}.1"
         if subprocess.run(["ip", "netns", "add", self.name], stderr=subprocess.DEVNULL).returncode:
             raise Skip("no network namespaces here")
