@@ -9,6 +9,7 @@
 #define RINGTAIL_DAEMON_SOURCE_BPF_PLACES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* ---- One place -------------------------------------------------------------------------------- */
@@ -46,6 +47,8 @@ struct uprobe_multi {
 	uint32_t count, how, pid;
 	uint32_t rest;		/* the kernel refuses any byte behind `pid` that is not 0: no padding */
 };
+_Static_assert(offsetof(struct uprobe_multi, rest) + sizeof(uint32_t) == sizeof(struct uprobe_multi),
+	       "what is padding a compiler need not clear");
 
 /* The link's descriptor, or -errno. */
 int uprobe_multi_link(struct uprobe_multi *multi);
