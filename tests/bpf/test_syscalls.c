@@ -137,7 +137,7 @@ static void six_arguments_arrive_and_ints_are_extended(void **state)
 
 	(void)state;
 	request_mine(CALL(mmap), 0);
-	assert_int_equal(syscall(SYS_mmap, 0x1000, 0x2000, 3, 0x4, 0xffffffffu, 0x6000), -1);
+	assert_int_equal(syscall(SYS_mmap, 0x1000, 0x2000, 3, 0x4, 0xffffffffu, 0x6000L), -1);
 	harness_drain(&harness, see, &seen);
 	assert_int_equal(seen.times, 1);
 	assert_int_equal(seen.item.words, 8);
@@ -417,7 +417,7 @@ static void a_number_without_a_name_is_recorded_with_six_arguments(void **state)
 
 	(void)state;
 	request_mine(seen.probe, 0);
-	assert_int_equal(syscall(UNNAMED, 11, 22, 33, 44, 55, 66), -1);
+	assert_int_equal(syscall(UNNAMED, 11, 22, 33, 44, 55, 66L), -1);
 	harness_drain(&harness, see, &seen);
 	harness_reset(&harness);
 	assert_int_equal(seen.times, 1);

@@ -515,7 +515,7 @@ static bool is_made(void *context, const char *glob)
 /* Of that many bytes at most, with a secret in it or a part of one. */
 static size_t any_text(char *text, size_t most)
 {
-	static const char *const some[] = {SECRET, "a " SECRET " b", "secre", "nothing", "", "x\0" SECRET};
+	static const char *const some[] = {SECRET, "a " SECRET " b", "secre", "nothing", "", ("x\0" SECRET)};
 	static const size_t lengths[] = {6, 10, 5, 7, 0, 8};
 	unsigned k = pick(6);
 	size_t bytes = lengths[k] < most ? lengths[k] : most;
