@@ -52,4 +52,7 @@ MUTANTS = [
     ("redaction-whole-name-taken-for-cut", REDACTION + ":redaction_hides_text", "length >= RT_COMM_BYTES - 1 ? CUT_END", "length >= RT_COMM_BYTES - 2 ? CUT_END", HIDING),
     ("redaction-name-of-before-behind-it", REDACTION + ":redaction_comm", "	memset(comm, 0, RT_COMM_BYTES);\n", "", HIDING),
     ("redaction-again", REDACTION + ":redaction_hides_text", " || (bytes == REDACTED_BYTES && !memcmp(text, REDACTED_TEXT, bytes))", "", HIDING),
+    ("redaction-of-a-map-by-its-last-piece", "daemon/collect/redaction.c",
+     'rules |= row->field[field].rules;',
+     'rules = row->field[field].rules;', ["unit/redaction"]),
 ]

@@ -356,6 +356,8 @@ static void expect_file(const char *types, const char *state, const char *why_no
 	assert_int_equal(finished, 1);
 	assert_string_equal(why.code, "");
 	assert_false(there(PART));
+	for (uint64_t i = frame_log_first(subscription->log); i < frame_log_end(subscription->log); i++)
+		assert_int_equal(frame_log_get(subscription->log, i)->refs, 1);		/* the log's alone */
 	found = read_back(WHOLE);
 	assert_string_equal(found.types, types);
 	assert_true(found.bye->final);
@@ -388,6 +390,7 @@ static void has_what_came_up_to_its_time_and_counts_it(void **state)
 	(void)state;
 	assert_int_equal(begin(NULL), 0);
 	assert_string_equal(dump_id(dump), ID);
+	assert_true(subscriber->stream->patient);
 	append(10, 3, 100);
 	append_watermark(UNTIL_NS - 1);
 	append_gap(5, 2);			/* of so many events, */

@@ -57,6 +57,9 @@ static void test_heads(void **state)
 		{"GET  HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
 		{" GET / HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
 		{"G(T / HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
+		{"G\x7fT / HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nHost: []\r\n\r\n", HTTP_BAD},
+		{"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\nAccept: x\r\n\r\n", HTTP_CODING},
 		{"GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_BAD},
 		{"\r\n\r\n", HTTP_BAD},
 		{"GET / HTTP/1.1\r\nHost: a\r\nA\r\n\r\n", HTTP_BAD},
@@ -80,6 +83,17 @@ static void test_heads(void **state)
 	snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a\r\nAccept: a\r\nAccept: %0*d\r\n\r\n",
 		 HTTP_FIELD_BYTES - 3, 0);
 	assert_int_equal(parse(text, &request), HTTP_TOO_LONG);
+}
+
+static void test_gzip_is_asked_for(void **state)
+{
+	(void)state;
+	assert_true(http_gzip_is_asked_for("br, GZIP;q=0.5"));
+	assert_true(http_gzip_is_asked_for("gzip ; q=1"));
+	assert_false(http_gzip_is_asked_for("gzip;q=0"));
+	assert_false(http_gzip_is_asked_for("br,gzip; q=0.000 , x"));
+	assert_false(http_gzip_is_asked_for("gzipped"));
+	assert_false(http_gzip_is_asked_for(""));
 }
 
 static void test_what_a_head_says(void **state)
@@ -328,12 +342,26 @@ static void test_refusals(void **state)
 {
 	struct bench *bench = *state;
 	char head[HTTP_HEAD_BYTES_MAX + 100];
+	uint64_t requests;
 	bool open;
 	int fd;
 
 	fd = bench_connect(bench);
+	requests = counter_read(COUNTER_http_requests);
 	say(bench, fd, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcd");
-	assert_non_null(strstr(hear(fd, &open), "HTTP/1.1 405 Method Not Allowed\r\n"));
+	assert_string_equal(hear(fd, &open),
+			    "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: text/plain; charset=utf-8\r\n"
+			    "Content-Length: 23\r\nConnection: close\r\nAllow: GET, HEAD\r\n"
+			    "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
+			    "Cross-Origin-Resource-Policy: same-origin\r\n"
+			    "Cross-Origin-Opener-Policy: same-origin\r\nCache-Control: no-store\r\n\r\n"
+			    "405 Method Not Allowed\n");
+	assert_false(open);
+	assert_int_equal(counter_read(COUNTER_http_requests) - requests, 1);
+	close(fd);
+	fd = bench_connect(bench);
+	say(bench, fd, "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n");
+	assert_non_null(strstr(hear(fd, &open), "HTTP/1.1 501 Not Implemented\r\n"));
 	assert_false(open);
 	close(fd);
 	fd = bench_connect(bench);
@@ -520,6 +548,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_heads),
+		cmocka_unit_test(test_gzip_is_asked_for),
 		cmocka_unit_test(test_what_a_head_says),
 		cmocka_unit_test(test_http_without_host),
 		cmocka_unit_test(test_smuggled),

@@ -310,8 +310,15 @@ static void test_array_in_the_words(void **state)
 	redaction_destroy(redaction);
 }
 
+static bool all_are_made(void *context, const char *glob)
+{
+	(void)context, (void)glob;
+	return true;
+}
+
 static void test_map_in_two_pieces(void **state)
 {
+	struct error error = {0};
 	static const struct probe_info info = {.fields = 2};
 	struct redaction *redaction = rules(RULES("* * */lib.so"));
 	Ringtail__V1__Field path, more, *field[] = {&path, &more};
@@ -333,6 +340,17 @@ static void test_map_in_two_pieces(void **state)
 	attach(&record, RT_ATTACH_STRING, 0, "/lib.so.1", 9);
 	redaction_event(redaction, &record.item, &info, &record.to);
 	assert_ptr_equal(record.item.payload, record.word);
+	redaction_destroy(redaction);
+	/* A rule of the first piece alone is one of the path. */
+	assert_int_equal(redaction_create(RULES("* path */lib.so"), small_catalog_get(), all_are_made, NULL, &redaction,
+					  &error), 0);
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_PROCESS_MAP, field, 2)), 0);
+	begin(&record, RT_PROBE_PROCESS_MAP, 2);
+	attach(&record, RT_ATTACH_STRING, 0, long_path, sizeof(long_path));
+	attach(&record, RT_ATTACH_STRING, 1, "/lib.so", 7);
+	redaction_event(redaction, &record.item, &info, &record.to);
+	assert_string_equal(text_of(&record, &info, 0), REDACTED_TEXT);
+	assert_string_equal(text_of(&record, &info, 1), REDACTED_TEXT);
 	redaction_destroy(redaction);
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/limits.h"
 #include "daemon/trigger/rule.h"
 
 static struct trigger_rule parsed(const char *text)
@@ -72,6 +73,23 @@ static void test_no_name_before_a_quote(void **state)
 	trigger_rule_fini(&rule);
 }
 
+/* The bounds themselves are within them. */
+static void test_bounds(void **state)
+{
+	struct trigger_rule rule = parsed("this-is-a-name-of-just-32-bytes-: oom dump 100ms every 1s");
+
+	(void)state;
+	assert_string_equal(rule.name, "this-is-a-name-of-just-32-bytes-");
+	assert_int_equal(rule.dump_ns, TRIGGER_DUMP_NS_MIN);
+	assert_int_equal(rule.every_ns, TRIGGER_EVERY_NS_MIN);
+	trigger_rule_fini(&rule);
+	rule = parsed("oom dump 1h, enable kill 1s every 24h");
+	assert_int_equal(rule.dump_ns, TRIGGER_DUMP_NS_MAX);
+	assert_int_equal(rule.enable_ns, TRIGGER_ENABLE_NS_MIN);
+	assert_int_equal(rule.every_ns, TRIGGER_EVERY_NS_MAX);
+	trigger_rule_fini(&rule);
+}
+
 static const struct {
 	const char *text;
 	unsigned column;
@@ -98,6 +116,10 @@ static const struct {
 	{"'getppid' at 0/s log", 14, "trigger-rate"},
 	{"'getppid' enable 5s", 20, "trigger-incomplete"},
 	{"'getppid' log every 1ms", 21, "trigger-out-of-range"},
+	{"'getppid' enable kill 999ms", 23, "trigger-out-of-range"},
+	{"'getppid' enable kill 61min", 23, "trigger-out-of-range"},
+	{"'getppid pid \\' log", 14, "filter-bad-character"},
+	{"a-name-of-33-bytes-so-one-too-many: oom log", 1, "trigger-name"},
 	{"signal 11 log", 8, "trigger-signal"},
 	{"signal SIG_BLOCK log", 8, "trigger-signal"},
 	{"signal", 7, "trigger-incomplete"},
@@ -146,6 +168,7 @@ int main(void)
 		cmocka_unit_test(test_quoted_condition),
 		cmocka_unit_test(test_conditions_with_a_name),
 		cmocka_unit_test(test_no_name_before_a_quote),
+		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_mistakes_have_columns),
 		cmocka_unit_test(test_two_of_one_name),
 	};
