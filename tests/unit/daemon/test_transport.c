@@ -283,6 +283,11 @@ static void test_streams(void **state)
 	(void)state;
 	place_open(&place, -60, 3600);
 	context = place_context(&place, true);
+	/* There is room for many records at once; then for less than one. */
+	open_pair(&pair, context, &place, NULL, NULL);
+	assert_int_equal(shake(&pair, &error), 0);
+	check_stream(pair.transport, read_tls, pair.ssl, 3);
+	close_pair(&pair);
 	open_pair(&pair, context, &place, NULL, NULL);
 	setsockopt(pair.fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	assert_int_equal(shake(&pair, &error), 0);
