@@ -143,4 +143,18 @@ MUTANTS = [
     ("status-page-may-run-scripts", "daemon/http/status.c",
      '\tanswer->field = "Content-Security-Policy: " PAGE_CONTENT_SECURITY_POLICY "\\r\\n";\n',
      '', ["unit/http_status"]),
+
+    # Dumps: deleted by operators alone, and not before that is written down.
+    ("dump-deleted-by-a-viewer", "daemon/serve/control.c:make",
+     "		gate_allow(control->config.gate, identity, ROLE_OPERATOR, \"delete dumps\",\n			   &change->error);",
+     "		;", ["unit/control"]),
+    ("dump-deletion-not-judged", "daemon/serve/control.c:judge", "		judge_dump(change);\n", "", ["unit/control"]),
+    ("dump-deleted-while-it-is-written", "daemon/serve/control.c:judge_dump", "entry->state == DUMP_WRITING", "false",
+     ["unit/control"]),
+    ("dump-not-deleted", "daemon/serve/control.c:delete_dump", "		dumps_remove(control->config.dumps, entry);", "		;",
+     ["unit/control"]),
+    ("dump-deleted-though-not-audited", "daemon/serve/control.c:take_audited",
+     "		refuse_disk(change, \"audit-failed\", \"the audit log\");\n		answer(change, NULL);\n	} else if",
+     "		refuse_disk(change, \"audit-failed\", \"the audit log\");\n		delete_dump(change);\n	} else if",
+     ["unit/control"]),
 ]

@@ -12,6 +12,7 @@
 #include "daemon/ring/writer.h"
 #include "daemon/serve/server.h"
 #include "daemon/spool/spool.h"
+#include "daemon/trigger/dumps.h"
 #include "tests/unit/daemon/peer.h"
 #include "tests/unit/daemon/small_catalog.h"
 
@@ -173,6 +174,7 @@ struct engine {
 	struct disk_thread *disk_thread;	/* NULL: nothing can be changed */
 	struct spooler *spooler;		/* NULL: nothing is kept on it */
 	struct consumers *consumers;
+	struct dumps *dumps;			/* NULL: none are kept */
 	struct control *control;
 	struct server *server;
 	unsigned failures, stops;
@@ -243,6 +245,7 @@ static void engine_open_workers(struct engine *engine, unsigned workers)
  * consumers, if it says so.
  */
 static struct disk *engine_disk;
+static bool engine_keeps_dumps;		/* on that disk */
 static bool engine_durable;
 static size_t engine_segment_bytes = 1 << 20;
 static uint64_t engine_epoch = 99;	/* this run of the rings */
@@ -334,7 +337,10 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	};
 	assert_int_equal(gate_create(&nobody_named, &engine->gate, &error), 0);
 	assert_int_equal(fanout_restore_consumers(engine->fanout, &error), 0);
+	if (engine_keeps_dumps)
+		assert_int_equal(dumps_create(engine->disk_thread, 1 << 20, 8, &engine->dumps, &error), 0);
 	control.base = engine->base;
+	control.dumps = engine->dumps;
 	control.gate = engine->gate;
 	control.fanout = engine->fanout;
 	control.codec = engine->codec;
@@ -346,7 +352,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	assert_int_equal(control_create(&control, &engine->control, &error), 0);
 	server = (struct server_config){
 		.base = engine->base, .answers = &engine->answers, .gate = engine->gate,
-		.control = engine->control, .codec = engine->codec,
+		.control = engine->control, .codec = engine->codec, .dumps = engine->dumps,
 		.bounds = engine_bounds(clients_max),
 	};
 	engine->server = server_create(&server);
@@ -364,6 +370,7 @@ static void engine_close(struct engine *engine)
 	fanout_destroy(engine->fanout);
 	consumers_destroy(engine->consumers);
 	spooler_destroy(engine->spooler);
+	dumps_destroy(engine->dumps);
 	disk_thread_destroy(engine->disk_thread);
 	control_destroy(engine->control);
 	gate_destroy(engine->gate);

@@ -123,6 +123,11 @@ static int memory_rename(struct disk *disk, const char *from, const char *to)
 	return 0;
 }
 
+static int memory_remove(struct disk *disk, const char *path)
+{
+	return note(disk, "remove", path);
+}
+
 static int memory_sync_directory(struct disk *disk, const char *path)
 {
 	return note(disk, "sync", path);
@@ -141,7 +146,7 @@ static int memory_list(struct disk *disk, const char *path, disk_entry *entry, v
 
 static const struct disk_ops memory_ops = {
 	.open = memory_open, .close = memory_close, .read = memory_read, .write = memory_write,
-	.sync = memory_sync, .rename = memory_rename, .sync_directory = memory_sync_directory,
+	.sync = memory_sync, .rename = memory_rename, .remove = memory_remove, .sync_directory = memory_sync_directory,
 	.list = memory_list,
 };
 
@@ -301,6 +306,80 @@ static unsigned lines_of(struct memory_disk *memory, const char *name)
 	for (const char *at = text_of(memory, name); (at = strchr(at, '\n')) != NULL; at++)
 		lines++;
 	return lines;
+}
+
+static void ask_delete_dump(struct peer *peer, const char *id)
+{
+	Ringtail__V1__DumpsRequest request = RINGTAIL__V1__DUMPS_REQUEST__INIT;
+
+	request.remove = (char *)id;
+	peer_send(peer, FRAME_DUMPS_REQUEST, &request);
+}
+
+/* Two dumps: one that is being written, and one of an earlier run. */
+static void open_with_dumps(struct engine *e, struct memory_disk *memory, unsigned fail_at)
+{
+	engine_keeps_dumps = true;
+	open_all(e, memory, fail_at);
+	engine_keeps_dumps = false;
+	dumps_begin(e->dumps, "open", 0);
+	dumps_begin(e->dumps, "cut", 0)->state = DUMP_CUT;
+}
+
+#define DUMP(name) "19700101T000000Z-" name
+
+/* Only an operator deletes a dump, one that is there and whole or cut; and each attempt is written down first. */
+static void test_delete_dump(void **state)
+{
+	Ringtail__V1__Dumps *left;
+	struct peer *viewer, *operator;
+	struct memory_disk memory;
+	struct engine e;
+
+	(void)state;
+	open_with_dumps(&e, &memory, 0);
+	viewer = connect_viewer(&e);
+	ask_delete_dump(viewer, DUMP("cut"));
+	peer_expect_error(viewer, "not-allowed", false);
+	peer_greet(operator = engine_connect(&e));
+	ask_delete_dump(operator, DUMP("none"));
+	peer_expect_error(operator, "dump-unknown", false);
+	ask_delete_dump(operator, DUMP("open"));
+	peer_expect_error(operator, "dump-writing", false);
+	assert_int_equal(lines_of(&memory, "audit-denied.log"), 3);
+	assert_int_equal(dumps_count(e.dumps, &(uint64_t){0}), 2);
+	assert_null(strstr(memory.journal, "remove"));
+	ask_delete_dump(operator, DUMP("cut"));
+	left = peer_expect(operator, FRAME_DUMPS);
+	assert_int_equal(left->n_dump, 1);
+	assert_string_equal(left->dump[0]->id, DUMP("open"));
+	peer_free(left);
+	engine_settle(&e);
+	assert_non_null(strstr(memory.journal, "sync audit.log;sync .;remove dumps/" DUMP("cut") ".part;"));
+	assert_non_null(strstr(text_of(&memory, "audit.log"), "\"action\":\"delete-dump\",\"dump\":\""
+			       DUMP("cut") "\",\"outcome\":\"allowed\"}\n"));
+	assert_int_equal(lines_of(&memory, "audit.log"), 1);
+	peer_close(viewer);
+	peer_close(operator);
+	close_all(&e);
+}
+
+/* What cannot be written down is not deleted. */
+static void test_delete_dump_unaudited(void **state)
+{
+	struct memory_disk memory;
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	open_with_dumps(&e, &memory, 1);
+	peer_greet(peer = engine_connect(&e));
+	ask_delete_dump(peer, DUMP("cut"));
+	peer_expect_error(peer, "audit-failed", false);
+	assert_int_equal(dumps_count(e.dumps, &(uint64_t){0}), 2);
+	assert_null(strstr(memory.journal, "remove"));
+	peer_close(peer);
+	close_all(&e);
 }
 
 /* Whoever may change nothing and never tires: a few lines, then a count, and no line of others goes. */
@@ -717,6 +796,8 @@ int main(void)
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_viewer),
+		cmocka_unit_test(test_delete_dump),
+		cmocka_unit_test(test_delete_dump_unaudited),
 		cmocka_unit_test(test_denied_without_end),
 		cmocka_unit_test(test_disk_fails),
 		cmocka_unit_test(test_no_disk),
