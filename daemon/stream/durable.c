@@ -220,9 +220,9 @@ static void forget_held(struct durable *durable, const char *spool)
 static void let_go(struct durable *durable, struct subscription *subscription)
 {
 	subscription->consumers--;
+	/* That it is one less was given to the disk before this: with the end of that save it is released. */
 	if (subscription->consumers) {
 		subscription->owes_release = true;
-		durable_release(durable);
 	} else if (!subscription->permanent && subscription != durable->subscriptions->permanent.next) {
 		subscription->spool.unwanted = true;
 		durable->subscriptions->config.check_soon(durable->subscriptions->config.context);

@@ -2,6 +2,7 @@
 is acknowledged, and what goes with who needed it."""
 DURABLE = "daemon/stream/durable.c"
 KEEPING = ["unit/durable"]
+ASKED = ["unit/durable_asked"]
 
 MUTANTS = [
     # Which directory.
@@ -75,4 +76,53 @@ MUTANTS = [
     # Who asks for something else than before.
     ("clients-consumer-changed", DURABLE + ":durable_take", "consumer && !identity)", "consumer)", KEEPING),
     ("durable-changed-without-memory", DURABLE + ":change_consumer", "	if (err)\n		return err;\n", "	(void)err;\n", KEEPING),
+
+    # Who may have which, and what is said to those who may not.
+    ("durable-one-more-than-a-viewer-may", DURABLE + ":check_room", "its_own >= CONSUMERS_PER_VIEWER_MAX",
+     "its_own > CONSUMERS_PER_VIEWER_MAX", ASKED),
+    ("durable-bound-of-viewers-for-operators", DURABLE + ":check_room", "identity->role < ROLE_OPERATOR",
+     "identity->role <= ROLE_OPERATOR", ASKED),
+    ("durable-one-more-than-clients-may", DURABLE + ":check_room", "clients < CONSUMERS_OF_CLIENTS_MAX",
+     "clients <= CONSUMERS_OF_CLIENTS_MAX", ASKED),
+    ("durable-tells-a-viewer-of-all-clients", DURABLE + ":check_room", "identity->text, its_own);", "identity->text, clients);", ASKED),
+    ("durable-tells-of-the-askers-alone", DURABLE + ":check_room", "already\", clients);", "already\", its_own);", ASKED),
+    ("durable-others-told-whether-it-is-connected", DURABLE + ":durable_check",
+     "identity && !consumer_is_open_to(consumer, identity))", "identity && !consumer->subscriber && !consumer_is_open_to(consumer, identity))",
+     ASKED),
+    ("durable-connected-twice", DURABLE + ":durable_check", "	if (!consumer->subscriber)\n		return 0;", "	return 0;", ASKED),
+    ("durable-registers-without-a-disk", DURABLE + ":durable_may_consume", "durable->spooler && ", "", ASKED),
+    ("durable-anybody-forgets", DURABLE + ":durable_may_forget", "consumer_is_open_to(consumer, identity) ? 0", "true ? 0", ASKED),
+    ("durable-forgotten-while-connected", DURABLE + ":durable_forget", "	if (consumer->subscriber) {", "	if (false) {", ASKED),
+
+    # What is given up, what is acknowledged, and what is told.
+    ("durable-always-on-given-up", DURABLE + ":let_go", "!subscription->permanent && ", "", ASKED),
+    ("durable-next-always-on-given-up", DURABLE + ":let_go", " && subscription != durable->subscriptions->permanent.next", "", ASKED),
+    ("durable-unwanted-that-nobody-looks-at", DURABLE + ":let_go",
+     "		durable->subscriptions->config.check_soon(durable->subscriptions->config.context);\n", "", ASKED),
+    ("durable-held-goes-with-the-first", DURABLE + ":forget_held",
+     "		if (strcmp(consumer->spool, spool) == 0)\n			return;\n", "		;\n", ASKED),
+    ("durable-spool-in-use-goes", DURABLE + ":forget_held", "spool[0] && !spooler_has(durable->spooler, spool)", "spool[0]", ASKED),
+    ("durable-spool-named-after-it-was-freed", DURABLE + ":durable_forget",
+     "	memcpy(spool, consumer->spool, sizeof(spool));\n	consumers_remove(durable->consumers, consumer);",
+     "	consumers_remove(durable->consumers, consumer);\n	memcpy(spool, consumer->spool, sizeof(spool));", ASKED),
+    ("durable-held-of-those-with-a-place-goes", DURABLE + ":durable_each_held", "!consumer->subscription &&",
+     "!consumer->subscription && !consumer->place &&", ASKED + KEEPING),
+    ("durable-released-before-it-is-saved", DURABLE + ":durable_acknowledge",
+     "	consumers_save(durable->consumers);\n	if (subscription)\n		subscription->owes_release = true;\n	durable_release(durable);\n",
+     "	if (subscription)\n		subscription->owes_release = true;\n	durable_release(durable);\n	consumers_save(durable->consumers);\n",
+     ASKED),
+    ("durable-unrecorded-for-ever", DURABLE + ":durable_acknowledge", "	consumer->unrecorded = false;\n", "", ASKED),
+    ("durable-acknowledged-what-was-told-alone", DURABLE + ":sent_upto",
+     "return stream->ring[ring].seen > upto ? stream->ring[ring].seen : upto;",
+     "return stream->ring[ring].told > upto ? stream->ring[ring].told : upto;", ASKED),
+    ("durable-acknowledged-by-numbers-of-no-ring", DURABLE + ":sent_upto", "ring < 0 || stream->ring[ring].unknown ||", "ring < 0 ||", ASKED),
+    ("durable-refused-acks-not-counted", DURABLE + ":refuse_ack", "	counter_add(COUNTER_acks_refused, 1);\n", "", ASKED),
+    ("durable-connected-before-it-is-live", DURABLE + ":durable_each", "consumer->subscriber->state == SUBSCRIBER_LIVE", "true", ASKED),
+    ("durable-told-without-its-last-ack", DURABLE + ":durable_each", "			.acked_realtime_ns = consumer->acked_realtime_ns,\n", "",
+     ASKED),
+    ("durable-told-without-its-owner", DURABLE + ":durable_each", "			.owner = consumer->owner,\n", "", ASKED),
+    ("restored-as-unrecorded-though-recorded", DURABLE + ":durable_restore",
+     "recorder_is_held(durable->subscriptions->recorder) &&", "", ASKED),
+    ("restored-as-unrecorded-though-restored", DURABLE + ":durable_restore",
+     " &&\n				       subscription->origin != SUBSCRIPTION_RESTORED", "", ASKED),
 ]
