@@ -790,8 +790,6 @@ static bool take_frame(struct session *session)
 				    &header);
 	if (status == FRAME_SHORT)
 		return false;
-	if (status == FRAME_OK && header.body_bytes > REQUEST_RAW_BYTES_MAX)
-		status = FRAME_TOO_LARGE;
 	if (status != FRAME_OK) {
 		refuse_frame(session, status);
 		return false;

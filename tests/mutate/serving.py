@@ -7,6 +7,8 @@ CONSUMERS = "daemon/stream/consumers.c"
 OWNERS = ["unit/consumers", "unit/fanout_owner"]
 ACKS = ["unit/consumer_acks", "unit/fanout_owner"]
 CHANGES = ["unit/control"]
+SESSION = "daemon/serve/session.c"
+SESSIONS = ["unit/session"]
 CONFIG = ["unit/config"]
 SERVERS = ["unit/server", "unit/server_tls"]
 
@@ -60,4 +62,30 @@ MUTANTS = [
      ["unit/consumer_acks"]),
     ("spool-freed-beyond-what-is-known", "daemon/spool:ends_run", "	if (run_equal(&segment->run, &store->config.run))",
      "	if (true)", ["unit/spool_runs", "unit/spool", "sim/sim"]),
+
+    # What a request is refused with, and whose requests have probes made.
+    ("refused-frames-number-of-the-one-before", SESSION + ":refuse_frame", "session->requests + 1", "session->requests", SESSIONS),
+    ("refused-requests-number-of-the-one-before", SESSION + ":check_request", "session->requests + 1", "session->requests", SESSIONS),
+    ("refused-texts-number-of-the-one-before", SESSION + ":check_text", "session->requests + 1", "session->requests", SESSIONS),
+    ("refused-text-counted-from-0", SESSION + ":check_text", "place.byte + 1)", "place.byte)", SESSIONS),
+    ("requests-not-numbered", SESSION + ":take_request", "		session->requests++;\n", "", SESSIONS),
+    ("bad-frames-not-counted", SESSION + ":refuse_frame", "	counter_add(COUNTER_frames_bad, 1);\n", "", SESSIONS),
+    ("bad-requests-not-counted", SESSION + ":check_request", "	counter_add(COUNTER_frames_bad, 1);\n", "", SESSIONS),
+    ("bad-texts-not-counted", SESSION + ":check_text", "	counter_add(COUNTER_frames_bad, 1);\n", "", SESSIONS),
+    ("refusals-not-counted", SESSION + ":session_refuse", "	counter_add(COUNTER_requests_refused, 1);\n", "", SESSIONS),
+    ("failed-sessions-not-counted", SESSION + ":session_refuse", "		counter_add(COUNTER_sessions_failed, 1);\n", "", SESSIONS),
+    ("viewers-lists-have-probes-made", SESSION + ":prepare",
+     "type == FRAME_LIST && session->identity.role >= ROLE_OPERATOR &&", "type == FRAME_LIST &&", SESSIONS),
+    ("viewers-changes-have-probes-made", SESSION + ":prepare",
+     "type == FRAME_CHANGE && session->identity.role >= ROLE_OPERATOR)", "type == FRAME_CHANGE)", SESSIONS),
+    ("every-list-has-probes-made", SESSION + ":prepare", " && is_made_for_list(list->glob))", ")", SESSIONS),
+    ("lists-of-functions-make-none", SESSION + ":is_made_for_list", "			return true;", "			return false;", SESSIONS),
+    ("lists-of-files-make-none", SESSION + ":is_made_for_list", "return strchr(glob, '/') != NULL;", "return false;", SESSIONS),
+    ("silent-one-is-told-the-other-reason", SESSION + ":session_check_silence", "bool waits = !session_idle(session);",
+     "bool waits = session_idle(session);", SESSIONS),
+    ("fed-one-is-silent", SESSION + ":session_check_silence", "		session->active_ns = now_ns;\n", "		;\n", SESSIONS),
+    ("one-with-stat-alone-is-silent", SESSION + ":session_check_silence",
+     "session->stream || event_pending(session->stat_timer, EV_TIMEOUT, NULL)", "session->stream", SESSIONS),
+    ("timeout-of-the-other-state", SESSION + ":on_timeout", "session->state == SESSION_NEW ? \"the client sent no hello in time\"",
+     "session->state != SESSION_NEW ? \"the client sent no hello in time\"", SESSIONS),
 ]

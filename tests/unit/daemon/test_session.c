@@ -2,6 +2,7 @@
  * One client's session: what it answers, what it refuses, input in pieces, time-outs, and how it
  * ends. What it sends to a client that reads slowly, or never: test_session_output.c.
  */
+#include "daemon/base/counters.h"
 #include "tests/unit/daemon/small_session.h"
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -234,30 +235,51 @@ static void test_refusals(void **state)
 {
 	static const struct {
 		void (*send)(struct peer *peer);
-		const char *code;
+		const char *code, *what;
+		unsigned bad;			/* frames */
 	} wrong[] = {
-		{send_first_list, "unexpected-frame"},
-		{send_two_hellos, "unexpected-frame"},
-		{send_daemons_frame, "unexpected-frame"},
-		{send_two_subscribes, "already-subscribed"},
-		{send_old_hello, "version-unsupported"},
-		{send_noise, "bad-magic"},
-		{send_other_version, "bad-version"},
-		{send_unknown_type, "bad-type"},
-		{send_oversized, "too-large"},
-		{send_bad_checksum, "bad-checksum"},
-		{send_no_message, "bad-message"},
-		{send_repeated_field, "field-repeated"},
-		{send_repeated_inside, "field-repeated"},
-		{send_wrong_wire_type, "field-type"},
-		{send_nul, "field-nul"},
-		{send_too_many_elements, "too-many-elements"},
-		{send_strange_software, "text-invalid"},
-		{send_strange_probe, "text-invalid"},
+		{send_first_list, "unexpected-frame",
+		 "the first frame is not a ClientHello", 0},
+		{send_two_hellos, "unexpected-frame",
+		 "a client does not send this here", 0},
+		{send_daemons_frame, "unexpected-frame",
+		 "a client does not send this here", 0},
+		{send_two_subscribes, "already-subscribed",
+		 "this connection has a subscription", 0},
+		{send_old_hello, "version-unsupported",
+		 "this daemon speaks version 1, the client 2 to 10", 0},
+		{send_noise, "bad-magic",
+		 "frame 1 from this client: this is not a ringtail frame", 1},
+		{send_other_version, "bad-version",
+		 "frame 1 from this client: the frame is of a version unknown to this program", 1},
+		{send_unknown_type, "bad-type",
+		 "frame 1 from this client: the frame is of a type unknown to this program", 1},
+		{send_oversized, "too-large",
+		 "frame 1 from this client: the frame says it is larger than is allowed here", 1},
+		{send_bad_checksum, "bad-checksum",
+		 "frame 1 from this client: the frame was changed or cut on its way", 1},
+		{send_no_message, "bad-message",
+		 "request 1 from this client: ClientHello is no message", 1},
+		{send_repeated_field, "field-repeated",
+		 "request 2 from this client: Subscribe.since comes twice, and may come once", 1},
+		{send_repeated_inside, "field-repeated",
+		 "request 2 from this client: Cursor.epoch comes twice, and may come once", 1},
+		{send_wrong_wire_type, "field-type",
+		 "request 2 from this client: Forget.consumer is of another wire type", 1},
+		{send_nul, "field-nul",
+		 "request 2 from this client: Forget.consumer has a NUL in its text", 1},
+		{send_too_many_elements, "too-many-elements",
+		 "request 2 from this client: Subscribe.probe has too many elements", 1},
+		{send_strange_software, "text-invalid",
+		 "request 1 from this client: ClientHello.software has the byte C3 at 1, which is not UTF-8", 1},
+		{send_strange_probe, "text-invalid",
+		 "request 2 from this client: Subscribe.probe has the byte ED at 1, which is not UTF-8", 1},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		uint64_t bad = counter_read(COUNTER_frames_bad), failed = counter_read(COUNTER_sessions_failed),
+			 refused = counter_read(COUNTER_requests_refused);
 		Ringtail__V1__Error *error;
 		struct fixture f;
 
@@ -265,8 +287,12 @@ static void test_refusals(void **state)
 		wrong[i].send(f.peer);
 		error = peer_await(f.peer, FRAME_ERROR);
 		assert_string_equal(error->code, wrong[i].code);
-		assert_true(error->fatal && *error->what && *error->hint);
+		assert_string_equal(error->what, wrong[i].what);
+		assert_true(error->fatal && *error->hint);
 		peer_free(error);
+		assert_int_equal(counter_read(COUNTER_frames_bad) - bad, wrong[i].bad);
+		assert_int_equal(counter_read(COUNTER_sessions_failed) - failed, 1);
+		assert_int_equal(counter_read(COUNTER_requests_refused) - refused, 1);
 		/* Whatever else it says is not heeded, and nothing follows the Error. */
 		peer_write(f.peer, "more", 4);
 		peer_expect_end(f.peer);
@@ -358,6 +384,46 @@ static void request_waits_for_its_probes(void **state)
 	close_session(&f);
 }
 
+/* Whose requests have probes made, of those that the source can make: a viewer's subscriptions alone. */
+static void requests_that_have_probes_made(void **state)
+{
+	static const struct {
+		const char *glob;		/* listed; NULL: a change enables it */
+		unsigned viewers, operators;	/* so many probes are prepared for */
+	} asked[] = {
+		{"fentry:vfs_read", 0, 1}, {"fexit:vfs_*", 0, 1}, {"kprobe:vfs_read", 0, 1}, {"kretprobe:vfs_read", 0, 1},
+		{"uprobe:/bin/true:main", 0, 1}, {"syscall:*:call", 0, 0}, {"", 0, 0}, {"fentr", 0, 0}, {NULL, 0, 1},
+	};
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	peer_greet(f.peer);
+	for (enum role role = ROLE_VIEWER; role <= ROLE_OPERATOR; role++) {
+		session_identity(f.session)->role = role;
+		for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+			Ringtail__V1__Change change = RINGTAIL__V1__CHANGE__INIT;
+			char *probe = (char *)"fentry:vfs_read";
+
+			f.prepares = 0;
+			change.enable = &probe;
+			change.n_enable = 1;
+			if (asked[i].glob) {
+				peer_send_list(f.peer, asked[i].glob);
+				peer_free(peer_expect(f.peer, FRAME_CATALOG));
+			} else {
+				f.changes = 0;
+				peer_send(f.peer, FRAME_CHANGE, &change);
+				PEER_AWAIT(f.base, f.changes == 1);
+				session_answer(f.session, on_probes(&f), NULL);
+				peer_free(peer_expect(f.peer, FRAME_PROBES));
+			}
+			assert_int_equal(f.prepares, role == ROLE_VIEWER ? asked[i].viewers : asked[i].operators);
+		}
+	}
+	close_session(&f);
+}
+
 static void probes_that_may_not_be_made(void **state)
 {
 	struct fixture f;
@@ -396,13 +462,70 @@ static void test_stream_comes_too_late(void **state)
 
 /* ---- Time ------------------------------------------------------------------------------------ */
 
+static void expect_refused(struct fixture *f, const char *code, const char *what)
+{
+	Ringtail__V1__Error *error = peer_await(f->peer, FRAME_ERROR);
+
+	assert_string_equal(error->code, code);
+	assert_string_equal(error->what, what);
+	assert_true(error->fatal);
+	peer_free(error);
+}
+
+#define IDLE	"the client has been idle without a stream for silence-timeout"
+#define UNREAD	"the client has not read pending data for silence-timeout"
+
+/* One that asks for nothing and has no stream; and one that has one, and does not read it. */
+static void silent_clients(void **state)
+{
+	uint64_t silent = counter_read(COUNTER_sessions_silent), now_ns;
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	session_check_silence(f.session, clock_monotonic() + 2 * LONG_NS);	/* it has said no hello: */
+	peer_greet(f.peer);							/* that is another bound's */
+	peer_send_list(f.peer, "");
+	peer_free(peer_expect(f.peer, FRAME_CATALOG));
+	now_ns = clock_monotonic();
+	session_check_silence(f.session, now_ns + 59 * NS_PER_S);
+	assert_int_equal(counter_read(COUNTER_sessions_silent), silent);
+	session_check_silence(f.session, now_ns + 61 * NS_PER_S);
+	assert_int_equal(counter_read(COUNTER_sessions_silent), silent + 1);
+	expect_refused(&f, "silence-timeout", IDLE);
+	close_session(&f);
+
+	open_session(&f, LONG_NS);
+	peer_greet(f.peer);
+	subscribe(&f);
+	now_ns = clock_monotonic();
+	session_check_silence(f.session, now_ns + 61 * NS_PER_S);	/* it has all there is */
+	for (unsigned i = 0; i < 3; i++)				/* more than the socket takes */
+		append(&f, 0, 256 << 10, 1);
+	session_check_silence(f.session, now_ns + 120 * NS_PER_S);
+	assert_int_equal(counter_read(COUNTER_sessions_silent), silent + 1);
+	session_check_silence(f.session, now_ns + 122 * NS_PER_S);
+	assert_int_equal(counter_read(COUNTER_sessions_silent), silent + 2);
+	expect_refused(&f, "silence-timeout", UNREAD);
+	close_session(&f);
+
+	/* Who is told once in a while has all there is, too. */
+	open_session(&f, LONG_NS);
+	peer_greet(f.peer);
+	peer_send_stat(f.peer, 60000);
+	peer_free(peer_expect(f.peer, FRAME_STAT));
+	session_check_silence(f.session, clock_monotonic() + 61 * NS_PER_S);
+	assert_int_equal(counter_read(COUNTER_sessions_silent), silent + 2);
+	close_session(&f);
+}
+
 static void test_no_hello(void **state)
 {
 	struct fixture f;
 
 	(void)state;
 	open_session(&f, 30 * MS);
-	peer_expect_error(f.peer, "hello-timeout", true);
+	expect_refused(&f, "hello-timeout", "the client sent no hello in time");
 	peer_expect_end(f.peer);
 	/* One that does not hang up either is hung up on. */
 	peer_run_for(f.base, 50 * MS);
@@ -417,7 +540,7 @@ static void test_no_request(void **state)
 	(void)state;
 	open_session(&f, 30 * MS);
 	peer_greet(f.peer);
-	peer_expect_error(f.peer, "request-timeout", true);
+	expect_refused(&f, "request-timeout", "the client sent no request in time after its hello");
 	close_session(&f);
 }
 
@@ -512,8 +635,10 @@ int main(void)
 		cmocka_unit_test(forged_lines),
 		cmocka_unit_test(test_subscribe_refused),
 		cmocka_unit_test(request_waits_for_its_probes),
+		cmocka_unit_test(requests_that_have_probes_made),
 		cmocka_unit_test(probes_that_may_not_be_made),
 		cmocka_unit_test(test_stream_comes_too_late),
+		cmocka_unit_test(silent_clients),
 		cmocka_unit_test(test_no_hello),
 		cmocka_unit_test(test_no_request),
 		cmocka_unit_test(test_no_timeout_after_a_request),
