@@ -418,7 +418,6 @@ static void drop_all(struct spool_store *store)
 {
 	while (store->segments)
 		spool_store_drop(store, store->segment[store->segments - 1]);
-	store->bytes = 0;
 }
 
 static int list(struct spool_store *store)

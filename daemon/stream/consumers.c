@@ -86,7 +86,6 @@ static bool copy_request(struct consumer *consumer, const struct subscription_re
 	consumer->flags = request->flags;
 	consumer->filter = strdup(request->filter ? request->filter : "");
 	consumer->glob = calloc(request->globs + 1, sizeof(*consumer->glob));
-	consumer->globs = 0;
 	for (size_t i = 0; consumer->glob && i < request->globs; i++) {
 		consumer->glob[i] = strdup(request->glob[i]);
 		if (!consumer->glob[i])

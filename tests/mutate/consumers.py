@@ -117,4 +117,23 @@ MUTANTS = [
     ("consumers-last-save-dropped", CONSUMERS + ":consumers_destroy",
      "consumers->saving && consumers->dirty",
      "false", REGISTRY),
+
+    # What a save keeps, and what a file may say.
+    ("consumer-kept-by-the-save-before", CONSUMERS + ":on_saved",
+     "	consumers->saving = NULL;\n	mark_saved(consumers, err);\n	if (consumers->dirty)\n		consumers_save(consumers);\n",
+     "	consumers->saving = NULL;\n	if (consumers->dirty)\n		consumers_save(consumers);\n	mark_saved(consumers, err);\n",
+     REGISTRY),
+    ("consumer-is-saved-for-ever", CONSUMERS + ":mark_saved", "		consumer->saving = false;\n", "", REGISTRY),
+    ("consumers-file-written-in-place", CONSUMERS + ":run_save", "CONSUMERS_FILE, CONSUMERS_FILE_NEW", "CONSUMERS_FILE, CONSUMERS_FILE",
+     REGISTRY),
+    ("consumers-save-that-fails-in-silence", CONSUMERS + ":on_saved", "	if (save->err)\n		log_error", "	if (false)\n		log_error",
+     REGISTRY),
+    ("consumer-that-begins-at-0-has-no-place", CONSUMERS + ":advance", "cursor_seq(*place, cpu, 0) > seq", "cursor_seq(*place, cpu, 0) >= seq",
+     REGISTRY),
+    ("consumer-of-any-first-letter", CONSUMERS + ":is_name", "for (size_t i = 0; i < bytes", "for (size_t i = 1; i < bytes", REGISTRY),
+    ("consumers-file-boot-of-any-digits", CONSUMERS + ":parse_place", "		if (digit < 0)\n			return false;", "		if (digit < 0)\n			return true;",
+     REGISTRY),
+    ("consumers-file-probe-of-any-escape", CONSUMERS + ":parse_glob", "!unescape(value))\n		return false;", "!unescape(value))\n		return true;",
+     REGISTRY),
+    ("consumers-file-line-of-one-word", CONSUMERS + ":parse_line", "	if (!value)\n		return false;", "	if (!value)\n		return true;", REGISTRY),
 ]

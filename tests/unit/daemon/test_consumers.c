@@ -12,6 +12,8 @@
 #include <event2/event.h>
 #include <stdio.h>
 
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/disk/thread.h"
 #include "daemon/stream/consumers.h"
 #include "proto/limits.h"
@@ -131,6 +133,10 @@ static void test_file_refused(void **state)
 		PLACED " 9 0;1\nend\n",
 		PLACED " 9 4294967296:1\nend\n",
 		PLACED " 9 0:1\nat " BOOT " 9 0:1\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nat 0011223344556677g899aabbccddeeff 9 0:1\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nprobe %zz\nend\n",
+		"ringtail consumers 1\nconsumer a\nfilter x\nnonsense\nend\n",
+		"ringtail consumers 1\nnonsense\nconsumer a\nfilter x\nend\n",
 	};
 	struct consumer_list list;
 	unsigned count;
@@ -212,6 +218,9 @@ static void test_places_never_go_back(void **state)
 	assert_int_equal(consumer->place->n, 1);
 	assert_int_equal(consumer->place->position[0].seq, 1);
 	assert_int_equal(consumer->acked_realtime_ns, 5);
+	/* Where it begins with a CPU is a place, too: what is missing of that CPU's beginning is a gap for it. */
+	acknowledge(consumer, 11, 4, 0);
+	assert_int_equal(consumer->place->n, 2);
 	consumer_free(consumer);
 }
 
@@ -271,17 +280,35 @@ struct registry {
 	struct disk_thread *thread;
 	struct consumers *consumers;
 	int saved;			/* what the last save came to */
+	unsigned saves, kept_with;	/* so many; that consumer was kept with the kept_with-th */
+	const struct consumer *consumer;
 };
 
 static void on_saved(void *context, int err)
 {
-	((struct registry *)context)->saved = err;
+	struct registry *r = context;
+
+	r->saved = err;
+	r->saves++;
+	if (r->consumer && r->consumer->kept && !r->kept_with)
+		r->kept_with = r->saves;
+}
+
+static char logged[256];
+
+static void note_line(enum log_level level, const char *code, const char *text)
+{
+	(void)level, (void)text;
+	strcat(strcat(logged, code), " ");
 }
 
 static void open_registry(struct registry *r)
 {
+	static const struct log_sink sink = {note_line, clock_monotonic};
 	struct error error;
 
+	log_set_sink(&sink);
+	logged[0] = '\0';
 	*r = (struct registry){.base = event_base_new(), .saved = 1};
 	faulty_disk_init(&faulty, 1);
 	assert_int_equal(disk_thread_create(r->base, &faulty.disk, false, &r->thread, &error), 0);
@@ -351,7 +378,7 @@ static void test_registered_as_it_asks(void **state)
 
 static void test_names_and_bounds(void **state)
 {
-	static const char *const bad[] = {"", ".a", "-a", "a b", "a/b", "a\n"};
+	static const char *const bad[] = {"", ".a", "-a", "/a", " a", "a b", "a/b", "a\n"};
 	char name[CONSUMER_NAME_BYTES_MAX + 2];
 	struct consumer *consumer;
 	struct error error;
@@ -404,6 +431,8 @@ static void test_kept_when_saved(void **state)
 	settle(&r);
 	assert_int_equal(r.saved, -EIO);
 	assert_false(consumer->kept);
+	assert_false(consumer->saving);		/* it is to be saved again */
+	assert_string_equal(logged, "consumers-save ");
 	faulty.fail_at = UINT64_MAX;
 	consumers_save(r.consumers);
 	settle(&r);
@@ -416,6 +445,61 @@ static void test_kept_when_saved(void **state)
 	assert_int_equal(r.saved, -EIO);
 	assert_true(consumer->kept);
 	close_registry(&r);
+}
+
+/* A save that began before it had a place does not keep it. */
+static void test_kept_by_a_save_that_has_its_place(void **state)
+{
+	struct consumer *consumer;
+	struct error error;
+	struct registry r;
+
+	(void)state;
+	open_registry(&r);
+	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
+	acknowledge(consumer, 10, 0, 100);
+	r.consumer = consumer;
+	consumers_save(r.consumers);		/* behind the one that is under way */
+	settle(&r);
+	assert_int_equal(r.saves, 2);
+	assert_int_equal(r.kept_with, 2);
+	assert_false(consumer->saving);
+	close_registry(&r);
+}
+
+/* Whichever call is the last that the disk heard of: the file says what it said before, or all. */
+static void file_after(enum faulty_cut cut)
+{
+	bool saved = false;
+
+	for (unsigned step = 0; !saved; step++) {
+		struct consumer *consumer;
+		struct error error;
+		struct registry r;
+
+		open_registry(&r);
+		assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
+		settle(&r);
+		assert_int_equal(add(&r, "more", "user:a", &consumer, &error), 0);
+		faulty.cut_at = faulty.operations + step;
+		settle(&r);
+		saved = r.saved == 0;
+		consumers_destroy(r.consumers);
+		faulty_disk_cut(&faulty, cut);
+		assert_int_equal(consumers_create(&faulty.disk, r.thread, &r.consumers, &error), 0);
+		assert_non_null(consumers_find(r.consumers, "mine"));
+		assert_true(!saved || consumers_find(r.consumers, "more"));
+		close_registry(&r);
+		assert_true(step < 32);
+	}
+}
+
+static void test_file_is_the_old_or_the_new(void **state)
+{
+	(void)state;
+	file_after(FAULTY_KILL);
+	file_after(FAULTY_DROP);
+	file_after(FAULTY_TEAR);
 }
 
 /* It asks for something else from now on: all of that, with a directory of its own, and on disk. */
@@ -530,6 +614,8 @@ int main(void)
 		cmocka_unit_test(test_names_and_bounds),
 		cmocka_unit_test(test_kept_when_saved),
 		cmocka_unit_test(test_not_given_behind_another_save),
+		cmocka_unit_test(test_kept_by_a_save_that_has_its_place),
+		cmocka_unit_test(test_file_is_the_old_or_the_new),
 		cmocka_unit_test(test_changed_wholly),
 		cmocka_unit_test(test_saved_at_the_end),
 		cmocka_unit_test(test_unreadable_file),
