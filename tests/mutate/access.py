@@ -157,4 +157,14 @@ MUTANTS = [
      "		refuse_disk(change, \"audit-failed\", \"the audit log\");\n		answer(change, NULL);\n	} else if",
      "		refuse_disk(change, \"audit-failed\", \"the audit log\");\n		delete_dump(change);\n	} else if",
      ["unit/control"]),
+
+    # What was denied and not written down is told in time.
+    ("audit-more-is-told-at-the-end-alone", AUDIT + ":audit_denials_take", "		arm(denials);", "		;", ["unit/always_on"]),
+    ("audit-more-of-the-first-alone", AUDIT + ":on_tell", "	arm(denials);\n", "", ["unit/always_on"]),
+    ("audit-more-told-at-once", AUDIT + ":arm", "due > now ? due - now : 0", "due > now ? 0 : due - now", ["unit/always_on"]),
+    ("audit-more-told-for-ever", AUDIT + ":arm", "	if (due)\n", "	if (true)\n", ["unit/always_on"]),
+    ("audit-shared-place-given-away", AUDIT + ":find", "i < AUDIT_TALKERS_MAX - 1; i++)", "i <= AUDIT_TALKERS_MAX - 1; i++)",
+     ["unit/always_on"]),
+    ("audit-dump-without-its-name", AUDIT + ":audit_line", "		put_member(out, \"dump\", attempt->dump, max);\n", "		;\n",
+     ["unit/control"]),
 ]

@@ -16,7 +16,9 @@
 
 #include "daemon/serve/always_on.h"
 #include "daemon/access/audit.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
+#include "daemon/base/log.h"
 #include "query/visible.h"
 
 static const struct config_words config = {.word = {(char *)"a:b", (char *)"c:d"}, .count = 2};
@@ -264,6 +266,104 @@ static void test_rate_forgets_nobody(void **state)
 	assert_int_equal(audit_rate_due(&rate), 7100);
 }
 
+/* The last place is nobody's own, be it free. */
+static void test_rate_keeps_a_place_to_share(void **state)
+{
+	static struct audit_rate rate = {.max = 1, .window_ns = 100};
+	const char *who = "";
+	uint64_t more;
+	char name[16];
+
+	(void)state;
+	for (unsigned i = 0; i < AUDIT_TALKERS_MAX; i++) {
+		snprintf(name, sizeof(name), "user:%u", i);
+		assert_true(audit_rate_take(&rate, name, 1000));
+		assert_false(audit_rate_take(&rate, name, 1000));
+	}
+	for (unsigned i = 0; i < AUDIT_TALKERS_MAX; i++)
+		who = audit_rate_next(&rate, 1100, &more);
+	assert_string_equal(who, "others");
+}
+
+/* ---- When it is told that more was denied ------------------------------------------------------- */
+
+static uint64_t now_ns;			/* 0: the clock's */
+static struct event *armed;
+static uint64_t armed_ns;
+static unsigned times_armed;
+static char told[256];
+
+uint64_t __real_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void)
+{
+	return now_ns ? now_ns : __real_clock_monotonic();
+}
+
+int __real_event_add(struct event *event, const struct timeval *in);
+int __wrap_event_add(struct event *event, const struct timeval *in);
+int __wrap_event_add(struct event *event, const struct timeval *in)
+{
+	if (in) {
+		armed = event;
+		armed_ns = (uint64_t)in->tv_sec * NS_PER_S + (uint64_t)in->tv_usec * 1000;
+		times_armed++;
+	}
+	return __real_event_add(event, in);
+}
+
+static void note_line(enum log_level level, const char *code, const char *text)
+{
+	(void)level;
+	strcat(strcat(strcat(told, code), ": "), text);
+}
+
+static void deny(struct audit_denials *denials, const char *who, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++)
+		assert_int_equal(audit_denials_take(denials, who), i < AUDIT_DENIED_MAX);
+}
+
+static void pass(struct event_base *base, uint64_t ns)
+{
+	told[0] = '\0';
+	now_ns += ns;
+	event_active(armed, EV_TIMEOUT, 0);
+	event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
+/* What was not written is told as a number once its time is over: each client's, and once. */
+static void test_denied_more_is_told_in_time(void **state)
+{
+	static const struct log_sink sink = {note_line, __real_clock_monotonic};
+	struct event_base *base = event_base_new();
+	struct audit_denials *denials = audit_denials_create(base, NULL);
+
+	(void)state;
+	log_set_sink(&sink);
+	now_ns = 1000 * NS_PER_S;
+	deny(denials, "user:a", AUDIT_DENIED_MAX);
+	assert_int_equal(times_armed, 0);	/* there is nothing to tell */
+	deny(denials, "user:b", AUDIT_DENIED_MAX + 2);
+	assert_int_equal(times_armed, 1);
+	assert_int_equal(armed_ns, AUDIT_DENIED_NS + 1000);
+	now_ns += 10 * NS_PER_S;
+	deny(denials, "user:c", AUDIT_DENIED_MAX + 3);
+	assert_int_equal(times_armed, 1);
+	pass(base, AUDIT_DENIED_NS - 10 * NS_PER_S);
+	assert_string_equal(told, "audit-denied: 2 more attempts of user:b were denied");
+	assert_int_equal(times_armed, 2);
+	assert_int_equal(armed_ns, 10 * NS_PER_S + 1000);
+	pass(base, 10 * NS_PER_S);
+	assert_string_equal(told, "audit-denied: 3 more attempts of user:c were denied");
+	assert_int_equal(times_armed, 2);
+	pass(base, AUDIT_DENIED_NS);
+	assert_string_equal(told, "");
+	audit_denials_destroy(denials);
+	event_base_free(base);
+	now_ns = 0;
+}
+
 /* A disk of one file, of which the fail_at-th call fails; a write may be short. */
 struct small_disk {
 	struct disk disk;
@@ -472,6 +572,8 @@ int main(void)
 		cmocka_unit_test(test_line_of_denied),
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_rate_forgets_nobody),
+		cmocka_unit_test(test_rate_keeps_a_place_to_share),
+		cmocka_unit_test(test_denied_more_is_told_in_time),
 		cmocka_unit_test(test_append),
 		cmocka_unit_test(test_append_after_a_restart),
 		cmocka_unit_test(test_append_to_a_file_that_is_full),
