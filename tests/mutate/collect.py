@@ -9,6 +9,7 @@ MEMORY = ["unit/worker_memory"]
 BATCHING = ["unit/batcher", "unit/worker_memory", "unit/drain"]
 PACING = ["unit/pace"]
 WORKING = ["unit/worker_watermark", "unit/worker", "unit/worker_unfinished"]
+ATTACHED = ["unit/batcher_attachments"]
 
 MUTANTS = [
     # What is given up on the way to the main loop.
@@ -295,4 +296,39 @@ MUTANTS = [
     ("meter-top-slots-move-before-their-home", "daemon/collect/meter.c:empty_slot",
      "(next - home) % TOP_SLOTS >= (next - at) % TOP_SLOTS", "true", ["unit/meter"]),
     ("meter-top-calls-weigh-nothing", "daemon/collect/meter.c:meter_top_add", "from->calls * CALL_WEIGHT_NS + ", "", ["unit/meter"]),
+
+    # Filters that ask for texts, rules that hide them, and what is told of each ring.
+    ("batcher-asks-for-no-texts", "daemon/collect:batcher_create",
+     "	batcher->asks_strings = filter_asks_strings(config->spec->filter);\n", "", ATTACHED),
+    ("batcher-texts-are-not-gathered", "daemon/collect:passes_with_texts",
+     "		texts.attachments = gather_texts(item, info, text, address);", "		;", ATTACHED),
+    ("batcher-first-text-alone", "daemon/collect:gather_texts", "		at += bytes;\n", "", ATTACHED),
+    ("batcher-texts-from-the-first-field-on", "daemon/collect:gather_texts",
+     "(const uint8_t *)(item->payload + info->fields)", "(const uint8_t *)item->payload", ATTACHED),
+    ("batcher-stacks-are-texts", "daemon/collect:gather_texts",
+     "n += attachment->kind == RT_ATTACH_SOCKADDR || attachment->kind == RT_ATTACH_STRING;", "n++;", ATTACHED),
+    ("batcher-undecided-not-counted", "daemon/collect:passes_with_texts", "verdict && texts.undecided", "false", ATTACHED),
+    ("batcher-undecided-counted-though-it-did-not-pass", "daemon/collect:passes_with_texts", "verdict && texts.undecided", "texts.undecided",
+     ATTACHED),
+    ("batcher-result-is-an-argument", "daemon/collect:field_of_arg", "	if (arg == RT_ATTACH_RESULT)", "	if (false)", ATTACHED),
+    ("batcher-stack-as-deep-as-it-says", "daemon/collect:encode_attachment", "		if (frames > RT_STACK_FRAMES_MAX)", "		if (false)",
+     ATTACHED),
+    ("batches-not-counted", "daemon/collect:seal", "	counter_add(COUNTER_batches, 1);\n", "", ATTACHED),
+    ("batches-bytes-not-counted", "daemon/collect:seal", "	counter_add(COUNTER_batch_raw_bytes, bytes);\n", "", ATTACHED),
+    ("batches-bytes-counted-as-raw", "daemon/collect:seal", "COUNTER_batch_wire_bytes, frame->bytes", "COUNTER_batch_wire_bytes, bytes",
+     ATTACHED),
+    ("owed-gap-of-no-stage", "daemon/collect:pack_owed", "	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;\n", "", ["unit/batcher"]),
+    ("given-up-gap-of-no-stage", "daemon/collect:give_up", "	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;\n", "",
+     ["unit/worker_memory"]),
+    ("drain-shows-names-of-threads", "daemon/collect:take_thread", "	redaction_comm(drain->redaction, copy.comm);\n", "", ["unit/drain"]),
+    ("drain-shows-what-events-carry", "daemon/collect:take_record",
+     "		redaction_event(drain->redaction, item, info, &drain->redacted);", "		;", ["unit/drain"]),
+    ("drain-hides-texts-uncounted", "daemon/collect:take_text", "		counter_add(COUNTER_texts_redacted, 1);\n", "", ["unit/drain"]),
+    ("worker-rules-of-the-first-ring-alone", "daemon/collect:worker_set_redaction", "		worker->redaction_changed[i] = true;",
+     "		worker->redaction_changed[0] = true;", ["unit/worker"]),
+    ("worker-rules-never-set", "daemon/collect:worker_set_redaction", "	worker->redaction = redaction;\n", "", ["unit/worker"]),
+    ("worker-rules-not-passed-on", "daemon/collect:read_ring",
+     "		drain_set_redaction(bell->drain, worker->redaction);", "		;", ["unit/worker"]),
+    ("worker-tells-of-no-meta", "daemon/collect:publish_stats", "		worker->stat[i].meta = drain->meta;\n", "", ["unit/worker"]),
+    ("worker-tells-of-no-bad-records", "daemon/collect:publish_stats", "		worker->stat[i].bad = drain->bad;\n", "", ["unit/worker"]),
 ]

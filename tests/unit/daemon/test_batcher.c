@@ -119,6 +119,8 @@ static void check_gap(struct fixture *f, const struct frame_ref *frame, uint64_t
 	assert_int_equal(gap->first_seq, frame->first_seq);
 	assert_int_equal(gap->end_seq, frame->end_seq);
 	assert_int_equal(gap->events, events);
+	assert_int_equal(gap->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE);
+	assert_int_equal(frame->loss[0].stage, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE);
 	assert_int_equal(gap->reason, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
 	ringtail__v1__gap__free_unpacked(gap, NULL);
 }

@@ -16,6 +16,9 @@
 #include "daemon/base/counters.h"
 #include "daemon/collect/batcher.h"
 #include "proto/batch_decode.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#undef CALL				/* of the catalog's fields */
 
 #define CALL		(RT_PROBE_SYSCALL_CALL + 257)
 #define WORDS_MAX	255u
@@ -32,6 +35,7 @@ static struct frame_ref *sealed;
 
 static struct shown {
 	uint32_t events, attachments;
+	uint64_t raw_bytes, wire_bytes;
 	struct batch_attachment attachment[SHOWN_MAX];
 	char text[SHOWN_MAX][RT_STRING_BYTES_MAX];
 	uint64_t frame[SHOWN_MAX][RT_STACK_FRAMES_MAX];
@@ -77,6 +81,8 @@ static void decode(struct frame_codec *codec, uint16_t probe, const struct probe
 	assert_int_equal(frame_parse_header(sealed->data, sealed->bytes, sizeof(raw), &header), FRAME_OK);
 	assert_int_equal(frame_open(codec, sealed->data, &header, raw, &body), FRAME_OK);
 	assert_int_equal(batch_decode_open(decoder, body, header.raw_bytes, &summary), 0);
+	shown.raw_bytes = header.raw_bytes;
+	shown.wire_bytes = sealed->bytes;
 	while (batch_decode_next(decoder, &item) == BATCH_EVENT)
 		show(&item);
 	assert_int_equal(item.kind, BATCH_END);
@@ -320,6 +326,94 @@ static void maps_pass_whatever_the_filter_says(void **state)
 	filter_destroy(filter);
 }
 
+/* What a call returned is its second field, whatever arguments it has. */
+static void what_was_returned_has_its_own_place(void **state)
+{
+	struct batcher_spec spec = spec_of(RT_FLAG_STRINGS, CALL);
+
+	(void)state;
+	begin_record(&call_info);
+	attach(RT_ATTACH_STRING, RT_ATTACH_RESULT, "/etc/hosts", 10);
+	assert_int_equal(pass_on(&spec, CALL, &call_info), 0);
+	assert_int_equal(shown.attachment[0].arg, 1);
+}
+
+/* Deeper than a stack may be: its first frames come. */
+static void stack_that_is_too_deep_is_cut(void **state)
+{
+	struct batcher_spec spec = spec_of(RT_FLAG_KSTACK, CALL);
+	uint64_t deep[RT_STACK_FRAMES_MAX + 8];
+
+	(void)state;
+	for (unsigned i = 0; i < RT_STACK_FRAMES_MAX + 8; i++)
+		deep[i] = 0xf000 + i;
+	begin_record(&call_info);
+	attach(RT_ATTACH_KSTACK, 0, deep, sizeof(deep));
+	assert_int_equal(pass_on(&spec, CALL, &call_info), 0);
+	assert_int_equal(shown.attachment[0].frames, RT_STACK_FRAMES_MAX);
+	assert_memory_equal(shown.frame[0], deep, RT_STACK_FRAMES_MAX * sizeof(uint64_t));
+}
+
+/* What it makes of a batch is counted: one, and its bytes before and behind compression. */
+static void batches_are_counted_with_their_bytes(void **state)
+{
+	uint64_t batches = counter_read(COUNTER_batches), raw = counter_read(COUNTER_batch_raw_bytes),
+		 wire = counter_read(COUNTER_batch_wire_bytes);
+	struct batcher_spec spec = spec_of(RT_FLAG_STRINGS, CALL);
+
+	(void)state;
+	begin_record(&call_info);
+	attach(RT_ATTACH_STRING, 0, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 78);
+	pass_on(&spec, CALL, &call_info);
+	assert_int_equal(counter_read(COUNTER_batches), batches + 1);
+	assert_int_equal(counter_read(COUNTER_batch_raw_bytes) - raw, shown.raw_bytes);
+	assert_int_equal(counter_read(COUNTER_batch_wire_bytes) - wire, shown.wire_bytes);
+	assert_true(shown.raw_bytes > 0 && shown.wire_bytes <= shown.raw_bytes + FRAME_HEADER_BYTES);
+}
+
+/* A filter that asks for texts: which of them each record has, and what is made of those that have none. */
+static void filters_ask_for_what_is_attached(void **state)
+{
+	static const struct {
+		const char *filter;
+		uint16_t kind;			/* what stands before the text of `filename`; 0: nothing */
+		const char *text;		/* NULL: it has none */
+		bool passes, undecided;
+	} cases[] = {
+		{"filename =~ \"/etc/*\"", 0, "/etc/hosts", true, false},
+		{"filename =~ \"/etc/*\"", 0, "/usr/hosts", false, false},
+		{"filename =~ \"/etc/*\"", 0, NULL, true, true},
+		{"filename =~ \"/etc/*\" && ret > 9", 0, NULL, false, false},
+		{"filename =~ \"/etc/*\"", RT_ATTACH_SOCKADDR, "/etc/hosts", true, false},
+		{"filename =~ \"/etc/*\"", RT_ATTACH_SOCKADDR, "/usr/hosts", false, false},
+		{"filename =~ \"/etc/*\"", RT_ATTACH_KSTACK, "/usr/hosts", false, false},
+		{"filename =~ \"/etc/*\"", RT_ATTACH_KSTACK, "/etc/hosts", true, false},
+		{"filename =~ \"/etc/*\"", RT_ATTACH_STRING, "/usr/hosts", false, false},
+	};
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(80)};
+	const struct probe_info info = {.known = true, .has_duration = true, .fields = 6};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t undecided = counter_read(COUNTER_filter_undecided);
+		struct batcher_spec spec = spec_of(RT_FLAG_STRINGS, CALL);
+		struct filter *filter;
+		struct error error;
+
+		assert_int_equal(filter_compile(cases[i].filter, small_catalog_get(), &filter, &error), 0);
+		spec.filter = filter;
+		begin_record(&info);
+		if (cases[i].kind)
+			attach(cases[i].kind, cases[i].kind == RT_ATTACH_KSTACK, &address, sizeof(address));
+		if (cases[i].text)
+			attach(RT_ATTACH_STRING, 1, cases[i].text, (uint32_t)strlen(cases[i].text));
+		pass_on(&spec, CALL, &info);
+		assert_int_equal(shown.events, cases[i].passes);
+		assert_int_equal(counter_read(COUNTER_filter_undecided) - undecided, cases[i].undecided);
+		filter_destroy(filter);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +424,10 @@ int main(void)
 		cmocka_unit_test(what_is_longer_than_its_record_is_dropped_and_counted),
 		cmocka_unit_test(stacks_come_by_their_flags_without_what_was_not_filled),
 		cmocka_unit_test(maps_pass_whatever_the_filter_says),
+		cmocka_unit_test(what_was_returned_has_its_own_place),
+		cmocka_unit_test(stack_that_is_too_deep_is_cut),
+		cmocka_unit_test(batches_are_counted_with_their_bytes),
+		cmocka_unit_test(filters_ask_for_what_is_attached),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

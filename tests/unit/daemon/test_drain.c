@@ -44,6 +44,8 @@ struct fixture {
 	struct batch_probe batch_probe[RT_PROBE_MAX];
 };
 
+static const char *expected_text = "/etc/passwd";
+
 static void receive_item(struct fixture *f, struct received *received,
 			 const struct batch_decoder *decoder, const struct batch_item *item)
 {
@@ -64,7 +66,8 @@ static void receive_item(struct fixture *f, struct received *received,
 			batch_decode_thread(decoder, (uint32_t)item->event.field[2]) != NULL;
 	for (size_t i = 0; i < item->attachments; i++) {
 		assert_int_equal(item->attachment[i].arg, 3);	/* filename: duration, ret, dfd, it */
-		assert_memory_equal(item->attachment[i].text, "/etc/passwd", 11);
+		assert_int_equal(item->attachment[i].text_bytes, strlen(expected_text));
+		assert_memory_equal(item->attachment[i].text, expected_text, strlen(expected_text));
 		received->strings++;
 	}
 }
@@ -454,6 +457,36 @@ static void test_rule_hides_what_is_known(void **state)
 	redaction_destroy(redaction);
 }
 
+/* What comes after there is a rule: the names of threads, and what events carry; each that is hidden is counted. */
+static void test_rule_hides_what_comes(void **state)
+{
+	struct redaction *redaction = make_rule("* * */secret*");
+	uint64_t redacted = counter_read(COUNTER_texts_redacted);
+	const struct ring_writer_attachment path = {.kind = RT_ATTACH_STRING, .arg = 1, .data = "/etc/passwd", .bytes = 11},
+					    hidden = {.kind = RT_ATTACH_STRING, .arg = 1, .data = "/etc/secret", .bytes = 11};
+	const uint64_t open[] = {1000, 3, 0, 0, 0, 0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	drain_set_redaction(&f.drain, redaction);
+	introduce(&f, 10, "a/secret", 0);
+	write_path(&f, RT_TEXT_EXE | 1, "/opt/secret");
+	write_record(&f, SMALL_OPENAT, 10, open, 6, &path);
+	read_all(&f);
+	assert_string_equal(f.received[0].comm, REDACTED_TEXT);
+	assert_int_equal(f.received[1].strings, 1);
+	assert_int_equal(counter_read(COUNTER_texts_redacted) - redacted, 2);
+	expected_text = REDACTED_TEXT;
+	write_record(&f, SMALL_OPENAT, 10, open, 6, &hidden);
+	read_all(&f);
+	expected_text = "/etc/passwd";
+	assert_int_equal(f.received[1].strings, 2);
+	assert_int_equal(counter_read(COUNTER_texts_redacted) - redacted, 3);
+	close_all(&f);
+	redaction_destroy(redaction);
+}
+
 static void test_rule_for_exe_shows_cgroups(void **state)
 {
 	struct redaction *redaction = make_rule("* exe /opt/*");
@@ -694,6 +727,7 @@ int main(void)
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_rule_hides_what_is_known),
+		cmocka_unit_test(test_rule_hides_what_comes),
 		cmocka_unit_test(test_rule_for_exe_shows_cgroups),
 		cmocka_unit_test(test_times_go_on),
 		cmocka_unit_test(test_shortest_thread_record),

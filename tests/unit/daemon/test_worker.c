@@ -8,6 +8,9 @@
 #include <errno.h>
 
 #include "daemon/base/counters.h"
+#include "daemon/collect/redaction.h"
+
+#include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 
 static void test_contiguous(void **state)
@@ -296,6 +299,88 @@ static void test_stat_before_a_tick(void **state)
 	free(f);
 }
 
+/* Of no time that a watermark speaks of. */
+static void write_record(struct fixture *f, unsigned ring, const struct ring_writer_record *record)
+{
+	f->written_ns[ring][f->written[ring]++] = UINT64_MAX;
+	ring_writer_write(f->writer[ring], record);
+}
+
+static void write_thread(struct fixture *f, unsigned ring, const char *comm)
+{
+	struct rt_thread thread = {.pid = 7};
+	struct ring_writer_record record = {.probe = RT_PROBE_THREAD, .tid = 7, .payload = (const uint64_t *)&thread,
+					    .words = sizeof(thread) / 8};
+
+	memcpy(thread.comm, comm, strlen(comm));
+	write_record(f, ring, &record);
+}
+
+/* Of each ring by itself: events, what is none, and what nobody can read. */
+static void test_stat_of_each_ring(void **state)
+{
+	const struct ring_writer_record unknown = {.probe = RT_PROBE_MAX - 1, .tid = 7};
+	struct fixture *f = malloc(sizeof(*f));
+	struct worker_ring_stat stat[RINGS];
+
+	(void)state;
+	open_worker(f, 1, 1 * MS, 1 << 20);
+	add(f, 0);
+	for (unsigned ring = 0; ring < RINGS; ring++) {
+		write_thread(f, ring, "one");
+		for (unsigned i = 0; i <= 2 * ring; i++) {
+			write_call(f, ring, SMALL_READ);
+			write_record(f, ring, &unknown);
+		}
+	}
+	AWAIT(f, worker_ring_stat(f->worker[0], 0, &stat[0]) == 0 && stat[0].bad == 1 &&
+		 worker_ring_stat(f->worker[0], 1, &stat[1]) == 0 && stat[1].bad == 3);
+	for (unsigned ring = 0; ring < RINGS; ring++) {
+		assert_int_equal(stat[ring].events, 1 + 2 * ring);
+		assert_int_equal(stat[ring].meta, 1);
+	}
+	assert_int_equal(worker_ring_stat(f->worker[0], RINGS, &stat[0]), -ENOENT);
+	close_worker(f);
+	free(f);
+}
+
+static bool none_is_made(void *context, const char *glob)
+{
+	(void)context, (void)glob;
+	return false;
+}
+
+/* Rules are in use on every ring once they are set, and no longer once others are. */
+static void test_rules_on_each_ring(void **state)
+{
+	char *const hides[] = {(char *)"* * */secret*"}, *const hides_other[] = {(char *)"* * */other*"};
+	uint64_t redacted = counter_read(COUNTER_texts_redacted);
+	struct fixture *f = malloc(sizeof(*f));
+	struct redaction *rules, *other;
+	struct error error;
+
+	(void)state;
+	assert_int_equal(redaction_create(hides, 1, small_catalog_get(), none_is_made, NULL, &rules, &error), 0);
+	assert_int_equal(redaction_create(hides_other, 1, small_catalog_get(), none_is_made, NULL, &other, &error), 0);
+	open_worker(f, 1, 1 * MS, 1 << 20);
+	add(f, 0);
+	worker_set_redaction(f->worker[0], rules);
+	for (unsigned ring = 0; ring < RINGS; ring++)
+		write_thread(f, ring, "a/secret");
+	AWAIT(f, counter_read(COUNTER_texts_redacted) == redacted + RINGS);
+	worker_set_redaction(f->worker[0], other);
+	for (unsigned ring = 0; ring < RINGS; ring++) {
+		write_thread(f, ring, "b/secret");
+		write_thread(f, ring, "b/other");
+	}
+	AWAIT(f, f->seq[0][0] == 3 && f->seq[0][1] == 3);
+	assert_int_equal(counter_read(COUNTER_texts_redacted), redacted + 2 * RINGS);
+	close_worker(f);
+	redaction_destroy(rules);
+	redaction_destroy(other);
+	free(f);
+}
+
 /* However long batches may take to fill. */
 static void test_idle_one_reads_soon_what_rings(void **state)
 {
@@ -349,6 +434,8 @@ int main(void)
 		cmocka_unit_test(test_corrupt_ring),
 		cmocka_unit_test(test_handed_over_bytes_come_back),
 		cmocka_unit_test(test_stat_before_a_tick),
+		cmocka_unit_test(test_stat_of_each_ring),
+		cmocka_unit_test(test_rules_on_each_ring),
 		cmocka_unit_test(test_idle_one_reads_soon_what_rings),
 		cmocka_unit_test(test_destroyed_busy),
 		cmocka_unit_test(test_leaves_and_goes_on),

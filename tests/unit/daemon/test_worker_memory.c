@@ -95,7 +95,8 @@ static void check_gap(const struct fixture *f, const struct frame_ref *frame)
 	assert_int_equal(gap->first_seq, frame->first_seq);
 	assert_int_equal(gap->end_seq, frame->end_seq);
 	assert_int_equal(gap->events, frame_ref_losses(frame));
-	assert_int_equal(gap->stage, frame->loss[0].stage);
+	assert_int_equal(gap->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE);
+	assert_int_equal(frame->loss[0].stage, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE);
 	assert_int_equal(gap->reason, frame->loss[0].reason);
 	ringtail__v1__gap__free_unpacked(gap, NULL);
 }
