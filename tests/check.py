@@ -365,8 +365,11 @@ def check_asan(options, builds):
 
 
 def check_stress(options, builds):
-    build, built = builds.directory("TSan"), builds.job("TSan", "all", "stress")
-    return [*programs(build, "stress", "tsan stress", built, SANITIZER_ENV, ALONE),
+    build = builds.directory("TSan")
+    pump = f"{build}/unit/client/test_pump"       # a thread for each host
+    built = builds.job("TSan", "all", "stress", pump)
+    return [Job("tsan unit client/test_pump", [pump], SANITIZER_ENV, after=built),
+            *programs(build, "stress", "tsan stress", built, SANITIZER_ENV, ALONE),
             *scenarios(build, "tsan scenario", TSAN_SCENARIOS, built, SANITIZER_ENV)]
 
 

@@ -133,7 +133,7 @@ enum exit_code cmd_doctor(const struct settings *settings)
 	struct host host;
 	const char *name;
 
-	check_daemon(settings->connect, &span, &seen, &answer, &request);
+	check_daemon(settings->connect.text[0], &span, &seen, &answer, &request);
 	answers = answer.verdict == CHECK_OK;
 	host_here(&host);
 	for (size_t i = 0; (name = host_check(&host, i, &check)); i++) {

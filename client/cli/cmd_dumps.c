@@ -166,7 +166,7 @@ static enum exit_code list(const struct settings *settings, const Ringtail__V1__
 	struct arena *arena;
 	int err;
 
-	if (request_open(settings->connect, stop_init(), &request, &error))
+	if (request_open(settings->connect.text[0], stop_init(), &request, &error))
 		return cmd_fail(&error, NULL);
 	err = ask(request, message, &dumps, &arena, &error);
 	request_close(request);
@@ -244,7 +244,7 @@ static enum exit_code get(const struct settings *settings, const char *id)
 	bool whole = false;
 	int err;
 
-	if (request_open(settings->connect, stop_init(), &request, &error))
+	if (request_open(settings->connect.text[0], stop_init(), &request, &error))
 		return cmd_fail(&error, NULL);
 	err = fetch_to(request, id, strcmp(settings->write, "-") ? settings->write : NULL, &whole, &error);
 	request_close(request);

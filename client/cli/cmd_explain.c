@@ -141,7 +141,7 @@ enum exit_code cmd_explain(const struct settings *settings, const char *command)
 		asked.tree.text[asked.tree.n++] = "1";
 	if (who_create(&asked, "syscall:*:call", &who, &error))
 		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
-	err = ask_catalog(settings->connect, &catalog, &error);
+	err = ask_catalog(settings->connect.text[0], &catalog, &error);
 	if (!err)
 		err = explain(settings, &who, catalog, &error);
 	if (err)

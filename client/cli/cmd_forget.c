@@ -23,7 +23,7 @@ enum exit_code cmd_forget(const struct settings *settings)
 		failure_set(&error, EINVAL, "no-name", "forget which durable consumer?");
 		return cmd_usage(&error, "forget");
 	}
-	err = request_open(settings->connect, stop_init(), &request, &error);
+	err = request_open(settings->connect.text[0], stop_init(), &request, &error);
 	if (err)
 		return cmd_fail(&error, NULL);
 	message.consumer = (char *)settings->operand;

@@ -80,7 +80,7 @@ static int ask(const struct settings *settings, const char *glob, struct catalog
 	struct request *request;
 	const uint8_t *body;
 	size_t bytes;
-	int err = request_open(settings->connect, -1, &request, error);
+	int err = request_open(settings->connect.text[0], -1, &request, error);
 
 	if (err)
 		return err;

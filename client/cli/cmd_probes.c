@@ -84,7 +84,7 @@ static enum exit_code ask(const struct settings *settings, enum frame_type type,
 	size_t bytes;
 	int err;
 
-	if (request_open(settings->connect, stop_init(), &request, &error))
+	if (request_open(settings->connect.text[0], stop_init(), &request, &error))
 		return cmd_fail(&error, NULL);
 	err = request_send(request, type, message, &error);
 	if (!err)

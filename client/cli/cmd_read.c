@@ -98,7 +98,10 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 {
 	const char *path = settings->operand;
 	bool is_stdin = path && !strcmp(path, "-");
+	struct pump_host host = { .label = NULL };
 	struct pump pump = {
+		.host = &host,
+		.hosts = 1,
 		.out = cmd_out(),
 		.ops = view->ops,
 		.sink = view->sink,
@@ -152,7 +155,7 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 		return cmd_usage_at(&error, command, cmd_text_of(settings, &error));
 	}
 	ringtail_set_interrupt(ringtail, stop_init());
-	pump.ringtail = ringtail;
+	host.ringtail = ringtail;
 	code = begin_output(settings, view, &error) ? cmd_fail(&error, NULL) :
 						     end_output(pump_run(&pump));
 	ringtail_close(ringtail);

@@ -123,7 +123,7 @@ enum exit_code cmd_stat(const struct settings *settings)
 		interval_ms = 3600000;
 	if (!settings->watch)
 		interval_ms = settings->output == FORMAT_JSON ? 0 : FIRST_LOOK_MS;
-	if (request_open(settings->connect, stop_init(), &request, &error))
+	if (request_open(settings->connect.text[0], stop_init(), &request, &error))
 		return cmd_fail(&error, NULL);
 	out_init(&out, STDOUT_FILENO);
 	message.interval_ms = (uint32_t)interval_ms;

@@ -10,6 +10,7 @@
 #include "client/cli/cmd.h"
 #include "client/lib/cursor.h"
 #include "client/cli/cursor_file.h"
+#include "client/cli/hosts.h"
 #include "client/lib/failure.h"
 #include "client/cli/since.h"
 #include "client/cli/stop.h"
@@ -155,24 +156,43 @@ static int check(const struct settings *settings, const struct cmd_view *view,
 	if (settings->consumer && !*settings->consumer)
 		return failure_set(error, EINVAL, "no-name",
 				   "--consumer is empty: it is the durable consumer's name");
-	return 0;
+	return hosts_check(settings, view, error);
 }
 
 /* The daemon has refused strings that nobody asked for, and left. */
-static int subscribe_bare(const struct settings *settings, const struct ringtail_subscription *wanted,
-			  struct who *who, struct pump *pump, struct ringtail_error *error)
+static int subscribe_bare(const char *address, const struct ringtail_subscription *wanted, struct who *who,
+			  struct pump *pump, struct pump_host *host, struct ringtail_error *error)
 {
 	struct ringtail_subscription bare = *wanted;
 	struct ringtail *again;
 
 	bare.flags &= ~(unsigned)RINGTAIL_STRINGS;
-	if (ringtail_connect(settings->connect, &again, error))
+	if (ringtail_connect(address, &again, error))
 		return -ENOTCONN;
-	ringtail_close(pump->ringtail);
-	pump->ringtail = again;
+	ringtail_close(host->ringtail);
+	host->ringtail = again;
 	ringtail_set_span(again, 0, pump->until_realtime_ns);
 	who_look(who, ringtail_host(again));
 	return ringtail_subscribe(again, &bare, error);
+}
+
+/* Subscribes to what one daemon has. */
+static int subscribe(const struct settings *settings, const struct cmd_tap *tap,
+		     const struct ringtail_subscription *wanted, struct who *who, struct pump *pump, size_t i,
+		     struct ringtail_error *error)
+{
+	struct pump_host *host = &pump->host[i];
+	int err;
+
+	if (tap)
+		ringtail_set_tap(host->ringtail, tap->frame, tap->context);
+	ringtail_set_span(host->ringtail, wanted->since_realtime_ns, pump->until_realtime_ns);
+	who_look(who, ringtail_host(host->ringtail));
+	err = ringtail_subscribe(host->ringtail, wanted, error);
+	if (err && !strcmp(error->code, "viewer-flags") &&
+	    strings_unasked(settings, !tap && pump->ops == &print_text))
+		err = subscribe_bare(settings->connect.text[i], wanted, who, pump, host, error);
+	return err;
 }
 
 /* Subscribes, and shows what comes until the end. */
@@ -180,31 +200,27 @@ static enum exit_code take(const struct settings *settings, const struct cmd_tap
 			   const struct ringtail_subscription *wanted, struct who *who,
 			   struct pump *pump)
 {
-	struct ringtail *ringtail = pump->ringtail;
 	struct ringtail_error error;
 	enum exit_code code;
-	int interrupt_fd, err;
+	int interrupt_fd;
 
 	out_init(&out, STDOUT_FILENO);
 	/* Who sees us at the daemon may interrupt us: once there is an answer, we end as always. */
 	interrupt_fd = stop_init();
-	if (tap)
-		ringtail_set_tap(ringtail, tap->frame, tap->context);
-	ringtail_set_span(ringtail, wanted->since_realtime_ns, pump->until_realtime_ns);
-	who_look(who, ringtail_host(ringtail));
-	err = ringtail_subscribe(ringtail, wanted, &error);
-	if (err && !strcmp(error.code, "viewer-flags") && strings_unasked(settings, !tap && pump->ops == &print_text)) {
-		err = subscribe_bare(settings, wanted, who, pump, &error);
-		ringtail = pump->ringtail;
-	}
-	if (err) {
-		who_place(who, &error);
-		return cmd_fail(&error, cmd_text_of(settings, &error));
-	}
-	ringtail_set_interrupt(ringtail, interrupt_fd);
+	for (size_t i = 0; i < pump->hosts; i++)
+		if (subscribe(settings, tap, wanted, who, pump, i, &error)) {
+			who_place(who, &error);
+			if (pump->hosts > 1)
+				failure_say(stderr, "%s refuses:", settings->connect.text[i]);
+			return cmd_fail(&error, cmd_text_of(settings, &error));
+		}
+	if (hosts_label(settings, pump, &error))
+		return cmd_fail(&error, NULL);
+	for (size_t i = 0; i < pump->hosts; i++)
+		ringtail_set_interrupt(pump->host[i].ringtail, interrupt_fd);
 	code = pump_run(pump);
 	/* What was recorded is whole: tracectl itself ended it. The daemon's own Bye is there. */
-	if (tap && pump->ended_by && ringtail_end_tap(ringtail, pump->ended_by, &error))
+	if (tap && pump->ended_by && ringtail_end_tap(pump->host->ringtail, pump->ended_by, &error))
 		code = cmd_fail(&error, NULL);
 	return code;
 }
@@ -258,12 +274,10 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 		free(place);
 		return cmd_usage_at(&error, command, settings->until);
 	}
-	if (err || ringtail_connect(settings->connect, &pump.ringtail, &error)) {
-		free(place);
-		return cmd_fail(&error, NULL);
-	}
-	code = take(settings, tap, &wanted, who, &pump);
-	ringtail_close(pump.ringtail);
+	if (!err)
+		err = hosts_connect(settings, &pump, &error);
+	code = err ? cmd_fail(&error, NULL) : take(settings, tap, &wanted, who, &pump);
+	hosts_close(&pump);
 	free(place);
 	return code;
 }

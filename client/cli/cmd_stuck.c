@@ -82,7 +82,7 @@ enum exit_code cmd_stuck(const struct settings *settings)
 	struct request *request;
 	int err;
 
-	if (request_open(settings->connect, -1, &request, &error))
+	if (request_open(settings->connect.text[0], -1, &request, &error))
 		return cmd_fail(&error, NULL);
 	err = show(settings, request, &error);
 	request_close(request);

@@ -269,8 +269,15 @@ int main(int argc, char **argv)
 		.server_name = settings.server_name,
 		.insecure = settings.insecure,
 	});
-	if (settings.connect && address_parse(settings.connect, &address, &error))
+	for (size_t i = 0; i < settings.connect.n; i++)
+		if (address_parse(settings.connect.text[i], &address, &error))
+			return cmd_usage(&error, command->name);
+	if (settings.connect.n > 1 && !(command->bit & (STREAM | ASK))) {
+		failure_set(&error, EINVAL, "several-hosts", "%s asks one daemon, and --connect stands here %zu times",
+			    command->name, settings.connect.n);
+		failure_hint(&error, "stream, count, hist and summary take several");
 		return cmd_usage(&error, command->name);
+	}
 	if (settings.debuginfod && debuginfod_enable(&error))
 		return cmd_fail(&error, NULL);
 	if (settings.explain)

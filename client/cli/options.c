@@ -165,7 +165,8 @@ static int set(const struct row *row, enum option_commands command, const char *
 		return 0;
 	case TEXTS:
 		if (texts->n == SUBSCRIBE_PROBES_MAX)
-			return bad_value(error, row, text, "is one too many; use globs");
+			return bad_value(error, row, text, strcmp(row->argument, "SPEC") ?
+					 "is one too many" : "is one too many; use globs");
 		texts->text[texts->n++] = text;
 		return 0;
 	case COUNT:

@@ -21,6 +21,7 @@
 struct sink {
 	struct out *out;
 	const struct ringtail_host *host;
+	const char *label;		/* of the host, if there are several; NULL: there is one */
 	struct wall_clock clock;
 	struct context_users users;
 	struct device_names devices;
@@ -54,12 +55,24 @@ static void destroy(struct sink *sink)
 	free(sink);
 }
 
+/* A member, and a comma. */
+static void put_label(struct sink *sink)
+{
+	if (!sink->label)
+		return;
+	out_literal(sink->out, "\"host\":");
+	json_quote_text(sink->out, sink->label);
+	out_char(sink->out, ',');
+}
+
 static void put_start(struct sink *sink, const struct ringtail_item *item)
 {
 	struct out *out = sink->out;
 
 	wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->host->realtime_ns);
-	out_literal(out, "{\"time\":");
+	out_char(out, '{');
+	put_label(sink);
+	out_literal(out, "\"time\":");
 	out_u64(out, item->time_ns);
 	out_literal(out, ",\"wall\":\"");
 	wall_clock_print(&sink->clock, out, item->time_ns);
@@ -234,7 +247,9 @@ static void put_loss(struct sink *sink, const struct ringtail_item *item)
 {
 	struct out *out = sink->out;
 
-	out_literal(out, "{\"lost\":");
+	out_char(out, '{');
+	put_label(sink);
+	out_literal(out, "\"lost\":");
 	out_u64(out, item->kind == RINGTAIL_GAP && item->events ? item->events : item->count);
 	out_literal(out, ",\"time\":");
 	out_u64(out, item->time_ns);
@@ -261,8 +276,14 @@ static void put_item(struct sink *sink, const struct ringtail_item *item)
 		put_loss(sink, item);
 }
 
+static void set_label(struct sink *sink, const char *label)
+{
+	sink->label = label;
+}
+
 const struct sink_ops print_json = {
 	.create = create,
+	.set_label = set_label,
 	.item = put_item,
 	.destroy = destroy,
 };

@@ -21,6 +21,7 @@ enum color { PLAIN, DIM, NAME, GOOD, BAD, THREAD };
 struct sink {
 	struct out *out;
 	const struct ringtail_host *host;
+	const char *label;		/* of the host, if there are several; NULL: there is one */
 	bool color;
 	struct wall_clock clock;
 	unsigned times;			/* SINK_UTC, RELATIVE, DELTA; 0: local time */
@@ -102,11 +103,22 @@ static void put_time(struct sink *sink, uint64_t time_ns)
 		sink->from_ns = time_ns;
 }
 
+static void put_label(struct sink *sink)
+{
+	if (!sink->label)
+		return;
+	paint(sink, NAME);
+	out_visible(sink->out, sink->label);
+	paint(sink, PLAIN);
+	out_char(sink->out, ' ');
+}
+
 static void put_columns(struct sink *sink, const struct ringtail_item *item)
 {
 	struct out *out = sink->out;
 
 	wall_clock_set(&sink->clock, sink->host->monotonic_ns, sink->host->realtime_ns);
+	put_label(sink);
 	paint(sink, DIM);
 	put_time(sink, item->time_ns);
 	out_literal(out, " [");
@@ -381,6 +393,7 @@ static void put_loss(struct sink *sink, const struct ringtail_item *item)
 	uint64_t count = known ? item->events : item->count;
 	struct out *out = sink->out;
 
+	put_label(sink);
 	paint(sink, BAD);
 	out_literal(out, "--- ");
 	if (!count) {		/* of another run of the rings, which took its numbers with it */
@@ -415,8 +428,14 @@ static void put_item(struct sink *sink, const struct ringtail_item *item)
 		put_loss(sink, item);
 }
 
+static void set_label(struct sink *sink, const char *label)
+{
+	sink->label = label;
+}
+
 const struct sink_ops print_text = {
 	.create = create,
+	.set_label = set_label,
 	.item = put_item,
 	.destroy = destroy,
 };

@@ -1,6 +1,7 @@
 #include "client/cli/pump.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "client/lib/limits.h"
 #include "client/cli/rate_line.h"
 #include "client/cli/stack_names.h"
+#include "client/cli/stop.h"
 #include "client/cli/units.h"
 #include "client/cli/who.h"
 #include "query/visible.h"
@@ -24,24 +26,56 @@ enum why_stopped {
 	STOPPED_ERROR,
 	STOPPED_OUTPUT,
 	STOPPED_PLACE,		/* it cannot be saved, or not acknowledged */
+	STOPPED_SINK,		/* it cannot begin */
 };
 
-struct run {
+/* One host's part. */
+struct leg {
+	struct run *run;
 	struct pump *pump;
+	struct ringtail *ringtail;
+	const char *label;
 	struct sink *sink;
-	struct rate_line rate;
-	uint64_t start_ns, end_ns;	/* end: when --duration is over */
+	pthread_t thread;
+	bool started;
+	enum why_stopped why;
+	uint64_t end_ns;		/* when --duration is over */
 	uint64_t acked_ns;		/* when it acknowledged last, */
 	bool unacked;			/* and whether anything has come since */
-	struct ringtail_error error;	/* of an acknowledgement */
+	struct ringtail_error error;	/* of an acknowledgement, a sink, a thread */
 	unsigned items;
 	uint64_t began_realtime_ns;	/* the start, by the traced host's clock */
 	bool past_over;			/* all that was before it has come */
 	uint32_t missing;		/* bits of reasons of gaps */
 	uint64_t hidden;		/* events that were only for the names of stacks */
 	uint64_t left_out;		/* events of other processes than were asked for */
+	uint64_t given;			/* all others, */
+	struct ringtail_totals totals;	/* and all there was, when it was looked at last */
 	bool flushing;			/* stopping by itself, but what is here is still shown */
 };
+
+/* The whole. With several hosts, `lock` is held by whose item is looked at. */
+struct run {
+	struct pump *pump;
+	pthread_mutex_t lock;
+	struct rate_line rate;
+	uint64_t start_ns;
+	uint64_t given;			/* by all legs */
+	bool enough;			/* of it: the other legs stop where they are */
+	struct leg leg[];
+};
+
+static void lock(struct run *run)
+{
+	if (run->pump->hosts > 1)
+		pthread_mutex_lock(&run->lock);
+}
+
+static void unlock(struct run *run)
+{
+	if (run->pump->hosts > 1)
+		pthread_mutex_unlock(&run->lock);
+}
 
 void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
 			uint64_t maps, double seconds)
@@ -90,25 +124,27 @@ enum exit_code pump_verdict(const struct ringtail_totals *totals)
 										       EXIT_GOOD;
 }
 
-static void note(struct run *run, const char *format, const char *text)
+static void note(struct leg *leg, const char *what, const char *text, const char *then)
 {
+	struct run *run = leg->run;
 	char shown[512];
 
 	visible_copy(shown, sizeof(shown), text ? text : "", text ? strlen(text) : 0);
 	out_flush(run->pump->out);
 	rate_line_clear(&run->rate);
-	fprintf(run->pump->messages, format, shown);
+	fprintf(run->pump->messages, "tracectl: %s%s%s%s%s\n", leg->label ? leg->label : "",
+		leg->label ? ": " : "", what, shown, then);
 	fflush(run->pump->messages);
 }
 
 /* Stops without losing what is here: it is still given out, then the stream ends. */
-static enum why_stopped stop_softly(struct run *run, const char *why)
+static enum why_stopped stop_softly(struct leg *leg, const char *why)
 {
-	if (run->flushing)
+	if (leg->flushing)
 		return STOPPED_SELF;
-	run->pump->ended_by = why;
-	run->flushing = true;
-	ringtail_flush(run->pump->ringtail);
+	leg->pump->ended_by = why;
+	leg->flushing = true;
+	ringtail_flush(leg->ringtail);
 	return GOES_ON;
 }
 
@@ -126,10 +162,12 @@ static int flush(const struct pump *pump)
 	return output_error(pump);
 }
 
-static int save_place(const struct pump *pump, struct ringtail_error *error)
+static int save_place(struct leg *leg)
 {
+	const struct pump *pump = leg->pump;
+	struct ringtail_error *error = &leg->error;
 	char *text = malloc(CURSOR_TEXT_BYTES_MAX);
-	int err = text ? ringtail_cursor(pump->ringtail, text, CURSOR_TEXT_BYTES_MAX) : -ENOMEM;
+	int err = text ? ringtail_cursor(leg->ringtail, text, CURSOR_TEXT_BYTES_MAX) : -ENOMEM;
 
 	if (err)
 		failure_set(error, -err, "cursor-file", "the cursor is too long to be stored");
@@ -141,126 +179,162 @@ static int save_place(const struct pump *pump, struct ringtail_error *error)
 }
 
 /* What has been given out is written, and then saved and acknowledged, in this order. */
-static bool acknowledge(struct run *run)
+static bool acknowledge(struct leg *leg)
 {
-	struct pump *pump = run->pump;
+	const struct pump *pump = leg->pump;
 
-	if (!run->unacked || (!pump->acknowledges && !pump->cursor_path))
+	if (!leg->unacked || (!pump->acknowledges && !pump->cursor_path))
 		return true;
 	if (flush(pump))
 		return true;			/* the caller looks at the output */
-	run->unacked = false;
-	run->acked_ns = conn_now_ns();
-	if (pump->cursor_path && save_place(pump, &run->error))
+	leg->unacked = false;
+	leg->acked_ns = conn_now_ns();
+	if (pump->cursor_path && save_place(leg))
 		return false;
 	/* A connection that breaks is noticed where it is read. */
 	if (pump->acknowledges)
-		ringtail_ack(pump->ringtail, &(struct ringtail_error){ 0 });
+		ringtail_ack(leg->ringtail, &(struct ringtail_error){ 0 });
 	return true;
 }
 
-static bool acknowledge_in_time(struct run *run, uint64_t now_ns)
+static bool acknowledge_in_time(struct leg *leg, uint64_t now_ns)
 {
-	return now_ns - run->acked_ns < ACK_INTERVAL_MS * 1000000ull || acknowledge(run);
+	return now_ns - leg->acked_ns < ACK_INTERVAL_MS * 1000000ull || acknowledge(leg);
 }
 
-static enum why_stopped check_clock(struct run *run)
+static void add_totals(struct ringtail_totals *sum, const struct ringtail_totals *totals)
+{
+	uint64_t *to = (uint64_t *)sum;
+	const uint64_t *from = (const uint64_t *)totals;
+
+	_Static_assert(sizeof(*sum) % sizeof(*to) == 0, "all of its members are counts of 64 bits");
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
+/* As each leg saw them when it looked last. */
+static struct ringtail_totals all_totals(const struct run *run)
+{
+	struct ringtail_totals sum = { 0 };
+
+	for (size_t i = 0; i < run->pump->hosts; i++)
+		add_totals(&sum, &run->leg[i].totals);
+	return sum;
+}
+
+static int update_rate(struct leg *leg, uint64_t now_ns)
+{
+	struct ringtail_totals totals;
+
+	leg->totals = *ringtail_totals(leg->ringtail);
+	totals = all_totals(leg->run);
+	return rate_line_update(&leg->run->rate, &totals, now_ns);
+}
+
+static enum why_stopped check_clock(struct leg *leg)
 {
 	uint64_t now_ns = conn_now_ns();
 
-	if (run->pump->show_rate && rate_line_due(&run->rate, now_ns)) {
-		flush(run->pump);		/* whole lines are above it */
-		rate_line_update(&run->rate, ringtail_totals(run->pump->ringtail), now_ns);
+	if (leg->pump->show_rate && rate_line_due(&leg->run->rate, now_ns)) {
+		flush(leg->pump);		/* whole lines are above it */
+		update_rate(leg, now_ns);
 	}
-	if (!acknowledge_in_time(run, now_ns))
+	if (!acknowledge_in_time(leg, now_ns))
 		return STOPPED_PLACE;
-	return now_ns >= run->end_ns && !run->flushing ? stop_softly(run, "--duration is over") :
+	return now_ns >= leg->end_ns && !leg->flushing ? stop_softly(leg, "--duration is over") :
 							 GOES_ON;
 }
 
 /* The past has come, or cannot come now: --duration counts from here. */
-static void begin_duration(struct run *run)
+static void begin_duration(struct leg *leg)
 {
-	const struct pump *pump = run->pump;
+	const struct pump *pump = leg->pump;
 	uint64_t now_ns;
 
-	if (run->past_over)
+	if (leg->past_over)
 		return;
-	run->past_over = true;
+	leg->past_over = true;
 	now_ns = conn_now_ns();
 	if (pump->duration_ns && pump->duration_ns < UINT64_MAX - now_ns)
-		run->end_ns = now_ns + pump->duration_ns;
+		leg->end_ns = now_ns + pump->duration_ns;
 }
 
-static bool is_hidden(const struct run *run, const struct ringtail_item *item)
+static bool is_hidden(const struct leg *leg, const struct ringtail_item *item)
 {
-	return !run->pump->shows_maps && item->kind == RINGTAIL_EVENT &&
+	return !leg->pump->shows_maps && item->kind == RINGTAIL_EVENT &&
 	       item->probe->fields == MAP_FIELDS && !strcmp(item->probe->spec, MAP_SPEC);
 }
 
 /* Whether the command has ended, and all of it has come: whatever is older than time_ns. */
-static bool command_is_told(const struct run *run, uint64_t time_ns)
+static bool command_is_told(const struct leg *leg, uint64_t time_ns)
 {
-	struct command *command = run->pump->who ? run->pump->who->command : NULL;
+	struct command *command = leg->pump->who ? leg->pump->who->command : NULL;
 	uint64_t ended_ns;
 
 	return command && command_ended(command, &ended_ns) && time_ns >= ended_ns;
 }
 
-static enum why_stopped take(struct run *run, const struct ringtail_item *item)
+/* Whether all hosts together have given as many events as -n asked for. */
+static bool is_enough(struct leg *leg)
 {
-	const struct ringtail_totals *totals = ringtail_totals(run->pump->ringtail);
+	uint64_t given = ringtail_totals(leg->ringtail)->events - leg->hidden - leg->left_out;
 
+	leg->run->given += given - leg->given;
+	leg->given = given;
+	return leg->run->given >= leg->pump->events_max;
+}
+
+static enum why_stopped take(struct leg *leg, const struct ringtail_item *item)
+{
 	switch (item->kind) {
 	case RINGTAIL_EVENT:
-		if (run->pump->who && run->pump->who->tree && !who_takes(run->pump->who, item)) {
-			run->left_out++;
-			run->unacked = true;
+		if (leg->pump->who && leg->pump->who->tree && !who_takes(leg->pump->who, item)) {
+			leg->left_out++;
+			leg->unacked = true;
 			return GOES_ON;
 		}
 		/* fall through */
 	case RINGTAIL_LOSS:
 	case RINGTAIL_GAP:
 	case RINGTAIL_BATCH:
-		run->unacked = true;
-		if (run->pump->who && (item->kind == RINGTAIL_LOSS || item->kind == RINGTAIL_GAP))
-			who_look_again(run->pump->who);
+		leg->unacked = true;
+		if (leg->pump->who && (item->kind == RINGTAIL_LOSS || item->kind == RINGTAIL_GAP))
+			who_look_again(leg->pump->who);
 		if (item->kind == RINGTAIL_GAP && item->reason < 32)
-			run->missing |= 1u << item->reason;
-		if (is_hidden(run, item))
-			run->hidden++;
-		if (run->sink)
-			run->pump->ops->item(run->sink, item);
-		if (!run->pump->events_max ||
-		    totals->events - run->hidden - run->left_out < run->pump->events_max)
+			leg->missing |= 1u << item->reason;
+		if (is_hidden(leg, item))
+			leg->hidden++;
+		if (leg->sink)
+			leg->pump->ops->item(leg->sink, item);
+		if (!leg->pump->events_max || !is_enough(leg))
 			return GOES_ON;
-		run->pump->ended_by = "it has as many events as -n asked for";
+		leg->pump->ended_by = "it has as many events as -n asked for";
 		return STOPPED_SELF;
 	case RINGTAIL_WATERMARK:
-		run->unacked = true;
-		if (run->sink)
-			run->pump->ops->item(run->sink, item);
-		if (item->realtime_ns >= run->began_realtime_ns)
-			begin_duration(run);
-		if (run->pump->until_realtime_ns &&
-		    item->realtime_ns >= run->pump->until_realtime_ns)
-			return stop_softly(run, "the time that --until asked for has come");
-		return command_is_told(run, item->time_ns) ? stop_softly(run, "the command ended") :
+		leg->unacked = true;
+		if (leg->sink)
+			leg->pump->ops->item(leg->sink, item);
+		if (item->realtime_ns >= leg->began_realtime_ns)
+			begin_duration(leg);
+		if (leg->pump->until_realtime_ns &&
+		    item->realtime_ns >= leg->pump->until_realtime_ns)
+			return stop_softly(leg, "the time that --until asked for has come");
+		return command_is_told(leg, item->time_ns) ? stop_softly(leg, "the command ended") :
 							     GOES_ON;
 	case RINGTAIL_DISCONNECTED:
-		begin_duration(run);
-		note(run, "tracectl: %s; reconnecting\n", item->text);
+		begin_duration(leg);
+		note(leg, "", item->text, "; reconnecting");
 		return GOES_ON;
 	case RINGTAIL_RECONNECTED:
-		note(run, "tracectl: reconnected to %s\n", item->text);
+		note(leg, "reconnected to ", item->text, "");
 		return GOES_ON;
 	case RINGTAIL_INTERRUPTED:
-		return stop_softly(run, "tracectl was interrupted");
+		return stop_softly(leg, "tracectl was interrupted");
 	case RINGTAIL_END:
-		if (run->flushing)
+		if (leg->flushing)
 			return STOPPED_SELF;
-		if (run->pump->resumable)
-			note(run, "tracectl: the daemon ended the stream: %s\n", item->text);
+		if (leg->pump->resumable)
+			note(leg, "the daemon ended the stream: ", item->text, "");
 		return STOPPED_END;
 	case RINGTAIL_ERROR:
 		return STOPPED_ERROR;
@@ -271,68 +345,78 @@ static enum why_stopped take(struct run *run, const struct ringtail_item *item)
 }
 
 /* How long to wait for the next item, after showing what there is. */
-static int idle(struct run *run)
+static int idle(struct leg *leg)
 {
 	uint64_t now_ns = conn_now_ns();
 	int rate_ms = -1, timeout_ms = -1;
 
-	flush(run->pump);
-	if (run->pump->show_rate)
-		rate_ms = rate_line_update(&run->rate, ringtail_totals(run->pump->ringtail),
-					   now_ns);
-	if (run->end_ns != UINT64_MAX) {
+	flush(leg->pump);
+	if (leg->pump->show_rate)
+		rate_ms = update_rate(leg, now_ns);
+	if (leg->end_ns != UINT64_MAX) {
 		uint64_t left_ms =
-			run->end_ns > now_ns ? (run->end_ns - now_ns + 999999) / 1000000 : 0;
+			leg->end_ns > now_ns ? (leg->end_ns - now_ns + 999999) / 1000000 : 0;
 
 		timeout_ms = left_ms < 3600000 ? (int)left_ms : 3600000;
 	}
 	if (rate_ms >= 0 && (timeout_ms < 0 || rate_ms < timeout_ms))
 		timeout_ms = rate_ms;
-	if (run->unacked && (run->pump->acknowledges || run->pump->cursor_path) &&
+	if (leg->unacked && (leg->pump->acknowledges || leg->pump->cursor_path) &&
 	    (timeout_ms < 0 || timeout_ms > ACK_INTERVAL_MS))
 		timeout_ms = ACK_INTERVAL_MS;
 	return timeout_ms;
 }
 
-static enum why_stopped pump_items(struct run *run)
+/* The next thing, for which it waits; the lock is held from here on. */
+static void await_item(struct leg *leg, struct ringtail_item *item)
 {
-	struct ringtail_item item;	/* of all turns: a local of each would be zeroed for each event */
+	int timeout_ms;
 
-	/* Also who is killed before it has saved a place finds the one where it began. */
-	if (run->pump->cursor_path && access(run->pump->cursor_path, F_OK) != 0 &&
-	    save_place(run->pump, &run->error))
-		return STOPPED_PLACE;
-	for (;;) {
-		enum why_stopped why;
-
-		if (ringtail_next(run->pump->ringtail, &item, 0) == RINGTAIL_TIMEOUT) {
-			ringtail_next(run->pump->ringtail, &item, idle(run));
-			run->items = ITEMS_BETWEEN_CLOCKS;
-		}
-		if (output_error(run->pump))
-			return STOPPED_OUTPUT;
-		why = take(run, &item);
-		if (why == GOES_ON && (item.kind == RINGTAIL_BATCH ||
-				       ++run->items >= ITEMS_BETWEEN_CLOCKS)) {
-			run->items = 0;
-			why = check_clock(run);
-		}
-		if (why != GOES_ON)
-			return why;
+	if (ringtail_next(leg->ringtail, item, 0) != RINGTAIL_TIMEOUT) {
+		lock(leg->run);
+		return;
 	}
+	lock(leg->run);
+	timeout_ms = idle(leg);
+	unlock(leg->run);
+	ringtail_next(leg->ringtail, item, timeout_ms);
+	leg->items = ITEMS_BETWEEN_CLOCKS;
+	lock(leg->run);
 }
 
-static void tell_cursor(struct run *run)
+static enum why_stopped pump_items(struct leg *leg)
+{
+	struct ringtail_item item;	/* of all turns: a local of each would be zeroed for each event */
+	enum why_stopped why = GOES_ON;
+
+	/* Also who is killed before it has saved a place finds the one where it began. */
+	if (leg->pump->cursor_path && access(leg->pump->cursor_path, F_OK) != 0 && save_place(leg))
+		return STOPPED_PLACE;
+	while (why == GOES_ON) {
+		await_item(leg, &item);
+		why = output_error(leg->pump) ? STOPPED_OUTPUT :
+		      leg->run->enough ? STOPPED_SELF : take(leg, &item);
+		if (why == GOES_ON && (item.kind == RINGTAIL_BATCH ||
+				       ++leg->items >= ITEMS_BETWEEN_CLOCKS)) {
+			leg->items = 0;
+			why = check_clock(leg);
+		}
+		unlock(leg->run);
+	}
+	return why;
+}
+
+static void tell_cursor(struct leg *leg)
 {
 	char *text = malloc(CURSOR_TEXT_BYTES_MAX);
 
-	if (text && !ringtail_cursor(run->pump->ringtail, text, CURSOR_TEXT_BYTES_MAX))
-		fprintf(run->pump->messages, "resume with: --since %s\n", text);
+	if (text && !ringtail_cursor(leg->ringtail, text, CURSOR_TEXT_BYTES_MAX))
+		fprintf(leg->pump->messages, "resume with: --since %s\n", text);
 	free(text);
 }
 
 /* Of what of the past was not there: why, and what to do to have it the next time. */
-static void tell_remedies(const struct run *run)
+static void tell_remedies(const struct pump *pump, uint32_t missing)
 {
 	static const struct {
 		const char *reason, *remedy;
@@ -346,67 +430,112 @@ static void tell_remedies(const struct run *run)
 		{ "corrupt", "segments of the spool are damaged: check the disk" },
 	};
 
-	for (unsigned reason = 0; run->pump->from_past && reason < 32; reason++)
+	for (unsigned reason = 0; pump->from_past && reason < 32; reason++)
 		for (size_t i = 0; i < sizeof(remedies) / sizeof(*remedies); i++)
-			if (run->missing & 1u << reason &&
+			if (missing & 1u << reason &&
 			    !strcmp(ringtail_reason_name(reason), remedies[i].reason))
-				fprintf(run->pump->messages, "tracectl: the past is not all there: %s\n",
+				fprintf(pump->messages, "tracectl: the past is not all there: %s\n",
 					remedies[i].remedy);
 }
 
 /* Of a recording; a daemon's own filter tells of it by its counter. */
-static void tell_undecided(const struct run *run, const struct ringtail_totals *totals)
+static void tell_undecided(const struct pump *pump, const struct ringtail_totals *totals)
 {
 	if (totals->undecided)
-		fprintf(run->pump->messages, "tracectl: %llu events were let through because a text that the "
+		fprintf(pump->messages, "tracectl: %llu events were let through because a text that the "
 			"filter asks for is cut or was not recorded; record with --flags strings,context\n",
 			(unsigned long long)totals->undecided);
 }
 
-/* Says how it ended and returns what to exit with. */
-static enum exit_code conclude(struct run *run, enum why_stopped why)
+static void tell_failure(const struct leg *leg, const struct ringtail_error *error)
 {
-	struct pump *pump = run->pump;
-	const struct ringtail_totals *totals = ringtail_totals(pump->ringtail);
-	struct ringtail_totals told = *totals;
-	double seconds = (double)(conn_now_ns() - run->start_ns) / 1e9;
-	enum exit_code code = pump_verdict(totals);
+	if (leg->label)
+		fprintf(leg->pump->messages, "tracectl: %s failed:\n", leg->label);
+	failure_print(leg->pump->messages, error, NULL);
+}
+
+/* Says how one host's part ended, and returns what to exit with. */
+static enum exit_code conclude_leg(struct leg *leg)
+{
+	struct pump *pump = leg->pump;
+	const struct ringtail_totals *totals = ringtail_totals(leg->ringtail);
 
 	if (flush(pump))
-		why = STOPPED_OUTPUT;
-	else if (why != STOPPED_PLACE && !acknowledge(run))
-		why = STOPPED_PLACE;
-	rate_line_clear(&run->rate);
-	if (why == STOPPED_ERROR) {
-		failure_print(pump->messages, ringtail_last_error(pump->ringtail), NULL);
+		leg->why = STOPPED_OUTPUT;
+	else if (leg->why != STOPPED_PLACE && leg->why != STOPPED_SINK && !acknowledge(leg))
+		leg->why = STOPPED_PLACE;
+	leg->totals = *totals;
+	if (leg->why == STOPPED_PLACE || leg->why == STOPPED_SINK) {
+		tell_failure(leg, &leg->error);
+		return EXIT_FAILED;
+	}
+	if (leg->why == STOPPED_ERROR) {
+		tell_failure(leg, ringtail_last_error(leg->ringtail));
 		if (totals->frames)
 			fprintf(pump->messages, "    %llu events were read before that\n",
 				(unsigned long long)totals->events);
-		code = EXIT_FAILED;
-	} else if (why == STOPPED_PLACE) {
-		failure_print(pump->messages, &run->error, NULL);
-		code = EXIT_FAILED;
-	} else if (why == STOPPED_OUTPUT && output_error(pump) != EPIPE) {
-		failure_set(&run->error, output_error(pump), "cannot-write", "cannot write: %s",
-			    strerror(output_error(pump)));
-		failure_print(pump->messages, &run->error, NULL);
-		code = EXIT_FAILED;
-	} else if (why == STOPPED_OUTPUT && !out_error(pump->also ? pump->also : pump->out)) {
-		pump->ended_by = "nobody reads the events any more";
+		return EXIT_FAILED;
 	}
-	if (why == STOPPED_ERROR)
-		pump->ended_by = NULL;
-	else if (totals->cut_short)
-		failure_print(pump->messages, ringtail_last_error(pump->ringtail), NULL);
-	tell_remedies(run);
-	tell_undecided(run, totals);
-	told.events -= run->left_out;
-	told.filtered += run->left_out;
-	if (why == STOPPED_SELF && pump->resumable && !pump->until_realtime_ns &&
+	if (totals->cut_short)
+		tell_failure(leg, ringtail_last_error(leg->ringtail));
+	return EXIT_GOOD;
+}
+
+/* What goes wrong with the output is said once. */
+static enum exit_code conclude_output(struct pump *pump)
+{
+	struct ringtail_error error;
+
+	if (output_error(pump) != EPIPE) {
+		failure_set(&error, output_error(pump), "cannot-write", "cannot write: %s",
+			    strerror(output_error(pump)));
+		failure_print(pump->messages, &error, NULL);
+		return EXIT_FAILED;
+	}
+	if (!out_error(pump->also ? pump->also : pump->out))
+		pump->ended_by = "nobody reads the events any more";
+	return EXIT_GOOD;
+}
+
+/* Says how it ended and returns what to exit with. */
+static enum exit_code conclude(struct run *run)
+{
+	struct pump *pump = run->pump;
+	double seconds = (double)(conn_now_ns() - run->start_ns) / 1e9;
+	uint64_t hidden = 0, left_out = 0;
+	enum exit_code code = EXIT_GOOD;
+	struct ringtail_totals told;
+	uint32_t missing = 0;
+	bool output = false;
+
+	rate_line_clear(&run->rate);
+	for (size_t i = 0; i < pump->hosts; i++) {
+		struct leg *leg = &run->leg[i];
+
+		if (conclude_leg(leg) != EXIT_GOOD) {
+			code = EXIT_FAILED;
+			if (leg->why == STOPPED_ERROR)
+				pump->ended_by = NULL;
+		}
+		output |= leg->why == STOPPED_OUTPUT;
+		missing |= leg->missing;
+		hidden += leg->hidden;
+		left_out += leg->left_out;
+	}
+	if (output && conclude_output(pump) != EXIT_GOOD)
+		code = EXIT_FAILED;
+	told = all_totals(run);
+	if (code == EXIT_GOOD)
+		code = pump_verdict(&told);
+	tell_remedies(pump, missing);
+	tell_undecided(pump, &told);
+	told.events -= left_out;
+	told.filtered += left_out;
+	if (pump->hosts == 1 && run->leg->why == STOPPED_SELF && pump->resumable && !pump->until_realtime_ns &&
 	    !(pump->who && pump->who->command) &&
 	    (pump->summary == SUMMARY_TEXT || isatty(fileno(pump->messages))))
-		tell_cursor(run);
-	pump_print_summary(pump->messages, pump->summary, &told, run->hidden, seconds);
+		tell_cursor(run->leg);
+	pump_print_summary(pump->messages, pump->summary, &told, hidden, seconds);
 	return code;
 }
 
@@ -415,84 +544,146 @@ static void clear_rate_line(void *context)
 	rate_line_clear(context);
 }
 
-/* The sink that the caller has made, or a new one; NULL with run->error. */
-static struct sink *make_sink(struct run *run)
+/* The sink that the caller has made, or a new one; NULL with leg->error. */
+static struct sink *make_sink(struct leg *leg)
 {
-	struct pump *pump = run->pump;
+	struct pump *pump = leg->pump;
 	const struct sink_place place = {
 		.path = pump->path,
 		.out = pump->out,
-		.host = ringtail_host(pump->ringtail),
-		.totals = ringtail_totals(pump->ringtail),
+		.host = ringtail_host(leg->ringtail),
+		.label = leg->label,
+		.totals = ringtail_totals(leg->ringtail),
 		.flags = (pump->color ? SINK_COLOR : 0) | (pump->shows_maps ? SINK_MAPS : 0) |
 			 pump->sink_flags,
 	};
 	struct sink *sink;
 
-	if (pump->sink && pump->ops->begin)
-		pump->ops->begin(pump->sink, &place);
-	if (pump->sink)
-		return pump->sink;
-	if (pump->ops->open)
-		return pump->ops->open(&place, &run->error);
-	sink = pump->ops->create(place.out, place.host, place.flags);
+	if (!pump->sink && pump->ops->open)
+		return pump->ops->open(&place, &leg->error);
+	sink = pump->sink ? pump->ops->join(pump->sink, &place) :
+			    pump->ops->create(place.out, place.host, place.flags);
 	if (!sink)
-		failure_set(&run->error, ENOMEM, "no-memory", "out of memory");
+		failure_set(&leg->error, ENOMEM, "no-memory", "out of memory");
+	else if (leg->label && pump->ops->set_label)
+		pump->ops->set_label(sink, leg->label);
 	return sink;
 }
 
-/* Nothing more comes. */
-static void end_sink(struct run *run, enum why_stopped why)
+/* Nothing more comes from there. */
+static void end_sink(struct leg *leg)
 {
-	const struct sink_ops *ops = run->pump->ops;
+	const struct sink_ops *ops = leg->pump->ops;
 
-	if (ops && ops->fail && why == STOPPED_ERROR)
-		ops->fail(run->sink, ringtail_last_error(run->pump->ringtail)->what);
-	if (ops && ops->end)
-		ops->end(run->sink);
+	if (!leg->sink)
+		return;
+	if (ops->fail && leg->why == STOPPED_ERROR)
+		ops->fail(leg->sink, ringtail_last_error(leg->ringtail)->what);
+	if (ops->end)
+		ops->end(leg->sink);
 }
 
 /* Its first instruction, or whoever else is asked for, comes after this. */
-static int begin_command(const struct pump *pump, struct ringtail_error *error)
+static int begin_command(struct leg *leg)
 {
-	int err = who_begin(pump->who, ringtail_host(pump->ringtail), error);
+	const struct pump *pump = leg->pump;
+	int err = who_begin(pump->who, ringtail_host(leg->ringtail), &leg->error);
 
 	if (!err && pump->who->command)
-		err = command_go(pump->who->command, error);
-	if (!err)
-		return 0;
-	failure_print(pump->messages, error, NULL);
-	if (pump->ops && pump->sink)
-		pump->ops->destroy(pump->sink);
+		err = command_go(pump->who->command, &leg->error);
 	return err;
+}
+
+static int begin_leg(struct leg *leg)
+{
+	const struct pump *pump = leg->pump;
+
+	leg->end_ns = UINT64_MAX;
+	if (pump->who && begin_command(leg))
+		return -1;
+	leg->began_realtime_ns = ringtail_host(leg->ringtail)->realtime_ns;
+	if (!pump->from_past)
+		begin_duration(leg);
+	leg->sink = pump->ops ? make_sink(leg) : NULL;
+	return pump->ops && !leg->sink ? -1 : 0;
+}
+
+/* A host that fails does not end the others; who has enough, or cannot write, does. */
+static void *run_leg(void *context)
+{
+	struct leg *leg = context;
+
+	leg->why = pump_items(leg);
+	lock(leg->run);
+	if (leg->run->pump->hosts > 1 && !leg->run->enough &&
+	    ((leg->why == STOPPED_SELF && !leg->flushing) || leg->why == STOPPED_OUTPUT)) {
+		leg->run->enough = true;
+		stop_now();
+	}
+	end_sink(leg);
+	unlock(leg->run);
+	return NULL;
+}
+
+/* The first host's part runs here, each other one's in a thread. */
+static void run_legs(struct run *run)
+{
+	const size_t hosts = run->pump->hosts;
+	int err = 0;
+
+	for (size_t i = 1; i < hosts && !err; i++) {
+		struct leg *leg = &run->leg[i];
+
+		err = pthread_create(&leg->thread, NULL, run_leg, leg);
+		leg->started = !err;
+		if (err) {
+			failure_set(&leg->error, err, "no-thread", "cannot start a thread: %s", strerror(err));
+			leg->why = STOPPED_SINK;
+			run->enough = true;
+		}
+	}
+	run_leg(run->leg);
+	for (size_t i = 1; i < hosts; i++)
+		if (run->leg[i].started)
+			pthread_join(run->leg[i].thread, NULL);
 }
 
 enum exit_code pump_run(struct pump *pump)
 {
-	struct run run = { .pump = pump, .start_ns = conn_now_ns(), .end_ns = UINT64_MAX };
-	enum exit_code code;
-	enum why_stopped why;
+	struct run *run = calloc(1, sizeof(*run) + pump->hosts * sizeof(run->leg[0]));
+	enum exit_code code = EXIT_FAILED;
+	size_t begun = 0;
 
-	if (pump->who && begin_command(pump, &run.error))
+	if (!run) {
+		fprintf(pump->messages, "tracectl: error: [no-memory] out of memory\n");
 		return EXIT_FAILED;
-	run.began_realtime_ns = ringtail_host(pump->ringtail)->realtime_ns;
-	if (!pump->from_past)
-		begin_duration(&run);
-	if (pump->ops) {
-		run.sink = make_sink(&run);
-		if (!run.sink) {
-			failure_print(pump->messages, &run.error, NULL);
-			return EXIT_FAILED;
+	}
+	run->pump = pump;
+	run->start_ns = conn_now_ns();
+	pthread_mutex_init(&run->lock, NULL);
+	rate_line_init(&run->rate, pump->messages);
+	for (; begun < pump->hosts; begun++) {
+		run->leg[begun] = (struct leg){ .run = run, .pump = pump,
+						.ringtail = pump->host[begun].ringtail,
+						.label = pump->host[begun].label };
+		if (begin_leg(&run->leg[begun])) {
+			tell_failure(&run->leg[begun], &run->leg[begun].error);
+			break;
 		}
 	}
-	rate_line_init(&run.rate, pump->messages);
-	if (pump->show_rate && pump->events_on_terminal)
-		out_set_before_write(pump->out, clear_rate_line, &run.rate);
-	why = pump_items(&run);
-	end_sink(&run, why);
-	code = conclude(&run, why);
-	out_set_before_write(pump->out, NULL, NULL);
-	if (pump->ops)
-		pump->ops->destroy(run.sink);
+	if (begun == pump->hosts) {
+		if (pump->show_rate && pump->events_on_terminal)
+			out_set_before_write(pump->out, clear_rate_line, &run->rate);
+		run_legs(run);
+		code = conclude(run);
+		out_set_before_write(pump->out, NULL, NULL);
+	}
+	for (size_t i = 0; i < pump->hosts && pump->ops; i++)
+		if (run->leg[i].sink)
+			pump->ops->destroy(run->leg[i].sink);
+	if (pump->ops && pump->sink && !run->leg->sink)
+		pump->ops->destroy(pump->sink);
+	pthread_mutex_destroy(&run->lock);
+	free(run);
 	return code;
 }

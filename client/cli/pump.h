@@ -1,7 +1,8 @@
 /*
  * pump: moves items from the library to a sink until there is a reason to stop, and reports the result.
  *
- * What stream, record and read have in common. One thread.
+ * What stream, record, read and the questions have in common. Sinks, output and messages are used by one
+ * thread at a time.
  */
 #ifndef RINGTAIL_CLIENT_CLI_PUMP_H
 #define RINGTAIL_CLIENT_CLI_PUMP_H
@@ -28,8 +29,15 @@ enum summary {
 
 struct who;
 
-struct pump {
+/* One of the hosts whose events come. */
+struct pump_host {
 	struct ringtail *ringtail;
+	char *label;			/* what tells it from the others; NULL: there is no other */
+};
+
+struct pump {
+	struct pump_host *host;		/* each is read by a thread of its own, if there are several */
+	size_t hosts;
 	struct out *out;		/* flushed whenever nothing is at hand; */
 	struct out *also;		/* this too; NULL: there is no other */
 	const struct sink_ops *ops;	/* NULL: nothing is shown */

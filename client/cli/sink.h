@@ -25,6 +25,7 @@ struct sink_place {
 	const char *path;
 	struct out *out;		/* its `error` is where the sink tells of a failed write */
 	const struct ringtail_host *host;
+	const char *label;		/* what tells it from other hosts; NULL: there are none */
 	const struct ringtail_totals *totals;
 	unsigned flags;
 };
@@ -39,10 +40,16 @@ struct sink_ops {
 	/* `out` and `host` are borrowed; the host may be empty still, and change. NULL: no memory */
 	struct sink *(*create)(struct out *out, const struct ringtail_host *host, unsigned flags);
 
-	/* The caller has made it: where it writes, and whose events come. NULL: that is nothing to it. */
-	void (*begin)(struct sink *sink, const struct sink_place *place);
+	/*
+	 * The caller has made it, and the events of one host, or of one host more, come now. Returns what takes
+	 * them, the sink itself or a part of it, which is ended and destroyed as a sink is; NULL: no memory.
+	 */
+	struct sink *(*join)(struct sink *sink, const struct sink_place *place);
 
-	/* Events, losses, gaps and watermarks; other kinds are passed over. */
+	/* Each event is shown with this, borrowed. NULL: it cannot tell several hosts apart. */
+	void (*set_label)(struct sink *sink, const char *label);
+
+	/* Events, losses, gaps, watermarks, and that a connection was lost; other kinds are passed over. */
 	void (*item)(struct sink *sink, const struct ringtail_item *item);
 	/* Before end(): what ended it that should not have. NULL: that is nothing to it. */
 	void (*fail)(struct sink *sink, const char *what);

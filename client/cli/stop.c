@@ -17,6 +17,11 @@ static void handle(int signal)
 	errno = saved;
 }
 
+void stop_now(void)
+{
+	handle(0);
+}
+
 int stop_init(void)
 {
 	/* No SA_RESTART: a write to a stuck pager is to end. */

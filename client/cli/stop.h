@@ -10,4 +10,7 @@
  */
 int stop_init(void);
 
+/* As such a signal does, from any thread. */
+void stop_now(void);
+
 #endif

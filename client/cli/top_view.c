@@ -161,7 +161,7 @@ static int subscribe(struct top_view *view, const struct settings *settings, con
 	}
 	if (row)
 		wanted.flags |= RINGTAIL_STRINGS;
-	err = ringtail_connect(settings->connect, &view->ringtail, error);
+	err = ringtail_connect(settings->connect.text[0], &view->ringtail, error);
 	if (!err)
 		err = ringtail_subscribe(view->ringtail, &wanted, error);
 	return err ? err : make_sink(view, settings, kind, sort, error);
@@ -173,7 +173,7 @@ static int ask_stat(struct top_view *view, const struct settings *settings, stru
 {
 	Ringtail__V1__StatRequest message = RINGTAIL__V1__STAT_REQUEST__INIT;
 	uint64_t interval_ms = settings->interval ? settings->interval / 1000000 : STAT_INTERVAL_MS;
-	int err = request_open(settings->connect, -1, &view->request, error);
+	int err = request_open(settings->connect.text[0], -1, &view->request, error);
 
 	message.interval_ms = (uint32_t)(interval_ms < 1 ? 1 : interval_ms > 3600000 ? 3600000 : interval_ms);
 	return err ? err : request_send(view->request, FRAME_STAT_REQUEST, &message.base, error);

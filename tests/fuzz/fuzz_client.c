@@ -145,8 +145,8 @@ static void make_others(size_t size)
 		}
 		if (!others[i].sink)
 			abort();
-		if (others[i].ops->begin)
-			others[i].ops->begin(others[i].sink, &place);
+		if (others[i].ops->join && others[i].ops->join(others[i].sink, &place) != others[i].sink)
+			abort();
 	}
 }
 

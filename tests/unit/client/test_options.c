@@ -30,7 +30,7 @@ static void values(void **state)
 	(void)state;
 	assert_int_equal(parse(STREAM, NULL, "stream -p a -p b --probe=c -f x==1 -o json -n 10k "
 			       "--duration 1.5s --since S --flags kstack,strings --summary json "
-			       "--connect unix:/x"), 22);
+			       "--connect unix:/x --connect unix:/y"), 24);
 	assert_int_equal(settings.probe.n, 3);
 	assert_string_equal(settings.probe.text[2], "c");
 	assert_string_equal(settings.filter, "x==1");
@@ -40,7 +40,9 @@ static void values(void **state)
 	assert_string_equal(settings.since, "S");
 	assert_int_equal(settings.flags, RINGTAIL_KSTACK | RINGTAIL_STRINGS);
 	assert_int_equal(settings.summary, SUMMARY_JSON);
-	assert_string_equal(settings.connect, "unix:/x");
+	assert_int_equal(settings.connect.n, 2);
+	assert_string_equal(settings.connect.text[0], "unix:/x");
+	assert_string_equal(settings.connect.text[1], "unix:/y");
 	assert_int_equal(parse(READ, "FILE", "read f -o none"), 4);
 	assert_string_equal(settings.operand, "f");
 	assert_int_equal(settings.output, FORMAT_NONE);

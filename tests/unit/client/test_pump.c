@@ -40,16 +40,17 @@ static int teardown(void **state)
 	return 0;
 }
 
-static enum exit_code run(struct pump pump, bool count_only)
+static enum exit_code run_hosts(struct pump pump, struct pump_host *host, size_t hosts)
 {
 	enum exit_code code;
 
-	assert_int_equal(ringtail_open(maker_file(&maker, maker.size), "test.rt", count_only,
-				       &pump.ringtail, NULL), 0);
+	pump.host = host;
+	pump.hosts = hosts;
 	pump.out = &out;
 	pump.messages = messages;
 	code = pump_run(&pump);
-	ringtail_close(pump.ringtail);
+	for (size_t i = 0; i < hosts; i++)
+		ringtail_close(host[i].ringtail);
 	fflush(messages);
 	said_bytes = (size_t)ftell(messages);
 	rewind(messages);
@@ -59,6 +60,19 @@ static enum exit_code run(struct pump pump, bool count_only)
 	rewind(messages);
 	assert_int_equal(ftruncate(fileno(messages), 0), 0);
 	return code;
+}
+
+static void open_host(struct pump_host *host, size_t bytes, bool count_only)
+{
+	assert_int_equal(ringtail_open(maker_file(&maker, bytes), "test.rt", count_only, &host->ringtail, NULL), 0);
+}
+
+static enum exit_code run(struct pump pump, bool count_only)
+{
+	struct pump_host host = { .label = NULL };
+
+	open_host(&host, maker.size, count_only);
+	return run_hosts(pump, &host, 1);
 }
 
 static unsigned lines(const char *text)
@@ -194,7 +208,8 @@ static void output_fails(void **state)
 /* The descriptor of a signal ends it, and what is here is still shown. */
 static void stopped(void **state)
 {
-	struct pump pump = { .ops = &print_text, .out = &out, .messages = messages };
+	struct pump_host host = { .label = NULL };
+	struct pump pump = { .host = &host, .hosts = 1, .ops = &print_text, .out = &out, .messages = messages };
 	int ends[2], stop;
 
 	(void)state;
@@ -202,25 +217,87 @@ static void stopped(void **state)
 	maker_bye(&maker, "all");
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(write(ends[1], maker.bytes, maker.size), maker.size);
-	assert_int_equal(ringtail_open(ends[0], "pipe", false, &pump.ringtail, NULL), 0);
+	assert_int_equal(ringtail_open(ends[0], "pipe", false, &host.ringtail, NULL), 0);
 	stop = stop_init();
 	assert_true(stop >= 0);
-	ringtail_set_interrupt(pump.ringtail, stop);
+	ringtail_set_interrupt(host.ringtail, stop);
 	pump.duration_ns = 20000000;		/* nothing more comes: it ends by time */
 	assert_int_equal(pump_run(&pump), EXIT_GOOD);
 	assert_int_equal(lines(check_text(&out)), 5);
-	ringtail_close(pump.ringtail);
+	ringtail_close(host.ringtail);
 	close(ends[1]);
 
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(write(ends[1], maker.bytes, maker.size), maker.size);
-	assert_int_equal(ringtail_open(ends[0], "pipe", false, &pump.ringtail, NULL), 0);
-	ringtail_set_interrupt(pump.ringtail, stop);
+	assert_int_equal(ringtail_open(ends[0], "pipe", false, &host.ringtail, NULL), 0);
+	ringtail_set_interrupt(host.ringtail, stop);
 	pump.duration_ns = 0;
 	raise(SIGTERM);
 	assert_int_equal(pump_run(&pump), EXIT_GOOD);
-	ringtail_close(pump.ringtail);
+	ringtail_close(host.ringtail);
 	close(ends[1]);
+}
+
+static unsigned occurrences(const char *text, const char *word)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, word)); text += strlen(word))
+		n++;
+	return n;
+}
+
+/* Each event says whose it is, and the totals are of all. */
+static void several_hosts(void **state)
+{
+	struct pump_host host[3] = { { .label = (char *)"red" }, { .label = (char *)"gr\033een" },
+				     { .label = (char *)"blue" } };
+
+	const char *text;
+
+	(void)state;
+	maker_batch(&maker, 0, 0, 1000, 10, 200);
+	maker_watermark(&maker, 100000, 200, 0);
+	maker_bye(&maker, "all");
+	for (size_t i = 0; i < 3; i++)
+		open_host(&host[i], maker.size, false);
+	assert_int_equal(run_hosts((struct pump){ .ops = &print_json, .summary = SUMMARY_JSON }, host, 3), EXIT_GOOD);
+	text = check_text(&out);
+	assert_int_equal(occurrences(text, "{\"host\":\"red\","), 200);
+	assert_int_equal(occurrences(text, "{\"host\":\"gr\\u001been\","), 200);
+	assert_int_equal(occurrences(text, "{\"host\":\"blue\","), 200);
+	assert_non_null(strstr(said, "{\"events\":600,\"lost\":0,\"frames\":18,"));
+	for (size_t i = 0; i < 3; i++)
+		open_host(&host[i], maker.size, false);
+	assert_int_equal(run_hosts((struct pump){ .ops = &print_text, .events_max = 300, .resumable = true,
+						  .summary = SUMMARY_TEXT }, host, 3), EXIT_GOOD);
+	text = check_text(&out);
+	assert_int_equal(lines(text), 300);
+	assert_null(strchr(text, '\033'));
+	assert_null(strstr(said, "resume with"));
+}
+
+/* Who fails is named, and ends nobody else's stream. */
+static void one_host_of_two_fails(void **state)
+{
+	struct pump_host host[2] = { { .label = (char *)"whole" }, { .label = (char *)"broken" } };
+
+	(void)state;
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_watermark(&maker, 2000, 5, 0);
+	maker_bye(&maker, "all");
+	for (size_t failing = 0; failing < 2; failing++) {
+		open_host(&host[!failing], maker.size, false);
+		maker.bytes[maker.size - 1] ^= 1;
+		open_host(&host[failing], maker.size, false);
+		maker.bytes[maker.size - 1] ^= 1;
+		host[failing].label = (char *)"broken";
+		host[!failing].label = (char *)"whole";
+		assert_int_equal(run_hosts((struct pump){ .ops = &print_text }, host, 2), EXIT_FAILED);
+		assert_non_null(strstr(said, "tracectl: broken failed:\ntracectl: test.rt: "));
+		assert_null(strstr(said, "whole"));
+		assert_int_equal(occurrences(check_text(&out), "whole "), 5);
+	}
 }
 
 static void rates(void **state)
@@ -309,7 +386,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(good), TEST(exactly_count), TEST(lost), TEST(fails), TEST(output_fails),
-		TEST(stopped), TEST(rates), TEST(waits), TEST(failures), TEST(a_last_word),
+		TEST(several_hosts), TEST(one_host_of_two_fails), TEST(stopped), TEST(rates), TEST(waits),
+		TEST(failures), TEST(a_last_word),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

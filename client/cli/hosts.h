@@ -1,0 +1,21 @@
+/*
+ * hosts: the daemons that --connect names: what may be asked of several, their connections, and what tells them
+ * apart. One thread.
+ */
+#ifndef RINGTAIL_CLIENT_CLI_HOSTS_H
+#define RINGTAIL_CLIENT_CLI_HOSTS_H
+
+#include "client/cli/cmd.h"
+
+/* -EINVAL with *error for what only one daemon can be asked. */
+int hosts_check(const struct settings *settings, const struct cmd_view *view, struct ringtail_error *error);
+
+/* Connects to each, in turn. hosts_close() also after a failure. */
+int hosts_connect(const struct settings *settings, struct pump *pump, struct ringtail_error *error);
+
+/* Names each by its host's name; by its address, where two have the same name. One alone has no label. */
+int hosts_label(const struct settings *settings, struct pump *pump, struct ringtail_error *error);
+
+void hosts_close(struct pump *pump);
+
+#endif

@@ -1,0 +1,163 @@
+/* test_answer: tables of several hosts, whose clocks differ and who do not tell at the same time. */
+#include "tests/unit/client/check.h"
+
+#include "client/cli/answer.h"
+
+#define SECOND	1000000000ull
+
+static struct out out;
+static struct ringtail_host red = { .hostname = "red", .monotonic_ns = 7 * SECOND, .realtime_ns = 1000 * SECOND };
+static struct ringtail_host blue = { .hostname = "blue", .monotonic_ns = 90 * SECOND, .realtime_ns = 1000 * SECOND };
+static const struct ringtail_probe probe = {
+	.spec = "a:b:c", .provider = "a", .function = "b", .name = "c", .kind = RINGTAIL_TRACEPOINT,
+};
+
+struct two {
+	struct sink *red, *blue;
+};
+
+static int setup(void **state)
+{
+	(void)state;
+	check_out(&out);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	close(out.fd);
+	return 0;
+}
+
+static struct two ask(struct answer_question question)
+{
+	struct sink_place place = { .out = &out, .host = &red };
+	struct two two = { .red = answer_create(&question, &out, NULL) };
+
+	assert_non_null(two.red);
+	assert_ptr_equal(answer_ops.join(two.red, &place), two.red);
+	place.host = &blue;
+	place.label = "azure";
+	two.blue = answer_ops.join(two.red, &place);
+	assert_non_null(two.blue);
+	return two;
+}
+
+/* At a time of the wall clock, in ms since both hosts' clocks were compared. */
+static void tell(struct sink *sink, const struct ringtail_host *host, enum ringtail_kind kind, uint64_t at_ms,
+		 uint64_t count)
+{
+	struct ringtail_item item = {
+		.kind = kind, .time_ns = host->monotonic_ns + at_ms * 1000000, .probe = &probe, .count = count,
+	};
+
+	answer_ops.item(sink, &item);
+}
+
+static void events(struct sink *sink, const struct ringtail_host *host, uint64_t at_ms, unsigned n)
+{
+	while (n--)
+		tell(sink, host, RINGTAIL_EVENT, at_ms, 0);
+}
+
+static void end(struct two two)
+{
+	answer_ops.end(two.red);
+	answer_ops.end(two.blue);
+	answer_ops.destroy(two.red);
+	answer_ops.destroy(two.blue);
+}
+
+#define PER_SECOND (struct answer_question){ .by = "host", .interval_ns = SECOND }
+#define HEAD	"       COUNT  host\n"
+
+static void added_up(void **state)
+{
+	struct two two = ask((struct answer_question){ .by = "probe" });
+
+	(void)state;
+	events(two.red, &red, 10, 3);
+	events(two.blue, &blue, 5, 4);
+	tell(two.blue, &blue, RINGTAIL_LOSS, 6, 9);
+	answer_ops.end(two.red);
+	assert_string_equal(check_text(&out), "");	/* the other has not ended */
+	answer_ops.destroy(two.red);
+	answer_ops.end(two.blue);
+	answer_ops.destroy(two.blue);
+	assert_string_equal(check_text(&out), "       COUNT  probe\n       7..16  a:b:c\n"
+			    "up to 9 more events were lost: a count above may be so much higher\n");
+}
+
+/* One is ahead: what it tells is counted behind the end, which comes when the other has come there. */
+static void ends_when_all_have_told(void **state)
+{
+	struct two two = ask(PER_SECOND);
+
+	(void)state;
+	events(two.red, &red, 0, 1);
+	events(two.blue, &blue, 10, 2);
+	events(two.red, &red, 1100, 4);
+	tell(two.red, &red, RINGTAIL_LOSS, 1200, 5);
+	events(two.blue, &blue, 999, 8);
+	assert_string_equal(check_text(&out), "");
+	tell(two.blue, &blue, RINGTAIL_WATERMARK, 1000, 0);
+	assert_string_equal(check_text(&out), "--- 1.00s, 11 events ---\n" HEAD "          10  azure\n"
+			    "           1  red\n");
+	events(two.blue, &blue, 1700, 16);
+	end(two);
+	assert_string_equal(check_text(&out), "--- 700ms, 20 events ---\n" HEAD "      16..21  azure\n"
+			    "        4..9  red\n"
+			    "up to 5 more events were lost: a count above may be so much higher\n");
+}
+
+/* Who is not connected, or is more than an interval behind, holds nobody up. */
+static void nobody_is_held_up(void **state)
+{
+	struct two two = ask(PER_SECOND);
+
+	(void)state;
+	events(two.red, &red, 0, 1);
+	events(two.blue, &blue, 10, 2);
+	events(two.red, &red, 1999, 1);
+	assert_string_equal(check_text(&out), "");
+	events(two.red, &red, 2000, 1);
+	assert_string_equal(check_text(&out), "--- 1.00s, 3 events ---\n" HEAD "           2  azure\n"
+			    "           1  red\n");
+	tell(two.blue, &blue, RINGTAIL_DISCONNECTED, 0, 0);
+	events(two.red, &red, 2001, 1);
+	assert_string_equal(check_text(&out), "--- 1.00s, 1 events ---\n" HEAD "           1  red\n");
+	tell(two.blue, &blue, RINGTAIL_RECONNECTED, 0, 0);
+	events(two.red, &red, 3500, 1);
+	assert_string_equal(check_text(&out), "");
+	answer_ops.end(two.blue);
+	events(two.red, &red, 3501, 1);
+	assert_string_equal(check_text(&out), "--- 1.00s, 2 events ---\n" HEAD "           2  red\n");
+	answer_ops.end(two.red);
+	assert_string_equal(check_text(&out), "--- 501ms, 2 events ---\n" HEAD "           2  red\n");
+	answer_ops.destroy(two.red);
+	answer_ops.destroy(two.blue);
+}
+
+/* What came of the next interval is not lost when all end before it. */
+static void ends_behind_the_end(void **state)
+{
+	struct two two = ask(PER_SECOND);
+
+	(void)state;
+	events(two.red, &red, 0, 1);
+	events(two.blue, &blue, 1300, 2);
+	end(two);
+	assert_string_equal(check_text(&out), "--- 1.00s, 1 events ---\n" HEAD "           1  red\n"
+			    "--- 300ms, 2 events ---\n" HEAD "           2  azure\n");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(added_up), TEST(ends_when_all_have_told), TEST(nobody_is_held_up), TEST(ends_behind_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
