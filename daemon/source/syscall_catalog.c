@@ -490,6 +490,15 @@ static const char *const opens[] = {
 	"open_tree", "io_uring_setup",
 };
 
+/*
+ * Of a call whose arguments nobody describes (no tracefs), nothing is read: by its field's type alone it is known
+ * whether a text is bytes that processes read or write, which is for operators.
+ */
+static bool is_described(const Ringtail__V1__Probe *probe, uint32_t arg)
+{
+	return arg + 2 < probe->n_field && strchr(probe->field[arg + 2]->c_type, '*');
+}
+
 static uint32_t look_at(const Ringtail__V1__Probe *probe)
 {
 	uint32_t look = strcmp(probe->function, "close") ? 0 : LOOK_ENDS;
@@ -501,7 +510,7 @@ static uint32_t look_at(const Ringtail__V1__Probe *probe)
 		if (strcmp(probe->function, opens[i]) == 0)
 			look |= LOOK_RESULT;
 	for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-		if (strcmp(probe->function, buffers[i].name) == 0)
+		if (strcmp(probe->function, buffers[i].name) == 0 && is_described(probe, buffers[i].arg))
 			look |= LOOK_DATA | buffers[i].arg << LOOK_ARG_SHIFT |
 				(buffers[i].length == LOOK_FILLED ? LOOK_FILLED :
 				 buffers[i].length << LOOK_LENGTH_SHIFT);
@@ -519,7 +528,7 @@ void syscall_catalog_looks(const Ringtail__V1__Catalog *catalog, uint32_t looks[
 	}
 }
 
-static uint64_t structures_of(const char *name)
+static uint64_t structures_of(const Ringtail__V1__Probe *probe)
 {
 	uint64_t words = 0;
 	unsigned n = 0;
@@ -527,7 +536,7 @@ static uint64_t structures_of(const char *name)
 	for (size_t i = 0; i < sizeof(structures) / sizeof(structures[0]); i++) {
 		const struct structure *at = &structures[i];
 
-		if (strcmp(name, at->name) == 0 && n < STRUCTURES_PER_CALL)
+		if (strcmp(probe->function, at->name) == 0 && n < STRUCTURES_PER_CALL && is_described(probe, at->arg))
 			words |= (uint64_t)(at->arg | at->how | at->count << STRUCTURE_COUNT_SHIFT |
 					    at->kind << STRUCTURE_KIND_SHIFT) << 16 * n++;
 	}
@@ -542,7 +551,7 @@ void syscall_catalog_structures(const Ringtail__V1__Catalog *catalog, uint64_t w
 		const Ringtail__V1__Probe *probe = catalog->probe[i];
 
 		if (probe->id >= RT_PROBE_SYSCALL_CALL && probe->id < RT_PROBE_SYSCALL_CALL + RT_SYSCALLS_MAX)
-			words[probe->id - RT_PROBE_SYSCALL_CALL] = structures_of(probe->function);
+			words[probe->id - RT_PROBE_SYSCALL_CALL] = structures_of(probe);
 	}
 	for (uint32_t kind = 0; kind < RT_STRUCTURE_KINDS; kind++)
 		bytes[kind] = structure_bytes_of(kind);
