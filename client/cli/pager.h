@@ -1,7 +1,8 @@
 /*
  * pager: what is long and goes to a person's terminal goes there through a pager.
  *
- * $PAGER, as a shell takes it; else less -FRX, which ends by itself where all fits the screen. One at a time.
+ * $PAGER, as a shell takes it; else less -FRX, which ends by itself where all fits the screen, and of sudo starts no
+ * programs (LESSSECURE). One at a time.
  */
 #ifndef RINGTAIL_CLIENT_CLI_PAGER_H
 #define RINGTAIL_CLIENT_CLI_PAGER_H

@@ -86,6 +86,11 @@ def pages(case, daemon):
     case.check_equal(shown, whole, "all of it comes through")
     shown, code = on_terminal(case, daemon, "list", pager="head -n 1")
     case.check_equal((shown, code), (whole.splitlines()[0] + "\n", 0), "who leaves early has seen enough")
+    os.environ.pop("LESSSECURE", None)
+    os.environ["SUDO_UID"] = "1000"
+    shown, code = on_terminal(case, daemon, "list", pager="printenv LESSSECURE")
+    case.check_equal((shown, code), ("1\n", 0), "less starts no programs for who came through sudo")
+    del os.environ["SUDO_UID"]
     os.environ["PAGER"] = marked
     case.check_equal(case.tracectl(daemon, "list").out, whole, "a pipe has no pager")
     del os.environ["PAGER"]
