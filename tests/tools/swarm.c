@@ -26,6 +26,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +225,8 @@ int main(int argc, char **argv)
 	struct rlimit limit;
 
 	parse_options(argc, argv);
+	/* OpenSSL writes to who has gone without MSG_NOSIGNAL. */
+	signal(SIGPIPE, SIG_IGN);
 	codec = frame_codec_create(1);
 	poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!codec || poll_fd < 0)

@@ -24,10 +24,13 @@ class Swarm(Process):
             self.popen.stdin.write(b"report\n")
             self.popen.stdin.flush()
         except BrokenPipeError:
-            raise Failure(f"{self.name} ended:\n{self.read('err')}") from None
+            raise Failure(f"{self.name} ended with {self.popen.wait()}:\n{self.read('err')}") from None
 
         def look():
+            running = self.running
             lines = self.read("out").split("\n")[:-1]      # whole ones
+            if len(lines) < self.asked and not running:
+                raise Failure(f"{self.name} ended with {self.popen.returncode}:\n{self.read('err')}")
             return lines[self.asked - 1] if len(lines) >= self.asked else None
         return json.loads(wait_until(look, f"{self.name} answers"))
 
