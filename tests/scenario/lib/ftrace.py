@@ -62,9 +62,16 @@ class Ftrace:
                     self.printed[match[1], match[3]].append((match[2], match[4]))
         return self.printed[str(pid), event.split(":")[1]]
 
-    def overrun(self):
+    def _stat(self, name):
         return sum(int(line.split()[1]) for stats in self.path.glob("per_cpu/cpu*/stats")
-                   for line in stats.read_text().splitlines() if line.startswith("overrun:"))
+                   for line in stats.read_text().splitlines() if line.startswith(f"{name}:"))
+
+    def entries(self):
+        """How many events it has, of all processes."""
+        return self._stat("entries")
+
+    def overrun(self):
+        return self._stat("overrun")
 
     def close(self):
         self.close_instance()
