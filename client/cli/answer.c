@@ -40,6 +40,7 @@ struct answer {
 	struct out *out;
 	unsigned parts;
 	char name[ANSWER_BY_MAX][64];
+	enum { OF_EVENT, OF_STACK, OF_HOST } kind[ANSWER_BY_MAX];	/* who knows it */
 	bool any;			/* event has come */
 	bool seen[ANSWER_BY_MAX + 1];	/* some event had it; the last: `of` */
 	struct answer_table table;	/* of the interval that is printed next, */
@@ -87,16 +88,14 @@ static bool put_host(struct out *out, const struct sink *sink)
 	return true;
 }
 
-static bool put_part(struct sink *sink, const struct ringtail_item *event, const char *name, bool *number)
+static bool put_part(struct sink *sink, const struct ringtail_item *event, unsigned i, const char *name, bool *number)
 {
-	struct out *scratch = &sink->answer->scratch;
+	struct answer *answer = sink->answer;
 
+	if (answer->kind[i] == OF_EVENT)
+		return event_part_put(&answer->scratch, event, name, number);
 	*number = false;
-	if (!strcmp(name, "stack"))
-		return put_stack(sink->answer, event);
-	if (!strcmp(name, "host"))
-		return put_host(scratch, sink);
-	return event_part_put(scratch, event, name, number);
+	return answer->kind[i] == OF_STACK ? put_stack(answer, event) : put_host(&answer->scratch, sink);
 }
 
 /* One part behind the others; '-' where the event has nothing of that name. */
@@ -109,7 +108,7 @@ static void add_part(struct sink *sink, const struct ringtail_item *event, unsig
 	bool number, has;
 
 	scratch->used = 0;
-	has = put_part(sink, event, name, &number);
+	has = put_part(sink, event, i, name, &number);
 	answer->seen[i] |= has;
 	if (!has)
 		out_char(scratch, '-');
@@ -808,6 +807,15 @@ static int take_names(struct answer *answer, const char *by, struct ringtail_err
 	return 0;
 }
 
+static void take_kinds(struct answer *answer)
+{
+	for (unsigned i = 0; i < answer->parts; i++) {
+		const char *name = answer->name[i] + (is_of_second(answer, i) ? strlen(TO_PREFIX) : 0);
+
+		answer->kind[i] = !strcmp(name, "stack") ? OF_STACK : !strcmp(name, "host") ? OF_HOST : OF_EVENT;
+	}
+}
+
 static struct sink *add_sink(struct answer *answer)
 {
 	struct sink *sink = calloc(1, sizeof(*sink));
@@ -842,6 +850,7 @@ struct sink *answer_create(const struct answer_question *question, struct out *o
 		destroy_answer(answer);
 		return NULL;
 	}
+	take_kinds(answer);
 	sink = add_sink(answer);
 	if (!sink) {
 		failure_set(error, ENOMEM, "no-memory", "out of memory");
