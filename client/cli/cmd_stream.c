@@ -225,6 +225,13 @@ static enum exit_code take(const struct settings *settings, const struct cmd_tap
 	return code;
 }
 
+/* It never came to pump_run(), which takes it. */
+static void drop_sink(struct pump *pump)
+{
+	if (pump->ops && pump->sink)
+		pump->ops->destroy(pump->sink);
+}
+
 static enum exit_code follow(const struct settings *settings, const struct cmd_view *view,
 			     const struct cmd_tap *tap, const char *command, struct who *who)
 {
@@ -265,19 +272,25 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 	char *place;
 	int err;
 
-	if (check(settings, view, &error))
+	if (check(settings, view, &error)) {
+		drop_sink(&pump);
 		return cmd_usage(&error, command);
+	}
 	err = find_start(settings, &wanted, &place, &error);
-	if (err == -EINVAL)
+	if (err == -EINVAL) {
+		drop_sink(&pump);
 		return cmd_usage_at(&error, command, settings->since);
+	}
 	if (!err && find_end(settings, wanted.since_realtime_ns, &pump.until_realtime_ns, &error)) {
 		free(place);
+		drop_sink(&pump);
 		return cmd_usage_at(&error, command, settings->until);
 	}
 	if (!err)
 		err = hosts_connect(settings, &pump, &error);
 	code = err ? cmd_fail(&error, NULL) : take(settings, tap, &wanted, who, &pump);
 	hosts_close(&pump);
+	drop_sink(&pump);
 	free(place);
 	return code;
 }

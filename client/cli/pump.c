@@ -683,6 +683,7 @@ enum exit_code pump_run(struct pump *pump)
 			pump->ops->destroy(run->leg[i].sink);
 	if (pump->ops && pump->sink && !run->leg->sink)
 		pump->ops->destroy(pump->sink);
+	pump->sink = NULL;
 	pthread_mutex_destroy(&run->lock);
 	free(run);
 	return code;
