@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "daemon/source/registers.h"
-#include "daemon/source/usdt_args.h"
 #include "proto/limits.h"
 #include "query/elf_symbols.h"
 #include "query/glob.h"
@@ -209,7 +208,7 @@ static bool take_site(const struct elf_symbols *symbols, const struct notes *not
 	    (!elf_symbols_offset(symbols, moved(notes, mark, mark->semaphore), &site->semaphore) ||
 	     site->semaphore > UINT32_MAX))
 		return false;
-	site->args = usdt_args_parse(mark->args, site->arg);
+	site->args = registers_parse_usdt(mark->args, site->arg);
 	return true;
 }
 

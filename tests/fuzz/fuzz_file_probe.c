@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/source/file_probe.h"
-#include "daemon/source/usdt_args.h"
+#include "daemon/source/registers.h"
 
 #define ARGS_BYTES_MAX	256
 #define NAMES_MAX	16
@@ -30,7 +30,7 @@ static void parse(const uint8_t *data, size_t size)
 
 	for (size_t i = 0; i < size && i < ARGS_BYTES_MAX; i++)
 		text[i] = (char)data[i];
-	sites.site[0].args = usdt_args_parse(text, sites.site[0].arg);
+	sites.site[0].args = registers_parse_usdt(text, sites.site[0].arg);
 	if (!file_sites_fit(&sites))
 		abort();
 }

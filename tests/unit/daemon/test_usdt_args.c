@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/user.h>
 
-#include "daemon/source/usdt_args.h"
+#include "daemon/source/registers.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -46,7 +46,7 @@ static void each_operand_is_understood(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < LENGTH(one); i++) {
-		assert_int_equal(usdt_args_parse(one[i].text, arg), 1);
+		assert_int_equal(registers_parse_usdt(one[i].text, arg), 1);
 		assert_memory_equal(arg, &one[i].word, sizeof(arg[0]));
 	}
 }
@@ -60,7 +60,7 @@ static void what_is_no_operand_is_no_argument_and_keeps_its_place(void **state)
 	for (size_t i = 0; i < LENGTH(none); i++) {
 		strcpy(text, none[i]);
 		strcat(text, " 8@%rcx");
-		assert_int_equal(usdt_args_parse(text, arg), 2);
+		assert_int_equal(registers_parse_usdt(text, arg), 2);
 		assert_int_equal(arg[0].bytes, 0);
 		assert_int_equal(arg[1].bytes, 8);
 		assert_int_equal(arg[1].offset, AT(rcx));
@@ -73,11 +73,11 @@ static void more_arguments_than_there_can_be_are_left_out(void **state)
 	char text[1024] = "";
 
 	(void)state;
-	assert_int_equal(usdt_args_parse("", arg), 0);
-	assert_int_equal(usdt_args_parse("   ", arg), 0);
+	assert_int_equal(registers_parse_usdt("", arg), 0);
+	assert_int_equal(registers_parse_usdt("   ", arg), 0);
 	for (unsigned i = 0; i < USDT_ARGS_MAX + 5; i++)
 		strcat(text, "8@%rax ");
-	assert_int_equal(usdt_args_parse(text, arg), USDT_ARGS_MAX);
+	assert_int_equal(registers_parse_usdt(text, arg), USDT_ARGS_MAX);
 }
 #else
 static void each_operand_is_understood(void **state)
@@ -85,7 +85,7 @@ static void each_operand_is_understood(void **state)
 	struct tracepoint_word arg[USDT_ARGS_MAX];
 
 	(void)state;
-	assert_int_equal(usdt_args_parse("-4@w1 8@[sp, 16] 8@x30 4@5 8@[x2]", arg), 5);
+	assert_int_equal(registers_parse_usdt("-4@w1 8@[sp, 16] 8@x30 4@5 8@[x2]", arg), 5);
 	assert_int_equal(arg[0].offset, 8);
 	assert_int_equal(arg[1].number, 16);
 	assert_int_equal(arg[1].offset, 31 * 8);
@@ -98,7 +98,7 @@ static void what_is_no_operand_is_no_argument_and_keeps_its_place(void **state)
 	struct tracepoint_word arg[USDT_ARGS_MAX];
 
 	(void)state;
-	assert_int_equal(usdt_args_parse("8@d0 8@x31 8@[sp 8@x1", arg), 3);
+	assert_int_equal(registers_parse_usdt("8@d0 8@x31 8@[sp 8@x1", arg), 3);
 	assert_int_equal(arg[0].bytes | arg[1].bytes | arg[2].bytes, 0);
 }
 
@@ -107,7 +107,7 @@ static void more_arguments_than_there_can_be_are_left_out(void **state)
 	struct tracepoint_word arg[USDT_ARGS_MAX];
 
 	(void)state;
-	assert_int_equal(usdt_args_parse("", arg), 0);
+	assert_int_equal(registers_parse_usdt("", arg), 0);
 }
 #endif
 
