@@ -20,7 +20,6 @@
 #include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_made.h"
 #include "daemon/source/bpf_objects.h"
-#include "daemon/source/bpf_rings.h"
 #include "daemon/source/bpf_stuck.h"
 #include "daemon/source/bpf_timers.h"
 #include "daemon/source/source.h"
@@ -264,7 +263,7 @@ static void take_over(struct source *source)
 	unsigned place;
 
 	/* Whoever still reads the place that is written next began under the run before. */
-	source_bpf_rings_wait_for_programs(&source->objects);
+	source_bpf_objects_wait_for_programs(&source->objects);
 	source->generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
 	place = source->generation & 1;
 	if (source->generation) {
@@ -275,7 +274,7 @@ static void take_over(struct source *source)
 		request.generation = ++source->generation;
 		publish(source, &request, shared->syscall_words[place],
 			shared->made_wishes[place]);
-		source_bpf_rings_wait_for_programs(&source->objects);
+		source_bpf_objects_wait_for_programs(&source->objects);
 		source_bpf_stuck_note(&source->stuck, &request, shared->syscall_words[place]);
 	}
 	__atomic_fetch_add(&shared->reader, 1, __ATOMIC_SEQ_CST);
@@ -596,7 +595,7 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	source->syscalls_since = next.syscalls_since;
 	source_bpf_objects_detach(&source->objects, before & ~after, source->store);
 	source_bpf_timers_detach(&source->timers, wanted_timers(source, request));
-	err = source_bpf_rings_wait_for_programs(&source->objects);
+	err = source_bpf_objects_wait_for_programs(&source->objects);
 	source_bpf_stuck_note(&source->stuck, &next, words);
 	return err ? source_bpf_check_failure(error, -err, "wait for running programs") : 0;
 }

@@ -1,9 +1,10 @@
 /*
  * source_bpf_objects: the kernel objects of the BPF producer as descriptors: maps, programs, links.
- * They come of loading, or of a store in which an earlier run has left them.
+ * They come of loading, or of a store in which an earlier run has left them. Among the maps are the rings, which
+ * are sized before the programs are loaded, filled in and frozen after.
  *
- * In: a loaded skeleton, or named descriptors. Out: descriptors that are checked, and the programs'
- * variables, mapped. The loader's one thread.
+ * In: a loaded skeleton, or named descriptors; the geometry of the rings. Out: descriptors that are checked, and
+ * the programs' variables, mapped. The loader's one thread.
  */
 #ifndef RINGTAIL_DAEMON_SOURCE_BPF_OBJECTS_H
 #define RINGTAIL_DAEMON_SOURCE_BPF_OBJECTS_H
@@ -100,5 +101,29 @@ const char *source_bpf_name_timer(char *name, unsigned slot, unsigned cpu);
 
 /* The barrier has come. */
 void source_bpf_objects_settle(struct source_bpf_objects *objects);
+
+/*
+ * Returns when every program run that started before the call has ended: the kernel waits for that
+ * whenever user space changes a map of maps, so that programs see the change. This one changes
+ * nothing: it puts a bell back where it is.
+ */
+int source_bpf_objects_wait_for_programs(const struct source_bpf_objects *objects);
+
+/* ---- Rings ------------------------------------------------------------------------------------ */
+
+/* Checks the geometry and gives it to the maps and to the programs' constants. Before load. */
+int source_bpf_rings_size(struct ringtail_bpf *skeleton, const struct source_config *config,
+			  struct error *error);
+
+/*
+ * Makes the bells, writes the producer pages, and makes the rings read-only to user space, while no program is
+ * attached. The objects have copies of the maps.
+ */
+int source_bpf_rings_init(struct source_bpf_objects *objects, uint64_t ring_bytes,
+			  struct error *error);
+
+/* As source_ops.ring. */
+int source_bpf_rings_get(const struct source_bpf_objects *objects, uint64_t ring_bytes, unsigned i,
+			 struct ring_handle *ring);
 
 #endif
