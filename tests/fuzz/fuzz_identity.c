@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "daemon/access/gate.h"
-#include "daemon/access/token.h"
 #include "daemon/net/transport_tls.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,4 @@
 """Mutants of who is let in."""
-TOKEN = "daemon/access/token.c"
 CHECK = "daemon/config/config.c"
 GATE = "daemon/access/gate.c"
 AUDIT = "daemon/access/audit.c"
@@ -23,12 +22,12 @@ MUTANTS = [
      "int err = 0;", ["unit/privileges"]),
     ("gate-tokens-hold-without-a-file", GATE + ":gate_judge", "!(gate->tokens && tokens_hold(gate->tokens, identity))",
      "gate->tokens && !tokens_hold(gate->tokens, identity)", ["unit/gate"]),
-    ("token-compares-eight-bytes", TOKEN, "digest, IDENTITY_TOKEN_BYTES) == 0)", "digest, 8) == 0)",
+    ("token-compares-eight-bytes", GATE, "digest, IDENTITY_TOKEN_BYTES) == 0)", "digest, 8) == 0)",
      ["unit/gate"]),
-    ("token-of-another-name", TOKEN,
+    ("token-of-another-name", GATE,
      "	return token && strcmp(token->name, strchr(identity->text, ':') + 1) == 0;",
      "	return token;", ["unit/gate"]),
-    ("token-file-too-large", TOKEN, "	else if (bytes > FILE_BYTES_MAX)", "	else if (false)",
+    ("token-file-too-large", GATE, "	else if (bytes > FILE_BYTES_MAX)", "	else if (false)",
      ["unit/gate"]),
     ("config-insecure-off-loopback", CHECK, "	} else if (address->loopback && config->insecure) {",
      "	} else if (config->insecure) {", ["unit/config"]),
@@ -77,13 +76,13 @@ MUTANTS = [
     ("identity-has-no-first-group", IDENTITY, "	identity->group[0] = who.gid;\n", "", ROLES),
 
     # Tokens, in files.
-    ("token-high-digit-is-anything", TOKEN + ":parse_digest", "high < 0 || low < 0", "low < 0", ["unit/gate"]),
-    ("token-good-line-after-a-bad-one", TOKEN + ":tokens_parse", "begin < bytes && !err;)", "begin < bytes;)", ["unit/gate"]),
-    ("token-beyond-the-text", TOKEN + ":tokens_parse", "'\\n', bytes - begin)", "'\\n', bytes + begin)", ["unit/gate"]),
-    ("token-half-as-many", TOKEN + ":parse_line", "tokens->count == TOKENS_MAX)", "tokens->count == TOKENS_MAX / 2)",
+    ("token-high-digit-is-anything", GATE + ":parse_digest", "high < 0 || low < 0", "low < 0", ["unit/gate"]),
+    ("token-good-line-after-a-bad-one", GATE + ":tokens_parse", "begin < bytes && !err;)", "begin < bytes;)", ["unit/gate"]),
+    ("token-beyond-the-text", GATE + ":tokens_parse", "'\\n', bytes - begin)", "'\\n', bytes + begin)", ["unit/gate"]),
+    ("token-half-as-many", GATE + ":parse_line", "tokens->count == TOKENS_MAX)", "tokens->count == TOKENS_MAX / 2)",
      ["unit/gate"]),
-    ("token-pieces-over-each-other", TOKEN + ":tokens_load", "read(fd, text + bytes,", "read(fd, text,", ["unit/gate"]),
-    ("token-file-that-fails-holds-none", TOKEN + ":tokens_load", "	else if (got < 0)", "	else if (false)", ["unit/gate"]),
+    ("token-pieces-over-each-other", GATE + ":tokens_load", "read(fd, text + bytes,", "read(fd, text,", ["unit/gate"]),
+    ("token-file-that-fails-holds-none", GATE + ":tokens_load", "	else if (got < 0)", "	else if (false)", ["unit/gate"]),
 
     # The audit log.
     ("audit-forgets-what-there-is", AUDIT + ":on_entry", "		file->bytes = bytes;", "		;", ["unit/always_on"]),

@@ -20,7 +20,6 @@
 
 #include "daemon/access/gate.h"
 #include "daemon/host/secret_file.h"
-#include "daemon/access/token.h"
 
 /* Where not 0: no read brings more at once. The second name is read()'s where its buffer's size is known. */
 static size_t read_bytes_max;
