@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/host/as_user.h"
 #include "daemon/host/sandbox.h"
 
 #define NSSWITCH_LINE_BYTES	512
@@ -25,7 +24,7 @@ static const char *const always[] = {
 static int make_state_directory(const char *path, const struct account *account,
 				struct error *error)
 {
-	int err = as_user_make_directory(account, path, 0700);
+	int err = privileges_make_directory(account, path, 0700);
 
 	if (!err)
 		return 0;

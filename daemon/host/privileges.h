@@ -1,7 +1,8 @@
 /*
  * privileges: who each of the two processes becomes, and what it gives up: the engine once the loader
  * is forked and the sockets are bound, the loader once its source is open. In: names of users; out:
- * accounts, and this process as one of them. The main thread, before there is another.
+ * accounts, and this process as one of them; and what root makes for the engine's user. The main thread, before
+ * there is another.
  */
 #ifndef RINGTAIL_DAEMON_HOST_PRIVILEGES_H
 #define RINGTAIL_DAEMON_HOST_PRIVILEGES_H
@@ -52,5 +53,25 @@ int privileges_give_up(struct error *error);
 
 /* Becomes that user, with no capabilities and no way to get any. */
 int privileges_drop(const struct account *account, struct error *error);
+
+/*
+ * What root makes for the user that the engine becomes: directories and sockets.
+ *
+ * A name in a directory that this user may change can lead anywhere by the time that root uses it; so no
+ * name is used twice, as in bind(2) and then chown(2). What is made is the user's from the beginning, and it
+ * is made with the user's rights alone. Where these do not suffice, as for a directory in /run, it is made
+ * with root's, but only if no other than root may change any directory that leads to the last one: then
+ * nobody can lead it elsewhere.
+ */
+
+/* 0 or -errno. It may run twice: the first time it was refused, with -EACCES or -EPERM. */
+typedef int privileges_work(void *context);
+
+/* Does the work, which is about `path`. Whoever is not root, or becomes root, just does it. */
+int privileges_work_as(const struct account *user, const char *path, privileges_work *work,
+		       void *context);
+
+/* Makes that directory, if there is none. Its mode is exactly that one. */
+int privileges_make_directory(const struct account *user, const char *path, mode_t mode);
 
 #endif

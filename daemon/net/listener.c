@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/host/service_manager.h"
-#include "daemon/host/as_user.h"
+#include "daemon/host/privileges.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/net/turnstile.h"
@@ -65,7 +65,7 @@ static int make_directory(const struct address *address, const struct account *o
 	int err;
 
 	snprintf(copy, sizeof(copy), "%s", address_path(address));
-	err = as_user_make_directory(owner, dirname(copy), 0755);
+	err = privileges_make_directory(owner, dirname(copy), 0755);
 	if (!err)
 		return 0;
 	error_set(error, -err, "listen-directory", "cannot make the directory of %s: %s",
@@ -99,7 +99,7 @@ static int bind_unix(struct listener *listener, const struct account *owner, str
 
 	if (err)
 		return err;
-	err = as_user(owner, address_path(address), bind_here, listener);
+	err = privileges_work_as(owner, address_path(address), bind_here, listener);
 	if (err > 0) {
 		error_set(error, EADDRINUSE, "listen-in-use", "%s: a daemon listens there already",
 			  address->text);

@@ -23,7 +23,7 @@ typedef void listener_accepted(void *context, int fd, const struct address *addr
 
 /*
  * Binds and listens. A stale unix socket is replaced, a living one is an error. A unix socket and
- * the directory made for it belong to uid and gid from the beginning (as_user.h).
+ * the directory made for it belong to uid and gid from the beginning (host/privileges.h).
  */
 int listener_create(const struct address *address, uid_t uid, gid_t gid,
 		    struct listener **listener, struct error *error);

@@ -356,7 +356,7 @@ MUTANTS = [
      "	answer(change, err || !change->session ? NULL : control->config.stat(control->config.context));",
      "	;", ["unit/fanout_owner"]),
     ("listener-bind-unix-left-out", "daemon/net:bind_unix",
-     "	err = as_user(owner, address_path(address), bind_here, listener);",
+     "	err = privileges_work_as(owner, address_path(address), bind_here, listener);",
      "	;", ["unit/listener"]),
     ("intake-export-intake-settled-frame-differs", "daemon/export:export_intake_settled_frame",
      "	return intake->frames ? export_frames_settled(intake->frames) : intake->newest_frame;",

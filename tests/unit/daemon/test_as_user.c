@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/host/as_user.h"
+#include "daemon/host/privileges.h"
 #include "daemon/net/listener.h"
 
 #define RACES 3000u
@@ -89,22 +89,22 @@ static void test_directories(void **state)
 
 	if (geteuid() != 0)
 		skip();
-	assert_int_equal(as_user_make_directory(&user, path, 0700), 0);
+	assert_int_equal(privileges_make_directory(&user, path, 0700), 0);
 	assert_is(path, S_IFDIR | 0700, user.uid);
 	/* Where it may not write, in a directory of root's: it is its own all the same. */
 	path = in(place->top, "b");
-	assert_int_equal(as_user_make_directory(&user, path, 0755), 0);
+	assert_int_equal(privileges_make_directory(&user, path, 0755), 0);
 	assert_is(path, S_IFDIR | 0755, user.uid);
-	assert_int_equal(as_user_make_directory(&user, path, 0755), 0);
+	assert_int_equal(privileges_make_directory(&user, path, 0755), 0);
 	/* Nothing is left of the user's rights, or of its lack of them. */
 	path = in(place->top, "c");
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_is(path, S_IFDIR | 0700, 0);
-	assert_int_equal(as_user_make_directory(&user, in(path, "d"), 0700), 0);
+	assert_int_equal(privileges_make_directory(&user, in(path, "d"), 0700), 0);
 	assert_is(in(path, "d"), S_IFDIR | 0700, user.uid);
-	assert_int_equal(as_user_make_directory(&(struct account){0}, in(path, "e"), 0700), 0);
+	assert_int_equal(privileges_make_directory(&(struct account){0}, in(path, "e"), 0700), 0);
 	assert_is(in(path, "e"), S_IFDIR | 0700, 0);
-	assert_int_equal(as_user_make_directory(&user, in(place->top, "none/f"), 0700), -ENOENT);
+	assert_int_equal(privileges_make_directory(&user, in(place->top, "none/f"), 0700), -ENOENT);
 }
 
 /* By a link of root's it may be made, by one of the user's only what the user can make by itself. */
@@ -120,23 +120,23 @@ static void test_links(void **state)
 	assert_int_equal(symlink("roots", in(place->top, "relative")), 0);
 	assert_int_equal(symlink("self", in(place->top, "self")), 0);
 	assert_int_equal(symlink(roots, in(place->own, "link")), 0);
-	assert_int_equal(as_user_make_directory(&user, in(place->top, "link/a"), 0700), 0);
-	assert_int_equal(as_user_make_directory(&user, in(place->top, "relative/../roots//b"), 0700), 0);
+	assert_int_equal(privileges_make_directory(&user, in(place->top, "link/a"), 0700), 0);
+	assert_int_equal(privileges_make_directory(&user, in(place->top, "relative/../roots//b"), 0700), 0);
 	assert_is(in(roots, "a"), S_IFDIR | 0700, user.uid);
 	assert_is(in(roots, "b"), S_IFDIR | 0700, user.uid);
-	assert_int_equal(as_user_make_directory(&user, in(place->top, "self/c"), 0700), -ELOOP);
-	assert_int_equal(as_user_make_directory(&user, in(place->own, "link/d"), 0700), -EACCES);
-	assert_int_equal(as_user_make_directory(&user, in(place->top, "own/link/d"), 0700), -EACCES);
+	assert_int_equal(privileges_make_directory(&user, in(place->top, "self/c"), 0700), -ELOOP);
+	assert_int_equal(privileges_make_directory(&user, in(place->own, "link/d"), 0700), -EACCES);
+	assert_int_equal(privileges_make_directory(&user, in(place->top, "own/link/d"), 0700), -EACCES);
 	assert_int_equal(access(in(roots, "d"), F_OK), -1);
 	/* As in /tmp, where names belong to their owners. */
 	assert_int_equal(mkdir(in(place->top, "tmp"), 0700), 0);
 	assert_int_equal(chmod(in(place->top, "tmp"), 01777), 0);
 	assert_int_equal(symlink(roots, in(place->top, "tmp/link")), 0);
-	assert_int_equal(as_user_make_directory(&user, in(place->top, "tmp/link/e"), 0700), 0);
+	assert_int_equal(privileges_make_directory(&user, in(place->top, "tmp/link/e"), 0700), 0);
 	assert_int_equal(lchown(in(place->top, "tmp/link"), user.uid, user.gid), 0);
-	assert_int_equal(as_user_make_directory(&user, in(place->top, "tmp/link/g"), 0700), -EACCES);
+	assert_int_equal(privileges_make_directory(&user, in(place->top, "tmp/link/g"), 0700), -EACCES);
 	assert_int_equal(chmod(in(place->top, "tmp"), 0777), 0);
-	assert_int_equal(as_user_make_directory(&user, in(place->top, "tmp/link/g"), 0700), -EACCES);
+	assert_int_equal(privileges_make_directory(&user, in(place->top, "tmp/link/g"), 0700), -EACCES);
 }
 
 /* ---- Races ------------------------------------------------------------------------------------- */
@@ -208,7 +208,7 @@ static void race(const struct place *place, const char *listen, const char *swap
 		if (listener_create(&address, user.uid, user.gid, &listener, &error) == 0)
 			listener_destroy(listener);
 		if (makes)
-			as_user_make_directory(&user, name, 0700);
+			privileges_make_directory(&user, name, 0700);
 		assert_is(roots, mode, 0);
 	}
 	end_racer(racer);
