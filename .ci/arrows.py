@@ -64,7 +64,7 @@ LIBRARIES = {
     r"snappy-c\.h": ["daemon/export/*", "tests/*"],
     r"zlib\.h": ["daemon/base/gzip.c", "client/cli/print_pprof.c", "tests/*"],
     r"proto/export/(?!exposition).*": ["daemon/export/*", "tests/*"],
-    r"proto/export/exposition.*": ["daemon/metrics/exposition.c", "tests/*"],
+    r"proto/export/exposition.*": ["daemon/metrics/format.c", "tests/*"],
     r"seccomp\.h": ["daemon/host/sandbox*", "daemon/sandbox_engine*", "tests/*"],
 }
 

@@ -15,8 +15,7 @@
 #include "daemon/http/live.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
-#include "daemon/metrics/exposition.h"
-#include "daemon/metrics/text.h"
+#include "daemon/metrics/format.h"
 #include "daemon/net/transport_tls.h"
 
 /* page_html[], PAGE_CONTENT_SECURITY_POLICY; made of http_page.html by http_page.py. */
@@ -63,15 +62,6 @@ static void on_sent(const void *bytes, size_t n, void *text)
 	text_put(text);
 }
 
-static bool write_metrics(const struct metric_snapshot *snapshot, enum metric_format format,
-			  FILE *out)
-{
-	if (format == METRIC_PROTOBUF)
-		return metric_exposition_write(snapshot, out) == 0;
-	metric_text_write(snapshot, format, out);
-	return true;
-}
-
 static bool write_text(struct http_status *status, enum cached which, FILE *out)
 {
 	bool written = true;
@@ -90,7 +80,8 @@ static bool write_text(struct http_status *status, enum cached which, FILE *out)
 
 		if (!snapshot)
 			return false;
-		written = write_metrics(snapshot, (which - CACHED_METRICS) % METRIC_FORMATS, out);
+		written = metric_format_write(snapshot, (which - CACHED_METRICS) % METRIC_FORMATS,
+					      out) == 0;
 		metric_snapshot_put(snapshot);
 	}
 	return written;
@@ -248,11 +239,11 @@ static void answer_metrics(struct http_status *status, const struct http_request
 			   struct http_answer *answer)
 {
 	enum metric_format format =
-		metric_text_negotiate(*request->accept ? request->accept : NULL);
+		metric_format_negotiate(*request->accept ? request->accept : NULL);
 	bool gzip = http_gzip_is_asked_for(request->accept_encoding);
 	enum cached which = (gzip ? CACHED_GZIP : CACHED_METRICS) + format;
 
-	answer_text(status, which, metric_text_content_type(format), answer);
+	answer_text(status, which, metric_format_content_type(format), answer);
 	answer->field = gzip && answer->status == 200 ?
 				"Content-Encoding: gzip\r\nVary: Accept, Accept-Encoding\r\n" :
 				"Vary: Accept, Accept-Encoding\r\n";

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/http/request.h"
-#include "daemon/metrics/text.h"
+#include "daemon/metrics/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -37,6 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	if (http_request_parse((const char *)bytes, used, &again, &used_again) != HTTP_OK ||
 	    used_again != used || memcmp(&request, &again, sizeof(request)) != 0)
 		abort();
-	metric_text_negotiate(request.accept);
+	metric_format_negotiate(request.accept);
 	return 0;
 }

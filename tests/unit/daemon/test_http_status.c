@@ -22,8 +22,7 @@
 #include "daemon/http/http.h"
 #include "daemon/http/live.h"
 #include "daemon/http/status.h"
-#include "daemon/metrics/exposition.h"
-#include "daemon/metrics/text.h"
+#include "daemon/metrics/format.h"
 #include "daemon/net/transport_tls.h"
 
 static struct http_config http;
@@ -117,19 +116,11 @@ void __wrap_metric_snapshot_put(const struct metric_snapshot *snapshot)
 	taken_back++;
 }
 
-void __wrap_metric_text_write(const struct metric_snapshot *snapshot, enum metric_format format, FILE *out);
-void __wrap_metric_text_write(const struct metric_snapshot *snapshot, enum metric_format format, FILE *out)
+int __wrap_metric_format_write(const struct metric_snapshot *snapshot, enum metric_format format, FILE *out);
+int __wrap_metric_format_write(const struct metric_snapshot *snapshot, enum metric_format format, FILE *out)
 {
 	(void)snapshot;
-	assert_int_not_equal(format, METRIC_PROTOBUF);
 	fprintf(out, "metrics %u of format %u, as many bytes as it takes to be compressed", taken, format);
-}
-
-int __wrap_metric_exposition_write(const struct metric_snapshot *snapshot, FILE *out);
-int __wrap_metric_exposition_write(const struct metric_snapshot *snapshot, FILE *out)
-{
-	(void)snapshot;
-	fprintf(out, "metrics %u of format 2, as many bytes as it takes to be compressed", taken);
 	return 0;
 }
 
@@ -383,7 +374,7 @@ static void metrics_come_as_they_are_asked_for(void **state)
 		char got[512], text[512], expected[128];
 
 		assert_int_equal(answer.status, 200);
-		assert_string_equal(answer.type, metric_text_content_type(format));
+		assert_string_equal(answer.type, metric_format_content_type(format));
 		assert_string_equal(answer.field, gzip ?
 				    "Content-Encoding: gzip\r\nVary: Accept, Accept-Encoding\r\n" :
 				    "Vary: Accept, Accept-Encoding\r\n");

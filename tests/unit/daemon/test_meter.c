@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "daemon/metrics/kernel.h"
-#include "daemon/metrics/text.h"
+#include "daemon/metrics/format.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define SECOND 1000000000ull
@@ -493,7 +493,7 @@ static char *text_of(struct metric_kernel *kernel, enum metric_format format)
 
 	metric_kernel_add(kernel, builder, 0);
 	snapshot = metric_builder_end(builder, 0, 0);
-	metric_text_write(snapshot, format, out);
+	assert_int_equal(metric_format_write(snapshot, format, out), 0);
 	metric_snapshot_put(snapshot);
 	fclose(out);
 	return text;

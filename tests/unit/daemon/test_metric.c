@@ -14,10 +14,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/metrics/exposition.h"
 #include "daemon/metrics/metric.h"
 #include "daemon/metrics/self.h"
-#include "daemon/metrics/text.h"
+#include "daemon/metrics/format.h"
 #include "proto/export/exposition.pb-c.h"
 #include "tests/lib/failing_memory.h"
 
@@ -49,7 +48,7 @@ static char *text_of(const struct metric_snapshot *snapshot, enum metric_format 
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
-	metric_text_write(snapshot, format, out);
+	assert_int_equal(metric_format_write(snapshot, format, out), 0);
 	fclose(out);
 	if (!text)
 		abort();
@@ -239,7 +238,7 @@ static void test_protobuf(void **state)
 	FILE *out = open_memstream(&text, &bytes);
 
 	(void)state;
-	assert_int_equal(metric_exposition_write(snapshot, out), 0);
+	assert_int_equal(metric_format_write(snapshot, METRIC_PROTOBUF, out), 0);
 	fclose(out);
 	at = (const uint8_t *)text;
 	family = next_family(&at, (const uint8_t *)text + bytes);
@@ -299,7 +298,7 @@ static void test_negotiation(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (metric_text_negotiate(cases[i].accept) != cases[i].format)
+		if (metric_format_negotiate(cases[i].accept) != cases[i].format)
 			fail_msg("%s", cases[i].accept);
 }
 

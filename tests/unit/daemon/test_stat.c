@@ -16,7 +16,7 @@
 #include "daemon/http/live.h"
 #include "daemon/metrics/self.h"
 #include "daemon/metrics/source.h"
-#include "daemon/metrics/text.h"
+#include "daemon/metrics/format.h"
 #include "daemon/serve/answers.h"
 #include "proto/limits.h"
 #include "tests/unit/daemon/small_catalog.h"
@@ -315,7 +315,7 @@ static void test_metrics(void **state)
 	metric_self_add(builder, &f.stat, &process);
 	snapshot = metric_builder_end(builder, 2, 1);
 	out = open_memstream(&text, &bytes);
-	metric_text_write(snapshot, METRIC_PROMETHEUS, out);
+	assert_int_equal(metric_format_write(snapshot, METRIC_PROMETHEUS, out), 0);
 	fclose(out);
 	for (size_t i = 0; i < sizeof(ring_line) / sizeof(ring_line[0]); i++) {
 		snprintf(line, sizeof(line), "\nringtail_collector_%s\n", ring_line[i]);
