@@ -154,7 +154,7 @@ static bool host_is_loopback(const char *host)
 		return false;
 	if (bytes == 9 && strncasecmp(host, "localhost", 9) == 0)
 		return true;
-	if (bytes == 5 && strncmp(host, "[::1]", 5) == 0)
+	if (strncmp(host, "[::1]", 5) == 0)
 		return true;
 	return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == bytes;
 }
