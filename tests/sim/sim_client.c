@@ -1,16 +1,47 @@
-/*
- * sim_client: see sim_client.h. This file: life, and what they send. sim_client_take.c: what they
- * are sent.
- */
 #include "tests/sim/sim_client.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/sim_client_private.h"
+#include "proto/frame.h"
+#include "proto/limits.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sim.h"
 #include "tests/sim/sim_daemon.h"
 
 #define CLIENTS_MAX 32u
+#define CLIENT_INPUT_BYTES (FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX)
+
+struct client {
+	char name[24];
+	enum client_kind kind;
+	unsigned spec;
+	bool strings, context;		/* it asks for them */
+	struct sim_link link;
+	struct sim_conn *conn;
+	uint64_t connection;		/* grows: what was planned for an earlier one is void */
+	struct oracle_span span;
+	struct oracle_cursor cursor;	/* of the last span; kept by those who come back */
+	struct oracle_cursor since;	/* asked for in this one */
+	struct oracle_cursor acked;	/* a durable one's */
+	const struct loader *section;	/* what comes now is of this run */
+	const struct loader *loader;	/* connected to, */
+	unsigned run;			/* and the run of the daemon */
+	uint64_t asked_ns;		/* since when, of a late one; 0: since now */
+	uint64_t read_bytes, read_pause_ns, stalled_until_ns;
+	unsigned bye_run;		/* that ended before its eyes */
+	bool reading, stat_only, quiet;
+	bool operates, busy;		/* asks for a change; it is on its way */
+	bool registered;		/* as a durable consumer, and told so */
+	bool given_up;			/* somebody asked for that: it may come about any time */
+	struct oracle_cursor told;	/* the last place that the daemon said it had acknowledged, */
+	unsigned told_by;		/* in that run */
+	bool begun, whole;		/* something came of the stream; nothing is said to miss */
+	bool ending;			/* the daemon has closed; there is still something to read */
+	bool *done;
+	size_t input_bytes;
+	uint8_t input[CLIENT_INPUT_BYTES];
+};
 
 /* Something that one connection of a client has planned. */
 struct plan {
@@ -24,11 +55,11 @@ static unsigned client_n;
 static bool calm;
 static uint64_t queue_bytes_max;
 static struct frame_codec *codec;
-static uint8_t raw[FRAME_RAW_BYTES_MAX];
+static uint8_t raw[FRAME_RAW_BYTES_MAX], opened[FRAME_RAW_BYTES_MAX];	/* what is sent; what came */
 
 static void come(struct client *client);
 
-struct frame_codec *client_codec(void)
+static struct frame_codec *the_codec(void)
 {
 	if (!codec)
 		codec = frame_codec_create(1);
@@ -46,7 +77,8 @@ static void carry_out(void *context)
 	free(plan);
 }
 
-void client_plan(struct client *client, uint64_t ns, void (*act)(struct client *client))
+/* Later, unless the connection is another one by then. */
+static void plan_act(struct client *client, uint64_t ns, void (*act)(struct client *client))
 {
 	struct plan *mine = sim_calloc(sizeof(*mine));
 
@@ -130,7 +162,7 @@ static void send_subscribe(struct client *client)
 }
 
 /* What it has so far need not be kept for it. */
-void client_acknowledge(struct client *client)
+static void acknowledge(struct client *client)
 {
 	Ringtail__V1__Ack ack = RINGTAIL__V1__ACK__INIT;
 	Ringtail__V1__Cursor cursor = RINGTAIL__V1__CURSOR__INIT;
@@ -150,7 +182,7 @@ void client_acknowledge(struct client *client)
 	send_frame(client, FRAME_ACK, &ack);
 }
 
-void client_ask(struct client *client)
+static void ask_stat(struct client *client)
 {
 	Ringtail__V1__StatRequest request = RINGTAIL__V1__STAT_REQUEST__INIT;
 
@@ -223,7 +255,7 @@ static void end_span(struct client *client)
 	client->span.loader = NULL;
 }
 
-void client_hang_up(struct client *client, bool reset)
+static void hang_up(struct client *client, bool reset)
 {
 	sim_log("%s: %s", client->name, reset ? "resets" : "hangs up");
 	end_span(client);
@@ -238,7 +270,7 @@ static void come_back_soon(struct client *client)
 	if (client->operates)
 		return;
 	if (!client->stat_only || !*client->done)
-		client_plan(client, sim_between(SIM_MS, 500 * SIM_MS), come);
+		plan_act(client, sim_between(SIM_MS, 500 * SIM_MS), come);
 }
 
 static void ended(struct client *client, bool reset)
@@ -247,7 +279,7 @@ static void ended(struct client *client, bool reset)
 	if (client->kind == CLIENT_HEALTHY && client->span.live && !sim.shortage.struck &&
 	    client->run == daemon_run())
 		sim_fail("%s: sent away, and it did nothing wrong", client->name);
-	client_hang_up(client, false);
+	hang_up(client, false);
 	come_back_soon(client);
 }
 
@@ -264,8 +296,8 @@ static void go(struct client *client)
 {
 	if (calm)
 		return;
-	client_hang_up(client, sim_chance(50));
-	client_plan(client, sim_between(SIM_MS, sim_chance(20) ? 6 * SIM_S : SIM_S), come);
+	hang_up(client, sim_chance(50));
+	plan_act(client, sim_between(SIM_MS, sim_chance(20) ? 6 * SIM_S : SIM_S), come);
 }
 
 static void say_bye(struct client *client)
@@ -285,7 +317,7 @@ static void be_rude(struct client *client)
 		return;
 	send_rubbish(client);
 	if (sim_chance(50))
-		client_plan(client, sim_below(SIM_S), go);
+		plan_act(client, sim_below(SIM_S), go);
 }
 
 static void stall(struct client *client)
@@ -294,7 +326,224 @@ static void stall(struct client *client)
 		return;
 	client->stalled_until_ns = sim.now_ns + sim_between(100 * SIM_MS, 4 * SIM_S);
 	sim_log("%s: stalls", client->name);
-	client_plan(client, sim_between(SIM_S, 5 * SIM_S), stall);
+	plan_act(client, sim_between(SIM_S, 5 * SIM_S), stall);
+}
+
+/* ---- What they are sent, and the oracle with it ---------------------------------------------- */
+
+static void take_stat(struct client *client, const Ringtail__V1__Stat *stat)
+{
+	uint64_t waiting = 0;
+
+	for (size_t i = 0; i < stat->n_client; i++)
+		waiting += stat->client[i]->in_flight;
+	for (size_t i = 0; i < stat->n_ring; i++)
+		waiting += stat->ring[i]->in_flight;
+	oracle_stat(client->loader, stat, client->quiet && !waiting, queue_bytes_max);
+	*client->done = !client->quiet || !waiting;
+	if (*client->done)
+		hang_up(client, false);
+	else
+		plan_act(client, 100 * SIM_MS, ask_stat);
+}
+
+/* What the daemon said once, it does not take back; a run that was killed need not have kept it. */
+static void check_not_back(struct client *client)
+{
+	const struct oracle_cursor *told = &client->told, *now = &client->since;
+
+	if (told->known && !client->given_up && !sim.shortage.struck &&
+	    client->told_by == client->run) {
+		bool back = now->epoch < told->epoch;
+
+		for (unsigned i = 0; i < SOURCE_RINGS_MAX; i++)
+			back |= now->epoch == told->epoch && told->knows[i] &&
+				(!now->knows[i] || now->seq[i] < told->seq[i]);
+		if (back)
+			sim_fail("%s: what it had acknowledged is taken back", client->name);
+	}
+	client->told = *now;
+	client->told_by = client->run;
+}
+
+/*
+ * What the daemon says that this consumer has acknowledged. It may have forgotten some of it, and
+ * then that the consumer was ever there, which it is since it was registered anew.
+ */
+static void take_since(struct client *client, const Ringtail__V1__Cursor *since)
+{
+	const struct loader *loader = source_of_epoch(since->epoch);
+
+	if (!loader)
+		sim_fail("%s: acknowledged in an epoch that never was", client->name);
+	client->since = (struct oracle_cursor){.known = true, .epoch = since->epoch};
+	for (size_t i = 0; i < since->n_position; i++) {
+		int ring = source_ring_of(loader, since->position[i]->cpu);
+		uint64_t seq = since->position[i]->seq;
+
+		if (ring < 0 || (client->acked.known && since->epoch == client->acked.epoch &&
+				 client->acked.knows[ring] &&
+				 seq > client->acked.seq[ring]))
+			sim_fail("%s: the daemon has %llu acknowledged, of ring %d", client->name,
+				 (unsigned long long)seq, ring);
+		client->since.knows[ring] = true;
+		client->since.seq[ring] = seq;
+		sim_log("%s: has acknowledged %llu of ring %d, epoch %llu", client->name,
+			(unsigned long long)seq, ring, (unsigned long long)since->epoch);
+	}
+	if (!client->acked.known || since->epoch > client->acked.epoch)
+		client->acked = client->since;
+	check_not_back(client);
+}
+
+/* Somebody gave it up, or tried: if it was registered anew, it begins anew. */
+static void begin_anew(struct client *client)
+{
+	client->acked.known = client->cursor.known = client->told.known = false;
+	client->registered = false;
+}
+
+/* A stream out of the spool has a hello for each run of the rings that it comes from. */
+static void take_hello(struct client *client, const Ringtail__V1__ServerHello *hello)
+{
+	client->section = source_of_epoch(hello->epoch);
+	if (!client->section || (!sim.durable && client->section != client->loader))
+		sim_fail("%s: hello from epoch %llu", client->name,
+			 (unsigned long long)hello->epoch);
+}
+
+/*
+ * With the first that comes, it is clear what of the place it was at does not. That nothing of that run
+ * is there any more may be told, as a gap: after a jump of the clock all of it is older than spool-age.
+ * A consumer that has acknowledged nothing of that run begins in an older one, and comes to it later.
+ */
+static void begin(struct client *client, const Ringtail__V1__Gap *gap)
+{
+	bool told = gap && gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH;
+
+	if (!client->begun && !told && client->whole && client->cursor.known &&
+	    client->cursor.epoch < client->span.cursor.epoch)
+		oracle_passed(&client->span, &client->cursor);
+	client->begun = true;
+}
+
+static void take_subscribed(struct client *client, const Ringtail__V1__Subscribed *message)
+{
+	struct oracle_span *span = &client->span;
+
+	if (!client->section)
+		sim_fail("%s: subscribed without a hello", client->name);
+	if (client->kind == CLIENT_DURABLE && !span->loader) {
+		if (client->given_up)
+			begin_anew(client);
+		if (message->since)
+			take_since(client, message->since);
+		else if (client->registered && !sim.shortage.struck)
+			sim_fail("%s: is told again that it is registered: it was forgotten", client->name);
+		client->registered = true;
+	}
+	if (client->begun && span->cursor.epoch != message->start->epoch)
+		oracle_passed(span, &span->cursor);
+	client->whole |= message->resumed || client->kind == CLIENT_DURABLE;
+	span->asked_ns = span->loader || client->section != client->loader ? 0 : client->asked_ns;
+	if (!span->loader) {
+		oracle_watch(span);
+		oracle_come_from(span, &client->since);
+	}
+	oracle_subscribed(span, client->section, message, &client->since);
+	span->live = client->section == client->loader && client->run == daemon_run();
+	oracle_expect(span, client->run);
+	sim_log("%s: subscribed to %s of `%s`%s, epoch %llu", client->name, span->spec->probe[0],
+		span->spec->filter, message->resumed ? ", resumed" : "",
+		(unsigned long long)message->start->epoch);
+}
+
+static void take_message(struct client *client, enum frame_type type, const uint8_t *body,
+			 uint32_t bytes)
+{
+	static const ProtobufCMessageDescriptor *const message_of[] = {
+		[FRAME_SERVER_HELLO] = &ringtail__v1__server_hello__descriptor,
+		[FRAME_ERROR] = &ringtail__v1__error__descriptor,
+		[FRAME_CATALOG] = &ringtail__v1__catalog__descriptor,
+		[FRAME_SUBSCRIBED] = &ringtail__v1__subscribed__descriptor,
+		[FRAME_GAP] = &ringtail__v1__gap__descriptor,
+		[FRAME_WATERMARK] = &ringtail__v1__watermark__descriptor,
+		[FRAME_BYE] = &ringtail__v1__bye__descriptor,
+		[FRAME_STAT] = &ringtail__v1__stat__descriptor,
+		[FRAME_PROBES] = &ringtail__v1__probes__descriptor,
+	};
+	size_t types = sizeof(message_of) / sizeof(message_of[0]);
+	ProtobufCMessage *message;
+
+	if (type >= types || !message_of[type])
+		sim_fail("%s: the daemon sends a %s", client->name, frame_type_name(type));
+	message = protobuf_c_message_unpack(message_of[type], NULL, bytes, body);
+	if (!message)
+		sim_fail("%s: a %s is no message", client->name, frame_type_name(type));
+	if ((type == FRAME_GAP || type == FRAME_WATERMARK || type == FRAME_BYE) &&
+	    !client->span.loader)
+		sim_fail("%s: a %s before it is subscribed", client->name, frame_type_name(type));
+	if (client->operates && (type == FRAME_STAT || type == FRAME_PROBES || type == FRAME_ERROR)) {
+		sim_log("%s: is answered with a %s", client->name, frame_type_name(type));
+		hang_up(client, false);
+		client->busy = false;
+	} else if (type == FRAME_ERROR) {
+		sim_log("%s: refused: [%s] %s", client->name,
+			((Ringtail__V1__Error *)message)->code,
+			((Ringtail__V1__Error *)message)->what);
+		client->span.live = false;
+		if (client->stat_only)
+			plan_act(client, 100 * SIM_MS, ask_stat);
+	} else if (type == FRAME_SUBSCRIBED) {
+		take_subscribed(client, (void *)message);
+	} else if (type == FRAME_SERVER_HELLO) {
+		take_hello(client, (void *)message);
+	} else if (type == FRAME_GAP) {
+		begin(client, (void *)message);
+		oracle_gap(&client->span, (void *)message);
+	} else if (type == FRAME_WATERMARK) {
+		oracle_watermark(&client->span, (void *)message);
+	} else if (type == FRAME_BYE) {
+		oracle_bye(&client->span, (void *)message);
+		client->bye_run = client->run;
+		client->span.cursor.bye_run = client->run;
+	} else if (type == FRAME_STAT) {
+		take_stat(client, (void *)message);
+	}
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+/* Takes one frame off the front of the input. False: there is none, or the client has gone. */
+static bool take_frame(struct client *client)
+{
+	struct frame_header header;
+	const uint8_t *body;
+	enum frame_status status = frame_parse_header(client->input, client->input_bytes,
+						      FRAME_RAW_BYTES_MAX, &header);
+	size_t bytes;
+
+	if (status == FRAME_SHORT)
+		return false;
+	bytes = FRAME_HEADER_BYTES + header.body_bytes;
+	if (status == FRAME_OK && client->input_bytes < bytes)
+		return false;
+	if (status == FRAME_OK)
+		status = frame_open(the_codec(), client->input, &header, opened, &body);
+	if (status != FRAME_OK)
+		sim_fail("%s: a frame is no good: %s", client->name, frame_status_text(status));
+	if (header.type == FRAME_BATCH) {
+		if (!client->span.loader)
+			sim_fail("%s: a batch before it is subscribed", client->name);
+		begin(client, NULL);
+		oracle_batch(&client->span, body, header.raw_bytes);
+		if (client->kind == CLIENT_DURABLE && sim_chance(5))
+			acknowledge(client);
+	} else {
+		take_message(client, header.type, body, header.raw_bytes);
+	}
+	client->input_bytes -= bytes;
+	memmove(client->input, client->input + bytes, client->input_bytes);
+	return client->conn;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -304,7 +553,7 @@ static void read_some(struct client *client);
 static void read_later(struct client *client, uint64_t ns)
 {
 	client->reading = true;
-	client_plan(client, ns, read_some);
+	plan_act(client, ns, read_some);
 }
 
 static void read_some(struct client *client)
@@ -320,7 +569,7 @@ static void read_some(struct client *client)
 		room = client->read_bytes;
 	client->input_bytes += sim_conn_read(client->conn, client->input + client->input_bytes,
 					     room);
-	while (client_take_frame(client))
+	while (take_frame(client))
 		;
 	if (client->conn && sim_conn_unread(client->conn))
 		read_later(client, calm ? 0 : client->read_pause_ns);
@@ -342,18 +591,18 @@ static void behave(struct client *client)
 {
 	switch (client->kind) {
 	case CLIENT_STALLS:
-		client_plan(client, sim_below(3 * SIM_S), stall);
+		plan_act(client, sim_below(3 * SIM_S), stall);
 		break;
 	case CLIENT_FLAKY:
 	case CLIENT_DURABLE:
-		client_plan(client, sim_below(3 * SIM_S), go);
+		plan_act(client, sim_below(3 * SIM_S), go);
 		break;
 	case CLIENT_VISITOR:
 	case CLIENT_LATE:
-		client_plan(client, sim_below(3 * SIM_S), say_bye);
+		plan_act(client, sim_below(3 * SIM_S), say_bye);
 		break;
 	case CLIENT_RUDE:
-		client_plan(client, sim_below(2 * SIM_S), be_rude);
+		plan_act(client, sim_below(2 * SIM_S), be_rude);
 		break;
 	default:
 		break;
@@ -367,7 +616,7 @@ static void come(struct client *client)
 	client->conn = daemon_loader() ? sim_connect(&client->link, &peer) : NULL;
 	client->connection++;
 	if (!client->conn) {
-		client_plan(client, sim_between(SIM_MS, 200 * SIM_MS), come);
+		plan_act(client, sim_between(SIM_MS, 200 * SIM_MS), come);
 		return;
 	}
 	client->loader = daemon_loader();
@@ -392,7 +641,7 @@ static void come(struct client *client)
 	if (client->operates)
 		send_change(client);
 	else if (client->stat_only)
-		client_ask(client);
+		ask_stat(client);
 	else
 		send_subscribe(client);
 	if (!calm && !client->stat_only && !client->operates)
@@ -403,7 +652,7 @@ static struct client *create(const char *what, unsigned id)
 {
 	struct client *client = sim_calloc(sizeof(*client));
 
-	if (!client_codec() || client_n == CLIENTS_MAX)
+	if (!the_codec() || client_n == CLIENTS_MAX)
 		sim_fail("the simulation has no room for another client");
 	snprintf(client->name, sizeof(client->name), "%s-%u", what, id);
 	client->link.latency_ns = sim_between(10 * SIM_US, 20 * SIM_MS);
@@ -428,7 +677,7 @@ struct client *client_create(unsigned id, enum client_kind kind)
 	}
 	if (kind != CLIENT_HEALTHY)
 		client->link.capacity = sim_between(256, 64 << 10);
-	client_plan(client, sim_below(sim_chance(70) ? 100 * SIM_MS : 5 * SIM_S), come);
+	plan_act(client, sim_below(sim_chance(70) ? 100 * SIM_MS : 5 * SIM_S), come);
 	return client;
 }
 
@@ -454,7 +703,7 @@ void client_ask_stat(bool quiet, bool *done)
 	asker->kind = CLIENT_VISITOR;
 	asker->quiet = quiet;
 	asker->done = done;
-	client_plan(asker, 0, come);
+	plan_act(asker, 0, come);
 }
 
 void client_ask_change(void)
@@ -467,12 +716,7 @@ void client_ask_change(void)
 		return;
 	asker->operates = asker->busy = true;
 	asker->kind = CLIENT_VISITOR;
-	client_plan(asker, 0, come);
-}
-
-uint64_t client_queue_bytes_max(void)
-{
-	return queue_bytes_max;
+	plan_act(asker, 0, come);
 }
 
 void client_note_queue_bytes(uint64_t bytes)
