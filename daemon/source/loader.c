@@ -475,6 +475,13 @@ int loader_configure(struct loader *loader, const struct source_request *request
 	return loader->gone ? -EPIPE : loader_message_send(loader->socket, &message, NULL, 0);
 }
 
+int loader_joined(struct loader *loader)
+{
+	struct loader_message message = {.type = LOADER_MSG_JOINED};
+
+	return loader->gone ? -EPIPE : loader_message_send(loader->socket, &message, NULL, 0);
+}
+
 int loader_ask_stats(struct loader *loader)
 {
 	struct loader_message message = {.type = LOADER_MSG_ASK_STATS};

@@ -64,6 +64,9 @@ void loader_stop(struct loader *loader);
  * the one before is here.
  */
 int loader_configure(struct loader *loader, const struct source_request *request);
+
+/* Tells it that the workers read all that the last configuration asked for. Once for each. */
+int loader_joined(struct loader *loader);
 int loader_ask_stats(struct loader *loader);
 
 /* ---- Probes that are made when they are asked for ------------------------------------------------ */

@@ -31,6 +31,7 @@ static const struct kind {
 	[LOADER_MSG_MADE] = {LOADER_END_LOADER, 0, 1},
 	[LOADER_MSG_ASK_STUCK] = {LOADER_END_ENGINE, 0, 0},
 	[LOADER_MSG_STUCK] = {LOADER_END_LOADER, 0, 1},
+	[LOADER_MSG_JOINED] = {LOADER_END_ENGINE, 0, 0},
 };
 
 static bool has_end(const char *text, size_t bytes)

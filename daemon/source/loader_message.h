@@ -31,6 +31,7 @@ enum loader_message_type {
 	LOADER_MSG_MADE,	/* loader: with a memfd of the new ones, or why not */
 	LOADER_MSG_ASK_STUCK,	/* engine */
 	LOADER_MSG_STUCK,	/* loader: with the threads' memfd, or why there is none */
+	LOADER_MSG_JOINED,	/* engine: all that was configured is read; no answer */
 	LOADER_MSG_TYPES
 };
 

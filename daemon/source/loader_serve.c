@@ -296,6 +296,10 @@ static int answer(int socket, const struct source_ops *ops, struct source *sourc
 		break;
 	case LOADER_MSG_MAKE:
 		return answer_make(socket, ops, source, request->make);
+	case LOADER_MSG_JOINED:
+		if (ops->joined)
+			ops->joined(source);
+		return 0;
 	case LOADER_MSG_ASK_STUCK:
 		return answer_stuck(socket, ops, source, request->stuck_longer_than_ns);
 	default:

@@ -3,11 +3,11 @@
  *
  * In: a recording. Out: one ring for each CPU it speaks of, with its events and losses in one time
  * order. The calls of source_ops are the loader's one thread; a thread of its own, begun by the
- * first request that enables a probe, writes the rings and logs what stops it. They share `request`
- * under its lock, and three flags.
+ * first request that enables a probe, writes the rings and logs what stops it. They share `request` and
+ * `joined` under their lock, and two flags.
  *
- * The start is GRACE_NS after that request: the engine begins a subscription when it hears that the
- * request is in effect, and who asked first shall see the file from its beginning.
+ * It starts to play when the engine says that it reads what was asked for (source_ops.joined), however long
+ * the engine takes: who asked first shall see the file from its beginning.
  *
  * Times. The first event happens LEAD_NS after the start, the others as long after it as they were
  * recorded. At recorded pace an event is written LEAD_NS before its time, or as soon as the one
@@ -35,7 +35,6 @@
 #include "daemon/ring/thread_table.h"
 
 #define LEAD_NS		20000000	/* over what a busy machine keeps a thread waiting */
-#define GRACE_NS	200000000ull
 #define NAP_NS		20000000ull	/* between two looks whether to stop */
 
 struct replay_ring {
@@ -52,7 +51,8 @@ struct source {
 	pthread_t player;
 	bool started;
 	pthread_mutex_t lock;
-	pthread_cond_t wake;		/* `stopping` was set */
+	pthread_cond_t wake;		/* `stopping` or `joined` was set */
+	bool joined;			/* under lock: somebody reads what is wanted */
 	struct source_request request;	/* under lock */
 	atomic_uint_fast64_t changes;	/* of `request`: the player need not lock to see none */
 	atomic_bool stopping;
@@ -319,6 +319,15 @@ static void sleep_until(struct source *source, uint64_t time_ns)
 	pthread_mutex_unlock(&source->lock);
 }
 
+/* Waits until somebody reads what is wanted, or until the source is being closed. */
+static void wait_until_joined(struct source *source)
+{
+	pthread_mutex_lock(&source->lock);
+	while (!source->joined && !atomic_load_explicit(&source->stopping, memory_order_relaxed))
+		pthread_cond_wait(&source->wake, &source->lock);
+	pthread_mutex_unlock(&source->lock);
+}
+
 /* When an event recorded at `recorded_ns` happens now; waits for that if there is a pace. */
 static uint64_t keep_pace(struct player *player, uint64_t recorded_ns)
 {
@@ -355,7 +364,7 @@ static void *play(void *argument)
 	struct error error;
 
 	pthread_setname_np(pthread_self(), "ringtail-replay");
-	sleep_until(source, clock_monotonic() + GRACE_NS);
+	wait_until_joined(source);
 	player.shift_ns = clock_monotonic() + LEAD_NS - recording_first_ns(source->recording);
 	while (read != RECORDING_END && read != RECORDING_FAILED &&
 	       !atomic_load_explicit(&source->stopping, memory_order_relaxed)) {
@@ -498,6 +507,15 @@ static int replay_configure(struct source *source, const struct source_request *
 	return 0;
 }
 
+/* What asks for nothing has no reader. */
+static void replay_joined(struct source *source)
+{
+	pthread_mutex_lock(&source->lock);
+	source->joined |= enables_any(&source->request);
+	pthread_cond_broadcast(&source->wake);
+	pthread_mutex_unlock(&source->lock);
+}
+
 static int replay_stats(struct source *source, struct source_stats *stats)
 {
 	*stats = (struct source_stats){
@@ -517,6 +535,7 @@ const struct source_ops source_replay = {
 	.catalog = replay_catalog,
 	.ring = replay_ring,
 	.configure = replay_configure,
+	.joined = replay_joined,
 	.stats = replay_stats,
 	.finished = replay_finished,
 	.close = replay_close,

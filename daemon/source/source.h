@@ -131,6 +131,12 @@ struct source_ops {
 	int (*configure)(struct source *source, const struct source_request *request,
 			 struct error *error);
 
+	/*
+	 * The engine reads everything that the last configure() asked for. A source that has a beginning (a file)
+	 * waits for that: whoever asked first sees it from its beginning. May be NULL: it has none.
+	 */
+	void (*joined)(struct source *source);
+
 	int (*stats)(struct source *source, struct source_stats *stats);
 
 	/*

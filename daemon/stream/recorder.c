@@ -22,7 +22,8 @@ struct recorder {
 	struct probe_set metered;			/* as it is to be, */
 	struct probe_set metered_asked, metered_had;	/* as last sent, and as last in force */
 	uint64_t generation;		/* of the newest configuration sent */
-	uint64_t done;			/* and answered */
+	uint64_t done;			/* and answered, */
+	uint64_t joined;		/* and read: the loader was told so */
 	bool dirty;			/* another must be sent once that is */
 	struct source_stats stats;
 	bool hides_comm;		/* filters by name are the daemon's alone */
@@ -270,6 +271,30 @@ static void release_held(struct recorder *recorder)
 		}
 }
 
+/* ---- Joining --------------------------------------------------------------------------------- */
+
+static bool all_have_joined(const struct recorder *recorder)
+{
+	const struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, recorder->config.wanted, link)
+		if (subscription->state == SUBSCRIPTION_CONFIGURING ||
+		    subscription->state == SUBSCRIPTION_HELD ||
+		    subscription->state == SUBSCRIPTION_STARTING)
+			return false;
+	return true;
+}
+
+/* The meters are the workers' from their beginning. A loader that is gone is noticed where it is read. */
+void recorder_joined(struct recorder *recorder)
+{
+	if (recorder->joined == recorder->done || recorder->generation != recorder->done ||
+	    !all_have_joined(recorder))
+		return;
+	recorder->joined = recorder->done;
+	loader_joined(recorder->config.loader);
+}
+
 /* ---- Reports --------------------------------------------------------------------------------- */
 
 static void take_configured(struct recorder *recorder, const struct loader_report *report)
@@ -286,6 +311,7 @@ static void take_configured(struct recorder *recorder, const struct loader_repor
 	else if (recorder->generation == recorder->done && recorder->state == RECORDER_STOPPING)
 		recorder->config.silent(recorder->config.context);
 	recorder->config.in_force(recorder->config.context, report->generation);
+	recorder_joined(recorder);
 }
 
 static void take_stuck(struct recorder *recorder, const struct loader_report *report,

@@ -48,6 +48,9 @@ uint64_t recorder_change(struct recorder *recorder);
 uint64_t recorder_newest(const struct recorder *recorder);	/* of the last change */
 uint64_t recorder_in_force(const struct recorder *recorder);
 
+/* A subscription has become live: the workers read it. */
+void recorder_joined(struct recorder *recorder);
+
 /* For the meters, of every process, whoever else wants it. */
 void recorder_set_meter(struct recorder *recorder, const struct probe_set *probes);
 

@@ -558,6 +558,7 @@ static void live(struct subscriptions *all, struct subscription *subscription)
 		subscription->linger_until_ns = clock_monotonic() + all->config.history_age_ns;
 	if (subscription == all->permanent.next)
 		change_permanent(all);
+	recorder_joined(all->recorder);
 	save(all);
 	all->config.live(all->config.context, subscription);
 }

@@ -1,10 +1,15 @@
-"""A recording replayed, at its own pace or fast, gives the same events; damaged, it is refused."""
+"""A recording replayed, at its own pace or fast, gives the same events, also where the engine is held up before it
+reads them; damaged, it is refused."""
+import os
+import signal
 import time
 
 import ringtail
+from lib.held import Held
 
 CALLS = 8000
 PAUSE_S = 1.0
+HELD_S = 0.5        # far longer than it takes to play the file fast
 
 
 def record(case):
@@ -48,6 +53,24 @@ def replay(case, file, pace):
     return done, seconds
 
 
+def held_up(case, file):
+    """What a client shows whose engine learns late that the loader has what it asked for."""
+    daemon = case.daemon("--replay-pace=fast", source=f"replay:{file}")
+    os.kill(daemon.loader, signal.SIGSTOP)
+    try:
+        stream = case.start_stream(daemon, "-p", "*:*:*", "-o", "json")
+        ringtail.wait_until(lambda: daemon.stat()["counters"]["configures"], "the loader is asked")
+        held = Held(daemon.pid)         # the thread that makes the subscription; those that drain go on
+    finally:
+        os.kill(daemon.loader, signal.SIGCONT)
+    ringtail.wait_until(lambda: "ringtail-replay" in ringtail.threads(daemon.loader).values(), "the player is there")
+    time.sleep(HELD_S)
+    held.let_go()
+    done = stream.wait()
+    case.check_balanced(daemon)
+    return done
+
+
 def main(case):
     file, events = record(case)
     for pace in ("fast", "recorded"):
@@ -64,6 +87,9 @@ def main(case):
             case.check(seconds >= PAUSE_S, f"at its own pace: it takes {seconds:.1f} s")
         else:
             case.say(f"it takes {seconds:.1f} s")
+    done = held_up(case, file)
+    case.check_stream(done, events=len(events))
+    case.check(plain(done.lines) == plain(events), "nothing plays before the engine reads it")
 
     with open(file, "rb") as recorded:
         good = recorded.read()

@@ -617,6 +617,11 @@ int loader_configure(struct loader *loader, const struct source_request *request
 	return 0;
 }
 
+int loader_joined(struct loader *loader)
+{
+	return loader->dead ? -EPIPE : 0;
+}
+
 int loader_ask_stats(struct loader *loader)
 {
 	(void)loader;

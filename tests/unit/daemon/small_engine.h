@@ -82,6 +82,11 @@ int loader_configure(struct loader *loader, const struct source_request *request
 	return 0;
 }
 
+int loader_joined(struct loader *loader)
+{
+	return loader->gone ? -EPIPE : 0;
+}
+
 int loader_ask_stats(struct loader *loader)
 {
 	loader->questions++;

@@ -29,7 +29,7 @@
 #define EXEC		RT_PROBE_SCHED_EXEC		/* old_tid, filename */
 #define RECORDED_NS	(1000 * NS_PER_S)		/* the first event's time then */
 #define STEP_NS		1000000
-#define GRACE_NS	(NS_PER_S / 5)	/* from the first request to the start */
+#define LEAD_NS		20000000	/* from the start to the first event */
 #define PATIENCE_NS	(20 * NS_PER_S)
 #define CPUS		2
 
@@ -238,12 +238,19 @@ static inline void want(struct engine *e, uint16_t probe)
 	e->request.probes[probe / 8] |= 1 << probe % 8;
 }
 
-static inline void configure(struct engine *e)
+static inline void ask(struct engine *e)
 {
 	struct error error;
 
 	e->request.generation++;
 	assert_int_equal(source_replay.configure(e->source, &e->request, &error), 0);
+}
+
+/* Asks, and says that it reads what it asked for. */
+static inline void configure(struct engine *e)
+{
+	ask(e);
+	source_replay.joined(e->source);
 }
 
 static inline void end(struct engine *e)

@@ -177,6 +177,7 @@ NOTED(hold, "hold")
 NOTED(resume, "resume")
 NOTED(stop, "stop")
 NOTED(leave, "leave")
+NOTED(joined, "joined")
 
 NOTED(forget_stuck, "forget-stuck")
 
@@ -713,7 +714,7 @@ static void test_each_step_to_a_log(void **state)
 	now_ns += 7;
 	send_started(&f, 1, 0);
 	run(&f);
-	expect_said("spool-begins:1:20 spool-recorded save:[" READS " pid == 1] join:0 took@1:0 ");
+	expect_said("spool-begins:1:20 spool-recorded joined save:[" READS " pid == 1] join:0 took@1:0 ");
 	assert_int_equal(subscription->state, SUBSCRIPTION_LIVE);
 	assert_int_equal(reach_recorded_ns(subscription->reach), now_ns);
 	assert_int_equal(reach_seq(subscription->reach, now_ns, 1), 20);
@@ -819,7 +820,7 @@ static void test_orders_without_memory(void **state)
 	send_started(&f, 0, 0);
 	send_started(&f, 1, 0);
 	run(&f);
-	expect_said("took@0:0 save:[" READS " ] join:0 took@1:0 ");
+	expect_said("took@0:0 joined save:[" READS " ] join:0 took@1:0 ");
 	subscription->linger_until_ns = 0;
 	orders_failing = 1;
 	look(&f);
@@ -1063,7 +1064,7 @@ static void test_source_ends_then_stops(void **state)
 	send_started(&f, 0, 1);
 	send_started(&f, 1, 1);
 	run(&f);
-	expect_said("took@0:0 save:[" READS " ][" KILLS " ] join:1 took@1:0 wake:a ");
+	expect_said("took@0:0 joined save:[" READS " ][" KILLS " ] join:1 took@1:0 wake:a ");
 	say_log(&f, starting);
 	expect_said("bye:the source has ended:final,3:10,5:20 ");
 	fanout_stop(f.fanout, "enough", on_stopped, (void *)"now");
@@ -1221,7 +1222,7 @@ static void test_what_is_always_on_changes(void **state)
 	send_started(&f, 0, 0);
 	send_started(&f, 1, 0);
 	run(&f);
-	expect_said("0:add@0 0:add@1 took@0:0 reads:in-force save:[" READS " ] join:0 took@1:0 ");
+	expect_said("0:add@0 0:add@1 took@0:0 reads:in-force joined save:[" READS " ] join:0 took@1:0 ");
 	assert_true(reads->permanent);
 	assert_int_equal(reads->linger_until_ns, 0);
 	now_ns += 100 * NS_PER_S;
@@ -1238,7 +1239,7 @@ static void test_what_is_always_on_changes(void **state)
 	send_started(&f, 0, 1);
 	send_started(&f, 1, 1);
 	run(&f);
-	expect_said("took@0:0 spool-always-on:0 0:remove@0 0:remove@1 change save:[" KILLS " ] join:1 took@1:0 ");
+	expect_said("took@0:0 spool-always-on:0 0:remove@0 0:remove@1 change joined save:[" KILLS " ] join:1 took@1:0 ");
 	assert_false(reads->permanent);
 	recorder.config.in_force(recorder.config.context, 2);
 	expect_said("");
@@ -1378,8 +1379,8 @@ static void test_from_the_run_before(void **state)
 		want(&f, READS, "pid == 1");
 		said[0] = '\0';
 		assert_int_equal(fanout_adopt(f.fanout, &error), 0);
-		expect_said("0:adopt@0 0:adopt@1 save:[" READS " ] join:0 "
-			    "1:adopt@0 1:adopt@1 save:[" READS " ][" KILLS " ] join:1 resume ");
+		expect_said("0:adopt@0 0:adopt@1 joined save:[" READS " ] join:0 "
+			    "1:adopt@0 1:adopt@1 joined save:[" READS " ][" KILLS " ] join:1 resume ");
 		TAILQ_FOREACH(subscription, &f.all->list, link) {
 			bool restored = subscription->origin == SUBSCRIPTION_RESTORED;
 
@@ -1438,7 +1439,7 @@ static void test_maps_are_told_again(void **state)
 		send_started(&f, 0, 1);
 		send_started(&f, 1, 1);
 		run(&f);
-		expect_said("make:" KILLS " change 1:add@0 1:add@1 took@0:0 save:[" READS " ][" KILLS " ] join:1 change took@1:0 ");
+		expect_said("make:" KILLS " change 1:add@0 1:add@1 took@0:0 joined save:[" READS " ][" KILLS " ] join:1 change took@1:0 ");
 	}
 	fanout_stop(f.fanout, "enough", on_stopped, (void *)"over");
 	said[0] = '\0';

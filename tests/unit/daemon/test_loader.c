@@ -130,6 +130,7 @@ static void test_configures_and_finishes(void **state)
 	assert_int_equal(loader_configure(loader, &request), 0);
 	report = await(loader);
 	assert_int_equal(report.generation, 6);
+	assert_int_equal(loader_joined(loader), 0);
 	report = await(loader);
 	assert_int_equal(report.event, LOADER_FINISHED);
 	assert_int_equal(loader_receive(loader, &report), -EAGAIN);
@@ -184,6 +185,7 @@ static void test_killed(void **state)
 	assert_int_equal(await(loader).event, LOADER_GONE);
 	assert_int_equal(loader_receive(loader, &report), -EAGAIN);
 	assert_int_equal(loader_configure(loader, &request), -EPIPE);
+	assert_int_equal(loader_joined(loader), -EPIPE);
 	assert_int_equal(loader_ask_stats(loader), -EPIPE);
 	loader_stop(loader);
 	expect_no_child();

@@ -121,6 +121,7 @@ static const struct {
 	[LOADER_MSG_MADE] = {LOADER_END_LOADER, 0, 1},
 	[LOADER_MSG_ASK_STUCK] = {LOADER_END_ENGINE, 0, 0},
 	[LOADER_MSG_STUCK] = {LOADER_END_LOADER, 0, 1},
+	[LOADER_MSG_JOINED] = {LOADER_END_ENGINE, 0, 0},
 };
 
 static void test_a_fourth_descriptor_and_those_where_none_belong(void **state)

@@ -35,6 +35,8 @@ static struct fixture {
 	struct loader_report report;
 
 	unsigned accepted, refused, silent, gone, failed, made;
+	bool workers_away;			/* they do not join at once */
+	unsigned joined;
 	unsigned stats_asked, stuck_asked, stuck_told;
 	uint64_t in_force;
 } f;
@@ -45,6 +47,14 @@ int __wrap_loader_configure(struct loader *loader, const struct source_request *
 	(void)loader;
 	f.request = *request;
 	f.requests++;
+	return 0;
+}
+
+int __wrap_loader_joined(struct loader *loader);
+int __wrap_loader_joined(struct loader *loader)
+{
+	(void)loader;
+	f.joined++;
 	return 0;
 }
 
@@ -88,7 +98,7 @@ static void on_accepted(void *context, struct subscription *subscription)
 {
 	(void)context;
 	f.accepted++;
-	subscription->state = SUBSCRIPTION_LIVE;
+	subscription->state = f.workers_away ? SUBSCRIPTION_STARTING : SUBSCRIPTION_LIVE;
 }
 
 static void on_refused(void *context, struct subscription *subscription, const struct error *error)
@@ -319,6 +329,38 @@ static void clauses_on_hidden_names_are_asked_for_without_them(void **state)
 	recorder_hide_comm(f.recorder, false);
 	assert_int_equal(f.requests, 3);
 	assert_int_equal(f.request.clauses, 2);
+}
+
+/* Once for each request, and not while another is on its way. */
+static void the_loader_is_told_when_the_workers_read_all_that_was_asked_for(void **state)
+{
+	struct probe_set metered = {0};
+	struct subscription *one = want(0, CALL, 0), *two;
+
+	(void)state;
+	f.workers_away = true;
+	change(one);
+	recorder_joined(f.recorder);
+	answer(0);
+	assert_int_equal(f.joined, 0);
+	one->state = SUBSCRIPTION_LIVE;
+	recorder_joined(f.recorder);
+	recorder_joined(f.recorder);
+	assert_int_equal(f.joined, 1);
+	two = want(1, CALL + 1, 0);
+	change(two);
+	recorder_joined(f.recorder);
+	answer(0);
+	recorder_joined(f.recorder);
+	assert_int_equal(f.joined, 1);
+	two->state = SUBSCRIPTION_LIVE;
+	recorder_joined(f.recorder);
+	assert_int_equal(f.joined, 2);
+	probe_set_add(&metered, CALL + 5);
+	recorder_set_meter(f.recorder, &metered);
+	assert_int_equal(f.joined, 2);
+	answer(0);
+	assert_int_equal(f.joined, 3);
 }
 
 static void one_request_is_on_its_way_at_a_time(void **state)
@@ -553,6 +595,7 @@ int main(void)
 		TEST(a_clause_beyond_the_last_place_leaves_its_probes_unfiltered),
 		TEST(what_is_metered_is_recorded_of_every_process),
 		TEST(clauses_on_hidden_names_are_asked_for_without_them),
+		TEST(the_loader_is_told_when_the_workers_read_all_that_was_asked_for),
 		TEST(one_request_is_on_its_way_at_a_time),
 		TEST(nothing_is_asked_for_while_held_or_left),
 		TEST(the_one_at_fault_is_refused),

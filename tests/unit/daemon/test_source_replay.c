@@ -45,7 +45,7 @@ static void replays_events_threads_and_times(void **state)
 		assert_int_equal(call->payload[1], n + 1);
 		assert_int_equal(call->payload[2], n + 2);
 		assert_int_equal(call->tid, n == 1 ? 201 : 100);
-		assert_in_range(call->time_ns, before + GRACE_NS, clock_monotonic() + NS_PER_S);
+		assert_in_range(call->time_ns, before + LEAD_NS, clock_monotonic() + NS_PER_S);
 		assert_int_equal(call->time_ns - nth_of(&e, CALL, 0)->time_ns, n * STEP_NS);
 	}
 	assert_int_equal(e.seen[0].probe, RT_PROBE_THREAD);	/* before its first event */
@@ -77,6 +77,32 @@ static void records_nothing_before_a_probe_is_enabled(void **state)
 	assert_false(source_replay.finished(e.source));
 	want(&e, CALL);
 	configure(&e);
+	drain_to_the_end(&e);
+	assert_int_equal(count_of(&e, CALL), 1);
+	end(&e);
+	remove_file(&file);
+}
+
+/* However long its reader takes; and a reader of nothing is none. */
+static void plays_nothing_before_its_reader_has_joined(void **state)
+{
+	struct file file;
+	struct engine e;
+
+	(void)state;
+	open_recording(&file);
+	begin_batch(&file, 0, 0);
+	put_event(&file, CALL, 0, 0);
+	end_batch(&file);
+	start(&e, file.path, true);
+	source_replay.joined(e.source);
+	want(&e, CALL);
+	ask(&e);
+	usleep(250000);
+	drain(&e);
+	assert_int_equal(e.records, 0);
+	assert_false(source_replay.finished(e.source));
+	source_replay.joined(e.source);
 	drain_to_the_end(&e);
 	assert_int_equal(count_of(&e, CALL), 1);
 	end(&e);
@@ -323,6 +349,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replays_events_threads_and_times),
 		cmocka_unit_test(records_nothing_before_a_probe_is_enabled),
+		cmocka_unit_test(plays_nothing_before_its_reader_has_joined),
 		cmocka_unit_test(honours_probes_and_clauses),
 		cmocka_unit_test(carries_attachments_that_are_asked_for),
 		cmocka_unit_test(replays_losses_and_gaps_in_place),
