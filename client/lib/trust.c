@@ -57,6 +57,7 @@ int trust_read_token(const struct ringtail_trust *trust, char token[TRUST_TOKEN_
 		     struct ringtail_error *error)
 {
 	ssize_t got;
+	size_t bytes;
 	int fd, err;
 
 	token[0] = '\0';
@@ -73,8 +74,9 @@ int trust_read_token(const struct ringtail_trust *trust, char token[TRUST_TOKEN_
 		return failure_set(error, EINVAL, "bad-token-file", "%s has a NUL in it: it is no text",
 				   trust->token_file);
 	}
-	token[strcspn(token, "\r\n")] = '\0';
-	if (token[0] && got < TRUST_TOKEN_BYTES_MAX - 1)
+	bytes = strcspn(token, "\r\n");
+	token[bytes] = '\0';
+	if (bytes > 0 && bytes < TRUST_TOKEN_BYTES_MAX - 1)
 		return 0;
 	err = failure_set(error, EINVAL, "bad-token-file", "%s holds no token in its first line",
 			  trust->token_file);
