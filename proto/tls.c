@@ -59,6 +59,12 @@ const char *tls_reason(void)
 	return reason ? reason : "it cannot be read";
 }
 
+void tls_clear(void)
+{
+	ERR_clear_error();
+	errno = 0;
+}
+
 int tls_judge(const SSL *ssl, int result, bool *wants_write)
 {
 	int err = errno;

@@ -25,8 +25,11 @@ EVP_PKEY *tls_read_key(int fd);
 /* Why the last call failed, as a person reads it. */
 const char *tls_reason(void);
 
+/* Before an I/O call: what others left in errno and in the error queue is not this call's. */
+void tls_clear(void);
+
 /*
- * What the result of an I/O call means, which failed; errno and the error queue were clear before it. -EAGAIN: call
+ * What the result of an I/O call means, which failed; tls_clear() was called before it. -EAGAIN: call
  * again when the socket can be read, or written if *wants_write; 0: the end of the stream; else -errno.
  */
 int tls_judge(const SSL *ssl, int result, bool *wants_write);

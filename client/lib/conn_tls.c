@@ -10,13 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include "client/lib/failure.h"
 #include "client/lib/trust.h"
 #include "proto/tls.h"
 
 struct conn_tls {
+	int fd;			/* the caller's */
+	BIO_METHOD *socket;
 	SSL_CTX *context;
 	SSL *ssl;
 	const char *name;	/* that the daemon has to prove */
@@ -48,6 +50,45 @@ int conn_tls_span_of_file(const char *path, struct tls_span *span,
 	X509_free(certificate);
 	ERR_clear_error();
 	return err;
+}
+
+/* ---- The socket ------------------------------------------------------------------------------- */
+
+/* As OpenSSL's own, but without SIGPIPE where the daemon is gone: the program that uses this library may die of it. */
+static int write_socket(BIO *bio, const char *bytes, int n)
+{
+	const struct conn_tls *tls = BIO_get_data(bio);
+	ssize_t sent = send(tls->fd, bytes, (size_t)n, MSG_NOSIGNAL);
+
+	BIO_clear_retry_flags(bio);
+	if (sent < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_write(bio);
+	return (int)sent;
+}
+
+static long control_socket(BIO *bio, int command, long number, void *pointer)
+{
+	(void)bio, (void)number, (void)pointer;
+	return command == BIO_CTRL_FLUSH;
+}
+
+static bool use_socket(struct conn_tls *tls)
+{
+	BIO *in = BIO_new_socket(tls->fd, BIO_NOCLOSE), *out = NULL;
+
+	tls->socket = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "socket without SIGPIPE");
+	if (tls->socket && BIO_meth_set_write(tls->socket, write_socket) == 1 &&
+	    BIO_meth_set_ctrl(tls->socket, control_socket) == 1)
+		out = BIO_new(tls->socket);
+	if (!in || !out) {
+		BIO_free(in);
+		BIO_free(out);
+		return false;
+	}
+	BIO_set_data(out, tls);
+	BIO_set_init(out, 1);
+	SSL_set_bio(tls->ssl, in, out);
+	return true;
 }
 
 /* ---- Whom we believe, and what we show -------------------------------------------------------- */
@@ -130,6 +171,7 @@ int conn_tls_create(int fd, const struct address *address, struct conn_tls **mad
 
 	if (!tls)
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
+	tls->fd = fd;
 	snprintf(tls->address, sizeof(tls->address), "%s", address->text);
 	tls->name = trust->server_name ? trust->server_name : address->host;
 	tls->has_cert = trust->cert;
@@ -147,7 +189,11 @@ int conn_tls_create(int fd, const struct address *address, struct conn_tls **mad
 	if (err)
 		goto fail;
 	tls->ssl = SSL_new(tls->context);
-	if (!tls->ssl || SSL_set_fd(tls->ssl, fd) != 1 || !expect_name(tls->ssl, tls->name)) {
+	if (!tls->ssl || !use_socket(tls)) {
+		err = failure_set(error, ENOMEM, "no-memory", "cannot set up TLS");
+		goto fail;
+	}
+	if (!expect_name(tls->ssl, tls->name)) {
 		err = failure_set(error, EINVAL, "bad-server-name",
 				  "`%s` cannot be the name of a server", tls->name);
 		goto fail;
@@ -169,6 +215,7 @@ void conn_tls_destroy(struct conn_tls *tls)
 		SSL_shutdown(tls->ssl);
 	SSL_free(tls->ssl);
 	SSL_CTX_free(tls->context);
+	BIO_meth_free(tls->socket);
 	ERR_clear_error();
 	free(tls);
 }
@@ -200,13 +247,31 @@ static void distrust(const struct conn_tls *tls, long verdict, struct ringtail_e
 		failure_hint(error, "--ca FILE names the authority that signed its certificate");
 }
 
+/* The alert with which the other side gave up; negative: there was none. */
+static int alert_of(const struct conn_tls *tls)
+{
+	/* A byte; OpenSSL's errors of memory and the like have larger numbers. */
+	int alert = ERR_GET_REASON(tls->alert) - SSL_AD_REASON_OFFSET;
+
+	return alert <= UINT8_MAX ? alert : -1;
+}
+
+/* The one alert that is not about us: the daemon can say no more before hands are shaken. */
+static void say_no_room(const struct conn_tls *tls, struct ringtail_error *error)
+{
+	failure_set(error, EBUSY, "no-room", "the daemon at %s accepts no more"
+		    " connections now (TLS reports no reason): %s", tls->address,
+		    ERR_reason_error_string(tls->alert));
+	failure_hint(error, "its log has the reason: no descriptors left (raise LimitNOFILE), or"
+			    " pending-max is reached; try again in a moment");
+}
+
 int conn_tls_shake(struct conn_tls *tls, struct ringtail_error *error)
 {
 	int result, err;
 	long verdict;
 
-	ERR_clear_error();
-	errno = 0;
+	tls_clear();
 	result = SSL_connect(tls->ssl);
 	if (result == 1)
 		return 0;
@@ -216,7 +281,9 @@ int conn_tls_shake(struct conn_tls *tls, struct ringtail_error *error)
 	verdict = SSL_get_verify_result(tls->ssl);
 	if (verdict != X509_V_OK) {
 		distrust(tls, verdict, error);
-	} else if (!conn_tls_refused(tls, error)) {
+	} else if (alert_of(tls) == SSL_AD_INTERNAL_ERROR) {
+		say_no_room(tls, error);
+	} else {
 		failure_set(error, EPROTO, "no-tls", "no TLS with %s: %s", tls->address,
 			    tls->alert ? tls_reason() : "it closed the connection");
 		failure_hint(error, tls->alert ? "is it a ringtaild, with tls-cert? A plain one on this"
@@ -233,8 +300,7 @@ ssize_t conn_tls_read(void *context, void *bytes, size_t n)
 	size_t got;
 	int result, err;
 
-	ERR_clear_error();
-	errno = 0;
+	tls_clear();
 	result = SSL_read_ex(tls->ssl, bytes, n, &got);
 	if (result == 1)
 		return (ssize_t)got;
@@ -248,8 +314,7 @@ ssize_t conn_tls_write(struct conn_tls *tls, const void *bytes, size_t n)
 	size_t sent;
 	int result, err;
 
-	ERR_clear_error();
-	errno = 0;
+	tls_clear();
 	result = SSL_write_ex(tls->ssl, bytes, n, &sent);
 	if (result == 1)
 		return (ssize_t)sent;
@@ -274,26 +339,19 @@ bool conn_tls_peer_span(const struct conn_tls *tls, struct tls_span *span)
 	return tls->seen;
 }
 
+/* After hands are shaken, which is when TLS 1.3 judges our certificate. */
 bool conn_tls_refused(const struct conn_tls *tls, struct ringtail_error *error)
 {
-	int reason = ERR_GET_REASON(tls->alert);
+	int alert = alert_of(tls);
 
-	/* What the other side says when it gives up; OpenSSL numbers them from here. */
-	if (ERR_GET_LIB(tls->alert) != ERR_LIB_SSL || reason < SSL_AD_REASON_OFFSET)
-		return false;
-	/* The one that is not about us: it can say no more before hands are shaken. */
-	if (reason == SSL_AD_REASON_OFFSET + SSL_AD_INTERNAL_ERROR) {
-		failure_set(error, EBUSY, "no-room", "the daemon at %s accepts no more"
-			    " connections now (TLS reports no reason): %s", tls->address,
+	if (alert == SSL_AD_INTERNAL_ERROR) {
+		say_no_room(tls, error);
+	} else if (alert >= 0) {
+		failure_set(error, EACCES, "certificate-refused", "the daemon at %s %s: %s", tls->address,
+			    tls->has_cert ? "does not accept our certificate" : "wants a certificate",
 			    ERR_reason_error_string(tls->alert));
-		failure_hint(error, "its log has the reason: no descriptors left (raise LimitNOFILE), or"
-				    " pending-max is reached; try again in a moment");
-		return true;
+		failure_hint(error, "--cert FILE --key FILE: valid now, and signed by the authority that its"
+				    " tls-client-ca names");
 	}
-	failure_set(error, EACCES, "certificate-refused", "the daemon at %s %s: %s", tls->address,
-		    tls->has_cert ? "does not accept our certificate" : "wants a certificate",
-		    ERR_reason_error_string(tls->alert));
-	failure_hint(error, "--cert FILE --key FILE: valid now, and signed by the authority that its"
-			    " tls-client-ca names");
-	return true;
+	return alert >= 0;
 }

@@ -107,12 +107,9 @@ static SSL_CTX *make(const struct transport_tls_files *files, int64_t *expires_s
 		*err = error_set(error, ENOMEM, "out-of-memory", "cannot set up TLS");
 		goto fail;
 	}
-	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 	/* An end without TLS's own is an end: a frame that is cut off shows by itself. */
-	SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
-				 SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
-	SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-			      SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_options(ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
 	if (SSL_CTX_use_certificate_chain_file(ssl, files->cert) != 1) {
 		*err = refuse_file(error, "tls-cert", "cannot read the certificate of tls-cert",
 				   files->cert, "it is to be a certificate in PEM, then its chain,"
@@ -217,8 +214,7 @@ static int tls_handshake(struct transport *transport, struct error *error)
 	struct transport_tls *tls = tls_of(transport);
 	int result, err;
 
-	ERR_clear_error();
-	errno = 0;
+	tls_clear();
 	result = SSL_accept(tls->ssl);
 	if (result == 1)
 		return 0;
@@ -257,7 +253,7 @@ static bool tls_turn_away(struct transport *transport)
 
 	if (BIO_number_written(SSL_get_wbio(tls->ssl)))
 		return false;
-	tls->failed = tls->shut = true;
+	tls->failed = true;
 	transport_tls_turn_away(transport->fd);
 	return true;
 }
@@ -274,51 +270,44 @@ static ssize_t tls_read(struct transport *transport, void *bytes, size_t n)
 		transport->wanted = EV_READ;
 		return raw < 0 ? -errno : raw;
 	}
-	ERR_clear_error();
-	errno = 0;
+	tls_clear();
 	result = SSL_read_ex(tls->ssl, bytes, n, &got);
 	return result == 1 ? (ssize_t)got : judge(tls, result);
 }
 
-/* Offers `n` bytes, one record at most, to OpenSSL. Returns how many it took, or -errno. */
-static ssize_t offer(struct transport_tls *tls, const void *bytes, size_t n)
+/* Offers a record to OpenSSL: 0 if it took it all, or -errno. */
+static int offer(struct transport_tls *tls, const void *bytes, size_t n)
 {
 	size_t sent;
 	int result, err;
 
-	ERR_clear_error();
-	errno = 0;
+	tls_clear();
 	result = SSL_write_ex(tls->ssl, bytes, n, &sent);
 	if (result == 1)
-		return (ssize_t)sent;
+		return 0;
 	err = judge(tls, result);
 	return err ? err : -EPIPE;
 }
 
 /* What could not be written yet OpenSSL wants to see again, the same: a copy is kept, so that the
  * caller is free to write something else. */
-static ssize_t hold(struct transport_tls *tls, const void *bytes, size_t n)
+static int hold(struct transport_tls *tls, const void *bytes, size_t n)
 {
 	tls->held = malloc(n);
 	if (!tls->held)
 		return -ENOMEM;
 	memcpy(tls->held, bytes, n);
 	tls->held_bytes = n;
-	return (ssize_t)n;
+	return 0;
 }
 
 /* 0 once nothing is held. */
-static ssize_t write_held(struct transport_tls *tls)
+static int write_held(struct transport_tls *tls)
 {
-	ssize_t sent;
+	int err = tls->held ? offer(tls, tls->held, tls->held_bytes) : 0;
 
-	while (tls->held_bytes) {
-		sent = offer(tls, tls->held, tls->held_bytes);
-		if (sent < 0)
-			return sent;
-		tls->held_bytes -= (size_t)sent;
-		memmove(tls->held, tls->held + sent, tls->held_bytes);
-	}
+	if (err)
+		return err;
 	free(tls->held);
 	tls->held = NULL;
 	return 0;
@@ -362,45 +351,40 @@ static ssize_t tls_write(struct transport *transport, const struct iovec *iov, u
 {
 	struct transport_tls *tls = tls_of(transport);
 	uint8_t gathered[RECORD_BYTES_MAX];
-	ssize_t taken = 0, sent;
+	ssize_t taken = 0;
 	unsigned at = 0;
 	size_t skip = 0;
+	int err;
 
 	if (tls->failed)
 		return n ? -EPIPE : 0;
-	sent = write_held(tls);
-	if (sent < 0)
-		return sent;
-	while (at < n) {
+	err = write_held(tls);
+	if (err)
+		return err;
+	while (at < n && !tls->held) {
 		size_t bytes;
 		const void *record = next_record(iov, n, &at, &skip, gathered, &bytes);
 
 		if (!bytes)
 			continue;
-		sent = offer(tls, record, bytes);
-		if (sent == -EAGAIN) {
-			sent = hold(tls, record, bytes);
-			return sent < 0 ? sent : taken + sent;
-		}
-		if (sent < 0)
-			return sent;
-		taken += sent;
-		if ((size_t)sent < bytes)
-			break;
+		err = offer(tls, record, bytes);
+		if (err == -EAGAIN)
+			err = hold(tls, record, bytes);
+		if (err)
+			return err;
+		taken += (ssize_t)bytes;
 	}
 	return taken;
 }
 
 static bool tls_pending(const struct transport *transport)
 {
-	const struct transport_tls *tls = tls_of(transport);
-
-	return !tls->failed && SSL_pending(tls->ssl) > 0;
+	return SSL_pending(tls_of(transport)->ssl) > 0;
 }
 
 static bool tls_unsent(const struct transport *transport)
 {
-	return tls_of(transport)->held_bytes > 0;
+	return tls_of(transport)->held;
 }
 
 static void tls_shutdown(struct transport *transport)
@@ -546,8 +530,6 @@ struct bufferevent *transport_tls_bufferevent(struct transport *transport,
 	}
 	free(tls->held);
 	free(tls);
-	/* Who hangs up without a word has sent a whole request before, or none that counts. */
-	bufferevent_openssl_set_allow_dirty_shutdown(bufferevent, 1);
 	return bufferevent;
 }
 

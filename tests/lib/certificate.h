@@ -39,6 +39,17 @@ static inline X509 *certificate_sign(EVP_PKEY *of, const char *name, EVP_PKEY *b
 	return certificate;
 }
 
+/* Adds an extension, as `openssl x509v3_config` writes it, and signs it again. */
+static inline void certificate_extend(X509 *certificate, EVP_PKEY *by, int nid, const char *value)
+{
+	X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
+
+	assert_non_null(extension);
+	assert_int_equal(X509_add_ext(certificate, extension, -1), 1);
+	X509_EXTENSION_free(extension);
+	assert_true(X509_sign(certificate, by, EVP_sha256()) > 0);
+}
+
 static inline void certificate_write(const char *path, X509 *certificate)
 {
 	FILE *file = fopen(path, "w");

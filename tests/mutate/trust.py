@@ -1,0 +1,88 @@
+"""Mutants of TLS on both sides: whom the client believes, what it shows, and what the daemon makes of it."""
+CONN = "client/lib/conn_tls.c"
+TRUST = "client/lib/trust.c"
+DAEMON = "daemon/net/transport_tls.c"
+BOTH = "proto/tls.c"
+CLIENT_TLS = ["unit/conn_tls"]
+DAEMON_TLS = ["unit/transport_tls"]
+
+MUTANTS = [
+    # Whom the client believes.
+    ("trust-anybody", CONN, "SSL_VERIFY_PEER, look)", "SSL_VERIFY_NONE, look)", CLIENT_TLS),
+    ("trust-the-verdict-is-good", CONN + ":look", "	return verdict;", "	return 1;", CLIENT_TLS),
+    ("trust-any-name", CONN, "	if (!expect_name(tls->ssl, tls->name)) {", "	if (false) {", CLIENT_TLS),
+    ("trust-name-is-not-proved", CONN + ":expect_name", "SSL_set1_host(ssl, name) == 1 && ", "", CLIENT_TLS),
+    ("trust-name-is-not-told", CONN + ":expect_name", " && SSL_set_tlsext_host_name(ssl, name) == 1", "", CLIENT_TLS),
+    ("trust-number-is-a-name", CONN + ":expect_name", " || inet_pton(AF_INET6, name, number) == 1", "", CLIENT_TLS),
+    ("trust-server-name-is-ignored", CONN, "trust->server_name ? trust->server_name : address->host",
+     "address->host", CLIENT_TLS),
+    ("trust-system-beside-ca", CONN, "trust->ca ? SSL_CTX_load_verify_file(context, trust->ca) != 1 :",
+     "trust->ca && SSL_CTX_load_verify_file(context, trust->ca) != 1 ? true :", CLIENT_TLS),
+    ("trust-tls-of-before", CONN, "(tls->context, TLS1_3_VERSION)", "(tls->context, TLS1_2_VERSION)", CLIENT_TLS),
+    # What it shows.
+    ("trust-half-a-certificate", CONN, "if (!trust->cert != !trust->key) {", "if (trust->cert && !trust->key) {", CLIENT_TLS),
+    ("trust-key-others-may-read", CONN + ":use_key", "err = trust_open_secret(path, \"key\", &fd, error);",
+     "err = (fd = fileno(fopen(path, \"re\"))) < 0;", CLIENT_TLS),
+    ("trust-key-is-not-used", CONN, "	return use_key(context, trust->key, error);",
+     "	use_key(context, trust->key, error);\n	return 0;", CLIENT_TLS),
+    ("trust-certificate-without-its-chain", CONN, "SSL_CTX_use_certificate_chain_file(context, trust->cert)",
+     "SSL_CTX_use_certificate_file(context, trust->cert, SSL_FILETYPE_PEM)", CLIENT_TLS),
+    ("trust-asks-for-a-passphrase", BOTH, "no_passphrase, NULL)", "NULL, NULL)", CLIENT_TLS),
+    # What it says of whom it does not believe.
+    ("trust-refusal-without-an-alert", CONN + ":alert_of", "ERR_GET_REASON(tls->alert) - SSL_AD_REASON_OFFSET",
+     "ERR_GET_REASON(tls->alert)", CLIENT_TLS),
+    ("trust-handshake-that-broke-is-refusal", CONN, "	} else if (alert_of(tls) == SSL_AD_INTERNAL_ERROR) {",
+     "	} else if (alert_of(tls) >= 0) {", CLIENT_TLS),
+    ("trust-wrong-clock-is-wrong-authority", CONN + ":distrust", "verdict == X509_V_ERR_CERT_NOT_YET_VALID", "false", CLIENT_TLS),
+    ("trust-untrusted-is-no-tls", CONN + ":conn_tls_shake", "	if (verdict != X509_V_OK) {", "	if (false) {", CLIENT_TLS),
+    ("trust-broken-handshake-is-done", CONN + ":conn_tls_shake", "	return err ? err : -ECONNRESET;", "	return err;", CLIENT_TLS),
+    ("trust-span-of-the-untrusted", CONN + ":look", "tls->seen = certificate &&", "tls->seen = verdict && certificate &&",
+     CLIENT_TLS),
+    # The client's bytes.
+    ("trust-sigpipe", CONN + ":write_socket", "MSG_NOSIGNAL", "0", CLIENT_TLS),
+    ("trust-full-socket-is-an-error", CONN + ":write_socket", "		BIO_set_retry_write(bio);", "		;", CLIENT_TLS),
+    ("trust-waits-for-the-wrong-side", CONN + ":judge", "wants_write ? POLLOUT : POLLIN", "POLLIN", CLIENT_TLS),
+    ("trust-end-is-an-error", CONN + ":conn_tls_read", "	return err ? -1 : 0;", "	return -1;", CLIENT_TLS),
+    ("trust-nobody-is-there-without-an-error", CONN + ":conn_tls_write", "errno = err ? -err : EPIPE;", "errno = -err;", CLIENT_TLS),
+    ("trust-errors-of-others", BOTH + ":tls_clear", "	ERR_clear_error();\n", "", CLIENT_TLS),
+    ("trust-end-is-not-said", CONN + ":conn_tls_destroy", "		SSL_shutdown(tls->ssl);", "		;", CLIENT_TLS),
+    ("trust-end-without-tls-is-an-error", CONN, "	SSL_CTX_set_options(tls->context, SSL_OP_IGNORE_UNEXPECTED_EOF);\n", "",
+     CLIENT_TLS),
+    # Where it comes from.
+    ("trust-environment-first", TRUST, "value ? value : getenv(name)", "getenv(name) ? getenv(name) : value", ["unit/trust"]),
+    ("trust-empty-text-is-one", TRUST, "from && *from ? from : NULL", "from", ["unit/trust"]),
+    ("trust-group-may-read", TRUST, "(S_IRWXG | S_IRWXO)", "S_IRWXO", ["unit/trust"]),
+    ("trust-secret-from-a-pipe", TRUST, "S_ISREG(stat.st_mode) && ", "", ["unit/trust"]),
+    ("trust-waits-for-a-pipe", TRUST, " | O_NONBLOCK", "", ["unit/trust"]),
+    ("trust-token-ends-at-a-zero", TRUST, "	if (got > 0 && strlen(token) < (size_t)got) {", "	if (false) {", ["unit/trust"]),
+    ("trust-token-is-cut", TRUST, "	if (bytes > 0 && bytes < TRUST_TOKEN_BYTES_MAX - 1)", "	if (bytes > 0)", ["unit/trust"]),
+    ("trust-token-stays-in-memory", TRUST, "		explicit_bzero(token, TRUST_TOKEN_BYTES_MAX);\n", "", ["unit/trust"]),
+    # The daemon.
+    ("tls-of-before", DAEMON, "	if (!ssl || SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) != 1 ||", "	if (!ssl ||",
+     ["unit/transport"]),
+    ("tls-tickets", DAEMON, "SSL_CTX_set_num_tickets(ssl, 0) != 1", "SSL_CTX_set_num_tickets(ssl, 2) != 1", DAEMON_TLS),
+    ("tls-without-its-chain", DAEMON, "SSL_CTX_use_certificate_chain_file(ssl, files->cert)",
+     "SSL_CTX_use_certificate_file(ssl, files->cert, SSL_FILETYPE_PEM)", DAEMON_TLS),
+    ("tls-authority-is-not-named", DAEMON, "	SSL_CTX_set_client_CA_list(ssl, names);\n", "", DAEMON_TLS),
+    ("tls-reload-for-nobody", DAEMON, "	context->ssl = next->ssl;\n", "	old = next->ssl;\n", DAEMON_TLS),
+    ("tls-expires-with-its-last-second", DAEMON, "	if (span.until_s < now_s)", "	if (span.until_s <= now_s)", DAEMON_TLS),
+    ("tls-two-names", DAEMON + ":name_of", "NID_commonName, at) >= 0", "NID_commonName, at) >= 99", DAEMON_TLS),
+    ("tls-name-that-nobody-signed", DAEMON + ":identity_of", "SSL_get_verify_result(ssl) == X509_V_OK ?", "true ?", DAEMON_TLS),
+    ("tls-certificate-that-is-none", DAEMON, "		return refuse_name(error, \"is not one\");", "		return 0;", DAEMON_TLS),
+    ("tls-handshake-waits-for-the-wrong-side", DAEMON + ":judge", "wants_write ? EV_WRITE : EV_READ", "EV_READ", DAEMON_TLS),
+    ("tls-failed-waits-to-write", DAEMON + ":tls_read", "		transport->wanted = EV_READ;\n", "", DAEMON_TLS),
+    ("tls-verdict-is-not-told", DAEMON + ":why", "	if (verdict != X509_V_OK)", "	if (false)", DAEMON_TLS),
+    ("tls-turned-away-and-left-open", DAEMON + ":transport_tls_turn_away", "		shutdown(fd, SHUT_WR);", "		;", DAEMON_TLS),
+    ("tls-small-pieces-are-records", DAEMON + ":next_record", "left >= RECORD_BYTES_MIN ||", "left > 0 ||", DAEMON_TLS),
+    ("tls-gathered-too-much", DAEMON + ":next_record", "	if (left >= RECORD_BYTES_MIN ||", "	if (left > RECORD_BYTES_MIN ||",
+     DAEMON_TLS),
+    ("tls-rest-of-a-piece-is-skipped", DAEMON + ":next_record", "			if (*skip < iov[*at].iov_len)\n				break;\n",
+     "", DAEMON_TLS),
+    ("tls-held-is-forgotten", DAEMON + ":tls_write", "	while (at < n && !tls->held) {", "	while (at < n) {", DAEMON_TLS),
+    ("tls-held-without-memory", DAEMON + ":hold", "		return -ENOMEM;", "		return 0;", DAEMON_TLS),
+    ("tls-held-is-sent-twice", DAEMON + ":write_held", "	tls->held = NULL;\n", "", DAEMON_TLS),
+    ("tls-written-to-nobody", DAEMON + ":offer", "	return err ? err : -EPIPE;", "	return err;", DAEMON_TLS),
+    ("tls-second-end", DAEMON + ":tls_shutdown", "	tls->shut = true;\n", "", DAEMON_TLS),
+    ("tls-socket-stays-open", DAEMON + ":tls_destroy", "	close(transport->fd);\n", "", DAEMON_TLS),
+    ("tls-socket-without-memory-stays-open", DAEMON + ":transport_tls_create", "		close(fd);\n", "", DAEMON_TLS),
+]
