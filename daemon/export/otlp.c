@@ -143,7 +143,8 @@ static void add_value(struct attributes *attributes, const struct export_event *
 		 export_event_is_call(event) ? "syscall.arg" : "event", as->name);
 	copy = export_arena_text(attributes->arena, key);
 	if (as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_HEX ||
-	    as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING) {
+	    as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING ||
+	    as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT) {
 		export_event_value_text(event, field, value, sizeof(value));
 		add_text(attributes, copy, export_arena_text(attributes->arena, value));
 	} else {
