@@ -176,7 +176,7 @@ static void test_earlier_runs(void **state)
 static void test_run_without_name(void **state)
 {
 	struct fixture *fixture = *state;
-	char hostname[HELLO_BYTES];
+	char hostname[HELLO_BYTES], shorter[1000];
 
 	memset(hostname, 'h', sizeof(hostname) - 1);
 	hostname[sizeof(hostname) - 1] = '\0';
@@ -192,6 +192,13 @@ static void test_run_without_name(void **state)
 	settle_batch(fixture, UINT32_MAX, 7, 70);
 	export_ack_tell(fixture->ack, NULL, NULL);
 	assert_int_equal(told_earlier, 1);
+	/* One that was compressed has its name all the same. */
+	memset(shorter, 'h', sizeof(shorter) - 1);
+	shorter[sizeof(shorter) - 1] = '\0';
+	settle_hello(fixture, UINT32_MAX, 'c', 16, 4, shorter);
+	settle_batch(fixture, UINT32_MAX, 7, 70);
+	export_ack_tell(fixture->ack, NULL, NULL);
+	assert_true(told_earlier == 2 && told_boot == 'c');
 }
 
 static void test_cpus_are_bounded(void **state)

@@ -342,6 +342,9 @@ static void test_judge(void **state)
 {
 	static const uint8_t partial[] = {0x0a, 4, 0x08, 5, 0x12, 0};
 	static const uint8_t garbage[] = "all is well";
+	static const uint8_t why[] = {0x0a, 8, 0x08, 5, 0x12, 4, 'n', 'o', '\n', '!'};
+	static const uint8_t fewer_than_none[] = {0x0a, 11, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1};
+	char text[300];
 	static const struct {
 		const struct export_kind *kind;
 		long status;
@@ -371,8 +374,22 @@ static void test_judge(void **state)
 	export_otlp_logs.judge(200, partial, sizeof(partial), &verdict);
 	assert_int_equal(verdict.outcome, EXPORT_ACCEPTED);
 	assert_int_equal(verdict.rejected, 5);
+	assert_string_equal(verdict.message, "");
 	export_otlp_logs.judge(200, NULL, 0, &verdict);
 	assert_int_equal(verdict.rejected, 0);
+	export_otlp_logs.judge(200, why, sizeof(why), &verdict);
+	assert_int_equal(verdict.rejected, 5);
+	assert_string_equal(verdict.message, "no !");
+	export_otlp_logs.judge(200, fewer_than_none, sizeof(fewer_than_none), &verdict);
+	assert_int_equal(verdict.rejected, 0);
+	/* Of a refusal the words are kept, as far as there is room, as text of one line. */
+	export_otlp_logs.judge(500, (const uint8_t *)"a\tb\xff c\n\n", 9, &verdict);
+	assert_string_equal(verdict.message, "a b  c");
+	memset(text, 'x', sizeof(text));
+	export_loki.judge(500, (const uint8_t *)text, sizeof(text), &verdict);
+	assert_int_equal(strlen(verdict.message), sizeof(verdict.message) - 1);
+	export_loki.judge(200, (const uint8_t *)text, sizeof(text), &verdict);
+	assert_string_equal(verdict.message, "");
 }
 
 /* In Loki's own words, of each version. */

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -285,6 +286,100 @@ static void test_unknown_run(void **state)
 	close_feed(&feed);
 }
 
+/* Neither is one whose hello cannot be read. */
+static void test_hello_that_is_none(void **state)
+{
+	static const uint8_t none[] = "\xff\xff\xff";
+	struct feed feed;
+
+	(void)state;
+	open_feed(&feed, 0);
+	give(&feed, frame_ref_seal(feed.codec, FRAME_SERVER_HELLO, none, 3), 0);
+	give_call(&feed, MAKE_OPENAT, 900 * NS_PER_S);
+	assert_int_equal(feed.counts.memory, 1);
+	give(&feed, frame_ref_seal(feed.codec, FRAME_WATERMARK, none, 3), 0);
+	come_home(&feed);
+	give_call(&feed, MAKE_OPENAT, 2 * NS_PER_S);
+	assert_int_equal(export_intake_waiting(feed.intake), 1);
+	export_intake_flush(feed.intake, &feed.list, &feed.counts);
+	assert_int_equal(feed.counts.memory, 1);
+	assert_int_equal(feed.counts.taken, 2);
+	close_feed(&feed);
+}
+
+/* A frame that is cut, or is longer than it says, or cannot be decoded: its events are counted, and no others. */
+static void test_frame_that_is_damaged(void **state)
+{
+	struct frame_ref *frame;
+	struct feed feed;
+	uint8_t bytes[64];
+
+	(void)state;
+	open_feed(&feed, 0);
+	frame = frame_ref_seal(feed.codec, FRAME_BATCH, (const uint8_t *)"\xff\xff", 2);
+	for (unsigned i = 0; i < 3; i++) {
+		memcpy(bytes, frame->data, frame->bytes);
+		export_intake_frame(feed.intake, ++feed.serial, bytes, frame->bytes - 1 + i, 5, &feed.list, &feed.counts);
+		assert_int_equal(feed.counts.taken, 5 * (i + 1));
+		assert_int_equal(feed.counts.memory, 5 * (i + 1));
+	}
+	frame_ref_put(frame);
+	assert_int_equal(export_intake_settled_frame(feed.intake), 3);
+	close_feed(&feed);
+}
+
+/* Nothing comes after a Bye, so all goes out; and no more goes by a watermark than it promises. */
+static void test_what_lets_go(void **state)
+{
+	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;
+	Ringtail__V1__Watermark watermark = RINGTAIL__V1__WATERMARK__INIT;
+	struct feed feed;
+
+	(void)state;
+	open_feed(&feed, 0);
+	come_home(&feed);
+	for (unsigned i = 0; i < 3; i++)
+		give_call(&feed, MAKE_OPENAT, 2 * NS_PER_S + i);
+	watermark.time_ns = 2 * NS_PER_S;
+	give(&feed, frame_ref_pack(feed.codec, FRAME_WATERMARK, &watermark.base), 0);
+	assert_int_equal(export_intake_waiting(feed.intake), 2);
+	give(&feed, frame_ref_pack(feed.codec, FRAME_GAP, &watermark.base), 0);
+	assert_int_equal(export_intake_waiting(feed.intake), 2);
+	give(&feed, frame_ref_pack(feed.codec, FRAME_BYE, &bye.base), 0);
+	assert_int_equal(export_intake_waiting(feed.intake), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct export_event *event = take(&feed);
+
+		assert_int_equal(event->time_ns, 2 * NS_PER_S + i);
+		export_event_destroy(event);
+	}
+	close_feed(&feed);
+}
+
+/* Wherever memory ends, nothing is made, and nothing stays. */
+static void test_no_memory(void **state)
+{
+	struct export_host *host = make_host(SLOW_NS, "a");
+	struct export_intake *intake = NULL;
+	unsigned n = 0;
+
+	(void)state;
+	for (; !intake; n++) {
+		assert_true(n < 50);
+		allocations_left = n;
+		failures_left = 1;
+		intake = export_intake_create(host, &export_otlp_traces, 0);
+	}
+	assert_true(n > 4);
+	allocations_left = 0;
+	failures_left = 1;
+	assert_int_equal(export_intake_track(intake), -ENOMEM);
+	failures_left = 0;
+	export_intake_destroy(intake);
+	export_intake_destroy(NULL);
+	export_host_destroy(host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,6 +388,10 @@ int main(void)
 		cmocka_unit_test(test_rate_of_each_run),
 		cmocka_unit_test(test_rate_is_of_what_goes_out),
 		cmocka_unit_test(test_unknown_run),
+		cmocka_unit_test(test_hello_that_is_none),
+		cmocka_unit_test(test_frame_that_is_damaged),
+		cmocka_unit_test(test_what_lets_go),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
@@ -28,7 +29,7 @@
 
 static uint64_t now_ns = 1000 * NS_PER_S;
 static struct export_post post;
-static bool posted;
+static bool posted, post_fails;
 static unsigned posts, bytes_posted;
 
 uint64_t __wrap_clock_monotonic(void);
@@ -45,6 +46,8 @@ struct export_call *__wrap_export_http_post(struct export_http *http, const stru
 {
 	(void)http;
 	assert_false(posted);		/* one at a time */
+	if (post_fails)
+		return NULL;
 	post = *from;
 	posted = true;
 	posts++;
@@ -54,8 +57,34 @@ struct export_call *__wrap_export_http_post(struct export_http *http, const stru
 
 void __wrap_export_http_cancel(struct export_call *call)
 {
-	(void)call;
+	assert_ptr_equal(call, &post);
 	posted = false;
+}
+
+static bool compress_fails;		/* the next time */
+static uint64_t wakes_us;		/* when the timer was set to, at last */
+
+int __real_export_compress(enum export_encoding encoding, const uint8_t *in, size_t in_bytes, uint8_t **out,
+			   size_t *out_bytes);
+int __wrap_export_compress(enum export_encoding encoding, const uint8_t *in, size_t in_bytes, uint8_t **out,
+			   size_t *out_bytes);
+
+int __wrap_export_compress(enum export_encoding encoding, const uint8_t *in, size_t in_bytes, uint8_t **out,
+			   size_t *out_bytes)
+{
+	bool fails = compress_fails;
+
+	compress_fails = false;
+	return fails ? -ENOMEM : __real_export_compress(encoding, in, in_bytes, out, out_bytes);
+}
+
+int __real_event_add(struct event *event, const struct timeval *after);
+int __wrap_event_add(struct event *event, const struct timeval *after);
+
+int __wrap_event_add(struct event *event, const struct timeval *after)
+{
+	wakes_us = (uint64_t)after->tv_sec * 1000000 + (uint64_t)after->tv_usec;
+	return __real_event_add(event, after);
 }
 
 struct fixture {
@@ -74,12 +103,15 @@ static void count_change(void *context)
 	((struct fixture *)context)->changes++;
 }
 
+static const char *const header[] = {"X-Mine: 1", "Authorization: mine"};
+
 static void open_sender(struct fixture *fixture, const struct export_kind *kind, const char *url,
 			bool spooled, uint64_t queue_bytes)
 {
 	const struct export_sender_config config = {
 		.base = fixture->base, .host = fixture->host, .kind = kind, .name = "here",
-		.url = url, .queue_bytes_max = queue_bytes, .timeout_ns = NS_PER_S,
+		.url = url, .queue_bytes_max = queue_bytes, .timeout_ns = 7 * NS_PER_S,
+		.headers = header, .headers_count = sizeof(header) / sizeof(header[0]),
 		.spooled = spooled, .changed = count_change, .context = fixture,
 	};
 
@@ -846,6 +878,275 @@ static void test_large_push_of_poison_is_split_so_often(void **state)
 	check_counts(fixture, 4 * EXPORT_METRIC_SPLITS_MAX, 1, 4 * EXPORT_METRIC_SPLITS_MAX - 1, 0);
 }
 
+/* ---- What goes out --------------------------------------------------------------------------- */
+
+static void check_headers(const char *const *wanted, unsigned n)
+{
+	assert_int_equal(post.headers_count, n);
+	for (unsigned i = 0; i < n; i++)
+		assert_string_equal(post.headers[i], wanted[i]);
+}
+
+static void test_headers_of_each_kind(void **state)
+{
+	static const char *const of_logs[] = {"Content-Type: application/x-protobuf", "Content-Encoding: gzip", "X-Mine: 1",
+					      "Authorization: mine"};
+	static const char *const of_metrics[] = {"Content-Type: application/x-protobuf", "Content-Encoding: snappy",
+						 "X-Prometheus-Remote-Write-Version: 0.1.0", "X-Mine: 1",
+						 "Authorization: mine"};
+	struct fixture *fixture = *state;
+	const struct export_counts *counts;
+
+	give_and_flush(fixture, 1);
+	check_headers(of_logs, 4);
+	assert_string_equal(post.url, "http://there/v1/logs");
+	assert_int_equal(post.timeout_ns, 7 * NS_PER_S);
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->requests, 1);
+	assert_int_equal(counts->retries, 0);
+	assert_int_equal(counts->bytes, bytes_posted);
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	give_metrics(fixture);
+	check_headers(of_metrics, 5);
+}
+
+/* A request is of as many events as there are at most, at once; of fewer once the first has waited so long. */
+static void test_waits_for_more_to_go_with_it(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t number[EVENTS_MAX];
+
+	open_sender(fixture, &export_otlp_logs, "http://there", false, 1 << 30);
+	give(fixture, 5, 0);
+	give_watermark(fixture);
+	assert_false(posted);
+	assert_int_equal(wakes_us, EXPORT_BATCH_NS / 1000 + 1);
+	now_ns += EXPORT_BATCH_NS - 1;
+	give(fixture, 5, 5);
+	give_watermark(fixture);
+	assert_false(posted);
+	assert_int_equal(wakes_us, 1);
+	now_ns++;
+	give(fixture, 0, 0);
+	assert_true(posted);
+	assert_int_equal(read_numbers(fixture, number), 10);
+	/* Meanwhile more comes than goes into one: the rest waits as if it came now. */
+	give(fixture, 300, 0);
+	give(fixture, 300, 300);
+	give_watermark(fixture);
+	now_ns += EXPORT_BATCH_NS / 2;
+	say_status(fixture, 200, "");
+	assert_int_equal(read_numbers(fixture, number), EXPORT_BATCH_EVENTS);
+	say_status(fixture, 200, "");
+	assert_false(posted);
+	assert_int_equal(wakes_us, EXPORT_BATCH_NS / 1000 + 1);
+	now_ns += EXPORT_BATCH_NS;
+	give(fixture, 0, 0);
+	assert_int_equal(read_numbers(fixture, number), 600 - EXPORT_BATCH_EVENTS);
+	assert_int_equal(export_sender_counts(fixture->sender)->accepted, 10 + EXPORT_BATCH_EVENTS);
+}
+
+/* What there is no memory to send is lost, counted, and nothing else is. */
+static void test_no_memory_for_a_request(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct export_counts *counts;
+
+	compress_fails = true;
+	give_and_flush(fixture, 20);
+	assert_false(posted);
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->memory, 20);
+	assert_int_equal(counts->queued, 0);
+	assert_int_equal(counts->queued_bytes, 0);
+	assert_int_equal(counts->settled_frame, 1);
+	give_and_flush(fixture, 8);
+	compress_fails = true;
+	say_status(fixture, 400, "one is wrong");	/* there is none for the first half */
+	say_status(fixture, 200, "");
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->memory, 24);
+	assert_int_equal(counts->accepted, 4);
+	assert_int_equal(counts->queued, 0);
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	compress_fails = true;
+	give_metrics(fixture);
+	assert_int_equal(export_sender_counts(fixture->sender)->memory, GAUGES + HISTOGRAMS);
+	give_metrics(fixture);
+	compress_fails = true;
+	say_status(fixture, 400, "one is wrong");
+	say_status(fixture, 200, "");
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->memory + counts->accepted, 2 * (GAUGES + HISTOGRAMS));
+	assert_int_equal(counts->queued, 0);
+}
+
+/* Nor is there any to post what is made: it is tried again, later each time. */
+static void test_no_memory_to_post(void **state)
+{
+	struct fixture *fixture = *state;
+
+	post_fails = true;
+	give_and_flush(fixture, 20);
+	post_fails = false;
+	check_counts(fixture, 20, 0, 0, 20);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_RETRYING);
+	assert_string_equal(export_sender_counts(fixture->sender)->error, "out of memory");
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MIN);
+	say_status(fixture, 200, "");
+	check_counts(fixture, 20, 20, 0, 0);
+}
+
+/* A body says once of which boot it is: events of two runs do not share one, though it is not full. */
+static void test_each_run_has_its_own_requests(void **state)
+{
+	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	struct frame_codec *codec = frame_codec_create(1);
+	uint8_t boot_id[16] = "another";
+	struct fixture *fixture = *state;
+	uint64_t number[EVENTS_MAX];
+	struct frame_ref *frame;
+
+	hello.boot_id.data = boot_id;
+	hello.boot_id.len = sizeof(boot_id);
+	hello.hostname = (char *)"before";
+	catalog.probe = make_probes;
+	catalog.n_probe = MAKE_PROBES;
+	give(fixture, 3, 0);
+	frame = frame_ref_pack(codec, FRAME_SERVER_HELLO, &hello.base);
+	export_sender_frame(fixture->sender, ++fixture->serial, frame->data, frame->bytes, 0);
+	frame_ref_put(frame);
+	frame = frame_ref_pack(codec, FRAME_CATALOG, &catalog.base);
+	export_sender_frame(fixture->sender, ++fixture->serial, frame->data, frame->bytes, 0);
+	frame_ref_put(frame);
+	frame_codec_destroy(codec);
+	give(fixture, 4, 0);
+	export_sender_flush(fixture->sender);
+	assert_int_equal(read_numbers(fixture, number), 3);
+	say_status(fixture, 200, "");
+	assert_int_equal(read_numbers(fixture, number), 4);
+	say_status(fixture, 200, "");
+	check_counts(fixture, 7, 7, 0, 0);
+}
+
+/* An error is of when it was, and so is what was accepted. */
+static void test_times_of_the_last_of_each(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct export_counts *counts = export_sender_counts(fixture->sender);
+
+	give_and_flush(fixture, 1);
+	assert_true(!counts->accepted_realtime_ns && !counts->error_realtime_ns);
+	say_status(fixture, 500, "");
+	assert_true(!counts->accepted_realtime_ns && counts->error_realtime_ns);
+	assert_string_equal(counts->error, "HTTP 500");
+	now_ns += EXPORT_RETRY_NS_MAX;
+	wake(fixture);
+	say(fixture, (struct export_answer){.sent = true});
+	assert_string_equal(counts->error, "no answer");
+	now_ns += EXPORT_RETRY_NS_MAX;
+	wake(fixture);
+	say_status(fixture, 200, "");
+	assert_true(counts->accepted_realtime_ns >= counts->error_realtime_ns);
+	assert_string_equal(counts->error, "no answer");
+}
+
+/* What is asked for in vain, one after the other, is not half the wait of the first time. */
+static void test_failures_end_with_an_answer(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (unsigned round = 0; round < 3; round++) {
+		give_and_flush(fixture, 1);
+		for (unsigned i = 0; i < 3; i++) {
+			say_status(fixture, 503, "");
+			wait_for_post(fixture, (uint64_t)EXPORT_RETRY_NS_MIN << i >> 1, (uint64_t)EXPORT_RETRY_NS_MIN << i);
+		}
+		say_status(fixture, 200, "");
+	}
+	check_counts(fixture, 3, 3, 0, 0);
+}
+
+/* The queue's oldest go where nothing waits to be sent again; what is on its way stays. */
+static void test_what_is_on_its_way_does_not_expire(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct export_counts *counts;
+	uint64_t room;
+
+	give_and_flush(fixture, 10);
+	room = export_sender_counts(fixture->sender)->queued_bytes;
+	assert_int_equal(room, 10 * sizeof(struct export_event) + post.bytes);
+	open_sender(fixture, &export_otlp_logs, "http://there", false, room);
+	give_and_flush(fixture, 10);
+	assert_true(posted);			/* as much as there is room for */
+	assert_int_equal(export_sender_counts(fixture->sender)->expired, 0);
+	give(fixture, 5, 0);
+	give_watermark(fixture);
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->expired, 5);
+	assert_int_equal(counts->queued, 10);
+	say(fixture, (struct export_answer){.error = "refused"});
+	give(fixture, 1, 0);
+	give_watermark(fixture);		/* now it is the oldest that goes */
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->expired, 15);
+	assert_int_equal(counts->queued, 1);
+}
+
+/* Of what a back end says to a request without TLS, and to one with it. */
+static void test_https_in_an_answer_over_tls_says_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+
+	open_sender(fixture, &export_otlp_logs, "https://there", true, 1 << 30);
+	give_and_flush(fixture, 2);
+	say_status(fixture, 400, "see https://docs");
+	assert_true(posted);		/* its half */
+	open_sender(fixture, &export_otlp_logs, "http://there", true, 1 << 30);
+	give_and_flush(fixture, 2);
+	say_status(fixture, 413, "see https://docs");
+	assert_true(posted);
+	open_sender(fixture, &export_otlp_logs, "http://there", true, 1 << 30);
+	give_and_flush(fixture, 2);
+	say_status(fixture, 400, "this is an HTTPS port");
+	assert_false(posted);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
+}
+
+/* Whoever looks is called when anything may have changed. */
+static void test_changes_are_told(void **state)
+{
+	struct fixture *fixture = *state;
+	unsigned before = fixture->changes;
+
+	give(fixture, 1, 0);
+	assert_true(fixture->changes > before);
+	before = fixture->changes;
+	export_sender_flush(fixture->sender);
+	assert_true(fixture->changes > before);
+	before = fixture->changes;
+	say_status(fixture, 200, "");
+	assert_true(fixture->changes > before);
+}
+
+/* Beyond what can be put in order all goes out as it is, counted; and none is lost. */
+static void test_more_than_can_be_ordered(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t before = counter_read(COUNTER_export_events_unordered);
+
+	for (unsigned i = 0; i < EXPORT_ORDER_EVENTS_MAX; i += 8192)
+		give(fixture, 8192, 0);
+	assert_false(posted);
+	assert_int_equal(counter_read(COUNTER_export_events_unordered), before);
+	give(fixture, 1, 0);
+	assert_true(posted);
+	assert_int_equal(counter_read(COUNTER_export_events_unordered) - before, EXPORT_ORDER_EVENTS_MAX);
+	check_counts(fixture, EXPORT_ORDER_EVENTS_MAX + 1, 0, 0, EXPORT_ORDER_EVENTS_MAX + 1);
+}
+
 /* ---- How far all is dealt with --------------------------------------------------------------- */
 
 static void check_settled(struct fixture *fixture, uint64_t wanted)
@@ -948,6 +1249,17 @@ int main(void)
 		TEST(test_metrics_all_refused_are_held),
 		TEST(test_large_push_is_split_so_often),
 		TEST(test_large_push_of_poison_is_split_so_often),
+		TEST(test_headers_of_each_kind),
+		TEST(test_waits_for_more_to_go_with_it),
+		TEST(test_no_memory_for_a_request),
+		TEST(test_no_memory_to_post),
+		TEST(test_each_run_has_its_own_requests),
+		TEST(test_times_of_the_last_of_each),
+		TEST(test_failures_end_with_an_answer),
+		TEST(test_what_is_on_its_way_does_not_expire),
+		TEST(test_https_in_an_answer_over_tls_says_nothing),
+		TEST(test_changes_are_told),
+		TEST(test_more_than_can_be_ordered),
 		TEST(test_settled_is_what_nothing_waits_of),
 		TEST(test_settled_over_many_frames),
 		TEST(test_report_costs_no_more_the_more_waits),
