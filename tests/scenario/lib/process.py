@@ -125,6 +125,12 @@ def threads(pid):
     return names
 
 
+def state_of(pid, tid):
+    """A thread's state, as ps(1) has it."""
+    with open(f"/proc/{pid}/task/{tid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(child) for child in file.read().split()]
