@@ -18,11 +18,13 @@ RINGTAIL_SLOW by how much to stretch its waits (3 with ASAN_OPTIONS), RINGTAIL_F
 RINGTAIL_SEED its seed,
 RINGTAIL_LONG asks for its long form.
 """
+import errno
 import os
 import random
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -212,6 +214,20 @@ class Case:
         wait_until(look, "the rings are empty")
         time.sleep(0.1)
         wait_until(look, "the rings are empty")
+
+    def await_alone(self):
+        """Waits until no other run of this test is here, for one that counts what all of the kernel does."""
+        self.alone = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)       # it has the name until its end
+
+        def have_name():
+            try:
+                self.alone.bind(f"\0ringtail-test-{self.name}")
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                return False
+            return True
+        wait_until(have_name, f"no other {self.name} runs", SECONDS_MAX)
 
     # ---- Programs
 
