@@ -13,14 +13,15 @@ def exit_code(span):
 
 
 def main(case):
-    os.symlink("/bin/sh", case.path("treeroot"))
+    name = f"tree-{os.getpid()}"        # of this test's alone
+    os.symlink("/bin/sh", case.path(name))
     lock = exporting.HeldLock(case.path("lock"))
     script = "flock lock true; sh -c 'sh -c \"exit 3\"; true'"
     backend, logs = Backend(), Backend()
     daemon = case.daemon(backend.url("otlp-traces"), logs.url("otlp-logs"),
-                         "--export-trace=treero*", "--slow-call=100ms", "--export-rate=0")
+                         f"--export-trace={name[:-1]}*", "--slow-call=100ms", "--export-rate=0")
     exporting.await_begun(daemon)
-    process = case.start(case.path("treeroot"), "-c", script, cwd=case.dir)
+    process = case.start(case.path(name), "-c", script, cwd=case.dir)
     lock.let_go()
     process.wait()
 
@@ -30,7 +31,7 @@ def main(case):
     def whole():
         """The spans of the tree, the root first, once all have come: what another CPU recorded may come after it."""
         stored = backend.spans()
-        root = [span for span in stored if span["name"] == "treeroot" and not span.get("parent_span_id")]
+        root = [span for span in stored if span["name"] == name and not span.get("parent_span_id")]
         spans = root + [span for span in stored if root and span is not root[0] and
                         span["trace_id"] == root[0]["trace_id"]]
         slow = {span["span_id"] for span in spans if is_slow(span)}

@@ -69,7 +69,7 @@ def main(case):
     run_filter(case, daemon, f'comm == "{name}"', 500,
                [lambda: call_as(name, 0, 500), lambda: call_as("rt-noise", 0, 500)])
 
-    uid = 54321
+    uid = 20_000 + os.getpid() % 30_000         # of nobody else's, not even of another run of this test
     run_filter(case, daemon, f"uid == {uid}", 600,
                [lambda: call_as(name, uid, 600), lambda: call_as(name, 0, 600)])
 

@@ -1,5 +1,6 @@
 """A program calls through another ABI (`int 0x80`): its calls are not recorded, and `stat`, in text and
 JSON, and /metrics say how many there were."""
+import os
 import re
 import subprocess
 
@@ -9,6 +10,7 @@ from lib.process import PATIENCE_S
 
 CALLS = 1000
 NOT_HERE = 3
+NAME = f"foreign-{os.getpid()}"         # nobody else is called that
 # getpid is 20 there.
 PROGRAM = f"""
 #include <unistd.h>
@@ -35,7 +37,7 @@ int main(void)
 
 
 def call(case):
-    program = case.path("foreign")
+    program = case.path(NAME)
     subprocess.run(["gcc", "-O1", "-o", program, case.write("foreign.c", PROGRAM)], check=True,
                    timeout=PATIENCE_S)
     code = subprocess.run([program], timeout=PATIENCE_S).returncode
@@ -51,7 +53,7 @@ def foreign(stat):
 def main(case):
     # What is metered is all that the machine does: whether that is lost or not is not the matter here.
     daemon, meter = case.daemon("--ring-size=16MiB"), case.daemon("--http=127.0.0.1:0")
-    stream = case.stream(daemon, "-p", "syscall:*:call", "-f", 'comm == "foreign"', "-o", "json")
+    stream = case.stream(daemon, "-p", "syscall:*:call", "-f", f'comm == "{NAME}"', "-o", "json")
     before = foreign(case.tracectl(daemon, "stat", "-o", "json").lines[0])
     call(case)
 
