@@ -10,12 +10,13 @@ from lib.killing import CALLS, RATE, Killing
 def main(case):
     killing = Killing(case, 3)
 
+    def segments():
+        return glob.glob(f"{killing.state}/spool/*/*.open")
+
     def empty_the_segment():
-        paths = glob.glob(f"{killing.state}/spool/*/*.open")
-        case.check(paths, "a segment was begun")
-        for path in paths:
+        for path in segments():
             os.truncate(path, 0)
-    killing.kill_after(CALLS / RATE, empty_the_segment)
+    killing.kill_after(CALLS / RATE, lambda: ringtail.wait_until(segments, "a segment is begun"), empty_the_segment)
     case.check("[spool-damaged]" not in killing.daemon.log, "an empty segment is no damage",
                killing.daemon.log)
     killing.kill_at_random()

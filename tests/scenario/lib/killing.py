@@ -85,11 +85,13 @@ class Killing:
         self.kills += code != 0
         return code
 
-    def kill_after(self, seconds, meanwhile=lambda: None):
-        """A round: the load, a kill so long after its beginning, and `meanwhile` before the next run."""
+    def kill_after(self, seconds, before=lambda: None, meanwhile=lambda: None):
+        """A round: the load, a kill so long after its beginning and after `before`, and `meanwhile` before the next
+        run."""
         load = self._next_load()
         load.go()
         time.sleep(seconds)
+        before()
         self.daemon.signal(signal.SIGKILL)
         self._await_end()
         meanwhile()
