@@ -59,7 +59,8 @@ def main(case):
     error = exporting.stat(daemon, stranger)["last_error"]
     case.check("certificate" in error, "and the reason is told", error)
     case.check_equal(stranger.seen, [], "it was told nothing")
-    case.check_equal(exporting.stat(daemon, stranger)["in_flight"], CALLS, "all is kept")
+    ringtail.wait_until(lambda: exporting.stat(daemon, stranger)["in_flight"] == CALLS, "all is kept")
+    case.check_equal(exporting.stat(daemon, stranger)["lost"], {}, "and nothing is lost")
     case.check_balanced(daemon)
 
 

@@ -2,8 +2,9 @@
 import ringtail
 
 
-def pids_seen(case, *options):
-    """Who called what while a load ran and a client was served, as far as a stream shows."""
+def pids_seen(case, all_seen, *options):
+    """Who called what while a load ran and a client was served, as far as a stream shows. all_seen: waits for that,
+    of the daemon and the stream."""
     daemon = case.daemon("--ring-size=16MiB", *options)
     load = case.load(2000)
     own = f"pid in ({daemon.pid}, {daemon.loader}, {load.pids[0]})"
@@ -14,7 +15,7 @@ def pids_seen(case, *options):
                         "the load's calls")
     for _ in range(5):
         case.tracectl(daemon, "list", "syscall:open*")
-    stream.await_all(2000)
+    all_seen(daemon, stream)
     case.check_balanced(daemon)
     done = stream.interrupt()
     case.check_stream(done, events=done.summary["events"])
@@ -22,10 +23,11 @@ def pids_seen(case, *options):
 
 
 def main(case):
-    daemon, pids = pids_seen(case)
+    daemon, pids = pids_seen(case, lambda daemon, stream: stream.await_all(2000))
     case.check(not {daemon.pid, daemon.loader} & pids,
                f"neither engine {daemon.pid} nor loader {daemon.loader} appear", pids)
-    daemon, pids = pids_seen(case, "--trace-self")
+    # One that traces itself always has something on its way.
+    daemon, pids = pids_seen(case, lambda daemon, stream: stream.wait_for(f'"pid":{daemon.pid},', "out"), "--trace-self")
     case.check(daemon.pid in pids, "with --trace-self the engine does", pids)
 
 

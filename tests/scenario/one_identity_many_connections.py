@@ -16,6 +16,7 @@ def main(case):
     vera, mara, ada = (server.client(name) for name in ("vera", "mara", "ada"))
     daemon = case.start_daemon("--source=bpf", *server.options(), "--viewer=cert:*a",
                                "--operator=cert:ada", f"--pending-max={PENDING_MAX}",
+                               "--hello-timeout=60s",   # who has said hello and asks for nothing stays
                                config=f"clients-max = {CLIENTS_MAX}\n",
                                listen=[f"unix:{case.path('run')}/s.sock", "tcp:127.0.0.1:0"])
     daemon.await_ready()

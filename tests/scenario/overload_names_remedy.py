@@ -26,9 +26,8 @@ def told_by(case, daemon):
 
 
 def main(case):
-    # What others do beside this test must not fill so small a ring: of everybody, little is metered.
-    daemon = case.daemon("--ring-size=16KiB", "--http=127.0.0.1:0",
-                         "--metrics-probe=tracepoint:sched:sched_process_exec")
+    # What others do beside this test must not fill so small a ring: of everybody, what nobody does is metered.
+    daemon = case.daemon("--ring-size=16KiB", "--http=127.0.0.1:0", "--metrics-probe=syscall:swapoff:call")
     load, few = case.load(CALLS, cpus=[0]), case.load(10, cpus=[0])
     pids = ", ".join(map(str, [*load.pids, *few.pids]))
     case.check_equal(told_by(case, daemon), set(), "nothing was lost: there is no advice")
@@ -38,12 +37,13 @@ def main(case):
     daemon.signal(signal.SIGSTOP)
     load.run()
     daemon.signal(signal.SIGCONT)
-    daemon.stat()
+    case.await_rings_empty(daemon)
     few.run()
     ringtail.wait_until(lambda: any(ring["lost"] for ring in daemon.stat()["ring"]),
                         "the loss is counted")
     case.check_equal(told_by(case, daemon), {"page", "stat", "stat -o json", "doctor"},
                      "each that tells of the loss names the remedy")
+    stream.await_all()
     case.check_balanced(daemon)
     out = stream.interrupt().out
     case.check(re.search(rf"^--- .* lost on CPU 0: ring full \({REMEDY}\) ---$", out, re.M),

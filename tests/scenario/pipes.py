@@ -9,12 +9,14 @@ CALLS = 200_000
 
 
 def head(case, daemon, command, *words):
+    def has_client():
+        return any(client["probe"] for client in daemon.stat()["client"])
+    ringtail.wait_until(lambda: not has_client(), "the one before has left")
     load = case.load(CALLS)
     tracectl = " ".join([os.path.join(ringtail.BUILD, "tracectl"), "--connect", daemon.address,
                          *words]).replace("FILTER", f"'{load.filter}'")
     shell = case.start("bash", "-c", f"{tracectl} | {command}; exit ${{PIPESTATUS[0]}}")
-    ringtail.wait_until(lambda: any(client["probe"] for client in daemon.stat()["client"]) or
-                        not shell.running, "it is subscribed")
+    ringtail.wait_until(lambda: has_client() or not shell.running, "it is subscribed")
     load.run()
     done = shell.wait()
     case.check_equal(done.err, "", f"tracectl {words[0]} ... | {command} says nothing on stderr")

@@ -260,6 +260,8 @@ class Backend:
 
     def _take(self, handler):
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        if len(body) < int(handler.headers["Content-Length"]):
+            return              # it went, or stop() came, before the end: nobody has been asked anything
         request = Request(handler.path, handler.headers, body)
         with self.lock:
             answer = self.answer(request)
