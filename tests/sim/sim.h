@@ -133,6 +133,9 @@ void sim_disk(struct disk *disk);
 void sim_disk_fail(void);
 bool sim_disk_has_failed(void);
 
+/* It takes a part of each write, for ever: what is to be written takes many times as long. */
+bool sim_disk_is_slow(void);
+
 /* When it was last asked for something. */
 uint64_t sim_disk_used_ns(void);
 

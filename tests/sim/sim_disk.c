@@ -17,17 +17,27 @@ static struct faulty_disk faulty;
 static bool failed;
 static uint64_t used_ns;
 
+static const char *name_of(int handle)
+{
+	for (unsigned i = 0; i < faulty.names.n; i++)
+		if (faulty.names.name[i].file == faulty.handle[handle].file)
+			return faulty.names.name[i].path;
+	return "a file that has gone";
+}
+
 /* Whoever asks waits; others go on. */
-static void nap(void)
+static void nap(const char *what, const char *path)
 {
 	used_ns = sim.now_ns;
+	if (sim.steps)
+		sim_log("disk: %s %s", what, path);
 	if (sim_task_is_running())
 		sim_task_sleep(sim_below(sim_chance(1) ? LONG_NAP_NS_MAX : NAP_NS_MAX));
 }
 
 static int slow_open(struct disk *disk, const char *path, int flags)
 {
-	nap();
+	nap("open", path);
 	return faulty_open(disk, path, flags);
 }
 
@@ -38,37 +48,37 @@ static int slow_close(struct disk *disk, int file)
 
 static ssize_t slow_read(struct disk *disk, int file, void *bytes, size_t n, uint64_t offset)
 {
-	nap();
+	nap("read", name_of(file));
 	return faulty_read(disk, file, bytes, n, offset);
 }
 
 static ssize_t slow_write(struct disk *disk, int file, const void *bytes, size_t n)
 {
-	nap();
+	nap("write", name_of(file));
 	return faulty_write(disk, file, bytes, n);
 }
 
 static int slow_sync(struct disk *disk, int file)
 {
-	nap();
+	nap("sync", name_of(file));
 	return faulty_sync(disk, file);
 }
 
 static int slow_truncate(struct disk *disk, int file, uint64_t bytes)
 {
-	nap();
+	nap("truncate", name_of(file));
 	return faulty_truncate(disk, file, bytes);
 }
 
 static int slow_rename(struct disk *disk, const char *from, const char *to)
 {
-	nap();
+	nap("rename", from);
 	return faulty_rename(disk, from, to);
 }
 
 static int slow_remove(struct disk *disk, const char *path)
 {
-	nap();
+	nap("remove", path);
 	return faulty_remove(disk, path);
 }
 
@@ -79,13 +89,13 @@ static int slow_make_directory(struct disk *disk, const char *path)
 
 static int slow_sync_directory(struct disk *disk, const char *path)
 {
-	nap();
+	nap("sync directory", path);
 	return faulty_sync_directory(disk, path);
 }
 
 static int slow_list(struct disk *disk, const char *path, disk_entry *entry, void *context)
 {
-	nap();
+	nap("list", path);
 	return faulty_list(disk, path, entry, context);
 }
 
@@ -184,4 +194,10 @@ uint64_t sim_disk_used_ns(void)
 bool sim_disk_has_failed(void)
 {
 	return failed;
+}
+
+bool sim_disk_is_slow(void)
+{
+	return faulty.disk.ops && faulty.fail_for_ever && !faulty.fail_errno &&
+	       faulty.operations > faulty.fail_at;
 }
