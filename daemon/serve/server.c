@@ -893,20 +893,20 @@ void server_destroy(struct server *server)
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-static void flush(struct session *session, void *idle)
+static void flush(struct session *session, void *flushed)
 {
-	bool its_idle = session_idle(session);
+	bool its_flushed = session_flushed(session);
 
 	session_wake(session);
-	*(bool *)idle &= its_idle;
+	*(bool *)flushed &= its_flushed;
 }
 
 bool server_flush(struct server *server)
 {
-	bool idle = true;
+	bool flushed = true;
 
-	for_each(server, flush, &idle);
-	return idle;
+	for_each(server, flush, &flushed);
+	return flushed;
 }
 
 /* Only who was let in has a role to lose. */

@@ -275,6 +275,12 @@ bool session_idle(const struct session *session)
 		!stream_has_work(session->stream));
 }
 
+bool session_flushed(const struct session *session)
+{
+	return (!session->stream || is_closing(session) || !stream_waits(session->stream)) &&
+	       session_idle(session);
+}
+
 void session_send(struct session *session, struct frame_ref *frame)
 {
 	/* A fatal Error, and the client's Bye, is the last word. */

@@ -140,8 +140,11 @@ void session_excuse(struct session *session, uint64_t ns, uint64_t now_ns);
 /* Refuses one that has been silent for longer than it may. */
 void session_check_silence(struct session *session, uint64_t now_ns);
 
-/* Whether everything is written. */
+/* Whether everything is written that is at hand. */
 bool session_idle(const struct session *session);
+
+/* And nothing is still to come off the disk, or out of another's record: its client has all that it can have. */
+bool session_flushed(const struct session *session);
 
 /* As which the session gets its stream. */
 struct subscriber *session_subscriber(struct session *session);

@@ -132,6 +132,12 @@ static inline bool stream_in_log(const struct stream *stream)
 	return !stream->catch_up && !stream->away;
 }
 
+/* Something is still to come that is not at hand yet: off the disk, or out of another's record. */
+static inline bool stream_waits(const struct stream *stream)
+{
+	return stream->catch_up || stream->past;
+}
+
 /* The durable consumer was sent what it was sent, whatever becomes of the stream. */
 void stream_note_sent(const struct stream *stream, const struct run *run);
 

@@ -204,6 +204,36 @@ static void test_hang_up_while_sending(void **state)
 	assert_false(f.orderly);
 }
 
+/*
+ * All that is at hand is sent; but the disk, or another's record, has not said its last: the daemon does not stop
+ * before. Until then there is nothing to write, and the client is not slow.
+ */
+static void test_not_flushed_while_something_is_still_to_come(void **state)
+{
+	struct fixture f;
+	struct stream *stream;
+	char there;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	peer_greet(f.peer);
+	assert_true(session_flushed(f.session));	/* it has no stream */
+	subscribe(&f);
+	stream = session_stream(f.session);
+	assert_true(session_flushed(f.session));
+	stream->catch_up = (void *)&there;
+	assert_false(session_flushed(f.session));
+	stream->catch_up = NULL;
+	stream->past = (void *)&there;
+	assert_false(session_flushed(f.session));
+	stream->past = NULL;
+	stream->gaps = true;
+	assert_false(session_flushed(f.session));
+	stream->gaps = false;
+	assert_true(session_flushed(f.session));
+	close_session(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -212,6 +242,7 @@ int main(void)
 		cmocka_unit_test(test_asks_and_never_listens),
 		cmocka_unit_test(test_stat_interval_unread),
 		cmocka_unit_test(test_hang_up_while_sending),
+		cmocka_unit_test(test_not_flushed_while_something_is_still_to_come),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
