@@ -99,7 +99,9 @@ static int open_spool(struct durable *durable, struct subscription *subscription
 		.probes = subscription->globs,
 		.filter = subscription->filter_text,
 		.flags = subscription->spec.flags,
-		.goes_on = subscription->origin == SUBSCRIPTION_RESTORED,
+		/* One that is live begins in the middle: what is before that was never to be on the disk. */
+		.goes_on = subscription->origin == SUBSCRIPTION_RESTORED &&
+			   subscription->state == SUBSCRIPTION_STARTING,
 		.opened = on_opened,
 		.progress = on_progress,
 		.context = subscription,
