@@ -40,6 +40,7 @@ struct outlet {
 	struct export_counts counts;	/* as of the last report */
 	struct export_ack *ack;
 	struct event *timer;		/* metrics: the next snapshot; events: another pull */
+	bool told;			/* the last look at the stream turned up gaps */
 };
 
 struct export_feed {
@@ -131,6 +132,7 @@ static struct given *give(struct outlet *outlet, struct frame_ref *frame)
 /* What the stream itself lost. */
 static void on_gap(void *context, struct frame_ref *frame)
 {
+	((struct outlet *)context)->told = true;
 	if (frame->type == FRAME_GAP)
 		count_gap(context, frame);
 	frame_ref_put(frame);
@@ -142,16 +144,17 @@ static void pull(struct outlet *outlet)
 
 	/* To ask is what makes a stream read on in the spool. */
 	while (outlet->stream && has_room(outlet)) {
-		bool gaps = outlet->stream->gaps;
-		unsigned n = stream_peek(outlet->stream, frame,
-					 EXPORT_FRAMES_MAX - outlet->undecoded, on_gap, outlet);
+		unsigned n;
 
-		if (!n && !gaps)
-			return;
+		outlet->told = false;
+		n = stream_peek(outlet->stream, frame, EXPORT_FRAMES_MAX - outlet->undecoded, on_gap,
+				outlet);
 		if (!n && outlet->stream->gaps) {	/* there was no memory to tell them */
 			set_timer(outlet, PULL_NAP_MS * 1000000ull);
 			return;
 		}
+		if (!n && !outlet->told)
+			return;
 		for (unsigned i = 0; i < n; i++) {
 			struct given *given = give(outlet, frame[i]);
 

@@ -248,9 +248,9 @@ static void match(struct trigger *trigger, const struct frame_ref *frame)
 /* ---- As a subscriber --------------------------------------------------------------------------- */
 
 /* What was missed may have matched: it is in the ledger of its stream. */
-static void on_gap(void *context, struct frame_ref *frame)
+static void on_gap(void *told, struct frame_ref *frame)
 {
-	(void)context;
+	*(bool *)told = true;
 	frame_ref_put(frame);
 }
 
@@ -258,19 +258,19 @@ static void on_wake(void *context)
 {
 	struct trigger *trigger = context;
 	struct frame_ref *frame[DUMP_FRAMES_MAX];
-	bool gaps;
+	bool told;
 	unsigned n;
 
 	do {
-		gaps = trigger->stream->gaps;
-		n = stream_peek(trigger->stream, frame, DUMP_FRAMES_MAX, on_gap, trigger);
+		told = false;
+		n = stream_peek(trigger->stream, frame, DUMP_FRAMES_MAX, on_gap, &told);
 		for (unsigned i = 0; i < n; i++) {
 			frame_ref_get(frame[i]);
 			stream_sent(trigger->stream);
 			match(trigger, frame[i]);
 			frame_ref_put(frame[i]);
 		}
-	} while (n || (gaps && !trigger->stream->gaps));
+	} while (n || (told && !trigger->stream->gaps));
 }
 
 static int on_live(void *context, struct stream *stream, const struct beginning *from)
