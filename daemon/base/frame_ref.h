@@ -40,7 +40,7 @@ struct frame_ref {
 
 	uint64_t time_ns;		/* a watermark's */
 	uint64_t made_ns;		/* of one in a log: no event before it there is younger */
-	struct run run;			/* a ServerHello's, where an earlier run of the rings begins */
+	struct run run;			/* a ServerHello's, where a run of the rings begins */
 	uint32_t raw_bytes;
 	size_t bytes;			/* 0: the ledger's business only */
 	uint8_t data[];

@@ -29,6 +29,7 @@ enum run_state {
 /* How far the frames that came have got on one ring; of a run at a time. */
 struct catch_up_ring {
 	uint64_t seq;
+	uint64_t told;			/* and the client knows of it up to here */
 	bool known;
 };
 
@@ -44,8 +45,9 @@ struct catch_up {
 	uint64_t stored;		/* so much was on disk when it was asked last */
 	enum run_state run;		/* of what comes */
 	uint32_t missed;		/* bits of reasons: of each, what is missing here, of no known size */
+	uint8_t boot_id[16];		/* of what came last */
 
-	uint64_t watermark_ns;		/* the last watermark of ours; 0: none came */
+	uint64_t watermark_ns;		/* the latest that the client was told, by this boot's clock; 0: none */
 	uint64_t taken;			/* of the log's entries before, all is that had not come; */
 	bool torn;			/* and there was no memory for the one that is there */
 	struct cursor *cursor;		/* of another run: its numbers count if that comes; or NULL */
@@ -133,6 +135,30 @@ static struct frame_ref *make_gap(const struct catch_up *catch_up, uint32_t ring
 	return frame;
 }
 
+/*
+ * What the client does not know of was skipped, and no watermark has come that says so: the disk lost it, or the
+ * log has it. One goes before what comes next of the ring.
+ */
+static bool push_skipped(struct catch_up *catch_up, uint32_t ring)
+{
+	struct catch_up_ring *place = &catch_up->ring[ring];
+	Ringtail__V1__Position position = RINGTAIL__V1__POSITION__INIT, *list = &position;
+	struct frame_ref *frame;
+
+	if (!place->known || place->told == place->seq)
+		return true;
+	position.cpu = catch_up->stream->cpu_of[ring];
+	position.seq = place->seq;
+	position.skipped = place->seq - place->told;
+	frame = spool_frame_watermark(catch_up->stream->codec, catch_up->watermark_ns, &list, 1);
+	if (frame)
+		frame->ring = catch_up->run != RUN_OURS ? RING_EARLIER : 0;
+	if (!push(catch_up, frame))
+		return false;
+	place->told = place->seq;
+	return true;
+}
+
 static bool push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 {
 	const struct spool *spool = catch_up->stream->subscription->spool.spool;
@@ -141,9 +167,10 @@ static bool push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 						  RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
 						  spool_gap_reason(spool, ring, end);
 
-	if (!push(catch_up, make_gap(catch_up, ring, place->seq, end, reason)))
+	if (!push_skipped(catch_up, ring) ||
+	    !push(catch_up, make_gap(catch_up, ring, place->seq, end, reason)))
 		return false;
-	place->seq = end;
+	place->seq = place->told = end;
 	return true;
 }
 
@@ -190,10 +217,12 @@ static void begin_ring(struct catch_up *catch_up, uint32_t i, uint64_t first_seq
 		ring->unknown = false;
 	} else if (catch_up->run == RUN_OURS && place->known && first_seq < place->seq) {
 		ring->start -= place->seq - first_seq;
-		ring->seen = ring->told = place->seq = first_seq;
+		ring->seen = place->seq = first_seq;
+		ring->told = ring->told < first_seq ? ring->told : first_seq;
+		place->told = place->told < first_seq ? place->told : first_seq;
 	}
 	if (!place->known)
-		place->seq = first_seq;
+		place->seq = place->told = first_seq;
 	place->known = true;
 }
 
@@ -225,9 +254,11 @@ static bool take_range(struct catch_up *catch_up, struct frame_ref *frame)
 	if (!push_missed(catch_up, (uint32_t)i))
 		return false;
 	if ((first_seq > place->seq && !push_gap(catch_up, (uint32_t)i, first_seq)) ||
-	    !reserve(catch_up, 1))
+	    (frame->bytes && !push_skipped(catch_up, (uint32_t)i)) || !reserve(catch_up, 1))
 		return false;
 	place->seq = end_seq;
+	if (frame->bytes)
+		place->told = end_seq;
 	return push(catch_up, frame);
 }
 
@@ -285,10 +316,71 @@ static bool take_position(struct catch_up *catch_up, const Ringtail__V1__Positio
 	return position->seq == place->seq || push_quiet(catch_up, (uint32_t)ring, position->seq);
 }
 
-/* False: as take(). The places that it had come to by then are behind it when it is taken again. */
+/* All before the ring's place has come: what the client does not know of was skipped. True: it said something else. */
+static bool set_position(const struct catch_up *catch_up, Ringtail__V1__Position *position)
+{
+	int ring = ring_of(catch_up, position->cpu);
+	const struct catch_up_ring *place = ring < 0 ? NULL : &catch_up->ring[ring];
+	Ringtail__V1__Position was = *position;
+
+	if (!place || !place->known)
+		return false;
+	position->seq = place->seq;
+	position->skipped = place->seq - place->told;
+	return was.seq != position->seq || was.skipped != position->skipped;
+}
+
+/* The client knows of all of the CPU that has come. */
+static bool is_known(const struct catch_up *catch_up, const Ringtail__V1__Position *position)
+{
+	int ring = ring_of(catch_up, position->cpu);
+	const struct catch_up_ring *place = ring < 0 ? NULL : &catch_up->ring[ring];
+
+	return place && place->known && place->told == place->seq;
+}
+
+/*
+ * The disk tells again what the client knows: of before the place that it came back to, and of what was in the
+ * log before. No watermark takes back what one before it said: it says what has come instead. NULL: out of memory.
+ */
+static struct frame_ref *say_anew(const struct catch_up *catch_up, Ringtail__V1__Watermark *watermark,
+				  struct frame_ref *frame)
+{
+	bool other = watermark->time_ns < catch_up->watermark_ns;
+	struct frame_ref *made;
+
+	if (other)
+		watermark->time_ns = catch_up->watermark_ns;
+	for (size_t i = 0; i < watermark->n_position; i++)
+		other |= set_position(catch_up, watermark->position[i]);
+	if (!other)
+		return frame_ref_get(frame);
+	made = spool_frame_watermark(catch_up->stream->codec, watermark->time_ns, watermark->position,
+				     watermark->n_position);
+	if (made)
+		made->ring = frame->ring;
+	return made;
+}
+
+/* What a watermark that goes to the client says, it knows. */
+static void note_watermark(struct catch_up *catch_up, const Ringtail__V1__Watermark *watermark)
+{
+	catch_up->watermark_ns = watermark->time_ns;
+	for (size_t i = 0; i < watermark->n_position; i++) {
+		int ring = ring_of(catch_up, watermark->position[i]->cpu);
+
+		if (ring >= 0 && catch_up->ring[ring].known)
+			catch_up->ring[ring].told = watermark->position[i]->seq;
+	}
+}
+
+/*
+ * One that has nothing new for the client does not go out. False: as take(). The places that it had come to by
+ * then are behind it when it is taken again.
+ */
 static bool take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
 {
-	bool no_memory, whole;
+	bool no_memory, news, whole;
 	Ringtail__V1__Watermark *watermark =
 		unpack(catch_up, frame, &ringtail__v1__watermark__descriptor, &no_memory);
 
@@ -297,14 +389,20 @@ static bool take_watermark(struct catch_up *catch_up, struct frame_ref *frame)
 			frame_ref_put(frame);
 		return !no_memory;
 	}
+	news = watermark->time_ns > catch_up->watermark_ns;
 	whole = push_missed(catch_up, 0);
-	for (size_t i = 0; whole && i < watermark->n_position; i++)
+	for (size_t i = 0; whole && i < watermark->n_position; i++) {
+		news |= !is_known(catch_up, watermark->position[i]);
 		whole = take_position(catch_up, watermark->position[i]);
-	whole = whole && reserve(catch_up, 1);
-	if (whole && catch_up->run == RUN_OURS)
-		catch_up->watermark_ns = watermark->time_ns;
+		news |= !is_known(catch_up, watermark->position[i]);
+	}
+	whole = whole && (!news || push(catch_up, say_anew(catch_up, watermark, frame)));
+	if (whole && news)
+		note_watermark(catch_up, watermark);
+	if (whole)
+		frame_ref_put(frame);
 	protobuf_c_message_free_unpacked(&watermark->base, NULL);
-	return whole && push(catch_up, frame);
+	return whole;
 }
 
 static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const struct run *run)
@@ -319,6 +417,14 @@ static struct frame_ref *pack_subscribed(const struct catch_up *catch_up, const 
 	message.start = &cursor;
 	message.resumed = true;
 	return frame_ref_pack(catch_up->stream->codec, FRAME_SUBSCRIBED, &message.base);
+}
+
+/* Another boot has another clock. */
+static void enter_boot(struct catch_up *catch_up, const struct run *run)
+{
+	if (memcmp(catch_up->boot_id, run->boot_id, sizeof(run->boot_id)) != 0)
+		catch_up->watermark_ns = 0;
+	memcpy(catch_up->boot_id, run->boot_id, sizeof(run->boot_id));
 }
 
 /* Another run begins. If the cursor was of that one, its numbers go on from there. */
@@ -337,8 +443,10 @@ static bool begin_run(struct catch_up *catch_up, struct frame_ref *frame, const 
 		const struct position *at =
 			cursor ? cursor_find(cursor, catch_up->stream->cpu_of[i]) : NULL;
 
-		catch_up->ring[i] = (struct catch_up_ring){.seq = at ? at->seq : 0, .known = at};
+		catch_up->ring[i] = (struct catch_up_ring){.seq = at ? at->seq : 0,
+							   .told = at ? at->seq : 0, .known = at};
 	}
+	enter_boot(catch_up, run);
 	catch_up->run = RUN_EARLIER;
 	frame->run = *run;
 	push(catch_up, frame);
@@ -381,6 +489,7 @@ static bool come_home(struct catch_up *catch_up)
 		frame_ref_put(subscribed);
 		return false;
 	}
+	enter_boot(catch_up, &home->run);
 	catch_up->run = RUN_OURS;
 	memset(catch_up->ring, 0, rings_of(catch_up) * sizeof(catch_up->ring[0]));
 	push(catch_up, frame_ref_get(home->hello));
@@ -493,7 +602,8 @@ static void set_ring(struct catch_up *catch_up, uint32_t i, const struct spool_p
 		seq = seq < end ? seq : end;
 		ring->start = ring->seen = ring->told = seq;
 	}
-	catch_up->ring[i] = (struct catch_up_ring){.seq = seq, .known = true};
+	catch_up->ring[i] = (struct catch_up_ring){
+		.seq = seq, .known = true, .told = seq > ring->seen ? seq : ring->told};
 }
 
 int catch_up_begin(struct stream *stream, const struct spool_place *start)
@@ -506,6 +616,8 @@ int catch_up_begin(struct stream *stream, const struct spool_place *start)
 	if (!catch_up)
 		return -ENOMEM;
 	catch_up->stream = stream;
+	catch_up->watermark_ns = stream->last_time_ns;
+	memcpy(catch_up->boot_id, stream->subscription->spool.run.boot_id, sizeof(catch_up->boot_id));
 	for (uint32_t i = 0; i < rings; i++)
 		set_ring(catch_up, i, start);
 	err = open_reader(catch_up, start);
@@ -666,27 +778,14 @@ static void begin_in_log(struct stream *stream)
 				.told = subscription->position[i]};
 }
 
-/* Behind the watermarks there that say no more than the last one that came: times do not go back. */
-static uint64_t behind_old_watermarks(const struct catch_up *catch_up, uint64_t serial)
-{
-	const struct frame_log *log = catch_up->stream->subscription->log;
-
-	for (; serial < frame_log_end(log); serial++) {
-		const struct frame_ref *frame = frame_log_get(log, serial);
-
-		if (frame->type != FRAME_WATERMARK || frame->time_ns > catch_up->watermark_ns)
-			break;
-	}
-	return serial;
-}
-
 static void change_over(struct stream *stream, uint64_t serial)
 {
-	stream->next = behind_old_watermarks(stream->catch_up, serial);
+	stream->next = serial;
 	catch_up_destroy(stream->catch_up);
 	stream->catch_up = NULL;
 	stream->joined = frame_log_end(stream->subscription->log);
 	begin_in_log(stream);
+	stream_owe_places(stream);
 }
 
 void catch_up_go_on(struct stream *stream)

@@ -118,7 +118,7 @@ static int open_spool(struct durable *durable, struct subscription *subscription
 		spool->end = calloc(durable->rings->n + 1, sizeof(*spool->end));
 	if (!spool->hello || !spool->catalog || !spool->end)
 		return no_memory(error);
-	spool->run = durable->rings->run;
+	spool->run = spool->hello->run = durable->rings->run;
 	spool->read = durable->read;
 	spool->context = durable->context;
 	name_spool(durable, subscription, consumer, name);

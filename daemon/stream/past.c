@@ -255,7 +255,8 @@ static void take_gaps(struct past *past)
 	stream->missed |= from->missed;
 	stream->missing_reason = from->missing_reason;
 	stream->drop_reason = from->drop_reason;
-	stream->last_time_ns = from->last_time_ns;
+	if (stream->last_time_ns < from->last_time_ns)
+		stream->last_time_ns = from->last_time_ns;
 	stream->gaps = true;
 	from->missed = 0;
 	from->gaps = false;

@@ -124,6 +124,20 @@ static void count_losses(struct stream *stream, const struct frame_ref *frame)
 		stream->lost[frame->loss[i].stage][frame->loss[i].reason] += frame->loss[i].count;
 }
 
+static void note_time(struct stream *stream, uint64_t time_ns)
+{
+	if (stream->last_time_ns < time_ns)
+		stream->last_time_ns = time_ns;
+}
+
+/* Another boot has another clock. */
+static void enter_run(struct stream *stream, const struct run *run)
+{
+	if (memcmp(stream->run.boot_id, run->boot_id, sizeof(run->boot_id)) != 0)
+		stream->last_time_ns = 0;
+	stream->run = *run;
+}
+
 /* The client has it. */
 static void account_sent(struct stream *stream, const struct frame_ref *frame)
 {
@@ -148,11 +162,11 @@ static void account_sent(struct stream *stream, const struct frame_ref *frame)
 		if (frame->bytes && ring->told < frame->end_seq)
 			ring->told = frame->end_seq;
 	} else if (frame->type == FRAME_WATERMARK) {
-		stream->last_time_ns = frame->time_ns;
+		note_time(stream, frame->time_ns);
 		for (uint32_t i = 0; i < stream->subscription->rings; i++)
 			stream->ring[i].told = stream->ring[i].seen;
 	} else if (frame->type == FRAME_SERVER_HELLO) {
-		stream->run = frame->run;
+		enter_run(stream, &frame->run);
 	}
 }
 
@@ -183,7 +197,7 @@ static void account_dropped(struct stream *stream, const struct frame_ref *frame
 			counter_add(COUNTER_events_dropped, frame->events);
 		}
 	} else if (frame->type == FRAME_WATERMARK) {
-		stream->last_time_ns = frame->time_ns;
+		note_time(stream, frame->time_ns);
 	}
 	stream->gaps = true;
 }
@@ -391,6 +405,20 @@ static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
 	return true;
 }
 
+/* Something was skipped that the client does not know of. */
+static bool owes_places(const struct stream *stream)
+{
+	for (uint32_t i = 0; i < stream->subscription->rings; i++)
+		if (!stream->ring[i].unknown && stream->ring[i].told < stream->ring[i].seen)
+			return true;
+	return false;
+}
+
+void stream_owe_places(struct stream *stream)
+{
+	stream->gaps |= owes_places(stream);
+}
+
 /* Where memory is short, what is left to tell is told later, before anything else. */
 static void tell_gaps(struct stream *stream, stream_tell *tell, void *context)
 {
@@ -495,10 +523,59 @@ static bool must_tell(const struct stream *stream)
 	return stream->gaps && !(stream->past && look(stream, 0));
 }
 
+/*
+ * Where the disk, or another's record, leaves off in the log, that may have a watermark older than one that the
+ * client was told: it takes nothing back. Places that it alone would have told are told anew.
+ */
+static bool is_old(const struct frame_ref *frame, uint64_t *time_ns)
+{
+	if (frame->type != FRAME_WATERMARK)
+		return false;
+	if (frame->time_ns < *time_ns)
+		return true;
+	*time_ns = frame->time_ns;
+	return false;
+}
+
+/* What was skipped, now; or, for want of memory, before anything else. False: not now. */
+static bool tell_skipped(struct stream *stream, stream_tell *tell, void *context)
+{
+	if (stream->begun)
+		return false;
+	stream->gaps |= !tell_places(stream, tell, context);
+	return !stream->gaps;
+}
+
+/* False: it told, or has to, and no frame may come now. */
+static bool pass_old(struct stream *stream, stream_tell *tell, void *context)
+{
+	bool owes = owes_places(stream);
+
+	if (owes && !tell_skipped(stream, tell, context))
+		return false;
+	pass(stream);
+	return !owes;
+}
+
+/*
+ * At the seam of another's record watermarks are passed over: what was skipped before a frame of its ring is told
+ * before that. A gap that is to be told says it itself.
+ */
+static bool is_behind_skips(const struct stream *stream, const struct frame_ref *frame)
+{
+	const struct stream_ring *ring;
+
+	if (!frame->bytes || !frame_ref_is_range(frame) || frame_ref_is_earlier(frame))
+		return false;
+	ring = &stream->ring[frame->ring];
+	return ring->told < ring->seen && !ring->gap && !ring->unknown;
+}
+
 unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n,
 		     stream_tell *tell, void *context)
 {
 	struct frame_ref *next;
+	uint64_t time_ns = stream->last_time_ns;
 	unsigned peeked = 0;
 
 	if (is_over_rate(stream)) {
@@ -518,6 +595,18 @@ unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n
 		next = look(stream, peeked);
 		if (!next)
 			break;
+		if (is_old(next, &time_ns)) {
+			if (peeked)
+				break;
+			if (!pass_old(stream, tell, context))
+				return 0;
+			continue;
+		}
+		if (is_behind_skips(stream, next)) {
+			if (!peeked)
+				tell_skipped(stream, tell, context);
+			break;
+		}
 		/* A range of skips has no bytes; at the front it is done with at once. */
 		if (next->bytes)
 			frame[peeked++] = next;

@@ -98,6 +98,9 @@ struct stream *stream_create(struct subscription *subscription, struct frame_cod
 			     const struct cursor *since, Ringtail__V1__LossReason missing_reason);
 void stream_destroy(struct stream *stream);
 
+/* The watermark that would have told of what was skipped does not come: if there is any, the stream tells it. */
+void stream_owe_places(struct stream *stream);
+
 /* The past that was asked for is not all there, nobody knows how much: one gap of no size. */
 void stream_miss(struct stream *stream, Ringtail__V1__LossReason reason);
 

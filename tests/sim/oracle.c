@@ -592,9 +592,11 @@ void oracle_watermark(struct oracle_span *span, const Ringtail__V1__Watermark *m
 	if (message->n_position || !span->late)
 		enter_run(span);
 	check_told(span);
-	/* Off the disk may come what was said before what the client has: it is true all the same. */
-	if (message->time_ns < span->watermark_ns && !span->durable && !span->late)
-		sim_fail("%s: a watermark goes back in time", span->client);
+	if (sim.steps)
+		sim_log("%s: a watermark of %" PRIu64, span->client, message->time_ns);
+	if (message->time_ns < span->watermark_ns)
+		sim_fail("%s: a watermark goes back in time, from %" PRIu64 " to %" PRIu64, span->client,
+			 span->watermark_ns, message->time_ns);
 	if (message->time_ns > span->watermark_ns)
 		span->watermark_ns = message->time_ns;
 	for (size_t i = 0; i < message->n_position; i++) {
@@ -602,8 +604,6 @@ void oracle_watermark(struct oracle_span *span, const Ringtail__V1__Watermark *m
 		unsigned ring = ring_of(span, position->cpu);
 
 		learn(span, ring, position->seq);
-		if (position->seq < span->cursor.seq[ring] && span->durable)
-			continue;
 		if (position->seq < span->cursor.seq[ring])
 			sim_fail("%s: a watermark takes ring %u back from %" PRIu64 " to %" PRIu64,
 				 span->client, ring, span->cursor.seq[ring], position->seq);

@@ -27,6 +27,7 @@
 #define RINGS	3
 #define GONE	4	/* a CPU that has no ring any more */
 #define EPOCH	5	/* of this run */
+#define OTHER_BOOT 99	/* a run of it */
 #define ROUNDS	20000
 
 static const uint32_t cpu_of[RINGS] = {2, 5, 0};
@@ -42,7 +43,7 @@ struct story {
 
 static struct run run_of(uint64_t epoch)
 {
-	return (struct run){.boot_id = {7, 8, 9}, .epoch = epoch};
+	return (struct run){.boot_id = {7, 8, 9, epoch == OTHER_BOOT}, .epoch = epoch};
 }
 
 static void on_read(void *context)
@@ -1137,6 +1138,116 @@ static void disk_not_asked_before_its_turn(void **state)
 	close_story(&s);
 }
 
+/* ---- Watermarks take nothing back ------------------------------------------------------------ */
+
+/* The next frame is a watermark of that time, which has ring 0 there, behind so many that were skipped. */
+static void check_mark(struct story *s, uint64_t time_ns, uint64_t seq, uint64_t skipped)
+{
+	struct frame_ref *frame = stream_take(s->stream);
+	Ringtail__V1__Watermark *watermark;
+
+	assert_non_null(frame);
+	assert_int_equal(frame->type, FRAME_WATERMARK);
+	assert_int_equal(frame->time_ns, time_ns);
+	watermark = open_frame(s, frame, &ringtail__v1__watermark__descriptor);
+	assert_int_equal(watermark->time_ns, time_ns);
+	assert_int_equal(watermark->position[0]->cpu, cpu_of[0]);
+	assert_int_equal(watermark->position[0]->seq, seq);
+	assert_int_equal(watermark->position[0]->skipped, skipped);
+	ringtail__v1__watermark__free_unpacked(watermark, NULL);
+	frame_ref_put(frame);
+	check_ledger(s);
+}
+
+static void check_range(struct story *s, uint64_t end_seq)
+{
+	struct frame_ref *frame = stream_take(s->stream);
+
+	assert_non_null(frame);
+	assert_true(frame_ref_is_range(frame));
+	assert_int_equal(frame->end_seq, end_seq);
+	frame_ref_put(frame);
+}
+
+/* The disk has the watermarks of before the place that a consumer has acknowledged. */
+static void watermark_of_before_the_cursor(void **state)
+{
+	const uint64_t before[RINGS][2] = {{55, 5}, {70, 0}, {90, 0}};
+	const uint64_t behind[RINGS][2] = {{64, 2}, {80, 0}, {90, 0}};
+	struct story s;
+
+	(void)state;
+	open_story(&s, 100, 100, 100);
+	disk_mark(&s, 5, before, RINGS);
+	disk_batch(0, 60, 62);
+	disk_mark(&s, 6, behind, RINGS);
+	begin_home(&s, 60, 80, 90);
+	assert_null(stream_take(s.stream));
+	answer(16);
+	check_mark(&s, 5, 60, 0);
+	check_range(&s, 62);
+	check_range(&s, 64);
+	check_mark(&s, 6, 64, 2);
+	close_story(&s);
+}
+
+/* Behind what was skipped, one of before says where that ends: nobody else may. */
+static void watermark_of_before_what_was_skipped(void **state)
+{
+	const uint64_t before[RINGS][2] = {{61, 1}, {80, 0}, {90, 0}};
+	struct story s;
+
+	(void)state;
+	open_story(&s, 100, 100, 100);
+	on_disk(make_batch(0, cpu_of[0], 60, 64, false));
+	disk_mark(&s, 6, before, RINGS);
+	begin_home(&s, 60, 80, 90);
+	assert_null(stream_take(s.stream));
+	answer(16);
+	check_range(&s, 64);
+	check_mark(&s, 6, 64, 4);
+	close_story(&s);
+}
+
+/* One that has nothing new does not go out; a made-up one has no time, if none is known. */
+static void watermark_of_an_earlier_time(void **state)
+{
+	const uint64_t at[RINGS][2] = {{60, 0}, {80, 0}, {90, 0}};
+	struct story s;
+
+	(void)state;
+	open_story(&s, 100, 100, 100);
+	s.stream->last_time_ns = 8;
+	disk_mark(&s, 7, at, RINGS);
+	disk_mark(&s, 9, at, RINGS);
+	disk_mark(&s, 0, at, RINGS);
+	begin_home(&s, 60, 80, 90);
+	assert_comes(&s, 16, "mark9, gap 0:60-100=full, gap 1:80-100=full, gap 2:90-100=full, ");
+	close_story(&s);
+}
+
+/* Which has another clock. */
+static void watermark_of_another_boot(void **state)
+{
+	const uint64_t first[1][2] = {{2, 60}}, at[1][2] = {{60, 0}};
+	struct story s;
+
+	(void)state;
+	open_story(&s, 100, 100, 100);
+	s.subscription->spool.hello->run = s.subscription->spool.run;
+	disk_run(&s, OTHER_BOOT, 16);
+	earlier_mark(&s, 900, at, 1);
+	disk_run(&s, 3, 16);
+	earlier_mark(&s, 800, at, 1);
+	earlier_mark(&s, 700, at, 1);
+	disk_mark(&s, 7, at, 1);
+	begin_at(&s, OTHER_BOOT, first, 1);
+	assert_comes(&s, 16, "HELLO99, run99, CATALOG, mark900, HELLO3, run3, CATALOG, mark800, mark800, "
+			     "hello, catalog, run5, mark800, gap 0:60-100=full, ");
+	assert_int_equal(s.stream->last_time_ns, 800);
+	close_story(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1165,6 +1276,10 @@ int main(void)
 		cmocka_unit_test(ring_whose_begin_the_disk_lost),
 		cmocka_unit_test(what_it_came_for_is_no_lag),
 		cmocka_unit_test(disk_not_asked_before_its_turn),
+		cmocka_unit_test(watermark_of_before_the_cursor),
+		cmocka_unit_test(watermark_of_before_what_was_skipped),
+		cmocka_unit_test(watermark_of_an_earlier_time),
+		cmocka_unit_test(watermark_of_another_boot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

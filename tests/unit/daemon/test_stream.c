@@ -13,6 +13,7 @@
 
 #include "daemon/base/counters.h"
 #include "daemon/stream/stream.h"
+#include "tests/lib/failing_memory.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define RINGS 2
@@ -699,6 +700,80 @@ static void test_durable_consumer_has_no_rate(void **state)
 	close_all(&f);
 }
 
+/* Where the disk leaves off in the log: what only that watermark would have told is told all the same. */
+static void test_watermark_of_the_log_older_than_one_told(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 1 << 20, NULL);
+	f.stream->last_time_ns = 100;
+	append_watermark(&f, 99);
+	append(&f, 0, 100, 10, 0, 0);
+	append_watermark(&f, 100);
+	append(&f, 1, 0, 0, 5, 0);
+	append_watermark(&f, 50);
+	append(&f, 1, 100, 10, 0, 0);
+	append_watermark(&f, 101);
+	assert_int_equal(take(&f, 1000), 4);
+	assert_int_equal(f.watermarks, 2);
+	assert_int_equal(f.told_ns, 100);
+	assert_int_equal(f.events, 20);
+	assert_int_equal(f.stream->last_time_ns, 101);
+	assert_int_equal(f.gaps, 0);
+	assert_false(stream_has_work(f.stream));
+	close_all(&f);
+}
+
+/* A later frame that was looked at with it is newer than it, and older than what is there before. */
+static void test_old_watermark_behind_a_new_one(void **state)
+{
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 1 << 20, NULL);
+	append_watermark(&f, 60);
+	append_watermark(&f, 50);
+	append_watermark(&f, 70);
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+	stream_sent(f.stream);
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+	assert_int_equal(frame[0]->time_ns, 70);
+	close_all(&f);
+}
+
+/* There is no memory to tell where it was skipped to: it is told before anything else, and the stream says so. */
+static void test_skips_untold_for_want_of_memory(void **state)
+{
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	for (unsigned by_batch = 0; by_batch < 2; by_batch++) {
+		open_subscription(&f, 1 << 20);
+		join(&f, 1 << 20, NULL);
+		f.stream->last_time_ns = 100;
+		append(&f, 1, 0, 0, 5, 0);
+		if (!by_batch)
+			append_watermark(&f, 50);
+		append(&f, 1, 100, 10, 0, 0);
+		memory_fails_after(0);
+		assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
+		memory_suffices();
+		assert_true(f.stream->gaps);
+		assert_int_equal(f.told_ns, 0);
+		assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
+		assert_false(f.stream->gaps);
+		assert_int_equal(f.told_ns, 100);
+		assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+		assert_int_equal(frame[0]->events, 10);
+		close_all(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -716,6 +791,9 @@ int main(void)
 		cmocka_unit_test(test_cursor_of_another_run),
 		cmocka_unit_test(test_skips_passed_before_a_gap),
 		cmocka_unit_test(test_places_behind_a_gap_have_a_time),
+		cmocka_unit_test(test_watermark_of_the_log_older_than_one_told),
+		cmocka_unit_test(test_old_watermark_behind_a_new_one),
+		cmocka_unit_test(test_skips_untold_for_want_of_memory),
 		cmocka_unit_test(test_what_was_missed_has_every_reason),
 		cmocka_unit_test(test_over_its_rate),
 		cmocka_unit_test(test_evicted_for_a_reason),

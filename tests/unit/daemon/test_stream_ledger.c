@@ -617,7 +617,7 @@ static void test_frames_of_this_run_add_up(void **state)
 	assert_int_equal(f.stream->last_time_ns, 70);
 	assert_int_equal(f.stream->run.epoch, 0);
 	expect_said(&f, "28 = 0 + 0 + 28+0; 3: 0 0 0; 5: 0 0 0\n"
-			"0-10 of 3\n4-16 of 5\n"
+			"0-10 of 3\nplaces at 0 3:10+0 5:4+4\n4-16 of 5\n"
 			"28 = 11 + 10 + 0 + 7 RING, RING_FULL+0; 3: 0 10 12; 5: 0 16 16\n"
 			"watermark 70\n"
 			"28 = 11 + 10 + 0 + 7 RING, RING_FULL+0; 3: 0 12 12; 5: 0 16 16\n"
