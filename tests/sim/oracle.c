@@ -141,6 +141,15 @@ void oracle_adopted(const struct loader *loader, uint64_t until_ns)
 			owed[i].until_ns = until_ns;
 }
 
+void oracle_keeps_until(const struct loader *loader, uint64_t until_ns)
+{
+	if (kept_until_ns > until_ns)
+		kept_until_ns = until_ns;
+	for (unsigned i = 0; i < owes; i++)
+		if (owed[i].loader == loader && owed[i].until_ns > until_ns)
+			owed[i].until_ns = until_ns;
+}
+
 void oracle_gave_up(void)
 {
 	owes = 0;
@@ -243,7 +252,7 @@ void oracle_come_from(struct oracle_span *span, const struct oracle_cursor *plac
 {
 	span->has_run = place->known;
 	span->run = place->epoch;
-	span->told = false;
+	span->told = span->told_restart = false;
 }
 
 static uint64_t count_unrecorded(const struct oracle_span *span, uint64_t epoch)
@@ -268,7 +277,7 @@ static void enter_run(struct oracle_span *span)
 			 span->cursor.epoch, count_unrecorded(span, span->run));
 	span->has_run = true;
 	span->run = span->cursor.epoch;
-	span->told = false;
+	span->told = span->told_restart = false;
 }
 
 /* It asked for all since a time: what it does not begin with, it has to be told of. */
@@ -311,7 +320,8 @@ static bool says_restart(const Ringtail__V1__Gap *gap)
 
 /*
  * A gap of no size. In memory there is one for each ring; off the disk one stands between two runs, where
- * the later one begins, and none anywhere else. Its reason is how the first of the two ended.
+ * the later one begins, and none anywhere else. Its reason is how the first of the two ended. Beside it may
+ * stand others, of other reasons: of what the later run began with, and the disk has lost.
  */
 static void check_restart(struct oracle_span *span, const Ringtail__V1__Gap *gap)
 {
@@ -319,14 +329,17 @@ static void check_restart(struct oracle_span *span, const Ringtail__V1__Gap *gap
 	const struct loader *from = crosses ? source_of_epoch(span->run) : NULL;
 
 	if (gap->stage == RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL && says_restart(gap) &&
-	    span->has_run && (!crosses || span->told) && !span->late && !sim.shortage.struck)
+	    span->has_run && (!crosses || span->told_restart) && !span->late && !sim.shortage.struck)
 		sim_fail("%s: a gap of no size in epoch %" PRIu64 ", and nothing is missing there",
 			 span->client, span->cursor.epoch);
 	if (from && gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED &&
 	    !source_ended_well(from))
 		sim_fail("%s: epoch %" PRIu64 " was killed, and is told to have ended in order",
 			 span->client, span->run);
+	if (crosses && span->told && !span->told_restart && says_restart(gap))
+		sim_log("%s: two reasons stand between two runs", span->client);
 	span->told |= crosses;
+	span->told_restart |= crosses && says_restart(gap);
 	span->owes_gap = false;
 	span->vague = span->late;
 }

@@ -53,7 +53,8 @@ struct oracle_span {
 	unsigned daemon;		/* the run of the daemon that serves it */
 	struct oracle_cursor cursor, since;
 	bool has_run, told;		/* it has something of that run of the rings; what came after it */
-	uint64_t run;			/* was not recorded, and it was told so */
+	bool told_restart;		/* was not recorded, and it was told so; for that reason */
+	uint64_t run;
 	uint64_t watermark_ns;
 	uint64_t events, lost, gaps;
 };
@@ -85,6 +86,9 @@ void oracle_unrecorded(const struct loader *loader, const struct unrecorded *unr
 /* What live spans want is kept for the next run; from when it begins, until then. */
 void oracle_owe(const struct loader *loader);
 void oracle_adopted(const struct loader *loader, uint64_t until_ns);
+
+/* It is kept no longer than until then: a new configuration says so. */
+void oracle_keeps_until(const struct loader *loader, uint64_t until_ns);
 
 /* The span says Bye: if nobody else has the same subscription, it is kept for nobody. */
 void oracle_says_bye(const struct oracle_span *span);

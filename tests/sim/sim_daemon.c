@@ -31,6 +31,7 @@
 
 struct daemon {
 	unsigned run;
+	uint64_t started_ns;
 	bool adopts, leaves;		/* the rings, from the run before and to the next */
 	struct activation activation;
 	struct saved_subscriptions *saved;
@@ -674,6 +675,7 @@ void daemon_start(const struct sim_daemon_config *config, struct loader *kept)
 		sim_fail("the daemon was started too often");
 	daemon->loader = kept ? kept : source_start(&config->source);
 	running = daemon;
+	daemon->started_ns = sim.now_ns;
 	if (kept)
 		oracle_adopted(kept, sim.now_ns + config->history_age_ns);
 	sim_task_start("main", run, daemon);
@@ -703,6 +705,7 @@ void daemon_reload(const struct sim_daemon_config *config)
 	for (unsigned i = 0; i < running->workers; i++)
 		worker_set_batch_interval(running->worker[i], config->batch_interval_ns);
 	running->config = *config;
+	oracle_keeps_until(running->loader, running->started_ns + config->history_age_ns);
 	config_free(&settings);
 }
 
