@@ -60,12 +60,12 @@ int cursor_file_load(const char *path, char **cursor, uint64_t *output_bytes,
 
 /*
  * The new file, beside the old one. Somebody else may write in that directory: what already has the name
- * is not followed and not written to. One that a crash left is removed; whoever makes another meanwhile
- * is not waited for.
+ * is not written to, nor followed if it is a link (O_EXCL). One that a crash left is removed; whoever makes
+ * another meanwhile is not waited for.
  */
 static FILE *open_new(const char *path)
 {
-	int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 	int fd = open(path, flags, 0666);
 	FILE *file;
 
@@ -119,8 +119,8 @@ int cursor_file_cut(int fd, uint64_t output_bytes, struct ringtail_error *error)
 {
 	uint64_t now = cursor_file_output(fd);
 
-	if (output_bytes == CURSOR_FILE_NO_OUTPUT || now == CURSOR_FILE_NO_OUTPUT ||
-	    now <= output_bytes)
+	/* No file is as long as a place without an output says. */
+	if (now == CURSOR_FILE_NO_OUTPUT || now <= output_bytes)
 		return 0;
 	if (ftruncate(fd, (off_t)output_bytes) != 0 || lseek(fd, 0, SEEK_END) < 0)
 		return failure_set(error, errno, "cursor-file", "cannot cut the output: %s",

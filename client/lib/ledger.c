@@ -25,7 +25,7 @@ int ledger_start(struct ledger *ledger, uint32_t cpu, uint64_t seq)
 	if (!at)
 		return -ERANGE;
 	if (!at->known)
-		*at = (struct ledger_cpu){ .known = true, .begins = true, .seq = seq };
+		*at = (struct ledger_cpu){ .known = true, .seq = seq };
 	/* The first batch of a connection may hold what the last one had brought already. */
 	at->begins = true;
 	return 0;
@@ -41,9 +41,9 @@ int ledger_span(struct ledger *ledger, uint32_t cpu, uint64_t first_seq, uint64_
 		return -EBADMSG;
 	if (at->known && first_seq > at->seq)
 		ledger->residual += first_seq - at->seq;
-	if (at->known && first_seq < at->seq && !at->begins)
+	if (first_seq < at->seq && !at->begins)
 		ledger->residual += (at->seq < end_seq ? at->seq : end_seq) - first_seq;
-	if (!at->known || end_seq > at->seq) {
+	if (end_seq > at->seq) {
 		at->seq = end_seq;
 		at->begins = false;
 	}
@@ -59,7 +59,7 @@ int ledger_watermark(struct ledger *ledger, uint32_t cpu, uint64_t seq, uint64_t
 		return -ERANGE;
 	if (at->known && seq > at->seq && seq - at->seq > skipped)
 		ledger->residual += seq - at->seq - skipped;
-	if (!at->known || seq > at->seq)
+	if (seq > at->seq)
 		at->seq = seq;
 	at->known = true;
 	return 0;

@@ -181,6 +181,51 @@ static void cursor_has_every_cpu(void **state)
 	free(one);
 }
 
+/* Another run has none of the CPUs of the one before, however many those were; what is missing stays missing. */
+static void restart_forgets_every_cpu(void **state)
+{
+	struct cursor *cursor = cursor_create(3);
+
+	(void)state;
+	assert_non_null(cursor);
+	ledger_span(&ledger, 0, 0, 10);
+	ledger_span(&ledger, 7, 0, 10);
+	ledger_span(&ledger, 7, 12, 13);
+	ledger_restart(&ledger);
+	assert_int_equal(ledger.cpus, 0);
+	assert_int_equal(ledger.residual, 2);
+	ledger_start(&ledger, 2, 5);
+	assert_int_equal(ledger.cpus, 3);
+	expect_cursor(cursor, 1, 2, 5);
+	ledger_span(&ledger, 7, 100, 101);
+	assert_int_equal(ledger.residual, 2);
+	free(cursor);
+}
+
+/* A watermark at 0 makes a CPU known: what follows begins there. */
+static void watermark_at_the_very_beginning(void **state)
+{
+	(void)state;
+	assert_int_equal(ledger_watermark(&ledger, 0, 0, 0), 0);
+	ledger_span(&ledger, 0, 3, 5);
+	assert_int_equal(ledger.residual, 3);
+}
+
+/* More may be said to be skipped than has come, by a daemon that counts otherwise: that is no hole. */
+static void watermark_of_more_skips_than_attempts(void **state)
+{
+	(void)state;
+	ledger_span(&ledger, 0, 0, 10);
+	ledger_watermark(&ledger, 0, 12, 5);
+	assert_int_equal(ledger.residual, 0);
+	ledger_watermark(&ledger, 0, 13, 1);
+	assert_int_equal(ledger.residual, 0);
+	ledger_watermark(&ledger, 0, 15, 1);
+	assert_int_equal(ledger.residual, 1);
+	ledger_span(&ledger, 0, 15, 16);
+	assert_int_equal(ledger.residual, 1);
+}
+
 static void wrong(void **state)
 {
 	(void)state;
@@ -201,6 +246,9 @@ int main(void)
 		cmocka_unit_test_setup(start_is_kept, setup), cmocka_unit_test_setup(holes_add_up, setup),
 		cmocka_unit_test_setup(watermark_of_a_new_cpu, setup),
 		cmocka_unit_test_setup(cursor_has_every_cpu, setup),
+		cmocka_unit_test_setup(restart_forgets_every_cpu, setup),
+		cmocka_unit_test_setup(watermark_at_the_very_beginning, setup),
+		cmocka_unit_test_setup(watermark_of_more_skips_than_attempts, setup),
 		cmocka_unit_test_setup(wrong, setup),
 	};
 
