@@ -171,7 +171,7 @@ def main(case):
     program = case.path(name)
     subprocess.run(["gcc", "-O1", "-o", program, case.write("calls.c", PROGRAM)], check=True,
                    timeout=PATIENCE_S)
-    daemon = case.daemon("--ring-size=8MiB")
+    daemon = case.daemon(ringtail.ROOM)
     load = case.start(program, stdin=subprocess.PIPE)
     own = f'comm == "{name}"'
     words = [word for probe in PROBES for word in ("-p", probe)]

@@ -21,6 +21,7 @@ def main(case):
     other.run()
     load.run()
     stream.await_all(CALLS + 1)
+    case.await_rings_empty(daemon)
     case.check_equal(daemon.recorded(), CALLS + 1, "the kernel records what passes the filter only")
     case.check_balanced(daemon)
     done = stream.interrupt()

@@ -147,7 +147,7 @@ def main(case):
     subprocess.run(["gcc", "-O1", "-w", "-pthread", "-o", program, case.write("calls.c", PROGRAM)],
                    check=True, timeout=PATIENCE_S)
     theirs = strace(case, program)
-    daemon = case.daemon("--ring-size=8MiB")
+    daemon = case.daemon(ringtail.ROOM)
 
     done = case.tracectl(daemon, "count", "--by", "function", "-o", "json", "--", program)
     case.check_equal(done.code, 7, "tracectl ends with the command's status", done.err)

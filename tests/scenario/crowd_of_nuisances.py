@@ -11,7 +11,8 @@ SILENCE_S = 15 if ringtail.LONG else 6  # longer than a busy machine keeps a cli
 def main(case):
     healthy = steady.Steady(case, "--queue-size=1MiB", "--history-size=1MiB", "--history-age=1s",
                             f"--clients-max={4 * CLIENTS + 64}", f"--silence-timeout={SILENCE_S}s",
-                            f"--pending-max={4 * CLIENTS}", times=3, long=ringtail.LONG)
+                            f"--pending-max={4 * CLIENTS}", times=3, long=ringtail.LONG,
+                            room=ringtail.ROOM)
     daemon = healthy.daemon
     healthy.run()
     last = healthy.loads[2]

@@ -213,7 +213,7 @@ def guarded(case):
 
 
 def main(case):
-    daemon = case.daemon("--ring-size=16MiB")
+    daemon = case.daemon(ringtail.ROOM)
     shown(case, daemon)
     beside_strace(case, daemon)
     case.check_balanced(daemon)

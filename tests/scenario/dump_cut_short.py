@@ -12,7 +12,7 @@ CALLS = 20_000
 
 def killed(case):
     state = case.path("state")
-    options = (f"--state-dir={state}", "--user=root")
+    options = (f"--state-dir={state}", "--user=root", ringtail.ROOM)
     # `enable` writes for a minute: the kill comes in its middle.
     config = "\n".join(("probe = syscall:getppid:call",
                         f"on = {rules.slow_rule(case, 'enable syscall:getppid:call 1min, dump 100ms')}"))

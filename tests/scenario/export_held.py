@@ -46,7 +46,7 @@ def make_context(case):
 def start(case, urls):
     daemon = case.daemon(*urls, *exporting.options(), "--durability=written",
                          "--spool-sync-interval=100ms", "--http=127.0.0.1:0", f"--state-dir={case.path('state')}",
-                         "--export-queue-size=64KiB")
+                         "--export-queue-size=64KiB", ringtail.ROOM)
     exporting.await_begun(daemon)
     return daemon
 

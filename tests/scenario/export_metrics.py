@@ -38,7 +38,7 @@ def count_of(series):
 
 def main(case):
     otlp, write = Backend(), Backend()
-    daemon = case.daemon("--ring-size=16MiB", otlp.url("otlp-metrics"),
+    daemon = case.daemon(ringtail.ROOM, otlp.url("otlp-metrics"),
                          write.url("remote-write"), "--export-interval=1s",
                          f"--export-timeout={exporting.TIMEOUT_S}s", "--export-queue-size=256MiB")
     ringtail.wait_until(lambda: otlp.stored and write.stored, "metrics come")

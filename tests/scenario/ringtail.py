@@ -41,6 +41,8 @@ LONG = bool(os.environ.get("RINGTAIL_LONG"))    # as `make torture` runs it
 SECONDS_MAX = 3600 if LONG else 270     # for a whole test, under whatever it runs
 FACT_BYTES_MAX = 4000           # shown of each
 LATE = 75                       # EX_TEMPFAIL of sysexits.h: check.py tries it once more, alone
+# Of a daemon that is to lose nothing though it records of every process: another test's load takes 80 MB in a second.
+ROOM = "--ring-size=64MiB"
 CANNOT_TRACE = {"bpf-no-capability", "bpf-not-permitted", "bpf-not-in-kernel", "bpf-no-btf"}
 
 

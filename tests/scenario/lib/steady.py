@@ -14,9 +14,9 @@ class Steady:
     """A daemon with a unix socket and plain tcp, and on the first of them one that streams a load of a
     known rate, `times` times."""
 
-    def __init__(self, case, *options, times=2, long=False):
+    def __init__(self, case, *options, times=2, long=False, room="--ring-size=16MiB"):
         self.case, self.calls, self.kept = case, CALLS_LONG if long else CALLS, []
-        self.daemon = case.daemon("--insecure", "--ring-size=16MiB", *options, listen=[
+        self.daemon = case.daemon("--insecure", room, *options, listen=[
             f"unix:{case.path('run')}/steady.sock", "tcp:127.0.0.1:0"])
         self.tcp = re.search(r"listening on (tcp:\S+)", self.daemon.log)[1]
         self.loads = [case.load(self.calls, rate=RATE) for _ in range(times)]
