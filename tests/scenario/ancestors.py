@@ -46,7 +46,7 @@ def answers(app, pid, port):
         """tracectl stream -p fsync -p syscall:fsync:entry -p syscall:fsync:return -f 'comm == "app"' --duration 10s""":
             [r"fsync\(fd=\d+\) \.\.\.$", r"\.\.\. fsync = 0$", r"fsync\(fd=\d+\) = 0 <"],
         "tracectl stat": [r"lost", r"residual 0"],
-        """tracectl hist -p clock_nanosleep -f 'comm == "app"' --duration 10s""": [r"^  \d values, p50 (5|6|7|8|9)\d"],
+        """tracectl hist -p clock_nanosleep -f 'comm == "app"' --duration 10s""": [r"^  \d values, p50 ([6-9]\d|\d{3,}|\d\.\d)"],
         """tracectl stream -o kptrace -p openat -f 'comm == "app"' --flags strings --duration 10s""":
             [call + r"'missing errstr: No such file or directory'$", call + "'written'$"],
         """tracectl stream -o kptrace -p openat -p syscall:openat:entry -f 'comm == "app"' --flags strings """
@@ -169,10 +169,15 @@ def main(case):
     check_devices(case, rows)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    daemon = case.daemon("--insecure", "--queue-size=64MiB", "--probe=tracepoint:sched:sched_process_*",
-                         "--probe=syscall:openat:call", *options_of(rows),
-                         listen=[f"unix:{case.path('run')}/daemon.sock", "tcp:127.0.0.1:0"])
+    options = options_of(rows)
+    daemon = case.daemon(*options)
     case.check("rings of 4096 KiB" in daemon.log, "the daemon runs with the options of the page", daemon.log)
+    daemon.stop()
+    # With room for what other processes do meanwhile.
+    daemon = case.daemon("--insecure", "--queue-size=64MiB", "--probe=tracepoint:sched:sched_process_*",
+                         "--probe=syscall:openat:call", ringtail.ROOM,
+                         *(word for word in options if not word.startswith("--ring-size")),
+                         listen=[f"unix:{case.path('run')}/daemon.sock", "tcp:127.0.0.1:0"])
     process = case.start(program, where, str(port), stdin=-1)
     page, live = Page(case, daemon, process, app, port), []
     for _, there, _, command in rows:

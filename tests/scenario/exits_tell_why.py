@@ -33,7 +33,7 @@ def main(case):
     text = case.stream(daemon, "-p", EXIT, "-f", mine, "-n", str(len(ENDS)))
     faults = case.stream(daemon, "-p", EXIT, "-f", f"{mine} && signal == SIGSEGV", "-o", "json", "-n", "1")
     sent = case.stream(daemon, "-p", "tracepoint:signal:signal_generate", "-f",
-                       "sig == SIGUSR1 && code == SI_USER", "-o", "json", "-n", "1")
+                       f"ppid == {os.getpid()} && comm == \"sh\" && sig == SIGUSR1 && code == SI_USER", "-o", "json", "-n", "1")
     ended = {}
     for name, script in ENDS:
         pid, status = end(case, script)
@@ -57,8 +57,9 @@ def main(case):
     case.check_equal(ended[usr1["tid"]][0], "is ended by SIGUSR1", "also where it is sent, with its code")
 
     # strace says the same of a process of its own.
-    stream = case.stream(daemon, "-p", EXIT, "-f", "group_dead == 1 && comm == \"ends-by-abort\"", "-n", "1")
-    program = case.path("ends-by-abort")
+    program = case.path(f"abort-{os.getpid()}")
+    stream = case.stream(daemon, "-p", EXIT, "-f", f"group_dead == 1 && comm == \"{os.path.basename(program)}\"", "-n",
+                         "1")
     os.symlink("/bin/sh", program)
     subprocess.run(["strace", "-o", case.path("strace"), program, "-c", "kill -ABRT $$"], cwd=case.dir,
                    stderr=subprocess.DEVNULL, check=False)

@@ -24,7 +24,7 @@ def start(case, backend):
 def await_stored(daemon, backend):
     ringtail.wait_until(lambda: exporting.stat(daemon, backend)["events"] >= CALLS and
                         not any(spool["in_flight"] for spool in daemon.stat()["spool"]),
-                        "it is on disk", 60)
+                        "it is on disk")
 
 
 def main(case):
@@ -44,7 +44,7 @@ def main(case):
 
     def look():
         return len(set(exporting.numbers(backend.records()))) == 2 * CALLS
-    ringtail.wait_until(look, "each call is stored", 60)
+    ringtail.wait_until(look, "each call is stored")
     system, mixed = os.uname(), 0
     with open("/proc/sys/kernel/random/boot_id") as file:
         here = file.read().strip()
