@@ -155,7 +155,7 @@ def shown_to_readers(case, daemon):
 
 def exported(case):
     logs, loki = Backend(), Backend()
-    daemon = case.daemon(logs.url("otlp-logs"), loki.url("loki"), "--export-rate=0")
+    daemon = case.daemon(logs.url("otlp-logs"), loki.url("loki"), "--export-rate=0", ringtail.ROOM)
     exporting.await_begun(daemon)
     process = case.start(sys.executable, "-c", DENIED)
     case.check_equal(process.wait().code, 0, "both are denied")
@@ -170,11 +170,14 @@ def exported(case):
                      ["127.255.255.255", 7], "the record of a connect says to whom")
     case.check_equal(found["bind"].get("network.local.address"), "/no.sock",
                      "that of a bind says what")
-    pairs = [{pair["name"]: pair["value"] for pair in entry["structured_metadata"]}
-             for _, entry in ringtail.wait_until(loki.lines, "Loki has lines")]
-    case.check_equal({pair["event"]: pair.get("address") for pair in pairs
-                      if pair["pid"] == str(process.pid) and pair["event"] in ("connect", "bind")},
-                     {"connect": "127.255.255.255:7", "bind": "/no.sock"}, "Loki has both")
+
+    def lines():
+        pairs = [{pair["name"]: pair["value"] for pair in entry["structured_metadata"]} for _, entry in loki.lines()]
+        found = {pair["event"]: pair.get("address") for pair in pairs
+                 if pair["pid"] == str(process.pid) and pair["event"] in ("connect", "bind")}
+        return found if len(found) == 2 else None
+    case.check_equal(ringtail.wait_until(lines, "Loki has both"),
+                     {"connect": "127.255.255.255:7", "bind": "/no.sock"}, "with both addresses")
     case.check_balanced(daemon)
 
 

@@ -31,6 +31,7 @@ def main(case):
         ringtail.wait_until(lambda: os.path.getsize(output) > size or
                             count(output) == CALLS, "it prints")
         process.kill()
+        ringtail.wait_until(lambda: not daemon.client(process.pid), "the daemon sees that it is gone")
         process = case.start("sh", "-c", command)
     load.result()
     ringtail.wait_until(lambda: count(output) >= CALLS, "all is printed")

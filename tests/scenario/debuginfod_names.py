@@ -12,6 +12,7 @@ from lib.process import PATIENCE_S, Skip
 
 PROGRAM = r"""
 #include <time.h>
+#include <unistd.h>
 __attribute__((noinline)) static void burn_here(void)
 {
 	volatile unsigned long n = 0;
@@ -25,7 +26,7 @@ int main(void)
 		burn_here();
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
 	} while (!now.tv_sec && now.tv_nsec < 400000000);
-	return 0;
+	return read(0, &now, 1) != 0;		/* its end: somebody has read where its code lies */
 }
 """
 
@@ -65,9 +66,9 @@ def build(case, name):
     return program, debug, re.search(r"Build ID: ([0-9a-f]{40})", notes)[1]
 
 
-def read(case, path, *words, urls="", cache="cache"):
+def read(case, path, *words, urls="", cache="cache", output="folded"):
     environment = {**os.environ, "DEBUGINFOD_URLS": urls, "DEBUGINFOD_CACHE_PATH": case.path(cache)}
-    return case.tracectl(None, "read", path, "-o", "folded", *words, env=environment)
+    return case.tracectl(None, "read", path, "-o", output, *words, env=environment)
 
 
 def main(case):
@@ -79,7 +80,11 @@ def main(case):
     daemon = case.daemon()
     record = case.stream(daemon, "-p", "profile:hz:499", "--flags", "ustack", "-f", f'comm == "{comm}"', "-w", path,
                          command="record")
-    case.check_equal(case.start(program).wait().code, 0, "the program ends well")
+    process = case.start(program, stdin=-1)
+    ringtail.wait_until(lambda: program in read(case, path, "-p", "process:map:executable", output="json").out,
+                        "it is recorded where its code lies")
+    process.popen.stdin.close()
+    case.check_equal(process.wait().code, 0, "the program ends well")
     case.await_rings_empty(daemon)
     record.await_all(1)
     record.interrupt()

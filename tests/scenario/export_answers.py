@@ -31,6 +31,18 @@ def partial(rejected):
     return Answer(200, b"\x0a" + bytes([len(message)]) + message)
 
 
+def partly(rejected):
+    """Rejects so many of the first request that holds more: the very first may hold fewer."""
+    left = [1]
+
+    def say(request):
+        if not left[0] or len(request.records) <= rejected:
+            return YES
+        left[0] = 0
+        return partial(rejected)
+    return say
+
+
 def date_soon():
     return Answer(429, headers={"Retry-After": email.utils.formatdate(time.time() + 3, usegmt=True)})
 
@@ -43,7 +55,7 @@ BACKENDS = {
     "500": first(2, Answer(500, b"empty ring")),
     "502": first(1, Answer(502)),
     "504": first(1, Answer(504)),
-    "partial": first(1, partial(3)),
+    "partial": partly(3),
     "not protobuf": lambda _: Answer(200, b"all is well"),
     "204": lambda _: Answer(204),
     "slow": lambda _: Answer(hang_s=1.5),

@@ -48,7 +48,7 @@ def run(case, what):
 def main(case):
     logs, loki = Backend(), Backend()
     daemon = case.daemon(logs.url("otlp-logs"), loki.url("loki"), "--slow-call=100ms",
-                         "--export-rate=0", "--ring-size=16MiB")
+                         "--export-rate=0", ringtail.ROOM)
     exporting.await_begun(daemon)
     pid = {what: run(case, what) for what in ("slow", "error", "habit", "wait", "fail",
                                               "killed", "well")}
@@ -57,16 +57,18 @@ def main(case):
         return [(record["attributes"]["ringtail.class"], record["event_name"])
                 for record in logs.records() if record["attributes"]["process.pid"] == pid[what]]
 
-    def look():
-        return ("exit", "ringtail.sched_process_exit") in of("killed") and \
-            ("exec", "ringtail.sched_process_exec") in of("well")
-    ringtail.wait_until(look, "the last are stored")
+    executed = ("exec", "ringtail.sched_process_exec")
+    wanted = {"slow": ("slow", "ringtail.syscall.flock"), "error": ("error", "ringtail.syscall.write"),
+              "fail": ("exit", "ringtail.syscall.exit_group"), "killed": ("exit", "ringtail.sched_process_exit")}
+
+    def look():         # of each: what one CPU has seen last may come before what another has seen first
+        return all({executed, wanted.get(what, executed)} <= set(of(what)) for what in pid)
+    ringtail.wait_until(look, "all that is to come is stored")
     ringtail.wait_until(loki.lines, "so are some elsewhere")
     # Of what Python does at its start, nothing is slow on any machine but this: it may be busy.
     def without_slow(what):
         return [event for event in of(what) if event[0] != "slow"]
 
-    executed = ("exec", "ringtail.sched_process_exec")
     case.check(("slow", "ringtail.syscall.flock") in of("slow"), "a slow call", of("slow"))
     case.check_equal(without_slow("error"), [executed, ("error", "ringtail.syscall.write")],
                      "an error that matters")

@@ -43,8 +43,9 @@ def run(case, number):
     return process.pid
 
 
-def opens_of(records, pid):
-    return [record for record in records if record["attributes"]["process.pid"] == pid and
+def opens_of(logs, pid):
+    """Those that are stored. Its CPU may have been another than that of its exit: neither is stored first."""
+    return [record for record in logs.records() if record["attributes"]["process.pid"] == pid and
             record["event_name"] == "ringtail.syscall.openat" and
             record["attributes"].get("error.type") == "EMFILE"]
 
@@ -52,7 +53,7 @@ def opens_of(records, pid):
 def start(case, *options):
     logs, loki = Backend(), Backend()
     daemon = case.daemon(logs.url("otlp-logs"), loki.url("loki"), "--export-rate=0",
-                         "--ring-size=16MiB", *options)
+                         ringtail.ROOM, *options)
     exporting.await_begun(daemon)
     return daemon, logs, loki
 
@@ -77,7 +78,7 @@ def pairs_of(loki, pid, **wanted):
 
 def check_file(case, logs, loki, pid):
     path = case.path("wanted") + "-open"
-    found = opens_of(logs.records(), pid)
+    found = ringtail.wait_until(lambda: opens_of(logs, pid), "the open is stored")
     case.check_equal([record["attributes"]["ringtail.syscall.arg.filename"].strip('"')
                       for record in found], [path], "the open that failed says which file")
     case.check(path in found[0]["body"]["string_value"], "its line does, too")
@@ -114,7 +115,8 @@ def check_without(case):
     daemon, logs, _ = start(case, "--export-strings=no")
     pid = run(case, signal.SIGKILL)
     await_exit(logs, pid)
-    case.check_equal(len(opens_of(logs.records(), pid)), 1, "without: the open is there")
+    case.check_equal(len(ringtail.wait_until(lambda: opens_of(logs, pid), "the open is stored")), 1,
+                     "without: the open is there")
     case.check_equal([record for record in logs.records() if
                       record["event_name"].startswith("ringtail.syscall.") and
                       case.path("wanted") in str(record)], [], "without: its file is not")
