@@ -1,6 +1,6 @@
 /*
  * stat: how the daemon stands at one moment: the ledgers of rings, clients, spools and back ends, and what
- * a crash would cost. In: every room's own account, gathered by whoever wires them (serve/stat.h). Out:
+ * a crash would cost. In: every room's own account, gathered by whoever wires them (serve/answers.h). Out:
  * one plain struct for /metrics, the status page and `tracectl stat`, so that all say the same; it becomes
  * a message only where it leaves (serve/answers.h). Main thread.
  *

@@ -1,8 +1,9 @@
 /*
- * answers: the edge where the daemon's own structs become messages: hello, list, probes and stat.
+ * answers: the edge where the daemon's own structs become messages: hello, list, probes and stat; and how the
+ * daemon stands, gathered from every room's own account as one plain struct (metrics/stat.h).
  *
- * In: the loader's catalog, struct daemon_stat. Out: frames; each is the caller's, or NULL when out of
- * memory. Main thread.
+ * In: the rooms. Out: struct daemon_stat; frames, each of which is the caller's, or NULL when out of memory. Main
+ * thread.
  */
 #ifndef RINGTAIL_DAEMON_SERVE_ANSWERS_H
 #define RINGTAIL_DAEMON_SERVE_ANSWERS_H
@@ -43,6 +44,17 @@ struct frame_ref *answers_list(const struct answers *answers, const char *glob, 
 /* What is always on: at most 2 * SUBSCRIBE_PROBES_MAX, and the filter or NULL. */
 struct frame_ref *answers_probes(struct frame_codec *codec, const struct always_on_probe *list, size_t n,
 				 const char *filter);
+
+/*
+ * session[]: the clients to tell of, of so many that are connected. For daemon_stat_free(); NULL: out of
+ * memory.
+ */
+struct daemon_stat *answers_gather(const struct answers *answers, struct session *const *session,
+				   unsigned sessions, unsigned connected);
+
+/* The spools of stat, and what a crash costs by their durability. NULL: nothing is kept on disk. */
+int answers_gather_spools(struct daemon_stat *stat, const struct spooler *spooler,
+			  uint64_t batch_interval_ns);
 
 /* NULL also where it does not fit into a frame. */
 struct frame_ref *answers_stat(const struct answers *answers, const struct daemon_stat *stat);

@@ -19,7 +19,6 @@
 #include "daemon/collect/batcher.h"
 #include "daemon/net/transport_tls.h"
 #include "daemon/serve/dump_parts.h"
-#include "daemon/serve/stat.h"
 #include "daemon/serve/stuck.h"
 #include "proto/limits.h"
 
@@ -601,8 +600,8 @@ struct daemon_stat *server_stat(void *context)
 				session[n++] = client->session;
 	if (n > CLIENTS_LISTED_MAX)
 		qsort(session, n, sizeof(struct session *), compare_queues);
-	stat = stat_gather(server->config.answers, session,
-			   n < CLIENTS_LISTED_MAX ? n : CLIENTS_LISTED_MAX, n);
+	stat = answers_gather(server->config.answers, session,
+			      n < CLIENTS_LISTED_MAX ? n : CLIENTS_LISTED_MAX, n);
 	free(session);
 	return stat;
 }

@@ -2,7 +2,7 @@
  * test_spool_window: what a crash costs at worst, as stat says it: the intervals while all is well,
  * the age of what still waits while the disk is slow, and since when nothing was stored while it fails.
  */
-#include "daemon/serve/stat.h"
+#include "daemon/serve/answers.h"
 #include "tests/unit/daemon/spool_run.h"
 
 #define BATCH_NS	40000000ull
@@ -31,7 +31,7 @@ static uint64_t window_ns(const struct spool_run *run, const char *state)
 	uint64_t window;
 
 	assert_non_null(stat);
-	assert_int_equal(stat_gather_spools(stat, run->spooler, BATCH_NS), 0);
+	assert_int_equal(answers_gather_spools(stat, run->spooler, BATCH_NS), 0);
 	assert_int_equal(stat->spools, 1);
 	assert_string_equal(stat->spool[0].now.state, state);
 	window = stat->loss_window_ns;
