@@ -1026,15 +1026,15 @@ static int parse_not(struct parser *parser, struct filter_node **node)
 	return err;
 }
 
-/* One or more of `rule`, with `sign` between them, under a node of `kind` if there are more. */
+/* One or more of `operand`, with `sign` between them, under a node of `kind` if there are more. */
 static int parse_chain(struct parser *parser, enum filter_node_kind kind,
 		       enum token_kind sign,
-		       int (*rule)(struct parser *, struct filter_node **),
+		       int (*operand)(struct parser *, struct filter_node **),
 		       struct filter_node **node)
 {
 	unsigned column = parser->token.column;
 	struct filter_node *child;
-	int err = rule(parser, &child);
+	int err = operand(parser, &child);
 
 	*node = child;
 	if (err || parser->token.kind != sign)
@@ -1046,7 +1046,7 @@ static int parse_chain(struct parser *parser, enum filter_node_kind kind,
 	while (!err && parser->token.kind == sign) {
 		err = advance(parser);
 		if (!err)
-			err = rule(parser, &child);
+			err = operand(parser, &child);
 		if (!err)
 			filter_node_add(*node, child);
 	}

@@ -32,8 +32,8 @@ static struct scratch __percpu *scratch;
 
 static_assert(3 + 2 + RT_SYSCALL_ARGS_MAX + RT_ATTACH_WORDS_MAX <= RT_RECORD_WORDS_MAX);
 
-static struct rt_attachment *open_attachment(struct rt_attachments *to,
-					     enum rt_attachment_kind kind, u32 arg)
+static struct rt_attachment *begin_attachment(struct rt_attachments *to,
+					      enum rt_attachment_kind kind, u32 arg)
 {
 	struct rt_attachment *attachment = (struct rt_attachment *)&to->word[to->words];
 
@@ -68,7 +68,7 @@ static u32 skip_interrupt(const unsigned long *frame, u32 frames, struct pt_regs
 static noinline void add_kernel_stack(struct rt_attachments *to, unsigned long *frame,
 				      struct pt_regs *regs)
 {
-	struct rt_attachment *attachment = open_attachment(to, RT_ATTACH_KSTACK, 0);
+	struct rt_attachment *attachment = begin_attachment(to, RT_ATTACH_KSTACK, 0);
 	u32 room = RT_STACK_FRAMES_MAX + (regs ? INTERRUPT_FRAMES : 0);
 	u32 frames = stack_trace_save(frame, room, regs ? 0 : OWN_FRAMES + 1);
 	u32 first = regs ? skip_interrupt(frame, frames, regs) : 0;
@@ -114,7 +114,7 @@ static void add_user_stack(struct rt_attachments *to)
 
 	if (!current->mm || current->flags & PF_KTHREAD || !user_64bit_mode(regs))
 		return;
-	attachment = open_attachment(to, RT_ATTACH_USTACK, 0);
+	attachment = begin_attachment(to, RT_ATTACH_USTACK, 0);
 	close_attachment(to, attachment, walk_user(regs, (u64 *)attachment->data) * sizeof(u64));
 }
 
@@ -144,7 +144,7 @@ static int copy_user_text(char *to, const char __user *from)
 static void add_text(struct rt_attachments *to, const struct rt_attach_text *text,
 		     struct rt_ring *ring)
 {
-	struct rt_attachment *attachment = open_attachment(to, RT_ATTACH_STRING, text->arg);
+	struct rt_attachment *attachment = begin_attachment(to, RT_ATTACH_STRING, text->arg);
 	char *out = (char *)attachment->data;
 	int bytes;
 
