@@ -1116,7 +1116,7 @@ int engine_check(const struct config *config, struct error *error)
 
 /* ---- The order ------------------------------------------------------------------------------- */
 
-static const struct part parts[] = {
+static const struct engine_part engine_parts[] = {
 	{"account",	find_account,		NULL},
 	{"manager",	take_from_manager,	leave_manager},
 	{"boot",	read_boot_id,		NULL},
@@ -1150,23 +1150,24 @@ static const struct part parts[] = {
 	{"calls",	limit_calls,		NULL},
 };
 
-#define PARTS (sizeof(parts) / sizeof(parts[0]))
+#define PARTS (sizeof(engine_parts) / sizeof(engine_parts[0]))
 
-int parts_start(const struct part *part, size_t n, struct engine *engine, struct error *error)
+int engine_parts_start(const struct engine_part *part, size_t n, struct engine *engine,
+		       struct error *error)
 {
 	for (size_t i = 0; i < n; i++) {
 		int err = part[i].start(engine, error);
 
 		if (err) {
 			log_debug("part-failed", "%s does not start", part[i].name);
-			parts_stop(part, i + 1, engine);
+			engine_parts_stop(part, i + 1, engine);
 			return err;
 		}
 	}
 	return 0;
 }
 
-void parts_stop(const struct part *part, size_t n, struct engine *engine)
+void engine_parts_stop(const struct engine_part *part, size_t n, struct engine *engine)
 {
 	while (n--)
 		if (part[n].stop)
@@ -1189,13 +1190,13 @@ int engine_run(struct config *config, int argc, char **argv)
 	engine->config = *config;
 	engine->mailbox.fd = -1;
 	log_open(engine->config.log_level);
-	if (parts_start(parts, PARTS, engine, &error) != 0) {
+	if (engine_parts_start(engine_parts, PARTS, engine, &error) != 0) {
 		log_failure(LOG_LEVEL_ERROR, &error);
 	} else {
 		engine->state = ENGINE_RUNNING;
 		tell_ready(engine);
 		event_base_dispatch(engine->base);
-		parts_stop(parts, PARTS, engine);
+		engine_parts_stop(engine_parts, PARTS, engine);
 		status = engine->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	config_free(&engine->config);

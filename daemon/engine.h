@@ -31,16 +31,17 @@ int engine_check(const struct config *config, struct error *error);
 
 /* A part of the daemon. The parts stand in one table, each behind those it needs. */
 struct engine;
-struct part {
+struct engine_part {
 	const char *name;	/* for the log */
 	int (*start)(struct engine *engine, struct error *error);	/* 0, or -errno with *error */
 	void (*stop)(struct engine *engine);	/* NULL: it leaves nothing behind; takes what is half made */
 };
 
 /* Of a part that fails, what is half made is stopped too, then all before it. Returns its error. */
-int parts_start(const struct part *part, size_t n, struct engine *engine, struct error *error);
+int engine_parts_start(const struct engine_part *part, size_t n, struct engine *engine,
+		       struct error *error);
 
 /* All, from the last one back. */
-void parts_stop(const struct part *part, size_t n, struct engine *engine);
+void engine_parts_stop(const struct engine_part *part, size_t n, struct engine *engine);
 
 #endif

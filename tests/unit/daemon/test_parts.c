@@ -54,7 +54,7 @@ static void stop_c(struct engine *engine)
 	tell(engine, "-c");
 }
 
-static const struct part parts[] = {
+static const struct engine_part parts[] = {
 	{"a", start_a, stop_a},
 	{"b", start_b, NULL},
 	{"c", start_c, stop_c},
@@ -68,9 +68,9 @@ static void test_all_start_and_stop_in_reverse(void **state)
 	struct error error = {0};
 
 	(void)state;
-	assert_int_equal(parts_start(parts, PARTS, &engine, &error), 0);
+	assert_int_equal(engine_parts_start(parts, PARTS, &engine, &error), 0);
 	assert_string_equal(engine.told, "+a+b+c");
-	parts_stop(parts, PARTS, &engine);
+	engine_parts_stop(parts, PARTS, &engine);
 	assert_string_equal(engine.told, "+a+b+c-c-a");
 }
 
@@ -86,7 +86,7 @@ static void test_one_that_fails_is_unwound(void **state)
 		struct engine engine = {.failing = cases[i].failing};
 		struct error error = {0};
 
-		assert_int_equal(parts_start(parts, PARTS, &engine, &error), -EIO);
+		assert_int_equal(engine_parts_start(parts, PARTS, &engine, &error), -EIO);
 		assert_string_equal(error.code, "broken");
 		assert_string_equal(engine.told, cases[i].told);
 	}
