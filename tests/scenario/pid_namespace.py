@@ -1,6 +1,7 @@
 """A PID namespace of its own, as in a container without --pid=host: the daemon would record itself, so it says so."""
 import os
 import shutil
+import signal
 
 import ringtail
 
@@ -25,7 +26,9 @@ def main(case):
             raise ringtail.Skip("no tracing here")
         return "[ready]" in asked.log
     ringtail.wait_until(ready, "with trace-self it starts all the same")
-    asked.kill()
+    for pid in ringtail.running(asked.path["out"].removesuffix(".out") + ".conf"):
+        os.kill(pid, signal.SIGKILL)        # unshare's --kill-child ends none that has changed its user
+    asked.wait()
 
 
 ringtail.run(main)

@@ -18,6 +18,7 @@ RINGTAIL_SLOW by how much to stretch its waits (3 with ASAN_OPTIONS), RINGTAIL_F
 RINGTAIL_SEED its seed,
 RINGTAIL_LONG asks for its long form.
 """
+import contextlib
 import errno
 import os
 import random
@@ -31,7 +32,7 @@ import time
 import traceback
 
 from lib import protobuf, wire
-from lib.process import (ENGINE_USER, FEWER, SLOW, Done, Failure, Late, Load, Process, Skip, children,  # noqa: F401
+from lib.process import (ENGINE_USER, FEWER, SLOW, Done, Failure, Late, Load, Process, Skip, children, running,  # noqa: F401
                          state_of, threads, wait_until)
 from lib.swarm import Network, Swarm                              # noqa: F401
 
@@ -40,6 +41,7 @@ BUILD = os.path.join(ROOT, os.environ.get("RINGTAIL_BUILD", "build"))
 LONG = bool(os.environ.get("RINGTAIL_LONG"))    # as `make torture` runs it
 SECONDS_MAX = 3600 if LONG else 270     # for a whole test, under whatever it runs
 FACT_BYTES_MAX = 4000           # shown of each
+LEAVE_S = 15 * SLOW             # for programs which nobody waits for
 LATE = 75                       # EX_TEMPFAIL of sysexits.h: check.py tries it once more, alone
 # Of a daemon that is to lose nothing though it records of every process: another test's load takes 80 MB in a second.
 ROOM = "--ring-size=64MiB"
@@ -358,8 +360,25 @@ class Case:
                 wrong.append(str(failure))
         return wrong
 
+    def _end_what_is_left(self):
+        """What names this test's directory and goes on after its end: a loader has a moment to see that its engine is gone."""
+        left = {}
+
+        def look():
+            left.clear()
+            left.update(running(self.dir))
+            return not left
+        try:
+            wait_until(look, "all programs of this test end", timeout=LEAVE_S)
+            return []
+        except Late:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return [f"left running: {', '.join(left.values())}"]
+
     def close(self, failed):
-        wrong = (self._residuals() if failed else []) + self._stop_all()
+        wrong = (self._residuals() if failed else []) + self._stop_all() + self._end_what_is_left()
         for text in wrong:
             self.say(f"FAILED: {text}")
         if failed or wrong:

@@ -131,6 +131,20 @@ def state_of(pid, tid):
         return file.read().rpartition(")")[2].split()[0]
 
 
+def running(word):
+    """{pid: program} of all whose command line has that word in it, but for this one."""
+    found = {}
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().decode(errors="replace").split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue            # it has ended meanwhile
+        if pid != os.getpid() and word in " ".join(words):
+            found[pid] = words[0]
+    return found
+
+
 def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(child) for child in file.read().split()]
