@@ -6,7 +6,6 @@ import os
 import ringtail
 
 CALLS = 20_000
-SPOOL_AGE_S = 25
 LOOKS_S = 10            # SPOOL_TIDY_NS
 NEVER_USED = "00000000000000aa"
 
@@ -50,8 +49,7 @@ def main(case):
     # What was always on, and is not any more.
     os.makedirs(os.path.join(spools, NEVER_USED), 0o700)
     load = case.load(CALLS)
-    daemon = case.daemon(*options, f"--spool-age={SPOOL_AGE_S}s",
-                         config=f"probe = syscall:getppid:call\nfilter = {load.filter}\n")
+    daemon = case.daemon(*options, config=f"probe = syscall:getppid:call\nfilter = {load.filter}\n")
     ringtail.wait_until(is_on, "it is recorded")
     load.run()
     ringtail.wait_until(all_stored, "all are stored")
@@ -68,11 +66,14 @@ def main(case):
     case.check(f"{name:24} unused" in shown.out, "people see it, too", shown.out)
     read = case.tracectl(None, "--summary", "json", "read", directory, "-o", "none")
     case.check_stream(read, events=CALLS)
-    ringtail.wait_until(lambda: not os.path.exists(directory), "it is too old, and gone",
-                        SPOOL_AGE_S + 2 * LOOKS_S)
-    case.check(not os.path.exists(os.path.join(spools, NEVER_USED)), "so is the empty one")
+    case.check(os.path.exists(directory), "it is not too old, and stays")
+    daemon.stop()
+
+    daemon = case.daemon(*options, "--spool-age=1s", config="probe = syscall:getpgid:call\n")
+    ringtail.wait_until(lambda: not os.path.exists(directory), "it is too old, and gone")
+    ringtail.wait_until(lambda: not os.path.exists(os.path.join(spools, NEVER_USED)), "so is the empty one")
     ringtail.wait_until(lambda: not told("unused"), "it is told of no more")
-    case.check("[spool-gone]" in daemon.log, "the log says so", daemon.log)
+    ringtail.wait_until(lambda: f"deleted the spool spool/{name}," in daemon.log, "the log says so")
     daemon.stop()
 
     # Two consumers of the same.
