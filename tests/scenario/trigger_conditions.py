@@ -19,16 +19,23 @@ class Cgroup:
         self.path = f"{base}/ringtail-{os.getpid()}"
         try:
             os.mkdir(self.path)
-            with open(f"{self.path}/{limit}", "w", encoding="ascii") as file:
-                file.write(str(16 << 20))
+            self.write(limit, 16 << 20)
         except OSError:
             self.remove()
             self.path = None
+            return
+        # What is swapped out does not count. A kernel without swap has neither file.
+        for name, most in (("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", 16 << 20)):
+            if os.path.exists(f"{self.path}/{name}"):
+                self.write(name, most)
+
+    def write(self, name, value):
+        with open(f"{self.path}/{name}", "w", encoding="ascii") as file:
+            file.write(str(value))
 
     def run(self, *words):
         def enter():
-            with open(f"{self.path}/cgroup.procs", "w", encoding="ascii") as file:
-                file.write(str(os.getpid()))
+            self.write("cgroup.procs", os.getpid())
         return subprocess.run(words, preexec_fn=enter, check=False).returncode
 
     def remove(self):
