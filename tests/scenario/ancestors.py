@@ -153,6 +153,8 @@ def options_of(rows):
 def kind_of(command):
     if not command.startswith("tracectl "):
         return None
+    if "--from sched_switch --to sched_switch" in command:
+        return "of all"
     if "--duration 10s" in command:
         return "live"
     return "late" if re.search(r"--since| dump | read ", command) else "once"
@@ -180,6 +182,12 @@ def main(case):
                          listen=[f"unix:{case.path('run')}/daemon.sock", "tcp:127.0.0.1:0"])
     process = case.start(program, where, str(port), stdin=-1)
     page, live = Page(case, daemon, process, app, port), []
+
+    def do(process):
+        process.popen.stdin.write(b"!")
+        process.popen.stdin.close()
+        case.check_equal(process.wait().code, 0, "the program does what it does")
+
     for _, there, _, command in rows:
         if kind_of(command) == "once":
             page.run(there, command)
@@ -187,12 +195,18 @@ def main(case):
             live.append((there, command, page.start(command)))
     for _, _, stream in live:
         stream.await_subscribed()
-    process.popen.stdin.write(b"!")
-    process.popen.stdin.close()
-    case.check_equal(process.wait().code, 0, "the program does what it does")
+    do(process)
     for there, command, stream in live:
         stream.await_all()
         page.check(there, command, stream.interrupt())
+    # Each of those questions makes its own switches: this one of all switches is asked without them, and has a
+    # process of the program to itself.
+    for _, there, _, command in rows:
+        if kind_of(command) == "of all":
+            stream = page.start(command).await_subscribed()
+            do(case.start(program, where, str(port), stdin=-1))
+            stream.await_all()
+            page.check(there, command, stream.interrupt())
     for _, there, _, command in rows:
         if kind_of(command) == "late":
             page.run(there, command)
