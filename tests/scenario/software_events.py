@@ -58,8 +58,12 @@ def main(case):
         child.stdin.flush()
         address, begin, faults, switches, end, faults_end, switches_end = \
             map(int, child.stdout.readline().split())
-        # Shown, not only sent: a client that is interrupted shows what it has taken by then.
-        for stream, events in zip(streams, (faults_end - faults, PAGES, switches_end - switches)):
+        # Shown, not only sent: a client that is interrupted shows what it has taken by then. Of page faults there
+        # are others between those of the pages.
+        last = address + (PAGES - 1) * 4096
+        ringtail.wait_until(lambda: any(int(event["args"]["address"], 16) == last for event in shown(streams[1])),
+                            "the last page's fault is shown")
+        for stream, events in ((streams[0], faults_end - faults), (streams[2], switches_end - switches)):
             ringtail.wait_until(lambda: sum(begin <= event["time"] <= end for event in shown(stream)) >= events,
                                 f"{stream.name} has shown {events} events")
         minor, pages, away = ([event for event in shown(stream) if begin <= event["time"] <= end]

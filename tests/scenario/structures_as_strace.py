@@ -49,7 +49,7 @@ os.writev(there, [b'hello "q"\n', b"second\n"])
 one.sendmsg([b"abc", b"def"])
 other.recvmsg(100)
 os.readv(here, [bytearray(4), bytearray(100)])
-signal.setitimer(signal.ITIMER_REAL, 5.5)
+signal.setitimer(signal.ITIMER_REAL, 5000.5)
 signal.getitimer(signal.ITIMER_REAL)
 signal.setitimer(signal.ITIMER_REAL, 0)
 thread = threading.Thread(target=lambda: None)
@@ -159,7 +159,7 @@ def beside_strace(case, daemon, program, command):
     report = case.path("strace.txt")
     done = case.tracectl(daemon, "stream", "-o", "json", "--flags", "strings,data", "-p", "syscall:*:call", "--",
                          "strace", "-f", "-v", "-T", "-s", "300", "-o", report, *command)
-    case.check(done.code in (0, 1, 2), f"{program} runs", done.err[-500:])
+    case.check(done.code in (0, 1, 2), f"{program} runs", done.code, done.err[-500:])
     with open(report, encoding="utf-8", errors="replace") as file:
         theirs = theirs_of(file.read())
     calls, compared, seen = quietly(case, compare, program, theirs, [event for event in done.lines if "tid" in event])

@@ -18,7 +18,7 @@ def have_left(daemon, everybody):
 def main(case):
     everybody = CONNECTED + STREAMING
     healthy = steady.Steady(case, f"--clients-max={everybody + 8}", f"--pending-max={everybody}",
-                            "--batch-interval=200ms", "--queue-size=64MiB", times=3,
+                            "--batch-interval=200ms", "--queue-size=64MiB", "--silence-timeout=1h", times=3,
                             long=ringtail.LONG)
     daemon = healthy.daemon
     healthy.run()

@@ -12,7 +12,8 @@ from lib.cgroups import Cgroups
 
 CONTAINER = "9c1b2d3e4f50617283940a1b2c3d4e5f60718293a4b5c6d7e8f9000112233445"
 POD = "0f4ee4f9-c1d1-4d5c-8f3b-6a1f0c2b7a11"
-IN_POD = (f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}"
+# Nobody else's: this test may run beside itself.
+IN_POD = (f"/kubepods-{os.getpid()}.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}"
           f".slice/cri-containerd-{CONTAINER}.scope")
 KEYS = ("ppid", "uid", "uid_name", "exe", "exe_path", "cgroup", "container", "container_runtime", "pod")
 

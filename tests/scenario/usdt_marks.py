@@ -20,6 +20,7 @@ def main(case):
     case.check_equal(program.semaphore(), 1, "it is up while the mark is recorded")
     program.turn(TURNS)
     case.await_rings_empty(daemon)
+    stream.await_all(4 * TURNS)
     case.check_balanced(daemon)
     done = stream.interrupt()
     items = [json.loads(line) for line in done.out.splitlines()]
