@@ -145,6 +145,16 @@ static void test_this_run(void **state)
 	export_ack_tell(fixture->ack, NULL, NULL);		/* nothing is new */
 	assert_int_equal(told, 1);
 	assert_int_equal(told_earlier, 0);
+	/* Another stream begins elsewhere. */
+	fixture->stream->ring[0].seen = 40;
+	fixture->stream->ring[1].unknown = true;
+	export_ack_begin(fixture->ack, fixture->stream);
+	fixture->stream->ring[0].seen = 41;
+	settle_batch(fixture, 0, 3, 41);
+	export_ack_tell(fixture->ack, NULL, NULL);
+	assert_int_equal(told, 2);
+	assert_int_equal(told_upto[0], 41);
+	assert_int_equal(told_upto[1], UINT64_MAX);
 }
 
 static void test_earlier_runs(void **state)

@@ -16,6 +16,7 @@
 #include "daemon/export/kind.h"
 #include "proto/export/otlp.pb-c.h"
 #include "proto/export/remote_write.pb-c.h"
+#include "tests/lib/failing_memory.h"
 #include "tests/unit/daemon/export_make.h"
 #include "tests/unit/daemon/export_show.h"
 
@@ -312,6 +313,49 @@ static void remote_write_parts(void **state)
 	free(body.data);
 }
 
+/* Wherever memory ends, that is said, and nothing is left. */
+static void no_memory(void **state)
+{
+	const struct export_kind *kind[] = {&export_otlp_metrics, &export_remote_write};
+	const struct metric_snapshot *snapshot = make_snapshot();
+	struct export_host *host = make_host(1, NULL);
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct export_body body, part, ended;
+		unsigned n = 0, parts = 0;
+		int err = -1;
+
+		for (; err; n++) {
+			struct export_arena arena = {0};
+			struct export_maker maker = {host->run, &arena, 0};
+
+			allocations_left = n;
+			failures_left = 1;
+			body = (struct export_body){0};
+			err = kind[i]->build_metrics(&maker, snapshot, &body);
+			assert_true(!err || (err == -ENOMEM && !body.data));
+			failures_left = 0;
+			export_arena_fini(&arena);
+		}
+		assert_int_equal(n, 3);			/* the arena, and the body */
+		ended = (struct export_body){0};
+		for (err = -1; err; parts++) {
+			allocations_left = parts;
+			failures_left = 1;
+			part = ended;
+			err = kind[i]->build_part(body.data, body.bytes, 1, 2, &part);
+			assert_true(!err || err == -ENOMEM);
+			failures_left = 0;
+		}
+		assert_int_equal(parts, i ? 2 : 4);	/* OTLP cuts its lists first */
+		free(part.data);
+		free(body.data);
+	}
+	export_host_destroy(host);
+	metric_snapshot_put(snapshot);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +364,7 @@ int main(void)
 		cmocka_unit_test(otlp_parts),
 		cmocka_unit_test(remote_write),
 		cmocka_unit_test(remote_write_parts),
+		cmocka_unit_test(no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

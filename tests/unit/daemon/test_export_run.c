@@ -247,6 +247,34 @@ static void an_executable_has_a_name_and_perhaps_a_path(void **state)
 	export_contexts_fini(&contexts);
 }
 
+/* Texts whose last bytes are the same meet in one place; they are not the same for that. */
+static void contexts_that_meet_are_told_apart(void **state)
+{
+	static const char *const text[][2] = {
+		{"/a/far/12345678", "/x/0123456789abcdef"}, {"/b/far/12345678", "/x/0123456789abcdef"},
+		{"/a/far/12345678", "/y/0123456789abcdef"}, {"/a/far/12345678", NULL}, {NULL, "/x/0123456789abcdef"},
+		{NULL, "/y/0123456789abcdef"}, {"/b/far/12345678", NULL},
+	};
+	struct export_contexts contexts = {0};
+
+	(void)state;
+	for (unsigned round = 0; round < 3; round++)
+		for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+			struct export_context *context = context_of(&contexts, text[i][0], text[i][1]);
+
+			if (text[i][0])
+				assert_string_equal(context->exe_path, text[i][0]);
+			else
+				assert_null(context->exe);
+			if (text[i][1])
+				assert_string_equal(context->cgroup, text[i][1]);
+			else
+				assert_null(context->cgroup);
+			export_context_put(context);
+		}
+	export_contexts_fini(&contexts);
+}
+
 /* The newest of a place is kept, and shared; who has an older one keeps it. */
 static void contexts_are_shared_and_counted(void **state)
 {
@@ -293,6 +321,7 @@ int main(void)
 		cmocka_unit_test(only_the_first_catalog_counts),
 		cmocka_unit_test(no_memory_for_a_host),
 		cmocka_unit_test(an_executable_has_a_name_and_perhaps_a_path),
+		cmocka_unit_test(contexts_that_meet_are_told_apart),
 		cmocka_unit_test(contexts_are_shared_and_counted),
 	};
 

@@ -16,6 +16,8 @@
 #include "daemon/export/kind.h"
 #include "proto/export/loki.pb-c.h"
 #include "proto/export/otlp.pb-c.h"
+#include "proto/batch_encode.h"
+#include "tests/lib/failing_memory.h"
 #include "tests/unit/daemon/export_show.h"
 
 #define FIELD(type) RINGTAIL__V1__FIELD_TYPE__FIELD_##type
@@ -454,6 +456,198 @@ static void otlp_traces(void **state)
 	protobuf_c_message_free_unpacked(&request->base, NULL);
 }
 
+/* The host's name as far as it goes, whatever stood there before; and its architecture by its other name. */
+static void other_hosts(void **state)
+{
+	static const struct {
+		const char *name, *machine, *arch;
+	} row[] = {
+		{"a-name-of-many-letters", "aarch64", "arm64"}, {"box", "riscv64", "riscv64"}, {"b", "x86_64", "amd64"},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct export_host *host = make_host();
+		struct export_arena arena = {0};
+		struct export_maker maker = {host->run, &arena, 0};
+		struct export_list list = TAILQ_HEAD_INITIALIZER(list);
+		struct export_body body = {0};
+		struct export_event *event = make(host, &said[7], 1);
+		char wanted[100];
+
+		strcpy(host->run->name, row[i].name);
+		strcpy(host->run->machine, row[i].machine);
+		host->run->host_id[0] = '\0';
+		TAILQ_INSERT_TAIL(&list, event, link);
+		assert_int_equal(export_loki.build(&maker, &list, &body), 0);
+		snprintf(wanted, sizeof(wanted), "host=\"%s\",", row[i].name);
+		assert_non_null(memmem(body.data, body.bytes, wanted, strlen(wanted)));
+		free(body.data);
+		assert_int_equal(export_otlp_logs.build(&maker, &list, &body), 0);
+		assert_non_null(memmem(body.data, body.bytes, row[i].arch, strlen(row[i].arch)));
+		assert_null(memmem(body.data, body.bytes, "host.id", 7));
+		free(body.data);
+		export_event_destroy(event);
+		export_arena_fini(&arena);
+		export_host_destroy(host);
+	}
+}
+
+/* What goes out as spans: slow calls, processes and errors of a tree; each with its class. */
+static void what_traces_take(void **state)
+{
+	static const struct {
+		struct said said;
+		bool goes;
+		enum export_class class;
+	} row[] = {
+		{{.probe = OPENAT, .class = EXPORT_SLOW}, true, EXPORT_SLOW},
+		{{.probe = OPENAT, .class = EXPORT_EVENT}, true, EXPORT_EVENT},
+		{{.probe = OPENAT, .class = EXPORT_ERROR}, false, EXPORT_ERROR},
+		{{.probe = OPENAT, .class = EXPORT_NOTHING}, false, EXPORT_NOTHING},
+		{{.probe = EXEC, .class = EXPORT_EXEC, .field = {7}}, false, EXPORT_EXEC},	/* its tree begins */
+		{{.probe = OPENAT, .class = EXPORT_ERROR}, true, EXPORT_ERROR},
+		{{.probe = OPENAT, .class = EXPORT_NOTHING}, false, EXPORT_NOTHING},
+		{{.probe = EXIT, .class = EXPORT_EXIT, .field = {120, 1, 9}}, true, EXPORT_EXIT},
+		{{.probe = EXEC, .class = EXPORT_EXEC, .field = {7}}, false, EXPORT_EXEC},
+		{{.probe = EXIT, .class = EXPORT_NOTHING, .field = {120, 1, 0}}, true, EXPORT_EVENT},
+		{{.probe = EXIT, .class = EXPORT_NOTHING, .field = {120, 1, 0}}, false, EXPORT_NOTHING},
+	};
+	struct export_host *host = make_host();
+	void *tree;
+
+	(void)state;
+	host->tree.word[host->tree.count++] = strdup("sixteen*");
+	tree = export_otlp_traces.create(host);
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct export_event *event = make(host, &row[i].said, i + 1);
+
+		assert_int_equal(export_otlp_traces.take(tree, event), row[i].goes);
+		assert_int_equal(event->class, row[i].class);
+		export_event_destroy(event);
+	}
+	export_otlp_traces.destroy(tree);
+	export_host_destroy(host);
+}
+
+/* Wherever memory ends, that is said, and nothing is left. */
+static void no_memory(void **state)
+{
+	const struct export_kind *kind[] = {&export_otlp_logs, &export_otlp_traces, &export_loki};
+	struct export_host *host = make_host();
+	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
+	struct export_event *event = make(host, &said[0], 1);
+
+	(void)state;
+	TAILQ_INSERT_TAIL(&list, event, link);
+	for (unsigned i = 0; i < 3; i++) {
+		unsigned n = 0;
+		int err = -1;
+
+		for (; err; n++) {
+			struct export_arena arena = {0};
+			struct export_maker maker = {host->run, &arena, 0};
+			struct export_body body = {0};
+
+			allocations_left = n;
+			failures_left = 1;
+			err = kind[i]->build(&maker, &list, &body);
+			assert_true(!err || (err == -ENOMEM && !body.data));
+			failures_left = 0;
+			free(body.data);
+			export_arena_fini(&arena);
+		}
+		assert_int_equal(n, 3);			/* the arena, and the body */
+	}
+	export_event_destroy(event);
+	allocations_left = 0;
+	failures_left = 1;
+	{
+		struct batch_thread thread = {.tid = 1};
+		struct batch_item item = {.thread = &thread};
+
+		assert_null(export_event_create(host->run, 0, &item));
+		failures_left = 0;
+		item.event.probe = PROBES;
+		assert_null(export_event_create(host->run, 0, &item));
+		item.event.probe = RT_PROBE_MAX;
+		assert_null(export_event_create(host->run, 0, &item));
+	}
+	export_host_destroy(host);
+}
+
+/* ---- The first event of a frame, for people -------------------------------------------------- */
+
+static void the_first_event_as_a_line(void **state)
+{
+	static const char none[] = "an event that cannot be shown";
+	struct batch_encoder *encoder = batch_encoder_create(RT_PROBE_MAX);
+	struct frame_codec *codec = frame_codec_create(1);
+	const struct batch_thread thread = {.tid = 8, .pid = 7, .ppid = 6, .comm = "sh"};
+	const uint64_t field[] = {5 * MS, 3};
+	struct batch_event event = {.probe = MMAP, .fields = 2, .has_duration = true, .field = field, .time_ns = 9};
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	Ringtail__V1__Probe *list[PROBES];
+	struct frame_ref *frame;
+	const uint8_t *message;
+	uint64_t slot = 0;
+	size_t bytes;
+	char text[80];
+	unsigned n = 0;
+
+	(void)state;
+	export_host_destroy(make_host());
+	for (unsigned i = 0; i < PROBES; i++)
+		list[i] = &probes[i];
+	catalog.probe = list;
+	catalog.n_probe = PROBES;
+	for (unsigned round = 0; round < 3; round++) {		/* a loss before it; nothing but a loss */
+		slot = 0;
+		batch_encode_begin(encoder, 3, 1, 0);
+		if (round)
+			assert_true(batch_encode_loss(encoder, 1, 0, 5));
+		event.thread = batch_encode_thread(encoder, &thread, &slot);
+		if (round < 2)
+			assert_true(batch_encode_event(encoder, &event));
+		message = batch_encode_finish(encoder, &bytes);
+		frame = frame_ref_seal(codec, FRAME_BATCH, message, (uint32_t)bytes);
+		export_event_first_text(frame, codec, &catalog, text, sizeof(text));
+		assert_string_equal(text, round < 2 ? "sh[7]: mmap() = 3 <5.000ms>" : none);
+		export_event_first_text(frame, codec, &catalog, text, 5);
+		assert_string_equal(text, round < 2 ? "sh[7" : "an e");
+		if (round < 2)
+			frame_ref_put(frame);
+	}
+	export_event_first_text(frame, codec, &catalog, text, sizeof(text));
+	frame_ref_put(frame);
+	/* Of a probe that is not there; of what is no frame; and wherever memory ends. */
+	slot = 0;
+	batch_encode_begin(encoder, 3, 1, 0);
+	event.thread = batch_encode_thread(encoder, &thread, &slot);
+	assert_true(batch_encode_event(encoder, &event));
+	message = batch_encode_finish(encoder, &bytes);
+	frame = frame_ref_seal(codec, FRAME_BATCH, message, (uint32_t)bytes);
+	catalog.n_probe = MMAP;
+	export_event_first_text(frame, codec, &catalog, text, sizeof(text));
+	assert_string_equal(text, none);
+	catalog.n_probe = PROBES;
+	do {
+		assert_true(n < 50);
+		allocations_left = n++;
+		failures_left = 1;
+		export_event_first_text(frame, codec, &catalog, text, sizeof(text));
+		assert_true(failures_left || !strcmp(text, none));
+	} while (!failures_left);
+	failures_left = allocations_left = 0;
+	assert_true(n > 4);
+	frame->data[0] ^= 1;
+	export_event_first_text(frame, codec, &catalog, text, sizeof(text));
+	assert_string_equal(text, none);
+	frame_ref_put(frame);
+	frame_codec_destroy(codec);
+	batch_encoder_destroy(encoder);
+}
+
 /* What finds no room in a line is left out: it ends in time, and ends as a text. */
 static void a_line_that_is_too_long(void **state)
 {
@@ -511,6 +705,10 @@ int main(void)
 		cmocka_unit_test(otlp_logs),
 		cmocka_unit_test(loki),
 		cmocka_unit_test(otlp_traces),
+		cmocka_unit_test(other_hosts),
+		cmocka_unit_test(what_traces_take),
+		cmocka_unit_test(no_memory),
+		cmocka_unit_test(the_first_event_as_a_line),
 		cmocka_unit_test(a_line_that_is_too_long),
 		cmocka_unit_test(an_arena_gives_its_own),
 	};

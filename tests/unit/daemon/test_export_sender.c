@@ -1131,6 +1131,50 @@ static void test_changes_are_told(void **state)
 	assert_true(fixture->changes > before);
 }
 
+/* What was refused alone is the oldest there is: where room ends, it goes first. */
+static void test_refused_alone_expires_first(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct export_counts *counts;
+
+	open_sender(fixture, &export_otlp_logs, "https://there", false, 20 * sizeof(struct export_event));
+	give_and_flush(fixture, 2);
+	while (posted)
+		say_status(fixture, 400, "no");
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->state, EXPORT_HELD);
+	assert_int_equal(counts->queued, 2);
+	give(fixture, 19, 0);
+	give_watermark(fixture);
+	counts = export_sender_counts(fixture->sender);
+	assert_int_equal(counts->expired, 2);
+	assert_int_equal(counts->queued, 19);
+	assert_true(counts->queued_bytes <= 20 * sizeof(struct export_event));
+}
+
+/* Once others of it are accepted, the one that is not was asked about for the last time, also after a wait. */
+static void test_poison_after_a_wait_is_lost_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 1);
+	say_status(fixture, 503, "");
+	now_ns += EXPORT_RETRY_NS_MAX;
+	wake(fixture);
+	say_status(fixture, 200, "");
+	give_and_flush(fixture, 4);
+	for (unsigned i = 0; i < 3; i++)	/* 4, 2, 1 */
+		say_status(fixture, 400, "the first is wrong");
+	check_counts(fixture, 5, 1, 0, 4);
+	say_status(fixture, 200, "");
+	check_counts(fixture, 5, 2, 1, 2);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_REJECTING);
+	say_status(fixture, 200, "");
+	assert_false(posted);
+	check_counts(fixture, 5, 4, 1, 0);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_OK);
+}
+
 /* Beyond what can be put in order all goes out as it is, counted; and none is lost. */
 static void test_more_than_can_be_ordered(void **state)
 {
@@ -1259,6 +1303,8 @@ int main(void)
 		TEST(test_what_is_on_its_way_does_not_expire),
 		TEST(test_https_in_an_answer_over_tls_says_nothing),
 		TEST(test_changes_are_told),
+		TEST(test_refused_alone_expires_first),
+		TEST(test_poison_after_a_wait_is_lost_at_once),
 		TEST(test_more_than_can_be_ordered),
 		TEST(test_settled_is_what_nothing_waits_of),
 		TEST(test_settled_over_many_frames),
