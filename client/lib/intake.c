@@ -708,20 +708,21 @@ static void give_gap(struct intake *intake, const struct merge_item *from,
 	const struct merge_gap *gap = from->gap;
 	uint64_t seen = intake->since[from->cpu];
 	uint64_t first_seq = gap->first_seq < seen && seen < gap->end_seq ? seen : gap->first_seq;
+	uint64_t count = gap->end_seq - first_seq;
 
 	*item = (struct ringtail_item){
 		.kind = RINGTAIL_GAP,
 		.cpu = from->cpu,
 		.seq = first_seq,
 		.time_ns = from->time_ns,
-		.count = gap->end_seq - first_seq,
-		.events = gap->events,
+		.count = count,
+		.events = gap->events < count ? gap->events : count,
 		.stage = gap->stage,
 		.reason = gap->reason,
 	};
 	intake->totals.gaps++;
 	intake->totals.unknown += !gap->events && !item->count;
-	intake->totals.lost += gap->events ? gap->events : item->count;
+	intake->totals.lost += gap->events ? item->events : count;
 }
 
 static bool is_too_early(const struct intake *intake, uint64_t time_ns)

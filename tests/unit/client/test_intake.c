@@ -9,6 +9,7 @@
 
 #include "client/lib/catalog.h"
 #include "client/lib/intake.h"
+#include "client/lib/merge.h"
 #include "client/lib/selection.h"
 #include "tests/unit/client/maker.h"
 
@@ -37,6 +38,15 @@ struct batch_decoder *__real_catalog_decoder_create(struct catalog *catalog);
 struct batch_decoder *__wrap_catalog_decoder_create(struct catalog *catalog)
 {
 	return no_decoder ? NULL : __real_catalog_decoder_create(catalog);
+}
+
+static bool no_push;			/* nor for anything that waits */
+
+int __wrap_merge_push(struct merge *merge, uint32_t cpu, struct merge_entry *entry);
+int __real_merge_push(struct merge *merge, uint32_t cpu, struct merge_entry *entry);
+int __wrap_merge_push(struct merge *merge, uint32_t cpu, struct merge_entry *entry)
+{
+	return no_push ? -ENOMEM : __real_merge_push(merge, cpu, entry);
 }
 
 static int setup(void **state)
@@ -216,6 +226,30 @@ static void gap_that_a_cursor_divides(void **state)
 	assert_int_equal(take(), 0);
 	intake_flush(intake);
 	expect_gap(0, 12, 3, SPOOL, CORRUPT);
+	assert_int_equal(intake_totals(intake)->lost, 3);
+	/* Of what was told before it, no event is told again: at most as many are missing as the rest has numbers. */
+	intake_set_since(intake, at(7, 20, 0));
+	maker_gap(&maker, 0, 15, 23, 7, SPOOL, CORRUPT);
+	assert_int_equal(take(), 0);
+	intake_flush(intake);
+	assert_int_equal(next(), RINGTAIL_GAP);
+	assert_true(item.seq == 20 && item.count == 3 && item.events == 3);
+	assert_int_equal(intake_totals(intake)->lost, 6);
+	maker_gap(&maker, 0, 23, 33, 7, SPOOL, CORRUPT);
+	assert_int_equal(take(), 0);
+	intake_flush(intake);
+	assert_int_equal(next(), RINGTAIL_GAP);
+	assert_true(item.count == 10 && item.events == 7);
+	assert_int_equal(intake_totals(intake)->lost, 13);
+	/* One that nobody can show is told of nowhere but in the totals. */
+	maker_gap(&maker, 0, 33, 33, 0, SPOOL, CORRUPT);
+	assert_int_equal(take(), 0);
+	no_push = true;
+	intake_flush(intake);
+	no_push = false;
+	expect_nothing();
+	assert_int_equal(intake_totals(intake)->gaps, 4);
+	assert_int_equal(intake_totals(intake)->unknown, 1);
 }
 
 /* What was told of losses before the cursor is not told again; of one that it divides, the rest is. */
