@@ -4,6 +4,8 @@
  */
 #include "tests/unit/daemon/small_ring.h"
 
+#include "proto/ringtail.pb-c.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -380,6 +382,27 @@ static void closes_without_a_reason(void **state)
 	close_ring(&f);
 }
 
+/* What the wire calls them, and back: no two of them are one, and what no ring loses for is full. */
+static void reasons_have_their_names(void **state)
+{
+	static const uint32_t wire[] = {
+		[RT_LOST_FULL] = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
+		[RT_LOST_NEST] = RINGTAIL__V1__LOSS_REASON__REASON_NEST,
+		[RT_LOST_STOPPED] = RINGTAIL__V1__LOSS_REASON__REASON_STOPPED,
+		[RT_LOST_BUSY] = RINGTAIL__V1__LOSS_REASON__REASON_BUSY,
+		[RT_LOST_REFUSED] = RINGTAIL__V1__LOSS_REASON__REASON_REFUSED,
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(wire) / sizeof(wire[0]); i++) {
+		assert_int_equal(ring_loss_reason(i), wire[i]);
+		assert_int_equal(ring_lost_for(wire[i]), i);
+	}
+	assert_int_equal(ring_loss_reason(RT_LOST_REASONS), 0);
+	assert_int_equal(ring_lost_for(0), RT_LOST_FULL);
+	assert_int_equal(ring_lost_for(RINGTAIL__V1__LOSS_REASON__REASON_DISK), RT_LOST_FULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -395,6 +418,7 @@ int main(void)
 		cmocka_unit_test(reports_trailing_losses_once),
 		cmocka_unit_test(extends_the_low_half),
 		cmocka_unit_test(closes_without_a_reason),
+		cmocka_unit_test(reasons_have_their_names),
 		cmocka_unit_test(lapped_while_it_copies),
 		cmocka_unit_test(takes_over_from_an_earlier_reader),
 	};
