@@ -79,8 +79,8 @@ static void on_request(struct bufferevent *peer, void *context)
 
 	if (f->silent || (!f->blunt && (end.pos < 0 || bytes < (size_t)end.pos + 4 + BODY_BYTES)))
 		return;
+	bytes = bytes < sizeof(f->request) ? bytes : sizeof(f->request) - 1;
 	f->request_bytes = bytes;
-	assert_true(bytes < sizeof(f->request));
 	evbuffer_remove(in, f->request, bytes);
 	f->request[bytes] = '\0';
 	if (!f->answer) {
@@ -205,6 +205,22 @@ static void goes_out_whole(void **state)
 	/* Each on a connection of its own. */
 	expect(f, OK, 200, false);
 	assert_int_equal(f->connections, 2);
+}
+
+/* Nobody asks first whether it may come, however large it is. */
+static void large_body_goes_out_at_once(void **state)
+{
+	const size_t bytes = 2 << 20;
+	struct fixture *f = *state;
+	struct export_post large = {.url = f->url, .body = calloc(1, bytes), .bytes = bytes, .timeout_ns = LONG_NS,
+				    .done = on_answer, .context = f};
+
+	f->answer = OK;
+	assert_non_null(export_http_post(f->http, &large));
+	event_base_dispatch(f->base);
+	assert_int_equal(f->answers, 1);
+	assert_null(strstr(f->request, "Expect"));
+	free((void *)large.body);
 }
 
 static void any_status_is_an_answer(void **state)
@@ -391,6 +407,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, unmake)
 		TEST(goes_out_whole),
+		TEST(large_body_goes_out_at_once),
 		TEST(any_status_is_an_answer),
 		TEST(asks_for_a_pause),
 		TEST(cut_short),
