@@ -254,6 +254,7 @@ static void on_read(struct bufferevent *peer, void *context)
 	struct evbuffer *input = bufferevent_get_input(peer);
 	size_t bytes = evbuffer_get_length(input), used = 0;
 	struct http_request request;
+	const unsigned char *head;
 	enum http_parse got;
 
 	if (connection->state == CONNECTION_LINGERING) {
@@ -267,8 +268,12 @@ static void on_read(struct bufferevent *peer, void *context)
 	connection->state = CONNECTION_READING;
 	if (bytes > HTTP_HEAD_BYTES_MAX)
 		bytes = HTTP_HEAD_BYTES_MAX;
-	got = http_request_parse((const char *)evbuffer_pullup(input, (ssize_t)bytes), bytes,
-				 &request, &used);
+	head = evbuffer_pullup(input, (ssize_t)bytes);
+	if (!head) {	/* out of memory */
+		connection_destroy(connection);
+		return;
+	}
+	got = http_request_parse((const char *)head, bytes, &request, &used);
 	if (got == HTTP_MORE && bytes < HTTP_HEAD_BYTES_MAX)
 		return;
 	if (got == HTTP_MORE)

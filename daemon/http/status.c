@@ -148,7 +148,7 @@ static void answer_text(struct http_status *status, enum cached which, const cha
 static bool host_is_loopback(const char *host)
 {
 	size_t bytes = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
-	const char *after = host + (bytes <= strlen(host) ? bytes : strlen(host));
+	const char *after = host + strnlen(host, bytes);
 
 	if (*after && (*after != ':' || strspn(after + 1, "0123456789") != strlen(after + 1)))
 		return false;

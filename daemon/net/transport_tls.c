@@ -243,8 +243,8 @@ void transport_tls_turn_away(int fd)
 	/* To close with bytes unread would reset the connection, and the client might never see
 	 * why. */
 	recv(fd, heard, sizeof(heard), MSG_DONTWAIT);
-	if (send(fd, alert, sizeof(alert), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
-		shutdown(fd, SHUT_WR);
+	send(fd, alert, sizeof(alert), MSG_DONTWAIT | MSG_NOSIGNAL);
+	shutdown(fd, SHUT_WR);
 }
 
 static bool tls_turn_away(struct transport *transport)
@@ -394,9 +394,9 @@ static void tls_shutdown(struct transport *transport)
 	if (tls->shut)
 		return;
 	tls->shut = true;
+	/* Says nothing where hands were not shaken. */
+	SSL_shutdown(tls->ssl);
 	ERR_clear_error();
-	if (!tls->failed)
-		SSL_shutdown(tls->ssl);
 	shutdown(transport->fd, SHUT_WR);
 }
 

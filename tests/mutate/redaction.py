@@ -55,4 +55,6 @@ MUTANTS = [
     ("redaction-of-a-map-by-its-last-piece", "daemon/collect/redaction.c",
      'rules |= row->field[field].rules;',
      'rules = row->field[field].rules;', ["unit/redaction"]),
+    ("redaction-attachment-that-is-cut-off", REDACTION + ":next_attachment", "	if (bytes > left)\n		return NULL;\n", "", HIDING),
+    ("redaction-writes-behind-the-record", REDACTION + ":rewrite", "		if ((size_t)(to_end - to) < room)\n			break;\n", "", HIDING),
 ]

@@ -1,10 +1,14 @@
-"""Mutants of TLS on both sides: whom the client believes, what it shows, and what the daemon makes of it."""
+"""Mutants of TLS on both sides: whom the client believes, what it shows, and what the daemon makes of it; of HTTP."""
 CONN = "client/lib/conn_tls.c"
 TRUST = "client/lib/trust.c"
 DAEMON = "daemon/net/transport_tls.c"
 BOTH = "proto/tls.c"
 CLIENT_TLS = ["unit/conn_tls"]
 DAEMON_TLS = ["unit/transport_tls"]
+HTTP = "daemon/http/http.c"
+REQUEST = "daemon/http/request.c"
+CONNECTIONS = ["unit/http_connections"]
+HEADS = ["tests/unit/daemon/test_http.c"]
 
 MUTANTS = [
     # Whom the client believes.
@@ -72,7 +76,7 @@ MUTANTS = [
     ("tls-handshake-waits-for-the-wrong-side", DAEMON + ":judge", "wants_write ? EV_WRITE : EV_READ", "EV_READ", DAEMON_TLS),
     ("tls-failed-waits-to-write", DAEMON + ":tls_read", "		transport->wanted = EV_READ;\n", "", DAEMON_TLS),
     ("tls-verdict-is-not-told", DAEMON + ":why", "	if (verdict != X509_V_OK)", "	if (false)", DAEMON_TLS),
-    ("tls-turned-away-and-left-open", DAEMON + ":transport_tls_turn_away", "		shutdown(fd, SHUT_WR);", "		;", DAEMON_TLS),
+    ("tls-turned-away-and-left-open", DAEMON + ":transport_tls_turn_away", "	shutdown(fd, SHUT_WR);", "	;", DAEMON_TLS),
     ("tls-small-pieces-are-records", DAEMON + ":next_record", "left >= RECORD_BYTES_MIN ||", "left > 0 ||", DAEMON_TLS),
     ("tls-gathered-too-much", DAEMON + ":next_record", "	if (left >= RECORD_BYTES_MIN ||", "	if (left > RECORD_BYTES_MIN ||",
      DAEMON_TLS),
@@ -85,4 +89,36 @@ MUTANTS = [
     ("tls-second-end", DAEMON + ":tls_shutdown", "	tls->shut = true;\n", "", DAEMON_TLS),
     ("tls-socket-stays-open", DAEMON + ":tls_destroy", "	close(transport->fd);\n", "", DAEMON_TLS),
     ("tls-socket-without-memory-stays-open", DAEMON + ":transport_tls_create", "		close(fd);\n", "", DAEMON_TLS),
+    # HTTP: how long a connection may take, and which makes room.
+    ("http-silent-one-is-not-counted", HTTP + ":on_deadline", "(connection->state == CONNECTION_IDLE && connection->first)",
+     "false", CONNECTIONS),
+    ("http-idle-one-is-counted", HTTP + ":on_deadline", "(connection->state == CONNECTION_IDLE && connection->first)",
+     "connection->state == CONNECTION_IDLE", CONNECTIONS),
+    ("http-unread-answer-is-not-counted", HTTP + ":on_deadline", "	    connection->state == CONNECTION_WRITING ||", "	    false ||",
+     CONNECTIONS),
+    ("http-slow-request-is-not-counted", HTTP + ":on_deadline", "connection->state == CONNECTION_READING ||", "false ||", CONNECTIONS),
+    ("http-handshake-is-not-counted", HTTP + ":on_deadline", "connection->state == CONNECTION_SHAKING ||", "false ||", CONNECTIONS),
+    ("http-deadline-closes-nothing", HTTP + ":on_deadline", "	connection_destroy(connection);", "	;", CONNECTIONS),
+    ("http-every-byte-gives-time", HTTP + ":on_read", "	if (connection->state == CONNECTION_IDLE && !connection->first)",
+     "	if (true)", CONNECTIONS),
+    ("http-second-request-has-for-ever", HTTP + ":on_read", "	if (connection->state == CONNECTION_IDLE && !connection->first)",
+     "	if (false)", CONNECTIONS),
+    ("http-deadline-is-not-set", HTTP + ":enter", "	event_add(connection->deadline, &in);\n", "", CONNECTIONS),
+    ("http-deadline-in-whole-seconds-of-ms", HTTP + ":enter", "ns % NS_PER_S / 1000)", "ns / 1000)", CONNECTIONS),
+    ("http-known-by-age", HTTP + ":enter", "	if (connection->pool == POOL_KNOWN) {", "	if (false) {", CONNECTIONS),
+    ("http-reads-while-it-writes", HTTP + ":send_answer", "	bufferevent_disable(connection->peer, EV_READ);\n", "", CONNECTIONS),
+    ("http-reads-no-more", HTTP + ":on_written", "	bufferevent_enable(peer, EV_READ);\n", "", CONNECTIONS),
+    ("http-request-that-came-meanwhile-waits", HTTP + ":on_written", "	enter(connection, CONNECTION_IDLE, HTTP_IDLE_NS);\n	on_read(peer, connection);",
+     "	enter(connection, CONNECTION_IDLE, HTTP_IDLE_NS);", CONNECTIONS),
+    ("http-last-answer-has-no-end", HTTP + ":on_written", "		shutdown(bufferevent_getfd(peer), SHUT_WR);\n", "", CONNECTIONS),
+    ("http-lingering-makes-no-room", HTTP + ":make_room_for_known", " ||\n		    connection->state == CONNECTION_LINGERING)", ")", CONNECTIONS),
+    ("http-place-is-not-given-back", HTTP + ":leave_pool", "	pool->count--;\n", "", CONNECTIONS),
+    ("http-head-without-memory", HTTP + ":on_read", "	if (!head) {", "	if (false) {", CONNECTIONS),
+    ("http-answer-without-memory", HTTP + ":answer_request", "	if (!answer.body) {", "	if (false) {", CONNECTIONS),
+    ("http-socket-without-memory", HTTP + ":begin", "		close(fd);\n", "		;\n", CONNECTIONS),
+    ("http-one-byte-too-many", HTTP + ":on_read", "	if (got == HTTP_MORE && bytes < HTTP_HEAD_BYTES_MAX)",
+     "	if (got == HTTP_MORE && bytes <= HTTP_HEAD_BYTES_MAX)", CONNECTIONS),
+    ("http-fields-overrun", REQUEST + ":append", "		if (have + 2 >= bytes)\n			return HTTP_TOO_LONG;\n", "", HEADS),
+    ("http-connection-of-any-word", REQUEST, "		if (has_word(line, \"close\"))\n", "", HEADS),
+    ("http-path-overrun", REQUEST + ":copy", "	if (text.bytes >= bytes)", "	if (text.bytes > bytes)", HEADS),
 ]

@@ -21,6 +21,7 @@
 #include "daemon/http/http.h"
 #include "daemon/http/live.h"
 #include "daemon/base/limits.h"
+#include "tests/unit/daemon/http_bench.h"
 
 /* ---- Heads ----------------------------------------------------------------------------------- */
 
@@ -85,6 +86,97 @@ static void test_heads(void **state)
 	assert_int_equal(parse(text, &request), HTTP_TOO_LONG);
 }
 
+/* Several fields of one name are joined as long as they fit, with what is between them. */
+static void test_fields_that_just_fit(void **state)
+{
+	static const struct {
+		unsigned first, second;
+		enum http_parse got;
+	} cases[] = {
+		{HTTP_FIELD_BYTES - 1, 0, HTTP_TOO_LONG}, {HTTP_FIELD_BYTES - 2, 0, HTTP_TOO_LONG},
+		{HTTP_FIELD_BYTES - 3, 0, HTTP_OK},	  {HTTP_FIELD_BYTES - 3, 1, HTTP_TOO_LONG},
+		{HTTP_FIELD_BYTES - 4, 1, HTTP_OK},	  {HTTP_FIELD_BYTES - 4, 2, HTTP_TOO_LONG},
+		{HTTP_FIELD_BYTES, 0, HTTP_TOO_LONG},	  {1, HTTP_FIELD_BYTES - 4, HTTP_OK},
+	};
+	char line[HTTP_FIELD_BYTES + 1], text[4000];
+	struct http_request request;
+
+	(void)state;
+	memset(line, 'a', sizeof(line));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a\r\nAccept: %.*s\r\nAccept: %.*s\r\n\r\n",
+			 (int)cases[i].first, line, (int)cases[i].second, line);
+		if (parse(text, &request) != cases[i].got)
+			fail_msg("case %zu", i);
+		assert_string_equal(request.accept_encoding, "");
+		if (cases[i].got == HTTP_OK)
+			assert_int_equal(strlen(request.accept), cases[i].first + 2 + cases[i].second);
+	}
+	/* One alone; and a path, a host and a token. */
+	snprintf(text, sizeof(text), "GET /%.*s HTTP/1.1\r\nHost: %.*s\r\nAuthorization: %.*s\r\n\r\n", HTTP_PATH_BYTES - 2,
+		 line, HTTP_PATH_BYTES - 1, line, HTTP_FIELD_BYTES - 1, line);
+	assert_int_equal(parse(text, &request), HTTP_OK);
+	assert_int_equal(strlen(request.path), HTTP_PATH_BYTES - 1);
+	assert_int_equal(strlen(request.host), HTTP_PATH_BYTES - 1);
+	assert_int_equal(strlen(request.authorization), HTTP_FIELD_BYTES - 1);
+	snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: %.*s\r\n\r\n", HTTP_PATH_BYTES, line);
+	assert_int_equal(parse(text, &request), HTTP_TOO_LONG);
+	snprintf(text, sizeof(text), "GET /%.*s HTTP/1.1\r\nHost: a\r\n\r\n", HTTP_PATH_BYTES - 1, line);
+	assert_int_equal(parse(text, &request), HTTP_TOO_LONG);
+	snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: %.*s\r\n\r\n", HTTP_FIELD_BYTES, line);
+	assert_int_equal(parse(text, &request), HTTP_TOO_LONG);
+}
+
+/* Of what the peer says about the connection one word counts. */
+static void test_words_about_the_connection(void **state)
+{
+	static const struct {
+		const char *value;
+		bool keep_alive;
+	} cases[] = {
+		{"close", false}, {"CLOSE", false}, {"keep-alive", true}, {"closed", true}, {"clos", true},
+		{"te,close", false}, {"close ,te", false}, {"te,\tclose\t", false}, {"te close", true}, {"", true}, {",,close", false},
+	};
+	struct http_request request;
+	char text[200];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a\r\nConnection: %s\r\n\r\n", cases[i].value);
+		assert_int_equal(parse(text, &request), HTTP_OK);
+		if (request.keep_alive != cases[i].keep_alive)
+			fail_msg("%s", cases[i].value);
+	}
+}
+
+/* Each kind of byte that may stand in a name, a path, a value and a host, and each that may not. */
+static void test_every_byte(void **state)
+{
+	struct http_request request;
+	char text[100];
+
+	(void)state;
+	for (unsigned c = 1; c < 256; c++) {
+		bool control = c < ' ' || c == 0x7f;
+		bool token = !control && c != ' ' && c < 0x7f && !strchr("\"(),/:;<=>?@[\\]{}", (int)c);
+		bool host = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			    (c < 0x80 && strchr("-._~!$&'()*+,;=%", (int)c));
+
+		if (c == '\n' || c == '\r')
+			continue;
+		snprintf(text, sizeof(text), "GE%cT / HTTP/1.1\r\nHost: a\r\n\r\n", (int)c);
+		assert_int_equal(parse(text, &request), token ? HTTP_OK : HTTP_BAD);
+		snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a\r\nX%cY: b\r\n\r\n", (int)c);
+		assert_int_equal(parse(text, &request), token || c == ':' ? HTTP_OK : HTTP_BAD);
+		snprintf(text, sizeof(text), "GET /%c HTTP/1.1\r\nHost: a\r\n\r\n", (int)c);
+		assert_int_equal(parse(text, &request), control || c == ' ' ? HTTP_BAD : HTTP_OK);
+		snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a\r\nX: b%cd\r\n\r\n", (int)c);
+		assert_int_equal(parse(text, &request), control && c != '\t' ? HTTP_BAD : HTTP_OK);
+		snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a%cb\r\n\r\n", (int)c);
+		assert_int_equal(parse(text, &request), host ? HTTP_OK : HTTP_BAD);
+	}
+}
+
 static void test_gzip_is_asked_for(void **state)
 {
 	(void)state;
@@ -94,6 +186,16 @@ static void test_gzip_is_asked_for(void **state)
 	assert_false(http_gzip_is_asked_for("br,gzip; q=0.000 , x"));
 	assert_false(http_gzip_is_asked_for("gzipped"));
 	assert_false(http_gzip_is_asked_for(""));
+	assert_true(http_gzip_is_asked_for("gzip"));
+	assert_true(http_gzip_is_asked_for(" ,\tgzip"));
+	assert_true(http_gzip_is_asked_for("gzip;q=0.001"));
+	assert_true(http_gzip_is_asked_for("gzip;q=0.1, br"));
+	assert_true(http_gzip_is_asked_for("gzip, br;q=0"));
+	assert_true(http_gzip_is_asked_for("gzip;x"));
+	assert_false(http_gzip_is_asked_for("gzip;q=0, gzip"));
+	assert_false(http_gzip_is_asked_for("xgzip"));
+	assert_false(http_gzip_is_asked_for("gzi"));
+	assert_false(http_gzip_is_asked_for("br gzip"));
 }
 
 static void test_what_a_head_says(void **state)
@@ -144,6 +246,21 @@ static void test_http_without_host(void **state)
 		{"GET /a HTTP/1.1\r\nHost: b:1:2\r\n", HTTP_BAD, NULL, NULL},
 		{"GET /a HTTP/1.1\r\nHost: [::1\r\n", HTTP_BAD, NULL, NULL},
 		{"GET /a HTTP/1.1\r\nHost: [::1]b\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: [:]\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: [::]\r\n", HTTP_OK, "[::]", "/a"},
+		{"GET /a HTTP/1.1\r\nHost: [v1.a]\r\n", HTTP_OK, "[v1.a]", "/a"},
+		{"GET /a HTTP/1.1\r\nHost: [::g]\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: [::1]:8x\r\n", HTTP_BAD, NULL, NULL},
+		{"GET /a HTTP/1.1\r\nHost: [::1]:\r\n", HTTP_OK, "[::1]:", "/a"},
+		{"GET /a HTTP/1.1\r\nHost: b:\r\n", HTTP_OK, "b:", "/a"},
+		{"GET /a HTTP/1.1\r\nHost: b[::1]\r\n", HTTP_BAD, NULL, NULL},
+		{"GET http: HTTP/1.0\r\n", HTTP_BAD, NULL, NULL},
+		{"GET http:// HTTP/1.0\r\n", HTTP_BAD, NULL, NULL},
+		{"GET https:// HTTP/1.0\r\n", HTTP_BAD, NULL, NULL},
+		{"GET http://b HTTP/1.0\r\n", HTTP_OK, "b", "/"},
+		{"GET https://b HTTP/1.0\r\n", HTTP_OK, "b", "/"},
+		{"GET httpx://b HTTP/1.0\r\n", HTTP_BAD, NULL, NULL},
+		{"GET http://[::1/a HTTP/1.0\r\n", HTTP_BAD, NULL, NULL},
 		{"GET http://b:80/a?c HTTP/1.1\r\nHost: d\r\n", HTTP_OK, "b:80", "/a"},
 		{"GET HTTPS://b HTTP/1.1\r\nHost: d\r\n", HTTP_OK, "b", "/"},
 		{"GET http://b?c HTTP/1.1\r\nHost: d\r\n", HTTP_OK, "b", "/"},
@@ -217,86 +334,6 @@ static void test_smuggled(void **state)
 }
 
 /* ---- Connections ----------------------------------------------------------------------------- */
-
-struct bench {
-	struct event_base *base;
-	struct http *http;
-	unsigned handled;
-	int status;			/* 0: all are let in */
-};
-
-static void handle(void *context, const struct http_request *request, struct bufferevent *peer,
-		   struct http_answer *answer)
-{
-	struct bench *bench = context;
-
-	assert_non_null(peer);
-	bench->handled++;
-	if (bench->status)
-		answer->status = bench->status;
-	answer->admitted = !bench->status && strcmp(request->path, "/healthz") != 0;
-	answer->type = "text/plain";
-	evbuffer_add_printf(answer->body, "<%s>", request->path);
-}
-
-static int bench_setup(void **state)
-{
-	struct bench *bench = calloc(1, sizeof(*bench));
-	struct http_config config;
-
-	bench->base = event_base_new();
-	config = (struct http_config){.base = bench->base, .handle = handle, .context = bench};
-	bench->http = http_create(&config);
-	assert_non_null(bench->http);
-	*state = bench;
-	return 0;
-}
-
-static int bench_teardown(void **state)
-{
-	struct bench *bench = *state;
-
-	http_destroy(bench->http);
-	event_base_free(bench->base);
-	free(bench);
-	return 0;
-}
-
-/* Both ends do not block; the server has one, the test the other. */
-static int bench_connect(struct bench *bench)
-{
-	int fds[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-	http_accept(bench->http, fds[0], "test");
-	return fds[1];
-}
-
-static void bench_run(struct bench *bench)
-{
-	for (unsigned i = 0; i < 20; i++)
-		event_base_loop(bench->base, EVLOOP_NONBLOCK);
-}
-
-static void say(struct bench *bench, int fd, const char *text)
-{
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	bench_run(bench);
-}
-
-/* What came so far; *open: whether more could. */
-static char *hear(int fd, bool *open)
-{
-	static char text[64 << 10];
-	size_t at = 0;
-	ssize_t got;
-
-	while ((got = read(fd, text + at, sizeof(text) - 1 - at)) > 0)
-		at += (size_t)got;
-	*open = got < 0 && errno == EAGAIN;
-	text[at] = '\0';
-	return text;
-}
 
 static unsigned count(const char *text, const char *part)
 {
@@ -548,6 +585,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_heads),
+		cmocka_unit_test(test_fields_that_just_fit),
+		cmocka_unit_test(test_words_about_the_connection),
+		cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_gzip_is_asked_for),
 		cmocka_unit_test(test_what_a_head_says),
 		cmocka_unit_test(test_http_without_host),

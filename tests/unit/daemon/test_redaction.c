@@ -143,6 +143,53 @@ static void test_as_many_as_there_are_fields(void **state)
 	redaction_destroy(redaction);
 }
 
+/* A record that no producer makes: what grows beyond the room there is stays away, and nothing is written behind it. */
+static void test_more_than_there_is_room_for(void **state)
+{
+	static struct {
+		struct record record;
+		uint64_t behind[2 * RT_RECORD_WORDS_MAX];
+	} one;
+	static const uint64_t zeros[2 * RT_RECORD_WORDS_MAX];
+	struct redaction *redaction = rules(RULES("* * *"));
+	struct ring_item *item = &one.record.item;
+	unsigned there = 0;
+
+	(void)state;
+	begin(&one.record, SMALL_OPENAT, 6);
+	while (item->words + 2u <= RT_RECORD_WORDS_MAX)
+		attach(&one.record, RT_ATTACH_STRING, 1, "x", 1);
+	redaction_event(redaction, item, &call_info, &one.record.to);
+	assert_ptr_equal(item->payload, one.record.to.word);
+	assert_true(item->words <= sizeof(one.record.to.word) / sizeof(one.record.to.word[0]));
+	assert_memory_equal(one.behind, zeros, sizeof(zeros));
+	for (unsigned at = 6; at < item->words; at += 3, there++)
+		assert_string_equal(text_of(&one.record, &call_info, there), REDACTED_TEXT);
+	assert_true(there >= RT_RECORD_WORDS_MAX / 3);
+	redaction_destroy(redaction);
+}
+
+/* One that says it is longer than what is left of the record is none. */
+static void test_attachment_that_is_cut_off(void **state)
+{
+	struct redaction *redaction = rules(RULES("* filename secret"));
+	struct record record;
+	char text[64];
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	for (unsigned cut = 0; cut < 2; cut++) {
+		begin(&record, SMALL_OPENAT, 6);
+		attach(&record, RT_ATTACH_STRING, 1, "secret", 6);
+		attach(&record, RT_ATTACH_KSTACK, 0, text, sizeof(text));
+		record.item.words = (uint16_t)(record.item.words - cut);
+		redaction_event(redaction, &record.item, &call_info, &record.to);
+		assert_int_equal(record.item.words, 6 + 3 + (cut ? 0 : 9));
+		assert_string_equal(text_of(&record, &call_info, 0), REDACTED_TEXT);
+	}
+	redaction_destroy(redaction);
+}
+
 static void test_address(void **state)
 {
 	struct redaction *redaction = rules(RULES("* filename 10.*"));
@@ -735,6 +782,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_as_many_as_there_are_fields),
+		cmocka_unit_test(test_more_than_there_is_room_for),
+		cmocka_unit_test(test_attachment_that_is_cut_off),
 		cmocka_unit_test(test_address),
 		cmocka_unit_test(test_structures),
 		cmocka_unit_test(test_path_without_its_beginning),
