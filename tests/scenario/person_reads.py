@@ -46,7 +46,7 @@ def strings(case, daemon, viewed):
     case.check("openat(" in piped.out and OPENED not in piped.out, "a pipe has none", piped.out[-2000:])
     asked, _ = on_terminal(case, viewed, "stream", "-p", "getppid", "-n", "1", "--flags", "strings")
     case.check(asked == "", "a viewer who asks for strings is refused", asked)
-    shown, code = on_terminal(case, viewed, "stream", "-p", "read", "-n", "1")
+    shown, code = on_terminal(case, viewed, "stream", "-p", "read", *COMMAND)
     case.check(code == 0 and "read(" in shown, "one who does not ask gets the events without", shown)
 
 
