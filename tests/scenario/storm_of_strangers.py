@@ -32,7 +32,7 @@ def ask(connection):
         connection.send(wire.message("StatRequest"))
         try:
             connection.await_frame("Stat")
-        except TimeoutError:
+        except ringtail.Late:
             raise ringtail.Late(f"no answer comes, but {len(times)} before it") from None
         times.append(time.monotonic() - began)
         time.sleep(BETWEEN_S)

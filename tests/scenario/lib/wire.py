@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from . import protobuf
-from .process import PATIENCE_S
+from .process import PATIENCE_S, Late
 
 MAGIC, VERSION, HEADER_BYTES = 0x7452, 1, 16
 HEADER = struct.Struct("<HBBII")
@@ -152,6 +152,8 @@ class Connection:
                 data = self.socket.recv(1 << 18)
             except ConnectionResetError:
                 return None
+            except TimeoutError:
+                raise Late(f"no frame of the daemon's within {timeout:.0f} s") from None
             if not data:
                 return None
             self.unread += data
