@@ -11,6 +11,7 @@
 #include "client/lib/intake.h"
 #include "client/lib/merge.h"
 #include "client/lib/selection.h"
+#include "tests/lib/failing_memory.h"
 #include "tests/unit/client/maker.h"
 
 enum {
@@ -968,9 +969,28 @@ static void watermark_has_a_wall_clock(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Wherever memory ends, there is no intake, and nothing of one. */
+static void no_memory_for_an_intake(void **state)
+{
+	struct intake *made = NULL;
+	unsigned n = 0;
+
+	(void)state;
+	for (; !made; n++) {
+		assert_true(n < 50);
+		allocations_left = n;
+		failures_left = 1;
+		made = intake_create(false);
+		failures_left = allocations_left = 0;
+	}
+	assert_true(n > 4);
+	intake_destroy(made);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(no_memory_for_an_intake),
 		TEST(goes_on_at_a_cursor),
 		TEST(gap_that_a_cursor_divides),
 		TEST(losses_that_a_cursor_divides),

@@ -414,6 +414,19 @@ static void filters_ask_for_what_is_attached(void **state)
 	}
 }
 
+/* An argument that no probe has is no field of it, whatever its number would come round to. */
+static void fields_that_are_not_there(void **state)
+{
+	const struct batcher_spec spec = {.flags = 0};
+	const struct probe_info info = {.fields = 3, .string_fields = 1, .structure_fields = 1};
+
+	(void)state;
+	assert_false(batcher_wants_text(&spec, RT_PROBE_MADE, &info, 0));
+	assert_true(batcher_wants_text(&spec, RT_PROBE_MADE, &info, 31));
+	assert_true(batcher_wants_text(&spec, RT_PROBE_MADE, &info, 32));
+	assert_true(batcher_wants_text(&spec, RT_PROBE_MADE, &info, 64));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -428,6 +441,7 @@ int main(void)
 		cmocka_unit_test(stack_that_is_too_deep_is_cut),
 		cmocka_unit_test(batches_are_counted_with_their_bytes),
 		cmocka_unit_test(filters_ask_for_what_is_attached),
+		cmocka_unit_test(fields_that_are_not_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

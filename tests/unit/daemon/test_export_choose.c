@@ -163,6 +163,16 @@ static void test_ends(void **state)
 	assert_int_equal(class_of(chooser, make_event(host, MAKE_EXIT, 5 + 4096, "a", 1, 120, 1, 0)), EXPORT_EXIT);
 	assert_int_equal(class_of(chooser, make_event(host, MAKE_EXIT, 5, "a", 1, 120, 1, 0)), EXPORT_NOTHING);
 	assert_int_equal(class_of(chooser, make_event(host, MAKE_EXIT, 5, "a", 1, 120, 1, 0)), EXPORT_EXIT);
+	{
+		Ringtail__V1__Probe probe = *host->run->probe[MAKE_READ];
+
+		probe.function = (char *)"exit";
+		event = make_event(host, MAKE_READ, 9, "a", 1, NEVER, 0, 0);
+		event->probe = &probe;
+		event->thread.tid = 10;
+		class_of(chooser, event);
+		assert_int_equal(class_of(chooser, make_event(host, MAKE_EXIT, 9, "a", 1, 120, 1, 0)), EXPORT_EXIT);
+	}
 	event = make_event(host, MAKE_EXIT_GROUP, 6, "a", 1, NEVER, 0, 0);
 	event->thread.tid = 8;
 	class_of(chooser, event);		/* of any thread */

@@ -115,6 +115,8 @@ static void give_catalog(struct feed *feed, uint32_t id)
 	give(feed, frame_ref_pack(feed->codec, FRAME_CATALOG, &catalog.base), 0);
 }
 
+static size_t more_bytes;		/* than it says, of the next frame of a call */
+
 /* One call; its number is feed->seq then. */
 static void give_call_of(struct feed *feed, uint16_t probe, uint64_t time_ns, uint64_t duration_ns)
 {
@@ -123,6 +125,7 @@ static void give_call_of(struct feed *feed, uint16_t probe, uint64_t time_ns, ui
 	struct batch_event event = {.probe = probe, .fields = 3, .has_duration = true,
 				    .field = field, .time_ns = time_ns};
 	struct batch_encoder *encoder = batch_encoder_create(RT_PROBE_MAX);
+	struct frame_ref *frame;
 	const uint8_t *message;
 	uint64_t slot = 0;
 	size_t bytes;
@@ -132,7 +135,9 @@ static void give_call_of(struct feed *feed, uint16_t probe, uint64_t time_ns, ui
 	event.thread = batch_encode_thread(encoder, &thread, &slot);
 	assert_true(batch_encode_event(encoder, &event));
 	message = batch_encode_finish(encoder, &bytes);
-	give(feed, frame_ref_seal(feed->codec, FRAME_BATCH, message, (uint32_t)bytes), 1);
+	frame = frame_ref_seal(feed->codec, FRAME_BATCH, message, (uint32_t)bytes);
+	frame->bytes += (uint32_t)more_bytes;
+	give(feed, frame, 1);
 	batch_encoder_destroy(encoder);
 }
 
@@ -325,6 +330,16 @@ static void test_frame_that_is_damaged(void **state)
 	}
 	frame_ref_put(frame);
 	assert_int_equal(export_intake_settled_frame(feed.intake), 3);
+	more_bytes = 1;
+	give_call(&feed, MAKE_OPENAT, NS_PER_S);
+	more_bytes = (size_t)-1;
+	give_call(&feed, MAKE_OPENAT, NS_PER_S);
+	more_bytes = 0;
+	assert_int_equal(feed.counts.memory, 17);
+	assert_int_equal(export_intake_waiting(feed.intake), 0);
+	give_call(&feed, MAKE_OPENAT, NS_PER_S);
+	assert_int_equal(feed.counts.memory, 17);
+	assert_int_equal(export_intake_waiting(feed.intake), 1);
 	close_feed(&feed);
 }
 

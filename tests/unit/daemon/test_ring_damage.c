@@ -77,6 +77,9 @@ static void refuses_what_is_no_ring(void **state)
 	REFUSED(producer_pos, 4, "ring-position");
 	f.consumer->consumer_pos = 8;
 	check_refused(&f, "ring-position");
+	f.producer->policy = RT_POLICY_OVERWRITE;	/* nor there is more read than was written */
+	check_refused(&f, "ring-position");
+	*f.producer = good;
 	f.consumer->consumer_pos = 0;
 	f.map_bytes -= 8;
 	check_refused(&f, "ring-geometry");
@@ -89,6 +92,29 @@ static void refuses_what_is_no_ring(void **state)
 	close_ring(&f);
 	ring_reader_destroy(NULL);
 	ring_writer_destroy(NULL);
+}
+
+/* Within what is mapped, too. */
+static void refuses_what_is_no_power_of_two(void **state)
+{
+	struct ring_writer_config config = {.cpu = 3, .ring_bytes = 2 * RING_BYTES, .subbuf_bytes = SUBBUF_BYTES};
+	struct rt_ring_producer good;
+	struct fixture f = {0};
+	struct error error;
+
+	(void)state;
+	assert_int_equal(ring_writer_create(&config, &f.writer, &error), 0);
+	f.producer = ring_writer_map(f.writer, &f.map_bytes);
+	f.consumer = ring_writer_consumer(f.writer);
+	good = *f.producer;
+	REFUSED(size_bytes, RING_BYTES + 4096, "ring-geometry");
+	REFUSED(subbuf_bytes, SUBBUF_BYTES + 8, "ring-geometry");
+	f.producer->cpu = RT_CPUS_MAX - 1;
+	f.producer->subbuf_bytes = 2 * SUBBUF_BYTES;		/* a quarter of it */
+	assert_int_equal(ring_reader_create(f.producer, f.map_bytes, f.consumer, &f.reader, &error), 0);
+	assert_int_equal(ring_reader_cpu(f.reader), RT_CPUS_MAX - 1);
+	assert_null(ring_reader_error(f.reader));
+	close_ring(&f);
 }
 
 static void writer_refuses_what_is_no_ring(void **state)
@@ -250,6 +276,8 @@ static void reports_damage_for_ever(void **state)
 	expect_record(&f, 0);
 	f.producer->producer_pos = 0;	/* back */
 	expect_corrupt(&f, "producer_pos is 0");
+	assert_int_equal(ring_reader_next(f.reader, &item), RING_CORRUPT);
+	assert_int_equal(item.seq, 1);
 	close_ring(&f);
 }
 
@@ -319,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refuses_consumer_positions),
 		cmocka_unit_test(refuses_what_is_no_ring),
+		cmocka_unit_test(refuses_what_is_no_power_of_two),
 		cmocka_unit_test(writer_refuses_what_is_no_ring),
 		cmocka_unit_test(reports_damage_for_ever),
 		cmocka_unit_test(believes_no_impossible_losses),

@@ -403,6 +403,29 @@ static void test_impossible_notes(void **state)
 	ring_writer_destroy(f.writer);
 }
 
+/* Each of its numbers, whichever of the two notes it is. */
+static void test_note_is_whole(void **state)
+{
+	struct rt_ring_consumer page = {0};
+
+	(void)state;
+	for (uint64_t i = 1; i <= 3; i++) {
+		struct rt_ring_note note = {.pos = 8 * i, .seq = 100 * i, .lost_seen = 40, .owed = 4, .missed = 5 + i}, got;
+
+		for (unsigned j = 0; j < RT_LOST_REASONS; j++)
+			note.charged[j] = j + 1;
+		assert_int_equal(RT_LOST_REASONS, 8);	/* so that 36 of the 40 are charged */
+		ring_note_write(&page, &note);
+		assert_true(ring_note_read(&page, note.pos, 40, &got));
+		assert_memory_equal(&got, &note, sizeof(note));
+		assert_false(ring_note_read(&page, note.pos, 39, &got));
+		assert_false(ring_note_read(&page, note.pos + 8, 40, &got));
+	}
+	/* The one before is still there; the one before that was overwritten. */
+	assert_true(ring_note_read(&page, 16, 40, &(struct rt_ring_note){0}));
+	assert_false(ring_note_read(&page, 8, 40, &(struct rt_ring_note){0}));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -413,6 +436,7 @@ int main(void)
 		cmocka_unit_test(test_two_notes_of_one_position),
 		cmocka_unit_test(test_note_written_in_part),
 		cmocka_unit_test(test_impossible_notes),
+		cmocka_unit_test(test_note_is_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
