@@ -25,7 +25,7 @@
 #define FAULTY_REALLOC		realloc
 #endif
 
-#define FAULTY_FILES_MAX	512u
+#define FAULTY_FILES_MAX	1024u	/* ever: each save of a file makes another */
 #define FAULTY_HANDLES_MAX	64u
 #define FAULTY_CHANGES_MAX	1024u
 #define FAULTY_PATH_BYTES	512u

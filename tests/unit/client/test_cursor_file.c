@@ -270,6 +270,7 @@ static void cut_anywhere_is_refused(void **state)
 		assert_int_equal(truncate(path, size), 0);
 		assert_int_equal(cursor_file_load(path, &at, &bytes, &error), -EBADMSG);
 		assert_string_equal(error.code, "bad-cursor-file");
+		assert_non_null(strstr(error.hint, "remove"));
 		assert_null(at);
 	}
 }
@@ -297,6 +298,7 @@ static void unreadable_is_no_new_beginning(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		at = (char *)"";
 		memory_fails_after(i);
+		failures_left = 1;
 		assert_int_equal(cursor_file_load(path, &at, &bytes, &error), -ENOMEM);
 		memory_suffices();
 		assert_string_equal(error.code, "no-memory");
@@ -377,6 +379,9 @@ static void output_is_cut_and_never_grows(void **state)
 	assert_int_equal(cursor_file_output(fd), 4);
 	assert_int_equal(lseek(fd, 0, SEEK_CUR), 4);
 	assert_int_equal(cursor_file_cut(fd, 4, &error), 0);
+	assert_int_equal(cursor_file_cut(fd, 0, &error), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
+	assert_int_equal(write(fd, "0123", 4), 4);
 	close(fd);
 	fd = open(path, O_RDONLY);
 	assert_true(cursor_file_cut(fd, 3, &error) < 0);

@@ -167,11 +167,13 @@ static void event_whose_text_is_missing_is_undecided(void **state)
 
 static void texts_that_no_catalog_can_have(void **state)
 {
-	static const char *const globs[] = {"disk_read", "a:b:c:d"};
+	static const char *const globs[] = {"disk_read", "a:b:c:d", "disk_write"};
 
 	(void)state;
-	assert_int_equal(selection_create(globs, 2, NULL, &selection, &error), -EINVAL);
-	assert_non_null(strstr(error.what, "a:b:c:d"));
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(selection_create(globs + i, 2, NULL, &selection, &error), -EINVAL);
+		assert_non_null(strstr(error.what, "a:b:c:d"));
+	}
 	assert_int_equal(selection_create(globs, 1, "length >", &selection, &error), -EINVAL);
 	assert_true(error.column > 0);
 	assert_null(selection);

@@ -107,7 +107,7 @@ static void takes_as_much_as_the_daemon_does_and_no_more(void **state)
 	probe[SUBSCRIBE_PROBES_MAX - 1] = name;
 	assert_int_equal(subscription_create(&wanted, &subscription, &error), -EINVAL);
 	assert_string_equal(error.code, "too-long");
-	assert_non_null(strstr(error.what, "probe"));
+	assert_non_null(strstr(error.what, "probe's name has at most 255 bytes"));
 	probe[SUBSCRIBE_PROBES_MAX - 1] = "";
 	filter[FILTER_BYTES_MAX] = 'b';
 	assert_int_equal(subscription_create(&wanted, &subscription, &error), -EINVAL);
@@ -297,6 +297,16 @@ static void out_of_memory(void **state)
 		}
 	} while (err && ++allocations < 20);
 	assert_int_equal(allocations, 6);
+	subscription_destroy(subscription);
+	for (unsigned i = 0; i < allocations; i++) {		/* that one alone */
+		subscription = NULL;
+		memory_fails_after(i);
+		failures_left = 1;
+		assert_int_equal(subscription_create(&wanted, &subscription, &error), -ENOMEM);
+		memory_suffices();
+		assert_null(subscription);
+	}
+	create(&wanted);
 	memory_fails_after(0);
 	assert_int_equal(subscription_send(subscription, NULL, NULL, &error), -ENOMEM);
 	assert_int_equal(subscription_ack(subscription, NULL, subscription_since(subscription), &error),
