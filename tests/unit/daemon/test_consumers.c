@@ -17,6 +17,8 @@
 #include "daemon/disk/thread.h"
 #include "daemon/stream/consumers.h"
 #include "proto/limits.h"
+#include "tests/lib/failing_memory.h"
+#define FAULTY_REALLOC __real_realloc
 #include "tests/lib/faulty_disk.h"
 
 static const char good[] =
@@ -240,6 +242,36 @@ static void test_place_of_no_run(void **state)
 	consumer_free(consumer);
 }
 
+/* What finds no room is refused, and behind it nothing is taken: the next one says more. */
+static void test_acknowledged_without_memory(void **state)
+{
+	struct consumer *consumer = calloc(1, sizeof(*consumer));
+	struct cursor *cursor = cursor_create(2);
+
+	(void)state;
+	assert_true(consumer && cursor);
+	acknowledge(consumer, 10, 0, 100);
+	cursor->run = consumer->place->run;
+	cursor_append(cursor, 5, 7);
+	cursor_append(cursor, 0, 200);
+	memory_fails_after(0);
+	assert_int_equal(consumer_acknowledge(consumer, cursor, 6), -ENOMEM);
+	memory_suffices();
+	assert_int_equal(consumer->place->n, 1);
+	assert_int_equal(consumer->place->position[0].seq, 100);
+	assert_int_equal(consumer_acknowledge(consumer, cursor, 6), 0);
+	assert_int_equal(consumer->place->n, 2);
+	assert_int_equal(consumer->place->position[0].seq, 200);
+	consumer_free(consumer);
+	consumer = calloc(1, sizeof(*consumer));
+	memory_fails_after(0);
+	assert_int_equal(consumer_acknowledge(consumer, cursor, 6), -ENOMEM);
+	memory_suffices();
+	assert_null(consumer->place);
+	consumer_free(consumer);
+	free(cursor);
+}
+
 /* Of each run, as far as there is room: the oldest gives way. Of a run and of a CPU, nothing goes back. */
 static void test_sent_of_each_run(void **state)
 {
@@ -274,6 +306,26 @@ static void test_sent_of_each_run(void **state)
 /* ---- The registry ----------------------------------------------------------------------------- */
 
 static struct faulty_disk faulty;
+
+/* What a text is written to has run out of memory, and says so when asked, or when it is closed. */
+static bool print_fails, no_error, no_close;
+
+int __wrap_ferror(FILE *file);
+int __real_ferror(FILE *file);
+int __wrap_fclose(FILE *file);
+int __real_fclose(FILE *file);
+
+int __wrap_ferror(FILE *file)
+{
+	return (print_fails && !no_error) || __real_ferror(file);
+}
+
+int __wrap_fclose(FILE *file)
+{
+	int err = __real_fclose(file);
+
+	return print_fails && !no_close ? EOF : err;
+}
 
 struct registry {
 	struct event_base *base;
@@ -564,6 +616,55 @@ static void test_saved_at_the_end(void **state)
 	close_registry(&r);
 }
 
+/* And so is what was under way; whoever waited for that is gone. */
+static void test_ended_during_a_save(void **state)
+{
+	struct consumer *consumer;
+	struct error error;
+	struct registry r;
+	unsigned saves;
+
+	(void)state;
+	open_saving(&r);
+	saves = r.saves;
+	consumers_destroy(r.consumers);
+	settle(&r);
+	assert_int_equal(r.saves, saves);
+	assert_int_equal(consumers_create(&faulty.disk, r.thread, &r.consumers, &error), 0);
+	consumer = consumers_find(r.consumers, "mine");
+	assert_non_null(consumer);
+	assert_int_equal(consumer->place->position[0].seq, 100);
+	close_registry(&r);
+}
+
+/* A text that is not whole is not saved: the next save has it. */
+static void test_text_that_is_not_whole(void **state)
+{
+	struct consumer *consumer;
+	struct error error;
+	struct registry r;
+
+	(void)state;
+	open_registry(&r);
+	assert_int_equal(add(&r, "mine", "user:a", &consumer, &error), 0);
+	settle(&r);
+	acknowledge(consumer, 10, 0, 100);
+	for (unsigned i = 0; i < 3; i++) {
+		unsigned saves = r.saves;
+
+		no_error = i != 0;
+		no_close = i != 1;
+		print_fails = i < 2;
+		consumers_save(r.consumers);
+		print_fails = false;
+		assert_int_equal(consumers_are_given(r.consumers), i == 2);
+		settle(&r);
+		assert_int_equal(r.saves, saves + (i == 2));
+	}
+	assert_true(consumer->kept);
+	close_registry(&r);
+}
+
 /* A file that cannot be read is not one that is not there: nobody's place is begun anew. */
 static void test_unreadable_file(void **state)
 {
@@ -609,6 +710,7 @@ int main(void)
 		cmocka_unit_test(test_file_within_bounds),
 		cmocka_unit_test(test_places_never_go_back),
 		cmocka_unit_test(test_place_of_no_run),
+		cmocka_unit_test(test_acknowledged_without_memory),
 		cmocka_unit_test(test_sent_of_each_run),
 		cmocka_unit_test(test_registered_as_it_asks),
 		cmocka_unit_test(test_names_and_bounds),
@@ -618,6 +720,8 @@ int main(void)
 		cmocka_unit_test(test_file_is_the_old_or_the_new),
 		cmocka_unit_test(test_changed_wholly),
 		cmocka_unit_test(test_saved_at_the_end),
+		cmocka_unit_test(test_ended_during_a_save),
+		cmocka_unit_test(test_text_that_is_not_whole),
 		cmocka_unit_test(test_unreadable_file),
 	};
 

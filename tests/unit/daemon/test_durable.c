@@ -26,6 +26,8 @@
 #define FILTERED "flags 0\nacked 0\nfilter ret%20>%20200\nprobe " CALLS "\nend\n"
 #define FLAGGED	 "flags 4\nacked 0\nfilter \nprobe " CALLS "\nend\n"
 #define OTHER	 "flags 0\nacked 0\nfilter \nprobe " OPENS "\nend\n"
+#define TWO	 "flags 4\nacked 0\nfilter \nprobe *\nprobe openat\nend\n"
+#define ONE	 "flags 4\nacked 0\nfilter \nprobe *openat\nend\n"
 #define UNKNOWN	 "flags 0\nacked 0\nfilter \nprobe " NO_ONES "\nend\n"
 
 static int (*remove_file)(struct disk *disk, const char *path);
@@ -106,6 +108,7 @@ static void copy_name(const struct engine *e, const char *consumer, char name[SP
 static const struct block all_blocks[] = {
 	{.name = "plain", .what = PLAIN}, {.name = "filtered", .what = FILTERED},
 	{.name = "flagged", .what = FLAGGED}, {.name = "other", .what = OTHER},
+	{.name = "two", .what = TWO}, {.name = "one", .what = ONE},	/* the same letters */
 };
 #define BLOCKS (sizeof(all_blocks) / sizeof(all_blocks[0]))
 
@@ -627,6 +630,17 @@ char *__wrap_strdup(const char *text)
 	return has_memory() ? __real_strdup(text) : NULL;
 }
 
+static unsigned pokes;
+
+void __real_catch_up_poke(struct stream *stream);
+void __wrap_catch_up_poke(struct stream *stream);
+
+void __wrap_catch_up_poke(struct stream *stream)
+{
+	pokes++;
+	__real_catch_up_poke(stream);
+}
+
 static struct frame_ref *count_hello(void *context)
 {
 	struct hand *hand = context;
@@ -634,6 +648,30 @@ static struct frame_ref *count_hello(void *context)
 
 	hand->hellos += hello != NULL;
 	return hello;
+}
+
+static int get_err;		/* what each subscriptions_get() says; 0: what it finds */
+
+int __real_subscriptions_get(struct subscriptions *subscriptions, const struct subscription_request *request,
+			     enum subscription_claim claim, struct subscription **subscription,
+			     struct error *error);
+int __wrap_subscriptions_get(struct subscriptions *subscriptions, const struct subscription_request *request,
+			     enum subscription_claim claim, struct subscription **subscription,
+			     struct error *error);
+
+int __wrap_subscriptions_get(struct subscriptions *subscriptions, const struct subscription_request *request,
+			     enum subscription_claim claim, struct subscription **subscription,
+			     struct error *error)
+{
+	if (get_err)
+		return error_set(error, -get_err, "none", "there is none");
+	return __real_subscriptions_get(subscriptions, request, claim, subscription, error);
+}
+
+static struct frame_ref *no_hello(void *context)
+{
+	(void)context;
+	return NULL;
 }
 
 static void open_hand(struct hand *hand, enum subscription_state state, enum subscription_origin origin)
@@ -728,6 +766,33 @@ static void spool_of_a_live_subscription(void **state)
 	}
 }
 
+/* How far the disk has it is known as it gets it, and who reads there looks again. */
+static void stored_is_noted_and_told(void **state)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+	struct error error;
+	struct hand hand;
+
+	(void)state;
+	assert_non_null(stream);
+	open_hand(&hand, SUBSCRIPTION_LIVE, SUBSCRIPTION_NEW);
+	assert_int_equal(durable_keep(&hand.durable, hand.subscription, NULL, &error), 0);
+	/* Behind an earlier run's, its hello says which run begins: the clock may be another boot's. */
+	assert_true(run_equal(&hand.subscription->spool.hello->run, &hand.rings.run));
+	TAILQ_INSERT_TAIL(&hand.subscription->streams, stream, link);
+	pokes = 0;
+	spool_append(hand.subscription->spool.spool,
+		     spool_frame_gap(hand.engine.codec, engine_cpu[0], 50, 60, 0,
+				     RINGTAIL__V1__LOSS_REASON__REASON_RESTART));
+	PEER_AWAIT(hand.engine.base, segments("") == 1);
+	engine_settle(&hand.engine);
+	assert_int_equal(hand.subscription->spool.end[0], 60);
+	assert_true(pokes > 0);
+	TAILQ_REMOVE(&hand.subscription->streams, stream, link);
+	free(stream);
+	close_hand(&hand);
+}
+
 /*
  * Only what the run before recorded goes on: what is missing between the two is that run's loss. A spool that is
  * opened later in this run misses what this run had in memory alone.
@@ -793,6 +858,84 @@ static void spool_without_memory(void **state)
 	close_hand(&hand);
 }
 
+/* Who has taken it is connected, in the records of both, and counted once. */
+static void taken_by_one_at_a_time(void **state)
+{
+	static const char *const calls[] = {CALLS};
+	struct subscription_request request = {.glob = calls, .globs = 1, .filter = ""};
+	struct client_identity operator = {.role = ROLE_OPERATOR};
+	struct subscriber client = {0};
+	struct error error;
+	struct hand hand;
+
+	(void)state;
+	open_hand(&hand, SUBSCRIPTION_LIVE, SUBSCRIPTION_NEW);
+	client.subscription = hand.subscription;
+	client.identity = &operator;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(durable_check(&hand.durable, "mine", &operator, &error), 0);
+		assert_int_equal(durable_take(&hand.durable, "mine", &client, &request, &error), 0);
+		assert_ptr_equal(client.consumer->subscriber, &client);
+		assert_int_equal(hand.subscription->consumers, 1);
+		assert_int_equal(durable_check(&hand.durable, "mine", &operator, &error), -EBUSY);
+		assert_int_equal(durable_forget(&hand.durable, "mine", &error), -EBUSY);
+		client.consumer->subscriber = NULL;
+	}
+	close_hand(&hand);
+}
+
+/* What it asked for before is given up; what it asks for now cannot be kept. It has no subscription then. */
+static void exporter_changed_to_what_cannot_be_kept(void **state)
+{
+	static const char *const calls[] = {CALLS}, *const opens[] = {OPENS};
+	struct subscription_request request = {.glob = calls, .globs = 1, .filter = ""};
+	struct subscriber exporter = {0};
+	struct subscription *other;
+	struct consumer *consumer;
+	struct error error;
+	struct hand hand;
+
+	(void)state;
+	open_hand(&hand, SUBSCRIPTION_LIVE, SUBSCRIPTION_NEW);
+	exporter.subscription = hand.subscription;
+	assert_int_equal(durable_take(&hand.durable, "export-a", &exporter, &request, &error), 0);
+	consumer = exporter.consumer;
+	hand.subscription->consumers++;		/* another's, so that it is not given up */
+	request.glob = opens;
+	assert_int_equal(subscription_create(&request, small_catalog_get(), ENGINE_RINGS, 1 << 20, &other,
+					     &error), 0);
+	other->state = SUBSCRIPTION_LIVE;
+	exporter.subscription = other;
+	hand.durable.hello = no_hello;
+	assert_int_equal(durable_take(&hand.durable, "export-a", &exporter, &request, &error), -ENOMEM);
+	assert_null(consumer->subscription);
+	assert_int_equal(hand.subscription->consumers, 1);
+	assert_int_equal(other->consumers, 0);
+	subscription_destroy(other);
+	close_hand(&hand);
+}
+
+/* A daemon that has no memory for them does not start without them. */
+static void not_restored_without_memory(void **state)
+{
+	static const char *const calls[] = {CALLS};
+	struct subscription_request request = {.glob = calls, .globs = 1, .filter = ""};
+	struct consumer *consumer;
+	struct error error;
+	struct hand hand;
+
+	(void)state;
+	open_hand(&hand, SUBSCRIPTION_LIVE, SUBSCRIPTION_NEW);
+	assert_int_equal(consumers_add(hand.engine.consumers, "mine", "", &request, &consumer, &error), 0);
+	get_err = -ENOMEM;
+	assert_int_equal(durable_restore(&hand.durable, &error), -ENOMEM);
+	get_err = -ENOENT;		/* this kernel's lack of a probe is no reason */
+	assert_int_equal(durable_restore(&hand.durable, &error), 0);
+	get_err = 0;
+	assert_null(consumer->subscription);
+	close_hand(&hand);
+}
+
 /* An exporter asks for something else, and there is no memory to note that: it is what it was. */
 static void exporter_not_changed_without_memory(void **state)
 {
@@ -850,6 +993,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(freed_when_the_slowest_turns_away, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_goes_before_its_acknowledgement_is_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(spool_of_a_live_subscription, setup, teardown),
+		cmocka_unit_test_setup_teardown(stored_is_noted_and_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(taken_by_one_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(exporter_changed_to_what_cannot_be_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(not_restored_without_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(spool_goes_on_with_the_run_before, setup, teardown),
 		cmocka_unit_test_setup_teardown(spool_without_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(exporter_not_changed_without_memory, setup, teardown),
