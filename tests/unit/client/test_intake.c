@@ -946,6 +946,42 @@ static void totals_add_up(void **state)
 	assert_int_equal(take(), -EBADMSG);	/* each connection begins with a hello */
 }
 
+/* What waits is of the run, the host and the clock that it came from, until it has been given. */
+static void next_run_waits_for_what_came_before(void **state)
+{
+	(void)state;
+	start(7);
+	maker_batch(&maker, 0, 0, 1000, 10, 2);
+	wall_ns += 500;
+	hello(8);
+	assert_int_equal(take(), 0);
+	assert_int_equal(intake_host(intake)->epoch, 7);
+	expect_event(0, 0);
+	assert_int_equal(intake_host(intake)->epoch, 7);
+	expect_event(0, 1);
+	expect_nothing();
+	assert_int_equal(intake_host(intake)->epoch, 8);
+	assert_int_equal(intake_host(intake)->realtime_ns, wall_ns + UP_NS);
+	assert_int_equal(residual(), 0);
+}
+
+/* A gap of no size waits for what comes behind it; where nothing does, it is given all the same. */
+static void gap_of_no_size_at_the_very_end(void **state)
+{
+	(void)state;
+	start(7);
+	maker_batch(&maker, 0, 0, 1000, 10, 1);
+	maker_gap(&maker, 1, 0, 0, 0, SPOOL, RESTART);
+	assert_int_equal(take(), 0);
+	intake_flush(intake);
+	assert_int_equal(next(), RINGTAIL_GAP);
+	assert_int_equal(item.cpu, 1);
+	assert_int_equal(item.reason, RESTART);
+	expect_event(0, 0);
+	expect_nothing();
+	assert_int_equal(intake_totals(intake)->unknown, 1);
+}
+
 static void watermark_has_a_wall_clock(void **state)
 {
 	(void)state;
@@ -1018,6 +1054,8 @@ int main(void)
 		TEST(event_has_its_thread_and_texts),
 		TEST(another_catalog_lets_out_what_waits),
 		TEST(totals_add_up),
+		TEST(next_run_waits_for_what_came_before),
+		TEST(gap_of_no_size_at_the_very_end),
 		TEST(watermark_has_a_wall_clock),
 	};
 

@@ -528,6 +528,31 @@ static void restart(void **state)
 	assert_int_equal(merge_late(merge), 0);
 }
 
+/* All gaps at a CPU's end, and not the last alone, stand behind the run's events of every CPU. */
+static void gaps_at_the_end_of_a_run(void **state)
+{
+	struct merge_item item;
+
+	(void)state;
+	push_gap(0, 0, 1);		/* in the middle: where it is */
+	push_times(0, 1, (uint64_t[]){ 10 }, 1);
+	push_gap(0, 2, 3);
+	push_gap(0, 3, 4);
+	push_times(1, 0, (uint64_t[]){ 20, 30 }, 2);
+	merge_end_run(merge);
+	assert_int_equal(merge_next(merge, &item), MERGE_GAP);
+	assert_int_equal(item.gap->first_seq, 0);
+	expect_event(0, 1, 10);
+	expect_event(1, 0, 20);
+	expect_event(1, 1, 30);
+	for (uint64_t first_seq = 2; first_seq < 4; first_seq++) {
+		assert_int_equal(merge_next(merge, &item), MERGE_GAP);
+		assert_int_equal(item.gap->first_seq, first_seq);
+		assert_int_equal(item.time_ns, 30);
+	}
+	expect_nothing();
+}
+
 static void damaged(void **state)
 {
 	struct merge_entry *entry;
@@ -628,6 +653,7 @@ int main(void)
 		TEST(decoders_that_are_kept),
 		TEST(no_memory_for_a_decoder),
 		TEST(restart),
+		TEST(gaps_at_the_end_of_a_run),
 		TEST(damaged),
 		TEST(random_order),
 	};
