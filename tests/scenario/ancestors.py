@@ -124,6 +124,7 @@ class Page:
         refusal = any("no-counter" in expression for expression in self.answers[command])
         self.case.check(done.code in (0, 3) or refusal, f"{command} ends well", done.code, done.err)
         for expression in self.answers[command]:
+            known.late_if_lost(done, expression, command)
             self.case.check(re.search(expression, done.out + done.err, re.M), f"{there}: {expression}", command,
                             done.out[-3000:], done.err)
 
@@ -183,10 +184,13 @@ def main(case):
     process = case.start(program, where, str(port), stdin=-1)
     page, live = Page(case, daemon, process, app, port), []
 
-    def do(process):
+    def do(process, is_known=lambda: None):
         process.popen.stdin.write(b"!")
+        process.popen.stdin.flush()
+        is_known()
         process.popen.stdin.close()
         case.check_equal(process.wait().code, 0, "the program does what it does")
+        case.await_rings_read(daemon)       # machines are never silent
 
     for _, there, _, command in rows:
         if kind_of(command) == "once":
@@ -195,7 +199,8 @@ def main(case):
             live.append((there, command, page.start(command)))
     for _, _, stream in live:
         stream.await_subscribed()
-    do(process)
+    with_maps = next(stream for _, command, stream in live if "-p process:map:executable" in command)
+    do(process, lambda: with_maps.wait_for(rf"process:map:executable\(.*/{app}\"", "out"))
     for there, command, stream in live:
         stream.await_all()
         page.check(there, command, stream.interrupt())

@@ -45,8 +45,12 @@ class Disk:
         self.mounted = True
 
     def unmount(self):
+        """Until the kernel has let go of it, too: whoever made a mount namespace meanwhile has it for as long, and what
+        is mounted again before is the same file system, which is dead."""
         self._run("umount", self.path)
         self.mounted = False
+        ringtail.wait_until(lambda: not os.path.exists(f"/sys/fs/ext4/{os.path.basename(self.device)}"),
+                            "nobody has the file system mounted")
 
     def shut_down(self):
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)

@@ -2,9 +2,7 @@
 sent at once, and what a later run of the daemon sent out of the spool, have the same id and the same
 time, and it comes once. Earlier runs' rings were numbered as this one's are: what is sent of them is not
 taken for its own."""
-import fcntl
 import os
-import tempfile
 import threading
 import time
 
@@ -14,20 +12,6 @@ from lib.backend import Backend
 
 CALL_S = 0.3
 ROUNDING_NS = 100_000_000       # between two readings of two clocks, on a host that is busy
-
-
-def stay_alone():
-    """The meter is of all processes: no other process of this test makes slow calls of that kind meanwhile."""
-    file = open(os.path.join(tempfile.gettempdir(), "ringtail-slow-splice.lock"), "w")
-
-    def locked():
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-    ringtail.wait_until(locked, "no other process of this test runs")
-    return file
 
 
 def slow_call():
@@ -110,7 +94,7 @@ def check(case, trace, began, ended, traces, logs):
 
 
 def main(case):
-    alone = stay_alone()
+    case.await_alone()          # the meter is of all processes
     traces, logs = Backend(), Backend()
     daemon = start(case, traces, logs)
     calls = [call(daemon, traces, logs)]
@@ -148,7 +132,6 @@ def main(case):
                      {trace for trace, _, _ in calls}, "there is no other trace")
     case.check_equal(traces.errors + logs.errors, [], "every body was understood")
     case.check_balanced(daemon)
-    alone.close()
 
 
 ringtail.run(main)

@@ -120,7 +120,7 @@ def main(case):
     def look():
         return all(len(set(exporting.numbers(backend.records()))) == 2 * CALLS
                    for backend in backends.values())
-    ringtail.wait_until(look, "all of both runs is stored once it is mended", 60 * ringtail.SLOW)
+    ringtail.wait_until(look, "all of both runs is stored once it is mended")
     for name, backend in backends.items():
         case.check_equal(exporting.numbers(backend.records()), list(range(2 * CALLS)),
                          f"{name}: each once")

@@ -50,9 +50,10 @@ def wanted(app, pid, port):
     }
 
 
-def check(case, question, command, out, expressions):
+def check(case, question, command, done, expressions):
     for expression in expressions:
-        case.check(re.search(expression, out, re.M), f"{question} {expression}", command, out[-3000:])
+        known.late_if_lost(done, expression, command)
+        case.check(re.search(expression, done.out, re.M), f"{question} {expression}", command, done.out[-3000:])
 
 
 def main(case):
@@ -62,7 +63,7 @@ def main(case):
     known.build(case, program)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    daemon = case.daemon("--ring-size=8MiB", "--queue-size=64MiB", "--probe=tracepoint:sched:sched_process_*")
+    daemon = case.daemon(ringtail.ROOM, "--queue-size=64MiB", "--probe=tracepoint:sched:sched_process_*")
     process = case.start(program, where, str(port), stdin=-1)
     pid = process.popen.pid
     answers = wanted(app, pid, port)
@@ -77,19 +78,23 @@ def main(case):
             live.append((question, command, case.start_stream(daemon, *words[1:], command=words[0])))
     for _, _, stream in live:
         stream.await_subscribed()
+    maps = case.stream(daemon, "-p", "process:map:executable", "-f", f"pid == {pid}")
     process.popen.stdin.write(b"!")
+    process.popen.stdin.flush()
+    maps.wait_for(rf"/{app}\"", "out")
     process.popen.stdin.close()
     process.wait()
     case.check_equal(process.popen.returncode, 0, "the program does what it does")
+    case.await_rings_read(daemon)       # machines are never silent
     for question, command, stream in live:
         stream.await_all()
         done = stream.interrupt()
         case.check(done.code in (0, 3), f"{command} ends well", done.err)
-        check(case, question, command, done.out, answers[question])
+        check(case, question, command, done, answers[question])
     for question, command, words in later:
         done = case.tracectl(daemon, *words)
         case.check(done.code in (0, 3), f"{command} ends well", done.err)
-        check(case, question, command, done.out, answers[question])
+        check(case, question, command, done, answers[question])
     case.check_balanced(daemon)
 
 
