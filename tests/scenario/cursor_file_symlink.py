@@ -7,7 +7,7 @@ import ringtail
 
 
 def main(case):
-    daemon = case.daemon("--probe=syscall:getppid:call")
+    daemon = case.daemon("--probe=syscall:getppid:call", f"--filter=pid == {os.getpid()}")
     directory = case.path("shared")
     os.mkdir(directory)
     place, new = os.path.join(directory, "place"), os.path.join(directory, "place.new")

@@ -39,7 +39,7 @@ def wanted(app, pid, port):
         "What does this user do?": [rf"^ +11  {app}  getppid$"],
         "Who connects where?": [rf"^ +1  {app}  127.0.0.1:{port}$", rf"^ +1  {app}  127.0.0.9:1$"],
         "Which connections are refused?": [rf" {app} .*connect\(.*\"127.0.0.9:1\".* ECONNREFUSED"],
-        "How long does a DNS server take?": [r"^  1 values, p50 (2|3|4|5|6|7|8|9)\d(\.\d+)?ms"],
+        "How long does a DNS server take?": [r"^  1 values, p50 (([2-9]\d|\d{3})(\.\d+)?m|\d\S*)s"],
         "Why is it off the CPU, and for how long?": [rf"  {app}  .*nanosleep", rf"  {app}  .*futex"],
         "How long do woken threads wait for a CPU?": [rf"^{app}/{pid}$"],
         "Where is the CPU?": [rf"^{app};.*burn \d+$"],
