@@ -58,7 +58,7 @@ LIBRARIES = {
                    "daemon/disk/thread*", "daemon/net/*",
                    "daemon/collect/*", "daemon/spool/*", "daemon/stream/*", "daemon/http/*",
                    "daemon/export/*", "daemon/trigger/*", "daemon/serve/*", "tests/*"],
-    r"openssl/.*": ["proto/tls.*", "daemon/net/transport_tls*", "daemon/access/gate*", "client/lib/conn_tls*",
+    r"openssl/.*": ["proto/tls.*", "daemon/net/transport*", "daemon/access/gate*", "client/lib/conn_tls*",
                     "client/cli/token*", "tests/*"],
     r"curl/.*": ["daemon/export/*", "tests/*"],
     r"snappy-c\.h": ["daemon/export/*", "tests/*"],

@@ -13,7 +13,7 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/host/secret_file.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 #include "query/glob.h"
 #include "query/quantity.h"
 

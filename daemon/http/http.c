@@ -11,7 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 #include "daemon/net/turnstile.h"
 
 enum connection_state {

@@ -16,7 +16,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/metrics/format.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 
 /* page_html[], PAGE_CONTENT_SECURITY_POLICY; made of http_page.html by http_page.py. */
 #include "daemon/http/page.inc"

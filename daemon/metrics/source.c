@@ -7,7 +7,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/metrics/kernel.h"
 #include "daemon/metrics/self.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 
 #define CLOCK_SET_NS_MIN	1000000000ull	/* less than that is time between two readings */
 

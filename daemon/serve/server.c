@@ -17,7 +17,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/random.h"
 #include "daemon/collect/batcher.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 #include "daemon/serve/dump_parts.h"
 #include "daemon/serve/stuck.h"
 #include "proto/limits.h"

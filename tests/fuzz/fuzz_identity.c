@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "daemon/access/gate.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

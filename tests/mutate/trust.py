@@ -1,7 +1,7 @@
 """Mutants of TLS on both sides: whom the client believes, what it shows, and what the daemon makes of it; of HTTP."""
 CONN = "client/lib/conn_tls.c"
 TRUST = "client/lib/trust.c"
-DAEMON = "daemon/net/transport_tls.c"
+DAEMON = "daemon/net/transport.c"
 BOTH = "proto/tls.c"
 CLIENT_TLS = ["unit/conn_tls"]
 DAEMON_TLS = ["unit/transport_tls"]

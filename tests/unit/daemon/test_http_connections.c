@@ -17,7 +17,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 #include "tests/lib/failing_memory.h"
 #include "tests/unit/daemon/http_bench.h"
 #include "tests/unit/daemon/tls_place.h"

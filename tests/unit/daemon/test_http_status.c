@@ -23,7 +23,7 @@
 #include "daemon/http/live.h"
 #include "daemon/http/status.h"
 #include "daemon/metrics/format.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 
 static struct http_config http;
 static struct http_status *status;

@@ -21,7 +21,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 #include "daemon/serve/dump_parts.h"
 #include "daemon/serve/server.h"
 #include "daemon/serve/stuck.h"

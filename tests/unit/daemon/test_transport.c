@@ -21,7 +21,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 #include "tests/unit/daemon/tls_place.h"
 
 #define STREAM_BYTES (3u << 20)

@@ -23,7 +23,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 #include "proto/tls.h"
 #include "tests/lib/failing_memory.h"
 #include "tests/unit/daemon/tls_place.h"

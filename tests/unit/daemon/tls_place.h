@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 #include "tests/lib/certificate.h"
 
 struct place {

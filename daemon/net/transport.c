@@ -1,4 +1,4 @@
-#include "daemon/net/transport_tls.h"
+#include "daemon/net/transport.h"
 
 #include <errno.h>
 #include <event2/bufferevent_ssl.h>
@@ -16,10 +16,85 @@
 #include "daemon/host/secret_file.h"
 #include "proto/tls.h"
 
-#define RECORD_BYTES_MAX 16384u	/* of TLS; what is smaller is gathered up to this */
-#define RECORD_BYTES_MIN 4096u	/* what has so many is worth a record of its own */
+/* ---- A socket as it is ----------------------------------------------------------------------- */
 
-/* ---- What connections share: certificate, key and authority, read and checked ---------------- */
+static int plain_handshake(struct transport *transport, struct error *error)
+{
+	(void)transport, (void)error;
+	return 0;
+}
+
+/* It never has to: hands are shaken from the start. */
+static bool plain_turn_away(struct transport *transport)
+{
+	(void)transport;
+	return false;
+}
+
+static ssize_t plain_read(struct transport *transport, void *bytes, size_t n)
+{
+	ssize_t got = recv(transport->fd, bytes, n, MSG_DONTWAIT);
+
+	if (got >= 0)
+		return got;
+	transport->wanted = EV_READ;
+	return errno == EINTR ? -EAGAIN : -errno;
+}
+
+static ssize_t plain_write(struct transport *transport, const struct iovec *iov, unsigned n)
+{
+	struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = n};
+	ssize_t sent;
+
+	if (!n)
+		return 0;
+	sent = sendmsg(transport->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent >= 0)
+		return sent;
+	transport->wanted = EV_WRITE;
+	return errno == EINTR ? -EAGAIN : -errno;
+}
+
+static bool plain_pending(const struct transport *transport)
+{
+	(void)transport;
+	return false;
+}
+
+static void plain_shutdown(struct transport *transport)
+{
+	shutdown(transport->fd, SHUT_WR);
+}
+
+static void plain_destroy(struct transport *transport)
+{
+	close(transport->fd);
+	free(transport);
+}
+
+struct transport *transport_plain_create(int fd)
+{
+	static const struct transport_ops ops = {
+		.handshake = plain_handshake,
+		.turn_away = plain_turn_away,
+		.read = plain_read,
+		.write = plain_write,
+		.pending = plain_pending,
+		.unsent = plain_pending,
+		.shutdown = plain_shutdown,
+		.destroy = plain_destroy,
+	};
+	struct transport *transport = malloc(sizeof(*transport));
+
+	if (!transport) {
+		close(fd);
+		return NULL;
+	}
+	*transport = (struct transport){.ops = &ops, .fd = fd, .wanted = EV_READ};
+	return transport;
+}
+
+/* ---- TLS: what connections share: certificate, key and authority, read and checked ------------ */
 
 struct transport_tls_context {
 	SSL_CTX *ssl;
@@ -172,7 +247,10 @@ void transport_tls_context_destroy(struct transport_tls_context *context)
 	free(context);
 }
 
-/* ---- One connection -------------------------------------------------------------------------- */
+/* ---- TLS: one connection --------------------------------------------------------------------- */
+
+#define RECORD_BYTES_MAX 16384u	/* what is smaller is gathered up to this */
+#define RECORD_BYTES_MIN 4096u	/* what has so many is worth a record of its own */
 
 struct transport_tls {
 	struct transport transport;
@@ -441,7 +519,7 @@ struct transport *transport_tls_create(struct transport_tls_context *context, in
 	return &tls->transport;
 }
 
-/* ---- Who that is ----------------------------------------------------------------------------- */
+/* ---- TLS: who that is ------------------------------------------------------------------------ */
 
 static int refuse_name(struct error *error, const char *what)
 {
@@ -514,7 +592,7 @@ int transport_tls_name_of(const uint8_t *der, size_t bytes, char name[IDENTITY_N
 	return err;
 }
 
-/* ---- For HTTP -------------------------------------------------------------------------------- */
+/* ---- TLS: for HTTP --------------------------------------------------------------------------- */
 
 struct bufferevent *transport_tls_bufferevent(struct transport *transport,
 					      struct event_base *base)
