@@ -47,6 +47,34 @@ struct frame_ref *frame_ref_pack(struct frame_codec *codec, enum frame_type type
 	return frame;
 }
 
+struct frame_ref *frame_ref_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
+				uint64_t end_seq, Ringtail__V1__LossStage stage,
+				Ringtail__V1__LossReason reason, uint64_t events)
+{
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	struct frame_ref *frame;
+
+	gap.cpu = cpu;
+	gap.first_seq = first_seq;
+	gap.end_seq = end_seq;
+	gap.stage = stage;
+	gap.reason = reason;
+	gap.events = events;
+	frame = frame_ref_pack(codec, FRAME_GAP, &gap.base);
+	if (!frame)
+		return NULL;
+	frame->cpu = cpu;
+	frame->first_seq = first_seq;
+	frame->end_seq = end_seq;
+	if (!events || events > end_seq - first_seq)
+		events = end_seq - first_seq;
+	frame->skipped = end_seq - first_seq - events;
+	frame->losses = events != 0;
+	frame->loss[0] = (struct loss_count){.stage = (uint8_t)stage, .reason = (uint8_t)reason,
+					     .count = events};
+	return frame;
+}
+
 struct frame_ref *frame_ref_get(struct frame_ref *frame)
 {
 	frame->refs++;

@@ -79,6 +79,14 @@ struct frame_ref *frame_ref_seal(struct frame_codec *codec, enum frame_type type
 struct frame_ref *frame_ref_pack(struct frame_codec *codec, enum frame_type type,
 				 const ProtobufCMessage *message);
 
+/*
+ * A Gap of these attempts, with what the ledger must know of it; the ring is the caller's to know. `events`: so many
+ * of them are lost; where it is not known how many, 0 or more than there are, all of them. NULL: out of memory.
+ */
+struct frame_ref *frame_ref_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
+				uint64_t end_seq, Ringtail__V1__LossStage stage,
+				Ringtail__V1__LossReason reason, uint64_t events);
+
 struct frame_ref *frame_ref_get(struct frame_ref *frame);
 void frame_ref_put(struct frame_ref *frame);
 

@@ -444,22 +444,10 @@ static void owe(struct batcher *batcher, uint64_t end_seq, uint32_t events)
 static struct frame_ref *pack_owed(const struct batcher *batcher)
 {
 	const struct owed *owed = &batcher->owed;
-	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
-	struct frame_ref *frame;
 
-	gap.cpu = batcher->config.cpu;
-	gap.first_seq = owed->first_seq;
-	gap.end_seq = owed->end_seq;
-	gap.events = owed->lost;
-	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;
-	gap.reason = RINGTAIL__V1__LOSS_REASON__REASON_MEMORY;
-	frame = frame_ref_pack(batcher->config.codec, FRAME_GAP, &gap.base);
-	if (!frame)
-		return NULL;
-	frame->losses = 1;
-	frame->loss[0] = (struct loss_count){.stage = gap.stage, .reason = gap.reason,
-					     .count = owed->lost};
-	return frame;
+	return frame_ref_gap(batcher->config.codec, batcher->config.cpu, owed->first_seq, owed->end_seq,
+			     RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE,
+			     RINGTAIL__V1__LOSS_REASON__REASON_MEMORY, owed->lost);
 }
 
 static bool send(struct batcher *batcher, struct frame_ref *frame, uint64_t first_seq,

@@ -104,26 +104,14 @@ static void handoff_send(struct handoff *handoff, struct worker_mail *mail)
  */
 static struct frame_ref *give_up(struct handoff *handoff, const struct frame_ref *frame)
 {
-	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
-	struct frame_ref *instead;
+	struct frame_ref *instead =
+		frame_ref_gap(handoff->codec, frame->cpu, frame->first_seq, frame->end_seq,
+			      RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE,
+			      RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL,
+			      frame->events + frame_ref_losses(frame));
 
-	gap.cpu = frame->cpu;
-	gap.first_seq = frame->first_seq;
-	gap.end_seq = frame->end_seq;
-	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;
-	gap.reason = RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL;
-	gap.events = frame->events + frame_ref_losses(frame);
-	instead = frame_ref_pack(handoff->codec, FRAME_GAP, &gap.base);
-	if (!instead)
-		return NULL;
-	instead->ring = frame->ring;
-	instead->cpu = frame->cpu;
-	instead->first_seq = frame->first_seq;
-	instead->end_seq = frame->end_seq;
-	instead->skipped = frame->skipped;
-	instead->losses = 1;
-	instead->loss[0] = (struct loss_count){.stage = gap.stage, .reason = gap.reason,
-					       .count = gap.events};
+	if (instead)
+		instead->ring = frame->ring;
 	return instead;
 }
 

@@ -178,28 +178,8 @@ struct frame_ref *spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint6
 				  uint64_t end_seq, uint64_t events,
 				  Ringtail__V1__LossReason reason)
 {
-	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
-	struct frame_ref *frame;
-
-	gap.cpu = cpu;
-	gap.first_seq = first_seq;
-	gap.end_seq = end_seq;
-	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
-	gap.reason = reason;
-	gap.events = events;
-	frame = frame_ref_pack(codec, FRAME_GAP, &gap.base);
-	if (!frame)
-		return NULL;
-	frame->cpu = cpu;
-	frame->first_seq = first_seq;
-	frame->end_seq = end_seq;
-	if (!events || events > end_seq - first_seq)
-		events = end_seq - first_seq;
-	frame->skipped = end_seq - first_seq - events;
-	frame->losses = events != 0;
-	frame->loss[0] = (struct loss_count){.stage = (uint8_t)gap.stage,
-					     .reason = (uint8_t)reason, .count = events};
-	return frame;
+	return frame_ref_gap(codec, cpu, first_seq, end_seq, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
+			     reason, events);
 }
 
 struct frame_ref *spool_frame_watermark(struct frame_codec *codec, uint64_t time_ns,

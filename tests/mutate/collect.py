@@ -5,6 +5,7 @@ DRAIN = "daemon/collect/drain.c"
 WORKER = "daemon/collect/worker.c"
 PACE = "daemon/collect/pace.c"
 
+GAP = "daemon/base:frame_ref_gap"
 MEMORY = ["unit/worker_memory"]
 BATCHING = ["unit/batcher", "unit/worker_memory", "unit/drain"]
 PACING = ["unit/pace"]
@@ -13,14 +14,13 @@ ATTACHED = ["unit/batcher_attachments"]
 
 MUTANTS = [
     # What is given up on the way to the main loop.
-    ("handoff-gives-up-skips-too", WORKER, "	instead->skipped = frame->skipped;\n", "", MEMORY),
+    ("gap-without-its-skips", GAP, "	frame->skipped = end_seq - first_seq - events;\n", "", MEMORY),
     ("handoff-gap-forgets-the-losses-within", WORKER,
-     "	gap.events = frame->events + frame_ref_losses(frame);", "	gap.events = frame->events;", MEMORY),
-    ("handoff-gap-ends-early", WORKER, "	gap.end_seq = frame->end_seq;\n", "	gap.end_seq = frame->first_seq + 1;\n",
-     MEMORY),
-    ("handoff-gap-frame-ends-early", WORKER, "	instead->end_seq = frame->end_seq;\n",
-     "	instead->end_seq = frame->first_seq + 1;\n", MEMORY),
-    ("handoff-gap-of-another-ring", WORKER, "	instead->ring = frame->ring;\n", "", MEMORY),
+     "			      frame->events + frame_ref_losses(frame));", "			      frame->events);", MEMORY),
+    ("gap-ends-early", GAP, "	gap.end_seq = end_seq;\n", "	gap.end_seq = first_seq + 1;\n", MEMORY),
+    ("gap-frame-ends-early", GAP, "	frame->end_seq = end_seq;\n", "	frame->end_seq = first_seq + 1;\n", MEMORY),
+    ("gap-of-no-stage", GAP, "	gap.stage = stage;\n", "", ["unit/batcher"]),
+    ("handoff-gap-of-another-ring", WORKER, "		instead->ring = frame->ring;\n", "		;\n", MEMORY),
     ("handoff-without-a-bound", WORKER, "					    HANDOFF_BYTES_MAX;",
      "					    UINT64_MAX - 1;", MEMORY),
     ("handoff-bytes-not-counted", WORKER,
@@ -317,8 +317,8 @@ MUTANTS = [
     ("batches-bytes-not-counted", "daemon/collect:seal", "	counter_add(COUNTER_batch_raw_bytes, bytes);\n", "", ATTACHED),
     ("batches-bytes-counted-as-raw", "daemon/collect:seal", "COUNTER_batch_wire_bytes, frame->bytes", "COUNTER_batch_wire_bytes, bytes",
      ATTACHED),
-    ("owed-gap-of-no-stage", "daemon/collect:pack_owed", "	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;\n", "", ["unit/batcher"]),
-    ("given-up-gap-of-no-stage", "daemon/collect:give_up", "	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;\n", "",
+    ("owed-gap-of-another-stage", "daemon/collect:pack_owed", "LOSS_STAGE__LOSS_QUEUE", "LOSS_STAGE__LOSS_SPOOL", ["unit/batcher"]),
+    ("given-up-gap-of-another-stage", "daemon/collect:give_up", "LOSS_STAGE__LOSS_QUEUE", "LOSS_STAGE__LOSS_SPOOL",
      ["unit/worker_memory"]),
     ("drain-shows-names-of-threads", "daemon/collect:take_thread", "	redaction_comm(drain->redaction, copy.comm);\n", "", ["unit/drain"]),
     ("drain-shows-what-events-carry", "daemon/collect:take_record",
