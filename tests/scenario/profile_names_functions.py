@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import ringtail
+from lib.process import PATIENCE_S
 
 CHAIN = "busy_outer;busy_middle;busy_twice"
 
@@ -42,9 +43,9 @@ def perf_leaves(case, busy):
     data = case.path("perf.data")
     try:
         done = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "499", "-g", "-o", data, busy,
-                               "1000"], capture_output=True, timeout=60)
+                               "1000"], capture_output=True, timeout=PATIENCE_S)
         shown = subprocess.run(["perf", "script", "-i", data, "-F", "ip,sym"], capture_output=True,
-                               timeout=60, text=True)
+                               timeout=PATIENCE_S, text=True)
     except FileNotFoundError:
         return None
     if done.returncode or shown.returncode:
@@ -72,6 +73,9 @@ def main(case):
     stream = case.stream(daemon, "-o", "folded", *only)
     case.start(busy, "1500").wait()
     case.start(busy, "300").wait()
+    case.await_rings_empty(daemon)
+    for one in stream, record:
+        one.await_all()
     case.check_balanced(daemon)
     done = stream.interrupt()
     case.check_stream(done)

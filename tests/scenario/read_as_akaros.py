@@ -80,8 +80,8 @@ def main(case):
             os.open(name, os.O_RDONLY)
         except FileNotFoundError:
             pass
-    case.await_rings_empty(daemon)
-    live.await_all(2)
+    ringtail.wait_until(lambda: sum(os.path.basename(name)[:4] in line and "errstr: " in line
+                                    for line in live.read("out").splitlines()) == 2, "both have come")
     done = live.interrupt()
     shown = [LINE.fullmatch(line) for line in done.out.splitlines()]
     case.check(all(shown), "live, each line is one of Akaros, too", done.out)

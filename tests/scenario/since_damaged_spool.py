@@ -49,7 +49,7 @@ class Spool:
         daemon = self.case.daemon(*self.options, *more)
         stream = self.case.stream(daemon, "-o", "json", "--since", f"@{self.begun:.6f}")
         # Before the spool is read nothing is under way to it.
-        ringtail.wait_until(lambda: '"lost":' in stream.read("out"), f"{text}: a gap is told")
+        ringtail.wait_until(lambda: f'"reason":"{reason}"' in stream.read("out"), f"{text}: a gap is told")
         stream.await_all()
         self.case.check_balanced(daemon)
         done = stream.interrupt()
