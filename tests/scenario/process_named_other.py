@@ -36,6 +36,7 @@ def comms(daemon):
 
 
 def main(case):
+    case.await_alone()          # its names would take the series of these
     daemon = case.daemon("--http=127.0.0.1:0", "--metrics-comm", "--ring-size=16MiB")
     http.await_metering(daemon)
     subprocess.run([sys.executable, "-c", SPAWN], check=True, timeout=PATIENCE_S)

@@ -117,7 +117,7 @@ def same(event, line):
 
 
 def main(case):
-    daemon = case.daemon("--ring-size=16MiB")
+    daemon = case.daemon(ringtail.ROOM)     # a pattern of names is not the kernel's: it records of everybody
     file = case.path("trace.rt")
     load = case.load(CALLS)
     # Copies with names of their own: what others run under these names is none of this test's work.

@@ -8,6 +8,10 @@ import ringtail
 from lib import known
 
 
+# Of all DNS servers that were asked meanwhile; this one sleeps for 20 ms, and may be late on a busy machine.
+LONGER_THAN_ITS_SERVER = r"^  \d+ values, .* max (([2-9]\d|\d{3,})(\.\d+)?ms|\d+(\.\d+)?s)$"
+
+
 def questions():
     """Question and command of each row of the section."""
     return [(question, command.strip("`")) for question, command in
@@ -39,7 +43,7 @@ def wanted(app, pid, port):
         "What does this user do?": [rf"^ +11  {app}  getppid$"],
         "Who connects where?": [rf"^ +1  {app}  127.0.0.1:{port}$", rf"^ +1  {app}  127.0.0.9:1$"],
         "Which connections are refused?": [rf" {app} .*connect\(.*\"127.0.0.9:1\".* ECONNREFUSED"],
-        "How long does a DNS server take?": [r"^  1 values, p50 (([2-9]\d|\d{3})(\.\d+)?m|\d\S*)s"],
+        "How long does a DNS server take?": [LONGER_THAN_ITS_SERVER],
         "Why is it off the CPU, and for how long?": [rf"  {app}  .*nanosleep", rf"  {app}  .*futex"],
         "How long do woken threads wait for a CPU?": [rf"^{app}/{pid}$"],
         "Where is the CPU?": [rf"^{app};.*burn \d+$"],

@@ -9,10 +9,10 @@ PROBES = ["sched_switch", "sched_wakeup", "sched_process_fork", "sched_process_e
 
 def main(case):
     # The timer that wakes a sleeper may interrupt the daemon: the event then counts as its own.
-    daemon = case.daemon("--ring-size=16MiB", "--trace-self")
+    daemon = case.daemon(ringtail.ROOM, "--queue-size=64MiB", "--trace-self")
     words = [word for probe in PROBES for word in ("-p", f"tracepoint:sched:{probe}")]
     stream = case.stream(daemon, *words, "-o", "json", "--flags", "strings")
-    shell = case.start("/bin/sh", "-c", "/bin/sleep 0.05; exit 3")
+    shell = case.start("/bin/sh", "-c", "/bin/sleep 0.2; exit 3")
     case.check_equal(shell.wait().code, 3, "the shell ran")
     # It comes out in time order: with the exit, everything before it is there.
     stream.wait_for(rf'sched_process_exit","pid":{shell.pid},', "out")
