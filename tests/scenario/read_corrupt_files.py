@@ -35,8 +35,8 @@ def check_cut(case, good, frames):
     for frame in frames:
         offsets.append(at)
         at += len(frame.bytes)
-    third = next(i for i, frame in enumerate(frames) if frame.name == "Batch" and i > 3)
-    for what, end in (("in the middle of a body", offsets[third] + 100),
+    third = [i for i, frame in enumerate(frames) if frame.name == "Batch"][2]
+    for what, end in (("in the middle of a body", offsets[third] + (wire.HEADER_BYTES + len(frames[third].bytes)) // 2),
                       ("right after a header", offsets[third] + wire.HEADER_BYTES),
                       ("in the middle of a header", offsets[third] + 7),
                       ("one byte before the end", len(good) - 1)):
