@@ -3,10 +3,12 @@ deleted before it could be read is a gap, with its size, and nothing is called d
 import glob
 import json
 import os
+import select
 import subprocess
 import threading
 
 import ringtail
+from lib.process import PATIENCE_S
 
 CALLS = 40_000                  # of each load, of which there are
 LOADS_MAX = 500                 # until there were so many
@@ -31,11 +33,13 @@ def read(case, daemon, directory, waits):
              "-o", "json"]
     reader = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if waits:
+        readable, _, _ = select.select([reader.stdout], [], [], PATIENCE_S)      # it has begun to read
+        case.check(readable, "a reader has begun")
         spool = daemon.stat()["spool"][0]
         enough = spool["deleted"] + spool["segments"] + 2
         ringtail.wait_until(lambda: daemon.stat()["spool"][0]["deleted"] >= enough,
                             "all that there was is deleted")
-    out, err = reader.communicate(timeout=60 * ringtail.SLOW)
+    out, err = reader.communicate(timeout=PATIENCE_S)
     return look(case, out, err, reader.returncode)
 
 

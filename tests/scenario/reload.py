@@ -51,7 +51,7 @@ def main(case):
                        ("ring-size = 1Mib\n", "unit-unknown"), ("\0binary", "config-not-text")):
         rewrite(case, daemon, text)
         daemon.reload(r"\[reload-refused\]")
-        said = daemon.log.split("[reload-refused]")[-2].splitlines()[-2]
+        said = daemon.log.split("[reload-refused]")[-2]     # since the one before
         case.check(f"[{code}" in said, f"{text!r} is refused, and the log says why", said)
     case.check_equal(len(stream_default(case, daemon)), 4, "the old probes are still in force")
 

@@ -14,6 +14,12 @@ def make_forbidden_call(case, pid, instead_of):
                       f"inject={instead_of}:retval=0:syscall={FORBIDDEN}:when=1", "-p", str(pid))
 
 
+def seccomp(pid, thread):
+    """2: it has a filter of system calls."""
+    with open(f"/proc/{pid}/task/{thread}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file)["Seccomp"]
+
+
 def main(case):
     if os.geteuid():
         raise ringtail.Skip("only root can leave the host's file system")
@@ -36,11 +42,12 @@ def main(case):
                      (0o700, True), "which is its own, and for nobody else")
 
     wanted = "2" if filtered else "0"
-    for pid in daemon.pid, daemon.loader, *ringtail.children(daemon.loader):
+    finder, = ringtail.children(daemon.loader)
+    # Nobody waits for the finder to have confined itself.
+    ringtail.wait_until(lambda: seccomp(finder, finder) == wanted, "the finder has its filter")
+    for pid in daemon.pid, daemon.loader, finder:
         for thread in ringtail.threads(pid):
-            with open(f"/proc/{pid}/task/{thread}/status") as file:
-                status = dict(line.rstrip("\n").split(":\t", 1) for line in file)
-            case.check_equal(status["Seccomp"], wanted, f"thread {thread} of {pid}: its filter")
+            case.check_equal(seccomp(pid, thread), wanted, f"thread {thread} of {pid}: its filter")
 
     # It does all its work in there.
     load = case.load(1000)
@@ -56,10 +63,8 @@ def main(case):
     ringtail.wait_until(lambda: spooled(case), "something is in the spool")
     capture = case.path("capture.rt")
     case.stream(other, "-p", "syscall:getppid:call", "-w", capture, command="record").interrupt()
-    modes = {os.path.join(where, name): os.stat(os.path.join(where, name)).st_mode & 0o777
-             for where, _, names in os.walk(case.path("other")) for name in names}
-    modes[capture] = os.stat(capture).st_mode & 0o777
-    case.check_equal(set(modes.values()), {0o600}, "what is written is for nobody else to read")
+    modes = {path: found.st_mode & 0o777 for path, found in (*files_below(case.path("other")), (capture, os.stat(capture)))}
+    case.check_equal(set(modes.values()), {0o600}, "what is written is for nobody else to read", modes)
     if not filtered:
         return
 
@@ -76,11 +81,20 @@ def main(case):
     strace.wait()
 
 
+def files_below(directory):
+    """(path, what stat(2) says) of each file; one that got another name meanwhile is none."""
+    for where, _, names in os.walk(directory):
+        for name in names:
+            try:
+                yield os.path.join(where, name), os.stat(os.path.join(where, name))
+            except FileNotFoundError:
+                pass
+
+
 def spooled(case):
     """Whether the second daemon has written some of what it records always."""
     os.getppid()
-    return any(os.path.getsize(os.path.join(where, name))
-               for where, _, names in os.walk(case.path("other")) for name in names)
+    return any(found.st_size for _, found in files_below(case.path("other")))
 
 
 def ask(daemon):
