@@ -657,7 +657,7 @@ static void a_line_that_is_too_long(void **state)
 	struct export_host *host = make_host();
 	Ringtail__V1__Probe probe = probes[RQ];
 	struct export_event *event = make(host, &said[15], 1);
-	char body[EXPORT_BODY_BYTES + 8];
+	char body[EXPORT_BODY_BYTES + 8], text[2 * STRING_BYTES_MAX];
 
 	(void)state;
 	memset(name, 'n', sizeof(name) - 1);
@@ -673,6 +673,12 @@ static void a_line_that_is_too_long(void **state)
 	assert_int_equal(export_event_body(event, body), EXPORT_BODY_BYTES - 1);
 	assert_int_equal(strlen(body), EXPORT_BODY_BYTES - 1);
 	assert_int_equal(body[EXPORT_BODY_BYTES], 'x');
+	/* And a text in words as any other is, or where its words end. */
+	field[0].type = field[23].type = FIELD(TEXT);
+	field[0].bytes = field[23].bytes = 8 * PROBE_FIELDS_MAX;
+	memset(event->field, 't', sizeof(event->field));
+	assert_int_equal(strlen(export_event_value_text(event, 0, text, sizeof(text))), STRING_BYTES_MAX + 2);
+	assert_string_equal(export_event_value_text(event, 23, text, sizeof(text)), "\"tttttttt\"");
 	export_event_destroy(event);
 	export_host_destroy(host);
 }
@@ -699,6 +705,33 @@ static void an_arena_gives_its_own(void **state)
 	assert_int_equal(arena.bytes + arena.used, 0);
 }
 
+static void what_cannot_be_compressed_or_undone(void **state)
+{
+	static const uint8_t text[] = "text text text", garbage[] = "\xff\xff\xff\xff\xff\xff";
+	uint8_t *out, *back;
+	size_t bytes, back_bytes;
+
+	(void)state;
+	for (unsigned i = EXPORT_GZIP; i <= EXPORT_SNAPPY; i++) {
+		failures_left = 1;
+		assert_int_equal(export_compress(i, text, sizeof(text), &out, &bytes), -ENOMEM);
+		failures_left = 0;
+		assert_int_equal(export_compress(i, text, sizeof(text), &out, &bytes), 0);
+		failures_left = 1;
+		assert_int_equal(export_compress_undo(i, out, bytes, &back, &back_bytes), -ENOMEM);
+		failures_left = 0;
+		assert_int_equal(export_compress_undo(i, out, bytes, &back, &back_bytes), 0);
+		assert_int_equal(back_bytes, sizeof(text));
+		assert_memory_equal(back, text, sizeof(text));
+		free(back);
+		assert_int_equal(export_compress_undo(i, out, bytes / 2, &back, &back_bytes), -EIO);
+		assert_int_equal(export_compress_undo(i, garbage, 6, &back, &back_bytes), -EIO);
+		free(out);
+	}
+	assert_string_equal(export_encoding_name(EXPORT_GZIP), "gzip");
+	assert_string_equal(export_encoding_name(EXPORT_SNAPPY), "snappy");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -711,6 +744,7 @@ int main(void)
 		cmocka_unit_test(the_first_event_as_a_line),
 		cmocka_unit_test(a_line_that_is_too_long),
 		cmocka_unit_test(an_arena_gives_its_own),
+		cmocka_unit_test(what_cannot_be_compressed_or_undone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
