@@ -7,7 +7,7 @@ import re
 import sys
 
 import ringtail
-from lib.strace import calls_of
+from lib.strace import OwnUser, calls_of
 
 PROGRAM = r"""
 import os, resource, select, signal, socket, subprocess, threading, time
@@ -155,11 +155,12 @@ def quietly(case, what, *args):
         case.say = said
 
 
-def beside_strace(case, daemon, program, command):
-    report = case.path("strace.txt")
-    done = case.tracectl(daemon, "stream", "-o", "json", "--flags", "strings,data", "-p", "syscall:*:call", "--",
-                         "strace", "-f", "-v", "-T", "-s", "300", "-o", report, *command)
-    case.check(done.code in (0, 1, 2), f"{program} runs", done.code, done.err[-500:])
+def beside_strace(case, daemon, user, program, command):
+    report = os.path.join(user.directory, "strace.txt")
+    done = case.tracectl(daemon, "stream", "-o", "json", "--flags", "strings,data", "-p", "syscall:*:call", "-f",
+                         user.filter, "--", *user.command("strace", "-f", "-v", "-T", "-s", "300", "-o", report, *command))
+    case.check(done.code in (0, 1, 2), f"{program} runs", done.code, done.err[-500:],
+               [event for event in done.lines if "lost" in event])
     with open(report, encoding="utf-8", errors="replace") as file:
         theirs = theirs_of(file.read())
     calls, compared, seen = quietly(case, compare, program, theirs, [event for event in done.lines if "tid" in event])
@@ -168,15 +169,17 @@ def beside_strace(case, daemon, program, command):
 
 
 def all_beside_strace(case, daemon):
-    calls, compared, seen = beside_strace(case, daemon, "a program with every structure",
+    user = OwnUser(case)
+    calls, compared, seen = beside_strace(case, daemon, user, "a program with every structure",
                                           (sys.executable, "-c", PROGRAM))
     wanted = {"clock_nanosleep", "newfstatat", "pipe2", "socketpair", "rt_sigprocmask", "rt_sigaction", "utimensat",
               "poll", "pselect6", "epoll_ctl", "epoll_wait", "prlimit64", "getrusage", "wait4", "waitid", "uname",
               "writev", "readv", "sendmsg", "recvmsg", "setitimer", "getitimer", "futex", "clone3", "execve"}
     case.check(wanted <= seen, "each of these calls had its structures", wanted - seen)
     for program in PROGRAMS + (MORE if os.environ.get("RINGTAIL_PROGRAMS") == "all" else ()):
-        program = program.format(dir=case.dir)
-        more = beside_strace(case, daemon, program, ("sh", "-c", f"exec {program} >{case.path('out.txt')} 2>&1"))
+        program = program.format(dir=user.directory)
+        more = beside_strace(case, daemon, user, program,
+                             ("sh", "-c", f"exec {program} >{user.directory}/out.txt 2>&1"))
         calls, compared = calls + more[0], compared + more[1]
     case.figure("calls compared", calls, "")
     case.figure("structures compared", compared, "")
