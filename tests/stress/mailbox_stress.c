@@ -13,7 +13,7 @@
 
 #define SENDERS	 4
 #define MESSAGES 50000
-#define WAIT_MS	 5000
+#define WAIT_MS	 60000
 
 struct letter {
 	struct mail mail;

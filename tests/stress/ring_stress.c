@@ -33,7 +33,7 @@
 #define WORDS_MIN	3
 #define WORDS_SPREAD	30
 #define SIGNAL_NS	60000		/* between two signals of a level, about */
-#define ASLEEP_MS	3000		/* a bell that takes longer is a lost one */
+#define ASLEEP_MS	30000		/* a bell that takes longer is a lost one */
 
 struct stream {				/* of one writer at one level, which owns it */
 	uint64_t attempts, written;
