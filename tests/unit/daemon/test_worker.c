@@ -200,9 +200,9 @@ static void test_handed_over_bytes_come_back(void **state)
 }
 
 /* Another worker on the same rings, as in a later run of the daemon; not started. */
-static void replace_worker(struct fixture *f)
+static void replace_worker(struct fixture *f, uint64_t interval_ns)
 {
-	struct worker_config config = {.batch_interval_ns = 20 * MS, .probes = &f->probes,
+	struct worker_config config = {.batch_interval_ns = interval_ns, .probes = &f->probes,
 				       .out = &f->mailbox};
 	struct error error;
 
@@ -246,7 +246,7 @@ static void test_leaves_and_goes_on(void **state)
 	poll(NULL, 0, 60);
 	assert_int_equal(worker_beats(f->worker[0]), beats);
 
-	replace_worker(f);
+	replace_worker(f, 20 * MS);
 	for (unsigned i = 0; i < RINGS; i++) {
 		assert_int_equal(worker_baseline(f->worker[0], i, &baseline), 0);
 		assert_int_equal(baseline.seq, 500);
@@ -262,7 +262,7 @@ static void test_leaves_and_goes_on(void **state)
 	check_stat(f, 0, 300, 0);
 
 	/* Its epoch is found by the one after it. */
-	replace_worker(f);
+	replace_worker(f, 20 * MS);
 	assert_int_equal(worker_baseline(f->worker[0], 1, &baseline), 0);
 	assert_int_equal(baseline.epoch, 1234);
 	assert_int_equal(baseline.seq, 800);
@@ -291,8 +291,7 @@ static void test_stat_before_a_tick(void **state)
 	AWAIT(f, f->drained == 1);
 	for (unsigned i = 0; i < 10; i++)
 		write_call(f, 1, SMALL_READ);
-	replace_worker(f);
-	worker_set_batch_interval(f->worker[0], 3600 * NS_PER_S);
+	replace_worker(f, 3600 * NS_PER_S);
 	assert_int_equal(worker_start(f->worker[0], &error), 0);
 	AWAIT(f, unread(f, 1) == 10);
 	close_worker(f);
