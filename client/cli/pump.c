@@ -118,7 +118,8 @@ void pump_print_summary(FILE *to, enum summary format, const struct ringtail_tot
 	fflush(to);
 }
 
-enum exit_code pump_verdict(const struct ringtail_totals *totals)
+/* EXIT_LOST if anything is missing, else EXIT_GOOD. */
+static enum exit_code verdict_of(const struct ringtail_totals *totals)
 {
 	return totals->lost || totals->gaps || totals->residual || totals->cut_short ? EXIT_LOST :
 										       EXIT_GOOD;
@@ -526,7 +527,7 @@ static enum exit_code conclude(struct run *run)
 		code = EXIT_FAILED;
 	told = all_totals(run);
 	if (code == EXIT_GOOD)
-		code = pump_verdict(&told);
+		code = verdict_of(&told);
 	tell_remedies(pump, missing);
 	tell_undecided(pump, &told);
 	told.events -= left_out;

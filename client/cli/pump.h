@@ -71,7 +71,4 @@ enum exit_code pump_run(struct pump *pump);
 void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
 			uint64_t maps, double seconds);
 
-/* EXIT_LOST if anything is missing, else EXIT_GOOD. */
-enum exit_code pump_verdict(const struct ringtail_totals *totals);
-
 #endif

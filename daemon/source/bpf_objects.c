@@ -177,7 +177,8 @@ void source_bpf_objects_fini(struct source_bpf_objects *objects)
 	source_bpf_objects_init(objects);
 }
 
-int source_bpf_objects_map(struct source_bpf_objects *objects, struct error *error)
+/* Maps the programs' variables. */
+static int map_variables(struct source_bpf_objects *objects, struct error *error)
 {
 	void *map = mmap(NULL, sizeof(*objects->shared), PROT_READ | PROT_WRITE, MAP_SHARED,
 			 objects->variables, 0);
@@ -228,7 +229,7 @@ int source_bpf_objects_copy(struct source_bpf_objects *objects,
 		if (*copy[i].to < 0)
 			return source_bpf_check_failure(error, errno, "keep the BPF objects");
 	}
-	return source_bpf_objects_map(objects, error);
+	return map_variables(objects, error);
 }
 
 void source_bpf_objects_keep(const struct source_bpf_objects *objects, struct source_store *store)
@@ -716,7 +717,7 @@ int source_bpf_objects_adopt(struct source_bpf_objects *objects, struct activati
 	if (!err)
 		err = check_rings(objects, stride, error);
 	if (!err)
-		err = source_bpf_objects_map(objects, error);
+		err = map_variables(objects, error);
 	if (err)
 		source_bpf_objects_fini(objects);
 	return err ? err : 1;

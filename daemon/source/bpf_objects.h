@@ -60,9 +60,6 @@ void source_bpf_objects_init(struct source_bpf_objects *objects);
 int source_bpf_objects_copy(struct source_bpf_objects *objects,
 			    const struct ringtail_bpf *skeleton, struct error *error);
 
-/* Maps the programs' variables. */
-int source_bpf_objects_map(struct source_bpf_objects *objects, struct error *error);
-
 /*
  * Takes what an earlier run has left. 1: all of it is here, and fits the configuration and this
  * program. 0: nothing was left. -errno: something was, with *error saying why it cannot be gone on
