@@ -42,7 +42,7 @@ static void look(const struct device_names *names, struct device_name *of)
 			*at = '/';
 }
 
-/* NULL: it has none, or nobody here knows. */
+/* NULL: the device has no name, or it is a device of another host or boot. */
 static const char *find(struct device_names *names, const struct ringtail_host *host, uint64_t device)
 {
 	struct device_name *of = &names->name[device & (DEVICE_NAMES_KEPT - 1)];
@@ -62,7 +62,7 @@ static const char *find(struct device_names *names, const struct ringtail_host *
 	return of->name[0] ? of->name : NULL;
 }
 
-/* Of the event's device in that field; NULL: it is none. */
+/* The name of the device in that field; NULL: the field holds no device, or one without a name. */
 static const char *name_of(struct device_names *names, const struct ringtail_host *host,
 			   const struct ringtail_item *event, unsigned number)
 {
@@ -72,7 +72,7 @@ static const char *name_of(struct device_names *names, const struct ringtail_hos
 				       NULL;
 }
 
-/* Calls have the numbers of devices as programs write them, and none of that type. */
+/* Only tracepoints have fields of the type of a device: in a system call it is a number that the program wrote. */
 static unsigned fields_of(const struct ringtail_item *event)
 {
 	return event->probe->kind == RINGTAIL_TRACEPOINT ? event->probe->fields : 0;

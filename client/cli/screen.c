@@ -55,7 +55,7 @@ static unsigned count_lines(const char *text, size_t bytes)
 	return lines;
 }
 
-/* How many it takes, wrapped. Each byte counts as a column: never too few. */
+/* How many rows a line takes when it is wrapped. Each byte counts as a column, so the number is never too small. */
 static unsigned count_rows(size_t bytes, unsigned columns)
 {
 	return columns && bytes ? (unsigned)((bytes + columns - 1) / columns) : 1;
@@ -84,7 +84,7 @@ static void put_lines(struct out *to, const char *text, size_t bytes, unsigned r
 {
 	size_t shown = bytes;
 
-	/* The cursor takes a row too, and so does what is said of the rest. */
+	/* The cursor takes a row too, and so does the line about what does not fit. */
 	if (rows && fitting(text, bytes, rows - 1, columns) < bytes)
 		shown = fitting(text, bytes, rows > 2 ? rows - 2 : 0, columns);
 	out_bytes(to, text, shown);

@@ -1,7 +1,7 @@
 /*
- * watchdog: tells the service manager that the daemon is alive: the main loop, by telling at all,
- * and each drain worker, which beats at least once a second. When one no longer does, nothing is told,
- * and the manager ends this process and starts another.
+ * watchdog: reports to the service manager that the daemon is alive. The main loop is, because it reports; each drain
+ * worker is, because it beats at least once a second. When a worker no longer beats, nothing is reported, and the
+ * manager ends this process and starts another.
  *
  * In: $WATCHDOG_USEC; out: WATCHDOG=1. Main thread.
  */

@@ -52,7 +52,7 @@ size_t always_on_list(const struct always_on *on, const struct config_words *con
 /* The file's text, for free(); NULL: out of memory. */
 char *always_on_print(const struct always_on *on);
 
-/* Takes what is well written into an empty one; returns how many lines were not, or -ENOMEM. */
+/* Adds the lines that are well formed to an empty list; returns how many lines are not, or -ENOMEM. */
 int always_on_parse(struct always_on *on, const char *text, size_t bytes);
 
 #endif

@@ -54,10 +54,10 @@ void control_destroy(struct control *control);
 int control_load(struct control *control, struct disk *disk, struct error *error);
 
 /*
- * What the configuration says, and operators made of it, is put in force soon, or stays as it was:
- * applied() follows, perhaps before this returns. Of what operators enabled, what this host's catalog does not have is left out,
- * with a warning; and all of it, with an error, where a start would fail of it. A probe or a filter that
- * is wrong is an error here.
+ * Puts in force, soon, what the configuration says with the operators' changes to it, or changes nothing: applied()
+ * follows, perhaps before this returns. A probe that an operator enabled and this host's catalog lacks is left out,
+ * with a warning in the log; if the daemon could not start because of what operators enabled, all of that is left
+ * out, with an error in the log. A wrong probe or filter of the configuration is an error here.
  */
 int control_check_config(const struct control *control, const struct config *config,
 			 struct error *error);

@@ -18,8 +18,8 @@ struct tracepoints;
 int tracepoints_open_tracefs(void);
 
 /*
- * In the order of their names, at most TRACEPOINTS_MAX, without those that cannot be read. Where there is no tracefs, or where it may not be read, there are none;
- * -ENOMEM is the only failure.
+ * In the order of their names, at most TRACEPOINTS_MAX, without those that cannot be read. Without a tracefs that can
+ * be read there are none; -ENOMEM is the only failure.
  */
 int tracepoints_read(struct tracepoints **tracepoints);
 void tracepoints_destroy(struct tracepoints *tracepoints);

@@ -1,8 +1,8 @@
 /*
  * frame_log: the finished frames of one subscription in order, the newest history_bytes of them.
  *
- * It is both what clients are sent from, each at its own place, and what a client that returns finds:
- * there is no queue for each client. Entries are numbered by serials that only grow. Main thread.
+ * Each client is sent frames from its own place in the log, and a client that reconnects resumes at its place: so no
+ * client has a queue. Entries are numbered by serials that only grow. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_STREAM_FRAME_LOG_H
 #define RINGTAIL_DAEMON_STREAM_FRAME_LOG_H

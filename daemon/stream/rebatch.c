@@ -9,13 +9,13 @@
 #include "proto/batch_decode.h"
 #include "proto/message.h"
 
-/* What a run's probes are, and what of them is wanted. */
+/* The probes of one run, and which of them the subscription asks for. */
 struct other_run {
 	struct probe_table table;
 	struct batch_probe batch_probe[RT_PROBE_MAX];
 	struct probe_set probes;
 	struct filter *filter;
-	bool blind;
+	bool blind;			/* its catalog or the filter is of no use: no event can be chosen */
 	struct batch_decoder *decoder;
 };
 
@@ -26,7 +26,7 @@ struct rebatch {
 	struct other_run *run;
 };
 
-/* One batch on its way. */
+/* One batch while it is copied. */
 struct copy {
 	struct rebatch *rebatch;
 	uint64_t next;			/* attempts before it are in the new batch */
@@ -61,7 +61,7 @@ static void choose_probes(struct other_run *run, const struct subscription *want
 }
 
 static struct other_run *run_create(const struct subscription *wanted,
-			      const Ringtail__V1__Catalog *catalog)
+				    const Ringtail__V1__Catalog *catalog)
 {
 	struct other_run *run = calloc(1, sizeof(*run));
 	struct error error;
@@ -116,7 +116,7 @@ bool rebatch_is_blind(const struct rebatch *rebatch)
 	return rebatch->run->blind;
 }
 
-/* Its message's bytes; free() them. NULL: out of memory, or (*bad) it is none. */
+/* The bytes of the frame's message, to be freed. NULL: out of memory, or, with *bad, the frame is damaged. */
 static uint8_t *open_frame(const struct rebatch *rebatch, const struct frame_ref *frame,
 			   const uint8_t **body, uint32_t *bytes, bool *bad)
 {

@@ -5,8 +5,8 @@
  *
  *	QUIET --a match, or so many in a second--> FIRED --`every` is over--> QUIET
  *
- * A rule that fires says so in the log, with the event, and in audit.log; and begins its dumps. While it is
- * FIRED, further matches are counted, and told in the log when that time is over. Main thread.
+ * When a rule fires, the log gets a line with the event, audit.log gets another, and the rule's dumps begin. While it
+ * is FIRED, further matches are counted; the log reports their number when that time is over. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_TRIGGER_TRIGGERS_H
 #define RINGTAIL_DAEMON_TRIGGER_TRIGGERS_H
@@ -39,8 +39,8 @@ struct triggers *triggers_create(const struct triggers_config *config);
 void triggers_destroy(struct triggers *triggers);
 
 /*
- * Whether these rules can be put in force: their probes are made, as far as they can be. Then: puts them in
- * force; a rule that is what it was goes on as it was.
+ * triggers_check() says whether these rules can be put in force, and has their probes made as far as that is possible.
+ * triggers_set() puts them in force; a rule that has not changed keeps its state.
  */
 int triggers_check(const struct triggers *triggers, const struct config *config, struct error *error);
 int triggers_set(struct triggers *triggers, const struct config *config, struct error *error);
