@@ -295,7 +295,7 @@ static void test_order_of_one_time(void **state)
 	static const struct {
 		uint64_t time, seq;
 		uint32_t cpu;
-	} row[] = {{7, 1, 2}, {7, 3, 1}, {7, 2, 1}, {7, 9, 0}, {6, 8, 3}, {8, 0, 0}};
+	} row[] = {{7, 3, 1}, {7, 1, 2}, {7, 9, 0}, {7, 2, 1}, {6, 8, 3}, {8, 0, 0}};
 	static const unsigned wanted[] = {8, 9, 2, 3, 1, 0};
 	struct export_host *host = make_host(MS, NULL);
 	struct export_order *order = calloc(1, sizeof(*order));

@@ -428,11 +428,15 @@ static void test_poison_is_found_and_alone_is_lost(void **state)
 static void test_all_refused_is_held(void **state)
 {
 	struct fixture *fixture = *state;
-	unsigned before;
+	uint64_t number[EVENTS_MAX];
+	unsigned before, alone = 0;
 
 	give_and_flush(fixture, EVENTS_MAX);
-	while (posted && posts < 4 * EVENTS_MAX)
+	while (posted && posts < 4 * EVENTS_MAX) {
+		alone += read_numbers(fixture, number) == 1;
 		say_status(fixture, 400, "unsupported path");
+	}
+	assert_int_equal(alone, EXPORT_ASIDE_MAX);
 	assert_in_range(posts, EXPORT_ASIDE_MAX, 3 * EXPORT_ASIDE_MAX);
 	for (unsigned i = 0; i < 2 * EVENTS_MAX; i++) {
 		check_counts(fixture, EVENTS_MAX, 0, 0, EVENTS_MAX);
