@@ -8,6 +8,8 @@ DAEMON_TLS = ["unit/transport_tls"]
 HTTP = "daemon/http/http.c"
 REQUEST = "daemon/http/request.c"
 CONNECTIONS = ["unit/http_connections"]
+LIVE = "daemon/http/live.c"
+LIVE_PAGE = ["unit/http_live"]
 HEADS = ["tests/unit/daemon/test_http.c"]
 
 MUTANTS = [
@@ -121,4 +123,21 @@ MUTANTS = [
     ("http-fields-overrun", REQUEST + ":append", "		if (have + 2 >= bytes)\n			return HTTP_TOO_LONG;\n", "", HEADS),
     ("http-connection-of-any-word", REQUEST, "		if (has_word(line, \"close\"))\n", "", HEADS),
     ("http-path-overrun", REQUEST + ":copy", "	if (text.bytes >= bytes)", "	if (text.bytes > bytes)", HEADS),
+    ("http-turn-of-one-that-is-gone", HTTP + ":connection_free",
+     "	turnstile_leave(connection->http->config.turnstile, &connection->turn);\n", "", CONNECTIONS),
+    # The page's numbers.
+    ("live-first-bucket-is-missing", LIVE + ":write_sum", "	for (unsigned i = 0; i < METER_BUCKETS; i++)",
+     "	for (unsigned i = 1; i < METER_BUCKETS; i++)", LIVE_PAGE),
+    ("live-median-is-a-bucket-less", LIVE + ":quantile_ns", "		if (below > want)", "		if (below >= want)", LIVE_PAGE),
+    ("live-calls-that-never-end-are-none", LIVE + ":write_calls", "			.calls = one->duration.count + one->never,",
+     "			.calls = one->duration.count,", LIVE_PAGE),
+    ("live-rarest-call-first", LIVE + ":by_time", "(right->calls > left->calls) - (right->calls < left->calls)",
+     "(right->calls < left->calls) - (right->calls > left->calls)", LIVE_PAGE),
+    ("live-idlest-process-first", LIVE + ":by_weight", "(right->weight > left->weight) - (right->weight < left->weight)",
+     "(right->weight < left->weight) - (right->weight > left->weight)", LIVE_PAGE),
+    ("live-one-client-more", LIVE + ":write_clients", "i < CLIENTS_SHOWN", "i <= CLIENTS_SHOWN", LIVE_PAGE),
+    ("live-seconds-are-sums", LIVE + ":on_tick", "	history->duration = duration;\n", "", LIVE_PAGE),
+    ("live-a-second-too-many", LIVE + ":http_history_write", "	for (uint64_t i = at; i < history->seconds; i++) {",
+     "	for (uint64_t i = at; i <= history->seconds; i++) {", LIVE_PAGE),
+    ("live-oldest-second-comes-last", LIVE + ":http_history_write", "? history->seconds - HTTP_HISTORY_SECONDS : 0", "? 0 : 0", LIVE_PAGE),
 ]

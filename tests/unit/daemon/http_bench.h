@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include "daemon/http/http.h"
+#include "daemon/net/turnstile.h"
 
 struct bench {
 	struct event_base *base;
 	struct http *http;
+	struct turnstile *turnstile;	/* where handshakes wait; NULL without TLS */
 	unsigned handled;
 	int status;			/* 0: all are let in */
 	size_t extra_bytes;		/* that each answer has more than the path */
@@ -44,7 +46,9 @@ static inline int bench_open(void **state, struct transport_tls_context *tls)
 	struct http_config config;
 
 	bench->base = event_base_new();
-	config = (struct http_config){.base = bench->base, .tls = tls, .handle = handle, .context = bench};
+	bench->turnstile = tls ? turnstile_create(bench->base) : NULL;
+	config = (struct http_config){.base = bench->base, .tls = tls, .turnstile = bench->turnstile,
+				      .handle = handle, .context = bench};
 	bench->http = http_create(&config);
 	assert_non_null(bench->http);
 	*state = bench;
@@ -61,6 +65,7 @@ static inline int bench_teardown(void **state)
 	struct bench *bench = *state;
 
 	http_destroy(bench->http);
+	turnstile_destroy(bench->turnstile);
 	event_base_free(bench->base);
 	free(bench);
 	return 0;

@@ -20,6 +20,8 @@
 
 #include "daemon/access/gate.h"
 #include "daemon/host/secret_file.h"
+#include "tests/lib/failing_memory.h"
+#include "tests/unit/daemon/tls_place.h"
 
 /* Where not 0: no read brings more at once. The second name is read()'s where its buffer's size is known. */
 static size_t read_bytes_max;
@@ -239,6 +241,8 @@ static void test_tokens(void **state)
 	snprintf(text, sizeof(text), "bob%s\n", strchr(alice, ':'));
 	assert_int_equal(tokens_parse(text, strlen(text), "x", &tokens, &error), 0);
 	assert_false(tokens_hold(tokens, &old));
+	/* Nor does a place hold that nobody has. */
+	assert_false(tokens_hold(tokens, &(struct client_identity){.proof = IDENTITY_TOKEN, .text = "token:"}));
 	tokens_destroy(tokens);
 	tokens_destroy(NULL);
 	free(alice);
@@ -529,6 +533,43 @@ static void test_tokens_that_are_taken_away(void **state)
 	free(line);
 }
 
+/* Whichever allocation fails: there is no gate then, and the reason is memory. */
+static void test_gate_without_memory(void **state)
+{
+	char path[] = "/tmp/ringtail-tokens-XXXXXX", *line = line_of("alice", "rt_one");
+	struct config config = {.tokens = path, .viewer = words(1, "token:alice")};
+	struct place place;
+	struct gate *gate = NULL;
+	struct error error;
+	unsigned n;
+	int err;
+
+	(void)state;
+	place_open(&place, -60, 90 * 86400);
+	config.tls_cert = place.cert;
+	config.tls_key = place.key;
+	config.tls_client_ca = place.ca;
+	close(mkstemp(path));
+	write_file(path, line, 0600);
+	for (n = 0; n < 20; n++) {
+		memory_fails_after(n);
+		failures_left = 1;
+		err = gate_create(&config, &gate, &error);
+		memory_suffices();
+		if (!err)
+			break;
+		assert_int_equal(err, -ENOMEM);
+		assert_string_equal(error.code, "out-of-memory");
+		assert_null(gate);
+	}
+	assert_int_equal(n, 5);		/* gate, roles, the file, tokens, TLS */
+	assert_non_null(gate_tls(gate));
+	gate_destroy(gate);
+	unlink(path);
+	place_close(&place);
+	free(line);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -546,6 +587,7 @@ int main(void)
 		cmocka_unit_test(test_secret_files),
 		cmocka_unit_test(test_gate),
 		cmocka_unit_test(test_tokens_that_are_taken_away),
+		cmocka_unit_test(test_gate_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

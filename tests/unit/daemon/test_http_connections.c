@@ -22,6 +22,8 @@
 #include "tests/unit/daemon/http_bench.h"
 #include "tests/unit/daemon/tls_place.h"
 
+#define TURNS_MAX 5000
+
 #define A "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
 #define LAST "GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
@@ -31,12 +33,15 @@
 static struct event *deadline;
 static uint64_t deadline_ns;
 static unsigned deadlines;
+static const struct turnstile *turnstile;	/* whose turns are no deadlines; or NULL */
 
 int __real_event_add(struct event *event, const struct timeval *in);
 int __wrap_event_add(struct event *event, const struct timeval *in);
 int __wrap_event_add(struct event *event, const struct timeval *in)
 {
 	if (event_get_fd(event) == -1 && in) {
+		if (turnstile && event_get_callback_arg(event) == turnstile)
+			return __real_event_add(event, in);
 		deadline = event;
 		deadline_ns = (uint64_t)in->tv_sec * NS_PER_S + (uint64_t)in->tv_usec * 1000;
 		deadlines++;
@@ -350,12 +355,15 @@ static int tls_setup(void **state)
 {
 	place_open(&place, -60, 3600);
 	context = place_context(&place, true);
-	return bench_open(state, context);
+	bench_open(state, context);
+	turnstile = ((struct bench *)*state)->turnstile;
+	return 0;
 }
 
 static int tls_teardown(void **state)
 {
 	bench_teardown(state);
+	turnstile = NULL;
 	transport_tls_context_destroy(context);
 	place_close(&place);
 	return 0;
@@ -370,19 +378,23 @@ static void a_request_over_tls(void **state)
 	SSL *ssl = place_client(&place, NULL, NULL, fd);
 	char text[1000] = "";
 
-	for (unsigned turn = 0; turn < 20 && shaken != 1; turn++) {
+	/* Between two turns of the line there is a rest. */
+	for (unsigned turn = 0; turn < TURNS_MAX && shaken != 1; turn++) {
 		shaken = SSL_connect(ssl);
+		usleep(1000);
 		bench_run(bench);
 	}
+	ERR_clear_error();
 	assert_int_equal(shaken, 1);
 	/* The time for the first request has been running since it came. */
 	assert_int_equal(deadlines, before + 1);
 	assert_int_equal(deadline_ns, HTTP_HEAD_NS);
 	assert_int_equal(SSL_write(ssl, A, sizeof(A) - 1), sizeof(A) - 1);
-	for (unsigned turn = 0; turn < 20; turn++) {
+	for (unsigned turn = 0; turn < TURNS_MAX && !strstr(text, "</a>"); turn++) {
 		size_t have = strlen(text);
 		int got;
 
+		usleep(1000);
 		bench_run(bench);
 		got = SSL_read(ssl, text + have, (int)(sizeof(text) - 1 - have));
 		text[have + (got > 0 ? (size_t)got : 0)] = '\0';
@@ -394,6 +406,27 @@ static void a_request_over_tls(void **state)
 	bench_run(bench);
 	assert_int_equal(counter_read(COUNTER_http_refused), refused);
 	SSL_free(ssl);
+}
+
+/* Its time is over before its turn has come: nobody takes a turn that is not there any more. */
+static void closed_while_it_waits_for_its_turn(void **state)
+{
+	struct bench *bench = *state;
+	struct event *of_first;
+	int first = bench_connect(bench), second;
+
+	of_first = deadline;
+	second = bench_connect(bench);
+	assert_int_equal(send(first, A, sizeof(A) - 1, 0), sizeof(A) - 1);
+	assert_int_equal(send(second, A, sizeof(A) - 1, 0), sizeof(A) - 1);
+	/* Both join the line; the first is closed. */
+	event_base_loop(bench->base, EVLOOP_ONCE);
+	event_active(of_first, EV_TIMEOUT, 0);
+	bench_run(bench);
+	assert_false(is_open(first));
+	assert_false(is_open(second));		/* that was no TLS */
+	close(first);
+	close(second);
 }
 
 static void no_hands_are_shaken(void **state)
@@ -519,6 +552,7 @@ int main(void)
 		PLAIN(who_was_idle_for_longest),
 		PLAIN(who_is_done_makes_room),
 		WITH(tls_setup, tls_teardown, a_request_over_tls),
+		WITH(tls_setup, tls_teardown, closed_while_it_waits_for_its_turn),
 		WITH(tls_setup, tls_teardown, no_hands_are_shaken),
 		PLAIN(a_connection_without_memory),
 		cmocka_unit_test(a_server_without_memory),
