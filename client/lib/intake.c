@@ -120,9 +120,19 @@ void intake_set_since(struct intake *intake, const struct cursor *since)
 	apply_since(intake);
 }
 
+/* By the clock of this run's events. */
+static void apply_since_time(struct intake *intake)
+{
+	uint64_t offset_ns = intake->host.realtime_ns - intake->host.monotonic_ns;
+
+	merge_set_since(intake->merge, intake->since_realtime_ns > offset_ns ?
+					       intake->since_realtime_ns - offset_ns : 0);
+}
+
 void intake_set_since_time(struct intake *intake, uint64_t realtime_ns)
 {
 	intake->since_realtime_ns = realtime_ns;
+	apply_since_time(intake);
 }
 
 void intake_set_until_time(struct intake *intake, uint64_t realtime_ns)
@@ -162,6 +172,7 @@ static void begin_run(struct intake *intake, const struct ringtail_host *host)
 	ledger_restart(intake->ledger);
 	merge_restart(intake->merge);
 	apply_since(intake);
+	apply_since_time(intake);
 }
 
 static int take_error(struct intake *intake, const void *message, const struct frame *frame,
@@ -325,6 +336,7 @@ static int take_server_hello(struct intake *intake, const void *message,
 		return err;
 	if (same_run(&intake->host, host.boot_id, host.epoch)) {
 		intake->host = host;
+		apply_since_time(intake);
 	} else if (merge_bytes(intake->merge)) {
 		merge_end_run(intake->merge);
 		intake->next_host = host;
@@ -752,7 +764,8 @@ static bool is_outside(struct intake *intake, enum merge_next next, const struct
 		return true;
 	}
 	intake->totals.undecided += undecided;
-	return (next == MERGE_LOSS || next == MERGE_GAP) && is_too_late(intake, from->time_ns);
+	return (next == MERGE_LOSS || next == MERGE_GAP) &&
+	       (from->is_early || is_too_late(intake, from->time_ns));
 }
 
 /* Whether an event, or all of a loss or a gap, is from before where the stream goes on. */

@@ -23,6 +23,9 @@ struct lane {
 	uint64_t time_ns;			/* of what stands first; only grows, */
 	uint32_t generation;			/* within one of these */
 	uint64_t seq;				/* where what was given out ends */
+	const struct merge_entry *looked;	/* up to it was looked for events from before since_ns: */
+	uint64_t early_end;			/* the last one found is before this; 0: none was. In this generation, */
+	bool is_over;				/* one that is not early was found */
 };
 
 struct merge {
@@ -31,6 +34,7 @@ struct merge {
 	struct lane *whole;			/* its first goes out before anything else; NULL: none */
 	const struct catalog *catalog;		/* the newest, to be compared alone */
 	uint64_t watermark_ns;
+	uint64_t since_ns;			/* what is before is not wanted */
 	uint64_t flushed;			/* entries still to go out at any time */
 	uint32_t generation, given_generation;
 	uint64_t given_ns;			/* the youngest event given out */
@@ -160,7 +164,8 @@ static void open_first(struct merge *merge, struct lane *lane)
 
 	if (lane->generation != entry->generation) {
 		lane->generation = entry->generation;
-		lane->time_ns = 0;
+		lane->time_ns = lane->early_end = 0;
+		lane->is_over = false;
 	}
 	if (!entry->catalog) {
 		lane->kind = MERGE_GAP;
@@ -196,6 +201,8 @@ static void drop_first(struct merge *merge, struct lane *lane)
 	lane->first = entry->next;
 	if (!lane->first)
 		lane->last = &lane->first;
+	if (lane->looked == entry)
+		lane->looked = NULL;
 	merge->bytes -= entry->bytes + sizeof(*entry);
 	if (merge->flushed)
 		merge->flushed--;
@@ -270,6 +277,11 @@ int merge_push(struct merge *merge, uint32_t cpu, struct merge_entry *entry)
 	return 0;
 }
 
+void merge_set_since(struct merge *merge, uint64_t time_ns)
+{
+	merge->since_ns = time_ns;
+}
+
 void merge_watermark(struct merge *merge, uint64_t time_ns)
 {
 	if (time_ns > merge->watermark_ns)
@@ -340,6 +352,64 @@ static struct lane *oldest(struct merge *merge)
 	return best;
 }
 
+/*
+ * ---- From before the time that was asked for ---------------------------------------------------
+ *
+ * A spool is read from somewhat before that time. When something was lost nobody knows; but what stands before
+ * an event from before that time was lost before it, too.
+ */
+
+/* A batch's events from before that time. */
+static void look_for_early(const struct merge *merge, struct lane *lane, const struct merge_entry *entry)
+{
+	struct batch_decoder *decoder = catalog_decoder_create(entry->catalog);
+	struct batch_summary summary = { 0 };
+	struct batch_item item;
+	enum batch_item_kind got = BATCH_END;
+
+	if (decoder && !batch_decode_open(decoder, entry->message, entry->bytes, &summary))
+		got = batch_decode_next(decoder, &item);
+	for (; !lane->is_over && (got == BATCH_EVENT || got == BATCH_LOSS);
+	     got = batch_decode_next(decoder, &item)) {
+		if (got != BATCH_EVENT)
+			continue;
+		lane->is_over = item.event.time_ns >= merge->since_ns;
+		if (!lane->is_over)
+			lane->early_end = item.seq + 1;
+	}
+	batch_decoder_destroy(decoder);
+}
+
+/* Whether such an event is behind what ends there. Each entry of a lane is looked at once. */
+static bool is_before_early(const struct merge *merge, struct lane *lane, uint64_t end_seq)
+{
+	const struct merge_entry *entry = lane->looked ? lane->looked->next : lane->first;
+
+	for (; entry && entry->generation == lane->generation && !lane->is_over && lane->early_end <= end_seq;
+	     entry = entry->next) {
+		lane->looked = entry;
+		if (entry->catalog)
+			look_for_early(merge, lane, entry);
+	}
+	return end_seq < lane->early_end;
+}
+
+static bool is_early(const struct merge *merge, struct lane *lane)
+{
+	uint64_t end_seq = lane->kind == MERGE_GAP ? lane->first->gap.end_seq :
+						     lane->item.loss.first_seq + lane->item.loss.count;
+
+	return (lane->kind == MERGE_GAP || lane->kind == MERGE_LOSS) && lane->time_ns < merge->since_ns &&
+	       is_before_early(merge, lane, end_seq);
+}
+
+/* It stands at the last that came, and what comes behind it may still be early. */
+static bool is_undecided(const struct merge *merge, const struct lane *lane)
+{
+	return lane->kind != MERGE_BAD && lane->time_ns < merge->since_ns &&
+	       merge->watermark_ns < merge->since_ns && !lane->first->next && !lane->is_over;
+}
+
 static void fill(struct merge *merge, struct lane *lane, struct merge_item *item)
 {
 	*item = (struct merge_item){
@@ -373,7 +443,7 @@ static void fill(struct merge *merge, struct lane *lane, struct merge_item *item
 enum merge_next merge_next(struct merge *merge, struct merge_item *item)
 {
 	struct lane *lane;
-	bool over;
+	bool over, early;
 
 	if (merge->given) {
 		step(merge, merge->given);
@@ -389,10 +459,13 @@ enum merge_next merge_next(struct merge *merge, struct merge_item *item)
 		if (over)
 			merge->whole = lane;
 	}
-	if (lane->time_ns >= merge->watermark_ns && !merge->flushed && !merge->whole &&
-	    merge->bytes <= merge->bytes_max)
+	early = lane->kind != MERGE_EVENT && is_early(merge, lane);
+	if ((lane->time_ns >= merge->watermark_ns ||
+	     (lane->kind != MERGE_EVENT && !early && is_undecided(merge, lane))) &&
+	    !merge->flushed && !merge->whole && merge->bytes <= merge->bytes_max)
 		return MERGE_EMPTY;
 	fill(merge, lane, item);
+	item->is_early = early;
 	merge->given = lane;
 	return lane->kind;
 }

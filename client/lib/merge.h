@@ -59,6 +59,7 @@ struct merge_item {
 	uint64_t offset;		/* bad: of the frame, */
 	uint64_t first_seq, end_seq;	/* the attempts that are not accounted for, */
 	const char *why;		/* and what was wrong with it */
+	bool is_early;			/* loss, gap: an event from before merge_set_since() came behind it */
 };
 
 struct merge *merge_create(size_t bytes_max);
@@ -70,6 +71,9 @@ void merge_entry_destroy(struct merge_entry *entry);
 
 /* Takes the entry. -ENOMEM: it did not, and nothing changed. */
 int merge_push(struct merge *merge, uint32_t cpu, struct merge_entry *entry);
+
+/* Events from before that time are not wanted; 0: all are. Losses and gaps from before it say so, where that is known. */
+void merge_set_since(struct merge *merge, uint64_t time_ns);
 
 /* Nothing older than `time_ns` will be pushed. */
 void merge_watermark(struct merge *merge, uint64_t time_ns);

@@ -49,6 +49,13 @@ MUTANTS = [
     ("merge-time-goes-back", MERGE + ":set_time", "	if (time_ns > lane->time_ns)\n", "", ORDER),
     ("merge-one-cpu-too-many", MERGE + ":merge_push", "merge->lanes == CURSOR_POSITIONS_MAX)", "merge->lanes > CURSOR_POSITIONS_MAX)",
      ORDER),
+    ("merge-tells-what-was-lost-too-early", MERGE + ":is_before_early", "return end_seq < lane->early_end;", "return false;", ORDER),
+    ("merge-gap-behind-the-last-early-event-is-early", MERGE + ":is_before_early", "return end_seq < lane->early_end;",
+     "return end_seq <= lane->early_end;", ORDER),
+    ("merge-does-not-wait-for-what-is-behind-a-gap", MERGE + ":is_undecided", "!lane->first->next", "false", ORDER),
+    ("merge-another-run-has-the-early-numbers", MERGE + ":open_first", "lane->time_ns = lane->early_end = 0;",
+     "lane->time_ns = 0;", ORDER),
+    ("intake-tells-what-was-lost-too-early", INTAKE + ":is_outside", "from->is_early ||", "", TAKING),
     ("merge-as-much-as-may-wait-goes", MERGE + ":merge_next", "merge->bytes <= merge->bytes_max)", "merge->bytes < merge->bytes_max)",
      ORDER),
 

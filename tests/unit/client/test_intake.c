@@ -469,6 +469,27 @@ static void span_of_time(void **state)
 	assert_int_equal(residual(), 0);
 }
 
+/* A spool is read from before it: what was lost there is not missing of the span, and does not count. */
+static void lost_before_the_span(void **state)
+{
+	(void)state;
+	start(7);
+	intake_set_since_time(intake, MAKER_WALL_NS + 1010);
+	maker_gap(&maker, 1, 0, 5, 0, SPOOL, CORRUPT);
+	maker_batch(&maker, 1, 5, 1000, 10, 2);		/* the second is at 1010 */
+	maker_gap(&maker, 1, 7, 9, 0, SPOOL, CORRUPT);
+	maker_batch(&maker, 1, 9, 1020, 10, 1);
+	assert_int_equal(take(), 0);
+	intake_flush(intake);
+	expect_event(1, 6);
+	expect_gap(1, 7, 2, SPOOL, CORRUPT);
+	expect_event(1, 9);
+	expect_nothing();
+	assert_int_equal(intake_totals(intake)->lost, 2);
+	assert_int_equal(intake_totals(intake)->gaps, 1);
+	assert_int_equal(residual(), 0);
+}
+
 static void no_span_of_time(void **state)
 {
 	(void)state;
@@ -1037,6 +1058,7 @@ int main(void)
 		TEST(acknowledgement_of_too_much),
 		TEST(bounds_of_frames),
 		TEST(span_of_time),
+		TEST(lost_before_the_span),
 		TEST(no_span_of_time),
 		TEST(selected),
 		TEST(file_that_begins_too_late),

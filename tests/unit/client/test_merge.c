@@ -528,6 +528,77 @@ static void restart(void **state)
 	assert_int_equal(merge_late(merge), 0);
 }
 
+static void expect_lost(enum merge_next next, bool is_early)
+{
+	struct merge_item item;
+
+	assert_int_equal(merge_next(merge, &item), next);
+	assert_int_equal(item.is_early, is_early);
+}
+
+/* What was lost before the time that was asked for says so, by the event from before that time behind it. */
+static void lost_before_a_time(void **state)
+{
+	(void)state;
+	merge_set_since(merge, 100);
+	push_gap(0, 0, 5);
+	merge_watermark(merge, 50);
+	expect_nothing();			/* what comes behind it? */
+	push_times(0, 5, (uint64_t[]){ 60, 70 }, 2);
+	expect_lost(MERGE_GAP, true);
+	expect_nothing();
+	merge_watermark(merge, 200);
+	expect_event(0, 5, 60);
+	expect_event(0, 6, 70);
+	push_gap(0, 7, 7);			/* of no size: behind the last early event */
+	push_gap(0, 7, 9);
+	maker_begin(&maker, 0, 9, 120);
+	batch_encode_loss(maker.encoder, 7, 0, 2);
+	maker_open(&maker, 1, 120, 0);
+	push(0);
+	expect_lost(MERGE_GAP, false);
+	expect_lost(MERGE_GAP, false);
+	expect_lost(MERGE_LOSS, false);
+	expect_event(0, 9 + 7, 120);
+	merge_restart(merge);			/* another run: its numbers begin anew, and its clock */
+	merge_set_since(merge, 30);
+	maker_begin(&maker, 0, 0, 10);
+	batch_encode_loss(maker.encoder, 7, 0, 2);
+	maker_open(&maker, 1, 20, 0);
+	batch_encode_loss(maker.encoder, 7, 0, 2);
+	maker_open(&maker, 1, 40, 0);
+	push(0);
+	merge_watermark(merge, 50);
+	expect_lost(MERGE_LOSS, true);
+	expect_event(0, 7, 20);
+	expect_lost(MERGE_LOSS, false);
+	expect_event(0, 7 + 1 + 7, 40);
+	merge_restart(merge);
+	push_gap(0, 0, 3);
+	push_times(0, 3, (uint64_t[]){ 40 }, 1);
+	merge_watermark(merge, 50);
+	expect_lost(MERGE_GAP, false);
+	expect_event(0, 3, 40);
+}
+
+/* Where nothing came behind it by that time, nobody knows: it is told. So is all when the end has come. */
+static void lost_perhaps_before_a_time(void **state)
+{
+	(void)state;
+	merge_set_since(merge, 100);
+	push_gap(0, 0, 5);
+	merge_watermark(merge, 99);
+	expect_nothing();
+	merge_watermark(merge, 100);
+	expect_lost(MERGE_GAP, false);
+	merge_restart(merge);
+	push_gap(1, 0, 5);
+	merge_watermark(merge, 50);
+	expect_nothing();
+	merge_flush(merge);
+	expect_lost(MERGE_GAP, false);
+}
+
 /* All gaps at a CPU's end, and not the last alone, stand behind the run's events of every CPU. */
 static void gaps_at_the_end_of_a_run(void **state)
 {
@@ -653,6 +724,8 @@ int main(void)
 		TEST(decoders_that_are_kept),
 		TEST(no_memory_for_a_decoder),
 		TEST(restart),
+		TEST(lost_before_a_time),
+		TEST(lost_perhaps_before_a_time),
 		TEST(gaps_at_the_end_of_a_run),
 		TEST(damaged),
 		TEST(random_order),
