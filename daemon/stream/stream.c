@@ -409,7 +409,7 @@ static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
 static bool owes_places(const struct stream *stream)
 {
 	for (uint32_t i = 0; i < stream->subscription->rings; i++)
-		if (!stream->ring[i].unknown && stream->ring[i].told < stream->ring[i].seen)
+		if (stream->ring[i].told < stream->ring[i].seen)
 			return true;
 	return false;
 }
@@ -568,7 +568,7 @@ static bool is_behind_skips(const struct stream *stream, const struct frame_ref 
 	if (!frame->bytes || !frame_ref_is_range(frame) || frame_ref_is_earlier(frame))
 		return false;
 	ring = &stream->ring[frame->ring];
-	return ring->told < ring->seen && !ring->gap && !ring->unknown;
+	return ring->told < ring->seen && !ring->gap;
 }
 
 unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n,

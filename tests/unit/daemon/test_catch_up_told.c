@@ -1220,6 +1220,7 @@ static void watermark_of_an_earlier_time(void **state)
 	s.stream->last_time_ns = 8;
 	disk_mark(&s, 7, at, RINGS);
 	disk_mark(&s, 9, at, RINGS);
+	disk_mark(&s, 9, at, RINGS);
 	disk_mark(&s, 0, at, RINGS);
 	begin_home(&s, 60, 80, 90);
 	assert_comes(&s, 16, "mark9, gap 0:60-100=full, gap 1:80-100=full, gap 2:90-100=full, ");
@@ -1245,6 +1246,203 @@ static void watermark_of_another_boot(void **state)
 	assert_comes(&s, 16, "HELLO99, run99, CATALOG, mark900, HELLO3, run3, CATALOG, mark800, mark800, "
 			     "hello, catalog, run5, mark800, gap 0:60-100=full, ");
 	assert_int_equal(s.stream->last_time_ns, 800);
+	close_story(&s);
+}
+
+/* ---- What was skipped is told before what comes behind it ------------------------------------------- */
+
+/* The log skipped 60-70 of ring 0, untold yet, when the stream fell back to the disk, which goes to 80. */
+static void open_with_skips_untold(struct story *s)
+{
+	open_story(s, 60, 80, 90);
+	s->stream->last_time_ns = 7;
+	log_batch(s, 0, 10, false);
+	frame_ref_put(stream_take(s->stream));
+	assert_int_equal(s->stream->ring[0].told, 60);
+	assert_int_equal(catch_up_begin(s->stream, NULL), 0);
+	s->subscription->position[0] = s->subscription->floor[0] = 80;
+}
+
+static void skips_untold_before_a_batch(void **state)
+{
+	struct story s;
+
+	(void)state;
+	open_with_skips_untold(&s);
+	on_disk(make_batch(0, cpu_of[0], 70, 75, false));
+	disk_batch(0, 75, 78);
+	disk_batch(0, 78, 80);
+	assert_null(stream_take(s.stream));
+	answer(16);
+	check_range(&s, 75);
+	check_mark(&s, 7, 75, 15);
+	check_range(&s, 78);
+	check_range(&s, 80);
+	close_story(&s);
+}
+
+static void skips_untold_before_a_gap(void **state)
+{
+	struct story s;
+
+	(void)state;
+	open_with_skips_untold(&s);
+	disk_batch(0, 75, 80);
+	assert_null(stream_take(s.stream));
+	answer(16);
+	check_mark(&s, 7, 70, 10);
+	check_range(&s, 75);
+	check_range(&s, 80);
+	close_story(&s);
+}
+
+/* Whichever allocation fails, it is told once, and nothing behind it comes before. */
+static void skips_told_once_where_memory_ends(void **state)
+{
+	struct story s;
+
+	(void)state;
+	for (unsigned n = 0; n < 8; n++) {
+		open_with_skips_untold(&s);
+		disk_batch(0, 75, 80);
+		assert_null(stream_take(s.stream));
+		memory_fails_after(n);
+		answer(16);
+		memory_suffices();
+		check_mark(&s, 7, 70, 10);
+		check_range(&s, 75);
+		check_range(&s, 80);
+		close_story(&s);
+	}
+}
+
+/* What comes first begins in the middle of what was skipped: that far nobody knows of it. */
+static void skips_untold_up_to_what_comes_again(void **state)
+{
+	struct story s;
+
+	(void)state;
+	open_with_skips_untold(&s);
+	disk_batch(0, 65, 80);
+	assert_null(stream_take(s.stream));
+	answer(16);
+	assert_int_equal(s.stream->ring[0].told, 60);
+	check_mark(&s, 7, 65, 5);
+	check_range(&s, 80);
+	close_story(&s);
+}
+
+/* A watermark off the disk knows of less than was skipped; and one of no later time has news all the same. */
+static void skips_told_by_the_disks_watermark(void **state)
+{
+	const uint64_t at[RINGS][2] = {{70, 3}, {80, 0}, {90, 0}};
+	struct story s;
+
+	(void)state;
+	for (uint64_t time_ns = 7; time_ns < 9; time_ns++) {
+		open_with_skips_untold(&s);
+		disk_mark(&s, time_ns, at, RINGS);
+		disk_batch(0, 70, 80);
+		assert_null(stream_take(s.stream));
+		answer(16);
+		check_mark(&s, time_ns, 70, 10);
+		check_range(&s, 80);
+		close_story(&s);
+	}
+}
+
+static void skips_that_the_disk_alone_knows_of(void **state)
+{
+	const uint64_t at[RINGS][2] = {{65, 5}, {80, 0}, {90, 0}}, before[RINGS][2] = {{55, 0}, {80, 0}, {90, 0}};
+	struct story s;
+
+	(void)state;
+	open_story(&s, 100, 100, 100);
+	s.stream->last_time_ns = 7;
+	disk_mark(&s, 8, before, RINGS);
+	disk_mark(&s, 8, at, RINGS);
+	begin_home(&s, 60, 80, 90);
+	assert_null(stream_take(s.stream));
+	answer(16);
+	check_mark(&s, 8, 60, 0);
+	check_range(&s, 65);
+	check_mark(&s, 8, 65, 5);
+	assert_comes(&s, 16, "gap 0:65-100=full, gap 1:80-100=full, gap 2:90-100=full, ");
+	close_story(&s);
+}
+
+/* Of another run: whatever is said anew is of that one. */
+static void skips_of_an_earlier_run(void **state)
+{
+	const uint64_t first[1][2] = {{2, 10}}, at[1][2] = {{22, 9}};
+	struct frame_ref *frame;
+	unsigned marks = 0;
+	struct story s;
+
+	(void)state;
+	open_story(&s, 100, 100, 100);
+	s.subscription->spool.hello->run = s.subscription->spool.run;
+	disk_run(&s, 3, 16);
+	on_disk(make_batch(RING_EARLIER, cpu_of[0], 10, 15, false));
+	earlier_batch(cpu_of[0], 15, 20);
+	earlier_mark(&s, 800, at, 1);
+	begin_at(&s, 3, first, 1);
+	assert_null(stream_take(s.stream));
+	answer(16);
+	while (s.stream->catch_up && stream_has_work(s.stream)) {
+		stream_peek(s.stream, &frame, 1, NULL, NULL);
+		frame = stream_take(s.stream);
+		if (frame->type == FRAME_WATERMARK) {
+			Ringtail__V1__Watermark *watermark =
+				open_frame(&s, frame, &ringtail__v1__watermark__descriptor);
+
+			assert_true(frame_ref_is_earlier(frame));
+			assert_int_equal(watermark->position[0]->cpu, cpu_of[0]);
+			assert_int_equal(watermark->position[0]->seq, marks ? 22 : 15);
+			assert_int_equal(watermark->position[0]->skipped, marks ? 2 : 5);
+			ringtail__v1__watermark__free_unpacked(watermark, NULL);
+			marks++;
+		}
+		frame_ref_put(frame);
+	}
+	assert_int_equal(marks, 2);
+	close_story(&s);
+}
+
+/* The log goes on behind them, and has no watermark that tells of them: the stream does. */
+static void skips_untold_where_the_log_takes_over(void **state)
+{
+	struct story s;
+
+	(void)state;
+	open_story(&s, 60, 80, 90);
+	log_batch(&s, 0, 10, false);
+	frame_ref_put(stream_take(s.stream));
+	assert_int_equal(catch_up_begin(s.stream, NULL), 0);
+	log_batch(&s, 0, 10, true);
+	assert_false(s.stream->gaps);
+	catch_up_go_on(s.stream);
+	assert_null(s.stream->catch_up);
+	assert_true(s.stream->gaps);
+	close_story(&s);
+}
+
+/* This run is of another boot than what came off the disk before it: so is its clock. */
+static void watermark_of_this_boot_behind_another(void **state)
+{
+	const uint64_t first[1][2] = {{2, 60}}, at[1][2] = {{60, 0}};
+	struct story s;
+
+	(void)state;
+	open_story(&s, 100, 100, 100);
+	s.subscription->spool.hello->run = s.subscription->spool.run;
+	disk_run(&s, OTHER_BOOT, 16);
+	earlier_mark(&s, 900, at, 1);
+	disk_mark(&s, 7, at, 1);
+	begin_at(&s, OTHER_BOOT, first, 1);
+	assert_comes(&s, 16, "HELLO99, run99, CATALOG, mark900, hello, catalog, run5, mark7, "
+			     "gap 0:60-100=full, ");
+	assert_int_equal(s.stream->last_time_ns, 7);
 	close_story(&s);
 }
 
@@ -1280,6 +1478,15 @@ int main(void)
 		cmocka_unit_test(watermark_of_before_what_was_skipped),
 		cmocka_unit_test(watermark_of_an_earlier_time),
 		cmocka_unit_test(watermark_of_another_boot),
+		cmocka_unit_test(skips_untold_before_a_batch),
+		cmocka_unit_test(skips_untold_before_a_gap),
+		cmocka_unit_test(skips_told_once_where_memory_ends),
+		cmocka_unit_test(skips_untold_up_to_what_comes_again),
+		cmocka_unit_test(skips_told_by_the_disks_watermark),
+		cmocka_unit_test(skips_that_the_disk_alone_knows_of),
+		cmocka_unit_test(skips_of_an_earlier_run),
+		cmocka_unit_test(skips_untold_where_the_log_takes_over),
+		cmocka_unit_test(watermark_of_this_boot_behind_another),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

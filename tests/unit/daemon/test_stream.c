@@ -745,6 +745,54 @@ static void test_old_watermark_behind_a_new_one(void **state)
 	close_all(&f);
 }
 
+/* What was skipped goes out before what is behind it, in one word; and not while a frame goes out in parts. */
+static void test_skips_told_before_what_is_behind_them(void **state)
+{
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	for (unsigned by_batch = 0; by_batch < 2; by_batch++) {
+		open_subscription(&f, 1 << 20);
+		join(&f, 1 << 20, NULL);
+		f.stream->last_time_ns = 100;
+		append(&f, 0, 100, 10, 0, 0);
+		append(&f, 1, 0, 0, 5, 0);
+		append(&f, 1, 0, 0, 3, 0);
+		if (!by_batch)
+			append_watermark(&f, 50);
+		append(&f, 1, 100, 10, 0, 0);
+		assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+		stream_begin(f.stream);
+		assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
+		assert_int_equal(f.told_ns, 0);
+		stream_ended(f.stream);
+		f.known[0] = 10;
+		assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
+		assert_int_equal(f.told_ns, 100);
+		assert_int_equal(f.stream->ring[1].told, 8);
+		assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+		assert_int_equal(frame[0]->events, 10);
+		close_all(&f);
+	}
+}
+
+/* What takes frames as they are has the old one, too; the time that was told stays the later one. */
+static void test_time_told_never_goes_back(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_subscription(&f, 1 << 20);
+	join(&f, 1 << 20, NULL);
+	append_watermark(&f, 60);
+	append_watermark(&f, 50);
+	frame_ref_put(stream_take(f.stream));
+	frame_ref_put(stream_take(f.stream));
+	assert_int_equal(f.stream->last_time_ns, 60);
+	close_all(&f);
+}
+
 /* There is no memory to tell where it was skipped to: it is told before anything else, and the stream says so. */
 static void test_skips_untold_for_want_of_memory(void **state)
 {
@@ -793,6 +841,8 @@ int main(void)
 		cmocka_unit_test(test_places_behind_a_gap_have_a_time),
 		cmocka_unit_test(test_watermark_of_the_log_older_than_one_told),
 		cmocka_unit_test(test_old_watermark_behind_a_new_one),
+		cmocka_unit_test(test_skips_told_before_what_is_behind_them),
+		cmocka_unit_test(test_time_told_never_goes_back),
 		cmocka_unit_test(test_skips_untold_for_want_of_memory),
 		cmocka_unit_test(test_what_was_missed_has_every_reason),
 		cmocka_unit_test(test_over_its_rate),
