@@ -7,9 +7,11 @@ FRAME_LOG = "daemon/stream/frame_log.c"
 CONSUMERS = "daemon/stream/consumers.c"
 DURABLE = "daemon/stream/durable.c"
 REACH = "daemon/stream/subscription.c"
+CATCH_UP = "daemon/stream/catch_up.c"
+STREAM = "daemon/stream/stream.c"
 ASKED, SELECTED, KEPT = ["unit/subscription"], ["unit/selection"], ["unit/cursor_file"]
 LOGGED, REGISTRY, SPOOLS = ["unit/frame_log"], ["unit/consumers"], ["unit/durable"]
-LOG = ["unit/subscription_log"]
+LOG, TOLD = ["unit/subscription_log"], ["unit/catch_up_told"]
 
 MUTANTS = [
     # What is asked for.
@@ -160,4 +162,32 @@ MUTANTS = [
      ["unit/session_output"]),
     ("stream-skips-untold-for-want-of-memory", "daemon/stream/stream.c:tell_skipped",
      "stream->gaps |= !tell_places(stream, tell, context);", "(void)!tell_places(stream, tell, context);", ["unit/stream"]),
+
+    # What was skipped is told before what comes behind it, off the disk and in the log.
+    ("skips-before-the-disks-frame-untold", CATCH_UP + ":take_range", "(frame->bytes && !push_skipped(catch_up, (uint32_t)i)) || ", "",
+     TOLD),
+    ("skips-told-one-by-one", CATCH_UP + ":take_range", "(frame->bytes && !push_skipped", "(!push_skipped", TOLD),
+    ("skips-told-of-the-first-cpu", CATCH_UP + ":push_skipped", "	position.cpu = catch_up->stream->cpu_of[ring];\n", "", TOLD),
+    ("skips-told-of-no-number", CATCH_UP + ":push_skipped", "	position.skipped = place->seq - place->told;\n", "", TOLD),
+    ("skips-told-at-no-time", CATCH_UP + ":push_skipped", "catch_up->watermark_ns, &list", "0, &list", TOLD),
+    ("skips-told-twice-for-want-of-memory", CATCH_UP + ":push_skipped", "	place->told = place->seq;\n	return true;",
+     "	return true;", TOLD),
+    ("skips-lost-for-want-of-memory", CATCH_UP + ":push_skipped", "	if (!push(catch_up, frame))\n		return false;\n",
+     "	push(catch_up, frame);\n", TOLD),
+    ("skips-known-up-to-what-comes-again", CATCH_UP + ":begin_ring",
+     "place->told = place->told < first_seq ? place->told : first_seq;", "place->told = first_seq;", TOLD),
+    ("skips-of-which-the-disk-knows-less", CATCH_UP + ":set_position", "was.seq != position->seq || was.skipped != position->skipped;",
+     "was.seq != position->seq;", TOLD),
+    ("skips-are-no-news", CATCH_UP + ":is_known", " && place->told == place->seq;", ";", TOLD),
+    ("skips-that-the-disk-alone-knows-of-are-no-news", CATCH_UP + ":take_watermark",
+     "position[i]);\n		news |= !is_known(catch_up, watermark->position[i]);\n	}", "position[i]);\n	}", TOLD),
+    ("skips-told-again-behind-a-watermark", CATCH_UP + ":note_watermark",
+     "			catch_up->ring[ring].told = watermark->position[i]->seq;", "			;", TOLD),
+    ("skips-of-an-earlier-run-told-in-this-one", CATCH_UP + ":say_anew", "	if (made)\n		made->ring = frame->ring;\n", "",
+     TOLD),
+    ("skips-untold-where-the-log-takes-over", CATCH_UP + ":change_over", "	stream_owe_places(stream);\n", "", TOLD),
+    ("skips-and-frames-at-once", STREAM + ":pass_old", "	return !owes;", "	return true;", ["unit/stream"]),
+    ("skips-told-inside-a-frame", STREAM + ":tell_skipped", "	if (stream->begun)\n		return false;\n", "", ["unit/stream"]),
+    ("time-told-goes-back", STREAM + ":note_time", "	if (stream->last_time_ns < time_ns)\n", "", ["unit/stream"]),
+    ("clock-of-the-boot-before", CATCH_UP + ":come_home", "	enter_boot(catch_up, &home->run);\n", "", TOLD),
 ]
