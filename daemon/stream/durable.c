@@ -101,7 +101,7 @@ static int open_spool(struct durable *durable, struct subscription *subscription
 		.flags = subscription->spec.flags,
 		/* One that is live begins in the middle: what is before that was never to be on the disk. */
 		.goes_on = subscription->origin == SUBSCRIPTION_RESTORED &&
-			   subscription->state == SUBSCRIPTION_STARTING,
+			   subscription->state != SUBSCRIPTION_LIVE,
 		.opened = on_opened,
 		.progress = on_progress,
 		.context = subscription,

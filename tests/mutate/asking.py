@@ -116,7 +116,7 @@ MUTANTS = [
      "	memcpy(subscription->spool.end, end, subscription->rings * sizeof(*end));\n", "	(void)end;\n", SPOOLS),
     ("durable-directory-of-the-same-letters", DURABLE + ":hash_name", "		while (*text++);", "		while (*++text);", SPOOLS),
     ("durable-live-goes-on-with-the-run-before", DURABLE + ":open_spool",
-     " &&\n			   subscription->state == SUBSCRIPTION_STARTING", "", SPOOLS),
+     " &&\n			   subscription->state != SUBSCRIPTION_LIVE", "", SPOOLS),
     ("durable-taken-unnoted", DURABLE + ":durable_take", "	consumer->subscriber = subscriber;\n", "", SPOOLS),
     ("durable-changed-keeps-what-it-had", DURABLE + ":change_consumer", "	consumer->subscription = NULL;\n", "", SPOOLS),
     ("durable-restored-without-memory", DURABLE + ":durable_restore", "		if (err == -ENOMEM)\n			return err;\n", "", SPOOLS),

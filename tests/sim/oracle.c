@@ -571,10 +571,6 @@ void oracle_gap(struct oracle_span *span, const Ringtail__V1__Gap *gap)
 		sim_fail("%s: %" PRIu64 " .. %" PRIu64 " of ring %u are said to have been lost at the restart,"
 			 " which was at %" PRIu64, span->client, gap->first_seq, gap->end_seq, ring,
 			 source_begin_of(span->loader, ring));
-	if (gap->stage == RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL && source_begin_of(span->loader, ring) &&
-	    gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED &&
-	    gap->end_seq > source_begin_of(span->loader, ring))
-		sim_log("%s: the disk has not what a run on kept rings had in memory alone", span->client);
 	if (span->exact && gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_RESTART)
 		sim_fail("%s: the run before handed over, and %" PRIu64 " .. %" PRIu64 " of ring %u are lost",
 			 span->client, gap->first_seq, gap->end_seq, ring);

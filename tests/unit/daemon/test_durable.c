@@ -794,8 +794,9 @@ static void stored_is_noted_and_told(void **state)
 }
 
 /*
- * Only what the run before recorded goes on: what is missing between the two is that run's loss. A spool that is
- * opened later in this run misses what this run had in memory alone.
+ * Only what the run before recorded goes on: what is missing between the two is that run's loss. Its spool is opened
+ * before the kernel is asked for anything. One that is opened later in this run misses what this run had in memory
+ * alone.
  */
 static void spool_goes_on_with_the_run_before(void **state)
 {
@@ -809,7 +810,7 @@ static void spool_goes_on_with_the_run_before(void **state)
 	for (unsigned i = 0; i < 6; i++) {
 		bool live = i >= 3;
 
-		open_hand(&hand, live ? SUBSCRIPTION_LIVE : SUBSCRIPTION_STARTING, origin[i % 3]);
+		open_hand(&hand, live ? SUBSCRIPTION_LIVE : SUBSCRIPTION_CONFIGURING, origin[i % 3]);
 		assert_int_equal(durable_keep(&hand.durable, hand.subscription, NULL, &error), 0);
 		spool_stat(hand.subscription->spool.spool, &stat);
 		assert_int_equal(stat.config->goes_on, !live && origin[i] == SUBSCRIPTION_RESTORED);
