@@ -31,7 +31,7 @@ class Spool:
         case.stream(daemon, "-o", "none").interrupt()
         self.begun, self.calls = time.time(), 0
         while len(self.files()) + 1 < segments or not self.calls:
-            self.record(daemon, CALLS)
+            self.record(daemon, CALLS if segments > 1 else FEW_CALLS)      # CALLS are most of a segment
         if segments > 1:        # so that the last one, which may have just begun, has events
             self.record(daemon, FEW_CALLS)
         daemon.stop()
