@@ -1364,6 +1364,7 @@ static void skips_that_the_disk_alone_knows_of(void **state)
 	begin_home(&s, 60, 80, 90);
 	assert_null(stream_take(s.stream));
 	answer(16);
+	assert_non_null(catch_up_get(s.stream->catch_up, 2));	/* told now, not only before the gap */
 	check_mark(&s, 8, 60, 0);
 	check_range(&s, 65);
 	check_mark(&s, 8, 65, 5);
