@@ -209,6 +209,11 @@ static void test_what_a_head_says(void **state)
 	assert_string_equal(request.path, "/a%20b");
 	assert_string_equal(request.host, "me");
 	assert_string_equal(request.accept, "x, y");
+	assert_string_equal(request.accept_encoding, "");
+	parse("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: br\r\nAccept-encoding: gzip\r\n\r\n", &request);
+	assert_string_equal(request.accept_encoding, "br, gzip");
+	assert_string_equal(request.accept, "");
+	parse("GET / HTTP/1.1\r\nHost: me\r\nauthorization: Bearer z\r\n\r\n", &request);
 	assert_string_equal(request.authorization, "Bearer z");
 	assert_true(request.keep_alive);
 	assert_false(request.has_body);

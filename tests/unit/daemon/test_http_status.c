@@ -454,9 +454,11 @@ static void the_page_may_run_nothing_but_itself(void **state)
 	assert_int_equal(answer.status, 200);
 	assert_string_equal(answer.type, "text/html; charset=utf-8");
 	assert_int_equal(strncmp(answer.field, "Content-Security-Policy: default-src 'none'", 43), 0);
+	assert_true(evbuffer_get_length(answer.body) > 1000);
 	put(&answer, text, sizeof(text));
 	answer = ask("/index.html", "", "");
 	assert_int_equal(answer.status, 404);
+	assert_string_equal(answer.type, "text/plain; charset=utf-8");
 	put(&answer, text, sizeof(text));
 	assert_non_null(strstr(text, "/api/live"));
 }

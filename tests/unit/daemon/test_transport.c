@@ -313,7 +313,15 @@ static void test_streams(void **state)
 	pair.transport = transport_plain_create(fds[0]);
 	assert_int_equal(transport_handshake(pair.transport, &error), 0);
 	check_stream(pair.transport, read_plain, &fds[1], 2);
+	pair.transport->wanted = EV_WRITE;
 	assert_int_equal(transport_read(pair.transport, bytes, 64), -EAGAIN);
+	assert_int_equal(pair.transport->wanted, EV_READ);
+	/* There is no frame here that could say so, nor an alert. */
+	assert_false(transport_turn_away(pair.transport));
+	transport_shutdown(pair.transport);
+	assert_int_equal(recv(fds[1], bytes, 64, 0), 0);
+	assert_int_equal(send(fds[1], "a", 1, 0), 1);
+	assert_int_equal(transport_read(pair.transport, bytes, 64), 1);
 	close(fds[1]);
 	assert_int_equal(transport_read(pair.transport, bytes, 64), 0);
 	assert_int_equal(transport_write(pair.transport, &(struct iovec){bytes, 1}, 1), -EPIPE);
