@@ -779,6 +779,7 @@ static void stored_is_noted_and_told(void **state)
 	assert_int_equal(durable_keep(&hand.durable, hand.subscription, NULL, &error), 0);
 	/* Behind an earlier run's, its hello says which run begins: the clock may be another boot's. */
 	assert_true(run_equal(&hand.subscription->spool.hello->run, &hand.rings.run));
+	stream->subscription = hand.subscription;
 	TAILQ_INSERT_TAIL(&hand.subscription->streams, stream, link);
 	pokes = 0;
 	spool_append(hand.subscription->spool.spool,
