@@ -359,8 +359,8 @@ static struct lane *oldest(struct merge *merge)
  * an event from before that time was lost before it, too.
  */
 
-/* A batch's events from before that time. */
-static void look_for_early(const struct merge *merge, struct lane *lane, const struct merge_entry *entry)
+/* A batch's events from before that time: seldom, and the item it takes apart is large. */
+static __attribute__((noinline)) void look_for_early(const struct merge *merge, struct lane *lane, const struct merge_entry *entry)
 {
 	struct batch_decoder *decoder = catalog_decoder_create(entry->catalog);
 	struct batch_summary summary = { 0 };
@@ -443,7 +443,7 @@ static void fill(struct merge *merge, struct lane *lane, struct merge_item *item
 enum merge_next merge_next(struct merge *merge, struct merge_item *item)
 {
 	struct lane *lane;
-	bool over, early;
+	bool over, waits, early = false;
 
 	if (merge->given) {
 		step(merge, merge->given);
@@ -459,10 +459,12 @@ enum merge_next merge_next(struct merge *merge, struct merge_item *item)
 		if (over)
 			merge->whole = lane;
 	}
-	early = lane->kind != MERGE_EVENT && is_early(merge, lane);
-	if ((lane->time_ns >= merge->watermark_ns ||
-	     (lane->kind != MERGE_EVENT && !early && is_undecided(merge, lane))) &&
-	    !merge->flushed && !merge->whole && merge->bytes <= merge->bytes_max)
+	waits = lane->time_ns >= merge->watermark_ns;
+	if (lane->kind != MERGE_EVENT) {
+		early = is_early(merge, lane);
+		waits |= !early && is_undecided(merge, lane);
+	}
+	if (waits && !merge->flushed && !merge->whole && merge->bytes <= merge->bytes_max)
 		return MERGE_EMPTY;
 	fill(merge, lane, item);
 	item->is_early = early;

@@ -51,6 +51,7 @@ enum merge_next {
 
 struct merge_item {
 	uint32_t cpu;
+	bool is_early;			/* loss, gap: an event from before merge_set_since() came behind it */
 	uint64_t time_ns;		/* loss, gap: of what came before it */
 	const struct batch_item *batch;	/* event, loss */
 	const struct merge_gap *gap;
@@ -59,7 +60,6 @@ struct merge_item {
 	uint64_t offset;		/* bad: of the frame, */
 	uint64_t first_seq, end_seq;	/* the attempts that are not accounted for, */
 	const char *why;		/* and what was wrong with it */
-	bool is_early;			/* loss, gap: an event from before merge_set_since() came behind it */
 };
 
 struct merge *merge_create(size_t bytes_max);
