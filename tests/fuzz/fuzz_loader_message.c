@@ -72,7 +72,7 @@ static void send_packet(int socket, struct packet *packet)
 static void check_accepted(enum loader_end sender, const struct loader_message *message)
 {
 	bool of_engine = message->type == LOADER_MSG_CONFIGURE ||
-			 message->type == LOADER_MSG_ASK_STATS ||
+			 message->type == LOADER_MSG_JOINED || message->type == LOADER_MSG_ASK_STATS ||
 			 message->type == LOADER_MSG_MAKE || message->type == LOADER_MSG_ASK_STUCK;
 
 	if (message->type >= LOADER_MSG_TYPES || of_engine != (sender == LOADER_END_ENGINE))
