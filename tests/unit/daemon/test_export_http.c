@@ -38,7 +38,7 @@ struct fixture {
 	struct evconnlistener *listener;
 	char url[64];
 	SSL_CTX *tls;			/* NULL: it speaks none */
-	unsigned connections;
+	unsigned connections, peers;	/* how many there were, and are */
 	const char *answer;		/* NULL: hangs up without a word */
 	size_t answer_bytes;		/* 0: all of it, as text; then it hangs up */
 	bool silent;			/* says nothing, and stays */
@@ -56,18 +56,22 @@ struct fixture {
 
 /* ---- The back end ---------------------------------------------------------------------------- */
 
+static void hang_up(struct fixture *f, struct bufferevent *peer)
+{
+	f->peers--;
+	bufferevent_free(peer);
+}
+
 static void on_written(struct bufferevent *peer, void *context)
 {
-	(void)context;
 	if (!evbuffer_get_length(bufferevent_get_output(peer)))
-		bufferevent_free(peer);
+		hang_up(context, peer);
 }
 
 static void on_end(struct bufferevent *peer, short what, void *context)
 {
-	(void)context;
 	if (!(what & BEV_EVENT_CONNECTED))
-		bufferevent_free(peer);
+		hang_up(context, peer);
 }
 
 static void on_request(struct bufferevent *peer, void *context)
@@ -84,7 +88,7 @@ static void on_request(struct bufferevent *peer, void *context)
 	evbuffer_remove(in, f->request, bytes);
 	f->request[bytes] = '\0';
 	if (!f->answer) {
-		bufferevent_free(peer);
+		hang_up(f, peer);
 		return;
 	}
 	bufferevent_setcb(peer, NULL, on_written, on_end, f);
@@ -102,6 +106,7 @@ static void on_connection(struct evconnlistener *listener, evutil_socket_t fd, s
 
 	(void)listener, (void)from, (void)bytes;
 	f->connections++;
+	f->peers++;
 	bufferevent_setcb(peer, on_request, NULL, on_end, f);
 	bufferevent_enable(peer, EV_READ | EV_WRITE);
 }
@@ -132,6 +137,8 @@ static int unmake(void **state)
 		evconnlistener_free(f->listener);
 	export_http_destroy(f->http);
 	export_http_destroy(NULL);
+	while (f->peers)		/* each sees that nobody is there any more */
+		event_base_loop(f->base, EVLOOP_ONCE);
 	event_base_free(f->base);
 	free(f);
 	return 0;
