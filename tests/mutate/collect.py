@@ -331,4 +331,6 @@ MUTANTS = [
      "		drain_set_redaction(bell->drain, worker->redaction);", "		;", ["unit/worker"]),
     ("worker-tells-of-no-meta", "daemon/collect:publish_stats", "		worker->stat[i].meta = drain->meta;\n", "", ["unit/worker"]),
     ("worker-tells-of-no-bad-records", "daemon/collect:publish_stats", "		worker->stat[i].bad = drain->bad;\n", "", ["unit/worker"]),
+    ("batch-first-thread-was-judged-before", BATCHER + ":batcher_create", "	batcher->judged_thread = THREAD_NONE;\n", "",
+     ["unit/batcher"]),
 ]

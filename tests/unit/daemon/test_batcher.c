@@ -27,6 +27,7 @@ struct fixture {
 	struct filter *filter;
 	struct probe_table probes;
 	bool full;			/* no memory to take a frame */
+	unsigned refuse;		/* nor for so many more; then there is again */
 	unsigned frames;
 	struct frame_ref *frame[FRAMES_MAX];
 };
@@ -38,6 +39,10 @@ static bool take(void *context, uint32_t subscription, struct frame_ref *frame)
 	assert_int_equal(subscription, 3);
 	if (f->full)
 		return false;
+	if (f->refuse) {
+		f->refuse--;
+		return false;
+	}
 	assert_true(f->frames < FRAMES_MAX);
 	f->frame[f->frames++] = frame;
 	return true;
@@ -165,6 +170,27 @@ static void test_refused_again(void **state)
 	assert_int_equal(f->frames, 1);
 	check_range(f->frame[0], FRAME_GAP, 100, 130);
 	check_gap(f, f->frame[0], 30);
+}
+
+/* Memory that comes back between the gap's refusal and the batch is not the batch's: the gap comes first. */
+static void test_no_batch_overtakes_the_gap_before_it(void **state)
+{
+	struct fixture *f = *state;
+
+	f->full = true;
+	add_events(f, 10);
+	batcher_flush(f->batcher);
+	f->full = false;
+	add_events(f, 5);
+	f->refuse = 1;
+	batcher_flush(f->batcher);
+	assert_int_equal(f->frames, 1);
+	check_range(f->frame[0], FRAME_GAP, 100, 115);
+	check_gap(f, f->frame[0], 15);
+	add_events(f, 2);
+	batcher_flush(f->batcher);
+	assert_int_equal(f->frames, 2);
+	check_range(f->frame[1], FRAME_BATCH, 115, 117);
 }
 
 /* Nobody lost anything by it: the range goes on, and belongs to the next batch. */
@@ -305,6 +331,16 @@ static void test_judged_first_a_stranger(void **state)
 	assert_true(passes(f, THREAD_NONE, 1));
 }
 
+/* The first of the table was there before the batcher was, which has judged nobody. */
+static void test_the_first_thread_is_judged(void **state)
+{
+	struct rt_thread thread = {.pid = 7, .comm = "sh"};
+	struct fixture *f = *state;
+
+	assert_int_equal(thread_table_learn(f->threads, 7, &thread), 0);
+	assert_true(passes(f, 0, 1));
+}
+
 static void test_judged_by_event(void **state)
 {
 	struct fixture *f = *state;
@@ -322,10 +358,14 @@ int main(void)
 						tear_down_filter),
 		cmocka_unit_test_setup_teardown(test_judged_first_a_stranger, set_up_by_tid,
 						tear_down_filter),
+		cmocka_unit_test_setup_teardown(test_the_first_thread_is_judged, set_up_by_name,
+						tear_down_filter),
 		cmocka_unit_test_setup_teardown(test_judged_by_event, set_up_by_result,
 						tear_down_filter),
 		cmocka_unit_test_setup_teardown(test_refused_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_refused_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_batch_overtakes_the_gap_before_it, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(test_skips_are_kept, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_reasons_are_told_apart, set_up, tear_down),
 	};
