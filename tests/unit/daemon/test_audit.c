@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,6 +26,22 @@ static void note(enum log_level level, const char *code, const char *text)
 {
 	level_said = level;
 	snprintf(said, sizeof(said), "%s: %s", code, text);
+}
+
+/* What the C library allocates for them fails with the rest. */
+FILE *__wrap_open_memstream(char **text, size_t *bytes);
+FILE *__real_open_memstream(char **text, size_t *bytes);
+struct event *__wrap_event_new(struct event_base *base, int fd, short what, event_callback_fn tell, void *context);
+struct event *__real_event_new(struct event_base *base, int fd, short what, event_callback_fn tell, void *context);
+
+FILE *__wrap_open_memstream(char **text, size_t *bytes)
+{
+	return may_allocate() ? __real_open_memstream(text, bytes) : NULL;
+}
+
+struct event *__wrap_event_new(struct event_base *base, int fd, short what, event_callback_fn tell, void *context)
+{
+	return may_allocate() ? __real_event_new(base, fd, what, tell, context) : NULL;
 }
 
 /* ---- Lines ---------------------------------------------------------------------------------------- */
@@ -217,20 +234,39 @@ static void without_memory_the_journal_has_it(void **state)
 {
 	struct bench *bench = *state;
 
-	deny(bench, "user:a", 3);
+	/* None for the note; then one for the note, and none for its line. */
+	for (unsigned n = 0; n < 2; n++) {
+		said[0] = '\0';
+		deny(bench, n ? "user:b" : "user:a", 3);
+		memory_fails_after(n);
+		audit_denials_settle(bench->denials);
+		memory_suffices();
+		disk_thread_settle(bench->thread);
+		assert_string_equal(said, n ? "audit-denied: 3 more attempts of user:b were denied" :
+					      "audit-denied: 3 more attempts of user:a were denied");
+		assert_string_equal(denied_log(), "");
+	}
+}
+
+static void without_memory_there_is_no_line(void **state)
+{
+	const struct audit_attempt attempt = {.who = "user:eve", .role = "viewer", .peer = "p", .action = "change",
+					      .outcome = "allowed"};
+
+	(void)state;
 	memory_fails_after(0);
-	audit_denials_settle(bench->denials);
+	assert_null(audit_line(&attempt));
+	assert_null(audit_line_of_more(1, "user:eve", 3));
 	memory_suffices();
-	disk_thread_settle(bench->thread);
-	assert_string_equal(said, "audit-denied: 3 more attempts of user:a were denied");
-	assert_string_equal(denied_log(), "");
 }
 
 static void without_memory_there_are_none(void **state)
 {
 	(void)state;
-	memory_fails_after(0);
-	assert_null(audit_denials_create(NULL, NULL));
+	for (unsigned n = 0; n < 2; n++) {
+		memory_fails_after(n);
+		assert_null(audit_denials_create(NULL, NULL));
+	}
 	memory_suffices();
 	audit_denials_destroy(NULL);
 }
@@ -245,6 +281,7 @@ int main(void)
 		ON_DISK(what_was_counted_is_written_in_the_end),
 		ON_DISK(a_disk_that_is_gone_is_reported),
 		ON_DISK(without_memory_the_journal_has_it),
+		cmocka_unit_test(without_memory_there_is_no_line),
 		cmocka_unit_test(without_memory_there_are_none),
 	};
 	static const struct log_sink sink = {note, clock_monotonic};

@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/sha.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,6 +41,30 @@ ssize_t __wrap___read_chk(int fd, void *bytes, size_t n, size_t room)
 {
 	assert_true(n <= room);
 	return __wrap_read(fd, bytes, n);
+}
+
+/* Where not 0: who started this; and what the list of users has of them, or NULL. */
+static unsigned long starter;
+static const char *starter_name;
+
+unsigned long __wrap_getauxval(unsigned long kind);
+unsigned long __real_getauxval(unsigned long kind);
+struct passwd *__wrap_getpwuid(uid_t uid);
+struct passwd *__real_getpwuid(uid_t uid);
+
+unsigned long __wrap_getauxval(unsigned long kind)
+{
+	return starter && kind == AT_EUID ? starter : __real_getauxval(kind);
+}
+
+struct passwd *__wrap_getpwuid(uid_t uid)
+{
+	static struct passwd user;
+
+	if (!starter || uid != starter)
+		return __real_getpwuid(uid);
+	user = (struct passwd){.pw_uid = uid, .pw_name = (char *)starter_name};
+	return starter_name ? &user : NULL;
 }
 
 /* ---- Names ------------------------------------------------------------------------------------- */
@@ -139,6 +165,37 @@ static void test_default_roles(void **state)
 	assert_int_equal(judge(roles, IDENTITY_UNPROVED, NULL), ROLE_NONE);
 	roles_destroy(roles);
 	roles_destroy(NULL);
+}
+
+/* By their number where the list of users has no name for them, or none that can be shown. */
+static void test_who_started_it_is_an_operator(void **state)
+{
+	static const struct {
+		const char *name, *shown;
+	} starters[] = {
+		{"ada", "user:ada"},
+		{NULL, "user:4242"},
+		{"a\nb", "user:4242"},
+		{"", "user:4242"},
+	};
+	const struct client_identity identity = {.proof = IDENTITY_USER, .uid = 4242, .text = "user:x"};
+	const struct client_identity root = {.proof = IDENTITY_USER, .uid = 0, .text = "user:x"};
+	struct config_words none = {0};
+	struct roles *roles;
+
+	(void)state;
+	starter = 4242;
+	for (size_t i = 0; i < sizeof(starters) / sizeof(starters[0]); i++) {
+		starter_name = starters[i].name;
+		assert_int_equal(roles_create(&none, &none, &roles, NULL), 0);
+		assert_int_equal(roles_judge(roles, &identity), ROLE_OPERATOR);
+		assert_string_equal(roles_name(roles, &identity), starters[i].shown);
+		assert_int_equal(roles_judge(roles, &root), ROLE_OPERATOR);
+		assert_string_equal(roles_name(roles, &root), "user:root");
+		assert_int_equal(judge_user(roles, 54321, 54321), ROLE_NONE);
+		roles_destroy(roles);
+	}
+	starter = 0;
 }
 
 static void test_rules(void **state)
@@ -576,6 +633,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_unix_peer),
 		cmocka_unit_test(test_default_roles),
+		cmocka_unit_test(test_who_started_it_is_an_operator),
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_bad_rules),
 		cmocka_unit_test(test_tokens),
