@@ -2,7 +2,9 @@
 LEDGER = "client/lib/ledger.c"
 MERGE = "client/lib/merge.c"
 INTAKE = "client/lib/intake.c"
+CURSOR = "client/lib/cursor.c"
 ORDER, TAKING = ["unit/merge"], ["unit/intake"]
+CURSORS = ["tests/unit/client/test_cursor.c"]
 
 MUTANTS = [
     ("ledger-hole-unseen", LEDGER, "	if (at->known && first_seq > at->seq)\n",
@@ -115,4 +117,14 @@ MUTANTS = [
     ("intake-losses-do-not-add-up", INTAKE + ":give_loss", "intake->totals.lost += loss->count - before;", "intake->totals.lost = loss->count;",
      TAKING),
     ("intake-last-events-texts", INTAKE + ":give_event", "	item->attachments = 0;\n", "", TAKING),
+    ("cursor-cut-without-a-word", CURSOR + ":cursor_print", "return used < text_bytes", "return used <= text_bytes", CURSORS),
+    ("cursor-no-digit-nine", CURSOR + ":hex_digit", "c <= '9'", "c < '9'", CURSORS),
+    ("cursor-digit-behind-nine", CURSOR + ":hex_digit", "c <= '9'", "c <= ':'", CURSORS),
+    ("cursor-no-small-f", CURSOR + ":hex_digit", "c <= 'f'", "c < 'f'", CURSORS),
+    ("cursor-small-g", CURSOR + ":hex_digit", "c <= 'f'", "c <= 'g'", CURSORS),
+    ("cursor-before-a-small-a", CURSOR + ":hex_digit", "c >= 'a'", "c >= '`'", CURSORS),
+    ("cursor-no-capital-a", CURSOR + ":hex_digit", "c >= 'A'", "c > 'A'", CURSORS),
+    ("cursor-before-a-capital-a", CURSOR + ":hex_digit", "c >= 'A'", "c >= '@'", CURSORS),
+    ("cursor-no-capital-f", CURSOR + ":hex_digit", "c <= 'F'", "c < 'F'", CURSORS),
+    ("cursor-capital-g", CURSOR + ":hex_digit", "c <= 'F'", "c <= 'G'", CURSORS),
 ]

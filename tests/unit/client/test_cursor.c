@@ -88,10 +88,50 @@ static void bounds(void **state)
 	free(text);
 }
 
+/* Both cases, to the last of them; and the neighbours of each range are none. */
+static void hexadecimal_digits(void **state)
+{
+	static const char wrong_ones[] = ":@G`g.";
+	char text[] = "0123456789abcdefABCDEF0000000000/1/";
+	static const uint8_t id[16] = { 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xab, 0xcd, 0xef };
+	struct ringtail_error error;
+
+	(void)state;
+	assert_int_equal(cursor_parse(text, &cursor, &error), 0);
+	assert_memory_equal(cursor->run.boot_id, id, sizeof(id));
+	free(cursor);
+	for (size_t i = 0; wrong_ones[i]; i++) {
+		text[31] = wrong_ones[i];
+		assert_int_equal(cursor_parse(text, &cursor, &error), -EINVAL);
+		assert_int_equal(error.column, 1);
+	}
+}
+
+/* The text and its end just fit, or it is too long: it is never cut without a word. */
+static void text_that_just_fits(void **state)
+{
+	static const char *const texts[] = { ID "/7/0:15,3:1844", ID "/1/" };
+	struct ringtail_error error;
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		size_t bytes = strlen(texts[i]) + 1;
+
+		assert_int_equal(cursor_parse(texts[i], &cursor, &error), 0);
+		assert_int_equal(cursor_print(cursor, text, bytes), 0);
+		assert_string_equal(text, texts[i]);
+		while (--bytes)
+			assert_int_equal(cursor_print(cursor, text, bytes), -ENOSPC);
+		free(cursor);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(round_trip), cmocka_unit_test(wrong), cmocka_unit_test(bounds),
+		cmocka_unit_test(hexadecimal_digits), cmocka_unit_test(text_that_just_fits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
