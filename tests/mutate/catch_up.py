@@ -150,4 +150,6 @@ MUTANTS = [
     ("catch-up-answer-kept-by-who-ends", CATCH_UP + ":catch_up_destroy",
      "	for (unsigned i = 0; i < catch_up->answered; i++)\n		frame_ref_put(catch_up->answer[i]);\n",
      "", TOLD),
+    ("catch-up-told-before-a-frame-in-parts", CATCH_UP + ":set_ring", "seq > ring->seen ? seq : ring->told", "ring->told",
+     ["unit/catch_up_told"]),
 ]

@@ -187,4 +187,6 @@ MUTANTS = [
     ("room-of-nobody", MEMORY + ":make_room",
      "	longest->linger_until_ns = 0;\n",
      "", ["unit/subscriptions"]),
+    ("stream-dropped-at-the-seam-told-as-skipped", STREAM + ":is_behind_skips", "ring->told < ring->seen && !ring->gap", "ring->told < ring->seen",
+     ["unit/stream_ledger"]),
 ]

@@ -414,6 +414,41 @@ static void lagging_stream_goes_on_where_it_is(void **state)
 	close_story(&s);
 }
 
+static void put_told(void *context, struct frame_ref *frame)
+{
+	(void)context;
+	frame_ref_put(frame);
+}
+
+/* What is still going out in part tells of itself: nobody says behind it that its events were skipped. */
+static void lagging_stream_goes_on_behind_a_frame_in_parts(void **state)
+{
+	struct frame_ref *frame[1];
+	struct story s;
+
+	(void)state;
+	open_story(&s, 10, 20, 30);
+	log_batch(&s, 0, 15, true);
+	assert_int_equal(stream_peek(s.stream, frame, 1, put_told, NULL), 1);
+	stream_begin(s.stream);
+	s.stream->lag_bytes_max = 500;
+	for (unsigned i = 0; i < 6; i++)
+		log_batch(&s, 1, 10, true);
+	assert_non_null(s.stream->catch_up);
+	check_place(EPOCH, 25, 20, 30);
+	stream_ended(s.stream);
+	/* The log gives up what comes next. */
+	log_batch(&s, 0, 5, true);
+	s.subscription->floor[0] = 30;
+	disk_batch(0, 10, 25);
+	disk_batch(1, 20, 80);
+	disk_batch(0, 25, 30);
+	assert_comes(&s, 1, "batch 1:20-80, batch 0:25-30, ");
+	check_ring(&s, 0, 10, 30);
+	check_ring(&s, 1, 20, 80);
+	close_story(&s);
+}
+
 /* A place beyond what there is, is the end; a CPU that the cursor has not, too. */
 static void cursor_of_this_run(void **state)
 {
@@ -1451,6 +1486,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lagging_stream_goes_on_where_it_is),
+		cmocka_unit_test(lagging_stream_goes_on_behind_a_frame_in_parts),
 		cmocka_unit_test(cursor_of_this_run),
 		cmocka_unit_test(ring_from_the_first_that_was_recorded),
 		cmocka_unit_test(cursor_of_an_earlier_run_and_time),

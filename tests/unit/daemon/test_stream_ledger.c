@@ -807,6 +807,31 @@ static void test_past_comes_before_gaps_and_log(void **state)
 	close_all(&f);
 }
 
+/* The log gave up what is behind the past's last frame: none of it was skipped, and it is told behind that frame. */
+static void test_dropped_at_the_seam_is_not_told_as_skipped(void **state)
+{
+	struct past past = {.list = {.ready = 2, .end = 2, .left_out = 20}};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 150);
+	past.list.frame[0] = make_range(0, 3, 0, 10, 50, 0, 0);
+	past.list.frame[1] = make_range(0, 3, 10, 10, 50, 0, 0);
+	f.stream->past = &past;
+	append(&f, 0, 30, 100, 0, 0);
+	append(&f, 1, 10, 100, 0, 0);
+	assert_true(f.stream->ring[0].gap);
+	assert_int_equal(f.stream->ring[0].seen, 30);
+	assert_int_equal(take(&f), 2);
+	expect_said(&f, "0-10 of 3\n10-20 of 3\n");
+	take(&f);
+	expect_said(&f, "gap 3 20-30 of 10: QUEUE, QUEUE_FULL\nplaces at 0 3:30+0 5:0+0\n");
+	take(&f);
+	expect_said(&f, "0-10 of 5\n");
+	assert_null(f.stream->past);
+	close_all(&f);
+}
+
 /* A past that has nothing for now, and a log and a spool that have: it is the past's turn still. */
 static void test_past_without_work_waits(void **state)
 {
@@ -1062,6 +1087,7 @@ int main(void)
 		cmocka_unit_test(test_no_memory_to_tell),
 		cmocka_unit_test(test_ring_of_unknown_start_is_left_out),
 		cmocka_unit_test(test_past_comes_before_gaps_and_log),
+		cmocka_unit_test(test_dropped_at_the_seam_is_not_told_as_skipped),
 		cmocka_unit_test(test_past_without_work_waits),
 		cmocka_unit_test(test_log_gives_up_what_the_past_has_had),
 		cmocka_unit_test(test_spool_in_the_logs_stead),
