@@ -127,4 +127,6 @@ MUTANTS = [
     ("cursor-before-a-capital-a", CURSOR + ":hex_digit", "c >= 'A'", "c >= '@'", CURSORS),
     ("cursor-no-capital-f", CURSOR + ":hex_digit", "c <= 'F'", "c < 'F'", CURSORS),
     ("cursor-capital-g", CURSOR + ":hex_digit", "c <= 'F'", "c <= 'G'", CURSORS),
+    ("intake-held-gap-lost-for-want-of-memory", INTAKE + ":take_gap", "		merge_entry_destroy(entry);\n		return -ENOMEM;",
+     "		merge_entry_destroy(entry);\n		return 0;", TAKING),
 ]

@@ -438,6 +438,37 @@ static void a_daemon_without_room_is_not_about_us(void **state)
 	close_pair(&pair);
 }
 
+static int find_no_memory(int good, X509_STORE_CTX *store)
+{
+	(void)good;
+	X509_STORE_CTX_set_error(store, X509_V_ERR_OUT_OF_MEM);
+	return 0;
+}
+
+/* Our certificate was not looked at then: it is not refused. */
+static void a_daemon_without_room_behind_the_handshake(void **state)
+{
+	X509 *certificate = certificate_sign(client_key, "alice", authority, authority_cert, -60, 3600);
+	struct pair pair;
+	char byte;
+
+	(void)state;
+	certificate_write(files.cert, certificate);
+	X509_free(certificate);
+	open_pair(&pair);
+	ask_for_certificate(&pair);
+	SSL_CTX_set_verify(pair.context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, find_no_memory);
+	pair.address.trust.cert = files.cert;
+	pair.address.trust.key = files.key;
+	assert_int_equal(shake(&pair), 0);
+	assert_true(SSL_accept(pair.ssl) <= 0);
+	assert_int_equal(conn_tls_read(pair.tls, &byte, 1), -1);
+	assert_int_equal(errno, EPROTO);
+	assert_true(conn_tls_refused(pair.tls, &pair.error));
+	expect_error(&pair, "no-room", "tcp:server:1234 accepts no more connections now", "pending-max");
+	close_pair(&pair);
+}
+
 /* Nothing that speaks TLS 1.3: that is not about certificates, of neither side. */
 static void what_speaks_no_tls(void **state)
 {
@@ -685,6 +716,7 @@ int main(void)
 		cmocka_unit_test(our_certificate_is_shown_with_its_chain),
 		cmocka_unit_test(the_daemon_says_why_it_refuses_us),
 		cmocka_unit_test(a_daemon_without_room_is_not_about_us),
+		cmocka_unit_test(a_daemon_without_room_behind_the_handshake),
 		cmocka_unit_test(what_speaks_no_tls),
 		cmocka_unit_test(bytes_that_come),
 		cmocka_unit_test(what_others_left_in_the_queue),

@@ -1003,6 +1003,28 @@ static void gap_of_no_size_at_the_very_end(void **state)
 	assert_int_equal(intake_totals(intake)->unknown, 1);
 }
 
+/* The end of the run would wait in its place: no gap is lost without a word for want of memory. */
+static void gap_of_no_size_that_cannot_be_let_go(void **state)
+{
+	(void)state;
+	segment(1, 0, true);
+	start(7);
+	maker_batch(&maker, 0, 0, 1000, 10, 1);
+	maker_gap(&maker, 1, 0, 0, 0, SPOOL, RESTART);
+	assert_int_equal(take(), 0);
+	segment(2, 0, true);
+	hello(8);
+	no_push = true;
+	error = (struct ringtail_error){ 0 };
+	assert_int_equal(take(), -ENOMEM);
+	no_push = false;
+	assert_string_equal(error.code, "no-memory");
+	/* Nor is it given twice. */
+	intake_flush(intake);
+	expect_event(0, 0);
+	expect_nothing();
+}
+
 static void watermark_has_a_wall_clock(void **state)
 {
 	(void)state;
@@ -1078,6 +1100,7 @@ int main(void)
 		TEST(totals_add_up),
 		TEST(next_run_waits_for_what_came_before),
 		TEST(gap_of_no_size_at_the_very_end),
+		TEST(gap_of_no_size_that_cannot_be_let_go),
 		TEST(watermark_has_a_wall_clock),
 	};
 
