@@ -140,4 +140,13 @@ MUTANTS = [
     ("live-a-second-too-many", LIVE + ":http_history_write", "	for (uint64_t i = at; i < history->seconds; i++) {",
      "	for (uint64_t i = at; i <= history->seconds; i++) {", LIVE_PAGE),
     ("live-oldest-second-comes-last", LIVE + ":http_history_write", "? history->seconds - HTTP_HISTORY_SECONDS : 0", "? 0 : 0", LIVE_PAGE),
+    ("trust-no-room-is-about-us", CONN + ":conn_tls_refused", "	if (alert == SSL_AD_INTERNAL_ERROR) {", "	if (false) {", CLIENT_TLS),
+    ("plain-read-ends-at-a-signal", "daemon/net/transport.c:plain_read", "errno == EINTR ? -EAGAIN : -errno", "-errno",
+     ["unit/transport"]),
+    ("plain-write-ends-at-a-signal", "daemon/net/transport.c:plain_write", "errno == EINTR ? -EAGAIN : -errno", "-errno",
+     ["unit/transport"]),
+    ("status-page-lets-nobody-in", "daemon/http/status.c:http_status_accept", "	http_accept(status->http, fd, peer);\n",
+     "	(void)status, (void)fd, (void)peer;\n", ["unit/http_status"]),
+    ("http-of-another-scheme", "daemon/http/request.c:parse_authority", "target->bytes <= scheme || (scheme", "target->bytes <= scheme && (scheme",
+     ["unit/http"]),
 ]

@@ -265,6 +265,8 @@ static void test_http_without_host(void **state)
 		{"GET http://b HTTP/1.0\r\n", HTTP_OK, "b", "/"},
 		{"GET https://b HTTP/1.0\r\n", HTTP_OK, "b", "/"},
 		{"GET httpx://b HTTP/1.0\r\n", HTTP_BAD, NULL, NULL},
+		{"GET ftp://abc/d HTTP/1.0\r\n", HTTP_BAD, NULL, NULL},
+		{"GET b HTTP/1.0\r\n", HTTP_BAD, NULL, NULL},
 		{"GET http://[::1/a HTTP/1.0\r\n", HTTP_BAD, NULL, NULL},
 		{"GET http://b:80/a?c HTTP/1.1\r\nHost: d\r\n", HTTP_OK, "b:80", "/a"},
 		{"GET HTTPS://b HTTP/1.1\r\nHost: d\r\n", HTTP_OK, "b", "/"},

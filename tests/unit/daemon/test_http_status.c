@@ -58,6 +58,17 @@ void __wrap_http_destroy(struct http *which)
 	assert_ptr_equal(which, &http);
 }
 
+static int accepted = -1;
+static const char *accepted_peer;
+
+void __wrap_http_accept(struct http *which, int fd, const char *peer);
+void __wrap_http_accept(struct http *which, int fd, const char *peer)
+{
+	assert_ptr_equal(which, &http);
+	accepted = fd;
+	accepted_peer = peer;
+}
+
 struct transport_tls_context *__wrap_gate_tls(const struct gate *gate);
 struct transport_tls_context *__wrap_gate_tls(const struct gate *gate)
 {
@@ -463,6 +474,17 @@ static void the_page_may_run_nothing_but_itself(void **state)
 	assert_non_null(strstr(text, "/api/live"));
 }
 
+static void a_connection_goes_to_its_server(void **state)
+{
+	static const char peer[] = "127.0.0.1:9";
+
+	(void)state;
+	accepted = -1;
+	http_status_accept(status, 77, NULL, peer);
+	assert_int_equal(accepted, 77);
+	assert_ptr_equal(accepted_peer, peer);
+}
+
 int main(void)
 {
 #define PLAIN(name) cmocka_unit_test_setup_teardown(name, open_plain, close_status)
@@ -477,6 +499,7 @@ int main(void)
 		PLAIN(is_made_anew_when_it_is_old),
 		PLAIN(without_memory_it_is_unavailable),
 		PLAIN(the_page_may_run_nothing_but_itself),
+		PLAIN(a_connection_goes_to_its_server),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,33 @@ static void note_warning(enum log_level level, const char *code, const char *tex
 		snprintf(warned, sizeof(warned), "%s", code);
 }
 
+/* So many calls are interrupted before they have done anything. */
+static unsigned interrupts;
+
+ssize_t __wrap_recv(int fd, void *bytes, size_t n, int flags);
+ssize_t __real_recv(int fd, void *bytes, size_t n, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+
+static bool is_interrupted(void)
+{
+	if (!interrupts)
+		return false;
+	interrupts--;
+	errno = EINTR;
+	return true;
+}
+
+ssize_t __wrap_recv(int fd, void *bytes, size_t n, int flags)
+{
+	return is_interrupted() ? -1 : __real_recv(fd, bytes, n, flags);
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return is_interrupted() ? -1 : __real_sendmsg(fd, message, flags);
+}
+
 struct pair {
 	struct transport *transport;
 	SSL *ssl;
@@ -329,6 +356,31 @@ static void test_streams(void **state)
 	transport_destroy(NULL);
 }
 
+/* A signal ends no connection: it is tried again. */
+static void test_interrupted(void **state)
+{
+	struct transport *transport;
+	char bytes[4];
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	transport = transport_plain_create(fds[0]);
+	assert_int_equal(send(fds[1], "ab", 2, 0), 2);
+	transport->wanted = EV_WRITE;
+	interrupts = 1;
+	assert_int_equal(transport_read(transport, bytes, sizeof(bytes)), -EAGAIN);
+	assert_int_equal(transport->wanted, EV_READ);
+	assert_int_equal(transport_read(transport, bytes, sizeof(bytes)), 2);
+	interrupts = 1;
+	assert_int_equal(transport_write(transport, &(struct iovec){bytes, 2}, 1), -EAGAIN);
+	assert_int_equal(transport->wanted, EV_WRITE);
+	assert_int_equal(transport_write(transport, &(struct iovec){bytes, 2}, 1), 2);
+	assert_int_equal(interrupts, 0);
+	transport_destroy(transport);
+	close(fds[1]);
+}
+
 /* ---- Files ---------------------------------------------------------------------------------------- */
 
 static void expect_files(const struct transport_tls_files *files, const char *code)
@@ -416,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_turned_away),
 		cmocka_unit_test(test_streams),
+		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_expires),
 	};
