@@ -1,0 +1,364 @@
+/*
+ * A past: what a stream is given out of another subscription's record, and where its own log takes over: each
+ * attempt once, the other's gaps and times in their place, and turns with a bound. What filters the frames is
+ * this test: it takes all of them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/stream/past.h"
+#include "daemon/stream/rebatch.h"
+#include "daemon/stream/subscriber.h"
+#include "tests/unit/daemon/small_catalog.h"
+
+#define RINGS 2
+#define LAG_BYTES 4000
+
+static const uint32_t cpu_of[RINGS] = {3, 5};
+static bool no_memory;			/* for a frame that is filtered */
+
+/* ---- What filters -------------------------------------------------------------------------------- */
+
+struct rebatch {
+	struct frame_codec *codec;
+};
+
+struct rebatch *__wrap_rebatch_create(const struct subscription *wanted, const Ringtail__V1__Catalog *catalog,
+				      struct frame_codec *codec, struct batch_encoder *encoder);
+struct rebatch *__wrap_rebatch_create(const struct subscription *wanted, const Ringtail__V1__Catalog *catalog,
+				      struct frame_codec *codec, struct batch_encoder *encoder)
+{
+	struct rebatch *rebatch = calloc(1, sizeof(*rebatch));
+
+	(void)wanted, (void)catalog;
+	assert_non_null(encoder);
+	rebatch->codec = codec;
+	return rebatch;
+}
+
+void __wrap_rebatch_destroy(struct rebatch *rebatch);
+void __wrap_rebatch_destroy(struct rebatch *rebatch)
+{
+	free(rebatch);
+}
+
+struct frame_ref *__wrap_rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from, uint64_t end);
+struct frame_ref *__wrap_rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from, uint64_t end)
+{
+	struct frame_ref *made, part;
+
+	(void)rebatch;
+	if (no_memory)
+		return NULL;
+	rebatch_cut(frame, from, end, &part);
+	made = frame_ref_create(part.type, part.bytes);
+	made->ring = part.ring;
+	made->cpu = part.cpu;
+	made->first_seq = part.first_seq;
+	made->end_seq = part.end_seq;
+	made->events = part.events;
+	made->skipped = part.skipped;
+	return made;
+}
+
+/* ---- Both records, and who reads them ------------------------------------------------------------ */
+
+struct fixture {
+	struct event_base *base;
+	struct past_turns *turns;
+	struct frame_codec *codec;
+	struct subscription *donor, *own;
+	struct stream *from, *stream;
+	struct subscriber subscriber;
+	unsigned woken;
+	char said[2048];
+};
+
+static void wake(void *context)
+{
+	((struct fixture *)context)->woken++;
+}
+
+static void __attribute__((format(printf, 2, 3))) say(struct fixture *f, const char *format, ...)
+{
+	size_t used = strlen(f->said);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(f->said + used, sizeof(f->said) - used, format, arguments);
+	va_end(arguments);
+}
+
+static void expect_said(struct fixture *f, const char *said)
+{
+	assert_string_equal(f->said, said);
+	f->said[0] = '\0';
+}
+
+static struct subscription *make_subscription(uint64_t place0, uint64_t place1)
+{
+	static const char *const glob[] = {"syscall:read:call"};
+	struct subscription_request request = {.glob = glob, .globs = 1};
+	struct subscription *made;
+	struct error error;
+
+	assert_int_equal(subscription_create(&request, small_catalog_get(), RINGS, 1 << 24, &made, &error), 0);
+	made->position[0] = made->floor[0] = place0;
+	made->position[1] = made->floor[1] = place1;
+	return made;
+}
+
+static void append(struct subscription *to, unsigned ring, uint64_t attempts, bool events, uint32_t bytes)
+{
+	struct frame_ref *frame = frame_ref_create(FRAME_BATCH, events ? bytes : 0);
+
+	memset(frame->data, 0, frame->bytes);
+	frame->ring = ring;
+	frame->cpu = cpu_of[ring];
+	frame->first_seq = to->position[ring];
+	frame->end_seq = frame->first_seq + attempts;
+	frame->events = events ? attempts : 0;
+	frame->skipped = events ? 0 : attempts;
+	subscription_append(to, frame);
+}
+
+static void append_mark(struct subscription *to, uint64_t time_ns)
+{
+	struct frame_ref *frame = frame_ref_create(FRAME_WATERMARK, 20);
+
+	memset(frame->data, 0, 20);
+	frame->time_ns = time_ns;
+	subscription_append(to, frame);
+}
+
+/* The other's record begins at 0, the own one at these places. */
+static void open_all(struct fixture *f, uint64_t place0, uint64_t place1)
+{
+	*f = (struct fixture){.base = event_base_new(), .codec = frame_codec_create(1)};
+	no_memory = false;
+	f->turns = past_turns_create(f->base);
+	assert_non_null(f->turns);
+	f->donor = make_subscription(0, 0);
+	f->own = make_subscription(place0, place1);
+	f->from = stream_create(f->donor, f->codec, cpu_of, LAG_BYTES, NULL,
+				RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	f->subscriber = (struct subscriber){.wake = wake, .context = f};
+}
+
+static void begin(struct fixture *f, bool whole)
+{
+	f->stream = stream_create(f->own, f->codec, cpu_of, 1 << 20, NULL,
+				  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	f->stream->subscriber = &f->subscriber;
+	assert_int_equal(past_begin(f->turns, f->stream, f->from, whole, small_catalog_get()), 0);
+}
+
+static void close_all(struct fixture *f)
+{
+	stream_destroy(f->stream);
+	subscription_destroy(f->own);
+	subscription_destroy(f->donor);
+	past_turns_destroy(f->turns);
+	past_turns_destroy(NULL);
+	frame_codec_destroy(f->codec);
+	event_base_free(f->base);
+}
+
+static void check_ledger(struct fixture *f)
+{
+	struct stream_stat stat;
+
+	stream_stat(f->stream, &stat);
+	assert_int_equal(stat.residual, 0);
+}
+
+static void say_message(struct fixture *f, const struct frame_ref *frame)
+{
+	struct frame_header header;
+	uint8_t raw[1024];
+	const uint8_t *body;
+
+	assert_int_equal(frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header), FRAME_OK);
+	assert_int_equal(frame_open(f->codec, frame->data, &header, raw, &body), FRAME_OK);
+	if (frame->type == FRAME_GAP) {
+		Ringtail__V1__Gap *gap = ringtail__v1__gap__unpack(NULL, header.raw_bytes, body);
+
+		say(f, "gap %u:%llu-%llu of %llu, ", gap->cpu, (unsigned long long)gap->first_seq,
+		    (unsigned long long)gap->end_seq, (unsigned long long)gap->events);
+		ringtail__v1__gap__free_unpacked(gap, NULL);
+	} else {
+		Ringtail__V1__Watermark *mark = ringtail__v1__watermark__unpack(NULL, header.raw_bytes, body);
+
+		say(f, "places at %llu", (unsigned long long)mark->time_ns);
+		for (size_t i = 0; i < mark->n_position; i++)
+			say(f, " %u:%llu+%llu", mark->position[i]->cpu, (unsigned long long)mark->position[i]->seq,
+			    (unsigned long long)mark->position[i]->skipped);
+		say(f, ", ");
+		ringtail__v1__watermark__free_unpacked(mark, NULL);
+	}
+}
+
+static void on_tell(void *context, struct frame_ref *frame)
+{
+	say_message(context, frame);
+	frame_ref_put(frame);
+}
+
+/* As its client does, until nothing has come for a few times; its turns come meanwhile. */
+static void take_all(struct fixture *f)
+{
+	for (unsigned idle = 0, i = 0; idle < 3 && i < 10000; i++) {
+		struct frame_ref *frame[4];
+		unsigned n = stream_peek(f->stream, frame, 4, on_tell, f);
+
+		idle = n ? 0 : idle + 1;
+		if (!n)
+			event_base_loop(f->base, EVLOOP_ONCE);
+		check_ledger(f);
+		for (unsigned k = 0; k < n; k++) {
+			if (frame_ref_is_range(frame[k]))
+				say(f, "%u:%llu-%llu, ", frame[k]->cpu, (unsigned long long)frame[k]->first_seq,
+				    (unsigned long long)frame[k]->end_seq);
+			else
+				say(f, "mark%llu, ", (unsigned long long)frame[k]->time_ns);
+			stream_sent(f->stream);
+			check_ledger(f);
+		}
+	}
+}
+
+/* ---- What comes ---------------------------------------------------------------------------------- */
+
+/* A record that has not all that is wanted is good up to where the own one begins, be that amid a frame. */
+static void the_log_takes_over_where_it_begins(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 15, 20);
+	append(f.donor, 0, 10, true, 100);
+	append(f.donor, 0, 10, true, 100);
+	append(f.donor, 1, 20, true, 100);
+	append(f.own, 0, 5, true, 100);
+	append(f.own, 1, 5, true, 100);
+	begin(&f, false);
+	take_all(&f);
+	expect_said(&f, "3:0-10, 3:10-15, 5:0-20, places at 0 3:15+0 5:20+0, 3:15-20, 5:20-25, ");
+	assert_null(f.stream->past);
+	close_all(&f);
+}
+
+/* Of a record that has all, what both have comes once, out of that. */
+static void what_both_have_comes_once(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 10, 0);
+	append(f.donor, 0, 10, true, 100);
+	append(f.donor, 0, 10, true, 100);
+	append(f.donor, 1, 4, false, 0);
+	append_mark(f.donor, 70);
+	append(f.own, 0, 5, true, 100);
+	append(f.own, 0, 20, true, 100);
+	append(f.own, 1, 4, false, 0);
+	append_mark(f.own, 60);
+	append(f.own, 1, 3, true, 100);
+	begin(&f, true);
+	take_all(&f);
+	expect_said(&f, "3:0-10, 3:10-20, mark70, 3:20-35, places at 70 3:35+0 5:4+0, 5:4-7, ");
+	close_all(&f);
+}
+
+/* What the other gave up is a gap in its place, with the time that the other had come to. */
+static void the_others_gap_is_told_in_its_place(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 100, 0);
+	append(f.donor, 0, 10, true, 100);
+	append_mark(f.donor, 70);
+	begin(&f, true);
+	take_all(&f);
+	expect_said(&f, "3:0-10, mark70, ");
+	for (unsigned i = 0; i < 9; i++) {
+		append(f.donor, 0, 10, true, 1000);
+		if (i == 3)
+			append_mark(f.donor, 75);
+	}
+	append_mark(f.donor, 80);
+	take_all(&f);
+	expect_said(&f, "gap 3:10-90 of 80, places at 75 3:90+0 5:0+0, 3:90-100, mark80, "
+			"places at 80 3:100+0 5:0+0, ");
+	close_all(&f);
+}
+
+/* Nothing is passed over, and it asks for no turn in vain: it is taken up when there is memory. */
+static void without_memory_it_waits(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 10, 0);
+	append(f.donor, 0, 10, true, 100);
+	append(f.own, 0, 5, true, 100);
+	begin(&f, false);
+	no_memory = true;
+	take_all(&f);
+	expect_said(&f, "");
+	assert_false(stream_has_work(f.stream));
+	no_memory = false;
+	take_all(&f);
+	expect_said(&f, "3:0-10, places at 0 3:10+0 5:0+0, 3:10-15, ");
+	close_all(&f);
+}
+
+/* Each turn has so many bytes; behind that it waits for its next one, and is woken then. */
+static void turns_have_a_bound(void **state)
+{
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 40, 0);
+	f.from->lag_bytes_max = 4 * PAST_TURN_BYTES;
+	for (unsigned i = 0; i < 4; i++)
+		append(f.donor, 0, 10, true, PAST_TURN_BYTES / 4 * 3);
+	begin(&f, false);
+	for (unsigned turn = 0; turn < 2; turn++) {
+		assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
+		assert_false(stream_has_work(f.stream));
+		assert_int_equal(f.woken, turn);
+		event_base_loop(f.base, EVLOOP_ONCE);
+		assert_int_equal(f.woken, turn + 1);
+		assert_true(stream_has_work(f.stream));
+		assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 2);
+		assert_int_equal(frame[0]->first_seq, 20 * turn);
+		for (unsigned i = 0; i < 2; i++)
+			stream_sent(f.stream);
+		check_ledger(&f);
+	}
+	close_all(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_log_takes_over_where_it_begins),
+		cmocka_unit_test(what_both_have_comes_once),
+		cmocka_unit_test(the_others_gap_is_told_in_its_place),
+		cmocka_unit_test(without_memory_it_waits),
+		cmocka_unit_test(turns_have_a_bound),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
