@@ -457,6 +457,59 @@ static void test_rule_hides_what_is_known(void **state)
 	redaction_destroy(redaction);
 }
 
+/* A batch that is in hand when the rule comes has the name already: what joins it is of one that is hidden. */
+static void test_rule_hides_in_a_batch_in_hand(void **state)
+{
+	struct redaction *redaction = make_rule("* * */secret*");
+	const uint64_t call[] = {1000, 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	introduce(&f, 10, "a/secret", 0);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	assert_int_equal(drain_read(&f.drain, 1000), 2);
+	assert_int_equal(f.received[0].events, 0);
+	drain_set_redaction(&f.drain, redaction);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.received[0].events, 2);
+	assert_string_equal(f.received[0].comm, REDACTED_TEXT);
+	close_all(&f);
+	redaction_destroy(redaction);
+}
+
+/* A filter that passed a thread by its name is asked anew once the name is hidden, though no other has come between. */
+static void test_rule_hides_from_a_filter(void **state)
+{
+	struct redaction *redaction = make_rule("* * */secret*");
+	const uint64_t call[] = {1000, 1};
+	struct filter *filter;
+	struct error error;
+	struct fixture f;
+	struct batcher_config batcher = {.spec = &f.spec[0], .sink = on_frame, .context = &f, .cpu = 2};
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	drain_remove(&f.drain, 0);
+	assert_int_equal(filter_compile("comm == \"a/secret\"", small_catalog_get(), &filter, &error), 0);
+	f.spec[0].filter = filter;
+	batcher.threads = f.drain.threads;
+	batcher.codec = f.codec;
+	assert_int_equal(drain_add(&f.drain, 0, batcher_create(&batcher)), 0);
+	introduce(&f, 10, "a/secret", 0);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.received[0].events, 1);
+	drain_set_redaction(&f.drain, redaction);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.received[0].events, 1);
+	close_all(&f);
+	filter_destroy(filter);
+	redaction_destroy(redaction);
+}
+
 /* What comes after there is a rule: the names of threads, and what events carry; each that is hidden is counted. */
 static void test_rule_hides_what_comes(void **state)
 {
@@ -727,6 +780,8 @@ int main(void)
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_rule_hides_what_is_known),
+		cmocka_unit_test(test_rule_hides_in_a_batch_in_hand),
+		cmocka_unit_test(test_rule_hides_from_a_filter),
 		cmocka_unit_test(test_rule_hides_what_comes),
 		cmocka_unit_test(test_rule_for_exe_shows_cgroups),
 		cmocka_unit_test(test_times_go_on),

@@ -15,6 +15,7 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/base/descriptor.h"
+#include "daemon/collect/redaction.h"
 #include "tests/unit/daemon/small_engine.h"
 
 #define NOW_NS 1000000000000ull
@@ -200,6 +201,47 @@ static void test_refusals(void **state)
 	engine_close(&e);
 }
 
+static bool none_is_made(void *context, const char *glob)
+{
+	(void)context, (void)glob;
+	return false;
+}
+
+/* The name of a thread that a rule hides is in no answer, and no filter tells that it was that one. */
+static void test_rule_hides_names(void **state)
+{
+	char *const rules[] = {(char *)"* comm *secret*"};
+	struct source_stuck_thread thread[] = {thread_in(1, 100, "a secret"), thread_in(2, 200, "shown")};
+	struct redaction *redaction;
+	Ringtail__V1__Stuck *stuck;
+	struct error error = {0};
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	assert_int_equal(redaction_create(rules, 1, small_catalog_get(), none_is_made, NULL, &redaction, &error), 0);
+	open_all(&e, &peer);
+	fanout_set_redaction(e.fanout, redaction);
+	ask(peer, 0, "");
+	await_question(&e, 1);
+	answer(&e, thread, 2, 2);
+	stuck = peer_expect(peer, FRAME_STUCK);
+	assert_int_equal(stuck->n_thread, 2);
+	assert_int_equal(stuck->thread[0]->thread->comm.len, strlen(REDACTED_TEXT));
+	assert_memory_equal(stuck->thread[0]->thread->comm.data, REDACTED_TEXT, strlen(REDACTED_TEXT));
+	assert_memory_equal(stuck->thread[1]->thread->comm.data, "shown", 5);
+	peer_free(stuck);
+	ask(peer, 0, "comm == \"a secret\"");
+	await_question(&e, 2);
+	answer(&e, thread, 2, 2);
+	stuck = peer_expect(peer, FRAME_STUCK);
+	assert_int_equal(stuck->n_thread, 0);
+	peer_free(stuck);
+	peer_close(peer);
+	engine_close(&e);
+	redaction_destroy(redaction);
+}
+
 /* As with a subscription to all calls with stacks. */
 static void test_viewer_without_stacks(void **state)
 {
@@ -258,6 +300,7 @@ int main(void)
 		cmocka_unit_test(test_more_than_an_answer_holds),
 		cmocka_unit_test(test_hostile_answer),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_rule_hides_names),
 		cmocka_unit_test(test_viewer_without_stacks),
 		cmocka_unit_test(test_client_leaves),
 	};
