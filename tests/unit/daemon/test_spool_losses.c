@@ -279,6 +279,41 @@ static void written_is_durable_at_once(void **state)
 	end(&run);
 }
 
+/*
+ * A segment that is sealed outlives a power cut under its name, also where nothing else is ever synced: one that
+ * was sealed when it was full, and one that a killed daemon left open and the next one sealed.
+ */
+static void sealed_outlives_a_power_cut(void **state)
+{
+	struct spool_run run;
+	uint64_t sealed;
+
+	(void)state;
+	for (unsigned salvaged = 0; salvaged < 2; salvaged++) {
+		begin(&run, SPOOL_WRITTEN);
+		run.config.segment_bytes = salvaged ? 1 << 20 : 1500;
+		run_open(&run);
+		for (unsigned i = 0; i < 20 && !faulty_find(&faulty.names, "spool/run/0000000000000001.seg") &&
+				     !(salvaged && i == 3); i++)
+			append(&run, run_batch(&run, 0, 5, 1));
+		sealed = run.seq[0];
+		faulty.cut_at = faulty.operations;
+		run_close(&run);
+		if (salvaged) {
+			faulty_disk_cut(&faulty, FAULTY_KILL);
+			run_open(&run);
+			faulty.cut_at = faulty.operations;
+			run_close(&run);
+		}
+		assert_non_null(faulty_find(&faulty.names, "spool/run/0000000000000001.seg"));
+		faulty_disk_cut(&faulty, FAULTY_DROP);
+		assert_non_null(faulty_find(&faulty.names, "spool/run/0000000000000001.seg"));
+		run_open(&run);
+		assert_int_equal(run.end[0], sealed);
+		end(&run);
+	}
+}
+
 /* ---- What was lost ---------------------------------------------------------------------------- */
 
 /* Several frames of both rings while the disk fails: a Gap for each ring, with all of its events. */
@@ -679,6 +714,7 @@ int main(void)
 		cmocka_unit_test(durable_with_the_sync_alone),
 		cmocka_unit_test(found_is_durable_once_it_is_synced),
 		cmocka_unit_test(written_is_durable_at_once),
+		cmocka_unit_test(sealed_outlives_a_power_cut),
 		cmocka_unit_test(disk_fails),
 		cmocka_unit_test(watermarks_are_made_up_for),
 		cmocka_unit_test(skips_before_a_loss),
