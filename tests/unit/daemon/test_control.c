@@ -416,6 +416,11 @@ static void test_denied_without_end(void **state)
 	assert_int_equal(lines_of(&memory, "audit-denied.log"), AUDIT_DENIED_MAX + 1);
 }
 
+static bool records(const struct engine *e, unsigned probe)
+{
+	return e->loader.request.probes[probe / 8] >> probe % 8 & 1;
+}
+
 /* Whichever call of the disk fails, the change is refused, nothing is in force, and the next works. */
 static void test_disk_fails(void **state)
 {
@@ -430,6 +435,7 @@ static void test_disk_fails(void **state)
 		send_change(peer, CALLS, NULL);
 		peer_expect_error(peer, fail_at <= 4 ? "audit-failed" : "state-failed", false);
 		assert_true(memory.calls >= fail_at);
+		assert_false(records(&e, SMALL_GETPPID));
 		ask_probes(peer);
 		expect_probes(peer, "");
 		send_change(peer, OPENS, NULL);
@@ -485,11 +491,6 @@ static void test_gone(void **state)
 	peer_close(peer[0]);
 	close_all(&e);
 	assert_null(strstr(text_of(&memory, "probes"), CALLS));
-}
-
-static bool records(const struct engine *e, unsigned probe)
-{
-	return e->loader.request.probes[probe / 8] >> probe % 8 & 1;
 }
 
 /* Nothing is answered, and nothing kept, before the loader has reported. */
