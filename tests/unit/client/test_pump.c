@@ -205,6 +205,36 @@ static void output_fails(void **state)
 	out_init(&out, kept);
 }
 
+/* What could not be written, be it a recording, has to come again: its place is not kept. */
+static void output_fails_and_no_place_is_kept(void **state)
+{
+	char directory[] = "/tmp/test_pump-XXXXXX", path[sizeof(directory) + 8];
+	int kept = out.fd, full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	static struct out also;
+	struct pump pump = { .ops = &print_text, .also = &also, .cursor_path = path };
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/place", directory);
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_watermark(&maker, 2000, 5, 0);
+	maker_bye(&maker, "all");
+	assert_true(full >= 0);
+	for (unsigned recording = 0; recording < 2; recording++) {
+		out_init(&out, recording ? kept : full);
+		out_init(&also, recording ? full : kept);
+		out_char(&also, 'x');
+		assert_int_equal(run(pump, false), EXIT_FAILED);
+		assert_int_not_equal(access(path, F_OK), 0);
+	}
+	close(full);
+	out_init(&out, kept);
+	out_init(&also, kept);
+	assert_int_equal(run(pump, false), EXIT_GOOD);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(directory), 0);
+}
+
 /* The descriptor of a signal ends it, and what is here is still shown. */
 static void stopped(void **state)
 {
@@ -386,6 +416,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(good), TEST(exactly_count), TEST(lost), TEST(fails), TEST(output_fails),
+		TEST(good), TEST(exactly_count), TEST(lost), TEST(fails), TEST(output_fails_and_no_place_is_kept),
 		TEST(several_hosts), TEST(one_host_of_two_fails), TEST(stopped), TEST(rates), TEST(waits),
 		TEST(failures), TEST(a_last_word),
 	};
