@@ -377,6 +377,7 @@ static void test_threads(void **state)
 	struct activation activation = {.entry = entries};
 	struct thread_journal *journal = open_journal(f, &activation, 2, false);
 	struct thread_table *table = thread_table_create(THREADS_PER_RING_MAX);
+	uint32_t other = UINT32_MAX;		/* a version */
 	int fd, copy;
 
 	hear(f);
@@ -418,6 +419,19 @@ static void test_threads(void **state)
 	expect_known(table, 1599, NULL);
 	thread_table_destroy(table);
 	assert_null(thread_journal_ring(journal, 2));
+	thread_journal_close(journal);
+
+	/* Another daemon wrote it in its own way: the size is the same, and nothing is read of it. */
+	assert_int_equal(pwrite(copy, &other, sizeof(other), sizeof(uint64_t)), sizeof(other));
+	activation.count = 0;
+	handed(&activation, "ringtail.threads", fcntl(copy, F_DUPFD_CLOEXEC, 0));
+	journal = open_journal(f, &activation, 2, true);
+	hear(f);
+	close(hear(f));
+	table = thread_table_create(THREADS_PER_RING_MAX);
+	thread_table_keep(table, thread_journal_ring(journal, 1));
+	expect_known(table, 1599, NULL);
+	thread_table_destroy(table);
 	thread_journal_close(journal);
 
 	/* One of another shape is not taken. */

@@ -438,6 +438,26 @@ static void probes_that_may_not_be_made(void **state)
 	close_session(&f);
 }
 
+/* Whoever reads strictly would not read the whole answer: a text that is cut inside a character says so. */
+static void test_refusal_is_text(void **state)
+{
+	Ringtail__V1__Error *told;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	peer_greet(f.peer);
+	error_set(&error, EINVAL, "cut", "cut here: \xc3");
+	error_hint(&error, "and \xe2\x80 here");
+	session_refuse(f.session, &error, false);
+	told = peer_await(f.peer, FRAME_ERROR);
+	assert_string_equal(told->what, "cut here: ?");
+	assert_string_equal(told->hint, "and ?? here");
+	peer_free(told);
+	close_session(&f);
+}
+
 /* It waits for its stream when it does something wrong: the stream comes, and stays unsaid. */
 static void test_stream_comes_too_late(void **state)
 {
@@ -637,6 +657,7 @@ int main(void)
 		cmocka_unit_test(request_waits_for_its_probes),
 		cmocka_unit_test(requests_that_have_probes_made),
 		cmocka_unit_test(probes_that_may_not_be_made),
+		cmocka_unit_test(test_refusal_is_text),
 		cmocka_unit_test(test_stream_comes_too_late),
 		cmocka_unit_test(silent_clients),
 		cmocka_unit_test(test_no_hello),
