@@ -88,6 +88,29 @@ static void test_each_text_is_there_once(void **state)
 	batch_decoder_destroy(decoder);
 }
 
+/* Whoever gets the second batch alone finds in it what its threads refer to. */
+static void test_the_next_batch_has_its_texts(void **state)
+{
+	struct batch_decoder *decoder = batch_decoder_create(probes, 11);
+	struct batch_encoder *encoder = make(true);
+	struct batch_summary summary;
+	struct batch_item item;
+	const uint8_t *raw;
+	size_t bytes;
+
+	(void)state;
+	batch_encode_finish(encoder, &bytes);
+	batch_encode_begin(encoder, 1, 3, 3);
+	add_event(encoder, 4, &docker, &cat);
+	raw = batch_encode_finish(encoder, &bytes);
+	assert_int_equal(batch_decode_open(decoder, raw, bytes, &summary), 0);
+	assert_int_equal(batch_decode_next(decoder, &item), BATCH_EVENT);
+	expect(item.thread->exe, &docker);
+	expect(item.thread->cgroup, &cat);
+	batch_encoder_destroy(encoder);
+	batch_decoder_destroy(decoder);
+}
+
 static void test_without_context_nothing_of_it_is_there(void **state)
 {
 	struct batch_encoder *encoder = make(false);
@@ -229,6 +252,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_text_is_there_once),
+		cmocka_unit_test(test_the_next_batch_has_its_texts),
 		cmocka_unit_test(test_without_context_nothing_of_it_is_there),
 		cmocka_unit_test(test_texts_fill_a_batch),
 		cmocka_unit_test(test_texts_leave_less_room_for_values),
