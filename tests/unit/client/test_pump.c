@@ -216,8 +216,9 @@ static void output_fails_and_no_place_is_kept(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(directory));
 	snprintf(path, sizeof(path), "%s/place", directory);
-	maker_batch(&maker, 0, 0, 1000, 10, 5);
-	maker_watermark(&maker, 2000, 5, 0);
+	/* So many that the place is to be kept on the way, where it shows first that a recording is full. */
+	maker_batch(&maker, 0, 0, 1000, 10, 5000);
+	maker_watermark(&maker, 100000, 5000, 0);
 	maker_bye(&maker, "all");
 	assert_true(full >= 0);
 	for (unsigned recording = 0; recording < 2; recording++) {
