@@ -314,7 +314,111 @@ static void sealed_outlives_a_power_cut(void **state)
 	}
 }
 
+/* A segment whose file failed has an end nevertheless: it is read as the others are, and goes as they do. */
+static void failed_file_is_read_and_goes(void **state)
+{
+	static struct run_back back;
+	struct spool_stat stat;
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	faulty.fail_at = faulty.operations;
+	faulty.fail_errno = EIO;
+	for (unsigned i = 0; i < 2; i++)
+		append(&run, run_batch(&run, 0, 5, 1));
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.segments, 2);
+	assert_int_equal(run.end[0], run.seq[0]);
+	run_read(&run, &back);
+	assert_int_equal(back.there, run.seq[0]);
+	run_release(&run, RUN_EPOCH, run.seq);
+	settle(&run);
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.segments, 1);
+	end(&run);
+}
+
+/* With a short spool-age a segment is sealed after a quarter of it, though it is not full. */
+static void segment_is_sealed_after_a_quarter_of_the_age(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run.config.age_ns = 40 * NS_PER_S;
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	run_now_ns += 5 * NS_PER_S;
+	append(&run, run_batch(&run, 0, 5, 1));
+	assert_null(faulty_find(&faulty.names, "spool/run/0000000000000001.seg"));
+	run_now_ns += 5 * NS_PER_S;
+	append(&run, run_batch(&run, 0, 5, 1));
+	assert_non_null(faulty_find(&faulty.names, "spool/run/0000000000000001.seg"));
+	end(&run);
+}
+
 /* ---- What was lost ---------------------------------------------------------------------------- */
+
+/* A spool that lost what it has not told yet does not end orderly: what is missing behind it was not left out. */
+static void untold_loss_is_no_orderly_end(void **state)
+{
+	struct spool_stat stat;
+	struct spool_run run;
+	uint64_t lost;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run.config.policy = SPOOL_DROP_NEW;
+	run.config.segment_bytes = 1500;
+	run.config.size_bytes = 6000;
+	run_open(&run);
+	for (unsigned i = 0; i < 40; i++)
+		append(&run, run_batch(&run, 0, 5, 1));
+	run_check_ledger(&run, &stat, &lost);
+	assert_true(lost > 0);
+	run_close(&run);
+	run_open(&run);
+	assert_int_equal(spool_missing_reason(run.spool), RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	end(&run);
+}
+
+/* However long the disk has failed, it is tried again within SPOOL_RETRY_NS_MAX. */
+static void failed_for_long_is_tried_soon(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	break_disk();
+	for (unsigned i = 0; i < 12; i++) {
+		append(&run, run_batch(&run, 0, 5, 1));
+		run_now_ns += SPOOL_RETRY_NS_MAX;
+	}
+	faulty.fail_at = UINT64_MAX;
+	run_now_ns += SPOOL_RETRY_NS_MAX;
+	append(&run, run_batch(&run, 0, 5, 1));
+	settle(&run);
+	assert_int_equal(run.end[0], run.seq[0]);
+	end(&run);
+}
+
+/* What ends where this run begins is missing from before it; what goes on into it, the spool gave up. */
+static void missing_up_to_where_the_run_begins(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	spool_begin_ring(run.spool, 0, 10);
+	assert_int_equal(spool_gap_reason(run.spool, 0, 10), spool_missing_reason(run.spool));
+	assert_int_equal(spool_gap_reason(run.spool, 0, 11), RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
+	end(&run);
+}
 
 /* Several frames of both rings while the disk fails: a Gap for each ring, with all of its events. */
 static void disk_fails(void **state)
@@ -715,6 +819,11 @@ int main(void)
 		cmocka_unit_test(found_is_durable_once_it_is_synced),
 		cmocka_unit_test(written_is_durable_at_once),
 		cmocka_unit_test(sealed_outlives_a_power_cut),
+		cmocka_unit_test(failed_file_is_read_and_goes),
+		cmocka_unit_test(segment_is_sealed_after_a_quarter_of_the_age),
+		cmocka_unit_test(untold_loss_is_no_orderly_end),
+		cmocka_unit_test(failed_for_long_is_tried_soon),
+		cmocka_unit_test(missing_up_to_where_the_run_begins),
 		cmocka_unit_test(disk_fails),
 		cmocka_unit_test(watermarks_are_made_up_for),
 		cmocka_unit_test(skips_before_a_loss),
