@@ -59,6 +59,9 @@ MUTANTS = [
     ("past-that-waits-has-work", PAST + ":past_has_work", "past->starved || past->waiting", "past->starved", ["unit/past"]),
     ("past-turn-without-a-bound", PAST + ":make_range", "	past->budget -= (int64_t)(", "	past->budget -= 0 * (int64_t)(", ["unit/past"]),
     ("past-turn-comes-once", PAST + ":on_turn", "	past->budget = PAST_TURN_BYTES;\n", "	past->budget += 1;\n", ["unit/past"]),
+    ("past-drops-of-the-other-not-counted", PAST + ":take_losses", "	stream->frames_dropped += from->frames_dropped;\n", "",
+     ["unit/past"]),
+    ("past-what-the-other-misses-untold", PAST + ":take_gaps", "	stream->missed |= from->missed;\n", "", ["unit/past"]),
     ("past-turn-wakes-nobody", PAST + ":on_turn", "	subscriber_wake(past->stream->subscriber);\n", "", ["unit/past"]),
     ("past-place-does-not-go-on", PAST + ":make_range", "		past->ring[frame->ring].place = made->end_seq;", "		(void)0;", ["unit/past"]),
 ]

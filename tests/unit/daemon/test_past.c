@@ -299,6 +299,22 @@ static void the_others_gap_is_told_in_its_place(void **state)
 	take_all(&f);
 	expect_said(&f, "gap 3:10-90 of 80, places at 75 3:90+0 5:0+0, 3:90-100, mark80, "
 			"places at 80 3:100+0 5:0+0, ");
+	assert_int_equal(f.stream->frames_dropped, 8);
+	close_all(&f);
+}
+
+/* What nobody knows the size of is told as well, once. */
+static void what_the_other_misses_is_told(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 10, 0);
+	append(f.donor, 0, 10, true, 100);
+	begin(&f, true);
+	stream_miss(f.from, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+	take_all(&f);
+	expect_said(&f, "gap 3:0-0 of 0, places at 0 3:0+0 5:0+0, 3:0-10, places at 0 3:10+0 5:0+0, ");
 	close_all(&f);
 }
 
@@ -356,6 +372,7 @@ int main(void)
 		cmocka_unit_test(the_log_takes_over_where_it_begins),
 		cmocka_unit_test(what_both_have_comes_once),
 		cmocka_unit_test(the_others_gap_is_told_in_its_place),
+		cmocka_unit_test(what_the_other_misses_is_told),
 		cmocka_unit_test(without_memory_it_waits),
 		cmocka_unit_test(turns_have_a_bound),
 	};
