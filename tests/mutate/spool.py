@@ -33,6 +33,8 @@ MUTANTS = [
     ("spool-room-for-less-than-was-refused", STORE,
      "	size_t wanted = store->refused_bytes ? store->refused_bytes : 1;", "	size_t wanted = 1;",
      ["unit/spool", "unit/spool_window", "unit/spool_faults"]),
+    ("spool-begin-of-the-run-forgotten-with-a-failed-write", STORE,
+     "		note_told(store->told_durable, mark->cpu, mark->seq);\n", "", ["unit/spool_runs"]),
     ("spool-begin-of-the-run-not-noted", STORE, "		note_begun(store, turn->begun);\n",
      "		(void)note_begun;\n", READING),
 

@@ -197,6 +197,33 @@ static void is_told_what_was_before_the_first_spool(void **state)
 	}
 }
 
+/*
+ * A step of the run's first turn fails, and what it wrote is written anew: the segment that stays says as well where
+ * the run begins on either ring.
+ */
+static void is_told_where_a_run_begins_whose_first_write_failed(void **state)
+{
+	(void)state;
+	for (unsigned step = 0; step < 8; step++) {
+		struct spool_run run;
+
+		begin(&run);
+		run_open(&run);
+		run_close(&run);
+		run.seq[0] = run.seq[1] = 100;
+		run_open(&run);
+		for (unsigned i = 0; i < RUN_RINGS; i++)
+			spool_begin_ring(run.spool, i, run.seq[i]);
+		faulty.fail_at = faulty.operations + step;
+		faulty.fail_errno = EIO;
+		run_script(&run, 10);
+		read_since(&run, run.config.run.epoch, 60, 60);
+		assert_int_equal(back.lost, 40 * RUN_RINGS);
+		assert_int_equal(back.there, produced(&run) - 100 * RUN_RINGS);
+		end(&run);
+	}
+}
+
 /* A daemon was killed that had stored of the first ring alone: what the other one had, it may have read. */
 static void is_told_what_a_killed_daemon_may_have_read(void **state)
 {
@@ -234,6 +261,7 @@ int main(void)
 		cmocka_unit_test(is_told_when_a_run_is_deleted_under_its_reader),
 		cmocka_unit_test(is_not_told_where_the_rings_go_on),
 		cmocka_unit_test(is_told_what_was_before_the_first_spool),
+		cmocka_unit_test(is_told_where_a_run_begins_whose_first_write_failed),
 		cmocka_unit_test(is_told_what_a_killed_daemon_may_have_read),
 	};
 
