@@ -49,20 +49,18 @@ static unsigned distance(const char *a, const char *b)
 /* Whether the hint names a key of the least distance, and names it first if it is the only one. */
 static void check_hint(const char *typo, const char *hint)
 {
-	unsigned least = NAME_BYTES, of_least = 0;
+	unsigned least = NAME_BYTES, of_least = 0, to[OPTIONS];
 	char first[NAME_BYTES + 32], any[NAME_BYTES + 8];
 	bool named = false;
 
 	for (int i = 0; i < OPTIONS; i++) {
-		unsigned d = config_options[i].place == CONFIG_ANYWHERE ?
+		to[i] = config_options[i].place == CONFIG_ANYWHERE ?
 			distance(typo, config_options[i].name) : NAME_BYTES;
-
-		of_least = d < least ? 1 : of_least + (d == least);
-		least = d < least ? d : least;
+		of_least = to[i] < least ? 1 : of_least + (to[i] == least);
+		least = to[i] < least ? to[i] : least;
 	}
 	for (int i = 0; i < OPTIONS; i++) {
-		if (config_options[i].place != CONFIG_ANYWHERE ||
-		    distance(typo, config_options[i].name) != least)
+		if (config_options[i].place != CONFIG_ANYWHERE || to[i] != least)
 			continue;
 		snprintf(first, sizeof(first), "did you mean `%s`", config_options[i].name);
 		snprintf(any, sizeof(any), "`%s`", config_options[i].name);
