@@ -13,7 +13,7 @@
 # The same tree in other ways, each in a BUILD of its own; `make check` builds these, and no others:
 #	make BUILD=build/asan SANITIZE=-fsanitize=address,undefined
 #	make BUILD=build/tsan SANITIZE=-fsanitize=thread
-#	make fuzzers all BUILD=build/fuzz CC=clang SANITIZE=-fsanitize=address,undefined,fuzzer-no-link
+#	make fuzzers BUILD=build/fuzz CC=clang SANITIZE=-fsanitize=address,undefined,fuzzer-no-link
 
 # The one place that says it (tests/unit/check/version_test.py compares the others).
 VERSION	:= 0.1.0

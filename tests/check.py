@@ -418,7 +418,7 @@ def check_valgrind(options, builds):
 
 
 def check_fuzz(options, builds):
-    build, built = builds.directory("fuzzers"), builds.job("fuzzers", "fuzzers", "all")
+    build, built = builds.directory("fuzzers"), builds.job("fuzzers", "fuzzers")
     if options.fuzz_runs:
         bound, limit = f"-runs={options.fuzz_runs}", FUZZ_RUNS_TIMEOUT_S
         said = f"{options.fuzz_runs} runs"
