@@ -1,16 +1,16 @@
-#include "client/lib/backoff.h"
+#include "proto/backoff.h"
 
-#include "client/lib/limits.h"
-
-void backoff_init(struct backoff *backoff, uint64_t seed)
+void backoff_init(struct backoff *backoff, uint64_t seed, uint32_t min_ms, uint32_t max_ms)
 {
 	backoff->random = seed | 1;	/* xorshift stays at 0 for ever */
+	backoff->min_ms = min_ms;
+	backoff->max_ms = max_ms;
 	backoff_reset(backoff);
 }
 
 void backoff_reset(struct backoff *backoff)
 {
-	backoff->delay_ms = RECONNECT_DELAY_MS_MIN;
+	backoff->delay_ms = backoff->min_ms;
 }
 
 uint32_t backoff_next_ms(struct backoff *backoff)
@@ -20,7 +20,6 @@ uint32_t backoff_next_ms(struct backoff *backoff)
 	backoff->random ^= backoff->random << 13;
 	backoff->random ^= backoff->random >> 7;
 	backoff->random ^= backoff->random << 17;
-	backoff->delay_ms = delay_ms * 2 < RECONNECT_DELAY_MS_MAX ? delay_ms * 2 :
-			    RECONNECT_DELAY_MS_MAX;
+	backoff->delay_ms = delay_ms * 2 < backoff->max_ms ? delay_ms * 2 : backoff->max_ms;
 	return delay_ms / 2 + (uint32_t)(backoff->random % (delay_ms / 2 + 1));
 }
