@@ -1,0 +1,826 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ringtail-probe.h: tracepoints in a program, header only: C11 (as -std=gnu11, or with _GNU_SOURCE) and
+ * C++17, Linux, libc.
+ *
+ *	#include <ringtail-probe.h>
+ *	RT_PROBE(app, request_done, "id %u took %u us, %s", id, us, url);
+ *
+ * In: what the program passes. Out: records in memory that ringtaild has made and reads. On the thread that
+ * passes the probe; there is no other thread. A probe that nobody asked for costs two loads and a branch, and
+ * its arguments are not evaluated. docs/programs.md has the rest.
+ *
+ * Each program, and each shared object, that holds probes connects by itself when it is loaded, to the socket
+ * RT_PROGRAM_SOCKET or $RINGTAIL_PROGRAMS (an empty text: to none). Where no daemon listens, nothing else
+ * happens; rt_probe_attach() tries again.
+ */
+#ifndef RINGTAIL_PROBE_H
+#define RINGTAIL_PROBE_H
+
+#include <stdint.h>
+
+/* ---- What program and daemon agree on ----------------------------------------------------------- */
+
+#define RT_PROGRAM_SOCKET	"/run/ringtail/programs.sock"
+#define RT_PROGRAM_MAGIC	0x656d6172676f7270ULL	/* "programe", little-endian */
+#define RT_PROGRAM_VERSION	1
+#define RT_PROGRAM_PROBES_MAX	512	/* of one program or shared object */
+#define RT_PROGRAM_ARGS_MAX	10
+#define RT_PROGRAM_STRING_MAX	128	/* bytes of one text; what is longer is cut */
+#define RT_PROGRAM_COMM_BYTES	16
+#define RT_PROGRAM_PAGE		4096
+
+/* A type is a kind and the bytes of a value: 0x42 is int, 0x84 a text. */
+enum rt_program_kind {
+	RT_PROGRAM_UNSIGNED	= 1,
+	RT_PROGRAM_SIGNED	= 2,
+	RT_PROGRAM_POINTER	= 3,
+	RT_PROGRAM_STRING	= 4,
+};
+
+#define rt_program_type(kind, bytes)	((bytes) << 4 | (kind))
+#define rt_type_kind(type)		((type) & 15)
+#define rt_type_bytes(type)		((type) >> 4)
+
+/* The program's first words. `bytes` of struct rt_program_probe follow. */
+struct rt_program_hello {
+	uint64_t magic;
+	uint32_t version, probes;
+	uint32_t bytes;
+	uint32_t pid;		/* as the program knows it, which another namespace may not */
+	uint32_t rseq;		/* 1: it writes a record by one restartable sequence */
+	uint32_t zero0;
+	char comm[RT_PROGRAM_COMM_BYTES];
+};
+
+struct rt_program_probe {
+	uint32_t bytes;		/* with the texts, in eights */
+	uint32_t line;
+	uint32_t args;
+	uint8_t type[RT_PROGRAM_ARGS_MAX];
+	uint8_t zero0[2];
+	/* provider, name, format, file, and each argument as it is written: they end with a zero each */
+};
+
+/* The answer; with err 0 the descriptor of a segment of `bytes` comes along. */
+struct rt_program_welcome {
+	uint64_t magic;
+	uint32_t version;
+	int32_t err;
+	uint64_t bytes;
+};
+
+/*
+ * A segment: one page, then the rings, each with a page in front of it. The program may write all of it, and
+ * can confuse itself alone.
+ */
+struct rt_program_segment {
+	uint64_t magic;
+	uint32_t version, rings;
+	uint32_t first_locked;	/* rings below are each written on the CPU of that number, by rseq */
+	uint32_t probes;
+	uint64_t ring_bytes;	/* a power of two */
+	uint8_t zero0[2016];
+	uint32_t enabled[RT_PROGRAM_PROBES_MAX];	/* the daemon writes */
+};
+
+/*
+ * Positions only grow. A record lies whole below producer_pos, or not at all, and does not cross the end of the
+ * ring: RT_PROGRAM_PAD fills what is left. It is a struct rt_record of the kernel's rings without a tag:
+ *
+ *	words << 16 | probe	time_ns, CLOCK_MONOTONIC	lost << 32 | tid	a word for each argument
+ *
+ * and of each text an attachment: bytes << 32 | argument << 16 | RT_PROGRAM_ATTACHMENT, then the bytes, and
+ * zeros up to the next eight.
+ */
+struct rt_program_ring {
+	uint64_t producer_pos;
+	uint64_t lost;		/* events for which there was no room */
+	uint32_t lock;		/* of a ring from first_locked on */
+	uint32_t zero0;
+	uint64_t zero1[5];
+	uint64_t consumer_pos;	/* the daemon writes */
+	uint64_t zero2[503];
+};
+
+#define RT_PROGRAM_PAD		0xffffu
+#define RT_PROGRAM_ATTACHMENT	1
+#define RT_PROGRAM_HEAD_WORDS	3
+#define RT_PROGRAM_WORDS_MAX	(RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_ARGS_MAX * (2 + RT_PROGRAM_STRING_MAX / 8))
+
+#ifndef RT_PROBE_LAYOUT_ONLY
+
+/* ---- The program's side -------------------------------------------------------------------------- */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__x86_64__) && defined(__has_include) && !defined(RT_PROBE_NO_RSEQ)
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#define RT_PROBE_RSEQ 1
+#endif
+#endif
+
+#define RT_PROBE_WAIT_US	200000	/* a daemon that does not answer holds a program up for so long */
+#define RT_PROBE_TRIES		64
+#define RT_PROBE_LOOK_EVERY	1024	/* events lost between two looks whether the daemon is there; */
+#define RT_PROBE_WAIT_S		300	/* where it is not, another one is looked for so long */
+/* A record is written up to its length: to clear all of it first would cost more than the rest. */
+#if defined(__has_attribute)
+#if __has_attribute(uninitialized)
+#define RT_PROBE_UNCLEARED	__attribute__((uninitialized))
+#endif
+#endif
+#ifndef RT_PROBE_UNCLEARED
+#define RT_PROBE_UNCLEARED
+#endif
+#define RT_PROBE_OWN		__attribute__((weak, visibility("hidden")))	/* one for each object */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rt_probe_site {
+	const char *provider, *name, *format, *file;
+	uint32_t line, arguments;
+	const uint8_t *type;
+	const char *const *written;	/* the arguments, as they are in the source */
+	const uint32_t *word;
+};
+
+extern const uint32_t __start_rt_probe_words[] __attribute__((weak, visibility("hidden")));
+extern const uint32_t __stop_rt_probe_words[] __attribute__((weak, visibility("hidden")));
+extern const struct rt_probe_site *const __start_rt_probe_sites[] __attribute__((weak, visibility("hidden")));
+extern const struct rt_probe_site *const __stop_rt_probe_sites[] __attribute__((weak, visibility("hidden")));
+
+RT_PROBE_OWN uintptr_t rt_probe_shift;		/* from the object's words to the segment's; 0: not attached */
+RT_PROBE_OWN struct rt_program_segment *rt_probe_segment;
+RT_PROBE_OWN int rt_probe_socket = -1;		/* -1: none */
+RT_PROBE_OWN dev_t rt_probe_device;		/* which it is: a program may close any number, and use it again */
+RT_PROBE_OWN ino_t rt_probe_inode;
+RT_PROBE_OWN uint32_t rt_probe_attaching;
+RT_PROBE_OWN time_t rt_probe_gone_s;		/* when it was seen that the daemon had ended; 0: it has not */
+RT_PROBE_OWN uint32_t rt_probe_started;
+RT_PROBE_OWN __thread uint32_t rt_probe_tid __attribute__((tls_model("initial-exec")));
+
+void rt_probe_emit(const struct rt_probe_site *site, const uint64_t *value);
+int rt_probe_attach(void);
+void rt_probe_forked(void);
+void rt_probe_start(void);
+
+static inline int rt_probe_is_enabled(const uint32_t *word)
+{
+	return __builtin_expect(*(const volatile uint32_t *)((uintptr_t)word + rt_probe_shift) != 0, 0);
+}
+
+/* Never called: the compiler holds the arguments against the format. */
+__attribute__((format(printf, 1, 2), unused)) static inline void rt_probe_check(const char *format, ...)
+{
+	(void)format;
+}
+
+/* ---- Rings --------------------------------------------------------------------------------------- */
+
+static inline struct rt_program_ring *rt_probe_ring(struct rt_program_segment *segment, uint32_t i)
+{
+	return (struct rt_program_ring *)((char *)segment + RT_PROGRAM_PAGE +
+					  i * (RT_PROGRAM_PAGE + segment->ring_bytes));
+}
+
+static inline uint64_t *rt_probe_place(struct rt_program_segment *segment, struct rt_program_ring *ring,
+				       uint64_t pos)
+{
+	return (uint64_t *)((char *)ring + RT_PROGRAM_PAGE + (pos & (segment->ring_bytes - 1)));
+}
+
+#ifdef RT_PROBE_RSEQ
+static inline volatile struct rseq *rt_probe_rseq(void)
+{
+	return (volatile struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
+}
+
+/*
+ * While the thread stays on `cpu` and ring->producer_pos is `pos`: the words go to their place, and the last
+ * store makes them valid. Whoever is interrupted before that has done nothing, and begins again.
+ */
+static inline int rt_probe_publish(uint32_t cpu, struct rt_program_ring *ring, uint64_t pos, uint64_t end,
+				   uint64_t *to, const uint64_t *from, uint64_t words)
+{
+	volatile struct rseq *rseq = rt_probe_rseq();
+	uint64_t at = 0, word;
+	int done = 0;
+
+	__asm__ volatile(
+		".pushsection __rseq_cs, \"aw\"\n"
+		".balign 32\n"
+		"77: .long 0, 0\n"
+		"    .quad 71f, 73f - 71f, 74f\n"
+		".popsection\n"
+		"	leaq	77b(%%rip), %[word]\n"
+		"	movq	%[word], %c[critical](%[rseq])\n"
+		"71:	cmpl	%[cpu], %c[cpu_id](%[rseq])\n"
+		"	jne	75f\n"
+		"	cmpq	%[pos], (%[head])\n"
+		"	jne	75f\n"
+		"72:	movq	(%[from],%[at],8), %[word]\n"
+		"	movq	%[word], (%[to],%[at],8)\n"
+		"	incq	%[at]\n"
+		"	cmpq	%[words], %[at]\n"
+		"	jb	72b\n"
+		"	movq	%[end], (%[head])\n"
+		"73:	movl	$1, %[done]\n"
+		"	jmp	75f\n"
+		".pushsection __rseq_failure, \"ax\"\n"
+		"	.byte	0x0f, 0xb9, 0x3d\n"
+		"	.long	0x53053053\n"		/* RSEQ_SIG */
+		"74:	jmp	75f\n"
+		".popsection\n"
+		/* The object may be unloaded: nothing of it stays behind in the thread. */
+		"75:	movq	$0, %c[critical](%[rseq])\n"
+		: [at] "+&r"(at), [word] "=&r"(word), [done] "+&r"(done)
+		: [rseq] "r"(rseq), [cpu] "r"(cpu), [head] "r"(&ring->producer_pos), [pos] "r"(pos), [end] "r"(end),
+		  [to] "r"(to), [from] "r"(from), [words] "r"(words),
+		  [critical] "i"(offsetof(struct rseq, rseq_cs)), [cpu_id] "i"(offsetof(struct rseq, cpu_id))
+		: "memory", "cc");
+	return done;
+}
+#endif
+
+/* Of a ring whose lock is held. */
+static inline int rt_probe_store(struct rt_program_ring *ring, uint64_t end, uint64_t *to, const uint64_t *from,
+				 uint64_t words)
+{
+	memcpy(to, from, words * 8);
+	__atomic_store_n(&ring->producer_pos, end, __ATOMIC_RELEASE);
+	return 1;
+}
+
+/* Whether that number is still the socket: who becomes a daemon closes all, and opens others. */
+static inline int rt_probe_is_own(int fd)
+{
+	struct stat now;
+
+	return fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == rt_probe_device && now.st_ino == rt_probe_inode;
+}
+
+static inline void rt_probe_close(int fd)
+{
+	if (rt_probe_is_own(fd))
+		close(fd);
+}
+
+/* Whether the daemon's end of the socket is there. */
+static inline int rt_probe_is_heard(void)
+{
+	int fd = __atomic_load_n(&rt_probe_socket, __ATOMIC_ACQUIRE);
+	ssize_t got;
+	char byte;
+
+	if (!rt_probe_is_own(fd))
+		return 0;
+	got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+static inline void rt_probe_detach(void)
+{
+	int fd = __atomic_exchange_n(&rt_probe_socket, -1, __ATOMIC_ACQ_REL);
+
+	/* Other threads may be in the segment: it stays mapped. */
+	__atomic_store_n(&rt_probe_shift, 0, __ATOMIC_RELEASE);
+	rt_probe_close(fd);
+}
+
+/* Nobody reads any more. A daemon that is started again is found, if that is soon; else it is as if there were none. */
+static inline void rt_probe_look(void)
+{
+	struct timespec now;
+	int before = errno;
+
+	if (!rt_probe_is_heard() && rt_probe_attach() != 0) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (!rt_probe_gone_s)
+			rt_probe_gone_s = now.tv_sec + 1;
+		else if (now.tv_sec - rt_probe_gone_s > RT_PROBE_WAIT_S)
+			rt_probe_detach();
+	}
+	errno = before;
+}
+
+static inline void rt_probe_lose(struct rt_program_ring *ring)
+{
+	if (__atomic_add_fetch(&ring->lost, 1, __ATOMIC_RELEASE) % RT_PROBE_LOOK_EVERY == 0)
+		rt_probe_look();
+}
+
+/* 1: it is in the ring; 0: try again; -1: there is no room. cpu < 0: the ring's lock is held. */
+static inline int rt_probe_put_at(struct rt_program_segment *segment, struct rt_program_ring *ring, int cpu,
+				  uint64_t *record, uint64_t words)
+{
+	uint64_t pos = __atomic_load_n(&ring->producer_pos, __ATOMIC_RELAXED), size = segment->ring_bytes;
+	uint64_t left = size - (pos & (size - 1)), bytes = words * 8, pad = bytes > left ? left : 0;
+	uint64_t filler = left / 8 << 16 | RT_PROGRAM_PAD, end = pos + (pad ? pad : bytes);
+	const uint64_t *from = pad ? &filler : record;
+	uint64_t *to = rt_probe_place(segment, ring, pos);
+	struct timespec now;
+	int done;
+
+	if (pos + pad + bytes - __atomic_load_n(&ring->consumer_pos, __ATOMIC_ACQUIRE) > size)
+		return -1;
+	/* After the position and before it moves: the order in the ring is that of the times. */
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	record[1] = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	record[2] = __atomic_load_n(&ring->lost, __ATOMIC_RELAXED) << 32 | rt_probe_tid;
+#ifdef RT_PROBE_RSEQ
+	if (cpu >= 0)
+		done = rt_probe_publish((uint32_t)cpu, ring, pos, end, to, from, pad ? 1 : words);
+	else
+#endif
+		done = rt_probe_store(ring, end, to, from, pad ? 1 : words);
+	(void)cpu;
+	return done && !pad;
+}
+
+/* Without rseq: a ring that nobody else holds. Who finds none, as in a signal handler, loses the event. */
+static inline void rt_probe_put_locked(struct rt_program_segment *segment, uint64_t *record, uint64_t words)
+{
+	uint32_t rings = segment->rings - segment->first_locked, i = 0;
+	struct rt_program_ring *ring = rt_probe_ring(segment, segment->first_locked);
+	int put = 0;
+
+	syscall(SYS_getcpu, &i, NULL, NULL);
+	for (unsigned tries = 0; tries < RT_PROBE_TRIES; tries++, i++) {
+		ring = rt_probe_ring(segment, segment->first_locked + i % rings);
+		if (__atomic_exchange_n(&ring->lock, 1, __ATOMIC_ACQUIRE))
+			continue;
+		for (unsigned turn = 0; !put && turn < 2; turn++)
+			put = rt_probe_put_at(segment, ring, -1, record, words);
+		__atomic_store_n(&ring->lock, 0, __ATOMIC_RELEASE);
+		break;
+	}
+	if (put != 1)
+		rt_probe_lose(ring);
+}
+
+static inline void rt_probe_put(uint64_t *record, uint64_t words)
+{
+	struct rt_program_segment *segment = __atomic_load_n(&rt_probe_segment, __ATOMIC_ACQUIRE);
+
+	if (!rt_probe_tid)
+		rt_probe_tid = (uint32_t)syscall(SYS_gettid);
+#ifdef RT_PROBE_RSEQ
+	for (unsigned tries = 0; __rseq_size && tries < RT_PROBE_TRIES; tries++) {
+		int32_t cpu = (int32_t)rt_probe_rseq()->cpu_id, put;
+		struct rt_program_ring *ring;
+
+		if (cpu < 0 || (uint32_t)cpu >= segment->first_locked)
+			break;
+		ring = rt_probe_ring(segment, (uint32_t)cpu);
+		put = rt_probe_put_at(segment, ring, cpu, record, words);
+		if (put < 0)
+			rt_probe_lose(ring);
+		if (put)
+			return;
+	}
+#endif
+	rt_probe_put_locked(segment, record, words);
+}
+
+/* One event: the words of its arguments, then its texts. */
+RT_PROBE_OWN void rt_probe_emit(const struct rt_probe_site *site, const uint64_t *value)
+{
+	uint64_t record[RT_PROGRAM_WORDS_MAX] RT_PROBE_UNCLEARED, words = RT_PROGRAM_HEAD_WORDS + site->arguments;
+
+	for (uint32_t i = 0; i < site->arguments; i++) {
+		const char *text = (const char *)(uintptr_t)value[i];
+		size_t bytes;
+
+		record[RT_PROGRAM_HEAD_WORDS + i] = value[i];
+		if (rt_type_kind(site->type[i]) != RT_PROGRAM_STRING)
+			continue;
+		text = text ? text : "(null)";
+		bytes = strnlen(text, RT_PROGRAM_STRING_MAX);
+		record[RT_PROGRAM_HEAD_WORDS + i] = bytes;
+		record[words++] = (uint64_t)bytes << 32 | (uint64_t)i << 16 | RT_PROGRAM_ATTACHMENT;
+		if (bytes)
+			record[words + (bytes - 1) / 8] = 0;
+		memcpy(&record[words], text, bytes);
+		words += (bytes + 7) / 8;
+	}
+	record[0] = words << 16 | (uint64_t)(site->word - __start_rt_probe_words);
+	rt_probe_put(record, words);
+}
+
+/* ---- Attaching ----------------------------------------------------------------------------------- */
+
+static inline int rt_probe_send(int fd, const void *data, size_t bytes)
+{
+	const char *at = (const char *)data;
+
+	while (bytes) {
+		ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent <= 0)
+			return -1;
+		at += sent;
+		bytes -= (size_t)sent;
+	}
+	return 0;
+}
+
+static inline size_t rt_probe_add(char *to, size_t used, size_t room, const char *text)
+{
+	size_t bytes = strlen(text) + 1;
+
+	if (used + bytes > room)
+		return room + 1;
+	memcpy(to + used, text, bytes);
+	return used + bytes;
+}
+
+/* A probe as it is sent; 0: it has too much text. */
+static inline uint32_t rt_probe_describe(const struct rt_probe_site *site, char *to, size_t room)
+{
+	const char *const text[] = {site->provider, site->name, site->format, site->file};
+	struct rt_program_probe probe;
+	size_t used = sizeof(probe);
+
+	memset(&probe, 0, sizeof(probe));
+	memset(to, 0, room);
+	for (unsigned i = 0; i < sizeof(text) / sizeof(text[0]) && used <= room; i++)
+		used = rt_probe_add(to, used, room, text[i]);
+	for (unsigned i = 0; i < site->arguments && used <= room; i++)
+		used = rt_probe_add(to, used, room, site->written[i]);
+	used = (used + 7) / 8 * 8;
+	if (used > room)
+		return 0;
+	probe.bytes = (uint32_t)used;
+	probe.line = site->line;
+	probe.args = site->arguments;
+	memcpy(probe.type, site->type, site->arguments);
+	memcpy(to, &probe, sizeof(probe));
+	return probe.bytes;
+}
+
+static inline size_t rt_probe_count(void)
+{
+	const uint32_t *begin = __start_rt_probe_words, *end = __stop_rt_probe_words;
+
+	return (size_t)(end - begin);
+}
+
+/* In the order of the words: that is a probe's number. */
+static inline const struct rt_probe_site *rt_probe_site_of(const uint32_t *word)
+{
+	for (const struct rt_probe_site *const *site = __start_rt_probe_sites; site < __stop_rt_probe_sites; site++)
+		if ((*site)->word == word)
+			return *site;
+	return NULL;
+}
+
+static inline int rt_probe_send_table(int fd)
+{
+	struct rt_program_hello hello;
+	char text[2048];
+	uint32_t bytes;
+
+	memset(&hello, 0, sizeof(hello));
+	hello.magic = RT_PROGRAM_MAGIC;
+	hello.version = RT_PROGRAM_VERSION;
+	hello.pid = (uint32_t)getpid();
+	prctl(PR_GET_NAME, hello.comm);
+#ifdef RT_PROBE_RSEQ
+	hello.rseq = __rseq_size != 0;
+#endif
+	for (const uint32_t *word = __start_rt_probe_words; word < __stop_rt_probe_words; word++, hello.probes++) {
+		const struct rt_probe_site *site = rt_probe_site_of(word);
+
+		bytes = site ? rt_probe_describe(site, text, sizeof(text)) : 0;
+		if (!bytes)
+			return -1;
+		hello.bytes += bytes;
+	}
+	if (rt_probe_send(fd, &hello, sizeof(hello)) != 0)
+		return -1;
+	for (const uint32_t *word = __start_rt_probe_words; word < __stop_rt_probe_words; word++) {
+		bytes = rt_probe_describe(rt_probe_site_of(word), text, sizeof(text));
+		if (rt_probe_send(fd, text, bytes) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Interrupted or not, it waits as long as a daemon may hold a program up. */
+static inline ssize_t rt_probe_receive(int fd, struct msghdr *message)
+{
+	struct timespec begin, now;
+	ssize_t got;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		got = recvmsg(fd, message, MSG_CMSG_CLOEXEC);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (got < 0 && errno == EINTR &&
+		 (now.tv_sec - begin.tv_sec) * 1000000 + (now.tv_nsec - begin.tv_nsec) / 1000 < RT_PROBE_WAIT_US);
+	return got;
+}
+
+/* The first descriptor that came along, or -1; others are closed. */
+static inline int rt_probe_take_descriptor(struct msghdr *message)
+{
+	struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	int first = -1, fd;
+
+	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+		return -1;
+	for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= header->cmsg_len; at += sizeof(fd)) {
+		memcpy(&fd, (const char *)header + at, sizeof(fd));
+		if (first < 0)
+			first = fd;
+		else
+			close(fd);
+	}
+	return first;
+}
+
+/* The segment's descriptor, or -1. */
+static inline int rt_probe_take_welcome(int fd, uint64_t *bytes)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct rt_program_welcome welcome;
+	struct iovec iov;
+	struct msghdr message;
+	ssize_t got;
+	int segment;
+
+	memset(&message, 0, sizeof(message));
+	memset(&welcome, 0, sizeof(welcome));
+	iov.iov_base = &welcome;
+	iov.iov_len = sizeof(welcome);
+	message.msg_iov = &iov;
+	message.msg_iovlen = 1;
+	message.msg_control = control.bytes;
+	message.msg_controllen = sizeof(control.bytes);
+	got = rt_probe_receive(fd, &message);
+	segment = got < 0 ? -1 : rt_probe_take_descriptor(&message);
+	if (segment >= 0 && (got != (ssize_t)sizeof(welcome) || welcome.magic != RT_PROGRAM_MAGIC ||
+			     welcome.version != RT_PROGRAM_VERSION || welcome.err)) {
+		close(segment);
+		return -1;
+	}
+	*bytes = welcome.bytes;
+	return segment;
+}
+
+/* A program that closed 0, 1 or 2 means to open them itself. */
+static inline int rt_probe_open_socket(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), higher;
+
+	if (fd < 0 || fd > 2)
+		return fd;
+	higher = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	close(fd);
+	return higher;
+}
+
+static inline int rt_probe_connect(void)
+{
+	const char *path = getauxval(AT_SECURE) ? NULL : getenv("RINGTAIL_PROGRAMS");
+	struct timeval wait;
+	struct sockaddr_un address;
+	int fd;
+
+	path = path ? path : RT_PROGRAM_SOCKET;
+	memset(&address, 0, sizeof(address));
+	address.sun_family = AF_UNIX;
+	if (!*path || strlen(path) >= sizeof(address.sun_path))
+		return -1;
+	memcpy(address.sun_path, path, strlen(path));
+	fd = rt_probe_open_socket();
+	if (fd < 0)
+		return -1;
+	wait.tv_sec = 0;
+	wait.tv_usec = RT_PROBE_WAIT_US;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* 0, or -1: nothing has changed. */
+static inline int rt_probe_map(int fd)
+{
+	uint64_t bytes = 0;
+	int segment_fd = rt_probe_send_table(fd) == 0 ? rt_probe_take_welcome(fd, &bytes) : -1;
+	struct rt_program_segment *segment;
+	struct stat self;
+	int before;
+
+	if (segment_fd < 0)
+		return -1;
+	if (fstat(fd, &self) != 0) {
+		close(segment_fd);
+		return -1;
+	}
+	segment = (struct rt_program_segment *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment_fd, 0);
+	close(segment_fd);
+	if (segment == MAP_FAILED)
+		return -1;
+	/* Other threads may be in the one before: it stays mapped. */
+	__atomic_store_n(&rt_probe_segment, segment, __ATOMIC_RELEASE);
+	before = __atomic_exchange_n(&rt_probe_socket, -1, __ATOMIC_ACQ_REL);
+	rt_probe_close(before);
+	rt_probe_device = self.st_dev;
+	rt_probe_inode = self.st_ino;
+	__atomic_store_n(&rt_probe_socket, fd, __ATOMIC_RELEASE);
+	rt_probe_gone_s = 0;
+	/* From here on it can be enabled. */
+	__atomic_store_n(&rt_probe_shift, (uintptr_t)segment->enabled - (uintptr_t)__start_rt_probe_words,
+			 __ATOMIC_RELEASE);
+	return 0;
+}
+
+/*
+ * Connects to the daemon, unless the object is connected: 0, or -1 if there is none. The header does that when the
+ * object is loaded, and in the child of a fork(2); a program may do it again at any time, to find a daemon that
+ * was started later.
+ */
+RT_PROBE_OWN int rt_probe_attach(void)
+{
+	size_t probes = rt_probe_count();
+	int before = errno, fd, err = -1;
+
+	if (!probes || probes > RT_PROGRAM_PROBES_MAX ||
+	    __atomic_exchange_n(&rt_probe_attaching, 1, __ATOMIC_ACQUIRE))
+		return -1;
+	if (rt_probe_is_heard()) {
+		err = 0;
+	} else {
+		fd = rt_probe_connect();
+		if (fd >= 0)
+			err = rt_probe_map(fd);
+		if (fd >= 0 && err)
+			close(fd);
+	}
+	__atomic_store_n(&rt_probe_attaching, 0, __ATOMIC_RELEASE);
+	errno = before;
+	return err;
+}
+
+/* The child of a fork(2) is a process of its own. */
+RT_PROBE_OWN void rt_probe_forked(void)
+{
+	int was_attached = rt_probe_socket >= 0, before = errno;
+
+	rt_probe_tid = 0;
+	rt_probe_attaching = 0;
+	rt_probe_detach();
+	if (was_attached)
+		rt_probe_attach();
+	errno = before;
+}
+
+RT_PROBE_OWN void rt_probe_start(void)
+{
+	if (rt_probe_started++)
+		return;
+	if (!rt_probe_count())
+		return;
+	pthread_atfork(NULL, NULL, rt_probe_forked);
+	rt_probe_attach();
+}
+
+__attribute__((constructor, unused)) static void rt_probe_at_load(void)
+{
+	rt_probe_start();
+}
+
+__attribute__((destructor, unused)) static void rt_probe_at_end(void)
+{
+	rt_probe_detach();
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- Types and values of arguments ---------------------------------------------------------------- */
+
+static inline uint64_t rt_value_unsigned(unsigned long long value) { return value; }
+static inline uint64_t rt_value_signed(long long value) { return (uint64_t)value; }
+static inline uint64_t rt_value_pointer(const volatile void *value) { return (uint64_t)(uintptr_t)value; }
+
+#ifdef __cplusplus
+/* sizeof what one of them returns is the type; a floating point number is ambiguous, and does not compile. */
+#define RT_CXX_TYPE(type, kind, value) \
+	char (&rt_type_of(type))[rt_program_type(kind, sizeof(type))]; \
+	static inline uint64_t rt_value_of(type argument) { return value(argument); }
+RT_CXX_TYPE(bool, RT_PROGRAM_UNSIGNED, rt_value_unsigned)
+RT_CXX_TYPE(char, RT_PROGRAM_SIGNED, rt_value_signed)
+RT_CXX_TYPE(signed char, RT_PROGRAM_SIGNED, rt_value_signed)
+RT_CXX_TYPE(unsigned char, RT_PROGRAM_UNSIGNED, rt_value_unsigned)
+RT_CXX_TYPE(short, RT_PROGRAM_SIGNED, rt_value_signed)
+RT_CXX_TYPE(unsigned short, RT_PROGRAM_UNSIGNED, rt_value_unsigned)
+RT_CXX_TYPE(int, RT_PROGRAM_SIGNED, rt_value_signed)
+RT_CXX_TYPE(unsigned, RT_PROGRAM_UNSIGNED, rt_value_unsigned)
+RT_CXX_TYPE(long, RT_PROGRAM_SIGNED, rt_value_signed)
+RT_CXX_TYPE(unsigned long, RT_PROGRAM_UNSIGNED, rt_value_unsigned)
+RT_CXX_TYPE(long long, RT_PROGRAM_SIGNED, rt_value_signed)
+RT_CXX_TYPE(unsigned long long, RT_PROGRAM_UNSIGNED, rt_value_unsigned)
+RT_CXX_TYPE(const char *, RT_PROGRAM_STRING, rt_value_pointer)
+RT_CXX_TYPE(const volatile void *, RT_PROGRAM_POINTER, rt_value_pointer)
+#define RT_TYPE_OF(x)	sizeof(rt_type_of(x))
+#define RT_VALUE_OF(x)	rt_value_of(x)
+#else
+#define RT_TYPE_OF(x)	_Generic((x), \
+	_Bool: rt_program_type(RT_PROGRAM_UNSIGNED, 1), \
+	char: rt_program_type(RT_PROGRAM_SIGNED, 1), \
+	signed char: rt_program_type(RT_PROGRAM_SIGNED, 1), \
+	unsigned char: rt_program_type(RT_PROGRAM_UNSIGNED, 1), \
+	short: rt_program_type(RT_PROGRAM_SIGNED, 2), \
+	unsigned short: rt_program_type(RT_PROGRAM_UNSIGNED, 2), \
+	int: rt_program_type(RT_PROGRAM_SIGNED, 4), \
+	unsigned: rt_program_type(RT_PROGRAM_UNSIGNED, 4), \
+	long: rt_program_type(RT_PROGRAM_SIGNED, sizeof(long)), \
+	unsigned long: rt_program_type(RT_PROGRAM_UNSIGNED, sizeof(long)), \
+	long long: rt_program_type(RT_PROGRAM_SIGNED, 8), \
+	unsigned long long: rt_program_type(RT_PROGRAM_UNSIGNED, 8), \
+	char *: rt_program_type(RT_PROGRAM_STRING, sizeof(char *)), \
+	const char *: rt_program_type(RT_PROGRAM_STRING, sizeof(char *)), \
+	default: rt_program_type(RT_PROGRAM_POINTER, sizeof(void *)))
+#define RT_VALUE_OF(x)	_Generic((x), \
+	_Bool: rt_value_unsigned, unsigned char: rt_value_unsigned, unsigned short: rt_value_unsigned, \
+	unsigned: rt_value_unsigned, unsigned long: rt_value_unsigned, unsigned long long: rt_value_unsigned, \
+	char: rt_value_signed, signed char: rt_value_signed, short: rt_value_signed, int: rt_value_signed, \
+	long: rt_value_signed, long long: rt_value_signed, default: rt_value_pointer)(x)
+#endif
+
+#define RT_TEXT_OF(x)	#x
+
+/* ---- The macro ------------------------------------------------------------------------------------ */
+
+#define RT_COUNT_(f, a, b, c, d, e, g, h, i, j, k, n, ...)	n
+#define RT_COUNT(...)	RT_COUNT_(__VA_ARGS__, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)
+#define RT_EACH_0(m, f)
+#define RT_EACH_1(m, f, a)	m(a),
+#define RT_EACH_2(m, f, a, ...)	m(a), RT_EACH_1(m, f, __VA_ARGS__)
+#define RT_EACH_3(m, f, a, ...)	m(a), RT_EACH_2(m, f, __VA_ARGS__)
+#define RT_EACH_4(m, f, a, ...)	m(a), RT_EACH_3(m, f, __VA_ARGS__)
+#define RT_EACH_5(m, f, a, ...)	m(a), RT_EACH_4(m, f, __VA_ARGS__)
+#define RT_EACH_6(m, f, a, ...)	m(a), RT_EACH_5(m, f, __VA_ARGS__)
+#define RT_EACH_7(m, f, a, ...)	m(a), RT_EACH_6(m, f, __VA_ARGS__)
+#define RT_EACH_8(m, f, a, ...)	m(a), RT_EACH_7(m, f, __VA_ARGS__)
+#define RT_EACH_9(m, f, a, ...)	m(a), RT_EACH_8(m, f, __VA_ARGS__)
+#define RT_EACH_10(m, f, a, ...) m(a), RT_EACH_9(m, f, __VA_ARGS__)
+#define RT_EACH__(n)	RT_EACH_##n
+#define RT_EACH_(n)	RT_EACH__(n)
+#define RT_EACH(m, ...)	RT_EACH_(RT_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
+#define RT_FIRST_(f, ...)	f
+#define RT_FIRST(...)	RT_FIRST_(__VA_ARGS__, 0)
+
+/*
+ * RT_PROBE(provider, name, format, arguments...): an event, if somebody asks for it. At most ten arguments: whole
+ * numbers, pointers, texts. A text is read up to its zero, or RT_PROGRAM_STRING_MAX bytes.
+ */
+#define RT_PROBE(provider, name, ...) do { \
+	static const uint8_t rt_types[] = {RT_EACH(RT_TYPE_OF, __VA_ARGS__) 0}; \
+	static const char *const rt_written[] = {RT_EACH(RT_TEXT_OF, __VA_ARGS__) 0}; \
+	static uint32_t rt_word __attribute__((section("rt_probe_words"), used)) = 0; \
+	static const struct rt_probe_site rt_site = { \
+		#provider, #name, RT_FIRST(__VA_ARGS__), __FILE__, __LINE__, \
+		sizeof(rt_types) - 1, rt_types, rt_written, &rt_word}; \
+	static const struct rt_probe_site *const rt_listed \
+		__attribute__((section("rt_probe_sites"), used)) = &rt_site; \
+	if (rt_probe_is_enabled(&rt_word)) { \
+		const uint64_t rt_values[] = {RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0}; \
+		rt_probe_emit(&rt_site, rt_values); \
+	} \
+	if (0) \
+		rt_probe_check(__VA_ARGS__); \
+} while (0)
+
+#endif
+#endif

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""ringtail-probe.h as compilers see it: C11 and C++17, in a program of several files, a shared object and without rseq;
+and what must not compile: arguments that do not fit the format, numbers with a fraction, an eleventh argument."""
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+STRICT = ["-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror", f"-I{TOP}/proto"]
+C = ["gcc", "-x", "c", "-std=gnu11", "-Wmissing-prototypes", *STRICT]
+C_STRICT = ["gcc", "-x", "c", "-std=c11", "-D_GNU_SOURCE", *STRICT]
+CXX = ["g++", "-x", "c++", "-std=c++17", *STRICT]
+WHOLE = """
+#include "ringtail-probe.h"
+
+int other(void);
+
+static inline void in_line(const char *text)
+{
+	RT_PROBE(app, in_line, "%s", text);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long long big = 1;
+	bool_type flag = argc > 1;
+
+	RT_PROBE(app, none, "none");
+	RT_PROBE(app, all, "%d %hhu %hd %ld %llu %p %s %c %x %d", argc, (unsigned char)1, (short)-1, 2L, big, (void *)argv,
+		 argv[0], 'c', 3u, flag);
+	in_line("text");
+	return other() + rt_probe_count() == 5 ? 0 : 1;
+}
+"""
+OTHER = """
+#include "ringtail-probe.h"
+
+int other(void);
+
+int other(void)
+{
+	char text[8] = "array";
+
+	RT_PROBE(app, other, "%s %u", text, 1u);
+	RT_PROBE(app, other, "%s", (const char *)text);
+	return 0;
+}
+"""
+ONE = '#include "ringtail-probe.h"\nvoid f(int n, double d, const char *t);\nvoid f(int n, double d, const char *t)\n' \
+      '{ (void)n; (void)d; (void)t; RT_PROBE(app, name, %s); }\n'
+REFUSED = {
+    "a text where the format has a number": '"%d", t',
+    "a number where the format has a text": '"%s", n',
+    "too few arguments": '"%d %d", n',
+    "too many arguments": '"%d", n, n',
+    "a number with a fraction": '"%f", d',
+    "an eleventh argument": '"%d%d%d%d%d%d%d%d%d%d%d", n, n, n, n, n, n, n, n, n, n, n',
+}
+failed = 0
+
+
+def said(what, right, output=""):
+    global failed
+    print(f"{'ok' if right else 'not ok'} {what}")
+    if not right:
+        print("\n".join(f"    {line}" for line in output.splitlines()[:20]))
+        failed += 1
+
+
+def compile_text(compiler, text, out, *options):
+    return subprocess.run([*compiler, *options, "-o", out, "-"], input=text, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=60)
+
+
+def check_program(scratch, what, compiler, flag, *options):
+    objects = [f"{scratch}/main.o", f"{scratch}/other.o"]
+    for text, name in zip((WHOLE.replace("bool_type", flag), OTHER), objects):
+        done = compile_text(compiler, text, name, "-c", *options)
+        if done.returncode:
+            return said(what, False, done.stdout)
+    program = f"{scratch}/program"
+    done = subprocess.run([compiler[0], "-o", program, *objects, "-pthread"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=60)
+    code = done.returncode or subprocess.run([program], timeout=20, env={"RINGTAIL_PROGRAMS": ""}).returncode
+    return said(what, code == 0, done.stdout)
+
+
+def check_shared_object(scratch):
+    library = f"{scratch}/lib.so"
+    done = compile_text(C, OTHER, library, "-shared", "-fPIC")
+    os.environ["RINGTAIL_PROGRAMS"] = ""
+    said("a shared object, loaded and called", done.returncode == 0 and ctypes.CDLL(library).other() == 0, done.stdout)
+
+
+def main():
+    scratch = tempfile.mkdtemp(prefix="ringtail-header-")
+    try:
+        check_program(scratch, "GNU C11, of two files", C, "_Bool")
+        check_program(scratch, "strict C11 with _GNU_SOURCE", C_STRICT, "_Bool")
+        check_program(scratch, "without rseq", C, "_Bool", "-DRT_PROBE_NO_RSEQ")
+        check_program(scratch, "C++17, of two files", CXX, "bool")
+        check_shared_object(scratch)
+        for language, compiler in (("C", C), ("C++", CXX)):
+            for what, arguments in REFUSED.items():
+                done = compile_text(compiler, ONE % arguments, f"{scratch}/refused.o", "-c")
+                said(f"{language} refuses {what}", done.returncode != 0, done.stdout)
+            done = compile_text(compiler, ONE % '"%d %s", n, t', f"{scratch}/taken.o", "-c")
+            said(f"{language} takes what fits", done.returncode == 0, done.stdout)
+    finally:
+        shutil.rmtree(scratch)
+    return failed != 0
+
+
+sys.exit(main())
