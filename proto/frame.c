@@ -100,6 +100,8 @@ const char *frame_type_name(unsigned type)
 		return "dumps-request";
 	case FRAME_DUMPS:
 		return "dumps";
+	case FRAME_AGENT_HELLO:
+		return "agent-hello";
 	}
 	return "?";
 }
