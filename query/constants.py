@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 CC = sys.argv[1].split()
+KERNEL_SIGRTMIN = 32    # what the C library calls so is another
 
 
 def compiled(text, *options):
@@ -78,6 +79,8 @@ class Set:
                 self.values.setdefault(values[name] & 0xffffffff, name)
         if zero:
             self.values[0] = zero
+        if "realtime" in options:
+            self.values.update({KERNEL_SIGRTMIN + i: f"SIGRT_{i}" for i in range(1, 33)})
 
     def in_order(self):
         """Flags of many bits before those of one; numbers in their order."""

@@ -148,10 +148,13 @@ static bool is_outcome(const Ringtail__V1__Probe *probe, size_t k)
 	       (k == 1 && probe->field[1]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT);
 }
 
-/* Fills in the field's place in every probe; whether there is any. */
+/*
+ * Fills in the field's place in every probe; whether there is any. What programs call `ret` is no reason to refuse
+ * what is said of a system call's.
+ */
 static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog *catalog)
 {
-	bool found = false;
+	bool found = false, in_source = false;
 
 	field->is_result = true;
 	memset(field->place, FIELD_ABSENT, sizeof(field->place));
@@ -169,8 +172,11 @@ static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog 
 				continue;
 			field->place[probe->id] = place_of(candidate, k);
 			field->place[probe->id].is_outcome = is_outcome(probe, k);
-			field->is_result &= candidate->type ==
-					    RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT;
+			if (probe->id < RT_PROBE_PROGRAM) {
+				in_source = true;
+				field->is_result &= candidate->type ==
+						    RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT;
+			}
 			if (is_text_field(candidate)) {
 				probe_set_add(&field->strings, probe->id);
 				field->is_string = true;
@@ -179,6 +185,7 @@ static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog 
 			break;
 		}
 	}
+	field->is_result &= in_source || !found;
 	return found;
 }
 

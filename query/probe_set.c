@@ -121,20 +121,24 @@ int probe_set_check_glob(const char *glob, struct error *error)
 	return split(&spec, glob, error);
 }
 
-static bool add_matches(struct probe_set *set, const struct spec *spec,
-			const Ringtail__V1__Catalog *catalog)
+/* Of the kernel, or of what probes it: none that a program brought. */
+static bool is_of_source(const Ringtail__V1__Probe *probe)
 {
-	bool found = false;
+	return probe->id < RT_PROBE_PROGRAM;
+}
 
-	for (size_t i = 0; i < catalog->n_probe; i++) {
-		const Ringtail__V1__Probe *probe = catalog->probe[i];
+/* Those that can be recorded, or, of a list, also those that can be made and have no number. */
+static bool may_be_meant(const struct spec *spec, const Ringtail__V1__Probe *probe, bool programs)
+{
+	return probe->id < RT_PROBE_MAX && (programs || is_of_source(probe)) && matches(spec, probe);
+}
 
-		if (probe->id < RT_PROBE_MAX && matches(spec, probe)) {
-			probe_set_add(set, probe->id);
-			found = true;
-		}
-	}
-	return found;
+static bool has_match(const Ringtail__V1__Catalog *catalog, const struct spec *spec, bool programs)
+{
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		if (may_be_meant(spec, catalog->probe[i], programs))
+			return true;
+	return false;
 }
 
 /*
@@ -153,46 +157,59 @@ static unsigned list_meanings(const struct spec *spec, struct spec meaning[MEANI
 	return n;
 }
 
+/* What the glob means here. */
+struct meant {
+	struct spec spec, meaning[MEANINGS_MAX];
+	const struct spec *is;
+	bool programs;			/* also probes that programs brought */
+};
+
+/*
+ * Programs choose the names of their probes, so none of them decides what a glob means while the source has a
+ * probe that it may mean; and where that is another than what the glob says in full, it means no program's.
+ */
+static int find_meant(struct meant *meant, const char *glob, const Ringtail__V1__Catalog *catalog,
+		      struct error *error)
+{
+	int err = split(&meant->spec, glob, error);
+	unsigned meanings = err ? 0 : list_meanings(&meant->spec, meant->meaning);
+
+	meant->is = NULL;
+	for (unsigned of = 0; of < 2; of++)
+		for (unsigned i = 0; i < meanings; i++)
+			if (has_match(catalog, &meant->meaning[i], of == 1)) {
+				meant->is = &meant->meaning[i];
+				meant->programs = of == 1 || i == 0;
+				return 0;
+			}
+	return err ? err : refuse_glob(&meant->spec, glob, catalog, error);
+}
+
 int probe_set_add_glob(struct probe_set *set, const char *glob,
 		       const Ringtail__V1__Catalog *catalog, struct error *error)
 {
-	struct spec spec, meaning[MEANINGS_MAX];
-	int err = split(&spec, glob, error);
-	unsigned meanings = err ? 0 : list_meanings(&spec, meaning);
+	struct meant meant;
+	int err = find_meant(&meant, glob, catalog, error);
 
-	if (err)
-		return err;
-	for (unsigned i = 0; i < meanings; i++)
-		if (add_matches(set, &meaning[i], catalog))
-			return 0;
-	return refuse_glob(&spec, glob, catalog, error);
-}
-
-/* False, and nothing is changed, if none matches. */
-static bool keep_matches(Ringtail__V1__Catalog *catalog, const struct spec *spec)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < catalog->n_probe; i++)
-		if (matches(spec, catalog->probe[i]))
-			catalog->probe[kept++] = catalog->probe[i];
-	if (kept)
-		catalog->n_probe = kept;
-	return kept;
+	for (size_t i = 0; !err && i < catalog->n_probe; i++)
+		if (may_be_meant(meant.is, catalog->probe[i], meant.programs))
+			probe_set_add(set, catalog->probe[i]->id);
+	return err;
 }
 
 int probe_set_keep_glob(Ringtail__V1__Catalog *catalog, const char *glob, struct error *error)
 {
-	struct spec spec, meaning[MEANINGS_MAX];
-	int err = split(&spec, glob, error);
-	unsigned meanings = err ? 0 : list_meanings(&spec, meaning);
-	bool kept = false;
+	struct meant meant;
+	int err = find_meant(&meant, glob, catalog, error);
+	size_t kept = 0;
 
 	if (err)
 		return err;
-	for (unsigned i = 0; i < meanings && !kept; i++)
-		kept = keep_matches(catalog, &meaning[i]);
-	return kept ? 0 : refuse_glob(&spec, glob, catalog, error);
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		if (may_be_meant(meant.is, catalog->probe[i], meant.programs))
+			catalog->probe[kept++] = catalog->probe[i];
+	catalog->n_probe = kept;
+	return 0;
 }
 
 int probe_set_from_globs(struct probe_set *set, char *const *glob, unsigned globs,

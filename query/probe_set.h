@@ -15,7 +15,10 @@
  *	sched_switch		tracepoint:sched:sched_switch
  *
  * that is, any function, and any name but for system calls, where it is `call`: who asks for a
- * system call wants it once and not also as its entry and its return. Pure; any thread.
+ * system call wants it once and not also as its entry and its return.
+ *
+ * Probes that programs brought (RT_PROBE_PROGRAM) never change what a glob means of the source's: a program whose
+ * provider is `openat` is meant by `openat:*:event`, not by `openat`. Pure; any thread.
  */
 #ifndef RINGTAIL_QUERY_PROBE_SET_H
 #define RINGTAIL_QUERY_PROBE_SET_H

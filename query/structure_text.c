@@ -1,9 +1,11 @@
 #include "query/structure_text.h"
 
+#include <dirent.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -288,7 +290,8 @@ static void put_fdset(struct structure_text *text, const struct shown *shown)
 
 static void put_signal(struct structure_text *text, int number)
 {
-	const char *name = number < SIGRTMIN ? sigabbrev_np(number) : NULL;
+	/* The C library calls SIGIO by its other name. */
+	const char *name = number == SIGIO ? "IO" : number < SIGRTMIN ? sigabbrev_np(number) : NULL;
 
 	if (name)
 		put(text, "%s", name);
@@ -499,14 +502,16 @@ static bool vector_string(const uint8_t *at, size_t bytes, struct structure_stri
 static void put_vectors(struct structure_text *text, const uint8_t *at, size_t bytes, uint64_t count)
 {
 	struct iovec vector[RT_STRUCTURE_VECTORS] = {0};
-	struct structure_string string;
+	struct structure_string string = {0};
 	bool has_bytes = vector_string(at, bytes, &string);
 
 	memcpy(vector, at, bytes < sizeof(vector) ? bytes : sizeof(vector));
 	put(text, "[");
 	for (unsigned i = 0; i < count && i < RT_STRUCTURE_VECTORS; i++) {
 		put(text, "%s{iov_base=", i ? ", " : "");
-		if (i || !has_bytes)
+		if (!vector[i].iov_base)
+			put(text, "NULL");
+		else if (i || !has_bytes)
 			put(text, "%#llx", (unsigned long long)(uintptr_t)vector[i].iov_base);
 		else
 			put_string(text, string.at, string.bytes);
@@ -536,6 +541,106 @@ static void put_message(struct structure_text *text, const struct shown *shown)
 	    message.msg_namelen, message.msg_iovlen, message.msg_controllen, (unsigned)message.msg_flags);
 	put_vectors(text, shown->at + sizeof(message), shown->bytes - sizeof(message), shown->count);
 	put(text, "}");
+}
+
+/* ---- Directories -------------------------------------------------------------------------------- */
+
+#define DIRENTS_END		", ...]"
+#define DIRENT_BYTES_MAX	280u	/* with a name of NAME_MAX */
+#define DIRENT_NAME_SHOWN	16u	/* of a name that finds no room: also if each byte takes four */
+
+/* As the kernel writes it: glibc's has its own. The old call's has its type in its last byte. */
+struct kernel_dirent {
+	uint64_t ino, off;
+	uint16_t bytes;
+	char rest[];
+};
+
+static const char *dirent_type(uint8_t type)
+{
+	static const char *const name[] = {
+		[DT_UNKNOWN] = "DT_UNKNOWN", [DT_FIFO] = "DT_FIFO", [DT_CHR] = "DT_CHR", [DT_DIR] = "DT_DIR",
+		[DT_BLK] = "DT_BLK", [DT_REG] = "DT_REG", [DT_LNK] = "DT_LNK", [DT_SOCK] = "DT_SOCK",
+		[DT_WHT] = "DT_WHT",
+	};
+
+	return type < sizeof(name) / sizeof(name[0]) && name[type] ? name[type] : "DT_???";
+}
+
+/* False: they are none that the kernel writes. */
+static bool read_dirent(struct kernel_dirent *entry, const uint8_t *at, size_t bytes)
+{
+	if (bytes < sizeof(*entry))
+		return false;
+	memcpy(entry, at, sizeof(*entry));
+	return entry->bytes >= sizeof(*entry) && entry->bytes % 8 == 0 && entry->bytes <= DIRENT_BYTES_MAX;
+}
+
+static void name_of(const uint8_t *at, const struct kernel_dirent *entry, size_t bytes, bool old,
+		    struct structure_string *name)
+{
+	size_t head = offsetof(struct kernel_dirent, rest) + !old;
+	size_t room = (entry->bytes < bytes ? entry->bytes : bytes) - head;
+
+	name->at = (const char *)at + head;
+	name->bytes = strnlen(name->at, room);
+	name->cut = name->bytes == room;
+}
+
+bool structure_dirent_name(const void *entries, size_t bytes, unsigned number, bool old, struct structure_string *name)
+{
+	struct kernel_dirent entry;
+	const uint8_t *at = entries;
+	size_t done = 0;
+
+	while (done < bytes && read_dirent(&entry, at + done, bytes - done)) {
+		if (!number--) {
+			name_of(at + done, &entry, bytes - done, old, name);
+			return true;
+		}
+		done += entry.bytes;
+	}
+	return false;
+}
+
+/* `name_max`: of the name, so many bytes at most. What is cut says so. */
+static void put_dirent(struct structure_text *text, const uint8_t *at, const struct kernel_dirent *entry,
+		       size_t bytes, size_t name_max, bool old)
+{
+	size_t type = old ? entry->bytes - 1u : offsetof(struct kernel_dirent, rest);
+	struct structure_string name;
+
+	name_of(at, entry, bytes, old, &name);
+	put(text, "{d_type=%s, d_name=", type < bytes ? dirent_type(at[type]) : "...");
+	put_string(text, name.at, name.bytes < name_max ? name.bytes : name_max);
+	put(text, name.cut || name.bytes > name_max ? "...}" : "}");
+}
+
+void structure_dirents_of(struct structure_text *text, const void *entries, size_t bytes, size_t whole, bool old)
+{
+	const uint8_t *at = entries;
+	struct kernel_dirent entry;
+	size_t done = 0;
+
+	*text = (struct structure_text){0};
+	if (whole && !read_dirent(&entry, at, bytes))
+		return;
+	put(text, "[");
+	while (read_dirent(&entry, at + done, bytes - done) && entry.bytes <= bytes - done) {
+		size_t before = text->bytes;
+
+		put(text, "%s", done ? ", " : "");
+		put_dirent(text, at + done, &entry, bytes - done, SIZE_MAX, old);
+		if (text->bytes > STRUCTURE_TEXT_BYTES - sizeof(DIRENTS_END)) {
+			text->bytes = before;
+			break;
+		}
+		done += entry.bytes;
+	}
+	if (!done && whole)
+		put_dirent(text, at, &entry, bytes, DIRENT_NAME_SHOWN, old);
+	text->cut = done < whole;
+	put(text, "%s", text->cut ? DIRENTS_END : "]");
 }
 
 /* ---- All of them -------------------------------------------------------------------------------- */

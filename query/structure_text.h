@@ -8,6 +8,7 @@
  *	[{fd=3, events=POLLIN, revents=POLLIN}]			poll; epoll: [{events=EPOLLIN, data={u32=3, u64=3}}]
  *	[3 5]							descriptors of select
  *	[INT CHLD]  ~[KILL STOP]  []				signals: ~ where most of them are set
+ *	[{d_type=DT_DIR, d_name="."}, ...]			entries of a directory
  *	["ls", "-l"]  ["ls", "-l"...]				strings of an exec, and: there are more
  *	[{iov_base="abc", iov_len=3}, {iov_base=0x7f.., iov_len=4096}]	vectors, with the first one's first bytes
  *
@@ -33,6 +34,13 @@ struct structure_text {
 /* bytes: with the head. Empty if they are no structure that is known. */
 void structure_text_of(struct structure_text *text, const void *structure, size_t bytes);
 
+/*
+ * Entries of a directory, as getdents64() fills them into its buffer (`old`: getdents()), of which only these first bytes
+ * are there: `[{d_type=DT_DIR, d_name="."}, ...]`, those that are whole and find room; of the first, if need be, a part.
+ * Empty if they are no entries.
+ */
+void structure_dirents_of(struct structure_text *text, const void *entries, size_t bytes, size_t whole, bool old);
+
 /* What somebody else wrote inside of it: strings and buffers. */
 struct structure_string {
 	const char *at;
@@ -42,6 +50,9 @@ struct structure_string {
 
 /* The one with that number, from 0; false: there is none. */
 bool structure_string_of(const void *structure, size_t bytes, unsigned number, struct structure_string *string);
+
+/* The name of the entry with that number, or what is there of it; false: there is none. */
+bool structure_dirent_name(const void *entries, size_t bytes, unsigned number, bool old, struct structure_string *name);
 
 /* How many bytes one has; 0: of a kind that has no length of its own. */
 uint32_t structure_bytes_of(uint32_t kind);

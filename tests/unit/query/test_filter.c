@@ -920,6 +920,40 @@ static void test_names_of_errors(void **state)
 	assert_true(names > 100);
 }
 
+/* Whether the small catalog takes this filter, with one probe more that has a number `name`. */
+static bool takes_beside(uint32_t id, const char *name, const char *text)
+{
+	Ringtail__V1__Field field, *fields[] = { &field };
+	Ringtail__V1__Catalog catalog = *small_catalog_get();
+	Ringtail__V1__Probe own, *probes[16];
+	struct filter *filter;
+	int err;
+
+	assert_true(catalog.n_probe < 16);
+	memcpy(probes, catalog.probe, catalog.n_probe * sizeof(probes[0]));
+	small_field(&field, name, RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32);
+	ringtail__v1__probe__init(&own);
+	own.id = id;
+	own.provider = own.function = own.name = (char *)"own";
+	own.field = fields;
+	own.n_field = 1;
+	probes[catalog.n_probe++] = &own;
+	catalog.probe = probes;
+	err = filter_compile(text, &catalog, &filter, NULL);
+	filter_destroy(filter);
+	return err == 0;
+}
+
+/* A program that calls a number `ret` takes no filter away from those who look at system calls. */
+static void test_a_program_breaks_no_filter_by_a_name(void **state)
+{
+	(void)state;
+	assert_true(takes_beside(RT_PROBE_PROGRAM, "ret", "ret == -ENOENT"));
+	assert_true(takes_beside(RT_PROBE_PROGRAM, "ret", "ret == 5 || ret < 0"));
+	assert_false(takes_beside(RT_PROBE_PROGRAM, "us", "us == -ENOENT"));
+	assert_false(takes_beside(RT_PROBE_MADE, "ret", "ret == -ENOENT"));
+}
+
 static struct error refusal;
 
 /* `unit`, `times` times, between `head` and `tail`; the code of the error that it makes, or "". */
@@ -1092,6 +1126,7 @@ int main(void)
 		cmocka_unit_test(test_logic),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_names_of_errors),
+		cmocka_unit_test(test_a_program_breaks_no_filter_by_a_name),
 		cmocka_unit_test(test_patterns_have_a_bound_together),
 		cmocka_unit_test(test_column_of_a_filter_in_a_filter),
 		cmocka_unit_test(test_bounds),

@@ -127,6 +127,61 @@ static void test_a_probe_beyond_the_last_is_in_no_set(void **state)
 	assert_int_equal(probe_set_count(&place.set), 1);
 }
 
+#define PROGRAMS_OWN	RT_PROBE_PROGRAM
+
+/* The small catalog, and one probe that a program has brought. */
+static void assert_beside_program(const char *provider, const char *function, const char *glob,
+				  const uint32_t *ids, unsigned count)
+{
+	Ringtail__V1__Catalog catalog = *small_catalog_get(), list = catalog;
+	Ringtail__V1__Probe *probe[16], *kept[16], own;
+	struct probe_set set = { 0 }, want = { 0 };
+
+	ringtail__v1__probe__init(&own);
+	own.id = PROGRAMS_OWN;
+	own.provider = (char *)provider;
+	own.function = (char *)function;
+	own.name = (char *)"event";
+	assert_true(catalog.n_probe < 16);
+	memcpy(probe, catalog.probe, catalog.n_probe * sizeof(*probe));
+	probe[catalog.n_probe++] = &own;
+	memcpy(kept, probe, sizeof(kept));
+	catalog.probe = probe;
+	list.probe = kept;
+	list.n_probe = catalog.n_probe;
+	for (unsigned i = 0; i < count; i++)
+		probe_set_add(&want, ids[i]);
+	assert_int_equal(probe_set_add_glob(&set, glob, &catalog, NULL), 0);
+	if (!probe_set_equal(&set, &want))
+		fail_msg("%s beside %s:%s names %u probes", glob, provider, function, probe_set_count(&set));
+	assert_int_equal(probe_set_keep_glob(&list, glob, NULL), 0);
+	assert_int_equal(list.n_probe, count);
+}
+
+#define ASSERT_BESIDE(provider, function, glob, ...) \
+	assert_beside_program(provider, function, glob, ((const uint32_t[]){ __VA_ARGS__ }), \
+			      sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+
+/* Whatever a program calls itself, nobody's glob loses the kernel's probes to it. */
+static void test_a_program_hides_nothing_by_its_names(void **state)
+{
+	(void)state;
+	ASSERT_BESIDE("openat", "call", "openat", SMALL_OPENAT);
+	ASSERT_BESIDE("app", "openat", "openat", SMALL_OPENAT);
+	ASSERT_BESIDE("openat", "entry", "openat:entry", SMALL_OPENAT_ENTRY);
+	ASSERT_BESIDE("sched", "sched_switch", "sched:sched_switch", RT_PROBE_SCHED_SWITCH);
+	ASSERT_BESIDE("sched_switch", "x", "sched_switch", RT_PROBE_SCHED_SWITCH);
+	ASSERT_BESIDE("opens", "x", "open*", SMALL_OPENAT);
+	ASSERT_BESIDE("tracepoint", "sched", "tracepoint:sched", RT_PROBE_SCHED_SWITCH, RT_PROBE_SCHED_WAKEUP,
+		      PROGRAMS_OWN);	/* the daemon refuses that provider */
+	/* Its own are found by their names, where those mean nothing else. */
+	ASSERT_BESIDE("app", "done", "app", PROGRAMS_OWN);
+	ASSERT_BESIDE("app", "done", "done", PROGRAMS_OWN);
+	ASSERT_BESIDE("app", "done", "app:*", PROGRAMS_OWN);
+	ASSERT_BESIDE("openat", "call", "openat:*:event", PROGRAMS_OWN);
+	ASSERT_BESIDE("app", "done", "*:*:[er]*", SMALL_OPENAT_ENTRY, SMALL_OPENAT_RETURN, PROGRAMS_OWN);
+}
+
 static void test_bad(void **state)
 {
 	static const struct {
@@ -218,6 +273,7 @@ int main(void)
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_a_set_is_made_anew),
 		cmocka_unit_test(test_a_probe_beyond_the_last_is_in_no_set),
+		cmocka_unit_test(test_a_program_hides_nothing_by_its_names),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_long_glob),
 		cmocka_unit_test(test_algebra),

@@ -87,6 +87,8 @@ static void test_bad(void **state)
 		{ "1.5", QUANTITY_COUNT, "number-fraction", "`1.5` is not a whole number", NULL },
 		{ "1.5ns", QUANTITY_DURATION, "number-fraction", "`1.5ns` is not a whole number", NULL },
 		{ "0.0000000001s", QUANTITY_DURATION, "number-fraction", "`0.0000000001s` is not a whole number", NULL },
+		{ "1.0000000000s", QUANTITY_DURATION, "number-fraction", "`1.0000000000s` is not a whole number",
+		  "a fraction needs a unit that makes it whole, as in 1.5ms; at most 9 digits" },
 		{ "300000.5d", QUANTITY_DURATION, "number-too-large", "`300000.5d` is too large", NULL },
 		{ "40 ms", QUANTITY_BYTES, "number-trailing", "` ms` follows the number",
 		  "write the number and its unit without a space, as in 40ms or 1MiB" },

@@ -2,6 +2,7 @@
  * structure_text: each kind as strace has it; many, more than were seen, and texts that find no room; strings within;
  * bytes that are too few, of every length, and of kinds that nobody knows.
  */
+#include <dirent.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -187,6 +189,93 @@ static void vectors_with_the_first_bytes(void **state)
 			   "iov_len=99}]"));
 }
 
+/* An entry as the kernel writes it; its bytes. */
+static size_t add_dirent(uint8_t *to, const char *name, uint8_t type, bool old)
+{
+	size_t head = old ? 18 : 19, bytes = (head + strlen(name) + 1 + old + 7) & ~(size_t)7;
+	uint16_t length = (uint16_t)bytes;
+
+	memset(to, 0, bytes);
+	memset(to, '[', 8);			/* an inode's number: as text, it looks like a list */
+	memcpy(to + 16, &length, sizeof(length));
+	memcpy(to + head, name, strlen(name));
+	to[old ? bytes - 1 : 18] = type;
+	return bytes;
+}
+
+static void expect_dirents(const uint8_t *from, size_t bytes, size_t whole, bool old, const char *wanted)
+{
+	struct structure_text text;
+	uint8_t *copy = malloc(bytes + 1);
+
+	assert_non_null(copy);
+	memcpy(copy + 1, from, bytes);
+	structure_dirents_of(&text, copy + 1, bytes, whole, old);
+	free(copy);
+	assert_true(text.bytes < sizeof(text.at));
+	text.at[text.bytes] = '\0';
+	assert_string_equal(text.at, wanted);
+	assert_int_equal(text.cut, wanted[0] && strstr(wanted, "...]"));
+}
+
+/* Of many entries, those that are there in whole: a cut within one is told, and does not undo those before it. */
+static void entries_of_a_directory_up_to_the_cut(void **state)
+{
+	static const char two[] = "[{d_type=DT_DIR, d_name=\".\"}, {d_type=DT_REG, d_name=\"a\\\"b\"}";
+	char more[160], all[160], name[256] = "";
+	struct structure_string shown;
+	uint8_t data[1024];
+
+	(void)state;
+	snprintf(more, sizeof(more), "%s, ...]", two);
+	snprintf(all, sizeof(all), "%s]", two);
+	for (unsigned old = 0; old < 2; old++) {
+		size_t first = add_dirent(data, ".", DT_DIR, old);
+		size_t second = first + add_dirent(data + first, "a\"b", DT_REG, old);
+		size_t third = second + add_dirent(data + second, "third", DT_LNK, old);
+
+		expect_dirents(data, 0, 0, old, "[]");
+		expect_dirents(data, second, second, old, all);
+		for (size_t cut = second; cut < third; cut++)
+			expect_dirents(data, cut, third, old, more);
+		for (size_t cut = 0; cut < 24; cut++)
+			expect_dirents(data, cut, third, old, "");
+	}
+	memset(name, 'n', 255);
+	expect_dirents(data, add_dirent(data, name, DT_SOCK, false) - 200, 280, false,
+		       "[{d_type=DT_SOCK, d_name=\"nnnnnnnnnnnnnnnn\"...}, ...]");
+	expect_dirents(data, add_dirent(data, name, DT_SOCK, true) - 200, 280, true,
+		       "[{d_type=..., d_name=\"nnnnnnnnnnnnnnnn\"...}, ...]");
+	assert_true(structure_dirent_name(data, 80, 0, true, &shown) && shown.cut && shown.bytes == 62);
+	assert_false(structure_dirent_name(data, 80, 1, true, &shown));
+	assert_false(structure_dirent_name(data, 280, 1, true, &shown));
+	memset(data, 0xff, sizeof(data));
+	expect_dirents(data, 128, 128, false, "");
+	expect_dirents((const uint8_t *)"[redacted]", 10, 280, false, "");
+}
+
+/* As many as there is room for, of whatever lengths: never a text that ends within an entry. */
+static void entries_without_room(void **state)
+{
+	char name[128] = "";
+	uint8_t data[1024];
+
+	(void)state;
+	for (unsigned length = 1; length < 100; length++) {
+		struct structure_text text;
+		size_t bytes = 0;
+
+		memset(name, length % 2 ? 'x' : '\001', length);
+		for (unsigned i = 0; i < 4; i++)
+			bytes += add_dirent(data + bytes, name, DT_WHT, false);
+		structure_dirents_of(&text, data, bytes, bytes, false);
+		assert_true(text.bytes && text.bytes < sizeof(text.at));
+		text.at[text.bytes] = '\0';
+		assert_string_equal(text.at + text.bytes - 2, text.cut ? ".]" : "}]");
+		assert_non_null(strstr(text.at, "d_type=DT_WHT, d_name=\""));
+	}
+}
+
 static void a_text_without_room_says_so(void **state)
 {
 	struct pollfd polls[16];
@@ -239,6 +328,8 @@ int main(void)
 		cmocka_unit_test(signals_and_processes),
 		cmocka_unit_test(strings_of_an_exec),
 		cmocka_unit_test(vectors_with_the_first_bytes),
+		cmocka_unit_test(entries_of_a_directory_up_to_the_cut),
+		cmocka_unit_test(entries_without_room),
 		cmocka_unit_test(a_text_without_room_says_so),
 		cmocka_unit_test(bytes_may_be_anything),
 	};
