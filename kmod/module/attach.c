@@ -4,6 +4,7 @@
  */
 #include "attach.h"
 
+#include <linux/module.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
 #include <linux/sched/task_stack.h>
@@ -12,15 +13,15 @@
 #include <linux/uaccess.h>
 #include <asm/ptrace.h>
 
+#include "arch.h"
 #include "compat.h"
 #include "ring.h"
 
 /* Thread, soft interrupt, interrupt, NMI. */
 #define CONTEXTS 4
-/* rt_attach_take(), rt_emit_begin() and the probe, above the function that hit the tracepoint. */
-#define OWN_FRAMES 3
+/* Frames before those that are asked for: an interrupt's, or this module's own. */
 #define INTERRUPT_FRAMES 32
-#define KPROBE_BYTES_MAX 15
+#define OWN_FRAMES_MAX 8
 
 struct scratch {
 	u32 taken;
@@ -60,18 +61,28 @@ static u32 skip_interrupt(const unsigned long *frame, u32 frames, struct pt_regs
 	u32 i;
 
 	for (i = 0; i < frames; i++)
-		if (frame[i] - instruction_pointer(regs) <= KPROBE_BYTES_MAX)
+		if (frame[i] - instruction_pointer(regs) <= RT_ARCH_KPROBE_BYTES_MAX)
 			return i;
 	return 0;
+}
+
+/* The compiler decides how many functions of this module lie above the tracepoint. */
+static u32 skip_module(const unsigned long *frame, u32 frames)
+{
+	u32 i = 0;
+
+	while (i < frames && within_module(frame[i], THIS_MODULE))
+		i++;
+	return i;
 }
 
 static noinline void add_kernel_stack(struct rt_attachments *to, unsigned long *frame,
 				      struct pt_regs *regs)
 {
 	struct rt_attachment *attachment = begin_attachment(to, RT_ATTACH_KSTACK, 0);
-	u32 room = RT_STACK_FRAMES_MAX + (regs ? INTERRUPT_FRAMES : 0);
-	u32 frames = stack_trace_save(frame, room, regs ? 0 : OWN_FRAMES + 1);
-	u32 first = regs ? skip_interrupt(frame, frames, regs) : 0;
+	u32 room = RT_STACK_FRAMES_MAX + (regs ? INTERRUPT_FRAMES : OWN_FRAMES_MAX);
+	u32 frames = stack_trace_save(frame, room, 0);
+	u32 first = regs ? skip_interrupt(frame, frames, regs) : skip_module(frame, frames);
 	u64 *out = (u64 *)attachment->data;
 	u32 i, count = min_t(u32, frames - first, RT_STACK_FRAMES_MAX);
 
@@ -90,16 +101,16 @@ static u32 walk_user(struct pt_regs *regs, u64 *out)
 		u64 next;
 		u64 return_address;
 	} frame;
-	u64 at = regs->bp;
+	u64 at = rt_arch_frame_pointer(regs);
 	u32 count = 0;
 
-	out[count++] = regs->ip;
+	out[count++] = instruction_pointer(regs);
 	while (count < RT_STACK_FRAMES_MAX && at && !(at & 7) && access_ok((void __user *)at, 16)) {
-		if (copy_from_user_nmi(&frame, (const void __user *)at, sizeof(frame)))
+		if (copy_from_user_nofault(&frame, (const void __user *)at, sizeof(frame)))
 			break;
 		if (!frame.return_address)
 			break;
-		out[count++] = frame.return_address;
+		out[count++] = rt_arch_return_address(frame.return_address);
 		if (frame.next <= at)
 			break;
 		at = frame.next;
@@ -112,7 +123,7 @@ static void add_user_stack(struct rt_attachments *to)
 	struct pt_regs *regs = task_pt_regs(current);
 	struct rt_attachment *attachment;
 
-	if (!current->mm || current->flags & PF_KTHREAD || !user_64bit_mode(regs))
+	if (!current->mm || current->flags & PF_KTHREAD || !rt_arch_is_64bit(regs))
 		return;
 	attachment = begin_attachment(to, RT_ATTACH_USTACK, 0);
 	close_attachment(to, attachment, walk_user(regs, (u64 *)attachment->data) * sizeof(u64));

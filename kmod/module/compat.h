@@ -10,9 +10,6 @@
 #include <linux/mm.h>
 #include <linux/version.h>
 
-#ifndef CONFIG_X86_64
-#error "ringtail.ko knows the system call tables and registers of x86-64 only"
-#endif
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
 #error "ringtail.ko needs Linux 6.1 or later; the BPF source serves older kernels"
 #endif

@@ -40,7 +40,7 @@ static ssize_t copy_records(const struct rt_view *view, u64 *pos, char __user *t
 static ssize_t read_ring(struct rt_ring *ring, char __user *to, size_t room)
 {
 	struct rt_run run = {.cpu = ring->cpu};
-	u64 pos = READ_ONCE(ring->consumer->consumer_pos);
+	u64 pos = rt_ring_consumer_pos(ring);
 	struct rt_view view;
 	ssize_t copied;
 

@@ -39,15 +39,12 @@ static int on_entry(struct kprobe *kprobe, struct pt_regs *regs)
 	struct slot *slot = container_of(kprobe, struct slot, kprobe);
 	struct rt_attach_extra extra = {.regs = regs};
 	struct rt_emit emit;
+	u32 i;
 
 	if (!rt_emit_begin(&emit, slot->consumer, slot->probe, ARGS, &extra))
 		return 0;
-	emit.payload[0] = regs->di;
-	emit.payload[1] = regs->si;
-	emit.payload[2] = regs->dx;
-	emit.payload[3] = regs->cx;
-	emit.payload[4] = regs->r8;
-	emit.payload[5] = regs->r9;
+	for (i = 0; i < ARGS; i++)
+		emit.payload[i] = regs_get_kernel_argument(regs, i);
 	rt_emit_end(&emit);
 	return 0;
 }

@@ -43,8 +43,8 @@ static enum hrtimer_restart expire(struct hrtimer *hrtimer)
 	if (!rt_emit_begin(&emit, timer->profile->consumer, RT_PROBE_PROFILE, 2,
 			   regs && !user_mode(regs) ? &extra : NULL))
 		return HRTIMER_RESTART;
-	emit.payload[0] = regs && !user_mode(regs) ? regs->ip : 0;
-	emit.payload[1] = regs && user_mode(regs) ? regs->ip : 0;
+	emit.payload[0] = regs && !user_mode(regs) ? instruction_pointer(regs) : 0;
+	emit.payload[1] = regs && user_mode(regs) ? instruction_pointer(regs) : 0;
 	rt_emit_end(&emit);
 	return HRTIMER_RESTART;
 }

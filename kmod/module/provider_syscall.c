@@ -21,6 +21,7 @@
 #include <trace/events/sched.h>
 #include <trace/events/syscalls.h>
 
+#include "arch.h"
 #include "call.h"
 #include "consumer.h"
 #include "emit.h"
@@ -226,7 +227,7 @@ static void finish_call(struct rt_consumer *consumer, const struct rt_plan *plan
 	call->open = 0;
 	memcpy(arg, call->arg, sizeof(call->arg));
 	/* The sixth is not kept: no call that has one changes its registers. */
-	arg[RT_CALL_ARGS_KEPT] = regs->r9;
+	arg[RT_CALL_ARGS_KEPT] = rt_arch_sixth_argument(regs);
 	emit_call(consumer, nr, arg, call->start_ns, ret);
 	if (unlikely(is_exec(nr)))
 		rt_exec_text_forget(consumer->exec_texts);

@@ -146,11 +146,21 @@ static struct place place_of(const struct rt_ring *ring, u64 head, u32 bytes, u3
 	return place;
 }
 
-/*
- * The last believable position of the consumer. Its page belongs to user space: the position is
- * read once, and taken only if it is aligned and lies between the last one and what has been
- * reserved.
- */
+/* A position is taken only if it is aligned and lies between the last one and what has been reserved. */
+static bool is_believable(u64 pos, u64 seen, u64 head)
+{
+	return !(pos & 7) && pos - seen <= head - seen;
+}
+
+u64 rt_ring_consumer_pos(const struct rt_ring *ring)
+{
+	u64 seen = READ_ONCE(ring->page->consumer_pos_seen);
+	u64 pos = READ_ONCE(ring->consumer->consumer_pos);
+
+	return is_believable(pos, seen, READ_ONCE(ring->page->producer_pos)) ? pos : seen;
+}
+
+/* The last believable position of the consumer. Its page belongs to user space: the position is read once. */
 static u64 refresh_consumer(struct rt_ring *ring)
 {
 	struct rt_ring_producer *page = ring->page;
@@ -159,7 +169,7 @@ static u64 refresh_consumer(struct rt_ring *ring)
 	u64 pos = smp_load_acquire(&ring->consumer->consumer_pos);
 	u64 head = READ_ONCE(page->producer_pos);
 
-	if ((pos & 7) || pos - seen > head - seen) {
+	if (!is_believable(pos, seen, head)) {
 		rt_ring_count(&page->consumer_bad);
 		return seen;
 	}

@@ -114,6 +114,8 @@ static inline void rt_ring_count(u64 *counter)
 
 /* Whether anything is unread, and how much at most; user space's position is taken as it is. */
 u64 rt_ring_unread(const struct rt_ring *ring);
+/* Where read(2) goes on: user space's position, or the last believable one. */
+u64 rt_ring_consumer_pos(const struct rt_ring *ring);
 /* Whether the bell that user space asked for is due. */
 bool rt_ring_bell_due(const struct rt_ring *ring);
 

@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# In: a kernel's headers unistd_64.h (numbers and names), syscalls_64.h (numbers and functions) and
-# syscalls.h (functions and their arguments), in this order. Out: one initializer for each system
-# call, for provider_syscall_table.c. Nothing about a call is typed in by hand; one whose arguments
+# In: a kernel's headers unistd_64.h (numbers and names), syscalls_64.h (numbers and functions), or
+# syscall_numbers.i, which has both, and syscalls.h (functions and their arguments), in this order;
+# clone_backwards: y where that is how the kernel is configured. Out: one initializer for each system
+# call, for syscall_table.c. Nothing about a call is typed in by hand; one whose arguments
 # the headers do not give gets six that are called arg0 to arg5.
 
 /^#define[ \t]+__NR_[a-z0-9_]+[ \t]+[0-9]+[ \t]*$/ && $2 != "__NR_syscalls" {
 	name[$3] = substr($2, 6)
+	next
+}
+
+# The generic table has a number of its own for what is called otherwise on 32 bits.
+/^#define[ \t]+__NR3264_[a-z0-9_]+[ \t]+[0-9]+[ \t]*$/ {
+	number[$2] = $3
+	next
+}
+
+/^#define[ \t]+__NR_[a-z0-9_]+[ \t]+__NR3264_[a-z0-9_]+[ \t]*$/ {
+	name[number[$3]] = substr($2, 6)
 	next
 }
 
@@ -27,8 +39,9 @@
 	key = substr(prototype, RSTART, RLENGTH)
 	sub(/^[^(]*\(/, "", prototype)
 	sub(/\) ?;.*/, "", prototype)
-	# The last one given wins: of sys_clone's three it is that of x86.
-	arguments[key] = prototype
+	# Of sys_clone's three, the first is that of CONFIG_CLONE_BACKWARDS and the last that of x86.
+	if (!(key in arguments) || clone_backwards != "y")
+		arguments[key] = prototype
 }
 
 # Whether an argument called `called` that points to const char is a text, not a buffer.

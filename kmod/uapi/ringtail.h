@@ -94,6 +94,7 @@ enum rt_probe {
 	RT_PROBE_SYSCALL_ENTRY	= 0x1400,
 	RT_PROBE_SYSCALL_RETURN	= 0x1800,
 	RT_PROBE_MADE		= 0x1c00,	/* + the order in which they were asked for by name */
+	RT_PROBE_PROGRAM	= 0x2800,	/* + the order in which programs brought them: no kernel's */
 	RT_PROBE_MAX		= 0x2c00,	/* one past the last */
 };
 
@@ -106,6 +107,7 @@ enum rt_probe {
 #define RT_TIMER_PROFILE_99HZ	0		/* the first slots: daemon/source/timer_probes.def */
 #define RT_TIMER_INTERVAL_1S	1
 #define RT_PROBES_MADE_MAX	(RT_PROBE_MAX - RT_PROBE_MADE)
+#define RT_PROBES_PROGRAM_MAX	(RT_PROBE_MAX - RT_PROBE_PROGRAM)
 
 #define RT_SYSCALLS_MAX		0x400
 #define RT_SYSCALL_UNKNOWN	(RT_SYSCALLS_MAX - 1)	/* in place of all numbers without a name */

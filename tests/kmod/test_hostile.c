@@ -54,6 +54,36 @@ static void garbage_in_page(void)
 	guest_close(&guest);
 }
 
+/* A position that no reader can have left, and read(2) after that: it goes on where the last believable one was. */
+static void garbage_before_read(void)
+{
+	static const uint64_t bad[] = {7, RING_BYTES - 4, 1ull << 63, ~0ull};
+	static char bytes[RING_BYTES];
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct guest guest;
+		struct load load;
+
+		guest_open(&guest, 4 * RING_BYTES, RT_POLICY_DROP);
+		for (int cpu = 0; cpu < cpus_online(); cpu++) {
+			uint64_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, guest.fd,
+					      (off_t)RT_MAP_CONSUMER(cpu));
+
+			check(page != MAP_FAILED);
+			*page = bad[i];
+			munmap(page, 4096);
+		}
+		load_prepare(&load, 200, 0);
+		guest_start(&guest, load.pid, 0, GETPPID, 0);
+		load_release(&load);
+		load_wait(&load);
+		check_control(guest.fd, RT_IOC_STOP, NULL);
+		check(read(guest.fd, bytes, sizeof(bytes)) > 200 * RT_RECORD_HEADER_BYTES);
+		check_equal(read(guest.fd, bytes, sizeof(bytes)), 0);
+		guest_close(&guest);
+	}
+}
+
 /* A page that says everything was read, as fast as it is written: the kernel writes on. */
 static void reader_without_reading(void)
 {
@@ -277,13 +307,13 @@ static void many_threads_die(void)
 
 	guest_open(&guest, 1u << 20, RT_POLICY_DROP);
 	guest_map(&guest);
-	guest_start(&guest, 0, 0, RT_PROBE_SYSCALL_CALL + SYS_pause, 0);
+	guest_start(&guest, 0, 0, RT_PROBE_SYSCALL_CALL + SYS_ppoll, 0);
 	for (int i = 0; i < 300; i++) {
 		pid_t child = fork();
 
 		if (child == 0)
 			for (;;)
-				pause();
+				syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
 		if (i % 2)
 			sched_yield();
 		kill(child, SIGKILL);
@@ -298,6 +328,7 @@ static void many_threads_die(void)
 
 const struct test hostile_tests[] = {
 	{"hostile_garbage_in_page", garbage_in_page},
+	{"hostile_garbage_before_read", garbage_before_read},
 	{"hostile_reader_without_reading", reader_without_reading},
 	{"hostile_close_while_recording", close_while_recording},
 	{"hostile_fork_with_descriptor", fork_with_descriptor},

@@ -227,15 +227,38 @@ static bool has_frame_in(const struct attached *attached, int user, uint64_t sta
 	return false;
 }
 
+/*
+ * A call without a function of the library's between, the kernel's function that it comes to, and the one that the
+ * event of its return is written in.
+ */
+#ifdef __aarch64__
+static const char kernel_entry[] = "el0_svc", kernel_return[] = "syscall_trace_exit";
+
+static inline void call_getppid(void)
+{
+	register long number __asm__("x8") = SYS_getppid;
+	register long ret __asm__("x0");
+
+	__asm__ volatile("svc #0" : "=r"(ret) : "r"(number) : "memory");
+}
+#else
+static const char kernel_entry[] = "do_syscall_64", kernel_return[] = "syscall_exit_work";
+
+static inline void call_getppid(void)
+{
+	long ret;
+
+	__asm__ volatile("syscall" : "=a"(ret) : "0"((long)SYS_getppid) : "rcx", "r11", "memory");
+}
+#endif
+
 /* With a frame pointer, so that the walk finds its way: known functions, called in order. */
 __attribute__((noinline))
 static void innermost(void)
 {
-	long ret;
-
 	/* A leaf has no frame of its own unless it asks for one. */
 	__asm__ volatile("" :: "r"(__builtin_frame_address(0)));
-	__asm__ volatile("syscall" : "=a"(ret) : "0"((long)SYS_getppid) : "rcx", "r11", "memory");
+	call_getppid();
 	__asm__ volatile("" ::: "memory");
 }
 
@@ -278,13 +301,15 @@ static void stacks(void)
 		    attached.stack[1][i] > function[i] + FUNCTION_BYTES_MAX)
 			fail(__FILE__, __LINE__, "user frame %d is %#llx, not in %#lx", i,
 			     (unsigned long long)attached.stack[1][i], function[i]);
-	start = symbol_start("do_syscall_64", &end);
+	start = symbol_start(kernel_entry, &end);
 	check(start && end);
 	check(has_frame_in(&attached, 0, start, end));
 	/* The first frame is the kernel's own, not ours. */
-	start = symbol_start("syscall_exit_work", &end);
-	if (start)
-		check(attached.stack[0][0] > start - 4096 && attached.stack[0][0] < end + 4096);
+	start = symbol_start(kernel_return, &end);
+	if (start && (attached.stack[0][0] <= start - 4096 || attached.stack[0][0] >= end + 4096))
+		fail(__FILE__, __LINE__, "kernel frame 0 is %#llx, 1 is %#llx, not near %#llx",
+		     (unsigned long long)attached.stack[0][0],
+		     (unsigned long long)attached.stack[0][1], (unsigned long long)start);
 	guest_close(&guest);
 }
 
