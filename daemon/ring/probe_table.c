@@ -38,6 +38,10 @@ int probe_table_add(struct probe_table *table, const Ringtail__V1__Probe *probe,
 			info->data_fields |= 1u << i;
 		else if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_HEX && strchr(probe->field[i]->c_type, '*'))
 			info->structure_fields |= 1u << i;
+		if (strstr(probe->field[i]->c_type, "struct linux_dirent"))
+			info->dirent_fields |= 1u << i;
+		if (strstr(probe->field[i]->c_type, "struct linux_dirent *"))
+			info->old_dirent_fields |= 1u << i;
 		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING)
 			info->string_fields |= 1u << i;
 		if (type == RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD &&

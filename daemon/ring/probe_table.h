@@ -27,6 +27,8 @@ struct probe_info {
 	uint32_t data_fields;		/* for each that is the address of a buffer, */
 	uint32_t structure_fields;	/* for each that is the address of something else, */
 	uint32_t string_fields;		/* and for each that is the address of a string */
+	uint32_t dirent_fields;		/* of data_fields, those that hold entries of a directory, */
+	uint32_t old_dirent_fields;	/* and of these, as getdents() has them */
 };
 
 struct probe_table {

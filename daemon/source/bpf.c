@@ -8,22 +8,28 @@
  * each request may attach programs.
  */
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/descriptor.h"
 #include "daemon/base/limits.h"
 #include "daemon/host/service_manager.h"
 #include "daemon/source/bpf_check.h"
+#include "daemon/source/bpf_image.h"
+#include "daemon/source/bpf_kernel_part.h"
 #include "daemon/source/bpf_made.h"
 #include "daemon/source/bpf_objects.h"
 #include "daemon/source/bpf_stuck.h"
 #include "daemon/source/bpf_timers.h"
 #include "daemon/source/source.h"
 #include "daemon/source/syscall_catalog.h"
+#include "daemon/source/tracepoints.h"
 #include "kmod/bpf/request.h"
 #include "kmod/ringtail.skel.h"
 
@@ -41,20 +47,25 @@
 
 struct source_maps {
 	struct source_bpf_objects *objects;
+	struct source_store *store;
 	struct ring_buffer *wanted;
 	unsigned turn;			/* processes looked at in this turn */
 	uint64_t too_late;		/* had ended, or could not be looked at */
 };
 
 /* Runs an iterator over one task. It writes nothing here: reading is what makes it go. */
-static int iterate(int program, uint32_t tid)
+static int iterate(const struct source_maps *maps, enum source_bpf_program which, uint32_t tid)
 {
+	struct error error;
+	int program = source_bpf_objects_program(maps->objects, which, maps->store, &error);
 	union bpf_iter_link_info info = {.task = {.tid = tid}};
 	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info, .iter_info_len = sizeof(info));
-	int link = bpf_link_create(program, 0, BPF_TRACE_ITER, &options), iterator;
+	int link = program < 0 ? -1 : bpf_link_create(program, 0, BPF_TRACE_ITER, &options), iterator;
 	char nothing[64];
 	ssize_t got;
 
+	if (program < 0)
+		return program;
 	if (link < 0)
 		return -errno;
 	iterator = bpf_iter_create(link);
@@ -78,17 +89,19 @@ static int look_at_maps(void *context, void *data, size_t bytes)
 
 	if (bytes < sizeof(*wanted))
 		return 0;
-	err = iterate(maps->objects->program[PROGRAM_MAPS_FIND], wanted->tid);
+	err = iterate(maps, PROGRAM_MAPS_FIND, wanted->tid);
 	if (!err)
-		err = iterate(maps->objects->program[PROGRAM_MAPS_TELL], wanted->tid);
+		err = iterate(maps, PROGRAM_MAPS_TELL, wanted->tid);
 	if (err || shared->maps_told_count == before)
 		maps->too_late++;
 	return ++maps->turn < MAPS_TURN_MAX ? 0 : -EAGAIN;
 }
 
-static int maps_init(struct source_maps *maps, struct source_bpf_objects *objects, struct error *error)
+static int maps_init(struct source_maps *maps, struct source_bpf_objects *objects, struct source_store *store,
+		     struct error *error)
 {
 	maps->objects = objects;
+	maps->store = store;
 	maps->wanted = ring_buffer__new(objects->maps_wanted, look_at_maps, maps, NULL);
 	if (!maps->wanted)
 		return source_bpf_check_failure(error, errno, "read which maps are wanted");
@@ -116,6 +129,7 @@ static void maps_look(struct source_maps *maps)
 
 struct source {
 	struct source_bpf_objects objects;
+	struct source_bpf_images *images;
 	struct source_bpf_made *made;
 	bool has_made;			/* the store knows */
 	struct source_bpf_timers timers;
@@ -170,29 +184,20 @@ static int make_variables(struct ringtail_bpf *skeleton)
 	return err;
 }
 
-/* The programs of the run before go on: of this run's, only what probes are made of is loaded. */
-static int reuse_objects(struct ringtail_bpf *skeleton, const struct source_bpf_objects *objects)
+/* The kernel's side of the programs: their maps, and what of them every request takes. */
+static int load_objects(struct source *source, struct ringtail_bpf *skeleton,
+			const struct source_config *config, struct error *error)
 {
-	struct bpf_program *program;
-	int err;
+	int err = source->adopted ? source_bpf_objects_reuse(&source->objects, skeleton) : make_variables(skeleton);
 
-	bpf_object__for_each_program(program, skeleton->obj)
-		bpf_program__set_autoload(program, program == skeleton->progs.any_tracepoint ||
-						   program == skeleton->progs.any_refused ||
-						   program == skeleton->progs.any_uprobe);
-	err = bpf_map__reuse_fd(skeleton->maps.rings, objects->rings);
 	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.consumers, objects->consumers);
-	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.bells, objects->bells);
-	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.bss, objects->variables);
-	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.maps_found, objects->maps_found);
-	if (!err)
-		err = bpf_map__reuse_fd(skeleton->maps.maps_wanted, objects->maps_wanted);
-	return err ? err :
-		bpf_map__reuse_fd(skeleton->maps.threads_without_slot, objects->storage);
+		err = ringtail_bpf__load(skeleton);
+	if (err)
+		return source_bpf_check_failure(error, -err, "load the BPF programs");
+	if (source->adopted)
+		return 0;
+	err = source_bpf_objects_copy(&source->objects, skeleton, error);
+	return err ? err : source_bpf_rings_init(&source->objects, config->ring_bytes, error);
 }
 
 static int load_skeleton(struct source *source, struct ringtail_bpf *skeleton,
@@ -206,29 +211,77 @@ static int load_skeleton(struct source *source, struct ringtail_bpf *skeleton,
 	syscall_catalog_looks(source->catalog, (uint32_t *)skeleton->rodata->syscall_looks);
 	syscall_catalog_structures(source->catalog, (uint64_t *)skeleton->rodata->syscall_structures,
 				   (uint32_t *)skeleton->rodata->structure_bytes);
-	err = source->adopted ? reuse_objects(skeleton, &source->objects) : make_variables(skeleton);
-	if (!err)
-		err = ringtail_bpf__load(skeleton);
-	if (err)
-		return source_bpf_check_failure(error, -err, "load the BPF programs");
-	if (source->adopted)
-		return 0;
-	err = source_bpf_objects_copy(&source->objects, skeleton, error);
-	return err ? err : source_bpf_rings_init(&source->objects, config->ring_bytes, error);
+	return load_objects(source, skeleton, config, error);
 }
 
-static int load(struct source *source, const struct source_config *config, struct error *error)
+/* By the part of the kernel's types that the programs name. Where there is no /proc, libbpf finds all of them itself. */
+static int relocate(struct source *source, const struct source_config *config, const struct btf *kernel, int part,
+		    struct error *error)
 {
-	struct ringtail_bpf *skeleton = ringtail_bpf__open();
-	int err;
+	char path[sizeof("/proc/self/fd/") + 16];
+	LIBBPF_OPTS(bpf_object_open_opts, options);
+	struct ringtail_bpf *skeleton;
+	int err = 0;
 
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", part);
+	if (part >= 0 && access(path, R_OK) == 0)
+		options.btf_custom_path = path;
+	skeleton = ringtail_bpf__open_opts(&options);
 	if (!skeleton)
 		return source_bpf_check_failure(error, errno, "open the BPF programs");
-	err = load_skeleton(source, skeleton, config, error);
-	if (!err)
-		err = source_bpf_made_create(skeleton, source->catalog, config->finder, &source->made,
-					     error);
+	if (options.btf_custom_path)
+		err = bpf_kernel_part_write(kernel, bpf_object__btf(skeleton->obj), part);
+	if (err)
+		source_bpf_check_failure(error, -err, "choose from the kernel's types");
+	else
+		err = load_skeleton(source, skeleton, config, error);
 	ringtail_bpf__destroy(skeleton);
+	return err;
+}
+
+/* From the skeleton to images that fit this kernel. */
+static int make_images(struct source *source, const struct source_config *config, const struct btf *kernel,
+		       struct error *error)
+{
+	int part, err;
+
+	source->images = source_bpf_images_create();
+	if (!source->images)
+		return error_set(error, ENOMEM, "out-of-memory", "no memory for the BPF programs");
+	source->objects.images = source->images;
+	part = descriptor_memory_file("ringtail-types", false);
+	err = relocate(source, config, kernel, part, error);
+	if (part >= 0)
+		close(part);
+	source_bpf_images_end(source->images);
+	return err;
+}
+
+/* With the kernel's types, which take time and memory: so all that needs them at the start is done here. */
+static int load(struct source *source, const struct source_config *config,
+		struct tracepoints_reading *reading, struct error *error)
+{
+	struct btf *kernel = btf__load_vmlinux_btf();
+	struct source_bpf_making making = {
+		.kernel = kernel,
+		.fixed = source->catalog,
+		.finder = config->finder,
+		.reading = reading,
+	};
+	int err;
+
+	if (!kernel)
+		return source_bpf_check_failure(error, errno, "read the kernel's types");
+	err = make_images(source, config, kernel, error);
+	if (!err) {
+		making.images = source->images;
+		source_bpf_images_find_targets(source->images, kernel);
+		if (!source->adopted)
+			err = source_bpf_objects_begin(&source->objects, error);
+	}
+	if (!err)
+		err = source_bpf_made_create(&making, &source->made, error);
+	btf__free(kernel);
 	return err;
 }
 
@@ -303,7 +356,7 @@ static void drop_left(struct source_store *store, bool all)
 
 /* Goes on with what an earlier run left, or says why not and begins anew. */
 static int adopt_or_load(struct source *source, const struct source_config *config,
-			 struct error *error)
+			 struct tracepoints_reading *reading, struct error *error)
 {
 	struct source_bpf_objects *objects = &source->objects;
 	int got = 0, err;
@@ -314,16 +367,32 @@ static int adopt_or_load(struct source *source, const struct source_config *conf
 	if (got == 1) {
 		source->adopted = true;
 		take_over(source);
-		err = load(source, config, error);
+		err = load(source, config, reading, error);
 		drop_left(source->store, false);
 		return err;
 	}
 	if (source->store)
 		drop_left(source->store, true);
-	err = load(source, config, error);
+	err = load(source, config, reading, error);
 	if (!err)
 		source_bpf_objects_keep(objects, source->store);
 	return err;
+}
+
+/* The catalog and the programs, while the tracepoints are read. */
+static int open_all(struct source *source, const struct source_config *config, struct error *error)
+{
+	struct tracepoints_reading *reading = tracepoints_begin();
+	int err = reading ? syscall_catalog_create(&source->catalog, source->word) : -ENOMEM;
+
+	if (err)
+		error_set(error, -err, "out-of-memory", "no memory for the catalog of probes");
+	else
+		err = adopt_or_load(source, config, reading, error);
+	tracepoints_end(reading);
+	/* The kernel's types leave megabytes between what stays. */
+	malloc_trim(0);
+	return err ? err : maps_init(&source->maps, &source->objects, source->store, error);
 }
 
 static void bpf_close(struct source *source);
@@ -344,15 +413,11 @@ static int bpf_open(const struct source_config *config, struct source **out, str
 	source->ring_bytes = config->ring_bytes;
 	source->store = config->store;
 	source_bpf_timers_init(&source->timers, &source->objects, source->store);
-	source->stuck = (struct source_bpf_stuck){.objects = &source->objects, .word = source->word};
+	source->stuck = (struct source_bpf_stuck){
+		.objects = &source->objects, .store = source->store, .word = source->word,
+	};
 	memcpy(source->excluded, config->excluded_pids, sizeof(source->excluded));
-	err = syscall_catalog_create(&source->catalog, source->word);
-	if (err)
-		error_set(error, -err, "out-of-memory", "no memory for the catalog of probes");
-	else
-		err = adopt_or_load(source, config, error);
-	if (!err)
-		err = maps_init(&source->maps, &source->objects, error);
+	err = open_all(source, config, error);
 	if (err)
 		bpf_close(source);
 	else
@@ -368,6 +433,7 @@ static void bpf_close(struct source *source)
 	maps_fini(&source->maps);
 	source_bpf_timers_fini(&source->timers);
 	source_bpf_objects_fini(&source->objects);
+	source_bpf_images_destroy(source->images);
 	if (source->catalog)
 		ringtail__v1__catalog__free_unpacked(source->catalog, NULL);
 	free(source);
@@ -480,11 +546,11 @@ static int attach(struct source *source, uint32_t programs, struct error *error)
 
 		if (!(programs & PROGRAM_BIT(i)))
 			continue;
-		err = source_bpf_objects_attach(&source->objects, i, source->store);
+		err = source_bpf_objects_attach(&source->objects, i, source->store, error);
 		if (err) {
 			source_bpf_objects_detach(&source->objects,
 						  programs & (PROGRAM_BIT(i) - 1), source->store);
-			return source_bpf_check_failure(error, -err, "attach the BPF programs");
+			return err;
 		}
 	}
 	return 0;
@@ -535,12 +601,25 @@ static int place_timers(struct source *source, const struct source_request *requ
 	return source_bpf_timers_place(&source->timers, wanted, n <= RT_TIMERS_MAX ? n : RT_TIMERS_MAX + 1, error);
 }
 
+/* Whoever wants addresses of programs wants to know what they are of: refused now rather than missed later. */
+static int load_iterators(struct source *source, const struct source_request *request, struct error *error)
+{
+	int program = 0;
+
+	for (unsigned i = PROGRAM_MAPS_FIND; i <= PROGRAM_MAPS_TELL && program >= 0; i++)
+		if (request->flags & RT_FLAG_USTACK)
+			program = source_bpf_objects_program(&source->objects, i, source->store, error);
+	return program < 0 ? program : 0;
+}
+
 /* What is attached before the request is published records nothing until then. */
 static int attach_wanted(struct source *source, const struct source_request *request,
 			 uint32_t programs, struct bpf_request *next, struct error *error)
 {
-	int err = source_bpf_made_attach(source->made, request, error);
+	int err = load_iterators(source, request, error);
 
+	if (!err)
+		err = source_bpf_made_attach(source->made, request, error);
 	/* What was made for a request that is refused then is idle, and goes in time. */
 	if (!err)
 		err = attach(source, programs, error);
@@ -622,6 +701,8 @@ static int bpf_stats(struct source *source, struct source_stats *stats)
 		struct bpf_prog_info info = {};
 		uint32_t bytes = sizeof(info);
 
+		if (source->objects.program[i] < 0)
+			continue;
 		if (bpf_obj_get_info_by_fd(source->objects.program[i], &info, &bytes))
 			return -errno;
 		stats->recursion_lost += info.recursion_misses;

@@ -44,26 +44,39 @@ static void said_keep(const char *text)
 	said.text[to] = '\0';
 }
 
-/* The verifier's reason is the end of its log, before libbpf's own closing lines. */
+/* The verifier's reason is the end of its log, before its count of instructions or libbpf's closing lines. */
+static void said_keep_log(char *log)
+{
+	char *end = strstr(log, "processed ");
+
+	if (!end)
+		end = strstr(log, "-- END PROG LOAD LOG");
+	if (end)
+		*end = '\0';
+	said_keep(log);
+	said.verifier = true;
+}
+
 static int said_print(enum libbpf_print_level level, const char *format, va_list args)
 {
-	char *text, *end;
+	char *text;
 
 	if (level != LIBBPF_WARN || vasprintf(&text, format, args) < 0)
 		return 0;
-	if (strstr(text, VERIFIER_LOG_MARK)) {
-		end = strstr(text, "processed ");
-		if (!end)
-			end = strstr(text, "-- END PROG LOAD LOG");
-		if (end)
-			*end = '\0';
+	if (strstr(text, VERIFIER_LOG_MARK))
+		said_keep_log(text);
+	else if (!said.verifier)
 		said_keep(text);
-		said.verifier = true;
-	} else if (!said.verifier) {
-		said_keep(text);
-	}
 	free(text);
 	return 0;
+}
+
+void source_bpf_check_verifier(char *log)
+{
+	said.text[0] = '\0';
+	said.verifier = false;
+	if (*log)
+		said_keep_log(log);
 }
 
 void source_bpf_check_capture(void)

@@ -15,6 +15,12 @@ void source_bpf_check_capture(void);
 /* What can be known before anything is loaded: bpf(2), capabilities, BTF. */
 int source_bpf_check_host(struct error *error);
 
+/*
+ * What the verifier wrote of a program that it refused, for the next failure; "": nothing, it came from elsewhere.
+ * Cuts the text.
+ */
+void source_bpf_check_verifier(char *log);
+
 /* Says why opening, loading or attaching failed with -err. Returns -err. */
 int source_bpf_check_failure(struct error *error, int err, const char *doing);
 

@@ -264,9 +264,9 @@ unsigned bpf_enumerators_missing(const struct bpf_enumerators *enumerators)
 	return missing;
 }
 
-static void learn_module(struct bpf_enumerators *enumerators, const char *module, struct btf *kernel)
+static void learn_module(struct bpf_enumerators *enumerators, const char *module, const struct btf *kernel)
 {
-	struct btf *types = btf__load_module_btf(module, kernel);
+	struct btf *types = btf__load_module_btf(module, (struct btf *)kernel);
 
 	if (!types)
 		return;
@@ -274,13 +274,12 @@ static void learn_module(struct bpf_enumerators *enumerators, const char *module
 	btf__free(types);
 }
 
-void bpf_enumerators_learn_kernel(struct bpf_enumerators *enumerators)
+void bpf_enumerators_learn_kernel(struct bpf_enumerators *enumerators, const struct btf *kernel)
 {
-	struct btf *kernel = enumerators->names ? btf__load_vmlinux_btf() : NULL;
-	DIR *directory = kernel ? opendir(BTF_DIRECTORY) : NULL;
+	DIR *directory = kernel && enumerators->names ? opendir(BTF_DIRECTORY) : NULL;
 	struct dirent *entry;
 
-	if (kernel)
+	if (kernel && enumerators->names)
 		bpf_enumerators_learn(enumerators, kernel, 1);
 	for (unsigned i = 0; directory && i < ENUMERATOR_MODULES_MAX; i++) {
 		if (!bpf_enumerators_missing(enumerators) || !(entry = readdir(directory)))
@@ -290,7 +289,6 @@ void bpf_enumerators_learn_kernel(struct bpf_enumerators *enumerators)
 	}
 	if (directory)
 		closedir(directory);
-	btf__free(kernel);
 }
 
 /* ---- Numbers in a format ------------------------------------------------------------------------ */

@@ -43,8 +43,8 @@ int bpf_enumerators_want(struct bpf_enumerators *enumerators, const char *print,
 /* Looks in the types from number `from` on. */
 void bpf_enumerators_learn(struct bpf_enumerators *enumerators, const struct btf *types, uint32_t from);
 
-/* From the files of the running kernel, the modules' if the kernel's own do not have all. Without such files: nothing. */
-void bpf_enumerators_learn_kernel(struct bpf_enumerators *enumerators);
+/* From the running kernel's types, and the files of its modules' if those do not have all. NULL: nothing. */
+void bpf_enumerators_learn_kernel(struct bpf_enumerators *enumerators, const struct btf *kernel);
 
 /* How many names in capitals, as enumerators are written, have no number so far. */
 unsigned bpf_enumerators_missing(const struct bpf_enumerators *enumerators);

@@ -12,7 +12,7 @@
 #include "daemon/source/bpf_timers.h"
 #include "proto/limits.h"
 
-_Static_assert(PROBES_MADE_MAX == RT_PROBES_MADE_MAX, "the limit says what the numbers allow");
+_Static_assert(PROBES_MADE_MAX == RT_PROBE_PROGRAM - RT_PROBE_MADE, "the limit says what the numbers allow");
 
 /* A kind of probe is a row here. The providers' names go to the engine: see loader_message.h. */
 static const struct made_kind *const kinds[] = {
@@ -63,25 +63,31 @@ void source_bpf_made_close(struct made_program *program)
 	*program = MADE_NO_PROGRAM;
 }
 
-int source_bpf_made_create(const struct ringtail_bpf *skeleton,
-			   const Ringtail__V1__Catalog *fixed, struct finder *finder,
-			   struct source_bpf_made **out, struct error *error)
+static int make_templates(const struct source_bpf_making *making, struct source_bpf_kit *kit, struct error *error)
+{
+	int err = source_bpf_template_create(making->images, making->kernel, TEMPLATE_TRACEPOINT, &kit->bpf_template,
+					     error);
+
+	if (!err)
+		err = source_bpf_template_create(making->images, making->kernel, TEMPLATE_REFUSED, &kit->refused, error);
+	if (!err)
+		err = source_bpf_template_create(making->images, making->kernel, TEMPLATE_UPROBE, &kit->uprobe, error);
+	return err;
+}
+
+int source_bpf_made_create(const struct source_bpf_making *making, struct source_bpf_made **out,
+			   struct error *error)
 {
 	struct source_bpf_made *made = calloc(1, sizeof(*made));
 	int err;
 
 	if (!made)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for probes");
-	made->kit.fixed = fixed;
-	made->kit.finder = finder;
-	err = source_bpf_template_create(skeleton, TEMPLATE_TRACEPOINT, &made->kit.bpf_template,
-					 error);
-	if (!err)
-		err = source_bpf_template_create(skeleton, TEMPLATE_REFUSED,
-						 &made->kit.refused, error);
-	if (!err)
-		err = source_bpf_template_create(skeleton, TEMPLATE_UPROBE, &made->kit.uprobe,
-						 error);
+	made->kit.fixed = making->fixed;
+	made->kit.finder = making->finder;
+	made->kit.kernel = making->kernel;
+	made->kit.reading = making->reading;
+	err = make_templates(making, &made->kit, error);
 	for (; !err && made->opened < KINDS; made->opened++) {
 		const struct made_kind *kind = kinds[made->opened];
 
@@ -92,6 +98,8 @@ int source_bpf_made_create(const struct ringtail_bpf *skeleton,
 		if (err)
 			break;
 	}
+	made->kit.kernel = NULL;
+	made->kit.reading = NULL;
 	if (err)
 		source_bpf_made_destroy(made);
 	else

@@ -15,7 +15,9 @@
 #include "kmod/bpf/request.h"
 
 struct finder;
-struct ringtail_bpf;
+struct source_bpf_images;
+struct tracepoints_reading;
+struct btf;
 struct source_bpf_made;
 struct source_bpf_timer;
 struct source_bpf_template;
@@ -27,6 +29,10 @@ struct source_bpf_kit {
 	struct source_bpf_template *refused;	/* counts what the kernel refuses to run the former for */
 	struct source_bpf_template *uprobe;
 	struct finder *finder;		/* NULL: none */
+
+	/* At the opening only. */
+	const struct btf *kernel;
+	struct tracepoints_reading *reading;	/* the tracepoints are on their way */
 };
 
 /* ---- A kind of probes ------------------------------------------------------------------------- */
@@ -96,10 +102,17 @@ extern const struct made_kind made_profile, made_interval, made_software, made_h
 
 /* ---- All of them ------------------------------------------------------------------------------ */
 
-/* `skeleton` is loaded, and may be destroyed afterwards. `fixed` and `finder` are borrowed. */
-int source_bpf_made_create(const struct ringtail_bpf *skeleton,
-			   const Ringtail__V1__Catalog *fixed, struct finder *finder,
-			   struct source_bpf_made **made, struct error *error);
+/* What making them takes. All but `kernel` and `reading` are borrowed for as long as they last. */
+struct source_bpf_making {
+	const struct source_bpf_images *images;
+	const struct btf *kernel;	/* the kernel's types */
+	const Ringtail__V1__Catalog *fixed;
+	struct finder *finder;
+	struct tracepoints_reading *reading;
+};
+
+int source_bpf_made_create(const struct source_bpf_making *making, struct source_bpf_made **made,
+			   struct error *error);
 
 /* NULL is safe. */
 void source_bpf_made_destroy(struct source_bpf_made *made);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "daemon/host/service_manager.h"
 #include "daemon/ring/reader.h"
 #include "daemon/source/bpf_check.h"
+#include "daemon/source/bpf_image.h"
 #include "kmod/bpf/request.h"
 #include "kmod/ringtail.skel.h"
 
@@ -133,7 +135,55 @@ static const char *name_bell(char name[ACTIVATION_NAME_BYTES], unsigned cpu)
 	return name_object(name, what);
 }
 
-#define MAPS	7	/* that are kept, beside the bells */
+static const struct inner_map {
+	const char *name;
+	enum bpf_map_type type;
+} inner_maps[SOURCE_BPF_INNER_MAPS] = {
+	{"attaches", BPF_MAP_TYPE_PERCPU_ARRAY},
+	{"exec_calls", BPF_MAP_TYPE_TASK_STORAGE},
+	{"maps_told", BPF_MAP_TYPE_LRU_HASH},
+	{"stuck_threads", BPF_MAP_TYPE_ARRAY},
+	{"text_places", BPF_MAP_TYPE_PERCPU_ARRAY},
+	{"texts", BPF_MAP_TYPE_HASH},
+	{"timers", BPF_MAP_TYPE_PERCPU_ARRAY},
+};
+
+static const char *name_inner(char name[ACTIVATION_NAME_BYTES], unsigned i)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "map.%s", inner_maps[i].name);
+	return name_object(name, what);
+}
+
+#define OUTER_MAPS	7	/* beside the bells */
+
+/* A place for a map's descriptor in the objects, and the skeleton's map that belongs there. */
+struct mapped {
+	int *fd;
+	struct bpf_map *map;
+};
+
+static void pair_maps(struct source_bpf_objects *objects, const struct ringtail_bpf *skeleton,
+		      struct mapped pair[OUTER_MAPS + SOURCE_BPF_INNER_MAPS])
+{
+	const struct mapped outer[OUTER_MAPS] = {
+		{&objects->rings, skeleton->maps.rings},
+		{&objects->consumers, skeleton->maps.consumers},
+		{&objects->bells, skeleton->maps.bells},
+		{&objects->variables, skeleton->maps.bss},
+		{&objects->maps_found, skeleton->maps.maps_found},
+		{&objects->maps_wanted, skeleton->maps.maps_wanted},
+		{&objects->storage, skeleton->maps.threads_without_slot},
+	};
+
+	memcpy(pair, outer, sizeof(outer));
+	for (unsigned i = 0; i < SOURCE_BPF_INNER_MAPS; i++)
+		pair[OUTER_MAPS + i] = (struct mapped){
+			&objects->inner[i],
+			bpf_object__find_map_by_name(skeleton->obj, inner_maps[i].name),
+		};
+}
 
 /* ---- Descriptors ------------------------------------------------------------------------------- */
 
@@ -145,6 +195,8 @@ void source_bpf_objects_init(struct source_bpf_objects *objects)
 	};
 	for (unsigned i = 0; i < PROGRAMS; i++)
 		objects->program[i] = objects->link[i] = objects->leaving[i] = -1;
+	for (unsigned i = 0; i < SOURCE_BPF_INNER_MAPS; i++)
+		objects->inner[i] = -1;
 }
 
 static void close_one(int *fd)
@@ -173,6 +225,8 @@ void source_bpf_objects_fini(struct source_bpf_objects *objects)
 	close_one(&objects->maps_found);
 	close_one(&objects->maps_wanted);
 	close_one(&objects->storage);
+	for (unsigned i = 0; i < SOURCE_BPF_INNER_MAPS; i++)
+		close_one(&objects->inner[i]);
 	close_one(&objects->barrier);
 	source_bpf_objects_init(objects);
 }
@@ -192,44 +246,44 @@ static int map_variables(struct source_bpf_objects *objects, struct error *error
 int source_bpf_objects_copy(struct source_bpf_objects *objects,
 			    const struct ringtail_bpf *skeleton, struct error *error)
 {
-	const struct bpf_program *program[PROGRAMS] = {
-		[PROGRAM_EXIT] = skeleton->progs.sched_process_exit,
-		[PROGRAM_RENAME] = skeleton->progs.task_rename,
-		[PROGRAM_EXEC] = skeleton->progs.sched_process_exec,
-		[PROGRAM_MOVE] = skeleton->progs.cgroup_attach_task,
-		[PROGRAM_FORK] = skeleton->progs.sched_process_fork,
-		[PROGRAM_WAKEUP] = skeleton->progs.sched_wakeup,
-		[PROGRAM_WAKEUP_NEW] = skeleton->progs.sched_wakeup_new,
-		[PROGRAM_SWITCH] = skeleton->progs.sched_switch,
-		[PROGRAM_SYS_ENTER] = skeleton->progs.sys_enter,
-		[PROGRAM_SYS_EXIT] = skeleton->progs.sys_exit,
-		[PROGRAM_TIMER] = skeleton->progs.timer,
-		[PROGRAM_MAPS_FIND] = skeleton->progs.maps_find,
-		[PROGRAM_MAPS_TELL] = skeleton->progs.maps_tell,
-		[PROGRAM_STUCK] = skeleton->progs.stuck,
-	};
-	struct {
-		int *to, from;
-	} copy[MAPS + PROGRAMS] = {
-		{&objects->rings, bpf_map__fd(skeleton->maps.rings)},
-		{&objects->consumers, bpf_map__fd(skeleton->maps.consumers)},
-		{&objects->bells, bpf_map__fd(skeleton->maps.bells)},
-		{&objects->variables, bpf_map__fd(skeleton->maps.bss)},
-		{&objects->maps_found, bpf_map__fd(skeleton->maps.maps_found)},
-		{&objects->maps_wanted, bpf_map__fd(skeleton->maps.maps_wanted)},
-		{&objects->storage, bpf_map__fd(skeleton->maps.threads_without_slot)},
-	};
+	struct mapped pair[OUTER_MAPS + SOURCE_BPF_INNER_MAPS];
 
-	for (unsigned i = 0; i < PROGRAMS; i++) {
-		copy[MAPS + i].to = &objects->program[i];
-		copy[MAPS + i].from = bpf_program__fd(program[i]);
-	}
-	for (unsigned i = 0; i < MAPS + PROGRAMS; i++) {
-		*copy[i].to = fcntl(copy[i].from, F_DUPFD_CLOEXEC, 0);
-		if (*copy[i].to < 0)
+	pair_maps(objects, skeleton, pair);
+	for (unsigned i = 0; i < OUTER_MAPS + SOURCE_BPF_INNER_MAPS; i++) {
+		*pair[i].fd = fcntl(bpf_map__fd(pair[i].map), F_DUPFD_CLOEXEC, 0);
+		if (*pair[i].fd < 0)
 			return source_bpf_check_failure(error, errno, "keep the BPF objects");
 	}
 	return map_variables(objects, error);
+}
+
+int source_bpf_objects_reuse(const struct source_bpf_objects *objects, struct ringtail_bpf *skeleton)
+{
+	struct mapped pair[OUTER_MAPS + SOURCE_BPF_INNER_MAPS];
+	int err = 0;
+
+	pair_maps((struct source_bpf_objects *)objects, skeleton, pair);
+	for (unsigned i = 0; i < OUTER_MAPS + SOURCE_BPF_INNER_MAPS && !err; i++)
+		err = bpf_map__reuse_fd(pair[i].map, *pair[i].fd);
+	return err;
+}
+
+int source_bpf_objects_program(struct source_bpf_objects *objects, enum source_bpf_program program,
+			       struct source_store *store, struct error *error)
+{
+	char name[ACTIVATION_NAME_BYTES];
+	int fd = objects->program[program];
+
+	if (fd >= 0)
+		return fd;
+	fd = source_bpf_image_load(objects->images,
+				   source_bpf_image_find(objects->images, program_name(program)), error);
+	if (fd < 0)
+		return fd;
+	objects->program[program] = fd;
+	if (store)
+		store->keep(store->context, name_program(name, program), fd);
+	return fd;
 }
 
 void source_bpf_objects_keep(const struct source_bpf_objects *objects, struct source_store *store)
@@ -239,8 +293,10 @@ void source_bpf_objects_keep(const struct source_bpf_objects *objects, struct so
 	if (!store)
 		return;
 	for (unsigned i = 0; i < PROGRAMS; i++)
-		store->keep(store->context, name_program(name, i),
-			    objects->program[i]);
+		if (objects->program[i] >= 0)
+			store->keep(store->context, name_program(name, i), objects->program[i]);
+	for (unsigned i = 0; i < SOURCE_BPF_INNER_MAPS; i++)
+		store->keep(store->context, name_inner(name, i), objects->inner[i]);
 	for (unsigned i = 0; i < objects->cpus; i++)
 		store->keep(store->context, name_bell(name, i), objects->bell[i]);
 	store->keep(store->context, name_object(name, "map.bells"), objects->bells);
@@ -263,17 +319,20 @@ void source_bpf_objects_keep_made(const struct source_bpf_objects *objects, stru
 /* ---- Links ------------------------------------------------------------------------------------ */
 
 int source_bpf_objects_attach(struct source_bpf_objects *objects, enum source_bpf_program program,
-			      struct source_store *store)
+			      struct source_store *store, struct error *error)
 {
 	char name[ACTIVATION_NAME_BYTES];
+	int fd = source_bpf_objects_program(objects, program, store, error);
 
+	if (fd < 0)
+		return fd;
 	objects->link[program] = objects->leaving[program];
 	objects->leaving[program] = -1;
 	if (objects->link[program] < 0)
-		objects->link[program] = bpf_raw_tracepoint_open(NULL, objects->program[program]);
+		objects->link[program] = bpf_raw_tracepoint_open(NULL, fd);
 	if (objects->link[program] < 0) {
 		objects->link[program] = -1;
-		return -errno;
+		return source_bpf_check_failure(error, errno, "attach the BPF programs");
 	}
 	if (store)
 		store->keep(store->context, name_link(name, program),
@@ -397,13 +456,9 @@ static int make_bells(struct source_bpf_objects *objects, struct error *error)
 	for (unsigned i = 0; i < objects->cpus; i++)
 		objects->bell[i] = -1;
 	for (uint32_t i = 0; i < objects->cpus; i++) {
-		int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "bell", 0, 0, RT_PAGE_BYTES, NULL);
-
-		if (fd < 0)
+		objects->bell[i] = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "bell", 0, 0, RT_PAGE_BYTES, NULL);
+		if (objects->bell[i] < 0)
 			return source_bpf_check_failure(error, errno, "make a bell");
-		objects->bell[i] = fd;
-		if (bpf_map_update_elem(objects->bells, &i, &fd, BPF_ANY))
-			return source_bpf_check_failure(error, errno, "hang up a bell");
 	}
 	return 0;
 }
@@ -480,6 +535,61 @@ int source_bpf_rings_init(struct source_bpf_objects *objects, uint64_t ring_byte
 	return err;
 }
 
+/* In one call, where the kernel has such (5.13), so that it waits once for the programs that might look. */
+static int hang_bells(const struct source_bpf_objects *objects)
+{
+	uint32_t *cpu = malloc((objects->cpus + 1) * sizeof(*cpu)), count = objects->cpus;
+	int err = cpu ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < objects->cpus && cpu; i++)
+		cpu[i] = i;
+	if (!err && bpf_map_update_batch(objects->bells, cpu, objects->bell, &count, NULL) != 0)
+		for (uint32_t i = 0; i < objects->cpus && !err; i++)
+			err = bpf_map_update_elem(objects->bells, &i, &objects->bell[i], BPF_ANY) ? -errno : 0;
+	free(cpu);
+	return err;
+}
+
+struct hanging {
+	pthread_t thread;
+	const struct source_bpf_objects *objects;
+	int err;
+};
+
+static void *hang_on_thread(void *context)
+{
+	struct hanging *hanging = context;
+
+	hanging->err = hang_bells(hanging->objects);
+	return NULL;
+}
+
+static int load_first(struct source_bpf_objects *objects, struct error *error)
+{
+	int err = 0;
+
+	for (unsigned i = PROGRAM_EXIT; i <= PROGRAM_MOVE && err >= 0; i++)
+		err = source_bpf_objects_program(objects, i, NULL, error);
+	return err < 0 ? err : 0;
+}
+
+/* The kernel waits for what is running while the verifier works. */
+int source_bpf_objects_begin(struct source_bpf_objects *objects, struct error *error)
+{
+	struct hanging hanging = {.objects = objects};
+	bool has_thread = pthread_create(&hanging.thread, NULL, hang_on_thread, &hanging) == 0;
+	int err;
+
+	if (!has_thread)
+		hang_on_thread(&hanging);
+	err = load_first(objects, error);
+	if (has_thread)
+		pthread_join(hanging.thread, NULL);
+	if (!err && hanging.err)
+		err = source_bpf_check_failure(error, -hanging.err, "hang up a bell");
+	return err;
+}
+
 int source_bpf_rings_get(const struct source_bpf_objects *objects, uint64_t ring_bytes, unsigned i,
 			 struct ring_handle *ring)
 {
@@ -546,6 +656,24 @@ static int take_map(struct activation *kept, const char *name, const struct want
 	return 0;
 }
 
+/* Nothing of ours looks into it: what a place of it is like, the version in its name says. */
+static int take_inner(struct source_bpf_objects *objects, struct activation *kept, unsigned i, struct error *error)
+{
+	struct bpf_map_info info = {};
+	uint32_t bytes = sizeof(info);
+	char name[ACTIVATION_NAME_BYTES];
+	int fd = activation_next(kept, name_inner(name, i), NULL);
+
+	objects->inner[i] = fd;
+	if (fd < 0)
+		return refuse(error, name, "it is not there");
+	if (!is_kind(fd, "bpf-map") || bpf_obj_get_info_by_fd(fd, &info, &bytes) != 0)
+		return refuse(error, name, "it is no BPF map");
+	if (info.type != inner_maps[i].type || strncmp(info.name, inner_maps[i].name, sizeof(info.name) - 1) != 0)
+		return refuse(error, name, "it is another kind of map");
+	return 0;
+}
+
 static int take_maps(struct source_bpf_objects *objects, struct activation *kept,
 		     uint64_t stride, struct error *error)
 {
@@ -568,13 +696,27 @@ static int take_maps(struct source_bpf_objects *objects, struct activation *kept
 	for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !err; i++)
 		err = take_map(kept, name_object(name, wanted[i].what), &wanted[i], fd[i],
 			       error);
+	for (unsigned i = 0; i < SOURCE_BPF_INNER_MAPS && !err; i++)
+		err = take_inner(objects, kept, i, error);
 	for (unsigned i = 0; i < objects->cpus && !err; i++)
 		err = take_map(kept, name_bell(name, i), &bell, &objects->bell[i],
 			       error);
 	return err;
 }
 
-/* A program, and its link if it is attached. */
+/* A link without a program is one that nobody can check. */
+static int refuse_lone_link(struct activation *kept, enum source_bpf_program program, struct error *error)
+{
+	char name[ACTIVATION_NAME_BYTES], lone[ACTIVATION_NAME_BYTES];
+	int link = activation_next(kept, name_link(lone, program), NULL);
+
+	if (link < 0)
+		return 0;
+	close(link);
+	return refuse(error, name_program(name, program), "it is not there");
+}
+
+/* A program, if it was loaded, and its link if it is attached. */
 static int take_program(struct source_bpf_objects *objects, struct activation *kept,
 			enum source_bpf_program program, struct error *error)
 {
@@ -586,7 +728,7 @@ static int take_program(struct source_bpf_objects *objects, struct activation *k
 
 	*fd = activation_next(kept, name_program(name, program), NULL);
 	if (*fd < 0)
-		return refuse(error, name, "it is not there");
+		return refuse_lone_link(kept, program, error);
 	if (!is_kind(*fd, "bpf-prog") || bpf_obj_get_info_by_fd(*fd, &info, &bytes) != 0)
 		return refuse(error, name, "it is no BPF program");
 	if (info.type != (program == PROGRAM_TIMER ? BPF_PROG_TYPE_PERF_EVENT

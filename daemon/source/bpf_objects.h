@@ -20,6 +20,10 @@
 
 struct ringtail_bpf;
 struct ringtail_bpf__bss;
+struct source_bpf_images;
+
+/* Maps that only the programs look into: they are kept so that a program that the next run loads has the same. */
+#define SOURCE_BPF_INNER_MAPS	7
 
 /*
  * In the order of attaching; detaching goes the other way. The first four keep the memory of
@@ -45,9 +49,11 @@ enum source_bpf_program {
 
 struct source_bpf_objects {
 	int rings, consumers, bells, variables, maps_found, maps_wanted, storage;	/* maps; -1: none */
+	int inner[SOURCE_BPF_INNER_MAPS];
 	int *bell;			/* [cpus]: what hangs in `bells` */
 	unsigned cpus;
-	int program[PROGRAMS];
+	const struct source_bpf_images *images;	/* to load programs from; borrowed */
+	int program[PROGRAMS];		/* -1: nobody has wanted it yet */
 	int link[PROGRAMS];		/* -1: not attached */
 	int leaving[PROGRAMS];		/* detached as far as we care; until the barrier */
 	int barrier;			/* read end; -1: nothing is leaving */
@@ -56,12 +62,22 @@ struct source_bpf_objects {
 
 void source_bpf_objects_init(struct source_bpf_objects *objects);
 
-/* Takes copies of what a loaded skeleton has; it may be destroyed then. */
+/* Takes copies of a loaded skeleton's maps; it may be destroyed then. */
 int source_bpf_objects_copy(struct source_bpf_objects *objects,
 			    const struct ringtail_bpf *skeleton, struct error *error);
 
+/* Gives the maps that an earlier run has left to a skeleton that is to be loaded. 0 or -errno. */
+int source_bpf_objects_reuse(const struct source_bpf_objects *objects, struct ringtail_bpf *skeleton);
+
 /*
- * Takes what an earlier run has left. 1: all of it is here, and fits the configuration and this
+ * The program's descriptor, which is borrowed; it is loaded, and handed over to the store, when it is wanted for the first
+ * time. -errno with *error. `store` may be NULL.
+ */
+int source_bpf_objects_program(struct source_bpf_objects *objects, enum source_bpf_program program,
+			       struct source_store *store, struct error *error);
+
+/*
+ * Takes what an earlier run has left; of the programs, those that it has loaded. 1: all of it is here, and fits the configuration and this
  * program. 0: nothing was left. -errno: something was, with *error saying why it cannot be gone on
  * with. What is not taken stays in `kept`.
  */
@@ -74,7 +90,7 @@ int source_bpf_objects_adopt(struct source_bpf_objects *objects, struct activati
  */
 void source_bpf_objects_keep_made(const struct source_bpf_objects *objects, struct source_store *store);
 
-/* Hands over everything but links, which are handed over as they are attached. */
+/* Hands over the maps and bells; programs and links are handed over as they are loaded and attached. */
 void source_bpf_objects_keep(const struct source_bpf_objects *objects, struct source_store *store);
 
 /* Closes all; what is attached stays so if a store keeps it. */
@@ -89,7 +105,7 @@ void source_bpf_objects_fini(struct source_bpf_objects *objects);
  * twice. `store` may be NULL.
  */
 int source_bpf_objects_attach(struct source_bpf_objects *objects, enum source_bpf_program program,
-			      struct source_store *store);
+			      struct source_store *store, struct error *error);
 void source_bpf_objects_detach(struct source_bpf_objects *objects, uint32_t programs,
 			       struct source_store *store);
 
@@ -118,6 +134,12 @@ int source_bpf_rings_size(struct ringtail_bpf *skeleton, const struct source_con
  */
 int source_bpf_rings_init(struct source_bpf_objects *objects, uint64_t ring_bytes,
 			  struct error *error);
+
+/*
+ * Hangs up the bells, and loads the programs that every request takes, so that a kernel that will not have them is
+ * noticed at the start.
+ */
+int source_bpf_objects_begin(struct source_bpf_objects *objects, struct error *error);
 
 /* As source_ops.ring. */
 int source_bpf_rings_get(const struct source_bpf_objects *objects, uint64_t ring_bytes, unsigned i,

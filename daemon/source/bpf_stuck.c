@@ -167,9 +167,12 @@ int source_bpf_stuck_look(const struct source_bpf_stuck *stuck, uint64_t longer_
 			  struct source_stuck *answer, struct error *error)
 {
 	struct look look = {.stuck = stuck, .longer_than_ns = longer_than_ns, .fd = fd, .answer = answer};
-	int link = bpf_link_create(stuck->objects->program[PROGRAM_STUCK], 0, BPF_TRACE_ITER, NULL);
+	int program = source_bpf_objects_program(stuck->objects, PROGRAM_STUCK, stuck->store, error);
+	int link = program < 0 ? -1 : bpf_link_create(program, 0, BPF_TRACE_ITER, NULL);
 	int iterator = -1, err = link < 0 ? -errno : 0;
 
+	if (program < 0)
+		return program;
 	stuck->objects->shared->stuck_longer_than_ns = longer_than_ns;
 	*answer = (struct source_stuck){.now_ns = clock_monotonic()};
 	if (!err)

@@ -17,7 +17,8 @@
 #include "query/error.h"
 
 struct source_bpf_stuck {
-	const struct source_bpf_objects *objects;
+	struct source_bpf_objects *objects;
+	struct source_store *store;	/* NULL: nobody keeps anything */
 	const uint32_t *word;		/* [RT_SYSCALLS_MAX], of the catalog; borrowed */
 	uint64_t since_ns[RT_SYSCALLS_MAX];	/* each such call that began later was noticed; 0: none was */
 	bool of_everybody[RT_SYSCALLS_MAX];	/* ... whoever made it */

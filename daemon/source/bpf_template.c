@@ -2,22 +2,17 @@
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/bpf.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/source/bpf_check.h"
-#include "daemon/source/bpf_kernel_types.h"
+#include "daemon/source/bpf_image.h"
 #include "daemon/source/bpf_places.h"
 #include "kmod/bpf/request.h"
-#include "kmod/ringtail.skel.h"
 
-#define MAPS_MAX		32
 #define FUNCTIONS_MAX		64
 #define STORES_INSNS		3	/* of the subprogram that is replaced: two make a number, one exits */
 #define WORD_INSNS_MAX		24	/* of one word: eight bytes one by one */
@@ -27,19 +22,21 @@
 #define RETURNS_FOLLOWED	64	/* inside each other, of one thread: MAX_URETPROBE_DEPTH of the kernel */
 
 struct source_bpf_template {
-	struct bpf_insn *insn;
-	size_t insns;
+	const struct source_bpf_images *images;
+	const struct source_bpf_image *image;
 	enum source_bpf_template_of of;
-	struct kernel_types kernel_types;	/* of TEMPLATE_REFUSED, until they are read */
-	uint32_t guard;			/* bpf_prog_active in it; 0: not to be had */
+	uint32_t guard;			/* bpf_prog_active in the kernel's types; 0: not to be had */
 	uint32_t utask, depth;		/* where task_struct has uprobe_task, and that its depth; 0: not to be had */
 	size_t stores;			/* where the subprogram begins that is replaced */
-	int types;			/* BTF, which tells the verifier what may be verified once */
-	unsigned functions;		/* of it: the program and its subprograms, */
-	size_t start[FUNCTIONS_MAX];	/* in the order of where they begin */
-	uint32_t type[FUNCTIONS_MAX];
-	unsigned maps;
-	int map[MAPS_MAX];		/* our own descriptors of what the instructions name */
+};
+
+static const struct {
+	const char *name;
+	struct source_bpf_as as;
+} usual[] = {
+	[TEMPLATE_TRACEPOINT] = {"any_tracepoint", {.type = BPF_PROG_TYPE_TRACEPOINT}},
+	[TEMPLATE_REFUSED] = {"any_refused", {.type = BPF_PROG_TYPE_RAW_TRACEPOINT}},
+	[TEMPLATE_UPROBE] = {"any_uprobe", {.type = BPF_PROG_TYPE_KPROBE, .attach_type = ATTACH_UPROBE_MULTI}},
 };
 
 /* A number of 64 bits takes two instructions, half in each. */
@@ -64,65 +61,19 @@ static bool is_plain_number(const struct bpf_insn *insn, uint64_t number)
 	return is_wide(insn) && insn->src_reg == 0 && wide_number(insn) == number;
 }
 
-/* ---- Taking it out of the skeleton -------------------------------------------------------------- */
-
-/* The skeleton's descriptor of a map becomes one of ours, the same for the same map. */
-static int own_map(struct source_bpf_template *bpf_template, int fd, int theirs[MAPS_MAX])
-{
-	for (unsigned i = 0; i < bpf_template->maps; i++)
-		if (theirs[i] == fd)
-			return bpf_template->map[i];
-	if (bpf_template->maps == MAPS_MAX)
-		return -1;
-	theirs[bpf_template->maps] = fd;
-	bpf_template->map[bpf_template->maps] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	return bpf_template->map[bpf_template->maps] < 0 ? -1 :
-							   bpf_template->map[bpf_template->maps++];
-}
-
-static int own_maps(struct source_bpf_template *bpf_template)
-{
-	int theirs[MAPS_MAX];
-
-	for (size_t i = 0; i + 1 < bpf_template->insns; i++) {
-		struct bpf_insn *insn = &bpf_template->insn[i];
-
-		if (!is_wide(insn))
-			continue;
-		if (insn->src_reg == BPF_PSEUDO_MAP_FD || insn->src_reg == BPF_PSEUDO_MAP_VALUE) {
-			insn->imm = own_map(bpf_template, insn->imm, theirs);
-			if (insn->imm < 0)
-				return -EMFILE;
-		}
-		i++;
-	}
-	return 0;
-}
+/* ---- Taking it -------------------------------------------------------------------------------- */
 
 static int find_stores(struct source_bpf_template *bpf_template)
 {
-	for (size_t i = 0; i + STORES_INSNS <= bpf_template->insns; i++)
-		if (is_plain_number(&bpf_template->insn[i], MADE_STORES) &&
-		    bpf_template->insn[i + 2].code == (BPF_JMP | BPF_EXIT)) {
+	const struct source_bpf_image *image = bpf_template->image;
+
+	for (size_t i = 0; i + STORES_INSNS <= image->insns; i++)
+		if (is_plain_number(&image->insn[i], MADE_STORES) &&
+		    image->insn[i + 2].code == (BPF_JMP | BPF_EXIT)) {
 			bpf_template->stores = i;
 			return 0;
 		}
 	return -ENOENT;
-}
-
-static int compare_places(const void *a, const void *b)
-{
-	const size_t *one = a, *other = b;
-
-	return (*one > *other) - (*one < *other);
-}
-
-static bool has_start(const struct source_bpf_template *bpf_template, size_t at)
-{
-	for (unsigned i = 0; i < bpf_template->functions; i++)
-		if (bpf_template->start[i] == at)
-			return true;
-	return false;
 }
 
 /* A call of a subprogram, or the number that names one to bpf_loop(). Both say how far away it is. */
@@ -130,51 +81,6 @@ static bool names_function(const struct bpf_insn *insn)
 {
 	return (insn->code == (BPF_JMP | BPF_CALL) && insn->src_reg == BPF_PSEUDO_CALL) ||
 	       (is_wide(insn) && insn->src_reg == BPF_PSEUDO_FUNC);
-}
-
-/* A subprogram begins where a call goes. */
-static int find_starts(struct source_bpf_template *bpf_template)
-{
-	bpf_template->start[0] = 0;
-	bpf_template->functions = 1;
-	for (size_t i = 0; i < bpf_template->insns; i++) {
-		const struct bpf_insn *insn = &bpf_template->insn[i];
-		size_t target = (size_t)((int64_t)i + 1 + insn->imm);
-
-		if (!names_function(insn) || has_start(bpf_template, target))
-			continue;
-		if (bpf_template->functions == FUNCTIONS_MAX)
-			return -E2BIG;
-		bpf_template->start[bpf_template->functions++] = target;
-	}
-	qsort(bpf_template->start, bpf_template->functions, sizeof(bpf_template->start[0]),
-	      compare_places);
-	return 0;
-}
-
-/* Which type each of them has, the kernel knows of the template itself, in the same order. */
-static int find_types(struct source_bpf_template *bpf_template, const struct ringtail_bpf *skeleton,
-		      const struct bpf_program *from)
-{
-	struct bpf_func_info info[FUNCTIONS_MAX] = {};
-	struct bpf_prog_info program = {
-		.nr_func_info = FUNCTIONS_MAX,
-		.func_info_rec_size = sizeof(info[0]),
-		.func_info = (uintptr_t)info,
-	};
-	uint32_t bytes = sizeof(program);
-	int err = find_starts(bpf_template);
-
-	if (err)
-		return err;
-	if (bpf_obj_get_info_by_fd(bpf_program__fd(from), &program, &bytes) != 0)
-		return -errno;
-	if (program.nr_func_info != bpf_template->functions)
-		return -EPROTO;
-	for (unsigned i = 0; i < bpf_template->functions; i++)
-		bpf_template->type[i] = info[i].type_id;
-	bpf_template->types = fcntl(bpf_object__btf_fd(skeleton->obj), F_DUPFD_CLOEXEC, 0);
-	return bpf_template->types < 0 ? -errno : 0;
 }
 
 /* Where a structure has a member, in bytes; 0: it has none of that name. */
@@ -189,47 +95,31 @@ static uint32_t find_member(const struct btf *btf, const char *structure, const 
 	return 0;
 }
 
-static void find_guard(struct source_bpf_template *bpf_template)
+static void find_guard(struct source_bpf_template *bpf_template, const struct btf *kernel)
 {
-	struct btf *btf = kernel_types_read(&bpf_template->kernel_types);
-	int id = btf ? btf__find_by_name_kind(btf, "bpf_prog_active", BTF_KIND_VAR) : -1;
+	int id = btf__find_by_name_kind(kernel, "bpf_prog_active", BTF_KIND_VAR);
 
 	bpf_template->guard = id > 0 ? (uint32_t)id : 0;
-	if (btf) {
-		bpf_template->utask = find_member(btf, "task_struct", "utask");
-		bpf_template->depth = find_member(btf, "uprobe_task", "depth");
-	}
-	btf__free(btf);
-	kernel_types_close(&bpf_template->kernel_types);
+	bpf_template->utask = find_member(kernel, "task_struct", "utask");
+	bpf_template->depth = find_member(kernel, "uprobe_task", "depth");
 }
 
-int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_bpf_template_of of,
-			       struct source_bpf_template **made, struct error *error)
+int source_bpf_template_create(const struct source_bpf_images *images, const struct btf *kernel,
+			       enum source_bpf_template_of of, struct source_bpf_template **made,
+			       struct error *error)
 {
-	const struct bpf_program *program = of == TEMPLATE_TRACEPOINT ? skeleton->progs.any_tracepoint :
-					    of == TEMPLATE_REFUSED ? skeleton->progs.any_refused :
-								     skeleton->progs.any_uprobe;
 	struct source_bpf_template *bpf_template = calloc(1, sizeof(*bpf_template));
 	int err = -ENOMEM;
 
 	if (bpf_template) {
 		bpf_template->of = of;
-		bpf_template->kernel_types.fd = -1;
-		bpf_template->types = -1;
-		bpf_template->insns = bpf_program__insn_cnt(program);
-		bpf_template->insn = calloc(bpf_template->insns, sizeof(*bpf_template->insn));
+		bpf_template->images = images;
+		bpf_template->image = source_bpf_image_find(images, usual[of].name);
+		err = bpf_template->image && bpf_template->image->functions <= FUNCTIONS_MAX ?
+			find_stores(bpf_template) : -EPROTO;
 	}
-	if (bpf_template && bpf_template->insn) {
-		memcpy(bpf_template->insn, bpf_program__insns(program),
-		       bpf_template->insns * sizeof(*bpf_template->insn));
-		err = own_maps(bpf_template);
-	}
-	if (!err)
-		err = find_stores(bpf_template);
-	if (!err)
-		err = find_types(bpf_template, skeleton, program);
 	if (!err && of == TEMPLATE_REFUSED)
-		kernel_types_open(&bpf_template->kernel_types);
+		find_guard(bpf_template, kernel);
 	if (err) {
 		source_bpf_template_destroy(bpf_template);
 		return source_bpf_check_failure(error, -err, "copy the programs of probes");
@@ -240,14 +130,6 @@ int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_
 
 void source_bpf_template_destroy(struct source_bpf_template *bpf_template)
 {
-	if (!bpf_template)
-		return;
-	for (unsigned i = 0; i < bpf_template->maps; i++)
-		close(bpf_template->map[i]);
-	if (bpf_template->types >= 0)
-		close(bpf_template->types);
-	kernel_types_close(&bpf_template->kernel_types);
-	free(bpf_template->insn);
 	free(bpf_template);
 }
 
@@ -451,8 +333,8 @@ static size_t moved(const struct source_bpf_template *bpf_template, size_t at, s
 static void move_calls(const struct source_bpf_template *bpf_template, struct bpf_insn *to,
 		       size_t generated)
 {
-	for (size_t i = 0; i < bpf_template->insns; i++) {
-		const struct bpf_insn *insn = &bpf_template->insn[i];
+	for (size_t i = 0; i < bpf_template->image->insns; i++) {
+		const struct bpf_insn *insn = &bpf_template->image->insn[i];
 		size_t target, at;
 
 		if (!names_function(insn))
@@ -502,15 +384,6 @@ static int refuse(const char *name, int err, char *log, struct error *error)
 	return -err;
 }
 
-static const struct {
-	const char *name;
-	struct source_bpf_as as;
-} usual[] = {
-	[TEMPLATE_TRACEPOINT] = {"any_tracepoint", {.type = BPF_PROG_TYPE_TRACEPOINT}},
-	[TEMPLATE_REFUSED] = {"any_refused", {.type = BPF_PROG_TYPE_RAW_TRACEPOINT}},
-	[TEMPLATE_UPROBE] = {"any_uprobe", {.type = BPF_PROG_TYPE_KPROBE, .attach_type = ATTACH_UPROBE_MULTI}},
-};
-
 static int load_one(const struct source_bpf_template *bpf_template, const struct bpf_insn *insn,
 		    size_t insns, const struct bpf_prog_load_opts *options, const struct source_bpf_as *as)
 {
@@ -526,15 +399,17 @@ static int load(const struct source_bpf_template *bpf_template, const char *name
 {
 	struct bpf_func_info info[FUNCTIONS_MAX];
 	char log[LOG_BYTES] = "";
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .prog_btf_fd = (uint32_t)bpf_template->types,
-		    .func_info = info, .func_info_cnt = bpf_template->functions,
+	const struct source_bpf_image *image = bpf_template->image;
+	int types = bpf_template->images->types;
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .prog_btf_fd = types >= 0 ? (uint32_t)types : 0,
+		    .func_info = info, .func_info_cnt = image->functions,
 		    .func_info_rec_size = sizeof(info[0]));
 	int program;
 
-	for (unsigned i = 0; i < bpf_template->functions; i++)
+	for (unsigned i = 0; i < image->functions; i++)
 		info[i] = (struct bpf_func_info){
-			.insn_off = (uint32_t)moved(bpf_template, bpf_template->start[i], generated),
-			.type_id = bpf_template->type[i],
+			.insn_off = (uint32_t)moved(bpf_template, image->function[i].insn_off, generated),
+			.type_id = image->function[i].type_id,
 		};
 	program = load_one(bpf_template, insn, insns, &options, as);
 	if (program >= 0)
@@ -553,8 +428,6 @@ static int load(const struct source_bpf_template *bpf_template, const char *name
 static bool generate_for(struct source_bpf_template *bpf_template, const struct tracepoint_plan *plan,
 			 const struct source_bpf_as *as, struct generated *to)
 {
-	if (bpf_template->kernel_types.fd >= 0)
-		find_guard(bpf_template);
 	if (bpf_template->of != TEMPLATE_REFUSED)
 		generate(to, plan);
 	else if (as->counts_nested && bpf_template->utask && bpf_template->depth)
@@ -570,7 +443,7 @@ int source_bpf_template_load(struct source_bpf_template *bpf_template, const cha
 			     uint32_t index, const struct tracepoint_plan *plan,
 			     const struct source_bpf_as *as, struct error *error)
 {
-	size_t insns = bpf_template->insns, before = bpf_template->stores;
+	size_t insns = bpf_template->image->insns, before = bpf_template->stores;
 	size_t after = insns - before - STORES_INSNS;
 	struct generated generated;
 	struct bpf_insn *insn;
@@ -584,9 +457,9 @@ int source_bpf_template_load(struct source_bpf_template *bpf_template, const cha
 	if (!insn)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for the program of %s",
 				 name);
-	memcpy(insn, bpf_template->insn, before * sizeof(*insn));
+	memcpy(insn, bpf_template->image->insn, before * sizeof(*insn));
 	memcpy(insn + before, generated.insn, generated.insns * sizeof(*insn));
-	memcpy(insn + before + generated.insns, bpf_template->insn + before + STORES_INSNS,
+	memcpy(insn + before + generated.insns, bpf_template->image->insn + before + STORES_INSNS,
 	       after * sizeof(*insn));
 	insns = before + generated.insns + after;
 	move_calls(bpf_template, insn, generated.insns);

@@ -2,7 +2,7 @@
  * source_bpf_template: the programs of kmod/bpf/tracepoint.bpf.h and uprobe.bpf.h, of which a copy is loaded for
  * each tracepoint, place in a program, or function of the kernel that is asked for.
  *
- * In: the loaded skeleton, once; then what is special about one of them. Out: programs in the kernel. The
+ * In: the images of the programs; then what is special about one of them. Out: programs in the kernel. The
  * copy is made of instructions, without an object file: to generate, verify and compile one takes some two
  * milliseconds, where opening and relocating an object for it took forty. The loader's one thread.
  */
@@ -16,7 +16,8 @@
 #include "daemon/source/tracepoint_probe.h"
 #include "query/error.h"
 
-struct ringtail_bpf;
+struct btf;
+struct source_bpf_images;
 struct source_bpf_template;
 
 enum source_bpf_template_of {
@@ -33,9 +34,10 @@ struct source_bpf_as {
 	bool counts_nested;		/* of TEMPLATE_REFUSED: returns that the kernel does not follow, instead */
 };
 
-/* Copies what it takes out of the loaded skeleton, which may be destroyed then. */
-int source_bpf_template_create(const struct ringtail_bpf *skeleton, enum source_bpf_template_of of,
-			       struct source_bpf_template **made, struct error *error);
+/* Borrows the images; `kernel` has the kernel's types, and may be freed then. */
+int source_bpf_template_create(const struct source_bpf_images *images, const struct btf *kernel,
+			       enum source_bpf_template_of of, struct source_bpf_template **made,
+			       struct error *error);
 
 /* NULL is safe. */
 void source_bpf_template_destroy(struct source_bpf_template *bpf_template);

@@ -255,13 +255,16 @@ int source_bpf_timers_place(struct source_bpf_timers *timers, const struct sourc
 static int attach_slot(struct source_bpf_timers *timers, unsigned slot, struct error *error)
 {
 	struct source_bpf_timer *timer = &timers->timer[slot];
-	int err;
+	int err, program;
 
 	if (timer->attachment)
 		return 0;
 	err = check_rate(timers, timer, error);
 	if (err)
 		return err;
+	program = source_bpf_objects_program(timers->objects, PROGRAM_TIMER, timers->store, error);
+	if (program < 0)
+		return program;
 	timer->attachment = ++timers->attachments;
 	err = attach_all(timers, slot);
 	if (!err)

@@ -36,7 +36,7 @@ struct all {
 };
 
 /* Numbers for the names in all formats. Those of single system calls have none: they are not written by hand. */
-static int find_enumerators(struct all *all)
+static int find_enumerators(struct all *all, const struct btf *kernel)
 {
 	static const char mark[] = "print fmt: ";
 	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
@@ -55,7 +55,7 @@ static int find_enumerators(struct all *all)
 	}
 	free(text);
 	if (!err)
-		bpf_enumerators_learn_kernel(all->enumerators);
+		bpf_enumerators_learn_kernel(all->enumerators, kernel);
 	return err;
 }
 
@@ -73,12 +73,11 @@ static void close_all(void *state)
 static int open_all(const struct source_bpf_kit *kit, void **state)
 {
 	struct all *all = calloc(1, sizeof(*all));
-	int err = all ? tracepoints_read(&all->tracepoints) : -ENOMEM;
+	int err = all ? tracepoints_take(kit->reading, &all->tracepoints) : -ENOMEM;
 
-	(void)kit;
 	if (!err) {
 		all->enumerators = bpf_enumerators_create();
-		err = all->enumerators ? find_enumerators(all) : -ENOMEM;
+		err = all->enumerators ? find_enumerators(all, kit->kernel) : -ENOMEM;
 	}
 	if (err)
 		close_all(all);

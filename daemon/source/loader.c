@@ -53,7 +53,8 @@ struct loader {
 
 const struct source_ops *source_by_name(const char *name)
 {
-	static const struct source_ops *const all[] = {&source_bpf, &source_kmod, &source_replay};
+	static const struct source_ops *const all[] = {&source_bpf, &source_kmod, &source_none,
+							&source_replay};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (strcmp(all[i]->name, name) == 0)
@@ -94,6 +95,18 @@ static int take_ring(struct loader *loader, const struct ring_handle *ring, cons
 	return 0;
 }
 
+int loader_add_ring(struct loader *loader, const struct ring_handle *ring, struct error *error)
+{
+	int fds[] = {dup(ring->ring_fd), dup(ring->consumer_fd), dup(ring->bell_fd)};
+
+	if (fds[0] >= 0 && fds[1] >= 0 && fds[2] >= 0)
+		return take_ring(loader, ring, fds, 3, error);
+	for (unsigned i = 0; i < 3; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return error_set(error, EMFILE, "ring-descriptors", "cannot copy the descriptors of a ring");
+}
+
 /* A packed Catalog of a descriptor; NULL with *error. */
 static Ringtail__V1__Catalog *unpack_catalog(uint64_t bytes, int fd, struct error *error)
 {
@@ -127,14 +140,15 @@ static int take_catalog(struct loader *loader, uint64_t bytes, int fd, struct er
 {
 	Ringtail__V1__Probe **probe;
 
-	if (bytes == 0)
+	/* One source has no probe at all. */
+	if (bytes == 0 && strcmp(loader->source, source_none.name) != 0)
 		return error_set(error, EPROTO, "loader-protocol", "the loader sent no catalog");
 	loader->catalog = unpack_catalog(bytes, fd, error);
 	if (!loader->catalog)
 		return -EPROTO;
 	/* Those that will be made join it without moving it. */
 	probe = realloc(loader->catalog->probe,
-			(loader->catalog->n_probe + PROBES_MADE_MAX) *
+			(loader->catalog->n_probe + PROBES_MADE_MAX + PROGRAM_PROBES_MAX) *
 				sizeof(struct Ringtail__V1__Probe *));
 	if (!probe)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for the catalog");
@@ -148,13 +162,30 @@ static bool is_new(const struct loader *loader, const Ringtail__V1__Probe *probe
 {
 	const Ringtail__V1__Catalog *catalog = loader->catalog;
 
-	if (probe->id < RT_PROBE_MADE || probe->id >= RT_PROBE_MAX ||
+	if (probe->id < RT_PROBE_MADE || probe->id >= RT_PROBE_PROGRAM ||
 	    probe->n_field > PROBE_FIELDS_MAX)
 		return false;
 	for (size_t i = catalog->n_probe; i-- && catalog->probe[i]->id >= RT_PROBE_MADE;)
 		if (catalog->probe[i]->id == probe->id)
 			return false;
 	return true;
+}
+
+static void join(struct loader *loader, Ringtail__V1__Probe *probe)
+{
+	loader->catalog->probe[loader->catalog->n_probe++] = probe;
+	if (loader->made)
+		loader->made(loader->made_context, probe);
+}
+
+int loader_join(struct loader *loader, Ringtail__V1__Probe *probe)
+{
+	if (probe->id < RT_PROBE_PROGRAM || probe->id >= RT_PROBE_MAX || probe->n_field > PROBE_FIELDS_MAX) {
+		ringtail__v1__probe__free_unpacked(probe, NULL);
+		return -ENOSPC;
+	}
+	join(loader, probe);
+	return 0;
 }
 
 /* A loader that was taken over must not be able to make two probes of one number. */
@@ -172,9 +203,7 @@ static int add_made(struct loader *loader, uint64_t bytes, int fd, struct error 
 			continue;
 		}
 		fresh->probe[i] = NULL;
-		loader->catalog->probe[loader->catalog->n_probe++] = probe;
-		if (loader->made)
-			loader->made(loader->made_context, probe);
+		join(loader, probe);
 	}
 	for (size_t i = 0; fresh && i < fresh->n_probe; i++)
 		if (fresh->probe[i])

@@ -90,6 +90,15 @@ int loader_make_now(struct loader *loader, const char *spec, bool *pending, stru
 void loader_on_made(struct loader *loader, void (*made)(void *context, const Ringtail__V1__Probe *probe),
 		    void *context);
 
+/*
+ * A probe that is not the source's joins the catalog, with a number from RT_PROBE_PROGRAM on: takes it over. -ENOSPC.
+ * Nobody asks the source for it.
+ */
+int loader_join(struct loader *loader, Ringtail__V1__Probe *probe);
+
+/* One more ring, after the source's. Its descriptors are copied. Before anybody asks for rings. */
+int loader_add_ring(struct loader *loader, const struct ring_handle *ring, struct error *error);
+
 /* What can be made and be listed, each with id 0; to be freed. NULL: out of memory. */
 Ringtail__V1__Catalog *loader_offers(const struct loader *loader);
 

@@ -181,7 +181,7 @@ struct source_ops {
 	void (*close)(struct source *source);
 };
 
-extern const struct source_ops source_bpf, source_kmod, source_replay;
+extern const struct source_ops source_bpf, source_kmod, source_none, source_replay;
 
 /* The source of that name, or NULL. */
 const struct source_ops *source_by_name(const char *name);

@@ -204,6 +204,9 @@ static void arg_set_integer_type(struct syscall_arg *arg)
 		arg->bits = 32;
 		return;
 	}
+	/* A length is none, of whatever it is. */
+	if (text_ends(arg->name, "len") || !strncmp(arg->name, "size", 4))
+		return;
 	for (const char *const *word = bitset; *word; word++)
 		if (strstr(arg->name, *word))
 			arg->type = RINGTAIL__V1__FIELD_TYPE__FIELD_HEX;
@@ -211,7 +214,9 @@ static void arg_set_integer_type(struct syscall_arg *arg)
 
 static void arg_set_type(struct syscall_arg *arg, const struct syscall_arg *next)
 {
-	if (!strchr(arg->c_type, '*')) {
+	static const char *const pointers[] = { "cap_user_header_t", "cap_user_data_t", NULL };
+
+	if (!strchr(arg->c_type, '*') && !text_in(type_core(arg->c_type), pointers)) {
 		arg_set_integer_type(arg);
 		return;
 	}

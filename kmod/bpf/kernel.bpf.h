@@ -160,7 +160,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
 	int prio;
-	int on_cpu;
+	unsigned int on_cpu;	/* u8 since 7.x: only what has no sign is fitted to another size */
 	unsigned int __state;
 	int exit_state;
 	int exit_code;

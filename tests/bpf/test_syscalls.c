@@ -406,8 +406,13 @@ static void fork_returns_twice_and_is_one_call(void **state)
 	harness_drain(&harness, see, &seen);
 	assert_int_equal(seen.times, 1);
 	assert_int_equal(seen.payload[1], pid);
-	assert_int_equal(harness_counter(&harness, offsetof(struct rt_ring_producer, unpaired)),
-			 unpaired + 1);
+	/* The child's return: an arm64 kernel has none, unless it enters calls as x86-64 does. */
+	unpaired = harness_counter(&harness, offsetof(struct rt_ring_producer, unpaired)) - unpaired;
+#ifdef __aarch64__
+	assert_in_range(unpaired, 0, 1);
+#else
+	assert_int_equal(unpaired, 1);
+#endif
 	harness_reset(&harness);
 }
 
