@@ -1,0 +1,556 @@
+#include "daemon/programs/programs.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/descriptor.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/log.h"
+#include "daemon/net/turnstile.h"
+#include "daemon/programs/table.h"
+#include "daemon/ring/writer.h"
+
+_Static_assert(RT_PROBES_PROGRAM_MAX == PROGRAM_PROBES_MAX, "the limit says what the numbers allow");
+
+/* A probe keeps its number as long as the daemon runs, also while no program has it. */
+struct known_probe {
+	uint32_t uid;			/* another user's is another probe */
+	size_t bytes;
+	uint8_t *packed;		/* with the id 0 */
+};
+
+/*
+ * One connection. It has sent its probes once `admitted` is there. One that has ended stands here, and counts, until
+ * the inlet has read its memory and given it back.
+ */
+struct program {
+	TAILQ_ENTRY(program) link;
+	struct programs *programs;
+	int fd;
+	struct event *event;
+	struct ucred peer;
+	struct rt_program_hello hello;
+	uint8_t *table;
+	size_t got;			/* of hello and table */
+	uint64_t until_ns;		/* so long it may take to send these */
+	struct turnstile_place place;	/* until they are looked at */
+	struct program_segment segment;	/* mapped by the inlet */
+	struct inlet_program *admitted;	/* NULL again when it has ended */
+	_Atomic bool gone;		/* the inlet has done with it */
+	bool ended;
+	uint32_t probes;
+	uint16_t id[RT_PROGRAM_PROBES_MAX];
+};
+
+struct programs {
+	struct programs_config config;
+	struct event_base *base;
+	struct turnstile *turnstile;
+	struct ring_writer *writer;
+	struct program_inlet *inlet;
+	uint32_t cpus;
+	uint8_t recorded[RT_PROBE_MAX / 8];
+	TAILQ_HEAD(, program) list;
+	unsigned count;
+	unsigned known;
+	struct known_probe probe[PROGRAM_PROBES_MAX];
+};
+
+/* ---- Numbers ------------------------------------------------------------------------------------- */
+
+static bool is_known(const struct known_probe *known, uint32_t uid, const uint8_t *packed, size_t bytes)
+{
+	return known->uid == uid && known->bytes == bytes && memcmp(known->packed, packed, bytes) == 0;
+}
+
+static unsigned probes_of(const struct programs *programs, uint32_t uid)
+{
+	unsigned probes = 0;
+
+	for (unsigned i = 0; i < programs->known; i++)
+		probes += programs->probe[i].uid == uid;
+	return probes;
+}
+
+/* A new one. Takes `message` over; `packed` where it succeeds. 0: there is no number, or no memory. */
+static uint16_t join(struct programs *programs, uint32_t uid, Ringtail__V1__Probe *message, uint8_t *packed,
+		     size_t bytes)
+{
+	unsigned most = uid ? PROGRAM_PROBES_PER_USER_MAX : PROGRAM_PROBES_MAX;
+
+	if (programs->known == PROGRAM_PROBES_MAX || probes_of(programs, uid) >= most) {
+		ringtail__v1__probe__free_unpacked(message, NULL);
+		return 0;
+	}
+	message->id = RT_PROBE_PROGRAM + programs->known;
+	if (!programs->config.join(programs->config.context, message))
+		return 0;
+	programs->probe[programs->known] = (struct known_probe){.uid = uid, .bytes = bytes, .packed = packed};
+	return (uint16_t)(RT_PROBE_PROGRAM + programs->known++);
+}
+
+static uint16_t number(struct programs *programs, uint32_t uid, const struct program_probe *probe)
+{
+	Ringtail__V1__Probe *message = program_probe_message(probe);
+	size_t bytes = message ? ringtail__v1__probe__get_packed_size(message) : 0;
+	uint8_t *packed = message ? malloc(bytes + 1) : NULL;
+	uint16_t id = 0;
+
+	if (packed)
+		ringtail__v1__probe__pack(message, packed);
+	for (unsigned i = 0; packed && !id && i < programs->known; i++)
+		if (is_known(&programs->probe[i], uid, packed, bytes))
+			id = (uint16_t)(RT_PROBE_PROGRAM + i);
+	if (id || !packed) {
+		free(packed);
+		if (message)
+			ringtail__v1__probe__free_unpacked(message, NULL);
+		return id;
+	}
+	id = join(programs, uid, message, packed, bytes);
+	if (!id)
+		free(packed);
+	return id;
+}
+
+/* Of all of them, before one joins the catalog. */
+static int check_providers(const struct program *program, const struct program_probe *probe, struct error *error)
+{
+	const struct programs_config *config = &program->programs->config;
+
+	for (uint32_t i = 0; i < program->hello.probes; i++)
+		if (config->is_taken(config->context, probe[i].provider))
+			return error_set(error, EPERM, "program-provider",
+					 "its provider `%s` is a name of the kernel's probes; call it otherwise",
+					 probe[i].provider);
+	return 0;
+}
+
+static int number_all(struct program *program, const struct program_probe *probe, struct error *error)
+{
+	struct programs *programs = program->programs;
+
+	for (uint32_t i = 0; i < program->hello.probes; i++) {
+		program->id[i] = number(programs, program->peer.uid, &probe[i]);
+		if (!program->id[i])
+			return error_set(error, ENOSPC, "too-many-probes",
+					 "user %u's programs have more than %u different probes, or all have more"
+					 " than %u", program->peer.uid, PROGRAM_PROBES_PER_USER_MAX,
+					 PROGRAM_PROBES_MAX);
+		program->probes++;
+	}
+	return 0;
+}
+
+/* ---- Recording ----------------------------------------------------------------------------------- */
+
+static bool is_recorded(const struct programs *programs, uint16_t id)
+{
+	return programs->recorded[id / 8] >> (id % 8) & 1;
+}
+
+static bool enable(struct program *program)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < program->probes; i++) {
+		bool on = is_recorded(program->programs, program->id[i]);
+
+		any |= on;
+		if (any)
+			program_inlet_use(program->admitted);
+		program_segment_enable(&program->segment, i, on);
+	}
+	return any;
+}
+
+/* A worker that is idle looks once a second; the bell makes it look now. */
+static void wake_worker(const struct programs *programs)
+{
+	struct ring_handle ring;
+	uint64_t one = 1;
+	ssize_t n;
+
+	ring_writer_describe(programs->writer, &ring);
+	n = write(ring.bell_fd, &one, sizeof(one));
+	(void)n;	/* it fails only where it has rung and was not answered */
+}
+
+static void enable_all(struct programs *programs)
+{
+	struct program *program;
+	bool any = false;
+
+	TAILQ_FOREACH(program, &programs->list, link)
+		if (program->admitted)
+			any |= enable(program);
+	program_inlet_want(programs->inlet, any);
+	if (any)
+		wake_worker(programs);
+}
+
+void programs_configure(struct programs *programs, const uint8_t probes[RT_PROBE_MAX / 8])
+{
+	memcpy(programs->recorded, probes, sizeof(programs->recorded));
+	enable_all(programs);
+}
+
+/* ---- Connections --------------------------------------------------------------------------------- */
+
+static void forget(struct program *program)
+{
+	TAILQ_REMOVE(&program->programs->list, program, link);
+	program->programs->count--;
+	free(program);
+}
+
+/* Those that have ended, and of which nothing is left. */
+static void forget_gone(struct programs *programs)
+{
+	struct program *program, *next;
+
+	for (program = TAILQ_FIRST(&programs->list); program; program = next) {
+		next = TAILQ_NEXT(program, link);
+		if (program->ended && atomic_load(&program->gone))
+			forget(program);
+	}
+}
+
+/* Nobody will read what it writes from now on, whether it is there or not. */
+static void end_admitted(struct program *program)
+{
+	for (uint32_t i = 0; i < program->probes; i++)
+		program_segment_enable(&program->segment, i, false);
+	program_inlet_end(program->programs->inlet, program->admitted);
+	program->admitted = NULL;
+	wake_worker(program->programs);
+}
+
+static void end(struct program *program)
+{
+	bool was_admitted = program->admitted;
+
+	turnstile_leave(program->programs->turnstile, &program->place);
+	if (program->event)
+		event_free(program->event);
+	close(program->fd);
+	free(program->table);
+	program->table = NULL;
+	program->ended = true;
+	if (was_admitted)
+		end_admitted(program);
+	else
+		forget(program);
+}
+
+static void refuse(struct program *program, const struct error *error)
+{
+	const struct rt_program_welcome welcome = {
+		.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .err = -EPERM,
+	};
+
+	counter_add(COUNTER_programs_refused, 1);
+	log_info("program-refused", "process %d of user %u cannot be traced by its probes: %s", program->peer.pid,
+		 program->peer.uid, error->what);
+	descriptor_send(program->fd, &welcome, sizeof(welcome), NULL, 0);
+	end(program);
+}
+
+static struct inlet_config *describe(struct program *program, const struct program_probe *probe)
+{
+	struct inlet_config *config = calloc(1, sizeof(*config) + program->probes * sizeof(config->probe[0]));
+
+	if (!config)
+		return NULL;
+	config->pid = (uint32_t)program->peer.pid;
+	config->uid = program->peer.uid;
+	config->same_pids = program->hello.pid == config->pid;
+	for (unsigned i = 0; i < sizeof(config->comm) - 1 && program->hello.comm[i]; i++)
+		config->comm[i] = isprint((unsigned char)program->hello.comm[i]) ? program->hello.comm[i] : '?';
+	config->segment = program->segment;
+	config->segment.fd = -1;	/* that one stays here */
+	config->gone = &program->gone;
+	config->probes = program->probes;
+	for (uint32_t i = 0; i < program->probes; i++) {
+		config->probe[i].id = program->id[i];
+		config->probe[i].args = (uint8_t)probe[i].args;
+		for (uint32_t arg = 0; arg < probe[i].args; arg++)
+			if (rt_type_kind(probe[i].type[arg]) == RT_PROGRAM_STRING)
+				config->probe[i].texts |= (uint16_t)(1u << arg);
+	}
+	return config;
+}
+
+static int send_segment(struct program *program)
+{
+	const struct rt_program_welcome welcome = {
+		.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .bytes = program->segment.bytes,
+	};
+
+	return descriptor_send(program->fd, &welcome, sizeof(welcome), &program->segment.fd, 1);
+}
+
+/* Its memory, which is enabled before the program has it. */
+static int welcome(struct program *program, const struct program_probe *probe, struct error *error)
+{
+	struct programs *programs = program->programs;
+	struct inlet_config *config;
+	int err = program_segment_create(&program->segment, programs->cpus, programs->config.ring_bytes, program->hello.rseq,
+					 program->probes);
+
+	if (err)
+		return error_set(error, -err, "program-memory", "no memory for its rings: %s", strerror(-err));
+	config = describe(program, probe);
+	program->admitted = config ? program_inlet_add(programs->inlet, config) : NULL;
+	if (!program->admitted) {
+		free(config);
+		program_segment_destroy(&program->segment);
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	}
+	if (enable(program)) {
+		program_inlet_want(programs->inlet, true);
+		wake_worker(programs);
+	}
+	err = send_segment(program);
+	program_segment_close_fd(&program->segment);
+	if (err)
+		return error_set(error, -err, "program-gone", "it does not read the answer");
+	counter_add(COUNTER_programs_attached, 1);
+	return 0;
+}
+
+/* Its turn has come: tables of many programs are work that the loop does not do in one go. */
+static void take_table(void *context)
+{
+	struct program *program = context;
+	struct program_probe *probe = calloc(program->hello.probes, sizeof(*probe));
+	struct error error = {0};
+	int err = probe ? 0 : error_set(&error, ENOMEM, "out-of-memory", "out of memory");
+
+	if (!err)
+		err = program_table_parse(&program->hello, program->table, probe, &error);
+	if (!err)
+		err = check_providers(program, probe, &error);
+	if (!err)
+		err = number_all(program, probe, &error);
+	if (!err)
+		err = welcome(program, probe, &error);
+	free(probe);
+	free(program->table);
+	program->table = NULL;
+	if (err)
+		refuse(program, &error);
+	else
+		event_add(program->event, NULL);
+}
+
+/* Of tables that are on their way: one user's leave memory for those of others. */
+static bool has_table_room(const struct programs *programs, const struct program *mine)
+{
+	uint64_t all = mine->hello.bytes, same = mine->hello.bytes;
+	const struct program *program;
+
+	TAILQ_FOREACH(program, &programs->list, link) {
+		all += program->table ? program->hello.bytes : 0;
+		same += program->table && program->peer.uid == mine->peer.uid ? program->hello.bytes : 0;
+	}
+	return all <= PROGRAM_TABLES_BYTES_MAX &&
+	       (!mine->peer.uid || same <= PROGRAM_TABLES_BYTES_MAX / PROGRAM_TABLES_SHARE);
+}
+
+enum read_more {
+	READ_SOME,
+	READ_NOTHING,			/* is there yet */
+	READ_END,			/* `program` is gone */
+};
+
+/* The hello, then the table. */
+static enum read_more read_more(struct program *program)
+{
+	bool in_hello = program->got < sizeof(program->hello);
+	size_t at = in_hello ? program->got : program->got - sizeof(program->hello);
+	uint8_t *to = in_hello ? (uint8_t *)&program->hello : program->table;
+	size_t bytes = in_hello ? sizeof(program->hello) : program->hello.bytes;
+	ssize_t got = recv(program->fd, to + at, bytes - at, MSG_DONTWAIT);
+	struct error error;
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return READ_NOTHING;
+	if (got <= 0) {
+		end(program);
+		return READ_END;
+	}
+	program->got += (size_t)got;
+	if (program->got != sizeof(program->hello))
+		return READ_SOME;
+	if (program_hello_check(&program->hello, &error) == 0) {
+		if (has_table_room(program->programs, program))
+			program->table = malloc(program->hello.bytes + 1);
+		if (program->table)
+			return READ_SOME;
+		error_set(&error, ENOMEM, "out-of-memory", "out of memory");
+	}
+	refuse(program, &error);
+	return READ_END;
+}
+
+/* What is left of one deadline: a byte now and then does not move it. */
+static void wait_for_more(struct program *program)
+{
+	uint64_t now = clock_monotonic(), left = program->until_ns > now ? program->until_ns - now : 1000;
+	struct timeval patience = {.tv_sec = (time_t)(left / NS_PER_S),
+				   .tv_usec = (suseconds_t)(left % NS_PER_S / 1000)};
+
+	if (event_add(program->event, &patience) != 0)
+		end(program);
+}
+
+/* One that is attached says nothing more: its end of the connection is the end of the program. */
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct program *program = context;
+
+	(void)fd;
+	if (program->admitted || what & EV_TIMEOUT) {
+		end(program);
+		return;
+	}
+	while (program->got < sizeof(program->hello) || program->got < sizeof(program->hello) + program->hello.bytes)
+		switch (read_more(program)) {
+		case READ_SOME:
+			break;
+		case READ_NOTHING:
+			wait_for_more(program);
+			return;
+		case READ_END:
+			return;
+		}
+	event_del(program->event);
+	turnstile_join(program->programs->turnstile, &program->place);
+}
+
+/* ---- Accepting ----------------------------------------------------------------------------------- */
+
+static unsigned programs_of(const struct programs *programs, uid_t uid)
+{
+	const struct program *program;
+	unsigned count = 0;
+
+	TAILQ_FOREACH(program, &programs->list, link)
+		count += program->peer.uid == uid;
+	return count;
+}
+
+/* One user's programs leave room for those of others. */
+static bool has_room(const struct programs *programs, uid_t uid)
+{
+	return programs->count < PROGRAMS_MAX && (!uid || programs_of(programs, uid) < PROGRAMS_PER_USER_MAX);
+}
+
+void programs_accept(void *context, int fd, const struct address *address, const char *peer)
+{
+	struct programs *programs = context;
+	struct ucred credentials;
+	socklen_t bytes = sizeof(credentials);
+	struct program *program;
+
+	(void)address, (void)peer;
+	forget_gone(programs);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0 ||
+	    !has_room(programs, credentials.uid)) {
+		counter_add(COUNTER_programs_refused, 1);
+		close(fd);
+		return;
+	}
+	program = calloc(1, sizeof(*program));
+	if (!program) {
+		close(fd);
+		return;
+	}
+	program->programs = programs;
+	program->fd = fd;
+	program->peer = credentials;
+	program->place = (struct turnstile_place){.go = take_table, .context = program};
+	TAILQ_INSERT_TAIL(&programs->list, program, link);
+	programs->count++;
+	program->event = event_new(programs->base, fd, EV_READ | EV_PERSIST, on_readable, program);
+	program->until_ns = clock_monotonic() + PROGRAM_HELLO_S_MAX * NS_PER_S;
+	if (program->event)
+		wait_for_more(program);
+	else
+		end(program);
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------- */
+
+int programs_create(const struct programs_config *config, struct programs **out, struct error *error)
+{
+	struct ring_writer_config writer = {
+		.cpu = config->cpu, .ring_bytes = PROGRAM_ALL_RING_BYTES, .policy = RT_POLICY_DROP,
+	};
+	struct programs *programs = calloc(1, sizeof(*programs));
+	int err;
+
+	if (!programs)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	programs->config = *config;
+	programs->cpus = config->cpu;
+	TAILQ_INIT(&programs->list);
+	err = ring_writer_create(&writer, &programs->writer, error);
+	if (!err) {
+		programs->inlet = program_inlet_create(programs->writer);
+		err = programs->inlet ? 0 : error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	}
+	if (err) {
+		programs_destroy(programs);
+		return err;
+	}
+	*out = programs;
+	return 0;
+}
+
+void programs_destroy(struct programs *programs)
+{
+	struct program *program, *next;
+
+	if (!programs)
+		return;
+	for (program = TAILQ_FIRST(&programs->list); program; program = next) {
+		next = TAILQ_NEXT(program, link);
+		if (!program->ended)
+			end(program);
+	}
+	program_inlet_destroy(programs->inlet);
+	while (!TAILQ_EMPTY(&programs->list))
+		forget(TAILQ_FIRST(&programs->list));
+	ring_writer_destroy(programs->writer);
+	for (unsigned i = 0; i < programs->known; i++)
+		free(programs->probe[i].packed);
+	free(programs);
+}
+
+void programs_start(struct programs *programs, struct event_base *base, struct turnstile *turnstile)
+{
+	programs->base = base;
+	programs->turnstile = turnstile;
+}
+
+void programs_describe(const struct programs *programs, struct ring_handle *ring)
+{
+	ring_writer_describe(programs->writer, ring);
+}
+
+void programs_pull(void *context, uint64_t until_ns, struct inlet_pulled *pulled)
+{
+	struct programs *programs = context;
+
+	program_inlet_pull(programs->inlet, until_ns, pulled);
+}

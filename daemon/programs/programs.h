@@ -1,0 +1,61 @@
+/*
+ * programs: programs that include ringtail-probe.h.
+ *
+ * In: their connections, by a unix socket; what is recorded, from the recorder. Out: their probes, for the catalog;
+ * memory, for each program; and one more ring, which has the events of all of them and is drained as the rings of
+ * the kernel are. Main thread, but for programs_pull(): that is the drain worker's that owns the ring.
+ *
+ *	program ── hello, probes ──► programs (table) ──► join: the catalog
+ *	   ▲ └──── records ──► segment ──► inlet (reader) ──► ring ──► drain
+ *	   └────────── segment, enabled words ────┘
+ */
+#ifndef RINGTAIL_DAEMON_PROGRAMS_PROGRAMS_H
+#define RINGTAIL_DAEMON_PROGRAMS_PROGRAMS_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/programs/inlet.h"
+#include "daemon/ring/handle.h"
+#include "kmod/uapi/ringtail.h"
+#include "proto/ringtail.pb-c.h"
+#include "query/error.h"
+
+struct programs;
+
+struct programs_config {
+	uint32_t cpu;			/* the number of the ring: how many CPUs there are */
+	uint64_t ring_bytes;		/* of each program, for each CPU: taken as it is written */
+
+	/* A new probe, with its id, which joins the catalog: takes it over. False: it cannot. */
+	bool (*join)(void *context, Ringtail__V1__Probe *probe);
+
+	/* Whether others than programs have that name: a program cannot pretend to be the kernel. */
+	bool (*is_taken)(void *context, const char *provider);
+	void *context;
+};
+
+/* Before files are out of reach. */
+int programs_create(const struct programs_config *config, struct programs **programs, struct error *error);
+
+/* After the workers ended. NULL is safe. */
+void programs_destroy(struct programs *programs);
+
+/* The loop's, before the first program. Their tables take turns; without a turnstile each goes at once. */
+struct turnstile;
+void programs_start(struct programs *programs, struct event_base *base, struct turnstile *turnstile);
+
+/* A program has connected: a listener_accepted. */
+struct address;
+void programs_accept(void *programs, int fd, const struct address *address, const char *peer);
+
+/* What is recorded from now on: a bit for each id. */
+void programs_configure(struct programs *programs, const uint8_t probes[RT_PROBE_MAX / 8]);
+
+void programs_describe(const struct programs *programs, struct ring_handle *ring);
+
+/* program_inlet_pull(). */
+void programs_pull(void *programs, uint64_t until_ns, struct inlet_pulled *pulled);
+
+#endif

@@ -1,0 +1,56 @@
+"""What an event of a program's own costs the thread that passes it, while it is streamed: four words, beside the same of
+LTTng-UST, in turns; a text of 64 bytes; and a probe that nobody asks for, without the loop around it."""
+import json
+import os
+
+from peers import host, lttng, ringtail
+from report import Budget, Row
+
+BURST, GAP_US = 4000, 20000     # the ring holds that, and is read in between
+EVENTS = 100 * BURST
+LOOKS = 500_000_000
+
+
+def emit(bench, kind, events=EVENTS, pauses=(BURST, GAP_US)):
+    """ns for one."""
+    return json.loads(host.run([bench.program("bench/program_load"), kind, events, bench.cpus[0], *pauses]))["ns_per_event"]
+
+
+def streamed(bench, kind, probe):
+    socket = bench.work / "programs.sock"
+    with ringtail.Daemon(bench, f"--programs={socket}") as daemon:
+        os.environ["RINGTAIL_PROGRAMS"] = str(socket)
+        emit(bench, "nothing", 1)       # then its probes are known
+        with ringtail.stream(daemon, "-p", probe) as client:
+            cost = emit(bench, kind)
+            summary = client.finish()
+    if summary["events"] + summary["lost"] != EVENTS or summary["lost"] > EVENTS / 50:
+        raise host.Unavailable(f"{summary['events']} events and {summary['lost']} lost of {EVENTS}")
+    return cost
+
+
+def lttng_streamed(bench):
+    with lttng.Session(bench.work) as session:
+        program = bench.program("bench/lttng_ust_load")
+        host.run([program, 1000, bench.cpus[0]])  # attach once
+        cost = json.loads(host.run([program, EVENTS, bench.cpus[0], BURST, GAP_US]))["ns_per_event"]
+        session.stop()
+        session.kept(EVENTS)
+    return cost
+
+
+def measure(bench):
+    words = Row("program.words", "ns", peer="LTTng-UST", budget=Budget(0.25, ratio=True))
+    text = Row("program.text_64", "ns", note="64 bytes")
+    disabled = Row("program.disabled", "ns", budget=Budget(0.5))
+    for _ in range(bench.rounds(5)):
+        for row, kind, probe in ((words, "words", "bench:call"), (text, "text", "bench:text")):
+            cost = bench.attempt(row, lambda: streamed(bench, kind, probe))
+            if cost:
+                row.samples.append(cost)
+        cost = bench.attempt(words, lambda: lttng_streamed(bench))
+        if cost:
+            words.peer_samples.append(cost)
+        bare = emit(bench, "nothing", LOOKS, ())
+        disabled.samples.append(max(emit(bench, "disabled", LOOKS, ()) - bare, 0))
+    return [words, text, disabled]

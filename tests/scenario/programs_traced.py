@@ -1,0 +1,140 @@
+"""A program with probes of its own (ringtail-probe.h) is listed with formats and places, and every event that it counts
+itself comes: of four threads, of a child, filtered by a field, and up to a SIGKILL. Without a daemon it runs as ever; one
+that calls its provider as a system call is called is refused."""
+import os
+import signal
+import struct
+import subprocess
+
+import ringtail
+from lib.process import PATIENCE_S, wait_until
+
+THREADS, TURNS = 4, 1500        # all that fits into one ring: however late the daemon is, nothing is lost
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "traced.c")
+HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "proto")
+
+
+class Program:
+    def __init__(self, case, binary, socket, mode="threads", turns=TURNS):
+        self.counts = case.path(f"counts-{mode}-{turns}-{os.path.basename(binary)}")
+        self.process = case.start(binary, mode, self.counts, *([str(turns)] if turns else []), stdin=subprocess.PIPE,
+                                  env=dict(os.environ, RINGTAIL_PROGRAMS=socket))
+        wait_until(lambda: self.process.read("out"), "the program is there")
+        self.pid = self.process.pid
+
+    @property
+    def attached(self):
+        return self.process.read("out").startswith("attached")
+
+    def go(self):
+        self.process.popen.stdin.write(b"\n")
+        self.process.popen.stdin.flush()
+        return self
+
+    def witness(self):
+        with open(self.counts, "rb") as file:
+            return sum(struct.unpack(f"{THREADS}Q", file.read(8 * THREADS)))
+
+
+def build(case, name, *options):
+    program = case.path(name)
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Werror", "-O2", "-pthread", f"-I{HEADERS}", *options, "-o", program,
+                    SOURCE], check=True, timeout=PATIENCE_S)
+    return program
+
+
+def check_list(case, daemon):
+    listed = case.tracectl(daemon, "list", "app:*").out.splitlines()
+    case.check_equal(sorted(line.split("(")[0] for line in listed),
+                     [f"app:{name}:event" for name in ("begins", "request_done", "sixteenth")], "its probes are listed")
+    line = next(line for line in listed if "request_done" in line)
+    case.check("(thread, turn, text, cpu)" in line and "traced.c:" in line and "thread %u turn %lu: %s" in line,
+               "with fields, format and place", line)
+    fields = case.tracectl(daemon, "list", "app:sixteenth", "-o", "json").lines[0]["fields"]
+    case.check_equal([(field["name"], field["type"], field["bits"]) for field in fields],
+                     [("thread", "unsigned", 32), ("turn", "signed", 32), ("cpu", "unsigned", 32)], "with types")
+
+
+def count_all(case, daemon, program):
+    every = case.stream(daemon, "-p", "app:*", "-f", f"pid == {program.pid} && uid == {os.getuid()}", "-o", "json")
+    one = case.stream(daemon, "-p", "app:request_done", "-f", f"pid == {program.pid} && thread == 2 && turn >= 500",
+                      "-o", "none")
+    case.check_equal(program.go().process.wait().code, 0, "the program ends well")
+    wanted = THREADS * TURNS
+    case.check_equal(program.witness(), wanted, f"and has counted {wanted} turns")
+    every.await_all(1 + wanted + THREADS * ((TURNS + 15) // 16))
+    one.await_all(TURNS - 500)
+    case.check_balanced(daemon)
+    case.check_stream(one.interrupt(), events=TURNS - 500)
+    done = every.interrupt()
+    case.check_stream(done, events=1 + wanted + THREADS * ((TURNS + 15) // 16))
+    turns = {}
+    for event in done.lines:
+        if event["probe"] == "app:request_done:event":
+            args = event["args"]
+            if args["text"] != f"turn {args['turn']}" or event["pid"] != program.pid or event["comm"] != "traced":
+                case.check(False, "the event is right", event)
+            turns.setdefault((args["thread"], event["tid"]), []).append(args["turn"])
+    case.check_equal(sorted(thread for thread, _ in turns), list(range(THREADS)), "each thread is one thread")
+    case.check(all(seen == list(range(TURNS)) for seen in turns.values()), "and its turns come in their order")
+
+
+def await_ended(daemon):
+    """All that programs wrote before they ended is in the daemon's ring."""
+    def look():
+        counters = daemon.stat()["counters"]
+        return counters["programs_ended"] == counters["programs_attached"]
+    wait_until(look, "what programs wrote last is read")
+
+
+def kill_in_the_middle(case, daemon, binary, socket):
+    program = Program(case, binary, socket, turns=0)
+    stream = case.stream(daemon, "-p", "app:request_done", "-f", f"pid == {program.pid}", "-o", "none")
+    program.go()
+    wait_until(lambda: program.witness() > 20_000, "it has written a while")
+    os.kill(program.pid, signal.SIGKILL)
+    program.process.wait()
+    wanted = program.witness()
+    await_ended(daemon)
+    stream.await_all()
+    case.check_balanced(daemon)
+    summary = stream.interrupt().summary
+    seen = summary["events"] + summary["lost"]
+    case.check(summary["ledger"] == "balanced" and wanted <= seen <= wanted + THREADS,
+               "what it wrote before the SIGKILL is delivered, or told as lost", wanted, summary)
+
+
+def in_a_child(case, daemon, binary, socket):
+    program = Program(case, binary, socket, "fork", 100)
+    stream = case.stream(daemon, "-p", "app:request_done", "-o", "json")
+    case.check_equal(program.go().process.wait().code, 0, "a program that forks ends well")
+    stream.await_all(200)
+    events = stream.interrupt().lines
+    pids = {event["args"]["thread"]: event["pid"] for event in events}
+    case.check(len(events) == 200 and pids[0] == program.pid and pids[1] != program.pid,
+               "the child's events are the child's", pids)
+
+
+def main(case):
+    binary, squatter = build(case, "traced"), build(case, "squatter", "-DSQUATS")
+    socket = os.path.join(case.path("run"), "programs.sock")
+    alone = Program(case, binary, socket)
+    case.check(not alone.attached and alone.go().process.wait().code == 0, "without a daemon it runs as ever")
+    daemon = case.daemon(f"--programs={socket}")
+    case.check_equal(os.stat(socket).st_mode & 0o777, 0o666, "every user may connect")
+    program = Program(case, binary, socket)
+    case.check(program.attached, "it is attached as it starts")
+    check_list(case, daemon)
+    count_all(case, daemon, program)
+    in_a_child(case, daemon, binary, socket)
+    kill_in_the_middle(case, daemon, binary, socket)
+    refused = Program(case, squatter, socket)
+    case.check(not refused.attached and refused.go().process.wait().code == 0,
+               "one that calls its probe as the kernel's is not attached, and runs")
+    counters = daemon.stat()["counters"]
+    case.check_equal((counters["programs_refused"], counters["program_records_bad"], counters["programs_corrupt"]),
+                     (1, 0, 0), "the daemon counted that")
+    case.check_balanced(daemon)
+
+
+ringtail.run(main)

@@ -1,0 +1,408 @@
+/*
+ * Connections of programs: by the header's own code, and by bytes that are none of it. A program that comes and goes
+ * takes what the limits say, also while it keeps the memory that it was given; the header takes no descriptor but its
+ * own.
+ */
+#include "proto/ringtail-probe.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+
+#include <cmocka.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/descriptor.h"
+#include "daemon/base/limits.h"
+#include "daemon/net/turnstile.h"
+#include "daemon/programs/programs.h"
+
+#define PATIENCE_NS	(20 * NS_PER_S)
+
+/* The loop has a thread of its own: the header waits for its answer. */
+struct fixture {
+	struct programs *programs;
+	struct event_base *base;
+	struct turnstile *turnstile;
+	struct event *accepts, *stops;
+	int listener, stop;
+	pthread_t thread;
+	struct sockaddr_un address;
+	_Atomic unsigned joined;
+};
+
+static bool join(void *context, Ringtail__V1__Probe *probe)
+{
+	struct fixture *f = context;
+
+	ringtail__v1__probe__free_unpacked(probe, NULL);
+	f->joined++;
+	return true;
+}
+
+static bool is_taken(void *context, const char *provider)
+{
+	(void)context;
+	return strcmp(provider, "taken") == 0;
+}
+
+static void on_connection(evutil_socket_t listener, short what, void *context)
+{
+	struct fixture *f = context;
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)what;
+	if (fd >= 0)
+		programs_accept(f->programs, fd, NULL, "");
+}
+
+static void on_stop(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd, (void)what;
+	event_base_loopbreak(((struct fixture *)context)->base);
+}
+
+static void *run(void *context)
+{
+	event_base_dispatch(((struct fixture *)context)->base);
+	return NULL;
+}
+
+/* All probes are recorded. */
+static void begin(struct fixture *f)
+{
+	struct programs_config config = {
+		.cpu = 2, .ring_bytes = 1 << 14, .join = join, .is_taken = is_taken, .context = f,
+	};
+	uint8_t all[RT_PROBE_MAX / 8];
+	struct error error;
+
+	memset(f, 0, sizeof(*f));
+	memset(all, 0xff, sizeof(all));
+	f->address.sun_family = AF_UNIX;
+	snprintf(f->address.sun_path, sizeof(f->address.sun_path), "/tmp/ringtail-programs-%d.sock", getpid());
+	unlink(f->address.sun_path);
+	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(f->listener, (struct sockaddr *)&f->address, sizeof(f->address)), 0);
+	assert_int_equal(listen(f->listener, 64), 0);
+	f->stop = eventfd(0, EFD_CLOEXEC);
+	f->base = event_base_new();
+	assert_int_equal(programs_create(&config, &f->programs, &error), 0);
+	programs_configure(f->programs, all);
+	f->turnstile = turnstile_create(f->base);
+	assert_non_null(f->turnstile);
+	programs_start(f->programs, f->base, f->turnstile);
+	f->accepts = event_new(f->base, f->listener, EV_READ | EV_PERSIST, on_connection, f);
+	f->stops = event_new(f->base, f->stop, EV_READ, on_stop, f);
+	assert_int_equal(event_add(f->accepts, NULL) | event_add(f->stops, NULL), 0);
+	assert_int_equal(pthread_create(&f->thread, NULL, run, f), 0);
+	setenv("RINGTAIL_PROGRAMS", f->address.sun_path, 1);
+}
+
+static void finish(struct fixture *f)
+{
+	rt_probe_detach();
+	assert_int_equal(eventfd_write(f->stop, 1), 0);
+	pthread_join(f->thread, NULL);
+	programs_destroy(f->programs);
+	turnstile_destroy(f->turnstile);
+	event_free(f->accepts);
+	event_free(f->stops);
+	event_base_free(f->base);
+	close(f->listener);
+	close(f->stop);
+	unlink(f->address.sun_path);
+}
+
+/* One probe, so that there is something to attach. */
+static void pass_probe(unsigned count)
+{
+	RT_PROBE(app, counted, "%u", count);
+}
+
+/* As the drain worker does, until `counter` is `want`. */
+static void pull_until(struct fixture *f, enum counter counter, uint64_t want)
+{
+	uint64_t deadline = clock_monotonic() + PATIENCE_NS;
+	struct inlet_pulled pulled;
+
+	while (counter_read(counter) < want && clock_monotonic() < deadline) {
+		programs_pull(f->programs, clock_monotonic(), &pulled);
+		usleep(500);
+	}
+	assert_true(counter_read(counter) >= want);
+}
+
+/* ---- By bytes ------------------------------------------------------------------------------------ */
+
+static int connect_to(const struct fixture *f)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)&f->address, sizeof(f->address)), 0);
+	return fd;
+}
+
+/* A probe of each provider, each `name` of it; the daemon's answer: 0, or that it is refused. */
+static int introduce(int fd, const char *const *provider, unsigned probes)
+{
+	struct rt_program_hello hello = {.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .probes = probes};
+	struct rt_program_welcome welcome;
+	char table[1024] = {0};
+
+	for (unsigned i = 0; i < probes; i++) {
+		struct rt_program_probe *entry = (void *)(table + hello.bytes);
+
+		entry->bytes = sizeof(*entry) + 32;
+		strcpy((char *)(entry + 1), provider[i]);
+		memcpy((char *)(entry + 1) + strlen(provider[i]) + 1, "name\0f\0a.c", 11);
+		hello.bytes += entry->bytes;
+	}
+	if (send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello) ||
+	    send(fd, table, hello.bytes, MSG_NOSIGNAL) != (ssize_t)hello.bytes ||
+	    recv(fd, &welcome, sizeof(welcome), MSG_WAITALL) != sizeof(welcome))
+		return -1;
+	return welcome.err;
+}
+
+/* What is refused leaves nothing in the catalog, whichever of its probes is the reason. */
+static void test_a_refused_program_leaves_no_probes(void **state)
+{
+	static const char *const provider[] = {"good", "fine", "taken"};
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	begin(&f);
+	fd = connect_to(&f);
+	assert_true(introduce(fd, provider, 3) < 0);
+	close(fd);
+	assert_int_equal(f.joined, 0);
+	fd = connect_to(&f);
+	assert_int_equal(introduce(fd, provider, 2), 0);
+	close(fd);
+	assert_int_equal(f.joined, 2);
+	finish(&f);
+}
+
+/* Its memory is there until it is read: so long it counts, though its connection is closed. */
+static void test_programs_count_until_they_are_read(void **state)
+{
+	static const char *const provider[] = {"app"};
+	uint64_t ended = counter_read(COUNTER_programs_ended);
+	unsigned admitted = 0;
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	begin(&f);
+	for (unsigned i = 0; i < PROGRAMS_MAX + 16; i++) {
+		fd = connect_to(&f);
+		admitted += introduce(fd, provider, 1) == 0;
+		close(fd);
+	}
+	assert_int_equal(admitted, getuid() ? PROGRAMS_PER_USER_MAX : PROGRAMS_MAX);
+	pull_until(&f, COUNTER_programs_ended, ended + admitted);
+	fd = connect_to(&f);
+	assert_int_equal(introduce(fd, provider, 1), 0);
+	close(fd);
+	finish(&f);
+}
+
+/* Who sends a byte now and then has one deadline, not one for each byte. */
+static void test_a_slow_hello_has_one_deadline(void **state)
+{
+	struct rt_program_hello hello = {.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .probes = 1};
+	struct pollfd poll_fd = {.events = POLLIN};
+	unsigned sent = 0;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	poll_fd.fd = connect_to(&f);
+	/* Three times what it may take, and it is not whole then. */
+	while (sent < sizeof(hello) - 1) {
+		if (send(poll_fd.fd, (const char *)&hello + sent++, 1, MSG_NOSIGNAL) != 1 ||
+		    poll(&poll_fd, 1, 3000 * PROGRAM_HELLO_S_MAX / (int)sizeof(hello)) == 1)
+			break;
+	}
+	assert_true(sent < sizeof(hello) - 1);
+	close(poll_fd.fd);
+	finish(&f);
+}
+
+/* ---- By the header ------------------------------------------------------------------------------- */
+
+/* The header waits 200 ms for an answer, which a machine that is busy may take. */
+static void attach(void)
+{
+	uint64_t deadline = clock_monotonic() + PATIENCE_NS;
+
+	while (rt_probe_attach() != 0)
+		assert_true(clock_monotonic() < deadline);
+}
+
+/* A program that becomes a daemon closes every descriptor, and has others of the same numbers then. */
+static void test_a_number_used_again_is_not_the_headers(void **state)
+{
+	int other[2], number;
+	struct fixture f;
+	char byte = 0;
+
+	(void)state;
+	begin(&f);
+	attach();
+	number = rt_probe_socket;
+	assert_true(number > 2);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, other), 0);
+	assert_int_equal(dup2(other[0], number), number);
+	attach();			/* it is not mistaken for the daemon's */
+	assert_int_not_equal(rt_probe_socket, number);
+	assert_int_equal(write(number, "x", 1), 1);		/* nor closed */
+	assert_int_equal(read(other[1], &byte, 1), 1);
+	number = rt_probe_socket;
+	assert_int_equal(dup2(other[0], number), number);
+	rt_probe_detach();
+	assert_int_equal(write(number, "y", 1), 1);
+	assert_int_equal(read(other[1], &byte, 1), 1);
+	assert_int_equal(byte, 'y');
+	close(number);
+	close(other[0]);
+	close(other[1]);
+	finish(&f);
+}
+
+/* Standard input, closed, is the program's to open. */
+static void test_standard_descriptors_stay_free(void **state)
+{
+	int input = dup(0), fd;
+
+	(void)state;
+	close(0);
+	fd = rt_probe_open_socket();
+	assert_int_equal(fcntl(0, F_GETFD), -1);
+	if (input >= 0)
+		dup2(input, 0);
+	close(input);
+	assert_true(fd > 2);
+	close(fd);
+}
+
+static unsigned open_descriptors(void)
+{
+	unsigned count = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* Who answers may be anybody: whatever the answer is, its descriptors do not stay. */
+static void test_a_bad_answer_leaves_no_descriptors(void **state)
+{
+	struct rt_program_welcome bad = {.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .err = -EPERM};
+	const size_t bytes[] = {sizeof(bad), sizeof(bad) / 2, 1};
+	unsigned before;
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	before = open_descriptors();
+	for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+		for (unsigned fds = 1; fds <= 2; fds++) {
+			uint64_t segment_bytes;
+
+			assert_int_equal(descriptor_send(pair[0], &bad, bytes[i], pair, fds), 0);
+			assert_int_equal(rt_probe_take_welcome(pair[1], &segment_bytes), -1);
+			assert_int_equal(open_descriptors(), before);
+		}
+	}
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static int answering;
+static volatile sig_atomic_t alarms;
+
+/* The third one brings the answer. */
+static void on_alarm(int number)
+{
+	static const struct rt_program_welcome good = {
+		.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .bytes = 4096,
+	};
+
+	(void)number;
+	if (++alarms == 3)
+		descriptor_send(answering, &good, sizeof(good), &answering, 1);
+}
+
+/* A signal is no answer, and no reason to do without. */
+static void test_an_interrupted_answer_is_awaited(void **state)
+{
+	struct itimerval every = {.it_interval = {.tv_usec = 2000}, .it_value = {.tv_usec = 2000}}, never = {0};
+	struct sigaction action = {.sa_handler = on_alarm}, before;
+	uint64_t bytes = 0;
+	int pair[2], fd = -1;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	answering = pair[0];
+	assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+	/* Again where the machine took longer than the header waits. */
+	for (unsigned tries = 0; tries < 10 && fd < 0; tries++) {
+		alarms = 0;
+		assert_int_equal(setitimer(ITIMER_REAL, &every, NULL), 0);
+		fd = rt_probe_take_welcome(pair[1], &bytes);
+		setitimer(ITIMER_REAL, &never, NULL);
+	}
+	sigaction(SIGALRM, &before, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(bytes, 4096);
+	close(fd);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* Without its connection a program is not read: so its probes cost it nothing either, and no event vanishes. */
+static void test_who_has_ended_is_not_asked_any_more(void **state)
+{
+	uint64_t ended = counter_read(COUNTER_programs_ended), deadline = clock_monotonic() + PATIENCE_NS;
+	const volatile uint32_t *enabled;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	attach();
+	enabled = rt_probe_segment->enabled;
+	assert_int_equal(*enabled, 1);
+	pass_probe(1);
+	shutdown(rt_probe_socket, SHUT_RDWR);
+	while (*enabled && clock_monotonic() < deadline)
+		usleep(500);
+	assert_int_equal(*enabled, 0);
+	pull_until(&f, COUNTER_programs_ended, ended + 1);
+	finish(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_refused_program_leaves_no_probes),
+		cmocka_unit_test(test_programs_count_until_they_are_read),
+		cmocka_unit_test(test_a_slow_hello_has_one_deadline),
+		cmocka_unit_test(test_a_number_used_again_is_not_the_headers),
+		cmocka_unit_test(test_standard_descriptors_stay_free),
+		cmocka_unit_test(test_a_bad_answer_leaves_no_descriptors),
+		cmocka_unit_test(test_an_interrupted_answer_is_awaited),
+		cmocka_unit_test(test_who_has_ended_is_not_asked_any_more),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
