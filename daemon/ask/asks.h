@@ -1,0 +1,43 @@
+/*
+ * asks: the questions of the configuration (`ask`) at work: each has a subscription of its own, whose events are
+ * decoded here, counted by their keys (answer.h) and dropped; the answers are metrics.
+ *
+ *	frame ─► event ─► key ─► answer ─► ringtail_ask_events_total{ask="...", comm="..."}
+ *
+ * What of a question's stream was lost, and why, is a metric beside them. Main thread: a bounded number of frames in
+ * one turn of the loop.
+ */
+#ifndef RINGTAIL_DAEMON_ASK_ASKS_H
+#define RINGTAIL_DAEMON_ASK_ASKS_H
+
+#include "daemon/config/config.h"
+#include "daemon/metrics/metric.h"
+#include "daemon/stream/fanout.h"
+
+struct asks;
+
+struct asks_config {
+	struct event_base *base;
+	struct fanout *fanout;
+	struct frame_codec *codec;
+	const Ringtail__V1__Catalog *catalog;
+	bool told;			/* somebody is told the metrics */
+};
+
+/* NULL: out of memory. What it is given is borrowed for its life. */
+struct asks *asks_create(const struct asks_config *config);
+
+/* Before the fanout. NULL is safe. */
+void asks_destroy(struct asks *asks);
+
+/*
+ * asks_check() says whether these questions can be put in force, and has their probes made as far as that is possible.
+ * asks_set() puts them in force; a question that has not changed goes on counting.
+ */
+int asks_check(const struct asks *asks, const struct config *config, struct error *error);
+int asks_set(struct asks *asks, const struct config *config, struct error *error);
+
+/* Adds all answers to what is told; decides before which keys are shown. NULL is safe. */
+void asks_tell(struct asks *asks, struct metric_builder *builder);
+
+#endif
