@@ -1,0 +1,123 @@
+/*
+ * agent: one connection of an agent to this relay. In: bytes of a transport that the agent dialled. Out: the
+ * frames of its host, each with how far it tells of the host's CPUs; acknowledgements, back to the agent.
+ *
+ *	agent					relay
+ *	AgentHello	------------------>
+ *			<------------------	ClientHello
+ *	ServerHello	------------------>
+ *			<------------------	Subscribe, as the durable consumer CONSUMER_RELAY
+ *	Catalog, Subscribed, frames ------>
+ *			<------------------	Ack
+ *
+ * So behind the first frame the relay is a client as any other. Its host is who the certificate names. Main
+ * thread.
+ */
+#ifndef RINGTAIL_DAEMON_RELAY_AGENT_H
+#define RINGTAIL_DAEMON_RELAY_AGENT_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/net/transport.h"
+#include "daemon/relay/sink.h"
+#include "proto/cursor.h"
+#include "proto/frame.h"
+#include "proto/limits.h"
+#include "query/error.h"
+
+struct relay_agent;
+struct relay_host;
+struct turnstile;
+
+/* What connections share: for one of them at a time. */
+struct relay_desk {
+	struct frame_codec *codec;
+	uint8_t *input;			/* RELAY_INPUT_BYTES */
+	uint8_t *raw;			/* FRAME_RAW_BYTES_MAX */
+};
+
+/* As much of a connection's bytes as is looked at together. */
+#define RELAY_INPUT_BYTES	(FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX + RELAY_READ_TURN_BYTES)
+
+struct relay_agent_host {
+	void *context;
+
+	/* It has said hello: whose connection is it? NULL with *error refuses. */
+	struct relay_host *(*admit)(void *context, struct relay_agent *agent, const char *name,
+				    struct error *error);
+
+	/* A frame of its host that is new; taken over. False: out of memory. */
+	bool (*forward)(void *context, struct relay_agent *agent, struct relay_opening *opening,
+			struct frame_ref *frame, struct cursor *upto);
+
+	/* Whether so much of its host is on its way to the sink that nothing more is to be read. */
+	bool (*is_full)(void *context, const struct relay_agent *agent);
+
+	/* It is about to be freed. */
+	void (*closed)(void *context, struct relay_agent *agent);
+};
+
+struct relay_agent_config {
+	struct event_base *base;
+	const struct relay_agent_host *host;
+	const struct relay_desk *desk;
+	struct turnstile *turnstile;
+	uint64_t hello_timeout_ns;
+};
+
+struct relay_agent {
+	TAILQ_ENTRY(relay_agent) link;	/* its owner's */
+	bool pending;			/* the same: it is in the list of those without a host */
+	uint8_t origin;			/* the same: where it comes from */
+	struct relay_host *of;		/* NULL: it has not said hello */
+
+	struct relay_agent_config config;	/* from here on its own */
+	struct transport *transport;
+	char peer[128];
+	char software[64];
+	enum {
+		AGENT_SHAKING,		/* hands */
+		AGENT_NEW,		/* no AgentHello yet */
+		AGENT_GREETED,		/* it was sent our ClientHello */
+		AGENT_STREAMING,	/* it was sent our Subscribe */
+		AGENT_CLOSING,		/* refused: it gets to read why */
+	} state;
+	bool shaken;			/* hands: its certificate is good */
+	bool full;			/* nothing is read until relay_agent_go_on() */
+	bool broken;			/* the socket is, or memory ran out */
+	struct event *readable, *writable, *timeout;
+	struct turnstile_place *turn;
+	uint8_t *input;			/* what waits for the rest of its frame; NULL: nothing does */
+	size_t input_at, input_bytes, input_capacity;	/* where it begins, how much that is, the room */
+	struct frame_ref *out[4];	/* what is to be sent */
+	unsigned outs;
+	size_t out_sent;		/* of the first */
+	bool owes_ack;
+
+	/* How its stream begins. */
+	struct relay_opening *opening;	/* of the frames that come; NULL: none has come */
+	struct relay_opening *next;	/* of those that will; NULL: the same */
+	struct cursor *since;		/* of `next`: this was acknowledged; NULL: not said */
+};
+
+/* Takes over the transport. NULL: out of memory, and the transport is destroyed. */
+struct relay_agent *relay_agent_create(const struct relay_agent_config *config,
+				       struct transport *transport, const char *peer);
+
+/* Tells the owner. */
+void relay_agent_destroy(struct relay_agent *agent);
+
+/* Sends an Error frame, and closes the connection once it is sent. */
+void relay_agent_refuse(struct relay_agent *agent, const struct error *error);
+
+/* Sends an acknowledgement of what its host has stored. */
+void relay_agent_acknowledge(struct relay_agent *agent);
+
+/* There is room again. */
+void relay_agent_go_on(struct relay_agent *agent);
+
+#endif

@@ -1,0 +1,453 @@
+#include "daemon/relay/relay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
+#include "daemon/base/log.h"
+#include "daemon/base/random.h"
+#include "daemon/net/origin.h"
+#include "daemon/net/transport.h"
+#include "daemon/relay/agent.h"
+#include "daemon/relay/host.h"
+
+#define BUCKETS		1024u
+
+TAILQ_HEAD(agent_list, relay_agent);
+
+struct relay {
+	struct relay_config config;
+	struct relay_agent_host callbacks;
+	struct relay_desk desk;
+	LIST_HEAD(host_list, relay_host) bucket[BUCKETS];
+	unsigned hosts, connected, pendings;
+	struct agent_list agents, pending;	/* with a host; and without, the oldest first */
+	uint64_t origin_seed;
+	rlim_t descriptors_max;
+	uint64_t held_bytes;
+	bool full;				/* some host waits for others to be stored */
+	bool ending;
+};
+
+/* A frame on its way to the sink. */
+struct shipment {
+	struct relay_item item;
+	struct relay *relay;
+	struct relay_host *host;
+	struct cursor *upto;
+};
+
+/* ---- Hosts ----------------------------------------------------------------------------------- */
+
+/* FNV-1a (Fowler, Noll, Vo). */
+static struct host_list *bucket_of(struct relay *relay, const char *name)
+{
+	uint32_t hash = 0x811c9dc5;
+
+	while (*name)
+		hash = (hash ^ (uint8_t)*name++) * 0x01000193;
+	return &relay->bucket[hash % BUCKETS];
+}
+
+static struct relay_host *find_host(struct relay *relay, const char *name)
+{
+	struct relay_host *host;
+
+	LIST_FOREACH(host, bucket_of(relay, name), link)
+		if (strcmp(host->name, name) == 0)
+			return host;
+	return NULL;
+}
+
+/* Nothing of it is under way, and it is not connected: it is known no more. */
+static bool forget_one(struct relay *relay)
+{
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		struct relay_host *host;
+
+		LIST_FOREACH(host, &relay->bucket[i], link) {
+			if (host->agent || host->held)
+				continue;
+			LIST_REMOVE(host, link);
+			relay->hosts--;
+			relay_host_destroy(host);
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct relay_host *get_host(struct relay *relay, const char *name)
+{
+	struct relay_host *host = find_host(relay, name);
+
+	if (host)
+		return host;
+	if (relay->hosts == RELAY_HOSTS_MAX && !forget_one(relay))
+		return NULL;
+	host = relay_host_create(name);
+	if (!host)
+		return NULL;
+	LIST_INSERT_HEAD(bucket_of(relay, name), host, link);
+	relay->hosts++;
+	return host;
+}
+
+static void refuse_full(const struct relay *relay, struct error *error)
+{
+	error_set(error, EBUSY, "too-many-agents", "this relay serves %u hosts at once",
+		  relay->config.agents_max);
+	error_hint(error, "raise agents-max of the relay, or give the agents another relay");
+}
+
+/* The newer connection counts: the older one may be of before the host's network broke. */
+static void replace(struct relay_host *host)
+{
+	struct error error;
+
+	log_warn("agent-replaced", "the host %s has connected once more: the connection before ends; if"
+		 " that goes on, two hosts have certificates of this name", host->name);
+	error_set(&error, EBUSY, "agent-replaced", "the host %s has connected once more", host->name);
+	error_hint(&error, "if that goes on, two hosts have certificates of this name: give each its own");
+	host->agent->of = NULL;
+	relay_agent_refuse(host->agent, &error);
+	host->agent = NULL;
+}
+
+static void make_pending(struct relay *relay, struct relay_agent *agent, bool pending)
+{
+	TAILQ_REMOVE(agent->pending ? &relay->pending : &relay->agents, agent, link);
+	relay->pendings -= agent->pending;
+	agent->pending = pending;
+	relay->pendings += pending;
+	TAILQ_INSERT_TAIL(pending ? &relay->pending : &relay->agents, agent, link);
+}
+
+static struct relay_host *on_admit(void *context, struct relay_agent *agent, const char *name,
+				   struct error *error)
+{
+	struct relay *relay = context;
+	struct relay_host *host = find_host(relay, name);
+
+	if (relay->connected >= relay->config.agents_max && !(host && host->agent)) {
+		refuse_full(relay, error);
+		return NULL;
+	}
+	host = host ? host : get_host(relay, name);
+	if (!host) {
+		error_set(error, ENOMEM, "out-of-memory", "the relay has no memory for another host");
+		error_hint(error, "connect again in a moment");
+		return NULL;
+	}
+	relay->connected += !host->agent;
+	if (host->agent) {
+		make_pending(relay, host->agent, true);
+		replace(host);
+	}
+	host->agent = agent;
+	make_pending(relay, agent, false);
+	log_info("agent-came", "the host %s is connected (%s)", name, agent->peer);
+	return host;
+}
+
+static void on_closed(void *context, struct relay_agent *agent)
+{
+	struct relay *relay = context;
+
+	TAILQ_REMOVE(agent->pending ? &relay->pending : &relay->agents, agent, link);
+	relay->pendings -= agent->pending;
+	if (!agent->of || agent->of->agent != agent)
+		return;
+	agent->of->agent = NULL;
+	relay->connected--;
+	if (!relay->ending)
+		log_info("agent-left", "the host %s has left", agent->of->name);
+}
+
+/* ---- Frames ---------------------------------------------------------------------------------- */
+
+static void free_shipment(struct shipment *shipment)
+{
+	relay_opening_put(shipment->item.opening);
+	frame_ref_put(shipment->item.frame);
+	free(shipment->upto);
+	free(shipment);
+}
+
+static void refuse_unstored(struct relay_host *host)
+{
+	struct error error;
+
+	relay_host_fail(host);
+	if (!host->agent || host->agent->state == AGENT_CLOSING)
+		return;
+	error_set(&error, EIO, "relay-cannot-store", "the relay could not store what this host sent");
+	error_hint(&error, "nothing is lost: it is sent again; see the relay's log");
+	relay_agent_refuse(host->agent, &error);
+}
+
+/* Who waited reads on, as far as there is room again. */
+static void go_on(struct relay *relay, struct relay_host *host)
+{
+	struct relay_agent *agent;
+
+	if (relay->full && relay->held_bytes < RELAY_HELD_BYTES / 2) {
+		relay->full = false;
+		TAILQ_FOREACH(agent, &relay->agents, link)
+			relay_agent_go_on(agent);
+	}
+	if (host->agent)
+		relay_agent_go_on(host->agent);
+}
+
+static void on_confirmed(struct relay_item *item, int err)
+{
+	struct shipment *shipment = (struct shipment *)item;
+	struct relay *relay = shipment->relay;
+	struct relay_host *host = shipment->host;
+	bool current = item->generation == host->generation;
+
+	relay->held_bytes -= relay_host_release(host, item);
+	if (!err) {
+		host->forwarded++;
+		host->events += item->frame->events;
+		counter_add(COUNTER_relay_forwarded, 1);
+		counter_add(COUNTER_relay_events, item->frame->events);
+		if (relay_host_store(host, item) == 0 && host->agent)
+			host->agent->owes_ack = true;
+	} else {
+		host->refused++;
+		counter_add(COUNTER_relay_refused, 1);
+	}
+	free_shipment(shipment);
+	if (relay->ending)
+		return;
+	if (err && current)
+		refuse_unstored(host);
+	/* The last of them: one acknowledgement for all. */
+	else if (host->agent && host->agent->owes_ack)
+		event_active(host->agent->writable, EV_WRITE, 0);
+	go_on(relay, host);
+}
+
+static bool on_forward(void *context, struct relay_agent *agent, struct relay_opening *opening,
+		       struct frame_ref *frame, struct cursor *upto)
+{
+	struct relay *relay = context;
+	struct relay_host *host = agent->of;
+	struct shipment *shipment = calloc(1, sizeof(*shipment));
+	int news = shipment ? relay_host_take(host, frame, upto) : -ENOMEM;
+
+	host->received += news >= 0;
+	host->duplicate += news == 0;
+	counter_add(COUNTER_relay_received, news >= 0);
+	counter_add(COUNTER_relay_duplicate, news == 0);
+	host->heard_realtime_ns = clock_read(CLOCK_REALTIME);
+	if (news <= 0) {
+		free(shipment);
+		frame_ref_put(frame);
+		free(upto);
+		return news == 0;
+	}
+	*shipment = (struct shipment){
+		.item = {.host = host->name, .opening = relay_opening_get(opening), .frame = frame,
+			 .generation = host->generation, .upto = upto, .confirmed = on_confirmed},
+		.relay = relay,
+		.host = host,
+		.upto = upto,
+	};
+	relay->held_bytes += relay_host_hold(host, &shipment->item);
+	relay_sink_forward(relay->config.sink, &shipment->item);
+	return true;
+}
+
+static bool on_is_full(void *context, const struct relay_agent *agent)
+{
+	struct relay *relay = context;
+
+	if (relay->held_bytes >= RELAY_HELD_BYTES)
+		relay->full = true;
+	return relay->full || relay_host_is_full(agent->of);
+}
+
+/* ---- Connections ----------------------------------------------------------------------------- */
+
+/* Of those that have not said who they are, the oldest from where most of them come; one whose certificate is good
+ * only where all from there are. */
+static struct relay_agent *pending_to_go(const struct relay *relay)
+{
+	unsigned from[ORIGINS] = {0}, most = 0;
+	struct relay_agent *agent, *oldest = NULL;
+
+	TAILQ_FOREACH(agent, &relay->pending, link)
+		if (++from[agent->origin] > most)
+			most = from[agent->origin];
+	TAILQ_FOREACH(agent, &relay->pending, link) {
+		if (from[agent->origin] != most)
+			continue;
+		if (!agent->shaken)
+			return agent;
+		oldest = oldest ? oldest : agent;
+	}
+	return oldest;
+}
+
+void relay_accept(void *context, int fd, const struct address *address, const char *peer)
+{
+	struct relay *relay = context;
+	struct relay_agent_config config = {
+		.base = relay->config.base,
+		.host = &relay->callbacks,
+		.desk = &relay->desk,
+		.turnstile = relay->config.turnstile,
+		.hello_timeout_ns = relay->config.hello_timeout_ns,
+	};
+	struct transport *transport;
+	struct relay_agent *agent;
+
+	(void)address;
+	if (relay->descriptors_max <= DESCRIPTORS_RESERVED ||
+	    (rlim_t)fd >= relay->descriptors_max - DESCRIPTORS_RESERVED) {
+		counter_add(COUNTER_agents_refused, 1);
+		log_warn("descriptors-exhausted", "no descriptor is left for another agent: raise the"
+			 " limit (LimitNOFILE), or lower agents-max");
+		transport_tls_turn_away(fd);
+		close(fd);
+		return;
+	}
+	transport_keep_alive(fd);
+	if (relay->pendings >= RELAY_PENDING_MAX) {
+		counter_add(COUNTER_agents_refused, 1);
+		relay_agent_destroy(pending_to_go(relay));
+	}
+	transport = transport_tls_create(gate_tls(relay->config.gate), fd);
+	agent = transport ? relay_agent_create(&config, transport, peer) : NULL;
+	if (!agent) {
+		counter_add(COUNTER_agents_refused, 1);
+		log_warn("agent-memory", "cannot serve the agent %s: out of memory", peer);
+		return;
+	}
+	counter_add(COUNTER_agents_accepted, 1);
+	agent->pending = true;
+	agent->origin = origin_of(relay->origin_seed, peer);
+	relay->pendings++;
+	TAILQ_INSERT_TAIL(&relay->pending, agent, link);
+}
+
+/* ---- Facts ----------------------------------------------------------------------------------- */
+
+static void add_host(struct relay_stat *stat, const struct relay_host *host)
+{
+	stat->received += host->received;
+	stat->forwarded += host->forwarded;
+	stat->duplicate += host->duplicate;
+	stat->refused += host->refused;
+	stat->held += host->held;
+	stat->events += host->events;
+}
+
+void relay_stat(const struct relay *relay, struct relay_stat *stat)
+{
+	*stat = (struct relay_stat){
+		.hosts = relay->hosts,
+		.connected = relay->connected,
+		.held_bytes = relay->held_bytes,
+	};
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		const struct relay_host *host;
+
+		LIST_FOREACH(host, &relay->bucket[i], link)
+			add_host(stat, host);
+	}
+	stat->residual = (int64_t)(stat->received - stat->forwarded - stat->duplicate - stat->refused -
+				   stat->held);
+}
+
+static void log_ledger(const struct relay *relay)
+{
+	struct relay_stat stat;
+
+	relay_stat(relay, &stat);
+	log_info("relay-ledger", "%u hosts: %llu frames received = %llu forwarded + %llu duplicate + %llu refused"
+		 " + %llu held, residual %lld", stat.hosts, (unsigned long long)stat.received,
+		 (unsigned long long)stat.forwarded, (unsigned long long)stat.duplicate,
+		 (unsigned long long)stat.refused, (unsigned long long)stat.held,
+		 (long long)stat.residual);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static void free_relay(struct relay *relay)
+{
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		struct relay_host *host;
+
+		while ((host = LIST_FIRST(&relay->bucket[i]))) {
+			LIST_REMOVE(host, link);
+			relay_host_destroy(host);
+		}
+	}
+	frame_codec_destroy(relay->desk.codec);
+	free(relay->desk.input);
+	free(relay->desk.raw);
+	free(relay);
+}
+
+int relay_create(const struct relay_config *config, struct relay **out, struct error *error)
+{
+	struct relay *relay = calloc(1, sizeof(*relay));
+	struct rlimit limit;
+
+	if (!relay) {
+		relay_sink_destroy(config->sink);
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	}
+	relay->config = *config;
+	relay->callbacks = (struct relay_agent_host){
+		.context = relay,
+		.admit = on_admit,
+		.forward = on_forward,
+		.is_full = on_is_full,
+		.closed = on_closed,
+	};
+	relay->descriptors_max = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur :
+									 RLIM_INFINITY;
+	for (unsigned i = 0; i < BUCKETS; i++)
+		LIST_INIT(&relay->bucket[i]);
+	TAILQ_INIT(&relay->agents);
+	TAILQ_INIT(&relay->pending);
+	relay->desk = (struct relay_desk){
+		.codec = frame_codec_create(1),
+		.input = malloc(RELAY_INPUT_BYTES),
+		.raw = malloc(FRAME_RAW_BYTES_MAX),
+	};
+	if (!relay->desk.codec || !relay->desk.input || !relay->desk.raw ||
+	    random_bytes(&relay->origin_seed, sizeof(relay->origin_seed)) != 0) {
+		relay_sink_destroy(config->sink);
+		free_relay(relay);
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	}
+	*out = relay;
+	return 0;
+}
+
+void relay_destroy(struct relay *relay)
+{
+	struct relay_agent *agent;
+
+	if (!relay)
+		return;
+	relay->ending = true;
+	while ((agent = TAILQ_FIRST(&relay->pending)) || (agent = TAILQ_FIRST(&relay->agents)))
+		relay_agent_destroy(agent);
+	relay_sink_destroy(relay->config.sink);
+	log_ledger(relay);
+	free_relay(relay);
+}

@@ -1,0 +1,54 @@
+/*
+ * relay: daemons of other hosts (agents) dial this one, and it keeps what they send.
+ *
+ * In: sockets from the listeners of `listen-agents`. Out: their frames, to the sink; acknowledgements, to the
+ * agents, of what the sink has confirmed. So what is not stored here stays in the spool of its host.
+ *
+ * A host is who its certificate names. What came before is passed over, by run and number. Of one host, and of
+ * all, only so many bytes are under way to the sink; beyond that nothing is read from the host, and its own
+ * spool holds what it has. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_RELAY_RELAY_H
+#define RINGTAIL_DAEMON_RELAY_RELAY_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/access/gate.h"
+#include "daemon/net/address.h"
+#include "daemon/relay/sink.h"
+#include "query/error.h"
+
+struct relay;
+struct turnstile;
+
+struct relay_config {
+	struct event_base *base;
+	const struct gate *gate;	/* has the TLS context; borrowed */
+	struct turnstile *turnstile;	/* borrowed */
+	struct relay_sink *sink;	/* taken over */
+	unsigned agents_max;
+	uint64_t hello_timeout_ns;
+};
+
+int relay_create(const struct relay_config *config, struct relay **relay, struct error *error);
+
+/* Disconnects every agent, and destroys the sink, which confirms what it can. Says in the log what the ledger comes
+ * to. NULL is safe. */
+void relay_destroy(struct relay *relay);
+
+/* A listener_accepted. */
+void relay_accept(void *relay, int fd, const struct address *address, const char *peer);
+
+/* received = forwarded + duplicate + refused + held, in frames, of all hosts. */
+struct relay_stat {
+	unsigned hosts, connected;
+	uint64_t received, forwarded, duplicate, refused, held;
+	uint64_t events, held_bytes;
+	int64_t residual;
+};
+
+void relay_stat(const struct relay *relay, struct relay_stat *stat);
+
+#endif
