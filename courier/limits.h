@@ -1,0 +1,31 @@
+/*
+ * limits: every bound of the programs that know Kafka. Those of the wire are in proto/limits.h.
+ */
+#ifndef RINGTAIL_COURIER_LIMITS_H
+#define RINGTAIL_COURIER_LIMITS_H
+
+#define WINDOW_BYTES_DEFAULT	(32u << 20)	/* of frames that Kafka has not confirmed */
+#define WINDOW_BYTES_MIN	(4u << 20)	/* a few frames of 1 MiB */
+#define WINDOW_BYTES_MAX	(1u << 30)
+#define WINDOW_RECORDS_MAX	65536u		/* of the same: small frames cost memory beside their bytes */
+#define RECORD_BYTES_MAX	(2u << 20)	/* a frame of 1 MiB, a hello and headers fit */
+#define RECORD_OVERHEAD_BYTES	1024u		/* of a record's key and headers, and of the batch it is in */
+#define CHECKPOINTS_MAX		64u		/* places that may be acknowledged later */
+#define CHECKPOINT_INTERVAL_MS	500u		/* between two of them */
+#define LINGER_MS		100u		/* how long a record waits for others of its batch */
+#define REACH_TIMEOUT_MS	5000		/* the brokers, at the start */
+#define DRAIN_TIMEOUT_MS	10000u		/* at the end, for what is on its way */
+#define RENEW_DELAY_MS_MIN	500u		/* before a producer takes a failed one's place */
+#define RENEW_DELAY_MS_MAX	30000u
+#define PURGE_TIMEOUT_MS	5000		/* of a failed producer's reports */
+#define HOST_BYTES_MAX		256u
+#define PREFIX_BYTES_MAX	200u		/* Kafka's own bound of a topic's name is 249 */
+#define RUN_TEXT_BYTES		64u		/* BOOTID/EPOCH */
+#define SECRET_BYTES_MAX	(64u << 10)	/* of a password or a key */
+#define RUNS_MAX		65536u		/* that one reader knows: of all hosts, with their catalogs */
+#define RUNS_BYTES_MAX		(256u << 20)
+#define RUN_WAIT_MS		5000u		/* until a run's beginning comes, after a frame of it */
+#define RUNS_KEPT_MAX		16u		/* of one host: whose numbers a reader remembers */
+#define PARTITIONS_MAX		10000u
+
+#endif

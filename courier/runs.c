@@ -1,0 +1,264 @@
+#include "courier/runs.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/conn.h"
+#include "client/lib/failure.h"
+#include "courier/topic.h"
+#include "proto/frame.h"
+#include "proto/limits.h"
+
+/* A row of the tree; its key is the record's: HOST, NUL, RUN, NUL, CATALOG. */
+struct row {
+	size_t key_bytes, value_bytes;	/* no value: it was waited for in vain */
+	uint8_t *value;
+	char key[];
+};
+
+struct runs {
+	struct topic *topic;
+	const char *host;		/* NULL: all */
+	void *tree;
+	size_t rows, bytes;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	size_t bytes = x->key_bytes < y->key_bytes ? x->key_bytes : y->key_bytes;
+	int order = memcmp(x->key, y->key, bytes);
+
+	return order ? order : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
+}
+
+static struct row *row_create(const void *key, size_t key_bytes)
+{
+	struct row *row = calloc(1, sizeof(*row) + key_bytes + 1);
+
+	if (row) {
+		row->key_bytes = key_bytes;
+		memcpy(row->key, key, key_bytes);
+	}
+	return row;
+}
+
+static void row_destroy(void *of)
+{
+	struct row *row = of;
+
+	free(row->value);
+	free(row);
+}
+
+static int no_memory(struct ringtail_error *error)
+{
+	return failure_set(error, ENOMEM, "no-memory", "out of memory");
+}
+
+static int check_bounds(const struct runs *runs, struct ringtail_error *error)
+{
+	if (runs->rows <= RUNS_MAX && runs->bytes <= RUNS_BYTES_MAX)
+		return 0;
+	failure_set(error, E2BIG, "too-many-runs", "PREFIX.runs has more than %u runs, or %u MiB of them", RUNS_MAX,
+		    RUNS_BYTES_MAX >> 20);
+	failure_hint(error, "name one host with --host");
+	return -E2BIG;
+}
+
+/* The newest of a key counts, as it does for Kafka's compaction. */
+static int put(struct runs *runs, const rd_kafka_message_t *record, struct ringtail_error *error)
+{
+	struct row *row = row_create(record->key, record->key_len), **found, *there;
+	uint8_t *value = malloc(record->len + 1);
+
+	if (!row || !value) {
+		free(row);
+		free(value);
+		return no_memory(error);
+	}
+	memcpy(value, record->payload, record->len);
+	found = tsearch(row, &runs->tree, compare);
+	if (!found) {
+		free(row);
+		free(value);
+		return no_memory(error);
+	}
+	there = *found;
+	runs->rows += there == row;
+	if (there != row)
+		free(row);
+	runs->bytes += record->len - there->value_bytes;
+	free(there->value);
+	there->value = value;
+	there->value_bytes = record->len;
+	return check_bounds(runs, error);
+}
+
+static int take(struct runs *runs, const rd_kafka_message_t *record, struct ringtail_error *error)
+{
+	size_t host_bytes = record->key ? strnlen(record->key, record->key_len) : 0;
+
+	/* Another program's, or a deletion. */
+	if (!record->key_len || record->key_len > PARCEL_KEY_BYTES_MAX || host_bytes == record->key_len ||
+	    !record->payload || record->len > RECORD_BYTES_MAX)
+		return 0;
+	if (!parcel_host_is_good(record->key) || (runs->host && strcmp(record->key, runs->host) != 0))
+		return 0;
+	return put(runs, record, error);
+}
+
+static struct row *look_up(const struct runs *runs, const struct row *wanted)
+{
+	struct row **found = tfind(wanted, &runs->tree, compare);
+
+	return found ? *found : NULL;
+}
+
+/* Up to the topic's end; or, with a row that is waited for, until it is there or it is late. */
+static int read_on(struct runs *runs, const struct row *wanted, unsigned wait_ms, struct ringtail_error *error)
+{
+	uint64_t until_ns = conn_now_ns() + wait_ms * 1000000ull;
+	const rd_kafka_message_t *record;
+	const struct row *there;
+	int err;
+
+	do {
+		switch (topic_next(runs->topic, wait_ms ? 100 : 0, &record, error)) {
+		case TOPIC_RECORD:
+			err = take(runs, record, error);
+			if (err)
+				return err;
+			there = wanted ? look_up(runs, wanted) : NULL;
+			if (there && there->value)
+				return 0;
+			break;
+		case TOPIC_END:
+			if (!wanted)
+				return 0;
+			break;
+		case TOPIC_FAILED:
+			return -EIO;
+		case TOPIC_TIMEOUT:
+			break;
+		}
+	} while (conn_now_ns() < until_ns);
+	return wanted ? 0 : failure_set(error, ETIMEDOUT, "kafka-slow", "the topic of runs was not read in time");
+}
+
+int runs_open(const struct kafka_settings *settings, const char *host, struct runs **made,
+	      struct ringtail_error *error)
+{
+	struct runs *runs = calloc(1, sizeof(*runs));
+	int err;
+
+	if (!runs)
+		return no_memory(error);
+	runs->host = host;
+	err = topic_open(settings, KAFKA_RUNS, TOPIC_ALL, 0, &runs->topic, error);
+	if (!err)
+		err = read_on(runs, NULL, REACH_TIMEOUT_MS * 12, error);
+	if (err)
+		runs_close(runs);
+	else
+		*made = runs;
+	return err;
+}
+
+void runs_close(struct runs *runs)
+{
+	if (!runs)
+		return;
+	topic_close(runs->topic);
+	tdestroy(runs->tree, row_destroy);
+	free(runs);
+}
+
+/* ---- Hosts -------------------------------------------------------------------------------------- */
+
+struct walk {
+	const char *last;
+	void (*each)(void *context, const char *host);
+	void *context;
+};
+
+static void visit(const void *node, VISIT when, void *closure)
+{
+	const struct row *row = *(const struct row *const *)node;
+	struct walk *walk = closure;
+
+	if ((when != postorder && when != leaf) || (walk->last && strcmp(walk->last, row->key) == 0))
+		return;
+	walk->last = row->key;
+	walk->each(walk->context, row->key);
+}
+
+void runs_each_host(const struct runs *runs, void (*each)(void *context, const char *host), void *context)
+{
+	struct walk walk = { .each = each, .context = context };
+
+	twalk_r(runs->tree, visit, &walk);
+}
+
+/* ---- Beginnings ---------------------------------------------------------------------------------- */
+
+/* Two frames, the hello and the catalog; their checksums are looked at where they are opened. */
+static bool split(const struct row *row, struct runs_beginning *beginning)
+{
+	struct frame_header hello, catalog;
+	size_t bytes;
+
+	if (frame_parse_header(row->value, row->value_bytes, FRAME_RAW_BYTES_MAX, &hello) != FRAME_OK ||
+	    hello.type != FRAME_SERVER_HELLO)
+		return false;
+	bytes = FRAME_HEADER_BYTES + hello.body_bytes;
+	if (bytes >= row->value_bytes ||
+	    frame_parse_header(row->value + bytes, row->value_bytes - bytes, FRAME_RAW_BYTES_MAX, &catalog) !=
+		    FRAME_OK || catalog.type != FRAME_CATALOG ||
+	    bytes + FRAME_HEADER_BYTES + catalog.body_bytes != row->value_bytes)
+		return false;
+	*beginning = (struct runs_beginning){
+		.hello = row->value, .hello_bytes = bytes,
+		.catalog = row->value + bytes, .catalog_bytes = row->value_bytes - bytes,
+	};
+	return true;
+}
+
+/* It is not waited for again: each of its records would wait. */
+static int note_missing(struct runs *runs, const struct row *wanted, struct ringtail_error *error)
+{
+	struct row *row = row_create(wanted->key, wanted->key_bytes);
+
+	if (row && tsearch(row, &runs->tree, compare)) {
+		runs->rows++;
+		return check_bounds(runs, error);
+	}
+	free(row);
+	return no_memory(error);
+}
+
+int runs_find(struct runs *runs, const char *host, const struct parcel_label *label,
+	      struct runs_beginning *beginning, struct ringtail_error *error)
+{
+	const struct parcel key_of = { .topic = KAFKA_RUNS, .label = *label };
+	char key[PARCEL_KEY_BYTES_MAX];
+	struct row *wanted = row_create(key, parcel_key(&key_of, host, key)), *found;
+	int err = 0;
+
+	if (!wanted)
+		return no_memory(error);
+	found = look_up(runs, wanted);
+	if (!found || !found->value) {
+		err = read_on(runs, wanted, found ? 0 : RUN_WAIT_MS, error);
+		found = look_up(runs, wanted);
+	}
+	if (!err && !found)
+		err = note_missing(runs, wanted, error);
+	if (!err && (!found || !split(found, beginning)))
+		err = failure_set(error, ENOENT, "run-unknown", "PREFIX.runs does not have the run that frames of "
+				  "%.64s belong to", host);
+	free(wanted);
+	return err;
+}

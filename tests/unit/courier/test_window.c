@@ -1,0 +1,139 @@
+/* window: what Kafka has not confirmed, in its order, with a ledger that closes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "courier/window.h"
+
+static struct window window;
+
+static int setup(void **state)
+{
+	(void)state;
+	window_init(&window, 1000);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	const struct window_ledger *ledger = &window.ledger;
+	struct parcel *parcel;
+	uint64_t waiting = 0;
+
+	(void)state;
+	TAILQ_FOREACH(parcel, &window.parcels, link)
+		waiting += parcel->state != PARCEL_CONFIRMED;
+	assert_int_equal(ledger->forwarded, ledger->confirmed + ledger->rejected + waiting);
+	window_fini(&window);
+	assert_int_equal(window.bytes, 0);
+	return 0;
+}
+
+static struct parcel *push(enum kafka_topic topic, size_t bytes)
+{
+	static const uint8_t value[1000];
+	const struct parcel_label label = { .type = FRAME_BATCH, .span = { true, 1, 10, 30 } };
+	struct parcel *parcel = parcel_create(topic, &label, value, bytes, NULL, 0);
+
+	assert_non_null(parcel);
+	window_push(&window, parcel);
+	return parcel;
+}
+
+static struct parcel *send_next(void)
+{
+	struct parcel *parcel = window_next(&window);
+
+	if (parcel)
+		window_sent(&window, parcel);
+	return parcel;
+}
+
+static void test_a_later_report_confirms_nothing_before_it(void **state)
+{
+	struct parcel *a = push(KAFKA_FRAMES, 10), *b = push(KAFKA_FRAMES, 10), *c = push(KAFKA_FRAMES, 10);
+
+	(void)state;
+	assert_ptr_equal(send_next(), a);
+	assert_ptr_equal(send_next(), b);
+	assert_ptr_equal(send_next(), c);
+	assert_null(send_next());
+	window_confirm(&window, b);
+	assert_int_equal(window_confirmed_upto(&window), 0);
+	window_confirm(&window, a);
+	assert_int_equal(window_confirmed_upto(&window), 2);
+	window_confirm(&window, c);
+	assert_int_equal(window_confirmed_upto(&window), 3);
+}
+
+static void test_a_window_is_full_at_its_bytes(void **state)
+{
+	(void)state;
+	push(KAFKA_FRAMES, 999);
+	assert_false(window_is_full(&window));
+	push(KAFKA_FRAMES, 1);
+	assert_true(window_is_full(&window));
+	window_confirm(&window, send_next());
+	assert_false(window_is_full(&window));
+}
+
+static void test_frames_wait_for_the_beginning_of_their_run(void **state)
+{
+	struct parcel *a = push(KAFKA_FRAMES, 10), *run = push(KAFKA_RUNS, 10), *b = push(KAFKA_FRAMES, 10);
+
+	(void)state;
+	assert_ptr_equal(send_next(), a);
+	assert_ptr_equal(send_next(), run);
+	assert_null(send_next());
+	window_confirm(&window, run);
+	assert_ptr_equal(send_next(), b);
+}
+
+static void test_a_new_producer_sends_what_was_not_confirmed_in_its_order(void **state)
+{
+	struct parcel *a = push(KAFKA_FRAMES, 10), *b = push(KAFKA_FRAMES, 10), *c = push(KAFKA_FRAMES, 10);
+
+	(void)state;
+	send_next();
+	send_next();
+	window_confirm(&window, b);
+	window_rewind(&window);
+	assert_ptr_equal(send_next(), a);
+	assert_ptr_equal(send_next(), c);
+	assert_null(send_next());
+	assert_int_equal(window.ledger.resent, 1);
+}
+
+static void test_a_gap_stands_where_the_rejected_frame_stood(void **state)
+{
+	struct parcel *a = push(KAFKA_FRAMES, 10), *b = push(KAFKA_FRAMES, 10), *gap;
+
+	(void)state;
+	send_next();
+	gap = parcel_create_gap(a);
+	window_reject(&window, a, gap);
+	assert_int_equal(window.ledger.rejected_attempts, 20);
+	assert_ptr_equal(send_next(), gap);
+	assert_ptr_equal(send_next(), b);
+	window_confirm(&window, b);
+	assert_int_equal(window_confirmed_upto(&window), 0);
+	window_confirm(&window, gap);
+	assert_int_equal(window_confirmed_upto(&window), 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(test_a_later_report_confirms_nothing_before_it),
+		TEST(test_a_window_is_full_at_its_bytes),
+		TEST(test_frames_wait_for_the_beginning_of_their_run),
+		TEST(test_a_new_producer_sends_what_was_not_confirmed_in_its_order),
+		TEST(test_a_gap_stands_where_the_rejected_frame_stood),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
