@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "daemon/access/gate.h"
+#include "daemon/ask/asks.h"
+#include "daemon/ask/question.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
@@ -27,10 +29,14 @@
 #include "daemon/metering.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/turnstile.h"
+#include "daemon/programs/taken_names.h"
+#include "daemon/relay/disk_sink.h"
+#include "daemon/relay/relay.h"
 #include "daemon/ring/thread_journal.h"
 #include "daemon/sandbox_engine.h"
 #include "daemon/serve/answers.h"
 #include "daemon/serve/control.h"
+#include "daemon/serve/dialler.h"
 #include "daemon/serve/server.h"
 #include "daemon/source/loader.h"
 #include "daemon/spool/spool.h"
@@ -65,8 +71,12 @@ struct engine {
 	struct saved_subscriptions *saved;
 	struct thread_journal *threads;
 	struct loader *loader;
-	unsigned listeners;
+	struct listener *programs_listener;	/* NULL: programs have no probes */
+	struct taken_names taken;		/* which no program may have */
+	struct programs *programs;
+	unsigned listeners, agent_listeners;
 	struct listener *listener[CONFIG_LISTEN_MAX];
+	struct listener *agent_listener[CONFIG_LISTEN_MAX];
 	struct event_base *base;
 	struct turnstile *local, *remote;	/* the lines of those who come by unix socket, and else */
 	struct frame_codec *codec;
@@ -85,8 +95,11 @@ struct engine {
 	struct control *control;
 	struct dumps *dumps;			/* NULL: there is no state directory */
 	struct triggers *triggers;
+	struct asks *asks;
 	struct answers answers;
 	struct server *server;
+	struct dialler *dialler;		/* NULL: no relay is dialled */
+	struct relay *relay;			/* NULL: this is none */
 	struct watchdog *watchdog;
 	struct metering *metering;	/* NULL: nobody wants it */
 	struct export_targets targets;
@@ -246,6 +259,8 @@ static int read_again(struct engine *engine, struct config *config, struct gate 
 		err = metering_check(engine->metering, config, error);
 	if (!err)
 		err = triggers_check(engine->triggers, config, error);
+	if (!err)
+		err = asks_check(engine->asks, config, error);
 	return err ? err : control_check_config(engine->control, config, error);
 }
 
@@ -284,6 +299,8 @@ static void put_in_force(struct engine *engine, const struct config *config, str
 	viewers = viewers_of(&engine->config);
 	fanout_set_viewers(engine->fanout, &viewers);
 	if (triggers_set(engine->triggers, &engine->config, &error) != 0)
+		log_failure(LOG_LEVEL_ERROR, &error);
+	if (asks_set(engine->asks, &engine->config, &error) != 0)
 		log_failure(LOG_LEVEL_ERROR, &error);
 }
 
@@ -387,6 +404,47 @@ static int bind_addresses(struct engine *engine, struct error *error)
 	return listener_check_adopted(&engine->activation, error);
 }
 
+static int bind_programs(struct engine *engine, struct error *error)
+{
+	char text[ADDRESS_TEXT_BYTES];
+	struct address address;
+	int err;
+
+	if (!engine->config.programs)
+		return 0;
+	snprintf(text, sizeof(text), "unix:%s", engine->config.programs);
+	err = address_parse(text, &address, error);
+	return err ? err : listener_create_for_all(&address, engine->account.uid, engine->account.gid,
+						   &engine->programs_listener, error);
+}
+
+static void close_programs(struct engine *engine)
+{
+	listener_destroy(engine->programs_listener);
+	engine->programs_listener = NULL;
+}
+
+static int bind_agents(struct engine *engine, struct error *error)
+{
+	const struct config_listen *listen = &engine->config.listen_agents;
+	int err = 0;
+
+	while (!err && engine->agent_listeners < listen->count) {
+		unsigned i = engine->agent_listeners;
+
+		err = listener_create(&listen->address[i], engine->account.uid, engine->account.gid,
+				      &engine->agent_listener[i], error);
+		engine->agent_listeners += !err;
+	}
+	return err;
+}
+
+static void close_agents(struct engine *engine)
+{
+	while (engine->agent_listeners)
+		listener_destroy(engine->agent_listener[--engine->agent_listeners]);
+}
+
 static void close_addresses(struct engine *engine)
 {
 	while (engine->listeners)
@@ -480,6 +538,62 @@ static int fork_loader(struct engine *engine, struct error *error)
 	if (!err)
 		make_configured(engine);
 	return err;
+}
+
+static bool join_program(void *context, Ringtail__V1__Probe *probe)
+{
+	return loader_join(((struct engine *)context)->loader, probe) == 0;
+}
+
+/* What the source has, or can make, is never a program's, by whichever of its names. */
+static bool is_source_name(void *context, const char *provider)
+{
+	const struct engine *engine = context;
+
+	return taken_names_has(&engine->taken, provider) || loader_can_make(engine->loader, provider);
+}
+
+static int list_taken_names(struct engine *engine, struct error *error)
+{
+	Ringtail__V1__Catalog *offers = loader_offers(engine->loader);
+	int err = taken_names_add(&engine->taken, loader_catalog(engine->loader));
+
+	if (!err)
+		err = taken_names_add(&engine->taken, offers);
+	if (offers)
+		ringtail__v1__catalog__free_unpacked(offers, NULL);
+	return err ? error_set(error, ENOMEM, "out-of-memory", "out of memory") : 0;
+}
+
+/* Their ring is one more than the CPUs have, and has a number that no CPU has. */
+static int make_programs(struct engine *engine, struct error *error)
+{
+	struct programs_config config = {
+		.ring_bytes = engine->config.ring_bytes, .join = join_program, .is_taken = is_source_name,
+		.context = engine,
+	};
+	struct ring_handle ring;
+	int err;
+
+	if (!engine->programs_listener)
+		return 0;
+	for (unsigned i = 0; i < loader_rings(engine->loader); i++)
+		if (loader_ring(engine->loader, i)->cpu >= config.cpu)
+			config.cpu = loader_ring(engine->loader, i)->cpu + 1;
+	err = list_taken_names(engine, error);
+	if (!err)
+		err = programs_create(&config, &engine->programs, error);
+	if (err)
+		return err;
+	programs_describe(engine->programs, &ring);
+	return loader_add_ring(engine->loader, &ring, error);
+}
+
+static void free_programs(struct engine *engine)
+{
+	programs_destroy(engine->programs);
+	engine->programs = NULL;
+	taken_names_free(&engine->taken);
 }
 
 static void end_loader(struct engine *engine)
@@ -692,6 +806,10 @@ static int make_workers(struct engine *engine, struct error *error)
 			.out = &engine->mailbox,
 		};
 
+		/* Of the last ring, which give_rings() gives to that worker. */
+		if (engine->programs && engine->workers == (rings - 1) % (wanted < rings ? wanted : rings))
+			config.feed = (struct worker_feed){.pull = programs_pull, .context = engine->programs};
+
 		err = worker_create(&config, &engine->worker[engine->workers], error);
 		engine->workers += !err;
 	}
@@ -787,6 +905,7 @@ static int make_fanout(struct engine *engine, struct error *error)
 	struct fanout_config config = {
 		.base = engine->base,
 		.loader = engine->loader,
+		.programs = engine->programs,
 		.worker = engine->worker,
 		.workers = engine->workers,
 		.mailbox = &engine->mailbox,
@@ -917,6 +1036,35 @@ static void end_triggers(struct engine *engine)
 	triggers_destroy(engine->triggers);
 }
 
+static int start_asks(struct engine *engine, struct error *error)
+{
+	struct asks_config config = {
+		.base = engine->base,
+		.fanout = engine->fanout,
+		.codec = engine->codec,
+		.catalog = loader_catalog(engine->loader),
+		.told = engine->metering != NULL,
+	};
+	int err;
+
+	engine->asks = asks_create(&config);
+	if (!engine->asks)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	err = asks_check(engine->asks, &engine->config, error);
+	return err ? err : asks_set(engine->asks, &engine->config, error);
+}
+
+static void end_asks(struct engine *engine)
+{
+	asks_destroy(engine->asks);
+	engine->asks = NULL;
+}
+
+static void tell_answers(void *context, struct metric_builder *builder)
+{
+	asks_tell(((struct engine *)context)->asks, builder);
+}
+
 /* What the run before was asked for goes on without a gap, so it is there before anything is read. */
 static int start_reading(struct engine *engine, struct error *error)
 {
@@ -932,6 +1080,11 @@ static int start_reading(struct engine *engine, struct error *error)
 	return err;
 }
 
+static void on_relay_left(void *context)
+{
+	dialler_again(((struct engine *)context)->dialler);
+}
+
 static int start_server(struct engine *engine, struct error *error)
 {
 	struct server_config config = {
@@ -944,6 +1097,10 @@ static int start_server(struct engine *engine, struct error *error)
 		.bounds = server_bounds_of(&engine->config),
 		.dumps = engine->dumps,
 		.disk_thread = engine->disk_thread,
+		.relay_left = on_relay_left,
+		.context = engine,
+		.relay_role = engine->config.relay_role == CONFIG_RELAY_OPERATOR ? ROLE_OPERATOR :
+										   ROLE_VIEWER,
 	};
 
 	engine->server = server_create(&config);
@@ -963,10 +1120,92 @@ static int start_server(struct engine *engine, struct error *error)
 	return 0;
 }
 
+static int accept_programs(struct engine *engine, struct error *error)
+{
+	if (!engine->programs)
+		return 0;
+	programs_start(engine->programs, engine->base, engine->local);
+	return listener_start(engine->programs_listener, engine->base, engine->local, programs_accept,
+			      engine->programs, error);
+}
+
 static void end_server(struct engine *engine)
 {
 	close_addresses(engine);
 	server_destroy(engine->server);
+}
+
+/* ---- Parts: the fleet: as an agent, as a relay ------------------------------------------------ */
+
+static int start_dialling(struct engine *engine, struct error *error)
+{
+	struct dialler_config config = {
+		.base = engine->base,
+		.server = engine->server,
+		.codec = engine->codec,
+		.config = &engine->config,
+	};
+
+	return engine->config.relay.count ? dialler_create(&config, &engine->dialler, error) : 0;
+}
+
+static void end_dialling(struct engine *engine)
+{
+	dialler_destroy(engine->dialler);
+	engine->dialler = NULL;
+}
+
+static int make_sink(struct engine *engine, struct relay_sink **sink, struct error *error)
+{
+	struct disk_sink_config config = {
+		.base = engine->base,
+		.thread = engine->disk_thread,
+		.host_bytes = engine->config.host_bytes,
+		.hosts_bytes = engine->config.hosts_bytes,
+		.segment_bytes = engine->config.spool_segment_bytes,
+	};
+
+	/* So that giving up a segment never gives up most of what there is. */
+	if (config.segment_bytes > config.host_bytes / 4)
+		config.segment_bytes = config.host_bytes / 4;
+	if (engine->disk_thread)
+		return disk_sink_create(&config, sink, error);
+	error_set(error, EINVAL, "relay-no-state", "a relay needs a state directory, and there is none");
+	error_hint(error, "give --state-dir DIR, which the daemon's user can write");
+	return -EINVAL;
+}
+
+static int start_relay(struct engine *engine, struct error *error)
+{
+	struct relay_config config = {
+		.base = engine->base,
+		.gate = engine->gate,
+		.turnstile = engine->remote,
+		.agents_max = (unsigned)engine->config.agents_max,
+		.hello_timeout_ns = engine->config.hello_timeout_ns,
+	};
+	int err;
+
+	if (!engine->agent_listeners)
+		return 0;
+	err = make_sink(engine, &config.sink, error);
+	if (!err)
+		err = relay_create(&config, &engine->relay, error);
+	for (unsigned i = 0; !err && i < engine->agent_listeners; i++) {
+		err = listener_start(engine->agent_listener[i], engine->base, engine->remote,
+				     relay_accept, engine->relay, error);
+		if (!err)
+			log_info("listening-agents", "listening for agents on %s",
+				 listener_text(engine->agent_listener[i]));
+	}
+	return err;
+}
+
+static void end_relay(struct engine *engine)
+{
+	close_agents(engine);
+	relay_destroy(engine->relay);
+	engine->relay = NULL;
 }
 
 /* ---- Parts: metrics, back ends, and who watches ---------------------------------------------- */
@@ -981,6 +1220,8 @@ static int start_metering(struct engine *engine, struct error *error)
 		.run = engine->run,
 		.stat = server_stat,
 		.context = engine->server,
+		.tell = tell_answers,
+		.tell_context = engine,
 	};
 
 	return engine->metering ? metering_start(engine->metering, &engine->config, &start, error)
@@ -1109,9 +1350,13 @@ int engine_check(const struct config *config, struct error *error)
 	if (!err)
 		err = redaction_check(config->redact.word, config->redact.count, error);
 	if (!err)
+		err = dialler_check(config, error);
+	if (!err)
 		err = config_check_choice(&config->metrics_probe, "metrics-probe", NULL, NULL, NULL,
 					  error);
-	return err ? err : trigger_rules_check(&config->on, NULL, error);
+	if (!err)
+		err = trigger_rules_check(&config->on, NULL, error);
+	return err ? err : ask_questions_check(&config->ask, NULL, error);
 }
 
 /* ---- The order ------------------------------------------------------------------------------- */
@@ -1123,6 +1368,8 @@ static const struct engine_part engine_parts[] = {
 	/* Addresses first: that one is taken is quick to find out, and loading takes a while; who
 	 * connects meanwhile waits. */
 	{"addresses",	bind_addresses,		close_addresses},
+	{"programs",	bind_programs,		close_programs},
+	{"agents",	bind_agents,		close_agents},
 	{"targets",	read_targets,		free_targets},
 	{"metering",	make_metering,		free_metering},
 	/* The loader is forked before there is a thread or a loop. */
@@ -1133,6 +1380,7 @@ static const struct engine_part engine_parts[] = {
 	{"loop",	make_loop,		free_loop},
 	{"state",	open_state,		close_state},
 	{"signals",	take_signals,		leave_signals},
+	{"program ring",	make_programs,		free_programs},
 	{"journal",	open_journal,		close_journal},
 	{"workers",	make_workers,		end_workers},
 	{"spool",	open_spool,		close_spool},
@@ -1140,9 +1388,13 @@ static const struct engine_part engine_parts[] = {
 	{"dumps",	open_dumps,		close_dumps},
 	{"control",	make_control,		free_control},
 	{"triggers",	start_triggers,		end_triggers},
+	{"asks",	start_asks,		end_asks},
 	/* Workers end before what they read for, fanout's subscriptions, is freed. */
 	{"reading",	start_reading,		end_workers},
 	{"server",	start_server,		end_server},
+	{"program door",	accept_programs,	close_programs},
+	{"relay",	start_relay,		end_relay},
+	{"dialler",	start_dialling,		end_dialling},
 	{"status",	start_metering,		stop_metering},
 	{"exports",	start_exports,		end_exports},
 	{"watchdog",	start_watchdog,		end_watchdog},

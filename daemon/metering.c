@@ -116,6 +116,8 @@ int metering_start(struct metering *metering, const struct config *config,
 	struct metric_source_config source = {
 		.stat = start->stat,
 		.context = start->context,
+		.tell = start->tell,
+		.tell_context = start->tell_context,
 		.meters = metering->meters,
 		.series_max = (uint32_t)config->metrics_series_max,
 		.comm = config->metrics_comm,

@@ -43,9 +43,11 @@ struct metering_start {
 	const struct gate *gate;
 	struct run run;
 
-	/* How the daemon stands: a metric_source_config's. */
+	/* How the daemon stands, and what else there is to tell: a metric_source_config's. */
 	struct daemon_stat *(*stat)(void *context);
 	void *context;
+	void (*tell)(void *context, struct metric_builder *builder);
+	void *tell_context;
 };
 
 /* Tells the kernel what to record, and serves. */

@@ -1,6 +1,5 @@
 #include "daemon/sandbox_engine.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -9,10 +8,9 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/host/resolver.h"
 #include "daemon/host/sandbox.h"
 
-#define NSSWITCH_LINE_BYTES	512
-#define NSSWITCH_LINES_MAX	256
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Rules name users and groups; the journal and the manager are told things. */
@@ -56,7 +54,7 @@ static int add_files(struct sandbox_view *view, const struct config *config)
 {
 	const char *const file[] = {
 		config->config, config->tls_cert, config->tls_key, config->tls_client_ca,
-		config->tokens,
+		config->tokens, config->relay_ca,
 	};
 	int err = 0;
 
@@ -69,7 +67,7 @@ static int add_files(struct sandbox_view *view, const struct config *config)
 /* A unix socket's file is removed at the end. */
 static int add_sockets(struct sandbox_view *view, const struct config *config)
 {
-	int err = 0;
+	int err = config->programs ? sandbox_view_add_file(view, config->programs, SANDBOX_WRITE) : 0;
 
 	for (unsigned i = 0; !err && i < config->listen.count; i++)
 		if (address_is_unix(&config->listen.address[i]))
@@ -78,39 +76,13 @@ static int add_sockets(struct sandbox_view *view, const struct config *config)
 	return err;
 }
 
-/*
- * The libraries that nsswitch.conf names for a database. The C library would load them when it first
- * needs them, and by then no code can be loaded; one that is there already it takes as it is.
- */
-static void load_resolvers(const char *database)
-{
-	FILE *file = fopen("/etc/nsswitch.conf", "re");
-	char line[NSSWITCH_LINE_BYTES], library[NSSWITCH_LINE_BYTES + 16], *rest, *word;
-	size_t bytes = strlen(database);
-
-	for (unsigned i = 0; file && i < NSSWITCH_LINES_MAX && fgets(line, sizeof(line), file); i++) {
-		if (strncmp(line, database, bytes) != 0 || line[bytes] != ':')
-			continue;
-		line[strcspn(line, "#\n")] = '\0';
-		for (word = strtok_r(line + bytes + 1, " \t", &rest); word;
-		     word = strtok_r(NULL, " \t", &rest)) {
-			snprintf(library, sizeof(library), "libnss_%s.so.2", word);
-			/* [NOTFOUND=return] is none, and files and dns are in the C library. */
-			if (!strpbrk(word, "[]=/"))
-				dlopen(library, RTLD_NOW);
-		}
-	}
-	if (file)
-		fclose(file);
-}
-
 /* Whatever looks names up is loaded for it now. */
 static void load_names(const struct config *config)
 {
 	getpwnam(" ");
 	getgrnam(" ");
 	if (config->export.count)
-		load_resolvers("hosts");
+		resolver_load("hosts");
 }
 
 int sandbox_engine_view(const struct config *config, const struct account *account,
@@ -134,7 +106,7 @@ int sandbox_engine_view(const struct config *config, const struct account *accou
 		err = add_sockets(&view, config);
 	if (!err)
 		err = add_all(&view, always, LENGTH(always), SANDBOX_READ);
-	if (!err && config->export.count)
+	if (!err && (config->export.count || config->relay.count))
 		err = add_all(&view, exports, LENGTH(exports), SANDBOX_READ);
 	if (!err && config->export_ca)
 		err = sandbox_view_add_file(&view, config->export_ca, SANDBOX_READ);
@@ -158,7 +130,7 @@ int sandbox_engine_calls(const struct config *config, pid_t loader, struct error
 {
 	const struct sandbox_engine engine = {
 		.loader = loader,
-		.resolves = config->export.count > 0,
+		.resolves = config->export.count > 0 || config->relay.count > 0,
 	};
 
 	if (!SANDBOX_FILTERS)

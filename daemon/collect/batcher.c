@@ -218,7 +218,22 @@ static bool encode_structure(struct batcher *batcher, const struct probe_info *i
 						  text.at, text.bytes);
 }
 
-static bool encode_attachment(struct batcher *batcher, uint16_t probe,
+/* What is no directory's, such as a text that was hidden, goes as it is. */
+static bool encode_data(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info,
+			const struct rt_attachment *attachment)
+{
+	uint32_t field = field_of_arg(info, attachment->arg);
+	struct structure_text text = {0};
+
+	if (has(info->dirent_fields, field) && info->has_duration)
+		structure_dirents_of(&text, attachment->data, attachment->bytes, item->payload[1],
+				     has(info->old_dirent_fields, field));
+	if (text.bytes)
+		return batch_encode_string(batcher->encoder, field, text.at, text.bytes);
+	return batch_encode_string(batcher->encoder, field, attachment->data, attachment->bytes);
+}
+
+static bool encode_attachment(struct batcher *batcher, const struct ring_item *item,
 			      const struct probe_info *info,
 			      const struct rt_attachment *attachment)
 {
@@ -226,11 +241,12 @@ static bool encode_attachment(struct batcher *batcher, uint16_t probe,
 	size_t frames = attachment->bytes / sizeof(frame[0]);
 
 	if (attachment->kind != RT_ATTACH_KSTACK && attachment->kind != RT_ATTACH_USTACK &&
-	    !batcher_wants_text(batcher->config.spec, probe, info, field_of_arg(info, attachment->arg)))
+	    !batcher_wants_text(batcher->config.spec, item->probe, info, field_of_arg(info, attachment->arg)))
 		return true;
 	switch (attachment->kind) {
-	case RT_ATTACH_STRING:
 	case RT_ATTACH_DATA:
+		return encode_data(batcher, item, info, attachment);
+	case RT_ATTACH_STRING:
 		return batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
 					   attachment->data, attachment->bytes);
 	case RT_ATTACH_SOCKADDR:
@@ -268,7 +284,7 @@ static void encode_attachments(struct batcher *batcher, const struct ring_item *
 		const struct rt_attachment *attachment = (const void *)at;
 		size_t bytes = sizeof(*attachment) + ((attachment->bytes + 7ull) & ~7ull);
 
-		if (bytes > left || !encode_attachment(batcher, item->probe, info, attachment)) {
+		if (bytes > left || !encode_attachment(batcher, item, info, attachment)) {
 			counter_add(COUNTER_attachments_dropped, 1);
 			return;
 		}

@@ -424,6 +424,20 @@ static bool hides_structure(const struct redaction *redaction, uint64_t rules,
 	return hides(redaction, rules, text.at, text.bytes, text.cut ? CUT_END : CUT_NOWHERE);
 }
 
+/* The same of a directory's entries. */
+static bool hides_dirents(const struct redaction *redaction, uint64_t rules, const struct rt_attachment *attachment,
+			  bool old)
+{
+	struct structure_string name;
+	struct structure_text text;
+
+	for (unsigned i = 0; structure_dirent_name(attachment->data, attachment->bytes, i, old, &name); i++)
+		if (hides(redaction, rules, name.at, name.bytes, name.cut ? CUT_END : CUT_NOWHERE))
+			return true;
+	structure_dirents_of(&text, attachment->data, attachment->bytes, attachment->bytes, old);
+	return text.bytes && hides(redaction, rules, text.at, text.bytes, CUT_END);
+}
+
 static bool hides_attachment(const struct redaction *redaction, const struct row_field *field,
 			     const struct rt_attachment *attachment)
 {
@@ -511,8 +525,12 @@ static uint32_t judge(const struct redaction *redaction, const struct row *row,
 	while ((attachment = next_attachment(&at, end))) {
 		uint32_t field = field_of(attachment, info);
 
-		if (is_text(attachment) && field < row->fields &&
-		    hides_attachment(redaction, &row->field[field], attachment))
+		if (!is_text(attachment) || field >= row->fields || !row->field[field].rules)
+			continue;
+		if (hides_attachment(redaction, &row->field[field], attachment) ||
+		    (attachment->kind == RT_ATTACH_DATA && info->dirent_fields >> field & 1 &&
+		     hides_dirents(redaction, row->field[field].rules, attachment,
+				   info->old_dirent_fields >> field & 1)))
 			hidden |= 1u << field;
 	}
 	return hidden;

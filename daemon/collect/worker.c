@@ -63,6 +63,7 @@ struct worker {
 	enum worker_mood mood;
 	struct pace pace;
 	uint64_t watermark_ns;		/* of the last pass */
+	struct inlet_pulled pulled;	/* at the last pull */
 
 	struct drain *drain[RINGS_MAX];
 	struct worker_bell bell[RINGS_MAX];
@@ -198,6 +199,18 @@ static uint64_t read_ring(struct worker *worker, struct worker_bell *bell)
 	return records;
 }
 
+/* A feed fills its ring: up to what the watermark will cover, and more, so that it does not run full itself. */
+static void pull(struct worker *worker, uint64_t watermark_ns)
+{
+	uint64_t until_ns;
+
+	if (!worker->config.feed.pull)
+		return;
+	until_ns = clock_monotonic() - PROGRAM_SETTLE_NS;
+	worker->config.feed.pull(worker->config.feed.context, until_ns > watermark_ns ? until_ns : watermark_ns,
+				 &worker->pulled);
+}
+
 static uint64_t read_rings(struct worker *worker)
 {
 	uint64_t records = 0;
@@ -205,6 +218,12 @@ static uint64_t read_rings(struct worker *worker)
 	for (uint32_t i = 0; i < worker->rings; i++)
 		records += read_ring(worker, &worker->bell[i]);
 	return records;
+}
+
+static uint64_t pull_and_read(struct worker *worker, uint64_t until_ns)
+{
+	pull(worker, until_ns);
+	return read_rings(worker);
 }
 
 /*
@@ -230,8 +249,11 @@ static void end_meter_pass(struct worker *worker, uint64_t watermark)
 uint64_t worker_pass(struct worker *worker)
 {
 	uint64_t until = settled_time(worker), watermark = until;
-	uint64_t records = read_rings(worker);
+	uint64_t records = pull_and_read(worker, until);
 	uint64_t now = clock_monotonic();
+
+	if (worker->pulled.oldest_ns <= watermark)
+		watermark = worker->pulled.oldest_ns ? worker->pulled.oldest_ns - 1 : 0;
 
 	for (uint32_t i = 0; i < worker->rings; i++) {
 		uint64_t mine;
@@ -250,8 +272,9 @@ uint64_t worker_pass(struct worker *worker)
 	return records;
 }
 
-static void set_tick(struct worker *worker, uint64_t ns)
+static void set_tick(struct worker *worker, uint64_t tick_ns)
 {
+	uint64_t ns = worker->pulled.again_ns < tick_ns ? worker->pulled.again_ns : tick_ns;
 	struct timeval in = {.tv_sec = (time_t)(ns / NS_PER_S),
 			     .tv_usec = (suseconds_t)(ns % NS_PER_S / 1000)};
 
@@ -398,7 +421,7 @@ static void add_subscription(struct worker *worker, struct worker_order *order)
 {
 	/* What is in the rings was recorded for others, before this one began. */
 	if (worker->mood != WORKER_LEFT)
-		read_rings(worker);
+		pull_and_read(worker, clock_monotonic());
 	add_batchers(worker, order->subscription, order->batcher);
 	order->batcher = NULL;
 	for (uint32_t i = 0; i < worker->rings; i++)
@@ -434,7 +457,7 @@ static void drain_all(struct worker *worker)
 	uint64_t began = clock_monotonic(), last_read = began, now = began;
 
 	while (now - last_read < STOP_DRAIN_NS && now - began < STOP_DRAIN_NS_MAX) {
-		uint64_t records = read_rings(worker);
+		uint64_t records = pull_and_read(worker, now);
 
 		now = clock_monotonic();
 		if (records)
@@ -628,6 +651,7 @@ int worker_create(const struct worker_config *config, struct worker **out, struc
 	if (!worker)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	worker->config = *config;
+	worker->pulled = (struct inlet_pulled){.oldest_ns = UINT64_MAX, .again_ns = UINT64_MAX};
 	atomic_init(&worker->batch_interval_ns, config->batch_interval_ns);
 	pace_init(&worker->pace, config->batch_interval_ns);
 	pthread_mutex_init(&worker->read_lock, NULL);

@@ -16,6 +16,7 @@
 #include "query/error.h"
 #include "daemon/base/frame_ref.h"
 #include "daemon/base/mailbox.h"
+#include "daemon/programs/inlet.h"
 #include "daemon/ring/probe_table.h"
 #include "daemon/ring/reader.h"
 #include "daemon/source/source.h"
@@ -23,12 +24,19 @@
 struct redaction;
 struct worker;
 
+/* What fills one of the worker's rings, on its thread, before the worker reads it. */
+struct worker_feed {
+	void (*pull)(void *context, uint64_t until_ns, struct inlet_pulled *pulled);	/* NULL: nothing */
+	void *context;
+};
+
 struct worker_config {
 	uint32_t id;
 	uint64_t batch_interval_ns;	/* how long an event may wait for its batch */
 	const struct probe_table *probes;
 	struct meter *meter;		/* of this worker; borrowed; NULL: none */
 	struct mailbox *out;
+	struct worker_feed feed;
 };
 
 struct worker_position {

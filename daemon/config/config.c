@@ -106,6 +106,8 @@ static int check_addresses(const struct config *config, struct listened *listene
 			      "take --insecure away, so that the address speaks TLS",
 			      "%s is given, but tcp is plain here: whoever connects comes in without",
 			      config->tokens ? "tokens" : "tls-client-ca");
+	if (config->listen_agents.count || config->relay.count)
+		return 0;
 	if (config->tls_cert && !listened->tls)
 		return refuse(error, "tls-unused",
 			      "listen on tcp:HOST:PORT too, without --insecure if that is loopback",
@@ -129,14 +131,53 @@ static int check_words(const struct config_words *words, enum role role, struct 
 	return 0;
 }
 
+static int check_relay(const struct config *config, struct error *error)
+{
+	for (unsigned i = 0; i < config->relay.count; i++) {
+		struct address_dial dial;
+		int err = address_parse_dial(config->relay.word[i], &dial, error);
+
+		if (err)
+			return err;
+	}
+	if (!config->relay.count && config->relay_ca)
+		return refuse(error, "relay-unused", "give relay = tls:HOST:PORT too, or take relay-ca away",
+			      "relay-ca is given, and relay is not");
+	if (!config->relay.count)
+		return 0;
+	if (!config->tls_cert || !config->relay_ca)
+		return refuse(error, "relay-needs-tls",
+			      "give tls-cert and tls-key, by which the relay knows this host, and relay-ca,"
+			      " the authority that signed the relay's certificate",
+			      "relay: `%s`: %s is not given", config->relay.word[0],
+			      config->tls_cert ? "relay-ca" : "tls-cert");
+	return 0;
+}
+
+static int check_agents(const struct config *config, struct error *error)
+{
+	if (!config->listen_agents.count)
+		return 0;
+	if (!config->tls_cert || !config->tls_client_ca)
+		return refuse(error, "listen-agents-needs-tls",
+			      "give tls-cert and tls-key, and tls-client-ca, the authority that signed"
+			      " the certificates of the hosts", "listen-agents: `%s`: %s is not given",
+			      config->listen_agents.address[0].text,
+			      config->tls_cert ? "tls-client-ca" : "tls-cert");
+	if (config->hosts_bytes < config->host_bytes)
+		return refuse(error, "hosts-size-too-small", "raise hosts-size, or lower host-size",
+			      "hosts-size is less than host-size");
+	return 0;
+}
+
 /* A way to come in needs somebody who may, and the other way round. */
 static int check_way(const struct config *config, enum identity_proof proof, const char *given,
-		     const char *option, const char *prefix, struct error *error)
+		     bool serves, const char *option, const char *prefix, struct error *error)
 {
 	bool any = rule_admits_any(config->viewer.word, config->viewer.count, proof) ||
 		   rule_admits_any(config->operator.word, config->operator.count, proof);
 
-	if (given && !any)
+	if (given && !any && serves)
 		return refuse(error, "nobody-allowed",
 			      "allow a client: viewer = cert:NAME or token:NAME; operator likewise",
 			      "%s is set, but no rule of viewer or operator is a `%sNAME`: every"
@@ -159,11 +200,18 @@ static int config_check(const struct config *config, struct error *error)
 		err = check_words(&config->viewer, ROLE_VIEWER, error);
 	if (!err)
 		err = check_words(&config->operator, ROLE_OPERATOR, error);
+	/* A relay's agents have certificates too, and none of them is a client. */
 	if (!err)
-		err = check_way(config, IDENTITY_CERT, config->tls_client_ca, "tls-client-ca",
-				"cert:", error);
+		err = check_way(config, IDENTITY_CERT, config->tls_client_ca,
+				listened.tls || !config->listen_agents.count, "tls-client-ca", "cert:",
+				error);
 	if (!err)
-		err = check_way(config, IDENTITY_TOKEN, config->tokens, "tokens", "token:", error);
+		err = check_way(config, IDENTITY_TOKEN, config->tokens, true, "tokens", "token:",
+				error);
+	if (!err)
+		err = check_relay(config, error);
+	if (!err)
+		err = check_agents(config, error);
 	return err;
 }
 

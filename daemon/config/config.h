@@ -40,6 +40,12 @@ enum config_pace {
 	CONFIG_PACE_FAST,
 };
 
+/* What a relay may do: enum role is one more. */
+enum config_relay_role {
+	CONFIG_RELAY_VIEWER,
+	CONFIG_RELAY_OPERATOR,
+};
+
 struct config_source {
 	char *name;		/* "auto", or of a source_ops */
 	char *path;		/* of replay:FILE, else NULL */
@@ -66,6 +72,7 @@ struct config_words {
 #define CONFIG_TYPE_TEXT	char *		/* NULL: none */
 #define CONFIG_TYPE_SOURCE	struct config_source
 #define CONFIG_TYPE_LISTEN	struct config_listen
+#define CONFIG_TYPE_LISTEN_TLS	struct config_listen
 #define CONFIG_TYPE_HTTP	struct address	/* no socket_bytes: none */
 #define CONFIG_TYPE_WORDS	struct config_words
 

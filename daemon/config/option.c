@@ -209,6 +209,16 @@ static int refuse_more(const struct config_option *option, struct error *error)
 			 (uintmax_t)option->max);
 }
 
+static int refuse_duplicate(const struct config_listen *listen, const char *text,
+			    struct error *error)
+{
+	for (unsigned i = 0; i < listen->count; i++)
+		if (strcmp(listen->address[i].text, text) == 0)
+			return error_set(error, EINVAL, "config-duplicate",
+					 "`%s` was already given", text);
+	return 0;
+}
+
 static int add_listen(const struct config_option *option, struct config_listen *listen,
 		      const char *text, struct error *error)
 {
@@ -219,15 +229,10 @@ static int add_listen(const struct config_option *option, struct config_listen *
 		return refuse_more(option, error);
 	address = &listen->address[listen->count];
 	err = address_parse(text, address, error);
-	if (err)
-		return err;
-	for (unsigned i = 0; i < listen->count; i++) {
-		if (strcmp(listen->address[i].text, text) == 0)
-			return error_set(error, EINVAL, "config-duplicate",
-					 "`%s` was already given", text);
-	}
-	listen->count++;
-	return 0;
+	if (!err)
+		err = refuse_duplicate(listen, text, error);
+	listen->count += !err;
+	return err;
 }
 
 /* The family is not written here, so it is not to be read in an error. */
@@ -252,6 +257,27 @@ static int set_http(struct address *address, const char *text, struct error *err
 		leave_out_family(error->what);
 		leave_out_family(error->hint);
 	}
+	return err;
+}
+
+/* Agents come over TLS alone, and so that is what is written. */
+static int add_listen_tls(const struct config_option *option, struct config_listen *listen,
+			  const char *text, struct error *error)
+{
+	char tcp[ADDRESS_TEXT_BYTES + 8];
+	int err;
+
+	if (strncmp(text, "tls:", 4) != 0) {
+		error_set(error, EINVAL, "address-bad-family", "`%.80s` is not tls:HOST:PORT", text);
+		error_hint(error, "as in tls:0.0.0.0:7119");
+		return -EINVAL;
+	}
+	snprintf(tcp, sizeof(tcp), "tcp:%s", text + 4);
+	err = refuse_duplicate(listen, text, error);
+	if (!err)
+		err = add_listen(option, listen, tcp, error);
+	if (!err)
+		memcpy(listen->address[listen->count - 1].text, "tls", 3);
 	return err;
 }
 
@@ -291,6 +317,8 @@ int config_value_set(const struct config_option *option, struct config *config, 
 		return set_source(option, to, text, error);
 	case CONFIG_LISTEN:
 		return add_listen(option, to, text, error);
+	case CONFIG_LISTEN_TLS:
+		return add_listen_tls(option, to, text, error);
 	case CONFIG_HTTP:
 		return set_http(to, text, error);
 	case CONFIG_WORDS:
@@ -318,6 +346,7 @@ void config_value_clear(const struct config_option *option, struct config *confi
 		*source = (struct config_source){ 0 };
 		break;
 	case CONFIG_LISTEN:
+	case CONFIG_LISTEN_TLS:
 		listen->count = 0;
 		break;
 	case CONFIG_HTTP:
@@ -371,6 +400,7 @@ void config_value_print(const struct config_option *option, const struct config 
 			fprintf(out, "%s = %s\n", option->name, address->text);
 		break;
 	case CONFIG_LISTEN:
+	case CONFIG_LISTEN_TLS:
 		for (unsigned i = 0; i < listen->count; i++)
 			fprintf(out, "%s = %s\n", option->name, listen->address[i].text);
 		break;
@@ -383,7 +413,8 @@ void config_value_print(const struct config_option *option, const struct config 
 
 bool config_value_repeats(const struct config_option *option)
 {
-	return option->kind == CONFIG_LISTEN || option->kind == CONFIG_WORDS;
+	return option->kind == CONFIG_LISTEN || option->kind == CONFIG_LISTEN_TLS ||
+	       option->kind == CONFIG_WORDS;
 }
 
 /* ---- What is printed ------------------------------------------------------------------------- */

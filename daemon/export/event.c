@@ -254,14 +254,17 @@ static void put(struct line *line, const char *format, ...)
 		line->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
+/* To three decimals, cut and not rounded, so that 999999999 ns are 999.999ms: the unit is that of the number. */
 static void put_duration(struct line *line, uint64_t ns)
 {
-	if (ns >= 1000000000)
-		put(line, " <%.3fs>", (double)ns / 1e9);
-	else if (ns >= 1000000)
-		put(line, " <%.3fms>", (double)ns / 1e6);
-	else
-		put(line, " <%.3fus>", (double)ns / 1e3);
+	static const struct {
+		uint64_t ns;
+		const char *name;
+	} unit[] = {{1000000000u, "s"}, {1000000u, "ms"}, {1000u, "us"}};
+	size_t i = ns >= unit[0].ns ? 0 : ns >= unit[1].ns ? 1 : 2;
+
+	put(line, " <%llu.%03llu%s>", (unsigned long long)(ns / unit[i].ns),
+	    (unsigned long long)(ns % unit[i].ns / (unit[i].ns / 1000)), unit[i].name);
 }
 
 static void put_arguments(struct line *line, const struct export_event *event, unsigned first)

@@ -42,6 +42,11 @@ void identity_set_local(struct client_identity *identity)
 	*identity = (struct client_identity){.proof = IDENTITY_LOCAL, .text = "local"};
 }
 
+void identity_set_relay(struct client_identity *identity, enum role role)
+{
+	*identity = (struct client_identity){.proof = IDENTITY_RELAY, .role = role, .text = "relay"};
+}
+
 int identity_of_unix_peer(int fd, struct client_identity *identity)
 {
 	struct ucred who;

@@ -6,6 +6,7 @@
  *	cert:NAME	the common name of a certificate that our client CA signed
  *	token:NAME	the name of a token in the tokens file
  *	user:UID	the peer of a unix socket, as the kernel says; with the groups it is in
+ *	relay		a relay that this daemon has dialled
  *	local		somebody on this host: plain tcp on loopback proves no more
  *
  * A rule is a word of the options viewer and operator, which says whose clients are meant: cert:NAME, token:NAME
@@ -40,6 +41,7 @@ enum identity_proof {
 	IDENTITY_TOKEN,
 	IDENTITY_USER,
 	IDENTITY_LOCAL,
+	IDENTITY_RELAY,			/* this daemon has dialled it, and verified its certificate */
 };
 
 struct client_identity {
@@ -65,6 +67,9 @@ void identity_set_name(struct client_identity *identity, enum identity_proof pro
 		       const char *name);
 void identity_set_unproved(struct client_identity *identity);
 void identity_set_local(struct client_identity *identity);
+
+/* No rule judges it: it has the role that the option relay-role gives. */
+void identity_set_relay(struct client_identity *identity, enum role role);
 
 /* Asks the kernel who is at the other end of a unix socket. 0 or -errno. */
 int identity_of_unix_peer(int fd, struct client_identity *identity);

@@ -169,7 +169,8 @@ static int set_capabilities(const cap_value_t *keep, size_t count)
 		    cap_set_flag(next, CAP_EFFECTIVE, 1, &keep[i], has) != 0)
 			err = -errno;
 	}
-	if (!err && cap_set_proc(next) != 0)
+	/* Who has no others need not ask: a unit's filter may refuse the call. */
+	if (!err && cap_compare(now, next) != 0 && cap_set_proc(next) != 0)
 		err = -errno;
 	cap_free(now);
 	cap_free(next);

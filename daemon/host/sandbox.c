@@ -94,6 +94,18 @@ static const int finder_calls[] = {
 	SCMP_SYS(capget),	SCMP_SYS(capset),	SCMP_SYS(memfd_create),
 };
 
+/* Of libringtail, librdkafka, and the resolver of the C library. */
+static const int courier_calls[] = {
+	SCMP_SYS(epoll_ctl),	SCMP_SYS(epoll_wait),	SCMP_SYS(epoll_pwait),	SCMP_SYS(epoll_create1),
+	SCMP_SYS(eventfd2),	SCMP_SYS(signalfd4),	SCMP_SYS(pipe2),	SCMP_SYS(pipe),
+	SCMP_SYS(connect),	SCMP_SYS(recvfrom),	SCMP_SYS(sendto),	SCMP_SYS(getsockname),
+	SCMP_SYS(getpeername),	SCMP_SYS(getsockopt),	SCMP_SYS(setsockopt),
+	SCMP_SYS(newfstatat),	SCMP_SYS(stat),		SCMP_SYS(lstat),	SCMP_SYS(access),
+	SCMP_SYS(faccessat),	SCMP_SYS(faccessat2),	SCMP_SYS(readlink),	SCMP_SYS(readlinkat),
+	SCMP_SYS(getdents64),	SCMP_SYS(statx),
+	SCMP_SYS(rt_sigtimedwait), SCMP_SYS(sched_getscheduler), SCMP_SYS(getppid),
+};
+
 /* The names of a file's probes go into memory. */
 static const int reader_calls[] = {
 	SCMP_SYS(memfd_create),
@@ -246,6 +258,35 @@ static int allow_cpu_events(scmp_filter_ctx filter)
 				SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)-1),
 				SCMP_A3(SCMP_CMP_EQ, (scmp_datum_t)-1),
 				SCMP_A4(SCMP_CMP_EQ, PERF_FLAG_FD_CLOEXEC));
+}
+
+/* Configuration, certificates, keys: nothing is written. */
+static int allow_reading(scmp_filter_ctx filter)
+{
+	int err = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+				   SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
+
+	return err ? err
+		   : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(open), 1,
+				      SCMP_A1(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
+}
+
+int sandbox_courier(struct error *error)
+{
+	scmp_filter_ctx filter;
+	int err = begin(&filter);
+
+	if (!err)
+		err = allow(filter, courier_calls, LENGTH(courier_calls));
+	if (!err)
+		err = allow_reading(filter);
+	if (!err)
+		err = allow_sockets(filter, true);
+	if (!err)
+		err = allow_resolver(filter);
+	if (!err)
+		err = allow_asking(filter);
+	return load(filter, err, error);
 }
 
 int sandbox_loader(struct error *error)

@@ -43,6 +43,9 @@ int sandbox_loader(struct error *error);
 int sandbox_finder(bool attaches, struct error *error);
 int sandbox_reader(struct error *error);
 
+/* For the courier, before it connects to anybody: it reads files, talks to the daemon and to Kafka, and no more. */
+int sandbox_courier(struct error *error);
+
 /*
  * The view: the part of the file system that a process can still open. The engine has an empty tree with
  * the few places that it works with, the loader has nothing. A process of root makes its tree itself;

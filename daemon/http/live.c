@@ -157,21 +157,8 @@ static void write_spools(const struct daemon_stat *stat, FILE *out)
 struct shown_call {
 	uint32_t number;
 	uint64_t calls, errors, sum_ns;
-	uint64_t p50_ns, p99_ns;
+	uint64_t bucket[METER_BUCKETS];
 };
-
-/* The upper bound of the bucket in which that part of the calls is. */
-static uint64_t quantile_ns(const struct meter_sum *sum, double part)
-{
-	uint64_t below = 0, want = (uint64_t)((double)sum->count * part);
-
-	for (unsigned i = 0; i < METER_BUCKETS; i++) {
-		below += sum->bucket[i];
-		if (below > want)
-			return 1ull << (METER_BUCKET_MIN_SHIFT + i);
-	}
-	return 0;
-}
 
 static int by_time(const void *a, const void *b)
 {
@@ -197,6 +184,17 @@ static void write_sum(const char *name, const struct meter_sum *sum, FILE *out)
 	fputs("]}", out);
 }
 
+/* Without the empty ones at the end: most calls are short. */
+static void write_buckets(const uint64_t bucket[METER_BUCKETS], FILE *out)
+{
+	unsigned buckets = METER_BUCKETS;
+
+	while (buckets && !bucket[buckets - 1])
+		buckets--;
+	for (unsigned i = 0; i < buckets; i++)
+		fprintf(out, "%s%" PRIu64, i ? "," : "", bucket[i]);
+}
+
 static void write_calls(struct meters *meters, FILE *out)
 {
 	struct shown_call *call = calloc(RT_SYSCALLS_MAX, sizeof(*call));
@@ -214,9 +212,8 @@ static void write_calls(struct meters *meters, FILE *out)
 			.calls = one->duration.count + one->never,
 			.errors = one->errors,
 			.sum_ns = one->duration.sum_ns,
-			.p50_ns = quantile_ns(&one->duration, 0.5),
-			.p99_ns = quantile_ns(&one->duration, 0.99),
 		};
+		memcpy(call[shown - 1].bucket, one->duration.bucket, sizeof(call[0].bucket));
 		calls += one->duration.count + one->never;
 		errors += one->errors;
 		add_sum(&all, &one->duration);
@@ -229,10 +226,10 @@ static void write_calls(struct meters *meters, FILE *out)
 		fprintf(out, "%s{\"name\":", i ? "," : "");
 		write_text(name ? name : "?", out);
 		fprintf(out,
-			",\"calls\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"sum_ns\":%" PRIu64
-			",\"p50_ns\":%" PRIu64 ",\"p99_ns\":%" PRIu64 "}",
-			call[i].calls, call[i].errors, call[i].sum_ns, call[i].p50_ns,
-			call[i].p99_ns);
+			",\"calls\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"sum_ns\":%" PRIu64 ",\"buckets\":[",
+			call[i].calls, call[i].errors, call[i].sum_ns);
+		write_buckets(call[i].bucket, out);
+		fputs("]}", out);
 	}
 	fprintf(out, "],\"syscalls\":%" PRIu64 ",\"errors\":%" PRIu64, calls, errors);
 	write_sum("duration", &all, out);

@@ -184,6 +184,13 @@ static bool has_room(struct metric_builder *builder, size_t bytes)
 	return true;
 }
 
+const char *metric_keep(struct metric_builder *builder, const char *name)
+{
+	const char *mine = builder->out_of_memory ? NULL : take_copy(builder, name, strlen(name) + 1);
+
+	return mine ? mine : "";	/* then there will be no snapshot */
+}
+
 void metric_add(struct metric_builder *builder, double value, const struct metric_label *label,
 		uint32_t labels)
 {

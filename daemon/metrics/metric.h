@@ -99,6 +99,9 @@ void metric_begin(struct metric_builder *builder, enum metric_type type, const c
 void metric_add(struct metric_builder *builder, double value, const struct metric_label *label,
 		uint32_t labels);
 
+/* A copy of a label's name, for one that is not static; it lives as long as the snapshot. */
+const char *metric_keep(struct metric_builder *builder, const char *name);
+
 /* A copy of a histogram and its exemplars. */
 void metric_add_histogram(struct metric_builder *builder, const struct metric_histogram *histogram,
 			  const struct metric_label *label, uint32_t labels);

@@ -119,6 +119,11 @@ static const Ringtail__V1__LossReason ring_usual[USUAL_MAX] = {
 	RINGTAIL__V1__LOSS_REASON__REASON_NEST,
 };
 
+void metric_stream_losses(struct metric_builder *builder, struct metric_label owner, const struct stat_losses *losses)
+{
+	add_losses(builder, owner, RINGTAIL__V1__LOSS_STAGE__LOSS_RING, ring_usual, losses);
+}
+
 static const Ringtail__V1__LossReason spool_usual[USUAL_MAX] = {
 	RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL,
 	RINGTAIL__V1__LOSS_REASON__REASON_DISK,

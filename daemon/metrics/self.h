@@ -25,6 +25,9 @@ void metric_process_read(int fd, struct metric_process *process);
 void metric_self_add(struct metric_builder *builder, const struct daemon_stat *stat,
 		     const struct metric_process *process);
 
+/* Of a stream's losses, a point each, in the family that was begun. */
+void metric_stream_losses(struct metric_builder *builder, struct metric_label owner, const struct stat_losses *losses);
+
 /* "ring", "queue_full": a loss's stage and reason as labels say them. */
 const char *metric_stage_name(unsigned stage);
 const char *metric_reason_name(unsigned reason);

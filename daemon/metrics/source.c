@@ -98,6 +98,8 @@ const struct metric_snapshot *metric_source_take(struct metric_source *source)
 				   (double)transport_tls_context_expires(source->config.tls), NULL,
 				   0);
 		}
+		if (source->config.tell)
+			source->config.tell(source->config.tell_context, builder);
 		metric_kernel_add(source->kernel, builder, realtime_less_monotonic(source));
 		snapshot = metric_builder_end(builder, realtime_ns, source->start_realtime_ns);
 		builder = NULL;

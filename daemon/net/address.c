@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -96,6 +97,43 @@ int address_parse(const char *text, struct address *address, struct error *error
 	error_set(error, EINVAL, "address-bad-family", "`%s` is not an address", text);
 	error_hint(error, "write unix:PATH or tcp:HOST:PORT");
 	return -EINVAL;
+}
+
+static bool is_host_name(const char *host)
+{
+	return host[0] && strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				       "0123456789.-_:") == strlen(host);
+}
+
+int address_parse_dial(const char *text, struct address_dial *dial, struct error *error)
+{
+	const char *host = text + 4, *colon = strrchr(text, ':');
+	uint64_t port = 0;
+	size_t bytes;
+
+	memset(dial, 0, sizeof(*dial));
+	if (strncmp(text, "tls:", 4) != 0 || !colon || colon <= host ||
+	    strlen(text) >= sizeof(dial->text)) {
+		error_set(error, EINVAL, "address-bad-family", "`%.80s` is not tls:HOST:PORT", text);
+		error_hint(error, "as in tls:relay.example:7119");
+		return -EINVAL;
+	}
+	bytes = (size_t)(colon - host);
+	if (host[0] == '[' && bytes > 2 && host[bytes - 1] == ']') {
+		host++;
+		bytes -= 2;
+	}
+	memcpy(dial->host, host, bytes);
+	if (!is_host_name(dial->host))
+		return error_set(error, EINVAL, "address-bad-host", "`%s`: `%s` is not a host", text,
+				 dial->host);
+	if (quantity_parse(colon + 1, QUANTITY_COUNT, &port, NULL) || port < 1 || port > UINT16_MAX)
+		return error_set(error, EINVAL, "address-bad-port",
+				 "`%s`: the port `%s` is not a number from 1 to %u", text, colon + 1,
+				 UINT16_MAX);
+	strcpy(dial->text, text);
+	snprintf(dial->port, sizeof(dial->port), "%u", (unsigned)port);
+	return 0;
 }
 
 const char *address_path(const struct address *address)

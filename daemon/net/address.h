@@ -25,6 +25,18 @@ struct address {
 /* 0, or -EINVAL with *error. Port 0 is any free one. */
 int address_parse(const char *text, struct address *address, struct error *error);
 
+/* Whom to dial: `tls:HOST:PORT`, where HOST may be a name, or a number, in brackets if it is IPv6. */
+#define DIAL_HOST_BYTES	254
+
+struct address_dial {
+	char text[ADDRESS_TEXT_BYTES];
+	char host[DIAL_HOST_BYTES];	/* without brackets */
+	char port[8];
+};
+
+/* 0, or -EINVAL with *error. */
+int address_parse_dial(const char *text, struct address_dial *dial, struct error *error);
+
 static inline bool address_is_unix(const struct address *address)
 {
 	return address->socket.ss_family == AF_UNIX;

@@ -25,6 +25,7 @@ struct listener {
 	struct address address;
 	char text[ADDRESS_TEXT_BYTES];
 	int fd;
+	bool for_all;			/* every user may connect to the unix socket */
 	bool adopted;			/* the service manager's: its file stays */
 	struct turnstile *turnstile;
 	struct turnstile_place place;
@@ -84,7 +85,7 @@ static int bind_here(void *context)
 
 	if (err)
 		return err;
-	before = umask(0117);
+	before = umask(listener->for_all ? 0111 : 0117);
 	if (bind(listener->fd, (const struct sockaddr *)&address->socket,
 		 address->socket_bytes) != 0)
 		err = -errno;
@@ -162,8 +163,8 @@ static void name_port(struct listener *listener)
 	}
 }
 
-int listener_create(const struct address *address, uid_t uid, gid_t gid, struct listener **out,
-		    struct error *error)
+static int create(const struct address *address, uid_t uid, gid_t gid, bool for_all, struct listener **out,
+		  struct error *error)
 {
 	const struct account owner = {.uid = uid, .gid = gid};
 	struct listener *listener = calloc(1, sizeof(*listener));
@@ -172,6 +173,7 @@ int listener_create(const struct address *address, uid_t uid, gid_t gid, struct 
 	if (!listener)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	listener->address = *address;
+	listener->for_all = for_all;
 	listener->fd = socket(address->socket.ss_family,
 			      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (listener->fd < 0) {
@@ -195,6 +197,18 @@ int listener_create(const struct address *address, uid_t uid, gid_t gid, struct 
 	name_port(listener);
 	*out = listener;
 	return 0;
+}
+
+int listener_create(const struct address *address, uid_t uid, gid_t gid, struct listener **listener,
+		    struct error *error)
+{
+	return create(address, uid, gid, false, listener, error);
+}
+
+int listener_create_for_all(const struct address *address, uid_t uid, gid_t gid, struct listener **listener,
+			    struct error *error)
+{
+	return create(address, uid, gid, true, listener, error);
 }
 
 static bool is_listening_at(int fd, const struct address *address)

@@ -28,6 +28,10 @@ typedef void listener_accepted(void *context, int fd, const struct address *addr
 int listener_create(const struct address *address, uid_t uid, gid_t gid,
 		    struct listener **listener, struct error *error);
 
+/* The same, but every user may connect to the unix socket: who accepts has to ask who it is. */
+int listener_create_for_all(const struct address *address, uid_t uid, gid_t gid,
+			    struct listener **listener, struct error *error);
+
 /*
  * Takes the socket that the service manager listens on at exactly that address, if there is one;
  * *listener is NULL if not. Its file and its rights are the manager's.

@@ -1,10 +1,14 @@
 #include "daemon/net/transport.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/bufferevent_ssl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +98,20 @@ struct transport *transport_plain_create(int fd)
 	return transport;
 }
 
+#define KEEPALIVE_S	30
+#define KEEPALIVE_TRIES	3
+
+void transport_keep_alive(int fd)
+{
+	int on = 1, idle_s = KEEPALIVE_S, tries = KEEPALIVE_TRIES;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof(tries));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
 /* ---- TLS: what connections share: certificate, key and authority, read and checked ------------ */
 
 struct transport_tls_context {
@@ -171,10 +189,21 @@ static int believe(SSL_CTX *ssl, const struct transport_tls_files *files, struct
 	return 0;
 }
 
-static SSL_CTX *make(const struct transport_tls_files *files, int64_t *expires_s,
+/* Whom we dial: it always has to prove who it is. */
+static int believe_servers(SSL_CTX *ssl, const struct transport_tls_files *files, struct error *error)
+{
+	SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+	if (SSL_CTX_load_verify_file(ssl, files->client_ca) == 1)
+		return 0;
+	return refuse_file(error, "relay-ca", "cannot read the certificates of relay-ca",
+			   files->client_ca, "it is to be one or more CA certificates in PEM, readable"
+			   " to the daemon's user");
+}
+
+static SSL_CTX *make(const struct transport_tls_files *files, bool dials, int64_t *expires_s,
 		     struct error *error, int *err)
 {
-	SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
+	SSL_CTX *ssl = SSL_CTX_new(dials ? TLS_client_method() : TLS_server_method());
 
 	if (!ssl || SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) != 1 ||
 	    SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) != 1 ||
@@ -193,10 +222,11 @@ static SSL_CTX *make(const struct transport_tls_files *files, int64_t *expires_s
 	}
 	*err = use_key(ssl, files->key, error);
 	if (!*err)
-		*err = believe(ssl, files, error);
+		*err = dials ? believe_servers(ssl, files, error) : believe(ssl, files, error);
 	if (*err)
 		goto fail;
-	*expires_s = look_at_time(ssl, files->cert);
+	/* Of the same certificate the gate's context has warned. */
+	*expires_s = dials ? 0 : look_at_time(ssl, files->cert);
 	return ssl;
 
 fail:
@@ -205,21 +235,33 @@ fail:
 	return NULL;
 }
 
-int transport_tls_context_create(const struct transport_tls_files *files,
-				 struct transport_tls_context **out, struct error *error)
+static int create_context(const struct transport_tls_files *files, bool dials,
+			  struct transport_tls_context **out, struct error *error)
 {
 	struct transport_tls_context *context = calloc(1, sizeof(*context));
 	int err = 0;
 
 	if (!context)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
-	context->ssl = make(files, &context->expires_s, error, &err);
+	context->ssl = make(files, dials, &context->expires_s, error, &err);
 	if (!context->ssl) {
 		free(context);
 		return err;
 	}
 	*out = context;
 	return 0;
+}
+
+int transport_tls_context_create(const struct transport_tls_files *files,
+				 struct transport_tls_context **context, struct error *error)
+{
+	return create_context(files, false, context, error);
+}
+
+int transport_tls_dial_context_create(const struct transport_tls_files *files,
+				      struct transport_tls_context **context, struct error *error)
+{
+	return create_context(files, true, context, error);
 }
 
 int64_t transport_tls_context_expires(const struct transport_tls_context *context)
@@ -257,6 +299,7 @@ struct transport_tls {
 	SSL *ssl;
 	bool failed;		/* the handshake has; what still comes in is thrown away */
 	bool shut;
+	bool dials;		/* the client's side */
 	uint8_t *held;		/* taken by write(), to be offered to OpenSSL again; or NULL */
 	size_t held_bytes;
 };
@@ -287,22 +330,32 @@ static const char *why(const SSL *ssl)
 	return reason ? reason : "the connection broke";
 }
 
+static void set_no_tls(const struct transport_tls *tls, struct error *error)
+{
+	error_set(error, EPROTO, "tls-handshake", "no TLS with this %s: %s",
+		  tls->dials ? "server" : "client", why(tls->ssl));
+	if (tls->dials)
+		error_hint(error, "it has to speak TLS 1.3, and show a certificate for the name that is"
+				  " dialled, which relay-ca signed");
+	else
+		error_hint(error, "it has to speak TLS 1.3, and show a certificate that tls-client-ca"
+				  " signed where that is asked for");
+}
+
 static int tls_handshake(struct transport *transport, struct error *error)
 {
 	struct transport_tls *tls = tls_of(transport);
 	int result, err;
 
 	tls_clear();
-	result = SSL_accept(tls->ssl);
+	result = SSL_do_handshake(tls->ssl);
 	if (result == 1)
 		return 0;
 	err = judge(tls, result);
 	if (err == -EAGAIN)
 		return err;
 	tls->failed = true;
-	error_set(error, EPROTO, "tls-handshake", "no TLS with this client: %s", why(tls->ssl));
-	error_hint(error, "it has to speak TLS 1.3, and show a certificate that tls-client-ca signed"
-			  " where that is asked for");
+	set_no_tls(tls, error);
 	return err ? err : -ECONNRESET;
 }
 
@@ -489,7 +542,7 @@ static void tls_destroy(struct transport *transport)
 	free(tls);
 }
 
-struct transport *transport_tls_create(struct transport_tls_context *context, int fd)
+static struct transport_tls *create_tls(struct transport_tls_context *context, int fd, bool dials)
 {
 	static const struct transport_ops ops = {
 		.handshake = tls_handshake,
@@ -509,14 +562,73 @@ struct transport *transport_tls_create(struct transport_tls_context *context, in
 		if (tls)
 			SSL_free(tls->ssl);
 		ERR_clear_error();
-		transport_tls_turn_away(fd);
+		if (!dials)
+			transport_tls_turn_away(fd);
 		close(fd);
 		free(tls);
 		return NULL;
 	}
 	tls->transport = (struct transport){.ops = &ops, .fd = fd, .wanted = EV_READ,
-					    .shakes = true};
-	return &tls->transport;
+					    .shakes = !dials};
+	tls->dials = dials;
+	if (dials)
+		SSL_set_connect_state(tls->ssl);
+	else
+		SSL_set_accept_state(tls->ssl);
+	return tls;
+}
+
+struct transport *transport_tls_create(struct transport_tls_context *context, int fd)
+{
+	struct transport_tls *tls = create_tls(context, fd, false);
+
+	return tls ? &tls->transport : NULL;
+}
+
+/* A number is proved as one. */
+static bool expect_name(SSL *ssl, const char *name)
+{
+	unsigned char number[sizeof(struct in6_addr)];
+
+	if (inet_pton(AF_INET, name, number) == 1 || inet_pton(AF_INET6, name, number) == 1)
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+int transport_tls_dial(struct transport_tls_context *context, int fd, const char *name,
+		       struct transport **transport, struct error *error)
+{
+	struct transport_tls *tls = create_tls(context, fd, true);
+
+	if (!tls)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	if (!expect_name(tls->ssl, name)) {
+		ERR_clear_error();
+		tls_destroy(&tls->transport);
+		return error_set(error, EINVAL, "server-name", "`%.80s` cannot be the name of a server",
+				 name);
+	}
+	*transport = &tls->transport;
+	return 0;
+}
+
+ssize_t transport_tls_peek(struct transport *transport, void *bytes, size_t n, struct error *error)
+{
+	struct transport_tls *tls = tls_of(transport);
+	size_t got;
+	int result, err;
+
+	tls_clear();
+	result = SSL_peek_ex(tls->ssl, bytes, n, &got);
+	if (result == 1)
+		return (ssize_t)got;
+	err = judge(tls, result);
+	if (err == -EAGAIN)
+		return err;
+	error_set(error, EPROTO, "tls-refused", "the server ended TLS: %s", why(tls->ssl));
+	error_hint(error, "it has to trust the authority of tls-cert (its tls-client-ca), which must be"
+			  " valid, and for clients");
+	return err ? err : -ECONNRESET;
 }
 
 /* ---- TLS: who that is ------------------------------------------------------------------------ */

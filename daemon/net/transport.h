@@ -94,6 +94,10 @@ static inline void transport_shutdown(struct transport *transport)
 	transport->ops->shutdown(transport);
 }
 
+/* Of a peer that is not heard for a while the kernel asks whether it is there: one that is gone, or cannot be
+ * reached, ends the connection within about two minutes. Small frames leave at once. */
+void transport_keep_alive(int fd);
+
 /* NULL is safe. */
 static inline void transport_destroy(struct transport *transport)
 {
@@ -137,6 +141,21 @@ void transport_tls_context_destroy(struct transport_tls_context *context);
 
 /* Takes over fd, as transport_plain_create(). The server's side. */
 struct transport *transport_tls_create(struct transport_tls_context *context, int fd);
+
+/*
+ * For who dials: our certificate and key, and in client_ca the authority whose servers' certificates we
+ * believe. The same otherwise.
+ */
+int transport_tls_dial_context_create(const struct transport_tls_files *files,
+				      struct transport_tls_context **context, struct error *error);
+
+/* Takes over fd, as transport_plain_create(). The client's side: the server has to prove `name`, which may be
+ * a number. *error says why not. */
+int transport_tls_dial(struct transport_tls_context *context, int fd, const char *name,
+		       struct transport **transport, struct error *error);
+
+/* What comes next, which stays to be read: as transport_read(), with *error where the other side refused us. */
+ssize_t transport_tls_peek(struct transport *transport, void *bytes, size_t n, struct error *error);
 
 /* Tells a client that came for TLS, and was answered nothing yet, that there is no room for it. The
  * socket is the caller's. */

@@ -17,6 +17,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/random.h"
 #include "daemon/collect/batcher.h"
+#include "daemon/net/origin.h"
 #include "daemon/net/transport.h"
 #include "daemon/serve/dump_parts.h"
 #include "daemon/serve/stuck.h"
@@ -30,8 +31,6 @@ enum client_state {
 	CLIENT_REFUSED,		/* beyond clients-max, just long enough to be told so */
 	CLIENT_STATES,
 };
-
-#define ORIGINS 256u	/* users and addresses share so many counts */
 
 struct client {
 	TAILQ_ENTRY(client) link;
@@ -155,20 +154,6 @@ static int find_place(const struct server *server, const struct client_identity 
 
 /* ---- Those that have not said who they are --------------------------------------------------- */
 
-/* "unix pid 12 uid 34" comes from a user, and "1.2.3.4:56" from an address. */
-static uint8_t origin_of(const struct server *server, const char *peer)
-{
-	const char *user = strncmp(peer, "unix ", 5) == 0 ? strstr(peer, " uid ") : NULL;
-	const char *from = user ? user : peer, *port = user ? NULL : strrchr(peer, ':');
-	size_t bytes = port ? (size_t)(port - from) : strlen(from);
-	uint64_t hash = server->origin_seed;
-
-	/* FNV-1a (Fowler, Noll, Vo), from where nobody outside knows. */
-	for (size_t i = 0; i < bytes; i++)
-		hash = (hash ^ (uint8_t)from[i]) * 0x100000001b3ull;
-	return (uint8_t)((hash ^ hash >> 32) % ORIGINS);
-}
-
 /* Of those that have not said who they are, the oldest from where most of them come. */
 static struct client *pending_to_go(const struct server *server)
 {
@@ -228,6 +213,19 @@ static void make_room_for_pending(struct server *server)
 	}
 }
 
+/* Who comes in TLS hears later that there is no room; for its own relay there always is. */
+static bool waits_for_room(enum server_door door)
+{
+	return door != SERVER_TLS && door != SERVER_RELAY;
+}
+
+/* So that it is dialled again. */
+static void tell_relay_left(struct server *server, enum server_door door)
+{
+	if (door == SERVER_RELAY && server->config.relay_left)
+		server->config.relay_left(server->config.context);
+}
+
 void server_serve(struct server *server, enum server_door door, struct transport *transport,
 		  const char *peer)
 {
@@ -243,7 +241,7 @@ void server_serve(struct server *server, enum server_door door, struct transport
 	struct error error;
 
 	/* Who comes in TLS is pending meanwhile, and hears it when it has said who it is. */
-	if (full && door != SERVER_TLS && server->count[CLIENT_REFUSED] >= REFUSED_MAX) {
+	if (full && waits_for_room(door) && server->count[CLIENT_REFUSED] >= REFUSED_MAX) {
 		counter_add(COUNTER_sessions_refused, 1);
 		transport_destroy(transport);
 		return;
@@ -253,8 +251,8 @@ void server_serve(struct server *server, enum server_door door, struct transport
 		transport_destroy(transport);
 		goto no_memory;
 	}
-	client->origin = origin_of(server, peer);
-	client->state = full && door != SERVER_TLS ? CLIENT_REFUSED : CLIENT_PENDING;
+	client->origin = origin_of(server->origin_seed, peer);
+	client->state = full && waits_for_room(door) ? CLIENT_REFUSED : CLIENT_PENDING;
 	if (client->state == CLIENT_PENDING)
 		make_room_for_pending(server);
 	client->door = door;
@@ -277,6 +275,7 @@ void server_serve(struct server *server, enum server_door door, struct transport
 no_memory:
 	counter_add(COUNTER_sessions_out_of_memory, 1);
 	log_warn("client-memory", "cannot serve %s: out of memory", peer);
+	tell_relay_left(server, door);
 }
 
 /* What fits into an empty socket is said. */
@@ -502,9 +501,9 @@ static struct frame_ref *pack_subscribed(struct frame_codec *codec, const struct
 static int on_identify(void *context, void *client, const struct transport *transport,
 		       struct client_identity *identity, struct error *error)
 {
+	struct server *server = context;
 	int err;
 
-	(void)context;
 	switch (((struct client *)client)->door) {
 	case SERVER_UNIX:
 		err = identity_of_unix_peer(transport->fd, identity);
@@ -516,6 +515,9 @@ static int on_identify(void *context, void *client, const struct transport *tran
 	case SERVER_PLAIN:
 		identity_set_local(identity);
 		break;
+	case SERVER_RELAY:
+		identity_set_relay(identity, server->config.relay_role);
+		break;
 	}
 	return 0;
 }
@@ -525,7 +527,8 @@ static int on_admit(void *context, struct session *session, const char *token,
 {
 	struct server *server = context;
 	struct client *client = session_client(session);
-	int err = gate_admit(server->config.gate, session_identity(session), token, error);
+	bool is_relay = client->door == SERVER_RELAY;
+	int err = is_relay ? 0 : gate_admit(server->config.gate, session_identity(session), token, error);
 
 	if (err) {
 		counter_add(COUNTER_sessions_denied, 1);
@@ -533,7 +536,8 @@ static int on_admit(void *context, struct session *session, const char *token,
 	}
 	if (client->state != CLIENT_PENDING)
 		return 0;
-	err = find_place(server, session_identity(session), error);
+	if (!is_relay)
+		err = find_place(server, session_identity(session), error);
 	if (err)
 		return err;
 	move(server, client, CLIENT_SERVED);
@@ -719,14 +723,17 @@ static void on_dumps(void *context, struct session *session,
 static void on_closed(void *context, struct session *session, bool orderly)
 {
 	struct server *server = context;
+	enum server_door door;
 
 	fanout_leave(server->config.answers->fanout, session_subscriber(session), orderly);
 	control_leave(server->config.control, session);
 	stuck_leave(server->stuck, session);
 	dump_parts_leave(server->dumps, session);
+	door = ((struct client *)session_client(session))->door;
 	forget_client(server, session_client(session));
 	log_debug("client-left", "client %llu (%s) left",
 		  (unsigned long long)session_id(session), session_peer(session));
+	tell_relay_left(server, door);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -915,7 +922,7 @@ static void judge(struct session *session, void *context)
 	struct client_identity *identity = session_identity(session);
 	struct error error;
 
-	if (identity->role == ROLE_NONE)
+	if (identity->role == ROLE_NONE || identity->proof == IDENTITY_RELAY)
 		return;
 	gate_judge(server->config.gate, identity);
 	if (gate_allow(server->config.gate, identity, ROLE_VIEWER, "see anything here any more",

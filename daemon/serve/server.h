@@ -38,6 +38,11 @@ struct server_config {
 	struct server_bounds bounds;
 	struct dumps *dumps;		/* with the disk thread; NULL: there is no state directory */
 	struct disk_thread *disk_thread;
+
+	/* Its relay has left, or was refused. NULL: none is dialled. */
+	void (*relay_left)(void *context);
+	void *context;
+	enum role relay_role;
 };
 
 /* What a configuration says of them. */
@@ -56,6 +61,7 @@ enum server_door {
 	SERVER_UNIX,
 	SERVER_PLAIN,
 	SERVER_TLS,
+	SERVER_RELAY,		/* this daemon has dialled it */
 };
 
 /* The same with its transport made, which is taken over. */

@@ -651,12 +651,23 @@ static void take_bye(struct session *session)
 	session->state = SESSION_LEAVING;
 }
 
+/* A relay, which this daemon has dialled, does not want it any more. */
+static void take_error(struct session *session, const Ringtail__V1__Error *error)
+{
+	log_warn("relay-refuses", "the relay %s answers: [%s] %s; %s", session->peer, error->code,
+		 error->what, error->hint);
+	close_soon(session);
+}
+
 static void dispatch(struct session *session, enum frame_type type, const void *message)
 {
 	assert(!session->replies);	/* the answer before is written: they do not pile up */
 	switch (type) {
 	case FRAME_CLIENT_HELLO:
 		take_hello(session, message);
+		break;
+	case FRAME_ERROR:
+		take_error(session, message);
 		break;
 	case FRAME_LIST:
 		take_list(session, message);
@@ -738,6 +749,7 @@ static bool take_request(struct session *session, enum frame_type type, const ui
 {
 	static const ProtobufCMessageDescriptor *const message_of[] = {
 		[FRAME_CLIENT_HELLO] = &ringtail__v1__client_hello__descriptor,
+		[FRAME_ERROR] = &ringtail__v1__error__descriptor,
 		[FRAME_LIST] = &ringtail__v1__list_request__descriptor,
 		[FRAME_SUBSCRIBE] = &ringtail__v1__subscribe__descriptor,
 		[FRAME_BYE] = &ringtail__v1__bye__descriptor,
@@ -754,6 +766,7 @@ static bool take_request(struct session *session, enum frame_type type, const ui
 	int ready = -1;
 
 	if (type >= types || !message_of[type] ||
+	    (type == FRAME_ERROR && session->identity.proof != IDENTITY_RELAY) ||
 	    (session->state == SESSION_NEW) != (type == FRAME_CLIENT_HELLO)) {
 		refuse(session, "unexpected-frame",
 		       session->state == SESSION_NEW ? "the first frame is not a ClientHello"
@@ -968,6 +981,9 @@ static void shake_hands(struct session *session)
 	} else if (!err) {
 		event_add(session->readable, NULL);
 		identify(session);
+		/* No event will tell of what has come with the handshake. */
+		if (transport_pending(session->transport))
+			event_active(session->readable, EV_READ, 0);
 	} else if (err == -EAGAIN && session->transport->wanted == EV_WRITE) {
 		event_del(session->readable);
 		event_add(session->writable, NULL);

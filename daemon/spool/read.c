@@ -141,7 +141,7 @@ static Ringtail__V1__LossReason missing_at_begin(const struct spool_store *store
 	for (size_t i = 0; i < store->segments && store->segment[i] != oldest; i++)
 		if (!store->segment[i]->hollow)
 			return RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
-	return (oldest ? oldest->sequence : store->next_sequence) > 1 ?
+	return (store->segments ? store->segment[0]->sequence : store->next_sequence) > 1 ?
 		       RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
 		       RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED;
 }
@@ -391,14 +391,15 @@ static Ringtail__V1__LossReason missing_before(const struct spool_store *store,
 {
 	const struct spool_segment *before = NULL;
 
+	if (same_run && segment->begins_record)
+		return RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED;
 	for (size_t i = 0; store->segment[i] != segment; i++)
 		before = store->segment[i];
 	if (!before && segment->sequence > 1)
 		return RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
 	if (before && may_miss(before, segment))
 		return RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
-	return same_run && segment->begins_record ? RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
-						    RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
 }
 
 /*

@@ -156,7 +156,8 @@ int spool_segment_begin(struct spool_store *store)
 	segment->begun_realtime_ns = store->realtime_ns;
 	segment->whole_realtime_ns = begins_run(store, segment) && store->recorded_realtime_ns ?
 					     store->recorded_realtime_ns : store->realtime_ns;
-	segment->begins_record = !store->begun_run && store->orderly && !store->config.goes_on;
+	segment->is_first = !store->begun_run;
+	segment->begins_record = segment->is_first && store->orderly && !store->config.goes_on;
 	segment->ended_ns = (int64_t)store->now_ns;
 	segment->trusted = true;
 	segment->for_consumers = !store->always_on;

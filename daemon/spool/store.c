@@ -341,6 +341,7 @@ static void abandon(struct spool_store *store, int err)
 	spool_store_path(store, segment->sequence, segment->state, path);
 	if (!store->any_durable && segment->state == SEGMENT_OPEN &&
 	    store->disk->ops->remove(store->disk, path) == 0) {
+		store->begun_run &= !segment->is_first;	/* its run begins with the next one */
 		spool_store_drop(store, segment);
 		return;
 	}

@@ -38,6 +38,7 @@ struct spool_segment {
 	bool trusted;			/* sealed, or never failed: what is in it is durable */
 	bool final;			/* after it nothing was taken and not stored */
 	bool for_consumers;		/* nothing in it was always on */
+	bool is_first;			/* this daemon began none of its run before */
 	bool begins_record;		/* what of its run is missing before it was not recorded */
 	bool checked;			/* sealed, and its bytes have the checksum that its end says: */
 	uint32_t crc32c;

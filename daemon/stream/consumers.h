@@ -36,6 +36,9 @@
 /* Names of exporters' consumers begin so, and no client's does. */
 #define CONSUMER_EXPORT_PREFIX "export-"
 
+/* The relay's that this daemon dials, whichever of them it is: no other client's. */
+#define CONSUMER_RELAY "relay"
+
 struct subscriber;
 
 struct consumer {

@@ -233,11 +233,21 @@ static void let_go(struct durable *durable, struct subscription *subscription)
 
 /* ---- Who may have which --------------------------------------------------------------------------- */
 
+static bool is_reserved(const char *name, const struct client_identity *identity)
+{
+	bool relays = strcmp(name, CONSUMER_RELAY) == 0;
+
+	return consumer_name_is_export(name) || relays != (identity->proof == IDENTITY_RELAY);
+}
+
 static int refuse_reserved(const char *name, struct error *error)
 {
-	error_set(error, EPERM, "consumer-reserved",
-		  "'%.80s': names that begin with " CONSUMER_EXPORT_PREFIX " are this daemon's exporters'",
-		  name);
+	if (consumer_name_is_export(name))
+		error_set(error, EPERM, "consumer-reserved", "'%.80s': names that begin with "
+			  CONSUMER_EXPORT_PREFIX " are this daemon's exporters'", name);
+	else
+		error_set(error, EPERM, "consumer-reserved", "'%.80s': the name " CONSUMER_RELAY
+			  " is for the relay that this daemon dials, and no other for it", name);
 	error_hint(error, "use another name");
 	return -EPERM;
 }
@@ -275,7 +285,7 @@ int durable_check(const struct durable *durable, const char *name,
 		return -EINVAL;
 	}
 	consumer = consumers_find(durable->consumers, name);
-	if (identity && consumer_name_is_export(name))
+	if (identity && is_reserved(name, identity))
 		return refuse_reserved(name, error);
 	if (!consumer)
 		return identity ? check_room(durable, identity, error) : 0;

@@ -478,7 +478,7 @@ static bool make_subscriptions(struct fanout *fanout)
 		.check_soon = on_check_soon, .context = fanout,
 	};
 	struct recorder_config recorder = {
-		.base = config->base, .loader = config->loader, .wanted = &subscriptions->list,
+		.base = config->base, .loader = config->loader, .programs = config->programs, .wanted = &subscriptions->list,
 		.accepted = on_accepted, .refused = on_refused, .in_force = on_in_force,
 		.made = on_made, .silent = on_silent, .gone = on_gone, .failed = on_failed, .context = fanout,
 	};

@@ -30,6 +30,7 @@ struct spooler;
 struct fanout_config {
 	struct event_base *base;
 	struct loader *loader;
+	struct programs *programs;	/* NULL: none */
 	struct worker **worker;
 	unsigned workers;
 	struct mailbox *mailbox;	/* the workers' */

@@ -100,6 +100,13 @@ static void make_union(struct recorder *recorder, struct source_request *request
 		request->clauses = 0;
 }
 
+/* The kernel has nothing to do with those. */
+static void leave_out_programs(struct source_request *request)
+{
+	memset(request->probes + RT_PROBE_PROGRAM / 8, 0, RT_PROBES_PROGRAM_MAX / 8);
+	memset(request->unfiltered + RT_PROBE_PROGRAM / 8, 0, RT_PROBES_PROGRAM_MAX / 8);
+}
+
 /* The loader's end is noticed, and told, where its reports are read. */
 static void configure(struct recorder *recorder)
 {
@@ -115,6 +122,9 @@ static void configure(struct recorder *recorder)
 	make_union(recorder, &request);
 	request.generation = ++recorder->generation;
 	counter_add(COUNTER_configures, 1);
+	if (recorder->config.programs)
+		programs_configure(recorder->config.programs, request.probes);
+	leave_out_programs(&request);
 	if (loader_configure(recorder->config.loader, &request) != 0)
 		recorder->config.failed(recorder->config.context);
 }

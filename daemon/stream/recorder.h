@@ -11,6 +11,7 @@
 #include <event2/event.h>
 #include <stdint.h>
 
+#include "daemon/programs/programs.h"
 #include "daemon/source/loader.h"
 #include "daemon/stream/subscription.h"
 #include "query/error.h"
@@ -21,6 +22,7 @@ struct recorder;
 struct recorder_config {
 	struct event_base *base;
 	struct loader *loader;
+	struct programs *programs;		/* NULL: none */
 	const struct subscription_list *wanted;	/* borrowed for its life */
 
 	/* The kernel records that one now, which was SUBSCRIPTION_CONFIGURING; or refuses to. */

@@ -139,7 +139,9 @@ static void join(struct subscribers *all, struct subscriber *subscriber)
 	stream->consumer = subscriber->consumer;
 	if (stream->consumer)
 		register_place(all, stream->consumer, stream);
-	if (subscriber->identity && subscriber->identity->role < ROLE_OPERATOR)
+	/* A relay is no viewer among others: it is sent what is always on, all of it. */
+	if (subscriber->identity && subscriber->identity->role < ROLE_OPERATOR &&
+	    subscriber->identity->proof != IDENTITY_RELAY)
 		stream_set_rate(stream, all->maker.subscriptions->config.viewers.rate);
 	if (!stream->consumer || stream->consumer->kept) {
 		make_live(all, subscriber, stream);
