@@ -29,7 +29,7 @@ static const char *type_name(enum ringtail_type type)
 	return (unsigned)type < sizeof(name) / sizeof(*name) ? name[type] : "unknown";
 }
 
-/* "syscall:openat:call(dfd, filename, flags, mode)": of a call, what the caller passes. */
+/* "syscall:openat:call(dfd, filename, flags, mode)": of a call, what the caller passes; of a program, where it is. */
 static void print_line(const struct ringtail_probe *probe)
 {
 	unsigned first = probe->kind == RINGTAIL_CALL ? 2 : 0;
@@ -43,7 +43,14 @@ static void print_line(const struct ringtail_probe *probe)
 			out_literal(&out, ", ");
 		out_text(&out, probe->field[i].name);
 	}
-	out_literal(&out, ")\n");
+	out_char(&out, ')');
+	if (*probe->source) {
+		out_literal(&out, " at ");
+		out_text(&out, probe->source);
+		out_literal(&out, ": ");
+		out_text(&out, probe->print);
+	}
+	out_char(&out, '\n');
 }
 
 static int print_object(const struct ringtail_probe *probe)
@@ -63,6 +70,10 @@ static int print_object(const struct ringtail_probe *probe)
 	object = json_pack("{s:s, s:s, s:s, s:s, s:i, s:o}", "probe", probe->spec, "provider",
 			   probe->provider, "function", probe->function, "name", probe->name, "id",
 			   (int)probe->id, "fields", fields);
+	if (object && *probe->source) {
+		json_object_set_new(object, "source", json_string(probe->source));
+		json_object_set_new(object, "format", json_string(probe->print));
+	}
 	text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	if (text) {
 		json_put(&out, text);

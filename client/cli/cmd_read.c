@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/cli/cmd.h"
+#include "client/cli/kafka_source.h"
 #include "client/cli/output.h"
 #include "client/lib/failure.h"
 #include "client/cli/since.h"
@@ -22,6 +23,16 @@ static bool is_directory(const char *path)
 	struct stat stat_of;
 
 	return stat(path, &stat_of) == 0 && S_ISDIR(stat_of.st_mode);
+}
+
+/* How much there is to read; 0: nobody knows, as of a pipe. */
+static uint64_t bytes_of(int fd, const struct spool_dir *dir)
+{
+	struct stat stat_of;
+
+	if (dir)
+		return spool_dir_bytes(dir);
+	return fstat(fd, &stat_of) == 0 && S_ISREG(stat_of.st_mode) ? (uint64_t)stat_of.st_size : 0;
 }
 
 /* No events, and no error: that is how a spool begins. */
@@ -93,11 +104,45 @@ static enum exit_code end_output(enum exit_code code)
 	return fd != STDOUT_FILENO && close(fd) && code != EXIT_FAILED ? cmd_written(errno, code) : code;
 }
 
+/* What is read: a file, a spool's directory, or Kafka's topics. */
+struct input {
+	struct spool_dir *dir;
+	struct kafka_source *kafka;
+	int fd;
+};
+
+static bool follows(const struct settings *settings)
+{
+	return kafka_source_is(settings->operand) && !settings->until && settings->connect.n;
+}
+
+/* -ENODATA: there is nothing yet, and that is no error. */
+static int open_input(const struct settings *settings, uint64_t since_ns, struct input *input,
+		      struct ringtail_error *error)
+{
+	const char *path = settings->operand;
+
+	if (kafka_source_is(path))
+		return kafka_source_open(path, follows(settings), since_ns, &input->kafka, &input->fd, error);
+	if (strcmp(path, "-") != 0 && is_directory(path))
+		return spool_dir_open(path, stderr, &input->dir, &input->fd, error);
+	input->fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+	return input->fd >= 0 ? 0 : failure_set(error, errno, "cannot-read", "cannot read %s: %s", path,
+						strerror(errno));
+}
+
+/* Its descriptor is closed before. */
+static bool close_input(struct input *input)
+{
+	bool good = !input->dir || spool_dir_close(input->dir);
+
+	return kafka_source_close(input->kafka) && good;
+}
+
 static enum exit_code follow_file(const struct settings *settings, const struct cmd_view *view,
 				  const char *command, struct who *who)
 {
 	const char *path = settings->operand;
-	bool is_stdin = path && !strcmp(path, "-");
 	struct pump_host host = { .label = NULL };
 	struct pump pump = {
 		.host = &host,
@@ -118,31 +163,26 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 	};
 	struct ringtail_error error;
 	struct ringtail *ringtail;
-	struct spool_dir *dir = NULL;
+	struct input input = { .fd = -1 };
 	enum exit_code code;
-	int fd = -1, err = 0;
 	uint64_t since_ns, until_ns;
 
 	if (find_span(settings, &since_ns, &until_ns, &error) || check_output(settings, view, &error))
 		return cmd_usage(&error, command);
 	pump.from_past = settings->since;
-	if (!is_stdin && is_directory(path))
-		err = spool_dir_open(path, stderr, &dir, &fd, &error);
-	if (err == -ENODATA)
+	pump.duration_ns = follows(settings) ? settings->duration : 0;
+	switch (open_input(settings, since_ns, &input, &error)) {
+	case 0:
+		break;
+	case -ENODATA:
 		return nothing_yet(&error, settings);
-	if (err)
-		return cmd_fail(&error, NULL);
-	if (!dir)
-		fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		failure_set(&error, errno, "cannot-read", "cannot read %s: %s", path,
-			    strerror(errno));
-		return cmd_fail(&error, NULL);
+	default:
+		return error.code[0] ? cmd_fail(&error, NULL) : EXIT_FAILED;
 	}
+	pump.bytes_all = bytes_of(input.fd, input.dir);
 	/* Only a walk through every event tells a good file from a damaged one. */
-	if (ringtail_open(fd, is_stdin ? "stdin" : path, false, &ringtail, &error)) {
-		if (dir)
-			spool_dir_close(dir);
+	if (ringtail_open(input.fd, strcmp(path, "-") ? path : "stdin", false, &ringtail, &error)) {
+		close_input(&input);
 		return cmd_fail(&error, NULL);
 	}
 	ringtail_set_span(ringtail, since_ns, until_ns);
@@ -150,8 +190,7 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 	    ringtail_select(ringtail, who->probe, who->probes, who->filter, &error)) {
 		who_place(who, &error);
 		ringtail_close(ringtail);
-		if (dir)
-			spool_dir_close(dir);
+		close_input(&input);
 		return cmd_usage_at(&error, command, cmd_text_of(settings, &error));
 	}
 	ringtail_set_interrupt(ringtail, stop_init());
@@ -159,7 +198,7 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 	code = begin_output(settings, view, &error) ? cmd_fail(&error, NULL) :
 						     end_output(pump_run(&pump));
 	ringtail_close(ringtail);
-	if (dir && !spool_dir_close(dir) && code == EXIT_GOOD)
+	if (!close_input(&input) && code == EXIT_GOOD)
 		code = EXIT_LOST;
 	return code;
 }

@@ -11,6 +11,7 @@
 #include "client/lib/cursor.h"
 #include "client/cli/cursor_file.h"
 #include "client/cli/hosts.h"
+#include "client/cli/kafka_source.h"
 #include "client/lib/failure.h"
 #include "client/cli/since.h"
 #include "client/cli/stop.h"
@@ -295,6 +296,29 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 	return code;
 }
 
+/* What couriers carry, as it comes to Kafka: a recording that has no end. */
+static enum exit_code follow_kafka(const struct settings *settings, const struct cmd_view *view,
+				   const struct cmd_tap *tap, const char *command)
+{
+	struct settings asked = *settings;
+	struct ringtail_error error;
+
+	asked.operand = settings->connect.text[0];
+	if (settings->connect.n == 1 && !tap && !settings->consumer && !settings->cursor && !settings->command &&
+	    !settings->tree.n)
+		return cmd_follow_file(&asked, view, command);
+	if (tap) {
+		failure_set(&error, EINVAL, "not-of-kafka", "record takes events of a daemon");
+		failure_hint(&error, "ringtail-kafka --source %.200s >FILE records what is in Kafka", asked.operand);
+	} else {
+		failure_set(&error, EINVAL, "not-of-kafka", "--connect kafka: stands alone, without --consumer, --cursor, "
+			    "--tree and a command");
+		failure_hint(&error, "ask the daemon of the host for those");
+	}
+	drop_sink(&(struct pump){ .ops = view->ops, .sink = view->sink });
+	return cmd_usage(&error, command);
+}
+
 /* The command's own status comes first: whoever asks for it by its status, asks for that. */
 enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view *view,
 			  const struct cmd_tap *tap, const char *command)
@@ -305,6 +329,9 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 	struct who who;
 	int status;
 
+	for (size_t i = 0; i < settings->connect.n; i++)
+		if (kafka_source_is(settings->connect.text[i]))
+			return follow_kafka(settings, view, tap, command);
 	if (who_create(settings, profiles ? "profile:hz:99" : "syscall:*:call", &who, &error))
 		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
 	if (profiles && !who.probes)

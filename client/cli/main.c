@@ -12,6 +12,7 @@
 #include "client/cli/cmd.h"
 #include "client/cli/debuginfod.h"
 #include "client/lib/failure.h"
+#include "client/cli/kafka_source.h"
 #include "client/cli/pager.h"
 #include "proto/build.h"
 #include "query/nearest.h"
@@ -270,7 +271,8 @@ int main(int argc, char **argv)
 		.insecure = settings.insecure,
 	});
 	for (size_t i = 0; i < settings.connect.n; i++)
-		if (address_parse(settings.connect.text[i], &address, &error))
+		if (!(command->bit & (STREAM | ASK) && kafka_source_is(settings.connect.text[i])) &&
+		    address_parse(settings.connect.text[i], &address, &error))
 			return cmd_usage(&error, command->name);
 	if (settings.connect.n > 1 && !(command->bit & (STREAM | ASK))) {
 		failure_set(&error, EINVAL, "several-hosts", "%s asks one daemon, and --connect stands here %zu times",

@@ -10,6 +10,7 @@
 #include "client/cli/cursor_file.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
+#include "client/cli/progress.h"
 #include "client/cli/rate_line.h"
 #include "client/cli/stack_names.h"
 #include "client/cli/stop.h"
@@ -46,6 +47,7 @@ struct leg {
 	unsigned items;
 	uint64_t began_realtime_ns;	/* the start, by the traced host's clock */
 	bool past_over;			/* all that was before it has come */
+	uint64_t past_first_ns, past_ns;	/* by the same clock: where the past began, and how far it is; 0: unknown */
 	uint32_t missing;		/* bits of reasons of gaps */
 	uint64_t hidden;		/* events that were only for the names of stacks */
 	uint64_t left_out;		/* events of other processes than were asked for */
@@ -80,7 +82,7 @@ static void unlock(struct run *run)
 void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
 			uint64_t maps, double seconds)
 {
-	char ledger[48] = "balanced", more[64] = "", early[64] = "", beside[64] = "";
+	char ledger[48] = "balanced", more[64] = "", early[64] = "", beside[64] = "", twice[64] = "";
 	uint64_t events = totals->events - maps;
 	char wire[UNITS_TEXT_BYTES], rate[UNITS_TEXT_BYTES];
 
@@ -95,24 +97,28 @@ void pump_print_summary(FILE *to, enum summary format, const struct ringtail_tot
 	if (totals->filtered)
 		snprintf(early, sizeof(early), ", %llu not chosen",
 			 (unsigned long long)totals->filtered);
+	if (totals->duplicate)
+		snprintf(twice, sizeof(twice), ", %llu stored twice and shown once",
+			 (unsigned long long)totals->duplicate);
 	if (maps)
 		snprintf(beside, sizeof(beside), " and %llu map%s for the names of stacks",
 			 (unsigned long long)maps, maps > 1 ? "s" : "");
 	if (format == SUMMARY_JSON)
 		fprintf(to, "{\"events\":%llu,\"lost\":%llu,\"frames\":%llu,\"wire_bytes\":%llu,"
 			"\"raw_bytes\":%llu,\"seconds\":%.6f,\"ledger\":\"%s\","
-			"\"filtered\":%llu,\"gaps\":%llu,\"maps\":%llu}\n",
+			"\"filtered\":%llu,\"gaps\":%llu,\"maps\":%llu,"
+			"\"duplicate\":%llu}\n",
 			(unsigned long long)events, (unsigned long long)totals->lost,
 			(unsigned long long)totals->frames, (unsigned long long)totals->wire_bytes,
 			(unsigned long long)totals->raw_bytes, seconds, ledger,
 			(unsigned long long)totals->filtered, (unsigned long long)totals->unknown,
-			(unsigned long long)maps);
+			(unsigned long long)maps, (unsigned long long)totals->duplicate);
 	else if (format == SUMMARY_TEXT)
-		fprintf(to, "%llu events%s in %.3f s (%s/s), %llu lost%s%s; %llu frames, %s; "
+		fprintf(to, "%llu events%s in %.3f s (%s/s), %llu lost%s%s%s; %llu frames, %s; "
 			"ledger %s\n",
 			(unsigned long long)events, beside, seconds,
 			units_format_rate(seconds > 0 ? (double)events / seconds : 0, rate),
-			(unsigned long long)totals->lost, more, early,
+			(unsigned long long)totals->lost, more, early, twice,
 			(unsigned long long)totals->frames,
 			units_format_bytes((double)totals->wire_bytes, wire), ledger);
 	fflush(to);
@@ -223,19 +229,57 @@ static struct ringtail_totals all_totals(const struct run *run)
 	return sum;
 }
 
+/* Of a file by its bytes; of a past that comes before the present by time: the leg's that asks stands for all. */
+static struct progress progress_of(const struct leg *leg, const struct ringtail_totals *totals, uint64_t now_ns)
+{
+	const struct run *run = leg->run;
+	struct progress progress = {
+		.all = run->pump->bytes_all,
+		.done = totals->wire_bytes,
+		.seconds = (double)(now_ns - run->start_ns) / 1e9,
+	};
+
+	if (!progress.all && run->pump->from_past && !leg->past_over && leg->past_first_ns &&
+	    leg->past_first_ns < leg->began_realtime_ns) {
+		progress.is_past = true;
+		progress.all = leg->began_realtime_ns - leg->past_first_ns;
+		progress.done = leg->past_ns - leg->past_first_ns;
+	}
+	return progress;
+}
+
 static int update_rate(struct leg *leg, uint64_t now_ns)
 {
 	struct ringtail_totals totals;
+	struct progress progress;
 
 	leg->totals = *ringtail_totals(leg->ringtail);
 	totals = all_totals(leg->run);
+	progress = progress_of(leg, &totals, now_ns);
+	progress_format(&progress, leg->run->rate.lead);
 	return rate_line_update(&leg->run->rate, &totals, now_ns);
+}
+
+/* For whoever has sent SIGUSR1. */
+static void say_progress(struct leg *leg, uint64_t now_ns)
+{
+	char text[PROGRESS_SAID_BYTES];
+	struct ringtail_totals totals;
+	struct progress progress;
+
+	progress_asked = 0;
+	leg->totals = *ringtail_totals(leg->ringtail);
+	totals = all_totals(leg->run);
+	progress = progress_of(leg, &totals, now_ns);
+	note(leg, "", progress_say(&progress, &totals, text), "");
 }
 
 static enum why_stopped check_clock(struct leg *leg)
 {
 	uint64_t now_ns = conn_now_ns();
 
+	if (progress_asked)
+		say_progress(leg, now_ns);
 	if (leg->pump->show_rate && rate_line_due(&leg->run->rate, now_ns)) {
 		flush(leg->pump);		/* whole lines are above it */
 		update_rate(leg, now_ns);
@@ -258,6 +302,14 @@ static void begin_duration(struct leg *leg)
 	now_ns = conn_now_ns();
 	if (pump->duration_ns && pump->duration_ns < UINT64_MAX - now_ns)
 		leg->end_ns = now_ns + pump->duration_ns;
+}
+
+/* A watermark of the past has come. */
+static void note_past(struct leg *leg, uint64_t realtime_ns)
+{
+	if (!leg->past_first_ns)
+		leg->past_first_ns = realtime_ns;
+	leg->past_ns = realtime_ns < leg->past_first_ns ? leg->past_first_ns : realtime_ns;
 }
 
 static bool is_hidden(const struct leg *leg, const struct ringtail_item *item)
@@ -315,6 +367,7 @@ static enum why_stopped take(struct leg *leg, const struct ringtail_item *item)
 		leg->unacked = true;
 		if (leg->sink)
 			leg->pump->ops->item(leg->sink, item);
+		note_past(leg, item->realtime_ns);
 		if (item->realtime_ns >= leg->began_realtime_ns)
 			begin_duration(leg);
 		if (leg->pump->until_realtime_ns &&
@@ -397,7 +450,7 @@ static enum why_stopped pump_items(struct leg *leg)
 		await_item(leg, &item);
 		why = output_error(leg->pump) ? STOPPED_OUTPUT :
 		      leg->run->enough ? STOPPED_SELF : take(leg, &item);
-		if (why == GOES_ON && (item.kind == RINGTAIL_BATCH ||
+		if (why == GOES_ON && (item.kind == RINGTAIL_BATCH || progress_asked ||
 				       ++leg->items >= ITEMS_BETWEEN_CLOCKS)) {
 			leg->items = 0;
 			why = check_clock(leg);
@@ -663,6 +716,7 @@ enum exit_code pump_run(struct pump *pump)
 	run->start_ns = conn_now_ns();
 	pthread_mutex_init(&run->lock, NULL);
 	rate_line_init(&run->rate, pump->messages);
+	progress_listen();
 	for (; begun < pump->hosts; begun++) {
 		run->leg[begun] = (struct leg){ .run = run, .pump = pump,
 						.ringtail = pump->host[begun].ringtail,

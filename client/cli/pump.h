@@ -55,13 +55,17 @@ struct pump {
 	bool acknowledges;		/* a durable consumer: what was written need not be kept */
 	const char *cursor_path;	/* where its place is saved; NULL: nowhere */
 	bool show_rate;			/* a live line, if `messages` is a terminal; */
+	uint64_t bytes_all;		/* of a file, so that the line says how far it is; 0: nobody knows */
 	bool events_on_terminal;	/* below the events, if they are shown on one too */
 	enum summary summary;
 	FILE *messages;			/* stderr, but for tests */
 	const char *ended_by;		/* out: why it stopped by itself; NULL: it did not */
 };
 
-/* Runs to the end; returns what to exit with. Prints errors, notes and the summary. */
+/*
+ * Runs to the end; returns what to exit with. Prints errors, notes and the summary; and on SIGUSR1, when the next
+ * frame has come, how far it is.
+ */
 enum exit_code pump_run(struct pump *pump);
 
 /*

@@ -49,6 +49,7 @@ int rate_line_update(struct rate_line *line, const struct ringtail_totals *total
 {
 	uint64_t passed_ns = now_ns - line->drawn_ns;
 	double seconds;
+	size_t lead;
 
 	if (!line->to)
 		return -1;
@@ -59,7 +60,8 @@ int rate_line_update(struct rate_line *line, const struct ringtail_totals *total
 	}
 	if (line->drawn_ns) {		/* the first time there is no rate yet */
 		seconds = (double)passed_ns / 1e9;
-		rate_line_format(line->text, sizeof(line->text),
+		lead = (size_t)snprintf(line->text, sizeof(line->text), "%s%s", line->lead, *line->lead ? "  " : "");
+		rate_line_format(line->text + lead, sizeof(line->text) - lead,
 				 (double)(totals->events - line->events) / seconds,
 				 (double)(totals->wire_bytes - line->wire_bytes) / seconds, totals);
 		draw(line);

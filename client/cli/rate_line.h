@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "client/cli/progress.h"
 #include "client/lib/ringtail.h"
 
 struct rate_line {
@@ -14,7 +15,8 @@ struct rate_line {
 	uint64_t drawn_ns;		/* when */
 	uint64_t events, wire_bytes;	/* and what the totals were */
 	bool shown;
-	char text[160];			/* what was drawn; empty: there is no rate yet */
+	char lead[PROGRESS_TEXT_BYTES];	/* what the next line begins with; empty: with the rates */
+	char text[160 + PROGRESS_TEXT_BYTES];	/* what was drawn; empty: there is no rate yet */
 };
 
 /* Draws on `to` if it is a terminal. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/lib/failure.h"
@@ -28,6 +29,7 @@ struct spool_dir {
 		uint64_t sequence;
 		enum segment_state state;
 	} *segment;
+	uint64_t bytes;			/* of them, at the opening */
 	bool damaged;
 	bool given;			/* frames have been sent */
 	bool gone;			/* and nothing since segments were found to be gone */
@@ -409,6 +411,21 @@ static bool comes(int fd)
 	return n > 0;
 }
 
+/* One that is deleted meanwhile counts as nothing. */
+static uint64_t count_bytes(const struct spool_dir *dir)
+{
+	char name[SEGMENT_NAME_BYTES];
+	struct stat stat_of;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < dir->segments; i++) {
+		segment_name_format(name, dir->segment[i].sequence, dir->segment[i].state);
+		if (fstatat(dir->dir_fd, name, &stat_of, 0) == 0 && stat_of.st_size > 0)
+			bytes += (uint64_t)stat_of.st_size;
+	}
+	return bytes;
+}
+
 int spool_dir_open(const char *path, FILE *messages, struct spool_dir **out, int *fd,
 		   struct ringtail_error *error)
 {
@@ -436,6 +453,7 @@ int spool_dir_open(const char *path, FILE *messages, struct spool_dir **out, int
 		return err;
 	}
 	dir->socket = pair[0];
+	dir->bytes = count_bytes(dir);
 	err = pthread_create(&dir->thread, NULL, run, dir);
 	if (err) {
 		close(pair[1]);
@@ -452,6 +470,11 @@ int spool_dir_open(const char *path, FILE *messages, struct spool_dir **out, int
 		return failure_set(error, ENODATA, "nothing-yet", "nothing is stored in %s yet",
 				   path);
 	return failure_set(error, EBADMSG, "no-frames", "nothing in %s can be read", path);
+}
+
+uint64_t spool_dir_bytes(const struct spool_dir *dir)
+{
+	return dir->bytes;
 }
 
 bool spool_dir_close(struct spool_dir *dir)

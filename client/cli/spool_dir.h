@@ -12,6 +12,7 @@
 #define RINGTAIL_CLIENT_CLI_SPOOL_DIR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "client/lib/ringtail.h"
@@ -24,6 +25,9 @@ struct spool_dir;
  */
 int spool_dir_open(const char *path, FILE *messages, struct spool_dir **dir, int *fd,
 		   struct ringtail_error *error);
+
+/* Of all segments that it had when it was opened. */
+uint64_t spool_dir_bytes(const struct spool_dir *dir);
 
 /* After the fd is closed. Whether all was well with what was read. */
 bool spool_dir_close(struct spool_dir *dir);

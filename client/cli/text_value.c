@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "proto/limits.h"
+#include "query/argument.h"
 #include "query/visible.h"
 
 /* Numbers that never leave the kernel by a return, but that a tracer sees. */
@@ -206,6 +208,47 @@ static bool is_address(const struct ringtail_field *field, uint64_t value)
 	return value > UINT32_MAX;
 }
 
+/* umask()'s is an int. */
+static bool is_mode(const struct ringtail_probe *probe, const struct ringtail_field *field)
+{
+	return !strcmp(field->c_type, "umode_t") ||
+	       (!strcmp(field->name, "mask") && !strcmp(probe->function, "umask"));
+}
+
+/* As chmod(1) takes it; of mknod(), with the kind of file. */
+static void put_mode(struct out *out, uint64_t mode)
+{
+	static const struct {
+		mode_t type;
+		const char *name;
+	} kinds[] = {
+		{S_IFREG, "S_IFREG"}, {S_IFCHR, "S_IFCHR"}, {S_IFBLK, "S_IFBLK"}, {S_IFIFO, "S_IFIFO"},
+		{S_IFSOCK, "S_IFSOCK"},
+	};
+	const char *kind = NULL;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if ((mode & S_IFMT) == kinds[i].type)
+			kind = kinds[i].name;
+	if (kind) {
+		out_text(out, kind);
+		out_char(out, '|');
+	}
+	out_octal(out, kind ? mode & ~(uint64_t)S_IFMT : mode);
+}
+
+static bool is_id(const struct ringtail_field *field)
+{
+	return !strcmp(field->c_type, "uid_t") || !strcmp(field->c_type, "gid_t") || !strcmp(field->c_type, "qid_t");
+}
+
+/* Numbers that people know by their digits of 16: where a file is mapped, and what marks a sequence's end. */
+static bool is_hex(const struct ringtail_probe *probe, const struct ringtail_field *field)
+{
+	return (!strcmp(field->name, "off") && !strcmp(probe->function, "mmap")) ||
+	       (!strcmp(field->name, "sig") && !strcmp(probe->function, "rseq"));
+}
+
 uint64_t text_element(const struct ringtail_field *field, const uint8_t *at)
 {
 	uint64_t word = 0;
@@ -255,8 +298,7 @@ static bool is_structure(const struct ringtail_field *field)
 	const char *star = strchr(field->c_type, '*');
 
 	return field->type == RINGTAIL_HEX && star &&
-	       (strchr(star + 1, '*') || !(strstr(field->c_type, "char") || strstr(field->c_type, "void") ||
-					   strstr(field->c_type, "linux_dirent")));
+	       (strchr(star + 1, '*') || !(strstr(field->c_type, "char") || strstr(field->c_type, "void")));
 }
 
 void text_value(struct out *out, const struct ringtail_item *event, unsigned number)
@@ -287,8 +329,12 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 		text_device(out, value);
 		return;
 	}
-	if (!strcmp(field->c_type, "umode_t")) {	/* as chmod(1) takes it */
-		out_octal(out, value);
+	if (is_mode(event->probe, field)) {
+		put_mode(out, value);
+		return;
+	}
+	if (is_id(field) && (uint32_t)value == UINT32_MAX) {
+		out_literal(out, "-1");		/* none, as chown() takes it */
 		return;
 	}
 	switch (field->type) {
@@ -296,7 +342,7 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 		out_i64(out, (int64_t)value);
 		return;
 	case RINGTAIL_HEX:
-		if (strchr(field->c_type, '*'))
+		if (strchr(field->c_type, '*') || strstr(field->c_type, "cap_user_") || is_address(field, value))
 			address(out, value);
 		else if (value)
 			out_hex(out, value);
@@ -332,16 +378,38 @@ void text_value(struct out *out, const struct ringtail_item *event, unsigned num
 			address(out, value);
 			return;
 		}
+		if (value && is_hex(event->probe, field)) {
+			out_hex(out, value);
+			return;
+		}
 		break;
 	}
 	out_u64(out, value);
 }
 
+/* The rule of a system call that does not always look at all its arguments, and the value that it goes by. */
+static const struct argument_rule *rule_of(const struct ringtail_item *event, uint64_t *value)
+{
+	const struct ringtail_probe *probe = event->probe;
+	const struct argument_rule *rule = probe->kind == RINGTAIL_TRACEPOINT ? NULL : argument_rule(probe->function);
+
+	for (unsigned i = 0; rule && i < probe->fields; i++)
+		if (!strcmp(probe->field[i].name, argument_rule_by(rule))) {
+			*value = ringtail_value(&probe->field[i], event->value[i]);
+			return rule;
+		}
+	return NULL;
+}
+
 void text_arguments(struct out *out, const struct ringtail_item *event, unsigned first)
 {
+	uint64_t value = 0;
+	const struct argument_rule *rule = rule_of(event, &value);
+
 	out_char(out, '(');
 	for (unsigned i = first; i < event->probe->fields; i++) {
-		if (event->probe->field[i].type == RINGTAIL_MORE)
+		if (event->probe->field[i].type == RINGTAIL_MORE ||
+		    (rule && !argument_is_read(rule, event->probe->field[i].name, value)))
 			continue;
 		if (i > first)
 			out_literal(out, ", ");

@@ -88,5 +88,7 @@ int address_parse(const char *text, struct address *address, struct ringtail_err
 		return parse_unix(text + 5, text, address, error);
 	if (!strncmp(text, "tcp:", 4))
 		return parse_tcp(text + 4, text, address, error);
+	if (!strncmp(text, "kafka:", 6))
+		return bad(error, text, "it is no daemon; kafka: is for stream, count, hist, summary and read");
 	return bad(error, text, "it begins with neither unix: nor tcp:");
 }

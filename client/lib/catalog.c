@@ -117,6 +117,8 @@ static int fill_probe(struct catalog *catalog, struct ringtail_probe *probe,
 	}
 	if (strlen(message->print) > PRINT_BYTES_MAX || !is_printable(message->print))
 		return bad(error, "how a probe prints is too long, or no text");
+	if (strlen(message->source) > PRINT_BYTES_MAX || !is_printable(message->source))
+		return bad(error, "where a probe is, is too long, or no text");
 	*probe = (struct ringtail_probe){
 		.id = message->id,
 		.kind = RINGTAIL_TRACEPOINT,
@@ -127,6 +129,7 @@ static int fill_probe(struct catalog *catalog, struct ringtail_probe *probe,
 		.fields = (unsigned)message->n_field,
 		.field = field,
 		.print = message->print,
+		.source = message->source,
 	};
 	/* What is printed as a call is decided by its fields, the name only confirms it. */
 	if (!strcmp(probe->name, "call") && probe->fields >= 2 &&

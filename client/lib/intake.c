@@ -22,6 +22,7 @@ struct intake {
 	bool segments_gone;			/* some were deleted before they could be read */
 	bool reached[INTAKE_ENDED + 1];
 	bool is_whole;				/* the last frame was an end */
+	struct forward_span span;		/* of the last frame */
 	struct frame_codec *codec;
 	struct catalog *catalog;
 	uint8_t *catalog_body;			/* what it was made of: mostly the next one is the same */
@@ -31,6 +32,7 @@ struct intake {
 	struct merge *merge;
 	struct cursor *since_cursor;		/* what is before was given out long ago; */
 	uint64_t since[CURSOR_POSITIONS_MAX];	/* by cpu, if it is of this run */
+	uint64_t had[CURSOR_POSITIONS_MAX];	/* by cpu: where the run's segments before this one end; else 0 */
 	uint64_t since_realtime_ns, until_realtime_ns;	/* 0: no bound */
 	struct selection *selection;		/* NULL: every event; borrowed */
 	bool check_begin;			/* nothing has come that tells when this file begins, */
@@ -169,6 +171,7 @@ static void begin_run(struct intake *intake, const struct ringtail_host *host)
 {
 	intake->host = *host;
 	intake->has_next_host = false;
+	memset(intake->had, 0, sizeof(intake->had));
 	ledger_restart(intake->ledger);
 	merge_restart(intake->merge);
 	apply_since(intake);
@@ -215,6 +218,25 @@ static uint64_t come_of_gap(const struct intake *intake, const Ringtail__V1__Gap
 	return (at->seq < gap->end_seq ? at->seq : gap->end_seq) - gap->first_seq;
 }
 
+/* What a segment before this one has told. */
+static uint64_t told_of_gap(const struct intake *intake, const Ringtail__V1__Gap *gap)
+{
+	uint64_t had = gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH ? 0 : intake->had[gap->cpu];
+
+	return had <= gap->first_seq ? 0 : (had < gap->end_seq ? had : gap->end_seq) - gap->first_seq;
+}
+
+/*
+ * A segment goes on where those before it end. A relay that failed between storing and acknowledging gets the
+ * same frames again, and begins a segment with them.
+ */
+static void note_had(struct intake *intake)
+{
+	for (uint32_t cpu = 0; intake->segmented && cpu < intake->ledger->cpus; cpu++)
+		if (intake->ledger->cpu[cpu].known)
+			intake->had[cpu] = intake->ledger->cpu[cpu].seq;
+}
+
 static int push_gap(struct intake *intake, uint32_t cpu, struct merge_entry *entry,
 		    struct ringtail_error *error)
 {
@@ -239,11 +261,15 @@ static int take_gap(struct intake *intake, const void *message, const struct fra
 {
 	Ringtail__V1__Gap rest = *(const Ringtail__V1__Gap *)message, *gap = &rest;
 	struct merge_entry *entry;
-	uint64_t come;
+	uint64_t come, told;
 
 	if (gap->cpu >= CURSOR_POSITIONS_MAX || gap->end_seq < gap->first_seq)
 		return bad_frame(error, frame, "its CPU or its span is out of range");
+	intake->span = (struct forward_span){ true, gap->cpu, gap->first_seq, gap->end_seq };
 	come = come_of_gap(intake, gap);
+	told = told_of_gap(intake, gap);
+	if (told > come)
+		come = told;
 	if (come && come == gap->end_seq - gap->first_seq)
 		return 0;
 	gap->first_seq += come;
@@ -355,6 +381,7 @@ static int take_subscribed(struct intake *intake, const void *message, const str
 	if ((subscribed->start && subscribed->start->n_position > CURSOR_POSITIONS_MAX) ||
 	    (subscribed->since && subscribed->since->n_position > CURSOR_POSITIONS_MAX))
 		return bad_frame(error, frame, "too many positions");
+	note_had(intake);
 	for (size_t i = 0; subscribed->start && i < subscribed->start->n_position; i++) {
 		const Ringtail__V1__Position *start = subscribed->start->position[i];
 
@@ -507,6 +534,53 @@ static int take_catalog(struct intake *intake, const uint8_t *body, size_t bytes
 	return intake->scout && copy ? 0 : no_memory(error);
 }
 
+/* Where what is new of a batch begins: an earlier segment had what is before that. */
+static uint64_t new_from(const struct intake *intake, const struct batch_summary *batch)
+{
+	uint64_t had = batch->cpu < CURSOR_POSITIONS_MAX ? intake->had[batch->cpu] : 0;
+
+	if (had <= batch->first_seq)
+		return batch->first_seq;
+	return had < batch->end_seq ? had : batch->end_seq;
+}
+
+/* The same of a batch that is only counted: the scout has just opened it. */
+static __attribute__((noinline)) void count_new(struct intake *intake, struct batch_summary *batch, uint64_t new_seq)
+{
+	struct batch_item item;
+	enum batch_item_kind kind;
+
+	while ((kind = batch_decode_next(intake->scout, &item)) == BATCH_EVENT || kind == BATCH_LOSS) {
+		uint64_t first_seq = kind == BATCH_LOSS ? item.loss.first_seq : item.seq;
+
+		if (first_seq >= new_seq)
+			return;
+		if (kind == BATCH_EVENT) {
+			batch->events--;
+			intake->totals.duplicate++;
+		} else {
+			batch->lost -= first_seq + item.loss.count < new_seq ? item.loss.count : new_seq - first_seq;
+		}
+	}
+}
+
+static int count_batch(struct intake *intake, struct batch_summary *batch, uint64_t new_seq)
+{
+	if (new_seq > batch->first_seq)
+		count_new(intake, batch, new_seq);
+	intake->totals.events += batch->events;
+	intake->totals.lost += batch->lost;
+	intake->single = (struct ringtail_item){
+		.kind = RINGTAIL_BATCH,
+		.cpu = batch->cpu,
+		.seq = new_seq,
+		.time_ns = batch->time_ns,
+		.count = batch->events,
+	};
+	intake->has_single = true;
+	return 0;
+}
+
 /* A batch is un-zstd'ed straight into the entry in which it may wait. */
 static int take_batch(struct intake *intake, const struct frame *frame,
 		      struct ringtail_error *error)
@@ -516,6 +590,7 @@ static int take_batch(struct intake *intake, const struct frame *frame,
 	struct batch_summary summary;
 	enum frame_status status;
 	const uint8_t *body;
+	uint64_t new_seq;
 	int err;
 
 	if (!intake->catalog)
@@ -540,31 +615,21 @@ static int take_batch(struct intake *intake, const struct frame *frame,
 		merge_entry_destroy(entry);
 		return bad_frame(error, frame, batch_decode_error(intake->scout));
 	}
-	if (ledger_span(intake->ledger, summary.cpu, summary.first_seq, summary.end_seq)) {
+	intake->span = (struct forward_span){ true, summary.cpu, summary.first_seq, summary.end_seq };
+	new_seq = new_from(intake, &summary);
+	if (ledger_span(intake->ledger, summary.cpu, new_seq, summary.end_seq)) {
 		merge_entry_destroy(entry);
 		return bad_frame(error, frame, "its CPU or its span is out of range");
 	}
 	if (entry)
-		entry->gap = (struct merge_gap){ .first_seq = summary.first_seq,
-						 .end_seq = summary.end_seq };
-	err = take_begin(intake, summary.cpu, summary.first_seq, summary.time_ns, frame, error);
+		entry->gap = (struct merge_gap){ .first_seq = new_seq, .end_seq = summary.end_seq };
+	err = take_begin(intake, summary.cpu, new_seq, summary.time_ns, frame, error);
 	if (err) {
 		merge_entry_destroy(entry);
 		return err;
 	}
-	if (!entry) {
-		intake->totals.events += summary.events;
-		intake->totals.lost += summary.lost;
-		intake->single = (struct ringtail_item){
-			.kind = RINGTAIL_BATCH,
-			.cpu = summary.cpu,
-			.seq = summary.first_seq,
-			.time_ns = summary.time_ns,
-			.count = summary.events,
-		};
-		intake->has_single = true;
-		return 0;
-	}
+	if (!entry)
+		return count_batch(intake, &summary, new_seq);
 	if (merge_push(intake->merge, summary.cpu, entry)) {
 		merge_entry_destroy(entry);
 		return no_memory(error);
@@ -616,6 +681,7 @@ int intake_frame(struct intake *intake, const struct frame *frame, struct ringta
 	const uint8_t *body;
 
 	intake->is_whole = frame->header.type == FRAME_BYE || frame->header.type == FRAME_SEGMENT_END;
+	intake->span.known = false;
 	intake->totals.frames++;
 	intake->totals.wire_bytes += frame->size;
 	intake->totals.raw_bytes += frame->header.raw_bytes;
@@ -634,6 +700,11 @@ int intake_frame(struct intake *intake, const struct frame *frame, struct ringta
 	if (frame->header.type == FRAME_CATALOG)
 		return take_catalog(intake, body, frame->header.raw_bytes, error);
 	return take_unpacked(intake, frame, body, error);
+}
+
+const struct forward_span *intake_span(const struct intake *intake)
+{
+	return &intake->span;
 }
 
 /* ---- Items: what has come, one by one --------------------------------------------------------- */
@@ -695,11 +766,19 @@ static void give_event(struct intake *intake, const struct merge_item *from,
 		give_attachments(intake, batch, item);
 }
 
+/* What of a batch is before that is not given out: of its entry, the span is what is new. */
+static uint64_t seen_upto(const struct intake *intake, const struct merge_item *from)
+{
+	uint64_t since = intake->since[from->cpu];
+
+	return from->gap->first_seq > since ? from->gap->first_seq : since;
+}
+
 static void give_loss(struct intake *intake, const struct merge_item *from,
 		      struct ringtail_item *item)
 {
 	const struct batch_loss *loss = &from->batch->loss;
-	uint64_t seen = intake->since[from->cpu];
+	uint64_t seen = seen_upto(intake, from);
 	uint64_t before = loss->first_seq < seen ? seen - loss->first_seq : 0;
 
 	intake->totals.lost += loss->count - before;
@@ -776,8 +855,17 @@ static bool is_seen(const struct intake *intake, enum merge_next next, const str
 	if (next == MERGE_GAP)
 		return from->gap->end_seq > from->gap->first_seq &&
 		       from->gap->end_seq <= intake->since[from->cpu];
-	return next == MERGE_LOSS && from->batch->loss.first_seq < intake->since[from->cpu] &&
-	       from->batch->loss.first_seq + from->batch->loss.count <= intake->since[from->cpu];
+	return next == MERGE_LOSS && from->batch->loss.first_seq < seen_upto(intake, from) &&
+	       from->batch->loss.first_seq + from->batch->loss.count <= seen_upto(intake, from);
+}
+
+/* An event of a batch that an earlier segment had in part. */
+static bool is_repeated(struct intake *intake, enum merge_next next, const struct merge_item *from)
+{
+	if (next != MERGE_EVENT || from->batch->seq >= from->gap->first_seq)
+		return false;
+	intake->totals.duplicate++;
+	return true;
 }
 
 enum ringtail_kind intake_next(struct intake *intake, struct ringtail_item *item,
@@ -788,7 +876,7 @@ enum ringtail_kind intake_next(struct intake *intake, struct ringtail_item *item
 
 	do
 		next = merge_next(intake->merge, &from);
-	while (is_seen(intake, next, &from) || is_outside(intake, next, &from));
+	while (is_repeated(intake, next, &from) || is_seen(intake, next, &from) || is_outside(intake, next, &from));
 	switch (next) {
 	case MERGE_EVENT:
 		give_event(intake, &from, item);

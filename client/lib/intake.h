@@ -7,6 +7,7 @@
 #define RINGTAIL_CLIENT_LIB_INTAKE_H
 
 #include "client/lib/cursor.h"
+#include "client/lib/forward.h"
 #include "client/lib/frame_reader.h"
 #include "client/lib/ringtail.h"
 
@@ -50,6 +51,9 @@ void intake_check_begin(struct intake *intake);
  * in *error.
  */
 int intake_frame(struct intake *intake, const struct frame *frame, struct ringtail_error *error);
+
+/* What the last frame was about; it holds until the next one. */
+const struct forward_span *intake_span(const struct intake *intake);
 
 /* The next item, RINGTAIL_TIMEOUT if there is none, RINGTAIL_ERROR with *error. */
 enum ringtail_kind intake_next(struct intake *intake, struct ringtail_item *item,

@@ -360,7 +360,8 @@ static struct lane *oldest(struct merge *merge)
  */
 
 /* A batch's events from before that time: seldom, and the item it takes apart is large. */
-static __attribute__((noinline)) void look_for_early(const struct merge *merge, struct lane *lane, const struct merge_entry *entry)
+static __attribute__((noinline)) void look_for_early(const struct merge *merge, struct lane *lane,
+						     const struct merge_entry *entry)
 {
 	struct batch_decoder *decoder = catalog_decoder_create(entry->catalog);
 	struct batch_summary summary = { 0 };
@@ -429,7 +430,7 @@ static void fill(struct merge *merge, struct lane *lane, struct merge_item *item
 		item->time_ns = merge->given_ns;
 	} else if (lane->kind == MERGE_EVENT) {
 		if (lane->item.event.time_ns < merge->given_ns)
-			merge->late++;
+			merge->late += lane->item.seq >= lane->first->gap.first_seq;	/* else it is not new */
 		else
 			merge->given_ns = lane->item.event.time_ns;
 		item->time_ns = lane->item.event.time_ns;

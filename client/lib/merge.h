@@ -33,7 +33,7 @@ struct merge_gap {
 struct merge_entry {
 	struct merge_entry *next;
 	struct catalog *catalog;	/* a reference; NULL: this is a gap */
-	struct merge_gap gap;		/* of a batch, its span: what is missing if it cannot be decoded */
+	struct merge_gap gap;		/* of a batch, its span, of what is new: missing if it cannot be decoded */
 	uint64_t offset;		/* of its frame, for messages */
 	uint32_t generation;		/* merge_restart()s before it */
 	bool ends_run;			/* a gap after which its CPU has nothing more of its run */

@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 #include "client/lib/address.h"
-#include "client/lib/backoff.h"
+#include "proto/backoff.h"
 #include "client/lib/conn.h"
 #include "client/lib/cursor.h"
 #include "client/lib/failure.h"
+#include "client/lib/forward.h"
 #include "client/lib/intake.h"
 #include "client/lib/limits.h"
 #include "client/lib/selection.h"
@@ -47,6 +48,8 @@ struct ringtail {
 	int interrupt_fd;
 	void (*tap)(void *context, const uint8_t *frame, size_t bytes);
 	void *tap_context;
+	forward_frame *forward;
+	void *forward_context;
 	struct ringtail_error error;
 	uint8_t hello[4096];		/* the first frame, for a tap that is set later */
 	size_t hello_bytes;
@@ -61,7 +64,8 @@ static struct ringtail *create(bool count_only, struct ringtail_error *error)
 		ringtail->interrupt_fd = -1;
 		ringtail->intake = intake_create(count_only);
 		ringtail->cursor = cursor_create(CURSOR_POSITIONS_MAX);
-		backoff_init(&ringtail->backoff, conn_now_ns() ^ (uint64_t)getpid() << 32);
+		backoff_init(&ringtail->backoff, conn_now_ns() ^ (uint64_t)getpid() << 32,
+			     RECONNECT_DELAY_MS_MIN, RECONNECT_DELAY_MS_MAX);
 	}
 	if (!ringtail || !ringtail->intake || !ringtail->cursor) {
 		ringtail_close(ringtail);
@@ -97,9 +101,14 @@ void ringtail_close(struct ringtail *ringtail)
 static int take_frame(struct ringtail *ringtail, const struct frame *frame,
 		      struct ringtail_error *error)
 {
+	int err;
+
 	if (ringtail->tap)
 		ringtail->tap(ringtail->tap_context, frame->bytes, frame->size);
-	return intake_frame(ringtail->intake, frame, error);
+	err = intake_frame(ringtail->intake, frame, error);
+	if (!err && ringtail->forward)
+		ringtail->forward(ringtail->forward_context, frame, intake_span(ringtail->intake));
+	return err;
 }
 
 /* Takes frames until the intake has reached the phase; whatever else comes first is an error. */
@@ -592,6 +601,32 @@ int ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error)
 		return 0;
 	intake_cursor_given(ringtail->intake, ringtail->cursor);
 	return subscription_ack(ringtail->subscription, ringtail->conn, ringtail->cursor, error);
+}
+
+void forward_set(struct ringtail *ringtail, forward_frame *forward, void *context)
+{
+	static const struct forward_span none;
+	struct frame hello = { .bytes = ringtail->hello, .size = ringtail->hello_bytes };
+
+	ringtail->forward = forward;
+	ringtail->forward_context = context;
+	if (forward && hello.size && frame_parse_header(hello.bytes, hello.size, FRAME_RAW_BYTES_MAX,
+							&hello.header) == FRAME_OK)
+		forward(context, &hello, &none);
+}
+
+int forward_acknowledge(struct ringtail *ringtail, const char *place, struct ringtail_error *error)
+{
+	struct cursor *upto;
+	int err;
+
+	if (!ringtail->conn || !ringtail->subscription)
+		return 0;
+	err = cursor_parse(place, &upto, error);
+	if (!err)
+		err = subscription_ack(ringtail->subscription, ringtail->conn, upto, error);
+	free(upto);
+	return err;
 }
 
 uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word)

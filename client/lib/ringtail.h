@@ -68,6 +68,7 @@ struct ringtail_probe {
 	unsigned fields;
 	const struct ringtail_field *field;
 	const char *print;	/* how the kernel prints it, as tracefs says it; "": nobody said */
+	const char *source;	/* "file.c:12": where a program has it; "": it is no program's */
 };
 
 struct ringtail_thread {
@@ -184,6 +185,7 @@ struct ringtail_totals {
 	uint64_t frames, wire_bytes, raw_bytes;
 	uint64_t residual;		/* attempts nobody accounted for; 0: the ledger closes */
 	uint64_t cut_short;		/* of a file: 1 if it ends without saying so */
+	uint64_t duplicate;		/* of a spool: events that an earlier segment had, too; given out once */
 };
 
 /*
