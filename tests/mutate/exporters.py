@@ -124,7 +124,6 @@ MUTANTS = [
     target("authority-that-is-closed", "may_read", "return stat->st_mode & S_IRGRP;", "return true;"),
     live("calls-of-the-fewest", "by_time", "(right->calls > left->calls) - (right->calls < left->calls)",
          "(right->calls < left->calls) - (right->calls > left->calls)"),
-    live("median-of-one-more", "quantile_ns", "if (below > want)", "if (below >= want)"),
     live("oldest-second-twice", "http_history_write", "history->seconds > HTTP_HISTORY_SECONDS", "false"),
     live("seconds-add-up", "on_tick", "	history->duration = duration;\n", ""),
     live("loss-of-the-first-reason", "write_losses", "		before = \",\";\n", ""),

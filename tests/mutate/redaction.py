@@ -37,7 +37,7 @@ MUTANTS = [
     ("redaction-data-is-no-text", REDACTION + ":is_text", " || attachment->kind == RT_ATTACH_DATA", "", HIDING),
     ("redaction-result-is-the-first", REDACTION + ":field_of", "		return 1;", "		return 0;", HIDING),
     ("redaction-arguments-from-the-duration-on", REDACTION + ":field_of", "attachment->arg + 2u", "attachment->arg + 1u", HIDING),
-    ("redaction-of-fields-that-are-not", REDACTION + ":judge", "field < row->fields &&", "field <= row->fields &&", HIDING),
+    ("redaction-of-fields-that-are-not", REDACTION + ":judge", "field >= row->fields ||", "field > row->fields ||", HIDING),
     ("redaction-one-field-of-a-record", REDACTION + ":judge", "			hidden |= 1u << field;", "			hidden = 1u << field;", HIDING),
     ("redaction-hides-the-others-too", REDACTION + ":rewrite", "field < 32 && hidden >> field & 1", "true", HIDING),
     ("redaction-hidden-of-the-wrong-kind", REDACTION + ":copy_attachment", "		head.kind = RT_ATTACH_STRING;\n", "", HIDING),

@@ -90,7 +90,7 @@ MUTANTS = [
     ("tls-written-to-nobody", DAEMON + ":offer", "	return err ? err : -EPIPE;", "	return err;", DAEMON_TLS),
     ("tls-second-end", DAEMON + ":tls_shutdown", "	tls->shut = true;\n", "", DAEMON_TLS),
     ("tls-socket-stays-open", DAEMON + ":tls_destroy", "	close(transport->fd);\n", "", DAEMON_TLS),
-    ("tls-socket-without-memory-stays-open", DAEMON + ":transport_tls_create", "		close(fd);\n", "", DAEMON_TLS),
+    ("tls-socket-without-memory-stays-open", DAEMON + ":create_tls", "		close(fd);\n", "", DAEMON_TLS),
     # HTTP: how long a connection may take, and which makes room.
     ("http-silent-one-is-not-counted", HTTP + ":on_deadline", "(connection->state == CONNECTION_IDLE && connection->first)",
      "false", CONNECTIONS),
@@ -128,7 +128,8 @@ MUTANTS = [
     # The page's numbers.
     ("live-first-bucket-is-missing", LIVE + ":write_sum", "	for (unsigned i = 0; i < METER_BUCKETS; i++)",
      "	for (unsigned i = 1; i < METER_BUCKETS; i++)", LIVE_PAGE),
-    ("live-median-is-a-bucket-less", LIVE + ":quantile_ns", "		if (below > want)", "		if (below >= want)", LIVE_PAGE),
+    ("live-buckets-one-too-few", LIVE + ":write_buckets", "	for (unsigned i = 0; i < buckets; i++)", "	for (unsigned i = 0; i + 1 < buckets; i++)", LIVE_PAGE),
+    ("live-buckets-with-empty-ones", LIVE + ":write_buckets", "	while (buckets && !bucket[buckets - 1])", "	while (false)", LIVE_PAGE),
     ("live-calls-that-never-end-are-none", LIVE + ":write_calls", "			.calls = one->duration.count + one->never,",
      "			.calls = one->duration.count,", LIVE_PAGE),
     ("live-rarest-call-first", LIVE + ":by_time", "(right->calls > left->calls) - (right->calls < left->calls)",
