@@ -40,7 +40,7 @@ TAIL = """
   test of the ring on two CPUs that run at once.
 - **kernel's log**: no warning, stall or complaint in it.
 
-arm64 runs emulated, and does each thing a tenth as often. The module is x86-64's.
+arm64 runs emulated, and does each thing a tenth as often.
 """
 
 
