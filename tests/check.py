@@ -58,12 +58,13 @@ TIMEOUT_S = 300
 ASAN_SIM_SEEDS = 100
 KMOD_TIMEOUT_S = 1500
 COVERAGE_TIMEOUT_S = 900        # a build of its own, and 400 histories
-KERNEL_TIMEOUT_S = 1500         # a download, and guest.sh's own time
+KERNEL_TIMEOUT_S = 3000         # a download, and guest.sh's own time, which is longest for arm64
 SERVER_BUILD_TIMEOUT_S = 1500
 INTEROP_TIMEOUT_S = 600
 SYSTEMD_TIMEOUT_S = 900
 PACKAGES_TIMEOUT_S = 600
 TRACEPOINTS_TIMEOUT_S = 1500    # four minutes on a machine that has much else to do
+FLEET_TIMEOUT_S = 600          # five minutes, and Kafka's jars the first time
 FUZZ_RUNS_TIMEOUT_S = 4 * 3600
 FUZZ_EXIT = 99    # libFuzzer's own is 77, which is a skip here
 # Inputs that are longer say nothing new, and take their time; the others have seeds to go by.
@@ -93,10 +94,13 @@ UNITS_THAT_WAIT = ["daemon/test_fanout_memory", "daemon/test_control", "daemon/t
 UNITS_NOT_UNDER_ASAN = ["daemon/test_config_typos"]
 # Whose kernels run the BPF source in a virtual machine: this machine's newest in /boot, and those of other
 # suites of Debian.
-KERNELS = {"this suite": [], "Debian trixie": ["trixie"]}
+KERNELS = {"this suite": [], "Debian trixie": ["trixie,bookworm-backports"]}
 # And those that `make check-kernels` runs besides, for docs/kernels.md.
 KERNELS_MORE = {"Debian sid": ["sid"], "this suite on arm64": ["--arch", "arm64"],
-                "Debian trixie on arm64": ["trixie", "--arch", "arm64"]}
+                "Debian trixie on arm64": ["trixie,bookworm-backports", "--arch", "arm64"],
+                "Debian sid on arm64": ["sid", "--arch", "arm64"]}
+# The module under this suite's own is a part of `make check`.
+KERNELS_OF_MODULE = {name: suite for name, suite in {**KERNELS, **KERNELS_MORE}.items() if suite}
 # tests/interop/servers.py; two take ten minutes each to build, so that is left to `make interop`.
 SERVERS = ["victoria-logs", "victoria-metrics", "jaeger", "otelcol", "prometheus-3", "loki"]
 SERVERS_IF_KEPT = {"prometheus-3", "loki"}
@@ -478,16 +482,22 @@ def check_wireshark(options, builds):
                 after=builds.job("all", "all"))]
 
 
-def check_kernels(options, builds, kernels=None):
-    """The BPF source under other kernels, one after the other: limits of time hold in a guest, too."""
-    return [Job(f"kernel of {name} in qemu",
-                [sys.executable, "tests/kernels/run.py", options.build, *suite], timeout=KERNEL_TIMEOUT_S,
+def kernel_jobs(options, builds, what, kernels, *words):
+    """One after the other: limits of time hold in a guest, too."""
+    return [Job(f"{what} of {name} in qemu",
+                [sys.executable, "tests/kernels/run.py", options.build, *suite, *words], timeout=KERNEL_TIMEOUT_S,
                 weight=ALONE, again=True, only="RT_RUN", after=builds.job("all", "all", "tests"))
-            for name, suite in (kernels or KERNELS).items()]
+            for name, suite in kernels.items()]
+
+
+def check_kernels(options, builds):
+    """The BPF source under other kernels."""
+    return kernel_jobs(options, builds, "kernel", KERNELS)
 
 
 def check_every_kernel(options, builds):
-    return check_kernels(options, builds, {**KERNELS, **KERNELS_MORE})
+    return (kernel_jobs(options, builds, "kernel", {**KERNELS, **KERNELS_MORE}) +
+            kernel_jobs(options, builds, "kernel module", KERNELS_OF_MODULE, "--module"))
 
 
 def check_backends(options, builds):
@@ -515,6 +525,13 @@ def check_tracepoints(options, builds):
     return [Job("every tracepoint", [sys.executable, "tests/tracepoints/every.py"],
                 {"RINGTAIL_BUILD": options.build}, timeout=TRACEPOINTS_TIMEOUT_S, weight=ALONE, again=True,
                 after=builds.job("all", "all"))]
+
+
+def check_fleet(options, builds):
+    """Real brokers that fail, which Maven Central has."""
+    return [Job("fleet kafka_faults", [sys.executable, "tests/fleet/kafka_faults.py"],
+                {"RINGTAIL_BUILD": options.build, "RINGTAIL_LONG": "1"}, timeout=FLEET_TIMEOUT_S, weight=ALONE,
+                again=True, after=builds.job("all", "all"))]
 
 
 def cpu_seconds():
@@ -548,7 +565,7 @@ PARTS = {
 }
 # What takes the network, to download what it runs, or a build of its own: --more.
 PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "wireshark": check_wireshark,
-              "kernels": check_kernels, "backends": check_backends}
+              "kernels": check_kernels, "backends": check_backends, "fleet": check_fleet}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"every_kernel": check_every_kernel, "kmod": check_kmod, "systemd": check_systemd,
                   "tracepoints": check_tracepoints}

@@ -14,8 +14,8 @@ import sys
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 packages, scratch = (os.path.abspath(path) for path in sys.argv[1:])
 WANTED = {"ringtail", "ringtail-client", "libringtail1", "libringtail-dev", "ringtail-dkms",
-          "ringtail-grafana"}
-DEBUG = {"ringtail-dbgsym", "ringtail-client-dbgsym", "libringtail1-dbgsym"}
+          "ringtail-grafana", "ringtail-kafka"}
+DEBUG = {"ringtail-dbgsym", "ringtail-client-dbgsym", "libringtail1-dbgsym", "ringtail-kafka-dbgsym"}
 failed = 0
 
 
@@ -56,6 +56,9 @@ check("the configuration is a conffile", conffiles == ["/etc/ringtail/ringtaild.
 for path, name in (("usr/sbin/ringtaild", "ringtail"), ("usr/bin/tracectl", "ringtail-client"),
                    ("usr/share/man/man8/ringtaild.8.gz", "ringtail"),
                    ("usr/share/man/man1/tracectl.1.gz", "ringtail-client"),
+                   ("usr/bin/ringtail-courier", "ringtail-kafka"), ("usr/bin/ringtail-kafka", "ringtail-kafka"),
+                   ("usr/share/man/man8/ringtail-courier.8.gz", "ringtail-kafka"),
+                   ("lib/systemd/system/ringtail-courier.service", "ringtail-kafka"),
                    ("usr/share/man/man4/ringtail.4.gz", "ringtail-dkms"),
                    ("usr/share/ringtail/ringtail.proto", "libringtail-dev")):
     check(f"{path} is in {name}", owner.get(path) == name, owner.get(path))

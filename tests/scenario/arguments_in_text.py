@@ -33,7 +33,7 @@ def main(case):
         ringtail.wait_until(lambda: "chmod" in stream.read("out"), "the mode is told")
     done = text.interrupt()
     case.check_equal(done.code, 0, "the text ends well", done.err)
-    case.check(re.search(r" mmap\(addr=0, len=1048576, prot=PROT_READ\|PROT_WRITE, flags=MAP_SHARED\|MAP_ANONYMOUS, fd=-1, off=0\) ",
+    case.check(re.search(r" mmap\(addr=NULL, len=1048576, prot=PROT_READ\|PROT_WRITE, flags=MAP_SHARED\|MAP_ANONYMOUS, fd=-1, off=0\) ",
                          done.out), "mmap() of no file has fd=-1", done.out)
     case.check(re.search(rf" mprotect\(start={start:#x}, len=1048576, prot=PROT_READ\|PROT_WRITE\) = 0 ", done.out),
                "an address is hexadecimal", hex(start), done.out)

@@ -141,6 +141,14 @@ class NoMoreDescriptors:
 
 def refused(case, daemon, state):
     case.check_equal(case.tracectl(daemon, "enable", PROBE).code, 0, "one is always on")
+    with NoMoreDescriptors(daemon):
+        done = case.tracectl(daemon, "enable", SWITCHES)
+        case.check(done.code == 1 and "cannot load the BPF program sched_switch: Too many open files"
+                   " [bpf-no-descriptors]\n" in done.err and "LimitNOFILE" in done.err,
+                   "where its program cannot be loaded, enable says so", done.err)
+    for command in "enable", "disable":         # which leaves the program loaded
+        case.check_equal(case.tracectl(daemon, command, SWITCHES).code, 0, f"{command} as a rule")
+    ringtail.wait_until(lambda: PROBE in kept(state) and SWITCHES not in kept(state), "that is kept")
     before = kept(state), audit(state)
     with NoMoreDescriptors(daemon):
         done = case.tracectl(daemon, "enable", SWITCHES)

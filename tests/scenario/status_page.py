@@ -27,7 +27,11 @@ while os.getppid() == parent:
     time.sleep(0.005)
 """
 RATE = 100                      # of exported events, in a second
-LOOKS = [("desktop", 1280, 900, False), ("phone", 390, 844, True)]
+LOOKS = [("desktop", 1280, 900, False), ("phone", 390, 844, True), ("wall", 2560, 1440, False)]
+# Text, and what it stands on: WCAG 2 AA asks for 4.5 to 1.
+TEXTS = [("--ink", "--paper"), ("--ink", "--bar"), ("--ink", "--bad-paper"), ("--soft", "--paper"), ("--accent", "--paper"),
+         ("--good", "--paper"), ("--bad", "--paper"), ("--paper", "--ink")]
+CONTRAST = 4.5
 
 
 def text(page, element):
@@ -57,6 +61,7 @@ def check_numbers(case, browser, page):
                "[...document.querySelectorAll('#processes td:first-child')]"
                ".some(cell => cell.textContent.startsWith('python'))",
                "the load is among the processes")
+    case.check(not page.evaluate("before.processes.some(one => one.pid === 0)"), "the idle task is no process")
     verdict = text(page, "verdict")
     case.check(verdict.startswith("✓ all"), "the ledger is green", verdict)
     case.check(page.evaluate("document.querySelectorAll('#rings .sum').length") ==
@@ -93,6 +98,26 @@ def check_equations(case, page):
     case.check(spool["terms"][0]["value"], "and so has the spool", spool)
 
 
+def check_units(case, page):
+    """A number at the border of a unit is one of the next, and not 1000 of this one."""
+    for call, shown in (("time(999)", "999 ns"), ("time(999999)", "1.00 ms"), ("time(999.4e6)", "999 ms"),
+                        ("time(999999999)", "1.00 s"), ("time(9.996e3)", "10.0 µs"), ("time(99.96e3)", "100 µs"),
+                        ("short(999999)", "1.00 M"), ("short(9.97)", "10"), ("short(2.25)", "2.3"),
+                        ("short(999.7)", "1.00 k"), ("bytes(1048575)", "1.00 MiB"), ("bytes(1023)", "1023 B"),
+                        ("percent(9.97)", "10")):
+        case.check_equal(page.evaluate(call).replace("\u2009", " "), shown, f"{call} is shown so")
+
+
+def check_windows(case, browser, page):
+    """All columns are of the same second: each call's bucket counts add up to no more than those of all."""
+    case.check(page.evaluate("""columns.filter(column => column.working).every(column =>
+        column.working.every((n, i) => n <= column.duration[i]))"""), "what does not wait is a part of all calls")
+    await_page(browser, page, "columns.some(column => column.working && sum(column.working) < sum(column.duration))",
+               "calls that wait are left out")
+    case.check(page.evaluate("""before.calls.every(call => sum(bucketsSince(call, call)) === 0)"""),
+               "a p99 is of the last second, and not of what was before")
+
+
 def check_picture(case, page):
     """The map has more than its background in it, of the time before the page was there, too."""
     case.check(page.evaluate("columns[0].at < performance.timeOrigin"),
@@ -120,8 +145,27 @@ def check_keyboard(case, page):
     page.evaluate("document.querySelector('[data-map=sched_latency]').click()")
     case.check("waits" in text(page, "reading"), "the other map is read the same way",
                text(page, "reading"))
+    page.evaluate("document.querySelector('[data-map=working]').click()")
+    case.check("calls" in text(page, "reading"), "so is the map without calls that wait", text(page, "reading"))
     page.evaluate("document.querySelector('[data-map=duration]').click()")
     page.press("Escape")
+
+
+def luminance(colour):
+    parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def check_contrast(case, page, look):
+    """Of all text with what is behind it, in the colours that are in force."""
+    low = {}
+    for text_colour, paper in TEXTS:
+        light = sorted((luminance(page.evaluate(f"colour('{name}')")) for name in (text_colour, paper)), reverse=True)
+        contrast = (light[0] + 0.05) / (light[1] + 0.05)
+        if contrast < CONTRAST:
+            low[text_colour, paper] = round(contrast, 2)
+    case.check(not low, f"{look}: all text is at least {CONTRAST} to 1", low)
 
 
 def take_screenshots(case, browser, page):
@@ -137,6 +181,7 @@ def take_screenshots(case, browser, page):
             case.check(len(right) == 1, "the verdicts stand in one column", right)
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             case.check(wide <= 0, f"nothing is wider than the {name}", wide)
+            check_contrast(case, page, f"{name}, {'dark' if dark else 'light'}")
 
 
 def main(case):
@@ -163,6 +208,8 @@ def main(case):
         page = browser.open(origin)
         check_numbers(case, browser, page)
         check_equations(case, page)
+        check_units(case, page)
+        check_windows(case, browser, page)
         check_picture(case, page)
         check_keyboard(case, page)
         take_screenshots(case, browser, page)

@@ -65,7 +65,7 @@ def main(case):
     for event in events:
         kernel = [int(address, 16) for address in event["kstack"]]
         user = [int(address, 16) for address in event["ustack"]]
-        if not (kernel and user and min(kernel) >> 63 and not max(user[:1]) >> 47):
+        if not (kernel and user and min(kernel) >> 63 and not max(user[:1]) >> 48):
             case.check(False, "stacks are addresses of their side", event)
     case.say("ok: each has a kernel stack of kernel addresses and a user stack of user addresses")
     symbols = kernel_symbols()

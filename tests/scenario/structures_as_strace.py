@@ -7,10 +7,15 @@ import re
 import sys
 
 import ringtail
+from lib import programs
 from lib.strace import OwnUser, calls_of
 
+# -I: what lies where it is started is not looked at.
+PYTHON = (sys.executable, "-I", "-c")
+ENTRIES = 40                    # of a directory: more than are shown
 PROGRAM = r"""
-import os, resource, select, signal, socket, subprocess, threading, time
+import os, resource, select, signal, socket, subprocess, sys, threading, time
+os.listdir(sys.argv[1])
 time.sleep(0.0015)
 for path in ("/etc/passwd", "/etc", "/dev/null", "/tmp", "/bin/su", "/nonexistent"):
     try:
@@ -66,18 +71,8 @@ try:
 except OSError:
     pass
 """
-PROGRAMS = ("sh -c 'echo a | tr a b'", "ls -l /etc/apt", "touch -d 2020-01-01 {dir}/t", "timeout 5 true")
-# Also with RINGTAIL_PROGRAMS=all: with the one above, forty.
-MORE = (
-    "cat /etc/hostname", "cp /etc/hostname {dir}/copy", "mv {dir}/copy {dir}/moved", "tar cf {dir}/a.tar /etc/apt",
-    "find /etc/apt", "rm {dir}/moved", "head -c 10 /dev/zero", "sort /etc/passwd", "wc -l /etc/group",
-    "grep root /etc/passwd", "gzip -f {dir}/a.tar", "dd if=/dev/zero of={dir}/d bs=512 count=3", "stat /etc",
-    "readlink /proc/self/exe", "env true", "sed -n 1p /etc/passwd", "awk 1 /etc/passwd", "cut -d: -f1 /etc/passwd",
-    "uniq /etc/group", "tail -n 2 /etc/passwd", "tee {dir}/tee", "ln -s a {dir}/link", "mkdir {dir}/made",
-    "chmod 600 {dir}/t", "md5sum /etc/passwd", "diff /etc/passwd /etc/group", "id", "date", "uname -a", "df /",
-    "du /etc/apt", "ps", "bash -c 'ulimit -n; sleep 0.01 & wait'", "perl -e 'select undef, undef, undef, 0.01'",
-    "python3 -c 'import os; os.sched_yield()'",
-)
+# What a program reads and writes, which may begin with anything.
+BUFFERS = {"filename", "buf", "buff", "ubuf", "optval", "pathname", "path"}
 
 CALL = re.compile(r"^(\w+)\((.*)\) += (0x[0-9a-f]+|-?\d+|\?)(.*?)(?: <(\d+\.\d+)>)?$")
 # name=value of a structure, and what stands in brackets.
@@ -112,6 +107,9 @@ def is_same(name, mine, theirs):
     mine = re.sub(r"iov_base=0x\w+", "", mine.replace("revents=", "events="))
     theirs = theirs.replace("revents=", "events=")
     theirs = re.sub(r"\d+ => |\|0xffffffff00000000", "", theirs)
+    if name == "getdents64":            # those that are shown, in that order
+        entries = re.findall(r"d_type=\w+, d_name=\"[^\"]*\"", mine)
+        return entries and entries == re.findall(r"d_type=\w+, d_name=\"[^\"]*\"", theirs)[:len(entries)]
     if name in ("execve", "uname"):
         return mine.rstrip(".,]} ") in theirs.replace(r"\33", "\\x1b")
     members, whole = words_of(mine), words_of(theirs)
@@ -139,7 +137,7 @@ def compare(case, program, theirs, ours):
                 case.check(event["duration"] <= took + ROUNDED, f"{program}: {name} is within strace's time",
                            event, took)
             for field, text in event.get("strings", {}).items():
-                if text[:1] in "[{~" and field not in ("filename", "buf"):
+                if text[:1] in "[{~" and field not in BUFFERS and "xattr" not in name:
                     case.check(is_same(name, text, args), f"{program}: {name}: {field}={text}", args)
                     compared, seen = compared + 1, seen | {name}
     return calls, compared, seen
@@ -168,15 +166,24 @@ def beside_strace(case, daemon, user, program, command):
     return calls, compared, seen
 
 
+def full_directory(case):
+    directory = case.path("many")
+    if not os.path.exists(directory):
+        os.mkdir(directory)
+        for i in range(ENTRIES):
+            case.write(f"many/entry-{i}", "")
+    return directory
+
+
 def all_beside_strace(case, daemon):
     user = OwnUser(case)
     calls, compared, seen = beside_strace(case, daemon, user, "a program with every structure",
-                                          (sys.executable, "-c", PROGRAM))
+                                          (*PYTHON, PROGRAM, full_directory(case)))
     wanted = {"clock_nanosleep", "newfstatat", "pipe2", "socketpair", "rt_sigprocmask", "rt_sigaction", "utimensat",
               "poll", "pselect6", "epoll_ctl", "epoll_wait", "prlimit64", "getrusage", "wait4", "waitid", "uname",
-              "writev", "readv", "sendmsg", "recvmsg", "setitimer", "getitimer", "futex", "clone3", "execve"}
+              "writev", "readv", "getdents64", "sendmsg", "recvmsg", "setitimer", "getitimer", "futex", "clone3", "execve"}
     case.check(wanted <= seen, "each of these calls had its structures", wanted - seen)
-    for program in PROGRAMS + (MORE if os.environ.get("RINGTAIL_PROGRAMS") == "all" else ()):
+    for program in programs.FEW + (programs.MORE if os.environ.get("RINGTAIL_PROGRAMS") == "all" else ()):
         program = program.format(dir=user.directory)
         more = beside_strace(case, daemon, user, program,
                              ("sh", "-c", f"exec {program} >{user.directory}/out.txt 2>&1"))
@@ -187,7 +194,7 @@ def all_beside_strace(case, daemon):
 
 def shown(case, daemon):
     words = ("-p", "pipe2", "-p", "newfstatat", "-p", "execve", "-p", "writev")
-    command = ("--", sys.executable, "-c", PROGRAM)
+    command = ("--", *PYTHON, PROGRAM, full_directory(case))
     text = case.tracectl(daemon, "stream", "--flags", "strings", *words, *command).out
     for part in ("fildes=[3, 4]", "statbuf={st_mode=S_IFCHR|0666, st_rdev=makedev(0x1, 0x3), st_uid=0",
                  'argv=["/bin/echo", "a b", "tab\\there"]', '"arg1", ', "..., envp="):
@@ -201,7 +208,7 @@ def hidden(case):
     daemon = case.daemon(config="redact = execve argv a b\nredact = newfstatat statbuf {st_mode=S_IFDIR*\n"
                          "redact = writev vec hello*\n")
     done = case.tracectl(daemon, "stream", "-o", "json", "--flags", "strings,data", "-p", "execve", "-p", "writev",
-                         "-p", "newfstatat", "--", sys.executable, "-c", PROGRAM)
+                         "-p", "newfstatat", "--", *PYTHON, PROGRAM, full_directory(case))
     texts = [event["strings"] for event in done.lines if "strings" in event]
     case.check("a b" not in done.out and "hello" not in done.out and "S_IFDIR" not in done.out,
                "what the rules hide is not there")

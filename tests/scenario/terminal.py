@@ -1,4 +1,5 @@
-"""On a terminal events and the line of rates share the screen, and neither tears the other."""
+"""On a terminal events and the line of rates share the screen, and neither tears the other. Of a file that is read
+the line says how much, and so does the answer to SIGUSR1."""
 import fcntl
 import os
 import re
@@ -15,6 +16,11 @@ from lib.process import PATIENCE_S
 ROWS, COLUMNS = 24, 200
 EVENT = re.compile(r"\d\d:\d\d:\d\d\.\d{6} \[\d{3}\] \S.* getppid\(\) = \d+ <\d\S*>")
 RATES = re.compile(r"\S+ events/s  .* events  0 lost  ledger balanced")
+
+RECORDED = 60000                # calls, some 15 MiB of JSON: 240 pipes full
+READ_S = 0.02                   # for each
+PROGRESS = re.compile(r"\d+ % of \S+ KiB, \S+ left  \S+ events/s")
+ANSWER = re.compile(r"tracectl: \S+ \w+ in \S+ s, \S+ \w+/s; \d+ % of \S+ KiB, \S+ left; \d+ events, 0 lost")
 
 
 class Screen:
@@ -118,8 +124,49 @@ def watching(case, daemon):
         screen.popen.kill()
 
 
+def recorded(case, daemon):
+    """A file that takes many of the pipe's lengths to be read."""
+    path = case.path("calls.rt")
+    load = case.load(RECORDED, comm=case.own_comm)
+    stream = case.stream(daemon, "-w", path, "-p", "syscall:getppid:call", "-f", load.filter, command="record")
+    load.run()
+    stream.await_all(RECORDED)
+    case.check_stream(stream.interrupt(), events=RECORDED)
+    return path
+
+
+def reading(case, path):
+    """Events go into a pipe; the terminal has how much of the file is read, and how long the rest takes."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    popen = subprocess.Popen(case._tracectl(None, ["read", path, "-o", "json"]), stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=slave)
+    said, asked, deadline = "", False, time.monotonic() + PATIENCE_S
+    try:
+        while not ANSWER.search(said) and time.monotonic() < deadline:
+            if not os.read(popen.stdout.fileno(), 1 << 16):
+                break
+            # So slowly that a line of rates is due before the end, even on a machine that is quick.
+            if select.select([master], [], [], READ_S)[0]:
+                said += os.read(master, 1 << 16).decode()
+            if PROGRESS.search(said) and not asked:
+                popen.send_signal(signal.SIGUSR1)
+                asked = True
+        case.check(PROGRESS.search(said), "the line says how much of the file is read", said[-300:])
+        case.check(ANSWER.search(said), "SIGUSR1 has an answer of a line", said[-300:])
+        while os.read(popen.stdout.fileno(), 1 << 20):
+            pass
+        case.check_equal(popen.wait(PATIENCE_S), 0, "and the reading ends well")
+    finally:
+        popen.kill()
+        popen.stdout.close()
+        os.close(slave)
+        os.close(master)
+
+
 def main(case):
     daemon = case.daemon("--ring-size=16MiB")
+    reading(case, recorded(case, daemon))
     streaming(case, daemon, calls=20, parts=4)
     streaming(case, daemon, calls=50000, parts=1)
     watching(case, daemon)

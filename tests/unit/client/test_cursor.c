@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/lib/cursor.h"
 
@@ -66,6 +67,21 @@ static void wrong(void **state)
 		assert_int_equal(error.column, cases[i].column);
 		assert_int_equal(cursor_parse(cases[i].text, &cursor, NULL), -EINVAL);
 	}
+}
+
+/* However many there are. */
+static void a_boot_id_without_end(void **state)
+{
+	const size_t digits = 16 << 20;
+	char *text = malloc(digits + 1);
+	struct ringtail_error error;
+
+	(void)state;
+	memset(text, 'a', digits);
+	text[digits] = '\0';
+	assert_int_equal(cursor_parse(text, &cursor, &error), -EINVAL);
+	assert_int_equal(error.column, 1);
+	free(text);
 }
 
 static void bounds(void **state)
@@ -132,6 +148,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(round_trip), cmocka_unit_test(wrong), cmocka_unit_test(bounds),
 		cmocka_unit_test(hexadecimal_digits), cmocka_unit_test(text_that_just_fits),
+		cmocka_unit_test(a_boot_id_without_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,12 +147,173 @@ static void what_is_no_elf_file_is_refused(void **state)
 	close(text);
 }
 
+/* ---- A file made here: notes, a table of symbols and their names ------------------------------- */
+
+struct made {
+	Elf64_Ehdr header;
+	Elf64_Phdr program;
+	Elf64_Shdr section[3];		/* none, the table, the names */
+	Elf64_Sym symbol[3];
+	char names[16];
+	uint8_t note[128];
+};
+
+/* Functions `one` and `two`, and a variable; no note. */
+static struct made make(void)
+{
+	struct made made = {
+		.header = {
+			.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB},
+			.e_phoff = offsetof(struct made, program), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1,
+			.e_shoff = offsetof(struct made, section), .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 3,
+		},
+		.program = {.p_type = PT_NOTE, .p_offset = offsetof(struct made, note)},
+		.section = {
+			[1] = {.sh_type = SHT_SYMTAB, .sh_link = 2, .sh_offset = offsetof(struct made, symbol),
+			       .sh_size = 3 * sizeof(Elf64_Sym)},
+			[2] = {.sh_type = SHT_STRTAB, .sh_offset = offsetof(struct made, names), .sh_size = 9},
+		},
+		.symbol = {
+			{.st_name = 1, .st_info = STT_FUNC, .st_shndx = 1, .st_value = 0x100, .st_size = 0x10},
+			{.st_name = 5, .st_info = STT_FUNC, .st_shndx = 1, .st_value = 0x200, .st_size = 0x10},
+			{.st_name = 1, .st_info = STT_OBJECT, .st_shndx = 1, .st_value = 0x300, .st_size = 0x10},
+		},
+		.names = "\0one\0two",
+	};
+
+	return made;
+}
+
+static struct elf_symbols *load(const struct made *made)
+{
+	int fd = memfd_create("elf", MFD_CLOEXEC);
+	struct elf_symbols *symbols;
+
+	assert_int_equal(write(fd, made, sizeof(*made)), sizeof(*made));
+	symbols = elf_symbols_load(fd);
+	close(fd);
+	assert_non_null(symbols);
+	return symbols;
+}
+
+static void only_functions_with_a_name_of_the_table_are_taken(void **state)
+{
+	struct made made = make();
+	struct elf_symbols *symbols = load(&made);
+	uint64_t offset;
+
+	(void)state;
+	assert_true(elf_symbols_are_all(symbols));
+	assert_int_equal(elf_symbols_functions(symbols), 2);
+	assert_string_equal(elf_symbols_find(symbols, 0x20f, &offset), "two");
+	assert_int_equal(offset, 0xf);
+	assert_null(elf_symbols_find(symbols, 0x210, &offset));
+	assert_null(elf_symbols_find(symbols, 0x300, &offset));
+	elf_symbols_destroy(symbols);
+	made.symbol[0].st_name = 1u << 30;	/* far behind the names */
+	made.symbol[1].st_shndx = SHN_UNDEF;	/* another file's */
+	made.symbol[2].st_info = STT_GNU_IFUNC;
+	made.symbol[2].st_name = 5;
+	symbols = load(&made);
+	assert_int_equal(elf_symbols_functions(symbols), 1);
+	assert_true(elf_symbols_function(symbols, 0).is_chosen);
+	assert_string_equal(elf_symbols_function(symbols, 0).name, "two");
+	elf_symbols_destroy(symbols);
+}
+
+/* Those that other files may call are some of them; a table that has none is not all there is to know. */
+static void all_functions_are_in_the_whole_table_alone(void **state)
+{
+	struct made made = make();
+	struct elf_symbols *symbols;
+
+	(void)state;
+	made.section[1].sh_type = SHT_DYNSYM;
+	symbols = load(&made);
+	assert_int_equal(elf_symbols_functions(symbols), 2);
+	assert_false(elf_symbols_are_all(symbols));
+	elf_symbols_destroy(symbols);
+	made.section[1].sh_type = SHT_SYMTAB;
+	made.section[1].sh_size = 0;
+	symbols = load(&made);
+	assert_int_equal(elf_symbols_functions(symbols), 0);
+	assert_false(elf_symbols_are_all(symbols));
+	elf_symbols_destroy(symbols);
+	made = make();
+	made.section[1].sh_link = 3;		/* of no section */
+	symbols = load(&made);
+	assert_int_equal(elf_symbols_functions(symbols), 0);
+	elf_symbols_destroy(symbols);
+}
+
+static size_t put_note(struct made *made, size_t at, uint32_t name, uint32_t bytes, uint32_t type, const char *who)
+{
+	Elf64_Nhdr note = {.n_namesz = name, .n_descsz = bytes, .n_type = type};
+	size_t size = sizeof(note) + 4 + ((bytes < 64 ? bytes : 0) + 3) / 4 * 4;
+
+	memcpy(made->note + at, &note, sizeof(note));
+	memcpy(made->note + at + sizeof(note), who, 4);
+	memset(made->note + at + sizeof(note) + 4, 0x5a, size - sizeof(note) - 4);
+	made->program.p_filesz = at + size;
+	return at + size;
+}
+
+static void a_build_id_is_a_whole_note_of_at_most_20_bytes(void **state)
+{
+	static const struct {
+		uint32_t name, bytes, type;
+		const char *who;
+		unsigned taken;
+	} row[] = {
+		{4, 20, NT_GNU_BUILD_ID, "GNU", 20}, {4, 8, NT_GNU_BUILD_ID, "GNU", 8},
+		{4, 21, NT_GNU_BUILD_ID, "GNU", 0}, {4, 40, NT_GNU_BUILD_ID, "GNU", 0},
+		{4, 20, NT_GNU_ABI_TAG, "GNU", 0}, {4, 20, NT_GNU_BUILD_ID, "GNO", 0},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct made made = make();
+		size_t at = put_note(&made, 0, 4, 4, NT_GNU_ABI_TAG, "GNU");
+		uint8_t expected[BUILD_ID_BYTES] = {0};
+		struct elf_symbols *symbols;
+
+		memset(expected, 0x5a, row[i].taken);
+		put_note(&made, at, row[i].name, row[i].bytes, row[i].type, row[i].who);
+		symbols = load(&made);
+		assert_memory_equal(elf_symbols_build_id(symbols), expected, sizeof(expected));
+		elf_symbols_destroy(symbols);
+	}
+}
+
+/* What lies behind a note that is longer than all of them is not one. */
+static void no_note_is_behind_one_without_end(void **state)
+{
+	static const uint32_t wild[][2] = {{UINT32_MAX, 0}, {0, UINT32_MAX}, {UINT32_MAX, UINT32_MAX}, {200, 0}};
+	static const uint8_t none[BUILD_ID_BYTES];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
+		struct made made = make();
+		struct elf_symbols *symbols;
+
+		put_note(&made, 0, wild[i][0], wild[i][1], NT_GNU_ABI_TAG, "GNU");
+		put_note(&made, sizeof(Elf64_Nhdr), 4, 20, NT_GNU_BUILD_ID, "GNU");
+		symbols = load(&made);
+		assert_memory_equal(elf_symbols_build_id(symbols), none, sizeof(none));
+		elf_symbols_destroy(symbols);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_functions_have_their_names),
 		cmocka_unit_test(damaged_files_are_read_within_their_bounds),
 		cmocka_unit_test(what_is_no_elf_file_is_refused),
+		cmocka_unit_test(only_functions_with_a_name_of_the_table_are_taken),
+		cmocka_unit_test(all_functions_are_in_the_whole_table_alone),
+		cmocka_unit_test(a_build_id_is_a_whole_note_of_at_most_20_bytes),
+		cmocka_unit_test(no_note_is_behind_one_without_end),
 	};
 
 	return a_function_to_be_found(-1) + cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,6 +168,31 @@ static void read_fails(void **state)
 	frame_reader_destroy(NULL);
 }
 
+static ssize_t fail_with(void *context, void *bytes, size_t n)
+{
+	(void)bytes, (void)n;
+	errno = *(int *)context;
+	return -1;
+}
+
+static void what_is_only_not_there_yet(void **state)
+{
+	static const struct {
+		int err;
+		enum frame_read read;
+	} row[] = {{EINTR, FRAME_READ_MORE}, {EAGAIN, FRAME_READ_MORE}, {EIO, FRAME_READ_FAILED}};
+	struct frame_reader *reader = frame_reader_create(-1, FRAME_RAW_BYTES_MAX);
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		int err = row[i].err;
+
+		frame_reader_set_source(reader, fail_with, &err);
+		assert_int_equal(frame_reader_fill(reader), row[i].read);
+	}
+	frame_reader_destroy(reader);
+}
+
 static void kinds(void **state)
 {
 	static const struct {
@@ -201,7 +226,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(in_pieces),  cmocka_unit_test(cut_anywhere),
 		cmocka_unit_test(garbage),    cmocka_unit_test(larger_than_the_buffer),
-		cmocka_unit_test(read_fails), cmocka_unit_test(kinds),
+		cmocka_unit_test(read_fails), cmocka_unit_test(what_is_only_not_there_yet),
+		cmocka_unit_test(kinds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

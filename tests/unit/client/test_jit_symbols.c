@@ -122,6 +122,16 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
+/* No function goes around the end of memory. */
+static void nothing_is_around_the_end(void **state)
+{
+	(void)state;
+	put("fffffffffffffff0 11 around\nffffffffffffffe0 10 at the end\n");
+	assert_found(0xffffffffffffffef, "at the end", 0xf);
+	assert_not_found(0xfffffffffffffff0);
+	assert_not_found(0);
+}
+
 static void only_a_file_of_its_own_user_is_believed(void **state)
 {
 	char path[64], other[64];
@@ -164,7 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_later_line_holds), TEST(a_line_on_its_way_comes_later),
 		TEST(a_file_that_was_cut_begins_anew), TEST(nonsense_is_passed_over),
-		TEST(only_a_file_of_its_own_user_is_believed),
+		TEST(nothing_is_around_the_end), TEST(only_a_file_of_its_own_user_is_believed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

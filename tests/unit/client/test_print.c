@@ -67,26 +67,24 @@ static void call_text(void **state)
 	maker_end(&maker);
 	assert_string_equal(
 		show(&print_text, false),
-		COLUMNS(12) "openat(dfd=AT_FDCWD, filename=0x7f0000001000, flags=O_RDONLY|O_CLOEXEC, "
-			    "mode=0644) = 3 "
+		COLUMNS(12) "openat(dfd=AT_FDCWD, filename=0x7f0000001000, flags=O_RDONLY|O_CLOEXEC) = 3 "
 			    "<12.3us>\n" COLUMNS(
 				    12) "openat(dfd=AT_FDCWD, "
-					"filename=\"/tmp/\\\"a\\\"\\n\\x1b\\xff\", flags=O_RDONLY|O_CLOEXEC, "
-					"mode=0644) = -1 ENOENT (No such file or directory) "
+					"filename=\"/tmp/\\\"a\\\"\\n\\x1b\\xff\", flags=O_RDONLY|O_CLOEXEC) "
+					"= -1 ENOENT (No such file or directory) "
 					"<12.3us>\n" COLUMNS(
 						12) "openat(dfd=AT_FDCWD, filename=0x7f0000001000, "
-						    "flags=O_RDONLY|O_CLOEXEC, mode=0644) = -1 "
+						    "flags=O_RDONLY|O_CLOEXEC) = -1 "
 						    "ERESTARTSYS (To be restarted, or EINTR) "
 						    "<12.3us>\n" COLUMNS(
 							    12) "openat(dfd=AT_FDCWD, "
 								"filename=0x7f0000001000, "
-								"flags=O_RDONLY|O_CLOEXEC, mode=0644) = "
+								"flags=O_RDONLY|O_CLOEXEC) = "
 								"-4000 <12.3us>\n" COLUMNS(
 									12) "openat(dfd=AT_FDCWD, "
 									    "filename="
 									    "0x7f0000001000, "
-									    "flags=O_RDONLY|O_CLOEXEC, "
-									    "mode=0644) = "
+									    "flags=O_RDONLY|O_CLOEXEC) = "
 									    "0x7f0000000000 "
 									    "<12.3us>\n");
 }

@@ -5,16 +5,42 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
-#include "client/lib/backoff.h"
+#include "proto/backoff.h"
 #include "client/lib/failure.h"
+#include "client/cli/cursor_file.h"
 #include "client/cli/pump.h"
+#include "client/cli/progress.h"
 #include "client/cli/rate_line.h"
 #include "client/cli/stop.h"
 #include "tests/unit/client/maker.h"
 
 static struct maker maker;
 static struct out out;
+
+/* How often a place was kept, and acknowledged. */
+static unsigned saves, acks;
+
+int __real_cursor_file_save(const char *path, const char *cursor, uint64_t output_bytes,
+			    struct ringtail_error *error);
+int __wrap_cursor_file_save(const char *path, const char *cursor, uint64_t output_bytes,
+			    struct ringtail_error *error);
+int __wrap_ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error);
+
+int __wrap_cursor_file_save(const char *path, const char *cursor, uint64_t output_bytes,
+			    struct ringtail_error *error)
+{
+	saves++;
+	return __real_cursor_file_save(path, cursor, output_bytes, error);
+}
+
+int __wrap_ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error)
+{
+	(void)ringtail, (void)error;
+	acks++;
+	return 0;
+}
 static FILE *messages;
 static char *said;
 static size_t said_bytes;
@@ -84,6 +110,15 @@ static unsigned lines(const char *text)
 	return n;
 }
 
+static unsigned occurrences(const char *text, const char *word)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, word)); text += strlen(word))
+		n++;
+	return n;
+}
+
 static void good(void **state)
 {
 	(void)state;
@@ -94,7 +129,7 @@ static void good(void **state)
 			 EXIT_GOOD);
 	assert_int_equal(lines(check_text(&out)), 5);
 	assert_non_null(strstr(said, "{\"events\":5,\"lost\":0,\"frames\":6,\"wire_bytes\":"));
-	assert_non_null(strstr(said, ",\"ledger\":\"balanced\",\"filtered\":0,\"gaps\":0,\"maps\":0}\n"));
+	assert_non_null(strstr(said, ",\"ledger\":\"balanced\",\"filtered\":0,\"gaps\":0,\"maps\":0,\"duplicate\":0}\n"));
 	assert_int_equal(lines(said), 1);
 	assert_int_equal(run((struct pump){ .ops = NULL }, true), EXIT_GOOD);
 	assert_string_equal(said, "");
@@ -144,7 +179,7 @@ static void lost(void **state)
 	maker_gap(&maker, 0, 0, 0, 0, 3, 8);	/* of no known size, but a gap */
 	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_JSON}, true), EXIT_LOST);
 	assert_non_null(strstr(said, "\"lost\":0,"));
-	assert_non_null(strstr(said, ",\"gaps\":1,\"maps\":0}\n"));
+	assert_non_null(strstr(said, ",\"gaps\":1,\"maps\":0,\"duplicate\":0}\n"));
 	assert_int_equal(run((struct pump){.ops = NULL, .summary = SUMMARY_TEXT}, true), EXIT_LOST);
 	assert_non_null(strstr(said, ", 0 lost and an unknown number (in 1 gap); "));
 	maker_gap(&maker, 1, 0, 0, 0, 3, 8);
@@ -236,6 +271,127 @@ static void output_fails_and_no_place_is_kept(void **state)
 	assert_int_equal(rmdir(directory), 0);
 }
 
+/* What has come is kept and acknowledged; as long as nothing more comes, that is all. */
+static void a_place_is_kept_once_for_what_came(void **state)
+{
+	char directory[] = "/tmp/test_pump-XXXXXX", path[sizeof(directory) + 8];
+	struct pump pump = { .ops = NULL, .cursor_path = path, .acknowledges = true };
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/place", directory);
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_bye(&maker, "all");
+	saves = acks = 0;
+	/* Whoever counts is asked after each batch. */
+	assert_int_equal(run(pump, true), EXIT_GOOD);
+	assert_int_equal(acks, 1);
+	assert_int_equal(saves, 1);
+	assert_int_equal(run(pump, true), EXIT_GOOD);
+	assert_int_equal(acks, 2);
+	assert_int_equal(saves, 2);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(directory), 0);
+}
+
+/* Whoever comes back finds an older place, from which the daemon has to have everything. */
+static void what_cannot_be_kept_is_not_acknowledged(void **state)
+{
+	char directory[] = "/tmp/test_pump-XXXXXX", path[sizeof(directory) + 8], new[sizeof(path) + 8];
+	struct pump pump = { .ops = NULL, .cursor_path = path, .acknowledges = true };
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/place", directory);
+	snprintf(new, sizeof(new), "%s.new", path);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(mkdir(new, 0700), 0);	/* where the new file would be */
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_bye(&maker, "all");
+	saves = acks = 0;
+	assert_int_equal(run(pump, true), EXIT_FAILED);
+	assert_int_equal(saves, 1);
+	assert_int_equal(acks, 0);
+	assert_non_null(strstr(said, "[cursor-file]"));
+	assert_int_equal(rmdir(new), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(directory), 0);
+}
+
+static void a_gap_of_no_known_size_is_a_loss(void **state)
+{
+	(void)state;
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_gap(&maker, 0, 5, 5, 0, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
+		  RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	maker_bye(&maker, "all");
+	assert_int_equal(run((struct pump){ .ops = NULL, .summary = SUMMARY_TEXT }, false), EXIT_LOST);
+	assert_non_null(strstr(said, " 0 lost and an unknown number (in 1 gap)"));
+}
+
+static void the_longest_duration_is_for_ever(void **state)
+{
+	(void)state;
+	maker_batch(&maker, 0, 0, 1000, 10, 5000);
+	maker_bye(&maker, "all");
+	assert_int_equal(run((struct pump){ .ops = NULL, .resumable = true, .duration_ns = UINT64_MAX }, false),
+			 EXIT_GOOD);
+	assert_non_null(strstr(said, "the daemon ended the stream: all"));
+}
+
+/* A catalog of what tells of maps, and of another. */
+static void send_map_catalog(void)
+{
+	static const uint32_t id[2] = { 0x0105, MAKER_OTHER };
+	static const unsigned fields[2] = { 10, 1 };
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	Ringtail__V1__Probe probe[2], *probes[2] = { &probe[0], &probe[1] };
+	Ringtail__V1__Field field, *list[10];
+
+	ringtail__v1__field__init(&field);
+	field.name = "field";
+	field.bits = 64;
+	for (unsigned i = 0; i < 10; i++)
+		list[i] = &field;
+	for (unsigned i = 0; i < 2; i++) {
+		ringtail__v1__probe__init(&probe[i]);
+		probe[i].id = id[i];
+		probe[i].provider = i ? "tracepoint" : "process";
+		probe[i].function = i ? "net" : "map";
+		probe[i].name = i ? "net_dev_xmit" : "executable";
+		probe[i].field = list;
+		probe[i].n_field = fields[i];
+	}
+	catalog.probe = probes;
+	catalog.n_probe = 2;
+	maker_message(&maker, FRAME_CATALOG, &catalog.base);
+}
+
+/* Maps that came for the names of stacks alone are not among the events that -n asks for. */
+static void maps_for_names_do_not_count(void **state)
+{
+	static const uint64_t nothing[10];
+
+	(void)state;
+	send_map_catalog();
+	maker_begin(&maker, 0, 0, 1000);
+	for (unsigned i = 0; i < 20; i++)
+		maker_event(&maker, i % 2 ? MAKER_OTHER : 0x0105, 100, 1000 + i, nothing, i % 2 ? 1 : 10);
+	maker_end(&maker);
+	maker_watermark(&maker, 100000, 20, 0);
+	assert_int_equal(run((struct pump){ .ops = &print_json, .events_max = 4, .summary = SUMMARY_JSON }, false),
+			 EXIT_GOOD);
+	assert_int_equal(occurrences(check_text(&out), "net_dev_xmit"), 4);
+	assert_non_null(strstr(said, "{\"events\":4,"));
+	assert_non_null(strstr(said, ",\"maps\":4,\"duplicate\":0}"));
+	assert_int_equal(run((struct pump){ .ops = &print_json, .events_max = 4, .shows_maps = true }, false),
+			 EXIT_GOOD);
+	assert_int_equal(occurrences(check_text(&out), "net_dev_xmit"), 2);
+}
+
 /* The descriptor of a signal ends it, and what is here is still shown. */
 static void stopped(void **state)
 {
@@ -267,15 +423,6 @@ static void stopped(void **state)
 	assert_int_equal(pump_run(&pump), EXIT_GOOD);
 	ringtail_close(host.ringtail);
 	close(ends[1]);
-}
-
-static unsigned occurrences(const char *text, const char *word)
-{
-	unsigned n = 0;
-
-	for (; (text = strstr(text, word)); text += strlen(word))
-		n++;
-	return n;
 }
 
 /* Each event says whose it is, and the totals are of all. */
@@ -369,14 +516,57 @@ static void rates(void **state)
 			    "\033[K\r\033[K");
 }
 
+static char *said_progress(uint64_t all, uint64_t done, bool is_past, double seconds)
+{
+	static char text[PROGRESS_TEXT_BYTES];
+	const struct progress progress = {.all = all, .done = done, .is_past = is_past, .seconds = seconds};
+
+	return progress_format(&progress, text);
+}
+
+/* A share of what is there, and as much time again for as much again. */
+static void says_how_far_it_is(void **state)
+{
+	(void)state;
+	assert_string_equal(said_progress(0, 5000, false, 1), "");
+	assert_string_equal(said_progress(4096, 0, false, 1), "0 % of 4.00 KiB");
+	assert_string_equal(said_progress(4096, 1024, false, 2), "25 % of 4.00 KiB, 6.00s left");
+	assert_string_equal(said_progress(4096, 4096, false, 2), "100 % of 4.00 KiB, 0ns left");
+	/* It grows meanwhile. */
+	assert_string_equal(said_progress(4096, 9000, false, 2), "100 % of 4.00 KiB, 0ns left");
+	assert_string_equal(said_progress(8000000000, 2000000000, true, 1), "25 % of the past, 3.00s left");
+}
+
+/* Whoever sends SIGUSR1 gets a line, once, and the process goes on. */
+static void a_signal_asks_how_far_it_is(void **state)
+{
+	(void)state;
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_batch(&maker, 0, 5, 2000, 10, 5);
+	maker_bye(&maker, "all");
+	progress_listen();
+	assert_int_equal(raise(SIGUSR1), 0);
+	assert_int_equal(run((struct pump){ .ops = &print_text, .bytes_all = maker.size }, false), EXIT_GOOD);
+	assert_int_equal(lines(check_text(&out)), 10);
+	assert_int_equal(lines(said), 1);
+	assert_memory_equal(said, "tracectl: ", 10);
+	assert_non_null(strstr(said, " % of "));
+	assert_non_null(strstr(said, " left; "));
+	assert_non_null(strstr(said, " events, 0 lost\n"));
+
+	assert_int_equal(run((struct pump){ .ops = &print_text, .bytes_all = maker.size }, false), EXIT_GOOD);
+	check_text(&out);
+	assert_int_equal(said_bytes, 0);
+}
+
 static void waits(void **state)
 {
 	struct backoff one, other;
 	unsigned same = 0;
 
 	(void)state;
-	backoff_init(&one, 1);
-	backoff_init(&other, 99);
+	backoff_init(&one, 1, RECONNECT_DELAY_MS_MIN, RECONNECT_DELAY_MS_MAX);
+	backoff_init(&other, 99, RECONNECT_DELAY_MS_MIN, RECONNECT_DELAY_MS_MAX);
 	for (unsigned i = 0; i < 40; i++) {
 		uint32_t ceiling = i < 5 ? RECONNECT_DELAY_MS_MIN << i : RECONNECT_DELAY_MS_MAX;
 		uint32_t ms = backoff_next_ms(&one);
@@ -416,10 +606,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(good), TEST(exactly_count), TEST(lost), TEST(fails), TEST(output_fails),
 		TEST(good), TEST(exactly_count), TEST(lost), TEST(fails), TEST(output_fails_and_no_place_is_kept),
-		TEST(several_hosts), TEST(one_host_of_two_fails), TEST(stopped), TEST(rates), TEST(waits),
-		TEST(failures), TEST(a_last_word),
+		TEST(several_hosts), TEST(one_host_of_two_fails), TEST(stopped), TEST(rates), TEST(says_how_far_it_is),
+		TEST(a_signal_asks_how_far_it_is), TEST(waits),
+		TEST(failures), TEST(a_last_word), TEST(a_place_is_kept_once_for_what_came),
+		TEST(what_cannot_be_kept_is_not_acknowledged), TEST(a_gap_of_no_known_size_is_a_loss),
+		TEST(the_longest_duration_is_for_ever), TEST(maps_for_names_do_not_count), TEST(output_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

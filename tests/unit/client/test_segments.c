@@ -237,6 +237,132 @@ static void given_up_but_there(void **state)
 	check_end(1);
 }
 
+/* A segment's beginning, of which CPU 0 is to come from there. */
+static void begin_at(uint64_t sequence, uint64_t seq)
+{
+	Ringtail__V1__SegmentHead head = RINGTAIL__V1__SEGMENT_HEAD__INIT;
+	uint64_t start[2] = {seq, 0};
+	uint8_t boot_id[16] = {1};
+
+	head.sequence = sequence;
+	head.boot_id.data = boot_id;
+	head.boot_id.len = sizeof(boot_id);
+	maker_message(&stream, FRAME_SEGMENT_HEAD, &head.base);
+	maker_hello(&stream, 1, 7);
+	maker_catalog(&stream);
+	maker_subscribed(&stream, 2, start);
+}
+
+static void batch(uint32_t cpu, uint64_t first_seq, unsigned events)
+{
+	maker_batch(&stream, cpu, first_seq, 1000 + first_seq * 10, 10, events);
+}
+
+/*
+ * What a relay had stored when it failed comes again, to another segment: as it was, or in a batch that is cut
+ * otherwise; with the losses in it. Here in the order of the numbers.
+ */
+static void make_overlap(void)
+{
+	begin_at(1, 0);
+	batch(0, 0, 4);
+	batch(1, 0, 2);
+	batch(0, 4, 4);
+	maker_watermark(&stream, 1055, 8, 2);	/* events 6 and 7 wait for the next one */
+	maker_gap(&stream, 0, 8, 12, 4, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE,
+		  RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	end(false);
+	begin_at(2, 4);
+	batch(0, 4, 4);				/* all of it came */
+	maker_gap(&stream, 0, 8, 12, 4, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE,
+		  RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	batch(0, 10, 6);			/* from 12 on it is new */
+	maker_begin(&stream, 1, 1, 1010);	/* from 2 on it is */
+	maker_open(&stream, 100, 1010, 0);
+	batch_encode_loss(stream.encoder, 3, 0, 1);
+	maker_end(&stream);
+	end(true);
+}
+
+static void segments_that_overlap(void **state)
+{
+	uint64_t seen[2][16] = {0}, lost = 0;
+	struct ringtail_totals totals;
+	enum ringtail_kind kind;
+
+	(void)state;
+	make_overlap();
+	open_stream();
+	while ((kind = next()) != RINGTAIL_END) {
+		assert_int_not_equal(kind, RINGTAIL_ERROR);
+		if (kind == RINGTAIL_EVENT)
+			seen[item.cpu][item.seq]++;
+		else
+			lost += item.count;
+	}
+	for (uint64_t seq = 0; seq < 16; seq++) {
+		assert_int_equal(seen[0][seq], seq < 8 || seq >= 12);
+		assert_int_equal(seen[1][seq], seq < 2);
+	}
+	totals = *ringtail_totals(ringtail);
+	assert_int_equal(totals.events, 14);
+	assert_int_equal(totals.duplicate, 4 + 2 + 1);
+	assert_int_equal(totals.lost, 4 + 3);
+	assert_int_equal(lost, 4 + 3);
+	assert_int_equal(totals.gaps, 1);
+	assert_int_equal(totals.residual, 0);
+	assert_int_equal(totals.late, 0);
+}
+
+/* A loss of which the segment before had a part; and what is only counted is counted once. */
+static void losses_that_overlap(void **state)
+{
+	(void)state;
+	for (unsigned counts = 0; counts < 2; counts++) {
+		const struct ringtail_totals *totals;
+		enum ringtail_kind kind;
+
+		stream.size = 0;
+		begin_at(1, 0);
+		batch(0, 0, 6);
+		end(false);
+		begin_at(2, 2);
+		maker_begin(&stream, 0, 2, 1020);
+		batch_encode_loss(stream.encoder, 2, 0, 1);
+		maker_open(&stream, 100, 1020, 0);
+		batch_encode_loss(stream.encoder, 4, 0, 1);	/* 5 to 8: 6 to 8 are new */
+		maker_open(&stream, 100, 1030, 0);
+		maker_end(&stream);
+		end(true);
+		assert_int_equal(ringtail_open(maker_file(&stream, stream.size), "spool", counts, &ringtail,
+					       NULL), 0);
+		while ((kind = next()) != RINGTAIL_END)
+			assert_int_not_equal(kind, RINGTAIL_ERROR);
+		totals = ringtail_totals(ringtail);
+		assert_int_equal(totals->events, 7);
+		assert_int_equal(totals->lost, 3);
+		assert_int_equal(totals->duplicate, 1);
+		assert_int_equal(totals->residual, 0);
+		ringtail_close(ringtail);
+		ringtail = NULL;
+	}
+}
+
+/* Within one segment each number comes once: that it does not is no relay's repetition. */
+static void segment_that_repeats_itself(void **state)
+{
+	(void)state;
+	begin_at(1, 0);
+	batch(0, 0, 4);
+	batch(0, 2, 4);
+	end(true);
+	open_stream();
+	while (next() != RINGTAIL_END)
+		assert_int_not_equal(item.kind, RINGTAIL_ERROR);
+	assert_int_equal(ringtail_totals(ringtail)->residual, 2);
+	assert_int_equal(ringtail_totals(ringtail)->duplicate, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +373,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(given_up_but_there, setup, teardown),
 		cmocka_unit_test_setup_teardown(begins_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_such_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(segments_that_overlap, setup, teardown),
+		cmocka_unit_test_setup_teardown(losses_that_overlap, setup, teardown),
+		cmocka_unit_test_setup_teardown(segment_that_repeats_itself, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

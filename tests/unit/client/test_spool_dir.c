@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "client/cli/spool_dir.h"
+#include "client/lib/limits.h"
 #include "proto/segment.h"
 #include "tests/unit/client/maker.h"
 
@@ -19,8 +20,25 @@ static struct maker maker;
 static FILE *messages;
 static char said[4096];
 
+/* What happens before a file of that number is opened; NULL: nothing does. */
+static void (*before_open)(uint64_t sequence);
+
+int __real_openat(int directory, const char *path, int flags, ...);
+int __wrap_openat(int directory, const char *path, int flags, ...);
+
+int __wrap_openat(int directory, const char *path, int flags, ...)
+{
+	enum segment_state segment_is;
+	uint64_t sequence;
+
+	if (before_open && segment_name_parse(path, &sequence, &segment_is))
+		before_open(sequence);
+	return __real_openat(directory, path, flags);
+}
+
 static int setup(void **state)
 {
+	before_open = NULL;
 	(void)state;
 	strcpy(dir, "/tmp/ringtail-spool-dir-XXXXXX");
 	assert_non_null(mkdtemp(dir));
@@ -384,6 +402,64 @@ static void deleted_and_nothing_after(void **state)
 	assert_non_null(strstr(said, "deleted faster than they can be read"));
 }
 
+static void delete_the_first(uint64_t sequence)
+{
+	char path[128], name[SEGMENT_NAME_BYTES];
+
+	if (sequence != 1)
+		return;
+	segment_name_format(name, 1, SEGMENT_SEALED);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	unlink(path);
+}
+
+/* It begins with the next one then, as if the first had gone before: nothing that was there before is missed. */
+static void deleted_before_anything_came(void **state)
+{
+	size_t bytes;
+	bool good;
+
+	(void)state;
+	save_small(1, SEGMENT_SEALED);
+	bytes = save_small(2, SEGMENT_SEALED);
+	before_open = delete_the_first;
+	assert_int_equal(read_dir(&good), bytes);
+	assert_true(good);
+	assert_string_equal(said, "");
+}
+
+static unsigned chased;
+
+/* Whichever it would read has gone, and the next has come. */
+static void run_ahead(uint64_t sequence)
+{
+	char path[128], name[SEGMENT_NAME_BYTES];
+
+	if (sequence < 2)
+		return;
+	segment_name_format(name, sequence, SEGMENT_SEALED);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	if (unlink(path) == 0) {
+		chased++;
+		save(sequence + 1, SEGMENT_SEALED, maker.size);
+	}
+}
+
+static void deleted_as_fast_as_they_are_listed(void **state)
+{
+	bool good;
+
+	(void)state;
+	save_small(1, SEGMENT_SEALED);
+	save_small(2, SEGMENT_SEALED);
+	chased = 0;
+	before_open = run_ahead;
+	read_dir(&good);
+	assert_false(good);
+	assert_non_null(strstr(said, "deleted faster than they can be read"));
+	assert_int_equal(chased, SPOOL_LISTS_MAX + 1);
+}
+
 static int try_open(struct ringtail_error *error)
 {
 	struct spool_dir *spool;
@@ -428,6 +504,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sealed_meanwhile, setup, teardown),
 		cmocka_unit_test_setup_teardown(deleted_meanwhile, setup, teardown),
 		cmocka_unit_test_setup_teardown(deleted_and_nothing_after, setup, teardown),
+		cmocka_unit_test_setup_teardown(deleted_before_anything_came, setup, teardown),
+		cmocka_unit_test_setup_teardown(deleted_as_fast_as_they_are_listed, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_yet, setup, teardown),
 	};
 

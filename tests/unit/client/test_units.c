@@ -2,6 +2,8 @@
 #include "tests/unit/client/check.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "client/cli/units.h"
 
@@ -78,10 +80,27 @@ static void formats(void **state)
 	assert_string_equal(units_format_bytes(1e18, text), "909495 TiB");
 }
 
+/* However near to the border of a unit: at most four digits, and never 1000 of a unit that has a larger one. */
+static void borders_of_units(void **state)
+{
+	char text[UNITS_TEXT_BYTES];
+
+	(void)state;
+	for (uint64_t border = 10; border <= 1000000000000u; border *= 10)
+		for (uint64_t off = 0; off < border; off = 2 * off + 1) {
+			units_format_duration(border - off, text);
+			assert_true(border > 1000000000u || strtod(text, NULL) < 1000);
+			assert_true(strtod(units_format_rate((double)(border - off), text), NULL) < 1000);
+			assert_true(strspn(text, "0123456789.") <= 5);
+			assert_true(strtod(units_format_bytes((double)(border - off), text), NULL) < 1024);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts), cmocka_unit_test(durations), cmocka_unit_test(formats),
+		cmocka_unit_test(borders_of_units),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

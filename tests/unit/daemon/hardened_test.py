@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 BUILD = os.environ.get("RINGTAIL_BUILD", "build")
-PROGRAMS = "ringtaild", "tracectl"
+PROGRAMS = "ringtaild", "tracectl", "ringtail-courier", "ringtail-kafka"
 failed = 0
 
 

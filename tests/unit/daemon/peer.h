@@ -81,6 +81,8 @@ static const ProtobufCMessageDescriptor *peer_message_of(enum frame_type type)
 		return &ringtail__v1__dumps_request__descriptor;
 	case FRAME_DUMPS:
 		return &ringtail__v1__dumps__descriptor;
+	case FRAME_AGENT_HELLO:
+		return &ringtail__v1__agent_hello__descriptor;
 	}
 	return NULL;
 }

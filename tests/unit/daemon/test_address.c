@@ -131,6 +131,40 @@ static void test_bad(void **state)
 	}
 }
 
+static void whom_to_dial(void **state)
+{
+	static const struct {
+		const char *text, *host, *port;
+	} good[] = {
+		{"tls:relay.example:7119", "relay.example", "7119"},
+		{"tls:10.0.0.7:1", "10.0.0.7", "1"},
+		{"tls:[::1]:65535", "::1", "65535"},
+	}, bad[] = {
+		{"tcp:relay.example:7119", "address-bad-family", NULL},
+		{"tls:relay.example", "address-bad-family", NULL},
+		{"tls::7119", "address-bad-family", NULL},
+		{"tls:[]:7119", "address-bad-host", NULL},
+		{"tls:a b:7119", "address-bad-host", NULL},
+		{"tls:relay.example:0", "address-bad-port", NULL},
+		{"tls:relay.example:65536", "address-bad-port", NULL},
+		{"tls:relay.example:", "address-bad-port", NULL},
+	};
+	struct address_dial dial;
+	struct error error;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(address_parse_dial(good[i].text, &dial, &error), 0);
+		assert_string_equal(dial.host, good[i].host);
+		assert_string_equal(dial.port, good[i].port);
+		assert_string_equal(dial.text, good[i].text);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(address_parse_dial(bad[i].text, &dial, &error), -EINVAL);
+		assert_string_equal(error.code, bad[i].host);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +172,7 @@ int main(void)
 		cmocka_unit_test(test_tcp),
 		cmocka_unit_test(test_beside_loopback),
 		cmocka_unit_test(test_bad),
+		cmocka_unit_test(whom_to_dial),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -105,6 +107,32 @@ static void test_directories(void **state)
 	assert_int_equal(privileges_make_directory(&(struct account){0}, in(path, "e"), 0700), 0);
 	assert_is(in(path, "e"), S_IFDIR | 0700, 0);
 	assert_int_equal(privileges_make_directory(&user, in(place->top, "none/f"), 0700), -ENOENT);
+}
+
+/* What is done as the user leaves root what it was: its groups, and which rights new files have. */
+static void test_root_is_what_it_was(void **state)
+{
+	const struct place *place = *state;
+	const gid_t groups[] = {4, 27};
+	gid_t before[NGROUPS_MAX], after[NGROUPS_MAX];
+	int had;
+	mode_t mask;
+
+	if (geteuid() != 0)
+		skip();
+	had = getgroups(NGROUPS_MAX, before);
+	assert_true(had >= 0);
+	assert_int_equal(setgroups(2, groups), 0);
+	mask = umask(027);
+	assert_int_equal(privileges_make_directory(&user, in(place->own, "h"), 0777), 0);
+	assert_int_equal(privileges_make_directory(&user, in(place->top, "none/h"), 0777), -ENOENT);
+	assert_int_equal(umask(mask), 027);
+	assert_int_equal(getgroups(NGROUPS_MAX, after), 2);
+	assert_true(after[0] == 4 && after[1] == 27);
+	assert_int_equal(setgroups((size_t)had, before), 0);
+	assert_is(in(place->own, "h"), S_IFDIR | 0777, user.uid);
+	assert_int_equal(setfsgid((gid_t)-1), 0);
+	assert_int_equal(setfsuid((uid_t)-1), 0);
 }
 
 /* By a link of root's it may be made, by one of the user's only what the user can make by itself. */
@@ -246,6 +274,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_directories, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_root_is_what_it_was, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bind_race, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_directory_race, setup, teardown),

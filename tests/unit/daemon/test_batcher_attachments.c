@@ -338,6 +338,32 @@ static void what_was_returned_has_its_own_place(void **state)
 	assert_int_equal(shown.attachment[0].arg, 1);
 }
 
+/* A buffer of getdents64(): as a list, of what came as a list; what was hidden, and what is no directory's, as it is. */
+static void entries_of_a_directory_are_a_list(void **state)
+{
+	const struct probe_info info = {.known = true, .has_duration = true, .fields = 4, .data_fields = 1u << 3,
+					.dirent_fields = 1u << 3};
+	struct batcher_spec spec = spec_of(RT_FLAG_DATA, CALL);
+	static const char list[] = "[{d_type=DT_DIR, d_name=\".\"}, ...]";
+	uint8_t entry[48] = {[0] = '[', [16] = 24, [18] = 4, [19] = '.', [40] = 24};
+
+	(void)state;
+	begin_record(&info);
+	payload[1] = 800;
+	attach(RT_ATTACH_DATA, 1, entry, sizeof(entry) - 24 + 2);
+	attach(RT_ATTACH_DATA, 0, entry, 24);
+	assert_int_equal(pass_on(&spec, CALL, &info), 0);
+	assert_int_equal(shown.attachments, 1);
+	assert_int_equal(shown.attachment[0].arg, 3);
+	assert_int_equal(shown.attachment[0].text_bytes, strlen(list));
+	assert_memory_equal(shown.text[0], list, strlen(list));
+	begin_record(&info);
+	payload[1] = 800;
+	attach(RT_ATTACH_DATA, 1, "[redacted]", 10);
+	assert_int_equal(pass_on(&spec, CALL, &info), 0);
+	assert_memory_equal(shown.text[0], "[redacted]", 10);
+}
+
 /* Deeper than a stack may be: its first frames come. */
 static void stack_that_is_too_deep_is_cut(void **state)
 {
@@ -438,6 +464,7 @@ int main(void)
 		cmocka_unit_test(stacks_come_by_their_flags_without_what_was_not_filled),
 		cmocka_unit_test(maps_pass_whatever_the_filter_says),
 		cmocka_unit_test(what_was_returned_has_its_own_place),
+		cmocka_unit_test(entries_of_a_directory_are_a_list),
 		cmocka_unit_test(stack_that_is_too_deep_is_cut),
 		cmocka_unit_test(batches_are_counted_with_their_bytes),
 		cmocka_unit_test(filters_ask_for_what_is_attached),

@@ -314,7 +314,7 @@ static const struct {
 	  "x.conf:1: log-level: `warn` is not one of error|warning|info|debug",
 	  "did you mean `warning`?" },
 	{ "source = ebpf", "config-bad-choice",
-	  "x.conf:1: source: `ebpf` is not one of auto|bpf|kmod|replay:FILE",
+	  "x.conf:1: source: `ebpf` is not one of auto|bpf|kmod|none|replay:FILE",
 	  "did you mean `bpf`?" },
 	{ "source = replay", "config-no-replay-file", "x.conf:1: source: replay does not say what",
 	  "write replay:FILE" },

@@ -8,8 +8,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +36,47 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
 		return __real_fallocate(fd, mode, offset, bytes);
 	errno = confirm_errno;
 	return -1;
+}
+
+/* What the next call of these says instead of what it does; 0: it does. */
+static int read_errno, write_errno, fsync_errno, entry_errno;
+
+ssize_t __real_pread(int fd, void *bytes, size_t n, off_t offset);
+ssize_t __wrap_pread(int fd, void *bytes, size_t n, off_t offset);
+ssize_t __real_write(int fd, const void *bytes, size_t n);
+ssize_t __wrap_write(int fd, const void *bytes, size_t n);
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+struct dirent *__real_readdir(DIR *directory);
+struct dirent *__wrap_readdir(DIR *directory);
+
+static bool fails(int *next)
+{
+	if (!*next)
+		return false;
+	errno = *next;
+	*next = 0;
+	return true;
+}
+
+ssize_t __wrap_pread(int fd, void *bytes, size_t n, off_t offset)
+{
+	return fails(&read_errno) ? -1 : __real_pread(fd, bytes, n, offset);
+}
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t n)
+{
+	return fails(&write_errno) ? -1 : __real_write(fd, bytes, n);
+}
+
+int __wrap_fsync(int fd)
+{
+	return fails(&fsync_errno) ? -1 : __real_fsync(fd);
+}
+
+struct dirent *__wrap_readdir(DIR *directory)
+{
+	return fails(&entry_errno) ? NULL : __real_readdir(directory);
 }
 
 struct fixture {
@@ -144,6 +188,85 @@ static void test_failures(void **state)
 	tear_down(&f);
 }
 
+static void test_interrupted_and_failing_calls(void **state)
+{
+	const struct disk_ops *ops;
+	struct listed listed = {0};
+	struct fixture f;
+	char bytes[4];
+	int file;
+
+	(void)state;
+	set_up(&f);
+	ops = f.disk.ops;
+	file = ops->open(&f.disk, "file", O_RDWR | O_CREAT);
+	write_errno = EINTR;
+	assert_int_equal(ops->write(&f.disk, file, "0123", 4), 4);
+	read_errno = EINTR;
+	assert_int_equal(ops->read(&f.disk, file, bytes, 4, 0), 4);
+	read_errno = EIO;
+	assert_int_equal(ops->read(&f.disk, file, bytes, 4, 0), -EIO);
+	write_errno = EIO;
+	assert_int_equal(ops->write(&f.disk, file, "0123", 4), -EIO);
+	fsync_errno = EIO;
+	assert_int_equal(ops->sync_directory(&f.disk, "."), -EIO);
+	/* What cannot be listed whole is not taken for a directory with less in it. */
+	entry_errno = EIO;
+	assert_int_equal(ops->list(&f.disk, ".", on_entry, &listed), -EIO);
+	ops->close(&f.disk, file);
+	assert_int_equal(ops->remove(&f.disk, "file"), 0);
+	tear_down(&f);
+}
+
+/* An empty one goes, as a file does; one that has something in it stays. */
+static void test_remove_a_directory(void **state)
+{
+	const struct disk_ops *ops;
+	struct fixture f;
+
+	(void)state;
+	set_up(&f);
+	ops = f.disk.ops;
+	assert_int_equal(ops->make_directory(&f.disk, "d"), 0);
+	assert_int_equal(ops->close(&f.disk, ops->open(&f.disk, "d/file", O_WRONLY | O_CREAT)), 0);
+	assert_int_equal(ops->remove(&f.disk, "d"), -ENOTEMPTY);
+	assert_int_equal(ops->remove(&f.disk, "d/file"), 0);
+	assert_int_equal(ops->remove(&f.disk, "d"), 0);
+	assert_int_equal(ops->remove(&f.disk, "d"), -ENOENT);
+	tear_down(&f);
+}
+
+/* The directory, and the spools' in it: root may write both. */
+static void test_directories_of_somebody_else(void **state)
+{
+	struct fixture f;
+	struct disk none;
+	struct error error;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	set_up(&f);
+	assert_int_equal(f.disk.ops->make_directory(&f.disk, "spool"), 0);
+	assert_int_equal(chown(f.path, 65534, 0), 0);
+	assert_int_equal(seteuid(65534), 0);
+	assert_int_equal(disk_posix_open(f.path, &none, &error), -EACCES);
+	assert_string_equal(error.code, "state-dir");
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(fchownat(f.disk.dir_fd, "spool", 65534, 0, 0), 0);
+	assert_int_equal(seteuid(65534), 0);
+	assert_int_equal(disk_posix_open(f.path, &none, &error), 0);
+	disk_posix_close(&none);
+	assert_int_equal(none.dir_fd, -1);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chown(f.path, 0, 0), 0);
+	assert_int_equal(seteuid(65534), 0);
+	assert_int_equal(disk_posix_open(f.path, &none, &error), -EACCES);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(f.disk.ops->remove(&f.disk, "spool"), 0);
+	tear_down(&f);
+}
+
 /* ext4 says 0 of a sync whose transaction it has just thrown away, and that it is dead when asked again. */
 static void test_sync_of_an_aborted_journal(void **state)
 {
@@ -248,13 +371,54 @@ static void test_jobs(void **state)
 	disk_thread_destroy(NULL);
 }
 
+static bool job_blocks;
+
+static void on_look_at_signals(struct disk_job *job, struct disk *disk)
+{
+	sigset_t blocked;
+
+	(void)job, (void)disk;
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	job_blocks = sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGHUP);
+}
+
+static void on_looked(struct disk_job *job)
+{
+	(void)job;
+}
+
+static void test_signals_are_the_main_threads(void **state)
+{
+	struct disk_job job = {.run = on_look_at_signals, .done = on_looked};
+	struct event_base *base = event_base_new();
+	sigset_t blocked;
+	struct fixture f;
+	struct error error;
+
+	(void)state;
+	set_up(&f);
+	assert_int_equal(disk_thread_create(base, &f.disk, true, &serving, &error), 0);
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	assert_false(sigismember(&blocked, SIGTERM) || sigismember(&blocked, SIGHUP));
+	disk_thread_submit(serving, &job);
+	disk_thread_settle(serving);
+	assert_true(job_blocks);
+	disk_thread_destroy(serving);
+	event_base_free(base);
+	tear_down(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_interrupted_and_failing_calls),
+		cmocka_unit_test(test_remove_a_directory),
+		cmocka_unit_test(test_directories_of_somebody_else),
 		cmocka_unit_test(test_sync_of_an_aborted_journal),
 		cmocka_unit_test(test_jobs),
+		cmocka_unit_test(test_signals_are_the_main_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,11 +83,78 @@ static void test_read(void **state)
 	faulty_disk_fini(&faulty);
 }
 
+/* What a daemon that was killed left of a longer one is not behind the new one. */
+static void test_replace_over_what_was_left(void **state)
+{
+	static struct faulty_disk faulty;
+	struct disk *disk = &faulty.disk;
+	uint64_t written = 0;
+	int file;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	file = disk->ops->open(disk, "file.new", O_WRONLY | O_CREAT);
+	assert_int_equal(disk_write_all(disk, file, (const uint8_t *)NEW, strlen(NEW), &written), 0);
+	disk->ops->close(disk, file);
+	assert_int_equal(disk_file_replace(disk, "file", "file.new", OLD, strlen(OLD)), 0);
+	expect(disk, OLD, OLD);
+	faulty_disk_fini(&faulty);
+}
+
+static const struct disk_ops *whole_ops;
+
+static ssize_t read_a_byte(struct disk *disk, int file, void *bytes, size_t n, uint64_t offset)
+{
+	return whole_ops->read(disk, file, bytes, n ? 1 : 0, offset);
+}
+
+static ssize_t write_a_byte(struct disk *disk, int file, const void *bytes, size_t n)
+{
+	return whole_ops->write(disk, file, bytes, n ? 1 : 0);
+}
+
+/* A disk that takes and gives a byte at a time takes and gives all, up to the bound. */
+static void test_byte_by_byte(void **state)
+{
+	static struct faulty_disk faulty;
+	struct disk_ops slow;
+	struct disk disk;
+	uint64_t written = 1;
+	size_t bytes;
+	char *text;
+	int file;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	disk = faulty.disk;
+	whole_ops = disk.ops;
+	slow = *disk.ops;
+	slow.read = read_a_byte;
+	slow.write = write_a_byte;
+	disk.ops = &slow;
+	file = disk.ops->open(&disk, "file", O_WRONLY | O_CREAT);
+	assert_int_equal(disk_write_all(&disk, file, (const uint8_t *)NEW, strlen(NEW), &written), 0);
+	assert_int_equal(written, 1 + strlen(NEW));
+	disk.ops->close(&disk, file);
+	for (size_t max = strlen(NEW) - 1; max <= strlen(NEW) + 1; max++) {
+		size_t there = max < strlen(NEW) ? max : strlen(NEW);
+
+		assert_int_equal(disk_file_read(&disk, "file", max, &text, &bytes), 0);
+		assert_int_equal(bytes, there);
+		assert_memory_equal(text, NEW, there);
+		assert_int_equal(text[there], '\0');
+		free(text);
+	}
+	faulty_disk_fini(&faulty);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_replace),
 		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_replace_over_what_was_left),
+		cmocka_unit_test(test_byte_by_byte),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,6 +101,31 @@ static void test_logs(void **state)
 	unmake(&fixture);
 }
 
+/* One nanosecond before a unit's border, a duration is still of the unit below. */
+static void test_durations_at_the_border_of_a_unit(void **state)
+{
+	static const struct {
+		uint64_t ns;
+		const char *text;
+	} cases[] = {
+		{0, "<0.000us>"}, {999, "<0.999us>"}, {1000, "<1.000us>"}, {999999, "<999.999us>"},
+		{1000000, "<1.000ms>"}, {999999999, "<999.999ms>"}, {1000000000, "<1.000s>"},
+		{59999999999, "<59.999s>"},
+	};
+	struct export_host *host = make_host(1000000, NULL);
+	char body[EXPORT_BODY_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct export_event *event = make_event(host, MAKE_OPENAT, 5, "slow", 5, cases[i].ns, 3, 9);
+
+		export_event_body(event, body);
+		assert_string_equal(strchr(body, '<'), cases[i].text);
+		export_event_destroy(event);
+	}
+	export_host_destroy(host);
+}
+
 /* A field that goes on with another has no name of its own. */
 static void test_no_attribute_without_a_name(void **state)
 {
@@ -141,6 +166,46 @@ static void test_loki(void **state)
 		assert_int_equal(stream->n_entries, 1);
 		assert_in_range(stream->entries[0]->n_structured_metadata, 1, 15);
 	}
+	ringtail__loki__push_request__free_unpacked(request, NULL);
+	unmake(&fixture);
+}
+
+/* The first text is the path; others have their field's name, and one of no field that there is has none. */
+static void test_loki_names_texts_by_their_fields(void **state)
+{
+	Ringtail__Loki__PushRequest *request;
+	const Ringtail__Loki__Entry *entry;
+	struct fixture fixture = {.host = make_host(1000000, NULL)};
+	struct export_maker maker = {.arena = &fixture.arena, .run = fixture.host->run};
+	struct export_event *event = make_event(fixture.host, MAKE_OPENAT, 5, "a", 1, 2, 3, 4);
+	static const char *const expected[][2] = {{"path", "first"}, {"dfd", "second"}};
+	unsigned found = 0;
+
+	(void)state;
+	event->class = EXPORT_ERROR;
+	event->strings = 3;
+	for (unsigned i = 0; i < 3; i++)
+		strcpy(event->string[i], (const char *[]){"first", "second", "third"}[i]);
+	event->string_field[0] = 1;
+	event->string_field[1] = 2;
+	event->string_field[2] = 3;		/* it has three */
+	TAILQ_INIT(&fixture.list);
+	TAILQ_INSERT_TAIL(&fixture.list, event, link);
+	assert_int_equal(export_loki.build(&maker, &fixture.list, &fixture.body), 0);
+	request = ringtail__loki__push_request__unpack(NULL, fixture.body.bytes, fixture.body.data);
+	assert_non_null(request);
+	entry = request->streams[0]->entries[0];
+	for (size_t i = 0; i < entry->n_structured_metadata; i++) {
+		const Ringtail__Loki__Pair *pair = entry->structured_metadata[i];
+
+		assert_string_not_equal(pair->value, "third");
+		for (unsigned j = 0; j < 2; j++)
+			if (strcmp(pair->name, expected[j][0]) == 0) {
+				assert_string_equal(pair->value, expected[j][1]);
+				found++;
+			}
+	}
+	assert_int_equal(found, 2);
 	ringtail__loki__push_request__free_unpacked(request, NULL);
 	unmake(&fixture);
 }
@@ -428,6 +493,8 @@ static void test_retry(void **state)
 	}
 	assert_int_equal(export_retry_ns(1, 7000000000), 7000000000);
 	assert_int_equal(export_retry_ns(1, UINT64_MAX), EXPORT_RETRY_AFTER_NS_MAX);
+	/* Who asks for less than would be waited is not asked sooner. */
+	assert_in_range(export_retry_ns(199, 1), EXPORT_RETRY_NS_MAX / 2, EXPORT_RETRY_NS_MAX);
 }
 
 static int read_targets(const char *target, const char *header, struct export_targets *targets,
@@ -504,9 +571,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_logs),
+		cmocka_unit_test(test_durations_at_the_border_of_a_unit),
 		cmocka_unit_test(test_no_attribute_without_a_name),
 		cmocka_unit_test(test_loki),
 		cmocka_unit_test(test_loki_host_with_quote_and_backslash),
+		cmocka_unit_test(test_loki_names_texts_by_their_fields),
 		cmocka_unit_test(test_traces),
 		cmocka_unit_test(test_exit_status_0_is_no_error),
 		cmocka_unit_test(test_remote_write),

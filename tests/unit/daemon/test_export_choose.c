@@ -264,7 +264,7 @@ static void test_rate(void **state)
 
 static void test_order(void **state)
 {
-	static const uint64_t time[] = {50, 10, 30, 20, 40};
+	static const uint64_t time[] = {50, 10, 30, 20, 60};
 	struct export_host *host = make_host(MS, NULL);
 	struct export_order *order = calloc(1, sizeof(*order));
 	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
@@ -276,6 +276,10 @@ static void test_order(void **state)
 		export_order_put(order, make_event(host, MAKE_FORK, 1, "a", time[i], 0, 0, 0));
 	export_order_take(order, 30, &list);
 	assert_int_equal(order->events, 2);
+	/* One that comes later is in its place among those that wait. */
+	export_order_put(order, make_event(host, MAKE_FORK, 1, "a", 40, 0, 0, 0));
+	export_order_take(order, 40, &list);
+	assert_int_equal(order->events, 2);
 	export_order_take(order, UINT64_MAX, &list);
 	assert_int_equal(order->events, 0);
 	while ((event = TAILQ_FIRST(&list)) != NULL) {
@@ -284,7 +288,7 @@ static void test_order(void **state)
 		expect += 10;
 		export_event_destroy(event);
 	}
-	assert_int_equal(expect, 60);
+	assert_int_equal(expect, 70);
 	free(order);
 	export_host_destroy(host);
 }

@@ -369,6 +369,54 @@ static void other_protocols(void **state)
 	assert_int_equal(f->bytes, 0);
 }
 
+/* The daemon's own settings say where it sends: what the environment says is for other programs. */
+static void no_proxy_of_the_environment(void **state)
+{
+	struct fixture *f = *state;
+
+	setenv("http_proxy", "http://127.0.0.1:9", 1);
+	setenv("all_proxy", "http://127.0.0.1:9", 1);
+	expect(f, OK, 200, false);
+	assert_int_equal(f->connections, 1);
+	unsetenv("http_proxy");
+	unsetenv("all_proxy");
+}
+
+/* Whom to trust cannot be read: time alone mends nothing, and nothing was sent. */
+static void an_authority_that_cannot_be_read(void **state)
+{
+	struct fixture *f = *state;
+	struct place place;
+	char url[80];
+
+	place_open(&place, -60, 3600);
+	snprintf(url, sizeof(url), "https%s", f->url + 4);
+	f->answer = OK;
+	export_http_destroy(f->http);
+	f->http = export_http_create(f->base, "/nonexistent/authority.pem");
+	speak_tls(f, &place, "127.0.0.1", 3600);
+	post(f, url, LONG_NS);
+	assert_true(f->mistrusted && f->failed && !f->sent);
+	SSL_CTX_free(f->tls);
+	place_close(&place);
+}
+
+/* More than the sockets hold: of a body that went out in part, the back end has not all. */
+static void hung_up_in_the_middle_of_a_body(void **state)
+{
+	const size_t bytes = 64 << 20;
+	struct fixture *f = *state;
+	struct export_post large = {.url = f->url, .body = calloc(1, bytes), .bytes = bytes, .timeout_ns = LONG_NS,
+				    .done = on_answer, .context = f};
+
+	assert_non_null(export_http_post(f->http, &large));
+	event_base_dispatch(f->base);
+	assert_int_equal(f->answers, 1);
+	assert_int_equal(f->status, 0);
+	assert_true(f->failed && !f->sent && !f->mistrusted);
+	free((void *)large.body);
+}
+
 static void cancelled(void **state)
 {
 	struct fixture *f = *state;
@@ -422,6 +470,9 @@ int main(void)
 		TEST(nobody_answers),
 		TEST(no_tls_there),
 		TEST(trusts_whom_it_is_told),
+		TEST(an_authority_that_cannot_be_read),
+		TEST(no_proxy_of_the_environment),
+		TEST(hung_up_in_the_middle_of_a_body),
 		TEST(other_protocols),
 		TEST(cancelled),
 		TEST(several_at_once),

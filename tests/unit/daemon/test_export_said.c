@@ -250,7 +250,7 @@ static void otlp_logs(void **state)
 		"ringtail.syscall.duration_ns=1000000 ringtail.syscall.ret=-98 error.type='EADDRINUSE'] "
 		"observed_time_unix_nano=5000001003 event_name='ringtail.syscall.bind'}",
 		"{time_unix_nano=5000001004 severity_number=17 severity_text='ERROR' body='sixteen-letters-[7]: "
-		"connect(fd=4, uservaddr=\"/run/x\") = -1 EACCES (Permission denied) <1000.000ms>' attributes=[" THREAD
+		"connect(fd=4, uservaddr=\"/run/x\") = -1 EACCES (Permission denied) <999.999ms>' attributes=[" THREAD
 		"ringtail.cpu=3 ringtail.class='error' ringtail.syscall.name='connect' ringtail.syscall.arg.fd=4 "
 		"ringtail.syscall.arg.uservaddr='\"/run/x\"' network.peer.address='/run/x' "
 		"ringtail.syscall.duration_ns=999999999 ringtail.syscall.ret=-13 error.type='EACCES'] "
@@ -346,7 +346,7 @@ static void loki(void **state)
 		"EADDRINUSE (Address already in use) <1.000ms>' structured_metadata=[level='error' " LOKI_THREAD
 		"event='bind' ppid='6' uid='5' address='[::1]:80' errno='EADDRINUSE' duration_ns='1000000' "
 		"ret='-98']} {timestamp={seconds=5 nanos=1004} line='sixteen-letters-[7]: connect(fd=4, "
-		"uservaddr=\"/run/x\") = -1 EACCES (Permission denied) <1000.000ms>' "
+		"uservaddr=\"/run/x\") = -1 EACCES (Permission denied) <999.999ms>' "
 		"structured_metadata=[level='error' " LOKI_THREAD "event='connect' ppid='6' uid='5' address='/run/x' "
 		"errno='EACCES' duration_ns='999999999' ret='-13']}]}",
 		"{labels='{class=\"exec\", host=\"box\", service=\"ringtail\"}' entries=[{timestamp={seconds=5 "

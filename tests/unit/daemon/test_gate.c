@@ -559,6 +559,46 @@ static void test_gate(void **state)
 	free(line);
 }
 
+/* Who has no token has to show a certificate before a word of it is heard. */
+static void test_a_certificate_is_asked_for_unless_there_are_tokens(void **state)
+{
+	char path[] = "/tmp/ringtail-tokens-XXXXXX", *line = line_of("alice", "rt_one");
+	struct place place;
+	struct error error;
+
+	(void)state;
+	close(mkstemp(path));
+	write_file(path, line, 0600);
+	place_open(&place, -60, 3600);
+	for (unsigned tokens = 0; tokens < 2; tokens++) {
+		struct config config = {.tls_cert = place.cert, .tls_key = place.key, .tls_client_ca = place.ca,
+					.tokens = tokens ? path : NULL};
+		struct transport *transport;
+		int fds[2], err = -EAGAIN;
+		struct gate *gate;
+		SSL *client;
+
+		assert_int_equal(gate_create(&config, &gate, &error), 0);
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+		transport = transport_tls_create(gate_tls(gate), fds[0]);
+		assert_non_null(transport);
+		client = place_client(&place, NULL, NULL, fds[1]);
+		for (unsigned turn = 0; turn < 100 && err == -EAGAIN; turn++) {
+			SSL_connect(client);
+			err = transport_handshake(transport, &error);
+		}
+		ERR_clear_error();
+		assert_int_equal(err == 0, tokens);
+		SSL_free(client);
+		close(fds[1]);
+		transport_destroy(transport);
+		gate_destroy(gate);
+	}
+	place_close(&place);
+	unlink(path);
+	free(line);
+}
+
 /* A reload that takes the tokens file away takes away what tokens proved, whatever rules still name them. */
 static void test_tokens_that_are_taken_away(void **state)
 {
@@ -644,6 +684,7 @@ int main(void)
 		cmocka_unit_test(test_token_file_that_cannot_be_read),
 		cmocka_unit_test(test_secret_files),
 		cmocka_unit_test(test_gate),
+		cmocka_unit_test(test_a_certificate_is_asked_for_unless_there_are_tokens),
 		cmocka_unit_test(test_tokens_that_are_taken_away),
 		cmocka_unit_test(test_gate_without_memory),
 	};

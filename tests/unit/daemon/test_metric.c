@@ -129,6 +129,25 @@ static void test_bound(void **state)
 	metric_builder_destroy(NULL);
 }
 
+/* Names of cgroups are long, and count as what they are. */
+static void test_bound_of_long_labels(void **state)
+{
+	struct metric_builder *builder = metric_builder_create(10000);
+	const struct metric_snapshot *snapshot;
+	char text[1001];
+
+	(void)state;
+	memset(text, 'x', 1000);
+	text[1000] = '\0';
+	metric_begin(builder, METRIC_COUNTER, "x_total", "", "Many");
+	for (unsigned i = 0; i < 100; i++)
+		metric_add(builder, i, &(struct metric_label){.name = "path", .value = text}, 1);
+	snapshot = metric_builder_end(builder, 0, 0);
+	assert_in_range(snapshot->points, 1, 9);
+	assert_int_equal(snapshot->points + snapshot->dropped, 100);
+	metric_snapshot_put(snapshot);
+}
+
 static void test_out_of_memory(void **state)
 {
 	unsigned failures = 0;
@@ -330,6 +349,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_bound_of_long_labels),
 		cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test(test_protobuf),
 		cmocka_unit_test(test_negotiation),

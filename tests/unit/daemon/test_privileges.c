@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <grp.h>
+#include <pwd.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -107,10 +108,30 @@ static void nothing_is_left_but_what_is_kept(void **state)
 	in_child(drop_all);
 }
 
+/* The first number that nobody has is the engine's own: the loader takes another. */
+static void the_loader_is_not_the_engine(void **state)
+{
+	struct account engine = {0}, loader = {0}, other = {0};
+	struct error error;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(privileges_find_loader(&engine, &loader, &error), 0);
+	assert_int_not_equal(loader.uid, 0);
+	engine = loader;
+	if (getpwuid(loader.uid))
+		return;			/* it has a name of its own, and is the loader's alone */
+	assert_int_equal(privileges_find_loader(&engine, &other, &error), 0);
+	assert_int_not_equal(other.uid, 0);
+	assert_int_not_equal(other.uid, engine.uid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_left_but_what_is_kept),
+		cmocka_unit_test(the_loader_is_not_the_engine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

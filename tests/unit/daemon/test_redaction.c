@@ -245,6 +245,37 @@ static void test_structures(void **state)
 	redaction_destroy(all);
 }
 
+static bool hides_entries(const struct redaction *redaction, uint32_t bytes)
+{
+	uint8_t entries[56] = {[16] = 24, [18] = 4, [19] = '.', [40] = 32, [42] = 8, [43] = 's', 'e', 'c', 'r', 'e', 't'};
+	struct probe_info info = call_info;
+	struct record record;
+
+	info.dirent_fields = 1u << 3;
+	begin(&record, SMALL_OPENAT, 6);
+	attach(&record, RT_ATTACH_DATA, 1, entries, bytes);
+	redaction_event(redaction, &record.item, &info, &record.to);
+	return record.item.payload != record.word;
+}
+
+/* A name in a directory, which begins with what a rule says: also where it was cut; and the list, as it is shown. */
+static void test_entries_of_a_directory(void **state)
+{
+	struct redaction *name = rules(RULES("* filename secret"));
+	struct redaction *list = rules(RULES("* filename [[]{d_type=DT_DIR, d_name=\".\"}, {d_type=DT_REG,*"));
+	struct redaction *other = rules(RULES("* filename ecret"));
+
+	(void)state;
+	assert_true(hides_entries(name, 56));
+	assert_true(hides_entries(name, 48));
+	assert_false(hides_entries(name, 24));
+	assert_true(hides_entries(list, 56));
+	assert_false(hides_entries(other, 56));
+	redaction_destroy(name);
+	redaction_destroy(list);
+	redaction_destroy(other);
+}
+
 /* What a descriptor stands for, by that path; with a name alone, where the whole was too long. Mode 0: no file. */
 static bool hides_file(const struct redaction *redaction, uint32_t mode, const char *path)
 {
@@ -354,6 +385,36 @@ static void test_array_in_the_words(void **state)
 	memcpy(record.word, "public", 7);
 	redaction_event(redaction, &record.item, &info, &record.to);
 	assert_ptr_equal(record.item.payload, record.word);
+	redaction_destroy(redaction);
+}
+
+/* Of an array that is attached, the text ends at the first zero; without one, it may have been cut. */
+static void test_array_that_is_attached(void **state)
+{
+	static const struct probe_info info = {.fields = 1};
+	char name[RT_STRING_BYTES_MAX + 1];
+	struct {
+		const char *text;
+		size_t bytes;
+		bool hidden;
+	} row[] = {
+		{"a.key", 5, true}, {"a.key\0junk", 10, true}, {"public\0.key", 11, false},
+		{name, RT_STRING_BYTES_MAX - 1, false}, {name, RT_STRING_BYTES_MAX, true},
+	};
+	struct redaction *redaction = rules(RULES("* * *.key"));
+	Ringtail__V1__Field text, *field[] = {&text};
+	struct record record;
+
+	(void)state;
+	memset(name, 'x', sizeof(name));
+	small_field(&text, "name", RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, 8);
+	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_MADE, field, 1)), 0);
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		begin(&record, RT_PROBE_MADE, 1);
+		attach(&record, RT_ATTACH_STRING, 0, row[i].text, (uint32_t)row[i].bytes);
+		redaction_event(redaction, &record.item, &info, &record.to);
+		assert_int_equal(!strcmp(text_of(&record, &info, 0), REDACTED_TEXT), row[i].hidden);
+	}
 	redaction_destroy(redaction);
 }
 
@@ -786,8 +847,10 @@ int main(void)
 		cmocka_unit_test(test_attachment_that_is_cut_off),
 		cmocka_unit_test(test_address),
 		cmocka_unit_test(test_structures),
+		cmocka_unit_test(test_entries_of_a_directory),
 		cmocka_unit_test(test_path_without_its_beginning),
 		cmocka_unit_test(test_array_in_the_words),
+		cmocka_unit_test(test_array_that_is_attached),
 		cmocka_unit_test(test_map_in_two_pieces),
 		cmocka_unit_test(test_map_that_may_be_cut),
 		cmocka_unit_test(test_threads),

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <linux/perf_event.h>
 #include <signal.h>
@@ -29,9 +30,14 @@ enum who {
 	ENGINE,
 	ENGINE_RESOLVING,
 	LOADER,
+	COURIER,
+	FINDER,
+	FINDER_ATTACHING,
+	READER,
 };
 
 #define NOBODY 1	/* a process that is never ours */
+#define NO_PROCESS 0x7ffffffe
 
 /* How a child ends that goes into its sandbox and then does that: 0 well, or the signal. */
 static int ends(enum who who, void (*act)(void))
@@ -49,7 +55,11 @@ static int ends(enum who who, void (*act)(void))
 
 		setrlimit(RLIMIT_CORE, &no_core);
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-		err = who == LOADER ? sandbox_loader(&error) : sandbox_engine(&engine, &error);
+		err = who == LOADER  ? sandbox_loader(&error) :
+		      who == COURIER ? sandbox_courier(&error) :
+		      who == READER  ? sandbox_reader(&error) :
+		      who >= FINDER  ? sandbox_finder(who == FINDER_ATTACHING, &error) :
+				       sandbox_engine(&engine, &error);
 		if (err)
 			_exit(99);
 		act();
@@ -280,62 +290,196 @@ static void sample_cpu(void)
 	syscall(SYS_perf_event_open, NULL, -1l, 0l, -1l, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* As that, but of one process, into a group of events, or without what sample_cpu() says. */
+static void sample_process(void)
+{
+	syscall(SYS_perf_event_open, NULL, 0l, 0l, -1l, PERF_FLAG_FD_CLOEXEC);
+}
+
+static void sample_into_group(void)
+{
+	syscall(SYS_perf_event_open, NULL, -1l, 0l, 0l, PERF_FLAG_FD_CLOEXEC);
+}
+
+static void sample_cgroup(void)
+{
+	syscall(SYS_perf_event_open, NULL, -1l, 0l, -1l, PERF_FLAG_FD_CLOEXEC | PERF_FLAG_PID_CGROUP);
+}
+
+static void kill_another(void)
+{
+	kill(NO_PROCESS, SIGKILL);
+}
+
+static void end_another_softly(void)
+{
+	kill(NO_PROCESS, SIGTERM);
+}
+
+static void signal_thread_of_another(void)
+{
+	syscall(SYS_tgkill, NO_PROCESS, NO_PROCESS, SIGTERM);
+}
+
+static void set_dumpable(void)
+{
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+static void make_process_in_this_memory(void)
+{
+	if (syscall(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL) == 0)
+		syscall(SYS_exit, 0);
+}
+
+static void make_process_that_is_root(void)
+{
+	if (syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL) == 0)
+		syscall(SYS_exit, 0);
+}
+
+static void make_reader(void)
+{
+	if (fork() == 0)
+		_exit(0);
+}
+
+static void ask_for_limits(void)
+{
+	syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, NULL);
+}
+
+static void write_file(void)
+{
+	syscall(SYS_openat, AT_FDCWD, "/dev/null", O_WRONLY);
+}
+
+static void remove_file(void)
+{
+	syscall(SYS_unlinkat, AT_FDCWD, "/nowhere/nothing", 0);
+}
+
 struct row {
 	const char *name;
 	void (*act)(void);
-	int engine, resolving, loader;
+	int engine, resolving, loader, courier;
 };
 
 static const struct row rows[] = {
-	{"run a program", run_program, SIGSYS, SIGSYS, SIGSYS},
-	{"run a descriptor", run_descriptor, SIGSYS, SIGSYS, SIGSYS},
-	{"make a process by clone", make_process_by_clone, SIGSYS, SIGSYS, SIGSYS},
-	{"make a process", make_process, SIGSYS, SIGSYS, SIGSYS},
-	{"trace another", trace_another, SIGSYS, SIGSYS, SIGSYS},
-	{"signal another", end_another, SIGSYS, SIGSYS, SIGSYS},
-	{"end the loader softly", end_loader_softly, SIGSYS, SIGSYS, SIGSYS},
-	{"mount", mount_something, SIGSYS, SIGSYS, SIGSYS},
-	{"change an owner", change_owner, SIGSYS, SIGSYS, SIGSYS},
-	{"become root", become_root, SIGSYS, SIGSYS, SIGSYS},
-	{"raise a limit", raise_limit, SIGSYS, SIGSYS, SIGSYS},
-	{"write code", map_writable_code, SIGSYS, SIGSYS, SIGSYS},
-	{"turn data into code", make_code, SIGSYS, SIGSYS, SIGSYS},
-	{"map code", map_code, SIGSYS, 0, SIGSYS},
-	{"map a file of code", map_file_of_code, SIGSYS, 0, SIGSYS},
-	{"map a library", map_library, SIGSYS, 0, SIGSYS},
-	{"map code that cannot be read", map_code_alone, SIGSYS, SIGSYS, SIGSYS},
-	{"turn data into code, with a key", make_code_with_key, SIGSYS, SIGSYS, SIGSYS},
-	{"attach code", attach_code, SIGSYS, SIGSYS, SIGSYS},
-	{"make all that is read code", make_all_reading_code, SIGSYS, SIGSYS, SIGSYS},
-	{"open a path", open_path, 0, 0, SIGSYS},
-	{"open a path strictly", open_path_strictly, SIGSYS, SIGSYS, SIGSYS},
-	{"make a file in memory", make_file, 0, 0, 0},
-	{"look up a path", look_up_path, 0, 0, SIGSYS},
-	{"read a link", read_link, 0, 0, SIGSYS},
-	{"leave the view", leave_view, SIGSYS, SIGSYS, SIGSYS},
-	{"open as root", open_as_root, SIGSYS, SIGSYS, SIGSYS},
-	{"take capabilities", take_capabilities, SIGSYS, SIGSYS, SIGSYS},
-	{"open a raw socket", open_raw_socket, SIGSYS, SIGSYS, SIGSYS},
-	{"open an internet socket", open_internet_socket, SIGSYS, 0, SIGSYS},
-	{"open a unix socket", open_unix_socket, 0, 0, SIGSYS},
-	{"listen", listen_somewhere, SIGSYS, SIGSYS, SIGSYS},
-	{"call bpf", load_program, SIGSYS, SIGSYS, 0},
-	{"open a performance event of a process", trace_performance, SIGSYS, SIGSYS, SIGSYS},
-	{"open a performance event of a CPU", sample_cpu, SIGSYS, SIGSYS, 0},
+	{"run a program", run_program, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"run a descriptor", run_descriptor, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"make a process by clone", make_process_by_clone, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"make a process", make_process, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"trace another", trace_another, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"signal another", end_another, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"end the loader softly", end_loader_softly, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"mount", mount_something, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"change an owner", change_owner, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"become root", become_root, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"raise a limit", raise_limit, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"write code", map_writable_code, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"turn data into code", make_code, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"map code", map_code, SIGSYS, 0, SIGSYS, 0},
+	{"map a file of code", map_file_of_code, SIGSYS, 0, SIGSYS, SIGSYS},
+	{"map a library", map_library, SIGSYS, 0, SIGSYS, 0},
+	{"map code that cannot be read", map_code_alone, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"turn data into code, with a key", make_code_with_key, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"attach code", attach_code, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"make all that is read code", make_all_reading_code, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"open a path", open_path, 0, 0, SIGSYS, 0},
+	{"open a path strictly", open_path_strictly, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"write a file", write_file, 0, 0, SIGSYS, SIGSYS},
+	{"remove a file", remove_file, 0, 0, SIGSYS, SIGSYS},
+	{"make a file in memory", make_file, 0, 0, 0, SIGSYS},
+	{"look up a path", look_up_path, 0, 0, SIGSYS, 0},
+	{"read a link", read_link, 0, 0, SIGSYS, 0},
+	{"leave the view", leave_view, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"open as root", open_as_root, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"take capabilities", take_capabilities, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"open a raw socket", open_raw_socket, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"open an internet socket", open_internet_socket, SIGSYS, 0, SIGSYS, 0},
+	{"open a unix socket", open_unix_socket, 0, 0, SIGSYS, 0},
+	{"listen", listen_somewhere, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"call bpf", load_program, SIGSYS, SIGSYS, 0, SIGSYS},
+	{"kill another", kill_another, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"end another softly", end_another_softly, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"signal a thread of another", signal_thread_of_another, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"become dumpable", set_dumpable, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"make a process in this memory", make_process_in_this_memory, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"ask for a limit", ask_for_limits, 0, 0, SIGSYS, 0},
+	{"sample a process", sample_process, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"sample into a group", sample_into_group, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"sample a cgroup", sample_cgroup, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"open a performance event of a process", trace_performance, SIGSYS, SIGSYS, SIGSYS, SIGSYS},
+	{"open a performance event of a CPU", sample_cpu, SIGSYS, SIGSYS, 0, SIGSYS},
 };
 
 static void each_forbidden_call_is_the_end(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < LENGTH(rows); i++) {
-		const int wanted[] = {rows[i].engine, rows[i].resolving, rows[i].loader};
+		const int wanted[] = {rows[i].engine, rows[i].resolving, rows[i].loader,
+				      rows[i].courier};
 
-		for (enum who who = ENGINE; who <= LOADER; who++) {
+		for (enum who who = ENGINE; who <= COURIER; who++) {
 			int got = ends(who, rows[i].act);
 
 			if (got != wanted[who])
 				print_message("%s, as %d\n", rows[i].name, who);
 			assert_int_equal(got, wanted[who]);
+		}
+	}
+}
+
+/* Who opens files of anybody for the loader, and who reads them. */
+static void finders_and_readers_do_no_more(void **state)
+{
+	static const struct {
+		const char *name;
+		void (*act)(void);
+		int finder, attaching, reader;
+	} row[] = {
+		{"run a program", run_program, SIGSYS, SIGSYS, SIGSYS},
+		{"make a process", make_process, SIGSYS, SIGSYS, SIGSYS},
+		{"make a process as the C library does", make_reader, 0, 0, SIGSYS},
+		{"make a process in this memory", make_process_in_this_memory, SIGSYS, SIGSYS, SIGSYS},
+		{"make a process that is root", make_process_that_is_root, SIGSYS, SIGSYS, SIGSYS},
+		{"trace another", trace_another, SIGSYS, SIGSYS, SIGSYS},
+		{"kill another", kill_another, 0, 0, SIGSYS},
+		{"end another softly", end_another_softly, SIGSYS, SIGSYS, SIGSYS},
+		{"signal another", end_another, SIGSYS, SIGSYS, SIGSYS},
+		{"signal a thread of another", signal_thread_of_another, SIGSYS, SIGSYS, SIGSYS},
+		{"mount", mount_something, SIGSYS, SIGSYS, SIGSYS},
+		{"change an owner", change_owner, SIGSYS, SIGSYS, SIGSYS},
+		{"become root", become_root, SIGSYS, SIGSYS, SIGSYS},
+		{"raise a limit", raise_limit, SIGSYS, SIGSYS, SIGSYS},
+		{"become dumpable", set_dumpable, 0, 0, SIGSYS},
+		{"write code", map_writable_code, SIGSYS, SIGSYS, SIGSYS},
+		{"turn data into code", make_code, SIGSYS, SIGSYS, SIGSYS},
+		{"map code", map_code, SIGSYS, SIGSYS, SIGSYS},
+		{"open a path", open_path, 0, 0, SIGSYS},
+		{"open a path strictly", open_path_strictly, 0, 0, SIGSYS},
+		{"make a file in memory", make_file, 0, 0, 0},
+		{"read a link", read_link, SIGSYS, SIGSYS, SIGSYS},
+		{"take capabilities", take_capabilities, 0, 0, SIGSYS},
+		{"open an internet socket", open_internet_socket, SIGSYS, SIGSYS, SIGSYS},
+		{"open a unix socket", open_unix_socket, SIGSYS, SIGSYS, SIGSYS},
+		{"listen", listen_somewhere, SIGSYS, SIGSYS, SIGSYS},
+		{"call bpf", load_program, SIGSYS, SIGSYS, SIGSYS},
+		{"open a performance event of a CPU", sample_cpu, SIGSYS, 0, SIGSYS},
+		{"sample a process", sample_process, SIGSYS, SIGSYS, SIGSYS},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(row); i++) {
+		const int wanted[] = {row[i].finder, row[i].attaching, row[i].reader};
+
+		for (enum who who = FINDER; who <= READER; who++) {
+			int got = ends(who, row[i].act);
+
+			if (got != wanted[who - FINDER])
+				print_message("%s, as %d\n", row[i].name, who);
+			assert_int_equal(got, wanted[who - FINDER]);
 		}
 	}
 }
@@ -386,7 +530,7 @@ static void have_no_netlink(void)
 static void work_goes_on(void **state)
 {
 	(void)state;
-	for (enum who who = ENGINE; who <= LOADER; who++)
+	for (enum who who = ENGINE; who <= COURIER; who++)
 		assert_int_equal(ends(who, work_in_threads), 0);
 	for (enum who who = ENGINE; who <= ENGINE_RESOLVING; who++) {
 		assert_int_equal(ends(who, write_a_file), 0);
@@ -450,6 +594,7 @@ int main(void)
 {
 	const struct CMUnitTest filtered[] = {
 		cmocka_unit_test(each_forbidden_call_is_the_end),
+		cmocka_unit_test(finders_and_readers_do_no_more),
 		cmocka_unit_test(work_goes_on),
 		cmocka_unit_test(threads_made_before_are_filtered),
 	};

@@ -1,6 +1,7 @@
 /* sandbox_view: a process sees the places that it was given, under their names, and nothing else. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -9,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +99,32 @@ static void look_around(void)
 	MUST(chdir("/") == 0 && chdir("..") == 0 && !is_there("usr") && is_there("etc"));
 }
 
+static bool has(const char *path, unsigned long flags)
+{
+	struct statvfs about;
+
+	return statvfs(path, &about) == 0 && (about.f_flag & flags) == flags;
+}
+
+/* Nothing in it can be run, or has rights of its own; nor in what is mounted below a place. */
+static void look_for_programs(void)
+{
+	const unsigned long data = ST_NOEXEC | ST_NOSUID | ST_NODEV;
+	struct sandbox_view view = {0};
+	struct error error;
+
+	MUST(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	MUST(mount("none", "kept", "tmpfs", 0, NULL) == 0);
+	MUST(!has("kept", ST_NOEXEC) && !has("kept", ST_RDONLY));
+	MUST(sandbox_view_add(&view, "state", SANDBOX_WRITE) == 0);
+	MUST(sandbox_view_add(&view, ".", SANDBOX_READ) == 0);
+	MUST(sandbox_view_enter(&view, &error) == 0);
+	sandbox_view_fini(&view);
+	MUST(has("/", data | ST_RDONLY) && has("config", data | ST_RDONLY) && has("state", data));
+	MUST(!has("state", ST_RDONLY));
+	MUST(has("kept", data | ST_RDONLY));
+}
+
 static void look_from_the_root(void)
 {
 	struct sandbox_view view = {0};
@@ -145,6 +174,14 @@ static void sees_its_places_alone(void **state)
 	assert_true(is_there("state/new"));
 }
 
+static void holds_data_alone(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(in_child(look_for_programs), 0);
+}
+
 static void may_begin_in_the_root_directory(void **state)
 {
 	(void)state;
@@ -189,6 +226,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sees_its_places_alone),
+		cmocka_unit_test(holds_data_alone),
 		cmocka_unit_test(may_begin_in_the_root_directory),
 		cmocka_unit_test(places_may_lie_in_each_other),
 		cmocka_unit_test(without_rights_nothing_changes),

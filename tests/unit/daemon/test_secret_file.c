@@ -87,6 +87,10 @@ static int set_up(void **state)
 	make_file("sticky/user", USER);
 	make_link("../roots/root", "sticky/link", OTHER);
 	make_link("../roots/root", "sticky/roots_link", 0);
+	make_dir("others_sticky", OTHER, 01777);
+	make_file("others_sticky/root", 0);
+	make_file("others_sticky/user", USER);
+	assert_int_equal(mkfifo(path_of("roots/pipe"), 0600), 0);
 	return 0;
 }
 
@@ -169,6 +173,16 @@ static void test_others_can_name_nothing(void **state)
 	expect_refused("open/root");
 	expect_refused("group/root");
 	expect_refused("sticky/link");
+	/* Who owns such a directory may change every name in it. */
+	expect_refused("others_sticky/root");
+	expect_refused("others_sticky/user");
+}
+
+/* Nobody writes into it: it is not waited for. */
+static void test_a_pipe_is_no_file(void **state)
+{
+	(void)state;
+	expect_refused("roots/pipe");
 }
 
 int main(void)
@@ -177,6 +191,7 @@ int main(void)
 		cmocka_unit_test(test_roots_way_is_taken),
 		cmocka_unit_test(test_user_can_name_only_what_is_his),
 		cmocka_unit_test(test_others_can_name_nothing),
+		cmocka_unit_test(test_a_pipe_is_no_file),
 	};
 
 	if (geteuid() != 0) {

@@ -408,6 +408,31 @@ static void opens_again_while_it_closes(void **state)
 	end(&run);
 }
 
+/* It comes back twice meanwhile: the second waits for the first, which waits itself. */
+static void opens_again_while_two_of_its_name_close(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run);
+	run_open(&run);
+	for (unsigned i = 0; i < 3; i++) {
+		for (unsigned j = 0; j < 20; j++)
+			spool_append(run.spool, run_frame(&run, 20 * i + j));
+		if (i == 2)
+			break;
+		spool_close(run.spool);
+		run.opened = 0;
+		run_open_spool(&run);
+	}
+	disk_thread_settle(run.thread);
+	assert_int_equal(run.opened, 1);
+	run_read(&run, &back);
+	assert_int_equal(back.there, produced(&run));
+	assert_int_equal(back.lost, 0);
+	end(&run);
+}
+
 /* The same with files, a thread, and syncs. */
 static void above_a_real_disk(void **state)
 {
@@ -462,6 +487,7 @@ int main(void)
 		cmocka_unit_test(holds_no_more_than_its_bound),
 		cmocka_unit_test(a_reader_may_go_at_any_time),
 		cmocka_unit_test(opens_again_while_it_closes),
+		cmocka_unit_test(opens_again_while_two_of_its_name_close),
 		cmocka_unit_test(above_a_real_disk),
 	};
 

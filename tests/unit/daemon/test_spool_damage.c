@@ -283,6 +283,38 @@ static void says_why_the_oldest_begins_late(void **state)
 	}
 }
 
+/*
+ * A kill left a beginning of the first file, in which nothing was told to be: who asks for what was before the next
+ * one is told that this was not recorded; of a file that held something, that it is damaged.
+ */
+static void says_what_is_missing_before_one_that_never_began(void **state)
+{
+	struct spool_place long_ago = {.realtime_ns = 1};
+	struct spool_run run;
+	int file;
+
+	(void)state;
+	for (unsigned damaged = 0; damaged < 2; damaged++) {
+		Ringtail__V1__LossReason reason =
+			damaged ? RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT : NOT_RECORDED;
+
+		begin(&run);
+		file = faulty_open(&faulty.disk, damaged ? "spool/run/0000000000000001.seg" :
+							   "spool/run/0000000000000001.open",
+				   O_WRONLY | O_CREAT);
+		assert_int_equal(faulty_write(&faulty.disk, file, "half", 4), 4);
+		faulty_close(&faulty.disk, file);
+		run_open(&run);
+		run_script(&run, 20);
+		run_read_from(&run, &back, &long_ago);
+		assert_int_equal(back.unknown[reason], 1);
+		for (unsigned i = 0; i < LOSS_REASONS; i++)
+			assert_true(back.unknown[i] == 0 || i == reason);
+		assert_int_equal(back.there, produced(&run));
+		end(&run);
+	}
+}
+
 /* Of a run that nobody could say hello of, numbers would be taken for another's. */
 static void no_numbers_of_an_unknown_run(void **state)
 {
@@ -360,6 +392,7 @@ int main(void)
 		cmocka_unit_test(takes_an_empty_one_away),
 		cmocka_unit_test(no_numbers_of_an_unknown_run),
 		cmocka_unit_test(says_why_the_oldest_begins_late),
+		cmocka_unit_test(says_what_is_missing_before_one_that_never_began),
 	};
 
 	run_quiet();

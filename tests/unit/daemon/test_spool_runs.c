@@ -218,6 +218,7 @@ static void is_told_where_a_run_begins_whose_first_write_failed(void **state)
 		faulty.fail_errno = EIO;
 		run_script(&run, 10);
 		read_since(&run, run.config.run.epoch, 60, 60);
+		assert_int_equal(back.gaps[NOT_RECORDED], RUN_RINGS);
 		assert_int_equal(back.lost, 40 * RUN_RINGS);
 		assert_int_equal(back.there, produced(&run) - 100 * RUN_RINGS);
 		end(&run);

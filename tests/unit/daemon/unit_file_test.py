@@ -29,17 +29,18 @@ def say(*words):
 with tempfile.TemporaryDirectory() as directory:
     # verify asks whether the program is there, and here it is not installed.
     units = []
-    for name in "ringtaild.service", "ringtaild.socket":
+    for name in "ringtaild.service", "ringtaild.socket", "ringtail-courier.service":
         units.append(os.path.join(directory, name))
         with open(f"{ROOT}/systemd/{name}") as unit, open(units[-1], "w") as copy:
             copy.write(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", unit.read(), flags=re.M))
     code, text = say("systemd-analyze", "verify", "--man=no", *units)
     check("systemd understands the units", text.splitlines() if code or text.strip() else [])
 
-code, text = say("systemd-analyze", "security", "--offline=true", "--no-pager",
-                 f"--threshold={EXPOSURE_MAX * 10:.0f}", f"{ROOT}/systemd/ringtaild.service")
-found = re.search(r"Overall exposure level for ringtaild.service: ([\d.]+)", text)
-check(f"exposure is {found[1] if found else 'unknown'}, and {EXPOSURE_MAX} at most",
-      [] if found and code == 0 and float(found[1]) <= EXPOSURE_MAX else text.splitlines())
+for unit in "ringtaild.service", "ringtail-courier.service":
+    code, text = say("systemd-analyze", "security", "--offline=true", "--no-pager",
+                     f"--threshold={EXPOSURE_MAX * 10:.0f}", f"{ROOT}/systemd/{unit}")
+    found = re.search(rf"Overall exposure level for {unit}: ([\d.]+)", text)
+    check(f"{unit}: exposure is {found[1] if found else 'unknown'}, and {EXPOSURE_MAX} at most",
+          [] if found and code == 0 and float(found[1]) <= EXPOSURE_MAX else text.splitlines())
 
 sys.exit(1 if failed else 0)

@@ -47,6 +47,24 @@ static void test_cpus_that_do_not_stand_at_their_number(void **state)
 	free(cursor);
 }
 
+/* As much as there is room for. */
+static void test_assigned_to_a_smaller_one(void **state)
+{
+	struct cursor *cursor = make(), *small = cursor_create(3), *none = cursor_create(0);
+
+	(void)state;
+	assert_true(small && none);
+	cursor_assign(small, cursor);
+	cursor_assign(none, cursor);
+	assert_true(run_equal(&small->run, &run) && run_equal(&none->run, &run));
+	assert_int_equal(small->n, 3);
+	assert_int_equal(none->n, 0);
+	assert_memory_equal(small->position, cursor->position, 3 * sizeof(cursor->position[0]));
+	free(cursor);
+	free(small);
+	free(none);
+}
+
 static void test_message_says_the_same(void **state)
 {
 	struct cursor *cursor = make(), *back;
@@ -132,6 +150,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cpus_that_do_not_stand_at_their_number),
+		cmocka_unit_test(test_assigned_to_a_smaller_one),
 		cmocka_unit_test(test_message_says_the_same),
 		cmocka_unit_test(test_boot_id_of_another_length_names_no_run),
 		cmocka_unit_test(test_no_message_is_longer_than_the_limit),
