@@ -6,6 +6,7 @@
 #	daemon/, its rooms          libdaemon.a, with main.c ringtaild
 #	client/lib/*.c              libringtail.a and .so, with proto/ and what it takes of query/
 #	client/cli/*.c              libtracectl.a, with main.c and cmd_*.c tracectl
+#	courier/*.c                 libcourier.a, with main_*.c ringtail-courier and ringtail-kafka
 #	tests/unit/ROOM/test_*.c    a program each, linked with its room and proto
 #	tests/fuzz/fuzz_*.c         a libFuzzer target each
 #	tests/sim/*.c               one program: the daemon in a simulated world
@@ -64,6 +65,7 @@ GOLD	= $(eval GOLD := $(shell echo 'int main(void) { return 0; }' | \
 PROTO_LIBS  := -lprotobuf-c -lzstd -lisal
 DAEMON_LIBS := -levent_pthreads -levent_openssl -levent_core -levent_extra -lssl -lcrypto \
 	-lcurl -lsnappy -lz -lseccomp -lbpf -lsystemd -lcap $(PROTO_LIBS)
+COURIER_LIBS := -lrdkafka -lssl -lcrypto -lseccomp -lcap $(PROTO_LIBS)
 CLIENT_LIBS := -ljansson -lsqlite3 -lncursesw -ltinfo -lz -lssl -lcrypto -lcap $(PROTO_LIBS)
 
 # Objects of other flags are made again.
@@ -91,7 +93,7 @@ build/.deps-%: .ci/deps.sh
 	$(Q)mkdir -p build && sh .ci/deps.sh $* && touch $@
 $(DEPS): $(BUILD_DEPS)
 build/.deps-bench: $(DEPS)
-check-packages check-wireshark: build/.deps-more
+check-packages check-wireshark check-fleet: build/.deps-more
 # Each kernel and processor with BPF, and the module; the page says what came of it.
 check-kernels: build/.deps-kernels ## runs the tests under other kernels, and writes docs/kernels.md
 	$(Q)python3 tests/check.py --build build --only every_kernel --only kmod; result=$$?; \
@@ -162,6 +164,9 @@ DAEMON_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,\
 CLIENT_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/lib/*.c))
 TRACECTL_C     := client/cli/main.c $(wildcard client/cli/cmd_*.c)
 CLI_OBJECTS    := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TRACECTL_C),$(wildcard client/cli/*.c)))
+# Of the daemon, what gives up privileges: the rest of it would bring its libraries.
+COURIER_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out courier/main_%,$(wildcard courier/*.c)) \
+	daemon/host/privileges.c daemon/host/resolver.c daemon/host/sandbox.c)
 LIBPROTO  := $(BUILD)/libproto.a
 LIBQUERY  := $(BUILD)/libquery.a
 LIBDAEMON := $(BUILD)/libdaemon.a
@@ -170,16 +175,19 @@ LIBCLIENT := $(BUILD)/libringtail.a
 SONAME	:= libringtail.so.1
 LIBSHARED := $(BUILD)/$(SONAME)
 LIBCLI    := $(BUILD)/libtracectl.a
+LIBCOURIER := $(BUILD)/libcourier.a
 LIB_proto  := $(LIBPROTO)
 LIB_query  := $(LIBQUERY) $(LIBPROTO)
 LIB_daemon := $(LIBDAEMON) $(LIBQUERY) $(LIBPROTO)
 LIB_client := $(LIBCLI) $(LIBCLIENT) $(LIBQUERY) $(LIBPROTO)
+LIB_courier := $(LIBCOURIER) $(LIBCLIENT) $(LIBQUERY) $(LIBPROTO)
 LIBS_proto := $(PROTO_LIBS)
 LIBS_query := $(PROTO_LIBS)
 LIBS_daemon := $(DAEMON_LIBS)
 LIBS_client := $(CLIENT_LIBS)
+LIBS_courier := $(COURIER_LIBS)
 
-all: $(BUILD)/ringtaild $(BUILD)/tracectl $(DISSECTOR) $(if $(SANITIZE),,$(LIBSHARED)) $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy ## builds ringtaild, tracectl and the tools
+all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/ringtail-courier $(BUILD)/ringtail-kafka $(DISSECTOR) $(if $(SANITIZE),,$(LIBSHARED)) $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy $(BUILD)/tools/kafka_mock $(BUILD)/tools/kafka_topic ## builds ringtaild, tracectl, the courier and the tools
 
 # -MMD tells what each object was made of; generated headers must be there before the first time.
 $(BUILD)/%.o: %.c $(FLAGS) | $(GENERATED)
@@ -209,9 +217,10 @@ $(LIBPROTO): $(PROTO_OBJECTS)
 $(LIBQUERY): $(QUERY_OBJECTS)
 $(LIBDAEMON): $(DAEMON_OBJECTS)
 $(LIBCLI): $(CLI_OBJECTS)
+$(LIBCOURIER): $(COURIER_OBJECTS)
 # What others link stands alone.
 $(LIBCLIENT): $(CLIENT_OBJECTS) $(PROTO_OBJECTS) $(QUERY_OBJECTS)
-$(LIBPROTO) $(LIBQUERY) $(LIBDAEMON) $(LIBCLIENT) $(LIBCLI):
+$(LIBPROTO) $(LIBQUERY) $(LIBDAEMON) $(LIBCLIENT) $(LIBCLI) $(LIBCOURIER):
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
@@ -242,6 +251,10 @@ $(BUILD)/tracectl: $(patsubst %.c,$(BUILD)/%.o,$(TRACECTL_C)) $(LIB_client)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CLIENT_LIBS)
 
+$(BUILD)/ringtail-%: $(BUILD)/courier/main_%.o $(LIB_courier)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(COURIER_LIBS)
+
 $(BUILD)/tools/swarm: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/tools/swarm*.c)) $(LIBPROTO)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lssl -lcrypto $(PROTO_LIBS)
@@ -253,6 +266,10 @@ $(BUILD)/tests/bench/marked.o: ALL_CFLAGS += $(if $(filter x86_64,$(shell uname 
 $(BUILD)/tests/tools/busy.o $(BUILD)/tests/bench/profile.o: ALL_CFLAGS += \
 	-fno-omit-frame-pointer -fno-optimize-sibling-calls $(if $(findstring clang,$(CC)),,-fno-ipa-icf)
 
+$(BUILD)/tools/kafka_%: $(BUILD)/tests/tools/kafka_%.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^ -lrdkafka
+
 $(BUILD)/tools/%: $(BUILD)/tests/tools/%.o
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^
@@ -262,7 +279,7 @@ $(BUILD)/tools/%: $(BUILD)/tests/tools/%.o
 # What a test defines as __wrap_NAME is called in the place of NAME, which it knows as __real_NAME.
 wrapped	= $$(nm $(1) | sed -n 's/.* T __wrap_/-Wl,--wrap=/p')
 
-UNIT_ROOMS := proto query daemon client
+UNIT_ROOMS := proto query daemon client courier
 UNIT_C	:= $(wildcard $(foreach room,$(UNIT_ROOMS),tests/unit/$(room)/test_*.c))
 UNITS	:= $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_C))
 define unit_rule
@@ -323,7 +340,7 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_daemon)
 	$(Q)mkdir -p $(@D) && $(CC) $(LINK_HOT) -o $@ $^ $(DAEMON_LIBS)
 
 # Of this build alone: others below it may be in the making.
--include $(shell find $(foreach room,proto query daemon client tests pic,$(BUILD)/$(room)) -type f -name '*.d' \
+-include $(shell find $(foreach room,proto query daemon client courier tests pic,$(BUILD)/$(room)) -type f -name '*.d' \
 	2>/dev/null)
 
 # ---- Commands -----------------------------------------------------------------------------------
@@ -337,7 +354,7 @@ help: ## lists these
 compile_commands.json: $(GENERATED) ## for clangd and editors
 	$(Q)$(MAKE) -Bn V=1 all tests 2>/dev/null | python3 tests/tools/compile_commands.py >$@
 
-TIDY	?= $(shell git ls-files 'daemon/*.c' 'client/*.c' 'query/*.c' 'proto/*.c')
+TIDY	?= $(shell git ls-files 'daemon/*.c' 'client/*.c' 'courier/*.c' 'query/*.c' 'proto/*.c')
 tidy: $(DEPS) compile_commands.json ## looks for mistakes with clang-tidy (TIDY='FILE...', or all files)
 	$(Q)printf '%s\n' $(TIDY) | xargs -P $$(nproc) -n 4 clang-tidy --quiet -p . 2>/dev/null
 
@@ -354,11 +371,11 @@ check: $(DEPS) ## runs every test
 # What takes the network, and half as long again. Downloads are kept in $RINGTAIL_CACHE, or ~/.cache/ringtail
 # where that is a directory, else in build/cache.
 .PHONY: check-more
-check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, tshark, other kernels, real back ends
+check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, tshark, other kernels, real back ends, real Kafka brokers
 	$(Q)python3 tests/check.py --build build --more
 
 # A part of it. (Not among the phony: for those there are no patterns.)
-check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, packages, wireshark, kernels, backends, tracepoints
+check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, packages, wireshark, kernels, backends, fleet, tracepoints
 	$(Q)python3 tests/check.py --build build --only $*
 
 $(filter $(BUILD)/tests/bench/lttng_%,$(BENCH_C:%.c=$(BUILD)/%.o)): | build/.deps-bench
@@ -402,10 +419,13 @@ completion = install -d $(DESTDIR)$(PREFIX)/share/$(dir $(2)) && \
 install: all ## into DESTDIR and PREFIX
 	install -D -m 0755 $(BUILD)/ringtaild $(DESTDIR)$(PREFIX)/sbin/ringtaild
 	install -D -m 0755 $(BUILD)/tracectl $(DESTDIR)$(PREFIX)/bin/tracectl
+	install -D -m 0755 $(BUILD)/ringtail-courier $(DESTDIR)$(PREFIX)/bin/ringtail-courier
+	install -D -m 0755 $(BUILD)/ringtail-kafka $(DESTDIR)$(PREFIX)/bin/ringtail-kafka
 	install -D -m 0644 $(LIBCLIENT) $(DESTDIR)$(LIBDIR)/libringtail.a
 	install -D -m 0644 $(LIBSHARED) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libringtail.so
 	install -D -m 0644 client/lib/ringtail.h $(DESTDIR)$(PREFIX)/include/ringtail/ringtail.h
+	install -D -m 0644 proto/ringtail-probe.h $(DESTDIR)$(PREFIX)/include/ringtail-probe.h
 	install -d $(DESTDIR)$(PREFIX)/include/ringtail/kmod/uapi
 	install -m 0644 -t $(DESTDIR)$(PREFIX)/include/ringtail/kmod/uapi kmod/uapi/ringtail.h \
 		kmod/uapi/ringtail_ioctl.h
@@ -419,22 +439,27 @@ install: all ## into DESTDIR and PREFIX
 		$(wildcard docs/*.md) tests/data/capture.rt
 	install -D -m 0644 systemd/ringtaild.service $(DESTDIR)/lib/systemd/system/ringtaild.service
 	install -D -m 0644 systemd/ringtaild.socket $(DESTDIR)/lib/systemd/system/ringtaild.socket
+	install -D -m 0644 systemd/ringtail-courier.service $(DESTDIR)/lib/systemd/system/ringtail-courier.service
+	install -D -m 0644 systemd/ringtail-courier.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/ringtail-courier.conf
+	install -D -m 0644 systemd/ringtail-courier.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/ringtail-courier.conf
 	install -D -m 0644 systemd/network.conf $(DESTDIR)$(PREFIX)/share/ringtail/network.conf
 	install -D -m 0644 systemd/ringtail.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/ringtail.conf
 	install -D -m 0644 systemd/ringtail.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/ringtail.conf
 	install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)$(PREFIX)/share/ringtail/ringtaild.conf
 	test -e $(DESTDIR)/etc/ringtail/ringtaild.conf || \
 		install -D -m 0644 systemd/ringtaild.conf $(DESTDIR)/etc/ringtail/ringtaild.conf
-	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/tracectl.1
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/tracectl.1 docs/ringtail-kafka.1
 	install -D -m 0755 client/completions/complete.sh $(DESTDIR)$(PREFIX)/share/ringtail/complete.sh
 	install -D -m 0644 $(DISSECTOR) $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.lua
 	install -D -m 0644 client/desktop/ringtail.magic $(DESTDIR)$(PREFIX)/share/ringtail/ringtail.magic
 	install -D -m 0644 client/desktop/ringtail.xml $(DESTDIR)$(PREFIX)/share/mime/packages/ringtail.xml
+	install -D -m 0644 client/desktop/ringtail.svg \
+		$(DESTDIR)$(PREFIX)/share/icons/hicolor/scalable/mimetypes/application-vnd.ringtail.recording.svg
 	$(call completion,bash,bash-completion/completions/tracectl)
 	$(call completion,zsh,zsh/vendor-completions/_tracectl)
 	$(call completion,fish,fish/vendor_completions.d/tracectl.fish)
 	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man5 docs/ringtaild.conf.5
-	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/ringtaild.8
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man8 docs/ringtaild.8 docs/ringtail-courier.8
 
 # The module's source, as DKMS takes it; who may open its device; and that it is loaded at boot.
 DKMS	= $(DESTDIR)$(PREFIX)/src/ringtail-$(VERSION)

@@ -18,11 +18,11 @@ import subprocess
 import sys
 
 # Downhill: what is shared first, then from the host and the ring towards whoever asks.
-DAEMON = ["base", "disk", "host", "ring", "net", "config", "access", "source", "collect", "spool",
-          "stream", "metrics", "http", "export", "trigger", "serve"]
+DAEMON = ["base", "disk", "host", "ring", "net", "config", "access", "source", "programs", "collect", "spool",
+          "stream", "metrics", "http", "export", "trigger", "ask", "relay", "serve"]
 
 # The module's files, likewise; `name.h` where a header lies below its .c, which wires what lies between.
-MODULE = ["compat", "param", "plan", "filter", "syscall_table", "ring", "ring_walk", "call", "exec_text",
+MODULE = ["arch", "compat", "param", "plan", "filter", "syscall_table", "ring", "ring_walk", "call", "exec_text",
           "thread", "attach", "consumer.h", "snapshot", "emit", "tracepoint.h", "provider_interval",
           "provider_kprobe", "provider_profile", "provider_sched", "provider_syscall",
           "provider_tracepoint", "tracepoint.c", "consumer.c", "registry", "device.h", "control",
@@ -39,6 +39,8 @@ ROOMS = {
                 "kmod/bpf/request.h"],
     "client/lib/": ["client/lib/", "query/", "proto/"],
     "client/cli/": ["client/", "query/", "proto/"],
+    "courier/": ["courier/", "client/lib/", "daemon/host/privileges.h", "daemon/host/resolver.h",
+                 "daemon/host/sandbox.h", "query/", "proto/"],
 }
 
 # Libraries that one place alone knows.
@@ -47,6 +49,7 @@ LIBRARIES = {
     r"kmod/ringtail\.skel\.h": ["daemon/source/bpf*", "tests/bench/*", "tests/bpf/*"],
     r"kmod/bpf/request\.h": ["kmod/bpf/*", "daemon/source/*"],
     r"kmod/uapi/ringtail_ioctl\.h": ["daemon/source/kmod*", "kmod/module/*", "tests/*"],
+    r"librdkafka/.*": ["courier/*", "tests/*"],
     r"systemd/sd-journal\.h": "daemon/base/log.c",
     r"systemd/sd-daemon\.h": "daemon/host/watchdog.c",
     r"zstd\.h": ["proto/frame.c", "tests/*"],
@@ -55,9 +58,10 @@ LIBRARIES = {
     r"n?curses\.h": ["client/cli/cmd_top.c"],
     r"sqlite3\.h": ["client/cli/write_sqlite.c", "tests/*"],
     r"event2/.*": ["daemon/engine*", "daemon/host/watchdog*", "daemon/access/audit*",
-                   "daemon/disk/thread*", "daemon/net/*",
+                   "daemon/disk/thread*", "daemon/net/*", "daemon/programs/programs*",
                    "daemon/collect/*", "daemon/spool/*", "daemon/stream/*", "daemon/http/*",
-                   "daemon/export/*", "daemon/trigger/*", "daemon/serve/*", "tests/*"],
+                   "daemon/export/*", "daemon/trigger/*", "daemon/ask/*", "daemon/relay/*", "daemon/serve/*",
+                    "tests/*"],
     r"openssl/.*": ["proto/tls.*", "daemon/net/transport*", "daemon/access/gate*", "client/lib/conn_tls*",
                     "client/cli/token*", "tests/*"],
     r"curl/.*": ["daemon/export/*", "tests/*"],
@@ -126,7 +130,7 @@ def room_of(path):
     inner = daemon_room(path)
     if inner:
         return inner
-    found = re.match(r"(client/\w+|proto|query|daemon)/", path)
+    found = re.match(r"(client/\w+|proto|query|daemon|courier)/", path)
     return found.group(1) if found else None
 
 
@@ -138,14 +142,16 @@ def may_use(source, target):
         return True
     if source in DAEMON and target in DAEMON:
         return DAEMON.index(target) <= DAEMON.index(source)
+    if source == "courier":
+        return target in ("client/lib", "host")
     return source == "client/cli" and target == "client/lib"
 
 
 def check_objects(build):
     """Prints each use of a symbol that goes uphill; how many there are."""
     defined, used = {}, []
-    listed = subprocess.run(["find", *[f"{build}/{top}" for top in ("daemon", "client", "proto",
-                                                                   "query")], "-name", "*.o"],
+    listed = subprocess.run(["find", *[f"{build}/{top}" for top in ("daemon", "client", "courier",
+                                                                   "proto", "query")], "-name", "*.o"],
                             stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     objects = [path for path in sorted(listed)
                if os.path.exists(os.path.relpath(path, build)[:-2] + ".c")]

@@ -7,7 +7,7 @@ set -eu
 build='gcc make pkg-config python3 clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libevent-dev
 	protobuf-c-compiler libprotobuf-c-dev protobuf-compiler libzstd-dev libisal-dev
 	libjansson-dev libsystemd-dev libcap-dev libseccomp-dev libssl-dev
-	libcurl4-openssl-dev libsnappy-dev libc6-dev libsqlite3-dev libncurses-dev'
+	libcurl4-openssl-dev libsnappy-dev libc6-dev libsqlite3-dev libncurses-dev librdkafka-dev'
 check='libcmocka-dev libclang-rt-14-dev clang-tidy spin strace valgrind tmux zstd iproute2 mandoc
 	qemu-system-x86 linux-image-amd64 linux-headers-amd64 cpio busybox-static systemd dbench procps
 	openssl prometheus chromium fonts-dejavu-core mount e2fsprogs util-linux
@@ -15,7 +15,7 @@ check='libcmocka-dev libclang-rt-14-dev clang-tidy spin strace valgrind tmux zst
 bench='trace-cmd linux-perf lttng-tools liblttng-ust-dev kmod dpkg-dev systemtap-sdt-dev'
 deb='dpkg-dev debhelper dh-dkms fakeroot'
 habits='shellcheck g++ bash-completion zsh fish file'
-more='lintian faketime tshark'
+more='lintian faketime tshark default-jre-headless maven'
 kernels='qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 case ${1:-} in
 build) packages=$build ;;
