@@ -1,14 +1,21 @@
 # console: boots a virtual machine and reports what it has said; for scripts to read in.
 #
-# In the machine, each case says on lines of its own `@run NAME`, then whatever it says, then `@ok NAME`,
-# `@skip NAME`, `@late NAME: ...` (it only ran out of time) or `@not NAME: ...`; and `@end` comes after all.
-# That is what case.sh does there.
+# In the machine, the first program says `@begin` before it does anything. Each case says on lines of its own
+# `@run NAME`, then whatever it says, then `@ok NAME`, `@skip NAME`, `@late NAME: ...` (it only ran out of time) or
+# `@not NAME: ...`; and `@end` comes after all. That is what case.sh does there.
+
+# Words that a healthy kernel does not say.
+complaints='WARNING:|BUG:|BUG |Oops|general protection|Call Trace|lockdep|possible recursive'
+complaints="$complaints|INFO: rcu|self-detected stall|soft lockup|hard LOCKUP|while atomic"
+complaints="$complaints|sleeping function|refcount_t|use-after-free|Kernel panic|blocked for more"
+complaints="$complaints|Out of memory"
 
 # boot_guest CONSOLE SECONDS THREAD CPUS IMAGE INITRD WORDS...: until it powers off, or for that long. The
 # kernel's command line gets the words too. THREAD: with single, one thread of the host runs all of its CPUs,
 # with multi each has one; with counted it is one, and the clock counts instructions, 8 ns each: a host that is busy
 # does not make the machine slow, and where nothing runs in it time jumps to what comes next.
-# Its processor is that of $guest_arch, amd64 or arm64.
+# Its processor is that of $guest_arch, amd64 or arm64. A kernel that dies before anything of ours ran is booted again,
+# three times in all, and that is told: Linux 6.12 did so once, where it rewrites its own code at the start.
 boot_guest() {
 	console=$1 seconds=$2 thread=$3 guest_cpus=$4 guest_image=$5 initrd=$6 guest_count=
 	shift 6
@@ -21,22 +28,26 @@ boot_guest() {
 		guest_board=qemu-system-x86_64
 		guest_words="console=ttyS0 tsc=reliable $(guest_clock "$console.tsc")" ;;
 	esac
-	# shellcheck disable=SC2086 # words
-	timeout -k 5 "$seconds" $guest_board -accel "tcg,thread=$thread" $guest_count -cpu max -m 1536 \
-		-smp "$guest_cpus" -nographic -no-reboot -monitor none -serial stdio -nodefaults \
-		-kernel "$guest_image" -initrd "$initrd" -append \
-		"$guest_words quiet panic=-1 rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 $*" \
-		</dev/null >"$console.raw" 2>&1
-	ended=$?
-	tr -d '\r' <"$console.raw" >"$console"
+	for boot in 1 2 3; do
+		# shellcheck disable=SC2086 # words
+		timeout -k 5 "$seconds" $guest_board -accel "tcg,thread=$thread" $guest_count -cpu max -m 1536 \
+			-smp "$guest_cpus" -nographic -no-reboot -monitor none -serial stdio -nodefaults \
+			-kernel "$guest_image" -initrd "$initrd" -append \
+			"$guest_words quiet panic=-1 rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 $*" \
+			</dev/null >"$console.raw" 2>&1
+		ended=$?
+		tr -d '\r' <"$console.raw" >"$console"
+		died_before_us "$console" || break
+		echo "# boot $boot of $guest_image: the kernel died before its first program ran:"
+		grep -aE -A 12 "$complaints" "$console" | head -40 | sed 's/^/# | /'
+	done
 	rm -f "$console.raw" "$console.tsc" "$console.kernel"
 }
 
-# Words that a healthy kernel does not say.
-complaints='WARNING:|BUG:|BUG |Oops|general protection|Call Trace|lockdep|possible recursive'
-complaints="$complaints|INFO: rcu|self-detected stall|soft lockup|hard LOCKUP|while atomic"
-complaints="$complaints|sleeping function|refcount_t|use-after-free|Kernel panic|blocked for more"
-complaints="$complaints|Out of memory"
+# died_before_us CONSOLE: the kernel gave up before its first program ran.
+died_before_us() {
+	grep -aq 'Kernel panic' "$1" && ! grep -aq '@begin' "$1"
+}
 
 # report_guest MACHINE CONSOLE SECONDS: `ok MACHINE NAME`, `not ok ...`, `late ...` or `skip ...` of each case,
 # what it said with those that did not pass, the machine's end, and its kernel's log. Returns 0, 1: something

@@ -74,6 +74,7 @@ fi
 # shellcheck disable=SC2086,SC2116 # the scenarios, on one line
 cat >"$root/init" <<INIT
 #!/bin/busybox sh
+/bin/busybox echo @begin
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run /sbin /usr/bin
 /bin/busybox --install -s /bin
 export PATH=/bin:/sbin:/usr/bin RINGTAIL_SLOW=8 RINGTAIL_FEWER=$fewer PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8

@@ -43,6 +43,7 @@ fi
 
 # ---- Start ---------------------------------------------------------------------------------------
 
+/bin/busybox echo @begin
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run /sbin /usr/bin
 /bin/busybox --install -s /bin
 mount -t proc proc /proc

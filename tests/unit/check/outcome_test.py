@@ -127,6 +127,21 @@ status, said = report(end="[  5.0] BUG: unable to handle page fault", ended=124)
 so("a machine that hangs after its kernel complained has failed", status == 1 and
    not outcome.late(said), said)
 
+
+
+def died_before_us(text):
+    with tempfile.NamedTemporaryFile("w") as console:
+        console.write(text)
+        console.flush()
+        return not subprocess.run(["sh", "-c", f". tests/kernels/console.sh; died_before_us {console.name}"],
+                                  cwd=ROOT).returncode
+
+
+PANIC = "[    0.7] Kernel panic - not syncing: Attempted to kill the idle task!\n"
+so("a kernel that died before anything ran is booted again", died_before_us("SeaBIOS\n" + PANIC))
+so("one that died of what ran is not", not died_before_us("SeaBIOS\n@begin\n" + PANIC))
+so("one that runs is not", not died_before_us("SeaBIOS\n@begin\n@run load\n"))
+
 # ---- What is late runs again, alone, and nothing else -------------------------------------------
 
 PARTLY = f"echo ok one; test $RT_RUN && echo $RT_RUN >$MARKER.again && exit 0; " \
