@@ -277,7 +277,7 @@ static int configure_rings(struct source *source, const struct source_config *co
 	return err;
 }
 
-/* Whether the CPU has a ring. A CPU that comes later keeps its own, which nobody reads. */
+/* Whether the CPU has a ring: the kernel's numbers may have holes. A CPU that is added later has one already. */
 static bool has_ring(struct source *source, uint32_t cpu)
 {
 	void *page = mmap(NULL, RT_PAGE_BYTES, PROT_READ, MAP_SHARED, source->device,

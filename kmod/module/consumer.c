@@ -6,12 +6,12 @@
 
 #include "consumer.h"
 
-#include <linux/cpu.h>
-#include <linux/cpuhotplug.h>
+#include <linux/cpumask.h>
 #include <linux/eventfd.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/topology.h>
 #include <linux/tracepoint.h>
 
 #include "call.h"
@@ -37,8 +37,6 @@ static int (*const provider_update[])(struct rt_consumer *, const struct rt_plan
 	rt_profile_update,
 	rt_interval_update,
 };
-
-static enum cpuhp_state hotplug_state;
 
 struct rt_plan *rt_consumer_plan_locked(struct rt_consumer *consumer)
 {
@@ -147,19 +145,6 @@ static int make_ring(struct rt_consumer *consumer, u32 cpu)
 	return 0;
 }
 
-/* A CPU comes up: its ring is there before it runs. Without memory it runs all the same. */
-static int prepare_cpu(unsigned int cpu, struct hlist_node *node)
-{
-	struct rt_consumer *consumer = hlist_entry(node, struct rt_consumer, hotplug);
-
-	mutex_lock(&consumer->rings_lock);
-	if (consumer->has_rings && make_ring(consumer, cpu))
-		pr_warn("no memory for the ring of CPU %u: its events are counted as homeless\n",
-			cpu);
-	mutex_unlock(&consumer->rings_lock);
-	return 0;
-}
-
 void rt_consumer_drop_rings(struct rt_consumer *consumer)
 {
 	u32 cpu;
@@ -196,7 +181,8 @@ int rt_consumer_make_rings(struct rt_consumer *consumer)
 	if (consumer->has_rings)
 		goto unlock;
 	consumer->geometry = geometry_of(&consumer->config);
-	for_each_present_cpu(cpu) {
+	/* Whoever maps the rings does so once: a CPU that is added later has its own by then. */
+	for_each_possible_cpu(cpu) {
 		err = make_ring(consumer, cpu);
 		if (err)
 			goto drop;
@@ -345,17 +331,11 @@ struct rt_consumer *rt_consumer_create(void)
 	consumer->config.wake_ms = WAKE_MS_DEFAULT;
 	rt_consumer_exclude(consumer);
 	consumer->ring = alloc_percpu(struct rt_ring *);
-	if (!consumer->ring)
-		goto free;
-	if (cpuhp_state_add_instance_nocalls(hotplug_state, &consumer->hotplug))
-		goto free_percpu;
+	if (!consumer->ring) {
+		kfree(consumer);
+		return NULL;
+	}
 	return consumer;
-
-free_percpu:
-	free_percpu(consumer->ring);
-free:
-	kfree(consumer);
-	return NULL;
 }
 
 void rt_consumer_destroy(struct rt_consumer *consumer)
@@ -367,8 +347,6 @@ void rt_consumer_destroy(struct rt_consumer *consumer)
 		rt_consumer_stop(consumer);
 	rt_kprobe_free(consumer);
 	mutex_unlock(&consumer->lock);
-	/* After this no CPU that comes up looks at the consumer. */
-	cpuhp_state_remove_instance_nocalls(hotplug_state, &consumer->hotplug);
 	rt_consumer_drop_rings(consumer);
 	rt_snapshot_free(consumer->snapshot);
 	rt_exec_texts_destroy(consumer->exec_texts);
@@ -376,20 +354,4 @@ void rt_consumer_destroy(struct rt_consumer *consumer)
 	rt_plan_free(rcu_dereference_protected(consumer->plan, true));
 	free_percpu(consumer->ring);
 	kfree(consumer);
-}
-
-int __init rt_consumer_init(void)
-{
-	int state = cpuhp_setup_state_multi(CPUHP_BP_PREPARE_DYN, "ringtail:prepare", prepare_cpu,
-					    NULL);
-
-	if (state < 0)
-		return state;
-	hotplug_state = state;
-	return 0;
-}
-
-void rt_consumer_fini(void)
-{
-	cpuhp_remove_multi_state(hotplug_state);
 }

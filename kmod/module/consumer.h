@@ -5,10 +5,9 @@
  * Locks, outermost first:
  *	lock		what a person controls: plan, configuration, recording or not. Probes are
  *			attached under it, which takes the kernel's hotplug lock inside.
- *	rings_lock	which rings there are. Hotplug callbacks take it, and so it is never held
- *			while anything waits for the hotplug lock.
+ *	rings_lock	which rings there are: one for each CPU that there can be.
  * Probes take no lock: they read `plan` under RCU, and rings that do not change while probes are
- * attached, but for a CPU that comes up, whose ring is there before it.
+ * attached.
  */
 #ifndef RT_CONSUMER_H
 #define RT_CONSUMER_H
@@ -62,7 +61,6 @@ struct rt_consumer {
 	struct mutex rings_lock;
 	bool has_rings;
 	struct rt_geometry geometry;
-	struct hlist_node hotplug;
 
 	/* Any context. */
 	atomic_t maps;				/* of rings, by user space */
@@ -106,10 +104,6 @@ struct rt_ring *rt_consumer_ring(struct rt_consumer *consumer, u32 cpu);
 void rt_consumer_ring_bell(struct rt_ring *ring);
 /* Whether poll and read have something to say. */
 bool rt_consumer_ready(struct rt_consumer *consumer);
-
-/* Hotplug: module init and exit. */
-int rt_consumer_init(void);
-void rt_consumer_fini(void);
 
 /* For probes, with preemption off. */
 static inline const struct rt_plan *rt_consumer_plan(const struct rt_consumer *consumer)

@@ -60,19 +60,14 @@ static int __init ringtail_init(void)
 	err = rt_profile_init();
 	if (err)
 		goto fini_attach;
-	err = rt_consumer_init();
-	if (err)
-		goto fini_profile;
 	err = rt_selftest();
 	if (err)
-		goto fini_consumer;
+		goto fini_profile;
 	err = rt_device_init();
 	if (err)
-		goto fini_consumer;
+		goto fini_profile;
 	return 0;
 
-fini_consumer:
-	rt_consumer_fini();
 fini_profile:
 	rt_profile_fini();
 fini_attach:
@@ -83,7 +78,6 @@ fini_attach:
 static void __exit ringtail_exit(void)
 {
 	rt_device_fini();
-	rt_consumer_fini();
 	rt_profile_fini();
 	rt_attach_fini();
 }
