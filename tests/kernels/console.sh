@@ -16,8 +16,9 @@ complaints="$complaints|Out of memory"
 # does not make the machine slow, and where nothing runs in it time jumps to what comes next.
 # Its processor is that of $guest_arch, amd64 or arm64. A kernel that dies before anything of ours ran is booted again,
 # three times in all, and that is told: Linux 6.12 did so once, where it rewrites its own code at the start.
+# With $guest_adds, an amd64 gets one CPU more when a case says `@add-cpu`.
 boot_guest() {
-	console=$1 seconds=$2 thread=$3 guest_cpus=$4 guest_image=$5 initrd=$6 guest_count=
+	console=$1 seconds=$2 thread=$3 guest_cpus=$4 guest_image=$5 initrd=$6 guest_count= adder=
 	shift 6
 	[ "$thread" != counted ] || thread=single guest_count='-icount shift=3,sleep=off'
 	case ${guest_arch:-amd64} in
@@ -28,7 +29,17 @@ boot_guest() {
 		guest_board=qemu-system-x86_64
 		guest_words="console=ttyS0 tsc=reliable $(guest_clock "$console.tsc")" ;;
 	esac
+	if [ "${guest_adds:-}" ]; then
+		guest_words="$guest_words rt.adds=1"
+		guest_board="$guest_board -qmp unix:$console.qmp,server=on,wait=off"
+		guest_cpus="$guest_cpus,maxcpus=$((guest_cpus + 1))"
+	fi
 	for boot in 1 2 3; do
+		: >"$console.raw"
+		if [ "${guest_adds:-}" ]; then
+			python3 tests/kernels/add_cpu.py "$console.raw" "$console.qmp" &
+			adder=$!
+		fi
 		# shellcheck disable=SC2086 # words
 		timeout -k 5 "$seconds" $guest_board -accel "tcg,thread=$thread" $guest_count -cpu max -m 1536 \
 			-smp "$guest_cpus" -nographic -no-reboot -monitor none -serial stdio -nodefaults \
@@ -36,12 +47,13 @@ boot_guest() {
 			"$guest_words quiet panic=-1 rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 $*" \
 			</dev/null >"$console.raw" 2>&1
 		ended=$?
+		[ -z "$adder" ] || { kill "$adder"; wait "$adder"; } 2>/dev/null
 		tr -d '\r' <"$console.raw" >"$console"
 		died_before_us "$console" || break
 		echo "# boot $boot of $guest_image: the kernel died before its first program ran:"
 		grep -aE -A 12 "$complaints" "$console" | head -40 | sed 's/^/# | /'
 	done
-	rm -f "$console.raw" "$console.tsc" "$console.kernel"
+	rm -f "$console.raw" "$console.qmp" "$console.tsc" "$console.kernel"
 }
 
 # died_before_us CONSOLE: the kernel gave up before its first program ran.

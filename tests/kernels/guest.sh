@@ -18,7 +18,7 @@ timeout_s=1200
 fewer=1
 scenarios='exact_one_process exact_four_processes entry_and_return sched_events filters_in_kernel
 	strings_and_stacks stuck software_events no_self_trace overload shutdown_delivers_all reload
-	tracepoints_inside_programs uprobes_beside_ftrace usdt_marks library_replaced functions_beside_ftrace'
+	tracepoints_inside_programs cpu_added uprobes_beside_ftrace usdt_marks library_replaced functions_beside_ftrace'
 
 # Of a processor that is emulated on another, what is not the same as on this one: programs that are translated, loaded
 # and attached; calls, threads, stacks and losses, counted. A tenth as often: it is as exact.
@@ -32,11 +32,11 @@ fi
 . tests/kernels/console.sh
 
 # shellcheck disable=SC2034 # boot_guest reads it
-guest_arch=amd64 qemu=qemu-system-x86_64
+guest_arch=amd64 qemu=qemu-system-x86_64 guest_adds=1
 # shellcheck disable=SC2034
 thread=single
 # shellcheck disable=SC2034
-[ -z "$tree" ] || guest_arch=arm64 qemu=qemu-system-aarch64 thread=counted
+[ -z "$tree" ] || guest_arch=arm64 qemu=qemu-system-aarch64 thread=counted guest_adds=
 for tool in $qemu busybox cpio zstd; do
 	command -v "$tool" >/dev/null || { echo "SKIP: no $tool"; exit 77; }
 done

@@ -21,7 +21,8 @@ CELLS = {"loads": ("test_verifier", "load", "self_test", "load_and_unload"),
          "attaches": ("test_syscalls", "test_sched", "test_timer", "software_events", "strings_and_stacks", "provider_",
                       "tracepoints_", "scenario_sched_events"),
          "exact counts": ("test_filter", "exact_", "syscall_exact", "entry_and_return", "scenario_exact",
-                          "scenario_entry", "overload", "scenario_overload"),
+                          "scenario_entry", "overload", "scenario_overload", "cpu_added", "scenario_cpu_added",
+                          "hotplug_"),
          "hostile": ("test_overload", "hostile_", "overflow_", "fuzz", "ring_stress"),
          "kernel's log": ("kernel_log",)}
 CASE = re.compile(r"^(?:# )?(ok|not ok|late|skip) (kernel|multi|module-\w+|daemon-\w+) (\w+)", re.M)
@@ -35,7 +36,8 @@ that passed; "-" was not tried there.
 TAIL = """
 - **loads**: the programs pass the verifier, or the module loads and unloads.
 - **attaches**: each kind of probe that the source has is attached, and its events come.
-- **exact counts**: as many events as there were calls, and ledgers that close.
+- **exact counts**: as many events as there were calls, and ledgers that close; also of CPUs that go, come, and are added
+  (x86-64 only: the emulator adds none to arm64).
 - **hostile**: rings that are full, consumers and memory that lie, threads that interrupt each other; on arm64 the stress
   test of the ring on two CPUs that run at once.
 - **kernel's log**: no warning, stall or complaint in it.

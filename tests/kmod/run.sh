@@ -107,6 +107,7 @@ if [ ! -x "$programs/ringtaild" ] || [ ! -x "$programs/tracectl" ]; then
 	echo "skip daemon: no ringtaild and tracectl in $programs"
 elif [ "${RT_DAEMON-1}" ]; then
 	build_daemon_root "$build/daemon" "$programs" kmod "$tree" && pack daemon || die "build of the daemon's initramfs"
+	[ "$tree" ] || guest_adds=1		# qemu's arm64 cannot
 	boot daemon "$single" "rt.among=$scenarios,unload"
 fi
 exit "$all"
