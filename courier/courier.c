@@ -3,12 +3,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "client/lib/conn.h"
 #include "client/lib/failure.h"
@@ -16,7 +12,7 @@
 #include "client/lib/limits.h"
 #include "courier/notice.h"
 #include "courier/producer.h"
-#include "courier/window.h"
+#include "courier/watch.h"
 #include "proto/limits.h"
 #include "proto/message.h"
 
@@ -30,11 +26,10 @@ struct courier {
 	const struct courier_settings *settings;
 	struct ringtail *ringtail;
 	struct producer *producer;
-	struct window window;
+	struct windows windows;
+	struct window window;		/* the one host's */
 	struct frame_codec *codec;
-	int events;			/* epoll: reports of the producer, signals */
-	int signals;
-	bool stopping;
+	struct watch watch;
 	const char *why;		/* it stops */
 	char host[HOST_BYTES_MAX];
 	struct parcel_label label;	/* of the run that frames belong to now */
@@ -198,46 +193,17 @@ static void acknowledge(struct courier *courier)
 
 static void print_ledger(const struct courier *courier, FILE *to)
 {
-	const struct window_ledger *ledger = &courier->window.ledger;
-	uint64_t waiting = 0;
-	const struct parcel *parcel;
-	struct producer_stat stat;
+	const struct ledger_facts facts = {
+		.json = courier->settings->json,
+		.unacknowledged = courier->window.index - courier->acknowledged,
+		.lost = ringtail_totals(courier->ringtail)->lost,
+		.hosts = 1,
+	};
 
-	TAILQ_FOREACH(parcel, &courier->window.parcels, link)
-		waiting += parcel->state != PARCEL_CONFIRMED;
-	producer_stat(courier->producer, &stat);
-	fprintf(to, courier->settings->json ?
-		"{\"forwarded\":%" PRIu64 ",\"confirmed\":%" PRIu64 ",\"rejected\":%" PRIu64 ",\"in_flight\":%" PRIu64
-		",\"residual\":%" PRId64 ",\"rejected_attempts\":%" PRIu64 ",\"resent\":%" PRIu64 ",\"bytes\":%" PRIu64
-		",\"unacknowledged\":%" PRIu64 ",\"producers_failed\":%" PRIu64 ",\"errors\":%" PRIu64
-		",\"slowest_ms\":%" PRIu64 ",\"stalled_ms\":%" PRIu64 ",\"lost\":%" PRIu64 "}\n" :
-		"%" PRIu64 " forwarded = %" PRIu64 " confirmed + %" PRIu64 " rejected + %" PRIu64 " in flight; residual "
-		"%" PRId64 "; attempts rejected: %" PRIu64 "; resent: %" PRIu64 "; bytes: %" PRIu64
-		"; not acknowledged: %" PRIu64 "; producers that failed: %" PRIu64 "; errors: %" PRIu64
-		"; slowest: %" PRIu64 " ms; longest stall: %" PRIu64 " ms; lost before: %" PRIu64 "\n",
-		ledger->forwarded, ledger->confirmed, ledger->rejected, waiting,
-		(int64_t)(ledger->forwarded - ledger->confirmed - ledger->rejected - waiting),
-		ledger->rejected_attempts, ledger->resent, ledger->confirmed_bytes,
-		courier->window.index - courier->acknowledged, stat.renewed, stat.errors,
-		stat.slowest_ns / 1000000, stat.stalled_ns / 1000000, ringtail_totals(courier->ringtail)->lost);
-	fflush(to);
+	ledger_print(&courier->windows, courier->producer, &facts, to);
 }
 
 /* ---- The loop ----------------------------------------------------------------------------------- */
-
-static void take_signals(struct courier *courier, FILE *ledger)
-{
-	struct signalfd_siginfo info;
-
-	while (read(courier->signals, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGUSR1) {
-			print_ledger(courier, ledger);
-		} else {
-			courier->stopping = true;
-			courier->why = "it was told to";
-		}
-	}
-}
 
 /* What is about the daemon: true if the stream is over, with *error if that is a failure. */
 static bool take_item(struct courier *courier, enum ringtail_kind kind, const struct ringtail_item *item,
@@ -266,14 +232,14 @@ static bool take_item(struct courier *courier, enum ringtail_kind kind, const st
 static bool turn(struct courier *courier, FILE *ledger, int *err, struct ringtail_error *error)
 {
 	int wait_ms = producer_wait_ms(courier->producer);
-	struct pollfd polled = { .fd = courier->events, .events = POLLIN };
+	struct pollfd polled = { .fd = courier->watch.events, .events = POLLIN };
 	struct ringtail_item item;
 	enum ringtail_kind kind;
 	bool over = false;
 
 	if (wait_ms < 0 || wait_ms > (int)CHECKPOINT_INTERVAL_MS)
 		wait_ms = CHECKPOINT_INTERVAL_MS;
-	if (window_is_full(&courier->window)) {
+	if (windows_are_full(&courier->windows)) {
 		poll(&polled, 1, wait_ms);
 	} else {
 		kind = ringtail_next(courier->ringtail, &item, wait_ms);
@@ -281,7 +247,10 @@ static bool turn(struct courier *courier, FILE *ledger, int *err, struct ringtai
 	}
 	if (conn_now_ns() - courier->checked_ns >= CHECKPOINT_INTERVAL_MS * 1000000ull)
 		mark_place(courier);
-	take_signals(courier, ledger);
+	if (watch_take_signals(&courier->watch))
+		print_ledger(courier, ledger);
+	if (courier->watch.stopping)
+		courier->why = "it was told to";
 	producer_run(courier->producer);
 	acknowledge(courier);
 	return over;
@@ -294,14 +263,14 @@ static void drain(struct courier *courier)
 	struct pollfd polled = { .fd = producer_fd(courier->producer), .events = POLLIN };
 
 	mark_place(courier);
-	while (courier->window.count && !producer_is_refused(courier->producer) && conn_now_ns() < until_ns) {
+	while (courier->windows.count && !courier->window.refused && conn_now_ns() < until_ns) {
 		poll(&polled, 1, (int)CHECKPOINT_INTERVAL_MS);
 		producer_run(courier->producer);
 	}
 	acknowledge(courier);
-	if (courier->window.count)
+	if (courier->windows.count)
 		notice_warn("not-confirmed", "%u records were not confirmed in time: they are sent again the next time",
-			    courier->window.count);
+			    courier->windows.count);
 }
 
 static int fail_refused(const struct courier *courier, struct ringtail_error *error)
@@ -316,16 +285,16 @@ int courier_run(struct courier *courier, FILE *ledger, struct ringtail_error *er
 {
 	int err = 0;
 
-	while (!courier->stopping && !courier->out_of_memory && !producer_is_refused(courier->producer) &&
+	while (!courier->watch.stopping && !courier->out_of_memory && !courier->window.refused &&
 	       !turn(courier, ledger, &err, error))
 		;
 	/* Behind a run that nobody could decode, nothing is sent and nothing acknowledged. */
-	if (!producer_is_refused(courier->producer))
+	if (!courier->window.refused)
 		drain(courier);
 	print_ledger(courier, ledger);
 	if (courier->out_of_memory)
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
-	if (producer_is_refused(courier->producer))
+	if (courier->window.refused)
 		return fail_refused(courier, error);
 	if (!err)
 		notice_info("end", "the courier ends: %s", courier->why);
@@ -333,33 +302,6 @@ int courier_run(struct courier *courier, FILE *ledger, struct ringtail_error *er
 }
 
 /* ---- Its beginning and its end ------------------------------------------------------------------ */
-
-static int watch(struct courier *courier, int fd)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-
-	return epoll_ctl(courier->events, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
-static int open_events(struct courier *courier, struct ringtail_error *error)
-{
-	sigset_t signals;
-	int err = 0;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGUSR1);
-	courier->events = epoll_create1(EPOLL_CLOEXEC);
-	courier->signals = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (courier->events < 0 || courier->signals < 0)
-		err = -errno;
-	if (!err)
-		err = watch(courier, courier->signals);
-	if (!err)
-		err = watch(courier, producer_fd(courier->producer));
-	return err ? failure_set(error, -err, "no-descriptor", "cannot wait for signals: %s", strerror(-err)) : 0;
-}
 
 static int subscribe(struct courier *courier, struct ringtail_error *error)
 {
@@ -383,10 +325,9 @@ static int subscribe(struct courier *courier, struct ringtail_error *error)
 		return failure_set(error, EINVAL, "no-host", "'%.64s' is no host name that can be a key: name "
 				   "the host with --host", host);
 	snprintf(courier->host, sizeof(courier->host), "%s", host);
-	producer_set_host(courier->producer, courier->host);
 	forward_set(courier->ringtail, take_frame, courier);
 	err = ringtail_subscribe(courier->ringtail, &wanted, error);
-	ringtail_set_interrupt(courier->ringtail, courier->events);	/* a report is no reason to give this up */
+	ringtail_set_interrupt(courier->ringtail, courier->watch.events);	/* a report is no reason to give this up */
 	return err;
 }
 
@@ -398,14 +339,15 @@ int courier_create(const struct courier_settings *settings, struct courier **mad
 	if (!courier)
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
 	courier->settings = settings;
-	courier->events = courier->signals = -1;
-	window_init(&courier->window, settings->window_bytes);
+	courier->watch = (struct watch){ .events = -1, .signals = -1 };
+	windows_init(&courier->windows, settings->window_bytes);
+	window_init(&courier->window, &courier->windows, courier->host);
 	courier->codec = frame_codec_create(1);
 	err = courier->codec ? 0 : failure_set(error, ENOMEM, "no-memory", "out of memory");
 	if (!err)
-		err = producer_create(&settings->kafka, settings->host, &courier->window, &courier->producer, error);
+		err = producer_create(&settings->kafka, &courier->windows, &courier->producer, error);
 	if (!err)
-		err = open_events(courier, error);
+		err = watch_open(&courier->watch, courier->producer, error);
 	if (!err)
 		err = subscribe(courier, error);
 	if (err)
@@ -427,9 +369,6 @@ void courier_destroy(struct courier *courier)
 	frame_codec_destroy(courier->codec);
 	free(courier->hello.bytes);
 	free(courier->catalog.bytes);
-	if (courier->events >= 0)
-		close(courier->events);
-	if (courier->signals >= 0)
-		close(courier->signals);
+	watch_close(&courier->watch);
 	free(courier);
 }

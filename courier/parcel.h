@@ -34,8 +34,11 @@ struct parcel_label {
 	struct forward_span span;
 };
 
+struct window;
+
 struct parcel {
 	TAILQ_ENTRY(parcel) link;
+	struct window *window;		/* that it is in */
 	enum {
 		PARCEL_WAITING,		/* for the producer */
 		PARCEL_SENT,		/* the producer has it */
@@ -43,7 +46,8 @@ struct parcel {
 	} state;
 	bool was_sent;			/* once already, by a producer that failed */
 	enum kafka_topic topic;
-	uint64_t index;			/* of all, in their order */
+	uint64_t index;			/* of all of its window, in their order */
+	uint64_t items;			/* the source's: how many of its items came before */
 	uint64_t sent_ns;
 	struct parcel_label label;
 	size_t bytes;

@@ -15,8 +15,7 @@
 
 struct producer {
 	const struct kafka_settings *settings;
-	const char *host;
-	struct window *window;
+	struct windows *windows;
 	rd_kafka_t *handle;		/* NULL: it is to be made again, at retry_ns */
 	rd_kafka_queue_t *queue;
 	int fd;
@@ -25,7 +24,6 @@ struct producer {
 	bool failed;			/* it can do no more */
 	bool alone;			/* each record is a batch of its own: one of a batch was too large; */
 	bool asks_alone;		/* so are those of the next handle */
-	bool refused;			/* a run's beginning was: what comes of it could not be decoded */
 	bool down_told;			/* all brokers are, and nothing was confirmed since */
 	unsigned delay_ms;		/* before the next try */
 	uint64_t retry_ns;
@@ -71,7 +69,7 @@ static int configure(struct producer *producer, rd_kafka_conf_t *conf, struct ri
 	if (producer->record_bytes_max[KAFKA_FRAMES] && producer->record_bytes_max[KAFKA_FRAMES] < batch_bytes)
 		batch_bytes = producer->record_bytes_max[KAFKA_FRAMES];
 	snprintf(linger, sizeof(linger), "%u", LINGER_MS);
-	snprintf(queue, sizeof(queue), "%zu", producer->window->bytes_max / 1024 * 2 + 8192);
+	snprintf(queue, sizeof(queue), "%zu", producer->windows->bytes_max / 1024 * 2 + 8192);
 	snprintf(batch, sizeof(batch), "%zu", batch_bytes);
 	for (size_t i = 0; !err && i < sizeof(rows) / sizeof(*rows); i++)
 		err = kafka_set(conf, rows[i].name, rows[i].value, error);
@@ -133,8 +131,8 @@ static int look_at_topics(struct producer *producer, struct ringtail_error *erro
 	return err;
 }
 
-int producer_create(const struct kafka_settings *settings, const char *host, struct window *window,
-		    struct producer **made, struct ringtail_error *error)
+int producer_create(const struct kafka_settings *settings, struct windows *windows, struct producer **made,
+		    struct ringtail_error *error)
 {
 	struct producer *producer = calloc(1, sizeof(*producer));
 	int err;
@@ -142,8 +140,7 @@ int producer_create(const struct kafka_settings *settings, const char *host, str
 	if (!producer)
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
 	producer->settings = settings;
-	producer->host = host;
-	producer->window = window;
+	producer->windows = windows;
 	producer->delay_ms = RENEW_DELAY_MS_MIN;
 	producer->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	for (enum kafka_topic topic = 0; topic < KAFKA_TOPICS; topic++)
@@ -178,11 +175,6 @@ int producer_fd(const struct producer *producer)
 	return producer->fd;
 }
 
-void producer_set_host(struct producer *producer, const char *host)
-{
-	producer->host = host;
-}
-
 /* ---- Reports ---------------------------------------------------------------------------------- */
 
 /* By itself. A gap never is: it is what stands in the place of what is. */
@@ -198,8 +190,8 @@ static bool reject(struct producer *producer, struct parcel *parcel)
 {
 	struct parcel *gap;
 
-	producer->refused |= parcel->topic == KAFKA_RUNS;
-	if (producer->refused)
+	parcel->window->refused |= parcel->topic == KAFKA_RUNS;
+	if (parcel->window->refused)
 		return false;
 	gap = parcel_create_gap(parcel);
 	if (!gap && parcel->label.span.known)
@@ -207,7 +199,7 @@ static bool reject(struct producer *producer, struct parcel *parcel)
 	notice_warn("record-rejected", "Kafka does not take a %s of %zu bytes%s: raise max.message.bytes of %s",
 		    frame_type_name(parcel->label.type), parcel->bytes,
 		    gap ? "; a gap stands in its place" : "", producer->topic[parcel->topic]);
-	window_reject(producer->window, parcel, gap);
+	window_reject(parcel, gap);
 	return true;
 }
 
@@ -242,7 +234,7 @@ static void take_report(struct producer *producer, const rd_kafka_message_t *mes
 	producer->report_ns = now;
 	producer->delay_ms = RENEW_DELAY_MS_MIN;
 	producer->down_told = false;
-	window_confirm(producer->window, parcel);
+	window_confirm(parcel);
 }
 
 static void take_error(struct producer *producer, rd_kafka_event_t *event)
@@ -290,7 +282,7 @@ static bool send_one(struct producer *producer, struct parcel *parcel)
 {
 	rd_kafka_headers_t *headers = parcel_headers(parcel);
 	char key[PARCEL_KEY_BYTES_MAX];
-	size_t key_bytes = parcel_key(parcel, producer->host, key);
+	size_t key_bytes = parcel_key(parcel, parcel->window->host, key);
 	rd_kafka_resp_err_t why;
 
 	if (!headers)
@@ -310,7 +302,7 @@ static bool send_one(struct producer *producer, struct parcel *parcel)
 	}
 	if (!producer->report_ns)
 		producer->report_ns = parcel->sent_ns;
-	window_sent(producer->window, parcel);
+	window_sent(parcel);
 	return true;
 }
 
@@ -318,10 +310,14 @@ static void send_waiting(struct producer *producer)
 {
 	struct parcel *parcel;
 
-	while (!producer->failed && !producer->refused && (parcel = window_next(producer->window)))
-		if (is_too_large(producer, parcel) ? !reject(producer, parcel) : !send_one(producer, parcel))
+	while (!producer->failed && (parcel = windows_next(producer->windows))) {
+		bool good = is_too_large(producer, parcel) ? reject(producer, parcel) : send_one(producer, parcel);
+
+		/* One host whose run is refused stands in nobody else's way. */
+		if (!good && !parcel->window->refused)
 			break;
-	if (!producer->window->count)
+	}
+	if (!producer->windows->count)
 		producer->report_ns = 0;
 }
 
@@ -338,8 +334,7 @@ static void give_up_handle(struct producer *producer)
 		take_events(producer);
 	}
 	close_handle(producer);
-	window_rewind(producer->window);
-	producer->stat.renewed++;
+	windows_rewind(producer->windows);
 	producer->retry_ns = now_ns() + producer->delay_ms * 1000000ull;
 	producer->delay_ms = producer->delay_ms * 2 < RENEW_DELAY_MS_MAX ? producer->delay_ms * 2 :
 									   RENEW_DELAY_MS_MAX;
@@ -355,15 +350,27 @@ static void renew(struct producer *producer)
 	producer->retry_ns = now_ns() + RENEW_DELAY_MS_MAX * 1000000ull;
 }
 
+void producer_call_back(struct producer *producer)
+{
+	if (!producer->handle)
+		return;
+	give_up_handle(producer);
+	producer->report_ns = 0;
+	producer->retry_ns = 0;
+	producer->delay_ms = RENEW_DELAY_MS_MIN;
+}
+
 void producer_run(struct producer *producer)
 {
 	take_events(producer);
-	if (producer->alone && !producer->window->count) {
+	if (producer->alone && !producer->windows->count) {
 		producer->asks_alone = false;	/* what was too large has been found */
 		producer->failed = true;
 	}
-	if (producer->handle && producer->failed)
+	if (producer->handle && producer->failed) {
 		give_up_handle(producer);
+		producer->stat.renewed++;
+	}
 	if (!producer->handle && now_ns() >= producer->retry_ns)
 		renew(producer);
 	if (producer->handle)
@@ -377,11 +384,6 @@ int producer_wait_ms(const struct producer *producer)
 	if (producer->handle)
 		return producer->failed ? 0 : -1;
 	return producer->retry_ns > now ? (int)((producer->retry_ns - now + 999999) / 1000000) : 0;
-}
-
-bool producer_is_refused(const struct producer *producer)
-{
-	return producer->refused;
 }
 
 void producer_stat(const struct producer *producer, struct producer_stat *stat)

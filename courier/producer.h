@@ -1,9 +1,9 @@
 /*
- * producer: sends what waits in a window to Kafka, and tells the window what became of it.
+ * producer: sends what waits in windows to Kafka, and tells them what became of it.
  *
  * Idempotent, acks=all, one request in flight, no compression (frames are zstd). When librdkafka's producer
  * has failed for good (2.0.2 does if a broker freezes: librdkafka #4438), or a record failed otherwise, a new
- * producer begins where the last confirmed record was. In: a window. Out: its parcels' reports, on a
+ * producer begins where the last confirmed record was. In: windows. Out: their parcels' reports, on a
  * descriptor that becomes readable. Main thread; librdkafka has threads of its own.
  */
 #ifndef RINGTAIL_COURIER_PRODUCER_H
@@ -14,15 +14,12 @@
 struct producer;
 
 /* Reaches the brokers, and looks at both topics: -errno with *error, which says what to do. */
-int producer_create(const struct kafka_settings *settings, const char *host, struct window *window,
-		    struct producer **producer, struct ringtail_error *error);
+int producer_create(const struct kafka_settings *settings, struct windows *windows, struct producer **producer,
+		    struct ringtail_error *error);
 void producer_destroy(struct producer *producer);
 
 /* Readable when there are reports. */
 int producer_fd(const struct producer *producer);
-
-/* Once, for the host of a source: what records have as their key. The text is borrowed. */
-void producer_set_host(struct producer *producer, const char *host);
 
 /* Takes the reports that there are, renews itself if it must, and sends what waits. */
 void producer_run(struct producer *producer);
@@ -30,11 +27,8 @@ void producer_run(struct producer *producer);
 /* How long until producer_run() has something to do without a report; -1: nothing. */
 int producer_wait_ms(const struct producer *producer);
 
-/*
- * Kafka never takes the beginning of a run: frames of it could not be decoded, so nothing more is sent, and the
- * beginning stays in the window.
- */
-bool producer_is_refused(const struct producer *producer);
+/* Nothing of any window is on its way any more: what was not confirmed waits. */
+void producer_call_back(struct producer *producer);
 
 struct producer_stat {
 	uint64_t renewed;		/* producers that failed */

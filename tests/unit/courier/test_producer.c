@@ -31,6 +31,7 @@
 static rd_kafka_t *handle;
 static rd_kafka_mock_cluster_t *cluster;
 static struct kafka_settings settings;
+static struct windows windows;
 static struct window window;
 static struct producer *producer;
 static struct ringtail_error error;
@@ -70,7 +71,8 @@ static int setup(void **state)
 	    rd_kafka_mock_topic_create(cluster, runs_name, 1, BROKERS))
 		return -1;
 	settings = (struct kafka_settings){ .brokers = rd_kafka_mock_cluster_bootstraps(cluster), .prefix = prefix };
-	window_init(&window, 1 << 20);
+	windows_init(&windows, 1 << 20);
+	window_init(&window, &windows, "web-1");
 	producer = NULL;
 	no_gaps = false;
 	label = (struct parcel_label){ .type = FRAME_BATCH, .catalog = 0xabcd, .span = { .known = true } };
@@ -99,7 +101,7 @@ struct parcel *__wrap_parcel_create_gap(const struct parcel *refused)
 
 static void open_producer(void)
 {
-	assert_int_equal(producer_create(&settings, "web-1", &window, &producer, &error), 0);
+	assert_int_equal(producer_create(&settings, &windows, &producer, &error), 0);
 }
 
 static struct parcel *push_to(enum kafka_topic topic, uint64_t first_seq, size_t bytes)
@@ -137,14 +139,14 @@ static void carry_but(unsigned left)
 	uint64_t until_ms = now_ms() + PATIENCE_MS;
 
 	producer_run(producer);
-	while (window.count > left && now_ms() < until_ms) {
+	while (windows.count > left && now_ms() < until_ms) {
 		int wait_ms = producer_wait_ms(producer);
 
 		poll(&polled, 1, wait_ms < 0 || wait_ms > 100 ? 100 : wait_ms);
 		producer_run(producer);
 	}
-	assert_int_equal(window.count, left);
-	assert_int_equal(window.ledger.forwarded, window.ledger.confirmed + window.ledger.rejected + left);
+	assert_int_equal(windows.count, left);
+	assert_int_equal(windows.ledger.forwarded, windows.ledger.confirmed + windows.ledger.rejected + left);
 }
 
 static void carry(void)
@@ -247,7 +249,7 @@ static void test_a_producer_that_has_failed_is_followed_by_another(void **state)
 	carry();
 	producer_stat(producer, &stat);
 	assert_true(stat.renewed >= 1);
-	assert_true(window.ledger.resent > 0);
+	assert_true(windows.ledger.resent > 0);
 	all_are_stored(10);
 }
 
@@ -266,11 +268,11 @@ static void test_a_record_that_kafka_refuses_for_its_size_is_a_gap(void **state)
 		producer_run(producer);
 		producer_stat(producer, &stat);
 	}
-	assert_int_equal(window.ledger.rejected, 0);
+	assert_int_equal(windows.ledger.rejected, 0);
 	rd_kafka_mock_push_request_errors(cluster, PRODUCE, 1, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
 	carry();
-	assert_int_equal(window.ledger.rejected, 1);
-	assert_int_equal(window.ledger.rejected_attempts, 10);
+	assert_int_equal(windows.ledger.rejected, 1);
+	assert_int_equal(windows.ledger.rejected_attempts, 10);
 	all_are_stored(6);
 	assert_int_equal(stored[0], FRAME_GAP);
 	assert_int_equal(stored[1], FRAME_BATCH);
@@ -284,7 +286,7 @@ static void test_a_frame_larger_than_any_batch_is_a_gap_at_once(void **state)
 	push(10, RECORD_BYTES_MAX);
 	push(20, 1000);
 	carry();
-	assert_int_equal(window.ledger.rejected, 1);
+	assert_int_equal(windows.ledger.rejected, 1);
 	all_are_stored(3);
 	assert_int_equal(stored[1], FRAME_GAP);
 	assert_true(in_order);
@@ -300,7 +302,7 @@ static void test_a_frame_that_has_no_memory_for_its_gap_stays(void **state)
 	push(20, 1000);
 	no_gaps = true;
 	carry_but(2);
-	assert_int_equal(window.ledger.rejected, 0);
+	assert_int_equal(windows.ledger.rejected, 0);
 	assert_int_equal(window_confirmed_upto(&window), 1);
 	no_gaps = false;
 	carry();
@@ -322,7 +324,7 @@ static void test_nothing_is_sent_behind_a_run_that_kafka_refuses(void **state)
 	label.span.known = true;
 	behind = push_to(KAFKA_FRAMES, 10, 1000);
 	producer_run(producer);
-	assert_true(producer_is_refused(producer));
+	assert_true(window.refused);
 	carry_but(2);
 	producer_run(producer);
 	assert_false(behind->was_sent);
@@ -342,7 +344,7 @@ static void test_brokers_that_go_away_and_come_back_lose_nothing(void **state)
 		poll(NULL, 0, 20);
 		producer_run(producer);
 	}
-	assert_int_equal(window.ledger.confirmed, 0);
+	assert_int_equal(windows.ledger.confirmed, 0);
 	for (int i = 1; i <= BROKERS; i++)
 		rd_kafka_mock_broker_set_up(cluster, i);
 	carry();
@@ -353,7 +355,7 @@ static void test_a_topic_that_is_missing_is_told_with_the_command_that_makes_it(
 {
 	(void)state;
 	rd_kafka_mock_topic_set_error(cluster, runs_name, RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
-	assert_int_equal(producer_create(&settings, "web-1", &window, &producer, &error), -ENOENT);
+	assert_int_equal(producer_create(&settings, &windows, &producer, &error), -ENOENT);
 	assert_string_equal(error.code, "no-topic");
 	assert_non_null(strstr(error.hint, "--create --topic"));
 	assert_non_null(strstr(error.hint, runs_name));
@@ -364,7 +366,7 @@ static void test_brokers_that_cannot_be_reached_are_told(void **state)
 {
 	(void)state;
 	settings.brokers = "127.0.0.1:1";
-	assert_int_equal(producer_create(&settings, "web-1", &window, &producer, &error), -ETIMEDOUT);
+	assert_int_equal(producer_create(&settings, &windows, &producer, &error), -ETIMEDOUT);
 	assert_string_equal(error.code, "brokers-unreachable");
 	assert_non_null(strstr(error.hint, "--kafka-ca"));
 }
@@ -380,7 +382,7 @@ static void test_a_password_that_others_may_read_is_refused(void **state)
 	settings.user = "courier";
 	settings.password_file = path;
 	assert_int_equal(fchmod(fd, 0640), 0);
-	assert_int_equal(producer_create(&settings, "web-1", &window, &producer, &error), -EACCES);
+	assert_int_equal(producer_create(&settings, &windows, &producer, &error), -EACCES);
 	assert_string_equal(error.code, "open-secret");
 	unlink(path);
 	close(fd);

@@ -8,18 +8,20 @@
 
 #include "courier/window.h"
 
+static struct windows windows;
 static struct window window;
 
 static int setup(void **state)
 {
 	(void)state;
-	window_init(&window, 1000);
+	windows_init(&windows, 1000);
+	window_init(&window, &windows, "web-1");
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	const struct window_ledger *ledger = &window.ledger;
+	const struct window_ledger *ledger = &windows.ledger;
 	struct parcel *parcel;
 	uint64_t waiting = 0;
 
@@ -28,7 +30,7 @@ static int teardown(void **state)
 		waiting += parcel->state != PARCEL_CONFIRMED;
 	assert_int_equal(ledger->forwarded, ledger->confirmed + ledger->rejected + waiting);
 	window_fini(&window);
-	assert_int_equal(window.bytes, 0);
+	assert_int_equal(windows.bytes, 0);
 	return 0;
 }
 
@@ -45,10 +47,10 @@ static struct parcel *push(enum kafka_topic topic, size_t bytes)
 
 static struct parcel *send_next(void)
 {
-	struct parcel *parcel = window_next(&window);
+	struct parcel *parcel = windows_next(&windows);
 
 	if (parcel)
-		window_sent(&window, parcel);
+		window_sent(parcel);
 	return parcel;
 }
 
@@ -61,11 +63,11 @@ static void test_a_later_report_confirms_nothing_before_it(void **state)
 	assert_ptr_equal(send_next(), b);
 	assert_ptr_equal(send_next(), c);
 	assert_null(send_next());
-	window_confirm(&window, b);
+	window_confirm(b);
 	assert_int_equal(window_confirmed_upto(&window), 0);
-	window_confirm(&window, a);
+	window_confirm(a);
 	assert_int_equal(window_confirmed_upto(&window), 2);
-	window_confirm(&window, c);
+	window_confirm(c);
 	assert_int_equal(window_confirmed_upto(&window), 3);
 }
 
@@ -73,11 +75,11 @@ static void test_a_window_is_full_at_its_bytes(void **state)
 {
 	(void)state;
 	push(KAFKA_FRAMES, 999);
-	assert_false(window_is_full(&window));
+	assert_false(windows_are_full(&windows));
 	push(KAFKA_FRAMES, 1);
-	assert_true(window_is_full(&window));
-	window_confirm(&window, send_next());
-	assert_false(window_is_full(&window));
+	assert_true(windows_are_full(&windows));
+	window_confirm(send_next());
+	assert_false(windows_are_full(&windows));
 }
 
 static void test_frames_wait_for_the_beginning_of_their_run(void **state)
@@ -88,7 +90,7 @@ static void test_frames_wait_for_the_beginning_of_their_run(void **state)
 	assert_ptr_equal(send_next(), a);
 	assert_ptr_equal(send_next(), run);
 	assert_null(send_next());
-	window_confirm(&window, run);
+	window_confirm(run);
 	assert_ptr_equal(send_next(), b);
 }
 
@@ -99,12 +101,12 @@ static void test_a_new_producer_sends_what_was_not_confirmed_in_its_order(void *
 	(void)state;
 	send_next();
 	send_next();
-	window_confirm(&window, b);
-	window_rewind(&window);
+	window_confirm(b);
+	windows_rewind(&windows);
 	assert_ptr_equal(send_next(), a);
 	assert_ptr_equal(send_next(), c);
 	assert_null(send_next());
-	assert_int_equal(window.ledger.resent, 1);
+	assert_int_equal(windows.ledger.resent, 1);
 }
 
 static void test_a_gap_stands_where_the_rejected_frame_stood(void **state)
@@ -114,13 +116,13 @@ static void test_a_gap_stands_where_the_rejected_frame_stood(void **state)
 	(void)state;
 	send_next();
 	gap = parcel_create_gap(a);
-	window_reject(&window, a, gap);
-	assert_int_equal(window.ledger.rejected_attempts, 20);
+	window_reject(a, gap);
+	assert_int_equal(windows.ledger.rejected_attempts, 20);
 	assert_ptr_equal(send_next(), gap);
 	assert_ptr_equal(send_next(), b);
-	window_confirm(&window, b);
+	window_confirm(b);
 	assert_int_equal(window_confirmed_upto(&window), 0);
-	window_confirm(&window, gap);
+	window_confirm(gap);
 	assert_int_equal(window_confirmed_upto(&window), 2);
 }
 
