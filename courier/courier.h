@@ -12,6 +12,7 @@
 
 struct courier_settings {
 	const char *address;		/* of the daemon; NULL: the default */
+	const char *relay;		/* of a relay, instead of a daemon: the path of its socket; NULL: none */
 	const char *consumer;		/* under which name the daemon keeps what is not confirmed */
 	const char *const *probe;
 	size_t probes;

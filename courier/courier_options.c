@@ -45,12 +45,14 @@ static int settle(struct courier_options *options, struct ringtail_error *error)
 
 	*settings = (struct courier_settings){
 		.address = options->connect,
+		.relay = options->relay,
 		.consumer = options->consumer ? options->consumer : "kafka",
 		.probe = options->probe.text,
 		.probes = options->probe.n,
 		.filter = options->filter,
 		.host = options->host,
-		.window_bytes = options->window ? options->window : WINDOW_BYTES_DEFAULT,
+		.window_bytes = options->window ? options->window :
+				options->relay	? WINDOW_BYTES_RELAY : WINDOW_BYTES_DEFAULT,
 		.json = options->summary && !strcmp(options->summary, "json"),
 		.kafka = {
 			.brokers = options->brokers,
@@ -68,6 +70,10 @@ static int settle(struct courier_options *options, struct ringtail_error *error)
 		return option_refuse(error, "summary", options->summary, "may be text or json");
 	if (options->host && (!*options->host || strlen(options->host) >= HOST_BYTES_MAX))
 		return option_refuse(error, "host", options->host, "is empty or too long");
+	if (options->relay && (options->connect || options->consumer || options->probe.n || options->filter ||
+			       options->flags || options->host))
+		return option_refuse(error, "relay", options->relay, "leaves no choice of a daemon, probes, filter, flags "
+				     "or host: its agents and their certificates have made it");
 	if (settings->window_bytes < WINDOW_BYTES_MIN || settings->window_bytes > WINDOW_BYTES_MAX)
 		return option_refuse(error, "window", "", "is not between 4MiB and 1GiB");
 	if (parse_flags(options->flags, &settings->flags, error))

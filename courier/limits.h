@@ -7,7 +7,13 @@
 #define WINDOW_BYTES_DEFAULT	(32u << 20)	/* of frames that Kafka has not confirmed */
 #define WINDOW_BYTES_MIN	(4u << 20)	/* a few frames of 1 MiB */
 #define WINDOW_BYTES_MAX	(1u << 30)
-#define WINDOW_RECORDS_MAX	65536u		/* of the same: small frames cost memory beside their bytes */
+#define WINDOW_RECORD_BYTES	512u		/* of the same: what a record costs beside its bytes, at least */
+#define WINDOW_BYTES_RELAY	(160u << 20)	/* of a relay's hosts: a bit more than it may have on its way */
+#define LANES_MAX		16384u		/* hosts of a relay */
+#define LANES_TOLD_MAX		1024u		/* in one message to the relay */
+#define RELAY_FRAMES_MAX	256u		/* taken of a relay in one turn */
+#define REDIAL_DELAY_MS_MIN	250u		/* before a relay that is gone is connected to again */
+#define REDIAL_DELAY_MS_MAX	5000u
 #define RECORD_BYTES_MAX	(2u << 20)	/* a frame of 1 MiB, a hello and headers fit */
 #define RECORD_OVERHEAD_BYTES	1024u		/* of a record's key and headers, and of the batch it is in */
 #define CHECKPOINTS_MAX		64u		/* places that may be acknowledged later */

@@ -12,6 +12,7 @@
 
 #include "courier/courier.h"
 #include "courier/notice.h"
+#include "courier/relayed.h"
 #include "courier/courier_options.h"
 #include "daemon/host/privileges.h"
 #include "daemon/host/resolver.h"
@@ -70,6 +71,27 @@ static void trust(const struct courier_options *options)
 	ringtail_set_trust(&given);
 }
 
+static void tell_ready(const struct courier_settings *settings)
+{
+	notice_info("ready", "carrying frames to %s.frames of %s", settings->kafka.prefix, settings->kafka.brokers);
+}
+
+static int carry_relayed(const struct courier_options *options)
+{
+	struct ringtail_error error = { 0 };
+	struct relayed *relayed = NULL;
+	int err = relayed_create(&options->settings, &relayed, &error);
+
+	if (!err) {
+		tell_ready(&options->settings);
+		err = relayed_run(relayed, stdout, &error);
+	}
+	if (err)
+		notice_failure(&error);
+	relayed_destroy(relayed);
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 static int carry(const struct courier_options *options)
 {
 	struct ringtail_error error = { 0 };
@@ -77,8 +99,7 @@ static int carry(const struct courier_options *options)
 	int err = courier_create(&options->settings, &courier, &error);
 
 	if (!err) {
-		notice_info("ready", "carrying frames to %s.frames of %s", options->settings.kafka.prefix,
-			    options->settings.kafka.brokers);
+		tell_ready(&options->settings);
 		err = courier_run(courier, stdout, &error);
 	}
 	if (err)
@@ -111,5 +132,5 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	trust(&options);
-	return carry(&options);
+	return options.settings.relay ? carry_relayed(&options) : carry(&options);
 }

@@ -190,7 +190,8 @@ static bool reject(struct producer *producer, struct parcel *parcel)
 {
 	struct parcel *gap;
 
-	parcel->window->refused |= parcel->topic == KAFKA_RUNS;
+	if (parcel->topic == KAFKA_RUNS)
+		window_refuse(parcel->window);
 	if (parcel->window->refused)
 		return false;
 	gap = parcel_create_gap(parcel);

@@ -18,6 +18,13 @@ static void offer(struct window *window)
 	window->is_ready |= window->next != NULL;
 }
 
+void window_note_move(struct window *window)
+{
+	if (!window->has_moved)
+		TAILQ_INSERT_TAIL(&window->windows->moved, window, moved_link);
+	window->has_moved = true;
+}
+
 static void drop(struct parcel *parcel)
 {
 	struct window *window = parcel->window;
@@ -27,9 +34,7 @@ static void drop(struct parcel *parcel)
 	TAILQ_REMOVE(&window->parcels, parcel, link);
 	window->windows->bytes -= parcel->bytes;
 	window->windows->count--;
-	if (!window->has_moved)
-		TAILQ_INSERT_TAIL(&window->windows->moved, window, moved_link);
-	window->has_moved = true;
+	window_note_move(window);
 	free(parcel);
 }
 
@@ -142,6 +147,12 @@ void window_reject(struct parcel *parcel, struct parcel *instead)
 	offer(window);
 }
 
+void window_refuse(struct window *window)
+{
+	window->refused = true;
+	window_note_move(window);
+}
+
 uint64_t window_confirmed_upto(const struct window *window)
 {
 	const struct parcel *first = TAILQ_FIRST(&window->parcels);
@@ -161,7 +172,7 @@ void windows_init(struct windows *windows, size_t bytes_max)
 
 bool windows_are_full(const struct windows *windows)
 {
-	return windows->bytes >= windows->bytes_max || windows->count >= WINDOW_RECORDS_MAX;
+	return windows->bytes >= windows->bytes_max || windows->count >= windows->bytes_max / WINDOW_RECORD_BYTES;
 }
 
 struct parcel *windows_next(struct windows *windows)

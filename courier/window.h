@@ -72,6 +72,12 @@ void window_confirm(struct parcel *parcel);
 /* Kafka does not take it: it is counted and freed, and `instead` stands in its place (NULL: nothing does). */
 void window_reject(struct parcel *parcel, struct parcel *instead);
 
+/* It is to be in `moved`. */
+void window_note_move(struct window *window);
+
+/* Kafka never takes the beginning of its run. */
+void window_refuse(struct window *window);
+
 /* Gives up those that no producer has. */
 void window_give_up_waiting(struct window *window);
 

@@ -30,6 +30,7 @@
 #include "daemon/net/listener.h"
 #include "daemon/net/turnstile.h"
 #include "daemon/programs/taken_names.h"
+#include "daemon/relay/courier_sink.h"
 #include "daemon/relay/disk_sink.h"
 #include "daemon/relay/relay.h"
 #include "daemon/ring/thread_journal.h"
@@ -77,6 +78,7 @@ struct engine {
 	unsigned listeners, agent_listeners;
 	struct listener *listener[CONFIG_LISTEN_MAX];
 	struct listener *agent_listener[CONFIG_LISTEN_MAX];
+	struct listener *courier_listener;	/* NULL: this relay stores itself */
 	struct event_base *base;
 	struct turnstile *local, *remote;	/* the lines of those who come by unix socket, and else */
 	struct frame_codec *codec;
@@ -404,30 +406,42 @@ static int bind_addresses(struct engine *engine, struct error *error)
 	return listener_check_adopted(&engine->activation, error);
 }
 
-static int bind_programs(struct engine *engine, struct error *error)
-{
-	char text[ADDRESS_TEXT_BYTES];
-	struct address address;
-	int err;
-
-	if (!engine->config.programs)
-		return 0;
-	snprintf(text, sizeof(text), "unix:%s", engine->config.programs);
-	err = address_parse(text, &address, error);
-	return err ? err : listener_create_for_all(&address, engine->account.uid, engine->account.gid,
-						   &engine->programs_listener, error);
-}
-
 static void close_programs(struct engine *engine)
 {
 	listener_destroy(engine->programs_listener);
 	engine->programs_listener = NULL;
 }
 
+static int bind_path(const struct engine *engine, const char *path, bool for_all, struct listener **listener,
+		     struct error *error)
+{
+	char text[ADDRESS_TEXT_BYTES];
+	struct address address;
+	int err;
+
+	snprintf(text, sizeof(text), "unix:%s", path);
+	err = address_parse(text, &address, error);
+	if (err)
+		return err;
+	return (for_all ? listener_create_for_all : listener_create)(&address, engine->account.uid,
+								      engine->account.gid, listener, error);
+}
+
+static int bind_programs(struct engine *engine, struct error *error)
+{
+	return engine->config.programs ?
+		       bind_path(engine, engine->config.programs, true, &engine->programs_listener, error) : 0;
+}
+
 static int bind_agents(struct engine *engine, struct error *error)
 {
 	const struct config_listen *listen = &engine->config.listen_agents;
 	int err = 0;
+
+	if (engine->config.relay_courier && engine->config.relay_ack != CONFIG_RELAY_ACK_KAFKA)
+		log_warn("relay-courier-unused", "relay-courier is not listened on: give relay-ack = kafka too");
+	else if (engine->config.relay_courier)
+		err = bind_path(engine, engine->config.relay_courier, false, &engine->courier_listener, error);
 
 	while (!err && engine->agent_listeners < listen->count) {
 		unsigned i = engine->agent_listeners;
@@ -443,6 +457,8 @@ static void close_agents(struct engine *engine)
 {
 	while (engine->agent_listeners)
 		listener_destroy(engine->agent_listener[--engine->agent_listeners]);
+	listener_destroy(engine->courier_listener);
+	engine->courier_listener = NULL;
 }
 
 static void close_addresses(struct engine *engine)
@@ -1155,7 +1171,7 @@ static void end_dialling(struct engine *engine)
 	engine->dialler = NULL;
 }
 
-static int make_sink(struct engine *engine, struct relay_sink **sink, struct error *error)
+static int make_disk_sink(struct engine *engine, struct relay_sink **sink, struct error *error)
 {
 	struct disk_sink_config config = {
 		.base = engine->base,
@@ -1175,6 +1191,27 @@ static int make_sink(struct engine *engine, struct relay_sink **sink, struct err
 	return -EINVAL;
 }
 
+static int make_courier_sink(struct engine *engine, struct relay_sink **sink, struct error *error)
+{
+	struct courier_sink_config config = {
+		.base = engine->base,
+		.gate = engine->gate,
+		.codec = engine->codec,
+		.hello_timeout_ns = engine->config.hello_timeout_ns,
+	};
+	int err = courier_sink_create(&config, sink, error);
+
+	if (err)
+		return err;
+	err = listener_start(engine->courier_listener, engine->base, engine->local, courier_sink_accept, *sink,
+			     error);
+	if (err)
+		relay_sink_destroy(*sink);
+	else
+		log_info("listening-courier", "waiting for a courier at %s", engine->config.relay_courier);
+	return err;
+}
+
 static int start_relay(struct engine *engine, struct error *error)
 {
 	struct relay_config config = {
@@ -1188,7 +1225,10 @@ static int start_relay(struct engine *engine, struct error *error)
 
 	if (!engine->agent_listeners)
 		return 0;
-	err = make_sink(engine, &config.sink, error);
+	if (engine->courier_listener)
+		err = make_courier_sink(engine, &config.sink, error);
+	else
+		err = make_disk_sink(engine, &config.sink, error);
 	if (!err)
 		err = relay_create(&config, &engine->relay, error);
 	for (unsigned i = 0; !err && i < engine->agent_listeners; i++) {

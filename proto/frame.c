@@ -102,6 +102,12 @@ const char *frame_type_name(unsigned type)
 		return "dumps";
 	case FRAME_AGENT_HELLO:
 		return "agent-hello";
+	case FRAME_COURIER_HELLO:
+		return "courier-hello";
+	case FRAME_CONSIGN:
+		return "consign";
+	case FRAME_DELIVERED:
+		return "delivered";
 	}
 	return "?";
 }

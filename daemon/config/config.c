@@ -154,10 +154,26 @@ static int check_relay(const struct config *config, struct error *error)
 	return 0;
 }
 
+static int check_relay_ack(const struct config *config, struct error *error)
+{
+	bool kafka = config->relay_ack == CONFIG_RELAY_ACK_KAFKA;
+
+	if (kafka && !config->listen_agents.count)
+		return refuse(error, "relay-ack-unused", "give listen-agents = tls:HOST:PORT too, or take relay-ack"
+			      " away", "relay-ack is kafka, and this daemon is no relay");
+	if (kafka && !config->relay_courier)
+		return refuse(error, "relay-ack-no-courier", "give relay-courier = /run/ringtail/courier.sock, and"
+			      " start ringtail-courier with --relay of that path",
+			      "relay-ack is kafka, and relay-courier is not given");
+	return 0;
+}
+
 static int check_agents(const struct config *config, struct error *error)
 {
-	if (!config->listen_agents.count)
-		return 0;
+	int err = check_relay_ack(config, error);
+
+	if (err || !config->listen_agents.count)
+		return err;
 	if (!config->tls_cert || !config->tls_client_ca)
 		return refuse(error, "listen-agents-needs-tls",
 			      "give tls-cert and tls-key, and tls-client-ca, the authority that signed"

@@ -46,6 +46,12 @@ enum config_relay_role {
 	CONFIG_RELAY_OPERATOR,
 };
 
+/* What a relay waits for before it acknowledges. */
+enum config_relay_ack {
+	CONFIG_RELAY_ACK_DISK,
+	CONFIG_RELAY_ACK_KAFKA,
+};
+
 struct config_source {
 	char *name;		/* "auto", or of a source_ops */
 	char *path;		/* of replay:FILE, else NULL */

@@ -554,12 +554,20 @@ static void take_frame(struct relay_agent *agent, const uint8_t *bytes,
 	frame_ref_put(frame);
 }
 
+static bool must_wait(const struct relay_agent *agent)
+{
+	return agent->of && agent->state != AGENT_CLOSING &&
+	       agent->config.host->is_full(agent->config.host->context, agent);
+}
+
 /* Whole frames off the front of so many bytes; how many were taken. */
 static size_t take_frames(struct relay_agent *agent, const uint8_t *bytes, size_t n)
 {
 	uint32_t max = agent->of ? FRAME_RAW_BYTES_MAX : REQUEST_RAW_BYTES_MAX;
 	size_t at = 0;
 
+	/* What others have sent meanwhile counts: else each brings a frame more than there is room for. */
+	agent->full = must_wait(agent);
 	while (agent->state != AGENT_CLOSING && !agent->full) {
 		struct frame_header header;
 		enum frame_status status = frame_parse_header(bytes + at, n - at, max, &header);
@@ -574,8 +582,7 @@ static size_t take_frames(struct relay_agent *agent, const uint8_t *bytes, size_
 		take_frame(agent, bytes + at, &header);
 		at += FRAME_HEADER_BYTES + header.body_bytes;
 		max = agent->of ? FRAME_RAW_BYTES_MAX : REQUEST_RAW_BYTES_MAX;
-		agent->full = agent->of && agent->state != AGENT_CLOSING &&
-			      agent->config.host->is_full(agent->config.host->context, agent);
+		agent->full = must_wait(agent);
 	}
 	return agent->state == AGENT_CLOSING ? n : at;
 }

@@ -198,7 +198,7 @@ static void go_on(struct relay *relay, struct relay_host *host)
 {
 	struct relay_agent *agent;
 
-	if (relay->full && relay->held_bytes < RELAY_HELD_BYTES / 2) {
+	if (relay->full && relay->held_bytes < RELAY_HELD_BYTES - RELAY_HELD_BYTES / 8) {
 		relay->full = false;
 		TAILQ_FOREACH(agent, &relay->agents, link)
 			relay_agent_go_on(agent);
@@ -268,13 +268,25 @@ static bool on_forward(void *context, struct relay_agent *agent, struct relay_op
 	return true;
 }
 
+/*
+ * Hosts whose sink stands still (a partition of Kafka) must leave room for the others, however many they are. So a host
+ * may hold as much as all leave free of the first half; when that is full, a frame at a time.
+ */
+static bool has_its_share(const struct relay *relay, const struct relay_host *host)
+{
+	uint64_t shared = RELAY_HELD_BYTES / 2;
+	uint64_t left = shared > relay->held_bytes ? shared - relay->held_bytes : 0;
+
+	return host->held_bytes && host->held_bytes >= left;
+}
+
 static bool on_is_full(void *context, const struct relay_agent *agent)
 {
 	struct relay *relay = context;
 
 	if (relay->held_bytes >= RELAY_HELD_BYTES)
 		relay->full = true;
-	return relay->full || relay_host_is_full(agent->of);
+	return relay->full || relay_host_is_full(agent->of) || has_its_share(relay, agent->of);
 }
 
 /* ---- Connections ----------------------------------------------------------------------------- */

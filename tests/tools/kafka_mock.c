@@ -2,7 +2,8 @@
  * kafka_mock: librdkafka's mock cluster as a program of its own: Kafka without Java.
  *	usage: kafka_mock [-t TOPIC[:PARTITIONS]]...
  * Prints the bootstrap addresses, and obeys lines on stdin until it ends: "down N" and "up N" of a broker,
- * "missing TOPIC", "produce-error CODE COUNT", "answer-later N MS". Each is answered with "ok".
+ * "missing TOPIC", "produce-error CODE COUNT", "answer-later N MS", "leader TOPIC PARTITION N". Each is answered with
+ * "ok".
  */
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
@@ -16,11 +17,12 @@
 
 static void obey(rd_kafka_mock_cluster_t *cluster, char *line)
 {
-	static const char *const words[] = { "down", "up", "missing", "produce-error", "answer-later" };
+	static const char *const words[] = { "down", "up", "missing", "produce-error", "answer-later",
+					     "leader" };
 	char text[256];
-	int a = 0, b = 0;
+	int a = 0, b = 0, c = 0;
 
-	if (sscanf(line, "%*s %255s %d", text, &b) >= 1)
+	if (sscanf(line, "%*s %255s %d %d", text, &b, &c) >= 1)
 		a = atoi(text);
 	if (!strncmp(line, words[0], strlen(words[0])))
 		rd_kafka_mock_broker_set_down(cluster, a);
@@ -33,6 +35,8 @@ static void obey(rd_kafka_mock_cluster_t *cluster, char *line)
 			rd_kafka_mock_push_request_errors(cluster, PRODUCE, 1, (rd_kafka_resp_err_t)a);
 	else if (!strncmp(line, words[4], strlen(words[4])))
 		rd_kafka_mock_broker_set_rtt(cluster, a, b);
+	else if (!strncmp(line, words[5], strlen(words[5])))
+		rd_kafka_mock_partition_set_leader(cluster, text, b, c);
 	printf("ok\n");
 	fflush(stdout);
 }

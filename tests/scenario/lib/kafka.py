@@ -40,12 +40,29 @@ class Mock(Process):
         return done.returncode, done.stderr
 
 
+def partition_of(key, partitions):
+    """Where Kafka's own clients put a key: murmur2 (Austin Appleby), as Apache Kafka writes it."""
+    data, mask = key.encode(), 0xffffffff
+    value = 0x9747b28c ^ len(data)
+    for at in range(0, len(data) & ~3, 4):
+        word = int.from_bytes(data[at:at + 4], "little") * 0x5bd1e995 & mask
+        word = (word ^ word >> 24) * 0x5bd1e995 & mask
+        value = (value * 0x5bd1e995 & mask) ^ word
+    rest = data[len(data) & ~3:]
+    if rest:
+        value = (value ^ int.from_bytes(rest, "little")) * 0x5bd1e995 & mask
+    value = (value ^ value >> 13) * 0x5bd1e995 & mask
+    return ((value ^ value >> 15) & 0x7fffffff) % partitions
+
+
 class Courier(Process):
-    def __init__(self, case, build, daemon, brokers, *words):
+    """Of a daemon; or, with relay=PATH instead, of a relay."""
+
+    def __init__(self, case, build, daemon, brokers, *words, relay=None):
         user = [f"--user={ENGINE_USER}"] if os.geteuid() == 0 else []
+        source = f"--relay={relay}" if relay else f"--connect={daemon.address}"
         super().__init__(case, case._name("courier"), [
-            os.path.join(build, "ringtail-courier"), f"--connect={daemon.address}", f"--brokers={brokers}",
-            "--summary=json", *user, *words])
+            os.path.join(build, "ringtail-courier"), source, f"--brokers={brokers}", "--summary=json", *user, *words])
 
     def await_ready(self):
         self.wait_for(r"\[ready\]")

@@ -83,6 +83,12 @@ static const ProtobufCMessageDescriptor *peer_message_of(enum frame_type type)
 		return &ringtail__v1__dumps__descriptor;
 	case FRAME_AGENT_HELLO:
 		return &ringtail__v1__agent_hello__descriptor;
+	case FRAME_COURIER_HELLO:
+		return &ringtail__v1__courier_hello__descriptor;
+	case FRAME_CONSIGN:
+		return &ringtail__v1__consign__descriptor;
+	case FRAME_DELIVERED:
+		return &ringtail__v1__delivered__descriptor;
 	}
 	return NULL;
 }

@@ -2,6 +2,7 @@
  * config_typos: every key and every flag, with any one character deleted, replaced, inserted or
  * swapped with the next: none is taken for another, and the nearest that there is gets named.
  */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_A.";
 
-/* Optimal string alignment, in the plainest way: the whole table. */
+/* Optimal string alignment, in the plainest way: the whole table. Large letters are small ones. */
 static unsigned distance(const char *a, const char *b)
 {
 	static unsigned table[NAME_BYTES + 1][NAME_BYTES + 1];
@@ -32,7 +33,7 @@ static unsigned distance(const char *a, const char *b)
 			unsigned other;
 
 			if (i && j) {
-				best = table[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+				best = table[i - 1][j - 1] + (tolower(a[i - 1]) != tolower(b[j - 1]));
 				other = table[i - 1][j] + 1;
 				best = other < best ? other : best;
 				other = table[i][j - 1] + 1;

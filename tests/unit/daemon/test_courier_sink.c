@@ -1,0 +1,378 @@
+/*
+ * A relay's courier, over a socket: what it is sent of each host, what of that counts as stored, and what is kept for
+ * the next one. A courier that speaks wrongly, a second one, and memory that runs out cost a connection, and no frame.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/relay/courier_sink.h"
+#include "tests/lib/failing_memory.h"
+#include "tests/unit/daemon/peer.h"
+
+#define HOSTS	2u
+#define ITEMS	4u		/* of each host */
+#define CPU	3u
+#define ALLOCATIONS_MAX 200u
+
+struct shipment {
+	struct relay_item item;
+	unsigned confirmed, order;
+	int err;
+};
+
+struct fixture {
+	struct event_base *base;
+	struct frame_codec *codec;
+	struct gate *gate;
+	struct relay_sink *sink;
+	struct relay_opening *opening[HOSTS];
+	struct cursor *upto;
+	struct shipment shipment[HOSTS][ITEMS];
+};
+
+static const char *const host_name[HOSTS] = {"web-1", "web-2"};
+static unsigned confirmations;
+
+static void on_confirmed(struct relay_item *item, int err)
+{
+	struct shipment *shipment = (struct shipment *)item;
+
+	assert_int_equal(shipment->confirmed, 0);
+	shipment->confirmed++;
+	shipment->order = ++confirmations;
+	shipment->err = err;
+	relay_opening_put(item->opening);
+	frame_ref_put(item->frame);
+}
+
+static struct relay_opening *make_opening(const struct fixture *fixture, uint64_t epoch)
+{
+	struct relay_opening *opening = calloc(1, sizeof(*opening));
+	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	Ringtail__V1__Subscribed subscribed = RINGTAIL__V1__SUBSCRIBED__INIT;
+
+	assert_non_null(opening);
+	opening->refs = 1;
+	opening->run = (struct run){.boot_id = {9}, .epoch = epoch};
+	hello.epoch = epoch;
+	opening->hello = frame_ref_pack(fixture->codec, FRAME_SERVER_HELLO, &hello.base);
+	opening->catalog = frame_ref_pack(fixture->codec, FRAME_CATALOG, &catalog.base);
+	opening->subscribed = frame_ref_pack(fixture->codec, FRAME_SUBSCRIBED, &subscribed.base);
+	return opening;
+}
+
+static void open_fixture(struct fixture *fixture)
+{
+	struct courier_sink_config config = {.hello_timeout_ns = 60 * NS_PER_S};
+	struct config options = {.source = 0};
+	struct error error = {0};
+
+	*fixture = (struct fixture){.base = event_base_new(), .codec = frame_codec_create(1),
+				    .upto = cursor_create(1)};
+	if (gate_create(&options, &fixture->gate, &error) != 0)
+		fail_msg("%s", error.what);
+	config.base = fixture->base;
+	config.gate = fixture->gate;
+	config.codec = fixture->codec;
+	assert_int_equal(courier_sink_create(&config, &fixture->sink, &error), 0);
+	for (unsigned i = 0; i < HOSTS; i++)
+		fixture->opening[i] = make_opening(fixture, 5 + i);
+	confirmations = 0;
+}
+
+/* Whatever has come from the relay is confirmed once, at the latest now. */
+static void close_fixture(struct fixture *fixture)
+{
+	relay_sink_destroy(fixture->sink);
+	for (unsigned i = 0; i < HOSTS; i++)
+		relay_opening_put(fixture->opening[i]);
+	for (unsigned i = 0; i < HOSTS * ITEMS; i++)
+		assert_true(fixture->shipment[0][i].confirmed == (fixture->shipment[0][i].item.host != NULL));
+	gate_destroy(fixture->gate);
+	frame_codec_destroy(fixture->codec);
+	event_base_free(fixture->base);
+	free(fixture->upto);
+}
+
+/* The i-th frame of a host: a gap of ten attempts. */
+static void forward(struct fixture *fixture, unsigned host, unsigned i)
+{
+	struct shipment *shipment = &fixture->shipment[host][i];
+
+	shipment->item = (struct relay_item){
+		.host = host_name[host],
+		.opening = relay_opening_get(fixture->opening[host]),
+		.frame = frame_ref_gap(fixture->codec, CPU, 100 + 10 * i, 110 + 10 * i, 0, 1, 0),
+		.upto = fixture->upto,
+		.confirmed = on_confirmed,
+	};
+	assert_non_null(shipment->item.frame);
+	relay_sink_forward(fixture->sink, &shipment->item);
+}
+
+static struct peer *connect_courier(struct fixture *fixture)
+{
+	int fd;
+	struct peer *peer = peer_pair(fixture->base, &fd);
+
+	courier_sink_accept(fixture->sink, fd, NULL, "unix");
+	return peer;
+}
+
+static void greet(struct peer *peer, uint64_t window_bytes)
+{
+	Ringtail__V1__CourierHello hello = RINGTAIL__V1__COURIER_HELLO__INIT;
+
+	hello.version_min = hello.version_max = FRAME_VERSION;
+	hello.window_bytes = window_bytes;
+	peer_send(peer, FRAME_COURIER_HELLO, &hello);
+}
+
+static struct peer *come(struct fixture *fixture)
+{
+	struct peer *peer = connect_courier(fixture);
+
+	greet(peer, RELAY_HELD_BYTES);
+	return peer;
+}
+
+static void deliver(struct peer *peer, uint32_t lane, uint64_t frames, bool refused)
+{
+	Ringtail__V1__DeliveredLane told = RINGTAIL__V1__DELIVERED_LANE__INIT, *lanes[] = {&told};
+	Ringtail__V1__Delivered message = RINGTAIL__V1__DELIVERED__INIT;
+
+	told.lane = lane;
+	told.frames = frames;
+	told.refused = refused;
+	message.lane = lanes;
+	message.n_lane = 1;
+	peer_send(peer, FRAME_DELIVERED, &message);
+}
+
+/* What comes next is that: which lane has it? With `host`, a stream of it begins. */
+static uint32_t expect_consigned(struct peer *peer, const char *host, unsigned i)
+{
+	Ringtail__V1__Consign *consign = peer_expect(peer, FRAME_CONSIGN);
+	uint32_t lane = consign->lane;
+
+	if (host) {
+		assert_string_equal(consign->host, host);
+		assert_int_equal(consign->boot_id.data[0], 9);
+		peer_free(peer_expect(peer, FRAME_SERVER_HELLO));
+		peer_free(peer_expect(peer, FRAME_CATALOG));
+		peer_free(peer_expect(peer, FRAME_SUBSCRIBED));
+		peer_free(consign);
+		consign = peer_expect(peer, FRAME_CONSIGN);
+	}
+	assert_string_equal(consign->host, "");
+	assert_int_equal(consign->lane, lane);
+	assert_int_equal(consign->cpu, CPU);
+	assert_int_equal(consign->first_seq, 100 + 10 * i);
+	assert_int_equal(consign->end_seq, 110 + 10 * i);
+	peer_free(consign);
+	peer_free(peer_expect(peer, FRAME_GAP));
+	return lane;
+}
+
+static void each_host_has_its_turn_and_its_order(void **state)
+{
+	struct fixture fixture;
+	struct peer *peer;
+	uint32_t lane[HOSTS];
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 0; i < ITEMS; i++)
+		forward(&fixture, 0, i);
+	forward(&fixture, 1, 0);
+	peer_run(fixture.base);
+	assert_int_equal(confirmations, 0);	/* nobody has them */
+	peer = come(&fixture);
+	lane[0] = expect_consigned(peer, host_name[0], 0);
+	lane[1] = expect_consigned(peer, host_name[1], 0);
+	for (unsigned i = 1; i < ITEMS; i++)
+		assert_int_equal(expect_consigned(peer, NULL, i), lane[0]);
+	assert_int_not_equal(lane[0], lane[1]);
+
+	/* One host's frames are stored, and say nothing of the other's. */
+	deliver(peer, lane[0], 2, false);
+	PEER_AWAIT(fixture.base, confirmations == 2);
+	assert_int_equal(fixture.shipment[0][0].order, 1);
+	assert_int_equal(fixture.shipment[0][1].order, 2);
+	assert_int_equal(fixture.shipment[0][1].err, 0);
+	deliver(peer, lane[1], 1, false);
+	PEER_AWAIT(fixture.base, confirmations == 3);
+	assert_int_equal(fixture.shipment[1][0].confirmed, 1);
+
+	/* Another opening is written before what belongs to it. */
+	relay_opening_put(fixture.opening[1]);
+	fixture.opening[1] = make_opening(&fixture, 77);
+	forward(&fixture, 1, 1);
+	assert_int_equal(expect_consigned(peer, host_name[1], 1), lane[1]);
+	peer_close(peer);
+	close_fixture(&fixture);
+	assert_int_equal(fixture.shipment[0][3].err, -ECANCELED);
+}
+
+static void the_next_courier_gets_what_was_not_delivered(void **state)
+{
+	struct fixture fixture;
+	struct peer *peer;
+	uint32_t lane;
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 0; i < 3; i++)
+		forward(&fixture, 0, i);
+	peer = come(&fixture);
+	lane = expect_consigned(peer, host_name[0], 0);
+	expect_consigned(peer, NULL, 1);
+	deliver(peer, lane, 1, false);
+	PEER_AWAIT(fixture.base, confirmations == 1);
+	peer_close(peer);
+	peer_run(fixture.base);
+	peer = come(&fixture);
+	lane = expect_consigned(peer, host_name[0], 1);
+	expect_consigned(peer, NULL, 2);
+	deliver(peer, lane, 2, false);
+	PEER_AWAIT(fixture.base, confirmations == 3);
+	peer_close(peer);
+	close_fixture(&fixture);
+}
+
+static void a_refused_run_is_refused_to_its_host_alone(void **state)
+{
+	struct fixture fixture;
+	struct peer *peer;
+	uint32_t lane[HOSTS];
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned host = 0; host < HOSTS; host++)
+		forward(&fixture, host, 0);
+	peer = come(&fixture);
+	for (unsigned host = 0; host < HOSTS; host++)
+		lane[host] = expect_consigned(peer, host_name[host], 0);
+	deliver(peer, lane[0], 1, true);
+	deliver(peer, lane[1], 1, false);
+	PEER_AWAIT(fixture.base, confirmations == 2);
+	assert_int_equal(fixture.shipment[0][0].err, -EMSGSIZE);
+	assert_int_equal(fixture.shipment[1][0].err, 0);
+	peer_close(peer);
+	close_fixture(&fixture);
+}
+
+/* Each of them loses its connection, and no frame. */
+static void a_courier_that_speaks_wrongly_is_disconnected(void **state)
+{
+	static const char noise[] = "GET / HTTP/1.1\r\n\r\n";
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 0; i < 2; i++)
+		forward(&fixture, 0, i);
+	for (unsigned way = 0; way < 7; way++) {
+		struct peer *peer = way < 3 ? connect_courier(&fixture) : come(&fixture);
+
+		if (way == 0)
+			peer_write(peer, noise, sizeof(noise));
+		else if (way == 1)
+			greet(peer, RELAY_HELD_BYTES - 1);
+		else if (way == 2)
+			deliver(peer, 0, 1, false);	/* before a hello */
+		else
+			expect_consigned(peer, host_name[0], 0);
+		if (way == 3)
+			greet(peer, RELAY_HELD_BYTES);	/* a second one */
+		else if (way == 4)
+			deliver(peer, 1, 0, false);	/* no such lane */
+		else if (way == 5)
+			deliver(peer, 0, 3, false);	/* more than it was sent */
+		else if (way == 6)
+			peer_write(peer, noise, sizeof(noise));
+		if (way < 3)
+			peer_expect_error(peer, way == 1 ? "courier-window" : "unexpected-frame", true);
+		else
+			expect_consigned(peer, NULL, 1);
+		peer_expect_end(peer);
+		peer_close(peer);
+		assert_int_equal(confirmations, 0);
+	}
+	close_fixture(&fixture);
+}
+
+static void a_second_courier_is_refused(void **state)
+{
+	struct fixture fixture;
+	struct peer *peer, *second;
+
+	(void)state;
+	open_fixture(&fixture);
+	peer = come(&fixture);
+	peer_run(fixture.base);
+	second = connect_courier(&fixture);
+	peer_expect_error(second, "courier-busy", true);
+	peer_expect_end(second);
+	forward(&fixture, 0, 0);
+	expect_consigned(peer, host_name[0], 0);
+	peer_close(second);
+	peer_close(peer);
+	close_fixture(&fixture);
+}
+
+/* The n-th allocation fails, and all behind it, while frames come and a courier reads. */
+static void memory_that_runs_out_loses_nothing(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < ALLOCATIONS_MAX; n += 1 + n / 8) {
+		struct fixture fixture;
+		struct peer *peer;
+
+		open_fixture(&fixture);
+		peer = come(&fixture);
+		for (unsigned i = 0; i < ITEMS * HOSTS; i++) {
+			struct shipment *shipment = &fixture.shipment[i % HOSTS][i / HOSTS];
+
+			shipment->item = (struct relay_item){
+				.host = host_name[i % HOSTS],
+				.opening = relay_opening_get(fixture.opening[i % HOSTS]),
+				.frame = frame_ref_gap(fixture.codec, CPU, 100, 110, 0, 1, 0),
+				.upto = fixture.upto,
+				.confirmed = on_confirmed,
+			};
+			memory_fails_after(n);
+			relay_sink_forward(fixture.sink, &shipment->item);
+			event_base_loop(fixture.base, EVLOOP_NONBLOCK);
+			memory_suffices();
+		}
+		peer_close(peer);
+		peer_run(fixture.base);
+		peer = come(&fixture);		/* with memory again, what was kept comes */
+		for (unsigned host = 0; host < HOSTS; host++)
+			if (!fixture.shipment[host][ITEMS - 1].confirmed)
+				peer_free(peer_await(peer, FRAME_GAP));
+		peer_close(peer);
+		close_fixture(&fixture);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_host_has_its_turn_and_its_order),
+		cmocka_unit_test(the_next_courier_gets_what_was_not_delivered),
+		cmocka_unit_test(a_refused_run_is_refused_to_its_host_alone),
+		cmocka_unit_test(a_courier_that_speaks_wrongly_is_disconnected),
+		cmocka_unit_test(a_second_courier_is_refused),
+		cmocka_unit_test(memory_that_runs_out_loses_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
