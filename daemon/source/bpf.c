@@ -25,6 +25,7 @@
 #include "daemon/source/bpf_kernel_part.h"
 #include "daemon/source/bpf_made.h"
 #include "daemon/source/bpf_objects.h"
+#include "daemon/source/bpf_preempted.h"
 #include "daemon/source/bpf_stuck.h"
 #include "daemon/source/bpf_timers.h"
 #include "daemon/source/source.h"
@@ -208,6 +209,7 @@ static int load_skeleton(struct source *source, struct ringtail_bpf *skeleton,
 	if (err)
 		return err;
 	skeleton->rodata->cgroups_v1 = host_has_cgroups_v1();
+	skeleton->rodata->syscalls_by_perf = source->objects.tracepoint[PROGRAM_SYS_ENTER] != 0;
 	syscall_catalog_looks(source->catalog, (uint32_t *)skeleton->rodata->syscall_looks);
 	syscall_catalog_structures(source->catalog, (uint64_t *)skeleton->rodata->syscall_structures,
 				   (uint32_t *)skeleton->rodata->structure_bytes);
@@ -275,6 +277,7 @@ static int load(struct source *source, const struct source_config *config,
 	err = make_images(source, config, kernel, error);
 	if (!err) {
 		making.images = source->images;
+		source_bpf_preempted_change(&source->objects, source->images);
 		source_bpf_images_find_targets(source->images, kernel);
 		if (!source->adopted)
 			err = source_bpf_objects_begin(&source->objects, error);
@@ -410,6 +413,7 @@ static int bpf_open(const struct source_config *config, struct source **out, str
 	if (!source)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for the BPF source");
 	source_bpf_objects_init(&source->objects);
+	source_bpf_preempted_choose(&source->objects);
 	source->ring_bytes = config->ring_bytes;
 	source->store = config->store;
 	source_bpf_timers_init(&source->timers, &source->objects, source->store);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #define BTF_PATH		"/sys/kernel/btf/vmlinux"
@@ -77,6 +78,15 @@ void source_bpf_check_verifier(char *log)
 	said.verifier = false;
 	if (*log)
 		said_keep_log(log);
+}
+
+bool source_bpf_check_kernel(unsigned major, unsigned minor)
+{
+	struct utsname host;
+	unsigned is_major = 0, is_minor = 0;
+
+	return uname(&host) == 0 && sscanf(host.release, "%u.%u", &is_major, &is_minor) == 2 &&
+	       (is_major > major || (is_major == major && is_minor >= minor));
 }
 
 void source_bpf_check_capture(void)

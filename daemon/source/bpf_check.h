@@ -7,7 +7,12 @@
 #ifndef RINGTAIL_DAEMON_SOURCE_BPF_CHECK_H
 #define RINGTAIL_DAEMON_SOURCE_BPF_CHECK_H
 
+#include <stdbool.h>
+
 #include "query/error.h"
+
+/* Whether the running kernel is of that version, or newer. */
+bool source_bpf_check_kernel(unsigned major, unsigned minor);
 
 /* From now on libbpf prints nothing; the end of what it would have said is kept for the errors. */
 void source_bpf_check_capture(void);

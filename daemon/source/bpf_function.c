@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/source/bpf_template.h"
+#include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_function_probe.h"
 #include "daemon/source/bpf_kernel_types.h"
 #include "daemon/source/bpf_places.h"
@@ -381,11 +381,7 @@ static int fail(struct made_program *to, int err, const char *name, struct error
 /* From 6.7 on the kernel counts what it refuses and what it misses of a kprobe. */
 static void tell_uncounted(const char *name)
 {
-	struct utsname host;
-	unsigned major = 0, minor = 0;
-
-	uname(&host);
-	if (sscanf(host.release, "%u.%u", &major, &minor) == 2 && (major > 6 || (major == 6 && minor >= 7)))
+	if (source_bpf_check_kernel(6, 7))
 		return;
 	log_warn("refusals-uncounted", "this kernel does not say which events of %s it missed: those within another"
 		 " probe, and returns when more threads are in the function than it follows. fentry: and fexit: miss"

@@ -26,12 +26,14 @@ struct source_bpf_section {
 	unsigned kind;			/* of the target's type */
 };
 
+#define SECTION_TP	4
+
 static const struct source_bpf_section sections[] = {
 	{"tp_btf+", BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP, 0, "btf_trace_", BTF_KIND_TYPEDEF},
 	{"iter+", BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER, 0, "bpf_iter_", BTF_KIND_FUNC},
 	{"iter.s+", BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER, BPF_F_SLEEPABLE, "bpf_iter_", BTF_KIND_FUNC},
 	{"perf_event", BPF_PROG_TYPE_PERF_EVENT, 0, 0, NULL, 0},
-	{"tp", BPF_PROG_TYPE_TRACEPOINT, 0, 0, NULL, 0},
+	[SECTION_TP] = {"tp", BPF_PROG_TYPE_TRACEPOINT, 0, 0, NULL, 0},
 	{"raw_tp", BPF_PROG_TYPE_RAW_TRACEPOINT, 0, 0, NULL, 0},
 	{"uprobe", BPF_PROG_TYPE_KPROBE, 0, 0, NULL, 0},
 };
@@ -179,6 +181,18 @@ void source_bpf_images_destroy(struct source_bpf_images *images)
 	if (images->types >= 0)
 		close(images->types);
 	free(images);
+}
+
+void source_bpf_image_by_perf(struct source_bpf_images *images, const char *name)
+{
+	for (unsigned i = 0; i < images->images; i++) {
+		struct source_bpf_image *image = &images->image[i];
+
+		if (strcmp(image->name, name) != 0)
+			continue;
+		image->section = &sections[SECTION_TP];
+		image->target[0] = '\0';
+	}
 }
 
 /* ---- What they attach to -------------------------------------------------------------------- */

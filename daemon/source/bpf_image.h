@@ -46,6 +46,9 @@ struct source_bpf_images {
 struct source_bpf_images *source_bpf_images_create(void);
 void source_bpf_images_end(struct source_bpf_images *images);
 
+/* The image of that name, which has a target, is to be loaded as TRACEPOINT, and has none then. */
+void source_bpf_image_by_perf(struct source_bpf_images *images, const char *name);
+
 /* Finds in the kernel's types what the programs attach to. */
 void source_bpf_images_find_targets(struct source_bpf_images *images, const struct btf *kernel);
 

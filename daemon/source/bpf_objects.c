@@ -19,6 +19,7 @@
 #include "daemon/ring/reader.h"
 #include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_image.h"
+#include "daemon/source/bpf_preempted.h"
 #include "kmod/bpf/request.h"
 #include "kmod/ringtail.skel.h"
 
@@ -329,10 +330,13 @@ int source_bpf_objects_attach(struct source_bpf_objects *objects, enum source_bp
 	objects->link[program] = objects->leaving[program];
 	objects->leaving[program] = -1;
 	if (objects->link[program] < 0)
-		objects->link[program] = bpf_raw_tracepoint_open(NULL, fd);
+		objects->link[program] = objects->tracepoint[program] ?
+			source_bpf_perf_attach(objects->tracepoint[program], fd) : bpf_raw_tracepoint_open(NULL, fd);
 	if (objects->link[program] < 0) {
+		int err = errno;
+
 		objects->link[program] = -1;
-		return source_bpf_check_failure(error, errno, "attach the BPF programs");
+		return source_bpf_check_failure(error, err, "attach the BPF programs");
 	}
 	if (store)
 		store->keep(store->context, name_link(name, program),
@@ -716,6 +720,12 @@ static int refuse_lone_link(struct activation *kept, enum source_bpf_program pro
 	return refuse(error, name_program(name, program), "it is not there");
 }
 
+static enum bpf_prog_type type_of(const struct source_bpf_objects *objects, enum source_bpf_program program)
+{
+	return program == PROGRAM_TIMER ? BPF_PROG_TYPE_PERF_EVENT :
+	       objects->tracepoint[program] ? BPF_PROG_TYPE_TRACEPOINT : BPF_PROG_TYPE_TRACING;
+}
+
 /* A program, if it was loaded, and its link if it is attached. */
 static int take_program(struct source_bpf_objects *objects, struct activation *kept,
 			enum source_bpf_program program, struct error *error)
@@ -731,8 +741,7 @@ static int take_program(struct source_bpf_objects *objects, struct activation *k
 		return refuse_lone_link(kept, program, error);
 	if (!is_kind(*fd, "bpf-prog") || bpf_obj_get_info_by_fd(*fd, &info, &bytes) != 0)
 		return refuse(error, name, "it is no BPF program");
-	if (info.type != (program == PROGRAM_TIMER ? BPF_PROG_TYPE_PERF_EVENT
-						   : BPF_PROG_TYPE_TRACING) ||
+	if (info.type != type_of(objects, program) ||
 	    strncmp(info.name, program_name(program), sizeof(info.name) - 1) != 0)
 		return refuse(error, name, "it is another program");
 	*link = activation_next(kept, name_link(name, program), NULL);

@@ -53,6 +53,7 @@ struct source_bpf_objects {
 	int *bell;			/* [cpus]: what hangs in `bells` */
 	unsigned cpus;
 	const struct source_bpf_images *images;	/* to load programs from; borrowed */
+	uint32_t tracepoint[PROGRAMS];	/* the kernel's number, of those that go through perf; 0: of others */
 	int program[PROGRAMS];		/* -1: nobody has wanted it yet */
 	int link[PROGRAMS];		/* -1: not attached */
 	int leaving[PROGRAMS];		/* detached as far as we care; until the barrier */

@@ -6,18 +6,17 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
-#include "daemon/source/bpf_template.h"
+#include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_kernel_types.h"
+#include "daemon/source/bpf_preempted.h"
+#include "daemon/source/bpf_template.h"
 #include "daemon/source/tracepoint_probe.h"
 #include "daemon/source/tracepoints.h"
 #include "query/glob.h"
@@ -245,23 +244,12 @@ static int fail(struct made_program *to, int err, const char *name, struct error
 	return -err;
 }
 
-/* From 6.7 on the kernel counts what it refuses, of each program though, and not where. */
-static bool kernel_counts(void)
-{
-	struct utsname host;
-	unsigned major = 0, minor = 0;
-
-	uname(&host);
-	return sscanf(host.release, "%u.%u", &major, &minor) == 2 &&
-	       (major > 6 || (major == 6 && minor >= 7));
-}
-
 static void leave_unwatched(struct made_program *to, const char *name)
 {
 	if (to->watch >= 0)
 		close(to->watch);
 	to->watch = to->watch_link = -1;
-	if (!kernel_counts())
+	if (!source_bpf_check_kernel(6, 7))
 		log_warn("refusals-uncounted", "this kernel neither counts nor shows the events of %s at which"
 			 " another BPF program runs already on the CPU: those are missing without a word", name);
 }
@@ -291,19 +279,12 @@ static int watch(const struct source_bpf_kit *kit, const Ringtail__V1__Probe *me
 	return 0;
 }
 
-/*
- * The event keeps the program attached on every CPU, whichever one it is opened for. The sandbox looks at the
- * arguments as they are in the registers, whole.
- */
 static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
 		  const void *from, struct made_program *to, struct error *error)
 {
 	const struct tracepoint_own *own = from;
-	struct perf_event_attr event = {
-		.type = PERF_TYPE_TRACEPOINT, .size = sizeof(event), .config = own->id,
-	};
 	char name[2 * (NAME_BYTES_MAX + 1)];
-	int fd, err;
+	int err;
 
 	(void)state;
 	snprintf(name, sizeof(name), "tracepoint:%s:%s", message->function, message->name);
@@ -315,16 +296,9 @@ static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail_
 		source_bpf_made_close(to);
 		return err;
 	}
-	fd = (int)syscall(SYS_perf_event_open, &event, -1L, 0L, -1L, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
+	to->link = source_bpf_perf_attach(own->id, to->program);
+	if (to->link < 0)
 		return fail(to, errno, name, error);
-	to->link = bpf_link_create(to->program, fd, BPF_PERF_EVENT, NULL);
-	if (to->link < 0) {
-		err = errno;
-		close(fd);
-		return fail(to, err, name, error);
-	}
-	close(fd);
 	return 0;
 }
 

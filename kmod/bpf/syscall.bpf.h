@@ -79,6 +79,43 @@ inlined void syscall_registers_copy(__u64 to[RT_SYSCALL_ARGS_MAX], const struct 
 	to[5] = regs_arg5(regs);
 }
 
+/*
+ * Where tracepoints run programs with preemption enabled, the kernel refuses a program to a thread that gets the CPU
+ * in the middle of it. There the two programs are loaded as TRACEPOINT, whose path through perf keeps preemption
+ * off (bpf_preempted.c). Such a program has the tracepoint's record as its context, and not the arguments.
+ */
+const volatile bool syscalls_by_perf;
+
+/* Two loads: one at either of two places is none that the verifier takes of a context. */
+inlined struct pt_regs *syscall_registers(void *ctx)
+{
+	struct pt_regs *regs;
+
+	if (syscalls_by_perf) {
+		regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+		barrier_var(regs);
+	} else {
+		regs = *(struct pt_regs **)ctx;
+		barrier_var(regs);
+	}
+	return regs;
+}
+
+/* Of sys_exit. */
+inlined __s64 syscall_result(void *ctx)
+{
+	__s64 result;
+
+	if (syscalls_by_perf) {
+		result = ((__s64 *)ctx)[2];
+		barrier_var(result);
+	} else {
+		result = ((__s64 *)ctx)[1];
+		barrier_var(result);
+	}
+	return result;
+}
+
 /* All that a call is told of; of one without a name also its number, and every register. */
 inlined void syscall_fields_copy(__u64 *to, const struct pt_regs *regs, __u32 word)
 {
@@ -145,7 +182,7 @@ outlined void syscall_attach_closed(struct attach *attach)
 /* Gathers what the request asks for beside the fixed part; NULL: nothing. */
 outlined struct attach *syscall_attach(void *ctx, __u32 nr, __u32 flags, __u32 word, __u32 program)
 {
-	const struct pt_regs *regs = *(struct pt_regs **)ctx;
+	const struct pt_regs *regs = syscall_registers(ctx);
 	struct attach_args args = {};
 	struct attach *attach = attach_begin(program);
 
@@ -160,12 +197,12 @@ outlined struct attach *syscall_attach(void *ctx, __u32 nr, __u32 flags, __u32 w
 		else
 			syscall_count_faults(attach_looks(attach, &args, flags, look,
 							  program == ATTACH_SYS_EXIT ?
-							  ((__s64 *)ctx)[1] : -1));
+							  syscall_result(ctx) : -1));
 	}
 	if (flags & RT_FLAG_STRINGS && syscall_strings(word)) {
 		syscall_count_faults(word & SYSCALL_ADDRESS ?
 			attach_address(attach, &args, word, program == ATTACH_SYS_EXIT &&
-							    ((__s64 *)ctx)[1] >= 0) :
+							    syscall_result(ctx) >= 0) :
 			attach_strings(attach, &args, syscall_strings(word)));
 	}
 	attach_stacks(ctx, attach, flags);
@@ -175,13 +212,13 @@ outlined struct attach *syscall_attach(void *ctx, __u32 nr, __u32 flags, __u32 w
 /* What a call was given and has filled in, once it has returned. */
 outlined void syscall_attach_structures(void *ctx, struct attach *attach, __u32 nr, __u32 flags)
 {
-	const struct pt_regs *regs = *(struct pt_regs **)ctx;
+	const struct pt_regs *regs = syscall_registers(ctx);
 	struct attach_args args = {};
 
 	if (!attach || !syscall_structure_words(nr))
 		return;
 	syscall_registers_copy(args.arg, regs);
-	attach_structures(attach, &args, flags, syscall_structure_words(nr), ((__s64 *)ctx)[1]);
+	attach_structures(attach, &args, flags, syscall_structure_words(nr), syscall_result(ctx));
 }
 
 /* ---- entry ---------------------------------------------------------------------------------- */
@@ -237,7 +274,7 @@ outlined void syscall_write_named_entry(void *ctx, __u32 of_generation, __u32 pr
 	__u32 word = request_syscall_word(of_generation, probe);
 	__u32 fixed = probe < RT_PROBE_SYSCALL_ENTRY ? 2 : 0;
 	__u32 bytes = RT_RECORD_HEADER_BYTES + 8 * (fixed + syscall_args(word));
-	struct pt_regs *regs = *(struct pt_regs **)ctx;
+	struct pt_regs *regs = syscall_registers(ctx);
 	struct attach *attach = NULL;
 	struct reservation place;
 	struct ring ring;
@@ -287,7 +324,7 @@ outlined int syscall_enter_slowly(__u64 *ctx, __u32 of_generation)
 	const struct bpf_request *request = request_of(of_generation);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct bpf_thread *thread = thread_of(task, THREAD_CONTEXT_TASK);
-	struct pt_regs *regs = (void *)ctx[0];
+	struct pt_regs *regs = syscall_registers(ctx);
 	__u64 nr = syscall_place(of_generation, ctx[1]), time_ns = 0;
 	__u32 word = request_syscall_word(of_generation, nr);
 
@@ -328,7 +365,7 @@ int sys_enter(__u64 *ctx)
 	__u32 now = read_once(generation);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct bpf_thread *slot = thread_slot(task->pid);
-	struct pt_regs *regs = (void *)ctx[0];
+	struct pt_regs *regs = syscall_registers(ctx);
 	__u64 nr = ctx[1];
 	__u32 word = nr < RT_SYSCALLS_MAX ? request_syscall_word(now, nr) : 0;
 
@@ -368,7 +405,7 @@ outlined void syscall_write_return(void *ctx, __u32 flags, __u32 nr)
 		bytes += attach->bytes;
 	if (!ring_reserve(&ring, bytes, bpf_get_current_pid_tgid(), &place))
 		return;
-	place.record->payload[0] = ((__u64 *)ctx)[1];
+	place.record->payload[0] = syscall_result(ctx);
 	if (attach)
 		attach_copy(attach, place.record->payload + 1);
 	ring_commit(&ring, &place, bytes, RT_PROBE_SYSCALL_RETURN + nr);
@@ -378,7 +415,7 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 {
 	__u32 word = entry_word, args = syscall_args(word), nr = entry_word >> 32;
 	__u32 bytes = RT_RECORD_HEADER_BYTES + 8 * (2 + args);
-	struct pt_regs *regs = *(struct pt_regs **)ctx;
+	struct pt_regs *regs = syscall_registers(ctx);
 	struct exec_call *exec = NULL;
 	struct attach *attach = NULL;
 	struct reservation place;
@@ -406,7 +443,7 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 	if (attach)
 		attach_copy(attach, place.record->payload + 2 + args);
 	place.record->payload[0] = place.time_ns - entry_ns;
-	place.record->payload[1] = ((__u64 *)ctx)[1];
+	place.record->payload[1] = syscall_result(ctx);
 	if (exec)
 		bpf_probe_read_kernel(place.record->payload + 2, 8 * args, &exec->args);
 	else
@@ -421,7 +458,7 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 outlined int syscall_return_slowly(__u64 *ctx, __u32 of_generation)
 {
 	struct event event = { .request = request_of(of_generation) };
-	struct pt_regs *regs = (void *)ctx[0];
+	struct pt_regs *regs = syscall_registers(ctx);
 	__u64 entry_word = 0, entry_ns = 0, nr;
 	__u32 word;
 
@@ -492,8 +529,8 @@ int sys_exit(__u64 *ctx)
 		return syscall_return_slowly(ctx, now);
 	slot->entry_generation = 0;
 	place.record->payload[0] = place.time_ns - slot->entry_ns;
-	place.record->payload[1] = ctx[1];
-	syscall_args_copy(place.record->payload + 2, (struct pt_regs *)ctx[0], word);
+	place.record->payload[1] = syscall_result(ctx);
+	syscall_args_copy(place.record->payload + 2, syscall_registers(ctx), word);
 	ring_commit(&ring, &place, bytes, RT_PROBE_SYSCALL_CALL + (slot->entry_word >> 32));
 	return 0;
 }
