@@ -26,6 +26,7 @@
 #include "daemon/source/bpf_made.h"
 #include "daemon/source/bpf_objects.h"
 #include "daemon/source/bpf_preempted.h"
+#include "daemon/source/bpf_refused.h"
 #include "daemon/source/bpf_stuck.h"
 #include "daemon/source/bpf_timers.h"
 #include "daemon/source/source.h"
@@ -145,6 +146,7 @@ struct source {
 	uint32_t excluded[REQUEST_EXCLUDED_MAX];
 	uint32_t generation;		/* of the current request */
 	uint32_t syscalls_since;	/* generation under which sys_exit was attached */
+	bool refuses;			/* the kernel has refused to run a program: it may again */
 };
 
 _Static_assert(sizeof(((struct source_config *)0)->excluded_pids) ==
@@ -277,6 +279,7 @@ static int load(struct source *source, const struct source_config *config,
 	err = make_images(source, config, kernel, error);
 	if (!err) {
 		making.images = source->images;
+		making.refused = source->objects.shared->made_refused;
 		source_bpf_preempted_change(&source->objects, source->images);
 		source_bpf_images_find_targets(source->images, kernel);
 		if (!source->adopted)
@@ -695,7 +698,8 @@ static int bpf_ring(struct source *source, unsigned i, struct ring_handle *ring)
 	return source_bpf_rings_get(&source->objects, source->ring_bytes, i, ring);
 }
 
-static int bpf_stats(struct source *source, struct source_stats *stats)
+/* recursion_lost: in all runs of the daemon that have gone on with these programs. */
+static int read_counts(struct source *source, struct source_stats *stats)
 {
 	*stats = (struct source_stats){
 		.maps_too_late = source->maps.too_late,
@@ -713,6 +717,22 @@ static int bpf_stats(struct source *source, struct source_stats *stats)
 		stats->program_runs += info.run_cnt;
 	}
 	return source_bpf_made_stats(source->made, stats);
+}
+
+/* What the kernel has refused since the last look becomes a loss in a ring; what cannot is left in the count. */
+static int bpf_stats(struct source *source, struct source_stats *stats)
+{
+	int err = read_counts(source, stats);
+	uint64_t refused = stats->recursion_lost;
+
+	if (err)
+		return err;
+	if (source_bpf_refused_untold(&source->objects, refused)) {
+		source->refuses = true;
+		source_bpf_refused_tell(&source->objects, source->store, refused);
+	}
+	stats->recursion_lost = source_bpf_refused_untold(&source->objects, refused);
+	return 0;
 }
 
 static const char *bpf_providers(void)
@@ -766,14 +786,18 @@ static void bpf_settle(struct source *source)
 
 static int bpf_attention(struct source *source, int *timeout_ms)
 {
-	*timeout_ms = source_bpf_timers_any(&source->timers) ? CPUS_FOLLOW_MS : -1;
+	*timeout_ms = source->refuses ? REFUSED_LOOK_MS : source_bpf_timers_any(&source->timers) ? CPUS_FOLLOW_MS : -1;
 	return maps_fd(&source->maps);
 }
 
 static void bpf_attend(struct source *source)
 {
+	struct source_stats stats;
+
 	source_bpf_timers_follow(&source->timers);
 	maps_look(&source->maps);
+	if (source->refuses)
+		bpf_stats(source, &stats);
 }
 
 const struct source_ops source_bpf = {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/source/bpf_check.h"
 #include "daemon/source/bpf_template.h"
 #include "daemon/source/bpf_timers.h"
 #include "proto/limits.h"
@@ -30,11 +31,13 @@ struct made_probe {
 	unsigned kind;
 	void *own;			/* the kind's */
 	struct made_program attached;
+	uint64_t seen_before;		/* refused[] when it was attached */
 	bool wanted;
 };
 
 struct source_bpf_made {
 	struct source_bpf_kit kit;
+	const unsigned long long *refused;	/* by probe, how often its watch saw the guard taken */
 	void *state[KINDS];
 	unsigned opened;		/* the first so many kinds */
 	unsigned probes;
@@ -83,6 +86,7 @@ int source_bpf_made_create(const struct source_bpf_making *making, struct source
 
 	if (!made)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for probes");
+	made->refused = making->refused;
 	made->kit.fixed = making->fixed;
 	made->kit.finder = making->finder;
 	made->kit.kernel = making->kernel;
@@ -321,14 +325,30 @@ static void add_missed(int link, struct source_stats *stats)
 		stats->recursion_lost += info.missed;
 }
 
-/*
- * The kernel forgets with a program what it counted of it. Where there is a watch, what that sees is in the
- * rings' ledgers; it may itself have been refused.
- */
-static int add_program(const struct made_program *program, struct source_stats *stats)
+static uint64_t refused_seen(const struct source_bpf_made *made, const struct made_probe *probe)
 {
-	int err = add_counts(program->watch_link >= 0 ? program->watch : program->program, stats);
+	return __atomic_load_n(&made->refused[probe - made->probe], __ATOMIC_ACQUIRE);
+}
 
+/*
+ * The kernel forgets with a program what it counted of it. Where there is a watch, what that saw is in the rings'
+ * ledgers; it may itself have been refused. From 6.7 on the kernel also counts what it refused of the watched program:
+ * what is more than the watch saw, nobody saw. The watch counts first, and is asked last.
+ */
+static int add_program(const struct source_bpf_made *made, const struct made_probe *probe, struct source_stats *stats)
+{
+	const struct made_program *program = &probe->attached;
+	bool is_watched = program->watch_link >= 0, is_counted = is_watched && source_bpf_check_kernel(6, 7);
+	struct source_stats own = {0};
+	uint64_t seen;
+	int err = add_counts(is_watched && !is_counted ? program->watch : program->program, &own);
+
+	if (is_counted) {
+		seen = refused_seen(made, probe) - probe->seen_before;
+		own.recursion_lost -= seen < own.recursion_lost ? seen : own.recursion_lost;
+	}
+	stats->recursion_lost += own.recursion_lost;
+	stats->program_runs += own.program_runs;
 	add_missed(program->link, stats);
 	for (unsigned i = 0; i < program->more_count && !err; i++)
 		err = add_counts(program->more[i].program, stats);
@@ -337,7 +357,7 @@ static int add_program(const struct made_program *program, struct source_stats *
 
 static void detach(struct source_bpf_made *made, struct made_probe *probe)
 {
-	add_program(&probe->attached, &made->before);
+	add_program(made, probe, &made->before);
 	source_bpf_made_close(&probe->attached);
 }
 
@@ -358,8 +378,11 @@ static int check_count(const struct source_bpf_made *made, const struct source_r
 
 static int attach_one(struct source_bpf_made *made, struct made_probe *probe, struct error *error)
 {
-	return kinds[probe->kind]->attach(made->state[probe->kind], &made->kit, probe->message,
-					  probe->own, &probe->attached, error);
+	int err = kinds[probe->kind]->attach(made->state[probe->kind], &made->kit, probe->message,
+					     probe->own, &probe->attached, error);
+
+	probe->seen_before = refused_seen(made, probe);
+	return err;
 }
 
 int source_bpf_made_attach(struct source_bpf_made *made, const struct source_request *request,
@@ -450,6 +473,6 @@ int source_bpf_made_stats(const struct source_bpf_made *made, struct source_stat
 	stats->recursion_lost += made->before.recursion_lost;
 	stats->program_runs += made->before.program_runs;
 	for (unsigned i = 0; i < made->probes && !err; i++)
-		err = add_program(&made->probe[i].attached, stats);
+		err = add_program(made, &made->probe[i], stats);
 	return err;
 }

@@ -106,6 +106,7 @@ extern const struct made_kind made_profile, made_interval, made_software, made_h
 struct source_bpf_making {
 	const struct source_bpf_images *images;
 	const struct btf *kernel;	/* the kernel's types */
+	const unsigned long long *refused;	/* made_refused of the programs' variables */
 	const Ringtail__V1__Catalog *fixed;
 	struct finder *finder;
 	struct tracepoints_reading *reading;

@@ -55,6 +55,7 @@ static uint64_t agreement_tag(void)
 		offsetof(variables, reader),
 		offsetof(variables, maps_reader),
 		offsetof(variables, maps_told_count),
+		offsetof(variables, refused_told),
 		sizeof(struct bpf_request),
 		offsetof(struct bpf_request, excluded),
 		offsetof(struct bpf_request, timer),
@@ -92,6 +93,7 @@ static const char *program_name(enum source_bpf_program program)
 		[PROGRAM_MAPS_FIND] = "maps_find",
 		[PROGRAM_MAPS_TELL] = "maps_tell",
 		[PROGRAM_STUCK] = "stuck",
+		[PROGRAM_REFUSED] = "refused_tell",
 	};
 
 	return name[program];
@@ -723,6 +725,7 @@ static int refuse_lone_link(struct activation *kept, enum source_bpf_program pro
 static enum bpf_prog_type type_of(const struct source_bpf_objects *objects, enum source_bpf_program program)
 {
 	return program == PROGRAM_TIMER ? BPF_PROG_TYPE_PERF_EVENT :
+	       program == PROGRAM_REFUSED ? BPF_PROG_TYPE_RAW_TRACEPOINT :
 	       objects->tracepoint[program] ? BPF_PROG_TYPE_TRACEPOINT : BPF_PROG_TYPE_TRACING;
 }
 

@@ -44,6 +44,7 @@ enum source_bpf_program {
 	PROGRAM_MAPS_FIND,
 	PROGRAM_MAPS_TELL,
 	PROGRAM_STUCK,
+	PROGRAM_REFUSED,
 	PROGRAMS,
 };
 

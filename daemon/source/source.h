@@ -68,7 +68,7 @@ struct source_request {
 
 /* Losses that no ring can see. */
 struct source_stats {
-	uint64_t recursion_lost;	/* the kernel refused to run a program inside itself */
+	uint64_t recursion_lost;	/* the kernel refused to run a program: what no ring has */
 	uint64_t program_runs;
 	uint64_t maps_too_late;		/* processes with a stack that ended before their maps were read */
 	uint64_t maps_left_out;		/* maps beyond MAPS_PER_PROCESS_MAX of one process */

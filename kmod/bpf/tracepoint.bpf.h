@@ -128,6 +128,9 @@ int any_tracepoint(void *ctx)
  * comes in between has put it back by then.
  */
 
+/* How often it has met the guard taken, wanted or not: what the kernel has refused beyond that, nobody has seen. */
+__u64 made_refused[RT_PROBES_MADE_MAX];
+
 /* Replaced: returns the guard of this CPU. Not every kernel has a name for it. */
 outlined __u64 refused_now(void)
 {
@@ -146,6 +149,7 @@ int any_refused(void *ctx)
 
 	if (likely(!(__u32)refused_now()))
 		return 0;
+	__sync_fetch_and_add(&made_refused[made_number(MADE_INDEX) & (RT_PROBES_MADE_MAX - 1)], 1);
 	now = read_once(generation);
 	wishes = made_wishes_for(now, made_number(MADE_INDEX));
 	if (!(wishes & MADE_WANTED))
@@ -157,6 +161,41 @@ int any_refused(void *ctx)
 	if (event_begin(&event, wishes & MADE_UNFILTERED))
 		ring_lose(RT_LOST_REFUSED);
 	thread_after_exit(event.task, is_past);
+	return 0;
+}
+
+/*
+ * What the kernel has refused where no program could see it: it counts that of each program, and not where nor when.
+ * The daemon reads its counts, and runs this one with what is new and a ring that is to have it: user space
+ * writes to no ring.
+ */
+__u64 refused_told;		/* so many, in all runs of the daemon */
+
+#define REFUSED_STEP	16	/* between the two counters of a ring; its reader allows for some */
+
+SEC("raw_tp")
+int refused_tell(__u64 *ctx)
+{
+	__u64 count = ctx[0], nothing = 0;
+	__u32 ring = ctx[1];
+	struct rt_ring_producer *producer = bpf_map_lookup_elem(&rings, &ring);
+	void *bell;
+
+	if (!producer)
+		return 0;
+	for (int i = 0; i < REFUSED_TELL_MAX / REFUSED_STEP && count; i++) {
+		__u64 step = count < REFUSED_STEP ? count : REFUSED_STEP;
+
+		__sync_fetch_and_add(&producer->lost[RT_LOST_REFUSED], step);
+		ordered();
+		__sync_fetch_and_add(&producer->lost_total, step);
+		__sync_fetch_and_add(&refused_told, step);
+		count -= step;
+	}
+	/* Nothing was reserved that would have rung for it. */
+	bell = bpf_map_lookup_elem(&bells, &ring);
+	if (bell)
+		bpf_ringbuf_output(bell, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 

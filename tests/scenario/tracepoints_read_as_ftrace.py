@@ -91,8 +91,7 @@ def main(case):
         stream.await_all()
         done = stream.interrupt()
         stat = daemon.stat()
-        refused = stat["recursion_lost"] + sum(one["count"] for ring in stat["ring"]
-                                               for one in ring["lost"])
+        refused = sum(one["count"] for ring in stat["ring"] for one in ring["lost"])
         lines = collections.defaultdict(list)
         for line in done.out.splitlines():
             found = re.match(r"\S+ \[\d+\] .{17}\S+\s+(\w+)[:(]", line)

@@ -4,8 +4,7 @@
 	usage: RINGTAIL_BUILD=build tests/tracepoints/every.py [--systems GLOB] [--alone]
 
 In turns of at most TURN events: one client asks for them, an ftrace instance records the same, and a process makes
-a load of many kinds. Of each event we have as many as ftrace, but for those that the ledger says were lost; where the
-kernel does not show its guard (README.md), but for those that its own count, recursion_lost, has. What cannot be
+a load of many kinds. Of each event we have as many as ftrace, but for those that the ledger says were lost. What cannot be
 attached is named with the daemon's reason. Then the same under overload: small rings, every process, an
 engine that is stopped meanwhile. Every ledger closes, and the kernel's log stays clean. --alone: turns of one event.
 """
@@ -29,7 +28,6 @@ from lib.many_kinds import run, start  # noqa: E402
 
 TURN = 64               # events at once
 OVERLOADED = 48         # of those that fired most, at once
-SHOWN = " bpf_prog_active\n" in pathlib.Path("/proc/kallsyms").read_text()
 # What a program of ours does itself when it wakes the daemon, on the thread that it traces: its own guard keeps us
 # from seeing that, and ftrace sees it.
 OUR_OWN = {"ipi_send_cpu", "write_msr"}
@@ -115,7 +113,6 @@ class Turns:
 
     def turn(self, events):
         load = start()
-        before = self.daemon.stat()["recursion_lost"]
         stream, events = self.ask(events, "-f", f"tid == {load.pid}")
         if not stream:
             load.kill()
@@ -130,8 +127,6 @@ class Turns:
             self.case.await_rings_empty(self.daemon)
             ours, lost = self.ours_of(stream)
             theirs = theirs_of(ftrace)
-            if not SHOWN:
-                lost += self.daemon.stat()["recursion_lost"] - before
             self.compare(events, ours, theirs, lost, ftrace.overrun())
         finally:
             ftrace.close()
