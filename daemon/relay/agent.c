@@ -587,6 +587,12 @@ static size_t take_frames(struct relay_agent *agent, const uint8_t *bytes, size_
 	return agent->state == AGENT_CLOSING ? n : at;
 }
 
+static void count_room(struct relay_agent *agent, size_t capacity)
+{
+	*agent->config.desk->rest_bytes += capacity - agent->input_capacity;
+	agent->input_capacity = capacity;
+}
+
 /* Room for so many bytes behind what waits. However little comes at a time, each byte is moved a few times at
  * most: the room doubles, and what was taken leaves it when half of it is that. False: out of memory. */
 static bool make_room(struct relay_agent *agent, size_t n)
@@ -603,11 +609,14 @@ static bool make_room(struct relay_agent *agent, size_t n)
 		capacity *= 2;
 	if (capacity == agent->input_capacity)
 		return true;
+	if (*agent->config.desk->rest_bytes + capacity > RELAY_REST_BYTES &&
+	    !agent->config.host->make_way(agent->config.host->context, agent))
+		return false;
 	larger = realloc(agent->input, capacity);
 	if (!larger)
 		return false;
 	agent->input = larger;
-	agent->input_capacity = capacity;
+	count_room(agent, capacity);
 	return true;
 }
 
@@ -631,17 +640,18 @@ static void drop_input(struct relay_agent *agent, size_t n)
 		return;
 	free(agent->input);
 	agent->input = NULL;
-	agent->input_at = agent->input_capacity = 0;
+	agent->input_at = 0;
+	count_room(agent, 0);
 }
 
-/* As transport_read(), of as much as one turn may have; what came stands in the desk. */
+/* As transport_read(), of as much as is looked at together; what came stands in the desk. */
 static ssize_t receive(struct relay_agent *agent, size_t *n)
 {
 	size_t max = RELAY_INPUT_BYTES - agent->input_bytes;
 	ssize_t got = 0;
 
 	*n = 0;
-	while (!agent->full && *n < RELAY_READ_TURN_BYTES && *n < max) {
+	while (!agent->full && *n < RELAY_READ_BYTES && *n < max) {
 		got = transport_read(agent->transport, agent->config.desk->input + *n, max - *n);
 		if (got <= 0)
 			return got ? got : -ECONNRESET;
@@ -679,12 +689,21 @@ static void wait_for_more(struct relay_agent *agent, ssize_t got)
 		event_active(agent->readable, EV_READ, 0);
 }
 
+/* Frames are looked at after each part of a turn: one that has to wait leaves the rest to the socket. */
 static void hear(struct relay_agent *agent)
 {
-	size_t n;
-	ssize_t got = receive(agent, &n);
-	bool kept = take_input(agent, agent->config.desk->input, n);
+	size_t n = 0, turn = 0;
+	bool kept = true;
+	ssize_t got = 0;
 
+	if (agent->input_bytes)
+		kept = take_input(agent, NULL, 0);
+	do {
+		got = kept ? receive(agent, &n) : -ENOMEM;
+		if (kept)
+			kept = take_input(agent, agent->config.desk->input, n);
+		turn += n;
+	} while (kept && got > 0 && !agent->full && turn < RELAY_READ_TURN_BYTES);
 	if ((got < 0 && got != -EAGAIN) || !kept) {
 		relay_agent_destroy(agent);
 		return;
@@ -799,6 +818,7 @@ static void free_agent(struct relay_agent *agent)
 	relay_opening_put(agent->next);
 	free(agent->since);
 	free(agent->input);
+	count_room(agent, 0);
 	transport_destroy(agent->transport);
 	free(agent);
 }

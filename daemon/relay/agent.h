@@ -33,15 +33,16 @@ struct relay_agent;
 struct relay_host;
 struct turnstile;
 
-/* What connections share: for one of them at a time. */
+/* What connections share: for one of them at a time; and what they have in all. */
 struct relay_desk {
 	struct frame_codec *codec;
 	uint8_t *input;			/* RELAY_INPUT_BYTES */
 	uint8_t *raw;			/* FRAME_RAW_BYTES_MAX */
+	uint64_t *rest_bytes;		/* the room of every agent's `input` */
 };
 
-/* As much of a connection's bytes as is looked at together. */
-#define RELAY_INPUT_BYTES	(FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX + RELAY_READ_TURN_BYTES)
+/* As much of a connection's bytes as is looked at together; a frame, and what is read at once. */
+#define RELAY_INPUT_BYTES	(FRAME_HEADER_BYTES + FRAME_BODY_BYTES_MAX + RELAY_READ_BYTES)
 
 struct relay_agent_host {
 	void *context;
@@ -56,6 +57,9 @@ struct relay_agent_host {
 
 	/* Whether so much of its host is on its way to the sink that nothing more is to be read. */
 	bool (*is_full)(void *context, const struct relay_agent *agent);
+
+	/* What waits for the rest of its frame is too much, of all agents. False: it is this one that has to go. */
+	bool (*make_way)(void *context, struct relay_agent *agent);
 
 	/* It is about to be freed. */
 	void (*closed)(void *context, struct relay_agent *agent);

@@ -32,6 +32,7 @@ struct relay {
 	uint64_t origin_seed;
 	rlim_t descriptors_max;
 	uint64_t held_bytes;
+	uint64_t rest_bytes;			/* of frames that have not come whole */
 	bool full;				/* some host waits for others to be stored */
 	bool ending;
 };
@@ -289,6 +290,26 @@ static bool on_is_full(void *context, const struct relay_agent *agent)
 	return relay->full || relay_host_is_full(agent->of) || has_its_share(relay, agent->of);
 }
 
+/* The one that has most goes: who sends the beginnings of large frames from many hosts hurts these. */
+static bool on_make_way(void *context, struct relay_agent *agent)
+{
+	struct relay *relay = context;
+	struct relay_agent *other, *most = agent;
+
+	TAILQ_FOREACH(other, &relay->agents, link)
+		if (other->input_capacity > most->input_capacity)
+			most = other;
+	if (most->input_capacity <= RELAY_REST_SMALL_BYTES)
+		return true;
+	log_warn("agent-slow", "the host %s is disconnected: %llu bytes of a frame that has not come whole wait,"
+		 " and of all hosts too many do", most->of ? most->of->name : "?",
+		 (unsigned long long)most->input_bytes);
+	counter_add(COUNTER_agents_refused, 1);
+	if (most != agent)
+		relay_agent_destroy(most);
+	return most != agent;
+}
+
 /* ---- Connections ----------------------------------------------------------------------------- */
 
 /* Of those that have not said who they are, the oldest from where most of them come; one whose certificate is good
@@ -427,6 +448,7 @@ int relay_create(const struct relay_config *config, struct relay **out, struct e
 		.admit = on_admit,
 		.forward = on_forward,
 		.is_full = on_is_full,
+		.make_way = on_make_way,
 		.closed = on_closed,
 	};
 	relay->descriptors_max = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur :
@@ -439,6 +461,7 @@ int relay_create(const struct relay_config *config, struct relay **out, struct e
 		.codec = frame_codec_create(1),
 		.input = malloc(RELAY_INPUT_BYTES),
 		.raw = malloc(FRAME_RAW_BYTES_MAX),
+		.rest_bytes = &relay->rest_bytes,
 	};
 	if (!relay->desk.codec || !relay->desk.input || !relay->desk.raw ||
 	    random_bytes(&relay->origin_seed, sizeof(relay->origin_seed)) != 0) {

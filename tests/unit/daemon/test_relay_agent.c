@@ -30,6 +30,9 @@ struct fixture {
 	struct relay_host *of;
 	int fd;				/* the agent's end */
 	unsigned forwarded, openings;
+	uint64_t rest_bytes;
+	unsigned asked;			/* for room */
+	bool has_way;
 	struct relay_opening *last;
 };
 
@@ -55,6 +58,15 @@ static bool on_is_full(void *context, const struct relay_agent *agent)
 	return false;
 }
 
+static bool on_make_way(void *context, struct relay_agent *agent)
+{
+	struct fixture *fixture = context;
+
+	assert_ptr_equal(agent, fixture->agent);
+	fixture->asked++;
+	return fixture->has_way;
+}
+
 static void on_closed(void *context, struct relay_agent *agent)
 {
 	struct fixture *fixture = context;
@@ -72,8 +84,10 @@ static void open_fixture(struct fixture *fixture)
 
 	memset(fixture, 0, sizeof(*fixture));
 	fixture->host = (struct relay_agent_host){.context = fixture, .forward = on_forward,
-						  .is_full = on_is_full, .closed = on_closed};
-	fixture->desk = (struct relay_desk){.codec = codec, .input = malloc(RELAY_INPUT_BYTES), .raw = raw};
+						  .is_full = on_is_full, .make_way = on_make_way,
+						  .closed = on_closed};
+	fixture->desk = (struct relay_desk){.codec = codec, .input = malloc(RELAY_INPUT_BYTES), .raw = raw,
+					    .rest_bytes = &fixture->rest_bytes};
 	fixture->base = config.base = event_base_new();
 	fixture->of = relay_host_create("web-1");
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
@@ -88,6 +102,7 @@ static void close_fixture(struct fixture *fixture)
 {
 	if (fixture->agent)
 		relay_agent_destroy(fixture->agent);
+	assert_int_equal(fixture->rest_bytes, 0);
 	relay_opening_put(fixture->last);
 	relay_host_destroy(fixture->of);
 	free(fixture->desk.input);
@@ -376,6 +391,35 @@ static int free_codec(void **state)
 	return 0;
 }
 
+/* Of all agents together: one goes, and its owner says whether it is this one. */
+static void what_waits_for_its_rest_is_bounded(void **state)
+{
+	struct frame_ref *hello = large_hello();
+
+	(void)state;
+	for (unsigned way = 0; way < 2; way++) {
+		struct fixture fixture;
+		size_t sent = 0;
+
+		open_fixture(&fixture);
+		fixture.has_way = way;
+		while (sent < hello->bytes - 1 && fixture.agent) {
+			size_t n = hello->bytes - 1 - sent < PIECE_BYTES ? hello->bytes - 1 - sent : PIECE_BYTES;
+
+			/* The others have all that there may be. */
+			fixture.rest_bytes += sent ? 0 : RELAY_REST_BYTES;
+			sent += (size_t)send(fixture.fd, hello->data + sent, n, MSG_NOSIGNAL);
+			turn(&fixture);
+		}
+		assert_int_equal(fixture.agent != NULL, way);
+		assert_true(way ? fixture.asked > 1 : fixture.asked == 1);
+		assert_true(fixture.rest_bytes >= RELAY_REST_BYTES + (way ? hello->bytes - 1 : 0));
+		fixture.rest_bytes -= RELAY_REST_BYTES;
+		close_fixture(&fixture);
+	}
+	frame_ref_put(hello);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +427,7 @@ int main(void)
 		cmocka_unit_test(the_last_cpu_that_can_be_is_taken),
 		cmocka_unit_test(what_begins_as_before_goes_on),
 		cmocka_unit_test(what_waits_for_its_rest_is_not_copied_with_each_piece),
+		cmocka_unit_test(what_waits_for_its_rest_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, make_codec, free_codec);
