@@ -92,8 +92,11 @@ static void close_fixture(struct fixture *fixture)
 	relay_sink_destroy(fixture->sink);
 	for (unsigned i = 0; i < HOSTS; i++)
 		relay_opening_put(fixture->opening[i]);
-	for (unsigned i = 0; i < HOSTS * ITEMS; i++)
-		assert_true(fixture->shipment[0][i].confirmed == (fixture->shipment[0][i].item.host != NULL));
+	for (unsigned i = 0; i < HOSTS * ITEMS; i++) {
+		const struct shipment *shipment = &fixture->shipment[i / ITEMS][i % ITEMS];
+
+		assert_true(shipment->confirmed == (shipment->item.host != NULL));
+	}
 	gate_destroy(fixture->gate);
 	frame_codec_destroy(fixture->codec);
 	event_base_free(fixture->base);
