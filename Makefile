@@ -38,11 +38,11 @@ WARN	:= -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -W
 CFLAGS	?= $(if $(SANITIZE),-O1 -g1,-O2 -g)
 CPPFLAGS := -D_GNU_SOURCE -DRINGTAIL_VERSION='"$(VERSION)"' -I. -I$(BUILD)
 # What makes a bug harder to use, as far as this compiler knows it (tests/unit/daemon/hardened_test.py
-# reads the programs). Fortified calls take an optimiser, and sanitizers check the same calls themselves.
+# reads the programs). Fortified calls take an optimiser. Sanitizers check the same themselves.
 takes	= $(shell $(CC) -Werror $(1) -S -o /dev/null -x c /dev/null 2>/dev/null && echo '$(1)')
-HARDEN	:= -fPIE $(foreach flag,-fstack-protector-strong -fstack-clash-protection \
+HARDEN	:= -fPIE $(if $(SANITIZE),,$(foreach flag,-fstack-protector-strong -fstack-clash-protection \
 	-ftrivial-auto-var-init=zero -fcf-protection=full -mbranch-protection=standard,\
-	$(call takes,$(flag)))
+	$(call takes,$(flag))))
 # What a sanitizer finds is the end, and its traces have every frame.
 SANITIZED := $(if $(SANITIZE),$(SANITIZE) -fno-omit-frame-pointer \
 	$(if $(findstring undefined,$(SANITIZE)),-fno-sanitize-recover=undefined) \
@@ -54,12 +54,16 @@ HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code \
 	$(if $(findstring -fcf-protection,$(HARDEN)),-Wl$(comma)-z$(comma)ibt$(comma)-z$(comma)shstk)
 ALL_CFLAGS := -std=gnu17 $(WARN) -fno-strict-aliasing -pthread $(CFLAGS) $(HARDEN) $(FORTIFY) \
 	$(SANITIZED)
-# Some two hundred test programs are linked with all of the daemon: gold, where there is one, takes half as long. It
-# knows no flags that harden, so what is installed is linked without it.
+# Some two hundred test programs are linked with all of the daemon. Where there is gold, it takes half as long, and a
+# quarter with ASan. It knows no flags that harden, so what is installed is linked without it; nor clang's ASan.
 LDFLAGS_GIVEN := $(LDFLAGS)
-LDFLAGS	+= -pthread $(HARDEN_LD) $(SANITIZE) -fno-lto
-TEST_LD	= $(if $(SANITIZE)$(if $(GOLD),,none),$(LDFLAGS),$(LDFLAGS_GIVEN) -pthread -pie -fno-lto $(GOLD))
-GOLD	= $(eval GOLD := $(shell echo 'int main(void) { return 0; }' | \
+TEST_LD	= $(LDFLAGS_GIVEN) -pthread -pie -fno-lto $(SANITIZE) $(GOLD)
+ifeq ($(SANITIZE),)
+LDFLAGS	+= -pthread $(HARDEN_LD) -fno-lto
+else
+LDFLAGS	= $(TEST_LD)
+endif
+GOLD	= $(eval GOLD := $(shell echo 'int main(void) { return 0; }' | $(if $(findstring clang,$(CC)),false,cat) | \
 	$(CC) -fuse-ld=gold -x c -o /dev/null - 2>/dev/null && echo -fuse-ld=gold))$(GOLD)
 
 PROTO_LIBS  := -lprotobuf-c -lzstd -lisal
@@ -159,8 +163,8 @@ $(SKEL): $(BUILD)/kmod/ringtail.bpf.o
 
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard proto/*.c)) $(BUILD)/proto/ringtail.pb-c.o
 QUERY_OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard query/*.c))
-DAEMON_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,\
-	$(filter-out daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c))) $(EXPORT_PB:%=%.o)
+DAEMON_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out \
+	daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c))) $(EXPORT_PB:%=%.o)
 CLIENT_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/lib/*.c))
 TRACECTL_C     := client/cli/main.c $(wildcard client/cli/cmd_*.c)
 CLI_OBJECTS    := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TRACECTL_C),$(wildcard client/cli/*.c)))
@@ -289,9 +293,11 @@ $$(BUILD)/unit/$(1)/%: $$(BUILD)/tests/unit/$(1)/%.o $$(LIB_$(1))
 endef
 $(foreach room,$(UNIT_ROOMS),$(eval $(call unit_rule,$(room))))
 $(patsubst %.c,$(BUILD)/%.o,$(UNIT_C) $(wildcard tests/bpf/*.c tests/stress/*.c)): | $(DEPS)
-# Each case runs once: optimising it takes longer than it saves. What it tests is optimised as ever.
+# Each case runs once: optimising and hardening it takes longer than it saves. What it tests is compiled as ever. What
+# UBSan looks for is looked for in what is tested; ASan knows the test's own arrays, too, for they are passed there.
 $(patsubst %.c,$(BUILD)/%.o,$(UNIT_C) $(wildcard tests/bpf/*.c)): ALL_CFLAGS := \
-	$(filter-out -O% -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=%,$(ALL_CFLAGS)) -O0
+	$(filter-out -O% -g $(HARDEN) -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=%,$(ALL_CFLAGS)) -fPIE -O0 -g1 \
+	$(if $(SANITIZE),-fno-sanitize=undefined)
 unit: $(UNITS) ## builds the unit tests
 
 BPF_TESTS := $(patsubst tests/bpf/%.c,$(BUILD)/bpf/%,$(wildcard tests/bpf/test_*.c))
