@@ -161,13 +161,31 @@ $(SKEL): $(BUILD)/kmod/ringtail.bpf.o
 
 # ---- Rooms --------------------------------------------------------------------------------------
 
+# What decodes nothing that comes from outside, and half of all: clang is not to compile it for the fuzzers. If one
+# comes to need it, the linker reports what is missing: delete its word here.
+ifneq ($(filter fuzzers,$(MAKECMDGOALS)),)
+UNFUZZED := $(addsuffix .c,$(addprefix daemon/,engine metering sandbox_engine access/audit ask/% base/random \
+	collect/pace collect/worker export/ack export/choose export/feed export/http export/intake export/sender \
+	export/target host/privileges host/resolver host/sandbox host/watchdog http/http http/live http/status \
+	metrics/kernel metrics/metric metrics/self metrics/source net/listener net/origin programs/inlet \
+	programs/programs programs/taken_names ring/writer serve/answers serve/control serve/dialler \
+	serve/dump_parts serve/server serve/stuck source/bpf source/bpf_check source/bpf_function% \
+	source/bpf_image source/bpf_kernel_part source/bpf_made source/bpf_objects source/bpf_places \
+	source/bpf_stuck source/bpf_template source/bpf_timers source/bpf_tracepoint source/bpf_uprobe \
+	source/finder source/kmod source/loader source/loader_serve source/none source/recording source/replay \
+	stream/beginning stream/durable stream/fanout stream/making stream/recorder stream/subscriber \
+	stream/subscriptions trigger/dump trigger/dumps trigger/triggers) \
+	$(addprefix client/cli/,command cursor_file host_check hosts kafka_source options pager print_stuck progress \
+	pump rate_line request screen since spool_dir stat_print stop token top_view tree trust_check who))
+endif
+
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard proto/*.c)) $(BUILD)/proto/ringtail.pb-c.o
 QUERY_OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard query/*.c))
-DAEMON_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out \
+DAEMON_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(UNFUZZED) \
 	daemon/main.c,$(wildcard daemon/*.c daemon/*/*.c))) $(EXPORT_PB:%=%.o)
 CLIENT_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/lib/*.c))
 TRACECTL_C     := client/cli/main.c $(wildcard client/cli/cmd_*.c)
-CLI_OBJECTS    := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TRACECTL_C),$(wildcard client/cli/*.c)))
+CLI_OBJECTS    := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(UNFUZZED) $(TRACECTL_C),$(wildcard client/cli/*.c)))
 # Of the daemon, what gives up privileges: the rest of it would bring its libraries.
 COURIER_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out courier/main_%,$(wildcard courier/*.c)) \
 	daemon/host/privileges.c daemon/host/resolver.c daemon/host/sandbox.c)

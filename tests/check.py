@@ -39,7 +39,7 @@ VARIANTS = {
     "all": ["."],
     "ASan and UBSan": ["asan", f"SANITIZE={ASAN}"],
     "TSan": ["tsan", f"SANITIZE={TSAN}"],
-    "fuzzers": ["fuzz", "CC=clang", f"SANITIZE={FUZZ}", "CFLAGS=-O2 -g"],
+    "fuzzers": ["fuzz", "CC=clang", f"SANITIZE={FUZZ}"],
 }
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:exitcode=99",

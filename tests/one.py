@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 CPUS = os.cpu_count() or 2
-FUZZ = ["CC=clang", "SANITIZE=-fsanitize=address,undefined,fuzzer-no-link", "CFLAGS=-O2 -g"]
+FUZZ = ["CC=clang", "SANITIZE=-fsanitize=address,undefined,fuzzer-no-link"]
 FUZZ_SECONDS = 20
 SIM_SEEDS = 100
 
