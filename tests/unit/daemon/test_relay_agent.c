@@ -142,11 +142,21 @@ static void send_hello(struct fixture *fixture, uint64_t epoch, uint64_t realtim
 	send_message(fixture, FRAME_SERVER_HELLO, &hello.base);
 }
 
-static void send_catalog(struct fixture *fixture)
+/* Of one probe; NULL: of none. */
+static void send_catalog_of(struct fixture *fixture, const char *name)
 {
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	Ringtail__V1__Probe probe = RINGTAIL__V1__PROBE__INIT, *list = &probe;
 
+	probe.name = (char *)name;
+	catalog.probe = &list;
+	catalog.n_probe = name != NULL;
 	send_message(fixture, FRAME_CATALOG, &catalog.base);
+}
+
+static void send_catalog(struct fixture *fixture)
+{
+	send_catalog_of(fixture, NULL);
 }
 
 struct list {
@@ -377,6 +387,125 @@ static void what_waits_for_its_rest_is_not_copied_with_each_piece(void **state)
 	close_fixture(&fixture);
 }
 
+static void what_begins_otherwise_begins_anew(void **state)
+{
+	static const struct list one = {1, {0}};
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	send_hello(&fixture, 1, 1);
+	send_catalog(&fixture);
+	send_subscribed(&fixture, &one, 3, NULL);
+	send_gap(&fixture, 0);
+	assert_int_equal(fixture.openings, 1);
+	/* A CPU more; another catalog. */
+	send_hello(&fixture, 1, 1);
+	send_catalog(&fixture);
+	send_subscribed(&fixture, &two, 3, NULL);
+	send_gap(&fixture, 0);
+	assert_int_equal(fixture.openings, 2);
+	send_hello(&fixture, 1, 1);
+	send_catalog_of(&fixture, "entry");
+	send_subscribed(&fixture, &two, 3, NULL);
+	send_gap(&fixture, 0);
+	assert_int_equal(fixture.openings, 3);
+	assert_int_equal(fixture.forwarded, 3);
+	close_fixture(&fixture);
+}
+
+static bool is_refused(const struct fixture *fixture)
+{
+	return !fixture->agent || fixture->agent->state == AGENT_CLOSING;
+}
+
+/* The header alone says that it is too large for one that nobody knows yet. */
+static void before_the_hello_only_small_frames_are_read(void **state)
+{
+	struct frame_ref *frame = large_hello();
+	struct fixture fixture;
+
+	(void)state;
+	assert_non_null(frame);
+	open_fixture(&fixture);
+	fixture.agent->of = NULL;
+	fixture.agent->state = AGENT_NEW;
+	assert_int_equal(send(fixture.fd, frame->data, PIECE_BYTES, MSG_NOSIGNAL), PIECE_BYTES);
+	turn(&fixture);
+	assert_true(is_refused(&fixture));
+	/* Nothing that comes behind it is kept. */
+	assert_int_equal(send(fixture.fd, frame->data, PIECE_BYTES, MSG_NOSIGNAL), PIECE_BYTES);
+	turn(&fixture);
+	assert_non_null(fixture.agent);
+	assert_null(fixture.agent->input);
+	frame_ref_put(frame);
+	close_fixture(&fixture);
+}
+
+static void a_range_that_ends_before_it_begins_is_refused(void **state)
+{
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	begin_stream(&fixture);
+	send_frame(&fixture, frame_ref_gap(codec, 0, 9, 5, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
+					   RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN, 0));
+	assert_true(is_refused(&fixture));
+	assert_int_equal(fixture.forwarded, 0);
+	close_fixture(&fixture);
+}
+
+/* How many acknowledgements have come; *seq: what the last one says of CPU 0. */
+static unsigned read_acks(struct fixture *fixture, uint64_t *seq)
+{
+	uint8_t bytes[4096];
+	ssize_t n = recv(fixture->fd, bytes, sizeof(bytes), 0);
+	struct frame_header header;
+	unsigned acks = 0;
+
+	for (size_t at = 0; n > 0 && at < (size_t)n; at += FRAME_HEADER_BYTES + header.body_bytes) {
+		Ringtail__V1__Ack *ack;
+		const uint8_t *body;
+
+		assert_int_equal(frame_parse_header(bytes + at, (size_t)n - at, sizeof(raw), &header), FRAME_OK);
+		assert_int_equal(header.type, FRAME_ACK);
+		assert_int_equal(frame_open(codec, bytes + at, &header, raw, &body), FRAME_OK);
+		ack = ringtail__v1__ack__unpack(NULL, header.raw_bytes, body);
+		assert_non_null(ack);
+		assert_int_equal(ack->upto->n_position, 1);
+		*seq = ack->upto->position[0]->seq;
+		ringtail__v1__ack__free_unpacked(ack, NULL);
+		acks++;
+	}
+	return acks;
+}
+
+static void an_acknowledgement_waits_for_its_turn(void **state)
+{
+	struct fixture fixture;
+	uint64_t seq = 0;
+
+	(void)state;
+	open_fixture(&fixture);
+	fixture.of->stored = cursor_create(1);
+	cursor_append(fixture.of->stored, 0, 10);
+	/* It has not said what it streams. */
+	fixture.agent->state = AGENT_GREETED;
+	relay_agent_acknowledge(fixture.agent);
+	turn(&fixture);
+	assert_int_equal(read_acks(&fixture, &seq), 0);
+	/* More is stored while one is on its way. */
+	fixture.agent->state = AGENT_STREAMING;
+	relay_agent_acknowledge(fixture.agent);
+	fixture.of->stored->position[0].seq = 20;
+	relay_agent_acknowledge(fixture.agent);
+	turn(&fixture);
+	assert_int_equal(read_acks(&fixture, &seq), 2);
+	assert_int_equal(seq, 20);
+	close_fixture(&fixture);
+}
+
 static int make_codec(void **state)
 {
 	(void)state;
@@ -428,6 +557,10 @@ int main(void)
 		cmocka_unit_test(what_begins_as_before_goes_on),
 		cmocka_unit_test(what_waits_for_its_rest_is_not_copied_with_each_piece),
 		cmocka_unit_test(what_waits_for_its_rest_is_bounded),
+		cmocka_unit_test(what_begins_otherwise_begins_anew),
+		cmocka_unit_test(before_the_hello_only_small_frames_are_read),
+		cmocka_unit_test(a_range_that_ends_before_it_begins_is_refused),
+		cmocka_unit_test(an_acknowledgement_waits_for_its_turn),
 	};
 
 	return cmocka_run_group_tests(tests, make_codec, free_codec);

@@ -1,0 +1,387 @@
+/*
+ * Agents over TLS, and a sink that stores when it is told to: who is admitted, what each frame counts as, and which
+ * connection a failure of the sink is about.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/relay/relay.h"
+#include "proto/cursor.h"
+#include "tests/unit/daemon/tls_place.h"
+
+#define TURNS_MAX	200u
+#define AGENTS_MAX	2u
+
+static struct frame_codec *codec;
+static uint8_t raw[FRAME_RAW_BYTES_MAX];
+static struct relay_items held;		/* the sink's */
+
+struct fixture {
+	struct event_base *base;
+	struct gate *gate;
+	struct relay *relay;
+	struct place place;
+	char tokens[96];
+};
+
+/* An agent's end, and the last that it was sent. */
+struct agent {
+	int fd;
+	SSL *ssl;
+	unsigned acks, errors;
+	uint64_t acked;			/* of CPU 0 */
+	char code[64];
+};
+
+/* ---- The sink ---------------------------------------------------------------------------------- */
+
+static void on_forward(struct relay_sink *sink, struct relay_item *item)
+{
+	(void)sink;
+	STAILQ_INSERT_TAIL(&held, item, link);
+}
+
+static void confirm(int err)
+{
+	struct relay_item *item = STAILQ_FIRST(&held);
+
+	assert_non_null(item);
+	STAILQ_REMOVE_HEAD(&held, link);
+	item->confirmed(item, err);
+}
+
+static void on_destroy(struct relay_sink *sink)
+{
+	(void)sink;
+	while (!STAILQ_EMPTY(&held))
+		confirm(-ECANCELED);
+}
+
+/* ---- The relay --------------------------------------------------------------------------------- */
+
+/* Of a daemon that lets clients in by a token: TLS alone then asks for no certificate. */
+static void write_tokens(struct fixture *fixture)
+{
+	FILE *file;
+
+	snprintf(fixture->tokens, sizeof(fixture->tokens), "%s/tokens", fixture->place.directory);
+	file = fopen(fixture->tokens, "w");
+	assert_non_null(file);
+	fprintf(file, "ci:sha256:%064d\n", 0);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(chmod(fixture->tokens, 0600), 0);
+}
+
+static void open_fixture(struct fixture *fixture)
+{
+	static const struct relay_sink_ops ops = {.forward = on_forward, .destroy = on_destroy};
+	static struct relay_sink sink = {.ops = &ops};
+	struct relay_config config = {.sink = &sink, .agents_max = AGENTS_MAX, .hello_timeout_ns = 60000000000ull};
+	struct config options = {.source = 0};
+	struct error error;
+
+	STAILQ_INIT(&held);
+	place_open(&fixture->place, -60, 90 * 86400);
+	write_tokens(fixture);
+	options.tls_cert = fixture->place.cert;
+	options.tls_key = fixture->place.key;
+	options.tls_client_ca = fixture->place.ca;
+	options.tokens = fixture->tokens;
+	if (gate_create(&options, &fixture->gate, &error) != 0)
+		fail_msg("%s", error.what);
+	config.gate = fixture->gate;
+	fixture->base = config.base = event_base_new();
+	assert_int_equal(relay_create(&config, &fixture->relay, &error), 0);
+}
+
+static void close_fixture(struct fixture *fixture)
+{
+	relay_destroy(fixture->relay);
+	gate_destroy(fixture->gate);
+	event_base_free(fixture->base);
+	unlink(fixture->tokens);
+	place_close(&fixture->place);
+}
+
+static struct relay_stat stat_of(const struct fixture *fixture)
+{
+	struct relay_stat stat;
+
+	relay_stat(fixture->relay, &stat);
+	assert_int_equal(stat.residual, 0);
+	return stat;
+}
+
+/* ---- An agent ---------------------------------------------------------------------------------- */
+
+static void note_frame(struct agent *agent, const uint8_t *bytes, const struct frame_header *header)
+{
+	const uint8_t *body;
+
+	assert_int_equal(frame_open(codec, bytes, header, raw, &body), FRAME_OK);
+	if (header->type == FRAME_ERROR) {
+		Ringtail__V1__Error *error = ringtail__v1__error__unpack(NULL, header->raw_bytes, body);
+
+		snprintf(agent->code, sizeof(agent->code), "%s", error->code);
+		agent->errors++;
+		ringtail__v1__error__free_unpacked(error, NULL);
+	} else if (header->type == FRAME_ACK) {
+		Ringtail__V1__Ack *ack = ringtail__v1__ack__unpack(NULL, header->raw_bytes, body);
+
+		agent->acked = ack->upto->position[0]->seq;
+		agent->acks++;
+		ringtail__v1__ack__free_unpacked(ack, NULL);
+	}
+}
+
+/* Lets the relay do what it has to, and reads what it sends: small frames, each whole. */
+static void turn(struct fixture *fixture, struct agent *agent)
+{
+	uint8_t bytes[8192];
+	size_t n = 0, at = 0;
+
+	for (unsigned i = 0; i < 20; i++) {
+		int got;
+
+		event_base_loop(fixture->base, EVLOOP_NONBLOCK);
+		got = SSL_read(agent->ssl, bytes + n, (int)(sizeof(bytes) - n));
+		n += got > 0 ? (size_t)got : 0;
+		ERR_clear_error();
+	}
+	while (at < n) {
+		struct frame_header header;
+
+		assert_int_equal(frame_parse_header(bytes + at, n - at, sizeof(raw), &header), FRAME_OK);
+		note_frame(agent, bytes + at, &header);
+		at += FRAME_HEADER_BYTES + header.body_bytes;
+	}
+}
+
+static void send_message(struct fixture *fixture, struct agent *agent, enum frame_type type,
+			 const ProtobufCMessage *message)
+{
+	struct frame_ref *frame = frame_ref_pack(codec, type, message);
+
+	assert_non_null(frame);
+	assert_int_equal(SSL_write(agent->ssl, frame->data, (int)frame->bytes), (int)frame->bytes);
+	frame_ref_put(frame);
+	turn(fixture, agent);
+}
+
+/* Of that name, with an AgentHello; NULL: without a certificate. */
+static void come(struct fixture *fixture, struct agent *agent, const char *name)
+{
+	Ringtail__V1__AgentHello hello = RINGTAIL__V1__AGENT_HELLO__INIT;
+	int fds[2], done = 0;
+
+	*agent = (struct agent){.fd = -1};
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+	relay_accept(fixture->relay, fds[0], NULL, "10.0.0.1:7");
+	agent->fd = fds[1];
+	agent->ssl = place_client(&fixture->place, name, fixture->place.authority, agent->fd);
+	for (unsigned i = 0; i < TURNS_MAX && done != 1; i++) {
+		done = SSL_connect(agent->ssl);
+		event_base_loop(fixture->base, EVLOOP_NONBLOCK);
+	}
+	assert_int_equal(done, 1);
+	hello.version_min = hello.version_max = FRAME_VERSION;
+	hello.software = (char *)"test";
+	send_message(fixture, agent, FRAME_AGENT_HELLO, &hello.base);
+}
+
+static void go(struct fixture *fixture, struct agent *agent)
+{
+	SSL_free(agent->ssl);
+	close(agent->fd);
+	for (unsigned i = 0; i < 20; i++)
+		event_base_loop(fixture->base, EVLOOP_NONBLOCK);
+}
+
+static void begin_stream(struct fixture *fixture, struct agent *agent)
+{
+	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	Ringtail__V1__Subscribed subscribed = RINGTAIL__V1__SUBSCRIBED__INIT;
+	struct cursor *start = cursor_create(1);
+	struct cursor_message *from;
+	uint8_t boot_id[16] = {1};
+
+	cursor_append(start, 0, 5);
+	from = cursor_message_create(start);
+	hello.boot_id = (ProtobufCBinaryData){sizeof(boot_id), boot_id};
+	hello.epoch = 1;
+	subscribed.start = &from->cursor;
+	send_message(fixture, agent, FRAME_SERVER_HELLO, &hello.base);
+	send_message(fixture, agent, FRAME_CATALOG, &catalog.base);
+	send_message(fixture, agent, FRAME_SUBSCRIBED, &subscribed.base);
+	free(from);
+	free(start);
+}
+
+static void send_gap(struct fixture *fixture, struct agent *agent, uint64_t first, uint64_t end)
+{
+	struct frame_ref *frame = frame_ref_gap(codec, 0, first, end, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
+						RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN, 0);
+
+	assert_non_null(frame);
+	assert_int_equal(SSL_write(agent->ssl, frame->data, (int)frame->bytes), (int)frame->bytes);
+	frame_ref_put(frame);
+	turn(fixture, agent);
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------- */
+
+/* A token is a client's: an agent is who its certificate names. */
+static void without_a_certificate_no_agent_is_admitted(void **state)
+{
+	struct fixture fixture;
+	struct agent agent;
+
+	(void)state;
+	open_fixture(&fixture);
+	come(&fixture, &agent, NULL);
+	assert_int_equal(agent.errors, 1);
+	assert_string_equal(agent.code, "agent-no-certificate");
+	assert_int_equal(stat_of(&fixture).hosts, 0);
+	go(&fixture, &agent);
+	close_fixture(&fixture);
+}
+
+static void as_many_are_served_as_agents_max_says(void **state)
+{
+	struct agent one, two, three, again;
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	come(&fixture, &one, "web-1");
+	come(&fixture, &two, "web-2");
+	come(&fixture, &three, "web-3");
+	assert_int_equal(one.errors + two.errors, 0);
+	assert_string_equal(three.code, "too-many-agents");
+	assert_int_equal(stat_of(&fixture).connected, 2);
+	/* One that is there already comes in the place of its own. */
+	come(&fixture, &again, "web-1");
+	turn(&fixture, &one);
+	assert_int_equal(again.errors, 0);
+	assert_string_equal(one.code, "agent-replaced");
+	go(&fixture, &one);
+	assert_int_equal(stat_of(&fixture).connected, 2);
+	go(&fixture, &three);
+	come(&fixture, &three, "web-3");
+	assert_string_equal(three.code, "too-many-agents");
+	/* The end of the connection that counts leaves room for another host. */
+	go(&fixture, &again);
+	go(&fixture, &three);
+	assert_int_equal(stat_of(&fixture).connected, 1);
+	come(&fixture, &three, "web-3");
+	assert_int_equal(three.errors, 0);
+	go(&fixture, &two);
+	go(&fixture, &three);
+	close_fixture(&fixture);
+}
+
+static void each_frame_counts_as_what_became_of_it(void **state)
+{
+	struct fixture fixture;
+	struct relay_stat stat;
+	struct agent agent;
+
+	(void)state;
+	open_fixture(&fixture);
+	come(&fixture, &agent, "web-1");
+	begin_stream(&fixture, &agent);
+	send_gap(&fixture, &agent, 5, 10);
+	send_gap(&fixture, &agent, 5, 10);
+	send_gap(&fixture, &agent, 10, 20);
+	stat = stat_of(&fixture);
+	assert_int_equal(stat.received, 3);
+	assert_int_equal(stat.duplicate, 1);
+	assert_int_equal(stat.held, 2);
+	confirm(0);
+	turn(&fixture, &agent);
+	assert_int_equal(agent.acked, 10);
+	confirm(-EIO);
+	turn(&fixture, &agent);
+	assert_int_equal(agent.acked, 10);
+	assert_string_equal(agent.code, "relay-cannot-store");
+	stat = stat_of(&fixture);
+	assert_int_equal(stat.forwarded, 1);
+	assert_int_equal(stat.refused, 1);
+	assert_int_equal(stat.held, 0);
+	assert_int_equal(stat.held_bytes, 0);
+	go(&fixture, &agent);
+	close_fixture(&fixture);
+}
+
+/* What the sink says of frames of before a failure is no news to the connection that came since. */
+static void a_failure_ends_one_connection_alone(void **state)
+{
+	struct agent agent, again;
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	come(&fixture, &agent, "web-1");
+	begin_stream(&fixture, &agent);
+	send_gap(&fixture, &agent, 5, 10);
+	send_gap(&fixture, &agent, 10, 20);
+	confirm(-EIO);
+	turn(&fixture, &agent);
+	assert_string_equal(agent.code, "relay-cannot-store");
+	go(&fixture, &agent);
+	come(&fixture, &again, "web-1");
+	begin_stream(&fixture, &again);
+	confirm(-EIO);
+	turn(&fixture, &again);
+	assert_int_equal(again.errors, 0);
+	/* All of it is news again, and what is acknowledged is what was stored since. */
+	send_gap(&fixture, &again, 5, 10);
+	send_gap(&fixture, &again, 10, 20);
+	assert_int_equal(stat_of(&fixture).duplicate, 0);
+	confirm(0);
+	confirm(0);
+	turn(&fixture, &again);
+	assert_int_equal(again.acked, 20);
+	assert_int_equal(again.errors, 0);
+	go(&fixture, &again);
+	close_fixture(&fixture);
+}
+
+static int make_codec(void **state)
+{
+	(void)state;
+	codec = frame_codec_create(1);
+	return codec ? 0 : -1;
+}
+
+static int free_codec(void **state)
+{
+	(void)state;
+	frame_codec_destroy(codec);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_a_certificate_no_agent_is_admitted),
+		cmocka_unit_test(as_many_are_served_as_agents_max_says),
+		cmocka_unit_test(each_frame_counts_as_what_became_of_it),
+		cmocka_unit_test(a_failure_ends_one_connection_alone),
+	};
+
+	return cmocka_run_group_tests(tests, make_codec, free_codec);
+}
