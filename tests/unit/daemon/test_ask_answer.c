@@ -76,7 +76,11 @@ static void the_busiest_are_shown_and_the_others_told_together(void **state)
 	assert_int_equal(ask_answer_others(answer)->bucket[meter_bucket_of(1000)], 53);
 	add(answer, "c", 7);
 	assert_int_equal(shown(answer, "c"), 7);
-	assert_int_equal(all(answer, &rows), 70);
+	/* One that comes back begins anew: what it had is the others'. */
+	add(answer, "b", 1000);
+	ask_answer_turn(answer);
+	assert_int_equal(shown(answer, "b"), 0);
+	assert_int_equal(all(answer, &rows), 1070);
 	assert_int_equal(rows, 2);
 	ask_answer_destroy(answer);
 }

@@ -300,6 +300,25 @@ static void refused_by_name_owner_and_use(void **state)
 		     "this daemon keeps nothing on disk, and so has no durable consumers", false);
 }
 
+/* A relay that was dialled has one consumer, which is no other client's. */
+static void the_relay_has_its_own_alone(void **state)
+{
+	static const char reserved[] =
+		"'%s': the name relay is for the relay that this daemon dials, and no other for it";
+	struct client_identity relay = f->operator;
+	char what[160];
+
+	(void)state;
+	relay.proof = IDENTITY_RELAY;
+	expect_asked(CONSUMER_RELAY, &relay, "", "", true);
+	snprintf(what, sizeof(what), reserved, CONSUMER_RELAY);
+	expect_asked(CONSUMER_RELAY, &f->operator, "consumer-reserved", what, true);
+	snprintf(what, sizeof(what), reserved, "new");
+	expect_asked("new", &relay, "consumer-reserved", what, true);
+	snprintf(what, sizeof(what), reserved, "second");
+	expect_asked("second", &relay, "consumer-reserved", what, false);
+}
+
 static void expect_forget(const char *name, const struct client_identity *identity, const char *code)
 {
 	struct error error = {0};
@@ -546,6 +565,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(registers_within_the_bounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused_by_name_owner_and_use, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_relay_has_its_own_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(given_up_by_whom, setup, teardown),
 		cmocka_unit_test_setup_teardown(given_up_one_by_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(always_on_is_not_given_up, setup, teardown),

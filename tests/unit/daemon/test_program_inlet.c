@@ -18,6 +18,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/programs/inlet.h"
+#include "daemon/programs/reader.h"
 #include "daemon/ring/reader.h"
 #include "daemon/ring/writer.h"
 
@@ -34,11 +35,13 @@ struct fixture {
 	struct program_segment segment[PROGRAMS];
 	unsigned programs;
 	bool unused;			/* nobody asks for their probes yet */
+	bool other_pids;		/* they are in a namespace of their own */
 	int memory;			/* the last program's, to be looked at */
 
 	/* What came out. */
 	uint64_t events, lost, threads, bad, last_ns;
 	uint64_t of_pid[PROGRAMS];
+	uint32_t last_tid;
 	uint32_t pid_of_tid;		/* as introduced last */
 	uint64_t next[PROGRAMS];	/* the count that each program's next event has */
 	bool in_order;
@@ -84,7 +87,7 @@ static unsigned attach(struct fixture *f, uint32_t cpus, bool rseq)
 	program_segment_close_fd(&f->segment[i]);
 	config->pid = 100 + i;
 	config->uid = 1000 + i;
-	config->same_pids = true;
+	config->same_pids = !f->other_pids;
 	memcpy(config->comm, "program", 8);
 	config->segment = f->segment[i];
 	config->probes = 1;
@@ -112,6 +115,7 @@ static void take(struct fixture *f, const struct ring_item *item)
 		f->of_pid[i]++;
 		f->in_order &= item->time_ns >= f->last_ns;
 		f->last_ns = item->time_ns;
+		f->last_tid = item->tid;
 	} else {
 		f->bad++;
 	}
@@ -362,15 +366,16 @@ static void test_each_rule_broken(void **state)
 		{"text is cut", 48, {6ull << 16, 0, 0, 1, 1, 8ull << 32 | 1ull << 16 | TEXT}, 1, 0},
 		{"text is too long", 48, {6ull << 16, 0, 0, 1, 1, 0xffffffffull << 32 | 1ull << 16 | TEXT}, 1, 0},
 		{"no text", 48, {6ull << 16, 0, 0, 1, 1, 7}, 1, 0},
-		{"good", 56, {7ull << 16, 0, 0, 1, 1, 8ull << 32 | 1ull << 16 | TEXT, 65}, 0, 1},
+		{"good", 56, {7ull << 16, 1, 0, 1, 1, 8ull << 32 | 1ull << 16 | TEXT, 65}, 0, 1},
 		{"time to come", 40, {5ull << 16, ~0ull, 0, 1, 1}, 0, 1},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
 		uint64_t corrupt = counter_read(COUNTER_programs_corrupt);
-		struct fixture f;
 		bool refused = !broken[i].bad && !broken[i].events;
+		uint64_t began = clock_monotonic();
+		struct fixture f;
 
 		begin(&f);
 		attach(&f, 2, true);
@@ -381,6 +386,9 @@ static void test_each_rule_broken(void **state)
 		if (f.bad != broken[i].bad + refused || f.events != broken[i].events ||
 		    counter_read(COUNTER_programs_corrupt) - corrupt != refused)
 			fail_msg("%s: %d bad, %d events", broken[i].what, (int)f.bad, (int)f.events);
+		/* No event is of before the program came, or of a time to come. */
+		if (f.events)
+			assert_in_range(f.last_ns, began, clock_monotonic());
 		program_inlet_end(f.inlet, f.program[0]);
 		pull(&f);
 		finish(&f);
@@ -557,6 +565,7 @@ static void test_claimed_losses_are_bounded(void **state)
 	(void)state;
 	begin(&f);
 	attach(&f, 2, true);
+	usleep(20000);		/* so much it might have lost, once */
 	for (unsigned i = 0; i < sizeof(claim) / sizeof(claim[0]); i++) {
 		program_segment_ring(&f.segment[0], i % 2)->lost = claim[i];
 		pull(&f);
@@ -586,6 +595,125 @@ static void test_claimed_threads_have_their_own_process(void **state)
 	finish(&f);
 }
 
+/* In a namespace of its own, its numbers of threads are those of others here. */
+static void test_threads_of_another_namespace_are_not_believed(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	f.other_pids = true;
+	attach(&f, 2, true);
+	program_segment_enable(&f.segment[0], 0, true);
+	emit(&f, 0, 1, "text");
+	pull(&f);
+	assert_int_equal(f.events, 1);
+	assert_int_equal(f.last_tid, 100);
+	finish(&f);
+}
+
+/* Memory that shrinks would kill whoever reads it. */
+static void test_the_memory_keeps_its_size(void **state)
+{
+	struct program_segment segment;
+
+	(void)state;
+	assert_int_equal(program_segment_create(&segment, 2, RING_BYTES, true, 1), 0);
+	assert_int_not_equal(ftruncate(segment.fd, RT_PROGRAM_PAGE), 0);
+	assert_int_not_equal(ftruncate(segment.fd, (off_t)segment.bytes + RT_PROGRAM_PAGE), 0);
+	program_segment_destroy(&segment);
+}
+
+/* ---- One ring, by its reader ---------------------------------------------------------------------- */
+
+struct one_ring {
+	struct program_segment segment;
+	struct program_reader reader;
+	struct rt_program_ring *ring;
+};
+
+static void open_ring(struct one_ring *one)
+{
+	assert_int_equal(program_segment_create(&one->segment, 2, RING_BYTES, true, 1), 0);
+	one->ring = program_segment_ring(&one->segment, 0);
+	program_reader_init(&one->reader, one->ring, RING_BYTES);
+}
+
+/* A record of so many words behind the last, that says so much was lost before. */
+static void publish(struct one_ring *one, uint64_t words, uint64_t lost)
+{
+	uint64_t *at = (uint64_t *)((char *)one->ring + RT_PROGRAM_PAGE + (one->ring->producer_pos & (RING_BYTES - 1)));
+
+	at[0] = words << 16;
+	if (one->ring->producer_pos % RING_BYTES + 24 <= RING_BYTES)
+		at[2] = lost << 32;
+	one->ring->producer_pos += words * 8;
+}
+
+static uint64_t take_lost(struct one_ring *one)
+{
+	struct program_item item;
+	uint64_t time_ns;
+
+	program_reader_look(&one->reader);
+	assert_true(program_reader_peek(&one->reader, &time_ns));
+	program_reader_take(&one->reader, &item);
+	return item.lost;
+}
+
+static void test_what_was_published_is_not_taken_back(void **state)
+{
+	struct one_ring one;
+
+	(void)state;
+	open_ring(&one);
+	publish(&one, 4, 0);
+	publish(&one, 4, 0);
+	program_reader_look(&one.reader);
+	one.ring->producer_pos -= 32;
+	program_reader_look(&one.reader);
+	assert_true(one.reader.corrupt);
+	program_segment_destroy(&one.segment);
+}
+
+/* The next ring lies behind it, or nothing. */
+static void test_no_record_goes_over_the_end_of_its_ring(void **state)
+{
+	struct one_ring one;
+	uint64_t time_ns;
+
+	(void)state;
+	open_ring(&one);
+	while (one.ring->producer_pos < RING_BYTES - 32) {
+		publish(&one, 4, 0);
+		take_lost(&one);
+	}
+	publish(&one, 5, 0);
+	program_reader_look(&one.reader);
+	assert_false(program_reader_peek(&one.reader, &time_ns));
+	assert_true(one.reader.corrupt);
+	program_segment_destroy(&one.segment);
+}
+
+/* What a thread read before another counted is no loss of four billion. */
+static void test_each_loss_counts_once(void **state)
+{
+	struct one_ring one;
+
+	(void)state;
+	open_ring(&one);
+	publish(&one, 4, 5);
+	assert_int_equal(take_lost(&one), 5);
+	publish(&one, 4, 4);
+	assert_int_equal(take_lost(&one), 0);
+	publish(&one, 4, 7);
+	assert_int_equal(take_lost(&one), 2);
+	one.ring->lost = 9;
+	assert_int_equal(program_reader_lost(&one.reader), 2);
+	assert_int_equal(program_reader_lost(&one.reader), 0);
+	program_segment_destroy(&one.segment);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -606,6 +734,11 @@ int main(void)
 #endif
 		cmocka_unit_test(test_claimed_losses_are_bounded),
 		cmocka_unit_test(test_claimed_threads_have_their_own_process),
+		cmocka_unit_test(test_threads_of_another_namespace_are_not_believed),
+		cmocka_unit_test(test_the_memory_keeps_its_size),
+		cmocka_unit_test(test_what_was_published_is_not_taken_back),
+		cmocka_unit_test(test_no_record_goes_over_the_end_of_its_ring),
+		cmocka_unit_test(test_each_loss_counts_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,20 @@
 
 #define PATIENCE_NS	(20 * NS_PER_S)
 
+/* Whose program it is, as the kernel would say; -1: as it does. */
+static _Atomic int user = -1;
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
+{
+	int err = __real_getsockopt(fd, level, name, value, bytes);
+
+	if (!err && name == SO_PEERCRED && user >= 0)
+		((struct ucred *)value)->uid = (uid_t)user;
+	return err;
+}
+
 /* The loop has a thread of its own: the header waits for its answer. */
 struct fixture {
 	struct programs *programs;
@@ -216,6 +230,59 @@ static void test_programs_count_until_they_are_read(void **state)
 	finish(&f);
 }
 
+/* One user's programs and probes leave room for those of others, and a probe is its user's alone. */
+static void test_each_user_has_a_share(void **state)
+{
+	uint64_t ended = counter_read(COUNTER_programs_ended);
+	unsigned admitted = 0;
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	begin(&f);
+	user = 1000;
+	for (unsigned n = 0; n < PROGRAM_PROBES_PER_USER_MAX + 8; n++) {
+		char name[16];
+
+		/* They come one after the other: it is not that there are too many programs. */
+		if (n % (PROGRAMS_PER_USER_MAX / 2) == 0)
+			pull_until(&f, COUNTER_programs_ended, ended + admitted);
+		snprintf(name, sizeof(name), "app%u", n);
+		fd = connect_to(&f);
+		admitted += introduce(fd, (const char *const[]){name}, 1) == 0;
+		close(fd);
+	}
+	assert_int_equal(admitted, PROGRAM_PROBES_PER_USER_MAX);
+	assert_int_equal(f.joined, PROGRAM_PROBES_PER_USER_MAX);
+	user = 1001;
+	fd = connect_to(&f);
+	assert_int_equal(introduce(fd, (const char *const[]){"app0"}, 1), 0);
+	assert_int_equal(f.joined, PROGRAM_PROBES_PER_USER_MAX + 1);
+	close(fd);
+	finish(&f);
+	user = -1;
+}
+
+static void test_each_user_has_so_many_programs(void **state)
+{
+	static const char *const provider[] = {"app"};
+	unsigned admitted = 0;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	user = 1000;
+	for (unsigned i = 0; i < PROGRAMS_PER_USER_MAX + 8; i++) {
+		int fd = connect_to(&f);
+
+		admitted += introduce(fd, provider, 1) == 0;
+		close(fd);
+	}
+	assert_int_equal(admitted, PROGRAMS_PER_USER_MAX);
+	finish(&f);
+	user = -1;
+}
+
 /* Who sends a byte now and then has one deadline, not one for each byte. */
 static void test_a_slow_hello_has_one_deadline(void **state)
 {
@@ -396,6 +463,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_refused_program_leaves_no_probes),
 		cmocka_unit_test(test_programs_count_until_they_are_read),
+		cmocka_unit_test(test_each_user_has_a_share),
+		cmocka_unit_test(test_each_user_has_so_many_programs),
 		cmocka_unit_test(test_a_slow_hello_has_one_deadline),
 		cmocka_unit_test(test_a_number_used_again_is_not_the_headers),
 		cmocka_unit_test(test_standard_descriptors_stay_free),
