@@ -125,4 +125,7 @@ MUTANTS = [
      "recorder_is_held(durable->subscriptions->recorder) &&", "", ASKED),
     ("restored-as-unrecorded-though-restored", DURABLE + ":durable_restore",
      " &&\n				       subscription->origin != SUBSCRIPTION_RESTORED", "", ASKED),
+    ("durable-the-relay-may-take-any-consumer", "daemon/stream/durable.c",
+     "relays != (identity->proof == IDENTITY_RELAY)",
+     "(relays && identity->proof != IDENTITY_RELAY)", ["unit/durable_asked"]),
 ]
