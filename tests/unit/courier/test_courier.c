@@ -21,6 +21,7 @@
 #include "courier/courier.h"
 #include "courier/parcel.h"
 #include "courier/runs.h"
+#include "courier/window.h"
 #include "tests/unit/client/fake.h"
 #include "tests/unit/client/maker.h"
 
@@ -38,6 +39,12 @@ static bool runs_are_too_large;		/* for Kafka */
 static uint64_t no_memory_at;		/* for the batch that begins there */
 static bool acknowledged;
 static uint64_t acknowledged_seq;	/* of CPU 0, the furthest */
+static uint64_t confirmed_max;		/* records that count as confirmed, at most */
+
+/* ---- What came out of it ------------------------------------------------------------------------ */
+
+static struct parcel_label announced;	/* the newest run */
+static unsigned runs_announced, frames_behind;	/* frames that came behind the one that found no memory */
 
 struct parcel *__real_parcel_create(enum kafka_topic topic, const struct parcel_label *label, const void *a,
 				    size_t a_bytes, const void *b, size_t b_bytes);
@@ -49,11 +56,29 @@ struct parcel *__wrap_parcel_create(enum kafka_topic topic, const struct parcel_
 {
 	static const uint8_t large[RECORD_BYTES_MAX];
 
+	if (topic == KAFKA_RUNS) {
+		announced = *label;
+		runs_announced++;
+	}
+	/* Nobody could decode a frame whose run Kafka has not had before it. */
+	assert_true(run_equal(&label->run, &announced.run));
+	assert_int_equal(label->catalog, announced.catalog);
+	frames_behind += label->span.known && label->span.first_seq > no_memory_at;
 	if (topic == KAFKA_RUNS && runs_are_too_large)
 		return __real_parcel_create(topic, label, large, sizeof(large), b, b_bytes);
 	if (label->span.known && label->span.first_seq == no_memory_at)
 		return NULL;
 	return __real_parcel_create(topic, label, a, a_bytes, b, b_bytes);
+}
+
+uint64_t __real_window_confirmed_upto(const struct window *window);
+uint64_t __wrap_window_confirmed_upto(const struct window *window);
+
+uint64_t __wrap_window_confirmed_upto(const struct window *window)
+{
+	uint64_t upto = __real_window_confirmed_upto(window);
+
+	return upto < confirmed_max ? upto : confirmed_max;
 }
 
 int __wrap_forward_acknowledge(struct ringtail *ringtail, const char *place, struct ringtail_error *why);
@@ -114,6 +139,18 @@ static void make_stream(void)
 		maker_batch(&stream, 0, i * 10, 1000 + i * 100, 10, 10);
 }
 
+static void serve(void)
+{
+	fake_start(&fake, &(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, true}, 1);
+}
+
+/* With what was added to the stream. */
+static void serve_again(void)
+{
+	fake_stop(&fake);
+	serve();
+}
+
 static int setup(void **state)
 {
 	static const char *const kinds[] = { "frames", "runs" };
@@ -128,7 +165,7 @@ static int setup(void **state)
 			return -1;
 	}
 	make_stream();
-	fake_start(&fake, &(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, true}, 1);
+	serve();
 	settings = (struct courier_settings){
 		.address = fake.address,
 		.consumer = "kafka",
@@ -138,7 +175,8 @@ static int setup(void **state)
 	};
 	runs_are_too_large = acknowledged = false;
 	acknowledged_seq = 0;
-	no_memory_at = UINT64_MAX;
+	no_memory_at = confirmed_max = UINT64_MAX;
+	runs_announced = frames_behind = 0;
 	clock_step_ns = 0;
 	return 0;
 }
@@ -186,6 +224,58 @@ static void test_a_frame_that_found_no_memory_is_not_acknowledged(void **state)
 	no_memory_at = 20;
 	assert_int_equal(carry(), -ENOMEM);
 	assert_true(acknowledged_seq <= 20);
+	assert_non_null(strstr(summary, "\"in_flight\":0,\"residual\":0,"));
+}
+
+/* A gap is no reason to come back for: the next frame is taken in the same turn. */
+static void test_nothing_goes_out_behind_a_frame_that_found_no_memory(void **state)
+{
+	(void)state;
+	maker_gap(&stream, 0, 30, 40, 0, 0, 1);
+	maker_batch(&stream, 0, 40, 2000, 10, 10);
+	serve_again();
+	no_memory_at = 30;
+	assert_int_equal(carry(), -ENOMEM);
+	assert_int_equal(frames_behind, 0);
+	assert_true(acknowledged_seq <= 30);
+}
+
+/* The run, its beginning and two batches are confirmed; the third is not. */
+static void test_a_record_that_is_not_confirmed_is_not_acknowledged(void **state)
+{
+	(void)state;
+	maker_bye(&stream, "all");
+	serve_again();
+	clock_step_ns = 1000000000;	/* each turn marks a place */
+	confirmed_max = 4;
+	assert_int_equal(carry(), 0);
+	assert_true(acknowledged);
+	assert_int_equal(acknowledged_seq, 20);
+	assert_non_null(strstr(summary, "\"in_flight\":0,\"residual\":0,"));
+}
+
+static void test_each_run_and_each_catalog_is_announced(void **state)
+{
+	static const uint64_t zero[2];
+	Ringtail__V1__Catalog other = RINGTAIL__V1__CATALOG__INIT;
+	uint8_t raw[64];
+
+	(void)state;
+	/* Another run with the same catalog; then the run with another one. */
+	maker_hello(&stream, 1, 8);
+	maker_catalog(&stream);
+	maker_subscribed(&stream, 2, zero);
+	maker_watermark(&stream, 3000, 0, 0);
+	/* The same once more is nothing new. */
+	maker_hello(&stream, 1, 8);
+	maker_catalog(&stream);
+	maker_watermark(&stream, 4000, 0, 0);
+	maker_raw(&stream, FRAME_CATALOG, raw, ringtail__v1__catalog__pack(&other, raw));
+	maker_watermark(&stream, 5000, 0, 0);
+	maker_bye(&stream, "all");
+	serve_again();
+	assert_int_equal(carry(), 0);
+	assert_int_equal(runs_announced, 3);
 	assert_non_null(strstr(summary, "\"in_flight\":0,\"residual\":0,"));
 }
 
@@ -280,6 +370,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(test_nothing_is_acknowledged_behind_a_run_that_kafka_refuses),
 		TEST(test_a_frame_that_found_no_memory_is_not_acknowledged),
+		TEST(test_nothing_goes_out_behind_a_frame_that_found_no_memory),
+		TEST(test_a_record_that_is_not_confirmed_is_not_acknowledged),
+		TEST(test_each_run_and_each_catalog_is_announced),
 		TEST(test_hosts_that_cannot_be_shown_are_not_listed),
 		TEST(test_a_run_that_is_not_there_is_waited_for_once),
 		TEST(test_a_name_that_no_reader_would_show_is_no_host),

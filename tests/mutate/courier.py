@@ -1,0 +1,49 @@
+"""Mutants of the courier: what Kafka does not have is not acknowledged, and readers get each record once, or a gap."""
+COURIER = "courier/courier.c"
+WINDOW = "courier/window.c"
+NUMBERS = "courier/numbers.c"
+RECORDING = "courier/recording.c"
+PARCEL = "courier/parcel.c"
+CARRYING = ["unit/courier"]
+WAITING = ["unit/window", "unit/producer"]
+COUNTING = ["unit/numbers"]
+READING = ["unit/kafka_recording"]
+
+MUTANTS = [
+    # Which run frames belong to.
+    ("courier-new-run-is-not-announced", COURIER, "	if (!run_equal(&run, &courier->label.run))\n		courier->announced = false;\n",
+     "", CARRYING),
+    ("courier-new-catalog-is-not-announced", COURIER, "	if (crc != courier->label.catalog)\n		courier->announced = false;\n",
+     "", CARRYING),
+    ("courier-frames-are-before-their-run", WINDOW, "before->state != PARCEL_CONFIRMED ? NULL :",
+     "before->state == PARCEL_WAITING ? NULL :", WAITING),
+    # What is acknowledged.
+    ("courier-place-is-one-too-early", COURIER, ".index = courier->window.index };", ".index = courier->window.index - 1 };",
+     CARRYING),
+    ("courier-goes-on-behind-a-frame-without-memory", COURIER + ":take_frame", "	if (courier->out_of_memory)\n", "	if (false)\n",
+     CARRYING),
+    ("courier-marks-a-place-behind-a-frame-without-memory", COURIER + ":mark_place", "courier->out_of_memory || ", "",
+     CARRYING),
+    ("window-everything-is-confirmed", WINDOW + ":window_confirmed_upto", "first ? first->index : window->index", "window->index",
+     WAITING),
+    ("window-gap-is-behind-all", WINDOW, "		instead->index = parcel->index;", "		instead->index = window->index;", WAITING),
+    ("window-rewinds-to-nowhere", WINDOW + ":window_rewind", "	window->next = TAILQ_FIRST(&window->parcels);\n", "", WAITING),
+    ("window-gap-is-not-in-the-ledger", WINDOW + ":window_reject", "		window->ledger.forwarded++;\n", "", WAITING),
+    ("producer-renewed-sends-nothing-again", "courier/producer.c", "	window_rewind(producer->window);\n", "", ["unit/producer"]),
+    # What a reader has.
+    ("numbers-last-of-a-duplicate-is-an-overlap", NUMBERS, "span->end_seq <= at->next)", "span->end_seq < at->next)", COUNTING),
+    ("numbers-first-of-an-overlap-is-a-hole", NUMBERS, "span->first_seq > at->next)", "span->first_seq >= at->next)", COUNTING),
+    ("numbers-watermark-hides-a-hole-of-one", NUMBERS, "seq - at->next > skipped)", "seq - at->next > skipped + 1)", COUNTING),
+    ("numbers-what-was-skipped-is-missing", NUMBERS, "at->next, seq - skipped };", "at->next, seq };", COUNTING),
+    ("numbers-hole-is-told-again", NUMBERS + ":move", "	at->next = seq;\n", "", COUNTING),
+    ("recording-missing-is-not-counted", RECORDING + ":put_hole",
+     "	recording->ledger.missing += hole->end_seq - hole->first_seq;\n", "", READING),
+    ("recording-damaged-counts-as-had", RECORDING + ":recording_take",
+     "	if (label->span.known)\n		run->cpu[label->span.cpu] = before;\n", "", READING),
+    ("parcel-cpu-beyond-all", PARCEL, "number < CURSOR_POSITIONS_MAX &&", "number <= CURSOR_POSITIONS_MAX &&", ["unit/parcel"]),
+    ("parcel-span-backwards", PARCEL, "label->span.first_seq <= label->span.end_seq;", "true;", ["unit/parcel"]),
+    ("parcel-gap-without-a-span", PARCEL, "label->type != FRAME_BATCH && label->type != FRAME_GAP;", "label->type != FRAME_BATCH;",
+     ["unit/parcel"]),
+    ("kafka-password-in-clear", "courier/kafka.c", "!strcmp(settings->sasl, \"PLAIN\") && !settings->tls) {", "false) {",
+     ["unit/producer"]),
+]
