@@ -139,14 +139,14 @@ static void maker_catalog(struct maker *maker)
 		{ MAKER_OTHER, "tracepoint", "net", "net_dev_xmit",
 		  { { "len", 0, 32 }, { "rc", 1, 8 }, { "took", 3, 64 } } },
 	};
-	enum { PROBES = sizeof(probes) / sizeof(*probes) };
+	enum { MADE = sizeof(probes) / sizeof(*probes) };
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
-	Ringtail__V1__Probe probe[PROBES], *probe_list[PROBES];
-	Ringtail__V1__Field field[PROBES][6], *field_list[PROBES][6];
+	Ringtail__V1__Probe probe[MADE], *probe_list[MADE];
+	Ringtail__V1__Field field[MADE][6], *field_list[MADE][6];
 
-	catalog.n_probe = PROBES;
+	catalog.n_probe = MADE;
 	catalog.probe = probe_list;
-	for (size_t i = 0; i < PROBES; i++) {
+	for (size_t i = 0; i < MADE; i++) {
 		ringtail__v1__probe__init(&probe[i]);
 		probe_list[i] = &probe[i];
 		probe[i].id = probes[i].id;

@@ -152,11 +152,54 @@ static void ends_behind_the_end(void **state)
 			    "--- 300ms, 2 events ---\n" HEAD "           2  azure\n");
 }
 
+static const struct ringtail_field number = { .name = "id", .type = RINGTAIL_UNSIGNED, .bits = 64 };
+static const struct ringtail_probe begins = {
+	.id = 1, .spec = "app:begins:x", .provider = "app", .function = "begins", .name = "x",
+	.kind = RINGTAIL_TRACEPOINT, .field = &number, .fields = 1,
+};
+static const struct ringtail_probe ends = {
+	.id = 2, .spec = "app:ends:x", .provider = "app", .function = "ends", .name = "x",
+	.kind = RINGTAIL_TRACEPOINT, .field = &number, .fields = 1,
+};
+
+static void mark(struct sink *sink, const struct ringtail_probe *of, uint64_t at_ms, uint64_t id)
+{
+	struct ringtail_item item = {
+		.kind = RINGTAIL_EVENT, .time_ns = red.monotonic_ns + at_ms * 1000000, .probe = of, .value = &id,
+	};
+
+	answer_ops.item(sink, &item);
+}
+
+/* Pairs are counted; those that were open when events were lost are given up, and told. */
+static void pairs_and_what_was_lost(void **state)
+{
+	struct two two = ask((struct answer_question){
+		.by = "host", .from = "app:begins:x", .to = "app:ends:x", .on = "id",
+	});
+
+	(void)state;
+	mark(two.red, &begins, 10, 1);
+	mark(two.red, &begins, 11, 2);
+	mark(two.red, &ends, 12, 1);
+	mark(two.red, &ends, 13, 2);
+	mark(two.red, &begins, 20, 3);
+	mark(two.red, &begins, 21, 4);
+	mark(two.red, &begins, 22, 5);
+	tell(two.red, &red, RINGTAIL_LOSS, 23, 7);
+	mark(two.red, &ends, 24, 3);
+	end(two);
+	assert_string_equal(check_text(&out), HEAD "        2..9  red\n"
+			    "up to 7 more events were lost: a count above may be so much higher\n"
+			    "3 beginnings were given up, because an end may be among what was lost\n");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(added_up), TEST(ends_when_all_have_told), TEST(nobody_is_held_up), TEST(ends_behind_the_end),
+		TEST(pairs_and_what_was_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/rate_line.h"
 #include "client/cli/stop.h"
+#include "client/cli/who.h"
 #include "tests/unit/client/maker.h"
 
 static struct maker maker;
@@ -559,6 +560,25 @@ static void a_signal_asks_how_far_it_is(void **state)
 	assert_int_equal(said_bytes, 0);
 }
 
+/* What others did is not chosen: the summary tells so, and it is acknowledged with the rest. */
+static void events_of_others_are_acknowledged(void **state)
+{
+	struct who who = { .tree = tree_create() };
+	struct pump pump = { .ops = &print_text, .who = &who, .acknowledges = true, .summary = SUMMARY_JSON };
+
+	(void)state;
+	assert_non_null(who.tree);
+	maker_batch(&maker, 0, 0, 1000, 10, 5);
+	maker_bye(&maker, "all");
+	acks = 0;
+	assert_int_equal(run(pump, false), EXIT_GOOD);
+	assert_int_equal(acks, 1);
+	assert_int_equal(lines(check_text(&out)), 0);
+	assert_non_null(strstr(said, "{\"events\":0,\"lost\":0,"));
+	assert_non_null(strstr(said, "\"filtered\":5,"));
+	tree_destroy(who.tree);
+}
+
 static void waits(void **state)
 {
 	struct backoff one, other;
@@ -611,7 +631,7 @@ int main(void)
 		TEST(a_signal_asks_how_far_it_is), TEST(waits),
 		TEST(failures), TEST(a_last_word), TEST(a_place_is_kept_once_for_what_came),
 		TEST(what_cannot_be_kept_is_not_acknowledged), TEST(a_gap_of_no_known_size_is_a_loss),
-		TEST(the_longest_duration_is_for_ever), TEST(maps_for_names_do_not_count), TEST(output_fails),
+		TEST(events_of_others_are_acknowledged), TEST(the_longest_duration_is_for_ever), TEST(maps_for_names_do_not_count), TEST(output_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -445,6 +445,63 @@ static void tap_sees_all(void **state)
 	fake_stop(&fake);
 }
 
+/* The last frame that was tapped. */
+struct kept {
+	uint8_t bytes[4096];
+	size_t size;
+};
+
+static void keep_last(void *context, const uint8_t *frame, size_t bytes)
+{
+	struct kept *kept = context;
+
+	assert_true(bytes <= sizeof(kept->bytes));
+	memcpy(kept->bytes, frame, bytes);
+	kept->size = bytes;
+}
+
+/* A recording ends for good, and says where: a reader of it waits for nothing more. */
+static void a_recording_ends_for_good(void **state)
+{
+	static const uint64_t zero[2];
+	struct frame_codec *codec = frame_codec_create(1);
+	Ringtail__V1__Bye *bye;
+	struct ringtail *ringtail;
+	struct frame_header header;
+	struct kept kept;
+	const uint8_t *body;
+	uint8_t raw[4096];
+
+	(void)state;
+	answer(zero);
+	maker_batch(&stream, 0, 0, 1000, 10, 3);
+	maker_watermark(&stream, 2000, 3, 0);
+	ringtail = connect_to(&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, true}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, NULL, &error), 0);
+	while (ringtail_next(ringtail, &item, 3000) == RINGTAIL_EVENT)
+		;
+	assert_int_equal(item.kind, RINGTAIL_WATERMARK);
+	ringtail_set_tap(ringtail, keep_last, &kept);
+	assert_int_equal(ringtail_end_tap(ringtail, "enough", &error), 0);
+	assert_int_equal(frame_parse_header(kept.bytes, kept.size, sizeof(raw), &header), FRAME_OK);
+	assert_int_equal(header.type, FRAME_BYE);
+	assert_int_equal(frame_open(codec, kept.bytes, &header, raw, &body), FRAME_OK);
+	bye = ringtail__v1__bye__unpack(NULL, header.raw_bytes, body);
+	assert_non_null(bye);
+	assert_true(bye->final);
+	assert_string_equal(bye->reason, "enough");
+	assert_int_equal(bye->end->epoch, 7);
+	assert_int_equal(bye->end->position[0]->seq, 3);
+	ringtail__v1__bye__free_unpacked(bye, NULL);
+	/* Once. */
+	kept.size = 0;
+	assert_int_equal(ringtail_end_tap(ringtail, "again", &error), 0);
+	assert_int_equal(kept.size, 0);
+	frame_codec_destroy(codec);
+	ringtail_close(ringtail);
+	fake_stop(&fake);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -453,7 +510,7 @@ int main(void)
 		TEST(bad_subscriptions), TEST(strangers), TEST(nobody), TEST(bye_ends),
 		TEST(reconnects), TEST(reconnect_is_refused), TEST(reconnect_is_put_off),
 		TEST(restart_is_waited_for), TEST(refused_without_a_word), TEST(lost_for_good),
-		TEST(tap_sees_all),
+		TEST(tap_sees_all), TEST(a_recording_ends_for_good),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,6 +165,29 @@ static void beside_the_rings(void **state)
 }
 
 /* On a small terminal: what matters comes first, and what is 0 not at all. */
+/* A ledger of any kind that does not close, be it less than it should or more. */
+static void every_residual_counts(void **state)
+{
+	Ringtail__V1__Stat stat = make(6000, 3000000000);
+	Ringtail__V1__ExportStat export = RINGTAIL__V1__EXPORT_STAT__INIT, *exports[] = { &export };
+	Ringtail__V1__TriggerStat trigger = RINGTAIL__V1__TRIGGER_STAT__INIT, *triggers[] = { &trigger };
+	int64_t *const residual[] = {
+		&ring.residual, &client.residual, &spool.residual, &export.residual, &trigger.residual,
+	};
+
+	(void)state;
+	stat.n_export = stat.n_trigger = 1;
+	stat.export = exports;
+	stat.trigger = triggers;
+	assert_true(stat_balanced(&stat));
+	for (size_t i = 0; i < sizeof(residual) / sizeof(*residual); i++) {
+		*residual[i] = i % 2 ? 1 : -1;
+		assert_false(stat_balanced(&stat));
+		*residual[i] = 0;
+	}
+	assert_true(stat_balanced(&stat));
+}
+
 static void brief(void **state)
 {
 	Ringtail__V1__Stat stat = make(6000, 3000000000);
@@ -318,6 +341,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text), cmocka_unit_test(brief), cmocka_unit_test(beside_the_rings), cmocka_unit_test(json), cmocka_unit_test(requests),
+		cmocka_unit_test(every_residual_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
