@@ -15,8 +15,6 @@ MUTANTS = [
      "", CARRYING),
     ("courier-new-catalog-is-not-announced", COURIER, "	if (crc != courier->label.catalog)\n		courier->announced = false;\n",
      "", CARRYING),
-    ("courier-frames-are-before-their-run", WINDOW, "before->state != PARCEL_CONFIRMED ? NULL :",
-     "before->state == PARCEL_WAITING ? NULL :", WAITING),
     # What is acknowledged.
     ("courier-place-is-one-too-early", COURIER, ".index = courier->window.index };", ".index = courier->window.index - 1 };",
      CARRYING),
@@ -27,9 +25,8 @@ MUTANTS = [
     ("window-everything-is-confirmed", WINDOW + ":window_confirmed_upto", "first ? first->index : window->index", "window->index",
      WAITING),
     ("window-gap-is-behind-all", WINDOW, "		instead->index = parcel->index;", "		instead->index = window->index;", WAITING),
-    ("window-rewinds-to-nowhere", WINDOW + ":window_rewind", "	window->next = TAILQ_FIRST(&window->parcels);\n", "", WAITING),
-    ("window-gap-is-not-in-the-ledger", WINDOW + ":window_reject", "		window->ledger.forwarded++;\n", "", WAITING),
-    ("producer-renewed-sends-nothing-again", "courier/producer.c", "	window_rewind(producer->window);\n", "", ["unit/producer"]),
+    ("courier-frames-are-before-their-run", WINDOW, "before->state != PARCEL_CONFIRMED) ?", "before->state == PARCEL_WAITING) ?",
+     WAITING),
     # What a reader has.
     ("numbers-last-of-a-duplicate-is-an-overlap", NUMBERS, "span->end_seq <= at->next)", "span->end_seq < at->next)", COUNTING),
     ("numbers-first-of-an-overlap-is-a-hole", NUMBERS, "span->first_seq > at->next)", "span->first_seq >= at->next)", COUNTING),

@@ -151,4 +151,5 @@ MUTANTS = [
     ("filter-errors-are-not-near", PARSE + ":refuse_name", "		nearest_offer(&nearest, errnos[i].name);", "		;", FILTERS),
     ("filter-token-of-any-length-is-said", PARSE + ":refuse_token", "token->bytes < 60 ? token->bytes : 60", "token->bytes", FILTERS),
     ("filter-operands-and-signs-change-sides", PARSE + ":make_comparison", "		op = mirrored(op);", "		;", FILTERS),
+    ("filter-last-errno-is-none", "query/filter_program.c", "value->bits > ERRNO_MAX", "value->bits >= ERRNO_MAX", FILTERS),
 ]

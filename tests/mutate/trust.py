@@ -150,4 +150,6 @@ MUTANTS = [
      "	(void)status, (void)fd, (void)peer;\n", ["unit/http_status"]),
     ("http-of-another-scheme", "daemon/http/request.c:parse_authority", "target->bytes <= scheme || (scheme", "target->bytes <= scheme && (scheme",
      ["unit/http"]),
+    ("dial-anybody", DAEMON + ":believe_servers", "	SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);\n", "", DAEMON_TLS),
+    ("dial-any-name", DAEMON + ":transport_tls_dial", "	if (!expect_name(tls->ssl, name)) {", "	if (false) {", DAEMON_TLS),
 ]

@@ -703,6 +703,53 @@ static void after_our_end(void **state)
 	close_bench(&bench);
 }
 
+/* ---- Whom we dial --------------------------------------------------------------------------------- */
+
+/* Dials the bench's daemon by that name, with whom `ca` signed; what the handshake says. */
+static int dial(struct bench *bench, const char *ca, const char *name, struct error *error)
+{
+	const struct transport_tls_files files = { bench->place.cert, bench->place.key, ca, false };
+	struct transport *ours, *dialled;
+	struct transport_tls_context *context;
+	int fds[2], ours_err = -EAGAIN, err = -EAGAIN;
+	struct error ignored;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	assert_int_equal(transport_tls_dial_context_create(&files, &context, error), 0);
+	ours = transport_tls_create(bench->context, fds[0]);
+	assert_non_null(ours);
+	assert_int_equal(transport_tls_dial(context, fds[1], name, &dialled, error), 0);
+	for (unsigned turn = 0; turn < TURNS_MAX && err == -EAGAIN; turn++) {
+		err = transport_handshake(dialled, error);
+		if (ours_err == -EAGAIN)
+			ours_err = transport_handshake(ours, &ignored);
+	}
+	transport_destroy(dialled);
+	transport_destroy(ours);
+	transport_tls_context_destroy(context);
+	return err;
+}
+
+/* A relay gets everything that is recorded: it has to prove its name, by an authority that relay-ca names. */
+static void whom_we_dial_proves_who_it_is(void **state)
+{
+	struct bench bench;
+	struct place other;
+	struct error error;
+
+	(void)state;
+	open_place(&bench);
+	place_open(&other, -60, 3600);
+	assert_int_equal(dial(&bench, bench.place.ca, "server", &error), 0);
+	assert_int_equal(dial(&bench, other.ca, "server", &error), -EPROTO);
+	assert_string_equal(error.code, "tls-handshake");
+	assert_int_equal(dial(&bench, bench.place.ca, "another", &error), -EPROTO);
+	assert_string_equal(error.code, "tls-handshake");
+	place_close(&other);
+	transport_tls_context_destroy(bench.context);
+	place_close(&bench.place);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -723,6 +770,7 @@ int main(void)
 		cmocka_unit_test(what_others_left_in_the_queue),
 		cmocka_unit_test(the_client_is_gone),
 		cmocka_unit_test(after_our_end),
+		cmocka_unit_test(whom_we_dial_proves_who_it_is),
 	};
 
 	log_set_sink(&sink);

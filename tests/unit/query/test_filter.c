@@ -573,6 +573,17 @@ static void test_stranger(void **state)
 	       { "pid == tid", false }, { "tid > pid", false }, { "fd < uid", false });
 }
 
+/* As the kernel has it: -4095 is an error, and what is below it an address. */
+static void test_the_last_error(void **state)
+{
+	static const uint64_t last[] = { 1500, (uint64_t)-4095, 3, 0, 4096 };
+	static const uint64_t beyond[] = { 1500, (uint64_t)-4096, 3, 0, 4096 };
+
+	(void)state;
+	EXPECT(SMALL_READ, last, &bash, { "error", true }, { "error == 4095", true }, { "error == 0", false });
+	EXPECT(SMALL_READ, beyond, &bash, { "error", false }, { "error == 0", true }, { "ret == -4096", true });
+}
+
 static void test_bits_and_constants(void **state)
 {
 	(void)state;
@@ -1122,6 +1133,7 @@ int main(void)
 		cmocka_unit_test(test_absent),
 		cmocka_unit_test(test_fields_end_where_the_event_says),
 		cmocka_unit_test(test_stranger),
+		cmocka_unit_test(test_the_last_error),
 		cmocka_unit_test(test_bits_and_constants),
 		cmocka_unit_test(test_logic),
 		cmocka_unit_test(test_errors),
