@@ -68,7 +68,7 @@ GOLD	= $(eval GOLD := $(shell echo 'int main(void) { return 0; }' | $(if $(finds
 
 PROTO_LIBS  := -lprotobuf-c -lzstd -lisal
 DAEMON_LIBS := -levent_pthreads -levent_openssl -levent_core -levent_extra -lssl -lcrypto \
-	-lcurl -lsnappy -lz -lseccomp -lbpf -lsystemd -lcap $(PROTO_LIBS)
+	-lcurl -lsnappy -lseccomp -lbpf -lsystemd -lcap $(PROTO_LIBS)
 COURIER_LIBS := -lrdkafka -lssl -lcrypto -lseccomp -lcap $(PROTO_LIBS)
 CLIENT_LIBS := -ljansson -lsqlite3 -lncursesw -ltinfo -lz -lssl -lcrypto -lcap $(PROTO_LIBS)
 
@@ -205,7 +205,7 @@ LIB_client := $(LIBCLI) $(LIBCLIENT) $(LIBQUERY) $(LIBPROTO)
 LIB_courier := $(LIBCOURIER) $(LIBCLIENT) $(LIBQUERY) $(LIBPROTO)
 LIBS_proto := $(PROTO_LIBS)
 LIBS_query := $(PROTO_LIBS)
-LIBS_daemon := $(DAEMON_LIBS)
+LIBS_daemon := $(DAEMON_LIBS) -lz
 LIBS_client := $(CLIENT_LIBS)
 LIBS_courier := $(COURIER_LIBS)
 

@@ -1,5 +1,5 @@
 /*
- * gzip: a text compressed, as quickly as zlib can. Pure; any thread.
+ * gzip: a text compressed, quickly rather than well. Pure; any thread.
  */
 #ifndef RINGTAIL_DAEMON_BASE_GZIP_H
 #define RINGTAIL_DAEMON_BASE_GZIP_H
