@@ -1,5 +1,6 @@
 #include "daemon/base/trace_id.h"
 
+#include <endian.h>
 #include <string.h>
 
 /* What is hashed: the place, and which of the two ids is asked for. */
@@ -9,17 +10,16 @@
 
 static uint64_t read_le64(const uint8_t *at)
 {
-	uint64_t value = 0;
+	uint64_t value;
 
-	for (unsigned i = 8; i-- > 0; )
-		value = value << 8 | at[i];
-	return value;
+	memcpy(&value, at, sizeof(value));
+	return le64toh(value);
 }
 
 static void write_le64(uint8_t *at, uint64_t value)
 {
-	for (unsigned i = 0; i < 8; i++)
-		at[i] = (uint8_t)(value >> 8 * i);
+	value = htole64(value);
+	memcpy(at, &value, sizeof(value));
 }
 
 static uint64_t rotate(uint64_t value, unsigned bits)
@@ -27,7 +27,7 @@ static uint64_t rotate(uint64_t value, unsigned bits)
 	return value << bits | value >> (64 - bits);
 }
 
-static void rounds(uint64_t v[4], unsigned n)
+static inline void rounds(uint64_t v[4], unsigned n)
 {
 	while (n-- > 0) {
 		v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
@@ -37,7 +37,7 @@ static void rounds(uint64_t v[4], unsigned n)
 	}
 }
 
-static void absorb(uint64_t v[4], uint64_t word)
+static inline void absorb(uint64_t v[4], uint64_t word)
 {
 	v[3] ^= word;
 	rounds(v, 2);
