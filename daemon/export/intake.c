@@ -13,13 +13,6 @@
 
 /* ---- Order of time --------------------------------------------------------------------------- */
 
-void export_order_put(struct export_order *order, struct export_event *event)
-{
-	assert(order->events < EXPORT_ORDER_EVENTS_MAX);
-	order->event[order->events++] = event;
-	order->sorted = false;
-}
-
 static int compare(const void *left, const void *right)
 {
 	const struct export_event *a = *(struct export_event *const *)left;
@@ -32,13 +25,22 @@ static int compare(const void *left, const void *right)
 	return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
+/* Of one CPU they come as they are to be. */
+void export_order_put(struct export_order *order, struct export_event *event)
+{
+	assert(order->events < EXPORT_ORDER_EVENTS_MAX);
+	if (order->events && compare(&order->event[order->events - 1], &event) > 0)
+		order->unsorted = true;
+	order->event[order->events++] = event;
+}
+
 void export_order_take(struct export_order *order, uint64_t upto_ns, struct export_list *list)
 {
 	unsigned taken = 0;
 
-	if (!order->sorted)
+	if (order->unsorted)
 		qsort(order->event, order->events, sizeof(order->event[0]), compare);
-	order->sorted = true;
+	order->unsorted = false;
 	for (; taken < order->events && order->event[taken]->time_ns <= upto_ns; taken++)
 		TAILQ_INSERT_TAIL(list, order->event[taken], link);
 	order->events -= taken;

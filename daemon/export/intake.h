@@ -16,7 +16,7 @@
 struct export_order {
 	struct export_event *event[EXPORT_ORDER_EVENTS_MAX];
 	unsigned events;
-	bool sorted;
+	bool unsorted;
 };
 
 /* The event goes over. There must be room: events < EXPORT_ORDER_EVENTS_MAX. */

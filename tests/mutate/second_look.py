@@ -90,7 +90,7 @@ MUTANTS = [
     ("http-by-a-proxy", "daemon/export/http.c:set_up", "curl_easy_setopt(easy, CURLOPT_PROXY, \"\") == CURLE_OK", "true", HTTP),
     ("http-authority-unreadable-is-no-mistrust", "daemon/export/http.c:is_about_tls", "	case CURLE_SSL_CACERT_BADFILE:\n", "", HTTP),
     ("metric-labels-cost-nothing", "daemon/metrics/metric.c:point_bytes", "strlen(label[i].value) + 1", "0", ["unit/metric"]),
-    ("export-comes-late-out-of-order", "daemon/export/intake.c:export_order_put", "	order->sorted = false;\n", "", ["unit/export_choose"]),
+    ("export-comes-late-out-of-order", "daemon/export/intake.c:export_order_put", "		order->unsorted = true;\n", "		;\n", ["unit/export_choose"]),
     ("export-retries-as-soon-as-it-is-told", "daemon/export/sender.c:export_retry_ns", "asked_ns > wait ?", "asked_ns ?", BODY),
     ("cursor-assigned-beyond-its-room", "proto/cursor.c:cursor_assign", "from->n < to->capacity ? from->n : to->capacity",
      "from->n", ["tests/unit/proto/test_cursor.c"]),
