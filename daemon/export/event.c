@@ -1,11 +1,11 @@
 #include "daemon/export/event.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/digits.h"
 #include "daemon/export/run.h"
 #include "daemon/source/syscall_catalog.h"
 #include "kmod/uapi/ringtail.h"
@@ -209,6 +209,7 @@ const char *export_event_value_text(const struct export_event *event, unsigned f
 {
 	uint64_t value = export_event_value(event, field);
 	const char *string = export_event_string(event, field);
+	char digits[DIGITS_BYTES_MAX], *end = digits + sizeof(digits), *begin;
 
 	if (string) {
 		snprintf(text, bytes, "\"%s\"", string);
@@ -220,15 +221,19 @@ const char *export_event_value_text(const struct export_event *event, unsigned f
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED:
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_FD:
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT:
-		snprintf(text, bytes, "%lld", (long long)value);
+		begin = digits_signed_before(end, (int64_t)value);
 		break;
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_HEX:
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_STRING:
-		snprintf(text, bytes, "0x%llx", (unsigned long long)value);
+		begin = digits;
+		end = digits_put_hex(digits, value);
 		break;
 	default:
-		snprintf(text, bytes, "%llu", (unsigned long long)value);
+		begin = digits_before(end, value);
 	}
+	bytes = (size_t)(end - begin) < bytes ? (size_t)(end - begin) : bytes - 1;
+	memcpy(text, begin, bytes);
+	text[bytes] = '\0';
 	return text;
 }
 
@@ -240,18 +245,39 @@ struct line {
 };
 
 /* What finds no room is left out. */
-__attribute__((format(printf, 2, 3)))
-static void put(struct line *line, const char *format, ...)
+static void put_bytes(struct line *line, const char *text, size_t n)
 {
-	size_t room = EXPORT_BODY_BYTES - line->used;
-	va_list args;
-	int n;
+	size_t room = EXPORT_BODY_BYTES - 1 - line->used;
 
-	va_start(args, format);
-	n = vsnprintf(line->text + line->used, room, format, args);
-	va_end(args);
-	if (n > 0)
-		line->used += (size_t)n < room ? (size_t)n : room - 1;
+	n = n < room ? n : room;
+	memcpy(line->text + line->used, text, n);
+	line->used += n;
+}
+
+static void put(struct line *line, const char *text)
+{
+	put_bytes(line, text, strlen(text));
+}
+
+static void put_number(struct line *line, uint64_t value)
+{
+	char text[DIGITS_BYTES_MAX], *end = text + sizeof(text), *begin = digits_before(end, value);
+
+	put_bytes(line, begin, (size_t)(end - begin));
+}
+
+static void put_signed(struct line *line, int64_t value)
+{
+	char text[DIGITS_BYTES_MAX], *end = text + sizeof(text), *begin = digits_signed_before(end, value);
+
+	put_bytes(line, begin, (size_t)(end - begin));
+}
+
+static void put_hex(struct line *line, uint64_t value)
+{
+	char text[DIGITS_HEX_BYTES_MAX];
+
+	put_bytes(line, text, (size_t)(digits_put_hex(text, value) - text));
 }
 
 /* To three decimals, cut and not rounded, so that 999999999 ns are 999.999ms: the unit is that of the number. */
@@ -259,12 +285,18 @@ static void put_duration(struct line *line, uint64_t ns)
 {
 	static const struct {
 		uint64_t ns;
-		const char *name;
-	} unit[] = {{1000000000u, "s"}, {1000000u, "ms"}, {1000u, "us"}};
+		const char *end;
+	} unit[] = {{1000000000u, "s>"}, {1000000u, "ms>"}, {1000u, "us>"}};
 	size_t i = ns >= unit[0].ns ? 0 : ns >= unit[1].ns ? 1 : 2;
+	char decimals[4], *end = decimals + sizeof(decimals);
 
-	put(line, " <%llu.%03llu%s>", (unsigned long long)(ns / unit[i].ns),
-	    (unsigned long long)(ns % unit[i].ns / (unit[i].ns / 1000)), unit[i].name);
+	put(line, " <");
+	put_number(line, ns / unit[i].ns);
+	/* The number before the point takes the place of a 1 that keeps the zeros. */
+	digits_before(end, 1000 + ns % unit[i].ns / (unit[i].ns / 1000));
+	decimals[0] = '.';
+	put_bytes(line, decimals, sizeof(decimals));
+	put(line, unit[i].end);
 }
 
 static void put_arguments(struct line *line, const struct export_event *event, unsigned first)
@@ -272,10 +304,14 @@ static void put_arguments(struct line *line, const struct export_event *event, u
 	char text[STRING_BYTES_MAX + 3];
 
 	put(line, "(");
-	for (unsigned i = first; i < event->fields; i++)
-		if (event->probe->field[i]->type != RINGTAIL__V1__FIELD_TYPE__FIELD_MORE)
-			put(line, "%s%s=%s", i > first ? ", " : "", event->probe->field[i]->name,
-			    export_event_value_text(event, i, text, sizeof(text)));
+	for (unsigned i = first; i < event->fields; i++) {
+		if (event->probe->field[i]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_MORE)
+			continue;
+		put(line, i > first ? ", " : "");
+		put(line, event->probe->field[i]->name);
+		put(line, "=");
+		put(line, export_event_value_text(event, i, text, sizeof(text)));
+	}
 	put(line, ")");
 }
 
@@ -284,18 +320,23 @@ static void put_call(struct line *line, const struct export_event *event)
 	int number = export_event_errno(event);
 	const char *name = number ? strerrorname_np(number) : NULL;
 
-	put(line, "%s", event->probe->function);
+	put(line, event->probe->function);
 	put_arguments(line, event, 2);
 	if (event->field[0] == RT_DURATION_NEVER) {
 		put(line, " = ?");
 		return;
 	}
-	if (name)
-		put(line, " = -1 %s (%s)", name, strerrordesc_np(number));
-	else if (event->field[1] > UINT32_MAX && !number)
-		put(line, " = 0x%llx", (unsigned long long)event->field[1]);
-	else
-		put(line, " = %lld", (long long)event->field[1]);
+	put(line, name ? " = -1 " : " = ");
+	if (name) {
+		put(line, name);
+		put(line, " (");
+		put(line, strerrordesc_np(number));
+		put(line, ")");
+	} else if (event->field[1] > UINT32_MAX && !number) {
+		put_hex(line, event->field[1]);
+	} else {
+		put_signed(line, (int64_t)event->field[1]);
+	}
 	put_duration(line, event->field[0]);
 }
 
@@ -319,23 +360,27 @@ const char *export_event_signal_name(int signal, char text[24])
 size_t export_event_body(const struct export_event *event, char body[EXPORT_BODY_BYTES])
 {
 	struct line line = {.text = body};
-	char comm[17];
+	char comm[17], name[24];
 
 	export_event_comm(event, comm);
-	put(&line, "%s[%u]: ", comm, event->thread.pid);
+	put(&line, comm);
+	put(&line, "[");
+	put_number(&line, event->thread.pid);
+	put(&line, "]: ");
 	if (export_event_is_call(event)) {
 		put_call(&line, event);
 	} else if (event->class == EXPORT_EXEC && event->strings) {
-		put(&line, "runs %s", event->string[0]);
+		put(&line, "runs ");
+		put(&line, event->string[0]);
 	} else if (event->class == EXPORT_EXIT) {
-		char name[24];
-
-		put(&line, "killed by %s", export_event_signal(event) > 0 ?
+		put(&line, "killed by ");
+		put(&line, export_event_signal(event) > 0 ?
 		    export_event_signal_name(export_event_signal(event), name) : "a signal");
 	} else {
-		put(&line, "%s", event->probe->name);
+		put(&line, event->probe->name);
 		put_arguments(&line, event, 0);
 	}
+	body[line.used] = '\0';
 	return line.used;
 }
 

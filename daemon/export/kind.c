@@ -38,13 +38,6 @@ void *export_arena_take(struct export_arena *arena, size_t bytes)
 	return taken;
 }
 
-char *export_arena_text(struct export_arena *arena, const char *text)
-{
-	size_t bytes = strlen(text) + 1;
-
-	return memcpy(export_arena_take(arena, bytes), text, bytes);
-}
-
 int export_body_pack(struct export_body *body, const ProtobufCMessage *message, uint64_t items)
 {
 	body->items = items;

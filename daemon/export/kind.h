@@ -30,9 +30,6 @@ void export_arena_fini(struct export_arena *arena);
 /* Aligned for anything, not zeroed. Whoever takes more than is reserved has a bug. */
 void *export_arena_take(struct export_arena *arena, size_t bytes);
 
-/* A copy of a text, with its end. */
-char *export_arena_text(struct export_arena *arena, const char *text);
-
 /* What export_arena_take() uses up for so many bytes, at most. */
 #define EXPORT_ARENA_ROUND(bytes) (((bytes) + 15u) & ~(size_t)15u)
 

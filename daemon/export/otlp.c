@@ -12,25 +12,21 @@
 #include <string.h>
 
 #include "daemon/export/kind.h"
+#include "daemon/export/pack.h"
 #include "daemon/export/tree.h"
 #include "kmod/uapi/ringtail.h"
 #include "proto/export/otlp.pb-c.h"
 #include "proto/message.h"
 
-#define OTLP_EVENT_ATTRIBUTES_MAX	(21u + PROBE_FIELDS_MAX)
 #define OTLP_RESOURCE_ATTRIBUTES_MAX	9u
 
 /* The version of the semantic conventions whose names these are. */
 #define OTLP_SCHEMA_URL	((char *)"https://opentelemetry.io/schemas/1.29.0")
 
-/* What the attributes of one event take of an arena, at most. */
-#define OTLP_KEY_BYTES_MAX		(NAME_BYTES_MAX + 32u)
-#define OTLP_VALUE_BYTES_MAX		(STRING_BYTES_MAX + 8u)
+/* What a resource takes of an arena, at most, with what is around it. */
 #define OTLP_ATTRIBUTE_BYTES						\
 	(EXPORT_ARENA_ROUND(sizeof(Ringtail__Otlp__KeyValue)) +		\
-	 EXPORT_ARENA_ROUND(sizeof(Ringtail__Otlp__AnyValue)) + sizeof(void *) + \
-	 OTLP_KEY_BYTES_MAX + OTLP_VALUE_BYTES_MAX + 64u)
-#define OTLP_EVENT_BYTES (OTLP_EVENT_ATTRIBUTES_MAX * OTLP_ATTRIBUTE_BYTES + 1024u)
+	 EXPORT_ARENA_ROUND(sizeof(Ringtail__Otlp__AnyValue)) + sizeof(void *))
 #define OTLP_COMMON_BYTES (OTLP_RESOURCE_ATTRIBUTES_MAX * OTLP_ATTRIBUTE_BYTES + 2048u)
 
 struct attributes {
@@ -75,152 +71,216 @@ static void add_text(struct attributes *attributes, const char *key, const char 
 	set_text(add(attributes, key), value);
 }
 
-static void add_number(struct attributes *attributes, const char *key, int64_t value)
-{
-	Ringtail__Otlp__AnyValue *any = add(attributes, key);
-
-	any->value_case = RINGTAIL__OTLP__ANY_VALUE__VALUE_INT_VALUE;
-	any->int_value = value;
-}
-
-static Ringtail__Otlp__AnyValue *make_text(struct export_arena *arena, const char *value)
-{
-	Ringtail__Otlp__AnyValue *any = export_arena_take(arena, sizeof(*any));
-
-	ringtail__otlp__any_value__init(any);
-	set_text(any, value);
-	return any;
-}
-
 /* ---- An event -------------------------------------------------------------------------------- */
 
-static void add_thread(struct attributes *attributes, const struct export_event *event)
-{
-	char comm[17];
-	const char *copy;
+#define KEY_BYTES_MAX	(NAME_BYTES_MAX + 32u)
+#define VALUE_BYTES_MAX	(STRING_BYTES_MAX + 8u)
 
-	export_event_comm(event, comm);
-	copy = export_arena_text(attributes->arena, comm);
-	add_number(attributes, "process.pid", event->thread.pid);
-	add_number(attributes, "process.parent_pid", event->thread.ppid);
-	add_number(attributes, "process.user.id", event->thread.uid);
-	add_number(attributes, "thread.id", event->thread.tid);
-	add_text(attributes, "thread.name", copy);
+/* Where its attributes go: that field of the message that is being packed. */
+struct pairs {
+	struct export_pack *pack;
+	uint32_t field;
+};
+
+/*
+ * KeyValue { key = 1, value = 2 } with an AnyValue of so many bytes, which the caller writes; NULL: there is no
+ * memory. The value is there though it is empty or 0: it is one of several.
+ */
+static uint8_t *begin_pair(const struct pairs *pairs, const char *key, size_t value_bytes)
+{
+	size_t key_bytes = strlen(key);
+	size_t bytes = export_pack_size(key_bytes) + export_pack_size(value_bytes);
+	uint8_t *at = export_pack_room(pairs->pack, bytes);
+
+	if (!at)
+		return NULL;
+	at = wire_put(wire_put_tag(at, pairs->field, WIRE_BYTES), bytes);
+	at = wire_put_bytes(at, 1, key, key_bytes);
+	return wire_put(wire_put_tag(at, 2, WIRE_BYTES), value_bytes);
+}
+
+static uint8_t *put_string_value(uint8_t *at, const char *value, size_t bytes)
+{
+	at = wire_put(wire_put_tag(at, 1, WIRE_BYTES), bytes);
+	memcpy(at, value, bytes);
+	return at + bytes;
+}
+
+static void put_text(const struct pairs *pairs, const char *key, const char *value)
+{
+	size_t bytes = strlen(value);
+	uint8_t *at = begin_pair(pairs, key, export_pack_size(bytes));
+
+	if (at)
+		export_pack_advance(pairs->pack, put_string_value(at, value, bytes));
+}
+
+static void put_number(const struct pairs *pairs, const char *key, int64_t value)
+{
+	uint8_t varint[WIRE_WRITE_BYTES] = {0};
+	size_t bytes = (size_t)(wire_put(varint, (uint64_t)value) - varint);
+	uint8_t *at = begin_pair(pairs, key, 1 + bytes);
+
+	if (!at)
+		return;
+	at = wire_put_tag(at, 3, WIRE_VARINT);
+	memcpy(at, varint, WIRE_VARINT_BYTES_MAX);	/* there is room for more than it has */
+	export_pack_advance(pairs->pack, at + bytes);
 }
 
 /* What is not known is not there. */
-static void add_known(struct attributes *attributes, const char *key, const char *value)
+static void put_known(const struct pairs *pairs, const char *key, const char *value)
 {
 	if (value && *value)
-		add_text(attributes, key, value);
+		put_text(pairs, key, value);
 }
 
-static void add_context(struct attributes *attributes, const struct export_event *event)
+static void put_context(const struct pairs *pairs, const struct export_context *context)
 {
-	const struct export_context *context = event->context;
-
-	if (!context)
-		return;
-	add_known(attributes, "process.executable.name", context->exe);
-	add_known(attributes, "process.executable.path", context->exe_path);
-	add_known(attributes, "process.linux.cgroup", context->cgroup);
-	add_known(attributes, "container.id", context->container);
-	add_known(attributes, "container.runtime", context->runtime);
-	add_known(attributes, "k8s.pod.uid", context->pod);
-	add_known(attributes, "ringtail.systemd.unit", context->unit);
+	put_known(pairs, "process.executable.name", context->exe);
+	put_known(pairs, "process.executable.path", context->exe_path);
+	put_known(pairs, "process.linux.cgroup", context->cgroup);
+	put_known(pairs, "container.id", context->container);
+	put_known(pairs, "container.runtime", context->runtime);
+	put_known(pairs, "k8s.pod.uid", context->pod);
+	put_known(pairs, "ringtail.systemd.unit", context->unit);
 }
 
-static void add_value(struct attributes *attributes, const struct export_event *event,
-		      unsigned field)
+static void put_thread(const struct pairs *pairs, const struct export_event *event)
+{
+	char comm[17];
+
+	export_event_comm(event, comm);
+	put_number(pairs, "process.pid", event->thread.pid);
+	put_number(pairs, "process.parent_pid", event->thread.ppid);
+	put_number(pairs, "process.user.id", event->thread.uid);
+	put_number(pairs, "thread.id", event->thread.tid);
+	put_text(pairs, "thread.name", comm);
+	if (event->context)
+		put_context(pairs, event->context);
+}
+
+/*
+ * What a body has said of threads: most of an event, and the same for all of one thread's. The events are
+ * those of the body, so they stay as long as this.
+ */
+#define SAID_SLOTS 64u		/* a power of two */
+
+struct said {
+	struct {
+		const struct export_event *event;	/* NULL: none */
+		size_t from, bytes;			/* what was packed for its thread */
+	} slot[SAID_SLOTS];
+};
+
+static bool is_same_thread(const struct export_event *a, const struct export_event *b)
+{
+	return a->thread.tid == b->thread.tid && a->thread.pid == b->thread.pid &&
+	       a->thread.ppid == b->thread.ppid && a->thread.uid == b->thread.uid &&
+	       memcmp(a->thread.comm, b->thread.comm, sizeof(a->thread.comm)) == 0 &&
+	       a->context == b->context;
+}
+
+static void put_thread_once(const struct pairs *pairs, struct said *said, const struct export_event *event)
+{
+	unsigned slot = event->thread.tid % SAID_SLOTS;
+
+	if (said->slot[slot].event && is_same_thread(said->slot[slot].event, event)) {
+		export_pack_again(pairs->pack, said->slot[slot].from, said->slot[slot].bytes);
+		return;
+	}
+	said->slot[slot].from = pairs->pack->used;
+	put_thread(pairs, event);
+	said->slot[slot].event = event;
+	said->slot[slot].bytes = pairs->pack->used - said->slot[slot].from;
+}
+
+static void put_value(const struct pairs *pairs, const struct export_event *event, unsigned field)
 {
 	const Ringtail__V1__Field *as = event->probe->field[field];
-	char key[OTLP_KEY_BYTES_MAX], value[OTLP_VALUE_BYTES_MAX];
-	const char *copy;
+	char key[KEY_BYTES_MAX], value[VALUE_BYTES_MAX];
+	size_t name_bytes = strnlen(as->name, 200);
+	char *at;
 
 	if (as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_MORE)
 		return;
-	snprintf(key, sizeof(key), "ringtail.%s.%.200s",
-		 export_event_is_call(event) ? "syscall.arg" : "event", as->name);
-	copy = export_arena_text(attributes->arena, key);
+	at = stpcpy(key, export_event_is_call(event) ? "ringtail.syscall.arg." : "ringtail.event.");
+	memcpy(at, as->name, name_bytes);
+	at[name_bytes] = '\0';
 	if (as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_HEX ||
 	    as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING ||
-	    as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT) {
-		export_event_value_text(event, field, value, sizeof(value));
-		add_text(attributes, copy, export_arena_text(attributes->arena, value));
-	} else {
-		add_number(attributes, copy, (int64_t)export_event_value(event, field));
-	}
+	    as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT)
+		put_text(pairs, key, export_event_value_text(event, field, value, sizeof(value)));
+	else
+		put_number(pairs, key, (int64_t)export_event_value(event, field));
 }
 
 /*
  * The address of a socket, in the conventions' two parts: that of the peer, or bind's own. Of what has
  * neither host nor path (query/socket_text.h), the argument says all there is.
  */
-static void add_address(struct attributes *attributes, const struct export_event *event)
+static void put_address(const struct pairs *pairs, const struct export_event *event)
 {
 	bool is_own = !strcmp(event->probe->function, "bind");
 	const char *text = export_event_address(event), *colon;
-	char *host;
+	char copy[STRING_BYTES_MAX + 1], *host = copy;
 
 	if (!text)
 		return;
-	host = export_arena_text(attributes->arena, text);
+	strcpy(copy, text);
 	if (*text == '[' || isdigit((unsigned char)*text)) {
 		colon = strrchr(text, ':');
 		if (!colon)
 			return;
 		host[colon - text - (*text == '[')] = '\0';
 		host += *text == '[';
-		add_number(attributes, is_own ? "network.local.port" : "network.peer.port",
+		put_number(pairs, is_own ? "network.local.port" : "network.peer.port",
 			   strtol(colon + 1, NULL, 10));
 	} else if (!*text || !strchr("/.@", *text)) {
 		return;
 	}
-	add_text(attributes, is_own ? "network.local.address" : "network.peer.address", host);
+	put_text(pairs, is_own ? "network.local.address" : "network.peer.address", host);
 }
 
-static void add_call(struct attributes *attributes, const struct export_event *event)
+static void put_call(const struct pairs *pairs, const struct export_event *event)
 {
 	int number = export_event_errno(event);
 	const char *name = number ? strerrorname_np(number) : NULL;
 
-	add_text(attributes, "ringtail.syscall.name", event->probe->function);
+	put_text(pairs, "ringtail.syscall.name", event->probe->function);
 	for (unsigned i = 2; i < event->fields; i++)
-		add_value(attributes, event, i);
-	add_address(attributes, event);
+		put_value(pairs, event, i);
+	put_address(pairs, event);
 	if (event->field[0] == RT_DURATION_NEVER)
 		return;
-	add_number(attributes, "ringtail.syscall.duration_ns", (int64_t)event->field[0]);
-	add_number(attributes, "ringtail.syscall.ret", (int64_t)event->field[1]);
+	put_number(pairs, "ringtail.syscall.duration_ns", (int64_t)event->field[0]);
+	put_number(pairs, "ringtail.syscall.ret", (int64_t)event->field[1]);
 	if (name)
-		add_text(attributes, "error.type", name);
+		put_text(pairs, "error.type", name);
 }
 
 /* Everything an event has to say of itself. */
-static void add_event(struct attributes *attributes, const struct export_event *event)
+static void put_event(const struct pairs *pairs, struct said *said, const struct export_event *event)
 {
-	add_thread(attributes, event);
-	add_context(attributes, event);
-	add_number(attributes, "ringtail.cpu", event->cpu);
-	add_text(attributes, "ringtail.class", export_class_name(event->class));
+	put_thread_once(pairs, said, event);
+	put_number(pairs, "ringtail.cpu", event->cpu);
+	put_text(pairs, "ringtail.class", export_class_name(event->class));
 	if (export_event_is_call(event)) {
-		add_call(attributes, event);
+		put_call(pairs, event);
 		return;
 	}
 	if (event->class == EXPORT_EXIT && export_event_signal(event) > 0) {
 		char name[24];
 
-		export_event_signal_name(export_event_signal(event), name);
-		add_text(attributes, "ringtail.signal",
-			 export_arena_text(attributes->arena, name));
+		put_text(pairs, "ringtail.signal", export_event_signal_name(export_event_signal(event), name));
 	}
 	/* What it was called by is another name, mostly, than the path of what it is. */
 	if (event->class == EXPORT_EXEC && event->strings &&
 	    !(event->context && event->context->exe_path))
-		add_text(attributes, "process.executable.path", event->string[0]);
+		put_text(pairs, "process.executable.path", event->string[0]);
 	else
 		for (unsigned i = 0; i < event->fields; i++)
-			add_value(attributes, event, i);
+			put_value(pairs, event, i);
 }
 
 /* ---- Around the events ----------------------------------------------------------------------- */
@@ -290,104 +350,131 @@ static void judge(long status, const uint8_t *answer, size_t bytes, struct expor
 
 /* ---- Logs: one line each, and everything else as attributes ---------------------------------- */
 
-#define RECORD_BYTES							\
-	(OTLP_EVENT_BYTES + EXPORT_BODY_BYTES + NAME_BYTES_MAX +	\
-	 sizeof(Ringtail__Otlp__LogRecord) + TRACE_ID_BYTES + SPAN_ID_BYTES + 256u)
+#define RECORD_BYTES_EXPECTED 700u
 
 /* OTLP's SeverityNumber, and its short name. */
-static void set_severity(Ringtail__Otlp__LogRecord *record, enum export_class class)
+static void put_severity(struct export_pack *pack, enum export_class class)
 {
 	switch (class) {
 	case EXPORT_ERROR:
-		record->severity_number = 17;
-		record->severity_text = (char *)"ERROR";
+		export_pack_scalar(pack, 2, 17);
+		export_pack_text(pack, 3, "ERROR");
 		break;
 	case EXPORT_SLOW:
 	case EXPORT_EXIT:
-		record->severity_number = 13;
-		record->severity_text = (char *)"WARN";
+		export_pack_scalar(pack, 2, 13);
+		export_pack_text(pack, 3, "WARN");
 		break;
 	default:
-		record->severity_number = 9;
-		record->severity_text = (char *)"INFO";
+		export_pack_scalar(pack, 2, 9);
+		export_pack_text(pack, 3, "INFO");
 	}
 }
 
-/* What kind of thing happened, of few: "ringtail.syscall.openat", "ringtail.sched_process_exec". */
-static char *event_name(struct export_arena *arena, const struct export_event *event)
+/* As one line. */
+static void put_body(struct export_pack *pack, const struct export_event *event)
 {
-	char *name = export_arena_take(arena, NAME_BYTES_MAX + 32);
-	bool call = export_event_is_call(event);
+	char line[EXPORT_BODY_BYTES];
+	size_t bytes = export_event_body(event, line);
+	uint8_t *at = export_pack_room(pack, bytes);
 
-	snprintf(name, NAME_BYTES_MAX + 32, "ringtail.%s%s", call ? "syscall." : "",
-		 call ? event->probe->function : event->probe->name);
-	return name;
+	if (!at)
+		return;
+	at = wire_put(wire_put_tag(at, 5, WIRE_BYTES), export_pack_size(bytes));
+	export_pack_advance(pack, put_string_value(at, line, bytes));
 }
 
 /* A slow call is a trace of its own: the log leads there. */
-static void set_trace(const struct export_maker *maker, Ringtail__Otlp__LogRecord *record,
-		      const struct export_event *event)
+static void put_trace(struct export_pack *pack, const struct export_event *event)
 {
 	const struct trace_place place = export_event_place(event);
+	uint8_t trace[TRACE_ID_BYTES], span[SPAN_ID_BYTES];
 
-	record->trace_id.len = TRACE_ID_BYTES;
-	record->trace_id.data = export_arena_take(maker->arena, TRACE_ID_BYTES);
-	record->span_id.len = SPAN_ID_BYTES;
-	record->span_id.data = export_arena_take(maker->arena, SPAN_ID_BYTES);
-	trace_id_make(&place, record->trace_id.data);
-	trace_id_make_span(&place, record->span_id.data);
+	trace_id_make(&place, trace);
+	trace_id_make_span(&place, span);
+	export_pack_bytes(pack, 9, trace, sizeof(trace));
+	export_pack_bytes(pack, 10, span, sizeof(span));
 }
 
-static Ringtail__Otlp__LogRecord *make_record(const struct export_maker *maker,
-					      const struct export_event *event)
+/* What kind of thing happened, of few: "ringtail.syscall.openat", "ringtail.sched_process_exec". */
+static void put_event_name(struct export_pack *pack, const struct export_event *event)
 {
-	Ringtail__Otlp__LogRecord *record = export_arena_take(maker->arena, sizeof(*record));
-	char *line = export_arena_take(maker->arena, EXPORT_BODY_BYTES);
-	struct attributes attributes;
+	bool call = export_event_is_call(event);
+	const char *first = call ? "ringtail.syscall." : "ringtail.";
+	const char *last = call ? event->probe->function : event->probe->name;
+	size_t first_bytes = strlen(first), last_bytes = strlen(last);
+	uint8_t *at = export_pack_room(pack, first_bytes + last_bytes);
 
-	ringtail__otlp__log_record__init(record);
-	record->time_unix_nano = event->time_ns + maker->to_realtime_ns;
-	record->observed_time_unix_nano = record->time_unix_nano;
-	record->event_name = event_name(maker->arena, event);
-	set_severity(record, event->class);
-	export_event_body(event, line);
-	record->body = make_text(maker->arena, line);
-	attributes_init(&attributes, maker->arena, OTLP_EVENT_ATTRIBUTES_MAX);
-	add_event(&attributes, event);
-	record->attributes = attributes.list;
-	record->n_attributes = attributes.n;
+	if (!at)
+		return;
+	at = wire_put(wire_put_tag(at, 12, WIRE_BYTES), first_bytes + last_bytes);
+	memcpy(at, first, first_bytes);
+	memcpy(at + first_bytes, last, last_bytes);
+	export_pack_advance(pack, at + first_bytes + last_bytes);
+}
+
+static void put_record(const struct export_maker *maker, struct export_pack *pack, struct said *said,
+		       const struct export_event *event)
+{
+	const struct pairs pairs = {pack, 6};
+	struct export_pack_place place = export_pack_open(pack, 2, RECORD_BYTES_EXPECTED);
+
+	export_pack_fixed64(pack, 1, event->time_ns + maker->to_realtime_ns);
+	put_severity(pack, event->class);
+	put_body(pack, event);
+	put_event(&pairs, said, event);
 	if (event->class == EXPORT_SLOW)
-		set_trace(maker, record, event);
-	return record;
+		put_trace(pack, event);
+	export_pack_fixed64(pack, 11, event->time_ns + maker->to_realtime_ns);
+	put_event_name(pack, event);
+	export_pack_close(pack, place);
+}
+
+/*
+ * Logs and traces are packed alike: { resource and scope = 1: { resource = 1, scope and items = 2: { scope = 1,
+ * item = 2 ..., schema_url = 3 }, schema_url = 3 } }.
+ */
+struct around {
+	struct export_pack_place resource, scope;
+};
+
+static int open_around(const struct export_maker *maker, struct export_pack *pack, size_t expected,
+		       struct around *around)
+{
+	if (export_arena_reserve(maker->arena, OTLP_COMMON_BYTES) != 0)
+		return -ENOMEM;
+	around->resource = export_pack_open(pack, 1, expected);
+	export_pack_message(pack, 1, &make_resource(maker, true)->base);
+	around->scope = export_pack_open(pack, 2, expected);
+	export_pack_message(pack, 1, &make_scope(maker)->base);
+	return 0;
+}
+
+static void close_around(struct export_pack *pack, const struct around *around)
+{
+	export_pack_text(pack, 3, OTLP_SCHEMA_URL);
+	export_pack_close(pack, around->scope);
+	export_pack_text(pack, 3, OTLP_SCHEMA_URL);
+	export_pack_close(pack, around->resource);
 }
 
 static int build_logs(const struct export_maker *maker, const struct export_list *events,
 		      struct export_body *body)
 {
-	Ringtail__Otlp__LogsRequest request = RINGTAIL__OTLP__LOGS_REQUEST__INIT;
-	Ringtail__Otlp__ResourceLogs resource = RINGTAIL__OTLP__RESOURCE_LOGS__INIT;
-	Ringtail__Otlp__ScopeLogs scope = RINGTAIL__OTLP__SCOPE_LOGS__INIT;
-	Ringtail__Otlp__ResourceLogs *resources = &resource;
-	Ringtail__Otlp__ScopeLogs *scopes = &scope;
 	const struct export_event *event;
+	struct export_pack pack = {0};
+	struct said said = {0};
+	struct around around;
 	size_t n = 0;
 
 	TAILQ_FOREACH(event, events, link)
 		n++;
-	if (export_arena_reserve(maker->arena, OTLP_COMMON_BYTES +
-				 n * (RECORD_BYTES + sizeof(void *))) != 0)
+	if (open_around(maker, &pack, n * RECORD_BYTES_EXPECTED, &around) != 0)
 		return -ENOMEM;
-	scope.log_records = export_arena_take(maker->arena, n * sizeof(*scope.log_records));
 	TAILQ_FOREACH(event, events, link)
-		scope.log_records[scope.n_log_records++] = make_record(maker, event);
-	scope.scope = make_scope(maker);
-	resource.resource = make_resource(maker, true);
-	resource.schema_url = scope.schema_url = OTLP_SCHEMA_URL;
-	resource.scope_logs = &scopes;
-	resource.n_scope_logs = 1;
-	request.resource_logs = &resources;
-	request.n_resource_logs = 1;
-	return export_body_pack(body, &request.base, n);
+		put_record(maker, &pack, &said, event);
+	close_around(&pack, &around);
+	return export_pack_finish(&pack, body, n);
 }
 
 const struct export_kind export_otlp_logs = {
@@ -406,11 +493,7 @@ const struct export_kind export_otlp_logs = {
  * trace has a link there.
  */
 
-/* One event makes at most two spans. */
-#define SPAN_BYTES							\
-	(OTLP_EVENT_BYTES + 2 * (sizeof(Ringtail__Otlp__Span) +		\
-				 sizeof(Ringtail__Otlp__Status) +	\
-				 sizeof(Ringtail__Otlp__Link) + 512u))
+#define SPAN_BYTES_EXPECTED 600u
 
 static void *create(const struct export_host *host)
 {
@@ -441,130 +524,113 @@ static bool take(void *state, struct export_event *event)
 	return event->span.in_tree && event->class == EXPORT_ERROR;
 }
 
-static void set_bytes(struct export_arena *arena, ProtobufCBinaryData *to, const uint8_t *from,
-		      size_t bytes)
+/* Of a call that failed, or of a process that did: why. NULL: it did not. */
+static const char *failure_of(const struct export_event *event, bool in_tree)
 {
-	to->data = memcpy(export_arena_take(arena, bytes), from, bytes);
-	to->len = bytes;
-}
-
-static void set_status(const struct export_maker *maker, Ringtail__Otlp__Span *span,
-		       const char *message)
-{
-	span->status = export_arena_take(maker->arena, sizeof(*span->status));
-	ringtail__otlp__status__init(span->status);
-	span->status->code = RINGTAIL__OTLP__STATUS_CODE__STATUS_CODE_ERROR;
-	span->status->message = (char *)message;
-}
-
-static Ringtail__Otlp__Span *make_span(const struct export_maker *maker,
-				       const struct attributes *attributes,
-				       const struct export_event *event)
-{
-	Ringtail__Otlp__Span *span = export_arena_take(maker->arena, sizeof(*span));
 	int number = export_event_errno(event);
 
-	ringtail__otlp__span__init(span);
-	span->kind = RINGTAIL__OTLP__SPAN_KIND__SPAN_KIND_INTERNAL;
-	span->name = event->probe->function;
-	span->start_time_unix_nano = export_event_start_ns(event) + maker->to_realtime_ns;
-	span->end_time_unix_nano = event->time_ns + maker->to_realtime_ns;
-	span->attributes = attributes->list;
-	span->n_attributes = attributes->n;
-	set_bytes(maker->arena, &span->span_id, event->span.span_id, SPAN_ID_BYTES);
-	if (number && strerrorname_np(number))
-		set_status(maker, span, strerrorname_np(number));
-	return span;
+	if (in_tree && event->span.is_process) {
+		if (event->class == EXPORT_EXIT)
+			return "killed by a signal";
+		if (event->span.has_exit_code && event->span.exit_code)
+			return "exit status other than 0";
+	}
+	return number ? strerrorname_np(number) : NULL;
 }
 
-/* As part of its tree. */
-static Ringtail__Otlp__Span *make_in_tree(const struct export_maker *maker,
-					  const struct attributes *attributes,
-					  const struct export_event *event)
+static void put_ids(struct export_pack *pack, uint32_t field, const uint8_t *trace_id, const uint8_t *span_id)
 {
-	Ringtail__Otlp__Span *span = make_span(maker, attributes, event);
+	export_pack_bytes(pack, field, trace_id, TRACE_ID_BYTES);
+	export_pack_bytes(pack, field + 1, span_id, SPAN_ID_BYTES);
+}
 
-	set_bytes(maker->arena, &span->trace_id, event->span.trace_id, TRACE_ID_BYTES);
+/* All of a span behind its ids: as part of its tree, or of an event as a trace of its own. */
+static void put_span(const struct export_maker *maker, struct export_pack *pack, struct said *said,
+		     const struct export_event *event, bool in_tree)
+{
+	const struct pairs pairs = {pack, 9};
+	bool is_process = in_tree && event->span.is_process;
+	uint64_t start_ns = is_process ? event->span.start_ns : export_event_start_ns(event);
+
+	export_pack_text(pack, 5, is_process ? event->span.name : event->probe->function);
+	export_pack_scalar(pack, 6, RINGTAIL__OTLP__SPAN_KIND__SPAN_KIND_INTERNAL);
+	export_pack_fixed64(pack, 7, start_ns + maker->to_realtime_ns);
+	export_pack_fixed64(pack, 8, event->time_ns + maker->to_realtime_ns);
+	put_event(&pairs, said, event);
+	if (event->span.has_exit_code)
+		put_number(&pairs, "process.exit.code", event->span.exit_code);
+}
+
+static void put_status(struct export_pack *pack, const char *failure)
+{
+	struct export_pack_place place;
+
+	if (!failure)
+		return;
+	place = export_pack_open(pack, 15, 20);
+	export_pack_text(pack, 2, failure);
+	export_pack_scalar(pack, 3, RINGTAIL__OTLP__STATUS_CODE__STATUS_CODE_ERROR);
+	export_pack_close(pack, place);
+}
+
+static void put_in_tree(const struct export_maker *maker, struct export_pack *pack, struct said *said,
+			const struct export_event *event)
+{
+	struct export_pack_place place = export_pack_open(pack, 2, SPAN_BYTES_EXPECTED);
+
+	put_ids(pack, 1, event->span.trace_id, event->span.span_id);
 	if (event->span.has_parent)
-		set_bytes(maker->arena, &span->parent_span_id, event->span.parent_id,
-			  SPAN_ID_BYTES);
-	if (event->span.is_process) {
-		span->name = export_arena_text(maker->arena, event->span.name);
-		span->start_time_unix_nano = event->span.start_ns + maker->to_realtime_ns;
-		if (event->class == EXPORT_EXIT)
-			set_status(maker, span, "killed by a signal");
-		else if (event->span.has_exit_code && event->span.exit_code)
-			set_status(maker, span, "exit status other than 0");
-	}
-	return span;
+		export_pack_bytes(pack, 4, event->span.parent_id, SPAN_ID_BYTES);
+	put_span(maker, pack, said, event, true);
+	put_status(pack, failure_of(event, true));
+	export_pack_close(pack, place);
 }
 
 /* As a trace that is found by its record. */
-static Ringtail__Otlp__Span *make_own(const struct export_maker *maker,
-				      const struct attributes *attributes,
-				      const struct export_event *event)
+static void put_own(const struct export_maker *maker, struct export_pack *pack, struct said *said,
+		    const struct export_event *event)
 {
-	const struct trace_place place = export_event_place(event);
-	Ringtail__Otlp__Span *span = make_span(maker, attributes, event);
+	const struct trace_place at = export_event_place(event);
+	struct export_pack_place place = export_pack_open(pack, 2, SPAN_BYTES_EXPECTED), link;
 	uint8_t id[TRACE_ID_BYTES];
 
-	trace_id_make(&place, id);
-	set_bytes(maker->arena, &span->trace_id, id, sizeof(id));
+	trace_id_make(&at, id);
+	put_ids(pack, 1, id, event->span.span_id);
+	put_span(maker, pack, said, event, false);
 	if (event->span.in_tree) {
-		Ringtail__Otlp__Link *link = export_arena_take(maker->arena, sizeof(*link));
-
-		ringtail__otlp__link__init(link);
-		set_bytes(maker->arena, &link->trace_id, event->span.trace_id, TRACE_ID_BYTES);
-		set_bytes(maker->arena, &link->span_id, event->span.span_id, SPAN_ID_BYTES);
-		span->links = export_arena_take(maker->arena, sizeof(*span->links));
-		span->links[0] = link;
-		span->n_links = 1;
+		link = export_pack_open(pack, 13, TRACE_ID_BYTES + SPAN_ID_BYTES);
+		put_ids(pack, 1, event->span.trace_id, event->span.span_id);
+		export_pack_close(pack, link);
 	}
-	return span;
-}
-
-static void make_spans(const struct export_maker *maker, Ringtail__Otlp__ScopeSpans *scope,
-		       const struct export_event *event)
-{
-	struct attributes attributes;
-
-	attributes_init(&attributes, maker->arena, OTLP_EVENT_ATTRIBUTES_MAX);
-	add_event(&attributes, event);
-	if (event->span.has_exit_code)
-		add_number(&attributes, "process.exit.code", event->span.exit_code);
-	if (event->span.in_tree)
-		scope->spans[scope->n_spans++] = make_in_tree(maker, &attributes, event);
-	if (is_own_trace(event))
-		scope->spans[scope->n_spans++] = make_own(maker, &attributes, event);
+	put_status(pack, failure_of(event, false));
+	export_pack_close(pack, place);
 }
 
 static int build_traces(const struct export_maker *maker, const struct export_list *events,
 			struct export_body *body)
 {
-	Ringtail__Otlp__TracesRequest request = RINGTAIL__OTLP__TRACES_REQUEST__INIT;
-	Ringtail__Otlp__ResourceSpans resource = RINGTAIL__OTLP__RESOURCE_SPANS__INIT;
-	Ringtail__Otlp__ScopeSpans scope = RINGTAIL__OTLP__SCOPE_SPANS__INIT;
-	Ringtail__Otlp__ResourceSpans *resources = &resource;
-	Ringtail__Otlp__ScopeSpans *scopes = &scope;
 	const struct export_event *event;
-	size_t n = 0;
+	struct export_pack pack = {0};
+	struct said said = {0};
+	struct around around;
+	size_t n = 0, spans = 0;
 
 	TAILQ_FOREACH(event, events, link)
 		n++;
-	if (export_arena_reserve(maker->arena, OTLP_COMMON_BYTES +
-				 n * (SPAN_BYTES + 2 * sizeof(void *))) != 0)
+	if (open_around(maker, &pack, n * SPAN_BYTES_EXPECTED, &around) != 0)
 		return -ENOMEM;
-	scope.spans = export_arena_take(maker->arena, 2 * n * sizeof(*scope.spans));
-	TAILQ_FOREACH(event, events, link)
-		make_spans(maker, &scope, event);
-	scope.scope = make_scope(maker);
-	resource.resource = make_resource(maker, true);
-	resource.schema_url = scope.schema_url = OTLP_SCHEMA_URL;
-	resource.scope_spans = &scopes;
-	resource.n_scope_spans = 1;
-	request.resource_spans = &resources;
-	request.n_resource_spans = 1;
-	return export_body_pack(body, &request.base, scope.n_spans);
+	TAILQ_FOREACH(event, events, link) {
+		if (event->span.in_tree) {
+			put_in_tree(maker, &pack, &said, event);
+			spans++;
+		}
+		if (is_own_trace(event)) {
+			put_own(maker, &pack, &said, event);
+			spans++;
+		}
+	}
+	close_around(&pack, &around);
+	return export_pack_finish(&pack, body, spans);
 }
 
 const struct export_kind export_otlp_traces = {

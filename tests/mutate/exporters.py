@@ -13,6 +13,10 @@ def feed(name, function, old, new):
     return (f"export-feed-{name}", f"daemon/export/feed.c:{function}", old, new, ["unit/export_flow"])
 
 
+def body(name, place, old, new):
+    return (f"export-body-{name}", f"daemon/export/{place}", old, new, ["unit/export_body"])
+
+
 def said(name, place, old, new):
     return (f"export-said-{name}", f"daemon/export/{place}", old, new, ["unit/export_said"])
 
@@ -84,25 +88,32 @@ MUTANTS = [
     feed("waits-for-who-refuses", "export_feed_flush", " &&\n		    outlet->counts.state != EXPORT_HELD)", ")"),
     feed("in-flight-without-what-is-not-apart", "export_feed_stat",
          "	stat->in_flight += outlet->events - counts->taken;\n", ""),
-    said("address-with-its-bracket", "otlp.c:add_address", "host += *text == '[';", "host += 0;"),
-    said("peer-of-bind", "otlp.c:add_address", 'strcmp(event->probe->function, "bind");', 'strcmp(event->probe->function, "");'),
-    said("text-as-a-number", "otlp.c:add_value",
-         " ||\n	    as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT) {", ") {"),
-    said("duration-of-a-call-that-never-came-back", "otlp.c:add_call",
+    said("address-with-its-bracket", "otlp.c:put_address", "host += *text == '[';", "host += 0;"),
+    said("peer-of-bind", "otlp.c:put_address", 'strcmp(event->probe->function, "bind");', 'strcmp(event->probe->function, "");'),
+    said("text-as-a-number", "otlp.c:put_value",
+         " ||\n	    as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT)\n", ")\n"),
+    said("duration-of-a-call-that-never-came-back", "otlp.c:put_call",
          "	if (event->field[0] == RT_DURATION_NEVER)\n		return;\n", ""),
     said("host-of-each-boot", "otlp.c:make_resource", '"service.instance.id", run->name', '"service.instance.id", run->boot_text'),
-    said("slow-is-info", "otlp.c:set_severity", "	case EXPORT_SLOW:\n", ""),
+    said("slow-is-info", "otlp.c:put_severity", "	case EXPORT_SLOW:\n", ""),
     said("descriptor-of-64-bits", "event.c:export_event_value",
          "as->type == RINGTAIL__V1__FIELD_TYPE__FIELD_FD ? 32 : as->bits", "as->bits"),
     said("sign-lost", "event.c:export_event_value", "	case RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED:\n", ""),
     said("errno-4095-is-a-result", "event.c:export_event_errno", "event->field[1] < (uint64_t)-ERRNO_MAX)",
          "event->field[1] <= (uint64_t)-ERRNO_MAX)"),
     said("signal-with-its-core", "event.c:export_event_signal", "0x7f", "0xff"),
-    said("line-over-its-end", "event.c", "(size_t)n < room ? (size_t)n : room - 1", "(size_t)n"),
+    said("line-over-its-end", "event.c:put_bytes", "n < room ? n : room", "n"),
+    body("thread-of-another", "otlp.c:is_same_thread", "a->thread.pid == b->thread.pid", "true"),
+    body("thread-of-another-uid", "otlp.c:is_same_thread", "a->thread.uid == b->thread.uid", "true"),
+    body("thread-of-before-its-exec", "otlp.c:is_same_thread",
+         "memcmp(a->thread.comm, b->thread.comm, sizeof(a->thread.comm)) == 0", "true"),
+    body("message-not-moved", "pack.c:export_pack_close", "	if (width != place.width)\n", "	if (false)\n"),
+    body("empty-is-there", "loki.c:size_of", "bytes ? export_pack_size(bytes) : 0", "export_pack_size(bytes)"),
+    said("pack-fails-and-goes-on", "pack.c:export_pack_grow", "	if (pack->failed)\n		return NULL;\n", ""),
     said("errors-of-no-tree", "otlp.c:take", "event->span.in_tree && event->class == EXPORT_ERROR", "event->class == EXPORT_ERROR"),
-    said("link-to-itself", "otlp.c:make_own", "&link->trace_id, event->span.trace_id,", "&link->trace_id, id,"),
+    said("link-to-itself", "otlp.c:put_own", "put_ids(pack, 1, event->span.trace_id,", "put_ids(pack, 1, id,"),
     said("level-of-an-error", "loki.c:level_of", '		return "error";', '		return "warn";'),
-    said("nanoseconds-of-the-second-lost", "loki.c:make_entry", "(int32_t)(ns % NS_PER_S)", "0"),
+    said("nanoseconds-of-the-second-lost", "loki.c:put_time", "ns % NS_PER_S", "0"),
     metrics("gauge-since-the-start", "otlp.c:make_number", "	if (family->type == METRIC_COUNTER)\n", "	if (true)\n"),
     metrics("delta", "otlp.c:make_data",
             "		metric->sum->aggregation_temporality =\n			RINGTAIL__OTLP__TEMPORALITY__TEMPORALITY_CUMULATIVE;\n", ""),

@@ -14,6 +14,7 @@
 #include <zlib.h>
 
 #include "daemon/export/kind.h"
+#include "daemon/export/pack.h"
 #include "daemon/export/sender.h"
 #include "daemon/export/target.h"
 #include "proto/export/loki.pb-c.h"
@@ -64,6 +65,19 @@ static void unmake(struct fixture *fixture)
 	export_host_destroy(fixture->host);
 }
 
+/* Its bytes are those that protobuf-c packs. */
+static void assert_packed(const ProtobufCMessage *message, const struct export_body *body)
+{
+	size_t bytes = protobuf_c_message_get_packed_size(message);
+	uint8_t *data = malloc(bytes + 1);
+
+	assert_non_null(data);
+	assert_int_equal(body->bytes, bytes);
+	protobuf_c_message_pack(message, data);
+	assert_memory_equal(body->data, data, bytes);
+	free(data);
+}
+
 static const Ringtail__Otlp__AnyValue *find(Ringtail__Otlp__KeyValue *const *list, size_t n,
 					    const char *key)
 {
@@ -97,6 +111,7 @@ static void test_logs(void **state)
 	assert_string_equal(find(record[1]->attributes, record[1]->n_attributes,
 				 "error.type")->string_value, "ENOSPC");
 	assert_string_equal(record[2]->body->string_value, "\?\?x[7]: killed by a signal");
+	assert_packed(&request->base, &fixture.body);
 	ringtail__otlp__logs_request__free_unpacked(request, NULL);
 	unmake(&fixture);
 }
@@ -124,6 +139,77 @@ static void test_durations_at_the_border_of_a_unit(void **state)
 		export_event_destroy(event);
 	}
 	export_host_destroy(host);
+}
+
+/* Each event says of its thread what it was then, and what another of its slot said is not its own. */
+static void test_threads_of_one_slot(void **state)
+{
+	static const struct {
+		uint32_t pid;
+		const char *comm;
+		unsigned uid;
+	} row[] = {{5, "a", 0}, {5, "a", 0}, {5, "b", 0}, {5, "b", 7}, {69, "b", 7}, {5, "b", 7}, {5, "a", 0}, {6, "a", 0}};
+	Ringtail__Otlp__LogsRequest *request;
+	Ringtail__Otlp__LogRecord *const *record;
+	struct fixture fixture = {.host = make_host(1000000, NULL)};
+	struct export_maker maker = {.arena = &fixture.arena, .run = fixture.host->run};
+	size_t n = sizeof(row) / sizeof(row[0]);
+
+	(void)state;
+	TAILQ_INIT(&fixture.list);
+	for (size_t i = 0; i < n; i++) {
+		struct export_event *event = make_event(fixture.host, MAKE_OPENAT, row[i].pid, row[i].comm, i, 2, 3, 4);
+
+		event->thread.uid = row[i].uid;
+		event->thread.tid = row[i].pid == 6 ? 5 : row[i].pid;
+		TAILQ_INSERT_TAIL(&fixture.list, event, link);
+	}
+	assert_int_equal(export_otlp_logs.build(&maker, &fixture.list, &fixture.body), 0);
+	request = ringtail__otlp__logs_request__unpack(NULL, fixture.body.bytes, fixture.body.data);
+	assert_non_null(request);
+	assert_packed(&request->base, &fixture.body);
+	record = request->resource_logs[0]->scope_logs[0]->log_records;
+	for (size_t i = 0; i < n; i++) {
+		Ringtail__Otlp__KeyValue *const *list = record[i]->attributes;
+
+		assert_int_equal(find(list, record[i]->n_attributes, "process.pid")->int_value, row[i].pid);
+		assert_int_equal(find(list, record[i]->n_attributes, "process.user.id")->int_value, row[i].uid);
+		assert_string_equal(find(list, record[i]->n_attributes, "thread.name")->string_value, row[i].comm);
+		assert_non_null(find(list, record[i]->n_attributes, "ringtail.syscall.ret"));
+	}
+	ringtail__otlp__logs_request__free_unpacked(request, NULL);
+	unmake(&fixture);
+}
+
+/* What is about as long as was expected stays where it is; what is not is moved. */
+static void test_messages_of_any_length(void **state)
+{
+	static const size_t bytes[] = {0, 1, 126, 127, 128, 129, 16382, 16383, 16384, 16385, 70000};
+	static char text[70001];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
+		for (size_t expected = 0; expected < 3000000; expected = expected * 90 + 1) {
+			Ringtail__Otlp__Scope scope = RINGTAIL__OTLP__SCOPE__INIT;
+			Ringtail__Otlp__ScopeLogs logs = RINGTAIL__OTLP__SCOPE_LOGS__INIT;
+			struct export_pack pack = {0};
+			struct export_pack_place place;
+			struct export_body body;
+
+			memset(text, 'x', bytes[i]);
+			text[bytes[i]] = '\0';
+			scope.name = text;
+			logs.scope = &scope;
+			logs.schema_url = (char *)"behind";
+			place = export_pack_open(&pack, 1, expected);
+			export_pack_text(&pack, 1, text);
+			export_pack_close(&pack, place);
+			export_pack_text(&pack, 3, "behind");
+			assert_int_equal(export_pack_finish(&pack, &body, 5), 0);
+			assert_int_equal(body.items, 5);
+			assert_packed(&logs.base, &body);
+			free(body.data);
+		}
 }
 
 /* A field that goes on with another has no name of its own. */
@@ -166,6 +252,7 @@ static void test_loki(void **state)
 		assert_int_equal(stream->n_entries, 1);
 		assert_in_range(stream->entries[0]->n_structured_metadata, 1, 15);
 	}
+	assert_packed(&request->base, &fixture.body);
 	ringtail__loki__push_request__free_unpacked(request, NULL);
 	unmake(&fixture);
 }
@@ -183,6 +270,7 @@ static void test_loki_names_texts_by_their_fields(void **state)
 
 	(void)state;
 	event->class = EXPORT_ERROR;
+	event->thread.comm[0] = '\0';
 	event->strings = 3;
 	for (unsigned i = 0; i < 3; i++)
 		strcpy(event->string[i], (const char *[]){"first", "second", "third"}[i]);
@@ -206,6 +294,7 @@ static void test_loki_names_texts_by_their_fields(void **state)
 			}
 	}
 	assert_int_equal(found, 2);
+	assert_packed(&request->base, &fixture.body);
 	ringtail__loki__push_request__free_unpacked(request, NULL);
 	unmake(&fixture);
 }
@@ -251,6 +340,7 @@ static void test_traces(void **state)
 	assert_int_equal(scope->spans[0]->start_time_unix_nano, 3001000);
 	assert_int_equal(scope->spans[0]->end_time_unix_nano, 5001000);
 	assert_int_equal(scope->spans[0]->parent_span_id.len, 0);
+	assert_packed(&request->base, &fixture.body);
 	ringtail__otlp__traces_request__free_unpacked(request, NULL);
 	unmake(&fixture);
 }
@@ -573,6 +663,8 @@ int main(void)
 		cmocka_unit_test(test_logs),
 		cmocka_unit_test(test_durations_at_the_border_of_a_unit),
 		cmocka_unit_test(test_no_attribute_without_a_name),
+		cmocka_unit_test(test_threads_of_one_slot),
+		cmocka_unit_test(test_messages_of_any_length),
 		cmocka_unit_test(test_loki),
 		cmocka_unit_test(test_loki_host_with_quote_and_backslash),
 		cmocka_unit_test(test_loki_names_texts_by_their_fields),

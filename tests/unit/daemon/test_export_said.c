@@ -536,10 +536,13 @@ static void no_memory(void **state)
 	const struct export_kind *kind[] = {&export_otlp_logs, &export_otlp_traces, &export_loki};
 	struct export_host *host = make_host();
 	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
-	struct export_event *event = make(host, &said[0], 1);
+	struct export_event *event;
 
 	(void)state;
-	TAILQ_INSERT_TAIL(&list, event, link);
+	for (unsigned i = 0; i < 20; i++) {
+		event = make(host, &said[0], 1);
+		TAILQ_INSERT_TAIL(&list, event, link);
+	}
 	for (unsigned i = 0; i < 3; i++) {
 		unsigned n = 0;
 		int err = -1;
@@ -557,9 +560,12 @@ static void no_memory(void **state)
 			free(body.data);
 			export_arena_fini(&arena);
 		}
-		assert_int_equal(n, 3);			/* the arena, and the body */
+		assert_in_range(n, 3, 6);		/* the arena, and the body, which grows */
 	}
-	export_event_destroy(event);
+	while ((event = TAILQ_FIRST(&list)) != NULL) {
+		TAILQ_REMOVE(&list, event, link);
+		export_event_destroy(event);
+	}
 	allocations_left = 0;
 	failures_left = 1;
 	{
@@ -695,8 +701,7 @@ static void an_arena_gives_its_own(void **state)
 	second = export_arena_take(&arena, 17);
 	assert_int_equal((uintptr_t)first % 16, 0);
 	assert_int_equal(second - first, 16);
-	assert_string_equal(export_arena_text(&arena, "text"), "text");
-	assert_int_equal(arena.used, 64);
+	assert_int_equal(arena.used, 48);
 	assert_int_equal(export_arena_reserve(&arena, 32), 0);
 	assert_ptr_equal(export_arena_take(&arena, 32), first);
 	assert_int_equal(export_arena_reserve(&arena, 4096), 0);
