@@ -38,6 +38,7 @@ struct inlet_program {
 	uint64_t began_ns;		/* when it was attached, */
 	uint64_t lost;			/* and what it has said since that it lost */
 	_Atomic bool used;
+	bool looked;			/* in this pull */
 	_Atomic bool ended;
 	uint64_t ended_ns;		/* when that was seen; 0: it was not */
 	bool frozen;			/* its rings were looked at for the last time */
@@ -241,14 +242,20 @@ static void free_program(struct inlet_program *program)
 		atomic_store(gone, true);
 }
 
-/* Adds what has something to read. */
-static void look(struct program_inlet *inlet, struct inlet_program *program)
+static void look(struct inlet_program *program)
 {
-	for (uint32_t i = 0; program->used && i < program->config->segment.rings; i++) {
+	program->looked = program->used;
+	for (uint32_t i = 0; program->looked && i < program->config->segment.rings; i++)
+		program_reader_look(&program->reader[i]);
+}
+
+/* Adds what has something to read. */
+static void add_cursors(struct program_inlet *inlet, struct inlet_program *program)
+{
+	for (uint32_t i = 0; program->looked && i < program->config->segment.rings; i++) {
 		struct cursor cursor = {.program = program, .reader = &program->reader[i], .ring = i};
 		uint64_t time_ns;
 
-		program_reader_look(cursor.reader);
 		if (!program_reader_peek(cursor.reader, &time_ns)) {
 			pass_lost(inlet, program, program_reader_lost(cursor.reader));
 			continue;
@@ -258,13 +265,17 @@ static void look(struct program_inlet *inlet, struct inlet_program *program)
 	}
 }
 
+/* The clock is read after the rings: what they have by then has a time before that, or one that cannot be. */
 static void gather(struct program_inlet *inlet)
 {
 	struct inlet_program *program;
 
+	TAILQ_FOREACH(program, &inlet->programs, link)
+		look(program);
+	inlet->now_ns = clock_monotonic();
 	inlet->cursors = 0;
 	TAILQ_FOREACH(program, &inlet->programs, link)
-		look(inlet, program);
+		add_cursors(inlet, program);
 	for (uint32_t i = 0; i < inlet->cursors; i++)
 		inlet->heap[i].left = 1 + PROGRAM_PASS_RECORDS / inlet->cursors;
 	for (uint32_t i = inlet->cursors / 2; i--;)
@@ -409,7 +420,6 @@ void program_inlet_pull(struct program_inlet *inlet, uint64_t until_ns, struct i
 
 	*pulled = (struct inlet_pulled){.oldest_ns = UINT64_MAX, .again_ns = UINT64_MAX};
 	take_fresh(inlet);
-	inlet->now_ns = clock_monotonic();	/* and nobody began later */
 	inlet->until_ns = until_ns;
 	if (TAILQ_EMPTY(&inlet->programs))
 		return;

@@ -53,8 +53,11 @@ void program_segment_close_fd(struct program_segment *segment)
 	segment->fd = -1;
 }
 
+/* A program may have it mapped yet, and does not keep it in use: whoever still writes gets new pages, which are zero. */
 void program_segment_destroy(struct program_segment *segment)
 {
+	for (uint32_t i = 0; i < segment->rings; i++)
+		madvise((char *)program_segment_ring(segment, i) + RT_PROGRAM_PAGE, segment->ring_bytes, MADV_REMOVE);
 	program_segment_close_fd(segment);
 	munmap(segment->map, segment->bytes);
 }

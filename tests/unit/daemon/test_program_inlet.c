@@ -154,6 +154,22 @@ static void emit(struct fixture *f, unsigned i, uint64_t count, const char *text
 	rt_probe_shift = 0;
 }
 
+uint64_t __real_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void);
+
+static struct fixture *amid_clock;	/* whose first program writes just after the clock is read */
+
+uint64_t __wrap_clock_monotonic(void)
+{
+	uint64_t now = __real_clock_monotonic();
+	struct fixture *f = amid_clock;
+
+	amid_clock = NULL;
+	if (f)
+		emit(f, 0, 1, "just after");
+	return now;
+}
+
 /* ---- Good programs ------------------------------------------------------------------------------- */
 
 static void test_disabled_probe_writes_nothing(void **state)
@@ -183,27 +199,38 @@ static long memory_pages(const struct fixture *f)
 	return stat.st_blocks * 512 / RT_PROGRAM_PAGE;
 }
 
-/* A thousand programs that nobody traces take a page each, however many CPUs there are. */
+/*
+ * A thousand programs that nobody traces take a page each, however many CPUs there are. One that has ended its
+ * connection, and has the memory mapped yet, keeps the pages in front of its rings.
+ */
 static void test_memory_is_taken_when_traced(void **state)
 {
+	enum { CPUS = 64, HEADS = 1 + CPUS + 1 };
+	uint64_t ended = counter_read(COUNTER_programs_ended);
 	struct fixture f;
 
 	(void)state;
 	begin(&f);
 	f.unused = true;
-	attach(&f, 64, true);
+	attach(&f, CPUS, true);
 	pull(&f);
 	assert_int_equal(memory_pages(&f), 1);
 	program_inlet_end(f.inlet, f.program[0]);
 	pull(&f);
 	close(f.memory);
-	attach(&f, 64, true);
+	attach(&f, CPUS, true);
 	program_inlet_use(f.program[1]);
 	program_segment_enable(&f.segment[1], 0, true);
 	emit(&f, 1, 0, "now it is");
 	pull(&f);
 	assert_int_equal(f.events, 1);
-	assert_true(memory_pages(&f) > 1);
+	for (unsigned n = 0; n < 100; n++)
+		emit(&f, 1, n, "a text that takes more than a page or two");
+	assert_true(memory_pages(&f) > HEADS);
+	program_inlet_end(f.inlet, f.program[1]);
+	while (counter_read(COUNTER_programs_ended) < ended + 2)
+		pull(&f);
+	assert_int_equal(memory_pages(&f), HEADS);
 	close(f.memory);
 	finish(&f);
 }
@@ -235,6 +262,27 @@ static void test_events_and_losses_add_up(void **state)
 	pull(&f);
 	assert_true(f.lost > 0);
 	assert_int_equal(f.events + f.lost, 2 * COUNT);
+	finish(&f);
+}
+
+/* What is published while the daemon reads the clock has a later time than that, and keeps it. */
+static void test_a_time_is_kept_that_is_after_the_look(void **state)
+{
+	struct fixture f;
+	uint64_t before;
+
+	(void)state;
+	begin(&f);
+	attach(&f, 2, true);
+	program_segment_enable(&f.segment[0], 0, true);
+	before = clock_monotonic();
+	amid_clock = &f;
+	pull_once(&f, before);
+	assert_null(amid_clock);
+	assert_int_equal(f.events, 0);
+	pull_once(&f, clock_monotonic());
+	assert_int_equal(f.events, 1);
+	assert_true(f.last_ns > before);
 	finish(&f);
 }
 
@@ -720,6 +768,7 @@ int main(void)
 		cmocka_unit_test(test_disabled_probe_writes_nothing),
 		cmocka_unit_test(test_memory_is_taken_when_traced),
 		cmocka_unit_test(test_events_and_losses_add_up),
+		cmocka_unit_test(test_a_time_is_kept_that_is_after_the_look),
 		cmocka_unit_test(test_texts_are_bounded),
 		cmocka_unit_test(test_killed_while_it_writes),
 		cmocka_unit_test(test_garbage_costs_itself_alone),
