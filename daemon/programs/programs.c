@@ -289,13 +289,13 @@ static struct inlet_config *describe(struct program *program, const struct progr
 	return config;
 }
 
-static int send_segment(struct program *program)
+static void send_segment(struct program *program)
 {
 	const struct rt_program_welcome welcome = {
 		.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .bytes = program->segment.bytes,
 	};
 
-	return descriptor_send(program->fd, &welcome, sizeof(welcome), &program->segment.fd, 1);
+	descriptor_send(program->fd, &welcome, sizeof(welcome), &program->segment.fd, 1);
 }
 
 /* Its memory, which is enabled before the program has it. */
@@ -319,11 +319,10 @@ static int welcome(struct program *program, const struct program_probe *probe, s
 		program_inlet_want(programs->inlet, true);
 		wake_worker(programs);
 	}
-	err = send_segment(program);
-	program_segment_close_fd(&program->segment);
-	if (err)
-		return error_set(error, -err, "program-gone", "it does not read the answer");
 	counter_add(COUNTER_programs_attached, 1);
+	/* Where that fails, the program has ended, or ends the connection when it has waited: it is no other end. */
+	send_segment(program);
+	program_segment_close_fd(&program->segment);
 	return 0;
 }
 
