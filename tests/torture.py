@@ -19,7 +19,7 @@ LONG = [("killed_at_random", 40), ("killed_at_every_call", 1), ("restart_keeps_r
         ("disk_dies", 1), ("disk_full", 1), ("descriptors_exhausted", 1),
         ("crowd_of_nuisances", 1), ("half_open_peer", 3), ("slowloris", 1),
         ("reconnect_storm", 1), ("storm_of_strangers", 1), ("thousands_connected", 1),
-        ("overload_tenfold", 1)]
+        ("overload_tenfold", 1), ("programs_killed", 1), ("programs_by_the_thousand", 1)]
 STORMED = ("stream", "status page", "unix socket")
 # A figure's name, and what it may be.
 BOUNDS = {
@@ -28,6 +28,9 @@ BOUNDS = {
     "drained after a tenfold overload": lambda value: value <= 2,
     "back after a kill, median": lambda value: value <= 1,
     "nobody read the rings, at most": lambda value: value < 1,
+    "rings stuck": lambda value: value == 0,
+    "memory of a program until it traces": lambda value: value <= 64,
+    "discovery of a program, median": lambda value: value <= 10,
     **{f"stat answered {way} in a storm on the {door}, p99": lambda value: value <= 100
        for way in ("over TLS", "by unix socket") for door in STORMED},
     **{f"rate of the stream in a storm on the {door}": lambda value: value >= 0.9

@@ -3,44 +3,12 @@ itself comes: of four threads, of a child, filtered by a field, and up to a SIGK
 that calls its provider as a system call is called is refused."""
 import os
 import signal
-import struct
-import subprocess
 
 import ringtail
-from lib.process import PATIENCE_S, wait_until
+from lib.probing import THREADS, Traced, await_ended, build
+from lib.process import wait_until
 
-THREADS, TURNS = 4, 1500        # all that fits into one ring: however late the daemon is, nothing is lost
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "traced.c")
-HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "proto")
-
-
-class Program:
-    def __init__(self, case, binary, socket, mode="threads", turns=TURNS):
-        self.counts = case.path(f"counts-{mode}-{turns}-{os.path.basename(binary)}")
-        self.process = case.start(binary, mode, self.counts, *([str(turns)] if turns else []), stdin=subprocess.PIPE,
-                                  env=dict(os.environ, RINGTAIL_PROGRAMS=socket))
-        wait_until(lambda: self.process.read("out"), "the program is there")
-        self.pid = self.process.pid
-
-    @property
-    def attached(self):
-        return self.process.read("out").startswith("attached")
-
-    def go(self):
-        self.process.popen.stdin.write(b"\n")
-        self.process.popen.stdin.flush()
-        return self
-
-    def witness(self):
-        with open(self.counts, "rb") as file:
-            return sum(struct.unpack(f"{THREADS}Q", file.read(8 * THREADS)))
-
-
-def build(case, name, *options):
-    program = case.path(name)
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Werror", "-O2", "-pthread", f"-I{HEADERS}", *options, "-o", program,
-                    SOURCE], check=True, timeout=PATIENCE_S)
-    return program
+TURNS = 1500                    # all that fits into one ring: however late the daemon is, nothing is lost
 
 
 def check_list(case, daemon):
@@ -79,16 +47,8 @@ def count_all(case, daemon, program):
     case.check(all(seen == list(range(TURNS)) for seen in turns.values()), "and its turns come in their order")
 
 
-def await_ended(daemon):
-    """All that programs wrote before they ended is in the daemon's ring."""
-    def look():
-        counters = daemon.stat()["counters"]
-        return counters["programs_ended"] == counters["programs_attached"]
-    wait_until(look, "what programs wrote last is read")
-
-
 def kill_in_the_middle(case, daemon, binary, socket):
-    program = Program(case, binary, socket, turns=0)
+    program = Traced(case, binary, socket)
     stream = case.stream(daemon, "-p", "app:request_done", "-f", f"pid == {program.pid}", "-o", "none")
     program.go()
     wait_until(lambda: program.witness() > 20_000, "it has written a while")
@@ -105,7 +65,7 @@ def kill_in_the_middle(case, daemon, binary, socket):
 
 
 def in_a_child(case, daemon, binary, socket):
-    program = Program(case, binary, socket, "fork", 100)
+    program = Traced(case, binary, socket, "fork", 100)
     stream = case.stream(daemon, "-p", "app:request_done", "-o", "json")
     case.check_equal(program.go().process.wait().code, 0, "a program that forks ends well")
     stream.await_all(200)
@@ -116,19 +76,19 @@ def in_a_child(case, daemon, binary, socket):
 
 
 def main(case):
-    binary, squatter = build(case, "traced"), build(case, "squatter", "-DSQUATS")
+    binary, squatter = build(case, "traced", "traced"), build(case, "squatter", "traced", "-DSQUATS")
     socket = os.path.join(case.path("run"), "programs.sock")
-    alone = Program(case, binary, socket)
+    alone = Traced(case, binary, socket, turns=TURNS)
     case.check(not alone.attached and alone.go().process.wait().code == 0, "without a daemon it runs as ever")
     daemon = case.daemon(f"--programs={socket}")
     case.check_equal(os.stat(socket).st_mode & 0o777, 0o666, "every user may connect")
-    program = Program(case, binary, socket)
+    program = Traced(case, binary, socket, turns=TURNS)
     case.check(program.attached, "it is attached as it starts")
     check_list(case, daemon)
     count_all(case, daemon, program)
     in_a_child(case, daemon, binary, socket)
     kill_in_the_middle(case, daemon, binary, socket)
-    refused = Program(case, squatter, socket)
+    refused = Traced(case, squatter, socket, turns=TURNS)
     case.check(not refused.attached and refused.go().process.wait().code == 0,
                "one that calls its probe as the kernel's is not attached, and runs")
     counters = daemon.stat()["counters"]
