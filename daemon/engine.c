@@ -29,6 +29,7 @@
 #include "daemon/metering.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/turnstile.h"
+#include "daemon/programs/counter_clock.h"
 #include "daemon/programs/taken_names.h"
 #include "daemon/relay/courier_sink.h"
 #include "daemon/relay/disk_sink.h"
@@ -73,6 +74,7 @@ struct engine {
 	struct thread_journal *threads;
 	struct loader *loader;
 	struct listener *programs_listener;	/* NULL: programs have no probes */
+	bool counter;				/* the processor's counter is a clock for programs */
 	struct taken_names taken;		/* which no program may have */
 	struct programs *programs;
 	unsigned listeners, agent_listeners;
@@ -429,8 +431,10 @@ static int bind_path(const struct engine *engine, const char *path, bool for_all
 
 static int bind_programs(struct engine *engine, struct error *error)
 {
-	return engine->config.programs ?
-		       bind_path(engine, engine->config.programs, true, &engine->programs_listener, error) : 0;
+	if (!engine->config.programs)
+		return 0;
+	engine->counter = counter_is_clock();
+	return bind_path(engine, engine->config.programs, true, &engine->programs_listener, error);
 }
 
 static int bind_agents(struct engine *engine, struct error *error)
@@ -586,7 +590,7 @@ static int make_programs(struct engine *engine, struct error *error)
 {
 	struct programs_config config = {
 		.ring_bytes = engine->config.ring_bytes, .join = join_program, .is_taken = is_source_name,
-		.context = engine,
+		.counter = engine->counter, .context = engine,
 	};
 	struct ring_handle ring;
 	int err;

@@ -80,7 +80,8 @@ struct rt_program_segment {
 	uint32_t first_locked;	/* rings below are each written on the CPU of that number, by rseq */
 	uint32_t probes;
 	uint64_t ring_bytes;	/* a power of two */
-	uint8_t zero0[2016];
+	uint32_t counter;	/* 1: times are the processor's counter, which the daemon converts */
+	uint8_t zero0[2012];
 	uint32_t enabled[RT_PROGRAM_PROBES_MAX];	/* the daemon writes */
 };
 
@@ -89,6 +90,8 @@ struct rt_program_segment {
  * ring: RT_PROGRAM_PAD fills what is left. It is a struct rt_record of the kernel's rings without a tag:
  *
  *	words << 16 | probe	time_ns, CLOCK_MONOTONIC	lost << 32 | tid	a word for each argument
+ *
+ * With RT_PROGRAM_COUNTER in the first word, the time is what the processor's time stamp counter said.
  *
  * and of each text an attachment: bytes << 32 | argument << 16 | RT_PROGRAM_ATTACHMENT, then the bytes, and
  * zeros up to the next eight.
@@ -104,6 +107,7 @@ struct rt_program_ring {
 };
 
 #define RT_PROGRAM_PAD		0xffffu
+#define RT_PROGRAM_COUNTER	(1ull << 63)
 #define RT_PROGRAM_ATTACHMENT	1
 #define RT_PROGRAM_HEAD_WORDS	3
 #define RT_PROGRAM_WORDS_MAX	(RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_ARGS_MAX * (2 + RT_PROGRAM_STRING_MAX / 8))
@@ -328,6 +332,23 @@ static inline void rt_probe_lose(struct rt_program_ring *ring)
 		rt_probe_look();
 }
 
+/* After the position is read and before it moves: the order in the ring is that of the times. */
+static inline void rt_probe_stamp(const struct rt_program_segment *segment, uint64_t *record)
+{
+	struct timespec now;
+
+#ifdef __x86_64__
+	if (__atomic_load_n(&segment->counter, __ATOMIC_RELAXED)) {
+		record[0] |= RT_PROGRAM_COUNTER;
+		record[1] = __builtin_ia32_rdtsc();
+		return;
+	}
+#endif
+	record[0] &= ~RT_PROGRAM_COUNTER;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	record[1] = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* 1: it is in the ring; 0: try again; -1: there is no room. cpu < 0: the ring's lock is held. */
 static inline int rt_probe_put_at(struct rt_program_segment *segment, struct rt_program_ring *ring, int cpu,
 				  uint64_t *record, uint64_t words)
@@ -337,14 +358,11 @@ static inline int rt_probe_put_at(struct rt_program_segment *segment, struct rt_
 	uint64_t filler = left / 8 << 16 | RT_PROGRAM_PAD, end = pos + (pad ? pad : bytes);
 	const uint64_t *from = pad ? &filler : record;
 	uint64_t *to = rt_probe_place(segment, ring, pos);
-	struct timespec now;
 	int done;
 
 	if (pos + pad + bytes - __atomic_load_n(&ring->consumer_pos, __ATOMIC_ACQUIRE) > size)
 		return -1;
-	/* After the position and before it moves: the order in the ring is that of the times. */
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	record[1] = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	rt_probe_stamp(segment, record);
 	record[2] = __atomic_load_n(&ring->lost, __ATOMIC_RELAXED) << 32 | rt_probe_tid;
 #ifdef RT_PROBE_RSEQ
 	if (cpu >= 0)
@@ -630,6 +648,18 @@ static inline int rt_probe_connect(void)
 	return -1;
 }
 
+/* A thread may have been forbidden to read it: prctl(2), PR_SET_TSC. */
+static inline int rt_probe_has_counter(void)
+{
+#if defined(__x86_64__) && defined(PR_GET_TSC)
+	int allowed = 0;
+
+	return prctl(PR_GET_TSC, &allowed) == 0 && allowed == PR_TSC_ENABLE;
+#else
+	return 0;
+#endif
+}
+
 /* 0, or -1: nothing has changed. */
 static inline int rt_probe_map(int fd)
 {
@@ -649,6 +679,8 @@ static inline int rt_probe_map(int fd)
 	close(segment_fd);
 	if (segment == MAP_FAILED)
 		return -1;
+	if (!rt_probe_has_counter())
+		segment->counter = 0;
 	/* Other threads may be in the one before: it stays mapped. */
 	__atomic_store_n(&rt_probe_segment, segment, __ATOMIC_RELEASE);
 	before = __atomic_exchange_n(&rt_probe_socket, -1, __ATOMIC_ACQ_REL);

@@ -15,4 +15,7 @@ uint64_t clock_read(clockid_t id);
 /* The clock of every event. */
 uint64_t clock_monotonic(void);
 
+/* The processor's time stamp counter; 0 where there is none that is known. */
+uint64_t clock_counter(void);
+
 #endif

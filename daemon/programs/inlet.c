@@ -11,6 +11,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/programs/counter_clock.h"
 #include "daemon/programs/reader.h"
 #include "daemon/ring/writer.h"
 
@@ -61,6 +62,7 @@ struct program_inlet {
 	struct cursor *heap;		/* the oldest record first */
 	uint32_t cursors, room, rings;
 	uint64_t now_ns, until_ns;	/* of this pull */
+	struct counter_clock clock;
 	struct known {
 		uint32_t tid;
 		uint64_t serial;	/* of its program; 0: none */
@@ -216,6 +218,19 @@ static uint64_t believable(const struct program_inlet *inlet, const struct inlet
 	return time_ns < program->began_ns ? program->began_ns : time_ns;
 }
 
+/* The time of the ring's next record, if there is one. */
+static bool peek(const struct program_inlet *inlet, struct cursor *cursor)
+{
+	uint64_t time;
+
+	if (!program_reader_peek(cursor->reader, &time))
+		return false;
+	if (program_reader_counts(cursor->reader))
+		time = counter_clock_ns(&inlet->clock, time);
+	cursor->time_ns = believable(inlet, cursor->program, time);
+	return true;
+}
+
 /* ---- A pull -------------------------------------------------------------------------------------- */
 
 static void take_fresh(struct program_inlet *inlet)
@@ -254,14 +269,11 @@ static void add_cursors(struct program_inlet *inlet, struct inlet_program *progr
 {
 	for (uint32_t i = 0; program->looked && i < program->config->segment.rings; i++) {
 		struct cursor cursor = {.program = program, .reader = &program->reader[i], .ring = i};
-		uint64_t time_ns;
 
-		if (!program_reader_peek(cursor.reader, &time_ns)) {
+		if (peek(inlet, &cursor))
+			inlet->heap[inlet->cursors++] = cursor;
+		else
 			pass_lost(inlet, program, program_reader_lost(cursor.reader));
-			continue;
-		}
-		cursor.time_ns = believable(inlet, program, time_ns);
-		inlet->heap[inlet->cursors++] = cursor;
 	}
 }
 
@@ -272,7 +284,7 @@ static void gather(struct program_inlet *inlet)
 
 	TAILQ_FOREACH(program, &inlet->programs, link)
 		look(program);
-	inlet->now_ns = clock_monotonic();
+	inlet->now_ns = counter_clock_look(&inlet->clock);
 	inlet->cursors = 0;
 	TAILQ_FOREACH(program, &inlet->programs, link)
 		add_cursors(inlet, program);
@@ -287,16 +299,14 @@ static void pass_first(struct program_inlet *inlet, uint64_t *oldest_ns)
 {
 	struct cursor *first = &inlet->heap[0];
 	struct program_item item;
-	uint64_t time_ns;
 
 	program_reader_take(first->reader, &item);
 	pass_lost(inlet, first->program, item.lost);
 	pass_record(inlet, first, &item, first->time_ns);
-	if (!program_reader_peek(first->reader, &time_ns)) {
+	if (!peek(inlet, first)) {
 		drop_first(inlet);
 		return;
 	}
-	first->time_ns = believable(inlet, first->program, time_ns);
 	if (--first->left) {
 		sink(inlet, 0);
 		return;
@@ -455,6 +465,7 @@ struct program_inlet *program_inlet_create(struct ring_writer *writer)
 	if (!inlet)
 		return NULL;
 	inlet->writer = writer;
+	counter_clock_begin(&inlet->clock);
 	pthread_mutex_init(&inlet->lock, NULL);
 	TAILQ_INIT(&inlet->fresh);
 	TAILQ_INIT(&inlet->programs);

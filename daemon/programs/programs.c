@@ -308,6 +308,7 @@ static int welcome(struct program *program, const struct program_probe *probe, s
 
 	if (err)
 		return error_set(error, -err, "program-memory", "no memory for its rings: %s", strerror(-err));
+	program_segment_count(&program->segment, programs->config.counter);
 	config = describe(program, probe);
 	program->admitted = config ? program_inlet_add(programs->inlet, config) : NULL;
 	if (!program->admitted) {

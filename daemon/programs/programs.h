@@ -27,6 +27,7 @@ struct programs;
 struct programs_config {
 	uint32_t cpu;			/* the number of the ring: how many CPUs there are */
 	uint64_t ring_bytes;		/* of each program, for each CPU: taken as it is written */
+	bool counter;			/* counter_is_clock(): programs stamp events with the processor's counter */
 
 	/* A new probe, with its id, which joins the catalog: takes it over. False: it cannot. */
 	bool (*join)(void *context, Ringtail__V1__Probe *probe);

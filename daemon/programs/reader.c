@@ -57,7 +57,12 @@ static void skip_filler(struct program_reader *reader, uint64_t words)
 		reader->corrupt = true;
 }
 
-bool program_reader_peek(struct program_reader *reader, uint64_t *time_ns)
+static uint64_t words_of(uint64_t head)
+{
+	return (head & ~RT_PROGRAM_COUNTER) >> 16;
+}
+
+bool program_reader_peek(struct program_reader *reader, uint64_t *time)
 {
 	/* After filler comes no other, as that ends the ring. */
 	for (unsigned i = 0; !reader->peeked && i < 2; i++) {
@@ -70,7 +75,7 @@ bool program_reader_peek(struct program_reader *reader, uint64_t *time_ns)
 			skip_filler(reader, head >> 16);
 			continue;
 		}
-		if (!fits(reader, head >> 16, RT_PROGRAM_HEAD_WORDS, RT_PROGRAM_WORDS_MAX)) {
+		if (!fits(reader, words_of(head), RT_PROGRAM_HEAD_WORDS, RT_PROGRAM_WORDS_MAX)) {
 			reader->corrupt = true;
 			return false;
 		}
@@ -79,8 +84,13 @@ bool program_reader_peek(struct program_reader *reader, uint64_t *time_ns)
 		reader->head[2] = load(word_at(reader, reader->pos + 16));
 		reader->peeked = true;
 	}
-	*time_ns = reader->head[1];
+	*time = reader->head[1];
 	return reader->peeked;
+}
+
+bool program_reader_counts(const struct program_reader *reader)
+{
+	return reader->head[0] & RT_PROGRAM_COUNTER;
 }
 
 /* A record says the low half of what was lost before it. What is less than before was read by an older thread. */
@@ -97,10 +107,9 @@ static uint64_t lost_before(struct program_reader *reader, uint32_t low)
 void program_reader_take(struct program_reader *reader, struct program_item *item)
 {
 	const uint64_t *from = word_at(reader, reader->pos + RT_PROGRAM_HEAD_WORDS * 8);
-	uint64_t words = reader->head[0] >> 16;
+	uint64_t words = words_of(reader->head[0]);
 
 	item->probe = reader->head[0] & 0xffff;
-	item->time_ns = reader->head[1];
 	item->tid = (uint32_t)reader->head[2];
 	item->lost = lost_before(reader, reader->head[2] >> 32);
 	item->words = (uint32_t)words - RT_PROGRAM_HEAD_WORDS;

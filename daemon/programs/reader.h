@@ -29,7 +29,6 @@ struct program_reader {
 struct program_item {
 	uint32_t probe;			/* index in the program's table */
 	uint32_t tid;			/* these two are what the program says */
-	uint64_t time_ns;
 	uint64_t lost;			/* before it */
 	uint32_t words;			/* of payload */
 	uint64_t payload[RT_PROGRAM_WORDS_MAX];
@@ -47,7 +46,10 @@ void program_reader_freeze(struct program_reader *reader);
  * Whether there is a record below what was looked at, and its time. False also where the ring breaks its rules:
  * then `corrupt` is set, and it is not read any more.
  */
-bool program_reader_peek(struct program_reader *reader, uint64_t *time_ns);
+bool program_reader_peek(struct program_reader *reader, uint64_t *time);
+
+/* Whether the time of the record that was peeked is the processor's counter; else it is in ns. */
+bool program_reader_counts(const struct program_reader *reader);
 
 /* The record that was peeked. */
 void program_reader_take(struct program_reader *reader, struct program_item *item);

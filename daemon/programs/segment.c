@@ -46,6 +46,11 @@ int program_segment_create(struct program_segment *segment, uint32_t cpus, uint6
 	return 0;
 }
 
+void program_segment_count(struct program_segment *segment, bool counter)
+{
+	__atomic_store_n(&segment->map->counter, counter, __ATOMIC_RELAXED);
+}
+
 void program_segment_close_fd(struct program_segment *segment)
 {
 	if (segment->fd >= 0)

@@ -26,6 +26,10 @@ struct program_segment {
 /* `rseq`: one ring for each CPU and one for threads without rseq; else all have locks. 0 or -errno. */
 int program_segment_create(struct program_segment *segment, uint32_t cpus, uint64_t ring_bytes, bool rseq,
 			   uint32_t probes);
+
+/* Whether times are the processor's counter; without that, nanoseconds. */
+void program_segment_count(struct program_segment *segment, bool counter);
+
 void program_segment_close_fd(struct program_segment *segment);
 void program_segment_destroy(struct program_segment *segment);
 

@@ -63,7 +63,7 @@ static void read_ring(const uint8_t *bytes, size_t n)
 	struct program_reader reader;
 	struct program_item item;
 	uint16_t position[2];
-	uint64_t time_ns;
+	uint64_t time;
 
 	if (!ring || n < sizeof(position)) {
 		free(ring);
@@ -76,12 +76,12 @@ static void read_ring(const uint8_t *bytes, size_t n)
 	for (unsigned look = 0; look < 2; look++) {
 		ring->producer_pos = position[look];
 		program_reader_look(&reader);
-		while (program_reader_peek(&reader, &time_ns)) {
+		while (program_reader_peek(&reader, &time)) {
 			uint64_t before = reader.pos;
 
 			program_reader_take(&reader, &item);
 			if (item.words > RT_PROGRAM_WORDS_MAX - RT_PROGRAM_HEAD_WORDS || reader.pos <= before ||
-			    reader.pos > reader.end || item.time_ns != time_ns)
+			    reader.pos > reader.end)
 				abort();
 		}
 		if (program_reader_lost(&reader) > INT64_MAX)

@@ -17,6 +17,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
+#include "daemon/programs/counter_clock.h"
 #include "daemon/programs/inlet.h"
 #include "daemon/programs/reader.h"
 #include "daemon/ring/reader.h"
@@ -26,6 +27,7 @@
 #define ALL_RING_BYTES	(1u << 20)
 #define PROBE_ID	RT_PROBE_PROGRAM
 #define PROGRAMS	3
+#define COUNTER_ERROR_NS 100000	/* where the thread that looks at the clocks loses its CPU each time; 50 in quiet */
 
 struct fixture {
 	struct ring_writer *writer;
@@ -262,6 +264,38 @@ static void test_events_and_losses_add_up(void **state)
 	pull(&f);
 	assert_true(f.lost > 0);
 	assert_int_equal(f.events + f.lost, 2 * COUNT);
+	finish(&f);
+}
+
+/* By the processor's counter, by the vDSO, and by both in turns: one order of time, and each time is when it was. */
+static void test_counts_are_times(void **state)
+{
+	enum { COUNT = 1000 };
+	uint64_t before, after;
+	struct fixture f;
+
+	(void)state;
+	if (!counter_is_clock())
+		skip();
+	begin(&f);
+	for (unsigned i = 0; i < 2; i++) {
+		attach(&f, 64, i == 0);
+		program_segment_enable(&f.segment[i], 0, true);
+	}
+	for (unsigned n = 0; n < COUNT; n++) {
+		program_segment_count(&f.segment[0], n % 3 == 0);
+		program_segment_count(&f.segment[1], n % 5 == 0);
+		before = clock_monotonic();
+		emit(&f, n % 2, n, "text");
+		after = clock_monotonic();
+		if (n % 7)
+			continue;
+		pull(&f);
+		assert_true(f.last_ns + COUNTER_ERROR_NS >= before && f.last_ns <= after + COUNTER_ERROR_NS);
+	}
+	pull(&f);
+	assert_int_equal(f.events, COUNT);
+	assert_int_equal(f.lost + f.bad, 0);
 	finish(&f);
 }
 
@@ -769,6 +803,7 @@ int main(void)
 		cmocka_unit_test(test_memory_is_taken_when_traced),
 		cmocka_unit_test(test_events_and_losses_add_up),
 		cmocka_unit_test(test_a_time_is_kept_that_is_after_the_look),
+		cmocka_unit_test(test_counts_are_times),
 		cmocka_unit_test(test_texts_are_bounded),
 		cmocka_unit_test(test_killed_while_it_writes),
 		cmocka_unit_test(test_garbage_costs_itself_alone),
