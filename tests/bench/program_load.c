@@ -1,9 +1,9 @@
 /*
  * program_load: a known number of events of ringtail-probe.h, as lttng_ust_load makes of LTTng-UST.
  *
- *	program_load words|text|disabled EVENTS CPU [BURST GAP_US]
+ *	program_load words|text|disabled EVENTS CPU[,CPU...] [BURST GAP_US]
  *
- * Runs on one CPU and prints one JSON line: events, and ns per event as the emitter sees it. With BURST it pauses
+ * Runs a thread on each CPU, all at once, and prints one JSON line: events of each, and ns per event as the emitters see it. With BURST it pauses
  * GAP_US after that many events, so that the ring is drained and none is lost; the pauses are not in the time.
  */
 #include "proto/ringtail-probe.h"
@@ -57,38 +57,82 @@ static const struct {
 	{"words", emit_words}, {"text", emit_text}, {"disabled", emit_disabled}, {"nothing", emit_nothing},
 };
 
+#define THREADS_MAX 64
+
+static struct {
+	void (*emit)(uint64_t first, uint64_t count);
+	uint64_t events, burst;
+	useconds_t gap_us;
+	pthread_barrier_t all;
+} load;
+
+struct emitter {
+	pthread_t thread;
+	unsigned cpu;
+	uint64_t busy_ns;
+	int err;
+};
+
+static void *run(void *context)
+{
+	struct emitter *emitter = context;
+	cpu_set_t cpu;
+
+	CPU_ZERO(&cpu);
+	CPU_SET(emitter->cpu % CPU_SETSIZE, &cpu);
+	emitter->err = sched_setaffinity(0, sizeof(cpu), &cpu);
+	for (uint64_t done = 0; done < load.events; done += load.burst) {
+		uint64_t count = load.events - done < load.burst ? load.events - done : load.burst, began_ns;
+
+		pthread_barrier_wait(&load.all);
+		began_ns = now_ns();
+		load.emit(done, count);
+		emitter->busy_ns += now_ns() - began_ns;
+		if (load.gap_us)
+			usleep(load.gap_us);
+	}
+	return NULL;
+}
+
+/* Mean ns of an event; below 0: it could not. */
+static double run_all(struct emitter *emitter, unsigned threads)
+{
+	uint64_t busy_ns = 0;
+	int err = pthread_barrier_init(&load.all, NULL, threads);
+
+	for (unsigned i = 0; !err && i < threads; i++)
+		err = pthread_create(&emitter[i].thread, NULL, run, &emitter[i]);
+	for (unsigned i = 0; !err && i < threads; i++) {
+		pthread_join(emitter[i].thread, NULL);
+		busy_ns += emitter[i].busy_ns;
+		err = emitter[i].err;
+	}
+	return err ? -1 : load.events ? (double)busy_ns / (double)load.events / threads : 0;
+}
+
 int main(int argc, char **argv)
 {
-	void (*emit)(uint64_t first, uint64_t count) = NULL;
-	uint64_t events, burst, busy_ns = 0;
-	useconds_t gap_us;
-	cpu_set_t cpu;
+	struct emitter emitter[THREADS_MAX] = {0};
+	unsigned threads = 0;
+	double ns;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(argv[1], kinds[i].name) == 0)
-			emit = kinds[i].emit;
-	if (!emit || (argc != 4 && argc != 6)) {
-		fprintf(stderr, "usage: program_load words|text|disabled|nothing EVENTS CPU [BURST GAP_US]\n");
+			load.emit = kinds[i].emit;
+	if (!load.emit || (argc != 4 && argc != 6)) {
+		fprintf(stderr, "usage: program_load words|text|disabled|nothing EVENTS CPU[,CPU...] [BURST GAP_US]\n");
 		return 2;
 	}
-	events = strtoull(argv[2], NULL, 10);
-	burst = argc == 6 ? strtoull(argv[4], NULL, 10) : events;
-	gap_us = argc == 6 ? (useconds_t)strtoul(argv[5], NULL, 10) : 0;
-	CPU_ZERO(&cpu);
-	CPU_SET(strtoul(argv[3], NULL, 10) % CPU_SETSIZE, &cpu);
-	if (sched_setaffinity(0, sizeof(cpu), &cpu) || !burst) {
-		fprintf(stderr, "program_load: cannot run on CPU %s\n", argv[3]);
+	load.events = strtoull(argv[2], NULL, 10);
+	load.burst = argc == 6 ? strtoull(argv[4], NULL, 10) : load.events;
+	load.gap_us = argc == 6 ? (useconds_t)strtoul(argv[5], NULL, 10) : 0;
+	for (char *word = strtok(argv[3], ","); word && threads < THREADS_MAX; word = strtok(NULL, ","))
+		emitter[threads++].cpu = (unsigned)strtoul(word, NULL, 10);
+	ns = threads && load.burst ? run_all(emitter, threads) : -1;
+	if (ns < 0) {
+		fprintf(stderr, "program_load: cannot run on these CPUs\n");
 		return 1;
 	}
-	for (uint64_t done = 0; done < events; done += burst) {
-		uint64_t count = events - done < burst ? events - done : burst, began_ns = now_ns();
-
-		emit(done, count);
-		busy_ns += now_ns() - began_ns;
-		if (gap_us)
-			usleep(gap_us);
-	}
-	printf("{\"events\":%" PRIu64 ",\"ns_per_event\":%.2f}\n", events,
-	       events ? (double)busy_ns / (double)events : 0);
+	printf("{\"events\":%" PRIu64 ",\"ns_per_event\":%.2f}\n", load.events, ns);
 	return 0;
 }

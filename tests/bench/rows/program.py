@@ -1,5 +1,6 @@
 """What an event of a program's own costs the thread that passes it, while it is streamed: four words, beside the same of
-LTTng-UST, in turns; a text of 64 bytes; and a probe that nobody asks for, without the loop around it."""
+LTTng-UST, in turns; two threads at once beside one; a text of 64 bytes; and a probe that nobody asks for, without the loop
+around it."""
 import json
 import os
 
@@ -11,21 +12,23 @@ EVENTS = 100 * BURST
 LOOKS = 500_000_000
 
 
-def emit(bench, kind, events=EVENTS, pauses=(BURST, GAP_US)):
+def emit(bench, kind, events=EVENTS, pauses=(BURST, GAP_US), threads=1):
     """ns for one."""
-    return json.loads(host.run([bench.program("bench/program_load"), kind, events, bench.cpus[0], *pauses]))["ns_per_event"]
+    cpus = ",".join(map(str, bench.cpus[:threads]))
+    return json.loads(host.run([bench.program("bench/program_load"), kind, events, cpus, *pauses]))["ns_per_event"]
 
 
-def streamed(bench, kind, probe):
+def streamed(bench, kind, probe, threads=1):
     socket = bench.work / "programs.sock"
     with ringtail.Daemon(bench, f"--programs={socket}") as daemon:
         os.environ["RINGTAIL_PROGRAMS"] = str(socket)
         emit(bench, "nothing", 1)       # then its probes are known
         with ringtail.stream(daemon, "-p", probe) as client:
-            cost = emit(bench, kind)
+            cost = emit(bench, kind, threads=threads)
             summary = client.finish()
-    if summary["events"] + summary["lost"] != EVENTS or summary["lost"] > EVENTS / 50:
-        raise host.Unavailable(f"{summary['events']} events and {summary['lost']} lost of {EVENTS}")
+    events = threads * EVENTS
+    if summary["events"] + summary["lost"] != events or summary["lost"] > events / 50:
+        raise host.Unavailable(f"{summary['events']} events and {summary['lost']} lost of {events}")
     return cost
 
 
@@ -40,7 +43,8 @@ def lttng_streamed(bench):
 
 
 def measure(bench):
-    words = Row("program.words", "ns", peer="LTTng-UST", budget=Budget(0.25, ratio=True))
+    words = Row("program.words", "ns", peer="LTTng-UST", budget=Budget(0.15, ratio=True))
+    two = Row("program.two_threads", "ns", peer="one thread", budget=Budget(1.1, ratio=True))
     text = Row("program.text_64", "ns", note="64 bytes")
     disabled = Row("program.disabled", "ns", budget=Budget(0.5))
     for _ in range(bench.rounds(5)):
@@ -48,9 +52,13 @@ def measure(bench):
             cost = bench.attempt(row, lambda: streamed(bench, kind, probe))
             if cost:
                 row.samples.append(cost)
+        cost = bench.attempt(two, lambda: streamed(bench, "words", "bench:call", threads=2)) if len(bench.cpus) > 1 else None
+        if cost and words.samples:
+            two.samples.append(cost)
+            two.peer_samples.append(words.samples[-1])
         cost = bench.attempt(words, lambda: lttng_streamed(bench))
         if cost:
             words.peer_samples.append(cost)
         bare = emit(bench, "nothing", LOOKS, ())
         disabled.samples.append(max(emit(bench, "disabled", LOOKS, ()) - bare, 0))
-    return [words, text, disabled]
+    return [words, two, text, disabled]
