@@ -1059,10 +1059,8 @@ static void end_triggers(struct engine *engine)
 static int start_asks(struct engine *engine, struct error *error)
 {
 	struct asks_config config = {
-		.base = engine->base,
-		.fanout = engine->fanout,
-		.codec = engine->codec,
-		.catalog = loader_catalog(engine->loader),
+		.watch = {.base = engine->base, .fanout = engine->fanout, .codec = engine->codec,
+			  .catalog = loader_catalog(engine->loader)},
 		.told = engine->metering != NULL,
 	};
 	int err;
@@ -1260,6 +1258,7 @@ static int start_metering(struct engine *engine, struct error *error)
 		.base = engine->base,
 		.turnstile = engine->remote,
 		.fanout = engine->fanout,
+		.codec = engine->codec,
 		.gate = engine->gate,
 		.run = engine->run,
 		.stat = server_stat,

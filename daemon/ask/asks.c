@@ -8,12 +8,10 @@
 #include "daemon/ask/answer.h"
 #include "daemon/ask/key.h"
 #include "daemon/ask/question.h"
-#include "daemon/base/counters.h"
 #include "daemon/base/log.h"
 #include "daemon/metrics/self.h"
 #include "daemon/metrics/stat.h"
 #include "daemon/stream/stream.h"
-#include "proto/frame.h"
 
 #define OTHERS		"(others)"
 
@@ -21,27 +19,21 @@ struct ask {
 	struct asks *asks;
 	struct ask_question question;
 	struct ask_answer *answer;
-	struct client_identity identity;
-	struct subscriber subscriber;
-	struct stream *stream;		/* NULL: its probes are not recorded yet, or were refused */
-	struct event *turn;		/* there are more frames than one turn takes */
-	uint64_t taken;			/* events that were counted, or could not be */
+	struct ask_watch watch;
 };
 
 struct asks {
 	struct asks_config config;
-	struct batch_probe shape[RT_PROBE_MAX];		/* of the catalog, for the decoder */
-	const Ringtail__V1__Probe *probe[RT_PROBE_MAX];	/* by id; NULL: there is none */
-	struct batch_decoder *decoder;
+	struct ask_watches *watches;
 	struct ask *ask[ASKS_MAX];
 	unsigned count;
 };
 
 /* ---- Counting -------------------------------------------------------------------------------- */
 
-static void count_event(struct ask *ask, uint32_t cpu, const struct batch_item *item)
+static void count_event(void *context, const Ringtail__V1__Probe *probe, uint32_t cpu, const struct batch_item *item)
 {
-	const Ringtail__V1__Probe *probe = ask->asks->probe[item->event.probe];
+	struct ask *ask = context;
 	const struct ask_question *question = &ask->question;
 	struct ask_key key;
 	uint64_t value;
@@ -54,119 +46,10 @@ static void count_event(struct ask *ask, uint32_t cpu, const struct batch_item *
 	ask_answer_add(ask->answer, &key, has_value ? &value : NULL, ask_key_errno(probe, item) != 0);
 }
 
-/* How many events it had. */
-static uint64_t count_batch(struct ask *ask, const uint8_t *message, size_t bytes)
-{
-	struct batch_decoder *decoder = ask->asks->decoder;
-	struct batch_summary summary;
-	struct batch_item item;
-	uint64_t events = 0;
-
-	if (batch_decode_open(decoder, message, bytes, &summary) != 0)
-		return 0;
-	while (batch_decode_next(decoder, &item) < BATCH_END)
-		if (item.kind == BATCH_EVENT) {
-			count_event(ask, summary.cpu, &item);
-			events++;
-		}
-	return events;
-}
-
-static void take(struct ask *ask, const struct frame_ref *frame)
-{
-	struct frame_header header;
-	const uint8_t *message;
-	uint64_t events = 0;
-	uint8_t *raw = NULL;
-
-	if (!frame->events)
-		return;
-	if (frame_parse_header(frame->data, frame->bytes, FRAME_RAW_BYTES_MAX, &header) == FRAME_OK)
-		raw = malloc(header.raw_bytes + 1);
-	if (raw && frame_open(ask->asks->config.codec, frame->data, &header, raw, &message) == FRAME_OK)
-		events = count_batch(ask, message, header.raw_bytes);
-	free(raw);
-	ask->taken += frame->events;
-	if (events < frame->events)
-		counter_add(COUNTER_ask_events_uncounted, frame->events - events);
-}
-
-/* ---- As a subscriber --------------------------------------------------------------------------- */
-
-/* What was missed is in the ledger of its stream, and told from there. */
-static void on_gap(void *told, struct frame_ref *frame)
-{
-	*(bool *)told = true;
-	frame_ref_put(frame);
-}
-
-static void on_wake(void *context)
-{
-	struct ask *ask = context;
-
-	for (unsigned frames = 0; frames < ASK_FRAMES_PER_TURN;) {
-		struct frame_ref *frame;
-		bool told = false;
-		unsigned n = stream_peek(ask->stream, &frame, 1, on_gap, &told);
-
-		if (!n && (!told || ask->stream->gaps))
-			return;
-		if (!n)
-			continue;
-		frame_ref_get(frame);
-		stream_sent(ask->stream);
-		take(ask, frame);
-		frame_ref_put(frame);
-		frames++;
-	}
-	event_active(ask->turn, 0, 0);
-}
-
-static void on_turn(evutil_socket_t fd, short what, void *context)
-{
-	struct ask *ask = context;
-
-	(void)fd, (void)what;
-	if (ask->stream)
-		on_wake(ask);
-}
-
-/* Probes may have been made since the last time. */
-static void read_catalog(struct asks *asks)
-{
-	const Ringtail__V1__Catalog *catalog = asks->config.catalog;
-
-	for (size_t i = 0; i < catalog->n_probe; i++) {
-		const Ringtail__V1__Probe *probe = catalog->probe[i];
-
-		if (probe->id >= RT_PROBE_MAX || probe->n_field > PROBE_FIELDS_MAX)
-			continue;	/* none of its events comes */
-		asks->probe[probe->id] = probe;
-		asks->shape[probe->id] = (struct batch_probe){
-			.fields = (uint8_t)probe->n_field,
-			.has_duration = probe->n_field &&
-					probe->field[0]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION,
-			.known = true,
-		};
-	}
-}
-
-static int on_live(void *context, struct stream *stream, const struct beginning *from)
-{
-	struct ask *ask = context;
-
-	(void)from;
-	read_catalog(ask->asks);
-	ask->stream = stream;
-	return 0;
-}
-
 static void on_refused(void *context, const struct error *error)
 {
 	struct ask *ask = context;
 
-	if (strcmp(error->code, "shutting-down") == 0)
-		return;
 	log_error("ask-refused", "ask %s: nothing is recorded for it: %s %s", ask->question.name, error->what,
 		  error->hint);
 }
@@ -175,30 +58,25 @@ static void on_refused(void *context, const struct error *error)
 
 static void destroy(struct ask *ask)
 {
-	if (ask->subscriber.state != SUBSCRIBER_AWAY)
-		fanout_leave(ask->asks->config.fanout, &ask->subscriber, true);
-	stream_destroy(ask->stream);
-	if (ask->turn)
-		event_free(ask->turn);
+	ask_watch_end(&ask->watch);
 	ask_answer_destroy(ask->answer);
 	ask_question_fini(&ask->question);
 	free(ask);
 }
 
-static int subscribe(struct ask *ask, struct error *error)
+static int watch(struct ask *ask, struct error *error)
 {
-	const struct subscribe_request request = {
-		.what = {.glob = (const char *const *)ask->question.glob, .globs = ask->question.globs,
-			 .filter = ask->question.filter, .flags = ask->question.flags},
+	const struct subscription_request what = {
+		.glob = (const char *const *)ask->question.glob, .globs = ask->question.globs,
+		.filter = ask->question.filter, .flags = ask->question.flags,
 	};
 
-	identity_set_unproved(&ask->identity);
-	ask->identity.role = ROLE_OPERATOR;
-	snprintf(ask->identity.text, sizeof(ask->identity.text), "ask:%s", ask->question.name);
-	ask->subscriber = (struct subscriber){
-		.identity = &ask->identity, .live = on_live, .refused = on_refused, .wake = on_wake, .context = ask,
+	ask->watch = (struct ask_watch){
+		.watches = ask->asks->watches, .role = ROLE_OPERATOR, .event = count_event, .refused = on_refused,
+		.context = ask,
 	};
-	return fanout_subscribe(ask->asks->config.fanout, &ask->subscriber, &request, error);
+	snprintf(ask->watch.name, sizeof(ask->watch.name), "ask:%s", ask->question.name);
+	return ask_watch_begin(&ask->watch, &what, error);
 }
 
 static int create(struct asks *asks, const char *text, unsigned number, struct ask **out, struct error *error)
@@ -209,12 +87,10 @@ static int create(struct asks *asks, const char *text, unsigned number, struct a
 	if (!ask)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	ask->asks = asks;
-	err = ask_question_parse(text, number, asks->config.catalog, &ask->question, error);
+	err = ask_question_parse(text, number, asks->config.watch.catalog, &ask->question, error);
 	if (!err) {
 		ask->answer = ask_answer_create((unsigned)ask->question.top);
-		ask->turn = event_new(asks->config.base, -1, 0, on_turn, ask);
-		err = ask->answer && ask->turn ? subscribe(ask, error) :
-						 error_set(error, ENOMEM, "out-of-memory", "out of memory");
+		err = ask->answer ? watch(ask, error) : error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
 	if (err) {
 		destroy(ask);
@@ -257,10 +133,10 @@ int asks_check(const struct asks *asks, const struct config *config, struct erro
 
 		err = ask_question_parse(words->word[i], i + 1, NULL, &question, error);
 		for (unsigned k = 0; k < question.globs; k++)
-			fanout_make_now(asks->config.fanout, question.glob[k]);
+			fanout_make_now(asks->config.watch.fanout, question.glob[k]);
 		ask_question_fini(&question);
 	}
-	return err ? err : ask_questions_check(words, asks->config.catalog, error);
+	return err ? err : ask_questions_check(words, asks->config.watch.catalog, error);
 }
 
 int asks_set(struct asks *asks, const struct config *config, struct error *error)
@@ -394,7 +270,7 @@ static void tell_losses(const struct asks *asks, struct metric_builder *builder)
 	metric_begin(builder, METRIC_COUNTER, "ringtail_ask_lost_total", "",
 		     "Events that may be missing in the answer to a question, by where and why they were lost");
 	for (unsigned i = 0; i < asks->count; i++) {
-		const struct stream *stream = asks->ask[i]->stream;
+		const struct stream *stream = asks->ask[i]->watch.stream;
 		struct metric_label owner = {.name = "ask", .value = asks->ask[i]->question.name};
 		struct stat_losses losses = {.stages = 0};
 
@@ -402,16 +278,6 @@ static void tell_losses(const struct asks *asks, struct metric_builder *builder)
 			losses = (struct stat_losses){stream->lost, 0, LOSS_STAGES};
 		metric_stream_losses(builder, owner, &losses);
 	}
-}
-
-static double residual_of(const struct ask *ask)
-{
-	struct stream_stat stat;
-
-	if (!ask->stream)
-		return 0;
-	stream_stat(ask->stream, &stat);
-	return (double)(stat.residual + (int64_t)(ask->stream->delivered - ask->taken));
 }
 
 void asks_tell(struct asks *asks, struct metric_builder *builder)
@@ -431,12 +297,12 @@ void asks_tell(struct asks *asks, struct metric_builder *builder)
 	tell_losses(asks, builder);
 	metric_begin(builder, METRIC_GAUGE, "ringtail_ask_live", "", "Whether events of the question are recorded");
 	for (unsigned i = 0; i < asks->count; i++)
-		metric_add(builder, asks->ask[i]->stream != NULL,
+		metric_add(builder, asks->ask[i]->watch.stream != NULL,
 			   &(struct metric_label){.name = "ask", .value = asks->ask[i]->question.name}, 1);
 	metric_begin(builder, METRIC_GAUGE, "ringtail_ask_residual", "",
 		     "Attempts that no part of a question's ledger accounts for; anything but 0 is a bug");
 	for (unsigned i = 0; i < asks->count; i++)
-		metric_add(builder, residual_of(asks->ask[i]),
+		metric_add(builder, (double)ask_watch_residual(&asks->ask[i]->watch),
 			   &(struct metric_label){.name = "ask", .value = asks->ask[i]->question.name}, 1);
 }
 
@@ -449,9 +315,8 @@ struct asks *asks_create(const struct asks_config *config)
 	if (!asks)
 		return NULL;
 	asks->config = *config;
-	read_catalog(asks);
-	asks->decoder = batch_decoder_create(asks->shape, RT_PROBE_MAX);
-	if (asks->decoder)
+	asks->watches = ask_watches_create(&config->watch);
+	if (asks->watches)
 		return asks;
 	free(asks);
 	return NULL;
@@ -463,6 +328,6 @@ void asks_destroy(struct asks *asks)
 		return;
 	for (unsigned i = 0; i < asks->count; i++)
 		destroy(asks->ask[i]);
-	batch_decoder_destroy(asks->decoder);
+	ask_watches_destroy(asks->watches);
 	free(asks);
 }

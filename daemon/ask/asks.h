@@ -1,26 +1,22 @@
 /*
- * asks: the questions of the configuration (`ask`) at work: each has a subscription of its own, whose events are
- * decoded here, counted by their keys (answer.h) and dropped; the answers are metrics.
+ * asks: the questions of the configuration (`ask`) at work: each has a watch of its own (watch.h), whose
+ * events are counted by their keys (answer.h) and dropped; the answers are metrics.
  *
  *	frame ─► event ─► key ─► answer ─► ringtail_ask_events_total{ask="...", comm="..."}
  *
- * What of a question's stream was lost, and why, is a metric beside them. Main thread: a bounded number of frames in
- * one turn of the loop.
+ * What of a question's stream was lost, and why, is a metric beside them. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_ASK_ASKS_H
 #define RINGTAIL_DAEMON_ASK_ASKS_H
 
+#include "daemon/ask/watch.h"
 #include "daemon/config/config.h"
 #include "daemon/metrics/metric.h"
-#include "daemon/stream/fanout.h"
 
 struct asks;
 
 struct asks_config {
-	struct event_base *base;
-	struct fanout *fanout;
-	struct frame_codec *codec;
-	const Ringtail__V1__Catalog *catalog;
+	struct ask_watches_config watch;
 	bool told;			/* somebody is told the metrics */
 };
 
