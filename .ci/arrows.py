@@ -19,7 +19,7 @@ import sys
 
 # Downhill: what is shared first, then from the host and the ring towards whoever asks.
 DAEMON = ["base", "disk", "host", "ring", "net", "config", "access", "source", "programs", "collect", "spool",
-          "stream", "metrics", "http", "export", "trigger", "ask", "relay", "serve"]
+          "stream", "metrics", "export", "trigger", "ask", "http", "relay", "serve"]
 
 # The module's files, likewise; `name.h` where a header lies below its .c, which wires what lies between.
 MODULE = ["arch", "compat", "param", "plan", "filter", "syscall_table", "ring", "ring_walk", "call", "exec_text",

@@ -95,6 +95,9 @@ static int serve(struct metering *metering, const struct config *config,
 		.source = metering->source,
 		.meters = metering->meters,
 		.gate = config->http.loopback ? NULL : start->gate,
+		.rules = start->gate,
+		.watch = {.base = start->base, .fanout = start->fanout, .codec = start->codec,
+			  .catalog = metering->catalog},
 	};
 	int err;
 

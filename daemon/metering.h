@@ -40,6 +40,7 @@ struct metering_start {
 	struct event_base *base;
 	struct turnstile *turnstile;
 	struct fanout *fanout;
+	struct frame_codec *codec;
 	const struct gate *gate;
 	struct run run;
 

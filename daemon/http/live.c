@@ -13,7 +13,7 @@
 #include "proto/losses.h"
 #include "query/visible.h"
 
-#define PROCESSES_SHOWN	20u
+#define PROCESSES_SHOWN	64u
 #define CLIENTS_SHOWN	64u
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -46,7 +46,7 @@ static void write_text(const char *text, FILE *out)
 
 /* ---- Ledgers --------------------------------------------------------------------------------- */
 
-static void write_losses(const struct stat_losses *losses, FILE *out)
+void http_live_losses(const struct stat_losses *losses, FILE *out)
 {
 	const char *before = "";
 	struct loss_count loss;
@@ -76,7 +76,7 @@ static void write_rings(const struct daemon_stat *stat, FILE *out)
 			ring->now.meta, ring->now.usage.in_flight, ring->residual,
 			ring->now.usage.size_bytes, ring->now.usage.unread_bytes,
 			ring->now.stuck_ns);
-		write_losses(&ring->lost, out);
+		http_live_losses(&ring->lost, out);
 		putc('}', out);
 	}
 	putc(']', out);
@@ -100,7 +100,7 @@ static void write_client(const struct stat_client *client, FILE *out)
 		",\"wire\":%" PRIu64,
 		client->now.produced, client->delivered, client->filtered, client->now.in_flight,
 		client->now.residual, client->now.lag_bytes, client->wire_bytes);
-	write_losses(&client->lost, out);
+	http_live_losses(&client->lost, out);
 	putc('}', out);
 }
 
@@ -130,7 +130,7 @@ static void write_spools(const struct daemon_stat *stat, FILE *out)
 			",\"stored\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64,
 			spool->now.bytes, spool->now.size_bytes, spool->now.produced,
 			spool->now.stored, spool->now.in_flight, spool->residual);
-		write_losses(&spool->lost, out);
+		http_live_losses(&spool->lost, out);
 		putc('}', out);
 	}
 	fputs("],\"exports\":[", out);
@@ -146,7 +146,7 @@ static void write_spools(const struct daemon_stat *stat, FILE *out)
 			",\"in_flight\":%" PRIu64 ",\"residual\":%" PRId64 ",\"retries\":%" PRIu64,
 			one->events, one->accepted, one->filtered, one->in_flight, one->residual,
 			one->retries);
-		write_losses(&one->lost, out);
+		http_live_losses(&one->lost, out);
 		putc('}', out);
 	}
 	putc(']', out);
@@ -184,8 +184,7 @@ static void write_sum(const char *name, const struct meter_sum *sum, FILE *out)
 	fputs("]}", out);
 }
 
-/* Without the empty ones at the end: most calls are short. */
-static void write_buckets(const uint64_t bucket[METER_BUCKETS], FILE *out)
+void http_live_buckets(const uint64_t bucket[METER_BUCKETS], FILE *out)
 {
 	unsigned buckets = METER_BUCKETS;
 
@@ -228,7 +227,7 @@ static void write_calls(struct meters *meters, FILE *out)
 		fprintf(out,
 			",\"calls\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"sum_ns\":%" PRIu64 ",\"buckets\":[",
 			call[i].calls, call[i].errors, call[i].sum_ns);
-		write_buckets(call[i].bucket, out);
+		http_live_buckets(call[i].bucket, out);
 		fputs("]}", out);
 	}
 	fprintf(out, "],\"syscalls\":%" PRIu64 ",\"errors\":%" PRIu64, calls, errors);

@@ -18,6 +18,12 @@ void http_live_write(const struct daemon_stat *stat, struct meters *meters, FILE
 /* A JSON string, quoted; bytes that are not UTF-8 are shown as U+FFFD. */
 void http_live_string(const char *text, size_t bytes, FILE *out);
 
+/* Of a member that is not the first: `,"lost":[...]`, each with its remedy. */
+void http_live_losses(const struct stat_losses *losses, FILE *out);
+
+/* Without brackets, and without the empty ones at the end: most calls are short. */
+void http_live_buckets(const uint64_t bucket[METER_BUCKETS], FILE *out);
+
 /*
  * The latencies of the last minutes, second by second: a map for the page to show when it is opened.
  * Looks once a second. NULL: out of memory.

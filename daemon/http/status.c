@@ -10,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/gzip.h"
+#include "daemon/http/closeup.h"
 #include "daemon/http/request.h"
 #include "daemon/http/http.h"
 #include "daemon/http/live.h"
@@ -22,6 +23,7 @@
 #include "daemon/http/page.inc"
 
 #define PLAIN_TEXT "text/plain; charset=utf-8"
+#define PROCESS "/api/process/"
 
 enum cached {
 	CACHED_METRICS,					/* of each enum metric_format, */
@@ -42,6 +44,7 @@ struct http_status {
 	struct http_status_config config;
 	struct http *http;
 	struct http_history *history;
+	struct closeups *closeups;
 	struct text *cached[CACHED];
 	uint64_t cached_ns[CACHED];
 };
@@ -181,7 +184,7 @@ static void deny(struct http_answer *answer, int code, const struct error *error
 }
 
 static bool admit(struct http_status *status, const struct http_request *request,
-		  struct bufferevent *peer, struct http_answer *answer)
+		  struct bufferevent *peer, enum role *role, struct http_answer *answer)
 {
 	struct client_identity identity = {0};
 	struct error error = {0};
@@ -193,6 +196,7 @@ static bool admit(struct http_status *status, const struct http_request *request
 	if (!err)
 		err = gate_allow(status->config.gate, &identity, ROLE_VIEWER, "see the status",
 				 &error);
+	*role = identity.role;
 	if (!err)
 		return true;
 	if (*request->authorization || identity.proof != IDENTITY_UNPROVED) {
@@ -205,11 +209,18 @@ static bool admit(struct http_status *status, const struct http_request *request
 	return false;
 }
 
-/* Plain, and on loopback alone: whoever is on this host, but no page of another, and no token. */
-static bool admit_plain(const struct http_request *request, struct http_answer *answer)
+/*
+ * Plain, and on loopback alone: whoever is on this host, but no page of another, and no token. What one process does is
+ * for those that `local` means in the rules.
+ */
+static bool admit_plain(struct http_status *status, const struct http_request *request, enum role *role,
+			struct http_answer *answer)
 {
+	struct client_identity identity;
 	struct error error = {0};
 
+	identity_set_local(&identity);
+	*role = gate_admit(status->config.rules, &identity, "", &error) == 0 ? identity.role : ROLE_NONE;
 	if (*request->host && !host_is_loopback(request->host)) {
 		error_set(&error, EACCES, "http-host", "This server is only for this host: ask for"
 			  " localhost or 127.0.0.1.");
@@ -249,6 +260,50 @@ static void answer_metrics(struct http_status *status, const struct http_request
 				"Vary: Accept, Accept-Encoding\r\n";
 }
 
+/* The number behind PROCESS; false: it is none that a process can have. */
+static bool pid_of(const char *path, uint32_t *pid)
+{
+	const char *digits = path + strlen(PROCESS);
+	size_t n = strspn(digits, "0123456789");
+
+	if (strncmp(path, PROCESS, strlen(PROCESS)) != 0 || !n || n > 7 || digits[n] || *digits == '0')
+		return false;
+	*pid = (uint32_t)strtoul(digits, NULL, 10);
+	return true;
+}
+
+static void answer_process(struct http_status *status, uint32_t pid, enum role role, struct http_answer *answer)
+{
+	struct error error = {0};
+	char *text = NULL;
+	size_t n = 0;
+	FILE *out;
+	int err;
+
+	if (role < ROLE_VIEWER) {
+		error_set(&error, EACCES, "not-allowed", "nobody without a role sees what a process does");
+		error_hint(&error, "an operator adds `viewer = local` to the daemon's configuration");
+		deny(answer, 403, &error);
+		return;
+	}
+	out = open_memstream(&text, &n);
+	err = out ? closeups_write(status->closeups, pid, role, out, &error) :
+		    error_set(&error, ENOMEM, "out-of-memory", "out of memory");
+	if (out && fclose(out) != 0 && !err)
+		err = error_set(&error, ENOMEM, "out-of-memory", "out of memory");
+	if (err == -EACCES) {
+		deny(answer, 403, &error);
+	} else if (err) {
+		answer->status = 503;
+		answer->type = PLAIN_TEXT;
+		evbuffer_add_printf(answer->body, "%s\n%s\n", error.what, error.hint);
+	} else {
+		answer->type = "application/json";
+		evbuffer_add(answer->body, text, n);
+	}
+	free(text);
+}
+
 static void answer_nothing_here(struct http_answer *answer)
 {
 	answer->status = 404;
@@ -257,6 +312,7 @@ static void answer_nothing_here(struct http_answer *answer)
 					  "  /          the status page\n"
 					  "  /metrics   for Prometheus, as OpenMetrics or protobuf\n"
 					  "  /api/live  the page's numbers, as JSON\n"
+					  "  /api/process/PID  what one process calls, as JSON\n"
 					  "  /healthz   whether the daemon lives\n");
 }
 
@@ -264,14 +320,16 @@ static void on_request(void *context, const struct http_request *request, struct
 		       struct http_answer *answer)
 {
 	struct http_status *status = context;
+	enum role role = ROLE_NONE;
+	uint32_t pid;
 
 	if (strcmp(request->path, "/healthz") == 0) {
 		answer->type = PLAIN_TEXT;
 		evbuffer_add_printf(answer->body, "ok\n");
 		return;
 	}
-	if (status->config.gate ? !admit(status, request, peer, answer)
-				: !admit_plain(request, answer))
+	if (status->config.gate ? !admit(status, request, peer, &role, answer)
+				: !admit_plain(status, request, &role, answer))
 		return;
 	answer->admitted = true;
 	if (strcmp(request->path, "/metrics") == 0) {
@@ -280,6 +338,8 @@ static void on_request(void *context, const struct http_request *request, struct
 		answer_text(status, CACHED_LIVE, "application/json", answer);
 	} else if (strcmp(request->path, "/api/history") == 0) {
 		answer_text(status, CACHED_HISTORY, "application/json", answer);
+	} else if (pid_of(request->path, &pid)) {
+		answer_process(status, pid, role, answer);
 	} else if (strcmp(request->path, "/") == 0) {
 		answer_page(answer);
 	} else {
@@ -305,7 +365,8 @@ struct http_status *http_status_create(const struct http_status_config *config)
 	status->config = *config;
 	status->http = http_create(&http);
 	status->history = http_history_create(config->base, config->meters);
-	if (!status->http || !status->history) {
+	status->closeups = closeups_create(&config->watch);
+	if (!status->http || !status->history || !status->closeups) {
 		http_status_destroy(status);
 		return NULL;
 	}
@@ -318,6 +379,7 @@ void http_status_destroy(struct http_status *status)
 		return;
 	http_destroy(status->http);
 	http_history_destroy(status->history);
+	closeups_destroy(status->closeups);
 	for (unsigned i = 0; i < CACHED; i++)
 		text_put(status->cached[i]);
 	free(status);

@@ -4,6 +4,7 @@
  *	/		the status page: one file, embedded; it asks for /api/live each second
  *	/api/live	numbers for it, as JSON
  *	/api/history	the latencies of the last minutes, as JSON
+ *	/api/process/PID	what one process calls, as JSON (closeup.h)
  *	/metrics	all metrics, in the format that Accept names
  *	/healthz	ok, for whoever only wants to know whether the daemon lives; without authentication
  *
@@ -18,6 +19,7 @@
 
 #include "daemon/net/address.h"
 #include "daemon/access/gate.h"
+#include "daemon/ask/watch.h"
 #include "daemon/collect/meter.h"
 #include "daemon/metrics/source.h"
 
@@ -30,6 +32,8 @@ struct http_status_config {
 	struct metric_source *source;
 	struct meters *meters;
 	const struct gate *gate;	/* NULL: plain, on loopback */
+	const struct gate *rules;	/* what somebody on loopback may do */
+	struct ask_watches_config watch;	/* for what is recorded because somebody looks at it */
 };
 
 /* NULL: out of memory. */

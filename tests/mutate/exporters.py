@@ -137,7 +137,7 @@ MUTANTS = [
          "(right->calls < left->calls) - (right->calls > left->calls)"),
     live("oldest-second-twice", "http_history_write", "history->seconds > HTTP_HISTORY_SECONDS", "false"),
     live("seconds-add-up", "on_tick", "	history->duration = duration;\n", ""),
-    live("loss-of-the-first-reason", "write_losses", "		before = \",\";\n", ""),
+    live("loss-of-the-first-reason", "http_live_losses", "		before = \",\";\n", ""),
     live("exporter-lost-for-accepted", "write_spools", "one->events, one->accepted, one->filtered,",
          "one->events, one->filtered, one->accepted,"),
     live("clients-without-end", "write_clients", " && i < CLIENTS_SHOWN", ""),

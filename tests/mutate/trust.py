@@ -128,8 +128,8 @@ MUTANTS = [
     # The page's numbers.
     ("live-first-bucket-is-missing", LIVE + ":write_sum", "	for (unsigned i = 0; i < METER_BUCKETS; i++)",
      "	for (unsigned i = 1; i < METER_BUCKETS; i++)", LIVE_PAGE),
-    ("live-buckets-one-too-few", LIVE + ":write_buckets", "	for (unsigned i = 0; i < buckets; i++)", "	for (unsigned i = 0; i + 1 < buckets; i++)", LIVE_PAGE),
-    ("live-buckets-with-empty-ones", LIVE + ":write_buckets", "	while (buckets && !bucket[buckets - 1])", "	while (false)", LIVE_PAGE),
+    ("live-buckets-one-too-few", LIVE + ":http_live_buckets", "	for (unsigned i = 0; i < buckets; i++)", "	for (unsigned i = 0; i + 1 < buckets; i++)", LIVE_PAGE),
+    ("live-buckets-with-empty-ones", LIVE + ":http_live_buckets", "	while (buckets && !bucket[buckets - 1])", "	while (false)", LIVE_PAGE),
     ("live-calls-that-never-end-are-none", LIVE + ":write_calls", "			.calls = one->duration.count + one->never,",
      "			.calls = one->duration.count,", LIVE_PAGE),
     ("live-rarest-call-first", LIVE + ":by_time", "(right->calls > left->calls) - (right->calls < left->calls)",

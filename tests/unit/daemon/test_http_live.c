@@ -225,19 +225,19 @@ static void the_busiest_processes(void **state)
 	const char *text;
 
 	has(live(bench, &stat), "\"processes_span_ns\":0,\"processes\":[]");
-	for (uint32_t i = 1; i <= 30; i++) {
+	for (uint32_t i = 1; i <= 100; i++) {
 		char comm[8];
 
 		snprintf(comm, sizeof(comm), "c%u", i);
 		learn(bench, i, comm);
-		for (uint32_t j = 0; j < i * 7 % 31; j++)
+		for (uint32_t j = 0; j < i * 7 % 101; j++)
 			call(bench, i, SMALL_READ, 300, j ? 0 : -EIO);
 	}
 	end_pass(bench);
 	text = live(bench, &stat);
-	has(text, "\"processes\":[{\"pid\":22,\"comm\":\"c22\",\"calls\":30,\"errors\":1,\"cpu_ns\":0},"
-		  "{\"pid\":13,\"comm\":\"c13\",\"calls\":29,\"errors\":1,\"cpu_ns\":0},");
-	assert_int_equal(count(text, "{\"pid\":"), 20);
+	has(text, "\"processes\":[{\"pid\":72,\"comm\":\"c72\",\"calls\":100,\"errors\":1,\"cpu_ns\":0},"
+		  "{\"pid\":43,\"comm\":\"c43\",\"calls\":99,\"errors\":1,\"cpu_ns\":0},");
+	assert_int_equal(count(text, "{\"pid\":"), 64);
 }
 
 static void so_many_clients(void **state)

@@ -19,6 +19,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/http/closeup.h"
 #include "daemon/http/http.h"
 #include "daemon/http/live.h"
 #include "daemon/http/status.h"
@@ -175,6 +176,34 @@ void __wrap_http_history_write(const struct http_history *history, FILE *out)
 	fputs("history", out);
 }
 
+/* Of processes: what was asked for last, and how that went. */
+static uint32_t looked_at;
+static enum role looked_as;
+static int closeup_says;
+
+struct closeups *__wrap_closeups_create(const struct ask_watches_config *config);
+struct closeups *__wrap_closeups_create(const struct ask_watches_config *config)
+{
+	(void)config;
+	return (struct closeups *)&looked_at;
+}
+
+void __wrap_closeups_destroy(struct closeups *closeups);
+void __wrap_closeups_destroy(struct closeups *closeups)
+{
+	assert_ptr_equal(closeups, &looked_at);
+}
+
+int __wrap_closeups_write(struct closeups *closeups, uint32_t pid, enum role role, FILE *out, struct error *error);
+int __wrap_closeups_write(struct closeups *closeups, uint32_t pid, enum role role, FILE *out, struct error *error)
+{
+	assert_ptr_equal(closeups, &looked_at);
+	looked_at = pid;
+	looked_as = role;
+	fprintf(out, "process %u", pid);
+	return closeup_says ? error_set(error, -closeup_says, "closeup", "not that one") : 0;
+}
+
 static void no_log(enum log_level level, const char *code, const char *text)
 {
 	(void)level, (void)code, (void)text;
@@ -185,7 +214,7 @@ static void no_log(enum log_level level, const char *code, const char *text)
 static int open_status(const struct gate *gate)
 {
 	static const struct log_sink sink = {.write = no_log, .now_ns = clock_monotonic};
-	const struct http_status_config config = {.gate = gate};
+	const struct http_status_config config = {.gate = gate, .rules = GATE};
 
 	log_set_sink(&sink);
 	now_ns = 1000 * NS_PER_S;
@@ -193,6 +222,8 @@ static int open_status(const struct gate *gate)
 	certificate_says = 0;
 	no_memory = false;
 	role_of_alice = ROLE_VIEWER;
+	closeup_says = 0;
+	looked_at = 0;
 	identity_set_unproved(&shown);
 	status = http_status_create(&config);
 	assert_non_null(status);
@@ -345,6 +376,68 @@ static void lives_is_told_to_anybody_and_nothing_else(void **state)
 	check("/health", "", "", 401);
 }
 
+static void check_process(const char *path, const char *authorization, int expected, uint32_t pid)
+{
+	struct http_answer answer = ask(path, "localhost", authorization);
+	char text[128];
+
+	looked_at = expected == 200 || expected == 503 ? looked_at : 0;
+	put(&answer, text, sizeof(text));
+	if (answer.status != expected || looked_at != pid)
+		fail_msg("%s: %d of %u: %s", path, answer.status, looked_at, text);
+	assert_int_equal(strncmp(text, "process", 7) == 0, expected == 200);
+}
+
+/* A number that a process can have, and nothing else. */
+static void a_process_is_named_by_its_number(void **state)
+{
+	static const char *const none[] = {
+		"", "0", "01", "-1", "+1", " 1", "1/", "1x", "x", "12345678", "4294967297", "1?", "1%20", "../live",
+	};
+
+	(void)state;
+	check_process("/api/process/1", "", 200, 1);
+	check_process("/api/process/4194304", "", 200, 4194304);
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "/api/process/%s", none[i]);
+		looked_at = 0;
+		check_process(path, "", 404, 0);
+	}
+	closeup_says = -EBUSY;
+	check_process("/api/process/7", "", 503, 7);
+	closeup_says = -EACCES;
+	check_process("/api/process/7", "", 403, 0);
+}
+
+/* On loopback the page is everybody's; what a process does is for those whom a rule lets in. */
+static void a_process_is_shown_to_its_role(void **state)
+{
+	(void)state;
+	check_process("/api/process/7", "", 200, 7);
+	assert_int_equal(looked_as, ROLE_VIEWER);
+	role_of_alice = ROLE_OPERATOR;
+	check_process("/api/process/7", "", 200, 7);
+	assert_int_equal(looked_as, ROLE_OPERATOR);
+	role_of_alice = ROLE_NONE;
+	looked_at = 0;
+	check_process("/api/process/7", "", 403, 0);
+	check("/api/live", "localhost", "", 200);
+}
+
+static void behind_tls_a_process_is_shown_to_its_role(void **state)
+{
+	(void)state;
+	check_process("/api/process/7", "", 401, 0);
+	check_process("/api/process/7", "Bearer wrong", 403, 0);
+	check_process("/api/process/7", "Bearer right", 200, 7);
+	assert_int_equal(looked_as, ROLE_VIEWER);
+	role_of_alice = ROLE_OPERATOR;
+	check_process("/api/process/7", "Bearer right", 200, 7);
+	assert_int_equal(looked_as, ROLE_OPERATOR);
+}
+
 /* ---- What is answered ----------------------------------------------------------------------------- */
 
 static void unpacked(const char *packed, size_t bytes, char *text, size_t room)
@@ -492,6 +585,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PLAIN(plain_it_answers_to_a_loopback_host_alone),
 		PLAIN(plain_it_refuses_a_token),
+		PLAIN(a_process_is_named_by_its_number),
+		PLAIN(a_process_is_shown_to_its_role),
+		BEHIND_TLS(behind_tls_a_process_is_shown_to_its_role),
 		BEHIND_TLS(behind_tls_whoever_asks_proves_who_it_is),
 		BEHIND_TLS(behind_tls_a_certificate_will_do),
 		BEHIND_TLS(lives_is_told_to_anybody_and_nothing_else),
