@@ -23,6 +23,7 @@
 #define SLEEPERS	3
 #define LOOKS_MAX	1000
 #define TURNS_BEFORE_KILL 400
+#define ATTACHES_MAX	25		/* on a busy host a daemon may answer too late */
 
 static void write_turns(unsigned long turns)
 {
@@ -193,13 +194,17 @@ static void be_one_of_crowd(volatile uint64_t *took_ns, int ends)
 {
 	struct timespec begin, end;
 	pthread_t thread;
+	int err = -1;
 	char byte;
 
 	for (unsigned i = 0; i < SLEEPERS; i++)
 		if (pthread_create(&thread, NULL, sleep_on, NULL) != 0)
 			_exit(1);
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	if (rt_probe_attach() != 0) {
+	for (unsigned i = 0; i < ATTACHES_MAX && err; i++) {
+		clock_gettime(CLOCK_MONOTONIC, &begin);
+		err = rt_probe_attach();
+	}
+	if (err) {
 		*took_ns = REFUSED;
 		_exit(0);
 	}
