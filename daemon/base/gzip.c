@@ -10,8 +10,8 @@
 #define STORED_HEAD_BYTES	5
 
 /*
- * isa-l and not zlib: of bodies of logs its level 1 takes a seventh of the time of zlib's, and its output is
- * between 13 % smaller and 4 % larger. A larger buffer than this made it no faster.
+ * isa-l and not zlib: of bodies for OTLP logs and Loki its level 1 takes a seventh of the time of zlib's, and its
+ * output is between 13 % smaller and 4 % larger. A larger buffer than this made it no faster.
  */
 struct compressor {
 	struct isal_zstream stream;
