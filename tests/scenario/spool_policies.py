@@ -3,7 +3,8 @@ place, nothing else is missing, and once there is room the spool goes on."""
 import ringtail
 from lib import protobuf, wire
 
-CALLS = 1_300_000
+CALLS = 400_000                 # in a round: more than memory holds beside the spool
+ROUNDS_MAX = 25                 # how many fill the spool is how well their times compress
 AFTER = 20_000
 PROBE = "syscall:getppid:call"
 BESIDE_BYTES = 4096
@@ -51,9 +52,25 @@ class Consumer:
         self.connection.send(wire.message("Ack", upto={**self.start, "position": position}))
 
 
+def fill(case, daemon, began):
+    """Calls, until the spool has given up some that memory has no longer; how many, and what the spool says then."""
+    def settled():
+        stat = daemon.stat()
+        spool, = stat["spool"]
+        attempts = sum(ring["produced"] for ring in stat["ring"]) - began
+        return spool if spool["produced"] == attempts and not spool["in_flight"] else None
+
+    for calls in range(CALLS, CALLS * ROUNDS_MAX + 1, CALLS):
+        case.load(CALLS, 2, comm=case.own_comm).run()
+        ringtail.wait_until(lambda: daemon.recorded() == calls, "all are recorded")
+        full = ringtail.wait_until(settled, "all is stored, or not")
+        if full["deleted"] or lost(full) >= CALLS:
+            return calls, full
+    raise ringtail.Failure(f"there is room for {calls} calls: {full}")
+
+
 def one(case, policy):
-    load, after = case.load(CALLS, 2), case.load(AFTER, 2)
-    text = f"pid in ({', '.join(map(str, load.pids + after.pids))})"
+    text = f'comm == "{case.own_comm}"'
     daemon = case.daemon("--ring-size=64MiB", "--durability=written", "--user=root",
                          f"--state-dir={case.path(policy)}", f"--spool-policy={policy}",
                          "--spool-size=1MiB", "--spool-segment-size=64KiB",
@@ -66,11 +83,7 @@ def one(case, policy):
     registered = Consumer(case, daemon, text)
     registered.connection.close()
     ringtail.wait_until(lambda: not daemon.stat()["consumer"][0]["connected"], "it is away")
-    load.run()
-    ringtail.wait_until(lambda: daemon.recorded() == CALLS, "all are recorded")
-    ringtail.wait_until(lambda: spool()["produced"] >= CALLS and not spool()["in_flight"],
-                        "all is stored, or not")
-    full = spool()
+    calls, full = fill(case, daemon, sum(registered.position.values()))
     # Events are bounded exactly; the head of their segment, and what tells of losses, may come beside them.
     case.check(full["bytes_max"] == 1 << 20 and full["bytes"] <= full["bytes_max"] + BESIDE_BYTES, "its bound is kept",
                full)
@@ -82,20 +95,20 @@ def one(case, policy):
 
     consumer = Consumer(case, daemon, text)
     if policy == "drop-oldest":
-        consumer.take(CALLS)
+        consumer.take(calls)
     else:                       # the loss is told with what comes when there is room again
-        consumer.take(CALLS - lost(full))
+        consumer.take(calls - lost(full))
     consumer.acknowledge()
     ringtail.wait_until(lambda: spool()["state"] == "ok", "there is room once it has acknowledged")
-    after.run()
-    consumer.take(CALLS + AFTER)
+    case.load(AFTER, 2, comm=case.own_comm).run()
+    consumer.take(calls + AFTER)
     case.check_balanced(daemon)
     case.check_equal({(gap["stage"], gap["reason"]) for gap in consumer.gaps},
                      {(protobuf.enum_value("LossStage", "LOSS_SPOOL"),
                        protobuf.enum_value("LossReason", "REASON_SPOOL_FULL"))},
                      f"{consumer.events} events and {len(consumer.gaps)} gaps, which say why")
     # A deleted segment takes the attempts with it that were filtered out between its events.
-    others = consumer.events + consumer.gone - CALLS - AFTER
+    others = consumer.events + consumer.gone - calls - AFTER
     case.check(0 <= others <= 1000, "and they are all there was", others)
     case.check("Gap" not in consumer.first.values() or policy == "drop-oldest",
                "what was dropped is the oldest, or was not", consumer.first)
