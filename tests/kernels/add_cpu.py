@@ -40,7 +40,7 @@ def main():
     while True:
         time.sleep(0.2)
         with open(console, "rb") as file:
-            asked = file.read().count(b"\n@add-cpu")
+            asked = file.read().count(b"@add-cpu")      # perhaps behind what its kernel has just said
         while added < asked:
             machine = machine or Machine(path)
             machine.add_cpu()
