@@ -16,6 +16,9 @@ class Steady:
 
     def __init__(self, case, *options, times=2, long=False, room="--ring-size=16MiB"):
         self.case, self.calls, self.kept = case, CALLS_LONG if long else CALLS, []
+        # A client of a crowd gets its turn late: that is no reason to send it away.
+        if not any(words.startswith("--hello-timeout=") for words in options):
+            options = ("--hello-timeout=60s", *options)
         self.daemon = case.daemon("--insecure", room, *options, listen=[
             f"unix:{case.path('run')}/steady.sock", "tcp:127.0.0.1:0"])
         self.tcp = re.search(r"listening on (tcp:\S+)", self.daemon.log)[1]
