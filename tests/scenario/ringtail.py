@@ -68,6 +68,8 @@ class Daemon(Process):
                 code = re.search(r"error: \[([\w-]+)\] (.*)", self.log)
                 if code and code[1] in CANNOT_TRACE:
                     raise Skip(f"no tracing here: {code[2]}")
+                if code and code[1] == "loader-timeout":
+                    raise Late(f"ringtaild does not start: {code[2]}")
                 raise Failure(f"ringtaild does not start:\n{self.log}")
             return "[ready]" in log
         wait_until(look, "ringtaild is ready")
