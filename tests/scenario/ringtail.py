@@ -26,6 +26,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -425,8 +426,10 @@ def run(main):
         main(case)
     except Skip as reason:
         skipped = f"skipped: {reason}"
-    except Late as failure:
+    except (Late, TimeoutError, subprocess.TimeoutExpired) as failure:
         case.say(f"FAILED: {failure}")
+        if not isinstance(failure, Late):
+            traceback.print_exc(file=sys.stdout)
         late = True
     except Failure as failure:
         case.say(f"FAILED: {failure}")
