@@ -415,6 +415,22 @@ void batcher_loss(struct batcher *batcher, uint64_t count, uint32_t stage, uint3
 	note_loss(batcher, count, stage, reason);
 }
 
+static bool wants_any(const struct batcher *batcher, uint32_t first, uint32_t last)
+{
+	for (uint32_t probe = first; probe <= last; probe++)
+		if (probe_set_test(&batcher->config.spec->probes, probe))
+			return true;
+	return false;
+}
+
+void batcher_loss_of(struct batcher *batcher, const struct rt_loss *of, uint32_t stage, uint32_t reason)
+{
+	if (wants_any(batcher, of->first, of->last))
+		batcher_loss(batcher, 1, stage, reason);
+	else
+		batcher_skip(batcher);
+}
+
 void batcher_forget_thread(struct batcher *batcher, uint32_t thread)
 {
 	if (thread < batcher->slots)

@@ -67,7 +67,10 @@ void batcher_event(struct batcher *batcher, const struct ring_item *item,
 /* An attempt that is nobody's event. */
 void batcher_skip(struct batcher *batcher);
 
-/* Attempts that were lost. */
+/* An attempt at an event of one of the probes from first to last, which was lost: nobody's, if none is wanted. */
+void batcher_loss_of(struct batcher *batcher, const struct rt_loss *of, uint32_t stage, uint32_t reason);
+
+/* Attempts that were lost, at events of whatever probe. */
 void batcher_loss(struct batcher *batcher, uint64_t count, uint32_t stage, uint32_t reason);
 
 /* The thread with this index has another meaning from now on. */

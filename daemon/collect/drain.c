@@ -168,6 +168,27 @@ static void take_loss(struct drain *drain, uint64_t count, uint32_t stage, uint3
 		batcher_loss(drain->batcher[i], count, stage, reason);
 }
 
+static bool is_named_loss(const struct ring_item *item)
+{
+	const struct rt_loss *loss = (const void *)item->payload;
+
+	return item->probe == RT_PROBE_LOSS && item->words == RT_LOSS_WORDS && loss->first <= loss->last &&
+	       loss->last < RT_PROBE_MAX && ring_loss_reason(loss->reason);
+}
+
+/* The meter knows none of the probes that are made. */
+static void take_named_loss(struct drain *drain, const struct ring_item *item)
+{
+	const struct rt_loss *loss = (const void *)item->payload;
+
+	drain->named[loss->reason]++;
+	if (drain->meter && loss->first < RT_PROBE_MADE)
+		meter_loss(drain->meter, &drain->metered);
+	for (unsigned i = 0; i < drain->batchers; i++)
+		batcher_loss_of(drain->batcher[i], loss, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
+				ring_loss_reason(loss->reason));
+}
+
 static void take_bad(struct drain *drain)
 {
 	drain->bad++;
@@ -188,6 +209,10 @@ static void take_record(struct drain *drain, struct ring_item *item)
 	}
 	if (is_text(item)) {
 		take_text(drain, item);
+		return;
+	}
+	if (is_named_loss(item)) {
+		take_named_loss(drain, item);
 		return;
 	}
 	info = item->probe < RT_PROBE_MAX ? &drain->probes->probe[item->probe] : NULL;

@@ -32,6 +32,7 @@ struct drain {
 	uint64_t seq;			/* of the next attempt */
 	uint64_t last_time_ns;
 	uint64_t events, meta, bad;
+	uint64_t named[RT_LOST_REASONS];	/* RT_PROBE_LOSS records */
 	bool corrupt;
 	uint64_t watched_pos;		/* where it stood at the last look, */
 	uint64_t looked_ns;		/* which was then, */

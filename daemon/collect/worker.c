@@ -173,6 +173,7 @@ static void publish_stats(struct worker *worker)
 		worker->stat[i].events = drain->events;
 		worker->stat[i].meta = drain->meta;
 		worker->stat[i].bad = drain->bad;
+		memcpy(worker->stat[i].named, drain->named, sizeof(drain->named));
 		worker->stat[i].stuck_ns = drain->stuck ? drain->still_ns : 0;
 	}
 	pthread_mutex_unlock(&worker->stat_lock);

@@ -86,6 +86,7 @@ void handoff_watermark(struct handoff *handoff, uint64_t time_ns);
 struct worker_ring_stat {
 	struct ring_usage usage;
 	uint64_t events, meta, bad;
+	uint64_t named[RT_LOST_REASONS];	/* lost, of a probe that the producer knew */
 	uint64_t stuck_ns;		/* drain_watch(); 0: it goes on */
 };
 

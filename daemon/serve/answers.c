@@ -170,9 +170,10 @@ static void gather_ring(const struct answers *answers, uint32_t ring, struct sta
 		if (worker_ring_stat(answers->worker[i], ring, &stat->now) == 0)
 			break;
 	for (unsigned i = 0; i < RT_LOST_REASONS; i++) {
-		lost += now->usage.lost[i];
-		stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_RING][ring_loss_reason(i)] =
-			now->usage.lost[i];
+		uint64_t of_ring = now->usage.lost[i] + now->named[i];
+
+		lost += of_ring;
+		stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_RING][ring_loss_reason(i)] += of_ring;
 	}
 	stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE]
 		     [RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD] = now->bad;

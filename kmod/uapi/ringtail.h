@@ -79,6 +79,7 @@ enum rt_probe {
 	RT_PROBE_SUBBUF		= 1,	/* struct rt_subbuf, first in every sub-buffer */
 	RT_PROBE_THREAD		= 2,	/* struct rt_thread: who `tid` is from here on */
 	RT_PROBE_TEXT		= 3,	/* struct rt_text: what `id` stands for from here on */
+	RT_PROBE_LOSS		= 4,	/* struct rt_loss: an event of a known probe was lost here */
 
 	RT_PROBE_EVENT_MIN	= 0x0100,
 	RT_PROBE_SCHED_SWITCH	= 0x0100,
@@ -310,6 +311,17 @@ enum rt_lost {
 	RT_LOST_REASONS		= 8,
 };
 
+/*
+ * Payload of RT_PROBE_LOSS. What `lost` of a record says may have been an event of any probe. Where the producer
+ * knows of which probe it was, and has room, it writes this record in the event's place: one attempt, and one loss
+ * to whoever asked for one of these probes. No lost[] counts it.
+ */
+struct rt_loss {
+	__u16 first, last;	/* it was one of these probes */
+	__u32 reason;		/* enum rt_lost */
+};
+
+#define RT_LOSS_WORDS		1
 #define RT_RESERVE_TRIES	8
 
 enum rt_policy {

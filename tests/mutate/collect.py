@@ -331,6 +331,12 @@ MUTANTS = [
      "		drain_set_redaction(bell->drain, worker->redaction);", "		;", ["unit/worker"]),
     ("worker-tells-of-no-meta", "daemon/collect:publish_stats", "		worker->stat[i].meta = drain->meta;\n", "", ["unit/worker"]),
     ("worker-tells-of-no-bad-records", "daemon/collect:publish_stats", "		worker->stat[i].bad = drain->bad;\n", "", ["unit/worker"]),
+    ("batcher-loss-of-a-probe-is-everybodys", "daemon/collect:batcher_loss_of",
+     "	if (wants_any(batcher, of->first, of->last))", "	if (wants_any(batcher, of->first, of->last) || true)",
+     ["unit/drain"]),
+    ("batcher-loss-is-of-the-first-probe", "daemon/collect:wants_any", "probe <= last; probe++", "probe <= first; probe++", ["unit/drain"]),
+    ("drain-named-losses-are-not-counted", "daemon/collect:take_named_loss", "	drain->named[loss->reason]++;\n", "", ["unit/drain"]),
+    ("drain-loss-of-what-is-no-probe", "daemon/collect:is_named_loss", "	       loss->last < RT_PROBE_MAX && ", "	       ", ["unit/drain"]),
     ("batch-first-thread-was-judged-before", BATCHER + ":batcher_create", "	batcher->judged_thread = THREAD_NONE;\n", "",
      ["unit/batcher"]),
 ]

@@ -309,6 +309,80 @@ static void test_losses_are_placed(void **state)
 	close_all(&f);
 }
 
+static void lose_of(struct fixture *f, struct rt_loss loss)
+{
+	write_record(f, RT_PROBE_LOSS, 0, (const uint64_t *)&loss, RT_LOSS_WORDS, NULL);
+	read_all(f);
+}
+
+/* Of a known probe: who did not ask for it has lost nothing. */
+static void test_a_loss_of_a_known_probe_is_of_those_who_asked(void **state)
+{
+	const struct rt_loss of_switch = {RT_PROBE_SCHED_SWITCH, RT_PROBE_SCHED_SWITCH, RT_LOST_REFUSED};
+	const struct rt_loss of_entry = {SMALL_OPENAT_ENTRY, SMALL_OPENAT_ENTRY, RT_LOST_REFUSED};
+	const struct rt_loss of_call = {SMALL_GETPPID, SMALL_GETPPID, RT_LOST_REFUSED};
+	const struct rt_loss of_any = {RT_PROBE_SYSCALL_CALL, RT_PROBE_MADE - 1, RT_LOST_NEST};
+	const struct rt_loss of_none = {RT_PROBE_MADE, RT_PROBE_MADE, RT_LOST_REFUSED};
+	const uint64_t call[] = {1000, 1};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, RT_RING_BYTES_MIN);
+	introduce(&f, 10, "sh", 0);
+	lose_of(&f, of_switch);
+	write_record(&f, SMALL_GETPPID, 10, call, 2, NULL);
+	lose_of(&f, of_entry);
+	assert_int_equal(f.received[0].lost, 2);
+	assert_int_equal(f.received[1].lost, 0);
+	lose_of(&f, of_call);
+	assert_int_equal(f.received[0].lost, 3);
+	lose_of(&f, of_none);
+	assert_int_equal(f.received[0].lost, 3);
+	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_REFUSED);
+	lose_of(&f, of_any);
+	assert_int_equal(f.received[0].lost, 4);
+	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_NEST);
+	assert_int_equal(f.received[1].lost, 1);
+	/* Each is one attempt, for all; and counted, whoever asked. */
+	for (unsigned i = 0; i < SUBSCRIPTIONS; i++)
+		assert_int_equal(f.received[i].seq, 7);
+	assert_int_equal(f.received[0].events, 1);
+	assert_int_equal(f.drain.named[RT_LOST_REFUSED], 4);
+	assert_int_equal(f.drain.named[RT_LOST_NEST], 1);
+	assert_int_equal(f.drain.events, 1);
+	assert_int_equal(f.drain.meta, 1);
+	assert_int_equal(f.drain.bad, 0);
+	close_all(&f);
+}
+
+/* It is no loss of a probe, but a record that nobody understands. */
+static void test_a_bad_loss_is_a_bad_record(void **state)
+{
+	static const struct rt_loss bad[] = {
+		{SMALL_GETPPID, SMALL_GETPPID - 1, RT_LOST_REFUSED},
+		{SMALL_GETPPID, RT_PROBE_MAX, RT_LOST_REFUSED},
+		{SMALL_GETPPID, SMALL_GETPPID, RT_LOST_REASONS},
+		{SMALL_GETPPID, SMALL_GETPPID, RT_LOST_REASONS - 1},
+	};
+	const uint64_t longer[] = {0, 0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, RT_RING_BYTES_MIN);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		lose_of(&f, bad[i]);
+		assert_int_equal(f.drain.bad, i + 1);
+	}
+	write_record(&f, RT_PROBE_LOSS, 0, NULL, 0, NULL);
+	write_record(&f, RT_PROBE_LOSS, 0, longer, 2, NULL);
+	read_all(&f);
+	assert_int_equal(f.drain.bad, 6);
+	for (unsigned i = 0; i < SUBSCRIPTIONS; i++)
+		assert_int_equal(f.received[i].lost, 6);
+	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD);
+	close_all(&f);
+}
+
 /* What a subscription has in hand when it goes is sent; who stays goes on. */
 static void test_removed_with_a_batch_in_hand(void **state)
 {
@@ -776,6 +850,8 @@ int main(void)
 		cmocka_unit_test(test_batches_fill),
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_losses_are_placed),
+		cmocka_unit_test(test_a_loss_of_a_known_probe_is_of_those_who_asked),
+		cmocka_unit_test(test_a_bad_loss_is_a_bad_record),
 		cmocka_unit_test(test_removed_with_a_batch_in_hand),
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_texts),
