@@ -279,7 +279,7 @@ static int load(struct source *source, const struct source_config *config,
 	err = make_images(source, config, kernel, error);
 	if (!err) {
 		making.images = source->images;
-		making.refused = source->objects.shared->made_refused;
+		making.seen = source->objects.shared->made_refused;
 		source_bpf_preempted_change(&source->objects, source->images);
 		source_bpf_images_find_targets(source->images, kernel);
 		if (!source->adopted)
@@ -444,6 +444,75 @@ static void bpf_close(struct source *source)
 	if (source->catalog)
 		ringtail__v1__catalog__free_unpacked(source->catalog, NULL);
 	free(source);
+}
+
+/* ---- what was refused ---------------------------------------------------------------------- */
+
+_Static_assert(PROGRAMS <= REFUSED_MADE && REFUSED_MADE + PROBES_MADE_MAX <= REFUSED_SLOTS, "each has a slot");
+
+/* Whose events a program makes. Those that only keep what others need make no one's: theirs are everybody's. */
+static struct source_bpf_refused refused_of(enum source_bpf_program program)
+{
+	static const struct source_bpf_refused everybody = {.last = RT_PROBE_MAX - 1}, of[PROGRAMS] = {
+		[PROGRAM_EXIT] = {.first = RT_PROBE_SCHED_EXIT, .last = RT_PROBE_SCHED_EXIT},
+		[PROGRAM_EXEC] = {.first = RT_PROBE_SCHED_EXEC, .last = RT_PROBE_SCHED_EXEC},
+		[PROGRAM_FORK] = {.first = RT_PROBE_SCHED_FORK, .last = RT_PROBE_SCHED_FORK},
+		[PROGRAM_WAKEUP] = {.first = RT_PROBE_SCHED_WAKEUP, .last = RT_PROBE_SCHED_WAKEUP},
+		[PROGRAM_WAKEUP_NEW] = {.first = RT_PROBE_SCHED_WAKEUP, .last = RT_PROBE_SCHED_WAKEUP},
+		[PROGRAM_SWITCH] = {.first = RT_PROBE_SCHED_SWITCH, .last = RT_PROBE_SCHED_SWITCH},
+		[PROGRAM_SYS_ENTER] = {.first = RT_PROBE_SYSCALL_CALL, .last = RT_PROBE_MADE - 1},
+		[PROGRAM_SYS_EXIT] = {.first = RT_PROBE_SYSCALL_CALL, .last = RT_PROBE_MADE - 1},
+	};
+	struct source_bpf_refused refused = of[program].last ? of[program] : everybody;
+
+	refused.slot = program;
+	return refused;
+}
+
+/*
+ * What the kernel has refused since the last look becomes losses in a ring; what cannot is left in the count. The
+ * kernel's counts are of all runs of the daemon that have gone on with these programs, and so is what was told.
+ * A probe that stays attached, though nobody wants it now, has no name for its losses: they are of no one's probe.
+ */
+static int bpf_stats(struct source *source, struct source_stats *stats)
+{
+	unsigned turns = REFUSED_TURNS_MAX;
+	uint64_t refused = 0;
+
+	*stats = (struct source_stats){
+		.maps_too_late = source->maps.too_late,
+		.maps_left_out = source->objects.shared->maps_left_out,
+	};
+	for (unsigned i = 0; i < PROGRAMS; i++) {
+		struct source_bpf_refused of = refused_of(i);
+		struct bpf_prog_info info = {};
+		uint32_t bytes = sizeof(info);
+
+		if (source->objects.program[i] < 0)
+			continue;
+		if (bpf_obj_get_info_by_fd(source->objects.program[i], &info, &bytes))
+			return -errno;
+		of.count = info.recursion_misses;
+		refused += of.count;
+		stats->program_runs += info.run_cnt;
+		stats->recursion_lost += source_bpf_refused_tell(&source->objects, source->store, &of, &turns);
+	}
+	for (unsigned i = 0; i < source_bpf_made_count(source->made); i++) {
+		bool is_wanted = source_bpf_made_is_wanted(source->made, i);
+		uint16_t probe = is_wanted ? (uint16_t)(RT_PROBE_MADE + i) : RT_PROBE_LOSS;
+		struct source_bpf_refused of = {.slot = REFUSED_MADE + i, .first = probe, .last = probe};
+		struct source_stats own = {0};
+		int err = source_bpf_made_stats(source->made, i, &own);
+
+		if (err)
+			return err;
+		of.count = own.recursion_lost;
+		refused += of.count;
+		stats->program_runs += own.program_runs;
+		stats->recursion_lost += source_bpf_refused_tell(&source->objects, source->store, &of, &turns);
+	}
+	source->refuses |= refused;
+	return 0;
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -649,8 +718,11 @@ static int bpf_configure(struct source *source, const struct source_request *req
 	};
 	uint32_t before = attached(source), after, words[RT_SYSCALLS_MAX];
 	uint8_t wishes[RT_PROBES_MADE_MAX] = {0};
+	struct source_stats stats;
 	int err;
 
+	/* What was refused so far was of the probes that were wanted so far. */
+	bpf_stats(source, &stats);
 	if (next.flags & RT_FLAG_STRINGS)
 		next.flags |= REQUEST_STRUCTURES;
 	if (request->flags & SOURCE_FILE_STRINGS)
@@ -696,43 +768,6 @@ static const Ringtail__V1__Catalog *bpf_catalog(struct source *source)
 static int bpf_ring(struct source *source, unsigned i, struct ring_handle *ring)
 {
 	return source_bpf_rings_get(&source->objects, source->ring_bytes, i, ring);
-}
-
-/* recursion_lost: in all runs of the daemon that have gone on with these programs. */
-static int read_counts(struct source *source, struct source_stats *stats)
-{
-	*stats = (struct source_stats){
-		.maps_too_late = source->maps.too_late,
-		.maps_left_out = source->objects.shared->maps_left_out,
-	};
-	for (unsigned i = 0; i < PROGRAMS; i++) {
-		struct bpf_prog_info info = {};
-		uint32_t bytes = sizeof(info);
-
-		if (source->objects.program[i] < 0)
-			continue;
-		if (bpf_obj_get_info_by_fd(source->objects.program[i], &info, &bytes))
-			return -errno;
-		stats->recursion_lost += info.recursion_misses;
-		stats->program_runs += info.run_cnt;
-	}
-	return source_bpf_made_stats(source->made, stats);
-}
-
-/* What the kernel has refused since the last look becomes a loss in a ring; what cannot is left in the count. */
-static int bpf_stats(struct source *source, struct source_stats *stats)
-{
-	int err = read_counts(source, stats);
-	uint64_t refused = stats->recursion_lost;
-
-	if (err)
-		return err;
-	if (source_bpf_refused_untold(&source->objects, refused)) {
-		source->refuses = true;
-		source_bpf_refused_tell(&source->objects, source->store, refused);
-	}
-	stats->recursion_lost = source_bpf_refused_untold(&source->objects, refused);
-	return 0;
 }
 
 static const char *bpf_providers(void)

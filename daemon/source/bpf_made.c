@@ -31,18 +31,18 @@ struct made_probe {
 	unsigned kind;
 	void *own;			/* the kind's */
 	struct made_program attached;
-	uint64_t seen_before;		/* refused[] when it was attached */
+	uint64_t seen_before;		/* seen[] when it was attached */
+	uint64_t runs_before, refused_before;	/* of programs that it has no more */
 	bool wanted;
 };
 
 struct source_bpf_made {
 	struct source_bpf_kit kit;
-	const unsigned long long *refused;	/* by probe, how often its watch saw the guard taken */
+	const unsigned long long *seen;	/* by probe, how often its watch saw the guard taken */
 	void *state[KINDS];
 	unsigned opened;		/* the first so many kinds */
 	unsigned probes;
 	unsigned idle;			/* attached, and not wanted */
-	struct source_stats before;	/* of programs that are not attached any more */
 	struct made_probe probe[PROBES_MADE_MAX];
 };
 
@@ -86,7 +86,7 @@ int source_bpf_made_create(const struct source_bpf_making *making, struct source
 
 	if (!made)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for probes");
-	made->refused = making->refused;
+	made->seen = making->seen;
 	made->kit.fixed = making->fixed;
 	made->kit.finder = making->finder;
 	made->kit.kernel = making->kernel;
@@ -327,7 +327,7 @@ static void add_missed(int link, struct source_stats *stats)
 
 static uint64_t refused_seen(const struct source_bpf_made *made, const struct made_probe *probe)
 {
-	return __atomic_load_n(&made->refused[probe - made->probe], __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&made->seen[probe - made->probe], __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -357,7 +357,11 @@ static int add_program(const struct source_bpf_made *made, const struct made_pro
 
 static void detach(struct source_bpf_made *made, struct made_probe *probe)
 {
-	add_program(made, probe, &made->before);
+	struct source_stats own = {0};
+
+	add_program(made, probe, &own);
+	probe->runs_before += own.program_runs;
+	probe->refused_before += own.recursion_lost;
 	source_bpf_made_close(&probe->attached);
 }
 
@@ -466,13 +470,16 @@ bool source_bpf_made_detach_one(struct source_bpf_made *made)
 	return false;
 }
 
-int source_bpf_made_stats(const struct source_bpf_made *made, struct source_stats *stats)
+bool source_bpf_made_is_wanted(const struct source_bpf_made *made, unsigned i)
 {
-	int err = 0;
+	return made->probe[i].wanted;
+}
 
-	stats->recursion_lost += made->before.recursion_lost;
-	stats->program_runs += made->before.program_runs;
-	for (unsigned i = 0; i < made->probes && !err; i++)
-		err = add_program(made, &made->probe[i], stats);
-	return err;
+int source_bpf_made_stats(const struct source_bpf_made *made, unsigned i, struct source_stats *stats)
+{
+	const struct made_probe *probe = &made->probe[i];
+
+	stats->program_runs += probe->runs_before;
+	stats->recursion_lost += probe->refused_before;
+	return add_program(made, probe, stats);
 }

@@ -106,7 +106,7 @@ extern const struct made_kind made_profile, made_interval, made_software, made_h
 struct source_bpf_making {
 	const struct source_bpf_images *images;
 	const struct btf *kernel;	/* the kernel's types */
-	const unsigned long long *refused;	/* made_refused of the programs' variables */
+	const unsigned long long *seen;	/* made_refused of the programs' variables */
 	const Ringtail__V1__Catalog *fixed;
 	struct finder *finder;
 	struct tracepoints_reading *reading;
@@ -151,7 +151,10 @@ unsigned source_bpf_made_count(const struct source_bpf_made *made);
 unsigned source_bpf_made_timers(const struct source_bpf_made *made, const struct source_request *request,
 				struct source_bpf_timer *timer, unsigned most);
 
-/* Adds what the kernel counts of their programs. */
-int source_bpf_made_stats(const struct source_bpf_made *made, struct source_stats *stats);
+/* Whether the request in force wants one, which is RT_PROBE_MADE + i. */
+bool source_bpf_made_is_wanted(const struct source_bpf_made *made, unsigned i);
+
+/* Adds what the kernel counts of the programs of one, which is RT_PROBE_MADE + i, and of those that it had. */
+int source_bpf_made_stats(const struct source_bpf_made *made, unsigned i, struct source_stats *stats);
 
 #endif

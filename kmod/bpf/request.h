@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 20
+#define REQUEST_PROGRAMS_VERSION 21
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -201,7 +201,11 @@ struct bpf_thread {
 
 #define THREAD_SLOTS		8192	/* a power of two */
 
-#define REFUSED_TELL_MAX	1024	/* losses told in one run of refused_tell */
+#define REFUSED_TELL_MAX	256	/* losses told in one run of refused_tell */
+
+/* Whose they are: a program's that is always there, by its number; from REFUSED_MADE on a made probe's. */
+#define REFUSED_MADE		64
+#define REFUSED_SLOTS		4096	/* a power of two */
 
 /* From the programs to the daemon: a stack was taken of a process whose maps nobody knows. */
 struct maps_wanted {

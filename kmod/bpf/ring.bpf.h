@@ -301,4 +301,22 @@ inlined void ring_commit(const struct ring *ring, const struct reservation *plac
 		ring_bell(bell_at);
 }
 
+/* An event of one of these probes is lost here. False: there was no room to say of which, and that is counted. */
+verified_once bool ring_lose_of(__u32 first, __u32 last, __u32 reason)
+{
+	__u32 bytes = RT_RECORD_HEADER_BYTES + 8 * RT_LOSS_WORDS;
+	struct reservation place;
+	struct rt_loss *loss;
+	struct ring ring;
+
+	if (!ring_of_this_cpu(&ring) || !ring_reserve(&ring, bytes, 0, &place))
+		return false;
+	loss = (void *)place.record->payload;
+	loss->first = first;
+	loss->last = last;
+	loss->reason = reason;
+	ring_commit(&ring, &place, bytes, RT_PROBE_LOSS);
+	return true;
+}
+
 #endif

@@ -159,43 +159,39 @@ int any_refused(void *ctx)
 	event.thread = thread_of(event.task, THREAD_CONTEXT_LOCKED);
 	is_past = thread_is_past(event.task, event.thread);
 	if (event_begin(&event, wishes & MADE_UNFILTERED))
-		ring_lose(RT_LOST_REFUSED);
+		ring_lose_of(RT_PROBE_MADE + (__u32)made_number(MADE_INDEX),
+			     RT_PROBE_MADE + (__u32)made_number(MADE_INDEX), RT_LOST_REFUSED);
 	thread_after_exit(event.task, is_past);
 	return 0;
 }
 
 /*
  * What the kernel has refused where no program could see it: it counts that of each program, and not where nor when.
- * The daemon reads its counts, and runs this one with what is new and a ring that is to have it: user space
- * writes to no ring.
+ * The daemon reads its counts, and runs this one with what is new of one program, and with the probes of which that
+ * was: user space writes to no ring.
  */
-__u64 refused_told;		/* so many, in all runs of the daemon */
+__u64 refused_told[REFUSED_SLOTS];	/* so many of each, in all runs of the daemon */
 
-#define REFUSED_STEP	16	/* between the two counters of a ring; its reader allows for some */
+/* No flood: what was lost is not to make the ring lose more. The consumer's word only makes this wait. */
+inlined bool refused_fits(void)
+{
+	struct ring ring;
+
+	return ring_of_this_cpu(&ring) && read_once(ring.producer->producer_pos) -
+					  read_once(ring.consumer->consumer_pos) < ring_size / 2;
+}
 
 SEC("raw_tp")
 int refused_tell(__u64 *ctx)
 {
-	__u64 count = ctx[0], nothing = 0;
-	__u32 ring = ctx[1];
-	struct rt_ring_producer *producer = bpf_map_lookup_elem(&rings, &ring);
-	void *bell;
+	__u64 count = ctx[0], slot = ctx[1];
+	__u32 first = ctx[2], last = ctx[3];
 
-	if (!producer)
-		return 0;
-	for (int i = 0; i < REFUSED_TELL_MAX / REFUSED_STEP && count; i++) {
-		__u64 step = count < REFUSED_STEP ? count : REFUSED_STEP;
-
-		__sync_fetch_and_add(&producer->lost[RT_LOST_REFUSED], step);
-		ordered();
-		__sync_fetch_and_add(&producer->lost_total, step);
-		__sync_fetch_and_add(&refused_told, step);
-		count -= step;
+	for (int i = 0; i < REFUSED_TELL_MAX && i < count && refused_fits(); i++) {
+		/* If it is one of the ring's losses instead, it is told, too. */
+		ring_lose_of(first, last, RT_LOST_REFUSED);
+		__sync_fetch_and_add(&refused_told[slot & (REFUSED_SLOTS - 1)], 1);
 	}
-	/* Nothing was reserved that would have rung for it. */
-	bell = bpf_map_lookup_elem(&bells, &ring);
-	if (bell)
-		bpf_ringbuf_output(bell, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 

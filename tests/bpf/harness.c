@@ -193,6 +193,12 @@ static void take_record(struct harness *harness, struct harness_ring *ring,
 		learn_text(harness, item);
 		return;
 	}
+	if (item->probe == RT_PROBE_LOSS) {
+		assert_int_equal(item->words, RT_LOSS_WORDS);
+		if (harness->loss)
+			harness->loss(harness, (const void *)item->payload);
+		return;
+	}
 	check_event(ring, item);
 	if (event)
 		event(context, ring->source.cpu, item);

@@ -48,6 +48,8 @@ struct harness {
 	/* Sees every introduction; NULL: nobody asks. */
 	void (*thread)(struct harness *harness, uint32_t tid, const struct rt_thread *thread);
 	void *context;			/* its */
+	/* Sees every loss of a known probe, which is none of `lost`; NULL: nobody asks. */
+	void (*loss)(struct harness *harness, const struct rt_loss *loss);
 };
 
 typedef void (*harness_event)(void *context, uint32_t cpu, const struct ring_item *item);

@@ -316,6 +316,38 @@ static void a_loss_stands_before_the_record_after_it(void **state)
 	check_closed();
 }
 
+/* One that names its probes has a place of its own, and no counter; without room for that it is one of the ring's. */
+static void a_loss_of_known_probes_is_a_record(void **state)
+{
+	const struct rt_loss *loss;
+	struct ring_item item;
+
+	(void)state;
+	assert_true(attempt());
+	assert_true(ring_lose_of(PROBE, PROBE + 3, RT_LOST_REFUSED));
+	assert_int_equal(cpu.ring.producer->lost_total, 0);
+	assert_int_equal(ring_reader_next(cpu.ring.reader, &item), RING_RECORD);
+	assert_int_equal(ring_reader_next(cpu.ring.reader, &item), RING_RECORD);
+	assert_int_equal(item.seq, 1);
+	assert_int_equal(item.probe, RT_PROBE_LOSS);
+	assert_int_equal(item.words, RT_LOSS_WORDS);
+	loss = (const void *)item.payload;
+	assert_int_equal(loss->first, PROBE);
+	assert_int_equal(loss->last, PROBE + 3);
+	assert_int_equal(loss->reason, RT_LOST_REFUSED);
+	cpu.records = cpu.attempts = 2;
+	drain();
+	check_closed();
+	while (attempt_of(RT_LOSS_WORDS))
+		;
+	assert_false(ring_lose_of(PROBE, PROBE, RT_LOST_REFUSED));
+	cpu.attempts++;
+	assert_int_equal(cpu.ring.producer->lost[RT_LOST_FULL], 2);
+	assert_int_equal(cpu.ring.producer->lost[RT_LOST_REFUSED], 0);
+	drain();
+	check_closed();
+}
+
 /* Whichever way the record came by its place, and wherever in a sub-buffer that is. */
 static void each_loss_stands_before_the_record_after_it(void **state)
 {
@@ -421,6 +453,7 @@ int main(void)
 		TEST(a_full_ring_is_full_to_its_last_byte),
 		TEST(what_interrupts_an_unfinished_record_comes_after_it),
 		TEST(a_loss_stands_before_the_record_after_it),
+		TEST(a_loss_of_known_probes_is_a_record),
 		TEST(each_loss_stands_before_the_record_after_it),
 		TEST(a_position_that_can_not_be_is_not_believed),
 		TEST(the_bell_rings_once_and_again_if_it_was_busy),
