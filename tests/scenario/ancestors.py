@@ -70,7 +70,7 @@ def answers(app, pid, port):
         """tracectl stream -p tracepoint:task:task_newtask -f 'comm == "app"' --duration 10s""":
             [mine + r"task_newtask: pid=\d+ comm="],
         "tracectl count -p sched_switch -p 'tracepoint:irq:softirq_*' -p 'tracepoint:timer:hrtimer_*' --by function "
-        "--duration 1s": [r"^ +\d\S*  sched$", r"^ +\d\S*  irq$", r"^ +\d\S*  timer$"],
+        "--duration 1s": [r"^ *\d\S*  sched$", r"^ *\d\S*  irq$", r"^ *\d\S*  timer$"],
         """tracectl --connect tcp:127.0.0.1:7117 --insecure stream -p fsync -f 'comm == "app"' --duration 10s""":
             [mine + r"fsync\("],
         "tracectl stream --since -1m --until now -p 'tracepoint:sched:sched_process_*'":
