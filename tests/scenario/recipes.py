@@ -67,7 +67,7 @@ def main(case):
     known.build(case, program)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    daemon = case.daemon("--ring-size=8MiB", "--queue-size=64MiB", "--probe=tracepoint:sched:sched_process_*")
+    daemon = case.daemon("--ring-size=32MiB", "--queue-size=64MiB", "--probe=tracepoint:sched:sched_process_*")
     process = case.start(program, where, str(port), stdin=-1)
     pid = process.popen.pid
     answers = wanted(app, pid, port)
