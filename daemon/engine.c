@@ -1155,6 +1155,15 @@ static void end_server(struct engine *engine)
 
 /* ---- Parts: the fleet: as an agent, as a relay ------------------------------------------------ */
 
+/* What was kept for a relay that is not configured any more is kept for ever, until it is said. */
+static void tell_left_relay(void *context, const struct consumer_stat *consumer)
+{
+	(void)context;
+	if (strcmp(consumer->name, CONSUMER_RELAY) == 0)
+		log_warn("relay-unused", "the durable consumer " CONSUMER_RELAY " is kept for a relay, and none is"
+			 " configured any more; give it up with `tracectl forget " CONSUMER_RELAY "`");
+}
+
 static int start_dialling(struct engine *engine, struct error *error)
 {
 	struct dialler_config config = {
@@ -1164,7 +1173,10 @@ static int start_dialling(struct engine *engine, struct error *error)
 		.config = &engine->config,
 	};
 
-	return engine->config.relay.count ? dialler_create(&config, &engine->dialler, error) : 0;
+	if (engine->config.relay.count)
+		return dialler_create(&config, &engine->dialler, error);
+	fanout_each_consumer(engine->fanout, tell_left_relay, NULL);
+	return 0;
 }
 
 static void end_dialling(struct engine *engine)
