@@ -937,6 +937,7 @@ static int make_fanout(struct engine *engine, struct error *error)
 		.memory_bytes = engine->config.memory_bytes,
 		.viewers = viewers_of(&engine->config),
 		.spooler = engine->spooler,
+		.dials_relay = engine->config.relay.count > 0,
 		.consumers = engine->consumers,
 		.hello = make_hello,
 		.saved = engine->manager ? engine->saved : NULL,

@@ -115,6 +115,11 @@ bool consumer_name_is_export(const char *name)
 	return strncmp(name, CONSUMER_EXPORT_PREFIX, strlen(CONSUMER_EXPORT_PREFIX)) == 0;
 }
 
+bool consumer_name_is_own(const char *name)
+{
+	return consumer_name_is_export(name) || strcmp(name, CONSUMER_RELAY) == 0;
+}
+
 unsigned consumers_count(const struct consumers *consumers, const char *owner, unsigned *its_own)
 {
 	const struct consumer *consumer;
@@ -122,7 +127,7 @@ unsigned consumers_count(const struct consumers *consumers, const char *owner, u
 
 	*its_own = 0;
 	TAILQ_FOREACH(consumer, &consumers->list, link) {
-		clients += !consumer_name_is_export(consumer->name);
+		clients += !consumer_name_is_own(consumer->name);
 		*its_own += strcmp(consumer->owner, owner) == 0;
 	}
 	return clients;

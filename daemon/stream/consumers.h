@@ -36,7 +36,10 @@
 /* Names of exporters' consumers begin so, and no client's does. */
 #define CONSUMER_EXPORT_PREFIX "export-"
 
-/* The relay's that this daemon dials, whichever of them it is: no other client's. */
+/*
+ * The relay's that this daemon dials, whichever of them it is: no other client's. This daemon registers it itself,
+ * before any relay is there.
+ */
 #define CONSUMER_RELAY "relay"
 
 struct subscriber;
@@ -81,6 +84,9 @@ struct consumer_list *consumers_list(struct consumers *consumers);
 struct consumer *consumers_find(struct consumers *consumers, const char *name);
 
 bool consumer_name_is_export(const char *name);
+
+/* One that this daemon registers itself: an exporter's, or the relay's. */
+bool consumer_name_is_own(const char *name);
 
 /*
  * How many clients have registered, and how many of them that one. `owner` is of client_identity.text.

@@ -303,7 +303,7 @@ int durable_may_consume(const struct durable *durable, const char *name,
 			const struct client_identity *identity, bool *registers,
 			struct error *error)
 {
-	*registers = durable->spooler && !consumers_find(durable->consumers, name);
+	*registers = durable->spooler && !consumer_name_is_own(name) && !consumers_find(durable->consumers, name);
 	return durable_check(durable, name, identity, error);
 }
 
@@ -329,9 +329,25 @@ static uint64_t behind_bytes(const struct consumer *consumer, const struct spool
 	return spool_behind(spool, consumer->place ? consumer->place : &nowhere);
 }
 
+/* `bytes`: of what it had asked for before, and not acknowledged. */
+static void tell_changed(const struct consumer *consumer, uint64_t bytes)
+{
+	if (!consumer_name_is_export(consumer->name)) {
+		log_warn("relay-changed", "what is always on is something else than before: what the relay had not"
+			 " acknowledged of that (about %llu bytes on disk) is not sent to it",
+			 (unsigned long long)bytes);
+		return;
+	}
+	counter_add(COUNTER_exports_changed, 1);
+	counter_add(COUNTER_export_bytes_given_up, bytes);
+	log_warn("export-changed", "%s asks for something else than before: what it had not sent of"
+		 " that (about %llu bytes on disk) is given up", consumer->name,
+		 (unsigned long long)bytes);
+}
+
 /*
- * An exporter that asks for something else than before: its place stays, so that its stream begins with a
- * gap for what it had not sent, which goes, unless others need it.
+ * One of this daemon's own that asks for something else than before: its place stays, so that its stream begins
+ * with a gap for what it had not sent, which goes, unless others need it.
  */
 static int change_consumer(struct durable *durable, struct consumer *consumer,
 			   const struct subscription_request *request, struct error *error)
@@ -346,17 +362,21 @@ static int change_consumer(struct durable *durable, struct consumer *consumer,
 	err = consumers_change(durable->consumers, consumer, request, error);
 	if (err)
 		return err;
-	counter_add(COUNTER_exports_changed, 1);
-	counter_add(COUNTER_export_bytes_given_up, bytes);
-	log_warn("export-changed", "%s asks for something else than before: what it had not sent of"
-		 " that (about %llu bytes on disk) is given up", consumer->name,
-		 (unsigned long long)bytes);
+	tell_changed(consumer, bytes);
 	consumer->subscription = NULL;
 	if (before)
 		let_go(durable, before);
 	else
 		forget_held(durable, spool);
 	return 0;
+}
+
+static void attach(struct consumer *consumer, struct subscription *subscription)
+{
+	if (consumer->subscription == subscription)
+		return;
+	consumer->subscription = subscription;
+	subscription->consumers++;
 }
 
 int durable_take(struct durable *durable, const char *name, struct subscriber *subscriber,
@@ -377,13 +397,57 @@ int durable_take(struct durable *durable, const char *name, struct subscriber *s
 		err = durable_keep(durable, subscriber->subscription, consumer, error);
 	if (err)
 		return err;
-	if (consumer->subscription != subscriber->subscription) {
-		consumer->subscription = subscriber->subscription;
-		consumer->subscription->consumers++;
-	}
+	attach(consumer, subscriber->subscription);
 	consumer->subscriber = subscriber;
 	subscriber->consumer = consumer;
 	return 0;
+}
+
+/* The registered one, of what is always on now; it may be for what was before. */
+static int find_relay(struct durable *durable, const struct subscription_request *request, struct consumer **relay,
+		      struct error *error)
+{
+	struct client_identity identity;
+
+	*relay = consumers_find(durable->consumers, CONSUMER_RELAY);
+	if (*relay)
+		return consumers_compare(*relay, request, error) != 0 ?
+			       change_consumer(durable, *relay, request, error) : 0;
+	identity_set_relay(&identity, ROLE_NONE);
+	return consumers_add(durable->consumers, CONSUMER_RELAY, identity.text, request, relay, error);
+}
+
+/* From now on all is kept for it that comes after this. */
+static int begin_at(struct durable *durable, struct consumer *consumer, const uint64_t *at, struct error *error)
+{
+	struct cursor *place = rings_cursor(durable->rings, at);
+
+	if (!place || consumer_acknowledge(consumer, place, 0) != 0) {
+		free(place);
+		return no_memory(error);
+	}
+	free(place);
+	consumers_save(durable->consumers);
+	return 0;
+}
+
+int durable_register_relay(struct durable *durable, struct subscription *subscription, const uint64_t *at,
+			   struct error *error)
+{
+	struct subscription_request request = subscription_request_of(subscription);
+	struct consumer *relay = durable->spooler ? consumers_find(durable->consumers, CONSUMER_RELAY) : NULL;
+	bool has_it = relay && relay->subscription == subscription;
+	int err;
+
+	if (!durable->spooler || (has_it && relay->place) || (relay && !has_it && relay->subscriber))
+		return 0;
+	err = find_relay(durable, &request, &relay, error);
+	if (!err)
+		err = durable_keep(durable, subscription, relay, error);
+	if (err)
+		return err;
+	attach(relay, subscription);
+	return relay->place ? 0 : begin_at(durable, relay, at, error);
 }
 
 void durable_lose(struct durable *durable, const struct subscription *subscription)
@@ -415,7 +479,7 @@ int durable_restore(struct durable *durable, struct error *error)
 		struct subscription *subscription;
 
 		/* A file of before there was that bound leaves room for the rest, too. */
-		if (!consumer_name_is_export(consumer->name) &&
+		if (!consumer_name_is_own(consumer->name) &&
 		    clients++ == CONSUMERS_OF_CLIENTS_MAX)
 			return 0;
 		err = subscriptions_get(durable->subscriptions, &request,

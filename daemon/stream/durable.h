@@ -44,7 +44,7 @@ void durable_poke(struct subscription *subscription);
 int durable_check(const struct durable *durable, const char *name,
 		  const struct client_identity *identity, struct error *error);
 
-/* The same; *registers: nobody has that one so far. */
+/* The same; *registers: nobody has that one so far, and the daemon does not register it itself. */
 int durable_may_consume(const struct durable *durable, const char *name,
 			const struct client_identity *identity, bool *registers,
 			struct error *error);
@@ -59,6 +59,15 @@ int durable_may_forget(const struct durable *durable, const char *name,
  */
 int durable_take(struct durable *durable, const char *name, struct subscriber *subscriber,
 		 const struct subscription_request *request, struct error *error);
+
+/*
+ * The relay's consumer is registered for that subscription, which is always on, before any relay is there: `at`, by
+ * ring, if it has no place yet. If it was for what was always on before, its place stays, and what it had not
+ * acknowledged of that is given up, as an exporter's; not while it is connected. Nothing is done where nothing
+ * outlives the daemon. -ENOSPC, -ENOMEM, ...: the same is to be asked again.
+ */
+int durable_register_relay(struct durable *durable, struct subscription *subscription, const uint64_t *at,
+			   struct error *error);
 
 /* Gives up what is kept for it alone. -ENOENT: there is none; -EBUSY: it is connected. */
 int durable_forget(struct durable *durable, const char *name, struct error *error);

@@ -50,6 +50,7 @@ struct fanout {
 
 	unsigned drains_pending;
 	unsigned drains_untold;		/* workers that are still to be told to drain */
+	bool relay_refused;		/* its consumer cannot be registered: it is in the log */
 	char bye_reason[64];
 	void (*stopped)(void *context);
 	void *stopped_context;
@@ -382,10 +383,32 @@ static void tell_maps(struct fanout *fanout, const struct subscription *subscrip
 		recorder_change(fanout->recorder);
 }
 
+/*
+ * What is always on is the relay's from here on, whether one is there or not. `begins`: it has just become live, and
+ * what of it has been read already is the relay's, too.
+ */
+static void register_relay(struct fanout *fanout, bool begins)
+{
+	struct subscription *always = subscriptions_permanent(&fanout->subscriptions);
+	struct error error = {0};
+
+	if (!fanout->config.dials_relay || !always)
+		return;
+	if (durable_register_relay(&fanout->durable, always, begins ? always->floor : always->position,
+				   &error) == 0) {
+		fanout->relay_refused = false;
+	} else if (!fanout->relay_refused) {
+		fanout->relay_refused = true;
+		log_error("relay-unregistered", "what is recorded is not kept for the relay until it connects: [%s] %s;"
+			  " %s", error.code, error.what, error.hint);
+	}
+}
+
 static void on_live(void *context, struct subscription *subscription)
 {
 	struct fanout *fanout = context;
 
+	register_relay(fanout, subscription->permanent);
 	if (fanout->state == FANOUT_ENDED || fanout->state == FANOUT_STOPPED)
 		append_bye(fanout, subscription);
 	subscribers_join(&fanout->subscribers, subscription);
@@ -428,6 +451,7 @@ static void on_check(evutil_socket_t fd, short what, void *context)
 	subscriptions_order_again(&fanout->subscriptions);
 	tell_drain(fanout);
 	subscribers_register_again(&fanout->subscribers);
+	register_relay(fanout, false);
 	loader_ask_stats(fanout->config.loader);
 	subscriptions_expire(&fanout->subscriptions);
 }
@@ -643,8 +667,12 @@ void fanout_make_now(struct fanout *fanout, const char *spec)
 int fanout_subscribe(struct fanout *fanout, struct subscriber *subscriber,
 		     const struct subscribe_request *request, struct error *error)
 {
-	int err = subscribers_add(&fanout->subscribers, subscriber, request, error);
+	int err;
 
+	/* It asks for what is always on now, whatever that was when it was here last. */
+	if (subscriber->identity && subscriber->identity->proof == IDENTITY_RELAY)
+		register_relay(fanout, false);
+	err = subscribers_add(&fanout->subscribers, subscriber, request, error);
 	if (!err && subscriber->state == SUBSCRIBER_LIVE)
 		tell_maps(fanout, subscriber->stream->subscription);
 	return err;
@@ -677,6 +705,8 @@ int fanout_set_permanent(struct fanout *fanout, const struct subscription_reques
 		err = durable_keep(&fanout->durable, subscription, NULL, error);
 	if (!err)
 		subscriptions_set_permanent(subscriptions, subscription, done, context);
+	if (!err)
+		register_relay(fanout, false);
 	return err;
 }
 
@@ -745,7 +775,12 @@ int fanout_may_forget(const struct fanout *fanout, const char *name,
 
 int fanout_forget_consumer(struct fanout *fanout, const char *name, struct error *error)
 {
-	return durable_forget(&fanout->durable, name, error);
+	int err = durable_forget(&fanout->durable, name, error);
+
+	/* The relay's begins anew, now. */
+	if (!err)
+		register_relay(fanout, false);
+	return err;
 }
 
 int fanout_restore_consumers(struct fanout *fanout, struct error *error)

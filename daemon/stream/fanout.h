@@ -40,6 +40,8 @@ struct fanout_config {
 	uint64_t memory_bytes;		/* for the logs of all subscriptions together; 0: no bound */
 	bool file_strings;		/* exports are given the strings of calls that name a file */
 
+	bool dials_relay;		/* what is always on is kept for it, from its beginning */
+
 	/* Where durable consumers' frames go; NULL, all of them, where nothing outlives the daemon. */
 	struct spooler *spooler;
 	struct consumers *consumers;

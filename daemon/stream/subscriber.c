@@ -75,7 +75,8 @@ static void refuse(struct subscribers *all, struct subscriber *subscriber,
 	char name[CONSUMER_NAME_BYTES_MAX + 1] = "";
 	struct error ignored;
 
-	if (subscriber->identity && consumer && !consumer->kept && !consumer->earlier)
+	if (subscriber->identity && consumer && !consumer->kept && !consumer->earlier &&
+	    !consumer_name_is_own(consumer->name))
 		memcpy(name, consumer->name, sizeof(name));
 	detach(all, subscriber);
 	subscriber->refused(subscriber->context, error);
@@ -121,11 +122,22 @@ static void register_place(struct subscribers *all, struct consumer *consumer,
 	free(told);
 }
 
+/* Its consumer may have got its place while it waited. NULL: out of memory. */
+static struct stream *make_stream(struct subscribers *all, struct subscriber *subscriber)
+{
+	struct error ignored;
+
+	if (subscriber->consumer && subscriber->begin.from == BEGIN_NOW &&
+	    beginning_of_consumer(all->maker.rings, subscriber->consumer, &subscriber->begin, &ignored) != 0)
+		return NULL;
+	return beginning_make_stream(&all->maker, subscriber->subscription, &subscriber->begin);
+}
+
 /* Its subscription is live. */
 static void join(struct subscribers *all, struct subscriber *subscriber)
 {
 	struct subscription *subscription = subscriber->subscription;
-	struct stream *stream = beginning_make_stream(&all->maker, subscription, &subscriber->begin);
+	struct stream *stream = make_stream(all, subscriber);
 
 	if (!stream) {
 		refuse_memory(all, subscriber);

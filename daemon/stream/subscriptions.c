@@ -653,6 +653,16 @@ static void change_permanent(struct subscriptions *all)
 		subscriptions_end_permanent(all, NULL);
 }
 
+struct subscription *subscriptions_permanent(const struct subscriptions *all)
+{
+	struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		if (subscription->permanent && subscription->state == SUBSCRIPTION_LIVE)
+			return subscription;
+	return NULL;
+}
+
 void subscriptions_in_force(struct subscriptions *all, uint64_t generation)
 {
 	if (all->permanent.generation && all->permanent.generation <= generation)

@@ -136,6 +136,9 @@ void subscriptions_set_permanent(struct subscriptions *all, struct subscription 
 				 permanent_done *done, void *context);
 void subscriptions_end_permanent(struct subscriptions *all, const struct error *error);
 
+/* What is always on now, and recorded; NULL: nothing is. */
+struct subscription *subscriptions_permanent(const struct subscriptions *all);
+
 /* The configurations up to that one are in force. */
 void subscriptions_in_force(struct subscriptions *all, uint64_t generation);
 

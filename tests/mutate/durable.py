@@ -1,6 +1,11 @@
 """Mutants of durable consumers: which directory each has, what a file of consumers brings back, what goes once it
 is acknowledged, and what goes with who needed it."""
 DURABLE = "daemon/stream/durable.c"
+CONSUMERS = "daemon/stream/consumers.c"
+FANOUT = "daemon/stream/fanout.c"
+SUBSCRIBER = "daemon/stream/subscriber.c"
+SUBSCRIPTIONS = "daemon/stream/subscriptions.c"
+STEPS = ["unit/fanout_steps"]
 KEEPING = ["unit/durable"]
 ASKED = ["unit/durable_asked"]
 
@@ -52,8 +57,8 @@ MUTANTS = [
      KEEPING),
     ("durable-turned-away-still-counts", DURABLE + ":change_consumer", "	consumer->subscription = NULL;\n", "", KEEPING),
     ("durable-changed-held-stays", DURABLE + ":change_consumer", "		forget_held(durable, spool);", "		;", KEEPING),
-    ("durable-counted-again", DURABLE + ":durable_take",
-     "	if (consumer->subscription != subscriber->subscription) {", "	{", KEEPING),
+    ("durable-counted-again", DURABLE + ":attach",
+     "	if (consumer->subscription == subscription)\n		return;\n", "", KEEPING),
     ("durable-all-lose-theirs", DURABLE + ":durable_lose", "		if (consumer->subscription == subscription)\n", "",
      KEEPING),
     ("durable-lost-stays-known", DURABLE + ":durable_lose", "			consumer->subscription = NULL;", "			;",
@@ -65,7 +70,7 @@ MUTANTS = [
     ("restored-of-no-flags", DURABLE + ":durable_restore", "			.flags = consumer->flags,\n", "",
      KEEPING),
     ("restored-exporters-are-clients", DURABLE + ":durable_restore",
-     "!consumer_name_is_export(consumer->name) &&\n		    clients++", "clients++", KEEPING),
+     "!consumer_name_is_own(consumer->name) &&\n		    clients++", "clients++", KEEPING),
     ("restored-one-too-many", DURABLE + ":durable_restore", "clients++ == CONSUMERS", "clients++ > CONSUMERS", KEEPING),
     ("restored-one-too-few", DURABLE + ":durable_restore", "clients++ == CONSUMERS", "++clients == CONSUMERS", KEEPING),
     ("restored-up-to-the-first-that-cannot-be", DURABLE + ":durable_restore", "			continue;\n		}",
@@ -76,6 +81,43 @@ MUTANTS = [
     # Who asks for something else than before.
     ("clients-consumer-changed", DURABLE + ":durable_take", "consumer && !identity)", "consumer)", KEEPING),
     ("durable-changed-without-memory", DURABLE + ":change_consumer", "	if (err)\n		return err;\n", "	(void)err;\n", KEEPING),
+
+    # The relay's, which the daemon registers itself.
+    ("relay-restored-as-a-clients", CONSUMERS + ":consumer_name_is_own", " || strcmp(name, CONSUMER_RELAY) == 0", "", KEEPING),
+    ("relay-registered-by-clients", DURABLE + ":durable_may_consume", " && !consumer_name_is_own(name)", "", ASKED),
+    ("relay-registered-of-nobody", DURABLE + ":find_relay", "CONSUMER_RELAY, identity.text,", "CONSUMER_RELAY, \"\",", KEEPING),
+    ("relay-keeps-what-was-always-on", DURABLE + ":find_relay",
+     "consumers_compare(*relay, request, error) != 0", "false", KEEPING),
+    ("relay-place-not-saved", DURABLE + ":begin_at", "	consumers_save(durable->consumers);\n", "", KEEPING),
+    ("relay-place-without-memory", DURABLE + ":begin_at", "return no_memory(error);", "return 0;", KEEPING),
+    ("relay-moved-on-each-look", DURABLE + ":durable_register_relay", "return relay->place ? 0 : ", "return ", KEEPING),
+    ("relay-without-a-place-is-registered", DURABLE + ":durable_register_relay", "(has_it && relay->place)", "has_it", KEEPING),
+    ("relay-changed-while-connected", DURABLE + ":durable_register_relay", " || (relay && !has_it && relay->subscriber)", "",
+     KEEPING),
+    ("relay-waits-without-a-place", DURABLE + ":durable_register_relay", "relay && !has_it && relay->subscriber",
+     "relay && relay->subscriber", KEEPING),
+    ("relay-kept-for-nobody", DURABLE + ":durable_register_relay", "	attach(relay, subscription);\n", "", KEEPING),
+    ("relay-counts-as-an-export", DURABLE + ":tell_changed", "!consumer_name_is_export(consumer->name)", "false", KEEPING),
+    ("relay-waits-and-begins-late", SUBSCRIBER + ":make_stream", "subscriber->consumer &&", "false &&", ["unit/subscriber"]),
+    ("relay-forgotten-where-it-is-refused", SUBSCRIBER + ":refuse",
+     " &&\n	    !consumer_name_is_own(consumer->name)", "", ["unit/subscriber"]),
+    ("relay-registered-undialled", FANOUT + ":register_relay", "!fanout->config.dials_relay || ", "", KEEPING),
+    ("relay-begins-behind-the-first-worker", FANOUT + ":register_relay", "begins ? always->floor : ", "", STEPS),
+    ("relay-begins-anew-at-the-beginning", FANOUT + ":register_relay", "begins ? always->floor : always->position",
+     "always->floor", STEPS),
+    ("relay-unregistered-told-again", FANOUT + ":register_relay", "		fanout->relay_refused = true;\n", "", STEPS),
+    ("relay-unregistered-told-once-for-ever", FANOUT + ":register_relay", "		fanout->relay_refused = false;\n",
+     "		;\n", STEPS),
+    ("relay-registered-when-it-comes", FANOUT + ":on_live", "	register_relay(fanout, subscription->permanent);\n", "", STEPS),
+    ("relay-not-tried-again", FANOUT + ":on_check", "	register_relay(fanout, false);\n", "", STEPS),
+    ("relay-not-told-of-a-change", FANOUT + ":fanout_set_permanent", "		register_relay(fanout, false);\n", "		;\n",
+     STEPS),
+    ("relay-refused-once-after-a-change", FANOUT + ":fanout_subscribe", "		register_relay(fanout, false);\n", "		;\n",
+     KEEPING),
+    ("relay-forgotten-for-good", FANOUT + ":fanout_forget_consumer", "		register_relay(fanout, false);\n", "		;\n",
+     KEEPING),
+    ("relay-of-what-is-not-recorded", SUBSCRIPTIONS + ":subscriptions_permanent",
+     " && subscription->state == SUBSCRIPTION_LIVE", "", STEPS),
 
     # Who may have which, and what is said to those who may not.
     ("durable-one-more-than-a-viewer-may", DURABLE + ":check_room", "its_own >= CONSUMERS_PER_VIEWER_MAX",

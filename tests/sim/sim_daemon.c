@@ -526,6 +526,8 @@ static void start_fanout(struct daemon *daemon)
 		.history_age_ns = daemon->config.history_age_ns,
 		.queue_bytes = daemon->config.queue_bytes,
 		.spooler = daemon->spooler, .consumers = daemon->consumers, .hello = make_hello,
+		/* A relay that never comes: its consumer is registered, changed and kept. */
+		.dials_relay = true,
 		.saved = sim_manager() ? daemon->saved : NULL,
 		.failed = on_failed, .context = daemon,
 	};

@@ -252,6 +252,7 @@ static void engine_open_workers(struct engine *engine, unsigned workers)
 static struct disk *engine_disk;
 static bool engine_keeps_dumps;		/* on that disk */
 static bool engine_durable;
+static bool engine_dials_relay;
 static size_t engine_segment_bytes = 1 << 20;
 static uint64_t engine_epoch = 99;	/* this run of the rings */
 static bool engine_file_strings;	/* exports are given them */
@@ -332,6 +333,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	fanout.mailbox = &engine->mailbox;
 	fanout.codec = engine->codec;
 	fanout.failed = engine_failed;
+	fanout.dials_relay = engine_dials_relay;
 	fanout.context = engine;
 	engine_open_disk(engine, &fanout);
 	assert_int_equal(fanout_create(&fanout, &engine->fanout, &error), 0);

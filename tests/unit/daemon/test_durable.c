@@ -53,6 +53,7 @@ static int setup(void **state)
 	disk_ops.remove = watchful_remove;
 	acknowledged[0] = '\0';
 	removed = removed_too_early = 0;
+	engine_dials_relay = false;
 	return 0;
 }
 
@@ -208,16 +209,18 @@ static void restored_behind_one_that_cannot_be(void **state)
 static void restored_within_the_bound(void **state)
 {
 	static char name[CONSUMERS_OF_CLIENTS_MAX + 1][16];
-	struct block block[CONSUMERS_OF_CLIENTS_MAX + 2] = {{.name = "export-loki-0", .what = OTHER}};
+	struct block block[CONSUMERS_OF_CLIENTS_MAX + 3] = {{.name = "export-loki-0", .what = OTHER},
+							    {.name = CONSUMER_RELAY, .what = FILTERED}};
 	struct engine e;
 
 	(void)state;
 	for (unsigned i = 0; i <= CONSUMERS_OF_CLIENTS_MAX; i++) {
 		snprintf(name[i], sizeof(name[i]), "c%u", i);
-		block[i + 1] = (struct block){.name = name[i], .what = PLAIN};
+		block[i + 2] = (struct block){.name = name[i], .what = PLAIN};
 	}
-	open_fresh(&e, block, CONSUMERS_OF_CLIENTS_MAX + 2);
+	open_fresh(&e, block, CONSUMERS_OF_CLIENTS_MAX + 3);
 	assert_non_null(subscription_of(&e, "export-loki-0"));
+	assert_non_null(subscription_of(&e, CONSUMER_RELAY));
 	assert_non_null(subscription_of(&e, name[CONSUMERS_OF_CLIENTS_MAX - 1]));
 	assert_null(subscription_of(&e, name[CONSUMERS_OF_CLIENTS_MAX]));
 	assert_int_equal(subscription_of(&e, name[0])->consumers, CONSUMERS_OF_CLIENTS_MAX);
@@ -419,6 +422,195 @@ static void given_up_and_wanted_again(void **state)
 	untap(&e, &exporter);
 	engine_close(&e);
 	assert_true(segments("") > 2);
+}
+
+/* ---- The relay's ------------------------------------------------------------------------------- */
+
+static void always_on(struct engine *e, const char *probe)
+{
+	struct subscription_request request = {.glob = &probe, .globs = 1, .filter = ""};
+	struct error error;
+
+	assert_int_equal(fanout_set_permanent(e->fanout, &request, NULL, NULL, &error), 0);
+}
+
+static const struct client_identity the_relay = {.proof = IDENTITY_RELAY, .role = ROLE_VIEWER, .text = "relay"};
+
+/* It asks for what is always on, as a relay does. */
+static int dial(struct engine *e, struct subscriber *relay)
+{
+	struct subscribe_request request = {.what = {.filter = ""}, .consumer = CONSUMER_RELAY};
+	struct error error;
+
+	*relay = (struct subscriber){.live = on_live, .refused = on_refused, .wake = on_wake, .identity = &the_relay};
+	return fanout_subscribe(e->fanout, relay, &request, &error);
+}
+
+static struct consumer *find_relays(const struct engine *e)
+{
+	return consumers_find(e->consumers, CONSUMER_RELAY);
+}
+
+static void expect_place(const struct consumer *consumer, uint64_t first, uint64_t second)
+{
+	assert_non_null(consumer->place);
+	assert_int_equal(consumer->place->run.epoch, engine_epoch);
+	assert_int_equal(cursor_seq(consumer->place, engine_cpu[0], UINT64_MAX), first);
+	assert_int_equal(cursor_seq(consumer->place, engine_cpu[1], UINT64_MAX), second);
+}
+
+/* What is recorded is the relay's before there is one, over a restart, and on disk before any of it is. */
+static void relay_has_what_was_before_it(void **state)
+{
+	struct subscriber relay;
+	struct consumer *its;
+	uint64_t begin[ENGINE_RINGS];
+	struct engine e;
+
+	(void)state;
+	engine_dials_relay = true;
+	engine_open(&e, 2, 1, 8);
+	engine_write(&e, 100);
+	always_on(&e, CALLS);
+	PEER_AWAIT(e.base, find_relays(&e));
+	its = find_relays(&e);
+	assert_string_equal(its->owner, the_relay.text);
+	assert_string_equal(its->glob[0], CALLS);
+	assert_true(its->subscription->permanent);
+	assert_int_equal(its->subscription->consumers, 1);
+	assert_int_equal(its->acked_realtime_ns, 0);
+	memcpy(begin, its->subscription->floor, sizeof(begin));
+	expect_place(its, begin[0], begin[1]);
+	engine_write(&e, 1000);
+	engine_settle(&e);
+	assert_true(its->kept);
+	assert_non_null(strstr(text_of("consumers"), "consumer relay\nowner relay\n"));
+	assert_int_equal(dial(&e, &relay), 0);
+	PEER_AWAIT(e.base, relay.state == SUBSCRIBER_LIVE);
+	for (unsigned i = 0; i < ENGINE_RINGS; i++)
+		assert_int_equal(relay.stream->ring[i].start, begin[i]);
+	assert_int_equal(its->subscription->consumers, 1);
+	untap(&e, &relay);
+	engine_close(&e);
+	/* Another run: the place is where it was. */
+	engine_epoch = 100;
+	engine_open(&e, 2, 1, 8);
+	always_on(&e, CALLS);
+	engine_settle(&e);
+	its = find_relays(&e);
+	assert_int_equal(its->place->run.epoch, 99);
+	assert_true(its->subscription->permanent);
+	assert_int_equal(its->subscription->consumers, 1);
+	engine_close(&e);
+}
+
+/* It is there before what it asks for is recorded: its stream begins where that does. */
+static void relay_waits_for_what_is_always_on(void **state)
+{
+	struct subscriber relay;
+	struct engine e;
+
+	(void)state;
+	engine_dials_relay = true;
+	engine_open(&e, 2, 1, 8);
+	always_on(&e, CALLS);
+	assert_int_equal(dial(&e, &relay), 0);
+	assert_int_equal(relay.state, SUBSCRIBER_WAITING);
+	assert_null(find_relays(&e)->place);
+	PEER_AWAIT(e.base, relay.state == SUBSCRIBER_LIVE);
+	expect_place(find_relays(&e), relay.subscription->floor[0], relay.subscription->floor[1]);
+	assert_int_equal(relay.begin.from, BEGIN_NOW);
+	for (unsigned i = 0; i < ENGINE_RINGS; i++)
+		assert_int_equal(relay.stream->ring[i].start, relay.subscription->floor[i]);
+	untap(&e, &relay);
+	engine_close(&e);
+}
+
+/* Without a relay to dial, and where nothing outlives the daemon, nobody is registered. */
+static void relay_that_is_not_dialled(void **state)
+{
+	struct engine e;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	always_on(&e, CALLS);
+	engine_settle(&e);
+	assert_null(find_relays(&e));
+	engine_close(&e);
+	engine_dials_relay = true;
+	engine_durable = false;
+	engine_open(&e, 2, 1, 8);
+	always_on(&e, CALLS);
+	engine_settle(&e);
+	engine_close(&e);
+	assert_string_equal(text_of("consumers"), "");
+}
+
+/* What is always on changes: at once where no relay is connected, and else when it leaves. Its place stays. */
+static void relay_follows_what_is_always_on(void **state)
+{
+	uint64_t changed = counter_read(COUNTER_exports_changed), place[ENGINE_RINGS];
+	struct subscription *calls;
+	struct subscriber relay;
+	struct consumer *its;
+	struct engine e;
+
+	(void)state;
+	engine_dials_relay = true;
+	engine_open(&e, 2, 1, 8);
+	always_on(&e, CALLS);
+	PEER_AWAIT(e.base, find_relays(&e));
+	its = find_relays(&e);
+	calls = its->subscription;
+	memcpy(place, calls->floor, sizeof(place));
+	engine_write(&e, 100);
+	engine_settle(&e);
+	assert_int_equal(dial(&e, &relay), 0);
+	PEER_AWAIT(e.base, relay.state == SUBSCRIBER_LIVE);
+	always_on(&e, OPENS);
+	engine_settle(&e);
+	assert_ptr_equal(its->subscription, calls);
+	assert_string_equal(its->glob[0], CALLS);
+	assert_int_equal(calls->consumers, 1);
+	untap(&e, &relay);
+	assert_int_equal(dial(&e, &relay), 0);
+	PEER_AWAIT(e.base, relay.state == SUBSCRIBER_LIVE);
+	assert_string_equal(its->glob[0], OPENS);
+	assert_true(its->subscription->permanent);
+	assert_ptr_equal(its->subscription, relay.subscription);
+	expect_place(its, place[0], place[1]);
+	untap(&e, &relay);
+	always_on(&e, CALLS);
+	PEER_AWAIT(e.base, strcmp(its->glob[0], CALLS) == 0);
+	assert_true(its->subscription->permanent);
+	assert_int_equal(its->subscription->consumers, 1);
+	expect_place(its, place[0], place[1]);
+	assert_int_equal(counter_read(COUNTER_exports_changed), changed);
+	engine_close(&e);
+}
+
+/* An operator gives up what it has missed: it begins anew where recording is by then. */
+static void relay_begins_anew(void **state)
+{
+	struct error error;
+	struct engine e;
+
+	(void)state;
+	engine_dials_relay = true;
+	engine_open(&e, 2, 1, 8);
+	always_on(&e, CALLS);
+	PEER_AWAIT(e.base, find_relays(&e));
+	engine_write(&e, 100);
+	engine_settle(&e);
+	assert_int_equal(fanout_forget_consumer(e.fanout, CONSUMER_RELAY, &error), 0);
+	assert_non_null(find_relays(&e));
+	assert_int_equal(find_relays(&e)->subscription->consumers, 1);
+	assert_true(find_relays(&e)->subscription->position[0] > find_relays(&e)->subscription->floor[0]);
+	expect_place(find_relays(&e), find_relays(&e)->subscription->position[0],
+		     find_relays(&e)->subscription->position[1]);
+	engine_settle(&e);
+	assert_true(find_relays(&e)->kept);
+	engine_close(&e);
 }
 
 /* ---- What is acknowledged ---------------------------------------------------------------------- */
@@ -975,6 +1167,57 @@ static void exporter_not_changed_without_memory(void **state)
 	close_hand(&hand);
 }
 
+/* It is registered as far as there is memory, and the next attempt does the rest: once, with one place. */
+static void relay_not_registered_without_memory(void **state)
+{
+	const uint64_t at[ENGINE_RINGS] = {50, 51};
+	struct subscriber waiting = {0};
+	unsigned long failures = 0;
+	struct consumer *relay;
+	struct error error;
+	struct hand hand;
+	int err;
+
+	(void)state;
+	open_hand(&hand, SUBSCRIPTION_LIVE, SUBSCRIPTION_NEW);
+	do {
+		fails_in = failures++;
+		err = durable_register_relay(&hand.durable, hand.subscription, at, &error);
+		fails_in = ULONG_MAX;
+		relay = consumers_find(hand.engine.consumers, CONSUMER_RELAY);
+		assert_true(err == -ENOMEM || (relay && relay->place));
+		assert_true(hand.subscription->consumers <= 1);
+		if (err)
+			assert_string_equal(error.code, "out-of-memory");
+	} while (err && failures < 40);
+	assert_int_equal(err, 0);
+	assert_true(failures > 4);
+	expect_place(relay, 50, 51);
+	assert_ptr_equal(relay->subscription, hand.subscription);
+	assert_int_equal(hand.subscription->consumers, 1);
+	assert_null(TAILQ_NEXT(relay, link));
+	/* What it has is not taken from it. */
+	hand.subscription->position[0] = 60;
+	assert_int_equal(durable_register_relay(&hand.durable, hand.subscription, hand.subscription->position, &error),
+			 0);
+	expect_place(relay, 50, 51);
+	/* Its place alone was not there: that is tried again, and saved, also where a relay waits for it. */
+	engine_settle(&hand.engine);
+	free(relay->place);
+	relay->place = NULL;
+	relay->kept = false;
+	relay->subscriber = &waiting;
+	fails_in = 0;
+	assert_int_equal(durable_register_relay(&hand.durable, hand.subscription, at, &error), -ENOMEM);
+	assert_int_equal(durable_register_relay(&hand.durable, hand.subscription, at, &error), 0);
+	expect_place(relay, 50, 51);
+	engine_settle(&hand.engine);
+	assert_true(relay->kept);
+	assert_int_equal(hand.subscription->consumers, 1);
+	relay->subscriber = NULL;
+	close_hand(&hand);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -990,6 +1233,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(client_that_asks_for_another_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(given_up_and_wanted_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_has_what_was_before_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_waits_for_what_is_always_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_that_is_not_dialled, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_follows_what_is_always_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_begins_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(relay_not_registered_without_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(freed_whatever_others_acknowledged, setup, teardown),
 		cmocka_unit_test_setup_teardown(freed_in_the_oldest_run, setup, teardown),
 		cmocka_unit_test_setup_teardown(freed_when_the_slowest_turns_away, setup, teardown),

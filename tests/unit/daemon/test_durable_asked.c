@@ -284,8 +284,8 @@ static void refused_by_name_owner_and_use(void **state)
 	static const char others[] = "the durable consumer 'second' is another client's";
 
 	(void)state;
-	expect_asked("export-x", &f->operator, "consumer-reserved", reserved, true);
-	expect_asked("export-x", NULL, "", "", true);
+	expect_asked("export-x", &f->operator, "consumer-reserved", reserved, false);
+	expect_asked("export-x", NULL, "", "", false);		/* no client registers it */
 	strcpy(f->consumer[1].owner, "user:w");
 	expect_asked("second", &f->viewer, "consumer-not-yours", others, false);
 	expect_asked("second", &f->operator, "", "", false);
@@ -310,9 +310,9 @@ static void the_relay_has_its_own_alone(void **state)
 
 	(void)state;
 	relay.proof = IDENTITY_RELAY;
-	expect_asked(CONSUMER_RELAY, &relay, "", "", true);
+	expect_asked(CONSUMER_RELAY, &relay, "", "", false);	/* the daemon itself registers it */
 	snprintf(what, sizeof(what), reserved, CONSUMER_RELAY);
-	expect_asked(CONSUMER_RELAY, &f->operator, "consumer-reserved", what, true);
+	expect_asked(CONSUMER_RELAY, &f->operator, "consumer-reserved", what, false);
 	snprintf(what, sizeof(what), reserved, "new");
 	expect_asked("new", &relay, "consumer-reserved", what, true);
 	snprintf(what, sizeof(what), reserved, "second");

@@ -319,6 +319,26 @@ void __wrap_durable_lose(struct durable *durable, const struct subscription *sub
 	say("lose:%u ", subscription->index);
 }
 
+static int register_fails;
+
+int __wrap_durable_register_relay(struct durable *durable, struct subscription *subscription, const uint64_t *at,
+				  struct error *error);
+int __wrap_durable_register_relay(struct durable *durable, struct subscription *subscription, const uint64_t *at,
+				  struct error *error)
+{
+	(void)durable;
+	say("relay:%u@%llu,%llu ", subscription->index, (unsigned long long)at[0], (unsigned long long)at[1]);
+	return register_fails ? error_set(error, -register_fails, "no-room", "there is none") : 0;
+}
+
+int __wrap_durable_forget(struct durable *durable, const char *name, struct error *error);
+int __wrap_durable_forget(struct durable *durable, const char *name, struct error *error)
+{
+	(void)durable;
+	say("forget:%s ", name);
+	return strcmp(name, "nobody") == 0 ? error_set(error, ENOENT, "no-such-consumer", "there is none") : 0;
+}
+
 static int keep_fails;
 static struct durable *kept_by;
 
@@ -510,7 +530,7 @@ static void open_all(struct fixture *f, uint64_t queue_bytes, bool durable)
 	said[0] = '\0';
 	now_ns = NS_PER_S;
 	orders_failing = marks_failing = 0;
-	keep_fails = join_refused = save_fails = restore_error = 0;
+	keep_fails = join_refused = save_fails = restore_error = register_fails = 0;
 	nothing_made = false;
 	*f = (struct fixture){.base = event_base_new(), .codec = frame_codec_create(1)};
 	assert_int_equal(mailbox_init(&f->mailbox), 0);
@@ -1276,6 +1296,87 @@ static void test_what_is_always_on_changes(void **state)
 	close_all(&f);
 }
 
+/* Of a daemon that dials a relay. */
+static void open_agent(struct fixture *f)
+{
+	struct error error;
+
+	open_all(f, 1 << 20, false);
+	fanout_destroy(f->fanout);
+	f->config.dials_relay = true;
+	assert_int_equal(fanout_create(&f->config, &f->fanout, &error), 0);
+	f->all = (struct subscriptions *)((char *)recorder.config.wanted - offsetof(struct subscriptions, list));
+}
+
+/*
+ * What is always on is the relay's from where it begins, of which another worker may have sent some already; else
+ * from where it is; and again and again, for it may not have been possible before. That is in the log once.
+ */
+static void test_always_on_is_the_relays(void **state)
+{
+	const struct client_identity identity[] = {{.proof = IDENTITY_USER}, {.proof = IDENTITY_RELAY}};
+	struct subscribe_request request = {.consumer = CONSUMER_RELAY};
+	struct subscriber subscriber = {0};
+	struct subscription *reads;
+	struct stream *stream;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_agent(&f);
+	make_live(&f, KILLS, "");
+	set_permanent(&f, READS, "reads");
+	reads = f.all->permanent.next;
+	look(&f);
+	recorder.config.accepted(recorder.config.context, reads);
+	send_started(&f, 0, reads->index);
+	run(&f);
+	assert_null(strstr(said, "relay:"));		/* it is not recorded yet */
+	said[0] = '\0';
+	reads->position[0] += 5;
+	send_started(&f, 1, reads->index);
+	run(&f);
+	assert_non_null(strstr(said, "relay:1@10,20 join:1 "));
+	said[0] = '\0';
+	look(&f);
+	expect_said("poke:0 poke:1 register relay:1@15,20 stats ");
+	recorder.in_force = recorder.newest + 9;
+	recorder.config.in_force(recorder.config.context, recorder.newest);
+	said[0] = '\0';
+	set_permanent(&f, READS, "again");
+	expect_said("make:" READS " keep:1 again:in-force relay:1@15,20 ");
+	assert_int_equal(fanout_forget_consumer(f.fanout, "nobody", &error), -ENOENT);
+	assert_int_equal(fanout_forget_consumer(f.fanout, CONSUMER_RELAY, &error), 0);
+	expect_said("forget:nobody forget:relay relay:1@15,20 ");
+	joins = reads;
+	for (unsigned i = 0; i < 2; i++) {
+		stream = join(&f, reads, &subscriber, "a");
+		said[0] = '\0';
+		subscriber.identity = &identity[i];
+		assert_int_equal(fanout_subscribe(f.fanout, &subscriber, &request, &error), 0);
+		expect_said(i ? "relay:1@15,20 " : "");
+		stream_destroy(stream);
+	}
+	register_fails = -ENOSPC;
+	look(&f);
+	assert_non_null(strstr(said, "log:relay-unregistered "));
+	said[0] = '\0';
+	look(&f);
+	assert_non_null(strstr(said, "relay:1@15,20 "));
+	assert_null(strstr(said, "log:"));
+	register_fails = 0;
+	look(&f);
+	register_fails = -ENOSPC;
+	look(&f);
+	assert_non_null(strstr(said, "log:relay-unregistered "));
+	said[0] = '\0';
+	set_permanent(&f, NULL, "none");
+	said[0] = '\0';
+	look(&f);
+	assert_null(strstr(said, "relay:"));
+	close_all(&f);
+}
+
 /* What a client has asked for becomes what is always on, is so again, and is not any more. */
 static void test_what_is_there_is_always_on(void **state)
 {
@@ -1520,6 +1621,7 @@ int main(void)
 		cmocka_unit_test(test_hands_over_without_memory),
 		cmocka_unit_test(test_loader_is_gone),
 		cmocka_unit_test(test_what_is_always_on_changes),
+		cmocka_unit_test(test_always_on_is_the_relays),
 		cmocka_unit_test(test_what_is_there_is_always_on),
 		cmocka_unit_test(test_what_consumers_need_stays),
 		cmocka_unit_test(test_passed_on),

@@ -572,6 +572,30 @@ static void waits_for_its_subscription(void **state)
 	close_all();
 }
 
+/* Its consumer gets a place while it waits: it begins there, if there is memory to say so. */
+static void begins_where_its_consumer_was_put_meanwhile(void **state)
+{
+	struct fixture fixture;
+
+	(void)state;
+	for (unsigned fails = 0; fails < 2; fails++) {
+		open_all(&fixture);
+		f->from = BEGIN_NOW;
+		f->subscription->state = SUBSCRIPTION_STARTING;
+		assert_int_equal(add("mine"), 0);
+		said[0] = '\0';
+		f->from = BEGIN_AT_CURSOR;
+		f->begin = fails ? -ENOMEM : 0;
+		f->consumer.place = cursor_create(RINGS);
+		f->subscription->state = SUBSCRIPTION_LIVE;
+		subscribers_join(&f->all, f->subscription);
+		expect_said(fails ? "at-consumer! refused:out-of-memory " : "at-consumer make:1:0 live ");
+		if (!fails)
+			leave(false);
+		close_all();
+	}
+}
+
 /* It is live once its place is on the disk, and not before; where it waited before, it still waits once. */
 static void is_live_once_it_is_kept(void **state)
 {
@@ -665,14 +689,15 @@ static void what_cannot_be_kept(void **state)
 	}
 }
 
-/* A registration is given up with who asked for it, if it is a client's, is not on the disk, and is new. */
+/* A registration is given up with who asked for it, if it is a client's own, is not on the disk, and is new. */
 static void what_is_forgotten_with_a_refusal(void **state)
 {
 	struct fixture fixture;
 
 	(void)state;
-	for (unsigned i = 0; i < 16; i++) {
-		bool client = i & 1, durable = i & 2, kept = i & 4, earlier = i & 8;
+	for (unsigned i = 0; i < 32; i++) {
+		bool client = i & 1, durable = i & 2, kept = i & 4, earlier = i & 8, relay = i & 16;
+		bool goes = client && durable && !kept && !earlier && !relay;
 		char expected[80];
 
 		open_all(&fixture);
@@ -680,12 +705,14 @@ static void what_is_forgotten_with_a_refusal(void **state)
 		f->consumer.kept = kept;
 		f->consumer.earlier = earlier;
 		memset(f->consumer.name, 'n', sizeof(f->consumer.name) - 1);
+		if (relay)
+			strcpy(f->consumer.name, CONSUMER_RELAY);
 		f->no_stream = true;
 		assert_int_equal(add(durable ? "mine" : NULL), 0);
 		snprintf(expected, sizeof(expected), "forget:%s ", f->consumer.name);
 		assert_non_null(strstr(said, "refused:out-of-memory "));
-		assert_int_equal(strstr(said, expected) != NULL, client && durable && !kept && !earlier);
-		assert_int_equal(strstr(said, "forget") != NULL, client && durable && !kept && !earlier);
+		assert_int_equal(strstr(said, expected) != NULL, goes);
+		assert_int_equal(strstr(said, "forget") != NULL, goes);
 		close_all();
 	}
 }
@@ -804,6 +831,7 @@ int main(void)
 		cmocka_unit_test(new_stream_is_no_resume),
 		cmocka_unit_test(rate_of_each_role),
 		cmocka_unit_test(waits_for_its_subscription),
+		cmocka_unit_test(begins_where_its_consumer_was_put_meanwhile),
 		cmocka_unit_test(is_live_once_it_is_kept),
 		cmocka_unit_test(waits_before_one_that_registers),
 		cmocka_unit_test(what_cannot_be_kept),
