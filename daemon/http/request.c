@@ -253,6 +253,12 @@ static enum http_parse parse_field(struct text line, struct http_request *reques
 		return once(line, request->authorization, sizeof(request->authorization));
 	if (text_is(name, "host"))
 		return parse_host(line, request);
+	if (text_is(name, "sec-fetch-site"))
+		return once(line, request->fetch_site, sizeof(request->fetch_site));
+	if (text_is(name, "sec-fetch-mode"))
+		return once(line, request->fetch_mode, sizeof(request->fetch_mode));
+	if (text_is(name, "sec-fetch-dest"))
+		return once(line, request->fetch_dest, sizeof(request->fetch_dest));
 	if (text_is(name, "connection")) {
 		if (has_word(line, "close"))
 			request->keep_alive = false;
@@ -260,6 +266,8 @@ static enum http_parse parse_field(struct text line, struct http_request *reques
 		return parse_coding(line, request);
 	} else if (text_is(name, "content-length")) {
 		return parse_length(line, request);
+	} else if (text_is(name, "origin")) {
+		request->has_origin = true;
 	}
 	return HTTP_OK;
 }

@@ -10,6 +10,7 @@
 
 #define HTTP_PATH_BYTES		256
 #define HTTP_FIELD_BYTES	1024
+#define HTTP_WORD_BYTES		32
 
 enum http_method {
 	HTTP_GET,
@@ -21,12 +22,15 @@ struct http_request {
 	enum http_method method;
 	bool keep_alive;			/* the peer would send another on this connection */
 	bool has_body;
-	bool has_host, has_length, has_coding;	/* those fields have come */
+	bool has_host, has_length, has_coding, has_origin;	/* those fields have come */
 	char path[HTTP_PATH_BYTES];		/* without the query; not decoded */
 	char accept[HTTP_FIELD_BYTES];		/* "" if there is none; all of them, joined */
 	char accept_encoding[HTTP_FIELD_BYTES];	/* the same */
 	char authorization[HTTP_FIELD_BYTES];
 	char host[HTTP_PATH_BYTES];		/* of the target, if it names one, else of Host */
+
+	/* Sec-Fetch-*: for which site's page a browser asks, and what for; "" if there is none. */
+	char fetch_site[HTTP_WORD_BYTES], fetch_mode[HTTP_WORD_BYTES], fetch_dest[HTTP_WORD_BYTES];
 };
 
 enum http_parse {

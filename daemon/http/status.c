@@ -237,6 +237,39 @@ static bool admit_plain(struct http_status *status, const struct http_request *r
 	return true;
 }
 
+/* ---- For which page a browser asks --------------------------------------------------------------- */
+
+/* Old browsers do not name the site; where a GET has an Origin, it is another one. Other programs send neither. */
+static bool is_for_another_site(const struct http_request *request)
+{
+	if (!*request->fetch_site)
+		return request->has_origin;
+	return strcmp(request->fetch_site, "same-origin") != 0 && strcmp(request->fetch_site, "none") != 0;
+}
+
+/* A link that somebody follows: what comes is shown in a window of its own, which the other page cannot read. */
+static bool is_link(const struct http_request *request)
+{
+	return strcmp(request->fetch_mode, "navigate") == 0 && strcmp(request->fetch_dest, "document") == 0 &&
+	       (strcmp(request->path, "/") == 0 || strcmp(request->path, "/metrics") == 0);
+}
+
+/*
+ * A page elsewhere has the browser send what it likes, with the user's certificate or from the user's host. It must
+ * neither have processes recorded nor learn anything by how long an answer takes.
+ */
+static bool admit_site(const struct http_request *request, struct http_answer *answer)
+{
+	struct error error = {0};
+
+	if (!is_for_another_site(request) || is_link(request))
+		return true;
+	error_set(&error, EACCES, "http-site", "A page of another site had a browser ask for this.");
+	error_hint(&error, "Open the status page itself; other pages may link to / and /metrics.");
+	deny(answer, 403, &error);
+	return false;
+}
+
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 static void answer_page(struct http_answer *answer)
@@ -328,6 +361,8 @@ static void on_request(void *context, const struct http_request *request, struct
 		evbuffer_add_printf(answer->body, "ok\n");
 		return;
 	}
+	if (!admit_site(request, answer))
+		return;
 	if (status->config.gate ? !admit(status, request, peer, &role, answer)
 				: !admit_plain(status, request, &role, answer))
 		return;

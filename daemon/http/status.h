@@ -10,7 +10,8 @@
  *
  * On loopback it is plain and open to every user of the host, and answers only to a Host that is
  * loopback too, so that no page of another site can read it by way of a name that it controls. Behind
- * TLS it is for viewers alone. Nothing here changes anything. Main thread.
+ * TLS it is for viewers alone. What a browser asks for in the name of another site's page is refused, but for
+ * /healthz, and links to / and /metrics. Nothing here changes anything. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_HTTP_STATUS_H
 #define RINGTAIL_DAEMON_HTTP_STATUS_H

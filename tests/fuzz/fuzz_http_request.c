@@ -32,6 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	http_gzip_is_asked_for(request.accept_encoding);
 	check_text(request.authorization, sizeof(request.authorization));
 	check_text(request.host, sizeof(request.host));
+	check_text(request.fetch_site, sizeof(request.fetch_site));
+	check_text(request.fetch_mode, sizeof(request.fetch_mode));
+	check_text(request.fetch_dest, sizeof(request.fetch_dest));
 	if (request.method != HTTP_OTHER && *request.path != '/')
 		abort();
 	if (http_request_parse((const char *)bytes, used, &again, &used_again) != HTTP_OK ||

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the status page shows of one process: its calls, files and peers, exactly; files and peers only to whom the daemon
-would stream them; of few processes at once, and no longer than somebody looks. In a browser a name is text, whatever is
-in it, and all of the page is had by keyboard."""
+would stream them; of few processes at once, and no longer than somebody looks. A page of another site may link to it, and
+has nothing recorded. In a browser a name is text, whatever is in it, and all of the page is had by keyboard."""
 import json
 import os
 import re
@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import ringtail
 from lib import http, tls
@@ -38,6 +40,20 @@ while os.read(0, 1):
     os.write(1, b"done")
 """
 CLOSEUPS = 4                    # HTTP_CLOSEUPS_MAX
+OTHER_SITE = """<!doctype html><title>another site</title>
+<a id=linked href="%(origin)s#process/%(pid)d">the page of a process</a> <a id=asked href="%(api)s">what it calls</a>
+<script>
+const loaded = element => new Promise(done => {
+    element.onload = element.onerror = done;
+    element.src = "%(api)s";
+    document.body.append(element);
+});
+const tried = Promise.allSettled([
+    fetch("%(api)s"), fetch("%(api)s", {mode: "no-cors", credentials: "include"}), fetch("%(origin)smetrics", {mode: "no-cors"}),
+    loaded(new Image()), loaded(document.createElement("script")), loaded(document.createElement("iframe")),
+]);
+</script>"""
+ATTEMPTS = 6                    # in it
 FOLDED = """busy;main;outer;inner 30
 busy;main;outer;entry_SYSCALL_64_[k];vfs_read_[k] 10
 busy;main;<img src=x onerror=alert(1)> 50
@@ -168,6 +184,67 @@ def check_bounds(case, daemon, load):
     wait_until(lambda: http.get(daemon, f"/api/process/{daemon.pid}")[0] == 200, "there is room when nobody looks")
 
 
+def check_sites(case, daemon):
+    """As browsers ask for the page of another site: nothing is recorded, nor told; a link is followed."""
+    def look(path, site, **more):
+        fields = {f"Sec-Fetch-{name.title()}": value for name, value in more.items()}
+        return http.get(daemon, path, headers={"Sec-Fetch-Site": site, **fields})[0]
+    asked = f"/api/process/{os.getpid()}"
+    before = daemon.stat()["counters"]["http_denied"]
+    for site in ("cross-site", "same-site"):
+        for path in (asked, "/api/live", "/api/history", "/metrics", "/"):
+            case.check_equal(look(path, site, mode="no-cors", dest="image"), 403, f"{path} is not for a {site} page")
+        for path, status in (("/", 200), ("/metrics", 200), (asked, 403), ("/api/live", 403)):
+            case.check_equal(look(path, site, mode="navigate", dest="document"), status, f"a {site} link to {path}")
+        case.check_equal(look("/", site, mode="navigate", dest="iframe"), 403, f"a frame in a {site} page")
+        case.check_equal(look("/healthz", site, mode="cors", dest="empty"), 200, "that it lives anybody may know")
+    case.check_equal(http.get(daemon, asked, headers={"Origin": "https://example.org"})[0], 403, "an old browser has an Origin")
+    case.check_equal(daemon.stat()["counters"]["http_denied"] - before, 17, "each refusal is counted")
+    now_ns = time.monotonic_ns()
+    case.check(ask(daemon, os.getpid())["began_ns"] >= now_ns, "nothing was recorded for them")
+    for site in ("same-origin", "none"):
+        case.check_equal(look(asked, site, mode="cors", dest="empty"), 200, f"{site} is the page itself, or its user")
+
+
+def serve_site(case, daemon, pid):
+    """A site of others on this host: its port."""
+    origin = "http://%s:%d/" % http.address_of(daemon)
+    page = OTHER_SITE % {"origin": origin, "pid": pid, "api": f"{origin}api/process/{pid}"}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_):
+            pass
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server.server_address[1]
+
+
+def check_other_site(case, browser, daemon):
+    """In a browser: what its script, pictures and frames ask for is refused, and a link shows the page."""
+    child = case.start("sleep", "600")
+    port = serve_site(case, daemon, child.pid)
+    for name in ("localhost", "127.0.0.1"):     # another site, and the same with another port
+        before = daemon.stat()["counters"]["http_denied"]
+        page = browser.open(f"http://{name}:{port}/")
+        page.evaluate("tried.then(() => true)")
+        denied = daemon.stat()["counters"]["http_denied"] - before
+        case.check(denied >= ATTEMPTS, f"what a page at {name} asks for is refused", denied)
+        page.evaluate("document.getElementById('asked').click()")
+        await_page(browser, page, "document.body.textContent.includes('A page of another site')", "so is its link to the numbers")
+    now_ns = time.monotonic_ns()
+    page = browser.open(f"http://localhost:{port}/")
+    page.evaluate("document.getElementById('linked').click()")
+    await_page(browser, page, "typeof looked === 'object' && looked.kept.length > 0 && looked.kept.at(-1).live", "its link to the page works")
+    case.check(page.evaluate("looked.kept[0].began_ns") >= now_ns, "and nothing was recorded before")
+    child.kill()
+
+
 def await_page(browser, page, expression, what, meanwhile=lambda: None):
     def look():
         meanwhile()
@@ -281,11 +358,13 @@ def main(case):
     check_ledger(case, shown, "with names")
     for wrong in ("0", "01", "x", "99999999", "1/../../live"):
         ask(daemon, wrong, 404)
+    check_sites(case, daemon)
     check_bounds(case, daemon, load)
     if shutil.which("chromium"):
         os.makedirs(os.path.join(ringtail.BUILD, "screenshots"), exist_ok=True)
         with Browser(case.dir) as browser:
             check_page(case, browser, daemon, load, path)
+            check_other_site(case, browser, daemon)
     load.end()
     case.check_balanced(daemon)
     case.check_equal(daemon.stop(), 0, "the daemon ends well")

@@ -227,6 +227,48 @@ static void test_what_a_head_says(void **state)
 	assert_true(request.has_body);
 }
 
+/* Each once, as it is written; of an Origin, that there is one. */
+static void test_for_which_page_a_browser_asks(void **state)
+{
+	static const struct {
+		const char *fields;
+		enum http_parse got;
+		const char *site, *mode, *dest;
+		bool has_origin;
+	} cases[] = {
+		{"X: y\r\n", HTTP_OK, "", "", "", false},
+		{"Sec-Fetch-Site: cross-site\r\nsec-fetch-mode:\tnavigate \r\nSEC-FETCH-DEST:document\r\n", HTTP_OK,
+		 "cross-site", "navigate", "document", false},
+		{"Sec-Fetch-Dest: empty\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Site: none\r\n", HTTP_OK, "none", "no-cors", "empty",
+		 false},
+		{"Sec-Fetch-Sites: x\r\nSec-Fetch: x\r\nX-Sec-Fetch-Mode: x\r\nOrigins: x\r\n", HTTP_OK, "", "", "", false},
+		{"Origin: null\r\n", HTTP_OK, "", "", "", true},
+		{"origin:\r\n", HTTP_OK, "", "", "", true},
+		{"Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n", HTTP_BAD, NULL, NULL, NULL, false},
+		{"Sec-Fetch-Mode: cors\r\nSec-Fetch-Mode: navigate\r\n", HTTP_BAD, NULL, NULL, NULL, false},
+		{"Sec-Fetch-Dest: image\r\nSec-Fetch-Dest: document\r\n", HTTP_BAD, NULL, NULL, NULL, false},
+		{"Sec-Fetch-Site: 1234567890123456789012345678901\r\n", HTTP_OK, "1234567890123456789012345678901", "", "", false},
+		{"Sec-Fetch-Site: 12345678901234567890123456789012\r\n", HTTP_TOO_LONG, NULL, NULL, NULL, false},
+		{"Sec-Fetch-Mode: 12345678901234567890123456789012\r\n", HTTP_TOO_LONG, NULL, NULL, NULL, false},
+		{"Sec-Fetch-Dest: 12345678901234567890123456789012\r\n", HTTP_TOO_LONG, NULL, NULL, NULL, false},
+	};
+	struct http_request request;
+	char text[300];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: a\r\n%s\r\n", cases[i].fields);
+		if (parse(text, &request) != cases[i].got)
+			fail_msg("%s", cases[i].fields);
+		if (cases[i].got != HTTP_OK)
+			continue;
+		assert_string_equal(request.fetch_site, cases[i].site);
+		assert_string_equal(request.fetch_mode, cases[i].mode);
+		assert_string_equal(request.fetch_dest, cases[i].dest);
+		assert_int_equal(request.has_origin, cases[i].has_origin);
+	}
+}
+
 /* RFC 9112 3.2: HTTP/1.1 has one Host, which is a host. What the target names counts instead. */
 static void test_http_without_host(void **state)
 {
@@ -597,6 +639,7 @@ int main(void)
 		cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_gzip_is_asked_for),
 		cmocka_unit_test(test_what_a_head_says),
+		cmocka_unit_test(test_for_which_page_a_browser_asks),
 		cmocka_unit_test(test_http_without_host),
 		cmocka_unit_test(test_smuggled),
 		cmocka_unit_test_setup_teardown(test_one_after_another, bench_setup, bench_teardown),

@@ -1,7 +1,7 @@
 /*
- * What the status page's server answers, and to whom: which Host is this one's, who has to prove who it is and how
- * each refusal says so; formats of /metrics, compressed and not; what is answered again and when it is made anew.
- * The server, the gate and the metrics are this test.
+ * What the status page's server answers, and to whom: which Host is this one's, for which page a browser may ask,
+ * who has to prove who it is and how each refusal says so; formats of /metrics, compressed and not; what is answered
+ * again and when it is made anew. The server, the gate and the metrics are this test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -211,6 +211,8 @@ static void no_log(enum log_level level, const char *code, const char *text)
 
 /* ---- Asking -------------------------------------------------------------------------------------- */
 
+static struct http_request asking;	/* what else is in each request */
+
 static int open_status(const struct gate *gate)
 {
 	static const struct log_sink sink = {.write = no_log, .now_ns = clock_monotonic};
@@ -224,6 +226,7 @@ static int open_status(const struct gate *gate)
 	role_of_alice = ROLE_VIEWER;
 	closeup_says = 0;
 	looked_at = 0;
+	asking = (struct http_request){.method = HTTP_GET};
 	identity_set_unproved(&shown);
 	status = http_status_create(&config);
 	assert_non_null(status);
@@ -254,7 +257,7 @@ static int close_status(void **state)
 static struct http_answer ask(const char *path, const char *host, const char *authorization)
 {
 	struct http_answer answer = {.status = 200, .body = evbuffer_new()};
-	struct http_request request = {.method = HTTP_GET};
+	struct http_request request = asking;
 
 	snprintf(request.path, sizeof(request.path), "%s", path);
 	snprintf(request.host, sizeof(request.host), "%s", host);
@@ -374,6 +377,96 @@ static void lives_is_told_to_anybody_and_nothing_else(void **state)
 	assert_string_equal(text, "ok\n");
 	check("/healthz/", "", "", 401);
 	check("/health", "", "", 401);
+}
+
+/* As a browser asks that names these; "": it does not. */
+static void browse(const char *site, const char *mode, const char *dest, bool has_origin)
+{
+	asking = (struct http_request){.method = HTTP_GET, .has_origin = has_origin};
+	strcpy(asking.fetch_site, site);
+	strcpy(asking.fetch_mode, mode);
+	strcpy(asking.fetch_dest, dest);
+}
+
+/* From itself, by hand, and as other programs ask: all of it. Else links lead to what is shown to people alone. */
+static void a_page_of_another_site_may_only_link_here(void **state)
+{
+	static const char *const path[] = {"/", "/metrics", "/api/live", "/api/history", "/api/process/7", "/nowhere"};
+	static const struct {
+		const char *site, *mode, *dest;
+		bool has_origin;
+		int expected[6];
+	} cases[] = {
+#define ALL	{200, 200, 200, 200, 200, 404}
+#define LINKED	{200, 200, 403, 403, 403, 403}
+#define NONE	{403, 403, 403, 403, 403, 403}
+		{"", "", "", false, ALL}, {"none", "navigate", "document", false, ALL}, {"same-origin", "cors", "empty", true, ALL},
+		{"same-origin", "no-cors", "image", false, ALL},
+		{"cross-site", "navigate", "document", false, LINKED}, {"same-site", "navigate", "document", false, LINKED},
+		{"cross-site", "navigate", "document", true, LINKED}, {"", "navigate", "document", true, LINKED},
+		{"cross-site", "navigate", "iframe", false, NONE}, {"cross-site", "navigate", "", false, NONE},
+		{"cross-site", "no-cors", "document", false, NONE}, {"cross-site", "no-cors", "image", false, NONE},
+		{"cross-site", "cors", "empty", true, NONE}, {"cross-site", "", "", false, NONE},
+		{"same-site", "cors", "empty", true, NONE}, {"same-site", "no-cors", "script", false, NONE},
+		{"Same-Origin", "cors", "empty", false, NONE}, {"same-origin, cross-site", "cors", "empty", false, NONE},
+		{"", "", "", true, NONE}, {"", "cors", "empty", true, NONE},
+#undef ALL
+#undef LINKED
+#undef NONE
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		browse(cases[i].site, cases[i].mode, cases[i].dest, cases[i].has_origin);
+		for (size_t k = 0; k < sizeof(path) / sizeof(path[0]); k++) {
+			looked_at = 0;
+			check(path[k], "localhost", "", cases[i].expected[k]);
+			assert_int_equal(looked_at, k == 4 && cases[i].expected[k] == 200 ? 7 : 0);
+		}
+	}
+}
+
+/* Neither is another host's name made good by it. */
+static void its_own_page_has_its_own_host(void **state)
+{
+	(void)state;
+	browse("same-origin", "cors", "empty", false);
+	check("/api/process/7", "example.org:7118", "", 421);
+	check("/api/live", "example.org:7118", "", 421);
+	browse("none", "navigate", "document", false);
+	check("/", "example.org:7118", "", 421);
+	assert_int_equal(looked_at, 0);
+}
+
+/* The browser shows a user's certificate for whichever page asks. */
+static void behind_tls_a_page_of_another_site_may_only_link_here(void **state)
+{
+	(void)state;
+	identity_set_name(&shown, IDENTITY_CERT, "bob");
+	browse("cross-site", "no-cors", "image", false);
+	check("/api/process/7", "example.org", "", 403);
+	check("/metrics", "example.org", "", 403);
+	assert_int_equal(looked_at, 0);
+	browse("cross-site", "navigate", "document", false);
+	check("/", "example.org", "", 200);
+	check("/api/live", "example.org", "", 403);
+	identity_set_unproved(&shown);
+	check("/", "example.org", "", 401);
+	browse("cross-site", "cors", "empty", true);
+	check("/api/live", "example.org", "Bearer right", 403);
+}
+
+static void anybody_is_told_that_it_lives_for_whichever_page(void **state)
+{
+	struct http_answer answer;
+	char text[64];
+
+	(void)state;
+	browse("cross-site", "cors", "empty", true);
+	answer = ask("/healthz", "example.org", "");
+	assert_int_equal(answer.status, 200);
+	put(&answer, text, sizeof(text));
+	assert_string_equal(text, "ok\n");
 }
 
 static void check_process(const char *path, const char *authorization, int expected, uint32_t pid)
@@ -585,6 +678,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PLAIN(plain_it_answers_to_a_loopback_host_alone),
 		PLAIN(plain_it_refuses_a_token),
+		PLAIN(a_page_of_another_site_may_only_link_here),
+		PLAIN(its_own_page_has_its_own_host),
+		BEHIND_TLS(behind_tls_a_page_of_another_site_may_only_link_here),
+		BEHIND_TLS(anybody_is_told_that_it_lives_for_whichever_page),
 		PLAIN(a_process_is_named_by_its_number),
 		PLAIN(a_process_is_shown_to_its_role),
 		BEHIND_TLS(behind_tls_a_process_is_shown_to_its_role),
