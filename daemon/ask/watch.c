@@ -84,7 +84,9 @@ static void on_wake(void *context)
 		frame_ref_put(frame);
 		frames++;
 	}
-	event_active(watch->turn, 0, 0);
+	/* What is made active here would run before anything else is looked for, until there are no more frames. */
+	if (event_add(watch->turn, &(struct timeval){0}) != 0)
+		event_active(watch->turn, EV_TIMEOUT, 0);
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *context)
