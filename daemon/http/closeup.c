@@ -47,7 +47,7 @@ struct closeups {
 /* What a descriptor stands for: sockets are written as "TCP 10.0.0.1:40000->10.0.0.2:5432". */
 static bool is_socket(const struct batch_attachment *attachment)
 {
-	static const char *const family[] = {"TCP ", "UDP ", "socket:"};
+	static const char *const family[] = {"TCP ", "UDP ", "RAW ", "socket:"};
 
 	for (size_t i = 0; i < sizeof(family) / sizeof(family[0]); i++)
 		if (attachment->text_bytes > strlen(family[i]) &&
