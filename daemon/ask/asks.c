@@ -242,12 +242,13 @@ static const struct family {
 	 of_histograms, tell_histogram},
 };
 
-/* A question without fields has one key, and no others. */
+/* A question without fields has one key and no others. It is told from the first on: a rate needs a 0 to begin with. */
 static void tell_answer(const struct ask *ask, const struct family *family, struct metric_builder *builder)
 {
 	const struct ask_question *question = &ask->question;
 	struct metric_label label[ASK_BY_MAX + 1] = {{.name = "ask", .value = question->name}};
 	const struct ask_row *row;
+	bool any = false;
 
 	for (unsigned i = 0; i < question->bys; i++)
 		label[i + 1].name = metric_keep(builder, question->by[i]);
@@ -257,10 +258,11 @@ static void tell_answer(const struct ask *ask, const struct family *family, stru
 		for (unsigned i = 0; i < question->bys; i++, text += strlen(text) + 1)
 			label[i + 1].value = text;
 		family->tell(builder, &row->counts, label, question->bys + 1);
+		any = true;
 	}
 	for (unsigned i = 0; i < question->bys; i++)
 		label[i + 1].value = OTHERS;
-	if (question->bys)
+	if (question->bys || !any)
 		family->tell(builder, ask_answer_others(ask->answer), label, question->bys + 1);
 }
 
