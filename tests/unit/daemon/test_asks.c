@@ -1,0 +1,441 @@
+/*
+ * The questions of the configuration, over a whole engine: what each counts becomes metrics, exactly; all series of a
+ * question together are all its events; a new configuration keeps what has not changed; what is wrong with one is said
+ * before it is in force.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "daemon/ask/asks.h"
+#include "daemon/base/limits.h"
+#include "daemon/metrics/format.h"
+#include "tests/lib/failing_memory.h"
+#include "tests/unit/daemon/small_engine.h"
+
+#define CALLS	"syscall:getppid:call"
+#define OPENS	"syscall:openat:call"
+
+static struct engine e;
+static struct asks *asks;
+static struct error error;
+static char told[64 << 10];		/* the metrics */
+
+/* The last error that was logged. */
+static char logged_code[48], logged[512];
+
+static void on_log(enum log_level level, const char *code, const char *text)
+{
+	if (level != LOG_LEVEL_ERROR)
+		return;
+	snprintf(logged_code, sizeof(logged_code), "%s", code);
+	snprintf(logged, sizeof(logged), "%s", text);
+}
+
+static struct asks_config config_of(bool somebody_is_told)
+{
+	return (struct asks_config){.told = somebody_is_told, .watch = {
+		.base = e.base, .fanout = e.fanout, .codec = e.codec, .catalog = small_catalog_get()}};
+}
+
+static int open_asks(void **state)
+{
+	static const struct log_sink sink = {.write = on_log, .now_ns = clock_monotonic};
+	struct asks_config config;
+
+	(void)state;
+	engine_open(&e, 2, 1, 8);
+	log_set_sink(&sink);
+	*logged_code = '\0';
+	config = config_of(true);
+	asks = asks_create(&config);
+	assert_non_null(asks);
+	return 0;
+}
+
+static int close_asks(void **state)
+{
+	(void)state;
+	asks_destroy(asks);
+	engine_close(&e);
+	return 0;
+}
+
+/* ---- What is asked, and told -------------------------------------------------------------------------- */
+
+#define QUESTIONS(...) (struct config){.ask = {.word = {__VA_ARGS__}, \
+					       .count = sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)}}
+#define SET(...) set(&QUESTIONS(__VA_ARGS__))
+#define CHECK(...) check(&QUESTIONS(__VA_ARGS__))
+
+static int set(const struct config *config)
+{
+	error = (struct error){0};
+	return asks_set(asks, config, &error);
+}
+
+static int check(const struct config *config)
+{
+	error = (struct error){0};
+	return asks_check(asks, config, &error);
+}
+
+static void tell(void)
+{
+	struct metric_builder *builder = metric_builder_create(1 << 20);
+	FILE *out = fmemopen(told, sizeof(told), "w");
+	const struct metric_snapshot *snapshot;
+
+	assert_true(builder && out);
+	memset(told, 0, sizeof(told));
+	asks_tell(asks, builder);
+	snapshot = metric_builder_end(builder, 2, 1);
+	assert_non_null(snapshot);
+	assert_int_equal(snapshot->dropped, 0);
+	assert_int_equal(metric_format_write(snapshot, METRIC_PROMETHEUS, out), 0);
+	fclose(out);
+	metric_snapshot_put(snapshot);
+}
+
+/* A whole line of it. */
+static bool is_told(const char *line)
+{
+	size_t n = strlen(line);
+
+	for (const char *at = told; (at = strstr(at, line)); at++)
+		if ((at == told || at[-1] == '\n') && at[n] == '\n')
+			return true;
+	return false;
+}
+
+#define assert_told(line) do { if (!is_told(line)) fail_msg("no %s in %s", line, told); } while (0)
+#define assert_untold(text) do { if (strstr(told, text)) fail_msg("%s in %s", text, told); } while (0)
+
+static bool tell_live(const char *name)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "ringtail_ask_live{ask=\"%s\"} 1", name);
+	tell();
+	return is_told(line);
+}
+
+static void await_live(const char *name)
+{
+	PEER_AWAIT(e.base, tell_live(name));
+}
+
+static void write_calls(uint32_t tid, uint16_t probe, uint64_t duration, int64_t ret, unsigned calls)
+{
+	const uint64_t payload[6] = {duration, (uint64_t)ret};
+	struct ring_writer_record record = {.probe = probe, .tid = tid, .payload = payload,
+					    .words = probe == SMALL_GETPPID ? 2 : 6};
+
+	for (unsigned i = 0; i < calls; i++)
+		assert_int_equal(ring_writer_write(e.writer[i % ENGINE_RINGS], &record), 0);
+}
+
+static bool records(unsigned probe)
+{
+	return e.loader.request.probes[probe / 8] >> probe % 8 & 1;
+}
+
+/* ---- Answers --------------------------------------------------------------------------------------------- */
+
+static void without_questions_nothing_is_told(void **state)
+{
+	struct metric_builder *builder = metric_builder_create(1 << 20);
+	const struct metric_snapshot *snapshot;
+
+	(void)state;
+	asks_tell(NULL, builder);
+	asks_tell(asks, builder);
+	snapshot = metric_builder_end(builder, 2, 1);
+	assert_int_equal(snapshot->points, 0);
+	metric_snapshot_put(snapshot);
+	assert_int_equal(set(&(struct config){0}), 0);
+	tell();
+	assert_untold("ask");
+}
+
+/* By each of its fields, in their order; what has no row of its own is with the others. */
+static void each_event_is_counted_by_its_key(void **state)
+{
+	(void)state;
+	assert_int_equal(SET("by-two: count " CALLS " by tid,error top 2", "all: count " CALLS), 0);
+	await_live("by-two");
+	await_live("all");
+	write_calls(7, SMALL_GETPPID, 100, 5, 10);
+	write_calls(7, SMALL_GETPPID, 100, -13, 20);
+	write_calls(8, SMALL_GETPPID, 100, 5, 4);
+	write_calls(7, SMALL_OPENAT, 100, 5, 4);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"by-two\",tid=\"7\",error=\"\"} 10");
+	assert_told("ringtail_ask_events_total{ask=\"by-two\",tid=\"7\",error=\"EACCES\"} 20");
+	assert_told("ringtail_ask_events_total{ask=\"by-two\",tid=\"(others)\",error=\"(others)\"} 4");
+	assert_told("ringtail_ask_events_total{ask=\"all\"} 34");
+	assert_untold("ask=\"all\",");
+	assert_untold("tid=\"8\"");
+	assert_told("ringtail_ask_residual{ask=\"by-two\"} 0");
+	assert_told("ringtail_ask_residual{ask=\"all\"} 0");
+	assert_told("ringtail_ask_lost_total{stage=\"ring\",reason=\"ring_full\",ask=\"all\"} 0");
+	assert_untold("ringtail_ask_errors_total");
+	assert_untold("ringtail_ask_sum_total");
+	assert_untold("ringtail_ask_seconds_total");
+	assert_untold("ringtail_ask_duration_seconds");
+	/* A busier key takes a place; what the other had joins the others, and nothing goes back. */
+	write_calls(8, SMALL_GETPPID, 100, 5, 200);
+	engine_settle(&e);
+	tell();
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"by-two\",tid=\"8\",error=\"\"} 0");
+	assert_told("ringtail_ask_events_total{ask=\"by-two\",tid=\"(others)\",error=\"(others)\"} 214");
+	engine_check_ledger(&e);
+}
+
+/* The same events, as questions of each shape have them. */
+static void a_question_is_told_as_its_shape_has_it(void **state)
+{
+	(void)state;
+	assert_int_equal(SET("count: count " CALLS, "sum: count " CALLS " of ret", "time: count " CALLS " of duration",
+			     "hist: hist " CALLS, "summary: summary " CALLS), 0);
+	await_live("summary");
+	await_live("hist");
+	write_calls(7, SMALL_GETPPID, 1000000000, 21, 3);
+	write_calls(7, SMALL_GETPPID, 500000000, -2, 4);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"count\"} 7");
+	assert_told("ringtail_ask_events_total{ask=\"sum\"} 7");
+	assert_told("ringtail_ask_events_total{ask=\"time\"} 7");
+	assert_told("ringtail_ask_events_total{ask=\"hist\"} 7");
+	assert_told("ringtail_ask_events_total{ask=\"summary\"} 7");
+	assert_told("ringtail_ask_errors_total{ask=\"summary\"} 4");
+	assert_untold("ringtail_ask_errors_total{ask=\"hist\"");
+	assert_untold("ringtail_ask_errors_total{ask=\"count\"");
+	/* A result below 0 is an error, and no number. */
+	assert_told("ringtail_ask_sum_total{ask=\"sum\"} 63");
+	assert_untold("ringtail_ask_sum_total{ask=\"time\"");
+	assert_untold("ringtail_ask_sum_total{ask=\"count\"");
+	assert_told("ringtail_ask_seconds_total{ask=\"time\"} 5");
+	assert_untold("ringtail_ask_seconds_total{ask=\"sum\"");
+	assert_untold("ringtail_ask_seconds_total{ask=\"hist\"");
+	for (unsigned i = 0; i < 2; i++) {
+		char line[128];
+		const char *name = i ? "summary" : "hist";
+
+		snprintf(line, sizeof(line), "ringtail_ask_duration_seconds_count{ask=\"%s\"} 7", name);
+		assert_told(line);
+		snprintf(line, sizeof(line), "ringtail_ask_duration_seconds_sum{ask=\"%s\"} 5", name);
+		assert_told(line);
+		snprintf(line, sizeof(line), "ringtail_ask_duration_seconds_bucket{ask=\"%s\",le=\"+Inf\"} 7", name);
+		assert_told(line);
+	}
+	assert_untold("ringtail_ask_duration_seconds_count{ask=\"time\"");
+}
+
+/* A question of strings has them recorded; one whose filter asks for less has less. */
+static void a_question_asks_for_what_it_takes(void **state)
+{
+	(void)state;
+	assert_int_equal(SET("few: count " CALLS " where ret > 10"), 0);
+	await_live("few");
+	assert_true(records(SMALL_GETPPID) && !records(SMALL_OPENAT));
+	assert_int_equal(e.loader.request.flags & RT_FLAG_STRINGS, 0);
+	write_calls(7, SMALL_GETPPID, 100, 10, 6);
+	write_calls(7, SMALL_GETPPID, 100, 11, 2);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"few\"} 2");
+	assert_int_equal(SET("names: count " CALLS "," OPENS " by filename"), 0);
+	await_live("names");
+	assert_true(records(SMALL_GETPPID) && records(SMALL_OPENAT));
+	assert_true(e.loader.request.flags & RT_FLAG_STRINGS);
+}
+
+static void what_was_lost_is_told_beside(void **state)
+{
+	(void)state;
+	assert_int_equal(SET("all: count " CALLS), 0);
+	await_live("all");
+	write_calls(7, SMALL_GETPPID, 100, 5, 4);
+	ring_writer_lose(e.writer[0], RT_LOST_FULL, 9);
+	write_calls(7, SMALL_GETPPID, 100, 5, 4);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"all\"} 8");
+	assert_told("ringtail_ask_lost_total{stage=\"ring\",reason=\"ring_full\",ask=\"all\"} 9");
+	assert_told("ringtail_ask_residual{ask=\"all\"} 0");
+}
+
+/* ---- Configurations --------------------------------------------------------------------------------------- */
+
+/* What has not changed counts on; what has begins anew, also where its name stays; what is gone is not recorded. */
+static void a_new_configuration_keeps_what_has_not_changed(void **state)
+{
+	(void)state;
+	assert_int_equal(SET("count " CALLS, "same: count " CALLS " by tid", "other: count " CALLS, "opens: count " OPENS), 0);
+	await_live("ask-1");
+	await_live("opens");
+	write_calls(7, SMALL_GETPPID, 100, 5, 8);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"ask-1\"} 8");
+	/* A question without a name is called by its place. */
+	assert_int_equal(SET("other: count " CALLS " of ret", "same: count " CALLS " by tid", "count " CALLS), 0);
+	await_live("ask-3");
+	await_live("other");
+	PEER_AWAIT(e.base, !records(SMALL_OPENAT));
+	write_calls(7, SMALL_GETPPID, 100, 5, 2);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"same\",tid=\"7\"} 10");
+	assert_told("ringtail_ask_events_total{ask=\"other\"} 2");
+	assert_told("ringtail_ask_events_total{ask=\"ask-3\"} 2");
+	assert_untold("ask-1");
+	assert_untold("opens");
+	/* Its place stays: so does it. */
+	assert_int_equal(SET("count " OPENS, "third: count " CALLS, "count " CALLS), 0);
+	await_live("third");
+	write_calls(7, SMALL_GETPPID, 100, 5, 2);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"ask-3\"} 4");
+	assert_told("ringtail_ask_events_total{ask=\"third\"} 2");
+	assert_int_equal(set(&(struct config){0}), 0);
+	PEER_AWAIT(e.base, !records(SMALL_GETPPID));
+	tell();
+	assert_untold("ask");
+}
+
+/* Those before it are in force; those behind it are not, nor is anything of what was before. */
+static void one_that_cannot_be_asked_ends_the_list(void **state)
+{
+	(void)state;
+	assert_int_equal(SET("gone: count " CALLS, "kept: count " CALLS " by tid"), 0);
+	await_live("kept");
+	assert_int_equal(SET("kept: count " CALLS " by tid", "wrong: count syscall:nothing:call", "new: count " CALLS), -ENOENT);
+	assert_true(*error.code);
+	tell();
+	assert_told("ringtail_ask_live{ask=\"kept\"} 1");
+	assert_untold("gone");
+	assert_untold("wrong");
+	assert_untold("new");
+	assert_int_equal(SET("kept: count " CALLS " by tid", "new: count " CALLS), 0);
+	await_live("new");
+	write_calls(7, SMALL_GETPPID, 100, 5, 2);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"kept\",tid=\"7\"} 2");
+	assert_told("ringtail_ask_events_total{ask=\"new\"} 2");
+}
+
+static void what_is_wrong_is_said_before(void **state)
+{
+	struct asks_config config = config_of(false);
+	struct asks *untold = asks_create(&config);
+
+	(void)state;
+	assert_int_equal(CHECK("a: count " CALLS, "b: hist " CALLS " by tid"), 0);
+	assert_int_equal(check(&(struct config){0}), 0);
+	assert_int_equal(CHECK("a: count " CALLS, "a: hist " CALLS), -EINVAL);
+	assert_int_equal(CHECK("a: count " CALLS, "b: counts " CALLS), -EINVAL);
+	assert_true(error.column);
+	assert_int_equal(CHECK("a: count " CALLS, "b: count syscall:nothing:call"), -ENOENT);
+	assert_int_equal(CHECK("a: count " CALLS " by nothing"), -EINVAL);
+	/* Nothing was put in force by that. */
+	tell();
+	assert_untold("ask");
+	asks_destroy(asks);
+	asks = untold;
+	assert_int_equal(check(&(struct config){0}), 0);
+	assert_int_equal(CHECK("a: count " CALLS), -EINVAL);
+	assert_string_equal(error.code, "ask-untold");
+	assert_string_equal(error.hint, "set http, or a back end that takes metrics");
+	/* What is wrong with the text comes first. */
+	assert_int_equal(CHECK("a: counts " CALLS), -EINVAL);
+	assert_string_not_equal(error.code, "ask-untold");
+}
+
+/* The log names the question; the metrics say that it is not answered; the others are. */
+static void a_refusal_of_the_kernel_is_logged(void **state)
+{
+	(void)state;
+	e.loader.refuse_probe = SMALL_OPENAT;
+	assert_int_equal(SET("calls: count " CALLS, "opens: count " OPENS), 0);
+	PEER_AWAIT(e.base, *logged_code);
+	assert_string_equal(logged_code, "ask-refused");
+	assert_non_null(strstr(logged, "ask opens: nothing is recorded for it: the source cannot do that"));
+	await_live("calls");
+	tell();
+	assert_told("ringtail_ask_live{ask=\"opens\"} 0");
+	assert_told("ringtail_ask_events_total{ask=\"opens\"} 0");
+	assert_told("ringtail_ask_lost_total{stage=\"ring\",reason=\"ring_full\",ask=\"opens\"} 0");
+	assert_told("ringtail_ask_residual{ask=\"opens\"} 0");
+}
+
+/* Viewers' bounds are not the configuration's: it is an operator's. */
+static void a_question_may_ask_for_anything(void **state)
+{
+	const struct viewer_bounds none = {0};
+
+	(void)state;
+	fanout_set_viewers(e.fanout, &none);
+	assert_int_equal(SET("names: count " OPENS " by filename"), 0);
+	await_live("names");
+	fanout_set_viewers(e.fanout, &engine_viewers);
+}
+
+/* Whichever allocation fails, it is told, and the next time it works. */
+static void without_memory_it_says_so(void **state)
+{
+	struct asks_config config = config_of(true);
+	struct asks *one = NULL;
+
+	(void)state;
+	for (unsigned n = 0; !one; n++) {
+		memory_fails_after(n);
+		one = asks_create(&config);
+		memory_suffices();
+	}
+	asks_destroy(one);
+	asks_destroy(NULL);
+	for (int err = -1, n = 0; err; n++) {
+		memory_fails_after((unsigned)n);
+		err = SET("a: count " CALLS " by tid", "b: count " CALLS);
+		memory_suffices();
+		assert_true(!err || err == -ENOMEM);
+		assert_int_equal(*error.code != 0, err != 0);
+		tell();
+		assert_int_equal(!is_told("ringtail_ask_residual{ask=\"b\"} 0"), err != 0);
+	}
+	await_live("b");
+	write_calls(7, SMALL_GETPPID, 100, 5, 2);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"b\"} 2");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_asks, close_asks)
+	const struct CMUnitTest tests[] = {
+		TEST(without_questions_nothing_is_told),
+		TEST(each_event_is_counted_by_its_key),
+		TEST(a_question_is_told_as_its_shape_has_it),
+		TEST(a_question_asks_for_what_it_takes),
+		TEST(what_was_lost_is_told_beside),
+		TEST(a_new_configuration_keeps_what_has_not_changed),
+		TEST(one_that_cannot_be_asked_ends_the_list),
+		TEST(what_is_wrong_is_said_before),
+		TEST(a_refusal_of_the_kernel_is_logged),
+		TEST(a_question_may_ask_for_anything),
+		TEST(without_memory_it_says_so),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
