@@ -83,6 +83,32 @@ static int check(const struct config *config)
 	return asks_check(asks, config, &error);
 }
 
+static bool same_labels(const struct metric_point *a, const struct metric_point *b)
+{
+	bool same = a->labels == b->labels;
+
+	for (uint32_t i = 0; same && i < a->labels; i++)
+		same = strcmp(a->label[i].name, b->label[i].name) == 0 && strcmp(a->label[i].value, b->label[i].value) == 0;
+	return same;
+}
+
+/* No series comes twice, and a histogram has as many values as its buckets. */
+static void check_family(const struct metric_family *family)
+{
+	for (const struct metric_point *point = family->first; point; point = point->next) {
+		uint64_t count = 0;
+
+		for (const struct metric_point *other = point->next; other; other = other->next)
+			if (same_labels(point, other))
+				fail_msg("twice in %s: %s", family->name, point->label[0].value);
+		if (family->type != METRIC_HISTOGRAM)
+			continue;
+		for (unsigned i = 0; i < METER_BUCKETS; i++)
+			count += point->histogram->bucket[i];
+		assert_int_equal(point->histogram->count, count);
+	}
+}
+
 static void tell(void)
 {
 	struct metric_builder *builder = metric_builder_create(1 << 20);
@@ -95,6 +121,8 @@ static void tell(void)
 	snapshot = metric_builder_end(builder, 2, 1);
 	assert_non_null(snapshot);
 	assert_int_equal(snapshot->dropped, 0);
+	for (const struct metric_family *family = snapshot->first; family; family = family->next)
+		check_family(family);
 	assert_int_equal(metric_format_write(snapshot, METRIC_PROMETHEUS, out), 0);
 	fclose(out);
 	metric_snapshot_put(snapshot);
@@ -236,6 +264,13 @@ static void a_question_is_told_as_its_shape_has_it(void **state)
 		assert_told(line);
 	}
 	assert_untold("ringtail_ask_duration_seconds_count{ask=\"time\"");
+	/* A call that does not return is one, and has no duration. */
+	write_calls(7, SMALL_GETPPID, RT_DURATION_NEVER, 0, 1);
+	engine_settle(&e);
+	tell();
+	assert_told("ringtail_ask_events_total{ask=\"hist\"} 8");
+	assert_told("ringtail_ask_duration_seconds_count{ask=\"hist\"} 7");
+	assert_told("ringtail_ask_seconds_total{ask=\"time\"} 5");
 }
 
 /* A question of strings has them recorded; one whose filter asks for less has less. */
