@@ -10,7 +10,7 @@ MUTANTS = [
      "		event_active(watch->turn, EV_TIMEOUT, 0);\n", "", WATCHED),
     ("watch-without-a-bound", WATCH + ":on_wake", "frames < ASK_FRAMES_PER_TURN", "frames < 100 * ASK_FRAMES_PER_TURN", WATCHED),
     ("watch-stops-at-a-gap", WATCH + ":on_wake", "if (!n && (!told || watch->stream->gaps))", "if (!n)", WATCHED,
-     "a gap is told when the next frame wakes it, and its stream has counted it already"),
+     "what is behind the gap is taken with the next watermark, a second later at most"),
     ("watch-takes-a-frame-twice", WATCH + ":on_wake", "		stream_sent(watch->stream);\n		take(watch, frame);\n",
      "		stream_sent(watch->stream);\n		take(watch, frame);\n		take(watch, frame);\n", WATCHED),
     ("watch-counts-what-it-could-not-read", WATCH + ":take", "	if (events < frame->events)\n", "	if (events > frame->events)\n", WATCHED),
