@@ -307,10 +307,10 @@ static void begin_run(struct meter *meter, struct meter_ring *ring, uint32_t tid
 	}
 }
 
-/* Time on the CPU up to now, if the last switch brought the thread that runs now. */
+/* Time on the CPU up to now, if the last switch brought the thread that runs now. An idle CPU is nobody's time. */
 static void charge_cpu(struct meter_ring *ring, uint64_t now_ns)
 {
-	if (ring->running_ns && ring->running_tid == ring->tid && now_ns > ring->running_ns)
+	if (ring->running_ns && ring->running_tid && ring->running_tid == ring->tid && now_ns > ring->running_ns)
 		ring->run.cpu_ns += now_ns - ring->running_ns;
 	ring->running_ns = now_ns;
 }

@@ -258,6 +258,7 @@ MUTANTS = [
      "	if (false)\n		meter_event", ["unit/worker_meter"]),
 
     # Meters of several workers.
+    ("meter-idle-is-a-process", "daemon/collect/meter.c:charge_cpu", " && ring->running_tid && ", " && ", ["unit/meter"]),
     ("meter-last-errno-is-another", "daemon/collect/meter.c:errno_index",
      "<= METER_ERRNO_LAST",
      "< METER_ERRNO_LAST", ["unit/meter"]),

@@ -341,6 +341,37 @@ static void test_who_is_charged(void **state)
 	bench_destroy(bench);
 }
 
+/* A CPU without work runs a thread 0 of its own, which wakes others and gives way to them. */
+static void test_an_idle_cpu_is_no_process(void **state)
+{
+	struct bench *bench = bench_create(1, false);
+	struct top_entry top[METER_PROCESSES_MAX], *one;
+	uint64_t span;
+	uint32_t n;
+
+	(void)state;
+	learn(bench, 0, 0, "swapper/0");
+	learn(bench, 20, 20, "works");
+	end_pass(bench);
+	bench->now += SECOND;
+	end_pass(bench);
+	take(bench, 20, RT_PROBE_SCHED_SWITCH, (uint64_t[]){0, 1, 0, 0}, 4);
+	bench->now += 9999;
+	take(bench, 0, RT_PROBE_SCHED_WAKEUP, (uint64_t[]){20, 0, 0}, 3);
+	bench->now += 4999;
+	take(bench, 0, RT_PROBE_SCHED_SWITCH, (uint64_t[]){0, 0, 20, 0}, 4);
+	bench->now += 499;
+	take(bench, 20, RT_PROBE_SCHED_SWITCH, (uint64_t[]){0, 1, 0, 0}, 4);
+	bench->now += SECOND;
+	end_pass(bench);
+	n = meters_read_top(bench->meters, top, &span);
+	assert_int_equal(n, 1);
+	one = find(top, n, 20);
+	assert_non_null(one);
+	assert_int_equal(one->cpu_ns, 500);
+	bench_destroy(bench);
+}
+
 static void test_switches_and_waits(void **state)
 {
 	struct bench *bench = bench_create(1, false);
@@ -591,6 +622,7 @@ int main(void)
 		cmocka_unit_test(test_only_what_is_metered),
 		cmocka_unit_test(test_slow_calls),
 		cmocka_unit_test(test_who_is_charged),
+		cmocka_unit_test(test_an_idle_cpu_is_no_process),
 		cmocka_unit_test(test_switches_and_waits),
 		cmocka_unit_test(test_heavy_hitters),
 		cmocka_unit_test(test_workers_are_summed),
