@@ -362,6 +362,17 @@ static void the_busiest_rows_are_shown(void **state)
 	assert_int_equal(look(PID, ROLE_OPERATOR), 0);
 	snprintf(quoted, sizeof(quoted), "\"%s\"", name);
 	assert_row(quoted, CALLS, CALLS);
+	/* The second has begun anew with the turn. */
+	for (unsigned i = 0; i < 20; i++)
+		open_file(PID, "/another");
+	engine_settle(&e);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(look(PID, ROLE_OPERATOR), 0);
+		assert_false(is_in("files", "\"/another\""));
+	}
+	later_ns += NS_PER_S;
+	assert_int_equal(look(PID, ROLE_OPERATOR), 0);
+	assert_true(is_in("files", "\"/another\""));
 }
 
 static void what_was_lost_is_told_with_its_remedy(void **state)
