@@ -366,7 +366,8 @@ static void one_that_cannot_be_asked_ends_the_list(void **state)
 	(void)state;
 	assert_int_equal(SET("gone: count " CALLS, "kept: count " CALLS " by tid"), 0);
 	await_live("kept");
-	assert_int_equal(SET("kept: count " CALLS " by tid", "wrong: count syscall:nothing:call", "new: count " CALLS), -ENOENT);
+	assert_int_equal(SET("kept: count " CALLS " by tid", "wrong: count syscall:nothing:call", "new: count " CALLS),
+			 -ENOENT);
 	assert_true(*error.code);
 	tell();
 	assert_told("ringtail_ask_live{ask=\"kept\"} 1");

@@ -1,6 +1,6 @@
 /*
- * One process, looked at closer, over a whole engine: exactly its calls, files and peers, each name as JSON can have it;
- * names only for whom the daemon would stream them to; of few processes at once, for each role; and nothing is recorded
+ * One process, looked at closer, over a whole engine: exactly its calls, files and peers, each name as JSON can have
+ * it; names only for whom the daemon would stream them to; of few processes at once, for each role; and nothing is recorded
  * when nobody looks any more.
  */
 #include <setjmp.h>
@@ -192,8 +192,8 @@ static bool has_row(const char *name, unsigned calls, unsigned errors)
 {
 	char row[256];
 
-	snprintf(row, sizeof(row), "{\"name\":%s,\"calls\":%u,\"errors\":%u,\"sum_ns\":%u,\"buckets\":[%u]}", name, calls, errors,
-		 calls * 100, calls);
+	snprintf(row, sizeof(row), "{\"name\":%s,\"calls\":%u,\"errors\":%u,\"sum_ns\":%u,\"buckets\":[%u]}", name, calls,
+		 errors, calls * 100, calls);
 	return is_shown(row);
 }
 
@@ -385,8 +385,9 @@ static void what_was_lost_is_told_with_its_remedy(void **state)
 	call(PID, SMALL_GETPPID, 1, NULL);
 	settle();
 	assert_int_equal(look(PID, ROLE_OPERATOR), 0);
-	assert_shown("\"produced\":19,\"delivered\":14,\"filtered\":2,\"in_flight\":0,\"residual\":0,\"lost\":[{\"stage\":\"ring\",");
-	assert_shown("\"reason\":\"ring_full\",\"remedy\":\"raise ring-size, or ask for fewer probes or a narrower filter\",\"count\":3}]");
+	assert_shown("\"produced\":19,\"delivered\":14,\"filtered\":2,\"in_flight\":0,\"residual\":0,\"lost\":[{\"stage\":"
+		     "\"ring\",\"reason\":\"ring_full\",\"remedy\":\"raise ring-size, or ask for fewer probes or a narrower "
+		     "filter\",\"count\":3}]");
 }
 
 /* ---- Who may see what ---------------------------------------------------------------------------------- */
@@ -451,7 +452,8 @@ static void a_refusal_of_the_kernel_is_shown(void **state)
 	assert_shown("\"live\":false,");
 	engine_settle(&e);
 	assert_int_equal(look(PID, ROLE_OPERATOR), 0);
-	assert_shown("\"live\":false,\"texts\":true,\"why_not\":[],\"refused\":[\"the source cannot do that\",\"\"],\"produced\":0,");
+	assert_shown("\"live\":false,\"texts\":true,\"why_not\":[],\"refused\":[\"the source cannot do that\",\"\"],"
+		     "\"produced\":0,");
 }
 
 /* ---- How many, and how long ----------------------------------------------------------------------------- */
