@@ -197,24 +197,28 @@ static void take_bad(struct drain *drain)
 		  RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD);
 }
 
+/* What is no event. False: it is nothing that is known. */
+static bool take_told(struct drain *drain, struct ring_item *item)
+{
+	if (item->probe == RT_PROBE_THREAD && item->words * 8 >= RT_THREAD_BYTES_MIN)
+		take_thread(drain, item);
+	else if (is_text(item))
+		take_text(drain, item);
+	else if (is_named_loss(item))
+		take_named_loss(drain, item);
+	else
+		return false;
+	return true;
+}
+
 static void take_record(struct drain *drain, struct ring_item *item)
 {
 	const struct probe_info *info;
 	uint32_t thread;
 
 	drain->last_time_ns = item->time_ns;
-	if (item->probe == RT_PROBE_THREAD && item->words * 8 >= RT_THREAD_BYTES_MIN) {
-		take_thread(drain, item);
+	if (item->probe < RT_PROBE_EVENT_MIN && take_told(drain, item))
 		return;
-	}
-	if (is_text(item)) {
-		take_text(drain, item);
-		return;
-	}
-	if (is_named_loss(item)) {
-		take_named_loss(drain, item);
-		return;
-	}
 	info = item->probe < RT_PROBE_MAX ? &drain->probes->probe[item->probe] : NULL;
 	if (!info || !atomic_load_explicit(&info->known, memory_order_acquire) ||
 	    item->words < info->fields) {

@@ -229,7 +229,7 @@ MUTANTS = [
     ("drain-short-thread-reads-on", DRAIN + ":take_thread",
      "bytes < sizeof(copy) ? bytes : sizeof(copy)",
      "sizeof(copy)", ["unit/drain"]),
-    ("drain-shortest-thread-is-bad", DRAIN + ":take_record",
+    ("drain-shortest-thread-is-bad", DRAIN + ":take_told",
      "item->words * 8 >= RT_THREAD_BYTES_MIN",
      "item->words * 8 > RT_THREAD_BYTES_MIN", ["unit/drain"]),
     ("drain-thread-of-the-one-before", DRAIN + ":find_thread",
