@@ -14,6 +14,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
 #include "daemon/relay/disk_sink.h"
+#include "proto/message.h"
 #include "proto/segment.h"
 #include "tests/lib/faulty_disk.h"
 
@@ -451,6 +452,293 @@ static void the_bounds_hold_inside_a_job(void **state)
 	check_bound(1 << 20, 300, 300);
 }
 
+/* ---- What a file is when it is done ----------------------------------------------------------- */
+
+/* A visit that is not ended yet: what it forwards is stored when `end` returns, or by settle(). */
+static void begin_with_openings(struct run_of *run, uint64_t host_bytes, uint64_t hosts_bytes,
+				uint64_t segment_bytes)
+{
+	memset(run, 0, sizeof(*run));
+	begin(run, host_bytes, hosts_bytes, segment_bytes);
+	for (unsigned host = 0; host < HOSTS; host++)
+		run->opening[host] = make_opening(5 + host);
+}
+
+static void settle(struct run_of *run, unsigned host, unsigned i)
+{
+	while (!run->shipment[host][i].confirmed)
+		event_base_loop(run->base, EVLOOP_ONCE);
+}
+
+static void finish(struct run_of *run)
+{
+	free_items(run);
+	faulty_disk_fini(&faulty);
+}
+
+static void what_is_sealed_amid_a_job_is_synced(void **state)
+{
+	struct run_of run;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	begin_with_openings(&run, 1 << 20, 1 << 20, 1);
+	for (unsigned host = 0; host < HOSTS; host++)
+		for (unsigned i = 0; i < ITEMS; i++)
+			forward(&run, host, i);
+	end(&run);
+	faulty_disk_cut(&faulty, FAULTY_DROP);
+	assert_int_equal(check(&run), HOSTS * ITEMS);
+	finish(&run);
+}
+
+/* The host's first file, by its name there: its last frame. */
+struct ended {
+	const char *host;
+	enum segment_state state;
+	Ringtail__V1__SegmentEnd *end;
+	uint64_t at;			/* bytes before that frame */
+	uint32_t crc;			/* of these */
+};
+
+static void look_for_end(void *context, const char *name, uint64_t bytes)
+{
+	struct ended *ended = context;
+	char path[128], *text;
+	uint64_t sequence;
+	size_t n, at = 0;
+
+	(void)bytes;
+	assert_true(segment_name_parse(name, &sequence, &ended->state));
+	assert_int_equal(sequence, 1);
+	snprintf(path, sizeof(path), "hosts/%s/%s", ended->host, name);
+	assert_int_equal(disk_file_read(&faulty.disk, path, 1 << 20, &text, &n), 0);
+	while (at < n) {
+		const uint8_t *frame = (uint8_t *)text + at, *body;
+		struct frame_header header;
+		uint8_t raw[4096];
+
+		assert_int_equal(frame_parse_header(frame, n - at, sizeof(raw), &header), FRAME_OK);
+		assert_int_equal(frame_open(codec, frame, &header, raw, &body), FRAME_OK);
+		if (header.type == FRAME_SEGMENT_END) {
+			ended->at = at;
+			ended->crc = frame_crc32c(0, text, at);
+			ended->end = (void *)message_unpack(&ringtail__v1__segment_end__descriptor, NULL, body,
+							    header.raw_bytes);
+		}
+		at += FRAME_HEADER_BYTES + header.body_bytes;
+	}
+	free(text);
+}
+
+static struct ended read_end(const char *host)
+{
+	struct ended ended = {.host = host};
+	char path[64];
+
+	snprintf(path, sizeof(path), "hosts/%s", host);
+	assert_int_equal(faulty.disk.ops->list(&faulty.disk, path, look_for_end, &ended), 0);
+	assert_int_equal(ended.state, SEGMENT_SEALED);
+	assert_non_null(ended.end);
+	assert_int_equal(ended.end->bytes, ended.at);
+	assert_int_equal(ended.end->crc32c, ended.crc);
+	return ended;
+}
+
+static void forward_frame(struct run_of *run, unsigned host, unsigned i, struct relay_opening *opening,
+			  struct frame_ref *frame)
+{
+	struct shipment *shipment = &run->shipment[host][i];
+
+	shipment->upto = cursor_create(1);
+	cursor_append(shipment->upto, CPU, 110);
+	shipment->item = (struct relay_item){
+		.host = host_name[host],
+		.opening = relay_opening_get(opening),
+		.frame = frame,
+		.upto = shipment->upto,
+		.confirmed = on_confirmed,
+	};
+	relay_sink_forward(run->sink, &shipment->item);
+}
+
+static void forward_bye(struct run_of *run, unsigned host, unsigned i, struct relay_opening *opening)
+{
+	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;
+
+	forward_frame(run, host, i, opening, pack(FRAME_BYE, &bye.base));
+}
+
+static void forward_watermark(struct run_of *run, unsigned host, unsigned i, uint64_t time_ns)
+{
+	Ringtail__V1__Watermark watermark = RINGTAIL__V1__WATERMARK__INIT;
+	struct frame_ref *frame = pack(FRAME_WATERMARK, &watermark.base);
+
+	frame->time_ns = time_ns;
+	forward_frame(run, host, i, run->opening[host], frame);
+}
+
+/* With what it says at its end: a reader trusts a file whose name says that it is whole. */
+static void a_run_that_ended_is_sealed_over_a_power_cut(void **state)
+{
+	struct ended ended;
+	struct run_of run;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	begin_with_openings(&run, 1 << 20, 1 << 20, 1 << 20);
+	forward_watermark(&run, 0, 0, 1000);
+	forward(&run, 0, 1);
+	run.shipment[0][1].item.frame->events = 7;
+	forward_watermark(&run, 0, 2, 2000);
+	forward_bye(&run, 0, 3, run.opening[0]);
+	end(&run);
+	faulty_disk_cut(&faulty, FAULTY_DROP);
+	ended = read_end(host_name[0]);
+	assert_true(ended.end->final);
+	assert_int_equal(ended.end->frames, 3);
+	assert_int_equal(ended.end->events, 7);
+	assert_int_equal(ended.end->first_time_ns, 1000);
+	assert_int_equal(ended.end->last_time_ns, 2000);
+	assert_int_equal(ended.end->end->n_position, 1);
+	assert_int_equal(ended.end->end->position[0]->seq, 120);
+	protobuf_c_message_free_unpacked(&ended.end->base, NULL);
+	finish(&run);
+}
+
+static void the_end_of_another_stream_makes_no_file_final(void **state)
+{
+	struct ended ended;
+	struct run_of run;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	begin_with_openings(&run, 1 << 20, 1 << 20, 1 << 20);
+	forward(&run, 0, 0);
+	forward_bye(&run, 0, 1, run.opening[1]);
+	end(&run);
+	ended = read_end(host_name[0]);
+	assert_false(ended.end->final);
+	protobuf_c_message_free_unpacked(&ended.end->base, NULL);
+	finish(&run);
+}
+
+/* ---- Who pays, and what counts ----------------------------------------------------------------- */
+
+/* Each frame ends a segment. */
+static void the_host_that_has_most_pays_for_all(void **state)
+{
+	struct run_of run;
+	uint64_t all;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	begin_with_openings(&run, 1 << 20, 1 << 20, 1);
+	for (unsigned host = 0; host < HOSTS; host++)
+		for (unsigned i = 0; i < ITEMS / (host + 1); i++)
+			forward(&run, host, i);
+	end(&run);
+	all = faulty_used(&faulty);
+	finish(&run);
+
+	faulty_disk_init(&faulty, 1);
+	begin_with_openings(&run, 1 << 20, all - 1, 1);
+	for (unsigned host = HOSTS; host-- > 0;)
+		for (unsigned i = 0; i < ITEMS / (host + 1); i++)
+			forward(&run, host, i);
+	end(&run);
+	assert_false(is_there(host_name[0], run.shipment[0][0].item.frame));
+	for (unsigned i = 1; i < ITEMS; i++)
+		assert_true(is_there(host_name[0], run.shipment[0][i].item.frame));
+	for (unsigned i = 0; i < ITEMS / 2; i++)
+		assert_true(is_there(host_name[1], run.shipment[1][i].item.frame));
+	finish(&run);
+}
+
+static void a_bound_leaves_the_file_that_is_written(void **state)
+{
+	static const uint64_t bound[][2] = {{1, 1 << 20}, {1 << 20, 1}};
+
+	(void)state;
+	for (unsigned b = 0; b < 2; b++) {
+		struct run_of run;
+
+		faulty_disk_init(&faulty, 1);
+		begin_with_openings(&run, bound[b][0], bound[b][1], 1 << 20);
+		for (unsigned i = 0; i < ITEMS; i++) {
+			forward(&run, 0, i);
+			settle(&run, 0, i);
+		}
+		end(&run);
+		for (unsigned i = 0; i < ITEMS; i++)
+			assert_true(is_there(host_name[0], run.shipment[0][i].item.frame));
+		finish(&run);
+	}
+}
+
+static void check_bytes(const struct run_of *run)
+{
+	struct disk_sink_stat stat;
+
+	disk_sink_stat(run->sink, &stat);
+	assert_int_equal(stat.bytes, faulty_used(&faulty));
+	assert_int_equal(stat.segments, faulty.names.n);
+}
+
+/* Deleted files, and those that a relay finds while their host comes. */
+static void bytes_are_those_of_the_files_that_are_there(void **state)
+{
+	struct run_of run, again;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	begin_with_openings(&run, 500, 1 << 20, 1);
+	for (unsigned i = 0; i < ITEMS; i++)
+		forward(&run, 0, i);
+	settle(&run, 0, ITEMS - 1);
+	check_bytes(&run);
+	assert_in_range(faulty.names.n, 1, ITEMS - 1);
+	end(&run);
+	begin_with_openings(&again, 1 << 20, 1 << 20, 1);
+	forward(&again, 0, 0);
+	settle(&again, 0, 0);
+	check_bytes(&again);
+	end(&again);
+	free_items(&again);
+	finish(&run);
+}
+
+static int show_nothing(struct disk *disk, const char *path, disk_entry *entry, void *context)
+{
+	(void)disk, (void)path, (void)entry, (void)context;
+	return 0;
+}
+
+/* What a directory did not show, as another relay's: nothing is written behind it. */
+static void a_file_that_was_not_seen_is_left_as_it_is(void **state)
+{
+	struct run_of run, again;
+	uint64_t bytes;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	begin_with_openings(&run, 1 << 20, 1 << 20, 1 << 20);
+	forward(&run, 0, 0);
+	end(&run);
+	bytes = faulty_used(&faulty);
+	watch_disk();
+	ops.list = show_nothing;
+	begin_with_openings(&again, 1 << 20, 1 << 20, 1 << 20);
+	forward(&again, 0, 1);
+	end(&again);
+	assert_int_equal(again.shipment[0][1].err, -EEXIST);
+	assert_int_equal(faulty_used(&faulty), bytes);
+	ops.list = real_ops->list;
+	assert_true(is_there(host_name[0], run.shipment[0][0].item.frame));
+	free_items(&again);
+	finish(&run);
+}
+
 /* With a thread: what both touch, a sanitizer sees. */
 static void hosts_may_come_while_others_are_stored(void **state)
 {
@@ -520,6 +808,13 @@ int main(void)
 		cmocka_unit_test(what_waits_behind_a_failure_is_not_stored),
 		cmocka_unit_test(an_end_waits_for_a_slow_disk_for_so_long),
 		cmocka_unit_test(the_bounds_hold_inside_a_job),
+		cmocka_unit_test(what_is_sealed_amid_a_job_is_synced),
+		cmocka_unit_test(a_run_that_ended_is_sealed_over_a_power_cut),
+		cmocka_unit_test(the_end_of_another_stream_makes_no_file_final),
+		cmocka_unit_test(the_host_that_has_most_pays_for_all),
+		cmocka_unit_test(a_bound_leaves_the_file_that_is_written),
+		cmocka_unit_test(bytes_are_those_of_the_files_that_are_there),
+		cmocka_unit_test(a_file_that_was_not_seen_is_left_as_it_is),
 		cmocka_unit_test(hosts_may_come_while_others_are_stored),
 	};
 
