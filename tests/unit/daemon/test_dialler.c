@@ -1,4 +1,7 @@
-/* An agent looks its relay's name up: the resolver goes when it is done, whatever has become of the attempt. */
+/*
+ * An agent dials its relay. The resolver of its name goes when it is done, whatever has become of the attempt; each
+ * address is tried; and a relay that ends each connection is dialled more and more seldom.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,12 +10,17 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <event2/dns.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "daemon/base/clock.h"
+#include "daemon/base/frame_ref.h"
+#include "daemon/base/limits.h"
 #include "daemon/serve/dialler.h"
 #include "daemon/spool/spool.h"
+#include "proto/backoff.h"
 #include "tests/unit/daemon/tls_place.h"
 
 #define TURNS_MAX	100u
@@ -26,6 +34,7 @@ static struct {
 	unsigned bases;
 	bool asks;			/* the answer has not come, not even that it is cancelled */
 	bool freed_early;
+	const char *port[2];		/* what it is told at once, instead of asking */
 	evdns_getaddrinfo_cb callback;
 	void *context;
 } resolver;
@@ -62,6 +71,17 @@ static void on_answer(int failure, struct evutil_addrinfo *found, void *context)
 	resolver.callback(failure, found, resolver.context);
 }
 
+/* Two addresses, as a name may have. */
+static struct evutil_addrinfo *found_at(const char *const port[2])
+{
+	struct evutil_addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(evutil_getaddrinfo("127.0.0.1", port[i], &hints, &found[i]), 0);
+	found[0]->ai_next = found[1];
+	return found[0];
+}
+
 struct evdns_getaddrinfo_request *__real_evdns_getaddrinfo(struct evdns_base *base, const char *name,
 	const char *service, const struct evutil_addrinfo *hints, evdns_getaddrinfo_cb callback, void *context);
 struct evdns_getaddrinfo_request *__wrap_evdns_getaddrinfo(struct evdns_base *base, const char *name,
@@ -73,9 +93,42 @@ struct evdns_getaddrinfo_request *__wrap_evdns_getaddrinfo(struct evdns_base *ba
 
 	resolver.callback = callback;
 	resolver.context = context;
+	if (resolver.port[0]) {
+		callback(0, found_at(resolver.port), context);
+		return NULL;
+	}
 	question = __real_evdns_getaddrinfo(base, name, service, hints, on_answer, NULL);
 	resolver.asks = question;
 	return question;
+}
+
+/* ---- Time, and what the dialler hands over ------------------------------------------------------ */
+
+static uint64_t skipped_ns;
+static unsigned resets, served;
+
+uint64_t __real_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void)
+{
+	return __real_clock_monotonic() + skipped_ns;
+}
+
+void __real_backoff_reset(struct backoff *backoff);
+void __wrap_backoff_reset(struct backoff *backoff);
+void __wrap_backoff_reset(struct backoff *backoff)
+{
+	resets++;
+	__real_backoff_reset(backoff);
+}
+
+void __wrap_server_serve(struct server *server, enum server_door door, struct transport *transport, const char *peer);
+void __wrap_server_serve(struct server *server, enum server_door door, struct transport *transport, const char *peer)
+{
+	(void)server, (void)peer;
+	assert_int_equal(door, SERVER_RELAY);
+	served++;
+	transport_destroy(transport);
 }
 
 /* ---- The dialler ----------------------------------------------------------------------------- */
@@ -150,6 +203,133 @@ static void a_number_is_looked_up_at_once(void **state)
 	event_base_free(base);
 }
 
+/* ---- A relay ------------------------------------------------------------------------------------ */
+
+struct listener {
+	int fd;
+	char port[8];
+};
+
+static struct listener listen_on_loopback(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct listener listener = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+	socklen_t bytes = sizeof(address);
+
+	assert_int_equal(bind(listener.fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(listener.fd, 8), 0);
+	assert_int_equal(getsockname(listener.fd, (struct sockaddr *)&address, &bytes), 0);
+	snprintf(listener.port, sizeof(listener.port), "%u", ntohs(address.sin_port));
+	return listener;
+}
+
+/* -1: the dialler has not come in so many turns. */
+static int accept_one(struct event_base *base, const struct listener *listener)
+{
+	int fd = -1;
+
+	for (unsigned i = 0; i < TURNS_MAX && fd < 0; i++) {
+		event_base_loop(base, EVLOOP_ONCE);
+		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	}
+	return fd;
+}
+
+/* As a relay greets an agent, as far as the dialler looks. */
+static void greet(struct event_base *base, int fd, struct frame_codec *codec)
+{
+	Ringtail__V1__ClientHello hello = RINGTAIL__V1__CLIENT_HELLO__INIT;
+	struct frame_ref *frame = frame_ref_pack(codec, FRAME_CLIENT_HELLO, &hello.base);
+	SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+	unsigned before = served;
+	bool sent = false;
+	SSL *ssl;
+
+	assert_int_equal(SSL_CTX_use_certificate_file(context, place.cert, SSL_FILETYPE_PEM), 1);
+	assert_int_equal(SSL_CTX_use_PrivateKey_file(context, place.key, SSL_FILETYPE_PEM), 1);
+	ssl = SSL_new(context);
+	SSL_set_fd(ssl, fd);
+	for (unsigned i = 0; i < 100 * TURNS_MAX && served == before; i++) {
+		if (!sent && SSL_accept(ssl) == 1)
+			sent = SSL_write(ssl, frame->data, (int)frame->bytes) == (int)frame->bytes;
+		turn(base);
+	}
+	assert_int_equal(served, before + 1);
+	frame_ref_put(frame);
+	SSL_free(ssl);
+	SSL_CTX_free(context);
+	close(fd);
+}
+
+/* The delay goes on growing where a relay accepts connections and ends them. */
+static void only_a_connection_that_lasted_ends_the_backoff(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct frame_codec *codec = frame_codec_create(1);
+	struct listener listener = listen_on_loopback();
+	struct config config;
+	struct dialler *dialler;
+
+	(void)state;
+	resets = 0;
+	resolver.port[0] = resolver.port[1] = listener.port;
+	dialler = dial(base, &config, "tls:server:7119");
+	greet(base, accept_one(base, &listener), codec);
+	dialler_again(dialler);
+	assert_int_equal(resets, 0);
+	greet(base, accept_one(base, &listener), codec);
+	skipped_ns = RELAY_SETTLED_NS + 1;
+	dialler_again(dialler);
+	assert_int_equal(resets, 1);
+	dialler_destroy(dialler);
+	resolver.port[0] = resolver.port[1] = NULL;
+	skipped_ns = 0;
+	turn_until_no_resolver(base);
+	close(listener.fd);
+	frame_codec_destroy(codec);
+	event_base_free(base);
+}
+
+static void the_next_address_of_a_name_is_tried(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct listener nobody = listen_on_loopback(), listener = listen_on_loopback();
+	struct config config;
+	struct dialler *dialler;
+	int fd;
+
+	(void)state;
+	close(nobody.fd);
+	resolver.port[0] = nobody.port;
+	resolver.port[1] = listener.port;
+	dialler = dial(base, &config, "tls:relay.test:7119");
+	fd = accept_one(base, &listener);
+	assert_true(fd >= 0);
+	dialler_destroy(dialler);
+	resolver.port[0] = resolver.port[1] = NULL;
+	turn_until_no_resolver(base);
+	close(fd);
+	close(listener.fd);
+	event_base_free(base);
+}
+
+/* What a relay has not acknowledged is on disk, or there is no relay. */
+static void a_relay_needs_durability(void **state)
+{
+	struct config config = {.relay = {.word = {(char *)"tls:relay.test:7119"}, .count = 1},
+				.durability = SPOOL_MEMORY};
+	struct error error;
+
+	(void)state;
+	assert_int_equal(dialler_check(&config, &error), -EINVAL);
+	assert_string_equal(error.code, "relay-needs-durability");
+	config.durability = SPOOL_WRITTEN;
+	assert_int_equal(dialler_check(&config, &error), 0);
+	config.durability = SPOOL_MEMORY;
+	config.relay.count = 0;
+	assert_int_equal(dialler_check(&config, &error), 0);
+}
+
 static int open_place(void **state)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
@@ -174,6 +354,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_lookup_that_is_given_up_is_over_before_its_resolver),
 		cmocka_unit_test(a_number_is_looked_up_at_once),
+		cmocka_unit_test(only_a_connection_that_lasted_ends_the_backoff),
+		cmocka_unit_test(the_next_address_of_a_name_is_tried),
+		cmocka_unit_test(a_relay_needs_durability),
 	};
 
 	return cmocka_run_group_tests(tests, open_place, close_place);

@@ -262,6 +262,34 @@ static void test_losses_alone(void **state)
 	ring_writer_destroy(f.writer);
 }
 
+/* Nor are they where no record came before them since the reader last gave back what it had read. */
+static void test_losses_without_records(void **state)
+{
+	static struct fixture f;
+	struct ring_reader *reader;
+	struct item item;
+	uint64_t seq;
+
+	(void)state;
+	setup_ring(&f);
+	reader = open_reader(&f, f.consumer);
+	while (read_item(reader, &item))
+		;
+	ring_reader_release(reader);
+	seq = ring_reader_seq(reader);
+	f.producer->lost[RT_LOST_FULL] += 3;
+	f.producer->lost_total += 3;
+	assert_true(read_item(reader, &item));
+	assert_int_equal(item.kind, RING_LOST);
+	ring_reader_release(reader);
+	ring_reader_destroy(reader);
+	reader = open_reader(&f, f.consumer);
+	assert_int_equal(ring_reader_seq(reader), seq + 3);
+	assert_false(read_item(reader, &item));
+	ring_reader_destroy(reader);
+	ring_writer_destroy(f.writer);
+}
+
 /* A reader that ends between two reasons' parts of one loss: the next one reports the other part. */
 static void test_ends_between_two_reasons(void **state)
 {
@@ -388,7 +416,13 @@ static void test_impossible_notes(void **state)
 				break;
 			case 3: mine->owed = mine->lost_seen + 1; break;
 			case 4: mine->charged[RT_LOST_NEST]++; break;
-			case 5: mine->lost_seen = mine->charged[0] = 100; mine->seq = 99; break;
+			case 5:
+				/* All but this: there are no attempts that so much was lost of. */
+				memset(mine->charged, 0, sizeof(mine->charged));
+				mine->owed = 0;
+				mine->lost_seen = mine->charged[0] = f.producer->lost_total;
+				mine->seq = mine->lost_seen - 1;
+				break;
 			case 6: mine->seq = RING_SEQ_MAX; break;
 			}
 		}
@@ -432,6 +466,7 @@ int main(void)
 		cmocka_unit_test(test_stopped_anywhere),
 		cmocka_unit_test(test_goes_on),
 		cmocka_unit_test(test_losses_alone),
+		cmocka_unit_test(test_losses_without_records),
 		cmocka_unit_test(test_ends_between_two_reasons),
 		cmocka_unit_test(test_two_notes_of_one_position),
 		cmocka_unit_test(test_note_written_in_part),

@@ -178,6 +178,20 @@ static void test_others_can_name_nothing(void **state)
 	expect_refused("others_sticky/user");
 }
 
+/* The daemon's group may read it, and nobody else do anything with it. */
+static void test_others_may_do_nothing_with_it(void **state)
+{
+	static const mode_t open_to[] = {0620, 0610, 0604, 0602, 0601};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(open_to) / sizeof(open_to[0]); i++) {
+		assert_int_equal(chmod(path_of("roots/user"), open_to[i]), 0);
+		expect_refused("roots/user");
+	}
+	assert_int_equal(chmod(path_of("roots/user"), 0640), 0);
+	expect_open("roots/user");
+}
+
 /* Nobody writes into it: it is not waited for. */
 static void test_a_pipe_is_no_file(void **state)
 {
@@ -191,6 +205,7 @@ int main(void)
 		cmocka_unit_test(test_roots_way_is_taken),
 		cmocka_unit_test(test_user_can_name_only_what_is_his),
 		cmocka_unit_test(test_others_can_name_nothing),
+		cmocka_unit_test(test_others_may_do_nothing_with_it),
 		cmocka_unit_test(test_a_pipe_is_no_file),
 	};
 

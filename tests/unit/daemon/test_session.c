@@ -132,6 +132,16 @@ static void send_daemons_frame(struct peer *peer)
 	peer_send(peer, FRAME_STAT, &stat);
 }
 
+/* A relay may: it is no client. */
+static void send_error(struct peer *peer)
+{
+	Ringtail__V1__Error error = RINGTAIL__V1__ERROR__INIT;
+
+	error.code = error.what = error.hint = (char *)"x";
+	peer_send_hello(peer);
+	peer_send(peer, FRAME_ERROR, &error);
+}
+
 static void send_two_subscribes(struct peer *peer)
 {
 	peer_send_hello(peer);
@@ -243,6 +253,8 @@ static void test_refusals(void **state)
 		{send_two_hellos, "unexpected-frame",
 		 "a client does not send this here", 0},
 		{send_daemons_frame, "unexpected-frame",
+		 "a client does not send this here", 0},
+		{send_error, "unexpected-frame",
 		 "a client does not send this here", 0},
 		{send_two_subscribes, "already-subscribed",
 		 "this connection has a subscription", 0},

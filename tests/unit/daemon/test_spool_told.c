@@ -1119,6 +1119,74 @@ static void say_where_they_begin(void **state)
 	end(&run);
 }
 
+/* A gap that is in the file, from its middle: what the reader has had of it is not told again. */
+static void a_gap_from_its_middle(void **state)
+{
+	struct spool_place place = {0};
+	struct frame_ref *gap;
+	struct spool_run run;
+
+	(void)state;
+	begin(&run);
+	run_open(&run);
+	gap = frame_ref_gap(run.codec, run_cpu_of[0], 0, 10, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
+			    RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL, 0);
+	assert_non_null(gap);
+	run.seq[0] = 10;
+	spool_append(run.spool, gap);
+	spool_append(run.spool, run_batch(&run, 0, 5, 0));
+	disk_thread_settle(run.thread);
+	place.cursor = run_cursor(RUN_EPOCH, (uint64_t[RUN_RINGS]){4, 0});
+	ask(&run, &place, ALL);
+	assert_string_equal(told.text, " a4-10!RING_FULL a10-16");
+	free((void *)place.cursor);
+	end(&run);
+}
+
+static const struct disk_ops *real_ops;
+static unsigned reads, wrong_read;
+
+/* The disk gives another byte, once. */
+static ssize_t read_wrong(struct disk *disk, int file, void *bytes, size_t n, uint64_t offset)
+{
+	ssize_t got = real_ops->read(disk, file, bytes, n, offset);
+
+	if (got > 0 && reads++ == wrong_read)
+		((uint8_t *)bytes)[got / 2] ^= 1;
+	return got;
+}
+
+/* What a killed daemon left is written over itself: a file whose name says that it is whole holds what it says. */
+static void a_disk_that_reads_wrong_once(void **state)
+{
+	(void)state;
+	wrong_read = 0;
+	do {
+		struct spool_run run;
+		struct disk_ops ops;
+
+		begin(&run);
+		run.config.segment_bytes = 1 << 20;
+		run_open(&run);
+		run_script(&run, FRAMES);
+		faulty.cut_at = faulty.operations;
+		run_close(&run);
+		faulty_disk_cut(&faulty, FAULTY_KILL);
+		assert_non_null(segment(1, "open"));
+		real_ops = faulty.disk.ops;
+		ops = *real_ops;
+		ops.read = read_wrong;
+		faulty.disk.ops = &ops;
+		reads = 0;
+		run_open(&run);
+		if (segment(1, "seg"))
+			check_end(&run, file_of(1));
+		run_close(&run);
+		end(&run);
+	} while (reads > wrong_read++);
+	assert_true(wrong_read > 3);
+}
+
 /* Segments of a multiple of what is read from the disk at a time, whole and torn. */
 static void are_longer_than_what_is_read_at_once(void **state)
 {
@@ -1177,6 +1245,8 @@ int main(void)
 		cmocka_unit_test(all_at_once),
 		cmocka_unit_test(as_little_as_possible_at_a_time),
 		cmocka_unit_test(skipped_before_a_batch),
+		cmocka_unit_test(a_gap_from_its_middle),
+		cmocka_unit_test(a_disk_that_reads_wrong_once),
 		cmocka_unit_test(say_where_they_begin),
 		cmocka_unit_test(are_longer_than_what_is_read_at_once),
 		cmocka_unit_test(though_something_fails_once),
