@@ -42,6 +42,18 @@ int __wrap_ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error)
 	acks++;
 	return 0;
 }
+
+/* Each look at the clock is so much later than the one before. */
+static uint64_t skipped_ns, step_ns;
+
+uint64_t __real_conn_now_ns(void);
+uint64_t __wrap_conn_now_ns(void);
+uint64_t __wrap_conn_now_ns(void)
+{
+	skipped_ns += step_ns;
+	return __real_conn_now_ns() + skipped_ns;
+}
+
 static FILE *messages;
 static char *said;
 static size_t said_bytes;
@@ -293,6 +305,25 @@ static void a_place_is_kept_once_for_what_came(void **state)
 	assert_int_equal(saves, 2);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(directory), 0);
+}
+
+/* While it goes on, too: a daemon keeps on its disk what is not acknowledged. */
+static void what_came_is_acknowledged_in_time(void **state)
+{
+	enum { BATCHES = 20 };
+	struct pump pump = { .acknowledges = true };
+
+	(void)state;
+	for (unsigned i = 0; i < BATCHES; i++) {
+		maker_batch(&maker, 0, i, 1000 + 100 * i, 10, 1);
+		maker_watermark(&maker, 1050 + 100 * i, i + 1, 0);
+	}
+	maker_bye(&maker, "all");
+	acks = 0;
+	step_ns = ACK_INTERVAL_MS * 1000000ull;
+	assert_int_equal(run(pump, true), EXIT_GOOD);
+	step_ns = 0;
+	assert_in_range(acks, BATCHES / 2, 2 * BATCHES);
 }
 
 /* Whoever comes back finds an older place, from which the daemon has to have everything. */
@@ -630,7 +661,7 @@ int main(void)
 		TEST(several_hosts), TEST(one_host_of_two_fails), TEST(stopped), TEST(rates), TEST(says_how_far_it_is),
 		TEST(a_signal_asks_how_far_it_is), TEST(waits),
 		TEST(failures), TEST(a_last_word), TEST(a_place_is_kept_once_for_what_came),
-		TEST(what_cannot_be_kept_is_not_acknowledged), TEST(a_gap_of_no_known_size_is_a_loss),
+		TEST(what_cannot_be_kept_is_not_acknowledged), TEST(what_came_is_acknowledged_in_time), TEST(a_gap_of_no_known_size_is_a_loss),
 		TEST(events_of_others_are_acknowledged), TEST(the_longest_duration_is_for_ever), TEST(maps_for_names_do_not_count), TEST(output_fails),
 	};
 

@@ -6,9 +6,39 @@
 
 #include <errno.h>
 
+#include "proto/backoff.h"
 #include "tests/unit/client/fake.h"
 
 static struct fake fake;
+
+/* ---- Time: a wait between two tries is over at once --------------------------------------------- */
+
+#define DELAYS_MAX	32u
+
+static uint64_t skipped_ns;
+static bool skips;
+static uint32_t delay_ms[DELAYS_MAX];
+static unsigned delays;
+
+uint64_t __real_conn_now_ns(void);
+uint64_t __wrap_conn_now_ns(void);
+uint64_t __wrap_conn_now_ns(void)
+{
+	return __real_conn_now_ns() + skipped_ns;
+}
+
+uint32_t __real_backoff_next_ms(struct backoff *backoff);
+uint32_t __wrap_backoff_next_ms(struct backoff *backoff);
+uint32_t __wrap_backoff_next_ms(struct backoff *backoff)
+{
+	uint32_t ms = __real_backoff_next_ms(backoff);
+
+	if (delays < DELAYS_MAX)
+		delay_ms[delays++] = ms;
+	if (skips)
+		skipped_ns += ms * 1000000ull;
+	return ms;
+}
 
 static struct ringtail *connect_to(const struct fake_step *step, unsigned steps)
 {
@@ -387,6 +417,73 @@ static void reconnect_is_put_off(void **state)
 	}
 }
 
+/* Each outage begins with the shortest wait, however long those of the one before had become. */
+static void the_next_outage_begins_anew(void **state)
+{
+	enum { TRIES = 5 };
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct fake_step step[TRIES + 3];
+	struct ringtail *ringtail;
+	struct maker last;
+
+	(void)state;
+	answer(zero);
+	maker_init(&last);
+	maker_catalog(&last);
+	maker_subscribed(&last, 2, zero);
+	maker_bye(&last, "end");
+	for (unsigned i = 0; i < TRIES + 3; i++)
+		step[i] = (struct fake_step){ hello.bytes, hello.size, stream.bytes, stream.size, false };
+	for (unsigned i = 1; i <= TRIES; i++)
+		step[i] = (struct fake_step){ hello.bytes, hello.size - 3, NULL, 0, false };
+	step[TRIES + 2].answer = last.bytes;
+	step[TRIES + 2].answer_bytes = last.size;
+	delays = 0;
+	skips = true;
+	ringtail = connect_to(step, TRIES + 3);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	assert_int_equal(next(ringtail), RINGTAIL_RECONNECTED);
+	assert_int_equal(delays, 1 + TRIES);
+	assert_true(delay_ms[TRIES] > RECONNECT_DELAY_MS_MIN);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	assert_int_equal(delays, TRIES + 2);
+	assert_in_range(delay_ms[TRIES + 1], 1, RECONNECT_DELAY_MS_MIN);
+	assert_int_equal(next(ringtail), RINGTAIL_RECONNECTED);
+	assert_int_equal(next(ringtail), RINGTAIL_END);
+	skips = false;
+	ringtail_close(ringtail);
+	maker_fini(&last);
+	fake_stop(&fake);
+}
+
+/* Nobody is there any more: it tries for so long, and no longer. */
+static void gives_up_in_time(void **state)
+{
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	enum ringtail_kind kind = RINGTAIL_TIMEOUT;
+	uint64_t minutes = 0;
+	struct ringtail *ringtail;
+
+	(void)state;
+	answer(zero);
+	ringtail = connect_to(
+		&(struct fake_step){hello.bytes, hello.size, stream.bytes, stream.size, false}, 1);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	fake_stop(&fake);
+	for (; kind == RINGTAIL_TIMEOUT && minutes * 60 <= RECONNECT_SECONDS_MAX + 60; minutes++) {
+		kind = ringtail_next(ringtail, &item, 0);
+		skipped_ns += 60 * 1000000000ull;
+	}
+	assert_int_equal(kind, RINGTAIL_ERROR);
+	assert_string_equal(ringtail_last_error(ringtail)->code, "no-daemon");
+	assert_true(minutes * 60 > RECONNECT_SECONDS_MAX);
+	ringtail_close(ringtail);
+}
+
 /* Without `reconnect`, and with frames that are damaged, it is over. */
 static void lost_for_good(void **state)
 {
@@ -508,7 +605,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(follows), TEST(leaves_with_what_has_come), TEST(refused),
 		TEST(bad_subscriptions), TEST(strangers), TEST(nobody), TEST(bye_ends),
-		TEST(reconnects), TEST(reconnect_is_refused), TEST(reconnect_is_put_off),
+		TEST(reconnects), TEST(reconnect_is_refused), TEST(reconnect_is_put_off), TEST(the_next_outage_begins_anew), TEST(gives_up_in_time),
 		TEST(restart_is_waited_for), TEST(refused_without_a_word), TEST(lost_for_good),
 		TEST(tap_sees_all), TEST(a_recording_ends_for_good),
 	};

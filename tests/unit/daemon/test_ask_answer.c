@@ -185,6 +185,12 @@ static void texts_of_an_event(void **state)
 	expect("sig", &item, "");
 	field[1] = (uint64_t)-4000;
 	expect("error", &item, "4000");
+	field[1] = (uint64_t)-4095;			/* the last that is an error, and the next */
+	expect("error", &item, "4095");
+	field[1] = (uint64_t)-4096;
+	expect("error", &item, "");
+	field[1] = 0;
+	expect("error", &item, "");
 	field[1] = 3;
 	item.attachments = 0;
 	expect("error", &item, "");

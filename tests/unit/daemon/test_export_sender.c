@@ -587,6 +587,23 @@ static void test_busy_with_much_is_sent_less(void **state)
 	check_counts(fixture, EVENTS_MAX, EVENTS_MAX, 0, 0);
 }
 
+/* A part is as good as new: what the whole of it met with makes it wait no longer. */
+static void test_a_part_waits_as_the_first_did(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, EVENTS_MAX);
+	for (unsigned i = 0; i < EXPORT_BUSY_TRIES; i++) {
+		say_status(fixture, 429, "");
+		wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, (uint64_t)EXPORT_RETRY_NS_MIN << i);
+	}
+	say_status(fixture, 429, "");
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MIN);
+	while (posted)
+		say_status(fixture, 200, "");
+	check_counts(fixture, EVENTS_MAX, EVENTS_MAX, 0, 0);
+}
+
 /* What comes after a split is not to come before it. */
 static void test_order_is_kept_over_a_split(void **state)
 {
@@ -1065,7 +1082,7 @@ static void test_failures_end_with_an_answer(void **state)
 		give_and_flush(fixture, 1);
 		for (unsigned i = 0; i < 3; i++) {
 			say_status(fixture, 503, "");
-			wait_for_post(fixture, (uint64_t)EXPORT_RETRY_NS_MIN << i >> 1, (uint64_t)EXPORT_RETRY_NS_MIN << i);
+			wait_for_post(fixture, (uint64_t)EXPORT_RETRY_NS_MIN << i >> 1, (uint64_t)(uint64_t)EXPORT_RETRY_NS_MIN << i);
 		}
 		say_status(fixture, 200, "");
 	}
@@ -1285,6 +1302,7 @@ int main(void)
 		TEST(test_too_old_is_lost_at_once),
 		TEST(test_too_old_of_now_is_held),
 		TEST(test_busy_with_much_is_sent_less),
+		TEST(test_a_part_waits_as_the_first_did),
 		TEST(test_order_is_kept_over_a_split),
 		TEST(test_rest_of_a_frame_goes_at_once),
 		TEST(test_partial_success_is_not_sent_again),

@@ -458,6 +458,32 @@ static void test_who_has_ended_is_not_asked_any_more(void **state)
 	finish(&f);
 }
 
+/* What nobody wants any more costs the program nothing, and comes again when somebody does. */
+static void test_what_is_not_wanted_is_disabled(void **state)
+{
+	uint8_t wanted[RT_PROBE_MAX / 8];
+	const volatile uint32_t *enabled;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	attach();
+	enabled = rt_probe_segment->enabled;
+	assert_int_equal(*enabled, 1);
+	/* The list of programs is the loop's: it stands still meanwhile. */
+	assert_int_equal(eventfd_write(f.stop, 1), 0);
+	pthread_join(f.thread, NULL);
+	for (int byte = 0; byte <= 0xff; byte += 0xff) {
+		memset(wanted, byte, sizeof(wanted));
+		programs_configure(f.programs, wanted);
+		assert_int_equal(*enabled, byte != 0);
+	}
+	assert_int_equal(eventfd_read(f.stop, &(eventfd_t){0}), 0);
+	assert_int_equal(event_add(f.stops, NULL), 0);
+	assert_int_equal(pthread_create(&f.thread, NULL, run, &f), 0);
+	finish(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -471,6 +497,7 @@ int main(void)
 		cmocka_unit_test(test_a_bad_answer_leaves_no_descriptors),
 		cmocka_unit_test(test_an_interrupted_answer_is_awaited),
 		cmocka_unit_test(test_who_has_ended_is_not_asked_any_more),
+		cmocka_unit_test(test_what_is_not_wanted_is_disabled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,216 @@
+/*
+ * runs: what a reader knows of each run, from records of any kind: the newest of a key counts, and is all that its key
+ * takes; of more than a reader can hold it says so. The topic is the test's own.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "courier/limits.h"
+#include "courier/runs.h"
+#include "courier/topic.h"
+#include "proto/frame.h"
+#include "tests/unit/client/maker.h"
+
+#define HOST "web-1"
+
+/* ---- The topic --------------------------------------------------------------------------------- */
+
+static struct {
+	unsigned records, given;	/* in all, and so many were read */
+	void (*record)(unsigned i, rd_kafka_message_t *record);
+	rd_kafka_message_t message;
+} topic;
+
+int __wrap_topic_open(const struct kafka_settings *settings, enum kafka_topic which, enum topic_begin begin,
+		      int64_t realtime_ms, struct topic **made, struct ringtail_error *error);
+int __wrap_topic_open(const struct kafka_settings *settings, enum kafka_topic which, enum topic_begin begin,
+		      int64_t realtime_ms, struct topic **made, struct ringtail_error *error)
+{
+	(void)settings, (void)realtime_ms, (void)error;
+	assert_int_equal(which, KAFKA_RUNS);
+	assert_int_equal(begin, TOPIC_ALL);
+	*made = (struct topic *)&topic;
+	return 0;
+}
+
+void __wrap_topic_close(struct topic *closed);
+void __wrap_topic_close(struct topic *closed)
+{
+	assert_ptr_equal(closed, &topic);
+}
+
+enum topic_next __wrap_topic_next(struct topic *of, int timeout_ms, const rd_kafka_message_t **record,
+				  struct ringtail_error *error);
+enum topic_next __wrap_topic_next(struct topic *of, int timeout_ms, const rd_kafka_message_t **record,
+				  struct ringtail_error *error)
+{
+	(void)of, (void)timeout_ms, (void)error;
+	if (topic.given == topic.records)
+		return TOPIC_END;
+	memset(&topic.message, 0, sizeof(topic.message));
+	topic.record(topic.given++, &topic.message);
+	*record = &topic.message;
+	return TOPIC_RECORD;
+}
+
+/* ---- Records ----------------------------------------------------------------------------------- */
+
+static const uint8_t boot[16] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
+static struct maker beginning;
+static char key[PARCEL_KEY_BYTES_MAX];
+static struct ringtail_error error;
+
+static struct parcel_label label_of(uint64_t epoch)
+{
+	struct parcel_label label = { .type = FRAME_SERVER_HELLO, .catalog = 9 };
+
+	memcpy(label.run.boot_id, boot, sizeof(boot));
+	label.run.epoch = epoch;
+	return label;
+}
+
+static void set_key(rd_kafka_message_t *record, const char *host, uint64_t epoch)
+{
+	const struct parcel parcel = { .topic = KAFKA_RUNS, .label = label_of(epoch) };
+
+	record->key = key;
+	record->key_len = parcel_key(&parcel, host, key);
+}
+
+/* A run's hello, and a catalog that decodes its frames. */
+static void set_value(rd_kafka_message_t *record, uint64_t epoch)
+{
+	beginning.size = 0;
+	maker_hello(&beginning, 1, epoch);
+	maker_catalog(&beginning);
+	record->payload = beginning.bytes;
+	record->len = beginning.size;
+}
+
+static int open_runs(unsigned records, void (*record)(unsigned i, rd_kafka_message_t *record), struct runs **runs)
+{
+	topic.records = records;
+	topic.given = 0;
+	topic.record = record;
+	memset(&error, 0, sizeof(error));
+	return runs_open(NULL, NULL, runs, &error);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	maker_init(&beginning);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	maker_fini(&beginning);
+	return 0;
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------- */
+
+static uint8_t large[RECORD_BYTES_MAX];
+
+static void large_of_one_key(unsigned i, rd_kafka_message_t *record)
+{
+	(void)i;
+	set_key(record, HOST, 7);
+	record->payload = large;
+	record->len = sizeof(large);
+}
+
+/* Before Kafka has compacted it, a topic has what was replaced, too. */
+static void what_was_replaced_takes_no_room(void **state)
+{
+	struct runs *runs;
+
+	(void)state;
+	assert_int_equal(open_runs(2 * RUNS_BYTES_MAX / RECORD_BYTES_MAX, large_of_one_key, &runs), 0);
+	runs_close(runs);
+}
+
+static void empty_of_another_key(unsigned i, rd_kafka_message_t *record)
+{
+	set_key(record, HOST, i);
+	record->payload = large;
+	record->len = 1;
+}
+
+static void so_many_runs_and_no_more(void **state)
+{
+	struct runs *runs;
+
+	(void)state;
+	assert_int_equal(open_runs(RUNS_MAX, empty_of_another_key, &runs), 0);
+	runs_close(runs);
+	assert_int_equal(open_runs(RUNS_MAX + 1, empty_of_another_key, &runs), -E2BIG);
+	assert_string_equal(error.code, "too-many-runs");
+}
+
+/* Of run 7 another program's, a deletion, one of a host that cannot be shown, and a whole one; then an older epoch. */
+static void of_every_kind(unsigned i, rd_kafka_message_t *record)
+{
+	set_key(record, i == 2 ? "web\n1" : HOST, i == 4 ? 6 : 7);
+	set_value(record, i == 4 ? 6 : 7);
+	if (i == 0)
+		record->key_len = strlen(HOST);
+	if (i == 1)
+		record->payload = NULL;
+}
+
+static unsigned hosts;
+
+static void count_host(void *context, const char *host)
+{
+	(void)context;
+	assert_string_equal(host, HOST);
+	hosts++;
+}
+
+static void what_is_none_of_ours_is_passed_over(void **state)
+{
+	struct parcel_label label = label_of(7);
+	struct runs_beginning found;
+	struct runs *runs;
+
+	(void)state;
+	assert_int_equal(open_runs(5, of_every_kind, &runs), 0);
+	hosts = 0;
+	runs_each_host(runs, count_host, NULL);
+	assert_int_equal(hosts, 1);
+	assert_int_equal(runs_find(runs, HOST, &label, &found, &error), 0);
+	beginning.size = 0;
+	maker_hello(&beginning, 1, 7);
+	assert_int_equal(found.hello_bytes, beginning.size);
+	assert_memory_equal(found.hello, beginning.bytes, beginning.size);
+	runs_close(runs);
+	/* The first three alone tell of nothing. */
+	assert_int_equal(open_runs(3, of_every_kind, &runs), 0);
+	hosts = 0;
+	runs_each_host(runs, count_host, NULL);
+	assert_int_equal(hosts, 0);
+	runs_close(runs);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(what_was_replaced_takes_no_room),
+		TEST(so_many_runs_and_no_more),
+		TEST(what_is_none_of_ours_is_passed_over),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
