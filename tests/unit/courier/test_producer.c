@@ -99,6 +99,24 @@ struct parcel *__wrap_parcel_create_gap(const struct parcel *refused)
 	return no_gaps ? NULL : __real_parcel_create_gap(refused);
 }
 
+/* What librdkafka was told, of each name. */
+static struct {
+	char name[64], value[32];
+} told[64];
+static unsigned tolds;
+
+int __real_kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct ringtail_error *why);
+int __wrap_kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct ringtail_error *why);
+
+int __wrap_kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct ringtail_error *why)
+{
+	if (tolds < sizeof(told) / sizeof(*told)) {
+		snprintf(told[tolds].name, sizeof(told[0].name), "%s", name);
+		snprintf(told[tolds++].value, sizeof(told[0].value), "%s", value);
+	}
+	return __real_kafka_set(conf, name, value, why);
+}
+
 static void open_producer(void)
 {
 	assert_int_equal(producer_create(&settings, &windows, &producer, &error), 0);
@@ -402,6 +420,27 @@ static void test_options_that_would_send_a_password_in_clear_are_refused(void **
 	assert_int_equal(kafka_check(&settings, &error), -EINVAL);
 }
 
+/* What is confirmed, each replica has; what failed has nothing behind it; and no record is given up for its age. */
+static void test_librdkafka_is_told_what_is_promised(void **state)
+{
+	static const char *const wanted[][2] = {
+		{ "acks", "all" }, { "enable.idempotence", "true" }, { "enable.gapless.guarantee", "true" },
+		{ "message.timeout.ms", "0" },
+	};
+
+	(void)state;
+	tolds = 0;
+	open_producer();
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+		unsigned at = 0;
+
+		while (at < tolds && strcmp(told[at].name, wanted[i][0]) != 0)
+			at++;
+		assert_true(at < tolds);
+		assert_string_equal(told[at].value, wanted[i][1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,6 +455,7 @@ int main(void)
 		TEST(test_brokers_that_go_away_and_come_back_lose_nothing),
 		TEST(test_a_topic_that_is_missing_is_told_with_the_command_that_makes_it),
 		TEST(test_brokers_that_cannot_be_reached_are_told),
+		TEST(test_librdkafka_is_told_what_is_promised),
 		TEST(test_a_password_that_others_may_read_is_refused),
 		TEST(test_options_that_would_send_a_password_in_clear_are_refused),
 	};

@@ -180,6 +180,26 @@ static void test_a_gap_stands_where_the_rejected_frame_stood(void **state)
 	assert_int_equal(window_confirmed_upto(&window), 2);
 }
 
+/* Also of a frame that others were sent behind; and it stands for as many of the source's items. */
+static void test_a_gap_is_sent_behind_what_is_under_way(void **state)
+{
+	struct parcel *a = push(KAFKA_FRAMES, 10), *b = push(KAFKA_FRAMES, 10), *gap;
+
+	(void)state;
+	a->items = 7;
+	send_next();
+	send_next();
+	assert_null(send_next());
+	gap = parcel_create_gap(a);
+	window_reject(a, gap);
+	assert_int_equal(gap->items, 7);
+	assert_ptr_equal(send_next(), gap);
+	assert_null(send_next());
+	window_confirm(b);
+	window_confirm(gap);
+	assert_int_equal(window_confirmed_upto(&window), 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +211,7 @@ int main(void)
 		TEST(test_frames_wait_for_the_beginning_of_their_run),
 		TEST(test_a_new_producer_sends_what_was_not_confirmed_in_its_order),
 		TEST(test_a_gap_stands_where_the_rejected_frame_stood),
+		TEST(test_a_gap_is_sent_behind_what_is_under_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

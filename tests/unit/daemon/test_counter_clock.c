@@ -10,6 +10,11 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "daemon/base/clock.h"
 #include "daemon/programs/counter_clock.h"
 
@@ -26,6 +31,19 @@ static uint64_t now_ns, now_count;
 
 uint64_t __wrap_clock_monotonic(void) { return real ? __real_clock_monotonic() : now_ns; }
 uint64_t __wrap_clock_counter(void) { return real ? __real_clock_counter() : now_count; }
+
+static const char *clocksource;		/* the kernel's clock; NULL: as this kernel says */
+
+int __real_open(const char *path, int flags);
+int __wrap_open(const char *path, int flags);
+int __wrap_open(const char *path, int flags)
+{
+	int fd = clocksource ? memfd_create("clocksource", MFD_CLOEXEC) : __real_open(path, flags);
+
+	if (clocksource)
+		assert_int_equal(pwrite(fd, clocksource, strlen(clocksource), 0), strlen(clocksource));
+	return fd;
+}
 
 static void pass(uint64_t ns)
 {
@@ -125,6 +143,36 @@ static void test_jumps_begin_anew(void **state)
 	}
 }
 
+/* Nothing is divided by what has not passed. */
+static void test_a_counter_that_stands(void **state)
+{
+	struct counter_clock clock;
+
+	(void)state;
+	begin(&clock);
+	for (unsigned i = 0; i < 5; i++) {
+		now_ns += 1000;
+		assert_int_equal(counter_clock_look(&clock), now_ns);
+		assert_int_equal(counter_clock_ns(&clock, now_count), 0);
+	}
+	pass(5 * MS);
+	counter_clock_look(&clock);
+	assert_int_equal(counter_clock_ns(&clock, now_count - MS * RATE), now_ns - MS);
+}
+
+/* A kernel that has seen the counter go wrong keeps time by another clock. */
+static void test_what_the_kernel_does_not_trust(void **state)
+{
+	static const char *const others[] = {"hpet\n", "tsc-early\n", "kvm-clock\n", ""};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		clocksource = others[i];
+		assert_false(counter_is_clock());
+	}
+	clocksource = NULL;
+}
+
 /* As far as this machine's are one clock: what lies between two readings is converted to a time between them. */
 static void test_clocks_of_this_machine(void **state)
 {
@@ -153,6 +201,8 @@ int main(void)
 		cmocka_unit_test(test_counts_that_cannot_be),
 		cmocka_unit_test(test_bent_clock),
 		cmocka_unit_test(test_jumps_begin_anew),
+		cmocka_unit_test(test_a_counter_that_stands),
+		cmocka_unit_test(test_what_the_kernel_does_not_trust),
 		cmocka_unit_test(test_clocks_of_this_machine),
 	};
 

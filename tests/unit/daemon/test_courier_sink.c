@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include <event2/bufferevent.h>
+#include <sys/socket.h>
+
 #include "daemon/base/limits.h"
 #include "daemon/relay/courier_sink.h"
 #include "tests/lib/failing_memory.h"
@@ -37,6 +40,31 @@ struct fixture {
 
 static const char *const host_name[HOSTS] = {"web-1", "web-2"};
 static unsigned confirmations;
+
+/* Who the courier is, as the kernel would say; -1: as it does. */
+static int user = -1;
+
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
+{
+	int err = __real_getsockopt(fd, level, name, value, bytes);
+
+	if (!err && name == SO_PEERCRED && user >= 0)
+		((struct ucred *)value)->uid = (uid_t)user;
+	return err;
+}
+
+static uint64_t patience_ns;		/* with the courier, as it is now; 0: without end */
+
+int __real_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read, const struct timeval *write);
+int __wrap_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read, const struct timeval *write);
+int __wrap_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read, const struct timeval *write)
+{
+	assert_null(write);
+	patience_ns = read ? (uint64_t)read->tv_sec * NS_PER_S + (uint64_t)read->tv_usec * 1000 : 0;
+	return __real_bufferevent_set_timeouts(stream, read, write);
+}
 
 static void on_confirmed(struct relay_item *item, int err)
 {
@@ -330,6 +358,124 @@ static void a_second_courier_is_refused(void **state)
 	close_fixture(&fixture);
 }
 
+/* Whoever may look at events may not carry those of hosts away. */
+static void only_an_operator_is_a_courier(void **state)
+{
+	struct fixture fixture;
+	struct peer *peer;
+
+	(void)state;
+	open_fixture(&fixture);
+	forward(&fixture, 0, 0);
+	user = 12345;
+	peer = connect_courier(&fixture);
+	peer_expect_error(peer, "not-allowed", true);
+	peer_expect_end(peer);
+	peer_close(peer);
+	user = -1;
+	peer = come(&fixture);
+	expect_consigned(peer, host_name[0], 0);
+	peer_close(peer);
+	close_fixture(&fixture);
+}
+
+/* One that says nothing is not waited for, and one that has nothing to report is. */
+static void a_hello_is_awaited_for_so_long(void **state)
+{
+	struct fixture fixture;
+	struct peer *peer;
+
+	(void)state;
+	open_fixture(&fixture);
+	peer = connect_courier(&fixture);
+	assert_int_equal(patience_ns, 60 * NS_PER_S);
+	greet(peer, RELAY_HELD_BYTES);
+	forward(&fixture, 0, 0);
+	expect_consigned(peer, host_name[0], 0);
+	assert_int_equal(patience_ns, 0);
+	peer_close(peer);
+	close_fixture(&fixture);
+}
+
+static void what_is_delivered_stays_so(void **state)
+{
+	struct fixture fixture;
+	struct peer *peer;
+	uint32_t lane;
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 0; i < 3; i++)
+		forward(&fixture, 0, i);
+	peer = come(&fixture);
+	lane = expect_consigned(peer, host_name[0], 0);
+	expect_consigned(peer, NULL, 1);
+	expect_consigned(peer, NULL, 2);
+	deliver(peer, lane, 2, false);
+	PEER_AWAIT(fixture.base, confirmations == 2);
+	deliver(peer, lane, 1, false);
+	peer_expect_end(peer);
+	assert_int_equal(confirmations, 2);
+	peer_close(peer);
+	close_fixture(&fixture);
+}
+
+/* A courier that reads nothing is sent what its connection holds, and no more: the rest stays where it is counted. */
+static void what_is_not_read_waits_here(void **state)
+{
+	enum { BYTES = RELAY_COURIER_OUT_BYTES };
+	struct fixture fixture;
+	struct peer *peer;
+
+	(void)state;
+	open_fixture(&fixture);
+	peer = come(&fixture);
+	for (unsigned i = 0; i < ITEMS; i++) {
+		struct shipment *shipment = &fixture.shipment[0][i];
+
+		shipment->item = (struct relay_item){
+			.host = host_name[0], .opening = relay_opening_get(fixture.opening[0]),
+			.frame = frame_ref_create(FRAME_BATCH, 4 * BYTES), .upto = fixture.upto,
+			.confirmed = on_confirmed,
+		};
+		assert_non_null(shipment->item.frame);
+		memset(shipment->item.frame->data, 0, 4 * BYTES);
+		relay_sink_forward(fixture.sink, &shipment->item);
+	}
+	peer_run(fixture.base);
+	deliver(peer, 0, ITEMS, false);		/* it was not sent so many */
+	peer_run(fixture.base);
+	assert_int_equal(confirmations, 0);
+	peer_close(peer);
+	close_fixture(&fixture);
+}
+
+/* As many hosts as a relay knows, and one more: nobody's place is given away while something of it is on its way. */
+static void a_lane_with_items_is_its_hosts(void **state)
+{
+	static struct shipment shipment[RELAY_HOSTS_MAX + 1];
+	static char name[RELAY_HOSTS_MAX + 1][16];
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 0; i <= RELAY_HOSTS_MAX; i++) {
+		snprintf(name[i], sizeof(name[i]), "host-%u", i);
+		shipment[i].item = (struct relay_item){
+			.host = name[i], .opening = relay_opening_get(fixture.opening[0]),
+			.frame = frame_ref_create(FRAME_BATCH, 0), .upto = fixture.upto, .confirmed = on_confirmed,
+		};
+		assert_non_null(shipment[i].item.frame);
+		relay_sink_forward(fixture.sink, &shipment[i].item);
+	}
+	assert_int_equal(confirmations, 0);
+	peer_run(fixture.base);
+	assert_int_equal(confirmations, 1);
+	assert_int_equal(shipment[RELAY_HOSTS_MAX].err, -ENOMEM);
+	close_fixture(&fixture);
+	assert_int_equal(confirmations, RELAY_HOSTS_MAX + 1);
+}
+
 /* The n-th allocation fails, and all behind it, while frames come and a courier reads. */
 static void memory_that_runs_out_loses_nothing(void **state)
 {
@@ -363,6 +509,9 @@ static void memory_that_runs_out_loses_nothing(void **state)
 				peer_free(peer_await(peer, FRAME_GAP));
 		peer_close(peer);
 		close_fixture(&fixture);
+		/* No courier has delivered anything. */
+		for (unsigned i = 0; i < ITEMS * HOSTS; i++)
+			assert_int_not_equal(fixture.shipment[i % HOSTS][i / HOSTS].err, 0);
 	}
 }
 
@@ -374,6 +523,11 @@ int main(void)
 		cmocka_unit_test(a_refused_run_is_refused_to_its_host_alone),
 		cmocka_unit_test(a_courier_that_speaks_wrongly_is_disconnected),
 		cmocka_unit_test(a_second_courier_is_refused),
+		cmocka_unit_test(only_an_operator_is_a_courier),
+		cmocka_unit_test(a_hello_is_awaited_for_so_long),
+		cmocka_unit_test(what_is_delivered_stays_so),
+		cmocka_unit_test(what_is_not_read_waits_here),
+		cmocka_unit_test(a_lane_with_items_is_its_hosts),
 		cmocka_unit_test(memory_that_runs_out_loses_nothing),
 	};
 

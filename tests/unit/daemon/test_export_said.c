@@ -67,6 +67,8 @@ struct said {
 	const char *exe, *cgroup;
 };
 
+static bool orphaned;			/* from the second event on */
+
 static Ringtail__V1__Field fields[PROBES][FIELDS];
 static Ringtail__V1__Field *field_list[PROBES][FIELDS];
 static Ringtail__V1__Probe probes[PROBES];
@@ -117,7 +119,7 @@ static struct export_event *make(const struct export_host *host, const struct sa
 {
 	struct batch_attachment attachment[3];
 	struct batch_text exe = text_of(said->exe), cgroup = text_of(said->cgroup);
-	struct batch_thread thread = {.tid = 8, .pid = 7, .ppid = 6, .uid = 5, .comm = "sixteen-letters-",
+	struct batch_thread thread = {.tid = 8, .pid = 7, .ppid = orphaned && time_ns > 5000 * MS ? 1 : 6, .uid = 5, .comm = "sixteen-letters-",
 				      .exe = said->exe ? &exe : NULL, .cgroup = said->cgroup ? &cgroup : NULL};
 	struct batch_item item = {.kind = BATCH_EVENT, .seq = time_ns, .thread = &thread, .attachment = attachment};
 	struct export_event *event;
@@ -322,6 +324,28 @@ static void otlp_logs(void **state)
 	scope->n_log_records = 0;
 	EXPECT(request->resource_logs, request->n_resource_logs, around);
 	scope->n_log_records = SAID;
+	protobuf_c_message_free_unpacked(&request->base, NULL);
+}
+
+/* A thread whose parent ended has another one from then on, in the same body. */
+static void parent_as_it_was_at_each_event(void **state)
+{
+	const struct said call = {MMAP, EXPORT_EVENT, {1, 0}, {0}, 0, NULL, NULL}, calls[] = {call, call, call};
+	Ringtail__Otlp__LogsRequest *request;
+	const Ringtail__Otlp__ScopeLogs *scope;
+
+	(void)state;
+	orphaned = true;
+	request = build(&export_otlp_logs, &ringtail__otlp__logs_request__descriptor, calls, 3, NULL);
+	orphaned = false;
+	scope = request->resource_logs[0]->scope_logs[0];
+	assert_int_equal(scope->n_log_records, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		const Ringtail__Otlp__KeyValue *parent = scope->log_records[i]->attributes[1];
+
+		assert_string_equal(parent->key, "process.parent_pid");
+		assert_int_equal(parent->value->int_value, i ? 1 : 6);
+	}
 	protobuf_c_message_free_unpacked(&request->base, NULL);
 }
 
@@ -741,6 +765,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(otlp_logs),
+		cmocka_unit_test(parent_as_it_was_at_each_event),
 		cmocka_unit_test(loki),
 		cmocka_unit_test(otlp_traces),
 		cmocka_unit_test(other_hosts),

@@ -39,6 +39,8 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 	return err;
 }
 
+static bool reads_counter;		/* programs are to */
+
 /* The loop has a thread of its own: the header waits for its answer. */
 struct fixture {
 	struct programs *programs;
@@ -92,7 +94,7 @@ static void *run(void *context)
 static void begin(struct fixture *f)
 {
 	struct programs_config config = {
-		.cpu = 2, .ring_bytes = 1 << 14, .join = join, .is_taken = is_taken, .context = f,
+		.cpu = 2, .ring_bytes = 1 << 14, .counter = reads_counter, .join = join, .is_taken = is_taken, .context = f,
 	};
 	uint8_t all[RT_PROBE_MAX / 8];
 	struct error error;
@@ -484,6 +486,21 @@ static void test_what_is_not_wanted_is_disabled(void **state)
 	finish(&f);
 }
 
+static void test_a_program_is_told_which_clock_to_read(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fixture f;
+
+		reads_counter = i;
+		begin(&f);
+		attach();
+		assert_int_equal(rt_probe_segment->counter, i);
+		finish(&f);
+	}
+	reads_counter = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -498,6 +515,7 @@ int main(void)
 		cmocka_unit_test(test_an_interrupted_answer_is_awaited),
 		cmocka_unit_test(test_who_has_ended_is_not_asked_any_more),
 		cmocka_unit_test(test_what_is_not_wanted_is_disabled),
+		cmocka_unit_test(test_a_program_is_told_which_clock_to_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
