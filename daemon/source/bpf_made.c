@@ -382,11 +382,10 @@ static int check_count(const struct source_bpf_made *made, const struct source_r
 
 static int attach_one(struct source_bpf_made *made, struct made_probe *probe, struct error *error)
 {
-	int err = kinds[probe->kind]->attach(made->state[probe->kind], &made->kit, probe->message,
-					     probe->own, &probe->attached, error);
-
+	/* Before it may run: what is refused from then on, the kernel counts of it as well. */
 	probe->seen_before = refused_seen(made, probe);
-	return err;
+	return kinds[probe->kind]->attach(made->state[probe->kind], &made->kit, probe->message, probe->own,
+					  &probe->attached, error);
 }
 
 int source_bpf_made_attach(struct source_bpf_made *made, const struct source_request *request,
