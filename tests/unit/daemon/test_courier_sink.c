@@ -98,7 +98,7 @@ static struct relay_opening *make_opening(const struct fixture *fixture, uint64_
 static void open_fixture(struct fixture *fixture)
 {
 	struct courier_sink_config config = {.hello_timeout_ns = 60 * NS_PER_S};
-	struct config options = {.source = 0};
+	struct config options = {.viewer = {.word = {(char *)"user:12345"}, .count = 1}};
 	struct error error = {0};
 
 	*fixture = (struct fixture){.base = event_base_new(), .codec = frame_codec_create(1),

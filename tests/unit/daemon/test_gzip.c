@@ -97,6 +97,11 @@ static void test_damage_is_noticed(void **state)
 	}
 	out[bytes - 8] ^= 1;			/* its checksum */
 	assert_int_equal(gzip_undo(out, bytes, &undone, &undone_bytes), -EIO);
+	out[bytes - 8] ^= 1;
+	for (int more = -1; more <= 1; more += 2) {
+		out[bytes - 4] = (uint8_t)(1000 + more);	/* its size */
+		assert_int_equal(gzip_undo(out, bytes, &undone, &undone_bytes), -EIO);
+	}
 	free(out);
 }
 

@@ -1,0 +1,160 @@
+/*
+ * As many hosts as a relay can know. For another one it forgets a host of which nothing is under way; where there is
+ * none such, the other one has to wait. Hosts are admitted as their connections would be: without these.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/relay/agent.h"
+#include "daemon/relay/host.h"
+#include "daemon/relay/relay.h"
+
+static const struct relay_agent_host *relay_side;
+static struct relay_agent *created;
+static struct relay_items held;		/* the sink's */
+static struct frame_codec *codec;
+static struct relay *relay;
+static struct relay_opening *opening;
+
+struct transport_tls_context *__wrap_gate_tls(const struct gate *gate);
+struct transport_tls_context *__wrap_gate_tls(const struct gate *gate)
+{
+	(void)gate;
+	return NULL;
+}
+
+struct transport *__wrap_transport_tls_create(struct transport_tls_context *context, int fd);
+struct transport *__wrap_transport_tls_create(struct transport_tls_context *context, int fd)
+{
+	static struct transport transport;
+
+	(void)context, (void)fd;
+	return &transport;
+}
+
+struct relay_agent *__wrap_relay_agent_create(const struct relay_agent_config *config, struct transport *transport,
+					      const char *peer);
+struct relay_agent *__wrap_relay_agent_create(const struct relay_agent_config *config, struct transport *transport,
+					      const char *peer)
+{
+	(void)transport, (void)peer;
+	relay_side = config->host;
+	created = calloc(1, sizeof(*created));
+	return created;
+}
+
+static void on_forward(struct relay_sink *sink, struct relay_item *item)
+{
+	(void)sink;
+	STAILQ_INSERT_TAIL(&held, item, link);
+}
+
+static void confirm_first(int err)
+{
+	struct relay_item *item = STAILQ_FIRST(&held);
+
+	STAILQ_REMOVE_HEAD(&held, link);
+	item->confirmed(item, err);
+}
+
+static void on_destroy(struct relay_sink *sink)
+{
+	(void)sink;
+	while (!STAILQ_EMPTY(&held))
+		confirm_first(-ECANCELED);
+}
+
+/* NULL: it is refused, with that code. */
+static struct relay_agent *come(unsigned number, struct error *error)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "host-%u", number);
+	relay_accept(relay, 3, NULL, "10.0.0.1:1");
+	created->of = relay_side->admit(relay_side->context, created, name, error);
+	return created->of ? created : NULL;
+}
+
+static void go(struct relay_agent *agent)
+{
+	relay_side->closed(relay_side->context, agent);
+	free(agent);
+}
+
+static void send_one(struct relay_agent *agent)
+{
+	struct cursor *upto = cursor_create(1);
+
+	assert_non_null(upto);
+	cursor_append(upto, 0, 10);
+	assert_int_equal(relay_host_open(agent->of, opening, NULL), 0);
+	assert_true(relay_side->forward(relay_side->context, agent, opening,
+					frame_ref_gap(codec, 0, 0, 10, 0, 1, 0), upto));
+}
+
+static struct relay_stat stat_of_relay(void)
+{
+	struct relay_stat stat;
+
+	relay_stat(relay, &stat);
+	assert_int_equal(stat.residual, 0);
+	return stat;
+}
+
+static void a_host_with_items_under_way_is_known(void **state)
+{
+	static const struct relay_sink_ops ops = {.forward = on_forward, .destroy = on_destroy};
+	static struct relay_sink sink = {.ops = &ops};
+	const struct relay_config config = {.sink = &sink, .agents_max = RELAY_HOSTS_MAX};
+	struct relay_agent *agent;
+	struct error error;
+
+	(void)state;
+	STAILQ_INIT(&held);
+	codec = frame_codec_create(1);
+	opening = calloc(1, sizeof(*opening));
+	opening->refs = 1;
+	opening->start = cursor_create(1);
+	cursor_append(opening->start, 0, 0);
+	assert_int_equal(relay_create(&config, &relay, &error), 0);
+	for (unsigned i = 0; i < RELAY_HOSTS_MAX; i++) {
+		agent = come(i, &error);
+		assert_non_null(agent);
+		send_one(agent);
+		go(agent);
+	}
+	assert_null(come(RELAY_HOSTS_MAX, &error));
+	assert_string_equal(error.code, "out-of-memory");
+	go(created);
+	assert_int_equal(stat_of_relay().hosts, RELAY_HOSTS_MAX);
+	assert_int_equal(stat_of_relay().held, RELAY_HOSTS_MAX);
+	/* One of which all is stored makes room, though it was never to come again. */
+	confirm_first(0);
+	agent = come(RELAY_HOSTS_MAX, &error);
+	assert_non_null(agent);
+	send_one(agent);
+	go(agent);
+	assert_int_equal(stat_of_relay().hosts, RELAY_HOSTS_MAX);
+	assert_int_equal(stat_of_relay().held, RELAY_HOSTS_MAX);
+	relay_destroy(relay);
+	relay_opening_put(opening);
+	frame_codec_destroy(codec);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_host_with_items_under_way_is_known),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
