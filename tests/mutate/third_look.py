@@ -270,4 +270,8 @@ MUTANTS = [
     ("third-digits-negative-numbers", "daemon/base/digits.c",
      "value < 0 ? -(uint64_t)value : (uint64_t)value",
      "(uint64_t)value", ["unit/export_said"]),
+    ("third-engine-exit-0-though-the-loader-ended", "daemon/engine.c",
+     "\tengine->failed = true;\n"
+     "\tstop(engine, \"the loader ended\");",
+     "\tstop(engine, \"the loader ended\");", ["scenario/sandbox"]),
 ]
