@@ -46,8 +46,8 @@ ROOMS = {
 # Libraries that one place alone knows.
 LIBRARIES = {
     r"bpf/(libbpf|bpf|btf)\.h": ["daemon/source/bpf*", "tests/bench/*", "tests/bpf/*", "tests/unit/daemon/test_bpf_*"],
-    r"kmod/ringtail\.skel\.h": ["daemon/source/bpf*", "tests/bench/*", "tests/bpf/*"],
-    r"kmod/bpf/request\.h": ["kmod/bpf/*", "daemon/source/*"],
+    r"kmod/ringtail\.skel\.h": ["daemon/source/bpf*", "tests/bench/*", "tests/bpf/*", "tests/unit/daemon/test_bpf_*"],
+    r"kmod/bpf/request\.h": ["kmod/bpf/*", "daemon/source/*", "tests/unit/daemon/test_bpf_*"],
     r"kmod/uapi/ringtail_ioctl\.h": ["daemon/source/kmod*", "kmod/module/*", "tests/*"],
     r"librdkafka/.*": ["courier/*", "tests/*"],
     r"systemd/sd-journal\.h": "daemon/base/log.c",
