@@ -143,6 +143,26 @@ static void test_jumps_begin_anew(void **state)
 	}
 }
 
+/* A look is off by what it takes. Over a short time that bends a line: what is told is of two that are far apart. */
+static void test_looks_that_are_near_each_other(void **state)
+{
+	struct counter_clock clock;
+	uint64_t got;
+
+	(void)state;
+	begin(&clock);
+	for (unsigned i = 0; i < 900; i++) {
+		uint64_t off = i % 2 ? 50 : 0;
+
+		pass(1000);
+		now_ns += off;
+		counter_clock_look(&clock);
+		now_ns -= off;
+	}
+	got = counter_clock_ns(&clock, count_at(now_ns + MS));
+	assert_in_range(got, now_ns + MS - 500, now_ns + MS + 500);
+}
+
 /* Nothing is divided by what has not passed. */
 static void test_a_counter_that_stands(void **state)
 {
@@ -201,6 +221,7 @@ int main(void)
 		cmocka_unit_test(test_counts_that_cannot_be),
 		cmocka_unit_test(test_bent_clock),
 		cmocka_unit_test(test_jumps_begin_anew),
+		cmocka_unit_test(test_looks_that_are_near_each_other),
 		cmocka_unit_test(test_a_counter_that_stands),
 		cmocka_unit_test(test_what_the_kernel_does_not_trust),
 		cmocka_unit_test(test_clocks_of_this_machine),
