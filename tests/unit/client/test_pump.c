@@ -661,7 +661,8 @@ int main(void)
 		TEST(several_hosts), TEST(one_host_of_two_fails), TEST(stopped), TEST(rates), TEST(says_how_far_it_is),
 		TEST(a_signal_asks_how_far_it_is), TEST(waits),
 		TEST(failures), TEST(a_last_word), TEST(a_place_is_kept_once_for_what_came),
-		TEST(what_cannot_be_kept_is_not_acknowledged), TEST(what_came_is_acknowledged_in_time), TEST(a_gap_of_no_known_size_is_a_loss),
+		TEST(what_cannot_be_kept_is_not_acknowledged), TEST(what_came_is_acknowledged_in_time),
+		TEST(a_gap_of_no_known_size_is_a_loss),
 		TEST(events_of_others_are_acknowledged), TEST(the_longest_duration_is_for_ever), TEST(maps_for_names_do_not_count), TEST(output_fails),
 	};
 

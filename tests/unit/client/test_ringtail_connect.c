@@ -605,7 +605,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(follows), TEST(leaves_with_what_has_come), TEST(refused),
 		TEST(bad_subscriptions), TEST(strangers), TEST(nobody), TEST(bye_ends),
-		TEST(reconnects), TEST(reconnect_is_refused), TEST(reconnect_is_put_off), TEST(the_next_outage_begins_anew), TEST(gives_up_in_time),
+		TEST(reconnects), TEST(reconnect_is_refused), TEST(reconnect_is_put_off),
+		TEST(the_next_outage_begins_anew), TEST(gives_up_in_time),
 		TEST(restart_is_waited_for), TEST(refused_without_a_word), TEST(lost_for_good),
 		TEST(tap_sees_all), TEST(a_recording_ends_for_good),
 	};

@@ -57,9 +57,12 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 
 static uint64_t patience_ns;		/* with the courier, as it is now; 0: without end */
 
-int __real_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read, const struct timeval *write);
-int __wrap_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read, const struct timeval *write);
-int __wrap_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read, const struct timeval *write)
+int __real_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read,
+				       const struct timeval *write);
+int __wrap_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read,
+				       const struct timeval *write);
+int __wrap_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read,
+				       const struct timeval *write)
 {
 	assert_null(write);
 	patience_ns = read ? (uint64_t)read->tv_sec * NS_PER_S + (uint64_t)read->tv_usec * 1000 : 0;

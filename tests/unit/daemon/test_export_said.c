@@ -119,7 +119,8 @@ static struct export_event *make(const struct export_host *host, const struct sa
 {
 	struct batch_attachment attachment[3];
 	struct batch_text exe = text_of(said->exe), cgroup = text_of(said->cgroup);
-	struct batch_thread thread = {.tid = 8, .pid = 7, .ppid = orphaned && time_ns > 5000 * MS ? 1 : 6, .uid = 5, .comm = "sixteen-letters-",
+	struct batch_thread thread = {.tid = 8, .pid = 7, .ppid = orphaned && time_ns > 5000 * MS ? 1 : 6, .uid = 5,
+				      .comm = "sixteen-letters-",
 				      .exe = said->exe ? &exe : NULL, .cgroup = said->cgroup ? &cgroup : NULL};
 	struct batch_item item = {.kind = BATCH_EVENT, .seq = time_ns, .thread = &thread, .attachment = attachment};
 	struct export_event *event;

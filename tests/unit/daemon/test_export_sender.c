@@ -1082,7 +1082,7 @@ static void test_failures_end_with_an_answer(void **state)
 		give_and_flush(fixture, 1);
 		for (unsigned i = 0; i < 3; i++) {
 			say_status(fixture, 503, "");
-			wait_for_post(fixture, (uint64_t)EXPORT_RETRY_NS_MIN << i >> 1, (uint64_t)(uint64_t)EXPORT_RETRY_NS_MIN << i);
+			wait_for_post(fixture, (uint64_t)EXPORT_RETRY_NS_MIN << i >> 1, (uint64_t)EXPORT_RETRY_NS_MIN << i);
 		}
 		say_status(fixture, 200, "");
 	}

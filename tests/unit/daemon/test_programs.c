@@ -94,7 +94,8 @@ static void *run(void *context)
 static void begin(struct fixture *f)
 {
 	struct programs_config config = {
-		.cpu = 2, .ring_bytes = 1 << 14, .counter = reads_counter, .join = join, .is_taken = is_taken, .context = f,
+		.cpu = 2, .ring_bytes = 1 << 14, .counter = reads_counter,
+		.join = join, .is_taken = is_taken, .context = f,
 	};
 	uint8_t all[RT_PROBE_MAX / 8];
 	struct error error;

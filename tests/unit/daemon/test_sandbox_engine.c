@@ -1,6 +1,6 @@
 /*
- * What the engine's view is asked to have: a state directory of its user's, and each file that is read again at a reload.
- * The view is not entered: the test would be in it.
+ * What the engine's view is asked to have: a state directory of its user's, and each file that is read again at a
+ * reload. The view is not entered: the test would be in it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
