@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -20,8 +21,8 @@
 static struct maker maker;
 static struct out out;
 
-/* How often a place was kept, and acknowledged. */
-static unsigned saves, acks;
+/* How often a place was kept, and acknowledged: each leg of a pump, a thread, counts here. */
+static atomic_uint saves, acks;
 
 int __real_cursor_file_save(const char *path, const char *cursor, uint64_t output_bytes,
 			    struct ringtail_error *error);
@@ -43,8 +44,8 @@ int __wrap_ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error)
 	return 0;
 }
 
-/* Each look at the clock is so much later than the one before. */
-static uint64_t skipped_ns, step_ns;
+/* Each look at the clock, of any thread, is so much later than the one before. */
+static _Atomic uint64_t skipped_ns, step_ns;
 
 uint64_t __real_conn_now_ns(void);
 uint64_t __wrap_conn_now_ns(void);
