@@ -1246,6 +1246,7 @@ static int start_relay(struct engine *engine, struct error *error)
 		err = make_disk_sink(engine, &config.sink, error);
 	if (!err)
 		err = relay_create(&config, &engine->relay, error);
+	engine->answers.relay = engine->relay;
 	for (unsigned i = 0; !err && i < engine->agent_listeners; i++) {
 		err = listener_start(engine->agent_listener[i], engine->base, engine->remote,
 				     relay_accept, engine->relay, error);
@@ -1259,6 +1260,7 @@ static int start_relay(struct engine *engine, struct error *error)
 static void end_relay(struct engine *engine)
 {
 	close_agents(engine);
+	engine->answers.relay = NULL;
 	relay_destroy(engine->relay);
 	engine->relay = NULL;
 }

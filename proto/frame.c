@@ -108,6 +108,10 @@ const char *frame_type_name(unsigned type)
 		return "consign";
 	case FRAME_DELIVERED:
 		return "delivered";
+	case FRAME_HOSTS_REQUEST:
+		return "hosts-request";
+	case FRAME_HOSTS:
+		return "hosts";
 	}
 	return "?";
 }

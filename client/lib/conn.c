@@ -441,6 +441,7 @@ int conn_send_hello(struct conn *conn, struct ringtail_error *error)
 		RINGTAIL__V1__FEATURE__FEATURE_RESUME,
 		RINGTAIL__V1__FEATURE__FEATURE_CONTROL,
 		RINGTAIL__V1__FEATURE__FEATURE_CONTEXT,
+		RINGTAIL__V1__FEATURE__FEATURE_HOSTS,
 	};
 	char software[] = "tracectl " RINGTAIL_VERSION;
 	int err;

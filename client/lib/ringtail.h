@@ -149,6 +149,7 @@ struct ringtail_host {
 	bool has_fds;			/* it knows RINGTAIL_FDS and RINGTAIL_DATA */
 	bool has_stuck;			/* it tells which threads are in a system call */
 	bool has_dumps;			/* it lists the dumps that its triggers wrote */
+	bool has_hosts;			/* it says how the hosts of a relay stand, or that it is none */
 };
 
 #define RINGTAIL_KSTACK		(1u << 1)

@@ -23,7 +23,8 @@ struct arena {
 static size_t bytes_max_of(const ProtobufCMessageDescriptor *descriptor)
 {
 	return descriptor == &ringtail__v1__catalog__descriptor ? UNPACK_CATALOG_BYTES_MAX :
-	       descriptor == &ringtail__v1__stat__descriptor ? UNPACK_STAT_BYTES_MAX : UNPACK_BYTES_MAX;
+	       descriptor == &ringtail__v1__stat__descriptor ||
+	       descriptor == &ringtail__v1__hosts__descriptor ? UNPACK_STAT_BYTES_MAX : UNPACK_BYTES_MAX;
 }
 
 static void *take(void *context, size_t bytes)

@@ -419,6 +419,114 @@ static void add_triggers(struct metric_builder *builder, const struct daemon_sta
 		 sizeof(*stat->trigger), stat->triggers);
 }
 
+/* ---- The hosts of a relay --------------------------------------------------------------------- */
+
+#define HOST(field) offsetof(struct stat_host, field)
+
+/* Of hosts that have series of their own. */
+static const struct row host_row[] = {
+	{COLLECTOR "relay_host_received_total", "", "Frames that came of the host", METRIC_COUNTER, HOST(received),
+	 false},
+	{COLLECTOR "relay_host_forwarded_total", "", "Of these, stored or in Kafka", METRIC_COUNTER,
+	 HOST(forwarded), false},
+	{COLLECTOR "relay_host_duplicate_total", "", "Of these, had come before", METRIC_COUNTER, HOST(duplicate),
+	 false},
+	{COLLECTOR "relay_host_refused_total", "", "Of these, could not be stored", METRIC_COUNTER, HOST(refused),
+	 false},
+	{COLLECTOR "relay_host_held", "", "Of these, not yet acknowledged", METRIC_GAUGE, HOST(held), false},
+	{COLLECTOR "relay_host_residual", "", "What is left of the host's ledger; anything but 0 is a bug",
+	 METRIC_GAUGE, HOST(residual), true},
+	{COLLECTOR "relay_host_held_bytes", "bytes", "Bytes of the host that are not yet acknowledged", METRIC_GAUGE,
+	 HOST(held_bytes), false},
+	{COLLECTOR "relay_host_kept_bytes", "bytes", "Bytes of the host on this relay's disk", METRIC_GAUGE,
+	 HOST(sink.kept_bytes), false},
+};
+
+static void add_hosts(struct metric_builder *builder, const struct daemon_stat *stat)
+{
+	add_rows(builder, host_row, COUNT(host_row), "host", stat->host, sizeof(*stat->host), stat->hosts);
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "relay_host_connected", "", "Whether the host is connected");
+	for (unsigned i = 0; i < stat->hosts; i++) {
+		struct metric_label label = {.name = "host", .value = stat->host[i].name};
+
+		metric_add(builder, stat->host[i].connected, &label, 1);
+	}
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "relay_host_last_frame_timestamp_seconds", "seconds",
+		     "When the host's last frame came; 0: none has since the relay started");
+	for (unsigned i = 0; i < stat->hosts; i++) {
+		struct metric_label label = {.name = "host", .value = stat->host[i].name};
+
+		metric_add(builder, (double)stat->host[i].heard_realtime_ns / 1e9, &label, 1);
+	}
+}
+
+static void add_frames(struct metric_builder *builder, const char *state, uint64_t frames)
+{
+	struct metric_label label = {.name = "state", .value = state};
+
+	metric_add(builder, (double)frames, &label, 1);
+}
+
+static void add_courier(struct metric_builder *builder, const struct stat_relay *relay)
+{
+	const struct stat_sink *sink = &relay->all.sink;
+
+	add_gauge(builder, COLLECTOR "relay_courier_connected", "", "Whether a courier is connected", relay->courier);
+	metric_begin(builder, METRIC_COUNTER, COLLECTOR "relay_courier_frames_total", "",
+		     "Frames that couriers were handed: consigned = confirmed + rejected + returned + in flight");
+	add_frames(builder, "consigned", sink->consigned);
+	add_frames(builder, "confirmed", sink->confirmed);
+	add_frames(builder, "rejected", sink->rejected);
+	add_frames(builder, "returned", sink->returned);
+	add_gauge(builder, COLLECTOR "relay_courier_in_flight", "", "Frames that the courier has",
+		  (double)sink->in_flight);
+	add_gauge(builder, COLLECTOR "relay_courier_residual", "",
+		  "What is left of the ledgers of couriers; anything but 0 is a bug", (double)sink->residual);
+}
+
+/* The sums first: they are of all hosts, however many there are. */
+static void add_relay(struct metric_builder *builder, const struct daemon_stat *stat)
+{
+	const struct stat_relay *relay = &stat->relay;
+	const struct stat_host *all = &relay->all;
+	struct loss_count loss;
+
+	if (!stat->is_relay)
+		return;
+	add_gauge(builder, COLLECTOR "relay_hosts", "", "Hosts that the relay knows", relay->hosts);
+	add_gauge(builder, COLLECTOR "relay_hosts_connected", "", "Of these, connected now", relay->connected);
+	add_gauge(builder, COLLECTOR "relay_hosts_metered", "", "Of these, with series of their own", stat->hosts);
+	metric_begin(builder, METRIC_COUNTER, COLLECTOR "relay_hosts_forgotten_total", "",
+		     "Times that a host was given up for another");
+	metric_add(builder, (double)relay->forgotten, NULL, 0);
+	add_gauge(builder, COLLECTOR "relay_residual", "",
+		  "What is left of all hosts' ledgers, without signs; anything but 0 is a bug", (double)all->residual);
+	add_gauge(builder, COLLECTOR "relay_held", "", "Frames that are not yet acknowledged", (double)all->held);
+	add_gauge(builder, COLLECTOR "relay_held_bytes", "bytes", "Bytes that are not yet acknowledged",
+		  (double)all->held_bytes);
+	add_gauge(builder, COLLECTOR "relay_kept_bytes", "bytes", "Bytes of hosts on this relay's disk",
+		  (double)all->sink.kept_bytes);
+	add_gauge(builder, COLLECTOR "relay_oldest_last_frame_timestamp_seconds", "seconds",
+		  "When the last frame came of the host that is silent longest; 0: none has come",
+		  (double)all->heard_realtime_ns / 1e9);
+	metric_begin(builder, METRIC_COUNTER, COLLECTOR "relay_gaps_total", "",
+		     "Where events of hosts are missing, nobody knows how many");
+	metric_add(builder, (double)all->gaps, NULL, 0);
+	metric_begin(builder, METRIC_COUNTER, COLLECTOR "relay_lost_total", "",
+		     "Attempts that the hosts' frames told of as lost, by where and why");
+	for (unsigned at = 0; stat_losses_next(&all->lost, &at, &loss);) {
+		const struct metric_label label[2] = {
+			{.name = "stage", .value = metric_stage_name(loss.stage)},
+			{.name = "reason", .value = metric_reason_name(loss.reason)},
+		};
+
+		metric_add(builder, (double)loss.count, label, 2);
+	}
+	if (relay->carries)
+		add_courier(builder, relay);
+	add_hosts(builder, stat);
+}
+
 /* ---- The rest -------------------------------------------------------------------------------- */
 
 static void add_counters(struct metric_builder *builder)
@@ -481,6 +589,7 @@ void metric_self_add(struct metric_builder *builder, const struct daemon_stat *s
 	add_exports(builder, stat);
 	add_triggers(builder, stat);
 	add_counters(builder);
+	add_relay(builder, stat);
 }
 
 /* ---- The struct it is made of ----------------------------------------------------------------- */
@@ -511,5 +620,6 @@ void daemon_stat_free(struct daemon_stat *stat)
 	free(stat->consumer);
 	free(stat->export);
 	free(stat->trigger);
+	free(stat->host);
 	free(stat);
 }

@@ -1,6 +1,6 @@
 /*
- * stat: how the daemon stands at one moment: the ledgers of rings, clients, spools and back ends, and what
- * a crash would cost. In: every room's own account, gathered by whoever wires them (serve/answers.h). Out:
+ * stat: how the daemon stands at one moment: the ledgers of rings, clients, spools, back ends and a
+ * relay's hosts, and what a crash would cost. In: every room's own account, gathered by whoever wires them (serve/answers.h). Out:
  * one plain struct for /metrics, the status page and `tracectl stat`, so that all say the same; it becomes
  * a message only where it leaves (serve/answers.h). Main thread.
  *
@@ -86,6 +86,39 @@ struct stat_trigger {
 	int64_t residual;
 };
 
+/* Where a relay's frames go: of one host, or of all. */
+struct stat_sink {
+	uint64_t kept_bytes, kept_segments;	/* on disk */
+
+	/* To a courier, in frames: consigned = confirmed + rejected + returned + in_flight + residual. */
+	uint64_t consigned, confirmed, rejected, returned, in_flight;
+	int64_t residual;
+};
+
+/* One host of a relay, or all: received = forwarded + duplicate + refused + held + residual, in frames. */
+struct stat_host {
+	const char *name, *software, *peer;
+	bool connected;
+	bool metered;				/* it has series of its own */
+	struct run run;				/* of its last frames; nameless: none came */
+	uint64_t since_realtime_ns;		/* connected or not; 0: not since the relay started */
+	uint64_t heard_realtime_ns;		/* 0: never */
+	uint64_t received, forwarded, duplicate, refused, held;
+	int64_t residual;
+	uint64_t events, forwarded_bytes;	/* of what was forwarded */
+	struct stat_losses lost;		/* that this told of, in attempts */
+	uint64_t gaps;				/* and of unknown size */
+	uint64_t held_bytes;
+	struct stat_sink sink;
+};
+
+struct stat_relay {
+	unsigned hosts, connected;
+	uint64_t forgotten;			/* times that a host was given up for another */
+	bool carries, courier;			/* to Kafka; a courier is connected */
+	struct stat_host all;			/* sums; of residuals without their signs; silent longest */
+};
+
 struct daemon_stat {
 	uint64_t monotonic_ns, uptime_ns;
 	uint64_t recursion_lost;		/* programs that the kernel refused to nest */
@@ -102,6 +135,11 @@ struct daemon_stat {
 	struct consumer_stat *consumer;
 	struct stat_export *export;
 	struct stat_trigger *trigger;
+
+	bool is_relay;
+	struct stat_relay relay;
+	unsigned hosts;				/* those that are metered */
+	struct stat_host *host;
 };
 
 /* NULL is safe. */

@@ -26,6 +26,7 @@ struct lane {
 	struct relay_item *unsent;	/* the first of them that this courier does not have; NULL: it has all */
 	struct relay_opening *opening;	/* that this courier had last; a reference */
 	uint64_t sent, delivered;	/* items, on this connection */
+	struct stat_sink stat;		/* of all connections, since it is this host's; but for what is in flight */
 };
 
 struct courier_sink {
@@ -40,6 +41,7 @@ struct courier_sink {
 	struct bufferevent *stream;	/* the courier's; NULL: it is away */
 	bool greeted;
 	uint64_t delivered;		/* frames, on this connection */
+	struct stat_sink gone;		/* sums of hosts whose lanes serve others */
 };
 
 static struct courier_sink *of(struct relay_sink *sink)
@@ -102,6 +104,35 @@ static struct lane *add_lane(struct courier_sink *sink)
 	return lane;
 }
 
+static void add_stat(struct stat_sink *sum, const struct stat_sink *one)
+{
+	sum->consigned += one->consigned;
+	sum->confirmed += one->confirmed;
+	sum->rejected += one->rejected;
+	sum->returned += one->returned;
+	sum->in_flight += one->in_flight;
+	sum->residual += llabs(one->residual);
+}
+
+static void stat_lane(const struct lane *lane, struct stat_sink *stat)
+{
+	*stat = lane->stat;
+	stat->in_flight = lane->sent - lane->delivered;
+	stat->residual = (int64_t)(stat->consigned - stat->confirmed - stat->rejected - stat->returned -
+				   stat->in_flight);
+}
+
+/* It serves another host from now on. */
+static void clear_lane(struct courier_sink *sink, struct lane *lane)
+{
+	struct stat_sink stat;
+
+	stat_lane(lane, &stat);
+	add_stat(&sink->gone, &stat);
+	lane->stat = (struct stat_sink){0};
+	tdelete(lane, &sink->by_name, by_name);
+}
+
 /* A lane whose host has nothing on its way serves another. NULL: out of memory. */
 static struct lane *get_lane(struct courier_sink *sink, const char *name)
 {
@@ -113,7 +144,7 @@ static struct lane *get_lane(struct courier_sink *sink, const char *name)
 	if (!lane)
 		return NULL;
 	if (lane->name[0])
-		tdelete(lane, &sink->by_name, by_name);
+		clear_lane(sink, lane);
 	relay_opening_put(lane->opening);
 	lane->opening = NULL;
 	snprintf(lane->name, sizeof(lane->name), "%s", name);
@@ -131,6 +162,8 @@ static void confirm(struct lane *lane, uint64_t upto, int err)
 	while (lane->delivered < upto && (item = STAILQ_FIRST(&lane->items))) {
 		STAILQ_REMOVE_HEAD(&lane->items, link);
 		lane->delivered++;
+		lane->stat.confirmed += !err;
+		lane->stat.rejected += err != 0;
 		item->confirmed(item, err);
 	}
 }
@@ -192,6 +225,7 @@ static bool put_item(struct courier_sink *sink, struct evbuffer *out, struct lan
 		return false;
 	lane->unsent = STAILQ_NEXT(item, link);
 	lane->sent++;
+	lane->stat.consigned++;
 	return true;
 }
 
@@ -211,6 +245,7 @@ static void close_stream(struct courier_sink *sink)
 		relay_opening_put(lane->opening);
 		lane->opening = NULL;
 		lane->unsent = STAILQ_FIRST(&lane->items);
+		lane->stat.returned += lane->sent - lane->delivered;
 		lane->sent = lane->delivered = 0;
 		offer(sink, lane);
 	}
@@ -499,10 +534,33 @@ static void destroy(struct relay_sink *base)
 	free_sink(sink);
 }
 
+static void stat_of(struct relay_sink *base, const char *host, struct stat_sink *stat)
+{
+	struct courier_sink *sink = of(base);
+	const struct lane *lane = host ? find_lane(sink, host) : NULL;
+	struct stat_sink one;
+
+	if (lane)
+		stat_lane(lane, stat);
+	if (host)
+		return;
+	*stat = sink->gone;
+	for (uint32_t i = 0; i < sink->lanes; i++) {
+		stat_lane(sink->lane[i], &one);
+		add_stat(stat, &one);
+	}
+}
+
+static bool has_courier(const struct relay_sink *base)
+{
+	return ((const struct courier_sink *)base)->greeted;
+}
+
 int courier_sink_create(const struct courier_sink_config *config, struct relay_sink **out,
 			struct error *error)
 {
-	static const struct relay_sink_ops ops = {.forward = forward, .destroy = destroy};
+	static const struct relay_sink_ops ops = {.forward = forward, .destroy = destroy, .stat = stat_of,
+						 .has_courier = has_courier};
 	struct courier_sink *sink = calloc(1, sizeof(*sink));
 
 	if (!sink)

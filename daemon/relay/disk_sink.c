@@ -32,6 +32,7 @@ struct place {
 	struct relay_items items;	/* came since */
 
 	struct relay_opening *kept;	/* a reference to `opening`; counted on the main thread alone */
+	uint64_t shown_bytes, shown_segments;	/* as of the last job: the main thread's */
 
 	struct relay_items taken;
 	int err;			/* what came of them */
@@ -528,10 +529,12 @@ static void scan_place(void *context, const char *name, uint64_t bytes)
 
 static void count(struct disk_sink *sink)
 {
-	const struct place *place;
+	struct place *place;
 
 	sink->stat = (struct disk_sink_stat){.bytes = sink->bytes};
 	LIST_FOREACH(place, &sink->places, link) {
+		place->shown_bytes = place->bytes;
+		place->shown_segments = place->files;
 		sink->stat.hosts++;
 		sink->stat.segments += place->files;
 	}
@@ -671,6 +674,8 @@ static void adopt(struct disk_sink *sink)
 			destroy_place(place);
 		} else {
 			insert(sink, place);
+			if (sink->sink.found)
+				sink->sink.found(sink->sink.context, place->name);
 		}
 	}
 	sink->scanned = true;
@@ -751,10 +756,19 @@ static void destroy(struct relay_sink *base)
 	free(sink);
 }
 
+static void stat_of(struct relay_sink *base, const char *host, struct stat_sink *stat)
+{
+	struct disk_sink *sink = of(base);
+	const struct place *place = host ? find_place(sink, host) : NULL;
+
+	stat->kept_bytes = place ? place->shown_bytes : host ? 0 : sink->stat.bytes;
+	stat->kept_segments = place ? place->shown_segments : host ? 0 : sink->stat.segments;
+}
+
 int disk_sink_create(const struct disk_sink_config *config, struct relay_sink **out,
 		     struct error *error)
 {
-	static const struct relay_sink_ops ops = {.forward = forward, .destroy = destroy};
+	static const struct relay_sink_ops ops = {.forward = forward, .destroy = destroy, .stat = stat_of};
 	struct disk_sink *sink = calloc(1, sizeof(*sink));
 
 	if (!sink)

@@ -27,6 +27,7 @@ void relay_host_destroy(struct relay_host *host)
 {
 	free(host->taken);
 	free(host->stored);
+	free(host->lost);
 	free(host);
 }
 
@@ -62,6 +63,7 @@ int relay_host_open(struct relay_host *host, const struct relay_opening *opening
 {
 	int err;
 
+	host->run = opening->run;
 	if (!host->taken || !run_equal(&host->taken->run, &opening->run)) {
 		free(host->taken);
 		host->taken = cursor_copy(opening->start);
@@ -97,6 +99,14 @@ static bool is_duplicate(const struct relay_host *host, const struct frame_ref *
 	return frame_ref_is_range(frame) && frame->end_seq > frame->first_seq && had_come(host, upto);
 }
 
+/* Before the frame is taken: later there is nobody to refuse it to. */
+static int make_room_for_losses(struct relay_host *host, const struct frame_ref *frame)
+{
+	if (frame->losses && !host->lost)
+		host->lost = calloc(LOSS_STAGES, sizeof(*host->lost));
+	return frame->losses && !host->lost ? -ENOMEM : 0;
+}
+
 int relay_host_take(struct relay_host *host, const struct frame_ref *frame,
 		    const struct cursor *upto)
 {
@@ -104,12 +114,25 @@ int relay_host_take(struct relay_host *host, const struct frame_ref *frame,
 
 	if (is_duplicate(host, frame, upto))
 		return 0;
+	err = make_room_for_losses(host, frame);
+	if (err)
+		return err;
 	err = raise(&host->taken, upto);
 	if (err)
 		return err;
 	if (frame->type == FRAME_WATERMARK && frame->time_ns > host->taken_time_ns)
 		host->taken_time_ns = frame->time_ns;
 	return 1;
+}
+
+void relay_host_count(struct relay_host *host, const struct frame_ref *frame)
+{
+	host->forwarded++;
+	host->events += frame->events;
+	host->bytes += frame->bytes;
+	host->gaps += frame->type == FRAME_GAP && frame->end_seq == frame->first_seq;
+	for (uint32_t i = 0; i < frame->losses; i++)
+		host->lost[frame->loss[i].stage][frame->loss[i].reason] += frame->loss[i].count;
 }
 
 static size_t bytes_of_cursor(const struct cursor *cursor)
@@ -179,4 +202,29 @@ void relay_host_fail(struct relay_host *host)
 	free(host->taken);
 	host->taken = NULL;
 	host->generation++;
+}
+
+void relay_host_stat(const struct relay_host *host, struct stat_host *stat)
+{
+	*stat = (struct stat_host){
+		.name = host->name,
+		.software = host->software,
+		.peer = "",
+		.connected = host->agent != NULL,
+		.metered = host->metered,
+		.run = host->run,
+		.since_realtime_ns = host->since_realtime_ns,
+		.heard_realtime_ns = host->heard_realtime_ns,
+		.received = host->received,
+		.forwarded = host->forwarded,
+		.duplicate = host->duplicate,
+		.refused = host->refused,
+		.held = host->held,
+		.events = host->events,
+		.forwarded_bytes = host->bytes,
+		.lost = {host->lost, 0, host->lost ? LOSS_STAGES : 0},
+		.gaps = host->gaps,
+		.held_bytes = host->held_bytes,
+	};
+	stat->residual = (int64_t)(host->received - host->forwarded - host->duplicate - host->refused - host->held);
 }

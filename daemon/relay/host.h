@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 
 #include "daemon/host/identity.h"
+#include "daemon/metrics/stat.h"
 #include "daemon/relay/sink.h"
 #include "proto/cursor.h"
 
@@ -30,11 +31,16 @@ struct relay_host {
 	struct cursor *stored;		/* what is before is stored; NULL: nothing is */
 
 	uint64_t received, forwarded, duplicate, refused, held;	/* frames */
-	uint64_t events;		/* in those that were forwarded */
+	uint64_t events, bytes, gaps;	/* in those that were forwarded; gaps of unknown size */
+	uint64_t (*lost)[LOSS_REASONS];	/* losses that those tell of: LOSS_STAGES rows; NULL: none */
 	uint64_t generation;		/* how often something of it could not be stored */
 	uint64_t held_bytes;		/* of those, with what they hold */
 	unsigned openings;		/* of those */
 	uint64_t heard_realtime_ns;	/* 0: never */
+	uint64_t since_realtime_ns;	/* its connection came, or ended; 0: there was none */
+	char software[64];		/* of its last connection */
+	struct run run;			/* of its last frames */
+	bool metered;			/* the relay's: it has series of its own */
 };
 
 /* Whether a certificate's name can be a host's: it is the name of a directory, and a key. */
@@ -61,6 +67,12 @@ size_t relay_host_release(struct relay_host *host, struct relay_item *item);
 
 /* So much of it is on its way to the sink that nothing more is to be read. */
 bool relay_host_is_full(const struct relay_host *host);
+
+/* It is stored, or in Kafka: what it tells of counts. */
+void relay_host_count(struct relay_host *host, const struct frame_ref *frame);
+
+/* How it stands, but for what its sink knows. What that points at is borrowed from the host. */
+void relay_host_stat(const struct relay_host *host, struct stat_host *stat);
 
 /* It is stored. -ENOMEM: that is forgotten, and comes once more. -ECANCELED: so does this, for what came before it
  * could not be stored, and an acknowledgement would speak of that as well. */

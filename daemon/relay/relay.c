@@ -1,6 +1,7 @@
 #include "daemon/relay/relay.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -31,6 +32,10 @@ struct relay {
 	struct agent_list agents, pending;	/* with a host; and without, the oldest first */
 	uint64_t origin_seed;
 	rlim_t descriptors_max;
+	unsigned metered;			/* hosts that have series of their own */
+	struct stat_host gone;			/* sums of hosts that are known no more */
+	uint64_t forgotten;			/* of these, so many */
+	uint64_t lost[LOSS_STAGES][LOSS_REASONS];	/* that all hosts told of */
 	uint64_t held_bytes;
 	uint64_t rest_bytes;			/* of frames that have not come whole */
 	bool full;				/* some host waits for others to be stored */
@@ -67,6 +72,36 @@ static struct relay_host *find_host(struct relay *relay, const char *name)
 	return NULL;
 }
 
+static void add_host(struct stat_host *sum, const struct stat_host *host)
+{
+	sum->received += host->received;
+	sum->forwarded += host->forwarded;
+	sum->duplicate += host->duplicate;
+	sum->refused += host->refused;
+	sum->held += host->held;
+	sum->residual += llabs(host->residual);
+	sum->events += host->events;
+	sum->forwarded_bytes += host->forwarded_bytes;
+	sum->gaps += host->gaps;
+	if (host->heard_realtime_ns && (!sum->heard_realtime_ns || host->heard_realtime_ns < sum->heard_realtime_ns))
+		sum->heard_realtime_ns = host->heard_realtime_ns;
+}
+
+/* What came of it goes on counting in the sums. */
+static void forget_host(struct relay *relay, struct relay_host *host)
+{
+	struct stat_host stat;
+
+	relay_host_stat(host, &stat);
+	stat.heard_realtime_ns = 0;
+	add_host(&relay->gone, &stat);
+	LIST_REMOVE(host, link);
+	relay->hosts--;
+	relay->metered -= host->metered;
+	relay->forgotten++;
+	relay_host_destroy(host);
+}
+
 /* Nothing of it is under way, and it is not connected: it is known no more. */
 static bool forget_one(struct relay *relay)
 {
@@ -76,9 +111,7 @@ static bool forget_one(struct relay *relay)
 		LIST_FOREACH(host, &relay->bucket[i], link) {
 			if (host->agent || host->held)
 				continue;
-			LIST_REMOVE(host, link);
-			relay->hosts--;
-			relay_host_destroy(host);
+			forget_host(relay, host);
 			return true;
 		}
 	}
@@ -98,7 +131,18 @@ static struct relay_host *get_host(struct relay *relay, const char *name)
 		return NULL;
 	LIST_INSERT_HEAD(bucket_of(relay, name), host, link);
 	relay->hosts++;
+	host->metered = relay->metered < RELAY_HOSTS_METERED;
+	relay->metered += host->metered;
 	return host;
+}
+
+/* The sink has something of it, though it has not been here. */
+static void on_found(void *context, const char *name)
+{
+	struct relay *relay = context;
+
+	if (relay->hosts < RELAY_HOSTS_MAX)
+		get_host(relay, name);
 }
 
 static void refuse_full(const struct relay *relay, struct error *error)
@@ -153,6 +197,8 @@ static struct relay_host *on_admit(void *context, struct relay_agent *agent, con
 		replace(host);
 	}
 	host->agent = agent;
+	host->since_realtime_ns = clock_read(CLOCK_REALTIME);
+	snprintf(host->software, sizeof(host->software), "%s", agent->software);
 	make_pending(relay, agent, false);
 	log_info("agent-came", "the host %s is connected (%s)", name, agent->peer);
 	return host;
@@ -167,6 +213,7 @@ static void on_closed(void *context, struct relay_agent *agent)
 	if (!agent->of || agent->of->agent != agent)
 		return;
 	agent->of->agent = NULL;
+	agent->of->since_realtime_ns = clock_read(CLOCK_REALTIME);
 	relay->connected--;
 	if (!relay->ending)
 		log_info("agent-left", "the host %s has left", agent->of->name);
@@ -208,6 +255,15 @@ static void go_on(struct relay *relay, struct relay_host *host)
 		relay_agent_go_on(host->agent);
 }
 
+static void count_forwarded(struct relay *relay, struct relay_host *host, const struct frame_ref *frame)
+{
+	relay_host_count(host, frame);
+	for (uint32_t i = 0; i < frame->losses; i++)
+		relay->lost[frame->loss[i].stage][frame->loss[i].reason] += frame->loss[i].count;
+	counter_add(COUNTER_relay_forwarded, 1);
+	counter_add(COUNTER_relay_events, frame->events);
+}
+
 static void on_confirmed(struct relay_item *item, int err)
 {
 	struct shipment *shipment = (struct shipment *)item;
@@ -217,10 +273,7 @@ static void on_confirmed(struct relay_item *item, int err)
 
 	relay->held_bytes -= relay_host_release(host, item);
 	if (!err) {
-		host->forwarded++;
-		host->events += item->frame->events;
-		counter_add(COUNTER_relay_forwarded, 1);
-		counter_add(COUNTER_relay_events, item->frame->events);
+		count_forwarded(relay, host, item->frame);
 		if (relay_host_store(host, item) == 0 && host->agent)
 			host->agent->owes_ack = true;
 	} else {
@@ -376,43 +429,104 @@ void relay_accept(void *context, int fd, const struct address *address, const ch
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
-static void add_host(struct relay_stat *stat, const struct relay_host *host)
+/* Of one host, with what its sink knows. */
+static void stat_host(const struct relay *relay, const struct relay_host *host, struct stat_host *stat)
 {
-	stat->received += host->received;
-	stat->forwarded += host->forwarded;
-	stat->duplicate += host->duplicate;
-	stat->refused += host->refused;
-	stat->held += host->held;
-	stat->events += host->events;
+	relay_host_stat(host, stat);
+	relay_sink_stat(relay->config.sink, host->name, &stat->sink);
+	if (host->agent)
+		stat->peer = host->agent->peer;
 }
 
-void relay_stat(const struct relay *relay, struct relay_stat *stat)
+void relay_stat(const struct relay *relay, struct stat_relay *stat)
 {
-	*stat = (struct relay_stat){
+	const struct relay_sink *sink = relay->config.sink;
+
+	*stat = (struct stat_relay){
 		.hosts = relay->hosts,
 		.connected = relay->connected,
-		.held_bytes = relay->held_bytes,
+		.forgotten = relay->forgotten,
+		.carries = sink && sink->ops->has_courier,
+		.courier = sink && sink->ops->has_courier && sink->ops->has_courier(sink),
+		.all = relay->gone,
 	};
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		const struct relay_host *host;
+		struct stat_host one;
+
+		LIST_FOREACH(host, &relay->bucket[i], link) {
+			relay_host_stat(host, &one);
+			add_host(&stat->all, &one);
+		}
+	}
+	stat->all.name = stat->all.software = stat->all.peer = "";
+	stat->all.held_bytes = relay->held_bytes;
+	stat->all.lost = (struct stat_losses){relay->lost, 0, LOSS_STAGES};
+	relay_sink_stat(relay->config.sink, NULL, &stat->all.sink);
+}
+
+size_t relay_list_metered(const struct relay *relay, struct stat_host list[RELAY_HOSTS_METERED])
+{
+	size_t n = 0;
+
 	for (unsigned i = 0; i < BUCKETS; i++) {
 		const struct relay_host *host;
 
 		LIST_FOREACH(host, &relay->bucket[i], link)
-			add_host(stat, host);
+			if (host->metered)
+				stat_host(relay, host, &list[n++]);
 	}
-	stat->residual = (int64_t)(stat->received - stat->forwarded - stat->duplicate - stat->refused -
-				   stat->held);
+	return n;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp((*(const struct relay_host *const *)a)->name, (*(const struct relay_host *const *)b)->name);
+}
+
+/* Of one bucket, those behind that name, in order; as many as the bucket has at most. Returns how many. */
+static size_t list_bucket(const struct host_list *bucket, const char *after, const struct relay_host **list)
+{
+	const struct relay_host *host;
+	size_t n = 0;
+
+	LIST_FOREACH(host, bucket, link)
+		if (strcmp(host->name, after) > 0)
+			list[n++] = host;
+	qsort(list, n, sizeof(*list), by_name);
+	return n;
+}
+
+/* By buckets, and by names in each: so that the place of a name is known without sorting all of them. */
+ssize_t relay_list(struct relay *relay, const char *after, struct stat_host *list, size_t max, bool *more)
+{
+	const struct relay_host **found = calloc(relay->hosts + 1, sizeof(*found));
+	const struct host_list *bucket = *after ? bucket_of(relay, after) : relay->bucket;
+	size_t n = 0;
+
+	if (!found)
+		return -ENOMEM;
+	for (; bucket < relay->bucket + BUCKETS && n <= max; bucket++, after = "")
+		n += list_bucket(bucket, after, found + n);
+	*more = n > max;
+	n = *more ? max : n;
+	for (size_t i = 0; i < n; i++)
+		stat_host(relay, found[i], &list[i]);
+	free(found);
+	return (ssize_t)n;
 }
 
 static void log_ledger(const struct relay *relay)
 {
-	struct relay_stat stat;
+	struct stat_relay stat;
+	const struct stat_host *all = &stat.all;
 
 	relay_stat(relay, &stat);
 	log_info("relay-ledger", "%u hosts: %llu frames received = %llu forwarded + %llu duplicate + %llu refused"
-		 " + %llu held, residual %lld", stat.hosts, (unsigned long long)stat.received,
-		 (unsigned long long)stat.forwarded, (unsigned long long)stat.duplicate,
-		 (unsigned long long)stat.refused, (unsigned long long)stat.held,
-		 (long long)stat.residual);
+		 " + %llu held, residual %lld", stat.hosts, (unsigned long long)all->received,
+		 (unsigned long long)all->forwarded, (unsigned long long)all->duplicate,
+		 (unsigned long long)all->refused, (unsigned long long)all->held,
+		 (long long)all->residual);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -469,6 +583,8 @@ int relay_create(const struct relay_config *config, struct relay **out, struct e
 		free_relay(relay);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
+	config->sink->found = on_found;
+	config->sink->context = relay;
 	*out = relay;
 	return 0;
 }
@@ -483,6 +599,7 @@ void relay_destroy(struct relay *relay)
 	while ((agent = TAILQ_FIRST(&relay->pending)) || (agent = TAILQ_FIRST(&relay->agents)))
 		relay_agent_destroy(agent);
 	relay_sink_destroy(relay->config.sink);
+	relay->config.sink = NULL;
 	log_ledger(relay);
 	free_relay(relay);
 }

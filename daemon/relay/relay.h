@@ -14,8 +14,11 @@
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/access/gate.h"
+#include "daemon/base/limits.h"
+#include "daemon/metrics/stat.h"
 #include "daemon/net/address.h"
 #include "daemon/relay/sink.h"
 #include "query/error.h"
@@ -41,14 +44,16 @@ void relay_destroy(struct relay *relay);
 /* A listener_accepted. */
 void relay_accept(void *relay, int fd, const struct address *address, const char *peer);
 
-/* received = forwarded + duplicate + refused + held, in frames, of all hosts. */
-struct relay_stat {
-	unsigned hosts, connected;
-	uint64_t received, forwarded, duplicate, refused, held;
-	uint64_t events, held_bytes;
-	int64_t residual;
-};
+/* All hosts together. What it points at, here and below, is borrowed until control returns to the loop. */
+void relay_stat(const struct relay *relay, struct stat_relay *stat);
 
-void relay_stat(const struct relay *relay, struct relay_stat *stat);
+/* Those that have series of their own: at most RELAY_HOSTS_METERED, as long as they are known. Returns how many. */
+size_t relay_list_metered(const struct relay *relay, struct stat_host host[RELAY_HOSTS_METERED]);
+
+/*
+ * The first `max` hosts behind that of the name `after`, which need not be there, in an order that names alone decide;
+ * "": from the first one on. Returns how many, or -ENOMEM; *more: there are others behind these.
+ */
+ssize_t relay_list(struct relay *relay, const char *after, struct stat_host *host, size_t max, bool *more);
 
 #endif

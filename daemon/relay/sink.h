@@ -4,6 +4,7 @@
  * when the sink has confirmed it, so an agent keeps in its spool whatever is not stored here. Main thread.
  *
  *	disk_sink.h	segments in state-dir/hosts/HOST, synced
+ *	courier_sink.h	one courier, which carries them to Kafka
  *
  * A stream of a host is an opening (ServerHello, Catalog, Subscribed), then Batch, Gap, Watermark and Bye. A
  * new opening begins when the agent reconnects, and where another run of the rings begins. The frames are
@@ -12,10 +13,12 @@
 #ifndef RINGTAIL_DAEMON_RELAY_SINK_H
 #define RINGTAIL_DAEMON_RELAY_SINK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
 #include "daemon/base/frame_ref.h"
+#include "daemon/metrics/stat.h"
 #include "proto/cursor.h"
 
 struct relay_sink;
@@ -65,15 +68,33 @@ struct relay_sink_ops {
 	/* Confirms what is under way, as far as that is possible within RELAY_END_NS, and refuses the rest with
 	 * -ECANCELED. Nothing is confirmed after it returns. */
 	void (*destroy)(struct relay_sink *sink);
+
+	/* What became of that host's items here; NULL: of all hosts'. NULL: it knows nothing that the relay does not. */
+	void (*stat)(struct relay_sink *sink, const char *host, struct stat_sink *stat);
+
+	/* Whether a courier carries its items to Kafka, and is there. NULL: none does. */
+	bool (*has_courier)(const struct relay_sink *sink);
 };
 
 struct relay_sink {
 	const struct relay_sink_ops *ops;
+
+	/* The relay's: it has something of a host that was here before the relay started. NULL: nobody wants to know. */
+	void (*found)(void *context, const char *host);
+	void *context;
 };
 
 static inline void relay_sink_forward(struct relay_sink *sink, struct relay_item *item)
 {
 	sink->ops->forward(sink, item);
+}
+
+/* NULL is safe: zeros. */
+static inline void relay_sink_stat(struct relay_sink *sink, const char *host, struct stat_sink *stat)
+{
+	*stat = (struct stat_sink){0};
+	if (sink && sink->ops->stat)
+		sink->ops->stat(sink, host, stat);
 }
 
 /* NULL is safe. */

@@ -37,7 +37,8 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 					   RINGTAIL__V1__FEATURE__FEATURE_CONTEXT,
 					   RINGTAIL__V1__FEATURE__FEATURE_STUCK,
 					   RINGTAIL__V1__FEATURE__FEATURE_DUMPS,
-					   RINGTAIL__V1__FEATURE__FEATURE_FDS};
+					   RINGTAIL__V1__FEATURE__FEATURE_FDS,
+					   RINGTAIL__V1__FEATURE__FEATURE_HOSTS};
 	struct utsname host;
 
 	uname(&host);
@@ -289,6 +290,11 @@ static int make_lists(struct daemon_stat *stat, const struct answers *answers)
 	stat->trigger = calloc(stat->triggers + 1, sizeof(*stat->trigger));
 	if (!stat->ring || !stat->client || !stat->export || !stat->consumer || !stat->trigger)
 		return -ENOMEM;
+	if (stat->is_relay) {
+		stat->host = calloc(RELAY_HOSTS_METERED, sizeof(*stat->host));
+		if (!stat->host)
+			return -ENOMEM;
+	}
 	return answers_gather_spools(stat, answers->spooler, answers->batch_interval_ns);
 }
 
@@ -311,6 +317,7 @@ struct daemon_stat *answers_gather(const struct answers *answers, struct session
 		.clients = sessions,
 		.exports = export_feed_count(answers->exports),
 		.triggers = triggers_count(answers->triggers),
+		.is_relay = answers->relay != NULL,
 	};
 	stat->uptime_ns = stat->monotonic_ns - answers->started_ns;
 	if (make_lists(stat, answers) != 0) {
@@ -324,6 +331,10 @@ struct daemon_stat *answers_gather(const struct answers *answers, struct session
 		gather_client(session[i], &stat->client[i]);
 	for (unsigned i = 0; i < stat->triggers; i++)
 		triggers_stat(answers->triggers, i, &stat->trigger[i]);
+	if (stat->is_relay) {
+		relay_stat(answers->relay, &stat->relay);
+		stat->hosts = (unsigned)relay_list_metered(answers->relay, stat->host);
+	}
 	for (unsigned i = 0; i < stat->exports; i++) {
 		export_feed_stat(answers->exports, i, &stat->export[i]);
 		stat->export[i].spool_bytes = spooled_bytes(stat, stat->export[i].consumer);
@@ -607,5 +618,121 @@ struct frame_ref *answers_stat(const struct answers *answers, const struct daemo
 	free_rows(&packing.export);
 	free_rows(&packing.trigger);
 	free_rows(&packing.loss);
+	return frame;
+}
+
+/* ---- The hosts of a relay -------------------------------------------------------------------- */
+
+static void pack_sink(const struct stat_sink *sink, Ringtail__V1__HostStat *message)
+{
+	message->kept_bytes = sink->kept_bytes;
+	message->kept_segments = sink->kept_segments;
+	message->consigned = sink->consigned;
+	message->confirmed = sink->confirmed;
+	message->rejected = sink->rejected;
+	message->returned = sink->returned;
+	message->in_flight = sink->in_flight;
+	message->consigned_residual = sink->residual;
+}
+
+static void pack_host(struct packing *packing, const struct stat_host *host, Ringtail__V1__HostStat *message)
+{
+	ringtail__v1__host_stat__init(message);
+	message->name = (char *)host->name;
+	message->software = (char *)host->software;
+	message->peer = (char *)host->peer;
+	message->connected = host->connected;
+	if (run_is_named(&host->run))
+		message->boot_id = (ProtobufCBinaryData){sizeof(host->run.boot_id),
+							 (uint8_t *)host->run.boot_id};
+	message->epoch = host->run.epoch;
+	message->since_realtime_ns = host->since_realtime_ns;
+	message->heard_realtime_ns = host->heard_realtime_ns;
+	message->received = host->received;
+	message->forwarded = host->forwarded;
+	message->duplicate = host->duplicate;
+	message->refused = host->refused;
+	message->held = host->held;
+	message->residual = host->residual;
+	message->events = host->events;
+	message->gaps = host->gaps;
+	message->forwarded_bytes = host->forwarded_bytes;
+	message->held_bytes = host->held_bytes;
+	pack_sink(&host->sink, message);
+	message->n_lost = pack_losses(packing, &host->lost, &message->lost);
+}
+
+/* As many of them as a frame is to have. */
+static size_t pack_hosts(struct packing *packing, const struct stat_host *host, size_t n,
+			 Ringtail__V1__HostStat **message)
+{
+	size_t bytes = 0, i;
+
+	for (i = 0; i < n && bytes < RELAY_HOSTS_LISTED_BYTES; i++) {
+		pack_host(packing, &host[i], message[i]);
+		bytes += protobuf_c_message_get_packed_size(&message[i]->base) + 4;	/* tag and length */
+	}
+	return i;
+}
+
+static struct frame_ref *pack_fleet(const struct answers *answers, const struct stat_relay *stat,
+				    const struct stat_host *host, size_t n, bool more)
+{
+	Ringtail__V1__Hosts message = RINGTAIL__V1__HOSTS__INIT;
+	Ringtail__V1__HostStat all;
+	size_t losses = count_losses(&stat->all.lost);
+	struct frame_ref *frame = NULL;
+	struct packing packing = {0};
+	struct rows rows = {0};
+
+	for (size_t i = 0; i < n; i++)
+		losses += count_losses(&host[i].lost);
+	if (make_rows(&rows, n, sizeof(Ringtail__V1__HostStat)) &&
+	    make_rows(&packing.loss, losses, sizeof(Ringtail__V1__LossCount))) {
+		pack_host(&packing, &stat->all, &all);
+		message.all = &all;
+		message.host = (Ringtail__V1__HostStat **)rows.list;
+		message.n_host = pack_hosts(&packing, host, n, message.host);
+		message.more = more || message.n_host < n;
+		message.hosts = stat->hosts;
+		message.connected = stat->connected;
+		message.forgotten = stat->forgotten;
+		message.ack = stat->carries ? "kafka" : "fsync";
+		message.courier = stat->courier;
+		message.realtime_ns = clock_read(CLOCK_REALTIME);
+		frame = frame_ref_pack(answers->codec, FRAME_HOSTS, &message.base);
+	}
+	free_rows(&rows);
+	free_rows(&packing.loss);
+	return frame;
+}
+
+static void refuse_no_relay(struct error *error)
+{
+	error_set(error, EOPNOTSUPP, "not-a-relay", "this daemon is no relay: it knows no hosts but its own");
+	error_hint(error, "ask the daemon whose option `listen-agents` is set; this one answers `tracectl stat`");
+}
+
+struct frame_ref *answers_hosts(const struct answers *answers, const char *after, struct error *error)
+{
+	struct stat_host *host = NULL;
+	struct frame_ref *frame = NULL;
+	struct stat_relay stat;
+	bool more = false;
+	ssize_t n = -ENOMEM;
+
+	if (!answers->relay) {
+		refuse_no_relay(error);
+		return NULL;
+	}
+	relay_stat(answers->relay, &stat);
+	host = calloc(RELAY_HOSTS_LISTED, sizeof(*host));
+	if (host)
+		n = relay_list(answers->relay, after, host, RELAY_HOSTS_LISTED, &more);
+	if (n >= 0)
+		frame = pack_fleet(answers, &stat, host, (size_t)n, more);
+	free(host);
+	if (!frame)
+		error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 	return frame;
 }

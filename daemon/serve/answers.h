@@ -1,5 +1,5 @@
 /*
- * answers: the edge where the daemon's own structs become messages: hello, list, probes and stat; and how the
+ * answers: the edge where the daemon's own structs become messages: hello, list, probes, stat and hosts; and how the
  * daemon stands, gathered from every room's own account as one plain struct (metrics/stat.h).
  *
  * In: the rooms. Out: struct daemon_stat; frames, each of which is the caller's, or NULL when out of memory. Main
@@ -11,6 +11,7 @@
 #include "query/error.h"
 #include "daemon/export/feed.h"
 #include "daemon/metrics/stat.h"
+#include "daemon/relay/relay.h"
 #include "daemon/stream/fanout.h"
 #include "daemon/source/loader.h"
 #include "daemon/serve/always_on.h"
@@ -32,6 +33,7 @@ struct answers {
 	const struct triggers *triggers;	/* NULL: none */
 	const struct spooler *spooler;		/* NULL: nothing is kept on disk */
 	uint64_t batch_interval_ns;
+	struct relay *relay;			/* NULL: this is none */
 };
 
 /* role: what the client may do. */
@@ -55,6 +57,9 @@ struct daemon_stat *answers_gather(const struct answers *answers, struct session
 /* The spools of stat, and what a crash costs by their durability. NULL: nothing is kept on disk. */
 int answers_gather_spools(struct daemon_stat *stat, const struct spooler *spooler,
 			  uint64_t batch_interval_ns);
+
+/* Hosts of a relay, behind that one. NULL with *error: not-a-relay, out-of-memory. */
+struct frame_ref *answers_hosts(const struct answers *answers, const char *after, struct error *error);
 
 /* NULL also where it does not fit into a frame. */
 struct frame_ref *answers_stat(const struct answers *answers, const struct daemon_stat *stat);

@@ -720,6 +720,13 @@ static void on_dumps(void *context, struct session *session,
 		dump_parts_ask(server->dumps, session, request);
 }
 
+static struct frame_ref *on_hosts(void *context, const char *after, struct error *error)
+{
+	struct server *server = context;
+
+	return answers_hosts(server->config.answers, after, error);
+}
+
 static void on_closed(void *context, struct session *session, bool orderly)
 {
 	struct server *server = context;
@@ -861,6 +868,7 @@ struct server *server_create(const struct server_config *config)
 		.forget = on_forget,
 		.stuck = on_stuck,
 		.dumps = on_dumps,
+		.hosts = on_hosts,
 		.closed = on_closed,
 	};
 	server->sweep = event_new(config->base, -1, EV_PERSIST, on_sweep, server);

@@ -521,6 +521,18 @@ static void take_list(struct session *session, const Ringtail__V1__ListRequest *
 		session_refuse(session, &error, false);
 }
 
+static void take_hosts(struct session *session, const Ringtail__V1__HostsRequest *request)
+{
+	struct error error = {0};
+	struct frame_ref *frame = session->config.host->hosts(session->config.host->context,
+							      request->after, &error);
+
+	if (frame)
+		session_send(session, frame);
+	else
+		session_refuse(session, &error, false);
+}
+
 static void take_subscribe(struct session *session, const Ringtail__V1__Subscribe *subscribe)
 {
 	struct error error = {0};
@@ -696,6 +708,9 @@ static void dispatch(struct session *session, enum frame_type type, const void *
 	case FRAME_DUMPS_REQUEST:
 		take_dumps(session, message);
 		break;
+	case FRAME_HOSTS_REQUEST:
+		take_hosts(session, message);
+		break;
 	default:
 		take_bye(session);
 		break;
@@ -760,6 +775,7 @@ static bool take_request(struct session *session, enum frame_type type, const ui
 		[FRAME_CHANGE] = &ringtail__v1__change__descriptor,
 		[FRAME_STUCK_REQUEST] = &ringtail__v1__stuck_request__descriptor,
 		[FRAME_DUMPS_REQUEST] = &ringtail__v1__dumps_request__descriptor,
+		[FRAME_HOSTS_REQUEST] = &ringtail__v1__hosts_request__descriptor,
 	};
 	size_t types = sizeof(message_of) / sizeof(message_of[0]);
 	ProtobufCMessage *message;

@@ -80,6 +80,9 @@ struct session_host {
 	void (*dumps)(void *context, struct session *session,
 		      const Ringtail__V1__DumpsRequest *request);
 
+	/* Hosts of a relay, behind that one; "": from the first on. NULL with *error. */
+	struct frame_ref *(*hosts)(void *context, const char *after, struct error *error);
+
 	/* The session is about to be freed. orderly: the client will not come back for its stream. */
 	void (*closed)(void *context, struct session *session, bool orderly);
 };

@@ -126,6 +126,13 @@ static void on_dumps(void *context, struct session *session,
 	session_answer(session, NULL, &error);
 }
 
+static struct frame_ref *on_hosts(void *context, const char *after, struct error *error)
+{
+	(void)context;
+	error_set(error, EOPNOTSUPP, "not-a-relay", "no hosts here, nor behind %.60s", after);
+	return NULL;
+}
+
 static struct frame_ref *on_hello(void *context, struct session *session)
 {
 	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
@@ -212,7 +219,7 @@ static void open_host(struct host *host)
 	host->codec = frame_codec_create(1);
 	host->ops = (struct session_host){host, on_identify, on_admit, on_hello, on_list, on_stat,
 					  on_probes, on_prepare, NULL, on_subscribe, on_ack, on_change, on_forget,
-					  on_stuck, on_dumps,
+					  on_stuck, on_dumps, on_hosts,
 					  on_closed};
 	if (!host->base || !host->codec || gate_create(&nobody_named, &host->gate, NULL) != 0)
 		abort();

@@ -68,7 +68,7 @@ MUTANTS = [
      "	host->duplicate += news == 0;",
      "", ["unit/relay_ledger"]),
     ("relay-refused-missing-in-the-ledger-s-sum", "daemon/relay/relay.c",
-     "stat->refused += host->refused;",
+     "sum->refused += host->refused;",
      "", ["unit/relay_ledger"]),
     ("relay-the-oldest-pending-goes-wherever-from", "daemon/relay/relay.c",
      "if (from[agent->origin] != most)",

@@ -61,6 +61,8 @@ def main(case):
                              f"--state-dir={case.path('state')}", "--probe=syscall:close:call",
                              refusing.url("loki"), accepting.url("otlp-logs"), *exporting.options(),
                              *tls.Server(case).options(), "--viewer=cert:anybody",
+                             "--listen-agents=tls:127.0.0.1:0", "--relay-ack=kafka",
+                             f"--relay-courier={case.path('courier.sock')}",
                              listen=[f"unix:{case.path('run')}/c.sock", "tcp:127.0.0.1:0"])
         exporting.await_begun(daemon)
         http.await_metering(daemon)

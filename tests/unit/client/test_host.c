@@ -24,6 +24,7 @@ static void features(void **state)
 	static const Ringtail__V1__Feature all[] = {
 		RINGTAIL__V1__FEATURE__FEATURE_CONTEXT, RINGTAIL__V1__FEATURE__FEATURE_FDS,
 		RINGTAIL__V1__FEATURE__FEATURE_STUCK, RINGTAIL__V1__FEATURE__FEATURE_DUMPS,
+		RINGTAIL__V1__FEATURE__FEATURE_HOSTS,
 	};
 	struct ringtail_host host = { 0 };
 	struct ringtail_error error;
@@ -39,6 +40,7 @@ static void features(void **state)
 		assert_int_equal(host.has_fds, i == 1);
 		assert_int_equal(host.has_stuck, i == 2);
 		assert_int_equal(host.has_dumps, i == 3);
+		assert_int_equal(host.has_hosts, i == 4);
 	}
 }
 

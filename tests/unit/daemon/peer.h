@@ -89,6 +89,10 @@ static const ProtobufCMessageDescriptor *peer_message_of(enum frame_type type)
 		return &ringtail__v1__consign__descriptor;
 	case FRAME_DELIVERED:
 		return &ringtail__v1__delivered__descriptor;
+	case FRAME_HOSTS_REQUEST:
+		return &ringtail__v1__hosts_request__descriptor;
+	case FRAME_HOSTS:
+		return &ringtail__v1__hosts__descriptor;
 	}
 	return NULL;
 }

@@ -117,6 +117,13 @@ static void on_dumps(void *context, struct session *session,
 	session_answer(session, NULL, &error);
 }
 
+static struct frame_ref *on_hosts(void *context, const char *after, struct error *error)
+{
+	(void)context;
+	error_set(error, EOPNOTSUPP, "not-a-relay", "no hosts here, nor behind %.60s", after);
+	return NULL;
+}
+
 static struct frame_ref *on_hello(void *context, struct session *session)
 {
 	struct fixture *f = context;
@@ -222,7 +229,7 @@ static inline void open_session(struct fixture *f, uint64_t timeout_ns)
 					     &f->subscription, &error), 0);
 	f->host = (struct session_host){f, on_identify, on_admit, on_hello, on_list, on_stat,
 					on_probes, on_prepare, NULL, on_subscribe, on_ack, on_change, on_forget,
-					on_stuck, on_dumps,
+					on_stuck, on_dumps, on_hosts,
 					on_closed};
 	f->bounds = (struct session_bounds){timeout_ns, timeout_ns, 60 * NS_PER_S, false};
 	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f, NULL};

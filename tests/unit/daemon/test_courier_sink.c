@@ -189,6 +189,21 @@ static void deliver(struct peer *peer, uint32_t lane, uint64_t frames, bool refu
 	peer_send(peer, FRAME_DELIVERED, &message);
 }
 
+/* Of that host; and, in this test, of all. */
+static void assert_stat(struct fixture *fixture, const char *host, uint64_t consigned, uint64_t confirmed,
+			uint64_t rejected, uint64_t returned, uint64_t in_flight)
+{
+	struct stat_sink stat;
+
+	relay_sink_stat(fixture->sink, host, &stat);
+	assert_int_equal(stat.consigned, consigned);
+	assert_int_equal(stat.confirmed, confirmed);
+	assert_int_equal(stat.rejected, rejected);
+	assert_int_equal(stat.returned, returned);
+	assert_int_equal(stat.in_flight, in_flight);
+	assert_int_equal(stat.residual, 0);
+}
+
 /* What comes next is that: which lane has it? With `host`, a stream of it begins. */
 static uint32_t expect_consigned(struct peer *peer, const char *host, unsigned i)
 {
@@ -264,18 +279,27 @@ static void the_next_courier_gets_what_was_not_delivered(void **state)
 	open_fixture(&fixture);
 	for (unsigned i = 0; i < 3; i++)
 		forward(&fixture, 0, i);
+	assert_stat(&fixture, host_name[0], 0, 0, 0, 0, 0);
+	assert_false(fixture.sink->ops->has_courier(fixture.sink));
 	peer = come(&fixture);
 	lane = expect_consigned(peer, host_name[0], 0);
 	expect_consigned(peer, NULL, 1);
+	assert_true(fixture.sink->ops->has_courier(fixture.sink));
 	deliver(peer, lane, 1, false);
 	PEER_AWAIT(fixture.base, confirmations == 1);
+	assert_stat(&fixture, host_name[0], 3, 1, 0, 0, 2);
 	peer_close(peer);
 	peer_run(fixture.base);
+	assert_stat(&fixture, host_name[0], 3, 1, 0, 2, 0);
+	assert_false(fixture.sink->ops->has_courier(fixture.sink));
 	peer = come(&fixture);
 	lane = expect_consigned(peer, host_name[0], 1);
 	expect_consigned(peer, NULL, 2);
 	deliver(peer, lane, 2, false);
 	PEER_AWAIT(fixture.base, confirmations == 3);
+	assert_stat(&fixture, host_name[0], 5, 3, 0, 2, 0);
+	assert_stat(&fixture, host_name[1], 0, 0, 0, 0, 0);
+	assert_stat(&fixture, NULL, 5, 3, 0, 2, 0);
 	peer_close(peer);
 	close_fixture(&fixture);
 }
@@ -298,6 +322,9 @@ static void a_refused_run_is_refused_to_its_host_alone(void **state)
 	PEER_AWAIT(fixture.base, confirmations == 2);
 	assert_int_equal(fixture.shipment[0][0].err, -EMSGSIZE);
 	assert_int_equal(fixture.shipment[1][0].err, 0);
+	assert_stat(&fixture, host_name[0], 1, 0, 1, 0, 0);
+	assert_stat(&fixture, host_name[1], 1, 1, 0, 0, 0);
+	assert_stat(&fixture, NULL, 2, 1, 1, 0, 0);
 	peer_close(peer);
 	close_fixture(&fixture);
 }

@@ -783,6 +783,58 @@ static void hosts_may_come_while_others_are_stored(void **state)
 	faulty_disk_fini(&faulty);
 }
 
+static unsigned hosts_found;
+
+static void on_found(void *context, const char *host)
+{
+	assert_ptr_equal(context, &hosts_found);
+	assert_true(strcmp(host, host_name[0]) == 0 || strcmp(host, host_name[1]) == 0);
+	hosts_found++;
+}
+
+static void add_bytes(void *sum, const char *name, uint64_t bytes)
+{
+	(void)name;
+	*(uint64_t *)sum += bytes;
+}
+
+static void what_an_earlier_relay_left_is_found(void **state)
+{
+	struct stat_sink stat, all;
+	static struct run_of run;
+	uint64_t sum = 0;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	memset(&run, 0, sizeof(run));
+	visit(&run, 0, ITEMS);
+	begin(&run, 1 << 20, 1 << 20, 400);
+	for (unsigned host = 0; host < HOSTS; host++)
+		run.opening[host] = NULL;
+	run.sink->found = on_found;
+	run.sink->context = &hosts_found;
+	while (hosts_found < HOSTS)
+		event_base_loop(run.base, EVLOOP_ONCE);
+	for (unsigned host = 0; host < HOSTS; host++) {
+		uint64_t bytes = 0;
+		char path[64];
+
+		snprintf(path, sizeof(path), "hosts/%s", host_name[host]);
+		assert_int_equal(faulty.disk.ops->list(&faulty.disk, path, add_bytes, &bytes), 0);
+		relay_sink_stat(run.sink, host_name[host], &stat);
+		assert_int_equal(stat.kept_bytes, bytes);
+		assert_true(stat.kept_segments > 0);
+		sum += bytes;
+	}
+	relay_sink_stat(run.sink, NULL, &all);
+	assert_int_equal(all.kept_bytes, sum);
+	relay_sink_stat(run.sink, "web-3", &stat);
+	assert_int_equal(stat.kept_bytes + stat.kept_segments, 0);
+	end(&run);
+	free_items(&run);
+	faulty_disk_fini(&faulty);
+}
+
 static int make_codec(void **state)
 {
 	(void)state;
@@ -816,6 +868,7 @@ int main(void)
 		cmocka_unit_test(bytes_are_those_of_the_files_that_are_there),
 		cmocka_unit_test(a_file_that_was_not_seen_is_left_as_it_is),
 		cmocka_unit_test(hosts_may_come_while_others_are_stored),
+		cmocka_unit_test(what_an_earlier_relay_left_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, make_codec, free_codec);

@@ -101,12 +101,12 @@ static void send_one(struct relay_agent *agent)
 					frame_ref_gap(codec, 0, 0, 10, 0, 1, 0), upto));
 }
 
-static struct relay_stat stat_of_relay(void)
+static struct stat_relay stat_of_relay(void)
 {
-	struct relay_stat stat;
+	struct stat_relay stat;
 
 	relay_stat(relay, &stat);
-	assert_int_equal(stat.residual, 0);
+	assert_int_equal(stat.all.residual, 0);
 	return stat;
 }
 
@@ -136,7 +136,7 @@ static void a_host_with_items_under_way_is_known(void **state)
 	assert_string_equal(error.code, "out-of-memory");
 	go(created);
 	assert_int_equal(stat_of_relay().hosts, RELAY_HOSTS_MAX);
-	assert_int_equal(stat_of_relay().held, RELAY_HOSTS_MAX);
+	assert_int_equal(stat_of_relay().all.held, RELAY_HOSTS_MAX);
 	/* One of which all is stored makes room, though it was never to come again. */
 	confirm_first(0);
 	agent = come(RELAY_HOSTS_MAX, &error);
@@ -144,7 +144,7 @@ static void a_host_with_items_under_way_is_known(void **state)
 	send_one(agent);
 	go(agent);
 	assert_int_equal(stat_of_relay().hosts, RELAY_HOSTS_MAX);
-	assert_int_equal(stat_of_relay().held, RELAY_HOSTS_MAX);
+	assert_int_equal(stat_of_relay().all.held, RELAY_HOSTS_MAX);
 	relay_destroy(relay);
 	relay_opening_put(opening);
 	frame_codec_destroy(codec);

@@ -18,6 +18,7 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/relay/relay.h"
+#include "daemon/serve/answers.h"
 #include "proto/cursor.h"
 #include "tests/unit/daemon/tls_place.h"
 
@@ -27,6 +28,8 @@
 static struct frame_codec *codec;
 static uint8_t raw[FRAME_RAW_BYTES_MAX];
 static struct relay_items held;		/* the sink's */
+static const struct relay_sink_ops ops;
+static struct relay_sink store = {.ops = &ops};
 
 struct fixture {
 	struct event_base *base;
@@ -69,6 +72,15 @@ static void on_destroy(struct relay_sink *sink)
 		confirm(-ECANCELED);
 }
 
+/* Of a host as many bytes as its name has. */
+static void on_stat(struct relay_sink *of, const char *host, struct stat_sink *stat)
+{
+	assert_ptr_equal(of, &store);
+	stat->kept_bytes = host ? strlen(host) : 1000;
+}
+
+static const struct relay_sink_ops ops = {.forward = on_forward, .destroy = on_destroy, .stat = on_stat};
+
 /* ---- The relay --------------------------------------------------------------------------------- */
 
 /* Of a daemon that lets clients in by a token: TLS alone then asks for no certificate. */
@@ -86,9 +98,7 @@ static void write_tokens(struct fixture *fixture)
 
 static void open_fixture(struct fixture *fixture)
 {
-	static const struct relay_sink_ops ops = {.forward = on_forward, .destroy = on_destroy};
-	static struct relay_sink sink = {.ops = &ops};
-	struct relay_config config = {.sink = &sink, .agents_max = AGENTS_MAX, .hello_timeout_ns = 60000000000ull};
+	struct relay_config config = {.sink = &store, .agents_max = AGENTS_MAX, .hello_timeout_ns = 60000000000ull};
 	struct config options = {.source = 0};
 	struct error error;
 
@@ -115,12 +125,12 @@ static void close_fixture(struct fixture *fixture)
 	place_close(&fixture->place);
 }
 
-static struct relay_stat stat_of(const struct fixture *fixture)
+static struct stat_relay stat_of(const struct fixture *fixture)
 {
-	struct relay_stat stat;
+	struct stat_relay stat;
 
 	relay_stat(fixture->relay, &stat);
-	assert_int_equal(stat.residual, 0);
+	assert_int_equal(stat.all.residual, 0);
 	return stat;
 }
 
@@ -296,7 +306,7 @@ static void as_many_are_served_as_agents_max_says(void **state)
 static void each_frame_counts_as_what_became_of_it(void **state)
 {
 	struct fixture fixture;
-	struct relay_stat stat;
+	struct stat_relay stat;
 	struct agent agent;
 
 	(void)state;
@@ -307,9 +317,9 @@ static void each_frame_counts_as_what_became_of_it(void **state)
 	send_gap(&fixture, &agent, 5, 10);
 	send_gap(&fixture, &agent, 10, 20);
 	stat = stat_of(&fixture);
-	assert_int_equal(stat.received, 3);
-	assert_int_equal(stat.duplicate, 1);
-	assert_int_equal(stat.held, 2);
+	assert_int_equal(stat.all.received, 3);
+	assert_int_equal(stat.all.duplicate, 1);
+	assert_int_equal(stat.all.held, 2);
 	confirm(0);
 	turn(&fixture, &agent);
 	assert_int_equal(agent.acked, 10);
@@ -318,10 +328,10 @@ static void each_frame_counts_as_what_became_of_it(void **state)
 	assert_int_equal(agent.acked, 10);
 	assert_string_equal(agent.code, "relay-cannot-store");
 	stat = stat_of(&fixture);
-	assert_int_equal(stat.forwarded, 1);
-	assert_int_equal(stat.refused, 1);
-	assert_int_equal(stat.held, 0);
-	assert_int_equal(stat.held_bytes, 0);
+	assert_int_equal(stat.all.forwarded, 1);
+	assert_int_equal(stat.all.refused, 1);
+	assert_int_equal(stat.all.held, 0);
+	assert_int_equal(stat.all.held_bytes, 0);
 	go(&fixture, &agent);
 	close_fixture(&fixture);
 }
@@ -350,7 +360,7 @@ static void a_failure_ends_one_connection_alone(void **state)
 	/* All of it is news again, and what is acknowledged is what was stored since. */
 	send_gap(&fixture, &again, 5, 10);
 	send_gap(&fixture, &again, 10, 20);
-	assert_int_equal(stat_of(&fixture).duplicate, 0);
+	assert_int_equal(stat_of(&fixture).all.duplicate, 0);
 	confirm(0);
 	confirm(0);
 	turn(&fixture, &again);
@@ -358,6 +368,239 @@ static void a_failure_ends_one_connection_alone(void **state)
 	assert_int_equal(again.errors, 0);
 	go(&fixture, &again);
 	close_fixture(&fixture);
+}
+
+/* What a client gets; ringtail__v1__hosts__free_unpacked() frees it. */
+static Ringtail__V1__Hosts *ask(const struct fixture *fixture, const char *after)
+{
+	struct answers answers = {.codec = codec, .relay = fixture->relay};
+	Ringtail__V1__Hosts *hosts;
+	struct error error = {0};
+	struct frame_ref *frame = answers_hosts(&answers, after, &error);
+	struct frame_header header;
+	const uint8_t *body;
+
+	assert_non_null(frame);
+	assert_int_equal(frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header), FRAME_OK);
+	assert_int_equal(header.type, FRAME_HOSTS);
+	assert_true(header.raw_bytes < RELAY_HOSTS_LISTED_BYTES + 4096);
+	assert_int_equal(frame_open(codec, frame->data, &header, raw, &body), FRAME_OK);
+	hosts = ringtail__v1__hosts__unpack(NULL, header.raw_bytes, body);
+	assert_non_null(hosts);
+	frame_ref_put(frame);
+	return hosts;
+}
+
+static void free_hosts(Ringtail__V1__Hosts *hosts)
+{
+	ringtail__v1__hosts__free_unpacked(hosts, NULL);
+}
+
+static const Ringtail__V1__HostStat *named(const Ringtail__V1__Hosts *hosts, const char *name)
+{
+	for (size_t i = 0; i < hosts->n_host; i++)
+		if (strcmp(hosts->host[i]->name, name) == 0)
+			return hosts->host[i];
+	fail_msg("%s is not listed", name);
+	return NULL;
+}
+
+static void each_host_says_what_came_of_it(void **state)
+{
+	const Ringtail__V1__HostStat *host;
+	Ringtail__V1__Hosts *hosts;
+	struct agent one, other;
+	struct fixture fixture;
+	uint64_t before_ns;
+
+	(void)state;
+	open_fixture(&fixture);
+	come(&fixture, &other, "web-2");
+	come(&fixture, &one, "web-1");
+	begin_stream(&fixture, &one);
+	send_gap(&fixture, &one, 5, 10);
+	send_gap(&fixture, &one, 10, 10);
+	send_gap(&fixture, &one, 5, 10);
+	send_gap(&fixture, &one, 10, 30);
+	confirm(0);
+	confirm(0);
+	hosts = ask(&fixture, "");
+	assert_int_equal(hosts->n_host, 2);
+	assert_false(hosts->more);
+	assert_int_equal(hosts->hosts, 2);
+	assert_int_equal(hosts->connected, 2);
+	assert_string_equal(hosts->ack, "fsync");
+	host = named(hosts, "web-1");
+	assert_string_equal(host->software, "test");
+	assert_string_equal(host->peer, "10.0.0.1:7");
+	assert_true(host->connected);
+	assert_int_equal(host->boot_id.data[0], 1);
+	assert_int_equal(host->epoch, 1);
+	assert_int_equal(host->received, 4);
+	assert_int_equal(host->forwarded, 2);
+	assert_int_equal(host->duplicate, 1);
+	assert_int_equal(host->held, 1);
+	assert_int_equal(host->residual, 0);
+	assert_true(host->held_bytes > RELAY_ITEM_BYTES && host->forwarded_bytes > FRAME_HEADER_BYTES);
+	assert_int_equal(host->kept_bytes, strlen("web-1"));
+	/* Losses of what is forwarded alone: what is sent again would count twice. */
+	assert_int_equal(host->gaps, 1);
+	assert_int_equal(host->n_lost, 1);
+	assert_int_equal(host->lost[0]->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL);
+	assert_int_equal(host->lost[0]->count, 5);
+	assert_int_equal(hosts->all->received, 4);
+	assert_int_equal(hosts->all->lost[0]->count, 5);
+	assert_int_equal(hosts->all->kept_bytes, 1000);
+	assert_true(hosts->all->heard_realtime_ns == host->heard_realtime_ns && host->heard_realtime_ns);
+	before_ns = host->since_realtime_ns;
+	assert_true(before_ns && before_ns <= hosts->realtime_ns);
+	host = named(hosts, "web-2");
+	assert_int_equal(host->boot_id.len, 0);
+	assert_int_equal(host->heard_realtime_ns, 0);
+	assert_int_equal(host->received + host->n_lost, 0);
+	free_hosts(hosts);
+	go(&fixture, &one);
+	hosts = ask(&fixture, "");
+	host = named(hosts, "web-1");
+	assert_false(host->connected);
+	assert_string_equal(host->peer, "");
+	assert_string_equal(host->software, "test");
+	assert_true(host->since_realtime_ns > before_ns);
+	assert_int_equal(hosts->connected, 1);
+	free_hosts(hosts);
+	confirm(-EIO);
+	hosts = ask(&fixture, "");
+	assert_int_equal(hosts->all->lost[0]->count, 5);
+	assert_int_equal(named(hosts, "web-1")->lost[0]->count, 5);
+	assert_int_equal(named(hosts, "web-1")->refused, 1);
+	free_hosts(hosts);
+	go(&fixture, &other);
+	close_fixture(&fixture);
+}
+
+/* So that those that come never again are not forgotten with the relay's memory. */
+static void a_host_that_the_sink_has_is_known(void **state)
+{
+	Ringtail__V1__Hosts *hosts;
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	store.found(store.context, "web-9");
+	store.found(store.context, "web-9");
+	hosts = ask(&fixture, "");
+	assert_int_equal(hosts->n_host, 1);
+	assert_int_equal(hosts->host[0]->since_realtime_ns + hosts->host[0]->heard_realtime_ns, 0);
+	assert_string_equal(hosts->host[0]->software, "");
+	free_hosts(hosts);
+	close_fixture(&fixture);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* By all answers together, each once; an answer fits into a frame however many there are. */
+static unsigned count_listed(const struct fixture *fixture)
+{
+	static char name[RELAY_HOSTS_MAX][64];
+	unsigned n = 0;
+	bool more = true;
+
+	while (more) {
+		Ringtail__V1__Hosts *hosts = ask(fixture, n ? name[n - 1] : "");
+
+		assert_true(hosts->n_host && hosts->n_host <= RELAY_HOSTS_LISTED);
+		assert_true(n + hosts->n_host <= RELAY_HOSTS_MAX);
+		for (size_t i = 0; i < hosts->n_host; i++, n++)
+			snprintf(name[n], sizeof(name[n]), "%s", hosts->host[i]->name);
+		more = hosts->more;
+		free_hosts(hosts);
+	}
+	qsort(name, n, sizeof(name[0]), by_bytes);
+	for (unsigned i = 1; i < n; i++)
+		assert_string_not_equal(name[i - 1], name[i]);
+	return n;
+}
+
+/* A host that is first to be forgotten: the relay looks from its first bucket on. */
+static void name_in_first_bucket(char name[16])
+{
+	for (unsigned i = 0;; i++) {
+		uint32_t hash = 0x811c9dc5;
+
+		snprintf(name, 16, "a%u", i);
+		for (const char *at = name; *at; at++)
+			hash = (hash ^ (uint8_t)*at) * 0x01000193;
+		if (hash % 1024 == 0)
+			return;
+	}
+}
+
+static void a_host_that_is_forgotten_stays_in_the_sums(void **state)
+{
+	static struct stat_host metered[RELAY_HOSTS_METERED];
+	struct fixture fixture;
+	struct agent agent, next;
+	char name[64];
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 1; i < RELAY_HOSTS_MAX; i++) {
+		snprintf(name, sizeof(name), "h%u", i);
+		store.found(store.context, name);
+	}
+	name_in_first_bucket(name);
+	come(&fixture, &agent, name);
+	begin_stream(&fixture, &agent);
+	send_gap(&fixture, &agent, 5, 10);
+	confirm(0);
+	go(&fixture, &agent);
+	assert_int_equal(stat_of(&fixture).hosts, RELAY_HOSTS_MAX);
+	assert_int_equal(stat_of(&fixture).forgotten, 0);
+	store.found(store.context, "one-too-many");
+	assert_int_equal(stat_of(&fixture).hosts, RELAY_HOSTS_MAX);
+	assert_int_equal(count_listed(&fixture), RELAY_HOSTS_MAX);
+	assert_int_equal(relay_list_metered(fixture.relay, metered), RELAY_HOSTS_METERED);
+	come(&fixture, &next, "web-1");
+	assert_int_equal(stat_of(&fixture).forgotten, 1);
+	assert_int_equal(stat_of(&fixture).hosts, RELAY_HOSTS_MAX);
+	assert_int_equal(stat_of(&fixture).all.received, 1);
+	assert_int_equal(stat_of(&fixture).all.forwarded, 1);
+	assert_int_equal(stat_of(&fixture).all.heard_realtime_ns, 0);
+	go(&fixture, &next);
+	close_fixture(&fixture);
+}
+
+/* Of short names, an answer has as many as it may, as before; of long ones, as many as fit. */
+static void long_names_take_more_answers(void **state)
+{
+	static const unsigned hosts[] = { RELAY_HOSTS_LISTED, RELAY_HOSTS_MAX };	/* the first: as many as short ones fit */
+	struct fixture fixture;
+	char name[64];
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(hosts) / sizeof(*hosts); k++) {
+		open_fixture(&fixture);
+		for (unsigned i = 0; i < hosts[k]; i++) {
+			snprintf(name, sizeof(name), "%062u", i);
+			store.found(store.context, name);
+		}
+		assert_int_equal(count_listed(&fixture), hosts[k]);
+		close_fixture(&fixture);
+	}
+}
+
+static void a_daemon_that_is_no_relay_says_so(void **state)
+{
+	struct answers answers = {.codec = codec};
+	struct error error = {0};
+
+	(void)state;
+	assert_null(answers_hosts(&answers, "", &error));
+	assert_string_equal(error.code, "not-a-relay");
+	assert_non_null(strstr(error.hint, "listen-agents"));
 }
 
 static int make_codec(void **state)
@@ -381,6 +624,11 @@ int main(void)
 		cmocka_unit_test(as_many_are_served_as_agents_max_says),
 		cmocka_unit_test(each_frame_counts_as_what_became_of_it),
 		cmocka_unit_test(a_failure_ends_one_connection_alone),
+		cmocka_unit_test(each_host_says_what_came_of_it),
+		cmocka_unit_test(a_host_that_the_sink_has_is_known),
+		cmocka_unit_test(a_host_that_is_forgotten_stays_in_the_sums),
+		cmocka_unit_test(long_names_take_more_answers),
+		cmocka_unit_test(a_daemon_that_is_no_relay_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, make_codec, free_codec);

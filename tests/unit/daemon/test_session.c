@@ -328,6 +328,7 @@ static void forged_lines(void **state)
 		{FRAME_SUBSCRIBE, 2, "Subscribe.filter"}, {FRAME_SUBSCRIBE, 5, "Subscribe.consumer"},
 		{FRAME_FORGET, 1, "Forget.consumer"}, {FRAME_CHANGE, 1, "Change.enable"},
 		{FRAME_CHANGE, 2, "Change.disable"}, {FRAME_BYE, 1, "Bye.reason"},
+		{FRAME_HOSTS_REQUEST, 1, "HostsRequest.after"},
 	};
 
 	(void)state;
@@ -352,6 +353,29 @@ static void forged_lines(void **state)
 			peer_expect_end(f.peer);
 			close_session(&f);
 		}
+}
+
+/* The connection goes on: the next question may be another one. */
+static void hosts_of_what_is_no_relay(void **state)
+{
+	Ringtail__V1__HostsRequest request = RINGTAIL__V1__HOSTS_REQUEST__INIT;
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	peer_greet(f.peer);
+	request.after = (char *)"web-1";
+	for (unsigned i = 0; i < 2; i++) {
+		Ringtail__V1__Error *error;
+
+		peer_send(f.peer, FRAME_HOSTS_REQUEST, &request);
+		error = peer_await(f.peer, FRAME_ERROR);
+		assert_string_equal(error->code, "not-a-relay");
+		assert_non_null(strstr(error->what, "web-1"));
+		assert_false(error->fatal);
+		peer_free(error);
+	}
+	close_session(&f);
 }
 
 static void test_subscribe_refused(void **state)
@@ -665,6 +689,7 @@ int main(void)
 		cmocka_unit_test(test_byte_by_byte),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(forged_lines),
+		cmocka_unit_test(hosts_of_what_is_no_relay),
 		cmocka_unit_test(test_subscribe_refused),
 		cmocka_unit_test(request_waits_for_its_probes),
 		cmocka_unit_test(requests_that_have_probes_made),

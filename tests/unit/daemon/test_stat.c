@@ -43,6 +43,8 @@ struct fixture {
 	struct stat_spool spool;
 	struct consumer_stat consumer;
 	struct stat_export export;
+	struct stat_host host;
+	uint64_t told_lost[LOSS_STAGES][LOSS_REASONS];
 };
 
 static void make_ring(struct stat_ring *ring, const char *name, uint32_t cpu, uint64_t base)
@@ -95,6 +97,19 @@ static void make(struct fixture *f)
 		.connected = 705, .rings = 2, .clients = 1, .spools = 1, .consumers = 1,
 		.exports = 1, .ring = f->ring, .client = &f->client, .spool = &f->spool,
 		.consumer = &f->consumer, .export = &f->export,
+		.is_relay = true, .hosts = 1, .host = &f->host,
+		.relay = {.hosts = 801, .connected = 802, .forgotten = 803, .carries = true, .courier = true,
+			  .all = {.held = 804, .residual = 805, .held_bytes = 806, .gaps = 807,
+				  .heard_realtime_ns = 808000000000,
+				  .lost = {f->told_lost, 0, LOSS_STAGES},
+				  .sink = {.kept_bytes = 810, .consigned = 811, .confirmed = 812, .rejected = 813,
+					   .returned = 814, .in_flight = 815, .residual = 816}}},
+	};
+	f->told_lost[SPOOL][DISK] = 809;
+	f->host = (struct stat_host){
+		.name = "web-1", .connected = true, .received = 821, .forwarded = 822, .duplicate = 823,
+		.refused = 824, .held = 825, .residual = -826, .held_bytes = 827,
+		.heard_realtime_ns = 828000000000, .sink = {.kept_bytes = 829},
 	};
 }
 
@@ -297,6 +312,21 @@ static const char *const other_line[] = {
 	"export_sent_bytes_total{destination=\"loki:x\"} 611",
 	"export_spool_bytes{destination=\"loki:x\"} 612",
 	"export_residual{destination=\"loki:x\"} -613",
+	"relay_hosts 801", "relay_hosts_connected 802", "relay_hosts_metered 1", "relay_hosts_forgotten_total 803",
+	"relay_held 804", "relay_residual 805", "relay_held_bytes 806", "relay_gaps_total 807",
+	"relay_oldest_last_frame_timestamp_seconds 808", "relay_lost_total{stage=\"spool\",reason=\"disk\"} 809",
+	"relay_kept_bytes 810", "relay_courier_connected 1",
+	"relay_courier_frames_total{state=\"consigned\"} 811",
+	"relay_courier_frames_total{state=\"confirmed\"} 812",
+	"relay_courier_frames_total{state=\"rejected\"} 813",
+	"relay_courier_frames_total{state=\"returned\"} 814",
+	"relay_courier_in_flight 815", "relay_courier_residual 816",
+	"relay_host_received_total{host=\"web-1\"} 821", "relay_host_forwarded_total{host=\"web-1\"} 822",
+	"relay_host_duplicate_total{host=\"web-1\"} 823", "relay_host_refused_total{host=\"web-1\"} 824",
+	"relay_host_held{host=\"web-1\"} 825", "relay_host_residual{host=\"web-1\"} -826",
+	"relay_host_held_bytes{host=\"web-1\"} 827", "relay_host_connected{host=\"web-1\"} 1",
+	"relay_host_last_frame_timestamp_seconds{host=\"web-1\"} 828",
+	"relay_host_kept_bytes{host=\"web-1\"} 829",
 	"recursion_lost_total 703", "uptime_seconds 702", "loss_window_seconds 704",
 };
 
