@@ -8,6 +8,7 @@
 #include "client/cli/pump.h"
 
 enum exit_code cmd_list(const struct settings *settings);
+enum exit_code cmd_list_hosts(const struct settings *settings);
 enum exit_code cmd_stream(const struct settings *settings);
 enum exit_code cmd_record(const struct settings *settings);
 enum exit_code cmd_dump(const struct settings *settings);
@@ -18,6 +19,7 @@ enum exit_code cmd_hist(const struct settings *settings);
 enum exit_code cmd_summary(const struct settings *settings);
 enum exit_code cmd_explain(const struct settings *settings, const char *command);
 enum exit_code cmd_stat(const struct settings *settings);
+enum exit_code cmd_stat_fleet(const struct settings *settings);
 enum exit_code cmd_top(const struct settings *settings);
 enum exit_code cmd_doctor(const struct settings *settings);
 enum exit_code cmd_probes(const struct settings *settings);

@@ -153,6 +153,8 @@ enum exit_code cmd_list(const struct settings *settings)
 	struct catalog *catalog;
 	size_t probes, bad = 0;
 
+	if (settings->operand && !strcmp(settings->operand, "hosts"))
+		return cmd_list_hosts(settings);
 	if (ask(settings, settings->operand ? settings->operand : "", &catalog, &error))
 		return cmd_fail(&error, settings->operand);
 	out_init(&out, STDOUT_FILENO);

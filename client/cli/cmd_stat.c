@@ -119,6 +119,8 @@ enum exit_code cmd_stat(const struct settings *settings)
 	bool balanced = true;
 	int err;
 
+	if (settings->fleet)
+		return cmd_stat_fleet(settings);
 	if (interval_ms > 3600000)
 		interval_ms = 3600000;
 	if (!settings->watch)

@@ -26,7 +26,8 @@ static const struct command {
 	const char *summary;
 	const char *about;		/* and examples */
 } commands[] = {
-	{"list", LIST, cmd_list, "GLOB", "list [GLOB]", "probes with their fields",
+	{"list", LIST, cmd_list, "GLOB", "list [GLOB | hosts]", "probes with their fields; the hosts of a relay",
+	 "`hosts`, of a relay: those that it knows, the worst first.\n"
 	 "Example:\n"
 	 "  tracectl list 'syscall:open*:call'\n"},
 	{"stream", STREAM, cmd_stream, NULL, "stream [-p SPEC]... [-f EXPR] [-- COMMAND]",
@@ -85,7 +86,7 @@ static const struct command {
 	 "For operators. It must not be connected.\n"
 	 "Example:\n"
 	 "  tracectl forget nightly\n"},
-	{"stat", STAT, cmd_stat, NULL, "stat [-w]", "rates, rings, clients, the loss ledger",
+	{"stat", STAT, cmd_stat, NULL, "stat [-w] [--fleet]", "rates, rings, clients, the loss ledger; of a relay its hosts'",
 	 "Example:\n"
 	 "  tracectl stat -w\n"},
 	{"probes", PROBES, cmd_probes, NULL, "probes", "what is always recorded, and who enabled it",

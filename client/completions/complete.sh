@@ -92,7 +92,8 @@ argument() {
 operand() {
 	case $1 in
 	'') commands | begins '' "$2" ;;
-	list | enable) probes | begins '' "$2" ;;
+	list) { echo hosts; probes; } | begins '' "$2" ;;
+	enable) probes | begins '' "$2" ;;
 	disable)
 		eval "timeout 2 \"\$tracectl\" $connection probes" 2>/dev/null | awk '{ print $1 }' |
 			begins '' "$2" ;;

@@ -56,6 +56,8 @@
 #define ACK_INTERVAL_MS			500		/* between two acknowledgements */
 #define RATE_LINE_INTERVAL_MS		250		/* at most 4 redraws a second */
 #define STAT_INTERVAL_MS		1000
+#define FLEET_HOSTS_MAX			65536u		/* of one relay */
+#define FLEET_ROWS			20u		/* hosts that `stat --fleet` shows as text: the worst */
 #define CLOCKS_APART_NS_MAX		60000000000ull	/* of two hosts that keep time */
 
 #endif

@@ -42,6 +42,18 @@ def main(case):
     def read(name, *more):
         return case.tracectl(None, "--summary", "json", "read", f"{kafka.source}/ringtail/{name}", "-o", "json", *more)
 
+    def fleet_sums():
+        """As the relay tells them: every equation closes, of each host too."""
+        done = case.tracectl(relay, "stat", "--fleet", "-o", "json")
+        told = json.loads(done.out)
+        case.check_equal((done.code, told["ack"], told["balanced"]), (0, "kafka", True), "the fleet's ledger", done.out)
+        for host in (told["all"], *told["hosts"]):
+            case.check_equal(host["consigned"],
+                             host["confirmed"] + host["rejected"] + host["returned"] + host["in_flight"],
+                             "consigned = confirmed + rejected + returned + in flight", host)
+            case.check_equal(host["confirmed"], host["forwarded"], "what Kafka has is acknowledged", host)
+        return told
+
     def await_read(*names):
         for name in names:
             ringtail.wait_until(lambda n=name: read(n).summary["events"] == done, f"Kafka has {done} events of {name}")
@@ -60,6 +72,9 @@ def main(case):
     ringtail.wait_until(lambda: parts.counters(relay)["relay_events"] == 2 * done - CALLS,
                         "all of the other host is confirmed")
     case.check(courier.ledger()["in_flight"] > 0, "the host of that partition waits", courier.ledger())
+    told = fleet_sums()
+    waiting = {host["host"]: host["in_flight"] for host in told["hosts"]}
+    case.check(told["courier"] and waiting[HOSTS[0]] > 0, "the relay says so", told)
     kafka.tell("up", BROKERS[0])
     await_read(*HOSTS)
 
@@ -76,6 +91,8 @@ def main(case):
     ledger = courier.ledger()
     case.check_equal(ledger["residual"], 0, "forwarded = confirmed + rejected + returned + in flight")
     courier.kill()
+    ringtail.wait_until(lambda: not fleet_sums()["courier"], "the relay knows that the courier is gone")
+    case.check(fleet_sums()["all"]["returned"] > 3, "what the courier had will be sent again")
     kafka.tell_all("answer-later", 0)
     call()
     courier = start_courier()
