@@ -19,16 +19,29 @@ struct other_run {
 	struct batch_decoder *decoder;
 };
 
+/* A thread of the batch that is being joined; an open hash table, by tid. */
+#define KNOWN_THREADS	(2 * BATCH_THREADS_MAX)
+#define KNOWN_LOOKS	8u
+
+struct known_thread {
+	uint64_t join;			/* its number; of another one, the place is free */
+	struct batch_thread thread;
+	uint64_t slot;
+};
+
 struct rebatch {
 	const struct subscription *wanted;
 	struct frame_codec *codec;
 	struct batch_encoder *encoder;
 	struct other_run *run;
+	struct known_thread *known;	/* NULL: nothing was joined yet */
+	uint64_t joins;
 };
 
 /* One batch while it is copied. */
 struct copy {
 	struct rebatch *rebatch;
+	bool joins;			/* several batches into one, of which all is wanted */
 	uint64_t next;			/* attempts before it are in the new batch */
 	const struct batch_thread *threads;
 	uint64_t slot[BATCH_THREADS_MAX];
@@ -108,6 +121,7 @@ void rebatch_destroy(struct rebatch *rebatch)
 	if (!rebatch)
 		return;
 	run_destroy(rebatch->run);
+	free(rebatch->known);
 	free(rebatch);
 }
 
@@ -179,16 +193,47 @@ static bool is_wanted(const struct copy *copy, const struct batch_item *item)
 	const struct other_run *run = copy->rebatch->run;
 	struct filter_texts texts = {item->attachment, item->attachments, false};
 
+	if (copy->joins)
+		return true;
 	return item->seq >= copy->next && item->seq < copy->meta.end_seq && !run->blind &&
 	       probe_set_test(&run->probes, item->event.probe) &&
 	       (item->event.probe == RT_PROBE_PROCESS_MAP ||
 		filter_pass(run->filter, copy->meta.cpu, &item->event, item->thread, &texts));
 }
 
+static bool is_same_thread(const struct batch_thread *a, const struct batch_thread *b)
+{
+	return a->tid == b->tid && a->pid == b->pid && a->ppid == b->ppid && a->uid == b->uid &&
+	       a->kernel == b->kernel && a->cgroup_id == b->cgroup_id &&
+	       strncmp(a->comm, b->comm, sizeof(a->comm)) == 0;
+}
+
+/* A joined batch has a thread once. Texts last as long as the batch they are of: such threads come again. */
+static uint64_t *slot_of(struct copy *copy, const struct batch_thread *thread)
+{
+	struct rebatch *rebatch = copy->rebatch;
+	uint64_t *mine = &copy->slot[thread - copy->threads];
+
+	if (*mine || !copy->joins || thread->exe || thread->cgroup)
+		return mine;
+	for (uint32_t look = 0; look < KNOWN_LOOKS; look++) {
+		struct known_thread *known = &rebatch->known[(thread->tid + look) % KNOWN_THREADS];
+
+		if (known->join != rebatch->joins)
+			*known = (struct known_thread){.join = rebatch->joins, .thread = *thread};
+		if (is_same_thread(&known->thread, thread))
+			return &known->slot;
+	}
+	return mine;
+}
+
 static uint32_t copy_thread(struct copy *copy, const struct batch_thread *thread)
 {
-	return batch_encode_thread(copy->rebatch->encoder, thread,
-				   &copy->slot[thread - copy->threads]);
+	uint64_t *slot = slot_of(copy, thread);
+	uint32_t index = batch_encode_thread(copy->rebatch->encoder, thread, slot);
+
+	copy->slot[thread - copy->threads] = *slot;
+	return index;
 }
 
 /* The threads that fields name travel with the batch too. */
@@ -207,7 +252,8 @@ static bool copy_field_threads(struct copy *copy, const struct batch_event *even
 	return true;
 }
 
-static void copy_attachment(struct copy *copy, uint16_t probe,
+/* False: there is no room for it. */
+static bool copy_attachment(struct copy *copy, uint16_t probe,
 			    const struct batch_attachment *from)
 {
 	const struct batcher_spec *spec = &copy->rebatch->wanted->spec;
@@ -228,10 +274,10 @@ static void copy_attachment(struct copy *copy, uint16_t probe,
 						    from->frame, from->frames);
 		break;
 	}
-	counter_add(COUNTER_attachments_dropped, !copied);
+	return copied;
 }
 
-/* False: it does not fit, which no part of a batch that did can bring about. */
+/* False: it does not fit, which no part of a batch that did can bring about; several may. */
 static bool copy_event(struct copy *copy, const struct batch_item *item)
 {
 	struct batch_event event = item->event;
@@ -244,8 +290,13 @@ static bool copy_event(struct copy *copy, const struct batch_item *item)
 	if (event.thread == UINT32_MAX || !copy_field_threads(copy, &event) ||
 	    !batch_encode_event(copy->rebatch->encoder, &event))
 		return false;
-	for (size_t i = 0; i < item->attachments; i++)
-		copy_attachment(copy, event.probe, &item->attachment[i]);
+	for (size_t i = 0; i < item->attachments; i++) {
+		bool copied = copy_attachment(copy, event.probe, &item->attachment[i]);
+
+		if (!copied && copy->joins)
+			return false;
+		counter_add(COUNTER_attachments_dropped, !copied);
+	}
 	copy->meta.events++;
 	copy->next++;
 	return true;
@@ -284,8 +335,19 @@ static bool copy_loss(struct copy *copy, const struct batch_loss *loss)
 	       batch_encode_loss(copy->rebatch->encoder, count, loss->stage, loss->reason);
 }
 
-/* False: that is no batch of this run. */
-static bool copy_items(struct copy *copy, const uint8_t *body, uint32_t bytes)
+static void begin(const struct copy *copy, const struct batch_summary *summary)
+{
+	struct batch_encoder *encoder = copy->rebatch->encoder;
+	const struct batcher_spec *spec = &copy->rebatch->wanted->spec;
+
+	batch_encoder_set_context(encoder, spec->context);
+	batch_encode_begin(encoder, summary->cpu, copy->next, summary->time_ns);
+	/* Where there is no memory for that, each event has its own. */
+	batch_encode_share_stacks(encoder, spec->flags & SPEC_STACK_TABLE);
+}
+
+/* Into a new batch, or the one that was begun. False: that is no batch of this run; or it does not fit. */
+static bool copy_items(struct copy *copy, bool begun, const uint8_t *body, uint32_t bytes)
 {
 	struct batch_decoder *decoder = copy->rebatch->run->decoder;
 	struct batch_summary summary;
@@ -294,12 +356,8 @@ static bool copy_items(struct copy *copy, const uint8_t *body, uint32_t bytes)
 
 	if (batch_decode_open(decoder, body, bytes, &summary) != 0)
 		return false;
-	batch_encoder_set_context(copy->rebatch->encoder,
-				  copy->rebatch->wanted->spec.context);
-	batch_encode_begin(copy->rebatch->encoder, summary.cpu, copy->next, summary.time_ns);
-	/* Where there is no memory for that, each event has its own. */
-	batch_encode_share_stacks(copy->rebatch->encoder,
-				  copy->rebatch->wanted->spec.flags & SPEC_STACK_TABLE);
+	if (!begun)
+		begin(copy, &summary);
 	while (whole && batch_decode_next(decoder, &item) != BATCH_END) {
 		if (item.kind == BATCH_EVENT)
 			whole = copy_event(copy, &item);
@@ -364,7 +422,7 @@ static struct frame_ref *copy_batch(struct rebatch *rebatch, const struct frame_
 	raw = open_frame(rebatch, frame, &body, &bytes, &bad);
 	if (!raw && !bad)
 		return NULL;
-	if (bad || !copy_items(&copy, body, bytes)) {
+	if (bad || !copy_items(&copy, false, body, bytes)) {
 		made = make_gap(rebatch, part);
 	} else {
 		const uint8_t *packed = batch_encode_finish(rebatch->encoder, &size);
@@ -374,6 +432,50 @@ static struct frame_ref *copy_batch(struct rebatch *rebatch, const struct frame_
 	}
 	free(raw);
 	return made;
+}
+
+/* False: it cannot be read, or does not fit. */
+static bool copy_joined(struct copy *copy, bool begun, const struct frame_ref *frame)
+{
+	const uint8_t *body;
+	uint32_t bytes;
+	uint8_t *raw;
+	bool bad, whole;
+
+	raw = open_frame(copy->rebatch, frame, &body, &bytes, &bad);
+	if (!raw)
+		return false;
+	memset(copy->slot, 0, sizeof(copy->slot));
+	copy->meta.end_seq = frame->end_seq;
+	whole = copy_items(copy, begun, body, bytes);
+	free(raw);
+	return whole;
+}
+
+struct frame_ref *rebatch_join(struct rebatch *rebatch, struct frame_ref *const *frame, unsigned frames)
+{
+	struct copy copy = {.rebatch = rebatch, .joins = true, .next = frame[0]->first_seq};
+	bool begun = false, whole = !rebatch->run->blind;
+	const uint8_t *packed;
+	size_t size;
+
+	copy.meta = (struct frame_ref){.ring = frame[0]->ring, .cpu = frame[0]->cpu, .first_seq = copy.next};
+	if (!rebatch->known)
+		rebatch->known = calloc(KNOWN_THREADS, sizeof(*rebatch->known));
+	whole &= rebatch->known != NULL;
+	rebatch->joins++;
+	for (unsigned i = 0; whole && i < frames; i++) {
+		if (!frame[i]->bytes)
+			continue;
+		whole = copy_joined(&copy, begun, frame[i]);
+		begun = true;
+	}
+	if (!whole || !begun)
+		return NULL;
+	copy.meta.end_seq = frame[frames - 1]->end_seq;
+	skip_to(&copy, copy.meta.end_seq);
+	packed = batch_encode_finish(rebatch->encoder, &size);
+	return dress(frame_ref_seal(rebatch->codec, FRAME_BATCH, packed, (uint32_t)size), &copy.meta);
 }
 
 static bool is_whole(const struct frame_ref *frame, uint64_t from, uint64_t end)

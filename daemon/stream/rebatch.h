@@ -1,6 +1,6 @@
 /*
  * rebatch: a frame of one subscription in, the frame of the same attempts as another would have had it out:
- * what that did not ask for is counted as skipped. Its probes and its filter are those of the catalog of
+ * what that did not ask for is counted as skipped. Or several frames in, and one out. Its probes and its filter are those of the catalog of
  * the run that the frame is of. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_STREAM_REBATCH_H
@@ -32,6 +32,13 @@ bool rebatch_is_blind(const struct rebatch *rebatch);
  */
 struct frame_ref *rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from,
 				uint64_t end);
+
+/*
+ * One batch of all the attempts of several, which are of one ring and of the wanted subscription itself, one behind
+ * the other; some may have no bytes. The frames stay the caller's. NULL: they do not fit into one, one cannot be
+ * read, or there is no memory for it.
+ */
+struct frame_ref *rebatch_join(struct rebatch *rebatch, struct frame_ref *const *frame, unsigned frames);
 
 /* The same without its content, for whoever only counts: how many events of it are left is not known. */
 void rebatch_cut(const struct frame_ref *frame, uint64_t from, uint64_t end, struct frame_ref *part);

@@ -242,6 +242,75 @@ static void test_with_strings(void **state)
 	test_each_wanted_event_once(RT_FLAG_STRINGS);
 }
 
+/* Of a batch that was cut in three, the parts are what they were. */
+static void test_joined_as_it_was(void **state)
+{
+	struct fixture f;
+	struct made made;
+
+	(void)state;
+	set_up_with(&f, RT_FLAG_STRINGS);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct frame_ref *frame = make(&f, &made), *part[3], *out;
+		uint64_t a = FIRST_SEQ + (unsigned)rand() % made.attempts;
+		uint64_t b = a + (unsigned)rand() % (unsigned)(frame->end_seq - a + 1);
+
+		part[0] = rebatch_frame(f.rebatch, frame, 0, a);
+		part[1] = rebatch_frame(f.rebatch, frame, a, b);
+		part[2] = rebatch_frame(f.rebatch, frame, b, UINT64_MAX);
+		out = rebatch_join(f.rebatch, part, 3);
+		assert_non_null(out);
+		assert_int_equal(out->first_seq, FIRST_SEQ);
+		assert_int_equal(out->end_seq, frame->end_seq);
+		assert_int_equal(out->events, part[0]->events + part[1]->events + part[2]->events);
+		assert_int_equal(out->skipped, part[0]->skipped + part[1]->skipped + part[2]->skipped);
+		check(&f, &made, out, FIRST_SEQ, frame->end_seq, RT_FLAG_STRINGS);
+		frame_ref_put(out);
+		for (unsigned k = 0; k < 3; k++)
+			frame_ref_put(part[k]);
+		frame_ref_put(frame);
+	}
+	tear_down(&f);
+}
+
+/* A thread of many batches is in the joined one once, unless its name changed. */
+static void test_joined_has_each_thread_once(void **state)
+{
+	struct frame_ref *frame[BATCH_THREADS_MAX], *out;
+	struct fixture f;
+
+	(void)state;
+	set_up_with(&f, 0);
+	for (unsigned i = 0; i < BATCH_THREADS_MAX; i++) {
+		uint64_t slot = 0, field[6] = {0}, size = 0;
+		struct batch_thread thread = {.tid = 7, .pid = 7, .comm = "one"};
+		struct batch_event event = {.probe = SMALL_OPENAT, .fields = 6, .has_duration = true,
+					    .time_ns = 1000 + i, .field = field};
+		const uint8_t *raw;
+
+		if (i >= BATCH_THREADS_MAX / 2)
+			strcpy(thread.comm, "other");
+		batch_encode_begin(f.encoder, 5, i, 1000);
+		event.thread = batch_encode_thread(f.encoder, &thread, &slot);
+		assert_true(batch_encode_event(f.encoder, &event));
+		raw = batch_encode_finish(f.encoder, &size);
+		frame[i] = frame_ref_seal(f.codec, FRAME_BATCH, raw, (uint32_t)size);
+		frame[i]->cpu = 5;
+		frame[i]->first_seq = i;
+		frame[i]->end_seq = i + 1;
+		frame[i]->events = 1;
+	}
+	out = rebatch_join(f.rebatch, frame, BATCH_THREADS_MAX);
+	assert_non_null(out);
+	assert_int_equal(out->events, BATCH_THREADS_MAX);
+	/* Were each in it again, a thread alone would take ten bytes and more. */
+	assert_true(out->raw_bytes < 10 * BATCH_THREADS_MAX);
+	frame_ref_put(out);
+	for (unsigned i = 0; i < BATCH_THREADS_MAX; i++)
+		frame_ref_put(frame[i]);
+	tear_down(&f);
+}
+
 static void test_unreadable_is_a_gap(void **state)
 {
 	struct frame_ref *frame, *out;
@@ -287,6 +356,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_without_strings),
 		cmocka_unit_test(test_with_strings),
+		cmocka_unit_test(test_joined_as_it_was),
+		cmocka_unit_test(test_joined_has_each_thread_once),
 		cmocka_unit_test(test_unreadable_is_a_gap),
 		cmocka_unit_test(test_cut_counts_each_attempt),
 	};
