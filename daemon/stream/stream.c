@@ -6,6 +6,7 @@
 
 #include "daemon/stream/catch_up.h"
 #include "daemon/stream/consumers.h"
+#include "daemon/stream/gather.h"
 #include "daemon/stream/past.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
@@ -111,6 +112,7 @@ void stream_destroy(struct stream *stream)
 		return;
 	TAILQ_REMOVE(&stream->subscription->streams, stream, link);
 	catch_up_destroy(stream->catch_up);
+	gather_destroy(stream->gather);
 	past_destroy(stream->past);
 	frame_ref_put(stream->begun);
 	free(stream);
@@ -202,11 +204,28 @@ static void account_dropped(struct stream *stream, const struct frame_ref *frame
 	stream->gaps = true;
 }
 
+/* What was gathered was before it, and so it goes first. */
+static void drop_gathered(struct stream *stream, Ringtail__V1__LossReason reason)
+{
+	const struct frame_ref *frame;
+	uint64_t time_ns;
+
+	while ((frame = gather_get(stream->gather, 0))) {
+		account_dropped(stream, frame, reason);
+		gather_pass(stream->gather);
+	}
+	if (gather_owes_time(stream->gather, &time_ns))
+		note_time(stream, time_ns);
+	gather_forget(stream->gather);
+}
+
 static void drop_next(struct stream *stream, Ringtail__V1__LossReason reason)
 {
 	const struct frame_ref *frame = frame_log_get(stream->subscription->log, stream->next);
 	struct frame_ref part;
 
+	if (stream->gather)
+		drop_gathered(stream, reason);
 	if (!stream->past || past_leave_out(stream->past, frame, &part))
 		account_dropped(stream, stream->past ? &part : frame, reason);
 	stream->next++;
@@ -215,9 +234,13 @@ static void drop_next(struct stream *stream, Ringtail__V1__LossReason reason)
 /* A durable consumer's frames are on disk, and so it need not lose what memory cannot keep. */
 static bool falls_back(struct stream *stream)
 {
-	return (stream->consumer || stream->patient) && !stream->past &&
-	       stream->subscription->spool.spool && !stream->gaps &&
-	       catch_up_begin(stream, NULL) == 0;
+	bool back = (stream->consumer || stream->patient) && !stream->past &&
+		    stream->subscription->spool.spool && !stream->gaps &&
+		    catch_up_begin(stream, NULL) == 0;
+
+	if (back && stream->gather)
+		gather_forget(stream->gather);
+	return back;
 }
 
 /* What it came back for is no lag: only history bounds that. */
@@ -295,6 +318,8 @@ static void stat_log(const struct stream *stream, struct stream_stat *stat)
 		stat->in_flight += frame_ref_attempts(stream->begun);
 	if (stream->begun)
 		stat->lag_bytes += stream->begun->bytes;
+	if (stream->gather)
+		gather_stat(stream->gather, stat);
 }
 
 void stream_stat(const struct stream *stream, struct stream_stat *stat)
@@ -486,26 +511,39 @@ static void drop_over_rate(struct stream *stream)
 	}
 }
 
-/* The frame that is i-th in turn. */
-static struct frame_ref *look(const struct stream *stream, unsigned i)
+struct frame_ref *stream_source(const struct stream *stream, unsigned i)
 {
 	const struct frame_log *log = stream->subscription->log;
 
-	if (stream->past)
-		return past_get(stream->past, i);
 	if (stream->catch_up)
 		return catch_up_get(stream->catch_up, i);
 	return stream->next + i < frame_log_end(log) ? frame_log_get(log, stream->next + i) : NULL;
+}
+
+void stream_source_pass(struct stream *stream)
+{
+	if (stream->catch_up)
+		catch_up_pass(stream->catch_up);
+	else
+		stream->next++;
+}
+
+/* The frame that is i-th in turn. */
+static struct frame_ref *look(const struct stream *stream, unsigned i)
+{
+	if (stream->past)
+		return past_get(stream->past, i);
+	return stream->gather ? gather_get(stream->gather, i) : stream_source(stream, i);
 }
 
 static void pass(struct stream *stream)
 {
 	if (stream->past)
 		past_pass(stream->past);
-	else if (stream->catch_up)
-		catch_up_pass(stream->catch_up);
+	else if (stream->gather)
+		gather_pass(stream->gather);
 	else
-		stream->next++;
+		stream_source_pass(stream);
 }
 
 /* Nothing is left to give: what gives it is asked for more. */
@@ -513,14 +551,32 @@ static void go_on(struct stream *stream)
 {
 	if (stream->past && !look(stream, 0))
 		past_go_on(stream);
-	if (!stream->past && stream->catch_up && !look(stream, 0))
+	if (stream->past || look(stream, 0))
+		return;
+	if (stream->catch_up && !stream_source(stream, 0))
 		catch_up_go_on(stream);
+	if (stream->gather)
+		gather_go_on(stream->gather);
 }
 
 /* What is ready was before what is missing. */
 static bool must_tell(const struct stream *stream)
 {
-	return stream->gaps && !(stream->past && look(stream, 0));
+	return stream->gaps && !((stream->past || stream->gather) && look(stream, 0));
+}
+
+/* Where nothing is left to give: what the watermarks said that were gathered. False: nothing, or not now. */
+static bool tell_time(struct stream *stream, stream_tell *tell, void *context)
+{
+	uint64_t time_ns;
+
+	if (stream->past || !stream->gather || stream->begun || !gather_owes_time(stream->gather, &time_ns))
+		return false;
+	note_time(stream, time_ns);
+	if (!tell_places(stream, tell, context))
+		return false;
+	gather_told(stream->gather);
+	return true;
 }
 
 /*
@@ -593,6 +649,8 @@ unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n
 			return 0;
 		}
 		next = look(stream, peeked);
+		if (!next && !peeked)
+			tell_time(stream, tell, context);
 		if (!next)
 			break;
 		if (is_old(next, &time_ns)) {
@@ -644,7 +702,8 @@ void stream_ended(struct stream *stream)
 bool stream_has_work(const struct stream *stream)
 {
 	return stream->gaps || stream->begun || look(stream, 0) ||
-	       (stream->past && past_has_work(stream->past));
+	       (stream->past && past_has_work(stream->past)) ||
+	       (stream->gather && gather_has_work(stream->gather));
 }
 
 struct frame_ref *stream_take(struct stream *stream)

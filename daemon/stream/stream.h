@@ -20,6 +20,7 @@
 
 struct catch_up;
 struct consumer;
+struct gather;
 struct past;
 struct subscriber;
 
@@ -60,6 +61,7 @@ struct stream {
 	struct catch_up *catch_up;	/* it reads the spool, not the log; else NULL */
 	struct past *past;		/* what was before its subscription comes first; else NULL */
 	bool away;			/* out of another's record still, not out of the log */
+	struct gather *gather;		/* it makes large frames of small ones; NULL: they go as they are */
 	bool patient;			/* where memory ends, it goes back to the spool */
 	struct frame_codec *codec;
 	const uint32_t *cpu_of;		/* by ring */
@@ -152,6 +154,10 @@ uint64_t stream_place(const struct stream *stream, uint32_t ring);
 
 /* It is a viewer's, and gets so many events in a second at most; 0: any number. */
 void stream_set_rate(struct stream *stream, uint64_t events);
+
+/* For the gather: the frame that the log, or the disk, has i-th from here on; and that the first is taken. */
+struct frame_ref *stream_source(const struct stream *stream, unsigned i);
+void stream_source_pass(struct stream *stream);
 
 /* For the subscription. */
 void stream_on_append(struct stream *stream);

@@ -11,6 +11,7 @@
 #include "daemon/collect/worker.h"
 #include "daemon/config/config.h"
 #include "daemon/stream/consumers.h"
+#include "daemon/stream/gather.h"
 #include "daemon/stream/saved_subscriptions.h"
 #include "daemon/disk/thread.h"
 #include "daemon/host/service_manager.h"
@@ -348,6 +349,24 @@ void __wrap_gate_judge(const struct gate *gate, struct client_identity *identity
 	__real_gate_judge(gate, identity);
 	if (sim.operators)
 		identity->role = ROLE_OPERATOR;
+}
+
+void __real_session_subscribed(struct session *session, struct stream *stream, struct frame_ref *catalog,
+			       struct frame_ref *subscribed);
+void __wrap_session_subscribed(struct session *session, struct stream *stream, struct frame_ref *catalog,
+			       struct frame_ref *subscribed);
+
+/* In a third of the histories durable consumers get what relays do. Chance is not asked: that would change them all. */
+void __wrap_session_subscribed(struct session *session, struct stream *stream, struct frame_ref *catalog,
+			       struct frame_ref *subscribed)
+{
+	static uint64_t interval_ns;
+
+	interval_ns = sim.seed / 3 % 4 * 300 * SIM_MS;
+	if (stream->consumer && sim.seed % 3 == 0 &&
+	    gather_begin(stream, loader_catalog(daemon_loader()), &interval_ns) != 0)
+		sim_log("daemon: no memory to gather");
+	__real_session_subscribed(session, stream, catalog, subscribed);
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */

@@ -1,0 +1,47 @@
+/*
+ * gather: a relay takes few large frames better than many small ones. What a stream has next, out of the log or off
+ * the disk, waits for an interval; then the small batches of each ring become one, and one watermark tells what
+ * theirs did. The record itself stays as it is: the log's and the spool's frames are as small as before, for
+ * whoever else reads them.
+ *
+ *	log, spool: B0 B1 W B0 B1 W B0 B1 W  ──►  B0 B1 W
+ *
+ * In: the frames that are next. Out: the same attempts in fewer frames, as the stream's next ones. What cannot be
+ * joined, and what memory is short for, goes as it is. Main thread.
+ */
+#ifndef RINGTAIL_DAEMON_STREAM_GATHER_H
+#define RINGTAIL_DAEMON_STREAM_GATHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/frame_ref.h"
+#include "daemon/stream/stream.h"
+
+struct gather;
+
+/* The stream's frames are gathered from now on, for *interval_ns each time, borrowed. -ENOMEM: they are not. */
+int gather_begin(struct stream *stream, const Ringtail__V1__Catalog *catalog, const uint64_t *interval_ns);
+void gather_destroy(struct gather *gather);		/* NULL is safe */
+
+/* The frame that is i-th in turn, or NULL. Borrowed until it is passed. */
+struct frame_ref *gather_get(const struct gather *gather, uint32_t i);
+void gather_pass(struct gather *gather);
+
+/* Nothing is left to give: gathers what is next, if it is time. */
+void gather_go_on(struct gather *gather);
+
+/* gather_go_on() would bring something, or a time is to be told. */
+bool gather_has_work(struct gather *gather);
+
+/* All is given: whether the client is to be told that time has come so far; and that it was. */
+bool gather_owes_time(const struct gather *gather, uint64_t *time_ns);
+void gather_told(struct gather *gather);
+
+/* What was gathered and not given comes again, off the disk. */
+void gather_forget(struct gather *gather);
+
+/* What was gathered and not given is in flight. */
+void gather_stat(const struct gather *gather, struct stream_stat *stat);
+
+#endif
