@@ -21,6 +21,7 @@
 #include "daemon/net/transport.h"
 #include "daemon/serve/dump_parts.h"
 #include "daemon/serve/stuck.h"
+#include "daemon/stream/gather.h"
 #include "proto/limits.h"
 
 /* In the order in which stat tells of them. */
@@ -657,9 +658,13 @@ static int on_live(void *context, struct session *session, struct stream *stream
 {
 	struct server *server = context;
 	const struct answers *answers = server->config.answers;
+	const struct client *client = session_client(session);
 	struct frame_ref *catalog, *subscribed = NULL;
 	uint32_t probes;
 
+	if (client->door == SERVER_RELAY && stream->consumer &&
+	    gather_begin(stream, loader_catalog(answers->loader), &server->config.bounds.relay_interval_ns) != 0)
+		return -ENOMEM;
 	catalog = subscription_pack_catalog(stream->subscription, loader_catalog(answers->loader),
 					    answers->codec, &probes);
 	if (catalog)
@@ -832,6 +837,7 @@ struct server_bounds server_bounds_of(const struct config *config)
 		.pending_max = (unsigned)config->pending_max,
 		.identity_max = (unsigned)(config->identity_max ? config->identity_max :
 								  (config->clients_max + 1) / 2),
+		.relay_interval_ns = config->relay_interval_ns,
 		.insecure = config->insecure,
 	};
 }

@@ -25,6 +25,7 @@ struct server_bounds {
 	struct session_bounds session;
 	unsigned clients_max, pending_max;
 	unsigned identity_max;		/* of clients_max, of one identity; 0: no bound */
+	uint64_t relay_interval_ns;	/* between two times that a relay gets what was recorded */
 	bool insecure;			/* tcp on loopback is plain */
 };
 

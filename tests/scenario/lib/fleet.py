@@ -17,20 +17,22 @@ def free_port():
 class Fleet:
     """The certificates of a fleet, and the words for its daemons. The relay's port stays over its restarts."""
 
-    def __init__(self, case):
-        self.case, self.server = case, tls.Server(case)
+    def __init__(self, case, tag=""):
+        self.case, self.server, self.tag = case, tls.Server(case), tag
         self.port = free_port()
-        self.state = case.path("relay-state")
+        self.state = case.path(f"relay-state{tag}")
 
     def agent_files(self, name, authority=None, **more):
         cert, key = (authority or self.server.client_ca).issue(name, **more)
         return cert, tls.give(key)
 
-    def agent_options(self, name, *more, files=None, port=None):
+    def agent_options(self, name, *more, files=None, port=None, interval="100ms"):
+        """interval None: the option relay-interval is not given."""
         cert, key = files or self.agent_files(name)
+        more = [*([f"--relay-interval={interval}"] if interval else []), *more]
         return [f"--relay=tls:127.0.0.1:{port or self.port}", f"--tls-cert={cert}", f"--tls-key={key}",
                 f"--relay-ca={self.server.server_ca.cert}", "--durability=written",
-                f"--state-dir={self.case.path(name + '-state')}", *more]
+                f"--state-dir={self.case.path(name + '-state' + self.tag)}", *more]
 
     def relay_options(self, *more):
         return [f"--listen-agents=tls:127.0.0.1:{self.port}", *self.server.options(),

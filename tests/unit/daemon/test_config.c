@@ -75,6 +75,7 @@ static void test_defaults(void **state)
 	assert_string_equal(config.state_dir, "/var/lib/ringtail");
 	assert_int_equal(config.ring_bytes, 1 << 20);
 	assert_int_equal(config.batch_interval_ns, 40000000);
+	assert_int_equal(config.relay_interval_ns, 5000000000);
 	assert_int_equal(config.workers, 1);
 	assert_int_equal(config.history_bytes, 16 << 20);
 	assert_int_equal(config.history_age_ns, 30000000000);
