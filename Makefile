@@ -84,7 +84,7 @@ $(FLAGS): always
 # What is made on the way stays; and is made again where it is gone, or its source is newer than it.
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
-.PHONY: all demo check unit tests bench interop fuzz fuzzers torture soak mutate sim-coverage install \
+.PHONY: all demo demo-fleet check unit tests bench interop fuzz fuzzers torture soak mutate sim-coverage install \
 	install-dkms install-grafana uninstall deb dist release \
 	stress clean deps docs t tidy help compile_commands.json
 
@@ -388,6 +388,9 @@ docs: ## makes docs/limits.md from the tables
 
 demo: all ## traces this kernel for a minute and shows what comes
 	$(Q)tests/demo.sh $(BUILD)
+
+demo-fleet: build/.deps-more all ## shows a fleet on this machine: two hosts, a relay, Kafka, a broker that is killed; needs the network once
+	$(Q)python3 tests/demo_fleet.py $(BUILD)
 
 check: $(DEPS) ## runs every test
 	$(Q)python3 tests/check.py --build build

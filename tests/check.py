@@ -529,10 +529,11 @@ def check_tracepoints(options, builds):
 
 
 def check_fleet(options, builds):
-    """Real brokers that fail, which Maven Central has."""
-    return [Job("fleet kafka_faults", [sys.executable, "tests/fleet/kafka_faults.py"],
+    """Real brokers that fail, which Maven Central has; and the demo."""
+    built = builds.job("all", "all")
+    return [Job(f"fleet {name}", [sys.executable, f"tests/fleet/{name}.py"],
                 {"RINGTAIL_BUILD": options.build, "RINGTAIL_LONG": "1"}, timeout=FLEET_TIMEOUT_S, weight=ALONE,
-                again=True, after=builds.job("all", "all"))]
+                again=True, after=built) for name in ("kafka_faults", "demo")]
 
 
 def cpu_seconds():

@@ -49,10 +49,18 @@ class Unavailable(Exception):
     """Kafka cannot be had here."""
 
 
+def directory():
+    return os.path.join(cache.directory("kafka"), VERSION)
+
+
+def is_here():
+    return os.path.exists(os.path.join(directory(), "complete"))
+
+
 def fetch():
     """The directory of the jars."""
-    libs = os.path.join(cache.directory("kafka"), VERSION)
-    if os.path.exists(os.path.join(libs, "complete")):
+    libs = directory()
+    if is_here():
         return libs
     for program in "java", "mvn":
         if not shutil.which(program):
