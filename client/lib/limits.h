@@ -48,6 +48,7 @@
 #define SEGMENTS_READ_MAX		65536u		/* of one spool directory */
 #define SPOOL_LISTS_MAX			16u		/* of one that is deleted as it is read */
 #define ANSWER_ROWS_MAX			16384u		/* of a table: more keys are counted together */
+#define ANSWER_INTERVALS_MAX		4096u		/* of the past: what is in others is counted together */
 #define TOP_PROBES_MAX			4u		/* of a table of `tracectl top` */
 #define TOP_ROWS_MAX			500u		/* of a table; the rest would not be looked at */
 #define TOP_STREAM_BYTES		(256u << 10)	/* of the lines behind the screen */
@@ -56,8 +57,8 @@
 #define ACK_INTERVAL_MS			500		/* between two acknowledgements */
 #define RATE_LINE_INTERVAL_MS		250		/* at most 4 redraws a second */
 #define STAT_INTERVAL_MS		1000
-#define FLEET_HOSTS_MAX			65536u		/* of one relay */
-#define FLEET_ROWS			20u		/* hosts that `stat --fleet` shows as text: the worst */
+#define FLEET_HOSTS_MAX			65536u		/* of one relay, or in one stream */
+#define FLEET_ROWS			20u		/* hosts that `stat --fleet`, and a stream's end, name: the worst */
 #define CLOCKS_APART_NS_MAX		60000000000ull	/* of two hosts that keep time */
 
 #endif

@@ -15,6 +15,7 @@
 #include "client/lib/conn.h"
 #include "client/lib/cursor.h"
 #include "client/lib/failure.h"
+#include "client/lib/fed.h"
 #include "client/lib/forward.h"
 #include "client/lib/intake.h"
 #include "client/lib/limits.h"
@@ -36,9 +37,11 @@ struct ringtail {
 	} state;
 	enum ringtail_kind last;
 	bool is_file;
+	const char *fed;		/* by somebody else: its name; NULL: it has a conn */
+	uint64_t fed_upto;		/* byte of that stream */
 	bool lost_told;			/* RINGTAIL_DISCONNECTED was given out */
 	struct address address;
-	struct conn *conn;		/* NULL while waiting */
+	struct conn *conn;		/* NULL while waiting, and if it is fed */
 	struct intake *intake;
 	struct subscription *subscription;
 	struct selection *selection;	/* of a file; NULL: every event */
@@ -206,6 +209,18 @@ int ringtail_open(int fd, const char *name, bool count_only, struct ringtail **m
 	return 0;
 }
 
+int fed_create(const char *name, struct ringtail **made, struct ringtail_error *error)
+{
+	struct ringtail *ringtail = create(false, error);
+
+	if (!ringtail)
+		return -ENOMEM;
+	ringtail->is_file = true;
+	ringtail->fed = name;
+	*made = ringtail;
+	return 0;
+}
+
 int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscription *wanted,
 		       struct ringtail_error *error)
 {
@@ -241,11 +256,16 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 
 /* ---- The stream ----------------------------------------------------------------------------- */
 
+static const char *name_of(const struct ringtail *ringtail)
+{
+	return ringtail->fed ? ringtail->fed : conn_name(ringtail->conn);
+}
+
 /* A file's error says where in it: and in which. */
 static void name_file(struct ringtail *ringtail)
 {
 	struct ringtail_error *error = &ringtail->error;
-	const char *name = conn_name(ringtail->conn);
+	const char *name = name_of(ringtail);
 	char what[sizeof(error->what)];
 
 	if (strstr(error->what, name))
@@ -279,8 +299,8 @@ static void end_file(struct ringtail *ringtail)
 	if (!intake_is_whole(ringtail->intake)) {
 		failure_set(error, EBADMSG, "cut-short",
 			    "%.200s has no end: it was cut short after byte %llu, or is still being "
-			    "written", conn_name(ringtail->conn),
-			    (unsigned long long)conn_offset(ringtail->conn));
+			    "written", name_of(ringtail), (unsigned long long)
+			    (ringtail->fed ? ringtail->fed_upto : conn_offset(ringtail->conn)));
 		failure_hint(error, "what is before that byte was read; what may have been behind it is "
 			     "not known. If it is being written, read it again later");
 		intake_set_cut_short(ringtail->intake);
@@ -413,6 +433,10 @@ static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringta
 	struct frame frame;
 	int err;
 
+	if (ringtail->fed) {
+		*kind = RINGTAIL_TIMEOUT;
+		return false;
+	}
 	switch (conn_wait(ringtail->conn, left_ms(deadline_ns), &frame,
 			  &ringtail->error)) {
 	case CONN_FRAME:
@@ -447,6 +471,24 @@ static bool receive(struct ringtail *ringtail, uint64_t deadline_ns, enum ringta
 	}
 	end_with(ringtail, RINGTAIL_ERROR);
 	return true;
+}
+
+void fed_take(struct ringtail *ringtail, const struct frame *frame)
+{
+	ringtail->fed_upto = frame->offset + frame->size;
+	if (ringtail->state == CONNECTED && take_frame(ringtail, frame, &ringtail->error))
+		end_with(ringtail, RINGTAIL_ERROR);
+}
+
+void fed_end(struct ringtail *ringtail)
+{
+	if (ringtail->state == CONNECTED)
+		end_file(ringtail);
+}
+
+bool fed_lacks_selection(const struct ringtail *ringtail)
+{
+	return ringtail->last == RINGTAIL_ERROR && selection_refusal(ringtail->selection);
 }
 
 /* Leaving: takes one more of the frames that had come by then. A frame that came in part is left. */

@@ -1,0 +1,227 @@
+/* test_lanes: the hosts of one stream: each has its own frames, its own end and its own faults. */
+#include "tests/unit/client/handle.h"
+
+#include <errno.h>
+
+#include "client/lib/fed.h"
+#include "client/lib/lanes.h"
+
+static const struct lanes_wanted everything;
+static struct lanes *lanes;
+
+static void consign(uint32_t lane, const char *host)
+{
+	Ringtail__V1__Consign message = RINGTAIL__V1__CONSIGN__INIT;
+
+	message.lane = lane;
+	message.host = (char *)(host ? host : "");
+	maker_message(&stream, FRAME_CONSIGN, &message.base);
+}
+
+static void begin_host(uint32_t lane, const char *host)
+{
+	consign(lane, host);
+	maker_hello(&stream, 1, 7);
+	maker_catalog(&stream);
+	maker_subscribed(&stream, 2, (const uint64_t[]){ 0, 0 });
+}
+
+static void open_stream(const struct lanes_wanted *wanted)
+{
+	assert_int_equal(lanes_open(maker_file(&stream, stream.size), "test", wanted, &lanes, &error), 0);
+}
+
+/* Up to what is no frame; whatever comes is thrown away. */
+static enum lanes_next read_on(void)
+{
+	enum lanes_next kind;
+	size_t lane;
+
+	while ((kind = lanes_next(lanes, 3000, &lane, &error)) == LANES_FRAME) {
+		assert_in_range(lane, 0, lanes_count(lanes) - 1);
+		while (ringtail_next(lanes_handle(lanes, lane), &item, 0) < RINGTAIL_TIMEOUT)
+			;
+	}
+	return kind;
+}
+
+static enum ringtail_kind end_of(size_t lane)
+{
+	enum ringtail_kind kind;
+
+	while ((kind = ringtail_next(lanes_handle(lanes, lane), &item, 0)) < RINGTAIL_TIMEOUT)
+		;
+	return kind;
+}
+
+static const struct ringtail_totals *totals(size_t lane)
+{
+	return ringtail_totals(lanes_handle(lanes, lane));
+}
+
+static void hosts_take_turns(void **state)
+{
+	(void)state;
+	begin_host(0, "web-1");
+	maker_batch(&stream, 0, 0, 1000, 10, 5);
+	begin_host(1, "web-2");
+	maker_batch(&stream, 0, 0, 1000, 10, 7);
+	consign(0, NULL);
+	maker_batch(&stream, 0, 5, 2000, 10, 5);
+	maker_bye(&stream, "end");
+	consign(1, "web-2");			/* its name may stand there again */
+	maker_bye(&stream, "end");
+	open_stream(&everything);
+	assert_int_equal(read_on(), LANES_END);
+	assert_int_equal(lanes_count(lanes), 2);
+	assert_string_equal(lanes_host(lanes, 1), "web-2");
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(end_of(i), RINGTAIL_END);
+		assert_int_equal(totals(i)->events, i ? 7 : 10);
+		assert_int_equal(totals(i)->residual, 0);
+		assert_int_equal(totals(i)->cut_short, 0);
+	}
+	lanes_close(lanes);
+}
+
+static void a_host_that_does_not_end_is_cut_short(void **state)
+{
+	(void)state;
+	begin_host(0, "web-1");
+	maker_batch(&stream, 0, 0, 1000, 10, 5);
+	begin_host(1, "web-2");
+	maker_bye(&stream, "end");
+	open_stream(&everything);
+	assert_int_equal(read_on(), LANES_END);
+	assert_int_equal(end_of(0), RINGTAIL_END);
+	assert_int_equal(end_of(1), RINGTAIL_END);
+	assert_int_equal(totals(0)->events, 5);
+	assert_int_equal(totals(0)->cut_short, 1);
+	assert_string_equal(ringtail_last_error(lanes_handle(lanes, 0))->code, "cut-short");
+	assert_non_null(strstr(ringtail_last_error(lanes_handle(lanes, 0))->what, "web-1"));
+	assert_int_equal(totals(1)->cut_short, 0);
+	lanes_close(lanes);
+}
+
+/* Of one host; the others go on. */
+static void a_frame_that_makes_no_sense_ends_its_host(void **state)
+{
+	(void)state;
+	begin_host(0, "web-1");
+	begin_host(1, "web-2");
+	maker_raw(&stream, FRAME_BATCH, (const uint8_t[]){ 0xff, 0xff }, 2);
+	maker_batch(&stream, 0, 0, 1000, 10, 5);
+	consign(0, NULL);
+	maker_batch(&stream, 0, 0, 1000, 10, 5);
+	maker_bye(&stream, "end");
+	open_stream(&everything);
+	assert_int_equal(read_on(), LANES_END);
+	assert_int_equal(end_of(0), RINGTAIL_END);
+	assert_int_equal(totals(0)->events, 5);
+	assert_int_equal(end_of(1), RINGTAIL_ERROR);
+	assert_string_equal(ringtail_last_error(lanes_handle(lanes, 1))->code, "bad-message");
+	assert_non_null(strstr(ringtail_last_error(lanes_handle(lanes, 1))->what, "web-2"));
+	assert_false(fed_lacks_selection(lanes_handle(lanes, 1)));
+	assert_int_equal(totals(1)->events, 0);
+	lanes_close(lanes);
+}
+
+/* What comes after it may be anybody's: what each host has is given out, and no more. */
+static void check_refused(const char *why)
+{
+	maker_bye(&stream, "end");
+	open_stream(&everything);
+	assert_int_equal(read_on(), LANES_FAILED);
+	assert_string_equal(error.code, "bad-message");
+	assert_non_null(strstr(error.what, why));
+	for (size_t i = 0; i < lanes_count(lanes); i++) {
+		assert_int_equal(end_of(i), RINGTAIL_END);
+		assert_int_equal(totals(i)->cut_short, 1);
+	}
+	lanes_close(lanes);
+	stream.size = 0;
+}
+
+static void a_consign_that_makes_no_sense_ends_all(void **state)
+{
+	(void)state;
+	maker_hello(&stream, 1, 7);
+	check_refused("none stands before");
+	consign(0, NULL);
+	check_refused("no host");
+	begin_host(0, "web-1");
+	consign(2, "web-2");
+	check_refused("no host");
+	begin_host(0, "web-1");
+	consign(0, "web-2");
+	check_refused("another host's");
+	consign(0, "web-1\", \"x\": \"");
+	check_refused("no host that can be shown");
+	consign(0, "\033[2J");
+	check_refused("no host that can be shown");
+	begin_host(0, "web-1");
+	consign(0, NULL);
+	stream.bytes[stream.size - 1] ^= 1;
+	check_refused("damaged");
+	begin_host(0, "web-1");
+	maker_raw(&stream, FRAME_CONSIGN, (const uint8_t[]){ 0xff, 0xff }, 2);
+	check_refused("does not hold its message");
+}
+
+static void what_is_wanted_is_asked_of_each_host(void **state)
+{
+	static const char *const probe = "syscall:openat:call", *const nowhere = "nowhere:nothing:none";
+	struct lanes_wanted wanted = { .probe = &probe, .probes = 1 };
+
+	(void)state;
+	begin_host(0, "web-1");
+	maker_batch(&stream, 0, 0, 1000, 10, 5);
+	maker_bye(&stream, "end");
+	begin_host(1, "web-2");
+	maker_bye(&stream, "end");
+	wanted.filter = "pid ==";
+	assert_int_equal(lanes_open(maker_file(&stream, stream.size), "test", &wanted, &lanes, &error), -EINVAL);
+	assert_true(error.column > 0);
+	wanted.filter = NULL;
+	wanted.probe = &nowhere;
+	open_stream(&wanted);
+	assert_int_equal(read_on(), LANES_END);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(end_of(i), RINGTAIL_ERROR);
+		assert_true(fed_lacks_selection(lanes_handle(lanes, i)));
+	}
+	assert_int_equal(totals(0)->events, 0);
+	assert_int_equal(totals(0)->filtered, 5);
+	lanes_close(lanes);
+}
+
+static void an_interrupt_ends_the_wait(void **state)
+{
+	int ends[2], quiet[2];
+	size_t lane;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(quiet), 0);
+	assert_int_equal(lanes_open(quiet[0], "test", &everything, &lanes, &error), 0);
+	assert_int_equal(lanes_next(lanes, 0, &lane, &error), LANES_TIMEOUT);
+	lanes_set_interrupt(lanes, ends[0]);
+	assert_int_equal(write(ends[1], "", 1), 1);
+	assert_int_equal(lanes_next(lanes, -1, &lane, &error), LANES_INTERRUPTED);
+	lanes_close(lanes);
+	close(quiet[1]);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(hosts_take_turns), TEST(a_host_that_does_not_end_is_cut_short),
+		TEST(a_frame_that_makes_no_sense_ends_its_host), TEST(a_consign_that_makes_no_sense_ends_all),
+		TEST(what_is_wanted_is_asked_of_each_host), TEST(an_interrupt_ends_the_wait),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
