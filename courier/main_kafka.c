@@ -3,24 +3,21 @@
  * `read kafka:BROKERS` and `--connect kafka:BROKERS`, and reads what it writes.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/lib/failure.h"
 #include "courier/notice.h"
 #include "courier/reader_options.h"
-#include "courier/recording.h"
+#include "courier/reading.h"
 #include "courier/runs.h"
-#include "courier/topic.h"
 #include "proto/build.h"
+#include "query/glob.h"
 
 #define EXIT_USAGE	2
 #define EXIT_LOST	3	/* as tracectl's */
-#define STREAM_WAIT_MS	200	/* between two looks whether we are to end */
 
 static volatile sig_atomic_t stop;
 
@@ -33,22 +30,13 @@ static void on_signal(int signal)
 struct reader {
 	const struct reader_options *options;
 	struct runs *runs;
-	const char *host;
-	size_t hosts;			/* that there are, */
-	char names[256];		/* and the first of them */
-	char only[HOST_BYTES_MAX];	/* the one */
-	bool lost;			/* records could not be decoded */
+	size_t hosts;				/* that there are, */
+	char names[HOSTS_NAMED_BYTES];		/* and the first of them */
+	char only[HOST_BYTES_MAX];		/* the one */
+	bool lossy;
 };
 
-static int find_beginning(void *context, const struct parcel_label *label, struct runs_beginning *beginning,
-			  struct ringtail_error *error)
-{
-	struct reader *reader = context;
-
-	return runs_find(reader->runs, reader->host, label, beginning, error);
-}
-
-/* ---- Which host ---------------------------------------------------------------------------------- */
+/* ---- Which hosts --------------------------------------------------------------------------------- */
 
 static void note_host(void *context, const char *host)
 {
@@ -66,127 +54,79 @@ static void list_host(void *context, const char *host)
 	printf("%s\n", host);
 }
 
-static int choose_host(struct reader *reader, struct ringtail_error *error)
+static int refuse_none(const struct reader *reader, struct ringtail_error *error)
 {
-	if (reader->options->host) {
-		reader->host = reader->options->host;
+	const struct reader_options *options = reader->options;
+
+	if (options->host.n) {
+		failure_set(error, ENOENT, "no-such-host", "%s.runs has no host '%.100s'%s", options->kafka.prefix,
+			    options->host.text[0], options->host.n > 1 ? ", nor any of the others" : "");
+		failure_hint(error, "ringtail-kafka --brokers %.200s --prefix %.64s --list lists them",
+			     options->kafka.brokers, options->kafka.prefix);
+		return -ENOENT;
+	}
+	failure_set(error, ENODATA, "no-hosts", "no courier has carried anything to %s.runs yet", options->kafka.prefix);
+	failure_hint(error, "start ringtail-courier on a host, or name another prefix: kafka:BROKERS/PREFIX");
+	return -ENODATA;
+}
+
+/* One that is named may come yet, and so may all that come from now on. */
+static int choose_hosts(struct reader *reader, struct ringtail_error *error)
+{
+	const struct reader_options *options = reader->options;
+
+	if (!options->lanes && options->host.n && !glob_is_pattern(options->host.text[0])) {
+		snprintf(reader->only, sizeof(reader->only), "%s", options->host.text[0]);
 		return 0;
 	}
 	runs_each_host(reader->runs, note_host, reader);
-	reader->host = reader->only;
-	if (reader->hosts == 1)
+	if (!reader->hosts && !(options->lanes && options->follow))
+		return refuse_none(reader, error);
+	if (options->lanes || reader->hosts == 1)
 		return 0;
-	if (!reader->hosts) {
-		failure_set(error, ENODATA, "no-hosts", "no courier has carried anything to %s.runs yet",
-			    reader->options->kafka.prefix);
-		failure_hint(error, "start ringtail-courier on a host, or name another prefix: kafka:BROKERS/PREFIX");
-		return -ENODATA;
-	}
 	failure_set(error, EINVAL, "several-hosts", "there are %zu hosts: %s", reader->hosts, reader->names);
 	failure_hint(error, "name one: kafka:BROKERS/PREFIX/HOST, or --host HOST");
 	return -EINVAL;
 }
 
-/* ---- Its frames ----------------------------------------------------------------------------------- */
+/* ---- Their frames -------------------------------------------------------------------------------- */
 
-static int take(struct reader *reader, struct recording *recording, const rd_kafka_message_t *record,
-		struct ringtail_error *error)
-{
-	size_t bytes = strlen(reader->host);
-	rd_kafka_headers_t *headers;
-	struct parcel_label label;
-
-	if (record->key_len != bytes || memcmp(record->key, reader->host, bytes) != 0 ||
-	    rd_kafka_message_headers(record, &headers) || !parcel_read_label(headers, &label)) {
-		recording_pass(recording);
-		return 0;
-	}
-	return recording_take(recording, &label, record->payload, record->len, error);
-}
-
-static int read_frames(struct reader *reader, struct recording *recording, struct topic *topic,
-		       struct ringtail_error *error)
-{
-	const rd_kafka_message_t *record;
-	int err = 0;
-
-	while (!stop && !err) {
-		enum topic_next next = topic_next(topic, 0, &record, error);
-
-		if (next == TOPIC_TIMEOUT) {
-			fflush(stdout);			/* what is here is seen before it waits */
-			next = topic_next(topic, STREAM_WAIT_MS, &record, error);
-		}
-		if (next == TOPIC_FAILED)
-			return -EIO;
-		if (next == TOPIC_END && !reader->options->follow)
-			return 0;
-		if (next == TOPIC_RECORD)
-			err = take(reader, recording, record, error);
-		if (!err && ferror(stdout))
-			err = failure_set(error, EPIPE, "cannot-write", "cannot write the recording");
-	}
-	return err;
-}
-
-static void print_ledger(const struct reader *reader, const struct recording *recording)
-{
-	const struct recording_ledger *ledger = recording_ledger(recording);
-
-	fprintf(stderr, reader->options->json ?
-		"{\"host\":\"%s\",\"records\":%" PRIu64 ",\"taken\":%" PRIu64 ",\"duplicate\":%" PRIu64 ",\"damaged\":%"
-		PRIu64 ",\"residual\":%" PRId64 ",\"holes\":%" PRIu64 ",\"missing\":%" PRIu64 ",\"other\":%" PRIu64 "}\n" :
-		"%s: %" PRIu64 " records = %" PRIu64 " taken + %" PRIu64 " duplicate + %" PRIu64 " damaged; residual %" PRId64
-		"; %" PRIu64 " holes, %" PRIu64 " attempts missing in them; %" PRIu64 " records of others\n",
-		reader->host, ledger->records, ledger->taken, ledger->duplicate, ledger->damaged,
-		(int64_t)(ledger->records - ledger->taken - ledger->duplicate - ledger->damaged), ledger->holes,
-		ledger->missing, ledger->other);
-}
-
-static void tell_damaged(struct reader *reader, const struct recording_ledger *ledger)
-{
-	reader->lost = ledger->damaged;
-	if (reader->lost)
-		notice_warn("records-damaged", "%" PRIu64 " records of %.64s in %s.frames are damaged, or %s.runs does not "
-			    "have their run: what they had is missing", ledger->damaged, reader->host,
-			    reader->options->kafka.prefix, reader->options->kafka.prefix);
-}
-
-static int read_host(struct reader *reader, struct ringtail_error *error)
+static int read_hosts(struct reader *reader, struct ringtail_error *error)
 {
 	const struct reader_options *options = reader->options;
-	struct recording *recording = recording_create(stdout, find_beginning, reader);
-	struct topic *topic = NULL;
+	const struct reading_wanted wanted = {
+		.only = options->lanes ? NULL : reader->only,
+		.host = options->host.text,
+		.hosts = options->host.n,
+		.follow = options->follow,
+		.since_ms = options->since_ms,
+		.patience_ms = options->patience,
+	};
+	struct reading *reading = reading_create(&options->kafka, &wanted, reader->runs, stdout);
 	int err;
 
-	if (!recording)
+	if (!reading)
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
-	err = topic_open(&options->kafka, KAFKA_FRAMES, options->since_ms ? TOPIC_TIME : options->follow ? TOPIC_NEW :
-			 TOPIC_ALL, (int64_t)options->since_ms, &topic, error);
-	if (!err)
-		err = read_frames(reader, recording, topic, error);
-	if (!err)
-		err = recording_end(recording, stop ? "the reader was stopped" : "that is what Kafka has", error);
-	fflush(stdout);
-	topic_close(topic);
-	tell_damaged(reader, recording_ledger(recording));
+	err = reading_run(reading, &stop, error);
+	reader->lossy = reading_is_lossy(reading);
 	if (!err && options->ledger)
-		print_ledger(reader, recording);
-	recording_destroy(recording);
+		reading_print_ledger(reading, stderr, options->json);
+	reading_destroy(reading);
 	return err;
 }
 
 static int run(struct reader *reader, struct ringtail_error *error)
 {
-	int err = runs_open(&reader->options->kafka, reader->options->host, &reader->runs, error);
+	const struct reader_options *options = reader->options;
+	int err = runs_open(&options->kafka, options->host.text, options->host.n, &reader->runs, error);
 
-	if (!err && reader->options->list) {
+	if (!err && options->list) {
 		runs_each_host(reader->runs, list_host, NULL);
 		return fflush(stdout) ? -EIO : 0;
 	}
 	if (!err)
-		err = choose_host(reader, error);
-	return err ? err : read_host(reader, error);
+		err = choose_hosts(reader, error);
+	return err ? err : read_hosts(reader, error);
 }
 
 int main(int argc, char **argv)
@@ -215,5 +155,6 @@ int main(int argc, char **argv)
 	runs_close(reader.runs);
 	if (err && err != -EPIPE)
 		notice_failure(&error);
-	return err ? EXIT_FAILURE : reader.lost ? EXIT_LOST : EXIT_SUCCESS;
+	/* Who reads has enough: that is no failure. */
+	return err && err != -EPIPE ? EXIT_FAILURE : reader.lossy ? EXIT_LOST : EXIT_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include "proto/frame.h"
 #include "proto/limits.h"
 #include "proto/ringtail.pb-c.h"
+#include "query/glob.h"
 #include "query/visible.h"
 
 #define NUMBER_TEXT_BYTES 24
@@ -65,6 +66,14 @@ struct parcel *parcel_create_gap(const struct parcel *refused)
 bool parcel_host_is_good(const char *host)
 {
 	return *host && strlen(host) < HOST_BYTES_MAX && visible_is_all(host) && !strpbrk(host, "\"\\");
+}
+
+bool parcel_host_matches(const char *host, const char *const *glob, size_t globs)
+{
+	for (size_t i = 0; i < globs; i++)
+		if (glob_match(glob[i], host, strlen(host)))
+			return true;
+	return !globs;
 }
 
 size_t parcel_key(const struct parcel *parcel, const char *host, char key[PARCEL_KEY_BYTES_MAX])

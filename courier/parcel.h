@@ -77,6 +77,9 @@ bool parcel_read_label(const rd_kafka_headers_t *headers, struct parcel_label *l
 /* Whether readers may show it as it is, on a terminal and in JSON: not empty, visible, and without '"' and '\\'. */
 bool parcel_host_is_good(const char *host);
 
+/* Whether one of the globs (0: any name) matches. */
+bool parcel_host_matches(const char *host, const char *const *glob, size_t globs);
+
 void run_print(const struct run *run, char text[RUN_TEXT_BYTES]);
 
 #endif

@@ -34,8 +34,10 @@ static int split_source(struct reader_options *options, struct ringtail_error *e
 	rest = strsep(&at, "/");
 	if (rest && *rest)
 		options->prefix = rest;
+	if (at && *at && options->host.n)
+		return option_refuse(error, "host", options->host.text[0], "stands beside a source that names a host");
 	if (at && *at)
-		options->host = at;
+		options->host = (struct option_texts){ .n = 1, .text = { at } };
 	return 0;
 }
 
@@ -46,6 +48,14 @@ static const char *or_environment(const char *value, const char *name)
 	return from && *from ? from : NULL;
 }
 
+static uint64_t patience_of_environment(void)
+{
+	const char *text = or_environment(NULL, "RINGTAIL_KAFKA_PATIENCE");
+	uint64_t ms = text ? strtoull(text, NULL, 10) : 0;
+
+	return ms ? ms : PATIENCE_MS_DEFAULT;
+}
+
 static int settle(struct reader_options *options, struct ringtail_error *error)
 {
 	if (options->source && split_source(options, error))
@@ -54,8 +64,13 @@ static int settle(struct reader_options *options, struct ringtail_error *error)
 	options->json = options->summary && !strcmp(options->summary, "json");
 	if (options->summary && !options->json && strcmp(options->summary, "text") != 0)
 		return option_refuse(error, "summary", options->summary, "may be text or json");
-	if (options->host && !parcel_host_is_good(options->host))
-		return option_refuse(error, "host", options->host, "is no host name");
+	for (size_t i = 0; i < options->host.n; i++)
+		if (!parcel_host_is_good(options->host.text[i]))
+			return option_refuse(error, "host", options->host.text[i], "is no host name, and no glob of one");
+	if (options->host.n > 1 && !options->lanes)
+		return option_refuse(error, "host", options->host.text[1], "is one too many without --lanes");
+	if (!options->patience)
+		options->patience = patience_of_environment();
 	options->kafka = (struct kafka_settings){
 		.brokers = options->brokers,
 		.prefix = options->prefix ? options->prefix : "ringtail",

@@ -10,11 +10,21 @@
 #include "proto/limits.h"
 #include "proto/message.h"
 
-struct recording {
+#define NO_LANE		UINT32_MAX
+
+struct recording_output {
 	FILE *to;
+	struct frame_codec *codec;
+	uint32_t lane;			/* whose frames come last; NO_LANE: none has */
+	uint8_t raw[FRAME_RAW_BYTES_MAX];
+};
+
+struct recording {
+	struct recording_output *output;
 	recording_find *find;
 	void *context;
-	struct frame_codec *codec;
+	uint32_t lane;			/* NO_LANE: it is alone */
+	const char *host;		/* NULL: the lane has begun */
 	struct numbers numbers;
 	bool began;
 	struct run run;			/* that the reader is in, */
@@ -22,23 +32,48 @@ struct recording {
 	struct run lost;		/* of which nothing could be decoded: */
 	bool owes_gap;			/* the reader has not been told, by a gap of no size */
 	struct recording_ledger ledger;
-	uint8_t raw[FRAME_RAW_BYTES_MAX];
 };
 
-struct recording *recording_create(FILE *to, recording_find *find, void *context)
+struct recording_output *recording_output_create(FILE *to)
+{
+	struct recording_output *output = calloc(1, sizeof(*output));
+
+	if (!output)
+		return NULL;
+	output->to = to;
+	output->lane = NO_LANE;
+	output->codec = frame_codec_create(1);
+	if (output->codec)
+		return output;
+	free(output);
+	return NULL;
+}
+
+void recording_output_destroy(struct recording_output *output)
+{
+	if (!output)
+		return;
+	frame_codec_destroy(output->codec);
+	free(output);
+}
+
+struct recording *recording_create(struct recording_output *output, recording_find *find, void *context)
 {
 	struct recording *recording = calloc(1, sizeof(*recording));
 
 	if (!recording)
 		return NULL;
-	recording->to = to;
+	recording->output = output;
 	recording->find = find;
 	recording->context = context;
-	recording->codec = frame_codec_create(1);
-	if (recording->codec)
-		return recording;
-	free(recording);
-	return NULL;
+	recording->lane = NO_LANE;
+	return recording;
+}
+
+void recording_set_lane(struct recording *recording, uint32_t lane, const char *host)
+{
+	recording->lane = lane;
+	recording->host = host;
 }
 
 void recording_destroy(struct recording *recording)
@@ -46,7 +81,6 @@ void recording_destroy(struct recording *recording)
 	if (!recording)
 		return;
 	numbers_fini(&recording->numbers);
-	frame_codec_destroy(recording->codec);
 	free(recording);
 }
 
@@ -57,12 +91,44 @@ static int no_memory(struct ringtail_error *error)
 	return failure_set(error, ENOMEM, "no-memory", "out of memory");
 }
 
-static int put(struct recording *recording, const void *frame, size_t bytes, struct ringtail_error *error)
+static int write_out(struct recording_output *output, const void *frame, size_t bytes, struct ringtail_error *error)
 {
-	if (fwrite(frame, 1, bytes, recording->to) == bytes)
+	errno = 0;
+	if (fwrite(frame, 1, bytes, output->to) == bytes)
 		return 0;
 	return failure_set(error, errno ? errno : EIO, "cannot-write", "cannot write the recording: %s",
 			   strerror(errno ? errno : EIO));
+}
+
+/* Whose the next frames are; the first time, with the host's name. */
+static int put_consign(struct recording *recording, struct ringtail_error *error)
+{
+	Ringtail__V1__Consign consign = RINGTAIL__V1__CONSIGN__INIT;
+	struct recording_output *output = recording->output;
+	uint8_t raw[HOST_BYTES_MAX + 64], frame[2 * sizeof(raw) + 128];
+	size_t bytes;
+	int err;
+
+	consign.lane = recording->lane;
+	if (recording->host)
+		consign.host = (char *)recording->host;
+	bytes = ringtail__v1__consign__get_packed_size(&consign);
+	if (bytes > sizeof(raw) || frame_bound((uint32_t)bytes) > sizeof(frame))
+		return failure_set(error, EMSGSIZE, "host-name", "a host's name is too long");
+	ringtail__v1__consign__pack(&consign, raw);
+	err = write_out(output, frame, frame_seal(output->codec, FRAME_CONSIGN, raw, (uint32_t)bytes, frame), error);
+	if (err)
+		return err;
+	output->lane = recording->lane;
+	recording->host = NULL;
+	return 0;
+}
+
+static int put(struct recording *recording, const void *frame, size_t bytes, struct ringtail_error *error)
+{
+	int err = recording->output->lane != recording->lane ? put_consign(recording, error) : 0;
+
+	return err ? err : write_out(recording->output, frame, bytes, error);
 }
 
 static int put_message(struct recording *recording, enum frame_type type, const ProtobufCMessage *message,
@@ -74,7 +140,7 @@ static int put_message(struct recording *recording, enum frame_type type, const 
 
 	if (!err) {
 		protobuf_c_message_pack(message, raw);
-		err = put(recording, frame, frame_seal(recording->codec, type, raw, (uint32_t)raw_bytes, frame), error);
+		err = put(recording, frame, frame_seal(recording->output->codec, type, raw, (uint32_t)raw_bytes, frame), error);
 	}
 	free(raw);
 	free(frame);
@@ -136,7 +202,7 @@ static bool is_sound(struct recording *recording, const uint8_t *frame, size_t b
 
 	return frame_parse_header(frame, bytes, FRAME_RAW_BYTES_MAX, &header) == FRAME_OK &&
 	       FRAME_HEADER_BYTES + header.body_bytes == bytes &&
-	       frame_open(recording->codec, frame, &header, recording->raw, &body) == FRAME_OK;
+	       frame_open(recording->output->codec, frame, &header, recording->output->raw, &body) == FRAME_OK;
 }
 
 /* Of a run that nothing decodes: numbers of it mean nothing in another one. */
@@ -238,7 +304,7 @@ static void *open_message(struct recording *recording, const ProtobufCMessageDes
 	const uint8_t *body;
 
 	if (frame_parse_header(frame, bytes, FRAME_RAW_BYTES_MAX, &header) != FRAME_OK ||
-	    frame_open(recording->codec, frame, &header, recording->raw, &body) != FRAME_OK)
+	    frame_open(recording->output->codec, frame, &header, recording->output->raw, &body) != FRAME_OK)
 		return NULL;
 	return message_unpack(descriptor, NULL, body, header.raw_bytes);
 }
@@ -394,6 +460,22 @@ int recording_take(struct recording *recording, const struct parcel_label *label
 void recording_pass(struct recording *recording)
 {
 	recording->ledger.other++;
+}
+
+int recording_break(struct recording *recording, struct ringtail_error *error)
+{
+	struct forward_span here = { .known = true };
+	const struct numbers_run *run;
+
+	if (!recording->began)
+		return 0;
+	run = numbers_find(&recording->numbers, &recording->run);
+	if (!run)
+		return no_memory(error);
+	while (here.cpu + 1 < CURSOR_POSITIONS_MAX && !run->cpu[here.cpu].known)
+		here.cpu++;
+	here.first_seq = here.end_seq = run->cpu[here.cpu].next;
+	return put_hole(recording, &here, RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE, error);
 }
 
 int recording_end(struct recording *recording, const char *reason, struct ringtail_error *error)

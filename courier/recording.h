@@ -1,7 +1,7 @@
 /*
  * recording: one host's records, as a recording: what comes twice is left out, what is missing is a Gap in its
  * place, and each run begins with its hello and its catalog. In: records of PREFIX.frames. Out: frames, on a
- * stream that tracectl reads. Main thread.
+ * stream that tracectl reads; of several hosts in one stream, each behind a Consign (client/lib/lanes.h). Main thread.
  *
  *	records = taken + duplicate + damaged
  */
@@ -27,9 +27,17 @@ struct recording_ledger {
 
 struct recording;
 
-/* NULL: out of memory. `to` is the caller's. */
-struct recording *recording_create(FILE *to, recording_find *find, void *context);
+/* Where recordings go, and what they share. `to` is the caller's. NULL: out of memory. */
+struct recording_output;
+struct recording_output *recording_output_create(FILE *to);
+void recording_output_destroy(struct recording_output *output);
+
+/* One that is alone on its output. NULL: out of memory. */
+struct recording *recording_create(struct recording_output *output, recording_find *find, void *context);
 void recording_destroy(struct recording *recording);
+
+/* Before its first record: it is one of several. The host's name is borrowed. */
+void recording_set_lane(struct recording *recording, uint32_t lane, const char *host);
 
 /* One record of this host: one that cannot be decoded is a gap in its place. -errno with *error: it cannot be written. */
 int recording_take(struct recording *recording, const struct parcel_label *label, const uint8_t *frame,
@@ -37,6 +45,9 @@ int recording_take(struct recording *recording, const struct parcel_label *label
 
 /* Another host's, or none of ours: it only counts. */
 void recording_pass(struct recording *recording);
+
+/* Nobody knows how much is missing from here on: a Gap of no size, if anything has come. -errno with *error. */
+int recording_break(struct recording *recording, struct ringtail_error *error);
 
 /* A Bye: what there was has come. */
 int recording_end(struct recording *recording, const char *reason, struct ringtail_error *error);

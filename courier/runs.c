@@ -20,7 +20,8 @@ struct row {
 
 struct runs {
 	struct topic *topic;
-	const char *host;		/* NULL: all */
+	const char *const *host;	/* globs; */
+	size_t hosts;			/* 0: all */
 	void *tree;
 	size_t rows, bytes;
 };
@@ -105,7 +106,7 @@ static int take(struct runs *runs, const rd_kafka_message_t *record, struct ring
 	if (!record->key_len || record->key_len > PARCEL_KEY_BYTES_MAX || host_bytes == record->key_len ||
 	    !record->payload || record->len > RECORD_BYTES_MAX)
 		return 0;
-	if (!parcel_host_is_good(record->key) || (runs->host && strcmp(record->key, runs->host) != 0))
+	if (!parcel_host_is_good(record->key) || !parcel_host_matches(record->key, runs->host, runs->hosts))
 		return 0;
 	return put(runs, record, error);
 }
@@ -148,16 +149,18 @@ static int read_on(struct runs *runs, const struct row *wanted, unsigned wait_ms
 	return wanted ? 0 : failure_set(error, ETIMEDOUT, "kafka-slow", "the topic of runs was not read in time");
 }
 
-int runs_open(const struct kafka_settings *settings, const char *host, struct runs **made,
+int runs_open(const struct kafka_settings *settings, const char *const *host, size_t hosts, struct runs **made,
 	      struct ringtail_error *error)
 {
+	const struct topic_wanted wanted = { .which = KAFKA_RUNS, .begin = TOPIC_ALL };
 	struct runs *runs = calloc(1, sizeof(*runs));
 	int err;
 
 	if (!runs)
 		return no_memory(error);
 	runs->host = host;
-	err = topic_open(settings, KAFKA_RUNS, TOPIC_ALL, 0, &runs->topic, error);
+	runs->hosts = hosts;
+	err = topic_open(settings, &wanted, &runs->topic, error);
 	if (!err)
 		err = read_on(runs, NULL, REACH_TIMEOUT_MS * 12, error);
 	if (err)

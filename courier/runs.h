@@ -14,8 +14,8 @@ struct runs_beginning {
 	size_t hello_bytes, catalog_bytes;
 };
 
-/* Reads the topic to its end; of that host alone, or (NULL) of all. -errno with *error. */
-int runs_open(const struct kafka_settings *settings, const char *host, struct runs **runs,
+/* Reads the topic to its end: of hosts whose names match one of these globs, or (0) of all. -errno with *error. */
+int runs_open(const struct kafka_settings *settings, const char *const *host, size_t hosts, struct runs **runs,
 	      struct ringtail_error *error);
 void runs_close(struct runs *runs);
 

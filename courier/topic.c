@@ -2,14 +2,26 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "client/lib/conn.h"
 #include "client/lib/failure.h"
+
+#define ASK_AGAIN_TIMEOUT_MS 1000	/* of the next broker, when one has not answered */
+
+enum partition_state {
+	PARTITION_UNREAD,		/* it is another key's */
+	PARTITION_OPEN,
+	PARTITION_ENDED,		/* once, at least */
+};
 
 struct topic {
 	rd_kafka_t *handle;
 	char name[KAFKA_TOPIC_BYTES];
-	unsigned partitions, at_end;
-	bool *ended;			/* of each partition */
+	struct topic_wanted wanted;
+	unsigned partitions, open;
+	enum partition_state *state;	/* of each partition */
+	uint64_t waited_ns;
 	rd_kafka_message_t *record;	/* that was given out */
 };
 
@@ -53,31 +65,60 @@ static int open_handle(struct topic *topic, const struct kafka_settings *setting
 	return err;
 }
 
-static int assign(struct topic *topic, enum topic_begin begin, int64_t realtime_ms, struct ringtail_error *error)
+/*
+ * Where a partition begins. Of one whose broker does not tell: with its oldest record, as what is older than the time
+ * that was asked for is passed over by its readers; or, of what comes from now on, where its end is found.
+ */
+static int64_t find_begin(struct topic *topic, int32_t partition, int *timeout_ms)
+{
+	rd_kafka_topic_partition_list_t *list;
+	rd_kafka_resp_err_t why;
+	int64_t low, offset;
+
+	if (topic->wanted.begin == TOPIC_ALL)
+		return RD_KAFKA_OFFSET_BEGINNING;
+	if (topic->wanted.begin == TOPIC_NEW) {
+		/* The end as it is now, not when librdkafka comes to ask for it. */
+		why = rd_kafka_query_watermark_offsets(topic->handle, topic->name, partition, &low, &offset,
+						       *timeout_ms);
+		if (!why)
+			return offset;
+		*timeout_ms = ASK_AGAIN_TIMEOUT_MS;
+		return RD_KAFKA_OFFSET_END;
+	}
+	list = rd_kafka_topic_partition_list_new(1);
+	rd_kafka_topic_partition_list_add(list, topic->name, partition)->offset = topic->wanted.realtime_ms;
+	why = rd_kafka_offsets_for_times(topic->handle, list, *timeout_ms);
+	why = why ? why : list->elems[0].err;
+	offset = list->elems[0].offset;
+	rd_kafka_topic_partition_list_destroy(list);
+	if (!why)
+		return offset;
+	*timeout_ms = ASK_AGAIN_TIMEOUT_MS;
+	return RD_KAFKA_OFFSET_BEGINNING;
+}
+
+static int assign(struct topic *topic, struct ringtail_error *error)
 {
 	rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)topic->partitions);
-	rd_kafka_resp_err_t why = RD_KAFKA_RESP_ERR_NO_ERROR;
-	int64_t low;
+	int32_t only = topic->wanted.key ? topic_partition_of(topic, topic->wanted.key) : -1;
+	int timeout_ms = REACH_TIMEOUT_MS;
+	rd_kafka_resp_err_t why;
 
-	for (unsigned i = 0; i < topic->partitions; i++) {
-		rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(list, topic->name, (int32_t)i);
-
-		at->offset = begin == TOPIC_TIME ? realtime_ms : RD_KAFKA_OFFSET_BEGINNING;
-		/* The end as it is now, not when librdkafka comes to ask for it. */
-		if (begin == TOPIC_NEW && !why)
-			why = rd_kafka_query_watermark_offsets(topic->handle, topic->name, (int32_t)i, &low,
-							       &at->offset, REACH_TIMEOUT_MS);
+	for (int32_t i = 0; i < (int32_t)topic->partitions; i++) {
+		if (only >= 0 && i != only)
+			continue;
+		rd_kafka_topic_partition_list_add(list, topic->name, i)->offset = find_begin(topic, i, &timeout_ms);
+		topic->state[i] = PARTITION_OPEN;
+		topic->open++;
 	}
-	if (begin == TOPIC_TIME)
-		why = rd_kafka_offsets_for_times(topic->handle, list, REACH_TIMEOUT_MS);
-	if (!why)
-		why = rd_kafka_assign(topic->handle, list);
+	why = rd_kafka_assign(topic->handle, list);
 	rd_kafka_topic_partition_list_destroy(list);
 	return why ? kafka_failed(error, topic->name, why) : 0;
 }
 
-int topic_open(const struct kafka_settings *settings, enum kafka_topic which, enum topic_begin begin,
-	       int64_t realtime_ms, struct topic **made, struct ringtail_error *error)
+int topic_open(const struct kafka_settings *settings, const struct topic_wanted *wanted, struct topic **made,
+	       struct ringtail_error *error)
 {
 	struct topic *topic = calloc(1, sizeof(*topic));
 	struct kafka_facts facts;
@@ -85,14 +126,15 @@ int topic_open(const struct kafka_settings *settings, enum kafka_topic which, en
 
 	if (!topic)
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
-	kafka_topic_name(settings, which, topic->name);
+	topic->wanted = *wanted;
+	kafka_topic_name(settings, wanted->which, topic->name);
 	err = open_handle(topic, settings, error);
 	if (!err)
-		err = kafka_find_topic(topic->handle, settings, which, &facts, error);
+		err = kafka_find_topic(topic->handle, settings, wanted->which, &facts, error);
 	if (!err) {
 		topic->partitions = facts.partitions;
-		topic->ended = calloc(topic->partitions, sizeof(*topic->ended));
-		err = topic->ended ? assign(topic, begin, realtime_ms, error) :
+		topic->state = calloc(topic->partitions, sizeof(*topic->state));
+		err = topic->state ? assign(topic, error) :
 				     failure_set(error, ENOMEM, "no-memory", "out of memory");
 	}
 	if (err)
@@ -112,7 +154,7 @@ void topic_close(struct topic *topic)
 		rd_kafka_consumer_close(topic->handle);
 		rd_kafka_destroy(topic->handle);
 	}
-	free(topic->ended);
+	free(topic->state);
 	free(topic);
 }
 
@@ -124,23 +166,83 @@ static bool is_passing(rd_kafka_resp_err_t why)
 	       why == RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION || why == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
 }
 
+unsigned topic_partitions(const struct topic *topic)
+{
+	return topic->partitions;
+}
+
+int32_t topic_partition_of(const struct topic *topic, const char *key)
+{
+	return rd_kafka_msg_partitioner_murmur2(NULL, key, strlen(key), (int32_t)topic->partitions, NULL, NULL);
+}
+
+bool topic_is_open(const struct topic *topic, int32_t partition)
+{
+	return topic->state[partition] == PARTITION_OPEN;
+}
+
+uint64_t topic_waited_ms(const struct topic *topic)
+{
+	return topic->waited_ns / 1000000;
+}
+
+/* What comes into it from now on is not asked for. */
+static void stop_reading(struct topic *topic, int32_t partition)
+{
+	rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+
+	rd_kafka_topic_partition_list_add(list, topic->name, partition);
+	rd_kafka_pause_partitions(topic->handle, list);
+	rd_kafka_topic_partition_list_destroy(list);
+}
+
+static enum topic_next end_partition(struct topic *topic, int32_t partition)
+{
+	if (topic->state[partition] == PARTITION_OPEN) {
+		topic->state[partition] = PARTITION_ENDED;
+		topic->open--;
+		topic->waited_ns = 0;
+	}
+	if (topic->wanted.to_end)
+		stop_reading(topic, partition);
+	return topic->open ? TOPIC_TIMEOUT : TOPIC_END;
+}
+
+/* A record that was on its way when its partition was stopped is one more: it is read, and holds nothing up. */
+static void note_record(struct topic *topic, int32_t partition)
+{
+	if ((unsigned)partition < topic->partitions && topic->state[partition] == PARTITION_OPEN)
+		topic->waited_ns = 0;
+}
+
+/* A reader that stood still itself has not waited for others. */
+static void note_silence(struct topic *topic, int timeout_ms, uint64_t began_ns)
+{
+	uint64_t waited_ns = timeout_ms ? conn_now_ns() - began_ns : 0, most_ns = (uint64_t)timeout_ms * 1000000u;
+
+	topic->waited_ns += waited_ns < most_ns ? waited_ns : most_ns;
+}
+
 enum topic_next topic_next(struct topic *topic, int timeout_ms, const rd_kafka_message_t **record,
 			   struct ringtail_error *error)
 {
+	uint64_t began_ns = timeout_ms ? conn_now_ns() : 0;
+
 	if (topic->record)
 		rd_kafka_message_destroy(topic->record);
 	topic->record = rd_kafka_consumer_poll(topic->handle, timeout_ms);
-	if (!topic->record)
+	if (!topic->record) {
+		note_silence(topic, timeout_ms, began_ns);
 		return TOPIC_TIMEOUT;
-	*record = topic->record;
-	if (!topic->record->err)
-		return TOPIC_RECORD;
-	if (topic->record->err == RD_KAFKA_RESP_ERR__PARTITION_EOF &&
-	    (unsigned)topic->record->partition < topic->partitions) {
-		topic->at_end += !topic->ended[topic->record->partition];
-		topic->ended[topic->record->partition] = true;
-		return topic->at_end == topic->partitions ? TOPIC_END : TOPIC_TIMEOUT;
 	}
+	*record = topic->record;
+	if (!topic->record->err) {
+		note_record(topic, topic->record->partition);
+		return TOPIC_RECORD;
+	}
+	if (topic->record->err == RD_KAFKA_RESP_ERR__PARTITION_EOF &&
+	    (unsigned)topic->record->partition < topic->partitions)
+		return end_partition(topic, topic->record->partition);
 	if (is_passing(topic->record->err))
 		return TOPIC_TIMEOUT;
 	kafka_failed(error, topic->name, topic->record->err);

@@ -98,8 +98,8 @@ MUTANTS = [
      "\t\tfree(row);\n"
      "\truns->bytes += record->len;", ["unit/runs"]),
     ("third-topic-the-end-before-all-partitions-are-read", "courier/topic.c",
-     "\t\ttopic->at_end += !topic->ended[topic->record->partition];",
-     "\t\ttopic->at_end++;", ["unit/topic"]),
+     "\tif (topic->state[partition] == PARTITION_OPEN) {\n\t\ttopic->state[partition] = PARTITION_ENDED;\n",
+     "\t{\n\t\ttopic->state[partition] = PARTITION_ENDED;\n", ["unit/topic"]),
     ("third-sender-splits-and-still-waits-long", "daemon/export/sender.c",
      "\tif (sender->busy >= EXPORT_BUSY_TRIES && split(sender))\n"
      "\t\tsender->failures = sender->busy = 0;",

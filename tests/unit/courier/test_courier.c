@@ -329,7 +329,7 @@ static void test_hosts_that_cannot_be_shown_are_not_listed(void **state)
 	produce(escape, sizeof(escape) - 1, "x", 1);
 	produce(quote, sizeof(quote) - 1, "x", 1);
 	produce(good, sizeof(good) - 1, "x", 1);
-	assert_int_equal(runs_open(&settings.kafka, NULL, &runs, &error), 0);
+	assert_int_equal(runs_open(&settings.kafka, NULL, 0, &runs, &error), 0);
 	runs_each_host(runs, note_host, hosts);
 	assert_string_equal(hosts, "web-1;");
 	runs_close(runs);
@@ -346,7 +346,7 @@ static void test_a_run_that_is_not_there_is_waited_for_once(void **state)
 	int err = -ENOENT;
 
 	(void)state;
-	assert_int_equal(runs_open(&settings.kafka, NULL, &runs, &error), 0);
+	assert_int_equal(runs_open(&settings.kafka, NULL, 0, &runs, &error), 0);
 	clock_step_ns = 1000000000;
 	assert_int_equal(runs_find(runs, "web-1", &of.label, &beginning, &error), -ENOENT);
 	looks = 0;

@@ -12,12 +12,14 @@
 
 #include <cmocka.h>
 
+#include "client/lib/lanes.h"
 #include "client/lib/ringtail.h"
 #include "courier/recording.h"
 #include "courier/runs.h"
 #include "tests/unit/client/maker.h"
 
 static struct maker hello, catalog, frames;
+static struct recording_output *output;
 static struct recording *recording;
 static struct ringtail_error error;
 static FILE *file;
@@ -49,7 +51,8 @@ static int setup(void **state)
 	epoch = 7;
 	unknown_epoch = 0;
 	file = fdopen(memfd_create("recording", MFD_CLOEXEC), "w+");
-	recording = recording_create(file, find, NULL);
+	output = recording_output_create(file);
+	recording = output ? recording_create(output, find, NULL) : NULL;
 	return recording ? 0 : -1;
 }
 
@@ -57,6 +60,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	recording_destroy(recording);
+	recording_output_destroy(output);
 	fclose(file);
 	maker_fini(&hello);
 	maker_fini(&catalog);
@@ -351,6 +355,55 @@ static void test_a_run_whose_beginning_comes_late_is_read_from_then_on(void **st
 	assert_int_equal(recording_ledger(recording)->damaged, 1);
 }
 
+/* The library takes the hosts of one stream apart again. */
+static void test_hosts_of_one_stream_are_told_apart(void **state)
+{
+	static const char *const name[] = { "web-1", "web-2" };
+	const struct lanes_wanted wanted = { 0 };
+	struct recording *both[2] = { recording, recording_create(output, find, NULL) };
+	struct ringtail_item item;
+	enum lanes_next next;
+	struct lanes *lanes;
+	size_t lane;
+
+	(void)state;
+	assert_non_null(both[1]);
+	/* The second one has no records yet when the first one begins; and one that never has any is not there. */
+	recording_set_lane(both[0], 0, name[0]);
+	recording_set_lane(both[1], 1, name[1]);
+	for (unsigned i = 0; i < 6; i++) {
+		recording = both[i % 2];
+		if (i < 2)
+			subscribed(0, 0);
+		batch(0, i / 2 * 20, i % 2 ? 20 : 10);
+	}
+	assert_int_equal(recording_break(both[1], &error), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(recording_end(both[i], "end", &error), 0);
+	assert_int_equal(fflush(file), 0);
+	lseek(fileno(file), 0, SEEK_SET);
+	assert_int_equal(lanes_open(dup(fileno(file)), "hosts", &wanted, &lanes, &error), 0);
+	while ((next = lanes_next(lanes, 1000, &lane, &error)) == LANES_FRAME)
+		while (ringtail_next(lanes_handle(lanes, lane), &item, 0) != RINGTAIL_TIMEOUT)
+			;
+	assert_int_equal(next, LANES_END);
+	assert_int_equal(lanes_count(lanes), 2);
+	for (unsigned i = 0; i < 2; i++) {
+		while (ringtail_next(lanes_handle(lanes, i), &item, 0) != RINGTAIL_END)
+			;
+		totals = *ringtail_totals(lanes_handle(lanes, i));
+		assert_string_equal(lanes_host(lanes, i), name[i]);
+		assert_int_equal(totals.events, i ? 60 : 30);
+		assert_int_equal(totals.residual, 0);
+		assert_int_equal(totals.lost, i ? 0 : 20);	/* holes of 10 and 10 */
+		assert_int_equal(totals.unknown, i);
+		assert_int_equal(totals.cut_short, 0);
+	}
+	lanes_close(lanes);
+	recording = both[0];
+	recording_destroy(both[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,6 +418,7 @@ int main(void)
 		TEST(test_records_that_are_damaged_are_gaps_in_their_place),
 		TEST(test_a_run_that_nothing_decodes_is_passed_over_and_told_once),
 		TEST(test_a_run_whose_beginning_comes_late_is_read_from_then_on),
+		TEST(test_hosts_of_one_stream_are_told_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,7 +202,7 @@ static void read_topic(void)
 
 	memset(stored, 0, sizeof(stored));
 	in_order = true;
-	assert_int_equal(topic_open(&settings, KAFKA_FRAMES, TOPIC_ALL, 0, &topic, &error), 0);
+	assert_int_equal(topic_open(&settings, &(struct topic_wanted){ .which = KAFKA_FRAMES }, &topic, &error), 0);
 	while ((next = topic_next(topic, 1000, &record, &error)) != TOPIC_END) {
 		assert_int_not_equal(next, TOPIC_FAILED);
 		if (next == TOPIC_RECORD)

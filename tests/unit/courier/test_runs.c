@@ -29,14 +29,15 @@ static struct {
 	rd_kafka_message_t message;
 } topic;
 
-int __wrap_topic_open(const struct kafka_settings *settings, enum kafka_topic which, enum topic_begin begin,
-		      int64_t realtime_ms, struct topic **made, struct ringtail_error *error);
-int __wrap_topic_open(const struct kafka_settings *settings, enum kafka_topic which, enum topic_begin begin,
-		      int64_t realtime_ms, struct topic **made, struct ringtail_error *error)
+int __wrap_topic_open(const struct kafka_settings *settings, const struct topic_wanted *wanted,
+		      struct topic **made, struct ringtail_error *error);
+int __wrap_topic_open(const struct kafka_settings *settings, const struct topic_wanted *wanted,
+		      struct topic **made, struct ringtail_error *error)
 {
-	(void)settings, (void)realtime_ms, (void)error;
-	assert_int_equal(which, KAFKA_RUNS);
-	assert_int_equal(begin, TOPIC_ALL);
+	(void)settings, (void)error;
+	assert_int_equal(wanted->which, KAFKA_RUNS);
+	assert_int_equal(wanted->begin, TOPIC_ALL);
+	assert_false(wanted->to_end);		/* runs may come later */
 	*made = (struct topic *)&topic;
 	return 0;
 }
@@ -101,7 +102,7 @@ static int open_runs(unsigned records, void (*record)(unsigned i, rd_kafka_messa
 	topic.given = 0;
 	topic.record = record;
 	memset(&error, 0, sizeof(error));
-	return runs_open(NULL, NULL, runs, &error);
+	return runs_open(NULL, NULL, 0, runs, &error);
 }
 
 static int setup(void **state)
