@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/cli/answer_table.h"
 #include "client/cli/event_part.h"
@@ -29,6 +30,12 @@ struct common {
 	char from[64], to[64];
 };
 
+/* Of the past: by the hosts' wall clocks, from a multiple of its length on. */
+struct interval {
+	uint64_t begin_ns;
+	struct answer_table table;
+};
+
 #define ROLE_KNOWN	(1u << 0)
 #define ROLE_FROM	(1u << 1)
 #define ROLE_TO		(1u << 2)
@@ -46,6 +53,9 @@ struct answer {
 	struct answer_table table;	/* of the interval that is printed next, */
 	struct answer_table later;	/* and of what has come already of those behind it */
 	uint64_t begun_ns, next_ns;	/* of the interval, by the hosts' wall clocks; 0: none yet */
+	struct interval *interval;	/* of the past, in the order of their times; `table` has what is in none */
+	size_t intervals;
+	bool more;			/* another table is printed behind this one */
 	struct common common[PAIRS_ON_MAX];
 	unsigned commons;
 	uint64_t given_up;		/* pairs, because events were lost */
@@ -174,9 +184,48 @@ static uint64_t wall_ns(const struct sink *sink, uint64_t time_ns)
 	return sink->host ? time_ns + sink->host->realtime_ns - sink->host->monotonic_ns : time_ns;
 }
 
+/* The first that does not begin before that time. */
+static size_t find_interval(const struct answer *answer, uint64_t begin_ns)
+{
+	size_t from = 0, upto = answer->intervals;
+
+	while (from < upto) {
+		size_t middle = from + (upto - from) / 2;
+
+		if (answer->interval[middle].begin_ns < begin_ns)
+			from = middle + 1;
+		else
+			upto = middle;
+	}
+	return from;
+}
+
+/* What has no time, and what there are too many intervals for, is in the table of none. */
+static struct answer_table *interval_of(struct answer *answer, uint64_t time_ns)
+{
+	uint64_t begin_ns = time_ns - time_ns % answer->question.interval_ns;
+	size_t at = find_interval(answer, begin_ns);
+	struct interval *larger;
+
+	if (at < answer->intervals && answer->interval[at].begin_ns == begin_ns)
+		return &answer->interval[at].table;
+	if (!time_ns || answer->intervals == ANSWER_INTERVALS_MAX)
+		return &answer->table;
+	larger = reallocarray(answer->interval, answer->intervals + 1, sizeof(*larger));
+	if (!larger)
+		return &answer->table;
+	answer->interval = larger;
+	memmove(larger + at + 1, larger + at, (answer->intervals - at) * sizeof(*larger));
+	larger[at] = (struct interval){ .begin_ns = begin_ns };
+	answer->intervals++;
+	return &larger[at].table;
+}
+
 /* Where an event, or a loss, of that time is counted. */
 static struct answer_table *table_of(struct answer *answer, uint64_t time_ns)
 {
+	if (answer->question.past && answer->question.interval_ns)
+		return interval_of(answer, time_ns);
 	return answer->next_ns && time_ns >= answer->next_ns ? &answer->later : &answer->table;
 }
 
@@ -545,6 +594,8 @@ static void put_loss(struct answer *answer)
 	if (answer->table.gaps_unknown)
 		put(answer->out, "an unknown number of events is missing too (%llu gaps)\n",
 		    (unsigned long long)answer->table.gaps_unknown);
+	if (answer->more)
+		return;
 	if (answer->given_up)
 		put(answer->out, "%llu beginnings were given up, because an end may be among what was lost\n",
 		    (unsigned long long)answer->given_up);
@@ -555,14 +606,32 @@ static void put_loss(struct answer *answer)
 		    unknown_name(answer));
 }
 
+/* Left as it is where there is none. */
+static void put_begin(uint64_t begun_ns, char text[UNITS_TEXT_BYTES + 32])
+{
+	time_t seconds = (time_t)(begun_ns / 1000000000u);
+	struct tm when;
+	size_t used;
+
+	if (!begun_ns || !localtime_r(&seconds, &when))
+		return;
+	used = strftime(text, UNITS_TEXT_BYTES + 32, "%Y-%m-%d %H:%M:%S", &when);
+	if (used && begun_ns % 1000000000u)
+		snprintf(text + used, UNITS_TEXT_BYTES + 32 - used, ".%03u", (unsigned)(begun_ns / 1000000u % 1000u));
+}
+
 static void put_time(struct answer *answer, uint64_t until_ns)
 {
-	char took[UNITS_TEXT_BYTES];
+	char took[UNITS_TEXT_BYTES], begun[UNITS_TEXT_BYTES + 32] = "no known interval";
 
-	if (answer->question.interval_ns)
+	if (answer->question.past && answer->question.interval_ns) {
+		put_begin(answer->begun_ns, begun);
+		put(answer->out, "--- %s, %llu events ---\n", begun, (unsigned long long)answer->table.events);
+	} else if (answer->question.interval_ns) {
 		put(answer->out, "--- %s, %llu events ---\n",
 		    units_format_duration(until_ns - answer->begun_ns, took),
 		    (unsigned long long)answer->table.events);
+	}
 }
 
 static json_t *key_json(struct answer *answer, const struct answer_row *row)
@@ -646,6 +715,9 @@ static void put_json(struct answer *answer, struct answer_row **row, size_t rows
 			if (unknown_name(answer))
 				json_object_set_new(object, "unknown", json_string(unknown_name(answer)));
 			json_object_set_new(object, "rows", json_integer((json_int_t)answer->table.rows));
+			if (answer->question.past && answer->question.interval_ns)
+				json_object_set_new(object, "begin_realtime_ns",
+						    json_integer((json_int_t)answer->begun_ns));
 			json_object_set_new(object, "seconds",
 					    json_real((double)(until_ns - answer->begun_ns) / 1e9));
 		}
@@ -718,10 +790,13 @@ static void end_intervals(struct answer *answer, uint64_t time_ns)
 
 	if (!answer->begun_ns)
 		answer->begun_ns = time_ns;
-	if (!interval_ns)
+	if (!interval_ns || answer->question.past)
 		return;
 	if (!answer->next_ns)
 		answer->next_ns = answer->begun_ns + interval_ns;
+	/* Nobody is farther than this host is now: of many hosts the others need not be looked at. */
+	if (time_ns < answer->next_ns)
+		return;
 	while (told_ns(answer, time_ns) >= answer->next_ns || time_ns >= answer->next_ns + interval_ns)
 		end_interval(answer);
 }
@@ -768,6 +843,9 @@ static void destroy_answer(struct answer *answer)
 {
 	answer_table_destroy(&answer->table);
 	answer_table_destroy(&answer->later);
+	for (size_t i = 0; i < answer->intervals; i++)
+		answer_table_destroy(&answer->interval[i].table);
+	free(answer->interval);
 	stack_set_destroy(answer->stacks);
 	free(answer);
 }
@@ -864,6 +942,28 @@ void answer_set_sort(struct sink *sink, enum answer_sort sort)
 	sink->answer->question.sort = sort;
 }
 
+/* Each interval, and what is in none. */
+static void print_past(struct answer *answer)
+{
+	struct answer_table none = answer->table;
+	bool rest = none.events || none.lost || none.gaps_unknown || !answer->intervals;
+
+	for (size_t i = 0; i < answer->intervals; i++) {
+		struct interval *interval = &answer->interval[i];
+
+		answer->begun_ns = interval->begin_ns;
+		answer->table = interval->table;
+		answer->more = rest || i + 1 < answer->intervals;
+		print(answer, interval->begin_ns + answer->question.interval_ns);
+		interval->table = answer->table;
+	}
+	answer->table = none;
+	answer->begun_ns = 0;
+	answer->more = false;
+	if (rest)
+		print(answer, 0);
+}
+
 /* The table is whole when the last host's events have come. */
 static void end(struct sink *sink)
 {
@@ -876,6 +976,10 @@ static void end(struct sink *sink)
 			return;
 		if (other->last_ns > last_ns)
 			last_ns = other->last_ns;
+	}
+	if (answer->question.past && answer->question.interval_ns) {
+		print_past(answer);
+		return;
 	}
 	if (answer->next_ns && last_ns >= answer->next_ns)
 		end_interval(answer);

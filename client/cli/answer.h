@@ -33,6 +33,7 @@ struct answer_question {
 	const char *of;		/* a number of the event; NULL: its duration, or none for COUNT */
 	uint64_t top;		/* rows; 0: all */
 	uint64_t interval_ns;	/* a table each; 0: one at the end */
+	bool past;		/* hosts come in any order: intervals are printed when all of them have come */
 	bool json;
 	const char *from, *to;	/* globs of probes: the time between two events; NULL: of one */
 	const char *on;		/* what both have: NAME or NAME=NAME, with commas between */

@@ -1,6 +1,8 @@
 /* test_answer: tables of several hosts, whose clocks differ and who do not tell at the same time. */
 #include "tests/unit/client/check.h"
 
+#include <stdlib.h>
+
 #include "client/cli/answer.h"
 
 #define SECOND	1000000000ull
@@ -152,6 +154,39 @@ static void ends_behind_the_end(void **state)
 			    "--- 300ms, 2 events ---\n" HEAD "           2  azure\n");
 }
 
+/* Of the past one host comes behind the other: each event is in its own interval. */
+static void the_past_in_any_order(void **state)
+{
+	const struct ringtail_item gap = { .kind = RINGTAIL_GAP };	/* before anything that has a time */
+	struct answer_question question = PER_SECOND;
+	struct two two;
+
+	(void)state;
+	setenv("TZ", "UTC0", 1);
+	question.past = true;
+	two = ask(question);
+	answer_ops.item(two.red, &gap);
+	events(two.red, &red, 100, 1);
+	events(two.red, &red, 5100, 2);
+	tell(two.red, &red, RINGTAIL_LOSS, 5200, 7);
+	events(two.red, &red, 2100, 4);
+	assert_string_equal(check_text(&out), "");
+	answer_ops.end(two.red);
+	events(two.blue, &blue, 200, 8);
+	events(two.blue, &blue, 2999, 16);
+	answer_ops.end(two.blue);
+	assert_string_equal(check_text(&out), "--- 1970-01-01 00:16:40, 9 events ---\n" HEAD "           8  azure\n"
+			    "           1  red\n"
+			    "--- 1970-01-01 00:16:42, 20 events ---\n" HEAD "          16  azure\n"
+			    "           4  red\n"
+			    "--- 1970-01-01 00:16:45, 2 events ---\n" HEAD "        2..9  red\n"
+			    "up to 7 more events were lost: a count above may be so much higher\n"
+			    "--- no known interval, 0 events ---\n" HEAD
+			    "an unknown number of events is missing too (1 gaps)\n");
+	answer_ops.destroy(two.red);
+	answer_ops.destroy(two.blue);
+}
+
 static const struct ringtail_field number = { .name = "id", .type = RINGTAIL_UNSIGNED, .bits = 64 };
 static const struct ringtail_probe begins = {
 	.id = 1, .spec = "app:begins:x", .provider = "app", .function = "begins", .name = "x",
@@ -199,6 +234,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(added_up), TEST(ends_when_all_have_told), TEST(nobody_is_held_up), TEST(ends_behind_the_end),
+		TEST(the_past_in_any_order),
 		TEST(pairs_and_what_was_lost),
 	};
 
