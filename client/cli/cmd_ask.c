@@ -7,7 +7,16 @@
 
 #include "client/cli/answer.h"
 #include "client/cli/cmd.h"
+#include "client/cli/kafka_source.h"
 #include "client/lib/failure.h"
+
+/* What Kafka has, and not what comes to it: its hosts come one before the other. */
+static bool is_past(const struct settings *settings)
+{
+	if (settings->operand)
+		return kafka_source_is(settings->operand);
+	return settings->until && settings->connect.n == 1 && kafka_source_is(settings->connect.text[0]);
+}
 
 static enum exit_code ask(const struct settings *settings, struct answer_question question,
 			  const char *command)
@@ -21,6 +30,7 @@ static enum exit_code ask(const struct settings *settings, struct answer_questio
 	question.of = settings->of ? settings->of : question.of;
 	question.top = settings->top;
 	question.interval_ns = settings->interval;
+	question.past = is_past(settings);
 	question.json = settings->output == FORMAT_JSON;
 	question.from = settings->from;
 	question.to = settings->to;

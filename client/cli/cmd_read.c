@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "client/cli/cmd.h"
+#include "client/cli/hosts.h"
 #include "client/cli/kafka_source.h"
 #include "client/cli/output.h"
 #include "client/lib/failure.h"
+#include "client/lib/lanes.h"
 #include "client/cli/since.h"
 #include "client/cli/spool_dir.h"
 #include "client/cli/stop.h"
@@ -64,6 +66,19 @@ static int find_span(const struct settings *settings, uint64_t *since_ns, uint64
 	return err;
 }
 
+/* --host chooses among several. */
+static int check_hosts(const struct settings *settings, struct ringtail_error *error)
+{
+	if (!settings->host.n)
+		return 0;
+	if (kafka_source_is(settings->operand) && !kafka_source_names_host(settings->operand))
+		return 0;
+	failure_set(error, EINVAL, "one-host", "--host chooses hosts of kafka:BROKERS, and %.200s is %s",
+		    settings->operand, kafka_source_is(settings->operand) ? "one host" : "no Kafka");
+	failure_hint(error, "leave the host out of the source, or --host");
+	return -EINVAL;
+}
+
 /* Whether that format can be written to what -w names. */
 static int check_output(const struct settings *settings, const struct cmd_view *view,
 			struct ringtail_error *error)
@@ -108,6 +123,7 @@ static enum exit_code end_output(enum exit_code code)
 struct input {
 	struct spool_dir *dir;
 	struct kafka_source *kafka;
+	bool lanes;			/* it has several hosts */
 	int fd;
 };
 
@@ -116,14 +132,32 @@ static bool follows(const struct settings *settings)
 	return kafka_source_is(settings->operand) && !settings->until && settings->connect.n;
 }
 
+/* All hosts, unless the source names one, or what is asked for is for one alone: then there must be one only. */
+static int open_kafka(const struct settings *settings, const struct cmd_view *view, uint64_t since_ns,
+		      struct input *input, struct ringtail_error *error)
+{
+	const struct kafka_question question = {
+		.address = settings->operand,
+		.follow = follows(settings),
+		.since_ns = since_ns,
+		.lanes = !kafka_source_names_host(settings->operand) && !hosts_single(settings, view),
+		.host = settings->host.text,
+		.hosts = settings->host.n,
+		.wait_ns = follows(settings) ? settings->duration : 0,
+	};
+
+	input->lanes = question.lanes;
+	return kafka_source_open(&question, &input->kafka, &input->fd, error);
+}
+
 /* -ENODATA: there is nothing yet, and that is no error. */
-static int open_input(const struct settings *settings, uint64_t since_ns, struct input *input,
-		      struct ringtail_error *error)
+static int open_input(const struct settings *settings, const struct cmd_view *view, uint64_t since_ns,
+		      struct input *input, struct ringtail_error *error)
 {
 	const char *path = settings->operand;
 
 	if (kafka_source_is(path))
-		return kafka_source_open(path, follows(settings), since_ns, &input->kafka, &input->fd, error);
+		return open_kafka(settings, view, since_ns, input, error);
 	if (strcmp(path, "-") != 0 && is_directory(path))
 		return spool_dir_open(path, stderr, &input->dir, &input->fd, error);
 	input->fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
@@ -139,10 +173,55 @@ static bool close_input(struct input *input)
 	return kafka_source_close(input->kafka) && good;
 }
 
+/* Takes the input's descriptor. */
+static enum exit_code read_lanes(const struct settings *settings, const struct cmd_view *view, const char *command,
+				 const struct lanes_wanted *wanted, struct pump *pump, int fd)
+{
+	struct ringtail_error error;
+	enum exit_code code;
+	int err = lanes_open(fd, settings->operand, wanted, &pump->lanes, &error);
+
+	if (err) {
+		who_place(pump->who, &error);
+		return err == -EINVAL ? cmd_usage_at(&error, command, cmd_text_of(settings, &error)) :
+					cmd_fail(&error, NULL);
+	}
+	lanes_set_interrupt(pump->lanes, stop_init());
+	pump->hosts = 0;
+	code = begin_output(settings, view, &error) ? cmd_fail(&error, NULL) : end_output(pump_run(pump));
+	lanes_close(pump->lanes);
+	return code;
+}
+
+/* A recording: one host's. Takes the input's descriptor. */
+static enum exit_code read_one(const struct settings *settings, const struct cmd_view *view, const char *command,
+			       const struct lanes_wanted *wanted, struct pump *pump, int fd)
+{
+	const char *path = settings->operand;
+	struct ringtail_error error;
+	struct ringtail *ringtail;
+	enum exit_code code;
+
+	/* Only a walk through every event tells a good file from a damaged one. */
+	if (ringtail_open(fd, strcmp(path, "-") ? path : "stdin", false, &ringtail, &error))
+		return cmd_fail(&error, NULL);
+	ringtail_set_span(ringtail, wanted->since_ns, wanted->until_ns);
+	if ((wanted->probes || wanted->filter) &&
+	    ringtail_select(ringtail, wanted->probe, wanted->probes, wanted->filter, &error)) {
+		who_place(pump->who, &error);
+		ringtail_close(ringtail);
+		return cmd_usage_at(&error, command, cmd_text_of(settings, &error));
+	}
+	ringtail_set_interrupt(ringtail, stop_init());
+	pump->host->ringtail = ringtail;
+	code = begin_output(settings, view, &error) ? cmd_fail(&error, NULL) : end_output(pump_run(pump));
+	ringtail_close(ringtail);
+	return code;
+}
+
 static enum exit_code follow_file(const struct settings *settings, const struct cmd_view *view,
 				  const char *command, struct who *who)
 {
-	const char *path = settings->operand;
 	struct pump_host host = { .label = NULL };
 	struct pump pump = {
 		.host = &host,
@@ -161,17 +240,17 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 		.summary = settings->summary,
 		.messages = stderr,
 	};
+	struct lanes_wanted wanted = { .probe = who->probe, .probes = who->probes, .filter = who->filter };
 	struct ringtail_error error;
-	struct ringtail *ringtail;
 	struct input input = { .fd = -1 };
 	enum exit_code code;
-	uint64_t since_ns, until_ns;
 
-	if (find_span(settings, &since_ns, &until_ns, &error) || check_output(settings, view, &error))
+	if (find_span(settings, &wanted.since_ns, &wanted.until_ns, &error) || check_output(settings, view, &error) ||
+	    check_hosts(settings, &error))
 		return cmd_usage(&error, command);
 	pump.from_past = settings->since;
 	pump.duration_ns = follows(settings) ? settings->duration : 0;
-	switch (open_input(settings, since_ns, &input, &error)) {
+	switch (open_input(settings, view, wanted.since_ns, &input, &error)) {
 	case 0:
 		break;
 	case -ENODATA:
@@ -180,24 +259,7 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 		return error.code[0] ? cmd_fail(&error, NULL) : EXIT_FAILED;
 	}
 	pump.bytes_all = bytes_of(input.fd, input.dir);
-	/* Only a walk through every event tells a good file from a damaged one. */
-	if (ringtail_open(input.fd, strcmp(path, "-") ? path : "stdin", false, &ringtail, &error)) {
-		close_input(&input);
-		return cmd_fail(&error, NULL);
-	}
-	ringtail_set_span(ringtail, since_ns, until_ns);
-	if ((who->probes || who->filter) &&
-	    ringtail_select(ringtail, who->probe, who->probes, who->filter, &error)) {
-		who_place(who, &error);
-		ringtail_close(ringtail);
-		close_input(&input);
-		return cmd_usage_at(&error, command, cmd_text_of(settings, &error));
-	}
-	ringtail_set_interrupt(ringtail, stop_init());
-	host.ringtail = ringtail;
-	code = begin_output(settings, view, &error) ? cmd_fail(&error, NULL) :
-						     end_output(pump_run(&pump));
-	ringtail_close(ringtail);
+	code = (input.lanes ? read_lanes : read_one)(settings, view, command, &wanted, &pump, input.fd);
 	if (!close_input(&input) && code == EXIT_GOOD)
 		code = EXIT_LOST;
 	return code;
@@ -222,10 +284,16 @@ enum exit_code cmd_read(const struct settings *settings)
 	const struct cmd_view view = {
 		.ops = cmd_sink(settings->output ? settings->output : FORMAT_TEXT),
 	};
+	struct settings asked = *settings;
 	struct ringtail_error error;
 
-	if (settings->operand)
-		return cmd_follow_file(settings, &view, "read");
+	/* What Kafka has: --connect names it as for the other commands. */
+	if (!asked.operand && asked.connect.n == 1 && kafka_source_is(asked.connect.text[0])) {
+		asked.operand = asked.connect.text[0];
+		asked.connect.n = 0;
+	}
+	if (asked.operand)
+		return cmd_follow_file(&asked, &view, "read");
 	failure_set(&error, EINVAL, "no-file", "FILE is missing: the recording to read");
 	return cmd_usage(&error, "read");
 }

@@ -332,6 +332,12 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 	for (size_t i = 0; i < settings->connect.n; i++)
 		if (kafka_source_is(settings->connect.text[i]))
 			return follow_kafka(settings, view, tap, command);
+	if (settings->host.n) {
+		failure_set(&error, EINVAL, "one-host", "--host chooses hosts of kafka:BROKERS, and --connect names none");
+		failure_hint(&error, "repeat --connect for several daemons");
+		drop_sink(&(struct pump){ .ops = view->ops, .sink = view->sink });
+		return cmd_usage(&error, command);
+	}
 	if (who_create(settings, profiles ? "profile:hz:99" : "syscall:*:call", &who, &error))
 		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
 	if (profiles && !who.probes)

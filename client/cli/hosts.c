@@ -7,7 +7,7 @@
 #include "client/cli/since.h"
 #include "client/lib/failure.h"
 
-int hosts_check(const struct settings *settings, const struct cmd_view *view, struct ringtail_error *error)
+const char *hosts_single(const struct settings *settings, const struct cmd_view *view)
 {
 	const struct {
 		bool is_asked;
@@ -22,16 +22,22 @@ int hosts_check(const struct settings *settings, const struct cmd_view *view, st
 		{ settings->by && strstr(settings->by, "stack"), "--by stack" },
 	};
 
-	if (settings->connect.n < 2)
-		return 0;
 	for (size_t i = 0; i < sizeof(single) / sizeof(*single); i++)
-		if (single[i].is_asked) {
-			failure_set(error, EINVAL, "several-hosts", "%s is for one daemon, and --connect names %zu",
-				    single[i].what, settings->connect.n);
-			failure_hint(error, "ask them one at a time; of several there are text, json and tables");
-			return -EINVAL;
-		}
-	return 0;
+		if (single[i].is_asked)
+			return single[i].what;
+	return NULL;
+}
+
+int hosts_check(const struct settings *settings, const struct cmd_view *view, struct ringtail_error *error)
+{
+	const char *single = settings->connect.n < 2 ? NULL : hosts_single(settings, view);
+
+	if (!single)
+		return 0;
+	failure_set(error, EINVAL, "several-hosts", "%s is for one daemon, and --connect names %zu", single,
+		    settings->connect.n);
+	failure_hint(error, "ask them one at a time; of several there are text, json and tables");
+	return -EINVAL;
 }
 
 int hosts_connect(const struct settings *settings, struct pump *pump, struct ringtail_error *error)

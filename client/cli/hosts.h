@@ -7,6 +7,9 @@
 
 #include "client/cli/cmd.h"
 
+/* NULL: events of several hosts can be told apart in what is asked for; else what of it is for one alone. */
+const char *hosts_single(const struct settings *settings, const struct cmd_view *view);
+
 /* -EINVAL with *error for what only one daemon can be asked. */
 int hosts_check(const struct settings *settings, const struct cmd_view *view, struct ringtail_error *error);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/lib/failure.h"
+#include "proto/limits.h"
 
 #define READER		"ringtail-kafka"
 #define NOT_FOUND	127
@@ -19,11 +21,19 @@
 
 struct kafka_source {
 	pid_t pid;
+	bool lanes;
 };
 
 bool kafka_source_is(const char *address)
 {
 	return address && strncmp(address, "kafka:", strlen("kafka:")) == 0;
+}
+
+bool kafka_source_names_host(const char *address)
+{
+	const char *prefix = strchr(address, '/'), *host = prefix ? strchr(prefix + 1, '/') : NULL;
+
+	return host && host[1];
 }
 
 /* Beside this program, as in a build tree; else in PATH. Returns only if there is none. */
@@ -45,20 +55,26 @@ static void execute(char *const *argv)
 }
 
 __attribute__((noreturn))
-static void run(const char *address, bool follow, uint64_t since_ns, int to)
+static void run(const struct kafka_question *question, int to)
 {
-	uint64_t since_ms = since_ns / 1000000;
-	char since[32], *argv[8];
+	uint64_t since_ms = question->since_ns / 1000000;
+	char since[32], *argv[8 + 2 * SUBSCRIBE_PROBES_MAX];
 	int n = 0;
 
 	snprintf(since, sizeof(since), "%llu", since_ms > SINCE_EARLIER_MS ?
 		 (unsigned long long)(since_ms - SINCE_EARLIER_MS) : 1ull);
 	argv[n++] = READER;
 	argv[n++] = "--source";
-	argv[n++] = (char *)address;
-	if (follow)
+	argv[n++] = (char *)question->address;
+	if (question->follow)
 		argv[n++] = "--follow";
-	if (since_ns) {
+	if (question->lanes)
+		argv[n++] = "--lanes";
+	for (size_t i = 0; i < question->hosts && i < SUBSCRIBE_PROBES_MAX; i++) {
+		argv[n++] = "--host";
+		argv[n++] = (char *)question->host[i];
+	}
+	if (question->since_ns) {
 		argv[n++] = "--since-ms";
 		argv[n++] = since;
 	}
@@ -71,6 +87,7 @@ static void run(const char *address, bool follow, uint64_t since_ns, int to)
 /* It is over without a word: it has failed, or there is nothing. */
 static int judge_end(struct kafka_source *source, struct ringtail_error *error)
 {
+	const char *whom = source->lanes ? "these hosts" : "that host";
 	int status = 0, err;
 
 	while (waitpid(source->pid, &status, 0) < 0 && errno == EINTR)
@@ -82,22 +99,24 @@ static int judge_end(struct kafka_source *source, struct ringtail_error *error)
 		return err;
 	}
 	if (WIFEXITED(status) && !WEXITSTATUS(status))
-		return failure_set(error, ENODATA, "no-records", "Kafka has no records of that host");
+		return failure_set(error, ENODATA, "no-records", "Kafka has no records of %s", whom);
 	*error = (struct ringtail_error){ 0 };
 	return -EIO;
 }
 
-static int await_first(struct kafka_source *source, int fd, struct ringtail_error *error)
+static int await_first(struct kafka_source *source, uint64_t wait_ns, int fd, struct ringtail_error *error)
 {
 	struct pollfd polled = { .fd = fd, .events = POLLIN };
-	int bytes = 0;
+	uint64_t wait_ms = wait_ns / 1000000;
+	int bytes = 0, ready;
 
-	while (poll(&polled, 1, -1) < 0 && errno == EINTR)
+	while ((ready = poll(&polled, 1, !wait_ns ? -1 : wait_ms < INT_MAX ? (int)wait_ms : INT_MAX)) < 0 &&
+	       errno == EINTR)
 		;
-	return ioctl(fd, FIONREAD, &bytes) == 0 && bytes ? 0 : judge_end(source, error);
+	return !ready || (ioctl(fd, FIONREAD, &bytes) == 0 && bytes) ? 0 : judge_end(source, error);
 }
 
-int kafka_source_open(const char *address, bool follow, uint64_t since_ns, struct kafka_source **made, int *fd,
+int kafka_source_open(const struct kafka_question *question, struct kafka_source **made, int *fd,
 		      struct ringtail_error *error)
 {
 	struct kafka_source *source = calloc(1, sizeof(*source));
@@ -110,9 +129,10 @@ int kafka_source_open(const char *address, bool follow, uint64_t since_ns, struc
 		free(source);
 		return failure_set(error, err, "no-pipe", "cannot make a pipe: %s", strerror(err));
 	}
+	source->lanes = question->lanes;
 	source->pid = fork();
 	if (!source->pid)
-		run(address, follow, since_ns, ends[1]);
+		run(question, ends[1]);
 	err = source->pid < 0 ? errno : 0;
 	close(ends[1]);
 	if (err) {
@@ -120,7 +140,7 @@ int kafka_source_open(const char *address, bool follow, uint64_t since_ns, struc
 		free(source);
 		return failure_set(error, err, "no-process", "cannot start " READER ": %s", strerror(err));
 	}
-	err = await_first(source, ends[0], error);
+	err = await_first(source, question->wait_ns, ends[0], error);
 	if (err) {
 		close(ends[0]);
 		return err;

@@ -272,7 +272,7 @@ int main(int argc, char **argv)
 		.insecure = settings.insecure,
 	});
 	for (size_t i = 0; i < settings.connect.n; i++)
-		if (!(command->bit & (STREAM | ASK) && kafka_source_is(settings.connect.text[i])) &&
+		if (!(command->bit & (STREAM | READ | ASK) && kafka_source_is(settings.connect.text[i])) &&
 		    address_parse(settings.connect.text[i], &address, &error))
 			return cmd_usage(&error, command->name);
 	if (settings.connect.n > 1 && !(command->bit & (STREAM | ASK))) {

@@ -9,6 +9,8 @@
 #include "client/lib/conn.h"
 #include "client/cli/cursor_file.h"
 #include "client/lib/failure.h"
+#include "client/lib/fed.h"
+#include "client/lib/lanes.h"
 #include "client/lib/limits.h"
 #include "client/cli/progress.h"
 #include "client/cli/rate_line.h"
@@ -19,6 +21,7 @@
 #include "query/visible.h"
 
 #define ITEMS_BETWEEN_CLOCKS 4096	/* how long a flood may hide that the time is over */
+#define LEDGER_TEXT_BYTES 48
 
 enum why_stopped {
 	GOES_ON,
@@ -64,7 +67,12 @@ struct run {
 	uint64_t start_ns;
 	uint64_t given;			/* by all legs */
 	bool enough;			/* of it: the other legs stop where they are */
-	struct leg leg[];
+	struct leg **leg;
+	size_t legs;
+	/* Of lanes: */
+	uint64_t end_ns;		/* when --duration is over for all */
+	enum why_stopped why;
+	struct ringtail_error error;	/* the stream itself is damaged */
 };
 
 static void lock(struct run *run)
@@ -79,18 +87,38 @@ static void unlock(struct run *run)
 		pthread_mutex_unlock(&run->lock);
 }
 
+static void put_ledger(const struct ringtail_totals *totals, char text[LEDGER_TEXT_BYTES])
+{
+	snprintf(text, LEDGER_TEXT_BYTES, totals->cut_short ? "cut short" : "balanced");
+	if (totals->residual)
+		snprintf(text, LEDGER_TEXT_BYTES, "residual %llu", (unsigned long long)totals->residual);
+}
+
+/* The object, still open. */
+static void begin_json(FILE *to, const struct ringtail_totals *totals, uint64_t maps, double seconds)
+{
+	char ledger[LEDGER_TEXT_BYTES];
+
+	put_ledger(totals, ledger);
+	fprintf(to, "{\"events\":%llu,\"lost\":%llu,\"frames\":%llu,\"wire_bytes\":%llu,"
+		"\"raw_bytes\":%llu,\"seconds\":%.6f,\"ledger\":\"%s\","
+		"\"filtered\":%llu,\"gaps\":%llu,\"maps\":%llu,"
+		"\"duplicate\":%llu",
+		(unsigned long long)(totals->events - maps), (unsigned long long)totals->lost,
+		(unsigned long long)totals->frames, (unsigned long long)totals->wire_bytes,
+		(unsigned long long)totals->raw_bytes, seconds, ledger,
+		(unsigned long long)totals->filtered, (unsigned long long)totals->unknown,
+		(unsigned long long)maps, (unsigned long long)totals->duplicate);
+}
+
 void pump_print_summary(FILE *to, enum summary format, const struct ringtail_totals *totals,
 			uint64_t maps, double seconds)
 {
-	char ledger[48] = "balanced", more[64] = "", early[64] = "", beside[64] = "", twice[64] = "";
+	char ledger[LEDGER_TEXT_BYTES], more[64] = "", early[64] = "", beside[64] = "", twice[64] = "";
 	uint64_t events = totals->events - maps;
 	char wire[UNITS_TEXT_BYTES], rate[UNITS_TEXT_BYTES];
 
-	if (totals->residual)
-		snprintf(ledger, sizeof(ledger), "residual %llu",
-			 (unsigned long long)totals->residual);
-	else if (totals->cut_short)
-		snprintf(ledger, sizeof(ledger), "cut short");
+	put_ledger(totals, ledger);
 	if (totals->unknown)
 		snprintf(more, sizeof(more), " and an unknown number (in %llu gap%s)",
 			 (unsigned long long)totals->unknown, totals->unknown > 1 ? "s" : "");
@@ -103,17 +131,10 @@ void pump_print_summary(FILE *to, enum summary format, const struct ringtail_tot
 	if (maps)
 		snprintf(beside, sizeof(beside), " and %llu map%s for the names of stacks",
 			 (unsigned long long)maps, maps > 1 ? "s" : "");
-	if (format == SUMMARY_JSON)
-		fprintf(to, "{\"events\":%llu,\"lost\":%llu,\"frames\":%llu,\"wire_bytes\":%llu,"
-			"\"raw_bytes\":%llu,\"seconds\":%.6f,\"ledger\":\"%s\","
-			"\"filtered\":%llu,\"gaps\":%llu,\"maps\":%llu,"
-			"\"duplicate\":%llu}\n",
-			(unsigned long long)events, (unsigned long long)totals->lost,
-			(unsigned long long)totals->frames, (unsigned long long)totals->wire_bytes,
-			(unsigned long long)totals->raw_bytes, seconds, ledger,
-			(unsigned long long)totals->filtered, (unsigned long long)totals->unknown,
-			(unsigned long long)maps, (unsigned long long)totals->duplicate);
-	else if (format == SUMMARY_TEXT)
+	if (format == SUMMARY_JSON) {
+		begin_json(to, totals, maps, seconds);
+		fprintf(to, "}\n");
+	} else if (format == SUMMARY_TEXT) {
 		fprintf(to, "%llu events%s in %.3f s (%s/s), %llu lost%s%s%s; %llu frames, %s; "
 			"ledger %s\n",
 			(unsigned long long)events, beside, seconds,
@@ -121,6 +142,7 @@ void pump_print_summary(FILE *to, enum summary format, const struct ringtail_tot
 			(unsigned long long)totals->lost, more, early, twice,
 			(unsigned long long)totals->frames,
 			units_format_bytes((double)totals->wire_bytes, wire), ledger);
+	}
 	fflush(to);
 }
 
@@ -224,8 +246,8 @@ static struct ringtail_totals all_totals(const struct run *run)
 {
 	struct ringtail_totals sum = { 0 };
 
-	for (size_t i = 0; i < run->pump->hosts; i++)
-		add_totals(&sum, &run->leg[i].totals);
+	for (size_t i = 0; i < run->legs; i++)
+		add_totals(&sum, &run->leg[i]->totals);
 	return sum;
 }
 
@@ -398,23 +420,29 @@ static enum why_stopped take(struct leg *leg, const struct ringtail_item *item)
 	return GOES_ON;
 }
 
+/* -1: there is no end. */
+static int left_ms(uint64_t end_ns, uint64_t now_ns)
+{
+	uint64_t left = end_ns > now_ns ? (end_ns - now_ns + 999999) / 1000000 : 0;
+
+	return end_ns == UINT64_MAX ? -1 : left < 3600000 ? (int)left : 3600000;
+}
+
+static int sooner(int a_ms, int b_ms)
+{
+	return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
 /* How long to wait for the next item, after showing what there is. */
 static int idle(struct leg *leg)
 {
 	uint64_t now_ns = conn_now_ns();
-	int rate_ms = -1, timeout_ms = -1;
+	int timeout_ms = -1;
 
 	flush(leg->pump);
 	if (leg->pump->show_rate)
-		rate_ms = update_rate(leg, now_ns);
-	if (leg->end_ns != UINT64_MAX) {
-		uint64_t left_ms =
-			leg->end_ns > now_ns ? (leg->end_ns - now_ns + 999999) / 1000000 : 0;
-
-		timeout_ms = left_ms < 3600000 ? (int)left_ms : 3600000;
-	}
-	if (rate_ms >= 0 && (timeout_ms < 0 || rate_ms < timeout_ms))
-		timeout_ms = rate_ms;
+		timeout_ms = update_rate(leg, now_ns);
+	timeout_ms = sooner(timeout_ms, left_ms(leg->end_ns, now_ns));
 	if (leg->unacked && (leg->pump->acknowledges || leg->pump->cursor_path) &&
 	    (timeout_ms < 0 || timeout_ms > ACK_INTERVAL_MS))
 		timeout_ms = ACK_INTERVAL_MS;
@@ -535,6 +563,124 @@ static enum exit_code conclude_leg(struct leg *leg)
 	return EXIT_GOOD;
 }
 
+/* ---- How the hosts of lanes ended: the worst are named ------------------------------------------ */
+
+/* Its host has no such probe or field; others may have. */
+static bool lacks_selection(const struct run *run, const struct leg *leg)
+{
+	return run->pump->lanes && leg->why == STOPPED_ERROR && fed_lacks_selection(leg->ringtail);
+}
+
+static bool is_lossy(const struct leg *leg)
+{
+	return verdict_of(&leg->totals) != EXIT_GOOD;
+}
+
+static int by_loss(const void *a, const void *b)
+{
+	const struct leg *x = *(const struct leg *const *)a, *y = *(const struct leg *const *)b;
+	const uint64_t pair[][2] = {
+		{ x->totals.residual, y->totals.residual }, { x->totals.lost, y->totals.lost },
+		{ x->totals.gaps, y->totals.gaps },
+	};
+
+	for (size_t i = 0; i < sizeof(pair) / sizeof(*pair); i++)
+		if (pair[i][0] != pair[i][1])
+			return pair[i][0] > pair[i][1] ? -1 : 1;
+	return strcmp(x->label, y->label);
+}
+
+/* Those of whom that is true, the worst first, for free(); NULL: none, or no memory. */
+static struct leg **legs_that(const struct run *run, bool lacks, size_t *n)
+{
+	struct leg **leg = calloc(run->legs + 1, sizeof(struct leg *));
+
+	*n = 0;
+	for (size_t i = 0; leg && i < run->legs; i++)
+		if (lacks ? lacks_selection(run, run->leg[i]) : is_lossy(run->leg[i]))
+			leg[(*n)++] = run->leg[i];
+	if (leg && *n)
+		qsort(leg, *n, sizeof(struct leg *), by_loss);
+	return leg;
+}
+
+static void tell_lossy(const struct run *run)
+{
+	FILE *to = run->pump->messages;
+	size_t n;
+	struct leg **leg = legs_that(run, false, &n);
+
+	for (size_t i = 0; i < n && i < FLEET_ROWS; i++) {
+		const struct ringtail_totals *totals = &leg[i]->totals;
+
+		fprintf(to, "tracectl: %s: %llu lost", leg[i]->label, (unsigned long long)totals->lost);
+		if (totals->gaps)
+			fprintf(to, ", %llu gaps", (unsigned long long)totals->gaps);
+		if (totals->unknown)
+			fprintf(to, " (%llu of unknown size)", (unsigned long long)totals->unknown);
+		if (totals->residual)
+			fprintf(to, ", residual %llu", (unsigned long long)totals->residual);
+		fprintf(to, "%s\n", totals->cut_short ? ", cut short" : "");
+	}
+	if (n > FLEET_ROWS)
+		fprintf(to, "tracectl: so have %zu hosts more: --summary json names all\n", n - FLEET_ROWS);
+	free(leg);
+}
+
+/* That is an error only if no host has it. */
+static enum exit_code tell_lacking(const struct run *run)
+{
+	FILE *to = run->pump->messages;
+	size_t n;
+	struct leg **leg = legs_that(run, true, &n);
+	enum exit_code code = n && n == run->legs ? EXIT_FAILED : EXIT_GOOD;
+
+	if (code != EXIT_GOOD)
+		tell_failure(leg[0], ringtail_last_error(leg[0]->ringtail));
+	else if (n)
+		fprintf(to, "tracectl: %zu of %zu hosts record nothing of that: ", n, run->legs);
+	for (size_t i = 0; code == EXIT_GOOD && i < n && i < FLEET_ROWS; i++)
+		fprintf(to, "%s%s%s", i ? ", " : "", leg[i]->label,
+			i + 1 == n ? "\n" : i + 1 == FLEET_ROWS ? ", ...\n" : "");
+	free(leg);
+	return code;
+}
+
+static enum exit_code conclude_lanes(struct run *run)
+{
+	enum exit_code code = tell_lacking(run);
+
+	tell_lossy(run);
+	if (run->why == STOPPED_ERROR) {
+		failure_print(run->pump->messages, &run->error, NULL);
+		return EXIT_FAILED;
+	}
+	return run->why == STOPPED_SINK ? EXIT_FAILED : code;
+}
+
+/* As pump_print_summary(), and with the hosts that lost something. */
+static void print_lanes_summary(const struct run *run, const struct ringtail_totals *totals, uint64_t maps,
+				double seconds)
+{
+	FILE *to = run->pump->messages;
+	size_t n;
+	struct leg **leg = legs_that(run, false, &n);
+
+	begin_json(to, totals, maps, seconds);
+	fprintf(to, ",\"hosts\":%zu,\"lossy\":[", run->legs);
+	for (size_t i = 0; i < n; i++) {
+		const struct ringtail_totals *of = &leg[i]->totals;
+
+		fprintf(to, "%s{\"host\":\"%s\",\"lost\":%llu,\"gaps\":%llu,\"unknown\":%llu,\"residual\":%llu,"
+			"\"cut_short\":%s}", i ? "," : "", leg[i]->label, (unsigned long long)of->lost,
+			(unsigned long long)of->gaps, (unsigned long long)of->unknown,
+			(unsigned long long)of->residual, of->cut_short ? "true" : "false");
+	}
+	fprintf(to, "]}\n");
+	fflush(to);
+	free(leg);
+}
+
 /* What goes wrong with the output is said once. */
 static enum exit_code conclude_output(struct pump *pump)
 {
@@ -563,9 +709,11 @@ static enum exit_code conclude(struct run *run)
 	bool output = false;
 
 	rate_line_clear(&run->rate);
-	for (size_t i = 0; i < pump->hosts; i++) {
-		struct leg *leg = &run->leg[i];
+	for (size_t i = 0; i < run->legs; i++) {
+		struct leg *leg = run->leg[i];
 
+		if (lacks_selection(run, leg))
+			continue;
 		if (conclude_leg(leg) != EXIT_GOOD) {
 			code = EXIT_FAILED;
 			if (leg->why == STOPPED_ERROR)
@@ -578,6 +726,8 @@ static enum exit_code conclude(struct run *run)
 	}
 	if (output && conclude_output(pump) != EXIT_GOOD)
 		code = EXIT_FAILED;
+	if (pump->lanes && conclude_lanes(run) != EXIT_GOOD)
+		code = EXIT_FAILED;
 	told = all_totals(run);
 	if (code == EXIT_GOOD)
 		code = verdict_of(&told);
@@ -585,11 +735,14 @@ static enum exit_code conclude(struct run *run)
 	tell_undecided(pump, &told);
 	told.events -= left_out;
 	told.filtered += left_out;
-	if (pump->hosts == 1 && run->leg->why == STOPPED_SELF && pump->resumable && !pump->until_realtime_ns &&
+	if (pump->hosts == 1 && run->leg[0]->why == STOPPED_SELF && pump->resumable && !pump->until_realtime_ns &&
 	    !(pump->who && pump->who->command) &&
 	    (pump->summary == SUMMARY_TEXT || isatty(fileno(pump->messages))))
-		tell_cursor(run->leg);
-	pump_print_summary(pump->messages, pump->summary, &told, hidden, seconds);
+		tell_cursor(run->leg[0]);
+	if (pump->lanes && pump->summary == SUMMARY_JSON)
+		print_lanes_summary(run, &told, hidden, seconds);
+	else
+		pump_print_summary(pump->messages, pump->summary, &told, hidden, seconds);
 	return code;
 }
 
@@ -686,7 +839,7 @@ static void run_legs(struct run *run)
 	int err = 0;
 
 	for (size_t i = 1; i < hosts && !err; i++) {
-		struct leg *leg = &run->leg[i];
+		struct leg *leg = run->leg[i];
 
 		err = pthread_create(&leg->thread, NULL, run_leg, leg);
 		leg->started = !err;
@@ -696,17 +849,182 @@ static void run_legs(struct run *run)
 			run->enough = true;
 		}
 	}
-	run_leg(run->leg);
+	run_leg(run->leg[0]);
 	for (size_t i = 1; i < hosts; i++)
-		if (run->leg[i].started)
-			pthread_join(run->leg[i].thread, NULL);
+		if (run->leg[i]->started)
+			pthread_join(run->leg[i]->thread, NULL);
+}
+
+/* One host more. NULL: it cannot begin, which was said. */
+static struct leg *add_leg(struct run *run, struct ringtail *ringtail, const char *label)
+{
+	struct leg **larger = reallocarray(run->leg, run->legs + 1, sizeof(struct leg *));
+	struct leg *leg = calloc(1, sizeof(*leg));
+
+	run->leg = larger ? larger : run->leg;
+	if (!larger || !leg) {
+		free(leg);
+		fprintf(run->pump->messages, "tracectl: error: [no-memory] out of memory\n");
+		return NULL;
+	}
+	*leg = (struct leg){ .run = run, .pump = run->pump, .ringtail = ringtail, .label = label };
+	run->leg[run->legs++] = leg;
+	if (!begin_leg(leg))
+		return leg;
+	tell_failure(leg, &leg->error);
+	return NULL;
+}
+
+/* ---- Lanes: all hosts of one stream, in this thread ------------------------------------------- */
+
+static uint64_t begin_of_all(const struct run *run)
+{
+	const struct pump *pump = run->pump;
+
+	return !pump->from_past && pump->duration_ns && pump->duration_ns < UINT64_MAX - run->start_ns ?
+	       run->start_ns + pump->duration_ns : UINT64_MAX;
+}
+
+/* All that is at hand of one host. */
+static void read_leg(struct leg *leg)
+{
+	struct ringtail_item item;
+
+	while (leg->why == GOES_ON && ringtail_next(leg->ringtail, &item, 0) != RINGTAIL_TIMEOUT)
+		leg->why = output_error(leg->pump) ? STOPPED_OUTPUT : take(leg, &item);
+	leg->totals = *ringtail_totals(leg->ringtail);
+	if (leg->end_ns < leg->run->end_ns)
+		leg->run->end_ns = leg->end_ns;
+}
+
+/* What is here is still shown. */
+static enum why_stopped stop_lanes(struct run *run, const char *why)
+{
+	for (size_t i = 0; i < run->legs; i++) {
+		struct leg *leg = run->leg[i];
+
+		if (leg->why != GOES_ON)
+			continue;
+		leg->why = stop_softly(leg, why);
+		read_leg(leg);
+	}
+	return STOPPED_SELF;
+}
+
+static void read_all(struct run *run)
+{
+	for (size_t i = 0; i < run->legs; i++)
+		read_leg(run->leg[i]);
+}
+
+/* How one host ended is its own affair, unless that is the end of all. */
+static enum why_stopped take_lane(struct run *run, size_t lane)
+{
+	const struct lanes *lanes = run->pump->lanes;
+	struct leg *leg = lane < run->legs ? run->leg[lane] :
+					     add_leg(run, lanes_handle(lanes, lane), lanes_host(lanes, lane));
+
+	if (!leg)
+		return STOPPED_SINK;
+	read_leg(leg);
+	return leg->why == STOPPED_SELF || leg->why == STOPPED_OUTPUT ? leg->why : GOES_ON;
+}
+
+static enum why_stopped check_lanes(struct run *run)
+{
+	uint64_t now_ns = conn_now_ns();
+
+	if (progress_asked && run->legs)
+		say_progress(run->leg[0], now_ns);
+	if (run->pump->show_rate && run->legs && rate_line_due(&run->rate, now_ns)) {
+		flush(run->pump);
+		update_rate(run->leg[0], now_ns);
+	}
+	if (output_error(run->pump))
+		return STOPPED_OUTPUT;
+	return now_ns >= run->end_ns ? stop_lanes(run, "--duration is over") : GOES_ON;
+}
+
+static int idle_lanes(struct run *run)
+{
+	uint64_t now_ns = conn_now_ns();
+	int timeout_ms = -1;
+
+	flush(run->pump);
+	if (run->pump->show_rate && run->legs)
+		timeout_ms = update_rate(run->leg[0], now_ns);
+	return sooner(timeout_ms, left_ms(run->end_ns, now_ns));
+}
+
+static enum why_stopped take_next(struct run *run)
+{
+	struct lanes *lanes = run->pump->lanes;
+	size_t lane = 0;
+	enum lanes_next next = lanes_next(lanes, 0, &lane, &run->error);
+
+	if (next == LANES_TIMEOUT)
+		next = lanes_next(lanes, idle_lanes(run), &lane, &run->error);
+	switch (next) {
+	case LANES_FRAME:
+		return take_lane(run, lane);
+	case LANES_TIMEOUT:
+		break;
+	case LANES_INTERRUPTED:
+		return stop_lanes(run, "tracectl was interrupted");
+	case LANES_END:
+		read_all(run);
+		return STOPPED_END;
+	case LANES_FAILED:
+		read_all(run);
+		return STOPPED_ERROR;
+	}
+	return GOES_ON;
+}
+
+static void run_lanes(struct run *run)
+{
+	run->end_ns = begin_of_all(run);
+	while (run->why == GOES_ON) {
+		run->why = take_next(run);
+		if (run->why == GOES_ON)
+			run->why = check_lanes(run);
+	}
+	for (size_t i = 0; i < run->legs; i++)
+		end_sink(run->leg[i]);
+}
+
+/* Those that are known from the beginning. */
+static int begin_legs(struct run *run)
+{
+	for (size_t i = 0; i < run->pump->hosts; i++)
+		if (!add_leg(run, run->pump->host[i].ringtail, run->pump->host[i].label))
+			return -1;
+	return 0;
+}
+
+static void free_run(struct run *run)
+{
+	struct pump *pump = run->pump;
+	bool joined = false;
+
+	for (size_t i = 0; i < run->legs; i++) {
+		if (run->leg[i]->sink)
+			pump->ops->destroy(run->leg[i]->sink);
+		joined |= run->leg[i]->sink != NULL;
+		free(run->leg[i]);
+	}
+	if (pump->ops && pump->sink && !joined)
+		pump->ops->destroy(pump->sink);
+	pump->sink = NULL;
+	pthread_mutex_destroy(&run->lock);
+	free(run->leg);
+	free(run);
 }
 
 enum exit_code pump_run(struct pump *pump)
 {
-	struct run *run = calloc(1, sizeof(*run) + pump->hosts * sizeof(run->leg[0]));
+	struct run *run = calloc(1, sizeof(*run));
 	enum exit_code code = EXIT_FAILED;
-	size_t begun = 0;
 
 	if (!run) {
 		fprintf(pump->messages, "tracectl: error: [no-memory] out of memory\n");
@@ -717,29 +1035,16 @@ enum exit_code pump_run(struct pump *pump)
 	pthread_mutex_init(&run->lock, NULL);
 	rate_line_init(&run->rate, pump->messages);
 	progress_listen();
-	for (; begun < pump->hosts; begun++) {
-		run->leg[begun] = (struct leg){ .run = run, .pump = pump,
-						.ringtail = pump->host[begun].ringtail,
-						.label = pump->host[begun].label };
-		if (begin_leg(&run->leg[begun])) {
-			tell_failure(&run->leg[begun], &run->leg[begun].error);
-			break;
-		}
-	}
-	if (begun == pump->hosts) {
+	if (!begin_legs(run)) {
 		if (pump->show_rate && pump->events_on_terminal)
 			out_set_before_write(pump->out, clear_rate_line, &run->rate);
-		run_legs(run);
+		if (pump->lanes)
+			run_lanes(run);
+		else
+			run_legs(run);
 		code = conclude(run);
 		out_set_before_write(pump->out, NULL, NULL);
 	}
-	for (size_t i = 0; i < pump->hosts && pump->ops; i++)
-		if (run->leg[i].sink)
-			pump->ops->destroy(run->leg[i].sink);
-	if (pump->ops && pump->sink && !run->leg->sink)
-		pump->ops->destroy(pump->sink);
-	pump->sink = NULL;
-	pthread_mutex_destroy(&run->lock);
-	free(run);
+	free_run(run);
 	return code;
 }

@@ -27,6 +27,7 @@ enum summary {
 	SUMMARY_JSON,
 };
 
+struct lanes;
 struct who;
 
 /* One of the hosts whose events come. */
@@ -38,6 +39,7 @@ struct pump_host {
 struct pump {
 	struct pump_host *host;		/* each is read by a thread of its own, if there are several */
 	size_t hosts;
+	struct lanes *lanes;		/* instead: all hosts of one stream; NULL: none. Read in one thread */
 	struct out *out;		/* flushed whenever nothing is at hand; */
 	struct out *also;		/* this too; NULL: there is no other */
 	const struct sink_ops *ops;	/* NULL: nothing is shown */

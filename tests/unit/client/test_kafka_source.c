@@ -26,6 +26,10 @@ static int teardown(void **state)
 	return rmdir(directory);
 }
 
+static const char *const globs[] = { "web-*", "db-?" };
+static const struct kafka_question past = { .address = "kafka:here" };
+static struct kafka_question live = { .address = "kafka:here", .follow = true, .since_ns = 5000000000 };
+
 /* What is run in the reader's place. */
 static void put_reader(const char *script)
 {
@@ -48,7 +52,7 @@ static bool is_good(const char *script, const char *wanted)
 	int fd;
 
 	put_reader(script);
-	assert_int_equal(kafka_source_open("kafka:here", true, 5000000000, &source, &fd, &error), 0);
+	assert_int_equal(kafka_source_open(&live, &source, &fd, &error), 0);
 	while ((got = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
 		used += (size_t)got;
 	text[used] = '\0';
@@ -68,6 +72,32 @@ static void a_reader_that_failed_is_told(void **state)
 	assert_true(kafka_source_close(NULL));
 }
 
+static void hosts_are_asked_for(void **state)
+{
+	(void)state;
+	live = (struct kafka_question){ .address = "kafka:here", .lanes = true, .host = globs, .hosts = 2 };
+	assert_true(is_good("echo $*", "--source kafka:here --lanes --host web-* --host db-?\n"));
+	assert_false(kafka_source_names_host("kafka:here"));
+	assert_false(kafka_source_names_host("kafka:here/prefix"));
+	assert_false(kafka_source_names_host("kafka:here/prefix/"));
+	assert_true(kafka_source_names_host("kafka:here/prefix/host"));
+}
+
+/* Whoever asked for a second of it gets a second of nothing. */
+static void a_silent_reader_is_waited_for_so_long(void **state)
+{
+	struct kafka_source *source;
+	struct ringtail_error error;
+	int fd;
+
+	(void)state;
+	live = (struct kafka_question){ .address = "kafka:here", .follow = true, .wait_ns = 20000000 };
+	put_reader("exec /bin/sleep 1000");
+	assert_int_equal(kafka_source_open(&live, &source, &fd, &error), 0);
+	close(fd);
+	assert_true(kafka_source_close(source));
+}
+
 static void nothing_comes(void **state)
 {
 	struct kafka_source *source;
@@ -75,13 +105,13 @@ static void nothing_comes(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(kafka_source_open("kafka:here", false, 0, &source, &fd, &error), -ENOENT);
+	assert_int_equal(kafka_source_open(&past, &source, &fd, &error), -ENOENT);
 	assert_string_equal(error.code, "no-reader");
 	put_reader("exit 0");
-	assert_int_equal(kafka_source_open("kafka:here", false, 0, &source, &fd, &error), -ENODATA);
+	assert_int_equal(kafka_source_open(&past, &source, &fd, &error), -ENODATA);
 	assert_string_equal(error.code, "no-records");
 	put_reader("exit 1");		/* it has said why */
-	assert_int_equal(kafka_source_open("kafka:here", false, 0, &source, &fd, &error), -EIO);
+	assert_int_equal(kafka_source_open(&past, &source, &fd, &error), -EIO);
 	assert_string_equal(error.code, "");
 }
 
@@ -89,6 +119,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_reader_that_failed_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(hosts_are_asked_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_silent_reader_is_waited_for_so_long, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_comes, setup, teardown),
 	};
 
