@@ -24,7 +24,7 @@ DAEMON = ["base", "disk", "host", "ring", "net", "config", "access", "source", "
 # The module's files, likewise; `name.h` where a header lies below its .c, which wires what lies between.
 MODULE = ["arch", "compat", "param", "plan", "filter", "syscall_table", "ring", "ring_walk", "call", "exec_text",
           "thread", "attach", "consumer.h", "snapshot", "emit", "tracepoint.h", "provider_interval",
-          "provider_kprobe", "provider_profile", "provider_sched", "provider_syscall",
+          "provider_kprobe", "provider_module", "provider_profile", "provider_sched", "provider_syscall",
           "provider_tracepoint", "tracepoint.c", "consumer.c", "registry", "device.h", "control",
           "device_map", "device_read", "device.c", "selftest", "main"]
 

@@ -20,6 +20,7 @@
 #include "param.h"
 #include "provider_interval.h"
 #include "provider_kprobe.h"
+#include "provider_module.h"
 #include "provider_profile.h"
 #include "snapshot.h"
 #include "thread.h"
@@ -33,6 +34,7 @@
 /* Each brings what it feeds to what a plan wants, or stops it where the plan is NULL. */
 static int (*const provider_update[])(struct rt_consumer *, const struct rt_plan *) = {
 	rt_tracepoint_update,
+	rt_module_update,
 	rt_kprobe_update,
 	rt_profile_update,
 	rt_interval_update,
@@ -335,6 +337,7 @@ struct rt_consumer *rt_consumer_create(void)
 		kfree(consumer);
 		return NULL;
 	}
+	rt_module_join(consumer);
 	return consumer;
 }
 
@@ -346,6 +349,7 @@ void rt_consumer_destroy(struct rt_consumer *consumer)
 	if (consumer->recording)
 		rt_consumer_stop(consumer);
 	rt_kprobe_free(consumer);
+	rt_module_leave(consumer);
 	mutex_unlock(&consumer->lock);
 	rt_consumer_drop_rings(consumer);
 	rt_snapshot_free(consumer->snapshot);

@@ -5,6 +5,7 @@
  * Locks, outermost first:
  *	lock		what a person controls: plan, configuration, recording or not. Probes are
  *			attached under it, which takes the kernel's hotplug lock inside.
+ *	modules_lock	of provider_module.c: modules that have probes, and who asks for them.
  *	rings_lock	which rings there are: one for each CPU that there can be.
  * Probes take no lock: they read `plan` under RCU, and rings that do not change while probes are
  * attached.
@@ -14,6 +15,7 @@
 
 #include <linux/atomic.h>
 #include <linux/bitmap.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -26,6 +28,7 @@
 
 #define RT_HOOKS_MAX 64
 
+struct eventfd_ctx;
 struct rt_calls;
 struct rt_exec_texts;
 struct rt_interval;
@@ -56,6 +59,11 @@ struct rt_consumer {
 	struct rt_profile *profile;
 	struct rt_interval *interval;
 	struct rt_kprobes *kprobes;
+
+	/* provider_module.c */
+	struct list_head of_modules;		/* among all consumers */
+	const struct rt_plan *module_plan;	/* NULL: it does not record */
+	struct eventfd_ctx *module_watch;
 
 	/* rings_lock */
 	struct mutex rings_lock;

@@ -16,6 +16,7 @@
 #include "filter.h"
 #include "param.h"
 #include "provider_kprobe.h"
+#include "provider_module.h"
 #include "registry.h"
 #include "snapshot.h"
 
@@ -50,7 +51,7 @@ static int answer_count(struct rt_table *table, u32 count, struct rt_table __use
 
 static long list_probes(struct rt_consumer *consumer, void __user *argument)
 {
-	struct rt_probe_info __user *to;
+	struct rt_probe_info __user *to, *end;
 	struct rt_probe_info info;
 	struct rt_table table;
 	u32 probe;
@@ -64,7 +65,9 @@ static long list_probes(struct rt_consumer *consumer, void __user *argument)
 	if (err <= 0)
 		return err;
 	to = u64_to_user_ptr(table.to);
-	for (probe = 0; probe < RT_PROBE_MAX; probe++) {
+	/* A module that comes now adds its probes behind those that were counted. */
+	end = to + table.count;
+	for (probe = 0; probe < RT_PROBE_MAX && to < end; probe++) {
 		if (!rt_registry_has(probe))
 			continue;
 		rt_registry_describe(probe, &info);
@@ -102,6 +105,40 @@ static long list_fields(struct rt_consumer *consumer, void __user *argument)
 		if (copy_to_user(&to[i], &field, sizeof(field)))
 			return -EFAULT;
 	}
+	return 0;
+}
+
+static long get_source(struct rt_consumer *consumer, void __user *argument)
+{
+	struct rt_probe_source __user *to = argument;
+	struct rt_probe_source source;
+	u32 probe;
+	int err;
+
+	if (get_user(probe, &to->probe))
+		return -EFAULT;
+	if (!has_probe(consumer, probe))
+		return -ENOENT;
+	err = rt_module_source(probe, &source);
+	if (err)
+		return err;
+	return copy_to_user(to, &source, sizeof(source)) ? -EFAULT : 0;
+}
+
+static long watch_modules(struct rt_consumer *consumer, void __user *argument)
+{
+	struct eventfd_ctx *eventfd = NULL;
+	s32 fd;
+
+	if (get_user(fd, (s32 __user *)argument))
+		return -EFAULT;
+	if (fd < -1)
+		return -EBADF;
+	if (fd >= 0)
+		eventfd = eventfd_ctx_fdget(fd);
+	if (IS_ERR(eventfd))
+		return PTR_ERR(eventfd);
+	rt_module_watch(consumer, eventfd);
 	return 0;
 }
 
@@ -489,6 +526,8 @@ static const struct {
 	{RT_IOC_SNAPSHOT, true, take_snapshot},
 	{RT_IOC_READ, false, read_record},
 	{RT_IOC_KPROBE, true, add_kprobe},
+	{RT_IOC_SOURCE, false, get_source},
+	{RT_IOC_WATCH, true, watch_modules},
 };
 
 long rt_device_ioctl(struct file *file, unsigned int command, unsigned long argument)

@@ -10,6 +10,7 @@
 #include "consumer.h"
 #include "device.h"
 #include "param.h"
+#include "provider_module.h"
 #include "provider_profile.h"
 #include "selftest.h"
 #include "syscall_table.h"
@@ -63,11 +64,16 @@ static int __init ringtail_init(void)
 	err = rt_selftest();
 	if (err)
 		goto fini_profile;
-	err = rt_device_init();
+	err = rt_module_init();
 	if (err)
 		goto fini_profile;
+	err = rt_device_init();
+	if (err)
+		goto fini_module;
 	return 0;
 
+fini_module:
+	rt_module_fini();
 fini_profile:
 	rt_profile_fini();
 fini_attach:
@@ -78,6 +84,7 @@ fini_attach:
 static void __exit ringtail_exit(void)
 {
 	rt_device_fini();
+	rt_module_fini();
 	rt_profile_fini();
 	rt_attach_fini();
 }

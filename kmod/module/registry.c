@@ -8,6 +8,7 @@
 #include <linux/string.h>
 #include <asm/unistd.h>
 
+#include "provider_module.h"
 #include "syscall_table.h"
 #include "tracepoint.h"
 
@@ -117,6 +118,8 @@ bool rt_registry_has(u32 probe)
 {
 	if (syscall_of(probe))
 		return !never_returns(probe);
+	if (probe >= RT_PROBE_MADE)
+		return rt_module_has(probe);
 	return find(probe) && (is_timer(probe) || rt_tracepoint_serves(probe));
 }
 
@@ -165,6 +168,8 @@ bool rt_registry_describe(u32 probe, struct rt_probe_info *info)
 		describe_syscall(probe, call, info);
 		return true;
 	}
+	if (probe >= RT_PROBE_MADE)
+		return rt_module_describe(probe, info);
 	if (!described) {
 		info->fields = kprobe_fields(probe);
 		return info->fields;
@@ -180,7 +185,9 @@ void rt_registry_field(u32 probe, u32 i, struct rt_field_info *field)
 {
 	const struct rt_syscall *call = syscall_of(probe);
 
-	if (!call)
+	if (probe >= RT_PROBE_MADE)
+		rt_module_field(probe, i, field);
+	else if (!call)
 		*field = find(probe) ? find(probe)->field[i] :
 			 probe < RT_PROBE_KRETPROBE ? kprobe_field[i] : kretprobe_field;
 	else if (probe >= RT_PROBE_SYSCALL_RETURN)

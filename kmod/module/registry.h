@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * registry: every probe by its id: is it there, what is it called, which fields has it. Built from
- * the tables of the providers; nothing changes after init.
+ * the tables of the providers; after init only probes of other modules are added, with higher ids.
  */
 #ifndef RT_REGISTRY_H
 #define RT_REGISTRY_H

@@ -40,6 +40,10 @@ enum rt_module_probe {
 	RT_PROBE_MODULE_MAX	= 0x0480,
 };
 
+/* From RT_PROBE_MADE on: what other modules have by ringtail_probe.h. They keep their numbers. */
+#define RT_MODULE_PROBES_MAX	256
+
+
 #define RT_KPROBES_MAX		64
 #define RT_RATE_HZ_MAX		10000
 #define RT_PROFILE_HZ		99	/* where RT_IOC_SELECT enables them first */
@@ -68,6 +72,7 @@ enum rt_field_type {
 	RT_FIELD_FD		= 5,
 	RT_FIELD_THREAD		= 6,
 	RT_FIELD_STRING		= 7,
+	RT_FIELD_TEXT		= 8,	/* the value is how many bytes it has; they are attached */
 };
 
 struct rt_info {
@@ -180,6 +185,17 @@ struct rt_kprobe {
 	__u32 probe;			/* out: the id to enable */
 };
 
+/* Of a probe that another module has: where, and how printf(3) would print it. Texts are terminated. */
+struct rt_probe_source {
+	__u32 probe;
+	__u32 line;
+	__u32 loaded;			/* 1: the module is, now */
+	__u32 zero;
+	char module[64];
+	char file[128];
+	char format[256];
+};
+
 /* What read(2) gives: runs of whole records, each behind one of these. */
 struct rt_run {
 	__u32 cpu;
@@ -204,5 +220,7 @@ struct rt_run {
 #define RT_IOC_SNAPSHOT		_IO(RT_IOC_MAGIC, 0x0d)
 #define RT_IOC_READ		_IOWR(RT_IOC_MAGIC, 0x0e, struct rt_read)
 #define RT_IOC_KPROBE		_IOWR(RT_IOC_MAGIC, 0x0f, struct rt_kprobe)
+#define RT_IOC_SOURCE		_IOWR(RT_IOC_MAGIC, 0x10, struct rt_probe_source)
+#define RT_IOC_WATCH		_IOW(RT_IOC_MAGIC, 0x11, __s32)
 
 #endif

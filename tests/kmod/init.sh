@@ -34,6 +34,20 @@ load_and_unload() {
 	done
 }
 
+# A module that was there first is found; it goes on when ringtail is removed, and is found again.
+probes_of_loaded_module() {
+	rmmod ringtail && insmod /probed.ko && insmod /ringtail.ko && /kmod_test probed_are_exact || return 1
+	rmmod ringtail && echo 10 >/sys/module/probed/parameters/turns && insmod /ringtail.ko &&
+		/kmod_test probed_are_exact && rmmod probed
+}
+
+# While the fuzzer runs.
+come_and_go() {
+	while :; do
+		insmod /probed.ko && echo 50 >/sys/module/probed/parameters/turns && rmmod probed
+	done
+}
+
 if [ $$ != 1 ]; then
 	. /case.sh
 	fewer=$(option fewer)
@@ -75,10 +89,15 @@ run_module_tests() {
 	for test in $(/kmod_test); do
 		run "$test" 60 /kmod_test "$test"
 	done
-	for test in not_allowed busy_while_open load_and_unload; do
+	for test in not_allowed busy_while_open load_and_unload probes_of_loaded_module; do
 		run $test 120 /init $test
 	done
-	[ "$fuzz" ] && run fuzz $((fuzz + 60)) /kmod_fuzz "$fuzz"
+	[ "$fuzz" ] || return
+	/init come_and_go &
+	run fuzz $((fuzz + 60)) /kmod_fuzz "$fuzz"
+	kill $!
+	wait
+	if [ -d /sys/module/probed ]; then rmmod probed; fi
 }
 
 # What the daemon promises with the BPF source it promises with the module.

@@ -97,7 +97,9 @@ static uint64_t number(struct worker *worker)
 
 static uint32_t probe(struct worker *worker)
 {
-	switch (below(worker, 6)) {
+	switch (below(worker, 7)) {
+	case 6:
+		return RT_PROBE_MADE + (uint32_t)below(worker, 4);
 	case 0:
 		return RT_PROBE_SYSCALL_CALL + (uint32_t)below(worker, RT_PROBE_MAX -
 							       RT_PROBE_SYSCALL_CALL);
@@ -196,7 +198,7 @@ static void fuzz_control(struct worker *worker, int fd)
 	void *argument = space;
 	unsigned long command;
 
-	switch (below(worker, 12)) {
+	switch (below(worker, 14)) {
 	case 0:
 	case 1:
 		command = fill_enable(worker, space);
@@ -236,8 +238,16 @@ static void fuzz_control(struct worker *worker, int fd)
 	case 9:
 		for (size_t i = 0; i < 512; i++)
 			space[i] = number(worker);
-		command = _IOC(below(worker, 4), RT_IOC_MAGIC, below(worker, 18),
+		command = _IOC(below(worker, 4), RT_IOC_MAGIC, below(worker, 20),
 			       below(worker, 2000));
+		break;
+	case 10:
+		*(uint32_t *)space = probe(worker);
+		command = RT_IOC_SOURCE;
+		break;
+	case 11:
+		*(int32_t *)space = (int)below(worker, 20) - 2;
+		command = RT_IOC_WATCH;
 		break;
 	default:
 		command = plain[below(worker, sizeof(plain) / sizeof(plain[0]))];

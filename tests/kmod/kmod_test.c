@@ -8,10 +8,11 @@
 #include "tests/kmod/guest.h"
 
 extern const struct test device_tests[], syscall_tests[], overflow_tests[], hostile_tests[],
-	provider_tests[];
+	provider_tests[], probed_tests[];
 
 static const struct test *const suites[] = {
 	device_tests, syscall_tests, overflow_tests, hostile_tests, provider_tests,
+	probed_tests,
 };
 
 int main(int argc, char **argv)

@@ -40,6 +40,7 @@ kernel=${RT_KERNEL:-$(newest_kernel)}
 image=${RT_IMAGE:-/boot/vmlinuz-$kernel}
 tree=${RT_TREE:-}
 make_module=${RT_MAKE:-make KDIR=/usr/src/linux-headers-$kernel}
+make_probed=$(echo "$make_module" | sed s,/src/kmod/module,/src/kmod/probed,)
 cross=${RT_CROSS:-}
 # shellcheck disable=SC2034 # boot_guest reads it
 guest_arch=amd64 qemu=qemu-system-x86_64 single=single fewer=1 scenarios='*'
@@ -59,6 +60,16 @@ build_module() {
 	 $make_module RINGTAIL_SELFTEST=y CONFIG_DEBUG_INFO_BTF_MODULES=) >"$build/module.log" 2>&1
 }
 
+# A module that has probes by ringtail_probe.h. Of one whose format does not fit, the compiler has to say so.
+build_probed() {
+	cp -ru tests/kmod/probed "$build/src/kmod/" && cd "$build/src/kmod/probed" &&
+	$make_probed PROBED_WRONG=y CONFIG_DEBUG_INFO_BTF_MODULES= >"$build/wrong.log" 2>&1
+	grep -q "main.c:.* warning: format .*%u.* expects" "$build/wrong.log" ||
+		{ echo "# the compiler has not held a probe's arguments against its format"; return 1; }
+	$make_probed CONFIG_DEBUG_INFO_BTF_MODULES= >"$build/probed.log" 2>&1 || { tail -20 "$build/probed.log"; return 1; }
+	! grep -E 'warning:' "$build/probed.log"
+}
+
 build_tests() {
 	flags="-std=gnu17 -D_GNU_SOURCE -I. -I$programs -O1 -g -Wall -Wextra -Werror -static -pthread"
 	flags="$flags -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer"
@@ -76,6 +87,7 @@ pack() {
 	mkdir -p "$root/bin" && cp "$busybox" "$root/bin/busybox" && ln -sf busybox "$root/bin/true" &&
 	cp tests/kmod/init.sh "$root/init" && chmod +x "$root/init" && cp tests/kernels/case.sh "$root/" &&
 	"${cross}strip" --strip-debug -o "$root/ringtail.ko" "$build/src/kmod/module/ringtail.ko" &&
+	"${cross}strip" --strip-debug -o "$root/probed.ko" "$build/src/kmod/probed/probed.ko" &&
 	(cd "$root" && find . | cpio -o -H newc --quiet) >"$build/$1.cpio"
 }
 
@@ -96,6 +108,8 @@ mkdir -p "$build" || exit 1
 build_module || { tail -20 "$build/module.log"; die "build of ringtail.ko for $kernel"; }
 if grep -E 'warning:' "$build/module.log"; then die "build of ringtail.ko without a warning"; fi
 echo "ok build of ringtail.ko for $kernel"
+(build_probed) || die "build of a module with probes"
+echo "ok build of a module with probes"
 build_tests || die "build of the tests"
 mkdir -p "$build/module" && cp "$build/kmod_test" "$build/kmod_fuzz" "$build/module/" &&
 	pack module || die "build of the initramfs"
