@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -20,10 +21,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/base/log.h"
 #include "daemon/source/syscall_catalog.h"
 #include "daemon/source/tracepoints.h"
 #include "kmod/uapi/ringtail_ioctl.h"
 #include "proto/limits.h"
+#include "query/utf8.h"
 
 /* A bell that was lost is rung this late; the daemon asks for its own latency with bell_at. */
 #define WAKE_MS 100
@@ -33,6 +36,9 @@ struct source {
 	bool recording;
 	uint64_t ring_bytes;
 	Ringtail__V1__Catalog *catalog;
+	int watch;			/* an eventfd: probes of modules have come or gone; -1: the module tells nobody */
+	unsigned listed;		/* of these, so many are known here, */
+	bool loaded[RT_MODULE_PROBES_MAX];	/* and whether their modules are there */
 	unsigned rings;
 	struct ring_handle ring[RT_CPUS_MAX];
 };
@@ -58,6 +64,7 @@ _Static_assert((int)RT_FIELD_RESULT == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT, "
 _Static_assert((int)RT_FIELD_FD == RINGTAIL__V1__FIELD_TYPE__FIELD_FD, "field types");
 _Static_assert((int)RT_FIELD_THREAD == RINGTAIL__V1__FIELD_TYPE__FIELD_THREAD, "field types");
 _Static_assert((int)RT_FIELD_STRING == RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, "field types");
+_Static_assert((int)RT_FIELD_TEXT == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, "field types");
 
 /* A size query, then the table: *to is to be freed. */
 static int read_table(int device, unsigned long command, uint32_t probe, size_t entry_bytes,
@@ -156,22 +163,103 @@ static int add_fields(int device, int tracefs, const struct rt_probe_info *info,
 	return probe->field && probe->n_field == fields ? 0 : -ENOMEM;
 }
 
-static int add_probe(int device, int tracefs, const struct rt_probe_info *info,
-		     Ringtail__V1__Catalog *catalog)
+/* What another module has written, as UTF-8 without controls; between quotes as C has it. */
+static void write_visible(FILE *to, const char *text, bool quoted)
+{
+	const uint8_t *at = (const uint8_t *)text, *end = at + strlen(text);
+
+	while (at < end) {
+		uint32_t code = 0;
+		size_t bytes = utf8_decode(at, (size_t)(end - at), &code);
+		bool is_visible = bytes && code >= ' ' && (code < 0x7f || code >= 0xa0);
+
+		if (quoted && (code == '\n' || code == '\t'))
+			fputs(code == '\n' ? "\\n" : "\\t", to);
+		else if (quoted && (code == '"' || code == '\\'))
+			fprintf(to, "\\%c", (int)code);
+		else if (is_visible)
+			fwrite(at, 1, bytes, to);
+		else
+			fputc('?', to);
+		at += bytes ? bytes : 1;
+	}
+}
+
+/* How an event is printed, as tracefs says it; or where the probe is. NULL: out of memory. */
+static char *write_text(const struct rt_probe_source *source, const Ringtail__V1__Probe *probe, bool print)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *to = open_memstream(&text, &bytes);
+
+	if (!to)
+		return NULL;
+	if (print)
+		fputc('"', to);
+	write_visible(to, print ? source->format : source->file, print);
+	if (print)
+		fputc('"', to);
+	else
+		fprintf(to, ":%u", source->line);
+	for (size_t i = 0; print && i < probe->n_field; i++)
+		fprintf(to, probe->field[i]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT ? ", __get_str(%s)" :
+			", REC->%s", probe->field[i]->name);
+	if (fclose(to) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* Of what another module has: where, and as what. */
+static int add_source(int device, Ringtail__V1__Probe *probe)
+{
+	struct rt_probe_source source = {.probe = probe->id};
+	char *text;
+
+	if (probe->id < RT_PROBE_MADE)
+		return 0;
+	if (ioctl(device, RT_IOC_SOURCE, &source) < 0)
+		return -errno;
+	text = write_text(&source, probe, true);
+	if (!text)
+		return -ENOMEM;
+	probe->print = text;
+	text = write_text(&source, probe, false);
+	if (!text)
+		return -ENOMEM;
+	probe->source = text;
+	return 0;
+}
+
+/* One that can be freed as what was unpacked, also when it fails: then it is not whole. NULL: out of memory. */
+static Ringtail__V1__Probe *probe_create(int device, int tracefs, const struct rt_probe_info *info, int *err)
 {
 	Ringtail__V1__Probe *probe = malloc(sizeof(*probe));
 
+	*err = -ENOMEM;
 	if (!probe)
-		return -ENOMEM;
+		return NULL;
 	ringtail__v1__probe__init(probe);
-	catalog->probe[catalog->n_probe++] = probe;
 	probe->id = info->id;
 	probe->provider = strdup(info->provider);
 	probe->function = strdup(info->function);
 	probe->name = strdup(info->name);
 	if (!probe->provider || !probe->function || !probe->name)
-		return -ENOMEM;
-	return add_fields(device, tracefs, info, probe);
+		return probe;
+	*err = add_fields(device, tracefs, info, probe);
+	if (!*err)
+		*err = add_source(device, probe);
+	return probe;
+}
+
+static int add_probe(int device, int tracefs, const struct rt_probe_info *info, Ringtail__V1__Catalog *catalog)
+{
+	int err;
+	Ringtail__V1__Probe *probe = probe_create(device, tracefs, info, &err);
+
+	if (probe)
+		catalog->probe[catalog->n_probe++] = probe;
+	return err;
 }
 
 static int make_catalog(int device, Ringtail__V1__Catalog **out)
@@ -205,6 +293,100 @@ static int make_catalog(int device, Ringtail__V1__Catalog **out)
 		ringtail__v1__catalog__free_unpacked(catalog, NULL);
 	else
 		*out = catalog;
+	return err;
+}
+
+/*
+ * ---- Probes of other modules --------------------------------------------------------------------
+ *
+ * They come when their module is loaded, and keep their numbers when it is gone.
+ */
+
+/* Asks to be told from now on. A module of before that could do so does without. */
+static void watch_modules(struct source *source)
+{
+	source->watch = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (source->watch < 0 || control(source, RT_IOC_WATCH, &source->watch) == 0)
+		return;
+	close(source->watch);
+	source->watch = -1;
+}
+
+/* How many of a list are such probes: the last ones, in the order of their numbers. */
+static void count_listed(struct source *source)
+{
+	const Ringtail__V1__Catalog *catalog = source->catalog;
+
+	for (size_t i = catalog->n_probe; i-- && catalog->probe[i]->id >= RT_PROBE_MADE; source->listed++) {
+		struct rt_probe_source of_module = {.probe = RT_PROBE_MADE + source->listed};
+
+		source->loaded[source->listed] = control(source, RT_IOC_SOURCE, &of_module) == 0 && of_module.loaded;
+	}
+}
+
+/* Once for each module: its probes are beside each other. */
+static void tell_gone(struct source *source)
+{
+	struct rt_probe_source last = {0};
+
+	for (unsigned i = 0; i < source->listed; i++) {
+		struct rt_probe_source now = {.probe = RT_PROBE_MADE + i};
+		bool was = source->loaded[i];
+
+		if (control(source, RT_IOC_SOURCE, &now) != 0)
+			continue;
+		source->loaded[i] = now.loaded;
+		if (was == (bool)now.loaded || strcmp(last.module, now.module) == 0)
+			continue;
+		last = now;
+		if (now.loaded)
+			log_info("module-back", "module %s is loaded again: its probes record what is asked for",
+				 now.module);
+		else
+			log_info("module-gone", "module %s is not loaded any more: its probes record nothing until it"
+				 " is loaded again", now.module);
+	}
+}
+
+static int kmod_attention(struct source *source, int *timeout_ms)
+{
+	*timeout_ms = -1;
+	return source->watch;
+}
+
+static void kmod_attend(struct source *source)
+{
+	uint64_t times;
+
+	if (read(source->watch, &times, sizeof(times)) == sizeof(times))
+		tell_gone(source);
+}
+
+/* Those behind what is listed. */
+static int kmod_arrived(struct source *source, source_offer *offer, void *context)
+{
+	struct rt_probe_info *info;
+	uint32_t count = 0;
+	void *table;
+	int err = read_table(source->device, RT_IOC_LIST, 0, sizeof(*info), CATALOG_PROBES_MAX, &table, &count);
+
+	if (err)
+		return err;
+	info = table;
+	for (uint32_t i = 0; i < count && !err; i++) {
+		Ringtail__V1__Probe *probe;
+
+		if (info[i].id < RT_PROBE_MADE + source->listed || source->listed == RT_MODULE_PROBES_MAX)
+			continue;
+		probe = probe_create(source->device, -1, &info[i], &err);
+		if (!err)
+			err = offer(context, probe);
+		if (!err)
+			source->loaded[source->listed++] = true;
+		if (probe)
+			ringtail__v1__probe__free_unpacked(probe, NULL);
+	}
+	free(table);
 	return err;
 }
 
@@ -343,6 +525,8 @@ static void kmod_close(struct source *source)
 	/* Who still has rings mapped holds the device too, so recording is ended by hand. */
 	if (source->recording)
 		control(source, RT_IOC_STOP, NULL);
+	if (source->watch >= 0)
+		close(source->watch);
 	if (source->device >= 0)
 		close(source->device);
 	free(source);
@@ -356,6 +540,7 @@ static int kmod_open(const struct source_config *config, struct source **out, st
 
 	if (!source)
 		return error_set(error, ENOMEM, "out-of-memory", "no memory for the source");
+	source->watch = -1;
 	source->device = open(path, O_RDWR | O_CLOEXEC);
 	err = source->device < 0 ? open_failure(error, path, errno)
 				 : check_abi(source, path, error);
@@ -364,10 +549,13 @@ static int kmod_open(const struct source_config *config, struct source **out, st
 	if (!err)
 		err = find_rings(source, error);
 	if (!err) {
+		watch_modules(source);
 		err = make_catalog(source->device, &source->catalog);
 		if (err)
 			error_set(error, -err, "kmod-catalog",
 				  "cannot list the module's probes: %s", strerror(-err));
+		else
+			count_listed(source);
 	}
 	if (err) {
 		kmod_close(source);
@@ -459,5 +647,8 @@ const struct source_ops source_kmod = {
 	.ring = kmod_ring,
 	.configure = kmod_configure,
 	.stats = kmod_stats,
+	.attention = kmod_attention,
+	.attend = kmod_attend,
+	.arrived = kmod_arrived,
 	.close = kmod_close,
 };

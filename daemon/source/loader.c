@@ -554,6 +554,26 @@ static bool take_stuck(const struct loader_message *message, int fd, struct load
 	return true;
 }
 
+/* What comes without a question, and is no report. */
+static bool take_unasked(struct loader *loader, struct loader_message *message, const int *fds, unsigned n)
+{
+	struct error error;
+
+	switch (message->type) {
+	case LOADER_MSG_KEEP:
+	case LOADER_MSG_DROP:
+		take_store(loader, message, fds, n);
+		return true;
+	case LOADER_MSG_ARRIVED:
+		if (add_made(loader, message->arrived_bytes, fds[0], &error) != 0)
+			log_failure(LOG_LEVEL_ERROR, &error);
+		close_all(fds, n);
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* One report off the socket. */
 static int receive(struct loader *loader, struct loader_report *report)
 {
@@ -564,10 +584,9 @@ static int receive(struct loader *loader, struct loader_report *report)
 	*report = (struct loader_report){.event = LOADER_GONE, .fd = -1};
 	if (loader->gone)
 		return -EAGAIN;
-	while ((err = loader_message_receive(loader->socket, LOADER_END_LOADER, &message, fds, &n,
-					     MSG_DONTWAIT)) == 1 &&
-	       (message.type == LOADER_MSG_KEEP || message.type == LOADER_MSG_DROP))
-		take_store(loader, &message, fds, n);
+	do {
+		err = loader_message_receive(loader->socket, LOADER_END_LOADER, &message, fds, &n, MSG_DONTWAIT);
+	} while (err == 1 && take_unasked(loader, &message, fds, n));
 	if (err == -EAGAIN)
 		return err;
 	if (err == 1 && message.type == LOADER_MSG_MADE)

@@ -29,6 +29,7 @@ enum loader_message_type {
 	LOADER_MSG_DROP,	/* loader: out of the store; with a barrier, or without */
 	LOADER_MSG_MAKE,	/* engine: probes by name */
 	LOADER_MSG_MADE,	/* loader: with a memfd of the new ones, or why not */
+	LOADER_MSG_ARRIVED,	/* loader: with a memfd of probes that nobody has asked for */
 	LOADER_MSG_ASK_STUCK,	/* engine */
 	LOADER_MSG_STUCK,	/* loader: with the threads' memfd, or why there is none */
 	LOADER_MSG_JOINED,	/* engine: all that was configured is read; no answer */
@@ -74,6 +75,7 @@ struct loader_message {
 			uint64_t bytes;			/* of a Catalog; 0: none is new, nothing comes along */
 			struct loader_failure failure;	/* err 0: done */
 		} made;
+		uint64_t arrived_bytes;			/* of a Catalog */
 		struct loader_failure failed;
 		struct source_stats stats;
 		uint64_t stuck_longer_than_ns;

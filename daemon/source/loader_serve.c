@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "daemon/base/descriptor.h"
+#include "daemon/base/log.h"
 #include "daemon/host/privileges.h"
 #include "daemon/host/sandbox.h"
 #include "daemon/source/finder.h"
@@ -252,6 +253,29 @@ static int answer_make(int socket, const struct source_ops *ops, struct source *
 	return err;
 }
 
+/* Probes that nobody has asked for. What cannot be told now is told with the next that come. */
+static int tell_arrived(int socket, const struct source_ops *ops, struct source *source)
+{
+	struct loader_message message = {.type = LOADER_MSG_ARRIVED};
+	struct packed packed = {0};
+	int fd, err = ops->arrived(source, pack_probe, &packed);
+
+	if (err)
+		log_warn("probes-not-listed", "probes that a module has brought cannot be listed: %s", strerror(-err));
+	if (!packed.bytes) {
+		free(packed.at);
+		return 0;
+	}
+	fd = packed_memfd(&packed, "ringtail-arrived", &message.arrived_bytes);
+	if (fd < 0) {
+		log_warn("probes-not-listed", "probes that a module has brought cannot be listed: out of memory");
+		return 0;
+	}
+	err = loader_message_send(socket, &message, &fd, 1);
+	close(fd);
+	return err;
+}
+
 /* Which threads are in a call now, in a file in memory that the engine reads. */
 static int answer_stuck(int socket, const struct source_ops *ops, struct source *source,
 			uint64_t longer_than_ns)
@@ -322,7 +346,7 @@ static int serve(int socket, const struct source_ops *ops, struct source *source
 			{.fd = asks, .events = POLLIN},
 		};
 		struct loader_message message;
-		int fds[LOADER_MESSAGE_FDS_MAX], err;
+		int fds[LOADER_MESSAGE_FDS_MAX], err, told;
 		unsigned n;
 
 		if (idle && (timeout_ms < 0 || timeout_ms > IDLE_MS))
@@ -332,6 +356,8 @@ static int serve(int socket, const struct source_ops *ops, struct source *source
 			return -errno;
 		if (ops->attend && (err == 0 || poll_fd[2].revents))
 			ops->attend(source);
+		if (ops->arrived && poll_fd[2].revents && (told = tell_arrived(socket, ops, source)) != 0)
+			return told;
 		if (err == 0 && idle)
 			idle = ops->idle(source);
 		if (!finish_told && ops->finished(source)) {

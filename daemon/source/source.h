@@ -172,6 +172,12 @@ struct source_ops {
 	void (*attend)(struct source *source);
 
 	/*
+	 * Called after attend(): passes probes that are there now and that nobody has asked for, with the numbers that
+	 * they keep, from RT_PROBE_MADE on. Each once. May be NULL: none comes by itself.
+	 */
+	int (*arrived)(struct source *source, source_offer *offer, void *context);
+
+	/*
 	 * Called now and then while there is nothing else to do: a part of what is slow and need not be soon.
 	 * False: nothing of that is left. May be NULL.
 	 */

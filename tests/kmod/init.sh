@@ -106,7 +106,7 @@ run_scenarios() {
 	chmod 755 / /ringtail /tmp
 	for scenario in exact_one_process exact_four_processes entry_and_return sched_events \
 			filters_in_kernel strings_and_stacks no_self_trace overload \
-			shutdown_delivers_all reload cpu_added; do
+			shutdown_delivers_all reload cpu_added probes_of_modules; do
 		run "scenario_$scenario" 150 python3 "/ringtail/tests/scenario/$scenario.py"
 	done
 }

@@ -120,7 +120,8 @@ fi
 if [ ! -x "$programs/ringtaild" ] || [ ! -x "$programs/tracectl" ]; then
 	echo "skip daemon: no ringtaild and tracectl in $programs"
 elif [ "${RT_DAEMON-1}" ]; then
-	build_daemon_root "$build/daemon" "$programs" kmod "$tree" && pack daemon || die "build of the daemon's initramfs"
+	build_daemon_root "$build/daemon" "$programs" kmod "$tree" &&
+		cp tests/kmod/probes_of_modules.py "$build/daemon/ringtail/tests/scenario/" && pack daemon || die "build of the daemon's initramfs"
 	[ "$tree" ] || guest_adds=1		# qemu's arm64 cannot
 	boot daemon "$single" "rt.among=$scenarios,unload"
 fi
