@@ -492,8 +492,10 @@ def kernel_jobs(options, builds, what, kernels, *words):
 
 
 def check_kernels(options, builds):
-    """The BPF source under other kernels."""
-    return kernel_jobs(options, builds, "kernel", KERNELS)
+    """The BPF source under other kernels, and what another processor's compiler says."""
+    compiles = Job("compile for arm64", [sys.executable, "tests/kernels/arm64_compiles.py"],
+                   after=builds.job("all", "all", "compile_commands.json"))
+    return [compiles, *kernel_jobs(options, builds, "kernel", KERNELS)]
 
 
 def check_every_kernel(options, builds):

@@ -1,10 +1,10 @@
 #include "daemon/programs/counter_clock.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef __x86_64__
-#include <cpuid.h>
 #endif
 
 #include "daemon/base/clock.h"
@@ -14,6 +14,7 @@
 #define BEND_PART	100		/* no clock that is adjusted changes its rate by a hundredth */
 #define CLOCKSOURCE	"/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
+#ifdef __x86_64__
 static bool is_kernels_clock(void)
 {
 	char name[8] = "";
@@ -27,15 +28,17 @@ static bool is_kernels_clock(void)
 
 bool counter_is_clock(void)
 {
-#ifdef __x86_64__
 	unsigned a, b, c, d;
 
 	/* Leaf "advanced power management", bit "invariant TSC". */
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1 << 8 && is_kernels_clock();
-#else
-	return false;
-#endif
 }
+#else
+bool counter_is_clock(void)
+{
+	return false;
+}
+#endif
 
 /* Both at once: of some tries, the one that took the least. */
 static struct counter_look look_now(void)
