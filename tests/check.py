@@ -65,6 +65,7 @@ SYSTEMD_TIMEOUT_S = 900
 PACKAGES_TIMEOUT_S = 600
 TRACEPOINTS_TIMEOUT_S = 1500    # four minutes on a machine that has much else to do
 FLEET_TIMEOUT_S = 600          # five minutes, and Kafka's jars the first time
+BINDINGS_TIMEOUT_S = 900        # half a minute; more the first time, when Go builds its library
 FUZZ_RUNS_TIMEOUT_S = 4 * 3600
 FUZZ_EXIT = 99    # libFuzzer's own is 77, which is a skip here
 # Inputs that are longer say nothing new, and take their time; the others have seeds to go by.
@@ -538,6 +539,14 @@ def check_fleet(options, builds):
                 again=True, after=built) for name in ("kafka_faults", "demo")]
 
 
+def check_bindings(options, builds):
+    """Programs in other languages, whose compilers are large."""
+    return [Job(f"bindings {name}", [sys.executable, f"tests/bindings/programs_in_{name}.py"],
+                {"RINGTAIL_BUILD": options.build}, timeout=BINDINGS_TIMEOUT_S, weight=WAITS, again=True,
+                after=builds.job("all", "all"))
+            for name in ("go", "rust")]
+
+
 def cpu_seconds():
     """Of all programs that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -569,7 +578,8 @@ PARTS = {
 }
 # What takes the network, to download what it runs, or a build of its own: --more.
 PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "wireshark": check_wireshark,
-              "kernels": check_kernels, "backends": check_backends, "fleet": check_fleet}
+              "kernels": check_kernels, "backends": check_backends, "fleet": check_fleet,
+              "bindings": check_bindings}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"every_kernel": check_every_kernel, "kmod": check_kmod, "systemd": check_systemd,
                   "tracepoints": check_tracepoints}
