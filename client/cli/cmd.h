@@ -42,6 +42,9 @@ struct cmd_view {
 	struct sink *sink;
 };
 
+/* Of a view that never came to pump_run(), which takes it; NULL is safe. */
+void cmd_drop_sink(const struct sink_ops *ops, struct sink *sink);
+
 /* Where all commands write to: stdout. */
 struct out *cmd_out(void);
 

@@ -219,8 +219,35 @@ static enum exit_code read_one(const struct settings *settings, const struct cmd
 	return code;
 }
 
-static enum exit_code follow_file(const struct settings *settings, const struct cmd_view *view,
-				  const char *command, struct who *who)
+static enum exit_code follow_file(const struct settings *settings, const struct cmd_view *view, const char *command,
+				  struct pump *pump)
+{
+	const struct who *who = pump->who;
+	struct lanes_wanted wanted = { .probe = who->probe, .probes = who->probes, .filter = who->filter };
+	struct ringtail_error error;
+	struct input input = { .fd = -1 };
+	enum exit_code code;
+
+	if (find_span(settings, &wanted.since_ns, &wanted.until_ns, &error) || check_output(settings, view, &error) ||
+	    check_hosts(settings, &error))
+		return cmd_usage(&error, command);
+	switch (open_input(settings, view, wanted.since_ns, &input, &error)) {
+	case 0:
+		break;
+	case -ENODATA:
+		return nothing_yet(&error, settings);
+	default:
+		return error.code[0] ? cmd_fail(&error, NULL) : EXIT_FAILED;
+	}
+	pump->bytes_all = bytes_of(input.fd, input.dir);
+	code = (input.lanes ? read_lanes : read_one)(settings, view, command, &wanted, pump, input.fd);
+	if (!close_input(&input) && code == EXIT_GOOD)
+		code = EXIT_LOST;
+	return code;
+}
+
+static enum exit_code follow_file_as(const struct settings *settings, const struct cmd_view *view, const char *command,
+				     struct who *who)
 {
 	struct pump_host host = { .label = NULL };
 	struct pump pump = {
@@ -234,34 +261,17 @@ static enum exit_code follow_file(const struct settings *settings, const struct 
 		.sink_flags = cmd_sink_flags(settings),
 		.shows_maps = cmd_shows_maps(settings),
 		.events_max = settings->count,
+		.duration_ns = follows(settings) ? settings->duration : 0,
+		.from_past = settings->since,
 		.events_on_terminal = view->ops && !settings->write && isatty(STDOUT_FILENO),
 		.path = settings->write,
 		.show_rate = true,
 		.summary = settings->summary,
 		.messages = stderr,
 	};
-	struct lanes_wanted wanted = { .probe = who->probe, .probes = who->probes, .filter = who->filter };
-	struct ringtail_error error;
-	struct input input = { .fd = -1 };
-	enum exit_code code;
+	enum exit_code code = follow_file(settings, view, command, &pump);
 
-	if (find_span(settings, &wanted.since_ns, &wanted.until_ns, &error) || check_output(settings, view, &error) ||
-	    check_hosts(settings, &error))
-		return cmd_usage(&error, command);
-	pump.from_past = settings->since;
-	pump.duration_ns = follows(settings) ? settings->duration : 0;
-	switch (open_input(settings, view, wanted.since_ns, &input, &error)) {
-	case 0:
-		break;
-	case -ENODATA:
-		return nothing_yet(&error, settings);
-	default:
-		return error.code[0] ? cmd_fail(&error, NULL) : EXIT_FAILED;
-	}
-	pump.bytes_all = bytes_of(input.fd, input.dir);
-	code = (input.lanes ? read_lanes : read_one)(settings, view, command, &wanted, &pump, input.fd);
-	if (!close_input(&input) && code == EXIT_GOOD)
-		code = EXIT_LOST;
+	cmd_drop_sink(pump.ops, pump.sink);
 	return code;
 }
 
@@ -272,9 +282,11 @@ enum exit_code cmd_follow_file(const struct settings *settings, const struct cmd
 	enum exit_code code;
 	struct who who;
 
-	if (who_create(settings, NULL, &who, &error))
+	if (who_create(settings, NULL, &who, &error)) {
+		cmd_drop_sink(view->ops, view->sink);
 		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
-	code = follow_file(settings, view, command, &who);
+	}
+	code = follow_file_as(settings, view, command, &who);
 	who_destroy(&who);
 	return code;
 }

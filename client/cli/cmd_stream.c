@@ -226,11 +226,10 @@ static enum exit_code take(const struct settings *settings, const struct cmd_tap
 	return code;
 }
 
-/* It never came to pump_run(), which takes it. */
-static void drop_sink(struct pump *pump)
+void cmd_drop_sink(const struct sink_ops *ops, struct sink *sink)
 {
-	if (pump->ops && pump->sink)
-		pump->ops->destroy(pump->sink);
+	if (ops && sink)
+		ops->destroy(sink);
 }
 
 static enum exit_code follow(const struct settings *settings, const struct cmd_view *view,
@@ -274,24 +273,24 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 	int err;
 
 	if (check(settings, view, &error)) {
-		drop_sink(&pump);
+		cmd_drop_sink(pump.ops, pump.sink);
 		return cmd_usage(&error, command);
 	}
 	err = find_start(settings, &wanted, &place, &error);
 	if (err == -EINVAL) {
-		drop_sink(&pump);
+		cmd_drop_sink(pump.ops, pump.sink);
 		return cmd_usage_at(&error, command, settings->since);
 	}
 	if (!err && find_end(settings, wanted.since_realtime_ns, &pump.until_realtime_ns, &error)) {
 		free(place);
-		drop_sink(&pump);
+		cmd_drop_sink(pump.ops, pump.sink);
 		return cmd_usage_at(&error, command, settings->until);
 	}
 	if (!err)
 		err = hosts_connect(settings, &pump, &error);
 	code = err ? cmd_fail(&error, NULL) : take(settings, tap, &wanted, who, &pump);
 	hosts_close(&pump);
-	drop_sink(&pump);
+	cmd_drop_sink(pump.ops, pump.sink);
 	free(place);
 	return code;
 }
@@ -315,7 +314,7 @@ static enum exit_code follow_kafka(const struct settings *settings, const struct
 			    "--tree and a command");
 		failure_hint(&error, "ask the daemon of the host for those");
 	}
-	drop_sink(&(struct pump){ .ops = view->ops, .sink = view->sink });
+	cmd_drop_sink(view->ops, view->sink);
 	return cmd_usage(&error, command);
 }
 
@@ -335,11 +334,13 @@ enum exit_code cmd_follow(const struct settings *settings, const struct cmd_view
 	if (settings->host.n) {
 		failure_set(&error, EINVAL, "one-host", "--host chooses hosts of kafka:BROKERS, and --connect names none");
 		failure_hint(&error, "repeat --connect for several daemons");
-		drop_sink(&(struct pump){ .ops = view->ops, .sink = view->sink });
+		cmd_drop_sink(view->ops, view->sink);
 		return cmd_usage(&error, command);
 	}
-	if (who_create(settings, profiles ? "profile:hz:99" : "syscall:*:call", &who, &error))
+	if (who_create(settings, profiles ? "profile:hz:99" : "syscall:*:call", &who, &error)) {
+		cmd_drop_sink(view->ops, view->sink);
 		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
+	}
 	if (profiles && !who.probes)
 		who.probe[who.probes++] = "profile:hz:99";
 	code = follow(settings, view, tap, command, &who);

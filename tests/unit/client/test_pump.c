@@ -10,6 +10,8 @@
 
 #include "proto/backoff.h"
 #include "client/lib/failure.h"
+#include "client/lib/lanes.h"
+#include "client/lib/limits.h"
 #include "client/cli/cursor_file.h"
 #include "client/cli/pump.h"
 #include "client/cli/progress.h"
@@ -80,6 +82,18 @@ static int teardown(void **state)
 	return 0;
 }
 
+static void take_messages(void)
+{
+	fflush(messages);
+	said_bytes = (size_t)ftell(messages);
+	rewind(messages);
+	free(said);
+	said = calloc(1, said_bytes + 1);
+	assert_int_equal(fread(said, 1, said_bytes, messages), said_bytes);
+	rewind(messages);
+	assert_int_equal(ftruncate(fileno(messages), 0), 0);
+}
+
 static enum exit_code run_hosts(struct pump pump, struct pump_host *host, size_t hosts)
 {
 	enum exit_code code;
@@ -91,14 +105,7 @@ static enum exit_code run_hosts(struct pump pump, struct pump_host *host, size_t
 	code = pump_run(&pump);
 	for (size_t i = 0; i < hosts; i++)
 		ringtail_close(host[i].ringtail);
-	fflush(messages);
-	said_bytes = (size_t)ftell(messages);
-	rewind(messages);
-	free(said);
-	said = calloc(1, said_bytes + 1);
-	assert_int_equal(fread(said, 1, said_bytes, messages), said_bytes);
-	rewind(messages);
-	assert_int_equal(ftruncate(fileno(messages), 0), 0);
+	take_messages();
 	return code;
 }
 
@@ -511,6 +518,127 @@ static void one_host_of_two_fails(void **state)
 	}
 }
 
+/* ---- Lanes: all hosts of one stream ---------------------------------------------------------- */
+
+static void consign(uint32_t lane, const char *host)
+{
+	Ringtail__V1__Consign message = RINGTAIL__V1__CONSIGN__INIT;
+
+	message.lane = lane;
+	message.host = (char *)host;
+	maker_message(&maker, FRAME_CONSIGN, &message.base);
+}
+
+/* A host with so many events; `lost` attempts are missing behind them. */
+static void put_lane(uint32_t lane, const char *host, unsigned events, unsigned lost)
+{
+	consign(lane, host);
+	maker_hello(&maker, 1, 7);
+	maker_catalog(&maker);
+	maker_subscribed(&maker, 1, (const uint64_t[]){ 0 });
+	maker_batch(&maker, 0, 0, 1000, 10, events);
+	if (lost)
+		maker_gap(&maker, 0, events, events + lost, 0, 3, RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE);
+	maker_bye(&maker, "all");
+}
+
+static enum exit_code run_lanes(struct pump pump, const struct lanes_wanted *wanted)
+{
+	struct ringtail_error error;
+	enum exit_code code;
+
+	assert_int_equal(lanes_open(maker_file(&maker, maker.size), "lanes", wanted, &pump.lanes, &error), 0);
+	pump.out = &out;
+	pump.messages = messages;
+	code = pump_run(&pump);
+	lanes_close(pump.lanes);
+	take_messages();
+	return code;
+}
+
+/* The totals are of all; those that lost something are named, the worst first. */
+static void hosts_that_lost_something_are_named(void **state)
+{
+	static const struct lanes_wanted everything;
+	const char *text;
+	char host[16];
+
+	(void)state;
+	maker.size = 0;
+	put_lane(0, "whole", 100, 0);
+	put_lane(1, "lossy", 10, 5);
+	put_lane(2, "worst", 20, 50);
+	assert_int_equal(run_lanes((struct pump){ .ops = &print_json, .summary = SUMMARY_JSON }, &everything), EXIT_LOST);
+	text = check_text(&out);
+	assert_int_equal(occurrences(text, "{\"host\":\"whole\","), 100);
+	assert_int_equal(occurrences(text, "{\"host\":\"worst\","), 20 + 1);	/* and the gap */
+	assert_non_null(strstr(said, "tracectl: worst: 50 lost, 1 gaps\ntracectl: lossy: 5 lost, 1 gaps\n"));
+	assert_null(strstr(said, "tracectl: whole"));
+	assert_non_null(strstr(said, "{\"events\":130,\"lost\":55,"));
+	assert_non_null(strstr(said, "\"hosts\":3,\"lossy\":[{\"host\":\"worst\",\"lost\":50,\"gaps\":1,\"unknown\":0,"
+				     "\"residual\":0,\"cut_short\":false},{\"host\":\"lossy\","));
+	maker.size = 0;
+	for (unsigned i = 0; i < FLEET_ROWS + 2; i++) {
+		snprintf(host, sizeof(host), "host-%u", i);
+		put_lane(i, host, 1, 1 + i);
+	}
+	assert_int_equal(run_lanes((struct pump){ .ops = &print_text, .summary = SUMMARY_TEXT }, &everything), EXIT_LOST);
+	assert_int_equal(occurrences(said, " lost, 1 gaps\n"), FLEET_ROWS);
+	assert_null(strstr(said, "host-1:"));
+	assert_non_null(strstr(said, "so have 2 hosts more"));
+	check_text(&out);
+}
+
+/* A host without that probe or field is no failure, if others have it. */
+static void hosts_that_record_nothing_of_it_are_named(void **state)
+{
+	static const char *const probe = "syscall:openat:call";
+	const struct lanes_wanted wanted = { .probe = &probe, .probes = 1 };
+	static const Ringtail__V1__Catalog nothing = RINGTAIL__V1__CATALOG__INIT;
+
+	(void)state;
+	maker.size = 0;
+	put_lane(0, "with", 100, 0);
+	consign(1, "without");
+	maker_hello(&maker, 1, 7);
+	maker_message(&maker, FRAME_CATALOG, &nothing.base);
+	maker_bye(&maker, "all");
+	assert_int_equal(run_lanes((struct pump){ .ops = &print_json }, &wanted), EXIT_GOOD);
+	assert_non_null(strstr(said, "tracectl: 1 of 2 hosts record nothing of that: without\n"));
+	check_text(&out);
+	maker.size = 0;
+	consign(0, "without");
+	maker_hello(&maker, 1, 7);
+	maker_message(&maker, FRAME_CATALOG, &nothing.base);
+	maker_bye(&maker, "all");
+	assert_int_equal(run_lanes((struct pump){ .ops = &print_json }, &wanted), EXIT_FAILED);
+	assert_non_null(strstr(said, "without failed"));
+	assert_string_equal(check_text(&out), "");
+}
+
+/* -n is of all hosts together; one that is damaged ends nobody else. */
+static void lanes_end_together(void **state)
+{
+	static const struct lanes_wanted everything;
+
+	(void)state;
+	maker.size = 0;
+	put_lane(0, "red", 100, 0);
+	put_lane(1, "blue", 100, 0);
+	assert_int_equal(run_lanes((struct pump){ .ops = &print_text, .events_max = 150 }, &everything), EXIT_GOOD);
+	assert_int_equal(lines(check_text(&out)), 150);
+	consign(0, "red");
+	maker_raw(&maker, FRAME_BATCH, (const uint8_t[]){ 0xff, 0xff }, 2);
+	put_lane(2, "green", 10, 0);
+	assert_int_equal(run_lanes((struct pump){ .ops = &print_text }, &everything), EXIT_FAILED);
+	assert_non_null(strstr(said, "tracectl: red failed:\n"));
+	assert_int_equal(occurrences(check_text(&out), "green "), 10);
+	consign(7, "nobody");
+	assert_int_equal(run_lanes((struct pump){ .ops = &print_text }, &everything), EXIT_FAILED);
+	assert_non_null(strstr(said, "its lane has no host"));
+	check_text(&out);
+}
+
 static void rates(void **state)
 {
 	struct ringtail_totals totals = { .events = 1234567, .lost = 0 };
@@ -659,7 +787,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(good), TEST(exactly_count), TEST(lost), TEST(fails), TEST(output_fails_and_no_place_is_kept),
-		TEST(several_hosts), TEST(one_host_of_two_fails), TEST(stopped), TEST(rates), TEST(says_how_far_it_is),
+		TEST(several_hosts), TEST(one_host_of_two_fails),
+		TEST(hosts_that_lost_something_are_named), TEST(hosts_that_record_nothing_of_it_are_named),
+		TEST(lanes_end_together), TEST(stopped), TEST(rates), TEST(says_how_far_it_is),
 		TEST(a_signal_asks_how_far_it_is), TEST(waits),
 		TEST(failures), TEST(a_last_word), TEST(a_place_is_kept_once_for_what_came),
 		TEST(what_cannot_be_kept_is_not_acknowledged), TEST(what_came_is_acknowledged_in_time),
