@@ -627,6 +627,8 @@ static void lanes_end_together(void **state)
 	put_lane(1, "blue", 100, 0);
 	assert_int_equal(run_lanes((struct pump){ .ops = &print_text, .events_max = 150 }, &everything), EXIT_GOOD);
 	assert_int_equal(lines(check_text(&out)), 150);
+	assert_int_equal(run_lanes((struct pump){ .ops = &print_text, .events_max = 50 }, &everything), EXIT_GOOD);
+	assert_int_equal(lines(check_text(&out)), 50);
 	consign(0, "red");
 	maker_raw(&maker, FRAME_BATCH, (const uint8_t[]){ 0xff, 0xff }, 2);
 	put_lane(2, "green", 10, 0);
