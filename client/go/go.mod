@@ -1,0 +1,3 @@
+module ringtail/probe
+
+go 1.18
