@@ -34,6 +34,7 @@ struct batch_decoder {
 	/* What an item borrows. */
 	struct batch_attachment shown[EVENT_ATTACHMENTS_MAX];
 	uint64_t frame[EVENT_ATTACHMENTS_MAX][STACK_FRAMES_MAX];
+	struct batch_counts counts;
 };
 
 struct batch_decoder *batch_decoder_create(const struct batch_probe *probe, uint32_t probe_max)
@@ -62,6 +63,7 @@ size_t batch_decoder_bytes(const struct batch_decoder *decoder)
 {
 	return sizeof(*decoder) + pair_table_bytes(&decoder->pairs) +
 	       decoder->batch.attachments_room * sizeof(*decoder->batch.attachment) +
+	       (decoder->batch.counts.bucket ? COUNT_BUCKET_NUMBERS * sizeof(struct count_bucket) : 0) +
 	       (decoder->batch.stack ? BATCH_STACKS_MAX * sizeof(*decoder->batch.stack) : 0);
 }
 
@@ -102,6 +104,7 @@ static int summarize(struct batch_decoder *decoder, struct batch_summary *summar
 {
 	struct open_batch *batch = &decoder->batch;
 	uint64_t left = batch->end_seq - batch->first_seq, lost = 0;
+	uint64_t counted;
 	bool fits = batch->end_seq >= batch->first_seq && take_seq(&left, batch->events);
 
 	for (uint32_t i = 0; fits && i < batch->losses; i++) {
@@ -111,6 +114,8 @@ static int summarize(struct batch_decoder *decoder, struct batch_summary *summar
 	if (!fits)
 		return batch_open_error(batch, "more events and losses than numbers from %" PRIu64
 					" to %" PRIu64, batch->first_seq, batch->end_seq);
+	if (!counts_reader_sum(&batch->counts, batch->events, left, &counted))
+		return batch_open_error(batch, "its events stand for more than it skips, or for nothing");
 	*summary = (struct batch_summary){
 		.cpu = batch->cpu,
 		.events = batch->events,
@@ -118,6 +123,7 @@ static int summarize(struct batch_decoder *decoder, struct batch_summary *summar
 		.end_seq = batch->end_seq,
 		.lost = lost,
 		.skipped = left,
+		.counted = counted,
 		.time_ns = batch->time_ns,
 	};
 	return 0;
@@ -148,6 +154,11 @@ int batch_decode_open(struct batch_decoder *decoder, const uint8_t *message, siz
 		decoder->thread_end_ns[i] = batch->time_ns;
 	decoder->last = BATCH_EVENT;
 	return 0;
+}
+
+const struct batch_counts *batch_decode_counts(const struct batch_decoder *decoder)
+{
+	return decoder->batch.counts.present ? &decoder->counts : NULL;
 }
 
 const struct batch_thread *batch_decode_thread(const struct batch_decoder *decoder, uint32_t tid)
@@ -325,6 +336,18 @@ static bool get_attachments(struct batch_decoder *decoder, struct batch_item *it
 	return true;
 }
 
+static bool get_counts(struct batch_decoder *decoder, struct batch_item *item)
+{
+	item->counts = NULL;
+	if (likely(!decoder->batch.counts.present))
+		return true;
+	item->counts = &decoder->counts;
+	if (counts_reader_next(&decoder->batch.counts, &decoder->counts))
+		return true;
+	batch_open_error(&decoder->batch, "counts are out of range at event %" PRIu32, decoder->event);
+	return false;
+}
+
 static bool get_event(struct batch_decoder *decoder, struct batch_item *item)
 {
 	const struct open_batch *batch = &decoder->batch;
@@ -352,7 +375,7 @@ static bool get_event(struct batch_decoder *decoder, struct batch_item *item)
 	event->field = pair->last;
 	item->thread = &batch->thread[thread];
 	if (!get_seq(decoder, item) || !get_time(decoder, event, pair) ||
-	    !get_fields(decoder, event, pair) || !get_attachments(decoder, item))
+	    !get_fields(decoder, event, pair) || !get_attachments(decoder, item) || !get_counts(decoder, item))
 		return false;
 	decoder->event++;
 	return true;
@@ -381,6 +404,10 @@ static bool all_read(struct batch_decoder *decoder)
 	for (unsigned i = 0; i < BATCH_COLUMNS; i++)
 		if (decoder->batch.column[i].at != decoder->batch.column[i].end)
 			return column_bad(decoder, i, "goes on");
+	if (!counts_reader_ended(&decoder->batch.counts)) {
+		batch_open_error(&decoder->batch, "counts go on behind the last event");
+		return false;
+	}
 	return true;
 }
 

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/batch_counts.h"
 #include "proto/batch_encode.h"
 
 struct batch_decoder;
@@ -50,6 +51,7 @@ struct batch_item {
 	const struct batch_thread *thread;
 	const struct batch_attachment *attachment;
 	size_t attachments;
+	const struct batch_counts *counts;	/* event: what it stands for; NULL: for itself alone */
 	struct batch_loss loss;
 };
 
@@ -57,7 +59,8 @@ struct batch_summary {
 	uint32_t cpu;
 	uint32_t events;
 	uint64_t first_seq, end_seq;
-	uint64_t lost, skipped;
+	uint64_t lost, skipped;		/* skipped: also those that other events stand for */
+	uint64_t counted;		/* events, and what they stand for */
 	uint64_t time_ns;
 };
 
@@ -77,6 +80,9 @@ enum batch_item_kind batch_decode_next(struct batch_decoder *decoder, struct bat
 
 /* The thread of the open batch with that tid (the first, if a name changed), or NULL. */
 const struct batch_thread *batch_decode_thread(const struct batch_decoder *decoder, uint32_t tid);
+
+/* What the event that came last stands for; NULL: itself alone. */
+const struct batch_counts *batch_decode_counts(const struct batch_decoder *decoder);
 
 const char *batch_decode_error(const struct batch_decoder *decoder);
 

@@ -37,6 +37,7 @@
 #define STRING_BYTES	(4 + 3 * U32_BYTES + 3 + STRING_BYTES_MAX)
 #define STACK_BYTES	(4 + 4 * U32_BYTES + 8 + STACK_FRAMES_MAX * WIRE_VARINT_BYTES_MAX)
 #define COLUMN_HEAD_BYTES 6
+#define COUNTS_HEAD_BYTES (2 + 5)
 
 /* What one event may add to the values and the attachments, which share the room that is left. */
 #define EVENT_VALUE_BYTES	(PROBE_FIELDS_MAX * WIRE_VARINT_BYTES_MAX)
@@ -97,6 +98,8 @@ struct batch_encoder {
 	uint64_t *probe_stamp;		/* generation << 16 | index, by probe id */
 	uint16_t probe[BATCH_PROBES_MAX];
 	struct loss loss[BATCH_LOSSES_MAX];
+	const uint8_t *counts;		/* borrowed; NULL: none */
+	size_t counts_bytes, reserved_bytes;
 	uint8_t *memory;		/* what all columns lie in */
 	uint8_t *message;		/* FRAME_RAW_BYTES_MAX + WIRE_WRITE_BYTES */
 };
@@ -172,7 +175,8 @@ void batch_encoder_set_context(struct batch_encoder *encoder, bool context)
 
 static void set_value_limit(struct batch_encoder *encoder)
 {
-	size_t used = (size_t)(encoder->attachments.end - encoder->attachments.start) +
+	size_t used = encoder->reserved_bytes +
+		      (size_t)(encoder->attachments.end - encoder->attachments.start) +
 		      (size_t)(encoder->texts.end - encoder->texts.start) +
 		      (size_t)(encoder->stacks.end - encoder->stacks.start);
 	uint8_t *start = encoder->column[COLUMN_VALUE].start;
@@ -182,6 +186,13 @@ static void set_value_limit(struct batch_encoder *encoder)
 		encoder->value_limit = NULL;	/* not one more */
 	else
 		encoder->value_limit = start + (SHARED_BYTES - EVENT_SHARED_BYTES - used);
+}
+
+void batch_encode_reserve(struct batch_encoder *encoder, size_t bytes)
+{
+	assert(bytes <= SHARED_BYTES / 2);
+	encoder->reserved_bytes = bytes ? bytes + COUNTS_HEAD_BYTES : 0;
+	set_value_limit(encoder);
 }
 
 bool batch_encode_share_stacks(struct batch_encoder *encoder, bool share)
@@ -213,6 +224,7 @@ void batch_encode_begin(struct batch_encoder *encoder, uint32_t cpu, uint64_t fi
 	encoder->skip = encoder->skipped = encoder->lost = 0;
 	encoder->thread_count = encoder->probe_count = encoder->loss_count = 0;
 	encoder->attachment_count = encoder->event_attachments = 0;
+	encoder->counts = NULL;
 	set_value_limit(encoder);
 }
 
@@ -582,6 +594,13 @@ static uint8_t *put_loss(uint8_t *out, const struct loss *loss)
 	return wire_put_message(out, BATCH_LOSS_FIELD, body, end);
 }
 
+void batch_encode_counts(struct batch_encoder *encoder, const uint8_t *counts, size_t bytes)
+{
+	assert(bytes + COUNTS_HEAD_BYTES <= encoder->reserved_bytes);
+	encoder->counts = counts;
+	encoder->counts_bytes = bytes;
+}
+
 /* Fields in the order of their numbers, as protobuf-c writes them: the same bytes. */
 const uint8_t *batch_encode_finish(struct batch_encoder *encoder, size_t *bytes)
 {
@@ -605,6 +624,9 @@ const uint8_t *batch_encode_finish(struct batch_encoder *encoder, size_t *bytes)
 	out = put_column(out, &encoder->attachments);
 	out = put_column(out, &encoder->texts);
 	out = put_column(out, &encoder->stacks);
+	if (encoder->counts)
+		out = wire_put_message(out, BATCH_COUNTS, encoder->counts,
+				       encoder->counts + encoder->counts_bytes);
 	*bytes = (size_t)(out - encoder->message);
 	assert(*bytes <= FRAME_RAW_BYTES_MAX);
 	return encoder->message;

@@ -49,6 +49,9 @@ void batch_encoder_set_context(struct batch_encoder *encoder, bool context);
 /* From the next batch on, a stack is written once and its events name it. False: no memory. */
 bool batch_encode_share_stacks(struct batch_encoder *encoder, bool share);
 
+/* From the next batch on, each leaves so many bytes for batch_encode_counts(). */
+void batch_encode_reserve(struct batch_encoder *encoder, size_t bytes);
+
 /* Starts a batch that speaks of attempts from first_seq on. */
 void batch_encode_begin(struct batch_encoder *encoder, uint32_t cpu, uint64_t first_seq,
 			uint64_t time_ns);
@@ -80,6 +83,9 @@ bool batch_encode_stack(struct batch_encoder *encoder, bool kernel, const uint64
 /* Events since begin, and up to where attempts were accounted for: events, losses and skips. */
 uint32_t batch_encode_events(const struct batch_encoder *encoder);
 uint64_t batch_encode_end_seq(const struct batch_encoder *encoder);
+
+/* Message Counts of the batch (proto/batch_counts.h), borrowed until it ends. */
+void batch_encode_counts(struct batch_encoder *encoder, const uint8_t *counts, size_t bytes);
 
 /*
  * Ends the batch: its message's bytes, borrowed until the next begin. end_seq is first_seq + events

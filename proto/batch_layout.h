@@ -21,6 +21,7 @@ enum {
 	BATCH_ATTACHMENT = 18,
 	BATCH_STACK = 19,
 	BATCH_TEXT = 24,
+	BATCH_COUNTS = 25,
 };
 
 enum {

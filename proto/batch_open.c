@@ -236,6 +236,7 @@ void batch_open_fini(struct open_batch *batch)
 {
 	free(batch->attachment);
 	free(batch->stack);
+	counts_reader_fini(&batch->counts);
 	batch->attachment = NULL;
 	batch->stack = NULL;
 	batch->attachments_room = 0;
@@ -322,6 +323,9 @@ static int open_field(struct open_batch *batch, const struct wire_field *field, 
 		return open_column(batch, field);
 	if (field->number == BATCH_TEXT)
 		return open_text(batch, field);
+	if (field->number == BATCH_COUNTS)
+		return field->type == WIRE_BYTES && counts_reader_open(&batch->counts, field->body) ?
+			       0 : bad_field(batch, "Batch", BATCH_COUNTS);
 	if (field->number > BATCH_STACK)
 		return 0;
 	if (field->type != (field->number < BATCH_THREAD ? WIRE_VARINT : WIRE_BYTES))
@@ -394,6 +398,7 @@ int batch_open(struct open_batch *batch, const uint8_t *message, size_t bytes, u
 	batch->threads = batch->probes = batch->losses = 0;
 	batch->attachments = batch->texts = batch->stacks = 0;
 	memset(batch->column, 0, sizeof(batch->column));
+	counts_reader_clear(&batch->counts);
 	batch->error[0] = '\0';
 	if (bytes > FRAME_RAW_BYTES_MAX)
 		return batch_open_error(batch, "%zu bytes, %u are allowed", bytes,

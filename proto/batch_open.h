@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/batch_counts.h"
 #include "proto/batch_encode.h"
 #include "proto/batch_layout.h"
 #include "proto/limits.h"
@@ -44,6 +45,7 @@ struct open_batch {
 	uint32_t attachments_room;
 	struct wire_reader *stack;	/* owned; [BATCH_STACKS_MAX] once there is one: differences */
 	struct wire_reader column[BATCH_COLUMNS];	/* absent: empty */
+	struct counts_reader counts;
 	char error[BATCH_ERROR_BYTES];
 };
 

@@ -32,22 +32,39 @@ static uint64_t middle_of(struct bucket bucket)
 	return low_of(bucket) + (bucket.row ? ((1ull << (bucket.row - 1)) - 1) / 2 : 0);
 }
 
-void tally_add(struct tally *tally, uint64_t value)
+unsigned tally_bucket(uint64_t value)
 {
 	struct bucket bucket = bucket_of(value);
 
-	if (!tally->count || value < tally->min)
-		tally->min = value;
-	if (!tally->count || value > tally->max)
-		tally->max = value;
-	tally->count++;
-	tally->sum += value;
-	if (!tally->row[bucket.row])
-		tally->row[bucket.row] = calloc(TALLY_STEPS, sizeof(uint64_t));
-	if (tally->row[bucket.row])
-		tally->row[bucket.row][bucket.step]++;
+	return bucket.row * TALLY_STEPS + bucket.step;
+}
+
+void tally_add_counted(struct tally *tally, uint64_t count, uint64_t min, uint64_t max, long double sum)
+{
+	if (!tally->count || min < tally->min)
+		tally->min = min;
+	if (!tally->count || max > tally->max)
+		tally->max = max;
+	tally->count += count;
+	tally->sum += sum;
+}
+
+void tally_add_bucket(struct tally *tally, unsigned bucket, uint64_t count)
+{
+	uint64_t **row = &tally->row[bucket / TALLY_STEPS];
+
+	if (!*row)
+		*row = calloc(TALLY_STEPS, sizeof(uint64_t));
+	if (*row)
+		(*row)[bucket % TALLY_STEPS] += count;
 	else
-		tally->unplaced++;
+		tally->unplaced += count;
+}
+
+void tally_add(struct tally *tally, uint64_t value)
+{
+	tally_add_counted(tally, 1, value, value, value);
+	tally_add_bucket(tally, tally_bucket(value), 1);
 }
 
 void tally_clear(struct tally *tally)

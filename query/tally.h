@@ -16,6 +16,7 @@
 #define TALLY_STEPS		(1u << TALLY_STEPS_BITS)
 #define TALLY_EXACT		TALLY_STEPS
 #define TALLY_ROWS		(64u - TALLY_STEPS_BITS + 1u)
+#define TALLY_BUCKETS		(TALLY_ROWS * TALLY_STEPS)
 #define TALLY_ERROR_PERCENT	1.6	/* of a quantile, at most */
 
 struct tally {
@@ -28,6 +29,13 @@ struct tally {
 
 /* A tally of zeros is empty. */
 void tally_add(struct tally *tally, uint64_t value);
+/* The number of a value's bucket, below TALLY_BUCKETS. */
+unsigned tally_bucket(uint64_t value);
+
+/* Values that were counted elsewhere: how many, what they are in all, and of each bucket that has any, how many. */
+void tally_add_counted(struct tally *tally, uint64_t count, uint64_t min, uint64_t max, long double sum);
+void tally_add_bucket(struct tally *tally, unsigned bucket, uint64_t count);
+
 void tally_clear(struct tally *tally);		/* and frees its rows */
 
 /* Below which `part` (0 to 1) of the values are: the middle of that value's bucket. 0 if it is empty. */

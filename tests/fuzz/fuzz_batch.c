@@ -1,6 +1,6 @@
 /*
  * fuzz_batch: bytes from outside as a batch. The decoder stays inside them; and what decodes, must
- * decode to the same events, losses and numbers after it is encoded again.
+ * decode to the same events, losses, numbers and counts after it is encoded again.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,6 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct batch_probe probes[PROBE_IDS];
 static struct batch_decoder *first, *second;
 static struct batch_encoder *encoder;
+static struct counts_writer *writer;
+static uint32_t rows, buckets;		/* that have been written; beyond the writer's room: none is */
 
 static void must(bool holds)
 {
@@ -35,7 +37,9 @@ static void prepare(void)
 	first = batch_decoder_create(probes, PROBE_IDS);
 	second = batch_decoder_create(probes, PROBE_IDS);
 	encoder = batch_encoder_create(PROBE_IDS);
-	must(first && second && encoder);
+	writer = counts_writer_create();
+	must(first && second && encoder && writer);
+	batch_encode_reserve(encoder, COUNTS_BYTES_MAX);
 }
 
 /* Reads every byte that an item borrows, so that the sanitizer sees them. */
@@ -54,9 +58,22 @@ static bool put_attachments(const struct batch_item *item)
 	return true;
 }
 
+static bool counts_fit(void)
+{
+	return rows <= COUNT_ROWS_MAX && buckets <= COUNT_BUCKETS_MAX;
+}
+
 static bool put_event(const struct batch_item *item, uint64_t *slot)
 {
 	struct batch_event event = item->event;
+
+	if (item->counts) {
+		rows++;
+		buckets += item->counts->buckets;
+		if (!counts_fit())
+			return false;
+		counts_writer_add(writer, item->counts);
+	}
 
 	event.thread = batch_encode_thread(encoder, item->thread, &slot[item->event.thread]);
 	must(event.thread != UINT32_MAX);
@@ -71,6 +88,8 @@ static bool encode_again(const struct batch_summary *summary)
 	struct batch_item item;
 
 	memset(slot, 0, sizeof(slot));
+	counts_writer_begin(writer);
+	rows = buckets = 0;
 	batch_encode_begin(encoder, summary->cpu, summary->first_seq, summary->time_ns);
 	must(batch_encode_share_stacks(encoder, summary->end_seq & 1));
 	for (unsigned i = 0; i < ITEMS_MAX; i++) {
@@ -97,6 +116,17 @@ static bool encode_again(const struct batch_summary *summary)
 	abort();
 }
 
+static void compare_counts(const struct batch_counts *a, const struct batch_counts *b)
+{
+	must(!a == !b);
+	if (!a)
+		return;
+	must(a->events == b->events && a->errors == b->errors && a->values == b->values);
+	must(a->least == b->least && a->greatest == b->greatest && a->sum == b->sum);
+	must(a->sum_high == b->sum_high && a->buckets == b->buckets);
+	must(!a->buckets || !memcmp(a->bucket, b->bucket, a->buckets * sizeof(*a->bucket)));
+}
+
 static void compare_events(const struct batch_item *a, const struct batch_item *b)
 {
 	must(a->seq == b->seq && a->event.probe == b->event.probe);
@@ -106,6 +136,7 @@ static void compare_events(const struct batch_item *a, const struct batch_item *
 	must(a->thread->ppid == b->thread->ppid && a->thread->uid == b->thread->uid);
 	must(a->thread->kernel == b->thread->kernel);
 	must(!strncmp(a->thread->comm, b->thread->comm, sizeof(a->thread->comm)));
+	compare_counts(a->counts, b->counts);
 	must(a->attachments == b->attachments);
 	for (size_t i = 0; i < a->attachments; i++) {
 		const struct batch_attachment *x = &a->attachment[i], *y = &b->attachment[i];
@@ -134,12 +165,17 @@ static void compare(const struct batch_summary *a, const uint8_t *data, size_t s
 	const uint8_t *message;
 	size_t bytes;
 
+	if (rows) {
+		message = counts_writer_finish(writer, &bytes);
+		must(bytes <= COUNTS_BYTES_MAX);
+		batch_encode_counts(encoder, message, bytes);
+	}
 	message = batch_encode_finish(encoder, &bytes);
 	must(bytes <= FRAME_RAW_BYTES_MAX);
 	must(!batch_decode_open(second, message, bytes, &b));
 	must(a->cpu == b.cpu && a->events == b.events && a->first_seq == b.first_seq);
 	must(a->end_seq == b.end_seq && a->lost == b.lost && a->skipped == b.skipped);
-	must(a->time_ns == b.time_ns);
+	must(a->time_ns == b.time_ns && a->counted == b.counted);
 	must(!batch_decode_open(first, data, size, &again));
 	do {
 		must(next_event(first, &x, &x_lost) == next_event(second, &y, &y_lost));

@@ -447,7 +447,8 @@ static void test_layout(void **state)
 		assert_int_equal(field_number(batch, batch_columns[i].name),
 				 batch_columns[i].field);
 	assert_int_equal(field_number(batch, "text"), BATCH_TEXT);
-	assert_int_equal(batch->n_fields, 11 + BATCH_COLUMNS);
+	assert_int_equal(field_number(batch, "counts"), BATCH_COUNTS);
+	assert_int_equal(batch->n_fields, 12 + BATCH_COLUMNS);
 	assert_int_equal(field_number(thread, "tid"), THREAD_TID);
 	assert_int_equal(field_number(thread, "pid"), THREAD_PID);
 	assert_int_equal(field_number(thread, "comm"), THREAD_COMM);
