@@ -20,6 +20,7 @@ struct batcher {
 	struct batcher_config config;
 
 	struct batch_encoder *encoder;
+	struct counting *counting;	/* NULL: each event is encoded by itself */
 	uint64_t *slot;			/* the encoder's word for each thread index */
 	uint32_t slots;
 	uint32_t last_thread;		/* of the last event, by index and in the batch: events come */
@@ -36,6 +37,16 @@ struct batcher {
 	struct owed owed;
 };
 
+/* False: out of memory. */
+static bool begin_counting(struct batcher *batcher)
+{
+	if (!batcher->config.spec->question)
+		return true;
+	batch_encode_reserve(batcher->encoder, COUNTS_BYTES_MAX);
+	batcher->counting = counting_create(batcher->config.spec, batcher->config.threads);
+	return batcher->counting;
+}
+
 struct batcher *batcher_create(const struct batcher_config *config)
 {
 	struct batcher *batcher = calloc(1, sizeof(*batcher));
@@ -48,7 +59,8 @@ struct batcher *batcher_create(const struct batcher_config *config)
 	batcher->judged_thread = THREAD_NONE;
 	batcher->encoder = batch_encoder_create(RT_PROBE_MAX);
 	if (!batcher->encoder ||
-	    !batch_encode_share_stacks(batcher->encoder, config->spec->flags & SPEC_STACK_TABLE)) {
+	    !batch_encode_share_stacks(batcher->encoder, config->spec->flags & SPEC_STACK_TABLE) ||
+	    !begin_counting(batcher)) {
 		batcher_destroy(batcher);
 		return NULL;
 	}
@@ -61,6 +73,7 @@ void batcher_destroy(struct batcher *batcher)
 	if (!batcher)
 		return;
 	batch_encoder_destroy(batcher->encoder);
+	counting_destroy(batcher->counting);
 	free(batcher->slot);
 	free(batcher);
 }
@@ -72,6 +85,8 @@ void batcher_start(struct batcher *batcher, uint64_t seq, uint64_t time_ns)
 	batcher->skipped = 0;
 	batcher->losses = 0;
 	batcher->last_thread = THREAD_NONE;
+	if (batcher->counting)
+		counting_clear(batcher->counting);
 	batch_encode_begin(batcher->encoder, batcher->config.cpu, seq, time_ns);
 }
 
@@ -160,7 +175,7 @@ static bool encode(struct batcher *batcher, const struct ring_item *item,
 }
 
 /* Arguments are counted from 0; a call has its duration and result before them. */
-static uint32_t field_of_arg(const struct probe_info *info, uint32_t arg)
+uint32_t batcher_field_of_arg(const struct probe_info *info, uint32_t arg)
 {
 	if (arg == RT_ATTACH_RESULT)
 		return 1;
@@ -193,7 +208,7 @@ static bool encode_address(struct batcher *batcher, const struct probe_info *inf
 	char text[SOCKET_TEXT_BYTES];
 	size_t bytes = socket_text_of(text, attachment->data, attachment->bytes);
 
-	return batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg), text,
+	return batch_encode_string(batcher->encoder, batcher_field_of_arg(info, attachment->arg), text,
 				   bytes);
 }
 
@@ -204,7 +219,7 @@ static bool encode_file(struct batcher *batcher, const struct probe_info *info,
 	char text[FILE_TEXT_BYTES];
 	size_t bytes = file_text_of(text, attachment->data, attachment->bytes);
 
-	return !bytes || batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg), text,
+	return !bytes || batch_encode_string(batcher->encoder, batcher_field_of_arg(info, attachment->arg), text,
 					     bytes < STRING_BYTES_MAX ? bytes : STRING_BYTES_MAX);
 }
 
@@ -214,7 +229,7 @@ static bool encode_structure(struct batcher *batcher, const struct probe_info *i
 	struct structure_text text;
 
 	structure_text_of(&text, attachment->data, attachment->bytes);
-	return !text.bytes || batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
+	return !text.bytes || batch_encode_string(batcher->encoder, batcher_field_of_arg(info, attachment->arg),
 						  text.at, text.bytes);
 }
 
@@ -222,7 +237,7 @@ static bool encode_structure(struct batcher *batcher, const struct probe_info *i
 static bool encode_data(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info,
 			const struct rt_attachment *attachment)
 {
-	uint32_t field = field_of_arg(info, attachment->arg);
+	uint32_t field = batcher_field_of_arg(info, attachment->arg);
 	struct structure_text text = {0};
 
 	if (has(info->dirent_fields, field) && info->has_duration)
@@ -241,13 +256,13 @@ static bool encode_attachment(struct batcher *batcher, const struct ring_item *i
 	size_t frames = attachment->bytes / sizeof(frame[0]);
 
 	if (attachment->kind != RT_ATTACH_KSTACK && attachment->kind != RT_ATTACH_USTACK &&
-	    !batcher_wants_text(batcher->config.spec, item->probe, info, field_of_arg(info, attachment->arg)))
+	    !batcher_wants_text(batcher->config.spec, item->probe, info, batcher_field_of_arg(info, attachment->arg)))
 		return true;
 	switch (attachment->kind) {
 	case RT_ATTACH_DATA:
 		return encode_data(batcher, item, info, attachment);
 	case RT_ATTACH_STRING:
-		return batch_encode_string(batcher->encoder, field_of_arg(info, attachment->arg),
+		return batch_encode_string(batcher->encoder, batcher_field_of_arg(info, attachment->arg),
 					   attachment->data, attachment->bytes);
 	case RT_ATTACH_SOCKADDR:
 		return encode_address(batcher, info, attachment);
@@ -308,7 +323,7 @@ static size_t gather_texts(const struct ring_item *item, const struct probe_info
 		if (bytes > left)
 			break;
 		texts[n] = (struct batch_attachment){
-			.kind = RT_ATTACH_STRING, .arg = field_of_arg(info, attachment->arg),
+			.kind = RT_ATTACH_STRING, .arg = batcher_field_of_arg(info, attachment->arg),
 			.text = attachment->data, .text_bytes = attachment->bytes,
 		};
 		if (attachment->kind == RT_ATTACH_SOCKADDR) {
@@ -365,6 +380,40 @@ static bool passes(struct batcher *batcher, const struct ring_item *item,
 	return verdict;
 }
 
+static void encode_whole(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info,
+			 uint32_t thread)
+{
+	if (!encode(batcher, item, info, thread)) {
+		batcher_flush(batcher);
+		/* An empty batch has room for any one event: its record was at most 2040 bytes. */
+		if (!encode(batcher, item, info, thread))
+			assert(!"an event does not fit into an empty batch");
+	}
+	if (item->words > info->fields)
+		encode_attachments(batcher, item, info);
+}
+
+/* Where an event stands for it, its number is skipped like those that nobody asked for. */
+static void count(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info,
+		  uint32_t thread)
+{
+	const struct question *question = batcher->config.spec->question;
+	const struct batch_thread bare = {.tid = item->tid}, *who = &bare;
+	uint64_t slice_ns = question_slice(question, item->time_ns);
+
+	if (!counting_has_room(batcher->counting) ||
+	    (counting_rows(batcher->counting) && counting_slice(batcher->counting) != slice_ns))
+		batcher_flush(batcher);
+	if (thread != THREAD_NONE)
+		who = thread_table_get(batcher->config.threads, thread);
+	if (counting_add(batcher->counting, item, info, who)) {
+		batch_encode_skip(batcher->encoder, 1);
+		return;
+	}
+	encode_whole(batcher, counting_bare(batcher->counting, item, info), info, thread);
+	counting_add_row(batcher->counting, item, slice_ns);
+}
+
 void batcher_event(struct batcher *batcher, const struct ring_item *item,
 		   const struct probe_info *info, uint32_t thread)
 {
@@ -376,14 +425,10 @@ void batcher_event(struct batcher *batcher, const struct ring_item *item,
 		batcher_skip(batcher);
 		return;
 	}
-	if (!encode(batcher, item, info, thread)) {
-		batcher_flush(batcher);
-		/* An empty batch has room for any one event: its record was at most 2040 bytes. */
-		if (!encode(batcher, item, info, thread))
-			assert(!"an event does not fit into an empty batch");
-	}
-	if (item->words > info->fields)
-		encode_attachments(batcher, item, info);
+	if (batcher->counting)
+		count(batcher, item, info, thread);
+	else
+		encode_whole(batcher, item, info, thread);
 	batcher->last_time_ns = item->time_ns;
 }
 
@@ -447,6 +492,10 @@ static struct frame_ref *seal(struct batcher *batcher)
 	const uint8_t *raw;
 	size_t bytes;
 
+	if (batcher->counting) {
+		raw = counting_pack(batcher->counting, &bytes);
+		batch_encode_counts(batcher->encoder, raw, bytes);
+	}
 	raw = batch_encode_finish(batcher->encoder, &bytes);
 	frame = frame_ref_seal(batcher->config.codec, FRAME_BATCH, raw, (uint32_t)bytes);
 	if (!frame)
@@ -458,7 +507,7 @@ static struct frame_ref *seal(struct batcher *batcher)
 }
 
 /* Gives up what is in hand: only the ledger goes on. */
-static void owe(struct batcher *batcher, uint64_t end_seq, uint32_t events)
+static void owe(struct batcher *batcher, uint64_t end_seq, uint64_t events)
 {
 	struct owed *owed = &batcher->owed;
 
@@ -516,7 +565,8 @@ static bool send_owed(struct batcher *batcher)
 void batcher_flush(struct batcher *batcher)
 {
 	uint64_t end_seq = batch_encode_end_seq(batcher->encoder);
-	uint32_t events = batch_encode_events(batcher->encoder);
+	uint64_t events = batcher->counting ? counting_events(batcher->counting) :
+					      batch_encode_events(batcher->encoder);
 	uint64_t first_seq = batcher->first_seq;
 	struct frame_ref *frame = NULL;
 	bool empty = !events && !batcher->losses, may_send = send_owed(batcher);
@@ -543,4 +593,13 @@ void batcher_flush(struct batcher *batcher)
 	}
 	counter_add(COUNTER_events_encoded, events);
 	batcher_start(batcher, end_seq, batcher->last_time_ns);
+}
+
+void batcher_tick(struct batcher *batcher, uint64_t until_ns)
+{
+	const struct counting *counting = batcher->counting;
+
+	if (!counting || !counting_rows(counting) || !counting_slice(counting) ||
+	    question_slice(batcher->config.spec->question, until_ns) > counting_slice(counting))
+		batcher_flush(batcher);
 }

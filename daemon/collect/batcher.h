@@ -12,6 +12,7 @@
 
 #include "query/filter.h"
 #include "daemon/base/frame_ref.h"
+#include "daemon/collect/counting.h"
 #include "query/probe_set.h"
 #include "daemon/ring/probe_table.h"
 #include "daemon/ring/reader.h"
@@ -29,6 +30,7 @@ struct batcher_spec {
 	uint32_t flags;			/* RT_FLAG_*: attachments to pass on; SPEC_STACK_TABLE */
 	bool context;			/* threads with exe and cgroup: asked for, or by the filter */
 	bool file_strings;		/* strings, too, but the kernel need read only those of files */
+	const struct question *question;	/* NULL: each event is encoded by itself */
 };
 
 /*
@@ -50,6 +52,9 @@ struct batcher_config {
 /* Whether it wants the text of that field of a probe's events. */
 bool batcher_wants_text(const struct batcher_spec *spec, uint16_t probe, const struct probe_info *info,
 			uint32_t field);
+
+/* Which field an attachment belongs to, of all that the probe has: its `arg` counts arguments. */
+uint32_t batcher_field_of_arg(const struct probe_info *info, uint32_t arg);
 
 struct batcher *batcher_create(const struct batcher_config *config);
 void batcher_destroy(struct batcher *batcher);
@@ -81,5 +86,8 @@ void batcher_forget_thread(struct batcher *batcher, uint32_t thread);
  * once there is some for that.
  */
 void batcher_flush(struct batcher *batcher);
+
+/* The same, but of a question what is counted stays until its slice is over; no older event than until_ns will come. */
+void batcher_tick(struct batcher *batcher, uint64_t until_ns);
 
 #endif

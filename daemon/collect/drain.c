@@ -279,10 +279,10 @@ uint32_t drain_read(struct drain *drain, uint32_t records)
 	return read;
 }
 
-void drain_flush(struct drain *drain)
+void drain_flush(struct drain *drain, uint64_t until_ns)
 {
 	for (unsigned i = 0; i < drain->batchers; i++)
-		batcher_flush(drain->batcher[i]);
+		batcher_tick(drain->batcher[i], until_ns);
 }
 
 static void tell_stuck(const struct drain *drain)

@@ -64,8 +64,8 @@ void drain_set_redaction(struct drain *drain, const struct redaction *redaction)
 /* Reads at most `records`; returns how many. Ring space is given back on the way. */
 uint32_t drain_read(struct drain *drain, uint32_t records);
 
-/* Flushes every batcher. */
-void drain_flush(struct drain *drain);
+/* Flushes every batcher; of questions, what is counted of a slice that may go on after until_ns stays. */
+void drain_flush(struct drain *drain, uint64_t until_ns);
 
 /*
  * Once a pass, after the ring was read: whether it stands still, behind a record that nobody finishes.

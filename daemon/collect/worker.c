@@ -261,7 +261,7 @@ uint64_t worker_pass(struct worker *worker)
 
 		drain_watch(worker->drain[i], now);
 		mine = drain_watermark(worker->drain[i], until);
-		drain_flush(worker->drain[i]);
+		drain_flush(worker->drain[i], mine);
 		if (mine < watermark)
 			watermark = mine;
 	}
@@ -271,6 +271,13 @@ uint64_t worker_pass(struct worker *worker)
 		end_meter_pass(worker, watermark);
 	publish_stats(worker);
 	return records;
+}
+
+/* Nothing more comes: what is counted waits for no later event. */
+static void flush_all(struct worker *worker)
+{
+	for (uint32_t i = 0; i < worker->rings; i++)
+		drain_flush(worker->drain[i], UINT64_MAX);
 }
 
 static void set_tick(struct worker *worker, uint64_t tick_ns)
@@ -469,6 +476,7 @@ static void drain_all(struct worker *worker)
 			break;
 	}
 	worker_pass(worker);
+	flush_all(worker);
 	if (anything_pending(worker))
 		log_warn("rings-left", "a record in a ring was never finished, or the rings filled up "
 			 "again: the records behind it stay in the ring");
@@ -482,6 +490,7 @@ static void leave(struct worker *worker)
 		event_del(worker->bell[i].event);
 	if (worker->mood != WORKER_LEFT)
 		worker_pass(worker);
+	flush_all(worker);
 	worker->mood = WORKER_LEFT;
 }
 

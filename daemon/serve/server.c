@@ -375,11 +375,14 @@ static size_t cursor_bytes(const Ringtail__V1__Cursor *cursor)
 
 static size_t text_bytes(const Ringtail__V1__Subscribe *message)
 {
+	const Ringtail__V1__Question *question = message->question;
 	size_t bytes = strlen(message->filter) + 1 + strlen(message->consumer) + 1;
 
 	for (size_t i = 0; i < message->n_probe; i++)
 		bytes += strlen(message->probe[i]) + 1;
-	return bytes;
+	for (size_t i = 0; question && i < question->n_by; i++)
+		bytes += strlen(question->by[i]) + 1;
+	return question ? bytes + strlen(question->of) + 1 : bytes;
 }
 
 static const char *copy_text(char **to, const char *text)
@@ -390,6 +393,39 @@ static const char *copy_text(char **to, const char *text)
 	return copy;
 }
 
+/* A question and its list of names. */
+static size_t question_bytes(const Ringtail__V1__Question *question)
+{
+	return question ? sizeof(struct question_request) + question->n_by * sizeof(char *) : 0;
+}
+
+/* Into that room; its texts go to *text. */
+static const struct question_request *copy_question(void *room, const Ringtail__V1__Question *message, char **text)
+{
+	struct question_request *question = room;
+	const char **by = (const char **)(question + 1);
+
+	if (!message)
+		return NULL;
+	*question = (struct question_request){
+		.by = by, .bys = message->n_by, .of = copy_text(text, message->of),
+		.interval_ns = message->interval_ns, .origin_ns = message->origin_ns,
+	};
+	for (size_t i = 0; i < message->n_by; i++)
+		by[i] = copy_text(text, message->by[i]);
+	return question;
+}
+
+/* What is counted begins when it is asked, and is not kept. */
+static int check_question(const Ringtail__V1__Subscribe *message, struct error *error)
+{
+	if (!message->question || (!*message->consumer && !message->since_realtime_ns))
+		return 0;
+	error_set(error, EINVAL, "question-invalid", "a durable consumer, and who asks for the past, gets each event");
+	error_hint(error, "subscribe without a question, and count what comes");
+	return -EINVAL;
+}
+
 /* All that the message says, in one piece: free() it. NULL: a cursor that makes no sense, or no memory. */
 static struct subscribe_request *request_of_subscribe(const Ringtail__V1__Subscribe *message,
 						      struct error *error)
@@ -398,7 +434,7 @@ static struct subscribe_request *request_of_subscribe(const Ringtail__V1__Subscr
 	struct subscribe_request *request;
 	struct cursor *cursor;
 	const char **glob;
-	char *text;
+	char *question, *text;
 
 	if (since && since->n_position > CURSOR_POSITIONS_MAX) {
 		error_set(error, EINVAL, "cursor-invalid",
@@ -406,15 +442,18 @@ static struct subscribe_request *request_of_subscribe(const Ringtail__V1__Subscr
 			  since->n_position, CURSOR_POSITIONS_MAX);
 		return NULL;
 	}
-	/* The request, its cursor, its list of probes, their texts. */
-	request = malloc(sizeof(*request) + cursor_bytes(since) +
+	if (check_question(message, error) != 0)
+		return NULL;
+	/* The request, its cursor, its question, its list of probes, their texts. */
+	request = malloc(sizeof(*request) + cursor_bytes(since) + question_bytes(message->question) +
 			 message->n_probe * sizeof(*glob) + text_bytes(message));
 	if (!request) {
 		error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 		return NULL;
 	}
 	cursor = (struct cursor *)(request + 1);
-	glob = (const char **)((char *)cursor + cursor_bytes(since));
+	question = (char *)cursor + cursor_bytes(since);
+	glob = (const char **)(question + question_bytes(message->question));
 	text = (char *)(glob + message->n_probe);
 	*request = (struct subscribe_request){.since_realtime_ns = message->since_realtime_ns};
 	if (since) {
@@ -427,6 +466,7 @@ static struct subscribe_request *request_of_subscribe(const Ringtail__V1__Subscr
 	for (size_t i = 0; i < message->n_probe; i++)
 		glob[i] = copy_text(&text, message->probe[i]);
 	request->what.filter = copy_text(&text, message->filter);
+	request->what.question = copy_question(question, message->question, &text);
 	if (*message->consumer)
 		request->consumer = copy_text(&text, message->consumer);
 	return request;

@@ -230,8 +230,8 @@ static struct subscription *find_donor(const struct stream_maker *maker,
 		unsigned ranked;
 
 		/* Of a record without context, a filter that asks for it could only say no; without
-		 * strings, only that it does not know. */
-		if (donor == wanted || donor->state != SUBSCRIPTION_LIVE ||
+		 * strings, only that it does not know. What was counted is no record of events. */
+		if (donor == wanted || donor->state != SUBSCRIPTION_LIVE || donor->spec.question ||
 		    (wanted->spec.context && !donor->spec.context) || lacks_strings(donor, wanted) ||
 		    !shares_probe(&donor->spec.probes, &wanted->spec.probes))
 			continue;

@@ -142,6 +142,15 @@ static void take_answer(struct fanout *fanout, const struct worker_mail *mail)
 	subscriptions_answered(&fanout->subscriptions, subscription);
 }
 
+/* Of a slice that goes on, the workers still hold what they have counted: it is told of at its end. */
+static uint64_t told_ns(const struct fanout *fanout, const struct subscription *subscription)
+{
+	const struct question *question = subscription->spec.question;
+	uint64_t slice_ns = question ? question_slice(question, fanout->watermark_ns) : 0;
+
+	return slice_ns ? slice_ns : fanout->watermark_ns;
+}
+
 /*
  * The places are where the subscription's log is: whoever has everything before the watermark has
  * that, even where another worker has gone on since it last told the time.
@@ -150,20 +159,21 @@ static struct frame_ref *pack_watermark(struct fanout *fanout, struct subscripti
 {
 	Ringtail__V1__Watermark message = RINGTAIL__V1__WATERMARK__INIT;
 	struct cursor_message *places = rings_message(&fanout->rings, subscription->position);
+	uint64_t time_ns = told_ns(fanout, subscription);
 	struct frame_ref *frame;
 
 	if (!places)
 		return NULL;
 	for (uint32_t i = 0; i < fanout->rings.n; i++)
 		places->position[i].skipped = subscription->quiet[i];
-	message.time_ns = fanout->watermark_ns;
+	message.time_ns = time_ns;
 	message.position = places->list;
 	message.n_position = fanout->rings.n;
 	frame = frame_ref_pack(fanout->config.codec, FRAME_WATERMARK, &message.base);
 	free(places);
 	if (!frame)
 		return NULL;
-	frame->time_ns = fanout->watermark_ns;
+	frame->time_ns = subscription->watermark_ns = time_ns;
 	frame->made_ns = clock_monotonic();
 	memset(subscription->quiet, 0, fanout->rings.n * sizeof(*subscription->quiet));
 	return frame;
@@ -177,6 +187,16 @@ static bool append_watermark(struct fanout *fanout, struct subscription *subscri
 	if (frame)
 		append(fanout, subscription, frame);
 	return frame;
+}
+
+/* Who is sent what was counted hears of the time when a slice is over, and no more often. */
+static void append_time(struct fanout *fanout, struct subscription *subscription)
+{
+	const struct question *question = subscription->spec.question;
+
+	if (!question || !question_slice(question, fanout->watermark_ns) ||
+	    told_ns(fanout, subscription) != subscription->watermark_ns)
+		append_watermark(fanout, subscription);
 }
 
 /* Time has come as far as the slowest worker has. */
@@ -194,7 +214,7 @@ static void take_watermark(struct fanout *fanout, const struct worker_mail *mail
 		fanout->watermark_ns = time_ns;
 	TAILQ_FOREACH(subscription, &fanout->subscriptions.list, link)
 		if (subscription->state == SUBSCRIPTION_LIVE && !subscription->ended)
-			append_watermark(fanout, subscription);
+			append_time(fanout, subscription);
 }
 
 /*

@@ -195,6 +195,21 @@ static void add_maps(struct subscription *subscription, const Ringtail__V1__Cata
 			probe_set_add(&subscription->spec.probes, RT_PROBE_PROCESS_MAP);
 }
 
+/* Stacks have no numbers to count by. */
+static int ask(struct subscription *subscription, const struct subscription_request *request,
+	       const Ringtail__V1__Catalog *catalog, struct error *error)
+{
+	struct question *question;
+	int err;
+
+	if (request->flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK))
+		return error_set(error, EINVAL, "question-invalid", "stacks are not counted here: ask without");
+	err = question_create(request->question, &subscription->spec.probes, catalog, &question, error);
+	if (!err)
+		subscription->spec.question = question;
+	return err;
+}
+
 int subscription_create(const struct subscription_request *request,
 			const Ringtail__V1__Catalog *catalog, uint32_t rings,
 			uint64_t history_bytes, struct subscription **out, struct error *error)
@@ -222,6 +237,10 @@ int subscription_create(const struct subscription_request *request,
 	subscription->spec.flags = request->flags | (filter_asks_strings(filter) ? RT_FLAG_STRINGS : 0);
 	/* Whoever takes it as its past must be able to ask what this one asked. */
 	subscription->spec.context = request->flags & RT_FLAG_CONTEXT || filter_asks_context(filter);
+	if (request->question)
+		err = ask(subscription, request, catalog, error);
+	if (err)
+		goto fail;
 	add_maps(subscription, catalog);
 	subscription->clauses = filter_kernel_clauses(filter, subscription->clause,
 						      RT_FILTER_CLAUSES_MAX);
@@ -247,6 +266,7 @@ void subscription_destroy(struct subscription *subscription)
 	frame_ref_put(subscription->spool.catalog);
 	free(subscription->spool.end);
 	filter_destroy((struct filter *)subscription->spec.filter);
+	question_destroy((struct question *)subscription->spec.question);
 	for (size_t i = 0; i < subscription->globs; i++)
 		free(subscription->glob[i]);
 	free(subscription->glob);
@@ -290,6 +310,7 @@ struct frame_ref *subscription_pack_catalog(const struct subscription *subscript
 bool subscription_equal(const struct subscription *a, const struct subscription *b)
 {
 	return a->spec.flags == b->spec.flags && a->spec.file_strings == b->spec.file_strings &&
+	       question_equal(a->spec.question, b->spec.question) &&
 	       strcmp(a->filter_text, b->filter_text) == 0 && probe_set_equal(&a->spec.probes, &b->spec.probes);
 }
 

@@ -123,6 +123,7 @@ struct subscription {
 	uint64_t generation;		/* the configuration that has to be in force first */
 	uint32_t workers_pending;	/* have not answered yet that it starts, or goes; */
 	uint32_t workers_told;		/* the first so many have been asked */
+	uint64_t watermark_ns;		/* of the last one in the log */
 	uint64_t linger_until_ns;	/* without clients: when to give it up; 0: has clients */
 
 	struct subscription_spool spool;
@@ -143,6 +144,7 @@ struct subscription_request {
 	const char *filter;
 	uint32_t flags;			/* RT_FLAG_* */
 	bool file_strings;		/* an export's, which is given the strings of files */
+	const struct question_request *question;	/* NULL: every event by itself */
 };
 
 /* A client's fault is -EINVAL or -ENOENT with *error: a bad filter, an unknown probe. */
@@ -152,7 +154,7 @@ int subscription_create(const struct subscription_request *request,
 			struct error *error);
 void subscription_destroy(struct subscription *subscription);
 
-/* What was asked for, borrowed. */
+/* What was asked for, borrowed; but for a question. */
 struct subscription_request subscription_request_of(const struct subscription *subscription);
 
 /* The catalog of its probes alone; how many. NULL: out of memory. */

@@ -420,7 +420,7 @@ static int narrow_permanent(struct subscriptions *all, const struct subscription
 		err = check_viewer(all, claim, request.flags, NULL, error);
 	if (err)
 		return err;
-	if (!*what->filter && !request.flags) {
+	if (!*what->filter && !request.flags && !request.question) {
 		*subscription = permanent;
 		return 0;
 	}
@@ -461,7 +461,10 @@ int subscriptions_find(struct subscriptions *all, const struct subscription_requ
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-/* Not to know what clients wanted costs them what happens before they are back, and no more. */
+/*
+ * Not to know what clients wanted costs them what happens before they are back, and no more. That is all that whoever
+ * counts would miss: questions are not kept.
+ */
 static void save(const struct subscriptions *all)
 {
 	struct subscription_request request[SUBSCRIPTIONS_MAX];
@@ -472,7 +475,7 @@ static void save(const struct subscriptions *all)
 	if (!all->config.saved || !all->saving)
 		return;
 	TAILQ_FOREACH(subscription, &all->list, link)
-		if (subscription->state == SUBSCRIPTION_LIVE)
+		if (subscription->state == SUBSCRIPTION_LIVE && !subscription->spec.question)
 			request[n++] = subscription_request_of(subscription);
 	err = saved_subscriptions_save(all->config.saved, request, n);
 	if (err)

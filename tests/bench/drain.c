@@ -147,7 +147,7 @@ static int run_stream(const char *path, unsigned stream, uint64_t *spent, uint64
 			;
 		end_pass(&drain);
 		if (!more)
-			drain_flush(&drain);
+			drain_flush(&drain, UINT64_MAX);
 		*spent += clock_read(CLOCK_THREAD_CPUTIME_ID) - begin;
 	} while (more);
 	drain_fini(&drain);

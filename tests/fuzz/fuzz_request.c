@@ -176,10 +176,19 @@ static int on_subscribe(void *context, struct session *session,
 		.filter = subscribe->filter,
 	};
 	Ringtail__V1__Subscribed subscribed = RINGTAIL__V1__SUBSCRIBED__INIT;
+	struct question_request question;
 	struct stream *stream;
-	int err = subscription_create(&request, small_catalog_get(), 1, 1 << 20,
-				      &host->subscription, error);
+	int err;
 
+	if (subscribe->question) {
+		question = (struct question_request){
+			.by = (const char *const *)subscribe->question->by, .bys = subscribe->question->n_by,
+			.of = subscribe->question->of, .interval_ns = subscribe->question->interval_ns,
+			.origin_ns = subscribe->question->origin_ns,
+		};
+		request.question = &question;
+	}
+	err = subscription_create(&request, small_catalog_get(), 1, 1 << 20, &host->subscription, error);
 	if (err) {
 		host->subscription = NULL;
 		return err;

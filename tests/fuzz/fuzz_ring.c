@@ -222,7 +222,7 @@ static void read_some(uint32_t records)
 /* As a worker ends a pass. */
 static void end_pass(void)
 {
-	drain_flush(&ring.drain);
+	drain_flush(&ring.drain, UINT64_MAX);
 	meter_end_run(meters_get(ring.meters, 0), &ring.drain.metered, ring.drain.threads, 1 << 17);
 	meter_end_pass(meters_get(ring.meters, 0), drain_watermark(&ring.drain, 1 << 17), 1 << 17);
 }

@@ -94,7 +94,7 @@ MUTANTS = [
     ("batch-attachments-dropped-uncounted", BATCHER + ":encode_attachments",
      "			counter_add(COUNTER_attachments_dropped, 1);\n", "", PASSING),
     ("batch-last-attachment-dropped", BATCHER + ":encode_attachments", "bytes > left ||", "bytes >= left ||", PASSING),
-    ("batch-attachment-of-another-argument", BATCHER + ":field_of_arg", "arg + 2 : arg", "arg + 1 : arg", PASSING),
+    ("batch-attachment-of-another-argument", BATCHER + ":batcher_field_of_arg", "arg + 2 : arg", "arg + 1 : arg", PASSING),
     ("batch-maps-are-filtered", BATCHER + ":passes", "	if (item->probe == RT_PROBE_PROCESS_MAP)\n		return true;\n", "",
      PASSING),
     ("batch-stranger-is-as-nobody-was", BATCHER + ":passes", "thread != THREAD_NONE && thread == batcher->judged_thread",

@@ -6,9 +6,9 @@ MEMORY = ["unit/fanout_watermark", "unit/fanout"]
 
 MUTANTS = [
     ("watermark-skips-forgotten-without-memory", FANOUT,
-     "	if (!frame)\n		return NULL;\n	frame->time_ns = fanout->watermark_ns;",
+     "	if (!frame)\n		return NULL;\n	frame->time_ns = subscription->watermark_ns = time_ns;",
      "	memset(subscription->quiet, 0, fanout->rings.n * sizeof(*subscription->quiet));\n"
-     "	if (!frame)\n		return NULL;\n	frame->time_ns = fanout->watermark_ns;", MEMORY),
+     "	if (!frame)\n		return NULL;\n	frame->time_ns = subscription->watermark_ns = time_ns;", MEMORY),
     ("watermark-skips-of-the-last-range-alone", SUBSCRIPTION,
      "		subscription->quiet[frame->ring] += frame_ref_attempts(frame);",
      "		subscription->quiet[frame->ring] = frame_ref_attempts(frame);", MEMORY),

@@ -345,6 +345,16 @@ static inline void peer_send_subscribe(struct peer *peer, const char *probe, con
 	peer_send(peer, FRAME_SUBSCRIBE, &subscribe);
 }
 
+static inline void peer_send_question(struct peer *peer, const char *probe, Ringtail__V1__Question *question)
+{
+	Ringtail__V1__Subscribe subscribe = RINGTAIL__V1__SUBSCRIBE__INIT;
+
+	subscribe.probe = (char **)&probe;
+	subscribe.n_probe = 1;
+	subscribe.question = question;
+	peer_send(peer, FRAME_SUBSCRIBE, &subscribe);
+}
+
 static inline void peer_send_bye(struct peer *peer)
 {
 	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;

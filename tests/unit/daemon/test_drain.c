@@ -185,7 +185,7 @@ static void read_all(struct fixture *f)
 {
 	while (drain_read(&f->drain, 1000))
 		;
-	drain_flush(&f->drain);
+	drain_flush(&f->drain, UINT64_MAX);
 }
 
 static void test_two_subscriptions(void **state)

@@ -263,6 +263,49 @@ static void no_watermark_before_it_is_live(void **state)
 	engine_close(&f.e);
 }
 
+/* What the workers have counted of a slice comes at its end: time is told as far as that, once. */
+static void time_of_what_is_counted(void **state)
+{
+	const uint64_t second = NS_PER_S, late_ns = (clock_monotonic() / second + 3600) * second + 7;
+	Ringtail__V1__Question question = RINGTAIL__V1__QUESTION__INIT;
+	char *by[] = {"comm"};
+	struct watcher watcher;
+	struct fixture f;
+
+	(void)state;
+	f = (struct fixture){.peer = NULL};
+	engine_open(&f.e, ENGINE_RINGS, ENGINE_RINGS, 8);
+	watcher = (struct watcher){.peer = engine_connect(&f.e)};
+	peer_greet(watcher.peer);
+	question.by = by;
+	question.n_by = 1;
+	question.interval_ns = 5 * second;
+	question.origin_ns = late_ns;
+	peer_send_question(watcher.peer, READS, &question);
+	watcher_start(&watcher);
+	f.peer = watcher.peer;
+	memcpy(f.seq, watcher.seq, sizeof(f.seq));
+	memcpy(f.made, watcher.seq, sizeof(f.made));
+	for (uint64_t slice_ns = late_ns; slice_ns < late_ns + 7 * second; slice_ns += second) {
+		uint64_t before_ns = f.time_ns;
+
+		for (unsigned step = 1; step < 4; step++)
+			for (uint32_t worker = 0; worker < ENGINE_RINGS; worker++)
+				send_time(&f, worker, slice_ns + step * second / 4 + worker);
+		send_skips(&f, 0, 1);
+		send_events(&f, 0, 2);		/* before a frame, what was skipped is told at once */
+		while (f.time_ns < slice_ns) {
+			take_one_watermark(&f);
+			assert_true(f.time_ns == slice_ns || f.time_ns <= late_ns);
+			assert_true(f.time_ns > before_ns || !f.time_ns);	/* not told twice */
+			before_ns = f.time_ns;
+		}
+		take_all(&f);
+		assert_int_equal(f.time_ns, slice_ns);
+	}
+	close_all(&f);
+}
+
 /* What a writer that was not waited for any longer finishes: who comes later is told the end, still. */
 static void nothing_behind_the_bye(void **state)
 {
@@ -292,6 +335,7 @@ int main(void)
 		cmocka_unit_test(skips_after_two_failed_watermarks),
 		cmocka_unit_test(skips_before_the_frame_behind_them),
 		cmocka_unit_test(time_of_the_slowest_worker),
+		cmocka_unit_test(time_of_what_is_counted),
 		cmocka_unit_test(no_watermark_before_it_is_live),
 		cmocka_unit_test(nothing_behind_the_bye),
 	};
