@@ -442,6 +442,7 @@ int conn_send_hello(struct conn *conn, struct ringtail_error *error)
 		RINGTAIL__V1__FEATURE__FEATURE_CONTROL,
 		RINGTAIL__V1__FEATURE__FEATURE_CONTEXT,
 		RINGTAIL__V1__FEATURE__FEATURE_HOSTS,
+		RINGTAIL__V1__FEATURE__FEATURE_COUNTS,
 	};
 	char software[] = "tracectl " RINGTAIL_VERSION;
 	int err;

@@ -40,10 +40,11 @@ int host_from_hello(const Ringtail__V1__ServerHello *hello, struct ringtail_host
 	host->version = hello->version;
 	host->cpus = hello->cpus;
 	host->has_context = false;
-	host->has_stuck = host->has_dumps = host->has_fds = host->has_hosts = false;
+	host->has_stuck = host->has_dumps = host->has_fds = host->has_hosts = host->has_counts = false;
 	for (size_t i = 0; i < hello->n_feature; i++) {
 		host->has_context |= hello->feature[i] == RINGTAIL__V1__FEATURE__FEATURE_CONTEXT;
 		host->has_fds |= hello->feature[i] == RINGTAIL__V1__FEATURE__FEATURE_FDS;
+		host->has_counts |= hello->feature[i] == RINGTAIL__V1__FEATURE__FEATURE_COUNTS;
 		host->has_stuck |= hello->feature[i] == RINGTAIL__V1__FEATURE__FEATURE_STUCK;
 		host->has_hosts |= hello->feature[i] == RINGTAIL__V1__FEATURE__FEATURE_HOSTS;
 		host->has_dumps |= hello->feature[i] == RINGTAIL__V1__FEATURE__FEATURE_DUMPS;

@@ -556,7 +556,7 @@ static __attribute__((noinline)) void count_new(struct intake *intake, struct ba
 		if (first_seq >= new_seq)
 			return;
 		if (kind == BATCH_EVENT) {
-			batch->events--;
+			batch->counted -= item.counts ? item.counts->events : 1;
 			intake->totals.duplicate++;
 		} else {
 			batch->lost -= first_seq + item.loss.count < new_seq ? item.loss.count : new_seq - first_seq;
@@ -568,14 +568,14 @@ static int count_batch(struct intake *intake, struct batch_summary *batch, uint6
 {
 	if (new_seq > batch->first_seq)
 		count_new(intake, batch, new_seq);
-	intake->totals.events += batch->events;
+	intake->totals.events += batch->counted;
 	intake->totals.lost += batch->lost;
 	intake->single = (struct ringtail_item){
 		.kind = RINGTAIL_BATCH,
 		.cpu = batch->cpu,
 		.seq = new_seq,
 		.time_ns = batch->time_ns,
-		.count = batch->events,
+		.count = batch->counted,
 	};
 	intake->has_single = true;
 	return 0;
@@ -741,7 +741,7 @@ static void give_event(struct intake *intake, const struct merge_item *from,
 	const struct batch_item *batch = from->batch;
 	const struct batch_thread *thread = batch->thread;
 
-	intake->totals.events++;
+	intake->totals.events += batch->counts ? batch->counts->events : 1;
 	item->kind = RINGTAIL_EVENT;
 	item->cpu = from->cpu;
 	item->seq = batch->seq;

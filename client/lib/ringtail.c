@@ -45,6 +45,7 @@ struct ringtail {
 	struct intake *intake;
 	struct subscription *subscription;
 	struct selection *selection;	/* of a file; NULL: every event */
+	const struct ringtail_question *question;	/* until it subscribes; NULL: none */
 	struct backoff backoff;
 	uint64_t retry_ns, give_up_ns;
 	uint64_t arrived_end;		/* byte of the connection's stream */
@@ -221,6 +222,22 @@ int fed_create(const char *name, struct ringtail **made, struct ringtail_error *
 	return 0;
 }
 
+int ringtail_ask(struct ringtail *ringtail, const struct ringtail_question *question,
+		 struct ringtail_error *error)
+{
+	if (ringtail->is_file || ringtail->subscription)
+		return failure_set(error, EINVAL, "no-question", "%s takes no question",
+				   ringtail->is_file ? "a file" : "a subscribed connection");
+	if (!ringtail_host(ringtail)->has_counts) {
+		failure_set(error, EOPNOTSUPP, "no-counts", "the daemon (%.64s) is too old to count",
+			    ringtail_host(ringtail)->software);
+		failure_hint(error, "subscribe without a question, or upgrade ringtaild there");
+		return -EOPNOTSUPP;
+	}
+	ringtail->question = question;
+	return 0;
+}
+
 int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscription *wanted,
 		       struct ringtail_error *error)
 {
@@ -243,6 +260,9 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 		return -EOPNOTSUPP;
 	}
 	err = subscription_create(wanted, &ringtail->subscription, error);
+	if (!err && ringtail->question)
+		err = subscription_ask(ringtail->subscription, ringtail->question, error);
+	ringtail->question = NULL;
 	if (err)
 		return err;
 	intake_set_count_only(ringtail->intake, wanted && wanted->count_only);
@@ -669,6 +689,24 @@ int forward_acknowledge(struct ringtail *ringtail, const char *place, struct rin
 		err = subscription_ack(ringtail->subscription, ringtail->conn, upto, error);
 	free(upto);
 	return err;
+}
+
+_Static_assert(sizeof(struct ringtail_bucket) == sizeof(struct count_bucket) &&
+	       offsetof(struct ringtail_bucket, values) == offsetof(struct count_bucket, values),
+	       "buckets are given as they are");
+
+bool ringtail_counts(const struct ringtail_item *event, struct ringtail_counts *counts)
+{
+	const struct batch_counts *from = event->source ? batch_decode_counts(event->source) : NULL;
+
+	if (!from)
+		return false;
+	*counts = (struct ringtail_counts){
+		.events = from->events, .errors = from->errors, .values = from->values,
+		.least = from->least, .greatest = from->greatest, .sum = from->sum, .sum_high = from->sum_high,
+		.buckets = from->buckets, .bucket = (const struct ringtail_bucket *)from->bucket,
+	};
+	return true;
 }
 
 uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word)

@@ -150,6 +150,7 @@ struct ringtail_host {
 	bool has_stuck;			/* it tells which threads are in a system call */
 	bool has_dumps;			/* it lists the dumps that its triggers wrote */
 	bool has_hosts;			/* it says how the hosts of a relay stand, or that it is none */
+	bool has_counts;		/* it counts: ringtail_ask() */
 };
 
 #define RINGTAIL_KSTACK		(1u << 1)
@@ -215,6 +216,27 @@ int ringtail_open(int fd, const char *name, bool count_only, struct ringtail **r
 int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscription *subscription,
 		       struct ringtail_error *error);
 
+/*
+ * What the daemon is to count, instead of sending each event. Events of one CPU that have the same `by` come as one
+ * event, which is the first of them with 0 in the fields that `by` does not need, and ringtail_counts() says what it
+ * stands for. Several of them may have the same `by`: whoever adds them up gets what each event by itself would have
+ * given.
+ */
+struct ringtail_question {
+	const char *const *by;		/* fields, and what every event has: "comm", "pid", "error" */
+	size_t bys;			/* 0: all events are one */
+	const char *of;			/* a number of the events; NULL: none */
+	uint64_t interval_ns;		/* no event stands for others of another interval; 0: there are none */
+	uint64_t origin_ns;		/* where an interval begins, by the clock of events */
+};
+
+/*
+ * Before ringtail_subscribe(), until which it is borrowed; without stacks, a consumer and a past. -EOPNOTSUPP: the
+ * daemon does not count, see ringtail_host(). A daemon that takes over later, and is older, sends each event.
+ */
+int ringtail_ask(struct ringtail *ringtail, const struct ringtail_question *question,
+		 struct ringtail_error *error);
+
 /* The next thing. timeout_ms < 0: wait for it. RINGTAIL_END and RINGTAIL_ERROR are for ever. */
 enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item *item,
 				 int timeout_ms);
@@ -267,6 +289,25 @@ int ringtail_cursor(const struct ringtail *ringtail, char *text, size_t text_byt
  * more. Does not wait for an answer; nothing happens between two connections.
  */
 int ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error);
+
+/* The values of one bucket: docs/protocol.md says which they are. */
+struct ringtail_bucket {
+	uint32_t number;
+	uint64_t values;
+};
+
+/* What an event stands for. */
+struct ringtail_counts {
+	uint64_t events, errors;	/* itself among them; calls that failed */
+	uint64_t values;		/* of the events, those that have the number `of` */
+	uint64_t least, greatest;	/* of the values, */
+	uint64_t sum, sum_high;		/* their sum: sum_high * 2^64 + sum, */
+	uint32_t buckets;		/* and how they are spread */
+	const struct ringtail_bucket *bucket;
+};
+
+/* False: the event stands for itself alone. *counts borrows as the event does. */
+bool ringtail_counts(const struct ringtail_item *event, struct ringtail_counts *counts);
 
 /* The word with the field's own width and sign. */
 uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word);

@@ -15,6 +15,10 @@ struct subscription {
 	char *filter;
 	char *consumer;			/* NULL: none */
 	struct cursor *since;
+	bool asks;
+	struct ringtail_question question;	/* if it asks */
+	char *by[QUESTION_BY_MAX];
+	char *of;
 };
 
 static int check(const struct ringtail_subscription *from, struct ringtail_error *error)
@@ -83,10 +87,51 @@ void subscription_destroy(struct subscription *subscription)
 		return;
 	for (size_t i = 0; i < SUBSCRIBE_PROBES_MAX; i++)
 		free(subscription->probe[i]);
+	for (size_t i = 0; i < QUESTION_BY_MAX; i++)
+		free(subscription->by[i]);
+	free(subscription->of);
 	free(subscription->filter);
 	free(subscription->consumer);
 	free(subscription->since);
 	free(subscription);
+}
+
+static int check_question(const struct ringtail_question *question, struct ringtail_error *error)
+{
+	bool fits = question->bys <= QUESTION_BY_MAX;
+
+	for (size_t i = 0; fits && i < question->bys; i++)
+		fits = *question->by[i] && strlen(question->by[i]) <= QUESTION_NAME_BYTES_MAX;
+	if (fits && (!question->of || strlen(question->of) <= QUESTION_NAME_BYTES_MAX))
+		return 0;
+	return failure_set(error, EINVAL, "too-long", "a question counts by at most %u names of %u bytes",
+			   QUESTION_BY_MAX, QUESTION_NAME_BYTES_MAX);
+}
+
+/* -ENOMEM: what was copied goes with the subscription. */
+static int copy_question(struct subscription *subscription, const struct ringtail_question *question)
+{
+	subscription->question = *question;
+	subscription->asks = true;
+	subscription->of = strdup(question->of ? question->of : "");
+	if (!subscription->of)
+		return -ENOMEM;
+	for (size_t i = 0; i < question->bys; i++) {
+		subscription->by[i] = strdup(question->by[i]);
+		if (!subscription->by[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int subscription_ask(struct subscription *subscription, const struct ringtail_question *question,
+		     struct ringtail_error *error)
+{
+	int err = check_question(question, error);
+
+	if (!err && copy_question(subscription, question))
+		err = failure_set(error, ENOMEM, "no-memory", "out of memory");
+	return err;
 }
 
 const struct ringtail_subscription *subscription_wanted(const struct subscription *subscription)
@@ -133,6 +178,7 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 		{ RINGTAIL_MAPS, RINGTAIL__V1__FLAG__FLAG_STACK_TABLE },
 	};
 	Ringtail__V1__Subscribe message = RINGTAIL__V1__SUBSCRIBE__INIT;
+	Ringtail__V1__Question question = RINGTAIL__V1__QUESTION__INIT;
 	Ringtail__V1__Flag flag[sizeof(flags) / sizeof(*flags)];
 	struct cursor_message *cursor = NULL;
 	int err;
@@ -146,6 +192,14 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 			flag[message.n_flag++] = flags[i].wire;
 	if (subscription->consumer)
 		message.consumer = subscription->consumer;
+	if (subscription->asks) {
+		question.n_by = subscription->question.bys;
+		question.by = (char **)subscription->by;
+		question.of = subscription->of;
+		question.interval_ns = subscription->question.interval_ns;
+		question.origin_ns = subscription->question.origin_ns;
+		message.question = &question;
+	}
 	/* Where nothing has come yet there is no place to go on from but the first one. */
 	if (!since || !since->n)
 		since = subscription->since;

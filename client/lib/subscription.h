@@ -13,6 +13,10 @@ struct subscription;
 /* Copies; checks the bounds and the cursor. `from` may be NULL. */
 int subscription_create(const struct ringtail_subscription *from, struct subscription **made,
 			struct ringtail_error *error);
+
+/* Once, before it is sent: copies the question, and checks its bounds. */
+int subscription_ask(struct subscription *subscription, const struct ringtail_question *question,
+		     struct ringtail_error *error);
 void subscription_destroy(struct subscription *subscription);
 
 const struct ringtail_subscription *subscription_wanted(const struct subscription *subscription);
