@@ -358,11 +358,35 @@ static int take_pair(struct answer *answer, struct ringtail_error *error)
 	return take_common(answer, question->on, error);
 }
 
+/* What the daemon has counted of an event's kind, added to its row. */
+static void add_counts(struct answer *answer, struct answer_row *row, const struct ringtail_item *event,
+		       const struct ringtail_counts *counts)
+{
+	long double sum = (long double)counts->sum_high * 0x1p64L + (long double)counts->sum;
+	bool of_time = false;
+	uint64_t ignored;
+
+	row->events += counts->events;
+	row->errors += counts->errors;
+	if (!answer->question.of)
+		return;
+	row->absent += counts->events - counts->values;
+	if (!counts->values)
+		return;
+	(void)event_part_value(event, answer->question.of, &ignored, &of_time);
+	answer->seen[ANSWER_BY_MAX] = true;
+	row->of_time = of_time;
+	tally_add_counted(&row->tally, counts->values, counts->least, counts->greatest, sum);
+	for (uint32_t i = 0; i < counts->buckets; i++)
+		tally_add_bucket(&row->tally, counts->bucket[i].number, counts->bucket[i].values);
+}
+
 static void add_event(struct sink *sink, const struct ringtail_item *event, struct answer_table *table)
 {
 	struct answer *answer = sink->answer;
+	struct ringtail_counts counts = { .events = 1 };
+	bool is_counted, of_time = false;
 	struct answer_row *row;
-	bool of_time = false;
 	uint64_t value;
 
 	if (answer->stacks && stack_names_learn(stack_set_names(answer->stacks), event))
@@ -371,12 +395,17 @@ static void add_event(struct sink *sink, const struct ringtail_item *event, stru
 		add_pair(sink, event, table);
 		return;
 	}
-	table->events++;
+	is_counted = ringtail_counts(event, &counts);
+	table->events += counts.events;
 	answer->any = true;
 	make_key(sink, event);
 	row = answer_table_row(table, &answer->key);
 	if (!row) {
-		table->crowded++;
+		table->crowded += counts.events;
+		return;
+	}
+	if (is_counted) {
+		add_counts(answer, row, event, &counts);
 		return;
 	}
 	row->events++;
@@ -995,6 +1024,8 @@ static struct sink *join(struct sink *first, const struct sink_place *place)
 		return NULL;
 	sink->joined = true;
 	sink->host = place->host;
+	if (answer->question.from_hello && !answer->begun_ns)
+		answer->begun_ns = place->host->realtime_ns;
 	sink->label = place->label;
 	for (unsigned i = 0; i < answer->parts && !answer->stacks; i++)
 		if (!strcmp(answer->name[i], "stack"))

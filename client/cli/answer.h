@@ -38,6 +38,7 @@ struct answer_question {
 	const char *from, *to;	/* globs of probes: the time between two events; NULL: of one */
 	const char *on;		/* what both have: NAME or NAME=NAME, with commas between */
 	enum answer_sort sort;
+	bool from_hello;	/* the first interval begins when the first host said hello; else with the first event */
 };
 
 /* What events have to come with for these names: RINGTAIL_STRINGS, ... */

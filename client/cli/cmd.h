@@ -40,6 +40,7 @@ struct cmd_tap {
 struct cmd_view {
 	const struct sink_ops *ops;
 	struct sink *sink;
+	const struct ringtail_question *question;	/* what the daemon is to count, if it can; NULL: nothing */
 };
 
 /* Of a view that never came to pump_run(), which takes it; NULL is safe. */

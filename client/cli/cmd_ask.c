@@ -8,6 +8,7 @@
 #include "client/cli/answer.h"
 #include "client/cli/cmd.h"
 #include "client/cli/kafka_source.h"
+#include "client/cli/where.h"
 #include "client/lib/failure.h"
 
 /* What Kafka has, and not what comes to it: its hosts come one before the other. */
@@ -24,6 +25,7 @@ static enum exit_code ask(const struct settings *settings, struct answer_questio
 	struct settings asked = *settings;
 	struct cmd_view view = { .ops = &answer_ops };
 	struct ringtail_error error;
+	struct where where;
 	enum exit_code code;
 
 	question.by = settings->by ? settings->by : question.by;
@@ -44,6 +46,10 @@ static enum exit_code ask(const struct settings *settings, struct answer_questio
 	asked.flags |= answer_flags(question.by);
 	if (!asked.probe.n && question.shape != ANSWER_COUNT)
 		asked.probe = (struct texts){ .n = 1, .text = { "syscall:*:call" } };
+	if (!where_choose(&asked, &question, &where)) {
+		view.question = &where.asked;
+		question.from_hello = question.interval_ns;
+	}
 	view.sink = answer_create(&question, cmd_out(), &error);
 	if (!view.sink)
 		return cmd_usage(&error, command);

@@ -7,6 +7,7 @@
 
 #include "client/cli/cmd.h"
 #include "client/cli/request.h"
+#include "client/cli/where.h"
 #include "client/cli/who.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
@@ -14,7 +15,8 @@
 #include "query/filter.h"
 #include "query/probe_set.h"
 
-static int ask_catalog(const char *address, Ringtail__V1__Catalog **catalog, struct ringtail_error *error)
+static int ask_catalog(const char *address, Ringtail__V1__Catalog **catalog, bool *daemon_counts,
+		       struct ringtail_error *error)
 {
 	Ringtail__V1__ListRequest list = RINGTAIL__V1__LIST_REQUEST__INIT;
 	struct request *request;
@@ -24,6 +26,7 @@ static int ask_catalog(const char *address, Ringtail__V1__Catalog **catalog, str
 
 	if (err)
 		return err;
+	*daemon_counts = request_host(request)->has_counts;
 	list.glob = (char *)"";
 	err = request_send(request, FRAME_LIST, &list.base, error);
 	if (!err)
@@ -92,17 +95,34 @@ static void print_daemon(const struct filter *filter, const char *text)
 		printf("        the filter asks for context, which the kernel records with each thread\n");
 }
 
-static void print_client(const struct settings *settings, const struct who *who)
+/* Counted in one place, and told why where that is here. */
+static void print_counting(const struct settings *settings, bool daemon_counts)
+{
+	const struct answer_question question = {
+		.by = settings->by, .interval_ns = settings->interval, .from = settings->from, .to = settings->to,
+	};
+	struct where where;
+	const char *why = where_choose(settings, &question, &where);
+
+	if (!why && !daemon_counts)
+		why = "the daemon is too old for it";
+	if (why)
+		printf("client  counts every event itself: %s\n", why);
+	else
+		printf("daemon  counts, and sends tables\nclient  adds them up\n");
+}
+
+static void print_client(const struct settings *settings, const struct who *who, bool counts, bool daemon_counts)
 {
 	if (who->tree)
 		printf("client  chooses the processes of the tree, and those that they fork, of the events of all\n");
-	if (settings->by || settings->of || settings->top)
-		printf("client  counts, by what --by names\n");
-	if (!who->tree && !settings->by && !settings->of && !settings->top)
+	if (counts)
+		print_counting(settings, daemon_counts);
+	else if (!who->tree)
 		printf("client  shows what comes\n");
 }
 
-static int explain(const struct settings *settings, const struct who *who,
+static int explain(const struct settings *settings, const struct who *who, bool counts, bool daemon_counts,
 		   const Ringtail__V1__Catalog *catalog, struct ringtail_error *error)
 {
 	struct probe_set set = { 0 };
@@ -122,7 +142,7 @@ static int explain(const struct settings *settings, const struct who *who,
 		printf("probes  those that are always on\n");
 	print_kernel(filter);
 	print_daemon(filter, who->filter);
-	print_client(settings, who);
+	print_client(settings, who, counts, daemon_counts);
 	filter_destroy(filter);
 	return 0;
 }
@@ -132,6 +152,7 @@ enum exit_code cmd_explain(const struct settings *settings, const char *command)
 	Ringtail__V1__Catalog *catalog = NULL;
 	struct settings asked = *settings;
 	struct ringtail_error error;
+	bool counts = strcmp(command, "stream") && strcmp(command, "record"), daemon_counts = false;
 	struct who who;
 	int err;
 
@@ -141,9 +162,9 @@ enum exit_code cmd_explain(const struct settings *settings, const char *command)
 		asked.tree.text[asked.tree.n++] = "1";
 	if (who_create(&asked, "syscall:*:call", &who, &error))
 		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
-	err = ask_catalog(settings->connect.text[0], &catalog, &error);
+	err = ask_catalog(settings->connect.text[0], &catalog, &daemon_counts, &error);
 	if (!err)
-		err = explain(settings, &who, catalog, &error);
+		err = explain(settings, &who, counts, daemon_counts, catalog, &error);
 	if (err)
 		who_place(&who, &error);
 	who_destroy(&who);

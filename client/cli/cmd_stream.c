@@ -15,6 +15,7 @@
 #include "client/lib/failure.h"
 #include "client/cli/since.h"
 #include "client/cli/stop.h"
+#include "client/cli/where.h"
 #include "client/cli/who.h"
 
 static struct out out;
@@ -177,11 +178,23 @@ static int subscribe_bare(const char *address, const struct ringtail_subscriptio
 	return ringtail_subscribe(again, &bare, error);
 }
 
+/* A daemon that is too old to count sends each event. `asked` is borrowed until it is subscribed. */
+static void ask(struct pump *pump, size_t i, struct ringtail_question *asked)
+{
+	struct ringtail *ringtail = pump->host[i].ringtail;
+	struct ringtail_error ignored;
+
+	where_set_origin(asked, ringtail_host(pump->host[0].ringtail), ringtail_host(ringtail));
+	if (!ringtail_ask(ringtail, asked, &ignored) && asked->interval_ns)
+		pump->settles = true;
+}
+
 /* Subscribes to what one daemon has. */
-static int subscribe(const struct settings *settings, const struct cmd_tap *tap,
+static int subscribe(const struct settings *settings, const struct cmd_view *view, const struct cmd_tap *tap,
 		     const struct ringtail_subscription *wanted, struct who *who, struct pump *pump, size_t i,
 		     struct ringtail_error *error)
 {
+	struct ringtail_question asked = view->question ? *view->question : (struct ringtail_question){ 0 };
 	struct pump_host *host = &pump->host[i];
 	int err;
 
@@ -189,6 +202,8 @@ static int subscribe(const struct settings *settings, const struct cmd_tap *tap,
 		ringtail_set_tap(host->ringtail, tap->frame, tap->context);
 	ringtail_set_span(host->ringtail, wanted->since_realtime_ns, pump->until_realtime_ns);
 	who_look(who, ringtail_host(host->ringtail));
+	if (view->question)
+		ask(pump, i, &asked);
 	err = ringtail_subscribe(host->ringtail, wanted, error);
 	if (err && !strcmp(error->code, "viewer-flags") &&
 	    strings_unasked(settings, !tap && pump->ops == &print_text))
@@ -197,7 +212,7 @@ static int subscribe(const struct settings *settings, const struct cmd_tap *tap,
 }
 
 /* Subscribes, and shows what comes until the end. */
-static enum exit_code take(const struct settings *settings, const struct cmd_tap *tap,
+static enum exit_code take(const struct settings *settings, const struct cmd_view *view, const struct cmd_tap *tap,
 			   const struct ringtail_subscription *wanted, struct who *who,
 			   struct pump *pump)
 {
@@ -209,7 +224,7 @@ static enum exit_code take(const struct settings *settings, const struct cmd_tap
 	/* Who sees us at the daemon may interrupt us: once there is an answer, we end as always. */
 	interrupt_fd = stop_init();
 	for (size_t i = 0; i < pump->hosts; i++)
-		if (subscribe(settings, tap, wanted, who, pump, i, &error)) {
+		if (subscribe(settings, view, tap, wanted, who, pump, i, &error)) {
 			who_place(who, &error);
 			if (pump->hosts > 1)
 				failure_say(stderr, "%s refuses:", settings->connect.text[i]);
@@ -288,7 +303,7 @@ static enum exit_code follow(const struct settings *settings, const struct cmd_v
 	}
 	if (!err)
 		err = hosts_connect(settings, &pump, &error);
-	code = err ? cmd_fail(&error, NULL) : take(settings, tap, &wanted, who, &pump);
+	code = err ? cmd_fail(&error, NULL) : take(settings, view, tap, &wanted, who, &pump);
 	hosts_close(&pump);
 	cmd_drop_sink(pump.ops, pump.sink);
 	free(place);

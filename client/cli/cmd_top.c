@@ -15,6 +15,7 @@
 #include "client/cli/stop.h"
 #include "client/cli/top_view.h"
 #include "client/cli/units.h"
+#include "client/cli/where.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
 
@@ -303,8 +304,11 @@ static enum exit_code plain(const struct settings *settings, const struct top_ki
 {
 	struct settings asked = *settings;
 	struct cmd_view view = { .ops = &answer_ops };
+	struct answer_question question = top_question(kind, settings, ANSWER_SORT_SHAPE);
 	struct ringtail_error error;
+	struct where where;
 
+	asked.operand = NULL;
 	if (!asked.interval)
 		asked.interval = STAT_INTERVAL_MS * 1000000ull;
 	if (!kind->probe[0]) {
@@ -316,9 +320,11 @@ static enum exit_code plain(const struct settings *settings, const struct top_ki
 		asked.probe.n++;
 	}
 	asked.flags |= kind->flags;
-	view.sink = answer_create(&(struct answer_question){
-		.shape = kind->shape, .by = kind->by, .of = kind->shape == ANSWER_SUMMARY ? "duration" : NULL,
-		.interval_ns = asked.interval, .top = TOP_ROWS_MAX }, cmd_out(), &error);
+	if (!where_choose(&asked, &question, &where)) {
+		view.question = &where.asked;
+		question.from_hello = true;
+	}
+	view.sink = answer_create(&question, cmd_out(), &error);
 	if (!view.sink)
 		return cmd_fail(&error, NULL);
 	return cmd_follow(&asked, &view, NULL, "top");

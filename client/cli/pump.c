@@ -56,6 +56,8 @@ struct leg {
 	uint64_t left_out;		/* events of other processes than were asked for */
 	uint64_t given;			/* all others, */
 	struct ringtail_totals totals;	/* and all there was, when it was looked at last */
+	uint64_t settled_realtime_ns;	/* stopping, once all that was before has been told; 0: it is not */
+	uint64_t settle_end_ns;		/* but no later than that */
 	bool flushing;			/* stopping by itself, but what is here is still shown */
 };
 
@@ -166,15 +168,35 @@ static void note(struct leg *leg, const char *what, const char *text, const char
 	fflush(run->pump->messages);
 }
 
-/* Stops without losing what is here: it is still given out, then the stream ends. */
-static enum why_stopped stop_softly(struct leg *leg, const char *why)
+static enum why_stopped flush_leg(struct leg *leg)
 {
-	if (leg->flushing)
-		return STOPPED_SELF;
-	leg->pump->ended_by = why;
 	leg->flushing = true;
 	ringtail_flush(leg->ringtail);
 	return GOES_ON;
+}
+
+/* Stops without losing what is here, or counted already: it is still given out, then the stream ends. */
+static enum why_stopped stop_softly(struct leg *leg, const char *why)
+{
+	const uint64_t now_ns = conn_now_ns();
+
+	if (leg->flushing)
+		return STOPPED_SELF;
+	if (leg->settled_realtime_ns)
+		return flush_leg(leg);
+	leg->pump->ended_by = why;
+	if (!leg->pump->settles)
+		return flush_leg(leg);
+	leg->settled_realtime_ns = leg->began_realtime_ns + (now_ns - leg->run->start_ns);
+	leg->settle_end_ns = now_ns + 2 * QUESTION_SLICE_NS;
+	ringtail_set_interrupt(leg->ringtail, -1);
+	return GOES_ON;
+}
+
+/* What was told before has come. */
+static bool is_settled(const struct leg *leg, uint64_t realtime_ns)
+{
+	return leg->settled_realtime_ns && !leg->flushing && realtime_ns >= leg->settled_realtime_ns;
 }
 
 /* errno of the output that failed; 0: none did. */
@@ -308,6 +330,8 @@ static enum why_stopped check_clock(struct leg *leg)
 	}
 	if (!acknowledge_in_time(leg, now_ns))
 		return STOPPED_PLACE;
+	if (leg->settled_realtime_ns)
+		return now_ns >= leg->settle_end_ns && !leg->flushing ? flush_leg(leg) : GOES_ON;
 	return now_ns >= leg->end_ns && !leg->flushing ? stop_softly(leg, "--duration is over") :
 							 GOES_ON;
 }
@@ -390,6 +414,8 @@ static enum why_stopped take(struct leg *leg, const struct ringtail_item *item)
 		if (leg->sink)
 			leg->pump->ops->item(leg->sink, item);
 		note_past(leg, item->realtime_ns);
+		if (is_settled(leg, item->realtime_ns))
+			return flush_leg(leg);
 		if (item->realtime_ns >= leg->began_realtime_ns)
 			begin_duration(leg);
 		if (leg->pump->until_realtime_ns &&
@@ -442,7 +468,7 @@ static int idle(struct leg *leg)
 	flush(leg->pump);
 	if (leg->pump->show_rate)
 		timeout_ms = update_rate(leg, now_ns);
-	timeout_ms = sooner(timeout_ms, left_ms(leg->end_ns, now_ns));
+	timeout_ms = sooner(timeout_ms, left_ms(leg->settled_realtime_ns ? leg->settle_end_ns : leg->end_ns, now_ns));
 	if (leg->unacked && (leg->pump->acknowledges || leg->pump->cursor_path) &&
 	    (timeout_ms < 0 || timeout_ms > ACK_INTERVAL_MS))
 		timeout_ms = ACK_INTERVAL_MS;

@@ -53,6 +53,7 @@ struct pump {
 	uint64_t duration_ns;		/* 0: no bound; counts from the moment at which: */
 	bool from_past;			/* the past, which may come first, has come up to the start */
 	uint64_t until_realtime_ns;	/* 0: no bound */
+	bool settles;			/* some host tells what it has counted at the end of each slice: it waits for that */
 	bool resumable;			/* it makes sense to tell where to go on */
 	bool acknowledges;		/* a durable consumer: what was written need not be kept */
 	const char *cursor_path;	/* where its place is saved; NULL: nowhere */

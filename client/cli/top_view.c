@@ -9,6 +9,7 @@
 #include "client/cli/request.h"
 #include "client/cli/screen.h"
 #include "client/cli/stat_print.h"
+#include "client/cli/where.h"
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
 #include "client/lib/unpack.h"
@@ -115,10 +116,10 @@ static bool make_filter(const struct top_kind *kind, const char *row, const char
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static int make_sink(struct top_view *view, const struct settings *settings, const struct top_kind *kind,
-		     enum answer_sort sort, struct ringtail_error *error)
+struct answer_question top_question(const struct top_kind *kind, const struct settings *settings,
+				    enum answer_sort sort)
 {
-	const struct answer_question question = {
+	return (struct answer_question){
 		.shape = kind->shape,
 		.by = kind->by,
 		.of = kind->shape == ANSWER_SUMMARY ? "duration" : NULL,
@@ -126,13 +127,37 @@ static int make_sink(struct top_view *view, const struct settings *settings, con
 		.top = TOP_ROWS_MAX,
 		.sort = sort,
 	};
+}
+
+static int make_sink(struct top_view *view, const struct answer_question *question, struct ringtail_error *error)
+{
+	const struct sink_place place = { .out = view->out, .host = ringtail_host(view->ringtail) };
 
 	view->ops = view->is_stream ? &print_text : &answer_ops;
-	view->sink = view->is_stream ? print_text.create(view->out, ringtail_host(view->ringtail), 0) :
-				       answer_create(&question, view->out, error);
-	if (!view->sink && view->is_stream)
+	view->sink = view->is_stream ? print_text.create(view->out, place.host, 0) :
+				       answer_create(question, view->out, error);
+	if (view->sink && !view->is_stream && !answer_ops.join(view->sink, &place)) {
+		answer_ops.destroy(view->sink);
+		view->sink = NULL;
+	}
+	if (!view->sink && (view->is_stream || !*error->code))
 		failure_set(error, ENOMEM, "no-memory", "out of memory");
 	return view->sink ? 0 : -ENOMEM;
+}
+
+/* A daemon that is too old to count sends each event. */
+static void ask(struct top_view *view, const struct settings *settings, struct answer_question *question,
+		struct where *where)
+{
+	const struct ringtail_host *host = ringtail_host(view->ringtail);
+	struct settings asked = *settings;
+	struct ringtail_error ignored;
+
+	asked.operand = NULL;
+	if (where_choose(&asked, question, where))
+		return;
+	where_set_origin(&where->asked, host, host);
+	question->from_hello = !ringtail_ask(view->ringtail, &where->asked, &ignored);
 }
 
 static int subscribe(struct top_view *view, const struct settings *settings, const struct top_kind *kind,
@@ -140,6 +165,8 @@ static int subscribe(struct top_view *view, const struct settings *settings, con
 		     struct ringtail_error *error)
 {
 	struct ringtail_subscription wanted = { .probe = kind->probe, .flags = kind->flags, .reconnect = true };
+	struct answer_question question = top_question(kind, settings, sort);
+	struct where where;
 	const char *probe;
 	char text[1024], spec[640], name[512];
 	int err;
@@ -162,9 +189,11 @@ static int subscribe(struct top_view *view, const struct settings *settings, con
 	if (row)
 		wanted.flags |= RINGTAIL_STRINGS;
 	err = ringtail_connect(settings->connect.text[0], &view->ringtail, error);
+	if (!err && !row)
+		ask(view, settings, &question, &where);
 	if (!err)
 		err = ringtail_subscribe(view->ringtail, &wanted, error);
-	return err ? err : make_sink(view, settings, kind, sort, error);
+	return err ? err : make_sink(view, &question, error);
 }
 
 /* ---- Losses ---------------------------------------------------------------------------------- */

@@ -28,6 +28,10 @@ extern const unsigned top_kinds_count;
 /* The one of that name; NULL: there is none. */
 const struct top_kind *top_kind_find(const char *name);
 
+/* What its table asks. */
+struct answer_question top_question(const struct top_kind *kind, const struct settings *settings,
+				    enum answer_sort sort);
+
 struct top_view;
 
 /* `filter` may be NULL. `row`: a line of this kind's table, whose events are to be streamed; NULL: none. */

@@ -21,7 +21,7 @@ def main(case):
     text = explain("count", "-p", "openat", "-f", 'filename =~ "/etc/*" && container == "3f2a5cbd1e90"', "--by",
                    "comm")
     case.check("of every process" in text and "turns strings on" in text and "asks for context" in text and
-               "client  counts" in text, "texts and context", text)
+               "daemon  counts" in text, "texts and context", text)
     text = explain("stream", "--pid", "1", "--", "false")
     case.check("client  chooses" in text, "a command is not executed", text)
     text = explain("stream", "-p", "openat", "-f", "ret < 0 && filname == 3", "--pid", "1", code=1)
