@@ -25,7 +25,7 @@ import report  # noqa: E402
 from peers import ftrace, host  # noqa: E402
 
 GROUPS = ("producer", "encode", "collector", "tbench", "wire", "memory", "latency", "start", "idle",
-          "decode", "metrics", "export", "profile", "tracepoint", "uprobe", "program", "kmod")
+          "decode", "top", "metrics", "export", "profile", "tracepoint", "uprobe", "program", "kmod")
 QUIET_PERCENT = 5
 
 
