@@ -642,6 +642,8 @@ static int create_loop(struct worker *worker)
 		return -ENOMEM;
 	event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
 	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+	/* What a callback activates is called in the same turn: else bells that ring anew would keep the tick away. */
+	event_config_set_max_dispatch_interval(config, NULL, WORKER_BELLS_MAX, 0);
 	worker->base = event_base_new_with_config(config);
 	event_config_free(config);
 	if (!worker->base)

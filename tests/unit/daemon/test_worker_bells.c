@@ -1,6 +1,6 @@
 /*
- * When a worker is woken between its ticks, which never come here: at half of any of its rings, by each
- * once; and that the rings it has left wake it no more.
+ * When a worker is woken between its ticks: at half of any of its rings, by each once; that the rings it has left
+ * wake it no more; and that bells which never end do not keep the ticks away.
  */
 #include "tests/unit/daemon/small_worker.h"
 
@@ -45,6 +45,23 @@ static void fill_half(struct fixture *f, unsigned ring)
 
 	while (load(&producer->producer_pos) < until)
 		write_call(f, ring, SMALL_READ);
+}
+
+/* While it is set, ring 0 of that one has filled again by half whenever a bell is asked for. */
+static _Atomic(struct fixture *) filled_again;
+
+bool __real_ring_reader_arm(struct ring_reader *reader, uint64_t bytes);
+bool __wrap_ring_reader_arm(struct ring_reader *reader, uint64_t bytes);
+bool __wrap_ring_reader_arm(struct ring_reader *reader, uint64_t bytes)
+{
+	const uint64_t payload[] = {100, 1, 2, 3, 4};
+	const struct ring_writer_record record = {.probe = SMALL_READ, .tid = 7, .time_ns = clock_monotonic(),
+						  .payload = payload, .words = 5};
+	struct fixture *f = atomic_load(&filled_again);
+
+	while (f && load(&producer_of(f, 0)->producer_pos) - read_to(f, 0) < RING_BYTES / 2)
+		ring_writer_write(f->writer[0], &record);
+	return __real_ring_reader_arm(reader, bytes);
 }
 
 static void any_ring_at_half_has_all_read_and_rings_again(void **state)
@@ -150,6 +167,27 @@ static void an_unfinished_record_in_one_ring_is_no_idleness(void **state)
 	free(f);
 }
 
+/* Each answer to a bell finds another half of a ring. */
+static void bells_without_end_leave_the_ticks_their_turn(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+	uint64_t ticks, bells;
+
+	(void)state;
+	open_worker(f, 1, 1 * MS, RING_BYTES);
+	AWAIT(f, f->watermarks >= 1);
+	ticks = counter_read(COUNTER_ticks);
+	bells = counter_read(COUNTER_bells);
+	atomic_store(&filled_again, f);
+	fill_half(f, 1);
+	AWAIT(f, counter_read(COUNTER_ticks) >= ticks + 10);
+	assert_true(counter_read(COUNTER_bells) > bells);
+	atomic_store(&filled_again, NULL);
+	AWAIT(f, is_empty(f, 0) && is_empty(f, 1));
+	close_worker(f);
+	free(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +195,7 @@ int main(void)
 		cmocka_unit_test(ring_half_full_before_the_start_is_read_at_once),
 		cmocka_unit_test(rings_that_were_left_wake_nobody),
 		cmocka_unit_test(an_unfinished_record_in_one_ring_is_no_idleness),
+		cmocka_unit_test(bells_without_end_leave_the_ticks_their_turn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
