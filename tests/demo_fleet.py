@@ -345,6 +345,13 @@ def check(what, right, text):
     say(f"ok: {what}")
 
 
+def fleet(demo):
+    title("how the hosts stand: tracectl stat --fleet, of the relay")
+    words = ["--connect", f"unix:{demo.path('relay.sock')}", "stat", "--fleet"]
+    await_(lambda: demo.tracectl(*words).returncode == 0, "the relay and the courier have nothing on their way")
+    show(demo.tracectl(*words).stdout, 20)
+
+
 def ledgers(demo):
     title("the ledgers, from the kernel to the reader")
     for name, agent in demo.agents.items():
@@ -384,6 +391,7 @@ def main():
             must("ip", "link", "set", "lo", "up")
             begin(demo)
             middle(demo)
+            fleet(demo)
             ledgers(demo)
         finally:
             demo.close()
