@@ -699,11 +699,12 @@ static int on_live(void *context, struct session *session, struct stream *stream
 	struct server *server = context;
 	const struct answers *answers = server->config.answers;
 	const struct client *client = session_client(session);
+	const uint64_t *interval_ns = &server->config.bounds.relay_interval_ns;
 	struct frame_ref *catalog, *subscribed = NULL;
 	uint32_t probes;
 
-	if (client->door == SERVER_RELAY && stream->consumer &&
-	    gather_begin(stream, loader_catalog(answers->loader), &server->config.bounds.relay_interval_ns) != 0)
+	if (client->door == SERVER_RELAY && stream->consumer && *interval_ns &&
+	    gather_begin(stream, loader_catalog(answers->loader), interval_ns) != 0)
 		return -ENOMEM;
 	catalog = subscription_pack_catalog(stream->subscription, loader_catalog(answers->loader),
 					    answers->codec, &probes);

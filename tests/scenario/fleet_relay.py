@@ -13,7 +13,7 @@ def main(case):
     relay = parts.relay()
     comm = case.own_comm
     words = ["--probe=syscall:getppid:call", f'--filter=comm == "{comm}"']
-    options = {name: parts.agent_options(name, *words) for name in ("web-1", "web-2")}
+    options = {name: parts.agent_options(name, *words, interval="100ms") for name in ("web-1", "web-2")}
     agents = {name: case.daemon(*options[name]) for name in options}
 
     def await_stored(events):

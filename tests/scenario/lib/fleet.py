@@ -26,8 +26,8 @@ class Fleet:
         cert, key = (authority or self.server.client_ca).issue(name, **more)
         return cert, tls.give(key)
 
-    def agent_options(self, name, *more, files=None, port=None, interval="100ms"):
-        """interval None: the option relay-interval is not given."""
+    def agent_options(self, name, *more, files=None, port=None, interval="0s"):
+        """interval: relay-interval; without one, frames can be counted; None: the option is not given."""
         cert, key = files or self.agent_files(name)
         more = [*([f"--relay-interval={interval}"] if interval else []), *more]
         return [f"--relay=tls:127.0.0.1:{port or self.port}", f"--tls-cert={cert}", f"--tls-key={key}",

@@ -291,6 +291,7 @@ static void take_watermark(struct fixture *f, const Ringtail__V1__Watermark *wat
 		const Ringtail__V1__Position *at = watermark->position[i];
 		unsigned ring = at->cpu == cpu_of[1];
 
+		assert_true(at->seq >= f->known[ring]);
 		assert_int_equal(at->seq - f->known[ring], at->skipped);
 		for (; f->known[ring] < at->seq; f->known[ring]++)
 			assert_int_equal(f->kind[ring][f->known[ring]], 's');
