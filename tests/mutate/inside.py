@@ -4,6 +4,7 @@ PRIVILEGES = "daemon/host/privileges.c"
 DESCRIPTOR = "daemon/base/descriptor.c"
 MESSAGE = "daemon/source/loader_message.c"
 SERVE = "daemon/source/loader_serve.c"
+LOADER = "daemon/source/loader.c"
 
 MUTANTS = [
     ("sandbox-engine-may-exec", SANDBOX, "	SCMP_SYS(wait4),\n	SCMP_SYS(epoll_ctl),",
@@ -31,4 +32,14 @@ MUTANTS = [
      "	*n = 0;", ["unit/loader_message"]),
     ("loader-message-of-any-length", DESCRIPTOR, "	if ((size_t)got == bytes && !(",
      "	if (!(", ["unit/loader_message"]),
+    ("loader-arrived-is-a-report", LOADER, "		close_all(fds, n);\n		return true;\n	default:",
+     "		close_all(fds, n);\n		return false;\n	default:", ["unit/loader_arrived"]),
+    ("loader-arrived-not-taken", LOADER, "		if (add_made(loader, message->arrived_bytes, fds[0], &error) != 0)",
+     "		if (loader->gone && add_made(loader, message->arrived_bytes, fds[0], &error) != 0)",
+     ["unit/loader_arrived"]),
+    ("loader-arrived-of-a-program", LOADER, "	if (probe->id < RT_PROBE_MADE || probe->id >= RT_PROBE_PROGRAM ||",
+     "	if (probe->id < RT_PROBE_MADE ||", ["unit/loader_arrived"]),
+    ("loader-arrived-not-asked-for", SERVE,
+     "		if (ops->arrived && poll_fd[2].revents && (told = tell_arrived(",
+     "		if (ops->arrived && poll_fd[1].revents && (told = tell_arrived(", ["unit/loader_arrived"]),
 ]
