@@ -5,6 +5,7 @@
  *
  *	#include <ringtail-probe.h>
  *	RT_PROBE(app, request_done, "id %u took %u us, %s", id, us, url);
+ *	RT_SPAN(app, request, "id %u, %s", id, url);	// ends where its scope does
  *
  * In: what the program passes. Out: records in memory that ringtaild has made and reads. On the thread that
  * passes the probe; there is no other thread. A probe that nobody asked for costs two loads and a branch, and
@@ -53,10 +54,18 @@ struct rt_program_hello {
 	char comm[RT_PROGRAM_COMM_BYTES];
 };
 
+/* What a probe is. Of a span there are two, of one provider and name. */
+enum rt_program_sort {
+	RT_PROGRAM_EVENT	= 0,
+	RT_PROGRAM_SPAN_BEGIN	= 1,
+	RT_PROGRAM_SPAN_END	= 2,	/* has no arguments */
+};
+
 struct rt_program_probe {
 	uint32_t bytes;		/* with the texts, in eights */
 	uint32_t line;
-	uint32_t args;
+	uint16_t args;
+	uint16_t sort;		/* enum rt_program_sort. What the daemon does not know, it refuses */
 	uint8_t type[RT_PROGRAM_ARGS_MAX];
 	uint8_t zero0[2];
 	/* provider, name, format, file, and each argument as it is written: they end with a zero each */
@@ -95,6 +104,9 @@ struct rt_program_segment {
  *
  * and of each text an attachment: bytes << 32 | argument << 16 | RT_PROGRAM_ATTACHMENT, then the bytes, and
  * zeros up to the next eight.
+ *
+ * The begin of a span has the words of struct rt_program_begin before its arguments, and `argument` counts these words,
+ * too. The end has those of struct rt_program_end, and no arguments.
  */
 struct rt_program_ring {
 	uint64_t producer_pos;
@@ -110,7 +122,29 @@ struct rt_program_ring {
 #define RT_PROGRAM_COUNTER	(1ull << 63)
 #define RT_PROGRAM_ATTACHMENT	1
 #define RT_PROGRAM_HEAD_WORDS	3
-#define RT_PROGRAM_WORDS_MAX	(RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_ARGS_MAX * (2 + RT_PROGRAM_STRING_MAX / 8))
+
+/* Lower-case hex, as W3C's traceparent has them. */
+struct rt_program_ids {
+	char trace_id[32];
+	char span_id[16];
+	char parent_id[16];	/* zeros: the span has no parent */
+};
+
+struct rt_program_begin {
+	struct rt_program_ids ids;
+	uint64_t scope;		/* 1: it ends on this thread, inside of which all is that began on this thread since */
+};
+
+struct rt_program_end {
+	uint64_t duration_ns;
+	struct rt_program_ids ids;
+	int64_t status;		/* 0, or what the program calls its failure: an int */
+};
+
+#define RT_PROGRAM_BEGIN_WORDS	(sizeof(struct rt_program_begin) / 8)
+#define RT_PROGRAM_END_WORDS	(sizeof(struct rt_program_end) / 8)
+#define RT_PROGRAM_WORDS_MAX	(RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_BEGIN_WORDS + \
+				 RT_PROGRAM_ARGS_MAX * (2 + RT_PROGRAM_STRING_MAX / 8))
 
 #ifndef RT_PROBE_LAYOUT_ONLY
 
@@ -165,7 +199,27 @@ struct rt_probe_site {
 	const uint8_t *type;
 	const char *const *written;	/* the arguments, as they are in the source */
 	const uint32_t *word;
+	uint32_t sort;			/* enum rt_program_sort */
 };
+
+/* Which span: what another thread, or another program, needs to put a span under it. All zeros: none. */
+struct rt_span_context {
+	char trace_id[32], span_id[16];	/* lower-case hex, without a zero at the end */
+	uint8_t flags;			/* W3C's: 1 is `sampled` */
+};
+
+struct rt_span {
+	struct rt_span_context context;	/* where it is not recorded: of the span around it */
+	char parent_id[16];
+	int status;			/* the program's: 0, or what it calls its failure. Told with the end */
+	uint32_t listed;		/* it is the innermost of its thread, or around that */
+	uint32_t life;			/* of the process that began it */
+	uint64_t begin_ns;
+	const struct rt_probe_site *end;	/* NULL: it is not recorded, or has ended */
+	struct rt_span *outer;
+};
+
+#define RT_TRACEPARENT_BYTES	56	/* with the zero at its end */
 
 extern const uint32_t __start_rt_probe_words[] __attribute__((weak, visibility("hidden")));
 extern const uint32_t __stop_rt_probe_words[] __attribute__((weak, visibility("hidden")));
@@ -181,8 +235,19 @@ RT_PROBE_OWN uint32_t rt_probe_attaching;
 RT_PROBE_OWN time_t rt_probe_gone_s;		/* when it was seen that the daemon had ended; 0: it has not */
 RT_PROBE_OWN uint32_t rt_probe_started;
 RT_PROBE_OWN __thread uint32_t rt_probe_tid __attribute__((tls_model("initial-exec")));
+RT_PROBE_OWN __thread struct rt_span *rt_span_innermost __attribute__((tls_model("initial-exec")));
+RT_PROBE_OWN __thread uint64_t rt_span_seed __attribute__((tls_model("initial-exec")));	/* 0: none yet */
+RT_PROBE_OWN uint32_t rt_span_life;		/* another one in each child */
 
 void rt_probe_emit(const struct rt_probe_site *site, const uint64_t *value);
+void rt_span_begin(struct rt_span *span, int scope, const struct rt_span_context *from,
+		   const struct rt_probe_site *begin, const struct rt_probe_site *end, const uint64_t *value);
+void rt_span_pass(struct rt_span *span, int scope, const struct rt_span_context *from);
+void rt_span_end(struct rt_span *span);
+void rt_span_close(struct rt_span *span);
+int rt_span_current(struct rt_span_context *context);
+int rt_span_parse(const char *traceparent, struct rt_span_context *context);
+int rt_span_text(const struct rt_span_context *context, char text[RT_TRACEPARENT_BYTES]);
 int rt_probe_attach(void);
 void rt_probe_forked(void);
 void rt_probe_start(void);
@@ -419,29 +484,258 @@ static inline void rt_probe_put(uint64_t *record, uint64_t words)
 	rt_probe_put_locked(segment, record, words);
 }
 
-/* One event: the words of its arguments, then its texts. */
-RT_PROBE_OWN void rt_probe_emit(const struct rt_probe_site *site, const uint64_t *value)
+/* The words of the arguments from that one on, then their texts. The words that the record has then. */
+static inline uint64_t rt_probe_add_arguments(const struct rt_probe_site *site, const uint64_t *value,
+					      uint64_t *record, uint64_t first)
 {
-	uint64_t record[RT_PROGRAM_WORDS_MAX] RT_PROBE_UNCLEARED, words = RT_PROGRAM_HEAD_WORDS + site->arguments;
+	uint64_t words = first + site->arguments;
 
 	for (uint32_t i = 0; i < site->arguments; i++) {
 		const char *text = (const char *)(uintptr_t)value[i];
 		size_t bytes;
 
-		record[RT_PROGRAM_HEAD_WORDS + i] = value[i];
+		record[first + i] = value[i];
 		if (rt_type_kind(site->type[i]) != RT_PROGRAM_STRING)
 			continue;
 		text = text ? text : "(null)";
 		bytes = strnlen(text, RT_PROGRAM_STRING_MAX);
-		record[RT_PROGRAM_HEAD_WORDS + i] = bytes;
-		record[words++] = (uint64_t)bytes << 32 | (uint64_t)i << 16 | RT_PROGRAM_ATTACHMENT;
+		record[first + i] = bytes;
+		record[words++] = (uint64_t)bytes << 32 | (first + i - RT_PROGRAM_HEAD_WORDS) << 16 |
+				  RT_PROGRAM_ATTACHMENT;
 		if (bytes)
 			record[words + (bytes - 1) / 8] = 0;
 		memcpy(&record[words], text, bytes);
 		words += (bytes + 7) / 8;
 	}
+	return words;
+}
+
+static inline void rt_probe_put_as(const struct rt_probe_site *site, uint64_t *record, uint64_t words)
+{
 	record[0] = words << 16 | (uint64_t)(site->word - __start_rt_probe_words);
 	rt_probe_put(record, words);
+}
+
+/* One event: the words of its arguments, then its texts. */
+RT_PROBE_OWN void rt_probe_emit(const struct rt_probe_site *site, const uint64_t *value)
+{
+	uint64_t record[RT_PROGRAM_WORDS_MAX] RT_PROBE_UNCLEARED;
+
+	rt_probe_put_as(site, record, rt_probe_add_arguments(site, value, record, RT_PROGRAM_HEAD_WORDS));
+}
+
+/* ---- Spans --------------------------------------------------------------------------------------- */
+
+static inline uint64_t rt_span_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Never 0. The time goes in, so that a child that nobody told of its birth draws other numbers than its parent. */
+static inline uint64_t rt_span_draw(uint64_t now_ns)
+{
+	uint64_t drawn;
+
+	if (!rt_span_seed && syscall(SYS_getrandom, &rt_span_seed, sizeof(rt_span_seed), 1) !=
+				     (long)sizeof(rt_span_seed))
+		rt_span_seed = now_ns ^ (uint64_t)(uintptr_t)&rt_span_seed << 20;
+	rt_span_seed += 0x9e3779b97f4a7c15u;
+	drawn = rt_span_seed ^ now_ns * 0xff51afd7ed558ccdu;
+	drawn = (drawn ^ drawn >> 30) * 0xbf58476d1ce4e5b9u;
+	drawn = (drawn ^ drawn >> 27) * 0x94d049bb133111ebu;
+	drawn ^= drawn >> 31;
+	return drawn ? drawn : 1;
+}
+
+static inline void rt_span_put_hex(uint64_t value, char text[16])
+{
+	for (unsigned i = 16; i--; value >>= 4)
+		text[i] = "0123456789abcdef"[value & 15];
+}
+
+static inline int rt_span_is_hex(const char *text, unsigned digits)
+{
+	for (unsigned i = 0; i < digits; i++)
+		if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f')))
+			return 0;
+	return 1;
+}
+
+static inline int rt_span_is_zero(const char *text, unsigned digits)
+{
+	while (digits && text[digits - 1] == '0')
+		digits--;
+	return !digits;
+}
+
+static inline unsigned rt_span_digit(char digit)
+{
+	return digit <= '9' ? (unsigned)(digit - '0') : (unsigned)(digit - 'a' + 10);
+}
+
+/* Whether there is such a span. */
+static inline int rt_span_is_there(const struct rt_span_context *context)
+{
+	return context && context->trace_id[0];
+}
+
+static inline const struct rt_span_context *rt_span_parent(const struct rt_span_context *from)
+{
+	return from ? from : rt_span_innermost ? &rt_span_innermost->context : NULL;
+}
+
+/* Whoever is amid the scope is inside it. */
+static inline void rt_span_enter(struct rt_span *span)
+{
+	span->outer = rt_span_innermost;
+	span->listed = 1;
+	rt_span_innermost = span;
+}
+
+/* As struct rt_program_ids has them. */
+static inline void rt_span_put_ids(const struct rt_span *span, uint64_t *words)
+{
+	struct rt_program_ids ids;
+
+	memcpy(ids.trace_id, span->context.trace_id, sizeof(ids.trace_id));
+	memcpy(ids.span_id, span->context.span_id, sizeof(ids.span_id));
+	memcpy(ids.parent_id, span->parent_id, sizeof(ids.parent_id));
+	memcpy(words, &ids, sizeof(ids));
+}
+
+RT_PROBE_OWN void rt_span_begin(struct rt_span *span, int scope, const struct rt_span_context *from,
+				const struct rt_probe_site *begin, const struct rt_probe_site *end,
+				const uint64_t *value)
+{
+	uint64_t record[RT_PROGRAM_WORDS_MAX] RT_PROBE_UNCLEARED;
+	const struct rt_span_context *parent = rt_span_parent(from);
+	struct rt_span made;
+
+	memset(&made, 0, sizeof(made));
+	made.begin_ns = rt_span_now();
+	made.end = end;
+	made.life = rt_span_life;
+	if (rt_span_is_there(parent)) {
+		made.context = *parent;
+		memcpy(made.parent_id, parent->span_id, sizeof(made.parent_id));
+	} else {
+		rt_span_put_hex(rt_span_draw(made.begin_ns), made.context.trace_id);
+		rt_span_put_hex(rt_span_draw(made.begin_ns), made.context.trace_id + 16);
+		made.context.flags = 1;
+	}
+	rt_span_put_hex(rt_span_draw(made.begin_ns), made.context.span_id);
+	*span = made;
+	if (scope)
+		rt_span_enter(span);
+	if (!rt_probe_is_enabled(begin->word))
+		return;
+	rt_span_put_ids(span, record + RT_PROGRAM_HEAD_WORDS);
+	record[RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_BEGIN_WORDS - 1] = scope != 0;
+	rt_probe_put_as(begin, record, rt_probe_add_arguments(begin, value, record,
+							      RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_BEGIN_WORDS));
+}
+
+/* One that is not recorded: what is inside it is under the span around it. */
+RT_PROBE_OWN void rt_span_pass(struct rt_span *span, int scope, const struct rt_span_context *from)
+{
+	const struct rt_span_context *parent = rt_span_parent(from);
+	struct rt_span made;
+
+	memset(&made, 0, sizeof(made));
+	if (rt_span_is_there(parent))
+		made.context = *parent;
+	*span = made;
+	if (scope)
+		rt_span_enter(span);
+}
+
+/*
+ * The end of what RT_SPAN_BEGIN() began, on any thread. It ends once; where it is not recorded, or was begun before a
+ * fork(2) by the parent, nothing happens.
+ */
+RT_PROBE_OWN void rt_span_end(struct rt_span *span)
+{
+	const struct rt_probe_site *site = __atomic_exchange_n(&span->end, (const struct rt_probe_site *)NULL,
+							       __ATOMIC_ACQ_REL);
+	uint64_t record[RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_END_WORDS];
+
+	if (!site || span->life != rt_span_life || !rt_probe_is_enabled(site->word))
+		return;
+	record[RT_PROGRAM_HEAD_WORDS] = rt_span_now() - span->begin_ns;
+	rt_span_put_ids(span, record + RT_PROGRAM_HEAD_WORDS + 1);
+	record[RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_END_WORDS - 1] = (uint64_t)(int64_t)span->status;
+	rt_probe_put_as(site, record, RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_END_WORDS);
+}
+
+/* Of a scope. */
+RT_PROBE_OWN void rt_span_close(struct rt_span *span)
+{
+	rt_span_innermost = span->outer;
+	rt_span_end(span);
+}
+
+static inline void rt_span_leave(struct rt_span *span)
+{
+	if (__builtin_expect(span->listed != 0, 0))
+		rt_span_close(span);
+}
+
+/* The innermost scope of this thread: 0, or -1 if there is none. */
+RT_PROBE_OWN int rt_span_current(struct rt_span_context *context)
+{
+	const struct rt_span_context *current = rt_span_parent(NULL);
+
+	memset(context, 0, sizeof(*context));
+	if (!rt_span_is_there(current))
+		return -1;
+	*context = *current;
+	return 0;
+}
+
+/*
+ * From W3C's header `traceparent`, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01": 0, or -1 if it is none,
+ * or NULL; then a span under it is the first of a trace.
+ */
+RT_PROBE_OWN int rt_span_parse(const char *traceparent, struct rt_span_context *context)
+{
+	const char *at = traceparent ? traceparent : "";
+	size_t bytes = strnlen(at, RT_TRACEPARENT_BYTES);
+
+	memset(context, 0, sizeof(*context));
+	if (bytes < RT_TRACEPARENT_BYTES - 1 || !rt_span_is_hex(at, 2) || memcmp(at, "ff", 2) == 0 ||
+	    at[2] != '-' || !rt_span_is_hex(at + 3, 32) || rt_span_is_zero(at + 3, 32) || at[35] != '-' ||
+	    !rt_span_is_hex(at + 36, 16) || rt_span_is_zero(at + 36, 16) || at[52] != '-' ||
+	    !rt_span_is_hex(at + 53, 2))
+		return -1;
+	/* What a later version has more stands behind another mark. */
+	if (at[55] && (memcmp(at, "00", 2) == 0 || at[55] != '-'))
+		return -1;
+	memcpy(context->trace_id, at + 3, sizeof(context->trace_id));
+	memcpy(context->span_id, at + 36, sizeof(context->span_id));
+	context->flags = (uint8_t)(rt_span_digit(at[53]) << 4 | rt_span_digit(at[54]));
+	return 0;
+}
+
+/* The header for another program: 0, or -1 and an empty text if there is no such span. */
+RT_PROBE_OWN int rt_span_text(const struct rt_span_context *context, char text[RT_TRACEPARENT_BYTES])
+{
+	static const char digit[] = "0123456789abcdef";
+
+	text[0] = 0;
+	if (!rt_span_is_there(context))
+		return -1;
+	memcpy(text, "00-", 3);
+	memcpy(text + 3, context->trace_id, sizeof(context->trace_id));
+	text[35] = '-';
+	memcpy(text + 36, context->span_id, sizeof(context->span_id));
+	text[52] = '-';
+	text[53] = digit[context->flags >> 4];
+	text[54] = digit[context->flags & 15];
+	text[55] = 0;
+	return 0;
 }
 
 /* ---- Attaching ----------------------------------------------------------------------------------- */
@@ -491,7 +785,8 @@ static inline uint32_t rt_probe_describe(const struct rt_probe_site *site, char 
 		return 0;
 	probe.bytes = (uint32_t)used;
 	probe.line = site->line;
-	probe.args = site->arguments;
+	probe.args = (uint16_t)site->arguments;
+	probe.sort = (uint16_t)site->sort;
 	memcpy(probe.type, site->type, site->arguments);
 	memcpy(to, &probe, sizeof(probe));
 	return probe.bytes;
@@ -728,6 +1023,8 @@ RT_PROBE_OWN void rt_probe_forked(void)
 	int was_attached = rt_probe_socket >= 0, before = errno;
 
 	rt_probe_tid = 0;
+	rt_span_seed = 0;
+	rt_span_life++;
 	rt_probe_attaching = 0;
 	rt_probe_detach();
 	if (was_attached)
@@ -843,7 +1140,7 @@ RT_CXX_TYPE(const volatile void *, RT_PROGRAM_POINTER, rt_value_pointer)
 	static uint32_t rt_word __attribute__((section("rt_probe_words"), used)) = 0; \
 	static const struct rt_probe_site rt_site = { \
 		#provider, #name, RT_FIRST(__VA_ARGS__), __FILE__, __LINE__, \
-		sizeof(rt_types) - 1, rt_types, rt_written, &rt_word}; \
+		sizeof(rt_types) - 1, rt_types, rt_written, &rt_word, RT_PROGRAM_EVENT}; \
 	static const struct rt_probe_site *const rt_listed \
 		__attribute__((section("rt_probe_sites"), used)) = &rt_site; \
 	if (rt_probe_is_enabled(&rt_word)) { \
@@ -853,6 +1150,59 @@ RT_CXX_TYPE(const volatile void *, RT_PROGRAM_POINTER, rt_value_pointer)
 	if (0) \
 		rt_probe_check(__VA_ARGS__); \
 } while (0)
+
+/*
+ * Spans: something that lasts, of which the begin and the end are events, app:request:begin and app:request:end. A span
+ * is under the innermost one of its thread, or under `from`, a const struct rt_span_context *, unless that is NULL.
+ * Format and arguments are as of RT_PROBE(), and told with the begin.
+ *
+ *	RT_SPAN(provider, name, format, arguments...);			ends where its scope does
+ *	RT_SPAN_AS(span, from, provider, name, format, arguments...);	the same; declares a struct rt_span of that name
+ *	RT_SPAN_BEGIN(&span, from, provider, name, format, arguments...);
+ *	rt_span_end(&span);						the same, or another thread ends it
+ *
+ * `span` of the last two stays where it is until it has ended. It is no scope: nothing is inside it unless it says so,
+ * with &span.context as its `from`.
+ */
+/* Names are texts here. */
+#define RT_SPAN_OPEN(span, scope, from, provider, name, ...) do { \
+	static const uint8_t rt_types[] = {RT_EACH(RT_TYPE_OF, __VA_ARGS__) 0}; \
+	static const char *const rt_written[] = {RT_EACH(RT_TEXT_OF, __VA_ARGS__) 0}; \
+	static uint32_t rt_word __attribute__((section("rt_probe_words"), used)) = 0; \
+	static uint32_t rt_end_word __attribute__((section("rt_probe_words"), used)) = 0; \
+	static const struct rt_probe_site rt_site = { \
+		provider, name, RT_FIRST(__VA_ARGS__), __FILE__, __LINE__, \
+		sizeof(rt_types) - 1, rt_types, rt_written, &rt_word, RT_PROGRAM_SPAN_BEGIN}; \
+	static const struct rt_probe_site rt_end_site = { \
+		provider, name, "", __FILE__, __LINE__, \
+		0, rt_types, rt_written, &rt_end_word, RT_PROGRAM_SPAN_END}; \
+	static const struct rt_probe_site *const rt_listed \
+		__attribute__((section("rt_probe_sites"), used)) = &rt_site; \
+	static const struct rt_probe_site *const rt_end_listed \
+		__attribute__((section("rt_probe_sites"), used)) = &rt_end_site; \
+	const struct rt_span_context *rt_from = (from); \
+	if (rt_probe_is_enabled(&rt_word) || rt_probe_is_enabled(&rt_end_word)) { \
+		const uint64_t rt_values[] = {RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0}; \
+		rt_span_begin((span), (scope), rt_from, &rt_site, &rt_end_site, rt_values); \
+	} else if (!(scope) || rt_from) { \
+		rt_span_pass((span), (scope), rt_from); \
+	} \
+	if (0) \
+		rt_probe_check(__VA_ARGS__); \
+} while (0)
+
+#define RT_SPAN_SCOPE(span, from, ...) \
+	struct rt_span span __attribute__((cleanup(rt_span_leave), unused)) RT_PROBE_UNCLEARED; \
+	span.listed = 0; \
+	RT_SPAN_OPEN(&span, 1, from, __VA_ARGS__)
+#define RT_SPAN_OF_(line)	rt_span_of_line_##line
+#define RT_SPAN_OF(line)	RT_SPAN_OF_(line)
+#define RT_SPAN(provider, name, ...) \
+	RT_SPAN_SCOPE(RT_SPAN_OF(__LINE__), NULL, #provider, #name, __VA_ARGS__)
+#define RT_SPAN_AS(span, from, provider, name, ...) \
+	RT_SPAN_SCOPE(span, from, #provider, #name, __VA_ARGS__)
+#define RT_SPAN_BEGIN(span, from, provider, name, ...) \
+	RT_SPAN_OPEN(span, 0, from, #provider, #name, __VA_ARGS__)
 
 #endif
 #endif

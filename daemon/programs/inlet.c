@@ -167,16 +167,16 @@ static void introduce(struct program_inlet *inlet, const struct inlet_program *p
 		*known = (struct known){.tid = tid, .serial = program->serial};
 }
 
-/* Texts follow the arguments: each whole, of an argument that is a text, and nothing behind them. */
+/* Texts follow the words: each whole, of a word that is a text's, and nothing behind them. */
 static bool are_texts(const struct inlet_probe *probe, const struct program_item *item)
 {
-	uint32_t at = probe->args;
+	uint32_t at = probe->words;
 
 	while (at < item->words) {
 		uint64_t head = item->payload[at++];
-		uint32_t bytes = head >> 32, arg = head >> 16 & 0xffff;
+		uint32_t bytes = head >> 32, word = head >> 16 & 0xffff;
 
-		if ((head & 0xffff) != RT_PROGRAM_ATTACHMENT || arg >= probe->args || !(probe->texts >> arg & 1) ||
+		if ((head & 0xffff) != RT_PROGRAM_ATTACHMENT || word >= probe->words || !(probe->texts >> word & 1) ||
 		    bytes > RT_PROGRAM_STRING_MAX || (bytes + 7) / 8 > item->words - at)
 			return false;
 		at += (bytes + 7) / 8;
@@ -190,8 +190,8 @@ static void pass_record(struct program_inlet *inlet, const struct cursor *cursor
 {
 	const struct inlet_config *config = cursor->program->config;
 	const struct inlet_probe *probe = item->probe < config->probes ? &config->probe[item->probe] : NULL;
-	bool good = probe && item->words >= probe->args && are_texts(probe, item);
-	uint32_t args = good ? probe->args : 0;
+	bool good = probe && item->words >= probe->words && are_texts(probe, item);
+	uint32_t words = good ? probe->words : 0;
 	uint64_t payload[RT_PROGRAM_WORDS_MAX + 1];
 	struct ring_writer_record record = {
 		.probe = good ? probe->id : UINT16_MAX,
@@ -200,10 +200,13 @@ static void pass_record(struct program_inlet *inlet, const struct cursor *cursor
 	};
 
 	introduce(inlet, cursor->program, record.tid, time_ns);
-	memcpy(payload, item->payload, args * sizeof(*payload));
-	payload[args] = cursor->ring < config->segment.first_locked ? cursor->ring : UINT32_MAX;
+	memcpy(payload, item->payload, words * sizeof(*payload));
+	/* Of a program whose threads have no numbers here, nobody can say what one of them did inside its scope. */
+	if (good && probe->scope && !config->same_pids)
+		payload[probe->scope] = 0;
+	payload[words] = cursor->ring < config->segment.first_locked ? cursor->ring : UINT32_MAX;
 	if (good)
-		memcpy(payload + args + 1, item->payload + args, (item->words - args) * sizeof(*payload));
+		memcpy(payload + words + 1, item->payload + words, (item->words - words) * sizeof(*payload));
 	else
 		counter_add(COUNTER_program_records_bad, 1);
 	ring_writer_write(inlet->writer, &record);

@@ -32,8 +32,9 @@ struct inlet_config {
 	uint32_t probes;
 	struct inlet_probe {
 		uint16_t id;
-		uint8_t args;
-		uint16_t texts;		/* a bit for each argument that is one */
+		uint8_t words;		/* of a record, before its texts */
+		uint8_t scope;		/* the word that says that of a span; 0: it is none */
+		uint32_t texts;		/* a bit for each word that is one's length */
 	} probe[];
 };
 

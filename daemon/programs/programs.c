@@ -93,6 +93,8 @@ static uint16_t join(struct programs *programs, uint32_t uid, Ringtail__V1__Prob
 	message->id = RT_PROBE_PROGRAM + programs->known;
 	if (!programs->config.join(programs->config.context, message))
 		return 0;
+	if (programs->config.is_awaited && programs->config.is_awaited(programs->config.context, message))
+		programs->recorded[message->id / 8] |= (uint8_t)(1u << (message->id % 8));
 	programs->probe[programs->known] = (struct known_probe){.uid = uid, .bytes = bytes, .packed = packed};
 	return (uint16_t)(RT_PROBE_PROGRAM + programs->known++);
 }
@@ -281,10 +283,12 @@ static struct inlet_config *describe(struct program *program, const struct progr
 	config->probes = program->probes;
 	for (uint32_t i = 0; i < program->probes; i++) {
 		config->probe[i].id = program->id[i];
-		config->probe[i].args = (uint8_t)probe[i].args;
+		config->probe[i].words = (uint8_t)program_probe_words(&probe[i]);
+		if (probe[i].sort == RT_PROGRAM_SPAN_BEGIN)
+			config->probe[i].scope = RT_PROGRAM_BEGIN_WORDS - 1;
 		for (uint32_t arg = 0; arg < probe[i].args; arg++)
 			if (rt_type_kind(probe[i].type[arg]) == RT_PROGRAM_STRING)
-				config->probe[i].texts |= (uint16_t)(1u << arg);
+				config->probe[i].texts |= 1u << (program_probe_words_before(probe[i].sort) + arg);
 	}
 	return config;
 }

@@ -32,6 +32,9 @@ struct programs_config {
 	/* A new probe, with its id, which joins the catalog: takes it over. False: it cannot. */
 	bool (*join)(void *context, Ringtail__V1__Probe *probe);
 
+	/* Whether somebody waited for that one, which has joined. NULL: nobody waits. */
+	bool (*is_awaited)(void *context, const Ringtail__V1__Probe *probe);
+
 	/* Whether others than programs have that name: a program cannot pretend to be the kernel. */
 	bool (*is_taken)(void *context, const char *provider);
 	void *context;

@@ -12,8 +12,11 @@
 #include "proto/message.h"
 #include "query/utf8.h"
 
-#define FIELDS_MAX	(RT_PROGRAM_ARGS_MAX + 1)	/* and the CPU */
+#define FIELDS_MAX	(RT_PROGRAM_BEGIN_WORDS + RT_PROGRAM_ARGS_MAX + 1)	/* and the CPU */
 #define PRINT_BYTES	4096
+
+_Static_assert(FIELDS_MAX <= PROBE_FIELDS_MAX, "the begin of a span is a probe as any other");
+_Static_assert(RT_PROGRAM_END_WORDS < PROBE_FIELDS_MAX, "and so is its end");
 
 static int refuse(struct error *error, const char *what)
 {
@@ -34,6 +37,62 @@ int program_hello_check(const struct rt_program_hello *hello, struct error *erro
 		return error_set(error, EPROTO, "program-table", "its probes take %u bytes, of at most %u",
 				 hello->bytes, PROGRAM_TABLE_BYTES_MAX);
 	return 0;
+}
+
+/* ---- Spans --------------------------------------------------------------------------------------- */
+
+/* What stands before the arguments of a record, as struct rt_program_begin and rt_program_end have it. */
+struct fixed_field {
+	const char *name;
+	Ringtail__V1__FieldType type;
+	const char *c_type;
+	uint32_t bits, bytes;		/* bytes: of a text, in its word and those behind it */
+};
+
+#define FIXED_IDS \
+	{"trace_id", RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, "char[32]", 8, sizeof_id(trace_id)}, \
+	{"span_id", RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, "char[16]", 8, sizeof_id(span_id)}, \
+	{"parent_id", RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, "char[16]", 8, sizeof_id(parent_id)}
+#define sizeof_id(name)	sizeof(((struct rt_program_ids *)NULL)->name)
+
+static const struct fixed_field begin_fields[] = {
+	FIXED_IDS,
+	{"scope", RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED, "bool", 8, 0},
+	{.name = NULL},
+};
+
+static const struct fixed_field end_fields[] = {
+	{"duration_ns", RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION, "u64", 64, 0},
+	FIXED_IDS,
+	{"status", RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, "int32_t", 32, 0},
+	{.name = NULL},
+};
+
+static const struct fixed_field no_fields[] = {{.name = NULL}};
+
+static const struct {
+	const char *name;
+	const struct fixed_field *fixed;
+	uint32_t words;
+} sorts[] = {
+	[RT_PROGRAM_EVENT] = {"event", no_fields, 0},
+	[RT_PROGRAM_SPAN_BEGIN] = {"begin", begin_fields, RT_PROGRAM_BEGIN_WORDS},
+	[RT_PROGRAM_SPAN_END] = {"end", end_fields, RT_PROGRAM_END_WORDS},
+};
+
+static bool is_sort(uint32_t sort)
+{
+	return sort < sizeof(sorts) / sizeof(sorts[0]);
+}
+
+uint32_t program_probe_words_before(enum rt_program_sort sort)
+{
+	return sorts[sort].words;
+}
+
+uint32_t program_probe_words(const struct program_probe *probe)
+{
+	return sorts[probe->sort].words + probe->args;
 }
 
 /* ---- Texts --------------------------------------------------------------------------------------- */
@@ -83,6 +142,9 @@ static bool has_field(const struct program_probe *probe, uint32_t fields, const 
 	for (uint32_t i = 0; i < fields; i++)
 		if (strcmp(probe->field[i], name) == 0)
 			return true;
+	for (const struct fixed_field *fixed = sorts[probe->sort].fixed; fixed->name; fixed++)
+		if (strcmp(fixed->name, name) == 0)
+			return true;
 	return strcmp(name, "cpu") == 0 || (strncmp(name, "arg", 3) == 0 && isdigit((unsigned char)name[3]));
 }
 
@@ -124,7 +186,7 @@ static int parse_entry(const struct rt_program_probe *entry, const char *texts, 
 {
 	const char *at = texts, *end = texts + entry->bytes - sizeof(*entry);
 
-	*probe = (struct program_probe){.line = entry->line, .args = entry->args};
+	*probe = (struct program_probe){.line = entry->line, .sort = entry->sort, .args = entry->args};
 	probe->provider = next_text(&at, end);
 	probe->name = probe->provider ? next_text(&at, end) : NULL;
 	probe->format = probe->name ? next_text(&at, end) : NULL;
@@ -166,6 +228,9 @@ int program_table_parse(const struct rt_program_hello *hello, const void *bytes,
 		if (entry.bytes < sizeof(entry) || entry.bytes % 8 || entry.bytes > left ||
 		    entry.args > RT_PROGRAM_ARGS_MAX)
 			return refuse(error, "a probe's entry has a length, or arguments, out of bounds");
+		if (!is_sort(entry.sort) || (entry.sort == RT_PROGRAM_SPAN_END && entry.args))
+			return refuse(error, "a probe is of a sort that does not exist, or is the end of a span with"
+				      " arguments");
 		err = parse_entry(&entry, at + sizeof(entry), &probe[i], error);
 		if (err)
 			return err;
@@ -176,6 +241,8 @@ int program_table_parse(const struct rt_program_hello *hello, const void *bytes,
 }
 
 /* ---- The catalog --------------------------------------------------------------------------------- */
+
+#define PRINT_IDS	" [trace_id=%s span_id=%s parent_id=%s]"
 
 struct text {
 	char bytes[PRINT_BYTES];
@@ -201,13 +268,15 @@ static void add_escaped(struct text *text, char byte)
 	add_text(text, byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : byte == '"' || byte == '\\' ? quoted : other);
 }
 
-/* As tracefs says how an event is printed; empty where that is too long. */
+/* As tracefs says how an event is printed; empty where that is too long, and of the end of a span: its fields say all. */
 static void write_print(const struct program_probe *probe, struct text *text)
 {
+	if (probe->sort == RT_PROGRAM_SPAN_END)
+		return;
 	add_text(text, "\"");
 	for (const char *at = probe->format; *at; at++)
 		add_escaped(text, *at);
-	add_text(text, "\"");
+	add_text(text, probe->sort == RT_PROGRAM_SPAN_BEGIN ? PRINT_IDS "\"" : "\"");
 	for (uint32_t i = 0; i < probe->args; i++) {
 		bool is_text = rt_type_kind(probe->type[i]) == RT_PROGRAM_STRING;
 
@@ -215,6 +284,8 @@ static void write_print(const struct program_probe *probe, struct text *text)
 		add_text(text, probe->field[i]);
 		add_text(text, is_text ? ")" : "");
 	}
+	if (probe->sort == RT_PROGRAM_SPAN_BEGIN)
+		add_text(text, ", REC->trace_id, REC->span_id, REC->parent_id");
 	if (text->full)
 		text->bytes[0] = '\0';
 }
@@ -241,6 +312,23 @@ static void describe_field(Ringtail__V1__Field *field, const char *name, uint8_t
 	field->bits = rt_type_kind(type) == RT_PROGRAM_STRING ? 0 : rt_type_bytes(type) * 8;
 }
 
+/* A field for each word of it: the first says what it is. Returns how many there are. */
+static uint32_t describe_fixed(Ringtail__V1__Field *field, const struct fixed_field *from)
+{
+	uint32_t words = from->bytes ? (from->bytes + 7) / 8 : 1;
+
+	for (uint32_t i = 0; i < words; i++) {
+		ringtail__v1__field__init(&field[i]);
+		field[i].type = RINGTAIL__V1__FIELD_TYPE__FIELD_MORE;
+	}
+	field->name = (char *)from->name;
+	field->type = from->type;
+	field->c_type = (char *)from->c_type;
+	field->bits = from->bits;
+	field->bytes = from->bytes;
+	return words;
+}
+
 /* A copy that can be freed as what was unpacked. */
 static Ringtail__V1__Probe *copy_message(const Ringtail__V1__Probe *message)
 {
@@ -262,10 +350,12 @@ Ringtail__V1__Probe *program_probe_message(const struct program_probe *probe)
 	Ringtail__V1__Field field[FIELDS_MAX], *fields[FIELDS_MAX];
 	char source[NAME_BYTES_MAX + 16];
 	struct text print = {.used = 0};
-	uint32_t n = probe->args;
+	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		describe_field(&field[i], probe->field[i], probe->type[i]);
+	for (const struct fixed_field *fixed = sorts[probe->sort].fixed; fixed->name; fixed++)
+		n += describe_fixed(&field[n], fixed);
+	for (uint32_t i = 0; i < probe->args; i++)
+		describe_field(&field[n++], probe->field[i], probe->type[i]);
 	describe_field(&field[n++], "cpu", rt_program_type(RT_PROGRAM_UNSIGNED, 4));
 	for (uint32_t i = 0; i < n; i++)
 		fields[i] = &field[i];
@@ -273,7 +363,7 @@ Ringtail__V1__Probe *program_probe_message(const struct program_probe *probe)
 	snprintf(source, sizeof(source), "%s:%u", probe->file, probe->line);
 	message.provider = (char *)probe->provider;
 	message.function = (char *)probe->name;
-	message.name = (char *)"event";
+	message.name = (char *)sorts[probe->sort].name;
 	message.field = fields;
 	message.n_field = n;
 	message.print = print.bytes;

@@ -20,6 +20,7 @@
 struct program_probe {
 	const char *provider, *name, *format, *file;	/* in the bytes that were read */
 	uint32_t line;
+	enum rt_program_sort sort;
 	uint32_t args;
 	uint8_t type[RT_PROGRAM_ARGS_MAX];
 	char field[RT_PROGRAM_ARGS_MAX][PROGRAM_NAME_BYTES];
@@ -31,6 +32,10 @@ int program_hello_check(const struct rt_program_hello *hello, struct error *erro
 /* `bytes` behind a good hello: hello->probes probes. -EPROTO with *error: one of them is not whole, or unfit. */
 int program_table_parse(const struct rt_program_hello *hello, const void *bytes, struct program_probe *probe,
 			struct error *error);
+
+/* The words of a record's payload before its arguments, and before its texts. */
+uint32_t program_probe_words_before(enum rt_program_sort sort);
+uint32_t program_probe_words(const struct program_probe *probe);
 
 /* As the catalog has it, with id 0; to be freed with ringtail__v1__probe__free_unpacked(). NULL: no memory. */
 Ringtail__V1__Probe *program_probe_message(const struct program_probe *probe);

@@ -38,12 +38,14 @@ struct fixture {
 	unsigned programs;
 	bool unused;			/* nobody asks for their probes yet */
 	bool other_pids;		/* they are in a namespace of their own */
+	uint8_t word_of_scope;		/* the word that is one's scope; 0: none is */
 	int memory;			/* the last program's, to be looked at */
 
 	/* What came out. */
 	uint64_t events, lost, threads, bad, last_ns;
 	uint64_t of_pid[PROGRAMS];
 	uint32_t last_tid;
+	uint64_t last_word;		/* the second one of the last event */
 	uint32_t pid_of_tid;		/* as introduced last */
 	uint64_t next[PROGRAMS];	/* the count that each program's next event has */
 	bool in_order;
@@ -93,7 +95,7 @@ static unsigned attach(struct fixture *f, uint32_t cpus, bool rseq)
 	memcpy(config->comm, "program", 8);
 	config->segment = f->segment[i];
 	config->probes = 1;
-	config->probe[0] = (struct inlet_probe){.id = PROBE_ID, .args = 2, .texts = 2};
+	config->probe[0] = (struct inlet_probe){.id = PROBE_ID, .words = 2, .texts = 2, .scope = f->word_of_scope};
 	f->program[i] = program_inlet_add(f->inlet, config);
 	assert_non_null(f->program[i]);
 	if (!f->unused)
@@ -118,6 +120,7 @@ static void take(struct fixture *f, const struct ring_item *item)
 		f->in_order &= item->time_ns >= f->last_ns;
 		f->last_ns = item->time_ns;
 		f->last_tid = item->tid;
+		f->last_word = item->payload[1];
 	} else {
 		f->bad++;
 	}
@@ -694,6 +697,26 @@ static void test_threads_of_another_namespace_are_not_believed(void **state)
 	finish(&f);
 }
 
+/* So what one of them did inside of its scope is not said to be in it; of a program that is known by its pid, it is. */
+static void test_scopes_are_of_threads_that_are_known(void **state)
+{
+	(void)state;
+	for (unsigned other = 0; other < 2; other++) {
+		struct fixture f;
+
+		begin(&f);
+		f.other_pids = other;
+		f.word_of_scope = 1;
+		attach(&f, 2, true);
+		program_segment_enable(&f.segment[0], 0, true);
+		emit(&f, 0, 1, "its length is in the place of the scope");
+		pull(&f);
+		assert_int_equal(f.events, 1);
+		assert_true((f.last_word != 0) == !other);
+		finish(&f);
+	}
+}
+
 /* Memory that shrinks would kill whoever reads it. */
 static void test_the_memory_keeps_its_size(void **state)
 {
@@ -819,6 +842,7 @@ int main(void)
 		cmocka_unit_test(test_claimed_losses_are_bounded),
 		cmocka_unit_test(test_claimed_threads_have_their_own_process),
 		cmocka_unit_test(test_threads_of_another_namespace_are_not_believed),
+		cmocka_unit_test(test_scopes_are_of_threads_that_are_known),
 		cmocka_unit_test(test_the_memory_keeps_its_size),
 		cmocka_unit_test(test_what_was_published_is_not_taken_back),
 		cmocka_unit_test(test_no_record_goes_over_the_end_of_its_ring),

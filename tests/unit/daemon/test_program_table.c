@@ -24,9 +24,9 @@ struct table {
 static const uint8_t ends_here[RT_PROGRAM_ARGS_MAX];
 
 /* texts: with a zero between, as the header writes them. */
-static void add(struct table *table, uint32_t args, const uint8_t *type, const char *texts, size_t bytes)
+static void add_sort(struct table *table, unsigned sort, uint32_t args, const uint8_t *type, const char *texts, size_t bytes)
 {
-	struct rt_program_probe entry = {.line = 12, .args = args};
+	struct rt_program_probe entry = {.line = 12, .args = (uint16_t)args, .sort = (uint16_t)sort};
 
 	entry.bytes = (uint32_t)((sizeof(entry) + bytes + 7) / 8 * 8);
 	memcpy(entry.type, type, args < RT_PROGRAM_ARGS_MAX ? args : RT_PROGRAM_ARGS_MAX);
@@ -37,7 +37,13 @@ static void add(struct table *table, uint32_t args, const uint8_t *type, const c
 	table->hello.probes++;
 }
 
+static void add(struct table *table, uint32_t args, const uint8_t *type, const char *texts, size_t bytes)
+{
+	add_sort(table, RT_PROGRAM_EVENT, args, type, texts, bytes);
+}
+
 #define ADD(table, args, type, texts) add(table, args, type, texts, sizeof(texts))
+#define ADD_SORT(table, sort, args, type, texts) add_sort(table, sort, args, type, texts, sizeof(texts))
 
 static void begin(struct table *table)
 {
@@ -97,6 +103,52 @@ static void test_names_become_fields(void **state)
 	assert_string_equal(probe[1].field[0], "arg0");		/* arg1 is that of the next */
 	assert_string_equal(probe[1].field[1], "arg1");
 	assert_string_equal(probe[1].field[2], "arg2");		/* and so is cpu */
+}
+
+/* A field for each word of a record, as the header writes it; an argument that is called as one of them has its number. */
+static void test_spans_have_ids(void **state)
+{
+	static const struct {
+		const char *name;
+		unsigned words, bytes;
+	} begins[] = {{"trace_id", 4, 32}, {"span_id", 2, 16}, {"parent_id", 2, 16}, {"scope", 1, 0}, {"arg0", 1, 0},
+		      {"us", 1, 0}, {"url", 1, 0}, {"cpu", 1, 0}},
+	  ends[] = {{"duration_ns", 1, 0}, {"trace_id", 4, 32}, {"span_id", 2, 16}, {"parent_id", 2, 16}, {"status", 1, 0},
+		    {"cpu", 1, 0}}, *wanted;
+	struct program_probe probe[2];
+	struct table table;
+
+	(void)state;
+	begin(&table);
+	ADD_SORT(&table, RT_PROGRAM_SPAN_BEGIN, 3, three, "app\0request\0id %u %ld %s\0a.c\0trace_id\0us\0url");
+	ADD_SORT(&table, RT_PROGRAM_SPAN_END, 0, ends_here, "app\0request\0\0a.c");
+	assert_int_equal(program_table_parse(&table.hello, table.bytes, probe, &(struct error){}), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		Ringtail__V1__Probe *message = program_probe_message(&probe[i]);
+		size_t at = 0, fields = i ? sizeof(ends) / sizeof(*ends) : sizeof(begins) / sizeof(*begins);
+
+		assert_non_null(message);
+		assert_string_equal(message->name, i ? "end" : "begin");
+		assert_string_equal(message->function, "request");
+		assert_string_equal(message->print, i ? "" : "\"id %u %ld %s [trace_id=%s span_id=%s parent_id=%s]\", "
+				    "REC->arg0, REC->us, __get_str(url), REC->trace_id, REC->span_id, REC->parent_id");
+		wanted = i ? ends : begins;
+		for (size_t k = 0; k < fields; k++) {
+			assert_string_equal(message->field[at]->name, wanted[k].name);
+			assert_int_equal(message->field[at++]->bytes, wanted[k].bytes);
+			for (unsigned more = 1; more < wanted[k].words; more++)
+				assert_int_equal(message->field[at++]->type, RINGTAIL__V1__FIELD_TYPE__FIELD_MORE);
+		}
+		assert_int_equal(at, message->n_field);
+		assert_int_equal(at, program_probe_words(&probe[i]) + 1);
+		ringtail__v1__probe__free_unpacked(message, NULL);
+	}
+	begin(&table);
+	ADD_SORT(&table, RT_PROGRAM_SPAN_END, 3, three, "app\0request\0\0a.c\0id\0us\0url");
+	assert_int_equal(parse(&table, probe), -EPROTO);
+	begin(&table);
+	ADD_SORT(&table, RT_PROGRAM_SPAN_END + 1, 0, ends_here, "app\0request\0\0a.c");
+	assert_int_equal(parse(&table, probe), -EPROTO);
 }
 
 /* A program's messages may be in any language; what is no UTF-8, or acts on a terminal, is refused. */
@@ -188,7 +240,7 @@ static void test_any_byte_broken(void **state)
 	(void)state;
 	begin(&whole);
 	ADD(&whole, 3, three, "app\0done\0id %u %ld %s\0a.c\0id\0us\0url");
-	ADD(&whole, 0, ends_here, "app\0none\0none\0a.c");
+	ADD_SORT(&whole, RT_PROGRAM_SPAN_BEGIN, 0, ends_here, "app\0none\0none\0a.c");
 	for (uint32_t at = 0; at < whole.hello.bytes; at++) {
 		for (unsigned value = 0; value < 256; value += 5) {
 			table = whole;
@@ -213,6 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names_become_fields),
+		cmocka_unit_test(test_spans_have_ids),
 		cmocka_unit_test(test_texts_of_other_languages),
 		cmocka_unit_test(test_unfit_tables_are_refused),
 		cmocka_unit_test(test_unfit_hellos_are_refused),

@@ -18,9 +18,30 @@ WHOLE = """
 
 int other(void);
 
+static const char *text_of(int n)
+{
+	return n ? "text" : NULL;
+}
+
 static inline void in_line(const char *text)
 {
 	RT_PROBE(app, in_line, "%s", text);
+}
+
+static int spans(int n)
+{
+	struct rt_span_context from;
+	struct rt_span by_hand;
+	char text[RT_TRACEPARENT_BYTES];
+
+	RT_SPAN(app, whole, "%d", n);
+	RT_SPAN(app, in_it, "no argument");
+	rt_span_parse(NULL, &from);
+	RT_SPAN_AS(named, &from, app, named, "%s", text_of(n));
+	RT_SPAN_BEGIN(&by_hand, &named.context, app, by_hand, "%d %d", n, n);
+	rt_span_end(&by_hand);
+	named.status = n;
+	return rt_span_current(&from) + rt_span_text(&from, text);
 }
 
 int main(int argc, char **argv)
@@ -32,7 +53,8 @@ int main(int argc, char **argv)
 	RT_PROBE(app, all, "%d %hhu %hd %ld %llu %p %s %c %x %d", argc, (unsigned char)1, (short)-1, 2L, big, (void *)argv,
 		 argv[0], 'c', 3u, flag);
 	in_line("text");
-	return other() + rt_probe_count() == 5 ? 0 : 1;
+	spans(argc);
+	return other() + rt_probe_count() == 13 ? 0 : 1;
 }
 """
 OTHER = """
