@@ -252,6 +252,11 @@ void probe_set_add(struct probe_set *set, uint32_t id)
 	set->bits[id / 8] |= 1u << (id % 8);
 }
 
+void probe_set_add_amid(struct probe_set *set, uint32_t id)
+{
+	__atomic_fetch_or(&set->bits[id / 8], (uint8_t)(1u << (id % 8)), __ATOMIC_RELEASE);
+}
+
 void probe_set_union(struct probe_set *set, const struct probe_set *other)
 {
 	for (size_t i = 0; i < sizeof(set->bits); i++)

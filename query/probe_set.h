@@ -69,9 +69,12 @@ void probe_set_union(struct probe_set *set, const struct probe_set *other);
 bool probe_set_equal(const struct probe_set *a, const struct probe_set *b);
 uint32_t probe_set_count(const struct probe_set *set);
 
+/* While other threads look: they see it before a record of that probe, which nobody has been able to write so far. */
+void probe_set_add_amid(struct probe_set *set, uint32_t id);
+
 static inline bool probe_set_test(const struct probe_set *set, uint32_t id)
 {
-	return id < RT_PROBE_MAX && (set->bits[id / 8] >> (id % 8) & 1);
+	return id < RT_PROBE_MAX && (__atomic_load_n(&set->bits[id / 8], __ATOMIC_RELAXED) >> (id % 8) & 1);
 }
 
 #endif

@@ -421,7 +421,8 @@ void batcher_event(struct batcher *batcher, const struct ring_item *item,
 		batcher_skip(batcher);
 		return;
 	}
-	if (batcher->config.spec->filter && !passes(batcher, item, info, thread)) {
+	if (batcher->config.spec->filter && !probe_set_test(&batcher->config.spec->late, item->probe) &&
+	    !passes(batcher, item, info, thread)) {
 		batcher_skip(batcher);
 		return;
 	}

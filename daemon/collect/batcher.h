@@ -23,9 +23,10 @@ struct batcher;
 /* Beside RT_FLAG_*: a batch has each stack once, and the maps of processes with stacks come along. */
 #define SPEC_STACK_TABLE	(1u << 7)
 
-/* What a subscription wants, immutable while any worker knows it. */
+/* What a subscription wants, immutable while any worker knows it, but for probes that are added. */
 struct batcher_spec {
 	struct probe_set probes;
+	struct probe_set late;		/* of these, those that the filter cannot know: it is not asked */
 	const struct filter *filter;	/* NULL: everything */
 	uint32_t flags;			/* RT_FLAG_*: attachments to pass on; SPEC_STACK_TABLE */
 	bool context;			/* threads with exe and cgroup: asked for, or by the filter */

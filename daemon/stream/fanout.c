@@ -730,6 +730,11 @@ int fanout_set_permanent(struct fanout *fanout, const struct subscription_reques
 	return err;
 }
 
+bool fanout_take_late(struct fanout *fanout, const Ringtail__V1__Probe *probe)
+{
+	return subscriptions_take_late(&fanout->subscriptions, probe);
+}
+
 void fanout_set_meter(struct fanout *fanout, const struct probe_set *probes)
 {
 	recorder_set_meter(fanout->recorder, probes);

@@ -97,6 +97,12 @@ int fanout_set_permanent(struct fanout *fanout, const struct subscription_reques
 			 permanent_done *done, void *context, struct error *error);
 
 /*
+ * A program's probe has joined the catalog, and no record of it can be written yet: whether a subscription waited for
+ * it, so that it is to be recorded.
+ */
+bool fanout_take_late(struct fanout *fanout, const Ringtail__V1__Probe *probe);
+
+/*
  * What the kernel records for the meters of the workers, of every process, with or without a
  * subscription that wants it; nothing is encoded of it.
  */

@@ -151,20 +151,26 @@ static void on_evict(void *context, uint64_t serial, const struct frame_ref *fra
 	}
 }
 
-static int copy_globs(struct subscription *subscription,
-		      const struct subscription_request *request)
+static int copy_globs(const char *const *from, size_t globs, char ***copy, size_t *copied)
 {
-	subscription->glob = calloc(request->globs + 1, sizeof(*subscription->glob));
-	if (!subscription->glob)
+	*copy = calloc(globs + 1, sizeof(**copy));
+	if (!*copy)
 		return -ENOMEM;
-	for (; subscription->globs < request->globs; subscription->globs++) {
-		char *glob = strdup(request->glob[subscription->globs]);
+	for (; *copied < globs; ++*copied) {
+		char *glob = strdup(from[*copied]);
 
 		if (!glob)
 			return -ENOMEM;
-		subscription->glob[subscription->globs] = glob;
+		(*copy)[*copied] = glob;
 	}
 	return 0;
+}
+
+static void free_globs(char **glob, size_t globs)
+{
+	for (size_t i = 0; i < globs; i++)
+		free(glob[i]);
+	free(glob);
 }
 
 static int allocate(struct subscription *subscription, const struct subscription_request *request,
@@ -180,7 +186,9 @@ static int allocate(struct subscription *subscription, const struct subscription
 	if (!subscription->filter_text || !subscription->position || !subscription->floor ||
 	    !subscription->quiet || !subscription->log || !subscription->reach)
 		return -ENOMEM;
-	return copy_globs(subscription, request);
+	if (copy_globs(request->late, request->lates, &subscription->late, &subscription->lates) != 0)
+		return -ENOMEM;
+	return copy_globs(request->glob, request->globs, &subscription->glob, &subscription->globs);
 }
 
 /* Stacks of a process come with its maps, where the source tells them. */
@@ -267,9 +275,8 @@ void subscription_destroy(struct subscription *subscription)
 	free(subscription->spool.end);
 	filter_destroy((struct filter *)subscription->spec.filter);
 	question_destroy((struct question *)subscription->spec.question);
-	for (size_t i = 0; i < subscription->globs; i++)
-		free(subscription->glob[i]);
-	free(subscription->glob);
+	free_globs(subscription->glob, subscription->globs);
+	free_globs(subscription->late, subscription->lates);
 	free(subscription->filter_text);
 	free(subscription->position);
 	free(subscription->floor);
@@ -285,7 +292,32 @@ struct subscription_request subscription_request_of(const struct subscription *s
 		.filter = subscription->filter_text,
 		.flags = subscription->spec.flags,
 		.file_strings = subscription->spec.file_strings,
+		.late = (const char *const *)subscription->late,
+		.lates = subscription->lates,
 	};
+}
+
+bool subscription_take_late(struct subscription *subscription, const Ringtail__V1__Probe *probe)
+{
+	bool wants = false;
+
+	for (size_t i = 0; i < subscription->lates; i++)
+		wants |= probe_set_glob_matches(subscription->late[i], probe);
+	if (!wants)
+		return false;
+	probe_set_add_amid(&subscription->spec.late, probe->id);
+	probe_set_add_amid(&subscription->spec.probes, probe->id);
+	return true;
+}
+
+static bool has_same_late(const struct subscription *a, const struct subscription *b)
+{
+	if (a->lates != b->lates)
+		return false;
+	for (size_t i = 0; i < a->lates; i++)
+		if (strcmp(a->late[i], b->late[i]) != 0)
+			return false;
+	return true;
 }
 
 struct frame_ref *subscription_pack_catalog(const struct subscription *subscription,
@@ -311,6 +343,7 @@ bool subscription_equal(const struct subscription *a, const struct subscription 
 {
 	return a->spec.flags == b->spec.flags && a->spec.file_strings == b->spec.file_strings &&
 	       question_equal(a->spec.question, b->spec.question) &&
+	       has_same_late(a, b) &&
 	       strcmp(a->filter_text, b->filter_text) == 0 && probe_set_equal(&a->spec.probes, &b->spec.probes);
 }
 

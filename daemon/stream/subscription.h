@@ -117,6 +117,8 @@ struct subscription {
 	char *filter_text;		/* as it was written; "" for none */
 	char **glob;			/* what was asked for, for people */
 	size_t globs;
+	char **late;			/* what programs may bring later */
+	size_t lates;
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
 	unsigned clauses;
 
@@ -145,6 +147,9 @@ struct subscription_request {
 	uint32_t flags;			/* RT_FLAG_* */
 	bool file_strings;		/* an export's, which is given the strings of files */
 	const struct question_request *question;	/* NULL: every event by itself */
+	/* And of programs, what matches these once it is there, whatever the filter says, which is older. */
+	const char *const *late;
+	size_t lates;
 };
 
 /* A client's fault is -EINVAL or -ENOENT with *error: a bad filter, an unknown probe. */
@@ -161,6 +166,9 @@ struct subscription_request subscription_request_of(const struct subscription *s
 struct frame_ref *subscription_pack_catalog(const struct subscription *subscription,
 					    const Ringtail__V1__Catalog *all,
 					    struct frame_codec *codec, uint32_t *probes);
+
+/* A program's probe has joined the catalog: whether it wants that, and has it from now on. */
+bool subscription_take_late(struct subscription *subscription, const Ringtail__V1__Probe *probe);
 
 /* Whether two deliver the same events. */
 bool subscription_equal(const struct subscription *a, const struct subscription *b);

@@ -388,6 +388,17 @@ int subscriptions_get(struct subscriptions *all, const struct subscription_reque
 	return 0;
 }
 
+bool subscriptions_take_late(struct subscriptions *all, const Ringtail__V1__Probe *probe)
+{
+	struct subscription *subscription;
+	bool wanted = false;
+
+	TAILQ_FOREACH(subscription, &all->list, link)
+		if (subscription->state != SUBSCRIPTION_REMOVING)
+			wanted |= subscription_take_late(subscription, probe);
+	return wanted;
+}
+
 static int find_permanent(struct subscriptions *all, struct subscription **subscription,
 			  struct error *error)
 {

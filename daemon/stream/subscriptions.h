@@ -103,6 +103,9 @@ int subscriptions_get(struct subscriptions *all, const struct subscription_reque
 		      enum subscription_claim claim, struct subscription **subscription,
 		      struct error *error);
 
+/* A program's probe has joined the catalog: whether a subscription waited for it. */
+bool subscriptions_take_late(struct subscriptions *all, const Ringtail__V1__Probe *probe);
+
 /* NULL: no worker has it any more. */
 struct subscription *subscriptions_at(const struct subscriptions *all, uint32_t index);
 

@@ -680,6 +680,45 @@ static struct subscription *restored(struct fixture *f, const char *filter)
 	return subscription;
 }
 
+/* What a program brings later is of who waited for it by that name, and of nobody else who asks for the same. */
+static void what_comes_late_is_of_who_waited_for_it(void **state)
+{
+	static const char *const glob[] = {"syscall:read:call"}, *const late[] = {"app:*:begin", "app:*:end"};
+	struct subscription_request request = {.glob = glob, .globs = 1, .filter = "pid == 3"};
+	Ringtail__V1__Probe probe = RINGTAIL__V1__PROBE__INIT;
+	struct subscription *plain, *waits, *again;
+	struct error error = {0};
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	memset(f.all.by_index, 0, sizeof(f.all.by_index));
+	assert_int_equal(subscriptions_get(&f.all, &request, CLAIM_OWN, &plain, &error), 0);
+	request.late = late;
+	request.lates = 2;
+	assert_int_equal(subscriptions_get(&f.all, &request, CLAIM_OWN, &waits, &error), 0);
+	assert_int_equal(subscriptions_get(&f.all, &request, CLAIM_OWN, &again, &error), 0);
+	assert_ptr_not_equal(waits, plain);
+	assert_ptr_equal(waits, again);
+	probe.id = RT_PROBE_PROGRAM + 9;
+	probe.provider = (char *)"app";
+	probe.function = (char *)"request";
+	probe.name = (char *)"event";
+	assert_false(subscriptions_take_late(&f.all, &probe));
+	assert_false(probe_set_test(&waits->spec.probes, probe.id));
+	probe.name = (char *)"end";
+	assert_true(subscriptions_take_late(&f.all, &probe));
+	assert_true(probe_set_test(&waits->spec.probes, probe.id) && probe_set_test(&waits->spec.late, probe.id));
+	assert_false(probe_set_test(&plain->spec.probes, probe.id));
+	waits->state = SUBSCRIPTION_REMOVING;
+	probe.id++;
+	assert_false(subscriptions_take_late(&f.all, &probe));
+	assert_int_equal(subscription_request_of(waits).lates, 2);
+	give_up(&f, waits);
+	give_up(&f, plain);
+	close_all(&f);
+}
+
 /* An export has the strings of files. Whoever asks for the same probes and filter did not ask for these. */
 static void nobody_shares_an_exports_strings(void **state)
 {
@@ -854,6 +893,7 @@ int main(void)
 		cmocka_unit_test(probes_that_are_there_need_no_provider_named),
 		cmocka_unit_test(long_list_of_what_is_allowed_is_cut),
 		cmocka_unit_test(last_places_are_the_daemons),
+		cmocka_unit_test(what_comes_late_is_of_who_waited_for_it),
 		cmocka_unit_test(nobody_shares_an_exports_strings),
 		cmocka_unit_test(what_is_always_on_is_narrowed),
 		cmocka_unit_test(refusal_of_what_is_narrowed),
