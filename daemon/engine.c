@@ -259,6 +259,8 @@ static int read_again(struct engine *engine, struct config *config, struct gate 
 		err = config_check_choice(&config->export_probe, "export-probe",
 					  config->export_filter, "export-filter",
 					  loader_catalog(engine->loader), error);
+	if (!err)
+		err = export_choose_check_spans(config, error);
 	if (!err && engine->metering)
 		err = metering_check(engine->metering, config, error);
 	if (!err)
@@ -565,6 +567,17 @@ static bool join_program(void *context, Ringtail__V1__Probe *probe)
 	return loader_join(((struct engine *)context)->loader, probe) == 0;
 }
 
+static bool is_awaited(void *context, const Ringtail__V1__Probe *probe)
+{
+	struct engine *engine = context;
+
+	if (!engine->fanout || !fanout_take_late(engine->fanout, probe))
+		return false;
+	if (engine->exports)
+		export_feed_take_late(engine->exports, probe);
+	return true;
+}
+
 /* What the source has, or can make, is never a program's, by whichever of its names. */
 static bool is_source_name(void *context, const char *provider)
 {
@@ -589,7 +602,8 @@ static int list_taken_names(struct engine *engine, struct error *error)
 static int make_programs(struct engine *engine, struct error *error)
 {
 	struct programs_config config = {
-		.ring_bytes = engine->config.ring_bytes, .join = join_program, .is_taken = is_source_name,
+		.ring_bytes = engine->config.ring_bytes, .join = join_program, .is_awaited = is_awaited,
+		.is_taken = is_source_name,
 		.counter = engine->counter, .context = engine,
 	};
 	struct ring_handle ring;
@@ -1392,6 +1406,8 @@ static int check_exports(const struct config *config, const struct account *acco
 	export_targets_free(&targets);
 	err = config_check_choice(&config->export_probe, "export-probe", config->export_filter,
 				  "export-filter", NULL, error);
+	if (!err)
+		err = export_choose_check_spans(config, error);
 	return err ? err : export_choose_request(config, filter, error);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/spool/spool.h"
 #include "kmod/uapi/ringtail.h"
 
 #define CHOSEN_BYTES 1024
@@ -73,6 +74,51 @@ int export_choose_request(const struct config *config, char filter[FILTER_BYTES_
 		  " is longer than %u bytes", FILTER_BYTES_MAX);
 	error_hint(error, "make it shorter, or choose with export-probe");
 	return -EINVAL;
+}
+
+int export_choose_check_spans(const struct config *config, struct error *error)
+{
+	const struct config_words *words = &config->export_span;
+	int err;
+
+	for (unsigned i = 0; i < words->count; i++) {
+		const char *colon = strchr(words->word[i], ':');
+
+		if (!*words->word[i] || colon == words->word[i] || (colon && (!colon[1] || strchr(colon + 1, ':')))) {
+			err = error_set(error, EINVAL, "export-span", "export-span: `%.100s` names no spans", words->word[i]);
+			error_hint(error, "write PROVIDER, or PROVIDER:NAME, with globs, as in `export-span = app:request*`");
+			return err;
+		}
+	}
+	if (words->count && !config->programs) {
+		err = error_set(error, EINVAL, "export-span", "export-span: no program can connect");
+		error_hint(error, "set `programs`, the socket to which programs connect");
+		return err;
+	}
+	if (words->count && config->durability != SPOOL_MEMORY) {
+		err = error_set(error, EINVAL, "export-span", "export-span: spans of programs are not kept on disk");
+		error_hint(error, "set `durability = memory`, or leave export-span out");
+		return err;
+	}
+	return 0;
+}
+
+int export_choose_spans(const struct config *config, char *spec[EXPORT_SPAN_SPECS_MAX])
+{
+	static const char *const half[] = {"begin", "end"};
+	int n = 0;
+
+	for (unsigned i = 0; i < config->export_span.count; i++) {
+		const char *word = config->export_span.word[i];
+
+		for (unsigned k = 0; k < COUNT(half); k++, n++)
+			if (asprintf(&spec[n], strchr(word, ':') ? "%s:%s" : "%s:*:%s", word, half[k]) < 0) {
+				while (n--)
+					free(spec[n]);
+				return -ENOMEM;
+			}
+	}
+	return n;
 }
 
 /* Calls that wait for somebody else, which is what they are for: long is not slow. */
@@ -186,6 +232,9 @@ static enum export_class choose(struct export_chooser *chooser, const struct exp
 {
 	const char *name = event->probe->name;
 
+	/* Traces make something of them; nobody else was asked to send them. */
+	if (export_event_half(event) != EXPORT_NO_HALF)
+		return EXPORT_NOTHING;
 	if (chooser->host->everything)
 		return EXPORT_EVENT;
 	if (export_event_is_call(event))

@@ -23,6 +23,16 @@ extern const unsigned export_choose_globs_count;
 int export_choose_request(const struct config *config, char filter[FILTER_BYTES_MAX + 1],
 			  struct error *error);
 
+/*
+ * Whether export-span can be: each names a provider, or a provider and a span, there are programs, and what is not sent
+ * is not kept on disk, where no later run could read it. -EINVAL with *error.
+ */
+int export_choose_check_spans(const struct config *config, struct error *error);
+
+/* The specs of what export-span may mean; their number. free() each. -ENOMEM: there is none. */
+#define EXPORT_SPAN_SPECS_MAX	(2 * CONFIG_WORDS_MAX)
+int export_choose_spans(const struct config *config, char *spec[EXPORT_SPAN_SPECS_MAX]);
+
 struct export_chooser;
 
 /* events_per_s: what it lets through at most, by the time of events; 0: no bound. NULL: memory. */

@@ -68,6 +68,8 @@ void export_event_destroy(struct export_event *event)
 {
 	if (event->frames)
 		export_frames_release(event->frames, event->frame);
+	if (event->begin)
+		export_event_destroy(event->begin);
 	export_context_put(event->context);
 	export_run_put(event->run);
 	free(event);
@@ -136,6 +138,64 @@ bool export_event_is_call(const struct export_event *event)
 {
 	return event->has_duration && event->fields >= 2 &&
 	       event->probe->field[1]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT;
+}
+
+/* ---- Halves of a program's span --------------------------------------------------------------- */
+
+#define ID_WORDS	((TRACE_ID_BYTES + 2 * SPAN_ID_BYTES) * 2 / 8)	/* of the three, in hex */
+
+/* What the daemon called them, which no program can: see daemon/programs/table.c. */
+static const struct {
+	const char *name, *first;
+	unsigned ids, fields_min;
+} halves[] = {
+	[EXPORT_BEGIN] = {"begin", "trace_id", 0, ID_WORDS + 2},
+	[EXPORT_END] = {"end", "duration_ns", 1, ID_WORDS + 3},
+};
+
+static bool is_half(const struct export_event *event, enum export_span_half half)
+{
+	const Ringtail__V1__Probe *probe = event->probe;
+
+	return event->fields >= halves[half].fields_min && strcmp(probe->name, halves[half].name) == 0 &&
+	       strcmp(probe->field[0]->name, halves[half].first) == 0;
+}
+
+enum export_span_half export_event_half(const struct export_event *event)
+{
+	if (event->probe->id < RT_PROBE_PROGRAM)
+		return EXPORT_NO_HALF;
+	for (enum export_span_half half = EXPORT_BEGIN; half <= EXPORT_END; half++)
+		if (is_half(event, half))
+			return half;
+	return EXPORT_NO_HALF;
+}
+
+unsigned export_event_ids(const struct export_event *event)
+{
+	return halves[export_event_half(event)].ids;
+}
+
+bool export_event_is_scope(const struct export_event *event)
+{
+	return event->field[ID_WORDS];
+}
+
+unsigned export_event_first_argument(const struct export_event *event)
+{
+	(void)event;
+	return ID_WORDS + 1;
+}
+
+int64_t export_event_span_status(const struct export_event *event)
+{
+	return (int64_t)export_event_value(event, 1 + ID_WORDS);
+}
+
+bool export_event_is_exit(const struct export_event *event)
+{
+	return strcmp(event->probe->name, "sched_process_exit") == 0 && event->fields > 1 &&
+	       strcmp(event->probe->provider, "tracepoint") == 0;
 }
 
 uint64_t export_event_start_ns(const struct export_event *event)

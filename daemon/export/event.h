@@ -37,9 +37,18 @@ struct export_span {
 	uint8_t span_id[SPAN_ID_BYTES];
 	uint8_t parent_id[SPAN_ID_BYTES];
 	uint64_t start_ns;		/* of a process; its end is the event's time */
-	bool in_tree, has_parent, is_process, has_exit_code;
+	uint64_t end_ns;		/* of a program's that it did not end: when it was over, and why; */
+	const char *failure;		/* else NULL */
+	bool in_tree, has_parent, is_process, is_program, has_exit_code;
 	uint8_t exit_code;
 	char name[17];			/* of a process: what it ran as */
+};
+
+/* Which half of a program's span an event is. */
+enum export_span_half {
+	EXPORT_NO_HALF,
+	EXPORT_BEGIN,
+	EXPORT_END,
 };
 
 /*
@@ -85,6 +94,7 @@ struct export_event {
 	uint64_t field[PROBE_FIELDS_MAX];
 	char string[EXPORT_STRINGS_MAX][STRING_BYTES_MAX + 1];	/* UTF-8: other bytes are '?' */
 	struct export_span span;
+	struct export_event *begin;	/* of the end of a program's span: its begin, or NULL; owned */
 };
 
 TAILQ_HEAD(export_list, export_event);
@@ -104,6 +114,22 @@ const char *export_class_name(enum export_class class);
 void export_event_comm(const struct export_event *event, char comm[17]);
 
 bool export_event_is_call(const struct export_event *event);
+
+/* As ringtail-probe.h has them: struct rt_program_begin and rt_program_end. */
+enum export_span_half export_event_half(const struct export_event *event);
+
+/* Of either half: the field that is the trace's id, with those of the span and its parent behind it. */
+unsigned export_event_ids(const struct export_event *event);
+
+/* Of a begin: whether what its thread does until the end is inside it; and its first argument. */
+bool export_event_is_scope(const struct export_event *event);
+unsigned export_event_first_argument(const struct export_event *event);
+
+/* Of an end: what the program calls its failure; 0: none. */
+int64_t export_event_span_status(const struct export_event *event);
+
+/* The end of a thread: field[1] says whether its process ends, too. */
+bool export_event_is_exit(const struct export_event *event);
 
 /* Of a call: when it began; of anything else, its time. */
 uint64_t export_event_start_ns(const struct export_event *event);

@@ -257,7 +257,8 @@ static void on_timer(evutil_socket_t fd, short what, void *context)
 /* ---- Starting -------------------------------------------------------------------------------- */
 
 /* What to subscribe to, for every destination that takes events: so that they share one. */
-static int tap_all(struct export_feed *feed, const struct config *config, struct error *error)
+static int tap(struct export_feed *feed, const struct config *config, const char *const *late, size_t lates,
+	       struct error *error)
 {
 	char filter[FILTER_BYTES_MAX + 1];
 	bool everything = feed->host->everything;
@@ -269,12 +270,16 @@ static int tap_all(struct export_feed *feed, const struct config *config, struct
 					      export_choose_globs_count,
 			.filter = filter,
 			.flags = RT_FLAG_CONTEXT,
+			.late = late,
+			.lates = lates,
 		},
 	};
 	/* First by itself: what is wrong with it is told in its own words and columns. */
 	int err = config_check_choice(&config->export_probe, "export-probe", config->export_filter,
 				      "export-filter", loader_catalog(feed->config.loader), error);
 
+	if (!err)
+		err = export_choose_check_spans(config, error);
 	if (!err)
 		err = export_choose_request(config, filter, error);
 	if (err)
@@ -295,6 +300,27 @@ static int tap_all(struct export_feed *feed, const struct config *config, struct
 			return err;
 	}
 	return 0;
+}
+
+static int tap_all(struct export_feed *feed, const struct config *config, struct error *error)
+{
+	char *late[EXPORT_SPAN_SPECS_MAX];
+	int lates = export_choose_spans(config, late), err;
+
+	if (lates < 0)
+		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	err = tap(feed, config, (const char *const *)late, (size_t)lates, error);
+	while (lates--)
+		free(late[lates]);
+	return err;
+}
+
+/* Before any frame that has an event of it. */
+void export_feed_take_late(struct export_feed *feed, const Ringtail__V1__Probe *probe)
+{
+	if (export_thread_take_late(feed->thread, probe) != 0)
+		log_warn("out-of-memory", "no memory to export %s:%s:%s: its events are lost", probe->provider,
+			 probe->function, probe->name);
 }
 
 static int start_thread(struct export_feed *feed, const struct config *config,

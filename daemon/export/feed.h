@@ -41,6 +41,9 @@ int export_feed_create(const struct export_feed_config *config, struct export_fe
 /* Before the fanout. What has not been sent is given up. NULL is safe. */
 void export_feed_destroy(struct export_feed *feed);
 
+/* A program's probe has joined the catalog, which keeps it for the feed's life; no record of it can be written yet. */
+void export_feed_take_late(struct export_feed *feed, const Ringtail__V1__Probe *probe);
+
 /*
  * At the end, again and again: whether nothing is left that a back end would take now. From the first
  * time on nothing waits for more to go with it.

@@ -111,32 +111,51 @@ void export_intake_destroy(struct export_intake *intake)
 	free(intake);
 }
 
-/* Whether it goes out. The state sees every event: what is not sent may tell of what is. */
-static bool wanted(struct export_intake *intake, struct export_event *event)
+/* The state sees every event: what is not sent may tell of what is. */
+static void take_due(struct export_intake *intake, struct export_event *event, struct export_taken *taken)
 {
-	bool goes;
-
 	export_choose(intake->chooser, event);
-	goes = intake->kind->take ? intake->kind->take(intake->state, event) :
-				    event->class != EXPORT_NOTHING;
-	return goes && export_choose_within_rate(intake->chooser, event->time_ns);
+	if (intake->kind->take)
+		intake->kind->take(intake->state, event, taken);
+	else if (event->class != EXPORT_NOTHING)
+		TAILQ_INSERT_TAIL(&taken->send, event, link);
+	else
+		TAILQ_INSERT_TAIL(&taken->drop, event, link);
+}
+
+static void settle(struct export_intake *intake, struct export_taken *taken, struct export_list *list,
+		   struct export_intake_counts *counts)
+{
+	struct export_event *event;
+
+	while ((event = TAILQ_FIRST(&taken->send)) != NULL) {
+		bool goes = export_choose_within_rate(intake->chooser, event->time_ns);
+
+		TAILQ_REMOVE(&taken->send, event, link);
+		TAILQ_INSERT_TAIL(goes ? list : &taken->drop, event, link);
+	}
+	while ((event = TAILQ_FIRST(&taken->drop)) != NULL) {
+		TAILQ_REMOVE(&taken->drop, event, link);
+		counts->filtered++;
+		export_event_destroy(event);
+	}
+	counts->filtered += taken->merged;
+	taken->merged = 0;
 }
 
 static void pass_on(struct export_intake *intake, uint64_t upto_ns, struct export_list *list,
 		    struct export_intake_counts *counts)
 {
 	struct export_list due = TAILQ_HEAD_INITIALIZER(due);
+	struct export_taken taken = {.send = TAILQ_HEAD_INITIALIZER(taken.send),
+				     .drop = TAILQ_HEAD_INITIALIZER(taken.drop)};
 	struct export_event *event;
 
 	export_order_take(&intake->order, upto_ns, &due);
 	while ((event = TAILQ_FIRST(&due)) != NULL) {
 		TAILQ_REMOVE(&due, event, link);
-		if (wanted(intake, event)) {
-			TAILQ_INSERT_TAIL(list, event, link);
-		} else {
-			counts->filtered++;
-			export_event_destroy(event);
-		}
+		take_due(intake, event, &taken);
+		settle(intake, &taken, list, counts);
 	}
 }
 
@@ -250,12 +269,19 @@ void export_intake_frame(struct export_intake *intake, uint64_t serial, const ui
 void export_intake_flush(struct export_intake *intake, struct export_list *list,
 			 struct export_intake_counts *counts)
 {
+	struct export_taken taken = {.send = TAILQ_HEAD_INITIALIZER(taken.send),
+				     .drop = TAILQ_HEAD_INITIALIZER(taken.drop)};
+
 	pass_on(intake, UINT64_MAX, list, counts);
+	if (!intake->kind->flush)
+		return;
+	intake->kind->flush(intake->state, &taken);
+	settle(intake, &taken, list, counts);
 }
 
 uint64_t export_intake_waiting(const struct export_intake *intake)
 {
-	return intake->order.events;
+	return intake->order.events + (intake->kind->waiting ? intake->kind->waiting(intake->state) : 0);
 }
 
 int export_intake_track(struct export_intake *intake)

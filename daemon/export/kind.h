@@ -66,6 +66,12 @@ struct export_maker {
 	uint64_t to_realtime_ns;	/* added to an event's time, makes it the wall clock's */
 };
 
+/* What a kind has made of events. */
+struct export_taken {
+	struct export_list send, drop;
+	uint64_t merged;	/* that are a part of others, and go out with them */
+};
+
 enum export_outcome {
 	EXPORT_ACCEPTED,	/* but for `rejected` items */
 	EXPORT_REJECTED,	/* for something that is in it: the rest may be accepted without that */
@@ -90,10 +96,12 @@ struct export_kind {
 	int (*build)(const struct export_maker *maker, const struct export_list *events,
 		     struct export_body *body);
 	/* Where there is more to an event than itself: a state, and what it makes of events, in the
-	 * order of time; false: it does not go out. NULL: what was chosen goes out. */
+	 * order of time: each goes on to *taken, at once or later. NULL: what was chosen goes out. */
 	void *(*create)(const struct export_host *host);
 	void (*destroy)(void *state);
-	bool (*take)(void *state, struct export_event *event);
+	void (*take)(void *state, struct export_event *event, struct export_taken *taken);
+	void (*flush)(void *state, struct export_taken *taken);	/* no more will come */
+	uint64_t (*waiting)(const void *state);		/* taken, and in no list yet */
 
 	/* Kinds that send metrics: */
 	int (*build_metrics)(const struct export_maker *maker,

@@ -13,6 +13,7 @@
 
 #include "daemon/export/kind.h"
 #include "daemon/export/pack.h"
+#include "daemon/export/spans.h"
 #include "daemon/export/tree.h"
 #include "kmod/uapi/ringtail.h"
 #include "proto/export/otlp.pb-c.h"
@@ -495,14 +496,32 @@ const struct export_kind export_otlp_logs = {
 
 #define SPAN_BYTES_EXPECTED 600u
 
-static void *create(const struct export_host *host)
-{
-	return export_tree_create(host);
-}
+struct traces {
+	struct export_tree *tree;
+	struct export_spans *spans;
+};
 
 static void destroy(void *state)
 {
-	export_tree_destroy(state);
+	struct traces *traces = state;
+
+	export_tree_destroy(traces->tree);
+	export_spans_destroy(traces->spans);
+	free(traces);
+}
+
+static void *create(const struct export_host *host)
+{
+	struct traces *traces = calloc(1, sizeof(*traces));
+
+	if (!traces)
+		return NULL;
+	traces->tree = export_tree_create(host);
+	traces->spans = export_spans_create();
+	if (traces->tree && traces->spans)
+		return traces;
+	destroy(traces);
+	return NULL;
 }
 
 static bool is_own_trace(const struct export_event *event)
@@ -511,9 +530,8 @@ static bool is_own_trace(const struct export_event *event)
 	       (event->class == EXPORT_SLOW || event->class == EXPORT_EVENT);
 }
 
-static bool take(void *state, struct export_event *event)
+static bool goes_out(struct export_event *event)
 {
-	export_tree_take(state, event);
 	if (event->span.is_process) {
 		if (event->class == EXPORT_NOTHING)
 			event->class = EXPORT_EVENT;	/* it ended as it should */
@@ -522,6 +540,27 @@ static bool take(void *state, struct export_event *event)
 	if (is_own_trace(event))
 		return true;
 	return event->span.in_tree && event->class == EXPORT_ERROR;
+}
+
+/* A call that is inside a program's span and in a tree of processes is that span's. */
+static void take(void *state, struct export_event *event, struct export_taken *taken)
+{
+	struct traces *traces = state;
+
+	export_tree_take(traces->tree, event);
+	if (export_spans_take(traces->spans, event, taken))
+		return;
+	TAILQ_INSERT_TAIL(goes_out(event) ? &taken->send : &taken->drop, event, link);
+}
+
+static void flush(void *state, struct export_taken *taken)
+{
+	export_spans_flush(((struct traces *)state)->spans, taken);
+}
+
+static uint64_t waiting(const void *state)
+{
+	return export_spans_open(((const struct traces *)state)->spans);
 }
 
 /* Of a call that failed, or of a process that did: why. NULL: it did not. */
@@ -573,6 +612,47 @@ static void put_status(struct export_pack *pack, const char *failure)
 	export_pack_close(pack, place);
 }
 
+/* Of a program's span: what its begin said. Of an end whose begin is not known, nothing. */
+static void put_arguments(const struct pairs *pairs, const struct export_event *begin)
+{
+	/* The last field is the CPU, which is said already. */
+	for (unsigned i = export_event_first_argument(begin); i + 1 < begin->fields; i++)
+		put_value(pairs, begin, i);
+}
+
+/* By its end, or, if the program did not end it, by its begin alone. */
+static void put_program_span(const struct export_maker *maker, struct export_pack *pack, struct said *said,
+			     const struct export_event *event)
+{
+	const struct export_event *begin = event->span.failure ? event : event->begin;
+	const struct pairs pairs = {pack, 9};
+	int64_t status = event->span.failure ? 0 : export_event_span_status(event);
+	uint64_t end_ns = event->span.failure ? event->span.end_ns : event->time_ns;
+	/* The times of records: who loses the CPU between the clock and a record is not outside of what it is in. */
+	uint64_t start_ns = begin ? begin->time_ns : export_event_start_ns(event);
+
+	export_pack_text(pack, 5, event->probe->function);
+	export_pack_scalar(pack, 6, RINGTAIL__OTLP__SPAN_KIND__SPAN_KIND_INTERNAL);
+	export_pack_fixed64(pack, 7, start_ns + maker->to_realtime_ns);
+	export_pack_fixed64(pack, 8, end_ns + maker->to_realtime_ns);
+	put_thread_once(&pairs, said, event);
+	put_number(&pairs, "ringtail.cpu", event->cpu);
+	put_text(&pairs, "ringtail.class", export_class_name(event->class));
+	put_text(&pairs, "ringtail.program.provider", event->probe->provider);
+	put_known(&pairs, "ringtail.program.source", event->probe->source);
+	if (begin)
+		put_arguments(&pairs, begin);
+	if (status)
+		put_number(&pairs, "ringtail.program.status", status);
+}
+
+static const char *program_failure_of(const struct export_event *event)
+{
+	if (event->span.failure)
+		return event->span.failure;
+	return export_event_span_status(event) ? "the program reports a failure" : NULL;
+}
+
 static void put_in_tree(const struct export_maker *maker, struct export_pack *pack, struct said *said,
 			const struct export_event *event)
 {
@@ -581,8 +661,11 @@ static void put_in_tree(const struct export_maker *maker, struct export_pack *pa
 	put_ids(pack, 1, event->span.trace_id, event->span.span_id);
 	if (event->span.has_parent)
 		export_pack_bytes(pack, 4, event->span.parent_id, SPAN_ID_BYTES);
-	put_span(maker, pack, said, event, true);
-	put_status(pack, failure_of(event, true));
+	if (event->span.is_program)
+		put_program_span(maker, pack, said, event);
+	else
+		put_span(maker, pack, said, event, true);
+	put_status(pack, event->span.is_program ? program_failure_of(event) : failure_of(event, true));
 	export_pack_close(pack, place);
 }
 
@@ -640,6 +723,8 @@ const struct export_kind export_otlp_traces = {
 	.create = create,
 	.destroy = destroy,
 	.take = take,
+	.flush = flush,
+	.waiting = waiting,
 	.build = build_traces,
 	.judge = judge,
 };

@@ -9,22 +9,29 @@
 #include "proto/limits.h"
 #include "query/visible.h"
 
+static void describe_probe(struct export_run *run, const Ringtail__V1__Probe *probe)
+{
+	if (probe->id >= RT_PROBE_MAX || probe->n_field > PROBE_FIELDS_MAX)
+		return;		/* none of its events comes */
+	run->probe[probe->id] = probe;
+	run->shape[probe->id] = (struct batch_probe){
+		.fields = (uint8_t)probe->n_field,
+		.has_duration = probe->n_field && probe->field[0]->type ==
+				RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION,
+		.known = true,
+	};
+}
+
 static void describe_probes(struct export_run *run, const Ringtail__V1__Catalog *catalog)
 {
-	for (size_t i = 0; i < catalog->n_probe; i++) {
-		const Ringtail__V1__Probe *probe = catalog->probe[i];
-
-		if (probe->id >= RT_PROBE_MAX || probe->n_field > PROBE_FIELDS_MAX)
-			continue;	/* none of its events comes */
-		run->probe[probe->id] = probe;
-		run->shape[probe->id] = (struct batch_probe){
-			.fields = (uint8_t)probe->n_field,
-			.has_duration = probe->n_field && probe->field[0]->type ==
-					RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION,
-			.known = true,
-		};
-	}
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		describe_probe(run, catalog->probe[i]);
 	run->described = true;
+}
+
+void export_run_take_late(struct export_run *run, const Ringtail__V1__Probe *probe)
+{
+	describe_probe(run, probe);
 }
 
 static struct export_run *create(const uint8_t id[16], uint64_t epoch, const char *name,

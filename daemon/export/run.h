@@ -77,6 +77,9 @@ struct export_run *export_run_of_hello(struct export_run *here,
 /* An earlier run's Catalog, which is taken over. Only the first counts; this run has its own. */
 void export_run_take_catalog(struct export_run *run, Ringtail__V1__Catalog *catalog);
 
+/* A probe that joined the catalog of this run since, borrowed for its life. */
+void export_run_take_late(struct export_run *run, const Ringtail__V1__Probe *probe);
+
 struct export_run *export_run_get(struct export_run *run);
 void export_run_put(struct export_run *run);	/* NULL is safe */
 

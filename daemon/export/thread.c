@@ -15,12 +15,13 @@
 
 struct order {
 	struct mail mail;
-	enum { ORDER_FRAME, ORDER_METRICS, ORDER_FLUSH, ORDER_STOP } kind;
+	enum { ORDER_FRAME, ORDER_METRICS, ORDER_LATE, ORDER_FLUSH, ORDER_STOP } kind;
 	unsigned target;
 	uint64_t serial, events;
 	const uint8_t *frame;
 	size_t bytes;
 	const struct metric_snapshot *snapshot;
+	const Ringtail__V1__Probe *probe;
 };
 
 /* What a sender is told to say when its counts change. */
@@ -96,6 +97,9 @@ static void follow(struct export_thread *thread, struct order *order)
 	case ORDER_METRICS:
 		export_sender_metrics(sender, order->snapshot);
 		metric_snapshot_put(order->snapshot);
+		break;
+	case ORDER_LATE:
+		export_run_take_late(thread->config.host->run, order->probe);
 		break;
 	case ORDER_FLUSH:
 		flush(thread);
@@ -225,7 +229,7 @@ static void free_orders(struct export_thread *thread)
 		next = mail->next;
 		if (mail == &thread->stop.mail)
 			continue;
-		metric_snapshot_put(((struct order *)mail)->snapshot);
+		metric_snapshot_put(((struct order *)mail)->snapshot);	/* NULL of most */
 		free(mail);
 	}
 	mailbox_fini(&thread->orders);
@@ -280,6 +284,13 @@ int export_thread_give_metrics(struct export_thread *thread, unsigned target,
 			       const struct metric_snapshot *snapshot)
 {
 	struct order order = {.kind = ORDER_METRICS, .target = target, .snapshot = snapshot};
+
+	return send_order(thread, &order);
+}
+
+int export_thread_take_late(struct export_thread *thread, const Ringtail__V1__Probe *probe)
+{
+	struct order order = {.kind = ORDER_LATE, .probe = probe};
 
 	return send_order(thread, &order);
 }

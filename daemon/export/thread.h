@@ -46,6 +46,9 @@ int export_thread_give(struct export_thread *thread, unsigned target, uint64_t s
 int export_thread_give_metrics(struct export_thread *thread, unsigned target,
 			       const struct metric_snapshot *snapshot);
 
+/* A probe of this run, for the frames that are given from now on. -ENOMEM: their events of it are lost, counted. */
+int export_thread_take_late(struct export_thread *thread, const Ringtail__V1__Probe *probe);
+
 /* Nothing more will be given: what there is goes out without waiting for more. -ENOMEM. */
 int export_thread_flush(struct export_thread *thread);
 

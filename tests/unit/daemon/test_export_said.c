@@ -546,8 +546,12 @@ static void what_traces_take(void **state)
 	tree = export_otlp_traces.create(host);
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		struct export_event *event = make(host, &row[i].said, i + 1);
+		struct export_taken taken = {.send = TAILQ_HEAD_INITIALIZER(taken.send),
+					     .drop = TAILQ_HEAD_INITIALIZER(taken.drop)};
 
-		assert_int_equal(export_otlp_traces.take(tree, event), row[i].goes);
+		export_otlp_traces.take(tree, event, &taken);
+		assert_ptr_equal(TAILQ_FIRST(&taken.send), row[i].goes ? event : NULL);
+		assert_ptr_equal(TAILQ_FIRST(&taken.drop), row[i].goes ? NULL : event);
 		assert_int_equal(event->class, row[i].class);
 		export_event_destroy(event);
 	}
