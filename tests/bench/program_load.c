@@ -1,7 +1,7 @@
 /*
  * program_load: a known number of events of ringtail-probe.h, as lttng_ust_load makes of LTTng-UST.
  *
- *	program_load words|text|disabled EVENTS CPU[,CPU...] [BURST GAP_US]
+ *	program_load words|text|span|disabled|span-disabled EVENTS CPU[,CPU...] [BURST GAP_US]
  *
  * Runs a thread on each CPU, all at once, and prints one JSON line: events of each, and ns per event as the emitters see it. With BURST it pauses
  * GAP_US after that many events, so that the ring is drained and none is lost; the pauses are not in the time.
@@ -43,6 +43,22 @@ static void emit_disabled(uint64_t first, uint64_t count)
 	}
 }
 
+/* Each is two events: its begin, with a number, and its end. */
+static void emit_span(uint64_t first, uint64_t count)
+{
+	for (uint64_t i = first; i < first + count; i++) {
+		RT_SPAN(bench, span, "%lu", (unsigned long)i);
+	}
+}
+
+static void emit_span_disabled(uint64_t first, uint64_t count)
+{
+	for (uint64_t i = first; i < first + count; i++) {
+		RT_SPAN(bench, span_disabled, "%lu", (unsigned long)i);
+		__asm__ volatile("" : : "r"(i));
+	}
+}
+
 /* What the loop around it takes. */
 static void emit_nothing(uint64_t first, uint64_t count)
 {
@@ -54,7 +70,8 @@ static const struct {
 	const char *name;
 	void (*emit)(uint64_t first, uint64_t count);
 } kinds[] = {
-	{"words", emit_words}, {"text", emit_text}, {"disabled", emit_disabled}, {"nothing", emit_nothing},
+	{"words", emit_words}, {"text", emit_text}, {"span", emit_span}, {"disabled", emit_disabled},
+	{"span-disabled", emit_span_disabled}, {"nothing", emit_nothing},
 };
 
 #define THREADS_MAX 64
@@ -120,7 +137,8 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], kinds[i].name) == 0)
 			load.emit = kinds[i].emit;
 	if (!load.emit || (argc != 4 && argc != 6)) {
-		fprintf(stderr, "usage: program_load words|text|disabled|nothing EVENTS CPU[,CPU...] [BURST GAP_US]\n");
+		fprintf(stderr, "usage: program_load words|text|span|disabled|span-disabled|nothing EVENTS CPU[,CPU...]"
+				" [BURST GAP_US]\n");
 		return 2;
 	}
 	load.events = strtoull(argv[2], NULL, 10);
