@@ -47,7 +47,7 @@ static void print_line(const struct ringtail_probe *probe)
 	if (*probe->source) {
 		out_literal(&out, " at ");
 		out_text(&out, probe->source);
-		out_literal(&out, ": ");
+		out_text(&out, *probe->print ? ": " : "");
 		out_text(&out, probe->print);
 	}
 	out_char(&out, '\n');

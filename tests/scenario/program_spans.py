@@ -82,6 +82,8 @@ def main(case):
     check_request(case, daemon, binary, socket)
     check_many(case, daemon, binary, socket)
     listed = case.tracectl(daemon, "list", "app:request:*").out.splitlines()
+    case.check(any(line.endswith("spanned.c:42") and line.startswith("app:request:end(") for line in listed),
+               "the end, which prints its fields, has a place and no format", listed)
     case.check_equal(sorted(line.split("(")[0] for line in listed), ["app:request:begin", "app:request:end"],
                      "both halves are listed")
     counters = daemon.stat()["counters"]
