@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A real daemon's events go to real Kafka brokers while these fail: the leader is killed, a broker stands still for 20 s,
 all are gone for 30 s, and the courier is killed. Each event is in Kafka, is read once, and nothing is missing."""
+import collections
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from lib.process import ENGINE_USER  # noqa: E402
 CALLS, RATE = 240_000, 2_000            # two minutes of events, through all that happens
 FROZEN_S, DOWN_S = 20, 30
 CATCH_UP_S = 120
+SECOND, FEW_CALLS = "second-host", 1000
 
 
 def free_ports(count):
@@ -119,6 +121,40 @@ def read_back(case, cluster):
     case.check_equal(done.summary["events"], CALLS, "a question by time has all of them", done.err)
 
 
+def ask_both(case, cluster):
+    """A second host comes; both are asked at once, by time and by intervals, and one of them by its name."""
+    daemon = case.daemon("--durability=written", f"--state-dir={case.path('second-state')}",
+                         f"--operator=user:{ENGINE_USER}")
+    load = case.load(FEW_CALLS, 1)
+    courier = Courier(case, ringtail.BUILD, daemon, cluster.addresses, "--probe=syscall:getppid:call",
+                      f"--filter={load.filter}", f"--host={SECOND}").await_ready()
+    load.run()
+    case.await_rings_empty(daemon)
+    ringtail.wait_until(lambda: courier.ledger()["unacknowledged"] <= 1, "all of the second host is confirmed", CATCH_UP_S)
+    source, first = f"kafka:{cluster.addresses}", os.uname().nodename
+    wanted = {first: CALLS, SECOND: FEW_CALLS}
+
+    def count(*words):
+        done = case.tracectl(source, "--summary", "json", "count", "--by", "host", "--until", "now", "-o", "json", *words)
+        return done, {row["key"]["host"]: row["count"] for row in done.lines if "key" in row}
+
+    for words in ([], ["--since", "-30m"], ["--since", "-30m", "--interval", "1min"]):
+        began = time.monotonic()
+        done, rows = count(*words)
+        if "--interval" in words:
+            rows = collections.Counter()
+            for row in done.lines:
+                rows.update({row["key"]["host"]: row["count"]} if "key" in row else {})
+        case.check_equal(dict(rows), wanted, f"all events of both hosts, {words}", done.err)
+        case.check_equal((done.summary["ledger"], done.summary["hosts"], done.summary["lost"]), ("balanced", 2, 0),
+                         "one ledger over both", done.err)
+        case.figure(f"a question over both hosts {' '.join(words)}", time.monotonic() - began, "s")
+    done = case.tracectl(source, "--summary", "json", "read", "--host", SECOND, "-o", "none")
+    case.check_equal((done.code, done.summary["events"]), (0, FEW_CALLS), "one of them by its name", done.err)
+    courier.stop()
+    case.check_balanced(daemon)
+
+
 def main(case):
     try:
         cluster = Cluster(case.path("."), free_ports(2 * len(NODES)))
@@ -141,6 +177,7 @@ def main(case):
         carry(case, cluster)
         case.say(f"the brokers' memory: {cluster.memory_mib()} MiB")
         read_back(case, cluster)
+        ask_both(case, cluster)
     finally:
         cluster.stop()
 
