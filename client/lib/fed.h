@@ -8,8 +8,13 @@
 #include "client/lib/frame_reader.h"
 #include "client/lib/ringtail.h"
 
-/* `name` is for messages, borrowed. ringtail_next() says RINGTAIL_TIMEOUT when it wants a frame. */
-int fed_create(const char *name, struct ringtail **made, struct ringtail_error *error);
+struct intake_desk;
+
+/*
+ * `name` is for messages; both are borrowed, and the desk may be shared with others (client/lib/intake.h).
+ * ringtail_next() says RINGTAIL_TIMEOUT when it wants a frame.
+ */
+int fed_create(const char *name, struct intake_desk *desk, struct ringtail **made, struct ringtail_error *error);
 
 /* The next frame; behind it ringtail_next() until it says RINGTAIL_TIMEOUT. One that is bad ends with RINGTAIL_ERROR. */
 void fed_take(struct ringtail *ringtail, const struct frame *frame);

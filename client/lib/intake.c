@@ -23,7 +23,8 @@ struct intake {
 	bool reached[INTAKE_ENDED + 1];
 	bool is_whole;				/* the last frame was an end */
 	struct forward_span span;		/* of the last frame */
-	struct frame_codec *codec;
+	struct intake_desk *desk;
+	bool owns_desk;
 	struct catalog *catalog;
 	uint8_t *catalog_body;			/* what it was made of: mostly the next one is the same */
 	size_t catalog_bytes;
@@ -50,24 +51,66 @@ struct intake {
 	struct ringtail_totals totals;
 	char bye[NAME_BYTES_MAX];
 	bool bye_is_final;
-	uint8_t raw[FRAME_RAW_BYTES_MAX];	/* of the frame at hand, unless it is a batch */
 };
 
-struct intake *intake_create(bool count_only)
+struct intake_desk *intake_desk_create(void)
+{
+	struct intake_desk *desk = calloc(1, sizeof(*desk));
+
+	if (!desk)
+		return NULL;
+	desk->codec = frame_codec_create(1);
+	if (desk->codec)
+		return desk;
+	free(desk);
+	return NULL;
+}
+
+void intake_desk_destroy(struct intake_desk *desk)
+{
+	if (!desk)
+		return;
+	frame_codec_destroy(desk->codec);
+	free(desk);
+}
+
+static struct intake *create(struct intake_desk *desk)
 {
 	struct intake *intake = calloc(1, sizeof(*intake));
 
 	if (!intake)
 		return NULL;
-	intake->count_only = count_only;
-	intake->codec = frame_codec_create(1);
+	intake->desk = desk;
 	intake->ledger = calloc(1, sizeof(*intake->ledger));
 	intake->since_cursor = cursor_create(CURSOR_POSITIONS_MAX);
 	intake->merge = merge_create(MERGE_BYTES_MAX);
-	if (!intake->codec || !intake->ledger || !intake->since_cursor || !intake->merge) {
+	if (!intake->ledger || !intake->since_cursor || !intake->merge) {
 		intake_destroy(intake);
 		return NULL;
 	}
+	return intake;
+}
+
+struct intake *intake_create(bool count_only)
+{
+	struct intake_desk *desk = intake_desk_create();
+	struct intake *intake = desk ? create(desk) : NULL;
+
+	if (!intake) {
+		intake_desk_destroy(desk);
+		return NULL;
+	}
+	intake->owns_desk = true;
+	intake->count_only = count_only;
+	return intake;
+}
+
+struct intake *intake_create_at(struct intake_desk *desk)
+{
+	struct intake *intake = create(desk);
+
+	if (intake)
+		merge_keep_no_decoders(intake->merge);
 	return intake;
 }
 
@@ -80,7 +123,8 @@ void intake_destroy(struct intake *intake)
 	batch_decoder_destroy(intake->scout);
 	catalog_unref(intake->catalog);
 	free(intake->catalog_body);
-	frame_codec_destroy(intake->codec);
+	if (intake->owns_desk)
+		intake_desk_destroy(intake->desk);
 	free(intake->ledger);
 	free(intake->since_cursor);
 	free(intake->attachment);
@@ -586,7 +630,7 @@ static int take_batch(struct intake *intake, const struct frame *frame,
 		      struct ringtail_error *error)
 {
 	struct merge_entry *entry = NULL;
-	uint8_t *message = intake->raw;
+	uint8_t *message = intake->desk->raw;
 	struct batch_summary summary;
 	enum frame_status status;
 	const uint8_t *body;
@@ -602,7 +646,7 @@ static int take_batch(struct intake *intake, const struct frame *frame,
 		entry->offset = frame->offset;
 		message = entry->message;
 	}
-	status = frame_open(intake->codec, frame->bytes, &frame->header, message, &body);
+	status = frame_open(intake->desk->codec, frame->bytes, &frame->header, message, &body);
 	if (status != FRAME_OK) {
 		merge_entry_destroy(entry);
 		return bad_frame(error, frame, frame_status_text(status));
@@ -694,7 +738,7 @@ int intake_frame(struct intake *intake, const struct frame *frame, struct ringta
 		return -ENOMEM;
 	if (frame->header.type == FRAME_BATCH)
 		return take_batch(intake, frame, error);
-	status = frame_open(intake->codec, frame->bytes, &frame->header, intake->raw, &body);
+	status = frame_open(intake->desk->codec, frame->bytes, &frame->header, intake->desk->raw, &body);
 	if (status != FRAME_OK)
 		return bad_frame(error, frame, frame_status_text(status));
 	if (frame->header.type == FRAME_CATALOG)

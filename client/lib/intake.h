@@ -10,6 +10,7 @@
 #include "client/lib/forward.h"
 #include "client/lib/frame_reader.h"
 #include "client/lib/ringtail.h"
+#include "proto/limits.h"
 
 struct intake;
 struct selection;
@@ -20,9 +21,20 @@ enum intake_phase {
 	INTAKE_ENDED,		/* Bye has come */
 };
 
+/* What a frame is opened on; several intakes of one thread may share it. NULL when out of memory. */
+struct intake_desk {
+	struct frame_codec *codec;
+	uint8_t raw[FRAME_RAW_BYTES_MAX];	/* of the frame at hand, unless it is a batch */
+};
+struct intake_desk *intake_desk_create(void);
+void intake_desk_destroy(struct intake_desk *desk);
+
 /* NULL when out of memory. */
 struct intake *intake_create(bool count_only);
 void intake_destroy(struct intake *intake);
+
+/* The same of one that shares a desk, borrowed; its batches become events. */
+struct intake *intake_create_at(struct intake_desk *desk);
 
 /* Before the first batch: whether batches are counted and checked, or turned into events. */
 void intake_set_count_only(struct intake *intake, bool count_only);

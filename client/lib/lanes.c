@@ -9,6 +9,7 @@
 #include "client/lib/conn.h"
 #include "client/lib/failure.h"
 #include "client/lib/fed.h"
+#include "client/lib/intake.h"
 #include "client/lib/limits.h"
 #include "client/lib/selection.h"
 #include "client/lib/unpack.h"
@@ -24,10 +25,9 @@ struct lane {
 struct lanes {
 	struct conn *conn;
 	struct lanes_wanted wanted;
-	struct frame_codec *codec;
+	struct intake_desk *desk;		/* of all of them */
 	struct lane **lane;			/* by number */
 	size_t count, current;
-	uint8_t raw[FRAME_RAW_BYTES_MAX];	/* of a Consign */
 };
 
 static int no_memory(struct ringtail_error *error)
@@ -58,9 +58,9 @@ int lanes_open(int fd, const char *name, const struct lanes_wanted *wanted, stru
 	}
 	lanes->wanted = *wanted;
 	err = conn_open_fd(fd, name, &lanes->conn, error);
-	lanes->codec = frame_codec_create(1);
+	lanes->desk = intake_desk_create();
 	if (!err)
-		err = lanes->codec ? check(wanted, error) : no_memory(error);
+		err = lanes->desk ? check(wanted, error) : no_memory(error);
 	if (err)
 		lanes_close(lanes);
 	else
@@ -77,7 +77,7 @@ void lanes_close(struct lanes *lanes)
 		free(lanes->lane[i]);
 	}
 	free(lanes->lane);
-	frame_codec_destroy(lanes->codec);
+	intake_desk_destroy(lanes->desk);
 	conn_close(lanes->conn);
 	free(lanes);
 }
@@ -115,7 +115,7 @@ static int bad_consign(const struct lanes *lanes, const struct frame *frame, con
 static int prepare(struct lanes *lanes, struct lane *lane, struct ringtail_error *error)
 {
 	const struct lanes_wanted *wanted = &lanes->wanted;
-	int err = fed_create(lane->host, &lane->ringtail, error);
+	int err = fed_create(lane->host, lanes->desk, &lane->ringtail, error);
 
 	if (err)
 		return err;
@@ -175,7 +175,7 @@ static int take_consign(struct lanes *lanes, const struct frame *frame, struct r
 	const uint8_t *body;
 	int err;
 
-	if (frame_open(lanes->codec, frame->bytes, &frame->header, lanes->raw, &body) != FRAME_OK)
+	if (frame_open(lanes->desk->codec, frame->bytes, &frame->header, lanes->desk->raw, &body) != FRAME_OK)
 		return bad_consign(lanes, frame, "it is damaged", error);
 	consign = unpack(&ringtail__v1__consign__descriptor, body, frame->header.raw_bytes, &arena);
 	if (!consign)

@@ -42,6 +42,7 @@ struct merge {
 	struct lane *current;			/* the oldest, as long as it is not over rival_ns */
 	uint64_t rival_ns;
 	struct lane *given;			/* its first was given out: step before use */
+	bool keeps_none;			/* no idle decoders */
 	unsigned lanes;
 	struct lane *lane[CURSOR_POSITIONS_MAX];
 };
@@ -53,6 +54,11 @@ struct merge *merge_create(size_t bytes_max)
 	if (merge)
 		merge->bytes_max = bytes_max;
 	return merge;
+}
+
+void merge_keep_no_decoders(struct merge *merge)
+{
+	merge->keeps_none = true;
 }
 
 struct merge_entry *merge_entry_create(struct catalog *catalog, size_t bytes)
@@ -210,7 +216,7 @@ static void drop_first(struct merge *merge, struct lane *lane)
 	merge_entry_destroy(entry);
 	/* An idle decoder is kept for the next batch, as long as there is room for others. */
 	if (merge->whole == lane ||
-	    (!lane->first && (merge->decoder_bytes > MERGE_DECODE_BYTES_MAX / 2 ||
+	    (!lane->first && (merge->keeps_none || merge->decoder_bytes > MERGE_DECODE_BYTES_MAX / 2 ||
 			      lane->decoder_catalog != merge->catalog)))
 		drop_decoder(merge, lane);
 	if (merge->whole == lane)

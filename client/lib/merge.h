@@ -65,6 +65,9 @@ struct merge_item {
 struct merge *merge_create(size_t bytes_max);
 void merge_destroy(struct merge *merge);
 
+/* It is one of many: a CPU of which nothing waits has no decoder, which costs a new one for its next batch. */
+void merge_keep_no_decoders(struct merge *merge);
+
 /* Room for a message of `bytes`, to be filled and pushed. A NULL catalog makes a gap. */
 struct merge_entry *merge_entry_create(struct catalog *catalog, size_t bytes);
 void merge_entry_destroy(struct merge_entry *entry);

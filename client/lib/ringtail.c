@@ -60,13 +60,14 @@ struct ringtail {
 	struct cursor *cursor;
 };
 
-static struct ringtail *create(bool count_only, struct ringtail_error *error)
+/* desk: NULL: its own. */
+static struct ringtail *create(bool count_only, struct intake_desk *desk, struct ringtail_error *error)
 {
 	struct ringtail *ringtail = calloc(1, sizeof(*ringtail));
 
 	if (ringtail) {
 		ringtail->interrupt_fd = -1;
-		ringtail->intake = intake_create(count_only);
+		ringtail->intake = desk ? intake_create_at(desk) : intake_create(count_only);
 		ringtail->cursor = cursor_create(CURSOR_POSITIONS_MAX);
 		backoff_init(&ringtail->backoff, conn_now_ns() ^ (uint64_t)getpid() << 32,
 			     RECONNECT_DELAY_MS_MIN, RECONNECT_DELAY_MS_MAX);
@@ -174,7 +175,7 @@ static int greet(struct ringtail *ringtail, struct ringtail_error *error)
 
 int ringtail_connect(const char *address, struct ringtail **made, struct ringtail_error *error)
 {
-	struct ringtail *ringtail = create(false, error);
+	struct ringtail *ringtail = create(false, NULL, error);
 	int err;
 
 	if (!ringtail)
@@ -193,7 +194,7 @@ int ringtail_connect(const char *address, struct ringtail **made, struct ringtai
 int ringtail_open(int fd, const char *name, bool count_only, struct ringtail **made,
 		  struct ringtail_error *error)
 {
-	struct ringtail *ringtail = create(count_only, error);
+	struct ringtail *ringtail = create(count_only, NULL, error);
 	int err;
 
 	if (!ringtail) {
@@ -210,9 +211,9 @@ int ringtail_open(int fd, const char *name, bool count_only, struct ringtail **m
 	return 0;
 }
 
-int fed_create(const char *name, struct ringtail **made, struct ringtail_error *error)
+int fed_create(const char *name, struct intake_desk *desk, struct ringtail **made, struct ringtail_error *error)
 {
-	struct ringtail *ringtail = create(false, error);
+	struct ringtail *ringtail = create(false, desk, error);
 
 	if (!ringtail)
 		return -ENOMEM;

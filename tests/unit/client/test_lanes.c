@@ -5,9 +5,29 @@
 
 #include "client/lib/fed.h"
 #include "client/lib/lanes.h"
+#include "proto/batch_decode.h"
 
 static const struct lanes_wanted everything;
 static struct lanes *lanes;
+
+/* How many there are. */
+static int decoders;
+
+struct batch_decoder *__real_batch_decoder_create(const struct batch_probe *probe, uint32_t probe_max);
+struct batch_decoder *__wrap_batch_decoder_create(const struct batch_probe *probe, uint32_t probe_max);
+struct batch_decoder *__wrap_batch_decoder_create(const struct batch_probe *probe, uint32_t probe_max)
+{
+	decoders++;
+	return __real_batch_decoder_create(probe, probe_max);
+}
+
+void __real_batch_decoder_destroy(struct batch_decoder *decoder);
+void __wrap_batch_decoder_destroy(struct batch_decoder *decoder);
+void __wrap_batch_decoder_destroy(struct batch_decoder *decoder)
+{
+	decoders -= decoder != NULL;
+	__real_batch_decoder_destroy(decoder);
+}
 
 static void consign(uint32_t lane, const char *host)
 {
@@ -82,6 +102,28 @@ static void hosts_take_turns(void **state)
 		assert_int_equal(totals(i)->cut_short, 0);
 	}
 	lanes_close(lanes);
+}
+
+/* A host costs one decoder, however many CPUs it has: those of CPUs of which nothing waits go. */
+static void idle_hosts_keep_no_decoders(void **state)
+{
+	(void)state;
+	for (uint32_t lane = 0; lane < 10; lane++) {
+		begin_host(lane, (const char[]){ 'a', (char)('0' + lane), '\0' });
+		for (uint32_t cpu = 0; cpu < 2; cpu++)
+			maker_batch(&stream, cpu, 0, 1000, 10, 5);
+		maker_watermark(&stream, 1000000, 5, 5);
+		maker_bye(&stream, "end");
+	}
+	open_stream(&everything);
+	assert_int_equal(read_on(), LANES_END);
+	for (size_t i = 0; i < 10; i++) {
+		assert_int_equal(end_of(i), RINGTAIL_END);
+		assert_int_equal(totals(i)->events, 10);
+	}
+	assert_int_equal(decoders, 10);
+	lanes_close(lanes);
+	assert_int_equal(decoders, 0);
 }
 
 static void a_host_that_does_not_end_is_cut_short(void **state)
@@ -218,7 +260,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(hosts_take_turns), TEST(a_host_that_does_not_end_is_cut_short),
+		TEST(hosts_take_turns), TEST(idle_hosts_keep_no_decoders), TEST(a_host_that_does_not_end_is_cut_short),
 		TEST(a_frame_that_makes_no_sense_ends_its_host), TEST(a_consign_that_makes_no_sense_ends_all),
 		TEST(what_is_wanted_is_asked_of_each_host), TEST(an_interrupt_ends_the_wait),
 	};
