@@ -562,7 +562,7 @@ static void go_on(struct stream *stream)
 /* What is ready was before what is missing. */
 static bool must_tell(const struct stream *stream)
 {
-	return stream->gaps && !((stream->past || stream->gather) && look(stream, 0));
+	return stream->gaps && !(stream->past && look(stream, 0));
 }
 
 /* Where nothing is left to give: what the watermarks said that were gathered. False: nothing, or not now. */

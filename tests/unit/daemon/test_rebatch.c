@@ -273,6 +273,29 @@ static void test_joined_as_it_was(void **state)
 	tear_down(&f);
 }
 
+static void check_names(struct fixture *f, const struct frame_ref *frame)
+{
+	static struct batch_probe probe[RT_PROBE_MAX];
+	struct batch_decoder *decoder;
+	struct frame_header header;
+	struct batch_summary summary;
+	struct batch_item item;
+	const uint8_t *body;
+	uint8_t *raw;
+
+	probe[SMALL_OPENAT] = (struct batch_probe){6, true, true};
+	assert_int_equal(frame_parse_header(frame->data, frame->bytes, FRAME_RAW_BYTES_MAX, &header), FRAME_OK);
+	raw = malloc(header.raw_bytes + 1);
+	assert_int_equal(frame_open(f->codec, frame->data, &header, raw, &body), FRAME_OK);
+	decoder = batch_decoder_create(probe, RT_PROBE_MAX);
+	assert_int_equal(batch_decode_open(decoder, body, header.raw_bytes, &summary), 0);
+	while (batch_decode_next(decoder, &item) == BATCH_EVENT)
+		assert_string_equal(item.thread->comm, item.seq < BATCH_THREADS_MAX / 2 ? "one" : "other");
+	assert_int_equal(item.kind, BATCH_END);
+	batch_decoder_destroy(decoder);
+	free(raw);
+}
+
 /* A thread of many batches is in the joined one once, unless its name changed. */
 static void test_joined_has_each_thread_once(void **state)
 {
@@ -305,6 +328,7 @@ static void test_joined_has_each_thread_once(void **state)
 	assert_int_equal(out->events, BATCH_THREADS_MAX);
 	/* Were each in it again, a thread alone would take ten bytes and more. */
 	assert_true(out->raw_bytes < 10 * BATCH_THREADS_MAX);
+	check_names(&f, out);
 	frame_ref_put(out);
 	for (unsigned i = 0; i < BATCH_THREADS_MAX; i++)
 		frame_ref_put(frame[i]);
