@@ -85,7 +85,7 @@ def main(case):
     backend, logs = Backend(), Backend()
     daemon = case.daemon(f"--programs={socket}", backend.url("otlp-traces"), logs.url("otlp-logs"), "--export-span=app",
                          "--export-probe=syscall:close:call", "--export-probe=tracepoint:sched:sched_process_exit",
-                         f'--export-filter=fd >= {FIRST_FD} || comm == "spanned"', "--export-rate=0")
+                         f'--export-filter=fd >= {FIRST_FD} || name == "sched_process_exit"', "--export-rate=0")
     exporting.await_begun(daemon)
     check_request(case, daemon, backend, binary, socket)
     check_unended(case, backend, binary, socket, "killed", "killed", 7, signal.SIGKILL, "its process ended in it")
