@@ -383,7 +383,9 @@ static bool is_enough(struct leg *leg)
 	return leg->run->given >= leg->pump->events_max;
 }
 
-static enum why_stopped take(struct leg *leg, const struct ringtail_item *item)
+/* In both of its loops: a call for each event costs 5 % of reading it. */
+__attribute__((always_inline))
+static inline enum why_stopped take(struct leg *leg, const struct ringtail_item *item)
 {
 	switch (item->kind) {
 	case RINGTAIL_EVENT:
