@@ -84,8 +84,8 @@ $(FLAGS): always
 # What is made on the way stays; and is made again where it is gone, or its source is newer than it.
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
-.PHONY: all demo demo-fleet check unit tests bench interop fuzz fuzzers torture soak mutate sim-coverage install \
-	install-dkms install-grafana uninstall deb dist release \
+.PHONY: all demo demo-fleet check unit tests bench bench-scale interop fuzz fuzzers torture soak mutate sim-coverage \
+	install install-dkms install-grafana uninstall deb dist release \
 	stress clean deps docs t tidy help compile_commands.json
 
 # ---- What is missing is installed, once ---------------------------------------------------------
@@ -408,6 +408,9 @@ check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stres
 $(filter $(BUILD)/tests/bench/lttng_%,$(BENCH_C:%.c=$(BUILD)/%.o)): | build/.deps-bench
 bench: build/.deps-bench all $(BENCHES) ## measures every budget beside ftrace, trace-cmd, perf and LTTng
 	$(Q)python3 tests/bench/run.py --build $(BUILD)
+
+bench-scale: $(DEPS) all $(BUILD)/bench/crowd $(BUILD)/tools/load $(BUILD)/tools/swarm ## draws how costs grow with clients, threads, probes, ...: docs/scaling.md
+	$(Q)python3 tests/bench/scale.py --build $(BUILD)
 
 # Real servers, built once into build/interop from the Go module proxy; needs the network for that.
 interop: $(DEPS) all ## checks what real back ends stored

@@ -124,11 +124,11 @@ def stream(daemon, *command, **options):
 
 class Load:
     """`with Load(bench, calls, cpus) as load`: processes that wait, so that filters can name
-    their pids, until go()."""
+    their pids, until go(). `rate`: of calls a second; 0: as fast as it goes."""
 
-    def __init__(self, bench, calls, cpus=(0,), name="load"):
+    def __init__(self, bench, calls, cpus=(0,), name="load", rate=0):
         pin = "--pin=" + ",".join(map(str, cpus))
-        self.child = Child([bench.program("tools/load"), "-n", calls, "-P", len(cpus), pin,
+        self.child = Child([bench.program("tools/load"), "-n", calls, "-P", len(cpus), pin, "--rate", rate,
                             "--pause"], bench.work / f"{name}.log", stdin=-1, stdout=-1)
 
     def __enter__(self):

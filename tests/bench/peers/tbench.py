@@ -37,9 +37,9 @@ class Tbench:
     def __exit__(self, *_):
         self.server.__exit__(None)
 
-    def run(self, seconds):
-        """Throughput in MB/s."""
-        said = run(["nsenter", "-t", self.server.pid, "-n", "tbench", "-c", self.script,
+    def run(self, seconds, under=()):
+        """Throughput in MB/s; `under`: the words of a command that starts it."""
+        said = run(["nsenter", "-t", self.server.pid, "-n", *under, "tbench", "-c", self.script,
                     "-t", seconds, len(CPUS), "127.0.0.1"], timeout=seconds * 3 + 20)
         found = re.search(r"^Throughput ([\d.]+) MB/sec", said, re.MULTILINE)
         if not found:

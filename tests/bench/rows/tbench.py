@@ -85,20 +85,30 @@ def measure(bench):
                 PERF: lambda: perf_records(bench),
                 FLOOR: lambda: floor_stays(bench)}
     throughput = throughputs(bench, contexts, rows)
-    plain = median(throughput[NOTHING])
-    if plain:  # against its median, so that one disturbed round of it does not turn a sign
-        slower = {name: [100 * (1 - under / plain) for under in throughput[name]]
-                  for name in contexts}
-        for name, row in rows.items():
-            row.samples, row.peer_samples = slower[RINGTAIL], slower[name]
-            row.doubt = disturbed(throughput[NOTHING], row)
-        rows[FTRACE].note = f"untraced: {plain:.0f} MB/s"
+    set_slowdowns(rows, throughput)
     mix = Row("collector.tbench", "CPU ns/call", traced.cpu_ns_per_call, budget=Budget(50))
     if traced.events:
         mix.note = (f"at {median(traced.calls_per_s):,.0f} calls/s, tbench, collector and client"
                     f" sharing the CPUs; {traced.lost:,} lost of {traced.events:,}")
     rows[TRACE_CMD].note = f"trace-cmd lost {traced.peer_lost:,} records"
     return [*rows.values(), mix]
+
+
+def slower_percent(plain, speed):
+    return 100 * (1 - speed / plain)
+
+
+def set_slowdowns(rows, throughput, slowdown=slower_percent):
+    """Each row has ringtail's slowdown, and that of the peer of its name."""
+    plain = median(throughput[NOTHING])
+    if not plain:
+        return
+    # Against its median, so that one disturbed round of it does not turn a sign.
+    slower = {name: [slowdown(plain, speed) for speed in speeds] for name, speeds in throughput.items()}
+    for name, row in rows.items():
+        row.samples, row.peer_samples = slower[RINGTAIL], slower[name]
+        row.doubt = disturbed(throughput[NOTHING], row)
+    next(iter(rows.values())).note = f"untraced: {plain:.0f} MB/s"
 
 
 def disturbed(untraced, row):
@@ -113,12 +123,12 @@ def disturbed(untraced, row):
 def throughputs(bench, contexts, rows):
     """MB/s by tracer and round; the order moves on by one each round."""
     throughput = {name: [] for name in contexts}
-    order = list(contexts)
+    order, first_row = list(contexts), next(iter(rows.values()))
     with Tbench(bench.work) as tbench:
         tbench.run(2)
         for _ in range(bench.rounds(5)):
             for name in order:
-                speed = bench.attempt(rows.get(name, rows[FTRACE]),
+                speed = bench.attempt(rows.get(name, first_row),
                                       lambda: run_under(tbench, contexts[name]))
                 if speed:
                     throughput[name].append(speed)
@@ -127,5 +137,6 @@ def throughputs(bench, contexts, rows):
 
 
 def run_under(tbench, context):
-    with context():
-        return tbench.run(SECONDS)
+    """A context yields the words that tbench has to be started under, or None."""
+    with context() as under:
+        return tbench.run(SECONDS, under or ())
