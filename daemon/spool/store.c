@@ -266,6 +266,9 @@ void spool_store_tidy(struct spool_store *store, const struct spool_turn *turn)
 {
 	size_t n = turn->release ? released(store, turn) : 0;
 
+	/* The last one says how far this run's numbers came. It goes when the next one is there. */
+	if (n && n == store->segments && spool_segment_is_of(store->segment[n - 1], &store->config.run))
+		n--;
 	while (n-- && has_old(store))
 		if (spool_store_delete_oldest(store) != 0)
 			return;

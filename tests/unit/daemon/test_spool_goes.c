@@ -91,14 +91,16 @@ static unsigned before_always_on(const char *layout, unsigned n, const char *pas
 	return n;
 }
 
-/* How many of the oldest go once the first `seen` are acknowledged. */
+/* How many of the oldest go once the first `seen` are acknowledged. The last one stays, if it is of this run. */
 static unsigned released(const char *layout, unsigned seen)
 {
 	unsigned n = 0;
 
 	while (layout[n] && !strchr("ay", layout[n]) && (layout[n] != 'c' || n < seen))
 		n++;
-	return layout[n] == 'c' ? n : before_always_on(layout, n, "xu");
+	if (layout[n] == 'c')
+		return n;
+	return n && !layout[n] && layout[n - 1] == 'c' ? n - 1 : before_always_on(layout, n, "xu");
 }
 
 static unsigned unneeded(const char *layout)
