@@ -381,7 +381,9 @@ static int serve(int socket, const struct source_ops *ops, struct source *source
 		err = answer(socket, ops, source, &message);
 		if (err)
 			return err;
-		idle = ops->idle;
+		/* What is asked each second leaves nothing to do. */
+		if (message.type != LOADER_MSG_ASK_STATS)
+			idle = ops->idle;
 	}
 }
 

@@ -16,7 +16,10 @@
 #include "daemon/stream/recorder.h"
 #include "daemon/stream/subscriptions.h"
 
-#define LINGER_CHECK_S 1
+/* Between two looks at what changes by itself, in ns: where a mail comes; where none does. */
+#define CHECK_NS	(NS_PER_S * 9 / 10)
+#define CHECK_LATE_NS	(NS_PER_S * 3 / 2)
+#define ASK_IDLE_NS	(5 * NS_PER_S)		/* between two questions to the loader, if nothing happens */
 #define SOURCE_ENDED "the source has ended"
 
 /*
@@ -56,6 +59,8 @@ struct fanout {
 	void *stopped_context;
 
 	struct event *mails, *check;
+	uint64_t checked_ns, asked_ns;		/* when each was done last */
+	uint64_t beats;				/* of all workers, at the last check */
 	struct event *read;		/* some stream has frames off the disk */
 };
 
@@ -320,13 +325,6 @@ static void take_mails(struct fanout *fanout)
 		wake(fanout);
 }
 
-static void on_mail(evutil_socket_t fd, short what, void *context)
-{
-	(void)fd, (void)what;
-	fetch_mails(context);
-	take_mails(context);
-}
-
 static void on_read(evutil_socket_t fd, short what, void *context)
 {
 	(void)fd, (void)what;
@@ -459,21 +457,60 @@ static void on_frames_read(void *context)
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static void on_check(evutil_socket_t fd, short what, void *context)
+/* With the mail of a worker's heartbeat, if it comes in time: each wake-up of an idle engine is dear. */
+static bool set_check(struct fanout *fanout)
 {
-	struct fanout *fanout = context;
+	struct timeval late = {.tv_sec = CHECK_LATE_NS / NS_PER_S, .tv_usec = CHECK_LATE_NS % NS_PER_S / 1000};
+
+	fanout->checked_ns = clock_monotonic();
+	return event_add(fanout->check, &late) == 0;
+}
+
+/* At once where something happened, else seldom: to be asked wakes the loader, whose answer wakes us. */
+static void ask_what_was_refused(struct fanout *fanout)
+{
+	uint64_t now = clock_monotonic(), beats = 0;
+
+	for (unsigned i = 0; i < fanout->config.workers; i++)
+		beats += worker_beats(fanout->config.worker[i]);
+	if (beats - fanout->beats > fanout->config.workers || now - fanout->asked_ns >= ASK_IDLE_NS) {
+		loader_ask_stats(fanout->config.loader);
+		fanout->asked_ns = now;
+	}
+	fanout->beats = beats;
+}
+
+static void check(struct fanout *fanout)
+{
 	struct subscription *subscription;
 
-	(void)fd, (void)what;
-	take_mails(fanout);
+	set_check(fanout);
 	TAILQ_FOREACH(subscription, &fanout->subscriptions.list, link)
 		durable_poke(subscription);
 	subscriptions_order_again(&fanout->subscriptions);
 	tell_drain(fanout);
 	subscribers_register_again(&fanout->subscribers);
 	register_relay(fanout, false);
-	loader_ask_stats(fanout->config.loader);
+	ask_what_was_refused(fanout);
 	subscriptions_expire(&fanout->subscriptions);
+}
+
+static void on_check(evutil_socket_t fd, short what, void *context)
+{
+	(void)fd, (void)what;
+	take_mails(context);
+	check(context);
+}
+
+static void on_mail(evutil_socket_t fd, short what, void *context)
+{
+	struct fanout *fanout = context;
+
+	(void)fd, (void)what;
+	fetch_mails(fanout);
+	take_mails(fanout);
+	if (clock_monotonic() - fanout->checked_ns >= CHECK_NS)
+		check(fanout);
 }
 
 /* The log is history and every client's queue at once: it reaches as far back as either. */
@@ -486,14 +523,13 @@ static uint64_t log_bytes(const struct fanout_config *config)
 static bool add_events(struct fanout *fanout)
 {
 	struct event_base *base = fanout->config.base;
-	struct timeval interval = {.tv_sec = LINGER_CHECK_S};
 
 	fanout->mails = event_new(base, mailbox_fd(fanout->config.mailbox), EV_READ | EV_PERSIST,
 				  on_mail, fanout);
-	fanout->check = event_new(base, -1, EV_PERSIST, on_check, fanout);
+	fanout->check = event_new(base, -1, 0, on_check, fanout);
 	fanout->read = event_new(base, -1, 0, on_read, fanout);
-	return fanout->mails && fanout->check && fanout->read &&
-	       event_add(fanout->mails, NULL) == 0 && event_add(fanout->check, &interval) == 0;
+	return fanout->mails && fanout->check && fanout->read && event_add(fanout->mails, NULL) == 0 &&
+	       set_check(fanout);
 }
 
 static bool make_rings(struct fanout *fanout)

@@ -126,6 +126,16 @@ int __wrap_worker_baseline(const struct worker *of, uint32_t ring, struct worker
 	return of->id == ring ? 0 : -ENOENT;
 }
 
+/* Something happens between two looks, unless a test says otherwise. */
+static uint64_t beats, beats_each;
+
+uint64_t __wrap_worker_beats(const struct worker *of);
+uint64_t __wrap_worker_beats(const struct worker *of)
+{
+	(void)of;
+	return beats += beats_each;
+}
+
 void __wrap_worker_mail_free(struct worker *of, struct worker_mail *mail, uint64_t frame_bytes);
 void __wrap_worker_mail_free(struct worker *of, struct worker_mail *mail, uint64_t frame_bytes)
 {
@@ -532,6 +542,8 @@ static void open_all(struct fixture *f, uint64_t queue_bytes, bool durable)
 	orders_failing = marks_failing = 0;
 	keep_fails = join_refused = save_fails = restore_error = register_fails = 0;
 	nothing_made = false;
+	beats = 0;
+	beats_each = 3;
 	*f = (struct fixture){.base = event_base_new(), .codec = frame_codec_create(1)};
 	assert_int_equal(mailbox_init(&f->mailbox), 0);
 	for (unsigned i = 0; i < WORKERS; i++)
@@ -1420,6 +1432,58 @@ static void test_what_consumers_need_stays(void **state)
 	close_all(&f);
 }
 
+/* ---- When it looks ------------------------------------------------------------------------------ */
+
+/* With a mail, if one comes in time; a mail that comes soon after a look is no reason for another. */
+static void test_looks_with_a_mail(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20, false);
+	make_live(&f, READS, "");
+	now_ns += NS_PER_S / 2;
+	send_time(&f, 0, now_ns);
+	run(&f);
+	expect_said("took@0:0 ");
+	now_ns += NS_PER_S / 2;
+	send_time(&f, 0, now_ns);
+	run(&f);
+	expect_said("took@0:0 poke:0 register stats ");
+	send_time(&f, 0, now_ns);
+	run(&f);
+	expect_said("took@0:0 ");
+	close_all(&f);
+}
+
+/* The loader is not asked each time where the workers only came to say that nothing happened. */
+static void test_idle_asks_seldom(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20, false);
+	make_live(&f, READS, "");
+	look(&f);
+	expect_said("poke:0 register stats ");
+	beats_each = 0;
+	look(&f);
+	expect_said("poke:0 register stats ");
+	for (unsigned s = 0; s < 4; s++) {
+		now_ns += NS_PER_S;
+		look(&f);
+		expect_said("poke:0 register ");
+	}
+	now_ns += NS_PER_S;
+	look(&f);
+	expect_said("poke:0 register stats ");
+	now_ns += NS_PER_S;
+	beats_each = 3;
+	look(&f);
+	expect_said("poke:0 register stats ");
+	close_all(&f);
+}
+
 /* ---- What is only passed on ---------------------------------------------------------------------- */
 
 static void on_consumer(void *context, const struct consumer_stat *stat)
@@ -1606,6 +1670,8 @@ static void test_new_bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_looks_with_a_mail),
+		cmocka_unit_test(test_idle_asks_seldom),
 		cmocka_unit_test(test_each_step_to_a_log),
 		cmocka_unit_test(test_reborn_where_every_ring_stood_still),
 		cmocka_unit_test(test_reborn_where_the_run_before_ended),
