@@ -380,8 +380,9 @@ static bool passes(struct batcher *batcher, const struct ring_item *item,
 	return verdict;
 }
 
-static void encode_whole(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info,
-			 uint32_t thread)
+/* Into its callers: each event comes through here. */
+static inline __attribute__((always_inline))
+void encode_whole(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info, uint32_t thread)
 {
 	if (!encode(batcher, item, info, thread)) {
 		batcher_flush(batcher);
@@ -394,8 +395,8 @@ static void encode_whole(struct batcher *batcher, const struct ring_item *item, 
 }
 
 /* Where an event stands for it, its number is skipped like those that nobody asked for. */
-static void count(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info,
-		  uint32_t thread)
+__attribute__((noinline))
+static void count(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info, uint32_t thread)
 {
 	const struct question *question = batcher->config.spec->question;
 	const struct batch_thread bare = {.tid = item->tid}, *who = &bare;
