@@ -353,6 +353,9 @@ void oracle_subscribed(struct oracle_span *span, const struct loader *loader,
 
 	if (message->start->epoch != source_epoch(loader))
 		sim_fail("%s: subscribed in epoch %" PRIu64, span->client, message->start->epoch);
+	/* A run of which the disk has nothing but that it began is told of like any other. */
+	if (span->cursor.known && span->cursor.epoch != message->start->epoch)
+		span->told_restart = false;
 	span->loader = loader;
 	span->live = true;
 	span->cursor = (struct oracle_cursor){.known = true, .epoch = message->start->epoch};
