@@ -41,7 +41,7 @@ static void pass_integers(u32 turn)
 
 static void pass_here(void *data)
 {
-	RT_PROBE(probed, everywhere, "%u at %p", raw_smp_processor_id(), data);
+	RT_PROBE(probed, everywhere, "%u at %p", (int)raw_smp_processor_id(), data);
 }
 
 static int set_turns(const char *value, const struct kernel_param *param)
