@@ -64,8 +64,8 @@ class Curve:
         if len(medians) < 2:
             return "not measured"
         low, high = min(y for _, y in medians), max(y for _, y in medians)
-        widest = max(max(samples) - min(samples) for samples in self.points.values() if samples)
-        if high - low <= max(NOISE * high, widest):
+        rounds = [samples for samples in self.points.values() if samples]
+        if high - low <= NOISE * high or max(map(min, rounds)) <= min(map(max, rounds)):
             return f"flat: {figure(low)} to {figure(high)} {self.unit}"
         base, slope = self.line()
         text = f"{figure(base)} {self.unit} and {figure(slope)} for each"

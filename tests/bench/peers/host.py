@@ -66,6 +66,21 @@ def _end(process, how, timeout=20):
         if start_time(pid) == start:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+    _await_gone(family)
+
+
+def _await_gone(family, timeout=60):
+    """The kernel takes tracepoints from a process that ends one by one, some 30 ms each, and lets nobody else have one
+    meanwhile: who measures next must not wait for that."""
+    deadline = time.monotonic() + timeout
+
+    def runs(pid, start):
+        fields = _stat(pid)
+        return fields and fields[19] == start and fields[0] != "Z"
+    while any(runs(pid, start) for pid, start in family):
+        if time.monotonic() > deadline:
+            raise Unavailable(f"processes {', '.join(str(pid) for pid, _ in family)} do not end")
+        time.sleep(0.01)
 
 
 class Child:
