@@ -3,16 +3,16 @@
 see `make check`.
 
 A test is a program: exit 0 passed, 77 skipped (its last line says why), anything else failed. A
-cmocka program counts each of its cases. What failed is shown at once, those lines first that tell (tools/
-outcome.py), and named once more at the end, a line each that says why; all output is kept in BUILD/check/.
-The last line is `N passed, N failed, N skipped`.
+cmocka program counts each of its cases; one that it skips is a skip too, and so is one of unittest's. What
+failed is shown at once, those lines first that tell (tools/outcome.py), and named once more at the end, a line
+each that says why; all output is kept in BUILD/check/. The last line is `N passed, N failed, N skipped`.
 
 Scenarios are real daemons with real deadlines, beside each other and beside what works. One that exits with
 LATE found nothing wrong but that something was "not within N s", its ledgers included: it runs once
 more, alone; so does a virtual machine, with only those of its cases that were late. What fails alone too
-has failed; what does not is called unstable, shown with what it said, named at the end, and noted in
-UNSTABLE, which a build directory keeps from run to run. Nothing else is excused, and no more than
-UNSTABLE_MAX tests are.
+has failed; what does not is called unstable, shown with what it said, named at the end, and noted in a
+history outside BUILD (tools/history.py). The last lines say of each test in it how often it was unstable.
+Nothing else is excused, and no more than UNSTABLE_MAX tests are.
 """
 import argparse
 import glob
@@ -26,6 +26,7 @@ import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
 
+import history  # noqa: E402
 import outcome  # noqa: E402
 from pool import ALONE, WAITS, WORKS, Pool  # noqa: E402
 from yardstick import Yardstick  # noqa: E402
@@ -49,9 +50,9 @@ SANITIZER_ENV = {
 CPUS = os.cpu_count() or 2
 OUTPUT_LINES_SHOWN = 120
 UNSTABLE_MAX = 3
+ALONE_NAME = " (alone)"
 LATE = 75               # tests/scenario/ringtail.py: nothing wrong but the time
 NO_EXCUSE = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|Segmentation fault")
-UNSTABLE = "unstable.txt"
 COST = "tests/cost.txt"
 BUILD_TIMEOUT_S = 1800
 TIMEOUT_S = 300
@@ -138,7 +139,7 @@ class Job:
         """The job that runs again what was late."""
         late = outcome.late(output) if self.only else []
         env = {self.only: ",".join(late)} if late and "guest" not in late else {}
-        job = Job(f"{self.name} (alone)", self.command, {**self.env, **env}, self.timeout, ALONE)
+        job = Job(self.name + ALONE_NAME, self.command, {**self.env, **env}, self.timeout, ALONE)
         job.part = self.part
         return job
 
@@ -176,9 +177,9 @@ class Results:
 
     def add_skipped_cases(self, name, output):
         with self.lock:
-            for case in outcome.skipped_cases(output):
-                self.skipped.append((f"{name}: {case}", "cmocka skipped this case"))
-                print(f"  skip {name}: {case}", flush=True)
+            for case, reason in outcome.skipped_cases(output).items():
+                self.skipped.append((f"{name}: {case}", reason))
+                print(f"  skip {name}: {case}: {reason}", flush=True)
 
     def show(self, name, output):
         lines = outcome.excerpt(output, OUTPUT_LINES_SHOWN)
@@ -200,11 +201,11 @@ class Results:
         return [f"  {part}: CPU {cpu:.0f} s, from {first - self.begun:.0f} s to {last - self.begun:.0f} s"
                 for part, (first, last, cpu) in self.parts.items()]
 
-    def note_unstable(self, name):
-        """Counted here, and written down for the runs to come."""
-        self.unstable.append(name)
-        with open(os.path.join(self.directory, "..", UNSTABLE), "a") as notes:
-            print(time.strftime("%Y-%m-%dT%H:%M:%S"), name, file=notes)
+    def unstable_lines(self, parts):
+        """Notes this run in the history; what the history says of each test that was unstable."""
+        names = [job.name.removesuffix(ALONE_NAME) for job in self.unstable]
+        runs = history.add(parts, dict(zip(names, (job.part for job in self.unstable))))
+        return history.unstable_lines(runs)
 
     def excuse(self, job, status, output, time_taken):
         """Whether its failure is left open until it has run alone."""
@@ -275,7 +276,7 @@ def run_jobs(jobs, results, yardstick=None):
     to_repeat, results.to_repeat = results.to_repeat, []
     for job in to_repeat:
         if run_job(job, results):
-            results.note_unstable(job.name)
+            results.unstable.append(job)
 
 
 class Builds:
@@ -341,10 +342,16 @@ def check_arrows(options, builds):
               for page in pages)]
 
 
+def words_for(path):
+    """unittest names the cases that it skips only where it is told to name all."""
+    with open(path) as file:
+        return ["-v"] if "unittest.main(" in file.read() else []
+
+
 def check_unit(options, builds):
     built = builds.job("all", "all", "tests")
     return [*programs(options.build, "unit", "unit", built),
-            *(Job(f"unit {path}", [sys.executable, path], {"RINGTAIL_BUILD": options.build}, after=built)
+            *(Job(f"unit {path}", [sys.executable, path, *words_for(path)], {"RINGTAIL_BUILD": options.build}, after=built)
               for path in sorted(glob.glob("tests/unit/*/*_test.py"))),
             Job("arrows between objects", [sys.executable, ".ci/arrows.py", "--objects", options.build],
                 after=built)]
@@ -628,7 +635,8 @@ def main():
     print("\n".join(results.part_lines()))
     print(f"in {time.monotonic() - begin:.0f} s (CPU {cpu_seconds():.0f} s)" +
           f", {len(results.unstable)} unstable" +
-          "".join(f"\nunstable: {name}" for name in results.unstable) +
+          "".join(f"\nunstable: {job.name}" for job in results.unstable) +
+          "".join(f"\nunstable over time: {line}" for line in results.unstable_lines(results.parts)) +
           "".join(f"\nfailed: {line}" for line in results.failed_lines()))
     print(f"{results.passed} passed, {len(results.failed)} failed, {len(results.skipped)} skipped")
     sys.exit(1 if results.failed or not results.passed else 0)

@@ -36,8 +36,15 @@ def late(output):
 
 
 def skipped_cases(output):
-    """cmocka names them after a count of them."""
-    return list(dict.fromkeys(re.findall(r"^\[  SKIPPED \] (?!\d+ test)(\S+)", output, re.M)))
+    """{case: why}. cmocka names them after a count of them; unittest names them where it names all (-v), and
+    counts them in any case, so those that something else printed away are there without a name."""
+    cases = dict.fromkeys(re.findall(r"^\[  SKIPPED \] (?!\d+ test)(\S+)", output, re.M), "cmocka skipped this case")
+    named = re.findall(r"^(\w+) \(\S*\)(?:\n.*)? \.\.\. skipped (['\"])(.*)\2$", output, re.M)
+    cases.update({case: reason for case, _, reason in named})
+    counted = sum(int(count) for count in re.findall(r"^(?:OK|FAILED) \(.*\bskipped=(\d+)", output, re.M))
+    cases.update({f"case {number} without a name": "unittest skipped this case"
+                  for number in range(len(named) + 1, counted + 1)})
+    return cases
 
 
 def _said_below(lines, index):
