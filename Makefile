@@ -84,7 +84,7 @@ $(FLAGS): always
 # What is made on the way stays; and is made again where it is gone, or its source is newer than it.
 .PRECIOUS: $(BUILD)/%.o $(BUILD)/proto/export/%.pb-c.h
 .DEFAULT_GOAL := all
-.PHONY: all demo demo-fleet check unit tests bench bench-scale interop fuzz fuzzers torture soak mutate sim-coverage \
+.PHONY: all demo demo-fleet check unit tests bench bench-scale interop fuzz fuzzers torture soak mutate mutate-nightly sim-coverage \
 	install install-dkms install-grafana uninstall deb dist release \
 	stress clean deps docs t tidy help compile_commands.json
 
@@ -433,6 +433,10 @@ sim-coverage: $(DEPS) ## lists which functions the simulation never enters
 mutate: $(DEPS) ## breaks the code in known ways: does a test notice? (ROOM=PATH, CHANGED=1, FRESH=1, SECONDS=N)
 	$(Q)python3 tests/mutate/run.py --build build $(if $(ROOM),--room $(ROOM)) \
 		$(if $(CHANGED),--changed) $(if $(FRESH),--fresh) $(if $(SECONDS),--seconds $(SECONDS))
+
+# For a timer: each night goes on where the night before had no time left, and begins anew with what has changed.
+mutate-nightly: $(DEPS) ## a night's part of make mutate, until none is left (SECONDS=N); keeps a table of all
+	$(Q)python3 tests/mutate/run.py --build build --nightly $(if $(SECONDS),--seconds $(SECONDS))
 
 # The long forms of the fault tests, and everything at once for a long time.
 torture: $(DEPS) all $(BUILD)/sim/sim ## the long forms of the fault tests

@@ -49,7 +49,7 @@ MUTANTS = [
     ("freed-in-no-run", DURABLE + ":release", "	upto->run = oldest->run;\n", "", KEEPING),
     ("freed-by-numbers-of-another-run", DURABLE + ":release",
      " ||\n				       consumer->place->run.epoch != oldest->run.epoch", "", KEEPING),
-    ("freed-of-a-cpu-without-a-place", DURABLE + ":release", "at->cpu, 0)", "at->cpu, UINT64_MAX)", KEEPING),
+    ("freed-of-a-consumer-that-acknowledged-one-cpu-of-two", DURABLE + ":release", "at->cpu, 0)", "at->cpu, UINT64_MAX)", KEEPING),
     ("freed-before-it-is-written", DURABLE + ":durable_release", "!consumers_are_given(durable->consumers)", "false", KEEPING),
     ("freed-again-and-again", DURABLE + ":durable_release", "		subscription->owes_release = false;\n", "", KEEPING),
     ("freed-not-when-one-turns-away", DURABLE + ":let_go", "		subscription->owes_release = true;\n", "", KEEPING),

@@ -2,7 +2,7 @@
 """mutate: breaks the code in known ways and sees whether a test notices; see `make mutate`.
 
 	usage: run.py [--build DIR] [--room ROOM] [--only NAME] [--changed] [--seconds N] [--jobs N]
-		      [--fresh] [--list] [--check-patterns] [--table]
+		      [--fresh] [--nightly] [--list] [--check-patterns] [--table]
 
 A mutant is a row of MUTANTS in tests/mutate/*.py: its name, its place (place.py: FILE, or WHERE:FUNCTION),
 text that stands there exactly once, what to put in its stead, and the names of the tests (as `make t` takes
@@ -12,14 +12,21 @@ to follow the code.
 The tree is copied to BUILD/mutate/tree and built there. Of each mutant only the objects that its file goes
 into are compiled again, beside that tree (builder.py), and the tests run until one fails: that mutant is
 killed. So is one with which a test takes ten times its time and ten seconds more. One that no test notices
-survives; a last field in its row may say why it may. Exit status: 0 if all were killed or excused, 1 if
-any survived, 2 if a mutant does not fit the code or does not build, or a test fails without any.
+survives; a last field in its row may say why it may.
 
-What came out is kept in BUILD/mutate/results.json. A killed mutant is not tried again while its file and
-the test that killed it are the same, nor one that survived while no source at all has changed (--fresh:
-all are). --room: mutants of files below that path. --changed: of files that differ from HEAD.
---seconds: start no mutant after that time; what was not tried is counted. --check-patterns: whether every
-mutant fits the code, and no more. --table: what is known of each room, as in docs/reliability.md.
+A test that fails without any mutant, or is skipped, can kill none. The other tests of its mutants are tried all
+the same; a mutant that none of those kills is `not tried`, never a survivor, and named at the end with the test.
+Exit status: 0 if all were killed or excused, 1 if any survived, 2 if a mutant does not fit the code or does not
+build, or a test fails without any, 3 if a test was skipped.
+
+What came out is kept in BUILD/mutate/results.json. A killed mutant is not tried again
+while its file and the test that killed it are the same, nor one that survived while no source at all has changed
+(--fresh: all are). Those of which nothing is known go first, then those that were tried longest ago, so that runs
+of limited time come to the end of the list. --room: mutants of files below that path. --changed: of files that
+differ from HEAD. --seconds: start no mutant after that time; what was not tried is counted. --check-patterns:
+whether every mutant fits the code, and no more. --table: what is known of each room, as in docs/reliability.md.
+--nightly: NIGHT_SECONDS of it, unless --seconds says otherwise; what came out is kept beside the history of the
+checks (tools/history.py), where no `make clean` and no new clone loses it, and the table with it, in mutants.md.
 """
 import argparse
 import concurrent.futures
@@ -39,18 +46,21 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "../.."))
-sys.path[:0] = [HERE, os.path.join(HERE, "..")]
+sys.path[:0] = [HERE, os.path.join(HERE, ".."), os.path.join(HERE, "../tools")]
 import builder  # noqa: E402
+import history  # noqa: E402
 import one      # noqa: E402
 import place    # noqa: E402
 
 BUILD = "build"         # inside the tree
 CPUS = os.cpu_count() or 2
 TEST_TIMEOUT_S = 600    # of a test without a mutant
-PASSED = (0, 77)
+SKIPPED = 77
+NIGHT_SECONDS = 4 * 3600
 QUICK = ("unit", "stress", "sim", "bpf")
 SIM_SEEDS = "40"
 KERNEL_SOURCES = "kmod/bpf/"
+NOT_OF_IT = "not made of it"
 
 
 class Mutant:
@@ -178,9 +188,13 @@ class Known:
             return None
         return kept["outcome"], kept["detail"]
 
+    def tried(self, mutant):
+        """When it was, in whatever code; 0: never."""
+        return self.mutants.get(mutant.name, {}).get("when", 0)
+
     def keep(self, mutant, outcome, detail):
         with self.lock:
-            self.mutants[mutant.name] = {"outcome": outcome, "detail": detail,
+            self.mutants[mutant.name] = {"outcome": outcome, "detail": detail, "when": time.time(),
                                          "key": self.key(mutant, outcome, detail)}
             self.write()
 
@@ -194,9 +208,11 @@ class Runner:
         self.tree, self.known = tree, known
         self.commands = builder.Commands(tree, BUILD)
         self.scenario = threading.Lock()        # one at a time, and nothing that loads the kernel beside it
+        self.unsound = {}                       # {test: why it can kill no mutant}
+        self.lock, self.looking = threading.Lock(), {}      # {test: the lock of who finds that out}
 
     def run(self, test, program, env, timeout):
-        """Whether it passed, and what it said."""
+        """Whether it passed (None: it was skipped), and what it said."""
         command = [program if word == test.targets[0] else word for word in test.command]
         if test.kind == "sim":
             command[-1] = SIM_SEEDS
@@ -210,10 +226,17 @@ class Runner:
                 os.killpg(process.pid, 9)
                 process.communicate()
                 return False, f"no end after {timeout:.0f} s"
-        return process.returncode in PASSED, output
+        return None if process.returncode == SKIPPED else process.returncode == 0, output
 
     def sound(self, name):
-        """Whether the test passes without a mutant; notes how long it takes."""
+        """Whether the test passes without a mutant: asked once, when a mutant first wants it."""
+        with self.lock:
+            lock = self.looking.setdefault(name, threading.Lock())
+        with lock:
+            return name not in self.unsound and self.passes(name)
+
+    def passes(self, name):
+        """Notes how long it takes, or why it is no use."""
         test = find_test(name)
         digest = self.known.test_digest(name) + self.known.sources
         kept = self.known.tests.get(name)
@@ -222,7 +245,8 @@ class Runner:
         began = time.monotonic()
         passed, output = self.run(test, test.targets[0], {}, TEST_TIMEOUT_S)
         if not passed:
-            print(f"  {name} fails without a mutant:\n{output[-2000:]}", flush=True)
+            self.unsound[name] = "is skipped" if passed is None else "fails without a mutant"
+            print(f"  {name} {self.unsound[name]}:\n{output[-2000:]}", flush=True)
             return False
         with self.known.lock:
             self.known.tests[name] = {"digest": digest, "seconds": time.monotonic() - began}
@@ -233,13 +257,14 @@ class Runner:
         return 10 * self.known.tests[name]["seconds"] + 10
 
     def run_overlay(self, overlay, name):
-        """Whether the test passes with what the overlay makes of it; None: it is not made of that."""
+        """Whether the test passes with what the overlay makes of it; NOT_OF_IT: it is not made of that; None: it
+        was skipped."""
         test = find_test(name)
         env, program = {}, test.targets[0]
         if test.kind in QUICK and program in self.commands.link:
             programs = [program] + ([test.env["TRACECTL"]] if "TRACECTL" in test.env else [])
             if not any(self.commands.made_of(path, overlay.path) for path in programs):
-                return None
+                return NOT_OF_IT
             program = overlay.program(program)
             if len(programs) > 1:
                 env["TRACECTL"] = overlay.program(programs[1])
@@ -247,30 +272,39 @@ class Runner:
             env["RINGTAIL_BUILD"] = overlay.build_folder(BUILD)
         return self.run(test, program, env, self.timeout(name))[0]
 
+    def outcome_of(self, mutant, result_of):
+        """Of its tests' results: one that fails kills it; it survives if all the others passed."""
+        results = {}
+        for name in mutant.tests:
+            results[name] = result_of(name) if self.sound(name) else None
+            if results[name] is False:
+                return "killed", name
+        if all(result == NOT_OF_IT for result in results.values()):
+            return "does not build", f"no test of {', '.join(mutant.tests)} is made of {mutant.file}"
+        if None in results.values():
+            return "not tried", ", ".join(f"{name} {self.unsound.get(name, 'is skipped with it')}"
+                                          for name, result in results.items() if result is None)
+        return "survived", ", ".join(mutant.tests)
+
     def try_beside(self, mutant, folder):
         overlay = builder.Overlay(self.commands, folder, mutant.file, mutant.text)
         try:
-            results = {}
-            for name in mutant.tests:
-                results[name] = self.run_overlay(overlay, name)
-                if results[name] is False:
-                    return "killed", name
-            if all(result is None for result in results.values()):
-                return "does not build", f"no test of {', '.join(mutant.tests)} is made of {mutant.file}"
-            return "survived", ", ".join(mutant.tests)
+            return self.outcome_of(mutant, lambda name: self.run_overlay(overlay, name))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def try_in_tree(self, mutant):
-        """With make, in the tree itself; nothing else may run meanwhile."""
+        """With make, in the tree itself; nothing else may run meanwhile. Of each of its tests it is known already
+        whether it is sound."""
         tree = builder.Tree(self.tree, mutant.file, mutant.text)
+
+        def result_of(name):
+            test = find_test(name)
+            make(self.tree, [test])
+            return self.run(test, test.targets[0], {}, self.timeout(name))[0]
+
         try:
-            for name in mutant.tests:
-                test = find_test(name)
-                make(self.tree, [test])
-                if not self.run(test, test.targets[0], {}, self.timeout(name))[0]:
-                    return "killed", name
-            return "survived", ", ".join(mutant.tests)
+            return self.outcome_of(mutant, result_of)
         finally:
             tree.restore()
 
@@ -290,45 +324,51 @@ class Runner:
 
 
 def try_all(options, mutants, known):
-    """Tries those of which nothing is known; {outcome: number}, and how many it had no time for."""
+    """Tries those of which nothing is known; {outcome: number}, those that it had no time for, those that no test
+    could be asked about, and {test: why it could not}."""
     folder = os.path.join(ROOT, options.build, "mutate")
     tree = os.path.join(folder, "tree")
     todo = [mutant for mutant in mutants if options.fresh or not known.outcome(mutant)]
-    tests = list(dict.fromkeys(name for mutant in todo for name in mutant.tests))
-    counts, left, began = {}, [], time.monotonic()
+    todo.sort(key=known.tried)
+    counts, left, untried, began = {}, [], [], time.monotonic()
     # Where nothing is to be tried, what was built for it may be gone.
     os.makedirs(tree, exist_ok=True)
     if todo:
         copy_tree(tree)
-        make(tree, [find_test(name) for name in tests])
+        make(tree, [find_test(name) for name in dict.fromkeys(name for mutant in todo for name in mutant.tests)])
     runner = Runner(tree, known)
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        if not all(list(pool.map(runner.sound, tests))):
-            sys.exit(2)
+
+    def is_late():
+        return time.monotonic() - began > options.seconds
 
     def one_mutant(mutant):
-        if time.monotonic() - began > options.seconds:
+        if is_late():
             left.append(mutant)
             return
         at = time.monotonic()
         outcome, detail = runner.try_mutant(mutant, os.path.join(folder, f"mutant-{threading.get_ident()}"))
-        if outcome != "does not build":
+        if outcome == "not tried":
+            untried.append((mutant, detail))
+        elif outcome != "does not build":
             known.keep(mutant, outcome, detail)
         report(mutant, outcome, detail, f"{time.monotonic() - at:.1f} s")
         counts[outcome] = counts.get(outcome, 0) + 1
 
+    in_tree = [mutant for mutant in todo if runner.needs_make(mutant)]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(one_mutant, [mutant for mutant in todo if not runner.needs_make(mutant)]))
-    for mutant in todo:
-        if runner.needs_make(mutant):
-            one_mutant(mutant)
+        list(pool.map(one_mutant, [mutant for mutant in todo if mutant not in in_tree]))
+    for name in dict.fromkeys(name for mutant in in_tree for name in mutant.tests):     # while the tree is whole
+        if not is_late():
+            runner.sound(name)
+    for mutant in in_tree:
+        one_mutant(mutant)
     for mutant in mutants:
         if mutant not in todo:
             outcome, detail = known.outcome(mutant)
             counts[outcome] = counts.get(outcome, 0) + 1
             if outcome == "survived":
                 report(mutant, outcome, detail, "as before")
-    return counts, len(left)
+    return counts, left, untried, runner.unsound
 
 
 def report(mutant, outcome, detail, when):
@@ -352,7 +392,7 @@ def chosen(options, mutants):
 def sources_digest():
     """Of all that programs and tests are made of, but of the lists of mutants."""
     texts = []
-    for top in ("proto", "query", "daemon", "client", "kmod", "tests"):
+    for top in ("proto", "query", "daemon", "client", "courier", "kmod", "tests"):
         for directory, folders, names in os.walk(os.path.join(ROOT, top)):
             folders[:] = [name for name in sorted(folders) if name not in ("__pycache__", "mutate")]
             texts += [place.text_of(os.path.relpath(os.path.join(directory, name), ROOT))
@@ -365,21 +405,22 @@ def room_of(mutant):
     return "/".join(parts[:2]) if parts[0] in ("daemon", "client", "kmod") and len(parts) > 2 else parts[0]
 
 
-def print_table(mutants, known):
+def table_of(mutants, known):
     """A row for each room, and one for all."""
-    rows, total = {}, [0] * 5
+    rows, total = {}, [0] * 6
     for mutant in mutants:
-        outcome, detail = known.outcome(mutant) or ("untried", "")
-        row = rows.setdefault(room_of(mutant), [0] * 5)
-        column = (1 if outcome == "killed" and not detail.startswith("scenario/") else
-                  2 if outcome == "killed" else 3 if mutant.why and outcome == "survived" else 4)
+        outcome, detail = known.outcome(mutant) or ("not tried", "")
+        row = rows.setdefault(room_of(mutant), [0] * 6)
+        column = (5 if outcome == "not tried" else
+                  1 if outcome == "killed" and not detail.startswith("scenario/") else
+                  2 if outcome == "killed" else 3 if mutant.why else 4)
         for counts in (row, total):
             counts[0] += 1
             counts[column] += 1
-    print("| room | mutants | killed by a unit test, a BPF test or the simulation | by a scenario alone | "
-          "excused | survive |\n|---|---:|---:|---:|---:|---:|")
-    for room, counts in [*sorted(rows.items()), ("all", total)]:
-        print(f"| {room} | " + " | ".join(str(count) for count in counts) + " |")
+    return ("| room | mutants | unit | by a scenario alone | excused | survive | not tried |\n"
+            "|---|---:|---:|---:|---:|---:|---:|\n" +
+            "".join(f"| {room} | " + " | ".join(str(count) for count in counts) + " |\n"
+                    for room, counts in [*sorted(rows.items()), ("all", total)]))
 
 
 def main():
@@ -388,13 +429,16 @@ def main():
     parser.add_argument("--room", help="only of files below this path")
     parser.add_argument("--only", help="only the mutant of this name")
     parser.add_argument("--changed", action="store_true", help="only of files that differ from HEAD")
-    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--nightly", action="store_true", help="a part of them, and the table")
     parser.add_argument("--jobs", type=int, default=CPUS, help="how many at a time")
     parser.add_argument("--fresh", action="store_true", help="also what is known already")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check-patterns", action="store_true", help="only whether all fit the code")
     parser.add_argument("--table", action="store_true", help="only what is known of each room")
     options = parser.parse_args()
+    if options.seconds is None:
+        options.seconds = NIGHT_SECONDS if options.nightly else float("inf")
     os.chdir(ROOT)
     mutants = load_mutants()
     wrong = list(misfits(mutants))
@@ -409,19 +453,39 @@ def main():
     if options.list:
         print("\n".join(f"{mutant.name}: {mutant.file}" for mutant in mutants))
         sys.exit(0)
-    os.makedirs(os.path.join(options.build, "mutate"), exist_ok=True)
-    known = Known(os.path.join(options.build, "mutate/results.json"), sources_digest())
+    kept = history.directory() if options.nightly else os.path.join(options.build, "mutate")
+    os.makedirs(kept, exist_ok=True)
+    known = Known(os.path.join(kept, "mutants.json" if options.nightly else "results.json"), sources_digest())
     if options.table:
-        print_table(mutants, known)
+        print(table_of(mutants, known), end="")
         sys.exit(0)
     began = time.monotonic()
-    counts, left = try_all(options, mutants, known)
+    counts, left, untried, unsound = try_all(options, mutants, known)
     survivors = [mutant for mutant in mutants if not mutant.why and known.outcome(mutant) and
                  known.outcome(mutant)[0] == "survived"]
+    for name, why in sorted(unsound.items()):
+        print(f"{name} {why}; so these were not tried: " +
+              " ".join(mutant.name for mutant, detail in untried if name in re.findall(r"[\w./-]+", detail)))
     print(f"{len(mutants)} mutants in {time.monotonic() - began:.0f} s: "
           + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-          + f" ({len(survivors)} without a reason)" + (f", {left} not tried" if left else ""))
-    sys.exit(2 if counts.get("does not build") else 1 if survivors else 0)
+          + f" ({len(survivors)} without a reason)" + (f", no time for {len(left)}" if left else ""))
+    if options.nightly:
+        write_table(os.path.join(kept, "mutants.md"), table_of(mutants, known))
+    sys.exit(exit_status(counts, survivors, unsound))
+
+
+def write_table(path, table):
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
+                            stdout=subprocess.PIPE).stdout.strip()
+    with open(path, "w") as file:
+        file.write(f"{time.strftime('%Y-%m-%d')}, {commit}\n\n{table}")
+    print(f"{table}The table is in {path}.")
+
+
+def exit_status(counts, survivors, unsound):
+    if counts.get("does not build") or "fails without a mutant" in unsound.values():
+        return 2
+    return 1 if survivors else 3 if unsound or counts.get("not tried") else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ SUBSCRIPTION = "daemon/stream/subscription.c"
 MEMORY = ["unit/fanout_watermark", "unit/fanout"]
 
 MUTANTS = [
-    ("watermark-skips-forgotten-without-memory", FANOUT,
+    ("skips-forgotten-after-two-failed-watermarks", FANOUT,
      "	if (!frame)\n		return NULL;\n	frame->time_ns = subscription->watermark_ns = time_ns;",
      "	memset(subscription->quiet, 0, fanout->rings.n * sizeof(*subscription->quiet));\n"
      "	if (!frame)\n		return NULL;\n	frame->time_ns = subscription->watermark_ns = time_ns;", MEMORY),

@@ -226,6 +226,25 @@ static void test_places_never_go_back(void **state)
 	consumer_free(consumer);
 }
 
+static void test_place_of_each_cpu(void **state)
+{
+	struct consumer *consumer = calloc(1, sizeof(*consumer));
+	struct cursor *both = cursor_create(2);
+
+	(void)state;
+	assert_non_null(consumer);
+	assert_non_null(both);
+	both->run = (struct run){.boot_id = {1}, .epoch = 10};
+	cursor_append(both, 0, 100);
+	cursor_append(both, 3, 7);
+	assert_int_equal(consumer_acknowledge(consumer, both, 5), 0);
+	assert_int_equal(consumer->place->n, 2);
+	assert_int_equal(cursor_seq(consumer->place, 0, 0), 100);
+	assert_int_equal(cursor_seq(consumer->place, 3, 0), 7);
+	free(both);
+	consumer_free(consumer);
+}
+
 /* An acknowledgement that names no run of the rings is none. */
 static void test_place_of_no_run(void **state)
 {
@@ -709,6 +728,7 @@ int main(void)
 		cmocka_unit_test(test_file_refused),
 		cmocka_unit_test(test_file_within_bounds),
 		cmocka_unit_test(test_places_never_go_back),
+		cmocka_unit_test(test_place_of_each_cpu),
 		cmocka_unit_test(test_place_of_no_run),
 		cmocka_unit_test(test_acknowledged_without_memory),
 		cmocka_unit_test(test_sent_of_each_run),
