@@ -322,7 +322,7 @@ BPF_TESTS := $(patsubst tests/bpf/%.c,$(BUILD)/bpf/%,$(wildcard tests/bpf/test_*
 BPF_HARNESS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/bpf/test_%,$(wildcard tests/bpf/*.c)))
 $(BUILD)/bpf/%: $(BUILD)/tests/bpf/%.o $(BPF_HARNESS) $(LIB_daemon)
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(TEST_LD) -o $@ $^ -lcmocka $(DAEMON_LIBS)
+	$(Q)mkdir -p $(@D) && $(CC) $(TEST_LD) $(call wrapped,$<) -o $@ $^ -lcmocka $(DAEMON_LIBS)
 
 STRESS	:= $(patsubst tests/stress/%.c,$(BUILD)/stress/%,$(wildcard tests/stress/*.c))
 $(BUILD)/stress/%: $(BUILD)/tests/stress/%.o $(LIB_daemon)

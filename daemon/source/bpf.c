@@ -478,6 +478,7 @@ static int bpf_stats(struct source *source, struct source_stats *stats)
 {
 	unsigned turns = REFUSED_TURNS_MAX;
 	uint64_t refused = 0;
+	int first_err = 0;
 
 	*stats = (struct source_stats){
 		.maps_too_late = source->maps.too_late,
@@ -490,8 +491,10 @@ static int bpf_stats(struct source *source, struct source_stats *stats)
 
 		if (source->objects.program[i] < 0)
 			continue;
-		if (bpf_obj_get_info_by_fd(source->objects.program[i], &info, &bytes))
-			return -errno;
+		if (bpf_obj_get_info_by_fd(source->objects.program[i], &info, &bytes)) {
+			first_err = first_err ? first_err : -errno;
+			continue;
+		}
 		of.count = info.recursion_misses;
 		refused += of.count;
 		stats->program_runs += info.run_cnt;
@@ -504,15 +507,17 @@ static int bpf_stats(struct source *source, struct source_stats *stats)
 		struct source_stats own = {0};
 		int err = source_bpf_made_stats(source->made, i, &own);
 
-		if (err)
-			return err;
+		if (err) {
+			first_err = first_err ? first_err : err;
+			continue;
+		}
 		of.count = own.recursion_lost;
 		refused += of.count;
 		stats->program_runs += own.program_runs;
 		stats->recursion_lost += source_bpf_refused_tell(&source->objects, source->store, &of, &turns);
 	}
 	source->refuses |= refused;
-	return 0;
+	return first_err;
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */

@@ -602,7 +602,8 @@ static int receive(struct loader *loader, struct loader_report *report)
 	} else if (err == 1 && message.type == LOADER_MSG_STATS) {
 		report->event = LOADER_STATS;
 		loader->asked = false;
-		report->stats = message.stats;
+		report->stats = message.stats.figures;
+		report->err = message.stats.err;
 	} else if (err == 1 && message.type == LOADER_MSG_FINISHED) {
 		report->event = LOADER_FINISHED;
 	} else if (report->event == LOADER_GONE) {

@@ -23,7 +23,7 @@ struct service_manager;
 
 enum loader_event {
 	LOADER_CONFIGURED,	/* generation, and err with *error if it was refused */
-	LOADER_STATS,
+	LOADER_STATS,		/* `stats`; err if some of the figures are missing */
 	LOADER_MADE,		/* of `spec`; what is new is in the catalog; err with *error if not all is */
 	LOADER_FINISHED,	/* the source has written its last record */
 	LOADER_STUCK,		/* the threads' descriptor, which is the receiver's; or err and *error */

@@ -59,6 +59,8 @@ static bool contents_fit(const struct loader_message *message)
 	case LOADER_MSG_CONFIGURED:
 		return message->configured.failure.err <= 0 &&
 		       failure_has_ends(&message->configured.failure);
+	case LOADER_MSG_STATS:
+		return message->stats.err <= 0;
 	case LOADER_MSG_STUCK:
 		return message->stuck.failure.err <= 0 && failure_has_ends(&message->stuck.failure);
 	case LOADER_MSG_KEEP:

@@ -77,7 +77,10 @@ struct loader_message {
 		} made;
 		uint64_t arrived_bytes;			/* of a Catalog */
 		struct loader_failure failed;
-		struct source_stats stats;
+		struct {
+			struct source_stats figures;
+			int32_t err;			/* below 0: some of them are missing */
+		} stats;
 		uint64_t stuck_longer_than_ns;
 		struct {
 			struct source_stuck answer;

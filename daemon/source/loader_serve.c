@@ -316,7 +316,7 @@ static int answer(int socket, const struct source_ops *ops, struct source *sourc
 		break;
 	case LOADER_MSG_ASK_STATS:
 		message.type = LOADER_MSG_STATS;
-		ops->stats(source, &message.stats);
+		message.stats.err = ops->stats(source, &message.stats.figures);
 		break;
 	case LOADER_MSG_MAKE:
 		return answer_make(socket, ops, source, request->make);
@@ -381,7 +381,7 @@ static int serve(int socket, const struct source_ops *ops, struct source *source
 		err = answer(socket, ops, source, &message);
 		if (err)
 			return err;
-		/* What is asked each second leaves nothing to do. */
+		/* A question for statistics leaves nothing to do later; it comes once a second while events do. */
 		if (message.type != LOADER_MSG_ASK_STATS)
 			idle = ops->idle;
 	}

@@ -137,6 +137,7 @@ struct source_ops {
 	 */
 	void (*joined)(struct source *source);
 
+	/* If a part cannot be read, the rest is still added up and what it lost is reported; then -errno of the first. */
 	int (*stats)(struct source *source, struct source_stats *stats);
 
 	/*

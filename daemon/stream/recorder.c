@@ -25,7 +25,8 @@ struct recorder {
 	uint64_t done;			/* and answered, */
 	uint64_t joined;		/* and read: the loader was told so */
 	bool dirty;			/* another must be sent once that is */
-	struct source_stats stats;
+	struct source_stats stats;			/* of the last whole answer */
+	bool stats_failed;				/* the last answer was not whole: it is in the log */
 	bool hides_comm;		/* filters by name are the daemon's alone */
 	recorder_stuck_done *stuck_done;	/* NULL: nobody waits */
 	void *stuck_context;
@@ -324,6 +325,17 @@ static void take_configured(struct recorder *recorder, const struct loader_repor
 	recorder_joined(recorder);
 }
 
+/* Sums in which something is missing would go down, and up again. */
+static void take_stats(struct recorder *recorder, const struct loader_report *report)
+{
+	if (!report->err)
+		recorder->stats = report->stats;
+	else if (!recorder->stats_failed)
+		log_warn("stats-incomplete", "the loader cannot read all counts of the kernel: %s; recursion_lost and"
+			 " maps_too_late stay at their last values until it can", strerror(-report->err));
+	recorder->stats_failed = report->err;
+}
+
 static void take_stuck(struct recorder *recorder, const struct loader_report *report,
 		       const struct error *error)
 {
@@ -364,7 +376,7 @@ static void on_report(evutil_socket_t fd, short what, void *context)
 			take_configured(recorder, &report);
 			break;
 		case LOADER_STATS:
-			recorder->stats = report.stats;
+			take_stats(recorder, &report);
 			break;
 		case LOADER_MADE:
 			recorder->config.made(recorder->config.context, &report);

@@ -1,4 +1,5 @@
 /* What the kernel refuses to run a program for is lost in a ring, as often as the kernel says, of the probe it was. */
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
@@ -18,6 +19,9 @@
 #define TRACEPOINT	"tracepoint:bpf_trace:bpf_trace_printk"
 #define LOG		"/sys/kernel/tracing/events/bpf_trace/bpf_trace_printk/enable"
 #define CALLS		50
+
+/* One that does not fire here. */
+#define NEVER		"tracepoint:sched:sched_process_hang"
 
 /* A function of the kernel that a program itself calls when it introduces a thread: there it meets itself. */
 #define FUNCTION	"fentry:strncpy_from_kernel_nofault"
@@ -56,6 +60,26 @@ static int want(void *context, const Ringtail__V1__Probe *probe)
 	told.probe = probe->id;
 	harness_want(context, probe->id);
 	return 0;
+}
+
+/* So many questions about a program fail; the kernel refused each program, it seems, so many more times. */
+static unsigned infos_failing, misses_more;
+
+int __real_bpf_obj_get_info_by_fd(int fd, void *info, __u32 *bytes);
+int __wrap_bpf_obj_get_info_by_fd(int fd, void *info, __u32 *bytes);
+int __wrap_bpf_obj_get_info_by_fd(int fd, void *info, __u32 *bytes)
+{
+	int err;
+
+	if (infos_failing) {
+		infos_failing--;
+		errno = ENODEV;
+		return -1;
+	}
+	err = __real_bpf_obj_get_info_by_fd(fd, info, bytes);
+	if (misses_more && !err && *bytes == sizeof(struct bpf_prog_info))
+		((struct bpf_prog_info *)info)->recursion_misses += misses_more;
+	return err;
 }
 
 /* The kernel's own count, of the programs that this process has loaded: not by way of the source. */
@@ -270,10 +294,12 @@ static void what_another_program_keeps_away_is_lost_of_its_probe(void **state)
 	/* Once: what is told is not told again. */
 	look();
 	check_lost(runs, least);
-	/* It is of the request that was in force then, not of the one that comes. */
+	/* It is of the request that was in force then, not of the one that comes; nobody has to ask, as at the end. */
 	runs += run_another();
 	least = kernel_count();
 	harness_configure(&harness, &nothing);
+	harness_drain(&harness, count, NULL);
+	check_lost(runs, least);
 	look();
 	check_lost(runs, least);
 	leave_log(was_logged);
@@ -303,6 +329,32 @@ static void what_nobody_wanted_is_lost_of_no_probe(void **state)
 	assert_true(told.lost <= kernel_count() - least);
 	assert_int_equal(told.others, 0);
 	leave_log(was_logged);
+	harness_reset(&harness);
+}
+
+/* The count of one program cannot be read: what the others were refused is lost in the ring none the less. */
+static void a_count_that_cannot_be_read_hides_no_other(void **state)
+{
+	struct source_request request = {0};
+	struct source_stats stats;
+	struct error error;
+	int look_ms;
+
+	(void)state;
+	told = (struct told){0};
+	if (source_bpf.make(harness.source, NEVER, want, &request, &error))
+		fail_msg("%s: %s", error.code, error.what);
+	harness_configure(&harness, &request);
+	infos_failing = 1;
+	misses_more = 7;
+	assert_int_equal(source_bpf.stats(harness.source, &stats), -ENODEV);
+	misses_more = 0;
+	assert_int_equal(infos_failing, 0);
+	harness_drain(&harness, count, NULL);
+	assert_int_equal(told.lost, 7);
+	/* It may be refused again: the loader looks by itself, soon. */
+	source_bpf.attention(harness.source, &look_ms);
+	assert_int_equal(look_ms, 100);
 	harness_reset(&harness);
 }
 
@@ -365,6 +417,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_another_program_keeps_away_is_lost_of_its_probe),
 		cmocka_unit_test(what_nobody_wanted_is_lost_of_no_probe),
+		cmocka_unit_test(a_count_that_cannot_be_read_hides_no_other),
 		cmocka_unit_test(what_a_function_s_program_misses_is_lost_of_its_probe),
 		cmocka_unit_test(every_ring_adds_up),
 	};

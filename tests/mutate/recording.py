@@ -48,6 +48,7 @@ MUTANTS = [
     ("recorder-two-questions-about-threads", RECORDER + ":recorder_ask_stuck", "	if (recorder->stuck_done)\n		return -EBUSY;\n", "",
      ASKING),
     ("recorder-forgotten-question-is-answered", RECORDER + ":recorder_forget_stuck", "	recorder->stuck_done = NULL;\n", "", ASKING),
+    ("recorder-statistics-of-a-part", RECORDER + ":take_stats", "	if (!report->err)\n", "	if (true)\n", ASKING),
     ("recorder-statistics-are-the-first", RECORDER + ":recorder_stats", "	loader_ask_stats(recorder->config.loader);\n", "", ASKING),
     ("recorder-statistics-are-lost", RECORDER + ":on_report", "			recorder->stats = report.stats;\n", "", ASKING),
     ("recorder-made-probes-untold", RECORDER + ":on_report",

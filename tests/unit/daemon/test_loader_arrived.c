@@ -58,7 +58,7 @@ static int fake_stats(struct source *source, struct source_stats *stats)
 {
 	(void)source;
 	*stats = (struct source_stats){.program_runs = 7};
-	return 0;
+	return -EIO;		/* and a part is missing */
 }
 
 static int fake_attention(struct source *source, int *timeout_ms)
@@ -161,6 +161,7 @@ static void test_probes_arrive(void **state)
 	}
 	assert_int_equal(report.event, LOADER_STATS);
 	assert_int_equal(report.stats.program_runs, 7);
+	assert_int_equal(report.err, -EIO);
 	loader_stop(loader);
 }
 

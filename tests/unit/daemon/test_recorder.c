@@ -546,6 +546,16 @@ static void what_the_loader_counted_and_made_is_passed_on(void **state)
 
 	assert_memory_equal(&stats, &report.stats, sizeof(stats));
 	assert_int_equal(f.stats_asked, 1);
+	/* Figures of which some are missing would make a sum go down. */
+	report.err = -EIO;
+	report.stats = (struct source_stats){.program_runs = 1};
+	tell(&report);
+	struct source_stats kept = recorder_stats(f.recorder);
+
+	assert_memory_equal(&kept, &stats, sizeof(stats));
+	report.err = 0;
+	tell(&report);
+	assert_int_equal(recorder_stats(f.recorder).program_runs, 1);
 	assert_int_equal(f.made, 0);
 	tell(&(struct loader_report){.event = LOADER_MADE, .fd = -1});
 	assert_int_equal(f.made, 1);
