@@ -457,7 +457,10 @@ static void on_frames_read(void *context)
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-/* With the mail of a worker's heartbeat, if it comes in time: each wake-up of an idle engine is dear. */
+/*
+ * With the mail of a worker's heartbeat, if it comes in time: each wake-up of an idle engine is dear. The timer repeats
+ * by itself (EV_PERSIST): if it cannot be put off, the next check comes too early, and never not at all.
+ */
 static bool set_check(struct fanout *fanout)
 {
 	struct timeval late = {.tv_sec = CHECK_LATE_NS / NS_PER_S, .tv_usec = CHECK_LATE_NS % NS_PER_S / 1000};
@@ -526,7 +529,7 @@ static bool add_events(struct fanout *fanout)
 
 	fanout->mails = event_new(base, mailbox_fd(fanout->config.mailbox), EV_READ | EV_PERSIST,
 				  on_mail, fanout);
-	fanout->check = event_new(base, -1, 0, on_check, fanout);
+	fanout->check = event_new(base, -1, EV_PERSIST, on_check, fanout);
 	fanout->read = event_new(base, -1, 0, on_read, fanout);
 	return fanout->mails && fanout->check && fanout->read && event_add(fanout->mails, NULL) == 0 &&
 	       set_check(fanout);

@@ -114,6 +114,8 @@ MUTANTS = [
     ("each-mail-is-a-look", FANOUT + ":on_mail", ">= CHECK_NS", ">= 0", STEPS),
     ("idle-loader-is-never-asked", FANOUT + ":ask_what_was_refused", " || now - fanout->asked_ns >= ASK_IDLE_NS", "", STEPS),
     ("idle-loader-is-asked-each-time", FANOUT + ":ask_what_was_refused", ">= ASK_IDLE_NS", ">= 0", STEPS),
+    ("checks-end-with-a-timer-that-fails", FANOUT + ":add_events", "event_new(base, -1, EV_PERSIST, on_check",
+     "event_new(base, -1, 0, on_check", STEPS),
     ("loader-is-asked-seldom", FANOUT + ":ask_what_was_refused", "beats - fanout->beats > fanout->config.workers || ", "", STEPS),
     ("relay-not-told-of-a-change", FANOUT + ":fanout_set_permanent", "		register_relay(fanout, false);\n", "		;\n",
      STEPS),

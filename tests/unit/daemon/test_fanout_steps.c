@@ -51,6 +51,15 @@ static void expect_said(const char *expected)
 	said[0] = '\0';
 }
 
+static bool timers_fail;
+
+int __real_event_add(struct event *event, const struct timeval *after);
+int __wrap_event_add(struct event *event, const struct timeval *after);
+int __wrap_event_add(struct event *event, const struct timeval *after)
+{
+	return timers_fail ? -1 : __real_event_add(event, after);
+}
+
 /* ---- Whom it asks ------------------------------------------------------------------------------ */
 
 struct worker {
@@ -1456,6 +1465,26 @@ static void test_looks_with_a_mail(void **state)
 	close_all(&f);
 }
 
+/* The timer of the checks is set for ever: where it cannot be put off, it still comes. */
+static void test_looks_without_memory_for_a_timer(void **state)
+{
+	struct fixture f;
+	int timers;
+
+	(void)state;
+	open_all(&f, 1 << 20, false);
+	make_live(&f, READS, "");
+	timers = event_base_get_num_events(f.base, EVENT_BASE_COUNT_ADDED);
+	timers_fail = true;
+	for (unsigned i = 0; i < 3; i++) {
+		look(&f);
+		expect_said("poke:0 register stats ");
+		assert_int_equal(event_base_get_num_events(f.base, EVENT_BASE_COUNT_ADDED), timers);
+	}
+	timers_fail = false;
+	close_all(&f);
+}
+
 /* The loader is not asked each time where the workers only came to say that nothing happened. */
 static void test_idle_asks_seldom(void **state)
 {
@@ -1671,6 +1700,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_looks_with_a_mail),
+		cmocka_unit_test(test_looks_without_memory_for_a_timer),
 		cmocka_unit_test(test_idle_asks_seldom),
 		cmocka_unit_test(test_each_step_to_a_log),
 		cmocka_unit_test(test_reborn_where_every_ring_stood_still),
