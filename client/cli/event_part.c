@@ -180,7 +180,7 @@ bool event_part_value(const struct ringtail_item *event, const char *name, uint6
 	field = &event->probe->field[i];
 	*of_time = field->type == RINGTAIL_DURATION;
 	*value = ringtail_value(field, event->value[i]);
-	return !((field->type == RINGTAIL_SIGNED || field->type == RINGTAIL_RESULT) &&
+	return !((field->type == RINGTAIL_SIGNED || field->type == RINGTAIL_RESULT || field->type == RINGTAIL_FD) &&
 		 (int64_t)*value < 0);
 }
 

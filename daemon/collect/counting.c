@@ -481,7 +481,7 @@ static bool value_of(const struct plan *plan, const struct ring_item *item, uint
 	switch (plan->of_type) {
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_FD:
 		*value = (uint64_t)(int64_t)(int32_t)*value;
-		return true;
+		return (int64_t)*value >= 0;		/* AT_FDCWD is no descriptor */
 	case RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED:
 		*value = (uint64_t)((int64_t)(*value << unused) >> unused);
 		return (int64_t)*value >= 0;

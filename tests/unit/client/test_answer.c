@@ -1,6 +1,7 @@
 /* test_answer: tables of several hosts, whose clocks differ and who do not tell at the same time. */
 #include "tests/unit/client/check.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "client/cli/answer.h"
@@ -229,13 +230,42 @@ static void pairs_and_what_was_lost(void **state)
 			    "3 beginnings were given up, because an end may be among what was lost\n");
 }
 
+static const struct ringtail_field calls[] = {
+	{ .name = "duration_ns", .type = RINGTAIL_DURATION, .bits = 64 }, { .name = "ret", .type = RINGTAIL_RESULT, .bits = 64 },
+	{ .name = "dfd", .type = RINGTAIL_FD, .bits = 32 },
+};
+static const struct ringtail_probe openat_call = {
+	.id = 3, .spec = "syscall:openat:call", .provider = "syscall", .function = "openat", .name = "call",
+	.kind = RINGTAIL_CALL, .field = calls, .fields = 3,
+};
+
+/* AT_FDCWD stands for the working directory: it is no descriptor that could be added to others. */
+static void no_descriptor_is_below_zero(void **state)
+{
+	struct two two = ask((struct answer_question){ .by = "function", .of = "dfd" });
+	const uint64_t of[] = { 7, (uint64_t)AT_FDCWD, (uint32_t)AT_FDCWD, 5 };
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t value[] = { 100, 3, of[i] };
+		struct ringtail_item item = {
+			.kind = RINGTAIL_EVENT, .time_ns = red.monotonic_ns, .probe = &openat_call, .value = value,
+		};
+
+		answer_ops.item(two.red, &item);
+	}
+	end(two);
+	assert_string_equal(check_text(&out), "       COUNT        SUM        MIN       MEAN        MAX  function\n"
+			    "           4         12          5          6          7  openat\n");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(added_up), TEST(ends_when_all_have_told), TEST(nobody_is_held_up), TEST(ends_behind_the_end),
 		TEST(the_past_in_any_order),
-		TEST(pairs_and_what_was_lost),
+		TEST(pairs_and_what_was_lost), TEST(no_descriptor_is_below_zero),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +146,9 @@ static void make(struct made *made, uint64_t time_ns, uint64_t spread)
 		made->payload[0] = any(2) ? UINT64_MAX : 5;
 	else if (probes.probe[made->item.probe].has_duration)
 		made->payload[1] = any(2) ? (uint64_t)-(int64_t)(1 + any(5)) : any(spread);
+	/* The kernel looks at the lower half of a descriptor, which is AT_FDCWD as often as not. */
+	if ((made->item.probe == SMALL_READ || made->item.probe == SMALL_OPENAT) && any(2))
+		made->payload[2] = any(2) ? (uint64_t)AT_FDCWD : (uint32_t)AT_FDCWD;
 	if (made->item.probe == RT_PROBE_SCHED_SWITCH)
 		made->payload[2] = 10 + any(THREADS + 2);
 	if (made->item.probe == SMALL_OPENAT && any(4)) {
@@ -257,7 +261,8 @@ static bool value_of(const struct batch_item *item, const Ringtail__V1__Probe *p
 	*value = item->event.field[at];
 	if (probe->field[at]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_RESULT)
 		return (int64_t)*value >= 0;
-	if (probe->field[at]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED) {
+	if (probe->field[at]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED ||
+	    probe->field[at]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_FD) {
 		assert_int_equal(bits, 32);
 		*value = (uint64_t)(int64_t)(int32_t)*value;
 		return (int64_t)*value >= 0;
@@ -435,7 +440,7 @@ static void test_same_answer(void **state)
 		{"comm", "function", "error"}, {"pid", "fd", "count"}, {"filename", "comm"}, {"next_tid", "flags"},
 		{"ret", "duration"}, {NULL},
 	};
-	static const char *const of[] = {"duration", "", "ret", "count", "sig"};
+	static const char *const of[] = {"duration", "", "ret", "count", "sig", "fd", "dfd"};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(by) / sizeof(by[0]); i++)
