@@ -56,13 +56,17 @@ int gzip_compress(const uint8_t *in, size_t in_bytes, uint8_t **out, size_t *out
 
 int gzip_undo(const uint8_t *in, size_t in_bytes, uint8_t **out, size_t *out_bytes)
 {
-	const uint8_t *end = in + in_bytes - 4;		/* the size, little-endian */
 	struct inflate_state *state;
+	const uint8_t *end;
 	int err = -ENOMEM;
 
-	if (in_bytes < 4)
+	if (in_bytes < 4 || in_bytes > UINT32_MAX)
 		return -EIO;
+	end = in + in_bytes - 4;		/* the size, little-endian */
 	*out_bytes = end[0] | end[1] << 8 | end[2] << 16 | (size_t)end[3] << 24;
+	/* There is a byte more than that in the buffer, by which a size that is too small is noticed. */
+	if (*out_bytes == UINT32_MAX)
+		return -EIO;
 	*out = malloc(*out_bytes + 1);
 	state = malloc(sizeof(*state));
 	if (*out && state) {

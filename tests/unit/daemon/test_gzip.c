@@ -14,6 +14,17 @@
 
 #define BYTES_MAX 400000u
 
+static size_t most_bytes;		/* that were asked for at once */
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+	most_bytes = bytes > most_bytes ? bytes : most_bytes;
+	return __real_malloc(bytes);
+}
+
 static uint8_t in[BYTES_MAX], back[BYTES_MAX + 1];
 
 enum content { ZEROS, NOISE, TEXT, MIXED, CONTENTS };
@@ -105,12 +116,29 @@ static void test_damage_is_noticed(void **state)
 	free(out);
 }
 
+/* A buffer has a byte more than the size: a size that leaves no room for that is refused before memory is taken. */
+static void test_largest_size_is_refused(void **state)
+{
+	uint8_t *out, *undone;
+	size_t bytes, undone_bytes;
+
+	(void)state;
+	make(TEXT);
+	assert_int_equal(gzip_compress(in, 1000, &out, &bytes), 0);
+	memset(out + bytes - 4, 0xff, 4);
+	most_bytes = 0;
+	assert_int_equal(gzip_undo(out, bytes, &undone, &undone_bytes), -EIO);
+	assert_int_equal(most_bytes, 0);
+	free(out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_there_and_back),
 		cmocka_unit_test(test_repetition_is_compressed),
 		cmocka_unit_test(test_damage_is_noticed),
+		cmocka_unit_test(test_largest_size_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
