@@ -20,6 +20,8 @@
 struct frame_codec {
 	ZSTD_CCtx *compress;
 	ZSTD_DCtx *decompress;
+	uint8_t *scratch;		/* where frame_make() seals */
+	size_t scratch_bytes;
 };
 
 static const struct {
@@ -259,6 +261,24 @@ size_t frame_seal(struct frame_codec *codec, enum frame_type type, const uint8_t
 	return FRAME_HEADER_BYTES + body_bytes;
 }
 
+const uint8_t *frame_make(struct frame_codec *codec, enum frame_type type, const uint8_t *raw, uint32_t raw_bytes,
+			  size_t *bytes)
+{
+	size_t bound = frame_bound(raw_bytes);
+
+	if (raw_bytes > FRAME_RAW_BYTES_MAX)
+		return NULL;
+	if (bound > codec->scratch_bytes) {
+		free(codec->scratch);
+		codec->scratch = malloc(bound);
+		codec->scratch_bytes = codec->scratch ? bound : 0;
+	}
+	if (!codec->scratch)
+		return NULL;
+	*bytes = frame_seal(codec, type, raw, raw_bytes, codec->scratch);
+	return codec->scratch;
+}
+
 /*
  * zstd's own level 1 looks for matches at every second place. Columns of small numbers have few worth
  * finding: at every third, compressing takes 4 ns less of each call, and the wire 0.35 B more
@@ -297,5 +317,6 @@ void frame_codec_destroy(struct frame_codec *codec)
 		return;
 	ZSTD_freeDCtx(codec->decompress);
 	ZSTD_freeCCtx(codec->compress);
+	free(codec->scratch);
 	free(codec);
 }

@@ -80,6 +80,13 @@ size_t frame_bound(uint32_t raw_bytes);
 size_t frame_seal(struct frame_codec *codec, enum frame_type type, const uint8_t *raw,
 		  uint32_t raw_bytes, uint8_t *out);
 
+/*
+ * As frame_seal(), into memory of the codec, which the next call overwrites: a frame has a fraction of its bound, so
+ * that memory is warm, and whoever keeps frames takes as much memory as they have. NULL: out of memory, or too large.
+ */
+const uint8_t *frame_make(struct frame_codec *codec, enum frame_type type, const uint8_t *raw, uint32_t raw_bytes,
+			  size_t *bytes);
+
 /* CRC-32C of some bytes; `crc` is 0, or what it was up to them. */
 uint32_t frame_crc32c(uint32_t crc, const void *bytes, size_t n);
 

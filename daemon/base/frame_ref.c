@@ -1,6 +1,7 @@
 #include "daemon/base/frame_ref.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct frame_ref *frame_ref_create(enum frame_type type, size_t bytes)
 {
@@ -15,18 +16,16 @@ struct frame_ref *frame_ref_create(enum frame_type type, size_t bytes)
 struct frame_ref *frame_ref_seal(struct frame_codec *codec, enum frame_type type,
 				 const uint8_t *raw, uint32_t raw_bytes)
 {
-	struct frame_ref *frame, *fitted;
+	struct frame_ref *frame;
+	size_t bytes;
+	const uint8_t *sealed = frame_make(codec, type, raw, raw_bytes, &bytes);
 
-	if (raw_bytes > FRAME_RAW_BYTES_MAX)
-		return NULL;
-	frame = frame_ref_create(type, frame_bound(raw_bytes));
+	frame = sealed ? frame_ref_create(type, bytes) : NULL;
 	if (!frame)
 		return NULL;
 	frame->raw_bytes = raw_bytes;
-	frame->bytes = frame_seal(codec, type, raw, raw_bytes, frame->data);
-	/* Frames live in history for long: keep only what compression left of the bound. */
-	fitted = realloc(frame, sizeof(*frame) + frame->bytes);
-	return fitted ? fitted : frame;
+	memcpy(frame->data, sealed, bytes);
+	return frame;
 }
 
 struct frame_ref *frame_ref_pack(struct frame_codec *codec, enum frame_type type,
