@@ -132,9 +132,43 @@ void export_judge_text(const uint8_t *answer, size_t bytes, struct export_verdic
 	verdict->message[n] = '\0';
 }
 
+/* The words of Prometheus, Thanos, Mimir and Loki, of old and today. */
+static const struct {
+	const char *words;
+	enum export_lateness late;
+} lateness[] = {
+	{"out of bounds", EXPORT_TOO_OLD},
+	{"too old", EXPORT_TOO_OLD},
+	{"too far behind", EXPORT_TOO_OLD},
+	{"out of order", EXPORT_BEHIND},
+	{"out-of-order", EXPORT_BEHIND},
+};
+
+static bool says(const uint8_t *answer, size_t bytes, const char *words)
+{
+	return bytes && memmem(answer, bytes, words, strlen(words));
+}
+
+/* Of an answer that is no acceptance. */
+static void judge_lateness(long status, const uint8_t *answer, size_t bytes,
+			   struct export_verdict *verdict)
+{
+	for (size_t i = 0; i < sizeof(lateness) / sizeof(lateness[0]) && !verdict->late; i++)
+		if (says(answer, bytes, lateness[i].words))
+			verdict->late = lateness[i].late;
+	/* Of a 5xx only what nothing but a sample can be: "index out of bounds" is a fault of its own. */
+	if ((status == 409 && verdict->late) ||
+	    (status == 500 && says(answer, bytes, "too old sample")))
+		verdict->outcome = EXPORT_REJECTED;
+	if (verdict->outcome != EXPORT_REJECTED)
+		verdict->late = EXPORT_IN_TIME;
+}
+
 void export_judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict)
 {
 	export_judge_status(status, verdict);
-	if (verdict->outcome != EXPORT_ACCEPTED)
-		export_judge_text(answer, bytes, verdict);
+	if (verdict->outcome == EXPORT_ACCEPTED)
+		return;
+	export_judge_text(answer, bytes, verdict);
+	judge_lateness(status, answer, bytes, verdict);
 }

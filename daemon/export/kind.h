@@ -79,10 +79,17 @@ enum export_outcome {
 	EXPORT_HOLD,		/* it refuses whoever sends, whatever is sent: once that is mended */
 };
 
+/* What a refusal says of the time of what was sent. No setting of ours mends that. */
+enum export_lateness {
+	EXPORT_IN_TIME,		/* nothing */
+	EXPORT_BEHIND,		/* something newer of its stream, or series, is there already */
+	EXPORT_TOO_OLD,		/* it is before the time from which anything is taken */
+};
+
 struct export_verdict {
 	enum export_outcome outcome;
 	uint64_t rejected;	/* items of an accepted body */
-	bool too_old;		/* of a refusal: it is for an event's time */
+	enum export_lateness late;
 	char message[128];	/* the back end's words, if it had any */
 };
 
@@ -129,7 +136,11 @@ extern const struct export_kind export_otlp_logs, export_otlp_traces, export_otl
  */
 void export_judge_status(long status, struct export_verdict *verdict);
 
-/* Where the status says all, and the answer is a text for people. */
+/*
+ * The same, and what a refusal's text says: to people, and of the time of what was sent. For that is
+ * about the body whatever the status is: Thanos answers 409, and Prometheus 2 answers 500 where it
+ * takes samples out of order, but none so old.
+ */
 void export_judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict);
 
 /* Keeps the start of an answer's text for people. */

@@ -203,21 +203,10 @@ static int build(const struct export_maker *maker, const struct export_list *eve
 	return export_pack_finish(&pack, body, all);
 }
 
-static void judge(long status, const uint8_t *answer, size_t bytes, struct export_verdict *verdict)
-{
-	/* The words of its distributor, and of its ingester of old and today. */
-	static const char *const too_old[] = {"timestamp too old", "out of order", "too far behind"};
-
-	export_judge(status, answer, bytes, verdict);
-	for (size_t i = 0; i < sizeof(too_old) / sizeof(too_old[0]); i++)
-		if (strstr(verdict->message, too_old[i]))
-			verdict->too_old = true;
-}
-
 const struct export_kind export_loki = {
 	.name = "loki",
 	.path = "/loki/api/v1/push",
 	.encoding = EXPORT_SNAPPY,
 	.build = build,
-	.judge = judge,
+	.judge = export_judge,
 };

@@ -332,11 +332,9 @@ static void judge(long status, const uint8_t *answer, size_t bytes, struct expor
 {
 	Ringtail__Otlp__Response *response;
 
-	export_judge_status(status, verdict);
-	if (verdict->outcome != EXPORT_ACCEPTED) {
-		export_judge_text(answer, bytes, verdict);
+	export_judge(status, answer, bytes, verdict);
+	if (verdict->outcome != EXPORT_ACCEPTED)
 		return;
-	}
 	response = message_unpack(&ringtail__otlp__response__descriptor, NULL, answer, bytes);
 	if (response && response->partial_success) {
 		const Ringtail__Otlp__PartialSuccess *partial = response->partial_success;

@@ -18,9 +18,12 @@ struct request {
 	size_t bytes;
 	uint64_t items;			/* as the back end counts */
 	uint64_t events;		/* as we do */
+	uint64_t held_bytes;		/* of memory, for as long as it waits */
+	uint64_t realtime_ns;		/* of metrics: the time of all its points */
 	struct export_list list;
 	bool sent;			/* before */
 	bool is_part;			/* of one that was refused */
+	bool was_aside;
 	unsigned round;			/* in which it was refused alone */
 };
 
@@ -34,7 +37,7 @@ struct export_sender {
 	uint64_t queued_ns;		/* when the oldest of the queue came */
 	TAILQ_HEAD(request_list, request) requests;	/* the first is sent, or waits to be sent again */
 	struct request_list aside;	/* refused alone, and nothing else was accepted since */
-	uint64_t requests_events, requests_bytes;	/* of both */
+	uint64_t requests_events, requests_held_bytes;	/* of both */
 	struct export_call *call;
 	uint64_t retry_ns;		/* when to send the first, whichever that is then */
 	unsigned failures;		/* since something was accepted, or refused for what it is */
@@ -116,7 +119,7 @@ static void drop_first(struct export_sender *sender, struct request_list *of)
 
 	TAILQ_REMOVE(of, request, link);
 	sender->requests_events -= request->events;
-	sender->requests_bytes -= request->bytes;
+	sender->requests_held_bytes -= request->held_bytes;
 	free_events(&request->list);
 	free(request->body);
 	free(request);
@@ -175,10 +178,25 @@ static void set_state(struct export_sender *sender, enum export_state state, con
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* Compresses a body into a request of those events. NULL: there is no memory, they are lost. */
+/* Its body is all there is of it: events wait beside theirs. */
+static bool is_of_metrics(const struct request *request)
+{
+	return TAILQ_EMPTY(&request->list);
+}
+
+static uint64_t held_bytes(const struct request *request)
+{
+	return request->bytes +
+	       (is_of_metrics(request) ? 0 : request->events * sizeof(struct export_event));
+}
+
+/*
+ * Compresses a body into a request of those events, or of points of metrics, all of that time. NULL:
+ * there is no memory, they are lost.
+ */
 static struct request *make_request(struct export_sender *sender, int built,
 				    struct export_body *body, struct export_list *list,
-				    uint64_t events)
+				    uint64_t events, uint64_t realtime_ns)
 {
 	struct request *request = calloc(1, sizeof(*request));
 
@@ -195,10 +213,12 @@ static struct request *make_request(struct export_sender *sender, int built,
 	free(body->data);
 	request->items = body->items;
 	request->events = events;
+	request->realtime_ns = realtime_ns;
 	TAILQ_INIT(&request->list);
 	TAILQ_CONCAT(&request->list, list, link);
+	request->held_bytes = held_bytes(request);
 	sender->requests_events += events;
-	sender->requests_bytes += request->bytes;
+	sender->requests_held_bytes += request->held_bytes;
 	return request;
 }
 
@@ -224,7 +244,7 @@ static struct request *build_request(struct export_sender *sender, struct export
 	}
 	*taken = events;
 	request = make_request(sender, sender->config.kind->build(&maker, &list, &body), &body,
-			       &list, events);
+			       &list, events, 0);
 	export_run_put(run);
 	return request;
 }
@@ -255,13 +275,13 @@ static void add_request(struct export_sender *sender)
 
 /* So many points of a push of metrics, from that one on. NULL: there is no memory, they are lost. */
 static struct request *part_of(struct export_sender *sender, const uint8_t *raw, size_t bytes,
-			       uint64_t from, uint64_t points)
+			       uint64_t from, uint64_t points, uint64_t realtime_ns)
 {
 	struct export_list none = TAILQ_HEAD_INITIALIZER(none);
 	struct export_body body = {0};
 	int err = raw ? sender->config.kind->build_part(raw, bytes, from, points, &body) : -ENOMEM;
 
-	return make_request(sender, err, &body, &none, points);
+	return make_request(sender, err, &body, &none, points, realtime_ns);
 }
 
 /* NULL: there was no memory for it. */
@@ -278,7 +298,7 @@ static void put_halves(struct export_sender *sender, struct request *half[2])
 static void split_points(struct export_sender *sender)
 {
 	struct request *request = TAILQ_FIRST(&sender->requests), *half[2];
-	uint64_t points = request->events;
+	uint64_t points = request->events, realtime_ns = request->realtime_ns;
 	uint8_t *raw = NULL;
 	size_t bytes = 0;
 
@@ -286,8 +306,8 @@ static void split_points(struct export_sender *sender)
 				 &raw, &bytes) != 0)
 		raw = NULL;
 	drop_request(sender);
-	half[0] = part_of(sender, raw, bytes, 0, points / 2);
-	half[1] = part_of(sender, raw, bytes, points / 2, points - points / 2);
+	half[0] = part_of(sender, raw, bytes, 0, points / 2, realtime_ns);
+	half[1] = part_of(sender, raw, bytes, points / 2, points - points / 2, realtime_ns);
 	free(raw);
 	put_halves(sender, half);
 }
@@ -418,7 +438,7 @@ static void set_aside(struct export_sender *sender, const struct export_answer *
 	unsigned most = sender->failures ? EXPORT_ASIDE_AGAIN : EXPORT_ASIDE_MAX;
 
 	request->round = sender->round;
-	request->is_part = true;	/* its next refusal says nothing of the others */
+	request->was_aside = true;	/* its next refusal says nothing of the others */
 	TAILQ_REMOVE(&sender->requests, request, link);
 	TAILQ_INSERT_TAIL(&sender->aside, request, link);
 	note_error(sender, error);
@@ -442,7 +462,7 @@ static bool split(struct export_sender *sender)
 
 	if (request->events <= 1)
 		return false;
-	if (!TAILQ_EMPTY(&request->list)) {
+	if (!is_of_metrics(request)) {
 		split_events(sender);
 		return true;
 	}
@@ -458,9 +478,20 @@ static bool split(struct export_sender *sender)
 static bool is_old(const struct request *request)
 {
 	const struct export_event *event = TAILQ_FIRST(&request->list);
+	uint64_t then = event ? event->time_ns + export_run_to_realtime(event->run) :
+				request->realtime_ns;
 
-	return event && event->time_ns + export_run_to_realtime(event->run) + EXPORT_OLD_NS <
-				clock_read(CLOCK_REALTIME);
+	return then + EXPORT_OLD_NS < clock_read(CLOCK_REALTIME);
+}
+
+/*
+ * A push of metrics has one time: where that is too old, it is so for each point, and to ask of parts of
+ * it is in vain. Each event has its own.
+ */
+static bool is_refused_as_one(const struct request *request, const struct export_verdict *verdict)
+{
+	return is_of_metrics(request) &&
+	       (verdict->late == EXPORT_TOO_OLD || (verdict->late && is_old(request)));
 }
 
 /* Something that is in it, or all of it. */
@@ -469,11 +500,11 @@ static void refuse(struct export_sender *sender, const struct export_answer *ans
 {
 	const struct request *request = TAILQ_FIRST(&sender->requests);
 
-	if (!request->is_part)
+	if (!request->is_part && !request->was_aside)
 		sender->accepts = false;
-	if (split(sender))
+	if (!is_refused_as_one(request, verdict) && split(sender))
 		return;
-	if (!sender->accepts && !(verdict->too_old && is_old(request))) {
+	if (!sender->accepts && !(verdict->late && is_old(request))) {
 		set_aside(sender, answer, error);
 		return;
 	}
@@ -569,8 +600,7 @@ static void send_first(struct export_sender *sender)
 
 static uint64_t queued_bytes(const struct export_sender *sender)
 {
-	return (sender->queue_events + sender->requests_events) * sizeof(struct export_event) +
-	       sender->requests_bytes;
+	return sender->queue_events * sizeof(struct export_event) + sender->requests_held_bytes;
 }
 
 /* The oldest go: those of the request that waits to be sent again, then of the queue. */
@@ -692,7 +722,7 @@ void export_sender_metrics(struct export_sender *sender, const struct metric_sna
 	sender->counts.taken += snapshot->points;
 	request = make_request(sender,
 			       sender->config.kind->build_metrics(&maker, snapshot, &body), &body,
-			       &none, snapshot->points);
+			       &none, snapshot->points, snapshot->realtime_ns);
 	if (request)
 		TAILQ_INSERT_TAIL(&sender->requests, request, link);
 	pump(sender);

@@ -547,27 +547,46 @@ static void test_judge(void **state)
 	assert_string_equal(verdict.message, "");
 }
 
-/* In Loki's own words, of each version. */
-static void test_loki_says_too_old(void **state)
+/* In the words of each back end, of each version; in an answer of text, or of protobuf. */
+static void test_what_is_said_of_the_time(void **state)
 {
 	static const struct {
+		long status;
 		const char *text;
-		bool too_old;
+		enum export_outcome outcome;
+		enum export_lateness late;
 	} row[] = {
-		{"entry for stream '{host=\"a\"}' has timestamp too old: 2026-01-01T00:00:00Z", true},
-		{"entry with timestamp 2026-01-01 ignored, reason: 'entry out of order' for stream", true},
-		{"entry with timestamp 2026-01-01 ignored, reason: 'entry too far behind'", true},
-		{"entry for stream '{host=\"a\"}' has timestamp too new: 2026-01-01T00:00:00Z", false},
+		{400, "entry for stream '{host=\"a\"}' has timestamp too old: 2026-01-01T00:00:00Z", EXPORT_REJECTED, EXPORT_TOO_OLD},
+		{400, "entry with timestamp 2026-01-01 ignored, reason: 'entry out of order' for stream", EXPORT_REJECTED, EXPORT_BEHIND},
+		{400, "entry with timestamp 2026-01-01 ignored, reason: 'entry too far behind'", EXPORT_REJECTED, EXPORT_TOO_OLD},
+		{400, "entry for stream '{host=\"a\"}' has timestamp too new: 2026-01-01T00:00:00Z", EXPORT_REJECTED, EXPORT_IN_TIME},
+		{400, "\x12\x2e" "entry for stream has timestamp too old: 2026-01", EXPORT_REJECTED, EXPORT_TOO_OLD},
+		{400, "out of bounds\n", EXPORT_REJECTED, EXPORT_TOO_OLD},
+		{400, "out of order sample\n", EXPORT_REJECTED, EXPORT_BEHIND},
+		{400, "too old sample\n", EXPORT_REJECTED, EXPORT_TOO_OLD},
+		{500, "too old sample\n", EXPORT_REJECTED, EXPORT_TOO_OLD},
+		{409, "store locally for endpoint 127.0.0.1:10901: conflict: out of bounds", EXPORT_REJECTED, EXPORT_TOO_OLD},
+		{409, "somebody else writes", EXPORT_HOLD, EXPORT_IN_TIME},
+		{400, "failed pushing to ingester mimir-1: user=one-with-a-name-that-is-so-long-that-no-room-is-left-for-the-rest:"
+		      " the sample has been rejected because its timestamp is too old", EXPORT_REJECTED, EXPORT_TOO_OLD},
+		{400, "the sample has been rejected because another sample with a more recent timestamp has already been ingested"
+		      " (err-mimir-sample-out-of-order)", EXPORT_REJECTED, EXPORT_BEHIND},
+		{400, "duplicate sample for timestamp", EXPORT_REJECTED, EXPORT_IN_TIME},
+		{500, "Index 5 out of bounds for length 5", EXPORT_RETRY, EXPORT_IN_TIME},
+		{503, "too old sample", EXPORT_RETRY, EXPORT_IN_TIME},
+		{429, "too old sample", EXPORT_RETRY, EXPORT_IN_TIME},
+		{401, "the token is too old", EXPORT_HOLD, EXPORT_IN_TIME},
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
-		struct export_verdict verdict;
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+		for (unsigned k = 0; export_kinds[k]; k++) {
+			struct export_verdict verdict;
 
-		export_loki.judge(400, (const uint8_t *)row[i].text, strlen(row[i].text), &verdict);
-		assert_int_equal(verdict.outcome, EXPORT_REJECTED);
-		assert_int_equal(verdict.too_old, row[i].too_old);
-	}
+			export_kinds[k]->judge(row[i].status, (const uint8_t *)row[i].text, strlen(row[i].text), &verdict);
+			assert_int_equal(verdict.outcome, row[i].outcome);
+			assert_int_equal(verdict.late, row[i].late);
+		}
 }
 
 static void test_retry(void **state)
@@ -674,7 +693,7 @@ int main(void)
 		cmocka_unit_test(test_otlp_metrics),
 		cmocka_unit_test(test_compress),
 		cmocka_unit_test(test_judge),
-		cmocka_unit_test(test_loki_says_too_old),
+		cmocka_unit_test(test_what_is_said_of_the_time),
 		cmocka_unit_test(test_retry),
 		cmocka_unit_test(test_targets),
 		cmocka_unit_test(test_secret),

@@ -95,6 +95,7 @@ struct fixture {
 	uint64_t serial;
 	unsigned changes;
 	uint64_t duration_ns;		/* of the calls that are given */
+	uint64_t age_ns;		/* of the metrics */
 	bool accepted[EVENTS_MAX];
 };
 
@@ -774,7 +775,7 @@ static void give_metrics(struct fixture *fixture)
 		snprintf(text[1], sizeof(text[1]), "g%02u", i);
 		metric_add(builder, i, &(struct metric_label){.name = "n", .value = text[1]}, 1);
 	}
-	snapshot = metric_builder_end(builder, now_ns, now_ns);
+	snapshot = metric_builder_end(builder, clock_read(CLOCK_REALTIME) - fixture->age_ns, now_ns);
 	export_sender_metrics(fixture->sender, snapshot);
 	metric_snapshot_put(snapshot);
 }
@@ -800,7 +801,7 @@ static void check_metric_poison(struct fixture *fixture, const struct export_kin
 	give_metrics(fixture);
 	for (; posted && requests < 100; requests++) {
 		if (body_has(fixture, poison)) {
-			say_status(fixture, 400, "out of bounds");
+			say_status(fixture, 400, "out of order sample");
 			continue;
 		}
 		for (unsigned i = 0; i < GAUGES; i++) {
@@ -854,6 +855,96 @@ static void test_metrics_all_refused_are_held(void **state)
 	check_counts(fixture, points, points, 0, 0);
 }
 
+static const char *const of_old[] = {"out of bounds", "too old sample"};
+
+/*
+ * A back end that was away for hours takes nothing so old any more: all points of a push have one time, so
+ * each push is asked about once, and what is new goes out at once.
+ */
+static void test_metrics_too_old_are_lost_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t points = GAUGES + HISTOGRAMS;
+
+	for (unsigned i = 0; i < 2; i++) {
+		open_sender(fixture, i ? &export_otlp_metrics : &export_remote_write, "https://there", true, 1 << 30);
+		fixture->age_ns = 3 * EXPORT_OLD_NS;
+		for (unsigned k = 0; k < 2 * EXPORT_ASIDE_MAX; k++)
+			give_metrics(fixture);
+		fixture->age_ns = 0;
+		give_metrics(fixture);
+		for (unsigned k = 0; k < 2 * EXPORT_ASIDE_MAX; k++)
+			say_status(fixture, i ? 500 : 400, of_old[i]);
+		check_counts(fixture, (2 * EXPORT_ASIDE_MAX + 1) * points, 0, 2 * EXPORT_ASIDE_MAX * points, points);
+		say_status(fixture, 200, "");
+		check_counts(fixture, (2 * EXPORT_ASIDE_MAX + 1) * points, points, 2 * EXPORT_ASIDE_MAX * points, 0);
+		assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_OK);
+		assert_false(posted);
+	}
+}
+
+/* Of an hour ago at most, a back end's clock or a limit may be wrong: that is believed once it takes something newer. */
+static void test_metrics_too_old_of_now_wait_for_newer_ones(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t points = GAUGES + HISTOGRAMS;
+
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	for (unsigned i = 0; i < 3; i++)
+		give_metrics(fixture);
+	for (unsigned i = 0; i < 3; i++)
+		say_status(fixture, 400, of_old[0]);
+	assert_false(posted);
+	check_counts(fixture, 3 * points, 0, 0, 3 * points);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
+	give_metrics(fixture);
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	say_status(fixture, 200, "");
+	for (unsigned i = 0; i < 3; i++)	/* once more, now that it takes something */
+		say_status(fixture, 400, of_old[0]);
+	assert_false(posted);
+	check_counts(fixture, 4 * points, points, 3 * points, 0);
+}
+
+/* What is asked about once more, and is refused for something else by then, is split as any other. */
+static void test_metrics_too_old_are_split_for_something_else(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t points = GAUGES + HISTOGRAMS;
+
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	give_metrics(fixture);
+	say_status(fixture, 400, of_old[0]);
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	while (posted && posts < 100)
+		say_status(fixture, body_has(fixture, "g17") ? 400 : 200, "no");
+	check_counts(fixture, points, points - 1, 1, 0);
+}
+
+/* What waits of metrics is their bodies: as many as fit, not as many points as events would. */
+static void test_metrics_wait_as_what_they_are(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t points = GAUGES + HISTOGRAMS, room = 4 * points * sizeof(struct export_event);
+	unsigned body;
+
+	open_sender(fixture, &export_remote_write, "https://there", false, room);
+	give_metrics(fixture);
+	body = bytes_posted;
+	assert_true(20 * (body + 200) < room);
+	for (unsigned i = 1; i < 20; i++)
+		give_metrics(fixture);
+	say_status(fixture, 503, "");
+	check_counts(fixture, 20 * points, 0, 0, 20 * points);
+	assert_in_range(export_sender_counts(fixture->sender)->queued_bytes, 20 * body, 20 * (body + 200));
+	now_ns += EXPORT_RETRY_NS_MAX;
+	wake(fixture);
+	while (posted)
+		say_status(fixture, 200, "");
+	check_counts(fixture, 20 * points, 20 * points, 0, 0);
+	assert_int_equal(export_sender_counts(fixture->sender)->queued_bytes, 0);
+}
+
 /* One push of more points than splits make single. */
 static void push_many_points(struct fixture *fixture)
 {
@@ -867,7 +958,7 @@ static void push_many_points(struct fixture *fixture)
 		metric_begin(builder, METRIC_GAUGE, name, "", "A level");
 		metric_add(builder, i, NULL, 0);
 	}
-	snapshot = metric_builder_end(builder, now_ns, now_ns);
+	snapshot = metric_builder_end(builder, clock_read(CLOCK_REALTIME), now_ns);
 	export_sender_metrics(fixture->sender, snapshot);
 	metric_snapshot_put(snapshot);
 }
@@ -894,7 +985,7 @@ static void test_large_push_of_poison_is_split_so_often(void **state)
 	for (unsigned points = 4 * EXPORT_METRIC_SPLITS_MAX; points > 1; points /= 2)
 		single++;
 	while (posted && posts < 1000)
-		say_status(fixture, posts == single ? 200 : 400, "out of bounds");
+		say_status(fixture, posts == single ? 200 : 400, "out of order sample");
 	assert_in_range(posts, EXPORT_METRIC_SPLITS_MAX, 2 * EXPORT_METRIC_SPLITS_MAX + 1);
 	check_counts(fixture, 4 * EXPORT_METRIC_SPLITS_MAX, 1, 4 * EXPORT_METRIC_SPLITS_MAX - 1, 0);
 }
@@ -1301,6 +1392,10 @@ int main(void)
 		TEST(test_asked_again_goes_before_what_is_newer),
 		TEST(test_too_old_is_lost_at_once),
 		TEST(test_too_old_of_now_is_held),
+		TEST(test_metrics_too_old_are_lost_at_once),
+		TEST(test_metrics_too_old_of_now_wait_for_newer_ones),
+		TEST(test_metrics_too_old_are_split_for_something_else),
+		TEST(test_metrics_wait_as_what_they_are),
 		TEST(test_busy_with_much_is_sent_less),
 		TEST(test_a_part_waits_as_the_first_did),
 		TEST(test_order_is_kept_over_a_split),
