@@ -287,10 +287,11 @@ static void put_event(const struct pairs *pairs, struct said *said, const struct
 /* ---- Around the events ----------------------------------------------------------------------- */
 
 /*
- * The host: the same over boots, for a back end may make a series of each resource. with_boot: says
- * which boot it was, too, where each item is a thing of its own.
+ * The host: the same over boots and upgrades, for a back end may make a series of each resource.
+ * with_versions: says which boot it was, of which kernel, and by which version of us, too, where each
+ * item is a thing of its own.
  */
-static Ringtail__Otlp__Resource *make_resource(const struct export_maker *maker, bool with_boot)
+static Ringtail__Otlp__Resource *make_resource(const struct export_maker *maker, bool with_versions)
 {
 	const struct export_run *run = maker->run;
 	Ringtail__Otlp__Resource *resource = export_arena_take(maker->arena, sizeof(*resource));
@@ -298,32 +299,36 @@ static Ringtail__Otlp__Resource *make_resource(const struct export_maker *maker,
 
 	attributes_init(&attributes, maker->arena, OTLP_RESOURCE_ATTRIBUTES_MAX);
 	add_text(&attributes, "service.name", "ringtail");
-	add_text(&attributes, "service.version", RINGTAIL_VERSION);
+	if (with_versions)
+		add_text(&attributes, "service.version", RINGTAIL_VERSION);
 	/* As `instance` of remote write and `host` of Loki: one name everywhere. */
 	add_text(&attributes, "service.instance.id", run->name);
 	add_text(&attributes, "host.name", run->name);
 	if (run->host_id[0])
 		add_text(&attributes, "host.id", run->host_id);
-	if (with_boot)
+	if (with_versions)
 		add_text(&attributes, "ringtail.boot.id", run->boot_text);
 	add_text(&attributes, "host.arch",
 		 strcmp(run->machine, "x86_64") == 0 ? "amd64" :
 		 strcmp(run->machine, "aarch64") == 0 ? "arm64" : run->machine);
 	add_text(&attributes, "os.type", "linux");
-	add_text(&attributes, "os.version", run->kernel);
+	if (with_versions)
+		add_text(&attributes, "os.version", run->kernel);
 	ringtail__otlp__resource__init(resource);
 	resource->attributes = attributes.list;
 	resource->n_attributes = attributes.n;
 	return resource;
 }
 
-static Ringtail__Otlp__Scope *make_scope(const struct export_maker *maker)
+/* with_version: as of the resource, for collectors make a label of it. */
+static Ringtail__Otlp__Scope *make_scope(const struct export_maker *maker, bool with_version)
 {
 	Ringtail__Otlp__Scope *scope = export_arena_take(maker->arena, sizeof(*scope));
 
 	ringtail__otlp__scope__init(scope);
 	scope->name = (char *)"ringtail";
-	scope->version = (char *)RINGTAIL_VERSION;
+	if (with_version)
+		scope->version = (char *)RINGTAIL_VERSION;
 	return scope;
 }
 
@@ -445,7 +450,7 @@ static int open_around(const struct export_maker *maker, struct export_pack *pac
 	around->resource = export_pack_open(pack, 1, expected);
 	export_pack_message(pack, 1, &make_resource(maker, true)->base);
 	around->scope = export_pack_open(pack, 2, expected);
-	export_pack_message(pack, 1, &make_scope(maker)->base);
+	export_pack_message(pack, 1, &make_scope(maker, true)->base);
 	return 0;
 }
 
@@ -918,7 +923,7 @@ static int build_metrics(const struct export_maker *maker, const struct metric_s
 	scope.metrics = reserve(&making, snapshot->families * sizeof(*scope.metrics));
 	for (const struct metric_family *family = snapshot->first; family; family = family->next)
 		scope.metrics[scope.n_metrics++] = make_metric(&making, family);
-	scope.scope = make_scope(maker);
+	scope.scope = make_scope(maker, false);
 	resource.resource = make_resource(maker, false);
 	resource.schema_url = scope.schema_url = OTLP_SCHEMA_URL;
 	resource.scope_metrics = &scopes;

@@ -139,11 +139,10 @@ static void otlp(void **state)
 	n = scope->n_metrics;
 	attributes = resource->resource->n_attributes;
 	scope->n_metrics = 0;
-	/* Without the boot: a back end makes new series of each resource. */
-	resource->resource->n_attributes = 4;
-	expect(resource, "{resource={attributes=[service.name='ringtail' service.version='" RINGTAIL_VERSION "'"
-	       " service.instance.id='box' host.name='box']} scope_metrics=[{scope={name='ringtail' version='"
-	       RINGTAIL_VERSION "'} schema_url='https://opentelemetry.io/schemas/1.29.0'}]"
+	resource->resource->n_attributes = 3;
+	expect(resource, "{resource={attributes=[service.name='ringtail'"
+	       " service.instance.id='box' host.name='box']} scope_metrics=[{scope={name='ringtail'}"
+	       " schema_url='https://opentelemetry.io/schemas/1.29.0'}]"
 	       " schema_url='https://opentelemetry.io/schemas/1.29.0'}");
 	scope->n_metrics = n;
 	resource->resource->n_attributes = attributes;
@@ -160,14 +159,18 @@ static bool has_attribute(const Ringtail__Otlp__Resource *resource, const char *
 	return false;
 }
 
-static void otlp_resource_is_the_host_over_boots(void **state)
+/* A back end makes new series of each resource, and a collector of each version of a scope. */
+static void otlp_resource_is_the_host_over_boots_and_upgrades(void **state)
 {
+	static const char *const changes[] = {"ringtail.boot.id", "service.version", "os.version"};
 	struct export_body body = make(&export_otlp_metrics);
 	Ringtail__Otlp__MetricsRequest *request = unpack_otlp(&body);
 
 	(void)state;
-	assert_false(has_attribute(request->resource_metrics[0]->resource, "ringtail.boot.id"));
-	assert_true(has_attribute(request->resource_metrics[0]->resource, "os.version"));
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
+		assert_false(has_attribute(request->resource_metrics[0]->resource, changes[i]));
+	assert_true(has_attribute(request->resource_metrics[0]->resource, "os.type"));
+	assert_string_equal(request->resource_metrics[0]->scope_metrics[0]->scope->version, "");
 	ringtail__otlp__metrics_request__free_unpacked(request, NULL);
 	free(body.data);
 }
@@ -360,7 +363,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(otlp),
-		cmocka_unit_test(otlp_resource_is_the_host_over_boots),
+		cmocka_unit_test(otlp_resource_is_the_host_over_boots_and_upgrades),
 		cmocka_unit_test(otlp_parts),
 		cmocka_unit_test(remote_write),
 		cmocka_unit_test(remote_write_parts),
