@@ -140,7 +140,8 @@ static void settle(struct export_intake *intake, struct export_taken *taken, str
 		export_event_destroy(event);
 	}
 	counts->filtered += taken->merged;
-	taken->merged = 0;
+	counts->memory += taken->memory;
+	taken->merged = taken->memory = 0;
 }
 
 static void pass_on(struct export_intake *intake, uint64_t upto_ns, struct export_list *list,

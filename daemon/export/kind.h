@@ -70,6 +70,7 @@ struct export_maker {
 struct export_taken {
 	struct export_list send, drop;
 	uint64_t merged;	/* that are a part of others, and go out with them */
+	uint64_t memory;	/* for which there was no room, or no memory: they are destroyed */
 };
 
 enum export_outcome {

@@ -21,6 +21,7 @@ TAILQ_HEAD(span_list, open_span);
 
 struct export_spans {
 	struct export_run *run;		/* of the newest event; a reference; NULL: none came yet */
+	uint64_t newest_ns;		/* its time */
 	uint64_t open;
 	struct span_list id[BUCKETS], thread[BUCKETS], age;
 };
@@ -68,11 +69,12 @@ static struct export_event *take_out(struct export_spans *spans, struct open_spa
 	return begin;
 }
 
-static void drop(struct export_spans *spans, struct open_span *span, struct export_taken *taken)
+/* There is no room for what it was called and given: its end is sent without. */
+static void evict(struct export_event *begin, struct export_taken *taken)
 {
-	struct export_event *begin = take_out(spans, span);
-
-	TAILQ_INSERT_TAIL(&taken->drop, begin, link);
+	export_event_destroy(begin);
+	taken->memory++;
+	counter_add(COUNTER_export_spans_evicted, 1);
 }
 
 /* It goes out by its begin alone: it lasted until then, at most, and was not ended by its program. */
@@ -89,7 +91,7 @@ static void send_unended(struct export_spans *spans, struct open_span *span, uin
 void export_spans_flush(struct export_spans *spans, struct export_taken *taken)
 {
 	while (!TAILQ_EMPTY(&spans->age))
-		drop(spans, TAILQ_FIRST(&spans->age), taken);
+		send_unended(spans, TAILQ_FIRST(&spans->age), spans->newest_ns, "the recording ended in it", taken);
 }
 
 void export_spans_destroy(struct export_spans *spans)
@@ -189,16 +191,14 @@ static void take_begin(struct export_spans *spans, struct export_event *event, s
 	struct open_span *before = find(spans, event), *span;
 
 	if (before)
-		drop(spans, before, taken);
+		send_unended(spans, before, event->time_ns, "its end was lost", taken);
 	span = calloc(1, sizeof(*span));
-	if (!span || spans->open == EXPORT_SPANS_MAX) {
-		counter_add(COUNTER_export_spans_evicted, 1);
-		if (!span) {
-			TAILQ_INSERT_TAIL(&taken->drop, event, link);
-			return;
-		}
-		drop(spans, TAILQ_FIRST(&spans->age), taken);
+	if (!span) {
+		evict(event, taken);
+		return;
 	}
+	if (spans->open == EXPORT_SPANS_MAX)
+		evict(take_out(spans, TAILQ_FIRST(&spans->age)), taken);
 	let_frame_go(event);
 	span->begin = event;
 	span->scope = export_event_is_scope(event);
@@ -276,6 +276,7 @@ bool export_spans_take(struct export_spans *spans, struct export_event *event, s
 
 	if (event->run != spans->run)
 		enter_run(spans, event->run, taken);
+	spans->newest_ns = event->time_ns;
 	if (half != EXPORT_NO_HALF && !read_ids(event))
 		TAILQ_INSERT_TAIL(&taken->drop, event, link);
 	else if (half == EXPORT_BEGIN)

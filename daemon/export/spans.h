@@ -31,10 +31,10 @@ void export_spans_destroy(struct export_spans *spans);	/* NULL is safe */
  */
 bool export_spans_take(struct export_spans *spans, struct export_event *event, struct export_taken *taken);
 
-/* No more will come: what is open is not sent. */
+/* No more will come: what is open is sent as what did not end. */
 void export_spans_flush(struct export_spans *spans, struct export_taken *taken);
 
-/* Taken, and neither sent nor dropped. */
+/* Taken, and neither sent, dropped nor lost. */
 uint64_t export_spans_open(const struct export_spans *spans);
 
 #endif

@@ -371,6 +371,46 @@ static void test_what_lets_go(void **state)
 	close_feed(&feed);
 }
 
+/* A kind that has no room for any event. */
+static void *kind_create(const struct export_host *host)
+{
+	return (void *)host;
+}
+
+static void kind_destroy(void *state)
+{
+	assert_non_null(state);
+}
+
+static void kind_take(void *state, struct export_event *event, struct export_taken *taken)
+{
+	(void)state;
+	export_event_destroy(event);
+	taken->memory++;
+}
+
+/* Nobody filtered it. */
+static void test_no_room_is_lost_for_want_of_memory(void **state)
+{
+	const struct export_kind kind = {.name = "small", .create = kind_create, .destroy = kind_destroy,
+					 .take = kind_take};
+	struct feed feed;
+
+	(void)state;
+	open_feed(&feed, 0);
+	export_intake_destroy(feed.intake);
+	feed.intake = export_intake_create(feed.host, &kind, 0);
+	assert_non_null(feed.intake);
+	come_home(&feed);
+	for (unsigned i = 0; i < 3; i++)
+		give_call(&feed, MAKE_OPENAT, 2 * NS_PER_S + i);
+	export_intake_flush(feed.intake, &feed.list, &feed.counts);
+	assert_int_equal(feed.counts.memory, 3);
+	assert_int_equal(feed.counts.filtered, 0);
+	assert_int_equal(feed.counts.taken, 3);
+	close_feed(&feed);
+}
+
 /* Wherever memory ends, nothing is made, and nothing stays. */
 static void test_no_memory(void **state)
 {
@@ -406,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_hello_that_is_none),
 		cmocka_unit_test(test_frame_that_is_damaged),
 		cmocka_unit_test(test_what_lets_go),
+		cmocka_unit_test(test_no_room_is_lost_for_want_of_memory),
 		cmocka_unit_test(test_no_memory),
 	};
 

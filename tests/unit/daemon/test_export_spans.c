@@ -78,7 +78,7 @@ static void forget(struct export_list *list)
 
 static void check_ledger(void)
 {
-	assert_int_equal(count(&f.taken.send) + count(&f.taken.drop) + f.taken.merged + export_spans_open(f.spans), f.events);
+	assert_int_equal(count(&f.taken.send) + count(&f.taken.drop) + f.taken.merged + f.taken.memory + export_spans_open(f.spans), f.events);
 }
 
 static int finish(void **state)
@@ -270,7 +270,9 @@ static void test_one_id_twice(void **state)
 	begins(1, 10, 7, 0, true);
 	begins(2, 11, 7, 0, true);
 	assert_int_equal(export_spans_open(f.spans), 1);
-	assert_int_equal(count(&f.taken.drop), 1);
+	assert_int_equal(count(&f.taken.send), 1);
+	assert_string_equal(TAILQ_FIRST(&f.taken.send)->span.failure, "its end was lost");
+	assert_int_equal(TAILQ_FIRST(&f.taken.send)->span.end_ns, 11);
 	assert_int_equal(call_in(PID, 1, 12), 0);
 	assert_int_equal(call_in(PID, 2, 12), 7);
 }
@@ -333,7 +335,8 @@ static void test_the_oldest_is_pushed_out(void **state)
 	}
 	assert_int_equal(counter_read(COUNTER_export_spans_evicted) - before, 3);
 	assert_int_equal(export_spans_open(f.spans), EXPORT_SPANS_MAX);
-	assert_int_equal(count(&f.taken.drop), 3);
+	assert_int_equal(f.taken.memory, 3);
+	assert_int_equal(count(&f.taken.drop), 0);
 	assert_int_equal(call_in(PID, 2, 1), 0);
 	ends(2, 9999, 3, 0);
 	assert_null(TAILQ_FIRST(&f.taken.send)->begin);
@@ -353,12 +356,19 @@ static void test_no_memory(void **state)
 	assert_true(export_spans_take(f.spans, event, &f.taken));
 	failures_left = 0;
 	assert_int_equal(counter_read(COUNTER_export_spans_evicted) - before, 1);
-	assert_int_equal(count(&f.taken.drop), 1);
+	assert_int_equal(f.taken.memory, 1);
+	assert_int_equal(count(&f.taken.drop), 0);
 	ends(1, 20, 7, 0);
 	assert_int_equal(count(&f.taken.send), 1);
 }
 
-/* What was open in another run of the rings, or when no more comes, is not sent. */
+static void check_cut_short(const struct export_event *sent, uint64_t end_ns)
+{
+	assert_string_equal(sent->span.failure, "the recording ended in it");
+	assert_int_equal(sent->span.end_ns, end_ns);
+}
+
+/* What was open in another run of the rings, or when no more comes, is sent up to there: nobody filtered it. */
 static void test_no_more_comes(void **state)
 {
 	struct export_host *next = make_host(1000000, NULL);
@@ -366,14 +376,19 @@ static void test_no_more_comes(void **state)
 
 	(void)state;
 	begins(1, 10, 7, 0, true);
+	assert_int_equal(call_in(PID, 2, 12), 0);
 	assert_false(export_spans_take(f.spans, event, &f.taken));
 	assert_false(event->span.in_tree);
 	export_event_destroy(event);
-	assert_int_equal(count(&f.taken.drop), 1);
+	assert_int_equal(count(&f.taken.send), 1);
+	check_cut_short(TAILQ_FIRST(&f.taken.send), 12);
 	begins(1, 10, 7, 0, true);
+	begins(1, 20, 8, 7, true);
 	export_spans_flush(f.spans, &f.taken);
 	assert_int_equal(export_spans_open(f.spans), 0);
-	assert_int_equal(count(&f.taken.drop), 2);
+	assert_int_equal(count(&f.taken.send), 3);
+	check_cut_short(TAILQ_LAST(&f.taken.send, export_list), 20);
+	assert_int_equal(count(&f.taken.drop), 0);
 	export_host_destroy(next);
 }
 
