@@ -80,9 +80,15 @@ static void check_losses(struct request *request, bool color)
 	arena_destroy(arena);
 }
 
+enum way {
+	WAY_OPEN,		/* a daemon answers */
+	WAY_NONE,		/* none does */
+	WAY_FORBIDDEN,		/* the caller may not ask */
+};
+
 /* Whether a daemon answers at the address, and which. */
-static void check_daemon(const char *address, struct tls_span *span, bool *seen,
-			 struct host_check *check, struct request **open)
+static enum way check_daemon(const char *address, struct tls_span *span, bool *seen,
+			     struct host_check *check, struct request **open)
 {
 	struct ringtail_error error;
 	struct request *request;
@@ -91,10 +97,12 @@ static void check_daemon(const char *address, struct tls_span *span, bool *seen,
 	memset(check, 0, sizeof(*check));
 	if (!see_certificate(address, span, seen, &error) ||
 	    request_open(address, -1, &request, &error)) {
-		check->verdict = CHECK_WARN;
+		bool is_forbidden = strcmp(error.code, "no-permission") == 0;
+
+		check->verdict = is_forbidden ? CHECK_FAIL : CHECK_WARN;
 		snprintf(check->found, sizeof(check->found), "%.250s", error.what);
 		snprintf(check->hint, sizeof(check->hint), "%.250s", error.hint);
-		return;
+		return is_forbidden ? WAY_FORBIDDEN : WAY_NONE;
 	}
 	snprintf(check->found, sizeof(check->found), "%.60s on %.60s, source %.20s, %u CPUs%s%.16s",
 		 request_host(request)->software, request_host(request)->hostname,
@@ -102,6 +110,7 @@ static void check_daemon(const char *address, struct tls_span *span, bool *seen,
 		 *request_host(request)->role ? "; you may come as " : "",
 		 request_host(request)->role);
 	*open = request;
+	return WAY_OPEN;
 }
 
 /* What is shown and looked at on the way in. False: something of it is in the way. */
@@ -124,27 +133,36 @@ static bool check_trust(const struct tls_span *daemon, bool answers, bool color)
 	return good;
 }
 
-enum exit_code cmd_doctor(const struct settings *settings)
+/* What fails of the host. A running daemon has what it needs; that its caller has not is no matter. */
+static bool check_host(enum way way, bool color)
 {
-	bool color = cmd_color(settings, stdout), works = true, trusted, answers, seen;
-	struct host_check check, answer;
-	struct tls_span span;
-	struct request *request;
+	struct host_check check;
 	struct host host;
+	bool works = true;
 	const char *name;
 
-	check_daemon(settings->connect.text[0], &span, &seen, &answer, &request);
-	answers = answer.verdict == CHECK_OK;
 	host_here(&host);
 	for (size_t i = 0; (name = host_check(&host, i, &check)); i++) {
-		/* A running daemon has what it needs; that its caller has not is no matter. */
-		if (check.verdict == CHECK_FAIL && answers)
+		if (check.verdict == CHECK_FAIL &&
+		    (way == WAY_OPEN || (way == WAY_FORBIDDEN && check.of_caller)))
 			check.verdict = CHECK_WARN;
-		if (check.verdict == CHECK_FAIL)
-			works = false;
+		works &= check.verdict != CHECK_FAIL;
 		print_check(name, &check, color);
 	}
-	trusted = check_trust(seen ? &span : NULL, answers, color);
+	return works;
+}
+
+enum exit_code cmd_doctor(const struct settings *settings)
+{
+	bool color = cmd_color(settings, stdout), works, trusted, seen;
+	struct host_check answer;
+	struct tls_span span;
+	struct request *request;
+	enum way way;
+
+	way = check_daemon(settings->connect.text[0], &span, &seen, &answer, &request);
+	works = check_host(way, color);
+	trusted = check_trust(seen ? &span : NULL, way == WAY_OPEN, color) && way != WAY_FORBIDDEN;
 	print_check("daemon", &answer, color);
 	if (request) {
 		check_losses(request, color);
@@ -152,6 +170,6 @@ enum exit_code cmd_doctor(const struct settings *settings)
 	}
 	printf("%s\n", !works ? "tracing cannot work here until what fails is mended" :
 	       !trusted ? "no way in to the daemon until what fails is mended" :
-	       answers ? "tracing works" : "tracing can work: start the daemon");
+	       way == WAY_OPEN ? "tracing works" : "tracing can work: start the daemon");
 	return cmd_printed(works && trusted ? EXIT_GOOD : EXIT_FAILED);
 }

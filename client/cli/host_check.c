@@ -13,12 +13,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "query/bpf_host.h"
+
 #define CAP_BIT_PERFMON	38
 #define CAP_BIT_BPF	39
 #define CAP_BIT_ADMIN	21	/* CAP_SYS_ADMIN stands for both */
 
-#define KERNEL_MIN_MAJOR 5	/* 5.12: BPF with atomic compare-and-swap */
-#define KERNEL_MIN_MINOR 12
+#define STATUS_BYTES	4096	/* of /proc/self/status */
 
 __attribute__((format(printf, 3, 4)))
 static void found(struct host_check *check, enum check_verdict verdict, const char *format, ...)
@@ -41,8 +42,8 @@ static void hint(struct host_check *check, const char *format, ...)
 	va_end(args);
 }
 
-/* The file's first bytes without the newline at their end; -errno. */
-static int read_file(const struct host *host, const char *path, char *text, size_t bytes)
+/* The file's first bytes; -errno. */
+static int read_whole(const struct host *host, const char *path, char *text, size_t bytes)
 {
 	char full[4096];
 	ssize_t n;
@@ -59,8 +60,17 @@ static int read_file(const struct host *host, const char *path, char *text, size
 	if (n < 0)
 		return (int)n;
 	text[n] = '\0';
-	text[strcspn(text, "\n")] = '\0';
 	return 0;
+}
+
+/* The same of its first line, without the newline. */
+static int read_file(const struct host *host, const char *path, char *text, size_t bytes)
+{
+	int err = read_whole(host, path, text, bytes);
+
+	if (!err)
+		text[strcspn(text, "\n")] = '\0';
+	return err;
 }
 
 static bool exists(const struct host *host, const char *path)
@@ -73,16 +83,11 @@ static bool exists(const struct host *host, const char *path)
 
 static void check_kernel(const struct host *host, struct host_check *check)
 {
-	int major = 0, minor = 0;
-
-	if (sscanf(host->release, "%d.%d", &major, &minor) == 2 &&
-	    (major > KERNEL_MIN_MAJOR ||
-	     (major == KERNEL_MIN_MAJOR && minor >= KERNEL_MIN_MINOR))) {
+	if (!bpf_host_is_old(host->release)) {
 		found(check, CHECK_OK, "Linux %s", host->release);
 		return;
 	}
-	found(check, CHECK_FAIL, "Linux %s is older than %d.%d", host->release, KERNEL_MIN_MAJOR,
-	      KERNEL_MIN_MINOR);
+	found(check, CHECK_FAIL, "Linux %s is older than %d.%d", host->release, BPF_HOST_MAJOR, BPF_HOST_MINOR);
 	hint(check, "run a newer kernel, or load the ringtail module");
 }
 
@@ -96,9 +101,23 @@ static void check_btf(const struct host *host, struct host_check *check)
 	hint(check, "run a kernel built with CONFIG_DEBUG_INFO_BTF=y, or load the ringtail module");
 }
 
+/* What the kernel, a container or a module refuses, by its cause. */
+static void check_bpf_refused(const struct host *host, struct host_check *check)
+{
+	char text[32] = "?", status[STATUS_BYTES] = "", uid_map[128] = "";
+	struct bpf_host_refusal refusal;
+
+	read_file(host, "/proc/sys/kernel/unprivileged_bpf_disabled", text, sizeof(text));
+	read_whole(host, "/proc/self/status", status, sizeof(status));
+	read_whole(host, "/proc/self/uid_map", uid_map, sizeof(uid_map));
+	refusal = bpf_host_refusal(status, uid_map, -host->try_no_command());
+	found(check, CHECK_FAIL, "not permitted (unprivileged_bpf_disabled is %s): %s", text, refusal.cause);
+	hint(check, "%s", refusal.remedy);
+	check->of_caller = true;
+}
+
 static void check_bpf(const struct host *host, struct host_check *check)
 {
-	char text[32] = "?";
 	int err = host->try_bpf();
 
 	switch (-err) {
@@ -106,14 +125,12 @@ static void check_bpf(const struct host *host, struct host_check *check)
 		found(check, CHECK_OK, "a map could be made");
 		return;
 	case ENOSYS:
-		found(check, CHECK_FAIL, "this kernel has no bpf(2)");
+		found(check, CHECK_FAIL, "this kernel has no bpf(2), or a sandbox hides it");
 		hint(check, "run a kernel with CONFIG_BPF_SYSCALL=y, or load the ringtail module");
 		return;
 	case EPERM:
-		read_file(host, "/proc/sys/kernel/unprivileged_bpf_disabled", text, sizeof(text));
-		found(check, CHECK_FAIL, "not permitted (unprivileged_bpf_disabled is %s)", text);
-		hint(check,
-		     "be root or have CAP_BPF; in a container, its seccomp profile must allow bpf");
+	case EACCES:
+		check_bpf_refused(host, check);
 		return;
 	default:
 		found(check, CHECK_FAIL, "a map could not be made: %s", strerror(-err));
@@ -143,6 +160,7 @@ static void check_capabilities(const struct host *host, struct host_check *check
 	found(check, CHECK_FAIL, "you lack %s%s%s", bpf ? "" : "CAP_BPF",
 	      bpf || perfmon ? "" : " and ", perfmon ? "" : "CAP_PERFMON");
 	hint(check, "be root, or: setcap cap_bpf,cap_perfmon=ep on ringtaild");
+	check->of_caller = true;
 }
 
 static void check_tracefs(const struct host *host, struct host_check *check)
@@ -164,19 +182,29 @@ static void check_tracefs(const struct host *host, struct host_check *check)
 static void check_lockdown(const struct host *host, struct host_check *check)
 {
 	char text[128];
+	int err = read_file(host, BPF_HOST_LOCKDOWN, text, sizeof(text));
 
-	if (read_file(host, "/sys/kernel/security/lockdown", text, sizeof(text)) ||
-	    strstr(text, "[none]")) {
+	if (err == -ENOENT && exists(host, BPF_HOST_SECURITYFS)) {
+		found(check, CHECK_OK, "this kernel was built without lockdown");
+		return;
+	}
+	if (err) {
+		found(check, CHECK_WARN, "cannot be told: " BPF_HOST_LOCKDOWN ": %s", strerror(-err));
+		hint(check, "mount -t securityfs nodev /sys/kernel/security; of a container: -v"
+			    " /sys/kernel/security:/sys/kernel/security:ro");
+		return;
+	}
+	switch (bpf_host_lockdown(text)) {
+	case BPF_HOST_OPEN:
 		found(check, CHECK_OK, "the kernel is not locked down");
 		return;
-	}
-	if (strstr(text, "[confidentiality]")) {
-		found(check, CHECK_FAIL,
-		      "locked down for confidentiality: BPF may not read the kernel");
-		hint(check, "boot with lockdown=integrity or without Secure Boot's lockdown");
+	case BPF_HOST_INTEGRITY:
+		found(check, CHECK_OK, "locked down, but tracing is allowed: %s", text);
 		return;
+	case BPF_HOST_CONFIDENTIALITY:
+		found(check, CHECK_FAIL, "locked down for confidentiality: BPF may not read the kernel");
+		hint(check, BPF_HOST_LOCKDOWN_REMEDY);
 	}
-	found(check, CHECK_OK, "locked down, but tracing is allowed: %s", text);
 }
 
 static void check_paranoid(const struct host *host, struct host_check *check)
@@ -373,6 +401,11 @@ static int try_bpf(void)
 	return 0;
 }
 
+static int try_no_command(void)
+{
+	return syscall(SYS_bpf, BPF_HOST_NO_COMMAND, NULL, 0) < 0 ? -errno : 0;
+}
+
 /* Of a type that cannot be traced: whoever may load such a program is told so, and not that it is forbidden. */
 static int try_tracing(void)
 {
@@ -400,7 +433,7 @@ void host_here(struct host *host)
 {
 	static struct utsname names;
 
-	*host = (struct host){ .root = "", .release = "unknown", .try_bpf = try_bpf,
+	*host = (struct host){ .root = "", .release = "unknown", .try_bpf = try_bpf, .try_no_command = try_no_command,
 			       .try_tracing = try_tracing };
 	if (uname(&names) == 0)
 		host->release = names.release;

@@ -19,6 +19,7 @@ enum check_verdict {
 
 struct host_check {
 	enum check_verdict verdict;
+	bool of_caller;				/* what fails is the caller's: a daemon may have it */
 	char found[HOST_CHECK_TEXT_BYTES];
 	char hint[HOST_CHECK_TEXT_BYTES];	/* what to do; may be empty */
 };
@@ -27,6 +28,7 @@ struct host {
 	const char *root;	/* "" for the real one */
 	const char *release;	/* uname -r */
 	int (*try_bpf)(void);	/* makes and drops a BPF map: 0 or -errno */
+	int (*try_no_command)(void);	/* gives bpf(2) BPF_HOST_NO_COMMAND: -errno */
 	int (*try_tracing)(void);	/* the same, a program of the type that fentry takes; -EPERM: forbidden */
 };
 

@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,7 +16,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "query/bpf_host.h"
+
 #define BTF_PATH		"/sys/kernel/btf/vmlinux"
+#define STATUS_BYTES		4096	/* of /proc/self/status */
 #define SAID_BYTES		320	/* of libbpf's last words: leaves room in ERROR_TEXT_BYTES */
 #define VERIFIER_LOG_MARK	"BEGIN PROG LOAD LOG"
 
@@ -96,6 +100,17 @@ void source_bpf_check_capture(void)
 	libbpf_set_print(said_print);
 }
 
+/* The file's first bytes; "" where it cannot be read. */
+static void read_text(const char *path, char *text, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[n < 0 ? 0 : n] = '\0';
+}
+
 /* ---- before loading ------------------------------------------------------------------------- */
 
 static bool has_capability(unsigned capability)
@@ -122,6 +137,19 @@ static int check_capabilities(struct error *error)
 	return -EPERM;
 }
 
+static int refuse_syscall(struct error *error, int err)
+{
+	char status[STATUS_BYTES], uid_map[128];
+	struct bpf_host_refusal refusal;
+
+	read_text("/proc/self/status", status, sizeof(status));
+	read_text("/proc/self/uid_map", uid_map, sizeof(uid_map));
+	refusal = bpf_host_refusal(status, uid_map, syscall(SYS_bpf, BPF_HOST_NO_COMMAND, NULL, 0) ? errno : 0);
+	error_set(error, err, "bpf-not-permitted", "bpf(2) is refused: %s (%s)", refusal.cause, strerror(err));
+	error_hint(error, "%s", refusal.remedy);
+	return -err;
+}
+
 /* With the capabilities there, the smallest map tells whether bpf(2) is. */
 static int check_syscall(struct error *error)
 {
@@ -139,13 +167,8 @@ static int check_syscall(struct error *error)
 		error_hint(error, "use the kernel module (--source kmod), or a kernel with BPF");
 		return -err;
 	}
-	if (err == EPERM || err == EACCES) {
-		error_set(error, err, "bpf-not-permitted", "bpf(2) is refused although the "
-			  "capabilities are there: %s", strerror(err));
-		error_hint(error, "a seccomp filter, a container without the capabilities of the "
-			   "host, or kernel lockdown is in the way; see `tracectl doctor`");
-		return -err;
-	}
+	if (err == EPERM || err == EACCES)
+		return refuse_syscall(error, err);
 	return source_bpf_check_failure(error, err, "make a BPF map");
 }
 
@@ -153,7 +176,7 @@ int source_bpf_check_host(struct error *error)
 {
 	int err;
 
-	if (syscall(SYS_bpf, -1, NULL, 0) && errno == ENOSYS)
+	if (syscall(SYS_bpf, BPF_HOST_NO_COMMAND, NULL, 0) && errno == ENOSYS)
 		return check_syscall(error);
 	err = check_capabilities(error);
 	if (!err)
@@ -172,6 +195,16 @@ int source_bpf_check_host(struct error *error)
 
 /* ---- after ---------------------------------------------------------------------------------- */
 
+static bool is_locked_down(int err)
+{
+	char text[128];
+
+	if (said.verifier && bpf_host_verifier_is_locked_down(said.text))
+		return true;
+	read_text(BPF_HOST_LOCKDOWN, text, sizeof(text));
+	return (said.verifier || err == EPERM) && bpf_host_lockdown(text) == BPF_HOST_CONFIDENTIALITY;
+}
+
 int source_bpf_check_failure(struct error *error, int err, const char *doing)
 {
 	const char *what = said.text[0] ? said.text : strerror(err);
@@ -189,6 +222,12 @@ int source_bpf_check_failure(struct error *error, int err, const char *doing)
 			   "raise the system's limit of open files: sysctl fs.file-max");
 		return -err;
 	}
+	if (is_locked_down(err)) {
+		error_set(error, err, "bpf-locked-down", "the kernel is locked down for confidentiality, and lets no "
+			  "BPF program read its memory: cannot %s: %s", doing, what);
+		error_hint(error, BPF_HOST_LOCKDOWN_REMEDY);
+		return -err;
+	}
 	if (said.verifier) {
 		error_set(error, err, "bpf-refused", "the kernel's verifier refused to %s: ... %s",
 			  doing, what);
@@ -197,8 +236,10 @@ int source_bpf_check_failure(struct error *error, int err, const char *doing)
 		return -err;
 	}
 	error_set(error, err, "bpf-failed", "cannot %s: %s (%s)", doing, what, strerror(err));
-	error_hint(error, err == EPERM ?
-		   "kernel lockdown or a security module may forbid tracing; see `tracectl doctor`" :
-		   "ringtail needs Linux 5.18 or newer with BTF; see `tracectl doctor`");
+	if (err == EPERM)
+		error_hint(error, "a security module may forbid tracing; see `tracectl doctor`");
+	else
+		error_hint(error, "ringtail needs Linux %d.%d or newer with BTF; see `tracectl doctor`",
+			   BPF_HOST_MAJOR, BPF_HOST_MINOR);
 	return -err;
 }

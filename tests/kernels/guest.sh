@@ -5,6 +5,7 @@
 #	usage: tests/kernels/guest.sh BUILD [KERNEL-IMAGE [TREE]]	RT_RUN=GLOB,...: only these.
 #
 # With TREE, which has the libraries, Python and busybox of arm64, BUILD's programs are arm64's, too.
+# This machine's processor boots once more, with lockdown=confidentiality: the start and doctor must name it.
 # Prints how many cases of each test passed, `ok NAME`, `not ok NAME` or `late NAME` of each scenario, and of the
 # kernel's log, which must be clean. Exit 0 passed, 1 failed, 75 something ran out of time and nothing else
 # failed, 77 skipped with the reason. Needs qemu-system-x86 or
@@ -43,6 +44,7 @@ for tool in $qemu busybox cpio zstd; do
 done
 [ -r "$image" ] || { echo "SKIP: no kernel image"; exit 77; }
 
+say_made $qemu
 root=$(mktemp -d)
 trap 'rm -rf "$root" "$root.cpio" "$root".log*' EXIT
 
@@ -50,6 +52,7 @@ build_daemon_root "$root" "$build" bpf "$tree" || { echo "not ok the guest's tre
 mkdir -p "$root/bin" "$root/bpf"
 [ "$tree" ] || cp "$(command -v busybox)" "$root/bin/busybox"
 cp tests/kernels/case.sh "$root/"
+cp tests/kernels/locked_down.py "$root/ringtail/tests/scenario/"
 ln -sf busybox "$root/bin/true"
 for test in "$build"/bpf/test_* ${tree:+"$build"/stress/ring_stress}; do
 	[ -f "$test" ] && [ -x "$test" ] || continue
@@ -88,12 +91,18 @@ mount -t tmpfs run /run
 mount -t tracefs trace /sys/kernel/tracing
 # A hierarchy of version 1, as hosts have that keep some: the programs look in both.
 mkdir /run/pids && mount -t cgroup -o pids none /run/pids
+mount -t securityfs security /sys/kernel/security
 ip link set lo up
 chmod 755 / /ringtail /tmp
 # Debian's kernels come with 3, and CAP_PERFMON opens no perf event then.
 echo 2 >/proc/sys/kernel/perf_event_paranoid
 echo "# kernel \$(uname -r)"
 . /case.sh
+if grep -q lockdown=confidentiality /proc/cmdline; then
+	run locked_down 180 python3 /ringtail/tests/scenario/locked_down.py
+	echo @end
+	poweroff -f
+fi
 for test in /bpf/test_*; do
 	run "\${test#/bpf/}" 180 "\$test"
 done
@@ -110,6 +119,12 @@ boot_guest "$root.log" $timeout_s $thread 2 "$image" "$root.cpio" "rt.run=${RT_R
 grep -ao '# kernel [0-9][^ ]*' "$root.log"		# x86-64's begins behind what the BIOS has said
 report_guest kernel "$root.log" $timeout_s
 all=$?
+# A machine that lets no program read its kernel.
+if [ ! "$tree" ]; then
+	boot_guest "$root.log" $timeout_s "$thread" 2 "$image" "$root.cpio" "rt.run=${RT_RUN:-*}" lockdown=confidentiality
+	report_guest locked "$root.log" $timeout_s
+	all=$(worse "$all" $?)
+fi
 # Two CPUs that truly run at once, on one ring.
 if [ "$tree" ]; then
 	boot_guest "$root.log" $timeout_s multi 2 "$image" "$root.cpio" "rt.run=${RT_RUN:-*}" rt.among='ring_*'

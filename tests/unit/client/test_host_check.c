@@ -9,11 +9,16 @@
 #include "client/cli/host_check.h"
 
 static char root[] = "/tmp/ringtail-host-XXXXXX";
-static int bpf_result, tracing_result;
+static int bpf_result, no_command_result = -EINVAL, tracing_result;
 
 static int try_bpf(void)
 {
 	return bpf_result;
+}
+
+static int try_no_command(void)
+{
+	return no_command_result;
 }
 
 static int try_tracing(void)
@@ -54,7 +59,7 @@ static void put_link(const char *path, const char *to)
 static struct host_check run(const char *name, const char *release)
 {
 	const struct host host = { .root = root, .release = release, .try_bpf = try_bpf,
-				   .try_tracing = try_tracing };
+				   .try_no_command = try_no_command, .try_tracing = try_tracing };
 	struct host_check check;
 	const char *found;
 
@@ -96,8 +101,9 @@ static void checks(void **state)
 {
 	(void)state;
 	expect("kernel", "6.18.1", CHECK_OK, "6.18.1");
-	expect("kernel", "5.12", CHECK_OK, "5.12");
-	expect("kernel", "5.11.9", CHECK_FAIL, "newer kernel");
+	expect("kernel", "6.1.0-56-amd64", CHECK_OK, "6.1");
+	expect("kernel", "6.0.19", CHECK_FAIL, "newer kernel");
+	expect("kernel", "5.18", CHECK_FAIL, "older than 6.1");
 	expect("kernel", "garbage", CHECK_FAIL, "older");
 
 	expect("BTF", "6.1", CHECK_FAIL, "CONFIG_DEBUG_INFO_BTF");
@@ -108,8 +114,23 @@ static void checks(void **state)
 	bpf_result = -EPERM;
 	put("/proc/sys/kernel/unprivileged_bpf_disabled", "2\n");
 	expect("bpf(2)", "6.1", CHECK_FAIL, "unprivileged_bpf_disabled is 2)");
+	put("/proc/self/status", "CapEff:\t000001ffffffffff\nNoNewPrivs:\t0\nSeccomp:\t0\n");
+	expect("bpf(2)", "6.1", CHECK_FAIL, "security module");
+	put("/proc/self/uid_map", "         0          0 4294967295\n");
+	expect("bpf(2)", "6.1", CHECK_FAIL, "security module");
+	put("/proc/self/status", "CapEff:\t000001ffffffffff\nNoNewPrivs:\t0\nSeccomp:\t2\n");
+	expect("bpf(2)", "6.1", CHECK_FAIL, "security module");	/* as in a unit, whose filter has nothing against it */
+	no_command_result = -EPERM;
+	expect("bpf(2)", "6.1", CHECK_FAIL, "seccomp=unconfined");
+	put("/proc/self/uid_map", "         0     100000      65536\n");
+	expect("bpf(2)", "6.1", CHECK_FAIL, "--userns=host");
+	put("/proc/self/status", "CapEff:\t0000000000000000\nSeccomp:\t2\n");
+	expect("bpf(2)", "6.1", CHECK_FAIL, "--cap-add=BPF");
+	assert_true(run("bpf(2)", "6.1").of_caller);
+	put("/proc/self/status", "");
 	bpf_result = -ENOSYS;
 	expect("bpf(2)", "6.1", CHECK_FAIL, "CONFIG_BPF_SYSCALL");
+	assert_false(run("bpf(2)", "6.1").of_caller);
 
 	expect("capabilities", "6.1", CHECK_FAIL, "CAP_BPF and CAP_PERFMON");
 	put("/proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
@@ -118,6 +139,7 @@ static void checks(void **state)
 	expect("capabilities", "6.1", CHECK_FAIL, "you lack CAP_PERFMON");
 	put("/proc/self/status", "CapEff:\t0000004000000000\n");
 	expect("capabilities", "6.1", CHECK_FAIL, "you lack CAP_BPF");
+	assert_true(run("capabilities", "6.1").of_caller);
 	put("/proc/self/status", "CapEff:\t0000000000200000\n");
 	expect("capabilities", "6.1", CHECK_OK, "CAP_BPF");
 
@@ -134,7 +156,9 @@ static void checks(void **state)
 	put("/sys/kernel/tracing/events/enable", "");
 	expect("tracefs", "6.1", CHECK_OK, "/sys/kernel/tracing");
 
-	expect("lockdown", "6.1", CHECK_OK, "not locked down");
+	expect("lockdown", "6.1", CHECK_WARN, "mount -t securityfs");
+	put("/sys/kernel/security/lsm", "capability,bpf");
+	expect("lockdown", "6.1", CHECK_OK, "without lockdown");
 	put("/sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
 	expect("lockdown", "6.1", CHECK_OK, "not locked down");
 	put("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n");

@@ -8,6 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "tests/unit/client/fake.h"
 #include "tests/unit/client/maker.h"
@@ -341,6 +345,40 @@ static void doctoring(void **state)
 	assert_non_null(strstr(to_stdout, "no daemon at unix:/nowhere"));
 }
 
+/* An ordinary user, whom the daemon's socket is closed to: what he lacks himself says nothing of the daemon. */
+static void doctoring_from_outside(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char command[512], *whole = program;
+	bool is_root = geteuid() == 0;
+	int code;
+
+	(void)state;
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/closed", dir);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(chmod(address.sun_path, 0), 0);
+	if (is_root) {
+		/* Where another user can reach it. */
+		assert_int_equal(chmod(dir, 0711), 0);
+		snprintf(command, sizeof(command), "cp %s %s/tracectl", program, dir);
+		assert_int_equal(system(command), 0);
+		snprintf(command, sizeof(command), "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all "
+			 "%s/tracectl", dir);
+		program = command;
+	}
+	code = run("--connect unix:$D/closed doctor");
+	program = whole;
+	assert_int_equal(code, 1);
+	assert_non_null(strstr(to_stdout, "\nFAIL  daemon "));
+	assert_non_null(strstr(to_stdout, "you may not connect to"));
+	assert_non_null(strstr(to_stdout, "warn  capabilities "));
+	assert_non_null(strstr(to_stdout, "\nno way in to the daemon until what fails is mended\n"));
+	assert_null(strstr(to_stdout, "tracing cannot work"));
+	close(fd);
+}
+
 /* Whatever could not write what it was asked for says so, and fails. */
 static void nothing_written(void **state)
 {
@@ -400,7 +438,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(usage),     TEST(reading),  TEST(pipe_ends_quietly),
 		TEST(streaming), TEST(refusals), TEST(recording),
-		TEST(listing),   TEST(stats),    TEST(doctoring), TEST(nothing_written),
+		TEST(listing),   TEST(stats),    TEST(doctoring), TEST(doctoring_from_outside), TEST(nothing_written),
 		TEST(consumer_of_no_name),
 	};
 	char command[128];

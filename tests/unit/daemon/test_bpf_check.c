@@ -1,0 +1,67 @@
+/* test_bpf_check: what a start that failed says, by what the kernel's verifier has written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/source/bpf_check.h"
+
+static struct error failure_of(const char *log, int err)
+{
+	struct error error = {0};
+	char text[512];
+
+	snprintf(text, sizeof(text), "%s", log);
+	source_bpf_check_verifier(text);
+	assert_int_equal(source_bpf_check_failure(&error, err, "load the BPF program enter"), -err);
+	return error;
+}
+
+/* The words of Linux 6.1, and those of 6.13; securityfs need not be there. */
+static void lockdown_is_named(void **state)
+{
+	static const char *const logs[] = {
+		"5: (85) call bpf_probe_read_kernel#113\nunknown func bpf_probe_read_kernel#113\nprocessed 6 insns",
+		"5: (85) call bpf_probe_read_kernel#113\nprogram of this type cannot use helper bpf_probe_read_kernel#113\n",
+		"5: (85) call bpf_probe_read#4\nunknown func bpf_probe_read#4\nprocessed 6 insns",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(logs) / sizeof(*logs); i++) {
+		struct error error = failure_of(logs[i], EINVAL);
+
+		assert_string_equal(error.code, "bpf-locked-down");
+		assert_non_null(strstr(error.what, "locked down for confidentiality"));
+		assert_non_null(strstr(error.hint, "lockdown=integrity"));
+		assert_non_null(strstr(error.hint, "no way around it"));
+	}
+}
+
+static void other_refusals_are_not_lockdown(void **state)
+{
+	struct error error;
+
+	(void)state;
+	error = failure_of("7: (85) call bpf_loop#181\nunknown func bpf_loop#181\nprocessed 8 insns", EINVAL);
+	assert_string_equal(error.code, "bpf-refused");
+	error = failure_of("", EINVAL);
+	assert_string_equal(error.code, "bpf-failed");
+	assert_non_null(strstr(error.hint, "Linux 6.1 or newer"));
+	error = failure_of("unknown func bpf_probe_read#4", ENOMEM);
+	assert_string_equal(error.code, "bpf-no-memory");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lockdown_is_named),
+		cmocka_unit_test(other_refusals_are_not_lockdown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
