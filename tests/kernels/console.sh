@@ -63,6 +63,12 @@ boot_guest() {
 	rm -f "$console.raw" "$console.qmp" "$console.tsc" "$console.kernel"
 }
 
+# say_made QEMU: when, of which commit and by which emulator, for table.py.
+say_made() {
+	echo "# made $(date +%F), $(git describe --always --dirty 2>/dev/null || echo no git)," \
+		"qemu $("$1" --version | sed -n '1s/.*version \([0-9]*\.[0-9]*\).*/\1/p')"
+}
+
 # takes_cpus VERSION: before 6.9, Linux believed firmware of the age of qemu's that it can add a CPU that is not there yet.
 takes_cpus() {
 	printf '%s\n6.9\n' "$1" | sort -CV

@@ -3,29 +3,30 @@
 
 	usage: tests/kernels/table.py DIRECTORY PAGE	DIRECTORY: of check.py's logs, BUILD/check
 
-A log names its kernel (`# kernel 6.12.107+deb13-amd64`) and its cases (`ok kernel NAME`). Each is a row of the page, and
-takes the place of the row of the same series, processor and source; rows of others stay as they are, with their date.
-A case that is not in a log was not tried, and a cell says so.
+A log says when, of which commit and by which qemu it was made (`# made 2026-11-23, 1a2b3c4, qemu 7.2`), names its kernel
+(`# kernel 6.12.107+deb13-amd64`) and its cases (`ok kernel NAME`). Each is a row of the page, and takes the place of the
+row of the same series, processor and source; rows of others stay as they are, with their date. A case that is not in a
+log was not tried, and a cell says so. What was late and ran again alone (`..._alone_.log`) counts as it went then.
 """
-import datetime
 import glob
 import os
 import re
-import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-COLUMNS = ["kernel", "processor", "source", "loads", "attaches", "exact counts", "hostile", "kernel's log", "made"]
-# Which cases a cell is made of, as globs without their *: the beginning of a name.
-CELLS = {"loads": ("test_verifier", "load", "self_test", "load_and_unload"),
-         "attaches": ("test_syscalls", "test_sched", "test_timer", "software_events", "strings_and_stacks", "provider_",
-                      "tracepoints_", "scenario_sched_events"),
-         "exact counts": ("test_filter", "exact_", "syscall_exact", "entry_and_return", "scenario_exact",
-                          "scenario_entry", "overload", "scenario_overload", "cpu_added", "scenario_cpu_added",
-                          "hotplug_"),
-         "hostile": ("test_overload", "hostile_", "overflow_", "fuzz", "ring_stress"),
+COLUMNS = ["kernel", "processor", "source", "loads", "attaches", "exact counts", "hostile", "others", "kernel's log", "made"]
+# Which cases a cell is made of: the beginnings of their names. `others` are those that none has.
+OTHERS = "others"
+CELLS = {"loads": ("test_verifier", "test_image", "load", "self_test", "load_and_unload"),
+         "attaches": ("test_syscalls", "test_sched", "test_timer", "test_functions", "software_events",
+                      "strings_and_stacks", "provider_", "tracepoints_", "uprobes_", "usdt_", "functions_", "library_",
+                      "probed_", "device_kprobes", "probes_of", "scenario_sched_events", "scenario_probes_of_modules"),
+         "exact counts": ("test_filter", "test_refused", "exact_", "syscall_exact", "entry_and_return", "filters_in_kernel",
+                          "scenario_exact", "scenario_entry", "overload", "scenario_overload", "cpu_added",
+                          "scenario_cpu_added", "hotplug_"),
+         "hostile": ("test_overload", "hostile_", "overflow_", "fuzz", "ring_stress", "preempted_", "locked_down"),
+         OTHERS: (),
          "kernel's log": ("kernel_log",)}
-CASE = re.compile(r"^(?:# )?(ok|not ok|late|skip) (kernel|multi|module-\w+|daemon-\w+) (\w+)", re.M)
+CASE = re.compile(r"^(?:# )?(ok|not ok|late|skip) (kernel|multi|locked|module-\w+|daemon-\w+) (\w+)", re.M)
 HEAD = """# Kernels and processors
 
 What was tried where. `make check-kernels` boots each kernel in a virtual machine, runs the tests of `tests/bpf`, scenarios
@@ -38,21 +39,42 @@ TAIL = """
 - **attaches**: each kind of probe that the source has is attached, and its events come.
 - **exact counts**: as many events as there were calls, and ledgers that close; also of CPUs that go, come, and are added
   (x86-64 only: the emulator adds none to arm64).
-- **hostile**: rings that are full, consumers and memory that lie, threads that interrupt each other; on arm64 the stress
-  test of the ring on two CPUs that run at once.
+- **hostile**: rings that are full, consumers and memory that lie, threads that interrupt each other, and, on x86-64, a
+  kernel that is locked down for confidentiality, which the start and `tracectl doctor` name; on arm64 the stress test of
+  the ring on two CPUs that run at once.
+- **others**: the other cases that run there. "?": the row is older than this column.
 - **kernel's log**: no warning, stall or complaint in it.
 
-arm64 runs emulated, and does each thing a tenth as often.
+arm64 runs emulated, and does each thing a tenth as often. **made** is the day, the commit and the emulator of the row; a
+row stays until its kernel is tried again.
 """
 
 
 def cases(text):
-    """{name: word}"""
-    return {name: word for word, _, name in CASE.findall(text)}
+    """{name: word}; a machine that booted twice has one log of its kernel each time: the worse one counts."""
+    found = {}
+    for word, _, name in CASE.findall(text):
+        if found.get(name) not in ("not ok", "late"):
+            found[name] = word
+    return found
 
 
-def cell(found, starts):
-    chosen = {name: word for name, word in found.items() if name.startswith(starts)}
+def alone_of(path):
+    """What of that log ran again: "" if nothing did, or in a run before this one."""
+    alone = path.removesuffix(".log") + "_alone_.log"
+    try:
+        if os.stat(alone).st_mtime_ns < os.stat(path).st_mtime_ns:
+            return ""
+        with open(alone, errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def cell(found, column):
+    named = tuple(start for starts in CELLS.values() for start in starts)
+    chosen = {name: word for name, word in found.items()
+              if (not name.startswith(named) if column == OTHERS else name.startswith(CELLS[column]))}
     bad = [name for name, word in chosen.items() if word in ("not ok", "late")]
     if bad:
         return "NOT: " + ", ".join(sorted(bad))
@@ -60,15 +82,18 @@ def cell(found, starts):
     return str(passed) if passed else "-"
 
 
-def row(text, made):
-    """Of a log; None: it names no kernel."""
+def row(text, again=""):
+    """Of a log, and of what ran again; None: it names no kernel, or not what it was made of."""
     kernel = re.search(r"^# kernel (\S+)", text, re.M) or re.search(r"^ok build of ringtail.ko for (\S+)", text, re.M)
-    if not kernel:
+    made = re.search(r"^# made (.+)", text, re.M)
+    if not kernel or not made:
         return None
     source = "module" if "ringtail.ko" in text else "BPF"
     arch = "arm64" if kernel[1].endswith("arm64") else "x86-64"
     found = cases(text)
-    return [kernel[1], arch, source, *(cell(found, starts) for starts in CELLS.values()), made]
+    if again:
+        found = {name: word for name, word in found.items() if word != "late"} | cases(again)
+    return [kernel[1], arch, source, *(cell(found, column) for column in CELLS), made[1]]
 
 
 def key(words):
@@ -81,7 +106,9 @@ def read_rows(page):
         return []
     with open(page) as file:
         lines = [line.strip().strip("|").split("|") for line in file if re.match(r"\| \d", line)]
-    return [[word.strip() for word in line] for line in lines]
+    rows = [[word.strip() for word in line] for line in lines]
+    at = COLUMNS.index(OTHERS)
+    return [words if len(words) == len(COLUMNS) else [*words[:at], "?", *words[at:]] for words in rows]
 
 
 def order(words):
@@ -90,14 +117,12 @@ def order(words):
 
 def main():
     directory, page = sys.argv[1:]
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True).stdout
-    qemu = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True).stdout
-    version = re.search(r"version (\d+\.\d+)", qemu)
-    made = f"{datetime.date.today()}, {commit.strip() or 'no git'}, qemu {version[1] if version else '?'}"
     rows = {key(words): words for words in read_rows(page)}
     for path in sorted(glob.glob(f"{directory}/kernel*.log")):
+        if path.endswith("_alone_.log"):
+            continue
         with open(path, errors="replace") as file:
-            if words := row(file.read(), made):
+            if words := row(file.read(), alone_of(path)):
                 rows[key(words)] = words
     with open(page, "w") as file:
         print(HEAD + "| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), file=file)

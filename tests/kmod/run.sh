@@ -105,6 +105,7 @@ boot() {
 }
 
 mkdir -p "$build" || exit 1
+say_made $qemu
 build_module || { tail -20 "$build/module.log"; die "build of ringtail.ko for $kernel"; }
 if grep -E 'warning:' "$build/module.log"; then die "build of ringtail.ko without a warning"; fi
 echo "ok build of ringtail.ko for $kernel"
