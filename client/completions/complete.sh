@@ -72,13 +72,30 @@ in_list() {
 	esac
 }
 
+# Of the command's output.
+formats() {
+	printf '%s\n' text json
+	case $command in
+	'' | stream | record | read) printf '%s\n' folded csv pprof perfetto kptrace none ;;
+	esac
+	case $command in
+	'' | read) printf '%s\n' sqlite ctf ;;
+	esac
+}
+
+# What the daemon's triggers have dumped.
+dumps() {
+	eval "timeout 2 \"\$tracectl\" $connection dumps" 2>/dev/null | awk '{ print $1 }'
+}
+
 # argument KIND CURRENT: for an option that takes one.
 argument() {
 	case $1 in
 	FILE) echo @files ;;
 	SPEC) probes | begins '' "$2" ;;
-	FORMAT) printf '%s\n' text json folded none | begins '' "$2" ;;
-	LIST) printf '%s\n' kstack ustack strings context fds data | in_list "$2" ;;
+	FORMAT) formats | begins '' "$2" ;;
+	LIST) { printf '%s\n' kstack ustack strings context fds data
+		case $2 in *,*) ;; *) echo none ;; esac; } | in_list "$2" ;;
 	NAME,...) fields | in_list "$2" ;;
 	EXPR)
 		last=$(printf '%s' "$2" | sed 's/.*[^A-Za-z0-9_.]//')
@@ -97,6 +114,11 @@ operand() {
 	disable)
 		eval "timeout 2 \"\$tracectl\" $connection probes" 2>/dev/null | awk '{ print $1 }' |
 			begins '' "$2" ;;
+	dumps)
+		case $operand in
+		'') printf '%s\t%s\n' get 'fetch one' remove "delete one on the daemon's disk" ;;
+		get | remove) dumps ;;
+		esac | begins '' "$2" ;;
 	read | count | hist | summary) echo @files ;;
 	esac
 }
@@ -106,7 +128,7 @@ quoted() {
 	printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"
 }
 
-command='' connection='' wanted='' pending='' known=$(options '')
+command='' operand='' connection='' wanted='' pending='' known=$(options '')
 while [ $# -gt 1 ]; do
 	if [ "$pending" ]; then
 		case $pending in
@@ -128,6 +150,8 @@ while [ $# -gt 1 ]; do
 		*) if [ -z "$command" ]; then
 			command=$1
 			known=$(options "$1")
+		else
+			operand=$1
 		fi ;;
 		esac
 	fi
