@@ -225,6 +225,8 @@ static int take_item(struct relayed *relayed, const struct frame *frame, struct 
 		return refuse(error, "sends a frame of impossible numbers");
 	if (!relayed->at->window.refused)
 		push(relayed, KAFKA_FRAMES, &relayed->label, &value, &(struct blob){ 0 });
+	if (relayed->out_of_memory)
+		return 0;			/* it is in no window: what counts as an item may be acknowledged */
 	relayed->at->items++;
 	if (relayed->at->window.refused)
 		window_note_move(&relayed->at->window);

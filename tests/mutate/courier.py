@@ -1,5 +1,6 @@
 """Mutants of the courier: what Kafka does not have is not acknowledged, and readers get each record once, or a gap."""
 COURIER = "courier/courier.c"
+RELAYED = "courier/relayed.c"
 WINDOW = "courier/window.c"
 NUMBERS = "courier/numbers.c"
 RECORDING = "courier/recording.c"
@@ -22,6 +23,11 @@ MUTANTS = [
      CARRYING),
     ("courier-marks-a-place-behind-a-frame-without-memory", COURIER + ":mark_place", "courier->out_of_memory || ", "",
      CARRYING),
+    ("relayed-a-frame-without-memory-is-told", RELAYED + ":take_item", "	if (relayed->out_of_memory)\n", "	if (false)\n",
+     ["unit/relayed"]),
+    ("relayed-a-refused-run-is-not-told-as-refused", RELAYED, "told[n++].refused = window->refused;", "n++;", ["unit/relayed"]),
+    ("relayed-a-run-is-announced-with-each-stream", RELAYED + ":begin_run", "	if (!lane->announced)\n", "	if (true)\n",
+     ["unit/relayed"]),
     ("window-everything-is-confirmed", WINDOW + ":window_confirmed_upto", "first ? first->index : window->index", "window->index",
      WAITING),
     ("window-gap-is-behind-all", WINDOW, "		instead->index = parcel->index;", "		instead->index = window->index;", WAITING),
