@@ -164,19 +164,19 @@ $(SKEL): $(BUILD)/kmod/ringtail.bpf.o
 # What decodes nothing that comes from outside, and half of all: clang is not to compile it for the fuzzers. If one
 # comes to need it, the linker reports what is missing: delete its word here.
 ifneq ($(filter fuzzers,$(MAKECMDGOALS)),)
-UNFUZZED := $(addsuffix .c,$(addprefix daemon/,engine metering sandbox_engine access/audit ask/% base/random \
+UNFUZZED := $(addsuffix .c,$(addprefix daemon/,engine metering sandbox_engine access/audit ask/% base/clock_counter base/random \
 	collect/pace collect/worker export/ack export/choose export/feed export/http export/intake export/sender \
-	export/target host/privileges host/resolver host/sandbox host/watchdog http/http http/live http/status \
-	metrics/kernel metrics/metric metrics/self metrics/source net/listener net/origin programs/inlet \
-	programs/programs programs/taken_names ring/writer serve/answers serve/control serve/dialler \
+	export/target host/privileges host/resolver host/sandbox host/watchdog http/closeup http/http http/live http/status \
+	metrics/kernel metrics/metric metrics/self metrics/source net/listener net/origin programs/counter_clock programs/inlet \
+	programs/programs programs/taken_names relay/disk_sink relay/relay ring/writer serve/answers serve/control serve/dialler \
 	serve/dump_parts serve/server serve/stuck source/bpf source/bpf_check source/bpf_function% \
-	source/bpf_image source/bpf_kernel_part source/bpf_made source/bpf_objects source/bpf_places \
+	source/bpf_image source/bpf_kernel_part source/bpf_made source/bpf_objects source/bpf_places source/bpf_preempted source/bpf_refused \
 	source/bpf_stuck source/bpf_template source/bpf_timers source/bpf_tracepoint source/bpf_uprobe \
 	source/finder source/kmod source/loader source/loader_serve source/none source/recording source/replay \
 	stream/beginning stream/durable stream/fanout stream/making stream/recorder stream/subscriber \
 	stream/subscriptions trigger/dump trigger/dumps trigger/triggers) \
 	$(addprefix client/cli/,command cursor_file fleet_ask host_check hosts kafka_source options pager print_stuck progress \
-	pump rate_line request screen since spool_dir stat_print stop token top_view tree trust_check who))
+	pump rate_line request screen since spool_dir stat_print stop token top_view tree trust_check where who))
 endif
 
 PROTO_OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard proto/*.c)) $(BUILD)/proto/ringtail.pb-c.o

@@ -12,7 +12,7 @@ from lib.process import PATIENCE_S
 
 CALLS = 40_000                  # of each load, of which there are
 LOADS_MAX = 500                 # until there were so many
-READS = 4                       # every other one is slower than the daemon writes
+READS = 2                       # one is slower than the daemon writes
 
 
 def look(case, out, err, code):

@@ -2,6 +2,7 @@
 one in the middle, the last. Whoever asks for that past is told that it is not there."""
 import glob
 import os
+import shutil
 import time
 
 import ringtail
@@ -18,15 +19,19 @@ def flip(path):
 
 
 class Spool:
-    """Some segments that an earlier run has written."""
+    """Some segments that an earlier run has written; or, of=SPOOL, what a copy of the disk has of that one's."""
 
-    def __init__(self, case, name, segments):
+    def __init__(self, case, name, segments=None, of=None):
         self.case = case
         self.directory = case.path(name)
         self.options = ("--ring-size=64MiB", "--probe=syscall:getppid:call",
                         f"--filter=comm == \"{case.own_comm}\"", "--durability=written",
                         f"--state-dir={self.directory}", "--user=root",
                         "--spool-segment-size=64KiB", "--history-size=64KiB", "--queue-size=64KiB")
+        if of:
+            shutil.copytree(of.directory, self.directory)
+            self.begun, self.calls = of.begun, of.calls
+            return
         daemon = case.daemon(*self.options)
         case.stream(daemon, "-o", "none").interrupt()
         self.begun, self.calls = time.time(), 0
@@ -67,12 +72,13 @@ def main(case):
     only.look("the only segment is damaged", "corrupt")
     only.look("it was set aside by the daemon before", "corrupt")
 
+    whole = Spool(case, "whole", 3)
     for place, which in (("first", 0), ("middle", 1), ("last", -1)):
-        spool = Spool(case, place, 3)
+        spool = Spool(case, place, of=whole)
         flip(spool.files()[which])
         spool.look(f"the {place} segment is damaged", "corrupt")
 
-    deleted = Spool(case, "deleted", 3)
+    deleted = Spool(case, "deleted", of=whole)
     os.unlink(deleted.files()[0])       # as spool-size and spool-age do
     deleted.look("the first segment was deleted", "spool-full")
 

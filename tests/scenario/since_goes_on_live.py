@@ -6,7 +6,7 @@ import ringtail
 
 CALLS = 60_000
 RATE = 15_000               # of each of two processes
-READERS = 4
+READERS = 2
 
 
 def one(case, where, *options):

@@ -9,6 +9,7 @@
  *	sim --allocations LENGTH --seeds A..B	each short, and once for each of the daemon's
  *						allocations: that one fails, and LENGTH - 1 more
  *	sim --allocations LENGTH --places ...	only for the first at each place in the code
+ *	sim --allocations LENGTH --sparse ...	for the first, second, fourth, eighth, ... at each place
  */
 #include <errno.h>
 #include <getopt.h>
@@ -39,7 +40,7 @@ static void __gcov_dump(void)
 struct wish {
 	uint64_t first, last;
 	const char *log, *fault, *expect;
-	bool steps, durable, places;
+	bool steps, durable, places, sparse;
 	uint64_t fail_at, fail_for;	/* 0: no allocation fails */
 };
 
@@ -48,7 +49,7 @@ static struct sim_allocations *allocations;	/* in the history in which none fail
 static int usage(void)
 {
 	fputs("usage: sim --seed N [--steps] [--log FILE] | --seeds A..B, [--durable] [--fault NAME] [--expect TEXT] "
-	      "[--allocations LENGTH [--fail-at N | --places]] | --list-faults\n", stderr);
+	      "[--allocations LENGTH [--fail-at N | --places | --sparse]] | --list-faults\n", stderr);
 	return EXIT_USAGE;
 }
 
@@ -104,7 +105,13 @@ static bool try_seed(const struct wish *wish, uint64_t seed)
 	return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
-/* The whole history once for each allocation in it, or for each place that makes any. */
+/* Of the allocations of one place, the n-th. */
+static bool is_wished(const struct wish *wish, uint32_t n)
+{
+	return wish->places ? n == 1 : !wish->sparse || (n & (n - 1)) == 0;
+}
+
+/* The whole history once for each allocation in it, or for some of each place that makes any. */
 static bool try_allocations(struct wish wish, uint64_t seed)
 {
 	uint64_t all, tried = 0;
@@ -115,7 +122,7 @@ static bool try_allocations(struct wish wish, uint64_t seed)
 		return false;
 	all = allocations->count;
 	for (wish.fail_at = 1; wish.fail_at <= all; wish.fail_at++) {
-		if (wish.places && !allocations->first_there[wish.fail_at])
+		if (!is_wished(&wish, allocations->there[wish.fail_at]))
 			continue;
 		tried++;
 		if (try_seed(&wish, seed))
@@ -163,6 +170,7 @@ int main(int argc, char **argv)
 		{"durable", no_argument, NULL, 'd'},
 		{"allocations", required_argument, NULL, 'a'},
 		{"fail-at", required_argument, NULL, 'A'}, {"places", no_argument, NULL, 'p'},
+		{"sparse", no_argument, NULL, 'P'},
 		{"expect", required_argument, NULL, 'e'},
 		{"fault", required_argument, NULL, 'f'}, {"list-faults", no_argument, NULL, 'F'},
 		{NULL, 0, NULL, 0},
@@ -202,6 +210,9 @@ int main(int argc, char **argv)
 			break;
 		case 'p':
 			wish.places = true;
+			break;
+		case 'P':
+			wish.sparse = true;
 			break;
 		case 'F':
 			daemon_list_faults();

@@ -30,7 +30,7 @@ struct event_base;
 /* The daemon's allocations in a history. A place is a stack of callers. */
 struct sim_allocations {
 	uint64_t count;
-	bool first_there[SIM_ALLOCATIONS_MAX];	/* the first at its place; [n] is the n-th, from 1 */
+	uint32_t there[SIM_ALLOCATIONS_MAX];	/* how many at its place, with it; [n] is the n-th, from 1 */
 };
 
 /* Memory that runs out; see sim_alloc.c. */

@@ -34,10 +34,13 @@ void *sim_calloc(size_t bytes)
 #define PLACE_FRAMES	8u	/* of a stack of callers */
 #define PLACES_MAX	(1u << 14)
 
-/* Whether the stack of callers is one that was not there before. */
-static bool is_new_place(void)
+/* How often this stack of callers has been there, with this time. */
+static uint32_t count_place(void)
 {
-	static uint64_t places[PLACES_MAX];
+	static struct {
+		uint64_t hash;
+		uint32_t count;
+	} places[PLACES_MAX];
 	void *frame[PLACE_FRAMES];
 	uint64_t hash = 14695981039346656037ull;
 	int n = backtrace(frame, PLACE_FRAMES);
@@ -45,14 +48,12 @@ static bool is_new_place(void)
 	for (int i = 0; i < n; i++)
 		hash = (hash ^ (uintptr_t)frame[i]) * 1099511628211ull;
 	for (uint64_t i = 0; i < PLACES_MAX; i++) {
-		uint64_t *place = &places[(hash + i) % PLACES_MAX];
+		uint64_t at = (hash + i) % PLACES_MAX;
 
-		if (*place == hash)
-			return false;
-		if (!*place) {
-			*place = hash;
-			return true;
-		}
+		if (places[at].count && places[at].hash != hash)
+			continue;
+		places[at].hash = hash;
+		return ++places[at].count;
 	}
 	sim_fail("allocations are made in more than %u places", PLACES_MAX);
 }
@@ -62,7 +63,7 @@ static void tell(struct sim_allocations *told, uint64_t count)
 	if (count >= SIM_ALLOCATIONS_MAX)
 		sim_fail("more than %u allocations", SIM_ALLOCATIONS_MAX);
 	told->count = count;
-	told->first_there[count] = is_new_place();
+	told->there[count] = count_place();
 }
 
 static bool fails(void)

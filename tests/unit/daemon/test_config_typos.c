@@ -19,7 +19,8 @@
 
 #define NAME_BYTES	64
 
-static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_A.";
+/* Some of each kind: small, large, digits, and what stands between. Each is put into each place of each name. */
+static const char letters[] = "aeknstz09-_A.";
 
 /* Optimal string alignment, in the plainest way: the whole table. Large letters are small ones. */
 static unsigned distance(const char *a, const char *b)
