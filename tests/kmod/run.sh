@@ -109,6 +109,10 @@ say_made $qemu
 build_module || { tail -20 "$build/module.log"; die "build of ringtail.ko for $kernel"; }
 if grep -E 'warning:' "$build/module.log"; then die "build of ringtail.ko without a warning"; fi
 echo "ok build of ringtail.ko for $kernel"
+if [ -z "$cross" ]; then
+	python3 .ci/arrows.py --module "$build/src/kmod/module" || die "the arrows between the module's objects"
+	echo "ok arrows between the module's objects"
+fi
 (build_probed) || die "build of a module with probes"
 echo "ok build of a module with probes"
 build_tests || die "build of the tests"
