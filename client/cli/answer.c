@@ -231,13 +231,20 @@ static struct answer_table *table_of(struct answer *answer, uint64_t time_ns)
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
 
+/* Thread 0 is the idle task, of which each CPU has one: they are told apart by the CPU, which they never leave. */
 static bool numbers_of(const struct answer *answer, const struct ringtail_item *event, bool second,
 		       uint64_t on[PAIRS_ON_MAX])
 {
 	memset(on, 0, PAIRS_ON_MAX * sizeof(on[0]));
-	for (unsigned i = 0; i < answer->commons; i++)
-		if (!event_part_number(event, second ? answer->common[i].to : answer->common[i].from, &on[i]))
+	for (unsigned i = 0; i < answer->commons; i++) {
+		const struct common *common = &answer->common[i];
+		bool is_thread = !strcmp(common->from, "tid") || !strcmp(common->to, "tid");
+
+		if (!event_part_number(event, second ? common->to : common->from, &on[i]))
 			return false;
+		if (is_thread && !on[i])
+			on[i] = UINT64_MAX - event->cpu;
+	}
 	return true;
 }
 
@@ -311,6 +318,15 @@ static void give_up_pairs(struct sink *sink)
 		return;
 	sink->answer->given_up += pairs_open(sink->pairs);
 	pairs_give_up(sink->pairs);
+}
+
+static uint64_t all_replaced(const struct answer *answer)
+{
+	uint64_t replaced = 0;
+
+	for (const struct sink *sink = answer->first; sink; sink = sink->next)
+		replaced += sink->pairs ? pairs_replaced(sink->pairs) : 0;
+	return replaced;
 }
 
 static size_t all_open(const struct answer *answer)
@@ -452,9 +468,30 @@ static const char *value_text(const struct answer_row *row, uint64_t value, char
 	return text;
 }
 
+/* What does not fit is the largest that does. */
+static uint64_t whole(long double value)
+{
+	return value < 0x1p64L ? (uint64_t)value : UINT64_MAX;
+}
+
+/* Sums of addresses exceed 64 bits soon: five digits of them are shown. */
+static const char *sum_text(const struct answer_row *row, char text[UNITS_TEXT_BYTES])
+{
+	if (row->tally.sum < 0x1p64L)
+		return value_text(row, whole(row->tally.sum), text);
+	snprintf(text, UNITS_TEXT_BYTES, "%.5Lg", row->of_time ? row->tally.sum / 1e9L : row->tally.sum);
+	return row->of_time ? strcat(text, "s") : text;
+}
+
 static uint64_t mean(const struct tally *tally)
 {
-	return tally->count ? (uint64_t)(tally->sum / tally->count) : 0;
+	return tally->count ? whole(tally->sum / tally->count) : 0;
+}
+
+/* JSON has numbers of any size, jansson integers below 2^63: what is larger has the digits of a double. */
+static json_t *number_json(long double value)
+{
+	return value < 0x1p63L ? json_integer((json_int_t)value) : json_real((double)value);
 }
 
 /* "main;read;vfs_read", outermost first. Cut to what a row may have. */
@@ -538,7 +575,7 @@ static void put_count(struct answer *answer, struct answer_row **row, size_t row
 
 		put(answer->out, "%12s", count_text(answer, row[i]->events, events));
 		if (answer->question.of)
-			put(answer->out, " %10s %10s %10s %10s", value_text(row[i], (uint64_t)tally->sum, sum),
+			put(answer->out, " %10s %10s %10s %10s", sum_text(row[i], sum),
 			    value_text(row[i], tally->min, min), value_text(row[i], mean(tally), middle),
 			    value_text(row[i], tally->max, max));
 		out_literal(answer->out, "  ");
@@ -559,7 +596,7 @@ static void put_summary(struct answer *answer, struct answer_row **row, size_t r
 
 		put(answer->out, "%6.2f %9s %9s %9s %9s %9s %10s %9llu  ",
 		    all > 0 ? (double)(100 * tally->sum / all) : 0,
-		    value_text(row[i], (uint64_t)tally->sum, total), value_text(row[i], mean(tally), middle),
+		    sum_text(row[i], total), value_text(row[i], mean(tally), middle),
 		    value_text(row[i], tally_quantile(tally, 0.5), half),
 		    value_text(row[i], tally_quantile(tally, 0.99), most),
 		    value_text(row[i], tally->max, max), count_text(answer, row[i]->events, events),
@@ -628,6 +665,9 @@ static void put_loss(struct answer *answer)
 	if (answer->given_up)
 		put(answer->out, "%llu beginnings were given up, because an end may be among what was lost\n",
 		    (unsigned long long)answer->given_up);
+	if (all_replaced(answer))
+		put(answer->out, "%llu beginnings without an end: the same began again before an end was seen; "
+		    "see --from in tracectl(1)\n", (unsigned long long)all_replaced(answer));
 	if (all_open(answer))
 		put(answer->out, "%zu had not ended yet\n", all_open(answer));
 	if (unknown_name(answer))
@@ -671,10 +711,13 @@ static json_t *key_json(struct answer *answer, const struct answer_row *row)
 		int bytes;
 		const char *text = shown_part(answer, row, i, &bytes);
 		char *end;
-		long long number = strtoll(text, &end, 10);
+		long long number;
 
+		/* A number that jansson has no room for stays a text: two keys are never one. */
+		errno = 0;
+		number = strtoll(text, &end, 10);
 		json_object_set_new(key, answer->name[i],
-				    row->numbers >> i & 1 && end == text + bytes ?
+				    row->numbers >> i & 1 && end == text + bytes && !errno ?
 					    json_integer(number) : json_stringn(text, (size_t)bytes));
 	}
 	return key;
@@ -688,19 +731,19 @@ static void set_tally(json_t *object, const struct tally *tally, bool with_sprea
 	} quantile[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 }, { "p99.9", 0.999 } };
 	json_t *spread = json_array();
 
-	json_object_set_new(object, "values", json_integer((json_int_t)tally->count));
-	json_object_set_new(object, "sum", json_integer((json_int_t)tally->sum));
-	json_object_set_new(object, "min", json_integer((json_int_t)tally->min));
-	json_object_set_new(object, "max", json_integer((json_int_t)tally->max));
+	json_object_set_new(object, "values", number_json(tally->count));
+	json_object_set_new(object, "sum", number_json(tally->sum));
+	json_object_set_new(object, "min", number_json(tally->min));
+	json_object_set_new(object, "max", number_json(tally->max));
 	for (size_t i = 0; i < sizeof(quantile) / sizeof(*quantile); i++)
 		json_object_set_new(object, quantile[i].name,
-				    json_integer((json_int_t)tally_quantile(tally, quantile[i].part)));
+				    number_json(tally_quantile(tally, quantile[i].part)));
 	for (uint64_t low = 0; tally->count && with_spread; low = low ? low * 2 : 1) {
 		uint64_t high = low ? low + (low - 1) : 0, n = tally_between(tally, low, high);
 
 		if (n)
-			json_array_append_new(spread, json_pack("[I,I,I]", (json_int_t)low,
-								(json_int_t)high, (json_int_t)n));
+			json_array_append_new(spread, json_pack("[o,o,o]", number_json(low), number_json(high),
+								number_json(n)));
 		if (high >= tally->max)
 			break;
 	}
@@ -721,8 +764,7 @@ static void put_json(struct answer *answer, struct answer_row **row, size_t rows
 			json_object_set_new(object, "key", key_json(answer, row[i]));
 			json_object_set_new(object, "count", json_integer((json_int_t)row[i]->events));
 			json_object_set_new(object, "count_max",
-					    json_integer((json_int_t)row[i]->events +
-							 (json_int_t)answer->table.lost));
+					    number_json((long double)row[i]->events + answer->table.lost));
 			if (answer->question.of) {
 				json_object_set_new(object, "errors",
 						    json_integer((json_int_t)row[i]->errors));
@@ -740,6 +782,8 @@ static void put_json(struct answer *answer, struct answer_row **row, size_t rows
 						    json_integer((json_int_t)all_open(answer)));
 				json_object_set_new(object, "given_up",
 						    json_integer((json_int_t)answer->given_up));
+				json_object_set_new(object, "replaced",
+						    json_integer((json_int_t)all_replaced(answer)));
 			}
 			if (unknown_name(answer))
 				json_object_set_new(object, "unknown", json_string(unknown_name(answer)));

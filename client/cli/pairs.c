@@ -7,6 +7,7 @@
 
 struct pairs {
 	size_t open;
+	uint64_t replaced;
 	struct pair *bucket[BUCKETS];
 };
 
@@ -50,10 +51,11 @@ struct pair *pairs_end(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX])
 bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t time_ns, const char *key,
 		 size_t key_bytes, uint32_t numbers)
 {
-	struct pair *pair;
+	struct pair *pair = pairs_end(pairs, on);
 	struct pair **link;
 
-	free(pairs_end(pairs, on));
+	pairs->replaced += pair != NULL;
+	free(pair);
 	pair = pairs->open < PAIRS_MAX ? malloc(sizeof(*pair) + key_bytes + 1) : NULL;
 	if (!pair)
 		return false;
@@ -65,6 +67,11 @@ bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t 
 	*link = pair;
 	pairs->open++;
 	return true;
+}
+
+uint64_t pairs_replaced(const struct pairs *pairs)
+{
+	return pairs->replaced;
 }
 
 size_t pairs_open(const struct pairs *pairs)

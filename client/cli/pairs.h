@@ -1,8 +1,8 @@
 /*
  * pairs: pairs a begin event with its end event, by numbers that are equal in both.
  *
- * A second begin with the same numbers replaces the first. After a loss all open pairs are dropped, because their
- * ends may be among the lost events. Bounded by PAIRS_MAX. One thread.
+ * A second begin with the same numbers replaces the first, which is counted. After a loss all open pairs are dropped,
+ * because their ends may be among the lost events. Bounded by PAIRS_MAX. One thread.
  */
 #ifndef RINGTAIL_CLIENT_CLI_PAIRS_H
 #define RINGTAIL_CLIENT_CLI_PAIRS_H
@@ -34,6 +34,9 @@ bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t 
 
 /* What began with these numbers, to be freed by the caller; NULL: nothing. */
 struct pair *pairs_end(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX]);
+
+/* How many were replaced: they began, and never ended. */
+uint64_t pairs_replaced(const struct pairs *pairs);
 
 /* How many have not ended; gives all of them up. */
 size_t pairs_open(const struct pairs *pairs);

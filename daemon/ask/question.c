@@ -160,7 +160,7 @@ static int refuse_field(struct reader *reader, const char *place, const char *na
 	if (nearest_text(&nearest, near))
 		error_hint(reader->error, "did you mean %s?", near);
 	else
-		error_hint(reader->error, "`tracectl list -v SPEC` prints the fields; every event has comm, pid, tid,"
+		error_hint(reader->error, "`tracectl list SPEC` prints the fields; every event has comm, pid, tid,"
 			   " uid, cpu, probe, function, exe, container and unit");
 	return -EINVAL;
 }

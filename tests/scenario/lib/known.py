@@ -144,7 +144,9 @@ int main(int argc, char **argv)
 			return 2;
 		for (int i = 0; i < 4; i++)
 			nap(60);
-		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){ .tv_nsec = 80000000 }, NULL, 0);
+		for (int i = 0; i < 5; i++)
+			syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){ .tv_nsec = 60000000 },
+				NULL, 0);
 		burn();
 		read(0, &byte, 1);
 	}

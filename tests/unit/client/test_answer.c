@@ -188,7 +188,9 @@ static void the_past_in_any_order(void **state)
 	answer_ops.destroy(two.blue);
 }
 
-static const struct ringtail_field number = { .name = "id", .type = RINGTAIL_UNSIGNED, .bits = 64 };
+static const struct ringtail_field number = {
+	.name = "id", .c_type = "u64", .type = RINGTAIL_UNSIGNED, .bits = 64,
+};
 static const struct ringtail_probe begins = {
 	.id = 1, .spec = "app:begins:x", .provider = "app", .function = "begins", .name = "x",
 	.kind = RINGTAIL_TRACEPOINT, .field = &number, .fields = 1,
@@ -259,6 +261,88 @@ static void no_descriptor_is_below_zero(void **state)
 			    "           4         12          5          6          7  openat\n");
 }
 
+/* What began again before its end was seen is no pair, and is told. */
+static void pairs_that_begin_again(void **state)
+{
+	struct two two = ask((struct answer_question){
+		.by = "host", .from = "app:begins:x", .to = "app:ends:x", .on = "id",
+	});
+
+	(void)state;
+	mark(two.red, &begins, 10, 1);
+	mark(two.red, &begins, 11, 1);
+	mark(two.red, &ends, 12, 1);
+	mark(two.red, &begins, 13, 2);
+	end(two);
+	assert_string_equal(check_text(&out), HEAD "           1  red\n"
+			    "1 beginnings without an end: the same began again before an end was seen; see --from in tracectl(1)\n"
+			    "1 had not ended yet\n");
+}
+
+/* A switch from one thread to another. */
+static void switches(struct sink *sink, uint32_t cpu, uint32_t from, uint64_t to, uint64_t at_ms)
+{
+	struct ringtail_item item = {
+		.kind = RINGTAIL_EVENT, .time_ns = red.monotonic_ns + at_ms * 1000000, .probe = &begins,
+		.value = &to, .cpu = cpu, .thread = { .tid = from },
+	};
+
+	answer_ops.item(sink, &item);
+}
+
+/* Each CPU has an idle thread, and all of them are thread 0. */
+static void idle_threads_of_many_cpus(void **state)
+{
+	struct two two = ask((struct answer_question){
+		.by = "cpu", .from = "app:begins:x", .to = "app:begins:x", .on = "tid=id", .of = "duration",
+	});
+
+	(void)state;
+	switches(two.red, 0, 0, 7, 10);
+	switches(two.red, 1, 0, 8, 11);
+	switches(two.red, 0, 7, 0, 13);
+	switches(two.red, 1, 8, 0, 16);
+	end(two);
+	assert_string_equal(check_text(&out), "       COUNT        SUM        MIN       MEAN        MAX  cpu\n"
+			    "           1     3.00ms     3.00ms     3.00ms     3.00ms  0\n"
+			    "           1     5.00ms     5.00ms     5.00ms     5.00ms  1\n"
+			    "2 had not ended yet\n");
+}
+
+/* Sums and values of 64 bits are neither negative nor of two keys the same. */
+static void numbers_of_64_bits(void **state)
+{
+	struct answer_question question = { .by = "id", .of = "id", .json = true };
+	struct two two = ask(question);
+	const char *text;
+
+	(void)state;
+	mark(two.red, &begins, 10, UINT64_MAX);
+	mark(two.red, &begins, 11, UINT64_MAX);
+	mark(two.red, &begins, 12, UINT64_MAX - 1);
+	mark(two.red, &begins, 13, INT64_MAX);
+	end(two);
+	text = check_text(&out);
+	assert_non_null(strstr(text, "\"key\":{\"id\":\"18446744073709551615\"},\"max\":1.8446744073709552e19,"
+				     "\"min\":1.8446744073709552e19,"));
+	assert_non_null(strstr(text, "\"sum\":3.6893488147419103e19,\"values\":2}"));
+	assert_non_null(strstr(text, "\"key\":{\"id\":\"18446744073709551614\"}"));
+	assert_non_null(strstr(text, "\"key\":{\"id\":9223372036854775807},\"max\":9223372036854775807,"));
+	assert_null(strstr(text, ":-"));
+}
+
+static void a_sum_beyond_64_bits(void **state)
+{
+	struct two two = ask((struct answer_question){ .by = "host", .of = "id" });
+
+	(void)state;
+	mark(two.red, &begins, 10, 1ull << 63);
+	mark(two.red, &begins, 11, 3ull << 62);
+	end(two);
+	assert_string_equal(check_text(&out), "       COUNT        SUM        MIN       MEAN        MAX  host\n"
+			    "           2 2.3058e+19 9223372036854775808 11529215046068469760 13835058055282163712  red\n");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -266,6 +350,8 @@ int main(void)
 		TEST(added_up), TEST(ends_when_all_have_told), TEST(nobody_is_held_up), TEST(ends_behind_the_end),
 		TEST(the_past_in_any_order),
 		TEST(pairs_and_what_was_lost), TEST(no_descriptor_is_below_zero),
+		TEST(pairs_that_begin_again), TEST(idle_threads_of_many_cpus),
+		TEST(numbers_of_64_bits), TEST(a_sum_beyond_64_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

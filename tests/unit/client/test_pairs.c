@@ -18,6 +18,7 @@ static void begin_and_end(void **state)
 	assert_true(pairs_begin(pairs, two, 6, "", 0, 0));
 	assert_true(pairs_begin(pairs, one, 7, "de", 2, 4));	/* anew */
 	assert_int_equal(pairs_open(pairs), 2);
+	assert_int_equal(pairs_replaced(pairs), 1);
 	pair = pairs_end(pairs, one);
 	assert_int_equal(pair->time_ns, 7);
 	assert_string_equal(pair->key, "de");
@@ -27,6 +28,7 @@ static void begin_and_end(void **state)
 	pairs_give_up(pairs);
 	assert_int_equal(pairs_open(pairs), 0);
 	assert_null(pairs_end(pairs, two));
+	assert_int_equal(pairs_replaced(pairs), 1);
 	pairs_destroy(pairs);
 	pairs_destroy(NULL);
 }
