@@ -208,15 +208,28 @@ struct rt_span_context {
 	uint8_t flags;			/* W3C's: 1 is `sampled` */
 };
 
+/*
+ * The innermost scope of a thread, by its values: a frame that a longjmp(3) or the end of a coroutine left behind is never
+ * read. The scopes of a thread are numbered as they are entered.
+ */
+struct rt_span_here {
+	uint64_t trace_id[2], span_id;	/* zeros: there is no span */
+	uint32_t scope, outer;		/* its number, and of the scope around it. 0: none */
+	uint32_t flags;
+	uint32_t open;			/* how many scopes of the thread have not been left */
+};
+
 struct rt_span {
 	struct rt_span_context context;	/* where it is not recorded: of the span around it */
 	char parent_id[16];
 	int status;			/* the program's: 0, or what it calls its failure. Told with the end */
-	uint32_t listed;		/* it is the innermost of its thread, or around that */
+	uint32_t listed;		/* it is a scope that has not been left */
 	uint32_t life;			/* of the process that began it */
+	uint32_t scope;			/* its number */
 	uint64_t begin_ns;
 	const struct rt_probe_site *end;	/* NULL: it is not recorded, or has ended */
-	struct rt_span *outer;
+	const struct rt_span_here *thread;	/* that entered it; only compared */
+	struct rt_span_here before;	/* what was the innermost */
 };
 
 #define RT_TRACEPARENT_BYTES	56	/* with the zero at its end */
@@ -235,7 +248,8 @@ RT_PROBE_OWN uint32_t rt_probe_attaching;
 RT_PROBE_OWN time_t rt_probe_gone_s;		/* when it was seen that the daemon had ended; 0: it has not */
 RT_PROBE_OWN uint32_t rt_probe_started;
 RT_PROBE_OWN __thread uint32_t rt_probe_tid __attribute__((tls_model("initial-exec")));
-RT_PROBE_OWN __thread struct rt_span *rt_span_innermost __attribute__((tls_model("initial-exec")));
+RT_PROBE_OWN __thread struct rt_span_here rt_span_innermost __attribute__((tls_model("initial-exec")));
+RT_PROBE_OWN __thread uint32_t rt_span_scopes __attribute__((tls_model("initial-exec")));	/* how many were entered */
 RT_PROBE_OWN __thread uint64_t rt_span_seed __attribute__((tls_model("initial-exec")));	/* 0: none yet */
 RT_PROBE_OWN uint32_t rt_span_life;		/* another one in each child */
 
@@ -246,6 +260,7 @@ void rt_span_pass(struct rt_span *span, int scope, const struct rt_span_context 
 void rt_span_end(struct rt_span *span);
 void rt_span_close(struct rt_span *span);
 int rt_span_current(struct rt_span_context *context);
+void rt_span_forget(void);
 int rt_span_parse(const char *traceparent, struct rt_span_context *context);
 int rt_span_text(const struct rt_span_context *context, char text[RT_TRACEPARENT_BYTES]);
 int rt_probe_attach(void);
@@ -556,6 +571,15 @@ static inline void rt_span_put_hex(uint64_t value, char text[16])
 		text[i] = "0123456789abcdef"[value & 15];
 }
 
+static inline uint64_t rt_span_take_hex(const char text[16])
+{
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < 16; i++)
+		value = value << 4 | (uint64_t)(text[i] <= '9' ? text[i] - '0' : text[i] - 'a' + 10);
+	return value;
+}
+
 static inline int rt_span_is_hex(const char *text, unsigned digits)
 {
 	for (unsigned i = 0; i < digits; i++)
@@ -582,17 +606,66 @@ static inline int rt_span_is_there(const struct rt_span_context *context)
 	return context && context->trace_id[0];
 }
 
-static inline const struct rt_span_context *rt_span_parent(const struct rt_span_context *from)
+/* `from`; or else the innermost scope of the thread. */
+static inline void rt_span_find_parent(const struct rt_span_context *from, struct rt_span_context *parent)
 {
-	return from ? from : rt_span_innermost ? &rt_span_innermost->context : NULL;
+	const struct rt_span_here *here = &rt_span_innermost;
+
+	memset(parent, 0, sizeof(*parent));
+	if (from) {
+		*parent = *from;
+	} else if (here->span_id) {
+		rt_span_put_hex(here->trace_id[0], parent->trace_id);
+		rt_span_put_hex(here->trace_id[1], parent->trace_id + 16);
+		rt_span_put_hex(here->span_id, parent->span_id);
+		parent->flags = (uint8_t)here->flags;
+	}
+}
+
+/* Whether the scope was entered before the other one. The numbers begin again after 4 billion. */
+static inline int rt_span_is_older(uint32_t scope, uint32_t other)
+{
+	return other && (!scope || (int32_t)(scope - other) < 0);
 }
 
 /* Whoever is amid the scope is inside it. */
 static inline void rt_span_enter(struct rt_span *span)
 {
-	span->outer = rt_span_innermost;
+	struct rt_span_here *here = &rt_span_innermost;
+
+	span->before = *here;
+	span->thread = here;
 	span->listed = 1;
-	rt_span_innermost = span;
+	rt_span_scopes += rt_span_scopes == UINT32_MAX ? 2 : 1;
+	span->scope = rt_span_scopes;
+	here->open++;
+	here->outer = here->scope;
+	here->scope = span->scope;
+	here->trace_id[0] = here->trace_id[1] = here->span_id = here->flags = 0;
+	if (rt_span_is_there(&span->context)) {
+		here->trace_id[0] = rt_span_take_hex(span->context.trace_id);
+		here->trace_id[1] = rt_span_take_hex(span->context.trace_id + 16);
+		here->span_id = rt_span_take_hex(span->context.span_id);
+		here->flags = span->context.flags;
+	}
+}
+
+/*
+ * Coroutines leave their scopes in any order, and longjmp(3) leaves some out. The innermost scope stays what it is where
+ * the one that is left is not around it; else it becomes what it was before that, but never a younger one. With
+ * the last scope of the thread all is forgotten.
+ */
+static inline void rt_span_uncover(const struct rt_span *span)
+{
+	struct rt_span_here *here = &rt_span_innermost;
+	uint32_t open = here->open ? here->open - 1 : 0;
+	int is_apart = rt_span_is_older(here->outer, span->scope) && rt_span_is_older(span->scope, here->scope);
+
+	if (!open)
+		memset(here, 0, sizeof(*here));
+	else if (here->scope == span->scope || (!is_apart && rt_span_is_older(span->before.scope, here->scope)))
+		*here = span->before;
+	here->open = open;
 }
 
 /* As struct rt_program_ids has them. */
@@ -611,16 +684,15 @@ RT_PROBE_OWN void rt_span_begin(struct rt_span *span, int scope, const struct rt
 				const uint64_t *value)
 {
 	uint64_t record[RT_PROGRAM_WORDS_MAX] RT_PROBE_UNCLEARED;
-	const struct rt_span_context *parent = rt_span_parent(from);
 	struct rt_span made;
 
 	memset(&made, 0, sizeof(made));
+	rt_span_find_parent(from, &made.context);
 	made.begin_ns = rt_span_now();
 	made.end = end;
 	made.life = rt_span_life;
-	if (rt_span_is_there(parent)) {
-		made.context = *parent;
-		memcpy(made.parent_id, parent->span_id, sizeof(made.parent_id));
+	if (rt_span_is_there(&made.context)) {
+		memcpy(made.parent_id, made.context.span_id, sizeof(made.parent_id));
 	} else {
 		rt_span_put_hex(rt_span_draw(made.begin_ns), made.context.trace_id);
 		rt_span_put_hex(rt_span_draw(made.begin_ns), made.context.trace_id + 16);
@@ -641,12 +713,10 @@ RT_PROBE_OWN void rt_span_begin(struct rt_span *span, int scope, const struct rt
 /* One that is not recorded: what is inside it is under the span around it. */
 RT_PROBE_OWN void rt_span_pass(struct rt_span *span, int scope, const struct rt_span_context *from)
 {
-	const struct rt_span_context *parent = rt_span_parent(from);
 	struct rt_span made;
 
 	memset(&made, 0, sizeof(made));
-	if (rt_span_is_there(parent))
-		made.context = *parent;
+	rt_span_find_parent(from, &made.context);
 	*span = made;
 	if (scope)
 		rt_span_enter(span);
@@ -670,10 +740,12 @@ RT_PROBE_OWN void rt_span_end(struct rt_span *span)
 	rt_probe_put_as(site, record, RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_END_WORDS);
 }
 
-/* Of a scope. */
+/* Of a scope. A coroutine may have moved to another thread, which is not inside it. */
 RT_PROBE_OWN void rt_span_close(struct rt_span *span)
 {
-	rt_span_innermost = span->outer;
+	span->listed = 0;
+	if (span->thread == &rt_span_innermost)
+		rt_span_uncover(span);
 	rt_span_end(span);
 }
 
@@ -686,13 +758,14 @@ static inline void rt_span_leave(struct rt_span *span)
 /* The innermost scope of this thread: 0, or -1 if there is none. */
 RT_PROBE_OWN int rt_span_current(struct rt_span_context *context)
 {
-	const struct rt_span_context *current = rt_span_parent(NULL);
+	rt_span_find_parent(NULL, context);
+	return rt_span_is_there(context) ? 0 : -1;
+}
 
-	memset(context, 0, sizeof(*context));
-	if (!rt_span_is_there(current))
-		return -1;
-	*context = *current;
-	return 0;
+/* The thread is in no scope: for a program that has left all of them by longjmp(3), or by the end of a coroutine. */
+RT_PROBE_OWN void rt_span_forget(void)
+{
+	memset(&rt_span_innermost, 0, sizeof(rt_span_innermost));
 }
 
 /*

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 #include <cmocka.h>
 
@@ -62,7 +63,8 @@ static int finish(void **state)
 {
 	(void)state;
 	rt_probe_shift = 0;
-	assert_null(rt_span_innermost);
+	assert_int_equal(rt_span_innermost.scope, 0);
+	assert_int_equal(rt_span_innermost.open, 0);
 	program_segment_destroy(&f.segment);
 	return 0;
 }
@@ -275,6 +277,220 @@ static void test_asked_for_in_the_middle(void **state)
 	assert_false(seen[0].ends);
 }
 
+/* ---- Scopes that are left in another order, or never ---------------------------------------------- */
+
+#define FIBERS		8
+#define STACK_BYTES	(64u << 10)
+
+static struct fiber {
+	ucontext_t at, resume;
+	void *stack;
+	struct rt_span_context current;
+} fiber[FIBERS];
+
+static void enter_and_wait(unsigned i)
+{
+	RT_SPAN(app, fiber, "%u", i);
+
+	rt_span_current(&fiber[i].current);
+	swapcontext(&fiber[i].at, &fiber[i].resume);
+}
+
+static void run_fiber(unsigned i)
+{
+	enter_and_wait(i);
+	swapcontext(&fiber[i].at, &fiber[i].resume);
+}
+
+/* Until it is in its scope, on a stack of its own. */
+static void fiber_enter(unsigned i)
+{
+	fiber[i].stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(fiber[i].stack, MAP_FAILED);
+	assert_int_equal(getcontext(&fiber[i].at), 0);
+	fiber[i].at.uc_stack.ss_sp = fiber[i].stack;
+	fiber[i].at.uc_stack.ss_size = STACK_BYTES;
+	makecontext(&fiber[i].at, (void (*)(void))run_fiber, 1, i);
+	swapcontext(&fiber[i].resume, &fiber[i].at);
+}
+
+/* It is no more, and where its scope was, nothing can be read. */
+static void fiber_end(unsigned i)
+{
+	assert_int_equal(munmap(fiber[i].stack, STACK_BYTES), 0);
+}
+
+static void fiber_leave(unsigned i)
+{
+	swapcontext(&fiber[i].resume, &fiber[i].at);
+	fiber_end(i);
+}
+
+static bool is_current(unsigned i)
+{
+	struct rt_span_context now;
+
+	return rt_span_current(&now) == 0 && memcmp(&now, &fiber[i].current, sizeof(now)) == 0;
+}
+
+/* The one that is entered first is left first: what comes then is under none of them. */
+static void test_coroutines_leave_in_the_order_they_came(void **state)
+{
+	(void)state;
+	fiber_enter(0);
+	fiber_enter(1);
+	fiber_leave(0);
+	fiber_leave(1);
+	inner(1);
+	look();
+	assert_int_equal(records, 6);
+	assert_true(is_root(&seen[0]) && is_under(&seen[1], &seen[0]) && is_root(&seen[4]));
+	assert_true(is_same(&seen[2], &seen[0]) && is_same(&seen[3], &seen[1]));
+}
+
+/* One that was entered after the outer one had ended is not under the inner one. */
+static void test_a_coroutine_that_came_later_stays(void **state)
+{
+	(void)state;
+	fiber_enter(0);
+	fiber_enter(1);
+	fiber_leave(0);
+	fiber_enter(2);
+	fiber_leave(1);
+	assert_true(is_current(2));
+	fiber_leave(2);
+	look();
+	assert_int_equal(records, 6);
+	assert_true(is_root(&seen[3]) && !seen[3].ends);
+}
+
+/* In any order: a scope around all is the innermost at their end, and after it none is. */
+static void test_coroutines_in_any_order(void **state)
+{
+	uint64_t chance = 0x9e3779b97f4a7c15u;
+	struct rt_span_context now;
+	bool is_in[FIBERS] = {false};
+
+	(void)state;
+	ask_for(true, false);
+	for (unsigned turn = 0; turn < 400; turn++) {
+		unsigned i = (chance = chance * 6364136223846793005u + 1442695040888963407u) >> 61;
+
+		is_in[i] ? fiber_leave(i) : fiber_enter(i);
+		is_in[i] = !is_in[i];
+		if (turn % 8 == 7)
+			look();
+		for (i = 0; turn % 100 == 99 && i < FIBERS; i++) {
+			if (is_in[i])
+				fiber_leave(i);
+			is_in[i] = false;
+		}
+		assert_true(turn % 100 != 99 || rt_span_current(&now) == -1);
+	}
+	look();
+}
+
+/* Nothing is read of a scope whose stack is no more. */
+static void test_a_coroutine_that_ends_amid_its_scope(void **state)
+{
+	(void)state;
+	{
+		RT_SPAN(app, around, "around");
+		fiber_enter(0);
+		fiber_end(0);
+		inner(1);
+	}
+	assert_int_equal(rt_span_innermost.scope, 0);
+	fiber_enter(1);
+	fiber_end(1);
+	inner(2);
+	rt_span_forget();
+	inner(3);
+	look();
+	assert_int_equal(records, 10);
+	assert_true(is_under(&seen[1], &seen[0]) && is_same(&seen[4], &seen[0]) && is_root(&seen[5]));
+	assert_true(is_under(&seen[6], &seen[5]) && is_root(&seen[8]));
+}
+
+static jmp_buf back;
+
+__attribute__((noreturn)) static void deep(unsigned left)
+{
+	volatile char room[256];
+
+	RT_SPAN(app, deep, "%u", left);
+	room[0] = (char)left;
+	if (left)
+		deep(left - 1);
+	longjmp(back, 1 + !room[0]);
+}
+
+/* Others have written over the frames since. */
+static void test_scopes_that_longjmp_leaves_out(void **state)
+{
+	volatile char over[4096];
+
+	(void)state;
+	{
+		RT_SPAN(app, around, "around");
+		if (!setjmp(back))
+			deep(2);
+		for (size_t i = 0; i < sizeof(over); i++)
+			over[i] = (char)-1;
+		inner(1);
+	}
+	outer();
+	rt_span_forget();
+	look();
+	assert_int_equal(records, 13);
+	assert_true(is_same(&seen[6], &seen[0]) && seen[6].ends && is_root(&seen[7]));
+}
+
+static void *leave_elsewhere(void *nothing)
+{
+	struct rt_span_context before, now;
+
+	RT_SPAN(app, elsewhere, "elsewhere");
+	assert_int_equal(rt_span_current(&before), 0);
+	swapcontext(&fiber[0].resume, &fiber[0].at);
+	assert_int_equal(rt_span_current(&now), 0);
+	assert_memory_equal(&now, &before, sizeof(now));
+	return nothing;
+}
+
+/* The thread that it moved to is inside what it was inside of. */
+static void test_a_coroutine_that_moves_to_another_thread(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	fiber_enter(1);
+	fiber_enter(0);
+	assert_int_equal(pthread_create(&thread, NULL, leave_elsewhere, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	fiber_leave(1);
+	rt_span_forget();
+	look();
+	assert_int_equal(records, 6);
+	assert_true(is_root(&seen[2]) && seen[3].ends && is_same(&seen[3], &seen[1]) && seen[3].tid != seen[1].tid);
+	fiber_end(0);
+}
+
+static void test_the_numbers_of_scopes_begin_again(void **state)
+{
+	(void)state;
+	rt_span_scopes = UINT32_MAX - 2;
+	outer();
+	fiber_enter(0);
+	fiber_enter(1);
+	fiber_leave(0);
+	fiber_leave(1);
+	inner(1);
+	look();
+	assert_int_equal(records, 12);
+	assert_true(is_under(&seen[1], &seen[0]) && is_under(&seen[3], &seen[0]) && is_root(&seen[6]) && is_root(&seen[10]));
+}
+
 /* ---- Begin and end by hand ----------------------------------------------------------------------- */
 
 static void *work(void *context)
@@ -343,7 +559,7 @@ static void test_a_child_is_under_its_parent(void **state)
 		}
 	}
 	if (!child)
-		_exit(rt_span_innermost != NULL);
+		_exit(rt_span_innermost.scope != 0);
 	rt_span_end(&by_hand);
 	look();
 	assert_int_equal(records, 8);
@@ -426,6 +642,13 @@ int main(void)
 		TEST(test_half_of_it_asked_for),
 		TEST(test_nobody_asks),
 		TEST(test_asked_for_in_the_middle),
+		TEST(test_coroutines_leave_in_the_order_they_came),
+		TEST(test_a_coroutine_that_came_later_stays),
+		TEST(test_coroutines_in_any_order),
+		TEST(test_a_coroutine_that_ends_amid_its_scope),
+		TEST(test_scopes_that_longjmp_leaves_out),
+		TEST(test_a_coroutine_that_moves_to_another_thread),
+		TEST(test_the_numbers_of_scopes_begin_again),
 		TEST(test_a_span_ends_on_another_thread),
 		TEST(test_an_end_without_a_begin),
 		TEST(test_a_child_is_under_its_parent),
