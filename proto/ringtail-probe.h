@@ -152,6 +152,7 @@ struct rt_program_end {
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -368,17 +369,26 @@ static inline void rt_probe_close(int fd)
 		close(fd);
 }
 
-/* Whether the daemon's end of the socket is there. */
-static inline int rt_probe_is_heard(void)
+/* 1: the daemon's end of the socket is there; 0: the daemon has closed it; -1: the socket is not there. */
+static inline int rt_probe_hears(void)
 {
 	int fd = __atomic_load_n(&rt_probe_socket, __ATOMIC_ACQUIRE);
 	ssize_t got;
 	char byte;
 
 	if (!rt_probe_is_own(fd))
-		return 0;
+		return -1;
 	got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+/*
+ * The rings of a daemon that has ended go back to the system, which makes pages of zeros of them. Their addresses stay, and
+ * the first page, since other threads may be in them. What they write there, nobody reads.
+ */
+static inline void rt_probe_release(struct rt_program_segment *segment)
+{
+	madvise((char *)segment + RT_PROGRAM_PAGE, segment->rings * (RT_PROGRAM_PAGE + segment->ring_bytes), MADV_REMOVE);
 }
 
 static inline void rt_probe_detach(void)
@@ -396,7 +406,7 @@ static inline void rt_probe_look(void)
 	struct timespec now;
 	int before = errno;
 
-	if (!rt_probe_is_heard() && rt_probe_attach() != 0) {
+	if (rt_probe_hears() != 1 && rt_probe_attach() != 0) {
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (!rt_probe_gone_s)
 			rt_probe_gone_s = now.tv_sec + 1;
@@ -813,14 +823,30 @@ RT_PROBE_OWN int rt_span_text(const struct rt_span_context *context, char text[R
 
 /* ---- Attaching ----------------------------------------------------------------------------------- */
 
-static inline int rt_probe_send(int fd, const void *data, size_t bytes)
+/* After what a call on the socket said: 0: try again; -1: it is broken, or the daemon has had its time. */
+static inline int rt_probe_await(int fd, short events, uint64_t until_ns)
+{
+	int before = errno, left_ms;
+	struct pollfd wanted;
+	uint64_t now = rt_span_now();
+
+	if ((before != EAGAIN && before != EWOULDBLOCK && before != EINTR) || now >= until_ns)
+		return -1;
+	left_ms = (int)((until_ns - now + 999999) / 1000000);
+	wanted.fd = fd;
+	wanted.events = events;
+	wanted.revents = 0;
+	return poll(&wanted, 1, left_ms) < 0 && errno != EINTR ? -1 : 0;
+}
+
+static inline int rt_probe_send(int fd, const void *data, size_t bytes, uint64_t until_ns)
 {
 	const char *at = (const char *)data;
 
 	while (bytes) {
-		ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL);
+		ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-		if (sent < 0 && errno == EINTR)
+		if (sent < 0 && rt_probe_await(fd, POLLOUT, until_ns) == 0)
 			continue;
 		if (sent <= 0)
 			return -1;
@@ -881,7 +907,7 @@ static inline const struct rt_probe_site *rt_probe_site_of(const uint32_t *word)
 	return NULL;
 }
 
-static inline int rt_probe_send_table(int fd)
+static inline int rt_probe_send_table(int fd, uint64_t until_ns)
 {
 	struct rt_program_hello hello;
 	char text[2048];
@@ -903,28 +929,23 @@ static inline int rt_probe_send_table(int fd)
 			return -1;
 		hello.bytes += bytes;
 	}
-	if (rt_probe_send(fd, &hello, sizeof(hello)) != 0)
+	if (rt_probe_send(fd, &hello, sizeof(hello), until_ns) != 0)
 		return -1;
 	for (const uint32_t *word = __start_rt_probe_words; word < __stop_rt_probe_words; word++) {
 		bytes = rt_probe_describe(rt_probe_site_of(word), text, sizeof(text));
-		if (rt_probe_send(fd, text, bytes) != 0)
+		if (rt_probe_send(fd, text, bytes, until_ns) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* Interrupted or not, it waits as long as a daemon may hold a program up. */
-static inline ssize_t rt_probe_receive(int fd, struct msghdr *message)
+static inline ssize_t rt_probe_receive(int fd, struct msghdr *message, uint64_t until_ns)
 {
-	struct timespec begin, now;
 	ssize_t got;
 
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	do {
-		got = recvmsg(fd, message, MSG_CMSG_CLOEXEC);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while (got < 0 && errno == EINTR &&
-		 (now.tv_sec - begin.tv_sec) * 1000000 + (now.tv_nsec - begin.tv_nsec) / 1000 < RT_PROBE_WAIT_US);
+	do
+		got = recvmsg(fd, message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	while (got < 0 && rt_probe_await(fd, POLLIN, until_ns) == 0);
 	return got;
 }
 
@@ -947,7 +968,7 @@ static inline int rt_probe_take_descriptor(struct msghdr *message)
 }
 
 /* The segment's descriptor, or -1. */
-static inline int rt_probe_take_welcome(int fd, uint64_t *bytes)
+static inline int rt_probe_take_welcome(int fd, uint64_t until_ns, uint64_t *bytes)
 {
 	union {
 		struct cmsghdr header;
@@ -967,7 +988,7 @@ static inline int rt_probe_take_welcome(int fd, uint64_t *bytes)
 	message.msg_iovlen = 1;
 	message.msg_control = control.bytes;
 	message.msg_controllen = sizeof(control.bytes);
-	got = rt_probe_receive(fd, &message);
+	got = rt_probe_receive(fd, &message, until_ns);
 	segment = got < 0 ? -1 : rt_probe_take_descriptor(&message);
 	if (segment >= 0 && (got != (ssize_t)sizeof(welcome) || welcome.magic != RT_PROGRAM_MAGIC ||
 			     welcome.version != RT_PROGRAM_VERSION || welcome.err)) {
@@ -1008,8 +1029,8 @@ static inline int rt_probe_connect(void)
 		return -1;
 	wait.tv_sec = 0;
 	wait.tv_usec = RT_PROBE_WAIT_US;
+	/* It may not even accept. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
 		return fd;
 	close(fd);
@@ -1029,10 +1050,10 @@ static inline int rt_probe_has_counter(void)
 }
 
 /* 0, or -1: nothing has changed. */
-static inline int rt_probe_map(int fd)
+static inline int rt_probe_map(int fd, uint64_t until_ns)
 {
 	uint64_t bytes = 0;
-	int segment_fd = rt_probe_send_table(fd) == 0 ? rt_probe_take_welcome(fd, &bytes) : -1;
+	int segment_fd = rt_probe_send_table(fd, until_ns) == 0 ? rt_probe_take_welcome(fd, until_ns, &bytes) : -1;
 	struct rt_program_segment *segment;
 	struct stat self;
 	int before;
@@ -1070,20 +1091,26 @@ static inline int rt_probe_map(int fd)
  */
 RT_PROBE_OWN int rt_probe_attach(void)
 {
+	uint64_t until_ns = rt_span_now() + RT_PROBE_WAIT_US * 1000ull;
+	struct rt_program_segment *segment;
 	size_t probes = rt_probe_count();
-	int before = errno, fd, err = -1;
+	int before = errno, hears, fd, err = -1;
 
 	if (!probes || probes > RT_PROGRAM_PROBES_MAX ||
 	    __atomic_exchange_n(&rt_probe_attaching, 1, __ATOMIC_ACQUIRE))
 		return -1;
-	if (rt_probe_is_heard()) {
+	hears = rt_probe_hears();
+	if (hears == 1) {
 		err = 0;
 	} else {
+		segment = rt_probe_segment;
 		fd = rt_probe_connect();
 		if (fd >= 0)
-			err = rt_probe_map(fd);
+			err = rt_probe_map(fd, until_ns);
 		if (fd >= 0 && err)
 			close(fd);
+		else if (fd >= 0 && hears == 0)
+			rt_probe_release(segment);
 	}
 	__atomic_store_n(&rt_probe_attaching, 0, __ATOMIC_RELEASE);
 	errno = before;

@@ -28,6 +28,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -51,7 +52,9 @@ const (
 	consumerAt = 64
 	helloBytes = 48
 	entryBytes = 24
-	waitUs     = 200000 // a daemon that does not answer holds a program up for so long
+	wait       = 200 * time.Millisecond // a daemon that does not answer holds a program up for so long
+	atSecure   = 23                     // of getauxval(3)
+	madvRemove = 9                      // of madvise(2)
 	tries      = 64
 )
 
@@ -362,7 +365,7 @@ func Attach() bool {
 		return true
 	}
 	path, given := os.LookupEnv("RINGTAIL_PROGRAMS")
-	if !given {
+	if !given || isSecure() {
 		path = socketPath
 	}
 	if path == "" || len(sites) == 0 || !littleEndian() {
@@ -372,10 +375,24 @@ func Attach() bool {
 	if err != nil {
 		return false
 	}
-	// Others may be in the memory of the one before: it stays mapped.
+	// Others may be in the memory of the one before: it stays mapped, and has zeros.
 	atomic.StorePointer(&current, unsafe.Pointer(made))
 	if was != nil {
+		syscall.Madvise(was.memory[page:], madvRemove)
 		syscall.Close(was.fd)
+	}
+	return true
+}
+
+// Whether the program may have rights that its user has not: it believes no environment then. Where /proc does not tell,
+// it may.
+func isSecure() bool {
+	vector, _ := os.ReadFile("/proc/self/auxv")
+
+	for ; len(vector) >= 16; vector = vector[16:] {
+		if binary.LittleEndian.Uint64(vector) == atSecure {
+			return binary.LittleEndian.Uint64(vector[8:]) != 0
+		}
 	}
 	return true
 }
@@ -396,21 +413,36 @@ func connect(path string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	wait := syscall.Timeval{Usec: waitUs}
-	syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &wait)
-	syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &wait)
-	if err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}); err == nil {
-		err = send(fd, table())
+	until := time.Now().Add(wait)
+	if err = waitUntil(fd, until); err == nil {
+		err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: path})
+	}
+	if err == nil {
+		err = send(fd, table(), until)
 	}
 	var made *program
 	if err == nil {
-		made, err = receive(fd)
+		made, err = receive(fd, until)
 	}
 	if err != nil {
 		syscall.Close(fd)
 		return nil, err
 	}
 	return made, nil
+}
+
+// The next call on it ends by then.
+func waitUntil(fd int, until time.Time) error {
+	left := time.Until(until)
+
+	if left <= 0 {
+		return syscall.ETIMEDOUT
+	}
+	wait := syscall.NsecToTimeval(int64(left + time.Microsecond))
+	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &wait); err != nil {
+		return err
+	}
+	return syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &wait)
 }
 
 // The hello, and all probes.
@@ -429,8 +461,11 @@ func table() []byte {
 	return hello
 }
 
-func send(fd int, bytes []byte) error {
+func send(fd int, bytes []byte, until time.Time) error {
 	for len(bytes) > 0 {
+		if err := waitUntil(fd, until); err != nil {
+			return err
+		}
 		sent, err := syscall.SendmsgN(fd, bytes, nil, nil, syscall.MSG_NOSIGNAL)
 		if err == syscall.EINTR {
 			continue
@@ -443,12 +478,16 @@ func send(fd int, bytes []byte) error {
 	return nil
 }
 
-func receive(fd int) (*program, error) {
+func receive(fd int, until time.Time) (*program, error) {
 	var welcome [24]byte
+	var got, controls int
 	control := make([]byte, syscall.CmsgSpace(4))
-	got, controls, _, _, err := syscall.Recvmsg(fd, welcome[:], control, syscall.MSG_CMSG_CLOEXEC)
+	err := error(syscall.EINTR)
 
 	for err == syscall.EINTR {
+		if err = waitUntil(fd, until); err != nil {
+			break
+		}
 		got, controls, _, _, err = syscall.Recvmsg(fd, welcome[:], control, syscall.MSG_CMSG_CLOEXEC)
 	}
 	if err != nil {

@@ -39,6 +39,8 @@ ENABLED_AT = 2048
 LOST_AT, CONSUMER_AT = 8, 64            # of a ring
 WAIT_S = 0.2                            # a daemon that does not answer holds a program up for so long
 WORD = (1 << 64) - 1
+NO_TEXT = b"(no text)"
+AT_SECURE = 23                          # of getauxval(3)
 
 _probes = []
 _program = None
@@ -60,26 +62,40 @@ class Probe:
         self.texts = [i for i, kind in enumerate(self.types) if kind is str]
 
     def __bool__(self):
-        return _program is not None and self.number < _program.probes and _program.enabled[self.number] != 0
+        program = _program
+        return program is not None and program.is_wanted(self.number)
 
     def __call__(self, *values):
-        if not self:
-            return
+        """A wrong number of values raises TypeError, whether somebody asks for the probe or not; nothing else raises."""
         if len(values) != len(self.types):
             raise TypeError(f"the probe has {len(self.types)} fields, and is given {len(values)} values")
+        program = _program
+        if program is None or not program.is_wanted(self.number):
+            return
         words, texts = [], b""
         for i, (kind, value) in enumerate(zip(self.types, values)):
             if kind is str:
                 text = _cut(value)
                 texts += struct.pack("<Q", len(text) << 32 | i << 16 | ATTACHMENT) + text + bytes(-len(text) % 8)
                 value = len(text)
-            words.append(int(value) & WORD)
-        _program.put(self.number, struct.pack(f"<{len(words)}Q", *words) + texts)
+            words.append(_whole(value))
+        program.put(self.number, struct.pack(f"<{len(words)}Q", *words) + texts)
+
+
+def _whole(value):
+    """What is no number is 0: that somebody far away asks for the probe breaks no program."""
+    try:
+        return int(value) & WORD
+    except Exception:
+        return 0
 
 
 def _cut(value):
-    """Whole characters, up to the first zero, as far as there is room."""
-    text = str(value).encode(errors="replace").split(b"\0")[0]
+    """Whole characters, up to the first zero, as far as there is room. What has no text has a mark."""
+    try:
+        text = str(value).encode(errors="replace").split(b"\0")[0]
+    except Exception:
+        text = NO_TEXT
     return text if len(text) <= STRING_MAX else text[:STRING_MAX].decode(errors="ignore").encode()
 
 
@@ -132,6 +148,9 @@ class _Program:
                 return
         self.rings[0].lost.value += 1
 
+    def is_wanted(self, number):
+        return number < self.probes and self.enabled[number] != 0
+
     def is_heard(self):
         try:
             return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
@@ -156,10 +175,29 @@ def _comm():
     return b"python"
 
 
-def _map(connection):
+def _is_secure():
+    """Whether the interpreter has rights that its user has not: it believes no environment then."""
+    with contextlib.suppress(AttributeError, OSError):
+        getauxval = ctypes.CDLL(None).getauxval
+        getauxval.restype, getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+        return getauxval(AT_SECURE) != 0
+    return (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid())
+
+
+def _wait_until(connection, until):
+    """The next call on it ends by then."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    connection.settimeout(left)
+
+
+def _map(connection, until):
     """The program, or None where the daemon refuses it."""
     table = b"".join(probe.entry for probe in _probes)
+    _wait_until(connection, until)
     connection.sendall(HELLO.pack(MAGIC, VERSION, len(_probes), len(table), os.getpid(), 0, 0, _comm()) + table)
+    _wait_until(connection, until)
     answer, control, _, _ = connection.recvmsg(WELCOME.size, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
     descriptors = array.array("i")
     for level, kind, data in control:
@@ -178,14 +216,15 @@ def _map(connection):
 
 
 def _connect():
-    path = os.environ.get("RINGTAIL_PROGRAMS", SOCKET)
+    path = SOCKET if _is_secure() else os.environ.get("RINGTAIL_PROGRAMS", SOCKET)
+    until = time.monotonic() + WAIT_S
     if not path:
         return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    connection.settimeout(WAIT_S)
     try:
+        _wait_until(connection, until)
         connection.connect(path)
-        made = _map(connection)
+        made = _map(connection, until)
     except OSError:
         made = None
     if not made:

@@ -8,7 +8,7 @@ import sys
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scenario"))
 
 import ringtail  # noqa: E402
-from lib.probing import Program, await_ended  # noqa: E402
+from lib.probing import Program, await_ended, check_secure  # noqa: E402
 from lib.process import wait_until  # noqa: E402
 
 ROOT = ringtail.ROOT
@@ -76,6 +76,7 @@ def check(case, binary, provider):
     alone = Program(case, binary, socket, 10)
     case.check(not alone.attached and alone.go().process.wait().code == 0, "without a daemon it runs as ever")
     daemon = case.daemon(f"--programs={socket}", "--queue-size=64MiB")
+    check_secure(case, binary, socket, 10)
     be_recorded(case, daemon, binary, socket, provider)
     be_killed(case, daemon, binary, socket, provider)
     be_recorded(case, daemon, binary, socket, provider)

@@ -94,4 +94,10 @@ MUTANTS = [
     ("programs-inlet-a-scope-of-nobody-knows-which-thread", "daemon/programs/inlet.c",
      "good && probe->scope && !config->same_pids",
      "false", ["unit/program_inlet"]),
+    ("programs-attach-each-step-has-its-own-time", "proto/ringtail-probe.h:rt_probe_await",
+     "left_ms = (int)((until_ns - now + 999999) / 1000000);",
+     "left_ms = RT_PROBE_WAIT_US / 1000;", ["unit/program_attach"]),
+    ("programs-attach-the-time-never-ends", "proto/ringtail-probe.h:rt_probe_await",
+     " || now >= until_ns)",
+     ")", ["unit/program_attach"]),
 ]

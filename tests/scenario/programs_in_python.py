@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import ringtail
-from lib.probing import Program, await_ended
+from lib.probing import Program, await_ended, check_secure
 from lib.process import PATIENCE_S
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "client", "python")
@@ -45,6 +45,7 @@ def main(case):
     alone = Program(case, sys.executable, socket, example, TURNS, PYTHONPATH=package)
     case.check(not alone.attached and alone.go().process.wait().code == 0, "without a daemon it runs as ever")
     daemon = case.daemon(f"--programs={socket}")
+    check_secure(case, sys.executable, socket, example, TURNS, PYTHONPATH=package)
     program = Program(case, sys.executable, socket, example, TURNS, PYTHONPATH=package)
     case.check(program.attached, "it is attached", program.process.read("err"))
     listed = case.tracectl(daemon, "list", "python_example:*").out

@@ -1,16 +1,27 @@
 """A daemon is killed while a program writes. The program runs on, and a daemon that is started then has its events again:
 the program finds it by itself, as its memory is full."""
 import os
+import re
 
 import ringtail
-from lib.probing import Traced, build
+from lib.probing import Traced, build, check_secure
 from lib.process import wait_until
+
+FIRST_PAGES_KIB = 4 + 2 * 4 * 3         # the first page, and what late threads may have written into two rings
+
+
+def resident(program):
+    """KiB of each segment that the program has mapped."""
+    with open(f"/proc/{program.pid}/smaps") as file:
+        return [int(kib) for kib in re.findall(r"^\S+ rw-s .*memfd:.*\n(?:\w+: .*\n)*?Rss: +(\d+) kB", file.read(), re.M)]
 
 
 def main(case):
     socket = os.path.join(case.path("run"), "programs.sock")
     first = case.daemon(f"--programs={socket}", "--ring-size=64KiB")
-    program = Traced(case, build(case, "traced", "traced"), socket)
+    binary = build(case, "traced", "traced")
+    check_secure(case, binary, socket, "threads", case.path("no-counts"))
+    program = Traced(case, binary, socket)
     stream = case.stream(first, "-p", "app:request_done", "-o", "none")
     program.go()
     stream.await_all(1000)
@@ -25,6 +36,8 @@ def main(case):
     stream.await_all(1000)
     case.check(stream.interrupt().summary["ledger"] == "balanced", "which has its events")
     case.check_balanced(second)
+    kept = resident(program)
+    case.check(len(kept) == 2 and min(kept) <= FIRST_PAGES_KIB < max(kept), "the rings of the first take no memory any more", kept)
     program.process.popen.kill()
     program.process.wait()
 

@@ -13,11 +13,12 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::os::raw::{c_int, c_long};
 use std::io::Write;
-use std::os::unix::io::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::io::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 // As in ringtail-probe.h.
 const SOCKET: &str = "/run/ringtail/programs.sock";
@@ -58,12 +59,28 @@ struct MsgHdr {
     control_bytes: usize,
     flags: c_int,
 }
+#[repr(C)]
+struct Address {
+    family: u16,
+    path: [u8; 108],
+}
+#[repr(C)]
+struct Timeval {
+    seconds: i64,
+    microseconds: i64,
+}
 extern "C" {
+    fn getauxval(what: u64) -> u64;
+    fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int;
+    fn setsockopt(fd: c_int, level: c_int, what: c_int, value: *const c_void, bytes: u32) -> c_int;
+    #[link_name = "connect"]
+    fn connect_socket(fd: c_int, address: *const Address, bytes: u32) -> c_int;
     fn clock_gettime(clock: c_int, to: *mut Timespec) -> c_int;
     fn gettid() -> c_int;
     fn recv(fd: c_int, to: *mut c_void, bytes: usize, flags: c_int) -> isize;
     fn recvmsg(fd: c_int, message: *mut MsgHdr, flags: c_int) -> isize;
     fn mmap(at: *mut c_void, bytes: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
+    fn madvise(at: *mut c_void, bytes: usize, advice: c_int) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn pthread_atfork(
         before: Option<extern "C" fn()>,
@@ -72,6 +89,11 @@ extern "C" {
     ) -> c_int;
 }
 const CLOCK_MONOTONIC: c_int = 1;
+const AT_SECURE: u64 = 23;
+const AF_UNIX: u16 = 1;
+const SOCK_STREAM_CLOEXEC: c_int = 1 | 0o2000000;
+const SO_RCVTIMEO: c_int = 20;
+const SO_SNDTIMEO: c_int = 21;
 const MSG_PEEK: c_int = 2;
 const MSG_DONTWAIT: c_int = 0x40;
 const MSG_CMSG_CLOEXEC: c_int = 0x40000000;
@@ -79,6 +101,7 @@ const SOL_SOCKET: c_int = 1;
 const SCM_RIGHTS: c_int = 1;
 const READ_WRITE: c_int = 3;
 const MAP_SHARED: c_int = 1;
+const MADV_REMOVE: c_int = 9;
 
 // ---- Fields --------------------------------------------------------------------------------------
 
@@ -373,6 +396,13 @@ impl Program {
         ring.producer_pos.store(pos + bytes, Ordering::Release);
     }
 
+    /// Of a daemon that has ended. The addresses stay, and the first page, since other threads may be in them: they find
+    /// zeros.
+    fn release(&self) {
+        let bytes = self.rings as usize * (PAGE + self.size as usize);
+        unsafe { madvise((self.segment as *mut u8).add(PAGE) as *mut c_void, bytes, MADV_REMOVE) };
+    }
+
     fn is_heard(&self) -> bool {
         let mut byte = 0u8;
         let to = &mut byte as *mut u8 as *mut c_void;
@@ -400,7 +430,7 @@ pub fn attach() -> bool {
     if current().map_or(false, Program::is_heard) {
         return true;
     }
-    let path = std::env::var("RINGTAIL_PROGRAMS").unwrap_or_else(|_| SOCKET.to_string());
+    let path = path();
     if path.is_empty() || cfg!(not(all(target_os = "linux", target_endian = "little", target_pointer_width = "64"))) {
         return false;
     }
@@ -409,6 +439,7 @@ pub fn attach() -> bool {
             let before = PROGRAM.swap(Box::into_raw(Box::new(program)), Ordering::AcqRel);
             if let Some(before) = unsafe { before.as_ref() } {
                 let _ = before.socket.shutdown(std::net::Shutdown::Both);
+                before.release();
             }
             true
         }
@@ -428,10 +459,46 @@ extern "C" fn forked() {
     }
 }
 
-fn connect(path: &str) -> Option<Program> {
-    let mut socket = UnixStream::connect(path).ok()?;
-    socket.set_read_timeout(Some(WAIT)).ok()?;
-    socket.set_write_timeout(Some(WAIT)).ok()?;
+/// A program that has rights its user has not believes no environment.
+fn path() -> Vec<u8> {
+    let named = if unsafe { getauxval(AT_SECURE) } != 0 { None } else { std::env::var_os("RINGTAIL_PROGRAMS") };
+    named.map_or_else(|| SOCKET.as_bytes().to_vec(), OsStringExt::into_vec)
+}
+
+/// The next call on it ends by then; None: that is over. std sets no bound before it connects.
+fn wait_until(socket: &UnixStream, until: Instant) -> Option<()> {
+    let left = until.checked_duration_since(Instant::now())?;
+    let left = Timeval { seconds: 0, microseconds: left.as_micros().clamp(1, 999_999) as i64 };
+    for what in [SO_RCVTIMEO, SO_SNDTIMEO] {
+        let value = &left as *const Timeval as *const c_void;
+        let bytes = std::mem::size_of::<Timeval>() as u32;
+        if unsafe { setsockopt(socket.as_raw_fd(), SOL_SOCKET, what, value, bytes) } != 0 {
+            return None;
+        }
+    }
+    Some(())
+}
+
+fn open(path: &[u8], until: Instant) -> Option<UnixStream> {
+    let mut address = Address { family: AF_UNIX, path: [0; 108] };
+    if path.len() >= address.path.len() {
+        return None;
+    }
+    address.path[..path.len()].copy_from_slice(path);
+    let fd = unsafe { socket(c_int::from(AF_UNIX), SOCK_STREAM_CLOEXEC, 0) };
+    if fd < 0 {
+        return None;
+    }
+    let socket = unsafe { UnixStream::from_raw_fd(fd) };
+    wait_until(&socket, until)?;
+    let bytes = std::mem::size_of::<Address>() as u32;
+    let connected = unsafe { connect_socket(fd, &address, bytes) } == 0;
+    connected.then_some(socket)
+}
+
+fn connect(path: &[u8]) -> Option<Program> {
+    let until = Instant::now() + WAIT;
+    let mut socket = open(path, until)?;
     let mut probes = Vec::new();
     let mut count = 0u32;
     for site in sites() {
@@ -442,8 +509,10 @@ fn connect(path: &str) -> Option<Program> {
     if count == 0 {
         return None;
     }
-    socket.write_all(&hello(count, probes.len() as u32)).ok()?;
-    socket.write_all(&probes).ok()?;
+    let mut table = hello(count, probes.len() as u32);
+    table.extend_from_slice(&probes);
+    write(&mut socket, &table, until)?;
+    wait_until(&socket, until)?;
     let (fd, bytes) = receive(&socket)?;
     let at = unsafe { mmap(std::ptr::null_mut(), bytes as usize, READ_WRITE, MAP_SHARED, fd, 0) };
     unsafe { close(fd) };
@@ -453,6 +522,18 @@ fn connect(path: &str) -> Option<Program> {
     let segment = at as *const Segment;
     let (rings, size) = unsafe { ((*segment).rings, (*segment).ring_bytes) };
     Some(Program { socket, segment, rings, size })
+}
+
+fn write(socket: &mut UnixStream, mut table: &[u8], until: Instant) -> Option<()> {
+    while !table.is_empty() {
+        wait_until(socket, until)?;
+        match socket.write(table) {
+            Ok(sent) => table = &table[sent..],
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    Some(())
 }
 
 fn hello(probes: u32, bytes: u32) -> Vec<u8> {

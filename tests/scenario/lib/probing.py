@@ -1,11 +1,13 @@
 """probing: programs with probes of their own (ringtail-probe.h), built here, and what they say that they did."""
 import os
+import shutil
 import struct
 import subprocess
 
 from .process import PATIENCE_S, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+AT_SECURE = 23
 HEADERS = os.path.join(HERE, "..", "..", "..", "proto")
 THREADS = 4                     # of traced.c
 
@@ -55,6 +57,23 @@ class Traced(Program):
     def witness(self):
         with open(self.counts, "rb") as file:
             return sum(struct.unpack(f"{THREADS}Q", file.read(8 * THREADS)))
+
+
+def check_secure(case, binary, socket, *words, **environment):
+    """One with rights that its user has not (its file sets the group) does not look where its environment says."""
+    copy = case.path("secure")
+    shutil.copy(os.path.realpath(binary), copy)
+    os.chown(copy, 0, 1)
+    os.chmod(copy, 0o2755)
+    program = Program(case, copy, socket, *words, **environment)
+    with open(f"/proc/{program.pid}/auxv", "rb") as file:
+        vector = dict(struct.iter_unpack("QQ", file.read()))
+    if vector[AT_SECURE]:
+        case.check(not program.attached, "a program that sets its group believes no environment", program.out)
+    else:
+        case.say("no program sets its group on this filesystem")
+    program.process.popen.kill()
+    program.process.wait()
 
 
 def await_ended(daemon, attached=0):

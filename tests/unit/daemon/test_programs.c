@@ -390,7 +390,7 @@ static void test_a_bad_answer_leaves_no_descriptors(void **state)
 			uint64_t segment_bytes;
 
 			assert_int_equal(descriptor_send(pair[0], &bad, bytes[i], pair, fds), 0);
-			assert_int_equal(rt_probe_take_welcome(pair[1], &segment_bytes), -1);
+			assert_int_equal(rt_probe_take_welcome(pair[1], 0, &segment_bytes), -1);
 			assert_int_equal(open_descriptors(), before);
 		}
 	}
@@ -429,7 +429,7 @@ static void test_an_interrupted_answer_is_awaited(void **state)
 	for (unsigned tries = 0; tries < 10 && fd < 0; tries++) {
 		alarms = 0;
 		assert_int_equal(setitimer(ITIMER_REAL, &every, NULL), 0);
-		fd = rt_probe_take_welcome(pair[1], &bytes);
+		fd = rt_probe_take_welcome(pair[1], rt_span_now() + RT_PROBE_WAIT_US * 1000ull, &bytes);
 		setitimer(ITIMER_REAL, &never, NULL);
 	}
 	sigaction(SIGALRM, &before, NULL);
