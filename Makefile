@@ -97,7 +97,7 @@ build/.deps-%: .ci/deps.sh
 	$(Q)mkdir -p build && sh .ci/deps.sh $* && touch $@
 $(DEPS): $(BUILD_DEPS)
 build/.deps-bench: $(DEPS)
-check-packages check-wireshark check-fleet check-bindings: build/.deps-more
+check-packages check-wireshark check-fleet check-bindings check-others: build/.deps-more
 # Each kernel and processor with BPF, and the module; the page says what came of it.
 check-kernels: build/.deps-kernels ## runs the tests under other kernels, and writes docs/kernels.md
 	$(Q)python3 tests/check.py --build build --only every_kernel --only kmod; result=$$?; \
@@ -398,11 +398,11 @@ check: $(DEPS) ## runs every test
 # What takes the network, and half as long again. Downloads are kept in $RINGTAIL_CACHE, or ~/.cache/ringtail
 # where that is a directory, else in build/cache.
 .PHONY: check-more
-check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, tshark, other kernels, real back ends, real Kafka brokers, programs in Go and Rust
+check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, tshark, other kernels, real back ends, real Kafka brokers, programs in Go and Rust, PostgreSQL, a JVM and Redis
 	$(Q)python3 tests/check.py --build build --more
 
 # A part of it. (Not among the phony: for those there are no patterns.)
-check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, packages, wireshark, kernels, backends, fleet, bindings, tracepoints
+check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, packages, wireshark, kernels, backends, fleet, bindings, others, tracepoints
 	$(Q)python3 tests/check.py --build build --only $*
 
 $(filter $(BUILD)/tests/bench/lttng_%,$(BENCH_C:%.c=$(BUILD)/%.o)): | build/.deps-bench

@@ -67,6 +67,7 @@ PACKAGES_TIMEOUT_S = 600
 TRACEPOINTS_TIMEOUT_S = 1500    # four minutes on a machine that has much else to do
 FLEET_TIMEOUT_S = 600          # five minutes, and Kafka's jars the first time
 BINDINGS_TIMEOUT_S = 900        # half a minute; more the first time, when Go builds its library
+OTHERS_TIMEOUT_S = 1500         # a quarter of a minute; the first time Redis is built
 FUZZ_RUNS_TIMEOUT_S = 4 * 3600
 FUZZ_EXIT = 99    # libFuzzer's own is 77, which is a skip here
 # Inputs that are longer say nothing new, and take their time; the others have seeds to go by.
@@ -562,6 +563,13 @@ def check_bindings(options, builds):
                     weight=WAITS, again=True, after=builds.job("all", "all"))]
 
 
+def check_others(options, builds):
+    """Programs by somebody else: with marks that they have, and with probes that a patch puts into them."""
+    return [Job(f"others {name}", [sys.executable, f"tests/others/{name}.py"], {"RINGTAIL_BUILD": options.build},
+                timeout=OTHERS_TIMEOUT_S, weight=WAITS, again=True, after=builds.job("all", "all"))
+            for name in ("jvm", "postgres", "redis")]
+
+
 def cpu_seconds():
     """Of all programs that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -594,7 +602,7 @@ PARTS = {
 # What takes the network, to download what it runs, or a build of its own: --more.
 PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "wireshark": check_wireshark,
               "kernels": check_kernels, "backends": check_backends, "fleet": check_fleet,
-              "bindings": check_bindings}
+              "bindings": check_bindings, "others": check_others}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"every_kernel": check_every_kernel, "kmod": check_kmod, "systemd": check_systemd,
                   "tracepoints": check_tracepoints}
