@@ -109,6 +109,8 @@ static struct lane *lane_create(struct reading *reading, const char *host, int32
 	}
 	if (!reading->wanted->only)
 		recording_set_lane(lane->recording, reading->lanes, lane->host);
+	if (topic_is_cut(reading->topic, partition))
+		recording_begin_cut(lane->recording);
 	return lane;
 }
 
@@ -236,13 +238,22 @@ static int take_next(struct reading *reading, struct ringtail_error *error)
 
 /* ---- Its end ------------------------------------------------------------------------------------- */
 
-/* The hosts of a partition that stood still. */
+/* The hosts of a partition of which something is missing. */
 struct behind {
 	const struct reading *reading;
 	int32_t partition;
+	bool absent;			/* only those of which nothing has come */
 	size_t hosts;
 	char names[HOSTS_NAMED_BYTES];
 };
+
+static bool has_come(const struct reading *reading, const char *host)
+{
+	struct lane key;
+
+	snprintf(key.host, sizeof(key.host), "%s", host);
+	return tfind(&key, &reading->tree, compare);
+}
 
 static void note_behind(void *context, const char *host)
 {
@@ -250,7 +261,8 @@ static void note_behind(void *context, const char *host)
 	size_t used = strlen(behind->names);
 
 	if (!is_wanted(behind->reading, host) ||
-	    topic_partition_of(behind->reading->topic, host) != behind->partition)
+	    topic_partition_of(behind->reading->topic, host) != behind->partition ||
+	    (behind->absent && has_come(behind->reading, host)))
 		return;
 	behind->hosts++;
 	if (used + strlen(host) + sizeof(", ...") < sizeof(behind->names))
@@ -286,10 +298,27 @@ static int give_up_partitions(struct reading *reading, struct ringtail_error *er
 	return err;
 }
 
+/* Those of which something came have a gap; of the others nothing else would tell. */
+static void tell_cut(struct reading *reading, int32_t partition)
+{
+	struct behind behind = { .reading = reading, .partition = partition, .absent = true };
+
+	runs_each_host(reading->runs, note_behind, &behind);
+	if (!behind.hosts)
+		return;
+	reading->lossy = true;
+	notice_warn("history-gone", "retention has deleted records of partition %d of %s.frames that were asked for, and "
+		    "nothing is left of %s: ask for a later time, or raise retention.ms and retention.bytes", partition,
+		    reading->settings->prefix, behind.names);
+}
+
 static int end_lanes(struct reading *reading, bool stopped, struct ringtail_error *error)
 {
 	int err = stopped || reading->wanted->follow ? 0 : give_up_partitions(reading, error);
 
+	for (int32_t i = 0; !stopped && i < (int32_t)topic_partitions(reading->topic); i++)
+		if (topic_is_cut(reading->topic, i))
+			tell_cut(reading, i);
 	for (uint32_t i = 0; !err && i < reading->lanes; i++)
 		err = recording_end(reading->lane[i]->recording, stopped ? "the reader was stopped" :
 				    "that is what Kafka has", error);

@@ -31,6 +31,7 @@ struct recording {
 	uint32_t catalog;		/* with that catalog */
 	struct run lost;		/* of which nothing could be decoded: */
 	bool owes_gap;			/* the reader has not been told, by a gap of no size */
+	bool owes_beginning;		/* nor of what Kafka has deleted before all this */
 	struct recording_ledger ledger;
 };
 
@@ -74,6 +75,11 @@ void recording_set_lane(struct recording *recording, uint32_t lane, const char *
 {
 	recording->lane = lane;
 	recording->host = host;
+}
+
+void recording_begin_cut(struct recording *recording)
+{
+	recording->owes_beginning = true;
 }
 
 void recording_destroy(struct recording *recording)
@@ -221,6 +227,18 @@ static int put_lost_run(struct recording *recording, struct ringtail_error *erro
 	return put_hole(recording, &here, RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT, error);
 }
 
+/* Nobody knows how much it was, nor of which runs: a gap of no size, in the first one that is there. */
+static int put_beginning(struct recording *recording, const struct numbers_run *run, struct ringtail_error *error)
+{
+	struct forward_span here = { .known = true };
+
+	if (!recording->owes_beginning)
+		return 0;
+	recording->owes_beginning = false;
+	here.first_seq = here.end_seq = run->cpu[here.cpu].next;
+	return put_hole(recording, &here, RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE, error);
+}
+
 /* The reader comes into the run of that label, or goes on in it with `again`: its places are told anew. */
 static int enter(struct recording *recording, const struct parcel_label *label, const struct numbers_run *run,
 		 bool again, struct ringtail_error *error)
@@ -248,6 +266,8 @@ static int enter(struct recording *recording, const struct parcel_label *label, 
 	recording->began = true;
 	recording->run = label->run;
 	recording->catalog = label->catalog;
+	if (!err)
+		err = put_beginning(recording, run, error);
 	return err ? err : put_lost_run(recording, error);
 }
 

@@ -39,6 +39,9 @@ void recording_destroy(struct recording *recording);
 /* Before its first record: it is one of several. The host's name is borrowed. */
 void recording_set_lane(struct recording *recording, uint32_t lane, const char *host);
 
+/* Before its first record: what Kafka had before that is deleted, and was asked for. A Gap of no size stands there. */
+void recording_begin_cut(struct recording *recording);
+
 /* One record of this host: one that cannot be decoded is a gap in its place. -errno with *error: it cannot be written. */
 int recording_take(struct recording *recording, const struct parcel_label *label, const uint8_t *frame,
 		   size_t bytes, struct ringtail_error *error);

@@ -21,6 +21,7 @@ struct topic {
 	struct topic_wanted wanted;
 	unsigned partitions, open;
 	enum partition_state *state;	/* of each partition */
+	bool *cut;			/* of each partition: topic_is_cut() */
 	uint64_t waited_ns;
 	rd_kafka_message_t *record;	/* that was given out */
 };
@@ -66,6 +67,21 @@ static int open_handle(struct topic *topic, const struct kafka_settings *setting
 }
 
 /*
+ * The first record of that time or later is the oldest that there is, and not the first that there was. Its age does not
+ * tell when the one before it was sent. Asked after the offset: what retention deletes in between counts as well.
+ */
+static bool is_cut(struct topic *topic, int32_t partition, int64_t offset, int *timeout_ms)
+{
+	int64_t low, high;
+
+	if (rd_kafka_query_watermark_offsets(topic->handle, topic->name, partition, &low, &high, *timeout_ms)) {
+		*timeout_ms = ASK_AGAIN_TIMEOUT_MS;
+		return false;
+	}
+	return low > 0 && (offset < 0 ? low == high : offset <= low);
+}
+
+/*
  * Where a partition begins. Of one whose broker does not tell: with its oldest record, as what is older than the time
  * that was asked for is passed over by its readers; or, of what comes from now on, where its end is found.
  */
@@ -92,8 +108,10 @@ static int64_t find_begin(struct topic *topic, int32_t partition, int *timeout_m
 	why = why ? why : list->elems[0].err;
 	offset = list->elems[0].offset;
 	rd_kafka_topic_partition_list_destroy(list);
-	if (!why)
+	if (!why) {
+		topic->cut[partition] = is_cut(topic, partition, offset, timeout_ms);
 		return offset;
+	}
 	*timeout_ms = ASK_AGAIN_TIMEOUT_MS;
 	return RD_KAFKA_OFFSET_BEGINNING;
 }
@@ -134,7 +152,8 @@ int topic_open(const struct kafka_settings *settings, const struct topic_wanted 
 	if (!err) {
 		topic->partitions = facts.partitions;
 		topic->state = calloc(topic->partitions, sizeof(*topic->state));
-		err = topic->state ? assign(topic, error) :
+		topic->cut = calloc(topic->partitions, sizeof(*topic->cut));
+		err = topic->state && topic->cut ? assign(topic, error) :
 				     failure_set(error, ENOMEM, "no-memory", "out of memory");
 	}
 	if (err)
@@ -155,6 +174,7 @@ void topic_close(struct topic *topic)
 		rd_kafka_destroy(topic->handle);
 	}
 	free(topic->state);
+	free(topic->cut);
 	free(topic);
 }
 
@@ -179,6 +199,11 @@ int32_t topic_partition_of(const struct topic *topic, const char *key)
 bool topic_is_open(const struct topic *topic, int32_t partition)
 {
 	return topic->state[partition] == PARTITION_OPEN;
+}
+
+bool topic_is_cut(const struct topic *topic, int32_t partition)
+{
+	return topic->cut[partition];
 }
 
 uint64_t topic_waited_ms(const struct topic *topic)

@@ -36,6 +36,12 @@ int32_t topic_partition_of(const struct topic *topic, const char *key);
 /* It is read, and has not come to its end. */
 bool topic_is_open(const struct topic *topic, int32_t partition);
 
+/*
+ * It begins at a time (TOPIC_TIME) of which Kafka may have deleted something: retention has passed all that was before
+ * its oldest record. False as well where the brokers do not tell.
+ */
+bool topic_is_cut(const struct topic *topic, int32_t partition);
+
 /* How long nothing has come of any partition that is open, waiting for it. */
 uint64_t topic_waited_ms(const struct topic *topic);
 

@@ -323,6 +323,9 @@ static int take_gap(struct intake *intake, const void *message, const struct fra
 	if (gap->end_seq > gap->first_seq &&
 	    gap->reason != RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH)
 		ledger_span(intake->ledger, gap->cpu, gap->first_seq, gap->end_seq);
+	/* Whoever wrote this file names what is missing before it: that is said once. */
+	if (gap->reason == RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE && gap->end_seq == gap->first_seq)
+		intake->check_begin = false;
 	entry = merge_entry_create(NULL, 0);
 	if (!entry)
 		return no_memory(error);

@@ -52,6 +52,16 @@ MUTANTS = [
     ("topic-an-ended-partition-is-read-on", "courier/topic.c", "	if (topic->wanted.to_end)\n", "	if (false)\n", ["unit/topic"]),
     ("topic-a-reader-s-own-sleep-is-a-wait", "courier/topic.c", "waited_ns < most_ns ? waited_ns : most_ns", "waited_ns",
      ["unit/topic"]),
+    # What retention has deleted.
+    ("topic-the-oldest-record-is-the-first-there-was", "courier/topic.c", "offset <= low", "offset < low", ["unit/topic"]),
+    ("topic-a-partition-of-which-nothing-is-left-is-whole", "courier/topic.c", "offset < 0 ? low == high :", "offset < 0 ? false :",
+     ["unit/topic"]),
+    ("reading-what-retention-deleted-is-no-hole", "courier/reading.c", "if (topic_is_cut(reading->topic, partition))", "if (false)",
+     ["unit/reading"]),
+    ("reading-a-host-of-which-nothing-is-left-is-whole", "courier/reading.c", "if (topic_is_cut(reading->topic, i))", "if (false)",
+     ["unit/reading"]),
+    ("intake-a-missing-beginning-is-told-twice", "client/lib/intake.c", "gap->end_seq == gap->first_seq)\n		intake->check_begin",
+     "gap->end_seq != gap->first_seq)\n		intake->check_begin", ["unit/reading"]),
     # Whose frames they are.
     ("recording-a-host-s-frames-stand-in-another-s-lane", RECORDING + ":put",
      "recording->output->lane != recording->lane ? put_consign(recording, error) : 0", "recording->host ? put_consign(recording, error) : 0",

@@ -41,7 +41,7 @@ static struct record {
 	bool foreign;			/* another program's: no headers */
 } records[RECORDS_MAX];
 static unsigned recorded, given;
-static unsigned open_partitions;	/* bits */
+static unsigned open_partitions, cut_partitions;	/* bits */
 static uint64_t waited_ms;
 static rd_kafka_message_t message;
 static rd_kafka_headers_t *headers;
@@ -85,6 +85,13 @@ bool __wrap_topic_is_open(const struct topic *topic, int32_t partition)
 {
 	(void)topic;
 	return open_partitions >> partition & 1;
+}
+
+bool __wrap_topic_is_cut(const struct topic *topic, int32_t partition);
+bool __wrap_topic_is_cut(const struct topic *topic, int32_t partition)
+{
+	(void)topic;
+	return cut_partitions >> partition & 1;
 }
 
 uint64_t __wrap_topic_waited_ms(const struct topic *topic);
@@ -179,7 +186,7 @@ static int setup(void **state)
 	maker_catalog(&catalog);
 	file = fdopen(memfd_create("reading", MFD_CLOEXEC), "w+");
 	memset(said, 0, sizeof(said));
-	recorded = given = open_partitions = 0;
+	recorded = given = open_partitions = cut_partitions = 0;
 	waited_ms = 0;
 	return 0;
 }
@@ -342,6 +349,74 @@ static void test_a_partition_that_stands_still_is_given_up(void **state)
 	lanes_close(lanes);
 }
 
+/* Of each of its hosts nobody knows how much is gone; of one of which nothing is left, no lane tells. */
+static void test_what_retention_has_deleted_is_a_hole(void **state)
+{
+	static const char *const glob[] = { "web-*" };
+	const struct reading_wanted wanted = { .host = glob, .hosts = 1, .patience_ms = 1000, .since_ms = 1000 };
+	struct reading *reading;
+	struct lanes *lanes;
+
+	(void)state;
+	put("web-1", 1, 100, 10);
+	put("web-1", 1, 110, 10);
+	put("web-2", 2, 0, 20);
+	cut_partitions = 1u << 1 | 1u << 3;
+	reading = read_all(&wanted, 0);
+	assert_int_equal(asked.begin, TOPIC_TIME);
+	assert_true(reading_is_lossy(reading));
+	reading_destroy(reading);
+	assert_non_null(strstr(said, "warning [history-gone]"));
+	assert_non_null(strstr(said, "nothing is left of web-3:"));
+	assert_null(strstr(said, "web-1"));
+	assert_null(strstr(said, "db-1"));
+	lanes = take_apart();
+	assert_int_equal(lanes_count(lanes), 2);
+	assert_int_equal(ringtail_totals(lanes_handle(lanes, 0))->unknown, 1);
+	assert_int_equal(ringtail_totals(lanes_handle(lanes, 0))->events, 20);
+	assert_int_equal(ringtail_totals(lanes_handle(lanes, 0))->lost, 0);
+	assert_int_equal(ringtail_totals(lanes_handle(lanes, 1))->unknown, 0);
+	lanes_close(lanes);
+}
+
+/* Gaps of no size in what is there of web-1, by who asks for what happened from that time on; its run began at 0. */
+static uint64_t gaps_since(uint64_t monotonic_ns)
+{
+	struct ringtail_item item;
+	struct ringtail *ringtail;
+	uint64_t gaps;
+
+	lseek(fileno(file), 0, SEEK_SET);
+	assert_int_equal(ringtail_open(dup(fileno(file)), "one", false, &ringtail, &error), 0);
+	ringtail_set_span(ringtail, MAKER_WALL_NS + monotonic_ns, 0);
+	while (ringtail_next(ringtail, &item, 0) < RINGTAIL_TIMEOUT)
+		;
+	assert_int_equal(item.kind, RINGTAIL_END);
+	assert_int_equal(ringtail_totals(ringtail)->residual, 0);
+	gaps = ringtail_totals(ringtail)->unknown;
+	ringtail_close(ringtail);
+	return gaps;
+}
+
+/* That a host's run began long before says nothing of what is left of it; the reader's gap comes once. */
+static void test_a_run_that_began_early_hides_no_hole(void **state)
+{
+	const struct reading_wanted wanted = { .only = "web-1", .patience_ms = 1000, .since_ms = 1000 };
+
+	(void)state;
+	put("web-1", 1, 100, 10);
+	for (unsigned cut = 0; cut < 2; cut++) {
+		assert_int_equal(ftruncate(fileno(file), 0), 0);
+		rewind(file);
+		given = 0;
+		cut_partitions = cut << 1;
+		reading_destroy(read_all(&wanted, 0));
+		assert_int_equal(gaps_since(500), cut);
+	}
+	/* Before its run began: the library would say so itself. */
+	assert_int_equal(gaps_since(-500ull), 1);
+}
+
 /* Where none of the hosts is that are asked for, nothing is missing. */
 static void test_a_partition_of_others_costs_nothing(void **state)
 {
@@ -413,6 +488,8 @@ int main(void)
 		TEST(test_hosts_that_match_have_a_lane_each),
 		TEST(test_one_host_is_a_recording),
 		TEST(test_a_partition_that_stands_still_is_given_up),
+		TEST(test_what_retention_has_deleted_is_a_hole),
+		TEST(test_a_run_that_began_early_hides_no_hole),
 		TEST(test_a_partition_of_others_costs_nothing),
 		TEST(test_a_host_that_moved_is_said_once),
 		TEST(test_an_output_that_fails_ends_it),

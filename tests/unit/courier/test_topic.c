@@ -14,12 +14,15 @@
 
 #define BROKEN		1	/* the partition whose broker does not answer */
 #define TIME_MS		5000
+#define TIME_OFFSET	50	/* of the first record of that time, in partition 0 */
 
 static rd_kafka_message_t message;
 static bool silent;			/* nothing comes, */
 static uint64_t now_ns, late_ns;	/* and so much later than was asked for */
 static unsigned assigned, paused;	/* partitions, as bits */
 static int64_t offset[PARTITIONS];
+static int64_t low_offset;		/* of each partition: what was before it is deleted */
+static bool later;			/* nothing is left of the time that was asked for */
 static struct ringtail_error error;
 
 int __wrap_kafka_find_topic(rd_kafka_t *handle, const struct kafka_settings *settings, enum kafka_topic topic,
@@ -75,7 +78,7 @@ rd_kafka_resp_err_t __wrap_rd_kafka_query_watermark_offsets(rd_kafka_t *handle, 
 							    int64_t *low, int64_t *high, int timeout_ms)
 {
 	(void)handle, (void)topic, (void)timeout_ms;
-	*low = 0;
+	*low = low_offset;
 	*high = 100 + partition;
 	return partition == BROKEN ? RD_KAFKA_RESP_ERR__TRANSPORT : RD_KAFKA_RESP_ERR_NO_ERROR;
 }
@@ -89,7 +92,7 @@ rd_kafka_resp_err_t __wrap_rd_kafka_offsets_for_times(rd_kafka_t *handle, rd_kaf
 	assert_int_equal(list->elems[0].offset, TIME_MS);
 	if (list->elems[0].partition == BROKEN)
 		return RD_KAFKA_RESP_ERR__TIMED_OUT;
-	list->elems[0].offset = 50 + list->elems[0].partition;
+	list->elems[0].offset = later ? RD_KAFKA_OFFSET_END : TIME_OFFSET + list->elems[0].partition;
 	return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
@@ -183,6 +186,47 @@ static void a_broker_that_does_not_answer_stops_no_other(void **state)
 	topic_close(topic);
 }
 
+/* The oldest record that there is comes first: perhaps there was one before it. */
+static void what_retention_has_deleted_is_known(void **state)
+{
+	const struct topic_wanted of_time = { .begin = TOPIC_TIME, .realtime_ms = TIME_MS };
+	static const struct {
+		int64_t low;
+		bool later, cut0, cut2;
+	} rows[] = {
+		{ 0, false, false, false },
+		{ TIME_OFFSET - 1, false, false, false },
+		{ TIME_OFFSET, false, true, false },
+		{ TIME_OFFSET + 1, false, true, false },	/* deleted meanwhile */
+		{ TIME_OFFSET + 2, false, true, true },
+		{ 99, true, false, false },			/* nothing is newer, and something is older */
+		{ 100, true, true, false },			/* of partition 0 nothing at all is left */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct topic *topic;
+
+		low_offset = rows[i].low;
+		later = rows[i].later;
+		topic = open_wanted(of_time);
+		assert_int_equal(topic_is_cut(topic, 0), rows[i].cut0);
+		assert_false(topic_is_cut(topic, BROKEN));
+		assert_int_equal(topic_is_cut(topic, 2), rows[i].cut2);
+		topic_close(topic);
+	}
+	later = false;
+	low_offset = TIME_OFFSET;
+	/* Who asks for no time gets what there is. */
+	for (enum topic_begin begin = TOPIC_ALL; begin <= TOPIC_NEW; begin++) {
+		struct topic *topic = open_wanted((struct topic_wanted){ .begin = begin });
+
+		assert_false(topic_is_cut(topic, 0));
+		topic_close(topic);
+	}
+	low_offset = 0;
+}
+
 /* What others still bring once they have ended makes no difference to one of which nothing comes. */
 static void a_partition_that_stands_still_is_noticed(void **state)
 {
@@ -222,6 +266,7 @@ int main(void)
 		cmocka_unit_test(what_passes_by_itself_is_waited_for),
 		cmocka_unit_test(a_key_is_in_one_partition),
 		cmocka_unit_test(a_broker_that_does_not_answer_stops_no_other),
+		cmocka_unit_test(what_retention_has_deleted_is_known),
 		cmocka_unit_test(a_partition_that_stands_still_is_noticed),
 	};
 
