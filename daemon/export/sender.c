@@ -25,6 +25,7 @@ struct request {
 	bool is_part;			/* of one that was refused */
 	bool was_aside;
 	unsigned round;			/* in which it was refused alone */
+	uint64_t number;		/* the older, the lower; parts have that of the whole */
 };
 
 struct export_sender {
@@ -45,6 +46,7 @@ struct export_sender {
 	bool accepts;			/* something was accepted since a whole request was refused */
 	unsigned round, asked;		/* how often it was waited; refused alone since */
 	unsigned splits;		/* of the push of metrics whose parts are being sent */
+	uint64_t number;		/* of the newest request */
 	bool flush;
 	bool rest;			/* the queue begins in the middle of a frame */
 	struct event *timer;
@@ -213,6 +215,7 @@ static struct request *make_request(struct export_sender *sender, int built,
 	free(body->data);
 	request->items = body->items;
 	request->events = events;
+	request->number = ++sender->number;
 	request->realtime_ns = realtime_ns;
 	TAILQ_INIT(&request->list);
 	TAILQ_CONCAT(&request->list, list, link);
@@ -285,11 +288,12 @@ static struct request *part_of(struct export_sender *sender, const uint8_t *raw,
 }
 
 /* NULL: there was no memory for it. */
-static void put_halves(struct export_sender *sender, struct request *half[2])
+static void put_halves(struct export_sender *sender, struct request *half[2], uint64_t number)
 {
 	for (int i = 1; i >= 0; i--)
 		if (half[i]) {
 			half[i]->is_part = true;
+			half[i]->number = number;
 			TAILQ_INSERT_HEAD(&sender->requests, half[i], link);
 		}
 }
@@ -298,7 +302,7 @@ static void put_halves(struct export_sender *sender, struct request *half[2])
 static void split_points(struct export_sender *sender)
 {
 	struct request *request = TAILQ_FIRST(&sender->requests), *half[2];
-	uint64_t points = request->events, realtime_ns = request->realtime_ns;
+	uint64_t points = request->events, realtime_ns = request->realtime_ns, number = request->number;
 	uint8_t *raw = NULL;
 	size_t bytes = 0;
 
@@ -309,7 +313,7 @@ static void split_points(struct export_sender *sender)
 	half[0] = part_of(sender, raw, bytes, 0, points / 2, realtime_ns);
 	half[1] = part_of(sender, raw, bytes, points / 2, points - points / 2, realtime_ns);
 	free(raw);
-	put_halves(sender, half);
+	put_halves(sender, half, number);
 }
 
 /* The first request becomes two, of half its events each. */
@@ -317,13 +321,13 @@ static void split_events(struct export_sender *sender)
 {
 	struct request *request = TAILQ_FIRST(&sender->requests), *half[2];
 	struct export_list list = TAILQ_HEAD_INITIALIZER(list);
-	uint64_t events = request->events, taken;
+	uint64_t events = request->events, number = request->number, taken;
 
 	TAILQ_CONCAT(&list, &request->list, link);
 	drop_request(sender);
 	half[0] = build_request(sender, &list, events / 2, &taken);
 	half[1] = build_request(sender, &list, events - events / 2, &taken);
-	put_halves(sender, half);
+	put_halves(sender, half, number);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -426,6 +430,38 @@ static void settle_accepted(struct export_sender *sender, uint64_t rejected, con
 	judge_aside(sender);
 }
 
+/* Behind those that are as old, before those that are newer. */
+static void insert_aside(struct export_sender *sender, struct request *request)
+{
+	struct request *before = TAILQ_LAST(&sender->aside, request_list);
+
+	while (before && before->number > request->number)
+		before = TAILQ_PREV(before, request_list, link);
+	if (before)
+		TAILQ_INSERT_AFTER(&sender->aside, before, request, link);
+	else
+		TAILQ_INSERT_HEAD(&sender->aside, request, link);
+}
+
+/*
+ * After a wait the oldest that was refused alone is asked about before what is newer: Prometheus takes no
+ * sample of a series once it has a newer one. If it is accepted now, so go all that are aside, in their
+ * order. If it is not, the others have their turn.
+ */
+static void ask_oldest_again(struct export_sender *sender)
+{
+	struct request *oldest = TAILQ_FIRST(&sender->aside);
+
+	if (!oldest || sender->asked || oldest->round == sender->round)
+		return;
+	if (TAILQ_EMPTY(&sender->requests) && !sender->queue_events) {
+		TAILQ_CONCAT(&sender->requests, &sender->aside, link);
+		return;
+	}
+	TAILQ_REMOVE(&sender->aside, oldest, link);
+	TAILQ_INSERT_HEAD(&sender->requests, oldest, link);
+}
+
 /*
  * The first request, which cannot be split, is refused, and nothing was accepted since a whole one was:
  * a server with a wrong path, or that takes no writes, answers 400 to all alike. It waits for what
@@ -440,7 +476,7 @@ static void set_aside(struct export_sender *sender, const struct export_answer *
 	request->round = sender->round;
 	request->was_aside = true;	/* its next refusal says nothing of the others */
 	TAILQ_REMOVE(&sender->requests, request, link);
-	TAILQ_INSERT_TAIL(&sender->aside, request, link);
+	insert_aside(sender, request);
 	note_error(sender, error);
 	if (++sender->asked < most && (sender->queue_events || !TAILQ_EMPTY(&sender->requests)))
 		return;
@@ -656,17 +692,13 @@ static void pump_requests(struct export_sender *sender)
 			wake_at(sender, now, sender->retry_ns);
 			return;
 		}
+		ask_oldest_again(sender);
 		if (!TAILQ_EMPTY(&sender->requests)) {
 			send_first(sender);
 			continue;
 		}
-		if (!sender->queue_events) {
-			/* All there is was refused alone, and it is time to ask again. */
-			if (TAILQ_EMPTY(&sender->aside))
-				return;
-			TAILQ_CONCAT(&sender->requests, &sender->aside, link);
-			continue;
-		}
+		if (!sender->queue_events)
+			return;
 		if (sender->queue_events < EXPORT_BATCH_EVENTS && !sender->flush && !sender->rest &&
 		    now < sender->queued_ns + EXPORT_BATCH_NS) {
 			wake_at(sender, now, sender->queued_ns + EXPORT_BATCH_NS);

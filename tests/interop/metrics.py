@@ -10,7 +10,7 @@ import ringtail
 from lib import exporting, http
 from lib.process import wait_until
 from lib.protobuf import enum_value
-from real import exports, samples
+from real import exports, pushes, samples
 from real.collector import Collector
 from real.metrics import Prometheus, Prometheus3, VictoriaMetrics
 from real.proxy import Proxy, Rule, Script
@@ -24,8 +24,6 @@ RULES = [Rule("429", 429, retry_after="1"), Rule("503", 503), Rule("400", 400),
 REFUSED = "400"                  # of those, what is refused for what is in it
 REJECTED = enum_value("LossReason", "REASON_REJECTED")
 CALLS = 5000
-# VictoriaMetrics keeps numbers in decimal, Prometheus as they are.
-RELATIVE = {"victoria-metrics": 1e-12, "prometheus": 0, "prometheus-3": 0, "otelcol": 0}
 
 
 def times_of(request):
@@ -48,44 +46,11 @@ class RefusingScript(Script):
         return rule
 
 
-def pushed(proxy, stored):
-    """(samples of every request that the server took, or that was refused; the newest's time)."""
-    with proxy.lock:
-        records = [record for record in proxy.records_of if bool(record.stored) == stored and
-                   (stored or record.rule.name == REFUSED)]
-    whole = samples.merge(samples.of_request(record.request) for record in records)
-    return whole, max((max(values) for values in whole.values()), default=0)
-
-
-def is_near(got, wanted, relative):
-    return abs(got - wanted) <= relative * abs(wanted)
-
-
-def differences(got, wanted, relative):
-    """What is missing, too much, or another value."""
-    for series in got.keys() | wanted.keys():
-        mine, right = got.get(series, {}), wanted.get(series, {})
-        if mine.keys() != right.keys() or not all(is_near(mine[at], right[at], relative)
-                                                  for at in right):
-            yield series, mine, right
-
-
 def check_stored(case, proxy):
     """Every sample, and no other."""
-    server, name = proxy.behind, exports.name_of(proxy.behind)
-    wanted, last = pushed(proxy, True)
-    got = {}
-
-    def look():
-        got.update(samples.until(samples.of_server(server), last))
-        return all(max(wanted[series]) in got.get(series, {}) for series in wanted)
-    wait_until(look, f"{name}: it has the last push", 60 * ringtail.SLOW)
-    wrong = list(differences(got, wanted, RELATIVE[server.program]))
-    total = sum(len(values) for values in wanted.values())
-    case.check(not wrong, f"{name}: each of {total} samples of {len(wanted)} series is stored as it"
-                          " was pushed, and no other", len(wrong), wrong[:3])
-    refused, _ = pushed(proxy, False)
-    times = {at for values in refused.values() for at in values}
+    name = exports.name_of(proxy.behind)
+    got = pushes.check_stored(case, proxy)
+    times = {at for record in proxy.of_rule(REFUSED) if not record.stored for at in times_of(record.request)}
     case.check(times and not any(at in values for values in got.values() for at in times),
                f"{name}: nothing of what was refused is")
 

@@ -509,18 +509,67 @@ static void test_refused_alone_waits_for_another(void **state)
 	give(fixture, 1, 1);
 	export_sender_flush(fixture->sender);
 	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
-	assert_true(holds(fixture, 1));
-	say_status(fixture, 200, "");
 	assert_true(holds(fixture, 0));
 	say_status(fixture, 400, "no");
+	assert_true(holds(fixture, 1));
+	say_status(fixture, 200, "");
 	check_counts(fixture, 2, 1, 1, 0);
 	assert_false(posted);
 }
 
-/* What is asked about once more is older than what still waits, and stays before it. */
+/* What is asked about once more is older than what still waits, and goes before it. */
 static void test_asked_again_goes_before_what_is_newer(void **state)
 {
-	static const uint64_t order[] = {2, 0, 1, 3};
+	struct fixture *fixture = *state;
+	uint64_t number[EVENTS_MAX], next = 0;
+
+	give_and_flush(fixture, 4);
+	for (unsigned i = 0; i < 4; i++)	/* 0 to 3, 0 and 1, 0, 1 */
+		say_status(fixture, 400, "no writes");
+	say(fixture, (struct export_answer){.error = "hung up"});
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	while (posted) {
+		unsigned n = read_numbers(fixture, number);
+
+		for (unsigned i = 0; i < n; i++)
+			assert_int_equal(number[i], next++);
+		say_status(fixture, 200, "");
+	}
+	check_counts(fixture, 4, 4, 0, 0);
+}
+
+/* Whatever was asked in between, the oldest is the first to be asked again. */
+static void test_the_oldest_is_asked_again_first(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (unsigned i = 0; i < 3; i++) {
+		give(fixture, 1, i);
+		export_sender_flush(fixture->sender);
+		if (i)
+			wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+		assert_true(holds(fixture, 0));
+		say_status(fixture, 400, "no writes");
+		if (!i)
+			continue;
+		assert_true(holds(fixture, i));
+		if (i == 1)
+			say_status(fixture, 400, "no writes");
+		else
+			say(fixture, (struct export_answer){.error = "hung up"});
+	}
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(holds(fixture, i));
+		say_status(fixture, 200, "");
+	}
+	check_counts(fixture, 3, 3, 0, 0);
+}
+
+/* Where the oldest is refused still, the others have their turn, and stay in their order for the next time. */
+static void test_refused_again_gives_the_others_their_turn(void **state)
+{
+	static const uint64_t order[] = {1, 2, 0, 3};	/* of one request, each in turn */
 	struct fixture *fixture = *state;
 	uint64_t number[EVENTS_MAX];
 
@@ -529,13 +578,18 @@ static void test_asked_again_goes_before_what_is_newer(void **state)
 		say_status(fixture, 400, "no writes");
 	say(fixture, (struct export_answer){.error = "hung up"});
 	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
-	say_status(fixture, 413, "too much");	/* 2 and 3 */
+	assert_true(holds(fixture, 0));
+	say_status(fixture, 400, "no writes");
+	say(fixture, (struct export_answer){.error = "hung up"});	/* 2 and 3 */
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
 	for (unsigned i = 0; i < 4; i++) {
+		if (i == 1)
+			say_status(fixture, 413, "too much");	/* 2 and 3 */
 		assert_int_equal(read_numbers(fixture, number), 1);
 		assert_int_equal(number[0], order[i]);
-		say_status(fixture, 200, "");
+		say_status(fixture, i ? 200 : 400, "no writes");
 	}
-	check_counts(fixture, 4, 4, 0, 0);
+	check_counts(fixture, 4, 3, 1, 0);
 }
 
 /* What Loki calls too old, and is: no settings mend that, and what is new is behind it. */
@@ -899,8 +953,9 @@ static void test_metrics_too_old_of_now_wait_for_newer_ones(void **state)
 	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
 	give_metrics(fixture);
 	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	say_status(fixture, 400, of_old[0]);	/* the oldest once more */
 	say_status(fixture, 200, "");
-	for (unsigned i = 0; i < 3; i++)	/* once more, now that it takes something */
+	for (unsigned i = 0; i < 2; i++)	/* and the others, now that it takes something */
 		say_status(fixture, 400, of_old[0]);
 	assert_false(posted);
 	check_counts(fixture, 4 * points, points, 3 * points, 0);
@@ -1390,6 +1445,8 @@ int main(void)
 		TEST(test_refused_before_a_restart_is_asked_again),
 		TEST(test_refused_alone_waits_for_another),
 		TEST(test_asked_again_goes_before_what_is_newer),
+		TEST(test_the_oldest_is_asked_again_first),
+		TEST(test_refused_again_gives_the_others_their_turn),
 		TEST(test_too_old_is_lost_at_once),
 		TEST(test_too_old_of_now_is_held),
 		TEST(test_metrics_too_old_are_lost_at_once),
