@@ -38,8 +38,12 @@ struct inlet_program {
 	uint64_t serial;
 	uint64_t began_ns;		/* when it was attached, */
 	uint64_t lost;			/* and what it has said since that it lost */
-	_Atomic bool used;
-	bool looked;			/* in this pull */
+	_Atomic bool wanted;		/* some of its probes are asked for */
+	_Atomic uint32_t uses;		/* how often that has begun; 0: its rings take no memory yet */
+	uint32_t uses_seen;		/* in this pull, */
+	uint32_t uses_done;		/* and when its rings were found to be at rest: nobody looks at them any more */
+	uint64_t unwanted_ns;		/* since when nobody asks; 0: somebody does */
+	bool changed;			/* in this pull a ring has something to read */
 	_Atomic bool ended;
 	uint64_t ended_ns;		/* when that was seen; 0: it was not */
 	bool frozen;			/* its rings were looked at for the last time */
@@ -260,17 +264,31 @@ static void free_program(struct inlet_program *program)
 		atomic_store(gone, true);
 }
 
+/* Where nobody asks any more, until all is read. What has ended is read to its end. */
+static bool is_awake(struct inlet_program *program)
+{
+	uint32_t uses = atomic_load(&program->uses);
+
+	if (uses != program->uses_seen)
+		program->unwanted_ns = 0;
+	program->uses_seen = uses;
+	return uses && (atomic_load(&program->wanted) || uses != program->uses_done || program->ended_ns);
+}
+
+/* Each ring costs one look: there may be a hundred thousand, of which one is written. */
 static void look(struct inlet_program *program)
 {
-	program->looked = program->used;
-	for (uint32_t i = 0; program->looked && i < program->config->segment.rings; i++)
-		program_reader_look(&program->reader[i]);
+	program->changed = false;
+	if (!is_awake(program))
+		return;
+	for (uint32_t i = 0; i < program->config->segment.rings; i++)
+		program->changed |= program_reader_look(&program->reader[i]);
 }
 
 /* Adds what has something to read. */
 static void add_cursors(struct program_inlet *inlet, struct inlet_program *program)
 {
-	for (uint32_t i = 0; program->looked && i < program->config->segment.rings; i++) {
+	for (uint32_t i = 0; program->changed && i < program->config->segment.rings; i++) {
 		struct cursor cursor = {.program = program, .reader = &program->reader[i], .ring = i};
 
 		if (peek(inlet, &cursor))
@@ -345,11 +363,10 @@ static bool release(struct program_inlet *inlet, struct inlet_program *program)
 {
 	bool left = false;
 
-	for (uint32_t i = 0; program->used && i < program->config->segment.rings; i++) {
+	for (uint32_t i = 0; program->changed && i < program->config->segment.rings; i++) {
 		struct program_reader *reader = &program->reader[i];
 
 		program_reader_release(reader);
-		program_reader_look(reader);
 		if (reader->corrupt)
 			declare_corrupt(inlet, program);
 		else
@@ -363,7 +380,7 @@ static void declare_cut(struct program_inlet *inlet, const struct inlet_program 
 {
 	bool writes = false;
 
-	for (uint32_t i = 0; program->used && i < program->config->segment.rings; i++)
+	for (uint32_t i = 0; program->uses_seen && i < program->config->segment.rings; i++)
 		writes |= program_reader_is_behind(&program->reader[i]);
 	if (!writes)
 		return;
@@ -376,20 +393,33 @@ static void declare_cut(struct program_inlet *inlet, const struct inlet_program 
 
 static void freeze(struct inlet_program *program)
 {
-	for (uint32_t i = 0; program->used && i < program->config->segment.rings; i++)
+	for (uint32_t i = 0; program->uses_seen && i < program->config->segment.rings; i++)
 		program_reader_freeze(&program->reader[i]);
 	program->frozen = true;
 }
 
 static void leave(struct program_inlet *inlet, struct inlet_program *program)
 {
-	for (uint32_t i = 0; program->used && i < program->config->segment.rings; i++)
+	for (uint32_t i = 0; program->uses_seen && i < program->config->segment.rings; i++)
 		pass_lost(inlet, program, program_reader_lost(&program->reader[i]));
 	declare_cut(inlet, program);
 	TAILQ_REMOVE(&inlet->programs, program, link);
 	inlet->rings -= program->config->segment.rings;
 	free_program(program);
 	counter_add(COUNTER_programs_ended, 1);
+}
+
+/* A thread may be amid an event as its probe is disabled. What it writes later than this is read when it is next asked for. */
+static void rest(const struct program_inlet *inlet, struct inlet_program *program)
+{
+	if (program->uses_seen == program->uses_done)
+		return;
+	if (atomic_load(&program->wanted))
+		program->unwanted_ns = 0;
+	else if (!program->unwanted_ns || program->changed)
+		program->unwanted_ns = inlet->now_ns;
+	else if (inlet->now_ns - program->unwanted_ns >= PROGRAM_REST_NS)
+		program->uses_done = program->uses_seen;
 }
 
 /*
@@ -405,6 +435,7 @@ static bool settle(struct program_inlet *inlet)
 		bool left = release(inlet, program);
 
 		next = TAILQ_NEXT(program, link);
+		rest(inlet, program);
 		if (!program->ended_ns && atomic_load(&program->ended))
 			program->ended_ns = inlet->now_ns;
 		leaving |= program->ended_ns != 0;
@@ -509,9 +540,11 @@ struct inlet_program *program_inlet_add(struct program_inlet *inlet, struct inle
 	return program;
 }
 
-void program_inlet_use(struct inlet_program *program)
+void program_inlet_use(struct inlet_program *program, bool wanted)
 {
-	atomic_store(&program->used, true);
+	if (wanted && !atomic_load(&program->wanted))
+		atomic_fetch_add(&program->uses, 1);
+	atomic_store(&program->wanted, wanted);
 }
 
 void program_inlet_end(struct program_inlet *inlet, struct inlet_program *program)

@@ -47,8 +47,11 @@ void program_inlet_destroy(struct program_inlet *inlet);
 /* Takes the config over. Main thread. NULL: no memory, and the config is still the caller's. */
 struct inlet_program *program_inlet_add(struct program_inlet *inlet, struct inlet_config *config);
 
-/* Some of its probes are asked for: from now on its rings are looked at, which takes a page of memory for each. */
-void program_inlet_use(struct inlet_program *program);
+/*
+ * Whether some of its probes are asked for. Before they are enabled: from then on its rings are looked at, which takes a
+ * page of memory for each. After they are disabled: until they are at rest. Main thread.
+ */
+void program_inlet_use(struct inlet_program *program, bool wanted);
 
 /*
  * Its connection is closed, and its probes are disabled: what is in its rings is read yet, then it is freed, whatever

@@ -166,11 +166,13 @@ static bool enable(struct program *program)
 	for (uint32_t i = 0; i < program->probes; i++) {
 		bool on = is_recorded(program->programs, program->id[i]);
 
+		if (on && !any)
+			program_inlet_use(program->admitted, true);
 		any |= on;
-		if (any)
-			program_inlet_use(program->admitted);
 		program_segment_enable(&program->segment, i, on);
 	}
+	if (!any)
+		program_inlet_use(program->admitted, false);
 	return any;
 }
 

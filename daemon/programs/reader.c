@@ -21,16 +21,17 @@ static uint64_t load(const uint64_t *word)
 }
 
 /* The acquire meets the store that publishes a record: rt_probe_publish() and rt_probe_store(). */
-void program_reader_look(struct program_reader *reader)
+bool program_reader_look(struct program_reader *reader)
 {
 	uint64_t end = __atomic_load_n(&reader->ring->producer_pos, __ATOMIC_ACQUIRE);
 
 	if (reader->corrupt || reader->frozen)
-		return;
+		return reader->corrupt || reader->pos != reader->end;
 	if (end % 8 || end < reader->end || end - reader->pos > reader->size)
 		reader->corrupt = true;
 	else
 		reader->end = end;
+	return reader->corrupt || reader->pos != end || load(&reader->ring->lost) != reader->lost_seen;
 }
 
 void program_reader_freeze(struct program_reader *reader)
@@ -134,7 +135,9 @@ uint64_t program_reader_lost(struct program_reader *reader)
 
 void program_reader_release(struct program_reader *reader)
 {
-	__atomic_store_n(&reader->ring->consumer_pos, reader->pos, __ATOMIC_RELEASE);
+	if (reader->released != reader->pos)
+		__atomic_store_n(&reader->ring->consumer_pos, reader->pos, __ATOMIC_RELEASE);
+	reader->released = reader->pos;
 }
 
 bool program_reader_is_behind(const struct program_reader *reader)

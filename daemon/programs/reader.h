@@ -20,6 +20,7 @@ struct program_reader {
 	uint64_t pos;			/* what was read */
 	uint64_t end;			/* what was published when it was looked at last */
 	uint64_t lost_seen;
+	uint64_t released;		/* the program has room up to there */
 	bool corrupt;
 	bool frozen;			/* it was looked at for the last time */
 	bool peeked;
@@ -36,8 +37,8 @@ struct program_item {
 
 void program_reader_init(struct program_reader *reader, struct rt_program_ring *ring, uint64_t size);
 
-/* Looks how far the program has come, unless it was frozen. */
-void program_reader_look(struct program_reader *reader);
+/* Looks how far the program has come, unless it was frozen. Whether there is something to read, or a loss, or it is corrupt. */
+bool program_reader_look(struct program_reader *reader);
 
 /* Looks for the last time. */
 void program_reader_freeze(struct program_reader *reader);

@@ -99,7 +99,7 @@ static unsigned attach(struct fixture *f, uint32_t cpus, bool rseq)
 	f->program[i] = program_inlet_add(f->inlet, config);
 	assert_non_null(f->program[i]);
 	if (!f->unused)
-		program_inlet_use(f->program[i]);
+		program_inlet_use(f->program[i], true);
 	return i;
 }
 
@@ -162,11 +162,12 @@ static void emit(struct fixture *f, unsigned i, uint64_t count, const char *text
 uint64_t __real_clock_monotonic(void);
 uint64_t __wrap_clock_monotonic(void);
 
+static uint64_t later_ns;		/* so much later it is */
 static struct fixture *amid_clock;	/* whose first program writes just after the clock is read */
 
 uint64_t __wrap_clock_monotonic(void)
 {
-	uint64_t now = __real_clock_monotonic();
+	uint64_t now = __real_clock_monotonic() + later_ns;
 	struct fixture *f = amid_clock;
 
 	amid_clock = NULL;
@@ -224,7 +225,7 @@ static void test_memory_is_taken_when_traced(void **state)
 	pull(&f);
 	close(f.memory);
 	attach(&f, CPUS, true);
-	program_inlet_use(f.program[1]);
+	program_inlet_use(f.program[1], true);
 	program_segment_enable(&f.segment[1], 0, true);
 	emit(&f, 1, 0, "now it is");
 	pull(&f);
@@ -237,6 +238,97 @@ static void test_memory_is_taken_when_traced(void **state)
 		pull(&f);
 	assert_int_equal(memory_pages(&f), HEADS);
 	close(f.memory);
+	finish(&f);
+}
+
+/* Nobody writes to a ring of which nothing was read: a hundred thousand of them may be looked at each 5 ms. */
+static void test_what_has_not_changed_is_only_looked_at(void **state)
+{
+	enum { UNTOUCHED = 4711 };
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	attach(&f, 1, false);
+	program_segment_enable(&f.segment[0], 0, true);
+	for (uint32_t i = 0; i < f.segment[0].rings; i++)
+		program_segment_ring(&f.segment[0], i)->consumer_pos = UNTOUCHED;
+	pull(&f);
+	for (uint32_t i = 0; i < f.segment[0].rings; i++) {
+		assert_int_equal(program_segment_ring(&f.segment[0], i)->consumer_pos, UNTOUCHED);
+		program_segment_ring(&f.segment[0], i)->consumer_pos = 0;
+	}
+	emit(&f, 0, 1, "text");
+	pull(&f);
+	assert_int_equal(f.events, 1);
+	assert_int_equal(program_segment_ring(&f.segment[0], 0)->consumer_pos +
+			 program_segment_ring(&f.segment[0], 1)->consumer_pos, 8 * 7);
+	finish(&f);
+}
+
+/* An event that is there when nobody looks any more is read when somebody asks again. */
+static void test_what_nobody_asks_for_comes_to_rest(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	attach(&f, 2, true);
+	program_segment_enable(&f.segment[0], 0, true);
+	for (unsigned turn = 1; turn <= 2; turn++) {
+		program_inlet_use(f.program[0], true);
+		pull(&f);
+		assert_int_equal(f.events, 3 * turn - 3);
+		later_ns += 2 * PROGRAM_REST_NS;
+		emit(&f, 0, 1, "it is asked for");
+		pull(&f);
+		assert_int_equal(f.events, 3 * turn - 2);
+		program_inlet_use(f.program[0], false);
+		pull(&f);
+		emit(&f, 0, 2, "its threads may be amid one");
+		pull(&f);
+		assert_int_equal(f.events, 3 * turn - 1);
+		later_ns += 2 * PROGRAM_REST_NS;
+		pull(&f);
+		emit(&f, 0, 3, "nobody looks");
+		pull(&f);
+		assert_int_equal(f.events, 3 * turn - 1);
+		/* Between two pulls, on and off: what was written meanwhile is not left there. */
+		program_inlet_use(f.program[0], true);
+		program_inlet_use(f.program[0], false);
+		pull(&f);
+		assert_int_equal(f.events, 3 * turn);
+	}
+	assert_int_equal(f.lost + f.bad, 0);
+	later_ns = 0;
+	finish(&f);
+}
+
+/* What it wrote when nobody looked is read as it ends. */
+static void test_what_rests_is_read_at_its_end(void **state)
+{
+	uint64_t ended = counter_read(COUNTER_programs_ended), cut = counter_read(COUNTER_programs_cut);
+	uint64_t deadline = clock_monotonic() + 20 * NS_PER_S;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	attach(&f, 2, true);
+	program_segment_enable(&f.segment[0], 0, true);
+	pull(&f);
+	program_inlet_use(f.program[0], false);
+	pull(&f);
+	later_ns += 2 * PROGRAM_REST_NS;
+	pull(&f);
+	emit(&f, 0, 1, "nobody looks");
+	pull(&f);
+	assert_int_equal(f.events, 0);
+	program_inlet_end(f.inlet, f.program[0]);
+	while (counter_read(COUNTER_programs_ended) == ended && clock_monotonic() < deadline)
+		pull(&f);
+	assert_int_equal(f.events, 1);
+	assert_int_equal(counter_read(COUNTER_programs_cut), cut);
+	later_ns = 0;
 	finish(&f);
 }
 
@@ -581,7 +673,7 @@ static void test_what_has_ended_goes_though_it_writes(void **state)
 	attach(&f, 2, false);
 	kept = mmap(NULL, f.segment[0].bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f.memory, 0);
 	assert_true(kept != MAP_FAILED);
-	program_inlet_use(f.program[0]);
+	program_inlet_use(f.program[0], true);
 	program_inlet_end(f.inlet, f.program[0]);
 	while (counter_read(COUNTER_programs_ended) == ended && clock_monotonic() < deadline) {
 		pull_once(&f, write_on(kept) - 1);
@@ -824,6 +916,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_disabled_probe_writes_nothing),
 		cmocka_unit_test(test_memory_is_taken_when_traced),
+		cmocka_unit_test(test_what_has_not_changed_is_only_looked_at),
+		cmocka_unit_test(test_what_nobody_asks_for_comes_to_rest),
+		cmocka_unit_test(test_what_rests_is_read_at_its_end),
 		cmocka_unit_test(test_events_and_losses_add_up),
 		cmocka_unit_test(test_a_time_is_kept_that_is_after_the_look),
 		cmocka_unit_test(test_counts_are_times),
