@@ -20,11 +20,17 @@
 
 _Static_assert(RT_PROBES_PROGRAM_MAX == PROGRAM_PROBES_MAX, "the limit says what the numbers allow");
 
-/* A probe keeps its number as long as the daemon runs, also while no program has it. */
+/*
+ * A probe keeps its number as long as the daemon runs, also while no program has it. It is the same one wherever in its
+ * source it stands: a program that was built again has the numbers that it had. Where a program has two that differ in
+ * nothing else, they have two numbers, in their order.
+ */
 struct known_probe {
 	uint32_t uid;			/* another user's is another probe */
 	size_t bytes;
-	uint8_t *packed;		/* with the id 0 */
+	uint8_t *packed;		/* with the id 0, and without a place */
+	char *source;			/* the place, as the last program had it */
+	uint64_t turn;			/* of the last program that has it */
 };
 
 /*
@@ -57,18 +63,20 @@ struct programs {
 	struct ring_writer *writer;
 	struct program_inlet *inlet;
 	uint32_t cpus;
-	uint8_t recorded[RT_PROBE_MAX / 8];
+	struct source_request wanted;	/* what is recorded, and of which processes */
 	TAILQ_HEAD(, program) list;
 	unsigned count;
+	uint64_t turn;			/* one for each table */
 	unsigned known;
 	struct known_probe probe[PROGRAM_PROBES_MAX];
 };
 
 /* ---- Numbers ------------------------------------------------------------------------------------- */
 
-static bool is_known(const struct known_probe *known, uint32_t uid, const uint8_t *packed, size_t bytes)
+/* One user may have so many of `all`, of which others have `others`: whoever comes next finds a part yet. */
+static unsigned share(uint32_t uid, unsigned all, unsigned others)
 {
-	return known->uid == uid && known->bytes == bytes && memcmp(known->packed, packed, bytes) == 0;
+	return uid ? (all - others) / PROGRAMS_SHARE : all - others;
 }
 
 static unsigned probes_of(const struct programs *programs, uint32_t uid)
@@ -80,46 +88,98 @@ static unsigned probes_of(const struct programs *programs, uint32_t uid)
 	return probes;
 }
 
-/* A new one. Takes `message` over; `packed` where it succeeds. 0: there is no number, or no memory. */
+/* How many numbers a user's programs may have yet. */
+static unsigned numbers_left(const struct programs *programs, uint32_t uid)
+{
+	unsigned mine = probes_of(programs, uid), most = share(uid, PROGRAM_PROBES_MAX, programs->known - mine);
+
+	return most > mine ? most - mine : 0;
+}
+
+/* What a probe is known by. NULL: no memory. */
+static uint8_t *pack_identity(const Ringtail__V1__Probe *message, size_t *bytes)
+{
+	Ringtail__V1__Probe plain = *message;
+	uint8_t *packed;
+
+	plain.source = (char *)protobuf_c_empty_string;
+	*bytes = ringtail__v1__probe__get_packed_size(&plain);
+	packed = malloc(*bytes + 1);
+	if (packed)
+		ringtail__v1__probe__pack(&plain, packed);
+	return packed;
+}
+
+/* The number of such a probe that this program's table does not have yet; 0: there is none. */
+static uint16_t find(struct programs *programs, uint32_t uid, const uint8_t *packed, size_t bytes)
+{
+	for (unsigned i = 0; i < programs->known; i++) {
+		struct known_probe *known = &programs->probe[i];
+
+		if (known->turn == programs->turn || known->uid != uid || known->bytes != bytes ||
+		    memcmp(known->packed, packed, bytes) != 0)
+			continue;
+		known->turn = programs->turn;
+		return (uint16_t)(RT_PROBE_PROGRAM + i);
+	}
+	return 0;
+}
+
+/* Lists show it. Where there is no memory for it, they show the place that it had. */
+static void note_source(struct known_probe *known, const char *source)
+{
+	char *copy = known->source && strcmp(known->source, source) == 0 ? NULL : strdup(source);
+
+	if (!copy)
+		return;
+	free(known->source);
+	known->source = copy;
+}
+
+static void record_awaited(struct programs *programs, uint16_t id)
+{
+	const uint8_t bit = (uint8_t)(1u << (id % 8));
+
+	programs->wanted.probes[id / 8] |= bit;
+	programs->wanted.unfiltered[id / 8] |= bit;
+}
+
+/* A new one, for which there is a number. Takes `message` over; `packed` where it succeeds. 0: there is no memory. */
 static uint16_t join(struct programs *programs, uint32_t uid, Ringtail__V1__Probe *message, uint8_t *packed,
 		     size_t bytes)
 {
-	unsigned most = uid ? PROGRAM_PROBES_PER_USER_MAX : PROGRAM_PROBES_MAX;
+	uint16_t id = (uint16_t)(RT_PROBE_PROGRAM + programs->known);
 
-	if (programs->known == PROGRAM_PROBES_MAX || probes_of(programs, uid) >= most) {
-		ringtail__v1__probe__free_unpacked(message, NULL);
-		return 0;
-	}
-	message->id = RT_PROBE_PROGRAM + programs->known;
+	message->id = id;
 	if (!programs->config.join(programs->config.context, message))
 		return 0;
 	if (programs->config.is_awaited && programs->config.is_awaited(programs->config.context, message))
-		programs->recorded[message->id / 8] |= (uint8_t)(1u << (message->id % 8));
-	programs->probe[programs->known] = (struct known_probe){.uid = uid, .bytes = bytes, .packed = packed};
-	return (uint16_t)(RT_PROBE_PROGRAM + programs->known++);
+		record_awaited(programs, id);
+	programs->probe[programs->known++] = (struct known_probe){.uid = uid, .bytes = bytes, .packed = packed,
+								  .turn = programs->turn};
+	return id;
 }
 
-static uint16_t number(struct programs *programs, uint32_t uid, const struct program_probe *probe)
+/* 0: it is not known, and `may_join` forbids that it joins; or there is no memory. */
+static uint16_t number(struct programs *programs, uint32_t uid, const struct program_probe *probe, bool may_join)
 {
 	Ringtail__V1__Probe *message = program_probe_message(probe);
-	size_t bytes = message ? ringtail__v1__probe__get_packed_size(message) : 0;
-	uint8_t *packed = message ? malloc(bytes + 1) : NULL;
-	uint16_t id = 0;
+	size_t bytes = 0;
+	uint8_t *packed = message ? pack_identity(message, &bytes) : NULL;
+	char *source = message ? strdup(message->source) : NULL;
+	uint16_t id = packed && source ? find(programs, uid, packed, bytes) : 0;
 
-	if (packed)
-		ringtail__v1__probe__pack(message, packed);
-	for (unsigned i = 0; packed && !id && i < programs->known; i++)
-		if (is_known(&programs->probe[i], uid, packed, bytes))
-			id = (uint16_t)(RT_PROBE_PROGRAM + i);
-	if (id || !packed) {
-		free(packed);
-		if (message)
-			ringtail__v1__probe__free_unpacked(message, NULL);
-		return id;
+	if (!id && packed && source && may_join) {
+		id = join(programs, uid, message, packed, bytes);
+		packed = id ? NULL : packed;
+		message = NULL;
 	}
-	id = join(programs, uid, message, packed, bytes);
-	if (!id)
-		free(packed);
+	if (id)
+		note_source(&programs->probe[id - RT_PROBE_PROGRAM], source);
+	free(source);
+	free(packed);
+	if (message)
+		ringtail__v1__probe__free_unpacked(message, NULL);
 	return id;
 }
 
@@ -136,27 +196,73 @@ static int check_providers(const struct program *program, const struct program_p
 	return 0;
 }
 
+/* All, or none of them joins the catalog. */
 static int number_all(struct program *program, const struct program_probe *probe, struct error *error)
 {
 	struct programs *programs = program->programs;
+	uint32_t uid = program->peer.uid, fresh = 0;
 
+	programs->turn++;
 	for (uint32_t i = 0; i < program->hello.probes; i++) {
-		program->id[i] = number(programs, program->peer.uid, &probe[i]);
+		program->id[i] = number(programs, uid, &probe[i], false);
+		fresh += !program->id[i];
+	}
+	if (fresh > numbers_left(programs, uid)) {
+		error_set(error, ENOSPC, "too-many-probes",
+			  "%u of its %u probes are new, and the programs of user %u have %u numbers left, of %u for all"
+			  " users", fresh, program->hello.probes, uid, numbers_left(programs, uid), PROGRAM_PROBES_MAX);
+		error_hint(error, "a probe whose name, format and arguments stay keeps its number; a restart of ringtaild"
+				  " gives all numbers back");
+		return -ENOSPC;
+	}
+	for (uint32_t i = 0; i < program->hello.probes; i++) {
 		if (!program->id[i])
-			return error_set(error, ENOSPC, "too-many-probes",
-					 "user %u's programs have more than %u different probes, or all have more"
-					 " than %u", program->peer.uid, PROGRAM_PROBES_PER_USER_MAX,
-					 PROGRAM_PROBES_MAX);
+			program->id[i] = number(programs, uid, &probe[i], true);
+		if (!program->id[i])
+			return error_set(error, ENOMEM, "out-of-memory", "no memory for its probes");
 		program->probes++;
 	}
 	return 0;
 }
 
+/* What it calls itself, as it can be shown; `comm` is all zero. */
+static void copy_comm(const struct program *program, char comm[RT_PROGRAM_COMM_BYTES])
+{
+	for (unsigned i = 0; i < RT_PROGRAM_COMM_BYTES - 1 && program->hello.comm[i]; i++)
+		comm[i] = isprint((unsigned char)program->hello.comm[i]) ? program->hello.comm[i] : '?';
+}
+
 /* ---- Recording ----------------------------------------------------------------------------------- */
 
-static bool is_recorded(const struct programs *programs, uint16_t id)
+static bool has(const uint8_t bits[RT_PROBE_MAX / 8], uint16_t id)
 {
-	return programs->recorded[id / 8] >> (id % 8) & 1;
+	return bits[id / 8] >> (id % 8) & 1;
+}
+
+static bool holds(uint8_t op, uint32_t wanted, uint32_t is)
+{
+	return op == RT_FILTER_ANY || (op == RT_FILTER_EQ) == (wanted == is);
+}
+
+/* Whether an event of that process may pass: what else the clauses ask, each event is asked when it is read. */
+static bool is_process_wanted(const struct source_request *wanted, const struct ucred *peer)
+{
+	for (uint32_t i = 0; i < wanted->clauses; i++) {
+		const struct rt_filter_clause *clause = &wanted->clause[i];
+
+		if (holds(clause->pid_op, clause->pid, (uint32_t)peer->pid) &&
+		    holds(clause->uid_op, clause->uid, peer->uid))
+			return true;
+	}
+	return !wanted->clauses;
+}
+
+static bool is_recorded(const struct program *program, uint16_t id)
+{
+	const struct source_request *wanted = &program->programs->wanted;
+
+	return has(wanted->probes, id) &&
+	       (has(wanted->unfiltered, id) || is_process_wanted(wanted, &program->peer));
 }
 
 static bool enable(struct program *program)
@@ -164,7 +270,7 @@ static bool enable(struct program *program)
 	bool any = false;
 
 	for (uint32_t i = 0; i < program->probes; i++) {
-		bool on = is_recorded(program->programs, program->id[i]);
+		bool on = is_recorded(program, program->id[i]);
 
 		if (on && !any)
 			program_inlet_use(program->admitted, true);
@@ -201,10 +307,34 @@ static void enable_all(struct programs *programs)
 		wake_worker(programs);
 }
 
-void programs_configure(struct programs *programs, const uint8_t probes[RT_PROBE_MAX / 8])
+void programs_configure(struct programs *programs, const struct source_request *wanted)
 {
-	memcpy(programs->recorded, probes, sizeof(programs->recorded));
+	programs->wanted = *wanted;
 	enable_all(programs);
+}
+
+void programs_each(const struct programs *programs, programs_each_probe *each, void *context)
+{
+	const struct program *program;
+
+	TAILQ_FOREACH(program, &programs->list, link) {
+		struct programs_process process = {.pid = (uint32_t)program->peer.pid, .uid = program->peer.uid};
+
+		if (!program->admitted)
+			continue;
+		copy_comm(program, process.comm);
+		for (uint32_t i = 0; i < program->probes; i++) {
+			process.enabled = is_recorded(program, program->id[i]);
+			each(context, program->id[i], &process);
+		}
+	}
+}
+
+const char *programs_source(const struct programs *programs, uint32_t id)
+{
+	uint32_t i = id - RT_PROBE_PROGRAM;
+
+	return i < programs->known ? programs->probe[i].source : NULL;
 }
 
 /* ---- Connections --------------------------------------------------------------------------------- */
@@ -262,8 +392,8 @@ static void refuse(struct program *program, const struct error *error)
 	};
 
 	counter_add(COUNTER_programs_refused, 1);
-	log_info("program-refused", "process %d of user %u cannot be traced by its probes: %s", program->peer.pid,
-		 program->peer.uid, error->what);
+	log_warn("program-refused", "process %d of user %u cannot be traced by its probes: %s%s%s", program->peer.pid,
+		 program->peer.uid, error->what, error->hint[0] ? "; " : "", error->hint);
 	descriptor_send(program->fd, &welcome, sizeof(welcome), NULL, 0);
 	end(program);
 }
@@ -277,8 +407,7 @@ static struct inlet_config *describe(struct program *program, const struct progr
 	config->pid = (uint32_t)program->peer.pid;
 	config->uid = program->peer.uid;
 	config->same_pids = program->hello.pid == config->pid;
-	for (unsigned i = 0; i < sizeof(config->comm) - 1 && program->hello.comm[i]; i++)
-		config->comm[i] = isprint((unsigned char)program->hello.comm[i]) ? program->hello.comm[i] : '?';
+	copy_comm(program, config->comm);
 	config->segment = program->segment;
 	config->segment.fd = -1;	/* that one stays here */
 	config->gone = &program->gone;
@@ -458,13 +587,15 @@ static unsigned programs_of(const struct programs *programs, uid_t uid)
 /* One user's programs leave room for those of others. */
 static bool has_room(const struct programs *programs, uid_t uid)
 {
-	return programs->count < PROGRAMS_MAX && (!uid || programs_of(programs, uid) < PROGRAMS_PER_USER_MAX);
+	unsigned mine = programs_of(programs, uid);
+
+	return mine < share(uid, PROGRAMS_MAX, programs->count - mine);
 }
 
 void programs_accept(void *context, int fd, const struct address *address, const char *peer)
 {
 	struct programs *programs = context;
-	struct ucred credentials;
+	struct ucred credentials = {0};
 	socklen_t bytes = sizeof(credentials);
 	struct program *program;
 
@@ -473,6 +604,9 @@ void programs_accept(void *context, int fd, const struct address *address, const
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0 ||
 	    !has_room(programs, credentials.uid)) {
 		counter_add(COUNTER_programs_refused, 1);
+		log_warn("too-many-programs", "process %d of user %u is not connected: that user has %u programs with"
+			 " probes, and all users have %u of at most %u", credentials.pid, credentials.uid,
+			 programs_of(programs, credentials.uid), programs->count, PROGRAMS_MAX);
 		close(fd);
 		return;
 	}
@@ -540,6 +674,8 @@ void programs_destroy(struct programs *programs)
 	ring_writer_destroy(programs->writer);
 	for (unsigned i = 0; i < programs->known; i++)
 		free(programs->probe[i].packed);
+	for (unsigned i = 0; i < programs->known; i++)
+		free(programs->probe[i].source);
 	free(programs);
 }
 

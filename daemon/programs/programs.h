@@ -18,6 +18,7 @@
 
 #include "daemon/programs/inlet.h"
 #include "daemon/ring/handle.h"
+#include "daemon/source/source.h"
 #include "kmod/uapi/ringtail.h"
 #include "proto/ringtail.pb-c.h"
 #include "query/error.h"
@@ -54,8 +55,20 @@ void programs_start(struct programs *programs, struct event_base *base, struct t
 struct address;
 void programs_accept(void *programs, int fd, const struct address *address, const char *peer);
 
-/* What is recorded from now on: a bit for each id. */
-void programs_configure(struct programs *programs, const uint8_t probes[RT_PROBE_MAX / 8]);
+/* What is recorded from now on. A process of which no clause lets an event pass has its probes disabled. */
+void programs_configure(struct programs *programs, const struct source_request *wanted);
+
+/* Each probe of each program that is connected now, by its id. */
+struct programs_process {
+	uint32_t pid, uid;
+	char comm[RT_PROGRAM_COMM_BYTES];
+	bool enabled;
+};
+typedef void programs_each_probe(void *context, uint16_t id, const struct programs_process *process);
+void programs_each(const struct programs *programs, programs_each_probe *each, void *context);
+
+/* Where the last program that brought that probe has it, "file.c:12"; borrowed. NULL: it is no program's. */
+const char *programs_source(const struct programs *programs, uint32_t id);
 
 void programs_describe(const struct programs *programs, struct ring_handle *ring);
 

@@ -124,7 +124,7 @@ static void configure(struct recorder *recorder)
 	request.generation = ++recorder->generation;
 	counter_add(COUNTER_configures, 1);
 	if (recorder->config.programs)
-		programs_configure(recorder->config.programs, request.probes);
+		programs_configure(recorder->config.programs, &request);
 	leave_out_programs(&request);
 	if (loader_configure(recorder->config.loader, &request) != 0)
 		recorder->config.failed(recorder->config.context);

@@ -44,11 +44,9 @@ MUTANTS = [
      "O_WRONLY | O_CREAT | O_EXCL | O_APPEND",
      "O_WRONLY | O_CREAT | O_APPEND", ["unit/disk_sink"]),
     ("third-programs-a-probe-is-never-disabled", "daemon/programs/programs.c",
-     "\tmemcpy(programs->recorded, probes, sizeof(programs->recorded));\n"
-     "\tenable_all",
-     "\tfor (unsigned i = 0; i < sizeof(programs->recorded); i++)\n"
-     "\t\tprograms->recorded[i] |= probes[i];\n"
-     "\tenable_all", ["unit/programs"]),
+     "\tprograms->wanted = *wanted;\n",
+     "\tfor (unsigned i = 0; i < sizeof(wanted->probes); i++)\n"
+     "\t\tprograms->wanted.probes[i] |= wanted->probes[i];\n", ["unit/programs"]),
     ("third-key-an-error-number-beyond-the-last", "daemon/ask/key.c",
      "-item->event.field[at] - 1 < ERRNO_MAX",
      "-item->event.field[at] < ERRNO_MAX", ["unit/ask_answer"]),

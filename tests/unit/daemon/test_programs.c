@@ -40,6 +40,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 }
 
 static bool reads_counter;		/* programs are to */
+static uint32_t line;			/* where each probe stands that is introduced */
 
 /* The loop has a thread of its own: the header waits for its answer. */
 struct fixture {
@@ -97,11 +98,11 @@ static void begin(struct fixture *f)
 		.cpu = 2, .ring_bytes = 1 << 14, .counter = reads_counter,
 		.join = join, .is_taken = is_taken, .context = f,
 	};
-	uint8_t all[RT_PROBE_MAX / 8];
+	struct source_request all = {0};
 	struct error error;
 
 	memset(f, 0, sizeof(*f));
-	memset(all, 0xff, sizeof(all));
+	memset(all.probes, 0xff, sizeof(all.probes));
 	f->address.sun_family = AF_UNIX;
 	snprintf(f->address.sun_path, sizeof(f->address.sun_path), "/tmp/ringtail-programs-%d.sock", getpid());
 	unlink(f->address.sun_path);
@@ -111,7 +112,7 @@ static void begin(struct fixture *f)
 	f->stop = eventfd(0, EFD_CLOEXEC);
 	f->base = event_base_new();
 	assert_int_equal(programs_create(&config, &f->programs, &error), 0);
-	programs_configure(f->programs, all);
+	programs_configure(f->programs, &all);
 	f->turnstile = turnstile_create(f->base);
 	assert_non_null(f->turnstile);
 	programs_start(f->programs, f->base, f->turnstile);
@@ -172,12 +173,13 @@ static int introduce(int fd, const char *const *provider, unsigned probes)
 {
 	struct rt_program_hello hello = {.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .probes = probes};
 	struct rt_program_welcome welcome;
-	char table[1024] = {0};
+	_Alignas(8) char table[2048] = {0};
 
 	for (unsigned i = 0; i < probes; i++) {
 		struct rt_program_probe *entry = (void *)(table + hello.bytes);
 
 		entry->bytes = sizeof(*entry) + 32;
+		entry->line = line;
 		strcpy((char *)(entry + 1), provider[i]);
 		memcpy((char *)(entry + 1) + strlen(provider[i]) + 1, "name\0f\0a.c", 11);
 		hello.bytes += entry->bytes;
@@ -225,7 +227,7 @@ static void test_programs_count_until_they_are_read(void **state)
 		admitted += introduce(fd, provider, 1) == 0;
 		close(fd);
 	}
-	assert_int_equal(admitted, getuid() ? PROGRAMS_PER_USER_MAX : PROGRAMS_MAX);
+	assert_int_equal(admitted, getuid() ? PROGRAMS_MAX / PROGRAMS_SHARE : PROGRAMS_MAX);
 	pull_until(&f, COUNTER_programs_ended, ended + admitted);
 	fd = connect_to(&f);
 	assert_int_equal(introduce(fd, provider, 1), 0);
@@ -233,37 +235,121 @@ static void test_programs_count_until_they_are_read(void **state)
 	finish(&f);
 }
 
-/* One user's programs and probes leave room for those of others, and a probe is its user's alone. */
-static void test_each_user_has_a_share(void **state)
+/* A program with so many new probes. */
+static int bring_program(struct fixture *f, unsigned probes)
+{
+	static unsigned count;
+	const char *provider[16];
+	char name[16][16];
+	int fd = connect_to(f), err;
+
+	for (unsigned i = 0; i < probes; i++) {
+		snprintf(name[i], sizeof(name[i]), "app%u", count++);
+		provider[i] = name[i];
+	}
+	err = introduce(fd, provider, probes);
+	close(fd);
+	return err;
+}
+
+/* How many new probes the user's programs can have; at most `most`. */
+static unsigned bring_probes(struct fixture *f, int uid, unsigned most)
 {
 	uint64_t ended = counter_read(COUNTER_programs_ended);
-	unsigned admitted = 0;
+	unsigned probes = 0, programs = 0, step = 16;
+
+	user = uid;
+	while (step && probes < most) {
+		step = step < most - probes ? step : most - probes;
+		if (bring_program(f, step) == 0) {
+			probes += step;
+			programs++;
+		} else {
+			step /= 2;
+		}
+	}
+	/* The next user meets no bound of programs. */
+	pull_until(f, COUNTER_programs_ended, ended + programs);
+	return probes;
+}
+
+/* Each who comes has half of what the others left, so that there is always something left for the next one. */
+static void test_shares_of_numbers_shrink(void **state)
+{
+	unsigned left = PROGRAM_PROBES_MAX;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	for (int uid = 1000; left > 1; uid++) {
+		assert_int_equal(bring_probes(&f, uid, PROGRAM_PROBES_MAX), left / PROGRAMS_SHARE);
+		left -= left / PROGRAMS_SHARE;
+	}
+	assert_int_equal(f.joined, PROGRAM_PROBES_MAX - left);
+	/* Root has all that is left. */
+	assert_int_equal(bring_probes(&f, 0, PROGRAM_PROBES_MAX), left);
+	finish(&f);
+	user = -1;
+}
+
+/* The probe of another user is another one. */
+static void test_a_probe_is_its_users_alone(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	for (unsigned i = 0; i < 4; i++) {
+		int fd;
+
+		user = 1000 + (int)i % 2;
+		fd = connect_to(&f);
+		assert_int_equal(introduce(fd, (const char *const[]){"app"}, 1), 0);
+		close(fd);
+	}
+	assert_int_equal(f.joined, 2);
+	finish(&f);
+	user = -1;
+}
+
+/* A program that has more new probes than there are numbers takes none of them. */
+static void test_too_many_probes_take_no_number(void **state)
+{
+	enum { PROBES = 16 };
+	unsigned before;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	bring_probes(&f, 1000, PROGRAM_PROBES_MAX / PROGRAMS_SHARE - PROBES + 1);
+	before = f.joined;
+	assert_true(bring_program(&f, PROBES) < 0);
+	assert_int_equal(f.joined, before);
+	assert_int_equal(bring_program(&f, PROBES - 1), 0);
+	assert_int_equal(f.joined, before + PROBES - 1);
+	finish(&f);
+	user = -1;
+}
+
+/* A program that is built again has its probes in other lines: they are the same, also two that are alike. */
+static void test_a_program_built_again_keeps_its_numbers(void **state)
+{
+	static const char *const provider[] = {"app", "other", "app"};
 	struct fixture f;
 	int fd;
 
 	(void)state;
 	begin(&f);
-	user = 1000;
-	for (unsigned n = 0; n < PROGRAM_PROBES_PER_USER_MAX + 8; n++) {
-		char name[16];
-
-		/* They come one after the other: it is not that there are too many programs. */
-		if (n % (PROGRAMS_PER_USER_MAX / 2) == 0)
-			pull_until(&f, COUNTER_programs_ended, ended + admitted);
-		snprintf(name, sizeof(name), "app%u", n);
+	for (line = 1; line < 40; line++) {
 		fd = connect_to(&f);
-		admitted += introduce(fd, (const char *const[]){name}, 1) == 0;
+		assert_int_equal(introduce(fd, provider, 3), 0);
 		close(fd);
 	}
-	assert_int_equal(admitted, PROGRAM_PROBES_PER_USER_MAX);
-	assert_int_equal(f.joined, PROGRAM_PROBES_PER_USER_MAX);
-	user = 1001;
-	fd = connect_to(&f);
-	assert_int_equal(introduce(fd, (const char *const[]){"app0"}, 1), 0);
-	assert_int_equal(f.joined, PROGRAM_PROBES_PER_USER_MAX + 1);
-	close(fd);
+	assert_int_equal(f.joined, 3);
+	assert_string_equal(programs_source(f.programs, RT_PROBE_PROGRAM + 2), "a.c:39");
+	assert_null(programs_source(f.programs, RT_PROBE_PROGRAM + 3));
+	line = 0;
 	finish(&f);
-	user = -1;
 }
 
 static void test_each_user_has_so_many_programs(void **state)
@@ -275,13 +361,13 @@ static void test_each_user_has_so_many_programs(void **state)
 	(void)state;
 	begin(&f);
 	user = 1000;
-	for (unsigned i = 0; i < PROGRAMS_PER_USER_MAX + 8; i++) {
+	for (unsigned i = 0; i < PROGRAMS_MAX / PROGRAMS_SHARE + 8; i++) {
 		int fd = connect_to(&f);
 
 		admitted += introduce(fd, provider, 1) == 0;
 		close(fd);
 	}
-	assert_int_equal(admitted, PROGRAMS_PER_USER_MAX);
+	assert_int_equal(admitted, PROGRAMS_MAX / PROGRAMS_SHARE);
 	finish(&f);
 	user = -1;
 }
@@ -461,10 +547,24 @@ static void test_who_has_ended_is_not_asked_any_more(void **state)
 	finish(&f);
 }
 
+/* The list of programs is the loop's: it stands still meanwhile. */
+static void stop_loop(struct fixture *f)
+{
+	assert_int_equal(eventfd_write(f->stop, 1), 0);
+	pthread_join(f->thread, NULL);
+}
+
+static void resume_loop(struct fixture *f)
+{
+	assert_int_equal(eventfd_read(f->stop, &(eventfd_t){0}), 0);
+	assert_int_equal(event_add(f->stops, NULL), 0);
+	assert_int_equal(pthread_create(&f->thread, NULL, run, f), 0);
+}
+
 /* What nobody wants any more costs the program nothing, and comes again when somebody does. */
 static void test_what_is_not_wanted_is_disabled(void **state)
 {
-	uint8_t wanted[RT_PROBE_MAX / 8];
+	struct source_request wanted = {0};
 	const volatile uint32_t *enabled;
 	struct fixture f;
 
@@ -473,17 +573,65 @@ static void test_what_is_not_wanted_is_disabled(void **state)
 	attach();
 	enabled = rt_probe_segment->enabled;
 	assert_int_equal(*enabled, 1);
-	/* The list of programs is the loop's: it stands still meanwhile. */
-	assert_int_equal(eventfd_write(f.stop, 1), 0);
-	pthread_join(f.thread, NULL);
+	stop_loop(&f);
 	for (int byte = 0; byte <= 0xff; byte += 0xff) {
-		memset(wanted, byte, sizeof(wanted));
-		programs_configure(f.programs, wanted);
+		memset(wanted.probes, byte, sizeof(wanted.probes));
+		programs_configure(f.programs, &wanted);
 		assert_int_equal(*enabled, byte != 0);
 	}
-	assert_int_equal(eventfd_read(f.stop, &(eventfd_t){0}), 0);
-	assert_int_equal(event_add(f.stops, NULL), 0);
-	assert_int_equal(pthread_create(&f.thread, NULL, run, &f), 0);
+	resume_loop(&f);
+	finish(&f);
+}
+
+static void look_at_process(void *context, uint16_t id, const struct programs_process *process)
+{
+	assert_int_equal(id, RT_PROBE_PROGRAM);
+	assert_int_equal(process->pid, getpid());
+	*(bool *)context = process->enabled;
+}
+
+/* A filter by process or user disables the probes of all others; what it cannot say beforehand disables nobody. */
+static void test_only_the_wanted_process_is_enabled(void **state)
+{
+	const uint32_t pid = (uint32_t)getpid(), uid = getuid();
+	const struct {
+		struct rt_filter_clause clause[2];
+		unsigned clauses;
+		uint8_t unfiltered;
+		bool on;
+	} row[] = {
+		{{{.pid_op = RT_FILTER_EQ, .pid = pid}}, 1, 0, true},
+		{{{.pid_op = RT_FILTER_EQ, .pid = pid + 1}}, 1, 0, false},
+		{{{.pid_op = RT_FILTER_EQ, .pid = pid + 1}}, 1, 1, true},
+		{{{.pid_op = RT_FILTER_NE, .pid = pid}}, 1, 0, false},
+		{{{.pid_op = RT_FILTER_NE, .pid = pid + 1}}, 1, 0, true},
+		{{{.uid_op = RT_FILTER_EQ, .uid = uid + 1}}, 1, 0, false},
+		{{{.uid_op = RT_FILTER_EQ, .uid = uid, .pid_op = RT_FILTER_NE, .pid = pid}}, 1, 0, false},
+		{{{.pid_op = RT_FILTER_NE, .pid = pid}, {.uid_op = RT_FILTER_EQ, .uid = uid}}, 2, 0, true},
+		{{{.tid_op = RT_FILTER_EQ, .tid = 1}}, 1, 0, true},
+		{{{.comm_op = RT_FILTER_EQ, .comm = "nobody"}}, 1, 0, true},
+	};
+	const volatile uint32_t *enabled;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	attach();
+	enabled = rt_probe_segment->enabled;
+	stop_loop(&f);
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct source_request wanted = {.clauses = row[i].clauses};
+		bool listed = !row[i].on;
+
+		memset(wanted.probes, 0xff, sizeof(wanted.probes));
+		wanted.unfiltered[RT_PROBE_PROGRAM / 8] = row[i].unfiltered;
+		memcpy(wanted.clause, row[i].clause, sizeof(row[i].clause));
+		programs_configure(f.programs, &wanted);
+		assert_int_equal(*enabled, row[i].on);
+		programs_each(f.programs, look_at_process, &listed);
+		assert_int_equal(listed, row[i].on);
+	}
+	resume_loop(&f);
 	finish(&f);
 }
 
@@ -507,7 +655,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_refused_program_leaves_no_probes),
 		cmocka_unit_test(test_programs_count_until_they_are_read),
-		cmocka_unit_test(test_each_user_has_a_share),
+		cmocka_unit_test(test_shares_of_numbers_shrink),
+		cmocka_unit_test(test_a_probe_is_its_users_alone),
+		cmocka_unit_test(test_too_many_probes_take_no_number),
+		cmocka_unit_test(test_a_program_built_again_keeps_its_numbers),
 		cmocka_unit_test(test_each_user_has_so_many_programs),
 		cmocka_unit_test(test_a_slow_hello_has_one_deadline),
 		cmocka_unit_test(test_a_number_used_again_is_not_the_headers),
@@ -516,6 +667,7 @@ int main(void)
 		cmocka_unit_test(test_an_interrupted_answer_is_awaited),
 		cmocka_unit_test(test_who_has_ended_is_not_asked_any_more),
 		cmocka_unit_test(test_what_is_not_wanted_is_disabled),
+		cmocka_unit_test(test_only_the_wanted_process_is_enabled),
 		cmocka_unit_test(test_a_program_is_told_which_clock_to_read),
 	};
 
