@@ -972,6 +972,7 @@ static int make_fanout(struct engine *engine, struct error *error)
 		.queue_bytes = engine->config.queue_bytes,
 		.batch_interval_ns = engine->config.batch_interval_ns,
 		.spooler = engine->spooler,
+		.programs = engine->programs,
 	};
 	err = fanout_create(&config, &engine->fanout, error);
 	engine->answers.fanout = engine->fanout;

@@ -29,8 +29,54 @@ static const char *type_name(enum ringtail_type type)
 	return (unsigned)type < sizeof(name) / sizeof(*name) ? name[type] : "unknown";
 }
 
+/* Of those that have the probe enabled, or of the others: "enabled: server 4711, server 4712". */
+static bool print_processes(const Ringtail__V1__ProgramUse *use, bool enabled, const char *before)
+{
+	const char *mark = before;
+
+	for (size_t i = 0; i < use->n_process; i++) {
+		const Ringtail__V1__ProgramProcess *process = use->process[i];
+
+		if ((bool)process->enabled != enabled)
+			continue;
+		out_text(&out, mark);
+		if (mark == before)
+			out_text(&out, enabled ? "enabled: " : "disabled: ");
+		out_visible(&out, process->comm);
+		out_char(&out, *process->comm ? ' ' : '#');
+		out_u64(&out, process->pid);
+		mark = ", ";
+	}
+	return mark != before;
+}
+
+/* " [enabled: server 4711; disabled: client 99; 12 more]"; viewers learn how many there are. */
+static void print_use(const Ringtail__V1__ProgramUse *use)
+{
+	size_t more = use->processes > use->n_process ? use->processes - use->n_process : 0;
+
+	out_literal(&out, " [");
+	if (!use->processes) {
+		out_literal(&out, "no process has it now");
+	} else if (!use->n_process) {
+		out_literal(&out, "enabled in ");
+		out_u64(&out, use->enabled);
+		out_literal(&out, " of ");
+		out_u64(&out, use->processes);
+		out_literal(&out, use->processes == 1 ? " process" : " processes");
+	} else {
+		print_processes(use, false, print_processes(use, true, "") ? "; " : "");
+	}
+	if (use->n_process && more) {
+		out_literal(&out, "; ");
+		out_u64(&out, more);
+		out_literal(&out, " more");
+	}
+	out_char(&out, ']');
+}
+
 /* "syscall:openat:call(dfd, filename, flags, mode)": of a call, what the caller passes; of a program, where it is. */
-static void print_line(const struct ringtail_probe *probe)
+static void print_line(const struct ringtail_probe *probe, const Ringtail__V1__ProgramUse *use)
 {
 	unsigned first = probe->kind == RINGTAIL_CALL ? 2 : 0;
 
@@ -50,10 +96,27 @@ static void print_line(const struct ringtail_probe *probe)
 		out_text(&out, *probe->print ? ": " : "");
 		out_text(&out, probe->print);
 	}
+	if (use)
+		print_use(use);
 	out_char(&out, '\n');
 }
 
-static int print_object(const struct ringtail_probe *probe)
+static json_t *use_object(const Ringtail__V1__ProgramUse *use)
+{
+	json_t *processes = json_array();
+
+	for (size_t i = 0; i < use->n_process; i++) {
+		const Ringtail__V1__ProgramProcess *process = use->process[i];
+
+		json_array_append_new(processes, json_pack("{s:I, s:I, s:s, s:b}", "pid", (json_int_t)process->pid,
+							   "uid", (json_int_t)process->uid, "comm", process->comm,
+							   "enabled", (int)process->enabled));
+	}
+	return json_pack("{s:I, s:I, s:o}", "count", (json_int_t)use->processes, "enabled",
+			 (json_int_t)use->enabled, "list", processes);
+}
+
+static int print_object(const struct ringtail_probe *probe, const Ringtail__V1__ProgramUse *use)
 {
 	json_t *fields = json_array(), *object;
 	char *text;
@@ -74,6 +137,8 @@ static int print_object(const struct ringtail_probe *probe)
 		json_object_set_new(object, "source", json_string(probe->source));
 		json_object_set_new(object, "format", json_string(probe->print));
 	}
+	if (object && use)
+		json_object_set_new(object, "processes", use_object(use));
 	text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	if (text) {
 		json_put(&out, text);
@@ -162,9 +227,9 @@ enum exit_code cmd_list(const struct settings *settings)
 	pager_begin(probes && !settings->no_pager);
 	for (size_t i = 0; i < probes; i++) {
 		if (settings->output == FORMAT_JSON)
-			bad += print_object(&probe[i]) != 0;
+			bad += print_object(&probe[i], catalog_use(catalog, i)) != 0;
 		else
-			print_line(&probe[i]);
+			print_line(&probe[i], catalog_use(catalog, i));
 	}
 	catalog_unref(catalog);
 	out_flush(&out);

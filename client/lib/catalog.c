@@ -249,6 +249,11 @@ const struct ringtail_probe *catalog_probes(const struct catalog *catalog, size_
 	return catalog->probe;
 }
 
+const struct Ringtail__V1__ProgramUse *catalog_use(const struct catalog *catalog, size_t i)
+{
+	return catalog->message->probe[i]->use;
+}
+
 struct batch_decoder *catalog_decoder_create(const struct catalog *catalog)
 {
 	return batch_decoder_create(catalog->shape, catalog->id_end);

@@ -10,6 +10,7 @@
 #include "proto/batch_decode.h"
 
 struct catalog;
+struct Ringtail__V1__ProgramUse;
 struct selection;
 
 /*
@@ -31,6 +32,9 @@ const struct ringtail_probe *catalog_probes(const struct catalog *catalog, size_
 int catalog_select(struct catalog *catalog, struct selection *selection);
 bool catalog_selects(const struct catalog *catalog, uint32_t cpu, const struct batch_item *item,
 		     bool *undecided);
+
+/* Of a list's i-th probe: which processes have it. NULL: it is no program's, or the daemon is older. */
+const struct Ringtail__V1__ProgramUse *catalog_use(const struct catalog *catalog, size_t i);
 
 struct batch_decoder *catalog_decoder_create(const struct catalog *catalog);
 

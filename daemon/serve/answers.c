@@ -11,6 +11,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/collect/redaction.h"
+#include "daemon/serve/program_uses.h"
 #include "proto/limits.h"
 #include "query/probe_set.h"
 
@@ -96,13 +97,20 @@ static void merge(const Ringtail__V1__Catalog *all, const Ringtail__V1__Catalog 
 
 /* How the kernel prints it is of no use in a list, and is the most of it; of a place in a source that says what it is. */
 static struct frame_ref *pack_list(const struct answers *answers, Ringtail__V1__Catalog *list,
-				   struct error *error)
+				   bool names_processes, struct error *error)
 {
-	Ringtail__V1__Probe *bare = calloc(list->n_probe + 1, sizeof(*bare));
+	const struct program_uses_config config = {
+		.programs = answers->programs,
+		.names_processes = names_processes,
+		.hides_comm = redaction_hides_comm(fanout_redaction(answers->fanout)),
+	};
+	struct program_uses *uses = program_uses_create(&config);
+	Ringtail__V1__Probe *bare = uses ? calloc(list->n_probe + 1, sizeof(*bare)) : NULL;
 	struct frame_ref *frame = NULL;
 
 	for (size_t i = 0; bare && i < list->n_probe; i++) {
 		bare[i] = *list->probe[i];
+		program_uses_add(uses, &bare[i]);
 		if (!bare[i].source[0])
 			bare[i].print = (char *)protobuf_c_empty_string;
 		list->probe[i] = &bare[i];
@@ -110,6 +118,7 @@ static struct frame_ref *pack_list(const struct answers *answers, Ringtail__V1__
 	if (bare)
 		frame = frame_ref_pack(answers->codec, FRAME_CATALOG, &list->base);
 	free(bare);
+	program_uses_free(uses);
 	if (!frame) {
 		error_set(error, EMSGSIZE, "list-too-large",
 			  "%zu probes do not fit into a frame, or into memory", list->n_probe);
@@ -118,11 +127,11 @@ static struct frame_ref *pack_list(const struct answers *answers, Ringtail__V1__
 	return frame;
 }
 
-struct frame_ref *answers_list(const struct answers *answers, const char *glob, bool offers,
+struct frame_ref *answers_list(const struct answers *answers, const struct answers_list_question *question,
 			       struct error *error)
 {
 	const Ringtail__V1__Catalog *all = loader_catalog(answers->loader);
-	Ringtail__V1__Catalog *more = offers ? loader_offers(answers->loader) : NULL;
+	Ringtail__V1__Catalog *more = question->offers ? loader_offers(answers->loader) : NULL;
 	Ringtail__V1__Catalog list = RINGTAIL__V1__CATALOG__INIT;
 	struct frame_ref *frame = NULL;
 
@@ -132,8 +141,8 @@ struct frame_ref *answers_list(const struct answers *answers, const char *glob, 
 		error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
 	} else {
 		merge(all, more, &list);
-		if (!*glob || probe_set_keep_glob(&list, glob, error) == 0)
-			frame = pack_list(answers, &list, error);
+		if (!*question->glob || probe_set_keep_glob(&list, question->glob, error) == 0)
+			frame = pack_list(answers, &list, question->names_processes, error);
 	}
 	free(list.probe);
 	if (more)

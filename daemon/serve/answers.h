@@ -34,13 +34,20 @@ struct answers {
 	const struct spooler *spooler;		/* NULL: nothing is kept on disk */
 	uint64_t batch_interval_ns;
 	struct relay *relay;			/* NULL: this is none */
+	const struct programs *programs;	/* NULL: there are none */
 };
 
 /* role: what the client may do. */
 struct frame_ref *answers_hello(const struct answers *answers, const char *role);
 
+struct answers_list_question {
+	const char *glob;			/* empty: all */
+	bool offers;				/* also what can be made */
+	bool names_processes;			/* of programs; else they are only counted */
+};
+
 /* NULL with *error: unknown-probe, with the nearest names; list-too-large. */
-struct frame_ref *answers_list(const struct answers *answers, const char *glob, bool offers,
+struct frame_ref *answers_list(const struct answers *answers, const struct answers_list_question *question,
 			       struct error *error);
 
 /* What is always on: at most 2 * SUBSCRIBE_PROBES_MAX, and the filter or NULL. */

@@ -595,12 +595,16 @@ static struct frame_ref *on_hello(void *context, struct session *session)
 	return answers_hello(server->config.answers, role_name(session_identity(session)->role));
 }
 
-static struct frame_ref *on_list(void *context, const char *glob, bool offers,
+static struct frame_ref *on_list(void *context, struct session *session, const char *glob, bool offers,
 				 struct error *error)
 {
 	struct server *server = context;
+	const struct answers_list_question question = {
+		.glob = glob, .offers = offers,
+		.names_processes = session_identity(session)->role >= ROLE_OPERATOR,
+	};
 
-	return answers_list(server->config.answers, glob, offers, error);
+	return answers_list(server->config.answers, &question, error);
 }
 
 static int on_prepare(void *context, struct session *session, char *const *probe, size_t probes, bool again,

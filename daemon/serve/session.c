@@ -512,7 +512,7 @@ static void take_list(struct session *session, const Ringtail__V1__ListRequest *
 {
 	struct error error = {0};
 	struct frame_ref *frame = session->config.host->list(session->config.host->context,
-							     request->glob, request->offers,
+							     session, request->glob, request->offers,
 							     &error);
 
 	if (frame)

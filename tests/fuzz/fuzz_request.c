@@ -148,11 +148,12 @@ static int on_prepare(void *context, struct session *session, char *const *probe
 	return 0;
 }
 
-static struct frame_ref *on_list(void *context, const char *glob, bool offers, struct error *error)
+static struct frame_ref *on_list(void *context, struct session *session, const char *glob, bool offers,
+				 struct error *error)
 {
 	struct probe_set probes = {0};
 
-	(void)offers;
+	(void)session, (void)offers;
 	if (*glob && probe_set_add_glob(&probes, glob, small_catalog_get(), error) != 0)
 		return NULL;
 	return pack(context, FRAME_CATALOG, &small_catalog_get()->base);

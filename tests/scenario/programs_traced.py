@@ -23,6 +23,26 @@ def check_list(case, daemon):
                      [("thread", "unsigned", 32), ("turn", "signed", 32), ("cpu", "unsigned", 32)], "with types")
 
 
+def listed_as(case, daemon):
+    return case.tracectl(daemon, "list", "app:request_done").out.rsplit(" [", 1)[1].rstrip("]\n")
+
+
+def enable_one(case, daemon, binary, socket, program):
+    """Of two processes, the one that is asked for is enabled."""
+    case.check_equal(listed_as(case, daemon), f"disabled: traced {program.pid}", "nobody asks for it")
+    other = Traced(case, binary, socket, "threads", 1)
+    stream = case.start_stream(daemon, "-p", "app:request_done", "--pid", str(program.pid), "-o", "none").await_subscribed()
+    case.check_equal(listed_as(case, daemon), f"enabled: traced {program.pid}; disabled: traced {other.pid}",
+                     "it is enabled in the process that is asked for")
+    use = case.tracectl(daemon, "list", "app:request_done", "-o", "json").lines[0]["processes"]
+    case.check_equal((use["count"], use["enabled"], sorted((at["pid"], at["enabled"]) for at in use["list"])),
+                     (2, 1, sorted([(program.pid, True), (other.pid, False)])), "in JSON, too")
+    case.check_equal(other.go().process.wait().code, 0, "the other one ends well")
+    case.check_stream(stream.interrupt(), events=0)
+    case.check_equal(daemon.stat()["counters"]["program_records"], 0, "and has written nothing")
+    await_ended(daemon, attached=1)
+
+
 def count_all(case, daemon, program):
     every = case.stream(daemon, "-p", "app:*", "-f", f"pid == {program.pid} && uid == {os.getuid()}", "-o", "json")
     one = case.stream(daemon, "-p", "app:request_done", "-f", f"pid == {program.pid} && thread == 2 && turn >= 500",
@@ -85,9 +105,11 @@ def main(case):
     program = Traced(case, binary, socket, turns=TURNS)
     case.check(program.attached, "it is attached as it starts")
     check_list(case, daemon)
+    enable_one(case, daemon, binary, socket, program)
     count_all(case, daemon, program)
     in_a_child(case, daemon, binary, socket)
     kill_in_the_middle(case, daemon, binary, socket)
+    case.check_equal(listed_as(case, daemon), "no process has it now", "the list knows who has ended")
     refused = Traced(case, squatter, socket, turns=TURNS)
     case.check(not refused.attached and refused.go().process.wait().code == 0,
                "one that calls its probe as the kernel's is not attached, and runs")

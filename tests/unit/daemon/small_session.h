@@ -145,11 +145,12 @@ static int on_prepare(void *context, struct session *session, char *const *probe
 				     f->prepare_says;
 }
 
-static struct frame_ref *on_list(void *context, const char *glob, bool offers, struct error *error)
+static struct frame_ref *on_list(void *context, struct session *session, const char *glob, bool offers,
+				 struct error *error)
 {
 	struct fixture *f = context;
 
-	(void)offers;
+	(void)session, (void)offers;
 
 	f->lists++;
 	if (strcmp(glob, "nothing") == 0) {
