@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "query/digits.h"
 #include "query/visible.h"
 
 void out_init(struct out *out, int fd)
@@ -61,31 +62,9 @@ void out_bytes_long(struct out *out, const char *bytes, size_t n)
 	}
 }
 
-static const char pairs[] =
-	"00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-	"40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-	"8081828384858687888990919293949596979899";
-
-/* Decimal digits of a value before `end`; returns where they begin. */
-static char *digits_before(char *end, uint64_t value)
-{
-	while (value >= 100) {
-		end -= 2;
-		memcpy(end, pairs + value % 100 * 2, 2);
-		value /= 100;
-	}
-	if (value >= 10) {
-		end -= 2;
-		memcpy(end, pairs + value * 2, 2);
-	} else {
-		*--end = (char)('0' + value);
-	}
-	return end;
-}
-
 void out_u64(struct out *out, uint64_t value)
 {
-	char text[20], *begin = digits_before(text + sizeof(text), value);
+	char text[DIGITS_BYTES_MAX], *begin = digits_before(text + sizeof(text), value);
 
 	out_bytes(out, begin, (size_t)(text + sizeof(text) - begin));
 }
@@ -99,7 +78,7 @@ void out_i64(struct out *out, int64_t value)
 
 void out_digits(struct out *out, uint64_t value, unsigned digits)
 {
-	char text[20];
+	char text[DIGITS_BYTES_MAX];
 
 	memset(text, '0', sizeof(text));
 	digits_before(text + sizeof(text), value);
@@ -108,14 +87,9 @@ void out_digits(struct out *out, uint64_t value, unsigned digits)
 
 void out_hex(struct out *out, uint64_t value)
 {
-	unsigned digits = value ? (67 - (unsigned)__builtin_clzll(value)) / 4 : 1;
-	char *to = out_room(out, 18);
+	char *to = out_room(out, DIGITS_HEX_BYTES_MAX);
 
-	to[0] = '0';
-	to[1] = 'x';
-	for (unsigned i = digits; i-- > 0; value >>= 4)
-		to[2 + i] = "0123456789abcdef"[value & 15];
-	out_advance(out, 2 + digits);
+	out_advance(out, (size_t)(digits_put_hex(to, value) - to));
 }
 
 void out_octal(struct out *out, uint64_t value)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/digits.h"
+#include "query/digits.h"
 #include "daemon/export/run.h"
 #include "daemon/source/syscall_catalog.h"
 #include "kmod/uapi/ringtail.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/digits.h"
+#include "query/digits.h"
 #include "daemon/export/kind.h"
 #include "daemon/export/pack.h"
 #include "kmod/uapi/ringtail.h"

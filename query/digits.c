@@ -1,4 +1,4 @@
-#include "daemon/base/digits.h"
+#include "query/digits.h"
 
 #include <string.h>
 

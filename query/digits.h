@@ -1,8 +1,8 @@
 /*
  * digits: numbers as text, without printf. Nothing is terminated. Pure; any thread.
  */
-#ifndef RINGTAIL_DAEMON_BASE_DIGITS_H
-#define RINGTAIL_DAEMON_BASE_DIGITS_H
+#ifndef RINGTAIL_QUERY_DIGITS_H
+#define RINGTAIL_QUERY_DIGITS_H
 
 #include <stdint.h>
 
