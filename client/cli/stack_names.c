@@ -285,7 +285,7 @@ bool stack_names_learn(struct stack_names *names, const struct ringtail_item *ev
 	uint64_t build_id[3];
 	struct process *process;
 
-	if (strcmp(event->probe->spec, MAP_SPEC) || event->probe->fields != MAP_FIELDS)
+	if (event->probe->fields != MAP_FIELDS || strcmp(event->probe->spec, MAP_SPEC) != 0)
 		return false;
 	memcpy(build_id, event->value + 3, sizeof(build_id));
 	memcpy(wanted.build_id, build_id, BUILD_ID_BYTES);

@@ -192,6 +192,12 @@ static void address(struct out *out, uint64_t value)
 		out_literal(out, "NULL");
 }
 
+/* Most differ in their first byte: strcmp() is called for few. */
+static bool is_same(const char *a, const char *b)
+{
+	return *a == *b && strcmp(a, b) == 0;
+}
+
 /*
  * An address, of a call whose C type says only that it is a number: brk(), mprotect(), clone(); and the last
  * argument of ioctl(), prctl() and the like, where it is too large for anything else.
@@ -200,10 +206,10 @@ static bool is_address(const struct ringtail_field *field, uint64_t value)
 {
 	static const char *const name[] = { "start", "brk", "newsp", "tls", "addr" };
 
-	if (strcmp(field->c_type, "unsigned long"))
+	if (!is_same(field->c_type, "unsigned long"))
 		return false;
 	for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
-		if (!strcmp(field->name, name[i]))
+		if (is_same(field->name, name[i]))
 			return true;
 	return value > UINT32_MAX;
 }
@@ -211,8 +217,8 @@ static bool is_address(const struct ringtail_field *field, uint64_t value)
 /* umask()'s is an int. */
 static bool is_mode(const struct ringtail_probe *probe, const struct ringtail_field *field)
 {
-	return !strcmp(field->c_type, "umode_t") ||
-	       (!strcmp(field->name, "mask") && !strcmp(probe->function, "umask"));
+	return is_same(field->c_type, "umode_t") ||
+	       (is_same(field->name, "mask") && is_same(probe->function, "umask"));
 }
 
 /* As chmod(1) takes it; of mknod(), with the kind of file. */
@@ -239,14 +245,14 @@ static void put_mode(struct out *out, uint64_t mode)
 
 static bool is_id(const struct ringtail_field *field)
 {
-	return !strcmp(field->c_type, "uid_t") || !strcmp(field->c_type, "gid_t") || !strcmp(field->c_type, "qid_t");
+	return is_same(field->c_type, "uid_t") || is_same(field->c_type, "gid_t") || is_same(field->c_type, "qid_t");
 }
 
 /* Numbers that people know by their digits of 16: where a file is mapped, and what marks a sequence's end. */
 static bool is_hex(const struct ringtail_probe *probe, const struct ringtail_field *field)
 {
-	return (!strcmp(field->name, "off") && !strcmp(probe->function, "mmap")) ||
-	       (!strcmp(field->name, "sig") && !strcmp(probe->function, "rseq"));
+	return (is_same(field->name, "off") && is_same(probe->function, "mmap")) ||
+	       (is_same(field->name, "sig") && is_same(probe->function, "rseq"));
 }
 
 uint64_t text_element(const struct ringtail_field *field, const uint8_t *at)
@@ -394,7 +400,7 @@ static const struct argument_rule *rule_of(const struct ringtail_item *event, ui
 	const struct argument_rule *rule = probe->kind == RINGTAIL_TRACEPOINT ? NULL : argument_rule(probe->function);
 
 	for (unsigned i = 0; rule && i < probe->fields; i++)
-		if (!strcmp(probe->field[i].name, argument_rule_by(rule))) {
+		if (is_same(probe->field[i].name, argument_rule_by(rule))) {
 			*value = ringtail_value(&probe->field[i], event->value[i]);
 			return rule;
 		}

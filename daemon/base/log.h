@@ -14,7 +14,7 @@
 #define LOG_BURST	10
 #define LOG_WINDOW_NS	10000000000ull
 #define LOG_CODES_MAX	256	/* codes that are counted apart; more share one count */
-#define LOG_CODE_BYTES	48	/* of a code; the rest of a longer one does not tell it apart */
+#define LOG_CODE_BYTES	48	/* of a code; two longer codes that begin alike count as one */
 #define LOG_TEXT_BYTES	1200	/* an error's what and hint */
 
 /* The order of the option log-level. */
@@ -34,7 +34,7 @@ struct log_sink {
 /* Before it is called, messages up to LOG_LEVEL_INFO go to where they would with it. */
 void log_open(enum log_level level);
 
-/* Says what was left out and not yet told. The last call, when no other thread logs. */
+/* Logs how many lines were left out and not yet reported. The last call, when no other thread logs. */
 void log_close(void);
 
 /* Replaces the journal and stderr; NULL: back to them. For tests. */

@@ -1,7 +1,8 @@
 /*
- * mailbox: hands messages from any thread to one, without a lock, in the order each sender sent.
+ * mailbox: a queue of messages from many threads to one, without a lock.
  *
- * The receiver waits on mailbox_fd(); one wakeup may deliver many messages.
+ * In: messages; mailbox_send() takes their ownership. Any thread. Out: all of them, each sender's in the order it sent
+ * them. One thread, which waits for mailbox_fd(); one wakeup may deliver many messages.
  */
 #ifndef RINGTAIL_DAEMON_BASE_MAILBOX_H
 #define RINGTAIL_DAEMON_BASE_MAILBOX_H
