@@ -306,7 +306,7 @@ MUTANTS = [
      '\ttell_drain(fanout);',
      '\t;', ["unit/fanout_steps"]),
     ("fanout-add-events-left-out", "daemon/stream:add_events",
-     '\tfanout->check = event_new(base, -1, 0, on_check, fanout);',
+     '\tfanout->check = event_new(base, -1, EV_PERSIST, on_check, fanout);',
      '\t;', ["unit/fanout_steps"]),
     ("fanout-make-rings-left-out", "daemon/stream:make_rings",
      '\trings->run = fanout->config.run;',

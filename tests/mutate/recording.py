@@ -50,7 +50,7 @@ MUTANTS = [
     ("recorder-forgotten-question-is-answered", RECORDER + ":recorder_forget_stuck", "	recorder->stuck_done = NULL;\n", "", ASKING),
     ("recorder-statistics-of-a-part", RECORDER + ":take_stats", "	if (!report->err)\n", "	if (true)\n", ASKING),
     ("recorder-statistics-are-the-first", RECORDER + ":recorder_stats", "	loader_ask_stats(recorder->config.loader);\n", "", ASKING),
-    ("recorder-statistics-are-lost", RECORDER + ":on_report", "			recorder->stats = report.stats;\n", "", ASKING),
+    ("recorder-statistics-are-lost", RECORDER + ":on_report", "			take_stats(recorder, &report);\n", "			(void)take_stats;\n", ASKING),
     ("recorder-made-probes-untold", RECORDER + ":on_report",
      "			recorder->config.made(recorder->config.context, &report);\n", "", ASKING),
     ("recorder-two-on-their-way", RECORDER + ":configure",
