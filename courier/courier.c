@@ -211,7 +211,7 @@ static bool take_item(struct courier *courier, enum ringtail_kind kind, const st
 {
 	switch (kind) {
 	case RINGTAIL_DISCONNECTED:
-		notice_warn("daemon-gone", "the daemon is gone: %s; reconnecting", item->text);
+		notice_warn("daemon-gone", "the daemon disconnected: %s; reconnecting", item->text);
 		return false;
 	case RINGTAIL_RECONNECTED:
 		notice_info("daemon-back", "reconnected to the daemon at %s", item->text);

@@ -12,7 +12,7 @@
 #define LANES_MAX		16384u		/* hosts of a relay */
 #define LANES_TOLD_MAX		1024u		/* in one message to the relay */
 #define RELAY_FRAMES_MAX	256u		/* taken of a relay in one turn */
-#define REDIAL_DELAY_MS_MIN	250u		/* before a relay that is gone is connected to again */
+#define REDIAL_DELAY_MS_MIN	250u		/* before the next attempt to connect to a relay */
 #define REDIAL_DELAY_MS_MAX	5000u
 #define RECORD_BYTES_MAX	(2u << 20)	/* a frame of 1 MiB, a hello and headers fit */
 #define RECORD_OVERHEAD_BYTES	1024u		/* of a record's key and headers, and of the batch it is in */

@@ -1,5 +1,5 @@
 /*
- * producer: sends what waits in windows to Kafka, and tells them what became of it.
+ * producer: sends the records that wait in windows to Kafka, and reports to the windows which were delivered.
  *
  * Idempotent, acks=all, one request in flight, no compression (frames are zstd). When librdkafka's producer
  * has failed for good (2.0.2 does if a broker freezes: librdkafka #4438), or a record failed otherwise, a new
@@ -32,7 +32,7 @@ void producer_call_back(struct producer *producer);
 
 struct producer_stat {
 	uint64_t renewed;		/* producers that failed */
-	uint64_t errors;		/* what librdkafka told of */
+	uint64_t errors;		/* that librdkafka reported */
 	uint64_t slowest_ns;		/* from sending to the report */
 	uint64_t stalled_ns;		/* the longest time without a report while something was on its way */
 };

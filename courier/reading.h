@@ -15,7 +15,7 @@ struct reading_wanted {
 	const char *only;		/* one host: its stream is a recording; NULL: all that these match, as lanes: */
 	const char *const *host;	/* globs; */
 	size_t hosts;			/* 0: all */
-	bool follow;			/* what comes from now on, until it is stopped; else to the end */
+	bool follow;			/* read new records until stopped; otherwise up to the end */
 	uint64_t since_ms;		/* from what Kafka got at that time on; 0: none */
 	uint64_t patience_ms;		/* with a partition of which nothing comes, before its end */
 };

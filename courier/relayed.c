@@ -349,7 +349,7 @@ static void wait_for_relay(struct relayed *relayed)
 /* Nothing of it is on its way to Kafka any more: the relay, or the next one, sends it again. */
 static void leave(struct relayed *relayed, const struct ringtail_error *why)
 {
-	notice_warn("relay-gone", "the relay is gone: %s%s%s; reconnecting", why->what, why->hint[0] ? "; " : "",
+	notice_warn("relay-gone", "the relay disconnected: %s%s%s; reconnecting", why->what, why->hint[0] ? "; " : "",
 		    why->hint);
 	conn_close(relayed->conn);
 	relayed->conn = NULL;
@@ -456,7 +456,7 @@ int relayed_run(struct relayed *relayed, FILE *ledger, struct ringtail_error *er
 	print_ledger(relayed, ledger);
 	if (relayed->out_of_memory)
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
-	notice_info("end", "the courier ends: it was told to");
+	notice_info("end", "the courier ends: it received a signal");
 	return 0;
 }
 

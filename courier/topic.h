@@ -11,7 +11,7 @@ struct topic;
 
 enum topic_begin {
 	TOPIC_ALL,			/* with the oldest that Kafka has */
-	TOPIC_NEW,			/* with what comes from now on */
+	TOPIC_NEW,			/* with records from now on */
 	TOPIC_TIME,			/* with what Kafka got at that time or later */
 };
 

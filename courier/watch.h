@@ -14,7 +14,7 @@
 struct watch {
 	int events;			/* epoll: readable when there is something */
 	int signals;
-	bool stopping;			/* it was told to */
+	bool stopping;			/* a signal asked for it */
 };
 
 /* -errno with *error. watch_close() is safe also then. */

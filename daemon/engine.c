@@ -218,7 +218,7 @@ static void on_applied(void *context, const struct error *error)
 	}
 	if (error) {
 		log_failure(LOG_LEVEL_ERROR, error);
-		log_error("always-on-refused", "what is always on stays as it was; the rest of the"
+		log_error("always-on-refused", "the daemon always records the same events as before; the rest of the"
 			  " configuration is in force");
 	} else {
 		log_info("reloaded", "the configuration is in force");

@@ -16,7 +16,7 @@
 #include "query/error.h"
 
 /*
- * Runs until it is told to stop. The configuration is taken over; argv is read again at a reload. Returns
+ * Runs until a signal stops it. The configuration is taken over; argv is read again at a reload. Returns
  * EXIT_SUCCESS or EXIT_FAILURE, with the reason in the log.
  */
 int engine_run(struct config *config, int argc, char **argv);

@@ -1,10 +1,13 @@
 /*
- * metering: the meters, the snapshots made of them, and the HTTP server that shows them, as one part
- * of the daemon: what daemon/engine.c starts and stops. Main thread.
+ * metering: the meters, the snapshots made of them, and the HTTP server that shows them. daemon/engine.c starts and
+ * stops them as one part.
  *
- *	create	before /proc is out of sight and ports below 1024 are out of reach
- *	prepare	before the workers: they get their meters
- *	start	when there are clients to tell of
+ * In: the configuration, the catalog, the workers' meters, the state of the daemon. Out: a meter for each worker; the
+ * probes that have to be recorded for them; metrics for HTTP and exporters. Main thread; a meter is its worker's.
+ *
+ *	create	before the engine loses /proc and the right to ports below 1024
+ *	prepare	before the workers start: each gets its meter
+ *	start	when the server of clients exists, whose state is among the metrics
  */
 #ifndef RINGTAIL_DAEMON_METERING_H
 #define RINGTAIL_DAEMON_METERING_H
@@ -44,14 +47,14 @@ struct metering_start {
 	const struct gate *gate;
 	struct run run;
 
-	/* How the daemon stands, and what else there is to tell: a metric_source_config's. */
+	/* The state of the daemon, and the metrics of other rooms: as in metric_source_config. */
 	struct daemon_stat *(*stat)(void *context);
 	void *context;
 	void (*tell)(void *context, struct metric_builder *builder);
 	void *tell_context;
 };
 
-/* Tells the kernel what to record, and serves. */
+/* Has the probes of the meters recorded, and starts the HTTP server. */
 int metering_start(struct metering *metering, const struct config *config,
 		   const struct metering_start *start, struct error *error);
 

@@ -71,7 +71,7 @@ void batch_decoder_destroy(struct batch_decoder *decoder);
 /* What it holds: it grows with the batches that it opens, and as it walks through one. */
 size_t batch_decoder_bytes(const struct batch_decoder *decoder);
 
-/* Opens a message, borrowed until the next open. 0, or -EBADMSG: batch_decode_error() tells. */
+/* Opens a message, borrowed until the next open. 0, or -EBADMSG: batch_decode_error() has the reason. */
 int batch_decode_open(struct batch_decoder *decoder, const uint8_t *message, size_t bytes,
 		      struct batch_summary *summary);
 

@@ -48,7 +48,7 @@ enum frame_status {
 /* "bad-checksum": stable, for logs and errors. */
 const char *frame_status_name(enum frame_status status);
 
-/* What to tell a person about it. */
+/* The same as a sentence for people. */
 const char *frame_status_text(enum frame_status status);
 
 /* "batch", or "?" for a type that is not one. */

@@ -11,7 +11,10 @@
 /* Its text, without quotes; *number: it is one. False if the event has nothing of that name. */
 bool event_part_put(struct out *out, const struct ringtail_item *event, const char *name, bool *number);
 
-/* The value of a field; *of_time: it is a duration. False if the event has none, or one below 0. */
+/*
+ * The value of a field; *of_time: it is a duration. False: the event has no such value, or the value is below 0, as an
+ * error or AT_FDCWD is.
+ */
 bool event_part_value(const struct ringtail_item *event, const char *name, uint64_t *value, bool *of_time);
 
 /* The same of what two events may have in common: "pid", "tid", "cpu", and fields of any sign. */

@@ -16,7 +16,7 @@ struct kafka_source;
 /* What is asked of Kafka. */
 struct kafka_question {
 	const char *address;
-	bool follow;			/* what comes from now on, until it is closed; else what Kafka has */
+	bool follow;			/* read new records until closed; otherwise those that Kafka has */
 	uint64_t since_ns;		/* begin at that time of the wall clock; 0: none */
 	bool lanes;			/* hosts as lanes (client/lib/lanes.h); else one host, as a recording */
 	const char *const *host;	/* globs of their names; none: all, or the only one */

@@ -33,7 +33,7 @@ struct who;
 /* One of the hosts whose events come. */
 struct pump_host {
 	struct ringtail *ringtail;
-	char *label;			/* what tells it from the others; NULL: there is no other */
+	char *label;			/* its name beside other hosts; NULL: it is the only one */
 };
 
 struct pump {
@@ -54,7 +54,7 @@ struct pump {
 	bool from_past;			/* the past, which may come first, has come up to the start */
 	uint64_t until_realtime_ns;	/* 0: no bound */
 	bool settles;			/* some host tells what it has counted at the end of each slice: it waits for that */
-	bool resumable;			/* it makes sense to tell where to go on */
+	bool resumable;			/* it makes sense to print a cursor at the end */
 	bool acknowledges;		/* a durable consumer: what was written need not be kept */
 	const char *cursor_path;	/* where its place is saved; NULL: nowhere */
 	bool show_rate;			/* a live line, if `messages` is a terminal; */

@@ -25,7 +25,7 @@ struct sink_place {
 	const char *path;
 	struct out *out;		/* its `error` is where the sink tells of a failed write */
 	const struct ringtail_host *host;
-	const char *label;		/* what tells it from other hosts; NULL: there are none */
+	const char *label;		/* its name beside other hosts; NULL: it is the only one */
 	const struct ringtail_totals *totals;
 	unsigned flags;
 };

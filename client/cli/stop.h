@@ -5,7 +5,7 @@
 #define RINGTAIL_CLIENT_CLI_STOP_H
 
 /*
- * From now on the first of these signals makes the returned descriptor readable for ever; a second
+ * From now on the first of these signals makes the returned descriptor readable, and it stays so; a second
  * one kills. SIGPIPE becomes EPIPE. -1: no descriptor was to be had; signals kill at once.
  */
 int stop_init(void);

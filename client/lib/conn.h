@@ -45,7 +45,7 @@ int conn_send(struct conn *conn, enum frame_type type, const ProtobufCMessage *m
 	      struct ringtail_error *error);
 
 /* ClientHello. */
-/* Called when a daemon listens and does not answer yet, with what to tell the user. */
+/* Called when a daemon listens and does not answer yet, with a text for the user. */
 typedef void conn_notice(const char *text);
 void conn_set_notice(conn_notice *notice);
 

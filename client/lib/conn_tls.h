@@ -21,7 +21,7 @@ int conn_tls_create(int fd, const struct address *address, struct conn_tls **tls
 		    struct ringtail_error *error);
 void conn_tls_destroy(struct conn_tls *tls);
 
-/* 0; -EAGAIN: poll for conn_tls_wanted(); or -errno with *error: whom we do not believe, and why. */
+/* 0; -EAGAIN: poll for conn_tls_wanted(); or -errno with *error: the daemon is not trusted. */
 int conn_tls_shake(struct conn_tls *tls, struct ringtail_error *error);
 
 /* As read(2) and send(2), with errno; EAGAIN: poll for conn_tls_wanted(). */

@@ -1,5 +1,5 @@
 /*
- * ledger: checks that what comes for each CPU leaves no attempt out and tells none twice.
+ * ledger: checks that the frames of each CPU account for every attempt exactly once.
  *
  * In: the spans [first_seq, end_seq) of batches and gaps, in the order in which they come, and the
  * positions of watermarks, which may go beyond them. Out: the residual, attempts in a hole or in an

@@ -4,7 +4,7 @@
  * docs/libringtail.md.
  *
  * A handle belongs to one thread at a time. Whatever an item points to is borrowed until the next
- * call on the same handle. Functions return 0 or -errno, and tell a person why in *error.
+ * call on the same handle. Functions return 0 or -errno, and explain a failure in *error.
  */
 #ifndef RINGTAIL_H
 #define RINGTAIL_H
@@ -67,8 +67,8 @@ struct ringtail_probe {
 	const char *provider, *function, *name;
 	unsigned fields;
 	const struct ringtail_field *field;
-	const char *print;	/* how the kernel prints it, as tracefs says it; "": nobody said */
-	const char *source;	/* "file.c:12": where a program has it; "": it is no program's */
+	const char *print;	/* the print format that tracefs has; "": none is known */
+	const char *source;	/* "file.c:12": place in the program; "": not a probe of a program */
 };
 
 struct ringtail_thread {
@@ -77,8 +77,8 @@ struct ringtail_thread {
 	char comm[16];		/* not terminated if it fills all of it */
 
 	/*
-	 * With RINGTAIL_CONTEXT, where it is known; else 0 and NULL. Paths, not terminated; one that
-	 * does not begin with a slash has lost its beginning. Borrowed until the next item.
+	 * Set with RINGTAIL_CONTEXT if they are known, otherwise 0 and NULL. Paths are not terminated; a path
+	 * that does not begin with a slash has lost its beginning. Borrowed until the next item.
 	 */
 	uint64_t cgroup_id;	/* in the unified hierarchy */
 	const char *exe, *cgroup;
@@ -100,26 +100,26 @@ struct ringtail_attachment {
 	size_t frames;
 };
 
-/* What ringtail_next() brings. */
+/* What ringtail_next() returns. */
 enum ringtail_kind {
 	RINGTAIL_EVENT,
-	RINGTAIL_LOSS,		/* attempts that will not come stand here */
-	RINGTAIL_GAP,		/* the same, told by the daemon apart from a batch */
+	RINGTAIL_LOSS,		/* attempts that were lost inside a batch, at their place */
+	RINGTAIL_GAP,		/* attempts that were lost between batches: a Gap frame */
 	RINGTAIL_BATCH,		/* count_only: `count` events of one CPU */
-	RINGTAIL_WATERMARK,	/* nothing older than time_ns will come */
-	RINGTAIL_DISCONNECTED,	/* `text` says why; it goes on trying */
+	RINGTAIL_WATERMARK,	/* every event before time_ns has been returned */
+	RINGTAIL_DISCONNECTED,	/* `text` has the reason; the handle tries to reconnect */
 	RINGTAIL_RECONNECTED,
-	RINGTAIL_TIMEOUT,	/* nothing came in time */
+	RINGTAIL_TIMEOUT,	/* timeout_ms passed */
 	RINGTAIL_INTERRUPTED,	/* the descriptor of ringtail_set_interrupt() became readable */
-	RINGTAIL_END,		/* the daemon or the file ended; `text` says why. A file may have been cut
-				 * short: totals.cut_short, and ringtail_last_error() says where */
-	RINGTAIL_ERROR,		/* ringtail_last_error() says which; the handle stays there */
+	RINGTAIL_END,		/* the daemon or the file ended; `text` has the reason. If a file was cut
+				 * short, totals.cut_short is 1, and ringtail_last_error() has the place */
+	RINGTAIL_ERROR,		/* ringtail_last_error() has the error; later calls return the same */
 };
 
 struct ringtail_item {
 	enum ringtail_kind kind;
 	uint32_t cpu;
-	uint64_t seq;		/* event: its number; loss, gap: the first that is missing */
+	uint64_t seq;		/* event: its number; loss, gap: the first missing number */
 	uint64_t time_ns;	/* CLOCK_MONOTONIC of the traced host */
 	uint64_t realtime_ns;	/* watermark: the same by its wall clock */
 
@@ -130,119 +130,123 @@ struct ringtail_item {
 	size_t attachments;
 
 	uint64_t count;		/* loss, gap: attempts; batch: events */
-	uint64_t events;	/* gap: of these, this client's; 0: not known */
+	uint64_t events;	/* gap: how many of these this client had asked for; 0: not known */
 	unsigned stage, reason;	/* ringtail_stage_name(), ringtail_reason_name() */
 
 	const char *text;
 	const void *source;	/* the library's own */
 };
 
-/* Whose events these are. */
+/* The host that the events are from. */
 struct ringtail_host {
 	char hostname[256], kernel[256], machine[64], software[64], source[32];
 	uint8_t boot_id[16];
 	uint64_t epoch;
 	uint64_t monotonic_ns, realtime_ns;	/* the two clocks at one moment */
 	uint32_t version, cpus;
-	char role[16];			/* what we may do there: "viewer", "operator" */
-	bool has_context;		/* it knows RINGTAIL_CONTEXT */
-	bool has_fds;			/* it knows RINGTAIL_FDS and RINGTAIL_DATA */
-	bool has_stuck;			/* it tells which threads are in a system call */
-	bool has_dumps;			/* it lists the dumps that its triggers wrote */
-	bool has_hosts;			/* it says how the hosts of a relay stand, or that it is none */
-	bool has_counts;		/* it counts: ringtail_ask() */
+	char role[16];			/* of this client there: "viewer", "operator" */
+	/* What its daemon can do. */
+	bool has_context;		/* RINGTAIL_CONTEXT */
+	bool has_fds;			/* RINGTAIL_FDS and RINGTAIL_DATA */
+	bool has_stuck;			/* list the threads that are in a system call */
+	bool has_dumps;			/* list the dumps that its triggers wrote */
+	bool has_hosts;			/* list the hosts of a relay, or report that it is not a relay */
+	bool has_counts;		/* count events: ringtail_ask() */
 };
 
 #define RINGTAIL_KSTACK		(1u << 1)
 #define RINGTAIL_USTACK		(1u << 2)
 #define RINGTAIL_STRINGS	(1u << 3)
 #define RINGTAIL_CONTEXT	(1u << 4)	/* of each thread, exe and cgroup */
-#define RINGTAIL_MAPS		(1u << 5)	/* with RINGTAIL_USTACK, events of process:map:executable come
-						   along, whatever the filter says: where the code lies */
+#define RINGTAIL_MAPS		(1u << 5)	/* with RINGTAIL_USTACK: add events of process:map:executable
+						   (where the code lies), even if the filter rejects them */
 
-#define RINGTAIL_FDS		(1u << 6)	/* of file descriptors, what they stand for: strings */
-#define RINGTAIL_DATA		(1u << 7)	/* the first bytes that are read and written: strings */
+#define RINGTAIL_FDS		(1u << 6)	/* what file descriptors stand for, as strings */
+#define RINGTAIL_DATA		(1u << 7)	/* the first bytes that are read and written, as strings */
 
 struct ringtail_subscription {
 	const char *const *probe;	/* globs */
 	size_t probes;			/* 0: what the daemon always records */
 	const char *filter;		/* NULL or empty: none */
-	const char *since;		/* a cursor's text; NULL: from now, or where `consumer` was */
-	uint64_t since_realtime_ns;	/* instead: from what happened at that time; 0: none */
+	const char *since;		/* a cursor's text; NULL: from now, or from the place of `consumer` */
+	uint64_t since_realtime_ns;	/* instead of `since`: from this time on; 0: none */
 	const char *consumer;		/* a durable consumer's name; NULL: none. ringtail_ack() */
 	unsigned flags;			/* RINGTAIL_KSTACK, ... */
-	bool count_only;		/* count and check batches, make no events of them */
-	bool reconnect;			/* go on by itself when the connection breaks */
+	bool count_only;		/* count and check batches, and return no events */
+	bool reconnect;			/* reconnect and resume if the connection breaks */
 };
 
 struct ringtail_totals {
 	uint64_t events, lost;
-	uint64_t gaps;			/* told apart from a batch; counted in `lost` too, */
-	uint64_t unknown;		/* but for these, of which nobody knows the size */
+	uint64_t gaps;			/* Gap frames; their attempts are in `lost`, too */
+	uint64_t unknown;		/* of the gaps, those of unknown size, which `lost` leaves out */
 	uint64_t filtered;		/* events from before `since_realtime_ns`, after the end of
 					   the span, or not wanted by ringtail_select() */
-	uint64_t undecided;		/* events that ringtail_select() let through because a text
-					   that its filter asks for is cut or was not recorded */
-	uint64_t late;			/* events that came after younger ones had been given out */
+	uint64_t undecided;		/* events that ringtail_select() returned because a text
+					   that its filter compares is cut or was not recorded */
+	uint64_t late;			/* events that arrived after younger ones had been returned */
 	uint64_t frames, wire_bytes, raw_bytes;
-	uint64_t residual;		/* attempts nobody accounted for; 0: the ledger closes */
-	uint64_t cut_short;		/* of a file: 1 if it ends without saying so */
-	uint64_t duplicate;		/* of a spool: events that an earlier segment had, too; given out once */
+	uint64_t residual;		/* attempts without an account; 0: the ledger is balanced */
+	uint64_t cut_short;		/* of a file: 1 if it ends without a Bye */
+	uint64_t duplicate;		/* of a spool: events that two segments have; returned once */
 };
 
 /*
- * Whom to believe to be the daemon, and what to show it of ourselves. NULL is what the environment
- * says: RINGTAIL_CA, RINGTAIL_CERT, RINGTAIL_KEY, RINGTAIL_TOKEN_FILE, RINGTAIL_SERVER_NAME.
+ * How the client authenticates the daemon, and itself. For each member that is NULL, the environment decides:
+ * RINGTAIL_CA, RINGTAIL_CERT, RINGTAIL_KEY, RINGTAIL_TOKEN_FILE, RINGTAIL_SERVER_NAME.
  */
 struct ringtail_trust {
-	const char *ca;			/* authorities in PEM; by default the system's */
-	const char *cert, *key;		/* our certificate and its key */
-	const char *token_file;		/* whose first line is our token */
-	const char *server_name;	/* the daemon's, if it is not the address' host */
-	bool insecure;			/* plain tcp, on loopback */
+	const char *ca;			/* file of trusted authorities, in PEM; by default the system's */
+	const char *cert, *key;		/* files of the client's certificate and its key */
+	const char *token_file;		/* file whose first line is the client's token */
+	const char *server_name;	/* name in the daemon's certificate, if it is not the address' host */
+	bool insecure;			/* allow plain tcp, on loopback */
 };
 
-/* For connections made from now on, by any thread. The strings are borrowed as long as these are. */
+/* Applies to later connections of every thread. The strings are borrowed until these connections end. */
 void ringtail_set_trust(const struct ringtail_trust *trust);
 
-/* address: "unix:PATH", "tcp:HOST:PORT"; NULL: where the daemon is by default. */
+/* address: "unix:PATH", "tcp:HOST:PORT"; NULL: the default address of the daemon. */
 int ringtail_connect(const char *address, struct ringtail **ringtail, struct ringtail_error *error);
 
-/* Frames from a file or a pipe; `fd` is taken. `name` is for messages. */
+/* Reads frames from a file or a pipe. The handle owns `fd`. Messages show `name`. */
 int ringtail_open(int fd, const char *name, bool count_only, struct ringtail **ringtail,
 		  struct ringtail_error *error);
 
-/* Once for each connection. NULL is what ringtail_subscription is when it is all zeros. */
+/* Call it once for each connection. NULL means a ringtail_subscription of zeros. */
 int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscription *subscription,
 		       struct ringtail_error *error);
 
 /*
- * What the daemon is to count, instead of sending each event. Events of one CPU that have the same `by` come as one
- * event, which is the first of them with 0 in the fields that `by` does not need, and ringtail_counts() says what it
- * stands for. Several of them may have the same `by`: whoever adds them up gets what each event by itself would have
- * given.
+ * Asks the daemon to count events instead of sending each. Events of one CPU with the same values of `by` become one
+ * event: the first of them, with 0 in the fields that `by` does not need. ringtail_counts() returns what it stands for.
+ * Several such events may have the same values of `by`; add them up.
+ * Example: by = {"comm"}, and `cat` makes 5 calls: one event of `cat`, with ringtail_counts().events 5.
  */
 struct ringtail_question {
 	const char *const *by;		/* fields, and what every event has: "comm", "pid", "error" */
 	size_t bys;			/* 0: all events are one */
 	const char *of;			/* a number of the events; NULL: none */
-	uint64_t interval_ns;		/* no event stands for others of another interval; 0: there are none */
-	uint64_t origin_ns;		/* where an interval begins, by the clock of events */
+	uint64_t interval_ns;		/* each event counts those of one such interval; 0: no intervals */
+	uint64_t origin_ns;		/* a time at which an interval begins, by the clock of events */
 };
 
 /*
- * Before ringtail_subscribe(), until which it is borrowed; without stacks, a consumer and a past. -EOPNOTSUPP: the
- * daemon does not count, see ringtail_host(). A daemon that takes over later, and is older, sends each event.
+ * Call it before ringtail_subscribe(), until which the question is borrowed. A question cannot be combined with stacks,
+ * a consumer or the past. -EOPNOTSUPP: the daemon cannot count (ringtail_host()). If the client reconnects to an older
+ * daemon that cannot count, that daemon sends each event.
  */
 int ringtail_ask(struct ringtail *ringtail, const struct ringtail_question *question,
 		 struct ringtail_error *error);
 
-/* The next thing. timeout_ms < 0: wait for it. RINGTAIL_END and RINGTAIL_ERROR are for ever. */
+/* Returns the next item. timeout_ms < 0: no limit. After RINGTAIL_END or RINGTAIL_ERROR, each call returns the same. */
 enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item *item,
 				 int timeout_ms);
 
-/* Ends the stream where it is: what has come by now is given out, without waiting for a watermark or
- * for more of it; then RINGTAIL_END. Of a file, what was read by now. */
+/*
+ * Ends the stream: ringtail_next() returns what has been received (of a file: read) so far, without waiting for a
+ * watermark, and then RINGTAIL_END.
+ */
 void ringtail_flush(struct ringtail *ringtail);
 
 void ringtail_close(struct ringtail *ringtail);
@@ -252,87 +256,88 @@ const struct ringtail_host *ringtail_host(const struct ringtail *ringtail);
 const struct ringtail_totals *ringtail_totals(const struct ringtail *ringtail);
 
 /*
- * Only what happened from that time on and before that other, by the traced host's wall clock; 0: no bound.
- * Of a file that begins later than since_ns, a gap says so. What is left out counts as filtered. Before the
- * first item; a subscription's own since_realtime_ns is set by ringtail_subscribe().
+ * Returns only events from since_ns on and before until_ns, by the traced host's wall clock; 0: no bound. Other events
+ * count as filtered. If a file begins later than since_ns, a gap reports that. Call it before the first item.
+ * ringtail_subscribe() sets since_ns from the subscription's since_realtime_ns.
  */
 void ringtail_set_span(struct ringtail *ringtail, uint64_t since_ns, uint64_t until_ns);
 
 /*
- * Of a file, before its first item: only events of these probes (globs; 0: all) which pass the filter
- * (NULL: all) are given out; the others count as filtered. Losses are told all the same: nobody knows what
- * they were. So are events of which the filter cannot decide, see totals.undecided. -EINVAL with *error, and its column, for what no catalog could make sense of; a file none of
- * whose catalogs has such probes or fields ends with RINGTAIL_ERROR.
+ * For a file, before its first item: returns only events of these probes (globs; 0: all) that pass the filter (NULL:
+ * all). Other events count as filtered. Losses are always returned, because the lost events may be among those asked
+ * for. Events that the filter cannot decide are returned, too (totals.undecided). -EINVAL with *error and its column:
+ * the probes or the filter are not valid with any catalog. If no catalog of the file has such probes or fields, the
+ * file ends with RINGTAIL_ERROR.
  */
 int ringtail_select(struct ringtail *ringtail, const char *const *probe, size_t probes,
 		    const char *filter, struct ringtail_error *error);
 
-/* A descriptor that ends any wait by becoming readable, for a signal handler's pipe; -1: none. */
+/* A descriptor that interrupts ringtail_next() when it is readable, such as a signal handler's pipe; -1: none. */
 void ringtail_set_interrupt(struct ringtail *ringtail, int fd);
 
-/* Sees every frame, whole, before it is looked into: that is a recording. */
+/* Passes each frame, whole and unchecked, to `tap`. All of them in a file are a recording. */
 void ringtail_set_tap(struct ringtail *ringtail,
 		      void (*tap)(void *context, const uint8_t *frame, size_t bytes),
 		      void *context);
 
 /*
- * Ends the recording: the tap sees a Bye with that reason, and nothing after it. A reader says of one
- * without that it was cut short. 0 or -ENOMEM.
+ * Ends the recording: passes a Bye with that reason to the tap, and no frame after it. Readers report a recording
+ * without a Bye as cut short. 0 or -ENOMEM.
  */
 int ringtail_end_tap(struct ringtail *ringtail, const char *reason, struct ringtail_error *error);
 
-/* After what was given out, as text for `since`. -ENOSPC if it does not fit. */
+/* Writes the place behind the last returned item, as text for `since`. -ENOSPC: it does not fit. */
 int ringtail_cursor(const struct ringtail *ringtail, char *text, size_t text_bytes);
 
 /*
- * For a durable consumer: what was given out has been dealt with, and need not be kept for it any
- * more. Does not wait for an answer; nothing happens between two connections.
+ * Acknowledges, for a durable consumer, all items that were returned: the daemon may discard them. Does not wait for an
+ * answer. Without a connection it does nothing.
  */
 int ringtail_ack(struct ringtail *ringtail, struct ringtail_error *error);
 
-/* The values of one bucket: docs/protocol.md says which they are. */
+/* How many values are in a bucket; docs/protocol.md has the bounds of each number. */
 struct ringtail_bucket {
 	uint32_t number;
 	uint64_t values;
 };
 
-/* What an event stands for. */
+/* The events that one counting event stands for. */
 struct ringtail_counts {
-	uint64_t events, errors;	/* itself among them; calls that failed */
-	uint64_t values;		/* of the events, those that have the number `of` */
+	uint64_t events, errors;	/* including this one; of these, calls that failed */
+	uint64_t values;		/* of the events, those with a value of `of` */
 	uint64_t least, greatest;	/* of the values, */
 	uint64_t sum, sum_high;		/* their sum: sum_high * 2^64 + sum, */
-	uint32_t buckets;		/* and how they are spread */
+	uint32_t buckets;		/* and their distribution */
 	const struct ringtail_bucket *bucket;
 };
 
-/* False: the event stands for itself alone. *counts borrows as the event does. */
+/* False: the event stands for itself alone. *counts is borrowed as long as the event. */
 bool ringtail_counts(const struct ringtail_item *event, struct ringtail_counts *counts);
 
-/* The word with the field's own width and sign. */
+/* Extends the word by the field's width and sign. */
 uint64_t ringtail_value(const struct ringtail_field *field, uint64_t word);
 
 /*
- * What a value is called in C: "O_RDONLY|O_CLOEXEC", "SIGKILL", "AF_INET". Its length without the NUL; 0: it
- * has no name, or it does not fit.
+ * Writes the name of a value in C: "O_RDONLY|O_CLOEXEC", "SIGKILL", "AF_INET". Returns its length without the NUL; 0:
+ * the value has no name, or the name does not fit.
  */
 size_t ringtail_value_name(const struct ringtail_item *event, unsigned field, char *text,
 			   size_t text_bytes);
 
 /*
- * The bytes of a text or an array, little-endian; of a text, up to its first NUL. *whole, which may be NULL: how
- * many there were, where only the first RINGTAIL_BYTES_MAX came. NULL: none came.
+ * Returns the bytes of a text (up to its first NUL) or an array (little-endian); NULL: none were recorded. At most
+ * RINGTAIL_BYTES_MAX are recorded; *whole, which may be NULL, is how many there were.
  */
 #define RINGTAIL_BYTES_MAX	128
 const uint8_t *ringtail_bytes(const struct ringtail_item *event, unsigned field, size_t *bytes,
 			      size_t *whole);
 
-/* The name of a thread that an event speaks of, or NULL; at most 16 bytes, as in the thread. */
+/* The name of a thread that is named by a field of the event, or NULL; at most 16 bytes, not terminated. */
 const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid);
 
 const char *ringtail_stage_name(unsigned stage);	/* "ring" */
 const char *ringtail_reason_name(unsigned reason);	/* "ring-full" */
-const char *ringtail_reason_remedy(unsigned reason);	/* what to do about it; never NULL */
+const char *ringtail_reason_remedy(unsigned reason);	/* the remedy; never NULL */
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,8 @@
 /*
- * gate: which clients may connect: TLS, tokens and roles as the configuration has them, together. A reload
- * makes a new one, and changes all of them or none. Main thread.
+ * gate: decides which clients may connect, and what they may do: TLS, tokens and roles of the configuration.
+ *
+ * In: a configuration and the files that it names; the identity and token of a client. Out: a context for TLS; the
+ * client's role, or a refusal with a hint. A reload replaces all of the gate, or nothing of it. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_ACCESS_GATE_H
 #define RINGTAIL_DAEMON_ACCESS_GATE_H
@@ -22,10 +24,10 @@ int roles_create(const struct config_words *viewer, const struct config_words *o
 		 struct roles **roles, struct error *error);
 void roles_destroy(struct roles *roles);
 
-/* What that client may do. */
+/* The role of that client. */
 enum role roles_judge(const struct roles *roles, const struct client_identity *identity);
 
-/* How people know it: "user:alice" where a rule names that user, else identity->text. */
+/* Its name in messages: "user:alice" if a rule names that user, otherwise identity->text. */
 const char *roles_name(const struct roles *roles, const struct client_identity *identity);
 
 /*
@@ -43,10 +45,10 @@ int tokens_parse(const char *text, size_t bytes, const char *name, struct tokens
 		 struct error *error);
 void tokens_destroy(struct tokens *tokens);
 
-/* Whose that is: sets *identity and returns 0, or -EACCES. Takes the same time for every token. */
+/* Finds the owner of a token: sets *identity and returns 0, or -EACCES. Takes the same time for every token. */
 int tokens_find(const struct tokens *tokens, const char *token, struct client_identity *identity);
 
-/* Whether the token that this identity was proved by is still one of these. */
+/* Whether the token that proved this identity is still valid. */
 bool tokens_hold(const struct tokens *tokens, const struct client_identity *identity);
 
 struct gate;
@@ -55,30 +57,30 @@ struct transport_tls_context;
 /* Reads the files; *error says which is missing, open to others, or wrong. */
 int gate_create(const struct config *config, struct gate **gate, struct error *error);
 
-/* `gate` becomes what `next` is, which is destroyed. Whether there is TLS stays as it was. */
+/* Moves the contents of `next` into `gate`, and destroys `next`. TLS stays on or off, as it was. */
 void gate_replace(struct gate *gate, struct gate *next);
 
 /* NULL is safe. */
 void gate_destroy(struct gate *gate);
 
-/* What TLS sockets are made with; NULL: there is no certificate. */
+/* The context for TLS sockets; NULL: there is no certificate. */
 struct transport_tls_context *gate_tls(const struct gate *gate);
 
 /*
- * Lets somebody in: one with a token (not empty) becomes that token's; then the role is judged.
- * 0, or -EACCES with *error, which says who that is and what to ask for.
+ * Admits a client. If the token is not empty, *identity becomes the owner of the token. Then decides the role.
+ * 0, or -EACCES with *error, which names the client and the rule that it needs.
  */
 int gate_admit(const struct gate *gate, struct client_identity *identity, const char *token,
 	       struct error *error);
 
-/* The role anew, after a reload: what was proved then may be worth nothing now. */
+/* Decides the role again after a reload: the rule or the token may have been removed. */
 void gate_judge(const struct gate *gate, struct client_identity *identity);
 
-/* 0, or -EACCES with *error if the role is less. `what`: "change what is always on". */
+/* 0, or -EACCES with *error if the role is lower than `needed`. `what`: "change what is always on". */
 int gate_allow(const struct gate *gate, const struct client_identity *identity, enum role needed,
 	       const char *what, struct error *error);
 
-/* How people know that client: "user:alice". */
+/* The name of that client in messages: "user:alice". */
 const char *gate_name(const struct gate *gate, const struct client_identity *identity);
 
 #endif

@@ -125,7 +125,7 @@ int asks_check(const struct asks *asks, const struct config *config, struct erro
 	int err = ask_questions_check(words, NULL, error);
 
 	if (!err && words->count && !asks->config.told) {
-		err = error_set(error, EINVAL, "ask-untold", "ask: nobody is told the answers");
+		err = error_set(error, EINVAL, "ask-untold", "ask: the answers are metrics, and no option serves or exports metrics");
 		error_hint(error, "set http, or a back end that takes metrics");
 	}
 	for (unsigned i = 0; i < words->count && !err; i++) {

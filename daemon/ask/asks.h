@@ -17,7 +17,7 @@ struct asks;
 
 struct asks_config {
 	struct ask_watches_config watch;
-	bool told;			/* somebody is told the metrics */
+	bool told;			/* metrics are served or exported */
 };
 
 /* NULL: out of memory. What it is given is borrowed for its life. */
@@ -33,7 +33,7 @@ void asks_destroy(struct asks *asks);
 int asks_check(const struct asks *asks, const struct config *config, struct error *error);
 int asks_set(struct asks *asks, const struct config *config, struct error *error);
 
-/* Adds all answers to what is told; decides before which keys are shown. NULL is safe. */
+/* Adds all answers to the metrics, after it has decided which keys are shown. NULL is safe. */
 void asks_tell(struct asks *asks, struct metric_builder *builder);
 
 #endif

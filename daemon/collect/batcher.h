@@ -2,7 +2,7 @@
  * batcher: one ring's records as one subscription sees them: what it asked for goes into a batch,
  * the rest is counted as skipped, losses are placed. Finished batches leave as frames.
  *
- * A drain worker owns it. Every attempt on the ring is told to it exactly once and in order.
+ * A drain worker owns it. The drain passes every attempt on the ring to it exactly once and in order.
  */
 #ifndef RINGTAIL_DAEMON_COLLECT_BATCHER_H
 #define RINGTAIL_DAEMON_COLLECT_BATCHER_H

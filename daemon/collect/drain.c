@@ -311,7 +311,7 @@ void drain_watch(struct drain *drain, uint64_t now_ns)
 	drain->looked_ns = now_ns;
 	if (moved || drain->corrupt) {
 		if (drain->stuck && moved)
-			log_info("ring-goes-on", "CPU %" PRIu32 "'s ring goes on, after %" PRIu64 " s",
+			log_info("ring-goes-on", "the ring of CPU %" PRIu32 " is read again, after %" PRIu64 " s",
 				 ring_reader_cpu(drain->reader),
 				 (uint64_t)(drain->still_ns / NS_PER_S));
 		drain->still_ns = 0;

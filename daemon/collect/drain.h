@@ -37,7 +37,7 @@ struct drain {
 	uint64_t watched_pos;		/* where it stood at the last look, */
 	uint64_t looked_ns;		/* which was then, */
 	uint64_t still_ns;		/* and for how long it had not moved, with something to read */
-	bool stuck;			/* for RING_STUCK_NS: told, and waited for no longer */
+	bool stuck;			/* for RING_STUCK_NS: reported, and others do not wait for it any more */
 	uint32_t cached_tid, cached_thread;
 	const struct redaction *redaction; /* borrowed; NULL: nothing is hidden */
 	struct redaction_record redacted;

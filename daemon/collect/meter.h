@@ -102,7 +102,7 @@ struct meters_config {
 /* All meters; main thread. NULL: out of memory. */
 struct meters *meters_create(const struct meters_config *config);
 
-/* After the workers are gone. NULL is safe. */
+/* Call it after the workers ended. NULL is safe. */
 void meters_destroy(struct meters *meters);
 
 /* From the next event on, or nearly: workers see it when they see it. */

@@ -1,5 +1,5 @@
 /*
- * config: what the daemon was told, by its command line and its file.
+ * config: the options of the daemon, from its command line and its file.
  *
  * In: argv, and a file of `name = value` lines. Out: one struct of plain members, all of them
  * valid. daemon/config/options.def has the options. A flag wins over the file; a list given by flags

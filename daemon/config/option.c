@@ -188,8 +188,8 @@ static int set_source(const struct config_option *option, struct config_source *
 		return err;
 	replay = strcmp(name, "replay") == 0;
 	if (replay && (!colon || !colon[1])) {
-		error_set(error, EINVAL, "config-no-replay-file", "replay does not say what");
-		error_hint(error, "write replay:FILE, a file that `tracectl record -w FILE` wrote");
+		error_set(error, EINVAL, "config-no-replay-file", "replay names no file");
+		error_hint(error, "use replay:FILE, where FILE is a recording made by `tracectl record -w FILE`");
 		return -EINVAL;
 	}
 	if (!replay && colon)

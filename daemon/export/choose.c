@@ -70,7 +70,7 @@ int export_choose_request(const struct config *config, char filter[FILTER_BYTES_
 			     more);
 	if (n <= (int)FILTER_BYTES_MAX)
 		return 0;
-	error_set(error, EINVAL, "export-filter", "export-filter: with what is chosen without it, it"
+	error_set(error, EINVAL, "export-filter", "export-filter: together with the exporter's own conditions it"
 		  " is longer than %u bytes", FILTER_BYTES_MAX);
 	error_hint(error, "make it shorter, or choose with export-probe");
 	return -EINVAL;

@@ -28,7 +28,7 @@ enum export_class {
 	EXPORT_EXEC,		/* a process became another program */
 	EXPORT_EXIT,		/* a process ended by a signal, or with a status other than 0 */
 	EXPORT_EVENT,		/* because export-probe asked for it */
-	EXPORT_NOTHING,		/* not sent; it may tell of what is */
+	EXPORT_NOTHING,		/* not sent; it may describe later events */
 };
 
 /* An event's place in a trace; only where the kind makes traces. */

@@ -1,5 +1,5 @@
 /*
- * export_kind: what tells one back end's protocol from another's: where to post, how to make a body
+ * export_kind: how one back end's protocol differs from another's: where to post, how to make a body
  * of events or metrics, and what an answer means. One row of export_kinds[] and one file each;
  * docs/exporters.md says how to add one. The export thread.
  *

@@ -25,7 +25,7 @@ struct watchdog_config {
 	void *context;
 };
 
-/* *watchdog is NULL where no manager waits to be told. */
+/* *watchdog is NULL if no service manager supervises the daemon. */
 int watchdog_create(const struct watchdog_config *config, struct watchdog **watchdog,
 		    struct error *error);
 

@@ -31,7 +31,7 @@ struct metric_label {
 	const char *value;	/* UTF-8, neither escaped nor quoted */
 };
 
-/* An event of a bucket, and the trace that tells of it. */
+/* An event of a bucket, and the trace that contains it. */
 struct metric_exemplar {
 	uint8_t trace_id[TRACE_ID_BYTES];
 	double seconds;
@@ -107,7 +107,7 @@ void metric_add_histogram(struct metric_builder *builder, const struct metric_hi
 			  const struct metric_label *label, uint32_t labels);
 
 /*
- * Ends the building: one reference goes to the caller, and the builder is gone. A family without
+ * Ends the building: frees the builder, and returns one reference to the caller. A family without
  * points is left out. NULL: out of memory.
  */
 const struct metric_snapshot *metric_builder_end(struct metric_builder *builder,

@@ -16,7 +16,7 @@ struct metric_source_config {
 	/* How the daemon stands, for daemon_stat_free(); NULL: out of memory. */
 	struct daemon_stat *(*stat)(void *context);
 	void *context;
-	/* Adds what other parts of the daemon have to tell; NULL: nothing. */
+	/* Adds the metrics of other rooms; NULL: none. */
 	void (*tell)(void *context, struct metric_builder *builder);
 	void *tell_context;
 	const struct meters *meters;	/* borrowed */

@@ -106,7 +106,7 @@ struct stat_host {
 	uint64_t received, forwarded, duplicate, refused, held;
 	int64_t residual;
 	uint64_t events, forwarded_bytes;	/* of what was forwarded */
-	struct stat_losses lost;		/* that this told of, in attempts */
+	struct stat_losses lost;		/* that this stream reported, in attempts */
 	uint64_t gaps;				/* and of unknown size */
 	uint64_t held_bytes;
 	struct stat_sink sink;

@@ -25,7 +25,7 @@ struct address {
 /* 0, or -EINVAL with *error. Port 0 is any free one. */
 int address_parse(const char *text, struct address *address, struct error *error);
 
-/* Whom to dial: `tls:HOST:PORT`, where HOST may be a name, or a number, in brackets if it is IPv6. */
+/* An address to dial: `tls:HOST:PORT`, where HOST may be a name, or a number, in brackets if it is IPv6. */
 #define DIAL_HOST_BYTES	254
 
 struct address_dial {

@@ -35,7 +35,7 @@ struct transport_ops {
 	ssize_t (*read)(struct transport *transport, void *bytes, size_t n);
 	ssize_t (*write)(struct transport *transport, const struct iovec *iov, unsigned n);
 
-	/* Bytes that were taken off the socket and not yet read: no event will tell of them. */
+	/* Bytes that were received from the socket and not yet read: no event follows for them. */
 	bool (*pending)(const struct transport *transport);
 
 	/* Something that write() has taken is not on the socket yet: write() with n of 0 tries. */

@@ -28,7 +28,7 @@ struct inlet_config {
 	bool same_pids;			/* the program knows itself by that pid: then its tids are the host's, too */
 	char comm[RT_PROGRAM_COMM_BYTES];
 	struct program_segment segment;	/* the inlet's from then on */
-	_Atomic bool *gone;		/* set when all of it is freed; NULL: nobody asks */
+	_Atomic bool *gone;		/* set to true when everything is freed; may be NULL */
 	uint32_t probes;
 	struct inlet_probe {
 		uint16_t id;
@@ -55,7 +55,7 @@ void program_inlet_use(struct inlet_program *program, bool wanted);
 
 /*
  * Its connection is closed, and its probes are disabled: what is in its rings is read yet, then it is freed, whatever
- * is written meanwhile. Main thread; `program` is gone, and the segment is not touched any more.
+ * is written meanwhile. Main thread; `program` has been freed, and the segment is not used any more.
  */
 void program_inlet_end(struct program_inlet *inlet, struct inlet_program *program);
 

@@ -1,6 +1,6 @@
 /*
  * agent: one connection of an agent to this relay. In: bytes of a transport that the agent dialled. Out: the
- * frames of its host, each with how far it tells of the host's CPUs; acknowledgements, back to the agent.
+ * frames of its host, each with its end on each of the host's CPUs; acknowledgements, back to the agent.
  *
  *	agent					relay
  *	AgentHello	------------------>

@@ -253,7 +253,7 @@ static void close_stream(struct courier_sink *sink)
 
 static void leave(struct courier_sink *sink, const char *why)
 {
-	log_warn("courier-left", "the courier is gone (%s): what it has not delivered waits for the next one; it had"
+	log_warn("courier-left", "the courier disconnected (%s): frames that it has not delivered wait for the next one; it had"
 		 " delivered %llu frames", why, (unsigned long long)sink->delivered);
 	close_stream(sink);
 }

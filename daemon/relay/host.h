@@ -32,7 +32,7 @@ struct relay_host {
 
 	uint64_t received, forwarded, duplicate, refused, held;	/* frames */
 	uint64_t events, bytes, gaps;	/* in those that were forwarded; gaps of unknown size */
-	uint64_t (*lost)[LOSS_REASONS];	/* losses that those tell of: LOSS_STAGES rows; NULL: none */
+	uint64_t (*lost)[LOSS_REASONS];	/* losses that those report: LOSS_STAGES rows; NULL: none */
 	uint64_t generation;		/* how often something of it could not be stored */
 	uint64_t held_bytes;		/* of those, with what they hold */
 	unsigned openings;		/* of those */
@@ -68,7 +68,7 @@ size_t relay_host_release(struct relay_host *host, struct relay_item *item);
 /* So much of it is on its way to the sink that nothing more is to be read. */
 bool relay_host_is_full(const struct relay_host *host);
 
-/* It is stored, or in Kafka: what it tells of counts. */
+/* It is stored, or in Kafka: adds its events and losses to the ledger. */
 void relay_host_count(struct relay_host *host, const struct frame_ref *frame);
 
 /* How it stands, but for what its sink knows. What that points at is borrowed from the host. */

@@ -35,7 +35,7 @@ enum ring_read {
 	RING_EMPTY,		/* nothing committed; also where a writer is unfinished */
 	RING_RECORD,
 	RING_LOST,		/* attempts that left no record stand here */
-	RING_CORRUPT,		/* the ring breaks its own rules; the reader stays here for ever */
+	RING_CORRUPT,		/* the ring breaks its own rules; every later call returns this, too */
 };
 
 struct ring_item {

@@ -168,7 +168,7 @@ int always_on_disable(struct always_on *on, const struct config_words *config, c
 	if (nearest_text(&nearest, text))
 		error_hint(error, "did you mean %s?", text);
 	else
-		error_hint(error, "tracectl probes lists what is, as it was asked for");
+		error_hint(error, "`tracectl probes` lists what is always recorded");
 	return -ENOENT;
 }
 

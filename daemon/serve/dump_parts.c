@@ -90,7 +90,7 @@ static int judge(const struct dump_parts *parts, const struct dump_entry *entry,
 	if (!dump) {
 		if (identity->role >= ROLE_OPERATOR)
 			return 0;
-		error_set(error, EACCES, "dump-not-yours", "the dump %s is not whole, and does not say what is"
+		error_set(error, EACCES, "dump-not-yours", "the dump %s was cut short, and does not say which probes are"
 			  " in it: only operators may fetch it", entry->id);
 		return -EACCES;
 	}

@@ -421,8 +421,8 @@ static int check_question(const Ringtail__V1__Subscribe *message, struct error *
 {
 	if (!message->question || (!*message->consumer && !message->since_realtime_ns))
 		return 0;
-	error_set(error, EINVAL, "question-invalid", "a durable consumer, and who asks for the past, gets each event");
-	error_hint(error, "subscribe without a question, and count what comes");
+	error_set(error, EINVAL, "question-invalid", "a question cannot be combined with a durable consumer or with the past");
+	error_hint(error, "subscribe without a question, and count the events in the client");
 	return -EINVAL;
 }
 

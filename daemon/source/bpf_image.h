@@ -31,7 +31,7 @@ struct source_bpf_image {
 };
 
 struct source_bpf_images {
-	int types;			/* BTF: tells the verifier what may be verified once; -1: none yet */
+	int types;			/* BTF, by which the verifier verifies global functions once; -1: none yet */
 	unsigned maps;
 	int map[SOURCE_BPF_MAPS_MAX];	/* our own descriptors of what the instructions name, */
 	int theirs[SOURCE_BPF_MAPS_MAX];	/* and libbpf's */

@@ -1,9 +1,11 @@
 /*
- * loader: the small privileged process that holds the source, and the engine's end of talking to it.
+ * loader: the small privileged process that holds the source, and the engine's end of the socket between them.
  *
- * The loader has the capabilities and no network; the engine has the network and no capabilities.
- * Between them: one socketpair, fixed messages (struct loader_message), ring descriptors. The
- * engine's calls are the main thread's.
+ * In: requests of the engine: what to record, which probes to make. Out: the rings and the catalog at the start; then
+ * reports (enum loader_event). Main thread of the engine.
+ *
+ * The loader has the capabilities and no network; the engine has the network and no capabilities. Between them are one
+ * socketpair, fixed messages (struct loader_message) and descriptors of rings.
  */
 #ifndef RINGTAIL_DAEMON_SOURCE_LOADER_H
 #define RINGTAIL_DAEMON_SOURCE_LOADER_H
@@ -24,10 +26,10 @@ struct service_manager;
 enum loader_event {
 	LOADER_CONFIGURED,	/* generation, and err with *error if it was refused */
 	LOADER_STATS,		/* `stats`; err if some of the figures are missing */
-	LOADER_MADE,		/* of `spec`; what is new is in the catalog; err with *error if not all is */
+	LOADER_MADE,		/* of `spec`: new probes are in the catalog; err with *error: not all were made */
 	LOADER_FINISHED,	/* the source has written its last record */
-	LOADER_STUCK,		/* the threads' descriptor, which is the receiver's; or err and *error */
-	LOADER_GONE,		/* the process ended: nothing can be configured any more */
+	LOADER_STUCK,		/* the threads' descriptor, which the receiver owns; or err and *error */
+	LOADER_GONE,		/* the process ended, and with it all recording */
 };
 
 struct loader_report {
@@ -42,7 +44,7 @@ struct loader_report {
 	int fd;				/* -1: none */
 };
 
-/* Who keeps the source's descriptors while no daemon runs. */
+/* Keeps the source's descriptors while no daemon runs. */
 struct loader_keeper {
 	struct activation *activation;		/* those that begin with "source." are taken */
 	struct service_manager *manager;	/* borrowed for the loader's life */
@@ -60,49 +62,49 @@ int loader_start(const char *name, struct source_config *config, bool trace_self
 void loader_stop(struct loader *loader);
 
 /*
- * Asks; the answer comes as a report. -EPIPE if the loader is gone. Configure only when the answer to
- * the one before is here.
+ * Sends a request; the answer is a report. -EPIPE: the loader ended. Wait for LOADER_CONFIGURED before the next
+ * loader_configure().
  */
 int loader_configure(struct loader *loader, const struct source_request *request);
 
-/* Tells it that the workers read all that the last configuration asked for. Once for each. */
+/* Reports that the workers read everything that the last configuration asked for. Once for each configuration. */
 int loader_joined(struct loader *loader);
 int loader_ask_stats(struct loader *loader);
 
 /* ---- Probes that are made when they are asked for ------------------------------------------------ */
 
 /*
- * Whether the spec may name such: its first part is that of a provider which makes them. A spec whose first
- * part is a glob means what is there already.
+ * Whether the spec may name such probes: its first part is a provider that makes probes. A spec whose first part is a
+ * glob names existing probes only.
  */
 bool loader_can_make(const struct loader *loader, const char *spec);
 
-/* Asks; LOADER_MADE is the answer. */
+/* Sends a request; LOADER_MADE is the answer. */
 int loader_make(struct loader *loader, const char *spec);
 
 /*
- * The same, and waits for the answer, where there is no loop yet, or for an operator's reload. Other reports
- * that come meanwhile are the next of loader_receive(); *pending says that there are some.
+ * The same, and waits for the answer: at the start, when there is no loop yet, and for a reload. loader_receive()
+ * returns other reports that arrived meanwhile; *pending: there are some.
  */
 int loader_make_now(struct loader *loader, const char *spec, bool *pending, struct error *error);
 
-/* Is told of every probe that joins the catalog, before any record of it can be read. */
+/* Sets what is called for every probe that joins the catalog, before any record of it can be read. */
 void loader_on_made(struct loader *loader, void (*made)(void *context, const Ringtail__V1__Probe *probe),
 		    void *context);
 
 /*
- * A probe that is not the source's joins the catalog, with a number from RT_PROBE_PROGRAM on: takes it over. -ENOSPC.
- * Nobody asks the source for it.
+ * Adds a program's probe to the catalog, with a number from RT_PROBE_PROGRAM on, and owns it from now on. -ENOSPC. The
+ * source is never asked for it.
  */
 int loader_join(struct loader *loader, Ringtail__V1__Probe *probe);
 
-/* One more ring, after the source's. Its descriptors are copied. Before anybody asks for rings. */
+/* Adds a ring behind the source's, and copies its descriptors. Call it before loader_rings(). */
 int loader_add_ring(struct loader *loader, const struct ring_handle *ring, struct error *error);
 
-/* What can be made and be listed, each with id 0; to be freed. NULL: out of memory. */
+/* The probes that can be made and listed, each with id 0; the caller frees it. NULL: out of memory. */
 Ringtail__V1__Catalog *loader_offers(const struct loader *loader);
 
-/* The next only when the answer to the one before is here. */
+/* Wait for LOADER_STUCK before the next. */
 int loader_ask_stuck(struct loader *loader, uint64_t longer_than_ns);
 
 /* The next report, without waiting: 0, or -EAGAIN. */
@@ -112,14 +114,14 @@ int loader_fd(const struct loader *loader);
 pid_t loader_pid(const struct loader *loader);
 const char *loader_source_name(const struct loader *loader);
 
-/* Probes that are made join it; none ever leaves. */
+/* Probes that are made join it; no probe is removed. */
 const Ringtail__V1__Catalog *loader_catalog(const struct loader *loader);
 unsigned loader_rings(const struct loader *loader);
 
-/* Whether the rings are those of an earlier run, which go on being filled as it had asked for. */
+/* Whether the rings are those of an earlier run, and record what that run had asked for. */
 bool loader_adopted(const struct loader *loader);
 
-/* Whether the source gives a service manager what a next run needs to go on with its rings. */
+/* Whether the service manager has what the next run needs to continue with these rings. */
 bool loader_keeps(const struct loader *loader);
 
 /* The i-th ring; its descriptors are the loader object's. */

@@ -81,7 +81,7 @@ static int bad_frame(const struct recording *recording, uint64_t offset, struct 
 	error_set(error, EBADMSG, offset ? "recording-corrupt" : "recording-foreign",
 		  "%s, at byte %" PRIu64 ": %s", recording->path, offset, why);
 	if (offset)
-		error_hint(error, "what comes before is good: head -c %" PRIu64 " keeps it",
+		error_hint(error, "the frames before it are good: `head -c %" PRIu64 "` keeps them",
 			   offset);
 	else
 		error_hint(error, "a recording is what `tracectl record -w FILE` writes");

@@ -1,9 +1,9 @@
 /*
  * source: the daemon's view of a producer (BPF, kernel module, replayed file).
  *
- * A source lives in the loader process and fills rings of the ABI in kmod/uapi/ringtail.h; it hands
- * out file descriptors that the engine maps, so the engine is the same for every source. All calls
- * come from the loader's one thread.
+ * In: a request (what to record), specs of probes to make. Out: rings of the ABI in kmod/uapi/ringtail.h, as
+ * descriptors that the engine maps; a catalog of probes; counts of losses that no ring has. The engine is the same for
+ * every source. The one thread of the loader process makes all calls.
  */
 #ifndef RINGTAIL_DAEMON_SOURCE_SOURCE_H
 #define RINGTAIL_DAEMON_SOURCE_SOURCE_H
@@ -23,18 +23,18 @@ struct finder;
 struct source;
 
 /*
- * Who keeps descriptors from one run of the daemon to the next. A source hands over what it takes to
- * go on, under names, and finds it again in `kept`.
+ * Keeps descriptors from one run of the daemon to the next. A source stores the descriptors that it needs to continue,
+ * each under a name. The next run finds them in `kept`.
  */
-#define SOURCE_NAMES "source."		/* what each of the names begins with */
+#define SOURCE_NAMES "source."		/* each name begins with this */
 
 struct source_store {
-	struct activation *kept;	/* what it takes is its own then */
+	struct activation *kept;	/* the source owns each descriptor that it takes from here */
 
-	/* Keeps a copy. Its end of the socket may be gone: then nothing is kept. */
+	/* Stores a copy; does nothing if the engine has closed its end of the socket. */
 	void (*keep)(void *context, const char *name, int fd);
 
-	/* Lets go of it; `barrier` is a pipe's write end, which is closed when that is done. */
+	/* Removes it; `barrier` is a pipe's write end, which is closed when it is removed. */
 	void (*drop)(void *context, const char *name, int barrier);
 	void *context;
 };
@@ -46,35 +46,35 @@ struct source_config {
 	const char *path;		/* kmod: the device; replay: the file; bpf: unused */
 	bool replay_fast;		/* replay: as fast as the reader allows, not at recorded pace */
 	struct source_store *store;	/* NULL: nobody keeps anything */
-	const struct account *account;	/* whom the loader becomes; NULL: nobody else */
+	const struct account *account;	/* the user that the loader becomes; NULL: it stays the same */
 	struct finder *finder;		/* opens files for probes; NULL: none */
 };
 
 /*
- * Of the calls that name a file (open, exec, mount, unlink and their kin) strings are recorded, as
- * with RT_FLAG_STRINGS of all calls; a source that has no such choice leaves it out.
+ * Record strings of those calls alone that name a file (open, exec, mount, unlink, ...); RT_FLAG_STRINGS does so of all
+ * calls. A source that cannot choose ignores it.
  */
 #define SOURCE_FILE_STRINGS	(1u << 31)
 
-/* What the kernel shall record from now on: the union of all subscriptions. */
+/* What the kernel records from now on: the union of all subscriptions. */
 struct source_request {
 	uint64_t generation;
 	uint8_t probes[RT_PROBE_MAX / 8];	/* bit set by probe id */
-	uint8_t unfiltered[RT_PROBE_MAX / 8];	/* of these, which the clauses are not asked of */
+	uint8_t unfiltered[RT_PROBE_MAX / 8];	/* of these, those that the clauses do not filter */
 	uint32_t flags;				/* RT_FLAG_*, SOURCE_FILE_STRINGS */
 	uint32_t clauses;			/* 0: every event passes */
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];
 };
 
-/* Losses that no ring can see. */
+/* Losses that no ring counts. */
 struct source_stats {
-	uint64_t recursion_lost;	/* the kernel refused to run a program: what no ring has */
+	uint64_t recursion_lost;	/* the kernel refused to run a program; no ring reports these events yet */
 	uint64_t program_runs;
 	uint64_t maps_too_late;		/* processes with a stack that ended before their maps were read */
 	uint64_t maps_left_out;		/* maps beyond MAPS_PER_PROCESS_MAX of one process */
 };
 
-/* Is passed a probe, borrowed for the call. 0, or -errno to end what passes them. */
+/* Receives a probe, borrowed for the call. 0; or -errno, and it gets no more. */
 typedef int source_offer(void *context, const Ringtail__V1__Probe *probe);
 
 /* A thread that is in a system call now. */
@@ -132,8 +132,8 @@ struct source_ops {
 			 struct error *error);
 
 	/*
-	 * The engine reads everything that the last configure() asked for. A source that has a beginning (a file)
-	 * waits for that: whoever asked first sees it from its beginning. May be NULL: it has none.
+	 * The engine now reads everything that the last configure() asked for. A file waits for this before it plays
+	 * its first record, so the first client gets all of them. May be NULL.
 	 */
 	void (*joined)(struct source *source);
 
@@ -141,8 +141,8 @@ struct source_ops {
 	int (*stats)(struct source *source, struct source_stats *stats);
 
 	/*
-	 * Writes which threads are in a system call now into `fd`; with longer_than_ns, those of which
-	 * it is known that they are in it for so long. May be NULL: it cannot.
+	 * Writes the threads that are in a system call now into `fd`; with longer_than_ns, only threads that are
+	 * known to be in it for so long. NULL: the source cannot do that.
 	 */
 	int (*stuck)(struct source *source, uint64_t longer_than_ns, int fd,
 		     struct source_stuck *answer, struct error *error);
@@ -151,36 +151,35 @@ struct source_ops {
 	bool (*finished)(struct source *source);
 
 	/*
-	 * Whether an earlier run's rings were found in the store and are gone on with, recording
-	 * as it had asked for, but without this run's processes. If not, although there was
-	 * something: why. May be NULL: never.
+	 * Whether the source adopted the rings of an earlier run from the store. They then record what that run had
+	 * asked for, without the processes of this run. If the store had rings that cannot be adopted, *why_not has
+	 * the reason. May be NULL: never.
 	 */
 	bool (*adopted)(struct source *source, struct error *why_not);
 
 	/*
-	 * Something to wait for, besides configure(): -1, or a descriptor; when it is readable or at
-	 * its end, settle() is called. May be NULL: nothing.
+	 * A descriptor to wait for, or -1. The loader calls settle() when it is readable or closed. May be NULL:
+	 * none.
 	 */
 	int (*unsettled)(struct source *source);
 	void (*settle)(struct source *source);
 
 	/*
-	 * What else the source waits for: a descriptor that is readable when the kernel's side asks
-	 * for something (-1: none), and after how long to look anyhow (-1: never). Then attend() is
-	 * called. May be NULL: nothing.
+	 * A descriptor that is readable when the kernel's side asks for something (-1: none), and the longest time
+	 * until the next look (-1: no limit). Then the loader calls attend(). May be NULL: none.
 	 */
 	int (*attention)(struct source *source, int *timeout_ms);
 	void (*attend)(struct source *source);
 
 	/*
-	 * Called after attend(): passes probes that are there now and that nobody has asked for, with the numbers that
-	 * they keep, from RT_PROBE_MADE on. Each once. May be NULL: none comes by itself.
+	 * Called after attend(): passes new probes that no client asked for (a module brought them), each once, with
+	 * its number from RT_PROBE_MADE on. May be NULL: there are none.
 	 */
 	int (*arrived)(struct source *source, source_offer *offer, void *context);
 
 	/*
-	 * Called now and then while there is nothing else to do: a part of what is slow and need not be soon.
-	 * False: nothing of that is left. May be NULL.
+	 * Called now and then while the loader is idle: does a part of slow work that can wait, such as detaching a
+	 * probe. False: no work is left. May be NULL.
 	 */
 	bool (*idle)(struct source *source);
 

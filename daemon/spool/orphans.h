@@ -30,7 +30,7 @@ void spool_orphans_destroy(struct spool_orphans *orphans);
 /* With each tick: looks for them, now and then. */
 void spool_orphans_turn(struct spool_orphans *orphans);
 
-/* Nobody needs what is there; soon it is gone. */
+/* No subscription uses these segments: deletes them soon. */
 void spool_orphans_remove(struct spool_orphans *orphans, const char *name);
 
 unsigned spool_orphans_count(const struct spool_orphans *orphans);

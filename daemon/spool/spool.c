@@ -791,7 +791,8 @@ static void set_state(struct spool *spool)
 	spool->backoff_ns = 0;
 	if (!turn->full && turn->status != SPOOL_TURN_FULL) {
 		if (spool->state == SPOOL_FULL || spool->state == SPOOL_STOPPED)
-			log_info("spool-room", "the spool %s has room again", spool->config.name);
+			log_info("spool-room", "the spool %s is below its limits again: it stores new events",
+				 spool->config.name);
 		spool->state = SPOOL_OK;
 		return;
 	}

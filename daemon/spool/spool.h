@@ -32,7 +32,7 @@ enum spool_durability {
 
 enum spool_policy {
 	SPOOL_DROP_OLDEST,	/* segments go, acknowledged or not */
-	SPOOL_DROP_NEW,		/* what comes while it is full is lost */
+	SPOOL_DROP_NEW,		/* new frames are lost while it is full */
 	SPOOL_STOP,		/* the same, until somebody has acknowledged half of it */
 };
 

@@ -34,7 +34,7 @@ struct spool_segment {
 	uint64_t last_time_ns;		/* of what is in it, by its boot's clock; 0: not known */
 	int64_t ended_ns;		/* monotonic; before this boot: negative */
 	bool readable;			/* its head is good: what follows is known */
-	bool hollow;			/* set aside, for it was never told that anything is in it */
+	bool hollow;			/* set aside: no frame of it was ever reported as durable */
 	bool trusted;			/* sealed, or never failed: what is in it is durable */
 	bool final;			/* after it nothing was taken and not stored */
 	bool for_consumers;		/* nothing in it was always on */
@@ -88,7 +88,7 @@ struct spool_store {
 	int file;
 	uint32_t crc;
 	uint64_t frames, events, first_time_ns, last_time_ns;
-	bool any_durable;		/* something in it was told to be durable */
+	bool any_durable;		/* a frame in it was reported as durable */
 	uint64_t begun_ns;
 
 	struct frame_ref **held;	/* borrowed, in order, not yet durable */

@@ -333,15 +333,15 @@ static uint64_t behind_bytes(const struct consumer *consumer, const struct spool
 static void tell_changed(const struct consumer *consumer, uint64_t bytes)
 {
 	if (!consumer_name_is_export(consumer->name)) {
-		log_warn("relay-changed", "what is always on is something else than before: what the relay had not"
-			 " acknowledged of that (about %llu bytes on disk) is not sent to it",
+		log_warn("relay-changed", "other events are always recorded than before: the relay does not get those of"
+			 " before that it has not acknowledged (about %llu bytes on disk)",
 			 (unsigned long long)bytes);
 		return;
 	}
 	counter_add(COUNTER_exports_changed, 1);
 	counter_add(COUNTER_export_bytes_given_up, bytes);
-	log_warn("export-changed", "%s asks for something else than before: what it had not sent of"
-		 " that (about %llu bytes on disk) is given up", consumer->name,
+	log_warn("export-changed", "%s has other probes, another filter or other flags now: it discards the events of"
+		 " before that it has not sent (about %llu bytes on disk)", consumer->name,
 		 (unsigned long long)bytes);
 }
 

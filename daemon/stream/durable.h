@@ -72,7 +72,7 @@ int durable_register_relay(struct durable *durable, struct subscription *subscri
 /* Gives up what is kept for it alone. -ENOENT: there is none; -EBUSY: it is connected. */
 int durable_forget(struct durable *durable, const char *name, struct error *error);
 
-/* The subscriptions of all that are registered: what comes is kept for them from now on. */
+/* Creates the subscriptions of all registered consumers again, and stores their events from now on. */
 int durable_restore(struct durable *durable, struct error *error);
 
 /* It is about to be freed: its consumers have none. */

@@ -417,7 +417,7 @@ static void register_relay(struct fanout *fanout, bool begins)
 		fanout->relay_refused = false;
 	} else if (!fanout->relay_refused) {
 		fanout->relay_refused = true;
-		log_error("relay-unregistered", "what is recorded is not kept for the relay until it connects: [%s] %s;"
+		log_error("relay-unregistered", "until the relay connects, the spool keeps no events for it: [%s] %s;"
 			  " %s", error.code, error.what, error.hint);
 	}
 }

@@ -31,7 +31,7 @@ void gather_pass(struct gather *gather);
 /* Nothing is left to give: gathers what is next, if it is time. */
 void gather_go_on(struct gather *gather);
 
-/* gather_go_on() would bring something, or a time is to be told. */
+/* gather_go_on() would return a frame, or a watermark is to be sent. */
 bool gather_has_work(struct gather *gather);
 
 /* All is given: whether the client is to be told that time has come so far; and that it was. */

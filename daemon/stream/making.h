@@ -36,7 +36,7 @@ void making_now(struct making *making, const char *spec);
 /* The loader's answer: LOADER_MADE. */
 void making_take(struct making *making, const struct loader_report *report);
 
-/* The loader is gone: whatever waits for it is refused. */
+/* The loader ended: refuses every request that waits for it. */
 void making_fail(struct making *making, const struct error *error);
 
 #endif

@@ -23,7 +23,7 @@ void rebatch_destroy(struct rebatch *rebatch);
 /* A catalog's frame: of the frames after it. False: there is no memory for it, and nothing has changed. */
 bool rebatch_learn(struct rebatch *rebatch, const struct frame_ref *catalog);
 
-/* The filter is none there: nothing of that run can be told to be wanted. */
+/* The filter is not valid with that run's catalog: it selects no event of it. */
 bool rebatch_is_blind(const struct rebatch *rebatch);
 
 /*

@@ -231,7 +231,7 @@ static void ask_again(struct recorder *recorder, struct subscription *subscripti
 static void refuse_meter(struct recorder *recorder, const struct error *error)
 {
 	log_failure(LOG_LEVEL_ERROR, error);
-	log_error("meter-refused", "what metrics are made of is not recorded: they show less");
+	log_error("meter-refused", "the probes of some metrics are not recorded: these metrics stay at their values");
 	if (probe_set_equal(&recorder->metered, &recorder->metered_asked))
 		recorder->metered = recorder->metered_had;
 	recorder->metered_asked = recorder->metered_had;

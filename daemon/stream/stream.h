@@ -30,8 +30,8 @@ struct subscriber;
 struct stream_ring {
 	uint64_t start;		/* the ledger begins here */
 	uint64_t seen;		/* accounted for up to here */
-	uint64_t told;		/* and the client knows of it up to here */
-	uint64_t gap_events;	/* to be told as a Gap that ends at `seen` */
+	uint64_t told;		/* and frames that the client was sent reach up to here */
+	uint64_t gap_events;	/* to be reported as a Gap that ends at `seen` */
 	bool gap;
 	bool mixed;		/* up to `gone` that is of no known number of events, and told first */
 	uint64_t gone;
@@ -49,7 +49,7 @@ struct stream_rate {
 	double credit;			/* below 0: so many too many were sent */
 	uint64_t since_ns;		/* of the credit */
 	bool over;
-	bool dropped;			/* and what was lost is still to be told */
+	bool dropped;			/* and the loss has still to be reported */
 };
 
 struct stream {
@@ -72,11 +72,11 @@ struct stream {
 	uint64_t joined;		/* serial of the log's end when it came */
 	struct frame_ref *begun;	/* being sent; a reference of our own */
 	uint64_t last_time_ns;		/* of the newest watermark passed */
-	bool gaps;			/* there is something to tell before the next entry */
-	uint32_t missed;		/* bits of reasons: of each, a gap of no size to tell first */
+	bool gaps;			/* a gap has to be sent before the next entry */
+	uint32_t missed;		/* bits of reasons: for each, a gap of unknown size is sent first */
 	bool resumed;
 	Ringtail__V1__LossReason missing_reason;
-	Ringtail__V1__LossReason drop_reason;	/* of the gap that is to be told */
+	Ringtail__V1__LossReason drop_reason;	/* of the gap that is to be sent */
 
 	uint64_t foreign;		/* attempts of other runs of the rings, out of the spool */
 	uint64_t delivered, filtered;

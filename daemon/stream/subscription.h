@@ -111,7 +111,7 @@ struct subscription {
 	bool ended;			/* a Bye ends the log */
 	bool begins_late;		/* behind what is on disk: a gap says how much */
 	unsigned consumers;		/* durable ones, connected or not */
-	bool owes_release;		/* they need less than before: the disk is to be told so */
+	bool owes_release;		/* they need less than before, and the disk thread does not know yet */
 
 	struct batcher_spec spec;
 	char *filter_text;		/* as it was written; "" for none */
@@ -134,7 +134,7 @@ struct subscription {
 	uint32_t rings;
 	uint64_t *position;		/* by ring: the log's end */
 	uint64_t *floor;		/* by ring: where the log begins */
-	uint64_t *quiet;		/* by ring: attempts skipped since a frame told of the ring */
+	uint64_t *quiet;		/* by ring: attempts skipped since the last frame of the ring */
 	TAILQ_HEAD(, stream) streams;
 };
 

@@ -59,7 +59,7 @@ struct subscriptions {
 	struct making *making;
 	struct subscription_list list;
 	struct subscription *by_index[SUBSCRIPTIONS_MAX];
-	uint64_t *gone;			/* by ring: the end of those that went, + 1; 0: none */
+	uint64_t *gone;			/* by ring: the end of the last removed subscription, + 1; 0: none */
 	uint64_t memory_used;		/* by all logs, as of the last look */
 	bool saving;			/* for the next run; not any more once the daemon stops */
 	struct {
@@ -111,7 +111,7 @@ struct subscription *subscriptions_at(const struct subscriptions *all, uint32_t 
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-/* The kernel records it: the workers are told. */
+/* The kernel records it: has the workers read it. */
 void subscriptions_start(struct subscriptions *all, struct subscription *subscription);
 
 /* A worker has answered: if it was the last, it is live, or gone. */
