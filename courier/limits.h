@@ -30,8 +30,8 @@
 #define SECRET_BYTES_MAX	(64u << 10)	/* of a password or a key */
 #define HOSTS_READ_MAX		65536u		/* at once */
 #define HOSTS_NAMED_BYTES	256u		/* of those that a message is about */
-#define RUNS_MAX		65536u		/* that one reader knows: of all hosts, with their catalogs */
-#define RUNS_BYTES_MAX		(256u << 20)
+#define RUNS_MAX		262144u		/* that one reader knows, of all hosts */
+#define RUNS_BYTES_MAX		(256u << 20)	/* of these, with each catalog once */
 #define PATIENCE_MS_DEFAULT	60000u		/* of a reader with a partition of which nothing comes */
 #define RUN_WAIT_MS		5000u		/* until a run's beginning comes, after a frame of it */
 #define RUNS_KEPT_MAX		16u		/* of one host: whose numbers a reader remembers */

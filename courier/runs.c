@@ -11,10 +11,19 @@
 #include "proto/frame.h"
 #include "proto/limits.h"
 
+/* A Catalog frame: hosts with the same kernel and the same probes have the same one, and so have a host's runs. */
+struct shared {
+	size_t rows;			/* that have it */
+	uint32_t crc;
+	size_t bytes;
+	uint8_t frame[];
+};
+
 /* A row of the tree; its key is the record's: HOST, NUL, RUN, NUL, CATALOG. */
 struct row {
-	size_t key_bytes, value_bytes;	/* no value: it was waited for in vain */
-	uint8_t *value;
+	size_t key_bytes, hello_bytes;
+	uint8_t *hello;			/* NULL: it was waited for in vain */
+	struct shared *catalog;
 	char key[];
 };
 
@@ -22,9 +31,18 @@ struct runs {
 	struct topic *topic;
 	const char *const *host;	/* globs; */
 	size_t hosts;			/* 0: all */
-	void *tree;
+	void *tree, *catalogs;
 	size_t rows, bytes;
 };
+
+static int compare_catalogs(const void *a, const void *b)
+{
+	const struct shared *x = a, *y = b;
+
+	if (x->crc != y->crc || x->bytes != y->bytes)
+		return x->crc != y->crc ? (x->crc > y->crc) - (x->crc < y->crc) : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+	return memcmp(x->frame, y->frame, x->bytes);
+}
 
 static int compare(const void *a, const void *b)
 {
@@ -50,7 +68,7 @@ static void row_destroy(void *of)
 {
 	struct row *row = of;
 
-	free(row->value);
+	free(row->hello);
 	free(row);
 }
 
@@ -65,37 +83,109 @@ static int check_bounds(const struct runs *runs, struct ringtail_error *error)
 		return 0;
 	failure_set(error, E2BIG, "too-many-runs", "PREFIX.runs has more than %u runs, or %u MiB of them", RUNS_MAX,
 		    RUNS_BYTES_MAX >> 20);
-	failure_hint(error, "name one host with --host");
+	failure_hint(error, "name some of the hosts with --host");
 	return -E2BIG;
 }
 
-/* The newest of a key counts, as it does for Kafka's compaction. */
-static int put(struct runs *runs, const rd_kafka_message_t *record, struct ringtail_error *error)
+/* The one of these bytes, which has one row more. NULL: out of memory. */
+static struct shared *get_catalog(struct runs *runs, const uint8_t *frame, size_t bytes)
 {
-	struct row *row = row_create(record->key, record->key_len), **found, *there;
-	uint8_t *value = malloc(record->len + 1);
+	struct shared *made = malloc(sizeof(*made) + bytes), **found;
 
-	if (!row || !value) {
-		free(row);
-		free(value);
-		return no_memory(error);
+	if (!made)
+		return NULL;
+	*made = (struct shared){ .crc = frame_crc32c(0, frame, bytes), .bytes = bytes };
+	memcpy(made->frame, frame, bytes);
+	found = tsearch(made, &runs->catalogs, compare_catalogs);
+	if (found && *found == made)
+		runs->bytes += sizeof(*made) + bytes;
+	else
+		free(made);
+	if (!found)
+		return NULL;
+	(*found)->rows++;
+	return *found;
+}
+
+static void put_catalog(struct runs *runs, struct shared *catalog)
+{
+	if (!catalog || --catalog->rows)
+		return;
+	runs->bytes -= sizeof(*catalog) + catalog->bytes;
+	tdelete(catalog, &runs->catalogs, compare_catalogs);
+	free(catalog);
+}
+
+static int add(struct runs *runs, struct row *row)
+{
+	if (!tsearch(row, &runs->tree, compare))
+		return -ENOMEM;
+	runs->rows++;
+	runs->bytes += sizeof(*row) + row->key_bytes;
+	return 0;
+}
+
+/* The newest of a key counts, as it does for Kafka's compaction. */
+static int put(struct runs *runs, struct row *row, const uint8_t *hello, size_t hello_bytes, const uint8_t *catalog,
+	       size_t catalog_bytes)
+{
+	uint8_t *copy = malloc(hello_bytes);
+	struct shared *shared = copy ? get_catalog(runs, catalog, catalog_bytes) : NULL;
+
+	if (!shared) {
+		free(copy);
+		return -ENOMEM;
 	}
-	memcpy(value, record->payload, record->len);
-	found = tsearch(row, &runs->tree, compare);
-	if (!found) {
+	memcpy(copy, hello, hello_bytes);
+	runs->bytes += hello_bytes - row->hello_bytes;
+	free(row->hello);
+	put_catalog(runs, row->catalog);
+	row->hello = copy;
+	row->hello_bytes = hello_bytes;
+	row->catalog = shared;
+	return 0;
+}
+
+/* Two frames, the hello and the catalog; their checksums are looked at where they are opened. 0: it is something else. */
+static size_t hello_bytes_of(const uint8_t *value, size_t n)
+{
+	struct frame_header hello, catalog;
+	size_t bytes;
+
+	if (frame_parse_header(value, n, FRAME_RAW_BYTES_MAX, &hello) != FRAME_OK || hello.type != FRAME_SERVER_HELLO)
+		return 0;
+	bytes = FRAME_HEADER_BYTES + hello.body_bytes;
+	if (bytes >= n || frame_parse_header(value + bytes, n - bytes, FRAME_RAW_BYTES_MAX, &catalog) != FRAME_OK ||
+	    catalog.type != FRAME_CATALOG || bytes + FRAME_HEADER_BYTES + catalog.body_bytes != n)
+		return 0;
+	return bytes;
+}
+
+static struct row *look_up(const struct runs *runs, const struct row *wanted)
+{
+	struct row **found = tfind(wanted, &runs->tree, compare);
+
+	return found ? *found : NULL;
+}
+
+static int take_value(struct runs *runs, const rd_kafka_message_t *record, struct ringtail_error *error)
+{
+	const uint8_t *value = record->payload;
+	size_t hello_bytes = hello_bytes_of(value, record->len);
+	struct row *row = row_create(record->key, record->key_len), *there = row ? look_up(runs, row) : NULL;
+	int err = row ? 0 : -ENOMEM;
+
+	if (!hello_bytes) {
 		free(row);
-		free(value);
-		return no_memory(error);
+		return 0;
 	}
-	there = *found;
-	runs->rows += there == row;
-	if (there != row)
+	if (!err && !there)
+		err = add(runs, row);
+	if (err || there)
 		free(row);
-	runs->bytes += record->len - there->value_bytes;
-	free(there->value);
-	there->value = value;
-	there->value_bytes = record->len;
-	return check_bounds(runs, error);
+	if (!err)
+		err = put(runs, there ? there : row, value, hello_bytes, value + hello_bytes, record->len - hello_bytes);
+	return err ? no_memory(error) : check_bounds(runs, error);
 }
 
 static int take(struct runs *runs, const rd_kafka_message_t *record, struct ringtail_error *error)
@@ -108,14 +198,7 @@ static int take(struct runs *runs, const rd_kafka_message_t *record, struct ring
 		return 0;
 	if (!parcel_host_is_good(record->key) || !parcel_host_matches(record->key, runs->host, runs->hosts))
 		return 0;
-	return put(runs, record, error);
-}
-
-static struct row *look_up(const struct runs *runs, const struct row *wanted)
-{
-	struct row **found = tfind(wanted, &runs->tree, compare);
-
-	return found ? *found : NULL;
+	return take_value(runs, record, error);
 }
 
 /* Up to the topic's end; or, with a row that is waited for, until it is there or it is late. */
@@ -133,7 +216,7 @@ static int read_on(struct runs *runs, const struct row *wanted, unsigned wait_ms
 			if (err)
 				return err;
 			there = wanted ? look_up(runs, wanted) : NULL;
-			if (there && there->value)
+			if (there && there->hello)
 				return 0;
 			break;
 		case TOPIC_END:
@@ -176,6 +259,7 @@ void runs_close(struct runs *runs)
 		return;
 	topic_close(runs->topic);
 	tdestroy(runs->tree, row_destroy);
+	tdestroy(runs->catalogs, free);
 	free(runs);
 }
 
@@ -207,37 +291,13 @@ void runs_each_host(const struct runs *runs, void (*each)(void *context, const c
 
 /* ---- Beginnings ---------------------------------------------------------------------------------- */
 
-/* Two frames, the hello and the catalog; their checksums are looked at where they are opened. */
-static bool split(const struct row *row, struct runs_beginning *beginning)
-{
-	struct frame_header hello, catalog;
-	size_t bytes;
-
-	if (frame_parse_header(row->value, row->value_bytes, FRAME_RAW_BYTES_MAX, &hello) != FRAME_OK ||
-	    hello.type != FRAME_SERVER_HELLO)
-		return false;
-	bytes = FRAME_HEADER_BYTES + hello.body_bytes;
-	if (bytes >= row->value_bytes ||
-	    frame_parse_header(row->value + bytes, row->value_bytes - bytes, FRAME_RAW_BYTES_MAX, &catalog) !=
-		    FRAME_OK || catalog.type != FRAME_CATALOG ||
-	    bytes + FRAME_HEADER_BYTES + catalog.body_bytes != row->value_bytes)
-		return false;
-	*beginning = (struct runs_beginning){
-		.hello = row->value, .hello_bytes = bytes,
-		.catalog = row->value + bytes, .catalog_bytes = row->value_bytes - bytes,
-	};
-	return true;
-}
-
 /* It is not waited for again: each of its records would wait. */
 static int note_missing(struct runs *runs, const struct row *wanted, struct ringtail_error *error)
 {
 	struct row *row = row_create(wanted->key, wanted->key_bytes);
 
-	if (row && tsearch(row, &runs->tree, compare)) {
-		runs->rows++;
+	if (row && add(runs, row) == 0)
 		return check_bounds(runs, error);
-	}
 	free(row);
 	return no_memory(error);
 }
@@ -253,13 +313,18 @@ int runs_find(struct runs *runs, const char *host, const struct parcel_label *la
 	if (!wanted)
 		return no_memory(error);
 	found = look_up(runs, wanted);
-	if (!found || !found->value) {
+	if (!found || !found->hello) {
 		err = read_on(runs, wanted, found ? 0 : RUN_WAIT_MS, error);
 		found = look_up(runs, wanted);
 	}
 	if (!err && !found)
 		err = note_missing(runs, wanted, error);
-	if (!err && (!found || !split(found, beginning)))
+	if (!err && found && found->hello)
+		*beginning = (struct runs_beginning){
+			.hello = found->hello, .hello_bytes = found->hello_bytes,
+			.catalog = found->catalog->frame, .catalog_bytes = found->catalog->bytes,
+		};
+	else if (!err)
 		err = failure_set(error, ENOENT, "run-unknown", "PREFIX.runs does not have the run that frames of "
 				  "%.64s belong to", host);
 	free(wanted);

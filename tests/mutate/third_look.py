@@ -88,13 +88,6 @@ MUTANTS = [
     ("third-pump-acknowledges-a-thousand-times-too-seldom", "client/cli/pump.c",
      "return now_ns - leg->acked_ns < ACK_INTERVAL_MS * 1000000ull || acknowledge(leg);",
      "return now_ns - leg->acked_ns < ACK_INTERVAL_MS * 1000000000ull || acknowledge(leg);", ["unit/pump"]),
-    ("third-runs-replaced-runs-count-for-the-bound", "courier/runs.c",
-     "\tif (there != row)\n"
-     "\t\tfree(row);\n"
-     "\truns->bytes += record->len - there->value_bytes;",
-     "\tif (there != row)\n"
-     "\t\tfree(row);\n"
-     "\truns->bytes += record->len;", ["unit/runs"]),
     ("third-topic-the-end-before-all-partitions-are-read", "courier/topic.c",
      "\tif (topic->state[partition] == PARTITION_OPEN) {\n\t\ttopic->state[partition] = PARTITION_ENDED;\n",
      "\t{\n\t\ttopic->state[partition] = PARTITION_ENDED;\n", ["unit/topic"]),

@@ -326,9 +326,10 @@ static void test_hosts_that_cannot_be_shown_are_not_listed(void **state)
 	struct runs *runs;
 
 	(void)state;
-	produce(escape, sizeof(escape) - 1, "x", 1);
-	produce(quote, sizeof(quote) - 1, "x", 1);
-	produce(good, sizeof(good) - 1, "x", 1);
+	maker_catalog(&hello);
+	produce(escape, sizeof(escape) - 1, hello.bytes, hello.size);
+	produce(quote, sizeof(quote) - 1, hello.bytes, hello.size);
+	produce(good, sizeof(good) - 1, hello.bytes, hello.size);
 	assert_int_equal(runs_open(&settings.kafka, NULL, 0, &runs, &error), 0);
 	runs_each_host(runs, note_host, hosts);
 	assert_string_equal(hosts, "web-1;");

@@ -105,10 +105,15 @@ static int open_runs(unsigned records, void (*record)(unsigned i, rd_kafka_messa
 	return runs_open(NULL, NULL, 0, runs, &error);
 }
 
+static uint8_t large[FRAME_RAW_BYTES_MAX - 4096];	/* that no compression makes smaller */
+
 static int setup(void **state)
 {
 	(void)state;
 	maker_init(&beginning);
+	srandom(1);
+	for (size_t i = 0; i < sizeof(large); i++)
+		large[i] = (uint8_t)random();
 	return 0;
 }
 
@@ -121,14 +126,22 @@ static int teardown(void **state)
 
 /* ---- Tests ------------------------------------------------------------------------------------- */
 
-static uint8_t large[RECORD_BYTES_MAX];
+/* A run whose catalog has 1 MiB, nearly: the n-th such one. Its body is not looked at here. */
+static void set_large(rd_kafka_message_t *record, unsigned n)
+{
+	if (!beginning.size) {
+		maker_hello(&beginning, 1, 7);
+		maker_raw(&beginning, FRAME_CATALOG, large, sizeof(large));
+	}
+	memcpy(beginning.bytes + beginning.size - sizeof(n), &n, sizeof(n));
+	record->payload = beginning.bytes;
+	record->len = beginning.size;
+}
 
 static void large_of_one_key(unsigned i, rd_kafka_message_t *record)
 {
-	(void)i;
 	set_key(record, HOST, 7);
-	record->payload = large;
-	record->len = sizeof(large);
+	set_large(record, i);
 }
 
 /* Before Kafka has compacted it, a topic has what was replaced, too. */
@@ -137,15 +150,52 @@ static void what_was_replaced_takes_no_room(void **state)
 	struct runs *runs;
 
 	(void)state;
-	assert_int_equal(open_runs(2 * RUNS_BYTES_MAX / RECORD_BYTES_MAX, large_of_one_key, &runs), 0);
+	assert_int_equal(open_runs(2 * RUNS_BYTES_MAX / FRAME_RAW_BYTES_MAX, large_of_one_key, &runs), 0);
 	runs_close(runs);
 }
 
-static void empty_of_another_key(unsigned i, rd_kafka_message_t *record)
+static void same_of_another_host(unsigned i, rd_kafka_message_t *record)
+{
+	char host[16];
+
+	snprintf(host, sizeof(host), "web-%u", i);
+	set_key(record, host, 7);
+	set_large(record, 0);
+}
+
+static void other_of_another_host(unsigned i, rd_kafka_message_t *record)
+{
+	same_of_another_host(i, record);
+	set_large(record, i);
+}
+
+/* Hosts of the same kernel have the same one. */
+static void a_catalog_takes_its_room_once(void **state)
+{
+	struct parcel_label label = label_of(7);
+	struct runs_beginning found;
+	struct runs *runs;
+
+	(void)state;
+	assert_int_equal(open_runs(2 * RUNS_BYTES_MAX / FRAME_RAW_BYTES_MAX, same_of_another_host, &runs), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(runs_find(runs, i ? "web-300" : "web-0", &label, &found, &error), 0);
+		assert_int_equal(found.hello_bytes + found.catalog_bytes, beginning.size);
+		assert_memory_equal(found.hello, beginning.bytes, found.hello_bytes);
+		assert_memory_equal(found.catalog, beginning.bytes + found.hello_bytes, found.catalog_bytes);
+	}
+	runs_close(runs);
+	assert_int_equal(open_runs(2 * RUNS_BYTES_MAX / FRAME_RAW_BYTES_MAX, other_of_another_host, &runs), -E2BIG);
+	assert_string_equal(error.code, "too-many-runs");
+}
+
+static void small_of_another_key(unsigned i, rd_kafka_message_t *record)
 {
 	set_key(record, HOST, i);
-	record->payload = large;
-	record->len = 1;
+	if (!beginning.size)
+		set_value(record, 7);
+	record->payload = beginning.bytes;
+	record->len = beginning.size;
 }
 
 static void so_many_runs_and_no_more(void **state)
@@ -153,13 +203,14 @@ static void so_many_runs_and_no_more(void **state)
 	struct runs *runs;
 
 	(void)state;
-	assert_int_equal(open_runs(RUNS_MAX, empty_of_another_key, &runs), 0);
+	assert_int_equal(open_runs(RUNS_MAX, small_of_another_key, &runs), 0);
 	runs_close(runs);
-	assert_int_equal(open_runs(RUNS_MAX + 1, empty_of_another_key, &runs), -E2BIG);
+	assert_int_equal(open_runs(RUNS_MAX + 1, small_of_another_key, &runs), -E2BIG);
 	assert_string_equal(error.code, "too-many-runs");
 }
 
-/* Of run 7 another program's, a deletion, one of a host that cannot be shown, and a whole one; then an older epoch. */
+/* Of run 7 another program's, a deletion, one of a host that cannot be shown, and a whole one; then an older epoch, and
+ * one that is cut short. */
 static void of_every_kind(unsigned i, rd_kafka_message_t *record)
 {
 	set_key(record, i == 2 ? "web\n1" : HOST, i == 4 ? 6 : 7);
@@ -168,6 +219,8 @@ static void of_every_kind(unsigned i, rd_kafka_message_t *record)
 		record->key_len = strlen(HOST);
 	if (i == 1)
 		record->payload = NULL;
+	if (i == 5)
+		record->len--;
 }
 
 static unsigned hosts;
@@ -186,7 +239,7 @@ static void what_is_none_of_ours_is_passed_over(void **state)
 	struct runs *runs;
 
 	(void)state;
-	assert_int_equal(open_runs(5, of_every_kind, &runs), 0);
+	assert_int_equal(open_runs(6, of_every_kind, &runs), 0);
 	hosts = 0;
 	runs_each_host(runs, count_host, NULL);
 	assert_int_equal(hosts, 1);
@@ -195,6 +248,8 @@ static void what_is_none_of_ours_is_passed_over(void **state)
 	maker_hello(&beginning, 1, 7);
 	assert_int_equal(found.hello_bytes, beginning.size);
 	assert_memory_equal(found.hello, beginning.bytes, beginning.size);
+	maker_catalog(&beginning);
+	assert_int_equal(found.hello_bytes + found.catalog_bytes, beginning.size);
 	runs_close(runs);
 	/* The first three alone tell of nothing. */
 	assert_int_equal(open_runs(3, of_every_kind, &runs), 0);
@@ -209,6 +264,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_replaced_takes_no_room),
+		TEST(a_catalog_takes_its_room_once),
 		TEST(so_many_runs_and_no_more),
 		TEST(what_is_none_of_ours_is_passed_over),
 	};
