@@ -575,19 +575,50 @@ static inline uint64_t rt_span_draw(uint64_t now_ns)
 	return drawn ? drawn : 1;
 }
 
+/* The first byte in memory becomes the highest. */
+static inline uint64_t rt_span_in_order(uint64_t bytes)
+{
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	return bytes;
+#else
+	return __builtin_bswap64(bytes);
+#endif
+}
+
+/* Eight digits at once: a loop over digits costs more than all the rest of a span. */
+static inline void rt_span_put_digits(uint32_t value, char text[8])
+{
+	uint64_t digit = value, letter;
+
+	digit = (digit << 16 | digit) & 0x0000ffff0000ffffu;
+	digit = (digit << 8 | digit) & 0x00ff00ff00ff00ffu;
+	digit = (digit << 4 | digit) & 0x0f0f0f0f0f0f0f0fu;
+	letter = (digit + 0x0606060606060606u) >> 4 & 0x0101010101010101u;
+	digit = rt_span_in_order(digit + 0x3030303030303030u + letter * ('a' - '0' - 10));
+	memcpy(text, &digit, sizeof(digit));
+}
+
+static inline uint32_t rt_span_take_digits(const char text[8])
+{
+	uint64_t digit;
+
+	memcpy(&digit, text, sizeof(digit));
+	digit = rt_span_in_order(digit);
+	digit = (digit & 0x0f0f0f0f0f0f0f0fu) + (digit >> 6 & 0x0101010101010101u) * 9;
+	digit = (digit | digit >> 4) & 0x00ff00ff00ff00ffu;
+	digit = (digit | digit >> 8) & 0x0000ffff0000ffffu;
+	return (uint32_t)(digit | digit >> 16);
+}
+
 static inline void rt_span_put_hex(uint64_t value, char text[16])
 {
-	for (unsigned i = 16; i--; value >>= 4)
-		text[i] = "0123456789abcdef"[value & 15];
+	rt_span_put_digits((uint32_t)(value >> 32), text);
+	rt_span_put_digits((uint32_t)value, text + 8);
 }
 
 static inline uint64_t rt_span_take_hex(const char text[16])
 {
-	uint64_t value = 0;
-
-	for (unsigned i = 0; i < 16; i++)
-		value = value << 4 | (uint64_t)(text[i] <= '9' ? text[i] - '0' : text[i] - 'a' + 10);
-	return value;
+	return (uint64_t)rt_span_take_digits(text) << 32 | rt_span_take_digits(text + 8);
 }
 
 static inline int rt_span_is_hex(const char *text, unsigned digits)
