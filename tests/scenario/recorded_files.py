@@ -1,6 +1,6 @@
 """Files of every released version (tests/data/VERSION) are read as they were when they were recorded.
 
-RINGTAIL_RECORD=VERSION records those of a new version instead.
+RINGTAIL_RECORD=VERSION records those of a new version instead; of one that has files already, those that are missing.
 """
 import glob
 import json
@@ -8,25 +8,29 @@ import os
 import shutil
 
 import ringtail
+from lib.probing import Program, build
 
 DATA = "tests/data"
+FACTS = ("seq", "cpu", "time", "pid", "comm", "probe")
+# Of events of programs: their types and texts are the program's own, and come with the recording.
+FACTS_OF_PROGRAMS = (*FACTS, "args", "duration")
+TURNS = 100
 
 
 def facts(case, path):
     """What a reader gets of it, in what no later version may change."""
+    names = FACTS_OF_PROGRAMS if path.endswith("/programs.rt") else FACTS
     read = case.tracectl(None, "--summary", "json", "read", path, "-o", "json")
     events = [event for event in read.lines if "probe" in event]
     summary = json.loads(read.err.splitlines()[-1])
-    kept = [{name: event[name] for name in ("seq", "cpu", "time", "pid", "comm", "probe") if name in event}
+    kept = [{name: event[name] for name in names if name in event}
             for event in events]
     return {"code": read.code, "ledger": summary["ledger"], "events": len(events), "lost": summary["lost"],
             "strings": sum("strings" in event for event in events), "first": kept[:3], "last": kept[-3:]}
 
 
-def record(case, version):
+def record_replay(case, place):
     """A recording and a spool, of the calls that the shipped capture replays."""
-    place = f"{DATA}/{version}"
-    os.makedirs(place)
     state = case.path("recorded.state")
     daemon = case.daemon("--replay-pace=fast", f"--state-dir={state}", "--probe=syscall:openat:call",
                          "--durability=written", source=f"replay:{DATA}/capture.rt")
@@ -37,7 +41,31 @@ def record(case, version):
     (spool,) = [path for path in glob.glob(f"{state}/**/", recursive=True)
                 if glob.glob(f"{path}/*.seg") + glob.glob(f"{path}/*.open")]
     shutil.copytree(spool, f"{place}/spool")
-    found = {name: facts(case, f"{place}/{name}") for name in ("recording.rt", "spool")}
+
+
+def record_programs(case, place):
+    """Spans of a program, with the calls of the kernel inside them, and stacks of both."""
+    socket = os.path.join(case.path("run"), "programs.sock")
+    daemon = case.daemon(f"--programs={socket}")
+    # Its probes' places are as in the tree, wherever that lies.
+    binary = build(case, "spanned", "spanned", f"-fmacro-prefix-map={os.path.abspath('.')}/=")
+    program = Program(case, binary, socket, "many", TURNS)
+    stream = case.stream(daemon, "-w", f"{place}/programs.rt", "-p", "app", "-p", "syscall:write:call", "--flags",
+                         "strings,ustack", "-f", f"pid == {program.pid}", command="record")
+    program.go().process.wait()
+    stream.await_all(4 * TURNS)
+    case.check_balanced(daemon)
+    case.check_equal(stream.interrupt().code, 0, "spans are recorded")
+
+
+def record(case, version):
+    place = f"{DATA}/{version}"
+    os.makedirs(place, exist_ok=True)
+    if not os.path.exists(f"{place}/recording.rt"):
+        record_replay(case, place)
+    if not os.path.exists(f"{place}/programs.rt"):
+        record_programs(case, place)
+    found = {name: facts(case, f"{place}/{name}") for name in ("recording.rt", "spool", "programs.rt")}
     with open(f"{place}/expected.json", "w") as file:
         json.dump(found, file, indent=1)
         file.write("\n")
