@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""arm64_compiles: whether each C file of the daemon, the clients and what they share compiles for arm64, as strictly as
+"""arm64_compiles: whether each C file of the daemon, the clients, the courier and what they share compiles for arm64, as strictly as
 for this processor. Nothing is linked, so no library of arm64 is needed but libc's headers.
 
 	usage: tests/kernels/arm64_compiles.py		after make compile_commands.json; exit 77: no compiler for arm64
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 COMPILER = "aarch64-linux-gnu-gcc"
-ROOMS = ("client/", "daemon/", "proto/", "query/")
+ROOMS = ("client/", "courier/", "daemon/", "proto/", "query/")
 # Behind libc's own: what other libraries have there is the same for all processors, or nearly.
 HEADERS = ("-idirafter", "/usr/include", "-idirafter", "/usr/include/x86_64-linux-gnu")
 

@@ -10,6 +10,7 @@ option() {
 in_list() (
 	set -f
 	IFS=,
+	# shellcheck disable=SC2254 # a glob is what it is
 	for pattern in $2; do
 		case $1 in
 		$pattern) exit 0 ;;

@@ -19,7 +19,7 @@ complaints="$complaints|Out of memory"
 # With $guest_adds, an amd64 gets one CPU more when a case says `@add-cpu`; or, where the kernel takes none from this qemu,
 # has one more from the beginning that does not run yet.
 boot_guest() {
-	console=$1 seconds=$2 thread=$3 guest_cpus=$4 guest_image=$5 initrd=$6 guest_count= plug= adder=
+	console=$1 seconds=$2 thread=$3 guest_cpus=$4 guest_image=$5 initrd=$6 guest_count='' plug='' adder=''
 	shift 6
 	guest_version=${guest_image##*/vmlinuz-}
 	[ "$thread" != counted ] || thread=single guest_count='-icount shift=3,sleep=off'

@@ -6,6 +6,7 @@ copy_program() {
 	to=$1
 	shift
 	for file in "$@"; do
+		# shellcheck disable=SC2046 # a word for each library
 		cp --parents -L "$file" $(ldd "$file" | grep -o '/[^ ]*') "$to/" || return 1
 	done
 }
