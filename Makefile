@@ -470,7 +470,7 @@ install: all ## into DESTDIR and PREFIX
 	install -D -m 0644 proto/frame_types.def $(DESTDIR)$(PREFIX)/share/ringtail/frame_types.def
 	install -d $(DESTDIR)$(PREFIX)/share/doc/ringtail
 	install -m 0644 -t $(DESTDIR)$(PREFIX)/share/doc/ringtail README.md SECURITY.md \
-		$(wildcard docs/*.md) tests/data/capture.rt
+		$(wildcard docs/*.md docs/*.svg) tests/data/capture.rt
 	install -D -m 0644 systemd/ringtaild.service $(DESTDIR)/lib/systemd/system/ringtaild.service
 	install -D -m 0644 systemd/ringtaild.socket $(DESTDIR)/lib/systemd/system/ringtaild.socket
 	install -D -m 0644 systemd/ringtail-courier.service $(DESTDIR)/lib/systemd/system/ringtail-courier.service

@@ -63,6 +63,15 @@ for path, name in (("usr/sbin/ringtaild", "ringtail"), ("usr/bin/tracectl", "rin
                    ("usr/share/ringtail/ringtail.proto", "libringtail-dev")):
     check(f"{path} is in {name}", owner.get(path) == name, owner.get(path))
 
+linked = {}
+for page in sorted(glob.glob("docs/*.md")):
+    with open(page) as file:
+        linked |= {link: page for link in re.findall(r"\]\(([\w.-]+)\)", file.read())}
+# Manual pages are where man looks; dh_compress has its way with long pages.
+absent = [(link, page) for link, page in linked.items() if not re.search(r"\.\d$", link) and
+          not {f"usr/share/doc/ringtail/{link}", f"usr/share/doc/ringtail/{link}.gz"} & set(owner)]
+check("what the pages link is beside them", len(linked) > 10 and not absent, absent)
+
 with open("docs/libringtail.md") as file:
     example = re.search(r"```c\n(.*?)```", file.read(), re.S)[1]
 with open(f"{scratch}/example.c", "w") as file:
