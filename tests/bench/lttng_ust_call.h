@@ -25,6 +25,12 @@ LTTNG_UST_TRACEPOINT_EVENT(
 	)
 )
 
+LTTNG_UST_TRACEPOINT_EVENT(
+	bench, text,
+	LTTNG_UST_TP_ARGS(const char *, text),
+	LTTNG_UST_TP_FIELDS(lttng_ust_field_string(text, text))
+)
+
 #endif
 
 #include <lttng/tracepoint-event.h>

@@ -1,10 +1,12 @@
 /*
  * program_load: a known number of events of ringtail-probe.h, as lttng_ust_load makes of LTTng-UST.
  *
- *	program_load words|text|span|disabled|span-disabled EVENTS CPU[,CPU...] [BURST GAP_US]
+ *	program_load words|clock|text|span|disabled|span-disabled|attach EVENTS CPU[,CPU...] [BURST GAP_US]
  *
  * Runs a thread on each CPU, all at once, and prints one JSON line: events of each, and ns per event as the emitters see it. With BURST it pauses
- * GAP_US after that many events, so that the ring is drained and none is lost; the pauses are not in the time.
+ * GAP_US after that many events, so that the ring is drained and none is lost; the pauses are not in the time. `clock` is
+ * words with the time of the vDSO's clock; `attach` leaves the daemon and comes back, EVENTS times, and prints what
+ * the slowest took, too.
  */
 #include "proto/ringtail-probe.h"
 
@@ -12,7 +14,7 @@
 #include <sched.h>
 #include <stdio.h>
 
-static const char text[] = "sixty-four bytes of text, as many as a path or a request may have";
+#include "tests/bench/text_64.h"
 
 static uint64_t now_ns(void)
 {
@@ -31,7 +33,33 @@ static void emit_words(uint64_t first, uint64_t count)
 static void emit_text(uint64_t first, uint64_t count)
 {
 	for (uint64_t i = first; i < first + count; i++)
-		RT_PROBE(bench, text, "%s", text);
+		RT_PROBE(bench, text, "%s", text_64);
+}
+
+/* As where the processor's counter cannot be had. */
+static void emit_clock(uint64_t first, uint64_t count)
+{
+	if (rt_probe_segment)
+		rt_probe_segment->counter = 0;
+	emit_words(first, count);
+}
+
+static uint64_t slowest_ns;
+
+/* A program that comes, each time: until its probes can be asked for. */
+static void emit_attach(uint64_t first, uint64_t count)
+{
+	for (uint64_t i = first; i < first + count; i++) {
+		uint64_t began_ns, took_ns;
+		int err;
+
+		rt_probe_detach();
+		began_ns = now_ns();
+		err = rt_probe_attach();
+		took_ns = now_ns() - began_ns;
+		if (err || took_ns > slowest_ns)
+			slowest_ns = err ? UINT64_MAX : took_ns;
+	}
 }
 
 /* Nobody asks for that one. */
@@ -70,7 +98,7 @@ static const struct {
 	const char *name;
 	void (*emit)(uint64_t first, uint64_t count);
 } kinds[] = {
-	{"words", emit_words}, {"text", emit_text}, {"span", emit_span}, {"disabled", emit_disabled},
+	{"words", emit_words}, {"clock", emit_clock}, {"attach", emit_attach}, {"text", emit_text}, {"span", emit_span}, {"disabled", emit_disabled},
 	{"span-disabled", emit_span_disabled}, {"nothing", emit_nothing},
 };
 
@@ -137,7 +165,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], kinds[i].name) == 0)
 			load.emit = kinds[i].emit;
 	if (!load.emit || (argc != 4 && argc != 6)) {
-		fprintf(stderr, "usage: program_load words|text|span|disabled|span-disabled|nothing EVENTS CPU[,CPU...]"
+		fprintf(stderr, "usage: program_load words|clock|text|span|disabled|span-disabled|attach|nothing EVENTS CPU[,CPU...]"
 				" [BURST GAP_US]\n");
 		return 2;
 	}
@@ -151,6 +179,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "program_load: cannot run on these CPUs\n");
 		return 1;
 	}
-	printf("{\"events\":%" PRIu64 ",\"ns_per_event\":%.2f}\n", load.events, ns);
+	printf("{\"events\":%" PRIu64 ",\"ns_per_event\":%.2f,\"slowest_ns\":%" PRIu64 "}\n", load.events, ns, slowest_ns);
 	return 0;
 }

@@ -62,7 +62,7 @@ class Session:
               "-D", f"tcp4://127.0.0.1:{data}")
         lttng("enable-channel", "-u", "-s", SESSION, "--subbuf-size", "1M", "--num-subbuf", "8",
               "calls")
-        lttng("enable-event", "-u", "-s", SESSION, "-c", "calls", "bench:call")
+        lttng("enable-event", "-u", "-s", SESSION, "-c", "calls", "bench:call,bench:text")
         lttng("start", SESSION)
 
     def _destroy(self):
