@@ -380,7 +380,7 @@ compile_commands.json: $(GENERATED) ## for clangd and editors
 
 TIDY	?= $(shell git ls-files 'daemon/*.c' 'client/*.c' 'courier/*.c' 'query/*.c' 'proto/*.c')
 tidy: $(DEPS) compile_commands.json ## looks for mistakes with clang-tidy (TIDY='FILE...', or all files)
-	$(Q)printf '%s\n' $(TIDY) | xargs -P $$(nproc) -n 4 clang-tidy --quiet -p . 2>/dev/null
+	$(Q)python3 tests/tools/tidy.py $(TIDY)
 
 # The page of limits, from the tables; a test fails where it is stale.
 docs: ## makes docs/limits.md from the tables
@@ -398,11 +398,11 @@ check: $(DEPS) ## runs every test
 # What takes the network, and half as long again. Downloads are kept in $RINGTAIL_CACHE, or ~/.cache/ringtail
 # where that is a directory, else in build/cache.
 .PHONY: check-more
-check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, packages, tshark, other kernels, real back ends, real Kafka brokers, programs in Go and Rust, PostgreSQL, a JVM and Redis
+check-more: build/.deps-more ## runs what make check has no network or time for: sim-coverage, clang-tidy, packages, tshark, other kernels, real back ends, real Kafka brokers, programs in Go and Rust, PostgreSQL, a JVM and Redis
 	$(Q)python3 tests/check.py --build build --more
 
 # A part of it. (Not among the phony: for those there are no patterns.)
-check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, packages, wireshark, kernels, backends, fleet, bindings, others, tracepoints
+check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, tidy, packages, wireshark, kernels, backends, fleet, bindings, others, tracepoints
 	$(Q)python3 tests/check.py --build build --only $*
 
 $(filter $(BUILD)/tests/bench/lttng_%,$(BENCH_C:%.c=$(BUILD)/%.o)): | build/.deps-bench

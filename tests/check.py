@@ -64,6 +64,7 @@ SERVER_BUILD_TIMEOUT_S = 1500
 INTEROP_TIMEOUT_S = 600
 SYSTEMD_TIMEOUT_S = 900
 PACKAGES_TIMEOUT_S = 600
+TIDY_TIMEOUT_S = 2400           # two seconds or three for each file
 TRACEPOINTS_TIMEOUT_S = 1500    # four minutes on a machine that has much else to do
 FLEET_TIMEOUT_S = 600          # five minutes, and Kafka's jars the first time
 BINDINGS_TIMEOUT_S = 900        # half a minute; more the first time, when Go builds its library
@@ -492,6 +493,12 @@ def check_packages(options, builds):
                 timeout=PACKAGES_TIMEOUT_S, after=packages)]
 
 
+def check_tidy(options, builds):
+    """clang-tidy over all files: what it finds is mended, or its check left out of .clang-tidy with the reason."""
+    return [Job("clang-tidy", ["make", "--no-print-directory", "tidy"], timeout=TIDY_TIMEOUT_S,
+                after=builds.job("all", "all"))]
+
+
 def check_wireshark(options, builds):
     return [Job("tshark reads the wire", [sys.executable, "tests/wireshark/wireshark_test.py", options.build],
                 after=builds.job("all", "all"))]
@@ -600,7 +607,7 @@ PARTS = {
     "guests": check_guests,
 }
 # What takes the network, to download what it runs, or a build of its own: --more.
-PARTS_MORE = {"coverage": check_coverage, "packages": check_packages, "wireshark": check_wireshark,
+PARTS_MORE = {"coverage": check_coverage, "tidy": check_tidy, "packages": check_packages, "wireshark": check_wireshark,
               "kernels": check_kernels, "backends": check_backends, "fleet": check_fleet,
               "bindings": check_bindings, "others": check_others}
 # What can also be asked for alone.

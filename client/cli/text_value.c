@@ -307,42 +307,50 @@ static bool is_structure(const struct ringtail_field *field)
 	       (strchr(star + 1, '*') || !(strstr(field->c_type, "char") || strstr(field->c_type, "void")));
 }
 
-void text_value(struct out *out, const struct ringtail_item *event, unsigned number)
+/* What the record brought of it beside its word: its bytes, or what is attached to the event. */
+static bool put_contents(struct out *out, const struct ringtail_item *event, unsigned number)
 {
 	const struct ringtail_field *field = &event->probe->field[number];
 	const struct ringtail_attachment *string =
 		event->attachments ? attached(event, number) : NULL;
-	uint64_t value = ringtail_value(field, event->value[number]);
+
+	if (field->type == RINGTAIL_TEXT || field->type == RINGTAIL_BYTES)
+		put_bytes(out, event, number);
+	else if (string && is_structure(field))
+		put_escaped(out, string->text, string->text_bytes, "\n\t\r");
+	else if (string && field->type != RINGTAIL_FD && field->type != RINGTAIL_RESULT)
+		text_string(out, string->text, string->text_bytes);
+	else
+		return false;
+	return true;
+}
+
+/* What a number stands for by its name, whatever type it has. */
+static bool put_meaning(struct out *out, const struct ringtail_item *event, unsigned number, uint64_t value)
+{
+	const struct ringtail_field *field = &event->probe->field[number];
 	char name[256];
 
-	if (field->type == RINGTAIL_TEXT || field->type == RINGTAIL_BYTES) {
-		put_bytes(out, event, number);
-		return;
-	}
-	if (string && is_structure(field)) {
-		put_escaped(out, string->text, string->text_bytes, "\n\t\r");
-		return;
-	}
-	if (string && field->type != RINGTAIL_FD && field->type != RINGTAIL_RESULT) {
-		text_string(out, string->text, string->text_bytes);
-		return;
-	}
-	if (field->names && ringtail_value_name(event, number, name, sizeof(name))) {
+	if (field->names && ringtail_value_name(event, number, name, sizeof(name)))
 		out_text(out, name);
-		return;
-	}
-	if (event->probe->kind == RINGTAIL_TRACEPOINT && text_is_device(field)) {
+	else if (event->probe->kind == RINGTAIL_TRACEPOINT && text_is_device(field))
 		text_device(out, value);
-		return;
-	}
-	if (is_mode(event->probe, field)) {
+	else if (is_mode(event->probe, field))
 		put_mode(out, value);
-		return;
-	}
-	if (is_id(field) && (uint32_t)value == UINT32_MAX) {
+	else if (is_id(field) && (uint32_t)value == UINT32_MAX)
 		out_literal(out, "-1");		/* none, as chown() takes it */
+	else
+		return false;
+	return true;
+}
+
+void text_value(struct out *out, const struct ringtail_item *event, unsigned number)
+{
+	const struct ringtail_field *field = &event->probe->field[number];
+	uint64_t value = ringtail_value(field, event->value[number]);
+
+	if (put_contents(out, event, number) || put_meaning(out, event, number, value))
 		return;
-	}
 	switch (field->type) {
 	case RINGTAIL_SIGNED:
 		out_i64(out, (int64_t)value);

@@ -188,6 +188,7 @@ static void emit_move(struct generated *to, uint8_t into, uint8_t from)
 
 static void emit_add_number(struct generated *to, uint8_t into, int32_t number)
 {
+	/* Both BPF_ADD and BPF_K are 0: NOLINTNEXTLINE(misc-redundant-expression) */
 	emit(to, BPF_ALU64 | BPF_ADD | BPF_K, into, 0, 0, number);
 }
 
