@@ -454,10 +454,6 @@ static void ask_oldest_again(struct export_sender *sender)
 
 	if (!oldest || sender->asked || oldest->round == sender->round)
 		return;
-	if (TAILQ_EMPTY(&sender->requests) && !sender->queue_events) {
-		TAILQ_CONCAT(&sender->requests, &sender->aside, link);
-		return;
-	}
 	TAILQ_REMOVE(&sender->aside, oldest, link);
 	TAILQ_INSERT_HEAD(&sender->requests, oldest, link);
 }
@@ -692,13 +688,19 @@ static void pump_requests(struct export_sender *sender)
 			wake_at(sender, now, sender->retry_ns);
 			return;
 		}
-		ask_oldest_again(sender);
+		if (!TAILQ_EMPTY(&sender->requests) || sender->queue_events)
+			ask_oldest_again(sender);
 		if (!TAILQ_EMPTY(&sender->requests)) {
 			send_first(sender);
 			continue;
 		}
-		if (!sender->queue_events)
-			return;
+		if (!sender->queue_events) {
+			/* All there is was refused alone, and it is time to ask again. */
+			if (TAILQ_EMPTY(&sender->aside))
+				return;
+			TAILQ_CONCAT(&sender->requests, &sender->aside, link);
+			continue;
+		}
 		if (sender->queue_events < EXPORT_BATCH_EVENTS && !sender->flush && !sender->rest &&
 		    now < sender->queued_ns + EXPORT_BATCH_NS) {
 			wake_at(sender, now, sender->queued_ns + EXPORT_BATCH_NS);

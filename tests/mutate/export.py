@@ -98,7 +98,7 @@ MUTANTS = [
            "what was refused alone is asked about once more, and rejected then"),
     sender("aside-without-end", "set_aside", "++sender->asked < most", "sender->asked < most"),
     sender("part-says-of-the-whole", "refuse", "!request->is_part && !request->was_aside", "!request->was_aside"),
-    sender("newer-goes-before-what-is-aside", "pump_requests", "		ask_oldest_again(sender);\n", "		if (!sender->queue_events && TAILQ_EMPTY(&sender->requests))\n			ask_oldest_again(sender);\n"),
+    sender("newer-goes-before-what-is-aside", "pump_requests", "!TAILQ_EMPTY(&sender->requests) || sender->queue_events)\n", "false)\n"),
     sender("oldest-alone-is-asked-again", "ask_oldest_again", "sender->asked || ", ""),
     sender("aside-in-the-order-of-refusals", "insert_aside", "before->number > request->number", "false"),
     sender("asked-again-says-of-the-others", "refuse", "!request->is_part && !request->was_aside", "!request->is_part"),
