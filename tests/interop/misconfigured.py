@@ -3,7 +3,9 @@
 no writes, credentials, limits smaller than a request or a line, then as it was. With durability=written
 nothing is lost: what it refuses is held, and each event is stored once in the end. Then it is frozen for
 longer than export-timeout: what it took and did not answer may be there twice, and is counted as resent."""
+import os
 import signal
+import subprocess
 
 import real  # noqa: F401
 import ringtail
@@ -55,14 +57,31 @@ class BadLoki(Loki):
 
 
 class BadJaeger(Jaeger):
-    MISTAKES = {}
+    """It takes TLS alone where it took none; or speaks gRPC there."""
+    MISTAKES = {"TLS": None, "another protocol": None}
     mistake = None
+
+    def words(self):
+        words = super().words()
+        if self.mistake == "TLS":
+            if not os.path.exists(f"{self.dir}/cert.pem"):
+                subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+                                "-keyout", f"{self.dir}/key.pem", "-out", f"{self.dir}/cert.pem"], check=True,
+                               stderr=subprocess.DEVNULL)
+            words += ["--collector.otlp.http.tls.enabled=true", f"--collector.otlp.http.tls.cert={self.dir}/cert.pem",
+                      f"--collector.otlp.http.tls.key={self.dir}/key.pem"]
+        elif self.mistake:
+            http, grpc = f":{self.port}", f":{self.other_ports[0]}"
+            words = [word.replace(http, grpc) if word.startswith("--collector.otlp.http.host-port") else
+                     word.replace(grpc, http) if word.startswith("--collector.otlp.grpc.host-port") else word
+                     for word in words]
+        return words
 
 
 MAKERS = [lambda case: BadLogs(case, "otlp-logs"), lambda case: BadLogs(case, "loki"), BadLoki,
           BadJaeger]
 # These are busy, or let some through, a few at a time.
-NOT_HELD = {"small bursts", "a full disk"}
+NOT_HELD = {"small bursts", "a full disk", "another protocol"}
 
 
 def start_again(server, mistake):
