@@ -299,10 +299,10 @@ def panel(number, x, y, row, source):
 
 def source_variable(name):
     label, plugin, _, asked = SOURCES[name]
-    current = {"text": f"${{{asked}}}", "value": f"${{{asked}}}"} if asked else {}
+    current = {"current": {"text": f"${{{asked}}}", "value": f"${{{asked}}}"}} if asked else {}
     return {"name": name, "label": label, "type": "datasource", "query": plugin, "refresh": 1,
             "regex": "", "multi": False, "includeAll": False,
-            "options": [], "current": current}
+            "options": [], **current}
 
 
 def variable(name, label, query, source):
@@ -363,7 +363,7 @@ def dashboard(name):
             "schemaVersion": 39, "editable": True, "graphTooltip": 1, "refresh": "10s",
             "time": {"from": "now-15m", "to": "now"}, "templating": {"list": variables},
             "links": [{"type": "dashboards", "tags": ["ringtail"], "title": "ringtail",
-                       "asDropdown": True, "keepTime": True, "includeVars": True,
+                       "icon": "external link", "tooltip": "", "asDropdown": True, "keepTime": True, "includeVars": True,
                        "targetBlank": False}],
             "panels": panels}
 

@@ -62,7 +62,7 @@ def check_sources(case, name, dashboard):
     left = set(re.findall(r"\$\{(DS_\w+)\}", json.dumps(whole)))
     case.check_equal(left, set(), f"{name}: nothing is left to be asked for")
     chosen = {one["current"].get("value") for one in whole["templating"]["list"]
-              if one["type"] == "datasource" and one["current"]}
+              if one["type"] == "datasource" and "current" in one}
     case.check(chosen and chosen <= {"their-metrics", "their-logs"},
                f"{name}: what was chosen is the variable's value", chosen)
     case.check(dashboard["id"] is None and dashboard["uid"].startswith("ringtail-") and
@@ -95,6 +95,10 @@ def check_panels(case, name, dashboard):
     case.check_equal(len(set(ids)), len(ids), f"{name}: panels have ids")
     link, = dashboard["links"]
     case.check(link["keepTime"] and link["includeVars"], f"{name}: links keep time and variables")
+    case.check({"title", "type", "icon", "tooltip", "tags", "asDropdown", "targetBlank"} <= set(link),
+               f"{name}: links have what Grafana's schema requires", link)
+    wrong = [one for one in dashboard["templating"]["list"] if "current" in one and not {"text", "value"} <= set(one["current"])]
+    case.check(not wrong, f"{name}: what a variable is set to has a text and a value", wrong)
 
 
 def check_logs(case, dashboard):
