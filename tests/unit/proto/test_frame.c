@@ -87,12 +87,16 @@ static enum frame_status status_of(const uint8_t *frame, size_t bytes)
 static void check_round_trip(const uint8_t *raw, uint32_t bytes)
 {
 	uint8_t *frame = malloc(frame_bound(bytes)), *copy;
-	size_t frame_bytes;
+	size_t frame_bytes, made_bytes;
+	const uint8_t *made;
 	uint32_t raw_bytes;
 
 	assert_non_null(frame);
 	frame_bytes = frame_seal(codec, FRAME_BATCH, raw, bytes, frame);
 	assert_in_range(frame_bytes, FRAME_HEADER_BYTES, FRAME_HEADER_BYTES + bytes);
+	made = frame_make(codec, FRAME_BATCH, raw, bytes, &made_bytes);
+	assert_int_equal(made_bytes, frame_bytes);
+	assert_memory_equal(made, frame, made_bytes);
 	assert_int_equal(open_frame(frame, frame_bytes, &copy, &raw_bytes), FRAME_OK);
 	assert_int_equal(raw_bytes, bytes);
 	if (bytes)
@@ -120,6 +124,7 @@ static void test_round_trip(void **state)
 		FRAME_RAW_BYTES_MAX - 1, FRAME_RAW_BYTES_MAX,
 	};
 	uint8_t *raw = calloc(1, FRAME_RAW_BYTES_MAX);
+	size_t bytes;
 
 	(void)state;
 	assert_non_null(raw);
@@ -129,6 +134,7 @@ static void test_round_trip(void **state)
 		fill_noise(raw, FRAME_RAW_BYTES_MAX);
 	}
 	assert_int_equal(frame_seal(codec, FRAME_BATCH, raw, FRAME_RAW_BYTES_MAX + 1, raw), 0);
+	assert_null(frame_make(codec, FRAME_BATCH, raw, FRAME_RAW_BYTES_MAX + 1, &bytes));
 	free(raw);
 }
 
