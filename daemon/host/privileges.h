@@ -1,8 +1,8 @@
 /*
- * privileges: who each of the two processes becomes, and what it gives up: the engine once the loader
- * is forked and the sockets are bound, the loader once its source is open. In: names of users; out:
- * accounts, and this process as one of them; and what root makes for the engine's user. The main thread, before
- * there is another.
+ * privileges: the user that each of the two processes becomes, and the rights that it gives up: the engine when the
+ * loader is forked and the sockets are bound, the loader when its source is open. In: names of users. Out: accounts, and
+ * this process as one of them; directories that root makes for the engine's user. The main thread, before there is
+ * another.
  */
 #ifndef RINGTAIL_DAEMON_HOST_PRIVILEGES_H
 #define RINGTAIL_DAEMON_HOST_PRIVILEGES_H
@@ -19,7 +19,7 @@ struct account {
 	gid_t gid;
 };
 
-/* Whom to become; who we are, when not root. -ENOENT: there is no such user. */
+/* Finds the account to become; this process's own, if it is not root. -ENOENT: there is no such user. */
 int privileges_find(const char *user, struct account *account, struct error *error);
 
 /*
@@ -32,8 +32,8 @@ void privileges_raise_priority(void);
 void privileges_raise_descriptors(void);
 
 /*
- * Whom the loader becomes, who is neither root nor the engine: the account `ringtail-loader`; without
- * one, a number that belongs to nobody. Who may not change users stays who he is, and *loader is that.
+ * Finds the account for the loader, which is neither root's nor the engine's: `ringtail-loader`; if there is none, a
+ * number that no account has. A process that may not change users keeps its own, which is *loader then.
  */
 int privileges_find_loader(const struct account *engine, struct account *loader,
 			   struct error *error);
@@ -48,7 +48,7 @@ void privileges_open_as_root(bool on);
 int privileges_keep(const struct account *account, const cap_value_t *keep, size_t count,
 		    struct error *error);
 
-/* Stays who it is, and gives up every capability. */
+/* Keeps the user, and gives up every capability. */
 int privileges_give_up(struct error *error);
 
 /* Becomes that user, with no capabilities and no way to get any. */

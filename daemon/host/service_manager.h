@@ -1,6 +1,6 @@
 /*
- * service_manager: what the manager that started this process hands over, what it is told (sd_notify(3)), and the
- * descriptors that it keeps while one run of the daemon follows another.
+ * service_manager: the sockets that the manager passes to this process, the messages to the manager (sd_notify(3)), and
+ * the descriptors that it stores from one run of the daemon to the next.
  *
  * It hands over sockets that it listens on for us, and what an earlier run has left in its store; by name, as
  * FileDescriptorName= or FDNAME= gave it: LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES. The main thread takes them before
@@ -50,8 +50,8 @@ void service_manager_close(struct service_manager *manager);
 int service_manager_notify(struct service_manager *manager, const char *text);
 
 /*
- * Has the manager keep a copy of the descriptor and hand it to the next run under that name; it does
- * not if it was not told to (FileDescriptorStoreMax=), which service_manager_stores() tells.
+ * Has the manager store a copy of the descriptor under that name for the next run. It does so only if its unit has
+ * FileDescriptorStoreMax=, which service_manager_stores() checks.
  */
 int service_manager_store(struct service_manager *manager, const char *name, int fd);
 

@@ -26,8 +26,8 @@ struct transport_ops {
 	 * make sense, so that the other side gets to read why before the socket is closed. */
 	int (*handshake)(struct transport *transport, struct error *error);
 
-	/* For one that has to go before it has shaken hands: tells it that there is no room, and is
-	 * true, where nothing was said to it yet. */
+	/* For a client that is refused before its handshake has ended. True: nothing had been sent to it yet, and
+	 * now an alert, that there is no room. */
 	bool (*turn_away)(struct transport *transport);
 
 	/* As readv(2) and writev(2), but -errno instead of errno. What write() has taken is never to
@@ -94,8 +94,8 @@ static inline void transport_shutdown(struct transport *transport)
 	transport->ops->shutdown(transport);
 }
 
-/* Of a peer that is not heard for a while the kernel asks whether it is there: one that is gone, or cannot be
- * reached, ends the connection within about two minutes. Small frames leave at once. */
+/* Has the kernel probe a silent peer: if the peer has died or cannot be reached, the connection ends within about two
+ * minutes. Also sends small frames at once. */
 void transport_keep_alive(int fd);
 
 /* NULL is safe. */
@@ -108,8 +108,8 @@ static inline void transport_destroy(struct transport *transport)
 /* ---- TLS ------------------------------------------------------------------------------------- */
 
 /*
- * TLS 1.3 for everybody who listens: our certificate and key, and the authority whose clients' certificates we
- * believe.
+ * TLS 1.3 for listeners: the daemon's certificate and key, and the authority whose clients' certificates are
+ * trusted.
  *
  * A context is shared by all sockets. A reload gives it new files; connections made before go on as
  * they are. No older version, no compression, no tickets and no early data: each connection proves
@@ -143,8 +143,8 @@ void transport_tls_context_destroy(struct transport_tls_context *context);
 struct transport *transport_tls_create(struct transport_tls_context *context, int fd);
 
 /*
- * For who dials: our certificate and key, and in client_ca the authority whose servers' certificates we
- * believe. The same otherwise.
+ * For connections that the daemon dials: its certificate and key, and in client_ca the authority whose servers'
+ * certificates are trusted. The same otherwise.
  */
 int transport_tls_dial_context_create(const struct transport_tls_files *files,
 				      struct transport_tls_context **context, struct error *error);
@@ -161,8 +161,8 @@ ssize_t transport_tls_peek(struct transport *transport, void *bytes, size_t n, s
  * socket is the caller's. */
 void transport_tls_turn_away(int fd);
 
-/* After the handshake: who that is by its certificate, IDENTITY_UNPROVED without one. -EACCES with
- * *error if the certificate's name is none. */
+/* After the handshake: the identity that the peer's certificate proves; IDENTITY_UNPROVED without a certificate.
+ * -EACCES with *error if the certificate has no usable name. */
 int transport_tls_identity(const struct transport *transport, struct client_identity *identity,
 			   struct error *error);
 

@@ -1,8 +1,8 @@
 /*
- * thread_journal: who the threads of each ring are, for the next run of the daemon on the same rings:
- * a memfd in the service manager's store, into which the thread tables write as they learn.
+ * thread_journal: the thread tables of all rings, for the next run of the daemon on the same rings: a memfd in the
+ * service manager's store, into which the tables write each thread that they learn.
  *
- *	header page | ring 0: how many slots were ever used; the texts that it was told last;
+ *	header page | ring 0: how many slots were ever used; the last texts of the ring;
  *		      THREADS_PER_RING_MAX slots | ring 1 ...
  *
  * The file is sparse: what was never used takes no memory, and is never looked at.
@@ -41,7 +41,7 @@ struct thread_ring {
 };
 
 /*
- * Takes the one that the run before has left, if its rings are gone on with (`adopted`); else makes
+ * Opens the journal of the last run if its rings were adopted (`adopted`); otherwise makes
  * one, which the manager keeps. Without a manager *journal is NULL, which everything below takes.
  */
 int thread_journal_open(struct activation *activation, struct service_manager *manager,

@@ -55,7 +55,7 @@ struct frame_ref *answers_probes(struct frame_codec *codec, const struct always_
 				 const char *filter);
 
 /*
- * session[]: the clients to tell of, of so many that are connected. For daemon_stat_free(); NULL: out of
+ * session[]: the clients to list, of so many that are connected. Free the result by daemon_stat_free(); NULL: out of
  * memory.
  */
 struct daemon_stat *answers_gather(const struct answers *answers, struct session *const *session,

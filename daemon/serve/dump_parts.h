@@ -1,7 +1,6 @@
 /*
- * dump_parts: what clients are told of dumps: the list, and a file's parts, one for each request: so a client
- * takes them as fast as it likes, and waits for nobody else. In: what sessions ask. Out: Dumps frames. Main
- * thread; files are read on the disk thread.
+ * dump_parts: the list of dumps for clients, and the parts of a dump's file, one for each request: so each client reads
+ * at its own speed. In: requests of sessions. Out: Dumps frames. Main thread; the disk thread reads the files.
  */
 #ifndef RINGTAIL_DAEMON_SERVE_DUMP_PARTS_H
 #define RINGTAIL_DAEMON_SERVE_DUMP_PARTS_H

@@ -35,7 +35,7 @@ struct change_request {
 struct session_host {
 	void *context;
 
-	/* Both sides may speak now: who is it? -errno with *error refuses. `client` is the
+	/* The transport is ready: sets the client's identity. -errno with *error refuses the client. `client` is the
 	 * config's. */
 	int (*identify)(void *context, void *client, const struct transport *transport,
 			struct client_identity *identity, struct error *error);
@@ -103,18 +103,18 @@ struct session_config {
 };
 
 /*
- * Takes over the transport, and begins its handshake. `peer` is how people know it; copied. NULL: out
- * of memory; the transport is destroyed, and the host not told.
+ * Owns the transport, and begins its handshake. `peer` is its name in messages; copied. NULL: out of memory; then the
+ * transport is destroyed, and the host is not called.
  */
 struct session *session_create(const struct session_config *config, struct transport *transport,
 			       uint64_t id, const char *peer);
 
-/* Ends it at once; tells the host. */
+/* Ends it at once, and calls the host. */
 void session_destroy(struct session *session, bool orderly);
 
 /*
- * Ends one that has not said hello, and tells it why as far as that can be done at once. False: it is in
- * the middle of its handshake; it is told when that is done, and ends in its own time.
+ * Ends a session that has not received a hello, and sends the error if the socket takes it at once. False: its
+ * handshake has not ended; it sends the error after that, and then ends by itself.
  */
 bool session_turn_away(struct session *session, const struct error *error);
 

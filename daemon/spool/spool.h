@@ -3,9 +3,9 @@
  *
  *	state-dir/spool/NAME/0000000000000001.seg ... 0000000000000007.open
  *
- * In: the finished frames of one subscription. Out: how far they are durable; and, to who asks, the
- * frames again. One disk thread serves all spools; these calls are the main thread's, and answers
- * come to the main thread's loop. A frame given in is held until it is as durable as was asked for.
+ * In: the finished frames of one subscription. Out: up to which place they are durable; and the frames again, for a
+ * reader. One disk thread serves all spools. The main thread makes these calls, and its loop gets the answers. A frame
+ * stays in memory until it is as durable as the option `durability` wants.
  */
 #ifndef RINGTAIL_DAEMON_SPOOL_SPOOL_H
 #define RINGTAIL_DAEMON_SPOOL_SPOOL_H
@@ -88,15 +88,15 @@ void spool_close(struct spool *spool);
 void spool_remove(struct spool *spool);
 
 /*
- * Why there is a hole between what an earlier writer of this run of the rings stored and what comes
- * now: it was not recorded meanwhile, or the daemon died. Once it is open.
+ * The reason of the Gap between the frames that an earlier daemon stored of these rings and the frames of this one:
+ * nothing was recorded meanwhile, or the daemon died. Call it after the spool is open.
  */
 Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool);
 
 /*
- * Where what is given in begins on a ring, before anything is. What the disk has not of what is before is
- * named as a hole then, so that a watermark does not pass it off as skipped; and where the disk has
- * nothing, a reader from further back is told that it misses something.
+ * Declares where this run begins on a ring; call it before the first frame. If the disk ends earlier, a Gap is stored,
+ * so that the next watermark cannot count those attempts as skipped. If the disk has nothing, a reader that resumes
+ * from an earlier place gets a Gap.
  */
 void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq);
 
@@ -108,8 +108,8 @@ Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ri
 
 /*
  * The next frame: of the same kinds and in the same order as in the subscription's log; ranges
- * without bytes may be given too, and count as durable with the watermark that tells of them. The
- * reference goes over. Where the first of a ring does not begin where the spool ends, a Gap for
+ * without bytes may be passed, too, and are durable together with the next watermark. The spool owns the
+ * reference. Where the first of a ring does not begin where the spool ends, a Gap for
  * what is missing (spool_missing_reason()) is put before it; what the spool has already is passed
  * over.
  */
@@ -147,9 +147,9 @@ uint64_t spool_behind(const struct spool *spool, const struct cursor *place);
 /* ---- Those that are not open ----------------------------------------------------------------- */
 
 /*
- * What is in the spool directory and belongs to none that is open is unused: it goes when it is too old,
- * or too much of it is there. But whose names the holder gives are held, for somebody who cannot open
- * them now: they have their own bounds, as if they were open. each_held: NULL, none are.
+ * A spool in the directory that is not open is unused: its segments are deleted when they are too old, or when all
+ * unused ones exceed spool-size. Spools whose names the holder passes are kept for consumers that cannot be
+ * opened now; they have bounds of their own, as if they were open. each_held: NULL, none are.
  */
 typedef void spooler_name(void *context, const char *name);
 void spooler_set_holder(struct spooler *spooler,

@@ -1,7 +1,7 @@
 /*
  * spool_store: one spool's files. All of it runs on the disk thread, and may wait.
  *
- * In: frames, held by the main thread until they are told to be durable. Out: segments. What is
+ * In: frames, which the main thread holds until they are reported as durable. Out: segments. What is
  * written and not yet durable stays in `held`, so that it can be written again into another file:
  * a file that failed once, to write or to sync, is never trusted again.
  *
@@ -94,14 +94,14 @@ struct spool_store {
 	struct frame_ref **held;	/* borrowed, in order, not yet durable */
 	size_t held_n, held_capacity, held_written;
 	uint64_t durable;		/* entries that ever became so */
-	struct cursor *told, *quiet;	/* what the files say; skipped, not yet told */
+	struct cursor *told, *quiet;	/* places in the files; those behind skipped attempts, not yet in one */
 	struct cursor *told_durable, *quiet_durable;
 
 	uint64_t now_ns, realtime_ns;	/* of this turn */
 	uint64_t recorded_realtime_ns;	/* when this run began to record; 0: it has not */
 	bool begun_run;			/* a segment of this run was begun */
 	uint64_t deleted, set_aside;
-	struct spool_shape {		/* of the list of segments, when it was told last */
+	struct spool_shape {		/* of the list of segments, when it was reported last */
 		size_t segments;
 		uint64_t next_sequence, deleted, set_aside;
 		bool open;

@@ -1,9 +1,9 @@
 /*
- * durable: subscriptions whose frames go to disk, and the durable consumers that they are kept for: who may
- * have which, what each is kept, and what may go once it has acknowledged.
+ * durable: subscriptions whose frames are stored on disk, and the durable consumers that need them: which client owns
+ * which consumer, which frames it needs, and which frames may be deleted after its acknowledgement.
  *
- * Such a subscription is one that is always on, or a consumer's. In: who asks as which consumer, and what
- * it acknowledges. Out: spools opened, released and given up; the file of consumers. Main thread.
+ * Such a subscription is the permanent one, or a consumer's. In: the clients' names of consumers, and their
+ * acknowledgements. Out: spools that are opened, released and removed; the file of consumers. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_STREAM_DURABLE_H
 #define RINGTAIL_DAEMON_STREAM_DURABLE_H
@@ -29,7 +29,7 @@ struct durable {
 	void *context;
 };
 
-/* Its frames go to disk from now on, if anything does; for that consumer, or (NULL) for all who ask. */
+/* Stores its frames on disk from now on, if durability allows; for that consumer, or (NULL) for all readers. */
 int durable_keep(struct durable *durable, struct subscription *subscription,
 		 struct consumer *consumer, struct error *error);
 

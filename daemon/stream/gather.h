@@ -1,8 +1,7 @@
 /*
- * gather: a relay takes few large frames better than many small ones. What a stream has next, out of the log or off
- * the disk, waits for an interval; then the small batches of each ring become one, and one watermark tells what
- * theirs did. The record itself stays as it is: the log's and the spool's frames are as small as before, for
- * whoever else reads them.
+ * gather: makes few large frames of many small ones, which a relay stores at less cost. The next frames of a stream,
+ * from the log or the disk, wait for an interval; then the small batches of each ring become one, and one watermark replaces
+ * theirs. The frames in the log and in the spool do not change, so other readers do not wait.
  *
  *	log, spool: B0 B1 W B0 B1 W B0 B1 W  ──►  B0 B1 W
  *
@@ -34,7 +33,7 @@ void gather_go_on(struct gather *gather);
 /* gather_go_on() would return a frame, or a watermark is to be sent. */
 bool gather_has_work(struct gather *gather);
 
-/* All is given: whether the client is to be told that time has come so far; and that it was. */
+/* When all frames were returned: whether the client needs a watermark of that time; and that it was sent. */
 bool gather_owes_time(const struct gather *gather, uint64_t *time_ns);
 void gather_told(struct gather *gather);
 

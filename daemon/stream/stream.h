@@ -3,10 +3,10 @@
  *
  *	produced = delivered + filtered + lost + in flight
  *
- * Its owner (a session, or a consumer inside the daemon) asks it for the next frame to send and tells
- * it when that is sent. A client that lags more than its bound loses the oldest it has not been sent,
- * and is told so in place by Gap frames; a durable consumer goes back to the spool instead. Main
- * thread.
+ * In: the entries of the log, or of the spool. Out: the next frames to send. Its owner (a session, or a consumer inside
+ * the daemon) asks for the next frame, and reports when it was sent. If a client lags more than its bound, it loses the
+ * oldest frames that it has not been sent, and gets Gap frames in their place; a durable consumer reads them from the
+ * spool instead. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_STREAM_STREAM_H
 #define RINGTAIL_DAEMON_STREAM_STREAM_H
@@ -33,15 +33,14 @@ struct stream_ring {
 	uint64_t told;		/* and frames that the client was sent reach up to here */
 	uint64_t gap_events;	/* to be reported as a Gap that ends at `seen` */
 	bool gap;
-	bool mixed;		/* up to `gone` that is of no known number of events, and told first */
+	bool mixed;		/* a Gap up to `gone`, of an unknown number of events, is sent first */
 	uint64_t gone;
-	bool unknown;		/* its start is not known yet: the spool's first frame will say */
+	bool unknown;		/* its start is not known until the spool's first frame */
 };
 
 /*
- * How much it may be sent: so many events in a second, and what it was not sent in the second before. Once
- * that is used up, what comes is lost until a quarter of a second's is there: a few long gaps, not many
- * short ones.
+ * The rate of a viewer: so many events in a second, and the unused ones of the second before. When these are used up,
+ * events are lost until a quarter of a second's allowance is there again: a few long gaps, not many short ones.
  */
 struct stream_rate {
 	bool bound;			/* it is a viewer's */
@@ -55,9 +54,9 @@ struct stream_rate {
 struct stream {
 	TAILQ_ENTRY(stream) link;
 	struct subscription *subscription;
-	struct subscriber *subscriber;	/* who sends what it has; NULL: nobody */
+	struct subscriber *subscriber;	/* that sends its frames; NULL: none */
 	struct consumer *consumer;	/* NULL: not durable */
-	struct run run;			/* the earlier one whose frames it sends, out of the spool */
+	struct run run;			/* the earlier run whose frames it sends, from the spool */
 	struct catch_up *catch_up;	/* it reads the spool, not the log; else NULL */
 	struct past *past;		/* what was before its subscription comes first; else NULL */
 	bool away;			/* out of another's record still, not out of the log */
@@ -100,10 +99,10 @@ struct stream *stream_create(struct subscription *subscription, struct frame_cod
 			     const struct cursor *since, Ringtail__V1__LossReason missing_reason);
 void stream_destroy(struct stream *stream);
 
-/* The watermark that would have told of what was skipped does not come: if there is any, the stream tells it. */
+/* The next watermark is left out: the stream itself reports the attempts that were skipped, if there are any. */
 void stream_owe_places(struct stream *stream);
 
-/* The past that was asked for is not all there, nobody knows how much: one gap of no size. */
+/* A part of the requested past is missing: sends one gap of unknown size. */
 void stream_miss(struct stream *stream, Ringtail__V1__LossReason reason);
 
 /* What it came back for may be missing, nobody knows how much: a gap of no size, for that reason. */
