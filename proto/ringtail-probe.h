@@ -31,6 +31,8 @@
 #define RT_PROGRAM_COMM_BYTES	16
 #define RT_PROGRAM_PAGE		4096
 
+#define RT_PROGRAM_RETURNS	1	/* it looks at `leaving`, and writes nothing then */
+
 /* A type is a kind and the bytes of a value: 0x42 is int, 0x84 a text. */
 enum rt_program_kind {
 	RT_PROGRAM_UNSIGNED	= 1,
@@ -50,7 +52,7 @@ struct rt_program_hello {
 	uint32_t bytes;
 	uint32_t pid;		/* as the program knows it, which another namespace may not */
 	uint32_t rseq;		/* 1: it writes a record by one restartable sequence */
-	uint32_t zero0;
+	uint32_t flags;		/* RT_PROGRAM_RETURNS */
 	char comm[RT_PROGRAM_COMM_BYTES];
 };
 
@@ -90,7 +92,8 @@ struct rt_program_segment {
 	uint32_t probes;
 	uint64_t ring_bytes;	/* a power of two */
 	uint32_t counter;	/* 1: times are the processor's counter, which the daemon converts */
-	uint8_t zero0[2012];
+	uint32_t leaving;	/* 1: the daemon was stopped in order. All is enabled, so that another one is looked for */
+	uint8_t zero0[2008];
 	uint32_t enabled[RT_PROGRAM_PROBES_MAX];	/* the daemon writes */
 };
 
@@ -247,6 +250,7 @@ RT_PROBE_OWN dev_t rt_probe_device;		/* which it is: a program may close any num
 RT_PROBE_OWN ino_t rt_probe_inode;
 RT_PROBE_OWN uint32_t rt_probe_attaching;
 RT_PROBE_OWN time_t rt_probe_gone_s;		/* when it was seen that the daemon had ended; 0: it has not */
+RT_PROBE_OWN uint32_t rt_probe_looked_s;	/* when one was looked for last, after a stop in order */
 RT_PROBE_OWN uint32_t rt_probe_started;
 RT_PROBE_OWN __thread uint32_t rt_probe_tid __attribute__((tls_model("initial-exec")));
 RT_PROBE_OWN __thread struct rt_span_here rt_span_innermost __attribute__((tls_model("initial-exec")));
@@ -416,6 +420,19 @@ static inline void rt_probe_look(void)
 	errno = before;
 }
 
+/* After a stop in order, one thread looks once a second. */
+static inline void rt_probe_await(void)
+{
+	uint32_t before = __atomic_load_n(&rt_probe_looked_s, __ATOMIC_RELAXED), second;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	second = (uint32_t)now.tv_sec + 1;
+	if (before != second && __atomic_compare_exchange_n(&rt_probe_looked_s, &before, second, 0, __ATOMIC_RELAXED,
+							    __ATOMIC_RELAXED))
+		rt_probe_look();
+}
+
 static inline void rt_probe_lose(struct rt_program_ring *ring)
 {
 	if (__atomic_add_fetch(&ring->lost, 1, __ATOMIC_RELEASE) % RT_PROBE_LOOK_EVERY == 0)
@@ -489,6 +506,10 @@ static inline void rt_probe_put(uint64_t *record, uint64_t words)
 {
 	struct rt_program_segment *segment = __atomic_load_n(&rt_probe_segment, __ATOMIC_ACQUIRE);
 
+	if (__builtin_expect(__atomic_load_n(&segment->leaving, __ATOMIC_RELAXED) != 0, 0)) {
+		rt_probe_await();
+		return;
+	}
 	if (!rt_probe_tid)
 		rt_probe_tid = (uint32_t)syscall(SYS_gettid);
 #ifdef RT_PROBE_RSEQ
@@ -948,6 +969,7 @@ static inline int rt_probe_send_table(int fd, uint64_t until_ns)
 	hello.magic = RT_PROGRAM_MAGIC;
 	hello.version = RT_PROGRAM_VERSION;
 	hello.pid = (uint32_t)getpid();
+	hello.flags = RT_PROGRAM_RETURNS;
 	prctl(PR_GET_NAME, hello.comm);
 #ifdef RT_PROBE_RSEQ
 	hello.rseq = __rseq_size != 0;
@@ -1151,15 +1173,18 @@ RT_PROBE_OWN int rt_probe_attach(void)
 /* The child of a fork(2) is a process of its own. */
 RT_PROBE_OWN void rt_probe_forked(void)
 {
+	struct rt_program_segment *segment = rt_probe_segment;
 	int was_attached = rt_probe_socket >= 0, before = errno;
+	uintptr_t shift = rt_probe_shift;
 
 	rt_probe_tid = 0;
 	rt_span_seed = 0;
 	rt_span_life++;
 	rt_probe_attaching = 0;
 	rt_probe_detach();
-	if (was_attached)
-		rt_probe_attach();
+	/* It looks for the next daemon as its parent does. */
+	if (was_attached && rt_probe_attach() != 0 && segment && __atomic_load_n(&segment->leaving, __ATOMIC_RELAXED))
+		rt_probe_shift = shift;
 	errno = before;
 }
 

@@ -22,6 +22,7 @@
 #define RECONNECT_DELAY_MS_MIN		200
 #define RECONNECT_DELAY_MS_MAX		5000
 #define RECONNECT_SECONDS_MAX		3600		/* then it gives up */
+#define RECONNECT_PROBE_SECONDS		10		/* so long a program may take to find the daemon again */
 /* Of a daemon over TCP: a live one says something each second. */
 #define KEEPALIVE_IDLE_SECONDS		5		/* of silence, before it is asked */
 #define KEEPALIVE_INTERVAL_SECONDS	5		/* between two questions */

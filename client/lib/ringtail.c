@@ -48,6 +48,7 @@ struct ringtail {
 	const struct ringtail_question *question;	/* until it subscribes; NULL: none */
 	struct backoff backoff;
 	uint64_t retry_ns, give_up_ns;
+	uint64_t probes_until_ns;	/* so long programs may take to find the daemon that answers again; 0: none has answered */
 	uint64_t arrived_end;		/* byte of the connection's stream */
 	int interrupt_fd;
 	void (*tap)(void *context, const uint8_t *frame, size_t bytes);
@@ -58,6 +59,7 @@ struct ringtail {
 	uint8_t hello[4096];		/* the first frame, for a tap that is set later */
 	size_t hello_bytes;
 	struct cursor *cursor;
+	struct cursor *resume;		/* where the connection broke */
 };
 
 /* desk: NULL: its own. */
@@ -69,10 +71,11 @@ static struct ringtail *create(bool count_only, struct intake_desk *desk, struct
 		ringtail->interrupt_fd = -1;
 		ringtail->intake = desk ? intake_create_at(desk) : intake_create(count_only);
 		ringtail->cursor = cursor_create(CURSOR_POSITIONS_MAX);
+		ringtail->resume = cursor_create(CURSOR_POSITIONS_MAX);
 		backoff_init(&ringtail->backoff, conn_now_ns() ^ (uint64_t)getpid() << 32,
 			     RECONNECT_DELAY_MS_MIN, RECONNECT_DELAY_MS_MAX);
 	}
-	if (!ringtail || !ringtail->intake || !ringtail->cursor) {
+	if (!ringtail || !ringtail->intake || !ringtail->cursor || !ringtail->resume) {
 		ringtail_close(ringtail);
 		failure_set(error, ENOMEM, "no-memory", "out of memory");
 		return NULL;
@@ -100,6 +103,7 @@ void ringtail_close(struct ringtail *ringtail)
 	subscription_destroy(ringtail->subscription);
 	selection_destroy(ringtail->selection);
 	free(ringtail->cursor);
+	free(ringtail->resume);
 	free(ringtail);
 }
 
@@ -354,6 +358,9 @@ static void lose_connection(struct ringtail *ringtail)
 	ringtail->state = WAITING;
 	ringtail->lost_told = false;
 	ringtail->give_up_ns = conn_now_ns() + RECONNECT_SECONDS_MAX * 1000000000ull;
+	ringtail->probes_until_ns = 0;
+	/* Now: a daemon that greets and does not take the subscription may be another run, of which nothing has come. */
+	intake_cursor_come(ringtail->intake, ringtail->resume);
 	backoff_reset(&ringtail->backoff);
 	schedule_retry(ringtail);
 	/* Nobody knows when the next watermark comes: what is here goes out now. */
@@ -366,11 +373,10 @@ static int reconnect(struct ringtail *ringtail)
 	int err;
 
 	intake_restart(ringtail->intake);
-	intake_cursor_come(ringtail->intake, ringtail->cursor);
 	err = greet(ringtail, &ringtail->error);
 	if (err)
 		return err;
-	err = subscription_send(ringtail->subscription, ringtail->conn, ringtail->cursor,
+	err = subscription_send(ringtail->subscription, ringtail->conn, ringtail->resume,
 				&ringtail->error);
 	if (!err)
 		err = await(ringtail, INTAKE_SUBSCRIBED, "answer to the subscription",
@@ -397,11 +403,20 @@ static bool is_of_the_moment(const char *code)
 	return false;
 }
 
-/* What will not be better next time: an answer that was understood, and is no. */
-static bool is_permanent(int err, const struct ringtail_error *error)
+/* What the daemon before knew: a probe or a field of a program, which has not found this daemon yet. */
+static bool is_not_there_yet(const struct ringtail *ringtail, uint64_t now_ns)
 {
-	return (err == -EPROTO && !is_of_the_moment(error->code)) || err == -EBADMSG ||
-	       err == -EINVAL || err == -ENOMEM;
+	const char *code = ringtail->error.code;
+
+	return now_ns < ringtail->probes_until_ns &&
+	       (strcmp(code, "unknown-probe") == 0 || strcmp(code, "filter-unknown-name") == 0);
+}
+
+/* What will not be better next time: an answer that was understood, and is no. */
+static bool is_permanent(const struct ringtail *ringtail, int err, uint64_t now_ns)
+{
+	return (err == -EPROTO && !is_of_the_moment(ringtail->error.code) && !is_not_there_yet(ringtail, now_ns)) ||
+	       err == -EBADMSG || err == -EINVAL || err == -ENOMEM;
 }
 
 /* Waits for the next try and makes it; any kind but RINGTAIL_EVENT is to be given out. */
@@ -418,13 +433,16 @@ static enum ringtail_kind wait_and_retry(struct ringtail *ringtail, uint64_t dea
 	if (now_ns < ringtail->retry_ns)
 		return now_ns < deadline_ns ? RINGTAIL_EVENT : RINGTAIL_TIMEOUT;
 	err = reconnect(ringtail);
+	/* From its first answer on. */
+	if (err == -EPROTO && !ringtail->probes_until_ns)
+		ringtail->probes_until_ns = now_ns + RECONNECT_PROBE_SECONDS * 1000000000ull;
 	if (!err) {
 		ringtail->state = CONNECTED;
 		return RINGTAIL_RECONNECTED;
 	}
 	if (err == -EINTR)
 		return RINGTAIL_INTERRUPTED;
-	if (is_permanent(err, &ringtail->error) || now_ns > ringtail->give_up_ns) {
+	if (is_permanent(ringtail, err, now_ns) || now_ns > ringtail->give_up_ns) {
 		end_with(ringtail, RINGTAIL_ERROR);
 		return RINGTAIL_EVENT;
 	}

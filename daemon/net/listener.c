@@ -163,6 +163,17 @@ static void name_port(struct listener *listener)
 	}
 }
 
+static int begin_to_listen(const struct listener *listener, struct error *error)
+{
+	int err = listen(listener->fd, BACKLOG) == 0 ? 0 : errno;
+
+	if (!err)
+		return 0;
+	error_set(error, err, "listen-failed", "cannot listen on %s: %s", listener->address.text, strerror(err));
+	error_hint(error, "choose another address with --listen");
+	return -err;
+}
+
 static int create(const struct address *address, uid_t uid, gid_t gid, bool for_all, struct listener **out,
 		  struct error *error)
 {
@@ -184,11 +195,8 @@ static int create(const struct address *address, uid_t uid, gid_t gid, bool for_
 	err = address_is_unix(address) ? bind_unix(listener, &owner, error)
 				       : bind_tcp(listener, error);
 	/* Whoever connects before the daemon is ready waits; to be refused would mean that it is gone. */
-	if (!err && listen(listener->fd, BACKLOG) != 0) {
-		err = error_set(error, errno, "listen-failed", "cannot listen on %s: %s",
-				address->text, strerror(errno));
-		error_hint(error, "choose another address with --listen");
-	}
+	if (!err && !for_all)
+		err = begin_to_listen(listener, error);
 	if (err) {
 		close(listener->fd);
 		free(listener);
@@ -384,7 +392,7 @@ int listener_start(struct listener *listener, struct event_base *base,
 	if (!listener->resume || !listener->readable || event_add(listener->readable, NULL) != 0)
 		return error_set(error, errno ? errno : ENOMEM, "listen-failed",
 				 "cannot listen on %s: %s", listener->text, strerror(errno));
-	return 0;
+	return listener->for_all ? begin_to_listen(listener, error) : 0;
 }
 
 void listener_destroy(struct listener *listener)

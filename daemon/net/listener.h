@@ -28,7 +28,10 @@ typedef void listener_accepted(void *context, int fd, const struct address *addr
 int listener_create(const struct address *address, uid_t uid, gid_t gid,
 		    struct listener **listener, struct error *error);
 
-/* The same, but every user may connect to the unix socket: who accepts has to ask who it is. */
+/*
+ * The same, but every user may connect to the unix socket: who accepts has to ask who it is. It listens from
+ * listener_start() on: those who connect before that are programs, which do not wait.
+ */
 int listener_create_for_all(const struct address *address, uid_t uid, gid_t gid,
 			    struct listener **listener, struct error *error);
 

@@ -66,6 +66,7 @@ struct programs {
 	struct source_request wanted;	/* what is recorded, and of which processes */
 	TAILQ_HEAD(, program) list;
 	unsigned count;
+	bool leaving;			/* the daemon is */
 	uint64_t turn;			/* one for each table */
 	unsigned known;
 	struct known_probe probe[PROGRAM_PROBES_MAX];
@@ -363,6 +364,8 @@ static void end_admitted(struct program *program)
 {
 	for (uint32_t i = 0; i < program->probes; i++)
 		program_segment_enable(&program->segment, i, false);
+	if (program->programs->leaving && program->hello.flags & RT_PROGRAM_RETURNS)
+		program_segment_leave(&program->segment);
 	program_inlet_end(program->programs->inlet, program->admitted);
 	program->admitted = NULL;
 	wake_worker(program->programs);
@@ -663,6 +666,7 @@ void programs_destroy(struct programs *programs)
 
 	if (!programs)
 		return;
+	programs->leaving = true;
 	for (program = TAILQ_FIRST(&programs->list); program; program = next) {
 		next = TAILQ_NEXT(program, link);
 		if (!program->ended)

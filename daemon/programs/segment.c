@@ -41,6 +41,7 @@ int program_segment_create(struct program_segment *segment, uint32_t cpus, uint6
 	segment->map->rings = rings;
 	segment->map->first_locked = segment->first_locked;
 	segment->map->probes = probes;
+	segment->probes = probes;
 	segment->map->ring_bytes = ring_bytes;
 	segment->map->magic = RT_PROGRAM_MAGIC;
 	return 0;
@@ -71,6 +72,14 @@ struct rt_program_ring *program_segment_ring(const struct program_segment *segme
 {
 	return (struct rt_program_ring *)((char *)segment->map + RT_PROGRAM_PAGE +
 					  i * (RT_PROGRAM_PAGE + segment->ring_bytes));
+}
+
+/* In this order: what is enabled here from then on is not written. */
+void program_segment_leave(struct program_segment *segment)
+{
+	__atomic_store_n(&segment->map->leaving, 1, __ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < segment->probes; i++)
+		program_segment_enable(segment, i, true);
 }
 
 void program_segment_enable(struct program_segment *segment, uint32_t probe, bool on)

@@ -20,6 +20,7 @@ struct program_segment {
 	uint32_t rings;
 	uint32_t first_locked;		/* rings below are of the CPU of that number */
 	uint64_t ring_bytes;
+	uint32_t probes;
 	int fd;				/* -1 once the program has it */
 };
 
@@ -34,6 +35,9 @@ void program_segment_close_fd(struct program_segment *segment);
 void program_segment_destroy(struct program_segment *segment);
 
 struct rt_program_ring *program_segment_ring(const struct program_segment *segment, uint32_t i);
+
+/* The daemon is stopped: the program, which must know that word, looks for another one. */
+void program_segment_leave(struct program_segment *segment);
 
 void program_segment_enable(struct program_segment *segment, uint32_t probe, bool on);
 

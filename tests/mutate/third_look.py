@@ -79,8 +79,8 @@ MUTANTS = [
      "stat.st_mode & (S_IRWXO | S_IWGRP | S_IXGRP)",
      "stat.st_mode & (S_IRWXO | S_IXGRP)", ["unit/secret_file"]),
     ("third-ringtail-never-gives-up", "client/lib/ringtail.c",
-     "\tif (is_permanent(err, &ringtail->error) || now_ns > ringtail->give_up_ns) {",
-     "\tif (is_permanent(err, &ringtail->error)) {", ["unit/ringtail_connect"]),
+     "\tif (is_permanent(ringtail, err, now_ns) || now_ns > ringtail->give_up_ns) {",
+     "\tif (is_permanent(ringtail, err, now_ns)) {", ["unit/ringtail_connect"]),
     ("third-ringtail-the-delay-of-the-outage-before", "client/lib/ringtail.c",
      "\tbackoff_reset(&ringtail->backoff);\n"
      "\tschedule_retry",

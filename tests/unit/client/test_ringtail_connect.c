@@ -365,7 +365,7 @@ static void reconnect_is_refused(void **state)
 	(void)state;
 	answer(zero);
 	maker_init(&second);
-	maker_error(&second, "unknown-probe", "no probe matches", "", 0);
+	maker_error(&second, "not-allowed", "for operators", "", 0);
 	ringtail = connect_to((struct fake_step[]){
 			      { hello.bytes, hello.size, stream.bytes, stream.size, false },
 			      { hello.bytes, hello.size, second.bytes, second.size, false } }, 2);
@@ -375,7 +375,7 @@ static void reconnect_is_refused(void **state)
 		kind = ringtail_next(ringtail, &item, 1);
 	while (kind == RINGTAIL_TIMEOUT);
 	assert_int_equal(kind, RINGTAIL_ERROR);
-	assert_string_equal(ringtail_last_error(ringtail)->code, "unknown-probe");
+	assert_string_equal(ringtail_last_error(ringtail)->code, "not-allowed");
 	ringtail_close(ringtail);
 	maker_fini(&second);
 	fake_stop(&fake);
@@ -386,7 +386,8 @@ static void reconnect_is_put_off(void **state)
 {
 	static const char *const code[] = { "shutting-down", "too-many-clients",
 					    "too-many-pending", "descriptors-exhausted",
-					    "no-room", "consumer-in-use" };
+					    "no-room", "consumer-in-use",
+					    "unknown-probe", "filter-unknown-name" };
 	static const uint64_t zero[2];
 	struct ringtail_subscription wanted = { .reconnect = true };
 	struct ringtail *ringtail;
@@ -415,6 +416,38 @@ static void reconnect_is_put_off(void **state)
 		maker_fini(&third);
 		fake_stop(&fake);
 	}
+}
+
+/* A program's probe, of which the next daemon never hears: the program had its time to come back. */
+static void a_probe_that_stays_away_is_unknown(void **state)
+{
+	enum { TRIES = 64 };
+	static const uint64_t zero[2];
+	struct ringtail_subscription wanted = { .reconnect = true };
+	struct fake_step step[1 + TRIES];
+	struct maker unknown;
+	struct ringtail *ringtail;
+	uint64_t began_ns = skipped_ns;
+
+	(void)state;
+	answer(zero);
+	maker_init(&unknown);
+	maker_error(&unknown, "unknown-probe", "no probe matches", "", 0);
+	step[0] = (struct fake_step){ hello.bytes, hello.size, stream.bytes, stream.size, false };
+	for (unsigned i = 1; i <= TRIES; i++)
+		step[i] = (struct fake_step){ hello.bytes, hello.size, unknown.bytes, unknown.size, false };
+	skips = true;
+	ringtail = connect_to(step, 1 + TRIES);
+	assert_int_equal(ringtail_subscribe(ringtail, &wanted, &error), 0);
+	assert_int_equal(next(ringtail), RINGTAIL_DISCONNECTED);
+	assert_int_equal(next(ringtail), RINGTAIL_ERROR);
+	assert_string_equal(ringtail_last_error(ringtail)->code, "unknown-probe");
+	assert_in_range((skipped_ns - began_ns) / 1000000000u, RECONNECT_PROBE_SECONDS / 2,
+			RECONNECT_PROBE_SECONDS + RECONNECT_DELAY_MS_MAX / 1000 + 1);
+	skips = false;
+	ringtail_close(ringtail);
+	maker_fini(&unknown);
+	fake_stop(&fake);
 }
 
 /* Each outage begins with the shortest wait, however long those of the one before had become. */
@@ -606,7 +639,7 @@ int main(void)
 		TEST(follows), TEST(leaves_with_what_has_come), TEST(refused),
 		TEST(bad_subscriptions), TEST(strangers), TEST(nobody), TEST(bye_ends),
 		TEST(reconnects), TEST(reconnect_is_refused), TEST(reconnect_is_put_off),
-		TEST(the_next_outage_begins_anew), TEST(gives_up_in_time),
+		TEST(a_probe_that_stays_away_is_unknown), TEST(the_next_outage_begins_anew), TEST(gives_up_in_time),
 		TEST(restart_is_waited_for), TEST(refused_without_a_word), TEST(lost_for_good),
 		TEST(tap_sees_all), TEST(a_recording_ends_for_good),
 	};

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -123,9 +124,8 @@ static void begin(struct fixture *f)
 	setenv("RINGTAIL_PROGRAMS", f->address.sun_path, 1);
 }
 
-static void finish(struct fixture *f)
+static void end_daemon(struct fixture *f)
 {
-	rt_probe_detach();
 	assert_int_equal(eventfd_write(f->stop, 1), 0);
 	pthread_join(f->thread, NULL);
 	programs_destroy(f->programs);
@@ -136,6 +136,12 @@ static void finish(struct fixture *f)
 	close(f->listener);
 	close(f->stop);
 	unlink(f->address.sun_path);
+}
+
+static void finish(struct fixture *f)
+{
+	rt_probe_detach();
+	end_daemon(f);
 }
 
 /* One probe, so that there is something to attach. */
@@ -168,11 +174,10 @@ static int connect_to(const struct fixture *f)
 	return fd;
 }
 
-/* A probe of each provider, each `name` of it; the daemon's answer: 0, or that it is refused. */
-static int introduce(int fd, const char *const *provider, unsigned probes)
+/* A probe of each provider, each `name` of it. */
+static int send_table(int fd, const char *const *provider, unsigned probes)
 {
 	struct rt_program_hello hello = {.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .probes = probes};
-	struct rt_program_welcome welcome;
 	_Alignas(8) char table[2048] = {0};
 
 	for (unsigned i = 0; i < probes; i++) {
@@ -184,8 +189,16 @@ static int introduce(int fd, const char *const *provider, unsigned probes)
 		memcpy((char *)(entry + 1) + strlen(provider[i]) + 1, "name\0f\0a.c", 11);
 		hello.bytes += entry->bytes;
 	}
-	if (send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello) ||
-	    send(fd, table, hello.bytes, MSG_NOSIGNAL) != (ssize_t)hello.bytes ||
+	return send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello) &&
+	       send(fd, table, hello.bytes, MSG_NOSIGNAL) == (ssize_t)hello.bytes ? 0 : -1;
+}
+
+/* The daemon's answer: 0, or that it is refused. */
+static int introduce(int fd, const char *const *provider, unsigned probes)
+{
+	struct rt_program_welcome welcome;
+
+	if (send_table(fd, provider, probes) != 0 ||
 	    recv(fd, &welcome, sizeof(welcome), MSG_WAITALL) != sizeof(welcome))
 		return -1;
 	return welcome.err;
@@ -635,6 +648,87 @@ static void test_only_the_wanted_process_is_enabled(void **state)
 	finish(&f);
 }
 
+static uint64_t published(const struct rt_program_segment *segment)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < segment->rings; i++)
+		bytes += rt_probe_ring((struct rt_program_segment *)segment, i)->producer_pos;
+	return bytes;
+}
+
+/* Passes its probe until it has other memory than `before`: another daemon's. */
+static void await_other_daemon(const struct rt_program_segment *before)
+{
+	uint64_t deadline = clock_monotonic() + PATIENCE_NS;
+
+	while (rt_probe_segment == before && clock_monotonic() < deadline) {
+		pass_probe(1);
+		usleep(1000);
+	}
+	assert_ptr_not_equal(rt_probe_segment, before);
+}
+
+/* After a stop in order a program writes nothing, and finds the next daemon by itself; so does its child. */
+static void test_a_program_finds_the_next_daemon(void **state)
+{
+	struct rt_program_segment *first;
+	struct fixture f;
+	uint64_t records;
+	int status;
+	pid_t child;
+
+	(void)state;
+	begin(&f);
+	attach();
+	first = rt_probe_segment;
+	assert_int_equal(first->leaving, 0);
+	end_daemon(&f);
+	assert_int_equal(first->leaving, 1);
+	for (unsigned i = 0; i < 5 * RT_PROBE_LOOK_EVERY; i++)
+		pass_probe(i);
+	assert_int_equal(published(first), 0);
+	child = fork();
+	if (!child) {
+		while (rt_probe_segment == first)
+			pass_probe(2);
+		_exit(0);
+	}
+	begin(&f);
+	records = counter_read(COUNTER_program_records);
+	await_other_daemon(first);
+	pass_probe(3);
+	pull_until(&f, COUNTER_program_records, records + 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	finish(&f);
+}
+
+/* One that was built with a header of before knows nothing of that word: its probes are disabled. */
+static void test_who_does_not_look_is_disabled(void **state)
+{
+	static const char *const provider[] = {"app"};
+	const struct rt_program_segment *segment;
+	uint64_t bytes = 0;
+	struct fixture f;
+	int fd, memory;
+
+	(void)state;
+	begin(&f);
+	fd = connect_to(&f);
+	assert_int_equal(send_table(fd, provider, 1), 0);
+	memory = rt_probe_take_welcome(fd, &bytes);
+	assert_true(memory >= 0);
+	segment = mmap(NULL, bytes, PROT_READ, MAP_SHARED, memory, 0);
+	assert_true(segment != MAP_FAILED);
+	assert_int_equal(segment->enabled[0], 1);
+	end_daemon(&f);
+	assert_int_equal(segment->enabled[0], 0);
+	munmap((void *)segment, bytes);
+	close(memory);
+	close(fd);
+}
+
 static void test_a_program_is_told_which_clock_to_read(void **state)
 {
 	(void)state;
@@ -668,6 +762,8 @@ int main(void)
 		cmocka_unit_test(test_who_has_ended_is_not_asked_any_more),
 		cmocka_unit_test(test_what_is_not_wanted_is_disabled),
 		cmocka_unit_test(test_only_the_wanted_process_is_enabled),
+		cmocka_unit_test(test_a_program_finds_the_next_daemon),
+		cmocka_unit_test(test_who_does_not_look_is_disabled),
 		cmocka_unit_test(test_a_program_is_told_which_clock_to_read),
 	};
 
