@@ -421,7 +421,7 @@ static inline void rt_probe_look(void)
 }
 
 /* After a stop in order, one thread looks once a second. */
-static inline void rt_probe_await(void)
+static inline void rt_probe_seek(void)
 {
 	uint32_t before = __atomic_load_n(&rt_probe_looked_s, __ATOMIC_RELAXED), second;
 	struct timespec now;
@@ -507,7 +507,7 @@ static inline void rt_probe_put(uint64_t *record, uint64_t words)
 	struct rt_program_segment *segment = __atomic_load_n(&rt_probe_segment, __ATOMIC_ACQUIRE);
 
 	if (__builtin_expect(__atomic_load_n(&segment->leaving, __ATOMIC_RELAXED) != 0, 0)) {
-		rt_probe_await();
+		rt_probe_seek();
 		return;
 	}
 	if (!rt_probe_tid)

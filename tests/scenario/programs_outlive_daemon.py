@@ -1,5 +1,6 @@
 """A daemon is killed while a program writes. The program runs on, and a daemon that is started then has its events again:
-the program finds it by itself, as its memory is full."""
+the program finds it by itself, as its memory is full. After a stop in order, it finds the next
+one by itself, too, and a client that comes back is told of the gap."""
 import os
 import re
 
@@ -14,6 +15,19 @@ def resident(program):
     """KiB of each segment that the program has mapped."""
     with open(f"/proc/{program.pid}/smaps") as file:
         return [int(kib) for kib in re.findall(r"^\S+ rw-s .*memfd:.*\n(?:\w+: .*\n)*?Rss: +(\d+) kB", file.read(), re.M)]
+
+
+def after_a_stop(case, second, program, socket):
+    stays = case.stream(second, "-p", "app:sixteenth", "-f", f"pid == {program.pid}", "-o", "json")
+    stays.await_all(100)
+    case.check_equal(second.stop(), 0, "the second daemon ends well")
+    third = case.daemon(f"--programs={socket}", "--ring-size=64KiB", listen=[second.address])
+    wait_until(lambda: third.stat()["counters"]["programs_attached"], "the program has found the third daemon")
+    stays.daemon = third
+    stays.wait_for('(?s)"reason":"other-epoch".*"app:sixteenth:event"', "out")
+    case.say("ok: a client that comes back is told that nobody knows how much is missing, and has events again")
+    case.check_balanced(third)
+    stays.interrupt()
 
 
 def main(case):
@@ -38,6 +52,7 @@ def main(case):
     case.check_balanced(second)
     kept = resident(program)
     case.check(len(kept) == 2 and min(kept) <= FIRST_PAGES_KIB < max(kept), "the rings of the first take no memory any more", kept)
+    after_a_stop(case, second, program, socket)
     program.process.popen.kill()
     program.process.wait()
 

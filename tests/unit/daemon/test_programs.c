@@ -717,7 +717,7 @@ static void test_who_does_not_look_is_disabled(void **state)
 	begin(&f);
 	fd = connect_to(&f);
 	assert_int_equal(send_table(fd, provider, 1), 0);
-	memory = rt_probe_take_welcome(fd, &bytes);
+	memory = rt_probe_take_welcome(fd, rt_span_now() + PATIENCE_NS, &bytes);
 	assert_true(memory >= 0);
 	segment = mmap(NULL, bytes, PROT_READ, MAP_SHARED, memory, 0);
 	assert_true(segment != MAP_FAILED);
