@@ -11,8 +11,11 @@ log was not tried, and a cell says so. What was late and ran again alone (`..._a
 import glob
 import os
 import re
+import subprocess
 import sys
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+UNKNOWN = " (a commit that this history does not have)"
 COLUMNS = ["kernel", "processor", "source", "loads", "attaches", "exact counts", "hostile", "others", "kernel's log", "made"]
 # Which cases a cell is made of: the beginnings of their names. `others` are those that none has.
 OTHERS = "others"
@@ -96,6 +99,16 @@ def row(text, again=""):
     return [kernel[1], arch, source, *(cell(found, column) for column in CELLS), made[1]]
 
 
+def checked(words):
+    """A row whose commit nobody can look up says so; without git nothing is known of any."""
+    commit = re.search(r", ([0-9a-f]{7,40})(-dirty)?, ", words[-1])
+    if not commit or words[-1].endswith(UNKNOWN):
+        return words
+    has_git = subprocess.run(["git", "rev-parse", "--verify", "-q", "HEAD"], cwd=HERE, capture_output=True).returncode == 0
+    found = subprocess.run(["git", "cat-file", "-e", f"{commit[1]}^{{commit}}"], cwd=HERE, capture_output=True).returncode == 0
+    return words if found or not has_git else [*words[:-1], words[-1] + UNKNOWN]
+
+
 def key(words):
     """What a row is of: a series of kernels, a processor and a source."""
     return re.match(r"\d+\.\d+", words[0])[0], words[1], words[2]
@@ -127,7 +140,7 @@ def main():
     with open(page, "w") as file:
         print(HEAD + "| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), file=file)
         for words in sorted(rows.values(), key=order):
-            print("| " + " | ".join(words) + " |", file=file)
+            print("| " + " | ".join(checked(words)) + " |", file=file)
         print(TAIL, end="", file=file)
 
 

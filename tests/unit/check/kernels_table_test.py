@@ -10,7 +10,9 @@ import unittest
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../kernels/table.py")
 TOP = os.path.join(os.path.dirname(TABLE), "../..")
-BPF = """# made 2026-11-01, 1a2b3c4, qemu 7.2
+# A commit that is there, where there is git.
+HEAD = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=TOP, capture_output=True, text=True).stdout.strip() or "1a2b3c4"
+BPF = f"""# made 2026-11-01, {HEAD}, qemu 7.2
 # kernel 6.12.107+deb13-amd64
 [  PASSED  ] 1 test(s).
 # ok kernel test_verifier
@@ -21,7 +23,7 @@ ok kernel exact_one_process
 ok kernel_log
 ok kernel kernel_log
 """
-MODULE = """# made 2026-11-02, 5d6e7f8-dirty, qemu 7.2
+MODULE = f"""# made 2026-11-02, {HEAD}-dirty, qemu 7.2
 ok build of ringtail.ko for 6.1.0-56-amd64
 ok module-single load
 ok module-single hostile_ring
@@ -46,10 +48,10 @@ class KernelsTable(unittest.TestCase):
             module, bpf = self.make(f"{scratch}/page", kernel_of_x=BPF, kernel_module_in_qemu=MODULE)
             self.assertEqual(bpf[:3], ["6.12.107+deb13-amd64", "x86-64", "BPF"])
             self.assertEqual(bpf[3:9], ["1", "NOT: test_timer", "1", "-", "-", "1"])
-            self.assertEqual(bpf[9], "2026-11-01, 1a2b3c4, qemu 7.2")
+            self.assertEqual(bpf[9], f"2026-11-01, {HEAD}, qemu 7.2")
             self.assertEqual(module[:3], ["6.1.0-56-amd64", "x86-64", "module"])
             self.assertEqual(module[3:9], ["1", "-", "-", "NOT: overflow_stop", "-", "1"])
-            self.assertEqual(module[9], "2026-11-02, 5d6e7f8-dirty, qemu 7.2")
+            self.assertEqual(module[9], f"2026-11-02, {HEAD}-dirty, qemu 7.2")
 
     def test_a_row_stays_until_its_series_is_run_again(self):
         with tempfile.TemporaryDirectory() as scratch:
@@ -61,7 +63,7 @@ class KernelsTable(unittest.TestCase):
 
     def test_what_ran_again_alone_counts_as_it_went_then(self):
         log = BPF.replace("not ok kernel test_timer: it failed", "late kernel test_timer: it was killed")
-        again = "# made 2026-11-01, 1a2b3c4, qemu 7.2\n# kernel 6.12.107+deb13-amd64\nok kernel test_timer\nok kernel kernel_log\n"
+        again = "# made 2026-11-01, 1111111, qemu 7.2\n# kernel 6.12.107+deb13-amd64\nok kernel test_timer\nok kernel kernel_log\n"
         with tempfile.TemporaryDirectory() as scratch:
             [row] = self.make(f"{scratch}/page", kernel_of_x=log, kernel_of_x_alone_=again)
             self.assertEqual(row[3:9], ["1", "2", "1", "-", "-", "1"])
@@ -93,9 +95,17 @@ class KernelsTable(unittest.TestCase):
     def test_a_row_from_before_the_others_were_counted(self):
         with tempfile.TemporaryDirectory() as scratch:
             with open(f"{scratch}/page", "w") as page:
-                print("| 6.1.0-56-amd64 | x86-64 | BPF | 1 | 6 | 5 | 1 | 1 | 2026-11-23, 69155b7, qemu 7.2 |", file=page)
+                print(f"| 6.1.0-56-amd64 | x86-64 | BPF | 1 | 6 | 5 | 1 | 1 | 2026-11-23, {HEAD}, qemu 7.2 |", file=page)
             [row] = self.make(f"{scratch}/page")
-            self.assertEqual(row[6:], ["1", "?", "1", "2026-11-23, 69155b7, qemu 7.2"])
+            self.assertEqual(row[6:], ["1", "?", "1", f"2026-11-23, {HEAD}, qemu 7.2"])
+
+    def test_a_commit_that_nobody_can_look_up_is_told(self):
+        if not os.path.exists(f"{TOP}/.git"):
+            return
+        with tempfile.TemporaryDirectory() as scratch:
+            [row] = self.make(f"{scratch}/page", kernel_of_x=BPF.replace(HEAD, "0123456"))
+            self.assertEqual(row[9], "2026-11-01, 0123456, qemu 7.2 (a commit that this history does not have)")
+            self.assertEqual(self.make(f"{scratch}/page"), [row])
 
     def test_each_kind_of_probe_is_counted_as_one(self):
         """What the machines run of the probes of code, functions and marks is in the cell of what attaches."""
