@@ -97,7 +97,7 @@ build/.deps-%: .ci/deps.sh
 	$(Q)mkdir -p build && sh .ci/deps.sh $* && touch $@
 $(DEPS): $(BUILD_DEPS)
 build/.deps-bench: $(DEPS)
-check-packages check-wireshark check-fleet check-bindings check-others: build/.deps-more
+check-packages check-wireshark check-fleet check-bindings check-others check-fresh: build/.deps-more
 # Each kernel and processor with BPF, and the module; the page says what came of it.
 check-kernels: build/.deps-kernels ## runs the tests under other kernels, and writes docs/kernels.md
 	$(Q)python3 tests/check.py --build build --only every_kernel --only kmod; result=$$?; \
@@ -402,7 +402,7 @@ check-more: build/.deps-more ## runs what make check has no network or time for:
 	$(Q)python3 tests/check.py --build build --more
 
 # A part of it. (Not among the phony: for those there are no patterns.)
-check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, tidy, packages, wireshark, kernels, backends, fleet, bindings, others, tracepoints
+check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, tidy, packages, wireshark, kernels, backends, fleet, bindings, others, tracepoints, fresh
 	$(Q)python3 tests/check.py --build build --only $*
 
 $(filter $(BUILD)/tests/bench/lttng_%,$(BENCH_C:%.c=$(BUILD)/%.o)): | build/.deps-bench

@@ -13,9 +13,10 @@ check='libcmocka-dev libclang-rt-14-dev clang-tidy spin strace valgrind tmux zst
 	openssl prometheus chromium fonts-dejavu-core mount e2fsprogs util-linux
 	sqlite3 babeltrace2 systemtap-sdt-dev libdebuginfod1 python3-yaml'
 bench='trace-cmd linux-perf bpftrace lttng-tools liblttng-ust-dev kmod dpkg-dev systemtap-sdt-dev'
-deb='dpkg-dev debhelper dh-dkms fakeroot'
+deb='build-essential dpkg-dev debhelper dh-dkms fakeroot'
 habits='shellcheck g++ bash-completion zsh fish file'
-more='lintian faketime tshark default-jre-headless postgresql maven golang-go rustc gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
+more='lintian faketime mmdebstrap python3-venv tshark default-jre-headless postgresql maven golang-go rustc
+	gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 kernels='qemu-system-arm'
 case ${1:-} in
 build) packages=$build ;;

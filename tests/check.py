@@ -65,6 +65,8 @@ INTEROP_TIMEOUT_S = 600
 SYSTEMD_TIMEOUT_S = 900
 PACKAGES_TIMEOUT_S = 600
 TIDY_TIMEOUT_S = 2400           # two seconds or three for each file
+FRESH_TIMEOUT_S = 3600          # twenty minutes on a machine that has much else to do
+FRESH_TIMEOUT_S = 3600          # twenty minutes on a machine that has much else to do
 TRACEPOINTS_TIMEOUT_S = 1500    # four minutes on a machine that has much else to do
 FLEET_TIMEOUT_S = 600          # five minutes, and Kafka's jars the first time
 BINDINGS_TIMEOUT_S = 900        # half a minute; more the first time, when Go builds its library
@@ -488,6 +490,8 @@ def check_packages(options, builds):
                 timeout=PACKAGES_TIMEOUT_S, after=packages),
             Job("a release", [sys.executable, "tests/packages/dist_test.py", f"{scratch}/dist"],
                 after=packages),
+            *(Job(f"kubernetes {name}", [sys.executable, "tests/packages/kubernetes.py", name], timeout=PACKAGES_TIMEOUT_S)
+              for name in ("validate", "kustomize")),
             Job("packages hold what they are to",
                 [sys.executable, "tests/packages/contents.py", built, f"{scratch}/contents"],
                 timeout=PACKAGES_TIMEOUT_S, after=packages)]
@@ -497,6 +501,11 @@ def check_tidy(options, builds):
     """clang-tidy over all files: what it finds is mended, or its check left out of .clang-tidy with the reason."""
     return [Job("clang-tidy", ["make", "--no-print-directory", "tidy"], timeout=TIDY_TIMEOUT_S,
                 after=builds.job("all", "all"))]
+
+
+def check_fresh(options, builds):
+    """A machine with Debian's base alone, on which nothing is built yet: that takes its time."""
+    return [Job("a fresh machine", ["sh", "tests/packages/fresh.sh", f"{options.build}/fresh"], timeout=FRESH_TIMEOUT_S)]
 
 
 def check_wireshark(options, builds):
@@ -612,7 +621,7 @@ PARTS_MORE = {"coverage": check_coverage, "tidy": check_tidy, "packages": check_
               "bindings": check_bindings, "others": check_others}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"every_kernel": check_every_kernel, "kmod": check_kmod, "systemd": check_systemd,
-                  "tracepoints": check_tracepoints}
+                  "tracepoints": check_tracepoints, "fresh": check_fresh}
 
 
 def main():

@@ -93,7 +93,9 @@ def upgrades_under_load():
     socket_since = show("ActiveEnterTimestampMonotonic", SOCKET)
     load.go()
     dpkg("-i", *glob.glob("/packages/next/*.deb"))
-    check("+next" in run("dpkg-query", "-W", "ringtail"), "the next version is there")
+    versions = dict(line.split() for line in run("dpkg-query", "-W", "*ringtail*").splitlines() if len(line.split()) == 2)
+    check(len(versions) == len(glob.glob("/packages/next/*.deb")) >= 6 and
+          all(version.endswith("+next") for version in versions.values()), "the next version of each package is there", versions)
     check(main_pid() != pid and codes().count("restart-adopted") == adopted + 1,
           "another process goes on with the rings of the one before", codes())
     check(show("ActiveEnterTimestampMonotonic", SOCKET) == socket_since, "the socket was there all the while")

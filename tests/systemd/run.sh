@@ -96,10 +96,11 @@ know_dependencies() {
 	done >"$root/var/lib/dpkg/status"
 }
 
-# The next version is this one under another number.
+# The next version is this one under another number, and asks for packages of its own number.
 copy_next() {
 	next=$build/next
-	rm -rf "$next" && dpkg-deb -R "$1" "$next" && sed -i 's/^Version: .*/&+next/' "$next/DEBIAN/control" &&
+	rm -rf "$next" && dpkg-deb -R "$1" "$next" && number=$(dpkg-deb -f "$1" Version) &&
+	sed -i -e 's/^Version: .*/&+next/' -e "s/(= $number)/(= $number+next)/g" "$next/DEBIAN/control" &&
 	dpkg-deb --root-owner-group -Znone -b "$next" "$root/packages/next/" && rm -rf "$next"
 }
 
@@ -107,16 +108,15 @@ copy_packages() {
 	copy_dpkg && know_dependencies && mkdir -p "$root/packages/next" || return
 	for package in "$packages"/*.deb; do
 		case $package in
-		*dbgsym* | *-dkms_* | *-dev_*) continue ;;
+		# DKMS takes a compiler: tests/packages/fresh.sh has one.
+		*dbgsym* | *-dkms_*) continue ;;
 		esac
 		cp "$package" "$root/packages/" || return
 		for program in usr/sbin/ringtaild usr/bin/tracectl; do
 			dpkg-deb --fsys-tarfile "$package" | tar -x -C "$build" "./$program" 2>/dev/null &&
 				copy "$build/$program"		# its libraries; itself goes again
 		done
-		case $package in
-		*/ringtail_* | */ringtail-client_*) copy_next "$package" || return ;;
-		esac
+		copy_next "$package" || return
 	done
 	rm -rf "${build:?}/usr"
 	cp tests/systemd/packages.py "$root/test/" && sed -i 's/guest\.py/packages.py/' \
