@@ -3,6 +3,7 @@ killed at any moment with nothing left that sticks."""
 import os
 import random
 import signal
+import socket as sockets
 import sys
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scenario"))
@@ -71,10 +72,22 @@ def be_killed(case, daemon, binary, socket, provider):
     case.check_equal(set(stuck.values()), {0}, "no ring is stuck, and no record is half", stuck)
 
 
+def be_kept_waiting(case, binary):
+    """By a daemon that is stopped: nobody accepts, and those who may wait are there already."""
+    path = case.path("full.sock")
+    with sockets.socket(sockets.AF_UNIX) as listener, sockets.socket(sockets.AF_UNIX) as waits:
+        listener.bind(path)
+        listener.listen(0)
+        waits.connect(path)
+        program = Program(case, binary, path, 10)
+        case.check(not program.attached and program.go().process.wait().code == 0, "a daemon that is stopped keeps nobody")
+
+
 def check(case, binary, provider):
     socket = os.path.join(case.path("run"), "programs.sock")
     alone = Program(case, binary, socket, 10)
     case.check(not alone.attached and alone.go().process.wait().code == 0, "without a daemon it runs as ever")
+    be_kept_waiting(case, binary)
     daemon = case.daemon(f"--programs={socket}", "--queue-size=64MiB")
     check_secure(case, binary, socket, 10)
     be_recorded(case, daemon, binary, socket, provider)
