@@ -103,7 +103,7 @@ LIBRARIES = {
                    "daemon/collect/*", "daemon/spool/*", "daemon/stream/*", "daemon/http/*",
                    "daemon/export/*", "daemon/trigger/*", "daemon/ask/*", "daemon/relay/*", "daemon/serve/*",
                     "tests/*"],
-    r"openssl/.*": ["proto/tls.*", "daemon/net/transport*", "daemon/access/gate*", "client/lib/conn_tls*",
+    r"openssl/.*": ["proto/tls.*", "daemon/net/transport*", "daemon/net/revocation*", "daemon/access/gate*", "client/lib/conn_tls*",
                     "client/cli/token*", "tests/*"],
     r"curl/.*": ["daemon/export/*", "tests/*"],
     r"snappy-c\.h": ["daemon/export/*", "tests/*"],

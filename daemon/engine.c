@@ -294,6 +294,8 @@ static void put_in_force(struct engine *engine, const struct config *config, str
 	engine->answers.queue_bytes = config->queue_bytes;
 	engine->answers.batch_interval_ns = config->batch_interval_ns;
 	gate_replace(engine->gate, gate);
+	if (engine->relay)
+		relay_judge(engine->relay);
 	replace_redaction(engine, redaction);
 	server_set_bounds(engine->server, &bounds);
 	if (engine->metering)

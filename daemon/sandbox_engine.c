@@ -54,7 +54,7 @@ static int add_files(struct sandbox_view *view, const struct config *config)
 {
 	const char *const file[] = {
 		config->config, config->tls_cert, config->tls_key, config->tls_client_ca,
-		config->tokens, config->relay_ca,
+		config->tls_crl, config->tokens, config->relay_ca,
 	};
 	int err = 0;
 

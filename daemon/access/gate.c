@@ -360,6 +360,7 @@ static int load(struct gate *gate, const struct config *config, struct error *er
 		.key = config->tls_key,
 		.client_ca = config->tls_client_ca,
 		.cert_optional = config->tokens,
+		.client_crl = config->tls_crl,
 	};
 	int err = roles_create(&config->viewer, &config->operator, &gate->roles, error);
 

@@ -46,6 +46,9 @@ static int check_files(const struct config *config, struct error *error)
 		return refuse(error, "tls-no-cert",
 			      "clients show their certificates over TLS: give tls-cert and tls-key",
 			      "tls-client-ca is given, and tls-cert is not");
+	if (config->tls_crl && !config->tls_client_ca)
+		return refuse(error, "tls-no-ca", "give tls-client-ca too: the authority that made the lists",
+			      "tls-crl is given, and tls-client-ca is not");
 	return 0;
 }
 
@@ -715,7 +718,7 @@ void config_free(struct config *config)
 
 /* A reload applies these. All others need a restart, a new option too. */
 static const unsigned char takes_effect[OPTIONS] = {
-	[OPTION_tls_cert] = 1, [OPTION_tls_key] = 1, [OPTION_tls_client_ca] = 1,
+	[OPTION_tls_cert] = 1, [OPTION_tls_key] = 1, [OPTION_tls_client_ca] = 1, [OPTION_tls_crl] = 1,
 	[OPTION_tokens] = 1, [OPTION_viewer] = 1, [OPTION_operator] = 1,
 	[OPTION_viewer_probe] = 1, [OPTION_viewer_strings] = 1, [OPTION_viewer_stacks] = 1,
 	[OPTION_viewer_rate] = 1, [OPTION_viewer_subscriptions] = 1,

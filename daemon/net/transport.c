@@ -18,6 +18,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/host/secret_file.h"
+#include "daemon/net/revocation.h"
 #include "proto/tls.h"
 
 /* ---- A socket as it is ----------------------------------------------------------------------- */
@@ -185,8 +186,9 @@ static int believe(SSL_CTX *ssl, const struct transport_tls_files *files, struct
 	}
 	SSL_CTX_set_client_CA_list(ssl, names);
 	SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER |
-				(files->cert_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT), NULL);
-	return 0;
+				(files->cert_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT),
+			   files->client_crl ? revocation_verify : NULL);
+	return files->client_crl ? revocation_load(ssl, files->client_crl, error) : 0;
 }
 
 /* Whom we dial: it always has to prove who it is. */
@@ -688,6 +690,16 @@ int transport_tls_identity(const struct transport *transport, struct client_iden
 			   struct error *error)
 {
 	return identity_of(tls_of(transport)->ssl, identity, error);
+}
+
+int transport_tls_check_revoked(const struct transport_tls_context *context, const struct transport *transport,
+				struct error *error)
+{
+	if (!context || !revocation_names(context->ssl, tls_of(transport)->ssl))
+		return 0;
+	error_set(error, EACCES, "certificate-revoked", "your certificate is revoked");
+	error_hint(error, "ask for a new one; the lists are in the option tls-crl of the other side");
+	return -EACCES;
 }
 
 int transport_tls_name_of(const uint8_t *der, size_t bytes, char name[IDENTITY_NAME_BYTES],

@@ -122,6 +122,7 @@ struct transport_tls_files {
 	const char *key;	/* PEM; nobody but us, root and our group may be able to read it */
 	const char *client_ca;	/* PEM; NULL: clients have no certificates */
 	bool cert_optional;	/* one without a certificate may show a token instead */
+	const char *client_crl;	/* PEM: certificates that client_ca has revoked; NULL: none */
 };
 
 /* 0, or -errno with *error: which file, what is wrong with it, and what to do. Warns in the log of a
@@ -165,6 +166,11 @@ void transport_tls_turn_away(int fd);
  * -EACCES with *error if the certificate has no usable name. */
 int transport_tls_identity(const struct transport *transport, struct client_identity *identity,
 			   struct error *error);
+
+/* Whether the certificate that was shown is on the context's lists as they are now. -EACCES with *error: it is. Context
+ * NULL: there is no list. */
+int transport_tls_check_revoked(const struct transport_tls_context *context, const struct transport *transport,
+				struct error *error);
 
 /* For the HTTP server: once hands are shaken, a bufferevent that takes the transport's place. NULL: out
  * of memory, and the transport is destroyed. */

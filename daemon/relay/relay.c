@@ -181,6 +181,9 @@ static struct relay_host *on_admit(void *context, struct relay_agent *agent, con
 	struct relay *relay = context;
 	struct relay_host *host = find_host(relay, name);
 
+	/* A reload may have come between its handshake and its hello. */
+	if (transport_tls_check_revoked(gate_tls(relay->config.gate), agent->transport, error) != 0)
+		return NULL;
 	if (relay->connected >= relay->config.agents_max && !(host && host->agent)) {
 		refuse_full(relay, error);
 		return NULL;
@@ -425,6 +428,16 @@ void relay_accept(void *context, int fd, const struct address *address, const ch
 	agent->origin = origin_of(relay->origin_seed, peer);
 	relay->pendings++;
 	TAILQ_INSERT_TAIL(&relay->pending, agent, link);
+}
+
+void relay_judge(struct relay *relay)
+{
+	struct relay_agent *agent;
+	struct error error;
+
+	TAILQ_FOREACH(agent, &relay->agents, link)
+		if (transport_tls_check_revoked(gate_tls(relay->config.gate), agent->transport, &error) != 0)
+			relay_agent_refuse(agent, &error);
 }
 
 /* ---- Facts ----------------------------------------------------------------------------------- */

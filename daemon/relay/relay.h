@@ -44,6 +44,9 @@ void relay_destroy(struct relay *relay);
 /* A listener_accepted. */
 void relay_accept(void *relay, int fd, const struct address *address, const char *peer);
 
+/* After a reload: agents whose certificates are revoked now are disconnected. */
+void relay_judge(struct relay *relay);
+
 /* All hosts together. What it points at, here and below, is borrowed until control returns to the loop. */
 void relay_stat(const struct relay *relay, struct stat_relay *stat);
 

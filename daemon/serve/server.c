@@ -552,7 +552,8 @@ static int on_identify(void *context, void *client, const struct transport *tran
 				       "cannot read from the kernel which user connected: %s", strerror(-err)) :
 			     0;
 	case SERVER_TLS:
-		return transport_tls_identity(transport, identity, error);
+		err = transport_tls_identity(transport, identity, error);
+		return err ? err : transport_tls_check_revoked(gate_tls(server->config.gate), transport, error);
 	case SERVER_PLAIN:
 		identity_set_local(identity);
 		break;
@@ -978,14 +979,19 @@ bool server_flush(struct server *server)
 static void judge(struct session *session, void *context)
 {
 	struct server *server = context;
+	const struct client *client = session_client(session);
 	struct client_identity *identity = session_identity(session);
+	int err = 0;
 	struct error error;
 
 	if (identity->role == ROLE_NONE || identity->proof == IDENTITY_RELAY)
 		return;
 	gate_judge(server->config.gate, identity);
-	if (gate_allow(server->config.gate, identity, ROLE_VIEWER, "see anything here any more",
-		       &error) != 0) {
+	if (client->door == SERVER_TLS)
+		err = transport_tls_check_revoked(gate_tls(server->config.gate), session_transport(session), &error);
+	if (!err)
+		err = gate_allow(server->config.gate, identity, ROLE_VIEWER, "see anything here any more", &error);
+	if (err) {
 		counter_add(COUNTER_sessions_denied, 1);
 		session_refuse(session, &error, true);
 	}

@@ -1197,6 +1197,11 @@ void *session_client(const struct session *session)
 	return session->config.client;
 }
 
+const struct transport *session_transport(const struct session *session)
+{
+	return session->transport;
+}
+
 uint64_t session_id(const struct session *session)
 {
 	return session->id;

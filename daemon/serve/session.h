@@ -154,6 +154,7 @@ struct subscriber *session_subscriber(struct session *session);
 struct stream *session_stream(const struct session *session);
 struct client_identity *session_identity(struct session *session);
 void *session_client(const struct session *session);
+const struct transport *session_transport(const struct session *session);
 uint64_t session_id(const struct session *session);
 const char *session_peer(const struct session *session);
 const char *session_name(const struct session *session);	/* its identity's, as "cert:alice" */

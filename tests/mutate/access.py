@@ -7,6 +7,20 @@ PRIVILEGES = "daemon/host/privileges.c"
 ROLES = ["unit/roles"]
 
 MUTANTS = [
+    ("revocation-verified-certificates-are-not-looked-up", "daemon/net/revocation.c:revocation_verify",
+     "if (!good || !certificate || !is_named(verification, certificate))", "if (true)", ["unit/revocation"]),
+    ("revocation-a-list-of-anybody-counts", "daemon/net/revocation.c:add", "if (!is_signed(ssl, list))", "if (false)",
+     ["unit/revocation"]),
+    ("revocation-an-issuer-s-name-is-its-signature", "daemon/net/revocation.c:is_signed",
+     "X509_CRL_verify(list, X509_get0_pubkey(sk_X509_value(authorities, i))) == 1", "true", ["unit/revocation"]),
+    ("revocation-what-is-behind-a-list-is-not-read", "daemon/net/revocation.c:add_all", "if (!wrong && !is_at_end())", "if (false)",
+     ["unit/revocation"]),
+    ("relay-who-is-connected-is-never-revoked", "daemon/relay/relay.c:relay_judge",
+     "			relay_agent_refuse(agent, &error);", "			continue;", ["unit/revocation"]),
+    ("server-who-is-served-is-never-revoked", "daemon/serve/server.c:judge", "if (client->door == SERVER_TLS)", "if (false)",
+     ["unit/server_places"]),
+    ("sandbox-a-reload-finds-no-list", "daemon/sandbox_engine.c", "		config->tls_crl, config->tokens,", "		config->tokens,",
+     ["unit/sandbox_engine"]),
     ("address-beyond-loopback-is-loopback", "daemon/net/address.c", ">> 24 == IN_LOOPBACKNET", ">> 24 >= IN_LOOPBACKNET",
      ["tests/unit/daemon/test_address.c"]),
     ("address-every-ipv6-is-loopback", "daemon/net/address.c", "= IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr)", "= true",

@@ -774,8 +774,8 @@ MUTANTS = [
      "		batcher_flush(batcher);", ["unit/worker_memory"]),
     # daemon/net/transport.c
     ("transport-believe-differs", "daemon/net/transport.c:believe",
-     "				(files->cert_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT), NULL);",
-     "				(files->cert_optional ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);", ["unit/transport_tls"]),
+     "				(files->cert_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT),",
+     "				(files->cert_optional ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),", ["unit/transport_tls"]),
     ("transport-identity-of-differs", "daemon/net/transport.c:identity_of",
      "	err = SSL_get_verify_result(ssl) == X509_V_OK ?\n		      name_of(certificate, name, error) :\n		      refuse_name(error, \"was not signed by tls-client-ca\");",
      "	err = name_of(certificate, name, error);", ["unit/transport_tls"]),

@@ -41,6 +41,21 @@ class Authority:
         return cert, key
 
 
+    def revoke(self, *certs):
+        """Takes them back; the path of the list, which has all that were taken back before."""
+        index, config, crl = (self.case.path(f"{self.name}.{end}") for end in ("index", "cnf", "crl"))
+        if not os.path.exists(config):
+            self.case.write(f"{self.name}.index", "")
+            self.case.write(f"{self.name}.cnf", "[ca]\ndefault_ca = this\n[this]\n"
+                            f"database = {index}\ncertificate = {self.cert}\nprivate_key = {self.key}\n"
+                            "default_md = sha256\ndefault_crl_days = 2\n")
+        for cert in certs:
+            _openssl("ca", "-config", config, "-revoke", cert)
+        _openssl("ca", "-config", config, "-gencrl", "-out", crl)
+        os.chmod(crl, 0o644)
+        return crl
+
+
 def give(path, user=ENGINE_USER, mode=0o600):
     """The file belongs to whom the daemon becomes."""
     if os.geteuid() == 0:

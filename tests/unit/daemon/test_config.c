@@ -362,6 +362,8 @@ static const struct {
 	  "give tls-cert too" },
 	{ "listen = unix:/s\ntls-cert = /c", "tls-no-key", "tls-cert is given, and tls-key is not",
 	  "give tls-key too" },
+	{ "listen = unix:/s\ntls-crl = /a", "tls-no-ca", "tls-crl is given, and tls-client-ca is not",
+	  "give tls-client-ca too: the authority that made the lists" },
 	{ "listen = unix:/s\ntls-client-ca = /a", "tls-no-cert",
 	  "tls-client-ca is given, and tls-cert is not", "clients show their certificates over TLS" },
 	{ "low-latency = yes\nbatch-interval = 2ms", "config-contradiction",

@@ -71,10 +71,11 @@ static void each_file_of_a_reload_is_there(void **state)
 	char directory[] = "/tmp/ringtail-view-XXXXXX", state_dir[sizeof(directory) + 8];
 	struct config config = {
 		.config = (char *)"/config", .tls_cert = (char *)"/cert", .tls_key = (char *)"/key",
-		.tls_client_ca = (char *)"/client-ca", .tokens = (char *)"/tokens", .relay_ca = (char *)"/relay-ca",
+		.tls_client_ca = (char *)"/client-ca", .tls_crl = (char *)"/crl",
+		.tokens = (char *)"/tokens", .relay_ca = (char *)"/relay-ca",
 		.export_ca = (char *)"/export-ca",
 	};
-	static const char *const wanted[] = {"/config", "/cert", "/key", "/client-ca", "/tokens", "/relay-ca",
+	static const char *const wanted[] = {"/config", "/cert", "/key", "/client-ca", "/crl", "/tokens", "/relay-ca",
 					     "/export-ca", "/etc/passwd"};
 	struct error error = {0};
 	struct stat stat;

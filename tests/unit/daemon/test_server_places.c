@@ -113,6 +113,13 @@ struct client_identity *__wrap_session_identity(struct session *of)
 	return &of->identity;
 }
 
+const struct transport *__wrap_session_transport(const struct session *of);
+const struct transport *__wrap_session_transport(const struct session *of)
+{
+	(void)of;
+	return NULL;
+}
+
 void *__wrap_session_client(const struct session *of);
 void *__wrap_session_client(const struct session *of)
 {
@@ -148,7 +155,7 @@ int __wrap_random_bytes(void *bytes, size_t n)
 
 /* ---- Whom it asks ------------------------------------------------------------------------------ */
 
-static int admit_err, subscribe_err, consume_err, allow_err;
+static int admit_err, subscribe_err, consume_err, allow_err, revoked_err;
 static bool registers;
 
 int __wrap_gate_admit(const struct gate *gate, struct client_identity *identity, const char *token,
@@ -321,6 +328,16 @@ int __wrap_transport_tls_identity(const struct transport *transport, struct clie
 	(void)transport, (void)identity;
 	say("certificate ");
 	return error_set(error, EACCES, "certificate-name", "no");
+}
+
+int __wrap_transport_tls_check_revoked(const struct transport_tls_context *context, const struct transport *transport,
+				       struct error *error);
+int __wrap_transport_tls_check_revoked(const struct transport_tls_context *context, const struct transport *transport,
+				       struct error *error)
+{
+	(void)context, (void)transport;
+	say("revoked? ");
+	return revoked_err ? error_set(error, -revoked_err, "certificate-revoked", "no") : 0;
 }
 
 struct transport *__wrap_transport_plain_create(int fd);
@@ -631,6 +648,31 @@ static void judged_anew(void **state)
 	close_all(&f);
 }
 
+/* Whatever its role: one whose certificate was revoked. */
+static void judged_by_its_certificate(void **state)
+{
+	struct server_bounds bounds = {.clients_max = 9, .pending_max = 100};
+	uint64_t denied = counter_read(COUNTER_sessions_denied);
+	struct fixture f;
+
+	(void)state;
+	allow_err = 0;
+	open_all(&f, &bounds);
+	come(&f, SERVER_TLS, "p");
+	come(&f, SERVER_UNIX, "p");
+	admit(&session[0], ROLE_VIEWER, "a");
+	admit(&session[1], ROLE_VIEWER, "b");
+	said[0] = '\0';
+	server_set_bounds(f.server, &bounds);
+	expect_said("judge:a revoked? judge:b ");
+	revoked_err = -EACCES;
+	server_set_bounds(f.server, &bounds);
+	expect_said("judge:a revoked? refuse:1:certificate-revoked judge:b ");
+	assert_int_equal(counter_read(COUNTER_sessions_denied), denied + 1);
+	revoked_err = 0;
+	close_all(&f);
+}
+
 /* ---- Doors --------------------------------------------------------------------------------------- */
 
 static void accept_at(struct fixture *f, sa_family_t family, bool loopback, int fd)
@@ -924,6 +966,7 @@ int main(void)
 		cmocka_unit_test(turned_away_in_the_middle),
 		cmocka_unit_test(who_comes_when_all_is_full),
 		cmocka_unit_test(judged_anew),
+		cmocka_unit_test(judged_by_its_certificate),
 		cmocka_unit_test(door_of_each_address),
 		cmocka_unit_test(last_descriptors_are_for_files),
 		cmocka_unit_test(peers_acknowledge_in_time),

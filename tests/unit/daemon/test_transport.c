@@ -401,12 +401,12 @@ static void test_files(void **state)
 	(void)state;
 	place_open(&place, -60, 3600);
 	place_open(&expired, -120, -60);
-	files = (struct transport_tls_files){place.cert, place.key, place.ca, false};
+	files = (struct transport_tls_files){.cert = place.cert, .key = place.key, .client_ca = place.ca};
 	files.cert = "/none";
 	expect_files(&files, "tls-cert");
 	files.cert = place.key;
 	expect_files(&files, "tls-cert");
-	files = (struct transport_tls_files){place.cert, expired.key, place.ca, false};
+	files = (struct transport_tls_files){.cert = place.cert, .key = expired.key, .client_ca = place.ca};
 	expect_files(&files, "tls-key-mismatch");
 	files.key = place.cert;
 	chmod(place.cert, 0600);

@@ -708,7 +708,7 @@ static void after_our_end(void **state)
 /* Dials the bench's daemon by that name, with whom `ca` signed; what the handshake says. */
 static int dial(struct bench *bench, const char *ca, const char *name, struct error *error)
 {
-	const struct transport_tls_files files = { bench->place.cert, bench->place.key, ca, false };
+	const struct transport_tls_files files = { .cert = bench->place.cert, .key = bench->place.key, .client_ca = ca };
 	struct transport *ours, *dialled;
 	struct transport_tls_context *context;
 	int fds[2], ours_err = -EAGAIN, err = -EAGAIN;

@@ -54,7 +54,8 @@ static inline void place_close(struct place *place)
 
 static inline struct transport_tls_context *place_context(const struct place *place, bool optional)
 {
-	struct transport_tls_files files = {place->cert, place->key, place->ca, optional};
+	struct transport_tls_files files = {.cert = place->cert, .key = place->key, .client_ca = place->ca,
+					    .cert_optional = optional};
 	struct transport_tls_context *context;
 	struct error error;
 
