@@ -19,6 +19,12 @@
 
 static struct out out;
 
+static const char *flag_name(Ringtail__V1__Flag flag)
+{
+	return flag == RINGTAIL__V1__FLAG__FLAG_STRINGS ? "strings" :
+	       flag == RINGTAIL__V1__FLAG__FLAG_FDS ? "fds" : "more";
+}
+
 static void show_text(const Ringtail__V1__Probes *probes)
 {
 	for (size_t i = 0; i < probes->n_probe; i++) {
@@ -38,7 +44,17 @@ static void show_text(const Ringtail__V1__Probes *probes)
 		out_pad(&out, 60);
 		out_literal(&out, "since ");
 		out_text(&out, stamp);
+		for (size_t k = 0; k < probe->n_flag; k++) {
+			out_text(&out, k ? "," : ", with ");
+			out_text(&out, flag_name(probe->flag[k]));
+		}
 		out_char(&out, '\n');
+	}
+	for (size_t k = 0; k < probes->n_flag; k++) {
+		out_text(&out, k ? "," : "all of these come with: ");
+		out_text(&out, flag_name(probes->flag[k]));
+		if (k + 1 == probes->n_flag)
+			out_char(&out, '\n');
 	}
 	if (*probes->filter) {
 		out_literal(&out, "of these, what passes: ");
@@ -49,6 +65,15 @@ static void show_text(const Ringtail__V1__Probes *probes)
 		out_literal(&out, "nothing is always on\n");
 }
 
+static json_t *flags_json(const Ringtail__V1__Flag *flag, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(flag_name(flag[i])));
+	return list;
+}
+
 static int show_json(const Ringtail__V1__Probes *probes, struct ringtail_error *error)
 {
 	json_t *list = json_array(), *object;
@@ -56,10 +81,12 @@ static int show_json(const Ringtail__V1__Probes *probes, struct ringtail_error *
 
 	for (size_t i = 0; i < probes->n_probe; i++)
 		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:I}", "probe", probes->probe[i]->spec, "by",
+			list, json_pack("{s:s, s:s, s:I, s:o}", "probe", probes->probe[i]->spec, "by",
 					probes->probe[i]->by, "since_realtime_ns",
-					(json_int_t)probes->probe[i]->since_realtime_ns));
-	object = json_pack("{s:o, s:s}", "probes", list, "filter", probes->filter);
+					(json_int_t)probes->probe[i]->since_realtime_ns, "flags",
+					flags_json(probes->probe[i]->flag, probes->probe[i]->n_flag)));
+	object = json_pack("{s:o, s:s, s:o}", "probes", list, "filter", probes->filter, "flags",
+			   flags_json(probes->flag, probes->n_flag));
 	if (object)
 		text = json_dumps(object, JSON_COMPACT);
 	if (text) {
@@ -94,6 +121,10 @@ static enum exit_code ask(const struct settings *settings, enum frame_type type,
 		if (!probes) {
 			err = failure_set(&error, EBADMSG, "bad-message",
 					  "the daemon's answer does not unpack");
+		} else if (settings->flags && !probes->n_flag) {
+			err = failure_set(&error, ENOTSUP, "flags-too-old",
+					  "the probes are enabled, without --flags: the daemon is too old for it");
+			arena_destroy(arena);
 		} else {
 			out_init(&out, STDOUT_FILENO);
 			if (settings->output == FORMAT_JSON)
@@ -126,12 +157,28 @@ static enum exit_code which(const char *command)
 
 enum exit_code cmd_enable(const struct settings *settings)
 {
+	static const struct {
+		unsigned flag;
+		Ringtail__V1__Flag wire;
+	} flags[] = {
+		{ RINGTAIL_KSTACK, RINGTAIL__V1__FLAG__FLAG_KSTACK },
+		{ RINGTAIL_USTACK, RINGTAIL__V1__FLAG__FLAG_USTACK },
+		{ RINGTAIL_STRINGS, RINGTAIL__V1__FLAG__FLAG_STRINGS },
+		{ RINGTAIL_CONTEXT, RINGTAIL__V1__FLAG__FLAG_CONTEXT },
+		{ RINGTAIL_FDS, RINGTAIL__V1__FLAG__FLAG_FDS },
+		{ RINGTAIL_DATA, RINGTAIL__V1__FLAG__FLAG_DATA },
+	};
 	Ringtail__V1__Change message = RINGTAIL__V1__CHANGE__INIT;
+	Ringtail__V1__Flag flag[sizeof(flags) / sizeof(*flags)];
 
 	if (!settings->operands.n)
 		return which("enable");
 	message.enable = (char **)settings->operands.text;
 	message.n_enable = settings->operands.n;
+	message.flag = flag;
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+		if (settings->flags & flags[i].flag)
+			flag[message.n_flag++] = flags[i].wire;
 	return ask(settings, FRAME_CHANGE, &message.base);
 }
 

@@ -92,7 +92,7 @@ static const struct command {
 	{"probes", PROBES, cmd_probes, NULL, "probes", "what is always recorded, and who enabled it",
 	 "Example:\n"
 	 "  tracectl probes -o json\n"},
-	{"enable", ENABLE, cmd_enable, "SPEC...", "enable SPEC...",
+	{"enable", ENABLE, cmd_enable, "SPEC...", "enable [--flags LIST] SPEC...",
 	 "records these always, also after a restart",
 	 "For operators. Whoever names no probe gets these too.\n"
 	 "Example:\n"

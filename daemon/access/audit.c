@@ -115,6 +115,8 @@ char *audit_line(const struct audit_attempt *attempt)
 	} else {
 		put_list(out, "enable", attempt->enable, attempt->enables, whole);
 		put_list(out, "disable", attempt->disable, attempt->disables, whole);
+		if (attempt->flags && *attempt->flags)
+			put_member(out, "flags", attempt->flags, max);
 	}
 	put_member(out, "outcome", attempt->outcome, max);
 	return finish(out, &line);

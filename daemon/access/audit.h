@@ -36,6 +36,7 @@ struct audit_attempt {
 	const char *action;			/* "change", "register", "forget", "trigger", "delete-dump" */
 	char *const *enable, *const *disable;
 	size_t enables, disables;
+	const char *flags;			/* with what is enabled; NULL or "": none */
 	const char *consumer;			/* of register and forget; else NULL */
 	const char *rule, *dump;		/* of trigger, and of delete-dump; else NULL */
 	const char *outcome;			/* "allowed", or the code of the error */

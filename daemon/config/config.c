@@ -722,7 +722,7 @@ static const unsigned char takes_effect[OPTIONS] = {
 	[OPTION_tokens] = 1, [OPTION_viewer] = 1, [OPTION_operator] = 1,
 	[OPTION_viewer_probe] = 1, [OPTION_viewer_strings] = 1, [OPTION_viewer_stacks] = 1,
 	[OPTION_viewer_rate] = 1, [OPTION_viewer_subscriptions] = 1,
-	[OPTION_probe] = 1, [OPTION_filter] = 1, [OPTION_redact] = 1,
+	[OPTION_probe] = 1, [OPTION_probe_flags] = 1, [OPTION_filter] = 1, [OPTION_redact] = 1,
 	[OPTION_batch_interval_ns] = 1, [OPTION_low_latency] = 1,
 	[OPTION_history_bytes] = 1, [OPTION_history_age_ns] = 1,
 	[OPTION_queue_bytes] = 1, [OPTION_memory_bytes] = 1, [OPTION_overflow] = 1,

@@ -13,6 +13,7 @@
 #include "daemon/collect/redaction.h"
 #include "daemon/serve/program_uses.h"
 #include "proto/limits.h"
+#include "proto/segment.h"
 #include "query/probe_set.h"
 
 /* What a crash leaves of events. */
@@ -151,9 +152,10 @@ struct frame_ref *answers_list(const struct answers *answers, const struct answe
 }
 
 struct frame_ref *answers_probes(struct frame_codec *codec, const struct always_on_probe *list, size_t n,
-				 const char *filter)
+				 const char *filter, uint32_t flags)
 {
 	Ringtail__V1__AlwaysOn probe[2 * SUBSCRIBE_PROBES_MAX], *probes[2 * SUBSCRIBE_PROBES_MAX];
+	Ringtail__V1__Flag flag[2 * SUBSCRIBE_PROBES_MAX][SEGMENT_FLAGS], of_all[SEGMENT_FLAGS];
 	Ringtail__V1__Probes message = RINGTAIL__V1__PROBES__INIT;
 
 	for (size_t i = 0; i < n; i++) {
@@ -161,10 +163,14 @@ struct frame_ref *answers_probes(struct frame_codec *codec, const struct always_
 		probe[i].spec = (char *)list[i].spec;
 		probe[i].by = (char *)list[i].by;
 		probe[i].since_realtime_ns = list[i].since_realtime_ns;
+		probe[i].flag = flag[i];
+		probe[i].n_flag = segment_list_flags(list[i].flags, flag[i]);
 		probes[i] = &probe[i];
 	}
 	message.n_probe = n;
 	message.probe = probes;
+	message.flag = of_all;
+	message.n_flag = segment_list_flags(flags, of_all);
 	if (filter)
 		message.filter = (char *)filter;
 	return frame_ref_pack(codec, FRAME_PROBES, &message.base);

@@ -52,7 +52,7 @@ struct frame_ref *answers_list(const struct answers *answers, const struct answe
 
 /* What is always on: at most 2 * SUBSCRIBE_PROBES_MAX, and the filter or NULL. */
 struct frame_ref *answers_probes(struct frame_codec *codec, const struct always_on_probe *list, size_t n,
-				 const char *filter);
+				 const char *filter, uint32_t flags);
 
 /*
  * session[]: the clients to list, of so many that are connected. Free the result by daemon_stat_free(); NULL: out of

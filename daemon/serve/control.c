@@ -14,6 +14,7 @@
 #include "daemon/disk/disk.h"
 #include "daemon/serve/always_on.h"
 #include "daemon/serve/answers.h"
+#include "kmod/uapi/ringtail.h"
 #include "query/filter.h"
 #include "query/probe_set.h"
 
@@ -55,6 +56,8 @@ struct change {
 	struct subscribe_request *subscribe;	/* of ACTION_REGISTER */
 	struct error error;		/* why not; without a code: allowed so far */
 	struct always_on *next;		/* what it comes to */
+	uint32_t flags;			/* with what is enabled; of ACTION_CONFIG, probe-flags */
+	char flags_text[ALWAYS_ON_FLAGS_BYTES];
 	struct config_words words;	/* of ACTION_CONFIG */
 	char *filter;
 	uint64_t realtime_ns;
@@ -65,8 +68,9 @@ struct change {
 
 struct control {
 	struct control_config config;
-	struct config_words words;	/* the configuration's probes, as of the last reload */
-	char *filter;
+	struct config_words words;	/* the configuration's probes, as of the last reload, */
+	uint32_t flags;			/* what they come with, */
+	char *filter;			/* and what of them passes */
 	uint64_t config_realtime_ns;
 	bool started;			/* some configuration is in force */
 	struct always_on *on;
@@ -186,13 +190,15 @@ static int check_filter(const struct control *control, const char *text, struct 
 }
 
 /* Tells fanout: the configuration's words and `on` together. done() follows if this is 0. */
-static int put_in_force(struct control *control, const struct config_words *words,
+static int put_in_force(struct control *control, const struct config_words *words, uint32_t flags,
 			const char *filter, const struct always_on *on, struct change *change,
 			struct error *error)
 {
 	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
 	const char *glob[2 * SUBSCRIBE_PROBES_MAX];
-	struct subscription_request request = {.glob = glob, .filter = filter};
+	struct subscription_request request = {
+		.glob = glob, .filter = filter, .flags = flags | always_on_flags(on),
+	};
 	size_t n = always_on_list(on, words, 0, list);
 
 	for (size_t i = 0; i < n; i++) {
@@ -215,7 +221,12 @@ int control_check_config(const struct control *control, const struct config *con
 			 struct error *error)
 {
 	int err = check_filter(control, config->filter, error);
+	uint32_t flags;
 
+	if (!err && config->probe_flags && always_on_flags_parse(config->probe_flags, &flags) != 0)
+		err = error_set(error, EINVAL, "config-value",
+				"probe-flags = %s: may be strings and fds, with a comma between",
+				config->probe_flags);
 	for (unsigned i = 0; i < config->probe.count && !err; i++) {
 		struct probe_set probes = {0};
 
@@ -235,6 +246,8 @@ static int copy_config(struct change *change, const struct config *config)
 		if (!words->word[words->count])
 			return -ENOMEM;
 	}
+	if (config->probe_flags)
+		(void)always_on_flags_parse(config->probe_flags, &change->flags);
 	if (config->filter)
 		change->filter = strdup(config->filter);
 	return config->filter && !change->filter ? -ENOMEM : 0;
@@ -275,7 +288,8 @@ struct frame_ref *control_probes(const struct control *control)
 	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
 	size_t n = always_on_list(control->on, &control->words, control->config_realtime_ns, list);
 
-	return answers_probes(control->config.codec, list, n, control->filter);
+	return answers_probes(control->config.codec, list, n, control->filter,
+			      n ? control->flags | always_on_flags(control->on) : 0);
 }
 
 /* ---- One change ------------------------------------------------------------------------------ */
@@ -392,7 +406,7 @@ static void force(struct change *change, enum step step)
 	int err;
 
 	change->step = step;
-	err = put_in_force(control, &control->words, control->filter,
+	err = put_in_force(control, &control->words, control->flags, control->filter,
 			   step == STEP_FORCE ? change->next : control->on, change, &error);
 	if (err)
 		in_force(change, &error);
@@ -420,6 +434,7 @@ static void take_config(struct change *change)
 
 	free_config(&control->words, control->filter);
 	control->words = change->words;
+	control->flags = change->flags;
 	control->filter = change->filter;
 	control->config_realtime_ns = change->realtime_ns;
 	change->words.count = 0;
@@ -587,7 +602,7 @@ static void judge(struct change *change)
 		err = probe_set_add_glob(&probes, change->enable[i], control->config.catalog,
 					 &change->error);
 		if (!err)
-			err = always_on_enable(change->next, &control->words, change->enable[i],
+			err = always_on_enable(change->next, &control->words, change->enable[i], change->flags,
 					       change->who, now_ns, &change->error);
 	}
 }
@@ -611,6 +626,7 @@ static void make_attempt(const struct change *change, struct audit_attempt *atte
 		.disable = change->disable,
 		.enables = change->enables,
 		.disables = change->disables,
+		.flags = change->flags_text,
 		.consumer = change->consumer,
 		.dump = change->dump,
 		.outcome = change->error.code[0] ? change->error.code : "allowed",
@@ -622,7 +638,7 @@ static void begin_config(struct change *change)
 	struct control *control = change->control;
 	struct error error = {0};
 
-	if (put_in_force(control, &change->words, change->filter, control->on, change, &error) != 0)
+	if (put_in_force(control, &change->words, change->flags, change->filter, control->on, change, &error) != 0)
 		in_force(change, &error);
 }
 
@@ -737,6 +753,21 @@ static void queue(struct control *control, struct change *change)
 		begin(change);
 }
 
+/* Stacks and data are not for a memory that is always on. */
+static void take_flags(struct change *change, const struct change_request *request)
+{
+	for (size_t i = 0; i < request->flags; i++) {
+		if (request->flag[i] == RINGTAIL__V1__FLAG__FLAG_STRINGS)
+			change->flags |= RT_FLAG_STRINGS;
+		else if (request->flag[i] == RINGTAIL__V1__FLAG__FLAG_FDS)
+			change->flags |= RT_FLAG_FDS;
+		else if (!change->error.code[0])
+			error_set(&change->error, EINVAL, "bad-flags",
+				  "what is always on may come with strings and fds, and with nothing else");
+	}
+	always_on_flags_text(change->flags, change->flags_text);
+}
+
 void control_ask(struct control *control, struct session *session,
 		 const struct change_request *request)
 {
@@ -754,6 +785,7 @@ void control_ask(struct control *control, struct session *session,
 		change->enables = change->enable ? request->enables : 0;
 		change->disable = copy_words(request->disable, request->disables);
 		change->disables = change->disable ? request->disables : 0;
+		take_flags(change, request);
 	}
 	if (!change || !change->enable || !change->disable)
 		refuse_ask(session, ACTION_CHANGE, change, ENOMEM, "out-of-memory",

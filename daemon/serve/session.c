@@ -573,6 +573,8 @@ static void take_change(struct session *session, const Ringtail__V1__Change *cha
 		.enables = change->n_enable,
 		.disable = change->disable,
 		.disables = change->n_disable,
+		.flag = change->flag,
+		.flags = change->n_flag,
 	};
 
 	session->state = SESSION_CHANGING;

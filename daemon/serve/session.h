@@ -29,6 +29,8 @@ struct turnstile;
 struct change_request {
 	char *const *enable, *const *disable;
 	size_t enables, disables;
+	const Ringtail__V1__Flag *flag;		/* with what is enabled */
+	size_t flags;
 };
 
 /* What sessions need of the rest of the daemon. Answers are frames the session takes over. */

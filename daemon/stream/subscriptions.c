@@ -416,13 +416,17 @@ static int find_permanent(struct subscriptions *all, struct subscription **subsc
 	return -EINVAL;
 }
 
-/* What is always recorded, and of that only what passes this filter too, with these flags. */
+/*
+ * What is always recorded, with what it comes with, which may be more than was asked for, unless a viewer may not see
+ * that. Or of it only what passes this filter too, with these flags.
+ */
 static int narrow_permanent(struct subscriptions *all, const struct subscription_request *what,
 			    enum subscription_claim claim, struct subscription **subscription,
 			    struct error *error)
 {
 	struct subscription_request request = *what;
 	struct subscription *permanent;
+	struct error hidden;
 	bool both;
 	char *filter;
 	int err = find_permanent(all, &permanent, error);
@@ -431,7 +435,9 @@ static int narrow_permanent(struct subscriptions *all, const struct subscription
 		err = check_viewer(all, claim, request.flags, NULL, error);
 	if (err)
 		return err;
-	if (!*what->filter && !request.flags && !request.question) {
+	if (!*what->filter && !(request.flags & ~permanent->spec.flags) && !request.question &&
+	    !check_texts(all, claim, permanent->spec.flags, &permanent->spec.probes, &hidden) &&
+	    !check_viewer(all, claim, permanent->spec.flags, NULL, &hidden)) {
 		*subscription = permanent;
 		return 0;
 	}

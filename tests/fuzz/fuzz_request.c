@@ -82,7 +82,7 @@ static void on_change(void *context, struct session *session, const struct chang
 	char *text;
 
 	for (size_t i = 0; i < change->enables && !err; i++)
-		err = always_on_enable(on, &none, change->enable[i], "fuzzer", 1, &error);
+		err = always_on_enable(on, &none, change->enable[i], 0, "fuzzer", 1, &error);
 	for (size_t i = 0; i < change->disables && !err; i++)
 		err = always_on_disable(on, &none, change->disable[i], "fuzzer", 1, &error);
 	text = on ? always_on_print(on) : NULL;

@@ -19,6 +19,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "kmod/uapi/ringtail.h"
 #include "query/visible.h"
 
 static const struct config_words config = {.word = {(char *)"a:b", (char *)"c:d"}, .count = 2};
@@ -38,7 +39,7 @@ static const char *listed(const struct always_on *on)
 
 static void enable(struct always_on *on, const char *spec)
 {
-	assert_int_equal(always_on_enable(on, &config, spec, "user:root", 5, NULL), 0);
+	assert_int_equal(always_on_enable(on, &config, spec, 0, "user:root", 5, NULL), 0);
 }
 
 static void disable(struct always_on *on, const char *spec)
@@ -82,19 +83,65 @@ static void test_bounds(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		assert_int_equal(always_on_enable(on, &config, bad[i], "x", 1, &error), -EINVAL);
+		assert_int_equal(always_on_enable(on, &config, bad[i], 0, "x", 1, &error), -EINVAL);
 		assert_string_equal(error.code, "bad-probe");
 	}
 	memset(spec, 'a', sizeof(spec));
 	spec[sizeof(spec) - 1] = '\0';
-	assert_int_equal(always_on_enable(on, &config, spec, "x", 1, &error), -EINVAL);
+	assert_int_equal(always_on_enable(on, &config, spec, 0, "x", 1, &error), -EINVAL);
 	for (unsigned i = 0; i < SUBSCRIBE_PROBES_MAX - 2; i++) {
 		snprintf(spec, sizeof(spec), "p:%u", i);
 		enable(on, spec);
 	}
-	assert_int_equal(always_on_enable(on, &config, "q:1", "x", 1, &error), -EINVAL);
+	assert_int_equal(always_on_enable(on, &config, "q:1", 0, "x", 1, &error), -EINVAL);
 	assert_string_equal(error.code, "too-many-probes");
 	always_on_destroy(on);
+}
+
+static void with(struct always_on *on, const char *spec, uint32_t flags)
+{
+	assert_int_equal(always_on_enable(on, &config, spec, flags, "user:root", 5, NULL), 0);
+}
+
+/* Flags stay with what they were asked for with, the configuration's too, in copies and in the file. */
+static void test_flags(void **state)
+{
+	static const char damaged[] = "enable\t1\tx\ta:c\tstring\nenable\t1\tx\ta:d\t\nenable\t1\tx\ta:e\tfds,strings\n"
+				      "disable\t1\tx\tc:d\tstrings\nenable\t1\tx\ta:f\tstrings\tfds\n";
+	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
+	struct always_on *on = always_on_create(), *copy, *again = always_on_create();
+	char *text;
+
+	(void)state;
+	with(on, "e:f", 0);
+	assert_int_equal(always_on_flags(on), 0);
+	with(on, "e:f", RT_FLAG_STRINGS);
+	with(on, "a:b", RT_FLAG_FDS);
+	assert_int_equal(always_on_flags(on), RT_FLAG_STRINGS | RT_FLAG_FDS);
+	copy = always_on_copy(on);
+	text = always_on_print(copy);
+	assert_string_equal(text, "# ringtaild: what operators enabled and disabled\n"
+				  "enable\t5\tuser:root\te:f\tstrings\nenable\t5\tuser:root\ta:b\tfds\n");
+	assert_int_equal(always_on_parse(again, text, strlen(text)), 0);
+	assert_string_equal(listed(again), "a:b(config) c:d(config) e:f(user:root)");
+	assert_int_equal(always_on_list(again, &config, 7, list), 3);
+	assert_int_equal(list[0].flags, RT_FLAG_FDS);
+	assert_int_equal(list[1].flags, 0);
+	assert_int_equal(list[2].flags, RT_FLAG_STRINGS);
+	disable(again, "a:b");
+	assert_string_equal(listed(again), "c:d(config) e:f(user:root)");
+	assert_int_equal(always_on_flags(again), RT_FLAG_STRINGS);
+	disable(again, "e:f");
+	assert_int_equal(always_on_flags(again), 0);
+	always_on_destroy(again);
+	again = always_on_create();
+	assert_int_equal(always_on_parse(again, damaged, strlen(damaged)), 3);
+	assert_string_equal(listed(again), "a:b(config) a:e(x)");
+	assert_int_equal(always_on_flags(again), RT_FLAG_STRINGS | RT_FLAG_FDS);
+	free(text);
+	always_on_destroy(on);
+	always_on_destroy(copy);
+	always_on_destroy(again);
 }
 
 static void test_file(void **state)
@@ -568,6 +615,7 @@ int main(void)
 		cmocka_unit_test(test_enable_and_disable),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_line),
 		cmocka_unit_test(test_line_of_denied),
 		cmocka_unit_test(test_rate),

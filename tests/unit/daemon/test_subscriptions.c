@@ -766,6 +766,39 @@ static int find(struct fixture *f, enum subscription_claim claim, const char *fi
 	return subscriptions_find(&f->all, &request, claim, subscription, error);
 }
 
+/* What is always on with strings is for who asks for none too, but for viewers who may not see them. */
+static void what_is_always_on_comes_with_strings(void **state)
+{
+	struct subscription *subscription, *permanent;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	memset(f.all.by_index, 0, sizeof(f.all.by_index));
+	permanent = f.made[1];
+	free(permanent->filter_text);
+	permanent->filter_text = strdup("");
+	permanent->spec.flags = RT_FLAG_STRINGS;
+	permanent->permanent = true;
+	permanent->state = SUBSCRIPTION_LIVE;
+	assert_int_equal(find(&f, CLAIM_CLIENTS, "", RT_FLAG_STRINGS, &subscription, &error), 0);
+	assert_ptr_equal(subscription, permanent);
+	assert_int_equal(find(&f, CLAIM_CLIENTS, "", 0, &subscription, &error), 0);
+	assert_ptr_equal(subscription, permanent);
+	f.all.config.viewers.strings = true;
+	assert_int_equal(find(&f, CLAIM_VIEWERS, "", 0, &subscription, &error), 0);
+	assert_ptr_equal(subscription, permanent);
+	f.all.config.viewers.strings = false;
+	f.all.config.viewers.subscriptions = 9;
+	assert_int_equal(find(&f, CLAIM_VIEWERS, "", RT_FLAG_STRINGS, &subscription, &error), -EACCES);
+	assert_int_equal(find(&f, CLAIM_VIEWERS, "", 0, &subscription, &error), 0);
+	assert_ptr_not_equal(subscription, permanent);
+	assert_int_equal(subscription->spec.flags, 0);
+	give_up(&f, subscription);
+	close_all(&f);
+}
+
 /* What is always on, as it is or narrowed: what both pass, in the words of both, with the flags asked for. */
 static void what_is_always_on_is_narrowed(void **state)
 {
@@ -896,6 +929,7 @@ int main(void)
 		cmocka_unit_test(what_comes_late_is_of_who_waited_for_it),
 		cmocka_unit_test(nobody_shares_an_exports_strings),
 		cmocka_unit_test(what_is_always_on_is_narrowed),
+		cmocka_unit_test(what_is_always_on_comes_with_strings),
 		cmocka_unit_test(refusal_of_what_is_narrowed),
 		cmocka_unit_test(probes_up_to_their_bound),
 	};
