@@ -1,6 +1,7 @@
 #include "daemon/export/event.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -444,49 +445,84 @@ size_t export_event_body(const struct export_event *event, char body[EXPORT_BODY
 	return line.used;
 }
 
-static bool decode_first(struct export_run *run, struct batch_decoder *decoder, const uint8_t *message,
-			 size_t message_bytes, char body[EXPORT_BODY_BYTES])
-{
-	struct batch_summary summary;
-	struct export_event *event = NULL;
-	enum batch_item_kind kind;
-	struct batch_item item;
+/* ---- A frame, once ---------------------------------------------------------------------------- */
 
-	if (batch_decode_open(decoder, message, message_bytes, &summary) != 0)
-		return false;
-	do
-		kind = batch_decode_next(decoder, &item);
-	while (kind == BATCH_LOSS);
-	if (kind == BATCH_EVENT)
-		event = export_event_create(run, summary.cpu, &item);
-	if (!event)
-		return false;
-	export_event_body(event, body);
-	export_event_destroy(event);
-	return true;
+/* Of one frame: what reads it. */
+struct once {
+	struct export_host *host;
+	struct batch_decoder *decoder;
+	uint8_t *raw;
+	struct batch_summary summary;
+};
+
+static void close_once(struct once *once)
+{
+	free(once->raw);
+	batch_decoder_destroy(once->decoder);
+	export_host_destroy(once->host);
+}
+
+/* 0, -EBADMSG or -ENOMEM; to be closed in any case. */
+static int open_once(struct once *once, const struct frame_ref *frame, struct frame_codec *codec,
+		     const Ringtail__V1__Catalog *catalog)
+{
+	static const struct config nothing_chosen;
+	static const uint8_t boot_id[16];	/* nobody asks for the event's id */
+	struct frame_header header;
+	const uint8_t *message;
+
+	*once = (struct once){.host = export_host_create(catalog, boot_id, 0, &nothing_chosen)};
+	if (once->host)
+		once->decoder = batch_decoder_create(once->host->run->shape, RT_PROBE_MAX);
+	if (!once->decoder)
+		return -ENOMEM;
+	if (frame_parse_header(frame->data, frame->bytes, FRAME_RAW_BYTES_MAX, &header) != FRAME_OK)
+		return -EBADMSG;
+	once->raw = malloc(header.raw_bytes + 1);
+	if (!once->raw)
+		return -ENOMEM;
+	if (frame_open(codec, frame->data, &header, once->raw, &message) != FRAME_OK)
+		return -EBADMSG;
+	return batch_decode_open(once->decoder, message, header.raw_bytes, &once->summary);
 }
 
 void export_event_first_text(const struct frame_ref *frame, struct frame_codec *codec,
 			     const Ringtail__V1__Catalog *catalog, char *text, size_t bytes)
 {
-	static const struct config nothing_chosen;
-	static const uint8_t boot_id[16];	/* nobody asks for the event's id */
-	struct export_host *host = export_host_create(catalog, boot_id, 0, &nothing_chosen);
-	struct batch_decoder *decoder = host ? batch_decoder_create(host->run->shape, RT_PROBE_MAX) :
-					       NULL;
+	struct export_event *event = NULL;
+	enum batch_item_kind kind = BATCH_ERROR;
 	char body[EXPORT_BODY_BYTES];
-	struct frame_header header;
-	const uint8_t *message;
-	uint8_t *raw = NULL;
+	struct batch_item item;
+	struct once once;
 
 	snprintf(text, bytes, "an event that cannot be shown");
-	if (decoder && frame_parse_header(frame->data, frame->bytes, FRAME_RAW_BYTES_MAX, &header) ==
-			       FRAME_OK)
-		raw = malloc(header.raw_bytes + 1);
-	if (raw && frame_open(codec, frame->data, &header, raw, &message) == FRAME_OK &&
-	    decode_first(host->run, decoder, message, header.raw_bytes, body))
+	if (open_once(&once, frame, codec, catalog) == 0)
+		do
+			kind = batch_decode_next(once.decoder, &item);
+		while (kind == BATCH_LOSS);
+	if (kind == BATCH_EVENT)
+		event = export_event_create(once.host->run, once.summary.cpu, &item);
+	if (event) {
+		export_event_body(event, body);
+		export_event_destroy(event);
 		snprintf(text, bytes, "%s", body);
-	free(raw);
-	batch_decoder_destroy(decoder);
-	export_host_destroy(host);
+	}
+	close_once(&once);
+}
+
+int export_event_times(const struct frame_ref *frame, struct frame_codec *codec,
+		       const Ringtail__V1__Catalog *catalog, export_event_time *tell, void *context)
+{
+	enum batch_item_kind kind = BATCH_ERROR;
+	struct batch_item item;
+	struct once once;
+	int err = open_once(&once, frame, codec, catalog);
+
+	while (!err && ((kind = batch_decode_next(once.decoder, &item)) == BATCH_EVENT || kind == BATCH_LOSS))
+		if (kind == BATCH_EVENT)
+			tell(context, item.event.time_ns);
+	if (!err && kind == BATCH_ERROR)
+		err = -EBADMSG;
+	close_once(&once);
+	return err;
 }

@@ -166,4 +166,12 @@ size_t export_event_body(const struct export_event *event, char body[EXPORT_BODY
 void export_event_first_text(const struct frame_ref *frame, struct frame_codec *codec,
 			     const Ringtail__V1__Catalog *catalog, char *text, size_t bytes);
 
+/*
+ * Tells when each event of a batch happened, by CLOCK_MONOTONIC, in the batch's order. 0; -EBADMSG, -ENOMEM: after none
+ * or some of them. Makes all that it takes anew, too.
+ */
+typedef void export_event_time(void *context, uint64_t time_ns);
+int export_event_times(const struct frame_ref *frame, struct frame_codec *codec,
+		       const Ringtail__V1__Catalog *catalog, export_event_time *tell, void *context);
+
 #endif

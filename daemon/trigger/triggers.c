@@ -14,6 +14,7 @@
 #include "query/quantity.h"
 
 #define RATE_SLOTS	10u	/* of a second, in which matches are counted */
+#define RATE_SLOTS_KEPT	64u	/* rings are read one after the other: what comes may be older than what came */
 #define SLOT_NS		(NS_PER_S / RATE_SLOTS)
 #define FIRST_BYTES	512	/* of the event that made it fire, as text */
 
@@ -22,10 +23,10 @@ enum state {
 	FIRED,
 };
 
-/* How many matches each of the last tenths of a second had. */
+/* How many matches each of the last tenths of a second had, by the times of the events. */
 struct rate {
 	uint64_t slot;			/* the newest, since the clock's 0 */
-	uint64_t matches[RATE_SLOTS];	/* by slot, modulo */
+	uint64_t matches[RATE_SLOTS_KEPT];	/* by slot, modulo */
 };
 
 struct trigger {
@@ -160,7 +161,8 @@ static void begin_dump(struct trigger *trigger, const struct dump_request *reque
 	triggers->dumps++;
 }
 
-static void act(struct trigger *trigger)
+/* `event_ns`: when what made it fire happened. A dump reaches back from then. */
+static void act(struct trigger *trigger, uint64_t event_ns)
 {
 	const struct trigger_rule *rule = &trigger->rule;
 	uint64_t now_ns = clock_monotonic();
@@ -171,7 +173,8 @@ static void act(struct trigger *trigger)
 	};
 
 	if (rule->dump_ns) {
-		request.since_realtime_ns = trigger->fired_realtime_ns - rule->dump_ns;
+		request.since_realtime_ns = trigger->fired_realtime_ns - rule->dump_ns -
+					    (now_ns > event_ns ? now_ns - event_ns : 0);
 		request.until_ns = now_ns;
 		begin_dump(trigger, &request, &trigger->dump);
 	}
@@ -192,8 +195,8 @@ static void arm(struct trigger *trigger, uint64_t ns)
 	event_add(trigger->timer, &after);
 }
 
-/* `first`: the frame with the first event that is told of. */
-static void fire(struct trigger *trigger, const struct frame_ref *first)
+/* `first`: the frame with the first event that is told of. `event_ns` is when it happened; 0: that is not known. */
+static void fire(struct trigger *trigger, const struct frame_ref *first, uint64_t event_ns)
 {
 	char text[FIRST_BYTES], every[QUANTITY_TEXT_BYTES];
 
@@ -207,41 +210,74 @@ static void fire(struct trigger *trigger, const struct frame_ref *first)
 		   trigger->rule.name, text,
 		   quantity_text(trigger->rule.every_ns, QUANTITY_DURATION, every));
 	audit(trigger);
-	act(trigger);
+	act(trigger, event_ns ? event_ns : clock_monotonic());
 	arm(trigger, trigger->rule.every_ns);
 }
 
-/* So many more now; how many that makes in the last second. */
-static uint64_t rate_add(struct rate *rate, uint64_t matches)
+static void rate_begin_slot(struct rate *rate, uint64_t slot)
 {
-	uint64_t slot = clock_monotonic() / SLOT_NS, sum = 0;
-
-	if (slot - rate->slot >= RATE_SLOTS)
+	if (slot - rate->slot >= RATE_SLOTS_KEPT)
 		memset(rate->matches, 0, sizeof(rate->matches));
 	else
 		for (uint64_t i = rate->slot + 1; i <= slot; i++)
-			rate->matches[i % RATE_SLOTS] = 0;
+			rate->matches[i % RATE_SLOTS_KEPT] = 0;
 	rate->slot = slot;
-	rate->matches[slot % RATE_SLOTS] += matches;
-	for (unsigned i = 0; i < RATE_SLOTS; i++)
-		sum += rate->matches[i];
-	return sum;
 }
 
+/* One more at that time: the most that any second with it has now. 0: it is older than all that is kept. */
+static uint64_t rate_add(struct rate *rate, uint64_t time_ns)
+{
+	uint64_t slot = time_ns / SLOT_NS, most = 0, sum;
+
+	if (slot > rate->slot)
+		rate_begin_slot(rate, slot);
+	if (rate->slot - slot >= RATE_SLOTS_KEPT - RATE_SLOTS)
+		return 0;
+	rate->matches[slot % RATE_SLOTS_KEPT]++;
+	for (uint64_t end = slot; end <= rate->slot && end < slot + RATE_SLOTS; end++) {
+		sum = 0;
+		for (uint64_t i = 0; i < RATE_SLOTS && i <= end; i++)
+			sum += rate->matches[(end - i) % RATE_SLOTS_KEPT];
+		most = sum > most ? sum : most;
+	}
+	return most;
+}
+
+/* What a frame's events come to. */
+struct reached {
+	struct rate *rate;		/* NULL: each counts */
+	uint64_t least;
+	uint64_t time_ns;		/* of the first event that makes it that many; 0: none does */
+};
+
+static void take_time(void *context, uint64_t time_ns)
+{
+	struct reached *reached = context;
+
+	if ((!reached->rate || rate_add(reached->rate, time_ns) >= reached->least) && !reached->time_ns)
+		reached->time_ns = time_ns;
+}
+
+/* By the times of its events: the daemon may have stood still, and what comes at once be of many seconds. */
 static void match(struct trigger *trigger, const struct frame_ref *frame)
 {
-	uint64_t rate;
+	const struct triggers_config *config = &trigger->triggers->config;
+	bool has_rate = trigger->rule.matches_per_s != 0;
+	struct reached reached = {.rate = has_rate ? &trigger->rate : NULL, .least = trigger->rule.matches_per_s};
 
 	if (!frame->events)
 		return;
 	trigger->matches += frame->events;
 	counter_add(COUNTER_trigger_matches, frame->events);
-	rate = trigger->rule.matches_per_s ? rate_add(&trigger->rate, frame->events) : 1;
+	if ((has_rate || trigger->state == QUIET) &&
+	    export_event_times(frame, config->codec, config->catalog, take_time, &reached) != 0)
+		for (uint64_t i = 0; i < frame->events && !reached.time_ns; i++)	/* no memory: as of now */
+			take_time(&reached, clock_monotonic());
 	if (trigger->state == FIRED) {
 		trigger->suppressed += frame->events;
 		counter_add(COUNTER_trigger_suppressed, frame->events);
-	} else if (rate >= (trigger->rule.matches_per_s ? trigger->rule.matches_per_s : 1)) {
-		fire(trigger, frame);
+	} else if (reached.time_ns || !has_rate) {
+		fire(trigger, frame, reached.time_ns);
 	}
 }
 

@@ -613,8 +613,22 @@ static void no_memory(void **state)
 
 /* ---- The first event of a frame, for people -------------------------------------------------- */
 
+struct times {
+	unsigned n;
+	uint64_t last_ns;
+};
+
+static void add_time(void *context, uint64_t time_ns)
+{
+	struct times *times = context;
+
+	times->n++;
+	times->last_ns = time_ns;
+}
+
 static void the_first_event_as_a_line(void **state)
 {
+	struct times times;
 	static const char none[] = "an event that cannot be shown";
 	struct batch_encoder *encoder = batch_encoder_create(RT_PROBE_MAX);
 	struct frame_codec *codec = frame_codec_create(1);
@@ -648,6 +662,10 @@ static void the_first_event_as_a_line(void **state)
 		frame = frame_ref_seal(codec, FRAME_BATCH, message, (uint32_t)bytes);
 		export_event_first_text(frame, codec, &catalog, text, sizeof(text));
 		assert_string_equal(text, round < 2 ? "sh[7]: mmap() = 3 <5.000ms>" : none);
+		times = (struct times){0};
+		assert_int_equal(export_event_times(frame, codec, &catalog, add_time, &times), 0);
+		assert_int_equal(times.n, round < 2);
+		assert_int_equal(times.last_ns, round < 2 ? event.time_ns : 0);
 		export_event_first_text(frame, codec, &catalog, text, 5);
 		assert_string_equal(text, round < 2 ? "sh[7" : "an e");
 		if (round < 2)
@@ -678,6 +696,7 @@ static void the_first_event_as_a_line(void **state)
 	frame->data[0] ^= 1;
 	export_event_first_text(frame, codec, &catalog, text, sizeof(text));
 	assert_string_equal(text, none);
+	assert_int_equal(export_event_times(frame, codec, &catalog, add_time, &times), -EBADMSG);
 	frame_ref_put(frame);
 	frame_codec_destroy(codec);
 	batch_encoder_destroy(encoder);

@@ -37,6 +37,7 @@ static struct dump dump[RULES_MAX];
 static unsigned begun;
 static struct frame_ref *ready;		/* what the stream that is asked has */
 static uint64_t now_ns;
+static uint64_t apart_ns, late_ns;	/* when a frame's events happened: so far from each other, the last so long ago */
 static bool waits;			/* who subscribes now is not live yet */
 static int audit_says;
 static struct event *timer;		/* the last that was armed, */
@@ -185,6 +186,18 @@ void __wrap_export_event_first_text(const struct frame_ref *frame, struct frame_
 	snprintf(text, bytes, "it");
 }
 
+/* All of them now, or one each `apart_ns` up to now. */
+int __wrap_export_event_times(const struct frame_ref *frame, struct frame_codec *codec,
+			      const Ringtail__V1__Catalog *catalog, export_event_time *tell, void *context);
+int __wrap_export_event_times(const struct frame_ref *frame, struct frame_codec *codec,
+			      const Ringtail__V1__Catalog *catalog, export_event_time *tell, void *context)
+{
+	(void)codec, (void)catalog;
+	for (uint64_t i = frame->events; i--;)
+		tell(context, now_ns - late_ns - i * apart_ns);
+	return 0;
+}
+
 int __wrap_dump_begin(const struct dump_config *config, const struct dump_request *request, dump_done *done,
 		      void *context, struct dump **out, struct error *error);
 int __wrap_dump_begin(const struct dump_config *config, const struct dump_request *request, dump_done *done,
@@ -323,16 +336,18 @@ static void fires_at_its_rate_and_no_earlier(void **state)
 	open_rules("'syscall:read:call' at 5/s log", 1);
 	match(0, 4);
 	assert_int_equal(stat_of(0).fired, 0);
-	now_ns += 2 * NS_PER_S;			/* those were of another second */
-	match(0, 4);
-	assert_int_equal(stat_of(0).fired, 0);
+	for (unsigned i = 0; i < 3; i++) {	/* those were of another second; at last all that is kept is older */
+		now_ns += (i < 2 ? 32 : 64) * NS_PER_S / 10;
+		match(0, 4);
+		assert_int_equal(stat_of(0).fired, 0);
+	}
 	now_ns += NS_PER_S / 2;
 	match(0, 1);
 	assert_int_equal(stat_of(0).fired, 1);
 	match(0, 7);
 	assert_int_equal(stat_of(0).fired, 1);
 	assert_int_equal(stat_of(0).suppressed, 7);
-	assert_int_equal(stat_of(0).matches, 16);
+	assert_int_equal(stat_of(0).matches, 24);
 	assert_int_equal(begun, 0);
 	close_rules();
 }
@@ -354,6 +369,52 @@ static void a_dump_that_is_done_makes_room(void **state)
 		match(i, 1);
 	assert_int_equal(begun, RULES_MAX - 1);
 	assert_int_equal(counter_read(COUNTER_dumps_failed), failed + 1);
+	close_rules();
+}
+
+/* Where the daemon stood still, a frame has events of many seconds, and frames of other CPUs come behind younger ones. */
+static void its_rate_is_of_the_events_times(void **state)
+{
+	(void)state;
+	open_rules("'syscall:read:call' at 5/s log every 1s", 1);
+	now_ns += 20 * NS_PER_S;
+	apart_ns = NS_PER_S / 2;
+	match(0, 30);
+	assert_int_equal(stat_of(0).fired, 0);
+	apart_ns = 0;
+	late_ns = 3 * NS_PER_S + NS_PER_S / 4;	/* two are in that second already */
+	match(0, 2);
+	assert_int_equal(stat_of(0).fired, 0);
+	late_ns = 7 * NS_PER_S;			/* too old for any second that is kept */
+	match(0, 9);
+	assert_int_equal(stat_of(0).fired, 0);
+	late_ns = 3 * NS_PER_S + NS_PER_S / 4;
+	match(0, 1);
+	assert_int_equal(stat_of(0).fired, 1);
+	now_ns += 20 * NS_PER_S;
+	ring();
+	late_ns = 0;
+	match(0, 4);
+	late_ns = NS_PER_S / 2;			/* in one second with what came before it */
+	match(0, 1);
+	assert_int_equal(stat_of(0).fired, 2);
+	late_ns = 0;
+	close_rules();
+}
+
+/* A dump reaches back from the event, however late that is looked at. */
+static void a_dump_reaches_back_from_the_event(void **state)
+{
+	(void)state;
+	open_rules("'syscall:read:call' dump 1s", 2);
+	match(0, 1);
+	late_ns = 5 * NS_PER_S;
+	match(1, 1);
+	late_ns = 0;
+	assert_int_equal(begun, 2);
+	assert_int_equal(dump[0].request.fired_realtime_ns - dump[0].request.since_realtime_ns, NS_PER_S);
+	assert_int_equal(dump[1].request.fired_realtime_ns - dump[1].request.since_realtime_ns, 6 * NS_PER_S);
+	assert_int_equal(dump[1].request.until_ns, now_ns);
 	close_rules();
 }
 
@@ -590,6 +651,8 @@ int main(void)
 		cmocka_unit_test(fires_at_its_rate_and_no_earlier),
 		cmocka_unit_test(a_dump_that_is_done_makes_room),
 		cmocka_unit_test(its_rate_is_of_the_last_second),
+		cmocka_unit_test(its_rate_is_of_the_events_times),
+		cmocka_unit_test(a_dump_reaches_back_from_the_event),
 		cmocka_unit_test(says_how_many_more_there_were_when_its_time_is_over),
 		cmocka_unit_test(what_it_does_is_in_the_audit_log_before),
 		cmocka_unit_test(fires_again_while_its_dump_is_written),
