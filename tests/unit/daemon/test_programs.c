@@ -675,7 +675,7 @@ static void test_a_program_finds_the_next_daemon(void **state)
 	struct rt_program_segment *first;
 	struct fixture f;
 	uint64_t records;
-	int status;
+	int status, born;
 	pid_t child;
 
 	(void)state;
@@ -688,12 +688,17 @@ static void test_a_program_finds_the_next_daemon(void **state)
 	for (unsigned i = 0; i < 5 * RT_PROBE_LOOK_EVERY; i++)
 		pass_probe(i);
 	assert_int_equal(published(first), 0);
+	born = eventfd(0, EFD_CLOEXEC);
 	child = fork();
 	if (!child) {
+		eventfd_write(born, 1);
 		while (rt_probe_segment == first)
 			pass_probe(2);
 		_exit(0);
 	}
+	/* There is no daemon as it is born. */
+	assert_int_equal(eventfd_read(born, &(eventfd_t){0}), 0);
+	close(born);
 	begin(&f);
 	records = counter_read(COUNTER_program_records);
 	await_other_daemon(first);
