@@ -31,7 +31,8 @@ def write_numbers(directory):
 
 
 def compile_file(entry, made):
-    words = [word for word in entry["arguments"][1:] if not is_of_this_processor(word)]
+    options = next(i for i, word in enumerate(entry["arguments"]) if word.startswith("-"))     # behind "gcc", or "ccache gcc"
+    words = [word for word in entry["arguments"][options:] if not is_of_this_processor(word)]
     at = words.index("-o")
     del words[at:at + 2]
     words.remove("-c")
