@@ -15,7 +15,7 @@ check='libcmocka-dev libclang-rt-14-dev clang-tidy spin strace valgrind tmux zst
 bench='trace-cmd linux-perf bpftrace lttng-tools liblttng-ust-dev kmod dpkg-dev systemtap-sdt-dev'
 deb='build-essential dpkg-dev debhelper dh-dkms fakeroot'
 habits='shellcheck g++ bash-completion zsh fish file'
-more='lintian faketime mmdebstrap python3-venv tshark default-jre-headless postgresql maven golang-go rustc
+more='lintian faketime mmdebstrap podman runc python3-venv tshark default-jre-headless postgresql maven golang-go rustc
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 kernels='qemu-system-arm'
 case ${1:-} in

@@ -65,7 +65,7 @@ INTEROP_TIMEOUT_S = 600
 SYSTEMD_TIMEOUT_S = 900
 PACKAGES_TIMEOUT_S = 600
 TIDY_TIMEOUT_S = 2400           # two seconds or three for each file
-FRESH_TIMEOUT_S = 3600          # twenty minutes on a machine that has much else to do
+CONTAINER_TIMEOUT_S = 900       # five minutes on a machine that has much else to do
 FRESH_TIMEOUT_S = 3600          # twenty minutes on a machine that has much else to do
 TRACEPOINTS_TIMEOUT_S = 1500    # four minutes on a machine that has much else to do
 FLEET_TIMEOUT_S = 600          # five minutes, and Kafka's jars the first time
@@ -492,6 +492,9 @@ def check_packages(options, builds):
                 after=packages),
             *(Job(f"kubernetes {name}", [sys.executable, "tests/packages/kubernetes.py", name], timeout=PACKAGES_TIMEOUT_S)
               for name in ("validate", "kustomize")),
+            Job("packages in a container", [sys.executable, "tests/packages/container.py", built],
+                {"RINGTAIL_BUILD": options.build, "RINGTAIL_LONG": "1"}, timeout=CONTAINER_TIMEOUT_S, again=True,
+                after=packages),
             Job("packages hold what they are to",
                 [sys.executable, "tests/packages/contents.py", built, f"{scratch}/contents"],
                 timeout=PACKAGES_TIMEOUT_S, after=packages)]
