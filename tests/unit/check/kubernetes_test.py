@@ -29,13 +29,14 @@ class Kubernetes(unittest.TestCase):
             cls.page = page.read()
 
     def test_the_page_and_the_manifest_ask_for_the_same(self):
-        added = re.findall(r"--cap-add=(\w+)", re.search(r"^podman run.*?^```", self.page, re.M | re.S)[0])
+        command = re.search(r"^podman run.*?^```", self.page, re.M | re.S)[0]
+        added = re.findall(r"--cap-add=(\w+)", command)
         security = self.container["securityContext"]
         self.assertEqual(sorted(security["capabilities"]["add"]), sorted(added))
         self.assertEqual(security["capabilities"]["drop"], ["ALL"])
         self.assertFalse(security["privileged"] or security["allowPrivilegeEscalation"])
-        self.assertTrue(self.pod["hostPID"] and "--pid=host" in self.page)
-        paths = set(re.findall(r"-v (/[\w/]+):", self.page))
+        self.assertTrue(self.pod["hostPID"] and "--pid=host" in command)
+        paths = set(re.findall(r"-v (/[\w/]+):", command))
         self.assertEqual(paths, {volume["hostPath"]["path"] for volume in self.pod["volumes"] if "hostPath" in volume})
 
     def test_each_mount_has_its_volume(self):
