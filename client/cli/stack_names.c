@@ -20,6 +20,8 @@
 #define MAP_PATH_MORE	9
 #define MAP_PATH_BYTES	257
 #define DEBUG_ROOT	"/usr/lib/debug/.build-id"
+#define PROCESSES_ALIKE	16u	/* whose pids have the same low bits; of more, the one heard of longest ago goes */
+#define PROCESS_SETS	(PROCESSES_NAMED_MAX / PROCESSES_ALIKE)
 
 /* A file that code came from: one for each build-id, or for each path and inode without one. */
 struct code_file {
@@ -40,6 +42,7 @@ struct code_map {
 struct process {
 	uint32_t pid;
 	unsigned maps;
+	uint64_t learnt;		/* the number of its newest map, of all processes' */
 	struct code_map *map;		/* [PROCESS_MAPS_MAX]; the newest last */
 	struct jit_symbols *jit;	/* of the code that it made itself; NULL: none */
 	unsigned jit_tries;
@@ -52,7 +55,8 @@ struct stack_names {
 	size_t files, bytes;		/* and of their symbols */
 	unsigned jits;
 	struct code_file *file;		/* [CODE_FILES_MAX] */
-	struct process *process;	/* [PROCESSES_NAMED_MAX], by pid's low bits; pid 0: free */
+	uint64_t learnt;		/* maps so far */
+	struct process *process;	/* [PROCESS_SETS][PROCESSES_ALIKE], by pid's low bits; pid 0: free */
 };
 
 struct stack_names *stack_names_create(const struct ringtail_host *host)
@@ -209,12 +213,42 @@ static struct code_file *get_file(struct stack_names *names, const struct code_f
 
 /* ---- Maps ----------------------------------------------------------------------------------- */
 
-/* Another process takes the place of one with the same low bits. */
+static struct process *set_of(struct stack_names *names, uint32_t pid)
+{
+	return &names->process[pid % PROCESS_SETS * PROCESSES_ALIKE];
+}
+
+/* NULL: nothing is known of it. */
+static struct process *find_process(struct stack_names *names, uint32_t pid)
+{
+	struct process *set = set_of(names, pid);
+
+	for (unsigned i = 0; i < PROCESSES_ALIKE; i++) {
+		if (set[i].pid == pid)
+			return &set[i];
+	}
+	return NULL;
+}
+
+static struct process *oldest(struct process *set)
+{
+	struct process *oldest = set;
+
+	for (unsigned i = 1; i < PROCESSES_ALIKE; i++) {
+		if (set[i].learnt < oldest->learnt)
+			oldest = &set[i];
+	}
+	return oldest;
+}
+
 static struct process *get_process(struct stack_names *names, uint32_t pid)
 {
-	struct process *process = &names->process[pid % PROCESSES_NAMED_MAX];
+	struct process *process = find_process(names, pid);
 
-	if (process->pid == pid)
+	if (!process)
+		process = oldest(set_of(names, pid));
+	process->learnt = ++names->learnt;
+	if (process->pid == pid && process->map)
 		return process;
 	names->jits -= process->jit != NULL;
 	jit_symbols_destroy(process->jit);
@@ -361,7 +395,7 @@ static void find_made(struct stack_names *names, struct process *process, uint64
 void stack_names_find(struct stack_names *names, enum ringtail_attachment_kind kind, uint32_t pid,
 		      const uint64_t *frame, size_t i, struct code_place *place)
 {
-	struct process *process = &names->process[pid % PROCESSES_NAMED_MAX];
+	struct process *process = find_process(names, pid);
 	uint64_t into = i > 0, address = frame[i] - into;
 
 	*place = (struct code_place){ 0 };
@@ -370,7 +404,7 @@ void stack_names_find(struct stack_names *names, enum ringtail_attachment_kind k
 		place->offset += place->name ? into : 0;
 		return;
 	}
-	if (process->pid != pid)
+	if (!process)
 		return;
 	for (unsigned m = process->maps; m-- > 0;) {
 		const struct code_map *map = &process->map[m];

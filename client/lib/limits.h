@@ -36,7 +36,7 @@
 #define ELF_ALL_BYTES_MAX		(192u << 20)	/* of those of all files; later ones go unnamed */
 #define CODE_FILES_MAX			4096u		/* whose symbols are held at once */
 #define CODE_FILE_TRIES_MAX		4u		/* to open one that cannot be had */
-#define PROCESSES_NAMED_MAX		2048u		/* whose maps are known; a later one takes the place of one */
+#define PROCESSES_NAMED_MAX		2048u		/* whose maps are known; then one heard of long ago goes */
 #define PROCESS_MAPS_MAX		512u		/* of one process; the oldest goes */
 #define JIT_MAP_BYTES_MAX		(32u << 20)	/* of a /tmp/perf-PID.map; what is behind has no names */
 #define JIT_OVERLAPS_MAX		64u		/* functions that begin before an address, and may hold it */

@@ -129,16 +129,41 @@ static void a_map_takes_the_place_of_those_below_it(void **state)
 	assert_at(PID, 0x1f80, "/new", 0);
 }
 
-/* Both have the same low bits of their number. */
-static void another_process_begins_without_maps(void **state)
+/* All have the same low bits of their number. */
+static void processes_with_alike_numbers_are_known_beside_each_other(void **state)
 {
 	(void)state;
-	learn(&(struct map){PID, 0x1000, 0x100, 0, "/before", NULL, NULL, 1});
-	learn(&(struct map){PID + PROCESSES_NAMED_MAX, 0x5000, 0x100, 0, "/after", NULL, NULL, 2});
-	assert_at(PID + PROCESSES_NAMED_MAX, 0x5000, "/after", 0);
-	assert_nowhere(PID + PROCESSES_NAMED_MAX, 0x1000);
-	assert_nowhere(PID, 0x1000);
+	learn(&(struct map){PID, 0x1000, 0x100, 0, "/one", NULL, NULL, 1});
+	learn(&(struct map){PID + PROCESSES_NAMED_MAX, 0x5000, 0x100, 0, "/other", NULL, NULL, 2});
+	assert_at(PID, 0x1000, "/one", 0);
+	assert_at(PID + PROCESSES_NAMED_MAX, 0x5000, "/other", 0);
 	assert_nowhere(PID, 0x5000);
+	assert_nowhere(PID + PROCESSES_NAMED_MAX, 0x1000);
+}
+
+static void of_too_many_alike_the_one_heard_of_longest_ago_goes(void **state)
+{
+	uint32_t pid = PID;
+
+	(void)state;
+	for (unsigned i = 0; i < 16; i++, pid += PROCESSES_NAMED_MAX)
+		learn(&(struct map){pid, 0x1000, 0x100, 0, "/one of them", NULL, NULL, 1});
+	learn(&(struct map){PID, 0x1000, 0x100, 0, "/again", NULL, NULL, 2});
+	learn(&(struct map){pid, 0x5000, 0x100, 0, "/one too many", NULL, NULL, 3});
+	assert_at(PID, 0x1000, "/again", 0);
+	assert_at(pid, 0x5000, "/one too many", 0);
+	assert_nowhere(pid, 0x1000);
+	assert_nowhere(PID + PROCESSES_NAMED_MAX, 0x1000);
+	assert_at(PID + 2 * PROCESSES_NAMED_MAX, 0x1000, "/one of them", 0);
+}
+
+/* No process has the number 0, which a daemon may say none the less. */
+static void number_0_is_a_number_like_others(void **state)
+{
+	(void)state;
+	learn(&(struct map){0, 0x1000, 0x100, 0, "/nobody", NULL, NULL, 1});
+	assert_at(0, 0x1000, "/nobody", 0);
+	assert_nowhere(PID, 0x1000);
 }
 
 static void the_oldest_of_too_many_maps_goes(void **state)
@@ -250,7 +275,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_address_lies_in_the_map_around_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_return_address_is_of_the_call_before_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_map_takes_the_place_of_those_below_it, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_process_begins_without_maps, setup, teardown),
+		cmocka_unit_test_setup_teardown(processes_with_alike_numbers_are_known_beside_each_other, setup, teardown),
+		cmocka_unit_test_setup_teardown(of_too_many_alike_the_one_heard_of_longest_ago_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(number_0_is_a_number_like_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_oldest_of_too_many_maps_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_long_path_comes_in_two_pieces, setup, teardown),
 		cmocka_unit_test_setup_teardown(files_are_told_apart, setup, teardown),
