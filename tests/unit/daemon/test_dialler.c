@@ -133,9 +133,11 @@ void __wrap_server_serve(struct server *server, enum server_door door, struct tr
 
 /* ---- The dialler ----------------------------------------------------------------------------- */
 
+static struct frame_codec *codec;
+
 static struct dialler *dial(struct event_base *base, struct config *config, char *relay)
 {
-	struct dialler_config dialler_config = {.base = base, .config = config};
+	struct dialler_config dialler_config = {.base = base, .config = config, .codec = codec};
 	struct dialler *dialler;
 	struct error error;
 
@@ -251,7 +253,7 @@ static int accept_one(struct event_base *base, const struct listener *listener)
 }
 
 /* As a relay greets an agent, as far as the dialler looks. */
-static void greet(struct event_base *base, int fd, struct frame_codec *codec)
+static void greet(struct event_base *base, int fd)
 {
 	Ringtail__V1__ClientHello hello = RINGTAIL__V1__CLIENT_HELLO__INIT;
 	struct frame_ref *frame = frame_ref_pack(codec, FRAME_CLIENT_HELLO, &hello.base);
@@ -284,7 +286,6 @@ static void greet(struct event_base *base, int fd, struct frame_codec *codec)
 static void only_a_connection_that_lasted_ends_the_backoff(void **state)
 {
 	struct event_base *base = event_base_new();
-	struct frame_codec *codec = frame_codec_create(1);
 	struct listener listener = listen_on_loopback();
 	struct config config;
 	struct dialler *dialler;
@@ -293,10 +294,10 @@ static void only_a_connection_that_lasted_ends_the_backoff(void **state)
 	resets = 0;
 	resolver.port[0] = resolver.port[1] = listener.port;
 	dialler = dial(base, &config, "tls:server:7119");
-	greet(base, accept_one(base, &listener), codec);
+	greet(base, accept_one(base, &listener));
 	dialler_again(dialler);
 	assert_int_equal(resets, 0);
-	greet(base, accept_one(base, &listener), codec);
+	greet(base, accept_one(base, &listener));
 	skipped_ns = RELAY_SETTLED_NS + 1;
 	dialler_again(dialler);
 	assert_int_equal(resets, 1);
@@ -305,7 +306,6 @@ static void only_a_connection_that_lasted_ends_the_backoff(void **state)
 	skipped_ns = 0;
 	turn_until_no_resolver(base);
 	close(listener.fd);
-	frame_codec_destroy(codec);
 	event_base_free(base);
 }
 
@@ -356,6 +356,8 @@ static int open_place(void **state)
 
 	(void)state;
 	place_open(&place, -60, 90 * 86400);
+	codec = frame_codec_create(1);
+	assert_non_null(codec);
 	resolver.server = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	return bind(resolver.server, (struct sockaddr *)&address, sizeof(address));
 }
@@ -364,6 +366,7 @@ static int close_place(void **state)
 {
 	(void)state;
 	close(resolver.server);
+	frame_codec_destroy(codec);
 	place_close(&place);
 	return 0;
 }
