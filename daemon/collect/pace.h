@@ -7,8 +7,9 @@
  *
  * A bell that wakes an idle worker is followed by one short tick, for events come in groups. How many short ticks
  * there are is bounded (PACE_CREDIT_NS_MAX, PACE_WAKE_NS); beyond that it is PACE_REST_NS. If passes find many
- * records, each tick is twice the one before, up to the batch interval; if they find few, half of it; and if few
- * come at short ticks, the worker waits for a bell again.
+ * records, each tick is twice the one before, up to the batch interval; if they find fewer than half as many for the
+ * time, half of it; and if few come at short ticks, the worker waits for a bell again. Records of all rings count
+ * together, for a pass reads all of them and costs one waking.
  */
 #ifndef RINGTAIL_DAEMON_COLLECT_PACE_H
 #define RINGTAIL_DAEMON_COLLECT_PACE_H

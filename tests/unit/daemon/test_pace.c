@@ -31,6 +31,20 @@ static void wake_after(uint64_t ns)
 	pace_wake(&pace, now_ns, INTERVAL_NS);
 }
 
+/* Passes at a steady rate, until the worker waits for a bell; 0: it does not. Each reads what came since the last. */
+static unsigned passes_at_rate(uint64_t records_per_s, unsigned most)
+{
+	uint64_t left = 0;
+
+	for (unsigned i = 1; i <= most; i++) {
+		left += pace.tick_ns * records_per_s;
+		if (!pace_pass(&pace, left / NS_PER_S, INTERVAL_NS))
+			return i;
+		left %= NS_PER_S;
+	}
+	return 0;
+}
+
 /* Ticks at which so many records come each; returns how many there were before it waits for a bell, or `most`. */
 static unsigned ticks_with(uint64_t records, unsigned most)
 {
@@ -53,19 +67,63 @@ static void a_few_events_wait_for_one_short_tick(void **state)
 static void many_events_wait_for_the_batch_interval(void **state)
 {
 	static const uint64_t tick_ms[] = {2, 4, 8, 16, 32, 40, 40};
+	const uint64_t at_interval = PACE_MANY * (INTERVAL_NS / PACE_REST_NS);
 
 	(void)state;
 	wake_after(1000);
 	for (unsigned i = 0; i < 7; i++) {
-		assert_true(pace_pass(&pace, PACE_MANY, INTERVAL_NS));
+		assert_true(pace_pass(&pace, at_interval, INTERVAL_NS));
 		assert_int_equal(pace.tick_ns, tick_ms[i] * 1000000);
 	}
-	/* Neither many nor few: it stays so. */
-	assert_int_equal(ticks_with(PACE_MANY - 1, 100), 100);
+	/* Neither many nor few for that time: it stays so. */
+	assert_int_equal(ticks_with(at_interval - 1, 100), 100);
+	assert_int_equal(pace.tick_ns, INTERVAL_NS);
+	assert_int_equal(ticks_with(at_interval / 2, 100), 100);
 	assert_int_equal(pace.tick_ns, INTERVAL_NS);
 	/* And comes back: 20, 10, 5, and there is nothing to wait for any more. */
 	assert_int_equal(ticks_with(PACE_FEW - 1, 100), 4);
 	assert_int_equal(pace.tick_ns, INTERVAL_NS / 8);
+}
+
+/* The same rate has the same tick after a burst as without one. */
+static void a_burst_does_not_delay_what_comes_after_it(void **state)
+{
+	static const struct {
+		uint64_t records_per_s;
+		unsigned passes;	/* until it waits for a bell; 0: it ticks on */
+		uint64_t tick_ns;
+	} after[] = {
+		{100, 4, PACE_REST_NS}, {300, 4, PACE_REST_NS}, {1000, 4, PACE_REST_NS}, {1500, 4, PACE_REST_NS},
+		{1610, 0, PACE_REST_NS}, {3000, 0, PACE_REST_NS},
+		/* Near the rate at which ticks grow they stay, or they would grow and shrink in turns. */
+		{3300, 0, INTERVAL_NS}, {6300, 0, INTERVAL_NS}, {20000, 0, INTERVAL_NS},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(after) / sizeof(after[0]); i++) {
+		pace.tick_ns = INTERVAL_NS;
+		assert_int_equal(passes_at_rate(1000000, 10), 0);
+		assert_int_equal(pace.tick_ns, INTERVAL_NS);
+		assert_int_equal(passes_at_rate(after[i].records_per_s, 1000), after[i].passes);
+		assert_int_equal(pace.tick_ns, after[i].tick_ns);
+	}
+}
+
+static void a_steady_rate_has_one_tick(void **state)
+{
+	(void)state;
+	for (uint64_t rate = 1700; rate < 1000000; rate += rate / 10) {
+		uint64_t tick_ns;
+
+		pace.tick_ns = PACE_REST_NS;
+		assert_int_equal(passes_at_rate(rate, 10), 0);
+		tick_ns = pace.tick_ns;
+		for (unsigned i = 0; i < 1000; i++) {
+			assert_int_equal(passes_at_rate(rate, 1), 0);
+			assert_int_equal(pace.tick_ns, tick_ns);
+		}
+		assert_int_equal(tick_ns, rate * PACE_REST_NS < PACE_MANY * NS_PER_S ? PACE_REST_NS : INTERVAL_NS);
+	}
 }
 
 static void some_events_wait_for_the_middle(void **state)
@@ -156,6 +214,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_few_events_wait_for_one_short_tick, setup),
 		cmocka_unit_test_setup(many_events_wait_for_the_batch_interval, setup),
+		cmocka_unit_test_setup(a_burst_does_not_delay_what_comes_after_it, setup),
+		cmocka_unit_test_setup(a_steady_rate_has_one_tick, setup),
 		cmocka_unit_test_setup(some_events_wait_for_the_middle, setup),
 		cmocka_unit_test_setup(silence_ends_the_ticks, setup),
 		cmocka_unit_test_setup(bells_in_a_row_are_answered_more_slowly, setup),
