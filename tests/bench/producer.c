@@ -317,7 +317,7 @@ static void costs(int workers, enum mode mode, int rounds, double *cost)
 }
 
 static void print_row(const char *name, const double *cost, const char *peer,
-		      const double *peer_cost, double budget, int rounds)
+		      const double *peer_cost, int rounds)
 {
 	struct figure mine = figure_of(cost, rounds), theirs = figure_of(peer_cost, rounds), ratio;
 	double ratios[ROUNDS_MAX];
@@ -326,13 +326,9 @@ static void print_row(const char *name, const double *cost, const char *peer,
 		ratios[i] = cost[i] / peer_cost[i];
 	ratio = figure_of(ratios, rounds);
 	printf("{\"name\":\"%s\",\"value\":%.1f,\"unit\":\"ns\",\"peer\":\"%s\",\"peer_value\":%.1f,"
-	       "\"ratio\":%.3f,\"budget\":", name, mine.value, peer, theirs.value, ratio.value);
-	if (budget > 0)
-		printf("%.2f", budget);
-	else
-		printf("null");
-	printf(",\"rounds\":%d,\"spread\":%.1f,\"peer_spread\":%.1f,\"ratio_spread\":%.3f}\n", rounds,
-	       mine.spread, theirs.spread, ratio.spread);
+	       "\"ratio\":%.3f,\"rounds\":%d,\"spread\":%.1f,\"peer_spread\":%.1f,\"ratio_spread\":%.3f}\n",
+	       name, mine.value, peer, theirs.value, ratio.value, rounds, mine.spread, theirs.spread,
+	       ratio.spread);
 }
 
 static void print_results(int rounds)
@@ -349,17 +345,17 @@ static void print_results(int rounds)
 				figure.spread, figure_of(cost[workers - 1][mode], rounds).value);
 		}
 	print_row("producer_call_1cpu", cost[0][MODE_RINGTAIL], mode_name[MODE_FTRACE],
-		  cost[0][MODE_FTRACE], 0.9, rounds);
+		  cost[0][MODE_FTRACE], rounds);
 	print_row("producer_call_filtered_1cpu", cost[0][MODE_RINGTAIL_FILTERED],
-		  mode_name[MODE_FTRACE], cost[0][MODE_FTRACE], 0.9, rounds);
+		  mode_name[MODE_FTRACE], cost[0][MODE_FTRACE], rounds);
 	print_row("producer_other_pid_1cpu", cost[0][MODE_RINGTAIL_OTHER], mode_name[MODE_FTRACE],
-		  cost[0][MODE_FTRACE], 0, rounds);
+		  cost[0][MODE_FTRACE], rounds);
 	print_row("producer_empty_pair_1cpu", cost[0][MODE_EMPTY], mode_name[MODE_FTRACE],
-		  cost[0][MODE_FTRACE], 0, rounds);
+		  cost[0][MODE_FTRACE], rounds);
 	print_row("producer_call_2cpu", cost[1][MODE_RINGTAIL], "ringtail on one CPU",
-		  cost[0][MODE_RINGTAIL], 1.2, rounds);
+		  cost[0][MODE_RINGTAIL], rounds);
 	print_row("producer_call_2cpu_ftrace", cost[1][MODE_RINGTAIL], mode_name[MODE_FTRACE],
-		  cost[1][MODE_FTRACE], 0, rounds);
+		  cost[1][MODE_FTRACE], rounds);
 }
 
 static int skip(const char *why)

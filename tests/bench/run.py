@@ -30,10 +30,12 @@ QUIET_PERCENT = 5
 
 
 class Bench:
-    """What every row needs: where the programs are, a directory, the number of rounds."""
+    """What every row needs: where the programs are, a directory, the number of rounds; and the rows
+    of the groups before it, which may be its peers."""
 
     def __init__(self, build, work, rounds):
         self.build, self.work, self.asked_rounds = build, work, rounds
+        self.rows = {}
         self.cpus = host.CPUS
 
     def rounds(self, usual):
@@ -56,6 +58,16 @@ class Bench:
                 row.why = f"{row.why}; {reason}" if row.why else reason
         return None
 
+    def beside(self, row, name, peer=None):
+        """Lets the row of that name, of this run, be the peer of another one; or its peer, which is called `peer`."""
+        row.peer = peer or name
+        other = self.rows.get(name)
+        row.peer_samples = (other.peer_samples if peer else other.samples) if other else []
+        if not row.peer_samples:
+            group = name.partition(".")[0]
+            row.why = f"no {row.peer} in this run" + ("" if other else f": add --row {group}")
+        return row
+
     @contextlib.contextmanager
     def optional(self, row, context):
         """The context, or None with the reason in the row where it cannot be entered."""
@@ -73,18 +85,19 @@ def measure_group(bench, name):
     except (host.Unavailable, OSError) as error:
         rows = [report.Row(name, "", why=str(error))]
     print(f" {time.monotonic() - start:.0f} s", file=sys.stderr)
+    bench.rows.update({row.name: row for row in rows})
     return [row.as_object() for row in rows]
 
 
 def chosen_groups(parser, names):
-    groups = []
+    """In the order of GROUPS: a group's peer may be a row of one before it."""
+    groups = set()
     for name in names or GROUPS:
         group = name.split(".")[0]
         if group not in GROUPS:
             parser.error(f"no row {name}; there are {', '.join(GROUPS)}")
-        if group not in groups:
-            groups.append(group)
-    return groups
+        groups.add(group)
+    return [group for group in GROUPS if group in groups]
 
 
 def end_on_signal(number, _frame):

@@ -31,8 +31,10 @@ from peers.tbench import captured  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
 MARKS = ("<!-- figures: make bench-scale -->\n", "<!-- end of figures -->\n")
-NOISE = 0.15    # what differs by less in all of a curve, or by its own spread, is flat
+NOISE = 0.15    # what differs by less in all of a curve may be flat
+STRAIGHT = 0.8  # so much of what medians differ by is a line's, or x does not explain it
 QUIET = ("--history-size=0",)
+HISTORY_CALLS = 400_000     # fill a MiB: a call is 2.6 bytes or more
 SPECS = 64      # of one request: SUBSCRIBE_PROBES_MAX
 SKIPPED_SYSTEMS = ("syscalls", "raw_syscalls", "ringtail")
 
@@ -58,15 +60,30 @@ class Curve:
         slope = sum(w * (x - mean_x) * (y - mean_y) for x, y, w in points) / spread if spread else 0
         return mean_y - slope * mean_x, slope
 
+    def straightness(self):
+        """Of the squares by which the medians differ, the part that the line explains. Two points are on any line."""
+        medians = self.medians()
+        base, slope = self.line()
+        mean = statistics.mean(y for _, y in medians)
+        total = sum((y - mean) ** 2 for _, y in medians)
+        left = sum((base + slope * x - y) ** 2 for x, y in medians)
+        return 1 - left / total if total and len(medians) > 2 else 0
+
+    def spread(self):
+        """By how much the rounds of one point differ, usually: one wide point does not hide a curve."""
+        return statistics.median(max(samples) - min(samples) for samples in self.points.values() if samples)
+
     def law(self):
-        """In words."""
+        """In words. A small growth that the rounds agree on, and that is a line, is not flat."""
         medians = self.medians()
         if len(medians) < 2:
             return "not measured"
         low, high = min(y for _, y in medians), max(y for _, y in medians)
-        rounds = [samples for samples in self.points.values() if samples]
-        if high - low <= NOISE * high or max(map(min, rounds)) <= min(map(max, rounds)):
+        if high - low <= self.spread() or (high - low <= NOISE * high and self.straightness() < STRAIGHT):
             return f"flat: {figure(low)} to {figure(high)} {self.unit}"
+        if len(medians) == 2:
+            (x, y), (more_x, more_y) = medians
+            return f"{figure(more_y / y)} times as much at {more_x:,} as at {x:,}"
         base, slope = self.line()
         text = f"{figure(base)} {self.unit} and {figure(slope)} for each"
         off = max(abs(base + slope * x - y) / abs(y) for x, y in medians)
@@ -181,12 +198,15 @@ def terms(bench, count):
 
 
 def workers(bench, count):
+    """The replay, the workers, the main thread and the client need more than two CPUs, and wait for each other where there
+    are no more: so the time is the workers' own, of the one that has most to do."""
     options = [*QUIET, f"--workers={count}", "--source", f"replay:{captured(bench)}", "--replay-pace", "fast"]
     with ringtail.Daemon(bench, *options) as daemon, ringtail.stream(daemon, "-p", "syscall:*:call") as client:
-        start = time.monotonic()
         client.child.process.wait(60)
-        took = time.monotonic() - start
-    return {"calls drained, M/s": client.summarise()["events"] / took / 1e6}
+        spent = host.thread_cpu_ns(daemon.engine(), "ringtail-drain")
+    if len(spent) != count:
+        raise host.Unavailable(f"there are {len(spent)} workers")
+    return {"calls drained in a CPU second of the busiest worker, M/s": client.summarise()["events"] / max(spent) * 1e3}
 
 
 def threads(bench, count):
@@ -231,10 +251,17 @@ def probes(bench, count):
 
 
 def history(bench, mib):
-    calls, result = 8_000_000, {}
+    """Of a history that is full, by the bytes that were sent: what is measured evicts as much as it adds."""
+    filling, calls, result = mib * HISTORY_CALLS, 2_000_000, {}
     with ringtail.Daemon(bench, f"--history-size={mib}MiB", "--memory-max=1GiB") as daemon, \
+         ringtail.Load(bench, filling, bench.cpus[:1], name="filling") as before, \
          ringtail.Load(bench, calls, bench.cpus[:1]) as load, \
-         ringtail.stream(daemon, "-p", "syscall:getppid:call", "-f", load.filter):
+         ringtail.stream(daemon, "-p", "syscall:getppid:call", "-f", f"{before.filter} || {load.filter}") as client:
+        before.go()
+        time.sleep(ringtail.SETTLE_S)
+        sent = sum(client["wire_bytes"] for client in daemon.stat()["clients"] if client["probes"])
+        if sent < mib * MIB:
+            raise host.Unavailable(f"{filling:,} calls are {sent / MIB:.1f} MiB, which does not fill the history")
         with engine_spends(daemon, result, "CPU of the engine, ns a call", calls):
             load.go()
         result["memory, KiB"] = daemon.resident_bytes() / KIB
@@ -248,7 +275,7 @@ GROUPS = {
     "workers": (workers, "workers, of a recording's two rings", (1, 2)),
     "threads": (threads, "threads alive", (10, 100, 1000, 10_000, 25_000)),
     "probes": (probes, "tracepoints recorded at once", (1, 10, 100, 500)),
-    "history": (history, "MiB of history that are kept", (1, 4, 16, 64, 1024)),
+    "history": (history, "MiB of history that are kept", (8, 16, 32, 64)),   # below 8 it is queue-size
 }
 
 

@@ -171,6 +171,16 @@ def cpu_ns(*pids):
     return total
 
 
+def thread_cpu_ns(pid, name):
+    """CPU time of each thread of that name. The kernel keeps 15 characters of a name."""
+    spent = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            if (task / "comm").read_text().rstrip("\n") == name[:15]:
+                spent.append(int((task / "schedstat").read_text().split()[0]))
+    return spent
+
+
 def busy_percent(seconds=1):
     """What the machine is busy with while the driver sleeps, all CPUs together."""
     def read():

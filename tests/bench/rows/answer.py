@@ -63,7 +63,7 @@ def more_time_percent(plain, speed):
 
 
 def measure(bench):
-    rows = {name: Row(f"answer.{key}", "% more time", budget=Budget(limit, ratio=True), peer=name)
+    rows = {name: Row(f"answer.{key}", "% more time", budget=Budget(limit, ratio=True), peer=name, paired=True)
             for name, key, limit in ((STRACE, "vs_strace", 0.05), (PERF, "vs_perf_trace", 1),
                                      (BPFTRACE, "vs_bpftrace", 1), (tbench.FLOOR, "vs_bpf_floor", 1.3))}
     answers = []

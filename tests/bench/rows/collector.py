@@ -9,19 +9,16 @@ from report import Budget, Row
 NAME = "collector"
 CALLS = 4_000_000
 LTTNG_EVENTS = 2_000_000
-BUDGET = Budget(50)
-FLOOR = Budget(20e6, at_least=True)
+LTTNG = "LTTng-UST consumerd+relayd, per event"
 
 
 def measure(bench):
     rounds = bench.rounds(3)
-    live = Row("collector.load", "CPU ns/call", peer="LTTng-UST consumerd+relayd, per event",
-               budget=BUDGET)
-    rate = Row("collector.rate", "calls/s/core", peer="LTTng-UST consumerd+relayd",
-               budget=FLOOR)
-    replay = Row("collector.replay", "CPU ns/call", budget=BUDGET,
+    live = Row("collector.load", "CPU ns/call", peer=LTTNG, budget=Budget(1, ratio=True))
+    rate = Row("collector.rate", "calls/s/core", peer="LTTng-UST consumerd+relayd")
+    replay = Row("collector.replay", "CPU ns/call", peer=LTTNG, budget=Budget(1.3, ratio=True),
                  note="tbench's calls from a file, as fast as the engine takes them")
-    tls = Row("collector.tls", "CPU ns/call", peer="the same over plain TCP", budget=BUDGET)
+    tls = Row("collector.tls", "CPU ns/call", peer="the same over plain TCP", budget=Budget(1.1, ratio=True))
     tls_unix = Row("collector.tls_unix", "CPU ns/call", peer="the same over the unix socket")
     lost = lost_tls = 0
     capture = bench.attempt(replay, lambda: captured(bench))
@@ -43,6 +40,7 @@ def measure(bench):
         peer = bench.attempt(live, lambda: lttng_load(bench))
         if peer:
             live.peer_samples.append(peer)
+            replay.peer_samples.append(peer)
             rate.peer_samples.append(1e9 / peer)
         if capture:
             figure = bench.attempt(replay, lambda: replay_capture(bench, capture))

@@ -73,19 +73,21 @@ class Marker:
 
 
 def measure(bench):
-    default = Row("latency.default", "ms, p99", peer="ftrace trace_pipe", budget=Budget(3))
-    low = Row("latency.low", "ms, p99", peer="ftrace trace_pipe", budget=Budget(5),
+    default = Row("latency.default", "ms, p99", budget=Budget(3))
+    versus = Row("latency.vs_trace_pipe", "ms, p99", default.samples, peer="ftrace trace_pipe",
+                 budget=Budget(4, ratio=True))
+    low = Row("latency.low", "ms, p99", peer="ftrace trace_pipe", budget=Budget(4, ratio=True),
               note="with --low-latency")
     for number in range(bench.rounds(3)):
         for row, options in ((default, ()), (low, ("--low-latency",))):
             late = bench.attempt(row, lambda: through_ringtail(bench, number, options))
             if late:
                 row.samples.append(late)
-        late = bench.attempt(default, lambda: through_trace_pipe(bench, number))
+        late = bench.attempt(versus, lambda: through_trace_pipe(bench, number))
         if late:
-            default.peer_samples.append(late)
+            versus.peer_samples.append(late)
             low.peer_samples.append(late)
-    return [default, low]
+    return [default, versus, low]
 
 
 def p99_ms(made, arrived):

@@ -16,12 +16,12 @@ OPTIONS = ["--clients-max", 2 * CLIENTS + 16, "--clients-per-identity", 2 * CLIE
 
 
 def measure(bench):
-    base = Row("memory.resident", "MiB", budget=Budget(64),
+    base = Row("memory.resident", "MiB", budget=Budget(24),
                note="loader and engine after a load, without their rings, with no history kept")
-    client = Row("memory.client", "KiB/client", budget=Budget(64),
+    client = Row("memory.client", "KiB/client", budget=Budget(8),
                  note=f"the second {CLIENTS} clients, all subscribed alike")
     tls = Row("memory.client_tls", "KiB/client", peer="a client at the unix socket",
-              budget=Budget(64), note="likewise, over TLS 1.3, with certificates")
+              budget=Budget(24), note="likewise, over TLS 1.3, with certificates")
     for _ in range(bench.rounds(1)):
         figures = bench.attempt(base, lambda: resident(bench))
         if figures:

@@ -15,11 +15,12 @@ MIB = 1 << 20
 
 
 def measure(bench):
-    event = Row("metrics.event", "CPU ns/event", budget=Budget(10),
+    event = Row("metrics.event", "CPU ns/event", budget=Budget(0.15, ratio=True),
                 note="drained with a meter, less without one; tbench's calls")
     series = Row("metrics.series", "series", note=f"after {PROCESSES} processes of as many names")
     memory = Row("metrics.memory", "MiB", budget=Budget(64),
                  note=f"resident, without rings, after {PROCESSES} processes")
+    bench.beside(event, "collector.replay")     # the same calls
     capture = bench.attempt(event, lambda: captured(bench))
     for _ in range(bench.rounds(3)):
         figure = bench.attempt(event, lambda: metering(bench, capture)) if capture else None

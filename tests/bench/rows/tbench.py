@@ -1,6 +1,8 @@
 """What tracing every system call costs a program that lives of them: tbench's throughput with
-nothing, then under each tracer in turn, round after round. The ringtail rounds also say what a
-real mix of calls costs the collector and the wire."""
+nothing, then under each tracer in turn, round after round. Rounds are short and many: what disturbs
+the machine for seconds is then in both figures of a round, whose difference is taken, and the rounds
+say how sure their ratio is. The ringtail rounds also say what a real mix of calls costs the
+collector and the wire."""
 import contextlib
 import time
 
@@ -9,10 +11,11 @@ from peers.ftrace import Instance
 from peers.host import Child
 from peers.tbench import Tbench
 from report import Budget, Row, median
+from rows.collector import LTTNG
 
 NAME = "tbench"
-SECONDS = 3
-STEADY = 1.15  # how far apart the untraced rounds may be
+SECONDS = 1
+ROUNDS = 21
 NOTHING, RINGTAIL = "nothing", "ringtail"
 FTRACE, TRACE_CMD = "ftrace, to memory only", "trace-cmd record -N"
 PERF, FLOOR = "perf record", "two empty BPF programs"
@@ -74,9 +77,9 @@ def floor_stays(bench):
 
 def measure(bench):
     traced = Traced()
-    rows = {name: Row(f"tbench.{key}", "% slower", budget=budget, peer=name)
-            for name, key, budget in ((FTRACE, "vs_ftrace", Budget(1, ratio=True)),
-                                      (TRACE_CMD, "vs_trace_cmd", Budget(0.5, ratio=True)),
+    rows = {name: Row(f"tbench.{key}", "% slower", budget=budget, peer=name, paired=True)
+            for name, key, budget in ((FTRACE, "vs_ftrace", Budget(0.7, ratio=True)),
+                                      (TRACE_CMD, "vs_trace_cmd", Budget(0.45, ratio=True)),
                                       (PERF, "vs_perf", None), (FLOOR, "vs_bpf_floor", None))}
     contexts = {NOTHING: contextlib.nullcontext,
                 RINGTAIL: lambda: ringtail_streams(bench, traced),
@@ -84,9 +87,9 @@ def measure(bench):
                 TRACE_CMD: lambda: trace_cmd_sends(bench, traced),
                 PERF: lambda: perf_records(bench),
                 FLOOR: lambda: floor_stays(bench)}
-    throughput = throughputs(bench, contexts, rows)
-    set_slowdowns(rows, throughput)
-    mix = Row("collector.tbench", "CPU ns/call", traced.cpu_ns_per_call, budget=Budget(50))
+    set_slowdowns(rows, throughputs(bench, contexts, rows))
+    mix = Row("collector.tbench", "CPU ns/call", traced.cpu_ns_per_call, budget=Budget(1.4, ratio=True))
+    bench.beside(mix, "collector.load", LTTNG)
     if traced.events:
         mix.note = (f"at {median(traced.calls_per_s):,.0f} calls/s, tbench, collector and client"
                     f" sharing the CPUs; {traced.lost:,} lost of {traced.events:,}")
@@ -98,42 +101,44 @@ def slower_percent(plain, speed):
     return 100 * (1 - speed / plain)
 
 
-def set_slowdowns(rows, throughput, slowdown=slower_percent):
-    """Each row has ringtail's slowdown, and that of the peer of its name."""
-    plain = median(throughput[NOTHING])
-    if not plain:
-        return
-    # Against its median, so that one disturbed round of it does not turn a sign.
-    slower = {name: [slowdown(plain, speed) for speed in speeds] for name, speeds in throughput.items()}
+def set_slowdowns(rows, rounds, slowdown=slower_percent):
+    """Each row has ringtail's slowdown and that of the peer of its name, round by round, against the same round's
+    untraced run."""
     for name, row in rows.items():
-        row.samples, row.peer_samples = slower[RINGTAIL], slower[name]
-        row.doubt = disturbed(throughput[NOTHING], row)
-    next(iter(rows.values())).note = f"untraced: {plain:.0f} MB/s"
+        for speed in rounds:
+            if {NOTHING, RINGTAIL, name} <= speed.keys():
+                row.samples.append(slowdown(speed[NOTHING], speed[RINGTAIL]))
+                row.peer_samples.append(slowdown(speed[NOTHING], speed[name]))
+        row.doubt = disturbed(row)
+    plain = [speed[NOTHING] for speed in rounds if NOTHING in speed]
+    if plain:
+        next(iter(rows.values())).note = f"untraced: {median(plain):.0f} MB/s"
 
 
-def disturbed(untraced, row):
+def disturbed(row):
     """Why the slowdowns say nothing of the tracers, or None. Noise must not meet a budget."""
-    if max(untraced) > STEADY * min(untraced):
-        return f"untraced, tbench itself ran at {min(untraced):.0f} to {max(untraced):.0f} MB/s"
-    if row.peer_samples and min(row.value, row.peer_value) <= 0:
+    if row.samples and min(row.value, row.peer_value) <= 0:
         return "tbench was no slower when traced: that is noise"
+    if row.samples and not row.interval:
+        return "too few rounds, or too noisy, to say how sure the ratio is"
     return None
 
 
 def throughputs(bench, contexts, rows):
-    """MB/s by tracer and round; the order moves on by one each round."""
-    throughput = {name: [] for name in contexts}
+    """For each round MB/s by tracer; the order moves on by one each round."""
+    rounds = []
     order, first_row = list(contexts), next(iter(rows.values()))
     with Tbench(bench.work) as tbench:
         tbench.run(2)
-        for _ in range(bench.rounds(5)):
+        for _ in range(bench.rounds(ROUNDS)):
+            rounds.append({})
             for name in order:
                 speed = bench.attempt(rows.get(name, first_row),
                                       lambda: run_under(tbench, contexts[name]))
                 if speed:
-                    throughput[name].append(speed)
+                    rounds[-1][name] = speed
             order.append(order.pop(0))
-    return throughput
+    return rounds
 
 
 def run_under(tbench, context):
