@@ -402,7 +402,7 @@ check-more: build/.deps-more ## runs what make check has no network or time for:
 	$(Q)python3 tests/check.py --build build --more
 
 # A part of it. (Not among the phony: for those there are no patterns.)
-check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, tidy, packages, wireshark, kernels, backends, fleet, bindings, others, tracepoints, fresh
+check-%: $(DEPS) ## runs one part: arrows, unit, bpf, sim, scenario, asan, stress, model, valgrind, fuzz, guests, coverage, tidy, packages, wireshark, kernels, backends, fleet, bindings, others, strace, tracepoints, fresh
 	$(Q)python3 tests/check.py --build build --only $*
 
 $(filter $(BUILD)/tests/bench/lttng_%,$(BENCH_C:%.c=$(BUILD)/%.o)): | build/.deps-bench

@@ -70,6 +70,7 @@ FRESH_TIMEOUT_S = 3600          # twenty minutes on a machine that has much else
 TRACEPOINTS_TIMEOUT_S = 1500    # four minutes on a machine that has much else to do
 FLEET_TIMEOUT_S = 600          # five minutes, and Kafka's jars the first time
 BINDINGS_TIMEOUT_S = 900        # half a minute; more the first time, when Go builds its library
+STRACE_TIMEOUT_S = 120          # a quarter of a minute
 OTHERS_TIMEOUT_S = 1500         # a quarter of a minute; the first time Redis is built
 FUZZ_RUNS_TIMEOUT_S = 4 * 3600
 FUZZ_EXIT = 99    # libFuzzer's own is 77, which is a skip here
@@ -589,6 +590,14 @@ def check_others(options, builds):
             for name in ("jvm", "postgres", "redis")]
 
 
+def check_strace(options, builds):
+    """What takes its time: strace and ringtail beside each other on forty programs."""
+    return [Job(f"strace {name}", [sys.executable, f"tests/scenario/{name}_as_strace.py"],
+                {"RINGTAIL_BUILD": options.build, "RINGTAIL_LONG": "1"}, timeout=STRACE_TIMEOUT_S, weight=WAITS,
+                again=True, after=builds.job("all", "all"))
+            for name in ("arguments", "structures", "descriptors")]
+
+
 def cpu_seconds():
     """Of all programs that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -621,7 +630,7 @@ PARTS = {
 # What takes the network, to download what it runs, or a build of its own: --more.
 PARTS_MORE = {"coverage": check_coverage, "tidy": check_tidy, "packages": check_packages, "wireshark": check_wireshark,
               "kernels": check_kernels, "backends": check_backends, "fleet": check_fleet,
-              "bindings": check_bindings, "others": check_others}
+              "bindings": check_bindings, "others": check_others, "strace": check_strace}
 # What can also be asked for alone.
 PARTS_OF_PARTS = {"every_kernel": check_every_kernel, "kmod": check_kmod, "systemd": check_systemd,
                   "tracepoints": check_tracepoints, "fresh": check_fresh}

@@ -160,4 +160,6 @@ MUTANTS = [
     ("json-half-an-element", "client/cli/json_event.c", "i + step <= bytes", "i < bytes", ["unit/json_event"]),
     ("kafka-reader-that-lost-is-good", "client/cli/kafka_source.c:kafka_source_close",
      "return !WIFEXITED(status) || !WEXITSTATUS(status);", "return true;", ["unit/kafka_source"]),
+    ("text-has-no-sixth-argument", "client/cli/text_value.c:text_arguments", "i < event->probe->fields; i++",
+     "i < event->probe->fields && i < first + 5; i++", ["scenario/arguments_as_strace"]),
 ]

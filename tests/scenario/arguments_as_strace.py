@@ -39,8 +39,17 @@ os.getcwd()
 CALL = re.compile(r"^(\w+)\((.*)\) += (?:0x[0-9a-f]+|-?\d+|\?)", re.DOTALL)
 OURS = re.compile(r"^\S+ \[\d+\] .{16} +\d+/(\d+) +(\w+)\((.*)\) = (?:-?\d+|0x[0-9a-f]+|\?)")
 OPENING, CLOSING = "([{<", ")]}>"
-# Where strace shows another order of the arguments than the kernel has.
-REORDERED = {"clone"}
+# Strace's names of clone's arguments, and the kernel's; strace leaves those out that the flags do not ask for.
+CLONE = {"child_stack": "newsp", "flags": "clone_flags", "parent_tid": "parent_tidptr", "tls": "tls",
+         "child_tidptr": "child_tidptr"}
+# Calls whose structures or buffers are addresses here, and the fields in question.
+LEFT = {
+    "ioctl": {"arg"}, "getsockopt": {"optval", "optlen"}, "setsockopt": {"optval"}, "sysinfo": {"info"},
+    "statfs": {"buf"}, "fstatfs": {"buf"}, "capget": {"header", "dataptr"}, "capset": {"header", "data"},
+    "sched_getaffinity": {"user_mask_ptr"}, "setxattr": {"value"}, "getrandom": {"ubuf"}, "execve": {"envp"},
+    "clone": {"parent_tidptr"}, "timer_create": {"timer_event_spec", "created_timer_id"},
+    "get_mempolicy": {"policy", "nmask"}, "set_mempolicy": {"nmask"},
+}
 
 
 def arguments(text):
@@ -86,9 +95,18 @@ def number(text):
         return {"NULL": 0}.get(text)
 
 
+def in_words(address):
+    """The address of a socket that strace shows by its members, in our words; None: of another family, or unnamed."""
+    if found := re.search(r"_port=htons\((\d+)\).*\"([\d.]+|[\da-f:.]*:[\da-f:.]*)\"", address):
+        return f'"[{found[2]}]:{found[1]}"' if ":" in found[2] else f'"{found[2]}:{found[1]}"'
+    found = re.search(r'sun_path=(@?)"(.*)"', address)
+    return found and f'"{found[1]}{found[2]}"'
+
+
 def explained(name, mine, theirs):
     """Which row of the table says why; None: nothing does."""
-    mine, theirs = mine.partition("=")[2], re.sub(r" ?/\*.*?\*/", "", theirs)
+    field, _, mine = mine.partition("=")
+    theirs = re.sub(r" ?/\*.*?\*/", "", theirs)
     if mine == theirs:
         return "the same"
     if number(mine) is not None and number(mine) == number(theirs):
@@ -102,17 +120,30 @@ def explained(name, mine, theirs):
             whole.startswith(short) if mine.endswith("...") or len(whole) > 128 else short == whole
         # UTF-8 is as it is here, and octal there.
         return "escapes, and how much of a text" if same or any(byte > 127 for byte in whole) else None
-    if mine[:1] == '"' and theirs.startswith("{sa_family="):
+    if mine[:1] == '"' and theirs.startswith("{sa_family=") and in_words(theirs) in (None, mine):
         return "an address in words"
-    if mine[:1] == '"' and theirs[:2] in ("[{", "[["):
+    if mine[:1] == '"' and theirs[:2] in ("[{", "[[") and name in ("sendto", "recvfrom"):
         return "messages of netlink are bytes"
-    if mine[:2] in ("[{", "[]", "[", "{") or mine[:1] in "[{~" or mine.startswith("left "):
+    if (mine[:1] in "[{~" or mine.startswith("left ")) and theirs[:1] in "[{~":
         return "a structure"                    # structures_as_strace
-    if re.fullmatch(r"0x[0-9a-f]+", mine) and theirs[:1] in '[{"':
+    if field.endswith("len") and re.fullmatch(r"0x[0-9a-f]+", mine) and re.fullmatch(r"\[\d+( => \d+)?\]", theirs):
+        return "a length by its address"
+    if re.fullmatch(r"0x[0-9a-f]+", mine) and theirs[:1] in '[{"' and (field in LEFT.get(name, ()) or theirs in ('""', "[]")):
         return "left as an address"
     if set(mine.split("|")) == set(theirs.split("|")) - {"AT_STATX_SYNC_AS_STAT"}:
         return "flags in another order"
     return "one of several names" if mine in theirs.split(" or ") else None
+
+
+def pairs(name, ours, theirs):
+    """Each of ours beside what strace shows of it; None: one of the two has more of them."""
+    if name == "rt_sigreturn" and not ours:
+        return []                               # it has none: strace reads a mask from the stack
+    if name == "clone":
+        mine = {text.partition("=")[0]: text for text in ours}
+        named = [(mine.get(CLONE.get(text.partition("=")[0])), text.partition("=")[2]) for text in theirs]
+        return named if all(text for text, _ in named) else None
+    return list(zip(ours, theirs)) if len(ours) == len(theirs) else None
 
 
 def compare(theirs, ours, counts, wrong):
@@ -120,16 +151,19 @@ def compare(theirs, ours, counts, wrong):
         mine = ours.get(tid, [])
         if calls[0][0] == "execve":
             mine = mine[next((i for i, call in enumerate(mine) if call[0] == "execve"), 0):]
+        if len(mine) < len(calls):
+            wrong.append(("so many calls", len(mine), len(calls)))
         for (name, text), (other, whole) in zip(mine, calls):
             if name != other:
                 wrong.append((f"another call, where strace has {other}", name, whole))
                 break
             ours_of, theirs_of = arguments(text), arguments(whole)
-            if name in REORDERED or ours_of is None or theirs_of is None:
+            if ours_of is None or theirs_of is None:
                 continue
-            if len(ours_of) != len(theirs_of) and name in ("open", "openat", "fcntl", "futex", "mknodat"):
+            beside = pairs(name, ours_of, theirs_of)
+            if beside is None:
                 wrong.append((f"so many arguments of {name}", text, whole))
-            for one, another in zip(ours_of, theirs_of):
+            for one, another in beside or ():
                 how = explained(name, one, another)
                 counts[how] += 1
                 if not how:
@@ -161,7 +195,7 @@ def main(case):
     counts = collections.Counter()
     beside_strace(case, daemon, user, "a program with many arguments", (sys.executable, "-I", "-c", PROGRAM, user.directory),
                   counts)
-    for program in programs.FEW + (programs.MORE if os.environ.get("RINGTAIL_PROGRAMS") == "all" else ()):
+    for program in programs.FEW + (programs.MORE if os.environ.get("RINGTAIL_LONG") else ()):
         program = program.format(dir=user.directory)
         beside_strace(case, daemon, user, program, ("sh", "-c", f"exec {program} >{user.directory}/out.txt 2>&1"), counts)
     for how, count in counts.most_common():

@@ -15,7 +15,7 @@ PROGRAMS = (
     "cat /etc/hostname", "sh -c 'echo a | tr a b'", "sh -c 'exec 7<>/dev/null; exec 8>&7 7>&-; echo y >&8'",
     "cp /etc/hostname {dir}/copy", "mv {dir}/copy {dir}/moved", "tar cf {dir}/a.tar /etc/apt", "find /etc/apt",
 )
-# Also with RINGTAIL_PROGRAMS=all.
+# Also in the long form.
 MORE = (
     "rm {dir}/moved", "ls /etc/apt", "head -c 10 /dev/zero", "sort /etc/passwd", "wc -l /etc/group",
     "grep root /etc/passwd", "gzip -f {dir}/a.tar", "dd if=/dev/zero of={dir}/d bs=512 count=3", "stat /etc",
@@ -88,7 +88,7 @@ def of_programs(program):
 
 def beside_strace(case, daemon):
     compared, quiet = 0, case.say
-    for program in PROGRAMS + (MORE if os.environ.get("RINGTAIL_PROGRAMS") == "all" else ()):
+    for program in PROGRAMS + (MORE if os.environ.get("RINGTAIL_LONG") else ()):
         program = program.format(dir=case.dir)
         report = case.path("strace.txt")
         case.say = lambda text: None if text.startswith("ok") else quiet(text)

@@ -183,7 +183,7 @@ def all_beside_strace(case, daemon):
               "poll", "pselect6", "epoll_ctl", "epoll_wait", "prlimit64", "getrusage", "wait4", "waitid", "uname",
               "writev", "readv", "getdents64", "sendmsg", "recvmsg", "setitimer", "getitimer", "futex", "clone3", "execve"}
     case.check(wanted <= seen, "each of these calls had its structures", wanted - seen)
-    for program in programs.FEW + (programs.MORE if os.environ.get("RINGTAIL_PROGRAMS") == "all" else ()):
+    for program in programs.FEW + (programs.MORE if os.environ.get("RINGTAIL_LONG") else ()):
         program = program.format(dir=user.directory)
         more = beside_strace(case, daemon, user, program,
                              ("sh", "-c", f"exec {program} >{user.directory}/out.txt 2>&1"))

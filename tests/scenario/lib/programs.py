@@ -1,7 +1,7 @@
 """Programs that run everywhere, and end soon: strace and ringtail watch them beside each other."""
 
 FEW = ("sh -c 'echo a | tr a b'", "ls -l /etc/apt", "touch -d 2020-01-01 {dir}/t", "timeout 5 true")
-# Also with RINGTAIL_PROGRAMS=all: with the one of the scenario, forty.
+# Also in the long form: with the one of the scenario, forty.
 MORE = (
     "cat /etc/hostname", "cp /etc/hostname {dir}/copy", "mv {dir}/copy {dir}/moved", "tar cf {dir}/a.tar /etc/apt",
     "find /etc/apt", "rm {dir}/moved", "head -c 10 /dev/zero", "sort /etc/passwd", "wc -l /etc/group",
