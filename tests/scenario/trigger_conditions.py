@@ -2,45 +2,12 @@
 their probes are made for them, also when a reload brings them."""
 import os
 import signal
-import subprocess
 
 import ringtail
 from lib import rules
+from lib.cgroups import LittleMemory
 
 STKFLT = 16                     # nobody else sends it
-
-
-class Cgroup:
-    """Whoever is in it may have 16 MiB."""
-
-    def __init__(self):
-        base = "/sys/fs/cgroup/memory" if os.path.isdir("/sys/fs/cgroup/memory") else "/sys/fs/cgroup"
-        limit = "memory.limit_in_bytes" if base.endswith("memory") else "memory.max"
-        self.path = f"{base}/ringtail-{os.getpid()}"
-        try:
-            os.mkdir(self.path)
-            self.write(limit, 16 << 20)
-        except OSError:
-            self.remove()
-            self.path = None
-            return
-        # What is swapped out does not count. A kernel without swap has neither file.
-        for name, most in (("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", 16 << 20)):
-            if os.path.exists(f"{self.path}/{name}"):
-                self.write(name, most)
-
-    def write(self, name, value):
-        with open(f"{self.path}/{name}", "w", encoding="ascii") as file:
-            file.write(str(value))
-
-    def run(self, *words):
-        def enter():
-            self.write("cgroup.procs", os.getpid())
-        return subprocess.run(words, preexec_fn=enter, check=False).returncode
-
-    def remove(self):
-        if self.path and os.path.isdir(self.path):
-            os.rmdir(self.path)
 
 
 def signals(case):
@@ -60,17 +27,16 @@ def signals(case):
 def killer(case, daemon, cgroup):
     case.write(f"{daemon.name}.conf", "probe = syscall:getppid:call\non = oom dump 100ms every 1h\n")
     daemon.reload(r"\[reloaded\]")
-    code = cgroup.run("python3", "-c", "x = bytearray(64 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1")
-    case.check_equal(code, -signal.SIGKILL, "the kernel kills it")
+    case.check_equal(cgroup.exceed(), -signal.SIGKILL, "the kernel kills it")
     ringtail.wait_until(lambda: "trigger trigger-1 fired" in daemon.log, "the OOM killer fires")
     case.check("mark_victim(pid=" in daemon.log and 'comm="python3"' in daemon.log, "the log has the victim", daemon.log)
 
 
 def main(case):
     daemon = signals(case)
-    cgroup = Cgroup()
+    cgroup = LittleMemory()
     try:
-        if cgroup.path and cgroup.run("true") == 0:
+        if cgroup.works:
             killer(case, daemon, cgroup)
     finally:
         cgroup.remove()

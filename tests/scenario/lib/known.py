@@ -18,6 +18,7 @@ PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -51,6 +52,34 @@ static void connect_to(const char *host, int port)
 	inet_pton(AF_INET, host, &to.sin_addr);
 	connect(fd, (void *)&to, sizeof(to));
 	close(fd);
+}
+
+/* A server whose first byte goes out 60 ms after it has accepted. */
+static int serve(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), fd;
+	socklen_t bytes = sizeof(at);
+
+	if (bind(server, (void *)&at, bytes) || listen(server, 1) || getsockname(server, (void *)&at, &bytes) ||
+	    connect(client, (void *)&at, bytes))
+		return -1;
+	fd = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+	nap(60);
+	send(fd, "first", 5, 0);
+	send(fd, "second", 6, 0);
+	return close(fd) | close(client) | close(server);
+}
+
+/* Each of 300 pages for the first time. */
+static void touch(void)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	volatile char *pages = mmap(NULL, 300 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	madvise((void *)pages, 300 * page, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < 300; i++)
+		pages[i * page] = 1;
 }
 
 /* A server of one answer, which takes 20 ms, and who asks it. Its address is this process' own: others do the same. */
@@ -94,6 +123,7 @@ static void files(void)
 		fsync(fd);
 	}
 	close(fd);
+	close(open("both", O_RDWR | O_CREAT, 0600));
 	close(open("app.conf.old", O_WRONLY | O_CREAT, 0600));
 	rename("app.conf.old", "./app.conf");
 	chmod("./app.conf", 0644);
@@ -140,9 +170,10 @@ int main(int argc, char **argv)
 	if (argc > 2) {
 		connect_to("127.0.0.1", atoi(argv[2]));
 		connect_to("127.0.0.9", 1);
-		if (ask_names())
+		if (ask_names() || serve())
 			return 2;
-		for (int i = 0; i < 4; i++)
+		touch();
+		for (int i = 0; i < 3; i++)
 			nap(60);
 		for (int i = 0; i < 5; i++)
 			syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){ .tv_nsec = 60000000 },
