@@ -836,6 +836,16 @@ static void take_length(struct conversion *conversion, const char **at)
 	}
 }
 
+/* How many bytes behind "%p" say what is there: of I4, I6c, ISpc, sF and the like. */
+static size_t pointer_kind_bytes(const char *at)
+{
+	if (at[0] != 'I')
+		return 1u + (at[1] == 'R' || at[1] == 'F');
+	if (at[1] == 'S')
+		return 2 + strspn(at + 2, "pfscbnl");
+	return at[1] ? 2u + (at[2] == 'c') : 1;	/* the format may end here */
+}
+
 /* `at` is behind the percent sign. */
 static const char *take_conversion(struct reader *arguments, const char *at,
 				   struct conversion *conversion)
@@ -863,8 +873,7 @@ static const char *take_conversion(struct reader *arguments, const char *at,
 				      sizeof(conversion->more) - 1;
 
 			memcpy(conversion->more, at, keep);
-			at += at[0] == 'I' ? (at[1] == 'S' ? 2 + strspn(at + 2, "pfscbnl") :
-					      2u + (at[2] == 'c')) : 1u + (at[1] == 'R' || at[1] == 'F');
+			at += pointer_kind_bytes(at);
 		}
 	}
 	return at;

@@ -147,6 +147,21 @@ static void what_only_the_kernel_can_say(void **state)
 	refuse(deep);
 }
 
+/* A format of as many bytes as there is room for: whoever reads on behind it reads what is no part of it. */
+static void format_that_ends_in_its_conversion(void **state)
+{
+	char print[2048] = "\"";
+	size_t bytes = 1023;
+
+	(void)state;
+	memset(print + 1, 'a', bytes);
+	strcpy(print + 1 + bytes - strlen("%pI"), "%pI\", REC->saddr");
+	refuse(print);
+	refuse("\"%pI\", REC->saddr");
+	expect("\"%pI4\", REC->saddr", "127.0.0.1");
+	expect("\"%pI6c\", REC->v6", "::1");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +170,7 @@ int main(void)
 		cmocka_unit_test(tables),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(what_only_the_kernel_can_say),
+		cmocka_unit_test(format_that_ends_in_its_conversion),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
