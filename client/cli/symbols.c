@@ -131,14 +131,46 @@ static int is_way_to_tracer(const char *name)
 	return 0;
 }
 
-/* The tracer comes first, then the way to it; a way further out was another tracer's. */
+/*
+ * "bpf_trampoline_6442536467_1": the way of fentry and fexit. The kernel's own bpf_trampoline_link_prog() has no number.
+ */
+static int is_trampoline(const char *name)
+{
+	static const char begin[] = "bpf_trampoline_";
+
+	return name && !strncmp(name, begin, sizeof(begin) - 1) && isdigit((unsigned char)name[sizeof(begin) - 1]);
+}
+
+/* How many frames of programs begin a stack. They have no name if they were loaded after the names were read. */
+static size_t program_frames(const struct symbols *symbols, const uint64_t *frame, size_t frames)
+{
+	uint64_t offset;
+	size_t programs = 0;
+
+	while (symbols && programs < frames) {
+		const char *name = symbols_find(symbols, frame[programs], &offset);
+
+		if (name && strncmp(name, "bpf_prog_", 9) != 0)
+			break;
+		programs++;
+	}
+	return programs;
+}
+
+/*
+ * The tracer comes first, then the way to it; a way further out was another tracer's. Only programs may come before a
+ * trampoline: that of fexit lies between a function and its caller as long as the function runs.
+ */
 size_t symbols_own_frames(const struct symbols *symbols, const uint64_t *frame, size_t frames)
 {
 	uint64_t offset;
-	size_t own = 0;
+	size_t own;
 
 	if (frames > OWN_FRAMES_MAX)
 		frames = OWN_FRAMES_MAX;
+	own = program_frames(symbols, frame, frames);
+	if (own && own < frames && is_trampoline(symbols_find(symbols, frame[own], &offset)))
+		return own + 1;
 	while (own < frames && !is_way_to_tracer(symbols_find(symbols, frame[own], &offset)))
 		own++;
 	if (own == frames)

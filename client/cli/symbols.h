@@ -21,8 +21,8 @@ const char *symbols_find(const struct symbols *symbols, uint64_t address, uint64
 
 /*
  * How many of a kernel stack's innermost frames are those of the tracing itself: BPF programs, a
- * module, and the kernel's way from its tracepoint to them. How many that is depends on the probe
- * and on how the kernel was built, so they are known by their names alone; 0 without `symbols`.
+ * module, and the kernel's way from its tracepoint, or from its function, to them. How many that is depends
+ * on the probe and on how the kernel was built, so they are known by their names alone; 0 without `symbols`.
  */
 size_t symbols_own_frames(const struct symbols *symbols, const uint64_t *frame, size_t frames);
 

@@ -162,4 +162,11 @@ MUTANTS = [
      "return !WIFEXITED(status) || !WEXITSTATUS(status);", "return true;", ["unit/kafka_source"]),
     ("text-has-no-sixth-argument", "client/cli/text_value.c:text_arguments", "i < event->probe->fields; i++",
      "i < event->probe->fields && i < first + 5; i++", ["scenario/arguments_as_strace"]),
+    ("own-frames-end-before-the-trampoline", "client/cli/symbols.c:symbols_own_frames", "		return own + 1;\n",
+     "		return own;\n", ["unit/print"]),
+    ("own-frames-before-any-trampoline", "client/cli/symbols.c:program_frames",
+     "		if (name && strncmp(name, \"bpf_prog_\", 9) != 0)\n			break;\n", "		if (is_trampoline(name))\n			break;\n",
+     ["unit/print"]),
+    ("trampoline-of-any-name", "client/cli/symbols.c:is_trampoline",
+     " && isdigit((unsigned char)name[sizeof(begin) - 1])", "", ["unit/print"]),
 ]

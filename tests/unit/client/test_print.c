@@ -389,7 +389,8 @@ static void durations(void **state)
 /* A stack's innermost frames, up to the tracepoint. */
 static void own_frames(void **state)
 {
-	enum { PROGRAM = 0x10, RUN = 0x20, BPF_TRACE = 0x30, ITERATE = 0x40, KERNEL = 0x50 };
+	enum { PROGRAM = 0x10, RUN = 0x20, BPF_TRACE = 0x30, ITERATE = 0x40, KERNEL = 0x50, TRAMPOLINE = 0x60,
+	       LINK = 0x70 };
 	static const struct {
 		uint64_t frame[16];
 		size_t frames, own;
@@ -401,6 +402,13 @@ static void own_frames(void **state)
 		{ { PROGRAM, RUN }, 2, 2 },
 		{ { KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL, KERNEL,
 		    KERNEL, KERNEL, RUN }, 13, 0 },
+		{ { PROGRAM, PROGRAM, TRAMPOLINE, KERNEL }, 4, 3 },
+		{ { 0xabcdef0000, TRAMPOLINE, KERNEL }, 3, 2 },
+		{ { KERNEL, KERNEL, TRAMPOLINE, KERNEL }, 4, 0 },	/* of a function that has not returned */
+		{ { PROGRAM, RUN, ITERATE, KERNEL, TRAMPOLINE, KERNEL }, 6, 3 },
+		{ { TRAMPOLINE, KERNEL }, 2, 0 },
+		{ { PROGRAM, LINK, KERNEL }, 3, 0 },
+		{ { PROGRAM, TRAMPOLINE }, 2, 2 },
 		{ { 0 }, 0, 0 },
 	};
 	char path[] = "/tmp/ringtail-test-XXXXXX";
@@ -411,7 +419,8 @@ static void own_frames(void **state)
 	(void)state;
 	dprintf(fd, "ffffffff81000010 t bpf_prog_0123_main\nffffffff81000020 T bpf_trace_run2\n"
 		"ffffffff81000030 t __bpf_trace_sys_exit\nffffffff81000040 T __traceiter_sys_exit\n"
-		"ffffffff81000050 T syscall_exit_work\n");
+		"ffffffff81000050 T syscall_exit_work\nffffffff81000060 t bpf_trampoline_6442536467_1\t[bpf]\n"
+		"ffffffff81000070 T bpf_trampoline_link_prog\n");
 	close(fd);
 	symbols = symbols_load(path);
 	unlink(path);
