@@ -94,30 +94,79 @@ static int read_format(const struct tracepoints *tracepoints, unsigned i, char *
 	return bytes < 0 ? bytes : tracepoint_format_parse(text, (size_t)bytes, format);
 }
 
+static const char *why_not(int err)
+{
+	return err == -E2BIG ? "it has too many fields" : "its format in tracefs is not understood";
+}
+
+/* ---- Listing ---------------------------------------------------------------------------------- */
+
+#define LEFT_OUT_BYTES	640		/* of names and reasons, in one message */
+
+struct left_out {
+	unsigned count, unnamed;
+	size_t bytes;
+	char text[LEFT_OUT_BYTES];
+};
+
+static void leave_out(struct left_out *left_out, const struct tracepoints *tracepoints, unsigned i, int err)
+{
+	size_t room = sizeof(left_out->text) - left_out->bytes;
+	int bytes = snprintf(left_out->text + left_out->bytes, room, "%s%s:%s (%s)", left_out->count ? ", " : "",
+			     tracepoints_system(tracepoints, i), tracepoints_name(tracepoints, i), why_not(err));
+
+	left_out->count++;
+	if (!left_out->unnamed && bytes > 0 && (size_t)bytes < room) {
+		left_out->bytes += (size_t)bytes;
+		return;
+	}
+	left_out->text[left_out->bytes] = '\0';
+	left_out->unnamed++;
+}
+
+static void tell_left_out(const struct left_out *left_out)
+{
+	char more[32] = "";
+
+	if (!left_out->count)
+		return;
+	if (left_out->unnamed)
+		snprintf(more, sizeof(more), ", and %u more", left_out->unnamed);
+	log_warn("tracepoints-left-out", "this kernel has %u tracepoint%s that ringtail cannot record and `tracectl list`"
+		 " does not show: %s%s", left_out->count, left_out->count == 1 ? "" : "s", left_out->text, more);
+}
+
+static int describe(const struct tracepoints *tracepoints, unsigned i, char *text, Ringtail__V1__Probe **probe)
+{
+	struct tracepoint_format format;
+	int err = read_format(tracepoints, i, text, &format);
+
+	return err ? err : tracepoint_probe_create(&format, tracepoints_system(tracepoints, i),
+						   tracepoints_name(tracepoints, i), false, probe, NULL);
+}
+
 static int list(void *state, source_offer *offer, void *context)
 {
 	const struct tracepoints *tracepoints = ((const struct all *)state)->tracepoints;
 	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
+	struct left_out left_out = {0};
 	int err = text ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; i < tracepoints_count(tracepoints) && !err; i++) {
-		struct tracepoint_format format;
-		Ringtail__V1__Probe *probe;
+		Ringtail__V1__Probe *probe = NULL;
 
-		if (read_format(tracepoints, i, text, &format) != 0)
-			continue;
-		err = tracepoint_probe_create(&format, tracepoints_system(tracepoints, i),
-					      tracepoints_name(tracepoints, i), false, &probe, NULL);
-		if (err == -E2BIG) {
+		err = describe(tracepoints, i, text, &probe);
+		if (!err) {
+			err = offer(context, probe);
+			ringtail__v1__probe__free_unpacked(probe, NULL);
+		} else if (err != -ENOMEM) {
+			leave_out(&left_out, tracepoints, i, err);
 			err = 0;
-			continue;
 		}
-		if (err)
-			break;
-		err = offer(context, probe);
-		ringtail__v1__probe__free_unpacked(probe, NULL);
 	}
 	free(text);
+	if (!err)
+		tell_left_out(&left_out);
 	return err;
 }
 
@@ -165,8 +214,7 @@ static int make_one(const struct all *all, unsigned i, char *text, struct made_s
 	return err == -ENOMEM ?
 		error_set(error, ENOMEM, "out-of-memory", "no memory for tracepoint:%s:%s", system, name) :
 		error_set(error, EINVAL, "probe-not-made", "tracepoint:%s:%s cannot be recorded: %s",
-			  system, name, err == -E2BIG ? "it has too many fields" :
-			  "its format in tracefs is not understood");
+			  system, name, why_not(err));
 }
 
 static int refuse(const struct tracepoints *tracepoints, const struct made_spec *spec,

@@ -28,4 +28,10 @@ MUTANTS = [
     ("doctor-lets-outsiders-in", DOCTOR + ":cmd_doctor", " && way != WAY_FORBIDDEN", "", IS_DOCTOR),
     ("doctor-outsider-is-like-no-daemon", DOCTOR + ":check_daemon", 'strcmp(error.code, "no-permission") == 0', "false",
      IS_DOCTOR),
+    ("tracepoints-left-out-in-silence", "daemon/source/bpf_tracepoint.c:tell_left_out", "	if (!left_out->count)",
+     "	if (!left_out->unnamed)", ["unit/bpf_tracepoint"]),
+    ("tracepoints-left-out-named-in-part", "daemon/source/bpf_tracepoint.c:leave_out",
+     "	left_out->text[left_out->bytes] = '\\0';\n", "", ["unit/bpf_tracepoint"]),
+    ("tracepoints-left-out-end-the-list", "daemon/source/bpf_tracepoint.c:list", "			err = 0;\n", "",
+     ["unit/bpf_tracepoint"]),
 ]

@@ -1,0 +1,200 @@
+/* Tracepoints that are listed, and those that are not: the log names them. The test has its own instead of tracefs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/limits.h"
+#include "daemon/base/log.h"
+#include "daemon/source/bpf_made.h"
+#include "daemon/source/tracepoints.h"
+#include "proto/limits.h"
+
+#define ODD	50		/* of the many */
+
+enum kind { GOOD, WIDE, STRANGE, GONE };
+
+static enum kind kind[200];
+static unsigned count, offered;
+static int answer;			/* of who is offered them */
+static char last[LOG_TEXT_BYTES];
+static unsigned lines;
+
+int __wrap_tracepoints_take(struct tracepoints_reading *reading, struct tracepoints **tracepoints);
+void __wrap_tracepoints_destroy(struct tracepoints *tracepoints);
+unsigned __wrap_tracepoints_count(const struct tracepoints *tracepoints);
+const char *__wrap_tracepoints_system(const struct tracepoints *tracepoints, unsigned i);
+const char *__wrap_tracepoints_name(const struct tracepoints *tracepoints, unsigned i);
+int __wrap_tracepoints_format(const struct tracepoints *tracepoints, unsigned i, char *text);
+
+int __wrap_tracepoints_take(struct tracepoints_reading *reading, struct tracepoints **tracepoints)
+{
+	(void)reading;
+	*tracepoints = NULL;
+	return 0;
+}
+
+void __wrap_tracepoints_destroy(struct tracepoints *tracepoints)
+{
+	assert_null(tracepoints);
+}
+
+unsigned __wrap_tracepoints_count(const struct tracepoints *tracepoints)
+{
+	(void)tracepoints;
+	return count;
+}
+
+const char *__wrap_tracepoints_system(const struct tracepoints *tracepoints, unsigned i)
+{
+	(void)tracepoints, (void)i;
+	return "test";
+}
+
+const char *__wrap_tracepoints_name(const struct tracepoints *tracepoints, unsigned i)
+{
+	static char name[16];
+
+	(void)tracepoints;
+	snprintf(name, sizeof(name), "event%u", i);
+	return name;
+}
+
+int __wrap_tracepoints_format(const struct tracepoints *tracepoints, unsigned i, char *text)
+{
+	unsigned fields = kind[i] == WIDE ? PROBE_FIELDS_MAX + 1 : PROBE_FIELDS_MAX;
+	int bytes;
+
+	(void)tracepoints;
+	if (kind[i] == GONE)
+		return -EIO;
+	if (kind[i] == STRANGE)
+		return sprintf(text, "name: event%u\nID: %u\nformat:\n\tfield:what;\n", i, i + 1);
+	bytes = sprintf(text, "name: event%u\nID: %u\nformat:\n", i, i + 1);
+	for (unsigned f = 0; f < fields; f++)
+		bytes += sprintf(text + bytes, "\tfield:int f%u;\toffset:%u;\tsize:4;\tsigned:1;\n", f, 8 + 4 * f);
+	return bytes + sprintf(text + bytes, "\nprint fmt: \"%%d\", REC->f0\n");
+}
+
+static int take(void *context, const Ringtail__V1__Probe *probe)
+{
+	(void)context;
+	assert_string_equal(probe->function, "test");
+	offered++;
+	return answer;
+}
+
+static void note(enum log_level level, const char *code, const char *text)
+{
+	assert_int_equal(level, LOG_LEVEL_WARNING);
+	assert_string_equal(code, "tracepoints-left-out");
+	snprintf(last, sizeof(last), "%s", text);
+	lines++;
+}
+
+static uint64_t later(void)
+{
+	static uint64_t now_ns;
+
+	return now_ns += LOG_WINDOW_NS;
+}
+
+static int list(void)
+{
+	static const struct log_sink sink = {.write = note, .now_ns = later};
+	const struct source_bpf_kit kit = {0};
+	void *state;
+	int err;
+
+	offered = lines = 0;
+	last[0] = '\0';
+	log_set_sink(&sink);
+	assert_int_equal(made_tracepoint.open(&kit, &state), 0);
+	err = made_tracepoint.list(state, take, NULL);
+	made_tracepoint.close(state);
+	log_set_sink(NULL);
+	return err;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	memset(kind, 0, sizeof(kind));
+	answer = 0;
+	return 0;
+}
+
+static void nothing_is_left_out(void **state)
+{
+	(void)state;
+	count = 3;
+	assert_int_equal(list(), 0);
+	assert_int_equal(offered, 3);
+	assert_int_equal(lines, 0);
+}
+
+static void each_is_named_with_its_reason(void **state)
+{
+	(void)state;
+	count = 5;
+	kind[1] = WIDE;
+	kind[2] = STRANGE;
+	kind[4] = GONE;
+	assert_int_equal(list(), 0);
+	assert_int_equal(offered, 2);
+	assert_int_equal(lines, 1);
+	assert_non_null(strstr(last, "3 tracepoints that"));
+	assert_non_null(strstr(last, ": test:event1 (it has too many fields), test:event2 (its format in tracefs is not"
+				     " understood), test:event4 (its format"));
+	kind[2] = kind[4] = GOOD;
+	assert_int_equal(list(), 0);
+	assert_non_null(strstr(last, "1 tracepoint that"));
+}
+
+/* As many names as a message has room for, and how many more there are. */
+static void of_many_the_first_are_named(void **state)
+{
+	unsigned named = 0, more = 0;
+
+	(void)state;
+	count = ODD + 2;
+	for (unsigned i = 1; i <= ODD; i++)
+		kind[i] = WIDE;
+	assert_int_equal(list(), 0);
+	assert_int_equal(offered, 2);
+	assert_int_equal(lines, 1);
+	for (const char *at = last; (at = strstr(at, "too many fields)")); at++)
+		named++;
+	assert_non_null(strstr(last, "), and "));
+	assert_int_equal(sscanf(strstr(last, ", and "), ", and %u more", &more), 1);
+	assert_in_range(named, 10, ODD - 1);
+	assert_int_equal(named + more, ODD);
+}
+
+static void who_is_offered_them_fails(void **state)
+{
+	(void)state;
+	count = 3;
+	kind[0] = WIDE;
+	answer = -EINVAL;
+	assert_int_equal(list(), -EINVAL);
+	assert_int_equal(offered, 1);
+	assert_int_equal(lines, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(nothing_is_left_out, begin),
+		cmocka_unit_test_setup(each_is_named_with_its_reason, begin),
+		cmocka_unit_test_setup(of_many_the_first_are_named, begin),
+		cmocka_unit_test_setup(who_is_offered_them_fails, begin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
