@@ -1,6 +1,7 @@
 """Functions of the kernel, called and left, beside the kernel's own record of the same calls: ftrace's kprobes. Where
 the kernel lets nobody have such probes, the refusal names the cause, and something that can be asked for instead."""
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -103,6 +104,9 @@ def check_reads(case, theirs, got):
                    "by their names")
     stacks = [item.get("kstack", []) for items in got.values() for item in items]
     case.check(stacks and all(stacks), "each has a stack of the kernel")
+    named = {spec: {item["kstack_names"][0].get("name") for item in items} for spec, items in got.items()}
+    case.check(not any(re.match(r"bpf_(prog|trampoline)_", name or "") for names in named.values() for name in names),
+               "which begins behind the frames of the recording itself", named)
 
 
 def check_typed(case, daemon, reader):
