@@ -1,7 +1,9 @@
 """The questions of docs/recipes.md, each command as it stands there, all at once beside one program whose doings are
-known: each answer has what the program did. A question without an answer here fails, so the page cannot rot."""
+known: each answer has what the program did. A question without an answer here fails, so the page cannot rot. Commands of
+the page's other sections are explained: a probe, a field or a name that is unknown fails."""
 import os
 import re
+import shlex
 import signal
 import socket
 
@@ -13,6 +15,11 @@ from lib.cgroups import LittleMemory
 # Of all DNS servers that were asked meanwhile; this one sleeps for 20 ms, and may be late on a busy machine.
 LONGER_THAN_ITS_SERVER = r"^  \d+ values, .* max (([2-9]\d|\d{3,})(\.\d+)?ms|\d+(\.\d+)?s)$"
 LATER_BYTES = r"^  1 values?, .* max (([6-9]\d|\d{3,})(\.\d+)?ms|\d+(\.\d+)?s)$"
+
+
+# --explain does not know what is made when it is asked for: "Functions of programs" and "Inside the kernel".
+EXPLAINED = ("What does this program do?", "Files and disks", "Processes", "Network", "Who does most?",
+             "What happened just before?", "Where is the CPU?", "What happened before?")
 
 
 def questions():
@@ -71,6 +78,27 @@ def wanted(case, app, pid, port, memory):
         "Which processes started and ended before the alert?": [r"sched_process_exec.*\"/bin/true\"",
                                                                 rf" {app} .*sched_process_exit.*status 3$"],
     }
+
+
+def explained():
+    """Words behind tracectl of each question there that a daemon answers, without what a shell does with the answer."""
+    for title in EXPLAINED:
+        text = known.section("recipes.md", title).replace("PID", "1234").replace("1234", str(os.getpid()))
+        for *_, command in known.rows(text):
+            for asked in re.findall(r"`tracectl ((?:stream|count|hist|summary) .*?)`", command):
+                words = shlex.split(asked)
+                words = words[:min(words.index(word) if word in words else len(words) for word in "|>")]
+                if not any(word.endswith(".rt") for word in words):
+                    yield words
+
+
+def check_explained(case, daemon):
+    commands = list(explained())
+    for words in commands:
+        done = case.tracectl(daemon, words[0], "--explain", *words[1:])
+        if done.code:
+            case.check(False, f"the daemon knows what {words} means", done.err)
+    case.check(len(commands) > 50, f"the daemon knows what {len(commands)} other commands mean")
 
 
 def check(case, question, command, done, expressions):
@@ -147,6 +175,8 @@ def run(case, memory):
         done = answer_of(case, daemon, words)
         case.check(done.code in (0, 3), f"{command} ends well", done.err)
         check(case, question, command, done, answers[question])
+    if "ASAN_OPTIONS" not in os.environ:        # which the test of --explain has
+        check_explained(case, daemon)
     case.check_balanced(daemon)
 
 
