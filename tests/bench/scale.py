@@ -34,7 +34,7 @@ MARKS = ("<!-- figures: make bench-scale -->\n", "<!-- end of figures -->\n")
 NOISE = 0.15    # what differs by less in all of a curve may be flat
 STRAIGHT = 0.8  # so much of what medians differ by is a line's, or x does not explain it
 QUIET = ("--history-size=0",)
-HISTORY_CALLS = 400_000     # fill a MiB: a call is 2.6 bytes or more
+HISTORY_CALLS = 1_200_000   # fill a MiB: such a call is 0.98 bytes, or more where batches are small
 SPECS = 64      # of one request: SUBSCRIBE_PROBES_MAX
 SKIPPED_SYSTEMS = ("syscalls", "raw_syscalls", "ringtail")
 

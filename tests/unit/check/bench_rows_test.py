@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import report  # noqa: E402
 import run as bench_run  # noqa: E402
 from peers.host import Unavailable  # noqa: E402
+from peers.tbench import throughput  # noqa: E402
 from report import Budget, Row  # noqa: E402
 from rows import collector, encode, export, idle, latency, memory, metrics, producer, tbench, wire  # noqa: E402
 
@@ -97,6 +98,13 @@ so("a round that lacks one of both is left out for both", len(slowdowns(drifting
    len(slowdowns(drifting).peer_samples))
 row = slowdowns([{tbench.NOTHING: 600, tbench.RINGTAIL: 610, tbench.FTRACE: 500}] * 12)
 so("what is faster when traced is noise", verdict(row) == "open" and "noise" in row.doubt, row.doubt)
+said = [throughput(f"Flush 3\n\nThroughput {speed} MB/sec  2 clients\n") for speed in ("262.431", "5")]
+for text in ("Throughput 0 MB/sec  2 clients", "Flush 3"):
+    try:
+        said.append(throughput(text))
+    except Unavailable:
+        pass
+so("a run too short to be measured is no figure", said == [262.431, 5.0], said)
 row = slowdowns(drifting[:4])
 so("few rounds settle nothing", verdict(row) == "open", row.doubt)
 
