@@ -25,6 +25,7 @@ struct producer {
 	bool alone;			/* each record is a batch of its own: one of a batch was too large; */
 	bool asks_alone;		/* so are those of the next handle */
 	bool down_told;			/* all brokers are, and nothing was confirmed since */
+	bool old_told;			/* the same of brokers that are too old */
 	unsigned delay_ms;		/* before the next try */
 	uint64_t retry_ns;
 	uint64_t report_ns;		/* the last; 0: nothing is on its way */
@@ -234,8 +235,27 @@ static void take_report(struct producer *producer, const rd_kafka_message_t *mes
 		producer->stat.stalled_ns = now - producer->report_ns;
 	producer->report_ns = now;
 	producer->delay_ms = RENEW_DELAY_MS_MIN;
-	producer->down_told = false;
+	producer->down_told = producer->old_told = false;
 	window_confirm(parcel);
+}
+
+/*
+ * Brokers before Kafka 0.11 know neither idempotent producers nor headers. librdkafka sends them nothing, and raises
+ * this error as soon as one is connected. The next producer looks again: brokers may be upgraded meanwhile.
+ */
+static void take_fatal(struct producer *producer, rd_kafka_event_t *event)
+{
+	bool old = rd_kafka_fatal_error(producer->handle, NULL, 0) == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE;
+
+	producer->failed = true;
+	if (!old)
+		notice_warn("producer-failed", "librdkafka's producer has failed: %s; a new one begins behind the last "
+			    "confirmed record", rd_kafka_event_error_string(event));
+	else if (!producer->old_told)
+		notice_warn("brokers-too-old", "the brokers know no idempotent producers and no headers of records: "
+			    "nothing is sent, and what is recorded stays with the daemon. Upgrade the brokers to Kafka "
+			    "0.11 or later");
+	producer->old_told |= old;
 }
 
 static void take_error(struct producer *producer, rd_kafka_event_t *event)
@@ -244,9 +264,7 @@ static void take_error(struct producer *producer, rd_kafka_event_t *event)
 
 	producer->stat.errors++;
 	if (rd_kafka_event_error_is_fatal(event)) {
-		producer->failed = true;
-		notice_warn("producer-failed", "librdkafka's producer has failed: %s; a new one begins behind the last "
-			    "confirmed record", rd_kafka_event_error_string(event));
+		take_fatal(producer, event);
 	} else if (why == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
 		if (!producer->down_told)
 			notice_warn("brokers-down", "no broker answers: what is recorded stays with the daemon until "

@@ -33,6 +33,9 @@ MUTANTS = [
     ("window-gap-is-behind-all", WINDOW, "		instead->index = parcel->index;", "		instead->index = window->index;", WAITING),
     ("courier-frames-are-before-their-run", WINDOW, "before->state != PARCEL_CONFIRMED) ?", "before->state == PARCEL_WAITING) ?",
      WAITING),
+    ("producer-old-brokers-are-told-each-time", "courier/producer.c:take_fatal", "	else if (!producer->old_told)\n", "	else\n",
+     ["unit/producer"]),
+    ("producer-old-brokers-are-any-failure", "courier/producer.c:take_fatal", "	if (!old)\n", "	if (true)\n", ["unit/producer"]),
     # What a reader has.
     ("numbers-last-of-a-duplicate-is-an-overlap", NUMBERS, "span->end_seq <= at->next)", "span->end_seq < at->next)", COUNTING),
     ("numbers-first-of-an-overlap-is-a-hole", NUMBERS, "span->first_seq > at->next)", "span->first_seq >= at->next)", COUNTING),

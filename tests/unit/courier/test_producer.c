@@ -24,7 +24,8 @@
 #include "courier/topic.h"
 #include "proto/frame.h"
 
-#define PRODUCE		0	/* the request's number in Kafka's protocol */
+#define PRODUCE		0	/* the requests' numbers in Kafka's protocol */
+#define INIT_PRODUCER	22
 #define PATIENCE_MS	60000
 #define BROKERS		3
 
@@ -115,6 +116,25 @@ int __wrap_kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value,
 		snprintf(told[tolds++].value, sizeof(told[0].value), "%s", value);
 	}
 	return __real_kafka_set(conf, name, value, why);
+}
+
+/* What people were told of brokers that are too old. */
+static unsigned told_old, told_failed;
+static char told_text[512];
+
+void __wrap_notice(const char *level, const char *code, const char *format, ...);
+void __wrap_notice(const char *level, const char *code, const char *format, ...)
+{
+	va_list more;
+
+	(void)level;
+	told_failed += strcmp(code, "producer-failed") == 0;
+	if (strcmp(code, "brokers-too-old") != 0)
+		return;
+	told_old++;
+	va_start(more, format);
+	vsnprintf(told_text, sizeof(told_text), format, more);
+	va_end(more);
 }
 
 static void open_producer(void)
@@ -369,6 +389,34 @@ static void test_brokers_that_go_away_and_come_back_lose_nothing(void **state)
 	all_are_stored(10);
 }
 
+/* Once, however often it is tried again; what waits meanwhile is stored when they are upgraded. */
+static void test_brokers_that_are_too_old_are_told_and_get_nothing(void **state)
+{
+	struct producer_stat stat = { 0 };
+	uint64_t until_ms = now_ms() + PATIENCE_MS;
+
+	(void)state;
+	rd_kafka_mock_set_apiversion(cluster, INIT_PRODUCER, -1, -1);
+	told_old = told_failed = 0;
+	open_producer();
+	for (unsigned i = 0; i < 10; i++)
+		push(i * 10, 1000);
+	while (stat.renewed < 2 && now_ms() < until_ms) {
+		poll(NULL, 0, 10);
+		producer_run(producer);
+		producer_stat(producer, &stat);
+	}
+	rd_kafka_mock_set_apiversion(cluster, INIT_PRODUCER, 0, 4);
+	assert_true(stat.renewed >= 2);
+	assert_int_equal(told_old, 1);
+	assert_int_equal(told_failed, 0);
+	assert_non_null(strstr(told_text, "Upgrade the brokers"));
+	assert_int_equal(windows.ledger.confirmed + windows.ledger.rejected, 0);
+	carry();
+	all_are_stored(10);
+	assert_true(in_order);
+}
+
 static void test_a_topic_that_is_missing_is_told_with_the_command_that_makes_it(void **state)
 {
 	(void)state;
@@ -453,6 +501,7 @@ int main(void)
 		TEST(test_a_frame_that_has_no_memory_for_its_gap_stays),
 		TEST(test_nothing_is_sent_behind_a_run_that_kafka_refuses),
 		TEST(test_brokers_that_go_away_and_come_back_lose_nothing),
+		TEST(test_brokers_that_are_too_old_are_told_and_get_nothing),
 		TEST(test_a_topic_that_is_missing_is_told_with_the_command_that_makes_it),
 		TEST(test_brokers_that_cannot_be_reached_are_told),
 		TEST(test_librdkafka_is_told_what_is_promised),
