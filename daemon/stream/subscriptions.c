@@ -416,6 +416,14 @@ static int find_permanent(struct subscriptions *all, struct subscription **subsc
 	return -EINVAL;
 }
 
+/* The texts that its own filter reads cannot be left out; everything else that it comes with can. */
+static uint32_t flags_to_leave_out(const struct subscription *subscription)
+{
+	uint32_t read = filter_asks_strings(subscription->spec.filter) ? RT_FLAG_STRINGS : 0;
+
+	return subscription->spec.flags & ~read;
+}
+
 /*
  * What is always recorded, with what it comes with, which may be more than was asked for, unless a viewer may not see
  * that. Or of it only what passes this filter too, with these flags.
@@ -427,6 +435,7 @@ static int narrow_permanent(struct subscriptions *all, const struct subscription
 	struct subscription_request request = *what;
 	struct subscription *permanent;
 	struct error hidden;
+	uint32_t extra;
 	bool both;
 	char *filter;
 	int err = find_permanent(all, &permanent, error);
@@ -435,9 +444,10 @@ static int narrow_permanent(struct subscriptions *all, const struct subscription
 		err = check_viewer(all, claim, request.flags, NULL, error);
 	if (err)
 		return err;
+	extra = flags_to_leave_out(permanent);
 	if (!*what->filter && !(request.flags & ~permanent->spec.flags) && !request.question &&
-	    !check_texts(all, claim, permanent->spec.flags, &permanent->spec.probes, &hidden) &&
-	    !check_viewer(all, claim, permanent->spec.flags, NULL, &hidden)) {
+	    !check_texts(all, claim, extra, &permanent->spec.probes, &hidden) &&
+	    !check_viewer(all, claim, extra, NULL, &hidden)) {
 		*subscription = permanent;
 		return 0;
 	}

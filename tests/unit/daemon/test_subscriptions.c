@@ -766,6 +766,16 @@ static int find(struct fixture *f, enum subscription_claim claim, const char *fi
 	return subscriptions_find(&f->all, &request, claim, subscription, error);
 }
 
+static bool filter_reads_texts;
+
+bool __real_filter_asks_strings(const struct filter *filter);
+bool __wrap_filter_asks_strings(const struct filter *filter);
+
+bool __wrap_filter_asks_strings(const struct filter *filter)
+{
+	return filter_reads_texts || __real_filter_asks_strings(filter);
+}
+
 /* What is always on with strings is for who asks for none too, but for viewers who may not see them. */
 static void what_is_always_on_comes_with_strings(void **state)
 {
@@ -796,6 +806,11 @@ static void what_is_always_on_comes_with_strings(void **state)
 	assert_ptr_not_equal(subscription, permanent);
 	assert_int_equal(subscription->spec.flags, 0);
 	give_up(&f, subscription);
+	/* Without the texts that its own filter reads there would be nothing at all: a relay is a viewer. */
+	filter_reads_texts = true;
+	assert_int_equal(find(&f, CLAIM_VIEWERS, "", 0, &subscription, &error), 0);
+	filter_reads_texts = false;
+	assert_ptr_equal(subscription, permanent);
 	close_all(&f);
 }
 
