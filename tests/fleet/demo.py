@@ -43,8 +43,8 @@ def main(case):
     if done.returncode == 77:
         raise ringtail.Skip(done.stdout.strip().splitlines()[-1])
     case.check_equal(done.returncode, 0, "it ends well")
-    case.check("the question" in done.stdout and "none lost, no gap" in done.stdout, "the question is answered, and the"
-               " ledgers are closed", done.stdout)
+    case.check("count --by host,path" in done.stdout and "none lost, no gap" in done.stdout, "one question over both hosts"
+               " is answered, and the ledgers are closed", done.stdout)
 
 
 ringtail.run(main)
