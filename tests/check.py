@@ -97,7 +97,8 @@ NOT_UNDER_ASAN = ["grafana_queries", "status_page", "protoc_decodes", "strace_ag
                   "spool_orphans", "silence", "overload_tenfold", "hostile_daemon_memory", "memory_max",
                   "spool_survives_kill", "process_page", "programs_in_python", "timers_of_any_rate",
                   "programs_by_the_thousand", "tracepoints_beside_ftrace", "uprobes_beside_ftrace",
-                  "functions_beside_ftrace", "preempted_in_programs", "tracepoints_inside_programs"]
+                  "functions_beside_ftrace", "preempted_in_programs", "tracepoints_inside_programs",
+                  "fleet_flood", "fleet_two_relays"]
 # Unit tests that let time pass.
 UNITS_THAT_WAIT = ["daemon/test_fanout_memory", "daemon/test_control", "daemon/test_watchdog", "daemon/test_worker",
                    "daemon/test_worker_unfinished", "client/test_ringtail_connect"]
