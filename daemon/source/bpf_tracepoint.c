@@ -188,7 +188,8 @@ static int put_numbers(const struct all *all, Ringtail__V1__Probe *probe)
 	return 0;
 }
 
-static int make_one(const struct all *all, unsigned i, char *text, struct made_sink *sink,
+/* *cannot: it is a tracepoint that cannot be recorded; nothing else is wrong. */
+static int make_one(const struct all *all, unsigned i, char *text, struct made_sink *sink, bool *cannot,
 		    struct error *error)
 {
 	const struct tracepoints *tracepoints = all->tracepoints;
@@ -211,6 +212,7 @@ static int make_one(const struct all *all, unsigned i, char *text, struct made_s
 		return sink->add(sink, probe, own);
 	}
 	free(own);
+	*cannot = err != -ENOMEM;
 	return err == -ENOMEM ?
 		error_set(error, ENOMEM, "out-of-memory", "no memory for tracepoint:%s:%s", system, name) :
 		error_set(error, EINVAL, "probe-not-made", "tracepoint:%s:%s cannot be recorded: %s",
@@ -249,29 +251,37 @@ static bool matches(const char *glob, const char *text)
 	return glob_match(glob, text, strlen(text));
 }
 
+/* A pattern means what is listed: one of many that cannot be recorded, which the log has named, refuses none of them. */
 static int make(void *state, const struct made_spec *spec, struct made_sink *sink,
 		struct error *error)
 {
 	const struct all *all = state;
 	const struct tracepoints *tracepoints = all->tracepoints;
 	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
-	bool found = false;
+	bool found = false, made = false;
 	int err = text ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; i < tracepoints_count(tracepoints) && !err; i++) {
 		const char *system = tracepoints_system(tracepoints, i);
 		const char *name = tracepoints_name(tracepoints, i);
+		bool cannot = false;
 
 		if (!matches(spec->function, system) || !matches(spec->name, name))
 			continue;
 		found = true;
 		if (!sink->has(sink, system, name))
-			err = make_one(all, i, text, sink, error);
+			err = make_one(all, i, text, sink, &cannot, error);
+		if (cannot)
+			err = 0;
+		else
+			made = true;
 	}
 	if (!text)
 		error_set(error, ENOMEM, "out-of-memory", "no memory for `%.256s`", spec->text);
 	free(text);
-	return err ? err : found ? 0 : refuse(tracepoints, spec, error);
+	if (err || made)
+		return err;
+	return found ? -EINVAL : refuse(tracepoints, spec, error);
 }
 
 /* ---- Attaching -------------------------------------------------------------------------------- */

@@ -32,6 +32,8 @@ MUTANTS = [
      "	if (!left_out->unnamed)", ["unit/bpf_tracepoint"]),
     ("tracepoints-left-out-named-in-part", "daemon/source/bpf_tracepoint.c:leave_out",
      "	left_out->text[left_out->bytes] = '\\0';\n", "", ["unit/bpf_tracepoint"]),
+    ("tracepoints-one-of-many-refuses-them", "daemon/source/bpf_tracepoint.c:make",
+     "		if (cannot)\n			err = 0;\n		else\n", "", ["unit/bpf_tracepoint"]),
     ("tracepoints-left-out-end-the-list", "daemon/source/bpf_tracepoint.c:list", "			err = 0;\n", "",
      ["unit/bpf_tracepoint"]),
 ]

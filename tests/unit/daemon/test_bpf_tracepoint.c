@@ -1,4 +1,4 @@
-/* Tracepoints that are listed, and those that are not: the log names them. The test has its own instead of tracefs. */
+/* Tracepoints that are listed and made, and those that are not: the log names them. The test has its own instead of tracefs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/limits.h"
@@ -187,9 +188,89 @@ static void who_is_offered_them_fails(void **state)
 	assert_int_equal(lines, 0);
 }
 
+/* ---- Asked for -------------------------------------------------------------------------------- */
+
+static unsigned made;
+
+static int add(struct made_sink *sink, Ringtail__V1__Probe *message, void *own)
+{
+	(void)sink;
+	made++;
+	free(own);
+	ringtail__v1__probe__free_unpacked(message, NULL);
+	return answer;
+}
+
+static bool has(struct made_sink *sink, const char *function, const char *name)
+{
+	(void)sink;
+	assert_string_equal(function, "test");
+	return !strcmp(name, "event3");
+}
+
+static int make(const char *name, struct error *error)
+{
+	const struct source_bpf_kit kit = {0};
+	const struct made_spec spec = {.text = "tracepoint:test:those", .function = "te*", .name = name};
+	struct made_sink sink = {.add = add, .has = has};
+	void *state;
+	int err;
+
+	made = 0;
+	*error = (struct error){0};
+	assert_int_equal(made_tracepoint.open(&kit, &state), 0);
+	err = made_tracepoint.make(state, &spec, &sink, error);
+	made_tracepoint.close(state);
+	return err;
+}
+
+static void a_pattern_is_of_those_that_can_be_recorded(void **state)
+{
+	struct error error;
+
+	(void)state;
+	count = 5;
+	kind[1] = WIDE;
+	kind[4] = GONE;
+	assert_int_equal(make("*", &error), 0);
+	assert_int_equal(made, 2);
+	/* One that is there already is enough. */
+	assert_int_equal(make("event[34]", &error), 0);
+	assert_int_equal(made, 0);
+	answer = -ENOSPC;
+	assert_int_equal(make("*", &error), -ENOSPC);
+	assert_int_equal(made, 1);
+}
+
+static void one_that_cannot_be_recorded_is_refused_with_its_reason(void **state)
+{
+	struct error error;
+
+	(void)state;
+	count = 3;
+	kind[1] = WIDE;
+	assert_int_equal(make("event1", &error), -EINVAL);
+	assert_int_equal(made, 0);
+	assert_string_equal(error.code, "probe-not-made");
+	assert_non_null(strstr(error.what, "tracepoint:test:event1 cannot be recorded: it has too many fields"));
+}
+
+static void what_is_there_in_no_form_is_unknown(void **state)
+{
+	struct error error;
+
+	(void)state;
+	count = 3;
+	assert_int_equal(make("event9", &error), -ENOENT);
+	assert_string_equal(error.code, "unknown-probe");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_pattern_is_of_those_that_can_be_recorded, begin),
+		cmocka_unit_test_setup(one_that_cannot_be_recorded_is_refused_with_its_reason, begin),
+		cmocka_unit_test_setup(what_is_there_in_no_form_is_unknown, begin),
 		cmocka_unit_test_setup(nothing_is_left_out, begin),
 		cmocka_unit_test_setup(each_is_named_with_its_reason, begin),
 		cmocka_unit_test_setup(of_many_the_first_are_named, begin),
