@@ -47,6 +47,7 @@ int maps_find(struct maps_iter_vma *ctx)
 	struct file *file;
 	__u64 inode = 0, device = 0, offset;
 	__u32 zero = 0;
+	long path_bytes;
 
 	found = bpf_map_lookup_elem(&maps_found, &zero);
 	if (!vma || !found)
@@ -78,8 +79,12 @@ int maps_find(struct maps_iter_vma *ctx)
 	one->base = file && found->base_inode == inode && found->base_device == device ?
 		    found->base : 0;
 	one->path[0] = '\0';
-	if (file && bpf_d_path(&file->f_path, one->path, sizeof(one->path)) < 0)
+	path_bytes = file ? bpf_d_path(&file->f_path, one->path, sizeof(one->path)) : 0;
+	if (path_bytes < 0)
 		one->path[0] = '\0';
+	/* Behind a path's end stands what was there before, of another process. */
+	if (path_bytes <= RT_STRING_BYTES_MAX)
+		one->path[RT_STRING_BYTES_MAX - 1] = '\0';
 	return 0;
 }
 

@@ -71,6 +71,11 @@ def main(case):
     record = case.stream(daemon, "-p", "profile:hz:99", "--flags", "kstack,ustack", *only, "-w", recording,
                          command="record")
     stream = case.stream(daemon, "-o", "folded", *only)
+    # Of its path nothing is left in those that come later.
+    far = case.path("/".join(["directory"] * 15))
+    os.makedirs(far)
+    shutil.copy(busy, far)
+    case.start(os.path.join(far, os.path.basename(busy)), "300").wait()
     case.start(busy, "1500").wait()
     case.start(busy, "300").wait()
     case.await_rings_empty(daemon)
@@ -100,6 +105,11 @@ def main(case):
                      "beside the events that were asked for")
     maps = case.tracectl(None, "read", recording, "-p", "process:map").out
     case.check(re.search(r"build_id0=0x\w+.*path=\"/.*busy-", maps), "unless they are asked for", maps[:2000])
+    maps = [item["strings"] for item in case.tracectl(None, "read", recording, "-p", "process:map", "-o", "json").lines
+            if "strings" in item]
+    case.check({"path": busy} in maps, "a path ends where it ends", maps)
+    case.check_equal({texts["path"] + texts["path_more"] for texts in maps if "directory" in texts["path"]},
+                     {os.path.join(far, os.path.basename(busy))}, "a long one too")
 
     of_perf = perf_leaves(case, busy)
     if of_perf is None:
