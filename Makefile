@@ -209,7 +209,7 @@ LIBS_daemon := $(DAEMON_LIBS) -lz
 LIBS_client := $(CLIENT_LIBS)
 LIBS_courier := $(COURIER_LIBS)
 
-all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/ringtail-courier $(BUILD)/ringtail-kafka $(DISSECTOR) $(if $(SANITIZE),,$(LIBSHARED)) $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy $(BUILD)/tools/kafka_mock $(BUILD)/tools/kafka_topic ## builds ringtaild, tracectl, the courier and the tools
+all: $(BUILD)/ringtaild $(BUILD)/tracectl $(BUILD)/ringtail-courier $(BUILD)/ringtail-kafka $(DISSECTOR) $(if $(SANITIZE),,$(LIBSHARED)) $(BUILD)/tools/load $(BUILD)/tools/swarm $(BUILD)/tools/busy $(BUILD)/tools/kafka_mock $(BUILD)/tools/kafka_topic $(BUILD)/tools/kafka_dump ## builds ringtaild, tracectl, the courier and the tools
 
 # -MMD tells what each object was made of; generated headers must be there before the first time.
 $(BUILD)/%.o: %.c $(FLAGS) | $(GENERATED)

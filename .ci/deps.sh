@@ -11,7 +11,8 @@ build='gcc make pkg-config python3 clang llvm bpftool libbpf-dev libelf-dev zlib
 check='libcmocka-dev libclang-rt-14-dev clang-tidy spin strace valgrind tmux zstd iproute2 mandoc
 	qemu-system-x86 linux-image-amd64 linux-headers-amd64 cpio busybox-static systemd dbench procps
 	openssl prometheus chromium fonts-dejavu-core mount e2fsprogs util-linux
-	sqlite3 babeltrace2 systemtap-sdt-dev libdebuginfod1 python3-yaml'
+	sqlite3 babeltrace2 systemtap-sdt-dev libdebuginfod1 python3-yaml
+	python3-protobuf python3-zstandard'
 bench='trace-cmd linux-perf bpftrace lttng-tools liblttng-ust-dev kmod dpkg-dev systemtap-sdt-dev'
 deb='build-essential dpkg-dev debhelper dh-dkms fakeroot'
 habits='shellcheck g++ bash-completion zsh fish file'

@@ -574,11 +574,13 @@ def check_fleet(options, builds):
 
 
 def check_bindings(options, builds):
-    """Programs in other languages, whose compilers are large; and Go's reader of profiles."""
+    """Programs in other languages, whose compilers are large; readers in two of them; and Go's reader of profiles."""
     return [Job(f"bindings {name}", [sys.executable, f"tests/bindings/programs_in_{name}.py"],
                 {"RINGTAIL_BUILD": options.build}, timeout=BINDINGS_TIMEOUT_S, weight=WAITS, again=True,
                 after=builds.job("all", "all"))
             for name in ("go", "rust")] + [
+                Job("bindings readers", [sys.executable, "tests/bindings/readers.py"], {"RINGTAIL_BUILD": options.build},
+                    timeout=BINDINGS_TIMEOUT_S, weight=WAITS, again=True, after=builds.job("all", "all")),
                 Job("bindings go tool pprof reads a profile", [sys.executable, "tests/scenario/read_as_profile.py"],
                     {"RINGTAIL_BUILD": options.build, "RINGTAIL_LONG": "1"}, timeout=BINDINGS_TIMEOUT_S,
                     weight=WAITS, again=True, after=builds.job("all", "all"))]
