@@ -108,6 +108,7 @@ struct socket {
 struct mm_struct {
 	struct file *exe_file;
 	unsigned long exec_vm;
+	unsigned long arg_start, arg_end;
 };
 
 /* and to that of its cgroup. */
@@ -190,6 +191,7 @@ typedef void (*btf_trace_sched_process_exit)(void *data, struct task_struct *tas
 
 struct linux_binprm {
 	const char *filename;
+	const char *interp;		/* another text if the file names a program that runs it */
 };
 
 #if defined(__TARGET_ARCH_x86)

@@ -192,7 +192,7 @@ int sched_process_exec(__u64 *ctx)
 	__u32 old_tid = ctx[1];
 	struct bpf_thread *old = thread_slot(old_tid);
 
-	syscall_exec_succeeds(event.task, ((struct linux_binprm *)ctx[2])->filename);
+	syscall_exec_succeeds(event.task, (struct linux_binprm *)ctx[2]);
 	event.thread = thread_of(event.task, THREAD_CONTEXT_TASK);
 	if (event.thread) {
 		if (old != event.thread && old->owner == (__u64)event.task) {

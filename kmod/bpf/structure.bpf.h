@@ -17,13 +17,16 @@
 const volatile __u64 syscall_structures[RT_SYSCALLS_MAX] = {};
 const volatile __u32 structure_bytes[RT_STRUCTURE_KINDS] = {};	/* of one, by its kind */
 
-/* The strings of an exec's arguments, as they are at its entry: an attachment that is complete. */
+/*
+ * The strings of an exec's arguments, as they are at its entry: an attachment that is complete. If one of them is
+ * not in memory then, the kernel's copy for the new program is read when the exec has succeeded.
+ */
 struct structure_argv {
 	__u32 bytes;			/* with the heads; 0: there is none */
 	__u32 used;			/* of text */
 	__u32 count;			/* strings that were seen */
-	__u32 faults;
-	__u64 from;
+	__u32 faults;			/* not in memory */
+	__u64 from, upto;		/* the caller's list; of the new program the texts, one behind the other */
 	__u64 attachment, structure;	/* as struct rt_attachment and rt_structure */
 	__u8 text[2 * RT_STRUCTURE_ARGV_BYTES];	/* the verifier wants the slack */
 };
@@ -176,6 +179,18 @@ struct structure_saving {
 	struct structure_argv *to;
 };
 
+/* Where string i is; 0: there is none. */
+inlined __u64 structure_string(struct structure_argv *to, __u32 i)
+{
+	__u64 string = 0;
+
+	if (to->upto)
+		return to->from < to->upto ? to->from : 0;
+	if (bpf_probe_read_user(&string, sizeof(string), (const void *)(to->from + 8 * i)))
+		to->faults = 1;
+	return string;
+}
+
 /* One string of the list. 1: it was the last that there is, or that there is room for. */
 static long structure_save_string(__u32 i, struct structure_saving *saving)
 {
@@ -185,10 +200,7 @@ static long structure_save_string(__u32 i, struct structure_saving *saving)
 
 	if (!to)
 		return 1;
-	if (bpf_probe_read_user(&string, sizeof(string), (const void *)(to->from + 8 * i))) {
-		to->faults = 1;
-		return 1;
-	}
+	string = structure_string(to, i);
 	if (!string)
 		return 1;
 	to->count = i + 1;
@@ -201,11 +213,12 @@ static long structure_save_string(__u32 i, struct structure_saving *saving)
 		return 1;
 	}
 	to->used += bytes;
+	to->from += to->upto ? bytes : 0;
 	return 0;
 }
 
-/* Counts what could not be had. */
-verified_once __u32 structure_save_argv(struct structure_argv *to, __u64 argv, __u32 arg)
+/* Of the caller's list at argv; with upto, of the texts from argv to there. */
+verified_once __u32 structure_save_argv(struct structure_argv *to, __u64 argv, __u64 upto, __u32 arg)
 {
 	struct structure_saving saving = { .to = to };
 
@@ -213,10 +226,10 @@ verified_once __u32 structure_save_argv(struct structure_argv *to, __u64 argv, _
 		return 0;
 	to->bytes = to->used = to->count = to->faults = 0;
 	to->from = argv;
+	to->upto = upto;
 	if (!argv)
 		return 0;
 	bpf_loop(RT_STRUCTURE_ARGV_MAX + 1, structure_save_string, &saving, 0);
-	structure_count_faults(to->faults);
 	if (to->faults)
 		return 0;
 	if (to->used > RT_STRUCTURE_ARGV_BYTES)

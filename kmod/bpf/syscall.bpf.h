@@ -22,12 +22,12 @@
 /*
  * What an exec will have overwritten by the time it returns. Its file name is read at the entry; if
  * it is not in memory then, sched_process_exec has the kernel's copy; and if the exec fails, the
- * caller's is there at the return.
+ * caller's is there at the return. So it is with the arguments, whose copy is in the new program's memory.
  */
 struct exec_call {
 	struct attach_args args;
 	__u32 strings_wanted;		/* a bit for each argument */
-	__u32 zero0;
+	__u32 is_script;		/* what the new program was given is not what the caller gave */
 	struct attach strings;
 	struct structure_argv argv;
 };
@@ -223,6 +223,17 @@ outlined void syscall_attach_structures(void *ctx, struct attach *attach, __u32 
 
 /* ---- entry ---------------------------------------------------------------------------------- */
 
+/* Which argument of an exec is the list of its arguments: execveat has a descriptor before the file. */
+inlined __u32 exec_argv_is(__u32 word)
+{
+	return syscall_strings(word) == 1 ? 1 : 2;
+}
+
+inlined __u64 exec_argv(const struct exec_call *exec, __u32 word)
+{
+	return syscall_strings(word) == 1 ? exec->args.arg[1] : exec->args.arg[2];
+}
+
 outlined bool syscall_save_exec(const struct pt_regs *regs, __u32 flags, __u32 word)
 {
 	struct exec_call *exec = bpf_task_storage_get(&exec_calls, bpf_get_current_task_btf(), 0,
@@ -234,26 +245,43 @@ outlined bool syscall_save_exec(const struct pt_regs *regs, __u32 flags, __u32 w
 	exec->strings.bytes = 0;
 	exec->strings_wanted = flags & RT_FLAG_STRINGS ? syscall_strings(word) : 0;
 	attach_strings(&exec->strings, &exec->args, exec->strings_wanted);
-	exec->argv.bytes = 0;
+	exec->argv.bytes = exec->argv.faults = exec->is_script = 0;
 	if (flags & REQUEST_STRUCTURES)
-		structure_save_argv(&exec->argv, syscall_strings(word) == 1 ?
-				    exec->args.arg[1] : exec->args.arg[2],
-				    syscall_strings(word) == 1 ? 1 : 2);
+		structure_save_argv(&exec->argv, exec_argv(exec, word), 0, exec_argv_is(word));
 	return true;
 }
 
 /* From sched_process_exec. An exec has one string: its bit says which argument that is. */
-inlined void syscall_exec_succeeds(struct task_struct *task, const char *filename)
+inlined void syscall_exec_succeeds(struct task_struct *task, const struct linux_binprm *program)
 {
 	struct exec_call *exec = bpf_task_storage_get(&exec_calls, task, 0, 0);
 
-	if (exec && exec->strings_wanted && !exec->strings.bytes)
-		attach_string(&exec->strings, exec->strings_wanted == 1 ? 0 : 1, filename,
-			      ATTACH_KERNEL);
+	if (!exec)
+		return;
+	exec->is_script = program->interp != program->filename;
+	if (exec->strings_wanted && !exec->strings.bytes)
+		attach_string(&exec->strings, exec->strings_wanted == 1 ? 0 : 1, program->filename, ATTACH_KERNEL);
+}
+
+/* At the return, the arguments of which one was not in memory at the entry. */
+inlined void syscall_save_argv_again(struct exec_call *exec, __u32 word, bool succeeded)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = task->mm;
+	__u64 from = 0, upto = 0;
+
+	if (!succeeded) {
+		structure_save_argv(&exec->argv, exec_argv(exec, word), 0, exec_argv_is(word));
+	} else if (mm && !exec->is_script) {
+		from = mm->arg_start;
+		upto = mm->arg_end;
+		structure_save_argv(&exec->argv, from, upto, exec_argv_is(word));
+	}
+	structure_count_faults(exec->argv.faults);
 }
 
 /* At the return: adds the strings that were kept, or reads them now. */
-outlined void syscall_attach_exec(struct attach *attach, struct exec_call *exec)
+outlined void syscall_attach_exec(struct attach *attach, struct exec_call *exec, __u32 word, bool succeeded)
 {
 	if (!attach || !exec)
 		return;
@@ -261,6 +289,8 @@ outlined void syscall_attach_exec(struct attach *attach, struct exec_call *exec)
 		attach_append(attach, &exec->strings);
 	else
 		syscall_count_faults(attach_strings(attach, &exec->args, exec->strings_wanted));
+	if (exec->argv.faults)
+		syscall_save_argv_again(exec, word, succeeded);
 	structure_append_argv(attach, &exec->argv);
 }
 
@@ -433,7 +463,7 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 	if (flags)
 		attach = syscall_attach(ctx, nr, flags, exec ? 0 : word, ATTACH_SYS_EXIT);
 	if (attach && exec)
-		syscall_attach_exec(attach, exec);
+		syscall_attach_exec(attach, exec, word, !syscall_result(ctx));
 	else if (attach && flags & (REQUEST_STRUCTURES | RT_FLAG_DATA))
 		syscall_attach_structures(ctx, attach, nr, flags);
 	if (attach)
