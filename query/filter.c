@@ -95,11 +95,9 @@ void filter_refusal_shift(char *what, size_t bytes, uint32_t *column, unsigned b
 	static const char head[] = "filter, column ";
 	char *rest = strchr(what, ':'), text[ERROR_TEXT_BYTES];
 
-	if (*column <= by)
+	if (*column <= by || strncmp(what, head, strlen(head)) || !rest)
 		return;
 	*column -= by;
-	if (strncmp(what, head, strlen(head)) || !rest)
-		return;
 	snprintf(text, sizeof(text), "%s%u%s", head, (unsigned)*column, rest);
 	snprintf(what, bytes, "%s", text);
 }

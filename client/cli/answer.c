@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "client/cli/answer_table.h"
+#include "client/cli/chosen.h"
 #include "client/cli/event_part.h"
 #include "client/cli/pairs.h"
 #include "client/cli/stack_set.h"
@@ -59,6 +60,8 @@ struct answer {
 	struct common common[PAIRS_ON_MAX];
 	unsigned commons;
 	uint64_t given_up;		/* pairs, because events were lost */
+	struct chosen chosen;		/* whose pairs */
+	uint64_t nameless;		/* pairs of which neither event told whose they are */
 	struct stack_set *stacks;	/* NULL: nobody asks for them */
 	struct out scratch;
 	struct answer_key key;
@@ -277,6 +280,35 @@ static unsigned role_of(struct sink *sink, const struct ringtail_probe *probe)
 	return role;
 }
 
+/*
+ * Whether a pair is of a thread that is asked for: the one that the first name of --on gives if that is a thread's
+ * number, else the one that did the first event.
+ */
+static enum chosen_answer whose(const struct answer *answer, const struct ringtail_item *event, bool second)
+{
+	const struct common *common = &answer->common[0];
+	const char *name = second ? common->to : common->from;
+	uint64_t tid;
+
+	if (chosen_all(&answer->chosen))
+		return CHOSEN_YES;
+	for (unsigned i = 0; i < event->probe->fields; i++)
+		if (event->probe->field[i].type == RINGTAIL_THREAD && !strcmp(event->probe->field[i].name, name) &&
+		    event_part_number(event, name, &tid))
+			return chosen_thread(&answer->chosen, event, (uint32_t)tid);
+	return second && strcmp(name, "tid") ? CHOSEN_UNKNOWN :
+	       chosen_thread(&answer->chosen, event, event->thread.tid);
+}
+
+/* The end of one that may be nobody's who is asked for. */
+static bool counts(struct answer *answer, const struct pair *pair, const struct ringtail_item *event)
+{
+	enum chosen_answer end = pair->maybe ? whose(answer, event, true) : CHOSEN_YES;
+
+	answer->nameless += end == CHOSEN_UNKNOWN;
+	return end == CHOSEN_YES;
+}
+
 /* An event may end one pair and begin the next. */
 static void add_pair(struct sink *sink, const struct ringtail_item *event, struct answer_table *table)
 {
@@ -285,11 +317,12 @@ static void add_pair(struct sink *sink, const struct ringtail_item *event, struc
 	uint64_t on[PAIRS_ON_MAX];
 	struct pair *pair = NULL;
 	struct answer_row *row;
+	enum chosen_answer begin;
 
 	answer->any = true;
 	if (role & ROLE_TO && numbers_of(answer, event, true, on))
 		pair = pairs_end(sink->pairs, on);
-	if (pair) {
+	if (pair && counts(answer, pair, event)) {
 		table->events++;
 		answer->seen[ANSWER_BY_MAX] = true;
 		complete_key(sink, pair, event);
@@ -302,13 +335,16 @@ static void add_pair(struct sink *sink, const struct ringtail_item *event, struc
 		} else {
 			table->crowded++;
 		}
-		free(pair);
 	}
+	free(pair);
 	if (!(role & ROLE_FROM) || !numbers_of(answer, event, false, on))
+		return;
+	begin = whose(answer, event, false);
+	if (begin == CHOSEN_NO)
 		return;
 	make_key(sink, event);
 	table->crowded += !pairs_begin(sink->pairs, on, event->time_ns, answer->key.text, answer->key.bytes,
-				       answer->key.numbers);
+				       answer->key.numbers, begin == CHOSEN_UNKNOWN);
 }
 
 /* What ended among the lost is not known: a later end would be taken for it. */
@@ -358,6 +394,8 @@ static int take_common(struct answer *answer, const char *on, struct ringtail_er
 	return 0;
 }
 
+static const struct texts nobody;
+
 static int take_pair(struct answer *answer, struct ringtail_error *error)
 {
 	const struct answer_question *question = &answer->question;
@@ -371,7 +409,9 @@ static int take_pair(struct answer *answer, struct ringtail_error *error)
 	    probe_set_check_glob(question->to, &(struct error){ 0 }))
 		return failure_set(error, EINVAL, "bad-probe", "--from and --to are probes, as in "
 				   "--from sched_wakeup --to sched_switch");
-	return take_common(answer, question->on, error);
+	return take_common(answer, question->on, error) ? -EINVAL :
+	       chosen_init(&answer->chosen, question->pid ? question->pid : &nobody,
+			   question->comm ? question->comm : &nobody, error);
 }
 
 /* What the daemon has counted of an event's kind, added to its row. */
@@ -668,6 +708,9 @@ static void put_loss(struct answer *answer)
 	if (all_replaced(answer))
 		put(answer->out, "%llu beginnings without an end: the same began again before an end was seen; "
 		    "see --from in tracectl(1)\n", (unsigned long long)all_replaced(answer));
+	if (answer->nameless)
+		put(answer->out, "%llu more may be of those that are asked for: no event told whose they are\n",
+		    (unsigned long long)answer->nameless);
 	if (all_open(answer))
 		put(answer->out, "%zu had not ended yet\n", all_open(answer));
 	if (unknown_name(answer))
@@ -782,6 +825,8 @@ static void put_json(struct answer *answer, struct answer_row **row, size_t rows
 						    json_integer((json_int_t)all_open(answer)));
 				json_object_set_new(object, "given_up",
 						    json_integer((json_int_t)answer->given_up));
+				json_object_set_new(object, "nameless",
+						    json_integer((json_int_t)answer->nameless));
 				json_object_set_new(object, "replaced",
 						    json_integer((json_int_t)all_replaced(answer)));
 			}

@@ -9,6 +9,7 @@
 #ifndef RINGTAIL_CLIENT_CLI_ANSWER_H
 #define RINGTAIL_CLIENT_CLI_ANSWER_H
 
+#include "client/cli/options.h"
 #include "client/cli/sink.h"
 
 #define ANSWER_BY_MAX	8u
@@ -36,6 +37,7 @@ struct answer_question {
 	bool past;		/* hosts come in any order: intervals are printed when all of them have come */
 	bool json;
 	const char *from, *to;	/* globs of probes: the time between two events; NULL: of one */
+	const struct texts *pid, *comm;	/* of pairs: whose; NULL: of single events */
 	const char *on;		/* what both have: NAME or NAME=NAME, with commas between */
 	enum answer_sort sort;
 	bool from_hello;	/* the first interval begins when the first host said hello; else with the first event */

@@ -17,6 +17,11 @@ enum exit_code cmd_read(const struct settings *settings);
 enum exit_code cmd_count(const struct settings *settings);
 enum exit_code cmd_hist(const struct settings *settings);
 enum exit_code cmd_summary(const struct settings *settings);
+/*
+ * With --from and --to: which events the answer takes. --pid and --comm say whose the pairs are, and another thread's
+ * event may end one.
+ */
+void cmd_ask_pairs(struct settings *asked);
 enum exit_code cmd_explain(const struct settings *settings, const char *command);
 enum exit_code cmd_stat(const struct settings *settings);
 enum exit_code cmd_stat_fleet(const struct settings *settings);

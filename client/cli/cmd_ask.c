@@ -19,6 +19,15 @@ static bool is_past(const struct settings *settings)
 	return settings->until && settings->connect.n == 1 && kafka_source_is(settings->connect.text[0]);
 }
 
+void cmd_ask_pairs(struct settings *asked)
+{
+	if (!asked->from || !asked->to)
+		return;
+	if (!asked->probe.n)
+		asked->probe = (struct texts){ .n = 2, .text = { asked->from, asked->to } };
+	asked->pid.n = asked->comm.n = 0;
+}
+
 static enum exit_code ask(const struct settings *settings, struct answer_question question,
 			  const char *command)
 {
@@ -40,9 +49,10 @@ static enum exit_code ask(const struct settings *settings, struct answer_questio
 	if (question.from && question.to) {
 		question.of = question.of ? question.of : "duration";
 		question.by = settings->by ? settings->by : "";
-		if (!asked.probe.n)
-			asked.probe = (struct texts){ .n = 2, .text = { question.from, question.to } };
+		question.pid = &settings->pid;
+		question.comm = &settings->comm;
 	}
+	cmd_ask_pairs(&asked);
 	asked.flags |= answer_flags(question.by);
 	if (!asked.probe.n && question.shape != ANSWER_COUNT)
 		asked.probe = (struct texts){ .n = 1, .text = { "syscall:*:call" } };

@@ -158,6 +158,7 @@ enum exit_code cmd_explain(const struct settings *settings, const char *command)
 
 	/* It is not executed. */
 	asked.command = NULL;
+	cmd_ask_pairs(&asked);
 	if (settings->command)
 		asked.tree.text[asked.tree.n++] = "1";
 	if (who_create(&asked, "syscall:*:call", &who, &error))

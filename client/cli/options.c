@@ -60,8 +60,10 @@ static int parse_flags(const struct row *row, const char *text, unsigned *flags,
 	const unsigned names = sizeof(name) / sizeof(*name);
 	const char *at = text;
 
-	if (strcmp(text, "none") == 0)
+	if (strcmp(text, "none") == 0) {
+		*flags = 0;		/* also those of a question that has a name */
 		return 0;
+	}
 	do {
 		size_t bytes = strcspn(at, ",");
 		char word[16];

@@ -87,6 +87,7 @@ struct settings {
 #include "client/cli/options.def"
 #undef OPTION
 	bool flags_given;		/* --flags, perhaps `none` */
+	const char *question;		/* the filter of a question that has a name; NULL: none */
 	const char *operand;		/* the FILE or GLOB after the options; NULL: none */
 	struct texts operands;		/* where several may follow */
 	char *const *command;		/* what follows `--`, NULL-terminated; NULL: nothing */

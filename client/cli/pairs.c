@@ -49,7 +49,7 @@ struct pair *pairs_end(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX])
 }
 
 bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t time_ns, const char *key,
-		 size_t key_bytes, uint32_t numbers)
+		 size_t key_bytes, uint32_t numbers, bool maybe)
 {
 	struct pair *pair = pairs_end(pairs, on);
 	struct pair **link;
@@ -59,7 +59,7 @@ bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t 
 	pair = pairs->open < PAIRS_MAX ? malloc(sizeof(*pair) + key_bytes + 1) : NULL;
 	if (!pair)
 		return false;
-	*pair = (struct pair){ .time_ns = time_ns, .numbers = numbers, .key_bytes = key_bytes };
+	*pair = (struct pair){ .time_ns = time_ns, .numbers = numbers, .maybe = maybe, .key_bytes = key_bytes };
 	memcpy(pair->on, on, sizeof(pair->on));
 	memcpy(pair->key, key, key_bytes);
 	pair->key[key_bytes] = '\0';

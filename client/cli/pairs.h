@@ -21,6 +21,7 @@ struct pair {
 	uint64_t on[PAIRS_ON_MAX];
 	uint64_t time_ns;
 	uint32_t numbers;		/* the caller's, as the key is */
+	bool maybe;			/* the caller's too: the end is to tell whether it counts */
 	size_t key_bytes;
 	char key[];
 };
@@ -30,7 +31,7 @@ void pairs_destroy(struct pairs *pairs);
 
 /* False: there is no room. */
 bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t time_ns, const char *key,
-		 size_t key_bytes, uint32_t numbers);
+		 size_t key_bytes, uint32_t numbers, bool maybe);
 
 /* What began with these numbers, to be freed by the caller; NULL: nothing. */
 struct pair *pairs_end(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX]);

@@ -1,27 +1,16 @@
 #include "client/cli/who.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/chosen.h"
 #include "client/cli/symbols.h"
 #include "client/lib/conn.h"
 #include "client/lib/failure.h"
 #include "query/filter.h"
 #include "query/probe_set.h"
-
-static int parse_pid(const char *option, const char *text, uint64_t *pid, struct ringtail_error *error)
-{
-	char *end;
-
-	*pid = strtoull(text, &end, 10);
-	if (isdigit((unsigned char)*text) && !*end && *pid && *pid < TREE_PIDS)
-		return 0;
-	return failure_set(error, EINVAL, "bad-value", "--%s %.60s: is not the number of a process", option,
-			   text);
-}
 
 /* A filter that does not stand alone could mean something else between parentheses. */
 static int check_filter(const char *text, struct ringtail_error *error)
@@ -41,30 +30,42 @@ static int check_filter(const char *text, struct ringtail_error *error)
 	return err;
 }
 
-/* (FILTER) && pid in (1, 2) || probe in (those of the tree) */
-static int make_filter(const struct settings *settings, struct who *who, struct ringtail_error *error)
+/* Behind what is in `to` already, if anything: both must hold. */
+static void write_and(FILE *to)
 {
-	bool filters = settings->filter && settings->filter[strspn(settings->filter, " \t\n")];
+	if (ftell(to) > 0)
+		fputs(" && ", to);
+}
+
+static bool has_text(const char *filter)
+{
+	return filter && filter[strspn(filter, " \t\n")];
+}
+
+/* (FILTER) && (QUESTION) && pid in (1, 2) && (comm == "a" || comm =~ "b*") || probe in (those of the tree) */
+static int make_filter(const struct settings *settings, const struct chosen *chosen, struct who *who,
+		       struct ringtail_error *error)
+{
 	size_t bytes = 0;
 	FILE *text;
-	int err = filters ? check_filter(settings->filter, error) : 0;
+	int err = has_text(settings->filter) ? check_filter(settings->filter, error) : 0;
 
 	text = err ? NULL : open_memstream(&who->filter_made, &bytes);
 	if (!text)
 		return err ? err : failure_set(error, ENOMEM, "no-memory", "out of memory");
-	if (filters)
+	if (has_text(settings->filter)) {
+		who->filter_bytes = strlen(settings->filter);
 		fprintf(text, "(%s)", settings->filter);
-	for (size_t i = 0; i < settings->pid.n; i++) {
-		uint64_t pid = 0;
-
-		if (!err)
-			err = parse_pid("pid", settings->pid.text[i], &pid, error);
-		fprintf(text, "%s%llu", i ? ", " : filters ? " && pid in (" : "pid in (",
-			(unsigned long long)pid);
 	}
-	if (settings->pid.n)
-		fputc(')', text);
-	if (who->tree && (filters || settings->pid.n))
+	if (settings->question) {
+		write_and(text);
+		fprintf(text, "(%s)", settings->question);
+	}
+	if (!chosen_all(chosen)) {
+		write_and(text);
+		chosen_write(chosen, text);
+	}
+	if (who->tree && ftell(text) > 0)
 		fprintf(text, " || probe in (\"%s\", \"%s\", \"%s\")", tree_probes[0], tree_probes[1],
 			tree_probes[2]);
 	if (fclose(text) && !err)
@@ -129,7 +130,7 @@ static int plant(const struct settings *settings, const char *otherwise, struct 
 	if (!who->tree)
 		return failure_set(error, ENOMEM, "no-memory", "out of memory");
 	for (size_t i = 0; !err && i < settings->tree.n; i++) {
-		err = parse_pid("tree", settings->tree.text[i], &pid, error);
+		err = chosen_parse_pid("tree", settings->tree.text[i], &pid, error);
 		if (!err)
 			tree_add(who->tree, pid);
 	}
@@ -139,16 +140,18 @@ static int plant(const struct settings *settings, const char *otherwise, struct 
 int who_create(const struct settings *settings, const char *otherwise, struct who *who,
 	       struct ringtail_error *error)
 {
-	int err = 0;
+	struct chosen chosen;
+	int err;
 
 	*who = (struct who){
 		.probes = settings->probe.n, .filter = settings->filter, .of_file = !otherwise,
 	};
 	memcpy(who->probe, settings->probe.text, settings->probe.n * sizeof(who->probe[0]));
-	if (settings->tree.n || settings->command)
+	err = chosen_init(&chosen, &settings->pid, &settings->comm, error);
+	if (!err && (settings->tree.n || settings->command))
 		err = plant(settings, otherwise, who, error);
-	if (!err && (who->tree || settings->pid.n))
-		err = make_filter(settings, who, error);
+	if (!err && (who->tree || settings->question || !chosen_all(&chosen)))
+		err = make_filter(settings, &chosen, who, error);
 	if (!err && settings->command)
 		err = command_start(settings->command, &who->command, error);
 	if (err)
@@ -168,8 +171,13 @@ int who_destroy(struct who *who)
 
 void who_place(const struct who *who, struct ringtail_error *error)
 {
-	if (who->filter_made && who->filter_made[0] == '(')	/* which is ours */
-		filter_refusal_shift(error->what, sizeof(error->what), &error->column, 1);
+	uint32_t column = error->column;
+
+	if (!who->filter_made)
+		return;
+	filter_refusal_shift(error->what, sizeof(error->what), &error->column, 1);	/* behind a ( of ours */
+	if (error->column != column && error->column > who->filter_bytes + 1)	/* not the person's words */
+		error->column = 0;
 }
 
 void who_look(struct who *who, const struct ringtail_host *host)

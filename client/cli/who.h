@@ -1,5 +1,5 @@
 /*
- * who: the processes that are asked for by --pid, --tree and a command, as a filter, as probes, and as what
+ * who: the processes that are asked for by --pid, --comm, --tree and a command, as a filter, as probes, and as what
  * is chosen here of the events that come.
  */
 #ifndef RINGTAIL_CLIENT_CLI_WHO_H
@@ -15,6 +15,7 @@ struct who {
 	size_t probes;
 	const char *filter;
 	char *filter_made;		/* the same; NULL: it is the settings' own */
+	size_t filter_bytes;		/* of filter_made: those of the settings' own, behind its first */
 	struct tree *tree;		/* NULL: every event is wanted */
 	bool of_file;			/* and not of what is there now */
 	bool shows[TREE_PROBES];	/* asked for by -p: the others come only for the tree */

@@ -816,6 +816,16 @@ const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid
 	return thread ? thread->comm : NULL;
 }
 
+uint32_t ringtail_thread_pid(const struct ringtail_item *event, uint32_t tid)
+{
+	const struct batch_thread *thread;
+
+	if (tid == event->thread.tid)
+		return event->thread.pid;
+	thread = event->source ? batch_decode_thread(event->source, tid) : NULL;
+	return thread ? thread->pid : 0;
+}
+
 const char *ringtail_stage_name(unsigned stage)
 {
 	static const char *const name[] = { "ring", "decode", "queue", "history", "spool",

@@ -335,6 +335,9 @@ const uint8_t *ringtail_bytes(const struct ringtail_item *event, unsigned field,
 /* The name of a thread that is named by a field of the event, or NULL; at most 16 bytes, not terminated. */
 const char *ringtail_thread_comm(const struct ringtail_item *event, uint32_t tid);
 
+/* The process of such a thread; 0: not known. */
+uint32_t ringtail_thread_pid(const struct ringtail_item *event, uint32_t tid);
+
 const char *ringtail_stage_name(unsigned stage);	/* "ring" */
 const char *ringtail_reason_name(unsigned reason);	/* "ring-full" */
 const char *ringtail_reason_remedy(unsigned reason);	/* the remedy; never NULL */

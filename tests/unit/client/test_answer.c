@@ -279,6 +279,97 @@ static void pairs_that_begin_again(void **state)
 			    "1 had not ended yet\n");
 }
 
+/* A pair is of who did the first event, whoever does the second; of one that nobody has introduced, nobody knows. */
+static void pairs_of_whom(void **state)
+{
+	static const struct { uint32_t tid, pid; char comm[16]; } who[] = {
+		{ 11, 10, "nginx" }, { 12, 10, "a-name-of-fifte" }, { 13, 13, "nginx" }, { 14, 14, "ngin" }, { 15, 0, "" },
+	};
+	struct texts pid = { .n = 1, .text = { "10" } }, comm = { .n = 2, .text = { "ngin[x]", "a-name-of-fifteen" } };
+	struct two two = ask((struct answer_question){
+		.by = "comm", .from = "app:begins:x", .to = "app:ends:x", .on = "id", .pid = &pid, .comm = &comm,
+	});
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		uint64_t id = 100 + i;
+		struct ringtail_item item = {
+			.kind = RINGTAIL_EVENT, .time_ns = red.monotonic_ns, .probe = &begins, .value = &id,
+			.thread = { .tid = who[i].tid, .pid = who[i].pid },
+		};
+
+		memcpy(item.thread.comm, who[i].comm, sizeof(who[i].comm));
+		answer_ops.item(two.red, &item);
+	}
+	for (unsigned i = 0; i < 5; i++)
+		mark(two.red, &ends, 5, 100 + i);
+	end(two);
+	assert_string_equal(check_text(&out), "       COUNT  comm\n           1  a-name-of-fifte\n           1  nginx\n"
+			    "1 more may be of those that are asked for: no event told whose they are\n");
+}
+
+static const struct ringtail_field woken = {
+	.name = "target", .c_type = "pid_t", .type = RINGTAIL_THREAD, .bits = 32,
+};
+static const struct ringtail_probe wakes = {
+	.id = 4, .spec = "app:wakes:x", .provider = "app", .function = "wakes", .name = "x",
+	.kind = RINGTAIL_TRACEPOINT, .field = &woken, .fields = 1,
+};
+static const struct ringtail_probe runs = {
+	.id = 5, .spec = "app:runs:x", .provider = "app", .function = "runs", .name = "x", .kind = RINGTAIL_TRACEPOINT,
+};
+
+static void by_thread(struct sink *sink, const struct ringtail_probe *of, uint32_t tid, const char *comm, uint64_t target)
+{
+	struct ringtail_item item = {
+		.kind = RINGTAIL_EVENT, .time_ns = red.monotonic_ns, .probe = of, .value = &target,
+		.thread = { .tid = tid, .pid = tid },
+	};
+
+	snprintf(item.thread.comm, sizeof(item.thread.comm), "%s", comm);
+	answer_ops.item(sink, &item);
+}
+
+/* It is of the thread whose number --on begins with: its end tells who that is if the beginning does not. */
+static void pairs_of_the_thread_that_is_named(void **state)
+{
+	struct texts comm = { .n = 1, .text = { "woken" } };
+	struct two two = ask((struct answer_question){
+		.by = "host", .from = "app:wakes:x", .to = "app:runs:x", .on = "target=tid", .comm = &comm, .json = true,
+	});
+	const char *text;
+
+	(void)state;
+	by_thread(two.red, &wakes, 1, "woken", 7);	/* by one of that name: that does not count */
+	by_thread(two.red, &wakes, 1, "waker", 8);
+	by_thread(two.red, &wakes, 1, "waker", 9);
+	by_thread(two.red, &wakes, 1, "waker", 0);	/* the idle task is nobody's */
+	by_thread(two.red, &runs, 7, "other", 0);
+	by_thread(two.red, &runs, 8, "woken", 0);
+	by_thread(two.red, &runs, 9, "", 0);
+	by_thread(two.red, &runs, 0, "woken", 0);
+	end(two);
+	text = check_text(&out);
+	assert_non_null(strstr(text, "{\"count\":1,"));
+	assert_non_null(strstr(text, "\"events\":1,"));
+	assert_non_null(strstr(text, "\"nameless\":1,\"open\":0,"));
+}
+
+static void pairs_of_nobody(void **state)
+{
+	struct texts pid = { .n = 1, .text = { "0" } }, comm = { .n = 1, .text = { "" } };
+	struct answer_question question = { .from = "a", .to = "b", .on = "tid", .pid = &pid };
+	struct ringtail_error error;
+
+	(void)state;
+	assert_null(answer_create(&question, &out, &error));
+	assert_string_equal(error.what, "--pid 0: is not the number of a process");
+	question.pid = NULL;
+	question.comm = &comm;
+	assert_null(answer_create(&question, &out, &error));
+	assert_string_equal(error.what, "--comm: the name of a thread is missing");
+}
+
 /* A switch from one thread to another. */
 static void switches(struct sink *sink, uint32_t cpu, uint32_t from, uint64_t to, uint64_t at_ms)
 {
@@ -350,6 +441,7 @@ int main(void)
 		TEST(added_up), TEST(ends_when_all_have_told), TEST(nobody_is_held_up), TEST(ends_behind_the_end),
 		TEST(the_past_in_any_order),
 		TEST(pairs_and_what_was_lost), TEST(no_descriptor_is_below_zero),
+		TEST(pairs_of_whom), TEST(pairs_of_the_thread_that_is_named), TEST(pairs_of_nobody),
 		TEST(pairs_that_begin_again), TEST(idle_threads_of_many_cpus),
 		TEST(numbers_of_64_bits), TEST(a_sum_beyond_64_bits),
 	};

@@ -43,6 +43,10 @@ static void values(void **state)
 	assert_int_equal(settings.connect.n, 2);
 	assert_string_equal(settings.connect.text[0], "unix:/x");
 	assert_string_equal(settings.connect.text[1], "unix:/y");
+	assert_int_equal(parse(ASK, "FILE", "count -c nginx --comm php* -d 2min"), 7);
+	assert_int_equal(settings.comm.n, 2);
+	assert_string_equal(settings.comm.text[1], "php*");
+	assert_int_equal(settings.duration, 120000000000);
 	assert_int_equal(parse(READ, "FILE", "read f -o none"), 4);
 	assert_string_equal(settings.operand, "f");
 	assert_int_equal(settings.output, FORMAT_NONE);

@@ -14,9 +14,9 @@ static void begin_and_end(void **state)
 
 	(void)state;
 	assert_null(pairs_end(pairs, one));
-	assert_true(pairs_begin(pairs, one, 5, "abc", 2, 3));
-	assert_true(pairs_begin(pairs, two, 6, "", 0, 0));
-	assert_true(pairs_begin(pairs, one, 7, "de", 2, 4));	/* anew */
+	assert_true(pairs_begin(pairs, one, 5, "abc", 2, 3, false));
+	assert_true(pairs_begin(pairs, two, 6, "", 0, 0, false));
+	assert_true(pairs_begin(pairs, one, 7, "de", 2, 4, false));	/* anew */
 	assert_int_equal(pairs_open(pairs), 2);
 	assert_int_equal(pairs_replaced(pairs), 1);
 	pair = pairs_end(pairs, one);
@@ -40,10 +40,10 @@ static void bounded(void **state)
 
 	(void)state;
 	for (; on[1] < PAIRS_MAX; on[1]++)
-		assert_true(pairs_begin(pairs, on, 1, "k", 1, 0));
-	assert_false(pairs_begin(pairs, on, 1, "k", 1, 0));
+		assert_true(pairs_begin(pairs, on, 1, "k", 1, 0, false));
+	assert_false(pairs_begin(pairs, on, 1, "k", 1, 0, false));
 	on[1] = 7;
-	assert_true(pairs_begin(pairs, on, 2, "k", 1, 0));
+	assert_true(pairs_begin(pairs, on, 2, "k", 1, 0, false));
 	for (on[1] = 0; on[1] < PAIRS_MAX; on[1]++) {
 		struct pair *pair = pairs_end(pairs, on);
 
@@ -53,7 +53,7 @@ static void bounded(void **state)
 	assert_int_equal(pairs_open(pairs), 0);
 	/* And once more, for all of that was given back: none is left of what is given up. */
 	for (on[1] = 0; on[1] < PAIRS_MAX; on[1]++)
-		assert_true(pairs_begin(pairs, on, 3, "kk", 1, 0));
+		assert_true(pairs_begin(pairs, on, 3, "kk", 1, 0, false));
 	pairs_give_up(pairs);
 	assert_int_equal(pairs_open(pairs), 0);
 	for (on[1] = 0; on[1] < PAIRS_MAX; on[1]++)
