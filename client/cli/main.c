@@ -13,6 +13,7 @@
 #include "client/cli/debuginfod.h"
 #include "client/lib/failure.h"
 #include "client/cli/kafka_source.h"
+#include "client/cli/named.h"
 #include "client/cli/pager.h"
 #include "proto/build.h"
 #include "query/nearest.h"
@@ -168,6 +169,9 @@ static void print_help(void)
 	printf("usage: tracectl [--connect ADDR] [--summary text|json] COMMAND\n\n");
 	for (size_t i = 0; i < COMMANDS; i++)
 		printf("  %-30s %s\n", commands[i].usage, commands[i].summary);
+	printf("\nQuestions that are commands, too; `tracectl NAME --help` shows what one stands for:\n");
+	for (size_t i = 0; named_at(i); i++)
+		printf("  %-30s %s\n", named_at(i)->name, named_at(i)->summary);
 	printf("\nOptions:\n");
 	options_print_help(stdout, NONE);
 	printf("\nExit: 0 good, 1 failed, 2 usage, 3 events were lost, the ledger does not close,\n"
@@ -180,6 +184,18 @@ static void print_command_help(const struct command *command)
 	printf("usage: tracectl %s\n%s\n\nOptions:\n", command->usage, command->summary);
 	options_print_help(stdout, command->bit);
 	printf("\n%s", command->about);
+}
+
+/* Of a question that has a name; `command` is what it stands for. */
+static void print_named_help(const struct named *named, const struct command *command)
+{
+	printf("usage: tracectl %s [OPTIONS]%s [FILE]\n%s\n\nIt stands for\n  tracectl ", named->name,
+	       command->bit == STREAM ? " [-- COMMAND] |" : "", named->summary);
+	named_print(named, stdout);
+	printf("\nand takes more options of %s: what is said here once more holds instead, probes come in addition, and\n"
+	       "both filters must hold. FILE is a recording or a spool directory.\n\nOptions:\n", command->name);
+	options_print_help(stdout, command->bit);
+	printf("\nExample:\n  tracectl %s -c nginx -d 10s\n", named->name);
 }
 
 static const struct command *find_command(const char *word)
@@ -199,6 +215,8 @@ static enum exit_code unknown_command(const char *word)
 	nearest_init(&nearest, word);
 	for (size_t i = 0; i < COMMANDS; i++)
 		nearest_offer(&nearest, commands[i].name);
+	for (size_t i = 0; named_at(i); i++)
+		nearest_offer(&nearest, named_at(i)->name);
 	failure_set(&error, 0, "unknown-command", "there is no command '%s'", word);
 	if (nearest_text(&nearest, near))
 		failure_hint(&error, "did you mean %s?", near);
@@ -223,12 +241,34 @@ static void say_waiting(const char *text)
 	fprintf(stderr, "tracectl: %s\n", text);
 }
 
+/*
+ * The options behind the command's name. Of a question that has a name, events of a FILE are what `read` reads.
+ * -EINVAL with *error.
+ */
+static int parse_rest(const struct command **command, const struct named *named, int argc, char **argv,
+		      struct settings *settings, struct ringtail_error *error)
+{
+	struct settings before = *settings;
+	int at;
+
+	if (!named)
+		return options_parse((*command)->bit, (*command)->operand, argc, argv, settings, error);
+	at = named_parse(named, (*command)->bit, (*command)->operand, argc, argv, settings, error);
+	if (at >= 0 || (*command)->bit != STREAM || strcmp(error->code, "too-many-words"))
+		return at;
+	*settings = before;
+	*command = find_command("read");
+	return named_parse(named, (*command)->bit, (*command)->operand, argc, argv, settings, error);
+}
+
 int main(int argc, char **argv)
 {
 	static struct settings settings;
 	const struct command *command;
+	const struct named *named = NULL;
 	struct ringtail_error error;
 	struct address address;
+	const char *name;
 	int at;
 
 	fill_standard_fds();
@@ -251,15 +291,23 @@ int main(int argc, char **argv)
 		failure_hint(&error, "tracectl --help lists them");
 		return cmd_usage(&error, NULL);
 	}
-	command = find_command(argv[at]);
-	if (!command)
-		return unknown_command(argv[at]);
-	at = options_parse(command->bit, command->operand, argc - at, argv + at, &settings, &error);
+	name = argv[at];
+	command = find_command(name);
+	if (!command) {
+		named = named_find(name);
+		if (!named)
+			return unknown_command(name);
+		command = find_command(named->words[0]);
+	}
+	at = parse_rest(&command, named, argc - at, argv + at, &settings, &error);
 	if (at < 0)
-		return cmd_usage(&error, command->name);
+		return cmd_usage(&error, name);
 	if (settings.help) {
 		pager_begin(!settings.no_pager);
-		print_command_help(command);
+		if (named)
+			print_named_help(named, command);
+		else
+			print_command_help(command);
 		pager_end();
 		return cmd_printed(EXIT_GOOD);
 	}

@@ -120,6 +120,7 @@ operand() {
 		get | remove) dumps ;;
 		esac | begins '' "$2" ;;
 	read | count | hist | summary) echo @files ;;
+	*) "$tracectl" "$1" --help 2>/dev/null | grep -q '^usage:.*\[FILE]' && echo @files ;;
 	esac
 }
 

@@ -82,7 +82,8 @@ def main(case):
                              (f"{at} stream -p syscall:openat:c", f"{at} stream -p syscall:openat:call"),
                              (f"{at} count -p syscall:openat:call --by comm,filen",
                               f"{at} count -p syscall:openat:call --by comm,filename"),
-                             (f"read {recording[:-5]}", f"read {recording}")):
+                             (f"read {recording[:-5]}", f"read {recording}"),
+                             (f"exits {recording[:-5]}", f"exits {recording}")):
             shell.completes(f"tracectl {line}", wanted)
         shell.end()
 

@@ -215,10 +215,10 @@ def late_if_lost(done, expression, command):
 
 
 def words_of(command, app, pid, itself):
-    """The command as it stands, of this program and this process; --duration becomes an interrupt, and all rows
+    """The command as it stands, of this program and this process; -d becomes an interrupt, and all rows
     are shown: others may be busier than the program."""
-    words = shlex.split(command.replace('"app"', f'"{app}"').replace("1234", str(pid)))[1:]
-    for option in {"--duration", "--top"} & set(words):
+    words = shlex.split(command.replace('"app"', f'"{app}"').replace("-c app", f"-c {app}").replace("1234", str(pid)))[1:]
+    for option in {"--duration", "-d", "--top"} & set(words):
         at = words.index(option)
         del words[at:at + 2]
     if words[-2:] == ["--", "make"]:
