@@ -867,6 +867,8 @@ static void print(struct answer *answer, uint64_t until_ns)
 			put_summary(answer, row, rows, all);
 		for (size_t i = 0; answer->question.shape == ANSWER_HIST && i < rows; i++)
 			put_hist_row(answer, row[i]);
+		if (answer->question.shape == ANSWER_HIST && !rows && !answer->question.interval_ns)
+			put(answer->out, "no event had a value\n");
 		put_loss(answer);
 	}
 	free(row);

@@ -355,6 +355,14 @@ static void pairs_of_the_thread_that_is_named(void **state)
 	assert_non_null(strstr(text, "\"nameless\":1,\"open\":0,"));
 }
 
+/* Nothing at all would look like a fault. */
+static void a_hist_of_nothing(void **state)
+{
+	(void)state;
+	end(ask((struct answer_question){ .shape = ANSWER_HIST, .by = "host", .of = "id" }));
+	assert_string_equal(check_text(&out), "no event had a value\n");
+}
+
 static void pairs_of_nobody(void **state)
 {
 	struct texts pid = { .n = 1, .text = { "0" } }, comm = { .n = 1, .text = { "" } };
@@ -441,7 +449,7 @@ int main(void)
 		TEST(added_up), TEST(ends_when_all_have_told), TEST(nobody_is_held_up), TEST(ends_behind_the_end),
 		TEST(the_past_in_any_order),
 		TEST(pairs_and_what_was_lost), TEST(no_descriptor_is_below_zero),
-		TEST(pairs_of_whom), TEST(pairs_of_the_thread_that_is_named), TEST(pairs_of_nobody),
+		TEST(pairs_of_whom), TEST(pairs_of_the_thread_that_is_named), TEST(pairs_of_nobody), TEST(a_hist_of_nothing),
 		TEST(pairs_that_begin_again), TEST(idle_threads_of_many_cpus),
 		TEST(numbers_of_64_bits), TEST(a_sum_beyond_64_bits),
 	};
