@@ -11,7 +11,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,21 +261,71 @@ static int make_images(struct source *source, const struct source_config *config
 	return err;
 }
 
-/* With the kernel's types, which take time and memory: so all that needs them at the start is done here. */
-static int load(struct source *source, const struct source_config *config,
-		struct tracepoints_reading *reading, struct error *error)
+/* What takes time at the start, and needs nothing that the loader's thread makes meanwhile: threads of their own read it. */
+struct reading {
+	struct tracepoints_reading *tracepoints;
+	pthread_t thread;		/* reads the kernel's types */
+	bool has_thread;
+	struct btf *kernel;		/* NULL: they cannot be read, */
+	int err;			/* which is the reason */
+};
+
+static void *read_types(void *context)
 {
-	struct btf *kernel = btf__load_vmlinux_btf();
+	struct reading *reading = context;
+
+	reading->kernel = btf__load_vmlinux_btf();
+	reading->err = reading->kernel ? 0 : errno;
+	return NULL;
+}
+
+static int begin_reading(struct reading *reading)
+{
+	reading->tracepoints = source_bpf_tracepoints_begin();
+	if (!reading->tracepoints)
+		return -ENOMEM;
+	reading->has_thread = pthread_create(&reading->thread, NULL, read_types, reading) == 0;
+	if (!reading->has_thread)
+		read_types(reading);
+	return 0;
+}
+
+static void join_types(struct reading *reading)
+{
+	if (reading->has_thread)
+		pthread_join(reading->thread, NULL);
+	reading->has_thread = false;
+}
+
+static void free_types(struct reading *reading)
+{
+	join_types(reading);
+	btf__free(reading->kernel);
+	reading->kernel = NULL;
+}
+
+static void end_reading(struct reading *reading)
+{
+	free_types(reading);
+	source_bpf_tracepoints_end(reading->tracepoints);
+}
+
+/* With the kernel's types, which take time and memory: so all that needs them at the start is done here. */
+static int load(struct source *source, const struct source_config *config, struct reading *reading,
+		struct error *error)
+{
 	struct source_bpf_making making = {
-		.kernel = kernel,
 		.fixed = source->catalog,
 		.finder = config->finder,
-		.reading = reading,
+		.reading = reading->tracepoints,
 	};
+	const struct btf *kernel;
 	int err;
 
+	join_types(reading);
+	making.kernel = kernel = reading->kernel;
 	if (!kernel)
-		return source_bpf_check_failure(error, errno, "read the kernel's types");
+		return source_bpf_check_failure(error, reading->err, "read the kernel's types");
 	err = make_images(source, config, kernel, error);
 	if (!err) {
 		making.images = source->images;
@@ -287,8 +337,8 @@ static int load(struct source *source, const struct source_config *config,
 	}
 	if (!err)
 		err = source_bpf_made_create(&making, &source->made, error);
-	btf__free(kernel);
-	return err;
+	free_types(reading);
+	return err ? err : source_bpf_bells_wait(&source->objects, error);
 }
 
 /*
@@ -362,7 +412,7 @@ static void drop_left(struct source_store *store, bool all)
 
 /* Goes on with what an earlier run left, or says why not and begins anew. */
 static int adopt_or_load(struct source *source, const struct source_config *config,
-			 struct tracepoints_reading *reading, struct error *error)
+			 struct reading *reading, struct error *error)
 {
 	struct source_bpf_objects *objects = &source->objects;
 	int got = 0, err;
@@ -388,16 +438,16 @@ static int adopt_or_load(struct source *source, const struct source_config *conf
 /* The catalog and the programs, while the tracepoints are read. */
 static int open_all(struct source *source, const struct source_config *config, struct error *error)
 {
-	struct tracepoints_reading *reading = tracepoints_begin();
-	int err = reading ? syscall_catalog_create(&source->catalog, source->word) : -ENOMEM;
+	struct reading reading = {0};
+	int err = begin_reading(&reading);
 
+	if (!err)
+		err = syscall_catalog_create(&source->catalog, source->word);
 	if (err)
 		error_set(error, -err, "out-of-memory", "no memory for the catalog of probes");
 	else
-		err = adopt_or_load(source, config, reading, error);
-	tracepoints_end(reading);
-	/* The kernel's types leave megabytes between what stays. */
-	malloc_trim(0);
+		err = adopt_or_load(source, config, &reading, error);
+	end_reading(&reading);
 	return err ? err : maps_init(&source->maps, &source->objects, source->store, error);
 }
 
@@ -780,9 +830,9 @@ static const char *bpf_providers(void)
 	return source_bpf_made_providers();
 }
 
-static int bpf_offers(struct source *source, source_offer *offer, void *context)
+static int bpf_offers(struct source *source, struct probe_pack *pack)
 {
-	return source_bpf_made_list(source->made, offer, context);
+	return source_bpf_made_list(source->made, pack);
 }
 
 static int bpf_make(struct source *source, const char *spec, source_offer *offer, void *context,

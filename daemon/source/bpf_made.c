@@ -142,13 +142,13 @@ const char *source_bpf_made_providers(void)
 	return providers;
 }
 
-int source_bpf_made_list(struct source_bpf_made *made, source_offer *offer, void *context)
+int source_bpf_made_list(struct source_bpf_made *made, struct probe_pack *pack)
 {
 	int err = 0;
 
 	for (unsigned i = 0; i < KINDS && !err; i++)
 		if (kinds[i]->list)
-			err = kinds[i]->list(made->state[i], offer, context);
+			err = kinds[i]->list(made->state[i], pack);
 	return err;
 }
 

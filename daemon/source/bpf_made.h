@@ -75,8 +75,8 @@ struct made_kind {
 	int (*open)(const struct source_bpf_kit *kit, void **state);
 	void (*close)(void *state);
 
-	/* Passes every probe that there is to offer(), without a number; NULL: nobody can list them. */
-	int (*list)(void *state, source_offer *offer, void *context);
+	/* Packs every probe that there is, without a number. Once. NULL: nobody can list them. */
+	int (*list)(void *state, struct probe_pack *pack);
 
 	/*
 	 * sink->add() for each probe that the spec names and sink->has() has not. -ENOENT with *error: there
@@ -100,6 +100,15 @@ extern const struct made_kind made_tracepoint, made_uprobe, made_uretprobe, made
 extern const struct made_kind made_fentry, made_fexit, made_kprobe, made_kretprobe;
 extern const struct made_kind made_profile, made_interval, made_software, made_hardware;
 
+/*
+ * Begins to read and to describe the tracepoints, on a thread of its own: it takes longer than anything else that needs
+ * no types of the kernel. The kind's open() waits for it. NULL: no memory.
+ */
+struct tracepoints_reading *source_bpf_tracepoints_begin(void);
+
+/* Waits for the thread's end; frees what nobody took. NULL is safe. */
+void source_bpf_tracepoints_end(struct tracepoints_reading *reading);
+
 /* ---- All of them ------------------------------------------------------------------------------ */
 
 /* What making them takes. All but `kernel` and `reading` are borrowed for as long as they last. */
@@ -119,7 +128,7 @@ int source_bpf_made_create(const struct source_bpf_making *making, struct source
 void source_bpf_made_destroy(struct source_bpf_made *made);
 
 /* As source_ops. */
-int source_bpf_made_list(struct source_bpf_made *made, source_offer *offer, void *context);
+int source_bpf_made_list(struct source_bpf_made *made, struct probe_pack *pack);
 int source_bpf_made_make(struct source_bpf_made *made, const char *spec, source_offer *offer,
 			 void *context, struct error *error);
 const char *source_bpf_made_providers(void);

@@ -209,8 +209,16 @@ static void close_one(int *fd)
 	*fd = -1;
 }
 
+static void join_hanger(struct source_bpf_objects *objects)
+{
+	if (objects->is_hanging)
+		pthread_join(objects->hanger, NULL);
+	objects->is_hanging = false;
+}
+
 void source_bpf_objects_fini(struct source_bpf_objects *objects)
 {
+	join_hanger(objects);
 	if (objects->shared)
 		munmap(objects->shared, sizeof(*objects->shared));
 	for (int i = PROGRAMS - 1; i >= 0; i--) {
@@ -529,18 +537,6 @@ static int init_consumers(const struct source_bpf_objects *objects, struct error
 	return 0;
 }
 
-int source_bpf_rings_init(struct source_bpf_objects *objects, uint64_t ring_bytes,
-			  struct error *error)
-{
-	int err = make_bells(objects, error);
-
-	if (!err)
-		err = init_consumers(objects, error);
-	if (!err)
-		err = init_producers(objects, ring_bytes, error);
-	return err;
-}
-
 /* In one call, where the kernel has such (5.13), so that it waits once for the programs that might look. */
 static int hang_bells(const struct source_bpf_objects *objects)
 {
@@ -556,44 +552,49 @@ static int hang_bells(const struct source_bpf_objects *objects)
 	return err;
 }
 
-struct hanging {
-	pthread_t thread;
-	const struct source_bpf_objects *objects;
-	int err;
-};
-
 static void *hang_on_thread(void *context)
 {
-	struct hanging *hanging = context;
+	struct source_bpf_objects *objects = context;
 
-	hanging->err = hang_bells(hanging->objects);
+	objects->hang_err = hang_bells(objects);
 	return NULL;
 }
 
-static int load_first(struct source_bpf_objects *objects, struct error *error)
+/* The kernel waits for what is running, longest on a machine that is busy, while the loader goes on. */
+static void begin_to_hang(struct source_bpf_objects *objects)
+{
+	objects->is_hanging = pthread_create(&objects->hanger, NULL, hang_on_thread, objects) == 0;
+	if (!objects->is_hanging)
+		hang_on_thread(objects);
+}
+
+int source_bpf_bells_wait(struct source_bpf_objects *objects, struct error *error)
+{
+	join_hanger(objects);
+	return objects->hang_err ? source_bpf_check_failure(error, -objects->hang_err, "hang up a bell") : 0;
+}
+
+int source_bpf_rings_init(struct source_bpf_objects *objects, uint64_t ring_bytes,
+			  struct error *error)
+{
+	int err = make_bells(objects, error);
+
+	if (!err)
+		err = init_consumers(objects, error);
+	if (!err)
+		err = init_producers(objects, ring_bytes, error);
+	if (!err)
+		begin_to_hang(objects);
+	return err;
+}
+
+int source_bpf_objects_begin(struct source_bpf_objects *objects, struct error *error)
 {
 	int err = 0;
 
 	for (unsigned i = PROGRAM_EXIT; i <= PROGRAM_MOVE && err >= 0; i++)
 		err = source_bpf_objects_program(objects, i, NULL, error);
 	return err < 0 ? err : 0;
-}
-
-/* The kernel waits for what is running while the verifier works. */
-int source_bpf_objects_begin(struct source_bpf_objects *objects, struct error *error)
-{
-	struct hanging hanging = {.objects = objects};
-	bool has_thread = pthread_create(&hanging.thread, NULL, hang_on_thread, &hanging) == 0;
-	int err;
-
-	if (!has_thread)
-		hang_on_thread(&hanging);
-	err = load_first(objects, error);
-	if (has_thread)
-		pthread_join(hanging.thread, NULL);
-	if (!err && hanging.err)
-		err = source_bpf_check_failure(error, -hanging.err, "hang up a bell");
-	return err;
 }
 
 int source_bpf_rings_get(const struct source_bpf_objects *objects, uint64_t ring_bytes, unsigned i,

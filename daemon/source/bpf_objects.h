@@ -9,6 +9,7 @@
 #ifndef RINGTAIL_DAEMON_SOURCE_BPF_OBJECTS_H
 #define RINGTAIL_DAEMON_SOURCE_BPF_OBJECTS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,6 +53,9 @@ struct source_bpf_objects {
 	int rings, consumers, bells, variables, maps_found, maps_wanted, storage;	/* maps; -1: none */
 	int inner[SOURCE_BPF_INNER_MAPS];
 	int *bell;			/* [cpus]: what hangs in `bells` */
+	pthread_t hanger;		/* hangs them up, */
+	bool is_hanging;		/* until somebody joins it */
+	int hang_err;			/* what came of that */
 	unsigned cpus;
 	const struct source_bpf_images *images;	/* to load programs from; borrowed */
 	uint32_t tracepoint[PROGRAMS];	/* the kernel's number, of those that go through perf; 0: of others */
@@ -132,16 +136,16 @@ int source_bpf_rings_size(struct ringtail_bpf *skeleton, const struct source_con
 
 /*
  * Makes the bells, writes the producer pages, and makes the rings read-only to user space, while no program is
- * attached. The objects have copies of the maps.
+ * attached. The objects have copies of the maps, and stay where they are: a thread begins to hang up the bells.
  */
 int source_bpf_rings_init(struct source_bpf_objects *objects, uint64_t ring_bytes,
 			  struct error *error);
 
-/*
- * Hangs up the bells, and loads the programs that every request takes, so that a kernel that will not have them is
- * noticed at the start.
- */
+/* Loads the programs that every request takes. */
 int source_bpf_objects_begin(struct source_bpf_objects *objects, struct error *error);
+
+/* Waits until the bells hang: before that, no program may be attached. */
+int source_bpf_bells_wait(struct source_bpf_objects *objects, struct error *error);
 
 /* As source_ops.ring. */
 int source_bpf_rings_get(const struct source_bpf_objects *objects, uint64_t ring_bytes, unsigned i,

@@ -1,11 +1,13 @@
 /*
  * made_tracepoint: tracepoint:SYSTEM:NAME, any tracepoint of the running kernel. A program for each is made
- * from its format (bpf_template), and attached by its number.
+ * from its format (bpf_template), and attached by its number. The loader's thread; one of its own reads the formats
+ * and packs what is listed, while the loader loads programs.
  */
 #include "daemon/source/bpf_made.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@
 #include "daemon/source/bpf_kernel_types.h"
 #include "daemon/source/bpf_preempted.h"
 #include "daemon/source/bpf_template.h"
+#include "daemon/source/probe_pack.h"
 #include "daemon/source/tracepoint_probe.h"
 #include "daemon/source/tracepoints.h"
 #include "query/glob.h"
@@ -29,34 +32,21 @@ struct tracepoint_own {
 	struct tracepoint_plan plan;
 };
 
+#define LEFT_OUT_BYTES	640		/* of names and reasons, in one message */
+
+struct left_out {
+	unsigned count, unnamed;
+	size_t bytes;
+	char text[LEFT_OUT_BYTES];
+};
+
+/* The reading thread's until it ends, the loader's then. */
 struct all {
 	struct tracepoints *tracepoints;
 	struct bpf_enumerators *enumerators;
+	struct probe_pack listed;	/* until they are */
+	struct left_out left_out;	/* of the list */
 };
-
-/* Numbers for the names in all formats. Those of single system calls have none: they are not written by hand. */
-static int find_enumerators(struct all *all, const struct btf *kernel)
-{
-	static const char mark[] = "print fmt: ";
-	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
-	int err = text ? 0 : -ENOMEM;
-
-	for (unsigned i = 0; i < tracepoints_count(all->tracepoints) && !err; i++) {
-		const char *print = NULL;
-		int bytes = 0;
-
-		if (strcmp(tracepoints_system(all->tracepoints, i), "syscalls") != 0)
-			bytes = tracepoints_format(all->tracepoints, i, text);
-		if (bytes > 0)
-			print = memmem(text, (size_t)bytes, mark, sizeof(mark) - 1);
-		if (print)
-			err = bpf_enumerators_want(all->enumerators, print, (size_t)(text + bytes - print));
-	}
-	free(text);
-	if (!err)
-		bpf_enumerators_learn_kernel(all->enumerators, kernel);
-	return err;
-}
 
 static void close_all(void *state)
 {
@@ -64,25 +54,10 @@ static void close_all(void *state)
 
 	if (!all)
 		return;
+	probe_pack_free(&all->listed);
 	bpf_enumerators_destroy(all->enumerators);
 	tracepoints_destroy(all->tracepoints);
 	free(all);
-}
-
-static int open_all(const struct source_bpf_kit *kit, void **state)
-{
-	struct all *all = calloc(1, sizeof(*all));
-	int err = all ? tracepoints_take(kit->reading, &all->tracepoints) : -ENOMEM;
-
-	if (!err) {
-		all->enumerators = bpf_enumerators_create();
-		err = all->enumerators ? find_enumerators(all, kit->kernel) : -ENOMEM;
-	}
-	if (err)
-		close_all(all);
-	else
-		*state = all;
-	return err;
 }
 
 /* The i-th one's format, which points into `text`. */
@@ -99,15 +74,7 @@ static const char *why_not(int err)
 	return err == -E2BIG ? "it has too many fields" : "its format in tracefs is not understood";
 }
 
-/* ---- Listing ---------------------------------------------------------------------------------- */
-
-#define LEFT_OUT_BYTES	640		/* of names and reasons, in one message */
-
-struct left_out {
-	unsigned count, unnamed;
-	size_t bytes;
-	char text[LEFT_OUT_BYTES];
-};
+/* ---- Reading ---------------------------------------------------------------------------------- */
 
 static void leave_out(struct left_out *left_out, const struct tracepoints *tracepoints, unsigned i, int err)
 {
@@ -124,6 +91,114 @@ static void leave_out(struct left_out *left_out, const struct tracepoints *trace
 	left_out->unnamed++;
 }
 
+/* Names that may have numbers. The formats of single system calls have none: they are not written by hand. */
+static int want_numbers(struct all *all, unsigned i, const char *text, size_t bytes)
+{
+	static const char mark[] = "print fmt: ";
+	const char *print = NULL;
+
+	if (strcmp(tracepoints_system(all->tracepoints, i), "syscalls") != 0)
+		print = memmem(text, bytes, mark, sizeof(mark) - 1);
+	return print ? bpf_enumerators_want(all->enumerators, print, (size_t)(text + bytes - print)) : 0;
+}
+
+static int describe(struct all *all, unsigned i, char *text, Ringtail__V1__Probe **probe)
+{
+	const struct tracepoints *tracepoints = all->tracepoints;
+	int bytes = tracepoints_format(tracepoints, i, text);
+	struct tracepoint_format format;
+	int err = bytes < 0 ? bytes : want_numbers(all, i, text, (size_t)bytes);
+
+	if (!err)
+		err = tracepoint_format_parse(text, (size_t)bytes, &format);
+	return err ? err : tracepoint_probe_create(&format, tracepoints_system(tracepoints, i),
+						   tracepoints_name(tracepoints, i), false, probe, NULL);
+}
+
+static int describe_all(struct all *all)
+{
+	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
+	int err = text ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; !err && i < tracepoints_count(all->tracepoints); i++) {
+		Ringtail__V1__Probe *probe = NULL;
+
+		err = describe(all, i, text, &probe);
+		if (!err) {
+			err = probe_pack_add(&all->listed, probe);
+			ringtail__v1__probe__free_unpacked(probe, NULL);
+		} else if (err != -ENOMEM) {
+			leave_out(&all->left_out, all->tracepoints, i, err);
+			err = 0;
+		}
+	}
+	free(text);
+	return err;
+}
+
+struct tracepoints_reading {
+	pthread_t thread;
+	bool has_thread;
+	int err;
+	struct all *all;		/* NULL: taken, or there is no memory */
+};
+
+static void *read_all(void *context)
+{
+	struct tracepoints_reading *reading = context;
+	struct all *all = reading->all = calloc(1, sizeof(*all));
+
+	reading->err = all ? tracepoints_read(&all->tracepoints) : -ENOMEM;
+	if (!reading->err) {
+		all->enumerators = bpf_enumerators_create();
+		reading->err = all->enumerators ? describe_all(all) : -ENOMEM;
+	}
+	return NULL;
+}
+
+struct tracepoints_reading *source_bpf_tracepoints_begin(void)
+{
+	struct tracepoints_reading *reading = calloc(1, sizeof(*reading));
+
+	if (!reading)
+		return NULL;
+	reading->has_thread = pthread_create(&reading->thread, NULL, read_all, reading) == 0;
+	if (!reading->has_thread)
+		read_all(reading);
+	return reading;
+}
+
+static void join(struct tracepoints_reading *reading)
+{
+	if (reading->has_thread)
+		pthread_join(reading->thread, NULL);
+	reading->has_thread = false;
+}
+
+void source_bpf_tracepoints_end(struct tracepoints_reading *reading)
+{
+	if (!reading)
+		return;
+	join(reading);
+	close_all(reading->all);
+	free(reading);
+}
+
+static int open_all(const struct source_bpf_kit *kit, void **state)
+{
+	struct tracepoints_reading *reading = kit->reading;
+
+	join(reading);
+	if (reading->err)
+		return reading->err;
+	bpf_enumerators_learn_kernel(reading->all->enumerators, kit->kernel);
+	*state = reading->all;
+	reading->all = NULL;
+	return 0;
+}
+
+/* ---- Listing ---------------------------------------------------------------------------------- */
+
 static void tell_left_out(const struct left_out *left_out)
 {
 	char more[32] = "";
@@ -136,37 +211,13 @@ static void tell_left_out(const struct left_out *left_out)
 		 " does not show: %s%s", left_out->count, left_out->count == 1 ? "" : "s", left_out->text, more);
 }
 
-static int describe(const struct tracepoints *tracepoints, unsigned i, char *text, Ringtail__V1__Probe **probe)
+static int list(void *state, struct probe_pack *pack)
 {
-	struct tracepoint_format format;
-	int err = read_format(tracepoints, i, text, &format);
+	struct all *all = state;
+	int err = probe_pack_move(pack, &all->listed);
 
-	return err ? err : tracepoint_probe_create(&format, tracepoints_system(tracepoints, i),
-						   tracepoints_name(tracepoints, i), false, probe, NULL);
-}
-
-static int list(void *state, source_offer *offer, void *context)
-{
-	const struct tracepoints *tracepoints = ((const struct all *)state)->tracepoints;
-	char *text = malloc(TRACEPOINT_FORMAT_BYTES_MAX);
-	struct left_out left_out = {0};
-	int err = text ? 0 : -ENOMEM;
-
-	for (unsigned i = 0; i < tracepoints_count(tracepoints) && !err; i++) {
-		Ringtail__V1__Probe *probe = NULL;
-
-		err = describe(tracepoints, i, text, &probe);
-		if (!err) {
-			err = offer(context, probe);
-			ringtail__v1__probe__free_unpacked(probe, NULL);
-		} else if (err != -ENOMEM) {
-			leave_out(&left_out, tracepoints, i, err);
-			err = 0;
-		}
-	}
-	free(text);
 	if (!err)
-		tell_left_out(&left_out);
+		tell_left_out(&all->left_out);
 	return err;
 }
 

@@ -5,15 +5,16 @@
  * has a path. So whatever has to be opened, source_ops.open opens.
  */
 #include "daemon/source/loader_message.h"
+#include "daemon/source/probe_pack.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -124,80 +125,27 @@ static int send_rings(int socket, const struct source_ops *ops, struct source *s
 	return 0;
 }
 
-/* Probes as they are in a packed Catalog, one after the other. */
-struct packed {
-	uint8_t *at;
-	size_t bytes, room;
-};
-
-static bool make_room(struct packed *packed, size_t bytes)
-{
-	size_t room = packed->room ? packed->room : 4096;
-	uint8_t *at;
-
-	if (packed->bytes + bytes <= packed->room)
-		return true;
-	while (room < packed->bytes + bytes)
-		room *= 2;
-	at = realloc(packed->at, room);
-	if (!at)
-		return false;
-	packed->at = at;
-	packed->room = room;
-	return true;
-}
-
-/* A Catalog of one, packed, is a part of one of many. */
-static int pack_probe(void *context, const Ringtail__V1__Probe *probe)
-{
-	Ringtail__V1__Probe *one = (Ringtail__V1__Probe *)probe;
-	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
-	struct packed *packed = context;
-
-	catalog.probe = &one;
-	catalog.n_probe = 1;
-	if (!make_room(packed, ringtail__v1__catalog__get_packed_size(&catalog)))
-		return -ENOMEM;
-	packed->bytes += ringtail__v1__catalog__pack(&catalog, packed->at + packed->bytes);
-	return 0;
-}
-
-/* A catalog may be longer than a packet. What is packed is freed. */
-static int packed_memfd(struct packed *packed, const char *name, uint64_t *bytes)
-{
-	int fd = descriptor_memory_file(name, false);
-	ssize_t written = fd < 0 ? -1 : packed->bytes ? write(fd, packed->at, packed->bytes) : 0;
-
-	free(packed->at);
-	*bytes = packed->bytes;
-	if (written == (ssize_t)packed->bytes)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -ENOMEM;
-}
-
 static int catalog_memfd(const Ringtail__V1__Catalog *catalog, uint64_t *bytes)
 {
-	struct packed packed = {0};
+	struct probe_pack pack = {0};
 	int err = 0;
 
 	for (size_t i = 0; i < catalog->n_probe && !err; i++)
-		err = pack_probe(&packed, catalog->probe[i]);
+		err = probe_pack_add(&pack, catalog->probe[i]);
 	if (!err)
-		return packed_memfd(&packed, "ringtail-catalog", bytes);
-	free(packed.at);
+		return probe_pack_file(&pack, "ringtail-catalog", bytes);
+	probe_pack_free(&pack);
 	return err;
 }
 
 static int offers_memfd(const struct source_ops *ops, struct source *source, uint64_t *bytes)
 {
-	struct packed packed = {0};
-	int err = ops->offers ? ops->offers(source, pack_probe, &packed) : 0;
+	struct probe_pack pack = {0};
+	int err = ops->offers ? ops->offers(source, &pack) : 0;
 
 	if (!err)
-		return packed_memfd(&packed, "ringtail-offers", bytes);
-	free(packed.at);
+		return probe_pack_file(&pack, "ringtail-offers", bytes);
+	probe_pack_free(&pack);
 	return err;
 }
 
@@ -231,18 +179,18 @@ static int answer_make(int socket, const struct source_ops *ops, struct source *
 		       const char *spec)
 {
 	struct loader_message message = {.type = LOADER_MSG_MADE};
-	struct packed packed = {0};
+	struct probe_pack pack = {0};
 	struct error error = {0};
 	int fd = -1, err;
 
 	snprintf(message.made.spec, sizeof(message.made.spec), "%s", spec);
-	err = ops->make ? ops->make(source, spec, pack_probe, &packed, &error) :
+	err = ops->make ? ops->make(source, spec, probe_pack_add, &pack, &error) :
 			  error_set(&error, ENOENT, "unknown-probe", "this source makes no probes");
-	if (packed.bytes)
-		fd = packed_memfd(&packed, "ringtail-made", &message.made.bytes);
+	if (pack.bytes)
+		fd = probe_pack_file(&pack, "ringtail-made", &message.made.bytes);
 	else
-		free(packed.at);
-	if (fd < 0 && packed.bytes)
+		probe_pack_free(&pack);
+	if (fd < 0 && pack.bytes)
 		err = error_set(&error, ENOMEM, "out-of-memory", "no memory for `%.256s`", spec);
 	if (fd < 0)
 		message.made.bytes = 0;
@@ -257,16 +205,16 @@ static int answer_make(int socket, const struct source_ops *ops, struct source *
 static int tell_arrived(int socket, const struct source_ops *ops, struct source *source)
 {
 	struct loader_message message = {.type = LOADER_MSG_ARRIVED};
-	struct packed packed = {0};
-	int fd, err = ops->arrived(source, pack_probe, &packed);
+	struct probe_pack pack = {0};
+	int fd, err = ops->arrived(source, probe_pack_add, &pack);
 
 	if (err)
 		log_warn("probes-not-listed", "probes that a module has brought cannot be listed: %s", strerror(-err));
-	if (!packed.bytes) {
-		free(packed.at);
+	if (!pack.bytes) {
+		probe_pack_free(&pack);
 		return 0;
 	}
-	fd = packed_memfd(&packed, "ringtail-arrived", &message.arrived_bytes);
+	fd = probe_pack_file(&pack, "ringtail-arrived", &message.arrived_bytes);
 	if (fd < 0) {
 		log_warn("probes-not-listed", "probes that a module has brought cannot be listed: out of memory");
 		return 0;
@@ -439,6 +387,8 @@ static int run(int socket, const struct source_config *config, const struct sour
 			  strerror(-err));
 		return fail(socket, err, &error);
 	}
+	/* What opening read, and what was packed, leaves megabytes between what stays. */
+	malloc_trim(0);
 	err = confine(config, &error);
 	if (err)
 		fail(socket, err, &error);

@@ -20,6 +20,7 @@
 struct activation;
 struct account;
 struct finder;
+struct probe_pack;
 struct source;
 
 /*
@@ -114,13 +115,13 @@ struct source_ops {
 	 * are NULL where there are none.
 	 *
 	 * providers: the first parts of their names, with spaces between.
-	 * offers: passes every one that can be listed, with the id 0. Called once, after open().
+	 * offers: packs every one that can be listed, with the id 0. Called once, after open().
 	 * make: passes those that the spec names and that are new, with their ids, which they keep; a part
 	 * of the spec may be a glob. -errno with *error: it names none, or the reason why it cannot be.
 	 * They are enabled by configure(), as others are.
 	 */
 	const char *(*providers)(void);
-	int (*offers)(struct source *source, source_offer *offer, void *context);
+	int (*offers)(struct source *source, struct probe_pack *pack);
 	int (*make)(struct source *source, const char *spec, source_offer *offer, void *context,
 		    struct error *error);
 

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -151,7 +150,7 @@ static int read_all(struct tracepoints *tracepoints, int tracefs)
 	return err;
 }
 
-static int read_tracepoints(struct tracepoints **out)
+int tracepoints_read(struct tracepoints **out)
 {
 	struct tracepoints *tracepoints = calloc(1, sizeof(*tracepoints));
 	int tracefs, err = 0;
@@ -171,57 +170,6 @@ static int read_tracepoints(struct tracepoints **out)
 	qsort(tracepoints->one, tracepoints->count, sizeof(tracepoints->one[0]), compare);
 	*out = tracepoints;
 	return 0;
-}
-
-struct tracepoints_reading {
-	pthread_t thread;
-	bool has_thread;
-	int err;
-	struct tracepoints *tracepoints;
-};
-
-static void *read_on_thread(void *context)
-{
-	struct tracepoints_reading *reading = context;
-
-	reading->err = read_tracepoints(&reading->tracepoints);
-	return NULL;
-}
-
-struct tracepoints_reading *tracepoints_begin(void)
-{
-	struct tracepoints_reading *reading = calloc(1, sizeof(*reading));
-
-	if (!reading)
-		return NULL;
-	reading->has_thread = pthread_create(&reading->thread, NULL, read_on_thread, reading) == 0;
-	if (!reading->has_thread)
-		read_on_thread(reading);
-	return reading;
-}
-
-static void join(struct tracepoints_reading *reading)
-{
-	if (reading->has_thread)
-		pthread_join(reading->thread, NULL);
-	reading->has_thread = false;
-}
-
-int tracepoints_take(struct tracepoints_reading *reading, struct tracepoints **tracepoints)
-{
-	join(reading);
-	*tracepoints = reading->tracepoints;
-	reading->tracepoints = NULL;
-	return reading->err;
-}
-
-void tracepoints_end(struct tracepoints_reading *reading)
-{
-	if (!reading)
-		return;
-	join(reading);
-	tracepoints_destroy(reading->tracepoints);
-	free(reading);
 }
 
 void tracepoints_destroy(struct tracepoints *tracepoints)

@@ -2,7 +2,7 @@
  * tracepoints: the tracepoints of the running kernel, with their formats.
  *
  * In: tracefs, once, while it can be opened. Out: names, and the text of each format, from a file in memory:
- * they are of two megabytes, and seldom read. The loader's one thread, and one that reads while the loader loads.
+ * they are of two megabytes, and seldom read. One thread at a time.
  */
 #ifndef RINGTAIL_DAEMON_SOURCE_TRACEPOINTS_H
 #define RINGTAIL_DAEMON_SOURCE_TRACEPOINTS_H
@@ -17,19 +17,11 @@ struct tracepoints;
  */
 int tracepoints_open_tracefs(void);
 
-struct tracepoints_reading;
-
-/* Begins to read them, on a thread of its own: it takes longer than anything else that needs no types. NULL: no memory. */
-struct tracepoints_reading *tracepoints_begin(void);
-
 /*
- * Waits for them. In the order of their names, at most TRACEPOINTS_MAX, without those that cannot be read. Without a
- * tracefs that can be read there are none; -ENOMEM is the only failure. Once.
+ * In the order of their names, at most TRACEPOINTS_MAX, without those that cannot be read. Without a tracefs that can be
+ * read there are none; -ENOMEM is the only failure.
  */
-int tracepoints_take(struct tracepoints_reading *reading, struct tracepoints **tracepoints);
-
-/* Waits for the thread's end; frees what nobody took. NULL is safe. */
-void tracepoints_end(struct tracepoints_reading *reading);
+int tracepoints_read(struct tracepoints **tracepoints);
 
 void tracepoints_destroy(struct tracepoints *tracepoints);
 

@@ -39,12 +39,12 @@ build_daemon_root() {
 	if [ "${4:-}" ]; then
 		copy_tree "$root" "$4" &&
 			cp "$from/ringtaild" "$from/tracectl" "$root/ringtail/build/" &&
-			cp "$from/tools/load" "$root/ringtail/build/tools/" || return
+			cp "$from/tools/load" "$from/tools/busy" "$root/ringtail/build/tools/" || return
 	else
 		copy_python "$root" &&
-			copy_program "$root" "$from/ringtaild" "$from/tracectl" "$from/tools/load" &&
+			copy_program "$root" "$from/ringtaild" "$from/tracectl" "$from/tools/load" "$from/tools/busy" &&
 			mv "$root$from/ringtaild" "$root$from/tracectl" "$root/ringtail/build/" &&
-			mv "$root$from/tools/load" "$root/ringtail/build/tools/" || return
+			mv "$root$from/tools/load" "$root$from/tools/busy" "$root/ringtail/build/tools/" || return
 	fi
 	cp -r tests/scenario "$root/ringtail/tests/" && cp -r proto "$root/ringtail/" &&
 	sed -i "s/source=\"bpf\"/source=\"$3\"/" "$root/ringtail/tests/scenario/ringtail.py" &&

@@ -20,13 +20,16 @@ fewer=1
 scenarios='exact_one_process exact_four_processes entry_and_return sched_events filters_in_kernel
 	strings_and_stacks stuck software_events no_self_trace overload shutdown_delivers_all reload
 	tracepoints_inside_programs preempted_in_programs cpu_added uprobes_beside_ftrace usdt_marks library_replaced
-	functions_beside_ftrace tracepoints_beside_ftrace exits_tell_why'
+	functions_beside_ftrace tracepoints_beside_ftrace exits_tell_why thread_context profile_names_functions
+	tracepoints_read_as_ftrace'
 
 # Of a processor that is emulated on another, what is not the same as on this one: programs that are translated, loaded
 # and attached; calls, threads, stacks and losses, counted. A tenth as often: it is as exact.
 if [ "$tree" ]; then
 	fewer=10 timeout_s=2400
-	scenarios='exact_one_process entry_and_return sched_events strings_and_stacks overload tracepoints_inside_programs'
+	scenarios='exact_one_process entry_and_return sched_events strings_and_stacks overload tracepoints_inside_programs
+		filters_in_kernel software_events exits_tell_why uprobes_beside_ftrace usdt_marks library_replaced
+		functions_beside_ftrace tracepoints_beside_ftrace'
 fi
 
 . tests/kernels/daemon_root.sh
@@ -53,7 +56,8 @@ mkdir -p "$root/bin" "$root/bpf"
 [ "$tree" ] || cp "$(command -v busybox)" "$root/bin/busybox"
 cp tests/kernels/case.sh "$root/"
 cp tests/kernels/locked_down.py "$root/ringtail/tests/scenario/"
-ln -sf busybox "$root/bin/true"
+# One of its own, where it can be had: busybox runs under no other name.
+if [ "$tree" ]; then ln -sf busybox "$root/bin/true"; else copy_program "$root" /bin/true || exit 1; fi
 for test in "$build"/bpf/test_* ${tree:+"$build"/stress/ring_stress}; do
 	[ -f "$test" ] && [ -x "$test" ] || continue
 	cp "$test" "$root/bpf/"
@@ -62,19 +66,21 @@ for test in "$build"/bpf/test_* ${tree:+"$build"/stress/ring_stress}; do
 		cp -L "$library" "$root$library"
 	done
 done
-# The program that uprobes are tried on, and as it is when it is replaced: there is no compiler in there.
-if [ ! "$tree" ]; then
-	mkdir -p "$root/probed"
-	python3 -B - "$root/probed" <<'BUILD' || { echo "not ok build the probed program"; exit 1; }
+# The program that uprobes are tried on, and as it is when it is replaced: there is no compiler in there. Of another
+# processor's libraries none has the marks' header, which is the same for all.
+compiler=gcc
+[ ! "$tree" ] || compiler="aarch64-linux-gnu-gcc --sysroot=$tree -idirafter /usr/include
+	-idirafter /usr/include/x86_64-linux-gnu"
+mkdir -p "$root/probed"
+python3 -B - "$root/probed" "$compiler" <<'BUILD' || { echo "not ok build the probed program"; exit 1; }
 import sys
 sys.path[:0] = ["tests/scenario"]
 from lib import probed
 for flags in ((), ("-O1",)):
-    done = probed.compile_program(f"{sys.argv[1]}/probed" + "".join(flags), *flags)
+    done = probed.compile_program(f"{sys.argv[1]}/probed" + "".join(flags), *flags, compiler=sys.argv[2].split())
     sys.stderr.write(done.stderr)
     done.check_returncode()
 BUILD
-fi
 # shellcheck disable=SC2086,SC2116 # the scenarios, on one line
 cat >"$root/init" <<INIT
 #!/bin/busybox sh

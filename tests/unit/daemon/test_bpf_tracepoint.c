@@ -13,6 +13,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/source/bpf_made.h"
+#include "daemon/source/probe_pack.h"
 #include "daemon/source/tracepoints.h"
 #include "proto/limits.h"
 
@@ -22,22 +23,21 @@ enum kind { GOOD, WIDE, STRANGE, GONE };
 
 static enum kind kind[200];
 static unsigned count, offered;
-static int answer;			/* of who is offered them */
+static int answer;			/* of tracefs, and of who takes what is made */
 static char last[LOG_TEXT_BYTES];
 static unsigned lines;
 
-int __wrap_tracepoints_take(struct tracepoints_reading *reading, struct tracepoints **tracepoints);
+int __wrap_tracepoints_read(struct tracepoints **tracepoints);
 void __wrap_tracepoints_destroy(struct tracepoints *tracepoints);
 unsigned __wrap_tracepoints_count(const struct tracepoints *tracepoints);
 const char *__wrap_tracepoints_system(const struct tracepoints *tracepoints, unsigned i);
 const char *__wrap_tracepoints_name(const struct tracepoints *tracepoints, unsigned i);
 int __wrap_tracepoints_format(const struct tracepoints *tracepoints, unsigned i, char *text);
 
-int __wrap_tracepoints_take(struct tracepoints_reading *reading, struct tracepoints **tracepoints)
+int __wrap_tracepoints_read(struct tracepoints **tracepoints)
 {
-	(void)reading;
 	*tracepoints = NULL;
-	return 0;
+	return answer;
 }
 
 void __wrap_tracepoints_destroy(struct tracepoints *tracepoints)
@@ -82,14 +82,6 @@ int __wrap_tracepoints_format(const struct tracepoints *tracepoints, unsigned i,
 	return bytes + sprintf(text + bytes, "\nprint fmt: \"%%d\", REC->f0\n");
 }
 
-static int take(void *context, const Ringtail__V1__Probe *probe)
-{
-	(void)context;
-	assert_string_equal(probe->function, "test");
-	offered++;
-	return answer;
-}
-
 static void note(enum log_level level, const char *code, const char *text)
 {
 	assert_int_equal(level, LOG_LEVEL_WARNING);
@@ -105,20 +97,49 @@ static uint64_t later(void)
 	return now_ns += LOG_WINDOW_NS;
 }
 
+/* As a start has it: read on a thread, and taken once. */
+static int open_state(void **state)
+{
+	struct source_bpf_kit kit = {.reading = source_bpf_tracepoints_begin()};
+	int err;
+
+	assert_non_null(kit.reading);
+	err = made_tracepoint.open(&kit, state);
+	source_bpf_tracepoints_end(kit.reading);
+	return err;
+}
+
+static void count_listed(const struct probe_pack *pack)
+{
+	Ringtail__V1__Catalog *catalog = ringtail__v1__catalog__unpack(NULL, pack->bytes, pack->at);
+
+	assert_non_null(catalog);
+	offered = (unsigned)catalog->n_probe;
+	for (unsigned i = 0; i < offered; i++) {
+		assert_string_equal(catalog->probe[i]->function, "test");
+		assert_int_equal(catalog->probe[i]->id, 0);
+	}
+	ringtail__v1__catalog__free_unpacked(catalog, NULL);
+}
+
 static int list(void)
 {
 	static const struct log_sink sink = {.write = note, .now_ns = later};
-	const struct source_bpf_kit kit = {0};
+	struct probe_pack pack = {0};
 	void *state;
 	int err;
 
 	offered = lines = 0;
 	last[0] = '\0';
 	log_set_sink(&sink);
-	assert_int_equal(made_tracepoint.open(&kit, &state), 0);
-	err = made_tracepoint.list(state, take, NULL);
+	assert_int_equal(open_state(&state), 0);
+	assert_int_equal(lines, 0);
+	err = made_tracepoint.list(state, &pack);
 	made_tracepoint.close(state);
 	log_set_sink(NULL);
+	if (!err)
+		count_listed(&pack);
+	probe_pack_free(&pack);
 	return err;
 }
 
@@ -177,15 +198,42 @@ static void of_many_the_first_are_named(void **state)
 	assert_int_equal(named + more, ODD);
 }
 
-static void who_is_offered_them_fails(void **state)
+static void what_another_kind_listed_stays(void **state)
+{
+	struct probe_pack pack = {0};
+	Ringtail__V1__Probe probe = RINGTAIL__V1__PROBE__INIT;
+	void *kind_state;
+
+	(void)state;
+	probe.function = "test";
+	assert_int_equal(probe_pack_add(&pack, &probe), 0);
+	count = 2;
+	assert_int_equal(open_state(&kind_state), 0);
+	assert_int_equal(made_tracepoint.list(kind_state, &pack), 0);
+	made_tracepoint.close(kind_state);
+	count_listed(&pack);
+	assert_int_equal(offered, 3);
+	probe_pack_free(&pack);
+}
+
+static void without_memory_there_is_none(void **state)
+{
+	void *kind_state = NULL;
+
+	(void)state;
+	count = 3;
+	answer = -ENOMEM;
+	assert_int_equal(open_state(&kind_state), -ENOMEM);
+	assert_null(kind_state);
+}
+
+/* The opening failed before anybody asked for them. */
+static void what_nobody_takes_is_freed(void **state)
 {
 	(void)state;
 	count = 3;
-	kind[0] = WIDE;
-	answer = -EINVAL;
-	assert_int_equal(list(), -EINVAL);
-	assert_int_equal(offered, 1);
-	assert_int_equal(lines, 0);
+	source_bpf_tracepoints_end(source_bpf_tracepoints_begin());
+	source_bpf_tracepoints_end(NULL);
 }
 
 /* ---- Asked for -------------------------------------------------------------------------------- */
@@ -210,15 +258,16 @@ static bool has(struct made_sink *sink, const char *function, const char *name)
 
 static int make(const char *name, struct error *error)
 {
-	const struct source_bpf_kit kit = {0};
 	const struct made_spec spec = {.text = "tracepoint:test:those", .function = "te*", .name = name};
 	struct made_sink sink = {.add = add, .has = has};
 	void *state;
-	int err;
+	int err, taken = answer;
 
 	made = 0;
 	*error = (struct error){0};
-	assert_int_equal(made_tracepoint.open(&kit, &state), 0);
+	answer = 0;
+	assert_int_equal(open_state(&state), 0);
+	answer = taken;
 	err = made_tracepoint.make(state, &spec, &sink, error);
 	made_tracepoint.close(state);
 	return err;
@@ -274,7 +323,9 @@ int main(void)
 		cmocka_unit_test_setup(nothing_is_left_out, begin),
 		cmocka_unit_test_setup(each_is_named_with_its_reason, begin),
 		cmocka_unit_test_setup(of_many_the_first_are_named, begin),
-		cmocka_unit_test_setup(who_is_offered_them_fails, begin),
+		cmocka_unit_test_setup(what_another_kind_listed_stays, begin),
+		cmocka_unit_test_setup(without_memory_there_is_none, begin),
+		cmocka_unit_test_setup(what_nobody_takes_is_freed, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
