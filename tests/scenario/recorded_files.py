@@ -8,6 +8,7 @@ import os
 import shutil
 
 import ringtail
+from lib import fleet
 from lib.probing import Program, build
 
 DATA = "tests/data"
@@ -15,11 +16,21 @@ FACTS = ("seq", "cpu", "time", "pid", "comm", "probe")
 # Of events of programs: their types and texts are the program's own, and come with the recording.
 FACTS_OF_PROGRAMS = (*FACTS, "args", "duration")
 TURNS = 100
+FEATURE_COUNTS = 11
+COUNTED = ("hist", "--by", "comm,function", "-o", "json")
+
+
+def counted(case, path):
+    """The answer: how many events each row is of, and their durations."""
+    done = case.tracectl(None, *COUNTED, path)
+    return {"code": done.code, "events": sum(line.get("events", 0) for line in done.lines), "rows": done.lines}
 
 
 def facts(case, path):
     """What a reader gets of it, in what no later version may change."""
     names = FACTS_OF_PROGRAMS if path.endswith("/programs.rt") else FACTS
+    if path.endswith("/counts.rt"):
+        return counted(case, path)
     read = case.tracectl(None, "--summary", "json", "read", path, "-o", "json")
     events = [event for event in read.lines if "probe" in event]
     summary = json.loads(read.err.splitlines()[-1])
@@ -58,14 +69,55 @@ def record_programs(case, place):
     case.check_equal(stream.interrupt().code, 0, "spans are recorded")
 
 
+def record_counts(case, place):
+    """Events that stand for others: what a daemon sends to a client that asks for counts. No command writes such a file."""
+    daemon = case.daemon()
+    with daemon.connect() as connection:
+        connection.send(ringtail.wire.hello(feature=[FEATURE_COUNTS]))
+        frames = [connection.await_frame("ServerHello")]
+        connection.send(ringtail.wire.message(
+            "Subscribe", probe=["syscall:getppid:call"], filter=f'comm == "{case.own_comm}"',
+            question={"by": ["comm", "function"], "of": "duration"}))
+        while frames[-1].name != "Subscribed":
+            frames.append(connection.frame())
+        case.load(20 * TURNS, comm=case.own_comm).run()
+        case.await_rings_empty(daemon)
+        case.check_balanced(daemon)
+        daemon.stop()
+        frames += connection.frames()
+    case.check(any(frame.name == "Batch" and frame.values.get("counts") for frame in frames), "some events stand for others")
+    with open(f"{place}/counts.rt", "wb") as file:
+        file.write(b"".join(frame.bytes for frame in frames))
+
+
+def record_relay(case, place):
+    """What a relay stores: batches that the agent has joined, because the relay takes them only now and then."""
+    parts = fleet.Fleet(case)
+    relay = parts.relay()
+    agent = case.daemon(*parts.agent_options("web-1", "--probe=syscall:getppid:call", f'--filter=comm == "{case.own_comm}"',
+                                             interval="600s"))
+    ringtail.wait_until(lambda: parts.counters(relay)["relay_received"], "the relay has the stream's beginning")
+    for _ in range(10):
+        case.load(2 * TURNS, rate=2000, comm=case.own_comm).run()
+    case.await_rings_empty(agent)
+    made = agent.stat()["counters"]["batches"]
+    agent.stop()
+    ringtail.wait_until(lambda: parts.counters(relay)["relay_events"] == 20 * TURNS, "the relay has all of it")
+    came = parts.counters(relay)["relay_received"]
+    case.check_balanced(relay)
+    relay.stop()
+    case.check(came < made / 2, f"{came} frames of {made} batches")
+    shutil.copytree(parts.directory("web-1"), f"{place}/relay")
+
+
 def record(case, version):
     place = f"{DATA}/{version}"
     os.makedirs(place, exist_ok=True)
-    if not os.path.exists(f"{place}/recording.rt"):
-        record_replay(case, place)
-    if not os.path.exists(f"{place}/programs.rt"):
-        record_programs(case, place)
-    found = {name: facts(case, f"{place}/{name}") for name in ("recording.rt", "spool", "programs.rt")}
+    for name, record_it in (("recording.rt", record_replay), ("programs.rt", record_programs), ("counts.rt", record_counts),
+                            ("relay", record_relay)):
+        if not os.path.exists(f"{place}/{name}"):
+            record_it(case, place)
+    found = {name: facts(case, f"{place}/{name}") for name in ("recording.rt", "spool", "programs.rt", "counts.rt", "relay")}
     with open(f"{place}/expected.json", "w") as file:
         json.dump(found, file, indent=1)
         file.write("\n")
