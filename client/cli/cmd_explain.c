@@ -15,27 +15,80 @@
 #include "query/filter.h"
 #include "query/probe_set.h"
 
-static int ask_catalog(const char *address, Ringtail__V1__Catalog **catalog, bool *daemon_counts,
-		       struct ringtail_error *error)
+/* All that the daemon has; with a glob, what it has or can make of that name. */
+static int ask_list(struct request *request, const char *glob, Ringtail__V1__Catalog **catalog,
+		    struct ringtail_error *error)
 {
 	Ringtail__V1__ListRequest list = RINGTAIL__V1__LIST_REQUEST__INIT;
-	struct request *request;
 	const uint8_t *body;
 	size_t bytes;
+	int err;
+
+	list.glob = (char *)glob;
+	list.offers = *glob != '\0';
+	err = request_send(request, FRAME_LIST, &list.base, error);
+	if (!err)
+		err = request_wait(request, FRAME_CATALOG, REPLY_TIMEOUT_MS, &body, &bytes, error);
+	if (err)
+		return err;
+	*catalog = message_unpack(&ringtail__v1__catalog__descriptor, NULL, body, bytes);
+	return *catalog ? 0 : failure_set(error, EBADMSG, "bad-catalog", "the daemon's list makes no sense");
+}
+
+static bool has_probe(const Ringtail__V1__Catalog *catalog, const Ringtail__V1__Probe *probe)
+{
+	for (size_t i = 0; i < catalog->n_probe; i++)
+		if (!strcmp(catalog->probe[i]->name, probe->name) &&
+		    !strcmp(catalog->probe[i]->function, probe->function) &&
+		    !strcmp(catalog->probe[i]->provider, probe->provider))
+			return true;
+	return false;
+}
+
+/* Takes those of `from` that are not there yet. */
+static int add_probes(Ringtail__V1__Catalog *catalog, Ringtail__V1__Catalog *from, struct ringtail_error *error)
+{
+	Ringtail__V1__Probe **probe = realloc(catalog->probe, (catalog->n_probe + from->n_probe + 1) * sizeof(*probe));
+	size_t left = 0;
+
+	if (!probe)
+		return failure_set(error, ENOMEM, "no-memory", "out of memory");
+	catalog->probe = probe;
+	for (size_t i = 0; i < from->n_probe; i++) {
+		if (has_probe(catalog, from->probe[i]))
+			from->probe[left++] = from->probe[i];
+		else
+			probe[catalog->n_probe++] = from->probe[i];
+	}
+	from->n_probe = left;
+	return 0;
+}
+
+/*
+ * All that the daemon has, and what it can make of the probes that are asked for. What is not made has no number yet:
+ * here, each has its place as its number.
+ */
+static int ask_catalog(const char *address, const struct who *who, Ringtail__V1__Catalog **catalog,
+		       bool *daemon_counts, struct ringtail_error *error)
+{
+	struct request *request;
 	int err = request_open(address, -1, &request, error);
 
 	if (err)
 		return err;
 	*daemon_counts = request_host(request)->has_counts;
-	list.glob = (char *)"";
-	err = request_send(request, FRAME_LIST, &list.base, error);
-	if (!err)
-		err = request_wait(request, FRAME_CATALOG, REPLY_TIMEOUT_MS, &body, &bytes, error);
-	if (!err) {
-		*catalog = message_unpack(&ringtail__v1__catalog__descriptor, NULL, body, bytes);
-		if (!*catalog)
-			err = failure_set(error, EBADMSG, "bad-catalog", "the daemon's list makes no sense");
+	err = ask_list(request, "", catalog, error);
+	for (size_t i = 0; !err && i < who->probes; i++) {
+		Ringtail__V1__Catalog *more = NULL;
+
+		err = ask_list(request, who->probe[i], &more, error);
+		if (!err)
+			err = add_probes(*catalog, more, error);
+		if (more)
+			protobuf_c_message_free_unpacked(&more->base, NULL);
 	}
+	for (size_t i = 0; !err && i < (*catalog)->n_probe && i < RT_PROBE_MAX; i++)
+		(*catalog)->probe[i]->id = (uint32_t)i;
 	request_close(request);
 	return err;
 }
@@ -163,7 +216,7 @@ enum exit_code cmd_explain(const struct settings *settings, const char *command)
 		asked.tree.text[asked.tree.n++] = "1";
 	if (who_create(&asked, "syscall:*:call", &who, &error))
 		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
-	err = ask_catalog(settings->connect.text[0], &catalog, &daemon_counts, &error);
+	err = ask_catalog(settings->connect.text[0], &who, &catalog, &daemon_counts, &error);
 	if (!err)
 		err = explain(settings, &who, counts, daemon_counts, catalog, &error);
 	if (err)

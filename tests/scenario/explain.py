@@ -30,6 +30,16 @@ def main(case):
     mark = next(line for line in lines if line.strip() == "^")
     case.check_equal(lines[lines.index(mark) - 1][mark.index("^"):][:7], "filname", "marked where it stands", text)
 
+    # What is made when it is asked for, and pairs, whose probes are those of --from and --to.
+    text = explain("stream", "-p", "tracepoint:task:task_newtask", "-p", "tracepoint:task:*", "-p", "openat")
+    case.check(text.startswith(f"probes  {1 + len(case.tracectl(daemon, 'list', 'tracepoint:task:*').out.splitlines())} of "),
+               "probes that the daemon can make", text)
+    text = explain("offcpu", "-c", "nginx")
+    case.check("probes  1 of " in text and "of every process: there is no filter" in text and "pairs" in text,
+               "pairs of a name", text)
+    text = explain("stream", "-p", "tracepoint:task:no_such", code=1)
+    case.check("no probe matches `tracepoint:task:no_such`" in text, "a probe that is not there", text)
+
     # What the explanation says is what is recorded.
     load = case.load(1000)
     explained = explain("stream", "-p", "syscall:getppid:call", "-f", load.filter)

@@ -17,8 +17,7 @@ LONGER_THAN_ITS_SERVER = r"^  \d+ values, .* max (([2-9]\d|\d{3,})(\.\d+)?ms|\d+
 LATER_BYTES = r"^  1 values?, .* max (([6-9]\d|\d{3,})(\.\d+)?ms|\d+(\.\d+)?s)$"
 
 
-# --explain does not know what is made when it is asked for: "Functions of programs" and "Inside the kernel".
-EXPLAINED = ("What does this program do?", "Files and disks", "Processes", "Network", "Who does most?",
+EXPLAINED = ("What does this program do?", "Files and disks", "Processes", "Network", "Inside the kernel", "Who does most?",
              "What happened just before?", "Where is the CPU?", "What happened before?")
 
 
@@ -89,7 +88,7 @@ def explained():
             for asked in re.findall(r"`tracectl ((?:stream|count|hist|summary) .*?)`", command):
                 words = shlex.split(asked)
                 words = words[:min(words.index(word) if word in words else len(words) for word in "|>")]
-                if not any(word.endswith(".rt") for word in words):
+                if not any(word.endswith(".rt") or re.match("f(entry|exit):", word) for word in words):
                     yield words
 
 
