@@ -78,11 +78,18 @@ static inline const char *text_of(const char *name)
 }
 
 static unsigned files;
+static unsigned long oldest, newest;	/* their sequence numbers */
 
 static inline int count_one(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
 {
-	(void)path, (void)stat, (void)ftw;
-	files += kind == FTW_F;
+	unsigned long sequence = strtoul(path + ftw->base, NULL, 16);
+
+	(void)stat;
+	if (kind != FTW_F)
+		return 0;
+	oldest = !files || sequence < oldest ? sequence : oldest;
+	newest = sequence > newest ? sequence : newest;
+	files++;
 	return 0;
 }
 
@@ -93,8 +100,25 @@ static inline unsigned segments(const char *spool)
 
 	snprintf(path, sizeof(path), "%s/spool/%s", directory, spool);
 	files = 0;
+	oldest = newest = 0;
 	nftw(path, count_one, 8, FTW_PHYS);
 	return files;
+}
+
+/*
+ * The number of the oldest segment; 0: there is none. What is freed is told by this, and not by how many there are:
+ * watermarks that come meanwhile may fill the last one and begin another.
+ */
+static inline unsigned long oldest_segment(const char *spool)
+{
+	segments(spool);
+	return oldest;
+}
+
+static inline unsigned long newest_segment(const char *spool)
+{
+	segments(spool);
+	return newest;
 }
 
 /* ---- Exporters --------------------------------------------------------------------------------- */

@@ -584,8 +584,7 @@ static void test_no_hello(void **state)
 	expect_refused(&f, "hello-timeout", "the client sent no hello in time");
 	peer_expect_end(f.peer);
 	/* One that does not hang up either is hung up on. */
-	peer_run_for(f.base, 50 * MS);
-	assert_int_equal(f.closed, 1);
+	PEER_AWAIT(f.base, f.closed == 1);
 	close_session(&f);
 }
 
