@@ -86,7 +86,7 @@ $(FLAGS): always
 .DEFAULT_GOAL := all
 .PHONY: all demo demo-fleet check unit tests bench bench-scale interop fuzz fuzzers torture soak mutate mutate-nightly sim-coverage \
 	install install-dkms install-grafana uninstall deb dist release \
-	stress clean deps docs t tidy help compile_commands.json
+	stress clean deps docs t repeat tidy help compile_commands.json
 
 # ---- What is missing is installed, once ---------------------------------------------------------
 
@@ -371,6 +371,13 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_daemon)
 
 t: $(DEPS) ## runs the test T=NAME, of whatever kind (make t T=stream)
 	$(Q)python3 tests/one.py --build $(BUILD) $(T)
+
+# Whether a test is steady: N runs, beside LOAD programs that compute; PAUSES=1: it is stopped now and then.
+N	?= 100
+LOAD	?= 0
+PAUSES	?=
+repeat: $(DEPS) ## runs the test T=NAME again and again, and shows what failed (N=100, LOAD=8, PAUSES=1)
+	$(Q)python3 tests/one.py --build $(BUILD) --repeat $(N) --load $(LOAD) $(if $(PAUSES),--pauses) $(T)
 
 help: ## lists these
 	@sed -n 's/^\([a-z][a-z_.%-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 32

@@ -1,25 +1,42 @@
 #!/usr/bin/env python3
 """one: builds and runs the test of that name, of whatever kind; see `make t T=NAME`.
 
-	usage: one.py [--build DIR] [--list] NAME [ARGUMENT...]
+	usage: one.py [--build DIR] [--list] [--repeat N [--load L] [--pauses]] NAME [ARGUMENT...]
 
 NAME is a test's file without what is the same in all of its kind: `stream` is tests/unit/daemon/test_stream.c,
 `reload` tests/scenario/reload.py, `limits` tests/unit/daemon/limits_test.py. KIND/NAME tells two of one
 name apart (unit/filter, bpf/filter, fuzz/filter). Only what the test needs is built. Its output comes as it
 is, and its exit status is this one's.
+
+With --repeat it runs so many times (`make repeat T=NAME N=100`), one after the other, and only what failed is shown.
+--load: so many programs compute beside it. --pauses: it is stopped now and then, all its processes at once, as by a
+machine that has no time for it: a test that waits for times and not for conditions fails soon. The exit status is 0 if
+no run failed. One that was late (75) has failed; a skip (77) ends it.
 """
 import argparse
 import fnmatch
 import glob
 import os
+import random
 import re
+import signal
 import subprocess
 import sys
+import tempfile
+import time
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+
+import outcome  # noqa: E402
 
 CPUS = os.cpu_count() or 2
 FUZZ = ["CC=clang", "SANITIZE=-fsanitize=address,undefined,fuzzer-no-link"]
 FUZZ_SECONDS = 20
 SIM_SEEDS = 100
+SKIPPED = 77
+REPEATED_TIMEOUT_S = 600        # for each run
+LINES_SHOWN = 60                # of each run that failed
+PAUSE_S, BETWEEN_PAUSES_S = (0.005, 0.02, 0.05, 0.2, 0.4), (0.002, 0.05)
 
 
 class Test:
@@ -92,10 +109,57 @@ def make(test, build, quiet=False):
     return done.returncode, done.stdout
 
 
+def run_once(test, words, pauses):
+    """Its exit status (124: it had to be killed), and what it said."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen([*test.command, *words], env={**os.environ, **test.env}, stdin=subprocess.DEVNULL,
+                                   stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
+        end, status = time.monotonic() + REPEATED_TIMEOUT_S, None
+        try:
+            while status is None and time.monotonic() < end:
+                try:
+                    status = process.wait(random.uniform(*BETWEEN_PAUSES_S) if pauses else REPEATED_TIMEOUT_S)
+                except subprocess.TimeoutExpired:
+                    # It has not been waited for, so its number is still its own.
+                    os.killpg(process.pid, signal.SIGSTOP)
+                    time.sleep(random.choice(PAUSE_S) if pauses else 0)
+                    os.killpg(process.pid, signal.SIGCONT)
+        finally:
+            if status is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        said.seek(0)
+        return 124 if status is None else status, said.read().decode(errors="replace")
+
+
+def repeat(test, words, runs, load, pauses):
+    """Runs it so often; how many runs failed, and how many there were."""
+    beside = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(load)]
+    failed = 0
+    try:
+        for run in range(1, runs + 1):
+            status, output = run_once(test, words, pauses)
+            if status == SKIPPED:
+                print((output.strip().splitlines() or ["no reason given"])[-1])
+                return failed, run - 1
+            if status:
+                failed += 1
+                print(f"run {run} of {runs}: exit status {status}",
+                      *("   | " + line for line in outcome.excerpt(output, LINES_SHOWN)), sep="\n", flush=True)
+    finally:
+        for process in beside:
+            process.kill()
+            process.wait()
+    return failed, runs
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
     parser.add_argument("--list", action="store_true", help="the names of all tests")
+    parser.add_argument("--repeat", type=int, metavar="N", help="run it so many times")
+    parser.add_argument("--load", type=int, default=0, metavar="L", help="beside so many programs that compute")
+    parser.add_argument("--pauses", action="store_true", help="stop it now and then")
     parser.add_argument("name", nargs="?", default="")
     parser.add_argument("argument", nargs="*", help="given to the test")
     options = parser.parse_args()
@@ -113,6 +177,10 @@ def main():
     status, _ = make(tests[0], options.build)
     if status:
         sys.exit(status)
+    if options.repeat is not None:
+        failed, runs = repeat(tests[0], options.argument, options.repeat, options.load, options.pauses)
+        print(f"{tests[0].title}: {runs} runs, {failed} failed")
+        sys.exit(1 if failed else 0 if runs else SKIPPED)
     sys.exit(subprocess.run([*tests[0].command, *options.argument],
                             env={**os.environ, **tests[0].env}).returncode)
 
