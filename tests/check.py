@@ -28,7 +28,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "too
 
 import history  # noqa: E402
 import outcome  # noqa: E402
-from pool import ALONE, WAITS, WORKS, Pool  # noqa: E402
+from pool import ALONE, MACHINE, SLEEPS, WAITS, WORKS, Pool  # noqa: E402
 from yardstick import Yardstick  # noqa: E402
 
 # As the Makefile's head says to people (tests/unit/check/documented_builds_test.py).
@@ -99,9 +99,10 @@ NOT_UNDER_ASAN = ["grafana_queries", "status_page", "protoc_decodes", "strace_ag
                   "programs_by_the_thousand", "tracepoints_beside_ftrace", "uprobes_beside_ftrace",
                   "functions_beside_ftrace", "preempted_in_programs", "tracepoints_inside_programs",
                   "fleet_flood", "fleet_two_relays"]
-# Unit tests that let time pass.
-UNITS_THAT_WAIT = ["daemon/test_fanout_memory", "daemon/test_control", "daemon/test_watchdog", "daemon/test_worker",
-                   "daemon/test_worker_unfinished", "client/test_ringtail_connect"]
+# Unit tests that let time pass, for seconds, and do next to nothing.
+UNITS_THAT_SLEEP = ["daemon/test_fanout_memory", "daemon/test_control", "daemon/test_watchdog", "daemon/test_worker",
+                    "daemon/test_worker_unfinished", "daemon/test_programs", "client/test_ringtail_connect",
+                    "client/test_tracectl", "courier/test_courier", "courier/test_producer"]
 # Unit tests that make one call many thousand times: ASan has seen it in others.
 UNITS_NOT_UNDER_ASAN = ["daemon/test_config_typos"]
 # Whose kernels run the BPF source in a virtual machine: this machine's newest in /boot, and those of other
@@ -122,6 +123,7 @@ SECONDS = {r"build .*": 1000, "kernel module in qemu": 200, "units in qemu": 170
            r".*scenario (hostile_daemon_memory|spool_orphans|silence|slowloris)": 40,
            r".*scenario (restart_matrix_.*|since_goes_on_live|read_damaged_spool|killed_at_random)": 15,
            r".*unit daemon/test_(fanout_memory|config_typos|spool_faults|control|ring_note)": 20,
+           r".*unit courier/test_(courier|producer)": 16,
            "spin model.*": 16, "fuzz .*": 5}
 SECONDS_ELSE = 4
 # Programs small and central enough to be worth valgrind's patience.
@@ -325,7 +327,7 @@ def programs(build, kind, prefix, after, env=None, weight=WORKS):
         name = os.path.relpath(source, f"tests/{kind}")[:-len(".c")]
         if kind == "stress" or os.path.basename(name).startswith("test_"):
             jobs.append(Job(f"{prefix} {name}", [f"{build}/{kind}/{name}"], env, after=after,
-                            weight=WAITS if kind == "unit" and name in UNITS_THAT_WAIT else weight))
+                            weight=SLEEPS if kind == "unit" and name in UNITS_THAT_SLEEP else weight))
     return jobs
 
 
@@ -467,12 +469,12 @@ def check_fuzz(options, builds):
 
 def check_kmod(options, builds):
     return [Job("kernel module in qemu", ["sh", "tests/kmod/run.sh", options.build],
-                timeout=KMOD_TIMEOUT_S, again=True, only="RT_RUN", after=builds.job("all", "all"))]
+                timeout=KMOD_TIMEOUT_S, weight=MACHINE, again=True, only="RT_RUN", after=builds.job("all", "all"))]
 
 
 def check_systemd(options, builds):
     return [Job("units in qemu", ["sh", "tests/systemd/run.sh", options.build],
-                timeout=SYSTEMD_TIMEOUT_S, again=True, only="RT_RUN", after=builds.job("all", "all"))]
+                timeout=SYSTEMD_TIMEOUT_S, weight=MACHINE, again=True, only="RT_RUN", after=builds.job("all", "all"))]
 
 
 def check_guests(options, builds):

@@ -6,7 +6,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
-from pool import ALONE, TENTHS, WAITS, WORKS, Pool, choose  # noqa: E402
+from pool import ALONE, MACHINE, SLEEPS, TENTHS, WAITS, WORKS, Pool, choose  # noqa: E402
 
 wrong = 0
 
@@ -40,6 +40,12 @@ so("only such as work: a CPU each", fill(works) == ["works7", "works8"])
 so("only such as wait: all CPUs are theirs", len(fill(waits)) == 2 * TENTHS // WAITS)
 so("with four CPUs, three are for work", fill(works + waits, 4) == [
    "waits6", "waits7", "waits8", "works6", "works7", "works8"])
+machines, sleeps = [Job("machine", MACHINE, 99)], [Job(f"sleeps{n}", SLEEPS, 50 + n) for n in range(2)]
+so("beside a machine, what it leaves of its CPU is for one more that waits", fill(works + waits + machines) ==
+   ["machine", "waits5", "waits6", "waits7", "waits8"], fill(works + waits + machines))
+so("a machine goes where others work", fill(works + machines) == ["machine", "works8"], fill(works + machines))
+so("who sleeps takes a tenth", fill(works + waits + sleeps) ==
+   ["sleeps0", "sleeps1", "waits7", "waits8", "works8"], fill(works + waits + sleeps))
 so("with one CPU, all is run in the end", fill(works, 1) == ["works8"] and fill(alone, 1) == ["alone"])
 so("who is alone runs when nothing else can", choose(alone, [works[0]], 2) is None and
    choose(works, alone, 2) is None and choose(alone, [], 2) is alone[0] and
