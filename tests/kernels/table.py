@@ -48,7 +48,9 @@ TAIL = """
 - **others**: the other cases that run there. "?": the row is older than this column.
 - **kernel's log**: no warning, stall or complaint in it.
 
-arm64 runs emulated, and does each thing a tenth as often. **made** is the day, the commit and the emulator of the row; a
+On arm64 the scenarios are those whose programs are translated, loaded or attached in another way there. The texts of
+tracepoints are compared with ftrace's from Linux 6.12 on: the ftrace of 6.1 prints nothing in the place of a text
+(`name=`). arm64 runs emulated, and does each thing a tenth as often. **made** is the day, the commit and the emulator of the row; a
 row stays until its kernel is tried again.
 """
 

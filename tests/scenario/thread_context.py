@@ -103,7 +103,7 @@ def main(case):
         case.check(f"exe={expected['exe_path']} ppid={os.getpid()} user=" in text and
                    f" pod={POD} container={CONTAINER[:12]}]" in text, "and as text", text[:500])
         replay = case.daemon(source=f"replay:{recording}")
-        again = case.stream(replay, *probes, "-o", "json", "--flags", "context").wait()
+        again = case.start_stream(replay, *probes, "-o", "json", "--flags", "context").wait()
         case.check_equal([context_of(event) for event in again.lines], [expected] * len(events),
                          "and its replay")
         case.check_balanced(daemon)
