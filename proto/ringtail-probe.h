@@ -82,8 +82,38 @@ struct rt_program_welcome {
 };
 
 /*
+ * What is asked of an event before it is written. A test goes on at a test of a lower number, or the event passes, or it
+ * fails and is not written. The daemon asks again: a program that asks nothing, or has got nonsense, writes the event.
+ */
+enum rt_program_test_kind {
+	RT_PROGRAM_RANGE	= 1,	/* value - low <= span, wrapping */
+	RT_PROGRAM_BITS		= 2,	/* (value & span) == low */
+	RT_PROGRAM_TEXT		= 3,	/* a text is `bytes` long, and these are in low and span */
+	RT_PROGRAM_PREFIX	= 4,	/* or begins with these */
+};
+
+#define RT_PROGRAM_TESTS_MAX	80	/* of all probes of a program */
+#define RT_PROGRAM_TEST_BYTES	16	/* of a text in a test */
+#define RT_PROGRAM_PASS		0xff
+#define RT_PROGRAM_FAIL		0xfe
+#define RT_PROGRAM_NARROWED	2	/* in `enabled`: and the number of the test that is asked first */
+
+struct rt_program_test {
+	uint8_t kind;
+	uint8_t word;		/* of a record's payload */
+	uint8_t yes, no;	/* where to go on */
+	uint8_t shift;		/* of a number: 64 less its width */
+	uint8_t is_signed;
+	uint8_t negated;
+	uint8_t bytes;
+	uint64_t low, span;
+};
+
+#define RT_PROGRAM_TEST_WORDS	(sizeof(struct rt_program_test) / 8)
+
+/*
  * A segment: one page, then the rings, each with a page in front of it. The program may write all of it, and
- * can confuse itself alone.
+ * can confuse itself alone. While `turn` is odd, or if it has changed since, what the tests say is worth nothing.
  */
 struct rt_program_segment {
 	uint64_t magic;
@@ -93,8 +123,11 @@ struct rt_program_segment {
 	uint64_t ring_bytes;	/* a power of two */
 	uint32_t counter;	/* 1: times are the processor's counter, which the daemon converts */
 	uint32_t leaving;	/* 1: the daemon was stopped in order. All is enabled, so that another one is looked for */
-	uint8_t zero0[2008];
-	uint32_t enabled[RT_PROGRAM_PROBES_MAX];	/* the daemon writes */
+	uint32_t turn;		/* of `test` and `enabled`, which the daemon writes */
+	uint32_t zero0;
+	uint64_t test[RT_PROGRAM_TESTS_MAX][RT_PROGRAM_TEST_WORDS];	/* struct rt_program_test */
+	uint8_t zero1[80];
+	uint32_t enabled[RT_PROGRAM_PROBES_MAX];	/* 0: no; 1: yes; RT_PROGRAM_NARROWED and more: if it passes */
 };
 
 /*
@@ -116,7 +149,8 @@ struct rt_program_ring {
 	uint64_t lost;		/* events for which there was no room */
 	uint32_t lock;		/* of a ring from first_locked on */
 	uint32_t zero0;
-	uint64_t zero1[5];
+	uint64_t filtered;	/* events that did not pass the tests */
+	uint64_t zero1[4];
 	uint64_t consumer_pos;	/* the daemon writes */
 	uint64_t zero2[503];
 };
@@ -181,6 +215,7 @@ struct rt_program_end {
 #define RT_PROBE_WAIT_US	200000	/* a daemon that does not answer holds a program up for so long */
 #define RT_PROBE_TRIES		64
 #define RT_PROBE_LOOK_EVERY	1024	/* events lost between two looks whether the daemon is there; */
+#define RT_PROBE_LOOK_FILTERED	65536	/* and so many that did not pass */
 #define RT_PROBE_WAIT_S		300	/* where it is not, another one is looked for so long */
 /* A record is written up to its length: to clear all of it first would cost more than the rest. */
 #if defined(__has_attribute)
@@ -259,6 +294,7 @@ RT_PROBE_OWN __thread uint64_t rt_span_seed __attribute__((tls_model("initial-ex
 RT_PROBE_OWN uint32_t rt_span_life;		/* another one in each child */
 
 void rt_probe_emit(const struct rt_probe_site *site, const uint64_t *value);
+int rt_probe_passes(const struct rt_probe_site *site, const uint64_t *fixed, uint32_t words, const uint64_t *value);
 void rt_span_begin(struct rt_span *span, int scope, const struct rt_span_context *from,
 		   const struct rt_probe_site *begin, const struct rt_probe_site *end, const uint64_t *value);
 void rt_span_pass(struct rt_span *span, int scope, const struct rt_span_context *from);
@@ -272,9 +308,15 @@ int rt_probe_attach(void);
 void rt_probe_forked(void);
 void rt_probe_start(void);
 
+/* As rt_program_segment.enabled has it. */
+static inline uint32_t rt_probe_enabled(const uint32_t *word)
+{
+	return *(const volatile uint32_t *)((uintptr_t)word + rt_probe_shift);
+}
+
 static inline int rt_probe_is_enabled(const uint32_t *word)
 {
-	return __builtin_expect(*(const volatile uint32_t *)((uintptr_t)word + rt_probe_shift) != 0, 0);
+	return __builtin_expect(rt_probe_enabled(word) != 0, 0);
 }
 
 /* Never called: the compiler holds the arguments against the format. */
@@ -562,6 +604,116 @@ static inline void rt_probe_put_as(const struct rt_probe_site *site, uint64_t *r
 	rt_probe_put(record, words);
 }
 
+/* ---- Tests --------------------------------------------------------------------------------------- */
+
+/* An event as tests see it: the words before its arguments, then these. */
+struct rt_probe_event {
+	const struct rt_probe_site *site;
+	const uint64_t *fixed, *value;
+	uint32_t words;			/* of `fixed` */
+};
+
+static inline int rt_probe_in_range(const struct rt_program_test *test, uint64_t value)
+{
+	unsigned shift = test->shift & 63;
+
+	value <<= shift;
+	value = test->is_signed ? (uint64_t)((int64_t)value >> shift) : value >> shift;
+	return test->kind == RT_PROGRAM_BITS ? (value & test->span) == test->low : value - test->low <= test->span;
+}
+
+static inline int rt_probe_has_text(const struct rt_program_test *test, const char *text)
+{
+	char wanted[RT_PROGRAM_TEST_BYTES];
+	size_t bytes = test->bytes;
+
+	text = text ? text : "(null)";
+	memcpy(wanted, &test->low, sizeof(test->low));
+	memcpy(wanted + sizeof(test->low), &test->span, sizeof(test->span));
+	return strnlen(text, bytes + (test->kind == RT_PROGRAM_TEXT)) == bytes && memcmp(text, wanted, bytes) == 0;
+}
+
+/* 1: yes; 0: no; -1: that is no test of this event. */
+static inline int rt_probe_ask(const struct rt_program_test *test, const struct rt_probe_event *event)
+{
+	uint32_t i = (uint32_t)test->word - event->words;
+	int is_argument = test->word >= event->words && i < event->site->arguments;
+	int is_text = is_argument && rt_type_kind(event->site->type[i]) == RT_PROGRAM_STRING, yes;
+
+	if (test->word >= event->words && !is_argument)
+		return -1;
+	if (!is_text && (test->kind == RT_PROGRAM_RANGE || test->kind == RT_PROGRAM_BITS))
+		yes = rt_probe_in_range(test, is_argument ? event->value[i] : event->fixed[test->word]);
+	else if (is_text && (test->kind == RT_PROGRAM_TEXT || test->kind == RT_PROGRAM_PREFIX) &&
+		 test->bytes <= RT_PROGRAM_TEST_BYTES)
+		yes = rt_probe_has_text(test, (const char *)(uintptr_t)event->value[i]);
+	else
+		return -1;
+	return yes != (test->negated & 1);
+}
+
+/* Each word's acquire keeps the next look at `turn` behind it. */
+static inline void rt_probe_copy_test(const struct rt_program_segment *segment, uint32_t i,
+				      struct rt_program_test *test)
+{
+	uint64_t word[RT_PROGRAM_TEST_WORDS];
+
+	for (unsigned k = 0; k < RT_PROGRAM_TEST_WORDS; k++)
+		word[k] = __atomic_load_n(&segment->test[i][k], __ATOMIC_ACQUIRE);
+	memcpy(test, word, sizeof(*test));
+}
+
+/* From that test on. Each goes on at a lower one, so there are as many steps as tests at most. */
+static inline int rt_probe_run(const struct rt_program_segment *segment, uint32_t at,
+			       const struct rt_probe_event *event)
+{
+	while (at < RT_PROGRAM_TESTS_MAX) {
+		struct rt_program_test test;
+		uint32_t next;
+		int yes;
+
+		rt_probe_copy_test(segment, at, &test);
+		yes = rt_probe_ask(&test, event);
+		next = yes ? test.yes : test.no;
+		if (next == RT_PROGRAM_FAIL && yes >= 0)
+			return 0;
+		if (yes < 0 || next >= at)
+			return 1;
+		at = next;
+	}
+	return 1;
+}
+
+/* Where it is counted: on the CPU's ring, or one without rseq. */
+static inline void rt_probe_count_filtered(struct rt_program_segment *segment)
+{
+	uint32_t i = segment->first_locked;
+#ifdef RT_PROBE_RSEQ
+	int32_t cpu = __rseq_size ? (int32_t)rt_probe_rseq()->cpu_id : -1;
+
+	if (cpu >= 0 && (uint32_t)cpu < i)
+		i = (uint32_t)cpu;
+#endif
+	if (__atomic_add_fetch(&rt_probe_ring(segment, i)->filtered, 1, __ATOMIC_RELAXED) % RT_PROBE_LOOK_FILTERED == 0)
+		rt_probe_look();
+}
+
+/* Whether the event is to be written. The daemon may change the tests meanwhile. */
+RT_PROBE_OWN int rt_probe_passes(const struct rt_probe_site *site, const uint64_t *fixed, uint32_t words,
+				 const uint64_t *value)
+{
+	const struct rt_probe_event event = {site, fixed, value, words};
+	struct rt_program_segment *segment = __atomic_load_n(&rt_probe_segment, __ATOMIC_ACQUIRE);
+	uint32_t turn = __atomic_load_n(&segment->turn, __ATOMIC_ACQUIRE);
+	uint32_t first = __atomic_load_n(&segment->enabled[site->word - __start_rt_probe_words], __ATOMIC_ACQUIRE);
+
+	if (turn % 2 || first < RT_PROGRAM_NARROWED || rt_probe_run(segment, first - RT_PROGRAM_NARROWED, &event) ||
+	    __atomic_load_n(&segment->turn, __ATOMIC_RELAXED) != turn)
+		return 1;
+	rt_probe_count_filtered(segment);
+	return 0;
+}
+
 /* One event: the words of its arguments, then its texts. */
 RT_PROBE_OWN void rt_probe_emit(const struct rt_probe_site *site, const uint64_t *value)
 {
@@ -768,6 +920,9 @@ RT_PROBE_OWN void rt_span_begin(struct rt_span *span, int scope, const struct rt
 		return;
 	rt_span_put_ids(span, record + RT_PROGRAM_HEAD_WORDS);
 	record[RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_BEGIN_WORDS - 1] = scope != 0;
+	if (rt_probe_enabled(begin->word) >= RT_PROGRAM_NARROWED &&
+	    !rt_probe_passes(begin, record + RT_PROGRAM_HEAD_WORDS, RT_PROGRAM_BEGIN_WORDS, value))
+		return;
 	rt_probe_put_as(begin, record, rt_probe_add_arguments(begin, value, record,
 							      RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_BEGIN_WORDS));
 }
@@ -799,6 +954,9 @@ RT_PROBE_OWN void rt_span_end(struct rt_span *span)
 	record[RT_PROGRAM_HEAD_WORDS] = rt_span_now() - span->begin_ns;
 	rt_span_put_ids(span, record + RT_PROGRAM_HEAD_WORDS + 1);
 	record[RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_END_WORDS - 1] = (uint64_t)(int64_t)span->status;
+	if (rt_probe_enabled(site->word) >= RT_PROGRAM_NARROWED &&
+	    !rt_probe_passes(site, record + RT_PROGRAM_HEAD_WORDS, RT_PROGRAM_END_WORDS, NULL))
+		return;
 	rt_probe_put_as(site, record, RT_PROGRAM_HEAD_WORDS + RT_PROGRAM_END_WORDS);
 }
 
@@ -1299,9 +1457,11 @@ RT_CXX_TYPE(const volatile void *, RT_PROGRAM_POINTER, rt_value_pointer)
 		sizeof(rt_types) - 1, rt_types, rt_written, &rt_word, RT_PROGRAM_EVENT}; \
 	static const struct rt_probe_site *const rt_listed \
 		__attribute__((section("rt_probe_sites"), used)) = &rt_site; \
-	if (rt_probe_is_enabled(&rt_word)) { \
+	const uint32_t rt_on = rt_probe_enabled(&rt_word); \
+	if (__builtin_expect(rt_on != 0, 0)) { \
 		const uint64_t rt_values[] = {RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0}; \
-		rt_probe_emit(&rt_site, rt_values); \
+		if (rt_on < RT_PROGRAM_NARROWED || rt_probe_passes(&rt_site, NULL, 0, rt_values)) \
+			rt_probe_emit(&rt_site, rt_values); \
 	} \
 	if (0) \
 		rt_probe_check(__VA_ARGS__); \

@@ -90,6 +90,14 @@ bool filter_asks_context(const struct filter *filter)
 	return filter && filter_program_asks_context(filter->program);
 }
 
+void filter_narrow(const struct filter *filter, uint16_t probe, uint32_t words, struct probe_filter *to)
+{
+	if (filter)
+		filter_program_narrow(filter->program, probe, words, to);
+	else
+		probe_filter_open(to);
+}
+
 void filter_refusal_shift(char *what, size_t bytes, uint32_t *column, unsigned by)
 {
 	static const char head[] = "filter, column ";

@@ -18,6 +18,7 @@
 #include "proto/ringtail.pb-c.h"
 
 struct filter;
+struct probe_filter;
 
 /* What is attached to one event: as batch_decode gives it, `arg` the number of a field. */
 struct filter_texts {
@@ -81,6 +82,12 @@ bool filter_asks_context(const struct filter *filter);
  */
 unsigned filter_kernel_clauses(const struct filter *filter, struct rt_filter_clause *clause,
 			       unsigned max);
+
+/*
+ * Lets the events of one probe of programs pass `to` that may pass this filter, too; NULL passes everything. `words`: so
+ * many of the probe's fields are in a record as the program writes it.
+ */
+void filter_narrow(const struct filter *filter, uint16_t probe, uint32_t words, struct probe_filter *to);
 
 /*
  * A refusal of a filter that was put behind `by` characters of somebody else: its column, in words too, as

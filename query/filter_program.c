@@ -274,6 +274,159 @@ bool filter_program_asks_strings(const struct filter_program *program)
 	       has_test(program, TEST_PORT);
 }
 
+/* ---- In programs ----------------------------------------------------------------------------- */
+
+/* What a program can say of a test: that it always or never passes, nothing, or what it is asked. */
+enum narrowed {
+	NARROWED_NO,
+	NARROWED_YES,
+	NARROWED_UNKNOWN,
+	NARROWED_ASKED,
+};
+
+/* Which probe, of which a program writes so many fields itself. */
+struct asker {
+	uint16_t probe;
+	uint32_t words;
+	bool asks_texts;
+};
+
+static enum narrowed narrow_range(const struct test *test, bool is_signed, struct rt_program_test *made)
+{
+	const struct range *range = &test->range[is_signed];
+
+	if (!range->any)
+		return test->negated ? NARROWED_YES : NARROWED_NO;
+	made->low = range->low;
+	made->span = range->span;
+	return NARROWED_ASKED;
+}
+
+static enum narrowed narrow_thread(const struct test *test, struct rt_program_test *made)
+{
+	if (test->left.kind != SUBJECT_PID && test->left.kind != SUBJECT_UID)
+		return NARROWED_UNKNOWN;
+	made->kind = test->left.kind == SUBJECT_PID ? PROBE_FILTER_PID : PROBE_FILTER_UID;
+	return narrow_range(test, false, made);
+}
+
+/* Of a field that this probe has. A text's word in a record is not what the program has for it. */
+static enum narrowed narrow_number(const struct test *test, struct filter_place place, bool is_text,
+				   struct rt_program_test *made)
+{
+	if (is_text)
+		return NARROWED_UNKNOWN;
+	made->shift = place.shift;
+	made->is_signed = place.is_signed;
+	made->kind = test->kind == TEST_BITS ? RT_PROGRAM_BITS : RT_PROGRAM_RANGE;
+	if (test->kind != TEST_BITS)
+		return narrow_range(test, place.is_signed, made);
+	made->low = test->bits.value;
+	made->span = test->bits.mask;
+	return NARROWED_ASKED;
+}
+
+/*
+ * Texts are compared up to RT_PROGRAM_TEST_BYTES, and patterns up to their first special character. More is left to
+ * who asks again, where what is let pass so is no less.
+ */
+static enum narrowed narrow_text(const struct test *test, struct filter_place place, bool *whole,
+				 struct rt_program_test *made)
+{
+	size_t bytes = test->op == FILTER_MATCH ? strcspn(test->glob, "*?[\\") : strlen(test->glob);
+	bool is_prefix = test->op == FILTER_MATCH && test->glob[bytes];
+	char text[RT_PROGRAM_TEST_BYTES] = {0};
+
+	if (place.text_bytes != TEXT_ATTACHED)
+		return NARROWED_UNKNOWN;
+	*whole = bytes <= sizeof(text) && (!is_prefix || strcmp(test->glob + bytes, "*") == 0);
+	if (!*whole && (!test->undecided || test->op == FILTER_NE))
+		return NARROWED_UNKNOWN;
+	made->kind = is_prefix || bytes > sizeof(text) ? RT_PROGRAM_PREFIX : RT_PROGRAM_TEXT;
+	made->bytes = (uint8_t)(bytes < sizeof(text) ? bytes : sizeof(text));
+	made->negated = test->op == FILTER_NE;
+	memcpy(text, test->glob, made->bytes);
+	memcpy(&made->low, text, sizeof(made->low));
+	memcpy(&made->span, text + sizeof(made->low), sizeof(made->span));
+	return NARROWED_ASKED;
+}
+
+static enum narrowed narrow_field(const struct test *test, const struct asker *asker, bool *whole,
+				  struct rt_program_test *made)
+{
+	const struct filter_field *field = test->left.field;
+	struct filter_place place = field->place[asker->probe];
+	bool is_text = probe_set_test(&field->strings, asker->probe);
+
+	if (place.index == FIELD_ABSENT || (test->kind == TEST_STRING && !is_text))
+		return NARROWED_NO;
+	if (place.index >= asker->words || (test->kind == TEST_STRING && !asker->asks_texts))
+		return NARROWED_UNKNOWN;
+	made->word = place.index;
+	return test->kind == TEST_STRING ? narrow_text(test, place, whole, made) :
+					   narrow_number(test, place, is_text, made);
+}
+
+static enum narrowed narrow_test(const struct test *test, const struct asker *asker, bool *whole,
+				 struct rt_program_test *made)
+{
+	*whole = true;
+	*made = (struct rt_program_test){.negated = test->negated};
+	switch ((enum test_kind)test->kind) {
+	case TEST_PROBES:
+		return probe_set_test(test->probes, asker->probe) ? NARROWED_YES : NARROWED_NO;
+	case TEST_THREAD:
+		return narrow_thread(test, made);
+	case TEST_FIELD:
+	case TEST_STRING:
+		return narrow_field(test, asker, whole, made);
+	case TEST_BITS:
+		return test->left.kind == SUBJECT_FIELD ? narrow_field(test, asker, whole, made) :
+							  NARROWED_UNKNOWN;
+	default:
+		return NARROWED_UNKNOWN;
+	}
+}
+
+/* What fails here goes on with the filters before. */
+static uint8_t narrowed_place(const uint8_t place[RT_PROGRAM_TESTS_MAX], uint16_t from, uint8_t before)
+{
+	if (from >= PLACE_FAIL)
+		return from == PLACE_PASS ? RT_PROGRAM_PASS : before;
+	return place[from];
+}
+
+void filter_program_narrow(const struct filter_program *program, uint16_t probe, uint32_t words,
+			   struct probe_filter *to)
+{
+	uint8_t place[RT_PROGRAM_TESTS_MAX] = {0}, before = to->first;
+	const struct asker asker = {probe, words, to->asks_texts};
+	bool fits = program->tests <= RT_PROGRAM_TESTS_MAX && probe < RT_PROBE_MAX;
+
+	for (uint16_t i = 0; fits && i < program->tests; i++) {
+		const struct test *test = &program->test[i];
+		struct rt_program_test made;
+		bool whole;
+		enum narrowed narrowed = narrow_test(test, &asker, &whole, &made);
+
+		made.yes = narrowed_place(place, test->yes, before);
+		made.no = narrowed_place(place, test->no, before);
+		if (narrowed == NARROWED_UNKNOWN)
+			whole = made.yes == made.no;
+		to->whole &= whole;
+		if (narrowed == NARROWED_ASKED)
+			fits = probe_filter_add(to, &made, &place[i]);
+		else if (narrowed == NARROWED_UNKNOWN)
+			place[i] = test->undecided ? made.yes : made.no;
+		else
+			place[i] = narrowed == NARROWED_YES ? made.yes : made.no;
+	}
+	to->whole &= fits;
+	to->first = fits ? narrowed_place(place, program->start, before) : RT_PROGRAM_PASS;
+	if (to->first == RT_PROGRAM_PASS)
+		probe_filter_open(to);
+}
+
 /* ---- Running --------------------------------------------------------------------------------- */
 
 struct value {

@@ -13,6 +13,7 @@
 
 #include "query/filter_text.h"
 #include "query/filter_tree.h"
+#include "query/probe_filter.h"
 #include "proto/batch_encode.h"
 
 struct filter_program;
@@ -36,5 +37,9 @@ bool filter_program_asks_strings(const struct filter_program *program);
 
 /* Whether no test looks at the event itself. */
 bool filter_program_by_thread(const struct filter_program *program);
+
+/* filter_narrow() of a filter. */
+void filter_program_narrow(const struct filter_program *program, uint16_t probe, uint32_t words,
+			   struct probe_filter *to);
 
 #endif
