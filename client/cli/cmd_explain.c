@@ -13,6 +13,7 @@
 #include "client/lib/limits.h"
 #include "proto/message.h"
 #include "query/filter.h"
+#include "query/probe_filter.h"
 #include "query/probe_set.h"
 
 /* All that the daemon has; with a glob, what it has or can make of that name. */
@@ -66,12 +67,13 @@ static int add_probes(Ringtail__V1__Catalog *catalog, Ringtail__V1__Catalog *fro
 
 /*
  * All that the daemon has, and what it can make of the probes that are asked for. What is not made has no number yet:
- * here, each has its place as its number.
+ * here, each gets one below those of programs' probes, which keep theirs.
  */
 static int ask_catalog(const char *address, const struct who *who, Ringtail__V1__Catalog **catalog,
 		       bool *daemon_counts, struct ringtail_error *error)
 {
 	struct request *request;
+	uint32_t next = 0;
 	int err = request_open(address, -1, &request, error);
 
 	if (err)
@@ -87,8 +89,9 @@ static int ask_catalog(const char *address, const struct who *who, Ringtail__V1_
 		if (more)
 			protobuf_c_message_free_unpacked(&more->base, NULL);
 	}
-	for (size_t i = 0; !err && i < (*catalog)->n_probe && i < RT_PROBE_MAX; i++)
-		(*catalog)->probe[i]->id = (uint32_t)i;
+	for (size_t i = 0; !err && i < (*catalog)->n_probe && next < RT_PROBE_PROGRAM; i++)
+		if ((*catalog)->probe[i]->id < RT_PROBE_PROGRAM)
+			(*catalog)->probe[i]->id = next++;
 	request_close(request);
 	return err;
 }
@@ -135,13 +138,63 @@ static void print_kernel(const struct filter *filter)
 	printf("\n");
 }
 
+/* Of so many probes of programs, by what of the filter a program asks. */
+struct asked {
+	unsigned whole, part, nothing;
+};
+
+/* The last field of each is the daemon's. Returns how many probes the kernel has. */
+static unsigned ask_programs(const struct probe_set *set, const struct filter *filter,
+			     const Ringtail__V1__Catalog *catalog, struct asked *asked)
+{
+	unsigned others = 0;
+
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+		struct probe_filter made;
+
+		if (!probe_set_test(set, probe->id))
+			continue;
+		if (probe->id < RT_PROBE_PROGRAM || !probe->n_field) {
+			others++;
+			continue;
+		}
+		probe_filter_init(&made);
+		filter_narrow(filter, (uint16_t)probe->id, (uint32_t)probe->n_field - 1, &made);
+		if (made.whole && filter)
+			asked->whole++;
+		else if (made.first != RT_PROGRAM_PASS)
+			asked->part++;
+		else
+			asked->nothing++;
+	}
+	return others;
+}
+
+/* A program of another language, or of a header of before, asks nothing. */
+static void print_programs(const struct filter *filter, const struct asked *asked)
+{
+	if (!filter) {
+		printf("program writes each event of %u probes: there is no filter\n", asked->nothing);
+		return;
+	}
+	printf("program asks before it writes an event:");
+	if (asked->whole)
+		printf(" the whole filter, of %u probes;", asked->whole);
+	if (asked->part)
+		printf(" a part of it, of %u probes;", asked->part);
+	if (asked->nothing)
+		printf(" nothing, of %u probes;", asked->nothing);
+	printf(" in Python, Go and Rust nothing\n");
+}
+
 static void print_daemon(const struct filter *filter, const char *text)
 {
 	printf("daemon  ");
 	if (filter)
 		printf("passes on what the whole filter lets through: %s\n", text);
 	else
-		printf("passes on every event that the kernel recorded\n");
+		printf("passes on every event that was recorded\n");
 	if (filter_asks_strings(filter))
 		printf("        the filter turns strings on, which the kernel then reads for each event\n");
 	if (filter_asks_context(filter))
@@ -180,7 +233,9 @@ static int explain(const struct settings *settings, const struct who *who, bool 
 {
 	struct probe_set set = { 0 };
 	struct filter *filter = NULL;
+	struct asked asked = { 0 };
 	struct error why = { 0 };
+	unsigned others;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < who->probes; i++)
@@ -193,7 +248,11 @@ static int explain(const struct settings *settings, const struct who *who, bool 
 		printf("probes  %u of %zu\n", probe_set_count(&set), catalog->n_probe);
 	else
 		printf("probes  those that are always on\n");
-	print_kernel(filter);
+	others = ask_programs(&set, filter, catalog, &asked);
+	if (others || !who->probes)
+		print_kernel(filter);
+	if (asked.whole || asked.part || asked.nothing)
+		print_programs(filter, &asked);
 	print_daemon(filter, who->filter);
 	print_client(settings, who, counts, daemon_counts);
 	filter_destroy(filter);

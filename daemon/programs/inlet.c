@@ -37,7 +37,8 @@ struct inlet_program {
 	struct inlet_config *config;
 	uint64_t serial;
 	uint64_t began_ns;		/* when it was attached, */
-	uint64_t lost;			/* and what it has said since that it lost */
+	uint64_t lost;			/* and what it has said since that it lost, */
+	uint64_t filtered, fresh;	/* and that it did not write; and in this pull */
 	_Atomic bool wanted;		/* some of its probes are asked for */
 	_Atomic uint32_t uses;		/* how often that has begun; 0: its rings take no memory yet */
 	uint32_t uses_seen;		/* in this pull, */
@@ -151,6 +152,20 @@ static void pass_lost(struct program_inlet *inlet, struct inlet_program *program
 		return;
 	program->lost += lost;
 	ring_writer_lose(inlet->writer, RT_LOST_FULL, lost);
+}
+
+/* The same of what did not pass a program's tests. No ledger has that. */
+static void count_filtered(const struct program_inlet *inlet, struct inlet_program *program)
+{
+	uint64_t age = (inlet->now_ns - program->began_ns) / PROGRAM_LOSS_NS_MIN;
+	uint64_t most = age * program->config->segment.rings - program->filtered;
+	uint64_t more = program->fresh < most ? program->fresh : most;
+
+	program->fresh = 0;
+	if (!more)
+		return;
+	program->filtered += more;
+	counter_add(COUNTER_program_events_filtered, more);
 }
 
 static void introduce(struct program_inlet *inlet, const struct inlet_program *program, uint32_t tid,
@@ -281,8 +296,10 @@ static void look(struct inlet_program *program)
 	program->changed = false;
 	if (!is_awake(program))
 		return;
-	for (uint32_t i = 0; i < program->config->segment.rings; i++)
+	for (uint32_t i = 0; i < program->config->segment.rings; i++) {
 		program->changed |= program_reader_look(&program->reader[i]);
+		program->fresh += program_reader_filtered(&program->reader[i]);
+	}
 }
 
 /* Adds what has something to read. */
@@ -307,8 +324,10 @@ static void gather(struct program_inlet *inlet)
 		look(program);
 	inlet->now_ns = counter_clock_look(&inlet->clock);
 	inlet->cursors = 0;
-	TAILQ_FOREACH(program, &inlet->programs, link)
+	TAILQ_FOREACH(program, &inlet->programs, link) {
+		count_filtered(inlet, program);
 		add_cursors(inlet, program);
+	}
 	for (uint32_t i = 0; i < inlet->cursors; i++)
 		inlet->heap[i].left = 1 + PROGRAM_PASS_RECORDS / inlet->cursors;
 	for (uint32_t i = inlet->cursors / 2; i--;)

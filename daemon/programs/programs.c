@@ -30,6 +30,8 @@ struct known_probe {
 	size_t bytes;
 	uint8_t *packed;		/* with the id 0, and without a place */
 	char *source;			/* the place, as the last program had it */
+	uint32_t words;			/* fields that the program writes */
+	struct probe_filter *filter;	/* NULL: each event is written */
 	uint64_t turn;			/* of the last program that has it */
 };
 
@@ -150,6 +152,7 @@ static uint16_t join(struct programs *programs, uint32_t uid, Ringtail__V1__Prob
 		     size_t bytes)
 {
 	uint16_t id = (uint16_t)(RT_PROBE_PROGRAM + programs->known);
+	uint32_t words = (uint32_t)message->n_field - 1;	/* the last one is the CPU */
 
 	message->id = id;
 	if (!programs->config.join(programs->config.context, message))
@@ -157,7 +160,7 @@ static uint16_t join(struct programs *programs, uint32_t uid, Ringtail__V1__Prob
 	if (programs->config.is_awaited && programs->config.is_awaited(programs->config.context, message))
 		record_awaited(programs, id);
 	programs->probe[programs->known++] = (struct known_probe){.uid = uid, .bytes = bytes, .packed = packed,
-								  .turn = programs->turn};
+								  .words = words, .turn = programs->turn};
 	return id;
 }
 
@@ -266,18 +269,35 @@ static bool is_recorded(const struct program *program, uint16_t id)
 	       (has(wanted->unfiltered, id) || is_process_wanted(wanted, &program->peer));
 }
 
+/* What its word says, as rt_program_segment.enabled has it; the tests of the probe go to `tests`. */
+static uint32_t enabled_word(const struct program *program, uint16_t id, struct probe_filter *tests)
+{
+	const struct probe_filter *filter = program->programs->probe[id - RT_PROBE_PROGRAM].filter;
+	uint8_t first = RT_PROGRAM_PASS;
+
+	if (!is_recorded(program, id))
+		return 0;
+	if (filter)
+		first = probe_filter_settle(filter, (uint32_t)program->peer.pid, program->peer.uid, tests);
+	if (first == RT_PROGRAM_FAIL)
+		return 0;
+	return first == RT_PROGRAM_PASS ? 1 : RT_PROGRAM_NARROWED + first;
+}
+
 static bool enable(struct program *program)
 {
+	uint32_t word[RT_PROGRAM_PROBES_MAX];
+	struct probe_filter tests;
 	bool any = false;
 
+	probe_filter_init(&tests);
 	for (uint32_t i = 0; i < program->probes; i++) {
-		bool on = is_recorded(program, program->id[i]);
-
-		if (on && !any)
-			program_inlet_use(program->admitted, true);
-		any |= on;
-		program_segment_enable(&program->segment, i, on);
+		word[i] = enabled_word(program, program->id[i], &tests);
+		any |= word[i] != 0;
 	}
+	if (any)
+		program_inlet_use(program->admitted, true);
+	program_segment_narrow(&program->segment, word, tests.test, tests.tests);
 	if (!any)
 		program_inlet_use(program->admitted, false);
 	return any;
@@ -308,9 +328,32 @@ static void enable_all(struct programs *programs)
 		wake_worker(programs);
 }
 
-void programs_configure(struct programs *programs, const struct source_request *wanted)
+/* Where there is no memory, or nothing to ask, each event is written. */
+static void make_filter(struct programs *programs, unsigned i, programs_narrow *narrow, void *context)
+{
+	struct known_probe *known = &programs->probe[i];
+	uint16_t id = (uint16_t)(RT_PROBE_PROGRAM + i);
+	struct probe_filter made;
+
+	free(known->filter);
+	known->filter = NULL;
+	if (!narrow || !has(programs->wanted.probes, id))
+		return;
+	probe_filter_init(&made);
+	narrow(context, id, known->words, &made);
+	if (made.first == RT_PROGRAM_PASS)
+		return;
+	known->filter = malloc(sizeof(made));
+	if (known->filter)
+		*known->filter = made;
+}
+
+void programs_configure(struct programs *programs, const struct source_request *wanted, programs_narrow *narrow,
+			void *context)
 {
 	programs->wanted = *wanted;
+	for (unsigned i = 0; i < programs->known; i++)
+		make_filter(programs, i, narrow, context);
 	enable_all(programs);
 }
 
@@ -320,12 +363,14 @@ void programs_each(const struct programs *programs, programs_each_probe *each, v
 
 	TAILQ_FOREACH(program, &programs->list, link) {
 		struct programs_process process = {.pid = (uint32_t)program->peer.pid, .uid = program->peer.uid};
+		struct probe_filter tests;
 
 		if (!program->admitted)
 			continue;
 		copy_comm(program, process.comm);
 		for (uint32_t i = 0; i < program->probes; i++) {
-			process.enabled = is_recorded(program, program->id[i]);
+			probe_filter_init(&tests);
+			process.enabled = enabled_word(program, program->id[i], &tests);
 			each(context, program->id[i], &process);
 		}
 	}
@@ -678,6 +723,8 @@ void programs_destroy(struct programs *programs)
 	ring_writer_destroy(programs->writer);
 	for (unsigned i = 0; i < programs->known; i++)
 		free(programs->probe[i].packed);
+	for (unsigned i = 0; i < programs->known; i++)
+		free(programs->probe[i].filter);
 	for (unsigned i = 0; i < programs->known; i++)
 		free(programs->probe[i].source);
 	free(programs);

@@ -22,6 +22,7 @@
 #include "kmod/uapi/ringtail.h"
 #include "proto/ringtail.pb-c.h"
 #include "query/error.h"
+#include "query/probe_filter.h"
 
 struct programs;
 
@@ -55,8 +56,14 @@ void programs_start(struct programs *programs, struct event_base *base, struct t
 struct address;
 void programs_accept(void *programs, int fd, const struct address *address, const char *peer);
 
-/* What is recorded from now on. A process of which no clause lets an event pass has its probes disabled. */
-void programs_configure(struct programs *programs, const struct source_request *wanted);
+/*
+ * What is recorded from now on. A process of which no clause lets an event pass has its probes disabled. `narrow`, which
+ * is called before this returns, adds what the filters say of a probe, of which a program writes so many fields itself, to
+ * `filter`; NULL: nothing.
+ */
+typedef void programs_narrow(void *context, uint16_t id, uint32_t words, struct probe_filter *filter);
+void programs_configure(struct programs *programs, const struct source_request *wanted, programs_narrow *narrow,
+			void *context);
 
 /* Each probe of each program that is connected now, by its id. */
 struct programs_process {

@@ -133,6 +133,15 @@ uint64_t program_reader_lost(struct program_reader *reader)
 	return more;
 }
 
+/* A number that goes down is nonsense, and the next one is counted from there. */
+uint64_t program_reader_filtered(struct program_reader *reader)
+{
+	uint64_t filtered = load(&reader->ring->filtered), more = filtered - reader->filtered_seen;
+
+	reader->filtered_seen = filtered;
+	return more > INT64_MAX ? 0 : more;
+}
+
 void program_reader_release(struct program_reader *reader)
 {
 	if (reader->released != reader->pos)

@@ -20,6 +20,7 @@ struct program_reader {
 	uint64_t pos;			/* what was read */
 	uint64_t end;			/* what was published when it was looked at last */
 	uint64_t lost_seen;
+	uint64_t filtered_seen;
 	uint64_t released;		/* the program has room up to there */
 	bool corrupt;
 	bool frozen;			/* it was looked at for the last time */
@@ -57,6 +58,9 @@ void program_reader_take(struct program_reader *reader, struct program_item *ite
 
 /* Where nothing is left to read: the losses since the last record. */
 uint64_t program_reader_lost(struct program_reader *reader);
+
+/* The events that did not pass the program's tests since the last time. */
+uint64_t program_reader_filtered(struct program_reader *reader);
 
 /* Whether something was published behind what was read. */
 bool program_reader_is_behind(const struct program_reader *reader);

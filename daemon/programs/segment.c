@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 _Static_assert(sizeof(struct rt_program_segment) == RT_PROGRAM_PAGE, "one page, then the rings");
 _Static_assert(sizeof(struct rt_program_ring) == RT_PROGRAM_PAGE, "one page, then the data");
+_Static_assert(sizeof(struct rt_program_test) == RT_PROGRAM_TEST_WORDS * 8, "a test is whole words");
 
 static int map_sealed(struct program_segment *segment)
 {
@@ -85,4 +87,32 @@ void program_segment_leave(struct program_segment *segment)
 void program_segment_enable(struct program_segment *segment, uint32_t probe, bool on)
 {
 	__atomic_store_n(&segment->map->enabled[probe], on, __ATOMIC_RELEASE);
+}
+
+/* The releases keep what was written before them in front, above all the odd turn: see rt_probe_passes(). */
+static void write_all(struct program_segment *segment, const uint32_t *enabled, const struct rt_program_test *test,
+		      uint32_t tests)
+{
+	for (uint32_t i = 0; i < tests; i++) {
+		uint64_t word[RT_PROGRAM_TEST_WORDS];
+
+		memcpy(word, &test[i], sizeof(word));
+		for (unsigned k = 0; k < RT_PROGRAM_TEST_WORDS; k++)
+			__atomic_store_n(&segment->map->test[i][k], word[k], __ATOMIC_RELEASE);
+	}
+	for (uint32_t i = 0; i < segment->probes; i++)
+		__atomic_store_n(&segment->map->enabled[i], enabled[i], __ATOMIC_RELEASE);
+}
+
+void program_segment_narrow(struct program_segment *segment, const uint32_t *enabled, const struct rt_program_test *test,
+			    uint32_t tests)
+{
+	bool matters = tests || segment->narrowed;
+
+	if (matters)
+		__atomic_store_n(&segment->map->turn, ++segment->turn, __ATOMIC_RELAXED);
+	write_all(segment, enabled, test, tests);
+	if (matters)
+		__atomic_store_n(&segment->map->turn, ++segment->turn, __ATOMIC_RELEASE);
+	segment->narrowed = tests;
 }

@@ -21,6 +21,8 @@ struct program_segment {
 	uint32_t first_locked;		/* rings below are of the CPU of that number */
 	uint64_t ring_bytes;
 	uint32_t probes;
+	uint32_t turn;			/* of the tests, as it was written last */
+	bool narrowed;			/* some are in force */
 	int fd;				/* -1 once the program has it */
 };
 
@@ -40,5 +42,12 @@ struct rt_program_ring *program_segment_ring(const struct program_segment *segme
 void program_segment_leave(struct program_segment *segment);
 
 void program_segment_enable(struct program_segment *segment, uint32_t probe, bool on);
+
+/*
+ * All probes at once, as rt_program_segment.enabled has them, and the tests that these name. A program that is amid a test
+ * writes its event, whatever the test would say.
+ */
+void program_segment_narrow(struct program_segment *segment, const uint32_t *enabled, const struct rt_program_test *test,
+			    uint32_t tests);
 
 #endif

@@ -788,6 +788,7 @@ void fanout_set_redaction(struct fanout *fanout, const struct redaction *redacti
 {
 	fanout->redaction = redaction;
 	recorder_hide_comm(fanout->recorder, redaction_hides_comm(redaction));
+	recorder_hide_texts(fanout->recorder, redaction_rules(redaction));
 }
 
 const struct redaction *fanout_redaction(const struct fanout *fanout)

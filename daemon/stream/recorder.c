@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/base/counters.h"
+#include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 
 enum recorder_state {
@@ -27,7 +28,8 @@ struct recorder {
 	bool dirty;			/* another must be sent once that is */
 	struct source_stats stats;			/* of the last whole answer */
 	bool stats_failed;				/* the last answer was not whole: it is in the log */
-	bool hides_comm;		/* filters by name are the daemon's alone */
+	bool hides_comm;		/* filters by name are the daemon's alone, */
+	bool hides_texts;		/* and so are those by texts of programs' events */
 	recorder_stuck_done *stuck_done;	/* NULL: nobody waits */
 	void *stuck_context;
 };
@@ -65,14 +67,18 @@ static bool add_clauses(struct source_request *request, const struct subscriptio
 	return subscription->clauses;
 }
 
+static bool is_recorded(const struct subscription *subscription)
+{
+	return subscription->state != SUBSCRIPTION_HELD && subscription->state != SUBSCRIPTION_REMOVING;
+}
+
 static void add_subscriptions(const struct recorder *recorder, struct source_request *request,
 			      struct probe_set *probes, struct probe_set *unfiltered)
 {
 	const struct subscription *subscription;
 
 	TAILQ_FOREACH(subscription, recorder->config.wanted, link) {
-		if (subscription->state == SUBSCRIPTION_HELD ||
-		    subscription->state == SUBSCRIPTION_REMOVING)
+		if (!is_recorded(subscription))
 			continue;
 		probe_set_union(probes, &subscription->spec.probes);
 		request->flags |= subscription->spec.flags &
@@ -101,6 +107,31 @@ static void make_union(struct recorder *recorder, struct source_request *request
 		request->clauses = 0;
 }
 
+/*
+ * What of a probe's events the subscriptions want. Those that the filter cannot know, and those of a meter, are wanted all;
+ * and so they are where many subscriptions ask.
+ */
+static void narrow(void *context, uint16_t id, uint32_t words, struct probe_filter *filter)
+{
+	const struct recorder *recorder = context;
+	const struct subscription *subscription;
+	unsigned filters = 0;
+
+	filter->asks_texts = !recorder->hides_texts;
+	if (probe_set_test(&recorder->metered, id))
+		probe_filter_open(filter);
+	TAILQ_FOREACH(subscription, recorder->config.wanted, link) {
+		if (filter->first == RT_PROGRAM_PASS)
+			return;
+		if (!is_recorded(subscription) || !probe_set_test(&subscription->spec.probes, id))
+			continue;
+		if (++filters > PROGRAM_FILTERS_MAX || probe_set_test(&subscription->spec.late, id))
+			probe_filter_open(filter);
+		else
+			filter_narrow(subscription->spec.filter, id, words, filter);
+	}
+}
+
 /* The kernel has nothing to do with those. */
 static void leave_out_programs(struct source_request *request)
 {
@@ -124,7 +155,7 @@ static void configure(struct recorder *recorder)
 	request.generation = ++recorder->generation;
 	counter_add(COUNTER_configures, 1);
 	if (recorder->config.programs)
-		programs_configure(recorder->config.programs, &request);
+		programs_configure(recorder->config.programs, &request, narrow, recorder);
 	leave_out_programs(&request);
 	if (loader_configure(recorder->config.loader, &request) != 0)
 		recorder->config.failed(recorder->config.context);
@@ -159,6 +190,14 @@ void recorder_hide_comm(struct recorder *recorder, bool hide)
 	if (recorder->hides_comm == hide)
 		return;
 	recorder->hides_comm = hide;
+	configure(recorder);
+}
+
+void recorder_hide_texts(struct recorder *recorder, bool hide)
+{
+	if (recorder->hides_texts == hide)
+		return;
+	recorder->hides_texts = hide;
 	configure(recorder);
 }
 

@@ -59,6 +59,9 @@ void recorder_set_meter(struct recorder *recorder, const struct probe_set *probe
 /* If comm is hidden, the kernel does not filter by comm: which events are missing would reveal the name. */
 void recorder_hide_comm(struct recorder *recorder, bool hide);
 
+/* If texts of events are hidden, programs do not compare them: filters compare what is shown. */
+void recorder_hide_texts(struct recorder *recorder, bool hide);
+
 /* Sends no configuration until recorder_resume(): the kernel still records what the last run asked for. */
 void recorder_hold(struct recorder *recorder);
 void recorder_resume(struct recorder *recorder);

@@ -67,6 +67,33 @@ def count_all(case, daemon, program):
     case.check(all(seen == list(range(TURNS)) for seen in turns.values()), "and its turns come in their order")
 
 
+def count_what_passes(case, daemon, binary, socket):
+    """A filter on fields is asked in the program: nothing else is written, and that is counted."""
+    counters = daemon.stat()["counters"]
+    explained = case.tracectl(daemon, "stream", "--explain", "-p", "app:*", "-f", f"turn >= {TURNS - 100}").out
+    case.check("program asks before it writes an event: the whole filter, of 3 probes;" in explained and
+               "kernel" not in explained, "the explanation says so", explained)
+    program = Traced(case, binary, socket, turns=TURNS)
+    late = case.start_stream(daemon, "-p", "app:request_done", "-f", f"turn >= {TURNS - 100} && text != \"\"", "-o",
+                             "none").await_subscribed()
+    one = case.start_stream(daemon, "-p", "app:request_done", "-f", "thread == 2 && text =~ \"turn 1*\" && tid != 0",
+                            "-o", "none").await_subscribed()
+    case.check_equal(program.go().process.wait().code, 0, "the program ends well")
+    begun = sum(str(turn).startswith("1") for turn in range(TURNS))
+    both = sum(str(turn).startswith("1") for turn in range(TURNS - 100, TURNS))
+    late.await_all(THREADS * 100)
+    one.await_all(begun)
+    await_ended(daemon)
+    case.check_stream(late.interrupt(), events=THREADS * 100)
+    case.check_stream(one.interrupt(), events=begun)
+    now = daemon.stat()["counters"]
+    written = now["program_records"] - counters["program_records"]
+    case.check_equal(written, THREADS * 100 + begun - both, "what one of two filters lets pass is written, and no more")
+    case.check_equal(now["program_events_filtered"] - counters["program_events_filtered"], THREADS * TURNS - written,
+                     "the rest is counted")
+    case.check_balanced(daemon)
+
+
 def kill_in_the_middle(case, daemon, binary, socket):
     program = Traced(case, binary, socket)
     stream = case.stream(daemon, "-p", "app:request_done", "-f", f"pid == {program.pid}", "-o", "none")
@@ -107,6 +134,7 @@ def main(case):
     check_list(case, daemon)
     enable_one(case, daemon, binary, socket, program)
     count_all(case, daemon, program)
+    count_what_passes(case, daemon, binary, socket)
     in_a_child(case, daemon, binary, socket)
     kill_in_the_middle(case, daemon, binary, socket)
     case.check_equal(listed_as(case, daemon), "no process has it now", "the list knows who has ended")

@@ -207,6 +207,19 @@ void __wrap_recorder_hide_comm(struct recorder *of, bool hide)
 	say("hide-comm:%d ", hide);
 }
 
+void __wrap_recorder_hide_texts(struct recorder *of, bool hide);
+void __wrap_recorder_hide_texts(struct recorder *of, bool hide)
+{
+	assert_ptr_equal(of, &recorder);
+	say("hide-texts:%d ", hide);
+}
+
+unsigned __wrap_redaction_rules(const struct redaction *redaction);
+unsigned __wrap_redaction_rules(const struct redaction *redaction)
+{
+	return redaction ? 2 : 0;
+}
+
 bool __wrap_redaction_hides_comm(const struct redaction *redaction);
 bool __wrap_redaction_hides_comm(const struct redaction *redaction)
 {
@@ -1537,7 +1550,7 @@ static void test_passed_on(void **state)
 	assert_ptr_equal(fanout_redaction(f.fanout), redaction);
 	fanout_set_redaction(f.fanout, NULL);
 	fanout_each_consumer(f.fanout, on_consumer, (void *)"x");
-	expect_said("make:" READS " forget-stuck hide-comm:1 hide-comm:0 consumer:x ");
+	expect_said("make:" READS " forget-stuck hide-comm:1 hide-texts:1 hide-comm:0 hide-texts:0 consumer:x ");
 	/* Frames off the disk: who sends the stream is woken, but not from inside the reader. */
 	stream = join(&f, make_live(&f, READS, ""), &subscriber, "a");
 	set_permanent(&f, READS, "reads");

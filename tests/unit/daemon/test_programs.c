@@ -113,7 +113,7 @@ static void begin(struct fixture *f)
 	f->stop = eventfd(0, EFD_CLOEXEC);
 	f->base = event_base_new();
 	assert_int_equal(programs_create(&config, &f->programs, &error), 0);
-	programs_configure(f->programs, &all);
+	programs_configure(f->programs, &all, NULL, NULL);
 	f->turnstile = turnstile_create(f->base);
 	assert_non_null(f->turnstile);
 	programs_start(f->programs, f->base, f->turnstile);
@@ -589,7 +589,7 @@ static void test_what_is_not_wanted_is_disabled(void **state)
 	stop_loop(&f);
 	for (int byte = 0; byte <= 0xff; byte += 0xff) {
 		memset(wanted.probes, byte, sizeof(wanted.probes));
-		programs_configure(f.programs, &wanted);
+		programs_configure(f.programs, &wanted, NULL, NULL);
 		assert_int_equal(*enabled, byte != 0);
 	}
 	resume_loop(&f);
@@ -639,11 +639,82 @@ static void test_only_the_wanted_process_is_enabled(void **state)
 		memset(wanted.probes, 0xff, sizeof(wanted.probes));
 		wanted.unfiltered[RT_PROBE_PROGRAM / 8] = row[i].unfiltered;
 		memcpy(wanted.clause, row[i].clause, sizeof(row[i].clause));
-		programs_configure(f.programs, &wanted);
+		programs_configure(f.programs, &wanted, NULL, NULL);
 		assert_int_equal(*enabled, row[i].on);
 		programs_each(f.programs, look_at_process, &listed);
 		assert_int_equal(listed, row[i].on);
 	}
+	resume_loop(&f);
+	finish(&f);
+}
+
+/* From 10 to 19 alone, or what the filters before let pass. */
+static void narrow_to_ten(void *context, uint16_t id, uint32_t words, struct probe_filter *filter)
+{
+	const struct rt_program_test test = {
+		.kind = RT_PROGRAM_RANGE, .shift = 32, .low = 10, .span = 9, .yes = RT_PROGRAM_PASS, .no = filter->first,
+	};
+
+	(void)context;
+	assert_int_equal(id, RT_PROBE_PROGRAM);
+	assert_int_equal(words, 1);
+	assert_true(probe_filter_add(filter, &test, &filter->first));
+}
+
+/* None of its events passes. */
+static void narrow_to_nothing(void *context, uint16_t id, uint32_t words, struct probe_filter *filter)
+{
+	(void)context, (void)id, (void)words, (void)filter;
+}
+
+static uint64_t filtered(const struct rt_program_segment *segment)
+{
+	uint64_t events = 0;
+
+	for (uint32_t i = 0; i < segment->rings; i++)
+		events += rt_probe_ring((struct rt_program_segment *)segment, i)->filtered;
+	return events;
+}
+
+/* What no filter lets pass is not written, and is counted; whoever wants all of it gets all. */
+static void test_a_program_asks_before_it_writes(void **state)
+{
+	uint64_t records, before;
+	struct source_request wanted = {0};
+	struct fixture f;
+	bool listed = true;
+
+	(void)state;
+	begin(&f);
+	attach();
+	stop_loop(&f);
+	records = counter_read(COUNTER_program_records);
+	before = counter_read(COUNTER_program_events_filtered);
+	memset(wanted.probes, 0xff, sizeof(wanted.probes));
+	programs_configure(f.programs, &wanted, narrow_to_ten, NULL);
+	assert_int_equal(rt_probe_segment->enabled[0], RT_PROGRAM_NARROWED);
+	for (unsigned i = 0; i < 100; i++)
+		pass_probe(i);
+	pull_until(&f, COUNTER_program_events_filtered, before + 90);
+	pull_until(&f, COUNTER_program_records, records + 10);
+	programs_configure(f.programs, &wanted, narrow_to_nothing, NULL);
+	assert_int_equal(rt_probe_segment->enabled[0], 0);
+	programs_each(f.programs, look_at_process, &listed);
+	assert_false(listed);
+	programs_configure(f.programs, &wanted, NULL, NULL);
+	assert_int_equal(rt_probe_segment->enabled[0], 1);
+	for (unsigned i = 0; i < 100; i++)
+		pass_probe(i);
+	pull_until(&f, COUNTER_program_records, records + 110);
+	assert_int_equal(counter_read(COUNTER_program_records), records + 110);
+	assert_int_equal(counter_read(COUNTER_program_events_filtered), before + 90);
+	assert_int_equal(filtered(rt_probe_segment), 90);
+	/* A program cannot say that more passed by than it had time for, nor less than before. */
+	rt_probe_ring(rt_probe_segment, 0)->filtered = UINT64_MAX / 2;
+	pull_until(&f, COUNTER_program_events_filtered, before + 91);
+	rt_probe_ring(rt_probe_segment, 0)->filtered = 0;
+	programs_pull(f.programs, clock_monotonic(), &(struct inlet_pulled){0});
+	assert_in_range(counter_read(COUNTER_program_events_filtered), before + 91, before + 1000 * NS_PER_S);
 	resume_loop(&f);
 	finish(&f);
 }
@@ -767,6 +838,7 @@ int main(void)
 		cmocka_unit_test(test_who_has_ended_is_not_asked_any_more),
 		cmocka_unit_test(test_what_is_not_wanted_is_disabled),
 		cmocka_unit_test(test_only_the_wanted_process_is_enabled),
+		cmocka_unit_test(test_a_program_asks_before_it_writes),
 		cmocka_unit_test(test_a_program_finds_the_next_daemon),
 		cmocka_unit_test(test_who_does_not_look_is_disabled),
 		cmocka_unit_test(test_a_program_is_told_which_clock_to_read),

@@ -29,6 +29,8 @@ static struct fixture {
 	struct subscription wanted[WANTED_MAX];
 	int fd;
 
+	programs_narrow *narrow;		/* what programs are to ask, of the last one */
+	void *narrow_context;
 	unsigned requests;
 	struct source_request request;		/* the last one */
 	bool has_report;
@@ -48,6 +50,16 @@ int __wrap_loader_configure(struct loader *loader, const struct source_request *
 	f.request = *request;
 	f.requests++;
 	return 0;
+}
+
+void __wrap_programs_configure(struct programs *programs, const struct source_request *wanted, programs_narrow *narrow,
+			       void *context);
+void __wrap_programs_configure(struct programs *programs, const struct source_request *wanted, programs_narrow *narrow,
+			       void *context)
+{
+	(void)programs, (void)wanted;
+	f.narrow = narrow;
+	f.narrow_context = context;
 }
 
 int __wrap_loader_joined(struct loader *loader);
@@ -160,7 +172,7 @@ static int set_up(void **state)
 	struct recorder_config config = {
 		.wanted = &f.list, .accepted = on_accepted, .refused = on_refused,
 		.in_force = on_in_force, .silent = on_silent, .gone = on_gone, .failed = on_failed,
-		.made = on_made,
+		.made = on_made, .programs = (struct programs *)&f,
 	};
 
 	(void)state;
@@ -300,6 +312,72 @@ static void what_is_metered_is_recorded_of_every_process(void **state)
 	assert_int_equal(f.requests, 3);
 	recorder_set_meter(f.recorder, &metered);
 	assert_int_equal(f.requests, 3);
+}
+
+static struct filter *compile(const char *text)
+{
+	Ringtail__V1__Field us = RINGTAIL__V1__FIELD__INIT, url = RINGTAIL__V1__FIELD__INIT, *fields[] = {&us, &url};
+	Ringtail__V1__Probe probe = RINGTAIL__V1__PROBE__INIT, *probes[] = {&probe};
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	struct filter *filter;
+	struct error error;
+
+	us.name = (char *)"us";
+	us.type = RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED;
+	url.name = (char *)"url";
+	url.type = RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT;
+	probe.id = RT_PROBE_PROGRAM;
+	probe.field = fields;
+	probe.n_field = 2;
+	catalog.probe = probes;
+	catalog.n_probe = 1;
+	assert_int_equal(filter_compile(text, &catalog, &filter, &error), 0);
+	return filter;
+}
+
+/* How many tests a program is to make; -1: it writes each event. */
+static int asked_of_programs(void)
+{
+	struct probe_filter made;
+
+	probe_filter_init(&made);
+	f.narrow(f.narrow_context, RT_PROBE_PROGRAM, 2, &made);
+	return made.first == RT_PROGRAM_PASS ? -1 : made.tests;
+}
+
+/* They ask what the subscriptions ask together, unless one of them wants all. */
+static void programs_ask_what_all_want(void **state)
+{
+	struct filter *slow = compile("us > 100"), *api = compile("us == 7 || url =~ \"/api/*\"");
+	struct subscription *one = want(0, RT_PROBE_PROGRAM, 0), *two = want(1, RT_PROBE_PROGRAM, 0);
+	struct subscription *other = want(2, CALL, 0);
+	struct probe_set metered = {0};
+
+	(void)state;
+	one->spec.filter = slow;
+	two->spec.filter = api;
+	recorder_change(f.recorder);
+	assert_int_equal(asked_of_programs(), 3);
+	two->state = SUBSCRIPTION_REMOVING;
+	assert_int_equal(asked_of_programs(), 1);
+	two->state = SUBSCRIPTION_HELD;
+	assert_int_equal(asked_of_programs(), 1);
+	two->state = SUBSCRIPTION_LIVE;
+	recorder_hide_texts(f.recorder, true);
+	assert_int_equal(asked_of_programs(), -1);
+	recorder_hide_texts(f.recorder, false);
+	probe_set_add(&two->spec.late, RT_PROBE_PROGRAM);
+	assert_int_equal(asked_of_programs(), -1);
+	memset(&two->spec.late, 0, sizeof(two->spec.late));
+	probe_set_add(&metered, RT_PROBE_PROGRAM);
+	recorder_set_meter(f.recorder, &metered);
+	assert_int_equal(asked_of_programs(), -1);
+	recorder_set_meter(f.recorder, &(struct probe_set){0});
+	assert_int_equal(asked_of_programs(), 3);
+	probe_set_add(&other->spec.probes, RT_PROBE_PROGRAM);
+	assert_int_equal(asked_of_programs(), -1);
+	filter_destroy(slow);
+	filter_destroy(api);
 }
 
 /* The kernel sees names that the daemon hides: it is not to look for them. */
@@ -604,6 +682,7 @@ int main(void)
 		TEST(equal_clauses_take_one_place_and_what_has_none_is_unfiltered),
 		TEST(a_clause_beyond_the_last_place_leaves_its_probes_unfiltered),
 		TEST(what_is_metered_is_recorded_of_every_process),
+		TEST(programs_ask_what_all_want),
 		TEST(clauses_on_hidden_names_are_asked_for_without_them),
 		TEST(the_loader_is_told_when_the_workers_read_all_that_was_asked_for),
 		TEST(one_request_is_on_its_way_at_a_time),
