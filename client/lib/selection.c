@@ -95,6 +95,8 @@ struct selection_test *selection_test_create(struct selection *selection,
 		selection_test_destroy(test);
 		return NULL;
 	}
+	if (!strcmp(why.code, "unknown-probe") && !strstr(why.hint, "did you mean"))
+		error_hint(&why, "`tracectl count --by probe FILE` shows those that the recording has");
 	test->none = err;
 	if (!err)
 		selection->found = true;

@@ -209,6 +209,16 @@ static void refused_by_every_catalog(void **state)
 	assert_null(selection_refusal(selection));
 }
 
+/* Of a recording, `tracectl list` would tell nothing. */
+static void refused_with_what_to_do(void **state)
+{
+	(void)state;
+	select_these("usdt:program:mark", NULL);
+	selection_test_destroy(test_of(&reading, &other));
+	assert_string_equal(selection_refusal(selection)->hint,
+			    "`tracectl count --by probe FILE` shows those that the recording has");
+}
+
 /* The daemon's words for a field that is none: with its column. */
 static void refused_for_a_field(void **state)
 {
@@ -270,7 +280,7 @@ int main(void)
 		TEST(event_whose_text_is_missing_is_undecided),
 		TEST(texts_that_no_catalog_can_have),
 		TEST(refused_by_every_catalog),
-		TEST(refused_for_a_field),
+		TEST(refused_for_a_field), TEST(refused_with_what_to_do),
 		TEST(out_of_memory),
 	};
 
