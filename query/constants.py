@@ -5,6 +5,7 @@
 
 The compiler is asked for values, and nothing it has made is run: so CC may be another processor's.
 """
+import functools
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ CC = sys.argv[1].split()
 KERNEL_SIGRTMIN = 32    # what the C library calls so is another
 
 
+@functools.cache
 def compiled(text, *options):
     return subprocess.run([*CC, "-D_GNU_SOURCE", "-w", "-x", "c", *options, "-"], input=text, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
