@@ -65,6 +65,9 @@ static void kill_one(volatile uint64_t *passed, unsigned *seed)
 
 	if (child < 0)
 		exit(1);
+	/* What it passes before the daemon has answered is nobody's. */
+	for (unsigned i = 0; !child && rt_probe_socket < 0 && i < ATTACHES_MAX; i++)
+		rt_probe_attach();
 	while (!child) {
 		RT_PROBE(lives, turn, "turn %lu of %s", (unsigned long)*passed, "some text");
 		++*passed;
