@@ -66,5 +66,5 @@ while last < end:
     longest, last = max(longest, now - last), now
 raise SystemExit(longest > 0.15)
 """
-so("a pause shows in what a test takes for time", repeated(LOOKS, 8, pauses=True)[0][0] > 0)
+so("a pause shows in what a test takes for time", any(repeated(LOOKS, 1, pauses=True)[0][0] for _ in range(8)))
 sys.exit(1 if wrong else 0)
