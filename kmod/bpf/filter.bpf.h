@@ -64,27 +64,37 @@ verified_once __u32 filter_clause(__u32 of_generation, __u32 i, const struct fil
 	return lasts | ((clause->comm_op == RT_FILTER_EQ) == same ? FILTER_PASSES : 0);
 }
 
-/* Whether the current task is one whose events nobody may want. */
-verified_once bool filter_excludes(__u32 of_generation)
+/* Whether a process is one of which nobody may want the events. */
+verified_once bool filter_excludes_process(__u32 of_generation, __u32 tgid)
 {
 	const struct bpf_request *request = request_of(of_generation);
-	struct task_struct *task = bpf_get_current_task_btf();
 
 	for (int i = 0; i < REQUEST_EXCLUDED_MAX; i++)
-		if (request->excluded[i] && request->excluded[i] == (__u32)task->tgid)
+		if (request->excluded[i] && request->excluded[i] == tgid)
 			return true;
 	return false;
 }
 
+/* Whether the current task's is. */
+inlined bool filter_excludes(__u32 of_generation)
+{
+	return filter_excludes_process(of_generation, bpf_get_current_task_btf()->tgid);
+}
+
+enum filter_of {
+	FILTER_OF_OTHERS,	/* the excluded ones do not pass */
+	FILTER_OF_ALL,
+};
+
 /* What the clauses say of the current task, which `thread` may remember. */
-verified_once bool filter_evaluate(__u32 of_generation, struct bpf_thread *thread)
+verified_once bool filter_evaluate(__u32 of_generation, struct bpf_thread *thread, enum filter_of of)
 {
 	const struct bpf_request *request = request_of(of_generation);
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 lasts = FILTER_LASTS, said = FILTER_PASSES;
 	struct filter_comm comm;
 
-	if (filter_excludes(of_generation))
+	if (of == FILTER_OF_OTHERS && filter_excludes(of_generation))
 		goto refused;
 	thread_comm(thread, task, (char *)&comm);
 	for (__u32 i = 0; i < RT_FILTER_CLAUSES_MAX && i < request->clauses; i++) {
@@ -114,8 +124,17 @@ inlined bool filter_passes(const struct bpf_request *request, struct bpf_thread 
 		if (thread->refused == request->generation)
 			return unfiltered && !filter_excludes(request->generation);
 	}
-	return filter_evaluate(request->generation, thread) ||
+	return filter_evaluate(request->generation, thread, FILTER_OF_OTHERS) ||
 	       (unfiltered && !filter_excludes(request->generation));
+}
+
+/* The same of an event in which the current task, an excluded one, makes way for `other`. */
+inlined bool filter_passes_other(const struct bpf_request *request, const struct task_struct *other,
+				 bool unfiltered)
+{
+	return other->pid && filter_excludes(request->generation) &&
+	       !filter_excludes_process(request->generation, other->tgid) &&
+	       (unfiltered || filter_evaluate(request->generation, NULL, FILTER_OF_ALL));
 }
 
 #endif

@@ -55,6 +55,19 @@ inlined __u64 sched_state(bool preempt, struct task_struct *prev, __u32 prev_sta
 	return (prev_state | prev->exit_state) & TASK_REPORT;
 }
 
+/*
+ * A switch from one of the daemon's threads to another's begins the other's time on the CPU: the event is the
+ * other's. It feeds no loop, because one follows on the same CPU that is recorded in any case: the one that ends
+ * that time.
+ */
+inlined bool sched_begin_switch(struct event *event, const struct task_struct *next)
+{
+	bool unfiltered = event->request->sched_unfiltered & REQUEST_SCHED(RT_PROBE_SCHED_SWITCH);
+
+	return event_begin(event, unfiltered) ||
+	       (filter_passes_other(event->request, next, unfiltered) && ring_of_this_cpu(&event->ring));
+}
+
 SEC("tp_btf/sched_switch")
 int sched_switch(__u64 *ctx)
 {
@@ -68,7 +81,7 @@ int sched_switch(__u64 *ctx)
 	if (!sched_wants(event.request, RT_PROBE_SCHED_SWITCH))
 		return 0;
 	event.thread = thread_of(prev, THREAD_CONTEXT_LOCKED);
-	if (!sched_begin(&event, RT_PROBE_SCHED_SWITCH))
+	if (!sched_begin_switch(&event, next))
 		return 0;
 	next_thread = thread_of(next, THREAD_CONTEXT_LOCKED);
 	prev_past = thread_is_past(prev, event.thread);

@@ -124,10 +124,9 @@ static inline struct rt_ring *rt_consumer_this_ring(const struct rt_consumer *co
 	return *this_cpu_ptr(consumer->ring);
 }
 
-static inline bool rt_consumer_excludes_current(const struct rt_consumer *consumer)
+static inline bool rt_consumer_excludes(const struct rt_consumer *consumer, u32 pid)
 {
 	const u32 *excluded = consumer->excluded_pids;
-	u32 pid = current->tgid;
 
 	/* The idle thread's pid is 0, and so is an unused place. */
 	return pid && (READ_ONCE(excluded[0]) == pid || READ_ONCE(excluded[1]) == pid ||

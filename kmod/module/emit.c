@@ -11,13 +11,25 @@
 #include "filter.h"
 #include "thread.h"
 
+/*
+ * A switch from one of the daemon's threads to another's begins the other's time on the CPU: the event is the
+ * other's. It feeds no loop, because one follows on the same CPU that is recorded in any case: the one that ends
+ * that time. The idle thread is nobody.
+ */
+static bool is_excluded(const struct rt_consumer *consumer, const struct task_struct *next)
+{
+	return rt_consumer_excludes(consumer, current->tgid) &&
+	       (!next || !next->pid || rt_consumer_excludes(consumer, next->tgid));
+}
+
 /* With which selection the current context's event is recorded; NULL: not at all. */
-static const struct rt_selection *wanted(struct rt_consumer *consumer, u32 probe)
+static const struct rt_selection *wanted(struct rt_consumer *consumer, u32 probe,
+					 const struct task_struct *next)
 {
 	const struct rt_plan *plan = rt_consumer_plan(consumer);
 	const struct rt_selection *selection = plan ? rt_plan_get(plan, probe) : NULL;
 
-	if (!selection || rt_consumer_excludes_current(consumer))
+	if (!selection || is_excluded(consumer, next))
 		return NULL;
 	if (selection->clauses && !rt_filter_pass(selection->clause, selection->clauses))
 		return NULL;
@@ -29,7 +41,7 @@ bool rt_emit_wants(struct rt_consumer *consumer, u32 probe)
 	bool wants;
 
 	preempt_disable_notrace();
-	wants = wanted(consumer, probe);
+	wants = wanted(consumer, probe, NULL);
 	preempt_enable_notrace();
 	return wants;
 }
@@ -63,8 +75,9 @@ static noinline void write_attachments(struct rt_emit *emit, u32 fields,
 	memcpy(emit->payload + fields, attachments->word, attachments->words * sizeof(u64));
 }
 
-noinline bool rt_emit_begin(struct rt_emit *emit, struct rt_consumer *consumer, u32 probe,
-			    u32 fields, const struct rt_attach_extra *extra)
+noinline bool rt_emit_begin_for(struct rt_emit *emit, struct rt_consumer *consumer, u32 probe,
+				u32 fields, const struct rt_attach_extra *extra,
+				const struct task_struct *next)
 {
 	u32 words = RT_RECORD_HEADER_BYTES / 8 + fields;
 	struct rt_attachments *attachments = NULL;
@@ -73,7 +86,7 @@ noinline bool rt_emit_begin(struct rt_emit *emit, struct rt_consumer *consumer, 
 	u32 flags;
 
 	preempt_disable_notrace();
-	selection = wanted(consumer, probe);
+	selection = wanted(consumer, probe, next);
 	if (!selection)
 		goto not_recorded;
 	emit->ring = rt_consumer_this_ring(consumer);
@@ -114,14 +127,15 @@ void rt_emit_end(struct rt_emit *emit)
 	preempt_enable_notrace();
 }
 
-void rt_emit_thread(struct rt_consumer *consumer, u32 probe, struct task_struct *task)
+void rt_emit_thread(struct rt_consumer *consumer, u32 probe, struct task_struct *task,
+		    const struct task_struct *next)
 {
 	struct rt_ring *ring;
 	u64 subbuf;
 
 	preempt_disable_notrace();
 	ring = rt_consumer_this_ring(consumer);
-	if (ring && wanted(consumer, probe))
+	if (ring && wanted(consumer, probe, next))
 		rt_thread_introduce(ring, task, 0, &subbuf);
 	preempt_enable_notrace();
 }

@@ -32,20 +32,30 @@ struct rt_emit {
  * True if the event is to be recorded and has a place. `extra`: texts and registers for
  * attachments, or NULL. False also where it was lost, which has been counted.
  */
-bool rt_emit_begin(struct rt_emit *emit, struct rt_consumer *consumer, u32 probe, u32 fields,
-		   const struct rt_attach_extra *extra);
+static inline bool rt_emit_begin(struct rt_emit *emit, struct rt_consumer *consumer, u32 probe,
+				 u32 fields, const struct rt_attach_extra *extra);
+/* `next`: who the current thread makes way for. The event is next's where the current thread is excluded; or NULL. */
+bool rt_emit_begin_for(struct rt_emit *emit, struct rt_consumer *consumer, u32 probe, u32 fields,
+		       const struct rt_attach_extra *extra, const struct task_struct *next);
 void rt_emit_end(struct rt_emit *emit);
 
 /* Whether the current context's event would be recorded, if there were room. */
 bool rt_emit_wants(struct rt_consumer *consumer, u32 probe);
 
 /*
- * Introduces a thread that the next event names. It may be lost, and so may what is said about the
- * thread: no event of its own is concerned.
+ * Introduces a thread that the next event names, which is begun with the same `next`. It may be lost, and so may
+ * what is said about the thread: no event of its own is concerned.
  */
-void rt_emit_thread(struct rt_consumer *consumer, u32 probe, struct task_struct *task);
+void rt_emit_thread(struct rt_consumer *consumer, u32 probe, struct task_struct *task,
+		    const struct task_struct *next);
 
 /* Tells this CPU's reader, if it knows the thread, that it is gone. */
 void rt_emit_thread_exited(struct rt_consumer *consumer, struct task_struct *task);
+
+static inline bool rt_emit_begin(struct rt_emit *emit, struct rt_consumer *consumer, u32 probe,
+				 u32 fields, const struct rt_attach_extra *extra)
+{
+	return rt_emit_begin_for(emit, consumer, probe, fields, extra, NULL);
+}
 
 #endif

@@ -29,8 +29,8 @@ static void probe_switch(void *data, bool preempt, struct task_struct *prev,
 {
 	struct rt_emit emit;
 
-	rt_emit_thread(data, RT_PROBE_SCHED_SWITCH, next);
-	if (!rt_emit_begin(&emit, data, RT_PROBE_SCHED_SWITCH, 4, NULL))
+	rt_emit_thread(data, RT_PROBE_SCHED_SWITCH, next, next);
+	if (!rt_emit_begin_for(&emit, data, RT_PROBE_SCHED_SWITCH, 4, NULL, next))
 		return;
 	emit.payload[0] = (s64)prev->prio;
 	emit.payload[1] = state_of(preempt, prev, prev_state);
@@ -46,7 +46,7 @@ static void probe_wakeup(void *data, struct task_struct *task)
 {
 	struct rt_emit emit;
 
-	rt_emit_thread(data, RT_PROBE_SCHED_WAKEUP, task);
+	rt_emit_thread(data, RT_PROBE_SCHED_WAKEUP, task, NULL);
 	if (!rt_emit_begin(&emit, data, RT_PROBE_SCHED_WAKEUP, 3, NULL))
 		return;
 	emit.payload[0] = task->pid;
@@ -59,7 +59,7 @@ static void probe_fork(void *data, struct task_struct *parent, struct task_struc
 {
 	struct rt_emit emit;
 
-	rt_emit_thread(data, RT_PROBE_SCHED_FORK, child);
+	rt_emit_thread(data, RT_PROBE_SCHED_FORK, child, NULL);
 	if (!rt_emit_begin(&emit, data, RT_PROBE_SCHED_FORK, 2, NULL))
 		return;
 	emit.payload[0] = child->pid;

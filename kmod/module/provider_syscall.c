@@ -185,7 +185,7 @@ static void enter(struct rt_consumer *consumer, struct pt_regs *regs, u32 nr)
 			count_in_ring(consumer, offsetof(struct rt_ring_producer, foreign));
 		return;
 	}
-	if (rt_consumer_excludes_current(consumer))
+	if (rt_consumer_excludes(consumer, current->tgid))
 		return;
 	read_args(regs, arg);
 	if (entry)
@@ -249,7 +249,7 @@ static void leave(struct rt_consumer *consumer, struct pt_regs *regs, long id, l
 	nr = array_index_nospec(id, RT_SYSCALLS_MAX);
 	if (plan->of_probe[RT_PROBE_SYSCALL_RETURN + nr])
 		emit_return(consumer, nr, ret);
-	if (!plan->of_probe[RT_PROBE_SYSCALL_CALL + nr] || rt_consumer_excludes_current(consumer))
+	if (!plan->of_probe[RT_PROBE_SYSCALL_CALL + nr] || rt_consumer_excludes(consumer, current->tgid))
 		return;
 	if (!call)
 		call = rt_call_find(consumer->calls);

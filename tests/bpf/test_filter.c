@@ -1,5 +1,6 @@
 /* What the kernel filters: pid, tid, comm and uid, equal and not, excluded pids, two CPUs at once. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -409,6 +410,152 @@ static void excluded_pids_are_never_recorded(void **state)
 	harness_reset(&harness);
 }
 
+#define PINGS	200
+
+#define OWN_MAX	8
+
+struct switches {
+	uint32_t own[OWN_MAX], child;	/* also threads that have been joined: they may still be on their way out */
+	unsigned owns;
+	uint32_t running;		/* on CPU 0, as the last switch there said; UINT32_MAX: nobody knows */
+	bool all;			/* are recorded, but for those that concern nobody else */
+	uint64_t from_own, wakeups_by_own;
+};
+
+static bool is_own(const struct switches *switches, uint64_t tid)
+{
+	for (unsigned i = 0; i < switches->owns; i++)
+		if (switches->own[i] == tid)
+			return true;
+	return false;
+}
+
+static void follow_switches(void *context, uint32_t cpu, const struct ring_item *item)
+{
+	struct switches *switches = context;
+
+	if (item->probe == RT_PROBE_SCHED_WAKEUP)
+		switches->wakeups_by_own += is_own(switches, item->tid);
+	if (item->probe != RT_PROBE_SCHED_SWITCH || cpu)
+		return;
+	if (is_own(switches, item->tid)) {
+		switches->from_own += item->payload[2] == switches->child;
+		assert_true(item->payload[2] && !is_own(switches, item->payload[2]));
+	} else if (switches->all && item->tid == switches->child && switches->running != UINT32_MAX) {
+		/* What gave it the CPU is there. */
+		assert_int_equal(item->tid, switches->running);
+	}
+	switches->running = item->payload[2];
+}
+
+/* Answers on the first pipe what it reads from the second. */
+static void answer_pings(int to, int from)
+{
+	char byte;
+
+	harness_pin(0);
+	for (int i = 0; i < PINGS; i++)
+		if (read(from, &byte, 1) != 1 || write(to, &byte, 1) != 1)
+			_exit(1);
+}
+
+struct pings {
+	uint32_t tid;			/* of the thread that answers */
+	int to, from;
+};
+
+static void *answer_on_thread(void *arg)
+{
+	struct pings *pings = arg;
+
+	__atomic_store_n(&pings->tid, gettid(), __ATOMIC_RELEASE);
+	answer_pings(pings->to, pings->from);
+	return NULL;
+}
+
+/* Each ping goes to a thread of ours and to a child, all on one CPU. */
+static void ping_both(const struct source_request *request, struct switches *switches)
+{
+	int there[2][2], back[2][2];
+	struct pings pings;
+	pthread_t thread;
+	char byte = 0;
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pipe(there[i]) | pipe(back[i]), 0);
+	switches->child = fork();
+	if (!switches->child) {
+		answer_pings(back[0][1], there[0][0]);
+		_exit(0);
+	}
+	pings = (struct pings){.to = back[1][1], .from = there[1][0]};
+	assert_int_equal(pthread_create(&thread, NULL, answer_on_thread, &pings), 0);
+	while (!__atomic_load_n(&pings.tid, __ATOMIC_ACQUIRE))
+		sched_yield();
+	assert_true(switches->owns < OWN_MAX);
+	switches->own[switches->owns++] = pings.tid;
+	harness_configure(&harness, request);
+	for (int i = 0; i < 2 * PINGS; i++) {
+		assert_int_equal(write(there[i % 2][1], &byte, 1), 1);
+		assert_int_equal(read(back[i % 2][0], &byte, 1), 1);
+		if (i % 40 == 0)
+			usleep(1000);	/* the CPU may be idle then */
+	}
+	harness_drain(&harness, follow_switches, switches);
+	pthread_join(thread, NULL);
+	waitpid(switches->child, NULL, 0);
+	for (int i = 0; i < 2; i++)
+		for (int end = 0; end < 2; end++) {
+			close(there[i][end]);
+			close(back[i][end]);
+		}
+	harness_reset(&harness);
+}
+
+/* An excluded thread makes way for another's: that switch is the other's event, and no other of its own is. */
+static void switches_from_excluded_threads_are_those_of_others(void **state)
+{
+	const struct {
+		uint32_t pid;		/* the one that passes the filter; 0: there is none */
+		bool unfiltered, recorded, all;
+	} of[] = {
+		{ 0, false, true, true },
+		{ 1, true, true, true },
+		{ 1, false, false, false },
+		{ (uint32_t)getpid(), false, true, false },
+	};
+	struct switches switches = { .own = { gettid() }, .owns = 1 };
+	cpu_set_t before;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	harness_close(&harness);
+	harness_open_excluding(&harness, 1 << 22, getpid());
+	harness_pin(0);
+	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct source_request request = { 0 };
+
+		switches.running = UINT32_MAX;
+		switches.all = of[i].all;
+		switches.from_own = switches.wakeups_by_own = 0;
+		if (of[i].unfiltered)
+			want_unfiltered(&request, RT_PROBE_SCHED_SWITCH);
+		else
+			harness_want(&request, RT_PROBE_SCHED_SWITCH);
+		harness_want(&request, RT_PROBE_SCHED_WAKEUP);
+		if (of[i].pid)
+			harness_want_pid(&request, of[i].pid);
+		ping_both(&request, &switches);
+		assert_int_equal(harness.lost, 0);
+		assert_int_equal(switches.wakeups_by_own, 0);
+		if (of[i].recorded)
+			assert_true(switches.from_own >= PINGS / 4);
+		else
+			assert_int_equal(switches.from_own, 0);
+	}
+	sched_setaffinity(0, sizeof(before), &before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -423,6 +570,7 @@ int main(void)
 		cmocka_unit_test(threads_that_migrate_lose_nothing),
 		cmocka_unit_test(what_is_unfiltered_is_everybodys),
 		cmocka_unit_test(excluded_pids_are_never_recorded),
+		cmocka_unit_test(switches_from_excluded_threads_are_those_of_others),
 	};
 	int failed;
 

@@ -91,6 +91,64 @@ static void switches_chain(void)
 	guest_close(&guest);
 }
 
+struct made_way {
+	uint64_t own, child;
+	uint64_t running;		/* on CPU 0, as the last switch there said; UINT64_MAX: nobody knows */
+	uint64_t from_own;
+};
+
+static void follow_own(const struct guest_item *item, void *data)
+{
+	struct made_way *way = data;
+
+	check(item->item.probe != RT_PROBE_SCHED_WAKEUP || item->item.tid != way->own);
+	if (item->item.probe != RT_PROBE_SCHED_SWITCH || item->cpu)
+		return;
+	if (item->item.tid == way->own) {
+		check(item->item.payload[2] && item->item.payload[2] != way->own);
+		way->from_own += item->item.payload[2] == way->child;
+	} else if (item->item.tid == way->child && way->running != UINT64_MAX) {
+		check_equal(item->item.tid, way->running);
+	}
+	way->running = item->item.payload[2];
+}
+
+/* The process that opened the device is excluded; where it makes way for another, that is the other's event. */
+static void switches_from_excluded(void)
+{
+	struct made_way way = {.own = (uint64_t)getpid(), .running = UINT64_MAX};
+	struct guest_count count = {0};
+	struct guest guest;
+	int there[2], back[2];
+	char byte = 0;
+
+	pin(0);
+	check_equal(pipe(there) | pipe(back), 0);
+	guest_open(&guest, RING_BYTES, RT_POLICY_DROP);
+	guest_map(&guest);
+	way.child = (uint64_t)fork();
+	if (!way.child) {
+		for (int i = 0; i < 100; i++)
+			if (read(there[0], &byte, 1) != 1 || write(back[1], &byte, 1) != 1)
+				_exit(1);
+		_exit(0);
+	}
+	guest_start(&guest, 0, 0, RT_PROBE_SCHED_SWITCH, RT_PROBE_SCHED_WAKEUP, 0);
+	for (int i = 0; i < 100; i++) {
+		check_equal(write(there[1], &byte, 1), 1);
+		check_equal(read(back[0], &byte, 1), 1);
+		if (i % 20 == 0)
+			sleep_ms(1);
+	}
+	check_control(guest.fd, RT_IOC_STOP, NULL);
+	check_equal(waitpid((pid_t)way.child, NULL, 0), way.child);
+	guest_drain(&guest, &count, follow_own, &way);
+	check(way.from_own >= 50);
+	check_equal(count.lost_total, 0);
+	guest_check_ledger(&guest, &count);
+	guest_close(&guest);
+}
+
 static void on_signal(int signal)
 {
 	(void)signal;
@@ -458,6 +516,7 @@ static void kprobes(void)
 const struct test provider_tests[] = {
 	{"provider_sched", sched},
 	{"provider_switches_chain", switches_chain},
+	{"provider_switches_from_excluded", switches_from_excluded},
 	{"provider_hot_tracepoints", hot_tracepoints},
 	{"provider_stacks", stacks},
 	{"provider_strings", strings},

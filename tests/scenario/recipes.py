@@ -66,7 +66,6 @@ def wanted(case, app, pid, port, memory):
         "Which connections are refused?": [rf" {app} .*connect\(.*\"127.0.0.9:1\".* ECONNREFUSED"],
         "How long after an accept does its first byte go out?": [LATER_BYTES],
         "How long does a DNS server take?": [LONGER_THAN_ITS_SERVER],
-        # Once would be too little: what ends where the daemon was on the CPU has no end, as the answer says.
         "Why is it off the CPU, and for how long?": [rf"  {app}  .*nanosleep", rf"  {app}  .*futex"],
         "How long do woken threads wait for a CPU?": [r"^  \d[\d.]* values, p50 "],
         "How long do its threads wait for a CPU?": [r"^  \d+ values, p50 "],
