@@ -72,6 +72,8 @@ static int make_templates(const struct source_bpf_making *making, struct source_
 					     error);
 
 	if (!err)
+		err = source_bpf_template_create(making->images, making->kernel, TEMPLATE_RAW, &kit->raw, error);
+	if (!err)
 		err = source_bpf_template_create(making->images, making->kernel, TEMPLATE_REFUSED, &kit->refused, error);
 	if (!err)
 		err = source_bpf_template_create(making->images, making->kernel, TEMPLATE_UPROBE, &kit->uprobe, error);
@@ -132,6 +134,7 @@ void source_bpf_made_destroy(struct source_bpf_made *made)
 		if (kinds[made->opened]->close)
 			kinds[made->opened]->close(made->state[made->opened]);
 	source_bpf_template_destroy(made->kit.bpf_template);
+	source_bpf_template_destroy(made->kit.raw);
 	source_bpf_template_destroy(made->kit.refused);
 	source_bpf_template_destroy(made->kit.uprobe);
 	free(made);

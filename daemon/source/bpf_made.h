@@ -26,6 +26,7 @@ struct source_bpf_template;
 struct source_bpf_kit {
 	const Ringtail__V1__Catalog *fixed;	/* probes that are always there: they are not made again */
 	struct source_bpf_template *bpf_template;
+	struct source_bpf_template *raw;	/* the same, where the kernel's types say how */
 	struct source_bpf_template *refused;	/* counts what the kernel refuses to run the former for */
 	struct source_bpf_template *uprobe;
 	struct finder *finder;		/* NULL: none */

@@ -35,6 +35,7 @@ static const struct {
 	struct source_bpf_as as;
 } usual[] = {
 	[TEMPLATE_TRACEPOINT] = {"any_tracepoint", {.type = BPF_PROG_TYPE_TRACEPOINT}},
+	[TEMPLATE_RAW] = {"any_raw_tracepoint", {.type = BPF_PROG_TYPE_TRACING, .attach_type = BPF_TRACE_RAW_TP}},
 	[TEMPLATE_REFUSED] = {"any_refused", {.type = BPF_PROG_TYPE_RAW_TRACEPOINT}},
 	[TEMPLATE_UPROBE] = {"any_uprobe", {.type = BPF_PROG_TYPE_KPROBE, .attach_type = ATTACH_UPROBE_MULTI}},
 };
@@ -234,6 +235,18 @@ static void emit_raw(struct generated *to, const struct tracepoint_word *word)
 	emit(to, BPF_LDX | BPF_MEM | BPF_DW, VALUE, STACK, -8, 0);
 }
 
+/* What a pointer that a tracepoint is passed points to, or what a pointer there does. One that is wrong reads as 0. */
+static void emit_member(struct generated *to, const struct tracepoint_word *word)
+{
+	emit_load(to, VALUE, word->offset, 8);
+	if (word->index != WORD_NO_INDEX)
+		emit(to, BPF_LDX | BPF_MEM | BPF_DW, VALUE, VALUE, (int16_t)word->index, 0);
+	if (word->of == WORD_OF_ADDRESS)
+		emit_add_number(to, VALUE, word->number);
+	else
+		emit(to, BPF_LDX | BPF_MEM | size_code(word->bytes), VALUE, VALUE, (int16_t)word->number, 0);
+}
+
 static void emit_parts(struct generated *to, const struct tracepoint_word *word)
 {
 	unsigned done = load_bytes(word->offset, word->bytes);
@@ -259,6 +272,8 @@ static void emit_word(struct generated *to, const struct tracepoint_word *word)
 		emit_load(to, VALUE, word->offset, 8);
 		if (!word->is_signed)
 			emit_cut(to, word->bytes);
+	} else if (word->of == WORD_OF_MEMBER || word->of == WORD_OF_ADDRESS) {
+		emit_member(to, word);
 	} else if (word->of >= WORD_OF_CALL_RAW) {
 		emit_raw(to, word);
 	} else if (word->of == WORD_OF_MEMORY) {

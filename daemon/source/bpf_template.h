@@ -22,6 +22,7 @@ struct source_bpf_template;
 
 enum source_bpf_template_of {
 	TEMPLATE_TRACEPOINT,	/* any_tracepoint: writes the records */
+	TEMPLATE_RAW,		/* any_raw_tracepoint: writes them of what the tracepoint is passed; is told its `as` */
 	TEMPLATE_REFUSED,	/* any_refused: counts those that the kernel keeps from it */
 	TEMPLATE_UPROBE,	/* any_uprobe: writes the records of places in programs, and of functions */
 };

@@ -19,6 +19,7 @@
 #include "daemon/source/bpf_kernel_types.h"
 #include "daemon/source/bpf_preempted.h"
 #include "daemon/source/bpf_template.h"
+#include "daemon/source/bpf_tracepoint_args.h"
 #include "daemon/source/probe_pack.h"
 #include "daemon/source/tracepoint_probe.h"
 #include "daemon/source/tracepoints.h"
@@ -30,6 +31,8 @@
 struct tracepoint_own {
 	uint32_t id;			/* the kernel's */
 	struct tracepoint_plan plan;
+	uint32_t raw_type;		/* in the kernel's types; 0: its fields are known of perf's record only */
+	struct tracepoint_plan raw;
 };
 
 #define LEFT_OUT_BYTES	640		/* of names and reasons, in one message */
@@ -46,6 +49,7 @@ struct all {
 	struct bpf_enumerators *enumerators;
 	struct probe_pack listed;	/* until they are */
 	struct left_out left_out;	/* of the list */
+	struct tracepoint_args *args;
 };
 
 static void close_all(void *state)
@@ -55,6 +59,7 @@ static void close_all(void *state)
 	if (!all)
 		return;
 	probe_pack_free(&all->listed);
+	tracepoint_args_destroy(all->args);
 	bpf_enumerators_destroy(all->enumerators);
 	tracepoints_destroy(all->tracepoints);
 	free(all);
@@ -191,6 +196,9 @@ static int open_all(const struct source_bpf_kit *kit, void **state)
 	join(reading);
 	if (reading->err)
 		return reading->err;
+	reading->all->args = tracepoint_args_find(kit->kernel);
+	if (!reading->all->args)
+		return -ENOMEM;
 	bpf_enumerators_learn_kernel(reading->all->enumerators, kit->kernel);
 	*state = reading->all;
 	reading->all = NULL;
@@ -260,6 +268,7 @@ static int make_one(const struct all *all, unsigned i, char *text, struct made_s
 	}
 	if (!err) {
 		own->id = format.id;
+		own->raw_type = tracepoint_args_plan(all->args, system, name, &format, &own->plan, &own->raw);
 		return sink->add(sink, probe, own);
 	}
 	free(own);
@@ -388,6 +397,29 @@ static int watch(const struct source_bpf_kit *kit, const Ringtail__V1__Probe *me
 	return 0;
 }
 
+/*
+ * False: it cannot be had here, as where the verifier does not know what is passed. Since Linux 7.0 a thread may be
+ * preempted in the middle of it (bpf_preempted.h), and perf's record is worth its price.
+ */
+static bool attach_raw(const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
+		       const struct tracepoint_own *own, const char *name, struct made_program *to)
+{
+	const struct source_bpf_as as = {
+		.type = BPF_PROG_TYPE_TRACING, .attach_type = BPF_TRACE_RAW_TP, .btf_id = own->raw_type,
+	};
+	struct error error;
+
+	if (!own->raw_type || source_bpf_check_kernel(7, 0))
+		return false;
+	to->program = source_bpf_template_load(kit->raw, name, message->id - RT_PROBE_MADE, &own->raw, &as, &error);
+	if (to->program >= 0)
+		to->link = bpf_raw_tracepoint_open(NULL, to->program);
+	if (to->link >= 0)
+		return true;
+	source_bpf_made_close(to);
+	return false;
+}
+
 static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
 		  const void *from, struct made_program *to, struct error *error)
 {
@@ -398,6 +430,8 @@ static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail_
 	(void)state;
 	snprintf(name, sizeof(name), "tracepoint:%s:%s", message->function, message->name);
 	*to = MADE_NO_PROGRAM;
+	if (attach_raw(kit, message, own, name, to))
+		return 0;
 	to->program = source_bpf_template_load(kit->bpf_template, name,
 					       message->id - RT_PROBE_MADE, &own->plan, NULL, error);
 	err = to->program < 0 ? to->program : watch(kit, message, own, name, to, error);

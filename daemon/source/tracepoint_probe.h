@@ -57,6 +57,9 @@ enum tracepoint_word_of {
 	WORD_OF_RECORD,			/* at `offset` of the kernel's record, or of the registers */
 	WORD_NUMBER,			/* `number` itself */
 	WORD_OF_MEMORY,			/* a program's: at `number` + register (+ register << shift) */
+	WORD_OF_MEMBER,			/* behind what a tracepoint is passed at `offset`: at `number` of what that */
+					/* points to, or what the pointer at `index` there does */
+	WORD_OF_ADDRESS,		/* where that is */
 	WORD_OF_CALL,			/* of a kernel's function: the argument, or what it returns, at `offset` */
 	WORD_OF_CALL_RAW,		/* the same, of a type that the verifier lets nobody load: argument `number`, */
 	WORD_OF_RESULT_RAW,		/* what it returns */
@@ -73,7 +76,7 @@ struct tracepoint_word {
 	uint8_t of;			/* enum tracepoint_word_of */
 	uint8_t shift;			/* of WORD_OF_MEMORY: by how many bits the second register is, 0 to 3 */
 	uint8_t zero0;
-	uint16_t index;			/* the second register's offset; WORD_NO_INDEX: none */
+	uint16_t index;			/* the second register's offset, or the pointer's; WORD_NO_INDEX: none */
 	uint16_t zero1;
 	int32_t number;
 };

@@ -42,15 +42,15 @@ enum attach_program {
 	ATTACH_TIMER,
 	ATTACH_MAPS,
 	ATTACH_TRACEPOINT,	/* all of that type: they share one guard against nesting */
-	ATTACH_UPROBE,		/* the first of ATTACH_UPROBES, each for whoever finds it free */
-	ATTACH_PROGRAMS = ATTACH_UPROBE + 4,
+	ATTACH_FREE,		/* the first of ATTACH_FREES, each for whoever finds it free */
+	ATTACH_PROGRAMS = ATTACH_FREE + 4,
 };
 
-#define ATTACH_UPROBES (ATTACH_PROGRAMS - ATTACH_UPROBE)
+#define ATTACH_FREES (ATTACH_PROGRAMS - ATTACH_FREE)
 
 struct attach {
 	__u32 bytes;
-	__u32 taken;		/* of ATTACH_UPROBE */
+	__u32 taken;		/* of ATTACH_FREE */
 	__u64 words[ATTACH_WORDS];	/* of a function whose strings are wanted: where they are */
 	__u8 data[ATTACH_PLACE_MASK + 8 + ATTACH_STACK_BYTES];	/* the verifier wants the slack */
 };
@@ -69,6 +69,30 @@ inlined struct attach *attach_begin(__u32 program)
 	if (attach)
 		attach->bytes = 0;
 	return attach;
+}
+
+/*
+ * For programs that may run inside each other, or be preempted by each other. To be given back with
+ * attach_give_back(). NULL: all are taken.
+ */
+inlined struct attach *attach_take(void)
+{
+#pragma unroll
+	for (__u32 i = 0; i < ATTACH_FREES; i++) {
+		__u32 key = ATTACH_FREE + i;
+		struct attach *attach = bpf_map_lookup_elem(&attaches, &key);
+
+		if (attach && !__sync_val_compare_and_swap(&attach->taken, 0, 1)) {
+			attach->bytes = 0;
+			return attach;
+		}
+	}
+	return NULL;
+}
+
+inlined void attach_give_back(struct attach *attach)
+{
+	__sync_lock_test_and_set(&attach->taken, 0);
 }
 
 inlined struct rt_attachment *attach_place(struct attach *attach)

@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 22
+#define REQUEST_PROGRAMS_VERSION 23
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -142,6 +142,8 @@ struct bpf_request {
 #define MADE_TEXTS_3		0x7e57ab1e00000006
 #define MADE_STORES		0x7e57ab1e00000007
 #define MADE_OF_KERNEL		0x7e57ab1e00000008	/* any_uprobe: 1: a function of the kernel; 0: of a program */
+
+#define MADE_RAW_WORDS_MAX	8	/* any_raw_tracepoint: of a payload with a text */
 
 /*
  * Bytes of the kernel's record that go along as an attachment. What has a place within the record as its

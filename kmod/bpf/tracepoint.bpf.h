@@ -121,6 +121,156 @@ int any_tracepoint(void *ctx)
 }
 
 /*
+ * The same of a tracepoint of which daemon/source/tracepoint_args.def says where the fields are: in what the
+ * kernel passes to it, or what that points to. This program is of the type TRACING: it runs without perf's
+ * record of the event, which takes as long to make as our own, and without the guard that is told of below. The
+ * kernel does not run it inside itself, and counts that, but does run the copy of another tracepoint inside it.
+ */
+
+#define RAW_TEXT_WORDS	4	/* of a text that is written at once; interfaces and interrupts have shorter names */
+
+/* A struct rt_attachment with its bytes. */
+struct raw_text {
+	__u16 kind, arg;
+	__u32 bytes;
+	__u64 word[RAW_TEXT_WORDS];
+};
+
+/* The payload, of which `gathered` is all that there is if it has a text. */
+inlined void raw_store(void *ctx, const __u64 *gathered, __u32 text_bytes, __u64 *to)
+{
+	__u32 words = made_number(MADE_WORDS), arg = made_text_arg(made_number(MADE_TEXTS_0));
+	__u64 none;
+
+	if (gathered) {
+#pragma unroll
+		for (__u32 i = 0; i < MADE_RAW_WORDS_MAX; i++)
+			if (i < words)
+				to[i] = gathered[i];
+		/* There it says where the text is; the record is to say how long it is. */
+		to[arg] = text_bytes;
+	} else {
+		none = tracepoint_store(ctx, to);
+		barrier_var(none);	/* or the compiler would leave out that it returns at all */
+	}
+}
+
+/* Writes the record, with the attachments that were gathered, or with `text`, or with none. */
+inlined void raw_write(void *ctx, struct event *event, const struct attach *attach, const __u64 *gathered,
+		       const struct raw_text *text, __u32 text_bytes)
+{
+	__u32 words = made_number(MADE_WORDS), bytes = RT_RECORD_HEADER_BYTES + 8 * words;
+	struct reservation place;
+
+	if (attach)
+		bytes += attach->bytes;
+	else if (text)
+		bytes += sizeof(struct rt_attachment) + ((text_bytes + 7) & ~7u);
+	if (!ring_reserve(&event->ring, bytes, event->task->pid, &place))
+		return;
+	raw_store(ctx, gathered, text_bytes, place.record->payload);
+	if (attach) {
+		attach_copy(attach, place.record->payload + words);
+	} else if (text) {
+		place.record->payload[words] = *(const __u64 *)text;
+#pragma unroll
+		for (int i = 0; i < RAW_TEXT_WORDS; i++)
+			if (8 * i < text_bytes)
+				place.record->payload[words + 1 + i] = text->word[i];
+	}
+	ring_commit(&event->ring, &place, bytes, RT_PROBE_MADE + (__u32)made_number(MADE_INDEX));
+}
+
+struct raw_words {
+	__u64 word[MADE_RAW_WORDS_MAX];
+};
+
+/*
+ * With stacks, or with a text that is long, which lies at that word of `gathered`; NULL: there is no text.
+ * Returns 0: what a function without a result leaves in its place may be a pointer, which the verifier lets
+ * nobody return.
+ */
+outlined __u64 raw_write_slowly(void *ctx, struct event *event, const struct raw_words *gathered)
+{
+	__u32 arg = made_text_arg(made_number(MADE_TEXTS_0)) & (MADE_RAW_WORDS_MAX - 1);
+	struct attach *attach = attach_take();
+	long bytes = 0;
+	__u64 none = 0;
+
+	barrier_var(none);
+	if (!attach) {
+		ring_lose(RT_LOST_NEST);
+		return none;
+	}
+	if (gathered) {
+		bytes = bpf_probe_read_kernel_str(attach_place(attach)->data, RT_STRING_BYTES_MAX,
+						  (void *)gathered->word[arg]);
+		if (bytes > 0 && bytes <= RT_STRING_BYTES_MAX) {
+			attach_trim(attach, bytes);
+			attach_end(attach, RT_ATTACH_STRING, arg, bytes);
+		} else {
+			bytes = 0;
+		}
+	}
+	if (event) {
+		attach_stacks(ctx, attach, event->request->flags);
+		raw_write(ctx, event, attach, gathered ? gathered->word : NULL, NULL, bytes);
+	}
+	attach_give_back(attach);
+	return none;
+}
+
+outlined __u64 raw_write_text(void *ctx, struct event *event, __u32 flags)
+{
+	__u32 arg = made_text_arg(made_number(MADE_TEXTS_0)) & (MADE_RAW_WORDS_MAX - 1);
+	struct raw_words gathered = {0};
+	struct raw_text text = {0};
+	__u64 none = tracepoint_store(ctx, gathered.word);
+	long bytes;
+
+	barrier_var(none);
+	if (!event)
+		return none;
+	bytes = bpf_probe_read_kernel_str(text.word, sizeof(text.word), (void *)gathered.word[arg]);
+	if (bytes <= 0 || bytes >= (long)sizeof(text.word) || unlikely(flags)) {
+		return raw_write_slowly(ctx, event, &gathered);
+	}
+	text.kind = RT_ATTACH_STRING;
+	text.arg = arg;
+	text.bytes = bytes;
+	raw_write(ctx, event, NULL, gathered.word, &text, bytes);
+	return none;
+}
+
+SEC("raw_tp")
+int any_raw_tracepoint(void *ctx)
+{
+	__u32 now = read_once(generation), wishes = made_wishes_for(now, made_number(MADE_INDEX)), flags;
+	struct event event = { .request = request_of(now) };
+	__u64 none = 0;
+	bool is_past;
+
+	if (!(wishes & MADE_WANTED))
+		return 0;
+	event.task = bpf_get_current_task_btf();
+	event.thread = thread_of(event.task, THREAD_CONTEXT_LOCKED);
+	is_past = thread_is_past(event.task, event.thread);
+	if (!event_begin(&event, wishes & MADE_UNFILTERED) ||
+	    !event_names(&event, event.task, event.thread))
+		return 0;
+	flags = event.request->flags & (RT_FLAG_KSTACK | RT_FLAG_USTACK);
+	if (made_number(MADE_TEXTS_0))
+		none = raw_write_text(ctx, &event, flags);
+	else if (unlikely(flags))
+		none = raw_write_slowly(ctx, &event, NULL);
+	else
+		raw_write(ctx, &event, NULL, NULL, NULL, 0);
+	barrier_var(none);
+	thread_after_exit(event.task, is_past);
+	return 0;
+}
+
+/*
  * Programs of the type TRACEPOINT share one guard on each CPU, bpf_prog_active: while one of them runs, or a
  * kprobe's, or a map is changed, the kernel runs none in an interrupt, and before 6.7 counts nothing. This one,
  * of another type, is not refused then: of a tracepoint that any_tracepoint is attached to, it sees every

@@ -16,22 +16,6 @@
 #include "event.bpf.h"
 #include "tracepoint.bpf.h"
 
-/* NULL: all are taken, by threads that are preempted. */
-inlined struct attach *uprobe_take_attach(void)
-{
-#pragma unroll
-	for (__u32 i = 0; i < ATTACH_UPROBES; i++) {
-		__u32 key = ATTACH_UPROBE + i;
-		struct attach *attach = bpf_map_lookup_elem(&attaches, &key);
-
-		if (attach && !__sync_val_compare_and_swap(&attach->taken, 0, 1)) {
-			attach->bytes = 0;
-			return attach;
-		}
-	}
-	return NULL;
-}
-
 /* The strings among a function's arguments, of this program or of the kernel; those that cannot be had are counted. */
 inlined void function_attach(struct event *event, struct attach *attach, __u32 text)
 {
@@ -102,7 +86,7 @@ int any_uprobe(void *ctx)
 	if (is_function && made_number(MADE_TEXTS_0))
 		flags |= event.request->flags & RT_FLAG_STRINGS;
 	if (unlikely(flags)) {
-		attach = uprobe_take_attach();
+		attach = attach_take();
 		if (!attach) {
 			ring_lose(RT_LOST_NEST);
 			return 0;
@@ -113,7 +97,7 @@ int any_uprobe(void *ctx)
 	}
 	uprobe_write(ctx, &event, attach);
 	if (attach)
-		__sync_lock_test_and_set(&attach->taken, 0);
+		attach_give_back(attach);
 	thread_after_exit(event.task, is_past);
 	return 0;
 }

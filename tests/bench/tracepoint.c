@@ -10,7 +10,8 @@
  * The cost is the median slice with it less the median slice without, of the same round; the ratio is the median of
  * the rounds' ratios. "Untraced" has no program attached either. The ring is emptied between slices by moving the
  * consumer position, and a slice fits it, so nothing may be lost. ftrace has an instance of its own, in overwrite
- * mode and unread. All but sched_switch are programs that are made from the tracepoint's format.
+ * mode and unread. sched_switch is written by hand. block_bio_queue is made from the tracepoint's format, and the others
+ * from what the kernel passes (daemon/source/tracepoint_args.def), where it lets them.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>

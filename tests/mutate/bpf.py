@@ -2,6 +2,8 @@
 RING = "kmod/bpf/ring.bpf.h"
 FILTER = "kmod/bpf/filter.bpf.h"
 EVENT = "kmod/bpf/event.bpf.h"
+TRACEPOINT = "kmod/bpf/tracepoint.bpf.h"
+ARGS = "daemon/source/bpf_tracepoint_args.c"
 TESTS = ["unit/ring_bpf"]
 KERNEL = ["bpf/filter", "bpf/overload"]
 
@@ -86,4 +88,20 @@ MUTANTS = [
     ("bpf-not-is-equal", FILTER, "(op == RT_FILTER_EQ) == (wanted == value);", "wanted == value;", KERNEL),
     ("bpf-comm-is-its-first-half", FILTER, " && name->half[1] == comm->half[1];", ";", KERNEL),
     ("bpf-first-clause-is-all", FILTER, "		if (said & FILTER_PASSES)\n			break;", "		break;", KERNEL),
+    ("bpf-raw-text-is-its-address", TRACEPOINT, "		to[arg] = text_bytes;\n", "		(void)arg;\n", ["bpf/tracepoint"]),
+    ("bpf-raw-text-ends-early", TRACEPOINT, "			if (8 * i < text_bytes)\n",
+     "			if (8 * i + 8 < text_bytes)\n", ["bpf/tracepoint"]),
+    ("bpf-raw-stacks-left-out", TRACEPOINT, "sizeof(text.word) || unlikely(flags)) {", "sizeof(text.word)) {",
+     ["bpf/tracepoint"]),
+    ("args-of-another-count", ARGS, "btf_vlen(function) != row->args + 1", "btf_vlen(function) < row->args + 1",
+     ["unit/bpf_tracepoint_args"]),
+    ("args-of-another-structure", ARGS, " || !is_named(btf, structure, path, bytes))",
+     " || (!bytes && !is_named(btf, structure, path, bytes)))",
+     ["unit/bpf_tracepoint_args"]),
+    ("args-member-of-bits", ARGS, "btf_member_bitfield_size(structure, i) || bits % 8", "bits % 8",
+     ["unit/bpf_tracepoint_args"]),
+    ("args-member-too-far", ARGS, "	return *offset <= OFFSET_MAX ? type : 0;", "	return type;",
+     ["unit/bpf_tracepoint_args"]),
+    ("args-sign-grows-by-zeros", ARGS, "(!place->is_member && !field->is_signed && place->bytes",
+     "(!place->is_member && place->bytes", ["unit/bpf_tracepoint_args"]),
 ]

@@ -11,7 +11,7 @@ from lib import protobuf
 from lib.ftrace import Ftrace
 from lib.slow_program import attach
 
-PROBES = ["timer:hrtimer_expire_entry", "irq:softirq_entry", "irq_vectors:local_timer_entry"]
+PROBES = ["timer:hrtimer_expire_entry", "rcu:rcu_utilization", "irq_vectors:local_timer_entry"]
 PARANOID = pathlib.Path("/proc/sys/kernel/perf_event_paranoid")
 SECONDS = 1 * ringtail.SLOW
 
