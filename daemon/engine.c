@@ -573,6 +573,8 @@ static bool is_awaited(void *context, const Ringtail__V1__Probe *probe)
 {
 	struct engine *engine = context;
 
+	if (engine->control)
+		control_take_probe(engine->control, probe);
 	if (!engine->fanout || !fanout_take_late(engine->fanout, probe))
 		return false;
 	if (engine->exports)
@@ -1041,6 +1043,7 @@ static void free_control(struct engine *engine)
 	if (engine->disk_thread)
 		disk_thread_settle(engine->disk_thread);
 	control_destroy(engine->control);
+	engine->control = NULL;
 }
 
 /* Rules need what is always on, and are asked for before anything is read. */

@@ -27,6 +27,7 @@ enum action {
 	ACTION_FORGET,		/* one that is given up */
 	ACTION_DELETE_DUMP,
 	ACTION_CONFIG,		/* a new configuration: nobody waits for the answer */
+	ACTION_AGAIN,		/* what is in force, with probes that programs brought since: nor here */
 };
 
 /* Each step but those in force is one job of the disk thread. */
@@ -77,11 +78,14 @@ struct control {
 	struct audit_file allowed;	/* the disk thread's */
 	struct audit_denials *denials;
 	struct audit_rate consumers;	/* of who is no operator: registered or given up */
+	struct event *again;		/* programs brought what is always on: */
+	bool brought;			/* nothing has been done about that yet */
 	unsigned waiting;
 	TAILQ_HEAD(, change) queue;	/* the first is on its way */
 };
 
 static void begin(struct change *change);
+static void on_brought(evutil_socket_t fd, short what, void *control);
 static void in_force(void *change, const struct error *error);
 static void make_attempt(const struct change *change, struct audit_attempt *attempt);
 
@@ -103,7 +107,8 @@ int control_create(const struct control_config *config, struct control **out, st
 						 .window_ns = CONSUMER_CHANGES_NS};
 	TAILQ_INIT(&control->queue);
 	control->denials = audit_denials_create(config->base, config->disk_thread);
-	if (!control->denials) {
+	control->again = event_new(config->base, -1, 0, on_brought, control);
+	if (!control->denials || !control->again) {
 		control_destroy(control);
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
@@ -150,6 +155,8 @@ void control_destroy(struct control *control)
 		TAILQ_REMOVE(&control->queue, change, link);
 		free_change(change);
 	}
+	if (control->again)
+		event_free(control->again);
 	audit_denials_destroy(control->denials);
 	always_on_destroy(control->on);
 	free_config(&control->words, control->filter);
@@ -210,7 +217,7 @@ static int put_in_force(struct control *control, const struct config_words *word
 		    probe_set_add_glob(&probes, list[i].spec, control->config.catalog, &unknown) == 0)
 			glob[request.globs++] = list[i].spec;
 		else
-			log_warn("always-on-unknown", "%s, which %s enabled, is left out: %s",
+			log_warn("always-on-unknown", "%s, which %s enabled, is left out until a program brings it: %s",
 				 list[i].spec, list[i].by, unknown.what);
 	}
 	return fanout_set_permanent(control->config.fanout, request.globs ? &request : NULL,
@@ -316,6 +323,8 @@ static void answer(struct change *change, struct frame_ref *frame)
 	next = TAILQ_FIRST(&control->queue);
 	if (next)
 		begin(next);
+	else if (control->brought)
+		event_active(control->again, EV_TIMEOUT, 0);
 }
 
 static void submit(struct change *change, enum step step)
@@ -471,12 +480,22 @@ static void take_config_in_force(struct change *change, const struct error *erro
 	answer(change, NULL);
 }
 
+/* Where that is refused, what was in force still is. */
+static void take_again_in_force(struct change *change, const struct error *error)
+{
+	if (error)
+		log_failure(LOG_LEVEL_ERROR, error);
+	answer(change, NULL);
+}
+
 static void in_force(void *context, const struct error *error)
 {
 	struct change *change = context;
 
 	if (change->action == ACTION_CONFIG)
 		take_config_in_force(change, error);
+	else if (change->action == ACTION_AGAIN)
+		take_again_in_force(change, error);
 	else
 		take_change_in_force(change, error);
 }
@@ -613,7 +632,7 @@ static void make_attempt(const struct change *change, struct audit_attempt *atte
 	static const char *const action[] = {
 		[ACTION_CHANGE] = "change", [ACTION_REGISTER] = "register",
 		[ACTION_FORGET] = "forget", [ACTION_DELETE_DUMP] = "delete-dump",
-		[ACTION_CONFIG] = "",
+		[ACTION_CONFIG] = "", [ACTION_AGAIN] = "",
 	};
 
 	*attempt = (struct audit_attempt){
@@ -642,6 +661,17 @@ static void begin_config(struct change *change)
 		in_force(change, &error);
 }
 
+/* What programs have brought by now is no news any more. */
+static void begin_again(struct change *change)
+{
+	struct control *control = change->control;
+	struct error error = {0};
+
+	control->brought = false;
+	if (put_in_force(control, &control->words, control->flags, control->filter, control->on, change, &error) != 0)
+		in_force(change, &error);
+}
+
 /* Its turn has come. */
 static void begin(struct change *change)
 {
@@ -651,6 +681,10 @@ static void begin(struct change *change)
 
 	if (change->action == ACTION_CONFIG) {
 		begin_config(change);
+		return;
+	}
+	if (change->action == ACTION_AGAIN) {
+		begin_again(change);
 		return;
 	}
 	change->job.run = run;
@@ -678,6 +712,53 @@ static void begin(struct change *change)
 	change->disk_error = -ENOENT;
 	refuse_disk(change, "audit-failed", "there is no state directory: the audit log");
 	answer(change, NULL);
+}
+
+/* ---- What programs bring --------------------------------------------------------------------- */
+
+/* Once for all probes of a program. What is being changed sees them, but for what it has looked up already. */
+static void on_brought(evutil_socket_t fd, short what, void *context)
+{
+	struct control *control = context;
+	struct change *change;
+
+	(void)fd, (void)what;
+	if (control->waiting || !control->brought)
+		return;
+	change = calloc(1, sizeof(*change));
+	if (!change) {
+		log_error("out-of-memory", "no memory to record what a program brought, which is always on");
+		return;
+	}
+	change->control = control;
+	change->action = ACTION_AGAIN;
+	TAILQ_INSERT_TAIL(&control->queue, change, link);
+	control->waiting++;
+	begin(change);
+}
+
+static bool is_always_on(const struct control *control, const Ringtail__V1__Probe *probe)
+{
+	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
+	size_t n = always_on_list(control->on, &control->words, 0, list);
+	bool is = false;
+
+	for (size_t i = 0; i < n && !is; i++) {
+		struct probe_set probes = {0};
+
+		is = probe_set_glob_matches(list[i].spec, probe) &&
+		     probe_set_add_glob(&probes, list[i].spec, control->config.catalog, NULL) == 0 &&
+		     probe_set_test(&probes, probe->id);
+	}
+	return is;
+}
+
+void control_take_probe(struct control *control, const Ringtail__V1__Probe *probe)
+{
+	if (control->brought || !is_always_on(control, probe))
+		return;
+	control->brought = true;
+	event_active(control->again, EV_TIMEOUT, 0);
 }
 
 /* ---- What sessions ask ----------------------------------------------------------------------- */

@@ -55,13 +55,19 @@ int control_load(struct control *control, struct disk *disk, struct error *error
 
 /*
  * Puts in force, soon, what the configuration says with the operators' changes to it, or changes nothing: applied()
- * follows, perhaps before this returns. A probe that an operator enabled and this host's catalog lacks is left out,
- * with a warning in the log; if the daemon could not start because of what operators enabled, all of that is left
+ * follows, perhaps before this returns. A probe that an operator enabled and this host's catalog lacks is left out
+ * until a program brings it, with a warning in the log; if the daemon could not start because of what operators enabled, all of that is left
  * out, with an error in the log. A wrong probe or filter of the configuration is an error here.
  */
 int control_check_config(const struct control *control, const struct config *config,
 			 struct error *error);
 int control_set_config(struct control *control, const struct config *config, struct error *error);
+
+/*
+ * A program brought that probe, which is in the catalog now: what is always on by a spec that means it is put in force
+ * again, soon, and after all changes that are asked for.
+ */
+void control_take_probe(struct control *control, const Ringtail__V1__Probe *probe);
 
 /* audit.log, as the disk thread knows it: for others who have something to write there. */
 struct audit_file *control_audit(struct control *control);

@@ -165,4 +165,6 @@ MUTANTS = [
     ("programs-late-probes-are-narrowed", "daemon/stream/recorder.c",
      "++filters > PROGRAM_FILTERS_MAX || probe_set_test(&subscription->spec.late, id)",
      "++filters > PROGRAM_FILTERS_MAX", ["unit/recorder"]),
+    ("programs-brought-amid-a-change-is-forgotten", "daemon/serve/control.c",
+     "	else if (control->brought)", "	else if (false)", ["unit/control"]),
 ]

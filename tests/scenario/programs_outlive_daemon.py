@@ -1,6 +1,7 @@
 """A daemon is killed while a program writes. The program runs on, and a daemon that is started then has its events again:
 the program finds it by itself, as its memory is full. After a stop in order, it finds the next
-one by itself, too, and a client that comes back is told of the gap."""
+one by itself, too, and a client that comes back is told of the gap. What an operator enabled is recorded once the program is
+there."""
 import os
 import re
 
@@ -21,13 +22,26 @@ def after_a_stop(case, second, program, socket):
     stays = case.stream(second, "-p", "app:sixteenth", "-f", f"pid == {program.pid}", "-o", "json")
     stays.await_all(100)
     case.check_equal(second.stop(), 0, "the second daemon ends well")
-    third = case.daemon(f"--programs={socket}", "--ring-size=64KiB", listen=[second.address])
+    state = case.path("state")
+    os.makedirs(state)
+    with open(os.path.join(state, "probes"), "w") as file:
+        file.write("enable\t1700000000000000000\tuser:root\tapp:*\n")
+    third = case.daemon(f"--programs={socket}", "--ring-size=64KiB", f"--state-dir={state}", "--user=root",
+                        listen=[second.address])
+    case.check("app:*, which user:root enabled, is left out until a program brings it" in third.log,
+               "the third one says what it waits for", third.log)
     wait_until(lambda: third.stat()["counters"]["programs_attached"], "the program has found the third daemon")
     stays.daemon = third
     stays.wait_for('(?s)"reason":"other-epoch".*"app:sixteenth:event"', "out")
     case.say("ok: a client that comes back is told that nobody knows how much is missing, and has events again")
     case.check_balanced(third)
     stays.interrupt()
+    wait_until(lambda: f"enabled: traced {program.pid}" in case.tracectl(third, "list", "app:request_done").out,
+               "what is always on is enabled, whoever asks")
+    always = case.stream(third, "-f", f'pid == {program.pid} && function == "request_done"', "-o", "none")
+    always.await_all(100)
+    case.check_balanced(third)
+    always.interrupt()
 
 
 def main(case):

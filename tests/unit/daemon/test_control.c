@@ -699,6 +699,80 @@ static void test_comes_back(void **state)
 	close_all(&e);
 }
 
+/* Beside the source's probes, as the catalog has it when a program brings it. */
+static void bring(struct engine *e, const char *provider, const char *function, uint32_t id)
+{
+	static Ringtail__V1__Probe brought[4], *all[16];
+	Ringtail__V1__Probe *probe = &brought[id - RT_PROBE_PROGRAM];
+
+	ringtail__v1__probe__init(probe);
+	probe->provider = (char *)provider;
+	probe->function = (char *)function;
+	probe->name = (char *)"event";
+	probe->id = id;
+	if (small_catalog.probe != all)
+		memcpy(all, small_catalog.probe, small_catalog.n_probe * sizeof(all[0]));
+	small_catalog.probe = all;
+	all[small_catalog.n_probe++] = probe;
+	control_take_probe(e->control, probe);
+}
+
+/* How many probes one gets who names none. */
+static size_t always_on_probes(struct engine *e)
+{
+	struct peer *peer = engine_connect(e);
+	Ringtail__V1__Catalog *catalog;
+	size_t probes;
+
+	peer_greet(peer);
+	peer_send_subscribe(peer, NULL, NULL, NULL);
+	catalog = peer_expect(peer, FRAME_CATALOG);
+	probes = catalog->n_probe;
+	peer_free(catalog);
+	peer_close(peer);
+	return probes;
+}
+
+/* What an operator enabled waits for the program that brings it, also amid other changes. */
+static void test_programs_bring_what_is_on(void **state)
+{
+	size_t before = small_catalog_get()->n_probe;
+	struct memory_disk memory;
+	struct error error = {0};
+	struct peer *peer;
+	struct engine e;
+	unsigned configures;
+
+	(void)state;
+	open_all(&e, &memory, 0);
+	strcpy(memory.file[0].name, "probes");
+	strcpy(memory.file[0].text, "enable\t5\tuser:root\tapp:*\n");
+	assert_int_equal(control_load(e.control, engine_disk, &error), 0);
+	set_config(&e, OPENS);
+	PEER_AWAIT(e.base, e.applied);
+	assert_int_equal(always_on_probes(&e), 1);
+	configures = e.loader.configures;
+	bring(&e, "other", "done", RT_PROBE_PROGRAM);
+	peer_run(e.base);
+	assert_int_equal(e.loader.configures, configures);
+	bring(&e, "app", "begun", RT_PROBE_PROGRAM + 1);
+	bring(&e, "app", "done", RT_PROBE_PROGRAM + 2);
+	PEER_AWAIT(e.base, e.loader.configures > configures);
+	PEER_AWAIT(e.base, always_on_probes(&e) == 3);
+	e.loader.hold = true;
+	peer_greet(peer = engine_connect(&e));
+	send_change(peer, CALLS, NULL);
+	peer_run(e.base);
+	bring(&e, "app", "late", RT_PROBE_PROGRAM + 3);
+	peer_run(e.base);
+	engine_let(&e.loader);
+	expect_probes(peer, OPENS " app:* " CALLS);
+	PEER_AWAIT(e.base, always_on_probes(&e) == 5);
+	peer_close(peer);
+	close_all(&e);
+	small_catalog.n_probe = before;
+}
+
 /* ---- Who takes the place of others ------------------------------------------------------------- */
 
 static void test_pending(void **state)
@@ -809,6 +883,7 @@ int main(void)
 		cmocka_unit_test(test_reload_among_changes),
 		cmocka_unit_test(test_start_is_refused),
 		cmocka_unit_test(test_comes_back),
+		cmocka_unit_test(test_programs_bring_what_is_on),
 		cmocka_unit_test(test_pending),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_held_up),
