@@ -168,7 +168,7 @@ UNFUZZED := $(addsuffix .c,$(addprefix daemon/,engine metering sandbox_engine ac
 	collect/pace collect/worker export/ack export/choose export/feed export/http export/intake export/sender \
 	export/target host/privileges host/resolver host/sandbox host/watchdog http/closeup http/http http/live http/status \
 	metrics/kernel metrics/metric metrics/self metrics/source net/listener net/origin programs/counter_clock programs/inlet \
-	programs/programs programs/taken_names relay/disk_sink relay/relay ring/writer serve/answers serve/control serve/dialler \
+	programs/programs programs/taken_names relay/disk_sink relay/relay relay/waiting_room ring/writer serve/answers serve/control serve/dialler \
 	serve/dump_parts serve/server serve/stuck source/bpf source/bpf_check source/bpf_function% \
 	source/bpf_image source/bpf_kernel_part source/bpf_made source/bpf_objects source/bpf_places source/bpf_preempted source/bpf_refused \
 	source/bpf_stuck source/bpf_template source/bpf_timers source/bpf_tracepoint source/bpf_uprobe \

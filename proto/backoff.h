@@ -24,4 +24,7 @@ void backoff_reset(struct backoff *backoff);
  */
 uint32_t backoff_next_ms(struct backoff *backoff);
 
+/* Anything from 0 to that, for clients that begin together. */
+uint32_t backoff_spread_ms(struct backoff *backoff, uint32_t max_ms);
+
 #endif

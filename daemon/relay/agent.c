@@ -755,7 +755,8 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 {
 	struct relay_agent *agent = context;
 
-	(void)fd, (void)what;
+	(void)fd;
+	agent->heard = agent->heard || what & EV_READ;
 	if (agent->state != AGENT_SHAKING) {
 		hear(agent);
 		return;
@@ -768,9 +769,8 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 {
 	struct relay_agent *agent = context;
 
-	(void)what;
 	if (agent->state == AGENT_SHAKING) {
-		on_readable(fd, EV_READ, agent);
+		on_readable(fd, what, agent);
 		return;
 	}
 	if (!agent->broken)

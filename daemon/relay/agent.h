@@ -76,7 +76,8 @@ struct relay_agent_config {
 struct relay_agent {
 	TAILQ_ENTRY(relay_agent) link;	/* its owner's */
 	bool pending;			/* the same: it is in the list of those without a host */
-	uint8_t origin;			/* the same: where it comes from */
+	uint8_t origin;			/* the same: where it comes from, */
+	uint64_t began_ns;		/* and since when it shakes hands */
 	struct relay_host *of;		/* NULL: it has not said hello */
 
 	struct relay_agent_config config;	/* from here on its own */
@@ -90,6 +91,7 @@ struct relay_agent {
 		AGENT_STREAMING,	/* it was sent our Subscribe */
 		AGENT_CLOSING,		/* refused: it gets to read why */
 	} state;
+	bool heard;			/* it has sent something */
 	bool shaken;			/* hands: its certificate is good */
 	bool full;			/* nothing is read until relay_agent_go_on() */
 	bool broken;			/* the socket is, or memory ran out */

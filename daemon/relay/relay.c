@@ -18,6 +18,7 @@
 #include "daemon/net/transport.h"
 #include "daemon/relay/agent.h"
 #include "daemon/relay/host.h"
+#include "daemon/relay/waiting_room.h"
 
 #define BUCKETS		1024u
 
@@ -30,6 +31,9 @@ struct relay {
 	LIST_HEAD(host_list, relay_host) bucket[BUCKETS];
 	unsigned hosts, connected, pendings;
 	struct agent_list agents, pending;	/* with a host; and without, the oldest first */
+	unsigned pending_from[ORIGINS];		/* of pendings */
+	struct waiting_room waiting;		/* for a place among these */
+	struct event *room;			/* there may be such a place */
 	uint64_t origin_seed;
 	rlim_t descriptors_max;
 	unsigned metered;			/* hosts that have series of their own */
@@ -166,13 +170,27 @@ static void replace(struct relay_host *host)
 	host->agent = NULL;
 }
 
-static void make_pending(struct relay *relay, struct relay_agent *agent, bool pending)
+static void enlist(struct relay *relay, struct relay_agent *agent, bool pending)
+{
+	agent->pending = pending;
+	relay->pendings += pending;
+	relay->pending_from[agent->origin] += pending;
+	TAILQ_INSERT_TAIL(pending ? &relay->pending : &relay->agents, agent, link);
+}
+
+static void delist(struct relay *relay, struct relay_agent *agent)
 {
 	TAILQ_REMOVE(agent->pending ? &relay->pending : &relay->agents, agent, link);
 	relay->pendings -= agent->pending;
-	agent->pending = pending;
-	relay->pendings += pending;
-	TAILQ_INSERT_TAIL(pending ? &relay->pending : &relay->agents, agent, link);
+	relay->pending_from[agent->origin] -= agent->pending;
+	if (agent->pending && relay->waiting.count && !relay->ending)
+		event_active(relay->room, EV_TIMEOUT, 0);
+}
+
+static void make_pending(struct relay *relay, struct relay_agent *agent, bool pending)
+{
+	delist(relay, agent);
+	enlist(relay, agent, pending);
 }
 
 static struct relay_host *on_admit(void *context, struct relay_agent *agent, const char *name,
@@ -211,8 +229,7 @@ static void on_closed(void *context, struct relay_agent *agent)
 {
 	struct relay *relay = context;
 
-	TAILQ_REMOVE(agent->pending ? &relay->pending : &relay->agents, agent, link);
-	relay->pendings -= agent->pending;
+	delist(relay, agent);
 	if (!agent->of || agent->of->agent != agent)
 		return;
 	agent->of->agent = NULL;
@@ -368,29 +385,26 @@ static bool on_make_way(void *context, struct relay_agent *agent)
 
 /* ---- Connections ----------------------------------------------------------------------------- */
 
-/* Of those that have not said who they are, the oldest from where most of them come; one whose certificate is good
- * only where all from there are. */
-static struct relay_agent *pending_to_go(const struct relay *relay)
+/* Of those that have not said who they are, the oldest from where most of them come that has sent nothing; or else the
+ * oldest from there, one whose certificate is good only where all from there are. */
+static struct relay_agent *pending_to_go(const struct relay *relay, unsigned most)
 {
-	unsigned from[ORIGINS] = {0}, most = 0;
 	struct relay_agent *agent, *oldest = NULL;
 
-	TAILQ_FOREACH(agent, &relay->pending, link)
-		if (++from[agent->origin] > most)
-			most = from[agent->origin];
 	TAILQ_FOREACH(agent, &relay->pending, link) {
-		if (from[agent->origin] != most)
+		if (relay->pending_from[agent->origin] != most)
 			continue;
-		if (!agent->shaken)
+		if (!agent->heard)
 			return agent;
-		oldest = oldest ? oldest : agent;
+		if (!oldest || (oldest->shaken && !agent->shaken))
+			oldest = agent;
 	}
 	return oldest;
 }
 
-void relay_accept(void *context, int fd, const struct address *address, const char *peer)
+/* It shakes hands when its turn comes. */
+static void begin(struct relay *relay, int fd, uint8_t origin, const char *peer)
 {
-	struct relay *relay = context;
 	struct relay_agent_config config = {
 		.base = relay->config.base,
 		.host = &relay->callbacks,
@@ -398,8 +412,83 @@ void relay_accept(void *context, int fd, const struct address *address, const ch
 		.turnstile = relay->config.turnstile,
 		.hello_timeout_ns = relay->config.hello_timeout_ns,
 	};
-	struct transport *transport;
-	struct relay_agent *agent;
+	struct transport *transport = transport_tls_create(gate_tls(relay->config.gate), fd);
+	struct relay_agent *agent = transport ? relay_agent_create(&config, transport, peer) :
+						NULL;
+
+	if (!agent) {
+		counter_add(COUNTER_agents_refused, 1);
+		log_warn("agent-memory", "cannot serve the agent %s: out of memory", peer);
+		return;
+	}
+	counter_add(COUNTER_agents_accepted, 1);
+	agent->origin = origin;
+	agent->began_ns = clock_monotonic();
+	enlist(relay, agent, true);
+}
+
+/* Who connects and says nothing keeps others waiting. */
+static void end_silent(struct relay *relay, uint64_t now_ns)
+{
+	struct relay_agent *agent, *next;
+
+	for (agent = TAILQ_FIRST(&relay->pending); agent && now_ns - agent->began_ns > RELAY_SILENT_NS; agent = next) {
+		next = TAILQ_NEXT(agent, link);
+		if (agent->heard)
+			continue;
+		counter_add(COUNTER_agents_refused, 1);
+		relay_agent_destroy(agent);
+	}
+}
+
+static void await_room(struct relay *relay)
+{
+	struct timeval tv = {.tv_usec = RELAY_ROOM_NS / 1000};
+
+	if (relay->waiting.count && !event_pending(relay->room, EV_TIMEOUT, NULL))
+		event_add(relay->room, &tv);
+}
+
+static void on_room(evutil_socket_t fd, short what, void *context)
+{
+	struct relay *relay = context;
+	uint64_t now_ns = clock_monotonic();
+	char peer[WAITING_ROOM_PEER_BYTES];
+	uint8_t origin;
+
+	(void)what;
+	counter_add(COUNTER_agents_refused, waiting_room_sweep(&relay->waiting, now_ns));
+	if (relay->waiting.count)
+		end_silent(relay, now_ns);
+	while (relay->pendings < RELAY_PENDING_MAX &&
+	       (fd = waiting_room_next(&relay->waiting, relay->pending_from, &origin, peer)) >= 0)
+		begin(relay, fd, origin, peer);
+	await_room(relay);
+}
+
+static unsigned most_pending(const struct relay *relay)
+{
+	unsigned most = 0;
+
+	for (unsigned i = 0; i < ORIGINS; i++)
+		if (relay->pending_from[i] > most)
+			most = relay->pending_from[i];
+	return most;
+}
+
+/* With a descriptor for each host that may still come: whoever floods this address takes none of theirs. */
+static bool may_wait(const struct relay *relay, int fd)
+{
+	rlim_t room = relay->descriptors_max - DESCRIPTORS_RESERVED;
+
+	return (rlim_t)fd + relay->config.agents_max - relay->connected < room;
+}
+
+void relay_accept(void *context, int fd, const struct address *address, const char *peer)
+{
+	struct relay *relay = context;
+	uint8_t origin = origin_of(relay->origin_seed, peer);
+	unsigned most = most_pending(relay);
 
 	(void)address;
 	if (relay->descriptors_max <= DESCRIPTORS_RESERVED ||
@@ -412,22 +501,21 @@ void relay_accept(void *context, int fd, const struct address *address, const ch
 		return;
 	}
 	transport_keep_alive(fd);
+	/* Others from there wait already; or there is no place, and no other origin has more of them than its share. */
+	if (relay->waiting.from[origin] || (relay->pendings >= RELAY_PENDING_MAX &&
+					    relay->pending_from[origin] + 1 >= most)) {
+		if (may_wait(relay, fd)) {
+			counter_add(COUNTER_agents_refused,
+				    !waiting_room_enter(&relay->waiting, fd, origin, peer, clock_monotonic()));
+			await_room(relay);
+			return;
+		}
+	}
 	if (relay->pendings >= RELAY_PENDING_MAX) {
 		counter_add(COUNTER_agents_refused, 1);
-		relay_agent_destroy(pending_to_go(relay));
+		relay_agent_destroy(pending_to_go(relay, most));
 	}
-	transport = transport_tls_create(gate_tls(relay->config.gate), fd);
-	agent = transport ? relay_agent_create(&config, transport, peer) : NULL;
-	if (!agent) {
-		counter_add(COUNTER_agents_refused, 1);
-		log_warn("agent-memory", "cannot serve the agent %s: out of memory", peer);
-		return;
-	}
-	counter_add(COUNTER_agents_accepted, 1);
-	agent->pending = true;
-	agent->origin = origin_of(relay->origin_seed, peer);
-	relay->pendings++;
-	TAILQ_INSERT_TAIL(&relay->pending, agent, link);
+	begin(relay, fd, origin, peer);
 }
 
 void relay_judge(struct relay *relay)
@@ -554,6 +642,9 @@ static void free_relay(struct relay *relay)
 			relay_host_destroy(host);
 		}
 	}
+	waiting_room_fini(&relay->waiting);
+	if (relay->room)
+		event_free(relay->room);
 	frame_codec_destroy(relay->desk.codec);
 	free(relay->desk.input);
 	free(relay->desk.raw);
@@ -584,13 +675,15 @@ int relay_create(const struct relay_config *config, struct relay **out, struct e
 		LIST_INIT(&relay->bucket[i]);
 	TAILQ_INIT(&relay->agents);
 	TAILQ_INIT(&relay->pending);
+	waiting_room_init(&relay->waiting);
+	relay->room = evtimer_new(config->base, on_room, relay);
 	relay->desk = (struct relay_desk){
 		.codec = frame_codec_create(1),
 		.input = malloc(RELAY_INPUT_BYTES),
 		.raw = malloc(FRAME_RAW_BYTES_MAX),
 		.rest_bytes = &relay->rest_bytes,
 	};
-	if (!relay->desk.codec || !relay->desk.input || !relay->desk.raw ||
+	if (!relay->room || !relay->desk.codec || !relay->desk.input || !relay->desk.raw ||
 	    random_bytes(&relay->origin_seed, sizeof(relay->origin_seed)) != 0) {
 		relay_sink_destroy(config->sink);
 		free_relay(relay);

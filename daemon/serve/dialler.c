@@ -135,14 +135,17 @@ static void clean_up(struct dialler *dialler)
 	dialler->hello_sent = 0;
 }
 
-static void wait_again(struct dialler *dialler)
+static void wait_ms(struct dialler *dialler, uint32_t ms)
 {
-	uint32_t ms = backoff_next_ms(&dialler->backoff);
-
 	clean_up(dialler);
 	enter(dialler, DIAL_WAITING);
 	dialler->at = (dialler->at + 1) % dialler->config.config->relay.count;
 	arm(dialler, ms * 1000000ull);
+}
+
+static void wait_again(struct dialler *dialler)
+{
+	wait_ms(dialler, backoff_next_ms(&dialler->backoff));
 }
 
 /* The same is said once, not with every attempt. */
@@ -503,9 +506,13 @@ void dialler_again(struct dialler *dialler)
 	if (!dialler || dialler->state != DIAL_SERVED)
 		return;
 	log_info("relay-left", "the connection to the relay %s has ended", dialler->dial.text);
-	if (clock_monotonic() - dialler->since_ns > RELAY_SETTLED_NS)
-		backoff_reset(&dialler->backoff);
-	wait_again(dialler);
+	if (clock_monotonic() - dialler->since_ns <= RELAY_SETTLED_NS) {
+		wait_again(dialler);
+		return;
+	}
+	/* All agents of that relay are here at this moment. */
+	backoff_reset(&dialler->backoff);
+	wait_ms(dialler, backoff_spread_ms(&dialler->backoff, RELAY_RETURN_NS / 1000000));
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */

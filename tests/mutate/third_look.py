@@ -69,8 +69,11 @@ MUTANTS = [
      "config->durability != SPOOL_MEMORY",
      "true", ["unit/dialler"]),
     ("third-dialler-a-relay-that-ends-at-once-is-dialled-without-backoff", "daemon/serve/dialler.c",
-     "clock_monotonic() - dialler->since_ns > RELAY_SETTLED_NS",
-     "true", ["unit/dialler"]),
+     "clock_monotonic() - dialler->since_ns <= RELAY_SETTLED_NS",
+     "false", ["unit/dialler"]),
+    ("third-dialler-all-return-to-a-relay-at-once", "daemon/serve/dialler.c",
+     "wait_ms(dialler, backoff_spread_ms(&dialler->backoff, RELAY_RETURN_NS / 1000000));",
+     "wait_again(dialler);", ["unit/dialler"]),
     ("third-dialler-the-same-address-for-ever", "daemon/serve/dialler.c",
      "dialler->address = dialler->address->ai_next;\n"
      "\tconnect_next",

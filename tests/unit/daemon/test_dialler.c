@@ -105,13 +105,22 @@ struct evdns_getaddrinfo_request *__wrap_evdns_getaddrinfo(struct evdns_base *ba
 /* ---- Time, and what the dialler hands over ------------------------------------------------------ */
 
 static uint64_t skipped_ns;
-static unsigned resets, served;
+static unsigned resets, spreads, served;
 
 uint64_t __real_clock_monotonic(void);
 uint64_t __wrap_clock_monotonic(void);
 uint64_t __wrap_clock_monotonic(void)
 {
 	return __real_clock_monotonic() + skipped_ns;
+}
+
+uint32_t __real_backoff_spread_ms(struct backoff *backoff, uint32_t max_ms);
+uint32_t __wrap_backoff_spread_ms(struct backoff *backoff, uint32_t max_ms);
+uint32_t __wrap_backoff_spread_ms(struct backoff *backoff, uint32_t max_ms)
+{
+	assert_int_equal(max_ms, RELAY_RETURN_NS / 1000000);
+	spreads++;
+	return __real_backoff_spread_ms(backoff, max_ms);
 }
 
 void __real_backoff_reset(struct backoff *backoff);
@@ -291,16 +300,17 @@ static void only_a_connection_that_lasted_ends_the_backoff(void **state)
 	struct dialler *dialler;
 
 	(void)state;
-	resets = 0;
+	resets = spreads = 0;
 	resolver.port[0] = resolver.port[1] = listener.port;
 	dialler = dial(base, &config, "tls:server:7119");
 	greet(base, accept_one(base, &listener));
 	dialler_again(dialler);
-	assert_int_equal(resets, 0);
+	assert_int_equal(resets + spreads, 0);
 	greet(base, accept_one(base, &listener));
 	skipped_ns = RELAY_SETTLED_NS + 1;
 	dialler_again(dialler);
 	assert_int_equal(resets, 1);
+	assert_int_equal(spreads, 1);
 	dialler_destroy(dialler);
 	resolver.port[0] = resolver.port[1] = NULL;
 	skipped_ns = 0;

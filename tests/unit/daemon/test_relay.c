@@ -1,4 +1,4 @@
-/* Connections of agents that have not said who they are: who goes when there is no room for another. */
+/* Connections of agents that have not said who they are: who waits, and who goes, when there is no room for another. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +17,8 @@
 #include "tests/unit/daemon/tls_place.h"
 
 #define SHAKES_MAX	100u
+#define STORM		300u	/* more than may shake hands */
+#define STORM_TURNS_MAX	20000u
 
 struct fixture {
 	struct event_base *base;
@@ -25,6 +27,15 @@ struct fixture {
 	struct place place;
 	int quiet, flood[RELAY_PENDING_MAX];	/* the agents' ends */
 };
+
+static uint64_t skipped_ns;
+
+uint64_t __real_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void)
+{
+	return __real_clock_monotonic() + skipped_ns;
+}
 
 static void on_forward(struct relay_sink *sink, struct relay_item *item)
 {
@@ -101,25 +112,91 @@ static bool is_connected(int fd)
 static void a_flood_of_one_address_ends_its_own_alone(void **state)
 {
 	struct fixture fixture;
+	int other;
 
 	(void)state;
 	open_fixture(&fixture);
 	fixture.quiet = come(&fixture, "10.0.0.1:1000");
 	flood(&fixture, RELAY_PENDING_MAX);
 	assert_true(is_connected(fixture.quiet));
+	assert_true(is_connected(fixture.flood[0]));	/* one of it waits */
+	other = come(&fixture, "10.0.0.2:1000");
+	assert_true(is_connected(fixture.quiet));
+	assert_true(is_connected(other));
 	assert_false(is_connected(fixture.flood[0]));
 	assert_true(is_connected(fixture.flood[1]));
 	close_fixture(&fixture);
+	assert_false(is_connected(fixture.flood[RELAY_PENDING_MAX - 1]));
 	for (unsigned i = 0; i < RELAY_PENDING_MAX; i++)
 		close(fixture.flood[i]);
 	close(fixture.quiet);
+	close(other);
+}
+
+/* Behind one address, as behind NAT. Each agent leaves as soon as it has shaken hands. */
+static void of_a_storm_from_one_address_nobody_is_sent_away(void **state)
+{
+	static SSL *ssl[STORM];
+	unsigned left = STORM;
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 0; i < STORM; i++) {
+		int fd = come(&fixture, "10.0.0.9:1");
+
+		ssl[i] = place_client(&fixture.place, "web-1", fixture.place.authority, fd);
+	}
+	for (unsigned turns = 0; left && turns < STORM_TURNS_MAX; turns++) {
+		for (unsigned i = 0; i < STORM; i++) {
+			int done = ssl[i] ? SSL_connect(ssl[i]) : 0;
+
+			assert_true(!ssl[i] || done == 1 || SSL_get_error(ssl[i], done) == SSL_ERROR_WANT_READ);
+			if (done != 1)
+				continue;
+			left--;
+			close(SSL_get_fd(ssl[i]));
+			SSL_free(ssl[i]);
+			ssl[i] = NULL;
+		}
+		turn(&fixture);
+	}
+	assert_int_equal(left, 0);
+	close_fixture(&fixture);
+}
+
+/* While others wait, who says nothing has RELAY_SILENT_NS. */
+static void who_says_nothing_makes_room(void **state)
+{
+	struct fixture fixture;
+	int fd, done = 0;
+	SSL *ssl;
+
+	(void)state;
+	open_fixture(&fixture);
+	flood(&fixture, RELAY_PENDING_MAX);
+	fd = come(&fixture, "10.0.0.9:1");
+	ssl = place_client(&fixture.place, "web-1", fixture.place.authority, fd);
+	skipped_ns = RELAY_SILENT_NS;
+	while (done != 1) {
+		done = SSL_connect(ssl);
+		assert_true(done == 1 || SSL_get_error(ssl, done) == SSL_ERROR_WANT_READ);
+		event_base_loop(fixture.base, done == 1 ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+	}
+	skipped_ns = 0;
+	assert_false(is_connected(fixture.flood[0]));
+	SSL_free(ssl);
+	close_fixture(&fixture);
+	for (unsigned i = 0; i < RELAY_PENDING_MAX; i++)
+		close(fixture.flood[i]);
+	close(fd);
 }
 
 /* Of the same address: the others have shown nothing. */
 static void one_whose_certificate_is_good_stays(void **state)
 {
 	struct fixture fixture;
-	int done = 0;
+	int done = 0, other;
 	SSL *ssl;
 
 	(void)state;
@@ -132,10 +209,12 @@ static void one_whose_certificate_is_good_stays(void **state)
 	}
 	assert_int_equal(done, 1);
 	flood(&fixture, RELAY_PENDING_MAX);
+	other = come(&fixture, "10.0.0.2:1000");
 	assert_true(is_connected(fixture.quiet));
 	assert_false(is_connected(fixture.flood[0]));
 	assert_true(is_connected(fixture.flood[1]));
 	SSL_free(ssl);
+	close(other);
 	close_fixture(&fixture);
 	for (unsigned i = 0; i < RELAY_PENDING_MAX; i++)
 		close(fixture.flood[i]);
@@ -147,6 +226,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_flood_of_one_address_ends_its_own_alone),
 		cmocka_unit_test(one_whose_certificate_is_good_stays),
+		cmocka_unit_test(of_a_storm_from_one_address_nobody_is_sent_away),
+		cmocka_unit_test(who_says_nothing_makes_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
