@@ -388,28 +388,15 @@ static void reject(struct export_sender *sender, struct request_list *of, uint64
 }
 
 /*
- * Something was accepted. What was refused alone a moment ago was so for what it is; what was refused
- * before a wait is asked about once more, for meanwhile somebody may have mended the back end.
+ * Something was accepted: what was refused alone before is asked about once more, for meanwhile somebody may have
+ * mended the back end. What is refused alone again is so for what it is.
  */
 static void judge_aside(struct export_sender *sender)
 {
-	struct request_list again = TAILQ_HEAD_INITIALIZER(again);
-	struct request *request;
-	char error[sizeof(sender->counts.error)];
-
-	snprintf(error, sizeof(error), "%s", sender->counts.error);
 	sender->accepts = true;
 	sender->asked = 0;
-	while ((request = TAILQ_FIRST(&sender->aside)) != NULL) {
-		if (request->round == sender->round) {
-			reject(sender, &sender->aside, request->events, error);
-			continue;
-		}
-		TAILQ_REMOVE(&sender->aside, request, link);
-		TAILQ_INSERT_TAIL(&again, request, link);
-	}
-	TAILQ_CONCAT(&again, &sender->requests, link);
-	TAILQ_CONCAT(&sender->requests, &again, link);
+	TAILQ_CONCAT(&sender->aside, &sender->requests, link);
+	TAILQ_CONCAT(&sender->requests, &sender->aside, link);
 }
 
 /* A whole body, but for so many: where an event makes more items than one, those may be of fewer. */

@@ -35,7 +35,7 @@ def check(case, daemon, name, backend, lost):
     stored = sorted(number for request in backend.stored for number in numbers_of(request))
     case.check_equal(stored, sorted(set(range(CALLS)) - lost), f"{name}: all else is stored, once")
     case.check_equal(backend.errors, [], f"{name}: every body was understood")
-    case.check_equal(export["retries"], 0, f"{name}: no request is sent twice")
+    case.check(export["retries"] <= len(lost), f"{name}: only what is wrong is asked about twice", export["retries"])
 
 
 def main(case):
