@@ -142,6 +142,19 @@ static void ends(uint32_t tid, uint64_t time_ns, unsigned span, unsigned parent)
 	take(make_half(true, PID, tid, time_ns, span, parent, 0));
 }
 
+/* It is a span of its own there, of that trace. Returns its parent. */
+static unsigned check_call(const struct export_event *event)
+{
+	const struct trace_place place = export_event_place(event);
+	uint8_t own[SPAN_ID_BYTES];
+
+	trace_id_make_span(&place, own);
+	assert_memory_equal(event->span.span_id, own, sizeof(own));
+	assert_int_equal(event->span.trace_id[TRACE_ID_BYTES - 1], 1);
+	assert_true(event->span.has_parent);
+	return event->span.parent_id[SPAN_ID_BYTES - 1];
+}
+
 /* In which span a call of that thread is; 0: in none. */
 static unsigned call_in(uint32_t pid, uint32_t tid, uint64_t time_ns)
 {
@@ -151,7 +164,7 @@ static unsigned call_in(uint32_t pid, uint32_t tid, uint64_t time_ns)
 	event->thread.tid = tid;
 	assert_false(export_spans_take(f.spans, event, &f.taken));
 	if (event->span.in_tree)
-		span = event->span.parent_id[SPAN_ID_BYTES - 1];
+		span = check_call(event);
 	export_event_destroy(event);
 	return span;
 }
@@ -185,6 +198,7 @@ static void test_a_begin_and_its_end_are_one(void **state)
 	sent = TAILQ_FIRST(&f.taken.send);
 	assert_true(sent->begin && sent->begin->time_ns == 10 && sent->time_ns == 20);
 	assert_true(sent->span.is_program && !sent->span.has_parent && !sent->span.failure);
+	assert_int_equal(sent->class, EXPORT_EVENT);
 	assert_int_equal(sent->span.trace_id[TRACE_ID_BYTES - 1], 1);
 	assert_int_equal(export_event_start_ns(sent), 15);
 	assert_int_equal(export_event_span_status(sent), 0);
@@ -208,6 +222,31 @@ static void test_calls_are_in_the_innermost_scope(void **state)
 	assert_int_equal(call_in(PID, 1, 45), 0);
 	assert_int_equal(count(&f.taken.send), 3);
 	assert_true(TAILQ_FIRST(&f.taken.send)->span.has_parent);
+}
+
+/* A span may be open for days: the frame with its begin is acknowledged meanwhile, that with its end once it is sent. */
+static void test_what_is_open_holds_no_frame(void **state)
+{
+	struct export_event *half[2] = {make_half(false, PID, 1, 10, 7, 0, 1), make_half(true, PID, 1, 20, 7, 0, 0)};
+	struct export_frames *frames = calloc(1, sizeof(*frames));
+
+	(void)state;
+	assert_non_null(frames);
+	for (unsigned i = 0; i < 2; i++) {
+		export_frames_begin(frames, i + 1);
+		export_frames_hold(frames, i + 1);
+		half[i]->frames = frames;
+		half[i]->frame = i + 1;
+	}
+	assert_int_equal(export_frames_settled(frames), 0);
+	take(half[0]);
+	assert_int_equal(export_frames_settled(frames), 1);
+	take(half[1]);
+	assert_int_equal(export_frames_settled(frames), 1);
+	forget(&f.taken.send);
+	f.events--;				/* that one was sent */
+	assert_int_equal(export_frames_settled(frames), 2);
+	free(frames);
 }
 
 static void test_an_end_without_a_begin_is_sent(void **state)
@@ -373,6 +412,7 @@ static void test_no_more_comes(void **state)
 {
 	struct export_host *next = make_host(1000000, NULL);
 	struct export_event *event = make_event(next, MAKE_READ, PID, "program", 1, 1, 0, 0);
+	unsigned references = f.host->run->references;
 
 	(void)state;
 	begins(1, 10, 7, 0, true);
@@ -381,6 +421,7 @@ static void test_no_more_comes(void **state)
 	assert_false(event->span.in_tree);
 	export_event_destroy(event);
 	assert_int_equal(count(&f.taken.send), 1);
+	assert_int_equal(f.host->run->references, references + 1);	/* that event's, and nobody else's */
 	check_cut_short(TAILQ_FIRST(&f.taken.send), 12);
 	begins(1, 10, 7, 0, true);
 	begins(1, 20, 8, 7, true);
@@ -398,6 +439,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_begin_and_its_end_are_one),
 		TEST(test_calls_are_in_the_innermost_scope),
+		TEST(test_what_is_open_holds_no_frame),
 		TEST(test_an_end_without_a_begin_is_sent),
 		TEST(test_what_its_process_leaves_open_is_sent),
 		TEST(test_a_lost_end),

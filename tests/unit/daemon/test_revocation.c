@@ -24,6 +24,7 @@
 #include "tests/unit/daemon/tls_place.h"
 
 #define SERIAL		7	/* of each certificate: tests/lib/certificate.h */
+#define OTHER_SERIAL	9	/* of one that is no authority's */
 #define TURNS_MAX	1000u
 
 static struct place place;
@@ -40,8 +41,8 @@ static void note_warning(enum log_level level, const char *code, const char *tex
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
-/* Of the authority of that name, signed by `by`: it has taken back the certificate of that number. */
-static void write_list(const char *name, EVP_PKEY *by, long serial, long until_s, const char *mode)
+/* Of the authority of that name, signed by `by`: it says so (`reason`; below 0: nothing) of the certificate of that number. */
+static void write_list_of(const char *name, EVP_PKEY *by, long serial, int reason, long until_s, const char *mode)
 {
 	X509_CRL *list = X509_CRL_new();
 	X509_REVOKED *entry = X509_REVOKED_new();
@@ -54,6 +55,13 @@ static void write_list(const char *name, EVP_PKEY *by, long serial, long until_s
 	ASN1_INTEGER_set(number, serial);
 	X509_REVOKED_set_serialNumber(entry, number);
 	X509_REVOKED_set_revocationDate(entry, now);
+	if (reason >= 0) {
+		ASN1_ENUMERATED *number_of_reason = ASN1_ENUMERATED_new();
+
+		ASN1_ENUMERATED_set(number_of_reason, reason);
+		X509_REVOKED_add1_ext_i2d(entry, NID_crl_reason, number_of_reason, 0, 0);
+		ASN1_ENUMERATED_free(number_of_reason);
+	}
 	X509_CRL_set_version(list, 1);
 	X509_CRL_set_issuer_name(list, issuer);
 	X509_CRL_set1_lastUpdate(list, now);
@@ -68,6 +76,12 @@ static void write_list(const char *name, EVP_PKEY *by, long serial, long until_s
 	ASN1_TIME_free(now);
 	ASN1_TIME_free(until);
 	X509_CRL_free(list);
+}
+
+/* It has taken that certificate back. */
+static void write_list(const char *name, EVP_PKEY *by, long serial, long until_s, const char *mode)
+{
+	write_list_of(name, by, serial, -1, until_s, mode);
 }
 
 static void write_text(const char *text)
@@ -109,22 +123,31 @@ static struct transport_tls_context *open_context(void)
 
 /* ---- Handshakes ------------------------------------------------------------------------------ */
 
+/* Turns until it is known whether the client is let in: 0, or the server's error. */
+static int shake_hands(struct transport *transport, SSL *client)
+{
+	int err = -EAGAIN;
+
+	for (unsigned i = 0; i < TURNS_MAX && err == -EAGAIN; i++) {
+		SSL_connect(client);
+		err = transport_handshake(transport, &error);
+	}
+	ERR_clear_error();
+	return err;
+}
+
 /* 0 if the client is let in; else the server's error. */
 static int shake(struct transport_tls_context *context, const char **alert)
 {
 	struct transport *transport;
-	int fds[2], err = -EAGAIN;
+	int fds[2], err;
 	char byte;
 	SSL *ssl;
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 	transport = transport_tls_create(context, fds[0]);
 	ssl = place_client(&place, "web-1", place.authority, fds[1]);
-	for (unsigned i = 0; i < TURNS_MAX && err == -EAGAIN; i++) {
-		SSL_connect(ssl);
-		err = transport_handshake(transport, &error);
-	}
-	ERR_clear_error();
+	err = shake_hands(transport, ssl);
 	if (err && SSL_read(ssl, &byte, 1) <= 0 && alert)
 		*alert = ERR_reason_error_string(ERR_peek_last_error());
 	ERR_clear_error();
@@ -155,11 +178,146 @@ static void who_is_on_the_list_is_not_let_in(void **state)
 	assert_int_equal(shake(context, NULL), 0);
 	transport_tls_context_destroy(context);
 
-	/* Any list of the file counts. */
-	write_list("authority", place.authority, SERIAL, 3600, "a");
+	/* Any list of the file counts, whichever stands first. */
+	for (unsigned i = 0; i < 2; i++) {
+		write_list("authority", place.authority, i ? SERIAL : SERIAL + 1, 3600, "w");
+		write_list("authority", place.authority, i ? SERIAL + 1 : SERIAL, 3600, "a");
+		context = open_context();
+		assert_true(shake(context, NULL) < 0);
+		transport_tls_context_destroy(context);
+	}
+}
+
+/* A list that takes a revocation back (removeFromCRL of RFC 5280) names nobody. */
+static void who_was_taken_off_a_list_is_let_in(void **state)
+{
+	struct transport_tls_context *context;
+
+	(void)state;
+	write_list_of("authority", place.authority, SERIAL, CRL_REASON_REMOVE_FROM_CRL, 3600, "w");
 	context = open_context();
-	assert_true(shake(context, NULL) < 0);
+	assert_int_equal(shake(context, NULL), 0);
 	transport_tls_context_destroy(context);
+}
+
+/* An authority renews its key under its name: it signs its list with either. */
+static void each_key_of_an_authority_s_name_counts(void **state)
+{
+	EVP_PKEY *key[3] = {place.authority, EVP_EC_gen("P-256"), EVP_EC_gen("P-256")};
+	X509 *renewed;
+
+	(void)state;
+	for (unsigned i = 1; i < 3; i++) {
+		FILE *file = fopen(place.ca, "a");
+
+		renewed = certificate_sign(key[i], "authority", key[i], NULL, -60, 3600);
+		assert_non_null(file);
+		assert_int_equal(PEM_write_X509(file, renewed), 1);
+		fclose(file);
+		X509_free(renewed);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		struct transport_tls_context *context;
+
+		write_list("authority", key[i], SERIAL, 3600, "w");
+		context = open_context();
+		assert_true(shake(context, NULL) < 0);
+		transport_tls_context_destroy(context);
+	}
+	EVP_PKEY_free(key[1]);
+	EVP_PKEY_free(key[2]);
+}
+
+/* ---- Chains ---------------------------------------------------------------------------------- */
+
+/* Who is behind it: an authority of the root's, which signs the client. */
+static struct chain {
+	EVP_PKEY *middle_key, *key;
+	X509 *middle, *leaf;		/* no middle: the root has signed it */
+} chain;
+
+static void make_chain(bool middle)
+{
+	chain.key = EVP_EC_gen("P-256");
+	chain.middle_key = middle ? EVP_EC_gen("P-256") : NULL;
+	chain.middle = NULL;
+	if (middle) {
+		chain.middle = certificate_sign(chain.middle_key, "middle", place.authority, place.authority_cert, -60,
+						3600);
+		ASN1_INTEGER_set(X509_get_serialNumber(chain.middle), OTHER_SERIAL);
+		certificate_extend(chain.middle, place.authority, NID_basic_constraints, "CA:TRUE");
+	}
+	chain.leaf = certificate_sign(chain.key, "web-2", middle ? chain.middle_key : place.authority,
+				      middle ? chain.middle : place.authority_cert, -60, 3600);
+	if (middle)
+		return;
+	ASN1_INTEGER_set(X509_get_serialNumber(chain.leaf), OTHER_SERIAL);
+	assert_true(X509_sign(chain.leaf, place.authority, EVP_sha256()) > 0);
+}
+
+static void free_chain(void)
+{
+	EVP_PKEY_free(chain.key);
+	EVP_PKEY_free(chain.middle_key);
+	X509_free(chain.leaf);
+	X509_free(chain.middle);
+}
+
+static SSL *chain_client(int fd)
+{
+	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+	SSL *ssl;
+
+	assert_int_equal(SSL_CTX_use_certificate(context, chain.leaf), 1);
+	assert_int_equal(SSL_CTX_use_PrivateKey(context, chain.key), 1);
+	if (chain.middle)
+		assert_int_equal(SSL_CTX_add1_chain_cert(context, chain.middle), 1);
+	ssl = SSL_new(context);
+	SSL_CTX_free(context);
+	SSL_set_fd(ssl, fd);
+	return ssl;
+}
+
+/* Lets the client in by `context`, if that does; then judges by `later`. 0, or the first refusal. */
+static int let_in(struct transport_tls_context *context, struct transport_tls_context *later)
+{
+	struct transport *transport;
+	int fds[2], err;
+	SSL *ssl;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	transport = transport_tls_create(context, fds[0]);
+	ssl = chain_client(fds[1]);
+	err = shake_hands(transport, ssl);
+	if (!err)
+		err = transport_tls_check_revoked(later, transport, &error);
+	SSL_free(ssl);
+	close(fds[1]);
+	transport_destroy(transport);
+	return err;
+}
+
+/* That number alone is named: of an authority in the middle of the chain, or of who stands at its end. */
+static void each_of_a_chain_counts(void **state)
+{
+	(void)state;
+	for (unsigned middle = 0; middle < 2; middle++) {
+		struct transport_tls_context *other, *named;
+
+		make_chain(middle);
+		write_list("authority", place.authority, OTHER_SERIAL + 1, 3600, "w");
+		other = open_context();
+		assert_int_equal(let_in(other, other), 0);
+		write_list("authority", place.authority, OTHER_SERIAL, 3600, "w");
+		named = open_context();
+		assert_true(let_in(named, named) < 0);
+		assert_string_equal(error.code, "tls-handshake");
+		assert_int_equal(let_in(other, named), -EACCES);
+		assert_string_equal(error.code, "certificate-revoked");
+		transport_tls_context_destroy(other);
+		transport_tls_context_destroy(named);
+		free_chain();
+	}
 }
 
 /* A fleet must not go dark because its list was not renewed; who was on it stays out. */
@@ -193,6 +351,8 @@ static void refuses(const char *what)
 
 static void a_file_that_is_no_list_is_refused(void **state)
 {
+	EVP_PKEY *other_kind;
+
 	(void)state;
 	refuses("No such file");
 	write_text("");
@@ -201,12 +361,17 @@ static void a_file_that_is_no_list_is_refused(void **state)
 	refuses("it is damaged");
 	write_list("authority", place.mine, SERIAL, 3600, "w");		/* another's signature */
 	refuses("no authority of tls-client-ca has signed");
+	other_kind = EVP_RSA_gen(1024);
+	write_list("authority", other_kind, SERIAL, 3600, "w");		/* of another kind of key */
+	EVP_PKEY_free(other_kind);
+	refuses("no authority of tls-client-ca has signed");
 	write_list("somebody", place.authority, SERIAL, 3600, "w");
 	refuses("no authority of tls-client-ca has signed");
 	write_text("");
 	for (unsigned i = 0; i < REVOCATION_LISTS_MAX; i++)
 		write_list("authority", place.authority, SERIAL, 3600, "a");
 	transport_tls_context_destroy(open_context());
+	assert_int_equal(ERR_peek_error(), 0);		/* the next call to OpenSSL would take it for its own */
 	write_list("authority", place.authority, SERIAL, 3600, "a");
 	refuses("too many lists");
 }
@@ -325,6 +490,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(who_is_on_the_list_is_not_let_in),
+		TEST(who_was_taken_off_a_list_is_let_in),
+		TEST(each_key_of_an_authority_s_name_counts),
+		TEST(each_of_a_chain_counts),
 		TEST(an_old_list_counts_and_is_said),
 		TEST(a_file_that_is_no_list_is_refused),
 		TEST(an_agent_goes_when_a_reload_brings_the_list),
