@@ -208,12 +208,15 @@ static void assert_stat(struct fixture *fixture, const char *host, uint64_t cons
 static uint32_t expect_consigned(struct peer *peer, const char *host, unsigned i)
 {
 	Ringtail__V1__Consign *consign = peer_expect(peer, FRAME_CONSIGN);
+	Ringtail__V1__ServerHello *hello;
 	uint32_t lane = consign->lane;
 
 	if (host) {
 		assert_string_equal(consign->host, host);
 		assert_int_equal(consign->boot_id.data[0], 9);
-		peer_free(peer_expect(peer, FRAME_SERVER_HELLO));
+		hello = peer_expect(peer, FRAME_SERVER_HELLO);
+		assert_int_equal(consign->epoch, hello->epoch);
+		peer_free(hello);
 		peer_free(peer_expect(peer, FRAME_CATALOG));
 		peer_free(peer_expect(peer, FRAME_SUBSCRIBED));
 		peer_free(consign);
@@ -369,6 +372,28 @@ static void a_courier_that_speaks_wrongly_is_disconnected(void **state)
 	close_fixture(&fixture);
 }
 
+static void a_courier_of_another_version_is_refused(void **state)
+{
+	static const uint32_t version[][2] = {{FRAME_VERSION + 1, FRAME_VERSION + 1}, {0, FRAME_VERSION - 1}};
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 0; i < 2; i++) {
+		struct peer *peer = connect_courier(&fixture);
+		Ringtail__V1__CourierHello hello = RINGTAIL__V1__COURIER_HELLO__INIT;
+
+		hello.version_min = version[i][0];
+		hello.version_max = version[i][1];
+		hello.window_bytes = RELAY_HELD_BYTES;
+		peer_send(peer, FRAME_COURIER_HELLO, &hello);
+		peer_expect_error(peer, "version-unsupported", true);
+		peer_expect_end(peer);
+		peer_close(peer);
+	}
+	close_fixture(&fixture);
+}
+
 static void a_second_courier_is_refused(void **state)
 {
 	struct fixture fixture;
@@ -506,6 +531,73 @@ static void a_lane_with_items_is_its_hosts(void **state)
 	assert_int_equal(confirmations, RELAY_HOSTS_MAX + 1);
 }
 
+/* Reads whatever the courier is sent, until that stands in it. False: it never does. */
+static bool reads(struct fixture *fixture, struct peer *peer, const char *text)
+{
+	static uint8_t bytes[1 << 20];
+	size_t kept = 0;
+
+	for (unsigned idle = 0; idle < 100;) {
+		ssize_t got = recv(peer->fd, bytes + kept, sizeof(bytes) - kept, 0);
+
+		event_base_loop(fixture->base, EVLOOP_NONBLOCK);
+		idle = got > 0 ? 0 : idle + 1;
+		kept += got > 0 ? (size_t)got : 0;
+		if (memmem(bytes, kept, text, strlen(text)))
+			return true;
+		if (kept > strlen(text)) {		/* it may be half there */
+			memmove(bytes, bytes + kept - strlen(text), strlen(text));
+			kept = strlen(text);
+		}
+	}
+	return false;
+}
+
+/*
+ * A host comes that nobody knew, when there are as many as there can be: it has the lane of one of which nothing is on
+ * its way. The courier is told whose the lane is, and what was counted of the other stays in the sums alone.
+ */
+static void a_lane_without_items_serves_another(void **state)
+{
+	static struct shipment shipment[RELAY_HOSTS_MAX + 1];
+	static char name[RELAY_HOSTS_MAX + 1][16];
+	struct fixture fixture;
+	struct stat_sink stat;
+	struct peer *peer;
+
+	(void)state;
+	open_fixture(&fixture);
+	for (unsigned i = 0; i <= RELAY_HOSTS_MAX; i++) {
+		snprintf(name[i], sizeof(name[i]), "host-%u.", i);
+		shipment[i].item = (struct relay_item){
+			.host = name[i], .opening = relay_opening_get(fixture.opening[0]),
+			.frame = frame_ref_gap(fixture.codec, CPU, 100, 110, 0, 1, 0), .upto = fixture.upto,
+			.confirmed = on_confirmed,
+		};
+		assert_non_null(shipment[i].item.frame);
+		if (i == RELAY_HOSTS_MAX)
+			break;
+		relay_sink_forward(fixture.sink, &shipment[i].item);
+	}
+	peer = come(&fixture);
+	peer_run(fixture.base);
+	deliver(peer, 0, 1, false);
+	PEER_AWAIT(fixture.base, confirmations == 1);
+	assert_int_equal(shipment[0].confirmed, 1);
+	assert_stat(&fixture, name[0], 1, 1, 0, 0, 0);
+	relay_sink_forward(fixture.sink, &shipment[RELAY_HOSTS_MAX].item);
+	assert_stat(&fixture, name[RELAY_HOSTS_MAX], 0, 0, 0, 0, 0);
+	relay_sink_stat(fixture.sink, NULL, &stat);
+	assert_int_equal(stat.confirmed, 1);
+	assert_int_equal(stat.consigned, stat.in_flight + 1);
+	assert_int_equal(stat.residual, 0);
+	assert_true(reads(&fixture, peer, name[RELAY_HOSTS_MAX]));
+	assert_stat(&fixture, name[RELAY_HOSTS_MAX], 1, 0, 0, 0, 1);
+	peer_close(peer);
+	close_fixture(&fixture);
+	assert_int_equal(confirmations, RELAY_HOSTS_MAX + 1);
+}
+
 /* The n-th allocation fails, and all behind it, while frames come and a courier reads. */
 static void memory_that_runs_out_loses_nothing(void **state)
 {
@@ -552,12 +644,14 @@ int main(void)
 		cmocka_unit_test(the_next_courier_gets_what_was_not_delivered),
 		cmocka_unit_test(a_refused_run_is_refused_to_its_host_alone),
 		cmocka_unit_test(a_courier_that_speaks_wrongly_is_disconnected),
+		cmocka_unit_test(a_courier_of_another_version_is_refused),
 		cmocka_unit_test(a_second_courier_is_refused),
 		cmocka_unit_test(only_an_operator_is_a_courier),
 		cmocka_unit_test(a_hello_is_awaited_for_so_long),
 		cmocka_unit_test(what_is_delivered_stays_so),
 		cmocka_unit_test(what_is_not_read_waits_here),
 		cmocka_unit_test(a_lane_with_items_is_its_hosts),
+		cmocka_unit_test(a_lane_without_items_serves_another),
 		cmocka_unit_test(memory_that_runs_out_loses_nothing),
 	};
 
