@@ -401,14 +401,18 @@ static void a_second_courier_is_refused(void **state)
 
 	(void)state;
 	open_fixture(&fixture);
-	peer = come(&fixture);
-	peer_run(fixture.base);
-	second = connect_courier(&fixture);
-	peer_expect_error(second, "courier-busy", true);
-	peer_expect_end(second);
+	peer = connect_courier(&fixture);
+	for (unsigned i = 0; i < 2; i++) {		/* whether or not the first has said hello */
+		second = connect_courier(&fixture);
+		peer_expect_error(second, "courier-busy", true);
+		peer_expect_end(second);
+		peer_close(second);
+		if (!i)
+			greet(peer, RELAY_HELD_BYTES);
+		peer_run(fixture.base);
+	}
 	forward(&fixture, 0, 0);
 	expect_consigned(peer, host_name[0], 0);
-	peer_close(second);
 	peer_close(peer);
 	close_fixture(&fixture);
 }
@@ -598,6 +602,29 @@ static void a_lane_without_items_serves_another(void **state)
 	assert_int_equal(confirmations, RELAY_HOSTS_MAX + 1);
 }
 
+/* There was no memory for its host's lane, and the relay ends before it could say so. */
+static void a_frame_without_a_lane_is_refused_at_the_end(void **state)
+{
+	struct shipment *shipment;
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	shipment = &fixture.shipment[0][0];
+	shipment->item = (struct relay_item){
+		.host = host_name[0], .opening = relay_opening_get(fixture.opening[0]),
+		.frame = frame_ref_gap(fixture.codec, CPU, 100, 110, 0, 1, 0), .upto = fixture.upto,
+		.confirmed = on_confirmed,
+	};
+	memory_fails_after(0);
+	relay_sink_forward(fixture.sink, &shipment->item);
+	memory_suffices();
+	assert_int_equal(confirmations, 0);
+	close_fixture(&fixture);
+	assert_int_equal(confirmations, 1);
+	assert_int_equal(fixture.shipment[0][0].err, -ENOMEM);
+}
+
 /* The n-th allocation fails, and all behind it, while frames come and a courier reads. */
 static void memory_that_runs_out_loses_nothing(void **state)
 {
@@ -652,6 +679,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_read_waits_here),
 		cmocka_unit_test(a_lane_with_items_is_its_hosts),
 		cmocka_unit_test(a_lane_without_items_serves_another),
+		cmocka_unit_test(a_frame_without_a_lane_is_refused_at_the_end),
 		cmocka_unit_test(memory_that_runs_out_loses_nothing),
 	};
 
