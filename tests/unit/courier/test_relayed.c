@@ -41,7 +41,12 @@ static int reports;
 static uint64_t no_memory_at;		/* for the frame that begins there; UINT64_MAX: for each there is */
 static bool runs_are_refused;		/* the first time */
 static uint64_t enough;			/* records that are confirmed: then it ends */
-static uint64_t frames_confirmed, runs_confirmed;
+static uint64_t frames_confirmed, runs_confirmed, gaps_confirmed;
+static uint64_t run_bytes;		/* of the last run's record */
+static uint64_t held_at;		/* the frame that begins there is confirmed a turn later */
+static struct parcel *held;
+static uint64_t part_at;		/* records that are confirmed: then the relay says the rest, */
+static size_t part;			/* from there on; 0: it has said all at once */
 
 static void end_it(void)
 {
@@ -78,7 +83,7 @@ int __wrap_producer_wait_ms(const struct producer *producer);
 int __wrap_producer_wait_ms(const struct producer *producer)
 {
 	(void)producer;
-	return -1;
+	return held ? 0 : -1;
 }
 
 void __wrap_producer_stat(const struct producer *producer, struct producer_stat *stat);
@@ -102,6 +107,9 @@ void __wrap_producer_run(struct producer *producer)
 	struct parcel *parcel;
 
 	(void)producer;
+	if (held)
+		window_confirm(held);
+	held = NULL;
 	while ((parcel = windows_next(windows))) {
 		window_sent(parcel);
 		if (parcel->topic == KAFKA_RUNS && runs_are_refused) {
@@ -111,8 +119,18 @@ void __wrap_producer_run(struct producer *producer)
 			continue;
 		}
 		frames_confirmed += parcel->label.span.known;
+		gaps_confirmed += parcel->label.span.known && parcel->label.type == FRAME_GAP;
 		runs_confirmed += parcel->topic == KAFKA_RUNS;
-		window_confirm(parcel);
+		if (parcel->topic == KAFKA_RUNS)
+			run_bytes = parcel->bytes;
+		if (parcel->label.span.known && parcel->label.span.first_seq == held_at)
+			held = parcel;
+		else
+			window_confirm(parcel);
+	}
+	if (part && windows->ledger.confirmed >= part_at) {
+		assert_int_equal(send(connection, relay.bytes + part, relay.size - part, MSG_NOSIGNAL), relay.size - part);
+		part = 0;
 	}
 	if (windows->ledger.confirmed >= enough)
 		end_it();
@@ -134,11 +152,13 @@ struct parcel *__wrap_parcel_create(enum kafka_topic topic, const struct parcel_
 
 static const uint8_t boot[16] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
 
-static void say_consign(uint32_t lane, const char *host, uint64_t epoch, uint64_t first_seq, uint64_t end_seq)
+static void say_consign_of(uint32_t lane, const char *host, uint64_t epoch, uint32_t cpu, uint64_t first_seq,
+			   uint64_t end_seq)
 {
 	Ringtail__V1__Consign consign = RINGTAIL__V1__CONSIGN__INIT;
 
 	consign.lane = lane;
+	consign.cpu = cpu;
 	consign.host = (char *)host;
 	consign.first_seq = first_seq;
 	consign.end_seq = end_seq;
@@ -147,6 +167,11 @@ static void say_consign(uint32_t lane, const char *host, uint64_t epoch, uint64_
 		consign.epoch = epoch;
 	}
 	maker_message(&relay, FRAME_CONSIGN, &consign.base);
+}
+
+static void say_consign(uint32_t lane, const char *host, uint64_t epoch, uint64_t first_seq, uint64_t end_seq)
+{
+	say_consign_of(lane, host, epoch, 0, first_seq, end_seq);
 }
 
 /* A stream of that host begins. */
@@ -182,9 +207,10 @@ static int setup(void **state)
 		return -1;
 	maker_init(&relay);
 	settings = (struct courier_settings){ .relay = path, .window_bytes = WINDOW_BYTES_DEFAULT, .json = true };
-	no_memory_at = enough = UINT64_MAX;
+	no_memory_at = enough = held_at = UINT64_MAX;
+	part = 0;
 	runs_are_refused = false;
-	frames_confirmed = runs_confirmed = 0;
+	frames_confirmed = runs_confirmed = gaps_confirmed = 0;
 	return 0;
 }
 
@@ -221,7 +247,8 @@ static int carry(void)
 	err = relayed_create(&settings, &relayed, &error);
 	connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (!err) {
-		assert_int_equal(send(connection, relay.bytes, relay.size, MSG_NOSIGNAL), relay.size);
+		assert_int_equal(send(connection, relay.bytes, part ? part : relay.size, MSG_NOSIGNAL),
+				 part ? part : relay.size);
 		err = relayed_run(relayed, ledger, &error);
 		relayed_destroy(relayed);
 	}
@@ -231,7 +258,7 @@ static int carry(void)
 }
 
 struct told {
-	uint64_t frames[LANES];
+	uint64_t first[LANES], frames[LANES];	/* the first and the last time */
 	bool refused[LANES];
 };
 
@@ -242,6 +269,8 @@ static void note_told(struct told *told, const Ringtail__V1__Delivered *delivere
 
 		assert_in_range(lane->lane, 0, LANES - 1);
 		assert_true(lane->frames >= told->frames[lane->lane]);
+		if (!told->first[lane->lane])
+			told->first[lane->lane] = lane->frames;
 		told->frames[lane->lane] = lane->frames;
 		told->refused[lane->lane] |= lane->refused;
 	}
@@ -332,6 +361,130 @@ static void test_what_is_behind_a_run_that_is_refused_is_told_as_refused(void **
 	assert_non_null(strstr(summary, "\"in_flight\":0,\"residual\":0,"));
 }
 
+/* What comes behind it before the host begins again is told as refused, too; what it begins then is carried. */
+static void test_a_host_that_was_refused_begins_again(void **state)
+{
+	struct told told;
+
+	(void)state;
+	say_begin(0, "web-1", 7);
+	say_batch(0, 0);
+	say_begin(1, "web-2", 8);
+	part = relay.size;
+	part_at = 2;
+	say_batch(0, 10);
+	say_batch(1, 0);
+	runs_are_refused = true;
+	enough = 3;
+	assert_int_equal(carry(), 0);
+	told = hear();
+	assert_int_equal(told.frames[0] + told.frames[1], 3);
+	assert_int_equal(told.refused[0] + told.refused[1], 1);
+	assert_int_equal(frames_confirmed, 1);
+
+	relay.size = 0;
+	frames_confirmed = 0;
+	say_begin(0, "web-1", 7);
+	say_begin(1, "web-2", 8);
+	part = relay.size;
+	part_at = 2;
+	say_begin(0, "web-1", 7);
+	say_begin(1, "web-2", 8);
+	say_batch(0, 0);
+	say_batch(1, 0);
+	runs_are_refused = true;
+	enough = 4 + 1 + 2;		/* the refused run is announced again; the other is once */
+	assert_int_equal(carry(), 0);
+	told = hear();
+	assert_int_equal(told.frames[0], 1);
+	assert_int_equal(told.frames[1], 1);
+	assert_int_equal(told.refused[0] + told.refused[1], 0);
+	assert_int_equal(frames_confirmed, 2);
+}
+
+/* Kafka has the third frame and not the second: the relay is told of the first. */
+static void test_what_is_not_confirmed_is_not_told(void **state)
+{
+	struct told told;
+
+	(void)state;
+	say_begin(0, "web-1", 7);
+	say_batch(0, 0);
+	say_batch(0, 10);
+	say_batch(0, 20);
+	held_at = 10;
+	enough = 2 + 3;
+	assert_int_equal(carry(), 0);
+	told = hear();
+	assert_int_equal(told.first[0], 1);
+	assert_int_equal(told.frames[0], 3);
+}
+
+/* A lane serves another host: its run is announced under that host's name, whatever its number is. */
+static void test_a_lane_that_serves_another_host(void **state)
+{
+	(void)state;
+	say_begin(0, "web-1", 7);
+	say_batch(0, 0);
+	part = relay.size;
+	part_at = 3;
+	say_begin(0, "web-2", 7);
+	say_batch(0, 0);
+	enough = 3 + 3;
+	assert_int_equal(carry(), 0);
+	assert_int_equal(runs_confirmed, 2);
+	assert_int_equal(hear().frames[0], 2);
+}
+
+/* A program brought a probe meanwhile: what is recorded from now on is decoded by the new catalog. */
+static void test_another_catalog_of_the_run_is_announced(void **state)
+{
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	static const uint64_t zero[2];
+	size_t before, hello_bytes;
+
+	(void)state;
+	say_begin(0, "web-1", 7);
+	say_batch(0, 0);
+	say_consign(0, "web-1", 7, 0, 0);
+	before = relay.size;
+	maker_hello(&relay, 1, 7);
+	maker_message(&relay, FRAME_CATALOG, &catalog.base);
+	hello_bytes = relay.size - before;
+	maker_subscribed(&relay, 2, zero);
+	say_batch(0, 10);
+	enough = 3 + 3;
+	assert_int_equal(carry(), 0);
+	assert_int_equal(runs_confirmed, 2);
+	assert_int_equal(run_bytes, hello_bytes);	/* the hello, and the catalog, whole */
+	assert_int_equal(hear().frames[0], 2);
+}
+
+/* Each kind of frame that a run has; of a gap, too, the record says which attempts it is about. */
+static void test_every_frame_of_a_run_is_carried(void **state)
+{
+	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;
+	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	Ringtail__V1__Watermark watermark = RINGTAIL__V1__WATERMARK__INIT;
+
+	(void)state;
+	say_begin(0, "web-1", 7);
+	say_batch(0, 0);
+	gap.first_seq = 10;
+	gap.end_seq = 20;
+	say_consign(0, "", 0, 10, 20);
+	maker_message(&relay, FRAME_GAP, &gap.base);
+	say_consign(0, "", 0, 0, 0);
+	maker_message(&relay, FRAME_WATERMARK, &watermark.base);
+	say_consign(0, "", 0, 0, 0);
+	maker_message(&relay, FRAME_BYE, &bye.base);
+	enough = 2 + 4;
+	assert_int_equal(carry(), 0);
+	assert_int_equal(frames_confirmed, 2);
+	assert_int_equal(gaps_confirmed, 1);
+	assert_int_equal(hear().frames[0], 4);
+}
+
 static void test_a_run_is_announced_once_for_each_catalog(void **state)
 {
 	(void)state;
@@ -349,6 +502,7 @@ static void test_a_run_is_announced_once_for_each_catalog(void **state)
 
 static void refuses(void)
 {
+	enough = 1;
 	assert_int_equal(carry(), 0);		/* it ended because the connection did */
 	assert_int_equal(hear().frames[0], 0);
 	assert_int_equal(frames_confirmed, 0);
@@ -372,6 +526,14 @@ static void test_a_relay_that_speaks_otherwise_is_left(void **state)
 	say_begin(0, "web-1", 7);
 	say_consign(0, "", 0, 10, 0);		/* backwards */
 	maker_batch(&relay, 0, 0, 1000, 1, 10);
+	refuses();
+	say_begin(0, "web-1", 7);
+	say_consign_of(0, "", 0, CURSOR_POSITIONS_MAX, 0, 10);	/* of no CPU */
+	maker_batch(&relay, 0, 0, 1000, 1, 10);
+	refuses();
+	say_begin(0, "web-1", 7);
+	say_batch(0, 0);
+	say_begin(0, "web-2", 7);		/* while something of the other is on its way */
 	refuses();
 	maker_error(&relay, "courier-busy", "another courier", "end it", 0);
 	refuses();
@@ -412,6 +574,11 @@ int main(void)
 		TEST(test_each_host_is_told_by_itself),
 		TEST(test_a_frame_that_found_no_memory_is_not_told),
 		TEST(test_what_is_behind_a_run_that_is_refused_is_told_as_refused),
+		TEST(test_a_host_that_was_refused_begins_again),
+		TEST(test_what_is_not_confirmed_is_not_told),
+		TEST(test_a_lane_that_serves_another_host),
+		TEST(test_another_catalog_of_the_run_is_announced),
+		TEST(test_every_frame_of_a_run_is_carried),
 		TEST(test_a_run_is_announced_once_for_each_catalog),
 		TEST(test_a_relay_that_speaks_otherwise_is_left),
 		TEST(test_of_no_allocation_that_fails_comes_a_loss),
