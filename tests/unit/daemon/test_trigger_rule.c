@@ -162,6 +162,10 @@ static void test_two_of_one_name(void **state)
 	assert_int_equal(trigger_rules_check(&two, NULL, &error), 0);
 	assert_int_equal(trigger_rules_check(&words, NULL, &error), -EINVAL);
 	assert_string_equal(error.code, "trigger-name");
+	two.word[1] = words.word[0];		/* beside each other */
+	assert_int_equal(trigger_rules_check(&two, NULL, &error), -EINVAL);
+	two.word[0] = two.word[1] = words.word[2] + 3;	/* those without a name are called by their numbers */
+	assert_int_equal(trigger_rules_check(&two, NULL, &error), 0);
 }
 
 int main(void)

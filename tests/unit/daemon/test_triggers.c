@@ -38,6 +38,7 @@ static unsigned begun;
 static struct frame_ref *ready;		/* what the stream that is asked has */
 static uint64_t now_ns;
 static uint64_t apart_ns, late_ns;	/* when a frame's events happened: so far from each other, the last so long ago */
+static int times_say;			/* of a frame's events: why they are not told */
 static bool waits;			/* who subscribes now is not live yet */
 static int audit_says;
 static struct event *timer;		/* the last that was armed, */
@@ -134,6 +135,7 @@ int __wrap_audit_append(struct audit_file *file, struct disk *disk, const char *
 	(void)disk;
 	assert_ptr_equal(file, &order);
 	assert_non_null(strstr(line, "trigger"));
+	assert_non_null(strstr(line, "\"role\":\"daemon\""));
 	assert_non_null(strstr(line, "syscall:read:call"));
 	note("audit; ");
 	return audit_says;
@@ -193,6 +195,8 @@ int __wrap_export_event_times(const struct frame_ref *frame, struct frame_codec 
 			      const Ringtail__V1__Catalog *catalog, export_event_time *tell, void *context)
 {
 	(void)codec, (void)catalog;
+	if (times_say)
+		return times_say;
 	for (uint64_t i = frame->events; i--;)
 		tell(context, now_ns - late_ns - i * apart_ns);
 	return 0;
@@ -388,6 +392,11 @@ static void its_rate_is_of_the_events_times(void **state)
 	late_ns = 7 * NS_PER_S;			/* too old for any second that is kept */
 	match(0, 9);
 	assert_int_equal(stat_of(0).fired, 0);
+	late_ns = 6 * NS_PER_S;			/* so is a second that began with it, */
+	match(0, 3);
+	late_ns = NS_PER_S / 4;			/* and nothing of it is in one of now */
+	match(0, 1);
+	assert_int_equal(stat_of(0).fired, 0);
 	late_ns = 3 * NS_PER_S + NS_PER_S / 4;
 	match(0, 1);
 	assert_int_equal(stat_of(0).fired, 1);
@@ -406,12 +415,20 @@ static void its_rate_is_of_the_events_times(void **state)
 static void a_dump_reaches_back_from_the_event(void **state)
 {
 	(void)state;
-	open_rules("'syscall:read:call' dump 1s", 2);
+	open_rules("'syscall:read:call' dump 1s", 4);
 	match(0, 1);
 	late_ns = 5 * NS_PER_S;
 	match(1, 1);
+	late_ns = 0 - 5 * NS_PER_S;		/* another CPU's clock is ahead */
+	match(2, 1);
 	late_ns = 0;
-	assert_int_equal(begun, 2);
+	finish(0);
+	apart_ns = 3 * NS_PER_S;
+	match(3, 2);				/* from the first of them */
+	apart_ns = 0;
+	assert_int_equal(begun, 4);
+	assert_int_equal(dump[2].request.fired_realtime_ns - dump[2].request.since_realtime_ns, NS_PER_S);
+	assert_int_equal(dump[3].request.fired_realtime_ns - dump[3].request.since_realtime_ns, 4 * NS_PER_S);
 	assert_int_equal(dump[0].request.fired_realtime_ns - dump[0].request.since_realtime_ns, NS_PER_S);
 	assert_int_equal(dump[1].request.fired_realtime_ns - dump[1].request.since_realtime_ns, 6 * NS_PER_S);
 	assert_int_equal(dump[1].request.until_ns, now_ns);
@@ -440,12 +457,31 @@ static void its_rate_is_of_the_last_second(void **state)
 	close_rules();
 }
 
+/* There is no memory to look at a frame: its events count as of now. */
+static void without_memory_its_rate_is_of_when_frames_come(void **state)
+{
+	(void)state;
+	open_rules("'syscall:read:call' at 5/s log", 1);
+	times_say = -ENOMEM;
+	match(0, 4);
+	assert_int_equal(stat_of(0).fired, 0);
+	match(0, 1);
+	assert_int_equal(stat_of(0).fired, 1);
+	times_say = 0;
+	close_rules();
+}
+
 static void says_how_many_more_there_were_when_its_time_is_over(void **state)
 {
 	uint64_t matches = counter_read(COUNTER_trigger_matches), fired = counter_read(COUNTER_triggers_fired),
 		 suppressed = counter_read(COUNTER_trigger_suppressed);
 
 	(void)state;
+	open_rules("'syscall:read:call' log every 1500ms", 1);
+	match(0, 1);
+	assert_int_equal(timer_ns, 1500 * 1000000ull);
+	close_rules();
+	matches++, fired++;
 	open_rules("'syscall:read:call' log every 7s", 1);
 	assert_string_equal(stat_of(0).state, "quiet");
 	match(0, 0);				/* a watermark, and the like */
@@ -653,6 +689,7 @@ int main(void)
 		cmocka_unit_test(its_rate_is_of_the_last_second),
 		cmocka_unit_test(its_rate_is_of_the_events_times),
 		cmocka_unit_test(a_dump_reaches_back_from_the_event),
+		cmocka_unit_test(without_memory_its_rate_is_of_when_frames_come),
 		cmocka_unit_test(says_how_many_more_there_were_when_its_time_is_over),
 		cmocka_unit_test(what_it_does_is_in_the_audit_log_before),
 		cmocka_unit_test(fires_again_while_its_dump_is_written),
