@@ -28,6 +28,7 @@ static struct disk_thread *thread;
 static struct frame_codec *codec;
 static struct dumps *dumps;
 static char said[256];			/* codes of what was logged */
+static unsigned probes;			/* of a dump that is put there */
 
 static void note(enum log_level level, const char *code, const char *text)
 {
@@ -98,12 +99,17 @@ static struct frame_ref *pack_end(uint64_t at)
 {
 	Ringtail__V1__Dump dump = RINGTAIL__V1__DUMP__INIT;
 	Ringtail__V1__Bye bye = RINGTAIL__V1__BYE__INIT;
+	char *probe[2 * DUMP_PROBES_SHOWN];
 
 	dump.id = dump.rule = (char *)"rule";
 	dump.trigger = dump.filter = dump.why = (char *)"";
 	dump.state = (char *)"whole";
 	dump.bytes = at;
 	dump.events = 77;
+	for (unsigned i = 0; i < probes; i++)
+		probe[i] = (char *)"kill";
+	dump.probe = probe;
+	dump.n_probe = probes;
 	bye.reason = (char *)"";
 	bye.dump = &dump;
 	return frame_ref_pack(codec, FRAME_BYE, &bye.base);
@@ -121,29 +127,63 @@ static void put_whole(const char *name, size_t before, uint64_t says)
 	frame_ref_put(end);
 }
 
-/* "ID state bytes, ..." of all that are listed; in order. */
-static const char *listed(void)
+/* What is told of them; of one of them and a part of its file, if it is given. To be freed. */
+static Ringtail__V1__Dumps *tell(const struct dump_entry *part, const char *data)
 {
-	struct frame_ref *frame = dumps_pack(dumps, codec, NULL, NULL, 0);
+	struct frame_ref *frame = dumps_pack(dumps, codec, part, (const uint8_t *)data, data ? strlen(data) : 0);
 	struct frame_header header;
-	static char text[1024];
 	uint8_t raw[4096];
 	const uint8_t *body;
 	Ringtail__V1__Dumps *message;
 
-	text[0] = '\0';
 	assert_non_null(frame);
 	assert_int_equal(frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header), FRAME_OK);
 	assert_int_equal(frame_open(codec, frame->data, &header, raw, &body), FRAME_OK);
 	message = ringtail__v1__dumps__unpack(NULL, header.raw_bytes, body);
+	assert_non_null(message);
+	frame_ref_put(frame);
+	return message;
+}
+
+/* "ID state bytes, ..." of all that are listed; in order. */
+static const char *listed(void)
+{
+	static char text[1024];
+	Ringtail__V1__Dumps *message = tell(NULL, NULL);
+
+	text[0] = '\0';
 	assert_int_equal(message->bytes_max, dumps_bytes_max(dumps));
 	for (size_t i = 0; i < message->n_dump; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %s %llu", i ? ", " : "",
 			 message->dump[i]->id, message->dump[i]->state,
 			 (unsigned long long)message->dump[i]->bytes);
 	ringtail__v1__dumps__free_unpacked(message, NULL);
-	frame_ref_put(frame);
 	return text;
+}
+
+/* With a part of a file comes which dump it is of, and no other; of its probes so many are told. */
+static void one_is_told_of_with_a_part_of_its_file(void **state)
+{
+	Ringtail__V1__Dumps *message;
+
+	(void)state;
+	probes = 2 * DUMP_PROBES_SHOWN;
+	put_whole("2026-a.rt", 10, 10);
+	probes = 1;
+	put_whole("2026-b.rt", 10, 10);
+	probes = 0;
+	open_dumps(1 << 20, 4);
+	message = tell(dumps_find(dumps, "2026-a"), "a part");
+	assert_int_equal(message->n_dump, 1);
+	assert_string_equal(message->dump[0]->id, "2026-a");
+	assert_int_equal(message->dump[0]->n_probe, DUMP_PROBES_SHOWN);
+	assert_int_equal(message->data.len, 6);
+	ringtail__v1__dumps__free_unpacked(message, NULL);
+	message = tell(dumps_find(dumps, "2026-b"), "");
+	assert_int_equal(message->n_dump, 1);
+	assert_string_equal(message->dump[0]->id, "2026-b");
+	assert_int_equal(message->dump[0]->n_probe, 1);
+	ringtail__v1__dumps__free_unpacked(message, NULL);
 }
 
 static void what_is_there_is_listed_by_its_time(void **state)
@@ -368,6 +408,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(what_is_there_is_listed_by_its_time),
+		TEST(one_is_told_of_with_a_part_of_its_file),
 		TEST(what_has_no_end_of_its_own_is_damaged),
 		TEST(files_of_others_are_left_alone),
 		TEST(as_many_as_there_can_be),

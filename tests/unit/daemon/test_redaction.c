@@ -16,8 +16,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
+#include "daemon/base/log.h"
 #include "daemon/collect/redaction.h"
 #include "tests/unit/daemon/small_catalog.h"
 
@@ -124,6 +126,26 @@ static void test_strings(void **state)
 	redaction = rules(RULES("syscall:openat:entry filename *"));
 	assert_string_equal(opened(redaction, SMALL_OPENAT, "a"), "a");
 	assert_string_equal(opened(redaction, SMALL_OPENAT_ENTRY, "a"), REDACTED_TEXT);
+	redaction_destroy(redaction);
+	/* The last part alone; and any blanks between the parts. */
+	redaction = rules(RULES("entry \t filename\t\t*"));
+	assert_string_equal(opened(redaction, SMALL_OPENAT, "a"), "a");
+	assert_string_equal(opened(redaction, SMALL_OPENAT_ENTRY, "a"), REDACTED_TEXT);
+	redaction_destroy(redaction);
+}
+
+/* A rule about one probe hides nothing of threads, which are told with all of them, whatever its field may be. */
+static void test_one_probe_s_rule_is_about_no_thread(void **state)
+{
+	struct redaction *redaction = rules(RULES("openat *e* worker"));
+	char comm[RT_COMM_BYTES] = "worker";
+
+	(void)state;
+	assert_false(redaction_hides_comm(redaction));
+	redaction_comm(redaction, comm);
+	assert_string_equal(comm, "worker");
+	assert_false(redaction_hides_text(redaction, THREAD_EXE, "worker", 6));
+	assert_string_equal(opened(redaction, SMALL_OPENAT, "worker"), REDACTED_TEXT);
 	redaction_destroy(redaction);
 }
 
@@ -258,6 +280,20 @@ static bool hides_entries(const struct redaction *redaction, uint32_t bytes)
 	return record.item.payload != record.word;
 }
 
+/* As getdents() has them: the name begins where others have the type, which is the last byte. */
+static bool hides_old_entries(const struct redaction *redaction)
+{
+	uint8_t entries[56] = {[16] = 24, [18] = '.', [23] = 4, [40] = 32, [42] = 's', 'e', 'c', 'r', 'e', 't', [55] = 8};
+	struct probe_info info = call_info;
+	struct record record;
+
+	info.dirent_fields = info.old_dirent_fields = 1u << 3;
+	begin(&record, SMALL_OPENAT, 6);
+	attach(&record, RT_ATTACH_DATA, 1, entries, sizeof(entries));
+	redaction_event(redaction, &record.item, &info, &record.to);
+	return record.item.payload != record.word;
+}
+
 /* A name in a directory, which begins with what a rule says: also where it was cut; and the list, as it is shown. */
 static void test_entries_of_a_directory(void **state)
 {
@@ -271,6 +307,9 @@ static void test_entries_of_a_directory(void **state)
 	assert_false(hides_entries(name, 24));
 	assert_true(hides_entries(list, 56));
 	assert_false(hides_entries(other, 56));
+	assert_true(hides_old_entries(name));
+	assert_true(hides_old_entries(list));
+	assert_false(hides_old_entries(other));
 	redaction_destroy(name);
 	redaction_destroy(list);
 	redaction_destroy(other);
@@ -360,6 +399,38 @@ static Ringtail__V1__Probe *probe_of(uint32_t id, Ringtail__V1__Field **field, s
 	probe.field = field;
 	probe.n_field = n;
 	return &probe;
+}
+
+static unsigned warned;
+
+static void note_warning(enum log_level level, const char *code, const char *text)
+{
+	(void)text;
+	warned += level == LOG_LEVEL_WARNING && strcmp(code, "redact-nothing") == 0;
+}
+
+/* Of a probe that is made later it is said, once and of the rule that names it, that nothing of it is hidden. */
+static void test_what_hides_nothing_of_a_probe_is_said(void **state)
+{
+	static const struct log_sink sink = {note_warning, clock_monotonic};
+	struct redaction *redaction = rules(RULES("* * secret", "openat filename secret"));
+	Ringtail__V1__Field text, *field[] = {&text};
+	Ringtail__V1__Probe *made;
+
+	(void)state;
+	small_field(&text, "filename", RINGTAIL__V1__FIELD_TYPE__FIELD_STRING, 64);
+	made = probe_of(RT_PROBE_MADE, field, 1);
+	made->function = (char *)"openat";
+	log_set_sink(&sink);
+	warned = 0;
+	assert_int_equal(redaction_add(redaction, made), 0);
+	assert_int_equal(warned, 0);
+	made->id++;
+	text.name = (char *)"path";
+	assert_int_equal(redaction_add(redaction, made), 0);
+	assert_int_equal(warned, 1);
+	log_set_sink(NULL);
+	redaction_destroy(redaction);
 }
 
 static void test_array_in_the_words(void **state)
@@ -849,6 +920,8 @@ int main(void)
 		cmocka_unit_test(test_structures),
 		cmocka_unit_test(test_entries_of_a_directory),
 		cmocka_unit_test(test_path_without_its_beginning),
+		cmocka_unit_test(test_one_probe_s_rule_is_about_no_thread),
+		cmocka_unit_test(test_what_hides_nothing_of_a_probe_is_said),
 		cmocka_unit_test(test_array_in_the_words),
 		cmocka_unit_test(test_array_that_is_attached),
 		cmocka_unit_test(test_map_in_two_pieces),
