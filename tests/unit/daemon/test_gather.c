@@ -61,7 +61,7 @@ struct fixture {
 	uint8_t came[RINGS][SEQS];	/* how often it came, as what it was, or was in a gap */
 	uint64_t known[RINGS];		/* what is before it the client was told of */
 	uint64_t told_ns;
-	uint64_t events, gaps, batches, watermarks;
+	uint64_t events, gaps, batches, watermarks, raw_bytes_most;
 };
 
 static void on_read(void *context)
@@ -270,6 +270,8 @@ static void take_batch(struct fixture *f, const struct frame_ref *frame)
 		}
 	}
 	f->batches++;
+	if (bytes > f->raw_bytes_most)
+		f->raw_bytes_most = bytes;
 }
 
 /* No hole in front of it: what was skipped is in it, or was told before. */
@@ -421,6 +423,7 @@ static void first_at_once_then_one_for_each_ring(void **state)
 static void one_frame_a_minute_where_nothing_is_recorded(void **state)
 {
 	struct fixture *f = begin();
+	uint64_t before;
 
 	(void)state;
 	send_all(f);
@@ -432,10 +435,17 @@ static void one_frame_a_minute_where_nothing_is_recorded(void **state)
 	}
 	assert_int_equal(f->batches, 0);
 	assert_in_range(f->watermarks, 10, 11);
-	/* What is recorded then does not wait for the minute. */
+	/* What is recorded then does not wait for the minute; and where nothing is any more, a minute is as long. */
 	tick(f, "e");
 	send_all(f);
 	assert_int_equal(f->batches, RINGS);
+	before = f->watermarks;
+	for (unsigned i = 0; i < 600; i++) {
+		now_ns += NS_PER_S;
+		append_watermark(f);
+		send_all(f);
+	}
+	assert_in_range(f->watermarks - before, 9, 11);
 	check_all_came(f);
 	finish(f);
 }
@@ -459,6 +469,7 @@ static void each_frame_at_once_without_an_interval(void **state)
 static void waits_no_longer_than_the_log_keeps_it(void **state)
 {
 	struct fixture *f = malloc(sizeof(*f));
+	uint64_t waits;
 
 	(void)state;
 	open_all(f, 64 << 10, 64 << 10);
@@ -468,7 +479,9 @@ static void waits_no_longer_than_the_log_keeps_it(void **state)
 		append_batch(f, 0, "e", 50);
 		append_batch(f, 1, "e", 50);
 		append_watermark(f);
+		waits = frame_log_bytes_from(f->subscription->log, f->stream->next);
 		send_all(f);
+		assert_int_equal(f->batches == RINGS, waits < 32 << 10);
 		assert_null(f->stream->catch_up);
 	}
 	assert_int_equal(f->batches, 2 * RINGS);
@@ -558,6 +571,39 @@ static void a_gap_stays_in_its_place(void **state)
 	finish(f);
 }
 
+/* They wait for the client, though the log has them no more; and nobody holds them once they were sent. */
+static void what_is_gathered_waits_for_the_client(void **state)
+{
+	struct fixture *f = begin();
+	struct frame_ref *alone, *joined, *frame[8];
+	struct stream_stat stat;
+	unsigned before;
+
+	(void)state;
+	gather_now(f);
+	append_batch(f, 0, "e", 3);
+	joined = frame_log_get(f->subscription->log, frame_log_end(f->subscription->log) - 1);
+	append_batch(f, 0, "e", 3);
+	append_batch(f, 1, "e", 3);
+	alone = frame_log_get(f->subscription->log, frame_log_end(f->subscription->log) - 1);
+	before = alone->refs;
+	assert_int_equal(joined->refs, before);
+	now_ns += INTERVAL_NS;
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 2);
+	assert_ptr_equal(frame[1], alone);
+	assert_int_equal(alone->refs, before + 1);
+	assert_int_equal(joined->refs, before);
+	stream_stat(f->stream, &stat);
+	assert_int_equal(stat.lag_bytes, frame[0]->bytes + frame[1]->bytes);
+	assert_int_equal(stat.in_flight, 9);
+	send_all(f);
+	check_all_came(f);
+	assert_int_equal(alone->refs, before);
+	stream_stat(f->stream, &stat);
+	assert_int_equal(stat.lag_bytes, 0);
+	finish(f);
+}
+
 static void no_batch_has_more_events_than_one_may(void **state)
 {
 	struct fixture *f = begin();
@@ -569,6 +615,7 @@ static void no_batch_has_more_events_than_one_may(void **state)
 		append_batch(f, 0, "e", GATHER_EVENTS - 1);
 	gather_now(f);
 	assert_in_range(f->batches, 2, 5);
+	assert_in_range(f->raw_bytes_most, 1, GATHER_RAW_BYTES);
 	finish(f);
 }
 
@@ -628,6 +675,7 @@ static void gathered_and_not_sent_comes_off_the_disk(void **state)
 {
 	struct fixture *f = malloc(sizeof(*f));
 	struct frame_ref *frame[8];
+	uint64_t time_ns;
 
 	(void)state;
 	open_all(f, 16 << 10, 8 << 10);
@@ -642,6 +690,9 @@ static void gathered_and_not_sent_comes_off_the_disk(void **state)
 	while (!f->stream->catch_up)
 		tick(f, "eee");
 	check_ledger(f);
+	/* Its time would be told too early: what comes off the disk is older. */
+	assert_false(gather_owes_time(f->stream->gather, &time_ns));
+	assert_int_equal(time_ns, 0);
 	stream_ended(f->stream);
 	send_all(f);
 	check_all_came(f);
@@ -731,6 +782,7 @@ int main(void)
 		cmocka_unit_test(a_bye_ends_the_wait),
 		cmocka_unit_test(many_events_go_as_they_are),
 		cmocka_unit_test(a_gap_stays_in_its_place),
+		cmocka_unit_test(what_is_gathered_waits_for_the_client),
 		cmocka_unit_test(no_batch_has_more_events_than_one_may),
 		cmocka_unit_test(what_cannot_be_read_is_not_joined),
 		cmocka_unit_test(no_memory_to_begin),
