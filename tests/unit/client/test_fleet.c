@@ -247,6 +247,97 @@ static void lines_of_hosts(void **state)
 	assert_non_null(strstr(check_text(&out), "no hosts"));
 }
 
+/* The relay's and the courier's residuals never make up for each other. */
+static void residuals_add_up(void **state)
+{
+	Ringtail__V1__HostStat host = RINGTAIL__V1__HOST_STAT__INIT;
+
+	(void)state;
+	host.residual = -3;
+	assert_int_equal(fleet_residual(&host), 3);
+	host.consigned_residual = 3;
+	assert_int_equal(fleet_residual(&host), 6);
+	host.residual = 2;
+	host.consigned_residual = -4;
+	assert_int_equal(fleet_residual(&host), 6);
+}
+
+/* A clock that is ahead says "0s"; what is a hundred of a unit is told in the next. */
+static void ages(void **state)
+{
+	static const struct {
+		uint64_t heard_s;
+		const char *text;
+	} row[] = {
+		{ 1000000 + 5, "   0s" }, { 1000000 - 99, "  99s" }, { 1000000 - 100, "   1m" },
+		{ 1000000 - 99 * 60 - 59, "  99m" }, { 1000000 - 6000, "   1h" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		const Ringtail__V1__HostStat *list[1];
+		struct answer answer = { 0 };
+		struct fleet fleet;
+
+		answer_init(&answer);
+		add(&answer, "web-1", row[i].heard_s)->since_realtime_ns = NOW;
+		fleet = make(&answer, list, 1);
+		print_fleet_hosts(&out, &fleet);
+		assert_non_null(strstr(check_text(&out), row[i].text));
+	}
+}
+
+static void losses_of_a_fleet(void **state)
+{
+	Ringtail__V1__LossCount lost[2] = { RINGTAIL__V1__LOSS_COUNT__INIT, RINGTAIL__V1__LOSS_COUNT__INIT };
+	Ringtail__V1__LossCount *losses[] = { &lost[0], &lost[1] };
+	uint8_t boot_id[2] = { 0xab, 0x01 };
+	static const Ringtail__V1__HostStat *list[FLEET_ROWS];
+	struct answer answer = { 0 };
+	struct fleet fleet;
+	const char *text;
+	json_t *told, *first;
+
+	(void)state;
+	answer_init(&answer);
+	for (unsigned i = 0; i < 3; i++)
+		add(&answer, "web", 7)->lost = losses;
+	lost[0].count = 5;
+	lost[1].count = 6;
+	answer.host[0].n_lost = 2;
+	answer.host[0].boot_id = (ProtobufCBinaryData){ sizeof(boot_id), boot_id };
+	answer.host[0].epoch = 9;
+	answer.host[0].residual = -3;
+	answer.all.gaps = 1;
+	answer.hosts.connected = 1;
+	answer.hosts.courier = true;
+	answer.hosts.ack = "kafka";
+	answer.all.returned = 3;
+	answer.all.in_flight = 4;
+	fleet = make(&answer, list, FLEET_ROWS);
+	print_fleet_ledger(&out, &relay, &fleet);
+	text = check_text(&out);
+	assert_non_null(strstr(text, "in 1 gap\n"));
+	assert_null(strstr(text, "more hosts"));	/* there are as many rows as hosts */
+	assert_null(strstr(text, "no courier"));
+	assert_non_null(strstr(text, "+ 3 returned + 4 in flight"));
+	answer.all.gaps = 2;
+	print_fleet_ledger(&out, &relay, &fleet);
+	assert_non_null(strstr(check_text(&out), "in 2 gaps\n"));
+	print_fleet_ledger_json(&out, &fleet);
+	told = json_loads(check_text(&out), 0, NULL);
+	assert_non_null(told);
+	assert_int_equal(json_integer_value(json_object_get(told, "known")), 3);
+	assert_int_equal(json_integer_value(json_object_get(told, "connected")), 1);
+	assert_true(json_is_true(json_object_get(told, "courier")));
+	first = json_array_get(json_object_get(told, "hosts"), 0);
+	assert_int_equal(json_array_size(json_object_get(first, "lost")), 2);
+	assert_int_equal(json_integer_value(json_object_get(first, "residual")), -3);
+	assert_string_equal(json_string_value(json_object_get(first, "run")), "ab01/9");
+	assert_null(json_object_get(first, "epoch"));	/* the run has it */
+	json_decref(told);
+}
+
 static void ledgers(void **state)
 {
 	static const Ringtail__V1__HostStat *list[FLEET_ROWS + 5];
@@ -299,6 +390,9 @@ int main(void)
 		cmocka_unit_test(answers_that_make_no_sense),
 		cmocka_unit_test(names_act_on_no_terminal),
 		cmocka_unit_test(lines_of_hosts),
+		cmocka_unit_test(residuals_add_up),
+		cmocka_unit_test(ages),
+		cmocka_unit_test(losses_of_a_fleet),
 		cmocka_unit_test(ledgers),
 	};
 

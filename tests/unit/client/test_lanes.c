@@ -186,6 +186,8 @@ static void check_refused(const char *why)
 
 static void a_consign_that_makes_no_sense_ends_all(void **state)
 {
+	char longest[NAME_BYTES_MAX + 1];
+
 	(void)state;
 	maker_hello(&stream, 1, 7);
 	check_refused("none stands before");
@@ -200,6 +202,10 @@ static void a_consign_that_makes_no_sense_ends_all(void **state)
 	consign(0, "web-1\", \"x\": \"");
 	check_refused("no host that can be shown");
 	consign(0, "\033[2J");
+	check_refused("no host that can be shown");
+	memset(longest, 'x', sizeof(longest));
+	longest[NAME_BYTES_MAX] = '\0';		/* one too long */
+	consign(0, longest);
 	check_refused("no host that can be shown");
 	begin_host(0, "web-1");
 	consign(0, NULL);
@@ -237,6 +243,55 @@ static void what_is_wanted_is_asked_of_each_host(void **state)
 	lanes_close(lanes);
 }
 
+/* Five events of each host, 10 ns from each other: so many of them are wanted. */
+static void check_wanted(const struct lanes_wanted *wanted, uint64_t events)
+{
+	begin_host(0, "web-1");
+	maker_batch(&stream, 0, 0, 1000, 10, 5);
+	maker_bye(&stream, "end");
+	begin_host(1, "web-2");
+	maker_batch(&stream, 0, 0, 1000, 10, 5);
+	maker_bye(&stream, "end");
+	open_stream(wanted);
+	assert_int_equal(read_on(), LANES_END);
+	for (size_t i = 0; i < 2; i++) {
+		end_of(i);
+		assert_int_equal(totals(i)->events, events);
+		assert_int_equal(totals(i)->filtered, 5 - events);
+		assert_int_equal(totals(i)->residual, 0);
+	}
+	lanes_close(lanes);
+	stream.size = 0;
+}
+
+static void a_part_is_wanted_of_each_host(void **state)
+{
+	struct lanes_wanted since = { .since_ns = MAKER_WALL_NS + 1020 }, until = { .until_ns = MAKER_WALL_NS + 1040 };
+	struct lanes_wanted both = { .since_ns = MAKER_WALL_NS + 1020, .until_ns = MAKER_WALL_NS + 1040 };
+	struct lanes_wanted filter = { .filter = "pid == 99999999" };
+
+	(void)state;
+	check_wanted(&everything, 5);
+	check_wanted(&since, 3);
+	check_wanted(&until, 4);
+	check_wanted(&both, 2);
+	check_wanted(&filter, 0);
+}
+
+/* It is cut within a frame: that is no end. */
+static void a_stream_that_is_cut_has_failed(void **state)
+{
+	(void)state;
+	begin_host(0, "web-1");
+	maker_batch(&stream, 0, 0, 1000, 10, 5);
+	maker_bye(&stream, "end");
+	assert_int_equal(lanes_open(maker_file(&stream, stream.size - 3), "test", &everything, &lanes, &error), 0);
+	assert_int_equal(read_on(), LANES_FAILED);
+	end_of(0);
+	assert_int_equal(totals(0)->cut_short, 1);
+	lanes_close(lanes);
+}
+
 static void an_interrupt_ends_the_wait(void **state)
 {
 	int ends[2], quiet[2];
@@ -262,7 +317,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(hosts_take_turns), TEST(idle_hosts_keep_no_decoders), TEST(a_host_that_does_not_end_is_cut_short),
 		TEST(a_frame_that_makes_no_sense_ends_its_host), TEST(a_consign_that_makes_no_sense_ends_all),
-		TEST(what_is_wanted_is_asked_of_each_host), TEST(an_interrupt_ends_the_wait),
+		TEST(what_is_wanted_is_asked_of_each_host), TEST(a_part_is_wanted_of_each_host),
+		TEST(a_stream_that_is_cut_has_failed), TEST(an_interrupt_ends_the_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
