@@ -69,6 +69,8 @@ static void a_reader_that_failed_is_told(void **state)
 	assert_false(is_good("echo some; exit 3", "some\n"));
 	assert_false(is_good("echo some; exit 1", "some\n"));
 	assert_true(is_good("echo $*", "--source kafka:here --follow --since-ms 1\n"));
+	live.since_ns = 300 * 1000000000ull;	/* a minute earlier, so that it shows whether something is missing there */
+	assert_true(is_good("echo $*", "--source kafka:here --follow --since-ms 240000\n"));
 	assert_true(kafka_source_close(NULL));
 }
 
