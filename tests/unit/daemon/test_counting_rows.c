@@ -215,6 +215,8 @@ static void test_calls_that_do_not_return(void **state)
 	ask(NULL, "duration");
 	take_simple(SMALL_EXIT, NEVER, 0, 3);
 	assert_int_equal(first_row().values, 0);
+	/* Nor is it one of those that did. */
+	assert_false(take_simple(SMALL_EXIT, 5, 0, 3));
 	end();
 }
 
@@ -249,7 +251,7 @@ static void test_texts(void **state)
 	assert_false(take(&a));
 	assert_false(take(&b));
 	attach(&b, RT_ATTACH_KSTACK, 0, "12345678");
-	attach(&b, RT_ATTACH_USTACK, 0, "12345678");
+	attach(&b, RT_ATTACH_USTACK, 1, "12345678");
 	assert_true(take(&b));
 	end();
 }
@@ -471,9 +473,8 @@ static void test_room_for_keys(void **state)
 	(void)state;
 	ask("filename", "");
 	rows = fill(SMALL_OPENAT, 400, 0);
-	assert_in_range(rows, 2, COUNT_ROWS_MAX - 1);
-	/* 128 KiB of them, less what the longest takes: 480 bytes. */
-	assert_in_range(rows, ((128u << 10) - 480) / 430, ((128u << 10) - 480) / 409 + 1);
+	/* 128 KiB of them, less what the longest takes: 480 bytes. These have 400 of text, and 18. */
+	assert_int_equal(rows, ((128u << 10) - 480) / 418 + 1);
 	counting_clear(f.counting);
 	assert_int_equal(fill(SMALL_OPENAT, 400, 0), rows);
 	end();
@@ -493,6 +494,18 @@ static void test_room_for_buckets(void **state)
 	assert_true(counting_rows(f.counting) < COUNT_ROWS_MAX);
 	first_row();
 	counting_clear(f.counting);
+	assert_true(counting_has_room(f.counting));
+	/* Four buckets of each block: they end before blocks do. */
+	n = 0;
+	for (uint64_t i = 0; counting_has_room(f.counting) && n <= COUNT_BUCKETS_MAX; i++)
+		for (unsigned k = 4 * 8; k < 4 * 60 && counting_has_room(f.counting); k++, n++)
+			take_simple(SMALL_READ, (4ull + k % 4) << (k / 4), 0, i);
+	assert_int_equal(n, COUNT_BUCKETS_MAX);
+	counting_clear(f.counting);
+	assert_true(counting_has_room(f.counting));
+	/* A bucket that is there has room for any number. */
+	for (n = 0; n < 2 * COUNT_BUCKETS_MAX; n++)
+		take_simple(SMALL_READ, 1000, 0, 1);
 	assert_true(counting_has_room(f.counting));
 	end();
 }
