@@ -82,7 +82,7 @@ class Recordings(unittest.TestCase):
         for path in recordings():
             wrong, events = read_as_json.differ(BUILD, path)
             self.assertEqual(wrong, "", path)
-            self.assertGreater(events, 100, path)
+            self.assertGreater(events, 0, path)
 
     def test_ledgers_close(self):
         for path in recordings():
