@@ -21,9 +21,6 @@ scenarios='exact_one_process exact_four_processes entry_and_return sched_events 
 	strings_and_stacks stuck software_events no_self_trace overload shutdown_delivers_all reload
 	tracepoints_inside_programs preempted_in_programs cpu_added uprobes_beside_ftrace usdt_marks library_replaced
 	functions_beside_ftrace tracepoints_beside_ftrace exits_tell_why thread_context profile_names_functions'
-# The ftrace of Linux 6.1 prints nothing in the place of a text (`name=`): there is nothing to compare with.
-version=${image##*/vmlinuz-}
-printf '6.2\n%s\n' "$version" | sort -CV && scenarios="$scenarios tracepoints_read_as_ftrace"
 
 # Of a processor that is emulated on another, what is not the same as on this one: programs that are translated, loaded
 # and attached; calls, threads, stacks and losses, counted. A tenth as often: it is as exact.
