@@ -48,12 +48,11 @@ TAIL = """
 - **others**: the other cases that run there. "?": the row is older than this column.
 - **kernel's log**: no warning, stall or complaint in it.
 
-On arm64 the scenarios are those whose programs are translated, loaded or attached in another way there. The texts of
-tracepoints are not compared with ftrace's in these machines (`tracepoints_read_as_ftrace` does that on the host): the
-ftrace of 6.1 prints nothing in the place of a text (`name=`, where ringtail has `name=filp`), and an emulated kernel
-verifies the programs of fifty tracepoints for longer than a client waits. arm64 runs emulated, and does each thing a
-tenth as often. **made** is the day, the commit and the emulator of the row; a
-row stays until its kernel is tried again.
+On arm64 no scenario with probes of functions or marks runs in these machines. On neither processor are the texts of
+tracepoints compared with ftrace's there (`tracepoints_read_as_ftrace` does that on the host): the ftrace of 6.1 prints
+nothing in the place of a text (`name=`, where ringtail has `name=filp`), and an emulated kernel verifies the programs of
+fifty tracepoints for longer than a client waits. arm64 runs emulated, and does each thing a tenth as often. **made** is
+the day, the commit and the emulator of the row; a row stays until its kernel is tried again.
 """
 
 

@@ -90,13 +90,13 @@ __attribute__((noinline)) void mark_twice(long i)
 """
 
 
-def compile_program(path, *flags, compiler=("gcc",)):
-    """Builds it; its sources lie beside it. `compiler`: with the words that another processor's takes."""
+def compile_program(path, *flags):
+    """Builds it; its sources lie beside it."""
     sources = [f"{path}.c", f"{path}-marks.c"]
     for source, text in zip(sources, (SOURCE, MARKS)):
         with open(source, "w") as file:
             file.write(text)
-    return subprocess.run([*compiler, "-O2", "-o", path, *sources, *flags], capture_output=True, text=True)
+    return subprocess.run(["gcc", "-O2", "-o", path, *sources, *flags], capture_output=True, text=True)
 
 
 def build(case, name="probed", *flags):
