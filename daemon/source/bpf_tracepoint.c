@@ -49,6 +49,7 @@ struct all {
 	struct bpf_enumerators *enumerators;
 	struct probe_pack listed;	/* until they are */
 	struct left_out left_out;	/* of the list */
+	bool told_unwatched;
 	struct tracepoint_args *args;
 };
 
@@ -76,7 +77,8 @@ static int read_format(const struct tracepoints *tracepoints, unsigned i, char *
 
 static const char *why_not(int err)
 {
-	return err == -E2BIG ? "it has too many fields" : "its format in tracefs is not understood";
+	return err == -E2BIG ? "it has too many fields" :
+	       err == -EFBIG ? "its format in tracefs is too long" : "its format in tracefs is not understood";
 }
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
@@ -219,13 +221,22 @@ static void tell_left_out(const struct left_out *left_out)
 		 " does not show: %s%s", left_out->count, left_out->count == 1 ? "" : "s", left_out->text, more);
 }
 
+static void tell_beyond(unsigned beyond)
+{
+	if (beyond)
+		log_warn("tracepoints-left-out", "this kernel has %u tracepoints more than the %d that ringtail keeps;"
+			 " they cannot be recorded", beyond, TRACEPOINTS_MAX);
+}
+
 static int list(void *state, struct probe_pack *pack)
 {
 	struct all *all = state;
 	int err = probe_pack_move(pack, &all->listed);
 
-	if (!err)
+	if (!err) {
 		tell_left_out(&all->left_out);
+		tell_beyond(tracepoints_beyond(all->tracepoints));
+	}
 	return err;
 }
 
@@ -362,21 +373,29 @@ static int fail(struct made_program *to, int err, const char *name, struct error
 	return -err;
 }
 
-static void leave_unwatched(struct made_program *to, const char *name)
+/* From 6.7 on the kernel counts what its guard refuses, and perf, which drops events before it, does not. */
+static void leave_unwatched(struct all *all, struct made_program *to, const char *name)
 {
 	if (to->watch >= 0)
 		close(to->watch);
 	to->watch = to->watch_link = -1;
-	if (!source_bpf_check_kernel(6, 7))
-		log_warn("refusals-uncounted", "this kernel neither counts nor shows the events of %s at which"
-			 " another BPF program runs already on the CPU: those are missing without a word", name);
+	if (source_bpf_check_kernel(6, 7)) {
+		if (!all->told_unwatched)
+			log_info("nested-uncounted", "this kernel hides which CPU runs a BPF program. Of %s, and of most"
+				 " other tracepoints, nobody counts the events that a program of ringtaild causes itself,"
+				 " as ipi:ipi_send_cpu when it wakes the daemon; these may be missing", name);
+		all->told_unwatched = true;
+		return;
+	}
+	log_warn("refusals-uncounted", "this kernel neither counts nor shows the events of %s at which"
+		 " another BPF program runs already on the CPU: those are missing without a word", name);
 }
 
 /*
  * Attached before the other, so that it misses nothing that the other is refused. The tracepoints of single
  * system calls are not the kernel's own, and fire in no interrupt: they have none.
  */
-static int watch(const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
+static int watch(struct all *all, const struct source_bpf_kit *kit, const Ringtail__V1__Probe *message,
 		 const struct tracepoint_own *own, const char *name, struct made_program *to,
 		 struct error *error)
 {
@@ -393,7 +412,7 @@ static int watch(const struct source_bpf_kit *kit, const Ringtail__V1__Probe *me
 	if (to->watch >= 0 && to->watch_link != -ENOENT)
 		return error_set(error, -to->watch_link, "probe-not-attached",
 				 "cannot attach to %s: %s", name, strerror(-to->watch_link));
-	leave_unwatched(to, name);
+	leave_unwatched(all, to, name);
 	return 0;
 }
 
@@ -427,14 +446,13 @@ static int attach(void *state, const struct source_bpf_kit *kit, const Ringtail_
 	char name[2 * (NAME_BYTES_MAX + 1)];
 	int err;
 
-	(void)state;
 	snprintf(name, sizeof(name), "tracepoint:%s:%s", message->function, message->name);
 	*to = MADE_NO_PROGRAM;
 	if (attach_raw(kit, message, own, name, to))
 		return 0;
 	to->program = source_bpf_template_load(kit->bpf_template, name,
 					       message->id - RT_PROBE_MADE, &own->plan, NULL, error);
-	err = to->program < 0 ? to->program : watch(kit, message, own, name, to, error);
+	err = to->program < 0 ? to->program : watch(state, kit, message, own, name, to, error);
 	if (err) {
 		source_bpf_made_close(to);
 		return err;

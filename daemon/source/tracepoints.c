@@ -19,12 +19,13 @@ struct tracepoint {
 	char *system, *name;		/* one piece of memory */
 	uint64_t place;			/* in the file */
 	uint32_t bytes;
+	bool is_too_long;		/* its format is not in the file */
 };
 
 struct tracepoints {
 	int formats;			/* -1: there are none */
 	uint64_t bytes;			/* of them */
-	unsigned count;
+	unsigned count, beyond;
 	struct tracepoint one[TRACEPOINTS_MAX];
 };
 
@@ -77,12 +78,13 @@ static int add(struct tracepoints *tracepoints, const char *system, const char *
 	strcpy(one->name, name);
 	one->place = tracepoints->bytes;
 	one->bytes = (uint32_t)bytes;
+	one->is_too_long = !bytes;
 	tracepoints->count++;
 	tracepoints->bytes += bytes;
 	return write(tracepoints->formats, text, bytes) == (ssize_t)bytes ? 0 : -ENOMEM;
 }
 
-/* The whole file; -1 where it cannot be, or is longer than there is room for. */
+/* The whole file; 0 where it is longer than there is room for, -1 where it cannot be read, or is empty. */
 static ssize_t read_format(int system, const char *name, char *text)
 {
 	char path[NAME_MAX + sizeof("/format")];
@@ -98,7 +100,9 @@ static ssize_t read_format(int system, const char *name, char *text)
 	       (got = read(fd, text + bytes, TRACEPOINT_FORMAT_BYTES_MAX - bytes)) > 0)
 		bytes += (size_t)got;
 	close(fd);
-	return got == 0 ? (ssize_t)bytes : -1;
+	if (got > 0)
+		return 0;
+	return got == 0 && bytes ? (ssize_t)bytes : -1;
 }
 
 static DIR *open_directory(int at, const char *name)
@@ -125,7 +129,11 @@ static int read_system(struct tracepoints *tracepoints, int events, const char *
 		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
 			continue;
 		bytes = read_format(dirfd(directory), entry->d_name, text);
-		if (bytes > 0 && tracepoints->count < TRACEPOINTS_MAX)
+		if (bytes < 0)
+			continue;
+		if (tracepoints->count == TRACEPOINTS_MAX)
+			tracepoints->beyond++;
+		else
 			err = add(tracepoints, system, entry->d_name, text, (size_t)bytes);
 	}
 	closedir(directory);
@@ -188,6 +196,11 @@ unsigned tracepoints_count(const struct tracepoints *tracepoints)
 	return tracepoints->count;
 }
 
+unsigned tracepoints_beyond(const struct tracepoints *tracepoints)
+{
+	return tracepoints->beyond;
+}
+
 const char *tracepoints_system(const struct tracepoints *tracepoints, unsigned i)
 {
 	return tracepoints->one[i].system;
@@ -201,7 +214,10 @@ const char *tracepoints_name(const struct tracepoints *tracepoints, unsigned i)
 int tracepoints_format(const struct tracepoints *tracepoints, unsigned i, char *text)
 {
 	const struct tracepoint *one = &tracepoints->one[i];
-	ssize_t got = pread(tracepoints->formats, text, one->bytes, (off_t)one->place);
+	ssize_t got;
 
+	if (one->is_too_long)
+		return -EFBIG;
+	got = pread(tracepoints->formats, text, one->bytes, (off_t)one->place);
 	return got < 0 ? -errno : got == (ssize_t)one->bytes ? (int)got : -EIO;
 }

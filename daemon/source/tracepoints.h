@@ -27,10 +27,13 @@ void tracepoints_destroy(struct tracepoints *tracepoints);
 
 unsigned tracepoints_count(const struct tracepoints *tracepoints);
 
+/* How many more the kernel has. */
+unsigned tracepoints_beyond(const struct tracepoints *tracepoints);
+
 const char *tracepoints_system(const struct tracepoints *tracepoints, unsigned i);
 const char *tracepoints_name(const struct tracepoints *tracepoints, unsigned i);
 
-/* The i-th one's format, at most TRACEPOINT_FORMAT_BYTES_MAX; how many bytes, or -errno. */
+/* The i-th one's format, at most TRACEPOINT_FORMAT_BYTES_MAX; how many bytes, or -errno: -EFBIG: it is longer. */
 int tracepoints_format(const struct tracepoints *tracepoints, unsigned i, char *text);
 
 #endif

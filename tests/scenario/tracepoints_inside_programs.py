@@ -83,6 +83,7 @@ def main(case):
         case.check_equal(ours + told, theirs, "what it refused is lost in its place, to the last one")
         case.check_stream(done, events=ours, lost=told)
     else:
+        case.check_equal(daemon.log.count("nested-uncounted"), 1, "it says once what nobody counts", daemon.log)
         # The kernel's own count: of all processes.
         case.check(theirs <= ours + told <= of_all, "what it refused is lost", theirs, ours, told, of_all)
         case.check(theirs - ours <= done.summary["lost"] <= told, "the stream was told of it", theirs, ours, told)

@@ -19,10 +19,10 @@
 
 #define ODD	50		/* of the many */
 
-enum kind { GOOD, WIDE, STRANGE, GONE };
+enum kind { GOOD, WIDE, STRANGE, GONE, LONG };
 
 static enum kind kind[200];
-static unsigned count, offered;
+static unsigned count, beyond, offered;
 static int answer;			/* of tracefs, and of who takes what is made */
 static char last[LOG_TEXT_BYTES];
 static unsigned lines;
@@ -30,6 +30,7 @@ static unsigned lines;
 int __wrap_tracepoints_read(struct tracepoints **tracepoints);
 void __wrap_tracepoints_destroy(struct tracepoints *tracepoints);
 unsigned __wrap_tracepoints_count(const struct tracepoints *tracepoints);
+unsigned __wrap_tracepoints_beyond(const struct tracepoints *tracepoints);
 const char *__wrap_tracepoints_system(const struct tracepoints *tracepoints, unsigned i);
 const char *__wrap_tracepoints_name(const struct tracepoints *tracepoints, unsigned i);
 int __wrap_tracepoints_format(const struct tracepoints *tracepoints, unsigned i, char *text);
@@ -49,6 +50,12 @@ unsigned __wrap_tracepoints_count(const struct tracepoints *tracepoints)
 {
 	(void)tracepoints;
 	return count;
+}
+
+unsigned __wrap_tracepoints_beyond(const struct tracepoints *tracepoints)
+{
+	(void)tracepoints;
+	return beyond;
 }
 
 const char *__wrap_tracepoints_system(const struct tracepoints *tracepoints, unsigned i)
@@ -74,6 +81,8 @@ int __wrap_tracepoints_format(const struct tracepoints *tracepoints, unsigned i,
 	(void)tracepoints;
 	if (kind[i] == GONE)
 		return -EIO;
+	if (kind[i] == LONG)
+		return -EFBIG;
 	if (kind[i] == STRANGE)
 		return sprintf(text, "name: event%u\nID: %u\nformat:\n\tfield:what;\n", i, i + 1);
 	bytes = sprintf(text, "name: event%u\nID: %u\nformat:\n", i, i + 1);
@@ -148,6 +157,7 @@ static int begin(void **state)
 	(void)state;
 	memset(kind, 0, sizeof(kind));
 	answer = 0;
+	beyond = 0;
 	return 0;
 }
 
@@ -176,6 +186,21 @@ static void each_is_named_with_its_reason(void **state)
 	kind[2] = kind[4] = GOOD;
 	assert_int_equal(list(), 0);
 	assert_non_null(strstr(last, "1 tracepoint that"));
+}
+
+static void what_is_too_long_or_beyond_all_is_told(void **state)
+{
+	(void)state;
+	count = 2;
+	kind[0] = LONG;
+	assert_int_equal(list(), 0);
+	assert_int_equal(offered, 1);
+	assert_int_equal(lines, 1);
+	assert_non_null(strstr(last, "test:event0 (its format in tracefs is too long)"));
+	beyond = 7;
+	assert_int_equal(list(), 0);
+	assert_int_equal(lines, 2);
+	assert_non_null(strstr(last, "7 tracepoints more than the 8192 that"));
 }
 
 /* As many names as a message has room for, and how many more there are. */
@@ -322,6 +347,7 @@ int main(void)
 		cmocka_unit_test_setup(what_is_there_in_no_form_is_unknown, begin),
 		cmocka_unit_test_setup(nothing_is_left_out, begin),
 		cmocka_unit_test_setup(each_is_named_with_its_reason, begin),
+		cmocka_unit_test_setup(what_is_too_long_or_beyond_all_is_told, begin),
 		cmocka_unit_test_setup(of_many_the_first_are_named, begin),
 		cmocka_unit_test_setup(what_another_kind_listed_stays, begin),
 		cmocka_unit_test_setup(without_memory_there_is_none, begin),
