@@ -27,7 +27,7 @@ scenarios='exact_one_process exact_four_processes entry_and_return sched_events 
 if [ "$tree" ]; then
 	fewer=10 timeout_s=2400
 	scenarios='exact_one_process entry_and_return sched_events strings_and_stacks overload tracepoints_inside_programs
-		filters_in_kernel software_events exits_tell_why'
+		filters_in_kernel exits_tell_why tracepoints_beside_ftrace'
 fi
 
 . tests/kernels/daemon_root.sh
