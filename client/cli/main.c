@@ -261,13 +261,29 @@ static int parse_rest(const struct command **command, const struct named *named,
 	return named_parse(named, (*command)->bit, (*command)->operand, argc, argv, settings, error);
 }
 
+/* Whether the command may ask who --connect names. -EINVAL with *error. */
+static int check_connect(const struct command *command, const struct settings *settings, struct ringtail_error *error)
+{
+	struct address address;
+
+	for (size_t i = 0; i < settings->connect.n; i++)
+		if (!(command->bit & (STREAM | READ | ASK) && kafka_source_is(settings->connect.text[i])) &&
+		    address_parse(settings->connect.text[i], &address, error))
+			return -EINVAL;
+	if (settings->connect.n < 2 || command->bit & (STREAM | ASK))
+		return 0;
+	failure_set(error, EINVAL, "several-hosts", "%s asks one daemon, and --connect stands here %zu times",
+		    command->name, settings->connect.n);
+	failure_hint(error, "stream, count, hist and summary take several");
+	return -EINVAL;
+}
+
 int main(int argc, char **argv)
 {
 	static struct settings settings;
 	const struct command *command;
 	const struct named *named = NULL;
 	struct ringtail_error error;
-	struct address address;
 	const char *name;
 	int at;
 
@@ -319,16 +335,8 @@ int main(int argc, char **argv)
 		.server_name = settings.server_name,
 		.insecure = settings.insecure,
 	});
-	for (size_t i = 0; i < settings.connect.n; i++)
-		if (!(command->bit & (STREAM | READ | ASK) && kafka_source_is(settings.connect.text[i])) &&
-		    address_parse(settings.connect.text[i], &address, &error))
-			return cmd_usage(&error, command->name);
-	if (settings.connect.n > 1 && !(command->bit & (STREAM | ASK))) {
-		failure_set(&error, EINVAL, "several-hosts", "%s asks one daemon, and --connect stands here %zu times",
-			    command->name, settings.connect.n);
-		failure_hint(&error, "stream, count, hist and summary take several");
+	if (check_connect(command, &settings, &error))
 		return cmd_usage(&error, command->name);
-	}
 	if (settings.debuginfod && debuginfod_enable(&error))
 		return cmd_fail(&error, NULL);
 	if (settings.explain)
