@@ -340,8 +340,10 @@ static void add_pair(struct sink *sink, const struct ringtail_item *event, struc
 	if (!(role & ROLE_FROM) || !numbers_of(answer, event, false, on))
 		return;
 	begin = whose(answer, event, false);
-	if (begin == CHOSEN_NO)
+	if (begin == CHOSEN_NO) {
+		pairs_drop(sink->pairs, on);
 		return;
+	}
 	make_key(sink, event);
 	table->crowded += !pairs_begin(sink->pairs, on, event->time_ns, answer->key.text, answer->key.bytes,
 				       answer->key.numbers, begin == CHOSEN_UNKNOWN);

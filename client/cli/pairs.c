@@ -48,14 +48,21 @@ struct pair *pairs_end(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX])
 	return pair;
 }
 
-bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t time_ns, const char *key,
-		 size_t key_bytes, uint32_t numbers, bool maybe)
+void pairs_drop(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX])
 {
 	struct pair *pair = pairs_end(pairs, on);
-	struct pair **link;
 
 	pairs->replaced += pair != NULL;
 	free(pair);
+}
+
+bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t time_ns, const char *key,
+		 size_t key_bytes, uint32_t numbers, bool maybe)
+{
+	struct pair *pair;
+	struct pair **link;
+
+	pairs_drop(pairs, on);
 	pair = pairs->open < PAIRS_MAX ? malloc(sizeof(*pair) + key_bytes + 1) : NULL;
 	if (!pair)
 		return false;

@@ -36,7 +36,10 @@ bool pairs_begin(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX], uint64_t 
 /* What began with these numbers, to be freed by the caller; NULL: nothing. */
 struct pair *pairs_end(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX]);
 
-/* How many were replaced: they began, and never ended. */
+/* What began with these numbers has no end: they began again, in a pair that nobody wants. */
+void pairs_drop(struct pairs *pairs, const uint64_t on[PAIRS_ON_MAX]);
+
+/* How many were replaced or dropped: they began, and never ended. */
 uint64_t pairs_replaced(const struct pairs *pairs);
 
 /* How many have not ended; gives all of them up. */

@@ -303,8 +303,21 @@ static void pairs_of_whom(void **state)
 	}
 	for (unsigned i = 0; i < 5; i++)
 		mark(two.red, &ends, 5, 100 + i);
+	/* What began by one of them began again by another, whose end this is. */
+	for (unsigned i = 0; i < 4; i += 3) {
+		uint64_t id = 200;
+		struct ringtail_item item = {
+			.kind = RINGTAIL_EVENT, .time_ns = red.monotonic_ns, .probe = &begins, .value = &id,
+			.thread = { .tid = who[i].tid, .pid = who[i].pid },
+		};
+
+		memcpy(item.thread.comm, who[i].comm, sizeof(who[i].comm));
+		answer_ops.item(two.red, &item);
+	}
+	mark(two.red, &ends, 6, 200);
 	end(two);
 	assert_string_equal(check_text(&out), "       COUNT  comm\n           1  a-name-of-fifte\n           1  nginx\n"
+			    "1 beginnings without an end: the same began again before an end was seen; see --from in tracectl(1)\n"
 			    "1 more may be of those that are asked for: no event told whose they are\n");
 }
 
