@@ -319,7 +319,7 @@ static void add_pair(struct sink *sink, const struct ringtail_item *event, struc
 	struct answer_row *row;
 	enum chosen_answer begin;
 
-	answer->any = true;
+	answer->any |= chosen_all(&answer->chosen);
 	if (role & ROLE_TO && numbers_of(answer, event, true, on))
 		pair = pairs_end(sink->pairs, on);
 	if (pair && counts(answer, pair, event)) {
@@ -344,6 +344,7 @@ static void add_pair(struct sink *sink, const struct ringtail_item *event, struc
 		pairs_drop(sink->pairs, on);
 		return;
 	}
+	answer->any = true;
 	make_key(sink, event);
 	table->crowded += !pairs_begin(sink->pairs, on, event->time_ns, answer->key.text, answer->key.bytes,
 				       answer->key.numbers, begin == CHOSEN_UNKNOWN);

@@ -368,6 +368,21 @@ static void pairs_of_the_thread_that_is_named(void **state)
 	assert_non_null(strstr(text, "\"nameless\":1,\"open\":0,"));
 }
 
+/* Events of others only: that no event had a name would be wrong to say. */
+static void pairs_of_who_does_nothing(void **state)
+{
+	struct texts comm = { .n = 1, .text = { "nginx" } };
+	struct two two = ask((struct answer_question){
+		.by = "comm", .from = "app:wakes:x", .to = "app:runs:x", .on = "target=tid", .of = "duration", .comm = &comm,
+	});
+
+	(void)state;
+	by_thread(two.red, &wakes, 1, "waker", 1);
+	by_thread(two.red, &runs, 1, "waker", 0);
+	end(two);
+	assert_string_equal(check_text(&out), "       COUNT        SUM        MIN       MEAN        MAX  comm\n");
+}
+
 /* Nothing at all would look like a fault. */
 static void a_hist_of_nothing(void **state)
 {
@@ -462,7 +477,7 @@ int main(void)
 		TEST(added_up), TEST(ends_when_all_have_told), TEST(nobody_is_held_up), TEST(ends_behind_the_end),
 		TEST(the_past_in_any_order),
 		TEST(pairs_and_what_was_lost), TEST(no_descriptor_is_below_zero),
-		TEST(pairs_of_whom), TEST(pairs_of_the_thread_that_is_named), TEST(pairs_of_nobody), TEST(a_hist_of_nothing),
+		TEST(pairs_of_whom), TEST(pairs_of_the_thread_that_is_named), TEST(pairs_of_nobody), TEST(a_hist_of_nothing), TEST(pairs_of_who_does_nothing),
 		TEST(pairs_that_begin_again), TEST(idle_threads_of_many_cpus),
 		TEST(numbers_of_64_bits), TEST(a_sum_beyond_64_bits),
 	};
