@@ -101,6 +101,65 @@ static uint64_t dealt_with(const struct lane *lane)
 	return first && !lane->window.refused ? first->items : lane->items;
 }
 
+/* ---- What the relay is told -------------------------------------------------------------------- */
+
+static bool tell(struct relayed *relayed, Ringtail__V1__DeliveredLane *lane, size_t n)
+{
+	Ringtail__V1__Delivered message = RINGTAIL__V1__DELIVERED__INIT;
+	Ringtail__V1__DeliveredLane *at[LANES_TOLD_MAX];
+	struct ringtail_error ignored;		/* a connection that breaks is noticed where it is read */
+
+	for (size_t i = 0; i < n; i++)
+		at[i] = &lane[i];
+	message.lane = at;
+	message.n_lane = n;
+	return !n || conn_send(relayed->conn, FRAME_DELIVERED, &message.base, &ignored) == 0;
+}
+
+/* False: the relay knows it all. */
+static bool note_delivered(struct lane *lane, Ringtail__V1__DeliveredLane *told)
+{
+	uint64_t upto = dealt_with(lane);
+
+	if (upto <= lane->told)
+		return false;
+	*told = (Ringtail__V1__DeliveredLane)RINGTAIL__V1__DELIVERED_LANE__INIT;
+	told->lane = lane->number;
+	told->frames = lane->told = upto;
+	told->refused = lane->window.refused;
+	return true;
+}
+
+/* Of each host of which something has moved since. */
+static void tell_relay(struct relayed *relayed)
+{
+	Ringtail__V1__DeliveredLane told[LANES_TOLD_MAX];
+	struct window *window;
+	size_t n = 0;
+
+	while (n < LANES_TOLD_MAX && (window = TAILQ_FIRST(&relayed->windows.moved))) {
+		if (window->refused)
+			window_give_up_waiting(window);
+		TAILQ_REMOVE(&relayed->windows.moved, window, moved_link);
+		window->has_moved = false;
+		n += note_delivered((struct lane *)window, &told[n]);
+	}
+	if (relayed->conn)
+		tell(relayed, told, n);
+}
+
+/* Before the host begins again: else what came behind the refused run would be told as delivered, with what comes now. */
+static void end_refusal(struct relayed *relayed, struct lane *lane)
+{
+	Ringtail__V1__DeliveredLane told;
+
+	window_give_up_waiting(&lane->window);
+	if (note_delivered(lane, &told))
+		tell(relayed, &told, 1);
+	lane->window.refused = false;
+	lane->announced = false;
+}
+
 /* ---- Frames of the relay, to parcels ------------------------------------------------------------ */
 
 static void push(struct relayed *relayed, enum kafka_topic topic, const struct parcel_label *label,
@@ -198,11 +257,8 @@ static void begin_run(struct relayed *relayed, const struct frame *catalog)
 
 	relayed->label.type = FRAME_SERVER_HELLO;
 	relayed->label.catalog = frame_crc32c(0, catalog->bytes, catalog->size);
-	if (lane->window.refused) {
-		window_give_up_waiting(&lane->window);
-		lane->window.refused = false;
-		lane->announced = false;
-	}
+	if (lane->window.refused)
+		end_refusal(relayed, lane);
 	if (!run_equal(&lane->label.run, &relayed->label.run) || lane->label.catalog != relayed->label.catalog)
 		lane->announced = false;
 	lane->label = relayed->label;
@@ -275,47 +331,6 @@ static int take_frame(struct relayed *relayed, const struct frame *frame, struct
 	}
 	relayed->expected = relayed->expected == RELAYED_SUBSCRIBED ? RELAYED_CONSIGN : relayed->expected + 1;
 	return 0;
-}
-
-/* ---- What the relay is told -------------------------------------------------------------------- */
-
-static bool tell(struct relayed *relayed, Ringtail__V1__DeliveredLane *lane, size_t n)
-{
-	Ringtail__V1__Delivered message = RINGTAIL__V1__DELIVERED__INIT;
-	Ringtail__V1__DeliveredLane *at[LANES_TOLD_MAX];
-	struct ringtail_error ignored;		/* a connection that breaks is noticed where it is read */
-
-	for (size_t i = 0; i < n; i++)
-		at[i] = &lane[i];
-	message.lane = at;
-	message.n_lane = n;
-	return !n || conn_send(relayed->conn, FRAME_DELIVERED, &message.base, &ignored) == 0;
-}
-
-/* Of each host of which something has moved since. */
-static void tell_relay(struct relayed *relayed)
-{
-	Ringtail__V1__DeliveredLane told[LANES_TOLD_MAX];
-	struct window *window;
-	size_t n = 0;
-
-	while (n < LANES_TOLD_MAX && (window = TAILQ_FIRST(&relayed->windows.moved))) {
-		struct lane *lane = (struct lane *)window;
-		uint64_t upto = dealt_with(lane);
-
-		if (window->refused)
-			window_give_up_waiting(window);
-		TAILQ_REMOVE(&relayed->windows.moved, window, moved_link);
-		window->has_moved = false;
-		if (upto <= lane->told)
-			continue;
-		told[n] = (Ringtail__V1__DeliveredLane)RINGTAIL__V1__DELIVERED_LANE__INIT;
-		told[n].lane = lane->number;
-		told[n].frames = lane->told = upto;
-		told[n++].refused = window->refused;
-	}
-	if (relayed->conn)
-		tell(relayed, told, n);
 }
 
 /* ---- The relay comes and goes ------------------------------------------------------------------- */

@@ -259,6 +259,7 @@ static int carry(void)
 
 struct told {
 	uint64_t first[LANES], frames[LANES];	/* the first and the last time */
+	uint64_t frames_refused[LANES];		/* of these */
 	bool refused[LANES];
 };
 
@@ -271,6 +272,7 @@ static void note_told(struct told *told, const Ringtail__V1__Delivered *delivere
 		assert_true(lane->frames >= told->frames[lane->lane]);
 		if (!told->first[lane->lane])
 			told->first[lane->lane] = lane->frames;
+		told->frames_refused[lane->lane] += lane->refused ? lane->frames - told->frames[lane->lane] : 0;
 		told->frames[lane->lane] = lane->frames;
 		told->refused[lane->lane] |= lane->refused;
 	}
@@ -400,6 +402,30 @@ static void test_a_host_that_was_refused_begins_again(void **state)
 	assert_int_equal(told.frames[1], 1);
 	assert_int_equal(told.refused[0] + told.refused[1], 0);
 	assert_int_equal(frames_confirmed, 2);
+}
+
+/* Nothing came of the run before Kafka refused it; what then comes of it comes together with the host's next run. */
+static void test_what_was_refused_is_not_told_with_what_comes_then(void **state)
+{
+	struct told told;
+
+	(void)state;
+	say_begin(0, "web-1", 7);
+	say_begin(1, "web-2", 8);
+	part = relay.size;
+	part_at = 2;
+	say_batch(0, 0);
+	say_batch(0, 10);
+	say_begin(0, "web-1", 9);
+	say_batch(0, 0);
+	runs_are_refused = true;
+	enough = 2 + 3;
+	assert_int_equal(carry(), 0);
+	told = hear();
+	assert_int_equal(told.frames[0], 3);
+	assert_int_equal(told.frames_refused[0], 2);
+	assert_int_equal(frames_confirmed, 1);
+	assert_non_null(strstr(summary, "\"in_flight\":0,\"residual\":0,"));
 }
 
 /* Kafka has the third frame and not the second: the relay is told of the first. */
@@ -575,6 +601,7 @@ int main(void)
 		TEST(test_a_frame_that_found_no_memory_is_not_told),
 		TEST(test_what_is_behind_a_run_that_is_refused_is_told_as_refused),
 		TEST(test_a_host_that_was_refused_begins_again),
+		TEST(test_what_was_refused_is_not_told_with_what_comes_then),
 		TEST(test_what_is_not_confirmed_is_not_told),
 		TEST(test_a_lane_that_serves_another_host),
 		TEST(test_another_catalog_of_the_run_is_announced),
