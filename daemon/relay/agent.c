@@ -95,27 +95,44 @@ void relay_agent_acknowledge(struct relay_agent *agent)
 
 /* ---- Refusing -------------------------------------------------------------------------------- */
 
-void relay_agent_refuse(struct relay_agent *agent, const struct error *error)
+/* It gets to read why. */
+static void send_off(struct relay_agent *agent, const struct error *error)
 {
 	Ringtail__V1__Error message = RINGTAIL__V1__ERROR__INIT;
 	struct error shown = *error;
 
-	if (agent->state == AGENT_CLOSING)
-		return;
 	visible_replace(shown.what);
 	visible_replace(shown.hint);
 	message.code = shown.code;
 	message.what = shown.what;
 	message.hint = shown.hint;
 	message.fatal = true;
-	counter_add(COUNTER_agents_refused, 1);
-	log_warn("agent-refused", "agent %s (%s): [%s] %s", agent->of ? agent->of->name : "of no host",
-		 agent->peer, shown.code, shown.what);
 	agent->state = AGENT_CLOSING;
 	agent->full = false;
 	agent->owes_ack = false;
 	arm(agent, agent->config.hello_timeout_ns);
 	send_frame(agent, frame_ref_pack(agent->config.desk->codec, FRAME_ERROR, &message.base));
+}
+
+void relay_agent_refuse(struct relay_agent *agent, const struct error *error)
+{
+	char what[sizeof(error->what)];
+
+	if (agent->state == AGENT_CLOSING)
+		return;
+	visible_copy(what, sizeof(what), error->what, strlen(error->what));
+	counter_add(COUNTER_agents_refused, 1);
+	log_warn("agent-refused", "agent %s (%s): [%s] %s", agent->of ? agent->of->name : "of no host",
+		 agent->peer, error->code, what);
+	send_off(agent, error);
+}
+
+void relay_agent_replace(struct relay_agent *agent, const struct error *error)
+{
+	if (agent->state == AGENT_CLOSING)
+		return;
+	counter_add(COUNTER_agents_replaced, 1);
+	send_off(agent, error);
 }
 
 static void refuse(struct relay_agent *agent, const char *code, const char *what, const char *hint)

@@ -120,6 +120,9 @@ void relay_agent_destroy(struct relay_agent *agent);
 /* Sends an Error frame, and closes the connection once it is sent. */
 void relay_agent_refuse(struct relay_agent *agent, const struct error *error);
 
+/* The same, where another connection of its host has come in its place. */
+void relay_agent_replace(struct relay_agent *agent, const struct error *error);
+
 /* Sends an acknowledgement of what its host has stored. */
 void relay_agent_acknowledge(struct relay_agent *agent);
 

@@ -166,7 +166,7 @@ static void replace(struct relay_host *host)
 	error_set(&error, EBUSY, "agent-replaced", "the host %s has connected once more", host->name);
 	error_hint(&error, "if that goes on, two hosts have certificates of this name: give each its own");
 	host->agent->of = NULL;
-	relay_agent_refuse(host->agent, &error);
+	relay_agent_replace(host->agent, &error);
 	host->agent = NULL;
 }
 

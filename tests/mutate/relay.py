@@ -1,6 +1,8 @@
 """Mutants of what a relay takes, stores and acknowledges."""
 
 MUTANTS = [
+    ("relay-an-agent-that-is-replaced-counts-as-refused", "daemon/relay/agent.c:relay_agent_replace",
+     "COUNTER_agents_replaced", "COUNTER_agents_refused", ["unit/relay_ledger"]),
     ("relay-host-a-frame-that-came-before-is-no-duplicate-at-the-equal-place", "daemon/relay/host.c",
      "if (!had || had->seq < upto->position[i].seq)",
      "if (!had || had->seq <= upto->position[i].seq)", ["unit/relay_host"]),

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 #include "daemon/relay/relay.h"
 #include "daemon/serve/answers.h"
@@ -272,6 +273,7 @@ static void without_a_certificate_no_agent_is_admitted(void **state)
 static void as_many_are_served_as_agents_max_says(void **state)
 {
 	struct agent one, two, three, again;
+	uint64_t refused, replaced;
 	struct fixture fixture;
 
 	(void)state;
@@ -282,11 +284,15 @@ static void as_many_are_served_as_agents_max_says(void **state)
 	assert_int_equal(one.errors + two.errors, 0);
 	assert_string_equal(three.code, "too-many-agents");
 	assert_int_equal(stat_of(&fixture).connected, 2);
+	refused = counter_read(COUNTER_agents_refused);
+	replaced = counter_read(COUNTER_agents_replaced);
 	/* One that is there already comes in the place of its own. */
 	come(&fixture, &again, "web-1");
 	turn(&fixture, &one);
 	assert_int_equal(again.errors, 0);
 	assert_string_equal(one.code, "agent-replaced");
+	assert_int_equal(counter_read(COUNTER_agents_refused), refused);
+	assert_int_equal(counter_read(COUNTER_agents_replaced), replaced + 1);
 	go(&fixture, &one);
 	assert_int_equal(stat_of(&fixture).connected, 2);
 	go(&fixture, &three);
