@@ -21,7 +21,7 @@ enum answer_shape {
 };
 
 enum answer_sort {
-	ANSWER_SORT_SHAPE,	/* a summary by time, others by how many */
+	ANSWER_SORT_SHAPE,	/* by the sum of `of`, where the table has one; else by how many */
 	ANSWER_SORT_EVENTS,
 	ANSWER_SORT_TIME,	/* the sum of `of` */
 	ANSWER_SORT_ERRORS,

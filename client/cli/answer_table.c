@@ -105,7 +105,7 @@ static int by_most(const void *a, const void *b)
 	return strcmp(left->key, right->key);
 }
 
-static int by_time(const void *a, const void *b)
+static int by_sum(const void *a, const void *b)
 {
 	const struct answer_row *left = *(struct answer_row *const *)a, *right = *(struct answer_row *const *)b;
 
@@ -134,7 +134,7 @@ static int (*order_of(const struct answer_question *question))(const void *a, co
 	case ANSWER_SORT_EVENTS:
 		return by_most;
 	case ANSWER_SORT_TIME:
-		return by_time;
+		return by_sum;
 	case ANSWER_SORT_ERRORS:
 		return by_errors;
 	case ANSWER_SORT_NAME:
@@ -142,7 +142,7 @@ static int (*order_of(const struct answer_question *question))(const void *a, co
 	case ANSWER_SORT_SHAPE:
 		break;
 	}
-	return question->shape == ANSWER_SUMMARY ? by_time : by_most;
+	return question->shape != ANSWER_HIST && question->of ? by_sum : by_most;
 }
 
 struct answer_row **answer_table_sort(const struct answer_table *table, const struct answer_question *question,

@@ -156,6 +156,8 @@ MUTANTS = [
      ["unit/answer"]),
     ("answer-idle-threads-are-one", "client/cli/answer.c:numbers_of", "		if (is_thread && !on[i])\n", "		if (false)\n",
      ["unit/answer"]),
+    ("answer-most-events-before-largest-sum", "client/cli/answer_table.c:order_of", "question->of ? by_sum : by_most",
+     "!question->of ? by_sum : by_most", ["unit/answer"]),
     ("answer-numbers-wrap-in-json", "client/cli/answer.c:number_json", "value < 0x1p63L", "value < 0x1p64L", ["unit/answer"]),
     ("answer-large-keys-are-one", "client/cli/answer.c:key_json", " && !errno ?", " ?", ["unit/answer"]),
     ("answer-lost-ends-are-taken-for-later-ones", "client/cli/answer.c", "	pairs_give_up(sink->pairs);\n", "", ["unit/answer"]),

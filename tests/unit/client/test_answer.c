@@ -431,8 +431,8 @@ static void idle_threads_of_many_cpus(void **state)
 	switches(two.red, 1, 8, 0, 16);
 	end(two);
 	assert_string_equal(check_text(&out), "       COUNT        SUM        MIN       MEAN        MAX  cpu\n"
-			    "           1     3.00ms     3.00ms     3.00ms     3.00ms  0\n"
 			    "           1     5.00ms     5.00ms     5.00ms     5.00ms  1\n"
+			    "           1     3.00ms     3.00ms     3.00ms     3.00ms  0\n"
 			    "2 had not ended yet\n");
 }
 
@@ -470,6 +470,31 @@ static void a_sum_beyond_64_bits(void **state)
 			    "           2 2.3058e+19 9223372036854775808 11529215046068469760 13835058055282163712  red\n");
 }
 
+static void the_largest_sum_comes_first(void **state)
+{
+	struct two two = ask((struct answer_question){ .by = "host", .of = "id", .top = 1 });
+
+	(void)state;
+	mark(two.red, &begins, 10, 1);
+	mark(two.red, &begins, 11, 2);
+	mark(two.blue, &begins, 12, 4);
+	end(two);
+	assert_string_equal(check_text(&out), "       COUNT        SUM        MIN       MEAN        MAX  host\n"
+			    "           1          4          4          4          4  azure\n");
+}
+
+static void the_most_events_come_first(void **state)
+{
+	struct two two = ask((struct answer_question){ .by = "host", .top = 1 });
+
+	(void)state;
+	mark(two.red, &begins, 10, 1);
+	mark(two.red, &begins, 11, 2);
+	mark(two.blue, &begins, 12, 4);
+	end(two);
+	assert_string_equal(check_text(&out), "       COUNT  host\n           2  red\n");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -480,6 +505,7 @@ int main(void)
 		TEST(pairs_of_whom), TEST(pairs_of_the_thread_that_is_named), TEST(pairs_of_nobody), TEST(a_hist_of_nothing), TEST(pairs_of_who_does_nothing),
 		TEST(pairs_that_begin_again), TEST(idle_threads_of_many_cpus),
 		TEST(numbers_of_64_bits), TEST(a_sum_beyond_64_bits),
+		TEST(the_largest_sum_comes_first), TEST(the_most_events_come_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
