@@ -37,7 +37,7 @@ struct courier {
 		uint8_t *bytes;
 		size_t n;
 	} hello, catalog;		/* the run's beginning */
-	bool announced;			/* it is in PREFIX.runs, or on its way there */
+	uint64_t announced_ns;		/* since when it is in PREFIX.runs, or on its way there; 0: it is not */
 	bool out_of_memory;
 	struct checkpoint checkpoint[CHECKPOINTS_MAX];
 	unsigned first, checkpoints;
@@ -90,7 +90,7 @@ static void take_hello(struct courier *courier, const struct frame *frame)
 	run = run_of_message(hello->boot_id, hello->epoch);
 	protobuf_c_message_free_unpacked(&hello->base, NULL);
 	if (!run_equal(&run, &courier->label.run))
-		courier->announced = false;
+		courier->announced_ns = 0;
 	courier->label.run = run;
 }
 
@@ -100,18 +100,20 @@ static void take_catalog(struct courier *courier, const struct frame *frame)
 
 	keep(courier, &courier->catalog, frame);
 	if (crc != courier->label.catalog)
-		courier->announced = false;
+		courier->announced_ns = 0;
 	courier->label.catalog = crc;
 }
 
 static void announce(struct courier *courier)
 {
 	struct parcel_label label = courier->label;
+	uint64_t now_ns = conn_now_ns();
 
+	if (!parcel_run_is_due(courier->announced_ns, now_ns))
+		return;
 	label.type = FRAME_SERVER_HELLO;
-	if (!courier->announced)
-		push(courier, KAFKA_RUNS, &label, &courier->hello, &courier->catalog);
-	courier->announced = true;
+	push(courier, KAFKA_RUNS, &label, &courier->hello, &courier->catalog);
+	courier->announced_ns = now_ns;
 }
 
 static void take_frame(void *context, const struct frame *frame, const struct forward_span *span)

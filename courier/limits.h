@@ -33,6 +33,7 @@
 #define RUNS_MAX		262144u		/* that one reader knows, of all hosts */
 #define RUNS_BYTES_MAX		(256u << 20)	/* of these, with each catalog once */
 #define PATIENCE_MS_DEFAULT	60000u		/* of a reader with a partition of which nothing comes */
+#define ANNOUNCE_INTERVAL_MS	(6u * 3600000u)	/* before the beginning of a run that goes on is sent again */
 #define RUN_WAIT_MS		5000u		/* until a run's beginning comes, after a frame of it */
 #define RUNS_KEPT_MAX		16u		/* of one host: whose numbers a reader remembers */
 #define PARTITIONS_MAX		10000u

@@ -54,6 +54,12 @@ struct parcel {
 	uint8_t value[];
 };
 
+/* A run's beginning is to be sent, with the next frame of it. `announced_ns`: when it was last; 0: never. */
+static inline bool parcel_run_is_due(uint64_t announced_ns, uint64_t now_ns)
+{
+	return !announced_ns || now_ns - announced_ns >= ANNOUNCE_INTERVAL_MS * UINT64_C(1000000);
+}
+
 /* Copies the parts, one after the other. NULL: out of memory. */
 struct parcel *parcel_create(enum kafka_topic topic, const struct parcel_label *label, const void *a,
 			     size_t a_bytes, const void *b, size_t b_bytes);

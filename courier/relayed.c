@@ -21,7 +21,7 @@ struct lane {
 	uint32_t number;
 	char host[HOST_BYTES_MAX];
 	struct parcel_label label;	/* of the run that its frames belong to now */
-	bool announced;			/* that run is in PREFIX.runs, or on its way there */
+	uint64_t announced_ns;		/* since when that run is in PREFIX.runs, or on its way there; 0: it is not */
 	uint64_t items;			/* frames that came */
 	uint64_t told;			/* of these, the relay knows */
 };
@@ -157,7 +157,7 @@ static void end_refusal(struct relayed *relayed, struct lane *lane)
 	if (note_delivered(lane, &told))
 		tell(relayed, &told, 1);
 	lane->window.refused = false;
-	lane->announced = false;
+	lane->announced_ns = 0;
 }
 
 /* ---- Frames of the relay, to parcels ------------------------------------------------------------ */
@@ -190,7 +190,7 @@ static bool names_host(struct lane *lane, const char *host)
 	if (!parcel_host_is_good(host) || (lane->host[0] && !TAILQ_EMPTY(&lane->window.parcels)))
 		return false;
 	memcpy(lane->host, host, strlen(host) + 1);
-	lane->announced = false;
+	lane->announced_ns = 0;
 	return true;
 }
 
@@ -254,17 +254,19 @@ static void begin_run(struct relayed *relayed, const struct frame *catalog)
 {
 	const struct blob value = { .bytes = (uint8_t *)catalog->bytes, .n = catalog->size };
 	struct lane *lane = relayed->at;
+	uint64_t now_ns = conn_now_ns();
 
 	relayed->label.type = FRAME_SERVER_HELLO;
 	relayed->label.catalog = frame_crc32c(0, catalog->bytes, catalog->size);
 	if (lane->window.refused)
 		end_refusal(relayed, lane);
 	if (!run_equal(&lane->label.run, &relayed->label.run) || lane->label.catalog != relayed->label.catalog)
-		lane->announced = false;
+		lane->announced_ns = 0;
 	lane->label = relayed->label;
-	if (!lane->announced)
-		push(relayed, KAFKA_RUNS, &relayed->label, &relayed->hello, &value);
-	lane->announced = true;
+	if (!parcel_run_is_due(lane->announced_ns, now_ns))
+		return;
+	push(relayed, KAFKA_RUNS, &relayed->label, &relayed->hello, &value);
+	lane->announced_ns = now_ns;
 }
 
 static int take_item(struct relayed *relayed, const struct frame *frame, struct ringtail_error *error)

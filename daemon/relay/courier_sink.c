@@ -24,7 +24,8 @@ struct lane {
 	bool ready;			/* is in the sink's list */
 	struct relay_items items;	/* not confirmed, in their order */
 	struct relay_item *unsent;	/* the first of them that this courier does not have; NULL: it has all */
-	struct relay_opening *opening;	/* that this courier had last; a reference */
+	struct relay_opening *opening;	/* that this courier had last; a reference; */
+	uint64_t opened_ns;		/* and when it had it */
 	uint64_t sent, delivered;	/* items, on this connection */
 	struct stat_sink stat;		/* of all connections, since it is this host's; but for what is in flight */
 };
@@ -204,7 +205,14 @@ static bool put_opening(struct courier_sink *sink, struct evbuffer *out, struct 
 		return false;
 	relay_opening_put(lane->opening);
 	lane->opening = relay_opening_get(opening);
+	lane->opened_ns = clock_monotonic();
 	return true;
+}
+
+/* Of a stream that goes on for days, too: the courier announces its run again. */
+static bool must_open(const struct lane *lane, const struct relay_opening *opening)
+{
+	return lane->opening != opening || clock_monotonic() - lane->opened_ns >= RELAY_OPENING_NS;
 }
 
 static bool put_item(struct courier_sink *sink, struct evbuffer *out, struct lane *lane)
@@ -212,7 +220,7 @@ static bool put_item(struct courier_sink *sink, struct evbuffer *out, struct lan
 	Ringtail__V1__Consign consign = RINGTAIL__V1__CONSIGN__INIT;
 	struct relay_item *item = lane->unsent;
 
-	if (lane->opening != item->opening && !put_opening(sink, out, lane, item->opening))
+	if (must_open(lane, item->opening) && !put_opening(sink, out, lane, item->opening))
 		return false;
 	consign.lane = lane->number;
 	if (frame_ref_is_range(item->frame)) {

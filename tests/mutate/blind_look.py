@@ -352,7 +352,7 @@ MUTANTS = [
      "!TAILQ_EMPTY(&lane->window.parcels)",
      "false", ["unit/relayed"]),
     ("look-relayed-announces-no-other-host-s-run", "courier/relayed.c:names_host",
-     "\tlane->announced = false;\n",
+     "\tlane->announced_ns = 0;\n",
      "", ["unit/relayed"]),
     ("look-relayed-hello-is-cut", "courier/relayed.c:keep_hello",
      ".n = frame->size",

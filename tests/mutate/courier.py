@@ -12,10 +12,16 @@ READING = ["unit/kafka_recording"]
 
 MUTANTS = [
     # Which run frames belong to.
-    ("courier-new-run-is-not-announced", COURIER, "	if (!run_equal(&run, &courier->label.run))\n		courier->announced = false;\n",
+    ("courier-new-run-is-not-announced", COURIER, "	if (!run_equal(&run, &courier->label.run))\n		courier->announced_ns = 0;\n",
      "", CARRYING),
-    ("courier-new-catalog-is-not-announced", COURIER, "	if (crc != courier->label.catalog)\n		courier->announced = false;\n",
+    ("courier-new-catalog-is-not-announced", COURIER, "	if (crc != courier->label.catalog)\n		courier->announced_ns = 0;\n",
      "", CARRYING),
+    ("courier-a-run-that-goes-on-is-not-announced-again", "courier/parcel.h:parcel_run_is_due",
+     " || now_ns - announced_ns >= ANNOUNCE_INTERVAL_MS * UINT64_C(1000000)", "", ["unit/courier"]),
+    ("relayed-a-run-that-goes-on-is-not-announced-again", RELAYED + ":begin_run",
+     "	if (!parcel_run_is_due(lane->announced_ns, now_ns))\n", "	if (lane->announced_ns)\n", ["unit/relayed"]),
+    ("courier-sink-begins-no-stream-again", "daemon/relay/courier_sink.c:must_open",
+     " || clock_monotonic() - lane->opened_ns >= RELAY_OPENING_NS", "", ["unit/courier_sink"]),
     # What is acknowledged.
     ("courier-place-is-one-too-early", COURIER, ".index = courier->window.index };", ".index = courier->window.index - 1 };",
      CARRYING),
@@ -29,7 +35,7 @@ MUTANTS = [
     ("relayed-what-was-refused-is-told-as-delivered-when-the-host-begins-again", RELAYED + ":end_refusal",
      "	if (note_delivered(lane, &told))\n		tell(relayed, &told, 1);\n", "	(void)told;\n	(void)relayed;\n",
      ["unit/relayed"]),
-    ("relayed-a-run-is-announced-with-each-stream", RELAYED + ":begin_run", "	if (!lane->announced)\n", "	if (true)\n",
+    ("relayed-a-run-is-announced-with-each-stream", RELAYED + ":begin_run", "	if (!parcel_run_is_due(lane->announced_ns, now_ns))\n", "	if (false)\n",
      ["unit/relayed"]),
     ("window-everything-is-confirmed", WINDOW + ":window_confirmed_upto", "first ? first->index : window->index", "window->index",
      WAITING),

@@ -37,6 +37,8 @@ static char prefix[16], summary[4096];
 
 static bool runs_are_too_large;		/* for Kafka */
 static uint64_t no_memory_at;		/* for the batch that begins there */
+static uint64_t pause_ms;		/* behind each batch, */
+static uint64_t clock_ahead_ns;		/* which these come to */
 static bool acknowledged;
 static uint64_t acknowledged_seq;	/* of CPU 0, the furthest */
 static uint64_t confirmed_max;		/* records that count as confirmed, at most */
@@ -63,6 +65,7 @@ struct parcel *__wrap_parcel_create(enum kafka_topic topic, const struct parcel_
 	/* Nobody could decode a frame whose run Kafka has not had before it. */
 	assert_true(run_equal(&label->run, &announced.run));
 	assert_int_equal(label->catalog, announced.catalog);
+	clock_ahead_ns += label->span.known ? pause_ms * 1000000 : 0;
 	frames_behind += label->span.known && label->span.first_seq > no_memory_at;
 	if (topic == KAFKA_RUNS && runs_are_too_large)
 		return __real_parcel_create(topic, label, large, sizeof(large), b, b_bytes);
@@ -102,7 +105,7 @@ static unsigned looks;
 
 uint64_t __wrap_conn_now_ns(void)
 {
-	return __real_conn_now_ns() + clock_step_ns * ++looks;
+	return __real_conn_now_ns() + clock_ahead_ns + clock_step_ns * ++looks;
 }
 
 /* ---- The daemon, and Kafka ---------------------------------------------------------------------- */
@@ -177,7 +180,7 @@ static int setup(void **state)
 	acknowledged_seq = 0;
 	no_memory_at = confirmed_max = UINT64_MAX;
 	runs_announced = frames_behind = 0;
-	clock_step_ns = 0;
+	clock_step_ns = clock_ahead_ns = pause_ms = 0;
 	return 0;
 }
 
@@ -279,6 +282,23 @@ static void test_each_run_and_each_catalog_is_announced(void **state)
 	assert_non_null(strstr(summary, "\"in_flight\":0,\"residual\":0,"));
 }
 
+/* Three batches of one run: were its beginning deleted meanwhile, the later ones could be decoded all the same. */
+static void test_a_run_that_goes_on_is_announced_again(void **state)
+{
+	(void)state;
+	maker_bye(&stream, "all");
+	serve_again();
+	pause_ms = ANNOUNCE_INTERVAL_MS;
+	assert_int_equal(carry(), 0);
+	assert_int_equal(runs_announced, 1 + 3);
+	assert_non_null(strstr(summary, "\"in_flight\":0,\"residual\":0,"));
+	runs_announced = 0;
+	pause_ms = ANNOUNCE_INTERVAL_MS / 4;
+	serve_again();
+	assert_int_equal(carry(), 0);
+	assert_int_equal(runs_announced, 1);
+}
+
 static void test_a_name_that_no_reader_would_show_is_no_host(void **state)
 {
 	static const char *const bad[] = { "", "a\033[2Jb", "a\"b", "a\\b", "a\nb", "\xff" };
@@ -374,6 +394,7 @@ int main(void)
 		TEST(test_nothing_goes_out_behind_a_frame_that_found_no_memory),
 		TEST(test_a_record_that_is_not_confirmed_is_not_acknowledged),
 		TEST(test_each_run_and_each_catalog_is_announced),
+		TEST(test_a_run_that_goes_on_is_announced_again),
 		TEST(test_hosts_that_cannot_be_shown_are_not_listed),
 		TEST(test_a_run_that_is_not_there_is_waited_for_once),
 		TEST(test_a_name_that_no_reader_would_show_is_no_host),

@@ -45,8 +45,17 @@ static uint64_t frames_confirmed, runs_confirmed, gaps_confirmed;
 static uint64_t run_bytes;		/* of the last run's record */
 static uint64_t held_at;		/* the frame that begins there is confirmed a turn later */
 static struct parcel *held;
+static uint64_t pause_ms;		/* behind each batch */
+static uint64_t clock_ahead_ns;
 static uint64_t part_at;		/* records that are confirmed: then the relay says the rest, */
 static size_t part;			/* from there on; 0: it has said all at once */
+
+uint64_t __real_conn_now_ns(void);
+uint64_t __wrap_conn_now_ns(void);
+uint64_t __wrap_conn_now_ns(void)
+{
+	return __real_conn_now_ns() + clock_ahead_ns;
+}
 
 static void end_it(void)
 {
@@ -143,6 +152,7 @@ struct parcel *__wrap_parcel_create(enum kafka_topic topic, const struct parcel_
 struct parcel *__wrap_parcel_create(enum kafka_topic topic, const struct parcel_label *label, const void *a,
 				    size_t a_bytes, const void *b, size_t b_bytes)
 {
+	clock_ahead_ns += label->span.known ? pause_ms * 1000000 : 0;
 	if (label->span.known && label->span.first_seq == no_memory_at)
 		return NULL;
 	return __real_parcel_create(topic, label, a, a_bytes, b, b_bytes);
@@ -209,6 +219,7 @@ static int setup(void **state)
 	settings = (struct courier_settings){ .relay = path, .window_bytes = WINDOW_BYTES_DEFAULT, .json = true };
 	no_memory_at = enough = held_at = UINT64_MAX;
 	part = 0;
+	pause_ms = clock_ahead_ns = 0;
 	runs_are_refused = false;
 	frames_confirmed = runs_confirmed = gaps_confirmed = 0;
 	return 0;
@@ -526,6 +537,21 @@ static void test_a_run_is_announced_once_for_each_catalog(void **state)
 	assert_int_equal(hear().frames[0], 3);
 }
 
+/* Whenever a stream begins: its relay begins one again that goes on for so long. */
+static void test_a_run_that_goes_on_is_announced_again(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		say_begin(0, "web-1", 7);
+		say_batch(0, i * 10);
+	}
+	pause_ms = ANNOUNCE_INTERVAL_MS / 2;
+	enough = 2 + 4 + 4;
+	assert_int_equal(carry(), 0);
+	assert_int_equal(runs_confirmed, 2);
+	assert_int_equal(hear().frames[0], 4);
+}
+
 static void refuses(void)
 {
 	enough = 1;
@@ -607,6 +633,7 @@ int main(void)
 		TEST(test_another_catalog_of_the_run_is_announced),
 		TEST(test_every_frame_of_a_run_is_carried),
 		TEST(test_a_run_is_announced_once_for_each_catalog),
+		TEST(test_a_run_that_goes_on_is_announced_again),
 		TEST(test_a_relay_that_speaks_otherwise_is_left),
 		TEST(test_of_no_allocation_that_fails_comes_a_loss),
 	};

@@ -55,6 +55,15 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 	return err;
 }
 
+static uint64_t clock_ahead_ns;
+
+uint64_t __real_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void)
+{
+	return __real_clock_monotonic() + clock_ahead_ns;
+}
+
 static uint64_t patience_ns;		/* with the courier, as it is now; 0: without end */
 
 int __real_bufferevent_set_timeouts(struct bufferevent *stream, const struct timeval *read,
@@ -303,6 +312,33 @@ static void the_next_courier_gets_what_was_not_delivered(void **state)
 	assert_stat(&fixture, host_name[0], 5, 3, 0, 2, 0);
 	assert_stat(&fixture, host_name[1], 0, 0, 0, 0, 0);
 	assert_stat(&fixture, NULL, 5, 3, 0, 2, 0);
+	peer_close(peer);
+	close_fixture(&fixture);
+}
+
+/* The courier announces its run again: what Kafka has of it is for readers to find. */
+static void a_stream_that_goes_on_begins_again(void **state)
+{
+	struct fixture fixture;
+	struct peer *peer;
+	uint32_t lane;
+
+	(void)state;
+	open_fixture(&fixture);
+	peer = come(&fixture);
+	forward(&fixture, 0, 0);
+	lane = expect_consigned(peer, host_name[0], 0);
+	clock_ahead_ns += RELAY_OPENING_NS / 2;
+	forward(&fixture, 0, 1);
+	assert_int_equal(expect_consigned(peer, NULL, 1), lane);
+	clock_ahead_ns += RELAY_OPENING_NS / 2;
+	forward(&fixture, 0, 2);
+	assert_int_equal(expect_consigned(peer, host_name[0], 2), lane);
+	forward(&fixture, 0, 3);
+	assert_int_equal(expect_consigned(peer, NULL, 3), lane);
+	deliver(peer, lane, 4, false);
+	PEER_AWAIT(fixture.base, confirmations == 4);
+	assert_stat(&fixture, host_name[0], 4, 4, 0, 0, 0);
 	peer_close(peer);
 	close_fixture(&fixture);
 }
@@ -669,6 +705,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_host_has_its_turn_and_its_order),
 		cmocka_unit_test(the_next_courier_gets_what_was_not_delivered),
+		cmocka_unit_test(a_stream_that_goes_on_begins_again),
 		cmocka_unit_test(a_refused_run_is_refused_to_its_host_alone),
 		cmocka_unit_test(a_courier_that_speaks_wrongly_is_disconnected),
 		cmocka_unit_test(a_courier_of_another_version_is_refused),
