@@ -32,6 +32,9 @@
 #define HOSTS_NAMED_BYTES	256u		/* of those that a message is about */
 #define RUNS_MAX		262144u		/* that one reader knows, of all hosts */
 #define RUNS_BYTES_MAX		(256u << 20)	/* of these, with each catalog once */
+#define RUNS_JUDGED_MAX		2097152u	/* of which one look tells whether frames name them */
+#define RUN_AGE_MS_MIN		(24u * 3600000u)	/* of a run's last record, before it may be deleted */
+#define DELETE_TIMEOUT_MS	60000u		/* of a tombstone */
 #define PATIENCE_MS_DEFAULT	60000u		/* of a reader with a partition of which nothing comes */
 #define ANNOUNCE_INTERVAL_MS	(6u * 3600000u)	/* before the beginning of a run that goes on is sent again */
 #define RUN_WAIT_MS		5000u		/* until a run's beginning comes, after a frame of it */

@@ -1,18 +1,22 @@
 /*
  * ringtail-kafka: what couriers have carried to Kafka, as a recording on stdout: tracectl runs it for
- * `read kafka:BROKERS` and `--connect kafka:BROKERS`, and reads what it writes.
+ * `read kafka:BROKERS` and `--connect kafka:BROKERS`, and reads what it writes. With --delete-runs it reads the same, and
+ * writes how many runs nothing is left of.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/lib/failure.h"
 #include "courier/notice.h"
 #include "courier/reader_options.h"
 #include "courier/reading.h"
 #include "courier/runs.h"
+#include "courier/stale.h"
 #include "proto/build.h"
 #include "query/glob.h"
 
@@ -115,11 +119,49 @@ static int read_hosts(struct reader *reader, struct ringtail_error *error)
 	return err;
 }
 
+/* ---- Runs of which nothing is left ------------------------------------------------------------------ */
+
+static void print_stale(const struct reader_options *options, const struct stale_ledger *ledger)
+{
+	if (options->json) {
+		printf("{\"records\":%" PRIu64 ",\"named\":%" PRIu64 ",\"recent\":%" PRIu64 ",\"stale\":%" PRIu64
+		       ",\"deleted\":%" PRIu64 "}\n", ledger->records, ledger->named, ledger->recent, ledger->stale,
+		       ledger->deleted);
+		return;
+	}
+	printf("%s.runs: %" PRIu64 " records = %" PRIu64 " that frames name + %" PRIu64 " of the last day + %" PRIu64
+	       " that nothing names; ", options->kafka.prefix, ledger->records, ledger->named, ledger->recent, ledger->stale);
+	if (options->apply)
+		printf("%" PRIu64 " deleted\n", ledger->deleted);
+	else
+		printf("--apply would delete %" PRIu64 "\n", ledger->stale);
+}
+
+static int delete_runs(const struct reader_options *options, struct ringtail_error *error)
+{
+	const struct stale_wanted wanted = {
+		.host = options->host.text,
+		.hosts = options->host.n,
+		.now_ms = (int64_t)time(NULL) * 1000,
+		.patience_ms = options->patience,
+		.deletes = options->apply,
+	};
+	struct stale_ledger ledger = { 0 };
+	int err = stale_run(&options->kafka, &wanted, &stop, &ledger, error);
+
+	if (!err || ledger.deleted)
+		print_stale(options, &ledger);
+	return fflush(stdout) && !err ? -EPIPE : err;
+}
+
 static int run(struct reader *reader, struct ringtail_error *error)
 {
 	const struct reader_options *options = reader->options;
-	int err = runs_open(&options->kafka, options->host.text, options->host.n, &reader->runs, error);
+	int err;
 
+	if (options->delete_runs)
+		return delete_runs(options, error);
+	err = runs_open(&options->kafka, options->host.text, options->host.n, &reader->runs, error);
 	if (!err && options->list) {
 		runs_each_host(reader->runs, list_host, NULL);
 		return fflush(stdout) ? -EIO : 0;

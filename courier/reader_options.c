@@ -67,7 +67,11 @@ static int settle(struct reader_options *options, struct ringtail_error *error)
 	for (size_t i = 0; i < options->host.n; i++)
 		if (!parcel_host_is_good(options->host.text[i]))
 			return option_refuse(error, "host", options->host.text[i], "is no host name, and no glob of one");
-	if (options->host.n > 1 && !options->lanes)
+	if (options->apply && !options->delete_runs)
+		return option_refuse(error, "apply", "", "stands without --delete-runs");
+	if (options->delete_runs && (options->lanes || options->list || options->follow || options->since_ms))
+		return option_refuse(error, "delete-runs", "", "stands beside --lanes, --list, --follow or --since-ms");
+	if (options->host.n > 1 && !options->lanes && !options->delete_runs)
 		return option_refuse(error, "host", options->host.text[1], "is one too many without --lanes");
 	if (!options->patience)
 		options->patience = patience_of_environment();
@@ -95,6 +99,7 @@ int reader_options_parse(int argc, char **argv, struct reader_options *options, 
 void reader_options_help(FILE *to)
 {
 	fprintf(to, "usage: ringtail-kafka --brokers LIST [OPTION]...\n"
-		    "Writes what couriers have carried to Kafka as a recording to stdout.\n\n");
+		    "Writes what couriers have carried to Kafka as a recording to stdout; or, with --delete-runs,\n"
+		    "deletes what nobody needs to read it.\n\n");
 	option_help(rows, ROWS, to);
 }

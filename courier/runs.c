@@ -188,14 +188,33 @@ static int take_value(struct runs *runs, const rd_kafka_message_t *record, struc
 	return err ? no_memory(error) : check_bounds(runs, error);
 }
 
+/* A deletion; of one that was waited for in vain, that stays known. */
+static void remove_row(struct runs *runs, const rd_kafka_message_t *record)
+{
+	struct row *wanted = row_create(record->key, record->key_len), *row = wanted ? look_up(runs, wanted) : NULL;
+
+	free(wanted);
+	if (!row || !row->hello)
+		return;
+	tdelete(row, &runs->tree, compare);
+	put_catalog(runs, row->catalog);
+	runs->rows--;
+	runs->bytes -= sizeof(*row) + row->key_bytes + row->hello_bytes;
+	row_destroy(row);
+}
+
 static int take(struct runs *runs, const rd_kafka_message_t *record, struct ringtail_error *error)
 {
 	size_t host_bytes = record->key ? strnlen(record->key, record->key_len) : 0;
 
-	/* Another program's, or a deletion. */
+	/* Another program's. */
 	if (!record->key_len || record->key_len > PARCEL_KEY_BYTES_MAX || host_bytes == record->key_len ||
-	    !record->payload || record->len > RECORD_BYTES_MAX)
+	    record->len > RECORD_BYTES_MAX)
 		return 0;
+	if (!record->payload) {
+		remove_row(runs, record);
+		return 0;
+	}
 	if (!parcel_host_is_good(record->key) || !parcel_host_matches(record->key, runs->host, runs->hosts))
 		return 0;
 	return take_value(runs, record, error);

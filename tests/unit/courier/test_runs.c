@@ -189,6 +189,28 @@ static void a_catalog_takes_its_room_once(void **state)
 	assert_string_equal(error.code, "too-many-runs");
 }
 
+/* Each is deleted before the next comes. */
+static void other_and_its_tombstone(unsigned i, rd_kafka_message_t *record)
+{
+	other_of_another_host(i / 2, record);
+	if (i % 2 == 0)
+		return;
+	record->payload = NULL;
+	record->len = 0;
+}
+
+static void what_is_deleted_takes_no_room(void **state)
+{
+	struct parcel_label label = label_of(7);
+	struct runs_beginning found;
+	struct runs *runs;
+
+	(void)state;
+	assert_int_equal(open_runs(4 * RUNS_BYTES_MAX / FRAME_RAW_BYTES_MAX - 1, other_and_its_tombstone, &runs), 0);
+	assert_int_equal(runs_find(runs, "web-511", &label, &found, &error), 0);	/* the last, which has none behind it */
+	runs_close(runs);
+}
+
 static void small_of_another_key(unsigned i, rd_kafka_message_t *record)
 {
 	set_key(record, HOST, i);
@@ -196,6 +218,22 @@ static void small_of_another_key(unsigned i, rd_kafka_message_t *record)
 		set_value(record, 7);
 	record->payload = beginning.bytes;
 	record->len = beginning.size;
+}
+
+static void small_and_its_tombstone(unsigned i, rd_kafka_message_t *record)
+{
+	small_of_another_key(i / 2, record);
+	if (i % 2)
+		record->payload = NULL;
+}
+
+static void what_is_deleted_is_no_run(void **state)
+{
+	struct runs *runs;
+
+	(void)state;
+	assert_int_equal(open_runs(2 * (RUNS_MAX + 1), small_and_its_tombstone, &runs), 0);
+	runs_close(runs);
 }
 
 static void so_many_runs_and_no_more(void **state)
@@ -265,6 +303,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_replaced_takes_no_room),
 		TEST(a_catalog_takes_its_room_once),
+		TEST(what_is_deleted_takes_no_room),
+		TEST(what_is_deleted_is_no_run),
 		TEST(so_many_runs_and_no_more),
 		TEST(what_is_none_of_ours_is_passed_over),
 	};
