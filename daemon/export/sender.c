@@ -24,7 +24,7 @@ struct request {
 	bool sent;			/* before */
 	bool is_part;			/* of one that was refused */
 	bool was_aside;
-	unsigned round;			/* in which it was refused alone */
+	bool is_oldest;			/* of those aside it was, and is asked about before what is newer */
 	uint64_t number;		/* the older, the lower; parts have that of the whole */
 };
 
@@ -44,7 +44,7 @@ struct export_sender {
 	unsigned failures;		/* since something was accepted, or refused for what it is */
 	unsigned busy;			/* 429s, one after the other */
 	bool accepts;			/* something was accepted since a whole request was refused */
-	unsigned round, asked;		/* how often it was waited; refused alone since */
+	unsigned asked;			/* refused alone since it was waited, or something was accepted */
 	unsigned splits;		/* of the push of metrics whose parts are being sent */
 	uint64_t number;		/* of the newest request */
 	bool flush;
@@ -355,7 +355,6 @@ static void try_again(struct export_sender *sender, const struct export_answer *
 
 	sender->accepts = false;
 	sender->asked = 0;
-	sender->round++;
 	sender->retry_ns = clock_monotonic() +
 			   export_retry_ns(++sender->failures, answer->retry_after_ns);
 	if (!answer->status && answer->sent)
@@ -388,15 +387,13 @@ static void reject(struct export_sender *sender, struct request_list *of, uint64
 }
 
 /*
- * Something was accepted: what was refused alone before is asked about once more, for meanwhile somebody may have
- * mended the back end. What is refused alone again is so for what it is.
+ * Something was accepted: what was refused alone before is asked about once more, the oldest first, for meanwhile
+ * somebody may have mended the back end. What is refused alone again is so for what it is.
  */
 static void judge_aside(struct export_sender *sender)
 {
 	sender->accepts = true;
 	sender->asked = 0;
-	TAILQ_CONCAT(&sender->aside, &sender->requests, link);
-	TAILQ_CONCAT(&sender->requests, &sender->aside, link);
 }
 
 /* A whole body, but for so many: where an event makes more items than one, those may be of fewer. */
@@ -431,16 +428,18 @@ static void insert_aside(struct export_sender *sender, struct request *request)
 }
 
 /*
- * After a wait the oldest that was refused alone is asked about before what is newer: Prometheus takes no
- * sample of a series once it has a newer one. If it is accepted now, so go all that are aside, in their
- * order. If it is not, the others have their turn.
+ * After a wait, and when something was accepted, the oldest that was refused alone is asked about before what
+ * is newer: Prometheus takes no sample of a series once it has a newer one. If it is accepted now, so go all
+ * that are aside, in their order. If it is not, the others have their turn.
  */
 static void ask_oldest_again(struct export_sender *sender)
 {
-	struct request *oldest = TAILQ_FIRST(&sender->aside);
+	struct request *oldest = TAILQ_FIRST(&sender->aside), *first = TAILQ_FIRST(&sender->requests);
 
-	if (!oldest || sender->asked || oldest->round == sender->round)
+	/* One whose answer is still to come is older. */
+	if (!oldest || sender->asked || (first && first->is_oldest))
 		return;
+	oldest->is_oldest = true;
 	TAILQ_REMOVE(&sender->aside, oldest, link);
 	TAILQ_INSERT_HEAD(&sender->requests, oldest, link);
 }
@@ -456,8 +455,8 @@ static void set_aside(struct export_sender *sender, const struct export_answer *
 	struct request *request = TAILQ_FIRST(&sender->requests);
 	unsigned most = sender->failures ? EXPORT_ASIDE_AGAIN : EXPORT_ASIDE_MAX;
 
-	request->round = sender->round;
 	request->was_aside = true;	/* its next refusal says nothing of the others */
+	request->is_oldest = false;
 	TAILQ_REMOVE(&sender->requests, request, link);
 	insert_aside(sender, request);
 	note_error(sender, error);

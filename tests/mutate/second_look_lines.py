@@ -538,8 +538,8 @@ MUTANTS = [
      "		if (!sender->queue_events) {\n",
      "		if (!sender->queue_events && !sender->flush) {\n", ["unit/export_sender"]),
     ("sender-set-aside-left-out", "daemon/export/sender.c:set_aside",
-     "	request->round = sender->round;\n",
-     "", ["unit/export_sender"]),
+     "	request->was_aside = true;",
+     "	;", ["unit/export_sender"]),
     # daemon/export/intake.c
     ("intake-export-order-take-differs", "daemon/export/intake.c:export_order_take",
      "order->event[taken]->time_ns <= upto_ns; taken++)",

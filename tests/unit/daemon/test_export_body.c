@@ -538,8 +538,8 @@ static void test_judge(void **state)
 	export_otlp_logs.judge(200, fewer_than_none, sizeof(fewer_than_none), &verdict);
 	assert_int_equal(verdict.rejected, 0);
 	/* Of a refusal the words are kept, as far as there is room, as text of one line. */
-	export_otlp_logs.judge(500, (const uint8_t *)"a\tb\xff c\n\n", 9, &verdict);
-	assert_string_equal(verdict.message, "a b  c");
+	export_otlp_logs.judge(500, (const uint8_t *)"a\tb\xff c\x7f~\n\n", 11, &verdict);
+	assert_string_equal(verdict.message, "a b  c ~");
 	memset(text, 'x', sizeof(text));
 	export_loki.judge(500, (const uint8_t *)text, sizeof(text), &verdict);
 	assert_int_equal(strlen(verdict.message), sizeof(verdict.message) - 1);
@@ -572,7 +572,9 @@ static void test_what_is_said_of_the_time(void **state)
 		{400, "the sample has been rejected because another sample with a more recent timestamp has already been ingested"
 		      " (err-mimir-sample-out-of-order)", EXPORT_REJECTED, EXPORT_BEHIND},
 		{400, "duplicate sample for timestamp", EXPORT_REJECTED, EXPORT_IN_TIME},
+		{400, "out of order sample, too old: out of order", EXPORT_REJECTED, EXPORT_TOO_OLD},
 		{500, "Index 5 out of bounds for length 5", EXPORT_RETRY, EXPORT_IN_TIME},
+		{500, "the schema is too old", EXPORT_RETRY, EXPORT_IN_TIME},
 		{503, "too old sample", EXPORT_RETRY, EXPORT_IN_TIME},
 		{429, "too old sample", EXPORT_RETRY, EXPORT_IN_TIME},
 		{401, "the token is too old", EXPORT_HOLD, EXPORT_IN_TIME},

@@ -591,6 +591,100 @@ static void test_the_oldest_is_asked_again_first(void **state)
 	check_counts(fixture, 3, 3, 0, 0);
 }
 
+/* And so it is if the wait has to be repeated: what is next of those is not asked about before it. */
+static void test_the_oldest_is_the_first_of_each_wait(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t number[EVENTS_MAX], next = 0;
+
+	give_and_flush(fixture, 4);
+	for (unsigned i = 0; i < 4; i++)	/* 0 to 3, 0 and 1, 0, 1 */
+		say_status(fixture, 400, "no writes");
+	for (unsigned i = 0; i < 3; i++) {
+		say(fixture, (struct export_answer){.error = "hung up"});
+		wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+		assert_int_equal(read_numbers(fixture, number), 1);
+		assert_int_equal(number[0], 0);
+	}
+	while (posted) {
+		unsigned n = read_numbers(fixture, number);
+
+		for (unsigned i = 0; i < n; i++)
+			assert_int_equal(number[i], next++);
+		say_status(fixture, 200, "");
+	}
+	check_counts(fixture, 4, 4, 0, 0);
+}
+
+/* Where all are aside they are asked about in their order, and so from the oldest on after a wait in between. */
+static void test_the_oldest_is_first_where_all_are_aside(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 3);
+	for (unsigned i = 0; i < 5; i++)	/* 0 to 2, 0, 1 and 2, 1, 2 */
+		say_status(fixture, 400, "no writes");
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	assert_true(holds(fixture, 0));
+	say_status(fixture, 400, "no writes");
+	assert_true(holds(fixture, 1));
+	say(fixture, (struct export_answer){.error = "hung up"});
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(holds(fixture, i));
+		say_status(fixture, 200, "");
+	}
+	check_counts(fixture, 3, 3, 0, 0);
+}
+
+/* Refused once more it is one of them again: in their next round the others are before it. */
+static void test_asked_first_once_and_then_in_its_turn(void **state)
+{
+	static const uint64_t order[] = {1, 0, 2, 3};
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 4);
+	for (unsigned i = 0; i < 4; i++)	/* 0 to 3, 0 and 1, 0, 1 */
+		say_status(fixture, 400, "no writes");
+	say(fixture, (struct export_answer){.error = "hung up"});
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	for (unsigned i = 0; i < 4; i++)	/* 0, 2 and 3, 2, 3 */
+		say_status(fixture, 400, "no writes");
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	assert_true(holds(fixture, 1));
+	say_status(fixture, 400, "no writes");
+	assert_true(holds(fixture, 0));
+	say(fixture, (struct export_answer){.error = "hung up"});
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_true(holds(fixture, order[i]));
+		say_status(fixture, 200, "");
+	}
+	check_counts(fixture, 4, 4, 0, 0);
+}
+
+/* What was never refused alone is in its order behind them, also where it has to wait once more. */
+static void test_order_is_kept_behind_what_was_aside(void **state)
+{
+	struct fixture *fixture = *state;
+
+	give_and_flush(fixture, 8);
+	for (unsigned i = 0; i < 4; i++)	/* 0 to 7, 0 to 3, 0 and 1, 0 */
+		say_status(fixture, 400, "no writes");
+	assert_true(holds(fixture, 1));
+	say_status(fixture, 200, "");
+	assert_true(holds(fixture, 0));
+	say_status(fixture, 200, "");
+	assert_true(holds(fixture, 2));
+	say(fixture, (struct export_answer){.error = "hung up"});
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	assert_true(holds(fixture, 2));
+	say_status(fixture, 200, "");
+	assert_true(holds(fixture, 4));
+	say_status(fixture, 200, "");
+	check_counts(fixture, 8, 8, 0, 0);
+}
+
 /* Where the oldest is refused still, the others have their turn, and stay in their order for the next time. */
 static void test_refused_again_gives_the_others_their_turn(void **state)
 {
@@ -629,6 +723,48 @@ static void test_too_old_is_lost_at_once(void **state)
 		say_status(fixture, 400, "entry for stream '{...}' has timestamp too old: 2026");
 	check_counts(fixture, EVENTS_MAX, 0, EVENTS_MAX, 0);
 	assert_int_equal(posts, 2 * EVENTS_MAX - 1);
+}
+
+/* What is lost for what it is says nothing of the back end: the next waits as the first did. */
+static void test_lost_for_its_age_ends_a_wait(void **state)
+{
+	struct fixture *fixture = *state;
+
+	open_sender(fixture, &export_loki, "https://there", true, 1 << 30);
+	now_ns = 2 * EXPORT_OLD_NS;
+	give_and_flush(fixture, 1);
+	for (unsigned i = 0; i < 8; i++) {
+		say_status(fixture, 503, "");
+		wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	}
+	say_status(fixture, 400, "entry for stream '{...}' has timestamp too old: 2026");
+	check_counts(fixture, 1, 0, 1, 0);
+	give_and_flush(fixture, 1);
+	say_status(fixture, 503, "");
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MIN);
+}
+
+/* What was refused alone before something was accepted is not counted with what is so afterwards. */
+static void test_asked_about_as_many_after_one_is_accepted(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t number[EVENTS_MAX];
+	unsigned alone = 0;
+
+	give_and_flush(fixture, 4);
+	for (unsigned i = 0; i < 4; i++)	/* 0 to 3, 0 and 1, 0, 1 */
+		say_status(fixture, 400, "no");
+	say_status(fixture, 200, "");		/* 2 and 3 */
+	say_status(fixture, 400, "no");
+	say_status(fixture, 400, "no");
+	check_counts(fixture, 4, 2, 2, 0);
+	give_and_flush(fixture, EVENTS_MAX);
+	while (posted && posts < 4 * EVENTS_MAX) {
+		alone += read_numbers(fixture, number) == 1;
+		say_status(fixture, 400, "no");
+	}
+	assert_int_equal(alone, EXPORT_ASIDE_MAX);
+	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_HELD);
 }
 
 /* A clock or a limit is wrong where what has just been recorded is too old. */
@@ -671,6 +807,7 @@ static void test_busy_with_much_is_sent_less(void **state)
 static void test_a_part_waits_as_the_first_did(void **state)
 {
 	struct fixture *fixture = *state;
+	uint64_t number[EVENTS_MAX];
 
 	give_and_flush(fixture, EVENTS_MAX);
 	for (unsigned i = 0; i < EXPORT_BUSY_TRIES; i++) {
@@ -679,6 +816,7 @@ static void test_a_part_waits_as_the_first_did(void **state)
 	}
 	say_status(fixture, 429, "");
 	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MIN);
+	assert_int_equal(read_numbers(fixture, number), EVENTS_MAX / 2);	/* nor is it cut at once */
 	while (posted)
 		say_status(fixture, 200, "");
 	check_counts(fixture, EVENTS_MAX, EVENTS_MAX, 0, 0);
@@ -960,6 +1098,90 @@ static void test_metrics_too_old_are_lost_at_once(void **state)
 		assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_OK);
 		assert_false(posted);
 	}
+}
+
+/* Behind newer ones of its series, and old enough that this is no wonder: as what is too old. */
+static void test_metrics_behind_and_old_are_lost_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t points = GAUGES + HISTOGRAMS;
+
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	fixture->age_ns = EXPORT_OLD_NS + 10 * NS_PER_S;
+	give_metrics(fixture);
+	say_status(fixture, 400, "out of order sample");
+	assert_int_equal(posts, 1);
+	assert_false(posted);
+	check_counts(fixture, points, 0, points, 0);
+	/* Of half that age they are split, to find the one that is. */
+	fixture->age_ns = EXPORT_OLD_NS / 2;
+	give_metrics(fixture);
+	while (posted && posts < 100)
+		say_status(fixture, body_has(fixture, "g17") ? 400 : 200, "out of order sample");
+	check_counts(fixture, 2 * points, points - 1, points + 1, 0);
+}
+
+/* Their age is no reason where the back end does not say that it is: what is wrong with one of them is found. */
+static void test_old_metrics_are_split_for_something_else(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t points = GAUGES + HISTOGRAMS;
+
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	fixture->age_ns = 3 * EXPORT_OLD_NS;
+	give_metrics(fixture);
+	while (posted && posts < 100)
+		say_status(fixture, body_has(fixture, "g17") ? 400 : 200, "no");
+	check_counts(fixture, points, points - 1, 1, 0);
+}
+
+/* Each push has splits of its own. */
+static void test_one_push_after_another_is_split(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t points = GAUGES + HISTOGRAMS, pushes = EXPORT_METRIC_SPLITS_MAX / 2;
+
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	for (unsigned i = 0; i < pushes; i++) {
+		give_metrics(fixture);
+		while (posted && posts < 100 * pushes)
+			say_status(fixture, body_has(fixture, "g17") ? 400 : 200, "no");
+	}
+	check_counts(fixture, pushes * points, pushes * (points - 1), pushes, 0);
+}
+
+static void give_levels(struct fixture *fixture, const char *first, const char *second)
+{
+	struct metric_builder *builder = metric_builder_create(1 << 20);
+	const struct metric_snapshot *snapshot;
+
+	metric_begin(builder, METRIC_GAUGE, "level", "", "A level");
+	metric_add(builder, 1, &(struct metric_label){.name = "n", .value = first}, 1);
+	if (second)
+		metric_add(builder, 1, &(struct metric_label){.name = "n", .value = second}, 1);
+	snapshot = metric_builder_end(builder, clock_read(CLOCK_REALTIME), now_ns);
+	export_sender_metrics(fixture->sender, snapshot);
+	metric_snapshot_put(snapshot);
+}
+
+/* Parts of a push are as old as it was, and so behind one that is older. */
+static void test_parts_of_metrics_keep_their_place(void **state)
+{
+	static const char *const name[] = {"first", "second", "third"};
+	struct fixture *fixture = *state;
+
+	open_sender(fixture, &export_remote_write, "https://there", true, 1 << 30);
+	give_levels(fixture, name[0], NULL);
+	give_levels(fixture, name[1], name[2]);
+	for (unsigned i = 0; i < 4; i++)	/* the first, the others, the second, the third */
+		say_status(fixture, 400, "unsupported path");
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(body_has(fixture, name[i]));
+		say_status(fixture, 200, "");
+	}
+	assert_false(posted);
+	check_counts(fixture, 3, 3, 0, 0);
 }
 
 /* Of an hour ago at most, a back end's clock or a limit may be wrong: that is believed once it takes something newer. */
@@ -1475,10 +1697,20 @@ int main(void)
 		TEST(test_mended_within_a_round),
 		TEST(test_asked_again_goes_before_what_is_newer),
 		TEST(test_the_oldest_is_asked_again_first),
+		TEST(test_the_oldest_is_the_first_of_each_wait),
+		TEST(test_the_oldest_is_first_where_all_are_aside),
+		TEST(test_asked_first_once_and_then_in_its_turn),
+		TEST(test_order_is_kept_behind_what_was_aside),
 		TEST(test_refused_again_gives_the_others_their_turn),
 		TEST(test_too_old_is_lost_at_once),
+		TEST(test_lost_for_its_age_ends_a_wait),
+		TEST(test_asked_about_as_many_after_one_is_accepted),
 		TEST(test_too_old_of_now_is_held),
 		TEST(test_metrics_too_old_are_lost_at_once),
+		TEST(test_metrics_behind_and_old_are_lost_at_once),
+		TEST(test_old_metrics_are_split_for_something_else),
+		TEST(test_one_push_after_another_is_split),
+		TEST(test_parts_of_metrics_keep_their_place),
 		TEST(test_metrics_too_old_of_now_wait_for_newer_ones),
 		TEST(test_metrics_too_old_are_split_for_something_else),
 		TEST(test_metrics_wait_as_what_they_are),
