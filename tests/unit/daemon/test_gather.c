@@ -55,6 +55,7 @@ struct fixture {
 	struct batch_probe probe[RT_PROBE_MAX];
 	struct stream *stream;
 	uint64_t interval_ns;
+	bool wide;			/* events take many bytes, which compress well */
 	uint64_t seq[RINGS], quiet[RINGS], time_ns;
 
 	uint8_t kind[RINGS][SEQS];	/* 'e': an event; 'l': lost; 's': skipped */
@@ -110,7 +111,8 @@ static void encode_event(struct fixture *f, uint64_t seq, uint64_t *slot)
 {
 	uint32_t who = (uint32_t)(seq % THREADS);
 	struct batch_thread thread = {.tid = 100 + who, .pid = 100 + who};
-	uint64_t field[6] = {10, seq % 7, seq, 0, seq * seq, 1};
+	uint64_t wide = f->wide ? UINT64_MAX / (2 + seq % 2) : 0;
+	uint64_t field[6] = {10, seq % 7 + wide, seq, wide, seq * seq, 1 + wide};
 	struct batch_event event = {.probe = SMALL_OPENAT, .fields = 6, .has_duration = true,
 				    .time_ns = 1000000 + 100 * seq, .field = field};
 
@@ -462,6 +464,90 @@ static void each_frame_at_once_without_an_interval(void **state)
 		assert_int_equal(f->batches, i * RINGS);
 		assert_int_equal(f->watermarks, i);
 	}
+	/* Time alone goes at once, too. */
+	tick(f, "");
+	send_all(f);
+	assert_int_equal(f->watermarks, 11);
+	check_all_came(f);
+	finish(f);
+}
+
+/* More than a minute: what is asked for is not made less where nothing is recorded. */
+static void a_long_interval_is_as_long_without_news(void **state)
+{
+	struct fixture *f = begin();
+
+	(void)state;
+	f->interval_ns = 2 * RELAY_QUIET_NS;
+	tick(f, "e");
+	send_all(f);
+	assert_int_equal(f->watermarks, 1);
+	now_ns += f->interval_ns - TICK_NS - 1;
+	tick(f, "");
+	send_all(f);
+	assert_int_equal(f->watermarks, 1);
+	now_ns++;
+	send_all(f);
+	assert_int_equal(f->watermarks, 2);
+	check_all_came(f);
+	finish(f);
+}
+
+/* The clock counts from the boot: what comes first then does not wait either. */
+static void first_at_once_after_a_boot(void **state)
+{
+	struct fixture *f = begin();
+
+	(void)state;
+	now_ns = NS_PER_S;
+	assert_true(now_ns + TICK_NS < INTERVAL_NS);
+	tick(f, "ee");
+	send_all(f);
+	assert_int_equal(f->batches, RINGS);
+	check_all_came(f);
+	finish(f);
+}
+
+/* A seam of the disk may have an older time behind a newer one. */
+static void the_newest_time_is_told(void **state)
+{
+	struct fixture *f = begin();
+
+	(void)state;
+	f->time_ns = 100;
+	append_batch(f, 0, "e", 1);
+	append_watermark(f);
+	f->time_ns = 50;
+	append_batch(f, 0, "e", 1);
+	append_watermark(f);
+	send_all(f);
+	assert_int_equal(f->watermarks, 1);
+	assert_int_equal(f->told_ns, 101);
+	check_all_came(f);
+	finish(f);
+}
+
+/* All that is left is the time, and that is work. */
+static void time_comes_behind_what_it_is_of(void **state)
+{
+	struct fixture *f = begin();
+	struct frame_ref *frame[8];
+	uint64_t time_ns;
+
+	(void)state;
+	append_batch(f, 0, "e", 2);
+	append_watermark(f);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 1);
+	assert_false(gather_owes_time(f->stream->gather, &time_ns));
+	assert_int_equal(time_ns, f->time_ns);
+	take(f, frame[0]);
+	stream_sent(f->stream);
+	assert_true(gather_owes_time(f->stream->gather, &time_ns));
+	assert_true(stream_has_work(f->stream));
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 0);
+	assert_int_equal(f->told_ns, f->time_ns);
+	assert_false(gather_owes_time(f->stream->gather, &time_ns));
+	assert_false(stream_has_work(f->stream));
 	check_all_came(f);
 	finish(f);
 }
@@ -619,6 +705,171 @@ static void no_batch_has_more_events_than_one_may(void **state)
 	finish(f);
 }
 
+static void a_batch_may_be_full(void **state)
+{
+	struct fixture *f = begin();
+	struct frame_ref *frame[8];
+
+	(void)state;
+	for (unsigned i = 0; i < BATCH_EVENTS_MAX / 512; i++)
+		append_batch(f, 0, "e", 512);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 1);
+	assert_int_equal(frame[0]->events, BATCH_EVENTS_MAX);
+	take(f, frame[0]);
+	stream_sent(f->stream);
+	gather_now(f);
+	finish(f);
+}
+
+/* Fewer events than one may have, of more bytes. */
+static void no_batch_is_longer_than_one_may(void **state)
+{
+	struct fixture *f = begin();
+	struct frame_ref *frame[8];
+
+	(void)state;
+	f->wide = true;
+	for (unsigned i = 0; i < 8; i++)
+		append_batch(f, 0, "e", GATHER_EVENTS - 1);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 2);
+	assert_in_range(frame[0]->raw_bytes, GATHER_RAW_BYTES / 2, GATHER_RAW_BYTES);
+	assert_in_range(frame[1]->events, GATHER_EVENTS - 1, BATCH_EVENTS_MAX);
+	gather_now(f);
+	finish(f);
+}
+
+/* What is between two frames and in neither is not in what becomes of them. */
+static void a_hole_is_not_joined_over(void **state)
+{
+	struct fixture *f = begin();
+	struct frame_ref *frame[8];
+
+	(void)state;
+	append_batch(f, 0, "e", 2);
+	append_batch(f, 0, "e", 2);
+	f->seq[0] += 3;
+	append_batch(f, 0, "e", 2);
+	append_batch(f, 0, "e", 2);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 2);
+	assert_int_equal(frame[0]->end_seq, 4);
+	assert_int_equal(frame[1]->first_seq, 7);
+	assert_int_equal(frame[1]->end_seq, 11);
+	finish(f);
+}
+
+/* The log has room for more than a turn takes, and no disk is needed. */
+static struct fixture *open_large(void)
+{
+	struct fixture *f = malloc(sizeof(*f));
+
+	open_all(f, 16 << 20, 16 << 20);
+	disk.deaf = true;
+	return f;
+}
+
+/* So many frames, the last `alone` (0 or 1) of ring 1: of those before only the first and the last have events. */
+static void append_turn(struct fixture *f, unsigned frames, unsigned alone)
+{
+	append_batch(f, 0, "e", 2);
+	for (unsigned i = 2 + alone; i < frames; i++)
+		append_skips(f, 0, 1);
+	append_batch(f, 0, "e", 2);
+	if (alone)
+		append_batch(f, 1, "e", 2);
+}
+
+/* Who has decoded and encoded a turn's frames lets others have their turn before the next. */
+static void check_rest(unsigned alone)
+{
+	struct fixture *f = open_large();
+	struct frame_ref *frame[8];
+
+	append_turn(f, GATHER_FRAMES_MAX, alone);
+	append_batch(f, 0, "e", 2);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 1 + alone);
+	assert_int_equal(frame_ref_attempts(frame[0]), GATHER_FRAMES_MAX + 2 - alone);
+	for (unsigned i = 0; i <= alone; i++) {
+		take(f, frame[i]);
+		stream_sent(f->stream);
+	}
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 0);
+	assert_true(stream_has_work(f->stream));
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 1);
+	assert_int_equal(frame[0]->events, 2);
+	gather_now(f);
+	finish(f);
+}
+
+static void others_have_their_turn_after_one_of_joining(void **state)
+{
+	(void)state;
+	check_rest(0);
+	check_rest(1);
+}
+
+/* Where none was joined, that was no work. */
+static void what_is_alone_is_followed_at_once(void **state)
+{
+	struct fixture *f = begin();
+	struct frame_ref *frame[8];
+
+	(void)state;
+	append_batch(f, 0, "e", 2);
+	append_batch(f, 1, "e", 2);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 2);
+	for (unsigned i = 0; i < 2; i++) {
+		take(f, frame[i]);
+		stream_sent(f->stream);
+	}
+	now_ns += INTERVAL_NS;
+	append_batch(f, 0, "e", 2);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 1);
+	gather_now(f);
+	finish(f);
+}
+
+/* Memory ends when the time is to be told: it is told before anything that was after it. */
+static void time_that_could_not_be_told_comes_first(void **state)
+{
+	struct fixture *f = open_large();
+	struct frame_ref *frame[8];
+
+	(void)state;
+	append_turn(f, GATHER_FRAMES_MAX - 1, 0);
+	append_watermark(f);
+	append_turn(f, 2, 0);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 1);
+	take(f, frame[0]);
+	stream_sent(f->stream);
+	memory_fails_after(0);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 0);
+	memory_suffices();
+	assert_int_equal(f->watermarks, 0);
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 0);
+	assert_int_equal(f->watermarks, 1);
+	gather_now(f);
+	finish(f);
+}
+
+static void who_goes_away_holds_nothing(void **state)
+{
+	struct fixture *f = begin();
+	struct frame_ref *alone, *frame[8];
+	unsigned before;
+
+	(void)state;
+	append_batch(f, 0, "e", 3);
+	alone = frame_log_get(f->subscription->log, frame_log_end(f->subscription->log) - 1);
+	before = alone->refs;
+	assert_int_equal(stream_peek(f->stream, frame, 8, on_tell, f), 1);
+	assert_ptr_equal(frame[0], alone);
+	assert_int_equal(alone->refs, before + 1);
+	stream_destroy(f->stream);
+	f->stream = NULL;
+	assert_int_equal(alone->refs, before);
+	finish(f);
+}
+
 /* It goes as it is: whoever reads it says so. */
 static void what_cannot_be_read_is_not_joined(void **state)
 {
@@ -659,6 +910,9 @@ static void no_memory_to_begin(void **state)
 		err = gather_begin(f->stream, small_catalog_get(), &f->interval_ns);
 		assert_true(!err == !!f->stream->gather);
 		if (failures_left == 0 && !err) {	/* it did without */
+			append_batch(f, 0, "e", 2);
+			append_batch(f, 0, "e", 2);
+			gather_now(f);
 			gather_destroy(f->stream->gather);
 			f->stream->gather = NULL;
 		}
@@ -717,6 +971,78 @@ static void backlog_is_gathered(void **state)
 	assert_int_equal(f->gaps, 0);
 	assert_in_range(f->batches, 2 * RINGS, 5 * RINGS);
 	finish(f);
+}
+
+static struct run run_of(uint64_t epoch)
+{
+	struct run run = {.epoch = epoch};
+
+	memset(run.boot_id, 7, sizeof(run.boot_id));
+	return run;
+}
+
+/* Of CPU 0 of an earlier run, and of this one what begins at 0. */
+static void fill_disk(struct fixture *f, unsigned earlier)
+{
+	Ringtail__V1__ServerHello hello = RINGTAIL__V1__SERVER_HELLO__INIT;
+	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
+	Ringtail__V1__Subscribed subscribed = RINGTAIL__V1__SUBSCRIBED__INIT;
+	struct run run = run_of(3);
+
+	hello.boot_id.data = run.boot_id;
+	hello.boot_id.len = sizeof(run.boot_id);
+	hello.epoch = run.epoch;
+	spool_append(&disk, frame_ref_pack(f->codec, FRAME_SERVER_HELLO, &hello.base));
+	spool_append(&disk, frame_ref_pack(f->codec, FRAME_CATALOG, &catalog.base));
+	spool_append(&disk, frame_ref_pack(f->codec, FRAME_SUBSCRIBED, &subscribed.base));
+	for (unsigned i = 0; i < earlier; i++) {
+		struct frame_ref *frame = frame_ref_create(FRAME_BATCH, 100);
+
+		frame->ring = RING_EARLIER;
+		frame->cpu = cpu_of[0];
+		frame->first_seq = 10 * i;
+		frame->end_seq = 10 * (i + 1);
+		frame->events = 10;
+		spool_append(&disk, frame);
+	}
+}
+
+/* What it says is of rings that are no more: none is moved, none is joined, and none is in flight from a ring. */
+static void of_an_earlier_run_each_stays_in_its_place(void **state)
+{
+	struct fixture *f = begin();
+	struct cursor *cursor = cursor_create(1);
+	struct frame_ref *frame[8];
+	struct stream_stat stat;
+	unsigned came = 0;
+
+	(void)state;
+	f->subscription->spool.run = run_of(4);
+	fill_disk(f, 3);
+	cursor->run = run_of(3);
+	cursor_append(cursor, cpu_of[0], 0);
+	assert_int_equal(catch_up_begin(f->stream, &(struct spool_place){.cursor = cursor}), 0);
+	free(cursor);
+	for (unsigned i = 0; i < 100 && came < 3; i++) {
+		answer(FRAMES);
+		if (!stream_peek(f->stream, frame, 1, on_tell, f))
+			continue;
+		if (frame[0]->type == FRAME_BATCH) {
+			assert_ptr_equal(frame[0], disk.frame[3 + came++]);
+			stat = (struct stream_stat){.in_flight = 0};
+			gather_stat(f->stream->gather, &stat);
+			assert_int_equal(stat.in_flight, 0);
+			assert_int_equal(stat.lag_bytes, 100);
+		}
+		stream_sent(f->stream);
+		check_ledger(f);
+	}
+	assert_int_equal(came, 3);
+	assert_int_equal(f->stream->foreign, 30);
+	finish(f);
+	for (unsigned i = 0; i < somebody.runs; i++)
+		free(somebody.sent[i]);
+	memset(&somebody, 0, sizeof(somebody));
 }
 
 static void step(struct fixture *f, bool memory_ends)
@@ -778,16 +1104,28 @@ int main(void)
 		cmocka_unit_test(first_at_once_then_one_for_each_ring),
 		cmocka_unit_test(one_frame_a_minute_where_nothing_is_recorded),
 		cmocka_unit_test(each_frame_at_once_without_an_interval),
+		cmocka_unit_test(a_long_interval_is_as_long_without_news),
+		cmocka_unit_test(first_at_once_after_a_boot),
+		cmocka_unit_test(the_newest_time_is_told),
+		cmocka_unit_test(time_comes_behind_what_it_is_of),
 		cmocka_unit_test(waits_no_longer_than_the_log_keeps_it),
 		cmocka_unit_test(a_bye_ends_the_wait),
 		cmocka_unit_test(many_events_go_as_they_are),
 		cmocka_unit_test(a_gap_stays_in_its_place),
 		cmocka_unit_test(what_is_gathered_waits_for_the_client),
 		cmocka_unit_test(no_batch_has_more_events_than_one_may),
+		cmocka_unit_test(a_batch_may_be_full),
+		cmocka_unit_test(no_batch_is_longer_than_one_may),
+		cmocka_unit_test(a_hole_is_not_joined_over),
+		cmocka_unit_test(others_have_their_turn_after_one_of_joining),
+		cmocka_unit_test(what_is_alone_is_followed_at_once),
+		cmocka_unit_test(time_that_could_not_be_told_comes_first),
+		cmocka_unit_test(who_goes_away_holds_nothing),
 		cmocka_unit_test(what_cannot_be_read_is_not_joined),
 		cmocka_unit_test(no_memory_to_begin),
 		cmocka_unit_test(gathered_and_not_sent_comes_off_the_disk),
 		cmocka_unit_test(backlog_is_gathered),
+		cmocka_unit_test(of_an_earlier_run_each_stays_in_its_place),
 		cmocka_unit_test(at_random),
 	};
 
