@@ -115,7 +115,8 @@ static void a_host_with_items_under_way_is_known(void **state)
 	static const struct relay_sink_ops ops = {.forward = on_forward, .destroy = on_destroy};
 	static struct relay_sink sink = {.ops = &ops};
 	const struct relay_config config = {.sink = &sink, .agents_max = RELAY_HOSTS_MAX};
-	struct relay_agent *agent;
+	static struct stat_host metered[RELAY_HOSTS_METERED + 1];
+	struct relay_agent *agent, *idle;
 	struct error error;
 
 	(void)state;
@@ -126,15 +127,21 @@ static void a_host_with_items_under_way_is_known(void **state)
 	opening->start = cursor_create(1);
 	cursor_append(opening->start, 0, 0);
 	assert_int_equal(relay_create(&config, &relay, &error), 0);
-	for (unsigned i = 0; i < RELAY_HOSTS_MAX; i++) {
+	for (unsigned i = 0; i < RELAY_HOSTS_MAX - 1; i++) {
 		agent = come(i, &error);
 		assert_non_null(agent);
 		send_one(agent);
 		go(agent);
 	}
+	/* One that is connected is known, too, though it has sent nothing yet. */
+	idle = come(RELAY_HOSTS_MAX - 1, &error);
+	assert_non_null(idle);
 	assert_null(come(RELAY_HOSTS_MAX, &error));
 	assert_string_equal(error.code, "out-of-memory");
 	go(created);
+	send_one(idle);
+	go(idle);
+	assert_int_equal(relay_list_metered(relay, metered), RELAY_HOSTS_METERED);
 	assert_int_equal(stat_of_relay().hosts, RELAY_HOSTS_MAX);
 	assert_int_equal(stat_of_relay().all.held, RELAY_HOSTS_MAX);
 	/* One of which all is stored makes room, though it was never to come again. */
@@ -143,6 +150,8 @@ static void a_host_with_items_under_way_is_known(void **state)
 	assert_non_null(agent);
 	send_one(agent);
 	go(agent);
+	/* It has the series of the one that it took the place of. */
+	assert_int_equal(relay_list_metered(relay, metered), RELAY_HOSTS_METERED);
 	assert_int_equal(stat_of_relay().hosts, RELAY_HOSTS_MAX);
 	assert_int_equal(stat_of_relay().all.held, RELAY_HOSTS_MAX);
 	relay_destroy(relay);
