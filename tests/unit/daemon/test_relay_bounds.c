@@ -120,6 +120,13 @@ void __wrap_relay_agent_refuse(struct relay_agent *agent, const struct error *er
 	agent->state = AGENT_CLOSING;
 }
 
+void __wrap_relay_agent_replace(struct relay_agent *agent, const struct error *error);
+void __wrap_relay_agent_replace(struct relay_agent *agent, const struct error *error)
+{
+	(void)error;
+	agent->state = AGENT_CLOSING;
+}
+
 void __wrap_relay_agent_go_on(struct relay_agent *agent);
 void __wrap_relay_agent_go_on(struct relay_agent *agent)
 {
@@ -366,6 +373,18 @@ static void a_connection_that_was_replaced_is_of_no_host(void **state)
 	close_relay();
 }
 
+static void who_is_not_revoked_stays(void **state)
+{
+	struct relay_agent *agent;
+
+	(void)state;
+	open_relay(AGENTS_MAX);
+	agent = come(0);
+	relay_judge(relay);
+	assert_int_not_equal(agent->state, AGENT_CLOSING);
+	close_relay();
+}
+
 /* ---- Who goes --------------------------------------------------------------------------------- */
 
 /* Of frames that have not come whole. */
@@ -498,6 +517,7 @@ int main(void)
 		cmocka_unit_test(sums_of_hosts),
 		cmocka_unit_test(a_frame_without_memory_did_not_come),
 		cmocka_unit_test(a_connection_that_was_replaced_is_of_no_host),
+		cmocka_unit_test(who_is_not_revoked_stays),
 		cmocka_unit_test(who_has_most_makes_way),
 		cmocka_unit_test(who_has_shown_least_goes_first),
 		cmocka_unit_test(who_says_something_stays),
