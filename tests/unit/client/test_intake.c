@@ -708,6 +708,35 @@ static void gap_of_what_came_to_the_disk(void **state)
 	assert_int_equal(residual(), 4);
 }
 
+/* A stream is no disk: what comes twice there is an error, and is counted as one. */
+static void gap_of_what_came_in_a_stream(void **state)
+{
+	(void)state;
+	start(7);
+	maker_batch(&maker, 0, 0, 1000, 10, 8);
+	maker_gap(&maker, 0, 5, 12, 7, SPOOL, CORRUPT);
+	assert_int_equal(take(), 0);
+	assert_int_equal(residual(), 3);
+}
+
+/* Nothing of it was in a segment before: those numbers were others. */
+static void gap_of_another_epoch_behind_a_segment(void **state)
+{
+	(void)state;
+	segment(1, 0, true);
+	start(7);
+	maker_batch(&maker, 0, 0, 1000, 10, 8);
+	segment(2, 0, true);
+	start(7);
+	maker_gap(&maker, 0, 2, 6, 4, HISTORY, OTHER_EPOCH);
+	assert_int_equal(take(), 0);
+	intake_flush(intake);
+	for (unsigned i = 0; i < 8; i++)
+		expect_event(0, i);
+	expect_gap(0, 2, 4, HISTORY, OTHER_EPOCH);
+	expect_nothing();
+}
+
 static void hole_between_segments(void **state)
 {
 	static const uint64_t later[2] = { 2, 10 };
@@ -1091,6 +1120,8 @@ int main(void)
 		TEST(gap_that_promises_too_much),
 		TEST(gap_of_another_epoch),
 		TEST(gap_of_what_came_to_the_disk),
+		TEST(gap_of_what_came_in_a_stream),
+		TEST(gap_of_another_epoch_behind_a_segment),
 		TEST(hole_between_segments),
 		TEST(run_that_ended),
 		TEST(batch_that_breaks_off),

@@ -29,6 +29,19 @@ static struct {
 	rd_kafka_message_t message;
 } topic;
 
+/* As it is, or so much later each time that it is asked for. */
+static uint64_t now_ns, step_ns;
+
+uint64_t __real_conn_now_ns(void);
+uint64_t __wrap_conn_now_ns(void);
+uint64_t __wrap_conn_now_ns(void)
+{
+	now_ns += step_ns;
+	return step_ns ? now_ns : __real_conn_now_ns();
+}
+
+static unsigned waits;		/* how often the topic was waited for */
+
 int __wrap_topic_open(const struct kafka_settings *settings, const struct topic_wanted *wanted,
 		      struct topic **made, struct ringtail_error *error);
 int __wrap_topic_open(const struct kafka_settings *settings, const struct topic_wanted *wanted,
@@ -53,7 +66,8 @@ enum topic_next __wrap_topic_next(struct topic *of, int timeout_ms, const rd_kaf
 enum topic_next __wrap_topic_next(struct topic *of, int timeout_ms, const rd_kafka_message_t **record,
 				  struct ringtail_error *error)
 {
-	(void)of, (void)timeout_ms, (void)error;
+	(void)of, (void)error;
+	waits += timeout_ms != 0;
 	if (topic.given == topic.records)
 		return TOPIC_END;
 	memset(&topic.message, 0, sizeof(topic.message));
@@ -154,6 +168,28 @@ static void what_was_replaced_takes_no_room(void **state)
 	runs_close(runs);
 }
 
+/* So it is with the hello. */
+static void large_hello_of_one_key(unsigned i, rd_kafka_message_t *record)
+{
+	set_key(record, HOST, 7);
+	if (!beginning.size) {
+		maker_raw(&beginning, FRAME_SERVER_HELLO, large, sizeof(large));
+		maker_catalog(&beginning);
+	}
+	(void)i;
+	record->payload = beginning.bytes;
+	record->len = beginning.size;
+}
+
+static void a_hello_that_was_replaced_takes_no_room(void **state)
+{
+	struct runs *runs;
+
+	(void)state;
+	assert_int_equal(open_runs(2 * RUNS_BYTES_MAX / FRAME_RAW_BYTES_MAX, large_hello_of_one_key, &runs), 0);
+	runs_close(runs);
+}
+
 static void same_of_another_host(unsigned i, rd_kafka_message_t *record)
 {
 	char host[16];
@@ -247,8 +283,8 @@ static void so_many_runs_and_no_more(void **state)
 	assert_string_equal(error.code, "too-many-runs");
 }
 
-/* Of run 7 another program's, a deletion, one of a host that cannot be shown, and a whole one; then an older epoch, and
- * one that is cut short. */
+/* Of run 7 another program's, a deletion, one of a host that cannot be shown, and a whole one; then an older epoch,
+ * one that is cut short, and one that begins with something else than a hello. */
 static void of_every_kind(unsigned i, rd_kafka_message_t *record)
 {
 	set_key(record, i == 2 ? "web\n1" : HOST, i == 4 ? 6 : 7);
@@ -259,6 +295,13 @@ static void of_every_kind(unsigned i, rd_kafka_message_t *record)
 		record->payload = NULL;
 	if (i == 5)
 		record->len--;
+	if (i != 6)
+		return;
+	beginning.size = 0;
+	maker_catalog(&beginning);
+	maker_catalog(&beginning);
+	record->payload = beginning.bytes;
+	record->len = beginning.size;
 }
 
 static unsigned hosts;
@@ -277,7 +320,7 @@ static void what_is_none_of_ours_is_passed_over(void **state)
 	struct runs *runs;
 
 	(void)state;
-	assert_int_equal(open_runs(6, of_every_kind, &runs), 0);
+	assert_int_equal(open_runs(7, of_every_kind, &runs), 0);
 	hosts = 0;
 	runs_each_host(runs, count_host, NULL);
 	assert_int_equal(hosts, 1);
@@ -297,16 +340,43 @@ static void what_is_none_of_ours_is_passed_over(void **state)
 	runs_close(runs);
 }
 
+/* Each record of a run whose beginning never came would wait for it. */
+static void what_was_waited_for_in_vain_is_not_waited_for_again(void **state)
+{
+	struct parcel_label label = label_of(7);
+	struct runs_beginning found;
+	struct runs *runs;
+
+	(void)state;
+	assert_int_equal(open_runs(0, NULL, &runs), 0);
+	step_ns = RUN_WAIT_MS * 1000000ull / 4;
+	waits = 0;
+	assert_int_not_equal(runs_find(runs, HOST, &label, &found, &error), 0);
+	assert_in_range(waits, 2, 4);
+	waits = 0;
+	assert_int_not_equal(runs_find(runs, HOST, &label, &found, &error), 0);
+	assert_int_equal(waits, 0);
+	/* It may come later all the same. */
+	topic.records = 8;
+	topic.given = 7;
+	topic.record = large_of_one_key;
+	assert_int_equal(runs_find(runs, HOST, &label, &found, &error), 0);
+	step_ns = 0;
+	runs_close(runs);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_replaced_takes_no_room),
+		TEST(a_hello_that_was_replaced_takes_no_room),
 		TEST(a_catalog_takes_its_room_once),
 		TEST(what_is_deleted_takes_no_room),
 		TEST(what_is_deleted_is_no_run),
 		TEST(so_many_runs_and_no_more),
 		TEST(what_is_none_of_ours_is_passed_over),
+		TEST(what_was_waited_for_in_vain_is_not_waited_for_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -330,6 +330,38 @@ static void test_a_rejected_frame_of_no_attempts(void **state)
 	assert_int_equal(window_confirmed_upto(&window), 1);
 }
 
+/* What was confirmed behind it is dealt with. */
+static void test_what_stood_behind_a_rejected_frame(void **state)
+{
+	struct parcel *a = push(KAFKA_FRAMES, 10), *b = push(KAFKA_FRAMES, 10);
+
+	(void)state;
+	send_next();
+	send_next();
+	window_confirm(b);
+	assert_int_equal(window_confirmed_upto(&window), 0);
+	window_reject(a, NULL);
+	assert_int_equal(window_confirmed_upto(&window), 2);
+	assert_int_equal(windows.count, 0);
+}
+
+/* Its source hears of a refusal, though nothing is confirmed by it; and of no host that is there no more. */
+static void test_a_refused_host_is_told_while_it_is_there(void **state)
+{
+	struct window other;
+
+	(void)state;
+	window_init(&other, &windows, "web-2");
+	push_other(&other, KAFKA_RUNS);
+	send_next();
+	assert_int_equal(count_moved(), 0);
+	window_refuse(&other);
+	assert_int_equal(count_moved(), 1);
+	assert_ptr_equal(TAILQ_FIRST(&windows.moved), &other);
+	window_fini(&other);
+	assert_int_equal(count_moved(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -348,6 +380,8 @@ int main(void)
 		TEST(test_a_gap_is_sent_behind_what_is_under_way),
 		TEST(test_a_gap_goes_before_what_still_waits),
 		TEST(test_a_rejected_frame_of_no_attempts),
+		TEST(test_what_stood_behind_a_rejected_frame),
+		TEST(test_a_refused_host_is_told_while_it_is_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

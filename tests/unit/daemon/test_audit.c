@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,9 @@
 
 #include "daemon/access/audit.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/disk/disk.h"
 #include "tests/lib/failing_memory.h"
 
 static char directory[] = "/tmp/ringtail-audit-XXXXXX";
@@ -271,6 +274,83 @@ static void without_memory_there_are_none(void **state)
 	audit_denials_destroy(NULL);
 }
 
+/* ---- The file's size --------------------------------------------------------------------------- */
+
+static struct {
+	unsigned lists, fails, renames;
+	uint64_t bytes;
+} full;
+
+static int list_full(struct disk *disk, const char *path, disk_entry *entry, void *context)
+{
+	(void)disk, (void)path;
+	full.lists++;
+	if (full.fails) {
+		full.fails--;
+		return -EIO;
+	}
+	entry(context, AUDIT_FILE_OLD, 7);
+	entry(context, AUDIT_FILE, full.bytes);
+	return 0;
+}
+
+static int rename_full(struct disk *disk, const char *from, const char *to)
+{
+	(void)disk;
+	assert_string_equal(from, AUDIT_FILE);
+	assert_string_equal(to, AUDIT_FILE_OLD);
+	full.renames++;
+	return 0;
+}
+
+static int open_full(struct disk *disk, const char *path, int flags)
+{
+	(void)disk, (void)path, (void)flags;
+	return 5;
+}
+
+static ssize_t write_full(struct disk *disk, int file, const void *bytes, size_t n)
+{
+	(void)disk, (void)file, (void)bytes;
+	return (ssize_t)n;
+}
+
+static int sync_full(struct disk *disk, int file)
+{
+	(void)disk, (void)file;
+	return 0;
+}
+
+static int sync_directory_full(struct disk *disk, const char *path)
+{
+	(void)disk, (void)path;
+	return 0;
+}
+
+/* A disk that could not be read once is looked at again: the file is not taken for an empty one. */
+static void a_size_that_is_not_known_is_asked_for_again(void **state)
+{
+	static const struct disk_ops ops = {
+		.open = open_full, .close = sync_full, .write = write_full, .sync = sync_full, .rename = rename_full,
+		.sync_directory = sync_directory_full, .list = list_full,
+	};
+	struct audit_file file = {.name = AUDIT_FILE, .name_old = AUDIT_FILE_OLD};
+	struct disk disk = {.ops = &ops};
+
+	(void)state;
+	full.lists = full.renames = 0;
+	full.fails = 1;
+	full.bytes = AUDIT_BYTES_MAX - 4;
+	assert_int_equal(audit_append(&file, &disk, "line\n"), -EIO);
+	assert_int_equal(full.lists, 1);
+	assert_int_equal(audit_append(&file, &disk, "line\n"), 0);
+	assert_int_equal(full.lists, 2);
+	assert_int_equal(full.renames, 1);
+	assert_int_equal(audit_append(&file, &disk, "line\n"), 0);
+	assert_int_equal(full.lists, 2);
+	assert_int_equal(full.renames, 1);
+}
+
 int main(void)
 {
 #define ON_DISK(test) cmocka_unit_test_setup_teardown(test, open_bench, close_bench)
@@ -278,6 +358,7 @@ int main(void)
 		cmocka_unit_test(denied_texts_are_cut_at_their_bounds),
 		cmocka_unit_test(whatever_it_was_about),
 		cmocka_unit_test(due_is_the_first_that_has_more),
+		cmocka_unit_test(a_size_that_is_not_known_is_asked_for_again),
 		ON_DISK(what_was_counted_is_written_in_the_end),
 		ON_DISK(a_disk_that_is_gone_is_reported),
 		ON_DISK(without_memory_the_journal_has_it),

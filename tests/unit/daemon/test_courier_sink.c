@@ -243,6 +243,7 @@ static uint32_t expect_consigned(struct peer *peer, const char *host, unsigned i
 
 static void each_host_has_its_turn_and_its_order(void **state)
 {
+	struct relay_opening *before;
 	struct fixture fixture;
 	struct peer *peer;
 	uint32_t lane[HOSTS];
@@ -271,11 +272,13 @@ static void each_host_has_its_turn_and_its_order(void **state)
 	PEER_AWAIT(fixture.base, confirmations == 3);
 	assert_int_equal(fixture.shipment[1][0].confirmed, 1);
 
-	/* Another opening is written before what belongs to it. */
-	relay_opening_put(fixture.opening[1]);
+	/* Another opening is written before what belongs to it, and nobody has the one before any more. */
+	before = fixture.opening[1];
 	fixture.opening[1] = make_opening(&fixture, 77);
 	forward(&fixture, 1, 1);
 	assert_int_equal(expect_consigned(peer, host_name[1], 1), lane[1]);
+	assert_int_equal(before->refs, 1);
+	relay_opening_put(before);
 	peer_close(peer);
 	close_fixture(&fixture);
 	assert_int_equal(fixture.shipment[0][3].err, -ECANCELED);
@@ -621,12 +624,13 @@ static void a_lane_without_items_serves_another(void **state)
 	}
 	peer = come(&fixture);
 	peer_run(fixture.base);
-	deliver(peer, 0, 1, false);
+	deliver(peer, 5, 1, false);
 	PEER_AWAIT(fixture.base, confirmations == 1);
-	assert_int_equal(shipment[0].confirmed, 1);
-	assert_stat(&fixture, name[0], 1, 1, 0, 0, 0);
+	assert_int_equal(shipment[5].confirmed, 1);
+	assert_stat(&fixture, name[5], 1, 1, 0, 0, 0);
 	relay_sink_forward(fixture.sink, &shipment[RELAY_HOSTS_MAX].item);
 	assert_stat(&fixture, name[RELAY_HOSTS_MAX], 0, 0, 0, 0, 0);
+	assert_stat(&fixture, name[0], 1, 0, 0, 0, 1);
 	relay_sink_stat(fixture.sink, NULL, &stat);
 	assert_int_equal(stat.confirmed, 1);
 	assert_int_equal(stat.consigned, stat.in_flight + 1);

@@ -313,6 +313,46 @@ static void test_remedies(void **state)
 	expect_hint(ROLE_OPERATOR, "you are local, who may not do it", "`operator = user:NAME`");
 }
 
+/* A name that looks like a certificate's or a token's proves nothing. */
+static void test_a_name_alone_is_no_proof(void **state)
+{
+	struct client_identity identity = {.proof = IDENTITY_LOCAL, .text = "cert:web-1"};
+	struct roles *roles = roles_of("token:*", "cert:*");
+
+	(void)state;
+	assert_int_equal(roles_judge(roles, &identity), ROLE_NONE);
+	identity.proof = IDENTITY_TOKEN;
+	assert_int_equal(roles_judge(roles, &identity), ROLE_NONE);
+	identity.proof = IDENTITY_CERT;
+	assert_int_equal(roles_judge(roles, &identity), ROLE_OPERATOR);
+	strcpy(identity.text, "token:ci");
+	assert_int_equal(roles_judge(roles, &identity), ROLE_NONE);
+	identity.proof = IDENTITY_TOKEN;
+	assert_int_equal(roles_judge(roles, &identity), ROLE_VIEWER);
+	roles_destroy(roles);
+}
+
+/* Without the list of those that are revoked all of them would be let in. */
+static void test_a_list_that_is_not_there_is_no_gate(void **state)
+{
+	struct config config = {0};
+	struct place place;
+	struct error error;
+	struct gate *gate;
+
+	(void)state;
+	place_open(&place, -60, 3600);
+	config.tls_cert = place.cert;
+	config.tls_key = place.key;
+	config.tls_client_ca = place.ca;
+	config.tls_crl = (char *)"/nowhere/revoked.pem";
+	assert_int_not_equal(gate_create(&config, &gate, &error), 0);
+	config.tls_crl = NULL;
+	assert_int_equal(gate_create(&config, &gate, &error), 0);
+	gate_destroy(gate);
+	place_close(&place);
+}
+
 /* A reload changes what is in the context that sockets have, and leaves the context. */
 static void test_reload_keeps_the_context(void **state)
 {
@@ -369,6 +409,8 @@ int main(void)
 		cmocka_unit_test_setup(test_defaults, setup),
 		cmocka_unit_test_setup(test_groups_of_a_unix_peer, setup),
 		cmocka_unit_test_setup(test_remedies, setup),
+		cmocka_unit_test_setup(test_a_name_alone_is_no_proof, setup),
+		cmocka_unit_test_setup(test_a_list_that_is_not_there_is_no_gate, setup),
 		cmocka_unit_test_setup(test_reload_keeps_the_context, setup),
 	};
 
