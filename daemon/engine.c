@@ -228,7 +228,7 @@ static void on_applied(void *context, const struct error *error)
 
 /* ---- Reloading ------------------------------------------------------------------------------- */
 
-static struct viewer_bounds viewers_of(const struct config *config);
+static struct viewer_bounds viewers_of(const struct engine *engine);
 
 static void warn_fixed(const struct config *old, const struct config *new)
 {
@@ -304,7 +304,7 @@ static void put_in_force(struct engine *engine, const struct config *config, str
 		worker_set_batch_interval(engine->worker[i], config->batch_interval_ns);
 	config_free(&engine->config);
 	engine->config = *config;
-	viewers = viewers_of(&engine->config);
+	viewers = viewers_of(engine);
 	fanout_set_viewers(engine->fanout, &viewers);
 	if (triggers_set(engine->triggers, &engine->config, &error) != 0)
 		log_failure(LOG_LEVEL_ERROR, &error);
@@ -919,14 +919,23 @@ static struct frame_ref *make_hello(void *context)
 	return answers_hello(&engine->answers, "");
 }
 
-static struct viewer_bounds viewers_of(const struct config *config)
+static bool is_own_probe(const void *context, uint32_t uid, uint32_t probe)
 {
+	return programs_is_own(((const struct engine *)context)->programs, uid, probe);
+}
+
+static struct viewer_bounds viewers_of(const struct engine *engine)
+{
+	const struct config *config = &engine->config;
+
 	return (struct viewer_bounds){
 		.probe = &config->viewer_probe,
 		.strings = config->viewer_strings,
 		.stacks = config->viewer_stacks,
 		.rate = config->viewer_rate,
 		.subscriptions = config->viewer_subscriptions,
+		.is_own = engine->programs ? is_own_probe : NULL,
+		.context = engine,
 	};
 }
 
@@ -953,7 +962,7 @@ static int make_fanout(struct engine *engine, struct error *error)
 		.history_age_ns = engine->config.history_age_ns,
 		.queue_bytes = engine->config.queue_bytes,
 		.memory_bytes = engine->config.memory_bytes,
-		.viewers = viewers_of(&engine->config),
+		.viewers = viewers_of(engine),
 		.spooler = engine->spooler,
 		.dials_relay = engine->config.relay.count > 0,
 		.consumers = engine->consumers,

@@ -32,6 +32,7 @@
 #define RT_PROGRAM_PAGE		4096
 
 #define RT_PROGRAM_RETURNS	1	/* it looks at `leaving`, and writes nothing then */
+#define RT_PROGRAM_SHOWN	2	/* its user may look into it, and so at its events */
 
 /* A type is a kind and the bytes of a value: 0x42 is int, 0x84 a text. */
 enum rt_program_kind {
@@ -52,7 +53,7 @@ struct rt_program_hello {
 	uint32_t bytes;
 	uint32_t pid;		/* as the program knows it, which another namespace may not */
 	uint32_t rseq;		/* 1: it writes a record by one restartable sequence */
-	uint32_t flags;		/* RT_PROGRAM_RETURNS */
+	uint32_t flags;		/* RT_PROGRAM_RETURNS, RT_PROGRAM_SHOWN */
 	char comm[RT_PROGRAM_COMM_BYTES];
 };
 
@@ -1117,6 +1118,22 @@ static inline const struct rt_probe_site *rt_probe_site_of(const uint32_t *word)
 	return NULL;
 }
 
+/*
+ * As for ptrace(2): a program that has, or had, rights which its user has not shows that user nothing. It gets others
+ * by an exec alone, so the kernel is asked for them once: a sandbox may forbid that later.
+ */
+static inline int rt_probe_is_shown(void)
+{
+	static int rights = -1;
+	uint32_t header[2] = {0x20080522, 0}, capability[6];	/* struct __user_cap_header_struct; _data_struct, two */
+
+	if (prctl(PR_GET_DUMPABLE) != 1)
+		return 0;
+	if (rights < 0)
+		rights = syscall(SYS_capget, header, capability) != 0 || capability[1] || capability[4];
+	return !rights;
+}
+
 static inline int rt_probe_send_table(int fd, uint64_t until_ns)
 {
 	struct rt_program_hello hello;
@@ -1127,7 +1144,7 @@ static inline int rt_probe_send_table(int fd, uint64_t until_ns)
 	hello.magic = RT_PROGRAM_MAGIC;
 	hello.version = RT_PROGRAM_VERSION;
 	hello.pid = (uint32_t)getpid();
-	hello.flags = RT_PROGRAM_RETURNS;
+	hello.flags = RT_PROGRAM_RETURNS | (rt_probe_is_shown() ? RT_PROGRAM_SHOWN : 0);
 	prctl(PR_GET_NAME, hello.comm);
 #ifdef RT_PROBE_RSEQ
 	hello.rseq = __rseq_size != 0;

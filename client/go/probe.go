@@ -51,6 +51,7 @@ const (
 	lockAt     = 16
 	consumerAt = 64
 	helloBytes = 48
+	shown      = 2 // of its flags: its user may see its events
 	entryBytes = 24
 	wait       = 200 * time.Millisecond // a daemon that does not answer holds a program up for so long
 	atSecure   = 23                     // of getauxval(3)
@@ -445,6 +446,20 @@ func waitUntil(fd int, until time.Time) error {
 	return syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &wait)
 }
 
+// Whether the user may look into this process, as for ptrace(2): then the user may see its events.
+func isShown() bool {
+	header := [2]uint32{0x20080522, 0} // struct __user_cap_header_struct, and two of __user_cap_data_struct
+	var rights [6]uint32
+
+	dumpable, _, err := syscall.RawSyscall6(syscall.SYS_PRCTL, syscall.PR_GET_DUMPABLE, 0, 0, 0, 0, 0)
+	if err != 0 || dumpable != 1 {
+		return false
+	}
+	_, _, err = syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)),
+		uintptr(unsafe.Pointer(&rights)), 0)
+	return err == 0 && rights[1] == 0 && rights[4] == 0
+}
+
 // The hello, and all probes.
 func table() []byte {
 	hello := make([]byte, helloBytes)
@@ -456,6 +471,9 @@ func table() []byte {
 	binary.LittleEndian.PutUint32(hello[12:], uint32(len(sites)))
 	binary.LittleEndian.PutUint32(hello[16:], uint32(len(hello)-helloBytes))
 	binary.LittleEndian.PutUint32(hello[20:], uint32(os.Getpid()))
+	if isShown() {
+		binary.LittleEndian.PutUint32(hello[28:], shown)
+	}
 	comm, _ := os.ReadFile("/proc/self/comm")
 	copy(hello[32:47], strings.TrimSuffix(string(comm), "\n"))
 	return hello

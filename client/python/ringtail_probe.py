@@ -41,6 +41,8 @@ WAIT_S = 0.2                            # a daemon that does not answer holds a 
 WORD = (1 << 64) - 1
 NO_TEXT = b"(no text)"
 AT_SECURE = 23                          # of getauxval(3)
+PR_GET_DUMPABLE = 3                     # of prctl(2)
+SHOWN = 2                               # of HELLO: its user may see its events
 
 _probes = []
 _program = None
@@ -184,6 +186,15 @@ def _is_secure():
     return (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid())
 
 
+def _is_shown():
+    """Whether the user may look into this process, as for ptrace(2): then the user may see its events."""
+    with contextlib.suppress(AttributeError, OSError, ValueError, IndexError):
+        with open("/proc/self/status") as file:
+            rights = file.read().split("\nCapPrm:", 1)[1].split()[0]
+        return ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1 and int(rights, 16) == 0
+    return False
+
+
 def _wait_until(connection, until):
     """The next call on it ends by then."""
     left = until - time.monotonic()
@@ -196,7 +207,8 @@ def _map(connection, until):
     """The program, or None where the daemon refuses it."""
     table = b"".join(probe.entry for probe in _probes)
     _wait_until(connection, until)
-    connection.sendall(HELLO.pack(MAGIC, VERSION, len(_probes), len(table), os.getpid(), 0, 0, _comm()) + table)
+    connection.sendall(HELLO.pack(MAGIC, VERSION, len(_probes), len(table), os.getpid(), 0,
+                                  SHOWN if _is_shown() else 0, _comm()) + table)
     _wait_until(connection, until)
     answer, control, _, _ = connection.recvmsg(WELCOME.size, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
     descriptors = array.array("i")

@@ -27,6 +27,7 @@ _Static_assert(RT_PROBES_PROGRAM_MAX == PROGRAM_PROBES_MAX, "the limit says what
  */
 struct known_probe {
 	uint32_t uid;			/* another user's is another probe */
+	bool shown;			/* and so is that of a program into which its user may not look */
 	size_t bytes;
 	uint8_t *packed;		/* with the id 0, and without a place */
 	char *source;			/* the place, as the last program had it */
@@ -113,13 +114,19 @@ static uint8_t *pack_identity(const Ringtail__V1__Probe *message, size_t *bytes)
 	return packed;
 }
 
+static bool is_shown(const struct program *program)
+{
+	return program->hello.flags & RT_PROGRAM_SHOWN;
+}
+
 /* The number of such a probe that this program's table does not have yet; 0: there is none. */
-static uint16_t find(struct programs *programs, uint32_t uid, const uint8_t *packed, size_t bytes)
+static uint16_t find(struct programs *programs, const struct program *program, const uint8_t *packed, size_t bytes)
 {
 	for (unsigned i = 0; i < programs->known; i++) {
 		struct known_probe *known = &programs->probe[i];
 
-		if (known->turn == programs->turn || known->uid != uid || known->bytes != bytes ||
+		if (known->turn == programs->turn || known->uid != program->peer.uid ||
+		    known->shown != is_shown(program) || known->bytes != bytes ||
 		    memcmp(known->packed, packed, bytes) != 0)
 			continue;
 		known->turn = programs->turn;
@@ -148,8 +155,8 @@ static void record_awaited(struct programs *programs, uint16_t id)
 }
 
 /* A new one, for which there is a number. Takes `message` over; `packed` where it succeeds. 0: there is no memory. */
-static uint16_t join(struct programs *programs, uint32_t uid, Ringtail__V1__Probe *message, uint8_t *packed,
-		     size_t bytes)
+static uint16_t join(struct programs *programs, const struct program *program, Ringtail__V1__Probe *message,
+		     uint8_t *packed, size_t bytes)
 {
 	uint16_t id = (uint16_t)(RT_PROBE_PROGRAM + programs->known);
 	uint32_t words = (uint32_t)message->n_field - 1;	/* the last one is the CPU */
@@ -159,22 +166,25 @@ static uint16_t join(struct programs *programs, uint32_t uid, Ringtail__V1__Prob
 		return 0;
 	if (programs->config.is_awaited && programs->config.is_awaited(programs->config.context, message))
 		record_awaited(programs, id);
-	programs->probe[programs->known++] = (struct known_probe){.uid = uid, .bytes = bytes, .packed = packed,
-								  .words = words, .turn = programs->turn};
+	programs->probe[programs->known++] = (struct known_probe){
+		.uid = program->peer.uid, .shown = is_shown(program), .bytes = bytes, .packed = packed, .words = words,
+		.turn = programs->turn,
+	};
 	return id;
 }
 
 /* 0: it is not known, and `may_join` forbids that it joins; or there is no memory. */
-static uint16_t number(struct programs *programs, uint32_t uid, const struct program_probe *probe, bool may_join)
+static uint16_t number(const struct program *program, const struct program_probe *probe, bool may_join)
 {
+	struct programs *programs = program->programs;
 	Ringtail__V1__Probe *message = program_probe_message(probe);
 	size_t bytes = 0;
 	uint8_t *packed = message ? pack_identity(message, &bytes) : NULL;
 	char *source = message ? strdup(message->source) : NULL;
-	uint16_t id = packed && source ? find(programs, uid, packed, bytes) : 0;
+	uint16_t id = packed && source ? find(programs, program, packed, bytes) : 0;
 
 	if (!id && packed && source && may_join) {
-		id = join(programs, uid, message, packed, bytes);
+		id = join(programs, program, message, packed, bytes);
 		packed = id ? NULL : packed;
 		message = NULL;
 	}
@@ -208,7 +218,7 @@ static int number_all(struct program *program, const struct program_probe *probe
 
 	programs->turn++;
 	for (uint32_t i = 0; i < program->hello.probes; i++) {
-		program->id[i] = number(programs, uid, &probe[i], false);
+		program->id[i] = number(program, &probe[i], false);
 		fresh += !program->id[i];
 	}
 	if (fresh > numbers_left(programs, uid)) {
@@ -221,7 +231,7 @@ static int number_all(struct program *program, const struct program_probe *probe
 	}
 	for (uint32_t i = 0; i < program->hello.probes; i++) {
 		if (!program->id[i])
-			program->id[i] = number(programs, uid, &probe[i], true);
+			program->id[i] = number(program, &probe[i], true);
 		if (!program->id[i])
 			return error_set(error, ENOMEM, "out-of-memory", "no memory for its probes");
 		program->probes++;
@@ -374,6 +384,13 @@ void programs_each(const struct programs *programs, programs_each_probe *each, v
 			each(context, program->id[i], &process);
 		}
 	}
+}
+
+bool programs_is_own(const struct programs *programs, uint32_t uid, uint32_t id)
+{
+	uint32_t i = id - RT_PROBE_PROGRAM;
+
+	return i < programs->known && programs->probe[i].shown && programs->probe[i].uid == uid;
 }
 
 const char *programs_source(const struct programs *programs, uint32_t id)

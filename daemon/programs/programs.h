@@ -74,6 +74,9 @@ struct programs_process {
 typedef void programs_each_probe(void *context, uint16_t id, const struct programs_process *process);
 void programs_each(const struct programs *programs, programs_each_probe *each, void *context);
 
+/* Whether that is a probe of programs which that user runs, and may look into. */
+bool programs_is_own(const struct programs *programs, uint32_t uid, uint32_t id);
+
 /* Where the last program that brought that probe has it, "file.c:12"; borrowed. NULL: it is no program's. */
 const char *programs_source(const struct programs *programs, uint32_t id);
 

@@ -98,11 +98,12 @@ static void merge(const Ringtail__V1__Catalog *all, const Ringtail__V1__Catalog 
 
 /* How the kernel prints it is of no use in a list, and is the most of it; of a place in a source that says what it is. */
 static struct frame_ref *pack_list(const struct answers *answers, Ringtail__V1__Catalog *list,
-				   bool names_processes, struct error *error)
+				   const struct answers_list_question *question, struct error *error)
 {
 	const struct program_uses_config config = {
 		.programs = answers->programs,
-		.names_processes = names_processes,
+		.names_processes = question->names_processes,
+		.owner = question->owner,
 		.hides_comm = redaction_hides_comm(fanout_redaction(answers->fanout)),
 	};
 	struct program_uses *uses = program_uses_create(&config);
@@ -143,7 +144,7 @@ struct frame_ref *answers_list(const struct answers *answers, const struct answe
 	} else {
 		merge(all, more, &list);
 		if (!*question->glob || probe_set_keep_glob(&list, question->glob, error) == 0)
-			frame = pack_list(answers, &list, question->names_processes, error);
+			frame = pack_list(answers, &list, question, error);
 	}
 	free(list.probe);
 	if (more)

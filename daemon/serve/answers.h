@@ -43,7 +43,8 @@ struct frame_ref *answers_hello(const struct answers *answers, const char *role)
 struct answers_list_question {
 	const char *glob;			/* empty: all */
 	bool offers;				/* also what can be made */
-	bool names_processes;			/* of programs; else they are only counted */
+	bool names_processes;			/* of programs; else they are only counted, */
+	uint32_t owner;				/* but for those of this user; 0: nobody */
 };
 
 /* NULL with *error: unknown-probe, with the nearest names; list-too-large. */

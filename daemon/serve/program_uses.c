@@ -44,6 +44,11 @@ static void name(struct program_uses *uses, struct use *use, const struct progra
 	use->list[use->message.n_process++] = &process->message;
 }
 
+static bool is_named(const struct program_uses_config *config, const struct programs_process *process)
+{
+	return config->names_processes || (config->owner && process->uid == config->owner);
+}
+
 static void add(void *context, uint16_t id, const struct programs_process *process)
 {
 	struct program_uses *uses = context;
@@ -51,7 +56,7 @@ static void add(void *context, uint16_t id, const struct programs_process *proce
 
 	use->message.processes++;
 	use->message.enabled += process->enabled;
-	if (uses->config.names_processes && use->message.n_process < LIST_PROCESSES_MAX &&
+	if (is_named(&uses->config, process) && use->message.n_process < LIST_PROCESSES_MAX &&
 	    uses->processes < uses->room)
 		name(uses, use, process);
 }
@@ -61,7 +66,7 @@ struct program_uses *program_uses_create(const struct program_uses_config *confi
 	struct program_uses *uses;
 	size_t room = 0;
 
-	if (config->programs && config->names_processes)
+	if (config->programs && (config->names_processes || config->owner))
 		programs_each(config->programs, count, &room);
 	if (room > (size_t)RT_PROBES_PROGRAM_MAX * LIST_PROCESSES_MAX)
 		room = (size_t)RT_PROBES_PROGRAM_MAX * LIST_PROCESSES_MAX;

@@ -15,7 +15,8 @@ struct program_uses;
 
 struct program_uses_config {
 	const struct programs *programs;	/* NULL: there are none */
-	bool names_processes;			/* else they are only counted */
+	bool names_processes;			/* else they are only counted, */
+	uint32_t owner;				/* but for those of this user; 0: nobody */
 	bool hides_comm;
 };
 

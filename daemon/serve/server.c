@@ -603,6 +603,7 @@ static struct frame_ref *on_list(void *context, struct session *session, const c
 	const struct answers_list_question question = {
 		.glob = glob, .offers = offers,
 		.names_processes = session_identity(session)->role >= ROLE_OPERATOR,
+		.owner = subscription_owner_of(session_identity(session)),
 	};
 
 	return answers_list(server->config.answers, &question, error);

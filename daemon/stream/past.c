@@ -336,7 +336,7 @@ static bool make_catalog(struct past *past, struct frame_ref *frame)
 {
 	if (!rebatch_learn(past->rebatch, frame))
 		return false;
-	if (rebatch_is_blind(past->rebatch))
+	if (rebatch_is_blind(past->rebatch) || (past->earlier && rebatch_hides_programs(past->rebatch)))
 		stream_miss(past->stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
 	push(past, frame_ref_get(frame));
 	return true;

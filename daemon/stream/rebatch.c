@@ -14,6 +14,7 @@ struct other_run {
 	struct probe_table table;
 	struct batch_probe batch_probe[RT_PROBE_MAX];
 	struct probe_set probes;
+	bool programs;			/* and some of them are programs' */
 	struct filter *filter;
 	bool blind;			/* its catalog or the filter is of no use: no event can be chosen */
 	struct batch_decoder *decoder;
@@ -68,6 +69,12 @@ static void choose_probes(struct other_run *run, const struct subscription *want
 	for (size_t i = 0; i < wanted->globs; i++)
 		if (probe_set_add_glob(&run->probes, wanted->glob[i], catalog, &unknown) != 0)
 			continue;
+	for (size_t i = RT_PROBE_PROGRAM / 8; i < sizeof(run->probes.bits); i++) {
+		run->programs |= run->probes.bits[i];
+		/* Others' may have the same names. */
+		if (wanted->owner)
+			run->probes.bits[i] &= wanted->spec.probes.bits[i];
+	}
 	if (probe_set_test(&wanted->spec.probes, RT_PROBE_PROCESS_MAP) &&
 	    run->table.probe[RT_PROBE_PROCESS_MAP].known)
 		probe_set_add(&run->probes, RT_PROBE_PROCESS_MAP);
@@ -130,6 +137,11 @@ bool rebatch_is_blind(const struct rebatch *rebatch)
 	return rebatch->run->blind;
 }
 
+bool rebatch_hides_programs(const struct rebatch *rebatch)
+{
+	return rebatch->wanted->owner && rebatch->run->programs;
+}
+
 /* The bytes of the frame's message, to be freed. NULL: out of memory, or, with *bad, the frame is damaged. */
 static uint8_t *open_frame(const struct rebatch *rebatch, const struct frame_ref *frame,
 			   const uint8_t **body, uint32_t *bytes, bool *bad)
@@ -188,6 +200,12 @@ static void skip_to(struct copy *copy, uint64_t seq)
 	copy->next = seq;
 }
 
+/* Their numbers are those of the run. */
+static bool is_hidden(const struct copy *copy, uint16_t probe)
+{
+	return probe >= RT_PROBE_PROGRAM && copy->rebatch->wanted->owner && frame_ref_is_earlier(&copy->meta);
+}
+
 static bool is_wanted(const struct copy *copy, const struct batch_item *item)
 {
 	const struct other_run *run = copy->rebatch->run;
@@ -196,7 +214,7 @@ static bool is_wanted(const struct copy *copy, const struct batch_item *item)
 	if (copy->joins)
 		return true;
 	return item->seq >= copy->next && item->seq < copy->meta.end_seq && !run->blind &&
-	       probe_set_test(&run->probes, item->event.probe) &&
+	       probe_set_test(&run->probes, item->event.probe) && !is_hidden(copy, item->event.probe) &&
 	       (item->event.probe == RT_PROBE_PROCESS_MAP ||
 		filter_pass(run->filter, copy->meta.cpu, &item->event, item->thread, &texts));
 }

@@ -27,6 +27,12 @@ bool rebatch_learn(struct rebatch *rebatch, const struct frame_ref *catalog);
 bool rebatch_is_blind(const struct rebatch *rebatch);
 
 /*
+ * Of an earlier run, the filter and globs might select events of programs that are not shown: whose they were, only
+ * that run knew. Of such a subscription's owner there are none then.
+ */
+bool rebatch_hides_programs(const struct rebatch *rebatch);
+
+/*
  * A batch's or gap's attempts from `from` on and before `end`. A batch with bytes becomes one with bytes, though
  * it be empty; one that cannot be read becomes a gap. NULL: there is no memory for it.
  */

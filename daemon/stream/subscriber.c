@@ -263,11 +263,14 @@ static int take_consumer(struct subscribers *all, struct subscriber *subscriber,
 int subscribers_add(struct subscribers *all, struct subscriber *subscriber,
 		    const struct subscribe_request *request, struct error *error)
 {
+	struct subscription_request what = request->what;
 	int err = request->consumer ? durable_check(all->durable, request->consumer,
 							    subscriber->identity, error) : 0;
 
+	/* What is kept on disk outlives the numbers by which programs' probes are told apart. */
+	what.owner = request->consumer ? 0 : subscription_owner_of(subscriber->identity);
 	if (!err)
-		err = subscriptions_find(all->durable->subscriptions, &request->what,
+		err = subscriptions_find(all->durable->subscriptions, &what,
 					 subscription_claim_of(subscriber->identity),
 					 &subscriber->subscription, error);
 	/* Perhaps since just now: whoever asks the loader may find that it is gone. */

@@ -177,6 +177,7 @@ static int allocate(struct subscription *subscription, const struct subscription
 		    uint32_t rings, uint64_t history_bytes)
 {
 	subscription->rings = rings;
+	subscription->owner = request->owner;
 	subscription->filter_text = strdup(request->filter ? request->filter : "");
 	subscription->position = calloc(rings, sizeof(*subscription->position));
 	subscription->floor = calloc(rings, sizeof(*subscription->floor));
@@ -292,6 +293,7 @@ struct subscription_request subscription_request_of(const struct subscription *s
 		.filter = subscription->filter_text,
 		.flags = subscription->spec.flags,
 		.file_strings = subscription->spec.file_strings,
+		.owner = subscription->owner,
 		.late = (const char *const *)subscription->late,
 		.lates = subscription->lates,
 	};
@@ -343,7 +345,7 @@ bool subscription_equal(const struct subscription *a, const struct subscription 
 {
 	return a->spec.flags == b->spec.flags && a->spec.file_strings == b->spec.file_strings &&
 	       question_equal(a->spec.question, b->spec.question) &&
-	       has_same_late(a, b) &&
+	       a->owner == b->owner && has_same_late(a, b) &&
 	       strcmp(a->filter_text, b->filter_text) == 0 && probe_set_equal(&a->spec.probes, &b->spec.probes);
 }
 

@@ -108,6 +108,7 @@ struct subscription {
 	enum subscription_origin origin;
 	bool permanent;			/* the daemon's own, not a client's */
 	bool viewers;			/* a viewer made it */
+	uint32_t owner;			/* as in its request: no other user shares it */
 	bool ended;			/* a Bye ends the log */
 	bool begins_late;		/* behind what is on disk: a gap says how much */
 	unsigned consumers;		/* durable ones, connected or not */
@@ -147,6 +148,8 @@ struct subscription_request {
 	uint32_t flags;			/* RT_FLAG_* */
 	bool file_strings;		/* an export's, which is given the strings of files */
 	const struct question_request *question;	/* NULL: every event by itself */
+	/* A viewer, who sees the probes of its own programs; of others' what viewers may. 0: no such. */
+	uint32_t owner;
 	/* And of programs, what matches these once it is there, whatever the filter says, which is older. */
 	const char *const *late;
 	size_t lates;

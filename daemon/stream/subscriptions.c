@@ -26,6 +26,17 @@ enum subscription_claim subscription_claim_of(const struct client_identity *iden
 	return identity->role >= ROLE_OPERATOR ? CLAIM_CLIENTS : CLAIM_VIEWERS;
 }
 
+/* What the kernel says where it cannot say who somebody is: whoever that is shares it with others. */
+#define UID_NOBODY 65534u
+
+uint32_t subscription_owner_of(const struct client_identity *identity)
+{
+	bool is_one = identity && identity->role < ROLE_OPERATOR && identity->proof == IDENTITY_USER &&
+		      identity->uid != UID_NOBODY;
+
+	return is_one ? identity->uid : 0;
+}
+
 static int refuse_flags(const char *what, const char *option, struct error *error)
 {
 	error_set(error, EACCES, "viewer-flags", "viewers may not ask for %s here", what);
@@ -340,8 +351,10 @@ int subscriptions_prepare(struct subscriptions *all, enum subscription_claim cla
 	return waits;
 }
 
-int subscriptions_get(struct subscriptions *all, const struct subscription_request *request,
-		      enum subscription_claim claim, struct subscription **out, struct error *error)
+/* What the request names, it names in that catalog. */
+static int get_of(struct subscriptions *all, const struct subscription_request *request,
+		  enum subscription_claim claim, const Ringtail__V1__Catalog *catalog,
+		  struct subscription **out, struct error *error)
 {
 	struct subscription_request wanted = *request;
 	struct subscription *subscription, *equal;
@@ -356,7 +369,7 @@ int subscriptions_get(struct subscriptions *all, const struct subscription_reque
 	 */
 	for (size_t i = 0; claim != CLAIM_VIEWERS && i < request->globs; i++)
 		making_now(all->making, request->glob[i]);
-	err = subscription_create(&wanted, all->config.catalog, all->config.rings->n,
+	err = subscription_create(&wanted, catalog, all->config.rings->n,
 				  all->config.log_bytes, &subscription, error);
 	if (err)
 		return err;
@@ -386,6 +399,116 @@ int subscriptions_get(struct subscriptions *all, const struct subscription_reque
 	subscription->generation = recorder_change(all->recorder);
 	*out = subscription;
 	return 0;
+}
+
+int subscriptions_get(struct subscriptions *all, const struct subscription_request *request,
+		      enum subscription_claim claim, struct subscription **out, struct error *error)
+{
+	struct subscription_request everybodys = *request;
+
+	everybodys.owner = 0;
+	return get_of(all, &everybodys, claim, all->config.catalog, out, error);
+}
+
+static bool is_own(const struct subscriptions *all, uint32_t owner, uint32_t probe)
+{
+	const struct viewer_bounds *viewers = &all->config.viewers;
+
+	return viewers->is_own(viewers->context, owner, probe);
+}
+
+/*
+ * The catalog without probes of programs, but for the owner's, and those that every viewer may ask for; owner 0:
+ * without any of them. So others, who call their probes as they like, decide nothing of what the owner's globs and
+ * filters mean. For free(seen->probe).
+ */
+static int look_as(const struct subscriptions *all, uint32_t owner, Ringtail__V1__Catalog *seen,
+		   struct error *error)
+{
+	const Ringtail__V1__Catalog *catalog = all->config.catalog;
+	const struct config_words *words = all->config.viewers.probe;
+
+	*seen = *catalog;
+	seen->n_probe = 0;
+	seen->probe = calloc(catalog->n_probe + 1, sizeof(*seen->probe));
+	if (!seen->probe)
+		return error_set(error, ENOMEM, "out-of-memory", "the daemon is out of memory");
+	for (size_t i = 0; i < catalog->n_probe; i++) {
+		Ringtail__V1__Probe *probe = catalog->probe[i];
+
+		if (probe->id < RT_PROBE_PROGRAM ||
+		    (owner && (is_own(all, owner, probe->id) || is_allowed(words, probe))))
+			seen->probe[seen->n_probe++] = probe;
+	}
+	return 0;
+}
+
+/* Whether one of these may mean probes of programs, now or in an earlier run: 1, 0 or -ENOMEM. */
+static int may_mean_programs(const struct subscriptions *all, const struct subscription_request *what,
+			     struct error *error)
+{
+	Ringtail__V1__Catalog source;
+	struct probe_set ignored = {0};
+	struct error unknown;
+	int found = look_as(all, 0, &source, error);
+
+	for (size_t i = 0; !found && i < what->globs; i++)
+		found = !names_provider(what->glob[i]) ||
+			probe_set_add_glob(&ignored, what->glob[i], &source, &unknown) != 0;
+	free(source.probe);
+	return found;
+}
+
+/* Others' programs have it, and may have it before the owner's do: whoever comes back waits for those. */
+static int add_seen(const struct subscriptions *all, const char *glob, const Ringtail__V1__Catalog *seen,
+		    struct probe_set *probes, struct error *error)
+{
+	int err = probe_set_add_glob(probes, glob, seen, error);
+	struct probe_set others = {0};
+	struct error ignored;
+
+	if (err != -ENOENT || probe_set_add_glob(&others, glob, all->config.catalog, &ignored) != 0)
+		return err;
+	error_set(error, ENOENT, "unknown-probe", "no probe of your own programs matches `%.256s`, and those of others'"
+		  " programs are for operators", glob);
+	error_hint(error, "a program shows its probes to its user if that user may look into it; or an operator adds"
+			  " `viewer-probe = %.256s` to the daemon's configuration", glob);
+	return err;
+}
+
+static int find_seen(struct subscriptions *all, const struct subscription_request *what,
+		     enum subscription_claim claim, const Ringtail__V1__Catalog *seen,
+		     struct subscription **subscription, struct error *error)
+{
+	struct probe_set probes = {0};
+	int err = 0;
+
+	for (size_t i = 0; !err && i < what->globs; i++)
+		err = add_seen(all, what->glob[i], seen, &probes, error);
+	if (err)
+		return err;
+	/* The rest is judged as ever. */
+	for (size_t i = 0; i < seen->n_probe; i++) {
+		uint32_t id = seen->probe[i]->id;
+
+		if (id >= RT_PROBE_PROGRAM && is_own(all, what->owner, id))
+			probes.bits[id / 8] &= (uint8_t)~(1u << (id % 8));
+	}
+	err = check_viewer(all, claim, what->flags, &probes, error);
+	return err ? err : get_of(all, what, claim, seen, subscription, error);
+}
+
+/* As subscriptions_find() does, of what->owner. */
+static int find_own(struct subscriptions *all, const struct subscription_request *what,
+		    enum subscription_claim claim, struct subscription **subscription, struct error *error)
+{
+	Ringtail__V1__Catalog seen;
+	int err = look_as(all, what->owner, &seen, error);
+
+	if (!err)
+		err = find_seen(all, what, claim, &seen, subscription, error);
+	free(seen.probe);
+	return err;
 }
 
 bool subscriptions_take_late(struct subscriptions *all, const Ringtail__V1__Probe *probe)
@@ -479,6 +602,11 @@ int subscriptions_find(struct subscriptions *all, const struct subscription_requ
 		return error_set(error, EINVAL, "too-many-probes",
 				 "%zu probe specs, and at most %u may be asked for",
 				 what->globs, SUBSCRIBE_PROBES_MAX);
+	if (what->owner && all->config.viewers.is_own) {
+		err = may_mean_programs(all, what, error);
+		if (err)
+			return err < 0 ? err : find_own(all, what, claim, subscription, error);
+	}
 	err = probe_set_from_globs(&probes, (char *const *)what->glob, (unsigned)what->globs,
 				   all->config.catalog, error);
 	if (!err)
@@ -501,8 +629,10 @@ static void save(const struct subscriptions *all)
 
 	if (!all->config.saved || !all->saving)
 		return;
+	/* Nor is what a user's own programs are asked for: they are not there when the next run begins. */
 	TAILQ_FOREACH(subscription, &all->list, link)
-		if (subscription->state == SUBSCRIPTION_LIVE && !subscription->spec.question)
+		if (subscription->state == SUBSCRIPTION_LIVE && !subscription->spec.question &&
+		    !subscription->owner)
 			request[n++] = subscription_request_of(subscription);
 	err = saved_subscriptions_save(all->config.saved, request, n);
 	if (err)

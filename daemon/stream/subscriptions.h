@@ -29,6 +29,9 @@ struct viewer_bounds {
 	bool strings, stacks;
 	uint64_t rate;				/* events in a second, of one stream; 0: no bound */
 	uint64_t subscriptions;			/* different ones, of all viewers together */
+	/* Whether that probe is of programs which that user may look into. NULL: no program has probes. */
+	bool (*is_own)(const void *context, uint32_t uid, uint32_t probe);
+	const void *context;
 };
 
 struct subscriptions_config {
@@ -85,6 +88,9 @@ enum subscription_claim {
 
 /* NULL: an exporter. */
 enum subscription_claim subscription_claim_of(const struct client_identity *identity);
+
+/* subscription_request.owner of such a client. */
+uint32_t subscription_owner_of(const struct client_identity *identity);
 
 /*
  * Before a request that names these probes: 0 if they are there, as far as they can be made; 1 if they are

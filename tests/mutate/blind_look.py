@@ -29,7 +29,7 @@ MUTANTS = [
      "id - RT_PROBE_PROGRAM]",
      "id - RT_PROBE_PROGRAM + 1]", ["unit/program_uses"]),
     ("look-uses-have-room-where-names-are-hidden", "daemon/serve/program_uses.c:program_uses_create",
-     "config->programs && config->names_processes",
+     "config->programs && (config->names_processes || config->owner)",
      "config->programs && config->hides_comm", ["unit/program_uses"]),
     ("look-uses-have-no-list", "daemon/serve/program_uses.c:program_uses_create",
      "\t\tuses->use[i].message.process = uses->use[i].list;\n",

@@ -259,7 +259,7 @@ MUTANTS = [
     ("option-print-wrapped-differs", "daemon/config:print_wrapped",
      "		if (column > HELP_COLUMN && column + 1 + bytes > HELP_WIDTH) {",
      "		if (column > HELP_COLUMN && column - 1 + bytes > HELP_WIDTH) {", ["unit/config"]),
-    ("fanout-request-fanout-get-subscription-left-out", "daemon/stream:subscriptions_get",
+    ("fanout-request-fanout-get-subscription-left-out", "daemon/stream:get_of",
      "	subscription->generation = recorder_change(all->recorder);",
      "	;", ["unit/fanout_owner"]),
     ("handoff-handoff-send-left-out", "daemon/collect:handoff_send",

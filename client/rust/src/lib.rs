@@ -71,6 +71,8 @@ struct Timeval {
 }
 extern "C" {
     fn getauxval(what: u64) -> u64;
+    fn prctl(what: c_int, ...) -> c_int;
+    fn capget(header: *mut u32, rights: *mut u32) -> c_int;
     fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn setsockopt(fd: c_int, level: c_int, what: c_int, value: *const c_void, bytes: u32) -> c_int;
     #[link_name = "connect"]
@@ -90,6 +92,8 @@ extern "C" {
 }
 const CLOCK_MONOTONIC: c_int = 1;
 const AT_SECURE: u64 = 23;
+const PR_GET_DUMPABLE: c_int = 3;
+const SHOWN: u32 = 2; // of the hello's flags: its user may see its events
 const AF_UNIX: u16 = 1;
 const SOCK_STREAM_CLOEXEC: c_int = 1 | 0o2000000;
 const SO_RCVTIMEO: c_int = 20;
@@ -536,10 +540,20 @@ fn write(socket: &mut UnixStream, mut table: &[u8], until: Instant) -> Option<()
     Some(())
 }
 
+/// Whether the user may look into this process, as for ptrace(2): then the user may see its events.
+fn is_shown() -> bool {
+    let mut header = [0x20080522u32, 0]; // struct __user_cap_header_struct, and two of __user_cap_data_struct
+    let mut rights = [0u32; 6];
+
+    let known =
+        unsafe { prctl(PR_GET_DUMPABLE) == 1 && capget(header.as_mut_ptr(), rights.as_mut_ptr()) == 0 };
+    known && rights[1] == 0 && rights[4] == 0
+}
+
 fn hello(probes: u32, bytes: u32) -> Vec<u8> {
     let mut hello = Vec::with_capacity(HELLO_BYTES);
     hello.extend_from_slice(&MAGIC.to_le_bytes());
-    for word in [VERSION, probes, bytes, std::process::id(), 0, 0] {
+    for word in [VERSION, probes, bytes, std::process::id(), 0, if is_shown() { SHOWN } else { 0 }] {
         hello.extend_from_slice(&word.to_le_bytes());
     }
     let comm = std::fs::read("/proc/self/comm").unwrap_or_default();

@@ -50,6 +50,30 @@ void __wrap_rebatch_destroy(struct rebatch *rebatch)
 	free(rebatch);
 }
 
+static bool learns_blind, hides_programs;
+
+bool __wrap_rebatch_learn(struct rebatch *rebatch, const struct frame_ref *catalog);
+bool __wrap_rebatch_learn(struct rebatch *rebatch, const struct frame_ref *catalog)
+{
+	(void)rebatch;
+	assert_int_equal(catalog->type, FRAME_CATALOG);
+	return true;
+}
+
+bool __wrap_rebatch_is_blind(const struct rebatch *rebatch);
+bool __wrap_rebatch_is_blind(const struct rebatch *rebatch)
+{
+	(void)rebatch;
+	return learns_blind;
+}
+
+bool __wrap_rebatch_hides_programs(const struct rebatch *rebatch);
+bool __wrap_rebatch_hides_programs(const struct rebatch *rebatch)
+{
+	(void)rebatch;
+	return hides_programs;
+}
+
 struct frame_ref *__wrap_rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from, uint64_t end);
 struct frame_ref *__wrap_rebatch_frame(struct rebatch *rebatch, struct frame_ref *frame, uint64_t from, uint64_t end)
 {
@@ -366,6 +390,41 @@ static void turns_have_a_bound(void **state)
 	close_all(&f);
 }
 
+static void append_bare(struct subscription *to, enum frame_type type)
+{
+	subscription_append(to, frame_ref_create(type, 20));
+}
+
+/* What of an earlier run is not shown, or cannot be understood, is missed: so the stream says. */
+static void what_is_not_shown_is_missed(void **state)
+{
+	static const struct {
+		bool earlier, blind, hides, missed;
+	} cases[] = {
+		{true, false, false, false}, {true, true, false, true}, {true, false, true, true},
+		{false, false, true, false}, {false, true, false, true},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct fixture f;
+
+		open_all(&f, 10, 10);
+		learns_blind = cases[i].blind;
+		hides_programs = cases[i].hides;
+		if (cases[i].earlier)
+			append_bare(f.donor, FRAME_SERVER_HELLO);
+		append_bare(f.donor, FRAME_CATALOG);
+		append(f.donor, 0, 10, true, 100);
+		append(f.donor, 1, 10, true, 100);
+		begin(&f, false);
+		take_all(&f);
+		assert_int_equal(strstr(f.said, "gap 3:10-10 of 0, ") != NULL, cases[i].missed);
+		close_all(&f);
+	}
+	learns_blind = hides_programs = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -375,6 +434,7 @@ int main(void)
 		cmocka_unit_test(what_the_other_misses_is_told),
 		cmocka_unit_test(without_memory_it_waits),
 		cmocka_unit_test(turns_have_a_bound),
+		cmocka_unit_test(what_is_not_shown_is_missed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,8 @@ static int begin(void **state)
 
 static struct program_uses *create(bool names_processes, bool hides_comm)
 {
-	const struct program_uses_config config = {programs, names_processes, hides_comm};
+	const struct program_uses_config config = {.programs = programs, .names_processes = names_processes,
+						    .hides_comm = hides_comm};
 	struct program_uses *uses = program_uses_create(&config);
 
 	assert_non_null(uses);
@@ -135,6 +136,23 @@ static void hidden_names_are_empty(void **state)
 	program_uses_free(uses);
 }
 
+/* A user who may not know others' knows its own. */
+static void a_users_own_processes_are_named(void **state)
+{
+	const struct program_uses_config config = {.programs = programs, .owner = 1001};
+	struct program_uses *uses = program_uses_create(&config);
+	Ringtail__V1__Probe first, last;
+
+	(void)state;
+	assert_non_null(uses);
+	first = probe_of(uses, FIRST);
+	last = probe_of(uses, LAST);
+	check_counts(&first, 3, 1, 1);
+	check_process(first.use->process[0], 1, "program-1", true);
+	check_counts(&last, 1, 1, 0);
+	program_uses_free(uses);
+}
+
 static void without_names_they_are_counted(void **state)
 {
 	struct program_uses *uses = create(false, false);
@@ -192,7 +210,7 @@ static void what_is_no_program_s_stays_as_it_is(void **state)
 
 static void without_programs_all_stay_as_they_are(void **state)
 {
-	const struct program_uses_config config = {NULL, true, false};
+	const struct program_uses_config config = {.names_processes = true};
 	struct program_uses *uses = program_uses_create(&config);
 	Ringtail__V1__Probe first;
 
@@ -229,7 +247,7 @@ static void so_many_are_named(void **state)
 
 static void no_memory(void **state)
 {
-	const struct program_uses_config config = {programs, true, false};
+	const struct program_uses_config config = {.programs = programs, .names_processes = true};
 
 	(void)state;
 	failures_left = 1;
@@ -244,6 +262,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(each_process_is_named),
 		TEST(hidden_names_are_empty),
+		TEST(a_users_own_processes_are_named),
 		TEST(without_names_they_are_counted),
 		TEST(the_message_can_be_sent),
 		TEST(a_probe_of_none_has_none),

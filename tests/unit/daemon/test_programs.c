@@ -41,6 +41,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 }
 
 static bool reads_counter;		/* programs are to */
+static uint32_t hello_flags;
 static uint32_t line;			/* where each probe stands that is introduced */
 
 /* The loop has a thread of its own: the header waits for its answer. */
@@ -177,7 +178,8 @@ static int connect_to(const struct fixture *f)
 /* A probe of each provider, each `name` of it. */
 static int send_table(int fd, const char *const *provider, unsigned probes)
 {
-	struct rt_program_hello hello = {.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .probes = probes};
+	struct rt_program_hello hello = {.magic = RT_PROGRAM_MAGIC, .version = RT_PROGRAM_VERSION, .probes = probes,
+					 .flags = hello_flags};
 	_Alignas(8) char table[2048] = {0};
 
 	for (unsigned i = 0; i < probes; i++) {
@@ -323,6 +325,59 @@ static void test_a_probe_is_its_users_alone(void **state)
 	assert_int_equal(f.joined, 2);
 	finish(&f);
 	user = -1;
+}
+
+/* Nor are those that its user may see the ones that the user may not, though they are called the same. */
+static void test_a_users_own_are_those_that_it_may_see(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	user = 1000;
+	for (unsigned i = 0; i < 4; i++) {
+		int fd = connect_to(&f);
+
+		hello_flags = i % 2 ? RT_PROGRAM_SHOWN : 0;
+		assert_int_equal(introduce(fd, (const char *const[]){"app"}, 1), 0);
+		close(fd);
+	}
+	assert_int_equal(f.joined, 2);
+	assert_false(programs_is_own(f.programs, 1000, RT_PROBE_PROGRAM));
+	assert_true(programs_is_own(f.programs, 1000, RT_PROBE_PROGRAM + 1));
+	assert_false(programs_is_own(f.programs, 1001, RT_PROBE_PROGRAM + 1));
+	assert_false(programs_is_own(f.programs, 1000, RT_PROBE_PROGRAM + 2));
+	assert_false(programs_is_own(f.programs, 0, 7));
+	hello_flags = 0;
+	user = -1;
+	finish(&f);
+}
+
+/* In a process of its own, which asks for its rights once: as root, and as a user who may look into it, or not. */
+static int shown_as(bool is_user, int dumpable)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (!child) {
+		if (is_user && getuid() == 0 && setresuid(1000, 1000, 1000) != 0)
+			_exit(9);
+		if (prctl(PR_SET_DUMPABLE, dumpable) != 0)
+			_exit(8);
+		_exit(rt_probe_is_shown() != 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void test_a_program_is_shown_to_whom_may_look_into_it(void **state)
+{
+	(void)state;
+	assert_int_equal(shown_as(true, 1), 1);
+	assert_int_equal(shown_as(true, 0), 0);
+	if (getuid() == 0)
+		assert_int_equal(shown_as(false, 1), 0);
 }
 
 /* A program that has more new probes than there are numbers takes none of them. */
@@ -823,6 +878,8 @@ static void test_a_program_is_told_which_clock_to_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_program_is_shown_to_whom_may_look_into_it),
+		cmocka_unit_test(test_a_users_own_are_those_that_it_may_see),
 		cmocka_unit_test(test_a_refused_program_leaves_no_probes),
 		cmocka_unit_test(test_programs_count_until_they_are_read),
 		cmocka_unit_test(test_shares_of_numbers_shrink),

@@ -375,6 +375,125 @@ static void test_cut_counts_each_attempt(void **state)
 	}
 }
 
+/* ---- Programs of a viewer's user ------------------------------------------------------------------ */
+
+#define HERS	RT_PROBE_PROGRAM
+#define HIS	(RT_PROBE_PROGRAM + 1)
+
+/* Two probes of one name: hers and his. In an earlier run nobody knows which was whose. */
+static void add_programs(Ringtail__V1__Catalog *catalog, Ringtail__V1__Probe more[2])
+{
+	static Ringtail__V1__Probe *probes[16];
+
+	*catalog = *small_catalog_get();
+	memcpy(probes, catalog->probe, catalog->n_probe * sizeof(*probes));
+	for (unsigned i = 0; i < 2; i++) {
+		ringtail__v1__probe__init(&more[i]);
+		more[i].id = HERS + i;
+		more[i].provider = (char *)"app";
+		more[i].function = (char *)"done";
+		more[i].name = (char *)"event";
+		probes[catalog->n_probe++] = &more[i];
+	}
+	catalog->probe = probes;
+}
+
+/* One event of each of the two, and one of a kernel's probe. */
+static struct frame_ref *make_of_programs(struct fixture *f, uint32_t ring)
+{
+	const uint16_t probe[] = {HERS, HIS, SMALL_GETPPID};
+	struct batch_thread thread = {.tid = 100, .pid = 100};
+	const uint64_t field[2] = {1, 2};
+	struct frame_ref *frame;
+	uint64_t slot = 0;
+	const uint8_t *raw;
+	size_t bytes;
+
+	batch_encode_begin(f->encoder, 5, FIRST_SEQ, 1000);
+	for (unsigned i = 0; i < 3; i++) {
+		struct batch_event event = {.probe = probe[i], .fields = i == 2 ? 2 : 0, .has_duration = i == 2,
+					    .time_ns = 1000 + i, .field = field};
+
+		event.thread = batch_encode_thread(f->encoder, &thread, &slot);
+		assert_true(batch_encode_event(f->encoder, &event));
+	}
+	raw = batch_encode_finish(f->encoder, &bytes);
+	frame = frame_ref_seal(f->codec, FRAME_BATCH, raw, (uint32_t)bytes);
+	assert_non_null(frame);
+	frame->ring = ring;
+	frame->cpu = 5;
+	frame->first_seq = FIRST_SEQ;
+	frame->end_seq = FIRST_SEQ + 3;
+	frame->events = 3;
+	return frame;
+}
+
+/* How many events of it are there, which is all that tells them apart. */
+static uint64_t events_of(struct fixture *f, uint32_t ring)
+{
+	struct frame_ref *frame = make_of_programs(f, ring);
+	struct frame_ref *made = rebatch_frame(f->rebatch, frame, 0, UINT64_MAX);
+	uint64_t events;
+
+	assert_non_null(made);
+	assert_int_equal(made->events + made->skipped, 3);
+	events = made->events;
+	frame_ref_put(frame);
+	frame_ref_put(made);
+	return events;
+}
+
+static void open_programs(struct fixture *f, const Ringtail__V1__Catalog *catalog, const char *glob, uint32_t owner)
+{
+	struct subscription_request request = {.glob = &glob, .globs = 1, .filter = "", .owner = owner};
+	struct error error;
+
+	f->codec = frame_codec_create(1);
+	f->encoder = batch_encoder_create(RT_PROBE_MAX);
+	assert_int_equal(subscription_create(&request, catalog, 1, 1 << 20, &f->wanted, &error), 0);
+	/* As it was made from what she sees. */
+	if (owner && probe_set_test(&f->wanted->spec.probes, HIS))
+		f->wanted->spec.probes.bits[HIS / 8] &= (uint8_t)~(1u << HIS % 8);
+	f->rebatch = rebatch_create(f->wanted, catalog, f->codec, f->encoder);
+	assert_non_null(f->rebatch);
+}
+
+static void test_a_users_past_has_nothing_of_others_programs(void **state)
+{
+	static const struct {
+		const char *glob;
+		uint32_t owner;
+		uint64_t now, before;
+		bool hides;
+	} cases[] = {
+		{"app:done", 0, 2, 2, false},
+		{"app:done", 1000, 1, 0, true},
+		{"*", 0, 3, 3, false},
+		{"*", 1000, 2, 1, true},
+		{"syscall:*:call", 1000, 1, 1, false},
+	};
+	Ringtail__V1__Catalog catalog;
+	Ringtail__V1__Probe more[2];
+
+	(void)state;
+	add_programs(&catalog, more);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct frame_ref *learned;
+		struct fixture f;
+
+		open_programs(&f, &catalog, cases[i].glob, cases[i].owner);
+		assert_int_equal(events_of(&f, 0), cases[i].now);
+		assert_int_equal(events_of(&f, RING_EARLIER), cases[i].before);
+		learned = frame_ref_pack(f.codec, FRAME_CATALOG, &catalog.base);
+		assert_true(rebatch_learn(f.rebatch, learned));
+		assert_int_equal(events_of(&f, 0), cases[i].now);
+		assert_int_equal(events_of(&f, RING_EARLIER), cases[i].before);
+		assert_int_equal(rebatch_hides_programs(f.rebatch), cases[i].hides);
+		frame_ref_put(learned);
+		tear_down(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,6 +503,7 @@ int main(void)
 		cmocka_unit_test(test_joined_has_each_thread_once),
 		cmocka_unit_test(test_unreadable_is_a_gap),
 		cmocka_unit_test(test_cut_counts_each_attempt),
+		cmocka_unit_test(test_a_users_past_has_nothing_of_others_programs),
 	};
 
 	srand(1);

@@ -140,10 +140,11 @@ int __wrap_subscriptions_find(struct subscriptions *all, const struct subscripti
 int __wrap_subscriptions_find(struct subscriptions *all, const struct subscription_request *request,
 			      enum subscription_claim claim, struct subscription **subscription, struct error *error)
 {
-	(void)request;
 	assert_ptr_equal(all, &f->subscriptions);
 	*subscription = f->subscription;
 	say("%u:", claim);
+	if (request->owner)
+		say("of-%u:", request->owner);
 	return answer("find", f->find, error);
 }
 
@@ -373,6 +374,17 @@ static void each_question_may_be_the_last(void **state)
 	add(NULL);
 	expect_said("1:find at-cursor! =at-cursor ");
 	f->begin = 0;
+	/* A viewer is asked for by its user, unless it is to be kept on disk. */
+	f->find = -EINVAL;
+	f->identity.role = ROLE_VIEWER;
+	f->identity.proof = IDENTITY_USER;
+	f->identity.uid = 1000;
+	add(NULL);
+	expect_said("0:of-1000:find! =find ");
+	add("mine");
+	expect_said("check 0:find! =find ");
+	f->identity.role = ROLE_OPERATOR;
+	f->find = 0;
 	assert_int_equal(add(NULL), 0);
 	expect_said("1:find at-cursor make:1:0 live ");
 	leave(false);

@@ -719,6 +719,155 @@ static void what_comes_late_is_of_who_waited_for_it(void **state)
 	close_all(&f);
 }
 
+/* ---- Viewers' own programs ------------------------------------------------------------------------- */
+
+#define ALICE	1000
+#define BOB	1001
+#define HERS	(RT_PROBE_PROGRAM + 0)
+#define HIS	(RT_PROBE_PROGRAM + 1)
+#define MIXED	(RT_PROBE_PROGRAM + 2)		/* his, and called as she might call hers by its middle */
+
+static bool has_program(const void *context, uint32_t uid, uint32_t probe)
+{
+	(void)context;
+	return uid == (probe == HERS ? ALICE : BOB);
+}
+
+/* The small catalog, and app:done of two users, and done:other of one. */
+static void add_programs(struct fixture *f, Ringtail__V1__Catalog *catalog, Ringtail__V1__Probe more[3])
+{
+	static Ringtail__V1__Probe *probes[16];
+	static Ringtail__V1__Field his_field = RINGTAIL__V1__FIELD__INIT, *his_fields[] = {&his_field};
+
+	*catalog = *small_catalog_get();
+	for (unsigned i = 0; i < catalog->n_probe; i++)
+		probes[i] = catalog->probe[i];
+	for (unsigned i = 0; i < 3; i++) {
+		ringtail__v1__probe__init(&more[i]);
+		more[i].id = HERS + i;
+		more[i].provider = (char *)(i == 2 ? "done" : "app");
+		more[i].function = (char *)(i == 2 ? "other" : "done");
+		more[i].name = (char *)"event";
+		probes[catalog->n_probe++] = &more[i];
+	}
+	his_field.name = (char *)"secret";
+	his_field.type = RINGTAIL__V1__FIELD_TYPE__FIELD_UNSIGNED;
+	more[1].field = his_fields;
+	more[1].n_field = 1;
+	catalog->probe = probes;
+	f->all.config.catalog = catalog;
+	f->all.config.viewers = (struct viewer_bounds){.subscriptions = 8, .is_own = has_program};
+	memset(f->all.by_index, 0, sizeof(f->all.by_index));
+}
+
+static int find_of(struct fixture *f, uint32_t owner, const char *glob, const char *filter,
+		   struct subscription **subscription, struct error *error)
+{
+	struct subscription_request request = {.glob = &glob, .globs = 1, .filter = filter, .owner = owner};
+
+	*error = (struct error){0};
+	return subscriptions_find(&f->all, &request, CLAIM_VIEWERS, subscription, error);
+}
+
+static void a_viewer_has_the_probes_of_its_own_programs(void **state)
+{
+	static const char *const glob[] = {"app:done", "app:*", "app", "a*:done:event", "done", "*:done"};
+	struct subscription *found;
+	Ringtail__V1__Catalog catalog;
+	Ringtail__V1__Probe more[3];
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	add_programs(&f, &catalog, more);
+	for (unsigned i = 0; i < sizeof(glob) / sizeof(*glob); i++) {
+		assert_int_equal(find_of(&f, ALICE, glob[i], "", &found, &error), 0);
+		assert_int_equal(probe_set_count(&found->spec.probes), 1);
+		assert_true(probe_set_test(&found->spec.probes, HERS));
+		assert_int_equal(found->owner, ALICE);
+		give_up(&f, found);
+	}
+	/* What nobody names a user for is as ever: an operator, and a viewer by another proof. */
+	assert_int_equal(find_of(&f, 0, "app:done", "", &found, &error), -EACCES);
+	assert_string_equal(error.code, "viewer-probes");
+	f.all.config.viewers.is_own = NULL;
+	assert_int_equal(find_of(&f, ALICE, "app:done", "", &found, &error), -EACCES);
+	close_all(&f);
+}
+
+/* Not by a glob, by a field of a filter, or by what the daemon was asked before. */
+static void a_viewer_has_nothing_of_others_programs(void **state)
+{
+	struct config_words words = {.word = {(char *)"done:other", (char *)"syscall"}, .count = 2};
+	const char *all = "app:done";
+	struct subscription_request request = {.glob = &all, .globs = 1, .filter = ""};
+	struct subscription *operators, *hers, *his, *again;
+	Ringtail__V1__Catalog catalog;
+	Ringtail__V1__Probe more[3];
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	add_programs(&f, &catalog, more);
+	assert_int_equal(find_of(&f, 1002, "app:*", "", &hers, &error), -ENOENT);
+	assert_string_equal(error.code, "unknown-probe");
+	assert_non_null(strstr(error.what, "of your own programs"));
+	assert_int_equal(find_of(&f, 1002, "nothing:*", "", &hers, &error), -ENOENT);
+	assert_null(strstr(error.what, "own"));
+	assert_int_equal(find_of(&f, ALICE, "app:done", "secret == 1", &hers, &error), -EINVAL);
+	/* An operator's with the same text, and one with the same probes, are not hers, whoever comes first. */
+	assert_int_equal(subscriptions_get(&f.all, &request, CLAIM_CLIENTS, &operators, &error), 0);
+	assert_int_equal(probe_set_count(&operators->spec.probes), 2);
+	assert_int_equal(find_of(&f, ALICE, "app:done", "", &hers, &error), 0);
+	assert_int_equal(find_of(&f, BOB, "app:done", "", &his, &error), 0);
+	assert_true(hers != operators && his != operators && hers != his);
+	assert_int_equal(find_of(&f, ALICE, "app:done", "", &again, &error), 0);
+	assert_ptr_equal(again, hers);
+	catalog.n_probe -= 2;
+	assert_int_equal(subscriptions_get(&f.all, &request, CLAIM_CLIENTS, &again, &error), 0);
+	assert_true(probe_set_equal(&again->spec.probes, &hers->spec.probes) && again != hers);
+	catalog.n_probe += 2;
+	give_up(&f, again);
+	give_up(&f, operators);
+	give_up(&f, hers);
+	give_up(&f, his);
+	/* What every viewer may ask for, she may too; what else there is, she may not for having a program. */
+	f.all.config.viewers.probe = &words;
+	assert_int_equal(find_of(&f, ALICE, "*:*:event", "", &hers, &error), 0);
+	assert_true(probe_set_test(&hers->spec.probes, HERS) && probe_set_test(&hers->spec.probes, MIXED));
+	assert_int_equal(probe_set_count(&hers->spec.probes), 2);
+	give_up(&f, hers);
+	assert_int_equal(find_of(&f, ALICE, "[at]*", "", &hers, &error), -EACCES);
+	assert_string_equal(error.code, "viewer-probes");
+	/* What no program can be called is shared as ever. */
+	assert_int_equal(find_of(&f, ALICE, "syscall:read:call", "", &hers, &error), 0);
+	assert_int_equal(hers->owner, 0);
+	give_up(&f, hers);
+	close_all(&f);
+}
+
+static void a_viewer_is_its_user_only_if_the_kernel_says_so(void **state)
+{
+	struct client_identity identity = {.proof = IDENTITY_USER, .role = ROLE_VIEWER, .uid = ALICE};
+
+	(void)state;
+	assert_int_equal(subscription_owner_of(&identity), ALICE);
+	assert_int_equal(subscription_owner_of(NULL), 0);
+	identity.role = ROLE_OPERATOR;
+	assert_int_equal(subscription_owner_of(&identity), 0);
+	identity.role = ROLE_VIEWER;
+	for (unsigned proof = IDENTITY_UNPROVED; proof <= IDENTITY_RELAY; proof++) {
+		identity.proof = proof;
+		assert_int_equal(subscription_owner_of(&identity), proof == IDENTITY_USER ? ALICE : 0);
+	}
+	/* Users whom the daemon's namespace does not know have one number, all of them. */
+	identity.proof = IDENTITY_USER;
+	identity.uid = 65534;
+	assert_int_equal(subscription_owner_of(&identity), 0);
+}
+
 /* An export has the strings of files. Whoever asks for the same probes and filter did not ask for these. */
 static void nobody_shares_an_exports_strings(void **state)
 {
@@ -942,6 +1091,9 @@ int main(void)
 		cmocka_unit_test(long_list_of_what_is_allowed_is_cut),
 		cmocka_unit_test(last_places_are_the_daemons),
 		cmocka_unit_test(what_comes_late_is_of_who_waited_for_it),
+		cmocka_unit_test(a_viewer_has_the_probes_of_its_own_programs),
+		cmocka_unit_test(a_viewer_has_nothing_of_others_programs),
+		cmocka_unit_test(a_viewer_is_its_user_only_if_the_kernel_says_so),
 		cmocka_unit_test(nobody_shares_an_exports_strings),
 		cmocka_unit_test(what_is_always_on_is_narrowed),
 		cmocka_unit_test(what_is_always_on_comes_with_strings),
