@@ -590,6 +590,11 @@ static bool is_source_name(void *context, const char *provider)
 	return taken_names_has(&engine->taken, provider) || loader_can_make(engine->loader, provider);
 }
 
+static bool may_come(void *context, const char *provider)
+{
+	return !is_source_name(context, provider);
+}
+
 static int list_taken_names(struct engine *engine, struct error *error)
 {
 	Ringtail__V1__Catalog *offers = loader_offers(engine->loader);
@@ -1031,6 +1036,7 @@ static int make_control(struct engine *engine, struct error *error)
 		.dumps = engine->dumps,
 		.stat = on_stat_wanted,
 		.applied = on_applied,
+		.may_come = engine->programs ? may_come : NULL,
 		.context = engine,
 	};
 	int err = control_create(&config, &engine->control, error);

@@ -96,7 +96,8 @@ NOT_UNDER_ASAN = ["grafana_queries", "status_page", "protoc_decodes", "strace_ag
                   "restart_matrix_fsync", "restart_matrix_memory", "restart_matrix_written",
                   "spool_orphans", "silence", "overload_tenfold", "hostile_daemon_memory", "memory_max",
                   "spool_survives_kill", "process_page", "programs_in_python", "timers_of_any_rate",
-                  "programs_by_the_thousand", "tracepoints_beside_ftrace", "uprobes_beside_ftrace",
+                  "programs_by_the_thousand", "programs_of_viewers", "programs_waited_for",
+                  "tracepoints_beside_ftrace", "uprobes_beside_ftrace",
                   "functions_beside_ftrace", "preempted_in_programs", "tracepoints_inside_programs",
                   "fleet_flood", "fleet_two_relays", "slowloris", "spool_policies", "storm_of_strangers"]
 # Unit tests that let time pass, for seconds, and do next to nothing.

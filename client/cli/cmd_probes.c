@@ -48,6 +48,8 @@ static void show_text(const Ringtail__V1__Probes *probes)
 			out_text(&out, k ? "," : ", with ");
 			out_text(&out, flag_name(probe->flag[k]));
 		}
+		if (probe->waits)
+			out_literal(&out, ", waits for a program");
 		out_char(&out, '\n');
 	}
 	for (size_t k = 0; k < probes->n_flag; k++) {
@@ -81,10 +83,11 @@ static int show_json(const Ringtail__V1__Probes *probes, struct ringtail_error *
 
 	for (size_t i = 0; i < probes->n_probe; i++)
 		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:I, s:o}", "probe", probes->probe[i]->spec, "by",
+			list, json_pack("{s:s, s:s, s:I, s:o, s:b}", "probe", probes->probe[i]->spec, "by",
 					probes->probe[i]->by, "since_realtime_ns",
 					(json_int_t)probes->probe[i]->since_realtime_ns, "flags",
-					flags_json(probes->probe[i]->flag, probes->probe[i]->n_flag)));
+					flags_json(probes->probe[i]->flag, probes->probe[i]->n_flag),
+					"waits", probes->probe[i]->waits));
 	object = json_pack("{s:o, s:s, s:o}", "probes", list, "filter", probes->filter, "flags",
 			   flags_json(probes->flag, probes->n_flag));
 	if (object)

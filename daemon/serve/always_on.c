@@ -232,12 +232,12 @@ size_t always_on_list(const struct always_on *on, const struct config_words *con
 			unsigned with = find(on, config->word[i], true);
 
 			list[n++] = (struct always_on_probe){config->word[i], "config", config_realtime_ns,
-							     with < on->count ? on->mark[with].flags : 0};
+							     with < on->count ? on->mark[with].flags : 0, false};
 		}
 	for (unsigned i = 0; i < on->count && n < 2 * SUBSCRIBE_PROBES_MAX; i++)
 		if (on->mark[i].enabled && !in_config(config, on->mark[i].spec))
 			list[n++] = (struct always_on_probe){on->mark[i].spec, on->mark[i].by,
-							     on->mark[i].since_realtime_ns, on->mark[i].flags};
+							     on->mark[i].since_realtime_ns, on->mark[i].flags, false};
 	return n;
 }
 

@@ -31,6 +31,7 @@ struct always_on_probe {
 	const char *spec, *by;	/* borrowed; by: "config", or an operator's name */
 	uint64_t since_realtime_ns;
 	uint32_t flags;			/* that an operator asked for with it */
+	bool waits;			/* for a program that brings it; not known here */
 };
 
 #define ALWAYS_ON_FLAGS_BYTES	sizeof("strings,fds")

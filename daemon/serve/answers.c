@@ -166,6 +166,7 @@ struct frame_ref *answers_probes(struct frame_codec *codec, const struct always_
 		probe[i].since_realtime_ns = list[i].since_realtime_ns;
 		probe[i].flag = flag[i];
 		probe[i].n_flag = segment_list_flags(list[i].flags, flag[i]);
+		probe[i].waits = list[i].waits;
 		probes[i] = &probe[i];
 	}
 	message.n_probe = n;

@@ -15,7 +15,9 @@
 #include "daemon/serve/always_on.h"
 #include "daemon/serve/answers.h"
 #include "kmod/uapi/ringtail.h"
+#include "proto/limits.h"
 #include "query/filter.h"
+#include "query/glob.h"
 #include "query/probe_set.h"
 
 #define STATE_FILE_NEW ALWAYS_ON_FILE ".new"
@@ -196,6 +198,36 @@ static int check_filter(const struct control *control, const char *text, struct 
 	return err;
 }
 
+/* Whether a program may bring what it means, as in `app:*`: of a provider that is named, and is nobody else's. */
+static bool may_come(const struct control *control, const char *spec)
+{
+	size_t bytes = strcspn(spec, ":");
+	char provider[NAME_BYTES_MAX + 1];
+
+	if (!control->config.may_come || !bytes || bytes >= sizeof(provider) || !spec[bytes] ||
+	    probe_set_check_glob(spec, NULL) != 0)
+		return false;
+	memcpy(provider, spec, bytes);
+	provider[bytes] = '\0';
+	return !glob_is_pattern(provider) && control->config.may_come(control->config.context, provider);
+}
+
+/* 0: there is such a probe, or has been made. 1: a program may bring it yet. -ENOENT, -EINVAL with *error. */
+static int look_up(const struct control *control, const char *spec, struct error *error)
+{
+	struct probe_set probes = {0};
+	struct error unknown = {0};
+	int err;
+
+	fanout_make_now(control->config.fanout, spec);
+	err = probe_set_add_glob(&probes, spec, control->config.catalog, &unknown);
+	if (err == -ENOENT && may_come(control, spec))
+		return 1;
+	if (err)
+		*error = unknown;
+	return err;
+}
+
 /* Tells fanout: the configuration's words and `on` together. done() follows if this is 0. */
 static int put_in_force(struct control *control, const struct config_words *words, uint32_t flags,
 			const char *filter, const struct always_on *on, struct change *change,
@@ -209,16 +241,14 @@ static int put_in_force(struct control *control, const struct config_words *word
 	size_t n = always_on_list(on, words, 0, list);
 
 	for (size_t i = 0; i < n; i++) {
-		struct probe_set probes = {0};
 		struct error unknown = {0};
+		int found = look_up(control, list[i].spec, &unknown);
 
-		fanout_make_now(control->config.fanout, list[i].spec);
-		if (strcmp(list[i].by, "config") == 0 ||
-		    probe_set_add_glob(&probes, list[i].spec, control->config.catalog, &unknown) == 0)
+		if (!found || (found < 0 && strcmp(list[i].by, "config") == 0))
 			glob[request.globs++] = list[i].spec;
 		else
-			log_warn("always-on-unknown", "%s, which %s enabled, is left out until a program brings it: %s",
-				 list[i].spec, list[i].by, unknown.what);
+			log_warn("always-on-unknown", "%s, which %s enabled, is left out until a program brings it%s%s",
+				 list[i].spec, list[i].by, found < 0 ? ": " : "", unknown.what);
 	}
 	return fanout_set_permanent(control->config.fanout, request.globs ? &request : NULL,
 				    in_force, change, error);
@@ -234,14 +264,9 @@ int control_check_config(const struct control *control, const struct config *con
 		err = error_set(error, EINVAL, "config-value",
 				"probe-flags = %s: may be strings and fds, with a comma between",
 				config->probe_flags);
-	for (unsigned i = 0; i < config->probe.count && !err; i++) {
-		struct probe_set probes = {0};
-
-		fanout_make_now(control->config.fanout, config->probe.word[i]);
-		err = probe_set_add_glob(&probes, config->probe.word[i], control->config.catalog,
-					 error);
-	}
-	return err;
+	for (unsigned i = 0; i < config->probe.count && err >= 0; i++)
+		err = look_up(control, config->probe.word[i], error);
+	return err < 0 ? err : 0;
 }
 
 static int copy_config(struct change *change, const struct config *config)
@@ -294,7 +319,10 @@ struct frame_ref *control_probes(const struct control *control)
 {
 	struct always_on_probe list[2 * SUBSCRIBE_PROBES_MAX];
 	size_t n = always_on_list(control->on, &control->words, control->config_realtime_ns, list);
+	struct error ignored;
 
+	for (size_t i = 0; i < n; i++)
+		list[i].waits = look_up(control, list[i].spec, &ignored) != 0;
 	return answers_probes(control->config.codec, list, n, control->filter,
 			      n ? control->flags | always_on_flags(control->on) : 0);
 }
@@ -615,12 +643,8 @@ static void judge(struct change *change)
 		err = always_on_disable(change->next, &control->words, change->disable[i],
 					change->who, now_ns, &change->error);
 	for (size_t i = 0; i < change->enables && !err; i++) {
-		struct probe_set probes = {0};
-
-		fanout_make_now(control->config.fanout, change->enable[i]);
-		err = probe_set_add_glob(&probes, change->enable[i], control->config.catalog,
-					 &change->error);
-		if (!err)
+		err = look_up(control, change->enable[i], &change->error);
+		if (err >= 0)
 			err = always_on_enable(change->next, &control->words, change->enable[i], change->flags,
 					       change->who, now_ns, &change->error);
 	}

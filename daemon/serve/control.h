@@ -38,6 +38,8 @@ struct control_config {
 	struct frame_ref *(*stat)(void *context);	/* what a Forget is answered with */
 	/* What is always on by a configuration is in force (NULL), or why not. May be NULL. */
 	void (*applied)(void *context, const struct error *error);
+	/* Whether programs may bring probes of that provider, which has none yet. NULL: none may. */
+	bool (*may_come)(void *context, const char *provider);
 	void *context;
 };
 
@@ -55,9 +57,10 @@ int control_load(struct control *control, struct disk *disk, struct error *error
 
 /*
  * Puts in force, soon, what the configuration says with the operators' changes to it, or changes nothing: applied()
- * follows, perhaps before this returns. A probe that an operator enabled and this host's catalog lacks is left out
- * until a program brings it, with a warning in the log; if the daemon could not start because of what operators enabled, all of that is left
- * out, with an error in the log. A wrong probe or filter of the configuration is an error here.
+ * follows, perhaps before this returns. A probe that programs may bring, or that an operator enabled and this host's
+ * catalog lacks, is left out until a program brings it, with a warning in the log; if the daemon could not start
+ * because of what operators enabled, all of that is left out, with an error in the log. Another wrong probe or a wrong
+ * filter of the configuration is an error here.
  */
 int control_check_config(const struct control *control, const struct config *config,
 			 struct error *error);

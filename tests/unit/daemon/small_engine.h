@@ -253,6 +253,8 @@ static struct disk *engine_disk;
 static bool engine_keeps_dumps;		/* on that disk */
 static bool engine_durable;
 static bool engine_dials_relay;
+/* Which providers programs may bring; NULL: none. */
+static bool (*engine_may_come)(void *context, const char *provider);
 static size_t engine_segment_bytes = 1 << 20;
 static uint64_t engine_epoch = 99;	/* this run of the rings */
 static bool engine_file_strings;	/* exports are given them */
@@ -355,6 +357,7 @@ static void engine_open(struct engine *engine, unsigned rings, unsigned workers,
 	control.disk_thread = engine->disk_thread;
 	control.stat = engine_stat;
 	control.applied = engine_applied;
+	control.may_come = engine_may_come;
 	control.context = engine;
 	assert_int_equal(control_create(&control, &engine->control, &error), 0);
 	server = (struct server_config){

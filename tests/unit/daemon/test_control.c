@@ -773,6 +773,74 @@ static void test_programs_bring_what_is_on(void **state)
 	small_catalog.n_probe = before;
 }
 
+static bool is_no_kernels(void *context, const char *provider)
+{
+	(void)context;
+	return strcmp(provider, "syscall") != 0;
+}
+
+/* The list, with a ? behind what waits. */
+static void expect_waiting(struct peer *peer, const char *wanted)
+{
+	Ringtail__V1__Probes *probes;
+	char text[256] = "";
+
+	ask_probes(peer);
+	probes = peer_expect(peer, FRAME_PROBES);
+	for (size_t i = 0; i < probes->n_probe; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s%s", i ? " " : "",
+			 probes->probe[i]->spec, probes->probe[i]->waits ? "?" : "");
+	assert_string_equal(text, wanted);
+	peer_free(probes);
+}
+
+/* Nobody has brought it yet: it is kept, by whomever it is wanted, and recorded from when it is there. */
+static void test_what_programs_may_bring_is_waited_for(void **state)
+{
+	static const char *const never[] = {"syscall:nosuch:call", "nosuch", "no*:such", "app:", ":such", "a:b:c:d"};
+	struct config config = {.probe = {.word = {(char *)"app:*", (char *)OPENS}, .count = 2}};
+	size_t before = small_catalog_get()->n_probe;
+	struct memory_disk memory;
+	struct error error = {0};
+	struct peer *peer;
+	struct engine e;
+
+	(void)state;
+	engine_may_come = is_no_kernels;
+	open_all(&e, &memory, 0);
+	assert_int_equal(control_set_config(e.control, &config, &error), 0);
+	PEER_AWAIT(e.base, e.applied);
+	assert_string_equal(e.not_applied.code, "");
+	peer_greet(peer = engine_connect(&e));
+	expect_waiting(peer, "app:*? " OPENS);
+	send_change(peer, "other:done", NULL);
+	expect_probes(peer, "app:* " OPENS " other:done");
+	expect_waiting(peer, "app:*? " OPENS " other:done?");
+	assert_non_null(strstr(text_of(&memory, "probes"), "other:done"));
+	assert_int_equal(always_on_probes(&e), 1);
+	/* What no program may bring is refused as ever, and changes nothing. */
+	for (unsigned i = 0; i < sizeof(never) / sizeof(*never); i++) {
+		send_change(peer, never[i], NULL);
+		peer_free(peer_expect(peer, FRAME_ERROR));
+		config.probe.word[0] = (char *)never[i];
+		assert_true(control_check_config(e.control, &config, &error) < 0);
+	}
+	bring(&e, "other", "done", RT_PROBE_PROGRAM);
+	PEER_AWAIT(e.base, always_on_probes(&e) == 2);
+	expect_waiting(peer, "app:*? " OPENS " other:done");
+	bring(&e, "app", "begun", RT_PROBE_PROGRAM + 1);
+	PEER_AWAIT(e.base, always_on_probes(&e) == 3);
+	expect_waiting(peer, "app:* " OPENS " other:done");
+	send_change(peer, "third:*", NULL);
+	expect_probes(peer, "app:* " OPENS " other:done third:*");
+	send_change(peer, NULL, "third:*");
+	expect_probes(peer, "app:* " OPENS " other:done");
+	peer_close(peer);
+	close_all(&e);
+	engine_may_come = NULL;
+	small_catalog.n_probe = before;
+}
+
 /* ---- Who takes the place of others ------------------------------------------------------------- */
 
 static void test_pending(void **state)
@@ -884,6 +952,7 @@ int main(void)
 		cmocka_unit_test(test_start_is_refused),
 		cmocka_unit_test(test_comes_back),
 		cmocka_unit_test(test_programs_bring_what_is_on),
+		cmocka_unit_test(test_what_programs_may_bring_is_waited_for),
 		cmocka_unit_test(test_pending),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_held_up),
