@@ -32,7 +32,7 @@ DOORS = {
              "ringtail-probe ringtail.pb-c segment tls wire",
     "query": "argument bpf_host constant container digits elf_symbols error file_text filter glob message_text nearest "
              "probe_filter probe_set quantity socket_text structure_text tally user_names utf8 visible",
-    "daemon/base": "clock counters counters.def descriptor frame_ref gzip limits log mailbox random trace_id",
+    "daemon/base": "clock counters counters.def descriptor frame_ref gzip json_text limits log mailbox random trace_id",
     "daemon/disk": "disk thread",
     "daemon/host": "identity machine privileges resolver sandbox secret_file service_manager watchdog",
     "daemon/ring": "bell handle probe_table reader thread_journal thread_table writer",
@@ -45,7 +45,7 @@ DOORS = {
     "daemon/spool": "frame spool",
     "daemon/stream": "consumers fanout gather saved_subscriptions stream subscriber",
     "daemon/metrics": "format metric self source stat",
-    "daemon/export": "choose event feed target",
+    "daemon/export": "choose event feed http target",
     "daemon/trigger": "dumps rule triggers",
     "daemon/ask": "answer asks question watch",
     "daemon/http": "status",

@@ -8,45 +8,16 @@
 #include <time.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/json_text.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
-#include "query/visible.h"
 
 #define CUT_BYTES 64		/* of a text, as it is written, where it may be cut */
-#define CUT_MARK "..."
-
-/* One piece of a text as JSON has it, which does nothing to whoever shows the line. Bytes written. */
-static size_t put_piece(FILE *out, const char *at, size_t n, size_t *took)
-{
-	uint32_t code;
-
-	if (visible_next(at, n, took, &code) != VISIBLE_SHOWN)
-		return (size_t)fprintf(out, "\\u%04x", (unsigned)code);
-	if (*at == '"' || *at == '\\')
-		return (size_t)fprintf(out, "\\%c", *at);
-	return fwrite(at, 1, *took, out);
-}
-
-/* At most `max` bytes come of it, and then the mark. */
-static void put_text(FILE *out, const char *text, size_t max)
-{
-	size_t n = strlen(text), bytes = 0, took;
-
-	fputc('"', out);
-	for (; n; text += took, n -= took) {
-		if (bytes + 6 > max) {
-			fputs(CUT_MARK, out);
-			break;
-		}
-		bytes += put_piece(out, text, n, &took);
-	}
-	fputc('"', out);
-}
 
 static void put_member(FILE *out, const char *name, const char *text, size_t max)
 {
 	fprintf(out, ",\"%s\":", name);
-	put_text(out, text, max);
+	json_put_text(out, text, max);
 }
 
 /* Whole where it was allowed; else the first few, and how many more there were. */
@@ -57,7 +28,7 @@ static void put_list(FILE *out, const char *name, char *const *text, size_t n, b
 	fprintf(out, ",\"%s\":[", name);
 	for (size_t i = 0; i < shown; i++) {
 		fputs(i ? "," : "", out);
-		put_text(out, text[i], whole ? SIZE_MAX : CUT_BYTES);
+		json_put_text(out, text[i], whole ? SIZE_MAX : CUT_BYTES);
 	}
 	fputc(']', out);
 	if (shown < n)

@@ -211,7 +211,7 @@ MUTANTS = [
     ("gate-without-memory", GATE + ":gate_create", "	if (!gate)\n		return error_set(error, ENOMEM, \"out-of-memory\", \"out of memory\");\n",
      "", ["unit/gate"]),
     ("token-place-that-nobody-has", GATE + ":find", "i < tokens->count; i++)", "i <= tokens->count; i++)", ["unit/gate"]),
-    ("audit-cut-a-byte-early", AUDIT + ":put_text", "		if (bytes + 6 > max) {", "		if (bytes + 6 >= max) {", ["unit/audit"]),
+    ("audit-cut-a-byte-early", "daemon/base/json_text.c:json_put_text", "		if (bytes + 6 > max) {", "		if (bytes + 6 >= max) {", ["unit/audit"]),
     ("audit-due-behind-the-last", AUDIT + ":audit_rate_due", "i < AUDIT_TALKERS_MAX; i++)", "i <= AUDIT_TALKERS_MAX; i++)", ["unit/audit"]),
     ("audit-next-behind-the-last", AUDIT + ":audit_rate_next", "i < AUDIT_TALKERS_MAX; i++)", "i <= AUDIT_TALKERS_MAX; i++)", ["unit/audit"]),
     ("audit-more-into-no-file", AUDIT + ":tell", "	note->file = &denials->file;\n", "", ["unit/audit"]),

@@ -11,7 +11,7 @@ MUTANTS = [
      "	} else if (turn->status == SPOOL_TURN_FULL) {",
      "	} else if (false) {", ["unit/spool_watermark"]),
     ("audit-put-member-left-out", "daemon/access:put_member",
-     "	put_text(out, text, max);",
+     "	json_put_text(out, text, max);",
      "	;", ["unit/always_on"]),
     ("frame-log-frame-log-create-left-out", "daemon/stream:frame_log_create",
      "	log->bytes_max = bytes_max;",
