@@ -152,8 +152,10 @@ struct export_http *export_http_create(struct event_base *base, const char *ca_f
 {
 	struct export_http *http = calloc(1, sizeof(*http));
 
-	if (!http)
+	if (!http || curl_global_init(CURL_GLOBAL_DEFAULT) != 0) {
+		free(http);
 		return NULL;
+	}
 	http->base = base;
 	http->ca_file = ca_file;
 	http->timer = event_new(base, -1, 0, on_timer, http);
@@ -178,6 +180,56 @@ void export_http_destroy(struct export_http *http)
 	if (http->timer)
 		event_free(http->timer);
 	free(http);
+	curl_global_cleanup();
+}
+
+/* ---- URLs ------------------------------------------------------------------------------------ */
+
+static bool has_part(CURLU *url, CURLUPart part)
+{
+	char *text = NULL;
+	bool has = curl_url_get(url, part, &text, 0) == CURLUE_OK;
+
+	curl_free(text);
+	return has;
+}
+
+static bool part_is(CURLU *url, CURLUPart part, const char *value)
+{
+	char *text = NULL;
+	bool same = curl_url_get(url, part, &text, 0) == CURLUE_OK && strcmp(text, value) == 0;
+
+	curl_free(text);
+	return same;
+}
+
+static const char *refuse_parts(CURLU *url)
+{
+	if (!part_is(url, CURLUPART_SCHEME, "http") && !part_is(url, CURLUPART_SCHEME, "https"))
+		return "it is neither http nor https";
+	if (part_is(url, CURLUPART_PORT, "0"))
+		return "there is no port 0";
+	if (has_part(url, CURLUPART_FRAGMENT))
+		return "a fragment (#) is for browsers";
+	if (has_part(url, CURLUPART_USER) || has_part(url, CURLUPART_PASSWORD))
+		return EXPORT_URL_HOLDS_USER;
+	return NULL;
+}
+
+const char *export_http_refuses_url(const char *text)
+{
+	CURLU *url = curl_url();
+	CURLUcode code = url ? curl_url_set(url, CURLUPART_URL, text, 0) : CURLUE_OUT_OF_MEMORY;
+	const char *why = NULL;
+
+	if (code == CURLUE_UNSUPPORTED_SCHEME)
+		why = "it is neither http nor https";
+	else if (code == CURLUE_OK)
+		why = refuse_parts(url);
+	else if (code != CURLUE_OUT_OF_MEMORY)
+		why = curl_url_strerror(code);
+	curl_url_cleanup(url);
+	return why;
 }
 
 /* ---- A request ------------------------------------------------------------------------------- */

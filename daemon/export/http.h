@@ -1,6 +1,6 @@
 /*
  * export_http: posts bodies, on libcurl's multi interface driven by libevent. Certificates are
- * verified; redirections are not followed, and no proxy is asked. The export thread.
+ * verified; redirections are not followed, and no proxy is asked. One thread: that of its base.
  */
 #ifndef RINGTAIL_DAEMON_EXPORT_HTTP_H
 #define RINGTAIL_DAEMON_EXPORT_HTTP_H
@@ -40,6 +40,11 @@ struct export_http *export_http_create(struct event_base *base, const char *ca_f
 
 /* After every call is done or cancelled. NULL is safe. */
 void export_http_destroy(struct export_http *http);
+
+#define EXPORT_URL_HOLDS_USER "the URL holds a user"
+
+/* What is wrong with it, for people; NULL: nothing, or there is no memory to look. */
+const char *export_http_refuses_url(const char *url);
 
 /* done() comes later, never from within. NULL: out of memory. */
 struct export_call *export_http_post(struct export_http *http, const struct export_post *post);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/export/http.h"
 #include "daemon/host/secret_file.h"
 
 /* ---- URLs ------------------------------------------------------------------------------------ */
@@ -44,24 +45,6 @@ static const struct export_kind *split(const char *word, const char **url)
 	return export_kind_find(name);
 }
 
-static bool part_is(CURLU *url, CURLUPart part, const char *value)
-{
-	char *text = NULL;
-	bool same = curl_url_get(url, part, &text, 0) == CURLUE_OK && strcmp(text, value) == 0;
-
-	curl_free(text);
-	return same;
-}
-
-static bool has_part(CURLU *url, CURLUPart part)
-{
-	char *text = NULL;
-	bool has = curl_url_get(url, part, &text, 0) == CURLUE_OK;
-
-	curl_free(text);
-	return has;
-}
-
 /* A word of `export` is quoted but for what may be a secret in it. */
 static int refuse_url(struct error *error, const char *word, const char *what)
 {
@@ -74,20 +57,13 @@ static int refuse_url(struct error *error, const char *word, const char *what)
 	return -EINVAL;
 }
 
-static int check_parts(CURLU *url, const char *word, struct error *error)
+static int check_url(const char *word, const char *text, struct error *error)
 {
-	int err;
+	const char *why = export_http_refuses_url(text);
+	int err = why ? refuse_url(error, word, why) : 0;
 
-	if (!part_is(url, CURLUPART_SCHEME, "http") && !part_is(url, CURLUPART_SCHEME, "https"))
-		return refuse_url(error, word, "it is neither http nor https");
-	if (part_is(url, CURLUPART_PORT, "0"))
-		return refuse_url(error, word, "there is no port 0");
-	if (has_part(url, CURLUPART_FRAGMENT))
-		return refuse_url(error, word, "a fragment (#) is for browsers");
-	if (!has_part(url, CURLUPART_USER) && !has_part(url, CURLUPART_PASSWORD))
-		return 0;
-	err = refuse_url(error, word, "the URL holds a user");
-	error_hint(error, "secrets go into a file: export-header = Authorization: @FILE");
+	if (why && strcmp(why, EXPORT_URL_HOLDS_USER) == 0)
+		error_hint(error, "secrets go into a file: export-header = Authorization: @FILE");
 	return err;
 }
 
@@ -95,26 +71,18 @@ static int check_parts(CURLU *url, const char *word, struct error *error)
 static int complete(const struct export_kind *kind, const char *word, const char *text, char **out,
 		    struct error *error)
 {
-	CURLU *url = curl_url();
-	char *whole = NULL;
-	CURLUcode code;
-	int err = 0;
+	char *path = NULL, *whole = NULL;
+	int err = check_url(word, text, error);
+	CURLU *url = err ? NULL : curl_url();
 
-	if (!url)
-		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
-	code = curl_url_set(url, CURLUPART_URL, text, 0);
-	if (code == CURLUE_UNSUPPORTED_SCHEME)
-		err = refuse_url(error, word, "it is neither http nor https");
-	else if (code != CURLUE_OK && code != CURLUE_OUT_OF_MEMORY)
-		err = refuse_url(error, word, curl_url_strerror(code));
-	else if (code == CURLUE_OK)
-		err = check_parts(url, word, error);
-	if (!err && code == CURLUE_OK && part_is(url, CURLUPART_PATH, "/"))
-		code = curl_url_set(url, CURLUPART_PATH, kind->path, 0);
-	if (!err && code == CURLUE_OK && curl_url_get(url, CURLUPART_URL, &whole, 0) == CURLUE_OK)
+	if (url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
+	    curl_url_get(url, CURLUPART_PATH, &path, 0) == CURLUE_OK &&
+	    (strcmp(path, "/") != 0 || curl_url_set(url, CURLUPART_PATH, kind->path, 0) == CURLUE_OK) &&
+	    curl_url_get(url, CURLUPART_URL, &whole, 0) == CURLUE_OK)
 		*out = strdup(whole);
 	if (!err && !*out)
 		err = error_set(error, ENOMEM, "out-of-memory", "out of memory");
+	curl_free(path);
 	curl_free(whole);
 	curl_url_cleanup(url);
 	return err;

@@ -1,6 +1,5 @@
 #include "daemon/export/thread.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -199,7 +198,7 @@ int export_thread_start(const struct export_thread_config *config, struct export
 		thread->orders.fd = -1;
 		sem_init(&thread->ready, 0, 0);
 	}
-	if (!thread || curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || !make_loop(thread)) {
+	if (!thread || !make_loop(thread)) {
 		export_thread_stop(thread);
 		return error_set(error, ENOMEM, "out-of-memory", "cannot make the export thread");
 	}
@@ -255,7 +254,6 @@ void export_thread_stop(struct export_thread *thread)
 		free_orders(thread);
 	if (thread->base)
 		event_base_free(thread->base);
-	curl_global_cleanup();
 	sem_destroy(&thread->ready);
 	free(thread);
 }
