@@ -174,7 +174,7 @@ UNFUZZED := $(addsuffix .c,$(addprefix daemon/,engine metering sandbox_engine ac
 	source/bpf_stuck source/bpf_template source/bpf_timers source/bpf_tracepoint source/bpf_uprobe \
 	source/finder source/kmod source/loader source/loader_serve source/none source/recording source/replay \
 	stream/beginning stream/durable stream/fanout stream/making stream/recorder stream/subscriber \
-	stream/subscriptions trigger/dump trigger/dumps trigger/triggers) \
+	stream/subscriptions trigger/call trigger/dump trigger/dumps trigger/triggers) \
 	$(addprefix client/cli/,command cursor_file fleet_ask host_check hosts kafka_source named options pager print_stuck progress \
 	pump rate_line request screen since spool_dir stat_print stop token top_view tree trust_check where who))
 endif

@@ -1075,6 +1075,7 @@ static int start_triggers(struct engine *engine, struct error *error)
 		.run = engine->run,
 		.hello = make_hello,
 		.hello_context = engine,
+		.may_connect = sandbox_engine_connects(&engine->config),
 	};
 	int err;
 

@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/host/resolver.h"
 #include "daemon/host/sandbox.h"
+#include "daemon/trigger/rule.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -76,12 +77,17 @@ static int add_sockets(struct sandbox_view *view, const struct config *config)
 	return err;
 }
 
+bool sandbox_engine_connects(const struct config *config)
+{
+	return config->export.count || config->relay.count || trigger_rules_call(&config->on);
+}
+
 /* Whatever looks names up is loaded for it now. */
 static void load_names(const struct config *config)
 {
 	getpwnam(" ");
 	getgrnam(" ");
-	if (config->export.count)
+	if (config->export.count || trigger_rules_call(&config->on))
 		resolver_load("hosts");
 }
 
@@ -106,7 +112,7 @@ int sandbox_engine_view(const struct config *config, const struct account *accou
 		err = add_sockets(&view, config);
 	if (!err)
 		err = add_all(&view, always, LENGTH(always), SANDBOX_READ);
-	if (!err && (config->export.count || config->relay.count))
+	if (!err && sandbox_engine_connects(config))
 		err = add_all(&view, exports, LENGTH(exports), SANDBOX_READ);
 	if (!err && config->export_ca)
 		err = sandbox_view_add_file(&view, config->export_ca, SANDBOX_READ);
@@ -130,7 +136,7 @@ int sandbox_engine_calls(const struct config *config, pid_t loader, struct error
 {
 	const struct sandbox_engine engine = {
 		.loader = loader,
-		.resolves = config->export.count > 0 || config->relay.count > 0,
+		.resolves = sandbox_engine_connects(config),
 	};
 
 	if (!SANDBOX_FILTERS)

@@ -6,11 +6,15 @@
 #ifndef RINGTAIL_DAEMON_SANDBOX_ENGINE_H
 #define RINGTAIL_DAEMON_SANDBOX_ENGINE_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "daemon/config/config.h"
 #include "query/error.h"
 #include "daemon/host/privileges.h"
+
+/* Whether it connects to others: back ends, a relay, URLs of triggers. Else its sandbox forbids that. */
+bool sandbox_engine_connects(const struct config *config);
 
 /*
  * Before there are threads and before privileges_drop(): loads what is still needed of the host's

@@ -19,6 +19,8 @@
 /* What has been read of the text. */
 struct reader {
 	const char *text, *at;
+	const char *secret;	/* what of it is not shown */
+	size_t secret_bytes;
 	const Ringtail__V1__Catalog *catalog;
 	struct trigger_rule *rule;
 	struct error *error;
@@ -310,13 +312,31 @@ static int take_enable(struct reader *reader)
 				     &reader->rule->enable_ns);
 }
 
+/* A URL of which only the beginning is looked at here. A comma in it is written %2C. */
+static int take_url(struct reader *reader)
+{
+	size_t bytes = word_bytes(reader, '\0');
+	const char *place = reader->at;
+
+	if (!bytes)
+		return refuse(reader, place, "trigger-incomplete", "a URL, as in https://host/path, is missing");
+	if (strncmp(place, "http://", 7) != 0 && strncmp(place, "https://", 8) != 0)
+		return refuse(reader, place, "trigger-url", "a URL begins with http:// or https://");
+	reader->rule->url = strndup(place, bytes);
+	reader->at += bytes;
+	reader->secret = place + strcspn(place, ":") + 3;
+	reader->secret += strcspn(reader->secret, "/?#, ");
+	reader->secret_bytes = (size_t)(reader->at - reader->secret);
+	return reader->rule->url ? 0 : refuse_memory(reader);
+}
+
 static int refuse_action(struct reader *reader)
 {
-	static const char *const actions[] = {"log", "dump", "enable"};
+	static const char *const actions[] = {"log", "dump", "enable", "call"};
 	char near[NEAREST_TEXT_BYTES], word[WORD_BYTES];
 	const char *place = reader->at;
 	struct nearest nearest;
-	int err = take_word(reader, "what to do (log, dump TIME, enable SPEC TIME)", word);
+	int err = take_word(reader, "what to do (log, dump TIME, enable SPEC TIME, call URL)", word);
 
 	if (err)
 		return err;
@@ -327,7 +347,7 @@ static int refuse_action(struct reader *reader)
 	if (nearest_text(&nearest, near))
 		error_hint(reader->error, "did you mean %s?", near);
 	else
-		error_hint(reader->error, "write log, dump TIME or enable SPEC TIME, with commas between");
+		error_hint(reader->error, "write log, dump TIME, enable SPEC TIME or call URL, with commas between");
 	return -EINVAL;
 }
 
@@ -348,6 +368,9 @@ static int take_action(struct reader *reader)
 		return rule->enable ?
 			       refuse(reader, place, "trigger-twice", "enable stands here twice") :
 			       take_enable(reader);
+	if (take_keyword(reader, "call"))
+		return rule->url ? refuse(reader, place, "trigger-twice", "call stands here twice") :
+				   take_url(reader);
 	return refuse_action(reader);
 }
 
@@ -403,6 +426,18 @@ static int take_rule(struct reader *reader, unsigned number)
 	return err;
 }
 
+static int make_shown(struct reader *reader)
+{
+	const char *secret = reader->secret_bytes > 1 ? reader->secret : reader->at;
+	size_t bytes = reader->secret_bytes > 1 ? reader->secret_bytes : 0;
+
+	if (asprintf(&reader->rule->shown, "%.*s%s%s", (int)(secret - reader->text), reader->text,
+		     bytes ? "/..." : "", secret + bytes) >= 0)
+		return 0;
+	reader->rule->shown = NULL;
+	return refuse_memory(reader);
+}
+
 int trigger_rule_parse(const char *text, unsigned number, const Ringtail__V1__Catalog *catalog,
 		       struct trigger_rule *rule, struct error *error)
 {
@@ -414,6 +449,8 @@ int trigger_rule_parse(const char *text, unsigned number, const Ringtail__V1__Ca
 	*rule = (struct trigger_rule){.every_ns = EVERY_NS_DEFAULT};
 	rule->text = strdup(text);
 	err = rule->text ? take_rule(&reader, number) : refuse_memory(&reader);
+	if (!err)
+		err = make_shown(&reader);
 	if (err)
 		trigger_rule_fini(rule);
 	return err;
@@ -424,9 +461,25 @@ void trigger_rule_fini(struct trigger_rule *rule)
 	for (unsigned i = 0; i < rule->globs; i++)
 		free(rule->glob[i]);
 	free(rule->text);
+	free(rule->shown);
 	free(rule->filter);
 	free(rule->enable);
+	free(rule->url);
 	*rule = (struct trigger_rule){0};
+}
+
+bool trigger_rules_call(const struct config_words *rules)
+{
+	struct trigger_rule rule;
+	struct error ignored;
+	bool any = false;
+
+	for (unsigned i = 0; i < rules->count && !any; i++)
+		if (trigger_rule_parse(rules->word[i], i + 1, NULL, &rule, &ignored) == 0) {
+			any = rule.url;
+			trigger_rule_fini(&rule);
+		}
+	return any;
 }
 
 static int refuse_name(const char *name, struct error *error)

@@ -3,7 +3,7 @@
  *
  *	rule:		[ NAME ":" ] condition [ "at" COUNT "/s" ] action { "," action } [ "every" TIME ]
  *	condition:	"'" SPEC { "," SPEC } [ FILTER ] "'" | "signal" SIGNAL | "oom"
- *	action:		"log" | "dump" TIME | "enable" SPEC TIME
+ *	action:		"log" | "dump" TIME | "enable" SPEC TIME | "call" URL
  *
  *	slow: 'syscall:fsync:call duration > 50ms' dump 30s, log every 5min
  *
@@ -25,7 +25,8 @@
 
 struct trigger_rule {
 	char name[TRIGGER_NAME_BYTES];	/* as it is written, or "trigger-1" by its place */
-	char *text;			/* the whole of it */
+	char *text;			/* the whole of it, */
+	char *shown;			/* and as others may see it: of a URL, what is behind its host may be a secret */
 	char *glob[TRIGGER_PROBES_MAX];
 	unsigned globs;
 	char *filter;			/* "": whatever the probes record */
@@ -36,6 +37,7 @@ struct trigger_rule {
 	uint64_t dump_ns;		/* what was recorded always, so far back */
 	char *enable;			/* this is recorded into a dump of its own, */
 	uint64_t enable_ns;		/* so long */
+	char *url;			/* this is told */
 };
 
 /*
@@ -45,6 +47,9 @@ struct trigger_rule {
 int trigger_rule_parse(const char *text, unsigned number, const Ringtail__V1__Catalog *catalog,
 		       struct trigger_rule *rule, struct error *error);
 void trigger_rule_fini(struct trigger_rule *rule);
+
+/* Whether any of them calls a URL. */
+bool trigger_rules_call(const struct config_words *rules);
 
 /* All rules of a configuration, and that no two have one name. */
 int trigger_rules_check(const struct config_words *rules, const Ringtail__V1__Catalog *catalog,

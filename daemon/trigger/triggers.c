@@ -10,6 +10,9 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/log.h"
 #include "daemon/export/event.h"
+#include "daemon/export/http.h"
+#include "daemon/net/address.h"
+#include "daemon/trigger/call.h"
 #include "daemon/trigger/rule.h"
 #include "query/quantity.h"
 
@@ -49,6 +52,7 @@ struct trigger {
 struct triggers {
 	struct triggers_config config;
 	struct dump_config dump;
+	struct trigger_calls *calls;	/* NULL: no rule has had a URL yet */
 	unsigned dumps;			/* being written */
 	struct trigger *trigger[TRIGGERS_MAX];
 	unsigned count;
@@ -90,7 +94,7 @@ static void audit(const struct trigger *trigger)
 		.role = "daemon",
 		.peer = "the configuration",
 		.action = "trigger",
-		.rule = trigger->rule.text,
+		.rule = trigger->rule.shown,
 		.outcome = "allowed",
 	};
 	char *text = audit_line(&attempt);
@@ -161,14 +165,14 @@ static void begin_dump(struct trigger *trigger, const struct dump_request *reque
 	triggers->dumps++;
 }
 
-/* `event_ns`: when what made it fire happened. A dump reaches back from then. */
-static void act(struct trigger *trigger, uint64_t event_ns)
+/* `event`, at `event_ns`: what made it fire. A dump reaches back from then. */
+static void act(struct trigger *trigger, const char *event, uint64_t event_ns)
 {
 	const struct trigger_rule *rule = &trigger->rule;
 	uint64_t now_ns = clock_monotonic();
 	struct dump_request request = {
 		.trigger = rule->name,
-		.rule = rule->text,
+		.rule = rule->shown,
 		.fired_realtime_ns = trigger->fired_realtime_ns,
 	};
 
@@ -184,6 +188,11 @@ static void act(struct trigger *trigger, uint64_t event_ns)
 		request.until_ns = now_ns + rule->enable_ns;
 		begin_dump(trigger, &request, &trigger->enabled);
 	}
+	if (rule->url)
+		trigger_call(trigger->triggers->calls, &(struct trigger_call){
+				     .url = rule->url, .trigger = rule->name, .rule = rule->shown, .event = event,
+				     .fired_realtime_ns = trigger->fired_realtime_ns,
+			     });
 }
 
 /* ---- When -------------------------------------------------------------------------------------- */
@@ -210,7 +219,7 @@ static void fire(struct trigger *trigger, const struct frame_ref *first, uint64_
 		   trigger->rule.name, text,
 		   quantity_text(trigger->rule.every_ns, QUANTITY_DURATION, every));
 	audit(trigger);
-	act(trigger, event_ns ? event_ns : clock_monotonic());
+	act(trigger, text, event_ns ? event_ns : clock_monotonic());
 	arm(trigger, trigger->rule.every_ns);
 }
 
@@ -377,6 +386,15 @@ static void retire(struct trigger *trigger, const char *why)
 		dump_end(trigger->enabled, why);
 }
 
+/* Before it can fire. */
+static bool make_calls(struct triggers *triggers, const struct config *config)
+{
+	if (!triggers->calls)
+		triggers->calls = trigger_calls_create(triggers->config.base, config->export_ca,
+						       config->export_timeout_ns);
+	return triggers->calls;
+}
+
 static int subscribe(struct trigger *trigger, struct error *error)
 {
 	const struct subscribe_request request = {
@@ -388,7 +406,8 @@ static int subscribe(struct trigger *trigger, struct error *error)
 	return fanout_subscribe(trigger->triggers->config.fanout, &trigger->subscriber, &request, error);
 }
 
-static int create(struct triggers *triggers, const char *text, unsigned number,
+/* The rule at that place of `on`. */
+static int create(struct triggers *triggers, const struct config *config, unsigned place,
 		  struct trigger **out, struct error *error)
 {
 	struct trigger *trigger = calloc(1, sizeof(*trigger));
@@ -397,7 +416,8 @@ static int create(struct triggers *triggers, const char *text, unsigned number,
 	if (!trigger)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	trigger->triggers = triggers;
-	err = trigger_rule_parse(text, number, triggers->config.catalog, &trigger->rule, error);
+	err = trigger_rule_parse(config->on.word[place], place + 1, triggers->config.catalog, &trigger->rule,
+				 error);
 	if (!err) {
 		identity_set_unproved(&trigger->identity);
 		trigger->identity.role = ROLE_OPERATOR;
@@ -408,8 +428,9 @@ static int create(struct triggers *triggers, const char *text, unsigned number,
 			.wake = on_wake, .context = trigger,
 		};
 		trigger->timer = event_new(triggers->config.base, -1, 0, on_timer, trigger);
-		err = trigger->timer ? subscribe(trigger, error) :
-				       error_set(error, ENOMEM, "out-of-memory", "out of memory");
+		err = trigger->timer && (!trigger->rule.url || make_calls(triggers, config)) ?
+			      subscribe(trigger, error) :
+			      error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	}
 	if (err) {
 		destroy(trigger);
@@ -450,6 +471,31 @@ static void make_probes(const struct triggers *triggers, const struct trigger_ru
 		fanout_make_now(triggers->config.fanout, rule->enable);
 }
 
+/* That there is a state-dir for its dumps, and a network for its URL. */
+static int check_place(const struct triggers *triggers, const struct trigger_rule *rule, struct error *error)
+{
+	const char *why = rule->url ? export_http_refuses_url(rule->url) : NULL;
+
+	if ((rule->dump_ns || rule->enable) && !triggers->config.dumps) {
+		error_set(error, ENOENT, "dump-nowhere", "on: trigger %s shall write a dump, and there is no"
+			  " state-dir", rule->name);
+		error_hint(error, "make the directory that state-dir names");
+		return -ENOENT;
+	}
+	if (why) {
+		error_set(error, EINVAL, "trigger-url", "on: trigger %s cannot call its URL: %s", rule->name, why);
+		error_hint(error, "write call http://HOST:PORT/PATH, or https");
+		return -EINVAL;
+	}
+	if (rule->url && !triggers->config.may_connect) {
+		error_set(error, EPERM, "trigger-sandbox", "on: trigger %s calls a URL, which the sandbox forbids: when"
+			  " the daemon started, it had nobody to connect to", rule->name);
+		error_hint(error, "restart ringtaild");
+		return -EPERM;
+	}
+	return rule->url ? address_check_network("on", error) : 0;
+}
+
 int triggers_check(const struct triggers *triggers, const struct config *config, struct error *error)
 {
 	const struct config_words *words = &config->on;
@@ -462,11 +508,7 @@ int triggers_check(const struct triggers *triggers, const struct config *config,
 		if (err)
 			break;
 		make_probes(triggers, &rule);
-		if ((rule.dump_ns || rule.enable) && !triggers->config.dumps) {
-			err = error_set(error, ENOENT, "dump-nowhere", "on: trigger %s shall write a"
-					" dump, and there is no state-dir", rule.name);
-			error_hint(error, "make the directory that state-dir names");
-		}
+		err = check_place(triggers, &rule, error);
 		trigger_rule_fini(&rule);
 	}
 	return err ? err : trigger_rules_check(words, triggers->config.catalog, error);
@@ -486,7 +528,7 @@ int triggers_set(struct triggers *triggers, const struct config *config, struct 
 
 		*trigger = take_out(old, olds, config->on.word[i], i + 1);
 		if (!*trigger)
-			err = create(triggers, config->on.word[i], i + 1, trigger, error);
+			err = create(triggers, config, i, trigger, error);
 		triggers->count += !err;
 	}
 	for (unsigned i = 0; i < olds; i++)
@@ -526,6 +568,7 @@ void triggers_destroy(struct triggers *triggers)
 		return;
 	for (unsigned i = 0; i < triggers->count; i++)
 		retire(triggers->trigger[i], "the daemon stopped");
+	trigger_calls_destroy(triggers->calls);
 	if (triggers->config.disk_thread)
 		disk_thread_settle(triggers->config.disk_thread);
 	free(triggers);
@@ -551,7 +594,7 @@ void triggers_stat(const struct triggers *triggers, unsigned i, struct stat_trig
 
 	*stat = (struct stat_trigger){
 		.name = trigger->rule.name,
-		.rule = trigger->rule.text,
+		.rule = trigger->rule.shown,
 		.state = state_of(trigger),
 		.why = trigger->refused,
 		.matches = trigger->matches,

@@ -5,7 +5,8 @@
  *
  *	QUIET --a match, or so many in a second--> FIRED --`every` is over--> QUIET
  *
- * When a rule fires, the log gets a line with the event, audit.log gets another, and the rule's dumps begin. While it
+ * When a rule fires, the log gets a line with the event, audit.log gets another, the rule's dumps begin, and its URL is
+ * called. While it
  * is FIRED, further matches are counted; the log reports their number when that time is over. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_TRIGGER_TRIGGERS_H
@@ -30,6 +31,7 @@ struct triggers_config {
 	struct run run;
 	struct frame_ref *(*hello)(void *context);
 	void *hello_context;
+	bool may_connect;		/* a sandbox will not forbid it */
 };
 
 /* NULL: out of memory. What it is given is borrowed for its life. */

@@ -1,6 +1,8 @@
 """Mutants of triggers: when a rule fires, and how many dumps are written at once."""
 TRIGGERS = "daemon/trigger/triggers.c"
+CALL = "daemon/trigger/call.c"
 TESTS = ["unit/triggers"]
+CALLED = ["unit/trigger_call"]
 
 MUTANTS = [
     ("trigger-fires-above-its-rate-alone", TRIGGERS + ":take_time", ">= reached->least", "> reached->least", TESTS),
@@ -11,11 +13,11 @@ MUTANTS = [
     ("trigger-one-dump-too-many", TRIGGERS + ":begin_dump", "triggers->dumps == DUMPS_AT_ONCE_MAX",
      "triggers->dumps > DUMPS_AT_ONCE_MAX", TESTS),
     ("trigger-acts-before-its-audit-line", "daemon/trigger/triggers.c",
-     '\taudit(trigger);\n\tact(trigger, event_ns ? event_ns : clock_monotonic());',
-     '\tact(trigger, event_ns ? event_ns : clock_monotonic());\n\taudit(trigger);', ["unit/triggers"]),
+     '\taudit(trigger);\n\tact(trigger, text, event_ns ? event_ns : clock_monotonic());',
+     '\tact(trigger, text, event_ns ? event_ns : clock_monotonic());\n\taudit(trigger);', ["unit/triggers"]),
     ("trigger-leaves-no-audit-line", "daemon/trigger/triggers.c",
-     '\taudit(trigger);\n\tact(trigger, event_ns ? event_ns : clock_monotonic());',
-     '\tact(trigger, event_ns ? event_ns : clock_monotonic());', ["unit/triggers"]),
+     '\taudit(trigger);\n\tact(trigger, text, event_ns ? event_ns : clock_monotonic());',
+     '\tact(trigger, text, event_ns ? event_ns : clock_monotonic());', ["unit/triggers"]),
     ("trigger-audit-that-failed-is-not-told", "daemon/trigger/triggers.c",
      '\tline->err = audit_append(line->file, disk, line->text);',
      '\tline->err = 0;', ["unit/triggers"]),
@@ -50,8 +52,8 @@ MUTANTS = [
      'if (list[i] && strcmp(list[i]->rule.text, text) == 0 &&\n\t\t    strcmp(list[i]->rule.name, rule.name) == 0) {',
      'if (list[i] && strcmp(list[i]->rule.text, text) == 0) {', ["unit/triggers"]),
     ("trigger-enables-without-a-state-dir", "daemon/trigger/triggers.c",
-     'if ((rule.dump_ns || rule.enable) && !triggers->config.dumps) {',
-     'if (rule.dump_ns && !triggers->config.dumps) {', ["unit/triggers"]),
+     'if ((rule->dump_ns || rule->enable) && !triggers->config.dumps) {',
+     'if (rule->dump_ns && !triggers->config.dumps) {', ["unit/triggers"]),
     ("dump-writes-into-what-is-there", "daemon/trigger/dump.c",
      'O_WRONLY | O_CREAT | O_EXCL',
      'O_WRONLY | O_CREAT', ["unit/dump"]),
@@ -112,4 +114,18 @@ MUTANTS = [
     ("dumps-deleted-or-not", "daemon/trigger/dumps.c",
      'removal->err = disk->ops->remove(disk, removal->path);',
      'disk->ops->remove(disk, removal->path);', ["unit/dumps"]),
+    ("call-that-was-refused-is-tried-again", CALL + ":may_pass", "!answer->status ? !answer->mistrusted :", "!answer->status ||", CALLED),
+    ("call-tried-once-too-often", CALL + ":on_answer", "call->tries < TRIGGER_CALL_TRIES_MAX", "call->tries <= TRIGGER_CALL_TRIES_MAX",
+     CALLED),
+    ("call-cut-off-is-not-counted", CALL + ":trigger_calls_destroy", "		fail(calls->first, ", "		end_call(calls->first), (void)(", CALLED),
+    ("call-one-too-many-at-once", CALL + ":trigger_call", "struct call *call = calls->count < TRIGGER_CALLS_MAX",
+     "struct call *call = calls->count <= TRIGGER_CALLS_MAX", CALLED),
+    ("call-of-a-redirection-is-answered", CALL + ":on_answer", "answer->status / 100 == 2", "answer->status / 100 <= 3", CALLED),
+    ("call-that-is-over-is-still-under-way", CALL + ":end_call", "	call->calls->count--;\n", "", CALLED),
+    ("call-waits-as-long-each-time", CALL + ":on_answer", "FIRST_WAIT_S << 2 * (call->tries - 1)", "FIRST_WAIT_S", CALLED),
+    ("call-shows-its-secret", "daemon/trigger/rule.c:make_shown", "reader->secret_bytes > 1 ? reader->secret :", "false ? reader->secret :",
+     ["unit/trigger_rule"]),
+    ("call-against-the-sandbox", TRIGGERS + ":check_place", "if (rule->url && !triggers->config.may_connect)", "if (false)", TESTS),
+    ("call-of-any-url", TRIGGERS + ":check_place", "rule->url ? export_http_refuses_url(rule->url) : NULL", "NULL", TESTS),
+    ("call-is-left-out", TRIGGERS + ":act", "	if (rule->url)\n", "	if (false)\n", TESTS),
 ]

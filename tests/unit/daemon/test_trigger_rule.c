@@ -61,6 +61,41 @@ static void test_conditions_with_a_name(void **state)
 	trigger_rule_fini(&rule);
 }
 
+static void test_url(void **state)
+{
+	struct trigger_rule rule = parsed("oom call https://pager:8443/hook?a=b%2Cc , dump 1s, log every 1h");
+
+	(void)state;
+	assert_string_equal(rule.url, "https://pager:8443/hook?a=b%2Cc");
+	assert_int_equal(rule.dump_ns, 1000000000);
+	assert_int_equal(rule.every_ns, 3600000000000ll);
+	assert_string_equal(rule.shown, "oom call https://pager:8443/... , dump 1s, log every 1h");
+	trigger_rule_fini(&rule);
+	rule = parsed("oom call http://pager?key=a every 1s");
+	assert_string_equal(rule.shown, "oom call http://pager/... every 1s");
+	trigger_rule_fini(&rule);
+	rule = parsed("oom call http://pager/,log");
+	assert_string_equal(rule.url, "http://pager/");
+	assert_string_equal(rule.shown, "oom call http://pager/,log");
+	trigger_rule_fini(&rule);
+	rule = parsed("oom log");
+	assert_null(rule.url);
+	assert_string_equal(rule.shown, "oom log");
+	trigger_rule_fini(&rule);
+}
+
+static void test_whether_any_calls(void **state)
+{
+	struct config_words rules = {.count = 2, .word = {"oom log", "'getppid' at 0/s call http://a"}};
+
+	(void)state;
+	assert_false(trigger_rules_call(&rules));
+	rules.word[1] = "'getppid' call http://a";
+	assert_true(trigger_rules_call(&rules));
+	rules.count = 1;
+	assert_false(trigger_rules_call(&rules));
+}
+
 /* A probe has colons, too: it does not begin with a name. */
 static void test_no_name_before_a_quote(void **state)
 {
@@ -113,6 +148,10 @@ static const struct {
 	{"'getppid' dump 1parsec", 16, "unit-unknown"},
 	{"'getppid' dump 1s, dump 2s", 20, "trigger-twice"},
 	{"'getppid' dump 1s,", 19, "trigger-incomplete"},
+	{"'getppid' call", 15, "trigger-incomplete"},
+	{"'getppid' call ftp://a", 16, "trigger-url"},
+	{"'getppid' call pager", 16, "trigger-url"},
+	{"'getppid' call http://a, call http://b", 26, "trigger-twice"},
 	{"'getppid' log log", 15, "trigger-rest"},
 	{"'getppid' at 5 log", 14, "trigger-rate"},
 	{"'getppid' at 0/s log", 14, "trigger-rate"},
@@ -173,7 +212,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_quoted_condition),
 		cmocka_unit_test(test_conditions_with_a_name),
-		cmocka_unit_test(test_no_name_before_a_quote),
+		cmocka_unit_test(test_url), cmocka_unit_test(test_whether_any_calls), cmocka_unit_test(test_no_name_before_a_quote),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_mistakes_have_columns),
 		cmocka_unit_test(test_two_of_one_name),

@@ -19,6 +19,7 @@
 #include "daemon/stream/stream.h"
 #include "daemon/trigger/dump.h"
 #include "daemon/export/event.h"
+#include "daemon/trigger/call.h"
 #include "daemon/trigger/triggers.h"
 #include "tests/unit/daemon/small_catalog.h"
 
@@ -39,6 +40,7 @@ static struct frame_ref *ready;		/* what the stream that is asked has */
 static uint64_t now_ns;
 static uint64_t apart_ns, late_ns;	/* when a frame's events happened: so far from each other, the last so long ago */
 static int times_say;			/* of a frame's events: why they are not told */
+static bool sandboxed;			/* it may connect to nobody */
 static bool waits;			/* who subscribes now is not live yet */
 static int audit_says;
 static struct event *timer;		/* the last that was armed, */
@@ -202,6 +204,14 @@ int __wrap_export_event_times(const struct frame_ref *frame, struct frame_codec 
 	return 0;
 }
 
+void __wrap_trigger_call(struct trigger_calls *calls, const struct trigger_call *what);
+void __wrap_trigger_call(struct trigger_calls *calls, const struct trigger_call *what)
+{
+	assert_non_null(calls);
+	assert_true(what->fired_realtime_ns > 0);
+	note("call %s of %s: %s; ", what->url, what->trigger, what->event);
+}
+
 int __wrap_dump_begin(const struct dump_config *config, const struct dump_request *request, dump_done *done,
 		      void *context, struct dump **out, struct error *error);
 int __wrap_dump_begin(const struct dump_config *config, const struct dump_request *request, dump_done *done,
@@ -273,7 +283,8 @@ static void open_none(struct dumps *dumps)
 	static const struct log_sink sink = {.write = note_log, .now_ns = clock_monotonic};
 	struct triggers_config config = {.dumps = dumps, .catalog = small_catalog_get(),
 					 .disk_thread = (struct disk_thread *)&now_ns,
-					 .audit = (struct audit_file *)&order};
+					 .audit = (struct audit_file *)&order,
+					 .may_connect = !sandboxed};
 
 	log_set_sink(&sink);
 	now_ns = 1000 * NS_PER_S;
@@ -540,6 +551,16 @@ static void what_it_does_is_in_the_audit_log_before(void **state)
 }
 
 /* One of each at a time; how each ended is counted, and said. */
+static void its_url_is_called_when_it_fires_and_not_while_it_rests(void **state)
+{
+	(void)state;
+	open_rules("slow: 'syscall:read:call duration > 5ms' call http://pager/a, log", 1);
+	match(0, 1);
+	match(0, 1);
+	expect_order("audit; call http://pager/a of slow: it; ");
+	close_rules();
+}
+
 static void fires_again_while_its_dump_is_written(void **state)
 {
 	uint64_t failed = counter_read(COUNTER_dumps_failed), written = counter_read(COUNTER_dumps_written);
@@ -663,6 +684,11 @@ static void without_a_state_dir_no_rule_may_write(void **state)
 		{"'syscall:read:call,kill' log", "", "make syscall:read:call; make kill; "},
 		{"'syscall:read:call' dump 1s", "dump-nowhere", "make syscall:read:call; "},
 		{"'syscall:read:call' enable getppid 1s", "dump-nowhere", "make syscall:read:call; make getppid; "},
+		{"'syscall:read:call' call http://pager:80/a", "", "make syscall:read:call; "},
+		{"'syscall:read:call' call http://me:secret@pager/", "trigger-url", "make syscall:read:call; "},
+		{"'syscall:read:call' call https://pager:0/", "trigger-url", "make syscall:read:call; "},
+		{"'syscall:read:call' call http://", "trigger-url", "make syscall:read:call; "},
+		{"'syscall:read:call' call http://sandboxed/", "trigger-sandbox", "make syscall:read:call; "},
 		{"'syscall:none:call' log", "unknown-probe", "make syscall:none:call; "},
 	};
 
@@ -671,9 +697,11 @@ static void without_a_state_dir_no_rule_may_write(void **state)
 		struct config words = {.on = {.count = 1, .word = {(char *)row[i].rule}}};
 		struct error error = {0};
 
+		sandboxed = strstr(row[i].rule, "sandboxed");
 		open_none(NULL);
 		assert_int_equal(triggers_check(triggers, &words, &error) != 0, *row[i].code != '\0');
 		assert_string_equal(error.code, row[i].code);
+		assert_null(strstr(error.what, "secret"));
 		expect_order(row[i].made);
 		assert_int_equal(triggers_count(triggers), 0);
 		triggers_destroy(triggers);
@@ -692,6 +720,7 @@ int main(void)
 		cmocka_unit_test(without_memory_its_rate_is_of_when_frames_come),
 		cmocka_unit_test(says_how_many_more_there_were_when_its_time_is_over),
 		cmocka_unit_test(what_it_does_is_in_the_audit_log_before),
+		cmocka_unit_test(its_url_is_called_when_it_fires_and_not_while_it_rests),
 		cmocka_unit_test(fires_again_while_its_dump_is_written),
 		cmocka_unit_test(is_told_how_it_stands),
 		cmocka_unit_test(a_rule_that_stays_goes_on_as_it_was),
