@@ -21,6 +21,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/redaction.h"
+#include "query/structure_text.h"
 #include "tests/unit/daemon/small_catalog.h"
 
 #define ANON_INODE_FS_MAGIC	0x09041934
@@ -254,8 +255,16 @@ static void test_structures(void **state)
 {
 	struct redaction *one = rules(RULES("* filename --password=*"));
 	struct redaction *all = rules(RULES("* filename [[]\"curl\"*"));
+	struct redaction *last = rules(RULES("* filename *--last*"));
+	char many[STRUCTURE_TEXT_BYTES];
 
 	(void)state;
+	/* Each is whole, but of all of them together the end is not shown. */
+	for (unsigned i = 0; i < sizeof(many); i++)
+		many[i] = i % 4 == 3 ? '\0' : 'x';
+	assert_true(hides_strings(last, sizeof(many) / 4, many, sizeof(many)));
+	assert_false(hides_strings(last, 4, many, 16));
+	redaction_destroy(last);
 	assert_true(hides_strings(one, 2, "curl\0--password=x", 18));
 	assert_false(hides_strings(one, 2, "curl\0--passwort=x", 18));
 	assert_false(hides_strings(one, 2, "curl\0x--password=", 18));
@@ -463,7 +472,7 @@ static void test_array_in_the_words(void **state)
 static void test_array_that_is_attached(void **state)
 {
 	static const struct probe_info info = {.fields = 1};
-	char name[RT_STRING_BYTES_MAX + 1];
+	char name[RT_STRING_BYTES_MAX + 1], ended[RT_STRING_BYTES_MAX];
 	struct {
 		const char *text;
 		size_t bytes;
@@ -471,6 +480,7 @@ static void test_array_that_is_attached(void **state)
 	} row[] = {
 		{"a.key", 5, true}, {"a.key\0junk", 10, true}, {"public\0.key", 11, false},
 		{name, RT_STRING_BYTES_MAX - 1, false}, {name, RT_STRING_BYTES_MAX, true},
+		{ended, RT_STRING_BYTES_MAX, false},	/* its room is full, but not of the text */
 	};
 	struct redaction *redaction = rules(RULES("* * *.key"));
 	Ringtail__V1__Field text, *field[] = {&text};
@@ -478,6 +488,8 @@ static void test_array_that_is_attached(void **state)
 
 	(void)state;
 	memset(name, 'x', sizeof(name));
+	memset(ended, 'x', sizeof(ended));
+	ended[6] = '\0';
 	small_field(&text, "name", RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT, 8);
 	assert_int_equal(redaction_add(redaction, probe_of(RT_PROBE_MADE, field, 1)), 0);
 	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {

@@ -74,6 +74,21 @@ Ringtail__V1__LossReason __wrap_spool_missing_reason(const struct spool *spool)
 	return RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
 }
 
+static size_t saved;		/* how many, the last time */
+
+int __wrap_saved_subscriptions_save(struct saved_subscriptions *to, const struct subscription_request *request, size_t n);
+int __wrap_saved_subscriptions_save(struct saved_subscriptions *to, const struct subscription_request *request, size_t n)
+{
+	(void)to, (void)request;
+	saved = n;
+	return 0;
+}
+
+static void on_going(void *context, struct subscription *subscription)
+{
+	(void)context, (void)subscription;
+}
+
 static void on_soon(void *context)
 {
 	struct fixture *f = context;
@@ -166,6 +181,60 @@ static void who_is_needed_makes_no_room(void **state)
 		assert_int_equal(f.made[i]->linger_until_ns, NOT_SO_LONG);
 	stream_destroy(stream);
 	close_all(&f);
+}
+
+static int get(struct fixture *f, enum subscription_claim claim, const char *filter,
+	       struct subscription **subscription, struct error *error);
+static void give_up(struct fixture *f, struct subscription *subscription);
+
+/* Whoever asks for the same meanwhile has one that stays. */
+static void what_goes_is_nobodys(void **state)
+{
+	struct subscription *subscription;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	f.all.by_index[1] = NULL;
+	for (unsigned i = 1; i < MADE; i++)
+		f.all.by_index[i + 1] = NULL;	/* with those that are the daemon's own */
+	f.made[0]->state = f.made[1]->state = SUBSCRIPTION_REMOVING;
+	assert_int_equal(get(&f, CLAIM_OWN, "pid == 1", &subscription, &error), 0);
+	assert_ptr_equal(subscription, f.made[2]);
+	f.made[2]->state = f.made[3]->state = SUBSCRIPTION_REMOVING;
+	assert_int_equal(get(&f, CLAIM_OWN, "pid == 1", &subscription, &error), 0);
+	for (unsigned i = 0; i < MADE; i++)
+		assert_ptr_not_equal(subscription, f.made[i]);
+	give_up(&f, subscription);
+	close_all(&f);
+}
+
+/* A restart brings back what clients wanted, but no questions; and it is known up to where those that went had come. */
+static void what_is_left_when_some_go(void **state)
+{
+	struct fixture f;
+	uint64_t gone = 0;
+
+	(void)state;
+	open_all(&f);
+	f.all.gone = &gone;
+	f.all.saving = true;
+	f.all.config.saved = (struct saved_subscriptions *)&f;
+	f.all.config.going = on_going;
+	f.made[0]->spec.question = (struct question *)&f;
+	for (unsigned i = 3; i > 1; i--) {
+		f.made[i]->position[0] = 8 - i;
+		subscriptions_forget(&f.all, f.made[i]);
+		assert_int_equal(saved, i - 1);
+		assert_int_equal(gone, 8 - i + 1);
+	}
+	f.made[1]->position[0] = 2;		/* which is behind them */
+	subscriptions_forget(&f.all, f.made[1]);
+	assert_int_equal(saved, 0);
+	assert_int_equal(gone, 7);
+	f.made[0]->spec.question = NULL;
+	subscription_destroy(f.made[0]);
 }
 
 /* Those of viewers, that is, until they go. */
@@ -1074,6 +1143,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_was_left_longest_ago_makes_room),
 		cmocka_unit_test(who_is_needed_makes_no_room),
+		cmocka_unit_test(what_goes_is_nobodys),
+		cmocka_unit_test(what_is_left_when_some_go),
 		cmocka_unit_test(what_viewers_have_made_is_counted),
 		cmocka_unit_test(new_rate_is_for_viewers_streams),
 		cmocka_unit_test(probe_made_on_request_needs_its_provider_named),
