@@ -10,12 +10,14 @@
 
 /* ---- Which is worse --------------------------------------------------------------------------- */
 
+static uint64_t without_sign(int64_t residual)
+{
+	return residual < 0 ? 0 - (uint64_t)residual : (uint64_t)residual;
+}
+
 uint64_t fleet_residual(const Ringtail__V1__HostStat *host)
 {
-	int64_t relay = host->residual, courier = host->consigned_residual;
-
-	return (relay < 0 ? 0 - (uint64_t)relay : (uint64_t)relay) +
-	       (courier < 0 ? 0 - (uint64_t)courier : (uint64_t)courier);
+	return without_sign(host->residual) + without_sign(host->consigned_residual) + without_sign(host->spool_residual);
 }
 
 uint64_t fleet_lost(const Ringtail__V1__HostStat *host)

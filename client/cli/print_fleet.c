@@ -12,6 +12,7 @@
 #define LISTED_NAME_COLUMNS 18
 #define LEDGER_NAME_COLUMNS 14
 #define AGE_BYTES 24
+#define UNTOLD_ROWS 3u	/* hosts that are named because they have not told of their spools */
 
 /* ---- Words ------------------------------------------------------------------------------------- */
 
@@ -192,6 +193,41 @@ static void put_worst(struct out *out, const struct fleet *fleet)
 	put_gaps(out, fleet);
 }
 
+/* Older daemons, whose sums are not in these; a host that has just come tells with its next frame. */
+static void put_untold(struct out *out, const struct fleet *fleet)
+{
+	size_t untold = 0;
+
+	for (size_t i = 0; i < fleet->hosts; i++) {
+		if (!fleet->host[i]->connected || fleet->host[i]->told_realtime_ns || untold++ >= UNTOLD_ROWS)
+			continue;
+		put(out, "    not told: %s", fleet->host[i]->name);
+		end_line(out);
+	}
+	if (untold > UNTOLD_ROWS) {
+		put(out, "    not told: %zu more hosts", untold - UNTOLD_ROWS);
+		end_line(out);
+	}
+}
+
+/* What they said of their spools. */
+static void put_agents(struct out *out, const struct fleet *fleet)
+{
+	const Ringtail__V1__HostStat *all = fleet->sum->all;
+	char behind[UNITS_TEXT_BYTES];
+
+	put(out, "  agents: %llu produced = %llu stored + %llu lost", (unsigned long long)all->spool_produced,
+	    (unsigned long long)all->spool_stored, (unsigned long long)all->spool_lost);
+	end_line(out);
+	put(out, "          + %llu in flight; residual %lld; %s not acknowledged",
+	    (unsigned long long)all->spool_in_flight, (long long)all->spool_residual,
+	    units_format_bytes((double)all->behind_bytes, behind));
+	end_line(out);
+	put(out, "          told by %u of %u hosts, in attempts", fleet->sum->told, fleet->sum->hosts);
+	end_line(out);
+	put_untold(out, fleet);
+}
+
 static void put_courier(struct out *out, const struct fleet *fleet)
 {
 	const Ringtail__V1__HostStat *all = fleet->sum->all;
@@ -242,8 +278,8 @@ void print_fleet_ledger(struct out *out, const struct ringtail_host *relay, cons
 	put(out, "it acknowledges what %s has; frames are counted since it started",
 	    carries(fleet) ? "Kafka" : "its disk");
 	end_line(out);
-	out_literal(out, "\nledger\n  agents: stored = acknowledged + lost + in flight: each host knows its"
-			 " own,\n          the relay does not: ask there, `tracectl stat`\n");
+	out_literal(out, "\nledger\n");
+	put_agents(out, fleet);
 	put(out, "  relay: %llu received = %llu forwarded + %llu duplicate", (unsigned long long)all->received,
 	    (unsigned long long)all->forwarded, (unsigned long long)all->duplicate);
 	end_line(out);
@@ -376,6 +412,8 @@ void print_fleet_ledger_json(struct out *out, const struct fleet *fleet)
 	out_u64(out, sum->hosts);
 	put_key(out, "connected", false);
 	out_u64(out, sum->connected);
+	put_key(out, "told", false);
+	out_u64(out, sum->told);
 	put_key(out, "forgotten", false);
 	out_u64(out, sum->forgotten);
 	put_key(out, "all", false);

@@ -484,6 +484,26 @@ static void add_courier(struct metric_builder *builder, const struct stat_relay 
 		  "What is left of the ledgers of couriers; anything but 0 is a bug", (double)sink->residual);
 }
 
+/* Each agent counts since it started: the sums are no counters. */
+static void add_agents(struct metric_builder *builder, const struct stat_relay *relay)
+{
+	const struct stat_told *told = &relay->all.told;
+
+	add_gauge(builder, COLLECTOR "relay_agents_told", "", "Hosts that have told how their spools stand",
+		  relay->told);
+	metric_begin(builder, METRIC_GAUGE, COLLECTOR "relay_agents_attempts", "",
+		     "Attempts since the agents started, by their spools: produced = stored + lost + in flight");
+	add_frames(builder, "produced", told->produced);
+	add_frames(builder, "stored", told->stored);
+	add_frames(builder, "lost", told->lost);
+	add_frames(builder, "in flight", told->in_flight);
+	add_gauge(builder, COLLECTOR "relay_agents_behind_bytes", "bytes", "Bytes that the agents keep for this relay",
+		  (double)told->behind_bytes);
+	add_gauge(builder, COLLECTOR "relay_agents_residual", "",
+		  "What is left of the agents' ledgers, without signs; anything but 0 is a bug",
+		  (double)told->residual);
+}
+
 /* The sums first: they are of all hosts, however many there are. */
 static void add_relay(struct metric_builder *builder, const struct daemon_stat *stat)
 {
@@ -509,6 +529,7 @@ static void add_relay(struct metric_builder *builder, const struct daemon_stat *
 	add_gauge(builder, COLLECTOR "relay_oldest_last_frame_timestamp_seconds", "seconds",
 		  "When the last frame came of the host that is silent longest; 0: none has come",
 		  (double)all->heard_realtime_ns / 1e9);
+	add_agents(builder, relay);
 	metric_begin(builder, METRIC_COUNTER, COLLECTOR "relay_gaps_total", "",
 		     "Where events of hosts are missing, nobody knows how many");
 	metric_add(builder, (double)all->gaps, NULL, 0);

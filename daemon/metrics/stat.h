@@ -95,6 +95,14 @@ struct stat_sink {
 	int64_t residual;
 };
 
+/* What a host said of the spool that it keeps for its relay: produced = stored + lost + in_flight + residual. */
+struct stat_told {
+	uint64_t realtime_ns;			/* when; 0: never */
+	uint64_t produced, stored, lost, in_flight;	/* attempts, since its daemon started */
+	uint64_t behind_bytes;			/* not acknowledged */
+	int64_t residual;
+};
+
 /* One host of a relay, or all: received = forwarded + duplicate + refused + held + residual, in frames. */
 struct stat_host {
 	const char *name, *software, *peer;
@@ -110,10 +118,12 @@ struct stat_host {
 	uint64_t gaps;				/* and of unknown size */
 	uint64_t held_bytes;
 	struct stat_sink sink;
+	struct stat_told told;			/* of all: sums, of residuals without their signs */
 };
 
 struct stat_relay {
 	unsigned hosts, connected;
+	unsigned told;				/* of these hosts, have told of their spools */
 	uint64_t forgotten;			/* times that a host was given up for another */
 	bool carries, courier;			/* to Kafka; a courier is connected */
 	struct stat_host all;			/* sums; of residuals without their signs; silent longest */

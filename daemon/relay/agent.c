@@ -383,6 +383,33 @@ static void begin_stream(struct relay_agent *agent)
 	agent->next = NULL;
 }
 
+/* ---- How its spool stands ---------------------------------------------------------------------- */
+
+/* A host has a frame to send at least once a minute. */
+static void ask_spool(struct relay_agent *agent)
+{
+	Ringtail__V1__StatRequest request = RINGTAIL__V1__STAT_REQUEST__INIT;
+	uint64_t now_ns = clock_monotonic();
+
+	if (agent->state != AGENT_STREAMING || agent->owes_stat || agent->outs ||
+	    (agent->asked_ns && now_ns - agent->asked_ns < RELAY_ASK_NS))
+		return;
+	agent->asked_ns = now_ns;
+	agent->owes_stat = true;
+	request.consumer = CONSUMER_RELAY;
+	send_frame(agent, frame_ref_pack(agent->config.desk->codec, FRAME_STAT_REQUEST, &request.base));
+}
+
+static void take_stat(struct relay_agent *agent, const Ringtail__V1__Stat *message)
+{
+	if (!agent->owes_stat) {
+		refuse_frame(agent, "unexpected-frame", "the agent answers what it was not asked");
+		return;
+	}
+	agent->owes_stat = false;
+	relay_host_tell(agent->of, message, clock_read(CLOCK_REALTIME));
+}
+
 /* Before a frame of events: what is known of its run is complete. False: it is refused. */
 static bool open_stream(struct relay_agent *agent)
 {
@@ -456,6 +483,7 @@ static void take_events(struct relay_agent *agent, struct frame_ref *frame, cons
 	if (upto && !agent->config.host->forward(agent->config.host->context, agent, agent->opening,
 					 frame_ref_get(frame), upto))
 		refuse_memory(agent);
+	ask_spool(agent);
 }
 
 static void take_error(struct relay_agent *agent, const Ringtail__V1__Error *error)
@@ -491,6 +519,8 @@ static const ProtobufCMessageDescriptor *message_of(const struct relay_agent *ag
 		return &ringtail__v1__gap__descriptor;
 	case FRAME_BYE:
 		return &ringtail__v1__bye__descriptor;
+	case FRAME_STAT:
+		return &ringtail__v1__stat__descriptor;
 	default:
 		return NULL;
 	}
@@ -508,6 +538,9 @@ static void take_message(struct relay_agent *agent, struct frame_ref *frame, con
 		break;
 	case FRAME_SUBSCRIBED:
 		take_subscribed(agent, frame, message);
+		break;
+	case FRAME_STAT:
+		take_stat(agent, message);
 		break;
 	default:
 		take_error(agent, message);

@@ -9,6 +9,8 @@
  *			<------------------	Subscribe, as the durable consumer CONSUMER_RELAY
  *	Catalog, Subscribed, frames ------>
  *			<------------------	Ack
+ *			<------------------	StatRequest, behind a frame, once a minute at most
+ *	Stat		------------------>
  *
  * So behind the first frame the relay is a client as any other. Its host is who the certificate names. Main
  * thread.
@@ -103,6 +105,8 @@ struct relay_agent {
 	unsigned outs;
 	size_t out_sent;		/* of the first */
 	bool owes_ack;
+	uint64_t asked_ns;		/* how its spool stands; 0: never */
+	bool owes_stat;			/* it has not answered that */
 
 	/* How its stream begins. */
 	struct relay_opening *opening;	/* of the frames that come; NULL: none has come */

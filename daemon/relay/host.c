@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/limits.h"
+#include "daemon/stream/consumers.h"
 
 bool relay_host_name_is_valid(const char *name)
 {
@@ -204,6 +205,37 @@ void relay_host_fail(struct relay_host *host)
 	host->generation++;
 }
 
+static const Ringtail__V1__SpoolStat *find_spool(const Ringtail__V1__Stat *message, const char *name)
+{
+	for (size_t i = 0; i < message->n_spool; i++)
+		if (strcmp(message->spool[i]->name, name) == 0)
+			return message->spool[i];
+	return NULL;
+}
+
+/* The residual is taken here: what the host says of its own sums does not count. */
+void relay_host_tell(struct relay_host *host, const Ringtail__V1__Stat *message, uint64_t realtime_ns)
+{
+	const Ringtail__V1__SpoolStat *spool = NULL;
+	struct stat_told told = {.realtime_ns = realtime_ns};
+
+	for (size_t i = 0; !spool && i < message->n_consumer; i++)
+		if (strcmp(message->consumer[i]->name, CONSUMER_RELAY) == 0) {
+			spool = find_spool(message, message->consumer[i]->spool);
+			told.behind_bytes = message->consumer[i]->behind_bytes;
+		}
+	host->told = (struct stat_told){0};
+	if (!spool)
+		return;
+	told.produced = spool->produced;
+	told.stored = spool->stored;
+	told.in_flight = spool->in_flight;
+	for (size_t i = 0; i < spool->n_lost; i++)
+		told.lost += spool->lost[i]->count;
+	told.residual = (int64_t)(told.produced - told.stored - told.lost - told.in_flight);
+	host->told = told;
+}
+
 void relay_host_stat(const struct relay_host *host, struct stat_host *stat)
 {
 	*stat = (struct stat_host){
@@ -225,6 +257,7 @@ void relay_host_stat(const struct relay_host *host, struct stat_host *stat)
 		.lost = {host->lost, 0, host->lost ? LOSS_STAGES : 0},
 		.gaps = host->gaps,
 		.held_bytes = host->held_bytes,
+		.told = host->told,
 	};
 	stat->residual = (int64_t)(host->received - host->forwarded - host->duplicate - host->refused - host->held);
 }

@@ -18,6 +18,7 @@
 #include "daemon/metrics/stat.h"
 #include "daemon/relay/sink.h"
 #include "proto/cursor.h"
+#include "proto/ringtail.pb-c.h"
 
 struct relay_agent;
 
@@ -40,6 +41,7 @@ struct relay_host {
 	uint64_t since_realtime_ns;	/* its connection came, or ended; 0: there was none */
 	char software[64];		/* of its last connection */
 	struct run run;			/* of its last frames */
+	struct stat_told told;		/* of its own spool */
 	bool metered;			/* the relay's: it has series of its own */
 };
 
@@ -73,6 +75,9 @@ void relay_host_count(struct relay_host *host, const struct frame_ref *frame);
 
 /* How it stands, but for what its sink knows. What that points at is borrowed from the host. */
 void relay_host_stat(const struct relay_host *host, struct stat_host *stat);
+
+/* It has told of its own spool: that it says nothing of is forgotten. */
+void relay_host_tell(struct relay_host *host, const Ringtail__V1__Stat *message, uint64_t realtime_ns);
 
 /* It is stored. -ENOMEM: that is forgotten, and comes once more. -ECANCELED: so does this, for what came before it
  * could not be stored, and an acknowledgement would speak of that as well. */

@@ -87,6 +87,13 @@ static void add_host(struct stat_host *sum, const struct stat_host *host)
 	sum->events += host->events;
 	sum->forwarded_bytes += host->forwarded_bytes;
 	sum->gaps += host->gaps;
+	sum->told.produced += host->told.produced;
+	sum->told.stored += host->told.stored;
+	sum->told.lost += host->told.lost;
+	sum->told.in_flight += host->told.in_flight;
+	sum->told.behind_bytes += host->told.behind_bytes;
+	sum->told.residual += (int64_t)(host->told.residual < 0 ? 0 - (uint64_t)host->told.residual :
+								   (uint64_t)host->told.residual);
 	if (host->heard_realtime_ns && (!sum->heard_realtime_ns || host->heard_realtime_ns < sum->heard_realtime_ns))
 		sum->heard_realtime_ns = host->heard_realtime_ns;
 }
@@ -98,6 +105,7 @@ static void forget_host(struct relay *relay, struct relay_host *host)
 
 	relay_host_stat(host, &stat);
 	stat.heard_realtime_ns = 0;
+	stat.told = (struct stat_told){0};	/* of a spool as it is, not of what came */
 	add_host(&relay->gone, &stat);
 	LIST_REMOVE(host, link);
 	relay->hosts--;
@@ -558,6 +566,7 @@ void relay_stat(const struct relay *relay, struct stat_relay *stat)
 		LIST_FOREACH(host, &relay->bucket[i], link) {
 			relay_host_stat(host, &one);
 			add_host(&stat->all, &one);
+			stat->told += one.told.realtime_ns != 0;
 		}
 	}
 	stat->all.name = stat->all.software = stat->all.peer = "";

@@ -608,7 +608,7 @@ static void pack_counters(struct packing *packing)
 	packing->stat.n_counter = COUNTERS;
 }
 
-struct frame_ref *answers_stat(const struct answers *answers, const struct daemon_stat *stat)
+static struct frame_ref *pack_stat(const struct answers *answers, const struct daemon_stat *stat, bool counters)
 {
 	struct packing packing = {.stat = RINGTAIL__V1__STAT__INIT};
 	Ringtail__V1__Stat *message = &packing.stat;
@@ -626,7 +626,8 @@ struct frame_ref *answers_stat(const struct answers *answers, const struct daemo
 	message->clients = stat->connected;
 	if (make_room(&packing, stat)) {
 		pack_rows(&packing, stat);
-		pack_counters(&packing);
+		if (counters)
+			pack_counters(&packing);
 		frame = frame_ref_pack(answers->codec, FRAME_STAT, &message->base);
 	}
 	free_rows(&packing.ring);
@@ -637,6 +638,30 @@ struct frame_ref *answers_stat(const struct answers *answers, const struct daemo
 	free_rows(&packing.trigger);
 	free_rows(&packing.loss);
 	return frame;
+}
+
+struct frame_ref *answers_stat(const struct answers *answers, const struct daemon_stat *stat)
+{
+	return pack_stat(answers, stat, true);
+}
+
+/* Whoever asks this of each host, and often, gets a hundred bytes, and not ten thousand. */
+struct frame_ref *answers_stat_of(const struct answers *answers, struct daemon_stat *stat, const char *consumer)
+{
+	const char *spool = NULL;
+
+	stat->rings = stat->clients = stat->exports = stat->triggers = 0;
+	for (unsigned i = 0; i < stat->consumers && !spool; i++)
+		if (strcmp(stat->consumer[i].name, consumer) == 0) {
+			stat->consumer[0] = stat->consumer[i];
+			spool = stat->consumer[0].spool;
+		}
+	stat->consumers = spool != NULL;
+	for (unsigned i = 0, n = stat->spools; i < n; i++)
+		if (spool && strcmp(stat->spool[i].name, spool) == 0)
+			stat->spool[0] = stat->spool[i];
+	stat->spools = spool && stat->spools && strcmp(stat->spool[0].name, spool) == 0;
+	return pack_stat(answers, stat, false);
 }
 
 /* ---- The hosts of a relay -------------------------------------------------------------------- */
@@ -651,6 +676,17 @@ static void pack_sink(const struct stat_sink *sink, Ringtail__V1__HostStat *mess
 	message->returned = sink->returned;
 	message->in_flight = sink->in_flight;
 	message->consigned_residual = sink->residual;
+}
+
+static void pack_told(const struct stat_told *told, Ringtail__V1__HostStat *message)
+{
+	message->told_realtime_ns = told->realtime_ns;
+	message->spool_produced = told->produced;
+	message->spool_stored = told->stored;
+	message->spool_lost = told->lost;
+	message->spool_in_flight = told->in_flight;
+	message->spool_residual = told->residual;
+	message->behind_bytes = told->behind_bytes;
 }
 
 static void pack_host(struct packing *packing, const struct stat_host *host, Ringtail__V1__HostStat *message)
@@ -677,6 +713,7 @@ static void pack_host(struct packing *packing, const struct stat_host *host, Rin
 	message->forwarded_bytes = host->forwarded_bytes;
 	message->held_bytes = host->held_bytes;
 	pack_sink(&host->sink, message);
+	pack_told(&host->told, message);
 	message->n_lost = pack_losses(packing, &host->lost, &message->lost);
 }
 
@@ -714,6 +751,7 @@ static struct frame_ref *pack_fleet(const struct answers *answers, const struct 
 		message.more = more || message.n_host < n;
 		message.hosts = stat->hosts;
 		message.connected = stat->connected;
+		message.told = stat->told;
 		message.forgotten = stat->forgotten;
 		message.ack = stat->carries ? "kafka" : "fsync";
 		message.courier = stat->courier;

@@ -72,4 +72,7 @@ struct frame_ref *answers_hosts(const struct answers *answers, const char *after
 /* NULL also where it does not fit into a frame. */
 struct frame_ref *answers_stat(const struct answers *answers, const struct daemon_stat *stat);
 
+/* Only what is about that durable consumer: it, and its spool. The rest of *stat is left out there, too. */
+struct frame_ref *answers_stat_of(const struct answers *answers, struct daemon_stat *stat, const char *consumer);
+
 #endif

@@ -667,6 +667,17 @@ struct frame_ref *server_stat_frame(void *context)
 	return frame;
 }
 
+/* Everything, or what is about one consumer. */
+static struct frame_ref *on_stat(void *context, const char *consumer)
+{
+	struct server *server = context;
+	struct daemon_stat *stat = *consumer ? server_stat(server) : NULL;
+	struct frame_ref *frame = stat ? answers_stat_of(server->config.answers, stat, consumer) : NULL;
+
+	daemon_stat_free(stat);
+	return *consumer ? frame : server_stat_frame(server);
+}
+
 static struct frame_ref *on_probes(void *context)
 {
 	struct server *server = context;
@@ -912,7 +923,7 @@ struct server *server_create(const struct server_config *config)
 		.hello = on_hello,
 		.list = on_list,
 		.prepare = on_prepare,
-		.stat = server_stat_frame,
+		.stat = on_stat,
 		.probes = on_probes,
 		.subscribe = on_subscribe,
 		.live = on_live,

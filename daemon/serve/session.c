@@ -467,9 +467,9 @@ static void take_hello(struct session *session, const Ringtail__V1__ClientHello 
 	session_send(session, answer);
 }
 
-static void send_stat(struct session *session)
+static void send_stat(struct session *session, const char *consumer)
 {
-	struct frame_ref *frame = session->config.host->stat(session->config.host->context);
+	struct frame_ref *frame = session->config.host->stat(session->config.host->context, consumer);
 
 	if (frame) {
 		session_send(session, frame);
@@ -490,7 +490,7 @@ static void on_stat(evutil_socket_t fd, short what, void *context)
 	(void)fd, (void)what;
 	/* One that does not read its answers is not sent more of them. */
 	if (STAILQ_EMPTY(&session->answers))
-		send_stat(session);
+		send_stat(session, "");
 	session_wake(session);
 }
 
@@ -498,8 +498,8 @@ static void take_stat(struct session *session, const Ringtail__V1__StatRequest *
 {
 	uint32_t ms = request->interval_ms;
 
-	send_stat(session);
-	if (ms) {
+	send_stat(session, request->consumer);
+	if (ms && !*request->consumer) {
 		struct timeval interval;
 
 		ms = ms < STAT_INTERVAL_MS_MIN ? STAT_INTERVAL_MS_MIN : ms;

@@ -49,7 +49,7 @@ struct session_host {
 	struct frame_ref *(*hello)(void *context, struct session *session);
 	struct frame_ref *(*list)(void *context, struct session *session, const char *glob, bool offers,
 				  struct error *error);
-	struct frame_ref *(*stat)(void *context);
+	struct frame_ref *(*stat)(void *context, const char *consumer);
 	struct frame_ref *(*probes)(void *context);
 
 	/*

@@ -159,10 +159,11 @@ static struct frame_ref *on_list(void *context, struct session *session, const c
 	return pack(context, FRAME_CATALOG, &small_catalog_get()->base);
 }
 
-static struct frame_ref *on_stat(void *context)
+static struct frame_ref *on_stat(void *context, const char *consumer)
 {
 	Ringtail__V1__Stat stat = RINGTAIL__V1__STAT__INIT;
 
+	(void)consumer;
 	return pack(context, FRAME_STAT, &stat.base);
 }
 

@@ -19,7 +19,7 @@ MUTANTS = [
     ("gate-gate-replace-always", "daemon/access:gate_replace",
      "	if (old.tls && next->tls) {",
      "	if (true) {", ["unit/gate"]),
-    ("answers-answers-stat-left-out", "daemon/serve:answers_stat",
+    ("answers-answers-stat-left-out", "daemon/serve:pack_stat",
      "		frame = frame_ref_pack(answers->codec, FRAME_STAT, &message->base);",
      "		;", ["unit/stat"]),
     ("thread-on-wakeup-never", "daemon/disk:on_wakeup",

@@ -39,6 +39,9 @@ def main(case):
             case.check_equal((host["consigned_residual"], host["consigned"]),
                              (0, host["confirmed"] + host["rejected"] + host["returned"] + host["in_flight"]),
                              "consigned = confirmed + rejected + returned + in flight", host)
+            case.check_equal((host["spool_residual"], host["spool_produced"]),
+                             (0, host["spool_stored"] + host["spool_lost"] + host["spool_in_flight"]),
+                             "produced = stored + lost + in flight, as the hosts say", host)
         case.check_equal(told["balanced"], True, "and so it is said")
         return told
 
@@ -70,8 +73,10 @@ def main(case):
         case.check(0 < host["since_realtime_ns"] <= host["heard_realtime_ns"], "since when, and until when", host)
         case.check_equal((host["lost"], host["gaps"]), ([], 0), "nothing is lost")
     case.check(hosts[LONG]["run"] != hosts[LEFT]["run"], "each daemon has a run of its own", hosts)
+    ringtail.wait_until(lambda: ledger(relay)["told"] == 2, "both have told how their spools stand")
     told = ledger(relay)
     case.check_equal((told["ack"], told["known"], told["connected"], told["forgotten"]), ("fsync", 2, 2, 0), "the sums")
+    case.check(all(host["told_realtime_ns"] for host in told["hosts"]), "and when", told)
     case.check(told["all"]["events"] == 2 * CALLS, "events of both", told["all"])
     check_text(relay, f"^{LONG}$", rf"^{LEFT} ")
     for command in (["list", "hosts"], ["stat", "--fleet"]):

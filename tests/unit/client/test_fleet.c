@@ -23,7 +23,7 @@ static struct out out;
 /* A relay's answer: up to three hosts of it. */
 struct answer {
 	Ringtail__V1__Hosts hosts;
-	Ringtail__V1__HostStat all, host[3], *list[3];
+	Ringtail__V1__HostStat all, host[7], *list[7];
 };
 
 static void answer_init(struct answer *answer)
@@ -260,6 +260,8 @@ static void residuals_add_up(void **state)
 	host.residual = 2;
 	host.consigned_residual = -4;
 	assert_int_equal(fleet_residual(&host), 6);
+	host.spool_residual = -5;
+	assert_int_equal(fleet_residual(&host), 11);
 }
 
 /* A clock that is ahead says "0s"; what is a hundred of a unit is told in the next. */
@@ -338,6 +340,40 @@ static void losses_of_a_fleet(void **state)
 	json_decref(told);
 }
 
+/* Of five hosts that are connected none has told: three are named. */
+static void hosts_that_have_not_told(void **state)
+{
+	static const char *const name[] = { "a", "b", "c", "d", "e", "f", "g" };
+	static const Ringtail__V1__HostStat *list[7];
+	struct answer answer = { 0 };
+	struct fleet fleet;
+	const char *text;
+
+	(void)state;
+	answer_init(&answer);
+	for (unsigned i = 0; i < 7; i++)
+		add(&answer, name[i], 7)->connected = i > 0;
+	answer.host[1].told_realtime_ns = 5;
+	answer.hosts.told = 1;
+	answer.all.spool_produced = 10;
+	answer.all.spool_stored = 6;
+	answer.all.spool_lost = 3;
+	answer.all.spool_in_flight = 2;
+	answer.all.spool_residual = 1;
+	answer.all.behind_bytes = 2048;
+	fleet = make(&answer, list, 7);
+	for (unsigned i = 0; i < 7; i++)
+		list[i] = &answer.host[i];
+	print_fleet_ledger(&out, &relay, &fleet);
+	text = check_text(&out);
+	assert_fits(text);
+	assert_non_null(strstr(text, "  agents: 10 produced = 6 stored + 3 lost\n"
+			       "          + 2 in flight; residual 1; 2.00 KiB not acknowledged\n"
+			       "          told by 1 of 7 hosts, in attempts\n"
+			       "    not told: c\n    not told: d\n    not told: e\n"
+			       "    not told: 2 more hosts\n"));
+}
+
 static void ledgers(void **state)
 {
 	static const Ringtail__V1__HostStat *list[FLEET_ROWS + 5];
@@ -390,6 +426,7 @@ int main(void)
 		cmocka_unit_test(answers_that_make_no_sense),
 		cmocka_unit_test(names_act_on_no_terminal),
 		cmocka_unit_test(lines_of_hosts),
+		cmocka_unit_test(hosts_that_have_not_told),
 		cmocka_unit_test(residuals_add_up),
 		cmocka_unit_test(ages),
 		cmocka_unit_test(losses_of_a_fleet),

@@ -160,12 +160,13 @@ static struct frame_ref *on_list(void *context, struct session *session, const c
 	return frame_ref_pack(f->codec, FRAME_CATALOG, &small_catalog_get()->base);
 }
 
-static struct frame_ref *on_stat(void *context)
+static struct frame_ref *on_stat(void *context, const char *consumer)
 {
 	struct fixture *f = context;
 	Ringtail__V1__Stat stat = RINGTAIL__V1__STAT__INIT;
 
 	stat.uptime_ns = ++f->stats;
+	stat.source = (char *)consumer;		/* what it is about */
 	return frame_ref_pack(f->codec, FRAME_STAT, &stat.base);
 }
 

@@ -44,10 +44,21 @@ struct fixture {
 struct agent {
 	int fd;
 	SSL *ssl;
-	unsigned acks, errors;
+	unsigned acks, errors, asked;
 	uint64_t acked;			/* of CPU 0 */
 	char code[64];
 };
+
+/* ---- The clock --------------------------------------------------------------------------------- */
+
+static uint64_t clock_ahead_ns;
+
+uint64_t __real_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void)
+{
+	return __real_clock_monotonic() + clock_ahead_ns;
+}
 
 /* ---- The sink ---------------------------------------------------------------------------------- */
 
@@ -148,6 +159,14 @@ static void note_frame(struct agent *agent, const uint8_t *bytes, const struct f
 		snprintf(agent->code, sizeof(agent->code), "%s", error->code);
 		agent->errors++;
 		ringtail__v1__error__free_unpacked(error, NULL);
+	} else if (header->type == FRAME_STAT_REQUEST) {
+		Ringtail__V1__StatRequest *request =
+			ringtail__v1__stat_request__unpack(NULL, header->raw_bytes, body);
+
+		assert_string_equal(request->consumer, "relay");
+		assert_int_equal(request->interval_ms, 0);
+		agent->asked++;
+		ringtail__v1__stat_request__free_unpacked(request, NULL);
 	} else if (header->type == FRAME_ACK) {
 		Ringtail__V1__Ack *ack = ringtail__v1__ack__unpack(NULL, header->raw_bytes, body);
 
@@ -484,6 +503,110 @@ static void each_host_says_what_came_of_it(void **state)
 	close_fixture(&fixture);
 }
 
+/* 100 produced = 70 stored + 20 lost + `in_flight`, in the second of two spools. */
+static void tell(struct fixture *fixture, struct agent *agent, const char *consumer, uint64_t in_flight)
+{
+	Ringtail__V1__Stat stat = RINGTAIL__V1__STAT__INIT;
+	Ringtail__V1__ConsumerStat other = RINGTAIL__V1__CONSUMER_STAT__INIT, mine = other;
+	Ringtail__V1__ConsumerStat *consumers[] = {&other, &mine};
+	Ringtail__V1__SpoolStat first = RINGTAIL__V1__SPOOL_STAT__INIT, second = first, *spools[] = {&first, &second};
+	Ringtail__V1__LossCount lost[2] = {RINGTAIL__V1__LOSS_COUNT__INIT, RINGTAIL__V1__LOSS_COUNT__INIT};
+	Ringtail__V1__LossCount *losses[] = {&lost[0], &lost[1]};
+
+	other.name = (char *)"night";
+	mine.name = (char *)consumer;
+	mine.spool = (char *)"b";
+	mine.behind_bytes = 4096;
+	first.name = (char *)"a";
+	first.produced = first.stored = 7;
+	second.name = (char *)"b";
+	second.produced = 100;
+	second.stored = 70;
+	lost[0].count = 15;
+	lost[1].count = 5;
+	second.lost = losses;
+	second.n_lost = 2;
+	second.in_flight = in_flight;
+	second.residual = 99;		/* which the host does not decide */
+	stat.consumer = consumers;
+	stat.n_consumer = 2;
+	stat.spool = spools;
+	stat.n_spool = 2;
+	send_message(fixture, agent, FRAME_STAT, &stat.base);
+}
+
+static void a_host_tells_how_its_spool_stands(void **state)
+{
+	const Ringtail__V1__HostStat *host;
+	struct agent agent, older;
+	Ringtail__V1__Hosts *hosts;
+	struct fixture fixture;
+
+	(void)state;
+	open_fixture(&fixture);
+	come(&fixture, &agent, "web-1");
+	come(&fixture, &older, "web-2");
+	begin_stream(&fixture, &agent);
+	begin_stream(&fixture, &older);
+	assert_int_equal(agent.asked, 0);
+	send_gap(&fixture, &agent, 5, 10);
+	send_gap(&fixture, &older, 5, 10);
+	turn(&fixture, &agent);
+	turn(&fixture, &older);
+	assert_int_equal(agent.asked, 1);
+	tell(&fixture, &agent, "relay", 7);
+	hosts = ask(&fixture, "");
+	host = named(hosts, "web-1");
+	assert_true(host->told_realtime_ns && host->told_realtime_ns <= hosts->realtime_ns);
+	assert_int_equal(host->spool_produced, 100);
+	assert_int_equal(host->spool_stored, 70);
+	assert_int_equal(host->spool_lost, 20);
+	assert_int_equal(host->spool_in_flight, 7);
+	assert_int_equal(host->spool_residual, 3);
+	assert_int_equal(host->behind_bytes, 4096);
+	assert_int_equal(host->received, 1);	/* it is no frame of events */
+	/* One that does not answer is served as before, and is not asked again. */
+	clock_ahead_ns += RELAY_ASK_NS;
+	send_gap(&fixture, &older, 10, 20);
+	turn(&fixture, &older);
+	assert_int_equal(older.asked, 1);
+	assert_int_equal(named(hosts, "web-2")->told_realtime_ns, 0);
+	assert_int_equal(hosts->told, 1);
+	assert_int_equal(hosts->all->spool_produced, 100);
+	assert_int_equal(hosts->all->behind_bytes, 4096);
+	free_hosts(hosts);
+	/* A minute later it is asked again; residuals are summed without their signs. */
+	send_gap(&fixture, &agent, 10, 20);
+	turn(&fixture, &agent);
+	assert_int_equal(agent.asked, 2);
+	tell(&fixture, &agent, "relay", 12);
+	send_gap(&fixture, &agent, 20, 30);
+	turn(&fixture, &agent);
+	assert_int_equal(agent.asked, 2);
+	hosts = ask(&fixture, "");
+	assert_int_equal(named(hosts, "web-1")->spool_residual, -2);
+	assert_int_equal(hosts->all->spool_residual, 2);
+	free_hosts(hosts);
+	/* What it says nothing of is not known. */
+	clock_ahead_ns += RELAY_ASK_NS;
+	send_gap(&fixture, &agent, 30, 40);
+	turn(&fixture, &agent);
+	tell(&fixture, &agent, "another", 10);
+	hosts = ask(&fixture, "");
+	assert_int_equal(hosts->told, 0);
+	assert_int_equal(hosts->all->spool_produced, 0);
+	free_hosts(hosts);
+	assert_int_equal(agent.errors + older.errors, 0);
+	tell(&fixture, &agent, "relay", 10);
+	assert_string_equal(agent.code, "unexpected-frame");
+	while (!STAILQ_EMPTY(&held))
+		confirm(0);
+	go(&fixture, &agent);
+	go(&fixture, &older);
+	assert_int_equal(stat_of(&fixture).all.residual, 0);
+	close_fixture(&fixture);
+}
+
 /* So that those that come never again are not forgotten with the relay's memory. */
 static void a_host_that_the_sink_has_is_known(void **state)
 {
@@ -631,6 +754,7 @@ int main(void)
 		cmocka_unit_test(each_frame_counts_as_what_became_of_it),
 		cmocka_unit_test(a_failure_ends_one_connection_alone),
 		cmocka_unit_test(each_host_says_what_came_of_it),
+		cmocka_unit_test(a_host_tells_how_its_spool_stands),
 		cmocka_unit_test(a_host_that_the_sink_has_is_known),
 		cmocka_unit_test(a_host_that_is_forgotten_stays_in_the_sums),
 		cmocka_unit_test(long_names_take_more_answers),

@@ -645,6 +645,31 @@ static void test_stat_interval(void **state)
 	close_session(&f);
 }
 
+/* It is answered once, and the answer is about that consumer. */
+static void test_stat_of_a_consumer(void **state)
+{
+	Ringtail__V1__StatRequest request = RINGTAIL__V1__STAT_REQUEST__INIT;
+	Ringtail__V1__Stat *stat;
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, 200 * MS);
+	peer_greet(f.peer);
+	request.consumer = (char *)"relay";
+	request.interval_ms = 1;
+	peer_send(f.peer, FRAME_STAT_REQUEST, &request);
+	stat = peer_expect(f.peer, FRAME_STAT);
+	assert_string_equal(stat->source, "relay");
+	peer_free(stat);
+	peer_run_for(f.base, 100 * MS);
+	assert_int_equal(f.stats, 1);
+	peer_send_stat(f.peer, 0);
+	stat = peer_expect(f.peer, FRAME_STAT);
+	assert_string_equal(stat->source, "");
+	peer_free(stat);
+	close_session(&f);
+}
+
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
 static void test_bye(void **state)
@@ -706,6 +731,7 @@ int main(void)
 		cmocka_unit_test(test_no_request),
 		cmocka_unit_test(test_no_timeout_after_a_request),
 		cmocka_unit_test(test_stat_interval),
+		cmocka_unit_test(test_stat_of_a_consumer),
 		cmocka_unit_test(test_bye),
 		cmocka_unit_test(test_bye_and_gone),
 	};

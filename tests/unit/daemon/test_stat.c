@@ -98,12 +98,15 @@ static void make(struct fixture *f)
 		.exports = 1, .ring = f->ring, .client = &f->client, .spool = &f->spool,
 		.consumer = &f->consumer, .export = &f->export,
 		.is_relay = true, .hosts = 1, .host = &f->host,
-		.relay = {.hosts = 801, .connected = 802, .forgotten = 803, .carries = true, .courier = true,
+		.relay = {.hosts = 801, .connected = 802, .told = 831, .forgotten = 803, .carries = true,
+			  .courier = true,
 			  .all = {.held = 804, .residual = 805, .held_bytes = 806, .gaps = 807,
 				  .heard_realtime_ns = 808000000000,
 				  .lost = {f->told_lost, 0, LOSS_STAGES},
 				  .sink = {.kept_bytes = 810, .consigned = 811, .confirmed = 812, .rejected = 813,
-					   .returned = 814, .in_flight = 815, .residual = 816}}},
+					   .returned = 814, .in_flight = 815, .residual = 816},
+				  .told = {.produced = 832, .stored = 833, .lost = 834, .in_flight = 835,
+					   .behind_bytes = 836, .residual = 837}}},
 	};
 	f->told_lost[SPOOL][DISK] = 809;
 	f->host = (struct stat_host){
@@ -115,11 +118,12 @@ static void make(struct fixture *f)
 
 /* ---- The message ----------------------------------------------------------------------------- */
 
-static Ringtail__V1__Stat *packed(const struct daemon_stat *stat)
+/* `consumer`: what is about it, and *stat is less by the rest; NULL: all. */
+static Ringtail__V1__Stat *packed_of(struct daemon_stat *stat, const char *consumer)
 {
 	static uint8_t raw[FRAME_RAW_BYTES_MAX];
 	struct answers answers = {.codec = frame_codec_create(1)};
-	struct frame_ref *frame = answers_stat(&answers, stat);
+	struct frame_ref *frame = consumer ? answers_stat_of(&answers, stat, consumer) : answers_stat(&answers, stat);
 	Ringtail__V1__Stat *message = NULL;
 	struct frame_header header;
 	const uint8_t *body;
@@ -133,6 +137,55 @@ static Ringtail__V1__Stat *packed(const struct daemon_stat *stat)
 	frame_ref_put(frame);
 	frame_codec_destroy(answers.codec);
 	return message;
+}
+
+static Ringtail__V1__Stat *packed(struct daemon_stat *stat)
+{
+	return packed_of(stat, NULL);
+}
+
+/* A relay asks this of each host: it is small, and the consumer's spool is found wherever it stands. */
+static void test_one_consumer(void **state)
+{
+	struct consumer_stat consumers[2];
+	struct stat_spool spools[2];
+	Ringtail__V1__Stat *message;
+	struct fixture f;
+
+	(void)state;
+	make(&f);
+	consumers[0] = (struct consumer_stat){"day", "other", "user:3", true, false, 1, 2};
+	consumers[1] = f.consumer;
+	spools[0] = f.spool;
+	spools[0].name = "other";
+	spools[1] = f.spool;
+	spools[1].lost = (struct stat_losses){&spools[1].now.lost, SPOOL, 1};
+	f.stat.consumer = consumers;
+	f.stat.spool = spools;
+	f.stat.consumers = f.stat.spools = 2;
+	message = packed_of(&f.stat, "night");
+	assert_non_null(message);
+	assert_int_equal(message->n_ring + message->n_client + message->n_counter + message->n_export, 0);
+	assert_int_equal(message->n_consumer, 1);
+	assert_string_equal(message->consumer[0]->name, "night");
+	assert_int_equal(message->n_spool, 1);
+	assert_string_equal(message->spool[0]->name, "always-on");
+	assert_int_equal(message->spool[0]->produced, 405);
+	assert_int_equal(message->spool[0]->lost[0]->count, 408);
+	ringtail__v1__stat__free_unpacked(message, NULL);
+	/* One that is not there; and one without a spool. */
+	make(&f);
+	message = packed_of(&f.stat, "nobody");
+	assert_non_null(message);
+	assert_int_equal(message->n_consumer + message->n_spool + message->n_ring + message->n_counter, 0);
+	ringtail__v1__stat__free_unpacked(message, NULL);
+	make(&f);
+	f.consumer.spool = "";
+	message = packed_of(&f.stat, "night");
+	assert_non_null(message);
+	assert_int_equal(message->n_consumer, 1);
+	assert_int_equal(message->n_spool, 0);
+	ringtail__v1__stat__free_unpacked(message, NULL);
 }
 
 static void assert_lost(Ringtail__V1__LossCount *const *lost, size_t n, size_t i, unsigned stage,
@@ -316,6 +369,9 @@ static const char *const other_line[] = {
 	"relay_held 804", "relay_residual 805", "relay_held_bytes 806", "relay_gaps_total 807",
 	"relay_oldest_last_frame_timestamp_seconds 808", "relay_lost_total{stage=\"spool\",reason=\"disk\"} 809",
 	"relay_kept_bytes 810", "relay_courier_connected 1",
+	"relay_agents_told 831", "relay_agents_attempts{state=\"produced\"} 832",
+	"relay_agents_attempts{state=\"stored\"} 833", "relay_agents_attempts{state=\"lost\"} 834",
+	"relay_agents_attempts{state=\"in flight\"} 835", "relay_agents_behind_bytes 836", "relay_agents_residual 837",
 	"relay_courier_frames_total{state=\"consigned\"} 811",
 	"relay_courier_frames_total{state=\"confirmed\"} 812",
 	"relay_courier_frames_total{state=\"rejected\"} 813",
@@ -443,6 +499,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_message),
+		cmocka_unit_test(test_one_consumer),
 		cmocka_unit_test(test_metrics),
 		cmocka_unit_test(test_page),
 		cmocka_unit_test(test_clients_beyond_a_frame_have_metrics),
