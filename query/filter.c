@@ -110,6 +110,11 @@ void filter_refusal_shift(char *what, size_t bytes, uint32_t *column, unsigned b
 	snprintf(what, bytes, "%s", text);
 }
 
+bool filter_is_of_kernel(const struct filter *filter)
+{
+	return filter && !filter->clauses.wide;
+}
+
 unsigned filter_kernel_clauses(const struct filter *filter, struct rt_filter_clause *clause,
 			       unsigned max)
 {

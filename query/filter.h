@@ -76,6 +76,9 @@ bool filter_by_thread(const struct filter *filter);
 /* Whether it asks for what a batch has only with its context: exe, cgroup, container. */
 bool filter_asks_context(const struct filter *filter);
 
+/* Whether whatever passes its clauses passes the filter, too: then the kernel can decide alone. */
+bool filter_is_of_kernel(const struct filter *filter);
+
 /*
  * Fills at most `max` clauses whose disjunction is implied by the filter, and returns how many; 0:
  * the kernel must let everything through (no filter, nothing it can check, or too many clauses).

@@ -39,10 +39,12 @@ static void set_test(struct rt_filter_clause *clause, const struct field *field,
 	memcpy((char *)clause + field->value, value, field->value_bytes);
 }
 
+/* In the place of what the kernel does not know, or has no room for. */
 static void make_all(struct filter_clauses *clauses)
 {
 	memset(clauses, 0, sizeof(*clauses));
 	clauses->count = 1;
+	clauses->wide = true;
 }
 
 static bool is_all(const struct rt_filter_clause *clause)
@@ -104,12 +106,14 @@ static enum joint join_tests(uint8_t first, uint8_t second, bool same)
 	return JOINT_FIRST;
 }
 
-/* Makes *clause hold only where `other` holds too; false if it never does. */
-static bool join(struct rt_filter_clause *clause, const struct rt_filter_clause *other)
+/* Makes *clause hold only where `other` holds too; false if it never does. *wide becomes true if it holds elsewhere. */
+static bool join(struct rt_filter_clause *clause, const struct rt_filter_clause *other, bool *wide)
 {
 	for (size_t i = 0; i < FIELDS; i++) {
 		const struct field *field = &fields[i];
 
+		*wide |= op_of(clause, field) == RT_FILTER_NE && op_of(other, field) == RT_FILTER_NE &&
+			 !same_value(clause, other, field);
 		switch (join_tests(op_of(clause, field), op_of(other, field),
 				   same_value(clause, other, field))) {
 		case JOINT_SECOND:
@@ -150,6 +154,7 @@ static bool add(struct filter_clauses *clauses, const struct rt_filter_clause *c
 /* *a or *b, into *a: all, if there is no room. */
 static void unite(struct filter_clauses *a, const struct filter_clauses *b)
 {
+	a->wide |= b->wide;
 	for (unsigned i = 0; i < b->count; i++) {
 		if (!add(a, &b->clause[i])) {
 			make_all(a);
@@ -161,16 +166,17 @@ static void unite(struct filter_clauses *a, const struct filter_clauses *b)
 /* *a and *b, into *a: the shorter of the two alone, if there is no room. */
 static void intersect(struct filter_clauses *a, const struct filter_clauses *b)
 {
-	struct filter_clauses both = { 0 };
+	struct filter_clauses both = { .wide = a->wide || b->wide };
 
 	for (unsigned i = 0; i < a->count; i++) {
 		for (unsigned k = 0; k < b->count; k++) {
 			struct rt_filter_clause clause = a->clause[i];
 
-			if (!join(&clause, &b->clause[k]) || add(&both, &clause))
+			if (!join(&clause, &b->clause[k], &both.wide) || add(&both, &clause))
 				continue;
 			if (b->count < a->count)
 				*a = *b;
+			a->wide = true;
 			return;
 		}
 	}
@@ -200,6 +206,7 @@ static void make_compare(const struct filter_node *node, bool negated,
 	for (size_t i = 0; i < FIELDS; i++) {
 		if (subject != fields[i].subject)
 			continue;
+		clauses->wide = false;
 		if (subject == SUBJECT_COMM || node->number == number)
 			set_test(&clauses->clause[0], &fields[i],
 				 equal ? RT_FILTER_EQ : RT_FILTER_NE,

@@ -16,6 +16,7 @@
 /* No clause: nothing passes. A clause of nothing but RT_FILTER_ANY: everything does. */
 struct filter_clauses {
 	unsigned count;
+	bool wide;			/* more may pass than passes the filter */
 	struct rt_filter_clause clause[FILTER_CLAUSES_WORK_MAX];
 };
 

@@ -1062,6 +1062,38 @@ static unsigned clauses_of(const char *text, struct rt_filter_clause *clause, un
 	return n;
 }
 
+/* Where the kernel lets through what the filter does, and nothing else. */
+static void test_of_kernel(void **state)
+{
+	static const struct {
+		const char *text;
+		bool alone;
+	} want[] = {
+		{ "pid == 5", true }, { "pid != 5", true }, { "comm == \"sh\"", true }, { "!(uid == 0)", true },
+		{ "pid in (1, 2, 3) && uid == 0", true }, { "comm == \"a\" || tid == 7", true },
+		{ "!(comm == \"a\" && (tid == 7 || uid != 3))", true },
+		{ "pid != 5 && comm != \"sh\"", true }, { "pid == 5000000000", true },
+		{ "pid != 5 && pid != 6", false },		/* a clause has room for one of them */
+		{ "pid > 5", false }, { "ret < 0", false }, { "ppid == 1", false }, { "cpu == 1", false },
+		{ "comm =~ \"s*\"", false }, { "pid == 5 && ret < 0", false }, { "ret < 0 && pid == 5", false },
+		{ "pid == 5 || ret < 0", false }, { "!(pid == 5 || error == 2)", false },
+		{ "probe == \"syscall:read:call\" && pid == 5", false },
+		{ "pid in (1, 2, 3, 4, 5) && tid in (1, 2, 3, 4, 5)", false },
+	};
+
+	(void)state;
+	assert_false(filter_is_of_kernel(NULL));
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		struct filter *filter;
+
+		if (filter_compile(want[i].text, small_catalog_get(), &filter, NULL))
+			fail_msg("`%s` is refused", want[i].text);
+		if (filter_is_of_kernel(filter) != want[i].alone)
+			fail_msg("`%s`: %d", want[i].text, !want[i].alone);
+		filter_destroy(filter);
+	}
+}
+
 static void test_clauses(void **state)
 {
 	struct rt_filter_clause c[RT_FILTER_CLAUSES_MAX];
@@ -1142,6 +1174,7 @@ int main(void)
 		cmocka_unit_test(test_patterns_have_a_bound_together),
 		cmocka_unit_test(test_column_of_a_filter_in_a_filter),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_of_kernel),
 		cmocka_unit_test(test_clauses),
 	};
 
