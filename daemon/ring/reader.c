@@ -10,6 +10,7 @@
  *	load acquire lost_total, then lost[]		adds to lost[reason], then to lost_total
  *	store release consumer_pos			load acquire consumer_pos, before reuse
  *		(a note for the next reader before it)
+ *	load acquire of a struct rt_counted		adds to it
  *	store bell_at, full barrier, load producer_pos	swap of producer_pos (full), load bell_at
  *	copy with acquire loads, load producer_pos	swap of producer_pos, barrier, new bytes
  *
@@ -52,10 +53,13 @@ static int check_size(const struct ring_geometry *geometry, size_t map_bytes, st
 				 "sub-buffers of %" PRIu64 " bytes in a ring of %" PRIu64
 				 ": not a power of two from %u to a quarter of it",
 				 subbuf, size, RT_SUBBUF_BYTES_MIN);
-	if (map_bytes < RT_PAGE_BYTES + size + RT_PAGE_BYTES)
+	if (geometry->counted_places && geometry->counted_places != RT_COUNTED_PLACES)
+		return error_set(error, EPROTO, "ring-geometry", "the ring has %" PRIu32 " counts, and not %u",
+				 geometry->counted_places, RT_COUNTED_PLACES);
+	if (map_bytes < RT_PAGE_BYTES + size + RT_PAGE_BYTES + (geometry->counted_places ? RT_COUNTED_BYTES : 0))
 		return error_set(error, EPROTO, "ring-geometry",
 				 "%zu bytes are mapped of a ring that has %" PRIu64
-				 ", its first page and slack not counted", map_bytes, size);
+				 ", what is beside the data not counted", map_bytes, size);
 	if (geometry->policy > RT_POLICY_STOP)
 		return error_set(error, EPROTO, "ring-policy",
 				 "the ring has an overflow policy that does not exist: %d",
@@ -105,6 +109,8 @@ int ring_geometry_read(const void *map, size_t map_bytes, const struct rt_ring_c
 		.key = producer->key & RT_TAG_MASK,
 		.policy = producer->policy,
 		.cpu = producer->cpu,
+		.counted_places = producer->counted_places > RT_COUNTED_PLACES ? UINT32_MAX :
+				  (uint32_t)producer->counted_places,
 		.consumer_pos = __atomic_load_n(&consumer->consumer_pos, __ATOMIC_ACQUIRE),
 	};
 	err = check_size(geometry, map_bytes, error);
@@ -209,6 +215,7 @@ void ring_note_write(struct rt_ring_consumer *consumer, const struct rt_ring_not
 	store(&to->lost_seen, note->lost_seen);
 	store(&to->owed, note->owed);
 	store(&to->missed, note->missed);
+	store(&to->counted, note->counted);
 	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
 		store(&to->charged[i], note->charged[i]);
 	store(&to->pos, note->pos);
@@ -241,6 +248,7 @@ bool ring_note_read(const struct rt_ring_consumer *consumer, uint64_t pos, uint6
 		mine.lost_seen = load_acquire(&from->lost_seen);
 		mine.owed = load_acquire(&from->owed);
 		mine.missed = load_acquire(&from->missed);
+		mine.counted = load_acquire(&from->counted);
 		for (unsigned j = 0; j < RT_LOST_REASONS; j++)
 			mine.charged[j] = load_acquire(&from->charged[j]);
 		if (!is_possible(&mine, lost_total) || (found && mine.seq < note->seq))
@@ -252,6 +260,16 @@ bool ring_note_read(const struct rt_ring_consumer *consumer, uint64_t pos, uint6
 }
 
 #define CORRUPT_TEXT_BYTES	160
+
+/* The producer's counts of events that it did not record. */
+struct counts {
+	const struct rt_counted *place;	/* the ring's; NULL: it counts nothing */
+	struct rt_counted *seen;	/* by place: what was numbered */
+	uint16_t *watched;		/* probes, the first `watches` */
+	uint32_t watches;
+	uint64_t numbered;		/* of all places, by this reader and those before it */
+	uint64_t before;		/* counted when nobody read, and not numbered yet */
+};
 
 struct ring_reader {
 	/* What the fast path needs, in one cache line. */
@@ -279,6 +297,7 @@ struct ring_reader {
 	uint64_t lost[RT_LOST_REASONS];
 	uint64_t overwritten;			/* of these, what was `missed` */
 	uint64_t torn;
+	struct counts counts;
 	enum rt_policy policy;
 	uint32_t cpu;
 	bool corrupt;
@@ -299,14 +318,33 @@ static inline uint64_t subbuf_end(const struct ring_reader *reader, uint64_t pos
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
+/* What was counted up to now is seen; how much that is. */
+static uint64_t see_counts(struct counts *counts)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; counts->place && i < RT_COUNTED_PLACES; i++) {
+		struct rt_counted now = {load_acquire(&counts->place[i].good), load_acquire(&counts->place[i].bad)};
+
+		if (now.good || now.bad)	/* or memory would be touched for nothing */
+			counts->seen[i] = now;
+		sum += now.good + now.bad;
+	}
+	return sum;
+}
+
 /* Goes on counting where an earlier reader ended, if it has left word of it. */
 static void continue_numbers(struct ring_reader *reader)
 {
+	uint64_t counted = see_counts(&reader->counts);
 	struct rt_ring_note note;
 
+	reader->counts.numbered = counted;
 	if (!ring_note_read(reader->consumer, reader->pos,
-			    load_acquire(&reader->producer->lost_total), &note))
+			    load_acquire(&reader->producer->lost_total), &note) || note.counted > counted)
 		return;
+	reader->counts.numbered = note.counted;
+	reader->counts.before = counted - note.counted;
 	reader->epoch = load_acquire(&reader->consumer->epoch);
 	reader->seq = reader->first_seq = reader->released_seq = note.seq;
 	reader->lost_seen = note.lost_seen;
@@ -368,12 +406,19 @@ int ring_reader_create(const void *map, size_t map_bytes, struct rt_ring_consume
 		r->base = (const uint8_t *)r->copy;
 		r->mask = r->subbuf_bytes - 1;
 	}
+	if (geometry.counted_places) {
+		r->counts.place = (const void *)((const uint8_t *)map + RT_PAGE_BYTES + r->size_bytes + RT_PAGE_BYTES);
+		r->counts.seen = calloc(RT_COUNTED_PLACES, sizeof(r->counts.seen[0]));
+		r->counts.watched = calloc(RT_COUNTED_PLACES, sizeof(r->counts.watched[0]));
+		if (!r->counts.seen || !r->counts.watched)
+			goto free_reader;
+	}
 	continue_numbers(r);
 	*reader = r;
 	return 0;
 
 free_reader:
-	free(r);
+	ring_reader_destroy(r);
 no_memory:
 	return error_set(error, ENOMEM, "out-of-memory", "no memory for the reader of CPU %" PRIu32
 			 "'s ring", geometry.cpu);
@@ -383,6 +428,8 @@ void ring_reader_destroy(struct ring_reader *reader)
 {
 	if (!reader)
 		return;
+	free(reader->counts.seen);
+	free(reader->counts.watched);
 	free(reader->copy);
 	free(reader);
 }
@@ -696,13 +743,96 @@ enum ring_read ring_reader_next(struct ring_reader *reader, struct ring_item *it
 	return take(reader, record, body, item);
 }
 
+/* ---- What was counted instead of recorded ------------------------------------------------------ */
+
+bool ring_reader_watch_counted(struct ring_reader *reader, uint16_t probe)
+{
+	struct counts *counts = &reader->counts;
+
+	if (!counts->place || rt_counted_place(probe) == RT_COUNTED_NONE)
+		return false;
+	for (uint32_t i = 0; i < counts->watches; i++)
+		if (counts->watched[i] == probe)
+			return true;
+	counts->watched[counts->watches++] = probe;
+	return true;
+}
+
+void ring_reader_unwatch_counted(struct ring_reader *reader)
+{
+	reader->counts.watches = 0;
+}
+
+/* What is new of one probe. */
+static struct ring_counted fresh_counted(const struct counts *counts, uint16_t probe)
+{
+	uint32_t place = rt_counted_place(probe);
+
+	return (struct ring_counted){
+		.probe = probe,
+		.good = load_acquire(&counts->place[place].good) - counts->seen[place].good,
+		.bad = load_acquire(&counts->place[place].bad) - counts->seen[place].bad,
+	};
+}
+
+static void number_counted(struct ring_reader *reader, uint64_t events)
+{
+	if (events > RING_SEQ_MAX - reader->seq) {
+		declare_corrupt(reader, "%" PRIu64 " events counted after %" PRIu64 " attempts", events, reader->seq);
+		return;
+	}
+	reader->seq += events;
+	reader->counts.numbered += events;
+}
+
+uint32_t ring_reader_take_counted(struct ring_reader *reader, struct ring_counted *counted, uint32_t max)
+{
+	struct counts *counts = &reader->counts;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < counts->watches && n < max && !reader->corrupt; i++) {
+		struct ring_counted fresh = fresh_counted(counts, counts->watched[i]);
+		uint32_t place = rt_counted_place(fresh.probe);
+
+		if (!fresh.good && !fresh.bad)
+			continue;
+		number_counted(reader, fresh.good + fresh.bad);
+		counts->seen[place].good += fresh.good;
+		counts->seen[place].bad += fresh.bad;
+		counted[n++] = fresh;
+	}
+	return reader->corrupt ? 0 : n;
+}
+
+uint64_t ring_reader_take_counted_before(struct ring_reader *reader)
+{
+	uint64_t events = reader->counts.before;
+
+	reader->counts.before = 0;
+	number_counted(reader, events);
+	return reader->corrupt ? 0 : events;
+}
+
+/* Watched, and not numbered yet. */
+static uint64_t count_uncounted(const struct counts *counts)
+{
+	uint64_t events = counts->before;
+
+	for (uint32_t i = 0; i < counts->watches; i++) {
+		struct ring_counted fresh = fresh_counted(counts, counts->watched[i]);
+
+		events += fresh.good + fresh.bad;
+	}
+	return events;
+}
+
 /* ---- The consumer page ----------------------------------------------------------------------- */
 
 static void leave_note(struct ring_reader *reader)
 {
 	struct rt_ring_note note = {
 		.pos = reader->pos, .seq = reader->seq, .lost_seen = reader->lost_seen,
-		.owed = reader->owed, .missed = reader->missed,
+		.owed = reader->owed, .missed = reader->missed, .counted = reader->counts.numbered,
 	};
 
 	memcpy(note.charged, reader->charged, sizeof(note.charged));
@@ -835,7 +965,7 @@ void ring_reader_usage(const struct ring_reader *reader, struct ring_usage *usag
 	uint64_t unread = produced - reader->released;
 	uint64_t lost_total, between, sum = sum_lost(producer, &lost_total, &between);
 	uint64_t records = reader->seq - reader->first_seq;
-	uint64_t count = count_unread(reader, produced);
+	uint64_t count = count_unread(reader, produced) + count_uncounted(&reader->counts);
 
 	for (unsigned i = 0; i < RT_LOST_REASONS; i++)
 		records -= reader->lost[i];

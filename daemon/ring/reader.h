@@ -23,6 +23,7 @@ struct ring_geometry {
 	enum rt_policy policy;
 	uint32_t cpu;
 	uint64_t consumer_pos;		/* where an earlier reader stopped; 0 in a fresh ring */
+	uint32_t counted_places;	/* struct rt_counted behind the slack */
 };
 
 /* map: producer page, data and slack. -EPROTO with *error if they are no ring of this ABI. */
@@ -88,6 +89,25 @@ void ring_reader_destroy(struct ring_reader *reader);
 
 /* The next item; RT_PROBE_PAD and RT_PROBE_SUBBUF are passed over and never seen outside. */
 enum ring_read ring_reader_next(struct ring_reader *reader, struct ring_item *item);
+
+/* Events of one probe that the producer has counted instead of recording them: as many attempts. */
+struct ring_counted {
+	uint16_t probe;
+	uint64_t good, bad;	/* as in struct rt_counted */
+};
+
+/* Looks after the probe's count from now on; true if the producer may count it. */
+bool ring_reader_watch_counted(struct ring_reader *reader, uint16_t probe);
+void ring_reader_unwatch_counted(struct ring_reader *reader);	/* after none any more */
+
+/*
+ * What is new in the counts that are watched: `max` probes at most; returns how many. Its attempts are numbered behind
+ * those that were read. An event may be counted before a record that is read already, or after one that is not.
+ */
+uint32_t ring_reader_take_counted(struct ring_reader *reader, struct ring_counted *counted, uint32_t max);
+
+/* Attempts that were counted while nobody read the ring, of whatever probes: numbered now. 0 the second time. */
+uint64_t ring_reader_take_counted_before(struct ring_reader *reader);
 
 /* Gives what was read back to the producer, and leaves word for a later reader of how far it is. */
 void ring_reader_release(struct ring_reader *reader);

@@ -132,7 +132,7 @@ int ring_writer_create(const struct ring_writer_config *config, struct ring_writ
 	w->committed_bytes = calloc(config->ring_bytes / subbuf_bytes, sizeof(uint64_t));
 	if (!w->committed_bytes)
 		goto free_writer;
-	w->map_bytes = RT_PAGE_BYTES + config->ring_bytes + RT_PAGE_BYTES;
+	w->map_bytes = RT_PAGE_BYTES + config->ring_bytes + RT_PAGE_BYTES + (config->counts ? RT_COUNTED_BYTES : 0);
 	w->producer = create_memory("ringtail-ring", w->map_bytes, true, &w->ring_fd);
 	if (w->producer == MAP_FAILED)
 		goto free_committed;
@@ -157,6 +157,7 @@ int ring_writer_create(const struct ring_writer_config *config, struct ring_writ
 	w->producer->subbuf_bytes = subbuf_bytes;
 	w->producer->key = w->key;
 	w->producer->policy = w->policy;
+	w->producer->counted_places = config->counts ? RT_COUNTED_PLACES : 0;
 	w->consumer->bell_at = RT_BELL_NEVER;
 	store_release(&w->producer->magic, RT_RING_MAGIC);
 	*writer = w;
@@ -191,6 +192,16 @@ void ring_writer_destroy(struct ring_writer *writer)
 	close(writer->ring_fd);
 	free(writer->committed_bytes);
 	free(writer);
+}
+
+/* Partner: the reader's acquire of the count. */
+void ring_writer_count(struct ring_writer *writer, uint16_t probe, uint64_t good, uint64_t bad)
+{
+	struct rt_counted *counted = (void *)(writer->data + writer->size_bytes + RT_PAGE_BYTES);
+
+	counted += rt_counted_place(probe);
+	store_release(&counted->good, counted->good + good);
+	store_release(&counted->bad, counted->bad + bad);
 }
 
 /* ---- Reserving ------------------------------------------------------------------------------- */

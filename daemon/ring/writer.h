@@ -9,6 +9,7 @@
 #ifndef RINGTAIL_DAEMON_RING_WRITER_H
 #define RINGTAIL_DAEMON_RING_WRITER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct ring_writer_config {
 	uint64_t subbuf_bytes;		/* 0: a fitting one */
 	enum rt_policy policy;
 	uint64_t key;			/* 0: random */
+	bool counts;			/* it has struct rt_counted; see ring_writer_count() */
 };
 
 struct ring_writer_attachment {
@@ -60,6 +62,9 @@ void ring_writer_destroy(struct ring_writer *writer);
 
 /* One attempt: 0, or -ENOSPC counted as lost. -EMSGSIZE is no attempt: it can never fit. */
 int ring_writer_write(struct ring_writer *writer, const struct ring_writer_record *record);
+
+/* Counts events of a probe instead of writing them; from one thread. */
+void ring_writer_count(struct ring_writer *writer, uint16_t probe, uint64_t good, uint64_t bad);
 
 /*
  * Waits until there is room for a record of `words` payload words, attachments included, so that a

@@ -409,10 +409,12 @@ static uint64_t subbuf_bytes(uint64_t size_bytes)
 	return bytes < RT_SUBBUF_BYTES_MIN ? RT_SUBBUF_BYTES_MIN : bytes;
 }
 
-/* One ring's part of the map: producer page, data, a page of slack. */
+#define BESIDE_DATA_BYTES	(2 * RT_PAGE_BYTES + RT_COUNTED_BYTES)
+
+/* One ring's part of the map: producer page, data, a page of slack, counts. */
 static uint64_t stride_of(uint64_t ring_bytes)
 {
-	return RT_PAGE_BYTES + ring_bytes + RT_PAGE_BYTES;
+	return ring_bytes + BESIDE_DATA_BYTES;
 }
 
 static int check_geometry(const struct source_config *config, int cpus, struct error *error)
@@ -497,6 +499,7 @@ static int init_producer(struct rt_ring_producer *producer, uint64_t size_bytes,
 	producer->key = key;
 	producer->policy = RT_POLICY_DROP;
 	producer->state = RT_RING_RUNNING;
+	producer->counted_places = RT_COUNTED_PLACES;
 	producer->producer_pos = bytes;
 	return 0;
 }
@@ -805,10 +808,10 @@ static int check_size(const struct activation *kept, const struct source_config 
 		if (kept->entry[i].fd >= 0 && strcmp(kept->entry[i].name, name) == 0 &&
 		    is_kind(kept->entry[i].fd, "bpf-map") &&
 		    bpf_obj_get_info_by_fd(kept->entry[i].fd, &info, &bytes) == 0 &&
-		    info.value_size != stride && info.value_size > 2 * RT_PAGE_BYTES)
+		    info.value_size != stride && info.value_size > BESIDE_DATA_BYTES)
 			return error_set(error, ESTALE, "restart-ring-size",
 					 "the rings of the earlier run are of %u KiB, and ring-size "
-					 "is %llu KiB now", (info.value_size - 2 * RT_PAGE_BYTES) >> 10,
+					 "is %llu KiB now", (info.value_size - BESIDE_DATA_BYTES) >> 10,
 					 (unsigned long long)config->ring_bytes >> 10);
 	return 0;
 }

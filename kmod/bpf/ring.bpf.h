@@ -23,7 +23,7 @@ struct {
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(__u32));
 	/* The daemon sets this and max_entries before it loads. */
-	__uint(value_size, RT_PAGE_BYTES + RT_RING_BYTES_MIN + RT_PAGE_BYTES);
+	__uint(value_size, RT_PAGE_BYTES + RT_RING_BYTES_MIN + RT_PAGE_BYTES + RT_COUNTED_BYTES);
 } rings SEC(".maps");
 
 struct {
@@ -299,6 +299,14 @@ inlined void ring_commit(const struct ring *ring, const struct reservation *plac
 	bell_at = read_once(ring->consumer->bell_at);
 	if (unlikely(place->end >= bell_at && ring->producer->bell_answered != bell_at))
 		ring_bell(bell_at);
+}
+
+/* Where the events of a probe are counted on this CPU. */
+inlined struct rt_counted *ring_counted(const struct ring *ring, __u64 place)
+{
+	barrier_var(place);
+	return (void *)ring->producer + RT_PAGE_BYTES + ring_size + RT_PAGE_BYTES +
+	       (place & (RT_COUNTED_PLACES - 1)) * sizeof(struct rt_counted);
 }
 
 /* An event of one of these probes is lost here. False: there was no room to say of which, and that is counted. */

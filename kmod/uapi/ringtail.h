@@ -361,8 +361,31 @@ struct rt_ring_producer {
 	__u64 unpaired;		/* returns without a seen entry: the call began before we looked */
 	__u64 foreign;		/* calls through another ABI (32-bit), which are not recorded */
 	__u64 faults;		/* strings that could not be read */
-	__u64 zero2[3];
+	__u64 counted_places;	/* struct rt_counted behind the slack: RT_COUNTED_PLACES; 0: nothing is counted */
+	__u64 zero2[2];
 };
+
+/*
+ * If nobody wants more of a probe than how many events it had, a producer may count an event instead of recording it:
+ * each is either the one or the other. There is one place for each probe that may be counted, behind the slack page of
+ * the ring. What is there only grows. An event that is counted names no thread and no time.
+ */
+struct rt_counted {
+	__u64 good;
+	__u64 bad;		/* calls that returned an errno: -RT_ERRNO_MAX to -1 */
+};
+
+#define RT_ERRNO_MAX		4095
+
+#define RT_COUNTED_PLACES	0x1000u		/* a power of two */
+#define RT_COUNTED_BYTES	(RT_COUNTED_PLACES * 16u)
+#define RT_COUNTED_NONE		RT_COUNTED_PLACES	/* the place of a probe that is never counted */
+
+/* Calls, then what is made on request. */
+#define rt_counted_place(probe) \
+	((__u32)(probe) - RT_PROBE_SYSCALL_CALL < RT_SYSCALLS_MAX ? (__u32)(probe) - RT_PROBE_SYSCALL_CALL : \
+	 (__u32)(probe) - RT_PROBE_MADE < RT_PROBE_PROGRAM - RT_PROBE_MADE ? \
+		(__u32)(probe) - RT_PROBE_MADE + RT_SYSCALLS_MAX : RT_COUNTED_NONE)
 
 /*
  * Written by user space; the kernel trusts nothing in it. `bell_at` asks for one bell when
@@ -388,7 +411,8 @@ struct rt_ring_consumer {
 		__u64 lost_seen;	/* lost_total as far as it was located */
 		__u64 owed;		/* located, and not reported yet */
 		__u64 missed;		/* overwritten unread, and not reported yet */
-		__u64 zero0[3];
+		__u64 counted;		/* of all struct rt_counted, what was numbered */
+		__u64 zero0[2];
 		__u64 charged[RT_LOST_REASONS];	/* of the ring's lost[], what was reported */
 	} note[2];
 };

@@ -1,8 +1,14 @@
 """Mutants of the ring's reader: numbers, losses, notes for the next reader."""
 READER = "daemon/ring/reader.c"
+COUNTED = ["unit/ring_counted"]
 TESTS = ["unit/ring_reader", "unit/ring_usage", "unit/ring_note", "unit/ring_room", "unit/ring_damage"]
 
 MUTANTS = [
+    ("ring-counted-twice", READER, "		counts->seen[place].good += fresh.good;\n", "", COUNTED),
+    ("ring-counted-not-numbered", READER, "	reader->seq += events;\n", "", COUNTED),
+    ("ring-counted-not-in-the-note", READER, ", .counted = reader->counts.numbered", "", COUNTED),
+    ("ring-counted-before-is-forgotten", READER, "	reader->counts.before = counted - note.counted;\n", "", COUNTED),
+    ("ring-counted-not-in-flight", READER, " + count_uncounted(&reader->counts)", "", COUNTED),
     ("ring-note-forgets-lost-seen", READER, "	reader->lost_seen = note.lost_seen;\n", "", TESTS),
     ("ring-note-forgets-owed", READER, "	reader->owed = note.owed;\n", "", TESTS),
     ("ring-note-forgets-missed", READER, "	reader->missed = note.missed;\n", "", TESTS,

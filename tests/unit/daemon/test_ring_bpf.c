@@ -22,6 +22,7 @@
 #define read_once(x)		(*(volatile __typeof__(x) *)&(x))
 #define write_once(x, v)	(*(volatile __typeof__(x) *)&(x) = (v))
 #define barrier()		__asm__ volatile("" ::: "memory")
+#define barrier_var(var)	__asm__ volatile("" : "+r"(var))
 #define ordered()		__atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define inlined			static inline
 #define outlined		static
