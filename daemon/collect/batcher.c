@@ -21,7 +21,8 @@ struct batcher {
 
 	struct batch_encoder *encoder;
 	struct counting *counting;	/* NULL: each event is encoded by itself */
-	uint64_t *slot;			/* the encoder's word for each thread index */
+	uint64_t *slot;			/* the encoder's word for each thread index, */
+	uint64_t nobody;		/* and for the thread of events that were counted */
 	uint32_t slots;
 	uint32_t last_thread;		/* of the last event, by index and in the batch: events come */
 	uint32_t last_thread_in_batch;	/* in runs. THREAD_NONE: none in this batch */
@@ -76,6 +77,11 @@ void batcher_destroy(struct batcher *batcher)
 	counting_destroy(batcher->counting);
 	free(batcher->slot);
 	free(batcher);
+}
+
+const struct batcher_spec *batcher_spec_of(const struct batcher *batcher)
+{
+	return batcher->config.spec;
 }
 
 void batcher_start(struct batcher *batcher, uint64_t seq, uint64_t time_ns)
@@ -436,8 +442,77 @@ void batcher_event(struct batcher *batcher, const struct ring_item *item,
 
 void batcher_skip(struct batcher *batcher)
 {
-	batch_encode_skip(batcher->encoder, 1);
-	batcher->skipped++;
+	batcher_skip_all(batcher, 1);
+}
+
+void batcher_skip_all(struct batcher *batcher, uint64_t attempts)
+{
+	batch_encode_skip(batcher->encoder, attempts);
+	batcher->skipped += attempts;
+}
+
+/* Who did it, a filter must ask before. */
+const struct probe_set *batcher_plain_probes(const struct batcher_spec *spec)
+{
+	if (!spec->question || (spec->filter && !spec->filter_of_kernel))
+		return NULL;
+	return question_plain_probes(spec->question);
+}
+
+#define THREAD_NOBODY	(THREAD_NONE - 1)
+
+/*
+ * The row of events that were counted: of nobody, with 0 in each field. By way of encode(), so that this stays the only
+ * place that encodes an event, and is compiled into it.
+ */
+static bool encode_plain(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info)
+{
+	const struct batch_thread nobody = {0};
+	uint32_t thread = batch_encode_thread(batcher->encoder, &nobody, &batcher->nobody);
+
+	if (thread == UINT32_MAX)
+		return false;
+	batcher->last_thread = THREAD_NOBODY;
+	batcher->last_thread_in_batch = thread;
+	return encode(batcher, item, info, THREAD_NOBODY);
+}
+
+static void count_plain(struct batcher *batcher, const struct ring_item *item, const struct probe_info *info,
+			const struct ring_counted *counted)
+{
+	uint64_t events = counted->good + counted->bad;
+	uint64_t slice_ns = question_slice(batcher->config.spec->question, item->time_ns);
+
+	if (!counting_has_room(batcher->counting))
+		batcher_flush(batcher);
+	if (counting_add_plain(batcher->counting, item, counted->good, counted->bad)) {
+		batch_encode_skip(batcher->encoder, events);
+		return;
+	}
+	if (!encode_plain(batcher, item, info)) {
+		batcher_flush(batcher);
+		if (!encode_plain(batcher, item, info))
+			assert(!"an event does not fit into an empty batch");
+	}
+	batch_encode_skip(batcher->encoder, events - 1);
+	counting_add_plain_row(batcher->counting, slice_ns, counted->good, counted->bad);
+}
+
+void batcher_counted(struct batcher *batcher, const struct ring_counted *counted, const struct probe_info *info,
+		     uint64_t time_ns)
+{
+	static const uint64_t zero[RT_RECORD_WORDS_MAX];
+	const struct probe_set *plain = batcher_plain_probes(batcher->config.spec);
+	struct ring_item item = {
+		.time_ns = time_ns, .probe = counted->probe, .words = info->fields, .payload = zero,
+	};
+
+	if (!plain || !probe_set_test(plain, counted->probe)) {
+		batcher_skip_all(batcher, counted->good + counted->bad);
+		return;
+	}
+	count_plain(batcher, &item, info, counted);
+	batcher->last_time_ns = time_ns;
 }
 
 static void note_loss(struct batcher *batcher, uint64_t count, uint32_t stage, uint32_t reason)

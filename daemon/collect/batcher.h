@@ -28,6 +28,7 @@ struct batcher_spec {
 	struct probe_set probes;
 	struct probe_set late;		/* of these, those that the filter cannot know: it is not asked */
 	const struct filter *filter;	/* NULL: everything */
+	bool filter_of_kernel;		/* whatever passes the subscription's clauses passes it */
 	uint32_t flags;			/* RT_FLAG_*: attachments to pass on; SPEC_STACK_TABLE */
 	bool context;			/* threads with exe and cgroup: asked for, or by the filter */
 	bool file_strings;		/* strings, too, but the kernel need read only those of files */
@@ -60,6 +61,8 @@ uint32_t batcher_field_of_arg(const struct probe_info *info, uint32_t arg);
 struct batcher *batcher_create(const struct batcher_config *config);
 void batcher_destroy(struct batcher *batcher);
 
+const struct batcher_spec *batcher_spec_of(const struct batcher *batcher);
+
 /* Begins with attempt `seq`. */
 void batcher_start(struct batcher *batcher, uint64_t seq, uint64_t time_ns);
 
@@ -70,8 +73,19 @@ void batcher_start(struct batcher *batcher, uint64_t seq, uint64_t time_ns);
 void batcher_event(struct batcher *batcher, const struct ring_item *item,
 		   const struct probe_info *info, uint32_t thread);
 
-/* An attempt that is nobody's event. */
+/* An attempt that is nobody's event, and several. */
 void batcher_skip(struct batcher *batcher);
+void batcher_skip_all(struct batcher *batcher, uint64_t attempts);
+
+/* The probes of which the batcher is content with batcher_counted() in the place of their events; NULL: none. */
+const struct probe_set *batcher_plain_probes(const struct batcher_spec *spec);
+
+/*
+ * Events that were counted and not recorded, and that have passed the filter in the kernel. A batcher that wants more of
+ * them skips them: as long as one does, events are recorded, so these began before it.
+ */
+void batcher_counted(struct batcher *batcher, const struct ring_counted *counted, const struct probe_info *info,
+		     uint64_t time_ns);
 
 /* An attempt at an event of one of the probes from first to last, which was lost: nobody's, if none is wanted. */
 void batcher_loss_of(struct batcher *batcher, const struct rt_loss *of, uint32_t stage, uint32_t reason);

@@ -16,7 +16,6 @@
 #define EVENTS_MAX	(1u << 31)	/* of all rows: a bucket counts in 32 bits */
 #define RECORD_WORDS_MAX 256u
 #define NEVER		UINT64_MAX	/* the duration of a call that does not return */
-#define ERRNO_MAX	4095u
 
 _Static_assert(TALLY_BUCKETS == COUNT_BUCKET_NUMBERS, "the buckets are those of the tally");
 _Static_assert((SLOTS & (SLOTS - 1)) == 0, "a power of two");
@@ -51,6 +50,7 @@ struct question {
 	size_t bys;
 	char of[QUESTION_NAME_BYTES_MAX + 1];
 	uint64_t interval_ns, origin_ns;
+	struct probe_set plain;
 	uint16_t at[RT_PROBE_MAX];	/* of the probe's plan, plus 1 */
 	struct plan plan[];
 };
@@ -169,6 +169,17 @@ static void make_plan(const struct question *question, const Ringtail__V1__Probe
 		plan_name(plan, probe, question->by[i]);
 }
 
+/*
+ * A count has no time, so there must be one slice; and of what has a result, only calls are counted with their errors.
+ */
+static bool is_plain(const struct question *question, const struct plan *plan)
+{
+	for (unsigned i = 0; i < plan->steps; i++)
+		if (plan->step[i].kind != STEP_PROBE)
+			return false;
+	return !question->of[0] && !question->interval_ns && (plan->is_call || plan->result < 0);
+}
+
 int question_create(const struct question_request *request, const struct probe_set *probes,
 		    const Ringtail__V1__Catalog *catalog, struct question **out, struct error *error)
 {
@@ -194,9 +205,16 @@ int question_create(const struct question_request *request, const struct probe_s
 			continue;
 		make_plan(question, catalog->probe[i], &question->plan[plans++]);
 		question->at[catalog->probe[i]->id] = (uint16_t)plans;
+		if (is_plain(question, &question->plan[plans - 1]))
+			probe_set_add(&question->plain, (uint16_t)catalog->probe[i]->id);
 	}
 	*out = question;
 	return 0;
+}
+
+const struct probe_set *question_plain_probes(const struct question *question)
+{
+	return &question->plain;
 }
 
 void question_destroy(struct question *question)
@@ -282,7 +300,7 @@ static inline uint64_t errno_of(const struct plan *plan, const struct ring_item 
 	if (plan->result < 0 || never_returns(plan, item))
 		return 0;
 	result = item->payload[plan->result];
-	return result >= (uint64_t)-(int64_t)ERRNO_MAX ? -result : 0;
+	return result >= (uint64_t)-(int64_t)RT_ERRNO_MAX ? -result : 0;
 }
 
 /* The texts of that field, or of all (below 0), as they lie in the record. False: there is none. */
@@ -559,7 +577,8 @@ bool counting_add(struct counting *counting, const struct ring_item *item, const
 	return row;
 }
 
-void counting_add_row(struct counting *counting, const struct ring_item *item, uint64_t slice_ns)
+/* A row of the key at hand. */
+static struct row *add_row(struct counting *counting, uint64_t slice_ns)
 {
 	struct row *row = &counting->row[counting->rows];
 	uint32_t at = counting->hash & (SLOTS - 1);
@@ -573,7 +592,39 @@ void counting_add_row(struct counting *counting, const struct ring_item *item, u
 	while (counting->slot[at])
 		at = (at + 1) & (SLOTS - 1);
 	counting->slot[at] = (uint16_t)counting->rows;
-	count(counting, row, item);
+	return row;
+}
+
+void counting_add_row(struct counting *counting, const struct ring_item *item, uint64_t slice_ns)
+{
+	count(counting, add_row(counting, slice_ns), item);
+}
+
+static void count_plain(struct counting *counting, struct row *row, uint64_t good, uint64_t bad)
+{
+	counting->events += good + bad;
+	row->events += good + bad;
+	row->errors += bad;
+}
+
+bool counting_add_plain(struct counting *counting, const struct ring_item *item, uint64_t good, uint64_t bad)
+{
+	const struct question *question = counting->spec->question;
+	const struct batch_thread nobody = {0};
+	struct row *row;
+
+	counting->plan = &question->plan[question->at[item->probe] - 1];
+	make_key(counting, &counting->key, counting->plan, item, NULL, &nobody);
+	counting->hash = hash_of(&counting->key);
+	row = find(counting);
+	if (row)
+		count_plain(counting, row, good, bad);
+	return row;
+}
+
+void counting_add_plain_row(struct counting *counting, uint64_t slice_ns, uint64_t good, uint64_t bad)
+{
+	count_plain(counting, add_row(counting, slice_ns), good, bad);
 }
 
 /* What is shown of a buffer may end where the call's result says: its texts take that, too. */

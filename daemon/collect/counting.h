@@ -35,6 +35,12 @@ struct question_request {
 
 struct question;
 
+/*
+ * The probes of which it asks no more than how many events there were of each, or how many failed: whoever counts them
+ * need not know who made them, nor when. Borrowed.
+ */
+const struct probe_set *question_plain_probes(const struct question *question);
+
 /* -EINVAL with *error: it is out of bounds; -ENOMEM. What no event of these probes has is a name like any other. */
 int question_create(const struct question_request *request, const struct probe_set *probes,
 		    const Ringtail__V1__Catalog *catalog, struct question **question, struct error *error);
@@ -78,6 +84,13 @@ uint64_t counting_slice(const struct counting *counting);
 bool counting_add(struct counting *counting, const struct ring_item *item, const struct probe_info *info,
 		  const struct batch_thread *thread);
 void counting_add_row(struct counting *counting, const struct ring_item *item, uint64_t slice_ns);
+
+/*
+ * The same of several events at once, of a plain probe: `bad` of them have an errno as their result. Of the item, the
+ * probe alone counts.
+ */
+bool counting_add_plain(struct counting *counting, const struct ring_item *item, uint64_t good, uint64_t bad);
+void counting_add_plain_row(struct counting *counting, uint64_t slice_ns, uint64_t good, uint64_t bad);
 
 /* The event at hand with 0 in each field, and without the texts, that the question does not ask for; borrowed. */
 const struct ring_item *counting_bare(struct counting *counting, const struct ring_item *item,

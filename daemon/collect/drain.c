@@ -76,10 +76,92 @@ void drain_fini(struct drain *drain)
 	memset(drain, 0, sizeof(*drain));
 }
 
+/* ---- What was counted instead of recorded ------------------------------------------------------ */
+
+#define COUNTED_AT_ONCE	128u
+
+static void watch_counted(struct drain *drain, const struct batcher_spec *spec)
+{
+	const struct probe_set *plain = batcher_plain_probes(spec);
+	bool any = false;
+
+	for (uint32_t probe = RT_PROBE_EVENT_MIN; plain && probe < RT_PROBE_MAX; probe++)
+		if (probe_set_test(plain, probe))
+			any |= ring_reader_watch_counted(drain->reader, (uint16_t)probe);
+	drain->plain_batchers += any;
+}
+
+static bool is_watching(const struct drain *drain, const struct batcher_spec *spec)
+{
+	const struct probe_set *plain = batcher_plain_probes(spec);
+	bool any = false;
+
+	for (uint32_t probe = RT_PROBE_EVENT_MIN; plain && probe < RT_PROBE_MAX && !any; probe++)
+		any = probe_set_test(plain, probe) && ring_reader_watch_counted(drain->reader, (uint16_t)probe);
+	return any;
+}
+
+/* Of all, once none is left that needs any: until then, a few more are looked at than need be. */
+static void unwatch_counted(struct drain *drain, const struct batcher_spec *spec)
+{
+	if (is_watching(drain, spec) && !--drain->plain_batchers)
+		ring_reader_unwatch_counted(drain->reader);
+}
+
+static void pass_counted(struct drain *drain, const struct ring_counted *counted, uint64_t time_ns)
+{
+	const struct probe_info *info = &drain->probes->probe[counted->probe];
+
+	drain->seq += counted->good + counted->bad;
+	drain->events += counted->good + counted->bad;
+	counter_add(COUNTER_events_counted, counted->good + counted->bad);
+	for (unsigned i = 0; i < drain->batchers; i++)
+		batcher_counted(drain->batcher[i], counted, info, time_ns);
+}
+
+/*
+ * What is watched. The next reader is told of what is taken before any of it can be sent: each number is one event's,
+ * whenever this process ends.
+ */
+static void take_watched(struct drain *drain, uint64_t until_ns)
+{
+	struct ring_counted counted[COUNTED_AT_ONCE];
+	uint64_t time_ns = drain->last_time_ns;
+	uint32_t n;
+
+	if (!drain->plain_batchers)
+		return;
+	if (until_ns > time_ns && !ring_reader_pending(drain->reader))
+		time_ns = until_ns;
+	while (time_ns && (n = ring_reader_take_counted(drain->reader, counted, COUNTED_AT_ONCE))) {
+		drain->last_time_ns = time_ns;
+		ring_reader_release(drain->reader);
+		for (uint32_t i = 0; i < n; i++)
+			pass_counted(drain, &counted[i], time_ns);
+	}
+}
+
+/* What was counted while no daemon ran was for the run before, and of its questions none is here. */
+void drain_take_counted(struct drain *drain, uint64_t until_ns)
+{
+	uint64_t before = ring_reader_take_counted_before(drain->reader);
+
+	drain->seq += before;
+	drain->events += before;
+	for (unsigned i = 0; i < drain->batchers && before; i++)
+		batcher_skip_all(drain->batcher[i], before);
+	take_watched(drain, until_ns);
+}
+
+/* ---- Batchers -------------------------------------------------------------------------------- */
+
 int drain_add(struct drain *drain, uint32_t subscription, struct batcher *batcher)
 {
 	if (drain->batchers == SUBSCRIPTIONS_MAX)
 		return -ENOSPC;
+	/* What was counted up to now is of others; but what is of the run before comes behind where that ended. */
+	watch_counted(drain, batcher_spec_of(batcher));
+	take_watched(drain, drain->last_time_ns);
 	drain->batcher[drain->batchers] = batcher;
 	drain->subscription[drain->batchers++] = subscription;
 	batcher_start(batcher, drain->seq, drain->last_time_ns);
@@ -91,6 +173,7 @@ void drain_remove(struct drain *drain, uint32_t subscription)
 	for (unsigned i = 0; i < drain->batchers; i++) {
 		if (drain->subscription[i] != subscription)
 			continue;
+		unwatch_counted(drain, batcher_spec_of(drain->batcher[i]));
 		batcher_flush(drain->batcher[i]);
 		batcher_destroy(drain->batcher[i]);
 		drain->batchers--;

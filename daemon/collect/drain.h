@@ -29,6 +29,7 @@ struct drain {
 	struct batcher *batcher[SUBSCRIPTIONS_MAX]; /* the first `batchers` are taken, and */
 	uint32_t subscription[SUBSCRIPTIONS_MAX];   /* whose they are */
 	uint32_t batchers;
+	uint32_t plain_batchers;	/* of these, those that are content with counts */
 	uint64_t seq;			/* of the next attempt */
 	uint64_t last_time_ns;
 	uint64_t events, meta, bad;
@@ -63,6 +64,12 @@ void drain_set_redaction(struct drain *drain, const struct redaction *redaction)
 
 /* Reads at most `records`; returns how many. Ring space is given back on the way. */
 uint32_t drain_read(struct drain *drain, uint32_t records);
+
+/*
+ * Takes what the producer has counted instead of recording it, after the ring was read. until_ns: no writer of a record
+ * that is older can still be on its way. Without a time to put the counts at, they wait for the next call.
+ */
+void drain_take_counted(struct drain *drain, uint64_t until_ns);
 
 /* Flushes every batcher; of questions, what is counted of a slice that may go on after until_ns stays. */
 void drain_flush(struct drain *drain, uint64_t until_ns);

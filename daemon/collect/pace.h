@@ -32,7 +32,7 @@ void pace_wake(struct pace *pace, uint64_t now_ns, uint64_t interval_ns);
 /* A pass has read so many records. False: the worker may as well wait for a bell. */
 bool pace_pass(struct pace *pace, uint64_t records, uint64_t interval_ns);
 
-/* It may not: a record in a ring is not finished, or another one has come. */
+/* It may not: a record in a ring is not finished, or another one has come, or no bell rings for what is awaited. */
 void pace_hold(struct pace *pace, uint64_t interval_ns);
 
 /*

@@ -1,7 +1,8 @@
 /*
  * Two moods. Active: a tick every batch interval drains, flushes and says how far it came; in
  * between, a bell at half a ring drains all rings without flushing. Idle, after a tick that found
- * nothing: the bell is set for the next record, and a slow heartbeat carries the watermark on.
+ * nothing: the bell is set for the next record, and a slow heartbeat carries the watermark on. What the kernel counts
+ * instead of recording it rings no bell: as long as anybody asks for that, a worker is active, at the longest tick.
  */
 #include "daemon/collect/worker.h"
 
@@ -247,6 +248,12 @@ static void end_meter_pass(struct worker *worker, uint64_t watermark)
 	meter_end_pass(worker->config.meter, watermark, now);
 }
 
+static void take_counted(struct worker *worker, uint64_t until_ns)
+{
+	for (uint32_t i = 0; i < worker->rings; i++)
+		drain_take_counted(worker->drain[i], until_ns);
+}
+
 uint64_t worker_pass(struct worker *worker)
 {
 	uint64_t until = settled_time(worker), watermark = until;
@@ -255,6 +262,7 @@ uint64_t worker_pass(struct worker *worker)
 
 	if (worker->pulled.oldest_ns <= watermark)
 		watermark = worker->pulled.oldest_ns ? worker->pulled.oldest_ns - 1 : 0;
+	take_counted(worker, until);
 
 	for (uint32_t i = 0; i < worker->rings; i++) {
 		uint64_t mine;
@@ -332,6 +340,14 @@ static bool are_behind_watermark(const struct worker *worker)
 	return true;
 }
 
+static bool awaits_counts(const struct worker *worker)
+{
+	for (uint32_t i = 0; i < worker->rings; i++)
+		if (worker->drain[i]->plain_batchers)
+			return true;
+	return false;
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *context)
 {
 	struct worker *worker = context;
@@ -344,6 +360,9 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 		pace_wake(&worker->pace, clock_monotonic(), batch_interval(worker));
 		go_active(worker);
 	} else if (many) {
+		go_active(worker);
+	} else if (awaits_counts(worker)) {
+		pace_hold(&worker->pace, batch_interval(worker));
 		go_active(worker);
 	} else {
 		go_idle(worker);
@@ -428,10 +447,16 @@ static void add_batchers(struct worker *worker, uint32_t subscription, struct ba
 static void add_subscription(struct worker *worker, struct worker_order *order)
 {
 	/* What is in the rings was recorded for others, before this one began. */
-	if (worker->mood != WORKER_LEFT)
+	if (worker->mood != WORKER_LEFT) {
+		uint64_t until_ns = settled_time(worker);
+
 		pull_and_read(worker, clock_monotonic());
+		take_counted(worker, until_ns);
+	}
 	add_batchers(worker, order->subscription, order->batcher);
 	order->batcher = NULL;
+	if (worker->mood == WORKER_IDLE && awaits_counts(worker))
+		go_active(worker);
 	for (uint32_t i = 0; i < worker->rings; i++)
 		order->answer->position[i] = (struct worker_position){
 			.ring = worker->drain[i]->index,

@@ -101,8 +101,8 @@ MUTANTS = [
      "plan->of < 2 && ",
      "", ["unit/counting_rows"]),
     ("look-counting-rows-last-errno-is-none", "daemon/collect/counting.c:errno_of",
-     ">= (uint64_t)-(int64_t)ERRNO_MAX",
-     "> (uint64_t)-(int64_t)ERRNO_MAX", ["unit/counting_rows"]),
+     ">= (uint64_t)-(int64_t)RT_ERRNO_MAX",
+     "> (uint64_t)-(int64_t)RT_ERRNO_MAX", ["unit/counting_rows"]),
     ("look-counting-rows-cut-key-is-whole", "daemon/collect/counting.c:put",
      "\t\tkey->is_cut = true;\n",
      "", ["unit/counting_rows"]),
@@ -129,7 +129,7 @@ MUTANTS = [
     ("look-counting-rows-a-bucket-for-each-value", "daemon/collect/counting.c:add_value",
      "+= !*values",
      "+= 1", ["unit/counting_rows"]),
-    ("look-counting-rows-slice-of-the-last", "daemon/collect/counting.c:counting_add_row",
+    ("look-counting-rows-slice-of-the-last", "daemon/collect/counting.c:add_row",
      "\tif (!counting->rows++)\n"
      "\t\tcounting->slice_ns",
      "\tcounting->rows++;\n"

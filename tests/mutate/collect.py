@@ -45,7 +45,7 @@ MUTANTS = [
     ("batch-overtakes-what-is-owed", BATCHER, "	if (may_send)\n		frame = empty", "	if (may_send || true)\n		frame = empty",
      BATCHING),
     ("batch-skips-untold", BATCHER, "	frame->skipped = batcher->skipped;\n", "", BATCHING),
-    ("batch-skip-not-counted", BATCHER, "	batcher->skipped++;\n", "", BATCHING),
+    ("batch-skip-not-counted", BATCHER, "	batcher->skipped += attempts;\n", "", BATCHING),
     ("batch-losses-untold", BATCHER, "	frame->losses = batcher->losses;\n", "", BATCHING),
     ("batch-loss-of-one-reason-replaced", BATCHER, "			batcher->loss[i].count += count;",
      "			batcher->loss[i].count = count;", BATCHING),
@@ -146,7 +146,7 @@ MUTANTS = [
      PACING),
 
     ("worker-new-subscription-gets-what-was-before", WORKER,
-     "	if (worker->mood != WORKER_LEFT)\n		pull_and_read(worker, clock_monotonic());\n	add_batchers", "	add_batchers",
+     "		pull_and_read(worker, clock_monotonic());\n		take_counted", "		take_counted",
      WORKING),
     ("worker-ends-before-an-unfinished-record", WORKER, "		else if (anything_pending(worker))\n			nanosleep",
      "		else if (false)\n			nanosleep", WORKING),

@@ -5,6 +5,14 @@ UNIT = ["unit/counting"]
 SCENARIO = ["scenario/counted_in_daemon"]
 
 MUTANTS = [
+    ("counting-plain-errors-are-none", COUNTING + ":count_plain", "	row->errors += bad;\n", "", UNIT),
+    ("counting-plain-is-one-event", BATCHER + ":count_plain", "	batch_encode_skip(batcher->encoder, events - 1);\n", "",
+     UNIT),
+    ("counting-any-step-is-plain", COUNTING + ":is_plain", "			return false;", "			continue;",
+     UNIT),
+    ("counting-intervals-are-plain", COUNTING + ":is_plain", " && !question->interval_ns", "", UNIT),
+    ("counting-plain-whatever-is-filtered", BATCHER + ":batcher_plain_probes",
+     " || (spec->filter && !spec->filter_of_kernel)", "", UNIT),
     ("counting-two-slices-in-one-row", BATCHER + ":count", "counting_slice(batcher->counting) != slice_ns", "false", UNIT),
     ("counting-tells-rows-alone", BATCHER + ":batcher_flush", "counting_events(batcher->counting)",
      "counting_rows(batcher->counting)", UNIT),

@@ -1,7 +1,8 @@
 /*
  * A question's events, made up at random, through a batcher that counts and through one that does not: added up by
  * what the question asks, both are the same; also where rows, buckets or keys are more than a batch takes, where slices
- * of time end, where events are lost, and where nobody can take a frame. The ledger of every frame closes.
+ * of time end, where events are lost, where some were counted before they came here, and where nobody can take a frame.
+ * The ledger of every frame closes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -453,6 +454,142 @@ static void test_same_answer(void **state)
 		}
 }
 
+/* As the kernel does: an event that does not return is recorded, whatever is asked. */
+static bool is_counted(const struct fixture *f, const struct made *made)
+{
+	return probe_set_test(batcher_plain_probes(&f->spec), made->item.probe) &&
+	       !(made->item.probe == SMALL_EXIT && made->payload[0] == UINT64_MAX) && any(3);
+}
+
+static void count_one(struct ring_counted *counted, const struct made *made)
+{
+	bool failed = probes.probe[made->item.probe].has_duration && made->payload[1] >= (uint64_t)-4095;
+
+	counted->probe = made->item.probe;
+	counted->good += !failed;
+	counted->bad += failed;
+}
+
+static void pass_counted(struct fixture *f, struct ring_counted *counted, uint64_t time_ns)
+{
+	for (unsigned i = 0; i < RT_PROBE_MAX; i++)
+		if (counted[i].good || counted[i].bad) {
+			batcher_counted(f->batcher, &counted[i], &probes.probe[i], time_ns);
+			counted[i] = (struct ring_counted){0};
+		}
+}
+
+static void test_some_are_counted_before_they_come(void **state)
+{
+	static const char *const by[][3] = {{"probe"}, {"function", "cpu"}, {NULL}, {"provider", "host", "name"}};
+	static struct ring_counted counted[RT_PROBE_MAX];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(by) / sizeof(by[0]); i++) {
+		struct question_request request = {.by = by[i], .of = ""};
+		struct fixture counts, streams;
+		struct groups *a, *b;
+		struct made made;
+
+		while (request.bys < 3 && by[i][request.bys])
+			request.bys++;
+		begin(&counts, &request);
+		begin(&streams, NULL);
+		for (unsigned k = 0; k < EVENTS; k++) {
+			make(&made, 5 * SECOND + k, 4);
+			if (is_counted(&counts, &made)) {
+				count_one(&counted[made.item.probe], &made);
+				batcher_event(streams.batcher, &made.item, &probes.probe[made.item.probe],
+					      thread_table_find(threads, made.item.tid));
+			} else {
+				tell(&counts, &streams, &made, (uint32_t)any(50));
+			}
+			if (!any(100))
+				pass_counted(&counts, counted, 5 * SECOND + k);
+			if (!any(300))
+				batcher_tick(counts.batcher, 5 * SECOND + k);
+		}
+		pass_counted(&counts, counted, 6 * SECOND);
+		batcher_tick(counts.batcher, UINT64_MAX);
+		batcher_tick(streams.batcher, UINT64_MAX);
+		a = add_up(&counts, &request);
+		b = add_up(&streams, &request);
+		compare(a, b);
+		destroy_groups(a);
+		destroy_groups(b);
+		end(&counts);
+		end(&streams);
+	}
+}
+
+static bool has_plain(const struct question_request *request, const struct filter *filter, bool of_kernel,
+		      uint16_t probe)
+{
+	const struct probe_set *plain;
+	struct fixture f;
+	bool has;
+
+	begin(&f, request);
+	f.spec.filter = filter;
+	f.spec.filter_of_kernel = of_kernel;
+	plain = batcher_plain_probes(&f.spec);
+	has = plain && probe_set_test(plain, probe);
+	f.spec.filter = NULL;
+	end(&f);
+	return has;
+}
+
+/* Only where nobody need know who did it, when, or with what. */
+static void test_what_is_plain(void **state)
+{
+	const char *by[] = {"function"}, *who[] = {"function", "comm"}, *error[] = {"error"}, *absent[] = {"sig"};
+	const struct question_request request = {.by = by, .bys = 1, .of = ""};
+	struct question_request other = request;
+	struct filter *filter;
+	struct error why;
+
+	(void)state;
+	assert_true(has_plain(&request, NULL, false, SMALL_READ));
+	assert_true(has_plain(&request, NULL, false, RT_PROBE_SCHED_SWITCH));
+	assert_false(has_plain(&request, NULL, false, SMALL_OPENAT_RETURN));	/* it fails, and no call's count says so */
+	assert_false(has_plain(NULL, NULL, false, SMALL_READ));
+	assert_int_equal(filter_compile("pid == 7", small_catalog_get(), &filter, &why), 0);
+	assert_false(has_plain(&request, filter, false, SMALL_READ));
+	assert_true(has_plain(&request, filter, true, SMALL_READ));
+	filter_destroy(filter);
+	other.by = who;
+	other.bys = 2;
+	assert_false(has_plain(&other, NULL, false, SMALL_READ));
+	other.by = error;
+	other.bys = 1;
+	assert_false(has_plain(&other, NULL, false, SMALL_READ));
+	other.by = absent;
+	assert_true(has_plain(&other, NULL, false, SMALL_READ));
+	assert_false(has_plain(&other, NULL, false, SMALL_KILL));
+	other = request;
+	other.of = "duration";
+	assert_false(has_plain(&other, NULL, false, SMALL_READ));
+	other = request;
+	other.interval_ns = SECOND;
+	assert_false(has_plain(&other, NULL, false, SMALL_READ));
+}
+
+/* They began before it was asked for more. */
+static void test_counted_are_skipped_by_whoever_wants_events(void **state)
+{
+	const struct ring_counted counted = {.probe = SMALL_READ, .good = 4, .bad = 3};
+	struct fixture f;
+
+	(void)state;
+	begin(&f, NULL);
+	batcher_counted(f.batcher, &counted, &probes.probe[SMALL_READ], SECOND);
+	batcher_flush(f.batcher);
+	assert_int_equal(f.frames, 1);
+	assert_int_equal(f.frame[0]->skipped, 7);
+	assert_int_equal(f.frame[0]->events, 0);
+	end(&f);
+}
+
 /* A row for nearly each event: more than a batch takes. */
 static void test_more_rows_than_a_batch_takes(void **state)
 {
@@ -586,6 +723,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same_answer),
+		cmocka_unit_test(test_some_are_counted_before_they_come),
+		cmocka_unit_test(test_what_is_plain),
+		cmocka_unit_test(test_counted_are_skipped_by_whoever_wants_events),
 		cmocka_unit_test(test_more_rows_than_a_batch_takes),
 		cmocka_unit_test(test_slices_of_time),
 		cmocka_unit_test(test_where_slices_begin),

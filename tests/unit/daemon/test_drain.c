@@ -27,6 +27,7 @@
 struct received {
 	uint64_t seq;			/* attempts told of so far */
 	uint64_t events, losses, lost, strings, ranges;
+	uint64_t counted;		/* events, and those that they stand for */
 	uint64_t sum;			/* of the events' results */
 	char comm[16];			/* of the last event's thread */
 	uint64_t time_ns, began_ns;	/* of the last event; where its batch's times begin */
@@ -57,6 +58,7 @@ static void receive_item(struct fixture *f, struct received *received,
 		return;
 	}
 	received->events++;
+	received->counted += item->counts ? item->counts->events : 1;
 	received->time_ns = item->event.time_ns;
 	memcpy(received->comm, item->thread->comm, sizeof(received->comm));
 	if (item->event.has_duration)
@@ -100,7 +102,7 @@ static bool on_frame(void *context, uint32_t subscription, struct frame_ref *fra
 	assert_int_equal(batch_decode_open(decoder, body, header.raw_bytes, &summary), 0);
 	assert_int_equal(summary.first_seq, frame->first_seq);
 	assert_int_equal(summary.end_seq, frame->end_seq);
-	assert_int_equal(summary.events, frame->events);
+	assert_int_equal(summary.counted, frame->events);
 	received->began_ns = summary.time_ns;
 	while (batch_decode_next(decoder, &item) != BATCH_END) {
 		if (item.kind == BATCH_ERROR)
@@ -117,7 +119,7 @@ static void open_all(struct fixture *f, uint64_t ring_bytes)
 {
 	static const char *const glob[SUBSCRIPTIONS] = {"*:*:*", "syscall:openat:call"};
 	struct ring_writer_config config = {.cpu = 2, .ring_bytes = ring_bytes,
-					    .policy = RT_POLICY_DROP};
+					    .policy = RT_POLICY_DROP, .counts = true};
 	struct ring_handle source;
 	struct error error;
 
@@ -404,6 +406,93 @@ static void test_removed_with_a_batch_in_hand(void **state)
 	assert_int_equal(f.received[1].events, 11);
 	assert_int_equal(f.received[1].seq, 11);
 	close_all(&f);
+}
+
+/* A question of how many calls there were comes, and goes, beside a stream of all. */
+static void test_counted_instead_of_recorded(void **state)
+{
+	const struct question_request request = {.of = ""};
+	const uint64_t call[] = {1000, 3, 0, 0, 0, 0};
+	struct question *question = NULL;
+	struct batcher_spec spec = {0};
+	struct batcher_config config;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	config = (struct batcher_config){
+		.spec = &spec, .threads = f.drain.threads, .codec = f.codec, .sink = on_frame, .context = &f,
+		.subscription = 1, .cpu = 2,
+	};
+	assert_int_equal(probe_set_add_glob(&spec.probes, "syscall:openat:call", small_catalog_get(), &error), 0);
+	assert_int_equal(question_create(&request, &spec.probes, small_catalog_get(), &question, &error), 0);
+	spec.question = question;
+	drain_remove(&f.drain, 1);
+	ring_writer_count(f.writer, SMALL_OPENAT, 5, 0);	/* of nobody who asks now */
+	write_record(&f, SMALL_OPENAT, 10, call, 6, NULL);
+	assert_int_equal(drain_read(&f.drain, 1000), 1);
+	assert_int_equal(drain_add(&f.drain, 1, batcher_create(&config)), 0);
+	f.received[1] = (struct received){.seq = f.drain.seq};
+	assert_int_equal(f.drain.seq, 6);
+	ring_writer_count(f.writer, SMALL_OPENAT, 10, 4);
+	ring_writer_count(f.writer, SMALL_READ, 99, 0);
+	write_record(&f, SMALL_OPENAT, 10, call, 6, NULL);
+	assert_int_equal(drain_read(&f.drain, 1000), 1);
+	drain_take_counted(&f.drain, clock_monotonic());
+	drain_take_counted(&f.drain, clock_monotonic());
+	drain_flush(&f.drain, UINT64_MAX);
+	assert_int_equal(f.drain.seq, 21);
+	assert_int_equal(f.received[0].seq, 21);
+	assert_int_equal(f.received[0].events, 2);
+	assert_int_equal(f.received[1].seq, 21);
+	assert_int_equal(f.received[1].counted, 15);
+	ring_writer_count(f.writer, SMALL_OPENAT, 1, 0);
+	drain_remove(&f.drain, 1);
+	assert_int_equal(f.drain.plain_batchers, 0);
+	ring_writer_count(f.writer, SMALL_OPENAT, 50, 0);
+	drain_take_counted(&f.drain, clock_monotonic());
+	assert_int_equal(f.drain.seq, 21);
+	close_all(&f);
+	question_destroy(question);
+}
+
+/* Nothing says when it was: no record has come yet, and one is unfinished. */
+static void test_counts_wait_for_a_time(void **state)
+{
+	const struct question_request request = {.of = ""};
+	struct question *question = NULL;
+	struct batcher_spec spec = {0};
+	struct batcher_config config;
+	struct ring_writer_slot slot;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	config = (struct batcher_config){
+		.spec = &spec, .threads = f.drain.threads, .codec = f.codec, .sink = on_frame, .context = &f,
+		.subscription = 1, .cpu = 2,
+	};
+	assert_int_equal(probe_set_add_glob(&spec.probes, "syscall:openat:call", small_catalog_get(), &error), 0);
+	assert_int_equal(question_create(&request, &spec.probes, small_catalog_get(), &question, &error), 0);
+	spec.question = question;
+	drain_remove(&f.drain, 1);
+	assert_int_equal(drain_add(&f.drain, 1, batcher_create(&config)), 0);
+	assert_int_equal(ring_writer_reserve(f.writer, 6, 0, &slot), 0);
+	ring_writer_count(f.writer, SMALL_OPENAT, 3, 0);
+	drain_take_counted(&f.drain, clock_monotonic());
+	assert_int_equal(f.drain.seq, 0);
+	ring_writer_commit(f.writer, &slot, &(struct ring_writer_record){
+		.probe = SMALL_OPENAT, .tid = 10, .payload = (const uint64_t[6]){1000, 3}, .words = 6,
+	});
+	assert_int_equal(drain_read(&f.drain, 1000), 1);
+	drain_take_counted(&f.drain, clock_monotonic());
+	drain_flush(&f.drain, UINT64_MAX);
+	assert_int_equal(f.drain.seq, 4);
+	assert_int_equal(f.received[1].counted, 4);
+	close_all(&f);
+	question_destroy(question);
 }
 
 static void test_bad_records(void **state)
@@ -853,6 +942,8 @@ int main(void)
 		cmocka_unit_test(test_a_loss_of_a_known_probe_is_of_those_who_asked),
 		cmocka_unit_test(test_a_bad_loss_is_a_bad_record),
 		cmocka_unit_test(test_removed_with_a_batch_in_hand),
+		cmocka_unit_test(test_counted_instead_of_recorded),
+		cmocka_unit_test(test_counts_wait_for_a_time),
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_rule_hides_what_is_known),
