@@ -584,6 +584,12 @@ static bool is_unfiltered(const struct source_request *request, uint32_t probe)
 	       request->unfiltered[probe / 8] & 1u << probe % 8;
 }
 
+/* Whether nobody wants more of a probe than how many events it has. */
+static bool is_counted(const struct source_request *request, uint32_t probe)
+{
+	return request->counted[probe / 8] & 1u << probe % 8;
+}
+
 /* The wishes for one system call, in the programs' word for it. */
 static uint32_t translate_syscall(const struct source_request *request, uint32_t nr, uint32_t word)
 {
@@ -599,8 +605,11 @@ static uint32_t translate_syscall(const struct source_request *request, uint32_t
 	/* Nobody wants the strings of all calls: where no file is named, nothing is read. */
 	if (!(request->flags & RT_FLAG_STRINGS) && !(word & SYSCALL_NAMES_FILE))
 		word &= ~SYSCALL_STRINGS;
-	if (word & rich || request->flags & ~SOURCE_FILE_STRINGS ||
-	    (request->flags && word & SYSCALL_STRINGS))
+	/* Counting is not in the short programs: before 6.2, sys_exit has no stack left for it. */
+	if (!(word & rich) && is_counted(request, RT_PROBE_SYSCALL_CALL + nr))
+		word |= SYSCALL_IS_COUNTED | SYSCALL_IS_RICH;
+	else if (word & rich || request->flags & ~SOURCE_FILE_STRINGS ||
+		 (request->flags && word & SYSCALL_STRINGS))
 		word |= SYSCALL_IS_RICH;
 	if (is_unfiltered(request, RT_PROBE_SYSCALL_CALL + nr) ||
 	    is_unfiltered(request, RT_PROBE_SYSCALL_ENTRY + nr))

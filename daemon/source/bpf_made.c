@@ -454,6 +454,8 @@ void source_bpf_made_wish(struct source_bpf_made *made, const struct source_requ
 			wishes[i] = MADE_WANTED;
 		if (probe->wanted && request->clauses && has_bit(request->unfiltered, i))
 			wishes[i] |= MADE_UNFILTERED;
+		if (probe->wanted && has_bit(request->counted, i))
+			wishes[i] |= MADE_COUNTED;
 		made->idle += is_attached(probe) && !probe->wanted;
 	}
 }

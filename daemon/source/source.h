@@ -62,6 +62,7 @@ struct source_request {
 	uint64_t generation;
 	uint8_t probes[RT_PROBE_MAX / 8];	/* bit set by probe id */
 	uint8_t unfiltered[RT_PROBE_MAX / 8];	/* of these, those that the clauses do not filter */
+	uint8_t counted[RT_PROBE_MAX / 8];	/* and those that a source may count instead: struct rt_counted */
 	uint32_t flags;				/* RT_FLAG_*, SOURCE_FILE_STRINGS */
 	uint32_t clauses;			/* 0: every event passes */
 	struct rt_filter_clause clause[RT_FILTER_CLAUSES_MAX];

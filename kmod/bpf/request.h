@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 23
+#define REQUEST_PROGRAMS_VERSION 24
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -23,10 +23,10 @@
 /*
  * One word for each system call has all that the programs ask about it, so that they load one.
  *
- *	  31  30 28 27    22 21    16 15 12 11  10   8 7  6    5     4     3     2     1     0
- *	+----+-----+--------+--------+-----+---+------+--+----+-----+-----+-----+-----+-----+-----+
- *	|rich|file | signed | string |addr |unk| args |un|uid |known|never|saves|ret. |entry|call |
- *	+----+-----+--------+--------+-----+---+------+--+----+-----+-----+-----+-----+-----+-----+
+ *	  31  29 28 27    22 21    16 15 12 11  10   8 7  6    5     4     3     2     1     0
+ *	+----+--+--+--------+--------+-----+---+------+--+----+-----+-----+-----+-----+-----+-----+
+ *	|rich|co|fi| signed | string |addr |unk| args |un|uid |known|never|saves|ret. |entry|call |
+ *	+----+--+--+--------+--------+-----+---+------+--+----+-----+-----+-----+-----+-----+-----+
  */
 #define SYSCALL_WANTS_CALL	(1u << 0)
 #define SYSCALL_WANTS_ENTRY	(1u << 1)
@@ -45,6 +45,7 @@
 #define SYSCALL_ADDRESS_RESULT	(1u << 13)	/* which the call fills in */
 #define SYSCALL_STRINGS		(0x3fu << SYSCALL_STRINGS_SHIFT)
 #define SYSCALL_NAMES_FILE	(1u << 28)	/* the daemon's: its strings are worth more than others' */
+#define SYSCALL_IS_COUNTED	(1u << 29)	/* plain calls leave no record, and add to a struct rt_counted */
 #define SYSCALL_IS_RICH		(1u << 31)	/* more than a plain call record is wanted */
 
 #define syscall_args(word)	(((word) >> SYSCALL_ARGS_SHIFT) & 7)
@@ -127,6 +128,7 @@ struct bpf_request {
 /* Of probes that are made when they are asked for, one byte each: made_wishes, of the same two requests. */
 #define MADE_WANTED		(1u << 0)
 #define MADE_UNFILTERED		(1u << 1)	/* of every thread but the excluded ones */
+#define MADE_COUNTED		(1u << 2)	/* events leave no record, and add to a struct rt_counted */
 
 /*
  * What daemon/source/bpf_tracepoint.c puts into a copy of the program `any_tracepoint` in place of these

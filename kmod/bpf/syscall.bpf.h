@@ -482,6 +482,25 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 }
 
 /*
+ * In the place of a record. No two of these run at once on one CPU: interrupts make no calls, and preemption is off
+ * (bpf_preempted.c). So the add need not be atomic, which would cost as much as all else here. A function of its own:
+ * before 6.2, sys_exit uses the stack up to the last bytes.
+ */
+outlined void syscall_count(void *ctx, __u64 nr)
+{
+	struct rt_counted *counted;
+	struct ring ring;
+
+	if (!ring_of_this_cpu(&ring))
+		return;
+	counted = ring_counted(&ring, nr & (RT_SYSCALLS_MAX - 1));
+	if ((__u64)syscall_result(ctx) >= (__u64)-RT_ERRNO_MAX)
+		write_once(counted->bad, counted->bad + 1);
+	else
+		write_once(counted->good, counted->good + 1);
+}
+
+/*
  * The number is the entry's where one was seen; else it is the registers', of whose ABI the thread
  * tells. What is recorded is what the request wants now, which need not be what it wanted then.
  */
@@ -521,8 +540,13 @@ outlined int syscall_return_slowly(__u64 *ctx, __u32 of_generation)
 		return 0;
 	word = request_syscall_word(of_generation, nr);
 	if (!(word & (SYSCALL_WANTS_CALL | SYSCALL_WANTS_RETURN)) ||
-	    !event_begin(&event, word & SYSCALL_UNFILTERED) ||
-	    !event_names(&event, event.task, event.thread))
+	    !event_begin(&event, word & SYSCALL_UNFILTERED))
+		return 0;
+	if (word & SYSCALL_IS_COUNTED && entry_ns) {
+		syscall_count(ctx, nr);
+		return 0;
+	}
+	if (!event_names(&event, event.task, event.thread))
 		return 0;
 	if (word & SYSCALL_WANTS_RETURN)
 		syscall_write_return(ctx, event.request->flags, nr);

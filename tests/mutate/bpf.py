@@ -8,6 +8,15 @@ TESTS = ["unit/ring_bpf"]
 KERNEL = ["bpf/filter", "bpf/overload"]
 
 MUTANTS = [
+    ("bpf-counted-and-recorded", "kmod/bpf/syscall.bpf.h:syscall_return_slowly",
+     "		syscall_count(ctx, nr);\n		return 0;\n", "		syscall_count(ctx, nr);\n",
+     ["bpf/counted"]),
+    ("bpf-counted-whatever-it-returns", "kmod/bpf/syscall.bpf.h:syscall_count",
+     "(__u64)syscall_result(ctx) >= (__u64)-RT_ERRNO_MAX", "false", ["bpf/counted"]),
+    ("bpf-counted-tracepoints-are-recorded", "kmod/bpf/tracepoint.bpf.h:tracepoint_is_recorded",
+     "(wishes & (MADE_WANTED | MADE_COUNTED)) == MADE_WANTED", "wishes & MADE_WANTED", ["scenario/counted_in_kernel"]),
+    ("bpf-counted-tracepoints-of-anybody", "kmod/bpf/tracepoint.bpf.h:tracepoint_count",
+     "event_begin(&event, wishes & MADE_UNFILTERED)", "event_begin(&event, true)", ["scenario/counted_in_kernel"]),
     ("bpf-nest-losses-missing-in-the-total", RING, "	__sync_fetch_and_add(&producer->lost_total, 1);\n",
      "	if (reason != RT_LOST_NEST)\n		__sync_fetch_and_add(&producer->lost_total, 1);\n", TESTS),
     ("bpf-full-losses-missing-in-the-total", RING, "	__sync_fetch_and_add(&producer->lost_total, 1);\n",
