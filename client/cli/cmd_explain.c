@@ -201,8 +201,23 @@ static void print_daemon(const struct filter *filter, const char *text)
 		printf("        the filter asks for context, which the kernel records with each thread\n");
 }
 
+/* Whether a question asks how many events there are of each probe, and no more: of whom, the kernel's clauses say. */
+static bool is_plain(const struct settings *settings, const struct where *where, const struct filter *filter)
+{
+	static const char *const plain[] = { "probe", "provider", "function", "name", "cpu", "host" };
+	bool is = !settings->of && !settings->interval && (!filter || filter_is_of_kernel(filter));
+
+	for (size_t i = 0; i < where->asked.bys && is; i++) {
+		is = false;
+		for (size_t k = 0; k < sizeof(plain) / sizeof(plain[0]) && !is; k++)
+			is = strcmp(where->by[i], plain[k]) == 0;
+	}
+	return is;
+}
+
 /* Counted in one place, and told why where that is here. */
-static void print_counting(const struct settings *settings, bool daemon_counts)
+static void print_counting(const struct settings *settings, const char *command, const struct filter *filter,
+			   bool daemon_counts)
 {
 	const struct answer_question question = {
 		.by = settings->by, .interval_ns = settings->interval, .from = settings->from, .to = settings->to,
@@ -216,19 +231,25 @@ static void print_counting(const struct settings *settings, bool daemon_counts)
 		printf("client  counts every event itself: %s\n", why);
 	else
 		printf("daemon  counts, and sends tables\nclient  adds them up\n");
+	if (!why && strcmp(command, "count") == 0 && is_plain(settings, &where, filter))
+		printf("kernel  counts system calls and tracepoints itself, and records none of them, while nobody "
+		       "wants more of them\n");
 }
 
-static void print_client(const struct settings *settings, const struct who *who, bool counts, bool daemon_counts)
+static void print_client(const struct settings *settings, const struct who *who, const char *command,
+			 const struct filter *filter, bool daemon_counts)
 {
+	bool counts = strcmp(command, "stream") && strcmp(command, "record");
+
 	if (who->tree)
 		printf("client  chooses the processes of the tree, and those that they fork, of the events of all\n");
 	if (counts)
-		print_counting(settings, daemon_counts);
+		print_counting(settings, command, filter, daemon_counts);
 	else if (!who->tree)
 		printf("client  shows what comes\n");
 }
 
-static int explain(const struct settings *settings, const struct who *who, bool counts, bool daemon_counts,
+static int explain(const struct settings *settings, const struct who *who, const char *command, bool daemon_counts,
 		   const Ringtail__V1__Catalog *catalog, struct ringtail_error *error)
 {
 	struct probe_set set = { 0 };
@@ -254,7 +275,7 @@ static int explain(const struct settings *settings, const struct who *who, bool 
 	if (asked.whole || asked.part || asked.nothing)
 		print_programs(filter, &asked);
 	print_daemon(filter, who->filter);
-	print_client(settings, who, counts, daemon_counts);
+	print_client(settings, who, command, filter, daemon_counts);
 	filter_destroy(filter);
 	return 0;
 }
@@ -264,7 +285,7 @@ enum exit_code cmd_explain(const struct settings *settings, const char *command)
 	Ringtail__V1__Catalog *catalog = NULL;
 	struct settings asked = *settings;
 	struct ringtail_error error;
-	bool counts = strcmp(command, "stream") && strcmp(command, "record"), daemon_counts = false;
+	bool daemon_counts = false;
 	struct who who;
 	int err;
 
@@ -277,7 +298,7 @@ enum exit_code cmd_explain(const struct settings *settings, const char *command)
 		return cmd_usage_at(&error, command, error.column ? settings->filter : NULL);
 	err = ask_catalog(settings->connect.text[0], &who, &catalog, &daemon_counts, &error);
 	if (!err)
-		err = explain(settings, &who, counts, daemon_counts, catalog, &error);
+		err = explain(settings, &who, command, daemon_counts, catalog, &error);
 	if (err)
 		who_place(&who, &error);
 	who_destroy(&who);

@@ -90,19 +90,62 @@ static void add_subscriptions(const struct recorder *recorder, struct source_req
 	}
 }
 
+/*
+ * Whether the kernel lets through what a subscription's filter does, and no more. Probes of a subscription without a
+ * filter go unfiltered; for one with a filter the kernel must have its clauses, and nobody else's.
+ */
+static bool is_filtered_in_kernel(const struct recorder *recorder, const struct source_request *request,
+				  const struct subscription *subscription)
+{
+	if (!subscription->spec.filter)
+		return true;
+	for (size_t i = 0; i < subscription->clauses; i++)
+		if (recorder->hides_comm && subscription->clause[i].comm_op != RT_FILTER_ANY)
+			return false;
+	return subscription->spec.filter_of_kernel && request->clauses == subscription->clauses &&
+	       memcmp(request->clause, subscription->clause, request->clauses * sizeof(request->clause[0])) == 0;
+}
+
+/* What has to be recorded, because somebody wants more of it than how many events there are, or others' filters do. */
+static void add_recorded(const struct recorder *recorder, const struct source_request *request,
+			 const struct probe_set *unfiltered, struct probe_set *recorded)
+{
+	const struct subscription *subscription;
+
+	TAILQ_FOREACH(subscription, recorder->config.wanted, link) {
+		const struct batcher_spec *spec = &subscription->spec;
+		const struct probe_set *plain = is_filtered_in_kernel(recorder, request, subscription) ?
+							batcher_plain_probes(spec) : NULL;
+
+		if (subscription->state == SUBSCRIPTION_HELD || subscription->state == SUBSCRIPTION_REMOVING)
+			continue;
+		for (size_t i = 0; i < sizeof(recorded->bits); i++) {
+			uint8_t counted = plain ? plain->bits[i] : 0;
+
+			if (spec->filter)
+				counted &= (uint8_t)~unfiltered->bits[i];
+			recorded->bits[i] |= (uint8_t)(spec->probes.bits[i] & ~counted);
+		}
+	}
+	probe_set_union(recorded, &recorder->metered);
+}
+
 static void make_union(struct recorder *recorder, struct source_request *request)
 {
-	struct probe_set probes = {0}, unfiltered = {0};
+	struct probe_set probes = {0}, unfiltered = {0}, recorded = {0};
 
 	memset(request, 0, sizeof(*request));
 	recorder->metered_asked = recorder->metered;
 	if (recorder->state == RECORDER_STOPPING)
 		return;
 	add_subscriptions(recorder, request, &probes, &unfiltered);
+	add_recorded(recorder, request, &unfiltered, &recorded);
 	probe_set_union(&probes, &recorder->metered);
 	probe_set_union(&unfiltered, &recorder->metered);
 	memcpy(request->probes, probes.bits, sizeof(request->probes));
 	memcpy(request->unfiltered, unfiltered.bits, sizeof(request->unfiltered));
+	for (size_t i = 0; i < sizeof(request->counted); i++)
+		request->counted[i] = (uint8_t)(probes.bits[i] & ~recorded.bits[i]);
 	if (probe_set_equal(&probes, &unfiltered))
 		request->clauses = 0;
 }

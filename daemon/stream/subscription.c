@@ -242,6 +242,8 @@ int subscription_create(const struct subscription_request *request,
 	if (err)
 		goto fail;
 	subscription->spec.filter = filter;
+	subscription->clauses = filter_kernel_clauses(filter, subscription->clause, RT_FILTER_CLAUSES_MAX);
+	subscription->spec.filter_of_kernel = filter_is_of_kernel(filter) && subscription->clauses;
 	subscription->spec.file_strings = request->file_strings;
 	subscription->spec.flags = request->flags | (filter_asks_strings(filter) ? RT_FLAG_STRINGS : 0);
 	/* Whoever takes it as its past must be able to ask what this one asked. */
@@ -251,8 +253,6 @@ int subscription_create(const struct subscription_request *request,
 	if (err)
 		goto fail;
 	add_maps(subscription, catalog);
-	subscription->clauses = filter_kernel_clauses(filter, subscription->clause,
-						      RT_FILTER_CLAUSES_MAX);
 	*out = subscription;
 	return 0;
 

@@ -22,6 +22,14 @@ def main(case):
                    "comm")
     case.check("of every process" in text and "turns strings on" in text and "asks for context" in text and
                "daemon  counts" in text, "texts and context", text)
+    own = "kernel  counts system calls"
+    case.check("kernel  counts" not in text, "which the kernel cannot ask", text)
+    for words, counts in (((), True), (("--by", "function,cpu"), True), (("-f", f"pid == {pid}"), True),
+                          (("--by", "comm"), False), (("--of", "ret"), False), (("-i", "1s"), False),
+                          (("-f", "ret < 0"), False), (("--tree", "1"), False)):
+        text = explain("count", "-p", "getppid", *words)
+        case.check((own in text) == counts, f"count {words}: {counts}", text)
+    case.check(own not in explain("summary", "-p", "getppid"), "a summary has times")
     text = explain("stream", "--pid", "1", "--", "false")
     case.check("client  chooses" in text, "a command is not executed", text)
     text = explain("stream", "-p", "openat", "-f", "ret < 0 && filname == 3", "--pid", "1", code=1)

@@ -18,6 +18,7 @@
 #include "daemon/base/counters.h"
 #include "daemon/base/log.h"
 #include "daemon/stream/recorder.h"
+#include "tests/unit/daemon/small_catalog.h"
 
 #define WANTED_MAX	(RT_FILTER_CLAUSES_MAX + 2)
 #define CALL		RT_PROBE_SYSCALL_CALL
@@ -258,6 +259,101 @@ static void flags_of_all_are_asked_for_but_those_of_the_daemon(void **state)
 	other->spec.file_strings = true;
 	recorder_change(f.recorder);
 	assert_int_equal(f.request.flags, RT_FLAG_STRINGS | RT_FLAG_KSTACK | SOURCE_FILE_STRINGS);
+}
+
+/* A question of how many calls there were, as probes are added to it. */
+static const struct question *plain_question(const struct probe_set *probes)
+{
+	const struct question_request request = {.of = ""};
+	struct question *question = NULL;
+	struct error error;
+
+	assert_int_equal(question_create(&request, probes, small_catalog_get(), &question, &error), 0);
+	return question;
+}
+
+static void what_is_only_counted_is_told_and_goes_when_somebody_wants_more(void **state)
+{
+	struct subscription *asks_both, *asks_one, *streams;
+	struct probe_set meter = {0};
+
+	(void)state;
+	asks_both = want(0, SMALL_READ, 0);
+	probe_set_add(&asks_both->spec.probes, SMALL_KILL);
+	asks_both->spec.question = plain_question(&asks_both->spec.probes);
+	asks_one = want(1, SMALL_READ, 0);
+	asks_one->spec.question = plain_question(&asks_one->spec.probes);
+	change(asks_one);
+	assert_true(asks(f.request.counted, SMALL_READ) && asks(f.request.counted, SMALL_KILL));
+	assert_false(asks(f.request.counted, SMALL_OPENAT));
+	answer(0);
+	streams = want(2, SMALL_KILL, 0);
+	change(streams);
+	assert_true(asks(f.request.counted, SMALL_READ) && asks(f.request.probes, SMALL_KILL));
+	assert_false(asks(f.request.counted, SMALL_KILL));
+	answer(0);
+	probe_set_add(&meter, SMALL_READ);
+	recorder_set_meter(f.recorder, &meter);
+	assert_false(asks(f.request.counted, SMALL_READ));
+	answer(0);
+	recorder_set_meter(f.recorder, &(struct probe_set){0});
+	answer(0);
+	TAILQ_REMOVE(&f.list, streams, link);
+	recorder_change(f.recorder);
+	assert_true(asks(f.request.counted, SMALL_READ) && asks(f.request.counted, SMALL_KILL));
+	question_destroy((struct question *)asks_both->spec.question);
+	question_destroy((struct question *)asks_one->spec.question);
+}
+
+/* Nobody filters what the kernel has counted: it must let through what the question's filter does. */
+static void what_is_filtered_is_counted_if_the_kernel_has_that_filter_alone(void **state)
+{
+	const struct filter *some = (const void *)&f;	/* nobody looks into it here */
+	struct subscription *one, *same, *other;
+
+	(void)state;
+	one = want(0, SMALL_READ, 0);
+	one->spec.question = plain_question(&one->spec.probes);
+	one->spec.filter = some;
+	one->spec.filter_of_kernel = true;
+	add_clause(one, 7);
+	change(one);
+	assert_true(asks(f.request.counted, SMALL_READ));
+	answer(0);
+	same = want(1, SMALL_READ, 0);
+	same->spec = one->spec;
+	add_clause(same, 7);
+	change(same);
+	assert_true(asks(f.request.counted, SMALL_READ));
+	answer(0);
+	/* Others' clauses let more through, of any probe. */
+	other = want(2, SMALL_KILL, 0);
+	add_clause(other, 8);
+	change(other);
+	assert_false(asks(f.request.counted, SMALL_READ));
+	answer(0);
+	TAILQ_REMOVE(&f.list, other, link);
+	recorder_hide_comm(f.recorder, true);
+	assert_true(asks(f.request.counted, SMALL_READ));
+	answer(0);
+	one->clause[0].comm_op = same->clause[0].comm_op = RT_FILTER_EQ;
+	recorder_change(f.recorder);
+	assert_false(asks(f.request.counted, SMALL_READ));
+	answer(0);
+	recorder_hide_comm(f.recorder, false);
+	assert_true(asks(f.request.counted, SMALL_READ));
+	answer(0);
+	/* One of them asks for all. */
+	same->spec.filter = NULL;
+	same->clauses = 0;
+	recorder_change(f.recorder);
+	assert_false(asks(f.request.counted, SMALL_READ));
+	answer(0);
+	TAILQ_REMOVE(&f.list, same, link);
+	one->spec.filter_of_kernel = false;
+	recorder_change(f.recorder);
+	assert_false(asks(f.request.counted, SMALL_READ));
+	question_destroy((struct question *)one->spec.question);
 }
 
 static void equal_clauses_take_one_place_and_what_has_none_is_unfiltered(void **state)
@@ -679,6 +775,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(flags_of_all_are_asked_for_but_those_of_the_daemon),
+		TEST(what_is_only_counted_is_told_and_goes_when_somebody_wants_more),
+		TEST(what_is_filtered_is_counted_if_the_kernel_has_that_filter_alone),
 		TEST(equal_clauses_take_one_place_and_what_has_none_is_unfiltered),
 		TEST(a_clause_beyond_the_last_place_leaves_its_probes_unfiltered),
 		TEST(what_is_metered_is_recorded_of_every_process),
