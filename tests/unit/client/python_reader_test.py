@@ -21,7 +21,9 @@ import zstandard  # noqa: E402
 from google.protobuf import descriptor_pb2  # noqa: E402
 from ringtail_reader import CutShort, Damaged, End, Event, Fleet, Gap, Loss, Run, Stream, Watermark  # noqa: E402
 from ringtail_reader import ringtail_pb2 as pb  # noqa: E402
-from ringtail_reader.frame import HEADER, TYPES, crc32c, open_frame, split  # noqa: E402
+from ringtail_reader.batch import CPUS_MAX, EVENTS_MAX, FIELDS_MAX  # noqa: E402
+from ringtail_reader.frame import HEADER, REQUESTS, TYPES, crc32c, open_frame, split  # noqa: E402
+from ringtail_reader.stream import RUNS_MAX  # noqa: E402
 
 BUILD = os.path.join(ROOT, os.environ.get("RINGTAIL_BUILD", "build"))
 DATA = os.path.join(ROOT, "tests/data")
@@ -183,6 +185,82 @@ class Once(unittest.TestCase):
         self.check(stream, events=12, span=12, duplicate=2)
 
 
+    def enter(self, stream, epoch):
+        stream.take(open_frame(hello(epoch)))
+        stream.take(open_frame(catalog()))
+
+    def test_so_many_runs_are_remembered(self):
+        stream = Stream("web-1")
+        for epoch in range(RUNS_MAX):
+            self.enter(stream, epoch)
+            take(stream, "Batch", batch(10, 12))
+        self.enter(stream, 0)           # the last one now
+        self.assertEqual(take(stream, "Batch", batch(10, 12)), [])
+        self.enter(stream, RUNS_MAX)
+        for epoch, expected in ((0, []), (2, []), (1, [10, 11])):
+            self.enter(stream, epoch)
+            self.assertEqual(seqs(take(stream, "Batch", batch(10, 12))), expected, epoch)
+
+    def test_a_run_has_a_catalog_of_its_own(self):
+        stream = begin()
+        stream.take(open_frame(hello(8)))
+        with self.assertRaisesRegex(Damaged, "before its catalog"):
+            take(stream, "Batch", batch(10, 12))
+
+    def test_subscribed_once_more(self):
+        stream = begin()
+        take(stream, "Batch", batch(10, 20))
+        start = pb.Cursor(boot_id=BOOT, epoch=7, position=[pb.Position(cpu=0, seq=10)])
+        take(stream, "Subscribed", pb.Subscribed(start=start))
+        self.assertEqual(take(stream, "Batch", batch(10, 20)), [])
+        self.check(stream, events=10, span=10, duplicate=2)
+
+    def test_gap_of_another_run_has_no_place_here(self):
+        stream = begin()
+        take(stream, "Batch", batch(10, 20))
+        gap = pb.Gap(first_seq=500, end_seq=510, reason=pb.REASON_OTHER_EPOCH)
+        told, = take(stream, "Gap", gap)
+        self.assertEqual((told.first_seq, told.end_seq), (500, 510))
+        self.assertEqual(seqs(take(stream, "Batch", batch(20, 22))), [20, 21])
+        self.check(stream, events=12, span=12, gaps=0, unknown=1)
+
+    def test_two_gaps_of_no_size(self):
+        stream = begin()
+        for reason in (pb.REASON_RESTART, pb.REASON_NOT_RECORDED):
+            self.assertEqual(len(take(stream, "Gap", pb.Gap(first_seq=40, end_seq=40, reason=reason))), 1)
+        self.check(stream, unknown=2, duplicate=0)
+
+    def test_time_does_not_go_back(self):
+        stream = begin()
+        self.assertEqual(len(take(stream, "Watermark", pb.Watermark(time_ns=500))), 1)
+        self.assertEqual(len(take(stream, "Watermark", pb.Watermark(time_ns=300, position=[pb.Position(seq=5)]))), 1)
+        self.assertEqual(take(stream, "Watermark", pb.Watermark(time_ns=400)), [])
+        self.assertEqual(len(take(stream, "Watermark", pb.Watermark(time_ns=501))), 1)
+
+    def test_event_that_stands_for_others(self):
+        message = batch(10, 12)
+        message.counts.events.extend([5, 1])
+        self.assertEqual([event.stands_for for event in take(begin(), "Batch", message)], [5, 1])
+        self.assertEqual([event.stands_for for event in take(begin(), "Batch", batch(10, 12))], [1, 1])
+
+    def test_bye_of_a_dump(self):
+        self.assertIsNone(take(begin(), "Bye", pb.Bye())[0].dump)
+        self.assertIsNotNone(take(begin(), "Bye", pb.Bye(dump=pb.Dump()))[0].dump)
+
+    def test_error(self):
+        self.assertEqual(take(begin(), "Error", pb.Error(code="ack-beyond")), [])
+        for stream in (begin(), Stream()):
+            with self.assertRaisesRegex(ringtail_reader.Refused, "not-allowed"):
+                take(stream, "Error", pb.Error(code="not-allowed"))
+
+    def test_type_that_is_not_known(self):
+        kind = max(max(TYPES), max(REQUESTS)) + 1
+        head = struct.pack("<HBBII", 0x7452, 1, kind, 1, 1)
+        frame = open_frame(head + struct.pack("<I", crc32c(head + b"x")) + b"x")
+        self.assertEqual((frame.type, frame.message), ("", None))
+        self.assertEqual(begin().take(frame), [])
+
+
 class Records(unittest.TestCase):
     """Of a fleet, in Kafka."""
 
@@ -303,6 +381,56 @@ class Broken(unittest.TestCase):
             getattr(message, column)[:] = values
             error = self.refused(hello() + catalog() + seal("Batch", message))
             self.assertRegex(str(error), "a column of the batch|an event (names|changes)", column)
+
+    def damaged(self, name, message, why):
+        with self.assertRaisesRegex(Damaged, why):
+            take(begin(), name, message)
+
+    def test_bounds(self):
+        take(begin(), "Gap", pb.Gap(cpu=CPUS_MAX - 1, end_seq=1))
+        self.damaged("Gap", pb.Gap(cpu=CPUS_MAX, end_seq=1), "out of range")
+        self.damaged("Gap", pb.Gap(first_seq=5, end_seq=4), "before it begins")
+        self.damaged("Batch", pb.Batch(first_seq=5, end_seq=4), "out of range")
+        self.assertEqual(len(take(begin(), "Batch", batch(0, EVENTS_MAX))), EVENTS_MAX)
+        self.damaged("Batch", batch(0, EVENTS_MAX + 1), "out of range")
+        self.damaged("ServerHello", pb.ServerHello(boot_id=BOOT[1:]), "no boot id")
+        for fields in (FIELDS_MAX, FIELDS_MAX + 1):
+            probe = pb.Probe(id=5, field=[pb.Field(name="f%d" % i, bits=64) for i in range(fields)])
+            if fields == FIELDS_MAX:
+                take(begin(), "Catalog", pb.Catalog(probe=[probe]))
+            else:
+                self.damaged("Catalog", pb.Catalog(probe=[probe]), "there twice, or has")
+        self.damaged("Catalog", pb.Catalog(probe=[pb.Probe(id=5), pb.Probe(id=5)]), "there twice")
+
+    def test_attachments(self):
+        for events, arg, good in (((1, 1), 2, True), ((0, 1), 2, True), ((1, 0), 2, False), ((1, 1), 3, False)):
+            message = batch(10, 12)
+            for event in events:
+                message.attachment.add(event=event, kind=pb.ATTACH_STRING, arg=arg, text=b"x")
+            if good:
+                self.assertEqual(len(take(begin(), "Batch", message)), 2)
+            else:
+                self.damaged("Batch", message, "out of order|belongs to field 3")
+
+    def test_where_it_is(self):
+        before = hello() + catalog()
+        unknown = batch(10, 12)
+        unknown.probe[:] = [6]
+        error = self.refused(before + seal("Batch", unknown))
+        self.assertRegex(str(error), f"^frame at byte {len(before)}: ")
+        error = self.refused(before + seal("Batch", batch(10, 12))[:-1] + b"?")
+        self.assertRegex(str(error), f"^frame at byte {len(before)}: ")
+
+    def test_request_in_a_stream(self):
+        for kind in REQUESTS:
+            head = struct.pack("<HBBII", 0x7452, 1, kind, 0, 0)
+            with self.assertRaisesRegex(Damaged, "no place in a stream"):
+                open_frame(head + struct.pack("<I", crc32c(head)))
+
+    def test_more_than_it_unpacks_to(self):
+        head = struct.pack("<HBBII", 0x7452, 1, NUMBER["Bye"], 9, 8)
+        with self.assertRaisesRegex(Damaged, "it announces 9 bytes for a message of 8"):
+            open_frame(head + struct.pack("<I", 0) + bytes(9))
 
     def test_what_it_announces_is_looked_at_first(self):
         body = zstandard.ZstdCompressor().compress(bytes(1 << 22))
