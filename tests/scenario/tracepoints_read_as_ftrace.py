@@ -58,8 +58,10 @@ def choose(case, systems):
 
 
 def pattern_of(ours):
-    """Names of functions, and addresses that the kernel hashes, are known to the kernel only."""
-    return re.sub(r"0x[0-9a-f]{16}", r"\\S+( \\[\\w+\\])?", re.escape(ours))
+    """Names of functions, and addresses that the kernel hashes, are known to the kernel only. Names of other programs, which
+    this one wakes, may hold anything: we show what is no text as `?`, and the kernel lets it end the line."""
+    plain, other, _ = ours.partition("?")
+    return re.sub(r"0x[0-9a-f]{16}", r"\\S+( \\[\\w+\\])?", re.escape(plain)) + (".*" if other else "")
 
 
 class Comparison:
