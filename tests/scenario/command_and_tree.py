@@ -96,7 +96,7 @@ def rows(done):
     return count((line["key"]["function"], line["count"]) for line in lines if "key" in line)
 
 
-# Forks at the first byte; the child makes its calls at the second.
+# Forks at the first byte; the child makes its calls at the second, and ends at the third.
 FORKS = """
 import ctypes, os
 libc = ctypes.CDLL(None)
@@ -105,6 +105,8 @@ if not os.fork():
     os.read(0, 1)
     for _ in range(50):
         libc.syscall(110)
+    os.write(1, b"called")
+    os.read(0, 1)
     os._exit(0)
 os.write(1, b"forked")
 os.wait()
@@ -131,11 +133,14 @@ def fork_among_the_lost(case):
     stream.await_all()
     process.popen.stdin.write(b"2")
     process.popen.stdin.flush()
-    process.wait()
+    ringtail.wait_until(lambda: "called" in process.read("out"), "the child makes its calls")
     case.await_rings_empty(daemon)
     stream.await_all()
     filler.interrupt()
-    done = stream.interrupt()
+    done = stream.interrupt()       # who reads of the losses only now must find the child still there
+    process.popen.stdin.write(b"3")
+    process.popen.stdin.close()
+    process.wait()
     counts = [line["count"] for line in map(json.loads, done.out.splitlines()) if "key" in line]
     case.check_equal((done.code, counts), (3, [50]), "its child is found again", done.out, done.err)
     case.check_balanced(daemon)
