@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json_text.h"
@@ -37,13 +36,8 @@ static void put_list(FILE *out, const char *name, char *const *text, size_t n, b
 
 static void put_time(FILE *out, uint64_t realtime_ns)
 {
-	time_t seconds = (time_t)(realtime_ns / NS_PER_S);
-	char stamp[32] = "";
-	struct tm tm;
-
-	if (gmtime_r(&seconds, &tm))
-		strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
-	fprintf(out, "{\"time\":\"%s.%06uZ\"", stamp, (unsigned)(realtime_ns % NS_PER_S / 1000));
+	fputs("{\"time\":", out);
+	json_put_time(out, realtime_ns);
 }
 
 /* Ends the line. NULL: out of memory. */

@@ -2,7 +2,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
+#include "daemon/base/clock.h"
 #include "query/visible.h"
 
 #define CUT_MARK "..."
@@ -32,4 +34,15 @@ void json_put_text(FILE *out, const char *text, size_t max)
 		bytes += put_piece(out, text, n, &took);
 	}
 	fputc('"', out);
+}
+
+void json_put_time(FILE *out, uint64_t realtime_ns)
+{
+	time_t seconds = (time_t)(realtime_ns / NS_PER_S);
+	char stamp[32] = "";
+	struct tm tm;
+
+	if (gmtime_r(&seconds, &tm))
+		strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
+	fprintf(out, "\"%s.%06uZ\"", stamp, (unsigned)(realtime_ns % NS_PER_S / 1000));
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
@@ -40,17 +39,6 @@ struct trigger_calls {
 
 /* ---- What is told ----------------------------------------------------------------------------- */
 
-static void put_time(FILE *out, uint64_t realtime_ns)
-{
-	time_t seconds = (time_t)(realtime_ns / NS_PER_S);
-	char stamp[32] = "";
-	struct tm tm;
-
-	if (gmtime_r(&seconds, &tm))
-		strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
-	fprintf(out, "\"%s.%06uZ\"", stamp, (unsigned)(realtime_ns % NS_PER_S / 1000));
-}
-
 static void put_member(FILE *out, const char *name, const char *text)
 {
 	fprintf(out, ",\"%s\":", name);
@@ -68,7 +56,7 @@ static char *make_body(const struct trigger_calls *calls, const struct trigger_c
 	out = open_memstream(&body, bytes);
 	if (out) {
 		fputs("{\"time\":", out);
-		put_time(out, what->fired_realtime_ns);
+		json_put_time(out, what->fired_realtime_ns);
 		put_member(out, "host", calls->host);
 		put_member(out, "trigger", what->trigger);
 		put_member(out, "rule", what->rule);

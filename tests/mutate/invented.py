@@ -52,7 +52,7 @@ MUTANTS = [
     ("audit-finish-left-out", "daemon/access:finish",
      "	fputs(\"}\\n\", out);",
      "	;", ["unit/always_on"]),
-    ("audit-put-time-never", "daemon/access:put_time",
+    ("audit-put-time-never", "daemon/base/json_text.c:json_put_time",
      "	if (gmtime_r(&seconds, &tm))",
      "	if (false)", ["unit/always_on"]),
     ("ledger-ledger-start-never", "client/lib:ledger_start",

@@ -281,7 +281,7 @@ MUTANTS = [
     ("audit-audit-line-differs", "daemon/access/audit.c:audit_line",
      "	size_t max = whole ? SIZE_MAX : 2 * CUT_BYTES;",
      "	size_t max = whole ? 2 * CUT_BYTES : SIZE_MAX;", ["unit/audit"]),
-    ("audit-put-time-differs", "daemon/access/audit.c:put_time",
+    ("audit-put-time-differs", "daemon/base/json_text.c:json_put_time",
      "(unsigned)(realtime_ns % NS_PER_S / 1000));",
      "(unsigned)(realtime_ns % NS_PER_S / 1000000));", ["unit/audit"]),
     # daemon/host/secret_file.c
