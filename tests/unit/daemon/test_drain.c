@@ -408,27 +408,34 @@ static void test_removed_with_a_batch_in_hand(void **state)
 	close_all(&f);
 }
 
+/* Of subscription 1, which it takes the place of, how many calls of openat there are. */
+static struct batcher_config ask_how_many(struct fixture *f, struct batcher_spec *spec, struct question **question)
+{
+	const struct question_request request = {.of = ""};
+	struct error error;
+
+	assert_int_equal(probe_set_add_glob(&spec->probes, "syscall:openat:call", small_catalog_get(), &error), 0);
+	assert_int_equal(question_create(&request, &spec->probes, small_catalog_get(), question, &error), 0);
+	spec->question = *question;
+	drain_remove(&f->drain, 1);
+	return (struct batcher_config){
+		.spec = spec, .threads = f->drain.threads, .codec = f->codec, .sink = on_frame, .context = f,
+		.subscription = 1, .cpu = 2,
+	};
+}
+
 /* A question of how many calls there were comes, and goes, beside a stream of all. */
 static void test_counted_instead_of_recorded(void **state)
 {
-	const struct question_request request = {.of = ""};
 	const uint64_t call[] = {1000, 3, 0, 0, 0, 0};
 	struct question *question = NULL;
 	struct batcher_spec spec = {0};
 	struct batcher_config config;
-	struct error error;
 	struct fixture f;
 
 	(void)state;
 	open_all(&f, 1 << 20);
-	config = (struct batcher_config){
-		.spec = &spec, .threads = f.drain.threads, .codec = f.codec, .sink = on_frame, .context = &f,
-		.subscription = 1, .cpu = 2,
-	};
-	assert_int_equal(probe_set_add_glob(&spec.probes, "syscall:openat:call", small_catalog_get(), &error), 0);
-	assert_int_equal(question_create(&request, &spec.probes, small_catalog_get(), &question, &error), 0);
-	spec.question = question;
-	drain_remove(&f.drain, 1);
+	config = ask_how_many(&f, &spec, &question);
 	ring_writer_count(f.writer, SMALL_OPENAT, 5, 0);	/* of nobody who asks now */
 	write_record(&f, SMALL_OPENAT, 10, call, 6, NULL);
 	assert_int_equal(drain_read(&f.drain, 1000), 1);
@@ -460,24 +467,15 @@ static void test_counted_instead_of_recorded(void **state)
 /* Nothing says when it was: no record has come yet, and one is unfinished. */
 static void test_counts_wait_for_a_time(void **state)
 {
-	const struct question_request request = {.of = ""};
 	struct question *question = NULL;
 	struct batcher_spec spec = {0};
 	struct batcher_config config;
 	struct ring_writer_slot slot;
-	struct error error;
 	struct fixture f;
 
 	(void)state;
 	open_all(&f, 1 << 20);
-	config = (struct batcher_config){
-		.spec = &spec, .threads = f.drain.threads, .codec = f.codec, .sink = on_frame, .context = &f,
-		.subscription = 1, .cpu = 2,
-	};
-	assert_int_equal(probe_set_add_glob(&spec.probes, "syscall:openat:call", small_catalog_get(), &error), 0);
-	assert_int_equal(question_create(&request, &spec.probes, small_catalog_get(), &question, &error), 0);
-	spec.question = question;
-	drain_remove(&f.drain, 1);
+	config = ask_how_many(&f, &spec, &question);
 	assert_int_equal(drain_add(&f.drain, 1, batcher_create(&config)), 0);
 	assert_int_equal(ring_writer_reserve(f.writer, 6, 0, &slot), 0);
 	ring_writer_count(f.writer, SMALL_OPENAT, 3, 0);

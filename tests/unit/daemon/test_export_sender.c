@@ -542,17 +542,19 @@ static void test_mended_within_a_round(void **state)
 	assert_int_equal(export_sender_counts(fixture->sender)->state, EXPORT_OK);
 }
 
-/* What is asked about once more is older than what still waits, and goes before it. */
-static void test_asked_again_goes_before_what_is_newer(void **state)
+/* Of four, two are refused alone, and two still wait. */
+static void refuse_two(struct fixture *fixture)
 {
-	struct fixture *fixture = *state;
-	uint64_t number[EVENTS_MAX], next = 0;
-
 	give_and_flush(fixture, 4);
 	for (unsigned i = 0; i < 4; i++)	/* 0 to 3, 0 and 1, 0, 1 */
 		say_status(fixture, 400, "no writes");
-	say(fixture, (struct export_answer){.error = "hung up"});
-	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+}
+
+/* All of them, the oldest first. */
+static void accept_in_order(struct fixture *fixture, uint64_t events)
+{
+	uint64_t number[EVENTS_MAX], next = 0;
+
 	while (posted) {
 		unsigned n = read_numbers(fixture, number);
 
@@ -560,7 +562,18 @@ static void test_asked_again_goes_before_what_is_newer(void **state)
 			assert_int_equal(number[i], next++);
 		say_status(fixture, 200, "");
 	}
-	check_counts(fixture, 4, 4, 0, 0);
+	check_counts(fixture, events, events, 0, 0);
+}
+
+/* What is asked about once more is older than what still waits, and goes before it. */
+static void test_asked_again_goes_before_what_is_newer(void **state)
+{
+	struct fixture *fixture = *state;
+
+	refuse_two(fixture);
+	say(fixture, (struct export_answer){.error = "hung up"});
+	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
+	accept_in_order(fixture, 4);
 }
 
 /* Whatever was asked in between, the oldest is the first to be asked again. */
@@ -595,25 +608,16 @@ static void test_the_oldest_is_asked_again_first(void **state)
 static void test_the_oldest_is_the_first_of_each_wait(void **state)
 {
 	struct fixture *fixture = *state;
-	uint64_t number[EVENTS_MAX], next = 0;
+	uint64_t number[EVENTS_MAX];
 
-	give_and_flush(fixture, 4);
-	for (unsigned i = 0; i < 4; i++)	/* 0 to 3, 0 and 1, 0, 1 */
-		say_status(fixture, 400, "no writes");
+	refuse_two(fixture);
 	for (unsigned i = 0; i < 3; i++) {
 		say(fixture, (struct export_answer){.error = "hung up"});
 		wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
 		assert_int_equal(read_numbers(fixture, number), 1);
 		assert_int_equal(number[0], 0);
 	}
-	while (posted) {
-		unsigned n = read_numbers(fixture, number);
-
-		for (unsigned i = 0; i < n; i++)
-			assert_int_equal(number[i], next++);
-		say_status(fixture, 200, "");
-	}
-	check_counts(fixture, 4, 4, 0, 0);
+	accept_in_order(fixture, 4);
 }
 
 /* Where all are aside they are asked about in their order, and so from the oldest on after a wait in between. */
@@ -643,9 +647,7 @@ static void test_asked_first_once_and_then_in_its_turn(void **state)
 	static const uint64_t order[] = {1, 0, 2, 3};
 	struct fixture *fixture = *state;
 
-	give_and_flush(fixture, 4);
-	for (unsigned i = 0; i < 4; i++)	/* 0 to 3, 0 and 1, 0, 1 */
-		say_status(fixture, 400, "no writes");
+	refuse_two(fixture);
 	say(fixture, (struct export_answer){.error = "hung up"});
 	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
 	for (unsigned i = 0; i < 4; i++)	/* 0, 2 and 3, 2, 3 */
@@ -692,9 +694,7 @@ static void test_refused_again_gives_the_others_their_turn(void **state)
 	struct fixture *fixture = *state;
 	uint64_t number[EVENTS_MAX];
 
-	give_and_flush(fixture, 4);
-	for (unsigned i = 0; i < 4; i++)	/* 0 to 3, 0 and 1, 0, 1 */
-		say_status(fixture, 400, "no writes");
+	refuse_two(fixture);
 	say(fixture, (struct export_answer){.error = "hung up"});
 	wait_for_post(fixture, EXPORT_RETRY_NS_MIN / 2, EXPORT_RETRY_NS_MAX);
 	assert_true(holds(fixture, 0));

@@ -25,6 +25,7 @@
 #include "daemon/relay/agent.h"
 #include "daemon/relay/host.h"
 #include "daemon/relay/relay.h"
+#include "tests/unit/daemon/relay_place.h"
 
 #define AGENTS_MAX	400u
 #define PLACES		800u		/* descriptors that are neither reserved nor for hosts */
@@ -36,7 +37,6 @@ static const struct relay_agent_host *relay_side;
 static struct relay_agent *created, *destroyed[AGENTS_MAX];
 static unsigned creations, destructions, went_on;
 static struct relay_opening *opening;
-static struct relay_items held;		/* the sink's */
 static uint64_t now_ns, realtime_ns;
 static int ends[AGENTS_MAX][2];
 static unsigned pairs;
@@ -68,22 +68,6 @@ int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
 	(void)resource;
 	limit->rlim_cur = limit->rlim_max = DESCRIPTORS_RESERVED + AGENTS_MAX + PLACES;
 	return 0;
-}
-
-struct transport_tls_context *__wrap_gate_tls(const struct gate *gate);
-struct transport_tls_context *__wrap_gate_tls(const struct gate *gate)
-{
-	(void)gate;
-	return NULL;
-}
-
-struct transport *__wrap_transport_tls_create(struct transport_tls_context *context, int fd);
-struct transport *__wrap_transport_tls_create(struct transport_tls_context *context, int fd)
-{
-	static struct transport transport;
-
-	(void)context, (void)fd;
-	return &transport;
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context)
@@ -134,47 +118,18 @@ void __wrap_relay_agent_go_on(struct relay_agent *agent)
 	went_on++;
 }
 
-/* ---- The sink --------------------------------------------------------------------------------- */
-
-static void on_forward(struct relay_sink *sink, struct relay_item *item)
-{
-	(void)sink;
-	STAILQ_INSERT_TAIL(&held, item, link);
-}
-
-static void confirm_first(int err)
-{
-	struct relay_item *item = STAILQ_FIRST(&held);
-
-	STAILQ_REMOVE_HEAD(&held, link);
-	item->confirmed(item, err);
-}
-
-static void on_destroy(struct relay_sink *sink)
-{
-	(void)sink;
-	while (!STAILQ_EMPTY(&held))
-		confirm_first(-ECANCELED);
-}
-
 /* ---- The relay, and who comes ----------------------------------------------------------------- */
 
 static void open_relay(unsigned agents_max)
 {
-	static const struct relay_sink_ops ops = {.forward = on_forward, .destroy = on_destroy};
-	static struct relay_sink sink = {.ops = &ops};
-	struct relay_config config = {.sink = &sink, .agents_max = agents_max};
+	struct relay_config config = {.sink = holding_sink(), .agents_max = agents_max};
 	struct error error;
 
-	STAILQ_INIT(&held);
 	memory_suffices();
 	creations = destructions = went_on = pairs = 0;
 	now_ns = realtime_ns = 1000;
 	base = config.base = event_base_new();
-	opening = calloc(1, sizeof(*opening));
-	opening->refs = 1;
-	opening->start = cursor_create(1);
-	cursor_append(opening->start, 0, 0);
+	opening = make_opening();
 	assert_int_equal(relay_create(&config, &relay, &error), 0);
 }
 

@@ -17,29 +17,13 @@
 #include "daemon/relay/agent.h"
 #include "daemon/relay/host.h"
 #include "daemon/relay/relay.h"
+#include "tests/unit/daemon/relay_place.h"
 
 static const struct relay_agent_host *relay_side;
 static struct relay_agent *created;
-static struct relay_items held;		/* the sink's */
 static struct frame_codec *codec;
 static struct relay *relay;
 static struct relay_opening *opening;
-
-struct transport_tls_context *__wrap_gate_tls(const struct gate *gate);
-struct transport_tls_context *__wrap_gate_tls(const struct gate *gate)
-{
-	(void)gate;
-	return NULL;
-}
-
-struct transport *__wrap_transport_tls_create(struct transport_tls_context *context, int fd);
-struct transport *__wrap_transport_tls_create(struct transport_tls_context *context, int fd)
-{
-	static struct transport transport;
-
-	(void)context, (void)fd;
-	return &transport;
-}
 
 struct relay_agent *__wrap_relay_agent_create(const struct relay_agent_config *config, struct transport *transport,
 					      const char *peer);
@@ -50,27 +34,6 @@ struct relay_agent *__wrap_relay_agent_create(const struct relay_agent_config *c
 	relay_side = config->host;
 	created = calloc(1, sizeof(*created));
 	return created;
-}
-
-static void on_forward(struct relay_sink *sink, struct relay_item *item)
-{
-	(void)sink;
-	STAILQ_INSERT_TAIL(&held, item, link);
-}
-
-static void confirm_first(int err)
-{
-	struct relay_item *item = STAILQ_FIRST(&held);
-
-	STAILQ_REMOVE_HEAD(&held, link);
-	item->confirmed(item, err);
-}
-
-static void on_destroy(struct relay_sink *sink)
-{
-	(void)sink;
-	while (!STAILQ_EMPTY(&held))
-		confirm_first(-ECANCELED);
 }
 
 /* NULL: it is refused, with that code. */
@@ -112,20 +75,14 @@ static struct stat_relay stat_of_relay(void)
 
 static void a_host_with_items_under_way_is_known(void **state)
 {
-	static const struct relay_sink_ops ops = {.forward = on_forward, .destroy = on_destroy};
-	static struct relay_sink sink = {.ops = &ops};
-	const struct relay_config config = {.sink = &sink, .agents_max = RELAY_HOSTS_MAX};
+	const struct relay_config config = {.sink = holding_sink(), .agents_max = RELAY_HOSTS_MAX};
 	static struct stat_host metered[RELAY_HOSTS_METERED + 1];
 	struct relay_agent *agent, *idle;
 	struct error error;
 
 	(void)state;
-	STAILQ_INIT(&held);
 	codec = frame_codec_create(1);
-	opening = calloc(1, sizeof(*opening));
-	opening->refs = 1;
-	opening->start = cursor_create(1);
-	cursor_append(opening->start, 0, 0);
+	opening = make_opening();
 	assert_int_equal(relay_create(&config, &relay, &error), 0);
 	for (unsigned i = 0; i < RELAY_HOSTS_MAX - 1; i++) {
 		agent = come(i, &error);
