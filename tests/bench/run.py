@@ -24,7 +24,7 @@ sys.dont_write_bytecode = True  # the tree stays as it was
 import report  # noqa: E402
 from peers import ftrace, host  # noqa: E402
 
-GROUPS = ("producer", "encode", "collector", "tbench", "answer", "wire", "memory", "size", "latency", "start", "idle",
+GROUPS = ("producer", "encode", "collector", "tbench", "answer", "count", "wire", "memory", "size", "latency", "start", "idle",
           "decode", "top", "metrics", "export", "profile", "tracepoint", "uprobe", "program", "kmod")
 QUIET_PERCENT = 5
 

@@ -18,10 +18,10 @@ SCRIPT = ("tracepoint:raw_syscalls:sys_enter { @since[tid] = nsecs; } "
           "END { clear(@since); }")
 
 
-def attached(pid):
-    """Whether a process has the events of both tracepoints open: an event each, or one for each CPU."""
+def attached(pid, events=2):
+    """Whether a process has the events of its tracepoints open: an event each, or one for each CPU."""
     files = pathlib.Path(f"/proc/{pid}/fd").iterdir()
-    return sum(1 for file in files if "perf_event" in os.readlink(file)) >= 2
+    return sum(1 for file in files if "perf_event" in os.readlink(file)) >= events
 
 
 @contextlib.contextmanager
