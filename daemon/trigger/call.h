@@ -5,8 +5,8 @@
  *	      --no answer, 408, 429, 5xx--> WAITS --a second, then four--> BEGUN
  *	      --anything else, or for the third time--> failed
  *
- * What becomes of each is counted and logged. In: what fired. Out: requests, on the main loop, which they never
- * hold up. Main thread.
+ * What becomes of each is counted and logged. In: what fired. Out: requests, on the main loop, which never waits for
+ * one. Main thread.
  */
 #ifndef RINGTAIL_DAEMON_TRIGGER_CALL_H
 #define RINGTAIL_DAEMON_TRIGGER_CALL_H
