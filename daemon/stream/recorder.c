@@ -91,19 +91,14 @@ static void add_subscriptions(const struct recorder *recorder, struct source_req
 }
 
 /*
- * Whether the kernel lets through what a subscription's filter does, and no more. Probes of a subscription without a
- * filter go unfiltered; for one with a filter the kernel must have its clauses, and nobody else's.
+ * Whether the kernel has a subscription's clauses, and nobody else's. It lets through what the filter does and no more,
+ * if the filter is no narrower than they are; batcher_plain_probes() asks that.
  */
-static bool is_filtered_in_kernel(const struct recorder *recorder, const struct source_request *request,
-				  const struct subscription *subscription)
+static bool is_filtered_in_kernel(const struct source_request *request, const struct subscription *subscription)
 {
-	if (!subscription->spec.filter)
-		return true;
-	for (size_t i = 0; i < subscription->clauses; i++)
-		if (recorder->hides_comm && subscription->clause[i].comm_op != RT_FILTER_ANY)
-			return false;
-	return subscription->spec.filter_of_kernel && request->clauses == subscription->clauses &&
-	       memcmp(request->clause, subscription->clause, request->clauses * sizeof(request->clause[0])) == 0;
+	return !subscription->spec.filter ||
+	       (request->clauses == subscription->clauses &&
+		memcmp(request->clause, subscription->clause, request->clauses * sizeof(request->clause[0])) == 0);
 }
 
 /* What has to be recorded, because somebody wants more of it than how many events there are, or others' filters do. */
@@ -114,10 +109,10 @@ static void add_recorded(const struct recorder *recorder, const struct source_re
 
 	TAILQ_FOREACH(subscription, recorder->config.wanted, link) {
 		const struct batcher_spec *spec = &subscription->spec;
-		const struct probe_set *plain = is_filtered_in_kernel(recorder, request, subscription) ?
+		const struct probe_set *plain = is_filtered_in_kernel(request, subscription) ?
 							batcher_plain_probes(spec) : NULL;
 
-		if (subscription->state == SUBSCRIPTION_HELD || subscription->state == SUBSCRIPTION_REMOVING)
+		if (!is_recorded(subscription))
 			continue;
 		for (size_t i = 0; i < sizeof(recorded->bits); i++) {
 			uint8_t counted = plain ? plain->bits[i] : 0;
