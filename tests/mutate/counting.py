@@ -1,6 +1,10 @@
 """Mutants of what is counted in the place of events: rows, slices, and what a client makes of them."""
 COUNTING = "daemon/collect/counting.c"
 BATCHER = "daemon/collect/batcher.c"
+READER = "daemon/ring/reader.c"
+DRAIN = "daemon/collect/drain.c"
+WORKER = "daemon/collect/worker.c"
+CLAUSE = "query/filter_clause.c"
 UNIT = ["unit/counting"]
 SCENARIO = ["scenario/counted_in_daemon"]
 
@@ -46,4 +50,34 @@ MUTANTS = [
      SCENARIO),
     ("answer-leaves-before-it-is-told", "client/cli/pump.c:stop_softly", "	if (!leg->pump->settles)", "	if (true)",
      SCENARIO),
+
+    # In the kernel: what a reader leaves to the next one, and which filters the kernel has whole.
+    ("counted-before-is-all-of-it", READER, "	reader->counts.before = counted - note.counted;\n", "",
+     ["unit/ring_counted", "unit/drain"]),
+    ("counted-less-than-the-note-says", READER, "|| note.counted > counted)", ")", ["unit/ring_counted"]),
+    ("counted-are-no-events-of-the-ring", DRAIN, "	drain->events += counted->good + counted->bad;\n", "",
+     ["unit/drain"]),
+    ("counted-of-before-is-of-who-comes", DRAIN,
+     "	watch_counted(drain, batcher_spec_of(batcher));\n	take_watched(drain, drain->last_time_ns);\n",
+     "	take_watched(drain, drain->last_time_ns);\n	watch_counted(drain, batcher_spec_of(batcher));\n", ["unit/drain"]),
+    ("counted-is-taken-before-it-is-noted", DRAIN,
+     "		ring_reader_release(drain->reader);\n		for (uint32_t i = 0; i < n; i++)\n			pass_counted",
+     "		for (uint32_t i = 0; i < n; i++)\n			pass_counted", ["unit/drain"]),
+    ("counted-is-watched-for-who-left", DRAIN, "		unwatch_counted(drain, batcher_spec_of(drain->batcher[i]));\n", "",
+     ["unit/drain", "unit/worker_bells"]),
+    ("counted-before-is-not-skipped", DRAIN,
+     "	for (unsigned i = 0; i < drain->batchers && before; i++)\n		batcher_skip_all(drain->batcher[i], before);\n", "",
+     ["unit/drain"]),
+    ("counted-by-a-filter-that-lost-clauses", CLAUSE, "	a->wide |= b->wide;\n", "", ["unit/filter"]),
+    ("counted-by-a-filter-of-another-field", CLAUSE, "	clauses->wide = true;\n", "", ["unit/filter"]),
+    ("counted-by-too-many-clauses", "daemon/stream/subscription.c",
+     "filter_is_of_kernel(filter) && subscription->clauses;",
+     "filter_is_of_kernel(filter);", ["unit/subscriptions"]),
+    ("counted-and-asleep", WORKER,
+     "	} else if (awaits_counts(worker)) {\n		pace_hold(&worker->pace, batch_interval(worker));\n		go_active(worker);\n",
+     "", ["unit/worker_bells"]),
+    ("counted-and-not-woken", WORKER, "	if (worker->mood == WORKER_IDLE && awaits_counts(worker))\n		go_active(worker);\n",
+     "", ["unit/worker_bells"]),
+    ("counted-meanwhile-is-of-who-comes", WORKER, "		take_counted(worker, until_ns);\n", "		(void)until_ns;\n",
+     ["unit/worker"]),
 ]

@@ -70,7 +70,7 @@ static inline void open_worker(struct fixture *f, unsigned workers, uint64_t int
 	}
 	for (unsigned i = 0; i < RINGS; i++) {
 		struct ring_writer_config config = {.cpu = i, .ring_bytes = ring_bytes,
-						    .policy = RT_POLICY_DROP};
+						    .policy = RT_POLICY_DROP, .counts = true};
 		struct ring_handle ring;
 
 		assert_int_equal(ring_writer_create(&config, &f->writer[i], &error), 0);

@@ -464,6 +464,48 @@ static void test_counted_instead_of_recorded(void **state)
 	question_destroy(question);
 }
 
+/* Whoever reads next goes on behind what was taken, though nothing was read since; what was counted meanwhile is nobody's. */
+static void test_the_next_one_goes_on_behind_what_was_counted(void **state)
+{
+	const uint64_t call[] = {1000, 3, 0, 0, 0, 0};
+	struct question *question = NULL;
+	struct batcher_spec spec = {0};
+	struct batcher_config config, all;
+	struct ring_handle source;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 1 << 20);
+	ring_reader_set_epoch(f.drain.reader, 9);
+	config = ask_how_many(&f, &spec, &question);
+	all = config;
+	all.spec = &f.spec[0];
+	all.subscription = 0;
+	assert_int_equal(drain_add(&f.drain, 1, batcher_create(&config)), 0);
+	write_record(&f, SMALL_OPENAT, 10, call, 6, NULL);
+	assert_int_equal(drain_read(&f.drain, 1000), 1);
+	ring_writer_count(f.writer, SMALL_OPENAT, 6, 0);
+	drain_take_counted(&f.drain, clock_monotonic());
+	assert_int_equal(f.drain.seq, 7);
+	assert_int_equal(f.drain.events, 7);
+	drain_fini(&f.drain);
+	ring_writer_count(f.writer, SMALL_OPENAT, 30, 0);
+	ring_writer_describe(f.writer, &source);
+	assert_int_equal(drain_init(&f.drain, 0, &source, &f.probes, &error), 0);
+	assert_int_equal(f.drain.seq, 7);
+	all.threads = f.drain.threads;
+	assert_int_equal(drain_add(&f.drain, 0, batcher_create(&all)), 0);
+	f.received[0] = (struct received){.seq = 7};
+	drain_take_counted(&f.drain, clock_monotonic());
+	drain_flush(&f.drain, UINT64_MAX);
+	assert_int_equal(f.drain.seq, 37);
+	assert_int_equal(f.received[0].seq, 37);
+	assert_int_equal(f.received[0].events, 0);
+	close_all(&f);
+	question_destroy(question);
+}
+
 /* Nothing says when it was: no record has come yet, and one is unfinished. */
 static void test_counts_wait_for_a_time(void **state)
 {
@@ -941,6 +983,7 @@ int main(void)
 		cmocka_unit_test(test_a_bad_loss_is_a_bad_record),
 		cmocka_unit_test(test_removed_with_a_batch_in_hand),
 		cmocka_unit_test(test_counted_instead_of_recorded),
+		cmocka_unit_test(test_the_next_one_goes_on_behind_what_was_counted),
 		cmocka_unit_test(test_counts_wait_for_a_time),
 		cmocka_unit_test(test_bad_records),
 		cmocka_unit_test(test_texts),

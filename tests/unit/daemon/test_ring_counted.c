@@ -151,6 +151,30 @@ static void test_reader_ends_before_it_leaves_word(void **state)
 	close_ring(&f);
 }
 
+/* A note of more than was ever counted is of another ring: nothing goes on. */
+static void test_note_that_cannot_be(void **state)
+{
+	struct rt_ring_note note;
+	struct fixture f;
+
+	(void)state;
+	open_counting(&f);
+	ring_reader_set_epoch(f.reader, 9);
+	ring_reader_watch_counted(f.reader, PROBE);
+	ring_writer_count(f.writer, PROBE, 6, 0);
+	expect_counted(&f, PROBE, 6, 0);
+	ring_reader_release(f.reader);
+	assert_true(ring_note_read(f.consumer, 0, 0, &note));
+	assert_int_equal(note.counted, 6);
+	note.counted = 7;
+	ring_note_write(f.consumer, &note);
+	read_anew(&f);
+	assert_int_equal(ring_reader_epoch(f.reader), 0);
+	assert_int_equal(ring_reader_seq(f.reader), 0);
+	assert_int_equal(ring_reader_take_counted_before(f.reader), 0);
+	close_ring(&f);
+}
+
 static void test_damage_is_noticed(void **state)
 {
 	struct ring_counted counted[ALL];
@@ -192,6 +216,7 @@ int main(void)
 		cmocka_unit_test(test_only_what_is_watched),
 		cmocka_unit_test(test_next_reader_numbers_what_was_counted_meanwhile),
 		cmocka_unit_test(test_reader_ends_before_it_leaves_word),
+		cmocka_unit_test(test_note_that_cannot_be),
 		cmocka_unit_test(test_damage_is_noticed),
 		cmocka_unit_test(test_ring_without_counts),
 	};

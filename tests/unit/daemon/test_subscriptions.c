@@ -865,6 +865,25 @@ static void a_viewer_has_the_probes_of_its_own_programs(void **state)
 	close_all(&f);
 }
 
+/* Too many clauses for the kernel are none, and then it lets through what the filter does not. */
+static void the_kernel_has_a_filter_whole_or_not_at_all(void **state)
+{
+	const char *glob = "syscall:read:call";
+	char filter[16 * (RT_FILTER_CLAUSES_MAX + 1)] = "pid == 1";
+	struct subscription_request request = {.glob = &glob, .globs = 1, .filter = filter};
+	struct subscription *made;
+	struct error error;
+
+	(void)state;
+	for (unsigned n = 1; n <= RT_FILTER_CLAUSES_MAX + 1; n++) {
+		assert_int_equal(subscription_create(&request, small_catalog_get(), 1, 1 << 20, &made, &error), 0);
+		assert_int_equal(made->clauses, n <= RT_FILTER_CLAUSES_MAX ? n : 0);
+		assert_true(made->spec.filter_of_kernel == (n <= RT_FILTER_CLAUSES_MAX));
+		subscription_destroy(made);
+		snprintf(filter + strlen(filter), sizeof(filter) - strlen(filter), " || pid == %u", n + 1);
+	}
+}
+
 /* Not by a glob, by a field of a filter, or by what the daemon was asked before. */
 static void a_viewer_has_nothing_of_others_programs(void **state)
 {
@@ -1145,6 +1164,7 @@ int main(void)
 		cmocka_unit_test(who_is_needed_makes_no_room),
 		cmocka_unit_test(what_goes_is_nobodys),
 		cmocka_unit_test(what_is_left_when_some_go),
+		cmocka_unit_test(the_kernel_has_a_filter_whole_or_not_at_all),
 		cmocka_unit_test(what_viewers_have_made_is_counted),
 		cmocka_unit_test(new_rate_is_for_viewers_streams),
 		cmocka_unit_test(probe_made_on_request_needs_its_provider_named),

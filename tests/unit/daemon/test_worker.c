@@ -270,6 +270,38 @@ static void test_leaves_and_goes_on(void **state)
 	free(f);
 }
 
+/* Whoever comes first begins behind what was counted while nobody read, and is told of no events that it did not ask for. */
+static void test_begins_behind_what_was_counted(void **state)
+{
+	const struct question_request request = {.of = ""};
+	struct fixture *f = malloc(sizeof(*f));
+	struct question *question;
+	struct error error;
+
+	(void)state;
+	open_worker(f, 1, 5 * MS, 1 << 20);
+	assert_int_equal(question_create(&request, &f->spec[1].probes, small_catalog_get(), &question, &error), 0);
+	f->spec[1].question = question;
+	worker_set_epoch(f->worker[0], 1234);
+	add(f, 1);
+	write_call(f, 0, SMALL_GETPPID);
+	ring_writer_count(f->writer[0], SMALL_GETPPID, 5, 0);
+	AWAIT(f, f->events[1] == 6);
+	assert_int_equal(worker_leave(f->worker[0]), 0);
+	AWAIT(f, f->drained == 1);
+	ring_writer_count(f->writer[0], SMALL_GETPPID, 30, 0);
+
+	replace_worker(f, 3600 * NS_PER_S);
+	worker_set_epoch(f->worker[0], 1234);
+	assert_int_equal(worker_start(f->worker[0], &error), 0);
+	add(f, 2);
+	assert_int_equal(f->seq[2][0], 36);
+	assert_int_equal(f->seq[2][1], 0);
+	close_worker(f);
+	question_destroy(question);
+	free(f);
+}
+
 static uint64_t unread(const struct fixture *f, unsigned ring)
 {
 	struct worker_ring_stat stat;
@@ -432,6 +464,7 @@ int main(void)
 		cmocka_unit_test(test_remove),
 		cmocka_unit_test(test_corrupt_ring),
 		cmocka_unit_test(test_handed_over_bytes_come_back),
+		cmocka_unit_test(test_begins_behind_what_was_counted),
 		cmocka_unit_test(test_stat_before_a_tick),
 		cmocka_unit_test(test_stat_of_each_ring),
 		cmocka_unit_test(test_rules_on_each_ring),

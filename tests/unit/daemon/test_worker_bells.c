@@ -4,6 +4,8 @@
  */
 #include "tests/unit/daemon/small_worker.h"
 
+#include <sys/syscall.h>
+
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
 
@@ -167,6 +169,38 @@ static void an_unfinished_record_in_one_ring_is_no_idleness(void **state)
 	free(f);
 }
 
+/* What is counted rings no bell: who asks for it, is looked after at each tick, and to the end. */
+static void counts_keep_it_awake(void **state)
+{
+	const struct question_request request = {.of = ""};
+	struct fixture *f = malloc(sizeof(*f));
+	struct question *question;
+	struct error error;
+	unsigned before;
+
+	(void)state;
+	open_worker(f, 1, 5 * MS, RING_BYTES);
+	assert_int_equal(question_create(&request, &f->spec[1].probes, small_catalog_get(), &question, &error), 0);
+	f->spec[1].question = question;
+	add(f, 0);
+	AWAIT(f, !is_armed(f, 0));		/* it is idle: the next record rings */
+	add(f, 1);
+	assert_true(is_armed(f, 0) && is_armed(f, 1));
+	before = f->watermarks;
+	AWAIT(f, f->watermarks > before + 3);	/* ticks that found nothing */
+	assert_true(is_armed(f, 0) && is_armed(f, 1));
+	ring_writer_count(f->writer[0], RT_PROBE_SYSCALL_CALL + SYS_getppid, 5, 1);
+	AWAIT(f, f->events[1] == 6);
+	ring_writer_count(f->writer[1], RT_PROBE_SYSCALL_CALL + SYS_getppid, 7, 0);
+	drain(f);
+	remove_one(f, 1);
+	assert_int_equal(f->events[1], 13);
+	assert_int_equal(f->events[0], 0);
+	close_worker(f);
+	question_destroy(question);
+	free(f);
+}
+
 /* Each answer to a bell finds another half of a ring. */
 static void bells_without_end_leave_the_ticks_their_turn(void **state)
 {
@@ -195,6 +229,7 @@ int main(void)
 		cmocka_unit_test(ring_half_full_before_the_start_is_read_at_once),
 		cmocka_unit_test(rings_that_were_left_wake_nobody),
 		cmocka_unit_test(an_unfinished_record_in_one_ring_is_no_idleness),
+		cmocka_unit_test(counts_keep_it_awake),
 		cmocka_unit_test(bells_without_end_leave_the_ticks_their_turn),
 	};
 

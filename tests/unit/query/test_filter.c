@@ -1079,6 +1079,8 @@ static void test_of_kernel(void **state)
 		{ "pid == 5 || ret < 0", false }, { "!(pid == 5 || error == 2)", false },
 		{ "probe == \"syscall:read:call\" && pid == 5", false },
 		{ "pid in (1, 2, 3, 4, 5) && tid in (1, 2, 3, 4, 5)", false },
+		{ "pid == 5 || (pid == 6 && ret < 0)", false }, { "(pid == 6 && ret < 0) || pid == 5", false },
+		{ "uid == 0 && (pid == 5 || (pid == 6 && ret < 0))", false },
 	};
 
 	(void)state;
