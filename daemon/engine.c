@@ -729,7 +729,8 @@ static int open_state(struct engine *engine, struct error *error)
 {
 	int err = disk_posix_open(engine->config.state_dir, &engine->disk, error);
 
-	if (err && engine->config.durability != SPOOL_MEMORY)
+	/* Two daemons in one directory would each take the other's files for what a dead one left. */
+	if (err && (engine->config.durability != SPOOL_MEMORY || err == -EBUSY))
 		return err;
 	if (err) {
 		log_failure(LOG_LEVEL_WARNING, error);

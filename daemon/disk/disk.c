@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -186,6 +187,13 @@ int disk_posix_open(const char *path, struct disk *disk, struct error *error)
 		err = refuse_unwritable(path, error);
 		close(fd);
 		return err;
+	}
+	/* Where a file system knows no locks, there is none. */
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+		close(fd);
+		error_set(error, EBUSY, "state-dir-in-use", "another ringtaild uses the state directory %s", path);
+		error_hint(error, "stop that one, or choose another with --state-dir");
+		return -EBUSY;
 	}
 	*disk = (struct disk){.ops = &posix_ops, .dir_fd = fd};
 	return 0;

@@ -16,15 +16,19 @@
 #include "daemon/host/privileges.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/log.h"
+#include "daemon/net/lock_file.h"
 #include "daemon/net/turnstile.h"
 
 #define BACKLOG 4096	/* a storm of clients that come back waits here; the kernel may lower it */
 #define ACCEPT_PAUSE_MS 100
+#define LOCK_SUFFIX ".lock"
+#define LOCK_PATH_BYTES (sizeof(((struct sockaddr_un *)0)->sun_path) + sizeof(LOCK_SUFFIX))
 
 struct listener {
 	struct address address;
 	char text[ADDRESS_TEXT_BYTES];
 	int fd;
+	int lock;			/* of a unix socket's path (net/lock_file.h); -1: none */
 	bool for_all;			/* every user may connect to the unix socket */
 	bool adopted;			/* the service manager's: its file stays */
 	struct turnstile *turnstile;
@@ -75,14 +79,48 @@ static int make_directory(const struct address *address, const struct account *o
 	return err;
 }
 
-/* Its mode and owner are right from the beginning: afterwards the name may lead anywhere. */
+static void lock_path(const struct address *address, char path[LOCK_PATH_BYTES])
+{
+	snprintf(path, LOCK_PATH_BYTES, "%s" LOCK_SUFFIX, address_path(address));
+}
+
+/* 0: the path is this daemon's alone, from here to the end; 1: another daemon has it, and may not listen yet. */
+static int take_lock(struct listener *listener)
+{
+	char path[LOCK_PATH_BYTES];
+
+	if (listener->lock >= 0)
+		return 0;
+	lock_path(&listener->address, path);
+	listener->lock = lock_file_take(path);
+	if (listener->lock >= 0)
+		return 0;
+	return listener->lock == -EWOULDBLOCK ? 1 : listener->lock;
+}
+
+static void leave_lock(const struct listener *listener)
+{
+	char path[LOCK_PATH_BYTES];
+
+	if (listener->lock < 0)
+		return;
+	lock_path(&listener->address, path);
+	lock_file_leave(path, listener->lock);
+}
+
+/*
+ * Its mode and owner are right from the beginning: afterwards the name may lead anywhere. Who listens there without a
+ * lock is the service manager, or a daemon of before.
+ */
 static int bind_here(void *context)
 {
-	const struct listener *listener = context;
+	struct listener *listener = context;
 	const struct address *address = &listener->address;
-	int err = is_alive(address);
+	int err = take_lock(listener);
 	mode_t before;
 
+	if (!err)
+		err = is_alive(address);
 	if (err)
 		return err;
 	before = umask(listener->for_all ? 0111 : 0117);
@@ -102,9 +140,9 @@ static int bind_unix(struct listener *listener, const struct account *owner, str
 		return err;
 	err = privileges_work_as(owner, address_path(address), bind_here, listener);
 	if (err > 0) {
-		error_set(error, EADDRINUSE, "listen-in-use", "%s: a daemon listens there already",
+		error_set(error, EADDRINUSE, "listen-in-use", "%s: another daemon listens there, or is about to",
 			  address->text);
-		error_hint(error, "stop it, or choose another path with --listen");
+		error_hint(error, "stop it, or choose another path");
 		return -EADDRINUSE;
 	}
 	if (err == -EACCES || err == -EPERM) {
@@ -184,6 +222,7 @@ static int create(const struct address *address, uid_t uid, gid_t gid, bool for_
 	if (!listener)
 		return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 	listener->address = *address;
+	listener->lock = -1;
 	listener->for_all = for_all;
 	listener->fd = socket(address->socket.ss_family,
 			      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -199,6 +238,7 @@ static int create(const struct address *address, uid_t uid, gid_t gid, bool for_
 		err = begin_to_listen(listener, error);
 	if (err) {
 		close(listener->fd);
+		leave_lock(listener);
 		free(listener);
 		return err;
 	}
@@ -255,6 +295,7 @@ int listener_adopt(struct activation *activation, const struct address *address,
 		if (!listener)
 			return error_set(error, ENOMEM, "out-of-memory", "out of memory");
 		listener->address = *address;
+		listener->lock = -1;
 		listener->adopted = true;
 		listener->fd = passed->fd;
 		passed->fd = -1;
@@ -410,6 +451,7 @@ void listener_destroy(struct listener *listener)
 	    unlink(address_path(&listener->address)) != 0 && errno != ENOENT)
 		log_warn("socket-left", "%s stays behind: %s; the next start takes it away",
 			 address_path(&listener->address), strerror(errno));
+	leave_lock(listener);
 	free(listener);
 }
 

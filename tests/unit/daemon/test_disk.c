@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -237,6 +238,22 @@ static void test_remove_a_directory(void **state)
 }
 
 /* The directory, and the spools' in it: root may write both. */
+static void test_directory_of_another_daemon(void **state)
+{
+	struct fixture f;
+	struct disk other;
+	struct error error;
+
+	(void)state;
+	set_up(&f);
+	assert_int_equal(disk_posix_open(f.path, &other, &error), -EBUSY);
+	assert_string_equal(error.code, "state-dir-in-use");
+	assert_true(*error.hint);
+	disk_posix_close(&f.disk);
+	assert_int_equal(disk_posix_open(f.path, &f.disk, &error), 0);
+	tear_down(&f);
+}
+
 static void test_directories_of_somebody_else(void **state)
 {
 	struct fixture f;
@@ -255,6 +272,7 @@ static void test_directories_of_somebody_else(void **state)
 	assert_int_equal(seteuid(0), 0);
 	assert_int_equal(fchownat(f.disk.dir_fd, "spool", 65534, 0, 0), 0);
 	assert_int_equal(seteuid(65534), 0);
+	assert_int_equal(flock(f.disk.dir_fd, LOCK_UN), 0);
 	assert_int_equal(disk_posix_open(f.path, &none, &error), 0);
 	disk_posix_close(&none);
 	assert_int_equal(none.dir_fd, -1);
@@ -415,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_interrupted_and_failing_calls),
 		cmocka_unit_test(test_remove_a_directory),
+		cmocka_unit_test(test_directory_of_another_daemon),
 		cmocka_unit_test(test_directories_of_somebody_else),
 		cmocka_unit_test(test_sync_of_an_aborted_journal),
 		cmocka_unit_test(test_jobs),

@@ -9,17 +9,38 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/limits.h"
 #include "daemon/net/listener.h"
+#include "daemon/net/lock_file.h"
 #include "daemon/net/turnstile.h"
+
+/* The next lock is tried on a file whose name and lock are given up just then. */
+static const char *removed_when_opened;
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+
+int __wrap_flock(int fd, int operation)
+{
+	if (removed_when_opened) {
+		unlink(removed_when_opened);
+		removed_when_opened = NULL;
+		return 0;
+	}
+	return __real_flock(fd, operation);
+}
 
 struct fixture {
 	struct event_base *base;
@@ -178,6 +199,7 @@ static void test_living_socket(void **state)
 	struct listener *listener;
 	struct error error;
 	struct fixture f;
+	char lock[112];
 	int fd;
 
 	(void)state;
@@ -185,12 +207,97 @@ static void test_living_socket(void **state)
 	assert_int_equal(listener_create(&f.address, getuid(), getgid(), &listener, &error), 0);
 	assert_int_equal(start(&f, listener), 0);
 	expect_error(&f.address, "listen-in-use");
+	/* As a daemon of before, which makes no lock. */
+	snprintf(lock, sizeof(lock), "%s.lock", f.path);
+	assert_int_equal(unlink(lock), 0);
+	expect_error(&f.address, "listen-in-use");
 	run(&f, 1);		/* it was asked */
 	fd = connect_to(&f.address);
 	assert_true(fd >= 0);
 	run(&f, 2);
 	close(fd);
 	listener_destroy(listener);
+	close_place(&f);
+}
+
+/* It is bound, and its daemon listens when it is ready: until then a connect(2) is refused as by a dead one. */
+static void test_socket_of_a_starting_daemon(void **state)
+{
+	struct listener *listener;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_place(&f);
+	assert_int_equal(listener_create_for_all(&f.address, getuid(), getgid(), &listener, &error), 0);
+	assert_int_equal(connect_to(&f.address), -1);
+	expect_error(&f.address, "listen-in-use");
+	assert_int_equal(access(f.path, F_OK), 0);
+	assert_int_equal(start(&f, listener), 0);
+	listener_destroy(listener);
+	close_place(&f);
+}
+
+/* A lock is no longer than its daemon's life, and a file without one is nobody's. */
+static void test_lock_of_a_killed_daemon(void **state)
+{
+	struct listener *listener;
+	struct error error;
+	struct fixture f;
+	char lock[112], byte;
+	int ready[2], status;
+	pid_t other;
+
+	(void)state;
+	open_place(&f);
+	close(occupy(&f, 1));
+	snprintf(lock, sizeof(lock), "%s.lock", f.path);
+	assert_int_equal(pipe(ready), 0);
+	other = fork();
+	if (!other) {
+		if (lock_file_take(lock) >= 0 && write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	expect_error(&f.address, "listen-in-use");
+	kill(other, SIGKILL);
+	assert_int_equal(waitpid(other, &status, 0), other);
+	assert_int_equal(access(lock, F_OK), 0);
+	assert_int_equal(listener_create(&f.address, getuid(), getgid(), &listener, &error), 0);
+	listener_destroy(listener);
+	assert_int_equal(access(lock, F_OK), -1);
+	close(ready[0]);
+	close(ready[1]);
+	close_place(&f);
+}
+
+/* The daemon that stops has removed the name in between: what was opened is no lock that anybody else would find. */
+static void test_lock_that_was_removed(void **state)
+{
+	struct fixture f;
+	char lock[112];
+	int first, second;
+
+	(void)state;
+	open_place(&f);
+	close(occupy(&f, 1));
+	snprintf(lock, sizeof(lock), "%s.lock", f.path);
+	first = lock_file_take(lock);
+	assert_true(first >= 0);
+	assert_int_equal(lock_file_take(lock), -EWOULDBLOCK);
+	removed_when_opened = lock;
+	second = lock_file_take(lock);
+	assert_true(second >= 0);
+	assert_null(removed_when_opened);
+	assert_int_equal(lock_file_take(lock), -EWOULDBLOCK);
+	/* The first one's file is not that any more, and the second's stays. */
+	lock_file_leave(lock, first);
+	assert_int_equal(access(lock, F_OK), 0);
+	lock_file_leave(lock, second);
+	assert_int_equal(access(lock, F_OK), -1);
+	lock_file_leave(lock, -1);
+	assert_int_equal(lock_file_take("/nowhere/lock"), -ENOENT);
 	close_place(&f);
 }
 
@@ -333,6 +440,9 @@ int main(void)
 		cmocka_unit_test(test_mode_and_owner),
 		cmocka_unit_test(test_stale_socket),
 		cmocka_unit_test(test_living_socket),
+		cmocka_unit_test(test_socket_of_a_starting_daemon),
+		cmocka_unit_test(test_lock_of_a_killed_daemon),
+		cmocka_unit_test(test_lock_that_was_removed),
 		cmocka_unit_test(test_busy_socket),
 		cmocka_unit_test(test_something_else_is_there),
 		cmocka_unit_test(test_port),
