@@ -12,8 +12,8 @@
  * its arguments are not evaluated. docs/programs.md has the rest.
  *
  * Each program, and each shared object, that holds probes connects by itself when it is loaded, to the socket
- * RT_PROGRAM_SOCKET or $RINGTAIL_PROGRAMS (an empty text: to none). Where no daemon listens, nothing else
- * happens; rt_probe_attach() tries again.
+ * RT_PROGRAM_SOCKET or $RINGTAIL_PROGRAMS (an empty text: to none). Where there is no socket, nothing else
+ * happens; rt_probe_attach() tries again. Where the daemon is about to listen on it, the program finds it by itself.
  */
 #ifndef RINGTAIL_PROBE_H
 #define RINGTAIL_PROBE_H
@@ -218,6 +218,7 @@ struct rt_program_end {
 #define RT_PROBE_LOOK_EVERY	1024	/* events lost between two looks whether the daemon is there; */
 #define RT_PROBE_LOOK_FILTERED	65536	/* and so many that did not pass */
 #define RT_PROBE_WAIT_S		300	/* where it is not, another one is looked for so long */
+#define RT_PROBE_REFUSED	(-2)	/* there is a socket, and nobody listens: a daemon starts, or was killed */
 /* A record is written up to its length: to clear all of it first would cost more than the rest. */
 #if defined(__has_attribute)
 #if __has_attribute(uninitialized)
@@ -1239,12 +1240,13 @@ static inline int rt_probe_open_socket(void)
 	return higher;
 }
 
+/* A descriptor; RT_PROBE_REFUSED; or -1. */
 static inline int rt_probe_connect(void)
 {
 	const char *path = getauxval(AT_SECURE) ? NULL : getenv("RINGTAIL_PROGRAMS");
 	struct timeval wait;
 	struct sockaddr_un address;
-	int fd;
+	int fd, failure;
 
 	path = path ? path : RT_PROGRAM_SOCKET;
 	memset(&address, 0, sizeof(address));
@@ -1261,8 +1263,9 @@ static inline int rt_probe_connect(void)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
 		return fd;
+	failure = errno == ECONNREFUSED ? RT_PROBE_REFUSED : -1;
 	close(fd);
-	return -1;
+	return failure;
 }
 
 /* A thread may have been forbidden to read it: prctl(2), PR_SET_TSC. */
@@ -1312,6 +1315,35 @@ static inline int rt_probe_map(int fd, uint64_t until_ns)
 	return 0;
 }
 
+/* Whether the object looks for a daemon once a second, as all of its probes seem to be asked for. */
+static inline int rt_probe_is_seeking(void)
+{
+	struct rt_program_segment *segment = rt_probe_segment;
+
+	return rt_probe_shift && segment && __atomic_load_n(&segment->leaving, __ATOMIC_RELAXED);
+}
+
+/* A daemon is about to listen: until then it is as if it had left. The page is the program's own, without rings, and stays. */
+static inline void rt_probe_expect(void)
+{
+	struct rt_program_segment *segment = rt_probe_segment;
+
+	if (rt_probe_shift)
+		return;
+	if (!segment || segment->rings)
+		segment = (struct rt_program_segment *)mmap(NULL, RT_PROGRAM_PAGE, PROT_READ | PROT_WRITE,
+							    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (segment == MAP_FAILED)
+		return;
+	for (size_t i = 0; i < rt_probe_count(); i++)
+		segment->enabled[i] = 1;
+	segment->leaving = 1;
+	rt_probe_gone_s = 0;
+	__atomic_store_n(&rt_probe_segment, segment, __ATOMIC_RELEASE);
+	__atomic_store_n(&rt_probe_shift, (uintptr_t)segment->enabled - (uintptr_t)__start_rt_probe_words,
+			 __ATOMIC_RELEASE);
+}
+
 /*
  * Connects to the daemon, unless the object is connected: 0, or -1 if there is none. The header does that when the
  * object is loaded, and in the child of a fork(2); a program may do it again at any time, to find a daemon that
@@ -1335,7 +1367,9 @@ RT_PROBE_OWN int rt_probe_attach(void)
 		fd = rt_probe_connect();
 		if (fd >= 0)
 			err = rt_probe_map(fd, until_ns);
-		if (fd >= 0 && err)
+		if (fd == RT_PROBE_REFUSED)
+			rt_probe_expect();
+		else if (fd >= 0 && err)
 			close(fd);
 		else if (fd >= 0 && hears == 0)
 			rt_probe_release(segment);
@@ -1348,8 +1382,7 @@ RT_PROBE_OWN int rt_probe_attach(void)
 /* The child of a fork(2) is a process of its own. */
 RT_PROBE_OWN void rt_probe_forked(void)
 {
-	struct rt_program_segment *segment = rt_probe_segment;
-	int was_attached = rt_probe_socket >= 0, before = errno;
+	int was_attached = rt_probe_socket >= 0, was_seeking = rt_probe_is_seeking(), before = errno;
 	uintptr_t shift = rt_probe_shift;
 
 	rt_probe_tid = 0;
@@ -1358,7 +1391,7 @@ RT_PROBE_OWN void rt_probe_forked(void)
 	rt_probe_attaching = 0;
 	rt_probe_detach();
 	/* It looks for the next daemon as its parent does. */
-	if (was_attached && rt_probe_attach() != 0 && segment && __atomic_load_n(&segment->leaving, __ATOMIC_RELAXED))
+	if ((was_attached || was_seeking) && rt_probe_attach() != 0 && was_seeking && !rt_probe_shift)
 		rt_probe_shift = shift;
 	errno = before;
 }

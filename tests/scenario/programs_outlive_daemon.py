@@ -1,9 +1,12 @@
-"""A daemon is killed while a program writes. The program runs on, and a daemon that is started then has its events again:
+"""A program that starts while the daemon does, which has its socket and does not listen yet, finds it by itself; another
+daemon with the same socket, or the same state directory, does not come up. The daemon is killed while a program writes. The program runs on, and a daemon that is started then has its events again:
 the program finds it by itself, as its memory is full. After a stop in order, it finds the next
 one by itself, too, and a client that comes back is told of the gap. What an operator enabled is recorded once the program is
 there."""
 import os
 import re
+import shutil
+import socket as sockets
 
 import ringtail
 from lib.probing import Traced, build, check_secure
@@ -18,10 +21,29 @@ def resident(program):
         return [int(kib) for kib in re.findall(r"^\S+ rw-s .*memfd:.*\n(?:\w+: .*\n)*?Rss: +(\d+) kB", file.read(), re.M)]
 
 
+def starts_before(case, binary, socket):
+    """The socket is bound, and nobody listens: so it is while a daemon starts."""
+    os.makedirs(os.path.dirname(socket), exist_ok=True)
+    if os.geteuid() == 0:
+        shutil.chown(os.path.dirname(socket), ringtail.ENGINE_USER)
+    with sockets.socket(sockets.AF_UNIX) as starting:
+        starting.bind(socket)
+        os.chmod(socket, 0o666)
+        program = Traced(case, binary, socket)
+    case.check(not program.attached, "the program has started before the daemon listens", program.out)
+    return program
+
+
+def check_alone(case, first, option, code):
+    done = case.refused("--source=bpf", option)
+    case.check(done.code == 1 and f"[{code}]" in done.err and first.running, f"another daemon with {option} is refused", done.err)
+
+
 def after_a_stop(case, second, program, socket):
     stays = case.stream(second, "-p", "app:sixteenth", "-f", f"pid == {program.pid}", "-o", "json")
     stays.await_all(100)
     case.check_equal(second.stop(), 0, "the second daemon ends well")
+    case.check(not os.path.exists(socket) and not os.path.exists(f"{socket}.lock"), "and leaves no socket and no lock")
     state = case.path("state")
     os.makedirs(state)
     with open(os.path.join(state, "probes"), "w") as file:
@@ -46,12 +68,17 @@ def after_a_stop(case, second, program, socket):
 
 def main(case):
     socket = os.path.join(case.path("run"), "programs.sock")
-    first = case.daemon(f"--programs={socket}", "--ring-size=64KiB")
     binary = build(case, "traced", "traced")
+    program = starts_before(case, binary, socket)
+    first = case.start_daemon("--source=bpf", f"--programs={socket}", "--ring-size=64KiB", f"--state-dir={case.path('first')}")
+    wait_until(lambda: os.path.exists(f"{socket}.lock"), "the first daemon has its socket")
+    check_alone(case, first, f"--programs={socket}", "listen-in-use")
+    first.await_ready()
+    check_alone(case, first, f"--state-dir={case.path('first')}", "state-dir-in-use")
     check_secure(case, binary, socket, "threads", case.path("no-counts"))
-    program = Traced(case, binary, socket)
-    stream = case.stream(first, "-p", "app:request_done", "-o", "none")
     program.go()
+    wait_until(lambda: first.stat()["counters"]["programs_attached"], "it has found the first daemon")
+    stream = case.stream(first, "-p", "app:request_done", "-o", "none")
     stream.await_all(1000)
     stream.interrupt()
     enabled = case.start_stream(first, "-p", "app:request_done", "-o", "none").await_subscribed()
