@@ -41,7 +41,7 @@ static bool was_lost(const Ringtail__V1__Stat *stat, unsigned reason)
 
 static void describe(const Ringtail__V1__Stat *stat, unsigned reason, struct loss_advice *advice)
 {
-	const struct loss_reason *row = loss_reason(reason);
+	const struct loss_text *row = loss_text(reason);
 	char size[UNITS_TEXT_BYTES];
 
 	snprintf(advice->name, sizeof(advice->name), "%s", row->name);

@@ -836,12 +836,12 @@ const char *ringtail_stage_name(unsigned stage)
 
 const char *ringtail_reason_name(unsigned reason)
 {
-	return loss_reason(reason)->name;
+	return loss_text(reason)->name;
 }
 
 const char *ringtail_reason_remedy(unsigned reason)
 {
-	return loss_reason(reason)->remedy;
+	return loss_text(reason)->remedy;
 }
 
 /* ---- A recording of what comes: its hello, each frame, and its end ---------------------------- */

@@ -47,8 +47,8 @@ struct frame_ref *frame_ref_pack(struct frame_codec *codec, enum frame_type type
 }
 
 struct frame_ref *frame_ref_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
-				uint64_t end_seq, Ringtail__V1__LossStage stage,
-				Ringtail__V1__LossReason reason, uint64_t events)
+				uint64_t end_seq, enum loss_stage stage,
+				enum loss_reason reason, uint64_t events)
 {
 	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
 	struct frame_ref *frame;
@@ -56,8 +56,8 @@ struct frame_ref *frame_ref_gap(struct frame_codec *codec, uint32_t cpu, uint64_
 	gap.cpu = cpu;
 	gap.first_seq = first_seq;
 	gap.end_seq = end_seq;
-	gap.stage = stage;
-	gap.reason = reason;
+	gap.stage = (Ringtail__V1__LossStage)stage;
+	gap.reason = (Ringtail__V1__LossReason)reason;
 	gap.events = events;
 	frame = frame_ref_pack(codec, FRAME_GAP, &gap.base);
 	if (!frame)

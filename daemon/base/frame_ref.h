@@ -14,12 +14,10 @@
 #include "proto/cursor.h"
 #include "proto/frame.h"
 #include "proto/limits.h"
+#include "proto/losses.h"
 #include "proto/ringtail.pb-c.h"
 
-/* Losses by where and why, as one small array: stage and reason of the proto. */
-#define LOSS_STAGES	(RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT + 1)
-#define LOSS_REASONS	(RINGTAIL__V1__LOSS_REASON__REASON_DUMP_SIZE + 1)
-
+/* Losses by where and why (enum loss_stage, enum loss_reason), as one small array. */
 struct loss_count {
 	uint8_t stage, reason;
 	uint64_t count;
@@ -84,8 +82,8 @@ struct frame_ref *frame_ref_pack(struct frame_codec *codec, enum frame_type type
  * of them are lost; where it is not known how many, 0 or more than there are, all of them. NULL: out of memory.
  */
 struct frame_ref *frame_ref_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
-				uint64_t end_seq, Ringtail__V1__LossStage stage,
-				Ringtail__V1__LossReason reason, uint64_t events);
+				uint64_t end_seq, enum loss_stage stage,
+				enum loss_reason reason, uint64_t events);
 
 struct frame_ref *frame_ref_get(struct frame_ref *frame);
 void frame_ref_put(struct frame_ref *frame);

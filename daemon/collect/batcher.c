@@ -604,8 +604,7 @@ static struct frame_ref *pack_owed(const struct batcher *batcher)
 	const struct owed *owed = &batcher->owed;
 
 	return frame_ref_gap(batcher->config.codec, batcher->config.cpu, owed->first_seq, owed->end_seq,
-			     RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE,
-			     RINGTAIL__V1__LOSS_REASON__REASON_MEMORY, owed->lost);
+			     LOSS_STAGE_QUEUE, LOSS_REASON_MEMORY, owed->lost);
 }
 
 static bool send(struct batcher *batcher, struct frame_ref *frame, uint64_t first_seq,

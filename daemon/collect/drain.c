@@ -9,7 +9,6 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/log.h"
-#include "proto/ringtail.pb-c.h"
 
 static int map_ring(struct drain *drain, const struct ring_handle *source, struct error *error)
 {
@@ -268,7 +267,7 @@ static void take_named_loss(struct drain *drain, const struct ring_item *item)
 	if (drain->meter && loss->first < RT_PROBE_MADE)
 		meter_loss(drain->meter, &drain->metered);
 	for (unsigned i = 0; i < drain->batchers; i++)
-		batcher_loss_of(drain->batcher[i], loss, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
+		batcher_loss_of(drain->batcher[i], loss, LOSS_STAGE_RING,
 				ring_loss_reason(loss->reason));
 }
 
@@ -276,8 +275,7 @@ static void take_bad(struct drain *drain)
 {
 	drain->bad++;
 	counter_add(COUNTER_records_bad, 1);
-	take_loss(drain, 1, RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE,
-		  RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD);
+	take_loss(drain, 1, LOSS_STAGE_DECODE, LOSS_REASON_BAD_RECORD);
 }
 
 /* What is no event. False: it is nothing that is known. */
@@ -345,7 +343,7 @@ uint32_t drain_read(struct drain *drain, uint32_t records)
 		}
 		if (got == RING_LOST) {
 			drain->seq += item.count;
-			take_loss(drain, item.count, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
+			take_loss(drain, item.count, LOSS_STAGE_RING,
 				  ring_loss_reason(item.reason));
 		} else {
 			drain->seq++;

@@ -108,8 +108,7 @@ static struct frame_ref *give_up(struct handoff *handoff, const struct frame_ref
 {
 	struct frame_ref *instead =
 		frame_ref_gap(handoff->codec, frame->cpu, frame->first_seq, frame->end_seq,
-			      RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE,
-			      RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL,
+			      LOSS_STAGE_QUEUE, LOSS_REASON_QUEUE_FULL,
 			      frame->events + frame_ref_losses(frame));
 
 	if (instead)

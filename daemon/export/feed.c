@@ -472,7 +472,7 @@ void export_feed_stat(const struct export_feed *feed, unsigned target, struct st
 	};
 	const struct outlet *outlet = &feed->outlet[target];
 	const struct export_counts *counts = &outlet->counts;
-	uint64_t *mine = stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT], lost = 0;
+	uint64_t *mine = stat->lost_by[LOSS_STAGE_EXPORT], lost = 0;
 
 	*stat = (struct stat_export){
 		.name = feed->config.targets->target[target].name,
@@ -495,9 +495,9 @@ void export_feed_stat(const struct export_feed *feed, unsigned target, struct st
 	};
 	memcpy(stat->lost_by, outlet->lost, sizeof(stat->lost_by));
 	stat->lost = (struct stat_losses){stat->lost_by, 0, LOSS_STAGES};
-	mine[RINGTAIL__V1__LOSS_REASON__REASON_REJECTED] += counts->rejected;
-	mine[RINGTAIL__V1__LOSS_REASON__REASON_EXPIRED] += counts->expired;
-	mine[RINGTAIL__V1__LOSS_REASON__REASON_MEMORY] += counts->memory;
+	mine[LOSS_REASON_REJECTED] += counts->rejected;
+	mine[LOSS_REASON_EXPIRED] += counts->expired;
+	mine[LOSS_REASON_MEMORY] += counts->memory;
 	for (unsigned i = 0; i < LOSS_STAGES; i++)
 		for (unsigned j = 0; j < LOSS_REASONS; j++)
 			lost += stat->lost_by[i][j];

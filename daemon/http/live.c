@@ -55,7 +55,7 @@ void http_live_losses(const struct stat_losses *losses, FILE *out)
 	for (unsigned at = 0; stat_losses_next(losses, &at, &loss);) {
 		fprintf(out, "%s{\"stage\":\"%s\",\"reason\":\"%s\",\"remedy\":\"%s\",\"count\":%"
 			PRIu64 "}", before, metric_stage_name(loss.stage),
-			metric_reason_name(loss.reason), loss_reason(loss.reason)->remedy,
+			metric_reason_name(loss.reason), loss_text(loss.reason)->remedy,
 			loss.count);
 		before = ",";
 	}

@@ -74,7 +74,7 @@ const char *metric_reason_name(unsigned reason)
 	static char text[LOSS_REASONS][24];
 	char *name = text[reason < LOSS_REASONS ? reason : 0];
 
-	snprintf(name, sizeof(text[0]), "%s", loss_reason(reason)->name);
+	snprintf(name, sizeof(text[0]), "%s", loss_text(reason)->name);
 	for (char *at = name; *at; at++)
 		if (*at == '-')
 			*at = '_';
@@ -98,7 +98,7 @@ static void add_loss(struct metric_builder *builder, const struct metric_label *
  * would not see that one.
  */
 static void add_losses(struct metric_builder *builder, struct metric_label owner, unsigned stage,
-		       const Ringtail__V1__LossReason usual[USUAL_MAX],
+		       const enum loss_reason usual[USUAL_MAX],
 		       const struct stat_losses *losses)
 {
 	bool there[USUAL_MAX] = {false};
@@ -114,26 +114,26 @@ static void add_losses(struct metric_builder *builder, struct metric_label owner
 			add_loss(builder, &owner, stage, usual[j], 0);
 }
 
-static const Ringtail__V1__LossReason ring_usual[USUAL_MAX] = {
-	RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
-	RINGTAIL__V1__LOSS_REASON__REASON_NEST,
+static const enum loss_reason ring_usual[USUAL_MAX] = {
+	LOSS_REASON_RING_FULL,
+	LOSS_REASON_NEST,
 };
 
 void metric_stream_losses(struct metric_builder *builder, struct metric_label owner, const struct stat_losses *losses)
 {
-	add_losses(builder, owner, RINGTAIL__V1__LOSS_STAGE__LOSS_RING, ring_usual, losses);
+	add_losses(builder, owner, LOSS_STAGE_RING, ring_usual, losses);
 }
 
-static const Ringtail__V1__LossReason spool_usual[USUAL_MAX] = {
-	RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL,
-	RINGTAIL__V1__LOSS_REASON__REASON_DISK,
-	RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL,
-	RINGTAIL__V1__LOSS_REASON__REASON_MEMORY,
+static const enum loss_reason spool_usual[USUAL_MAX] = {
+	LOSS_REASON_SPOOL_FULL,
+	LOSS_REASON_DISK,
+	LOSS_REASON_QUEUE_FULL,
+	LOSS_REASON_MEMORY,
 };
 
-static const Ringtail__V1__LossReason export_usual[USUAL_MAX] = {
-	RINGTAIL__V1__LOSS_REASON__REASON_REJECTED,
-	RINGTAIL__V1__LOSS_REASON__REASON_EXPIRED,
+static const enum loss_reason export_usual[USUAL_MAX] = {
+	LOSS_REASON_REJECTED,
+	LOSS_REASON_EXPIRED,
 };
 
 /* ---- Numbers of a struct, a family each ------------------------------------------------------ */
@@ -216,7 +216,7 @@ static void add_rings(struct metric_builder *builder, const struct daemon_stat *
 		     "Attempts that left no event, by where and why");
 	for (unsigned i = 0; i < stat->rings; i++)
 		add_losses(builder, (struct metric_label){"cpu", stat->ring[i].name},
-			   RINGTAIL__V1__LOSS_STAGE__LOSS_RING, ring_usual, &stat->ring[i].lost);
+			   LOSS_STAGE_RING, ring_usual, &stat->ring[i].lost);
 	metric_begin(builder, METRIC_COUNTER, COLLECTOR "recursion_lost_total", "",
 		     "Events for which the kernel would not run a program inside itself");
 	metric_add(builder, (double)stat->recursion_lost, NULL, 0);
@@ -338,7 +338,7 @@ static void add_spools(struct metric_builder *builder, const struct daemon_stat 
 		     "Attempts that are not on disk, by where and why");
 	for (unsigned i = 0; i < stat->spools; i++)
 		add_losses(builder, (struct metric_label){"spool", stat->spool[i].name},
-			   RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL, spool_usual, &stat->spool[i].lost);
+			   LOSS_STAGE_SPOOL, spool_usual, &stat->spool[i].lost);
 	metric_begin(builder, METRIC_GAUGE, COLLECTOR "consumer_behind_bytes", "bytes",
 		     "Bytes kept for a durable consumer");
 	for (unsigned i = 0; i < stat->consumers; i++) {
@@ -394,7 +394,7 @@ static void add_exports(struct metric_builder *builder, const struct daemon_stat
 		     "Events that a back end did not get, by where and why");
 	for (unsigned i = 0; i < stat->exports; i++)
 		add_losses(builder, (struct metric_label){"destination", stat->export[i].name},
-			   RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT, export_usual,
+			   LOSS_STAGE_EXPORT, export_usual,
 			   &stat->export[i].lost);
 }
 

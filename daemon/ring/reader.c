@@ -30,7 +30,6 @@
 
 #include "daemon/base/limits.h"
 #include "kmod/uapi/ringtail.h"
-#include "proto/ringtail.pb-c.h"
 
 /* ---- Geometry -------------------------------------------------------------------------------- */
 
@@ -355,17 +354,17 @@ static void continue_numbers(struct ring_reader *reader)
 		reader->charged_before += note.charged[i];
 }
 
-static const uint32_t loss_reason[RT_LOST_REASONS] = {
-	[RT_LOST_FULL] = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
-	[RT_LOST_NEST] = RINGTAIL__V1__LOSS_REASON__REASON_NEST,
-	[RT_LOST_STOPPED] = RINGTAIL__V1__LOSS_REASON__REASON_STOPPED,
-	[RT_LOST_BUSY] = RINGTAIL__V1__LOSS_REASON__REASON_BUSY,
-	[RT_LOST_REFUSED] = RINGTAIL__V1__LOSS_REASON__REASON_REFUSED,
+static const enum loss_reason loss_reason[RT_LOST_REASONS] = {
+	[RT_LOST_FULL] = LOSS_REASON_RING_FULL,
+	[RT_LOST_NEST] = LOSS_REASON_NEST,
+	[RT_LOST_STOPPED] = LOSS_REASON_STOPPED,
+	[RT_LOST_BUSY] = LOSS_REASON_BUSY,
+	[RT_LOST_REFUSED] = LOSS_REASON_REFUSED,
 };
 
-uint32_t ring_loss_reason(enum rt_lost lost)
+enum loss_reason ring_loss_reason(enum rt_lost lost)
 {
-	return lost < RT_LOST_REASONS ? loss_reason[lost] : 0;
+	return lost < RT_LOST_REASONS ? loss_reason[lost] : LOSS_REASON_UNKNOWN;
 }
 
 enum rt_lost ring_lost_for(uint32_t reason)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "kmod/uapi/ringtail.h"
+#include "proto/losses.h"
 #include "query/error.h"
 
 #define RING_SUBBUFS_MIN 4
@@ -75,8 +76,8 @@ struct ring_usage {
 	uint64_t foreign, unpaired, faults, consumer_bad;
 };
 
-/* What a loss of the ring is on the wire: a LossReason. Its inverse; what no ring loses for is full. */
-uint32_t ring_loss_reason(enum rt_lost lost);
+/* Why a loss of the ring is lost, as everywhere behind it. Its inverse; what no ring loses for is full. */
+enum loss_reason ring_loss_reason(enum rt_lost lost);
 enum rt_lost ring_lost_for(uint32_t reason);
 
 /*

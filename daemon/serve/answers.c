@@ -192,12 +192,10 @@ static void gather_ring(const struct answers *answers, uint32_t ring, struct sta
 		uint64_t of_ring = now->usage.lost[i] + now->named[i];
 
 		lost += of_ring;
-		stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_RING][ring_loss_reason(i)] += of_ring;
+		stat->lost_by[LOSS_STAGE_RING][ring_loss_reason(i)] += of_ring;
 	}
-	stat->lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE]
-		     [RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD] = now->bad;
-	stat->lost = (struct stat_losses){stat->lost_by, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
-					  STAT_RING_STAGES};
+	stat->lost_by[LOSS_STAGE_DECODE][LOSS_REASON_BAD_RECORD] = now->bad;
+	stat->lost = (struct stat_losses){stat->lost_by, LOSS_STAGE_RING, STAT_RING_STAGES};
 	stat->cpu = loader_ring(answers->loader, ring)->cpu;
 	snprintf(stat->name_text, sizeof(stat->name_text), "%u", stat->cpu);
 	stat->name = stat->name_text;
@@ -242,7 +240,7 @@ static void add_spool(void *context, const struct spool_stat *now)
 	*spool = (struct stat_spool){.name = now->config->name, .now = *now};
 	for (unsigned i = 0; i < LOSS_REASONS; i++)
 		lost += now->lost[i];
-	spool->lost = (struct stat_losses){&spool->now.lost, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL, 1};
+	spool->lost = (struct stat_losses){&spool->now.lost, LOSS_STAGE_SPOOL, 1};
 	spool->residual = (int64_t)(now->produced - now->stored - lost - now->in_flight);
 }
 
@@ -437,8 +435,8 @@ static size_t pack_losses(struct packing *packing, const struct stat_losses *los
 		Ringtail__V1__LossCount *count = packing->loss.list[packing->losses++];
 
 		ringtail__v1__loss_count__init(count);
-		count->stage = (Ringtail__V1__LossStage)loss.stage;
-		count->reason = (Ringtail__V1__LossReason)loss.reason;
+		count->stage = loss.stage;
+		count->reason = loss.reason;
 		count->count = loss.count;
 	}
 	return packing->losses - first;

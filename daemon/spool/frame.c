@@ -176,10 +176,9 @@ bool spool_frame_positions(const uint8_t *raw, size_t bytes, spool_frame_positio
 
 struct frame_ref *spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
 				  uint64_t end_seq, uint64_t events,
-				  Ringtail__V1__LossReason reason)
+				  enum loss_reason reason)
 {
-	return frame_ref_gap(codec, cpu, first_seq, end_seq, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
-			     reason, events);
+	return frame_ref_gap(codec, cpu, first_seq, end_seq, LOSS_STAGE_SPOOL, reason, events);
 }
 
 struct frame_ref *spool_frame_watermark(struct frame_codec *codec, uint64_t time_ns,

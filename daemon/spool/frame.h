@@ -25,7 +25,7 @@ bool spool_frame_positions(const uint8_t *raw, size_t bytes, spool_frame_positio
 /* A Gap of stage spool, described; ring and cpu are the caller's to know. NULL: out of memory. */
 struct frame_ref *spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
 				  uint64_t end_seq, uint64_t events,
-				  Ringtail__V1__LossReason reason);
+				  enum loss_reason reason);
 
 /* A Watermark; NULL: out of memory. */
 struct frame_ref *spool_frame_watermark(struct frame_codec *codec, uint64_t time_ns,

@@ -23,13 +23,13 @@ struct spool_read {
 		RUN_GREETED,		/* the same, and its hello was given */
 		RUN_OURS,
 	} whose;			/* run `at` is of */
-	Ringtail__V1__LossReason run_end;	/* of the Gap that stands behind this epoch; 0: not given */
+	enum loss_reason run_end;	/* of the Gap that stands behind this epoch; 0: not given */
 	struct run run;
 	struct cursor *at;		/* everything before has been given */
 	struct cursor *before;	/* `at`, when a call began */
 	uint64_t time_ns;		/* of the newest watermark given */
 	unsigned errors;
-	Ringtail__V1__LossReason passed;	/* what was passed over to get here; 0: nothing */
+	enum loss_reason passed;	/* what was passed over to get here; 0: nothing */
 
 	/* Of one call. */
 	struct spool_store *store;
@@ -127,7 +127,7 @@ static void place_at_cursor(struct spool_read *read, const struct spool_store *s
 	if (!found && ours) {
 		read->sequence = store->next_sequence;
 	} else if (!found) {
-		read->passed = RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH;
+		read->passed = LOSS_REASON_OTHER_EPOCH;
 		return;
 	}
 	read->whose = ours ? RUN_OURS : RUN_NAMED;
@@ -135,15 +135,14 @@ static void place_at_cursor(struct spool_read *read, const struct spool_store *s
 }
 
 /* Why what is before the oldest segment that can be read (NULL: there is none) is not there. */
-static Ringtail__V1__LossReason missing_at_begin(const struct spool_store *store,
-						 const struct spool_segment *oldest)
+static enum loss_reason missing_at_begin(const struct spool_store *store,
+					 const struct spool_segment *oldest)
 {
 	for (size_t i = 0; i < store->segments && store->segment[i] != oldest; i++)
 		if (!store->segment[i]->hollow)
-			return RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+			return LOSS_REASON_CORRUPT;
 	return (store->segments ? store->segment[0]->sequence : store->next_sequence) > 1 ?
-		       RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
-		       RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED;
+		       LOSS_REASON_SPOOL_FULL : LOSS_REASON_NOT_RECORDED;
 }
 
 /* At a time: the last segment from which on all is there since then. None is: the oldest. */
@@ -218,7 +217,7 @@ static void give(struct spool_read *read, struct frame_ref *frame)
 }
 
 static void give_gap(struct spool_read *read, uint32_t cpu, uint64_t first_seq, uint64_t end_seq,
-		     Ringtail__V1__LossReason reason)
+		     enum loss_reason reason)
 {
 	give(read, spool_frame_gap(read->store->codec, cpu, first_seq, end_seq, 0,
 				   reason));
@@ -261,7 +260,7 @@ static struct frame_ref *copy_frame(const struct spool_scan *scan)
 }
 
 /* A loss of which nobody knows the size, only that it was here. */
-static void give_unknown(struct spool_read *read, Ringtail__V1__LossReason reason)
+static void give_unknown(struct spool_read *read, enum loss_reason reason)
 {
 	const struct position *mark = read->at->n ? &read->at->position[0] : NULL;
 	uint32_t cpu = mark ? mark->cpu : read->store->config.cpu_of[0];
@@ -271,8 +270,7 @@ static void give_unknown(struct spool_read *read, Ringtail__V1__LossReason reaso
 }
 
 /* What is between here and these places is not on disk any more. */
-static void give_missing(struct spool_read *read, const struct cursor *upto,
-			 Ringtail__V1__LossReason reason)
+static void give_missing(struct spool_read *read, const struct cursor *upto, enum loss_reason reason)
 {
 	for (uint32_t i = 0; upto && i < upto->n; i++) {
 		const struct position *to = &upto->position[i];
@@ -296,7 +294,7 @@ static void give_range(struct spool_read *read, struct frame_ref *frame)
 	if (mark && frame->first_seq > mark->seq)
 		give_skipped(read, frame->cpu, mark->seq, frame->first_seq);
 	if (mark && frame->type == FRAME_GAP && frame->first_seq < mark->seq) {
-		Ringtail__V1__LossReason reason = (Ringtail__V1__LossReason)frame->loss[0].reason;
+		enum loss_reason reason = frame->loss[0].reason;
 
 		give_gap(read, frame->cpu, mark->seq, frame->end_seq, reason);
 		frame_ref_put(frame);
@@ -386,27 +384,27 @@ static bool may_miss(const struct spool_segment *before, const struct spool_segm
  * Why what was before it is not there: deleted, damaged, never written by a daemon that was killed; or, for
  * a reader of the same run, never recorded.
  */
-static Ringtail__V1__LossReason missing_before(const struct spool_store *store,
-					       const struct spool_segment *segment, bool same_run)
+static enum loss_reason missing_before(const struct spool_store *store,
+				       const struct spool_segment *segment, bool same_run)
 {
 	const struct spool_segment *before = NULL;
 
 	if (same_run && segment->begins_record)
-		return RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED;
+		return LOSS_REASON_NOT_RECORDED;
 	for (size_t i = 0; store->segment[i] != segment; i++)
 		before = store->segment[i];
 	if (!before && segment->sequence > 1)
-		return RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+		return LOSS_REASON_SPOOL_FULL;
 	if (before && may_miss(before, segment))
-		return RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
-	return RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+		return LOSS_REASON_CORRUPT;
+	return LOSS_REASON_RESTART;
 }
 
 /*
  * Between two runs of the rings nothing was recorded, however the first one ended; and what that had read
  * and not stored is nowhere, unless it ended in order. How much that is nobody knows.
  */
-static void end_run(struct spool_read *read, Ringtail__V1__LossReason reason)
+static void end_run(struct spool_read *read, enum loss_reason reason)
 {
 	if (read->run_end)
 		return;
@@ -414,25 +412,24 @@ static void end_run(struct spool_read *read, Ringtail__V1__LossReason reason)
 	read->run_end = reason;
 }
 
-static Ringtail__V1__LossReason run_end_of(const struct spool_store *store,
-					   const struct spool_segment *last)
+static enum loss_reason run_end_of(const struct spool_store *store,
+				   const struct spool_segment *last)
 {
 	size_t i = 0;
 
 	if (last->final)
-		return RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED;
+		return LOSS_REASON_NOT_RECORDED;
 	while (store->segment[i] != last)
 		i++;
-	return i + 1 < store->segments && !usable(store->segment[i + 1]) ?
-		       RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT :
-		       RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return i + 1 < store->segments && !usable(store->segment[i + 1]) ? LOSS_REASON_CORRUPT :
+									   LOSS_REASON_RESTART;
 }
 
 static void begin_run(struct spool_read *read, const struct spool_segment *segment)
 {
 	read->run = segment->run;
 	read->whose = run_equal(&read->run, &read->store->config.run) ? RUN_OURS : RUN_NAMED;
-	read->run_end = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	read->run_end = LOSS_REASON_UNKNOWN;
 	read->at->n = 0;
 	read->time_ns = 0;
 }
@@ -454,7 +451,7 @@ static int scan_heads(struct spool_read *read, struct spool_scan *scan, struct f
 static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_segment *segment)
 {
 	bool same = read->whose != RUN_UNKNOWN && run_equal(&segment->run, &read->run);
-	Ringtail__V1__LossReason why = missing_before(read->store, segment, same);
+	enum loss_reason why = missing_before(read->store, segment, same);
 	bool another = read->whose != RUN_UNKNOWN && !same, is_told;
 	struct frame_ref *head[3] = {NULL};
 	int got = scan_heads(read, scan, head);
@@ -479,7 +476,7 @@ static int enter(struct spool_read *read, struct spool_scan *scan, struct spool_
 		read->whose = RUN_GREETED;
 	give_missing(read, segment->start, why);
 	/* A run's numbers are not known before it: of its lost beginning nobody knows the size. */
-	if (another && why == RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT && !is_told)
+	if (another && why == LOSS_REASON_CORRUPT && !is_told)
 		give_unknown(read, why);
 	return 0;
 }
@@ -549,8 +546,7 @@ static struct spool_segment *segment_from(const struct spool_store *store, uint6
 static void give_up(struct spool_read *read, struct spool_segment *segment, int err)
 {
 	bool same = read->whose != RUN_UNKNOWN && run_equal(&segment->run, &read->run);
-	Ringtail__V1__LossReason reason = err == -EBADMSG ? RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT :
-							    RINGTAIL__V1__LOSS_REASON__REASON_DISK;
+	enum loss_reason reason = err == -EBADMSG ? LOSS_REASON_CORRUPT : LOSS_REASON_DISK;
 
 	if (same && segment->trusted && read->whose >= RUN_GREETED)
 		give_missing(read, segment->end, reason);
@@ -592,10 +588,10 @@ static int step(struct spool_read *read, size_t bytes)
 
 	if (read->passed)
 		give_unknown(read, read->passed);
-	read->passed = RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN;
+	read->passed = LOSS_REASON_UNKNOWN;
 	segment = segment_from(read->store, read->sequence);
 	if (!segment && pass_damaged_end(read)) {
-		give_unknown(read, RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT);
+		give_unknown(read, LOSS_REASON_CORRUPT);
 		return -1;
 	}
 	if (!segment)

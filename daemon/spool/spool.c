@@ -50,7 +50,7 @@ struct spool_entry {
 struct spool_lost {
 	bool any;
 	uint64_t first_seq, end_seq, events;
-	Ringtail__V1__LossReason reason;
+	enum loss_reason reason;
 };
 
 struct spool_ring {
@@ -130,7 +130,7 @@ static uint64_t cost_of(const struct frame_ref *frame)
 /* ---- Losing ---------------------------------------------------------------------------------- */
 
 static void lose_range(struct spool *spool, struct spool_ring *ring, uint64_t first_seq,
-		       uint64_t end_seq, uint64_t events, Ringtail__V1__LossReason reason)
+		       uint64_t end_seq, uint64_t events, enum loss_reason reason)
 {
 	struct spool_lost *lost = &ring->lost;
 
@@ -146,7 +146,7 @@ static void lose_range(struct spool *spool, struct spool_ring *ring, uint64_t fi
 	spool->lost = true;
 }
 
-static void count_lost(struct spool *spool, uint64_t attempts, Ringtail__V1__LossReason reason)
+static void count_lost(struct spool *spool, uint64_t attempts, enum loss_reason reason)
 {
 	spool->lost_count[reason] += attempts;
 }
@@ -161,7 +161,7 @@ static void note_range(struct spool_ring *ring, const struct frame_ref *frame)
 }
 
 /* Takes the reference. What is our own was counted before, but is to be told once more. */
-static void lose(struct spool *spool, struct spool_entry entry, Ringtail__V1__LossReason reason)
+static void lose(struct spool *spool, struct spool_entry entry, enum loss_reason reason)
 {
 	struct frame_ref *frame = entry.frame;
 
@@ -172,8 +172,7 @@ static void lose(struct spool *spool, struct spool_entry entry, Ringtail__V1__Lo
 			note_range(ring, frame);
 		lose_range(spool, ring, frame->first_seq, frame->end_seq,
 			   frame->events + frame_ref_losses(frame),
-			   entry.own && frame->losses ?
-				   (Ringtail__V1__LossReason)frame->loss[0].reason : reason);
+			   entry.own && frame->losses ? frame->loss[0].reason : reason);
 		if (!entry.own)
 			count_lost(spool, attempts_of(frame), reason);
 	} else {
@@ -242,8 +241,7 @@ static struct spool_entry pop(struct spool *spool)
 }
 
 /* Of ranges without a frame, the watermark that should have told of them. */
-static void lose_quiet(struct spool *spool, struct spool_ring *ring,
-		       Ringtail__V1__LossReason reason)
+static void lose_quiet(struct spool *spool, struct spool_ring *ring, enum loss_reason reason)
 {
 	if (!ring->quiet_attempts)
 		return;
@@ -266,7 +264,7 @@ static void note_said(struct spool *spool)
 }
 
 /* Everything that is on its way is lost. */
-static void lose_all(struct spool *spool, Ringtail__V1__LossReason reason)
+static void lose_all(struct spool *spool, enum loss_reason reason)
 {
 	for (uint32_t i = 0; i < spool->spooler->config.rings; i++)
 		lose_quiet(spool, &spool->ring[i], reason);
@@ -293,7 +291,7 @@ static uint64_t in_flight(const struct spool *spool)
 }
 
 /* What is behind the n that the store took is lost. */
-static void lose_rest(struct spool *spool, size_t n, Ringtail__V1__LossReason reason)
+static void lose_rest(struct spool *spool, size_t n, enum loss_reason reason)
 {
 	for (size_t i = n; i < spool->n; i++) {
 		uncount(spool, at(spool, i));
@@ -468,16 +466,15 @@ static bool losing(const struct spool *spool)
 	       (spool->state == SPOOL_FAILED && clock_monotonic() < spool->retry_ns);
 }
 
-static Ringtail__V1__LossReason reason_of(const struct spool *spool)
+static enum loss_reason reason_of(const struct spool *spool)
 {
-	return has_failed(spool) ? RINGTAIL__V1__LOSS_REASON__REASON_DISK :
-				   RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+	return has_failed(spool) ? LOSS_REASON_DISK : LOSS_REASON_SPOOL_FULL;
 }
 
 /* Between the spool's end and the first that came after it was opened. */
 static void name_hole(struct spool *spool, struct spool_ring *ring, uint64_t first_seq)
 {
-	Ringtail__V1__LossReason reason = spool_missing_reason(spool);
+	enum loss_reason reason = spool_missing_reason(spool);
 	uint64_t missing = first_seq - ring->next;
 
 	spool->produced += missing;
@@ -528,7 +525,7 @@ static void append(struct spool *spool, struct frame_ref *frame)
 		return;
 	}
 	if (spool->queue_bytes + cost_of(frame) > SPOOL_HELD_BYTES_MAX) {
-		lose(spool, entry, RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL);
+		lose(spool, entry, LOSS_REASON_QUEUE_FULL);
 		return;
 	}
 	/* Before the spool's end is known, only a watermark has its place. */
@@ -537,7 +534,7 @@ static void append(struct spool *spool, struct frame_ref *frame)
 	else
 		told = tell_lost(spool);
 	if (!told || push(spool, entry) != 0)
-		lose(spool, entry, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+		lose(spool, entry, LOSS_REASON_MEMORY);
 }
 
 /* The store knows where it ends: what waits is looked at anew. */
@@ -725,7 +722,7 @@ static void config_free(struct spool_config *config)
 static void destroy(struct spool *spool)
 {
 	LIST_REMOVE(spool, link);
-	lose_all(spool, RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	lose_all(spool, LOSS_REASON_DISK);
 	spool_store_destroy(spool->store);
 	config_free(&spool->config);
 	free(spool->entry);
@@ -778,8 +775,7 @@ static void after_failure(struct spool *spool)
 	spool->state = spool->state < SPOOL_OK ? SPOOL_UNREAD : SPOOL_FAILED;
 	if (is_ending(spool))
 		spool->life = SPOOL_CLOSED;
-	lose_all(spool, turn->err == -ENOMEM ? RINGTAIL__V1__LOSS_REASON__REASON_MEMORY :
-		 RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	lose_all(spool, turn->err == -ENOMEM ? LOSS_REASON_MEMORY : LOSS_REASON_DISK);
 }
 
 static void set_state(struct spool *spool)
@@ -816,8 +812,7 @@ static void take_result(struct spool *spool)
 		spool->orderly = turn->orderly;
 		set_ends(spool);
 	} else if (turn->status == SPOOL_TURN_FULL) {
-		lose_rest(spool, spool->handed,
-			  RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
+		lose_rest(spool, spool->handed, LOSS_REASON_SPOOL_FULL);
 	}
 	set_state(spool);
 	if (spool->state == SPOOL_OK)
@@ -958,11 +953,9 @@ void spool_remove(struct spool *spool)
 		end(spool, SPOOL_REMOVING);
 }
 
-Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool)
+enum loss_reason spool_missing_reason(const struct spool *spool)
 {
-	return spool->orderly && !spool->config.goes_on ?
-		       RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
-		       RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return spool->orderly && !spool->config.goes_on ? LOSS_REASON_NOT_RECORDED : LOSS_REASON_RESTART;
 }
 
 void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq)
@@ -977,10 +970,9 @@ void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq)
 	take_turn(spool);
 }
 
-Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end)
+enum loss_reason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end)
 {
-	return end <= spool->ring[ring].began ? spool_missing_reason(spool) :
-						RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+	return end <= spool->ring[ring].began ? spool_missing_reason(spool) : LOSS_REASON_SPOOL_FULL;
 }
 
 void spool_append(struct spool *spool, struct frame_ref *frame)

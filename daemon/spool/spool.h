@@ -18,7 +18,6 @@
 #include "query/error.h"
 #include "daemon/base/frame_ref.h"
 #include "proto/cursor.h"
-#include "proto/ringtail.pb-c.h"
 
 struct spooler;		/* all of them, above one disk thread */
 struct spool;		/* one subscription's segments */
@@ -91,7 +90,7 @@ void spool_remove(struct spool *spool);
  * The reason of the Gap between the frames that an earlier daemon stored of these rings and the frames of this one:
  * nothing was recorded meanwhile, or the daemon died. Call it after the spool is open.
  */
-Ringtail__V1__LossReason spool_missing_reason(const struct spool *spool);
+enum loss_reason spool_missing_reason(const struct spool *spool);
 
 /*
  * Declares where this run begins on a ring; call it before the first frame. If the disk ends earlier, a Gap is stored,
@@ -104,7 +103,7 @@ void spool_begin_ring(struct spool *spool, uint32_t ring, uint64_t seq);
 void spool_set_recorded(struct spool *spool, uint64_t realtime_ns);
 
 /* Why what is missing before `end` is: it was of an earlier run, or the spool was full. */
-Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end);
+enum loss_reason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end);
 
 /*
  * The next frame: of the same kinds and in the same order as in the subscription's log; ranges

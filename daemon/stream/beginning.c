@@ -251,7 +251,7 @@ static struct subscription *find_donor(const struct stream_maker *maker,
 /* ---- Streams --------------------------------------------------------------------------------- */
 
 static struct stream *create(const struct stream_maker *maker, struct subscription *subscription,
-			     const struct cursor *since, Ringtail__V1__LossReason reason)
+			     const struct cursor *since, enum loss_reason reason)
 {
 	return stream_create(subscription, maker->subscriptions->config.codec, maker->rings->cpu_of,
 			     maker->queue_bytes, since, reason);
@@ -287,8 +287,7 @@ static struct stream *create_from_disk(const struct stream_maker *maker,
 				       struct subscription *subscription,
 				       const struct spool_place *start)
 {
-	struct stream *stream = create(maker, subscription, NULL,
-				       RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	struct stream *stream = create(maker, subscription, NULL, LOSS_REASON_UNKNOWN);
 
 	if (!stream)
 		return NULL;
@@ -311,10 +310,9 @@ static struct stream *create_at_cursor(const struct stream_maker *maker,
 	 * before was killed: what that one had read and not sent is gone. */
 	return create(maker, subscription, begin->since,
 		      frame_log_first(subscription->log) == 0 && subscription->origin == SUBSCRIPTION_RESTORED ?
-		      RINGTAIL__V1__LOSS_REASON__REASON_RESTART :
+		      LOSS_REASON_RESTART :
 		      frame_log_first(subscription->log) == 0 ?
-		      RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED :
-		      RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE);
+		      LOSS_REASON_NOT_RECORDED : LOSS_REASON_HISTORY_GONE);
 }
 
 static struct stream *create_of_record(const struct stream_maker *maker,
@@ -329,15 +327,13 @@ static struct stream *create_of_record(const struct stream_maker *maker,
 		return NULL;
 	found = find_time(maker, subscription, begin->realtime_ns, since);
 	if (found == FOUND_WHOLE || !subscription->spool.spool)
-		stream = create(maker, subscription, since,
-				RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE);
+		stream = create(maker, subscription, since, LOSS_REASON_HISTORY_GONE);
 	else
 		stream = create_from_disk(maker, subscription, &(struct spool_place){
 						  .realtime_ns = begin->realtime_ns});
 	if (stream && found == FOUND_NO_RECORD && !subscription->spool.spool)
 		stream_miss(stream, subscription->origin == SUBSCRIPTION_RESTORED ?
-				    RINGTAIL__V1__LOSS_REASON__REASON_RESTART :
-				    RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+				    LOSS_REASON_RESTART : LOSS_REASON_NOT_RECORDED);
 	free(since);
 	return stream;
 }
@@ -349,8 +345,7 @@ static struct stream *create_from_donor(const struct stream_maker *maker,
 					const struct beginning *begin)
 {
 	struct stream *from = create_of_record(maker, donor, begin);
-	struct stream *stream = from ? create(maker, subscription, NULL,
-					      RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN) : NULL;
+	struct stream *stream = from ? create(maker, subscription, NULL, LOSS_REASON_UNKNOWN) : NULL;
 
 	if (stream && past_begin(maker->turns, stream, from, whole,
 				 maker->subscriptions->config.catalog) == 0)
@@ -374,7 +369,7 @@ static struct stream *create_at_time(const struct stream_maker *maker,
 		return create_of_record(maker, subscription, begin);
 	stream = create_from_donor(maker, subscription, donor, whole, begin);
 	if (stream && !whole)
-		stream_miss(stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+		stream_miss(stream, LOSS_REASON_NOT_RECORDED);
 	/* Its reader is none that comes back, but may be all that has kept it. */
 	if (stream)
 		donor->linger_until_ns = clock_monotonic() + maker->subscriptions->config.history_age_ns;
@@ -395,10 +390,9 @@ struct stream *beginning_make_stream(const struct stream_maker *maker,
 			return create_from_disk(maker, subscription, &(struct spool_place){
 							.cursor = begin->since});
 		/* How much that was, nobody knows: the stream begins now, with a gap of no size. */
-		return create(maker, subscription, NULL,
-			      RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+		return create(maker, subscription, NULL, LOSS_REASON_OTHER_EPOCH);
 	case BEGIN_AT_TIME:
 		return create_at_time(maker, subscription, begin);
 	}
-	return create(maker, subscription, NULL, RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	return create(maker, subscription, NULL, LOSS_REASON_UNKNOWN);
 }

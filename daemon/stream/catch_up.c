@@ -124,7 +124,7 @@ static int ring_of(const struct catch_up *catch_up, uint32_t cpu)
 
 /* Attempts that will not come. */
 static struct frame_ref *make_gap(const struct catch_up *catch_up, uint32_t ring, uint64_t first,
-				  uint64_t end, Ringtail__V1__LossReason reason)
+				  uint64_t end, enum loss_reason reason)
 {
 	const struct stream *stream = catch_up->stream;
 	struct frame_ref *frame =
@@ -163,9 +163,8 @@ static bool push_gap(struct catch_up *catch_up, uint32_t ring, uint64_t end)
 {
 	const struct spool *spool = catch_up->stream->subscription->spool.spool;
 	struct catch_up_ring *place = &catch_up->ring[ring];
-	Ringtail__V1__LossReason reason = catch_up->run != RUN_OURS ?
-						  RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL :
-						  spool_gap_reason(spool, ring, end);
+	enum loss_reason reason = catch_up->run != RUN_OURS ? LOSS_REASON_SPOOL_FULL :
+								       spool_gap_reason(spool, ring, end);
 
 	if (!push_skipped(catch_up, ring) ||
 	    !push(catch_up, make_gap(catch_up, ring, place->seq, end, reason)))
@@ -178,10 +177,10 @@ static bool push_missed(struct catch_up *catch_up, uint32_t ring)
 {
 	uint64_t seq = catch_up->ring[ring].seq;
 
-	for (unsigned reason = 0; catch_up->missed; reason++) {
+	for (enum loss_reason reason = 0; catch_up->missed; reason++) {
 		if (!(catch_up->missed & 1u << reason))
 			continue;
-		if (!push(catch_up, make_gap(catch_up, ring, seq, seq, (Ringtail__V1__LossReason)reason)))
+		if (!push(catch_up, make_gap(catch_up, ring, seq, seq, reason)))
 			return false;
 		catch_up->missed &= ~(1u << reason);
 	}
@@ -472,7 +471,7 @@ static bool take_hello(struct catch_up *catch_up, struct frame_ref *frame)
 	} else {
 		/* A run that nobody can name: what it has is lost. */
 		catch_up->run = RUN_NAMELESS;
-		catch_up->missed |= 1u << RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+		catch_up->missed |= 1u << LOSS_REASON_CORRUPT;
 		frame_ref_put(frame);
 	}
 	if (hello)

@@ -76,7 +76,7 @@ static bool grow(struct frame_log *log)
 	return true;
 }
 
-void frame_log_evict_oldest(struct frame_log *log, Ringtail__V1__LossReason reason)
+void frame_log_evict_oldest(struct frame_log *log, enum loss_reason reason)
 {
 	struct frame_ref *oldest;
 
@@ -92,14 +92,14 @@ void frame_log_evict_oldest(struct frame_log *log, Ringtail__V1__LossReason reas
 void frame_log_append(struct frame_log *log, struct frame_ref *frame)
 {
 	if (log->end - log->first == log->capacity && !grow(log))
-		frame_log_evict_oldest(log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+		frame_log_evict_oldest(log, LOSS_REASON_MEMORY);
 	*at(log, log->end++) = (struct entry){.frame = frame, .bytes_before = log->bytes,
 					      .attempts_before = log->attempts};
 	log->bytes += cost_of(frame);
 	log->attempts += frame_ref_attempts(frame);
 	while (log->end - log->first > 1 &&
 	       log->bytes - at(log, log->first)->bytes_before > log->bytes_max)
-		frame_log_evict_oldest(log, RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL);
+		frame_log_evict_oldest(log, LOSS_REASON_QUEUE_FULL);
 }
 
 void frame_log_set_bytes_max(struct frame_log *log, uint64_t bytes_max)

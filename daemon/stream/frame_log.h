@@ -15,7 +15,7 @@ struct frame_log;
 
 /* Called for each entry before it is given up: for a newer one, or because memory is scarce. */
 typedef void frame_log_evict(void *context, uint64_t serial, const struct frame_ref *frame,
-			     Ringtail__V1__LossReason reason);
+			     enum loss_reason reason);
 
 struct frame_log *frame_log_create(uint64_t bytes_max, frame_log_evict *evict, void *context);
 void frame_log_destroy(struct frame_log *log);
@@ -27,7 +27,7 @@ void frame_log_destroy(struct frame_log *log);
 void frame_log_append(struct frame_log *log, struct frame_ref *frame);
 
 /* Gives up the oldest entry, unless it is the only one. */
-void frame_log_evict_oldest(struct frame_log *log, Ringtail__V1__LossReason reason);
+void frame_log_evict_oldest(struct frame_log *log, enum loss_reason reason);
 
 /* A new bound, from the next append on. */
 void frame_log_set_bytes_max(struct frame_log *log, uint64_t bytes_max);

@@ -224,8 +224,7 @@ static void take_passed_over(struct past *past, uint32_t i)
 
 	if (from->ring[i].unknown || from->ring[i].seen <= ring->place || from->ring[i].seen <= ring->end)
 		return;
-	stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY]
-		    [RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE] += ring->passed_over;
+	stream->lost[LOSS_STAGE_HISTORY][LOSS_REASON_HISTORY_GONE] += ring->passed_over;
 	stream->ring[i].gap = true;
 	ring->passed_over = 0;
 }
@@ -337,7 +336,7 @@ static bool make_catalog(struct past *past, struct frame_ref *frame)
 	if (!rebatch_learn(past->rebatch, frame))
 		return false;
 	if (rebatch_is_blind(past->rebatch) || (past->earlier && rebatch_hides_programs(past->rebatch)))
-		stream_miss(past->stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+		stream_miss(past->stream, LOSS_REASON_NOT_RECORDED);
 	push(past, frame_ref_get(frame));
 	return true;
 }
@@ -387,9 +386,8 @@ static void miss_before_log(struct past *past, uint32_t i)
 
 	if (past->ring[i].place >= floor)
 		return;
-	stream->missing_reason = RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE;
-	stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY][stream->missing_reason] +=
-		floor - past->ring[i].place;
+	stream->missing_reason = LOSS_REASON_HISTORY_GONE;
+	stream->lost[LOSS_STAGE_HISTORY][stream->missing_reason] += floor - past->ring[i].place;
 	stream->ring[i].seen = past->ring[i].place = floor;
 	stream->ring[i].gap = stream->gaps = true;
 }

@@ -414,11 +414,9 @@ static struct frame_ref *make_gap(struct rebatch *rebatch, const struct frame_re
 	gap.first_seq = part->first_seq;
 	gap.end_seq = part->end_seq;
 	gap.events = part->events + frame_ref_losses(part);
-	gap.stage = part->losses == 1 && !part->events ? (Ringtail__V1__LossStage)part->loss[0].stage :
-							 RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY;
-	gap.reason = part->losses == 1 && !part->events ?
-		     (Ringtail__V1__LossReason)part->loss[0].reason :
-		     RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+	gap.stage = part->losses == 1 && !part->events ? part->loss[0].stage : LOSS_STAGE_HISTORY;
+	gap.reason = part->losses == 1 && !part->events ? part->loss[0].reason :
+		     LOSS_REASON_CORRUPT;
 	meta.events = 0;
 	meta.losses = 1;
 	meta.loss[0] = (struct loss_count){(uint8_t)gap.stage, (uint8_t)gap.reason, gap.events};

@@ -33,8 +33,7 @@ static void rewind_to(struct stream *stream, const struct cursor *since)
 			continue;
 		ring->start = ring->told = from;
 		ring->gap = true;
-		stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY]
-			    [stream->missing_reason] += floor - from;
+		stream->lost[LOSS_STAGE_HISTORY][stream->missing_reason] += floor - from;
 		stream->gaps = true;
 		stream->resumed = false;
 	}
@@ -59,7 +58,7 @@ static void skip_seen(struct stream *stream, const struct cursor *since)
 
 struct stream *stream_create(struct subscription *subscription, struct frame_codec *codec,
 			     const uint32_t *cpu_of, uint64_t lag_bytes_max,
-			     const struct cursor *since, Ringtail__V1__LossReason missing_reason)
+			     const struct cursor *since, enum loss_reason missing_reason)
 {
 	struct stream *stream =
 		calloc(1, sizeof(*stream) + subscription->rings * sizeof(stream->ring[0]));
@@ -80,7 +79,7 @@ struct stream *stream_create(struct subscription *subscription, struct frame_cod
 		for (uint32_t i = 0; i < subscription->rings; i++)
 			stream->ring[i].start = stream->ring[i].seen = stream->ring[i].told =
 				subscription->position[i];
-		if (missing_reason != RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN)
+		if (missing_reason != LOSS_REASON_UNKNOWN)
 			stream_doubt(stream, missing_reason);
 	}
 	/* Where all is over, who comes late is at least told so. */
@@ -90,7 +89,7 @@ struct stream *stream_create(struct subscription *subscription, struct frame_cod
 	return stream;
 }
 
-void stream_doubt(struct stream *stream, Ringtail__V1__LossReason reason)
+void stream_doubt(struct stream *stream, enum loss_reason reason)
 {
 	stream->missing_reason = reason;
 	stream->resumed = false;
@@ -99,7 +98,7 @@ void stream_doubt(struct stream *stream, Ringtail__V1__LossReason reason)
 		stream->ring[i].gap = true;
 }
 
-void stream_miss(struct stream *stream, Ringtail__V1__LossReason reason)
+void stream_miss(struct stream *stream, enum loss_reason reason)
 {
 	stream->missed |= 1u << reason;
 	stream->resumed = false;
@@ -173,8 +172,7 @@ static void account_sent(struct stream *stream, const struct frame_ref *frame)
 }
 
 /* The client will not get it. */
-static void account_dropped(struct stream *stream, const struct frame_ref *frame,
-			    Ringtail__V1__LossReason reason)
+static void account_dropped(struct stream *stream, const struct frame_ref *frame, enum loss_reason reason)
 {
 	if (frame_ref_is_range(frame)) {
 		struct stream_ring *ring = &stream->ring[frame->ring];
@@ -186,14 +184,14 @@ static void account_dropped(struct stream *stream, const struct frame_ref *frame
 			ring->gone = ring->seen;
 		}
 		stream->filtered += frame->skipped;
-		stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE][reason] += frame->events;
+		stream->lost[LOSS_STAGE_QUEUE][reason] += frame->events;
 		stream->drop_reason = reason;
 		count_losses(stream, frame);
 		ring->seen = frame->end_seq;
 		ring->gap_events += events;
 		ring->gap |= events != 0;
 		/* It was not too slow, but had its share. */
-		if (frame->bytes && reason != RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT) {
+		if (frame->bytes && reason != LOSS_REASON_RATE_LIMIT) {
 			stream->frames_dropped++;
 			counter_add(COUNTER_frames_dropped, 1);
 			counter_add(COUNTER_events_dropped, frame->events);
@@ -205,7 +203,7 @@ static void account_dropped(struct stream *stream, const struct frame_ref *frame
 }
 
 /* What was gathered was before it, and so it goes first. */
-static void drop_gathered(struct stream *stream, Ringtail__V1__LossReason reason)
+static void drop_gathered(struct stream *stream, enum loss_reason reason)
 {
 	const struct frame_ref *frame;
 	uint64_t time_ns;
@@ -219,7 +217,7 @@ static void drop_gathered(struct stream *stream, Ringtail__V1__LossReason reason
 	gather_forget(stream->gather);
 }
 
-static void drop_next(struct stream *stream, Ringtail__V1__LossReason reason)
+static void drop_next(struct stream *stream, enum loss_reason reason)
 {
 	const struct frame_ref *frame = frame_log_get(stream->subscription->log, stream->next);
 	struct frame_ref part;
@@ -260,11 +258,11 @@ void stream_on_append(struct stream *stream)
 	/* Down to half, so that a slow client sees a few long gaps and not many short ones. */
 	while (frame_log_end(log) - stream->next > 1 &&
 	       lag_bytes(stream) > stream->lag_bytes_max / 2)
-		drop_next(stream, RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL);
+		drop_next(stream, LOSS_REASON_QUEUE_FULL);
 }
 
 void stream_on_evict(struct stream *stream, uint64_t serial, const struct frame_ref *frame,
-		     Ringtail__V1__LossReason reason)
+		     enum loss_reason reason)
 {
 	(void)frame;
 	if (stream_in_log(stream) && stream->next == serial && !falls_back(stream))
@@ -352,24 +350,16 @@ static bool tell_gap(struct stream *stream, uint32_t i, stream_tell *tell, void 
 {
 	struct stream_ring *ring = &stream->ring[i];
 	bool is_gone = ring->mixed || !ring->gap_events;
-	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
-	struct frame_ref *frame;
+	uint64_t end_seq = ring->mixed ? ring->gone : ring->seen;
+	struct frame_ref *frame = frame_ref_gap(stream->codec, stream->cpu_of[i], ring->told, end_seq,
+						is_gone ? LOSS_STAGE_HISTORY : LOSS_STAGE_QUEUE,
+						is_gone ? stream->missing_reason : stream->drop_reason,
+						is_gone ? 0 : ring->gap_events);
 
-	gap.cpu = stream->cpu_of[i];
-	gap.first_seq = ring->told;
-	gap.end_seq = ring->mixed ? ring->gone : ring->seen;
-	gap.events = is_gone ? 0 : ring->gap_events;
-	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE;
-	gap.reason = stream->drop_reason;
-	if (is_gone) {
-		gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY;
-		gap.reason = stream->missing_reason;
-	}
-	frame = frame_ref_pack(stream->codec, FRAME_GAP, &gap.base);
 	if (!frame)
 		return false;
 	tell(context, frame);
-	ring->told = gap.end_seq;
+	ring->told = end_seq;
 	ring->gap = ring->mixed;
 	ring->gap_events = ring->mixed ? ring->gap_events : 0;
 	ring->mixed = false;
@@ -379,17 +369,14 @@ static bool tell_gap(struct stream *stream, uint32_t i, stream_tell *tell, void 
 /* Told of the first ring alone: of all of them nobody knows how much it was. */
 static bool tell_missed(struct stream *stream, stream_tell *tell, void *context)
 {
-	for (unsigned reason = 0; stream->missed; reason++) {
-		Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
+	uint64_t seq = stream->ring[0].told;
+
+	for (enum loss_reason reason = 0; stream->missed; reason++) {
 		struct frame_ref *frame;
 
 		if (!(stream->missed & 1u << reason))
 			continue;
-		gap.cpu = stream->cpu_of[0];
-		gap.first_seq = gap.end_seq = stream->ring[0].told;
-		gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY;
-		gap.reason = (Ringtail__V1__LossReason)reason;
-		frame = frame_ref_pack(stream->codec, FRAME_GAP, &gap.base);
+		frame = frame_ref_gap(stream->codec, stream->cpu_of[0], seq, seq, LOSS_STAGE_HISTORY, reason, 0);
 		if (!frame)
 			return false;
 		tell(context, frame);
@@ -505,7 +492,7 @@ static void drop_over_rate(struct stream *stream)
 		}
 		if (frame_ref_is_range(frame))
 			counter_add(COUNTER_events_over_rate, frame->events);
-		drop_next(stream, RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT);
+		drop_next(stream, LOSS_REASON_RATE_LIMIT);
 		stream->rate.dropped = true;
 		stream->gaps = false;
 	}

@@ -74,8 +74,8 @@ struct stream {
 	bool gaps;			/* a gap has to be sent before the next entry */
 	uint32_t missed;		/* bits of reasons: for each, a gap of unknown size is sent first */
 	bool resumed;
-	Ringtail__V1__LossReason missing_reason;
-	Ringtail__V1__LossReason drop_reason;	/* of the gap that is to be sent */
+	enum loss_reason missing_reason;
+	enum loss_reason drop_reason;	/* of the gap that is to be sent */
 
 	uint64_t foreign;		/* attempts of other runs of the rings, out of the spool */
 	uint64_t delivered, filtered;
@@ -96,17 +96,17 @@ struct stream_stat {
  */
 struct stream *stream_create(struct subscription *subscription, struct frame_codec *codec,
 			     const uint32_t *cpu_of, uint64_t lag_bytes_max,
-			     const struct cursor *since, Ringtail__V1__LossReason missing_reason);
+			     const struct cursor *since, enum loss_reason missing_reason);
 void stream_destroy(struct stream *stream);
 
 /* The next watermark is left out: the stream itself reports the attempts that were skipped, if there are any. */
 void stream_owe_places(struct stream *stream);
 
 /* A part of the requested past is missing: sends one gap of unknown size. */
-void stream_miss(struct stream *stream, Ringtail__V1__LossReason reason);
+void stream_miss(struct stream *stream, enum loss_reason reason);
 
 /* What it came back for may be missing, nobody knows how much: a gap of no size, for that reason. */
-void stream_doubt(struct stream *stream, Ringtail__V1__LossReason reason);
+void stream_doubt(struct stream *stream, enum loss_reason reason);
 
 /*
  * Up to n frames to send next, in order, into frame[]; returns how many. They stay the log's: they
@@ -161,7 +161,7 @@ void stream_source_pass(struct stream *stream);
 /* For the subscription. */
 void stream_on_append(struct stream *stream);
 void stream_on_evict(struct stream *stream, uint64_t serial, const struct frame_ref *frame,
-		     Ringtail__V1__LossReason reason);
+		     enum loss_reason reason);
 
 void stream_stat(const struct stream *stream, struct stream_stat *stat);
 

@@ -144,7 +144,7 @@ static void join(struct subscribers *all, struct subscriber *subscriber)
 		return;
 	}
 	if (may_have_missed(all, subscriber) || was_unrecorded(subscriber))
-		stream_doubt(stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+		stream_doubt(stream, LOSS_REASON_NOT_RECORDED);
 	subscription->linger_until_ns = 0;
 	if (subscriber->begin.since)
 		counter_add(stream->resumed ? COUNTER_resumes : COUNTER_resumes_with_gap, 1);

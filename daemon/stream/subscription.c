@@ -136,7 +136,7 @@ uint64_t reach_seq(const struct reach *reach, uint64_t time_ns, uint32_t ring)
 /* ---- Subscriptions --------------------------------------------------------------------------- */
 
 static void on_evict(void *context, uint64_t serial, const struct frame_ref *frame,
-		     Ringtail__V1__LossReason reason)
+		     enum loss_reason reason)
 {
 	struct subscription *subscription = context;
 	struct stream *stream;

@@ -920,7 +920,7 @@ void subscriptions_keep_within(struct subscriptions *all)
 		if (!from)
 			return;
 		before = log_bytes(from);
-		frame_log_evict_oldest(from->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+		frame_log_evict_oldest(from->log, LOSS_REASON_MEMORY);
 		all->memory_used -= before - log_bytes(from);
 	}
 }

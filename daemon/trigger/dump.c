@@ -273,14 +273,10 @@ static void tell(void *context, struct frame_ref *frame)
 /* The rest is missing in its place, as a gap whose size nobody knows. */
 static void add_rest_missing(struct dump *dump)
 {
-	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
-	struct frame_ref *frame;
+	uint64_t seq = dump->stream->ring[0].told;
+	struct frame_ref *frame = frame_ref_gap(dump->config->codec, dump->stream->cpu_of[0], seq, seq,
+						LOSS_STAGE_SPOOL, LOSS_REASON_DUMP_SIZE, 0);
 
-	gap.cpu = dump->stream->cpu_of[0];
-	gap.first_seq = gap.end_seq = dump->stream->ring[0].told;
-	gap.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL;
-	gap.reason = RINGTAIL__V1__LOSS_REASON__REASON_DUMP_SIZE;
-	frame = frame_ref_pack(dump->config->codec, FRAME_GAP, &gap.base);
 	if (frame)
 		add(dump, frame);
 }

@@ -196,7 +196,7 @@ static int on_subscribe(void *context, struct session *session,
 		return err;
 	}
 	stream = stream_create(host->subscription, host->codec, cpu_of, 1 << 20, NULL,
-			       RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+			       LOSS_REASON_UNKNOWN);
 	if (!stream)
 		abort();
 	session_subscribed(session, stream,

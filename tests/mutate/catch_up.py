@@ -4,11 +4,11 @@ TOLD = ["unit/catch_up_told"]
 
 MUTANTS = [
     ("catch-up-hole-of-an-earlier-run-as-of-ours", CATCH_UP + ":push_gap",
-     "catch_up->run != RUN_OURS ?\n",
-     "false ?\n", TOLD),
+     "catch_up->run != RUN_OURS ? LOSS",
+     "false ? LOSS", TOLD),
     ("catch-up-every-hole-is-a-full-spool", CATCH_UP + ":push_gap",
      "spool_gap_reason(spool, ring, end)",
-     "RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL", TOLD),
+     "LOSS_REASON_SPOOL_FULL", TOLD),
     ("catch-up-hole-judged-by-its-begin", CATCH_UP + ":push_gap",
      "spool_gap_reason(spool, ring, end)",
      "spool_gap_reason(spool, ring, place->seq)", TOLD),

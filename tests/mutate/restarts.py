@@ -41,7 +41,7 @@ MUTANTS = [
     ("home-without-its-name", PAST + ":log_reaches", "past->earlier || ", "", SIM),
     ("home-before-what-is-told-of-it", PAST + ":log_reaches", " || catch_up_get(catch_up, 0)))", "))", SIM),
     ("missing-of-another-record-not-told", BEGINNING + ":create_at_time",
-     "stream_miss(stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);", "(void)0;", SIM),
+     "stream_miss(stream, LOSS_REASON_NOT_RECORDED);", "(void)0;", SIM),
     ("rebatch-event-beyond-the-end", "daemon/stream/rebatch.c:is_wanted", " && item->seq < copy->meta.end_seq", "", ["unit/rebatch"]),
     ("rebatch-loss-beyond-the-end", "daemon/stream/rebatch.c:copy_loss",
      "	if (end_seq > copy->meta.end_seq)\n		end_seq = copy->meta.end_seq;\n", "", ["unit/rebatch"]),

@@ -604,7 +604,7 @@ MUTANTS = [
      "	if (memcmp(catch_up->boot_id, run->boot_id, sizeof(run->boot_id)) != 0)\n		catch_up->watermark_ns = 0;",
      "	catch_up->watermark_ns = 0;", ["unit/fanout_memory"]),
     ("catch-up-take-hello-left-out", "daemon/stream/catch_up.c:take_hello",
-     "		catch_up->missed |= 1u << RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;\n",
+     "		catch_up->missed |= 1u << LOSS_REASON_CORRUPT;\n",
      "", ["unit/catch_up"]),
     ("catch-up-find-change-over-left-out", "daemon/stream/catch_up.c:find_change_over",
      "		passed |= !ring->known;\n",

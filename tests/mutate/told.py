@@ -23,7 +23,7 @@ MUTANTS = [
     ("told-the-begin-was-not-recorded", READ + ":missing_at_begin", "> 1 ?", "> 2 ?", TOLD),
     ("told-a-damaged-begin-was-deleted", READ + ":missing_at_begin", "		if (!store->segment[i]->hollow)", "		if (false)", TOLD),
     ("told-of-another-run-without-a-word", READ + ":place_at_cursor",
-     "		read->passed = RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH;\n", "", TOLD),
+     "		read->passed = LOSS_REASON_OTHER_EPOCH;\n", "", TOLD),
 
     # Frame by frame.
     ("told-what-was-seen", READ + ":give_range", "	if (mark && frame->end_seq <= mark->seq) {", "	if (false) {", TOLD),

@@ -170,7 +170,7 @@ bool __wrap_spool_read_next(struct spool_read *read, struct spool_store *store, 
 	for (unsigned i = 0; i < *n; i++)
 		if (fault && strcmp(fault, "hide-restart") == 0 && frame[i]->type == FRAME_GAP &&
 		    frame[i]->first_seq == frame[i]->end_seq &&
-		    frame[i]->loss[0].reason == RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED)
+		    frame[i]->loss[0].reason == LOSS_REASON_NOT_RECORDED)
 			frame_ref_put(frame[i]);
 		else
 			frame[kept++] = frame[i];
@@ -235,13 +235,13 @@ int __wrap_consumer_acknowledge(struct consumer *consumer, const struct cursor *
 /* What the disk lost, and should be told as a Gap, is told as skipped. */
 struct frame_ref *__real_spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
 					 uint64_t end_seq, uint64_t events,
-					 Ringtail__V1__LossReason reason);
+					 enum loss_reason reason);
 struct frame_ref *__wrap_spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
 					 uint64_t end_seq, uint64_t events,
-					 Ringtail__V1__LossReason reason);
+					 enum loss_reason reason);
 struct frame_ref *__wrap_spool_frame_gap(struct frame_codec *codec, uint32_t cpu, uint64_t first_seq,
 					 uint64_t end_seq, uint64_t events,
-					 Ringtail__V1__LossReason reason)
+					 enum loss_reason reason)
 {
 	struct frame_ref *frame;
 

@@ -175,7 +175,7 @@ static inline void give_stream(struct fixture *f)
 	Ringtail__V1__Catalog catalog = RINGTAIL__V1__CATALOG__INIT;
 	Ringtail__V1__Subscribed subscribed = RINGTAIL__V1__SUBSCRIBED__INIT;
 	struct stream *stream = stream_create(f->subscription, f->codec, cpu_of, f->queue_bytes,
-					      NULL, RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+					      NULL, LOSS_REASON_UNKNOWN);
 
 	assert_non_null(stream);
 	session_subscribed(f->session, stream,

@@ -62,10 +62,9 @@ void spool_remove(struct spool *spool)
 	spool_close(spool);
 }
 
-Ringtail__V1__LossReason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end)
+enum loss_reason spool_gap_reason(const struct spool *spool, uint32_t ring, uint64_t end)
 {
-	return end <= spool->began[ring] ? RINGTAIL__V1__LOSS_REASON__REASON_RESTART :
-					   RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+	return end <= spool->began[ring] ? LOSS_REASON_RESTART : LOSS_REASON_SPOOL_FULL;
 }
 
 void spool_stat(const struct spool *spool, struct spool_stat *stat)

@@ -358,7 +358,7 @@ static inline void run_back_range(struct run_back *back, const struct frame_ref 
 	}
 	if (frame->type == FRAME_GAP) {
 		assert_int_equal(frame->losses, 1);
-		assert_int_equal(frame->loss[0].stage, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL);
+		assert_int_equal(frame->loss[0].stage, LOSS_STAGE_SPOOL);
 		back->gaps[frame->loss[0].reason]++;
 		back->lost += frame->end_seq - frame->first_seq;
 	} else {

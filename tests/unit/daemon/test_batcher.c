@@ -114,7 +114,7 @@ static void check_gap(struct fixture *f, const struct frame_ref *frame, uint64_t
 	uint8_t raw[256];
 
 	assert_int_equal(frame_ref_losses(frame), events);
-	assert_int_equal(frame->loss[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	assert_int_equal(frame->loss[0].reason, LOSS_REASON_MEMORY);
 	assert_int_equal(frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header),
 			 FRAME_OK);
 	assert_int_equal(frame_open(f->codec, frame->data, &header, raw, &body), FRAME_OK);
@@ -124,9 +124,9 @@ static void check_gap(struct fixture *f, const struct frame_ref *frame, uint64_t
 	assert_int_equal(gap->first_seq, frame->first_seq);
 	assert_int_equal(gap->end_seq, frame->end_seq);
 	assert_int_equal(gap->events, events);
-	assert_int_equal(gap->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE);
-	assert_int_equal(frame->loss[0].stage, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE);
-	assert_int_equal(gap->reason, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	assert_int_equal(gap->stage, LOSS_STAGE_QUEUE);
+	assert_int_equal(frame->loss[0].stage, LOSS_STAGE_QUEUE);
+	assert_int_equal(gap->reason, LOSS_REASON_MEMORY);
 	ringtail__v1__gap__free_unpacked(gap, NULL);
 }
 
@@ -138,8 +138,7 @@ static void test_refused_once(void **state)
 	f->full = true;
 	add_events(f, 10);
 	batcher_skip(f->batcher);
-	batcher_loss(f->batcher, 4, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
-		     RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL);
+	batcher_loss(f->batcher, 4, LOSS_STAGE_RING, LOSS_REASON_RING_FULL);
 	batcher_flush(f->batcher);
 	assert_int_equal(f->frames, 0);
 	f->full = false;
@@ -296,9 +295,9 @@ static void test_judged_by_thread(void **state)
 /* What a stage lost for two reasons is two losses; more of a reason it had adds to that one. */
 static void test_reasons_are_told_apart(void **state)
 {
-	const uint32_t stage = RINGTAIL__V1__LOSS_STAGE__LOSS_RING;
-	const uint32_t full = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL;
-	const uint32_t bad = RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD;
+	const uint32_t stage = LOSS_STAGE_RING;
+	const uint32_t full = LOSS_REASON_RING_FULL;
+	const uint32_t bad = LOSS_REASON_BAD_RECORD;
 	struct fixture *f = *state;
 
 	batcher_loss(f->batcher, 3, stage, full);

@@ -65,7 +65,7 @@ static void open_all(struct fixture *f, uint64_t history_bytes, uint64_t lag_byt
 	f->subscription->spool.hello = frame_ref_create(FRAME_SERVER_HELLO, 4);
 	f->subscription->spool.catalog = frame_ref_create(FRAME_CATALOG, 4);
 	f->stream = stream_create(f->subscription, f->codec, cpu_of, lag_bytes, NULL,
-				  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+				  LOSS_REASON_UNKNOWN);
 	f->stream->consumer = &somebody;
 }
 
@@ -388,11 +388,11 @@ static void open_other_run(struct fixture *f, bool readable, uint32_t ended_cpu)
 	spool_append(&disk, make_batch(UINT32_MAX, cpu_of[0], 5000, 20, 100));
 	gap = make_batch(UINT32_MAX, ended_cpu, 5020, 0, 10);
 	gap->type = FRAME_GAP;
-	gap->loss[0].reason = RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	gap->loss[0].reason = LOSS_REASON_RESTART;
 	spool_append(&disk, gap);
 	stream_destroy(f->stream);
 	f->stream = stream_create(f->subscription, f->codec, cpu_of, 1 << 20, NULL,
-				  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+				  LOSS_REASON_UNKNOWN);
 	f->stream->consumer = &somebody;
 	assert_int_equal(catch_up_begin(f->stream, &(struct spool_place){.realtime_ns = 1}), 0);
 	append_batch(f, 0, 10, 100);

@@ -75,7 +75,7 @@ static void open_story(struct story *s, uint64_t place0, uint64_t place1, uint64
 	s->subscription->spool.catalog = frame_ref_create(FRAME_CATALOG, 4);
 	disk.deaf = true;
 	s->stream = stream_create(s->subscription, s->codec, cpu_of, 1 << 20, NULL,
-				  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+				  LOSS_REASON_UNKNOWN);
 	s->stream->consumer = &s->consumer;
 }
 
@@ -184,7 +184,7 @@ static void disk_mark(struct story *s, uint64_t time_ns, const uint64_t (*at)[2]
 }
 
 static void disk_gap(struct story *s, uint32_t ring, uint32_t cpu, uint64_t first, uint64_t end,
-		     Ringtail__V1__LossReason reason)
+		     enum loss_reason reason)
 {
 	struct frame_ref *gap = spool_frame_gap(s->codec, cpu, first, end, 0, reason);
 
@@ -252,16 +252,16 @@ static void *open_frame(struct story *s, const struct frame_ref *frame,
 	return protobuf_c_message_unpack(descriptor, NULL, header.raw_bytes, body);
 }
 
-static const char *reason_of(Ringtail__V1__LossReason reason)
+static const char *reason_of(enum loss_reason reason)
 {
 	switch (reason) {
-	case RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL:
+	case LOSS_REASON_SPOOL_FULL:
 		return "full";
-	case RINGTAIL__V1__LOSS_REASON__REASON_MEMORY:
+	case LOSS_REASON_MEMORY:
 		return "memory";
-	case RINGTAIL__V1__LOSS_REASON__REASON_RESTART:
+	case LOSS_REASON_RESTART:
 		return "restart";
-	case RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT:
+	case LOSS_REASON_CORRUPT:
 		return "corrupt";
 	default:
 		return "?";
@@ -287,11 +287,11 @@ static void say_gap(struct story *s, const struct frame_ref *frame)
 	assert_int_equal(gap->cpu, frame->cpu);
 	assert_int_equal(gap->first_seq, frame->first_seq);
 	assert_int_equal(gap->end_seq, frame->end_seq);
-	assert_int_equal(gap->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL);
+	assert_int_equal(gap->stage, LOSS_STAGE_SPOOL);
 	assert_int_equal(gap->reason, frame->loss[0].reason);
 	assert_int_equal(frame_ref_losses(frame), frame_ref_attempts(frame));
 	assert_true(!gap->events || gap->events == gap->end_seq - gap->first_seq);
-	say(s, "=%s", reason_of(gap->reason));
+	say(s, "=%s", reason_of((enum loss_reason)gap->reason));
 	ringtail__v1__gap__free_unpacked(gap, NULL);
 }
 
@@ -590,8 +590,7 @@ static void cursor_amid_an_entry_of_the_log(void **state)
 		struct frame_ref *entry;
 
 		open_story(&s, 50, 200, 300);
-		entry = gap ? spool_frame_gap(s.codec, cpu_of[0], 50, 60, 0,
-					      RINGTAIL__V1__LOSS_REASON__REASON_RESTART) :
+		entry = gap ? spool_frame_gap(s.codec, cpu_of[0], 50, 60, 0, LOSS_REASON_RESTART) :
 			      make_batch(0, cpu_of[0], 50, 60, true);
 		entry->ring = 0;
 		subscription_append(s.subscription, entry);
@@ -670,7 +669,7 @@ static void what_came_already_does_not_come_again(void **state)
 /* A loss of no known size is told at once where its ring is known; else where that begins. */
 static void loss_of_no_known_size(void **state)
 {
-	const Ringtail__V1__LossReason corrupt = RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT;
+	const enum loss_reason corrupt = LOSS_REASON_CORRUPT;
 	struct story s;
 
 	(void)state;
@@ -709,7 +708,7 @@ static void earlier_runs(void **state)
 	const uint64_t third[RINGS][2] = {{90, 3}, {40, 10}, {50, 5}};
 	const uint64_t fourth[RINGS][2] = {{50, 3}, {12, 3}, {70, 0}};
 	const uint64_t ours[RINGS][2] = {{100, 0}, {200, 0}, {300, 0}};
-	const Ringtail__V1__LossReason restart = RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	const enum loss_reason restart = LOSS_REASON_RESTART;
 	struct run run = run_of(3);
 	struct story s;
 
@@ -849,7 +848,7 @@ static void fill_disk(struct story *s, unsigned kind, unsigned frames)
 {
 	const uint64_t third[RINGS][2] = {{1000, 0}, {40, 10}, {50, 5}};
 	const uint64_t ours[RINGS][2] = {{1000, 20}, {200, 0}, {300, 60}};
-	const Ringtail__V1__LossReason restart = RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	const enum loss_reason restart = LOSS_REASON_RESTART;
 
 	for (unsigned i = 0; kind && i < frames; i++) {
 		if (i % frames == 0)
@@ -865,7 +864,7 @@ static void fill_disk(struct story *s, unsigned kind, unsigned frames)
 	if (kind > 1)
 		earlier_batch(5, 70, 90);
 	if (kind < 3)
-		disk_gap(s, 0, cpu_of[0], 0, 0, kind ? RINGTAIL__V1__LOSS_REASON__REASON_MEMORY : restart);
+		disk_gap(s, 0, cpu_of[0], 0, 0, kind ? LOSS_REASON_MEMORY : restart);
 	for (unsigned i = 0; i < frames; i++)
 		disk_batch(0, 10 * i, 10 * i + 10 - i % 2);
 	disk_batch(1, 170, 200);
@@ -1097,7 +1096,7 @@ static void ring_that_the_disk_never_got(void **state)
 /* The disk lost where a ring began, and will say so: the log does not take over before that. */
 static void ring_whose_begin_the_disk_lost(void **state)
 {
-	const Ringtail__V1__LossReason reason = RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	const enum loss_reason reason = LOSS_REASON_RESTART;
 	struct story s;
 
 	(void)state;

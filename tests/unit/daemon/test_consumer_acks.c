@@ -430,7 +430,7 @@ static void expect_gap_not_of_space(struct watcher *watcher, uint64_t first_seq,
 
 	assert_int_equal(gap->first_seq, first_seq);
 	assert_int_equal(gap->end_seq, end_seq);
-	assert_int_not_equal(gap->reason, RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
+	assert_int_not_equal(gap->reason, LOSS_REASON_SPOOL_FULL);
 	peer_free(gap);
 }
 

@@ -396,8 +396,7 @@ static void tell(struct fixture *counts, struct fixture *streams, const struct m
 		if (what == 0)
 			batcher_skip(both[i]->batcher);
 		else if (what == 1)
-			batcher_loss(both[i]->batcher, 3, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
-				     RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL);
+			batcher_loss(both[i]->batcher, 3, LOSS_STAGE_RING, LOSS_REASON_RING_FULL);
 		else
 			batcher_event(both[i]->batcher, &made->item, info, thread);
 	}

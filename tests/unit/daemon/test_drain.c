@@ -303,11 +303,11 @@ static void test_losses_are_placed(void **state)
 	/* Who comes now begins behind all of it. */
 	assert_int_equal(f.drain.seq, 1 + written + refused);
 	/* Each has the reason that the producer gave it. */
-	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL);
+	assert_int_equal(f.received[0].reason, LOSS_REASON_RING_FULL);
 	ring_writer_lose(f.writer, RT_LOST_NEST, 3);
 	read_all(&f);
 	assert_int_equal(f.received[0].lost, refused + 3);
-	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_NEST);
+	assert_int_equal(f.received[0].reason, LOSS_REASON_NEST);
 	close_all(&f);
 }
 
@@ -340,10 +340,10 @@ static void test_a_loss_of_a_known_probe_is_of_those_who_asked(void **state)
 	assert_int_equal(f.received[0].lost, 3);
 	lose_of(&f, of_none);
 	assert_int_equal(f.received[0].lost, 3);
-	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_REFUSED);
+	assert_int_equal(f.received[0].reason, LOSS_REASON_REFUSED);
 	lose_of(&f, of_any);
 	assert_int_equal(f.received[0].lost, 4);
-	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_NEST);
+	assert_int_equal(f.received[0].reason, LOSS_REASON_NEST);
 	assert_int_equal(f.received[1].lost, 1);
 	/* Each is one attempt, for all; and counted, whoever asked. */
 	for (unsigned i = 0; i < SUBSCRIPTIONS; i++)
@@ -381,7 +381,7 @@ static void test_a_bad_loss_is_a_bad_record(void **state)
 	assert_int_equal(f.drain.bad, 6);
 	for (unsigned i = 0; i < SUBSCRIPTIONS; i++)
 		assert_int_equal(f.received[i].lost, 6);
-	assert_int_equal(f.received[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD);
+	assert_int_equal(f.received[0].reason, LOSS_REASON_BAD_RECORD);
 	close_all(&f);
 }
 

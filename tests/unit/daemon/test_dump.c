@@ -55,7 +55,7 @@ static const struct cursor *since;
 static void join(void)
 {
 	struct stream *stream = stream_create(subscription, codec, cpu_of, UINT64_MAX, since,
-					      since ? RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE : 0);
+					      since ? LOSS_REASON_HISTORY_GONE : 0);
 
 	assert_non_null(stream);
 	subscriber->state = SUBSCRIBER_LIVE;
@@ -226,8 +226,7 @@ static void append(uint64_t events, uint64_t lost, size_t bytes)
 	frame->end_seq = seq += events + lost;
 	frame->events = events;
 	frame->losses = lost != 0;
-	frame->loss[0] = (struct loss_count){RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
-					     RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL, lost};
+	frame->loss[0] = (struct loss_count){LOSS_STAGE_RING, LOSS_REASON_RING_FULL, lost};
 	subscription_append(subscription, frame);
 }
 
@@ -509,8 +508,8 @@ static void ends_at_its_share_of_the_bound_and_says_what_is_missing(void **state
 	assert_int_equal(found.gap->cpu, cpu_of[0]);
 	assert_int_equal(found.gap->first_seq, 2);
 	assert_int_equal(found.gap->end_seq, 2);
-	assert_int_equal(found.gap->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL);
-	assert_int_equal(found.gap->reason, RINGTAIL__V1__LOSS_REASON__REASON_DUMP_SIZE);
+	assert_int_equal(found.gap->stage, LOSS_STAGE_SPOOL);
+	assert_int_equal(found.gap->reason, LOSS_REASON_DUMP_SIZE);
 	put(&found);
 }
 

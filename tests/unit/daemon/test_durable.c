@@ -922,7 +922,7 @@ static int missing_since(struct hand *hand, uint64_t realtime_ns)
 	for (unsigned i = 0; i < ENGINE_RINGS; i++)
 		spool_begin_ring(spool, i, 50 + i);
 	spool_append(spool, spool_frame_gap(hand->engine.codec, engine_cpu[0], 50, 60, 0,
-					    RINGTAIL__V1__LOSS_REASON__REASON_RESTART));
+					    LOSS_REASON_RESTART));
 	PEER_AWAIT(hand->engine.base, segments("") == 1);
 	engine_settle(&hand->engine);
 	answered = -1;
@@ -936,7 +936,7 @@ static int missing_since(struct hand *hand, uint64_t realtime_ns)
 /* One that is live has recorded all along: what is before its place is not there, and from now on all is. */
 static void spool_of_a_live_subscription(void **state)
 {
-	const Ringtail__V1__LossReason full = RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL;
+	const enum loss_reason full = LOSS_REASON_SPOOL_FULL;
 	struct error error;
 	struct hand hand;
 	uint64_t kept_ns;
@@ -978,7 +978,7 @@ static void stored_is_noted_and_told(void **state)
 	pokes = 0;
 	spool_append(hand.subscription->spool.spool,
 		     spool_frame_gap(hand.engine.codec, engine_cpu[0], 50, 60, 0,
-				     RINGTAIL__V1__LOSS_REASON__REASON_RESTART));
+				     LOSS_REASON_RESTART));
 	PEER_AWAIT(hand.engine.base, segments("") == 1);
 	engine_settle(&hand.engine);
 	assert_int_equal(hand.subscription->spool.end[0], 60);

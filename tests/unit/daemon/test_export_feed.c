@@ -18,8 +18,8 @@
 #include "daemon/stream/stream.h"
 #include "tests/unit/daemon/small_catalog.h"
 
-#define STAGE	RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE
-#define REASON	RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL
+#define STAGE	LOSS_STAGE_QUEUE
+#define REASON	LOSS_REASON_QUEUE_FULL
 
 static struct frame_codec *codec;
 static struct subscriber *subscriber;
@@ -147,15 +147,8 @@ static void teardown(struct export_feed_config *from, struct export_feed *feed)
 
 static void lose(uint64_t first_seq, uint64_t end_seq, uint64_t events)
 {
-	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
-	struct frame_ref *frame;
+	struct frame_ref *frame = frame_ref_gap(codec, 0, first_seq, end_seq, STAGE, REASON, events);
 
-	gap.first_seq = first_seq;
-	gap.end_seq = end_seq;
-	gap.events = events;
-	gap.stage = STAGE;
-	gap.reason = REASON;
-	frame = frame_ref_pack(codec, FRAME_GAP, &gap.base);
 	assert_non_null(frame);
 	waiting = frame;
 	stream->gaps = told;

@@ -568,9 +568,9 @@ static void stands_as_it_was_last_reported(void **state)
 	assert_int_equal(stat.bytes, 10);
 	assert_int_equal(stat.accepted_realtime_ns, 11);
 	assert_int_equal(stat.error_realtime_ns, 12);
-	assert_int_equal(stat.lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT][RINGTAIL__V1__LOSS_REASON__REASON_REJECTED], 5);
-	assert_int_equal(stat.lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT][RINGTAIL__V1__LOSS_REASON__REASON_EXPIRED], 6);
-	assert_int_equal(stat.lost_by[RINGTAIL__V1__LOSS_STAGE__LOSS_EXPORT][RINGTAIL__V1__LOSS_REASON__REASON_MEMORY], 7);
+	assert_int_equal(stat.lost_by[LOSS_STAGE_EXPORT][LOSS_REASON_REJECTED], 5);
+	assert_int_equal(stat.lost_by[LOSS_STAGE_EXPORT][LOSS_REASON_EXPIRED], 6);
+	assert_int_equal(stat.lost_by[LOSS_STAGE_EXPORT][LOSS_REASON_MEMORY], 7);
 	for (unsigned i = EXPORT_OK; i <= EXPORT_REJECTING; i++) {
 		report(f, 0, &(struct export_counts){.state = (enum export_state)i, .decoded_frame = 3});
 		assert_string_equal(stat_of(f, 0).state, name[i]);

@@ -430,10 +430,8 @@ static void test_cursor(void **state)
 	peer_free(peer_expect(peer, FRAME_SUBSCRIBED));
 	message = peer_next(peer, &type);
 	assert_int_equal(type, FRAME_GAP);
-	assert_int_equal(((Ringtail__V1__Gap *)message)->stage,
-			 RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY);
-	assert_int_equal(((Ringtail__V1__Gap *)message)->reason,
-			 RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+	assert_int_equal(((Ringtail__V1__Gap *)message)->stage, LOSS_STAGE_HISTORY);
+	assert_int_equal(((Ringtail__V1__Gap *)message)->reason, LOSS_REASON_NOT_RECORDED);
 	peer_free(message);
 	peer_close(peer);
 	engine_check_ledger(&e);
@@ -452,8 +450,7 @@ static void test_cursor(void **state)
 	peer_free(peer_expect(peer, FRAME_CATALOG));
 	peer_free(peer_expect(peer, FRAME_SUBSCRIBED));
 	message = peer_expect(peer, FRAME_GAP);
-	assert_int_equal(((Ringtail__V1__Gap *)message)->reason,
-			 RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+	assert_int_equal(((Ringtail__V1__Gap *)message)->reason, LOSS_REASON_OTHER_EPOCH);
 	peer_free(message);
 	peer_close(peer);
 	engine_close(&e);

@@ -56,7 +56,7 @@ static void close_all(struct fixture *f)
 static struct stream *join(struct fixture *f, unsigned log)
 {
 	struct stream *stream = stream_create(f->log[log], f->codec, cpu_of, PLENTY, NULL,
-					      RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+					      LOSS_REASON_UNKNOWN);
 
 	assert_non_null(stream);
 	return stream;
@@ -125,9 +125,8 @@ static uint64_t lost_for_memory(const struct stream *stream)
 	stream_stat(stream, &stat);
 	assert_int_equal(stat.residual, 0);
 	for (unsigned i = 0; i < LOSS_REASONS; i++)
-		lost += stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE][i];
-	assert_int_equal(lost, stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
-					   [RINGTAIL__V1__LOSS_REASON__REASON_MEMORY]);
+		lost += stream->lost[LOSS_STAGE_QUEUE][i];
+	assert_int_equal(lost, stream->lost[LOSS_STAGE_QUEUE][LOSS_REASON_MEMORY]);
 	return lost;
 }
 

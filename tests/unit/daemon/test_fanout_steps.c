@@ -488,11 +488,11 @@ void __wrap_spool_set_always_on(struct spool *of, bool always_on)
 }
 
 /* Of a spool that is none. */
-Ringtail__V1__LossReason __wrap_spool_missing_reason(const struct spool *of);
-Ringtail__V1__LossReason __wrap_spool_missing_reason(const struct spool *of)
+enum loss_reason __wrap_spool_missing_reason(const struct spool *of);
+enum loss_reason __wrap_spool_missing_reason(const struct spool *of)
 {
 	assert_null(of);
-	return RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return LOSS_REASON_RESTART;
 }
 
 void __wrap_spool_close(struct spool *of);
@@ -674,7 +674,7 @@ static struct stream *join(struct fixture *f, struct subscription *subscription,
 {
 	static const uint32_t cpu_of[RINGS] = {3, 5};
 	struct stream *stream = stream_create(subscription, f->codec, cpu_of, 1 << 20, NULL,
-					      RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+					      LOSS_REASON_UNKNOWN);
 
 	assert_non_null(stream);
 	*subscriber = (struct subscriber){.wake = on_wake, .context = (void *)name};

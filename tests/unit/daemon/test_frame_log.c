@@ -12,16 +12,15 @@
 struct evicted {
 	uint64_t serials, next;
 	const struct frame_log *log;		/* NULL: it is not looked into */
-	Ringtail__V1__LossReason reason;	/* 0: the log is full */
+	enum loss_reason reason;	/* 0: the log is full */
 };
 
 static void on_evict(void *context, uint64_t serial, const struct frame_ref *frame,
-		     Ringtail__V1__LossReason reason)
+		     enum loss_reason reason)
 {
 	struct evicted *evicted = context;
 
-	assert_int_equal(reason, evicted->reason ? evicted->reason :
-						   RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL);
+	assert_int_equal(reason, evicted->reason ? evicted->reason : LOSS_REASON_QUEUE_FULL);
 	if (evicted->log) {			/* it is there still: a stream looks it up */
 		assert_int_equal(frame_log_first(evicted->log), serial);
 		assert_ptr_equal(frame_log_get(evicted->log, serial), frame);
@@ -137,7 +136,7 @@ static void test_what_goes_is_let_go_of(void **state)
 /* Because memory is scarce, or for any other reason: the only one stays. */
 static void test_given_up_for_a_reason(void **state)
 {
-	struct evicted evicted = {.reason = RINGTAIL__V1__LOSS_REASON__REASON_MEMORY};
+	struct evicted evicted = {.reason = LOSS_REASON_MEMORY};
 	struct frame_log *log = frame_log_create(1 << 20, on_evict, &evicted);
 
 	(void)state;
@@ -155,7 +154,7 @@ static void test_given_up_for_a_reason(void **state)
 /* The oldest makes room, and the newest is always kept; once there is memory, none has to go. */
 static void test_no_memory_for_another_entry(void **state)
 {
-	struct evicted evicted = {.reason = RINGTAIL__V1__LOSS_REASON__REASON_MEMORY};
+	struct evicted evicted = {.reason = LOSS_REASON_MEMORY};
 	struct frame_log *log = frame_log_create(1 << 20, on_evict, &evicted);
 	uint64_t serial = 0;
 

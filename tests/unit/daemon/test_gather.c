@@ -92,7 +92,7 @@ static void open_all(struct fixture *f, uint64_t history_bytes, uint64_t lag_byt
 	f->subscription->spool.hello = frame_ref_create(FRAME_SERVER_HELLO, 4);
 	f->subscription->spool.catalog = frame_ref_create(FRAME_CATALOG, 4);
 	f->stream = stream_create(f->subscription, f->codec, cpu_of, lag_bytes, NULL,
-				  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+				  LOSS_REASON_UNKNOWN);
 	f->stream->consumer = &somebody;
 	assert_int_equal(gather_begin(f->stream, small_catalog_get(), &f->interval_ns), 0);
 }

@@ -324,9 +324,8 @@ static void test_negotiation(void **state)
 static void test_names_of_losses(void **state)
 {
 	(void)state;
-	assert_string_equal(metric_stage_name(RINGTAIL__V1__LOSS_STAGE__LOSS_RING), "ring");
-	assert_string_equal(metric_reason_name(RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL),
-			    "queue_full");
+	assert_string_equal(metric_stage_name(LOSS_STAGE_RING), "ring");
+	assert_string_equal(metric_reason_name(LOSS_REASON_QUEUE_FULL), "queue_full");
 	assert_string_equal(metric_stage_name(99), "unknown");
 }
 

@@ -172,15 +172,13 @@ static void open_all(struct fixture *f, uint64_t place0, uint64_t place1)
 	assert_non_null(f->turns);
 	f->donor = make_subscription(0, 0);
 	f->own = make_subscription(place0, place1);
-	f->from = stream_create(f->donor, f->codec, cpu_of, LAG_BYTES, NULL,
-				RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	f->from = stream_create(f->donor, f->codec, cpu_of, LAG_BYTES, NULL, LOSS_REASON_UNKNOWN);
 	f->subscriber = (struct subscriber){.wake = wake, .context = f};
 }
 
 static void begin(struct fixture *f, bool whole)
 {
-	f->stream = stream_create(f->own, f->codec, cpu_of, 1 << 20, NULL,
-				  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	f->stream = stream_create(f->own, f->codec, cpu_of, 1 << 20, NULL, LOSS_REASON_UNKNOWN);
 	f->stream->subscriber = &f->subscriber;
 	assert_int_equal(past_begin(f->turns, f->stream, f->from, whole, small_catalog_get()), 0);
 }
@@ -336,7 +334,7 @@ static void what_the_other_misses_is_told(void **state)
 	open_all(&f, 10, 0);
 	append(f.donor, 0, 10, true, 100);
 	begin(&f, true);
-	stream_miss(f.from, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+	stream_miss(f.from, LOSS_REASON_NOT_RECORDED);
 	take_all(&f);
 	expect_said(&f, "gap 3:0-0 of 0, places at 0 3:0+0 5:0+0, 3:0-10, places at 0 3:10+0 5:0+0, ");
 	close_all(&f);

@@ -348,7 +348,7 @@ static void test_unreadable_is_a_gap(void **state)
 	out = rebatch_frame(f.rebatch, frame, 0, UINT64_MAX);
 	assert_int_equal(out->type, FRAME_GAP);
 	assert_int_equal(out->losses, 1);
-	assert_int_equal(out->loss[0].reason, RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT);
+	assert_int_equal(out->loss[0].reason, LOSS_REASON_CORRUPT);
 	assert_int_equal(out->loss[0].count, frame->events + frame_ref_losses(frame));
 	assert_int_equal(out->loss[0].count + out->skipped, made.attempts);
 	frame_ref_put(out);

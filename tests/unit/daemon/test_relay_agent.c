@@ -203,8 +203,8 @@ static void send_watermark(struct fixture *fixture, const struct list *list)
 
 static void send_gap(struct fixture *fixture, uint32_t cpu)
 {
-	send_frame(fixture, frame_ref_gap(codec, cpu, 5, 5, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
-					  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN, 0));
+	send_frame(fixture, frame_ref_gap(codec, cpu, 5, 5, LOSS_STAGE_SPOOL,
+					  LOSS_REASON_UNKNOWN, 0));
 }
 
 static const struct list two = {2, {0, CURSOR_POSITIONS_MAX - 1}};
@@ -449,8 +449,8 @@ static void a_range_that_ends_before_it_begins_is_refused(void **state)
 	(void)state;
 	open_fixture(&fixture);
 	begin_stream(&fixture);
-	send_frame(&fixture, frame_ref_gap(codec, 0, 9, 5, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
-					   RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN, 0));
+	send_frame(&fixture, frame_ref_gap(codec, 0, 9, 5, LOSS_STAGE_SPOOL,
+					   LOSS_REASON_UNKNOWN, 0));
 	assert_true(is_refused(&fixture));
 	assert_int_equal(fixture.forwarded, 0);
 	close_fixture(&fixture);

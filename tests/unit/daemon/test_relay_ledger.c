@@ -262,8 +262,8 @@ static void begin_stream(struct fixture *fixture, struct agent *agent)
 
 static void send_gap(struct fixture *fixture, struct agent *agent, uint64_t first, uint64_t end)
 {
-	struct frame_ref *frame = frame_ref_gap(codec, 0, first, end, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
-						RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN, 0);
+	struct frame_ref *frame = frame_ref_gap(codec, 0, first, end, LOSS_STAGE_SPOOL,
+						LOSS_REASON_UNKNOWN, 0);
 
 	assert_non_null(frame);
 	assert_int_equal(SSL_write(agent->ssl, frame->data, (int)frame->bytes), (int)frame->bytes);
@@ -471,7 +471,7 @@ static void each_host_says_what_came_of_it(void **state)
 	/* Losses of what is forwarded alone: what is sent again would count twice. */
 	assert_int_equal(host->gaps, 1);
 	assert_int_equal(host->n_lost, 1);
-	assert_int_equal(host->lost[0]->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL);
+	assert_int_equal(host->lost[0]->stage, LOSS_STAGE_SPOOL);
 	assert_int_equal(host->lost[0]->count, 5);
 	assert_int_equal(hosts->all->received, 4);
 	assert_int_equal(hosts->all->lost[0]->count, 5);

@@ -386,11 +386,11 @@ static void closes_without_a_reason(void **state)
 static void reasons_have_their_names(void **state)
 {
 	static const uint32_t wire[] = {
-		[RT_LOST_FULL] = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
-		[RT_LOST_NEST] = RINGTAIL__V1__LOSS_REASON__REASON_NEST,
-		[RT_LOST_STOPPED] = RINGTAIL__V1__LOSS_REASON__REASON_STOPPED,
-		[RT_LOST_BUSY] = RINGTAIL__V1__LOSS_REASON__REASON_BUSY,
-		[RT_LOST_REFUSED] = RINGTAIL__V1__LOSS_REASON__REASON_REFUSED,
+		[RT_LOST_FULL] = LOSS_REASON_RING_FULL,
+		[RT_LOST_NEST] = LOSS_REASON_NEST,
+		[RT_LOST_STOPPED] = LOSS_REASON_STOPPED,
+		[RT_LOST_BUSY] = LOSS_REASON_BUSY,
+		[RT_LOST_REFUSED] = LOSS_REASON_REFUSED,
 	};
 
 	(void)state;
@@ -400,7 +400,7 @@ static void reasons_have_their_names(void **state)
 	}
 	assert_int_equal(ring_loss_reason(RT_LOST_REASONS), 0);
 	assert_int_equal(ring_lost_for(0), RT_LOST_FULL);
-	assert_int_equal(ring_lost_for(RINGTAIL__V1__LOSS_REASON__REASON_DISK), RT_LOST_FULL);
+	assert_int_equal(ring_lost_for(LOSS_REASON_DISK), RT_LOST_FULL);
 }
 
 int main(void)

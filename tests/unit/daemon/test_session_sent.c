@@ -122,7 +122,7 @@ static void open_all(struct fixture *f, size_t chunk)
 	assert_non_null(f->session);
 	assert_int_equal(subscription_create(&request, small_catalog_get(), 1, 64 << 20, &f->subscription, &error), 0);
 	stream = stream_create(f->subscription, f->codec, cpu_of, 64 << 20, NULL,
-			       RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+			       LOSS_REASON_UNKNOWN);
 	assert_non_null(stream);
 	session_subscribed(f->session, stream, frame_ref_create(FRAME_CATALOG, 1),
 			   frame_ref_create(FRAME_SUBSCRIBED, 1));

@@ -204,11 +204,11 @@ static void replays_losses_and_gaps_in_place(void **state)
 		uint32_t reason;
 		enum rt_lost lost;
 	} reason[] = {
-		{ RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL, RT_LOST_FULL },
-		{ RINGTAIL__V1__LOSS_REASON__REASON_NEST, RT_LOST_NEST },
-		{ RINGTAIL__V1__LOSS_REASON__REASON_STOPPED, RT_LOST_STOPPED },
-		{ RINGTAIL__V1__LOSS_REASON__REASON_BUSY, RT_LOST_BUSY },
-		{ RINGTAIL__V1__LOSS_REASON__REASON_BAD_RECORD, RT_LOST_FULL },
+		{ LOSS_REASON_RING_FULL, RT_LOST_FULL },
+		{ LOSS_REASON_NEST, RT_LOST_NEST },
+		{ LOSS_REASON_STOPPED, RT_LOST_STOPPED },
+		{ LOSS_REASON_BUSY, RT_LOST_BUSY },
+		{ LOSS_REASON_BAD_RECORD, RT_LOST_FULL },
 	};
 	unsigned reasons = sizeof(reason) / sizeof(reason[0]);
 	uint64_t lost[RT_LOST_REASONS] = { 0 };

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/daemon/spool_in_memory.h"
 
-#define FULL	RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL
+#define FULL	LOSS_REASON_SPOOL_FULL
 
 static void comes_back_whole(void **state)
 {
@@ -143,7 +143,7 @@ static void waits_for_room_on_a_full_disk(void **state)
 	run_script(&run, 100);
 	run_check_ledger(&run, &stat, &lost);
 	assert_string_equal(stat.state, "failed");
-	assert_int_equal(stat.lost[RINGTAIL__V1__LOSS_REASON__REASON_DISK], lost);
+	assert_int_equal(stat.lost[LOSS_REASON_DISK], lost);
 	assert_true(lost > 0);
 	faulty.room = UINT64_MAX;
 	run_now_ns += 120 * NS_PER_S;
@@ -345,7 +345,7 @@ static void holds_no_more_than_its_bound(void **state)
 		spool_append(run.spool, frame);
 	}
 	run_check_ledger(&run, &stat, &lost);
-	assert_int_equal(stat.lost[RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL], lost);
+	assert_int_equal(stat.lost[LOSS_REASON_QUEUE_FULL], lost);
 	assert_int_equal(stat.produced, 800);
 	assert_in_range(lost, 160, 180);
 	end(&run);

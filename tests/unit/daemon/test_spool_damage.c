@@ -6,10 +6,10 @@
 
 #include "proto/segment.h"
 
-#define NOT_RECORDED RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED
-#define CORRUPT	RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT
-#define RESTART	RINGTAIL__V1__LOSS_REASON__REASON_RESTART
-#define NOT_RECORDED RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED
+#define NOT_RECORDED LOSS_REASON_NOT_RECORDED
+#define CORRUPT	LOSS_REASON_CORRUPT
+#define RESTART	LOSS_REASON_RESTART
+#define NOT_RECORDED LOSS_REASON_NOT_RECORDED
 
 static void names_what_damage_costs(void **state)
 {
@@ -278,7 +278,7 @@ static void says_why_the_oldest_begins_late(void **state)
 		run_close(&run);
 		run_open(&run);
 		read_since(&run, RUN_EPOCH, 0, 0);
-		assert_true(back.gaps[RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL] > 0);
+		assert_true(back.gaps[LOSS_REASON_SPOOL_FULL] > 0);
 		assert_int_equal(back.gaps[RESTART] + back.gaps[NOT_RECORDED], 0);
 		end(&run);
 	}
@@ -296,8 +296,7 @@ static void says_what_is_missing_before_one_that_never_began(void **state)
 
 	(void)state;
 	for (unsigned damaged = 0; damaged < 2; damaged++) {
-		Ringtail__V1__LossReason reason =
-			damaged ? RINGTAIL__V1__LOSS_REASON__REASON_CORRUPT : NOT_RECORDED;
+		enum loss_reason reason = damaged ? LOSS_REASON_CORRUPT : NOT_RECORDED;
 
 		begin(&run);
 		file = faulty_open(&faulty.disk, damaged ? "spool/run/0000000000000001.seg" :

@@ -21,7 +21,7 @@ struct told {
 	enum frame_type type;
 	unsigned ring;
 	uint64_t first, end, events;	/* a Gap's, or a Batch's */
-	Ringtail__V1__LossReason reason;
+	enum loss_reason reason;
 	uint64_t time_ns, positions, seq[RUN_RINGS], skipped[RUN_RINGS];	/* a Watermark's */
 };
 
@@ -38,7 +38,7 @@ static void note_gap(const Ringtail__V1__Gap *gap)
 {
 	told[tolds++] = (struct told){.type = FRAME_GAP, .ring = ring_of(gap->cpu),
 				      .first = gap->first_seq, .end = gap->end_seq,
-				      .events = gap->events, .reason = gap->reason};
+				      .events = gap->events, .reason = (enum loss_reason)gap->reason};
 }
 
 static void note_watermark(const Ringtail__V1__Watermark *watermark)
@@ -145,7 +145,7 @@ static unsigned count(enum frame_type type)
 }
 
 static void expect_gap(const struct told *gap, unsigned ring, uint64_t first, uint64_t end,
-		       uint64_t events, Ringtail__V1__LossReason reason)
+		       uint64_t events, enum loss_reason reason)
 {
 	assert_int_equal(gap->ring, ring);
 	assert_int_equal(gap->first, first);
@@ -381,7 +381,7 @@ static void untold_loss_is_no_orderly_end(void **state)
 	assert_true(lost > 0);
 	run_close(&run);
 	run_open(&run);
-	assert_int_equal(spool_missing_reason(run.spool), RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	assert_int_equal(spool_missing_reason(run.spool), LOSS_REASON_RESTART);
 	end(&run);
 }
 
@@ -416,7 +416,7 @@ static void missing_up_to_where_the_run_begins(void **state)
 	run_open(&run);
 	spool_begin_ring(run.spool, 0, 10);
 	assert_int_equal(spool_gap_reason(run.spool, 0, 10), spool_missing_reason(run.spool));
-	assert_int_equal(spool_gap_reason(run.spool, 0, 11), RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL);
+	assert_int_equal(spool_gap_reason(run.spool, 0, 11), LOSS_REASON_SPOOL_FULL);
 	end(&run);
 }
 
@@ -446,12 +446,11 @@ static void disk_fails(void **state)
 	append(&run, run_batch(&run, 0, 5, 1));
 	run_check_ledger(&run, &stat, &lost);
 	assert_int_equal(lost, seq[0] - first[0] + seq[1] - first[1]);
-	assert_int_equal(stat.lost[RINGTAIL__V1__LOSS_REASON__REASON_DISK], lost);
+	assert_int_equal(stat.lost[LOSS_REASON_DISK], lost);
 	read_all(&run);
 	assert_int_equal(count(FRAME_GAP), 2);
 	for (unsigned i = 0; i < RUN_RINGS; i++)
-		expect_gap(nth(FRAME_GAP, i), i, first[i], seq[i], events[i],
-			   RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+		expect_gap(nth(FRAME_GAP, i), i, first[i], seq[i], events[i], LOSS_REASON_DISK);
 	end(&run);
 }
 
@@ -540,8 +539,7 @@ static void gap_is_lost_itself(void **state)
 	append(&run, run_watermark(&run));
 	read_all(&run);
 	assert_int_equal(count(FRAME_GAP), 1);
-	expect_gap(nth(FRAME_GAP, 0), 0, was, was + 20, 20,
-		   RINGTAIL__V1__LOSS_REASON__REASON_RESTART);
+	expect_gap(nth(FRAME_GAP, 0), 0, was, was + 20, 20, LOSS_REASON_RESTART);
 	end(&run);
 }
 
@@ -569,7 +567,7 @@ static void queue_is_full_and_then_the_disk_fails(void **state)
 		spool_append(run.spool, frame);
 	}
 	run_check_ledger(&run, &stat, &lost);
-	assert_int_equal(stat.lost[RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL], lost);
+	assert_int_equal(stat.lost[LOSS_REASON_QUEUE_FULL], lost);
 	assert_true(lost >= 12 * 10 - SPOOL_HELD_BYTES_MAX / bytes * 10 && lost < 120);
 	settle(&run);
 	run_check_ledger(&run, &stat, &lost);
@@ -578,7 +576,7 @@ static void queue_is_full_and_then_the_disk_fails(void **state)
 	append(&run, run_watermark(&run));
 	read_all(&run);
 	assert_int_equal(count(FRAME_GAP), 1);
-	expect_gap(nth(FRAME_GAP, 0), 0, 0, 120, 120, RINGTAIL__V1__LOSS_REASON__REASON_DISK);
+	expect_gap(nth(FRAME_GAP, 0), 0, 0, 120, 120, LOSS_REASON_DISK);
 	run_check_ledger(&run, &stat, &lost);
 	assert_int_equal(lost, 120);
 	assert_int_equal(stat.in_flight, 0);

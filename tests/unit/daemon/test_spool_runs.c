@@ -4,13 +4,13 @@
  */
 #include "tests/unit/daemon/spool_in_memory.h"
 
-#define RESTART		RINGTAIL__V1__LOSS_REASON__REASON_RESTART
-#define NOT_RECORDED	RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED
-#define OTHER_EPOCH	RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH
-#define SPOOL_FULL	RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL
+#define RESTART		LOSS_REASON_RESTART
+#define NOT_RECORDED	LOSS_REASON_NOT_RECORDED
+#define OTHER_EPOCH	LOSS_REASON_OTHER_EPOCH
+#define SPOOL_FULL	LOSS_REASON_SPOOL_FULL
 
 /* Gaps of no size, of that reason, and of any. */
-static void check_told(Ringtail__V1__LossReason reason, uint64_t of_it, uint64_t of_all)
+static void check_told(enum loss_reason reason, uint64_t of_it, uint64_t of_all)
 {
 	uint64_t all = 0;
 
@@ -45,7 +45,7 @@ static void is_told_between_two_runs(void **state)
 {
 	for (unsigned variant = 0; variant < 8; variant++) {
 		bool orderly = variant & 1, writes = variant & 2, whole = variant & 4;
-		Ringtail__V1__LossReason reason = orderly ? NOT_RECORDED : RESTART;
+		enum loss_reason reason = orderly ? NOT_RECORDED : RESTART;
 		uint64_t old[RUN_RINGS];
 		struct spool_run run;
 
@@ -170,7 +170,7 @@ static void is_told_what_was_before_the_first_spool(void **state)
 	(void)state;
 	for (unsigned variant = 0; variant < 8; variant++) {
 		bool goes_on = variant & 1, later = variant & 2, second = variant & 4;
-		Ringtail__V1__LossReason reason = goes_on ? RESTART : NOT_RECORDED;
+		enum loss_reason reason = goes_on ? RESTART : NOT_RECORDED;
 		struct spool_run run;
 
 		begin(&run);

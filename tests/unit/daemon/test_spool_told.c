@@ -61,7 +61,7 @@ static void say_range(struct told *to, const struct frame_ref *frame)
 	if (frame->end_seq != frame->first_seq)
 		say(to, "-%llu", (unsigned long long)frame->end_seq);
 	if (frame->type == FRAME_GAP) {
-		assert_int_equal(frame->loss[0].stage, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL);
+		assert_int_equal(frame->loss[0].stage, LOSS_STAGE_SPOOL);
 		assert_int_equal(frame_ref_losses(frame) + frame->skipped, frame->end_seq - frame->first_seq);
 		say(to, "%s%s", frame->end_seq == frame->first_seq ? "?" : "!",
 		    reason_name(frame->loss[0].reason));
@@ -1129,8 +1129,8 @@ static void a_gap_from_its_middle(void **state)
 	(void)state;
 	begin(&run);
 	run_open(&run);
-	gap = frame_ref_gap(run.codec, run_cpu_of[0], 0, 10, RINGTAIL__V1__LOSS_STAGE__LOSS_SPOOL,
-			    RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL, 0);
+	gap = frame_ref_gap(run.codec, run_cpu_of[0], 0, 10, LOSS_STAGE_SPOOL,
+			    LOSS_REASON_RING_FULL, 0);
 	assert_non_null(gap);
 	run.seq[0] = 10;
 	spool_append(run.spool, gap);

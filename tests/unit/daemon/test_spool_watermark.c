@@ -144,7 +144,7 @@ static void the_spool_is_full_for_a_time(void **state)
 	run_open(&run);
 	steps(&run, 40);
 	spool_stat(run.spool, &stat);
-	assert_int_not_equal(stat.lost[RINGTAIL__V1__LOSS_REASON__REASON_SPOOL_FULL], 0);
+	assert_int_not_equal(stat.lost[LOSS_REASON_SPOOL_FULL], 0);
 	run_now_ns += run.config.age_ns;
 	for (unsigned i = 0; i < 20; i++) {
 		run_now_ns += 300000000;

@@ -51,8 +51,8 @@ static void join(struct fixture *f, uint64_t lag_bytes, const uint64_t *since)
 		if (since[i] != UINT64_MAX)
 			cursor_append(cursor, cpu_of[i], since[i]);
 	f->stream = stream_create(f->subscription, f->codec, cpu_of, lag_bytes, cursor,
-				  since ? RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE
-					: RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+				  since ? LOSS_REASON_HISTORY_GONE
+					: LOSS_REASON_UNKNOWN);
 	free(cursor);
 	assert_non_null(f->stream);
 	for (unsigned i = 0; i < RINGS; i++)
@@ -89,8 +89,8 @@ static void append(struct fixture *f, unsigned ring, size_t bytes, uint64_t even
 	if (lost) {
 		frame->losses = 1;
 		frame->loss[0] = (struct loss_count){
-			.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
-			.reason = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
+			.stage = LOSS_STAGE_RING,
+			.reason = LOSS_REASON_RING_FULL,
 			.count = lost,
 		};
 	}
@@ -123,8 +123,7 @@ static void on_tell(void *context, struct frame_ref *frame)
 
 		assert_int_equal(gap->first_seq, f->known[ring]);
 		assert_true(gap->end_seq >= gap->first_seq);
-		assert_int_equal(gap->stage, gap->events ? RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE :
-							   RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY);
+		assert_int_equal(gap->stage, gap->events ? LOSS_STAGE_QUEUE : LOSS_STAGE_HISTORY);
 		assert_int_equal(gap->reason, gap->events ? f->stream->drop_reason :
 							    f->stream->missing_reason);
 		f->known[ring] = gap->end_seq;
@@ -204,8 +203,7 @@ static void test_everything_arrives(void **state)
 	assert_int_equal(f.events, 200);
 	assert_int_equal(f.stream->delivered, 200);
 	assert_int_equal(f.stream->filtered, 20 * 10);
-	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_RING]
-				       [RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL], 8);
+	assert_int_equal(f.stream->lost[LOSS_STAGE_RING][LOSS_REASON_RING_FULL], 8);
 	assert_int_equal(f.gaps, 0);
 	assert_false(stream_has_work(f.stream));
 	for (unsigned i = 0; i < RINGS; i++)
@@ -239,8 +237,7 @@ static void test_slow_client(void **state)
 	take(&f, 100000);
 	assert_true(f.gaps > 0);
 	assert_int_equal(f.events + f.gap_events, sent);
-	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
-				       [RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL], f.gap_events);
+	assert_int_equal(f.stream->lost[LOSS_STAGE_QUEUE][LOSS_REASON_QUEUE_FULL], f.gap_events);
 	for (unsigned i = 0; i < RINGS; i++)
 		assert_int_equal(f.known[i], f.seq[i]);
 	close_all(&f);
@@ -410,8 +407,7 @@ static void test_resume_too_late(void **state)
 	assert_int_equal(f.gaps, 1);
 	assert_int_equal(f.gap_events, 0);
 	assert_int_equal(f.known[0], 1000);
-	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY]
-				       [RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE],
+	assert_int_equal(f.stream->lost[LOSS_STAGE_HISTORY][LOSS_REASON_HISTORY_GONE],
 			 f.subscription->floor[0] - 15);
 	close_all(&f);
 }
@@ -432,10 +428,8 @@ static void test_dropped_behind_what_was_gone(void **state)
 		append(&f, 0, 300, 7, 3, 0);
 	take(&f, 1000);
 	assert_int_equal(f.gaps, 2);
-	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY]
-				       [RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE], floor - 15);
-	assert_int_equal(f.gap_events, f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
-						     [RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL]);
+	assert_int_equal(f.stream->lost[LOSS_STAGE_HISTORY][LOSS_REASON_HISTORY_GONE], floor - 15);
+	assert_int_equal(f.gap_events, f.stream->lost[LOSS_STAGE_QUEUE][LOSS_REASON_QUEUE_FULL]);
 	assert_true(f.gap_events);
 	assert_int_equal(f.known[0], 1100);
 	check_ledger(&f);
@@ -450,7 +444,7 @@ static void test_dropped_behind_a_doubt(void **state)
 	(void)state;
 	open_subscription(&f, 5000);
 	join(&f, 1000, NULL);
-	stream_doubt(f.stream, RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+	stream_doubt(f.stream, LOSS_REASON_OTHER_EPOCH);
 	for (unsigned i = 0; i < 10; i++)
 		append(&f, 0, 300, 7, 3, 0);
 	take(&f, 1000);
@@ -470,7 +464,7 @@ static void test_cursor_of_another_run(void **state)
 	open_subscription(&f, 5000);
 	append(&f, 0, 100, 10, 0, 0);
 	f.stream = stream_create(f.subscription, f.codec, cpu_of, 5000, NULL,
-				 RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+				 LOSS_REASON_OTHER_EPOCH);
 	f.known[0] = 10;
 	assert_true(stream_has_work(f.stream));
 	take(&f, 10);
@@ -546,7 +540,7 @@ static void on_missed(void *context, struct frame_ref *frame)
 	if (frame->type == FRAME_GAP) {
 		Ringtail__V1__Gap *gap = ringtail__v1__gap__unpack(NULL, header.raw_bytes, body);
 
-		assert_int_equal(gap->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_HISTORY);
+		assert_int_equal(gap->stage, LOSS_STAGE_HISTORY);
 		assert_int_equal(gap->cpu, cpu_of[0]);
 		assert_int_equal(gap->first_seq, 10);
 		assert_int_equal(gap->end_seq, 10);
@@ -567,21 +561,20 @@ static void test_what_was_missed_has_every_reason(void **state)
 	(void)state;
 	open_subscription(&f, 1 << 20);
 	append(&f, 0, 300, 10, 0, 0);
-	f.stream = stream_create(f.subscription, f.codec, cpu_of, 4000, NULL,
-				 RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	f.stream = stream_create(f.subscription, f.codec, cpu_of, 4000, NULL, LOSS_REASON_UNKNOWN);
 	f.stream->resumed = true;
-	stream_miss(f.stream, RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE);
+	stream_miss(f.stream, LOSS_REASON_HISTORY_GONE);
 	assert_false(f.stream->resumed);
-	stream_miss(f.stream, RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+	stream_miss(f.stream, LOSS_REASON_OTHER_EPOCH);
 	assert_true(stream_has_work(f.stream));
 	missed.codec = f.codec;
 	assert_int_equal(stream_peek(f.stream, frame, 4, on_missed, &missed), 0);
 	assert_int_equal(missed.gaps, 2);
-	assert_int_equal(missed.reasons, 1u << RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE |
-					 1u << RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH);
+	assert_int_equal(missed.reasons, 1u << LOSS_REASON_HISTORY_GONE |
+					 1u << LOSS_REASON_OTHER_EPOCH);
 	assert_false(stream_has_work(f.stream));
 	f.stream->resumed = true;
-	stream_doubt(f.stream, RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE);
+	stream_doubt(f.stream, LOSS_REASON_HISTORY_GONE);
 	assert_false(f.stream->resumed);
 	close_all(&f);
 }
@@ -608,8 +601,7 @@ static void test_over_its_rate(void **state)
 	open_over_its_rate(&f);
 	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
 	assert_int_equal(f.gaps, 0);
-	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
-				       [RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT], 10);
+	assert_int_equal(f.stream->lost[LOSS_STAGE_QUEUE][LOSS_REASON_RATE_LIMIT], 10);
 	assert_int_equal(counter_read(COUNTER_events_over_rate), over + 10);
 	assert_int_equal(counter_read(COUNTER_frames_dropped), dropped);
 	assert_int_equal(f.stream->frames_dropped, 0);
@@ -630,9 +622,8 @@ static void test_evicted_for_a_reason(void **state)
 	join(&f, 4000, NULL);
 	append(&f, 0, 300, 10, 0, 0);
 	append(&f, 0, 300, 10, 0, 0);
-	frame_log_evict_oldest(f.subscription->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
-	assert_int_equal(f.stream->lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE]
-				       [RINGTAIL__V1__LOSS_REASON__REASON_MEMORY], 10);
+	frame_log_evict_oldest(f.subscription->log, LOSS_REASON_MEMORY);
+	assert_int_equal(f.stream->lost[LOSS_STAGE_QUEUE][LOSS_REASON_MEMORY], 10);
 	check_ledger(&f);
 	close_all(&f);
 }
@@ -674,8 +665,8 @@ static void test_bye_over_the_rate(void **state)
 	(void)state;
 	open_over_its_rate(&f);
 	subscription_append(f.subscription, frame_ref_create(FRAME_BYE, 20));
-	frame_log_evict_oldest(f.subscription->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
-	frame_log_evict_oldest(f.subscription->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	frame_log_evict_oldest(f.subscription->log, LOSS_REASON_MEMORY);
+	frame_log_evict_oldest(f.subscription->log, LOSS_REASON_MEMORY);
 	assert_true(f.stream->gaps);
 	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 0);
 	assert_int_equal(f.gaps, 1);

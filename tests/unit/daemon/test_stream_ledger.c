@@ -24,10 +24,10 @@
 
 #define RINGS		2
 #define LISTED		8
-#define QUEUE_FULL	RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL
-#define HISTORY_GONE	RINGTAIL__V1__LOSS_REASON__REASON_HISTORY_GONE
-#define OTHER_EPOCH	RINGTAIL__V1__LOSS_REASON__REASON_OTHER_EPOCH
-#define LOST_MEMORY	RINGTAIL__V1__LOSS_REASON__REASON_MEMORY
+#define QUEUE_FULL	LOSS_REASON_QUEUE_FULL
+#define HISTORY_GONE	LOSS_REASON_HISTORY_GONE
+#define OTHER_EPOCH	LOSS_REASON_OTHER_EPOCH
+#define LOST_MEMORY	LOSS_REASON_MEMORY
 
 static const uint32_t cpu_of[RINGS] = {3, 5};
 static uint64_t now_ns;
@@ -350,7 +350,7 @@ static void open_log(struct fixture *f)
 }
 
 static void join(struct fixture *f, uint64_t lag_bytes, const struct cursor *since,
-		 Ringtail__V1__LossReason reason)
+		 enum loss_reason reason)
 {
 	f->stream = stream_create(f->subscription, f->codec, cpu_of, lag_bytes, since, reason);
 	assert_non_null(f->stream);
@@ -360,7 +360,7 @@ static void join(struct fixture *f, uint64_t lag_bytes, const struct cursor *sin
 static void open_all(struct fixture *f, uint64_t lag_bytes)
 {
 	open_log(f);
-	join(f, lag_bytes, NULL, RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	join(f, lag_bytes, NULL, LOSS_REASON_UNKNOWN);
 }
 
 static void close_all(struct fixture *f)
@@ -386,8 +386,8 @@ static struct frame_ref *make_range(uint32_t ring, uint32_t cpu, uint64_t first,
 	frame->skipped = skipped;
 	frame->losses = lost ? 2 : 0;
 	for (unsigned i = 0; i < 3; i++)
-		frame->loss[i] = (struct loss_count){.stage = RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
-						     .reason = RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL,
+		frame->loss[i] = (struct loss_count){.stage = LOSS_STAGE_RING,
+						     .reason = LOSS_REASON_RING_FULL,
 						     .count = i == 0 ? lost - 1 : i == 1 ? 1 : 1000};
 	return frame;
 }
@@ -513,7 +513,7 @@ static void test_who_comes_late_hears_the_last_word(void **state)
 	append(&f, 0, 10, 100, 0, 0);
 	append(&f, 0, 10, 100, 0, 0);
 	append_frame(&f, FRAME_BYE, 0);
-	join(&f, 1 << 20, NULL, RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	join(&f, 1 << 20, NULL, LOSS_REASON_UNKNOWN);
 	take_all(&f);
 	expect_said(&f, "bye 0\n");
 	stream_destroy(f.stream);
@@ -538,7 +538,7 @@ static void test_doubt_and_what_is_missed_are_told_once(void **state)
 	take_all(&f);
 	say_ledger(&f);
 	f.stream->resumed = true;
-	stream_doubt(f.stream, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+	stream_doubt(f.stream, LOSS_REASON_NOT_RECORDED);
 	take_all(&f);
 	say_ledger(&f);
 	expect_said(&f, "0 = 0 + 0 + 0+0; 3: 10 10 10; 5: 0 0 0, gaps\n"

@@ -182,15 +182,15 @@ struct stream *__wrap_beginning_make_stream(const struct stream_maker *maker, st
 	say("make:%d:%llu ", begin->from, (unsigned long long)begin->realtime_ns);
 	if (f->no_stream)
 		return NULL;
-	stream = stream_create(subscription, NULL, cpu_of, 1 << 20, NULL, RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	stream = stream_create(subscription, NULL, cpu_of, 1 << 20, NULL, LOSS_REASON_UNKNOWN);
 	stream->resumed = f->resumed;
 	return stream;
 }
 
-void __wrap_stream_doubt(struct stream *stream, Ringtail__V1__LossReason reason);
-void __wrap_stream_doubt(struct stream *stream, Ringtail__V1__LossReason reason)
+void __wrap_stream_doubt(struct stream *stream, enum loss_reason reason);
+void __wrap_stream_doubt(struct stream *stream, enum loss_reason reason)
 {
-	assert_int_equal(reason, RINGTAIL__V1__LOSS_REASON__REASON_NOT_RECORDED);
+	assert_int_equal(reason, LOSS_REASON_NOT_RECORDED);
 	stream->resumed = false;
 	say("doubt ");
 }
@@ -473,7 +473,7 @@ static void join_with(const struct past_of *past)
 	for (unsigned i = 0; past->given_up && i < 2; i++)
 		subscription_append(f->subscription, frame_ref_create(FRAME_WATERMARK, 10));
 	if (past->given_up)
-		frame_log_evict_oldest(f->subscription->log, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+		frame_log_evict_oldest(f->subscription->log, LOSS_REASON_MEMORY);
 	resumes = counter_read(COUNTER_resumes);
 	gaps = counter_read(COUNTER_resumes_with_gap);
 	assert_int_equal(add(past->consumer ? "mine" : NULL), 0);

@@ -253,7 +253,7 @@ static void bye_ends_the_log_and_stays_off_the_disk(void **state)
 static void what_is_given_up_shortens_the_reach(void **state)
 {
 	struct subscription *made = make("openat", "", 0);
-	const Ringtail__V1__LossReason memory = RINGTAIL__V1__LOSS_REASON__REASON_MEMORY;
+	const enum loss_reason memory = LOSS_REASON_MEMORY;
 
 	(void)state;
 	reach_begin(made->reach, 500, made->floor);

@@ -67,11 +67,11 @@ uint64_t __wrap_recorder_change(struct recorder *recorder)
 }
 
 /* Of a spool that is none. */
-Ringtail__V1__LossReason __wrap_spool_missing_reason(const struct spool *spool);
-Ringtail__V1__LossReason __wrap_spool_missing_reason(const struct spool *spool)
+enum loss_reason __wrap_spool_missing_reason(const struct spool *spool);
+enum loss_reason __wrap_spool_missing_reason(const struct spool *spool)
 {
 	assert_null(spool);
-	return RINGTAIL__V1__LOSS_REASON__REASON_RESTART;
+	return LOSS_REASON_RESTART;
 }
 
 static size_t saved;		/* how many, the last time */
@@ -172,8 +172,7 @@ static void who_is_needed_makes_no_room(void **state)
 	f.made[0]->permanent = true;
 	f.made[1]->consumers = 1;
 	f.made[2]->state = SUBSCRIPTION_REMOVING;
-	stream = stream_create(f.made[3], NULL, cpu_of, 1 << 20, NULL,
-			       RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+	stream = stream_create(f.made[3], NULL, cpu_of, 1 << 20, NULL, LOSS_REASON_UNKNOWN);
 	assert_non_null(stream);
 	expect_refused(&f, CLAIM_CLIENTS, "too-many-subscriptions", "end a client");
 	assert_int_equal(f.soon, 0);
@@ -264,7 +263,7 @@ static void new_rate_is_for_viewers_streams(void **state)
 	open_all(&f);
 	for (unsigned i = 0; i < 2; i++) {
 		stream[i] = stream_create(f.made[1], NULL, cpu_of, 1 << 20, NULL,
-					  RINGTAIL__V1__LOSS_REASON__REASON_UNKNOWN);
+					  LOSS_REASON_UNKNOWN);
 		assert_non_null(stream[i]);
 	}
 	stream_set_rate(stream[1], 50);

@@ -611,7 +611,7 @@ static void is_told_how_it_stands(void **state)
 	stream[0].filtered = 11;
 	stream[0].delivered = 3;
 	stream[0].foreign = 1;
-	stream[0].lost[RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE][RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL] = 4;
+	stream[0].lost[LOSS_STAGE_QUEUE][LOSS_REASON_QUEUE_FULL] = 4;
 	match(0, 2);
 	stat = stat_of(0);
 	assert_string_equal(stat.name, "a");

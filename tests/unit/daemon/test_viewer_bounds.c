@@ -179,8 +179,8 @@ static void take(struct watcher *watcher, uint64_t *lost)
 	if (type == FRAME_GAP) {
 		const Ringtail__V1__Gap *gap = message;
 
-		assert_int_equal(gap->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE);
-		assert_int_equal(gap->reason, RINGTAIL__V1__LOSS_REASON__REASON_RATE_LIMIT);
+		assert_int_equal(gap->stage, LOSS_STAGE_QUEUE);
+		assert_int_equal(gap->reason, LOSS_REASON_RATE_LIMIT);
 		*lost += gap->events;
 	}
 	watcher_take(watcher, type, message);

@@ -73,8 +73,7 @@ static void write_batch(struct fixture *f)
 	f->seq++;
 	batcher_skip(f->batcher);
 	f->seq += 3;
-	batcher_loss(f->batcher, 3, RINGTAIL__V1__LOSS_STAGE__LOSS_RING,
-		     RINGTAIL__V1__LOSS_REASON__REASON_RING_FULL);
+	batcher_loss(f->batcher, 3, LOSS_STAGE_RING, LOSS_REASON_RING_FULL);
 	batcher_flush(f->batcher);
 }
 
@@ -95,8 +94,8 @@ static void check_gap(const struct fixture *f, const struct frame_ref *frame)
 	assert_int_equal(gap->first_seq, frame->first_seq);
 	assert_int_equal(gap->end_seq, frame->end_seq);
 	assert_int_equal(gap->events, frame_ref_losses(frame));
-	assert_int_equal(gap->stage, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE);
-	assert_int_equal(frame->loss[0].stage, RINGTAIL__V1__LOSS_STAGE__LOSS_QUEUE);
+	assert_int_equal(gap->stage, LOSS_STAGE_QUEUE);
+	assert_int_equal(frame->loss[0].stage, LOSS_STAGE_QUEUE);
 	assert_int_equal(gap->reason, frame->loss[0].reason);
 	ringtail__v1__gap__free_unpacked(gap, NULL);
 }
@@ -123,9 +122,9 @@ static void take_mails(struct fixture *f)
 		f->skipped += frame->skipped;
 		for (uint32_t i = 0; i < frame->losses; i++) {
 			f->lost += frame->loss[i].count;
-			if (frame->loss[i].reason == RINGTAIL__V1__LOSS_REASON__REASON_MEMORY)
+			if (frame->loss[i].reason == LOSS_REASON_MEMORY)
 				f->out_of_memory += frame->loss[i].count;
-			if (frame->loss[i].reason == RINGTAIL__V1__LOSS_REASON__REASON_QUEUE_FULL)
+			if (frame->loss[i].reason == LOSS_REASON_QUEUE_FULL)
 				f->given_up += frame->loss[i].count;
 		}
 		f->bytes += frame->bytes;
@@ -189,17 +188,17 @@ static void test_none_for_a_while(void **state)
 /* Losses of more kinds than a frame tells of, and one reason at two stages: each is told as it was. */
 static void test_losses_of_many_kinds(void **state)
 {
-	const uint32_t ring = RINGTAIL__V1__LOSS_STAGE__LOSS_RING;
-	const uint32_t decode = RINGTAIL__V1__LOSS_STAGE__LOSS_DECODE;
+	const uint32_t ring = LOSS_STAGE_RING;
+	const uint32_t decode = LOSS_STAGE_DECODE;
 	uint64_t count = 0;
 	struct mail *mail;
 	struct fixture f;
 
 	(void)state;
 	setup_batcher(&f);
-	batcher_loss(f.batcher, 3, ring, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
-	batcher_loss(f.batcher, 4, decode, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
-	batcher_loss(f.batcher, 5, ring, RINGTAIL__V1__LOSS_REASON__REASON_MEMORY);
+	batcher_loss(f.batcher, 3, ring, LOSS_REASON_MEMORY);
+	batcher_loss(f.batcher, 4, decode, LOSS_REASON_MEMORY);
+	batcher_loss(f.batcher, 5, ring, LOSS_REASON_MEMORY);
 	f.seq = 12;
 	batcher_flush(f.batcher);
 	mail = mailbox_take(&f.mailbox);

@@ -29,7 +29,7 @@ static void each_reason_has_a_remedy(void **state)
 	(void)state;
 	assert_true(reasons->n_values > 10);
 	for (unsigned i = 0; i < reasons->n_values; i++) {
-		const struct loss_reason *row = loss_reason((unsigned)reasons->values[i].value);
+		const struct loss_text *row = loss_text((unsigned)reasons->values[i].value);
 
 		check_name(row->name, reasons->values[i].name);
 		assert_true(strlen(row->what) > 10 && strlen(row->remedy) > 10);
@@ -41,8 +41,8 @@ static void each_reason_has_a_remedy(void **state)
 static void what_a_newer_daemon_counts_is_unknown(void **state)
 {
 	(void)state;
-	assert_ptr_equal(loss_reason(1000), loss_reason(0));
-	assert_ptr_equal(loss_reason(UINT32_MAX), loss_reason(0));
+	assert_ptr_equal(loss_text(1000), loss_text(0));
+	assert_ptr_equal(loss_text(UINT32_MAX), loss_text(0));
 }
 
 int main(void)
