@@ -32,7 +32,7 @@ DOORS = {
              "ringtail-probe ringtail.pb-c segment tls wire",
     "query": "argument bpf_host constant container digits elf_symbols error file_text filter glob message_text nearest "
              "probe_filter probe_set quantity socket_text structure_text tally user_names utf8 visible",
-    "daemon/base": "clock counters counters.def descriptor frame_ref gzip json_text limits log mailbox random trace_id",
+    "daemon/base": "allowance clock counters counters.def descriptor frame_ref gzip json_text limits log mailbox random trace_id",
     "daemon/disk": "disk thread",
     "daemon/host": "identity machine privileges resolver sandbox secret_file service_manager watchdog",
     "daemon/ring": "bell handle probe_table reader thread_journal thread_table writer",

@@ -260,7 +260,8 @@ static void put_consumers(struct out *out, const Ringtail__V1__Stat *stat)
 		char behind[UNITS_TEXT_BYTES], when[WHEN_BYTES];
 
 		put(out, "%-32.64s %-10s %10s  %-19s  %-16.100s  %.100s\n", consumer->name,
-		    consumer->exporter ? "exporter" : consumer->connected ? "connected" : "away",
+		    consumer->exporter ? "exporter" : consumer->held_back ? "held back" :
+		    consumer->connected ? "connected" : "away",
 		    units_format_bytes((double)consumer->behind_bytes, behind),
 		    format_when(consumer->acked_realtime_ns, when),
 		    consumer->spool, consumer->owner);
@@ -557,10 +558,11 @@ static json_t *spool_object(const Ringtail__V1__SpoolStat *spool)
 
 static json_t *consumer_object(const Ringtail__V1__ConsumerStat *consumer)
 {
-	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I}", "name", consumer->name, "owner",
+	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:b}", "name", consumer->name, "owner",
 			 consumer->owner, "spool", consumer->spool, "connected", consumer->connected,
 			 "exporter", consumer->exporter, "behind_bytes",
-			 (json_int_t)consumer->behind_bytes, "acked_realtime_ns", (json_int_t)consumer->acked_realtime_ns);
+			 (json_int_t)consumer->behind_bytes, "acked_realtime_ns", (json_int_t)consumer->acked_realtime_ns,
+			 "held_back", consumer->held_back);
 }
 
 static json_t *export_object(const Ringtail__V1__ExportStat *export)

@@ -74,6 +74,7 @@ struct config_words {
 #define CONFIG_TYPE_BYTES	uint64_t
 #define CONFIG_TYPE_POWER2	uint64_t	/* bytes */
 #define CONFIG_TYPE_DURATION	uint64_t	/* ns */
+#define CONFIG_TYPE_RATE	uint64_t	/* bytes in a second */
 #define CONFIG_TYPE_CHOICE	unsigned	/* enum config_pace, ... */
 #define CONFIG_TYPE_TEXT	char *		/* NULL: none */
 #define CONFIG_TYPE_SOURCE	struct config_source

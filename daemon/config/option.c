@@ -65,6 +65,7 @@ static enum quantity quantity_of(const struct config_option *option)
 	switch (option->kind) {
 	case CONFIG_BYTES:
 	case CONFIG_POWER2:
+	case CONFIG_RATE:
 		return QUANTITY_BYTES;
 	case CONFIG_DURATION:
 		return QUANTITY_DURATION;
@@ -117,6 +118,31 @@ static int set_number(const struct config_option *option, uint64_t *number, cons
 	}
 	*number = value;
 	return 0;
+}
+
+#define PER_SECOND	"/s"
+
+/* As a number of bytes, with what they are in behind it: others may think of bits, or of minutes. */
+static int set_rate(const struct config_option *option, uint64_t *rate, const char *text, struct error *error)
+{
+	char bytes[QUANTITY_TEXT_BYTES], low[QUANTITY_TEXT_BYTES];
+	size_t digits = strlen(text);
+
+	if (strcmp(text, "0") == 0) {
+		*rate = 0;
+		return 0;
+	}
+	if (digits > strlen(PER_SECOND))
+		digits -= strlen(PER_SECOND);
+	if (strcmp(text + digits, PER_SECOND) != 0 || digits >= sizeof(bytes)) {
+		error_set(error, EINVAL, "config-bad-rate", "`%.60s` is not a number of bytes a second", text);
+		error_hint(error, "as in 2MiB/s; %s/s is the least, and 0 is no limit",
+			   quantity_text(option->min, QUANTITY_BYTES, low));
+		return -EINVAL;
+	}
+	memcpy(bytes, text, digits);
+	bytes[digits] = '\0';
+	return set_number(option, rate, bytes, error);
 }
 
 /* The i-th word of "a|b|c:FILE", cut at the colon; false past the last. */
@@ -309,6 +335,8 @@ int config_value_set(const struct config_option *option, struct config *config, 
 	case CONFIG_POWER2:
 	case CONFIG_DURATION:
 		return set_number(option, to, text, error);
+	case CONFIG_RATE:
+		return set_rate(option, to, text, error);
 	case CONFIG_CHOICE:
 		return choose(option, to, text, error);
 	case CONFIG_TEXT:
@@ -382,6 +410,10 @@ void config_value_print(const struct config_option *option, const struct config 
 	case CONFIG_DURATION:
 		fprintf(out, "%s = %s\n", option->name,
 			quantity_text(*(const uint64_t *)from, quantity_of(option), name));
+		break;
+	case CONFIG_RATE:
+		fprintf(out, "%s = %s%s\n", option->name, quantity_text(*(const uint64_t *)from, QUANTITY_BYTES, name),
+			*(const uint64_t *)from ? PER_SECOND : "");
 		break;
 	case CONFIG_CHOICE:
 		choice_name(option->argument, *(const unsigned *)from, name);

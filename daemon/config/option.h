@@ -21,6 +21,7 @@ enum config_kind {
 	CONFIG_BYTES,
 	CONFIG_POWER2,
 	CONFIG_DURATION,
+	CONFIG_RATE,		/* bytes in a second, as `2MiB/s`; 0: no bound, whatever the least is */
 	CONFIG_CHOICE,
 	CONFIG_TEXT,
 	CONFIG_SOURCE,

@@ -519,6 +519,7 @@ static void pack_consumer(const struct consumer_stat *consumer,
 	message->behind_bytes = consumer->behind_bytes;
 	message->acked_realtime_ns = consumer->acked_realtime_ns;
 	message->exporter = consumer->exporter;
+	message->held_back = consumer->held_back;
 }
 
 static void pack_export(struct packing *packing, const struct stat_export *export,

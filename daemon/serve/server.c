@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/allowance.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
@@ -55,6 +56,7 @@ struct server {
 	unsigned count[CLIENT_STATES];
 	unsigned pending_from[ORIGINS];	/* of count[CLIENT_PENDING] */
 	uint64_t origin_seed;
+	struct allowance relay_allowance;		/* one for all connections to relays, one after the other */
 	struct client_list list[CLIENT_STATES];		/* each from its oldest */
 };
 
@@ -236,6 +238,7 @@ void server_serve(struct server *server, enum server_door door, struct transport
 		.bounds = &server->config.bounds.session,
 		.codec = server->config.codec,
 		.turnstile = server->config.turnstile,
+		.allowance = door == SERVER_RELAY ? &server->relay_allowance : NULL,
 	};
 	bool full = server->count[CLIENT_SERVED] >= server->config.bounds.clients_max;
 	struct client *client;
@@ -631,6 +634,19 @@ static int compare_queues(const void *a, const void *b)
 	return stat.lag_bytes < other_stat.lag_bytes ? 1 : stat.lag_bytes > other_stat.lag_bytes ? -1 : 0;
 }
 
+/* Whether its consumer waits for relay-bandwidth. */
+static void note_held_back(const struct server *server, struct daemon_stat *stat)
+{
+	const struct client *client;
+	bool held_back = false;
+
+	TAILQ_FOREACH(client, &server->list[CLIENT_SERVED], link)
+		held_back |= session_held_back(client->session);
+	for (unsigned i = 0; i < stat->consumers; i++)
+		if (strcmp(stat->consumer[i].name, CONSUMER_RELAY) == 0)
+			stat->consumer[i].held_back = held_back;
+}
+
 /* All in the order in which they came; of more than can be listed, those that lag most. */
 struct daemon_stat *server_stat(void *context)
 {
@@ -654,6 +670,8 @@ struct daemon_stat *server_stat(void *context)
 	stat = answers_gather(server->config.answers, session,
 			      n < CLIENTS_LISTED_MAX ? n : CLIENTS_LISTED_MAX, n);
 	free(session);
+	if (stat)
+		note_held_back(server, stat);
 	return stat;
 }
 
@@ -896,6 +914,7 @@ struct server_bounds server_bounds_of(const struct config *config)
 		.identity_max = (unsigned)(config->identity_max ? config->identity_max :
 								  (config->clients_max + 1) / 2),
 		.relay_interval_ns = config->relay_interval_ns,
+		.relay_bandwidth = config->relay_bandwidth,
 		.insecure = config->insecure,
 	};
 }
@@ -914,6 +933,7 @@ struct server *server_create(const struct server_config *config)
 	}
 	server->descriptors_max = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur :
 									  RLIM_INFINITY;
+	allowance_set(&server->relay_allowance, config->bounds.relay_bandwidth);
 	for (unsigned i = 0; i < CLIENT_STATES; i++)
 		TAILQ_INIT(&server->list[i]);
 	server->host = (struct session_host){
@@ -1015,6 +1035,7 @@ void server_set_bounds(struct server *server, const struct server_bounds *bounds
 
 	server->config.bounds = *bounds;
 	server->config.bounds.insecure = insecure;	/* as the addresses it goes with */
+	allowance_set(&server->relay_allowance, bounds->relay_bandwidth);
 	arm_sweep(server);
 	for_each(server, judge, server);
 }

@@ -26,6 +26,7 @@ struct server_bounds {
 	unsigned clients_max, pending_max;
 	unsigned identity_max;		/* of clients_max, of one identity; 0: no bound */
 	uint64_t relay_interval_ns;	/* frames for a relay are sent together after this time */
+	uint64_t relay_bandwidth;	/* bytes a second to a relay; 0: any number */
 	bool insecure;			/* allow plain tcp on loopback */
 };
 

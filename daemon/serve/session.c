@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "daemon/base/allowance.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
@@ -48,12 +49,14 @@ struct session {
 	bool subscribing;		/* asked for a stream, whether it is there yet or not */
 	bool broken;			/* the socket is, or memory ran out: to be closed */
 	bool write_waits_for_read;	/* TLS has to hear something before it can go on */
+	bool held_back;			/* something waits for its allowance */
 	uint64_t active_ns;		/* when it last asked, or took, or had nothing to take */
 	uint64_t deadline_ns;		/* of `timeout` */
 	bool excused;			/* it passed while the daemon was held up, and was moved */
 	char peer[128];
 	char software[64];
 	struct event *readable, *writable, *timeout, *stat_timer;
+	struct event *allowed;		/* some of its allowance is there again; NULL: it has none */
 	struct turnstile_place turn;	/* to shake hands */
 
 	uint8_t *input;
@@ -241,7 +244,55 @@ static void consume(struct session *session, const struct gathered *gathered, si
 	}
 }
 
-/* Writes until the socket is full, a turn's worth is written, or nothing is left. */
+bool session_idle(const struct session *session)
+{
+	return !session->part_sent && STAILQ_EMPTY(&session->answers) &&
+	       !transport_unsent(session->transport) &&
+	       (!session->stream || is_closing(session) ||
+		!stream_has_work(session->stream));
+}
+
+static size_t look_at_allowance(const struct session *session)
+{
+	return session->config.allowance ? allowance_look(session->config.allowance, clock_monotonic()) : SIZE_MAX;
+}
+
+/* What waits stays where it is: a frame in part, answers, the stream's in its log and then in the spool. */
+static void hold_back(struct session *session)
+{
+	struct timeval wait = timeval_of(allowance_wait_ns(session->config.allowance) + 1000);
+
+	if (session->held_back || session_idle(session))
+		return;
+	session->held_back = true;
+	counter_add(COUNTER_relay_holds, 1);
+	event_add(session->allowed, &wait);
+}
+
+/* At most so many bytes of it. */
+static ssize_t write_some(struct session *session, struct gathered *gathered, size_t bytes)
+{
+	struct iovec *iov = gathered->iov;
+	unsigned n = 0;
+	size_t cut = 0;
+	ssize_t sent;
+
+	for (; n < gathered->n && bytes; n++) {
+		if (iov[n].iov_len > bytes) {
+			cut = iov[n].iov_len - bytes;
+			iov[n].iov_len = bytes;
+		}
+		bytes -= iov[n].iov_len;
+	}
+	sent = transport_write(session->transport, iov, n);
+	if (cut)
+		iov[n - 1].iov_len += cut;
+	if (sent > 0 && session->config.allowance)
+		allowance_spend(session->config.allowance, (size_t)sent);
+	return sent;
+}
+
+/* Writes until the socket is full, a turn's worth is written, its allowance is used up, or nothing is left. */
 static void write_out(struct session *session)
 {
 	struct gathered gathered;
@@ -249,12 +300,19 @@ static void write_out(struct session *session)
 
 	session->write_waits_for_read = false;
 	while (written < SEND_TURN_BYTES && !session->broken) {
+		size_t most = look_at_allowance(session);
 		ssize_t sent;
 
+		/* What the transport has taken already has left, as far as the allowance goes. */
+		if (!most && !transport_unsent(session->transport)) {
+			hold_back(session);
+			return;
+		}
+		session->held_back = false;
 		gather_all(session, &gathered);
 		if (!gathered.n && !transport_unsent(session->transport))
 			return;
-		sent = transport_write(session->transport, gathered.iov, gathered.n);
+		sent = write_some(session, &gathered, most);
 		if (sent < 0) {
 			session->broken |= sent != -EAGAIN;
 			session->write_waits_for_read = session->transport->wanted == EV_READ;
@@ -265,14 +323,6 @@ static void write_out(struct session *session)
 		consume(session, &gathered, (size_t)sent);
 		written += (size_t)sent;
 	}
-}
-
-bool session_idle(const struct session *session)
-{
-	return !session->part_sent && STAILQ_EMPTY(&session->answers) &&
-	       !transport_unsent(session->transport) &&
-	       (!session->stream || is_closing(session) ||
-		!stream_has_work(session->stream));
 }
 
 bool session_flushed(const struct session *session)
@@ -381,6 +431,8 @@ static void free_session(struct session *session)
 		event_free(session->timeout);
 	if (session->stat_timer)
 		event_free(session->stat_timer);
+	if (session->allowed)
+		event_free(session->allowed);
 	while ((answer = STAILQ_FIRST(&session->answers))) {
 		STAILQ_REMOVE_HEAD(&session->answers, link);
 		frame_ref_put(answer->frame);
@@ -951,6 +1003,8 @@ void session_wake(struct session *session)
 	take_requests(session);
 	if (session->write_waits_for_read)
 		event_add(session->readable, NULL);
+	else if (session->held_back)
+		return;					/* on_allowed() goes on */
 	else if (!session_idle(session))
 		event_add(session->writable, NULL);
 	else if (is_closing(session))
@@ -1049,6 +1103,15 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 		on_readable(fd, EV_READ, session);
 	else
 		session_wake(session);
+}
+
+static void on_allowed(evutil_socket_t fd, short what, void *context)
+{
+	struct session *session = context;
+
+	(void)fd, (void)what;
+	session->held_back = false;
+	session_wake(session);
 }
 
 /* ---- Deadlines ------------------------------------------------------------------------------- */
@@ -1165,8 +1228,11 @@ struct session *session_create(const struct session_config *config, struct trans
 	session->timeout = evtimer_new(config->base, on_timeout, session);
 	session->stat_timer = event_new(config->base, -1, EV_PERSIST, on_stat,
 					session);
+	if (config->allowance)
+		session->allowed = evtimer_new(config->base, on_allowed, session);
 	if (!session->input || !session->readable || !session->writable || !session->timeout ||
-	    !session->stat_timer || event_add(session->readable, NULL) != 0) {
+	    !session->stat_timer || (config->allowance && !session->allowed) ||
+	    event_add(session->readable, NULL) != 0) {
 		free_session(session);
 		return NULL;
 	}
@@ -1187,6 +1253,11 @@ struct subscriber *session_subscriber(struct session *session)
 struct stream *session_stream(const struct session *session)
 {
 	return session->stream;
+}
+
+bool session_held_back(const struct session *session)
+{
+	return session->held_back;
 }
 
 struct client_identity *session_identity(struct session *session)

@@ -22,6 +22,7 @@
 #include "daemon/net/transport.h"
 #include "proto/ringtail.pb-c.h"
 
+struct allowance;
 struct session;
 struct turnstile;
 
@@ -102,6 +103,7 @@ struct session_config {
 	struct frame_codec *codec;
 	void *client;				/* whatever the host knows it by */
 	struct turnstile *turnstile;		/* where it waits to shake hands; NULL: it does not */
+	struct allowance *allowance;		/* of what it may write; borrowed; NULL: any number of bytes */
 };
 
 /*
@@ -154,6 +156,9 @@ bool session_flushed(const struct session *session);
 /* As which the session gets its stream. */
 struct subscriber *session_subscriber(struct session *session);
 struct stream *session_stream(const struct session *session);
+
+/* Something waits to be written, and its allowance is used up. */
+bool session_held_back(const struct session *session);
 struct client_identity *session_identity(struct session *session);
 void *session_client(const struct session *session);
 const struct transport *session_transport(const struct session *session);

@@ -85,6 +85,7 @@ struct consumer_stat {
 	const char *name, *spool;	/* spool: "", it has none yet */
 	const char *owner;		/* "": operators alone */
 	bool connected, exporter;
+	bool held_back;			/* the server's: relay-bandwidth lets what it should get wait */
 	uint64_t behind_bytes;		/* on disk, about */
 	uint64_t acked_realtime_ns;	/* when it acknowledged last; 0: never */
 };

@@ -234,7 +234,7 @@ static inline void open_session(struct fixture *f, uint64_t timeout_ns)
 					on_stuck, on_dumps, on_hosts,
 					on_closed};
 	f->bounds = (struct session_bounds){timeout_ns, timeout_ns, 60 * NS_PER_S, false};
-	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f, NULL};
+	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f, NULL, NULL};
 	f->peer = peer_pair(f->base, &f->fd);
 	f->session = session_create(&config, transport_plain_create(f->fd), 7, "somebody");
 	assert_non_null(f->session);

@@ -76,6 +76,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.ring_bytes, 1 << 20);
 	assert_int_equal(config.batch_interval_ns, 40000000);
 	assert_int_equal(config.relay_interval_ns, 5000000000);
+	assert_int_equal(config.relay_bandwidth, 0);
 	assert_int_equal(config.workers, 1);
 	assert_int_equal(config.history_bytes, 16 << 20);
 	assert_int_equal(config.history_age_ns, 30000000000);
@@ -249,7 +250,7 @@ static void test_print_reads_back(void **state)
 	static const char text[] =
 		"source = replay:x\nlisten = unix:/tmp/a\nlisten = tcp:[::1]:0\ninsecure = yes\n"
 		"probe = a:b\nprobe = c\nfilter = pid == 3\nlow-latency = yes\nring-size = 16384\n"
-		"history-age = 90s\nreplay-pace = fast\nlog-level = error\n";
+		"history-age = 90s\nreplay-pace = fast\nlog-level = error\nrelay-bandwidth = 2048KiB/s\n";
 	char *first, *second;
 	size_t bytes;
 	struct config config;
@@ -269,6 +270,7 @@ static void test_print_reads_back(void **state)
 	assert_string_equal(first, second);
 	assert_non_null(strstr(first, "ring-size = 16KiB\n"));
 	assert_non_null(strstr(first, "source = replay:x\n"));
+	assert_non_null(strstr(first, "relay-bandwidth = 2MiB/s\n"));
 	free(first);
 	free(second);
 }
@@ -301,6 +303,20 @@ static const struct {
 	  "x.conf:1: queue-size: `1KiB` is not between 64KiB and 4GiB", "" },
 	{ "batch-interval = 2s", "config-out-of-range",
 	  "x.conf:1: batch-interval: `2s` is not between 1ms and 1s", "" },
+	{ "relay-bandwidth = 2MiB", "config-bad-rate",
+	  "x.conf:1: relay-bandwidth: `2MiB` is not a number of bytes a second", "as in 2MiB/s; 64KiB/s is the least, and 0" },
+	{ "relay-bandwidth = 2MiB/min", "config-bad-rate",
+	  "x.conf:1: relay-bandwidth: `2MiB/min` is not a number of bytes a second", NULL },
+	{ "relay-bandwidth = /s", "config-bad-rate",
+	  "x.conf:1: relay-bandwidth: `/s` is not a number of bytes a second", NULL },
+	{ "relay-bandwidth = 10000000000000000000000000000000000000000B/s", "config-bad-rate",
+	  "x.conf:1: relay-bandwidth: `10000000000000000000000000000000000000000B/s` is not a number of bytes a second",
+	  NULL },
+	{ "relay-bandwidth = 2Mbit/s", "unit-unknown", "x.conf:1: relay-bandwidth: no unit is called `Mbit`", NULL },
+	{ "relay-bandwidth = 1KiB/s", "config-out-of-range",
+	  "x.conf:1: relay-bandwidth: `1KiB` is not between 64KiB and 1024GiB", "" },
+	{ "relay-bandwidth = 0B/s", "config-out-of-range",
+	  "x.conf:1: relay-bandwidth: `0B` is not between 64KiB and 1024GiB", "" },
 	{ "batch-interval = 40", "unit-missing", "x.conf:1: batch-interval: `40` has no unit",
 	  "write 40ms or 40s" },
 	{ "batch-interval = 40mss", "unit-unknown",

@@ -1,6 +1,7 @@
 /*
  * What a session writes, byte for byte, however few of them the socket takes at a time: answers and the
- * stream's frames, each whole and once, in order; and how much of it in one turn. The socket is a buffer here.
+ * stream's frames, each whole and once, in order; and how much of it in one turn, or of its allowance. The socket is a
+ * buffer here, and the clock a number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/allowance.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/limits.h"
@@ -23,6 +25,8 @@
 
 #define FRAMES		(2 * SEND_IOV_MAX + 3)	/* more than go into one write */
 #define TURN_FRAMES	8u
+#define RATE		(256u << 10)
+#define SAVED		(RATE / 4)	/* of ALLOWANCE_SAVED_NS */
 
 struct buffer {
 	struct transport transport;
@@ -30,6 +34,14 @@ struct buffer {
 	size_t bytes, chunk;		/* written so far; taken of each write at most */
 	unsigned writes, full_after;	/* so many of these, or (0) never */
 };
+
+static uint64_t now_ns = 1000 * NS_PER_S;
+
+uint64_t __wrap_clock_monotonic(void);
+uint64_t __wrap_clock_monotonic(void)
+{
+	return now_ns;
+}
 
 struct fixture {
 	struct event_base *base;
@@ -39,6 +51,8 @@ struct fixture {
 	struct session_bounds bounds;
 	struct session *session;
 	struct buffer socket;
+	int peer;
+	struct allowance allowance;
 	uint8_t *wanted;
 	size_t bytes;
 	uint64_t seq, bytes_sent, frames_sent;
@@ -94,7 +108,7 @@ static void on_closed(void *context, struct session *session, bool orderly)
 	(void)context, (void)session, (void)orderly;
 }
 
-static void open_all(struct fixture *f, size_t chunk)
+static void open_bounded(struct fixture *f, size_t chunk, bool bounded)
 {
 	static const struct transport_ops ops = {.handshake = on_handshake, .write = on_write, .pending = nothing,
 						 .unsent = nothing, .destroy = on_destroy};
@@ -112,12 +126,14 @@ static void open_all(struct fixture *f, size_t chunk)
 			      .bytes_sent = counter_read(COUNTER_bytes_sent),
 			      .frames_sent = counter_read(COUNTER_frames_sent)};
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	close(pair[1]);
+	f->peer = pair[1];
 	f->socket = (struct buffer){.transport = {.ops = &ops, .fd = pair[0]}, .chunk = chunk,
 				    .out = malloc(4 * SEND_TURN_BYTES)};
 	f->wanted = malloc(4 * SEND_TURN_BYTES);
 	f->host.context = f;
-	config = (struct session_config){.base = f->base, .host = &f->host, .bounds = &f->bounds, .codec = f->codec};
+	allowance_set(&f->allowance, RATE);
+	config = (struct session_config){.base = f->base, .host = &f->host, .bounds = &f->bounds, .codec = f->codec,
+					 .allowance = bounded ? &f->allowance : NULL};
 	f->session = session_create(&config, &f->socket.transport, 1, "peer");
 	assert_non_null(f->session);
 	assert_int_equal(subscription_create(&request, small_catalog_get(), 1, 64 << 20, &f->subscription, &error), 0);
@@ -133,9 +149,15 @@ static void open_all(struct fixture *f, size_t chunk)
 	f->socket.bytes = f->socket.writes = 0;
 }
 
+static void open_all(struct fixture *f, size_t chunk)
+{
+	open_bounded(f, chunk, false);
+}
+
 static void close_all(struct fixture *f)
 {
 	session_destroy(f->session, false);
+	close(f->peer);
 	subscription_destroy(f->subscription);
 	frame_codec_destroy(f->codec);
 	event_base_free(f->base);
@@ -258,12 +280,125 @@ static void test_one_turn(void **state)
 	close_all(&f);
 }
 
+/* What is beyond its allowance waits, and is not lost: so much at once, then so much a second. */
+static void test_allowance(void **state)
+{
+	uint64_t holds = counter_read(COUNTER_relay_holds), begun_ns;
+	struct fixture f;
+
+	(void)state;
+	open_bounded(&f, SIZE_MAX / 4, true);
+	assert_false(session_held_back(f.session));
+	begun_ns = now_ns;
+	for (unsigned i = 0; i < 3 * FRAMES; i++)
+		append(&f, 1999 + i % 13);
+	session_wake(f.session);
+	/* The two bytes of the beginning were of it. */
+	assert_int_equal(f.socket.bytes, SAVED - 2);
+	assert_true(session_held_back(f.session));
+	assert_false(session_idle(f.session));
+	/* Whoever wakes it meanwhile: nothing goes. */
+	for (unsigned i = 0; i < 5; i++)
+		session_wake(f.session);
+	assert_int_equal(f.socket.bytes, SAVED - 2);
+	assert_int_equal(counter_read(COUNTER_relay_holds), holds + 1);
+	for (unsigned i = 0; i < 4096 && !session_idle(f.session); i++) {
+		now_ns += NS_PER_S / 32;
+		session_wake(f.session);
+		assert_true(f.socket.bytes <= SAVED + (now_ns - begun_ns) * RATE / NS_PER_S);
+	}
+	check_sent(&f, f.bytes, 3 * FRAMES);
+	assert_false(session_held_back(f.session));
+	assert_in_range(now_ns - begun_ns, (f.bytes - SAVED) * NS_PER_S / RATE,
+			(f.bytes - SAVED) * NS_PER_S / RATE + NS_PER_S / 4);
+	close_all(&f);
+}
+
+/* Nobody wakes it: it goes on by itself. An answer comes right behind the frame that is out in part. */
+static void test_allowance_comes_back(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_bounded(&f, SIZE_MAX / 4, true);
+	append(&f, SAVED + 100);
+	append(&f, 100);
+	session_wake(f.session);
+	check_sent(&f, SAVED - 2, 0);
+	session_send(f.session, make(&f, FRAME_CATALOG, 7));
+	memmove(f.wanted + SAVED + 100 + 7, f.wanted + SAVED + 100, 100);
+	for (unsigned i = 0; i < 7; i++)
+		f.wanted[SAVED + 100 + i] = (uint8_t)((SAVED + 200 + i) * 2654435761u >> 13);
+	for (unsigned i = 0; i < 100 && !session_idle(f.session); i++) {
+		now_ns += NS_PER_S / 8 + 1;
+		assert_int_equal(event_base_loop(f.base, EVLOOP_ONCE), 0);
+	}
+	check_sent(&f, f.bytes, 3);
+	close_all(&f);
+}
+
+/* With nothing to write, a session whose allowance is used up waits for nothing; without an allowance, none does. */
+static void test_allowance_used_up_and_idle(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_bounded(&f, SIZE_MAX / 4, true);
+	append(&f, SAVED - 2);
+	session_wake(f.session);
+	session_wake(f.session);
+	check_sent(&f, SAVED - 2, 1);
+	assert_true(session_idle(f.session));
+	assert_false(session_held_back(f.session));
+	/* A reload takes the bound away. */
+	append(&f, 4 * SAVED);
+	session_wake(f.session);
+	assert_true(session_held_back(f.session));
+	allowance_set(&f.allowance, 0);
+	session_wake(f.session);
+	check_sent(&f, f.bytes, 2);
+	assert_false(session_held_back(f.session));
+	close_all(&f);
+	open_all(&f, SIZE_MAX / 4);
+	append(&f, 4 * SAVED);
+	session_wake(f.session);
+	check_sent(&f, f.bytes, 1);
+	close_all(&f);
+}
+
+/* However few bytes the socket takes of a write, what it took counts, and no more. */
+static void test_allowance_and_a_slow_socket(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_bounded(&f, 100, true);
+	append(&f, 1000);
+	f.socket.full_after = f.socket.writes + 3;
+	session_wake(f.session);
+	assert_int_equal(f.socket.bytes, 300);
+	assert_false(session_held_back(f.session));
+	f.socket.full_after = 0;
+	append(&f, SAVED);
+	session_wake(f.session);
+	assert_int_equal(f.socket.bytes, SAVED - 2);
+	assert_true(session_held_back(f.session));
+	now_ns += NS_PER_S;
+	session_wake(f.session);
+	check_sent(&f, f.bytes, 2);
+	close_all(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_byte_once_in_order),
 		cmocka_unit_test(test_answer_behind_a_part),
 		cmocka_unit_test(test_one_turn),
+		cmocka_unit_test(test_allowance),
+		cmocka_unit_test(test_allowance_comes_back),
+		cmocka_unit_test(test_allowance_used_up_and_idle),
+		cmocka_unit_test(test_allowance_and_a_slow_socket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,7 +81,7 @@ static void make(struct fixture *f)
 			.size_bytes = 411},
 	};
 	f->spool.lost = (struct stat_losses){&f->spool.now.lost, SPOOL, 1};
-	f->consumer = (struct consumer_stat){"night", "always-on", "user:3", true, false, 501,
+	f->consumer = (struct consumer_stat){"night", "always-on", "user:3", true, false, true, 501,
 						    502};
 	f->export = (struct stat_export){
 		.name = "loki:x", .state = "held", .error = "away", .accepted_realtime_ns = 601,
@@ -154,7 +154,7 @@ static void test_one_consumer(void **state)
 
 	(void)state;
 	make(&f);
-	consumers[0] = (struct consumer_stat){"day", "other", "user:3", true, false, 1, 2};
+	consumers[0] = (struct consumer_stat){"day", "other", "user:3", true, false, false, 1, 2};
 	consumers[1] = f.consumer;
 	spools[0] = f.spool;
 	spools[0].name = "other";
@@ -309,6 +309,7 @@ static void test_message(void **state)
 	assert_string_equal(message->consumer[0]->owner, "user:3");
 	assert_true(message->consumer[0]->connected && !message->consumer[0]->exporter);
 	assert_int_equal(message->consumer[0]->behind_bytes, 501);
+	assert_int_equal(message->consumer[0]->held_back, true);
 	assert_int_equal(message->consumer[0]->acked_realtime_ns, 502);
 	assert_int_equal(message->n_export, 1);
 	assert_export(message->export[0]);
