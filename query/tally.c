@@ -67,6 +67,17 @@ void tally_add(struct tally *tally, uint64_t value)
 	tally_add_bucket(tally, tally_bucket(value), 1);
 }
 
+void tally_join(struct tally *tally, const struct tally *other)
+{
+	if (other->count)
+		tally_add_counted(tally, other->count, other->min, other->max, other->sum);
+	tally->unplaced += other->unplaced;
+	for (unsigned row = 0; row < TALLY_ROWS; row++)
+		for (unsigned step = 0; other->row[row] && step < TALLY_STEPS; step++)
+			if (other->row[row][step])
+				tally_add_bucket(tally, row * TALLY_STEPS + step, other->row[row][step]);
+}
+
 void tally_clear(struct tally *tally)
 {
 	for (unsigned row = 0; row < TALLY_ROWS; row++)

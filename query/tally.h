@@ -36,6 +36,9 @@ unsigned tally_bucket(uint64_t value);
 void tally_add_counted(struct tally *tally, uint64_t count, uint64_t min, uint64_t max, long double sum);
 void tally_add_bucket(struct tally *tally, unsigned bucket, uint64_t count);
 
+/* All the values of another. */
+void tally_join(struct tally *tally, const struct tally *other);
+
 void tally_clear(struct tally *tally);		/* and frees its rows */
 
 /* Below which `part` (0 to 1) of the values are: the middle of that value's bucket. 0 if it is empty. */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/cli/answer_stacks.h"
 #include "client/cli/answer_table.h"
 #include "client/cli/chosen.h"
 #include "client/cli/event_part.h"
@@ -22,9 +23,7 @@
 #include "query/visible.h"
 
 #define BAR_CELLS	40u
-#define FRAME_TEXT_BYTES 160u
 #define COUNT_TEXT_BYTES 48u
-#define STACK_TEXT_BYTES 8192u
 
 /* A name of --on in both events. */
 struct common {
@@ -537,39 +536,18 @@ static json_t *number_json(long double value)
 	return value < 0x1p63L ? json_integer((json_int_t)value) : json_real((double)value);
 }
 
-/* "main;read;vfs_read", outermost first. Cut to what a row may have. */
-static const char *stack_text(struct answer *answer, const char *number, int *bytes)
+/* Whether part i of the keys is a stack, of the first or the second event. */
+static bool is_stack(const struct answer *answer, unsigned i)
 {
-	static char text[STACK_TEXT_BYTES];
-	size_t id = (size_t)strtoull(number, NULL, 10), used = 0;
-	const struct stack *stack;
-
-	if (!id || id > stack_set_count(answer->stacks))
-		return number;
-	stack = stack_set_at(answer->stacks, id - 1);
-	for (unsigned i = stack->user + stack->kernel; i-- && used < sizeof(text) - FRAME_TEXT_BYTES;) {
-		unsigned at = i < stack->kernel ? stack->user + i : i - stack->kernel;
-		struct code_place place;
-		const char *name;
-		char frame[FRAME_TEXT_BYTES - 1];
-
-		stack_set_place(answer->stacks, stack, at, &place);
-		name = place.name ? place.name : place.path && *place.path ? place.path : "?";
-		visible_copy(frame, sizeof(frame), name, strnlen(name, sizeof(frame) - 8));
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used ? ";" : "", frame);
-	}
-	*bytes = (int)used;
-	return text;
+	return answer->stacks && !strcmp(answer->name[i] + (is_of_second(answer, i) ? strlen(TO_PREFIX) : 0), "stack");
 }
 
 /* Part i of a row's key, as it is shown. */
 static const char *shown_part(struct answer *answer, const struct answer_row *row, unsigned i, int *bytes)
 {
-	const char *text = part(row->key, i, bytes), *name = answer->name[i];
+	const char *text = part(row->key, i, bytes);
 
-	if (is_of_second(answer, i))
-		name += strlen(TO_PREFIX);
-	return answer->stacks && !strcmp(name, "stack") && *text != '-' ? stack_text(answer, text, bytes) : text;
+	return is_stack(answer, i) ? answer_stacks_text(answer->stacks, text, bytes) : text;
 }
 
 static void put_key(struct answer *answer, const struct answer_row *row)
@@ -852,12 +830,26 @@ static void put_json(struct answer *answer, struct answer_row **row, size_t rows
 	}
 }
 
+/* Stacks that are called the same are one row. */
+static void join_stacks(struct answer *answer)
+{
+	uint32_t parts = 0;
+
+	for (unsigned i = 0; i < answer->parts; i++)
+		parts |= (uint32_t)is_stack(answer, i) << i;
+	if (parts)
+		answer_stacks_join(answer->stacks, parts, &answer->table);
+}
+
 static void print(struct answer *answer, uint64_t until_ns)
 {
+	struct answer_row **row;
 	long double all;
-	struct answer_row **row = answer_table_sort(&answer->table, &answer->question, &all);
-	size_t rows = row ? answer->table.rows : 0;
+	size_t rows;
 
+	join_stacks(answer);
+	row = answer_table_sort(&answer->table, &answer->question, &all);
+	rows = row ? answer->table.rows : 0;
 	if (answer->question.top && rows > answer->question.top)
 		rows = answer->question.top;
 	if (answer->question.json) {
@@ -1136,6 +1128,7 @@ unsigned answer_flags(const char *by)
 		{ "stack", RINGTAIL_KSTACK | RINGTAIL_USTACK }, { "exe", RINGTAIL_CONTEXT },
 		{ "cgroup", RINGTAIL_CONTEXT }, { "container", RINGTAIL_CONTEXT },
 		{ "unit", RINGTAIL_CONTEXT }, { "path", RINGTAIL_STRINGS }, { "addr", RINGTAIL_STRINGS },
+		{ "port", RINGTAIL_STRINGS }, { "arg.name", RINGTAIL_STRINGS },
 		{ "filename", RINGTAIL_STRINGS }, { "pathname", RINGTAIL_STRINGS },
 		{ "oldname", RINGTAIL_STRINGS }, { "newname", RINGTAIL_STRINGS },
 	};

@@ -74,6 +74,20 @@ struct answer_row *answer_table_row(struct answer_table *table, const struct ans
 	return row;
 }
 
+bool answer_table_add(struct answer_table *table, const struct answer_key *key, const struct answer_row *row)
+{
+	struct answer_row *sum = answer_table_row(table, key);
+
+	if (!sum)
+		return false;
+	sum->of_time |= row->of_time;
+	sum->events += row->events;
+	sum->errors += row->errors;
+	sum->absent += row->absent;
+	tally_join(&sum->tally, &row->tally);
+	return true;
+}
+
 void answer_table_clear(struct answer_table *table)
 {
 	for (size_t i = 0; i < table->slots; i++) {

@@ -39,6 +39,9 @@ struct answer_table {
 /* The key's row; NULL where there are ANSWER_ROWS_MAX others already, or no memory. */
 struct answer_row *answer_table_row(struct answer_table *table, const struct answer_key *key);
 
+/* Adds a row of another table to the key's. False: there is no room or no memory, and nothing was added. */
+bool answer_table_add(struct answer_table *table, const struct answer_key *key, const struct answer_row *row);
+
 /* The rows in that order, most first, for free(); *all: the sum of all their values. NULL: no memory. */
 struct answer_row **answer_table_sort(const struct answer_table *table, const struct answer_question *question,
 				      long double *all);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/cli/answer.h"
+#include "client/cli/stack_names.h"
 
 #define SECOND	1000000000ull
 
@@ -230,6 +231,74 @@ static void pairs_and_what_was_lost(void **state)
 	assert_string_equal(check_text(&out), HEAD "        2..9  red\n"
 			    "up to 7 more events were lost: a count above may be so much higher\n"
 			    "3 beginnings were given up, because an end may be among what was lost\n");
+}
+
+static void at_stack(struct sink *sink, uint32_t pid, const uint64_t *frame, unsigned frames, uint64_t id)
+{
+	const struct ringtail_attachment stack = {
+		.kind = RINGTAIL_ATTACHED_USTACK, .frame = frame, .frames = frames,
+	};
+	struct ringtail_item item = {
+		.kind = RINGTAIL_EVENT, .time_ns = red.monotonic_ns, .probe = &begins, .value = &id,
+		.thread = { .pid = pid }, .attachment = &stack, .attachments = 1,
+	};
+
+	answer_ops.item(sink, &item);
+}
+
+/* A file that a process has mapped from that address on. */
+static void map(struct sink *sink, uint32_t pid, uint64_t start, const char *path)
+{
+	static const struct ringtail_probe mapped = {.spec = MAP_SPEC, .fields = MAP_FIELDS};
+	const uint64_t value[MAP_FIELDS] = {start, 0x1000, 0, 0, 0, 0, 1, 1};
+	const struct ringtail_attachment text = {
+		.kind = RINGTAIL_ATTACHED_STRING, .field = 8, .text = (const uint8_t *)path, .text_bytes = strlen(path),
+	};
+	const struct ringtail_item item = {
+		.kind = RINGTAIL_EVENT, .time_ns = red.monotonic_ns, .probe = &mapped, .value = value,
+		.thread = { .pid = pid }, .attachment = &text, .attachments = 1,
+	};
+
+	answer_ops.item(sink, &item);
+}
+
+/* Whatever the process and the place in the function: what reads alike is one row. */
+static void stacks_that_are_called_the_same(void **state)
+{
+	static const uint64_t one[] = { 0x5010, 0x7010 }, two[] = { 0x5020, 0x7020 }, other[] = { 0x7010, 0x5010 };
+	struct two hosts = ask((struct answer_question){ .by = "pid,stack", .of = "id" });
+
+	(void)state;
+	for (uint32_t pid = 1; pid <= 2; pid++) {
+		map(hosts.red, pid, 0x5000, "/lib/c");
+		map(hosts.red, pid, 0x7000, "/bin/a");
+	}
+	at_stack(hosts.red, 1, two, 2, 10);
+	at_stack(hosts.red, 1, one, 2, 30);
+	at_stack(hosts.red, 1, one, 2, 50);
+	at_stack(hosts.red, 1, other, 2, 7);
+	at_stack(hosts.red, 1, one, 1, 6);
+	at_stack(hosts.red, 2, one, 2, 4);
+	mark(hosts.red, &begins, 10, 3);
+	end(hosts);
+	assert_string_equal(check_text(&out), "       COUNT        SUM        MIN       MEAN        MAX  pid  stack\n"
+			    "           3         90         10         30         50  1  /bin/a;/lib/c\n"
+			    "           1          7          7          7          7  1  /lib/c;/bin/a\n"
+			    "           1          6          6          6          6  1  /lib/c\n"
+			    "           1          4          4          4          4  2  /bin/a;/lib/c\n"
+			    "           1          3          3          3          3  0  -\n");
+	hosts = ask((struct answer_question){ .by = "stack", .top = 1 });
+	for (uint32_t pid = 1; pid <= 40; pid++) {
+		map(hosts.red, pid, 0x5000, "/lib/c");
+		map(hosts.red, pid, 0x7000, "/bin/a");
+		at_stack(hosts.red, pid, one, 2, 0);
+		at_stack(hosts.red, 1, other, 2, 0);
+	}
+	tell(hosts.red, &red, RINGTAIL_LOSS, 6, 9);
+	at_stack(hosts.red, 1, two, 2, 0);
+	end(hosts);
+	assert_string_equal(check_text(&out), "       COUNT  stack\n      41..50  /bin/a;/lib/c\n"
+			    "up to 9 more events were lost: a count above may be so much higher\n");
 }
 
 static const struct ringtail_field calls[] = {
@@ -502,6 +571,7 @@ int main(void)
 		TEST(added_up), TEST(ends_when_all_have_told), TEST(nobody_is_held_up), TEST(ends_behind_the_end),
 		TEST(the_past_in_any_order),
 		TEST(pairs_and_what_was_lost), TEST(no_descriptor_is_below_zero),
+		TEST(stacks_that_are_called_the_same),
 		TEST(pairs_of_whom), TEST(pairs_of_the_thread_that_is_named), TEST(pairs_of_nobody), TEST(a_hist_of_nothing), TEST(pairs_of_who_does_nothing),
 		TEST(pairs_that_begin_again), TEST(idle_threads_of_many_cpus),
 		TEST(numbers_of_64_bits), TEST(a_sum_beyond_64_bits),

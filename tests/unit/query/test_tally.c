@@ -56,6 +56,33 @@ static void the_ends_are_exact(void **state)
 	tally_clear(&tally);
 }
 
+static void joined_is_as_if_all_were_one(void **state)
+{
+	static struct tally all, half[2];
+
+	(void)state;
+	tally_join(&half[0], &half[1]);
+	assert_int_equal(half[0].count, 0);
+	for (unsigned i = 0; i < VALUES; i++) {
+		uint64_t value = ((uint64_t)i * i * i) ^ 77;
+
+		tally_add(&all, value);
+		tally_add(&half[i % 3 == 0], value);
+	}
+	half[1].unplaced = 3;
+	tally_join(&half[0], &half[1]);
+	assert_int_equal(half[0].unplaced, 3);
+	assert_int_equal(half[0].count, all.count);
+	assert_int_equal(half[0].min, all.min);
+	assert_int_equal(half[0].max, all.max);
+	assert_true(half[0].sum == all.sum);
+	for (uint64_t low = 1; low < 1ull << 40; low *= 2)
+		assert_int_equal(tally_between(&half[0], low, 2 * low - 1), tally_between(&all, low, 2 * low - 1));
+	tally_clear(&all);
+	tally_clear(&half[0]);
+	tally_clear(&half[1]);
+}
+
 static void quantiles_are_close(void **state)
 {
 	static const double part[] = { 0, 0.01, 0.25, 0.5, 0.9, 0.99, 0.999 };
@@ -86,6 +113,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_nothing),
 		cmocka_unit_test(small_values_are_exact),
 		cmocka_unit_test(the_ends_are_exact),
+		cmocka_unit_test(joined_is_as_if_all_were_one),
 		cmocka_unit_test(quantiles_are_close),
 	};
 
