@@ -42,6 +42,7 @@ struct filter_texts {
  * cgroup (its path), container (an id; for equality its first 12 digits do). What an event does not have
  * (a field of other probes; ret and duration of a call that never returns; the text of a NULL) is absent: no
  * comparison with it holds, not even !=, and so the negation of one does.
+ * arg.NAME is a field of that name, where NAME alone is something else, as arg.pid is of kill().
  * addr is the address of a socket, port its port; uid is compared with a user's name too (user_names.h).
  * A field that is the address of a text is compared with a text as that text, with a number as an address.
  * Of a text that is cut or was not recorded a comparison may be undecided (filter_text.h): an event passes
@@ -58,6 +59,9 @@ struct filter_texts {
 int filter_compile(const char *text, const Ringtail__V1__Catalog *catalog, struct filter **filter,
 		   struct error *error);
 void filter_destroy(struct filter *filter);
+
+/* "arg.pid" is the field "pid". Any other name is returned as it is. */
+const char *filter_field_name(const char *name);
 
 /*
  * Whether the event passes; a NULL filter passes everything. Of a thread that nobody has introduced, all

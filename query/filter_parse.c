@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "query/constant.h"
+#include "query/filter.h"
 #include "query/filter_token.h"
 #include "query/filter_tree.h"
 #include "query/glob.h"
@@ -264,6 +265,11 @@ static int use_field(const char *name, enum filter_field_sort sort, unsigned col
 	return 0;
 }
 
+const char *filter_field_name(const char *name)
+{
+	return strncmp(name, FIELD_PREFIX, strlen(FIELD_PREFIX)) ? name : name + strlen(FIELD_PREFIX);
+}
+
 /*
  * What the token, a TOKEN_NAME, stands for: *subject, or *number. 0 and *meaning, or -EINVAL with
  * the nearest names. Fields go to the tree.
@@ -273,7 +279,6 @@ static int resolve_name(const struct filter_token *token, const Ringtail__V1__Ca
 			struct filter_subject *subject, int64_t *number, struct error *error)
 {
 	char name[NAME_BYTES_MAX + 1];
-	const char *field = name;
 
 	if (token->bytes > (int)NAME_BYTES_MAX)
 		return filter_refuse(error, token->column, "filter-unknown-name",
@@ -302,9 +307,7 @@ static int resolve_name(const struct filter_token *token, const Ringtail__V1__Ca
 		*meaning = MEANS_CONSTANT;
 		return 0;
 	}
-	if (strncmp(name, FIELD_PREFIX, strlen(FIELD_PREFIX)) == 0)
-		field += strlen(FIELD_PREFIX);
-	return use_field(field, FIELD_NAMED, token->column, catalog, tree, &subject->field, error);
+	return use_field(filter_field_name(name), FIELD_NAMED, token->column, catalog, tree, &subject->field, error);
 }
 
 /* As it is written: "comm", "arg.fd". */

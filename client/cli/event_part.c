@@ -4,14 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/kernel_text.h"
 #include "client/cli/text_value.h"
 #include "query/container.h"
+#include "query/filter.h"
+#include "query/socket_text.h"
 
 /* The text of a path; what is longer is cut. */
 #define PART_BYTES_MAX	512u
 
 static int field_of(const struct ringtail_probe *probe, const char *name)
 {
+	name = filter_field_name(name);
 	for (unsigned i = 0; i < probe->fields; i++)
 		if (!strcmp(probe->field[i].name, name) ||
 		    (probe->field[i].type == RINGTAIL_DURATION && !strcmp(name, "duration")) ||
@@ -47,7 +51,27 @@ static bool put_error(struct out *out, const struct ringtail_item *event)
 	return true;
 }
 
-/* The text of a field: what is attached to it, without quotes, or its value. */
+static bool put_text(struct out *out, const uint8_t *text, size_t bytes)
+{
+	char copy[PART_BYTES_MAX];
+
+	snprintf(copy, sizeof(copy), "%.*s", (int)bytes, (const char *)text);
+	out_visible(out, copy);
+	return true;
+}
+
+/* What the kernel calls the value: of a tracepoint. */
+static bool put_kernel_name(struct out *out, const struct ringtail_item *event, unsigned field)
+{
+	char text[KERNEL_TEXT_BYTES];
+
+	if (event->probe->kind != RINGTAIL_TRACEPOINT || !kernel_text_name(event, field, text))
+		return false;
+	out_visible(out, text);
+	return true;
+}
+
+/* The text of a field: what is attached to it or in the record, without quotes, or its value. */
 static bool put_field(struct out *out, const struct ringtail_item *event, const char *name,
 		      bool *number)
 {
@@ -57,14 +81,16 @@ static bool put_field(struct out *out, const struct ringtail_item *event, const 
 		return false;
 	for (size_t k = 0; k < event->attachments; k++)
 		if (event->attachment[k].kind == RINGTAIL_ATTACHED_STRING &&
-		    event->attachment[k].field == (unsigned)i) {
-			char text[PART_BYTES_MAX];
+		    event->attachment[k].field == (unsigned)i)
+			return put_text(out, event->attachment[k].text, event->attachment[k].text_bytes);
+	if (event->probe->field[i].type == RINGTAIL_TEXT) {
+		size_t bytes;
+		const uint8_t *text = ringtail_bytes(event, (unsigned)i, &bytes, NULL);
 
-			snprintf(text, sizeof(text), "%.*s", (int)event->attachment[k].text_bytes,
-				 (const char *)event->attachment[k].text);
-			out_visible(out, text);
-			return true;
-		}
+		return text && put_text(out, text, bytes);
+	}
+	if (put_kernel_name(out, event, (unsigned)i))
+		return true;
 	*number = event->probe->field[i].type == RINGTAIL_UNSIGNED ||
 		  event->probe->field[i].type == RINGTAIL_SIGNED ||
 		  event->probe->field[i].type == RINGTAIL_FD;
@@ -74,26 +100,39 @@ static bool put_field(struct out *out, const struct ringtail_item *event, const 
 
 static bool put_bytes(struct out *out, const char *text, size_t bytes)
 {
-	char copy[PART_BYTES_MAX];
-
-	if (!text || !bytes)
-		return false;
-	snprintf(copy, sizeof(copy), "%.*s", (int)bytes, text);
-	out_visible(out, copy);
-	return true;
+	return text && bytes && put_text(out, (const uint8_t *)text, bytes);
 }
 
-/* The first text of a path that is attached; or, `socket`, of an address. */
-static bool put_attached(struct out *out, const struct ringtail_item *event, bool socket)
+/* The first text that is attached of a path; or, `socket`, of an address. NULL: none. */
+static const struct ringtail_attachment *attached(const struct ringtail_item *event, bool socket)
 {
 	for (size_t k = 0; k < event->attachments; k++) {
 		const struct ringtail_attachment *at = &event->attachment[k];
 
 		if (at->kind == RINGTAIL_ATTACHED_STRING && at->field < event->probe->fields &&
 		    !strcmp(event->probe->field[at->field].c_type, "struct sockaddr *") == socket)
-			return put_bytes(out, (const char *)at->text, at->text_bytes);
+			return at;
 	}
-	return false;
+	return NULL;
+}
+
+static bool put_attached(struct out *out, const struct ringtail_item *event, bool socket)
+{
+	const struct ringtail_attachment *at = attached(event, socket);
+
+	return at && put_bytes(out, (const char *)at->text, at->text_bytes);
+}
+
+static bool put_port(struct out *out, const struct ringtail_item *event)
+{
+	const struct ringtail_attachment *at = attached(event, true);
+	struct socket_host host;
+	uint16_t port;
+
+	if (!at || !socket_text_parse((const char *)at->text, at->text_bytes, &host, &port))
+		return false;
+	out_u64(out, port);
+	return true;
 }
 
 /* What is known with the thread's context, and what is attached under a name for all probes. */
@@ -107,6 +146,8 @@ static bool put_context(struct out *out, const struct ringtail_item *event, cons
 		return put_attached(out, event, false);
 	if (!strcmp(name, "addr") && field_of(event->probe, name) < 0)
 		return put_attached(out, event, true);
+	if (!strcmp(name, "port") && field_of(event->probe, name) < 0)
+		return put_port(out, event);
 	if (!strcmp(name, "exe"))
 		return put_bytes(out, thread->exe, thread->exe_bytes);
 	if (!strcmp(name, "cgroup"))

@@ -1110,3 +1110,53 @@ bool kernel_text(const struct ringtail_item *event, char text[KERNEL_TEXT_BYTES]
 	text[line.used] = '\0';
 	return true;
 }
+
+/* ---- Names ------------------------------------------------------------------------------------- */
+
+/* Whether the first argument at hand is the field and nothing else, but for casts and parentheses. */
+static bool is_of_field(const char *argument, const char *field)
+{
+	static const char record[] = "REC->";
+	size_t bytes = strlen(field);
+
+	while (*argument && strncmp(argument, record, strlen(record)) != 0) {
+		if (!isalnum((unsigned char)*argument) && !strchr("_ ()", *argument))
+			return false;
+		argument++;
+	}
+	if (!*argument || strncmp(argument + strlen(record), field, bytes) != 0)
+		return false;
+	argument += strlen(record) + bytes;
+	argument += strspn(argument, ") ");
+	return *argument == ',';
+}
+
+/* The value that a table of the format begins with here has, in words; false: it has none. */
+static bool name_by_table(const struct ringtail_item *event, const char *table, char text[KERNEL_TEXT_BYTES])
+{
+	struct reader reader = {.event = event, .at = table};
+	struct value value = expression(&reader);
+
+	if (reader.bad || value.unknown || value.kind != TEXT || !value.at || !value.bytes ||
+	    value.bytes >= KERNEL_TEXT_BYTES || strncmp(value.at, "0x", 2) == 0)
+		return false;
+	memcpy(text, value.at, value.bytes);
+	text[value.bytes] = '\0';
+	return *text;
+}
+
+bool kernel_text_name(const struct ringtail_item *event, unsigned field, char text[KERNEL_TEXT_BYTES])
+{
+	static const char *const table[] = {"__print_symbolic", "__print_flags"};
+	const char *name = event->probe->field[field].name;
+
+	for (size_t i = 0; event->probe->print && i < sizeof(table) / sizeof(table[0]); i++)
+		for (const char *at = event->probe->print; (at = strstr(at, table[i])); at += strlen(table[i])) {
+			const char *open = at + strlen(table[i]);
+
+			open += strncmp(open, "_u64", 4) ? 0 : 4;
+			if (*open == '(' && is_of_field(open + 1, name) && name_by_table(event, at, text))
+				return true;
+		}
+	return false;
+}

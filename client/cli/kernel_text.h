@@ -18,4 +18,10 @@
 /* False: there is no format, or one with something in it that only the kernel can say. */
 bool kernel_text(const struct ringtail_item *event, char text[KERNEL_TEXT_BYTES]);
 
+/*
+ * What the kernel calls the value of a field, by a table of its print format: "RCU" for 9, "GFP_KERNEL|__GFP_ZERO".
+ * False: no table is of that field alone, or the value is not in it.
+ */
+bool kernel_text_name(const struct ringtail_item *event, unsigned field, char text[KERNEL_TEXT_BYTES]);
+
 #endif

@@ -7,6 +7,7 @@
 #include "daemon/collect/batcher.h"
 #include "kmod/uapi/ringtail.h"
 #include "query/constant.h"
+#include "query/filter.h"
 #include "query/tally.h"
 
 #define KEY_BYTES_MAX	480u
@@ -77,6 +78,7 @@ static int check(const struct question_request *request, struct error *error)
 /* "duration" and "ret" are what a call's fields are called, whatever the catalog calls them. */
 static int field_of(const Ringtail__V1__Probe *probe, const char *name)
 {
+	name = filter_field_name(name);
 	for (size_t i = 0; i < probe->n_field; i++)
 		if (strcmp(probe->field[i]->name, name) == 0 ||
 		    (probe->field[i]->type == RINGTAIL__V1__FIELD_TYPE__FIELD_DURATION && strcmp(name, "duration") == 0) ||
@@ -147,7 +149,7 @@ static void plan_name(struct plan *plan, const Ringtail__V1__Probe *probe, const
 		}
 	if (strcmp(name, "cpu") == 0 || strcmp(name, "host") == 0)
 		return;
-	if (strcmp(name, "addr") == 0 && field < 0)
+	if ((strcmp(name, "addr") == 0 || strcmp(name, "port") == 0) && field < 0)
 		add_step(plan, STEP_TEXTS, 0);
 	else if (field >= 0)
 		add_step(plan, kind_of_field(probe, probe->field[field]), (unsigned)field);

@@ -80,4 +80,6 @@ MUTANTS = [
      "", ["unit/worker_bells"]),
     ("counted-meanwhile-is-of-who-comes", WORKER, "		take_counted(worker, until_ns);\n", "		(void)until_ns;\n",
      ["unit/worker"]),
+    ("counting-fields-by-their-bare-names-alone", COUNTING + ":field_of", "	name = filter_field_name(name);\n", "", UNIT),
+    ("counting-ports-are-one", COUNTING + ":plan_name", " || strcmp(name, \"port\") == 0", "", SCENARIO),
 ]

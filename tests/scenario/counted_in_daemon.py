@@ -9,14 +9,16 @@ import ringtail
 from lib.process import PATIENCE_S
 
 PROGRAM = r"""
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static void work(const char *there, int rounds)
 {
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int fd, udp = socket(AF_INET, SOCK_DGRAM, 0);
 	char bytes[4096];
-	int fd;
 
 	for (int i = 0; i < rounds; i++) {
 		open(i % 2 ? "/nonexistent/odd" : "/nonexistent/even", O_RDONLY);
@@ -24,6 +26,8 @@ static void work(const char *there, int rounds)
 		for (int k = 0; k < 12; k++)
 			read(fd, bytes, 1 << k);
 		close(fd);
+		to.sin_port = htons(i % 3 + 1);
+		connect(udp, (struct sockaddr *)&to, sizeof(to));
 		getppid();
 	}
 }
@@ -45,7 +49,9 @@ QUESTIONS = (
     ("count", "--by", "function,error"),
     ("count", "--by", "comm,pid,function", "--of", "ret"),
     ("count", "--by", "filename,flags"),
-    ("count", "--by", "fd,count", "--top", "5"),
+    ("count", "--by", "arg.fd,count", "--top", "5"),
+    ("count", "--by", "port,arg.filename"),
+    ("count", "--by", "addr"),
     ("count",),
     ("hist", "--by", "function"),
     ("hist", "--of", "ret", "--by", "pid", "-f", "ret > 0 && fd > 2"),

@@ -27,7 +27,8 @@ static const struct ringtail_field fields[FIELDS] = {
 	{ .name = "port", .c_type = "__u16", .type = RINGTAIL_UNSIGNED, .bits = 16 },
 };
 
-static bool render(const char *print, char text[KERNEL_TEXT_BYTES])
+/* The text of the event; or, of a field, what its value is called. */
+static bool render_of(const char *print, const char *field, char text[KERNEL_TEXT_BYTES])
 {
 	static const uint64_t value[FIELDS] = {
 		8 << 20 | 17, (uint32_t)-11, 1ull << 40, 0xffff888100000000, 0x0100007f,
@@ -43,7 +44,15 @@ static bool render(const char *print, char text[KERNEL_TEXT_BYTES])
 		.attachments = 1,
 	};
 
+	for (unsigned i = 0; field && i < FIELDS; i++)
+		if (strcmp(fields[i].name, field) == 0)
+			return kernel_text_name(&event, i, text);
 	return kernel_text(&event, text);
+}
+
+static bool render(const char *print, char text[KERNEL_TEXT_BYTES])
+{
+	return render_of(print, NULL, text);
 }
 
 static void expect(const char *print, const char *wanted)
@@ -147,6 +156,46 @@ static void what_only_the_kernel_can_say(void **state)
 	refuse(deep);
 }
 
+static void expect_name(const char *print, const char *field, const char *wanted)
+{
+	char text[KERNEL_TEXT_BYTES] = "";
+	bool has = render_of(print, field, text);
+
+	assert_int_equal(has, wanted != NULL);
+	if (wanted)
+		assert_string_equal(text, wanted);
+}
+
+/* By a table of the field and nothing else; a value that is in none keeps its number. */
+static void names_of_values(void **state)
+{
+	static const char irq[] = "\"vec=%u [action=%s]\", REC->flags, "
+		"__print_symbolic(REC->flags, { 0x12, \"TIMER\" }, { 0x13, \"RCU\" })";
+	static const char gfp[] = "\"%s\", (REC->flags) ? __print_flags(( unsigned long)(REC->flags), \"|\", "
+		"{ 0x3, \"IO\" }, { 0x10, \"WAIT\" }) : \"none\"";
+
+	(void)state;
+	expect_name(irq, "flags", "RCU");
+	expect_name(irq, "port", NULL);
+	expect_name(gfp, "flags", "IO|WAIT");
+	expect_name("\"%s\", __print_symbolic_u64(REC->sector, { 1ULL << 40, \"FAR\" })", "sector", "FAR");
+	expect_name("\"%s\", __print_symbolic(REC->ret, { 1, \"ONE\" })", "ret", NULL);
+	expect_name("\"%s\", __print_symbolic(REC->ret, { -11, \"EAGAIN\" })", "ret", "EAGAIN");
+	/* What is part of a value says nothing of the whole; nor what is of a field that begins alike. */
+	expect_name("\"%s\", __print_symbolic(REC->flags & 1, { 1, \"ODD\" })", "flags", NULL);
+	expect_name("\"%s\", __print_symbolic(!REC->flags, { 0, \"SOME\" })", "flags", NULL);
+	expect_name("\"%s\", __print_symbolic(REC->flags2, { 0x13, \"RCU\" })", "flags", NULL);
+	expect_name("\"%s\", __print_symbolic(REC->port + REC->flags, { 0x13, \"RCU\" })", "flags", NULL);
+	expect_name("\"%s\", __print_flags(REC->ptr, \"|\", { 1, \"A\" })", "flags", NULL);
+	/* The second table has it; a table that cannot be read is none. */
+	expect_name("\"%s %s\", __print_symbolic(REC->flags, { 1, \"ONE\" }), "
+		    "__print_flags(REC->flags, \"|\", { 3, \"IO\" }, { 16, \"WAIT\" })", "flags", "IO|WAIT");
+	expect_name("\"%s\", __print_symbolic(REC->flags, { 0x13", "flags", NULL);
+	expect_name("\"%s\", __print_symbolic(REC->", "flags", NULL);
+	expect_name("\"%s\", __print_symbolic", "flags", NULL);
+	expect_name(NULL, "flags", NULL);
+}
+
 /* A format of as many bytes as there is room for: whoever reads on behind it reads what is no part of it. */
 static void format_that_ends_in_its_conversion(void **state)
 {
@@ -170,6 +219,7 @@ int main(void)
 		cmocka_unit_test(tables),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(what_only_the_kernel_can_say),
+		cmocka_unit_test(names_of_values),
 		cmocka_unit_test(format_that_ends_in_its_conversion),
 	};
 

@@ -184,6 +184,8 @@ static const Ringtail__V1__Probe *probe_of(uint16_t id)
 
 static int field_of(const Ringtail__V1__Probe *probe, const char *name)
 {
+	if (strncmp(name, "arg.", 4) == 0)
+		name += 4;
 	for (size_t i = 0; i < probe->n_field; i++)
 		if (strcmp(probe->field[i]->name, name) == 0 ||
 		    (strcmp(name, "duration") == 0 && strcmp(probe->field[i]->name, "duration_ns") == 0))
@@ -438,9 +440,9 @@ static void test_same_answer(void **state)
 {
 	static const char *const by[][3] = {
 		{"comm", "function", "error"}, {"pid", "fd", "count"}, {"filename", "comm"}, {"next_tid", "flags"},
-		{"ret", "duration"}, {NULL},
+		{"ret", "duration"}, {"arg.fd", "arg.filename", "arg.pid"}, {NULL},
 	};
-	static const char *const of[] = {"duration", "", "ret", "count", "sig", "fd", "dfd"};
+	static const char *const of[] = {"duration", "", "ret", "arg.count", "sig", "fd", "dfd"};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(by) / sizeof(by[0]); i++)
