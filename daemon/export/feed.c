@@ -1,7 +1,6 @@
 #include "daemon/export/feed.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +11,6 @@
 #include "daemon/base/log.h"
 #include "daemon/config/config.h"
 #include "daemon/stream/stream.h"
-#include "proto/message.h"
 
 #define PULL_NAP_MS 100		/* where memory was short */
 
@@ -86,22 +84,11 @@ static bool has_room(const struct outlet *outlet)
  */
 static void count_gap(struct outlet *outlet, const struct frame_ref *frame)
 {
-	uint8_t raw[FRAME_HEADER_BYTES * 16];
-	struct frame_header header;
-	Ringtail__V1__Gap *gap = NULL;
-	const uint8_t *body;
+	const struct loss_count *loss = &frame->loss[0];
 
-	if (frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header) == FRAME_OK &&
-	    frame_open(outlet->feed->config.codec, frame->data, &header, raw, &body) == FRAME_OK)
-		gap = message_unpack(&ringtail__v1__gap__descriptor, NULL, body, header.raw_bytes);
-	if (gap && (unsigned)gap->stage < LOSS_STAGES && (unsigned)gap->reason < LOSS_REASONS) {
-		uint64_t events = gap->events ? gap->events : gap->end_seq - gap->first_seq;
-
-		outlet->events += events;
-		outlet->lost[gap->stage][gap->reason] += events;
-		outlet->gaps += !events;
-	}
-	ringtail__v1__gap__free_unpacked(gap, NULL);
+	outlet->events += loss->count;
+	outlet->lost[loss->stage][loss->reason] += loss->count;
+	outlet->gaps += !loss->count;
 }
 
 /* NULL: no memory, the frame stays where it is. */

@@ -9,7 +9,6 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/limits.h"
 #include "daemon/disk/disk.h"
-#include "proto/message.h"
 #include "proto/segment.h"
 
 #define HEAD_FRAMES	3	/* ServerHello, Catalog, Subscribed */
@@ -235,34 +234,14 @@ static struct frame_ref *pack_bye(struct dump *dump)
 
 /* ---- Off the stream ---------------------------------------------------------------------------- */
 
-/* How much a Gap says is missing; of a batch, its frame_ref knows. */
-static void count_gap(struct dump *dump, const struct frame_ref *frame)
-{
-	uint8_t raw[FRAME_HEADER_BYTES * 16];
-	struct frame_header header;
-	Ringtail__V1__Gap *gap = NULL;
-	const uint8_t *body;
-
-	if (frame_parse_header(frame->data, frame->bytes, sizeof(raw), &header) == FRAME_OK &&
-	    frame_open(dump->config->codec, frame->data, &header, raw, &body) == FRAME_OK)
-		gap = message_unpack(&ringtail__v1__gap__descriptor, NULL, body, header.raw_bytes);
-	if (!gap)
-		return;
-	dump->lost += gap->events ? gap->events : gap->end_seq - gap->first_seq;
-	dump->gaps += gap->end_seq == gap->first_seq;
-	ringtail__v1__gap__free_unpacked(gap, NULL);
-}
-
 /* Takes the reference. */
 static void add(struct dump *dump, struct frame_ref *frame)
 {
 	dump->frame[dump->frames++] = frame;
 	dump->taken_bytes += frame->bytes;
 	dump->events += frame->events;
-	if (frame->type == FRAME_BATCH)
-		dump->lost += frame_ref_losses(frame);
-	else if (frame->type == FRAME_GAP)
-		count_gap(dump, frame);
+	dump->lost += frame_ref_losses(frame);
+	dump->gaps += frame->type == FRAME_GAP && frame->end_seq == frame->first_seq;
 }
 
 static void tell(void *context, struct frame_ref *frame)

@@ -232,19 +232,10 @@ static void append(uint64_t events, uint64_t lost, size_t bytes)
 
 static void append_gap(uint64_t attempts, uint64_t events)
 {
-	Ringtail__V1__Gap gap = RINGTAIL__V1__GAP__INIT;
-	struct frame_ref *frame;
+	struct frame_ref *frame = frame_ref_gap(codec, cpu_of[0], seq, seq + attempts, LOSS_STAGE_QUEUE,
+						LOSS_REASON_QUEUE_FULL, events);
 
-	gap.cpu = cpu_of[0];
-	gap.first_seq = seq;
-	gap.end_seq = seq + attempts;
-	gap.events = events;
-	frame = frame_ref_pack(codec, FRAME_GAP, &gap.base);
-	frame->cpu = cpu_of[0];
-	frame->first_seq = seq;
-	frame->end_seq = seq += attempts;
-	frame->losses = attempts != 0;
-	frame->loss[0].count = attempts;
+	seq += attempts;
 	subscription_append(subscription, frame);
 }
 
