@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/descriptor.h"
 #include "daemon/base/limits.h"
 #include "daemon/host/service_manager.h"
@@ -605,7 +606,7 @@ static uint32_t translate_syscall(const struct source_request *request, uint32_t
 	/* Nobody wants the strings of all calls: where no file is named, nothing is read. */
 	if (!(request->flags & RT_FLAG_STRINGS) && !(word & SYSCALL_NAMES_FILE))
 		word &= ~SYSCALL_STRINGS;
-	/* Counting is not in the short programs: before 6.2, sys_exit has no stack left for it. */
+	/* The short programs look for what is counted behind what is rich, so that a plain record pays nothing for it. */
 	if (!(word & rich) && is_counted(request, RT_PROBE_SYSCALL_CALL + nr))
 		word |= SYSCALL_IS_COUNTED | SYSCALL_IS_RICH;
 	else if (word & rich || request->flags & ~SOURCE_FILE_STRINGS ||
@@ -706,6 +707,26 @@ static void forget_threads(struct source *source)
 	shared->epoch++;
 }
 
+/*
+ * A call that began under a request that has it counted may end under one that has it recorded. So the time of the change
+ * must be later than any such beginning: it is read when that request is there, and until then there is none.
+ */
+static void note_counted(struct ringtail_bpf__bss *shared, const uint32_t words[RT_SYSCALLS_MAX])
+{
+	for (uint32_t nr = 0; nr < RT_SYSCALLS_MAX; nr++)
+		if (words[nr] & SYSCALL_IS_COUNTED)
+			__atomic_store_n(&shared->counted_until_ns[nr], UINT64_MAX, __ATOMIC_RELAXED);
+}
+
+static void note_counted_no_longer(struct ringtail_bpf__bss *shared, const uint32_t words[RT_SYSCALLS_MAX])
+{
+	uint64_t now_ns = clock_monotonic();
+
+	for (uint32_t nr = 0; nr < RT_SYSCALLS_MAX; nr++)
+		if (!(words[nr] & SYSCALL_IS_COUNTED) && shared->counted_until_ns[nr] == UINT64_MAX)
+			__atomic_store_n(&shared->counted_until_ns[nr], now_ns, __ATOMIC_RELAXED);
+}
+
 /* Puts the request into the place that no program reads, and makes them read that one. */
 static void publish(struct source *source, const struct bpf_request *request,
 		    const uint32_t words[RT_SYSCALLS_MAX], const uint8_t wishes[RT_PROBES_MADE_MAX])
@@ -716,7 +737,9 @@ static void publish(struct source *source, const struct bpf_request *request,
 	shared->requests[place] = *request;
 	memcpy(shared->syscall_words[place], words, sizeof(shared->syscall_words[place]));
 	memcpy(shared->made_wishes[place], wishes, sizeof(shared->made_wishes[place]));
+	note_counted(shared, words);
 	__atomic_store_n(&shared->generation, request->generation, __ATOMIC_RELEASE);
+	note_counted_no_longer(shared, words);
 }
 
 static uint32_t wanted_timers(const struct source *source, const struct source_request *request)

@@ -27,7 +27,7 @@ void source_bpf_stuck_note(struct source_bpf_stuck *stuck, const struct bpf_requ
 	uint64_t now_ns = clock_monotonic();
 
 	for (uint32_t nr = 0; nr < RT_SYSCALLS_MAX; nr++) {
-		bool wanted = words[nr] & SYSCALL_WANTS_CALL;
+		bool wanted = (words[nr] & (SYSCALL_WANTS_CALL | SYSCALL_IS_COUNTED)) == SYSCALL_WANTS_CALL;
 		bool everybody = wanted && (!request->clauses || words[nr] & SYSCALL_UNFILTERED);
 
 		if (!wanted)

@@ -16,6 +16,9 @@ struct bpf_request requests[2];
 __u32 syscall_words[2][RT_SYSCALLS_MAX];	/* of the same requests */
 __u32 generation;
 
+/* By system call: when the request came that no longer has it counted; the largest number: that is to come; 0: none had. */
+__u64 counted_until_ns[RT_SYSCALLS_MAX];
+
 /* The request an event is judged by. Asked for once for each event. */
 inlined const struct bpf_request *request_of(__u32 of_generation)
 {

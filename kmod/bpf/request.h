@@ -15,7 +15,7 @@
  * Goes up with every change of what the programs do or of what they share with the daemon: a daemon
  * goes on with programs that an earlier one has loaded if both have the same.
  */
-#define REQUEST_PROGRAMS_VERSION 24
+#define REQUEST_PROGRAMS_VERSION 25
 
 #define REQUEST_EXCLUDED_MAX	4
 #define THREAD_KNOWN_CPUS	32	/* in one word of bpf_thread.known */
@@ -179,7 +179,7 @@ struct bpf_thread {
 
 	/* Written by the thread's own system calls. */
 	__u64 entry_ns;
-	__u64 entry_word;	/* the system call's word; its number above that */
+	__u64 entry_word;	/* the system call's word; its number above that. If it is counted, entry_ns is another's */
 	__u32 entry_generation;	/* 0: not in a recorded call */
 
 	/* The filter's last word on it, as generations. Written by the thread's own events. */

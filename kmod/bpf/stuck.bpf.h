@@ -74,7 +74,7 @@ inlined bool stuck_find_call(struct stuck_thread *found, struct task_struct *tas
 	if (thread) {
 		found->entry_ns = read_once(thread->entry_ns);
 		entry_word = read_once(thread->entry_word);
-		if (read_once(thread->entry_generation) &&
+		if (read_once(thread->entry_generation) && !(entry_word & SYSCALL_IS_COUNTED) &&
 		    thread->entry_generation >= request->syscalls_since &&
 		    (entry_word >> 32 == place || (__u32)entry_word & SYSCALL_SAVES_ARGS) &&
 		    read_once(thread->entry_ns) == found->entry_ns)

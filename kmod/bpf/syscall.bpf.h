@@ -349,6 +349,13 @@ inlined void syscall_begin(struct bpf_thread *thread, __u64 nr, __u32 word, __u3
 	thread->entry_ns = time_ns ? time_ns : bpf_ktime_get_ns();
 }
 
+/* The same of a call that will be counted: nobody asks when it began. */
+inlined void syscall_begin_counted(struct bpf_thread *thread, __u64 nr, __u32 word, __u32 of_generation)
+{
+	thread->entry_word = nr << 32 | word;
+	thread->entry_generation = of_generation;
+}
+
 outlined int syscall_enter_slowly(__u64 *ctx, __u32 of_generation)
 {
 	const struct bpf_request *request = request_of(of_generation);
@@ -383,6 +390,10 @@ outlined int syscall_enter_slowly(__u64 *ctx, __u32 of_generation)
 		return 0;
 	if (word & SYSCALL_SAVES_ARGS && !syscall_save_exec(regs, request->flags, word))
 		return 0;
+	if (word & SYSCALL_IS_COUNTED) {
+		syscall_begin_counted(thread, nr, word, of_generation);
+		return 0;
+	}
 	if (request->flags & RT_FLAG_FDS && syscall_look(nr) & LOOK_ENDS)
 		syscall_save_closed(regs_arg0(regs));
 	syscall_begin(thread, nr, word, of_generation, time_ns);
@@ -408,6 +419,10 @@ int sys_enter(__u64 *ctx)
 	if (!(word & (SYSCALL_WANTS_CALL | SYSCALL_WANTS_ENTRY | SYSCALL_SETS_UID)))
 		return 0;
 	if (unlikely(slot->owner != (__u64)task || slot->passed != now || word & SYSCALL_IS_RICH)) {
+		if (slot->owner == (__u64)task && slot->passed == now && word & SYSCALL_IS_COUNTED) {
+			syscall_begin_counted(slot, nr, word, now);
+			return 0;
+		}
 		if (slot->owner != (__u64)task || slot->refused != now ||
 		    word & (SYSCALL_SETS_UID | SYSCALL_UNFILTERED))
 			return syscall_enter_slowly(ctx, now);
@@ -472,7 +487,7 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 		return;
 	if (attach)
 		attach_copy(attach, place.record->payload + 2 + args);
-	place.record->payload[0] = place.time_ns - entry_ns;
+	place.record->payload[0] = place.time_ns > entry_ns ? place.time_ns - entry_ns : 0;
 	place.record->payload[1] = syscall_result(ctx);
 	if (exec)
 		bpf_probe_read_kernel(place.record->payload + 2, 8 * args, &exec->args);
@@ -483,21 +498,50 @@ outlined void syscall_write_call(void *ctx, __u32 flags, __u64 entry_word, __u64
 
 /*
  * In the place of a record. No two of these run at once on one CPU: interrupts make no calls, and preemption is off
- * (bpf_preempted.c). So the add need not be atomic, which would cost as much as all else here. A function of its own:
- * before 6.2, sys_exit uses the stack up to the last bytes.
+ * (bpf_preempted.c). So the add need not be atomic, which would cost as much as all else here.
  */
-outlined void syscall_count(void *ctx, __u64 nr)
+inlined void syscall_count_here(void *ctx, __u64 nr)
 {
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct ring ring = { .producer = bpf_map_lookup_elem(&rings, &cpu) };
 	struct rt_counted *counted;
-	struct ring ring;
 
-	if (!ring_of_this_cpu(&ring))
+	if (!ring.producer)
 		return;
 	counted = ring_counted(&ring, nr & (RT_SYSCALLS_MAX - 1));
 	if ((__u64)syscall_result(ctx) >= (__u64)-RT_ERRNO_MAX)
 		write_once(counted->bad, counted->bad + 1);
 	else
 		write_once(counted->good, counted->good + 1);
+}
+
+/* The barrier: nothing of it is worth a place on the stack that a recorded call would then have to keep, too. */
+inlined int syscall_end_counted(void *ctx, struct bpf_thread *thread)
+{
+	barrier_var(thread);
+	thread->entry_generation = 0;
+	syscall_count_here(ctx, thread->entry_word >> 32);
+	return 0;
+}
+
+/* A function of its own: before 6.2, whoever calls it uses the stack up to the last bytes. */
+outlined void syscall_count(void *ctx, __u64 nr)
+{
+	syscall_count_here(ctx, nr);
+}
+
+/*
+ * Nobody read the clock when a call began that was to be counted. If it is recorded after all, it lasts from when such
+ * calls were.
+ */
+inlined __u64 syscall_began_ns(const struct bpf_thread *thread, __u64 entry_word)
+{
+	__u64 nr = entry_word >> 32;
+
+	if (!(entry_word & SYSCALL_IS_COUNTED))
+		return thread->entry_ns;
+	barrier_var(nr);
+	return read_once(counted_until_ns[nr & (RT_SYSCALLS_MAX - 1)]);
 }
 
 /*
@@ -515,8 +559,8 @@ outlined int syscall_return_slowly(__u64 *ctx, __u32 of_generation)
 	event.thread = thread_of(event.task, THREAD_CONTEXT_TASK);
 	if (event.thread && event.thread->entry_generation) {
 		if (event.thread->entry_generation >= event.request->syscalls_since) {
-			entry_ns = event.thread->entry_ns;
 			entry_word = event.thread->entry_word;
+			entry_ns = syscall_began_ns(event.thread, entry_word);
 		}
 		event.thread->entry_generation = 0;
 	}
@@ -572,6 +616,8 @@ int sys_exit(__u64 *ctx)
 
 	if (unlikely(slot->owner != (__u64)task || slot->entry_generation != now ||
 		     word & SYSCALL_IS_RICH)) {
+		if (slot->owner == (__u64)task && slot->entry_generation == now && word & SYSCALL_IS_COUNTED)
+			return syscall_end_counted(ctx, slot);
 		if (slot->owner != (__u64)task || slot->refused != now || slot->entry_generation)
 			return syscall_return_slowly(ctx, now);
 		return 0;
