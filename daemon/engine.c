@@ -575,6 +575,8 @@ static bool is_awaited(void *context, const Ringtail__V1__Probe *probe)
 
 	if (engine->control)
 		control_take_probe(engine->control, probe);
+	if (engine->server)
+		server_made(engine->server);
 	if (!engine->fanout || !fanout_take_late(engine->fanout, probe))
 		return false;
 	if (engine->exports)

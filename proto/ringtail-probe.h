@@ -1323,7 +1323,7 @@ static inline int rt_probe_is_seeking(void)
 	return rt_probe_shift && segment && __atomic_load_n(&segment->leaving, __ATOMIC_RELAXED);
 }
 
-/* A daemon is about to listen: until then it is as if it had left. The page is the program's own, without rings, and stays. */
+/* A daemon is about to listen: until then it is as if it had left. The page is the program's own, and stays. */
 static inline void rt_probe_expect(void)
 {
 	struct rt_program_segment *segment = rt_probe_segment;

@@ -2,6 +2,7 @@
  * cmd_stream: events as they happen; and what record shares with it.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -189,10 +190,41 @@ static void ask(struct pump *pump, size_t i, struct ringtail_question *asked)
 		pump->settles = true;
 }
 
+/* A program that is to bring a probe is waited for: one that tracectl itself is to start would wait for tracectl. */
+static bool may_wait(const struct settings *settings, const struct pump *pump)
+{
+	return pump->hosts == 1 && !pump->from_past && !settings->command;
+}
+
+struct waiting {
+	struct ringtail *ringtail;
+	int interrupt_fd;
+	bool waits;
+};
+
+static void on_waits(void *context, const struct ringtail_error *error)
+{
+	struct waiting *waiting = context;
+
+	waiting->waits = true;
+	failure_print(stderr, error, NULL);
+	ringtail_set_interrupt(waiting->ringtail, waiting->interrupt_fd);
+}
+
+/* What --duration allows, rounded up; -1: as long as it takes. */
+static int waits_ms(const struct settings *settings)
+{
+	uint64_t ms = (settings->duration + 999999) / 1000000;
+
+	if (!settings->duration)
+		return -1;
+	return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
 /* Subscribes to what one daemon has. */
 static int subscribe(const struct settings *settings, const struct cmd_view *view, const struct cmd_tap *tap,
 		     const struct ringtail_subscription *wanted, struct who *who, struct pump *pump, size_t i,
-		     struct ringtail_error *error)
+		     struct waiting *waiting, struct ringtail_error *error)
 {
 	struct ringtail_question asked = view->question ? *view->question : (struct ringtail_question){ 0 };
 	struct pump_host *host = &pump->host[i];
@@ -204,6 +236,9 @@ static int subscribe(const struct settings *settings, const struct cmd_view *vie
 	who_look(who, ringtail_host(host->ringtail));
 	if (view->question)
 		ask(pump, i, &asked);
+	waiting->ringtail = host->ringtail;
+	if (may_wait(settings, pump))
+		ringtail_set_waits(host->ringtail, waits_ms(settings), on_waits, waiting);
 	err = ringtail_subscribe(host->ringtail, wanted, error);
 	if (err && !strcmp(error->code, "viewer-flags") &&
 	    strings_unasked(settings, !tap && pump->ops == &print_text))
@@ -211,29 +246,44 @@ static int subscribe(const struct settings *settings, const struct cmd_view *vie
 	return err;
 }
 
+/* Nobody waits any more: it was interrupted, or --duration is over, and no program has come. */
+static bool was_in_vain(const struct waiting *waiting, int err)
+{
+	return waiting->waits && (err == -EINTR || err == -ETIMEDOUT);
+}
+
 /* Subscribes, and shows what comes until the end. */
 static enum exit_code take(const struct settings *settings, const struct cmd_view *view, const struct cmd_tap *tap,
 			   const struct ringtail_subscription *wanted, struct who *who,
 			   struct pump *pump)
 {
+	struct waiting waiting = { 0 };
 	struct ringtail_error error;
 	enum exit_code code;
-	int interrupt_fd;
+	int err;
 
 	out_init(&out, STDOUT_FILENO);
 	/* Who sees us at the daemon may interrupt us: once there is an answer, we end as always. */
-	interrupt_fd = stop_init();
-	for (size_t i = 0; i < pump->hosts; i++)
-		if (subscribe(settings, view, tap, wanted, who, pump, i, &error)) {
+	waiting.interrupt_fd = stop_init();
+	for (size_t i = 0; i < pump->hosts; i++) {
+		err = subscribe(settings, view, tap, wanted, who, pump, i, &waiting, &error);
+		if (err && was_in_vain(&waiting, err) && !tap) {
+			/* It ends as a stream in which nothing happened: by the same interrupt, or at once. */
+			if (err == -ETIMEDOUT)
+				pump->duration_ns = 1;
+			return pump_run(pump);
+		}
+		if (err) {
 			who_place(who, &error);
 			if (pump->hosts > 1)
 				failure_say(stderr, "%s refuses:", settings->connect.text[i]);
 			return cmd_fail(&error, cmd_text_of(settings, &error));
 		}
+	}
 	if (hosts_label(settings, pump, &error))
 		return cmd_fail(&error, NULL);
 	for (size_t i = 0; i < pump->hosts; i++)
-		ringtail_set_interrupt(pump->host[i].ringtail, interrupt_fd);
+		ringtail_set_interrupt(pump->host[i].ringtail, waiting.interrupt_fd);
 	code = pump_run(pump);
 	/* What was recorded is whole: tracectl itself ended it. The daemon's own Bye is there. */
 	if (tap && pump->ended_by && ringtail_end_tap(pump->host->ringtail, pump->ended_by, &error))

@@ -46,6 +46,9 @@ struct ringtail {
 	struct subscription *subscription;
 	struct selection *selection;	/* of a file; NULL: every event */
 	const struct ringtail_question *question;	/* until it subscribes; NULL: none */
+	void (*waits)(void *context, const struct ringtail_error *error);	/* the same; NULL: it does not wait */
+	void *waits_context;
+	int waits_ms;
 	struct backoff backoff;
 	uint64_t retry_ns, give_up_ns;
 	uint64_t probes_until_ns;	/* so long programs may take to find the daemon that answers again; 0: none has answered */
@@ -120,12 +123,34 @@ static int take_frame(struct ringtail *ringtail, const struct frame *frame,
 	return err;
 }
 
+/*
+ * An answer to a subscription that may wait. 1: it does, for a program. A refusal is no part of a recording: the tap
+ * does not get it.
+ */
+static int take_answer(struct ringtail *ringtail, const struct frame *frame, struct ringtail_error *error)
+{
+	struct ringtail_error told = { 0 };
+	int err;
+
+	if (!ringtail->waits || frame->header.type != FRAME_ERROR)
+		return take_frame(ringtail, frame, error);
+	err = intake_frame(ringtail->intake, frame, &told);
+	if (error)
+		*error = told;
+	if (err != -EPROTO || strcmp(told.code, "waits-for-program"))
+		return err;
+	ringtail->waits(ringtail->waits_context, &told);
+	return 1;
+}
+
 /* Takes frames until the intake has reached the phase; whatever else comes first is an error. */
 static int await(struct ringtail *ringtail, enum intake_phase phase, const char *what,
 		 struct ringtail_error *error)
 {
 	/* The kernel attaches to one tracepoint after the other, and waits for every CPU in between. */
-	int timeout_ms = phase == INTAKE_SUBSCRIBED ? CHANGE_TIMEOUT_MS : REPLY_TIMEOUT_MS;
+	const int reply_ms = phase == INTAKE_SUBSCRIBED ? CHANGE_TIMEOUT_MS : REPLY_TIMEOUT_MS;
+	int timeout_ms = reply_ms;
+	bool waits = false;
 
 	for (unsigned i = 0; i < REPLY_FRAMES_MAX; i++) {
 		struct frame frame;
@@ -135,6 +160,8 @@ static int await(struct ringtail *ringtail, enum intake_phase phase, const char 
 		case CONN_FRAME:
 			break;
 		case CONN_TIMEOUT:
+			if (waits)
+				return -ETIMEDOUT;	/* *error says what for */
 			err = failure_set(error, ETIMEDOUT, "timeout", "%s sent no %s within %d s",
 					  conn_name(ringtail->conn), what, timeout_ms / 1000);
 			failure_hint(error, "is it a ringtaild? Is it overloaded?");
@@ -146,9 +173,11 @@ static int await(struct ringtail *ringtail, enum intake_phase phase, const char 
 		default:
 			return -ECONNRESET;
 		}
-		err = take_frame(ringtail, &frame, error);
-		if (err)
+		err = take_answer(ringtail, &frame, error);
+		if (err < 0)
 			return err;
+		waits = err > 0;
+		timeout_ms = waits ? ringtail->waits_ms : reply_ms;
 		if (phase == INTAKE_GREETED && frame.size <= sizeof(ringtail->hello)) {
 			memcpy(ringtail->hello, frame.bytes, frame.size);
 			ringtail->hello_bytes = frame.size;
@@ -274,9 +303,19 @@ int ringtail_subscribe(struct ringtail *ringtail, const struct ringtail_subscrip
 	intake_set_since(ringtail->intake, subscription_since(ringtail->subscription));
 	if (wanted && wanted->since_realtime_ns)
 		intake_set_since_time(ringtail->intake, wanted->since_realtime_ns);
-	err = subscription_send(ringtail->subscription, ringtail->conn, NULL, error);
-	return err ? err : await(ringtail, INTAKE_SUBSCRIBED,
-				 "answer to the subscription", error);
+	err = subscription_send(ringtail->subscription, ringtail->conn, NULL, ringtail->waits, error);
+	if (!err)
+		err = await(ringtail, INTAKE_SUBSCRIBED, "answer to the subscription", error);
+	ringtail->waits = NULL;
+	return err;
+}
+
+void ringtail_set_waits(struct ringtail *ringtail, int timeout_ms,
+			void (*waits)(void *context, const struct ringtail_error *error), void *context)
+{
+	ringtail->waits = waits;
+	ringtail->waits_context = context;
+	ringtail->waits_ms = timeout_ms;
 }
 
 /* ---- The stream ----------------------------------------------------------------------------- */
@@ -377,7 +416,7 @@ static int reconnect(struct ringtail *ringtail)
 	if (err)
 		return err;
 	err = subscription_send(ringtail->subscription, ringtail->conn, ringtail->resume,
-				&ringtail->error);
+				false, &ringtail->error);
 	if (!err)
 		err = await(ringtail, INTAKE_SUBSCRIBED, "answer to the subscription",
 			    &ringtail->error);

@@ -239,6 +239,15 @@ struct ringtail_question {
 int ringtail_ask(struct ringtail *ringtail, const struct ringtail_question *question,
 		 struct ringtail_error *error);
 
+/*
+ * Call it before ringtail_subscribe(), which then waits for a program if no program has brought a probe yet that is asked
+ * for. It calls waits() once, with the daemon's words: for which probe, and whose probes there are. It waits for timeout_ms
+ * (-1: no limit): -ETIMEDOUT, or -EINTR after ringtail_set_interrupt(), which waits() may call. The connection is of no
+ * use then. A daemon that is too old refuses such a probe. After a reconnect nothing waits.
+ */
+void ringtail_set_waits(struct ringtail *ringtail, int timeout_ms,
+			void (*waits)(void *context, const struct ringtail_error *error), void *context);
+
 /* Returns the next item. timeout_ms < 0: no limit. After RINGTAIL_END or RINGTAIL_ERROR, each call returns the same. */
 enum ringtail_kind ringtail_next(struct ringtail *ringtail, struct ringtail_item *item,
 				 int timeout_ms);

@@ -163,7 +163,7 @@ int subscription_ack(const struct subscription *subscription, struct conn *conn,
 }
 
 int subscription_send(const struct subscription *subscription, struct conn *conn,
-		      const struct cursor *since, struct ringtail_error *error)
+		      const struct cursor *since, bool waits, struct ringtail_error *error)
 {
 	static const struct {
 		unsigned flag;
@@ -186,6 +186,7 @@ int subscription_send(const struct subscription *subscription, struct conn *conn
 	message.n_probe = subscription->wanted.probes;
 	message.probe = (char **)subscription->probe;
 	message.filter = subscription->filter;
+	message.wait = waits;
 	message.flag = flag;
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
 		if (subscription->wanted.flags & flags[i].flag)

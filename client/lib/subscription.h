@@ -24,9 +24,9 @@ const struct ringtail_subscription *subscription_wanted(const struct subscriptio
 /* The cursor to begin at, or NULL. */
 const struct cursor *subscription_since(const struct subscription *subscription);
 
-/* Sends Subscribe, to go on at `since`; NULL: where the subscription says. */
+/* Sends Subscribe, to go on at `since`; NULL: where the subscription says. `waits`: for programs that bring its probes. */
 int subscription_send(const struct subscription *subscription, struct conn *conn,
-		      const struct cursor *since, struct ringtail_error *error);
+		      const struct cursor *since, bool waits, struct ringtail_error *error);
 
 /* Sends Ack, if it is a durable consumer's. */
 int subscription_ack(const struct subscription *subscription, struct conn *conn,

@@ -22,8 +22,8 @@ typedef void listener_accepted(void *context, int fd, const struct address *addr
 			       const char *peer);
 
 /*
- * Binds and listens. A stale unix socket is replaced; a living one is an error, and one whose daemon is about to listen.
- * A unix socket, its lock and the directory made for it belong to uid and gid from the beginning (host/privileges.h).
+ * Binds and listens. A stale unix socket is replaced; a living one is an error, and one whose daemon is about to
+ * listen. A unix socket, its lock and the directory made for it belong to uid and gid from the beginning (host/privileges.h).
  */
 int listener_create(const struct address *address, uid_t uid, gid_t gid,
 		    struct listener **listener, struct error *error);

@@ -1,7 +1,8 @@
 /*
  * lock_file: a file beside a socket's that only one daemon holds: whether the socket is in use cannot be seen from the
  * socket while its daemon starts, and two that look at the same time would both find it stale. In: a path. Out: a
- * descriptor that is the lock, as long as it is open. The kernel gives the lock back however the daemon ends. Main thread.
+ * descriptor that is the lock, as long as it is open. The kernel takes the lock back however the daemon ends. Main
+ * thread.
  */
 #ifndef RINGTAIL_DAEMON_NET_LOCK_FILE_H
 #define RINGTAIL_DAEMON_NET_LOCK_FILE_H

@@ -22,6 +22,7 @@
 
 #define STATE_FILE_NEW ALWAYS_ON_FILE ".new"
 #define STATE_BYTES_MAX (1u << 20)
+#define PROVIDERS_TEXT_BYTES 256	/* more of them than fit are left out */
 
 enum action {
 	ACTION_CHANGE,		/* what is always on */
@@ -226,6 +227,68 @@ static int look_up(const struct control *control, const char *spec, struct error
 	if (err)
 		*error = unknown;
 	return err;
+}
+
+/* Of programs, each once; empty where none has brought a probe. */
+static void list_providers(const struct control *control, char *text, size_t bytes)
+{
+	const Ringtail__V1__Catalog *catalog = control->config.catalog;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < catalog->n_probe && used < bytes; i++) {
+		const Ringtail__V1__Probe *probe = catalog->probe[i];
+		const char *provider = probe->provider;
+		bool seen = probe->id < RT_PROBE_PROGRAM;
+
+		for (size_t j = 0; j < i && !seen; j++)
+			seen = catalog->probe[j]->id >= RT_PROBE_PROGRAM && strcmp(catalog->probe[j]->provider, provider) == 0;
+		if (seen)
+			continue;
+		used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", provider);
+	}
+}
+
+static void say_what_waits(const struct control *control, const char *spec, struct error *error)
+{
+	struct probe_set ignored = {0};
+	struct error unknown = {0};
+	char providers[PROVIDERS_TEXT_BYTES];
+
+	if (probe_set_add_glob(&ignored, spec, control->config.catalog, &unknown) == 0) {
+		error_set(error, EAGAIN, "waits-for-program", "waits for a program: none of yours has brought `%.256s`", spec);
+		error_hint(error, "those of others' programs are for operators, and for viewers if `viewer-probe` names them");
+		return;
+	}
+	list_providers(control, providers, sizeof(providers));
+	error_set(error, EAGAIN, "waits-for-program", "waits for a program: none has brought `%.256s` yet", spec);
+	if (strstr(unknown.hint, "did you mean"))
+		error_hint(error, "%.200s Programs have brought: %s", unknown.hint, providers);
+	else if (*providers)
+		error_hint(error, "programs have brought: %s", providers);
+	else
+		error_hint(error, "no program has brought probes so far");
+}
+
+bool control_awaits(const struct control *control, const struct client_identity *identity, char *const *spec,
+		    size_t specs, const char *filter, struct error *error)
+{
+	struct filter *compiled = NULL;
+	struct error ignored;
+	size_t first = specs;
+
+	for (size_t i = 0; i < specs; i++) {
+		if (fanout_knows(control->config.fanout, identity, spec[i]))
+			continue;
+		if (!may_come(control, spec[i]))
+			return false;
+		first = first == specs ? i : first;
+	}
+	if (first == specs || (filter && filter_compile(filter, NULL, &compiled, &ignored) != 0))
+		return false;
+	filter_destroy(compiled);
+	say_what_waits(control, spec[first], error);
+	return true;
 }
 
 /* Tells fanout: the configuration's words and `on` together. done() follows if this is 0. */

@@ -75,6 +75,13 @@ void control_take_probe(struct control *control, const Ringtail__V1__Probe *prob
 /* audit.log, as the disk thread knows it: for others who have something to write there. */
 struct audit_file *control_audit(struct control *control);
 
+/*
+ * Whether the client may wait for a program to bring one of these probes, as it sees them: the others are there, and
+ * the filter has no mistake that can be seen without fields. *error, waits-for-program, says for which.
+ */
+bool control_awaits(const struct control *control, const struct client_identity *identity, char *const *spec,
+		    size_t specs, const char *filter, struct error *error);
+
 /* A Probes frame; NULL: out of memory. */
 struct frame_ref *control_probes(const struct control *control);
 

@@ -621,6 +621,15 @@ static int on_prepare(void *context, struct session *session, char *const *probe
 			      error);
 }
 
+static bool on_awaits(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
+		      struct error *error)
+{
+	struct server *server = context;
+
+	return control_awaits(server->config.control, session_identity(session), subscribe->probe, subscribe->n_probe,
+			      subscribe->filter, error);
+}
+
 static int compare_queues(const void *a, const void *b)
 {
 	const struct stream *one = session_stream(*(struct session *const *)a);
@@ -943,6 +952,7 @@ struct server *server_create(const struct server_config *config)
 		.hello = on_hello,
 		.list = on_list,
 		.prepare = on_prepare,
+		.awaits = on_awaits,
 		.stat = on_stat,
 		.probes = on_probes,
 		.subscribe = on_subscribe,

@@ -76,7 +76,7 @@ struct daemon_stat *server_stat(void *server);
 /* The same as a frame for clients; NULL: out of memory, or too large. */
 struct frame_ref *server_stat_frame(void *server);
 
-/* Probes that clients wait for were made: see fanout_config.made. */
+/* Probes that clients may wait for were made (see fanout_config.made), or a program brings some. */
 void server_made(struct server *server);
 
 /* Writes what sockets take. True: nothing is pending for any client. */

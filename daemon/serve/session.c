@@ -27,13 +27,14 @@ struct answer {
 	bool reply;			/* to a request; else the stream tells of a gap */
 };
 
-/* In this order; only SESSION_CHANGING goes back, to SESSION_READY. */
+/* In this order; only the three behind SESSION_READY go back, to that. */
 enum session_state {
 	SESSION_SHAKING,		/* hands, in TLS: nothing can be said yet */
 	SESSION_TURNED_AWAY,		/* refused meanwhile: told so once hands are shaken */
 	SESSION_NEW,			/* no hello yet */
 	SESSION_READY,			/* what it asks is answered */
 	SESSION_PREPARING,		/* asked for probes that are being made; the request waits in `input` */
+	SESSION_WAITING,		/* for a program that brings what it asked for; the same */
 	SESSION_CHANGING,		/* asked for a change, or what takes a while: requests wait for the answer */
 	SESSION_CLOSING,		/* refused: answers are still sent, input is not heeded */
 	SESSION_LEAVING,		/* said Bye: the same, and it will not come back for its stream */
@@ -46,6 +47,7 @@ struct session {
 	uint64_t id;
 	enum session_state state;
 	bool prepared;			/* the request that waits in `input` was looked at before */
+	bool told;			/* and its client knows that it waits for a program */
 	bool subscribing;		/* asked for a stream, whether it is there yet or not */
 	bool broken;			/* the socket is, or memory ran out: to be closed */
 	bool write_waits_for_read;	/* TLS has to hear something before it can go on */
@@ -362,14 +364,12 @@ static void close_soon(struct session *session)
 	event_del(session->stat_timer);
 }
 
-void session_refuse(struct session *session, const struct error *error, bool fatal)
+/* NULL: no memory. */
+static struct frame_ref *pack_error(const struct session *session, const struct error *error, bool fatal)
 {
 	Ringtail__V1__Error message = RINGTAIL__V1__ERROR__INIT;
 	struct error shown = *error;
-	struct frame_ref *frame;
 
-	if (is_closing(session) || session->state == SESSION_TURNED_AWAY)
-		return;
 	/* A text of the client's that is cut in it may end inside a character. */
 	visible_replace(shown.what);
 	visible_replace(shown.hint);
@@ -378,10 +378,19 @@ void session_refuse(struct session *session, const struct error *error, bool fat
 	message.hint = shown.hint;
 	message.column = error->column;
 	message.fatal = fatal;
+	return frame_ref_pack(session->config.codec, FRAME_ERROR, &message.base);
+}
+
+void session_refuse(struct session *session, const struct error *error, bool fatal)
+{
+	struct frame_ref *frame;
+
+	if (is_closing(session) || session->state == SESSION_TURNED_AWAY)
+		return;
 	counter_add(COUNTER_requests_refused, 1);
 	log_info("client-refused", "client %llu (%s): [%s] %s", (unsigned long long)session->id,
 		 session->peer, error->code, error->what);
-	frame = frame_ref_pack(session->config.codec, FRAME_ERROR, &message.base);
+	frame = pack_error(session, error, fatal);
 	if (frame)
 		session_send(session, frame);
 	else if (!fatal)
@@ -665,7 +674,7 @@ void session_answer(struct session *session, struct frame_ref *answer, const str
 
 void session_go_on(struct session *session)
 {
-	if (session->state != SESSION_PREPARING)
+	if (session->state != SESSION_PREPARING && session->state != SESSION_WAITING)
 		return;
 	session->state = SESSION_READY;
 	/* Not from in here, where the caller still goes over the sessions. */
@@ -681,6 +690,29 @@ static bool is_made_for_list(const char *glob)
 		if (strncmp(glob, provider[i], strlen(provider[i])) == 0)
 			return true;
 	return strchr(glob, '/') != NULL;
+}
+
+/* Whether a program is yet to bring what it asks for. The client is told once, and may take as long as it likes. */
+static bool wait_for_program(struct session *session, const Ringtail__V1__Subscribe *subscribe)
+{
+	const struct session_host *host = session->config.host;
+	struct frame_ref *frame;
+	struct error error = {0};
+
+	if (!subscribe->wait || session->subscribing || !host->awaits ||
+	    !host->awaits(host->context, session, subscribe, &error))
+		return false;
+	session->state = SESSION_WAITING;
+	event_del(session->timeout);
+	if (session->told)
+		return true;
+	session->told = true;
+	frame = pack_error(session, &error, false);
+	if (frame)
+		session_send(session, frame);
+	else
+		break_off(session);
+	return true;
 }
 
 /* Whether the probes of a request are there. 0: not yet, and it waits; -1: it was refused. */
@@ -708,6 +740,8 @@ static int prepare(struct session *session, enum frame_type type, const Protobuf
 	session->prepared = err > 0;
 	if (err > 0)
 		session->state = SESSION_PREPARING;
+	else if (!err && type == FRAME_SUBSCRIBE && wait_for_program(session, subscribe))
+		return 0;
 	return err < 0 ? -1 : err == 0;
 }
 
@@ -955,7 +989,13 @@ static ssize_t receive(struct session *session)
 static bool must_wait(const struct session *session)
 {
 	return session->replies || session->state == SESSION_CHANGING ||
-	       session->state == SESSION_PREPARING;
+	       session->state == SESSION_PREPARING || session->state == SESSION_WAITING;
+}
+
+/* It is to be noticed if the client goes meanwhile. What it sends is kept, as much as fits. */
+static bool hears_on(const struct session *session)
+{
+	return session->state == SESSION_WAITING && session->input_bytes < session->input_capacity;
 }
 
 /*
@@ -966,11 +1006,12 @@ static void take_requests(struct session *session)
 {
 	while (!must_wait(session) && take_frame(session))
 		;
-	if (must_wait(session) && !is_closing(session)) {
+	if (must_wait(session) && !is_closing(session) && !hears_on(session)) {
 		event_del(session->readable);
 		return;
 	}
-	give_room_back(session);
+	if (!must_wait(session))
+		give_room_back(session);
 	event_add(session->readable, NULL);
 	/* No event will tell of what the transport has taken off the socket already. */
 	if (transport_pending(session->transport))

@@ -718,6 +718,11 @@ int fanout_prepare(struct fanout *fanout, const struct client_identity *identity
 				     specs, again, error);
 }
 
+bool fanout_knows(const struct fanout *fanout, const struct client_identity *identity, const char *spec)
+{
+	return subscriptions_knows(&fanout->subscriptions, subscription_owner_of(identity), spec);
+}
+
 void fanout_make_now(struct fanout *fanout, const char *spec)
 {
 	making_now(fanout->making, spec);

@@ -71,6 +71,9 @@ void fanout_destroy(struct fanout *fanout);
 int fanout_prepare(struct fanout *fanout, const struct client_identity *identity, char *const *spec,
 		   size_t specs, bool again, struct error *error);
 
+/* Whether such a client knows a probe that this means. */
+bool fanout_knows(const struct fanout *fanout, const struct client_identity *identity, const char *spec);
+
 /*
  * The same, and waits: for the start of the daemon, and for a reload. If a probe cannot be made, the later lookup of
  * the spec reports it.

@@ -476,6 +476,22 @@ static int add_seen(const struct subscriptions *all, const char *glob, const Rin
 	return err;
 }
 
+bool subscriptions_knows(const struct subscriptions *all, uint32_t owner, const char *spec)
+{
+	Ringtail__V1__Catalog seen;
+	struct probe_set probes = {0};
+	struct error ignored;
+	bool knows;
+
+	if (!owner || !all->config.viewers.is_own)
+		return probe_set_add_glob(&probes, spec, all->config.catalog, &ignored) == 0;
+	if (look_as(all, owner, &seen, &ignored) != 0)
+		return true;		/* that there is no memory is told where it is looked up */
+	knows = probe_set_add_glob(&probes, spec, &seen, &ignored) == 0;
+	free(seen.probe);
+	return knows;
+}
+
 static int find_seen(struct subscriptions *all, const struct subscription_request *what,
 		     enum subscription_claim claim, const Ringtail__V1__Catalog *seen,
 		     struct subscription **subscription, struct error *error)

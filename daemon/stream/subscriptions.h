@@ -99,6 +99,9 @@ uint32_t subscription_owner_of(const struct client_identity *identity);
 int subscriptions_prepare(struct subscriptions *all, enum subscription_claim claim,
 			  char *const *spec, size_t specs, bool again, struct error *error);
 
+/* Whether a probe is there that this means to them; owner as in a request. */
+bool subscriptions_knows(const struct subscriptions *all, uint32_t owner, const char *spec);
+
 /* That of the request, made if nobody has it yet. No globs: what is always on, narrowed. */
 int subscriptions_find(struct subscriptions *all, const struct subscription_request *request,
 		       enum subscription_claim claim, struct subscription **subscription,

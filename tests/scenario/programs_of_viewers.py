@@ -90,17 +90,32 @@ def check_past(case, daemon, users):
     operator.interrupt()
 
 
-def check_refused(case, daemon, users):
+def check_vain(case, daemon, users, text):
     done = users.ask(daemon, CAROL, "stream", "-p", "app:*", "-d", "1ms")
-    case.check(done.code == 1 and "[unknown-probe]" in done.err and "of your own programs" in done.err,
-               "who has no program has no probe", done.err)
+    case.check(done.code == 0 and "none of yours has brought `app:*`" in done.err and done.summary["events"] == 0, text, done.err)
+
+
+def check_waits(case, daemon, users):
+    """She waits for a program of hers, whoever else has one."""
+    stream = users.start(daemon, CAROL, "stream", "-p", "app:request_done", "-o", "json")
+    stream.wait_for("waits for a program")
+    his, hers = users.run(BOB), users.run(CAROL)
+    wait_until(lambda: daemon.client(stream.pid), "her program has come, and she is subscribed")
+    end(case, his, hers)
+    await_ended(daemon)
+    wait_until(lambda: daemon.client(stream.pid)["delivered"] >= WANTED, "she has all events")
+    done = stream.interrupt()
+    case.check_equal(({event["pid"] for event in done.lines}, len(done.lines)), ({hers.pid}, WANTED), "of her program, and no other")
+    case.check_stream(done, events=WANTED)
+
+
+def check_refused(case, daemon, users):
+    check_vain(case, daemon, users, "who has no program has no probe")
     done = users.ask(daemon, ALICE, "stream", "-p", "app:*", "--consumer", "kept", "-d", "1ms")
     case.check(done.code == 1 and "[viewer-probes]" in done.err, "what is kept on disk is for operators", done.err)
     written = daemon.stat()["counters"]["program_records"]
     mighty = users.run(CAROL, "--inh-caps=+net_raw", "--ambient-caps=+net_raw")
-    done = users.ask(daemon, CAROL, "stream", "-p", "app:*", "-d", "1ms")
-    case.check(done.code == 1 and "[unknown-probe]" in done.err,
-               "nor has one whose program has rights that the user has not", done.err)
+    check_vain(case, daemon, users, "nor has one whose program has rights that the user has not")
     end(case, mighty)
     await_ended(daemon)
     case.check_equal(daemon.stat()["counters"]["program_records"], written, "nothing of it was written")
@@ -115,6 +130,7 @@ def main(case):
     check_live(case, daemon, users)
     check_past(case, daemon, users)
     check_refused(case, daemon, users)
+    check_waits(case, daemon, users)
     case.check_balanced(daemon)
 
 

@@ -67,7 +67,7 @@ static Ringtail__V1__Subscribe *ask(const struct cursor *since)
 {
 	Ringtail__V1__Subscribe *message;
 
-	assert_int_equal(subscription_send(subscription, NULL, since, &error), 0);
+	assert_int_equal(subscription_send(subscription, NULL, since, false, &error), 0);
 	assert_int_equal(sent.type, FRAME_SUBSCRIBE);
 	message = ringtail__v1__subscribe__unpack(NULL, sent.size, sent.bytes);
 	assert_non_null(message);
@@ -260,7 +260,7 @@ static void only_a_durable_consumer_acknowledges(void **state)
 	ringtail__v1__ack__free_unpacked(message, NULL);
 	sent.err = -EPIPE;
 	assert_int_equal(subscription_ack(subscription, NULL, place, &error), -EPIPE);
-	assert_int_equal(subscription_send(subscription, NULL, place, &error), -EPIPE);
+	assert_int_equal(subscription_send(subscription, NULL, place, false, &error), -EPIPE);
 	free(place);
 }
 
@@ -308,7 +308,7 @@ static void out_of_memory(void **state)
 	}
 	create(&wanted);
 	memory_fails_after(0);
-	assert_int_equal(subscription_send(subscription, NULL, NULL, &error), -ENOMEM);
+	assert_int_equal(subscription_send(subscription, NULL, NULL, true, &error), -ENOMEM);
 	assert_int_equal(subscription_ack(subscription, NULL, subscription_since(subscription), &error),
 			 -ENOMEM);
 	memory_suffices();

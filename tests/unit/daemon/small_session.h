@@ -33,6 +33,8 @@ struct fixture {
 	unsigned lists, stats, closed, changes, prepares;
 	bool again;			/* the last of them was of a request that had waited */
 	int prepare_says;		/* 0: probes are there, 1: they are being made, -EACCES */
+	bool awaits;			/* a program that brings them */
+	unsigned asked_awaits;
 	bool refuse_identity;
 	bool orderly, refuse_subscribe, hold_subscribe;
 };
@@ -77,6 +79,19 @@ static int on_ack(void *context, struct session *session, const Ringtail__V1__Ac
 {
 	(void)context, (void)session;
 	return ack->upto ? 0 : error_set(error, EINVAL, "not-durable", "nothing is kept for this one");
+}
+
+static bool on_awaits(void *context, struct session *session, const Ringtail__V1__Subscribe *subscribe,
+		      struct error *error)
+{
+	struct fixture *f = context;
+
+	assert_ptr_equal(session, f->session);
+	assert_int_equal(subscribe->n_probe, 1);
+	f->asked_awaits++;
+	if (f->awaits)
+		error_set(error, EAGAIN, "waits-for-program", "none has brought it");
+	return f->awaits;
 }
 
 static void on_change(void *context, struct session *session, const struct change_request *change)
@@ -232,7 +247,7 @@ static inline void open_session(struct fixture *f, uint64_t timeout_ns)
 	f->host = (struct session_host){f, on_identify, on_admit, on_hello, on_list, on_stat,
 					on_probes, on_prepare, NULL, on_subscribe, on_ack, on_change, on_forget,
 					on_stuck, on_dumps, on_hosts,
-					on_closed};
+					on_closed, on_awaits};
 	f->bounds = (struct session_bounds){timeout_ns, timeout_ns, 60 * NS_PER_S, false};
 	config = (struct session_config){f->base, &f->host, &f->bounds, f->codec, f, NULL, NULL};
 	f->peer = peer_pair(f->base, &f->fd);

@@ -841,6 +841,51 @@ static void test_what_programs_may_bring_is_waited_for(void **state)
 	small_catalog.n_probe = before;
 }
 
+/* ---- Who waits for programs -------------------------------------------------------------------- */
+
+static bool awaits(struct engine *e, const char *spec, const char *filter, struct error *error)
+{
+	char *specs[] = {(char *)spec, (char *)"syscall:read:call"};
+
+	return control_awaits(e->control, NULL, specs, 2, filter, error);
+}
+
+static void test_what_a_client_waits_for(void **state)
+{
+	struct memory_disk memory;
+	static const char *const never[] = {
+		"syscall:nothing", "*:done", ":done", "app", "app:", "app:a:b:c", "syscall:read:call",
+	};
+	size_t before = small_catalog_get()->n_probe;
+	struct error error = {0};
+	struct engine e;
+
+	(void)state;
+	engine_may_come = is_no_kernels;
+	open_all(&e, &memory, 0);
+	assert_true(awaits(&e, "app:done", "", &error));
+	assert_string_equal(error.code, "waits-for-program");
+	assert_string_equal(error.what, "waits for a program: none has brought `app:done` yet");
+	assert_string_equal(error.hint, "no program has brought probes so far");
+	/* Fields are the program's to bring; a mistake is one without them. */
+	assert_true(awaits(&e, "app:*", "us > 1000", &error));
+	assert_false(awaits(&e, "app:*", "us >", &error));
+	for (unsigned i = 0; i < sizeof(never) / sizeof(*never); i++)
+		assert_false(awaits(&e, never[i], "", &error));
+	bring(&e, "app", "done", RT_PROBE_PROGRAM);
+	bring(&e, "web", "begun", RT_PROBE_PROGRAM + 1);
+	bring(&e, "app", "begun", RT_PROBE_PROGRAM + 2);
+	assert_false(awaits(&e, "app:done", "", &error));
+	assert_true(awaits(&e, "ap:done", "", &error));
+	assert_non_null(strstr(error.hint, "did you mean `app:done"));
+	assert_non_null(strstr(error.hint, "Programs have brought: app, web"));
+	assert_true(awaits(&e, "something:else", "", &error));
+	assert_string_equal(error.hint, "programs have brought: app, web");
+	close_all(&e);
+	engine_may_come = NULL;
+	small_catalog.n_probe = before;
+}
+
 /* ---- Who takes the place of others ------------------------------------------------------------- */
 
 static void test_pending(void **state)
@@ -953,6 +998,7 @@ int main(void)
 		cmocka_unit_test(test_comes_back),
 		cmocka_unit_test(test_programs_bring_what_is_on),
 		cmocka_unit_test(test_what_programs_may_bring_is_waited_for),
+		cmocka_unit_test(test_what_a_client_waits_for),
 		cmocka_unit_test(test_pending),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_held_up),

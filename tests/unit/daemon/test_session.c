@@ -420,6 +420,76 @@ static void request_waits_for_its_probes(void **state)
 	close_session(&f);
 }
 
+static void subscribe_and_wait(struct fixture *f, const char *probe)
+{
+	Ringtail__V1__Subscribe subscribe = RINGTAIL__V1__SUBSCRIBE__INIT;
+	char *probes[] = {(char *)probe};
+
+	subscribe.probe = probes;
+	subscribe.n_probe = 1;
+	subscribe.wait = true;
+	peer_send(f->peer, FRAME_SUBSCRIBE, &subscribe);
+}
+
+/* The client is told once, and the request is taken when the program is there; what came behind it, after that. */
+static void request_waits_for_a_program(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	f.awaits = true;
+	peer_greet(f.peer);
+	subscribe_and_wait(&f, "app:x");
+	peer_expect_error(f.peer, "waits-for-program", false);
+	peer_send_list(f.peer, "");
+	session_go_on(f.session);		/* a program has come, and is another one */
+	PEER_AWAIT(f.base, f.asked_awaits == 2);
+	/* It may take longer than the silence of one who has no stream. */
+	session_check_silence(f.session, clock_monotonic() + 2 * LONG_NS);
+	assert_int_equal(f.lists, 0);
+	assert_int_equal(f.closed, 0);
+	f.awaits = false;
+	session_go_on(f.session);
+	peer_free(peer_expect(f.peer, FRAME_CATALOG));
+	peer_free(peer_expect(f.peer, FRAME_SUBSCRIBED));
+	peer_free(peer_expect(f.peer, FRAME_CATALOG));
+	assert_int_equal(f.lists, 1);
+	close_session(&f);
+}
+
+/* Who goes meanwhile is gone, and keeps no place. */
+static void client_goes_while_it_waits(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	f.awaits = true;
+	peer_greet(f.peer);
+	subscribe_and_wait(&f, "app:x");
+	peer_expect_error(f.peer, "waits-for-program", false);
+	peer_send_list(f.peer, "");
+	close_session(&f);
+	assert_int_equal(f.lists, 0);
+}
+
+/* A client of before does not ask for that, and is refused, or served, at once. */
+static void request_that_does_not_wait(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	open_session(&f, LONG_NS);
+	f.awaits = true;
+	peer_greet(f.peer);
+	peer_send_subscribe(f.peer, "x", NULL, NULL);
+	peer_free(peer_expect(f.peer, FRAME_CATALOG));
+	peer_free(peer_expect(f.peer, FRAME_SUBSCRIBED));
+	assert_int_equal(f.asked_awaits, 0);
+	close_session(&f);
+}
+
 /* Whose requests have probes made, of those that the source can make: a viewer's subscriptions alone. */
 static void requests_that_have_probes_made(void **state)
 {
@@ -722,6 +792,9 @@ int main(void)
 		cmocka_unit_test(hosts_of_what_is_no_relay),
 		cmocka_unit_test(test_subscribe_refused),
 		cmocka_unit_test(request_waits_for_its_probes),
+		cmocka_unit_test(request_waits_for_a_program),
+		cmocka_unit_test(client_goes_while_it_waits),
+		cmocka_unit_test(request_that_does_not_wait),
 		cmocka_unit_test(requests_that_have_probes_made),
 		cmocka_unit_test(probes_that_may_not_be_made),
 		cmocka_unit_test(test_refusal_is_text),
