@@ -49,7 +49,7 @@ static int enclose(const struct courier_options *options, struct error *error)
 		account.gid = group->gr_gid;
 	setrlimit(RLIMIT_CORE, &no_core);	/* it has passwords in its memory */
 	getpwnam(" ");
-	resolver_load("hosts");
+	resolver_load();
 	err = privileges_drop(&account, error);
 	if (!err && !SANDBOX_FILTERS)
 		notice_warn("sandbox-off", "built with sanitizers: system calls are not filtered");

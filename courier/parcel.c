@@ -14,7 +14,7 @@
 
 #define NUMBER_TEXT_BYTES 24
 
-void run_print(const struct run *run, char text[RUN_TEXT_BYTES])
+static void run_print(const struct run *run, char text[RUN_TEXT_BYTES])
 {
 	char boot[BOOT_ID_TEXT_BYTES];
 

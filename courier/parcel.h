@@ -86,6 +86,4 @@ bool parcel_host_is_good(const char *host);
 /* Whether one of the globs (0: any name) matches. */
 bool parcel_host_matches(const char *host, const char *const *glob, size_t globs);
 
-void run_print(const struct run *run, char text[RUN_TEXT_BYTES]);
-
 #endif

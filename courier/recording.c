@@ -477,11 +477,6 @@ int recording_take(struct recording *recording, const struct parcel_label *label
 	return lose(recording, label, run, error);
 }
 
-void recording_pass(struct recording *recording)
-{
-	recording->ledger.other++;
-}
-
 int recording_break(struct recording *recording, struct ringtail_error *error)
 {
 	struct forward_span here = { .known = true };

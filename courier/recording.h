@@ -22,7 +22,6 @@ struct recording_ledger {
 	uint64_t records, taken, duplicate;
 	uint64_t damaged;		/* they cannot be decoded: what they had is missing */
 	uint64_t holes, missing;	/* places, and attempts that are missing there */
-	uint64_t other;			/* records of other hosts, or of other programs */
 };
 
 struct recording;
@@ -45,9 +44,6 @@ void recording_begin_cut(struct recording *recording);
 /* One record of this host: one that cannot be decoded is a gap in its place. -errno with *error: it cannot be written. */
 int recording_take(struct recording *recording, const struct parcel_label *label, const uint8_t *frame,
 		   size_t bytes, struct ringtail_error *error);
-
-/* Another host's, or none of ours: it only counts. */
-void recording_pass(struct recording *recording);
 
 /* Nobody knows how much is missing from here on: a Gap of no size, if anything has come. -errno with *error. */
 int recording_break(struct recording *recording, struct ringtail_error *error);

@@ -88,7 +88,7 @@ static void load_names(const struct config *config)
 	getpwnam(" ");
 	getgrnam(" ");
 	if (config->export.count || trigger_rules_call(&config->on))
-		resolver_load("hosts");
+		resolver_load();
 }
 
 int sandbox_engine_view(const struct config *config, const struct account *account,

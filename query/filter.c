@@ -98,14 +98,14 @@ void filter_narrow(const struct filter *filter, uint16_t probe, uint32_t words, 
 		probe_filter_open(to);
 }
 
-void filter_refusal_shift(char *what, size_t bytes, uint32_t *column, unsigned by)
+void filter_refusal_shift(char *what, size_t bytes, uint32_t *column)
 {
 	static const char head[] = "filter, column ";
 	char *rest = strchr(what, ':'), text[ERROR_TEXT_BYTES];
 
-	if (*column <= by || strncmp(what, head, strlen(head)) || !rest)
+	if (*column <= 1 || strncmp(what, head, strlen(head)) || !rest)
 		return;
-	*column -= by;
+	--*column;
 	snprintf(text, sizeof(text), "%s%u%s", head, (unsigned)*column, rest);
 	snprintf(what, bytes, "%s", text);
 }

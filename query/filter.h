@@ -97,9 +97,9 @@ unsigned filter_kernel_clauses(const struct filter *filter, struct rt_filter_cla
 void filter_narrow(const struct filter *filter, uint16_t probe, uint32_t words, struct probe_filter *to);
 
 /*
- * A refusal of a filter that was put behind `by` characters of somebody else: its column, in words too, as
- * the person wrote it.
+ * A refusal of a filter that was put behind a parenthesis of ours: its column, in words too, as the person
+ * wrote it.
  */
-void filter_refusal_shift(char *what, size_t bytes, uint32_t *column, unsigned by);
+void filter_refusal_shift(char *what, size_t bytes, uint32_t *column);
 
 #endif

@@ -32,8 +32,9 @@ static enum filter_verdict negated(enum filter_verdict verdict)
 	return verdict == VERDICT_UNDECIDED ? verdict : verdict_of(verdict == VERDICT_NO);
 }
 
-enum filter_verdict filter_text_compare(enum filter_op op, const char *wanted, const char *text,
-					size_t bytes, bool cut)
+/* op: EQ, NE or MATCH. `cut`: the text goes on, nobody knows how. */
+static enum filter_verdict compare(enum filter_op op, const char *wanted, const char *text, size_t bytes,
+				   bool cut)
 {
 	switch (op) {
 	case FILTER_MATCH:
@@ -69,8 +70,7 @@ static enum filter_verdict compare_words(enum filter_op op, const char *wanted,
 	const char *text = (const char *)&event->field[place.index];
 	size_t room = (event->fields - place.index) * sizeof(event->field[0]);
 
-	return filter_text_compare(op, wanted, text,
-				   strnlen(text, place.text_bytes < room ? place.text_bytes : room), false);
+	return compare(op, wanted, text, strnlen(text, place.text_bytes < room ? place.text_bytes : room), false);
 }
 
 enum filter_verdict filter_text_of_field(enum filter_op op, const char *wanted,
@@ -84,13 +84,12 @@ enum filter_verdict filter_text_of_field(enum filter_op op, const char *wanted,
 	if (place.text_bytes == TEXT_ATTACHED) {
 		bool cut = bytes < word && !(bytes && memchr(at->text, 0, bytes));
 
-		return at || !word ? filter_text_compare(op, wanted, at ? (const char *)at->text : "",
-							 bytes ? strnlen((const char *)at->text, bytes) : 0,
-							 cut) : VERDICT_UNDECIDED;
+		return at || !word ? compare(op, wanted, at ? (const char *)at->text : "",
+					     bytes ? strnlen((const char *)at->text, bytes) : 0, cut) :
+				     VERDICT_UNDECIDED;
 	}
 	if (place.text_bytes != TEXT_POINTED)
 		return compare_words(op, wanted, event, place);
-	return at ? filter_text_compare(op, wanted, (const char *)at->text, bytes,
-					bytes >= STRING_BYTES_MAX) :
+	return at ? compare(op, wanted, (const char *)at->text, bytes, bytes >= STRING_BYTES_MAX) :
 		    filter_text_missing(event->probe, word);
 }

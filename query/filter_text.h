@@ -26,10 +26,6 @@ enum filter_verdict {
 	VERDICT_UNDECIDED,
 };
 
-/* op: EQ, NE or MATCH. `cut`: the text goes on, nobody knows how. */
-enum filter_verdict filter_text_compare(enum filter_op op, const char *wanted, const char *text,
-					size_t bytes, bool cut);
-
 /* The text of field `index`; NULL: none is attached. What that says of a comparison. */
 const struct batch_attachment *filter_text_find(const struct filter_texts *texts, unsigned index);
 enum filter_verdict filter_text_missing(uint16_t probe, uint64_t word);

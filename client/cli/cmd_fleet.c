@@ -50,7 +50,7 @@ static int redraw(const struct request *request, const struct fleet *fleet, stru
 	int err = screen_create(&screen);
 
 	if (!err) {
-		screen_size(STDOUT_FILENO, &rows, &columns);
+		screen_size(&rows, &columns);
 		print_fleet_ledger(screen_begin(screen), request_host(request), fleet);
 		err = screen_draw(screen, &out, rows, columns);
 		screen_destroy(screen);

@@ -51,7 +51,7 @@ static int redraw(struct request *request, const struct look *now, const struct 
 	int err = screen_create(&screen);
 
 	if (!err) {
-		screen_size(STDOUT_FILENO, &rows, &columns);
+		screen_size(&rows, &columns);
 		stat_print_brief(screen_begin(screen), request_host(request), now->stat,
 				 before->stat);
 		err = screen_draw(screen, &out, rows, columns);

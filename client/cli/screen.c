@@ -133,12 +133,12 @@ int screen_take(struct screen *screen, char **text, size_t *bytes)
 	return err;
 }
 
-void screen_size(int fd, unsigned *rows, unsigned *columns)
+void screen_size(unsigned *rows, unsigned *columns)
 {
 	struct winsize size;
 
 	*rows = *columns = 0;
-	if (ioctl(fd, TIOCGWINSZ, &size) == 0) {
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
 		*rows = size.ws_row;
 		*columns = size.ws_col;
 	}

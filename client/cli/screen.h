@@ -30,7 +30,7 @@ int screen_draw(struct screen *screen, struct out *to, unsigned rows, unsigned c
 __attribute__((warn_unused_result))
 int screen_take(struct screen *screen, char **text, size_t *bytes);
 
-/* The size of the terminal at `fd`; zeros if it is not known. */
-void screen_size(int fd, unsigned *rows, unsigned *columns);
+/* The size of the terminal at standard output; zeros if it is not known. */
+void screen_size(unsigned *rows, unsigned *columns);
 
 #endif

@@ -175,7 +175,7 @@ void who_place(const struct who *who, struct ringtail_error *error)
 
 	if (!who->filter_made)
 		return;
-	filter_refusal_shift(error->what, sizeof(error->what), &error->column, 1);	/* behind a ( of ours */
+	filter_refusal_shift(error->what, sizeof(error->what), &error->column);
 	if (error->column != column && error->column > who->filter_bytes + 1)	/* not the person's words */
 		error->column = 0;
 }

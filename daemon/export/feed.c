@@ -237,7 +237,7 @@ static void on_timer(evutil_socket_t fd, short what, void *context)
 	outlet->events += snapshot->points;
 	if (export_thread_give_metrics(feed->thread, outlet->number, snapshot) != 0) {
 		outlet->events -= snapshot->points;
-		metric_snapshot_put(snapshot);
+		metric_snapshot_destroy(snapshot);
 	}
 }
 

@@ -95,7 +95,7 @@ static void follow(struct export_thread *thread, struct order *order)
 		break;
 	case ORDER_METRICS:
 		export_sender_metrics(sender, order->snapshot);
-		metric_snapshot_put(order->snapshot);
+		metric_snapshot_destroy(order->snapshot);
 		break;
 	case ORDER_LATE:
 		export_run_take_late(thread->config.host->run, order->probe);
@@ -228,7 +228,7 @@ static void free_orders(struct export_thread *thread)
 		next = mail->next;
 		if (mail == &thread->stop.mail)
 			continue;
-		metric_snapshot_put(((struct order *)mail)->snapshot);	/* NULL of most */
+		metric_snapshot_destroy(((struct order *)mail)->snapshot);	/* NULL of most */
 		free(mail);
 	}
 	mailbox_fini(&thread->orders);

@@ -85,7 +85,7 @@ static bool write_text(struct http_status *status, enum cached which, FILE *out)
 			return false;
 		written = metric_format_write(snapshot, (which - CACHED_METRICS) % METRIC_FORMATS,
 					      out) == 0;
-		metric_snapshot_put(snapshot);
+		metric_snapshot_destroy(snapshot);
 	}
 	return written;
 }

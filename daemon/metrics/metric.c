@@ -1,7 +1,6 @@
 #include "daemon/metrics/metric.h"
 
 #include <stdalign.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@ struct chunk {
 /* The snapshot that readers see, and what frees it. */
 struct owned_snapshot {
 	struct metric_snapshot snapshot;
-	_Atomic uint32_t references;
 	struct chunk *chunks;
 };
 
@@ -234,26 +232,11 @@ const struct metric_snapshot *metric_builder_end(struct metric_builder *builder,
 	free(builder);
 	owned->snapshot.realtime_ns = realtime_ns;
 	owned->snapshot.start_realtime_ns = start_realtime_ns;
-	atomic_init(&owned->references, 1);
 	return &owned->snapshot;
 }
 
-/* ---- Keeping one ----------------------------------------------------------------------------- */
-
-const struct metric_snapshot *metric_snapshot_get(const struct metric_snapshot *snapshot)
+void metric_snapshot_destroy(const struct metric_snapshot *snapshot)
 {
-	struct owned_snapshot *owned = (struct owned_snapshot *)snapshot;
-
-	atomic_fetch_add_explicit(&owned->references, 1, memory_order_relaxed);
-	return snapshot;
-}
-
-/* The last one out frees it: its acquire pairs with the others' releases. */
-void metric_snapshot_put(const struct metric_snapshot *snapshot)
-{
-	struct owned_snapshot *owned = (struct owned_snapshot *)snapshot;
-
-	if (snapshot &&
-	    atomic_fetch_sub_explicit(&owned->references, 1, memory_order_acq_rel) == 1)
-		free_owned(owned);
+	if (snapshot)
+		free_owned((struct owned_snapshot *)snapshot);
 }

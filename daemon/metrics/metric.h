@@ -79,9 +79,8 @@ struct metric_snapshot {
 	const struct metric_family *first;
 };
 
-/* For whoever keeps a snapshot; from any thread. put(NULL) is safe. */
-const struct metric_snapshot *metric_snapshot_get(const struct metric_snapshot *snapshot);
-void metric_snapshot_put(const struct metric_snapshot *snapshot);
+/* By whoever has it, on whichever thread. */
+void metric_snapshot_destroy(const struct metric_snapshot *snapshot);
 
 /* ---- Making one ------------------------------------------------------------------------------ */
 

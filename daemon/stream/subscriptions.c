@@ -600,7 +600,7 @@ static int narrow_permanent(struct subscriptions *all, const struct subscription
 	err = subscriptions_get(all, &request, claim, subscription, error);
 	/* The client's own text has no parenthesis before it. */
 	if (err && both)
-		filter_refusal_shift(error->what, sizeof(error->what), &error->column, 1);
+		filter_refusal_shift(error->what, sizeof(error->what), &error->column);
 	free(filter);
 	return err;
 }

@@ -138,7 +138,7 @@ static void tell(void)
 		check_family(family);
 	assert_int_equal(metric_format_write(snapshot, METRIC_PROMETHEUS, out), 0);
 	fclose(out);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 }
 
 /* A whole line of it. */
@@ -196,7 +196,7 @@ static void without_questions_nothing_is_told(void **state)
 	asks_tell(asks, builder);
 	snapshot = metric_builder_end(builder, 2, 1);
 	assert_int_equal(snapshot->points, 0);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 	assert_int_equal(set(&(struct config){0}), 0);
 	tell();
 	assert_untold("ask");

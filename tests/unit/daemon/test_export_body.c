@@ -405,7 +405,7 @@ static void make_metrics(const struct export_kind *kind, struct fixture *fixture
 	maker.run = fixture->host->run;
 	assert_int_equal(kind->build_metrics(&maker, snapshot, &fixture->body), 0);
 	assert_int_equal(fixture->body.items, 3);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 }
 
 static void test_remote_write(void **state)

@@ -162,7 +162,7 @@ int __wrap_export_thread_give_metrics(struct export_thread *thread, unsigned tar
 	if (cannot_give)
 		return -ENOMEM;
 	metrics_given++;
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 	return 0;
 }
 
@@ -174,8 +174,8 @@ int __wrap_export_thread_flush(struct export_thread *thread)
 	return cannot_give ? -ENOMEM : 0;
 }
 
-void __wrap_metric_snapshot_put(const struct metric_snapshot *snapshot);
-void __wrap_metric_snapshot_put(const struct metric_snapshot *snapshot)
+void __wrap_metric_snapshot_destroy(const struct metric_snapshot *snapshot);
+void __wrap_metric_snapshot_destroy(const struct metric_snapshot *snapshot)
 {
 	snapshots -= snapshot != NULL;
 }

@@ -59,7 +59,7 @@ static struct export_body make(const struct export_kind *kind)
 	assert_int_equal(body.items, POINTS);
 	export_arena_fini(&arena);
 	export_host_destroy(host);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 	return body;
 }
 
@@ -356,7 +356,7 @@ static void no_memory(void **state)
 		free(body.data);
 	}
 	export_host_destroy(host);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 }
 
 int main(void)

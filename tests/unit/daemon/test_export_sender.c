@@ -959,7 +959,7 @@ static void test_metrics_are_bounded_with_a_spool(void **state)
 		metric_add(builder, i, NULL, 0);
 		snapshot = metric_builder_end(builder, now_ns, now_ns);
 		export_sender_metrics(fixture->sender, snapshot);
-		metric_snapshot_put(snapshot);
+		metric_snapshot_destroy(snapshot);
 		if (posted)
 			say(fixture, (struct export_answer){.error = "refused"});
 	}
@@ -994,7 +994,7 @@ static void give_metrics(struct fixture *fixture)
 	}
 	snapshot = metric_builder_end(builder, clock_read(CLOCK_REALTIME) - fixture->age_ns, now_ns);
 	export_sender_metrics(fixture->sender, snapshot);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 }
 
 /* Whether the body under way has that text. */
@@ -1161,7 +1161,7 @@ static void give_levels(struct fixture *fixture, const char *first, const char *
 		metric_add(builder, 1, &(struct metric_label){.name = "n", .value = second}, 1);
 	snapshot = metric_builder_end(builder, clock_read(CLOCK_REALTIME), now_ns);
 	export_sender_metrics(fixture->sender, snapshot);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 }
 
 /* Parts of a push are as old as it was, and so behind one that is older. */
@@ -1263,7 +1263,7 @@ static void push_many_points(struct fixture *fixture)
 	}
 	snapshot = metric_builder_end(builder, clock_read(CLOCK_REALTIME), now_ns);
 	export_sender_metrics(fixture->sender, snapshot);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 }
 
 /* It is split so often and no more, and then waits. */

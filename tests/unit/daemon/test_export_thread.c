@@ -115,8 +115,8 @@ const struct export_counts *__wrap_export_sender_counts(struct export_sender *se
 
 static unsigned snapshots;	/* that somebody has */
 
-void __wrap_metric_snapshot_put(const struct metric_snapshot *snapshot);
-void __wrap_metric_snapshot_put(const struct metric_snapshot *snapshot)
+void __wrap_metric_snapshot_destroy(const struct metric_snapshot *snapshot);
+void __wrap_metric_snapshot_destroy(const struct metric_snapshot *snapshot)
 {
 	snapshots -= snapshot != NULL;
 }

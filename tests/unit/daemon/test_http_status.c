@@ -121,8 +121,8 @@ const struct metric_snapshot *__wrap_metric_source_take(struct metric_source *so
 	return (const struct metric_snapshot *)&taken;
 }
 
-void __wrap_metric_snapshot_put(const struct metric_snapshot *snapshot);
-void __wrap_metric_snapshot_put(const struct metric_snapshot *snapshot)
+void __wrap_metric_snapshot_destroy(const struct metric_snapshot *snapshot);
+void __wrap_metric_snapshot_destroy(const struct metric_snapshot *snapshot)
 {
 	assert_ptr_equal(snapshot, &taken);
 	taken_back++;

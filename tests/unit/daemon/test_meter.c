@@ -525,7 +525,7 @@ static char *text_of(struct metric_kernel *kernel, enum metric_format format)
 	metric_kernel_add(kernel, builder, 0);
 	snapshot = metric_builder_end(builder, 0, 0);
 	assert_int_equal(metric_format_write(snapshot, format, out), 0);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 	fclose(out);
 	return text;
 }

@@ -413,7 +413,7 @@ static void test_metrics(void **state)
 		assert_has(text, line);
 	}
 	free(text);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 }
 
 static void test_page(void **state)
@@ -491,7 +491,7 @@ static void test_clients_beyond_a_frame_have_metrics(void **state)
 		if (strcmp(family->name, "ringtail_collector_clients_queue_bytes") == 0)
 			queued = family->first->value;
 	assert_true(queued == 2 * CLIENTS_LISTED_MAX);
-	metric_snapshot_put(snapshot);
+	metric_snapshot_destroy(snapshot);
 	metric_source_destroy(source);
 	meters_destroy((struct meters *)config.meters);
 }

@@ -997,10 +997,10 @@ static void test_column_of_a_filter_in_a_filter(void **state)
 	(void)state;
 	assert_int_equal(filter_compile("(pid == 1 && zebra) && uid == 0", small_catalog_get(), &filter, &error),
 			 -EINVAL);
-	filter_refusal_shift(error.what, sizeof(error.what), &error.column, 1);
+	filter_refusal_shift(error.what, sizeof(error.what), &error.column);
 	assert_int_equal(error.column, 13);
 	assert_string_equal(error.what, "filter, column 13: no name is called `zebra`");
-	filter_refusal_shift(other, sizeof(other), &column, 1);
+	filter_refusal_shift(other, sizeof(other), &column);
 	assert_int_equal(column, 1);
 	assert_string_equal(other, "column 3");
 }
