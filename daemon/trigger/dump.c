@@ -23,6 +23,19 @@ enum state {
 	OVER,
 };
 
+/* What the disk thread does for it. */
+enum turn {
+	TURN_NONE,
+	TURN_WRITES,
+	TURN_DELETES,			/* the last: behind it there is neither file nor dump */
+};
+
+enum file_state {
+	FILE_NONE,
+	FILE_BEGUN,			/* named as one that is being written */
+	FILE_WHOLE,			/* it has its name */
+};
+
 struct dump {
 	struct disk_job job;
 	const struct dump_config *config;
@@ -36,16 +49,14 @@ struct dump {
 	struct stream *stream;		/* NULL: not yet */
 	struct event *timer;		/* nothing has come for too long; or, WAITING, it is over */
 	enum state state;
-	bool busy;			/* the disk thread has it, */
-	bool deleting;			/* to delete its file */
-	bool begun;			/* there is a file, */
-	bool named;			/* which has its name */
+	enum turn turn;
 	char why[128];			/* it is not all there; "": it is */
 	struct error error;		/* there will be no file; without a code: there will */
 	uint64_t events, lost, gaps;	/* told in what was written, and what is in frame[] */
 	uint64_t taken_bytes;		/* off the stream */
 
-	/* The disk thread's while it is busy. */
+	/* The disk thread's in its turn. */
+	enum file_state file_state;
 	int file;
 	int disk_error;
 	uint64_t bytes, unsynced;
@@ -72,8 +83,10 @@ static int open_file(struct dump *dump, struct disk *disk)
 		return err;
 	dumps_path_of(dump->entry->id, DUMP_WRITING, path);
 	dump->file = disk->ops->open(disk, path, O_WRONLY | O_CREAT | O_EXCL);
-	dump->begun = dump->file >= 0;
-	return dump->begun ? 0 : dump->file;
+	if (dump->file < 0)
+		return dump->file;
+	dump->file_state = FILE_BEGUN;
+	return 0;
 }
 
 static int write_frames(struct dump *dump, struct disk *disk)
@@ -112,8 +125,10 @@ static int end_file(struct dump *dump, struct disk *disk)
 	dumps_path_of(dump->entry->id, DUMP_WRITING, from);
 	dumps_path_of(dump->entry->id, DUMP_WHOLE, to);
 	err = disk->ops->rename(disk, from, to);
-	dump->named = !err;
-	return err ? err : disk->ops->sync_directory(disk, DUMPS_DIRECTORY);
+	if (err)
+		return err;
+	dump->file_state = FILE_WHOLE;
+	return disk->ops->sync_directory(disk, DUMPS_DIRECTORY);
 }
 
 static void delete_file(struct dump *dump, struct disk *disk)
@@ -123,8 +138,8 @@ static void delete_file(struct dump *dump, struct disk *disk)
 	if (dump->file >= 0)
 		disk->ops->close(disk, dump->file);
 	dump->file = -1;
-	dumps_path_of(dump->entry->id, dump->named ? DUMP_WHOLE : DUMP_WRITING, path);
-	if (dump->begun)
+	dumps_path_of(dump->entry->id, dump->file_state == FILE_WHOLE ? DUMP_WHOLE : DUMP_WRITING, path);
+	if (dump->file_state != FILE_NONE)
 		disk->ops->remove(disk, path);
 }
 
@@ -132,11 +147,11 @@ static void run(struct disk_job *job, struct disk *disk)
 {
 	struct dump *dump = (struct dump *)job;
 
-	if (dump->deleting) {
+	if (dump->turn == TURN_DELETES) {
 		delete_file(dump, disk);
 		return;
 	}
-	dump->disk_error = dump->begun ? 0 : open_file(dump, disk);
+	dump->disk_error = dump->file_state == FILE_NONE ? open_file(dump, disk) : 0;
 	if (!dump->disk_error)
 		dump->disk_error = write_frames(dump, disk);
 	if (!dump->disk_error && dump->bye)
@@ -310,17 +325,16 @@ static void arm(struct dump *dump)
 
 static void submit(struct dump *dump)
 {
-	if (dump->busy)
+	if (dump->turn != TURN_NONE)
 		return;			/* once that is done */
-	dump->busy = true;
-	dump->deleting = dump->state == ABORTING;
+	dump->turn = dump->state == ABORTING ? TURN_DELETES : TURN_WRITES;
 	disk_thread_submit(dump->config->disk_thread, &dump->job);
 }
 
 /* Takes what there is, if the disk has what was taken before. */
 static void go_on(struct dump *dump)
 {
-	if (dump->busy || (dump->state != WRITING && dump->state != ENDING))
+	if (dump->turn != TURN_NONE || (dump->state != WRITING && dump->state != ENDING))
 		return;
 	take_some(dump);
 	if (dump->frames)
@@ -339,11 +353,12 @@ static void go_on(struct dump *dump)
 static void done(struct disk_job *job)
 {
 	struct dump *dump = (struct dump *)job;
+	enum turn turn = dump->turn;
 	struct error error;
 
-	dump->busy = false;
+	dump->turn = TURN_NONE;
 	put_frames(dump);
-	if (dump->deleting) {
+	if (turn == TURN_DELETES) {
 		finish(dump);
 		return;
 	}
@@ -448,7 +463,7 @@ static void on_timer(evutil_socket_t fd, short what, void *context)
 	struct dump *dump = context;
 
 	(void)fd, (void)what;
-	if (dump->state == WRITING && !dump->busy)
+	if (dump->state == WRITING && dump->turn == TURN_NONE)
 		dump_end(dump, "nothing came for too long");
 	else if (dump->state == WRITING)
 		arm(dump);
