@@ -1,7 +1,6 @@
 #include "courier/courier.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>

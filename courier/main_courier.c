@@ -1,7 +1,6 @@
 /*
  * ringtail-courier: reads its options, gives up what it does not need, and carries frames to Kafka.
  */
-#include <errno.h>
 #include <grp.h>
 #include <pwd.h>
 #include <signal.h>

@@ -11,7 +11,6 @@
 #include "courier/notice.h"
 #include "courier/watch.h"
 #include "proto/backoff.h"
-#include "proto/build.h"
 #include "proto/limits.h"
 #include "proto/message.h"
 

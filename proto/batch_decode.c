@@ -7,8 +7,6 @@
  */
 #include "proto/batch_decode.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,6 @@
 #include "client/lib/limits.h"
 #include "proto/ringtail.pb-c.h"
 #include "query/probe_set.h"
-#include "query/visible.h"
 
 #define BAR_CELLS	40u
 #define COUNT_TEXT_BYTES 48u

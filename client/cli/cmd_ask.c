@@ -1,7 +1,6 @@
 /*
  * cmd_ask: count, hist and summary: questions about events, of a daemon as they happen or of a file.
  */
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 #include "client/cli/cmd.h"
 #include "client/cli/kafka_source.h"
 #include "client/cli/where.h"
-#include "client/lib/failure.h"
 
 /* What Kafka has, and not what comes to it: its hosts come one before the other. */
 static bool is_past(const struct settings *settings)

@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "client/cli/cmd.h"
-#include "client/lib/failure.h"
 #include "client/cli/host_check.h"
 #include "client/cli/stat_print.h"
 #include "client/cli/request.h"

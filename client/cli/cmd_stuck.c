@@ -11,7 +11,6 @@
 #include "client/lib/failure.h"
 #include "client/lib/limits.h"
 #include "client/lib/unpack.h"
-#include "query/visible.h"
 
 static struct out out;
 

@@ -1,6 +1,5 @@
 #include "client/cli/jit_symbols.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdbool.h>

@@ -16,8 +16,6 @@
 
 #include "client/cli/message_out.h"
 #include "client/cli/stack_set.h"
-#include "client/cli/units.h"
-#include "client/lib/failure.h"
 #include "proto/limits.h"
 #include "query/visible.h"
 

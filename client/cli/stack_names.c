@@ -1,6 +1,5 @@
 #include "client/cli/stack_names.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 #include "client/cli/trust_check.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

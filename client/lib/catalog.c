@@ -1,7 +1,6 @@
 #include "client/lib/catalog.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #include "daemon/ask/watch.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 #include "daemon/collect/meter_sched.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  */
 #include "daemon/ring/thread_table.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "daemon/disk/disk.h"
-#include "daemon/spool/frame.h"
 #include "daemon/spool/store.h"
 #include "proto/message.h"
 #include "proto/segment.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/counters.h"
 #include "daemon/base/json_text.h"
 #include "daemon/base/limits.h"
