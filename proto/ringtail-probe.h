@@ -27,24 +27,28 @@
 #define RT_PROGRAM_VERSION	1
 #define RT_PROGRAM_PROBES_MAX	512	/* of one program or shared object */
 #define RT_PROGRAM_ARGS_MAX	10
-#define RT_PROGRAM_STRING_MAX	128	/* bytes of one text; what is longer is cut */
+#define RT_PROGRAM_STRING_MAX	128	/* bytes of one text, or array; what is longer is cut */
 #define RT_PROGRAM_COMM_BYTES	16
 #define RT_PROGRAM_PAGE		4096
 
 #define RT_PROGRAM_RETURNS	1	/* it looks at `leaving`, and writes nothing then */
 #define RT_PROGRAM_SHOWN	2	/* its user may look into it, and so at its events */
 
-/* A type is a kind and the bytes of a value: 0x42 is int, 0x84 a text. */
+/* A type is a kind and the bytes of a value, or of an array's element: 0x42 is int, 0x84 a text, 0x25 of uint16_t[]. */
 enum rt_program_kind {
 	RT_PROGRAM_UNSIGNED	= 1,
 	RT_PROGRAM_SIGNED	= 2,
 	RT_PROGRAM_POINTER	= 3,
 	RT_PROGRAM_STRING	= 4,
+	RT_PROGRAM_UNSIGNEDS	= 5,	/* an array; daemons of before refuse a program that has one */
+	RT_PROGRAM_SIGNEDS	= 6,
 };
 
 #define rt_program_type(kind, bytes)	((bytes) << 4 | (kind))
 #define rt_type_kind(type)		((type) & 15)
 #define rt_type_bytes(type)		((type) >> 4)
+#define rt_type_is_array(type)		(rt_type_kind(type) == RT_PROGRAM_UNSIGNEDS || \
+					 rt_type_kind(type) == RT_PROGRAM_SIGNEDS)
 
 /* The program's first words. `bytes` of struct rt_program_probe follow. */
 struct rt_program_hello {
@@ -139,8 +143,8 @@ struct rt_program_segment {
  *
  * With RT_PROGRAM_COUNTER in the first word, the time is what the processor's time stamp counter said.
  *
- * and of each text an attachment: bytes << 32 | argument << 16 | RT_PROGRAM_ATTACHMENT, then the bytes, and
- * zeros up to the next eight.
+ * and of each text and array an attachment: bytes << 32 | argument << 16 | RT_PROGRAM_ATTACHMENT, then the bytes, and
+ * zeros up to the next eight. The word of a text has its bytes, the word of an array those that there were.
  *
  * The begin of a span has the words of struct rt_program_begin before its arguments, and `argument` counts these words,
  * too. The end has those of struct rt_program_end, and no arguments.
@@ -229,6 +233,12 @@ struct rt_program_end {
 #define RT_PROBE_UNCLEARED
 #endif
 #define RT_PROBE_OWN		__attribute__((weak, visibility("hidden")))	/* one for each object */
+/* What RT_ARRAY() becomes has the elements behind it. */
+#ifdef __cplusplus
+#define RT_PROBE_ARRAY_MARK	"rt_array_of_elements(("
+#else
+#define RT_PROBE_ARRAY_MARK	"struct rt_array){("
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -241,6 +251,12 @@ struct rt_probe_site {
 	const char *const *written;	/* the arguments, as they are in the source */
 	const uint32_t *word;
 	uint32_t sort;			/* enum rt_program_sort */
+};
+
+/* What RT_ARRAY() points at. */
+struct rt_array {
+	const void *at;
+	uint64_t count;
 };
 
 /* Which span: what another thread, or another program, needs to put a span under it. All zeros: none. */
@@ -574,27 +590,44 @@ static inline void rt_probe_put(uint64_t *record, uint64_t words)
 	rt_probe_put_locked(segment, record, words);
 }
 
-/* The words of the arguments from that one on, then their texts. The words that the record has then. */
+/* The bytes of an array: all elements, of which *kept fit. */
+static inline uint64_t rt_probe_measure_array(const struct rt_array *array, uint64_t element, size_t *kept)
+{
+	uint64_t count = array->at && array->count <= INT64_MAX ? array->count : 0;	/* which may have been negative */
+	uint64_t bytes = (count < UINT32_MAX ? count : UINT32_MAX) * element;
+
+	*kept = bytes < RT_PROGRAM_STRING_MAX ? (size_t)bytes : RT_PROGRAM_STRING_MAX;
+	return bytes;
+}
+
+/* The words of the arguments from that one on, then their texts and arrays. The words that the record has then. */
 static inline uint64_t rt_probe_add_arguments(const struct rt_probe_site *site, const uint64_t *value,
 					      uint64_t *record, uint64_t first)
 {
 	uint64_t words = first + site->arguments;
 
 	for (uint32_t i = 0; i < site->arguments; i++) {
-		const char *text = (const char *)(uintptr_t)value[i];
+		const void *text = (const void *)(uintptr_t)value[i];
 		size_t bytes;
 
 		record[first + i] = value[i];
-		if (rt_type_kind(site->type[i]) != RT_PROGRAM_STRING)
+		if (rt_type_kind(site->type[i]) == RT_PROGRAM_STRING) {
+			text = text ? text : "(null)";
+			bytes = strnlen((const char *)text, RT_PROGRAM_STRING_MAX);
+			record[first + i] = bytes;
+		} else if (rt_type_is_array(site->type[i])) {
+			record[first + i] = rt_probe_measure_array((const struct rt_array *)text,
+								   rt_type_bytes(site->type[i]), &bytes);
+			text = ((const struct rt_array *)text)->at;
+		} else {
 			continue;
-		text = text ? text : "(null)";
-		bytes = strnlen(text, RT_PROGRAM_STRING_MAX);
-		record[first + i] = bytes;
+		}
 		record[words++] = (uint64_t)bytes << 32 | (first + i - RT_PROGRAM_HEAD_WORDS) << 16 |
 				  RT_PROGRAM_ATTACHMENT;
-		if (bytes)
+		if (bytes) {
 			record[words + (bytes - 1) / 8] = 0;
-		memcpy(&record[words], text, bytes);
+			memcpy(&record[words], text, bytes);
+		}
 		words += (bytes + 7) / 8;
 	}
 	return words;
@@ -642,7 +675,7 @@ static inline int rt_probe_ask(const struct rt_program_test *test, const struct 
 	int is_argument = test->word >= event->words && i < event->site->arguments;
 	int is_text = is_argument && rt_type_kind(event->site->type[i]) == RT_PROGRAM_STRING, yes;
 
-	if (test->word >= event->words && !is_argument)
+	if (test->word >= event->words && (!is_argument || rt_type_is_array(event->site->type[i])))
 		return -1;
 	if (!is_text && (test->kind == RT_PROGRAM_RANGE || test->kind == RT_PROGRAM_BITS))
 		yes = rt_probe_in_range(test, is_argument ? event->value[i] : event->fixed[test->word]);
@@ -1068,14 +1101,36 @@ static inline int rt_probe_send(int fd, const void *data, size_t bytes, uint64_t
 	return 0;
 }
 
-static inline size_t rt_probe_add(char *to, size_t used, size_t room, const char *text)
+static inline size_t rt_probe_add_part(char *to, size_t used, size_t room, const char *text, size_t bytes)
 {
-	size_t bytes = strlen(text) + 1;
-
-	if (used + bytes > room)
+	if (used + bytes + 1 > room)
 		return room + 1;
 	memcpy(to + used, text, bytes);
-	return used + bytes;
+	to[used + bytes] = 0;
+	return used + bytes + 1;
+}
+
+static inline size_t rt_probe_add(char *to, size_t used, size_t room, const char *text)
+{
+	return rt_probe_add_part(to, used, room, text, strlen(text));
+}
+
+/* As an argument is written, without what RT_ARRAY() has put around it: `sizes` of RT_ARRAY(request->sizes, n). */
+static inline size_t rt_probe_add_written(char *to, size_t used, size_t room, const char *written, uint8_t type)
+{
+	const char *begin = rt_type_is_array(type) ? strstr(written, RT_PROBE_ARRAY_MARK) : NULL;
+	size_t depth = 1, bytes = 0;
+
+	if (!begin)
+		return rt_probe_add(to, used, room, written);
+	begin += strlen(RT_PROBE_ARRAY_MARK);
+	for (; begin[bytes]; bytes++) {
+		depth += begin[bytes] == '(';
+		depth -= begin[bytes] == ')';
+		if (!depth)
+			break;
+	}
+	return rt_probe_add_part(to, used, room, begin, bytes);
 }
 
 /* A probe as it is sent; 0: it has too much text. */
@@ -1090,7 +1145,7 @@ static inline uint32_t rt_probe_describe(const struct rt_probe_site *site, char 
 	for (unsigned i = 0; i < sizeof(text) / sizeof(text[0]) && used <= room; i++)
 		used = rt_probe_add(to, used, room, text[i]);
 	for (unsigned i = 0; i < site->arguments && used <= room; i++)
-		used = rt_probe_add(to, used, room, site->written[i]);
+		used = rt_probe_add_written(to, used, room, site->written[i], site->type[i]);
 	used = (used + 7) / 8 * 8;
 	if (used > room)
 		return 0;
@@ -1416,6 +1471,13 @@ __attribute__((destructor, unused)) static void rt_probe_at_end(void)
 	rt_probe_detach();
 }
 
+/* Whoever asks for it has said `on`. */
+static inline void rt_probe_pass(const struct rt_probe_site *site, uint32_t on, const uint64_t *value)
+{
+	if (on < RT_PROGRAM_NARROWED || rt_probe_passes(site, NULL, 0, value))
+		rt_probe_emit(site, value);
+}
+
 #ifdef __cplusplus
 }
 #endif
@@ -1447,7 +1509,83 @@ RT_CXX_TYPE(const char *, RT_PROGRAM_STRING, rt_value_pointer)
 RT_CXX_TYPE(const volatile void *, RT_PROGRAM_POINTER, rt_value_pointer)
 #define RT_TYPE_OF(x)	sizeof(rt_type_of(x))
 #define RT_VALUE_OF(x)	rt_value_of(x)
+
+#define RT_CXX_ARRAY_OF(type, array) \
+	static inline array rt_array_of_elements(const type *at, uint64_t count) { array made = {{at, count}}; return made; }
+#define RT_CXX_ARRAY(name, bytes, kind) \
+	struct name { rt_array array; }; \
+	char (&rt_type_of(const name *))[rt_program_type(kind, bytes)]; \
+	static inline const void *rt_checked(const name *argument) { return argument; } \
+	static inline uint64_t rt_value_of(const name *argument) { return rt_value_pointer(argument); }
+RT_CXX_ARRAY(rt_array_u8, 1, RT_PROGRAM_UNSIGNEDS)
+RT_CXX_ARRAY(rt_array_u16, 2, RT_PROGRAM_UNSIGNEDS)
+RT_CXX_ARRAY(rt_array_u32, 4, RT_PROGRAM_UNSIGNEDS)
+RT_CXX_ARRAY(rt_array_u64, 8, RT_PROGRAM_UNSIGNEDS)
+RT_CXX_ARRAY(rt_array_ulong, sizeof(long), RT_PROGRAM_UNSIGNEDS)
+RT_CXX_ARRAY(rt_array_i8, 1, RT_PROGRAM_SIGNEDS)
+RT_CXX_ARRAY(rt_array_i16, 2, RT_PROGRAM_SIGNEDS)
+RT_CXX_ARRAY(rt_array_i32, 4, RT_PROGRAM_SIGNEDS)
+RT_CXX_ARRAY(rt_array_i64, 8, RT_PROGRAM_SIGNEDS)
+RT_CXX_ARRAY(rt_array_long, sizeof(long), RT_PROGRAM_SIGNEDS)
+RT_CXX_ARRAY_OF(bool, rt_array_u8)
+RT_CXX_ARRAY_OF(char, rt_array_i8)
+RT_CXX_ARRAY_OF(signed char, rt_array_i8)
+RT_CXX_ARRAY_OF(unsigned char, rt_array_u8)
+RT_CXX_ARRAY_OF(short, rt_array_i16)
+RT_CXX_ARRAY_OF(unsigned short, rt_array_u16)
+RT_CXX_ARRAY_OF(int, rt_array_i32)
+RT_CXX_ARRAY_OF(unsigned, rt_array_u32)
+RT_CXX_ARRAY_OF(long, rt_array_long)
+RT_CXX_ARRAY_OF(unsigned long, rt_array_ulong)
+RT_CXX_ARRAY_OF(long long, rt_array_i64)
+RT_CXX_ARRAY_OF(unsigned long long, rt_array_u64)
+template <class array> static inline const array *rt_array_at(const array &made) { return &made; }
+#define RT_ARRAY(elements, count)	rt_array_at(rt_array_of_elements((elements), static_cast<uint64_t>(count)))
+/* For a format's check, an array is an address. */
+template <class type> static inline type rt_checked(type argument) { return argument; }
+#define RT_CHECKED(x)	rt_checked(x)
+
+/* The values of a probe, and what they point at, until it is passed. */
+template <size_t values> struct rt_values_of { uint64_t value[values]; };
+#define RT_VALUES(...)	(rt_values_of<sizeof(rt_types)>{{__VA_ARGS__}}.value)
 #else
+/* Never defined: they tell the types of arrays apart. */
+struct rt_array_u8; struct rt_array_u16; struct rt_array_u32; struct rt_array_u64; struct rt_array_ulong;
+struct rt_array_i8; struct rt_array_i16; struct rt_array_i32; struct rt_array_i64; struct rt_array_long;
+#define RT_C_ARRAY(name) \
+	static inline const struct name *name##_at(const struct rt_array *array) { return (const struct name *)array; }
+RT_C_ARRAY(rt_array_u8)
+RT_C_ARRAY(rt_array_u16)
+RT_C_ARRAY(rt_array_u32)
+RT_C_ARRAY(rt_array_u64)
+RT_C_ARRAY(rt_array_ulong)
+RT_C_ARRAY(rt_array_i8)
+RT_C_ARRAY(rt_array_i16)
+RT_C_ARRAY(rt_array_i32)
+RT_C_ARRAY(rt_array_i64)
+RT_C_ARRAY(rt_array_long)
+#define RT_C_ARRAY_AS(type, name)	type *: name##_at, const type *: name##_at
+#define RT_ARRAY(elements, count)	_Generic((elements), \
+	RT_C_ARRAY_AS(_Bool, rt_array_u8), \
+	RT_C_ARRAY_AS(char, rt_array_i8), \
+	RT_C_ARRAY_AS(signed char, rt_array_i8), \
+	RT_C_ARRAY_AS(unsigned char, rt_array_u8), \
+	RT_C_ARRAY_AS(short, rt_array_i16), \
+	RT_C_ARRAY_AS(unsigned short, rt_array_u16), \
+	RT_C_ARRAY_AS(int, rt_array_i32), \
+	RT_C_ARRAY_AS(unsigned, rt_array_u32), \
+	RT_C_ARRAY_AS(long, rt_array_long), \
+	RT_C_ARRAY_AS(unsigned long, rt_array_ulong), \
+	RT_C_ARRAY_AS(long long, rt_array_i64), \
+	RT_C_ARRAY_AS(unsigned long long, rt_array_u64))(&(const struct rt_array){(elements), (uint64_t)(count)})
+/* For a format's check, an array is an address. */
+#define RT_CHECKED(x)	_Generic((x), \
+	const struct rt_array_u8 *: (const void *)0, const struct rt_array_u16 *: (const void *)0, \
+	const struct rt_array_u32 *: (const void *)0, const struct rt_array_u64 *: (const void *)0, \
+	const struct rt_array_ulong *: (const void *)0, const struct rt_array_i8 *: (const void *)0, \
+	const struct rt_array_i16 *: (const void *)0, const struct rt_array_i32 *: (const void *)0, \
+	const struct rt_array_i64 *: (const void *)0, const struct rt_array_long *: (const void *)0, default: (x))
+#define RT_VALUES(...)	((const uint64_t[]){__VA_ARGS__})
 #define RT_TYPE_OF(x)	_Generic((x), \
 	_Bool: rt_program_type(RT_PROGRAM_UNSIGNED, 1), \
 	char: rt_program_type(RT_PROGRAM_SIGNED, 1), \
@@ -1463,6 +1601,16 @@ RT_CXX_TYPE(const volatile void *, RT_PROGRAM_POINTER, rt_value_pointer)
 	unsigned long long: rt_program_type(RT_PROGRAM_UNSIGNED, 8), \
 	char *: rt_program_type(RT_PROGRAM_STRING, sizeof(char *)), \
 	const char *: rt_program_type(RT_PROGRAM_STRING, sizeof(char *)), \
+	const struct rt_array_u8 *: rt_program_type(RT_PROGRAM_UNSIGNEDS, 1), \
+	const struct rt_array_u16 *: rt_program_type(RT_PROGRAM_UNSIGNEDS, 2), \
+	const struct rt_array_u32 *: rt_program_type(RT_PROGRAM_UNSIGNEDS, 4), \
+	const struct rt_array_u64 *: rt_program_type(RT_PROGRAM_UNSIGNEDS, 8), \
+	const struct rt_array_ulong *: rt_program_type(RT_PROGRAM_UNSIGNEDS, sizeof(long)), \
+	const struct rt_array_i8 *: rt_program_type(RT_PROGRAM_SIGNEDS, 1), \
+	const struct rt_array_i16 *: rt_program_type(RT_PROGRAM_SIGNEDS, 2), \
+	const struct rt_array_i32 *: rt_program_type(RT_PROGRAM_SIGNEDS, 4), \
+	const struct rt_array_i64 *: rt_program_type(RT_PROGRAM_SIGNEDS, 8), \
+	const struct rt_array_long *: rt_program_type(RT_PROGRAM_SIGNEDS, sizeof(long)), \
 	default: rt_program_type(RT_PROGRAM_POINTER, sizeof(void *)))
 #define RT_VALUE_OF(x)	_Generic((x), \
 	_Bool: rt_value_unsigned, unsigned char: rt_value_unsigned, unsigned short: rt_value_unsigned, \
@@ -1491,12 +1639,29 @@ RT_CXX_TYPE(const volatile void *, RT_PROGRAM_POINTER, rt_value_pointer)
 #define RT_EACH__(n)	RT_EACH_##n
 #define RT_EACH_(n)	RT_EACH__(n)
 #define RT_EACH(m, ...)	RT_EACH_(RT_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
+/* The same with the comma before. */
+#define RT_TELL_0(m, f)
+#define RT_TELL_1(m, f, a)	, m(a)
+#define RT_TELL_2(m, f, a, ...)	, m(a) RT_TELL_1(m, f, __VA_ARGS__)
+#define RT_TELL_3(m, f, a, ...)	, m(a) RT_TELL_2(m, f, __VA_ARGS__)
+#define RT_TELL_4(m, f, a, ...)	, m(a) RT_TELL_3(m, f, __VA_ARGS__)
+#define RT_TELL_5(m, f, a, ...)	, m(a) RT_TELL_4(m, f, __VA_ARGS__)
+#define RT_TELL_6(m, f, a, ...)	, m(a) RT_TELL_5(m, f, __VA_ARGS__)
+#define RT_TELL_7(m, f, a, ...)	, m(a) RT_TELL_6(m, f, __VA_ARGS__)
+#define RT_TELL_8(m, f, a, ...)	, m(a) RT_TELL_7(m, f, __VA_ARGS__)
+#define RT_TELL_9(m, f, a, ...)	, m(a) RT_TELL_8(m, f, __VA_ARGS__)
+#define RT_TELL_10(m, f, a, ...)	, m(a) RT_TELL_9(m, f, __VA_ARGS__)
+#define RT_TELL__(n)	RT_TELL_##n
+#define RT_TELL_(n)	RT_TELL__(n)
+#define RT_TELL(m, ...)	RT_TELL_(RT_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
 #define RT_FIRST_(f, ...)	f
 #define RT_FIRST(...)	RT_FIRST_(__VA_ARGS__, 0)
 
 /*
  * RT_PROBE(provider, name, format, arguments...): an event, if somebody asks for it. At most ten arguments: whole
- * numbers, pointers, texts. A text is read up to its zero, or RT_PROGRAM_STRING_MAX bytes.
+ * numbers, pointers, texts, arrays. A text is read up to its zero, or RT_PROGRAM_STRING_MAX bytes. An array is
+ * RT_ARRAY(elements, count), of whole numbers, and %p in the format: of more than RT_PROGRAM_STRING_MAX bytes, the first
+ * ones are recorded.
  */
 #define RT_PROBE(provider, name, ...) do { \
 	static const uint8_t rt_types[] = {RT_EACH(RT_TYPE_OF, __VA_ARGS__) 0}; \
@@ -1509,12 +1674,10 @@ RT_CXX_TYPE(const volatile void *, RT_PROGRAM_POINTER, rt_value_pointer)
 		__attribute__((section("rt_probe_sites"), used)) = &rt_site; \
 	const uint32_t rt_on = rt_probe_enabled(&rt_word); \
 	if (__builtin_expect(rt_on != 0, 0)) { \
-		const uint64_t rt_values[] = {RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0}; \
-		if (rt_on < RT_PROGRAM_NARROWED || rt_probe_passes(&rt_site, NULL, 0, rt_values)) \
-			rt_probe_emit(&rt_site, rt_values); \
+		rt_probe_pass(&rt_site, rt_on, RT_VALUES(RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0)); \
 	} \
 	if (0) \
-		rt_probe_check(__VA_ARGS__); \
+		rt_probe_check(RT_FIRST(__VA_ARGS__) RT_TELL(RT_CHECKED, __VA_ARGS__)); \
 } while (0)
 
 /*
@@ -1548,13 +1711,13 @@ RT_CXX_TYPE(const volatile void *, RT_PROGRAM_POINTER, rt_value_pointer)
 		__attribute__((section("rt_probe_sites"), used)) = &rt_end_site; \
 	const struct rt_span_context *rt_from = (from); \
 	if (rt_probe_is_enabled(&rt_word) || rt_probe_is_enabled(&rt_end_word)) { \
-		const uint64_t rt_values[] = {RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0}; \
-		rt_span_begin((span), (scope), rt_from, &rt_site, &rt_end_site, rt_values); \
+		rt_span_begin((span), (scope), rt_from, &rt_site, &rt_end_site, \
+			      RT_VALUES(RT_EACH(RT_VALUE_OF, __VA_ARGS__) 0)); \
 	} else if (!(scope) || rt_from) { \
 		rt_span_pass((span), (scope), rt_from); \
 	} \
 	if (0) \
-		rt_probe_check(__VA_ARGS__); \
+		rt_probe_check(RT_FIRST(__VA_ARGS__) RT_TELL(RT_CHECKED, __VA_ARGS__)); \
 } while (0)
 
 #define RT_SPAN_SCOPE(span, from, ...) \

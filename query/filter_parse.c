@@ -106,6 +106,12 @@ static bool is_text_field(const Ringtail__V1__Field *field)
 	       field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT;
 }
 
+/* Its word says how many bytes are attached, which no filter is about. */
+static bool is_attached_array(const Ringtail__V1__Field *field)
+{
+	return field->type == RINGTAIL__V1__FIELD_TYPE__FIELD_BYTES && !field->bytes;
+}
+
 /* Texts in words are at most PROBE_FIELDS_MAX of them long. */
 static uint8_t text_bytes_of(const Ringtail__V1__Field *field)
 {
@@ -151,9 +157,9 @@ static bool is_outcome(const Ringtail__V1__Probe *probe, size_t k)
 
 /*
  * Fills in the field's place in every probe; whether there is any. What programs call `ret` is no reason to refuse
- * what is said of a system call's.
+ * what is said of a system call's. *is_array: some probe has an array of that name.
  */
-static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog *catalog)
+static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog *catalog, bool *is_array)
 {
 	bool found = false, in_source = false;
 
@@ -171,6 +177,9 @@ static bool find_places(struct filter_field *field, const Ringtail__V1__Catalog 
 
 			if (!is_field(candidate, field->name, field->sort))
 				continue;
+			*is_array |= is_attached_array(candidate);
+			if (is_attached_array(candidate))
+				break;
 			field->place[probe->id] = place_of(candidate, k);
 			field->place[probe->id].is_outcome = is_outcome(probe, k);
 			if (probe->id < RT_PROBE_PROGRAM) {
@@ -229,6 +238,14 @@ static int refuse_name(const char *name, unsigned column, const Ringtail__V1__Ca
 	return -EINVAL;
 }
 
+static int refuse_array(const char *name, unsigned column, struct error *error)
+{
+	filter_refuse(error, column, "filter-array", "`%.60s` is an array, and a filter compares numbers and texts", name);
+	error_hint(error, "leave it out of the filter, and choose by its elements in what reads the output (-o json); or the"
+		   " program passes the element as an argument of its own");
+	return -EINVAL;
+}
+
 static bool is_typed(const char *name)
 {
 	for (size_t i = 0; i < COUNT(typed); i++) {
@@ -244,6 +261,7 @@ static int use_field(const char *name, enum filter_field_sort sort, unsigned col
 		     const struct filter_field **used, struct error *error)
 {
 	struct filter_field *field;
+	bool is_array = false;
 	int err;
 
 	for (unsigned i = 0; i < tree->fields; i++) {
@@ -259,8 +277,8 @@ static int use_field(const char *name, enum filter_field_sort sort, unsigned col
 	strcpy(field->name, name);
 	field->sort = sort;
 	field->is_string = !catalog && sort == FIELD_NAMED && !is_typed(name);
-	if (!find_places(field, catalog) && sort == FIELD_NAMED && !is_typed(name))
-		return refuse_name(name, column, catalog, error);
+	if (!find_places(field, catalog, &is_array) && sort == FIELD_NAMED && !is_typed(name))
+		return is_array ? refuse_array(name, column, error) : refuse_name(name, column, catalog, error);
 	*used = field;
 	return 0;
 }

@@ -392,6 +392,32 @@ static struct value print_array(struct reader *reader)
 	return text_since(reader, from);
 }
 
+/* Of the daemon alone, for a program's arrays: tracefs has no list that a person would write so. */
+static struct value print_list(struct reader *reader)
+{
+	int of = find_field(reader);
+	struct value array = field_value(reader, of);
+	size_t from = reader->used, step = array.bits / 8, at = 0, bytes, whole;
+
+	expect(reader, ")");
+	if (array.kind != BYTES || !array.field || !step)
+		return bad(reader);
+	ringtail_bytes(reader->event, (unsigned)of, &bytes, &whole);
+	add(reader, "{", 1);
+	for (; array.at && at + step <= array.bytes; at += step) {
+		uint64_t one = text_element(array.field, (const uint8_t *)array.at + at);
+
+		if (array.field->element_signed)
+			addf(reader, "%s%lld", at ? "," : "", (long long)one);
+		else
+			addf(reader, "%s%llu", at ? "," : "", (unsigned long long)one);
+	}
+	if (whole > at)
+		add(reader, "...", 3);
+	add(reader, "}", 1);
+	return text_since(reader, from);
+}
+
 static struct value get_field(struct reader *reader)
 {
 	struct value value = field_value(reader, find_field(reader));
@@ -453,6 +479,8 @@ static struct value call(struct reader *reader, const char *name, size_t bytes)
 		return print_hex(reader, "");
 	if (is_word(name, bytes, "__print_array"))
 		return print_array(reader);
+	if (is_word(name, bytes, "__print_list"))
+		return print_list(reader);
 	if (is_word(name, bytes, "__builtin_expect"))
 		return expected(reader);
 	if (is_word(name, bytes, "ntohs") || is_word(name, bytes, "__be16_to_cpu"))

@@ -64,6 +64,7 @@ const (
 	kindSigned   = 2
 	kindPointer  = 3
 	kindString   = 4
+	kindArrayOf  = 4 // and kindUnsigned or kindSigned of its elements
 )
 
 type field struct {
@@ -103,7 +104,8 @@ var (
 //go:noescape
 func nanotime() int64
 
-// New defines a probe. The fields of T are whole numbers, bool, uintptr (an address) or string, at most ten; each is
+// New defines a probe. The fields of T are whole numbers, bool, uintptr (an address), string, or slices of whole numbers
+// and bool (%p in the format), at most ten; each is
 // called as it is in T, in small letters, or as its tag `probe:"name"` says. The format is that of printf(3), with one
 // directive for each field. New panics, when the program starts, if these do not fit each other. Call it before Attach.
 func New[T any](provider, name, format string) *Probe[T] {
@@ -132,7 +134,7 @@ func (probe *Probe[T]) On() bool {
 		atomic.LoadUint32(program.word32(enabledAt+4*uint64(probe.site.number))) != 0
 }
 
-// Emit makes an event, if somebody asks for the probe. Of a string the first 128 bytes are recorded.
+// Emit makes an event, if somebody asks for the probe. Of a string, and of a slice, the first 128 bytes are recorded.
 func (probe *Probe[T]) Emit(value T) {
 	if probe.On() {
 		emit(probe.site, unsafe.Pointer(&value))
@@ -153,6 +155,20 @@ func kindOf(kind reflect.Kind) (uint8, bool) {
 		return kindString, true
 	}
 	return 0, false
+}
+
+// The kind and the bytes of a field; a slice's are those of its elements.
+func typeOf(of reflect.Type) (kind, bytes uint8, good bool) {
+	if of.Kind() == reflect.Slice {
+		kind, good = kindOf(of.Elem().Kind())
+		good = good && (kind == kindSigned || kind == kindUnsigned)
+		return kind + kindArrayOf, uint8(of.Elem().Size()), good
+	}
+	kind, good = kindOf(of.Kind())
+	if kind == kindString {
+		return kind, 8, good
+	}
+	return kind, uint8(of.Size()), good
 }
 
 // The letters of the format's directives.
@@ -179,7 +195,7 @@ func fits(kind uint8, letter byte) bool {
 	switch kind {
 	case kindString:
 		return letter == 's'
-	case kindPointer:
+	case kindPointer, kindArrayOf + kindUnsigned, kindArrayOf + kindSigned:
 		return letter == 'p'
 	}
 	return strings.IndexByte("diuxXoc", letter) >= 0
@@ -198,13 +214,9 @@ func describe(of reflect.Type, provider, name, format, file string, line int) (*
 	types := make([]byte, argsMax+2)
 	for i := range letters {
 		member := of.Field(i)
-		kind, good := kindOf(member.Type.Kind())
+		kind, bytes, good := typeOf(member.Type)
 		if !good || !fits(kind, letters[i]) {
 			return nil, fmt.Errorf("field %s, %s, cannot be printed by %%%c", member.Name, member.Type, letters[i])
-		}
-		bytes := uint8(member.Type.Size())
-		if kind == kindString {
-			bytes = 8
 		}
 		called := member.Tag.Get("probe")
 		if called == "" {
@@ -284,25 +296,48 @@ func cut(text string) string {
 	return text
 }
 
-// One event: the words of its fields, then its texts.
+// The bytes of a slice's elements as far as there is room, and of all.
+func elements(at unsafe.Pointer, bytes uint8) ([]byte, int) {
+	slice := (*struct {
+		data     unsafe.Pointer
+		len, cap int
+	})(at)
+	all := slice.len * int(bytes)
+
+	if all > stringMax {
+		return unsafe.Slice((*byte)(slice.data), stringMax), all
+	}
+	return unsafe.Slice((*byte)(slice.data), all), all
+}
+
+// Behind the words of the fields, from `words` on; where the next one goes.
+func attach[T string | []byte](record *[wordsMax]uint64, words, field int, what T) int {
+	record[words] = uint64(len(what))<<32 | uint64(field)<<16 | attachment
+	for j := 0; j < len(what); j++ {
+		record[words+1+j/8] |= uint64(what[j]) << (j % 8 * 8)
+	}
+	return words + 1 + (len(what)+7)/8
+}
+
+// One event: the words of its fields, then its texts and slices.
 func emit(site *site, value unsafe.Pointer) {
 	var record [wordsMax]uint64
 	words := headWords + len(site.fields)
 
 	for i, what := range site.fields {
 		at := unsafe.Add(value, what.offset)
-		if what.kind != kindString {
+		switch {
+		case what.kind == kindString:
+			text := cut(*(*string)(at))
+			record[headWords+i] = uint64(len(text))
+			words = attach(&record, words, i, text)
+		case what.kind > kindArrayOf:
+			bytes, all := elements(at, what.bytes)
+			record[headWords+i] = uint64(all)
+			words = attach(&record, words, i, bytes)
+		default:
 			record[headWords+i] = load(at, what)
-			continue
 		}
-		text := cut(*(*string)(at))
-		record[headWords+i] = uint64(len(text))
-		record[words] = uint64(len(text))<<32 | uint64(i)<<16 | attachment
-		words++
-		for j := 0; j < len(text); j++ {
-			record[words+j/8] |= uint64(text[j]) << (j % 8 * 8)
-		}
-		words += (len(text) + 7) / 8
 	}
 	record[0] = uint64(words)<<16 | uint64(site.number)
 	if program := (*program)(atomic.LoadPointer(&current)); program != nil {

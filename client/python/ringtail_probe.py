@@ -30,7 +30,7 @@ SOCKET = "/run/ringtail/programs.sock"
 MAGIC, VERSION = 0x656d6172676f7270, 1
 PROBES_MAX, ARGS_MAX, STRING_MAX, PAGE = 512, 10, 128, 4096
 PAD, ATTACHMENT = 0xffff, 1
-TYPES = {int: 8 << 4 | 2, bool: 1 << 4 | 1, str: 8 << 4 | 4}
+TYPES = {int: 8 << 4 | 2, bool: 1 << 4 | 1, str: 8 << 4 | 4, list: 8 << 4 | 6, bytes: 1 << 4 | 5}
 HELLO = struct.Struct("<QIIIIII16s")
 ENTRY = struct.Struct("<III10s2x")
 WELCOME = struct.Struct("<QIiQ")
@@ -61,7 +61,6 @@ class Probe:
         self.entry = ENTRY.pack(ENTRY.size + len(packed), caller.f_lineno, len(fields),
                                 bytes(TYPES[kind] for kind in self.types)) + packed
         self.number = len(_probes)
-        self.texts = [i for i, kind in enumerate(self.types) if kind is str]
 
     def __bool__(self):
         program = _program
@@ -76,10 +75,9 @@ class Probe:
             return
         words, texts = [], b""
         for i, (kind, value) in enumerate(zip(self.types, values)):
-            if kind is str:
-                text = _cut(value)
+            if kind in (str, list, bytes):
+                value, text = _elements(kind, value) if kind is not str else _text(value)
                 texts += struct.pack("<Q", len(text) << 32 | i << 16 | ATTACHMENT) + text + bytes(-len(text) % 8)
-                value = len(text)
             words.append(_whole(value))
         program.put(self.number, struct.pack(f"<{len(words)}Q", *words) + texts)
 
@@ -90,6 +88,21 @@ def _whole(value):
         return int(value) & WORD
     except Exception:
         return 0
+
+
+def _elements(kind, value):
+    """The bytes of all elements, and those for which there is room. What is no list of numbers is empty."""
+    size = TYPES[kind] >> 4
+    try:
+        kept = [_whole(one) for one in value[:STRING_MAX // size]]
+        return len(value) * size, b"".join((one & ((1 << 8 * size) - 1)).to_bytes(size, "little") for one in kept)
+    except Exception:
+        return 0, b""
+
+
+def _text(value):
+    text = _cut(value)
+    return len(text), text
 
 
 def _cut(value):
@@ -163,7 +176,7 @@ class _Program:
 
 
 def probe(provider, name, text, /, **fields):
-    """A probe, with a printf(3) format of its fields: int, bool or str, at most ten."""
+    """A probe, with a printf(3) format of its fields: int, bool, str, list (of int) or bytes, at most ten."""
     if len(fields) > ARGS_MAX or len(_probes) >= PROBES_MAX:
         raise ValueError(f"a probe has {ARGS_MAX} fields at most, a program {PROBES_MAX} probes")
     made = Probe(provider, name, text, fields)

@@ -20,6 +20,7 @@
 
 _Static_assert(RT_PROGRAM_WORDS_MAX + 1 <= PAYLOAD_WORDS_MAX, "a record fits, and its CPU");
 _Static_assert(RT_PROGRAM_STRING_MAX == RT_STRING_BYTES_MAX, "a text is a string");
+_Static_assert(RT_PROGRAM_END_WORDS <= sizeof(((struct inlet_probe *)NULL)->unit), "each word has a unit");
 _Static_assert(RT_PROGRAM_ATTACHMENT == RT_ATTACH_STRING, "it is attached as one");
 _Static_assert(RT_PROGRAM_COMM_BYTES == RT_COMM_BYTES, "a name is a name");
 
@@ -186,8 +187,8 @@ static void introduce(struct program_inlet *inlet, const struct inlet_program *p
 		*known = (struct known){.tid = tid, .serial = program->serial};
 }
 
-/* Texts follow the words: each whole, of a word that is a text's, and nothing behind them. */
-static bool are_texts(const struct inlet_probe *probe, const struct program_item *item)
+/* Texts and arrays follow the words: each whole, of a word that has one, and nothing behind them. */
+static bool are_attached(const struct inlet_probe *probe, const struct program_item *item)
 {
 	uint32_t at = probe->words;
 
@@ -195,8 +196,8 @@ static bool are_texts(const struct inlet_probe *probe, const struct program_item
 		uint64_t head = item->payload[at++];
 		uint32_t bytes = head >> 32, word = head >> 16 & 0xffff;
 
-		if ((head & 0xffff) != RT_PROGRAM_ATTACHMENT || word >= probe->words || !(probe->texts >> word & 1) ||
-		    bytes > RT_PROGRAM_STRING_MAX || (bytes + 7) / 8 > item->words - at)
+		if ((head & 0xffff) != RT_PROGRAM_ATTACHMENT || word >= probe->words || !probe->unit[word] ||
+		    bytes % probe->unit[word] || bytes > RT_PROGRAM_STRING_MAX || (bytes + 7) / 8 > item->words - at)
 			return false;
 		at += (bytes + 7) / 8;
 	}
@@ -209,7 +210,7 @@ static void pass_record(struct program_inlet *inlet, const struct cursor *cursor
 {
 	const struct inlet_config *config = cursor->program->config;
 	const struct inlet_probe *probe = item->probe < config->probes ? &config->probe[item->probe] : NULL;
-	bool good = probe && item->words >= probe->words && are_texts(probe, item);
+	bool good = probe && item->words >= probe->words && are_attached(probe, item);
 	uint32_t words = good ? probe->words : 0;
 	uint64_t payload[RT_PROGRAM_WORDS_MAX + 1];
 	struct ring_writer_record record = {

@@ -32,9 +32,10 @@ struct inlet_config {
 	uint32_t probes;
 	struct inlet_probe {
 		uint16_t id;
-		uint8_t words;		/* of a record, before its texts */
+		uint8_t words;		/* of a record, before its texts and arrays */
 		uint8_t scope;		/* the word that says that of a span; 0: it is none */
-		uint32_t texts;		/* a bit for each word that is one's length */
+		uint8_t unit[RT_PROGRAM_BEGIN_WORDS + RT_PROGRAM_ARGS_MAX];	/* of what is attached to that word: 1 of a
+										 * text, an element's bytes. 0: nothing is */
 	} probe[];
 };
 

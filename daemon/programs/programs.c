@@ -483,8 +483,8 @@ static struct inlet_config *describe(struct program *program, const struct progr
 		if (probe[i].sort == RT_PROGRAM_SPAN_BEGIN)
 			config->probe[i].scope = RT_PROGRAM_BEGIN_WORDS - 1;
 		for (uint32_t arg = 0; arg < probe[i].args; arg++)
-			if (rt_type_kind(probe[i].type[arg]) == RT_PROGRAM_STRING)
-				config->probe[i].texts |= 1u << (program_probe_words_before(probe[i].sort) + arg);
+			config->probe[i].unit[program_probe_words_before(probe[i].sort) + arg] =
+				(uint8_t)program_probe_attached(&probe[i], arg);
 	}
 	return config;
 }

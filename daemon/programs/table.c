@@ -95,6 +95,15 @@ uint32_t program_probe_words(const struct program_probe *probe)
 	return sorts[probe->sort].words + probe->args;
 }
 
+uint32_t program_probe_attached(const struct program_probe *probe, uint32_t arg)
+{
+	uint8_t type = probe->type[arg];
+
+	if (rt_type_is_array(type))
+		return rt_type_bytes(type);
+	return rt_type_kind(type) == RT_PROGRAM_STRING;
+}
+
 /* ---- Texts --------------------------------------------------------------------------------------- */
 
 /* The next text of an entry; NULL: there is none that ends within it. */
@@ -172,6 +181,8 @@ static bool is_type(uint8_t type)
 	switch (rt_type_kind(type)) {
 	case RT_PROGRAM_UNSIGNED:
 	case RT_PROGRAM_SIGNED:
+	case RT_PROGRAM_UNSIGNEDS:
+	case RT_PROGRAM_SIGNEDS:
 		return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
 	case RT_PROGRAM_POINTER:
 	case RT_PROGRAM_STRING:
@@ -268,22 +279,63 @@ static void add_escaped(struct text *text, char byte)
 	add_text(text, byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : byte == '"' || byte == '\\' ? quoted : other);
 }
 
+/* The length of a conversion behind its percent sign, up to its letter. Each star takes an argument, too: *stars. */
+static size_t conversion_bytes(const char *at, uint32_t *stars)
+{
+	size_t bytes = strspn(at, "-+ #0123456789.*hlLqjzt");
+
+	*stars = 0;
+	for (size_t i = 0; i < bytes; i++)
+		*stars += at[i] == '*';
+	return bytes;
+}
+
+static bool is_array(const struct program_probe *probe, uint32_t arg)
+{
+	return arg < probe->args && rt_type_is_array(probe->type[arg]);
+}
+
+/* The format, in which an array is a text: of %p the kernel makes an address. */
+static void add_format(struct text *text, const struct program_probe *probe)
+{
+	const char *at = probe->format;
+	uint32_t arg = 0, stars;
+	size_t bytes;
+
+	while (*at) {
+		bytes = *at == '%' ? 1 + conversion_bytes(at + 1, &stars) : 0;
+		for (size_t i = 0; i < bytes; i++)
+			add_escaped(text, *at++);
+		if (!*at)
+			return;
+		arg += bytes && *at != '%' ? stars + 1 : 0;
+		if (bytes && *at == 'p' && is_array(probe, arg - 1))
+			add_text(text, "s");
+		else
+			add_escaped(text, *at);
+		at++;
+	}
+}
+
+static void add_argument(struct text *text, const char *field, uint8_t type)
+{
+	bool is_text = rt_type_kind(type) == RT_PROGRAM_STRING;
+
+	add_text(text, is_text ? ", __get_str(" : rt_type_is_array(type) ? ", __print_list(" : ", REC->");
+	add_text(text, field);
+	add_text(text, is_text || rt_type_is_array(type) ? ")" : "");
+}
+
 /* As tracefs says how an event is printed; empty where that is too long, and of the end of a span: its fields say all. */
 static void write_print(const struct program_probe *probe, struct text *text)
 {
 	if (probe->sort == RT_PROGRAM_SPAN_END)
 		return;
 	add_text(text, "\"");
-	for (const char *at = probe->format; *at; at++)
-		add_escaped(text, *at);
+	add_format(text, probe);
 	add_text(text, probe->sort == RT_PROGRAM_SPAN_BEGIN ? PRINT_IDS "\"" : "\"");
-	for (uint32_t i = 0; i < probe->args; i++) {
-		bool is_text = rt_type_kind(probe->type[i]) == RT_PROGRAM_STRING;
-
-		add_text(text, is_text ? ", __get_str(" : ", REC->");
-		add_text(text, probe->field[i]);
-		add_text(text, is_text ? ")" : "");
-	}
+	for (uint32_t i = 0; i < probe->args; i++)
+		add_argument(text, probe->field[i], probe->type[i]);
 	if (probe->sort == RT_PROGRAM_SPAN_BEGIN)
 		add_text(text, ", REC->trace_id, REC->span_id, REC->parent_id");
 	if (text->full)
@@ -297,12 +349,16 @@ static void describe_field(Ringtail__V1__Field *field, const char *name, uint8_t
 		[RT_PROGRAM_SIGNED] = RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED,
 		[RT_PROGRAM_POINTER] = RINGTAIL__V1__FIELD_TYPE__FIELD_HEX,
 		[RT_PROGRAM_STRING] = RINGTAIL__V1__FIELD_TYPE__FIELD_TEXT,
+		[RT_PROGRAM_UNSIGNEDS] = RINGTAIL__V1__FIELD_TYPE__FIELD_BYTES,
+		[RT_PROGRAM_SIGNEDS] = RINGTAIL__V1__FIELD_TYPE__FIELD_BYTES,
 	};
 	static const char *const c_types[][9] = {
 		[RT_PROGRAM_UNSIGNED] = {[1] = "uint8_t", [2] = "uint16_t", [4] = "uint32_t", [8] = "uint64_t"},
 		[RT_PROGRAM_SIGNED] = {[1] = "int8_t", [2] = "int16_t", [4] = "int32_t", [8] = "int64_t"},
 		[RT_PROGRAM_POINTER] = {[4] = "pointer", [8] = "pointer"},
 		[RT_PROGRAM_STRING] = {[4] = "char[]", [8] = "char[]"},
+		[RT_PROGRAM_UNSIGNEDS] = {[1] = "uint8_t[]", [2] = "uint16_t[]", [4] = "uint32_t[]", [8] = "uint64_t[]"},
+		[RT_PROGRAM_SIGNEDS] = {[1] = "int8_t[]", [2] = "int16_t[]", [4] = "int32_t[]", [8] = "int64_t[]"},
 	};
 
 	ringtail__v1__field__init(field);
@@ -310,6 +366,7 @@ static void describe_field(Ringtail__V1__Field *field, const char *name, uint8_t
 	field->type = types[rt_type_kind(type)];
 	field->c_type = (char *)c_types[rt_type_kind(type)][rt_type_bytes(type)];
 	field->bits = rt_type_kind(type) == RT_PROGRAM_STRING ? 0 : rt_type_bytes(type) * 8;
+	field->element_signed = rt_type_kind(type) == RT_PROGRAM_SIGNEDS;
 }
 
 /* A field for each word of it: the first says what it is. Returns how many there are. */

@@ -37,6 +37,9 @@ int program_table_parse(const struct rt_program_hello *hello, const void *bytes,
 uint32_t program_probe_words_before(enum rt_program_sort sort);
 uint32_t program_probe_words(const struct program_probe *probe);
 
+/* What is attached to an argument comes in units of so many bytes: of a text 1. 0: nothing is. */
+uint32_t program_probe_attached(const struct program_probe *probe, uint32_t arg);
+
 /* As the catalog has it, with id 0; to be freed with ringtail__v1__probe__free_unpacked(). NULL: no memory. */
 Ringtail__V1__Probe *program_probe_message(const struct program_probe *probe);
 

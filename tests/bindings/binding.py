@@ -42,11 +42,16 @@ def be_recorded(case, daemon, binary, socket, provider):
     case.check(f"{provider}:turn_done:event(worker, turn, below_zero, last, at, text, cpu) at " in listed and
                f"{provider}:never:event(turn, cpu)" in listed, "its probes are listed", listed)
     stream = case.stream(daemon, "-p", f"{provider}:turn_done", "-o", "json")
+    arrays = case.stream(daemon, "-p", f"{provider}:marked", "-o", "json")
     case.check_equal(program.go().process.wait().code, 0, "it ends well")
     case.say(f"figure: {program.out.splitlines()[-1]}, in {provider}")
     await_ended(daemon)
     stream.await_all(WORKERS * TURNS)
+    arrays.await_all(WORKERS)
     case.check_balanced(daemon)
+    marked = sorted((event["args"]["marks"], event["args"]["sizes"]) for event in arrays.interrupt().lines)
+    case.check_equal(marked, [([worker, -1], list(range(32))) for worker in range(WORKERS)],
+                     "arrays are what was passed, as far as there is room")
     done = stream.interrupt()
     case.check_stream(done, events=WORKERS * TURNS)
     case.check_equal({event["pid"] for event in done.lines}, {program.pid}, "they are the program's")

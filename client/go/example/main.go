@@ -28,6 +28,10 @@ type turn struct {
 }
 
 var turnDone = probe.New[turn]("go_example", "turn_done", "worker %u, turn %d, %d, %d, at %p: %s")
+var marked = probe.New[struct {
+	Marks []int16
+	Sizes []uint32
+}]("go_example", "marked", "marks %p, sizes %p")
 var never = probe.New[struct{ Turn int }]("go_example", "never", "turn %d")
 
 func work(worker uint8, turns int64, done *sync.WaitGroup) {
@@ -35,6 +39,14 @@ func work(worker uint8, turns int64, done *sync.WaitGroup) {
 	for i := int64(0); i != turns; i++ {
 		turnDone.Emit(turn{worker, i, int32(-i), i == turns-1, uintptr(i) << 12, "text of turn " + strconv.FormatInt(i, 10)})
 	}
+	sizes := make([]uint32, 40)
+	for i := range sizes {
+		sizes[i] = uint32(i)
+	}
+	marked.Emit(struct {
+		Marks []int16
+		Sizes []uint32
+	}{[]int16{int16(worker), -1}, sizes})
 }
 
 func main() {

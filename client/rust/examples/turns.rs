@@ -15,6 +15,9 @@ fn work(worker: u8, turns: i64) {
                at: *const u8 = (turn << 12) as *const u8, text: &str = text.as_str());
         turn += 1;
     }
+    let marks = [i16::from(worker), -1];
+    let sizes: Vec<u32> = (0..40).collect();
+    probe!(rust_example, marked, "marks %p, sizes %p", marks: &[i16] = &marks, sizes: &[u32] = &sizes);
 }
 
 fn main() {

@@ -28,6 +28,7 @@ const PROBES_MAX: usize = 512;
 /// How many fields a probe has at most.
 pub const ARGS_MAX: usize = 10;
 const STRING_MAX: usize = 128;
+const ARRAY_OF: u8 = 4;
 const PAGE: usize = 4096;
 const PAD: u64 = 0xffff;
 const ATTACHMENT: u64 = 1;
@@ -109,19 +110,26 @@ const MADV_REMOVE: c_int = 9;
 
 // ---- Fields --------------------------------------------------------------------------------------
 
-/// What a field may be: a whole number, `bool`, an address, or a text.
+/// What a field may be: a whole number, `bool`, an address, a text, or a slice of whole numbers.
 pub trait Field<'a> {
-    /// Its kind and the bytes of a value: 0x42 is i32, 0x84 a text.
+    /// Its kind and the bytes of a value, or of an element: 0x42 is i32, 0x84 a text, 0x25 of &[u16].
     const TYPE: u8;
-    /// The word of a value, or the text.
-    fn parts(self) -> (u64, &'a str);
+    /// The word of a value, and the bytes of a text or a slice.
+    fn parts(self) -> (u64, &'a [u8]);
 }
 
 macro_rules! integers {
     ($kind:expr, $($name:ty)*) => {$(impl<'a> Field<'a> for $name {
         const TYPE: u8 = (std::mem::size_of::<$name>() as u8) << 4 | $kind;
-        fn parts(self) -> (u64, &'a str) {
-            (self as u64, "")
+        fn parts(self) -> (u64, &'a [u8]) {
+            (self as u64, &[])
+        }
+    }
+    impl<'a> Field<'a> for &'a [$name] {
+        const TYPE: u8 = (std::mem::size_of::<$name>() as u8) << 4 | ($kind + ARRAY_OF);
+        fn parts(self) -> (u64, &'a [u8]) {
+            let bytes = std::mem::size_of_val(self);
+            (bytes as u64, unsafe { std::slice::from_raw_parts(self.as_ptr() as *const u8, bytes) })
         }
     })*};
 }
@@ -130,15 +138,15 @@ integers!(2, i8 i16 i32 i64 isize);
 
 impl<'a, T> Field<'a> for *const T {
     const TYPE: u8 = 8 << 4 | 3;
-    fn parts(self) -> (u64, &'a str) {
-        (self as usize as u64, "")
+    fn parts(self) -> (u64, &'a [u8]) {
+        (self as usize as u64, &[])
     }
 }
 
 impl<'a> Field<'a> for &'a str {
     const TYPE: u8 = 8 << 4 | 4;
-    fn parts(self) -> (u64, &'a str) {
-        (0, self)
+    fn parts(self) -> (u64, &'a [u8]) {
+        (0, self.as_bytes())
     }
 }
 
@@ -169,7 +177,7 @@ pub const fn fits(format: &str, types: &[u8]) -> bool {
                 }
                 let good = match types[field] & 15 {
                     4 => format[at] == b's',
-                    3 => format[at] == b'p',
+                    3 | 5 | 6 => format[at] == b'p',
                     _ => matches!(format[at], b'd' | b'i' | b'u' | b'x' | b'X' | b'o' | b'c'),
                 };
                 if !good {
@@ -320,28 +328,31 @@ pub fn is_wanted(site: &Site) -> bool {
     }
 }
 
-/// Whole characters, up to the first zero, as far as there is room.
-fn cut(text: &str) -> &[u8] {
+/// Whole characters of a text, up to the first zero, as far as there is room.
+fn cut(text: &[u8]) -> &[u8] {
     let mut end = text.len().min(STRING_MAX);
-    while !text.is_char_boundary(end) {
+    while end < text.len() && text[end] & 0xc0 == 0x80 {
         end -= 1;
     }
-    let bytes = &text.as_bytes()[..end];
+    let bytes = &text[..end];
     &bytes[..bytes.iter().position(|byte| *byte == 0).unwrap_or(end)]
 }
 
-/// One event: the words of its fields, then its texts. The macro's.
+/// One event: the words of its fields, then its texts and slices. The macro's.
 #[cold]
-pub fn emit(site: &Site, values: &[(u64, &str)]) {
+pub fn emit(site: &Site, values: &[(u64, &[u8])]) {
     let mut record = [0u64; WORDS_MAX];
     let mut words = HEAD_WORDS + values.len();
-    for (i, (word, text)) in values.iter().enumerate() {
+    for (i, (word, bytes)) in values.iter().enumerate() {
         record[HEAD_WORDS + i] = *word;
-        if site.types[i] & 15 != 4 {
-            continue;
+        let text = match site.types[i] & 15 {
+            4 => cut(bytes),
+            5 | 6 => &bytes[..bytes.len().min(STRING_MAX)],
+            _ => continue,
+        };
+        if site.types[i] & 15 == 4 {
+            record[HEAD_WORDS + i] = text.len() as u64;
         }
-        let text = cut(text);
-        record[HEAD_WORDS + i] = text.len() as u64;
         record[words] = (text.len() as u64) << 32 | (i as u64) << 16 | ATTACHMENT;
         words += 1;
         for (j, byte) in text.iter().enumerate() {

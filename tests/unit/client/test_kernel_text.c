@@ -114,6 +114,13 @@ static void tables(void **state)
 	       "7f 00 00 01 {0x0,0x1}");
 }
 
+static void lists(void **state)
+{
+	(void)state;
+	expect("\"%s %d\", __print_list(nums), 7", "{0,1,-2,3} 7");
+	expect("\"%-12s|\", __print_list(nums)", "{0,1,-2,3}  |");
+}
+
 static void addresses(void **state)
 {
 	(void)state;
@@ -217,6 +224,7 @@ int main(void)
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(texts),
 		cmocka_unit_test(tables),
+		cmocka_unit_test(lists),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(what_only_the_kernel_can_say),
 		cmocka_unit_test(names_of_values),

@@ -39,13 +39,15 @@ struct fixture {
 	bool unused;			/* nobody asks for their probes yet */
 	bool other_pids;		/* they are in a namespace of their own */
 	uint8_t word_of_scope;		/* the word that is one's scope; 0: none is */
+	uint8_t unit;			/* of the second word, if that is an array; 0: it is a text */
 	int memory;			/* the last program's, to be looked at */
 
 	/* What came out. */
 	uint64_t events, lost, threads, bad, last_ns;
 	uint64_t of_pid[PROGRAMS];
 	uint32_t last_tid;
-	uint64_t last_word;		/* the second one of the last event */
+	uint64_t last_word;		/* the second one of the last event, */
+	uint64_t last_attached;		/* and what came with it */
 	uint32_t pid_of_tid;		/* as introduced last */
 	uint64_t next[PROGRAMS];	/* the count that each program's next event has */
 	bool in_order;
@@ -95,7 +97,7 @@ static unsigned attach(struct fixture *f, uint32_t cpus, bool rseq)
 	memcpy(config->comm, "program", 8);
 	config->segment = f->segment[i];
 	config->probes = 1;
-	config->probe[0] = (struct inlet_probe){.id = PROBE_ID, .words = 2, .texts = 2, .scope = f->word_of_scope};
+	config->probe[0] = (struct inlet_probe){.id = PROBE_ID, .words = 2, .unit = {0, f->unit ? f->unit : 1}, .scope = f->word_of_scope};
 	f->program[i] = program_inlet_add(f->inlet, config);
 	assert_non_null(f->program[i]);
 	if (!f->unused)
@@ -121,6 +123,7 @@ static void take(struct fixture *f, const struct ring_item *item)
 		f->last_ns = item->time_ns;
 		f->last_tid = item->tid;
 		f->last_word = item->payload[1];
+		f->last_attached = item->words > 3 ? item->payload[3] >> 32 : 0;
 	} else {
 		f->bad++;
 	}
@@ -442,6 +445,42 @@ static void test_texts_are_bounded(void **state)
 	finish(&f);
 }
 
+/* Of an array, the first bytes for which there is room; what is no array, or has a number that cannot be, is empty. */
+static void test_arrays_are_bounded(void **state)
+{
+	static const uint32_t many[3 * RT_PROGRAM_STRING_MAX / 4];
+	static const struct {
+		const uint32_t *at;
+		long count;
+		uint64_t bytes;
+	} arrays[] = {
+		{many, 0, 0}, {many, 1, 4}, {many, 32, 128}, {many, 33, 132}, {many, 96, 384}, {NULL, 5, 0}, {many, -1, 0},
+		{NULL, 0, 0},
+	};
+	static const uint8_t type[] = {rt_program_type(RT_PROGRAM_UNSIGNED, 8), rt_program_type(RT_PROGRAM_UNSIGNEDS, 4)};
+	const struct rt_probe_site site = {.arguments = 2, .type = type, .word = __start_rt_probe_words};
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	f.unit = 4;
+	attach(&f, 64, true);
+	program_segment_enable(&f.segment[0], 0, true);
+	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
+		const uint64_t *values = (const uint64_t[]){i, RT_VALUE_OF(RT_ARRAY(arrays[i].at, arrays[i].count))};
+
+		rt_probe_segment = f.segment[0].map;
+		rt_probe_emit(&site, values);
+		pull(&f);
+		assert_int_equal(f.events, i + 1);
+		assert_int_equal(f.last_word, arrays[i].bytes);
+		assert_int_equal(f.last_attached, arrays[i].bytes < RT_PROGRAM_STRING_MAX ? arrays[i].bytes :
+						  RT_PROGRAM_STRING_MAX);
+	}
+	assert_int_equal(f.bad + f.lost, 0);
+	finish(&f);
+}
+
 /* Killed at any instruction: what was published is whole, and what was published last is read. */
 static void test_killed_while_it_writes(void **state)
 {
@@ -532,25 +571,30 @@ static void test_each_rule_broken(void **state)
 		uint64_t pos;
 		uint64_t words[8];
 		unsigned bad, events;
+		uint8_t unit;			/* of an array; 0: it is a text */
 	} broken[] = {
-		{"position is odd", 4, {0}, 0, 0},
-		{"position is beyond the ring", RING_BYTES + 8, {0}, 0, 0},
-		{"position overflows", ~7ull, {0}, 0, 0},
-		{"no words", 64, {0}, 0, 0},
-		{"too few words", 64, {2ull << 16}, 0, 0},
-		{"more words than published", 32, {5ull << 16}, 0, 0},
-		{"more words than there can be", RING_BYTES, {(uint64_t)(RT_PROGRAM_WORDS_MAX + 1) << 16}, 0, 0},
-		{"words overflow", RING_BYTES, {0xffffffffffffull << 16}, 0, 0},
-		{"filler in the middle", 64, {2ull << 16 | RT_PROGRAM_PAD}, 0, 0},
-		{"unknown probe", 40, {5ull << 16 | 1}, 1, 0},
-		{"no arguments", 32, {4ull << 16}, 1, 0},
-		{"text of no argument", 48, {6ull << 16, 0, 0, 1, 1, 9ull << 16 | TEXT}, 1, 0},
-		{"text of a number", 48, {6ull << 16, 0, 0, 1, 1, TEXT}, 1, 0},
-		{"text is cut", 48, {6ull << 16, 0, 0, 1, 1, 8ull << 32 | 1ull << 16 | TEXT}, 1, 0},
-		{"text is too long", 48, {6ull << 16, 0, 0, 1, 1, 0xffffffffull << 32 | 1ull << 16 | TEXT}, 1, 0},
-		{"no text", 48, {6ull << 16, 0, 0, 1, 1, 7}, 1, 0},
-		{"good", 56, {7ull << 16, 1, 0, 1, 1, 8ull << 32 | 1ull << 16 | TEXT, 65}, 0, 1},
-		{"time to come", 40, {5ull << 16, ~0ull, 0, 1, 1}, 0, 1},
+		{"position is odd", 4, {0}, 0, 0, 0},
+		{"position is beyond the ring", RING_BYTES + 8, {0}, 0, 0, 0},
+		{"position overflows", ~7ull, {0}, 0, 0, 0},
+		{"no words", 64, {0}, 0, 0, 0},
+		{"too few words", 64, {2ull << 16}, 0, 0, 0},
+		{"more words than published", 32, {5ull << 16}, 0, 0, 0},
+		{"more words than there can be", RING_BYTES, {(uint64_t)(RT_PROGRAM_WORDS_MAX + 1) << 16}, 0, 0, 0},
+		{"words overflow", RING_BYTES, {0xffffffffffffull << 16}, 0, 0, 0},
+		{"filler in the middle", 64, {2ull << 16 | RT_PROGRAM_PAD}, 0, 0, 0},
+		{"unknown probe", 40, {5ull << 16 | 1}, 1, 0, 0},
+		{"no arguments", 32, {4ull << 16}, 1, 0, 0},
+		{"text of no argument", 48, {6ull << 16, 0, 0, 1, 1, 9ull << 16 | TEXT}, 1, 0, 0},
+		{"text of a number", 48, {6ull << 16, 0, 0, 1, 1, TEXT}, 1, 0, 0},
+		{"text is cut", 48, {6ull << 16, 0, 0, 1, 1, 8ull << 32 | 1ull << 16 | TEXT}, 1, 0, 0},
+		{"text is too long", 48, {6ull << 16, 0, 0, 1, 1, 0xffffffffull << 32 | 1ull << 16 | TEXT}, 1, 0, 0},
+		{"no text", 48, {6ull << 16, 0, 0, 1, 1, 7}, 1, 0, 0},
+		{"good", 56, {7ull << 16, 1, 0, 1, 1, 8ull << 32 | 1ull << 16 | TEXT, 65}, 0, 1, 0},
+		{"part of an element", 56, {7ull << 16, 1, 0, 1, 1, 6ull << 32 | 1ull << 16 | TEXT, 65}, 1, 0, 4},
+		{"elements of a number", 48, {6ull << 16, 0, 0, 1, 1, TEXT}, 1, 0, 4},
+		{"whole elements", 56, {7ull << 16, 1, 0, 1, 1, 8ull << 32 | 1ull << 16 | TEXT, 65}, 0, 1, 4},
+		{"more of them than there are", 48, {6ull << 16, 1, 0, 1, ~0ull, 1ull << 16 | TEXT}, 0, 1, 8},
+		{"time to come", 40, {5ull << 16, ~0ull, 0, 1, 1}, 0, 1, 0},
 	};
 
 	(void)state;
@@ -561,6 +605,7 @@ static void test_each_rule_broken(void **state)
 		struct fixture f;
 
 		begin(&f);
+		f.unit = broken[i].unit;
 		attach(&f, 2, true);
 		put(&f, 0, broken[i].words, sizeof(broken[i].words));
 		program_segment_ring(&f.segment[0], 0)->producer_pos = broken[i].pos;
@@ -929,6 +974,7 @@ int main(void)
 		cmocka_unit_test(test_a_time_is_kept_that_is_after_the_look),
 		cmocka_unit_test(test_counts_are_times),
 		cmocka_unit_test(test_texts_are_bounded),
+		cmocka_unit_test(test_arrays_are_bounded),
 		cmocka_unit_test(test_killed_while_it_writes),
 		cmocka_unit_test(test_garbage_costs_itself_alone),
 		cmocka_unit_test(test_each_rule_broken),

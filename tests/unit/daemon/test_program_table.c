@@ -105,6 +105,56 @@ static void test_names_become_fields(void **state)
 	assert_string_equal(probe[1].field[2], "arg2");		/* and so is cpu */
 }
 
+static void test_arrays_are_lists(void **state)
+{
+	static const uint8_t types[] = {
+		rt_program_type(RT_PROGRAM_SIGNED, 4), rt_program_type(RT_PROGRAM_UNSIGNEDS, 2),
+		rt_program_type(RT_PROGRAM_POINTER, 8), rt_program_type(RT_PROGRAM_SIGNEDS, 8),
+	};
+	static const uint8_t one[] = {rt_program_type(RT_PROGRAM_UNSIGNEDS, 1)};
+	static const struct {
+		const char *format, *print;
+	} formats[] = {
+		{"%", "\"%\""}, {"%%p %p", "\"%%p %s\""}, {"%-8p%p", "\"%-8s%p\""}, {"p%", "\"p%\""}, {"%5", "\"%5\""},
+	};
+	struct program_probe probe[1];
+	Ringtail__V1__Probe *message;
+	struct table table;
+
+	(void)state;
+	begin(&table);
+	ADD(&table, 4, types, "app\0sent\0%*d%p at %p: %p%%\0a.c\0width\0ports\0at\0deltas");
+	assert_int_equal(program_table_parse(&table.hello, table.bytes, probe, &(struct error){}), 0);
+	/* Each star takes an argument: the first %p is the third one, which is an address. */
+	message = program_probe_message(&probe[0]);
+	assert_string_equal(message->print, "\"%*d%p at %s: %p%%\", REC->width, __print_list(ports), REC->at,"
+					    " __print_list(deltas)");
+	assert_int_equal(message->field[1]->type, RINGTAIL__V1__FIELD_TYPE__FIELD_BYTES);
+	assert_int_equal(message->field[1]->bits, 16);
+	assert_int_equal(message->field[1]->bytes, 0);
+	assert_false(message->field[1]->element_signed);
+	assert_string_equal(message->field[1]->c_type, "uint16_t[]");
+	assert_int_equal(message->field[3]->bits, 64);
+	assert_true(message->field[3]->element_signed);
+	assert_int_equal(program_probe_attached(&probe[0], 0), 0);
+	assert_int_equal(program_probe_attached(&probe[0], 1), 2);
+	assert_int_equal(program_probe_attached(&probe[0], 3), 8);
+	ringtail__v1__probe__free_unpacked(message, NULL);
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		char texts[64] = "app\0one\0";
+		size_t bytes = 8 + strlen(formats[i].format) + 1;
+
+		strcpy(texts + 8, formats[i].format);
+		memcpy(texts + bytes, "a.c\0ports", 10);
+		begin(&table);
+		add(&table, 1, one, texts, bytes + 10);
+		assert_int_equal(program_table_parse(&table.hello, table.bytes, probe, &(struct error){}), 0);
+		message = program_probe_message(&probe[0]);
+		assert_memory_equal(message->print, formats[i].print, strlen(formats[i].print));
+		ringtail__v1__probe__free_unpacked(message, NULL);
+	}
+}
+
 /* A field for each word of a record, as the header writes it; an argument that is called as one of them has its number. */
 static void test_spans_have_ids(void **state)
 {
@@ -171,7 +221,7 @@ static void test_texts_of_other_languages(void **state)
 
 static void test_unfit_tables_are_refused(void **state)
 {
-	static const uint8_t unknown[] = {0x45};
+	static const uint8_t unknown[] = {0x47}, odd[] = {0x35};
 	struct program_probe probe[RT_PROGRAM_PROBES_MAX];
 	struct table table;
 
@@ -189,6 +239,7 @@ static void test_unfit_tables_are_refused(void **state)
 	REFUSED(0, ends_here, "app\0name\0f\x1b[2J\0a.c");
 	REFUSED(0, ends_here, "app\0name\0f\0a\n.c");
 	REFUSED(1, unknown, "app\0name\0f\0a.c\0x");
+	REFUSED(1, odd, "app\0name\0f\0a.c\0x");
 	REFUSED(3, three, "app\0name\0f\0a.c");			/* no texts of its arguments */
 	REFUSED(RT_PROGRAM_ARGS_MAX + 1, ends_here, "app\0name\0f\0a.c");
 	begin(&table);
@@ -265,6 +316,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names_become_fields),
+		cmocka_unit_test(test_arrays_are_lists),
 		cmocka_unit_test(test_spans_have_ids),
 		cmocka_unit_test(test_texts_of_other_languages),
 		cmocka_unit_test(test_unfit_tables_are_refused),

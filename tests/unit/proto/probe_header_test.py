@@ -52,9 +52,11 @@ int main(int argc, char **argv)
 	RT_PROBE(app, none, "none");
 	RT_PROBE(app, all, "%d %hhu %hd %ld %llu %p %s %c %x %d", argc, (unsigned char)1, (short)-1, 2L, big, (void *)argv,
 		 argv[0], 'c', 3u, flag);
+	RT_PROBE(app, arrays, "%p %p %p %p %p %p", RT_ARRAY(argv[0], 2), RT_ARRAY(&big, 1u), RT_ARRAY(&flag, argc),
+		 RT_ARRAY((const short *)0, 0), RT_ARRAY((const signed char *)argv[0], 1), RT_ARRAY((int *)0, 0));
 	in_line("text");
 	spans(argc);
-	return other() + rt_probe_count() == 13 ? 0 : 1;
+	return other() + rt_probe_count() == 14 ? 0 : 1;
 }
 """
 OTHER = """
@@ -79,6 +81,9 @@ REFUSED = {
     "too few arguments": '"%d %d", n',
     "too many arguments": '"%d", n, n',
     "a number with a fraction": '"%f", d',
+    "an array where the format has a number": '"%d", RT_ARRAY(&n, 1)',
+    "an array where the format has a text": '"%s", RT_ARRAY(&n, 1)',
+    "an array of numbers with a fraction": '"%p", RT_ARRAY(&d, 1)',
     "an eleventh argument": '"%d%d%d%d%d%d%d%d%d%d%d", n, n, n, n, n, n, n, n, n, n, n',
 }
 failed = 0
@@ -124,6 +129,8 @@ def main():
         check_program(scratch, "strict C11 with _GNU_SOURCE", C_STRICT, "_Bool")
         check_program(scratch, "without rseq", C, "_Bool", "-DRT_PROBE_NO_RSEQ")
         check_program(scratch, "C++17, of two files", CXX, "bool")
+        check_program(scratch, "pedantic C11", C_STRICT, "_Bool", "-Wpedantic")
+        check_program(scratch, "C++17 by clang++", ["clang++", *CXX[1:]], "bool", "-Wpedantic")
         check_shared_object(scratch)
         for language, compiler in (("C", C), ("C++", CXX)):
             for what, arguments in REFUSED.items():
@@ -131,6 +138,8 @@ def main():
                 said(f"{language} refuses {what}", done.returncode != 0, done.stdout)
             done = compile_text(compiler, ONE % '"%d %s", n, t', f"{scratch}/taken.o", "-c")
             said(f"{language} takes what fits", done.returncode == 0, done.stdout)
+            done = compile_text(compiler, ONE % '"%p", RT_ARRAY(&n, 1)', f"{scratch}/array.o", "-c")
+            said(f"{language} takes an array", done.returncode == 0, done.stdout)
     finally:
         shutil.rmtree(scratch)
     return failed != 0

@@ -931,8 +931,10 @@ static void test_names_of_errors(void **state)
 	assert_true(names > 100);
 }
 
-/* Whether the small catalog takes this filter, with one probe more that has a number `name`. */
-static bool takes_beside(uint32_t id, const char *name, const char *text)
+static struct error refusal;
+
+/* Whether the small catalog takes this filter, with one probe more that has a field `name`. */
+static bool takes_field_beside(uint32_t id, const char *name, Ringtail__V1__FieldType type, const char *text)
 {
 	Ringtail__V1__Field field, *fields[] = { &field };
 	Ringtail__V1__Catalog catalog = *small_catalog_get();
@@ -942,7 +944,7 @@ static bool takes_beside(uint32_t id, const char *name, const char *text)
 
 	assert_true(catalog.n_probe < 16);
 	memcpy(probes, catalog.probe, catalog.n_probe * sizeof(probes[0]));
-	small_field(&field, name, RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, 32);
+	small_field(&field, name, type, 32);
 	ringtail__v1__probe__init(&own);
 	own.id = id;
 	own.provider = own.function = own.name = (char *)"own";
@@ -950,9 +952,30 @@ static bool takes_beside(uint32_t id, const char *name, const char *text)
 	own.n_field = 1;
 	probes[catalog.n_probe++] = &own;
 	catalog.probe = probes;
-	err = filter_compile(text, &catalog, &filter, NULL);
+	err = filter_compile(text, &catalog, &filter, &refusal);
 	filter_destroy(filter);
 	return err == 0;
+}
+
+static bool takes_beside(uint32_t id, const char *name, const char *text)
+{
+	return takes_field_beside(id, name, RINGTAIL__V1__FIELD_TYPE__FIELD_SIGNED, text);
+}
+
+/* What an array's word is, no filter compares; one of a program hides no number of the kernel's. */
+static void test_arrays_are_not_compared(void **state)
+{
+	const Ringtail__V1__FieldType array = RINGTAIL__V1__FIELD_TYPE__FIELD_BYTES;
+	static const char *const refused[] = {"sizes == 4", "sizes =~ \"a*\"", "sizes & 1"};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		assert_false(takes_field_beside(RT_PROBE_PROGRAM, "sizes", array, refused[i]));
+		assert_string_equal(refusal.code, "filter-array");
+		assert_string_equal(refusal.what, "filter, column 1: `sizes` is an array, and a filter compares numbers and texts");
+		assert_true(*refusal.hint);
+	}
+	assert_true(takes_field_beside(RT_PROBE_PROGRAM, "count", array, "count > 4"));
 }
 
 /* A program that calls a number `ret` takes no filter away from those who look at system calls. */
@@ -964,8 +987,6 @@ static void test_a_program_breaks_no_filter_by_a_name(void **state)
 	assert_false(takes_beside(RT_PROBE_PROGRAM, "us", "us == -ENOENT"));
 	assert_false(takes_beside(RT_PROBE_MADE, "ret", "ret == -ENOENT"));
 }
-
-static struct error refusal;
 
 /* `unit`, `times` times, between `head` and `tail`; the code of the error that it makes, or "". */
 static const char *code_of(const char *head, const char *unit, unsigned times, const char *tail)
@@ -1172,6 +1193,7 @@ int main(void)
 		cmocka_unit_test(test_logic),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_names_of_errors),
+		cmocka_unit_test(test_arrays_are_not_compared),
 		cmocka_unit_test(test_a_program_breaks_no_filter_by_a_name),
 		cmocka_unit_test(test_patterns_have_a_bound_together),
 		cmocka_unit_test(test_column_of_a_filter_in_a_filter),
