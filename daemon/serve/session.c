@@ -46,7 +46,7 @@ struct session {
 	struct client_identity identity;
 	uint64_t id;
 	enum session_state state;
-	bool prepared;			/* the request that waits in `input` was looked at before */
+	bool prepared;			/* the request that waits in `input` was looked at before, whatever it waits for */
 	bool told;			/* and its client knows that it waits for a program */
 	bool subscribing;		/* asked for a stream, whether it is there yet or not */
 	bool broken;			/* the socket is, or memory ran out: to be closed */
@@ -740,9 +740,9 @@ static int prepare(struct session *session, enum frame_type type, const Protobuf
 	session->prepared = err > 0;
 	if (err > 0)
 		session->state = SESSION_PREPARING;
-	else if (!err && type == FRAME_SUBSCRIBE && wait_for_program(session, subscribe))
-		return 0;
-	return err < 0 ? -1 : err == 0;
+	else if (!err && type == FRAME_SUBSCRIBE)
+		session->prepared = wait_for_program(session, subscribe);
+	return err < 0 ? -1 : !session->prepared;
 }
 
 static void take_bye(struct session *session)

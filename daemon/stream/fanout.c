@@ -725,7 +725,7 @@ bool fanout_knows(const struct fanout *fanout, const struct client_identity *ide
 
 void fanout_make_now(struct fanout *fanout, const char *spec)
 {
-	making_now(fanout->making, spec);
+	subscriptions_make_now(&fanout->subscriptions, spec);
 }
 
 int fanout_subscribe(struct fanout *fanout, struct subscriber *subscriber,

@@ -33,7 +33,7 @@ struct making {
 	unsigned specs, asked;
 };
 
-static struct made *find(struct making *making, const char *spec)
+static struct made *find(const struct making *making, const char *spec)
 {
 	struct made *made;
 
@@ -151,6 +151,11 @@ static int tell(struct making *making, struct made *made, struct error *error)
 bool making_can(const struct making *making, const char *spec)
 {
 	return strlen(spec) <= NAME_BYTES_MAX && loader_can_make(making->loader, spec);
+}
+
+bool making_has(const struct making *making, const char *spec)
+{
+	return find(making, spec);
 }
 
 static int prepare(struct making *making, const char *spec, bool again, struct error *error)

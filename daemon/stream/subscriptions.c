@@ -328,27 +328,61 @@ static bool is_there(const struct subscriptions *all, const char *spec)
 	return probe_set_add_glob(&probes, spec, all->config.catalog, &ignored) == 0;
 }
 
+/*
+ * What is to be made for a spec: what it says; or, where nothing here is called so, what it may be as a tracepoint: NAME
+ * of any system, or SYSTEM:NAME, as perf writes it. NULL: nothing.
+ */
+static const char *to_be_made(const struct subscriptions *all, const char *spec, char tracepoint[NAME_BYTES_MAX + 1])
+{
+	const char *colon = strchr(spec, ':');
+	int bytes;
+
+	if (making_can(all->making, spec))
+		return spec;
+	if (strchr(spec, '/') || (colon && strchr(colon + 1, ':')) || is_there(all, spec))
+		return NULL;
+	bytes = snprintf(tracepoint, NAME_BYTES_MAX + 1, "tracepoint:%s%s", colon ? "" : "*:", spec);
+	return bytes <= (int)NAME_BYTES_MAX && making_can(all->making, tracepoint) ? tracepoint : NULL;
+}
+
 int subscriptions_prepare(struct subscriptions *all, enum subscription_claim claim,
 			  char *const *spec, size_t specs, bool again, struct error *error)
 {
 	bool waits = false;
 
 	for (size_t i = 0; i < specs && i < SUBSCRIBE_PROBES_MAX; i++) {
+		char tracepoint[NAME_BYTES_MAX + 1];
+		const char *made = to_be_made(all, spec[i], tracepoint);
 		int err;
 
-		if (!making_can(all->making, spec[i]))
+		if (!made)
 			continue;
-		err = check_may_make(all, claim, spec[i], error);
+		err = check_may_make(all, claim, made, error);
 		/* For them it means what is there, if anything is, as it does without its provider. */
-		if (err && is_there(all, spec[i]))
+		if (err && (made != spec[i] || is_there(all, spec[i])))
+			continue;
+		/* There is no tracepoint of that name: it was asked for at the first look. */
+		if (made != spec[i] && again && !making_has(all->making, made))
 			continue;
 		if (!err)
-			err = making_prepare(all->making, spec[i], again, error);
+			err = making_prepare(all->making, made, again, error);
+		/* What there is instead is said where the name is looked up. */
+		if (err == -ENOENT && made != spec[i])
+			continue;
 		if (err < 0)
 			return err;
 		waits |= err;
 	}
 	return waits;
+}
+
+void subscriptions_make_now(struct subscriptions *all, const char *spec)
+{
+	char tracepoint[NAME_BYTES_MAX + 1];
+	const char *made = to_be_made(all, spec, tracepoint);
+
+	if (made)
+		making_now(all->making, made);
 }
 
 /* What the request names, it names in that catalog. */
@@ -368,7 +402,7 @@ static int get_of(struct subscriptions *all, const struct subscription_request *
 	 * is that subscriptions_prepare() has not judged.
 	 */
 	for (size_t i = 0; claim != CLAIM_VIEWERS && i < request->globs; i++)
-		making_now(all->making, request->glob[i]);
+		subscriptions_make_now(all, request->glob[i]);
 	err = subscription_create(&wanted, catalog, all->config.rings->n,
 				  all->config.log_bytes, &subscription, error);
 	if (err)

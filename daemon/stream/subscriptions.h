@@ -102,6 +102,9 @@ int subscriptions_prepare(struct subscriptions *all, enum subscription_claim cla
 /* Whether a probe is there that this means to them; owner as in a request. */
 bool subscriptions_knows(const struct subscriptions *all, uint32_t owner, const char *spec);
 
+/* Makes what a spec names at once, and waits. What cannot be made is said where it is looked up. */
+void subscriptions_make_now(struct subscriptions *all, const char *spec);
+
 /* That of the request, made if nobody has it yet. No globs: what is always on, narrowed. */
 int subscriptions_find(struct subscriptions *all, const struct subscription_request *request,
 		       enum subscription_claim claim, struct subscription **subscription,

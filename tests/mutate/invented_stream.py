@@ -351,7 +351,7 @@ MUTANTS = [
      '\tevent_active(fanout->read, EV_TIMEOUT, 0);',
      '\t;', ["unit/fanout_steps"]),
     ("fanout-fanout-make-now-left-out", "daemon/stream:fanout_make_now",
-     '\tmaking_now(fanout->making, spec);',
+     '\tsubscriptions_make_now(&fanout->subscriptions, spec);',
      '\t;', ["unit/fanout_steps"]),
     ("subscriptions-names-provider-differs", "daemon/stream:names_provider",
      '\treturn !glob_is_pattern(provider);',

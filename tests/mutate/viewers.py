@@ -58,7 +58,7 @@ MUTANTS = [
     ("viewers-have-made-what-patterns-share", PROBE_SET + ":part_covers", "return strcmp(wide, narrow) == 0;", "",
      ["unit/subscriptions"]),
     ("viewers-have-any-file-looked-into", VIEWER + ":may_make", " || !strchr(word, ':')", "", ["unit/subscriptions"]),
-    ("viewers-are-refused-what-is-there", VIEWER + ":subscriptions_prepare", "err && is_there(all, spec[i])", "false",
+    ("viewers-are-refused-what-is-there", VIEWER + ":subscriptions_prepare", "(made != spec[i] || is_there(all, spec[i]))", "false",
      ["unit/subscriptions"]),
     ("viewers-have-made-what-was-not-judged", VIEWER + ":get_of", "claim != CLAIM_VIEWERS && ", "",
      ["unit/subscriptions"]),

@@ -442,9 +442,11 @@ static void request_waits_for_a_program(void **state)
 	peer_greet(f.peer);
 	subscribe_and_wait(&f, "app:x");
 	peer_expect_error(f.peer, "waits-for-program", false);
+	assert_false(f.again);
 	peer_send_list(f.peer, "");
 	session_go_on(f.session);		/* a program has come, and is another one */
 	PEER_AWAIT(f.base, f.asked_awaits == 2);
+	assert_true(f.again);			/* or somebody else's probes were made: it had asked for its own */
 	/* It may take longer than the silence of one who has no stream. */
 	session_check_silence(f.session, clock_monotonic() + 2 * LONG_NS);
 	assert_int_equal(f.lists, 0);

@@ -32,11 +32,13 @@ struct fixture {
 };
 
 static unsigned made_now;
+static char last_made[64];		/* what was last to be made, now or later */
 
 void __wrap_making_now(struct making *making, const char *spec);
 void __wrap_making_now(struct making *making, const char *spec)
 {
-	(void)making, (void)spec;
+	(void)making;
+	snprintf(last_made, sizeof(last_made), "%s", spec);
 	made_now++;
 }
 
@@ -48,7 +50,15 @@ bool __wrap_making_can(const struct making *making, const char *spec);
 bool __wrap_making_can(const struct making *making, const char *spec)
 {
 	(void)making;
-	return all_can_be_made || strstr(spec, ":block") || strstr(spec, ":/");
+	return all_can_be_made || strstr(spec, ":block") || strstr(spec, ":/") || strstr(spec, "*:read");
+}
+
+/* Whatever was last to be made, until it was told that it cannot be. */
+bool __wrap_making_has(const struct making *making, const char *spec);
+bool __wrap_making_has(const struct making *making, const char *spec)
+{
+	(void)making;
+	return strcmp(spec, last_made) == 0;
 }
 
 int __wrap_making_prepare(struct making *making, const char *spec, bool again, struct error *error);
@@ -56,7 +66,8 @@ int __wrap_making_prepare(struct making *making, const char *spec, bool again, s
 {
 	(void)making, (void)again, (void)error;
 	prepared++;
-	return strstr(spec, ":none") ? -ENOENT : strstr(spec, ":late") ? 1 : 0;
+	snprintf(last_made, sizeof(last_made), "%s", spec);
+	return strstr(spec, ":none") || strstr(spec, "_none") ? -ENOENT : strstr(spec, ":late") ? 1 : 0;
 }
 
 uint64_t __wrap_recorder_change(struct recorder *recorder);
@@ -324,6 +335,14 @@ static void give_up(struct fixture *f, struct subscription *subscription)
 	subscription_destroy(subscription);
 }
 
+static int prepare_again(struct fixture *f, const char *spec)
+{
+	char *const again[] = {(char *)spec};
+	struct error error = {0};
+
+	return subscriptions_prepare(&f->all, CLAIM_CLIENTS, again, 1, true, &error);
+}
+
 static int prepare(struct fixture *f, enum subscription_claim claim, const char *first, const char *second)
 {
 	char *const spec[] = {(char *)first, (char *)second};
@@ -363,6 +382,48 @@ static void nothing_is_made_for_viewers_unless_its_provider_is_named(void **stat
 	/* One that is still being made is waited for, whatever comes behind it; one that cannot be is an error. */
 	assert_true(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:late", "tracepoint:block:a") > 0);
 	assert_int_equal(prepare(&f, CLAIM_VIEWERS, "tracepoint:block:none", "tracepoint:block:a"), -ENOENT);
+	close_all(&f);
+}
+
+/* One name that nothing here has, or two: such tracepoints are made, where there are any and the client may. */
+static void a_tracepoint_by_its_name_alone(void **state)
+{
+	const char *glob = "block_rq_issue";
+	struct subscription_request request = {.glob = &glob, .globs = 1};
+	char too_long[NAME_BYTES_MAX + 1] = "block";
+	struct subscription *subscription;
+	struct error error;
+	struct fixture f;
+
+	(void)state;
+	open_all(&f);
+	prepared = made_now = 0;
+	assert_int_equal(prepare(&f, CLAIM_CLIENTS, "block_rq_issue", NULL), 0);
+	assert_int_equal(prepared, 1);
+	assert_string_equal(last_made, "tracepoint:*:block_rq_issue");
+	assert_int_equal(prepare(&f, CLAIM_CLIENTS, "block_none", "block_rq_*"), 0);
+	assert_int_equal(prepared, 3);
+	assert_string_equal(last_made, "tracepoint:*:block_rq_*");
+	assert_int_equal(prepare(&f, CLAIM_CLIENTS, "blocks:rq_issue", NULL), 0);
+	assert_int_equal(prepared, 4);
+	assert_string_equal(last_made, "tracepoint:blocks:rq_issue");
+	/* It is asked for once, and then looked at until it is there or is not: who waits for a program looks on. */
+	assert_int_equal(prepare_again(&f, "blocks:rq_issue"), 0);
+	assert_int_equal(prepared, 5);
+	assert_int_equal(prepare_again(&f, "block_none"), 0);
+	assert_int_equal(prepared, 5);
+	prepared = 4;
+	/* What is there is meant; what has parts says itself what it is; viewers are told what they were. */
+	assert_int_equal(prepare(&f, CLAIM_CLIENTS, "read", "sched_switch"), 0);
+	assert_int_equal(prepare(&f, CLAIM_CLIENTS, "read:call", "/blocks:a"), 0);
+	assert_int_equal(prepare(&f, CLAIM_CLIENTS, "blocks:rq:a", NULL), 0);
+	assert_int_equal(prepare(&f, CLAIM_VIEWERS, "block_rq_issue", NULL), 0);
+	memset(too_long + 5, 'x', NAME_BYTES_MAX - 5);
+	assert_int_equal(prepare(&f, CLAIM_CLIENTS, too_long, NULL), 0);
+	assert_int_equal(prepared, 4);
+	assert_int_equal(subscriptions_get(&f.all, &request, CLAIM_OWN, &subscription, &error), -ENOENT);
+	assert_int_equal(made_now, 1);
+	assert_string_equal(last_made, "tracepoint:*:block_rq_issue");
 	close_all(&f);
 }
 
@@ -1168,6 +1229,7 @@ int main(void)
 		cmocka_unit_test(new_rate_is_for_viewers_streams),
 		cmocka_unit_test(probe_made_on_request_needs_its_provider_named),
 		cmocka_unit_test(nothing_is_made_for_viewers_unless_its_provider_is_named),
+		cmocka_unit_test(a_tracepoint_by_its_name_alone),
 		cmocka_unit_test(no_more_is_made_for_viewers_than_they_may_ask_for),
 		cmocka_unit_test(viewers_ask_for_what_is_there_by_its_provider_too),
 		cmocka_unit_test(texts_of_the_kernels_functions_are_for_operators),
