@@ -385,6 +385,23 @@ static bool tell_missed(struct stream *stream, stream_tell *tell, void *context)
 	return true;
 }
 
+/*
+ * Up to where a client may be told that a ring has come. Of what was read of the log up to a seam some may wait still,
+ * though the log has given up what is behind it: that is told behind what waits.
+ */
+static uint64_t place_to_tell(const struct stream *stream, uint32_t i)
+{
+	const struct stream_ring *ring = &stream->ring[i];
+	const struct frame_ref *frame;
+
+	if (stream->past && ring->gap)
+		return ring->told;
+	for (uint32_t k = 0; stream->past && (frame = past_get(stream->past, k)); k++)
+		if (frame_ref_is_range(frame) && frame->ring == i && frame->first_seq < ring->seen)
+			return frame->first_seq > ring->told ? frame->first_seq : ring->told;
+	return ring->seen;
+}
+
 /* After the gaps, where every ring is now: skips among what was dropped need no gap, but a place. */
 static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
 {
@@ -403,8 +420,8 @@ static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
 
 		if (stream->ring[i].unknown)
 			continue;
-		at->seq = stream->ring[i].seen;
-		at->skipped = stream->ring[i].seen - stream->ring[i].told;
+		at->seq = place_to_tell(stream, i);
+		at->skipped = at->seq - stream->ring[i].told;
 		watermark.n_position++;
 	}
 	frame = frame_ref_pack(stream->codec, FRAME_WATERMARK, &watermark.base);
@@ -412,7 +429,7 @@ static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
 	if (!frame)
 		return false;
 	for (uint32_t i = 0; i < stream->subscription->rings; i++)
-		stream->ring[i].told = stream->ring[i].seen;
+		stream->ring[i].told = place_to_tell(stream, i);
 	tell(context, frame);
 	return true;
 }
@@ -421,7 +438,7 @@ static bool tell_places(struct stream *stream, stream_tell *tell, void *context)
 static bool owes_places(const struct stream *stream)
 {
 	for (uint32_t i = 0; i < stream->subscription->rings; i++)
-		if (stream->ring[i].told < stream->ring[i].seen)
+		if (stream->ring[i].told < place_to_tell(stream, i))
 			return true;
 	return false;
 }
@@ -606,12 +623,9 @@ static bool pass_old(struct stream *stream, stream_tell *tell, void *context)
  */
 static bool is_behind_skips(const struct stream *stream, const struct frame_ref *frame)
 {
-	const struct stream_ring *ring;
-
 	if (!frame->bytes || !frame_ref_is_range(frame) || frame_ref_is_earlier(frame))
 		return false;
-	ring = &stream->ring[frame->ring];
-	return ring->told < ring->seen && !ring->gap;
+	return stream->ring[frame->ring].told < place_to_tell(stream, frame->ring);
 }
 
 unsigned stream_peek(struct stream *stream, struct frame_ref **frame, unsigned n,

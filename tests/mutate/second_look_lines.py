@@ -459,7 +459,7 @@ MUTANTS = [
      "	ring->gap_events = ring->mixed ? ring->gap_events : 0;",
      "	ring->gap_events = 0;", ["unit/stream"]),
     ("stream-tell-places-differs-3", "daemon/stream/stream.c:tell_places",
-     "	for (uint32_t i = 0; i < stream->subscription->rings; i++)\n		stream->ring[i].told = stream->ring[i].seen;\n	tell(context, frame);",
+     "	for (uint32_t i = 0; i < stream->subscription->rings; i++)\n		stream->ring[i].told = place_to_tell(stream, i);\n	tell(context, frame);",
      "	tell(context, frame);", ["unit/stream"]),
     # client/lib/merge.c
     ("merge-open-first-differs", "client/lib/merge.c:open_first",

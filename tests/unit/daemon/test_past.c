@@ -423,6 +423,205 @@ static void what_is_not_shown_is_missed(void **state)
 	learns_blind = hides_programs = false;
 }
 
+/*
+ * At the seam the log gives up what comes next, and what was read of it waits. A place behind both, told before what
+ * waits, would make a client take that for skipped, and then for what it had.
+ */
+static void what_waits_is_told_before_what_the_log_gave_up(void **state)
+{
+	struct frame_ref *frame[4];
+	struct fixture f;
+
+	(void)state;
+	open_all(&f, 10, 10);
+	append(f.donor, 1, 10, true, 100);
+	append(f.donor, 0, 30, true, 100);
+	append(f.own, 1, 4, true, 100);
+	append(f.own, 0, 10, true, 100);
+	begin(&f, true);
+	while (stream_peek(f.stream, frame, 4, on_tell, &f) < 2)
+		event_base_loop(f.base, EVLOOP_ONCE);
+	stream_sent(f.stream);
+	stream_sent(f.stream);
+	assert_int_equal(stream_peek(f.stream, frame, 4, on_tell, &f), 1);
+	assert_int_equal(frame[0]->first_seq, 10);
+	frame_log_set_bytes_max(f.own->log, 1);
+	append(f.own, 1, 4, false, 0);
+	append(f.own, 0, 5, true, 100);
+	frame_log_set_bytes_max(f.own->log, 1 << 20);
+	check_ledger(&f);
+	take_all(&f);
+	append(f.own, 1, 3, true, 100);
+	append(f.own, 0, 10, true, 100);
+	take_all(&f);
+	expect_said(&f, "5:10-14, places at 0 3:30+0 5:18+4, 5:18-21, 3:30-35, places at 0 3:35+0 5:21+0, ");
+	close_all(&f);
+}
+
+/* ---- Anything, in any order ------------------------------------------------------------------------ */
+
+#define ATTEMPTS 300u
+#define HISTORIES 200u
+
+/* Of each attempt of a ring: whether it is an event, and how it was told. */
+static struct line {
+	bool event[ATTEMPTS], told[ATTEMPTS];
+	uint64_t at;			/* what comes next begins here, or behind it */
+} line[RINGS];
+static uint64_t gap_attempts;
+
+static unsigned dice(unsigned *seed, unsigned sides)
+{
+	return (unsigned)rand_r(seed) % sides;
+}
+
+static void draw_lines(unsigned *seed)
+{
+	memset(line, 0, sizeof(line));
+	gap_attempts = 0;
+	for (unsigned ring = 0; ring < RINGS; ring++)
+		for (unsigned i = 0, n; i < ATTEMPTS; i += n) {
+			bool event = dice(seed, 3);
+
+			n = 1 + dice(seed, 20);
+			for (unsigned k = i; event && k < i + n && k < ATTEMPTS; k++)
+				line[ring].event[k] = true;
+		}
+}
+
+/* The next of these attempts, as a frame of that record; another one divides them in another way. */
+static void append_some(struct subscription *to, unsigned *seed, unsigned ring)
+{
+	uint64_t first = to->position[ring];
+	unsigned n = 1, most = 1 + dice(seed, 25);
+
+	if (first == ATTEMPTS)
+		return;
+	while (n < most && first + n < ATTEMPTS && line[ring].event[first + n] == line[ring].event[first])
+		n++;
+	append(to, ring, n, line[ring].event[first], 40 + dice(seed, 600));
+}
+
+static void note_told(unsigned cpu, uint64_t first, uint64_t end)
+{
+	struct line *of = &line[cpu == cpu_of[1]];
+
+	assert_true(first >= of->at && end <= ATTEMPTS);
+	for (uint64_t i = of->at; i < first; i++)
+		assert_false(of->event[i]);
+	for (uint64_t i = first; i < end; i++) {
+		assert_false(of->told[i]);
+		of->told[i] = true;
+	}
+	of->at = end;
+}
+
+static void on_tell_line(void *context, struct frame_ref *frame)
+{
+	struct fixture *f = context;
+	unsigned cpu = 0;
+	unsigned long long first = 0, end = 0, events = 0;
+
+	f->said[0] = '\0';
+	say_message(f, frame);
+	if (frame->type == FRAME_GAP) {
+		assert_int_equal(sscanf(f->said, "gap %u:%llu-%llu of %llu", &cpu, &first, &end, &events), 4);
+		note_told(cpu, first, end);
+		gap_attempts += end - first;
+	}
+	frame_ref_put(frame);
+}
+
+/* Some frames, of which some are sent. */
+static bool take_some(struct fixture *f, unsigned peeked, unsigned sent)
+{
+	struct frame_ref *frame[4];
+	unsigned n = stream_peek(f->stream, frame, peeked, on_tell_line, f);
+
+	check_ledger(f);
+	for (unsigned i = 0; i < n && i < sent; i++) {
+		if (frame_ref_is_range(frame[i]) && frame[i]->bytes)
+			note_told(frame[i]->cpu, frame[i]->first_seq, frame[i]->end_seq);
+		stream_sent(f->stream);
+		check_ledger(f);
+	}
+	return n;
+}
+
+static void something_happens(struct fixture *f, unsigned *seed, uint64_t *time_ns)
+{
+	unsigned what = dice(seed, 10);
+
+	if (what < 4)
+		append_some(f->donor, seed, dice(seed, RINGS));
+	else if (what < 7)
+		append_some(f->own, seed, dice(seed, RINGS));
+	else if (what == 7)
+		append_mark(dice(seed, 2) ? f->donor : f->own, ++*time_ns);
+	else
+		take_some(f, 1 + dice(seed, 4), dice(seed, 5));
+	check_ledger(f);
+}
+
+static void append_rest(struct fixture *f, unsigned *seed)
+{
+	for (unsigned ring = 0; ring < RINGS; ring++) {
+		while (f->donor->position[ring] < ATTEMPTS)
+			append_some(f->donor, seed, ring);
+		while (f->own->position[ring] < ATTEMPTS)
+			append_some(f->own, seed, ring);
+	}
+}
+
+/*
+ * Whatever the other's record has, and the log, and however little of either is kept: each attempt is told once, in
+ * its place, and the ledger closes after each step.
+ */
+static void history(unsigned seed)
+{
+	uint64_t time_ns = 0;
+	struct fixture f;
+	unsigned first = seed;
+	bool whole = dice(&seed, 2);
+
+	draw_lines(&seed);
+	open_all(&f, dice(&seed, 120), dice(&seed, 120));
+	if (first % 5 != 0)
+		f.from->lag_bytes_max = 1 << 20;
+	for (unsigned ring = 0; ring < RINGS; ring++)
+		while (f.donor->position[ring] < f.own->position[ring] + dice(&seed, 30))
+			append_some(f.donor, &seed, ring);
+	if (first % 3 == 0)
+		frame_log_set_bytes_max(f.own->log, 2500);
+	begin(&f, whole);
+	take_some(&f, 4, 0);
+	event_base_loop(f.base, EVLOOP_ONCE);	/* its turn, which is longer than all of this */
+	for (unsigned i = 0; i < 150; i++)
+		something_happens(&f, &seed, &time_ns);
+	append_rest(&f, &seed);
+	if (first % 4 == 0)
+		append_bare(f.own, FRAME_BYE);
+	for (unsigned idle = 0; idle < 20;)
+		idle = take_some(&f, 4, 4) ? 0 : idle + 1;
+	assert_null(f.stream->past);
+	for (unsigned ring = 0; ring < RINGS; ring++)
+		for (unsigned i = 0; i < ATTEMPTS; i++)
+			assert_true(line[ring].told[i] || !line[ring].event[i]);
+	if (first % 3 && first % 5)
+		assert_int_equal(gap_attempts, 0);
+	close_all(&f);
+}
+
+static void anything_in_any_order(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= HISTORIES; seed++) {
+		if (getenv("RINGTAIL_SEED") && seed != strtoul(getenv("RINGTAIL_SEED"), NULL, 0))
+			continue;
+		history(seed);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -433,6 +632,8 @@ int main(void)
 		cmocka_unit_test(without_memory_it_waits),
 		cmocka_unit_test(turns_have_a_bound),
 		cmocka_unit_test(what_is_not_shown_is_missed),
+		cmocka_unit_test(what_waits_is_told_before_what_the_log_gave_up),
+		cmocka_unit_test(anything_in_any_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
