@@ -510,9 +510,13 @@ static bool note_appended(struct spool *spool, const struct frame_ref *frame)
 	return true;
 }
 
-/* Takes the reference. */
+/*
+ * Takes the reference. What is lost while the spool is opened is told before all that waits, for only then the
+ * spool's end is known. So all that waits is lost with it: else it would count as what the spool has already.
+ */
 static void append(struct spool *spool, struct frame_ref *frame)
 {
+	enum loss_reason reason = LOSS_REASON_QUEUE_FULL;
 	struct spool_entry entry = {.frame = frame};
 	bool told;
 
@@ -524,17 +528,19 @@ static void append(struct spool *spool, struct frame_ref *frame)
 		lose(spool, entry, reason_of(spool));
 		return;
 	}
-	if (spool->queue_bytes + cost_of(frame) > SPOOL_HELD_BYTES_MAX) {
-		lose(spool, entry, LOSS_REASON_QUEUE_FULL);
-		return;
+	if (spool->queue_bytes + cost_of(frame) <= SPOOL_HELD_BYTES_MAX) {
+		/* Before the spool's end is known, only a watermark has its place. */
+		if (spool->state == SPOOL_OPENING)
+			told = !spool->owes_watermark || push_owed_watermark(spool);
+		else
+			told = tell_lost(spool);
+		if (told && push(spool, entry) == 0)
+			return;
+		reason = LOSS_REASON_MEMORY;
 	}
-	/* Before the spool's end is known, only a watermark has its place. */
 	if (spool->state == SPOOL_OPENING)
-		told = !spool->owes_watermark || push_owed_watermark(spool);
-	else
-		told = tell_lost(spool);
-	if (!told || push(spool, entry) != 0)
-		lose(spool, entry, LOSS_REASON_MEMORY);
+		lose_all(spool, reason);
+	lose(spool, entry, reason);
 }
 
 /* The store knows where it ends: what waits is looked at anew. */

@@ -100,7 +100,7 @@ MUTANTS = [
     ("spool-owed-watermark-forgotten-when-opened", SPOOL, "	spool->owes_watermark |= owes;\n", "	(void)owes;\n",
      WRITING),
     ("spool-queue-without-a-bound", SPOOL,
-     "	if (spool->queue_bytes + cost_of(frame) > SPOOL_HELD_BYTES_MAX) {", "	if (false) {", WRITING),
+     "	if (spool->queue_bytes + cost_of(frame) <= SPOOL_HELD_BYTES_MAX) {", "	if (true) {", WRITING),
 
     # Turns.
 

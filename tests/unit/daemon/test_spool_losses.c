@@ -671,6 +671,578 @@ static void fails_as_it_is_opened(void **state)
 	end(&run);
 }
 
+/* ---- What waits, and what there is no room for -------------------------------------------------- */
+
+/* Nothing makes it smaller. */
+static struct frame_ref *big_batch(struct spool_run *run, unsigned ring)
+{
+	static uint32_t probe[160000], value = 1;
+	const size_t n = sizeof(probe) / sizeof(probe[0]);
+	struct frame_ref *frame;
+
+	for (size_t i = 0; i < n; i++)
+		probe[i] = value = value * 1664525 + 1013904223;
+	frame = run_batch_of(run, ring, 5, 0, probe, n);
+	assert_true(frame->bytes > 600000);
+	return frame;
+}
+
+/*
+ * A watermark in place of one that found no room tells of skips behind what waits for a sync, and up to what was
+ * lost: neither of what waits, nor of what the Gap tells.
+ */
+static void skips_between_what_waits_and_a_loss(void **state)
+{
+	uint64_t waits, skipped;
+	struct spool_stat stat;
+	struct spool_run run;
+	uint64_t lost;
+
+	(void)state;
+	begin(&run, SPOOL_FSYNC);
+	run.config.policy = SPOOL_DROP_NEW;
+	run.config.size_bytes = 1000000;
+	run.config.sync_interval_ns = 3000 * NS_PER_S;
+	run_open(&run);
+	append(&run, big_batch(&run, 0));
+	append(&run, run_batch(&run, 1, 5, 1));
+	waits = run.seq[1];
+	assert_int_equal(run.end[1], 0);
+	spool_append(run.spool, run_quiet_range(&run, 1, 3));
+	skipped = run.seq[1];
+	spool_append(run.spool, big_batch(&run, 1));
+	append(&run, run_watermark_after(&run, (const uint64_t[RUN_RINGS]){0, 3}));
+	spool_stat(run.spool, &stat);
+	assert_string_equal(stat.state, "full");
+	run_now_ns += run.config.age_ns;
+	for (unsigned i = 0; i < 4; i++) {
+		run_now_ns += i == 3 ? run.config.sync_interval_ns : SPOOL_TIDY_NS;
+		append(&run, run_watermark(&run));
+	}
+	read_all(&run);
+	assert_int_equal(count(FRAME_GAP), 1);
+	assert_int_equal(nth(FRAME_GAP, 0)->first, skipped);
+	assert_int_equal(nth(FRAME_GAP, 0)->end, run.seq[1]);
+	assert_int_equal(nth(FRAME_WATERMARK, 0)->positions, 1);
+	assert_int_equal(nth(FRAME_WATERMARK, 0)->seq[1], skipped);
+	assert_int_equal(nth(FRAME_WATERMARK, 0)->skipped[1], skipped - waits);
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(stat.in_flight, 0);
+	assert_int_equal(lost, run.seq[1] - skipped);
+	end(&run);
+}
+
+/* Frames that come together have room together, or the last of them has none. */
+static void frames_of_one_turn_share_the_room(void **state)
+{
+	struct spool_stat stat;
+	struct spool_run run;
+	uint64_t lost;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run.config.policy = SPOOL_DROP_NEW;
+	run.config.size_bytes = 1000000;
+	run_open(&run);
+	spool_append(run.spool, run_watermark(&run));	/* a turn of its own, during which the others come */
+	for (unsigned i = 0; i < 3; i++)
+		spool_append(run.spool, big_batch(&run, 0));
+	settle(&run);
+	run_check_ledger(&run, &stat, &lost);
+	assert_true(stat.bytes <= run.config.size_bytes);
+	assert_int_equal(stat.lost[LOSS_REASON_SPOOL_FULL], lost);
+	assert_int_equal(stat.stored, run.seq[0] / 3);
+	end(&run);
+}
+
+/* Up to spool-size: what fits to the byte is stored. */
+static void what_fits_exactly_is_stored(void **state)
+{
+	uint64_t exact = 100000;
+	struct spool_stat stat;
+	struct spool_run run;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct frame_ref *second;
+
+		begin(&run, SPOOL_WRITTEN);
+		run.config.policy = SPOOL_DROP_NEW;
+		run.config.segment_bytes = 1;
+		run.config.size_bytes = i == 2 ? exact - 1 : exact;
+		run_open(&run);
+		append(&run, run_batch(&run, 0, 5, 1));
+		spool_stat(run.spool, &stat);
+		second = run_batch(&run, 0, 5, 1);
+		exact = i == 0 ? stat.bytes + second->bytes : exact;
+		append(&run, second);
+		spool_stat(run.spool, &stat);
+		assert_int_equal(stat.stored == run.seq[0], i < 2);
+		end(&run);
+	}
+}
+
+/*
+ * More comes while the spool is opened than may wait: what waits is lost with it, and told in one Gap behind what was
+ * there. What comes then is stored behind that.
+ */
+static void too_much_comes_while_it_is_opened(void **state)
+{
+	struct spool_stat stat;
+	struct spool_run run;
+	uint64_t lost, was, first;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	was = run.seq[0];
+	run_close(&run);
+	run_start(&run);
+	run_open_spool(&run);
+	for (unsigned i = 0; i < SPOOL_HELD_BYTES_MAX / (8 << 20); i++) {
+		struct frame_ref *frame = frame_ref_create(FRAME_BATCH, 8 << 20);
+
+		assert_non_null(frame);
+		frame->cpu = run_cpu_of[0];
+		frame->first_seq = run.seq[0];
+		frame->end_seq = run.seq[0] += 10;
+		frame->events = 10;
+		spool_append(run.spool, frame);
+	}
+	first = run.seq[0];
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(stat.lost[LOSS_REASON_QUEUE_FULL], first - was);
+	spool_append(run.spool, run_batch(&run, 0, 5, 1));
+	spool_append(run.spool, run_batch(&run, 1, 5, 1));
+	settle(&run);
+	settle(&run);
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(stat.produced, run.seq[0] - was + run.seq[1]);
+	assert_int_equal(lost, first - was);
+	assert_int_equal(stat.in_flight, 0);
+	assert_int_equal(run.end[0], run.seq[0]);
+	read_all(&run);
+	assert_int_equal(count(FRAME_GAP), 1);
+	expect_gap(nth(FRAME_GAP, 0), 0, was, first, first - was, LOSS_REASON_QUEUE_FULL);
+	assert_int_equal(count(FRAME_BATCH), 3);
+	end(&run);
+}
+
+static unsigned files_named(const char *suffix)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < faulty.names.n; i++)
+		n += faulty.names.name[i].file >= 0 && strstr(faulty.names.name[i].path, suffix);
+	return n;
+}
+
+/* More waits than a turn takes when the spool is closed: all of it is written, and then that it was all. */
+static void closed_with_more_than_a_turn_takes(void **state)
+{
+	struct spool_run run;
+	uint64_t seq;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run.config.size_bytes = 64 << 20;
+	run.config.segment_bytes = 16 << 20;
+	run_open(&run);
+	for (unsigned i = 0; i < 2 * (SPOOL_TURN_BYTES / 600000) + 2; i++)
+		spool_append(run.spool, big_batch(&run, 0));
+	seq = run.seq[0];
+	spool_close(run.spool);
+	run.spool = NULL;
+	run_close(&run);
+	assert_int_equal(files_named(".open"), 0);
+	assert_int_equal(files_named(".seg"), 1);
+	run_open(&run);
+	assert_int_equal(run.end[0], seq);
+	assert_int_equal(spool_missing_reason(run.spool), LOSS_REASON_NOT_RECORDED);
+	end(&run);
+}
+
+/* What finds no room as the spool is closed was not left out: the spool does not say that this was all. */
+static void closed_while_it_is_full(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run.config.policy = SPOOL_DROP_NEW;
+	run.config.size_bytes = 1000000;
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	append(&run, big_batch(&run, 0));
+	append(&run, run_batch(&run, 0, 5, 1));
+	assert_int_equal(run.end[0], run.seq[0]);
+	run_now_ns += 1;
+	spool_append(run.spool, run_watermark(&run));	/* a turn is under way: the last one takes what comes now */
+	spool_append(run.spool, big_batch(&run, 0));
+	run_close(&run);
+	run_open(&run);
+	assert_int_equal(spool_missing_reason(run.spool), LOSS_REASON_RESTART);
+	end(&run);
+}
+
+/* A segment is at most a quarter of the spool: when one goes, most of what there was stays. */
+static void a_quarter_goes_at_a_time(void **state)
+{
+	struct spool_stat stat;
+	struct spool_run run;
+	uint64_t least = UINT64_MAX;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run.config.size_bytes = 20000;
+	run_open(&run);
+	for (unsigned i = 0; i < 120; i++) {
+		append(&run, run_batch(&run, 0, 5, 1));
+		spool_stat(run.spool, &stat);
+		if (stat.deleted && stat.bytes < least)
+			least = stat.bytes;
+	}
+	assert_true(stat.deleted > 4);
+	assert_true(least > 20000 * 5 / 8);
+	end(&run);
+}
+
+/* ---- A disk that fails ---------------------------------------------------------------------------- */
+
+/* An earlier daemon left something, and the disk fails as it is opened: what is lost, and what is missing before. */
+static void fails_as_what_is_there_is_opened(void **state)
+{
+	struct spool_stat stat;
+	struct spool_run run;
+	uint64_t lost, was;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	was = run.seq[0];
+	faulty.cut_at = faulty.operations;
+	run_close(&run);
+	faulty_disk_cut(&faulty, FAULTY_KILL);
+	run_start(&run);
+	break_disk();
+	run_open_spool(&run);
+	settle(&run);
+	assert_int_equal(run.opened, 1);
+	run.seq[0] = was + 20;
+	append(&run, run_batch(&run, 0, 5, 1));
+	run_check_ledger(&run, &stat, &lost);
+	assert_string_equal(stat.state, "failed");
+	assert_int_equal(stat.lost[LOSS_REASON_DISK], run.seq[0] - was - 20);
+	assert_int_equal(lost, run.seq[0] - was - 20);
+	mend_disk();
+	spooler_turn(run.spooler);
+	settle(&run);
+	assert_int_equal(run.end[0], run.seq[0]);
+	run_check_ledger(&run, &stat, &lost);
+	assert_int_equal(stat.produced, run.seq[0] - was);
+	assert_int_equal(lost, stat.produced);
+	assert_int_equal(stat.stored, 0);
+	read_all(&run);
+	assert_int_equal(count(FRAME_GAP), 1);
+	assert_int_equal(nth(FRAME_GAP, 0)->first, was);
+	assert_int_equal(nth(FRAME_GAP, 0)->end, run.seq[0]);
+	end(&run);
+}
+
+/* Nothing comes: where the spool ends is told once that is known. */
+static void fails_as_it_is_opened_and_nothing_comes(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	run_close(&run);
+	run_start(&run);
+	break_disk();
+	run_open_spool(&run);
+	settle(&run);
+	assert_int_equal(run.end[0], 0);
+	mend_disk();
+	spooler_turn(run.spooler);
+	settle(&run);
+	assert_int_equal(run.end[0], run.seq[0]);
+	end(&run);
+}
+
+/* How often the disk was asked in so many seconds. */
+static unsigned tries(struct spool_run *run, unsigned seconds)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < seconds; i++) {
+		uint64_t before = faulty.operations;
+
+		run_now_ns += NS_PER_S;
+		spool_append(run->spool, run_batch(run, 0, 1, 0));
+		disk_thread_settle(run->thread);
+		n += faulty.operations != before;
+	}
+	return n;
+}
+
+/* Tries become rarer while it fails. After one that succeeds they begin anew. */
+static void tries_become_rarer_and_begin_anew(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	for (unsigned i = 0; i < 2; i++) {
+		break_disk();
+		append(&run, run_batch(&run, 0, 5, 1));
+		assert_in_range(tries(&run, 31), 4, 6);		/* after 1, 2, 4, 8 and 16 s */
+		assert_in_range(tries(&run, 60), 1, 2);
+		mend_disk();
+		append(&run, run_batch(&run, 0, 5, 1));
+		settle(&run);
+		assert_int_equal(run.end[0], run.seq[0]);
+	}
+	end(&run);
+}
+
+static unsigned said;
+
+static void count_said(enum log_level level, const char *code, const char *text)
+{
+	(void)level, (void)text;
+	said += strcmp(code, "spool-disk") == 0;
+}
+
+/* That the disk fails is said once; and once more when it does so again. */
+static void said_once_each_time(void **state)
+{
+	static const struct log_sink sink = {.write = count_said, .now_ns = clock_monotonic};
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	log_set_sink(&sink);
+	for (unsigned i = 1; i <= 2; i++) {
+		break_disk();
+		append(&run, run_batch(&run, 0, 5, 1));
+		run_now_ns += RETRY_NS;
+		append(&run, run_batch(&run, 0, 5, 1));
+		assert_int_equal(said, i);
+		mend_disk();
+		append(&run, run_batch(&run, 0, 5, 1));
+	}
+	run_quiet();
+	end(&run);
+}
+
+static struct disk_ops other_ops;
+static const struct disk_ops *sound_ops;
+static unsigned syncs;
+
+static int refuse_to_remove(struct disk *disk, const char *path)
+{
+	(void)disk, (void)path;
+	return -EACCES;
+}
+
+static int count_sync(struct disk *disk, int file)
+{
+	syncs++;
+	return sound_ops->sync(disk, file);
+}
+
+/* There is no room, and no file can be deleted: that is the disk's failure. */
+static void nothing_can_be_deleted(void **state)
+{
+	struct spool_stat stat;
+	struct spool_run run;
+	uint64_t lost;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	sound_ops = faulty.disk.ops;
+	other_ops = *sound_ops;
+	other_ops.remove = refuse_to_remove;
+	faulty.disk.ops = &other_ops;
+	run.config.size_bytes = 20000;
+	run_open(&run);
+	for (unsigned i = 0; i < 60; i++)
+		append(&run, run_batch(&run, 0, 5, 1));
+	run_check_ledger(&run, &stat, &lost);
+	assert_true(lost > 0);
+	assert_in_range(stat.bytes, 10000, 24000);	/* heads and ends of segments are beyond it */
+	assert_int_equal(stat.lost[LOSS_REASON_DISK], lost);
+	assert_string_equal(stat.state, "failed");
+	other_ops.remove = sound_ops->remove;
+	run_now_ns += RETRY_NS;
+	append(&run, run_batch(&run, 0, 5, 1));
+	settle(&run);
+	assert_int_equal(run.end[0], run.seq[0]);
+	end(&run);
+}
+
+/* What is kept as the system writes it costs a sync for each segment, and none for what is in it. */
+static void written_is_not_synced(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	sound_ops = faulty.disk.ops;
+	other_ops = *sound_ops;
+	other_ops.sync = count_sync;
+	faulty.disk.ops = &other_ops;
+	run_open(&run);
+	syncs = 0;
+	for (unsigned i = 0; i < 10; i++)
+		append(&run, run_batch(&run, 0, 5, 1));
+	assert_int_equal(syncs, 0);
+	run_close(&run);
+	assert_int_equal(syncs, 1);
+	end(&run);
+}
+
+/* ---- Watermarks ----------------------------------------------------------------------------------- */
+
+/* What was skipped of any ring is durable with the watermark that tells of it, and that is told. */
+static void skips_of_each_ring_are_durable(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	for (unsigned ring = 0; ring < RUN_RINGS; ring++) {
+		uint64_t skipped[RUN_RINGS] = {0};
+
+		begin(&run, SPOOL_WRITTEN);
+		run_open(&run);
+		skipped[ring] = 3;
+		append(&run, run_quiet_range(&run, ring, 3));
+		assert_int_equal(run.end[ring], 0);
+		append(&run, run_watermark_after(&run, skipped));
+		assert_int_equal(run.end[ring], 3);
+		end(&run);
+	}
+}
+
+/* A watermark was lost that told of nothing new: what stands in its place tells of nothing, either. */
+static void made_up_watermark_without_news(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_quiet_range(&run, 1, 3));
+	append(&run, run_watermark_after(&run, (const uint64_t[RUN_RINGS]){0, 3}));
+	append(&run, run_batch(&run, 1, 5, 0));
+	break_disk();
+	append(&run, run_watermark(&run));
+	mend_disk();
+	append(&run, run_batch(&run, 1, 5, 0));
+	read_all(&run);
+	assert_int_equal(count(FRAME_WATERMARK), 2);
+	assert_int_equal(nth(FRAME_WATERMARK, 1)->positions, 0);
+	end(&run);
+}
+
+/* ---- Places of runs ------------------------------------------------------------------------------- */
+
+/* A batch begins in what the spool has, and ends behind it: it is stored. */
+static void begins_in_what_is_there(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	run_close(&run);
+	run_open(&run);
+	run.seq[0] -= 2;
+	append(&run, run_batch(&run, 0, 5, 1));
+	assert_int_equal(run.end[0], run.seq[0]);
+	end(&run);
+}
+
+/* Nothing is on disk. From when it was recorded first, a reader is told of no gap. */
+static void recorded_since_the_first_word(void **state)
+{
+	const uint64_t since_ns = 1000;
+	struct spool_run run;
+	struct run_back back;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	spool_set_recorded(run.spool, since_ns);
+	spool_set_recorded(run.spool, since_ns + 500);
+	run_now_ns += 2 * SPOOL_TIDY_NS;
+	spooler_turn(run.spooler);
+	settle(&run);
+	for (unsigned i = 0; i < 3; i++) {
+		run_read_from(&run, &back, &(struct spool_place){.realtime_ns = since_ns - 1 + i});
+		assert_int_equal(back.unknown[LOSS_REASON_NOT_RECORDED], i == 0);
+		assert_int_equal(back.frames, i == 0);
+	}
+	end(&run);
+}
+
+/* A run that stores nothing ends all the same, though the one before has said so of itself. */
+static void run_that_stores_nothing_ends(void **state)
+{
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_WRITTEN);
+	run_open(&run);
+	append(&run, run_batch(&run, 0, 5, 1));
+	run_close(&run);
+	run.config.run.epoch++;
+	run_open(&run);
+	run_close(&run);
+	assert_int_equal(files_named(".seg"), 2);
+	run_open(&run);
+	run_close(&run);
+	assert_int_equal(files_named(".seg"), 2);	/* that is said once */
+	end(&run);
+}
+
+/* Something of one spool waits for its sync. Another one is opened meanwhile, but none of its name. */
+static void opened_while_another_one_waits(void **state)
+{
+	struct spool *first;
+	struct spool_run run;
+
+	(void)state;
+	begin(&run, SPOOL_FSYNC);
+	run.config.sync_interval_ns = 10 * NS_PER_S;
+	run_open(&run);
+	first = run.spool;
+	append(&run, run_batch(&run, 0, 5, 1));
+	assert_int_equal(run.end[0], 0);
+	run_open_named(&run, "other");
+	disk_thread_settle(run.thread);
+	assert_int_equal(run.opened, 2);
+	run_open_named(&run, "run");
+	disk_thread_settle(run.thread);
+	assert_int_equal(run.opened, 2);
+	assert_true(spooler_has(run.spooler, "run") && spooler_has(run.spooler, "other"));
+	spool_close(first);
+	disk_thread_settle(run.thread);
+	assert_int_equal(run.opened, 3);
+	spool_close(run.spool);
+	run.spool = NULL;
+	assert_false(spooler_has(run.spooler, "run"));
+	assert_int_equal(spooler_count(run.spooler), 1);
+	end(&run);
+}
+
 /* ---- Anything, in any order -------------------------------------------------------------------- */
 
 static uint8_t is_event[RUN_RINGS][RUN_ATTEMPTS_MAX];
@@ -830,6 +1402,25 @@ int main(void)
 		cmocka_unit_test(what_is_there_comes_again),
 		cmocka_unit_test(comes_while_it_is_opened),
 		cmocka_unit_test(fails_as_it_is_opened),
+		cmocka_unit_test(skips_between_what_waits_and_a_loss),
+		cmocka_unit_test(frames_of_one_turn_share_the_room),
+		cmocka_unit_test(what_fits_exactly_is_stored),
+		cmocka_unit_test(too_much_comes_while_it_is_opened),
+		cmocka_unit_test(closed_with_more_than_a_turn_takes),
+		cmocka_unit_test(closed_while_it_is_full),
+		cmocka_unit_test(a_quarter_goes_at_a_time),
+		cmocka_unit_test(fails_as_what_is_there_is_opened),
+		cmocka_unit_test(fails_as_it_is_opened_and_nothing_comes),
+		cmocka_unit_test(tries_become_rarer_and_begin_anew),
+		cmocka_unit_test(said_once_each_time),
+		cmocka_unit_test(nothing_can_be_deleted),
+		cmocka_unit_test(written_is_not_synced),
+		cmocka_unit_test(skips_of_each_ring_are_durable),
+		cmocka_unit_test(made_up_watermark_without_news),
+		cmocka_unit_test(begins_in_what_is_there),
+		cmocka_unit_test(recorded_since_the_first_word),
+		cmocka_unit_test(run_that_stores_nothing_ends),
+		cmocka_unit_test(opened_while_another_one_waits),
 		cmocka_unit_test(anything_in_any_order),
 	};
 
