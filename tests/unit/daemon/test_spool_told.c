@@ -1252,6 +1252,292 @@ static void skipped_before_a_batch(void **state)
 	end(&run);
 }
 
+/* ---- Watermarks ----------------------------------------------------------------------------------- */
+
+static struct disk_ops other_ops;
+static bool sync_fails;
+
+static int fail_sync(struct disk *disk, int file)
+{
+	if (!sync_fails)
+		return real_ops->sync(disk, file);
+	sync_fails = false;
+	return -EIO;
+}
+
+static void turn_later(struct spool_run *run, uint64_t ns)
+{
+	run_now_ns += ns;
+	spooler_turn(run->spooler);
+	disk_thread_settle(run->thread);
+}
+
+static void give(struct spool_run *run, struct frame_ref *frame)
+{
+	spool_append(run->spool, frame);
+	disk_thread_settle(run->thread);
+}
+
+/* A sync failed: what it was for is written again, into another file, and stands in both. */
+static void what_stands_in_two_files(void **state)
+{
+	struct spool_place oldest = {0};
+	struct spool_run run;
+
+	(void)state;
+	faulty_disk_init(&faulty, 1);
+	real_ops = faulty.disk.ops;
+	other_ops = *real_ops;
+	other_ops.sync = fail_sync;
+	faulty.disk.ops = &other_ops;
+	run_init(&run, &faulty, SPOOL_FSYNC);
+	run.config.segment_bytes = 1 << 20;
+	run.config.sync_interval_ns = 10 * NS_PER_S;
+	begun_ns = run_now_ns;
+	run_open(&run);
+	give(&run, run_batch(&run, 0, 5, 0));
+	turn_later(&run, 10 * NS_PER_S);
+	assert_int_equal(run.end[0], run.seq[0]);
+	give(&run, run_batch(&run, 1, 5, 0));
+	give(&run, run_watermark(&run));
+	sync_fails = true;
+	turn_later(&run, 10 * NS_PER_S);
+	assert_false(sync_fails);
+	assert_int_equal(run.end[1], run.seq[1]);
+	assert_non_null(segment(2, "open"));
+	ask(&run, &oldest, ALL);
+	assert_string_equal(told.text, " a0-5 b0-5 w10.0");
+	end(&run);
+}
+
+/* A writer that is unfinished holds time back. Places that a watermark tells are news all the same. */
+static void time_stands_still(void **state)
+{
+	struct spool_place oldest = {0};
+	struct spool_run run;
+
+	(void)state;
+	begin(&run);
+	begun_ns = run_now_ns;
+	run_open(&run);
+	give(&run, run_batch(&run, 0, 5, 0));
+	give(&run, run_watermark(&run));
+	give(&run, run_quiet_range(&run, 0, 3));
+	give(&run, run_watermark_after(&run, (const uint64_t[RUN_RINGS]){3, 0}));
+	ask(&run, &oldest, ALL);
+	assert_string_equal(told.text, " a0-5 w0.0 a5-8~ w0.0");
+	end(&run);
+}
+
+/* The machine was started again: its clock begins anew, and all that the new run tells is news. */
+static void clock_begins_anew(void **state)
+{
+	const uint64_t now_ns = run_now_ns;
+	struct spool_place oldest = {0};
+	struct spool_run run;
+
+	(void)state;
+	begin(&run);
+	begun_ns = run_now_ns;
+	run_now_ns += 500 * NS_PER_S;
+	for (unsigned i = 0; i < 2; i++) {
+		run_open(&run);
+		give(&run, run_batch(&run, 0, 5, 0));
+		give(&run, run_batch(&run, 1, 5, 0));
+		give(&run, run_watermark(&run));
+		run_close(&run);
+		run.config.run.epoch++;
+		memset(run.seq, 0, sizeof(run.seq));
+		run_now_ns = now_ns + NS_PER_S;
+	}
+	run_open(&run);
+	ask(&run, &oldest, ALL);
+	assert_string_equal(told.text, " HCS A0-5 B0-5 w500.0 A5?NOT_RECORDED HCS A0-5 B0-5 w1.0 A5?NOT_RECORDED");
+	end(&run);
+}
+
+/* ---- Files ---------------------------------------------------------------------------------------- */
+
+static const char *locked;
+
+static int open_but_that(struct disk *disk, const char *path, int flags)
+{
+	return locked && strstr(path, locked) ? -EIO : real_ops->open(disk, path, flags);
+}
+
+static void lock(const char *name)
+{
+	real_ops = faulty.disk.ops;
+	other_ops = *real_ops;
+	other_ops.open = open_but_that;
+	faulty.disk.ops = &other_ops;
+	locked = name;
+}
+
+/* The disk does not give a file, however often it is asked: its numbers are a gap, until it does. */
+static void a_file_that_cannot_be_read(void **state)
+{
+	static const struct happened nothing_happened = {.to_files = nothing};
+	struct spool_place place;
+	struct spool_run run;
+
+	(void)state;
+	make(&run, &nothing_happened);
+	lock(NULL);
+	run_open(&run);
+	locked = "0000000000000002.seg";
+	set_place(ONE_RING, &run, &place);
+	ask(&run, &place, ALL);
+	assert_string_equal(told.text, " HCS B0-7 A5-16 A16-24!DISK B7-29!DISK" F3 " A31?NOT_RECORDED" S1 S2 S3
+				       " A31?NOT_RECORDED");
+	assert_non_null(segment(2, "seg"));
+	locked = NULL;
+	ask(&run, &place, ALL);
+	assert_string_equal(told.text, all_that_happens[0].told[ONE_RING]);
+	free((void *)place.cursor);
+	end(&run);
+}
+
+/* And one that cannot be read as the spool is opened is passed over, and counted. */
+static void a_file_that_cannot_be_opened(void **state)
+{
+	static const struct happened nothing_happened = {.to_files = nothing};
+	struct spool_place place;
+	struct spool_stat stat;
+	struct spool_run run;
+
+	(void)state;
+	make(&run, &nothing_happened);
+	lock("0000000000000002.seg");
+	run_open(&run);
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.set_aside, 1);
+	assert_non_null(segment(2, "seg"));
+	locked = NULL;
+	set_place(ONE_RING, &run, &place);
+	ask(&run, &place, ALL);
+	assert_string_equal(told.text, " HCS B0-7 A5-16 A16-24!CORRUPT B7-29!CORRUPT" F3 " A31?NOT_RECORDED" S1 S2 S3
+				       " A31?NOT_RECORDED");
+	free((void *)place.cursor);
+	end(&run);
+}
+
+/* The file that is being written stays where it is, whatever is read of it. */
+static void damage_of_what_is_being_written(void **state)
+{
+	struct spool_place oldest = {0};
+	struct faulty_file *file;
+	struct spool_run run;
+	size_t first;
+
+	(void)state;
+	begin(&run);
+	run.config.segment_bytes = 1 << 20;
+	run_open(&run);
+	give(&run, run_batch(&run, 0, 5, 0));
+	file = &faulty.file[segment(1, "open")->file];
+	first = file->n;
+	give(&run, run_batch(&run, 1, 5, 0));
+	file->bytes[first + 20] ^= 1;
+	ask(&run, &oldest, ALL);
+	assert_non_null(segment(1, "open"));
+	assert_null(segment(1, "bad"));
+	assert_int_equal(strncmp(told.text, " a0-5", 5), 0);
+	end(&run);
+}
+
+static void make_empty(unsigned sequence, const char *suffix)
+{
+	char path[FAULTY_PATH_BYTES];
+	int file = faulty.disk.ops->open(&faulty.disk, "empty", O_WRONLY | O_CREAT);
+
+	assert_true(file >= 0);
+	faulty.disk.ops->close(&faulty.disk, file);
+	snprintf(path, sizeof(path), "spool/run/%016x.%s", sequence, suffix);
+	faulty_link(&faulty.names, path, faulty_find(&faulty.names, "empty")->file);
+	faulty_unlink(&faulty.names, "empty");
+}
+
+/* A file that was begun and holds nothing is removed, and its number given again if it was the last. */
+static void empty_files(void **state)
+{
+	static const struct {
+		unsigned sequence;
+		const char *suffix;
+		unsigned next;
+		bool is_bad;
+	} file[] = {{7, "open", 7, false}, {2, "open", 7, false}, {7, "seg", 8, true}};
+	static const struct happened nothing_happened = {.to_files = nothing};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(file) / sizeof(file[0]); i++) {
+		struct spool_run run;
+
+		make(&run, &nothing_happened);
+		if (file[i].sequence == 2)
+			delete_second();
+		make_empty(file[i].sequence, file[i].suffix);
+		run_open(&run);
+		assert_int_equal(segment(file[i].sequence, "bad") != NULL, file[i].is_bad);
+		assert_true(file[i].next == file[i].sequence || !segment(file[i].sequence, file[i].suffix));
+		give(&run, run_batch(&run, 0, 5, 0));
+		for (unsigned sequence = 1; sequence < 10; sequence++)
+			assert_int_equal(segment(sequence, "open") != NULL, sequence == file[i].next);
+		end(&run);
+	}
+}
+
+/* A file that has another number in its name than in itself is not what it is called. */
+static void a_file_of_another_number(void **state)
+{
+	static const struct happened torn = {.to_files = tear_last_frame};
+	struct spool_stat stat;
+	struct spool_run run;
+
+	(void)state;
+	make(&run, &torn);
+	faulty_link(&faulty.names, "spool/run/0000000000000009.open", segment(SEGMENTS, "open")->file);
+	faulty_unlink(&faulty.names, segment(SEGMENTS, "open")->path);
+	run_open(&run);
+	spool_stat(run.spool, &stat);
+	assert_int_equal(stat.set_aside, 1);
+	assert_non_null(segment(9, "bad"));
+	end(&run);
+}
+
+/* What a killed daemon left ends at the last frame that can be, and no place in it is behind another. */
+static void places_in_what_was_left(void **state)
+{
+	struct frame_ref *impossible;
+	struct spool_run run;
+	uint64_t whole;
+
+	(void)state;
+	begin(&run);
+	run.config.segment_bytes = 1 << 20;
+	run_open(&run);
+	give(&run, run_batch(&run, 0, 5, 0));
+	whole = run.seq[0];
+	run.seq[0] -= 3;
+	give(&run, run_watermark(&run));
+	run.seq[0] = whole;
+	impossible = frame_ref_gap(run.codec, run_cpu_of[0], whole + 9, whole, LOSS_STAGE_SPOOL,
+				   LOSS_REASON_DISK, 0);
+	assert_non_null(impossible);
+	impossible->first_seq = whole;
+	impossible->end_seq = whole + 9;
+	give(&run, impossible);
+	run.seq[0] = whole + 9;
+	give(&run, run_batch(&run, 0, 5, 0));
+	faulty.cut_at = faulty.operations;
+	run_close(&run);
+	faulty_disk_cut(&faulty, FAULTY_KILL);
+	run_open(&run);
+	assert_int_equal(run.end[0], whole);
+	check_end(&run, file_of(1));
+	end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1262,6 +1548,15 @@ int main(void)
 		cmocka_unit_test(a_disk_that_reads_wrong_once),
 		cmocka_unit_test(say_where_they_begin),
 		cmocka_unit_test(are_longer_than_what_is_read_at_once),
+		cmocka_unit_test(what_stands_in_two_files),
+		cmocka_unit_test(time_stands_still),
+		cmocka_unit_test(clock_begins_anew),
+		cmocka_unit_test(a_file_that_cannot_be_read),
+		cmocka_unit_test(a_file_that_cannot_be_opened),
+		cmocka_unit_test(damage_of_what_is_being_written),
+		cmocka_unit_test(empty_files),
+		cmocka_unit_test(a_file_of_another_number),
+		cmocka_unit_test(places_in_what_was_left),
 		cmocka_unit_test(though_something_fails_once),
 	};
 
