@@ -450,6 +450,7 @@ static void test_counted_instead_of_recorded(void **state)
 	drain_take_counted(&f.drain, clock_monotonic());
 	drain_flush(&f.drain, UINT64_MAX);
 	assert_int_equal(f.drain.seq, 21);
+	assert_int_equal(f.drain.events, 21);
 	assert_int_equal(f.received[0].seq, 21);
 	assert_int_equal(f.received[0].events, 2);
 	assert_int_equal(f.received[1].seq, 21);

@@ -411,6 +411,65 @@ static void test_no_room_is_lost_for_want_of_memory(void **state)
 	close_feed(&feed);
 }
 
+/* A kind that makes one of all events: the first stands for them, and goes out at the end. */
+static struct export_event *first;
+
+static void kind_merge(void *state, struct export_event *event, struct export_taken *taken)
+{
+	(void)state;
+	if (!first) {
+		first = event;
+		return;
+	}
+	assert_true(event->time_ns > first->time_ns);
+	export_event_destroy(event);
+	taken->merged++;
+}
+
+static void kind_flush(void *state, struct export_taken *taken)
+{
+	(void)state;
+	if (first)
+		TAILQ_INSERT_TAIL(&taken->send, first, link);
+	first = NULL;
+}
+
+static uint64_t kind_waiting(const void *state)
+{
+	(void)state;
+	return first != NULL;
+}
+
+/* Each event waits, is a part of another, or goes out: whoever waits is counted, and at the end nobody does. */
+static void test_what_a_kind_holds_is_counted(void **state)
+{
+	const struct export_kind kind = {.name = "one", .create = kind_create, .destroy = kind_destroy,
+					 .take = kind_merge, .flush = kind_flush, .waiting = kind_waiting};
+	struct feed feed;
+
+	(void)state;
+	open_feed(&feed, 0);
+	export_intake_destroy(feed.intake);
+	feed.intake = export_intake_create(feed.host, &kind, 0);
+	assert_non_null(feed.intake);
+	come_home(&feed);
+	for (unsigned i = 0; i < 3; i++)
+		give_call(&feed, MAKE_OPENAT, 2 * NS_PER_S + i);
+	assert_int_equal(export_intake_waiting(feed.intake), 3);
+	come_home(&feed);
+	assert_int_equal(export_intake_waiting(feed.intake), 1);
+	assert_int_equal(feed.counts.filtered, 2);
+	give_call(&feed, MAKE_OPENAT, 3 * NS_PER_S);
+	assert_int_equal(export_intake_waiting(feed.intake), 2);
+	export_intake_flush(feed.intake, &feed.list, &feed.counts);
+	assert_int_equal(export_intake_waiting(feed.intake), 0);
+	assert_int_equal(feed.counts.taken, 4);
+	assert_int_equal(feed.counts.filtered, 3);
+	assert_int_equal(TAILQ_FIRST(&feed.list)->time_ns, 2 * NS_PER_S);
+	assert_null(TAILQ_NEXT(TAILQ_FIRST(&feed.list), link));
+	close_feed(&feed);
+}
+
 /* Wherever memory ends, nothing is made, and nothing stays. */
 static void test_no_memory(void **state)
 {
@@ -447,6 +506,7 @@ int main(void)
 		cmocka_unit_test(test_frame_that_is_damaged),
 		cmocka_unit_test(test_what_lets_go),
 		cmocka_unit_test(test_no_room_is_lost_for_want_of_memory),
+		cmocka_unit_test(test_what_a_kind_holds_is_counted),
 		cmocka_unit_test(test_no_memory),
 	};
 

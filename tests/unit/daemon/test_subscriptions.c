@@ -505,7 +505,7 @@ static void texts_of_the_kernels_functions_are_for_operators(void **state)
 	struct subscription_request request = {.glob = glob, .globs = 1, .filter = "", .flags = RT_FLAG_STRINGS};
 	Ringtail__V1__Catalog catalog = *small_catalog_get();
 	Ringtail__V1__Field text = RINGTAIL__V1__FIELD__INIT, *fields[] = {&text};
-	Ringtail__V1__Probe made = *catalog.probe[0], *probes[] = {&made};
+	Ringtail__V1__Probe made = *catalog.probe[0], other = made, *probes[] = {&made, &other};
 	struct config_words words = {.word = {(char *)"fentry:get*"}, .count = 1};
 	struct subscription *subscription;
 	struct fixture f;
@@ -522,8 +522,13 @@ static void texts_of_the_kernels_functions_are_for_operators(void **state)
 	text.bits = 64;
 	made.field = fields;
 	made.n_field = 1;
+	other.id = RT_PROBE_MADE + 1;
+	other.provider = made.provider;
+	other.function = (char *)"gettime";
+	other.name = made.name;
+	other.n_field = 0;
 	catalog.probe = probes;
-	catalog.n_probe = 1;
+	catalog.n_probe = 2;
 	f.all.config.catalog = &catalog;
 	f.all.config.viewers = (struct viewer_bounds){.probe = &words, .strings = true, .subscriptions = 1};
 	for (unsigned is_text = 0; is_text < 2; is_text++)
@@ -546,6 +551,11 @@ static void texts_of_the_kernels_functions_are_for_operators(void **state)
 			assert_int_equal(subscriptions_find(&f.all, &request, CLAIM_CLIENTS, &subscription, &error), 0);
 			give_up(&f, subscription);
 		}
+	/* Of another one that has none, beside it. */
+	request = (struct subscription_request){.glob = &(const char *){"fentry:gettime:call"}, .globs = 1, .filter = "",
+						.flags = RT_FLAG_STRINGS};
+	assert_int_equal(subscriptions_find(&f.all, &request, CLAIM_VIEWERS, &subscription, &(struct error){0}), 0);
+	give_up(&f, subscription);
 	close_all(&f);
 }
 
@@ -815,7 +825,7 @@ static void what_comes_late_is_of_who_waited_for_it(void **state)
 	static const char *const glob[] = {"syscall:read:call"}, *const late[] = {"app:*:begin", "app:*:end"};
 	struct subscription_request request = {.glob = glob, .globs = 1, .filter = "pid == 3"};
 	Ringtail__V1__Probe probe = RINGTAIL__V1__PROBE__INIT;
-	struct subscription *plain, *waits, *again;
+	struct subscription *plain, *waits, *again, *last;
 	struct error error = {0};
 	struct fixture f;
 
@@ -829,6 +839,9 @@ static void what_comes_late_is_of_who_waited_for_it(void **state)
 	assert_int_equal(subscriptions_get(&f.all, &request, CLAIM_OWN, &again, &error), 0);
 	assert_ptr_not_equal(waits, plain);
 	assert_ptr_equal(waits, again);
+	request.lates = 0;
+	request.filter = "pid == 4";
+	assert_int_equal(subscriptions_get(&f.all, &request, CLAIM_OWN, &last, &error), 0);
 	probe.id = RT_PROBE_PROGRAM + 9;
 	probe.provider = (char *)"app";
 	probe.function = (char *)"request";
@@ -839,12 +852,17 @@ static void what_comes_late_is_of_who_waited_for_it(void **state)
 	assert_true(subscriptions_take_late(&f.all, &probe));
 	assert_true(probe_set_test(&waits->spec.probes, probe.id) && probe_set_test(&waits->spec.late, probe.id));
 	assert_false(probe_set_test(&plain->spec.probes, probe.id));
+	probe.name = (char *)"begin";
+	probe.id++;
+	assert_true(subscriptions_take_late(&f.all, &probe));
+	assert_true(probe_set_test(&waits->spec.probes, probe.id));
 	waits->state = SUBSCRIPTION_REMOVING;
 	probe.id++;
 	assert_false(subscriptions_take_late(&f.all, &probe));
 	assert_int_equal(subscription_request_of(waits).lates, 2);
 	give_up(&f, waits);
 	give_up(&f, plain);
+	give_up(&f, last);
 	close_all(&f);
 }
 
@@ -1153,6 +1171,12 @@ static void what_is_always_on_is_narrowed(void **state)
 		} else {
 			assert_ptr_equal(subscription, permanent);
 		}
+		/* Who asks how many there are is not sent what there is. */
+		assert_int_equal(subscriptions_find(&f.all, &(struct subscription_request){
+			.filter = "", .question = &(struct question_request){.of = ""}}, CLAIM_CLIENTS, &subscription, &error), 0);
+		assert_ptr_not_equal(subscription, permanent);
+		assert_non_null(subscription->spec.question);
+		give_up(&f, subscription);
 		/* What is to be always on is what is meant already. */
 		f.all.permanent.next = f.made[2];
 		assert_int_equal(find(&f, CLAIM_CLIENTS, "", 0, &subscription, &error), 0);

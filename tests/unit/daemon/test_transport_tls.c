@@ -12,6 +12,8 @@
 #include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <signal.h>
@@ -750,6 +752,118 @@ static void whom_we_dial_proves_who_it_is(void **state)
 	place_close(&bench.place);
 }
 
+/* The bench's daemon is dialled, and hands are shaken; both ends. */
+static void open_dialled(struct bench *bench, struct transport_tls_context *context, struct transport **ours,
+			 struct transport **dialled)
+{
+	int fds[2], ours_err = -EAGAIN, err = -EAGAIN;
+	struct error error;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	*ours = transport_tls_create(bench->context, fds[0]);
+	assert_non_null(*ours);
+	assert_int_equal(transport_tls_dial(context, fds[1], "server", dialled, &error), 0);
+	for (unsigned turn = 0; turn < TURNS_MAX && (err == -EAGAIN || ours_err == -EAGAIN); turn++) {
+		if (err == -EAGAIN)
+			err = transport_handshake(*dialled, &error);
+		if (ours_err == -EAGAIN)
+			ours_err = transport_handshake(*ours, &error);
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(ours_err, 0);
+}
+
+/* What is looked at first is read all the same. An end that comes instead of an answer is a refusal. */
+static void looked_at_before_it_is_read(void **state)
+{
+	struct transport *ours, *dialled;
+	struct transport_tls_context *context;
+	struct bench bench;
+	struct error error;
+	char bytes[8];
+
+	(void)state;
+	open_place(&bench);
+	assert_int_equal(transport_tls_dial_context_create(&(struct transport_tls_files){
+		.cert = bench.place.cert, .key = bench.place.key, .client_ca = bench.place.ca }, &context, &error), 0);
+	open_dialled(&bench, context, &ours, &dialled);
+	assert_int_equal(transport_tls_peek(dialled, bytes, sizeof(bytes), &error), -EAGAIN);
+	assert_int_equal(transport_write(ours, &(struct iovec){ "abc", 3 }, 1), 3);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(transport_tls_peek(dialled, bytes, sizeof(bytes), &error), 3);
+	assert_int_equal(transport_read(dialled, bytes, sizeof(bytes)), 3);
+	assert_memory_equal(bytes, "abc", 3);
+	transport_shutdown(ours);
+	assert_int_equal(transport_tls_peek(dialled, bytes, sizeof(bytes), &error), -ECONNRESET);
+	assert_string_equal(error.code, "tls-refused");
+	transport_destroy(dialled);
+	transport_destroy(ours);
+	transport_tls_context_destroy(context);
+	transport_tls_context_destroy(bench.context);
+	place_close(&bench.place);
+}
+
+/* What cannot be dialled with says which option it is about; the certificate's time is the gate's to warn of. */
+static void what_one_dials_with(void **state)
+{
+	char long_name[300];
+	struct transport_tls_context *context;
+	struct transport *dialled = NULL;
+	struct transport_tls_files files;
+	struct bench bench;
+	struct error error;
+	int fds[2];
+
+	(void)state;
+	open_place(&bench);
+	files = (struct transport_tls_files){ .cert = bench.place.cert, .key = bench.place.key,
+					      .client_ca = bench.place.key };
+	assert_int_equal(transport_tls_dial_context_create(&files, &context, &error), -EINVAL);
+	assert_string_equal(error.code, "relay-ca");
+	files.client_ca = bench.place.ca;
+	warned[0] = '\0';
+	assert_int_equal(transport_tls_dial_context_create(&files, &context, &error), 0);
+	assert_string_equal(warned, "");
+	assert_int_equal(transport_tls_context_expires(context), 0);
+	memset(long_name, 'x', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = '\0';
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	assert_int_equal(transport_tls_dial(context, fds[1], long_name, &dialled, &error), -EINVAL);
+	assert_string_equal(error.code, "server-name");
+	assert_null(dialled);
+	assert_int_equal(fcntl(fds[1], F_GETFD), -1);
+	close(fds[0]);
+	assert_int_equal(dial(&bench, bench.place.ca, "another", &error), -EPROTO);
+	assert_non_null(strstr(error.what, "no TLS with this server"));
+	transport_tls_context_destroy(context);
+	transport_tls_context_destroy(bench.context);
+	place_close(&bench.place);
+}
+
+/* A peer that is gone without a word is noticed within two minutes. */
+static void silent_peers_are_asked(void **state)
+{
+	static const struct {
+		int level, option, value;
+	} row[] = {
+		{ SOL_SOCKET, SO_KEEPALIVE, 1 }, { IPPROTO_TCP, TCP_KEEPIDLE, 30 }, { IPPROTO_TCP, TCP_KEEPINTVL, 30 },
+		{ IPPROTO_TCP, TCP_KEEPCNT, 3 }, { IPPROTO_TCP, TCP_NODELAY, 1 },
+	};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	(void)state;
+	assert_true(fd >= 0);
+	transport_keep_alive(fd);
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		int value = -1;
+		socklen_t n = sizeof(value);
+
+		assert_int_equal(getsockopt(fd, row[i].level, row[i].option, &value, &n), 0);
+		assert_int_equal(value, row[i].value);
+	}
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -771,6 +885,9 @@ int main(void)
 		cmocka_unit_test(the_client_is_gone),
 		cmocka_unit_test(after_our_end),
 		cmocka_unit_test(whom_we_dial_proves_who_it_is),
+		cmocka_unit_test(looked_at_before_it_is_read),
+		cmocka_unit_test(what_one_dials_with),
+		cmocka_unit_test(silent_peers_are_asked),
 	};
 
 	log_set_sink(&sink);
